@@ -1,0 +1,3 @@
+module lockpick
+
+go 1.26

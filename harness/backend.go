@@ -1,0 +1,49 @@
+package harness
+
+import (
+	"context"
+	"time"
+
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+)
+
+// Backend makes clusters: simulated, of processes, of containers.
+type Backend interface {
+	Name() string
+	// Probe says what it can do on this machine. The capability "run" is whether it
+	// can run at all; the others are named by nemesis.Capability.
+	Probe(ctx context.Context) []Capability
+	// Run sets a cluster up for the scenario, calls body with it, and takes it down
+	// again, whatever happens. The backend calls the engine, since a virtual-time
+	// bubble must enclose it. Links record each lock command in rec.
+	Run(ctx context.Context, s Scenario, seed uint64, rec *history.Recorder, body func(Cluster) error) error
+}
+
+// Capability is something a backend can do, or why it can't.
+type Capability struct {
+	Name      string `json:"name"`
+	Available bool   `json:"available"`
+	Reason    string `json:"reason,omitempty"` // why it isn't available
+	Remedy    string `json:"remedy,omitempty"` // what to do about it
+}
+
+// CanRun is the capability without which a backend is of no use.
+const CanRun = "run"
+
+// Cluster is a set-up cluster while the engine uses it. Its powers are the
+// optional interfaces that package nemesis declares.
+type Cluster interface {
+	// Now is true time since the run began.
+	Now() time.Duration
+	// At calls f, in a goroutine of its own, once true time is t or as soon as it is past.
+	At(t time.Duration, f func())
+	// RunClient runs a client and returns when it has ended or was killed. at is called
+	// each time it comes to a point that is armed, and the client waits until it returns.
+	RunClient(ctx context.Context, s client.Spec, at func(point string)) error
+	// Resource sends one command to the protected resource, past all links and faults,
+	// and returns its reply. It is used before the clients start and after they ended.
+	Resource(ctx context.Context, args ...string) (any, error)
+	// StampError bounds the error of true stamps (ε).
+	StampError() time.Duration
+}

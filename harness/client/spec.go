@@ -1,0 +1,74 @@
+package client
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/harness/lock"
+)
+
+// Points are the places at which a client can be stopped exactly. At a point
+// that is armed it says so and waits until the harness lets it go on.
+const (
+	DuringAcquire = "during-acquire"          // inside an attempt's second clock reading, just before the clock is read
+	AfterAcquire  = "after-acquire"           // the lock is held; nothing was read yet
+	BetweenCheck  = "between-check-and-write" // the client found its lease valid and has not written yet
+	BeforeRelease = "before-release"          // the work is done; the release was not sent yet
+)
+
+// Points lists the points in the order in which a cycle passes them.
+var Points = []string{DuringAcquire, AfterAcquire, BetweenCheck, BeforeRelease}
+
+// Fence modes of the resource.
+const (
+	FenceNone     = "none"          // every write is applied
+	FenceToken    = "token"         // tokens below the largest seen are refused (Kleppmann 2016)
+	FenceCheckSet = "check-and-set" // one script claims and reads; a write needs its claim (antirez 2016)
+)
+
+// Spec is what one client is to do. It is plain data: a subprocess gets it as
+// one JSON line. Durations are already scaled.
+type Spec struct {
+	Name     string        `json:"name"` // c1, c2, …
+	Seed     uint64        `json:"seed"` // the run's
+	Lock     lock.Settings `json:"lock"`
+	Nodes    []lock.Node   `json:"nodes"`    // filled in by the backend
+	Resource lock.Node     `json:"resource"` // filled in by the backend
+	Keys     []string      `json:"keys"`     // the locks that it works on, in turn
+	Fence    string        `json:"fence"`    // fence mode of the resource
+	Writes   int           `json:"writes"`   // writes in one critical section
+	Cycles   int           `json:"cycles"`   // how often it works; 0: until Until
+	Until    time.Duration `json:"until"`    // true time after which it starts nothing new
+	Think    Range         `json:"think"`    // before each cycle
+	Hold     Range         `json:"hold"`     // between read and check
+	NoCheck  bool          `json:"noCheck"`  // it does not look at its deadline before it writes
+	Armed    []Point       `json:"armed"`    // points at which it stops
+}
+
+// Range is a span from which a duration is drawn, both ends included.
+type Range struct {
+	Min time.Duration `json:"min"`
+	Max time.Duration `json:"max"`
+}
+
+// Point is one occurrence of a point, counted from 1; Nth 0 is every one.
+type Point struct {
+	Name string `json:"name"`
+	Nth  int    `json:"nth"`
+}
+
+// Env is the world of one client: in the simulation made of virtual time and
+// simulated connections, in a subprocess of the real ones.
+type Env struct {
+	Dial  func(ctx context.Context, network, addr string) (net.Conn, error)
+	Now   func() time.Time                       // own clock
+	After func(d time.Duration) <-chan time.Time // own timer
+	True  func() time.Duration                   // true time since the run began
+	Emit  func(history.Event)                    // record a fact; the client sets T itself
+	// At blocks while the harness does what it planned for this occurrence of the point.
+	At func(point string)
+	// Lock makes the lock under test.
+	Lock lock.Factory
+}

@@ -1,0 +1,76 @@
+package history
+
+// Type says how an event stands to the operation or fault that it belongs to.
+type Type string
+
+const (
+	Invoke Type = "invoke" // a process is about to start an operation
+	OK     Type = "ok"     // the operation ended, and it took effect
+	Fail   Type = "fail"   // the operation ended, and it definitely took no effect
+	Info   Type = "info"   // the outcome is unknown, or a remark
+	Begin  Type = "begin"  // a fault is in force, and was seen to be; a client or the run started
+	End    Type = "end"    // the fault is healed; the client or the run ended
+)
+
+// Operations of a client (process c1, c2, …).
+const (
+	OpClient  = "client"  // begin and end of the client itself
+	OpAcquire = "acquire" // ok carries session, token, fence, validUntil
+	OpExtend  = "extend"
+	OpRead    = "read"    // first step of a critical section; ok carries version
+	OpCheck   = "check"   // the client's own look at its deadline before it writes
+	OpWrite   = "write"   // ok: applied; fail: refused; info: no answer
+	OpRelease = "release" // ok: a quorum said yes; fail: definitely not held; info: anything else
+)
+
+// Operations on the wire (process is the link, "c1-n3"; node is its node), one
+// event for each command, recorded when its last stamp is known. Release and
+// extend are the same words as for a client.
+const (
+	OpSet   = "set"   // set if free, with an expiry
+	OpFence = "fence" // write a fencing counter back
+)
+
+// Operations of the harness.
+const (
+	OpRun   = "run"   // the first event, with Params; and the last one
+	OpLog   = "log"   // one entry of the resource's own log, read back after the run
+	OpReset = "reset" // a node came back, and with what
+)
+
+// Processes that are no clients.
+const (
+	Harness = "harness"
+	Nemesis = "nemesis"
+)
+
+// Event is one fact. Every instant is true time in nanoseconds since the run
+// began, unless its name says otherwise; 0 in a stamp other than T is unknown.
+type Event struct {
+	N       int64  `json:"n"`       // number, from 1, in the order of arrival
+	T       int64  `json:"t"`       // when it happened; for a wire command, its last known stamp
+	Process string `json:"process"` // client, link, resource, nemesis or harness
+	Type    Type   `json:"type"`
+	Op      string `json:"op"` // one of the constants above; for the nemesis the kind of fault
+
+	Key        string `json:"key,omitempty"`        // the lock's name
+	Session    string `json:"session,omitempty"`    // one acquire call and all that is done with its handle: "c1/3"
+	Token      string `json:"token,omitempty"`      // the lock's random value
+	Fence      int64  `json:"fence,omitempty"`      // fencing token; 0 is none
+	ValidUntil int64  `json:"validUntil,omitempty"` // the instant at which the client stops believing, as true time
+	Local      int64  `json:"local,omitempty"`      // the process's own clock at T, nanoseconds since 1970
+	Node       string `json:"node,omitempty"`       // the node of a wire command; the target of a fault
+	Value      string `json:"value,omitempty"`      // unique value of a write
+	Version    int64  `json:"version,omitempty"`    // version read, or the version that a write is based on
+	TTL        int64  `json:"ttl,omitempty"`        // expiry that a wire set or extend asked for, nanoseconds of the node's clock
+	Sent       int64  `json:"sent,omitempty"`       // wire: the request entered the link
+	Applied    int64  `json:"applied,omitempty"`    // wire: the node had answered; log: the resource had applied or refused it
+	Answered   int64  `json:"answered,omitempty"`   // wire: the answer left the link for the client; 0: the client never saw it
+	Step       int    `json:"step,omitempty"`       // the planned step a fault belongs to, from 1
+	Cause      string `json:"cause,omitempty"`      // why it failed; what was read back; what the node answered
+
+	Params *Params `json:"params,omitempty"` // in the first event only
+}
+
+// Seconds returns an instant or a span in seconds.
+func Seconds(ns int64) float64 { return float64(ns) / 1e9 }

@@ -1,0 +1,33 @@
+// Package history is the record of a run: one flat Event for each fact, one
+// JSON line for each event, facts before judgement.
+//
+// Its nouns are Event (what happened, when, to whom), Params (what a reader
+// must know besides the facts; it stands in the first event) and History (what
+// a reader gets). A Recorder numbers events and writes each line at once, so
+// that a run which is cut short leaves all that it saw; Read judges nothing,
+// says where a file is cut, and refuses what no recorder wrote.
+//
+// Deliberately missing: any notion of a lock, a backend or a verdict.
+package history
+
+import (
+	"cmp"
+	"slices"
+)
+
+// History is a recorded run.
+type History struct {
+	Params Params
+	Events []Event // sorted by (T, N); the first is the run event
+
+	// Cut says where and how the record ends before the run did; "" if it is whole.
+	Cut string
+}
+
+// Sort orders events by true time, and those of one instant by number. Real
+// backends number events as they arrive, which is not quite how they happened.
+func Sort(events []Event) {
+	slices.SortStableFunc(events, func(a, b Event) int {
+		return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.N, b.N))
+	})
+}

@@ -1,0 +1,54 @@
+package history
+
+import "time"
+
+// Schema is the version of the history's form.
+const Schema = 1
+
+// Params is what a reader needs to know besides the facts. It stands in the
+// first event. Durations are nanoseconds of true time. A figure that is 0 is
+// missing, and a property that needs it is undecided.
+type Params struct {
+	Schema   int    `json:"schema"`
+	Scenario string `json:"scenario"`
+	Variant  string `json:"variant,omitempty"`
+	Backend  string `json:"backend"`
+	Seed     uint64 `json:"seed"`
+
+	Clients  []string `json:"clients"`
+	Nodes    []string `json:"nodes"`
+	Resource string   `json:"resource"` // process name of the protected resource
+	Quorum   int      `json:"quorum"`   // ⌊N/2⌋+1
+
+	Lock        string        `json:"lock"`                  // kind of the lock under test
+	TTL         time.Duration `json:"ttl"`                   // a key's time to live
+	Drift       time.Duration `json:"drift"`                 // what the client subtracts for clock drift
+	NodeTimeout time.Duration `json:"nodeTimeout"`           // bound of one request to one node
+	RetryMin    time.Duration `json:"retryMin"`              // bounds of the random delay between attempts
+	RetryMax    time.Duration `json:"retryMax"`              //
+	Rate        float64       `json:"rate"`                  // ρ: clocks run within [1−ρ, 1+ρ]
+	StampError  time.Duration `json:"stampError"`            // ε: bound of the error of T
+	Slack       time.Duration `json:"slack"`                 // what scheduling may add before a liveness bound counts as missed
+	Fence       string        `json:"fence"`                 // none, token or check-and-set
+	Limit       time.Duration `json:"limit"`                 // when the run is stopped at the latest
+	MayBeIdle   bool          `json:"vacuousOk,omitempty"`   // the scenario allows that nobody acquires
+	Steps       []PlannedStep `json:"steps,omitempty"`       // what the nemesis is to do
+	Reach       []Reach       `json:"reach,omitempty"`       // clients that can't reach every node
+	Persistence string        `json:"persistence,omitempty"` // of the nodes: none, everysec, always, no
+}
+
+// Reach lists the nodes that a client can talk to; the others refuse it.
+type Reach struct {
+	Client string   `json:"client"`
+	Nodes  []string `json:"nodes"`
+}
+
+// PlannedStep is one step of the nemesis plan, as far as a reader must know it
+// to see whether it happened.
+type PlannedStep struct {
+	Step    int      `json:"step"`    // from 1
+	Fault   string   `json:"fault"`   // kind
+	Targets []string `json:"targets"` // clients, nodes or links
+	When    string   `json:"when"`    // the trigger in words
+	Every   bool     `json:"every,omitempty"`
+}

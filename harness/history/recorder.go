@@ -1,0 +1,55 @@
+package history
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Recorder numbers events, writes each as one JSON line at once, and shows it
+// to those who watch. It is safe for concurrent use.
+type Recorder struct {
+	mu    sync.Mutex
+	w     io.Writer
+	n     int64
+	err   error
+	watch []func(Event)
+}
+
+// NewRecorder returns a recorder that writes to w, one Write for each event.
+func NewRecorder(w io.Writer) *Recorder { return &Recorder{w: w} }
+
+// Watch calls f with every later event, in order and under the recorder's
+// lock: f must neither block nor record.
+func (r *Recorder) Watch(f func(Event)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.watch = append(r.watch, f)
+}
+
+// Record numbers e and writes it. A write error is kept for Err, so that those
+// who observe facts need not handle it.
+func (r *Recorder) Record(e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.n++
+	e.N = r.n
+	line, err := json.Marshal(e)
+	if err == nil {
+		_, err = r.w.Write(append(line, '\n'))
+	}
+	if err != nil && r.err == nil {
+		r.err = fmt.Errorf("write history event %d: %w", e.N, err)
+	}
+	for _, f := range r.watch {
+		f(e)
+	}
+}
+
+// Err returns the first error that writing met.
+func (r *Recorder) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}

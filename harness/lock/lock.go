@@ -1,0 +1,96 @@
+// Package lock says what a lock under test is given and what it must offer, so
+// that any lock can stand where the reference stands.
+//
+// A Factory makes a Lock from an Env: the nodes' addresses, how to dial them, a
+// clock, named randomness and Settings. Lock and Handle are the least that a
+// lock has; Extender, Fencer and Tokener are powers that some have besides.
+// Package lock/kinds lists the factories by name.
+//
+// Deliberately missing: the protected resource, think and hold times, faults. A
+// lock that could see them could cheat.
+package lock
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+)
+
+// Factory makes one client's lock.
+type Factory func(Env) (Lock, error)
+
+// Env is the world as one client's lock sees it, simulated or real.
+type Env struct {
+	Client string
+	Nodes  []Node
+	// Dial opens a connection to a node's address. The simulation has no other way.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Now is the client's own clock, and After its timer. They may be wrong: that is the point.
+	Now   func() time.Time
+	After func(d time.Duration) <-chan time.Time
+	// Random returns a number that depends on the run's seed, the client and name only. Every
+	// call with one name gives the same number; give each draw its own name.
+	Random   func(name string) uint64
+	Settings Settings
+}
+
+// Node is one lock server.
+type Node struct {
+	Name string // n1, n2, …
+	Addr string // host:port, for this client
+}
+
+// Settings is what a scenario's lock section says. A zero duration or count
+// means the kind's own default.
+type Settings struct {
+	Kind     string        `json:"kind"`
+	Mistake  string        `json:"mistake,omitempty"` // of kind broken: what it does wrong
+	TTL      time.Duration `json:"ttl"`               // a key's time to live
+	Timeout  time.Duration `json:"timeout"`           // bound of one request to one node
+	Drift    float64       `json:"drift"`             // clock drift allowed for, as a share of the TTL
+	RetryMin time.Duration `json:"retryMin"`          // bounds of the random delay between attempts
+	RetryMax time.Duration `json:"retryMax"`          //
+	Tries    int           `json:"tries,omitempty"`   // attempts in one Acquire; 0: until the context ends
+	Ask      string        `json:"ask,omitempty"`     // multiplexed (default) or sequential
+	Fence    bool          `json:"fence,omitempty"`   // hand out fencing tokens
+	Extends  int           `json:"extends,omitempty"` // most extensions of one hold
+}
+
+// Lock is a lock as one client has it.
+type Lock interface {
+	// Acquire blocks until it has the lock or gives up. An error means that the
+	// client does not hold it.
+	Acquire(ctx context.Context, key string) (Handle, error)
+	// Close frees connections. Handles are not used afterwards.
+	Close() error
+}
+
+// Handle is one acquired lock.
+type Handle interface {
+	// Release gives it back. ErrNotHeld says that a quorum of nodes answered that
+	// it was not held; any other error leaves the outcome open.
+	Release(ctx context.Context) error
+	// Deadline is the instant, by the client's clock, from which the client no
+	// longer believes that it holds the lock. Zero: it believes so until it releases.
+	Deadline() time.Time
+}
+
+// Extender is a Handle that can be extended. ErrNotHeld as in Release.
+type Extender interface {
+	Extend(ctx context.Context) error
+}
+
+// Fencer is a Handle with a fencing token, above every earlier holder's.
+type Fencer interface {
+	Fence() int64
+}
+
+// Tokener is a Handle that knows the random value it set on the nodes.
+type Tokener interface {
+	Token() string
+}
+
+// ErrNotHeld is a definite "no": the lock was not held when it was to be
+// released or extended.
+var ErrNotHeld = errors.New("lock is not held")

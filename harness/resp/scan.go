@@ -1,0 +1,158 @@
+package resp
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Value is one RESP2 or RESP3 value.
+type Value struct {
+	Kind  byte   // its first byte: + - : $ * % ~ > _ , #
+	Str   string // text of + - $ , #
+	Int   int64  // of :
+	Null  bool   // _, $-1 or *-1
+	Items []Value
+}
+
+// Error reports whether v is an error reply, and its text.
+func (v Value) Error() (string, bool) { return v.Str, v.Kind == '-' }
+
+// Strings returns a command's words.
+func (v Value) Strings() []string {
+	out := make([]string, len(v.Items))
+	for i, it := range v.Items {
+		out[i] = it.Str
+		if it.Kind == ':' {
+			out[i] = strconv.FormatInt(it.Int, 10)
+		}
+	}
+	return out
+}
+
+// errShort says that a value isn't complete yet.
+var errShort = errors.New("incomplete")
+
+const (
+	maxBulk  = 64 << 20
+	maxItems = 1 << 20
+	maxDepth = 32
+)
+
+// Scanner cuts a stream of bytes into values, however it is chunked.
+type Scanner struct {
+	buf []byte
+	err error
+}
+
+// Feed takes the next bytes and returns the values that are complete now. After
+// an error the stream makes no sense any more, and Feed returns that error.
+func (s *Scanner) Feed(b []byte) ([]Value, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	s.buf = append(s.buf, b...)
+	var out []Value
+	rest := s.buf
+	for len(rest) > 0 {
+		v, r, err := Parse(rest)
+		if errors.Is(err, errShort) {
+			break
+		}
+		if err != nil {
+			s.err = err
+			break
+		}
+		rest = r
+		out = append(out, v)
+	}
+	s.buf = append(s.buf[:0], rest...)
+	return out, s.err
+}
+
+// Parse cuts the first value off b. Inline commands ("PING\r\n") become arrays.
+func Parse(b []byte) (Value, []byte, error) { return parse(b, 0) }
+
+func parse(b []byte, depth int) (Value, []byte, error) {
+	if depth > maxDepth {
+		return Value{}, nil, errors.New("RESP value is nested too deep")
+	}
+	i := bytes.Index(b, []byte("\r\n"))
+	if i < 0 {
+		return Value{}, nil, errShort
+	}
+	line, rest := string(b[:i]), b[i+2:]
+	if line == "" {
+		return Value{}, nil, errors.New("RESP value has no type")
+	}
+	v := Value{Kind: line[0], Str: line[1:]}
+	switch v.Kind {
+	case '+', '-', ',', '#', '(':
+		return v, rest, nil
+	case '_':
+		v.Null = true
+		return v, rest, nil
+	}
+	if !strings.ContainsRune(":$=*%~>", rune(v.Kind)) {
+		return inline(line), rest, nil
+	}
+	n, err := strconv.ParseInt(v.Str, 10, 64)
+	if err != nil {
+		return Value{}, nil, fmt.Errorf("RESP value %q has no number", line)
+	}
+	v.Str = ""
+	switch v.Kind {
+	case ':':
+		v.Int = n
+		return v, rest, nil
+	case '$', '=':
+		return bulk(v, n, rest)
+	}
+	return items(v, n, rest, depth)
+}
+
+func inline(line string) Value {
+	v := Value{Kind: '*'}
+	for _, w := range strings.Fields(line) {
+		v.Items = append(v.Items, Value{Kind: '$', Str: w})
+	}
+	return v
+}
+
+func bulk(v Value, n int64, rest []byte) (Value, []byte, error) {
+	if n < 0 {
+		v.Null = true
+		return v, rest, nil
+	}
+	if n > maxBulk {
+		return Value{}, nil, fmt.Errorf("RESP string of %d bytes is too long", n)
+	}
+	if int64(len(rest)) < n+2 {
+		return Value{}, nil, errShort
+	}
+	v.Str = string(rest[:n])
+	return v, rest[n+2:], nil
+}
+
+func items(v Value, n int64, rest []byte, depth int) (Value, []byte, error) {
+	if n < 0 {
+		v.Null = true
+		return v, rest, nil
+	}
+	if v.Kind == '%' {
+		n *= 2
+	}
+	if n > maxItems {
+		return Value{}, nil, fmt.Errorf("RESP array of %d items is too long", n)
+	}
+	for range n {
+		it, r, err := parse(rest, depth+1)
+		if err != nil {
+			return Value{}, nil, err
+		}
+		v.Items, rest = append(v.Items, it), r
+	}
+	return v, rest, nil
+}

@@ -1,0 +1,145 @@
+// Package resp reads lock commands off the wire: what a client asks of a node,
+// and what the node answers, for the simulated network and for the real links
+// alike.
+//
+// A Stream follows one connection. It is fed the bytes of both directions and
+// yields Commands, each with its three stamps: sent (the request entered the
+// link), applied (the node had answered) and answered (the answer left for the
+// client). A Command becomes one event of the history.
+//
+// Deliberately missing: sockets, faults and the meaning of a reply to the lock.
+package resp
+
+import (
+	"strings"
+
+	"lockpick/harness/history"
+)
+
+// Command is one command on one connection.
+type Command struct {
+	Args    []string
+	Op      string // operation of package history; "" if it is of no interest
+	Key     string
+	Token   string
+	Value   string
+	Session string
+	Version int64
+	Fence   int64
+	TTL     int64
+	// Again marks the EVAL that repeats an EVALSHA which the node did not know; the
+	// pair is one message to those who count.
+	Again bool
+
+	Sent, Applied, Answered int64
+	Reply                   Value
+	answered                bool
+}
+
+// Stream follows one connection between a client and a node.
+type Stream struct {
+	scripts *Scripts
+	in, out Scanner
+	waiting []*Command
+	retry   map[string]bool // scripts that the node did not know
+}
+
+// NewStream returns a stream. All streams of a run share scripts.
+func NewStream(scripts *Scripts) *Stream { return &Stream{scripts: scripts} }
+
+// Request takes bytes that the client sent at an instant and returns the
+// commands that are complete now.
+func (s *Stream) Request(b []byte, now int64) []*Command {
+	values, _ := s.in.Feed(b) // what is no RESP is of no interest, and passes
+	var out []*Command
+	for _, v := range values {
+		c := &Command{Args: v.Strings(), Sent: now}
+		c.classify(s.scripts)
+		if len(c.Args) > 1 && strings.EqualFold(c.Args[0], "EVAL") && s.retry[c.Args[1]] {
+			c.Again = true
+			delete(s.retry, c.Args[1])
+		}
+		s.waiting = append(s.waiting, c)
+		out = append(out, c)
+	}
+	return out
+}
+
+// Reply takes bytes that the node sent at an instant and returns the commands
+// whose replies are complete now.
+func (s *Stream) Reply(b []byte, now int64) []*Command {
+	values, _ := s.out.Feed(b)
+	var out []*Command
+	for _, v := range values {
+		if v.Kind == '>' || len(s.waiting) == 0 { // a push, or an answer to nothing
+			continue
+		}
+		c := s.waiting[0]
+		s.waiting = s.waiting[1:]
+		c.Reply, c.Applied, c.answered = v, now, true
+		if c.unknownScript() {
+			if s.retry == nil {
+				s.retry = map[string]bool{}
+			}
+			s.retry[s.scripts.lookup(c.Args[1])] = true
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// Waiting returns the commands that have no reply yet, as when the connection ends.
+func (s *Stream) Waiting() []*Command { return s.waiting }
+
+func (c *Command) unknownScript() bool {
+	text, isErr := c.Reply.Error()
+	return isErr && strings.HasPrefix(text, "NOSCRIPT") && strings.EqualFold(c.Args[0], "EVALSHA")
+}
+
+// Counts reports whether c is a message to those who count messages of a kind.
+func (c *Command) Counts(op string) bool { return c.Op == op && !c.Again && c.Op != "" }
+
+// CountsReply is Counts for the reply: a node that does not know a script has not answered yet.
+func (c *Command) CountsReply(op string) bool { return c.Op == op && c.Op != "" && !c.unknownScript() }
+
+// Recorded reports whether the history has an event for c.
+func (c *Command) Recorded() bool { return c.Op != "" && !c.unknownScript() }
+
+// Event is c as a fact, seen at its last stamp. Its process is the link.
+func (c *Command) Event(link, node string) history.Event {
+	e := history.Event{
+		T: max(c.Sent, c.Applied, c.Answered), Process: link, Node: node, Op: c.Op, Type: history.Info,
+		Key: c.Key, Token: c.Token, Value: c.Value, Session: c.Session, Version: c.Version, Fence: c.Fence, TTL: c.TTL,
+		Sent: c.Sent, Applied: c.Applied, Answered: c.Answered,
+	}
+	if !c.answered {
+		e.Cause = "no answer"
+		return e
+	}
+	e.Type = history.Fail
+	if text, isErr := c.Reply.Error(); isErr {
+		e.Cause = text
+		return e
+	}
+	if yes(c.Reply) {
+		e.Type = history.OK
+		if c.Op == history.OpSet && c.Reply.Kind == ':' {
+			e.Fence = c.Reply.Int // the acquire script answers the grant's count
+		}
+	}
+	return e
+}
+
+// yes reads a reply as the node's yes or no: OK, a positive number, or an array
+// that begins with one.
+func yes(v Value) bool {
+	switch v.Kind {
+	case '+':
+		return true
+	case ':':
+		return v.Int > 0
+	case '*':
+		return len(v.Items) > 0 && yes(v.Items[0])
+	}
+	return !v.Null && v.Str != ""
+}

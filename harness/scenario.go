@@ -1,0 +1,95 @@
+package harness
+
+import (
+	"time"
+
+	"lockpick/harness/client"
+	"lockpick/harness/lock"
+	"lockpick/nemesis"
+)
+
+// Scenario is one experiment: who contends for what, what goes wrong, and what
+// is expected to come of it. It is plain data; its file form is YAML.
+type Scenario struct {
+	Name     string   `json:"name"`
+	Variant  string   `json:"variant,omitempty"`
+	Claim    string   `json:"claim"`
+	Source   string   `json:"source"`
+	Tags     []string `json:"tags,omitempty"`
+	Topology Topology `json:"topology"`
+
+	Lock     lock.Settings `json:"lock"`
+	Clients  []Client      `json:"clients"`
+	Workload Workload      `json:"workload"`
+	Plan     nemesis.Plan  `json:"plan,omitempty"`
+	Limit    time.Duration `json:"limit"`           // the run is stopped after this true time
+	Scale    float64       `json:"scale,omitempty"` // pinned factor of all durations on real backends; 0: the backend's default
+
+	Expect  map[string]Expectation `json:"expect"`
+	Vacuous bool                   `json:"vacuous,omitempty"` // nobody need acquire
+}
+
+// Topology is the lock servers.
+type Topology struct {
+	Nodes       int    `json:"nodes"`
+	Persistence string `json:"persistence"` // none, everysec, always or no
+}
+
+// Client is one contender.
+type Client struct {
+	Name   string         `json:"name"`
+	Start  *nemesis.Event `json:"start,omitempty"`  // what it waits for
+	Delay  time.Duration  `json:"delay,omitempty"`  // or when it starts
+	Reach  []string       `json:"reach,omitempty"`  // nodes it can talk to; nil: all
+	Think  *client.Range  `json:"think,omitempty"`  // these override the workload's
+	Hold   *client.Range  `json:"hold,omitempty"`   //
+	Cycles *int           `json:"cycles,omitempty"` //
+}
+
+// Workload is what each client does.
+type Workload struct {
+	Kind    string        `json:"kind"` // read-modify-write
+	Keys    int           `json:"keys"`
+	Fence   string        `json:"fence"`
+	Think   client.Range  `json:"think"`
+	Hold    client.Range  `json:"hold"`
+	Cycles  int           `json:"cycles,omitempty"` // of each client; 0: until For
+	For     time.Duration `json:"for,omitempty"`    // no cycle starts later than this
+	Writes  int           `json:"writes"`           // in one critical section
+	NoCheck bool          `json:"noCheck,omitempty"`
+}
+
+// Expectation is what a property should come out as.
+type Expectation struct {
+	Want  string `json:"want"`            // holds, violated or any
+	Cause string `json:"cause,omitempty"` // of a violation: its cause or class
+	Node  string `json:"node,omitempty"`  // and the node to blame
+}
+
+// Names of the things in a scenario.
+
+// NodeNames returns n1 … nN.
+func (s Scenario) NodeNames() []string { return names("n", s.Topology.Nodes) }
+
+// ClientNames returns the clients' names in order.
+func (s Scenario) ClientNames() []string {
+	var out []string
+	for _, c := range s.Clients {
+		out = append(out, c.Name)
+	}
+	return out
+}
+
+// ResourceName is the process name of the protected resource.
+const ResourceName = "r1"
+
+// Quorum is ⌊N/2⌋+1.
+func (s Scenario) Quorum() int { return s.Topology.Nodes/2 + 1 }
+
+// ID is the name with its variant, as the command line takes it.
+func (s Scenario) ID() string {
+	if s.Variant == "" {
+		return s.Name
+	}
+	return s.Name + "/" + s.Variant
+}
