@@ -1,3 +1,46 @@
 module lockpick
 
-go 1.26
+go 1.26.0
+
+require (
+	// The links between clients and real nodes.
+	github.com/Shopify/toxiproxy/v2 v2.12.0
+	// The second judge.
+	github.com/anishathalye/porcupine v1.3.1
+	// Toxiproxy's constructor wants a registry and a logger of these.
+	github.com/prometheus/client_golang v1.21.1
+	// The Redis client that redisnode and the resource's client stand on.
+	github.com/redis/go-redis/v9 v9.23.0
+	github.com/rs/zerolog v1.33.0
+	// The command line.
+	github.com/spf13/cobra v1.10.2
+	// Lua in the simulated node.
+	github.com/yuin/gopher-lua v1.1.2
+	// Scenario files: nodes with line and column.
+	go.yaml.in/yaml/v3 v3.0.6
+	// Raw system calls: the true clock.
+	golang.org/x/sys v0.49.0
+)
+
+// Tests only.
+require github.com/rogpeppe/go-internal v1.16.0
+
+require (
+	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/gorilla/mux v1.8.1 // indirect
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/klauspost/compress v1.17.11 // indirect
+	github.com/mattn/go-colorable v0.1.13 // indirect
+	github.com/mattn/go-isatty v0.0.20 // indirect
+	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/prometheus/client_model v0.6.1 // indirect
+	github.com/prometheus/common v0.62.0 // indirect
+	github.com/prometheus/procfs v0.15.1 // indirect
+	github.com/rs/xid v1.5.0 // indirect
+	github.com/spf13/pflag v1.0.9 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
+	golang.org/x/tools v0.26.0 // indirect
+	google.golang.org/protobuf v1.36.1 // indirect
+	gopkg.in/tomb.v1 v1.0.0-20141024135613-dd632973f1e7 // indirect
+)
