@@ -67,7 +67,7 @@ type Env struct {
 	After func(d time.Duration) <-chan time.Time // own timer
 	True  func() time.Duration                   // true time since the run began
 	Emit  func(history.Event)                    // record a fact; the client sets T itself
-	// At blocks while the harness does what it planned for this occurrence of the point.
+	// At blocks while the harness does what it planned for this occurrence of an armed point.
 	At func(point string)
 	// Lock makes the lock under test.
 	Lock lock.Factory

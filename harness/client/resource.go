@@ -1,0 +1,89 @@
+package client
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"lockpick/harness/history"
+)
+
+//go:embed read.lua
+var readScript string
+
+//go:embed write.lua
+var writeScript string
+
+// ResourceKey is where the resource that a lock protects lives on its server;
+// LogKey is where it logs every attempt.
+func ResourceKey(lockKey string) string { return "resource:" + lockKey }
+
+// LogKey is the list of log entries of a resource, in the order of application.
+func LogKey(lockKey string) string { return ResourceKey(lockKey) + ":log" }
+
+// resource is the protected resource as one client sees it. Its commands are
+// never sent twice.
+type resource struct {
+	db   *redis.Client
+	mode string
+}
+
+func openResource(s Spec, e Env) *resource {
+	return &resource{mode: s.Fence, db: redis.NewClient(&redis.Options{
+		Addr: s.Resource.Addr, Dialer: e.Dial, Protocol: 2, DisableIdentity: true,
+		MaxRetries: -1, DialerRetries: 1, MinRetryBackoff: -1, PoolSize: 4, ContextTimeoutEnabled: true,
+		// The context alone bounds a command.
+		ReadTimeout: -1, WriteTimeout: -1, DialTimeout: s.Lock.TTL,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})}
+}
+
+// entry is one command to the resource.
+type entry struct {
+	key, value, session, token string
+	version, fence             int64
+}
+
+var errNoAnswer = errors.New("no answer")
+
+// do sends a command and returns whether it was allowed, and the version that
+// the resource has now. It waits for the answer at most for wait.
+func (r *resource) do(ctx context.Context, script string, en entry, wait time.Duration) (allowed bool, version int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	reply, err := r.db.Eval(ctx, script, []string{ResourceKey(en.key)},
+		en.value, en.session, en.version, en.fence, en.token, r.mode).Int64Slice()
+	if err != nil {
+		return false, 0, fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	if len(reply) != 2 {
+		return false, 0, fmt.Errorf("resource answered %d values, want 2", len(reply))
+	}
+	return reply[0] == 1, reply[1], nil
+}
+
+// ParseLog turns one entry of the resource's log into the fact that it stands for.
+func ParseLog(lockKey, text string) (history.Event, error) {
+	f := strings.Fields(text)
+	if len(f) != 6 {
+		return history.Event{}, fmt.Errorf("read resource log: entry %q has %d fields, want 6", text, len(f))
+	}
+	version, err1 := strconv.ParseInt(f[4], 10, 64)
+	fence, err2 := strconv.ParseInt(f[5], 10, 64)
+	if err := errors.Join(err1, err2); err != nil {
+		return history.Event{}, fmt.Errorf("read resource log: entry %q: %w", text, err)
+	}
+	e := history.Event{Op: history.OpLog, Type: history.Fail, Key: lockKey,
+		Cause: f[0], Session: f[2], Value: f[3], Version: version, Fence: fence}
+	if f[1] == "1" {
+		e.Type = history.OK
+	}
+	return e, nil
+}

@@ -1,0 +1,142 @@
+// Package client is the program that one contender runs, the same for every
+// backend and every lock: think, acquire, read the resource, hold, check the
+// deadline, write, release. Each step is an event, written before it starts and
+// when it ends.
+//
+// A Spec says what to do, an Env is the world it is done in. Points are the
+// places where the harness can stop the client exactly. ResourceKey and the two
+// scripts are the protected resource: a server of its own that logs each
+// attempt, so that its log gives the true order of writes.
+//
+// Deliberately missing: anything about faults. A client can't tell them from
+// bad luck.
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/harness/lock"
+)
+
+// ErrNoTokens says that the resource is fenced by tokens and the lock has none.
+var ErrNoTokens = errors.New("the resource wants fencing tokens, and this lock gives none")
+
+// Run does what the spec says until its cycles or its time are over, or ctx
+// ends. It returns an error only if it could not do its part at all; a lock or
+// a resource that doesn't answer is a fact for the history.
+func Run(ctx context.Context, s Spec, e Env) error {
+	p := &program{s: s, e: e, seen: map[string]int{}}
+	l, err := e.Lock(lock.Env{
+		Client: s.Name, Nodes: s.Nodes, Dial: e.Dial, Now: p.lockNow, After: e.After,
+		Random:   func(name string) uint64 { return Random(s.Seed, s.Name, "lock", name) },
+		Settings: s.Lock,
+	})
+	if err != nil {
+		return fmt.Errorf("make lock %s for %s: %w", s.Lock.Kind, s.Name, err)
+	}
+	p.lock, p.resource = l, openResource(s, e)
+	p.emit(history.Event{Type: history.Begin, Op: history.OpClient})
+	err = p.loop(ctx)
+	p.emit(history.Event{Type: history.End, Op: history.OpClient})
+	return errors.Join(err, l.Close(), p.resource.db.Close())
+}
+
+type program struct {
+	s         Spec
+	e         Env
+	lock      lock.Lock
+	resource  *resource
+	seen      map[string]int // how often each point was passed
+	acquiring bool
+	readings  int // of the clock, since the acquire began
+}
+
+func (p *program) loop(ctx context.Context) error {
+	// Acquiring and thinking end with the client's time; a critical section is finished.
+	begin, cancel := context.WithCancel(ctx)
+	defer cancel()
+	over := p.e.After(p.s.Until - p.e.True())
+	go func() {
+		select {
+		case <-over:
+			cancel()
+		case <-begin.Done():
+		}
+	}()
+	for n := 1; p.s.Cycles == 0 || n <= p.s.Cycles; n++ {
+		p.sleep(begin, p.s.Think.Draw(Random(p.s.Seed, p.s.Name, "think", strconv.Itoa(n))))
+		if begin.Err() != nil {
+			return nil
+		}
+		if err := p.cycle(ctx, begin, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *program) cycle(ctx, begin context.Context, n int) error {
+	c := &section{program: p, key: p.s.Keys[(n-1)%len(p.s.Keys)], session: fmt.Sprintf("%s/%d", p.s.Name, n)}
+	if !c.acquire(begin) {
+		return nil
+	}
+	if f, ok := c.handle.(lock.Fencer); ok {
+		c.fence = f.Fence()
+	}
+	if p.s.Fence == FenceToken && c.fence == 0 {
+		return ErrNoTokens
+	}
+	p.at(AfterAcquire)
+	c.work(ctx, p.s.Hold.Draw(Random(p.s.Seed, p.s.Name, "hold", strconv.Itoa(n))))
+	p.at(BeforeRelease)
+	c.release(ctx)
+	return ctx.Err()
+}
+
+// lockNow is the clock that the lock reads. Each attempt reads it twice, before
+// it asks the nodes and after: the second reading is the point that Redlock's
+// answer to delays in flight turns on.
+func (p *program) lockNow() time.Time {
+	if p.acquiring {
+		p.readings++
+		if p.readings%2 == 0 {
+			p.at(DuringAcquire)
+		}
+	}
+	return p.e.Now()
+}
+
+// at stops at a point if this occurrence of it is armed.
+func (p *program) at(point string) {
+	p.seen[point]++
+	for _, a := range p.s.Armed {
+		if a.Name == point && (a.Nth == 0 || a.Nth == p.seen[point]) {
+			p.e.At(point)
+			return
+		}
+	}
+}
+
+func (p *program) sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	select {
+	case <-p.e.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// emit records a fact of this client, now unless it has a stamp.
+func (p *program) emit(e history.Event) {
+	e.Process = p.s.Name
+	if e.T == 0 {
+		e.T = int64(p.e.True())
+	}
+	p.e.Emit(e)
+}

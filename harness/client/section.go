@@ -1,0 +1,156 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/harness/lock"
+)
+
+// section is one critical section: one acquire and all that is done with its handle.
+type section struct {
+	*program
+	key, session string
+	handle       lock.Handle
+	deadline     time.Time // by the client's own clock; zero: none
+	token        string
+	fence        int64
+	version      int64 // read
+}
+
+func (c *section) acquire(ctx context.Context) bool {
+	c.emit(c.event(history.Invoke, history.OpAcquire))
+	c.acquiring, c.readings = true, 0
+	h, err := c.lock.Acquire(ctx, c.key)
+	c.acquiring = false
+	if err != nil {
+		c.fail(history.Fail, history.OpAcquire, err)
+		return false
+	}
+	// True time first: a pause between the two readings must shorten belief, never lengthen it.
+	truth := int64(c.e.True())
+	own := c.e.Now()
+	c.handle, c.deadline = h, h.Deadline()
+	e := c.event(history.OK, history.OpAcquire)
+	e.T, e.Local = truth, own.UnixNano()
+	if !c.deadline.IsZero() {
+		e.ValidUntil = truth + int64(c.deadline.Sub(own))
+	}
+	if t, ok := h.(lock.Tokener); ok {
+		c.token = t.Token()
+	}
+	if f, ok := h.(lock.Fencer); ok {
+		e.Fence = f.Fence()
+	}
+	e.Token = c.token
+	c.emit(e)
+	return true
+}
+
+func (c *section) work(ctx context.Context, hold time.Duration) {
+	if !c.read(ctx) {
+		return
+	}
+	c.sleep(ctx, hold)
+	for n := 1; n <= max(c.s.Writes, 1); n++ {
+		if !c.s.NoCheck && !c.check() {
+			return
+		}
+		c.at(BetweenCheck)
+		if !c.write(ctx, n) {
+			return
+		}
+	}
+}
+
+func (c *section) read(ctx context.Context) bool {
+	e := c.event(history.Invoke, history.OpRead)
+	e.Fence = c.fence
+	c.emit(e)
+	allowed, version, err := c.resource.do(ctx, readScript, c.entry(c.session+":read"), c.patience())
+	if err != nil {
+		c.fail(history.Info, history.OpRead, err)
+		return false
+	}
+	c.version = version
+	e = c.event(answer(allowed), history.OpRead)
+	e.Version, e.Fence = version, c.fence
+	c.emit(e)
+	return allowed
+}
+
+// check is the look at the own clock that the algorithm asks of a client before
+// it touches the resource.
+func (c *section) check() bool {
+	truth, own := int64(c.e.True()), c.e.Now()
+	e := c.event(history.OK, history.OpCheck)
+	e.T, e.Local = truth, own.UnixNano()
+	valid := c.deadline.IsZero() || own.Before(c.deadline)
+	if !valid {
+		e.Type, e.Cause = history.Fail, fmt.Sprintf("the lease ended %v ago", own.Sub(c.deadline))
+	}
+	c.emit(e)
+	return valid
+}
+
+func (c *section) write(ctx context.Context, n int) bool {
+	en := c.entry(fmt.Sprintf("%s:write%d", c.session, n))
+	e := c.event(history.Invoke, history.OpWrite)
+	e.Value, e.Version, e.Fence = en.value, en.version, en.fence
+	c.emit(e)
+	allowed, version, err := c.resource.do(ctx, writeScript, en, c.patience())
+	if err != nil {
+		c.fail(history.Info, history.OpWrite, err)
+		return false
+	}
+	e.Type, e.T = answer(allowed), 0
+	c.emit(e)
+	c.version = version
+	return allowed
+}
+
+func (c *section) release(ctx context.Context) {
+	c.emit(c.event(history.Invoke, history.OpRelease))
+	err := c.handle.Release(ctx)
+	switch {
+	case err == nil:
+		c.emit(c.event(history.OK, history.OpRelease))
+	case errors.Is(err, lock.ErrNotHeld):
+		c.fail(history.Fail, history.OpRelease, err)
+	default:
+		c.fail(history.Info, history.OpRelease, err)
+	}
+}
+
+// patience is how long the resource's answer is waited for: as long as the lease
+// lasts, or a TTL where it is over already.
+func (c *section) patience() time.Duration {
+	if left := c.deadline.Sub(c.e.Now()); !c.deadline.IsZero() && left > 0 {
+		return left
+	}
+	return c.s.Lock.TTL
+}
+
+func (c *section) entry(value string) entry {
+	return entry{key: c.key, value: value, session: c.session, token: c.token, version: c.version, fence: c.fence}
+}
+
+func (c *section) event(t history.Type, op string) history.Event {
+	return history.Event{Type: t, Op: op, Key: c.key, Session: c.session}
+}
+
+func (c *section) fail(t history.Type, op string, err error) {
+	e := c.event(t, op)
+	e.Cause = err.Error()
+	c.emit(e)
+}
+
+func answer(allowed bool) history.Type {
+	if allowed {
+		return history.OK
+	}
+	return history.Fail
+}
