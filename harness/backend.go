@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"lockpick/harness/client"
@@ -27,6 +28,9 @@ type Capability struct {
 	Reason    string `json:"reason,omitempty"` // why it isn't available
 	Remedy    string `json:"remedy,omitempty"` // what to do about it
 }
+
+// ErrKilled is what RunClient returns for a client that the nemesis killed.
+var ErrKilled = errors.New("client was killed")
 
 // CanRun is the capability without which a backend is of no use.
 const CanRun = "run"

@@ -1,8 +1,80 @@
 // Package harness is the engine: it interprets a Scenario on a Cluster and
 // records a history.
+//
+// A Scenario is one experiment as plain data, written as YAML; a Backend makes
+// a Cluster and calls the engine with it; Run joins the two. What lies around it:
+//
+//	history/   the facts: Event, Params, the recorder and the reader
+//	resp/      lock commands read off the wire
+//	lock/      what a lock under test gets and offers; lock/kinds is the table of locks
+//	client/    the program that one contender runs, and the protected resource
+//	sim/       backend: virtual time, simulated network and Redis nodes, deterministic
+//	process/   backend: real redis-servers, clients as subprocesses
+//	real/      what real backends share: child processes, links
+//
+// The engine looks at the time only through Cluster.Now and Cluster.At, so that
+// the same code runs in virtual and in real time.
+//
+// Deliberately missing: any backend, any checker, any report. The engine knows
+// what was planned and what happened, not what it means.
 package harness
 
-import "strconv"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"lockpick/harness/history"
+)
+
+// Run runs a scenario once on a backend and records what happens. An error means
+// that the backend or a client program could not do its part; the record then
+// holds what was seen so far.
+func Run(ctx context.Context, b Backend, s Scenario, seed uint64, rec *history.Recorder) error {
+	err := b.Run(ctx, s, seed, rec, func(c Cluster) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		e := &engine{s: s, seed: seed, cluster: c, rec: rec, applied: map[string]int64{}, points: map[string][]int{}}
+		params := e.params(b.Name())
+		e.record(history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: &params})
+		rec.Watch(e.see)
+		return e.run(ctx)
+	})
+	if err != nil {
+		err = fmt.Errorf("run %s on %s with seed %d: %w", s.ID(), b.Name(), seed, err)
+	}
+	return errors.Join(err, rec.Err())
+}
+
+// liveness figures that are the same for every scenario.
+const (
+	clockRate = 0.0005                 // ρ: what a healthy quartz and its NTP daemon stay within
+	slack     = 250 * time.Millisecond // what scheduling may add on a busy machine
+)
+
+func (e *engine) params(backend string) history.Params {
+	s := e.s
+	p := history.Params{
+		Schema: history.Schema, Scenario: s.Name, Variant: s.Variant, Backend: backend, Seed: e.seed,
+		Clients: s.ClientNames(), Nodes: s.NodeNames(), Resource: ResourceName, Quorum: s.Quorum(),
+		Lock: s.Lock.Kind, TTL: s.Lock.TTL, Drift: time.Duration(s.Lock.Drift*float64(s.Lock.TTL)) + 2*time.Millisecond,
+		NodeTimeout: s.Lock.Timeout, RetryMin: s.Lock.RetryMin, RetryMax: s.Lock.RetryMax,
+		Rate: clockRate, StampError: e.cluster.StampError(), Slack: slack,
+		Fence: s.Workload.Fence, Limit: s.Limit, MayBeIdle: s.Vacuous, Persistence: s.Topology.Persistence,
+	}
+	for i, st := range s.Plan {
+		p.Steps = append(p.Steps, history.PlannedStep{Step: i + 1, Fault: st.Fault.Kind, Targets: e.targets(i),
+			When: st.When.String(), Every: st.When.Event != nil && st.When.Event.Every})
+	}
+	for _, c := range s.Clients {
+		if c.Reach != nil {
+			p.Reach = append(p.Reach, history.Reach{Client: c.Name, Nodes: c.Reach})
+		}
+	}
+	return p
+}
 
 func names(prefix string, n int) []string {
 	out := make([]string, n)

@@ -1,0 +1,217 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/nemesis"
+)
+
+// engine is one run: clients, the nemesis and what waits for events.
+type engine struct {
+	s       Scenario
+	seed    uint64
+	cluster Cluster
+	rec     *history.Recorder
+
+	mu      sync.Mutex
+	waits   []*wait
+	points  map[string][]int // client and point → planned steps, in the order of their nth
+	active  []*active        // faults that are in force
+	failed  []error          // faults that could not be healed
+	applied map[string]int64 // unique value → when the resource had answered it
+	running int              // clients that run or are about to
+	ended   chan error
+}
+
+func (e *engine) record(ev history.Event) {
+	if ev.T == 0 {
+		ev.T = int64(e.cluster.Now())
+	}
+	e.rec.Record(ev)
+}
+
+func (e *engine) run(ctx context.Context) error {
+	if err := e.arm(); err != nil {
+		return err
+	}
+	err := e.clients(ctx)
+	e.healAll()
+	// What was held is delivered now, and late answers come in.
+	e.pause(4 * e.s.Lock.Timeout)
+	err = errors.Join(err, e.readLogs(ctx), errors.Join(e.failed...))
+	end := history.Event{Process: history.Harness, Type: history.End, Op: history.OpRun, Cause: "completed"}
+	if err != nil {
+		end.Cause = "stopped: " + err.Error()
+	}
+	e.record(end)
+	return err
+}
+
+// clients starts every client when its time has come and waits until all have
+// ended, the limit is reached, or nobody is left who could start the rest.
+func (e *engine) clients(ctx context.Context) error {
+	e.ended = make(chan error, len(e.s.Clients))
+	var stops []context.CancelFunc
+	for _, c := range e.s.Clients {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		stops = append(stops, cancel)
+		e.schedule(ctx, c)
+	}
+	over := make(chan struct{})
+	e.cluster.At(e.s.Limit, func() { close(over) })
+	var errs []error
+	for e.left() {
+		select {
+		case err := <-e.ended:
+			e.mu.Lock()
+			e.running--
+			e.mu.Unlock()
+			errs = append(errs, err)
+		case <-over:
+			over = nil
+			e.note(fmt.Sprintf("the limit of %v is reached", e.s.Limit))
+			// One after another: what happens at one instant has no order.
+			for _, stop := range stops {
+				e.cluster.At(e.cluster.Now(), stop)
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// left reports whether a client runs or may still start.
+func (e *engine) left() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.running > 0
+}
+
+func (e *engine) schedule(ctx context.Context, c Client) {
+	start := func() {
+		err := e.cluster.RunClient(ctx, e.spec(c), func(point string) { e.atPoint(c.Name, point) })
+		if errors.Is(err, ErrKilled) || errors.Is(err, context.Canceled) {
+			err = nil
+		}
+		e.ended <- err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c.Start == nil {
+		e.running++
+		e.cluster.At(c.Delay, start)
+		return
+	}
+	e.await(*c.Start, func() { e.running++ }, start)
+}
+
+// spec is what one client is to do.
+func (e *engine) spec(c Client) client.Spec {
+	w := e.s.Workload
+	s := client.Spec{
+		Name: c.Name, Seed: e.seed, Lock: e.s.Lock, Fence: w.Fence, Writes: w.Writes, Cycles: w.Cycles,
+		Until: e.s.Limit, Think: w.Think, Hold: w.Hold, NoCheck: w.NoCheck,
+	}
+	for _, k := range names("lock-", max(w.Keys, 1)) {
+		s.Keys = append(s.Keys, k)
+	}
+	if w.For > 0 {
+		s.Until = w.For
+	}
+	if c.Think != nil {
+		s.Think = *c.Think
+	}
+	if c.Hold != nil {
+		s.Hold = *c.Hold
+	}
+	if c.Cycles != nil {
+		s.Cycles = *c.Cycles
+	}
+	for _, st := range e.s.Plan {
+		if p := st.When.Point; p != nil && p.Client == c.Name {
+			s.Armed = append(s.Armed, client.Point{Name: p.Point, Nth: p.Nth})
+		}
+	}
+	return s
+}
+
+// pause waits by the cluster's clock.
+func (e *engine) pause(d time.Duration) {
+	done := make(chan struct{})
+	e.cluster.At(e.cluster.Now()+d, func() { close(done) })
+	<-done
+}
+
+// readLogs reads the resource's own log: the true order of its writes. When each
+// was applied, the links have seen.
+func (e *engine) readLogs(ctx context.Context) error {
+	for _, key := range names("lock-", max(e.s.Workload.Keys, 1)) {
+		reply, err := e.cluster.Resource(ctx, "LRANGE", client.LogKey(key), "0", "-1")
+		if err != nil {
+			return fmt.Errorf("read the log of %s: %w", key, err)
+		}
+		entries, ok := reply.([]any)
+		if !ok {
+			return fmt.Errorf("read the log of %s: got %T", key, reply)
+		}
+		for _, it := range entries {
+			ev, err := client.ParseLog(key, fmt.Sprint(it))
+			if err != nil {
+				return err
+			}
+			e.mu.Lock()
+			ev.Process, ev.Applied = ResourceName, e.applied[ev.Value]
+			e.mu.Unlock()
+			e.record(ev)
+		}
+	}
+	return nil
+}
+
+func (e *engine) note(text string) {
+	e.record(history.Event{Process: history.Harness, Type: history.Info, Op: history.OpRun, Cause: text})
+}
+
+// targets lists what a step hits: links spelled out, the rest by name.
+func (e *engine) targets(step int) []string {
+	st := e.s.Plan[step]
+	if st.When.Message != nil && st.Fault.Kind == "hold" {
+		return []string{st.When.Message.Link}
+	}
+	if kind, _ := nemesis.KindOf(st.Fault.Kind); !slices.Contains(kind.On, nemesis.Link) {
+		return st.Fault.Targets
+	}
+	var out []string
+	for _, t := range st.Fault.Targets {
+		out = append(out, e.links(t)...)
+	}
+	return out
+}
+
+// links spells a client or node out as all its links; a link is itself.
+func (e *engine) links(target string) []string {
+	var out []string
+	for _, c := range e.s.Clients {
+		for _, n := range e.s.NodeNames() {
+			if c.Reach != nil && !slices.Contains(c.Reach, n) {
+				continue
+			}
+			if l := nemesis.LinkName(c.Name, n); target == c.Name || target == n || target == l {
+				out = append(out, l)
+			}
+		}
+		if l := nemesis.LinkName(c.Name, ResourceName); target == ResourceName || target == l || target == c.Name+"-resource" {
+			out = append(out, l)
+		}
+	}
+	return out
+}
