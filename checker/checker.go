@@ -55,6 +55,9 @@ type Verdict struct {
 	Schema int `json:"schema"`
 	// Assumption is why nothing can be decided, "" if all assumptions hold.
 	Assumption string `json:"assumption,omitempty"`
+	// Disagreement is what the second judge (porcupine) contradicts; "" if it agrees. It is a
+	// bug in one of the two judges, never a verdict.
+	Disagreement string `json:"disagreement,omitempty"`
 	// Cut is history.Cut: the record was judged up to there.
 	Cut     string             `json:"cut,omitempty"`
 	Results []Result           `json:"results"`

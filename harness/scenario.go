@@ -64,6 +64,9 @@ type Expectation struct {
 	Want  string `json:"want"`            // holds, violated or any
 	Cause string `json:"cause,omitempty"` // of a violation: its cause or class
 	Node  string `json:"node,omitempty"`  // and the node to blame
+	// Implied: the file doesn't name the property, but safety must hold all the same. It
+	// then needs no occasion to be put to the test.
+	Implied bool `json:"implied,omitempty"`
 }
 
 // Names of the things in a scenario.

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"lockpick/harness"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/process"
+	"lockpick/harness/sim"
+)
+
+// backendNames lists the backends; the first is the default.
+var backendNames = []string{"sim", "process"}
+
+func backend(name string) (harness.Backend, error) {
+	switch name {
+	case "sim":
+		return sim.New(kinds.All), nil
+	case "process":
+		self, err := os.Executable()
+		if err != nil {
+			return nil, unable(fmt.Errorf("find own binary: %w", err), "start lockpick by its path")
+		}
+		return process.New(process.Config{Self: []string{self, clientVerb}}), nil
+	}
+	return nil, usage(fmt.Errorf("no backend %q", name), "one of "+strings.Join(backendNames, ", "))
+}
+
+// abilities is what a backend can do on this machine.
+type abilities map[string]harness.Capability
+
+func probe(ctx context.Context, b harness.Backend) abilities {
+	a := abilities{}
+	for _, c := range b.Probe(ctx) {
+		a[c.Name] = c
+	}
+	return a
+}
+
+// missing lists what a scenario needs and the backend can't do.
+func (a abilities) missing(s harness.Scenario) []harness.Capability {
+	var out []harness.Capability
+	for _, need := range append([]string{harness.CanRun}, s.Needs()...) {
+		c, known := a[need]
+		if !known {
+			c = harness.Capability{Name: need, Reason: "this backend does not have it"}
+		}
+		if !c.Available {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func reasons(cs []harness.Capability) string {
+	var out []string
+	for _, c := range cs {
+		out = append(out, c.Name+": "+c.Reason)
+	}
+	slices.Sort(out)
+	return strings.Join(out, "; ")
+}

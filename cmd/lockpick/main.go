@@ -1,0 +1,114 @@
+// Command lockpick finds out when a distributed lock stops being a lock.
+//
+// It is the composition root: flags, progress and exit codes live here, one verb
+// a file, and nothing else does.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"lockpick/harness"
+	"lockpick/scenarios/suite"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// run is main with its world as arguments. It returns the exit code.
+func run(args []string, in io.Reader, out, errs io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	a := &app{in: in, out: out, errs: errs}
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		a.complain(err)
+	}
+	if ctx.Err() != nil {
+		return suite.ExitInterrupt
+	}
+	return suite.Worse(a.code, codeOf(err))
+}
+
+// app is what the verbs share.
+type app struct {
+	in        io.Reader
+	out, errs io.Writer
+	code      int
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "lockpick",
+		Short: "find out when a distributed lock stops being a lock",
+		Long: `lockpick drives a distributed lock with concurrent clients while it injects the
+faults that distributed systems really have, records what happened, judges the
+record, and explains the verdict.`,
+		SilenceErrors: true, SilenceUsage: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage(fmt.Errorf("unknown command %q", args[0]), "see lockpick help")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.errs)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usage(err, fmt.Sprintf("see %s --help", c.CommandPath()))
+	})
+	root.AddCommand(a.listCmd(), a.showCmd(), a.runCmd(), a.checkCmd(), a.replayCmd(), a.explainCmd(),
+		a.doctorCmd(), a.versionCmd(), a.workerCmd(), a.clientCmd())
+	for _, t := range topics {
+		root.AddCommand(&cobra.Command{Use: t.name, Short: t.short, Long: t.text})
+	}
+	return root
+}
+
+// failure is an error with the exit code that it calls for and what to do about it.
+type failure struct {
+	err  error
+	code int
+	hint string
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+func usage(err error, hint string) error {
+	return &failure{err: err, code: suite.ExitUsage, hint: hint}
+}
+
+func unable(err error, hint string) error {
+	return &failure{err: err, code: suite.ExitBackend, hint: hint}
+}
+
+func codeOf(err error) int {
+	var f *failure
+	switch {
+	case err == nil:
+		return suite.ExitOK
+	case errors.As(err, &f):
+		return f.code
+	}
+	return suite.ExitUsage
+}
+
+func (a *app) complain(err error) {
+	var s *harness.ScenarioError
+	fmt.Fprintf(a.errs, "error: %v\n", err)
+	var f *failure
+	if errors.As(err, &f) && f.hint != "" && !errors.As(err, &s) {
+		fmt.Fprintf(a.errs, "hint: %s\n", f.hint)
+	}
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"lockpick/checker"
+	"lockpick/harness"
+	"lockpick/reports"
+	"lockpick/scenarios/suite"
+)
+
+// report is what run prints: one line for each scenario in the order of the
+// catalogue as soon as it and all before it are done, drawings where they are
+// wanted, and a sum.
+type report struct {
+	*app
+	flags   *runFlags
+	named   bool // scenarios were named: draw what they show
+	started time.Time
+
+	mu       sync.Mutex
+	total    int
+	ended    int
+	outcomes []suite.Outcome
+	skipped  []suite.Outcome
+	printed  int
+}
+
+func (r *report) skip(s harness.Scenario, lacks []harness.Capability) {
+	o := suite.Outcome{Schema: 1, Scenario: s.ID(), Backend: r.flags.backend, Skipped: reasons(lacks)}
+	if r.required(lacks) {
+		o.Code = suite.ExitBackend
+	}
+	r.skipped = append(r.skipped, o)
+}
+
+func (r *report) required(lacks []harness.Capability) bool {
+	return slices.Contains(r.flags.require, "all") || slices.ContainsFunc(lacks, func(c harness.Capability) bool {
+		return slices.Contains(r.flags.require, c.Name)
+	})
+}
+
+// done takes an outcome and prints what can be printed in order.
+func (r *report) done(i int, o suite.Outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outcomes[i] = o
+	r.ended++
+	if r.flags.json {
+		return
+	}
+	for r.printed < len(r.outcomes) && r.outcomes[r.printed].Scenario != "" {
+		r.print(r.printed)
+		r.printed++
+	}
+}
+
+// print prints a run, or with many seeds their sum after the last of a scenario.
+func (r *report) print(i int) {
+	o := r.outcomes[i]
+	if r.flags.seeds > 1 {
+		if i+1 == len(r.outcomes) || (i+1)%r.flags.seeds == 0 {
+			r.printSeeds(r.outcomes[i+1-r.flags.seeds : i+1])
+		}
+		return
+	}
+	fmt.Fprintf(r.out, "%-44s %-12s %s\n", o.Scenario, state(o), summary(o))
+	for _, why := range o.Retried {
+		fmt.Fprintf(r.out, "    tried again: %s\n", why)
+	}
+	r.explain(o)
+}
+
+// explain says what a reader wants to know of a run beyond its line.
+func (r *report) explain(o suite.Outcome) {
+	drawn := r.named && slices.ContainsFunc(o.Judgements, func(j suite.Judgement) bool { return j.Got == checker.Violated })
+	if o.Code == suite.ExitOK && !drawn {
+		return
+	}
+	for _, j := range o.Judgements {
+		if j.Got != checker.Holds || !j.AsExpected {
+			fmt.Fprintf(r.out, "    %s: %s\n", j.Property, j.Because)
+		}
+	}
+	if o.Error != "" {
+		fmt.Fprintf(r.out, "    error: %s\n", strings.ReplaceAll(strings.TrimSpace(o.Error), "\n", "\n    "))
+	}
+	if o.Dir != "" {
+		if text, err := os.ReadFile(filepath.Join(o.Dir, reports.SequenceFile)); err == nil {
+			fmt.Fprintf(r.out, "\n%s\n", text)
+		}
+		fmt.Fprintf(r.out, "    record:    %s\n", o.Dir)
+	}
+	fmt.Fprintf(r.out, "    run again: %s\n\n", o.Command)
+}
+
+func (r *report) printSeeds(os []suite.Outcome) {
+	count := map[string]int{}
+	for _, o := range os {
+		count[state(o)]++
+	}
+	var parts []string
+	for _, s := range states {
+		if count[s] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", count[s], s))
+		}
+	}
+	fmt.Fprintf(r.out, "%-44s %d seeds: %s\n", os[0].Scenario, len(os), strings.Join(parts, ", "))
+	shown := 0
+	for _, o := range os {
+		if o.Code == suite.ExitOK {
+			continue
+		}
+		if shown++; shown > 5 {
+			fmt.Fprintf(r.out, "    … and %d more\n", len(os)-count["as expected"]-5)
+			break
+		}
+		fmt.Fprintf(r.out, "    seed %d: %s\n    run again: %s\n", o.Seed, summary(o), o.Command)
+	}
+}
+
+// States of an outcome, in the order of the sum.
+var states = []string{"as expected", "violation", "undecided", "failed", "skipped"}
+
+func state(o suite.Outcome) string {
+	switch {
+	case o.Skipped != "":
+		return "skipped"
+	case o.Code == suite.ExitOK:
+		return "as expected"
+	case o.Code == suite.ExitUndecided:
+		return "undecided"
+	case o.Code == suite.ExitUnexpected:
+		return "violation"
+	}
+	return "failed"
+}
+
+// summary is a run in half a line: what was expected of it, and what was not.
+func summary(o suite.Outcome) string {
+	var parts []string
+	for _, j := range o.Judgements {
+		if j.Expected != "" || j.Got == checker.Violated || !j.AsExpected {
+			parts = append(parts, j.String())
+		}
+	}
+	if o.Error != "" && len(parts) == 0 {
+		first, _, _ := strings.Cut(o.Error, "\n")
+		return first
+	}
+	return strings.Join(parts, "; ")
+}
+
+// finish prints the sum and settles the exit code.
+func (r *report) finish(ctx context.Context) error {
+	all := slices.Concat(r.outcomes[:], r.skipped)
+	all = slices.DeleteFunc(all, func(o suite.Outcome) bool { return o.Scenario == "" }) // interrupted before it was done
+	for _, o := range all {
+		r.code = suite.Worse(r.code, o.Code)
+	}
+	if r.total == 0 && len(r.skipped) > 0 {
+		r.code = suite.Worse(r.code, suite.ExitBackend)
+	}
+	if r.flags.json {
+		return printJSON(r.out, map[string]any{"schema": 1, "code": r.code, "outcomes": all})
+	}
+	for _, o := range r.skipped {
+		fmt.Fprintf(r.out, "%-44s %-12s %s\n", o.Scenario, "skipped", o.Skipped)
+	}
+	count := map[string]int{}
+	for _, o := range all {
+		count[state(o)]++
+	}
+	parts := []string{fmt.Sprintf("%d as expected", count["as expected"])}
+	for _, s := range states[1:] {
+		if count[s] > 0 || s == "skipped" {
+			parts = append(parts, fmt.Sprintf("%d %s", count[s], s))
+		}
+	}
+	seeds := fmt.Sprintf("seed %d", r.flags.seed)
+	if r.flags.seeds > 1 {
+		seeds = fmt.Sprintf("seeds %d to %d", r.flags.seed, r.flags.seed+uint64(r.flags.seeds)-1)
+	}
+	fmt.Fprintf(r.out, "\n%d runs on %s, %s: %s\n", cmp.Or(len(all), 0), r.flags.backend, seeds, strings.Join(parts, ", "))
+	if ctx.Err() != nil {
+		fmt.Fprintf(r.errs, "interrupted after %d of %d runs; what they left is in %s\n", r.ended, r.total, r.flags.store)
+	}
+	return nil
+}
+
+// progress tells on stderr how far a run is that takes over a second.
+func (r *report) progress() (stop func()) {
+	t := time.NewTicker(2 * time.Second)
+	over := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-t.C:
+				r.mu.Lock()
+				fmt.Fprintf(r.errs, "%d of %d runs done, %.0f s\n", r.ended, r.total, time.Since(r.started).Seconds())
+				r.mu.Unlock()
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() { t.Stop(); close(over) }
+}

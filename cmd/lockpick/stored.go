@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"lockpick/checker"
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/reports"
+	"lockpick/scenarios/suite"
+)
+
+func (a *app) open(path string) (suite.Stored, error) {
+	s, err := suite.Open(path)
+	if err != nil {
+		return s, usage(err, "name a run directory of the store, or a history.jsonl; see lockpick help files")
+	}
+	if s.History.Cut != "" {
+		fmt.Fprintf(a.errs, "note: the record is cut short: %s; judged up to there\n", s.History.Cut)
+	}
+	return s, nil
+}
+
+func (a *app) checkCmd() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{Use: "check DIR|FILE", Short: "judge a stored run again", Args: oneArg,
+		Long: `Judge a run directory or a bare history.jsonl again. Where the scenario is known,
+what it expected decides the exit code; else a violation is 1.`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := a.open(args[0])
+			if err != nil {
+				return err
+			}
+			v := checker.Check(s.History)
+			js := suite.JudgeStored(s, v)
+			a.code = suite.Worse(a.code, suite.CodeOf(js))
+			if v.Disagreement != "" {
+				a.code = suite.ExitBug
+			}
+			if asJSON {
+				return printJSON(a.out, v)
+			}
+			a.printVerdict(v, js)
+			return nil
+		}}
+	c.Flags().BoolVar(&asJSON, "json", false, "print the verdict as JSON")
+	return c
+}
+
+func (a *app) printVerdict(v checker.Verdict, js []suite.Judgement) {
+	for _, j := range js {
+		fmt.Fprintf(a.out, "%s\n    %s\n", j, j.Because)
+		if r := v.Result(j.Property); r != nil && r.Witness != nil {
+			fmt.Fprintf(a.out, "    witness: events %v\n", r.Witness.Events)
+		}
+	}
+	if v.Disagreement != "" {
+		fmt.Fprintf(a.errs, "error: the two judges disagree: %s\n", v.Disagreement)
+	}
+}
+
+func (a *app) explainCmd() *cobra.Command {
+	return &cobra.Command{Use: "explain DIR|FILE", Short: "the counterexample as a sequence diagram in the terminal", Args: oneArg,
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := a.open(args[0])
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprint(a.out, reports.Explain(s.History, checker.Check(s.History), width()))
+			return err
+		}}
+}
+
+// width is how wide a drawing may be: what the terminal says, within reason.
+func width() int {
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil {
+		return min(max(n, 60), 160)
+	}
+	return reports.DefaultWidth
+}
+
+func (a *app) replayCmd() *cobra.Command {
+	return &cobra.Command{Use: "replay DIR", Short: "run a stored run again; on sim compare the histories byte by byte", Args: oneArg,
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := a.open(args[0])
+			if err != nil {
+				return err
+			}
+			if s.Manifest == nil {
+				return usage(errors.New("a bare history can't be run again"), "name the run directory: it holds run.json")
+			}
+			return a.replay(c.Context(), s)
+		}}
+}
+
+func (a *app) replay(ctx context.Context, s suite.Stored) error {
+	m := s.Manifest
+	b, err := backend(m.Backend)
+	if err != nil {
+		return err
+	}
+	if lacks := probe(ctx, b).missing(m.Scenario); len(lacks) > 0 {
+		return unable(fmt.Errorf("%s can't run this here: %s", b.Name(), reasons(lacks)), lacks[0].Remedy)
+	}
+	var facts bytes.Buffer
+	if err := harness.Run(ctx, b, m.Scenario, m.Seed, history.NewRecorder(&facts)); err != nil {
+		return unable(err, "see lockpick doctor")
+	}
+	if m.Backend == "sim" {
+		return a.compare(s, facts.Bytes())
+	}
+	h, err := history.Read(&facts)
+	if err != nil {
+		return err
+	}
+	v := checker.Check(h)
+	js := suite.JudgeStored(s, v)
+	a.code = suite.Worse(a.code, suite.CodeOf(js))
+	a.printVerdict(v, js)
+	return nil
+}
+
+// compare holds a replayed history against the stored one.
+func (a *app) compare(s suite.Stored, again []byte) error {
+	before, err := os.ReadFile(filepath.Join(s.Dir, suite.HistoryFile))
+	if err != nil {
+		return usage(fmt.Errorf("read history: %w", err), "name a run directory")
+	}
+	if bytes.Equal(before, again) {
+		fmt.Fprintf(a.out, "the same history again, byte for byte: %d events\n", len(s.History.Events))
+		return nil
+	}
+	old, now := bytes.Split(before, []byte("\n")), bytes.Split(again, []byte("\n"))
+	n := 0
+	for n < min(len(old), len(now)) && bytes.Equal(old[n], now[n]) {
+		n++
+	}
+	a.code = suite.Worse(a.code, suite.ExitUnexpected)
+	fmt.Fprintf(a.out, "the histories differ from line %d on:\n  stored: %s\n  again:  %s\n", n+1, line(old, n), line(now, n))
+	fmt.Fprintf(a.out, "the run was made by lockpick %s, this is %s\n", s.Manifest.Version, version())
+	return nil
+}
+
+func line(lines [][]byte, n int) string {
+	if n < len(lines) {
+		return string(lines[n])
+	}
+	return "(no more lines)"
+}

@@ -1,0 +1,77 @@
+package main
+
+// topics are help pages that belong to no command.
+var topics = []struct{ name, short, text string }{
+	{"exit-codes", "what the exit code says", `0    everything came out as expected
+1    something did not: a property that should hold was violated, or an expected
+     violation did not come, or came for another reason
+2    undecided, and nothing worse: a fault did not take effect, nobody acquired
+3    a backend or a client program could not do its part; or everything, or
+     something that --require asks for, was skipped
+64   wrong usage, or a bad scenario or history file
+70   a bug in lockpick
+130  interrupted; what was written until then is kept
+
+Several at once: 70, 1, 3, 2, 0, whichever comes first.
+"go run" turns every code but 0 into 1: build the binary to see them.`},
+	{"files", "what a run leaves on disk", `store/NAME+VARIANT/TIME-BACKEND-SEED/   one run; TIME is UTC
+    run.json         the scenario with all values resolved, seed, versions, the
+                     command that runs it again
+    history.jsonl    the facts: one event for each line, the first with the
+                     parameters of the run
+    verdict.json     each property: holds, violated or undecided, because, cause,
+                     and the numbers of the events that prove it
+    outcome.json     what was expected of each property and what came
+    sequence.txt     the run as a sequence diagram
+store/NAME+VARIANT/latest               a link to the newest of them
+
+The store is ./store, or $LOCKPICK_STORE, or --store. history.jsonl alone
+suffices for "lockpick check".`},
+	{"faults", "what can go wrong on purpose", ""},
+	{"scenario-format", "how to write a scenario", scenarioFormat},
+	{"properties", "what is checked", `mutual-exclusion   Did two clients believe, each by its own clock, that they held
+                   the lock at one instant? Violated when the belief windows of
+                   two sessions of one key overlap. A window runs from the return
+                   of the acquire to the call of the release or to the deadline,
+                   whichever is first.
+resource-safety    Did the protected resource come to harm? Lost update,
+                   interleaving, an acknowledged write that is missing, a refused
+                   one that is there. The class says whose fault it is:
+                   lock-broken, overrun (a holder that was late), fence-broken.
+deadlock-freedom   After a holder's death, is the lock free again in time?
+
+Each has three outcomes: holds, violated, undecided. Before any of them come the
+assumptions: a record that is malformed, or a run in which nobody acquired or a
+planned fault did not take effect, is undecided. "Holds" means: no violation was
+found in this run under these faults.`},
+}
+
+const scenarioFormat = `A scenario is one YAML file. "lockpick show NAME" prints one to copy.
+
+name: my-scenario
+claim: one sentence: what the run shows
+source: where the claim comes from
+tags: [ci]
+topology: {nodes: 5, persistence: none}
+lock: {kind: redlock, ttl: 10s, drift: 1%, timeout: 50ms, retry: 50ms..250ms}
+clients: 2                    # or a map: {c1: {reach: [n1, n2], hold: 8s, cycles: 1},
+                              #            c2: {start: {client: c1, event: acquired}}}
+workload: {kind: read-modify-write, fence: none, think: 50ms..500ms, hold: 100ms..2s, cycles: 3}
+plan:
+  - when: {client: c1, point: between-check-and-write, nth: 2}
+    fault: {kind: pause, targets: [c1], for: 15s}
+expect:
+  mutual-exclusion: holds
+  resource-safety: {violated: overrun}
+variants:
+  fenced: {set: {lock.fence: true, workload.fence: token}, expect: {resource-safety: holds}}
+
+What sets a step off (when):
+  {at: 3s}                                        at a time
+  {client: c1, event: acquired, nth: 1, after: 1s}  soon after an event
+  {client: c1, point: after-acquire, nth: 1}      exactly: the client waits there
+  {link: c1-n3, message: set, of: reply, nth: 1}  exactly: the message waits there
+
+Points: during-acquire, after-acquire, between-check-and-write, before-release.
+Durations are those of the simulation; on real backends they are scaled (--scale).
+A safety property that is not listed under expect must hold.`

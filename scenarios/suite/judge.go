@@ -1,0 +1,156 @@
+package suite
+
+import (
+	"fmt"
+	"slices"
+
+	"lockpick/checker"
+	"lockpick/harness"
+)
+
+// Words of an expectation.
+const (
+	wantAny      = "any"
+	wantHolds    = string(checker.Holds)
+	wantViolated = string(checker.Violated)
+)
+
+// Judgement is what was expected of one property and what came.
+type Judgement struct {
+	Property   string          `json:"property"`
+	Expected   string          `json:"expected"` // in words; "" if nothing was
+	Got        checker.Outcome `json:"got"`
+	Cause      string          `json:"cause,omitempty"`
+	Node       string          `json:"node,omitempty"`
+	Because    string          `json:"because"`
+	AsExpected bool            `json:"asExpected"`
+	// Missed: a violation was expected and did not come, so another try may show it.
+	Missed bool `json:"missed,omitempty"`
+}
+
+// Judge holds a verdict against what was expected. It is the only place where
+// the two meet. Properties that nothing is expected of come out as they are.
+func Judge(expect map[string]harness.Expectation, v checker.Verdict) []Judgement {
+	var out []Judgement
+	for _, r := range v.Results {
+		j := Judgement{Property: r.Property, Got: r.Outcome, Cause: r.Cause, Node: r.Node, Because: r.Because, AsExpected: true}
+		if want, ok := expect[r.Property]; ok {
+			j.judge(want, r)
+		}
+		out = append(out, j)
+	}
+	for name, want := range expect {
+		if v.Result(name) == nil {
+			out = append(out, Judgement{Property: name, Expected: words(want), Got: checker.Undecided,
+				Because: "no property of this name was judged"})
+		}
+	}
+	slices.SortStableFunc(out, byOrder)
+	return out
+}
+
+// JudgeStored judges a stored run by what its scenario expected, or a bare
+// history by what every lock should hold to.
+func JudgeStored(s Stored, v checker.Verdict) []Judgement {
+	if s.Manifest != nil {
+		return Judge(s.Manifest.Scenario.Expect, v)
+	}
+	return Judge(Unconditional(), v)
+}
+
+// Unconditional is what is expected where nobody says: a safety violation is
+// never fine.
+func Unconditional() map[string]harness.Expectation {
+	return map[string]harness.Expectation{
+		checker.MutualExclusion: {Want: wantHolds, Implied: true},
+		checker.ResourceSafety:  {Want: wantHolds, Implied: true},
+	}
+}
+
+func byOrder(a, b Judgement) int {
+	return slices.Index(checker.Properties(), a.Property) - slices.Index(checker.Properties(), b.Property)
+}
+
+func (j *Judgement) judge(want harness.Expectation, r checker.Result) {
+	j.Expected = words(want)
+	switch want.Want {
+	case wantAny:
+		return
+	case wantHolds:
+		j.AsExpected = r.Outcome == checker.Holds
+		if j.AsExpected && r.Occasions == 0 && !want.Implied {
+			// A property that the scenario names must have been put to the test.
+			j.AsExpected, j.Got = false, checker.Undecided
+			j.Because = "the run gave no occasion to violate it: " + r.Because
+		}
+	case wantViolated:
+		j.Missed = r.Outcome == checker.Holds
+		// Right for the wrong reason is not as expected.
+		j.AsExpected = r.Outcome == checker.Violated &&
+			(want.Cause == "" || want.Cause == r.Cause) && (want.Node == "" || want.Node == r.Node)
+	}
+}
+
+func words(e harness.Expectation) string {
+	s := e.Want
+	if e.Cause != "" {
+		s += ": " + e.Cause
+	}
+	if e.Node != "" {
+		s += " at " + e.Node
+	}
+	return s
+}
+
+// Exit codes of the command line (topic exit-codes).
+const (
+	ExitOK         = 0
+	ExitUnexpected = 1
+	ExitUndecided  = 2
+	ExitBackend    = 3
+	ExitUsage      = 64
+	ExitBug        = 70
+	ExitInterrupt  = 130
+)
+
+// CodeOf is the exit code that the judgements of one run call for.
+func CodeOf(js []Judgement) int {
+	code := ExitOK
+	for _, j := range js {
+		switch {
+		case j.AsExpected:
+		case j.Got == checker.Undecided:
+			code = Worse(code, ExitUndecided)
+		default:
+			code = Worse(code, ExitUnexpected)
+		}
+	}
+	return code
+}
+
+// Worse returns the code that outranks the other: 70, 1, 3, 2, 0.
+func Worse(a, b int) int {
+	rank := []int{ExitOK, ExitUndecided, ExitBackend, ExitUnexpected, ExitBug}
+	if slices.Index(rank, a) >= slices.Index(rank, b) {
+		return a
+	}
+	return b
+}
+
+func (j Judgement) String() string {
+	got := string(j.Got)
+	if j.Cause != "" {
+		got += " (" + j.Cause
+		if j.Node != "" {
+			got += ", " + j.Node
+		}
+		got += ")"
+	}
+	switch {
+	case !j.AsExpected:
+		return fmt.Sprintf("%s %s, expected %s", j.Property, got, j.Expected)
+	case j.Got == checker.Violated && j.Expected != "" && j.Expected != wantAny:
+		return fmt.Sprintf("%s %s, as expected", j.Property, got)
+	}
+	return fmt.Sprintf("%s %s", j.Property, got)
+}

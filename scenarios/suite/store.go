@@ -1,0 +1,159 @@
+package suite
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/reports"
+)
+
+// Files of a run directory.
+const (
+	ManifestFile = "run.json"
+	HistoryFile  = "history.jsonl"
+	verdictFile  = "verdict.json"
+	outcomeFile  = "outcome.json"
+)
+
+// runDir is one run's place in the store.
+type runDir struct {
+	store, path string
+	manifest    harness.Manifest
+}
+
+// create makes the directory; it appears under its name once run.json is in it.
+func (d *runDir) create() error {
+	m := d.manifest
+	id := strings.ReplaceAll(m.Scenario.ID(), "/", "+")
+	stamp := m.Started.Format("20060102T150405.000Z")
+	parent := filepath.Join(d.store, id)
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return fmt.Errorf("create run directory: %w; choose another with --store", err)
+	}
+	tmp, err := os.MkdirTemp(parent, ".new-")
+	if err != nil {
+		return fmt.Errorf("create run directory: %w; choose another with --store", err)
+	}
+	if err := os.Chmod(tmp, 0o755); err != nil {
+		return fmt.Errorf("create run directory: %w", err)
+	}
+	if err := writeJSON(filepath.Join(tmp, ManifestFile), m); err != nil {
+		return err
+	}
+	name := fmt.Sprintf("%s-%s-%d", stamp, m.Backend, m.Seed)
+	for n := 1; ; n++ {
+		d.path = filepath.Join(parent, name)
+		if n > 1 {
+			d.path += fmt.Sprintf("-%d", n)
+		}
+		if _, err := os.Lstat(d.path); err == nil && n < 1000 {
+			continue // somebody else began in the same millisecond
+		}
+		if err := os.Rename(tmp, d.path); err != nil {
+			return fmt.Errorf("create run directory: %w", err)
+		}
+		break
+	}
+	latest(parent, filepath.Base(d.path))
+	return nil
+}
+
+// latest points a link beside the runs at the newest; where links can't be
+// made, there is none.
+func latest(parent, name string) {
+	tmp := filepath.Join(parent, ".latest-"+name)
+	if os.Symlink(name, tmp) == nil {
+		if os.Rename(tmp, filepath.Join(parent, "latest")) != nil {
+			os.Remove(tmp)
+		}
+	}
+}
+
+// live makes the directory now and opens the history in it.
+func (d *runDir) live() (*os.File, error) {
+	if err := d.create(); err != nil {
+		return nil, err
+	}
+	f, err := os.Create(filepath.Join(d.path, HistoryFile))
+	if err != nil {
+		return nil, fmt.Errorf("write history: %w", err)
+	}
+	return f, nil
+}
+
+// write writes what isn't there yet.
+func (d *runDir) write(facts []byte, o Outcome) error {
+	if d.path == "" {
+		if err := d.create(); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(d.path, HistoryFile), facts, 0o644); err != nil {
+			return fmt.Errorf("write history: %w", err)
+		}
+	}
+	if len(o.Verdict.Results) == 0 {
+		return nil
+	}
+	if err := writeJSON(filepath.Join(d.path, verdictFile), o.Verdict); err != nil {
+		return err
+	}
+	h, err := history.Read(bytes.NewReader(facts))
+	if err != nil {
+		return err
+	}
+	return reports.Write(d.path, h, o.Verdict)
+}
+
+func writeJSON(path string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// Stored is a run as it lies on disk.
+type Stored struct {
+	Dir      string
+	Manifest *harness.Manifest // nil for a bare history
+	History  *history.History
+}
+
+// Open reads a run directory, or a bare history.jsonl.
+func Open(path string) (Stored, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Stored{}, fmt.Errorf("open run: %w; name a run directory or a history.jsonl", err)
+	}
+	s := Stored{Dir: path}
+	file := path
+	if info.IsDir() {
+		file = filepath.Join(path, HistoryFile)
+		if s.Manifest, err = readManifest(filepath.Join(path, ManifestFile)); err != nil {
+			return s, err
+		}
+	}
+	s.History, err = history.ReadFile(file)
+	return s, err
+}
+
+func readManifest(path string) (*harness.Manifest, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("open run: %w; name a run directory or a history.jsonl", err)
+	}
+	m := &harness.Manifest{}
+	if err := json.Unmarshal(text, m); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return m, nil
+}

@@ -1,0 +1,180 @@
+// Package suite runs scenarios and judges them: run, check, judge, retry, and
+// write what was seen.
+//
+// A Job is one scenario with a seed on a backend; Execute does it and returns an
+// Outcome. Judge is the only place where an expectation meets a verdict. A run
+// directory holds run.json, history.jsonl, verdict.json and outcome.json: facts
+// first, so that judging can be repeated from disk.
+//
+// Deliberately missing: terminals, flags, worker processes.
+package suite
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"lockpick/checker"
+	"lockpick/harness"
+	"lockpick/harness/history"
+)
+
+// Keep says which runs leave a directory in the store.
+type Keep string
+
+const (
+	KeepAll        Keep = "all"
+	KeepUnexpected Keep = "unexpected" // those that did not come out as expected
+	KeepNone       Keep = "none"
+)
+
+// Job is one scenario to run once, or until it shows what it can show.
+type Job struct {
+	Scenario harness.Scenario `json:"scenario"`
+	Seed     uint64           `json:"seed"`
+	Backend  string           `json:"backend"`
+	Store    string           `json:"store"` // folder of run directories
+	Keep     Keep             `json:"keep"`
+	Command  string           `json:"command"` // runs it again
+	Version  string           `json:"version"`
+	Sets     []string         `json:"sets,omitempty"` // overrides that the scenario was made with
+	// Live: write the history as it happens instead of at the end. For backends
+	// in real time, whose runs can't be had again.
+	Live bool `json:"live,omitempty"`
+	// Retries: how often a missed violation or a vacuous run is tried again.
+	Retries int `json:"retries,omitempty"`
+}
+
+// Outcome is what came of a job: outcome.json.
+type Outcome struct {
+	Schema     int             `json:"schema"`
+	Scenario   string          `json:"scenario"` // NAME or NAME/VARIANT
+	Backend    string          `json:"backend"`
+	Seed       uint64          `json:"seed"`
+	Code       int             `json:"code"` // exit code of this run alone
+	Judgements []Judgement     `json:"judgements,omitempty"`
+	Error      string          `json:"error,omitempty"`   // why it could not be run or judged
+	Skipped    string          `json:"skipped,omitempty"` // why it was not run
+	Retried    []string        `json:"retried,omitempty"` // why each earlier try did not count
+	Dir        string          `json:"dir,omitempty"`     // run directory
+	Command    string          `json:"command"`
+	Seconds    float64         `json:"seconds"` // of wall clock
+	Virtual    float64         `json:"virtual"` // of true time in the run
+	Events     int             `json:"events"`
+	Verdict    checker.Verdict `json:"-"`
+}
+
+// Execute does a job on a backend. It never panics: a bug is an outcome with
+// code 70 and the stack in Error.
+func Execute(ctx context.Context, b harness.Backend, j Job) (o Outcome) {
+	begin := time.Now()
+	var earlier []string
+	for {
+		o = execute(ctx, b, j)
+		o.Retried = earlier
+		again := o.again()
+		if again == "" || len(earlier) >= j.Retries || ctx.Err() != nil {
+			break
+		}
+		earlier = append(earlier, again)
+	}
+	o.giveUp()
+	o.Seconds = time.Since(begin).Seconds()
+	if o.Dir != "" {
+		if err := writeJSON(filepath.Join(o.Dir, outcomeFile), o); err != nil {
+			o.fail(ExitBug, err)
+		}
+	}
+	return o
+}
+
+// again says why a run should be tried once more, "" if it should not: a
+// violation that a race missed, or a run in which a fault did not take effect. A
+// violation that nobody expected is final.
+func (o Outcome) again() string {
+	why := ""
+	for _, j := range o.Judgements {
+		switch {
+		case j.AsExpected:
+		case j.Missed:
+			why = j.Property + " was expected to be violated and held"
+		case j.Got == checker.Undecided:
+			why = j.Property + " is undecided: " + j.Because
+		default:
+			return ""
+		}
+	}
+	return why
+}
+
+// giveUp turns an expected violation that several tries missed into undecided.
+func (o *Outcome) giveUp() {
+	if len(o.Retried) == 0 || o.Code != ExitUnexpected || o.again() == "" {
+		return
+	}
+	o.Code = ExitUndecided
+}
+
+func execute(ctx context.Context, b harness.Backend, j Job) (o Outcome) {
+	o = Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: b.Name(), Seed: j.Seed, Command: j.Command}
+	defer func() {
+		if r := recover(); r != nil {
+			o.fail(ExitBug, fmt.Errorf("panic: %v\n%s", r, debug.Stack()))
+		}
+	}()
+	d := &runDir{store: j.Store, manifest: harness.NewManifest(j.Scenario, b.Name(), j.Seed, j.Version, j.Command)}
+	d.manifest.Sets = j.Sets
+	var facts bytes.Buffer
+	var to io.Writer = &facts
+	if j.Live && j.Keep != KeepNone {
+		f, err := d.live()
+		if err != nil {
+			o.fail(ExitUsage, err)
+			return o
+		}
+		defer f.Close()
+		o.Dir = d.path
+		to = io.MultiWriter(f, &facts)
+	}
+	if err := harness.Run(ctx, b, j.Scenario, j.Seed, history.NewRecorder(to)); err != nil {
+		o.fail(ExitBackend, err)
+	}
+	o.judge(d.manifest, facts.Bytes())
+	unexpected := o.Code != ExitOK
+	if j.Keep == KeepAll || j.Keep == KeepUnexpected && unexpected {
+		if err := d.write(facts.Bytes(), o); err != nil {
+			o.fail(ExitUsage, err)
+		}
+		o.Dir = d.path
+	}
+	return o
+}
+
+func (o *Outcome) judge(m harness.Manifest, facts []byte) {
+	h, err := history.Read(bytes.NewReader(facts))
+	if err != nil {
+		if o.Code == ExitOK {
+			o.fail(ExitBug, err)
+		}
+		return
+	}
+	o.Events, o.Virtual = len(h.Events), history.Seconds(h.Events[len(h.Events)-1].T)
+	o.Verdict = checker.Check(h)
+	o.Judgements = Judge(m.Scenario.Expect, o.Verdict)
+	if o.Verdict.Disagreement != "" {
+		o.fail(ExitBug, fmt.Errorf("the two judges disagree: %s", o.Verdict.Disagreement))
+	}
+	o.Code = Worse(o.Code, CodeOf(o.Judgements))
+}
+
+func (o *Outcome) fail(code int, err error) {
+	o.Code = Worse(o.Code, code)
+	if o.Error != "" {
+		o.Error += "\n"
+	}
+	o.Error += err.Error()
+}

@@ -1,0 +1,206 @@
+// Package sweep runs many jobs in worker processes.
+//
+// A Pool keeps a few workers, one a core, each the same binary with one
+// processor; Worker is their half of the conversation. What kills a worker, a
+// panic in a goroutine of a simulated client or a bubble that stands still, is
+// the outcome of that one job, with the end of what the worker said.
+//
+// Deliberately missing: what a job means, and sharing among machines.
+package sweep
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"lockpick/scenarios/suite"
+)
+
+// Pool runs jobs in worker processes.
+type Pool struct {
+	Command  []string      // starts a worker
+	Size     int           // workers at once
+	Patience time.Duration // wall clock that one job may take
+}
+
+// Run does all jobs and calls done for each as it ends, one at a time. It
+// returns early when ctx ends; jobs that were not done then are not reported.
+func (p Pool) Run(ctx context.Context, jobs []suite.Job, done func(i int, o suite.Outcome)) {
+	next := make(chan int)
+	go func() {
+		defer close(next)
+		for i := range jobs {
+			select {
+			case next <- i:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range min(p.Size, len(jobs)) {
+		all.Go(func() {
+			w := &worker{pool: p}
+			defer w.stop()
+			for i := range next {
+				o := w.do(ctx, jobs[i])
+				if ctx.Err() != nil {
+					return
+				}
+				mu.Lock()
+				done(i, o)
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+}
+
+// worker is one worker process, started when it is first needed.
+type worker struct {
+	pool    Pool
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	answers chan []byte // closed when the process has ended
+	said    *tail
+}
+
+func (w *worker) do(ctx context.Context, j suite.Job) suite.Outcome {
+	broken := func(format string, a ...any) suite.Outcome {
+		w.kill()
+		return suite.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: j.Backend, Seed: j.Seed, Command: j.Command,
+			Code: suite.ExitBug, Error: fmt.Sprintf(format, a...) + "\n" + w.said.String()}
+	}
+	if w.cmd == nil {
+		if err := w.start(); err != nil {
+			w.said = &tail{}
+			return broken("start worker: %v", err)
+		}
+	}
+	line, err := json.Marshal(j)
+	if err != nil {
+		return broken("send job: %v", err)
+	}
+	if _, err := w.in.Write(append(line, '\n')); err != nil {
+		return broken("the worker ended before it took the job: %v", err)
+	}
+	patience := time.NewTimer(w.pool.Patience)
+	defer patience.Stop()
+	select {
+	case answer, ok := <-w.answers:
+		var o suite.Outcome
+		if !ok {
+			return broken("the worker died in this run")
+		}
+		if err := json.Unmarshal(answer, &o); err != nil {
+			return broken("the worker's answer makes no sense: %v", err)
+		}
+		return o
+	case <-patience.C:
+		w.dump()
+		return broken("the run stood still: no end after %v; its goroutines:", w.pool.Patience)
+	case <-ctx.Done():
+		return broken("interrupted")
+	}
+}
+
+func (w *worker) start() error {
+	cmd := exec.Command(w.pool.Command[0], w.pool.Command[1:]...)
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	w.said = &tail{}
+	cmd.Stderr = w.said
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	w.cmd, w.in, w.answers = cmd, in, make(chan []byte)
+	go read(cmd, out, w.answers)
+	return nil
+}
+
+// read passes the worker's lines on until it ends.
+func read(cmd *exec.Cmd, out io.Reader, answers chan<- []byte) {
+	defer close(answers)
+	lines := bufio.NewReaderSize(out, 1<<16)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			break
+		}
+		answers <- line
+	}
+	cmd.Wait() // its error is told by what it said
+}
+
+// dump makes a worker that stands still tell where: the Go runtime prints all
+// goroutines on SIGQUIT.
+func (w *worker) dump() {
+	if w.cmd.Process.Signal(syscall.SIGQUIT) != nil {
+		return
+	}
+	select {
+	case <-w.answers:
+	case <-time.After(5 * time.Second):
+	}
+}
+
+// kill ends the worker's process; the next job starts another.
+func (w *worker) kill() {
+	if w.cmd == nil {
+		return
+	}
+	w.cmd.Process.Kill()
+	for range w.answers {
+	}
+	w.cmd = nil
+}
+
+// stop lets the worker end by itself.
+func (w *worker) stop() {
+	if w.cmd == nil {
+		return
+	}
+	w.in.Close()
+	for range w.answers {
+	}
+	w.cmd = nil
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+const tailSize = 64 << 10
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, b...)
+	if len(t.text) > tailSize {
+		t.text = append(t.text[:0], t.text[len(t.text)-tailSize:]...)
+	}
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.text)
+}
