@@ -1,0 +1,32 @@
+# Two commands suffice: "go run ./cmd/lockpick run" and "make test".
+
+GO ?= go
+
+.PHONY: build test setup cross long bench
+
+build:
+	CGO_ENABLED=0 $(GO) build -o bin/lockpick ./cmd/lockpick
+
+# setup installs what tests need (as root or in CI), or names what is missing.
+# SETUP=0 leaves the machine as it is.
+setup:
+	@.ci/setup
+
+test: setup
+	$(GO) vet ./...
+	$(GO) test ./...
+
+# The simulation works everywhere; elsewhere the other backends say why they don't.
+cross:
+	@set -e; for t in darwin/arm64 windows/amd64 linux/arm64; do \
+		echo "build and vet for $$t"; \
+		GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) build ./...; \
+		GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet ./...; \
+	done
+
+# The longer checks: the built binary, thousands of seeds, every scenario on real servers.
+long:
+	$(GO) test -tags long -count=1 -timeout 30m ./...
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./...
