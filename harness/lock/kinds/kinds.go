@@ -1,0 +1,43 @@
+// Package kinds is the one table of locks that can be tested, by name.
+//
+// Adding a lock is a package lock/<kind> and one line here.
+//
+// Deliberately missing: registration at run time. What can be tested is seen
+// below.
+package kinds
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"lockpick/harness/lock"
+	"lockpick/harness/lock/broken"
+	"lockpick/harness/lock/redlock"
+)
+
+// All has each kind's factory.
+var All = map[string]lock.Factory{
+	"redlock": redlock.New, // the reference
+	"broken":  broken.New,  // the same with one mistake
+}
+
+// Names lists the kinds in the order of the alphabet.
+func Names() []string { return slices.Sorted(maps.Keys(All)) }
+
+var _ lock.Factory = New
+
+// New makes the lock of the kind that env's settings name.
+func New(env lock.Env) (lock.Lock, error) {
+	kind := env.Settings.Kind
+	factory, ok := All[kind]
+	if !ok {
+		return nil, fmt.Errorf("make lock of kind %q: no such kind; say one of %s", kind, strings.Join(Names(), ", "))
+	}
+	l, err := factory(env)
+	if err != nil {
+		return nil, fmt.Errorf("make lock of kind %s: %w", kind, err)
+	}
+	return l, nil
+}

@@ -1,0 +1,141 @@
+// Package redlock puts the reference, lockpick's own Redlock on go-redis, behind
+// the interfaces of a lock under test.
+//
+// It translates: Env into the reference's configuration, and a definite "lost"
+// into lock.ErrNotHeld. What is random is drawn by name, "token/3/0" for the
+// first word of the third token and "retry/2/0" for the second delay.
+//
+// Deliberately missing: anything that the reference could do itself.
+package redlock
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockpick/harness/lock"
+	"lockpick/redlock"
+	"lockpick/redlock/redisnode"
+)
+
+var _ lock.Factory = New
+
+// defaultTTL is the TTL where the scenario names none.
+const defaultTTL = 10 * time.Second
+
+// New returns the reference as one client's lock.
+func New(env lock.Env) (lock.Lock, error) {
+	s := env.Settings
+	if s.Mistake != "" {
+		return nil, fmt.Errorf("lock redlock makes no mistake %q: that is for kind broken", s.Mistake)
+	}
+	if s.Ask != "" && s.Ask != "multiplexed" && s.Ask != "sequential" {
+		return nil, fmt.Errorf("lock redlock can't ask %q: say multiplexed or sequential", s.Ask)
+	}
+	if s.TTL == 0 {
+		s.TTL = defaultTTL
+	}
+	l := &reference{fence: s.Fence}
+	cfg := redlock.Config{
+		TTL: s.TTL, Timeout: s.Timeout, Drift: s.Drift, RetryMin: s.RetryMin, RetryMax: s.RetryMax,
+		Tries: s.Tries, Extends: s.Extends, Sequential: s.Ask == "sequential", Fence: s.Fence,
+		Now: env.Now, After: env.After, Random: named(env.Random),
+	}
+	for _, n := range env.Nodes {
+		o := redisnode.Options(n.Addr)
+		o.Dialer = env.Dial
+		client := redis.NewClient(o)
+		l.clients = append(l.clients, client)
+		cfg.Nodes = append(cfg.Nodes, node{redisnode.New(client), n.Name})
+	}
+	var err error
+	if l.redlock, err = redlock.New(cfg); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// node is a Redis node that goes by its name in the run.
+type node struct {
+	*redisnode.Node
+	name string
+}
+
+func (n node) String() string { return n.name }
+
+// named fills bytes with 64-bit words, each drawn by a name of its own.
+func named(random func(string) uint64) func(string, []byte) error {
+	var mu sync.Mutex
+	drawn := map[string]int{}
+	return func(use string, b []byte) error {
+		mu.Lock()
+		drawn[use]++
+		n := drawn[use]
+		mu.Unlock()
+		for word := 0; len(b) > 0; word++ {
+			var w [8]byte
+			binary.LittleEndian.PutUint64(w[:], random(fmt.Sprintf("%s/%d/%d", use, n, word)))
+			b = b[copy(b, w[:]):]
+		}
+		return nil
+	}
+}
+
+// reference is the reference as a lock.Lock.
+type reference struct {
+	redlock *redlock.Client
+	clients []*redis.Client
+	fence   bool
+}
+
+// Acquire implements lock.Lock. If ctx ended, the error wraps its error.
+func (l *reference) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+	held, err := l.redlock.Acquire(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if l.fence {
+		return fenced{handle{held}}, nil
+	}
+	return handle{held}, nil
+}
+
+// Close implements lock.Lock.
+func (l *reference) Close() error {
+	var errs []error
+	for _, c := range l.clients {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// handle is a held lock.
+type handle struct{ held *redlock.Lock }
+
+// fenced is a held lock with a fencing token.
+type fenced struct{ handle }
+
+var (
+	_ lock.Extender = handle{}
+	_ lock.Tokener  = handle{}
+	_ lock.Fencer   = fenced{}
+)
+
+func (h handle) Release(ctx context.Context) error { return verdict(h.held.Release(ctx)) }
+func (h handle) Extend(ctx context.Context) error  { return verdict(h.held.Extend(ctx)) }
+func (h handle) Deadline() time.Time               { return h.held.Until() }
+func (h handle) Token() string                     { return h.held.Token() }
+func (f fenced) Fence() int64                      { return f.held.Fence() }
+
+// verdict says a definite no in the words of the harness.
+func verdict(err error) error {
+	if errors.Is(err, redlock.ErrLost) {
+		return fmt.Errorf("%w: %w", lock.ErrNotHeld, err)
+	}
+	return err
+}

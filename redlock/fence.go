@@ -1,0 +1,47 @@
+package redlock
+
+import "context"
+
+// grantFenced asks all nodes for the key and for their counts of its grants.
+// The fencing token is the highest count of those that granted.
+//
+// Two quorums share a node, but the next holder's quorum may share only one
+// whose count is low. So the token is written back to every node that granted
+// and is behind, by a script that looks whether the key is still this
+// attempt's, and a node which does not confirm it has no vote. Then each node of
+// this quorum counts at least as high as the token, and the next grant on any of
+// them is above it.
+func (c *Client) grantFenced(ctx context.Context, key, token string) ([]answer, int64) {
+	answers := c.ask(ctx, c.all, func(ctx context.Context, n Node) (int64, error) {
+		return n.(Fencer).SetFenced(ctx, key, token, c.cfg.TTL)
+	})
+	if count(answers).yes < Quorum(len(c.all)) {
+		return answers, 0 // there is no lock to give a token to
+	}
+	fence, behind := highest(answers)
+	if len(behind) == 0 {
+		return answers, fence
+	}
+	raised := c.ask(ctx, behind, func(ctx context.Context, n Node) (int64, error) {
+		return number(n.(Fencer).RaiseFence(ctx, key, token, fence))
+	})
+	for _, r := range raised { // answers has one for each node, in order
+		answers[r.node] = r
+	}
+	return answers, fence
+}
+
+// highest returns the highest count, and the nodes that granted with a lower one.
+func highest(answers []answer) (fence int64, behind []int) {
+	for _, a := range answers {
+		if a.yes() {
+			fence = max(fence, a.value)
+		}
+	}
+	for _, a := range answers {
+		if a.yes() && a.value < fence {
+			behind = append(behind, a.node)
+		}
+	}
+	return fence, behind
+}

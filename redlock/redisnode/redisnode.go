@@ -1,0 +1,114 @@
+// Package redisnode makes a redlock.Node of a go-redis client.
+//
+// Its noun is Node, one independent Redis master. Each step is one message: SET
+// with NX and PX, or EVAL with the script's whole text. EVALSHA would save a few
+// hundred bytes, but a node that was restarted does not know the script, and a
+// release which it refuses for that reason did nothing. Options are those under
+// which a client suits a lock.
+//
+// Deliberately missing: Redis Cluster and replicas. A node of Redlock is one
+// master, on its own.
+package redisnode
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"lockpick/redlock"
+)
+
+var (
+	//go:embed set_fenced.lua
+	setFenced string
+	//go:embed raise_fence.lua
+	raiseFence string
+	//go:embed extend.lua
+	extend string
+	//go:embed release.lua
+	release string
+)
+
+// Client is what a Node needs of go-redis. *redis.Client and
+// redis.UniversalClient have it.
+type Client interface {
+	Do(ctx context.Context, args ...any) *redis.Cmd
+}
+
+// Node is one Redis master. The count of a key's grants is under the key with
+// ":fence" behind it, and never expires.
+type Node struct{ client Client }
+
+var (
+	_ redlock.Node   = (*Node)(nil)
+	_ redlock.Fencer = (*Node)(nil)
+)
+
+// New returns the node that client talks to. Whoever made the client closes it.
+// It should have been made with Options: with go-redis's defaults a command that
+// failed is sent again, and contexts do not bound reads.
+func New(client Client) *Node { return &Node{client} }
+
+// Options are the recommended options for a client of the node at addr. All may
+// be changed before the client is made; the reasons stand beside them.
+func Options(addr string) *redis.Options {
+	return &redis.Options{
+		Addr: addr,
+		// A context's deadline ends a read. By default it does not.
+		ContextTimeoutEnabled: true,
+		// A lock's own algorithm decides when to ask again, with a value that must be new.
+		MaxRetries: -1, MinRetryBackoff: -1, MaxRetryBackoff: -1, DialerRetries: 1,
+		// A connection that can't be made in a second is of no use to a lock, and dials
+		// that hang must not use up the pool.
+		DialTimeout: time.Second, PoolSize: 64,
+		// Nothing is sent that the lock does not need.
+		Protocol: 2, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+}
+
+// String is the client's name for the node.
+func (n *Node) String() string {
+	if s, ok := n.client.(fmt.Stringer); ok {
+		return s.String()
+	}
+	return "a Redis node"
+}
+
+// Set implements redlock.Node.
+func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
+	err := n.client.Do(ctx, "SET", key, token, "NX", "PX", ttl.Milliseconds()).Err()
+	if errors.Is(err, redis.Nil) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Extend implements redlock.Node.
+func (n *Node) Extend(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
+	return yes(n.client.Do(ctx, "EVAL", extend, 1, key, token, ttl.Milliseconds()).Int64())
+}
+
+// Release implements redlock.Node.
+func (n *Node) Release(ctx context.Context, key, token string) (bool, error) {
+	return yes(n.client.Do(ctx, "EVAL", release, 1, key, token).Int64())
+}
+
+// SetFenced implements redlock.Fencer.
+func (n *Node) SetFenced(ctx context.Context, key, token string, ttl time.Duration) (int64, error) {
+	return n.client.Do(ctx, "EVAL", setFenced, 2, key, count(key), token, ttl.Milliseconds()).Int64()
+}
+
+// RaiseFence implements redlock.Fencer.
+func (n *Node) RaiseFence(ctx context.Context, key, token string, fence int64) (bool, error) {
+	return yes(n.client.Do(ctx, "EVAL", raiseFence, 2, key, count(key), token, fence).Int64())
+}
+
+func count(key string) string { return key + ":fence" }
+
+func yes(n int64, err error) (bool, error) { return n > 0, err }

@@ -1,0 +1,175 @@
+// Package redlock is Redlock, the distributed lock on N independent Redis
+// masters, complete and exact as its specification has it
+// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
+//
+// A Client acquires; what it gets is a Lock, valid until a deadline by the
+// client's own clock, to be extended or released. A Node is one master as the
+// algorithm sees it; package redisnode makes one of a Redis client.
+//
+//	start   ask all N to set the key    end   quorum and time left?
+//	  |---------- elapsed ---------------|----------- validity ----------| drift |
+//	                                     no: release on all N, wait at random, again
+//
+// Whoever holds a lock must stop at its deadline, and can't always: a process
+// may be paused between looking at the clock and writing. Config.Fence gives
+// each lock a number above every earlier holder's, by which the protected
+// resource can refuse those who come late.
+//
+// Deliberately missing: connections, logging, automatic extension, and any
+// protection against nodes that forget keys: run them with fsync always, or
+// restart them later than the longest TTL in use.
+package redlock
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"time"
+)
+
+// Client acquires locks. It may be used by several goroutines at once.
+type Client struct {
+	cfg Config
+	all []int // indices of all nodes
+}
+
+// New returns a client, or says what is wrong with its configuration.
+func New(cfg Config) (*Client, error) {
+	cfg, err := cfg.WithDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{cfg: cfg}
+	for i := range cfg.Nodes {
+		c.all = append(c.all, i)
+	}
+	return c, nil
+}
+
+// Acquire tries to get the lock on key until it has it, has tried Config.Tries
+// times, or ctx ends. An error means that the client does not hold it, and that
+// it has asked all nodes to forget each failed attempt. That clean-up is done
+// even if ctx has ended, so that Acquire can return one node time-out after it
+// (N time-outs if it asks one after another). The kinds are ErrTaken,
+// ErrNoQuorum, ErrExpired and ErrCancelled.
+func (c *Client) Acquire(ctx context.Context, key string) (*Lock, error) {
+	last := Error{Op: "acquire", Key: key}
+	for {
+		if ctx.Err() != nil {
+			return nil, cancelled(ctx, last)
+		}
+		l, failed, err := c.attempt(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		if l != nil {
+			return l, nil
+		}
+		failed.Tries = last.Tries + 1
+		last = *failed
+		if ctx.Err() != nil {
+			return nil, cancelled(ctx, last)
+		}
+		if last.Tries == c.cfg.Tries {
+			return nil, &last
+		}
+		if err := c.wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// attempt is the specification's steps 1 to 5, once: it returns the lock, or
+// why it failed, or that it could not be made at all.
+func (c *Client) attempt(ctx context.Context, key string) (*Lock, *Error, error) {
+	// Fresh for every attempt: were it kept, a delayed release of the first attempt
+	// would delete the key that a later one set.
+	token, err := c.token()
+	if err != nil {
+		return nil, nil, err
+	}
+	start := c.cfg.Now()
+	answers, fence := c.grant(ctx, key, token)
+	elapsed := c.cfg.Now().Sub(start)
+
+	kind := c.judge(count(answers), elapsed)
+	if kind == nil && ctx.Err() == nil {
+		return &Lock{
+			client: c, key: key, token: token, fence: fence, votes: count(answers).yes,
+			until: start.Add(c.cfg.TTL - c.cfg.drift()),
+		}, nil, nil
+	}
+	c.release(ctx, key, token)
+	return nil, c.failure("acquire", key, kind, answers), nil
+}
+
+// grant asks all nodes for the key, and gives the fencing token if there is to be one.
+func (c *Client) grant(ctx context.Context, key, token string) (answers []answer, fence int64) {
+	if c.cfg.Fence {
+		return c.grantFenced(ctx, key, token)
+	}
+	return c.ask(ctx, c.all, func(ctx context.Context, n Node) (int64, error) {
+		return number(n.Set(ctx, key, token, c.cfg.TTL))
+	}), 0
+}
+
+// judge says why an attempt with these answers failed, or nil.
+func (c *Client) judge(t tally, elapsed time.Duration) error {
+	quorum := Quorum(len(c.all))
+	switch {
+	case t.all-t.no < quorum:
+		return ErrTaken
+	case t.yes < quorum:
+		return ErrNoQuorum
+	case Validity(c.cfg.TTL, elapsed, c.cfg.drift()) <= 0:
+		return ErrExpired
+	}
+	return nil
+}
+
+// release asks all nodes to delete the key if it is token's, also those that
+// said no or nothing: a request may have been applied though its answer was
+// lost. It outlives ctx, for what was set must not wait for its expiry because
+// somebody lost patience.
+func (c *Client) release(ctx context.Context, key, token string) []answer {
+	return c.ask(context.WithoutCancel(ctx), c.all, func(ctx context.Context, n Node) (int64, error) {
+		return number(n.Release(ctx, key, token))
+	})
+}
+
+// wait waits a random time, so that contenders who split the vote do not meet
+// again. It ends early with ctx, and leaves that for the caller to see.
+func (c *Client) wait(ctx context.Context) error {
+	var b [8]byte
+	if err := c.cfg.Random("retry", b[:]); err != nil {
+		return fmt.Errorf("draw a retry delay: %w", err)
+	}
+	span := uint64(c.cfg.RetryMax-c.cfg.RetryMin) + 1
+	delay := c.cfg.RetryMin + time.Duration(binary.LittleEndian.Uint64(b[:])%span)
+	select {
+	case <-c.cfg.After(delay):
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// token is 20 random bytes, in hexadecimal digits.
+func (c *Client) token() (string, error) {
+	var b [20]byte
+	if err := c.cfg.Random("token", b[:]); err != nil {
+		return "", fmt.Errorf("draw a token: %w", err)
+	}
+	return hex.EncodeToString(b[:]), nil
+}
+
+func (c *Client) failure(op, key string, kind error, answers []answer) *Error {
+	return &Error{Op: op, Key: key, Kind: kind, Asked: len(answers), Nodes: c.causes(answers)}
+}
+
+func number(yes bool, err error) (int64, error) {
+	if yes {
+		return 1, err
+	}
+	return 0, err
+}
