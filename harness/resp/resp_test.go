@@ -1,0 +1,141 @@
+package resp
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"lockpick/harness/history"
+)
+
+// words writes a command as a client does.
+func words(w ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(w))
+	for _, s := range w {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(s), s)
+	}
+	return b.String()
+}
+
+const compareAndDelete = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
+
+func TestClassify(t *testing.T) {
+	extend := `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0`
+	counted := `if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('incr', KEYS[2]) end return 0`
+	raise := `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[2], ARGV[2]) return 1 end return 0`
+	write := Marker + "write\nreturn {1, 2}"
+	for _, c := range []struct {
+		words []string
+		want  string
+	}{
+		{[]string{"SET", "k", "tok", "NX", "PX", "10000"}, "set k tok 10000000000 0"},
+		{[]string{"set", "k", "tok", "ex", "3", "nx"}, "set k tok 3000000000 0"},
+		{[]string{"SETNX", "k", "tok"}, "set k tok 0 0"},
+		{[]string{"DEL", "k"}, "release k  0 0"},
+		{[]string{"PEXPIRE", "k", "500"}, "extend k  500000000 0"},
+		{[]string{"EVAL", compareAndDelete, "1", "k", "tok"}, "release k tok 0 0"},
+		{[]string{"EVAL", extend, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
+		{[]string{"EVAL", counted, "2", "k", "k:fence", "tok", "500"}, "set k tok 500000000 0"},
+		{[]string{"EVAL", raise, "2", "k", "k:fence", "tok", "7"}, "fence k tok 0 7"},
+		{[]string{"EVAL", write, "1", "resource:k", "c1/1:write1", "c1/1", "3", "9", "tok", "none"}, "write resource:k tok 0 9"},
+		{[]string{"GET", "k"}, "   0 0"},
+		{[]string{"PING"}, "   0 0"},
+		{[]string{"EVAL", "return 1", "0"}, "   0 0"},
+		{[]string{"EVAL", compareAndDelete, "-7", "k", "tok"}, "   0 0"},
+	} {
+		cmds := NewStream(&Scripts{}).Request([]byte(words(c.words...)), 1)
+		if len(cmds) != 1 {
+			t.Fatalf("%v: %d commands", c.words, len(cmds))
+		}
+		g := cmds[0]
+		if got := fmt.Sprintf("%s %s %s %d %d", g.Op, g.Key, g.Token, g.TTL, g.Fence); got != c.want {
+			t.Errorf("%v: got %q, want %q", c.words, got, c.want)
+		}
+	}
+}
+
+// However the bytes are cut, the same commands and answers come out.
+func TestChunksDoNotMatter(t *testing.T) {
+	in := words("SET", "k", "a\r\nb", "NX", "PX", "5") + "PING\r\n" + words("EVAL", compareAndDelete, "1", "k", "x")
+	out := "+OK\r\n" + ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n" + "+PONG\r\n" + ":0\r\n"
+	want := story(in, out, len(in), len(out))
+	for n := 1; n < 40; n++ {
+		if got := story(in, out, n, (n*7)%13+1); got != want {
+			t.Fatalf("chunks of %d: got\n%s\nwant\n%s", n, got, want)
+		}
+	}
+}
+
+func story(in, out string, a, b int) string {
+	s, text := NewStream(&Scripts{}), ""
+	for i := 0; i < len(in); i += a {
+		for _, c := range s.Request([]byte(in[i:min(i+a, len(in))]), 1) {
+			text += fmt.Sprintf("ask %q %s\n", c.Args, c.Op)
+		}
+	}
+	for i := 0; i < len(out); i += b {
+		for _, c := range s.Reply([]byte(out[i:min(i+b, len(out))]), 2) {
+			text += fmt.Sprintf("answer %s %+v\n", c.Args[0], c.Event("c1-n1", "n1").Type)
+		}
+	}
+	return text
+}
+
+// A script that the node doesn't know is asked for twice and counts once.
+func TestUnknownScriptCountsOnce(t *testing.T) {
+	scripts := &Scripts{}
+	scripts.learn(compareAndDelete)
+	sha := ""
+	for k := range scripts.text {
+		sha = k
+	}
+	s := NewStream(scripts)
+	first := s.Request([]byte(words("EVALSHA", sha, "1", "k", "tok")), 1)[0]
+	s.Reply([]byte("-NOSCRIPT No matching script.\r\n"), 2)
+	second := s.Request([]byte(words("EVAL", compareAndDelete, "1", "k", "tok")), 3)[0]
+	s.Reply([]byte(":1\r\n"), 4)
+	third := s.Request([]byte(words("EVAL", compareAndDelete, "1", "k", "tok")), 5)[0]
+	got := fmt.Sprint(first.Counts(history.OpRelease), first.CountsReply(history.OpRelease), first.Recorded(),
+		second.Counts(history.OpRelease), second.CountsReply(history.OpRelease), second.Recorded(), third.Counts(history.OpRelease))
+	if got != "true false false false true true true" {
+		t.Error(got)
+	}
+}
+
+func TestEventSaysWhatTheNodeAnswered(t *testing.T) {
+	for reply, want := range map[string]string{
+		"+OK\r\n":            "ok ",
+		"$-1\r\n":            "fail ",
+		"_\r\n":              "fail ",
+		":0\r\n":             "fail ",
+		":3\r\n":             "ok ",
+		"*2\r\n:1\r\n:5\r\n": "ok ",
+		"*2\r\n:0\r\n:5\r\n": "fail ",
+		"-LOADING wait\r\n":  "fail LOADING wait",
+		"":                   "info no answer",
+	} {
+		s := NewStream(&Scripts{})
+		c := s.Request([]byte(words("SET", "k", "t", "NX")), 3)[0]
+		s.Reply([]byte(reply), 8)
+		e := c.Event("c1-n1", "n1")
+		if got := string(e.Type) + " " + e.Cause; got != want {
+			t.Errorf("%q: got %q, want %q", reply, got, want)
+		}
+		if reply != "" && (e.Sent != 3 || e.Applied != 8 || e.T != 8) {
+			t.Errorf("%q: stamps %+v", reply, e)
+		}
+	}
+}
+
+func FuzzStream(f *testing.F) {
+	f.Add([]byte(words("SET", "k", "v")), []byte("+OK\r\n"))
+	f.Add([]byte("*1000000\r\n*1000000\r\n"), []byte("%-1\r\n$99999999999\r\n"))
+	f.Fuzz(func(t *testing.T, in, out []byte) {
+		s := NewStream(&Scripts{})
+		s.Request(in, 1)
+		for _, c := range s.Reply(out, 2) {
+			c.Event("c1-n1", "n1")
+		}
+	})
+}
