@@ -1,5 +1,12 @@
 package main
 
+import (
+	"fmt"
+	"strings"
+
+	"lockpick/nemesis"
+)
+
 // topics are help pages that belong to no command.
 var topics = []struct{ name, short, text string }{
 	{"exit-codes", "what the exit code says", `0    everything came out as expected
@@ -27,7 +34,7 @@ store/NAME+VARIANT/latest               a link to the newest of them
 
 The store is ./store, or $LOCKPICK_STORE, or --store. history.jsonl alone
 suffices for "lockpick check".`},
-	{"faults", "what can go wrong on purpose", ""},
+	{"faults", "what can go wrong on purpose", faults()},
 	{"scenario-format", "how to write a scenario", scenarioFormat},
 	{"properties", "what is checked", `mutual-exclusion   Did two clients believe, each by its own clock, that they held
                    the lock at one instant? Violated when the belief windows of
@@ -75,3 +82,24 @@ What sets a step off (when):
 Points: during-acquire, after-acquire, between-check-and-write, before-release.
 Durations are those of the simulation; on real backends they are scaled (--scale).
 A safety property that is not listed under expect must hold.`
+
+// faults lists what the nemesis can do.
+func faults() string {
+	var b strings.Builder
+	for _, k := range nemesis.Kinds {
+		var on []string
+		for _, t := range k.On {
+			on = append(on, string(t))
+		}
+		fmt.Fprintf(&b, "%-8s %s\n         hits: %s", k.Name, k.Doc, strings.Join(on, ", "))
+		if k.Modes != nil {
+			fmt.Fprintf(&b, "; mode: %s", strings.Join(k.Modes, ", "))
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString(`
+A fault lasts for a time (for), until an event (until), or until the run ends.
+Each is read back once it is in force, and what was seen is in the history. A run
+in which a planned fault did not take effect is undecided, never a pass.`)
+	return b.String()
+}

@@ -1,0 +1,188 @@
+//go:build long
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockpick/scenarios/suite"
+)
+
+// build makes the binary as a user does. The longer checks run it, not the test
+// binary: bubbles must work outside "go test", and "go run" hides exit codes.
+func build(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "lockpick")
+	cmd := exec.Command("go", "build", "-o", path, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return path
+}
+
+// outcomes runs lockpick with --json and returns its exit code and what came out.
+func outcomes(t *testing.T, binary string, args ...string) (int, []suite.Outcome) {
+	t.Helper()
+	args = append(args, "--json", "--store", filepath.Join(t.TempDir(), "store"))
+	cmd := exec.Command(binary, args...)
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	var all struct{ Outcomes []suite.Outcome }
+	if err := json.Unmarshal(out, &all); err != nil {
+		t.Fatalf("lockpick %s: %v\n%s%s", strings.Join(args, " "), err, out, said.String())
+	}
+	return cmd.ProcessState.ExitCode(), all.Outcomes
+}
+
+func complain(t *testing.T, all []suite.Outcome) {
+	t.Helper()
+	for _, o := range all {
+		if o.Code != suite.ExitOK || o.Skipped != "" {
+			t.Errorf("%s seed %d: %s %s %s", o.Scenario, o.Seed, summary(o), o.Error, o.Skipped)
+		}
+	}
+}
+
+// A hundred bubbles in the built binary. They lean on synctest.Test taking a
+// zero testing.T outside "go test". Should a Go release end that, the fall-back
+// is testing.MainStart with own deps in harness/sim/bubble.go, which is all that
+// knows of it.
+func TestBuiltBinaryRunsBubbles(t *testing.T) {
+	code, all := outcomes(t, build(t), "run", "baseline/", "--seeds", "100")
+	if code != 0 || len(all) != 100 {
+		t.Errorf("exit code %d, %d runs", code, len(all))
+	}
+	complain(t, all)
+}
+
+func TestThousandSeedsOfBaseline(t *testing.T) {
+	code, all := outcomes(t, build(t), "run", "baseline/", "--seeds", "1000", "--seed", "1000")
+	if code != 0 || len(all) != 1000 {
+		t.Errorf("exit code %d, %d runs", code, len(all))
+	}
+	complain(t, all)
+}
+
+// Every scenario, each twice: in a worker with one processor, and in a process
+// with two.
+func TestSameSeedSameBytes(t *testing.T) {
+	binary := build(t)
+	_, all := outcomes(t, binary, "run", "--seed", "7")
+	if len(all) == 0 {
+		t.Fatal("nothing ran")
+	}
+	for _, o := range all {
+		for _, procs := range []string{"1", "2"} {
+			cmd := exec.Command(binary, "replay", o.Dir)
+			cmd.Env = append(os.Environ(), "GOMAXPROCS="+procs)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s with GOMAXPROCS %s: %v\n%s", o.Scenario, procs, err, out)
+			}
+		}
+	}
+}
+
+// The whole catalogue on real redis-servers: nothing skipped, nothing otherwise
+// than expected.
+func TestCatalogueOnProcesses(t *testing.T) {
+	needRedis(t)
+	code, all := outcomes(t, build(t), "run", "--backend", "process", "--require", "all")
+	if code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	complain(t, all)
+	for _, o := range all {
+		if len(o.Retried) > 0 {
+			t.Logf("%s was tried again: %s", o.Scenario, strings.Join(o.Retried, "; "))
+		}
+	}
+}
+
+func needRedis(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("the process backend needs Linux")
+	}
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("redis-server is missing, and in CI it has to be there: apt-get install redis-server")
+		}
+		t.Skip("redis-server is missing: apt-get install redis-server")
+	}
+}
+
+// Kill -9 in the middle of a run on processes leaves no process behind.
+func TestKill9LeavesNothing(t *testing.T) {
+	needRedis(t)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, build(t), "run", "baseline/", "--backend", "process", "--scale", "1",
+		"--store", filepath.Join(t.TempDir(), "store"))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var children []int
+	// Five nodes, the resource and a client at least.
+	for len(children) < 7 && ctx.Err() == nil {
+		children = descendants(t, cmd.Process.Pid)
+		time.Sleep(5 * time.Millisecond)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	if len(children) < 7 {
+		t.Fatalf("only %d children were seen", len(children))
+	}
+	for _, pid := range children {
+		for ctx.Err() == nil && alive(pid) {
+			time.Sleep(5 * time.Millisecond)
+		}
+		if alive(pid) {
+			t.Errorf("process %d is left", pid)
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// descendants lists the children of a process, and theirs.
+func descendants(t *testing.T, pid int) []int {
+	t.Helper()
+	var out []int
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, task := range tasks {
+		f, err := os.Open(task)
+		if err != nil {
+			continue // the thread has ended
+		}
+		words := bufio.NewScanner(f)
+		words.Split(bufio.ScanWords)
+		for words.Scan() {
+			var child int
+			if _, err := fmt.Sscan(words.Text(), &child); err != nil {
+				t.Fatal(err)
+			}
+			out = append(append(out, child), descendants(t, child)...)
+		}
+		f.Close()
+	}
+	return out
+}
+
+func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
