@@ -1,0 +1,63 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockpick/redlock"
+)
+
+// Nodes that can't be reached, each in its way: whatever go-redis does with
+// them, a round lasts one time-out at most, and nothing is left running once the
+// lock is closed. A bubble fails if a goroutine outlives it.
+func TestUnreachable(t *testing.T) {
+	type dial = func(context.Context, string, string) (net.Conn, error)
+	refused := errors.New("connection refused")
+	for name, c := range map[string]struct {
+		tries int
+		round time.Duration
+		dial  dial
+	}{
+		// After as many refusals as its pool is large, go-redis dials in the background only.
+		"refused": {200, 0, func(context.Context, string, string) (net.Conn, error) { return nil, refused }},
+		"silent dial": {20, 50 * time.Millisecond, func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}},
+		"silent node": {200, 50 * time.Millisecond, func(context.Context, string, string) (net.Conn, error) {
+			client, node := net.Pipe()
+			go io.Copy(io.Discard, node)
+			return client, nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := env([]string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379"}, &draws{})
+				e.Dial, e.Settings.Tries = c.dial, c.tries
+				e.Settings.Timeout, e.Settings.RetryMin, e.Settings.RetryMax = 50*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond
+				l, err := New(e)
+				if err != nil {
+					t.Fatal(err)
+				}
+				start := time.Now()
+				if _, err := l.Acquire(context.Background(), "k"); !errors.Is(err, redlock.ErrNoQuorum) {
+					t.Errorf("error: %v, want %v", err, redlock.ErrNoQuorum)
+				}
+				// An attempt is a round that sets and one that releases.
+				want := time.Duration(c.tries)*2*c.round + time.Duration(c.tries-1)*20*time.Millisecond
+				if got := time.Since(start); got != want {
+					t.Errorf("%d attempts took %v, want %v", c.tries, got, want)
+				}
+				if err := l.Close(); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(10 * time.Second)
+			})
+		})
+	}
+}

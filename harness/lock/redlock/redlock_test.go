@@ -1,0 +1,194 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockpick/harness/lock"
+	"lockpick/redlock"
+	"lockpick/redlock/redisnode/redistest"
+)
+
+// draws records the names of what was drawn.
+type draws struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (d *draws) random(name string) uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.names = append(d.names, name)
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return h.Sum64()
+}
+
+// env is the real world with real nodes. Its time-outs are long, since no test
+// waits for one.
+func env(addrs []string, d *draws) lock.Env {
+	e := lock.Env{
+		Client: "c1", Now: time.Now, After: time.After, Random: d.random,
+		Dial: (&net.Dialer{}).DialContext,
+		Settings: lock.Settings{
+			Kind: "redlock", TTL: 10 * time.Second, Timeout: 5 * time.Second,
+			RetryMin: time.Millisecond, RetryMax: 2 * time.Millisecond, Tries: 1,
+		},
+	}
+	for i, a := range addrs {
+		e.Nodes = append(e.Nodes, lock.Node{Name: fmt.Sprintf("n%d", i+1), Addr: a})
+	}
+	return e
+}
+
+func open(t *testing.T, e lock.Env) lock.Lock {
+	t.Helper()
+	l, err := New(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+func TestTwoClients(t *testing.T) {
+	addrs := redistest.Start(t, 3)
+	one, two := &draws{}, &draws{}
+	first := open(t, env(addrs, one))
+	e := env(addrs, two)
+	e.Random = func(name string) uint64 { return two.random("c2/" + name) }
+	second := open(t, e)
+
+	ctx, start := context.Background(), time.Now()
+	h, err := first.Acquire(ctx, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := h.Deadline().Sub(start); d < 9898*time.Millisecond || d > 12*time.Second {
+		t.Errorf("deadline is %v away, want 9.898s from when it began", d)
+	}
+	if _, err := second.Acquire(ctx, "k"); !errors.Is(err, redlock.ErrTaken) || !strings.Contains(err.Error(), "n2 said no") {
+		t.Errorf("second client: %v; want an error that says it is taken, and by whose word", err)
+	}
+	if err := h.(lock.Extender).Extend(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := h.Release(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := h.Release(ctx); !errors.Is(err, lock.ErrNotHeld) || !errors.Is(err, redlock.ErrLost) {
+		t.Errorf("second release: %v, want %v", err, lock.ErrNotHeld)
+	}
+	if err := h.(lock.Extender).Extend(ctx); !errors.Is(err, lock.ErrNotHeld) {
+		t.Errorf("extension after release: %v, want %v", err, lock.ErrNotHeld)
+	}
+	if h, err = second.Acquire(ctx, "k"); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := h.(lock.Fencer); ok {
+		t.Error("a handle without a fencing token claims to have one")
+	}
+	if err := h.Release(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFence(t *testing.T) {
+	e := env(redistest.Start(t, 3), &draws{})
+	e.Settings.Fence = true
+	l := open(t, e)
+	for want := int64(1); want <= 3; want++ {
+		h, err := l.Acquire(context.Background(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := h.(lock.Fencer).Fence(); got != want {
+			t.Errorf("fencing token %d, want %d", got, want)
+		}
+		if err := h.Release(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Every draw has a name of its own, so that a run can be repeated.
+func TestRandomByName(t *testing.T) {
+	addrs := redistest.Start(t, 1)
+	var tokens []string
+	for range 2 {
+		d := &draws{}
+		e := env(addrs, d)
+		e.Settings.Tries = 2
+		l := open(t, e)
+		h, err := l.Acquire(context.Background(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Acquire(context.Background(), "k"); !errors.Is(err, redlock.ErrTaken) {
+			t.Errorf("error: %v, want %v", err, redlock.ErrTaken)
+		}
+		if err := h.Release(context.Background()); err != nil {
+			t.Error(err)
+		}
+		want := strings.Fields("token/1/0 token/1/1 token/1/2 token/2/0 token/2/1 token/2/2 retry/1/0 token/3/0 token/3/1 token/3/2")
+		if !slices.Equal(d.names, want) {
+			t.Errorf("drawn: %v\nwant:  %v", d.names, want)
+		}
+		tokens = append(tokens, h.(lock.Tokener).Token())
+	}
+	if tokens[0] != tokens[1] || len(tokens[0]) != 40 {
+		t.Errorf("tokens of two runs: %v; want the same one of 20 bytes", tokens)
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	l := open(t, env(redistest.Start(t, 1), &draws{}))
+	for _, c := range []struct {
+		end  func() (context.Context, context.CancelFunc)
+		want error
+	}{
+		{func() (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			return ctx, cancel
+		}, context.Canceled},
+		{func() (context.Context, context.CancelFunc) {
+			return context.WithDeadline(context.Background(), time.Now())
+		}, context.DeadlineExceeded},
+	} {
+		ctx, cancel := c.end()
+		if _, err := l.Acquire(ctx, "k"); !errors.Is(err, c.want) {
+			t.Errorf("error: %v, want %v", err, c.want)
+		}
+		cancel()
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for want, change := range map[string]func(*lock.Env){
+		"no nodes: give at least one": func(e *lock.Env) { e.Nodes = nil },
+		"say multiplexed or sequential": func(e *lock.Env) {
+			e.Settings.Ask = "politely"
+		},
+		"that is for kind broken": func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
+		"at most half the TTL":    func(e *lock.Env) { e.Settings.Timeout = 9 * time.Second },
+	} {
+		e := env([]string{"127.0.0.1:1"}, &draws{})
+		change(&e)
+		if l, err := New(e); l != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error: %v; want one with %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package redlock
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockpick/harness/history"
+	"lockpick/harness/lock"
+	"lockpick/harness/resp"
+	"lockpick/redlock/redisnode/redistest"
+)
+
+// tap is a connection whose bytes are read along as the links do.
+type tap struct {
+	net.Conn
+	stream *resp.Stream
+	wire   *wire
+}
+
+// wire gathers the lock commands of all connections.
+type wire struct {
+	mu      sync.Mutex
+	scripts resp.Scripts
+	seen    []*resp.Command
+}
+
+func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &tap{conn, resp.NewStream(&w.scripts), w}, nil
+}
+
+func (t *tap) Write(b []byte) (int, error) {
+	t.wire.mu.Lock()
+	t.stream.Request(b, 1)
+	t.wire.mu.Unlock()
+	return t.Conn.Write(b)
+}
+
+func (t *tap) Read(b []byte) (int, error) {
+	n, err := t.Conn.Read(b)
+	t.wire.mu.Lock()
+	defer t.wire.mu.Unlock()
+	for _, c := range t.stream.Reply(b[:n], 2) {
+		if c.Op != "" {
+			t.wire.seen = append(t.wire.seen, c)
+		}
+	}
+	return n, err
+}
+
+// events takes what was seen since the last call, sorted by what it means.
+func (w *wire) events() []history.Event {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []history.Event
+	for _, c := range w.seen {
+		e := c.Event("", "")
+		out = append(out, history.Event{Op: e.Op, Type: e.Type, Key: e.Key, Token: e.Token, TTL: e.TTL, Fence: e.Fence})
+	}
+	w.seen = nil
+	return out
+}
+
+// Each step of the lock is one message to each node, and the history reads it right.
+func TestOnTheWire(t *testing.T) {
+	for _, fence := range []bool{false, true} {
+		addrs := redistest.Start(t, 1)
+		w := &wire{}
+		e := env(addrs, &draws{})
+		e.Dial, e.Settings.Fence = w.dial, fence
+		l := open(t, e)
+		want := func(step string, events ...history.Event) {
+			t.Helper()
+			if got := w.events(); !slices.Equal(got, events) {
+				t.Errorf("fence %v, %s:\ngot  %+v\nwant %+v", fence, step, got, events)
+			}
+		}
+		ctx, ttl, count := context.Background(), int64(10*time.Second), int64(0)
+		if fence {
+			count = 1
+		}
+		h, err := l.Acquire(ctx, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := h.(lock.Tokener).Token()
+		want("acquire", history.Event{Op: history.OpSet, Type: history.OK, Key: "k", Token: token, TTL: ttl, Fence: count})
+
+		if _, err := l.Acquire(ctx, "k"); err == nil {
+			t.Error("it was acquired twice")
+		}
+		w.mu.Lock()
+		other := w.seen[0].Token
+		w.mu.Unlock()
+		want("acquire what is taken", history.Event{Op: history.OpSet, Type: history.Fail, Key: "k", Token: other, TTL: ttl},
+			history.Event{Op: history.OpRelease, Type: history.Fail, Key: "k", Token: other})
+
+		if err := h.(lock.Extender).Extend(ctx); err != nil {
+			t.Error(err)
+		}
+		want("extend", history.Event{Op: history.OpExtend, Type: history.OK, Key: "k", Token: token, TTL: ttl})
+
+		if err := h.Release(ctx); err != nil {
+			t.Error(err)
+		}
+		want("release", history.Event{Op: history.OpRelease, Type: history.OK, Key: "k", Token: token})
+	}
+}
+
+// A node whose count is behind gets the token written back.
+func TestWriteBackOnTheWire(t *testing.T) {
+	addrs, ctx := redistest.Start(t, 2), context.Background()
+	ahead := redis.NewClient(&redis.Options{Addr: addrs[0]})
+	defer ahead.Close()
+	if err := ahead.Set(ctx, "k:fence", 6, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{}
+	e := env(addrs, &draws{})
+	e.Dial, e.Settings.Fence, e.Settings.Ask = w.dial, true, "sequential"
+	h, err := open(t, e).Acquire(ctx, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, ttl := h.(lock.Tokener).Token(), int64(10*time.Second)
+	want := []history.Event{
+		{Op: history.OpSet, Type: history.OK, Key: "k", Token: token, TTL: ttl, Fence: 7},
+		{Op: history.OpSet, Type: history.OK, Key: "k", Token: token, TTL: ttl, Fence: 1},
+		{Op: history.OpFence, Type: history.OK, Key: "k", Token: token, Fence: 7},
+	}
+	if got := w.events(); !slices.Equal(got, want) || h.(lock.Fencer).Fence() != 7 {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}

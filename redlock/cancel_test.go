@@ -1,0 +1,112 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockpick/redlock"
+)
+
+var errShutdown = errors.New("shutting down")
+
+// cancelAfter returns a context that ends for a named reason after a while.
+func cancelAfter(d time.Duration) context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	time.AfterFunc(d, func() { cancel(errShutdown) })
+	return ctx
+}
+
+func wantCancelled(t *testing.T, err error) *redlock.Error {
+	t.Helper()
+	if !errors.Is(err, errShutdown) || !errors.Is(err, context.Canceled) {
+		t.Errorf("error: %v; want one that wraps the context's cause and error", err)
+	}
+	return wantKind(t, err, redlock.ErrCancelled)
+}
+
+func TestCancelDuringRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(5)
+		c.set("set", flaw{delay: 40 * time.Millisecond}, 3, 4)
+		start := time.Now()
+		_, err := c.client(t, nil).Acquire(cancelAfter(20*time.Millisecond), "k")
+		wantCancelled(t, err)
+		if got := time.Since(start); got != 20*time.Millisecond {
+			t.Errorf("it took %v after a cancellation at 20ms", got)
+		}
+		// The context's end must not keep the clean-up from its work.
+		if n := c.holders("k", c.log.of("set")[0].token); n != 0 || len(c.log.of("release")) != 5 {
+			t.Errorf("%d keys are left after %d releases; want none after 5", n, len(c.log.of("release")))
+		}
+	})
+}
+
+func TestCancelDuringWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(5)
+		c.take("k", 0, 1, 2)
+		client := c.client(t, func(cfg *redlock.Config) { cfg.Tries, cfg.RetryMin, cfg.RetryMax = 0, time.Hour, time.Hour })
+		start := time.Now()
+		_, err := client.Acquire(cancelAfter(time.Second), "k")
+		if e := wantCancelled(t, err); e.Tries != 1 || len(e.Nodes) != 3 {
+			t.Errorf("%d tries and %d causes, want 1 and 3", e.Tries, len(e.Nodes))
+		}
+		if got := time.Since(start); got != time.Second {
+			t.Errorf("it took %v after a cancellation at 1s", got)
+		}
+	})
+}
+
+func TestCancelledBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(5)
+		l := acquire(t, c.client(t, nil))
+		asked := len(c.log.rows)
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(errShutdown)
+		client := c.client(t, func(cfg *redlock.Config) {
+			cfg.Now = func() time.Time { t.Error("the clock was read"); return time.Now() }
+		})
+		_, err := client.Acquire(ctx, "k")
+		wantCancelled(t, err)
+		wantCancelled(t, l.Extend(ctx))
+		if got := len(c.log.rows); got != asked {
+			t.Errorf("%d requests on behalf of a cancelled context", got-asked)
+		}
+	})
+}
+
+// A node's own time-out must not pass for the caller's.
+func TestNodeTimeoutIsNotTheCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(3)
+		late := func(d time.Duration) <-chan time.Time { return time.After(2 * d) } // lets the drivers' deadline come first
+		c.set("set", flaw{delay: time.Hour}, 0, 1, 2)
+		_, err := c.client(t, func(cfg *redlock.Config) { cfg.After = late }).Acquire(context.Background(), "k")
+		e := wantKind(t, err, redlock.ErrNoQuorum)
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Error("the error claims that the caller's context ended")
+		}
+		if !errors.Is(e.Nodes[0].Err, context.DeadlineExceeded) {
+			t.Errorf("node error: %v, want the driver's", e.Nodes[0].Err)
+		}
+	})
+}
+
+func TestReleaseDespiteCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(5)
+		l := acquire(t, c.client(t, nil))
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := l.Release(ctx); err != nil {
+			t.Error(err)
+		}
+		if n := c.holders("k", l.Token()); n != 0 {
+			t.Errorf("%d keys are left", n)
+		}
+	})
+}

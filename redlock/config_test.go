@@ -1,0 +1,62 @@
+package redlock_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/redlock"
+)
+
+// unfenced is a node that can't count.
+type unfenced struct{ redlock.Node }
+
+func TestConfigRefused(t *testing.T) {
+	node := newCluster(1).nodes[0]
+	for want, change := range map[string]func(*redlock.Config){
+		"no nodes: give at least one":                      func(c *redlock.Config) { c.Nodes = nil },
+		"node 2 is nil: leave it out":                      func(c *redlock.Config) { c.Nodes = []redlock.Node{node, nil} },
+		"TTL 0s: give a positive one":                      func(c *redlock.Config) { c.TTL = 0 },
+		"TTL -1s: give a positive one":                     func(c *redlock.Config) { c.TTL = -time.Second },
+		"TTL 1.0005s: Redis counts milliseconds, round it": func(c *redlock.Config) { c.TTL = time.Second + 500*time.Microsecond },
+		"give a longer TTL":                                func(c *redlock.Config) { c.TTL = 2 * time.Millisecond },
+		"time-out -1ns: give a positive one":               func(c *redlock.Config) { c.Timeout = -1 },
+		"time-out 6s of a TTL of 10s":                      func(c *redlock.Config) { c.Timeout = 6 * time.Second },
+		"drift -0.1: give a share":                         func(c *redlock.Config) { c.Drift = -0.1 },
+		"drift NaN: give a share":                          func(c *redlock.Config) { c.Drift = math.NaN() },
+		"drift 1: give a share":                            func(c *redlock.Config) { c.Drift = 1 },
+		"leaves nothing of it":                             func(c *redlock.Config) { c.Drift = 0.9999 },
+		"retry delay from 2s to 1s":                        func(c *redlock.Config) { c.RetryMin, c.RetryMax = 2*time.Second, time.Second },
+		"retry delay from -1ns to 1s":                      func(c *redlock.Config) { c.RetryMin, c.RetryMax = -1, time.Second },
+		"-1 tries: give a positive number":                 func(c *redlock.Config) { c.Tries = -1 },
+		"-1 extensions: give a positive number":            func(c *redlock.Config) { c.Extends = -1 },
+		"make it a Fencer, or do without": func(c *redlock.Config) {
+			c.Fence, c.Nodes = true, []redlock.Node{node, unfenced{node}}
+		},
+	} {
+		cfg := redlock.Config{Nodes: []redlock.Node{node}, TTL: ttl}
+		change(&cfg)
+		c, err := redlock.New(cfg)
+		if c != nil || err == nil || !strings.HasPrefix(err.Error(), "configure redlock: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("error: %v; want one with %q", err, want)
+		}
+	}
+}
+
+func TestConfigDefaults(t *testing.T) {
+	nodes := []redlock.Node{unfenced{newCluster(1).nodes[0]}}
+	for _, c := range []struct{ ttl, timeout time.Duration }{{ttl, 50 * time.Millisecond}, {200 * time.Millisecond, 20 * time.Millisecond}} {
+		cfg, err := redlock.Config{Nodes: nodes, TTL: c.ttl}.WithDefaults()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cfg.Timeout != c.timeout || cfg.RetryMin != c.timeout || cfg.RetryMax != 4*c.timeout || cfg.Drift != 0.01 || cfg.Extends != 10 {
+			t.Errorf("defaults for a TTL of %v: %+v", c.ttl, cfg)
+		}
+	}
+	cfg, err := redlock.Config{Nodes: nodes, TTL: ttl, RetryMax: time.Second, Timeout: 4 * time.Second}.WithDefaults()
+	if err != nil || cfg.RetryMin != 0 || cfg.RetryMax != time.Second || cfg.Timeout != 4*time.Second {
+		t.Errorf("what was given was changed: %+v, %v", cfg, err)
+	}
+}

@@ -1,0 +1,118 @@
+package redlock_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockpick/redlock"
+)
+
+func fence(cfg *redlock.Config) { cfg.Fence = true }
+
+// Each lock's token is above all earlier ones, though each quorum is another
+// and the nodes count differently: some are down at times, some lose answers.
+func TestFenceRises(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(5, 6))
+		c := newCluster(5)
+		client := c.client(t, fence)
+		last, raises := int64(0), 0
+		for grants := 0; grants < 500; {
+			for i := range c.nodes {
+				step := []string{"set", "raise", "other"}[r.IntN(3)]
+				c.nodes[i].flaw = map[string]flaw{}
+				c.set(step, flaw{down: r.IntN(2) == 0, lost: true}, i)
+			}
+			l, err := client.Acquire(background, "k")
+			if err != nil {
+				continue
+			}
+			if l.Fence() <= last {
+				t.Fatalf("grant %d has token %d after %d", grants, l.Fence(), last)
+			}
+			last = l.Fence()
+			grants++
+			if r.IntN(2) == 0 {
+				if err := l.Release(background); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(2 * ttl)
+			raises = len(c.log.of("raise"))
+		}
+		if raises == 0 {
+			t.Error("no count was ever behind: the test did not test anything")
+		}
+	})
+}
+
+func TestFenceWriteBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(5)
+		c.nodes[0].count["k"] = 41
+		c.set("set", flaw{down: true}, 3, 4)
+		c.set("raise", flaw{delay: 20 * time.Millisecond}, 1)
+		reads := []int{}
+		start := time.Now()
+		l := acquire(t, c.client(t, func(cfg *redlock.Config) {
+			cfg.Fence = true
+			cfg.Now = func() time.Time { reads = append(reads, len(c.log.of("raise"))); return time.Now() }
+		}))
+		if l.Fence() != 42 || l.Votes() != 3 {
+			t.Errorf("fence %d with %d votes, want 42 with 3", l.Fence(), l.Votes())
+		}
+		for i, want := range []int64{42, 42, 42, 0, 0} {
+			if got := c.nodes[i].count["k"]; got != want {
+				t.Errorf("%s counts %d, want %d", c.nodes[i].name, got, want)
+			}
+		}
+		if got := len(c.log.of("raise")); got != 2 {
+			t.Errorf("%d write-backs, want one for each of the two nodes behind", got)
+		}
+		if len(reads) != 2 || reads[1] != 2 {
+			t.Errorf("write-backs seen at the clock's readings: %v; want the second reading after both", reads)
+		}
+		if got := time.Since(start); got != 20*time.Millisecond {
+			t.Errorf("it took %v, want 20ms", got)
+		}
+	})
+}
+
+// A node that can't take the token back has no vote.
+func TestFenceWriteBackFails(t *testing.T) {
+	for name, f := range map[string]flaw{"down": {down: true}, "lost": {lost: true}, "slow": {delay: time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(5)
+				c.nodes[0].count["k"] = 41
+				c.set("set", flaw{down: true}, 4)
+				c.set("raise", f, 1, 2)
+				_, err := c.client(t, fence).Acquire(background, "k")
+				wantKind(t, err, redlock.ErrNoQuorum)
+				if n := c.holders("k", c.log.of("set")[0].token); n != 0 {
+					t.Errorf("%d keys are left of a failed attempt", n)
+				}
+				c.set("raise", flaw{}, 2)
+				if l := acquire(t, c.client(t, fence)); l.Votes() < 3 || l.Fence() != 43 {
+					t.Errorf("%d votes and fence %d with one raise failing, want 3 or 4, and 43", l.Votes(), l.Fence())
+				}
+			})
+		})
+	}
+}
+
+// Without a quorum there is nothing to write back.
+func TestNoWriteBackWithoutQuorum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(5)
+		c.nodes[0].count["k"] = 41
+		c.take("k", 2, 3, 4)
+		_, err := c.client(t, fence).Acquire(background, "k")
+		wantKind(t, err, redlock.ErrTaken)
+		if n := len(c.log.of("raise")); n != 0 {
+			t.Errorf("%d write-backs", n)
+		}
+	})
+}

@@ -1,0 +1,240 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"lockpick/redlock"
+)
+
+const ttl = 10 * time.Second
+
+var (
+	errDown = errors.New("connection refused")
+	errLost = errors.New("connection reset")
+)
+
+// memory is a node in memory, whose keys expire by time.Now, so that a test can
+// run it in virtual time. What it does wrong is set per step.
+type memory struct {
+	name string
+	deaf bool            // it does not heed contexts
+	flaw map[string]flaw // by step: set, extend, release, raise
+
+	mu    sync.Mutex
+	keys  map[string]entry
+	count map[string]int64
+	log   *journal
+}
+
+type entry struct {
+	token   string
+	expires time.Time
+}
+
+// flaw is what is wrong with a step: it takes long, then it is refused (down),
+// or it is done and then the answer is lost.
+type flaw struct {
+	delay      time.Duration
+	down, lost bool
+}
+
+// journal lists the requests to all nodes in the order of their arrival.
+type journal struct {
+	mu   sync.Mutex
+	rows []row
+}
+
+type row struct{ node, step, token string }
+
+func (j *journal) add(r row) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.rows = append(j.rows, r)
+}
+
+// of lists the rows of a step.
+func (j *journal) of(step string) []row {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var out []row
+	for _, r := range j.rows {
+		if r.step == step {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+var (
+	_ redlock.Node   = (*memory)(nil)
+	_ redlock.Fencer = (*memory)(nil)
+)
+
+func (m *memory) String() string { return m.name }
+
+func (m *memory) step(ctx context.Context, step, token string, apply func() int64) (int64, error) {
+	m.log.add(row{m.name, step, token})
+	m.mu.Lock()
+	f := m.flaw[step]
+	m.mu.Unlock()
+	if m.deaf {
+		time.Sleep(f.delay)
+	} else if f.delay > 0 {
+		select {
+		case <-time.After(f.delay):
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	if f.down {
+		return 0, errDown
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := apply()
+	if f.lost {
+		return 0, errLost
+	}
+	return n, nil
+}
+
+func (m *memory) has(key, token string) bool {
+	e, ok := m.keys[key]
+	return ok && e.token == token && time.Now().Before(e.expires)
+}
+
+func (m *memory) SetFenced(ctx context.Context, key, token string, ttl time.Duration) (int64, error) {
+	return m.step(ctx, "set", token, func() int64 {
+		if e, ok := m.keys[key]; ok && time.Now().Before(e.expires) {
+			return 0
+		}
+		m.keys[key] = entry{token, time.Now().Add(ttl)}
+		m.count[key]++
+		return m.count[key]
+	})
+}
+
+func (m *memory) Set(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
+	n, err := m.SetFenced(ctx, key, token, ttl)
+	return n > 0, err
+}
+
+func (m *memory) Extend(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
+	n, err := m.step(ctx, "extend", token, func() int64 {
+		if !m.has(key, token) {
+			return 0
+		}
+		m.keys[key] = entry{token, time.Now().Add(ttl)}
+		return 1
+	})
+	return n > 0, err
+}
+
+func (m *memory) Release(ctx context.Context, key, token string) (bool, error) {
+	n, err := m.step(ctx, "release", token, func() int64 {
+		if !m.has(key, token) {
+			return 0
+		}
+		delete(m.keys, key)
+		return 1
+	})
+	return n > 0, err
+}
+
+func (m *memory) RaiseFence(ctx context.Context, key, token string, fence int64) (bool, error) {
+	n, err := m.step(ctx, "raise", token, func() int64 {
+		if !m.has(key, token) {
+			return 0
+		}
+		m.count[key] = max(m.count[key], fence)
+		return 1
+	})
+	return n > 0, err
+}
+
+// holders counts the nodes whose key has the token.
+func (c cluster) holders(key, token string) int {
+	n := 0
+	for _, m := range c.nodes {
+		m.mu.Lock()
+		if m.has(key, token) {
+			n++
+		}
+		m.mu.Unlock()
+	}
+	return n
+}
+
+// cluster is some nodes and their journal.
+type cluster struct {
+	nodes []*memory
+	log   *journal
+}
+
+func newCluster(n int) cluster {
+	c := cluster{log: &journal{}}
+	for i := range n {
+		c.nodes = append(c.nodes, &memory{
+			name: "n" + string(rune('1'+i)), log: c.log,
+			flaw: map[string]flaw{}, keys: map[string]entry{}, count: map[string]int64{},
+		})
+	}
+	return c
+}
+
+// take sets the key on some nodes to another client's token.
+func (c cluster) take(key string, nodes ...int) {
+	for _, i := range nodes {
+		c.nodes[i].keys[key] = entry{"other", time.Now().Add(time.Hour)}
+	}
+}
+
+// set gives some nodes a flaw in one step.
+func (c cluster) set(step string, f flaw, nodes ...int) {
+	for _, i := range nodes {
+		c.nodes[i].mu.Lock()
+		c.nodes[i].flaw[step] = f
+		c.nodes[i].mu.Unlock()
+	}
+}
+
+// client returns a client with a TTL of 10 s and one try, and what change makes of it.
+func (c cluster) client(t testing.TB, change func(*redlock.Config)) *redlock.Client {
+	t.Helper()
+	cfg := redlock.Config{TTL: ttl, Tries: 1}
+	for _, m := range c.nodes {
+		cfg.Nodes = append(cfg.Nodes, m)
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	client, err := redlock.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// acquire gets the lock on "k", or the test ends.
+func acquire(t testing.TB, c *redlock.Client) *redlock.Lock {
+	t.Helper()
+	l, err := c.Acquire(context.Background(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// wantKind checks that err is an *Error of one kind.
+func wantKind(t testing.TB, err, kind error) *redlock.Error {
+	t.Helper()
+	var e *redlock.Error
+	if !errors.As(err, &e) || !errors.Is(err, kind) {
+		t.Fatalf("error: %v; want one of kind %q", err, kind)
+	}
+	return e
+}

@@ -1,0 +1,158 @@
+package redisnode_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockpick/redlock"
+	"lockpick/redlock/redisnode"
+	"lockpick/redlock/redisnode/redistest"
+)
+
+// open returns a real node and the client behind it.
+func open(t *testing.T) (*redisnode.Node, *redis.Client) {
+	t.Helper()
+	client := redis.NewClient(redisnode.Options(redistest.Start(t, 1)[0]))
+	t.Cleanup(func() { client.Close() })
+	return redisnode.New(client), client
+}
+
+// check compares a step's answer with what it must be.
+func check[T comparable](t *testing.T, step string, want T) func(T, error) {
+	return func(got T, err error) {
+		t.Helper()
+		if err != nil || got != want {
+			t.Errorf("%s: %v, %v; want %v", step, got, err, want)
+		}
+	}
+}
+
+func TestSteps(t *testing.T) {
+	n, client := open(t)
+	ctx, ttl := context.Background(), 10*time.Second
+	value := func(want string) {
+		t.Helper()
+		check(t, "value", want)(client.Get(ctx, "k").Result())
+	}
+	life := func(atMost time.Duration) {
+		t.Helper()
+		left, err := client.PTTL(ctx, "k").Result()
+		if err != nil || left <= atMost-5*time.Second || left > atMost {
+			t.Errorf("life left: %v, %v; want just below %v", left, err, atMost)
+		}
+	}
+	check(t, "extend of nothing", false)(n.Extend(ctx, "k", "a", ttl))
+	check(t, "release of nothing", false)(n.Release(ctx, "k", "a"))
+	check(t, "set", true)(n.Set(ctx, "k", "a", ttl))
+	life(ttl)
+	check(t, "set of a taken key", false)(n.Set(ctx, "k", "b", 2*ttl))
+	check(t, "set again of one's own", false)(n.Set(ctx, "k", "a", 2*ttl))
+	value("a")
+	life(ttl)
+	check(t, "extend by another", false)(n.Extend(ctx, "k", "b", 3*ttl))
+	life(ttl)
+	check(t, "extend", true)(n.Extend(ctx, "k", "a", 3*ttl))
+	life(3 * ttl)
+	check(t, "release by another", false)(n.Release(ctx, "k", "b"))
+	value("a")
+	check(t, "release", true)(n.Release(ctx, "k", "a"))
+	check(t, "keys left", int64(0))(client.DBSize(ctx).Result())
+}
+
+func TestFence(t *testing.T) {
+	n, client := open(t)
+	ctx, ttl := context.Background(), 10*time.Second
+	fence := func(want string) {
+		t.Helper()
+		check(t, "count", want)(client.Get(ctx, "k:fence").Result())
+	}
+	check(t, "first grant", int64(1))(n.SetFenced(ctx, "k", "a", ttl))
+	check(t, "taken", int64(0))(n.SetFenced(ctx, "k", "b", ttl))
+	fence("1")
+	check(t, "raise by another", false)(n.RaiseFence(ctx, "k", "b", 9))
+	fence("1")
+	check(t, "raise", true)(n.RaiseFence(ctx, "k", "a", 7))
+	fence("7")
+	check(t, "raise to less", true)(n.RaiseFence(ctx, "k", "a", 3))
+	fence("7")
+	check(t, "release", true)(n.Release(ctx, "k", "a"))
+	check(t, "next grant", int64(8))(n.SetFenced(ctx, "k", "b", ttl))
+	check(t, "count's expiry", -1*time.Nanosecond)(client.PTTL(ctx, "k:fence").Result())
+	check(t, "key's expiry", true)(func() (bool, error) {
+		left, err := client.PTTL(ctx, "k").Result()
+		return left > 0 && left <= ttl, err
+	}())
+	check(t, "raise of nothing", false)(n.RaiseFence(ctx, "gone", "a", 7))
+	check(t, "keys left by that", int64(0))(client.Exists(ctx, "gone:fence").Result())
+}
+
+// What a node can't do is an error, never a no: a no is definite.
+func TestErrorsAreNotAnswers(t *testing.T) {
+	n, client := open(t)
+	ctx := context.Background()
+	if err := client.LPush(ctx, "list", "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if yes, err := n.Release(ctx, "list", "a"); err == nil || yes {
+		t.Errorf("release of a list: %v, %v; want an error", yes, err)
+	}
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, step := range map[string]func() (bool, error){
+		"set":     func() (bool, error) { return n.Set(ctx, "k", "a", time.Second) },
+		"extend":  func() (bool, error) { return n.Extend(ctx, "k", "a", time.Second) },
+		"release": func() (bool, error) { return n.Release(ctx, "k", "a") },
+		"raise":   func() (bool, error) { return n.RaiseFence(ctx, "k", "a", 1) },
+		"set fenced": func() (bool, error) {
+			count, err := n.SetFenced(ctx, "k", "a", time.Second)
+			return count > 0, err
+		},
+	} {
+		if yes, err := step(); err == nil || yes {
+			t.Errorf("%s on a closed client: %v, %v; want an error", name, yes, err)
+		}
+	}
+}
+
+func TestRedlockOnRealNodes(t *testing.T) {
+	var nodes []redlock.Node
+	for _, addr := range redistest.Start(t, 3) {
+		client := redis.NewClient(redisnode.Options(addr))
+		t.Cleanup(func() { client.Close() })
+		nodes = append(nodes, redisnode.New(client))
+	}
+	for _, sequential := range []bool{false, true} {
+		t.Run(fmt.Sprintf("sequential=%v", sequential), func(t *testing.T) {
+			c, err := redlock.New(redlock.Config{
+				Nodes: nodes, TTL: time.Minute, Timeout: 10 * time.Second, Tries: 1, Fence: true, Sequential: sequential,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, key := context.Background(), t.Name()
+			for want := int64(1); want <= 3; want++ {
+				l, err := c.Acquire(ctx, key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if l.Fence() != want || l.Votes() != 3 {
+					t.Errorf("lock %d: fence %d, %d votes; want %d and 3", want, l.Fence(), l.Votes(), want)
+				}
+				if other, err := c.Acquire(ctx, key); err == nil {
+					t.Fatalf("a second client got %v while it was held", other.Token())
+				}
+				if err := l.Extend(ctx); err != nil {
+					t.Error(err)
+				}
+				if err := l.Release(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}

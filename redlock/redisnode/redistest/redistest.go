@@ -1,0 +1,89 @@
+// Package redistest starts real Redis servers for tests.
+//
+// Deliberately missing: persistence, faults and clusters; the harness's backends
+// have them.
+package redistest
+
+import (
+	"context"
+	"net"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockpick/redlock/redisnode"
+)
+
+// Start starts n empty servers that live as long as the test, and returns their
+// addresses. Without redis-server on PATH the test is skipped, and says so.
+func Start(t testing.TB, n int) []string {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("skipped: redis-server is not on PATH; install it (apt-get install redis-server)")
+	}
+	addrs := make([]string, n)
+	for i := range addrs {
+		addrs[i] = start(t, path)
+	}
+	return addrs
+}
+
+// start starts one server. Between the choice of a free port and its use another
+// process can take it, so the server that answers must be the one started.
+func start(t testing.TB, path string) string {
+	t.Helper()
+	for range 5 {
+		port := freePort(t)
+		cmd := exec.Command(path, "--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--databases", "1",
+			"--save", "", "--appendonly", "no", "--dir", t.TempDir())
+		if err := cmd.Start(); err != nil {
+			t.Fatalf("start redis-server: %v", err)
+		}
+		exited := make(chan struct{})
+		go func() { cmd.Wait(); close(exited) }()
+		stop := func() { cmd.Process.Signal(syscall.SIGKILL); <-exited }
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		if ready(addr, cmd.Process.Pid, exited) {
+			t.Cleanup(stop)
+			return addr
+		}
+		stop()
+	}
+	t.Fatal("start redis-server: none of five came up in time")
+	return ""
+}
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("find a free port: %v", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// ready waits until the server with that process id answers.
+func ready(addr string, pid int, exited <-chan struct{}) bool {
+	client := redis.NewClient(redisnode.Options(addr))
+	defer client.Close()
+	deadline := time.After(10 * time.Second)
+	for {
+		info, err := client.InfoMap(context.Background(), "server").Result()
+		if err == nil {
+			return info["Server"]["process_id"] == strconv.Itoa(pid)
+		}
+		select {
+		case <-exited:
+			return false
+		case <-deadline:
+			return false
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
