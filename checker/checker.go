@@ -5,14 +5,25 @@
 // why in one sentence, and where it is violated the cause and a Witness, the
 // numbers of the events that prove it. Before any property come the
 // assumptions: a history that is malformed or vacuous is undecided, whatever
-// else it shows.
+// else it shows. Mutual exclusion is judged by belief windows (windows.go), and
+// each violation of it is put before porcupine as a second judge (porcupine.go).
+//
+// Check waits for real time when it asks the second judge, so call it outside
+// any bubble of virtual time.
 //
 // Deliberately missing: how the history was made, and what somebody hoped for.
 package checker
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"lockpick/harness/history"
 )
+
+// Schema is the version of the verdict's form.
+const Schema = 1
 
 // Outcome is one of three values, never two.
 type Outcome string
@@ -30,16 +41,17 @@ const (
 	DeadlockFreedom = "deadlock-freedom"
 )
 
-// Causes of a mutual-exclusion violation.
+// Causes of a mutual-exclusion violation: what became of the key that one of the
+// two sessions had set first, on a node that granted both.
 const (
-	ExpiredEarly       = "expired-early"
-	GrantedLate        = "granted-late"
-	RestartedAndForgot = "restarted-and-forgot"
-	DeletedByOther     = "deleted-by-other"
-	Overwritten        = "overwritten"
-	NeverSet           = "never-set"
-	GivenShorter       = "given-shorter"
-	ClientClock        = "client-clock"
+	ExpiredEarly       = "expired-early"        // it lapsed before its TTL was over: the node's clock
+	GrantedLate        = "granted-late"         // it lapsed, another was granted, and only then did the acquire return
+	RestartedAndForgot = "restarted-and-forgot" // the node was killed and came back without it
+	DeletedByOther     = "deleted-by-other"     // a release that was not this holder's deleted it
+	Overwritten        = "overwritten"          // a set that doesn't ask whether the key is free
+	NeverSet           = "never-set"            // fewer nodes than a quorum granted the session
+	GivenShorter       = "given-shorter"        // it lived its TTL, and the session claimed longer
+	ClientClock        = "client-clock"         // the same, for the session's clock fell behind
 	Unexplained        = "unexplained"
 )
 
@@ -59,7 +71,11 @@ type Verdict struct {
 	// bug in one of the two judges, never a verdict.
 	Disagreement string `json:"disagreement,omitempty"`
 	// Cut is history.Cut: the record was judged up to there.
-	Cut     string             `json:"cut,omitempty"`
+	Cut string `json:"cut,omitempty"`
+	// Disagreement is what porcupine said against a violation that was found here,
+	// "" as it must be: anything else is a bug in lockpick, and nothing is proven.
+	Disagreement string `json:"disagreement,omitempty"`
+
 	Results []Result           `json:"results"`
 	Numbers map[string]float64 `json:"numbers,omitempty"` // measured and reported, not judged
 }
@@ -95,10 +111,86 @@ func (v Verdict) Result(property string) *Result {
 	return nil
 }
 
+// properties is the one table of them, in the order of reports.
+var properties = []property{
+	{MutualExclusion, mutualExclusion},
+	{ResourceSafety, resourceSafety},
+	{DeadlockFreedom, deadlockFreedom},
+}
+
+type property struct {
+	name  string
+	judge func(*record) Result
+}
+
 // Properties lists the names of all properties in the order of reports.
-func Properties() []string { return []string{MutualExclusion, ResourceSafety, DeadlockFreedom} }
+func Properties() []string {
+	var names []string
+	for _, p := range properties {
+		names = append(names, p.name)
+	}
+	return names
+}
 
 // Check judges a history by the named properties, or by all if none is named.
-func Check(h *history.History, properties ...string) Verdict {
-	panic("to be written")
+func Check(h *history.History, names ...string) Verdict {
+	if len(names) == 0 {
+		names = Properties()
+	}
+	v := Verdict{Schema: Schema, Cut: h.Cut}
+	if v.Assumption = malformed(h); v.Assumption != "" {
+		v.Results = undecided(names, "the history is malformed: "+v.Assumption)
+		return v
+	}
+	r := newRecord(h)
+	v.Numbers = numbers(r)
+	vacuous := vacuity(r)
+	if vacuous != "" && h.Cut == "" {
+		v.Assumption = vacuous
+		v.Results = undecided(names, "the run is vacuous: "+vacuous)
+		return v
+	}
+	for _, name := range names {
+		v.Results = append(v.Results, cutShort(r, vacuous, judge(r, name)))
+	}
+	v.Disagreement = disagreement(r, v.Result(MutualExclusion))
+	return v
+}
+
+// judge judges by one property. A property that panics has decided nothing.
+func judge(r *record, name string) (res Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			res = Result{Outcome: Undecided, Because: fmt.Sprintf("the checker failed: %v", p)}
+		}
+		res.Property = name
+	}()
+	i := slices.IndexFunc(properties, func(p property) bool { return p.name == name })
+	if i < 0 {
+		return Result{Outcome: Undecided, Because: "there is no such property: try " + strings.Join(Properties(), ", ")}
+	}
+	return properties[i].judge(r)
+}
+
+// cutShort weakens a result as far as a cut record demands: what was violated
+// before the cut stays violated, but what the run was to show may have been
+// still to come.
+func cutShort(r *record, vacuous string, res Result) Result {
+	switch {
+	case r.cut == "" || res.Outcome == Violated:
+	case vacuous != "" && res.Outcome == Holds:
+		res.Outcome = Undecided
+		res.Because = fmt.Sprintf("the record is cut (%s), and up to there %s", r.cut, vacuous)
+	default:
+		res.Because += fmt.Sprintf("; the record is cut: %s", r.cut)
+	}
+	return res
+}
+
+func undecided(names []string, because string) []Result {
+	var results []Result
+	for _, name := range names {
+		results = append(results, Result{Property: name, Outcome: Undecided, Because: because})
+	}
+	return results
 }

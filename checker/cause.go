@@ -1,0 +1,231 @@
+package checker
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"lockpick/harness/history"
+)
+
+// explanation is why two sessions could both be granted one lock.
+type explanation struct {
+	cause  string
+	node   string
+	text   string
+	events []*history.Event // what shows it
+}
+
+// tick is how coarsely a node counts: Redis expires keys by whole milliseconds.
+const tick = int64(time.Millisecond)
+
+// strength orders causes that explain as many nodes as each other: facts that
+// were seen go before what is inferred from their absence.
+var strength = []string{RestartedAndForgot, DeletedByOther, ClientClock, GrantedLate, GivenShorter, ExpiredEarly, Overwritten, Unexplained}
+
+// explain finds the cause of two sessions' overlap. Any two quorums share a
+// node, so either one session had no quorum, or at least one node granted both;
+// there the key that was set first must have vanished before the other's set.
+func (r *record) explain(a, b *session) explanation {
+	nodes := r.timelines(a.key)
+	votes := map[*session]map[string]*history.Event{a: {}, b: {}}
+	for s, by := range votes {
+		for name, t := range nodes {
+			if v := t.vote(s, int64(r.params.StampError)); v != nil {
+				by[name] = v
+			}
+		}
+	}
+	if len(votes[a])+len(votes[b]) == 0 {
+		return explanation{cause: Unexplained, text: "the record has no votes of the nodes for either"}
+	}
+	quorum := r.params.Quorum
+	for _, s := range []*session{a, b} {
+		if n := len(votes[s]); n < quorum {
+			return explanation{
+				cause: NeverSet, events: votesOf(r.params.Nodes, votes[s]),
+				text: fmt.Sprintf("%s counted itself in with the votes of %d of %d nodes, and a quorum is %d", s.client, n, len(nodes), quorum),
+			}
+		}
+	}
+	var found []explanation
+	for _, name := range r.params.Nodes {
+		va, vb := votes[a][name], votes[b][name]
+		switch {
+		case va == nil || vb == nil:
+		case va.Applied <= vb.Applied:
+			found = append(found, r.vanished(nodes[name], a, b, va, vb))
+		default:
+			found = append(found, r.vanished(nodes[name], b, a, vb, va))
+		}
+	}
+	if len(found) == 0 {
+		return explanation{cause: Unexplained, text: "no node granted both"}
+	}
+	return commonest(found)
+}
+
+// commonest is the cause that holds on the most nodes, told for the first of them.
+func commonest(found []explanation) explanation {
+	count := map[string]int{}
+	for _, f := range found {
+		count[f.cause]++
+	}
+	best := slices.MinFunc(found, func(x, y explanation) int {
+		if d := count[y.cause] - count[x.cause]; d != 0 {
+			return d
+		}
+		return slices.Index(strength, x.cause) - slices.Index(strength, y.cause)
+	})
+	var others []string
+	for _, f := range found {
+		if f.cause == best.cause && f.node != best.node {
+			others = append(others, f.node)
+		}
+	}
+	if len(others) > 0 {
+		best.text += "; likewise on " + list(others)
+	}
+	return best
+}
+
+// vanished says how the key by which a node had granted the first session was
+// gone when the node granted the second.
+func (r *record) vanished(t *timeline, first, second *session, vote, other *history.Event) explanation {
+	next := t.successor(vote)
+	if next == nil {
+		next = other
+	}
+	x := explanation{node: t.node, events: []*history.Event{vote, next, other}}
+	from, to := t.life(vote, next, int64(r.params.TTL))
+	lived := next.Applied >= to-tick-2*int64(r.params.StampError)
+
+	if d := deletion(t.releases, vote, next); d != nil {
+		return r.deleted(x, first, d)
+	}
+	if to == from {
+		x.cause, x.text = Unexplained, fmt.Sprintf("%s granted both, and the record doesn't say how long its keys live", t.node)
+		return x
+	}
+	if lived {
+		return r.outlived(x, first, second, from, to)
+	}
+	if f := t.restart(vote, next); f != nil {
+		x.cause = RestartedAndForgot
+		x.text = fmt.Sprintf("%s restarted and forgot %s's key", t.node, first.client)
+		x.events = append(x.events, f.begin, f.end)
+		return x
+	}
+	if d := deletion(t.silent, vote, next); d != nil {
+		return r.deleted(x, first, d)
+	}
+	return r.early(x, first, next, from, to)
+}
+
+// deleted tells whose release it was: an earlier attempt's of the same client,
+// that came late, or another session's.
+func (r *record) deleted(x explanation, first *session, d *history.Event) explanation {
+	client := linkClient(d.Process)
+	whose := "a failed attempt of " + client
+	if client == first.client && d.Sent < first.acquire.ret.T {
+		whose = "an earlier attempt of " + client
+	} else if s := r.releasing(client, d); s != nil {
+		whose = "session " + s.name
+	}
+	with := "with token " + d.Token
+	if d.Token == "" {
+		with = "without a token"
+	}
+	x.cause = DeletedByOther
+	x.text = fmt.Sprintf("the release of %s %s, sent on %s at %s, deleted %s's key on %s",
+		whose, with, d.Process, seconds(d.Sent), first.client, x.node)
+	if d.Applied > 0 {
+		x.text += " at " + seconds(d.Applied)
+	}
+	x.events = append(x.events, d)
+	return x
+}
+
+// releasing is the session whose release a wire command belongs to.
+func (r *record) releasing(client string, d *history.Event) *session {
+	for _, s := range slices.Backward(r.sessions) {
+		if s.client == client && s.key == d.Key && len(s.releases) > 0 && s.releases[0].call.T <= d.Sent {
+			return s
+		}
+	}
+	return nil
+}
+
+// outlived tells a claim that outlived its key: the node did all that was asked.
+func (r *record) outlived(x explanation, first, second *session, from, to int64) explanation {
+	key := fmt.Sprintf("%s's key on %s lived its %s, to %s", first.client, x.node, seconds(to-from), seconds(to))
+	switch claimed := deadline(first.acquire.ret, never); {
+	case r.clockLost(first):
+		x.cause, x.text = ClientClock, key+fmt.Sprintf(", but %s's clock fell behind", first.client)
+	case second.acquire.ret.T < first.acquire.ret.T:
+		x.cause = GrantedLate
+		x.text = key + fmt.Sprintf(", but its acquire returned only at %s, when %s held the lock", seconds(first.acquire.ret.T), second.client)
+	case len(first.extends) > 0 || claimed == never:
+		x.cause, x.text = GivenShorter, key+fmt.Sprintf(", but %s claimed the lock for longer", first.client)
+	default:
+		x.cause, x.text = GivenShorter, key+fmt.Sprintf(", but %s claimed the lock until %s", first.client, seconds(claimed))
+	}
+	return x
+}
+
+// clockLost reports whether a session's client saw less time pass than there
+// did, beyond the bound of its rate and a millisecond of reading it. True time
+// is stamped before the own clock is read, so a pause between the two can hide
+// a loss but, against the smallest lead so far, not invent one.
+func (r *record) clockLost(s *session) bool {
+	end, _ := r.lastMoment(s)
+	var base *history.Event
+	for i := range r.events {
+		e := &r.events[i]
+		if e.Process != s.client || e.Local == 0 || e.T > end {
+			continue
+		}
+		if base != nil && e.T >= s.acquire.call.T {
+			allowed := int64(r.params.Rate*float64(e.T-base.T)) + tick
+			if (base.Local-base.T)-(e.Local-e.T) > allowed {
+				return true
+			}
+		}
+		if base == nil || e.Local-e.T < base.Local-base.T {
+			base = e
+		}
+	}
+	return false
+}
+
+// early tells a key that vanished before its time though nobody deleted it. If
+// the lock asks nodes for keys that are free only, which shows in sets that were
+// refused, the node's clock ran ahead; otherwise the key was overwritten.
+func (r *record) early(x explanation, first *session, next *history.Event, from, to int64) explanation {
+	if r.refused(first.key) {
+		x.cause = ExpiredEarly
+		x.text = fmt.Sprintf("%s's key vanished from %s by %s, before its %s were over", first.client, x.node, seconds(next.Applied), seconds(to-from))
+		return x
+	}
+	x.cause = Overwritten
+	x.text = fmt.Sprintf("%s took %s's set at %s while %s's key was alive there until %s",
+		x.node, linkClient(next.Process), seconds(next.Applied), first.client, seconds(to))
+	return x
+}
+
+// refused reports whether a node ever refused to set a key because there was one.
+func (r *record) refused(key string) bool {
+	return slices.ContainsFunc(r.events, func(e history.Event) bool {
+		return e.Op == history.OpSet && e.Type == history.Fail && e.Key == key && e.Cause == ""
+	})
+}
+
+func votesOf(nodes []string, votes map[string]*history.Event) []*history.Event {
+	var events []*history.Event
+	for _, n := range nodes {
+		if v := votes[n]; v != nil {
+			events = append(events, v)
+		}
+	}
+	return events
+}

@@ -1,0 +1,51 @@
+package checker
+
+import (
+	"fmt"
+
+	"lockpick/harness/history"
+)
+
+// mutualExclusion asks whether two clients believed, each by its own clock, that
+// they held one lock at one instant. Two belief windows of different sessions
+// that surely overlap are a violation: there are no false positives by
+// construction, and it is always the lock's fault.
+func mutualExclusion(r *record) Result {
+	grants := 0
+	for _, s := range r.sessions {
+		if s.granted() {
+			grants++
+		}
+	}
+	o := r.overlapping()
+	if o.incidents == 0 {
+		return Result{
+			Outcome: Holds, Occasions: grants,
+			Because: fmt.Sprintf("no two sessions were believed in at one instant, in %s", plural(grants, "grant")),
+		}
+	}
+	a, b := o.a.session, o.b.session
+	why := r.explain(a, b)
+	return Result{
+		Outcome: Violated, Occasions: grants, Incidents: o.incidents, Cause: why.cause, Node: why.node,
+		Because: fmt.Sprintf("%s both believed they held %s from %s to %s (%s): %s",
+			r.pair(a, b), lockName(a.key), seconds(o.from), seconds(o.to), seconds(o.to-o.from), why.text),
+		Witness: &Witness{
+			Events:   numbered(append(append(o.a.events(), o.b.events()...), why.events...)),
+			Sessions: []string{a.name, b.name}, Key: a.key, From: o.from, To: o.to,
+		},
+	}
+}
+
+// pair names two sessions by their clients, and by themselves where one client has both.
+func (r *record) pair(a, b *session) string {
+	if a.client == b.client {
+		return list([]string{a.name, b.name})
+	}
+	return list([]string{a.client, b.client})
+}
+
+// events is what proves a window.
+func (w window) events() []*history.Event {
+	return []*history.Event{w.session.acquire.call, w.session.acquire.ret, w.opens, w.closes}
+}

@@ -1,0 +1,253 @@
+package checker
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"lockpick/harness/history"
+)
+
+// Limits of the second judge. Its search is exponential in unknown outcomes.
+const (
+	SecondOperations = 60              // of one key, at most
+	SecondTimeout    = 2 * time.Second // of real time
+)
+
+// Second asks porcupine whether one lease lock could have given the answers in a
+// history: Holds, Violated, or Undecided where it ran out of time or a key has
+// more than SecondOperations. It judges by another question and another
+// algorithm than mutualExclusion. What violates mutual exclusion must violate
+// this too, but not the other way: a lapsed lease whose late release is answered
+// "not held" is fine, and so is a definite no inside a lease that nobody else got.
+// A malformed history is Undecided.
+func Second(h *history.History, timeout time.Duration) Outcome {
+	if malformed(h) != "" {
+		return Undecided
+	}
+	return newRecord(h).second(timeout)
+}
+
+func (r *record) second(timeout time.Duration) Outcome {
+	keys := map[string][]*session{}
+	for _, s := range r.sessions {
+		keys[s.key] = append(keys[s.key], s)
+	}
+	until := time.Now().Add(timeout)
+	answer := Holds
+	for _, ss := range keys {
+		switch r.linearizable(ss, max(time.Until(until), time.Millisecond)) {
+		case Violated:
+			return Violated
+		case Undecided:
+			answer = Undecided
+		}
+	}
+	return answer
+}
+
+// disagreement says what porcupine has against a violation of mutual exclusion,
+// or "". It is asked about the witness alone, and about all sessions of its key
+// where these are few.
+func disagreement(r *record, res *Result) string {
+	if res == nil || res.Outcome != Violated {
+		return ""
+	}
+	var pair, all []*session
+	for _, s := range r.sessions {
+		if slices.Contains(res.Witness.Sessions, s.name) {
+			pair = append(pair, s)
+		}
+		if s.key == res.Witness.Key {
+			all = append(all, s)
+		}
+	}
+	if r.linearizable(pair, SecondTimeout) == Holds {
+		return fmt.Sprintf("porcupine finds nothing wrong with the witness of %s, sessions %s", res.Property, list(res.Witness.Sessions))
+	}
+	if r.linearizable(all, SecondTimeout) == Holds {
+		return fmt.Sprintf("porcupine finds nothing wrong with %s, though %s is violated", lockName(res.Witness.Key), res.Property)
+	}
+	return ""
+}
+
+// linearizable puts some sessions of one key before porcupine.
+func (r *record) linearizable(ss []*session, timeout time.Duration) Outcome {
+	ops := r.leaseOps(ss)
+	if len(ops) > SecondOperations {
+		return Undecided
+	}
+	switch porcupine.CheckOperationsTimeout(leaseModel, ops, timeout) {
+	case porcupine.Ok:
+		return Holds
+	case porcupine.Illegal:
+		return Violated
+	}
+	return Undecided
+}
+
+// leaseOp is one operation on the lease object.
+type leaseOp struct {
+	op      string
+	outcome history.Type
+	owner   int   // the session, from 1
+	call    int64
+	ret     int64 // never, if the outcome is unknown
+	lapse   int64 // acquire and extend: the earliest true time at which the lease may lapse
+}
+
+// leaseOps translates sessions. Failed acquires are left out, for Redlock may
+// fail for no reason, and so are unknown extensions, for an extension never
+// shortens a lease. Stamps are taken as exact: belief windows were shrunk by
+// their error, so what overlaps there does so here all the more.
+func (r *record) leaseOps(ss []*session) []porcupine.Operation {
+	var ops []porcupine.Operation
+	clients := map[string]int{}
+	for i, s := range ss {
+		if _, ok := clients[s.client]; !ok {
+			clients[s.client] = fresh(clients)
+		}
+		last := int64(math.MinInt64)
+		for _, l := range s.leaseOps() {
+			// porcupine takes equal instants for concurrent, but a client does one thing after the other.
+			l.owner, l.call = i+1, max(l.call, last+1)
+			l.ret = max(l.ret, l.call)
+			last = l.call
+			ops = append(ops, porcupine.Operation{ClientId: clients[s.client], Input: l, Call: l.call, Return: l.ret})
+			if l.ret == never { // it stays open, so its client can do no more
+				clients[s.client] = fresh(clients)
+			} else {
+				last = l.ret
+			}
+		}
+	}
+	return ops
+}
+
+// leaseOps is one session's operations, in the order in which they were called.
+func (s *session) leaseOps() []leaseOp {
+	var ops []leaseOp
+	add := func(o operation, op string, lapse int64) {
+		ops = append(ops, leaseOp{op: op, outcome: o.outcome(), call: o.call.T, ret: o.returned(), lapse: lapse})
+	}
+	switch s.acquire.outcome() {
+	case history.OK:
+		add(s.acquire, history.OpAcquire, deadline(s.acquire.ret, never))
+	case history.Info:
+		add(s.acquire, history.OpAcquire, math.MinInt64)
+	}
+	for _, x := range s.extends {
+		if x.outcome() != history.Info {
+			add(x, history.OpExtend, deadline(x.ret, never))
+		}
+	}
+	for _, x := range s.releases {
+		add(x, history.OpRelease, never)
+	}
+	slices.SortStableFunc(ops, func(a, b leaseOp) int { return cmp.Compare(a.call, b.call) })
+	return ops
+}
+
+// fresh is the number of a client that porcupine does not know yet.
+func fresh(clients map[string]int) int {
+	next := 0
+	for _, id := range clients {
+		next = max(next, id+1)
+	}
+	return next
+}
+
+// lease is one possible state of the lease object: who owns it (0: free), when
+// that lease may lapse at the earliest, and the earliest that it can be by now.
+type lease struct {
+	owner int
+	lapse int64
+	now   int64
+}
+
+// leaseModel is the lease object as a set of possible states, with time in them:
+//
+//	acquire ok    free → held        release ok    held → free
+//	extend ok     held → held        release or extend fail    not held by the caller
+//	unknown       took effect at some time after its call, or never
+//	expire        held → free at any time from its lapse, or never
+//
+// Expiry is part of each step. As operations of its own, it blows the search up
+// even on histories that are fine.
+var leaseModel = porcupine.Model{
+	Init: func() any { return []lease{{now: math.MinInt64}} },
+	StepContext: func(ctx context.Context, state, input, _ any) (bool, any) {
+		var next []lease
+		for _, s := range state.([]lease) {
+			if ctx.Err() != nil {
+				return false, next
+			}
+			next = s.step(next, input.(leaseOp))
+		}
+		next = prune(next)
+		return len(next) > 0, next
+	},
+	Equal: func(a, b any) bool { return slices.Equal(a.([]lease), b.([]lease)) },
+	Hash: func(state any) uint64 {
+		h := uint64(14695981039346656037) // FNV-1a, over numbers in place of bytes
+		for _, s := range state.([]lease) {
+			for _, x := range []int64{int64(s.owner), s.lapse, s.now} {
+				h = (h ^ uint64(x)) * 1099511628211
+			}
+		}
+		return h
+	},
+	DescribeOperation: func(input, _ any) string {
+		o := input.(leaseOp)
+		return fmt.Sprintf("%s %s (session %d)", o.op, o.outcome, o.owner)
+	},
+}
+
+// step adds the states that an operation can lead to from s: with or without an
+// expiry before it, and for an unknown one also as if it had never been.
+func (s lease) step(next []lease, o leaseOp) []lease {
+	if o.outcome == history.Info {
+		next = append(next, s)
+	}
+	now := max(s.now, o.call)
+	if now <= o.ret {
+		next = lease{s.owner, s.lapse, now}.apply(next, o)
+	}
+	if expired := max(now, s.lapse); s.owner != 0 && s.lapse != never && expired <= o.ret {
+		next = lease{now: expired}.apply(next, o)
+	}
+	return next
+}
+
+// apply adds the state that an operation leads to if it takes effect now.
+func (s lease) apply(next []lease, o leaseOp) []lease {
+	holds := s.owner == o.owner
+	if o.outcome == history.Fail {
+		if !holds {
+			next = append(next, s)
+		}
+		return next
+	}
+	switch {
+	case o.op == history.OpAcquire && s.owner == 0:
+		next = append(next, lease{o.owner, o.lapse, s.now})
+	case o.op == history.OpExtend && holds:
+		next = append(next, lease{o.owner, o.lapse, s.now})
+	case o.op == history.OpRelease && holds:
+		next = append(next, lease{now: s.now})
+	}
+	return next
+}
+
+// prune puts states in order and drops those that an earlier "now" dominates.
+func prune(states []lease) []lease {
+	slices.SortFunc(states, func(a, b lease) int {
+		return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.lapse, b.lapse), cmp.Compare(a.now, b.now))
+	})
+	return slices.CompactFunc(states, func(a, b lease) bool { return a.owner == b.owner && a.lapse == b.lapse })
+}

@@ -1,0 +1,184 @@
+package checker
+
+import (
+	"fmt"
+	"slices"
+
+	"lockpick/harness/history"
+)
+
+// resourceSafety asks whether the resource that the locks protect came to harm.
+// The resource's own log is the order of apply. Harm is a lost update, an
+// interleaving, a write that was acknowledged and is missing, or one that was
+// refused and is there. A write that was applied outside its session's belief
+// but harmed nobody is counted in the numbers, not judged.
+func resourceSafety(r *record) Result {
+	if len(r.log) == 0 && r.touched() {
+		return withoutLog(r)
+	}
+	b := readBooks(r)
+	harms := slices.Concat(lostUpdates(r, b), interleavings(r, b))
+	if r.cut == "" { // otherwise the log may go on
+		harms = append(harms, contradictions(r, b)...)
+	}
+	harms = eachOnce(harms)
+	if len(harms) == 0 && r.cut != "" && r.touched() {
+		return Result{Outcome: Undecided, Occasions: b.writes, Because: "the resource's log may not have been read back whole"}
+	}
+	if len(harms) == 0 {
+		return Result{
+			Outcome: Holds, Occasions: b.writes,
+			Because: fmt.Sprintf("the resource came to no harm, in %s", plural(b.writes, "write")),
+		}
+	}
+	res := r.harmed(harms)
+	res.Occasions = b.writes
+	return res
+}
+
+// touched reports whether any client called the resource.
+func (r *record) touched() bool {
+	return slices.ContainsFunc(r.sessions, func(s *session) bool { return len(s.reads)+len(s.writes) > 0 })
+}
+
+// harm is one harm to the resource, by at most two sessions.
+type harm struct {
+	kind     string
+	class    string
+	text     string
+	at       *history.Event // what did the harm
+	from     int64          // when it became possible
+	key      string
+	sessions []string // the one that was there first, first
+	events   []*history.Event
+}
+
+// severity orders classes by who is to blame: first what accuses the lock.
+var severity = []string{LockBroken, FenceBroken, Overrun, Unexplained}
+
+// harmed shows the worst harm, and of equals the first.
+func (r *record) harmed(harms []harm) Result {
+	worst := slices.MinFunc(harms, func(x, y harm) int {
+		if d := slices.Index(severity, x.class) - slices.Index(severity, y.class); d != 0 {
+			return d
+		}
+		return byTime(x.at, y.at)
+	})
+	events := worst.events
+	for _, name := range worst.sessions {
+		if s := r.named[name]; s != nil {
+			events = append(events, s.acquire.ret)
+			events = append(events, s.writesOf(worst.events)...)
+		}
+	}
+	return Result{
+		Outcome: Violated, Incidents: len(harms), Cause: worst.class,
+		Because: fmt.Sprintf("%s: %s", worst.kind, worst.text),
+		Witness: &Witness{
+			Events: numbered(events), Sessions: worst.sessions, Key: worst.key,
+			From: worst.from, To: instant(worst.at),
+		},
+	}
+}
+
+// writesOf is the session's own calls and returns of the writes in a harm.
+func (s *session) writesOf(harm []*history.Event) []*history.Event {
+	var events []*history.Event
+	for _, w := range s.writes {
+		if w.call.Value != "" && slices.ContainsFunc(harm, func(e *history.Event) bool { return e != nil && e.Value == w.call.Value }) {
+			events = append(events, w.call, w.ret)
+		}
+	}
+	return events
+}
+
+// eachOnce keeps one harm for each thing that did it: a write that overwrites
+// another in the midst of a section is one harm, not two.
+func eachOnce(harms []harm) []harm {
+	seen := map[*history.Event]bool{}
+	return slices.DeleteFunc(harms, func(h harm) bool {
+		twice := seen[h.at]
+		seen[h.at] = true
+		return twice
+	})
+}
+
+// withoutLog judges by what the clients saw. Two sessions whose writes were both
+// acknowledged, each as the first on top of one version, lost one of them,
+// whatever the order of apply.
+func withoutLog(r *record) Result {
+	type base struct {
+		key     string
+		version int64
+	}
+	type acked struct {
+		session *session
+		write   operation
+	}
+	first := map[base]acked{}
+	for _, s := range r.sessions {
+		for _, w := range s.writes {
+			if w.outcome() != history.OK {
+				continue
+			}
+			at := base{s.key, w.call.Version}
+			other, taken := first[at]
+			if !taken {
+				first[at] = acked{s, w}
+				continue
+			}
+			if o := other.session; o != s {
+				return r.harmed([]harm{{
+					kind: lostUpdate, class: r.classify([]stay{o.stay(other.write), s.stay(w)}), key: s.key,
+					at: later(other.write.ret, w.ret), from: min(other.write.call.T, w.call.T), sessions: []string{o.name, s.name},
+					events: []*history.Event{other.write.call, other.write.ret, w.call, w.ret},
+					text:   fmt.Sprintf("writes of %s and %s, both based on version %d, were acknowledged, so one is lost", o.client, s.client, at.version),
+				}})
+			}
+		}
+	}
+	return Result{Outcome: Undecided, Because: "the resource's log was not read back"}
+}
+
+func later(a, b *history.Event) *history.Event {
+	if byTime(a, b) > 0 {
+		return a
+	}
+	return b
+}
+
+// stay is the session's time on the resource as its client saw it.
+func (s *session) stay(w operation) stay {
+	from := w.call.T
+	for _, read := range s.reads {
+		if read.outcome() == history.OK && read.ret.T < w.call.T {
+			from = read.ret.T
+		}
+	}
+	return stay{s.name, from, w.ret.T}
+}
+
+// classify says whose fault a harm is: the fence's if there is one, the lock's
+// if all worked inside their leases, otherwise that of the one who overran.
+func (r *record) classify(spans []stay) string {
+	if r.params.Fence != "" && r.params.Fence != "none" {
+		return FenceBroken
+	}
+	for _, s := range spans {
+		if !r.within(s) {
+			return Overrun
+		}
+	}
+	if len(spans) == 0 {
+		return Unexplained
+	}
+	return LockBroken
+}
+
+// who names a session in a sentence.
+func (r *record) who(session string) string {
+	if s := r.named[session]; s != nil {
+		return s.client
+	}
+	return "session " + session
+}

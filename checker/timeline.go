@@ -1,0 +1,118 @@
+package checker
+
+import (
+	"cmp"
+	"slices"
+
+	"lockpick/harness/history"
+)
+
+// timeline is what became of one key on one node, as the links saw it. All is in
+// the order in which the node answered.
+type timeline struct {
+	node     string
+	sets     []*history.Event // that the node accepted
+	extends  []*history.Event // that the node accepted
+	releases []*history.Event // that deleted the key
+	silent   []*history.Event // releases whose answer nobody saw: they may have deleted it
+	restarts []*fault
+}
+
+// timelines is the timelines of a key by node.
+func (r *record) timelines(key string) map[string]*timeline {
+	nodes := map[string]*timeline{}
+	for _, n := range r.params.Nodes {
+		nodes[n] = &timeline{node: n}
+	}
+	for i := range r.events {
+		e := &r.events[i]
+		t := nodes[e.Node]
+		if t == nil || e.Key != key || e.Process == history.Nemesis {
+			continue
+		}
+		switch {
+		case e.Op == history.OpSet && e.Type == history.OK:
+			t.sets = append(t.sets, e)
+		case e.Op == history.OpExtend && e.Type == history.OK:
+			t.extends = append(t.extends, e)
+		case e.Op == history.OpRelease && e.Type == history.OK:
+			t.releases = append(t.releases, e)
+		case e.Op == history.OpRelease && e.Type == history.Info:
+			t.silent = append(t.silent, e)
+		}
+	}
+	for _, f := range r.faults {
+		if t := nodes[f.target]; t != nil && f.kind == killed && f.end != nil {
+			t.restarts = append(t.restarts, f)
+		}
+	}
+	for _, t := range nodes {
+		for _, es := range [][]*history.Event{t.sets, t.extends, t.releases} {
+			slices.SortStableFunc(es, func(a, b *history.Event) int { return cmp.Compare(a.Applied, b.Applied) })
+		}
+	}
+	return nodes
+}
+
+// vote is the set by which a node granted the lock to a session: the last that
+// it accepted of those whose answer came before acquire returned. A lock that
+// doesn't tell its token is known by its client and the time.
+func (t *timeline) vote(s *session, ε int64) *history.Event {
+	var vote *history.Event
+	for _, e := range t.sets {
+		if linkClient(e.Process) != s.client || s.token != "" && e.Token != s.token {
+			continue
+		}
+		if e.Sent >= s.acquire.call.T-ε && e.Answered > 0 && e.Answered <= s.acquire.ret.T+ε {
+			vote = e
+		}
+	}
+	return vote
+}
+
+// successor is the first set that the node accepted after a vote and that was
+// somebody else's: by then the voted key was gone.
+func (t *timeline) successor(vote *history.Event) *history.Event {
+	for _, e := range t.sets {
+		if e.Applied > vote.Applied && (e.Token != vote.Token || linkClient(e.Process) != linkClient(vote.Process)) {
+			return e
+		}
+	}
+	return nil
+}
+
+// deletion is the first release between two instants that deleted a key with
+// the vote's token, or whatever key there was.
+func deletion(releases []*history.Event, vote, next *history.Event) *history.Event {
+	for _, e := range releases {
+		ours := e.Token == "" || e.Token == vote.Token
+		if ours && e.Sent < next.Applied && (e.Applied == 0 || e.Applied > vote.Applied && e.Applied < next.Applied) {
+			return e
+		}
+	}
+	return nil
+}
+
+// restart is the first time that the node came back between two instants.
+func (t *timeline) restart(vote, next *history.Event) *fault {
+	for _, f := range t.restarts {
+		if f.end.T > vote.Applied && f.end.T < next.Applied {
+			return f
+		}
+	}
+	return nil
+}
+
+// life is the span of true time that the voted key was to live on the node, by
+// the last expiry that it was given before an instant. The key was set between
+// Sent and Applied; the earliest end is what a cautious client reckons with.
+func (t *timeline) life(vote, next *history.Event, otherwise int64) (from, to int64) {
+	ttl := cmp.Or(vote.TTL, otherwise)
+	from, to = vote.Sent, vote.Sent+ttl
+	for _, e := range t.extends {
+		if e.Token == vote.Token && e.Applied > vote.Applied && e.Applied < next.Applied {
+			to = e.Sent + cmp.Or(e.TTL, ttl)
+		}
+	}
+	return from, to
+}

@@ -1,0 +1,196 @@
+package checker
+
+import (
+	"cmp"
+	"slices"
+
+	"lockpick/harness/history"
+)
+
+// window is a span of true time in which a client surely believed, by its own
+// clock, that it held a lock:
+//
+//	acquire call   return            call of the first release, or
+//	     |-----------|=================| deadline, or death
+//	                 from              to
+//
+// It begins when acquire has returned, for until then the client believes
+// nothing. It ends at the earliest of its deadline, the call of its first
+// release (whatever comes of that), the instant before its kill and a definite
+// "not held" in answer to an extension. A pause does not end it: the clock runs
+// on, and validity is what the lock promised. An extension that comes back late
+// opens another window. An acquire of unknown outcome opens none.
+type window struct {
+	from, to int64
+	session  *session
+	index    int            // of the session, in the order of calls: breaks ties
+	opens    *history.Event // the return that opened it
+	closes   *history.Event // the event that fixed its end
+}
+
+// belief is the windows of one session, disjoint and in the order of time.
+func (r *record) belief(s *session) []window {
+	if !s.granted() {
+		return nil
+	}
+	open := func(ret *history.Event) window {
+		return window{from: ret.T, to: deadline(ret, never), session: s, opens: ret, closes: ret}
+	}
+	last := open(s.acquire.ret)
+	var all []window
+	for _, x := range s.extends {
+		switch x.outcome() {
+		case history.OK:
+			d := max(x.call.T, deadline(x.ret, last.to))
+			if d < x.ret.T { // it shortened the lease, perhaps from its call on
+				if d < last.to {
+					last.to, last.closes = d, x.ret
+				}
+				continue
+			}
+			if x.ret.T > last.to {
+				all = append(all, last)
+				last = open(x.ret)
+			}
+			last.to, last.closes = d, x.ret
+		case history.Fail:
+			if x.ret.T < last.to {
+				last.to, last.closes = x.ret.T, x.ret
+			}
+		}
+	}
+	all = append(all, last)
+
+	end, closes := r.lastMoment(s)
+	var held []window
+	for _, w := range all {
+		if w.to > end {
+			w.to, w.closes = end, closes
+		}
+		if w.from < w.to {
+			held = append(held, w)
+		}
+	}
+	return held
+}
+
+// deadline is the instant at which the client stops believing, as an acquire or
+// an extension returned it. A lock without one is believed in until it is given back.
+func deadline(ret *history.Event, otherwise int64) int64 {
+	if ret.ValidUntil == 0 {
+		return otherwise
+	}
+	return ret.ValidUntil
+}
+
+// lastMoment is the instant after which a session can't be believed in whatever
+// its deadline, and the event that says so.
+func (r *record) lastMoment(s *session) (int64, *history.Event) {
+	end, closes := r.end, (*history.Event)(nil)
+	if t, ok := r.gone[s.client]; ok && t < end {
+		end = t
+	}
+	if len(s.releases) > 0 {
+		if call := s.releases[0].call; call.T <= end {
+			end, closes = call.T, call
+		}
+	}
+	if closes == nil {
+		closes = r.departure(s.client)
+	}
+	return end, closes
+}
+
+// departure is the event by which a client was gone, if there is one.
+func (r *record) departure(client string) *history.Event {
+	at, ok := r.gone[client]
+	if !ok {
+		return nil
+	}
+	for _, f := range r.faults {
+		if f.kind == killed && f.target == client && f.first().T == at {
+			return f.first()
+		}
+	}
+	return nil
+}
+
+// windowsByKey is the belief windows of all sessions, each shrunk at both ends by
+// the error of the stamps, so that only what is certain is left. Within a key
+// they are in the order of their begin; keys are in the order of first use.
+func (r *record) windowsByKey() [][]window {
+	place := map[string]int{}
+	var keys [][]window
+	for i, s := range r.sessions {
+		for _, w := range r.belief(s) {
+			w.index = i
+			w.from += int64(r.params.StampError)
+			w.to -= int64(r.params.StampError)
+			if w.from >= w.to {
+				continue
+			}
+			k, ok := place[s.key]
+			if !ok {
+				k = len(keys)
+				place[s.key] = k
+				keys = append(keys, nil)
+			}
+			keys[k] = append(keys[k], w)
+		}
+	}
+	for _, ws := range keys {
+		slices.SortFunc(ws, func(a, b window) int {
+			return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), cmp.Compare(a.index, b.index))
+		})
+	}
+	return keys
+}
+
+// overlaps is what the belief windows of all keys have in common.
+type overlaps struct {
+	a, b       window // the pair that overlaps longest; of equals the earliest. a begins first
+	from, to   int64  // that overlap
+	incidents  int    // connected components of overlapping pairs
+	doubleHold int64  // true time in which a lock was believed in twice or more
+}
+
+// overlapping finds the overlaps of a run, once. O(n log n).
+func (r *record) overlapping() overlaps {
+	if r.found == nil {
+		r.found = &overlaps{}
+		for _, ws := range r.windowsByKey() {
+			r.found.sweep(ws)
+		}
+	}
+	return *r.found
+}
+
+// sweep takes one key's windows in the order of their begin. The one that
+// reaches furthest so far is the one that overlaps the next longest, so one
+// look at each window is enough. A session's own windows are disjoint and never
+// meet here.
+func (o *overlaps) sweep(ws []window) {
+	counted := int64(-never) // double hold is counted up to here
+	cluster := false         // the furthest window's component is counted already
+	furthest := 0
+	for i := 1; i < len(ws); i++ {
+		far, w := ws[furthest], ws[i]
+		from, to := w.from, min(w.to, far.to)
+		if from < to {
+			if !cluster {
+				o.incidents++
+				cluster = true
+			}
+			if longest := o.to - o.from; to-from > longest || to-from == longest && from < o.from {
+				o.a, o.b, o.from, o.to = far, w, from, to
+			}
+			o.doubleHold += max(0, to-max(from, counted))
+			counted = max(counted, to)
+		} else {
+			cluster = false
+		}
+		if w.to > far.to {
+			furthest = i
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package checker
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockpick/harness/history"
+)
+
+// seconds writes an instant or a span as people read it: to the millisecond,
+// and finer only where nothing else would be left.
+func seconds(ns int64) string {
+	for _, digits := range []int{3, 6} {
+		s := strconv.FormatFloat(history.Seconds(ns), 'f', digits, 64)
+		if s = strings.TrimRight(strings.TrimRight(s, "0"), "."); ns == 0 || s != "0" && s != "-0" {
+			return s + " s"
+		}
+	}
+	return strconv.FormatInt(ns, 10) + " ns"
+}
+
+func span(d time.Duration) string { return seconds(int64(d)) }
+
+// lockName names a lock in a sentence.
+func lockName(key string) string {
+	if key == "" {
+		return "the lock"
+	}
+	return key
+}
+
+// list joins names as a sentence does: "n1, n2 and n3".
+func list(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// plural writes a count with its noun.
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
+}
+
+// numbered is the numbers of events in the order of time, each once.
+func numbered(events []*history.Event) []int64 {
+	events = slices.DeleteFunc(slices.Clone(events), func(e *history.Event) bool { return e == nil })
+	slices.SortFunc(events, byTime)
+	var ns []int64
+	for _, e := range slices.Compact(events) {
+		ns = append(ns, e.N)
+	}
+	return ns
+}
+
+func byTime(a, b *history.Event) int {
+	if a.T != b.T {
+		if a.T < b.T {
+			return -1
+		}
+		return 1
+	}
+	return int(a.N - b.N)
+}
