@@ -87,12 +87,13 @@ func badAt(path, hint, what string, args ...any) error {
 }
 
 // quote shows a piece of the file in a message; long ones are cut.
-func quote(s string) string {
-	const most = 40
+func quote(s string) string { return fmt.Sprintf("%q", clip(s, 40)) }
+
+func clip(s string, most int) string {
 	if r := []rune(s); len(r) > most {
-		s = string(r[:most]) + "…"
+		return string(r[:most]) + "…"
 	}
-	return fmt.Sprintf("%q", s)
+	return s
 }
 
 // suggest is a hint for a word that isn't one of those allowed.

@@ -225,7 +225,7 @@ func between(to *client.Range, least time.Duration) shape {
 			*end.to = d
 		}
 		if r.Min > r.Max {
-			return "the range " + quote(s) + " ends before it begins", "write the shorter end first: " + upto + ".." + from
+			return "the range " + quote(s) + " ends before it begins", fmt.Sprintf("write the shorter end first: %v..%v", r.Max, r.Min)
 		}
 		*to = r
 		return "", ""

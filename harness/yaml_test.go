@@ -97,6 +97,9 @@ func TestParseRefusesWhatIsNoText(t *testing.T) {
 		"blank":      []byte(" \n\n"),
 		"a comment":  []byte("# nothing"),
 		"NUL":        []byte("name: \x00"),
+		"anchor":     []byte("a: *" + strings.Repeat("x", 5000)),
+		"long plan":  []byte(head + "plan: [" + strings.Repeat("{}, ", 5000) + "]"),
+		"long range": []byte(head + "workload: {hold: " + strings.Repeat("0", 5000) + "2s..1s}"),
 		"deep":       []byte(strings.Repeat("[", 100_000)),
 		"deep block": []byte(strings.Repeat("- ", 100_000)),
 	} {

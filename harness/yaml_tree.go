@@ -80,7 +80,7 @@ func parseYAML(src *source, data []byte) (root *yaml.Node, err error) {
 				line = min(n, len(src.lines))
 			}
 		}
-		return src.fail(line, 1, "this is not YAML: "+text, "check indentation, brackets and quotes on this line and the one above")
+		return src.fail(line, 1, "this is not YAML: "+clip(text, 200), "check indentation, brackets and quotes on this line and the one above")
 	}
 	// The YAML library reports its own errors; a panic beyond those would be a bug of
 	// its own, and must not take the program down for the sake of one file.
