@@ -1,0 +1,65 @@
+package harness
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"lockpick/harness/client"
+	"lockpick/nemesis"
+)
+
+// MinTimeout is the shortest node timeout that scaling makes. On a busy machine
+// a real Redis that is well may take several milliseconds to be scheduled; a
+// shorter bound would take it for dead and measure the machine.
+const MinTimeout = 20 * time.Millisecond
+
+// Scaled returns a deep copy in which every duration is multiplied by f, so
+// that a scenario of minutes runs in seconds of real time. The node timeout is
+// not made shorter than MinTimeout, unless it was shorter from the start.
+func (s Scenario) Scaled(f float64) Scenario {
+	by := func(d time.Duration) time.Duration { return time.Duration(float64(d) * f) }
+	byRange := func(r client.Range) client.Range { return client.Range{Min: by(r.Min), Max: by(r.Max)} }
+
+	l := &s.Lock
+	l.Timeout = max(by(l.Timeout), min(l.Timeout, MinTimeout))
+	l.TTL, l.RetryMin, l.RetryMax = by(l.TTL), by(l.RetryMin), by(l.RetryMax)
+	w := &s.Workload
+	w.Think, w.Hold, w.For = byRange(w.Think), byRange(w.Hold), by(w.For)
+	s.Limit = by(s.Limit)
+
+	s.Tags = slices.Clone(s.Tags)
+	s.Expect = maps.Clone(s.Expect)
+	s.Clients = slices.Clone(s.Clients)
+	for i := range s.Clients {
+		c := &s.Clients[i]
+		c.Delay, c.Reach = by(c.Delay), slices.Clone(c.Reach)
+		c.Start = copied(c.Start, func(e *nemesis.Event) { e.After = by(e.After) })
+		c.Think = copied(c.Think, func(r *client.Range) { *r = byRange(*r) })
+		c.Hold = copied(c.Hold, func(r *client.Range) { *r = byRange(*r) })
+		c.Cycles = copied(c.Cycles, nil)
+	}
+	s.Plan = slices.Clone(s.Plan)
+	for i := range s.Plan {
+		t, fault := &s.Plan[i].When, &s.Plan[i].Fault
+		t.At = copied(t.At, func(d *time.Duration) { *d = by(*d) })
+		t.Event = copied(t.Event, func(e *nemesis.Event) { e.After = by(e.After) })
+		t.Point, t.Message = copied(t.Point, nil), copied(t.Message, nil)
+		fault.Targets = slices.Clone(fault.Targets)
+		fault.For = copied(fault.For, func(d *time.Duration) { *d = by(*d) })
+		fault.Until = copied(fault.Until, func(e *nemesis.Event) { e.After = by(e.After) })
+	}
+	return s
+}
+
+// copied returns a changed copy of what p points to, or nil for nil.
+func copied[T any](p *T, change func(*T)) *T {
+	if p == nil {
+		return nil
+	}
+	c := *p
+	if change != nil {
+		change(&c)
+	}
+	return &c
+}

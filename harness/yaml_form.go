@@ -1,0 +1,264 @@
+package harness
+
+import (
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"lockpick/harness/client"
+	"lockpick/harness/lock"
+	"lockpick/nemesis"
+)
+
+// Known lists the names that a scenario may use and that this package can't
+// know. Faults, events, points and message kinds it takes from packages nemesis
+// and client.
+type Known struct {
+	Locks      []string // kinds of locks
+	Mistakes   []string // of the lock kind broken
+	Properties []string // that can be expected
+	Causes     []string // causes and classes of a violation
+}
+
+// Safety properties hold unless the scenario says otherwise.
+const (
+	mutualExclusion = "mutual-exclusion"
+	resourceSafety  = "resource-safety"
+)
+
+// brokenLock is the lock kind that takes a mistake.
+const brokenLock = "broken"
+
+// Bounds of what one run can carry.
+const (
+	maxNodes    = 99
+	maxClients  = 999
+	maxCount    = 1_000_000
+	maxVariants = 100
+)
+
+// unit is the least duration that Redis can tell from nothing.
+const unit = time.Millisecond
+
+// reading is a scenario while it is read.
+type reading struct {
+	scenario Scenario
+	vacuous  string
+	retry    client.Range
+	number   int       // of clients, where they have no names
+	clients  []*Client // where they have
+	steps    []*nemesis.Step
+	expect   map[string]Expectation
+	variants []*variant
+}
+
+// variant is one entry of the section variants, before it is applied.
+type variant struct {
+	name               string
+	claim, set, expect *yaml.Node
+}
+
+// defaults is a scenario that says nothing.
+func defaults() *reading {
+	return &reading{
+		scenario: Scenario{
+			Topology: Topology{Nodes: 5, Persistence: "none"},
+			Lock:     lock.Settings{Kind: "redlock", TTL: 10 * time.Second, Timeout: 50 * time.Millisecond, Drift: 0.01},
+			Workload: Workload{
+				Kind: "read-modify-write", Keys: 1, Fence: client.FenceNone, Writes: 1,
+				Think: client.Range{Min: 50 * time.Millisecond, Max: 500 * time.Millisecond},
+				Hold:  client.Range{Min: 100 * time.Millisecond, Max: 2 * time.Second},
+			},
+			Limit: 2 * time.Minute,
+		},
+		retry:  client.Range{Min: 50 * time.Millisecond, Max: 250 * time.Millisecond},
+		number: 2,
+		expect: map[string]Expectation{
+			mutualExclusion: {Want: "holds"},
+			resourceSafety:  {Want: "holds"},
+		},
+	}
+}
+
+// defaultCycles is how often a client works if neither cycles nor for is given.
+const defaultCycles = 3
+
+// whole is a scenario file. Every key that a file may hold is in this table or
+// one of those below.
+func (r *reading) whole(k Known) object {
+	s := &r.scenario
+	return object{"the scenario", []field{
+		{key: "name", doc: "what the command line calls it", shape: named(&s.Name, "scenario"), must: true},
+		{key: "claim", doc: "what the run shows, in one plain sentence", shape: text(&s.Claim), must: true},
+		{key: "source", doc: "who says so, and where", shape: text(&s.Source), must: true},
+		{key: "tags", doc: "words to select it by", shape: words{"tags", &s.Tags, func(to *string) word { return named(to, "tag") }}},
+		{key: "topology", doc: "the lock servers", shape: topologyForm(&s.Topology)},
+		{key: "lock", doc: "the lock under test and its settings", shape: r.lockForm(k)},
+		{key: "clients", doc: "how many contend, or who, from when, reaching what", shape: r.clientsForm()},
+		{key: "workload", doc: "what each client does", shape: workloadForm(&s.Workload)},
+		{key: "plan", doc: "what goes wrong, and when", shape: list{"plan", 0, func() shape {
+			step := &nemesis.Step{}
+			r.steps = append(r.steps, step)
+			return stepForm(step)
+		}}},
+		{key: "expect", doc: "what comes of it; a safety property that isn't listed must hold", shape: r.expectForm(k)},
+		{key: "limit", doc: "the run is stopped after this time", shape: duration(&s.Limit, unit)},
+		{key: "scale", doc: "factor of all durations on real backends, where the scenario must pin it", shape: factor(&s.Scale)},
+		{key: "variants", doc: "the same scenario with some keys set otherwise", shape: dict{"variants", named(nil, "variant"), maxVariants, func(name string) shape {
+			v := &variant{name: name}
+			r.variants = append(r.variants, v)
+			return v.form(func() map[string]any { return r.expectForm(k).schema() })
+		}}},
+	}}
+}
+
+func topologyForm(t *Topology) object {
+	return object{"topology", []field{
+		{key: "nodes", doc: "number of independent lock servers", shape: integer(&t.Nodes, 1, maxNodes)},
+		{key: "persistence", doc: "what survives a restart: the append-only file's fsync policy, or none", shape: oneOf(&t.Persistence, "persistence", []string{"none", "everysec", "always", "no"})},
+	}}
+}
+
+func (r *reading) lockForm(k Known) object {
+	l := &r.scenario.Lock
+	return object{"lock", []field{
+		{key: "kind", doc: "which lock", shape: oneOf(&l.Kind, "lock kind", k.Locks)},
+		{key: "mistake", doc: "what the lock kind broken does wrong", shape: oneOf(&l.Mistake, "mistake", k.Mistakes)},
+		{key: "ttl", doc: "a key's time to live", shape: duration(&l.TTL, unit)},
+		{key: "drift", doc: "clock drift that is allowed for, as a share of the TTL", shape: percent(&l.Drift, 0.5)},
+		{key: "timeout", doc: "bound of one request to one node, below half of the TTL", shape: duration(&l.Timeout, unit)},
+		{key: "retry", doc: "bounds of the random delay between attempts", shape: between(&r.retry, unit)},
+		{key: "tries", doc: "attempts in one acquire; 0: no limit", shape: integer(&l.Tries, 0, maxCount)},
+		{key: "ask", doc: "nodes all at once, or one after another", shape: oneOf(&l.Ask, "way to ask", []string{"multiplexed", "sequential"})},
+		{key: "fence", doc: "whether it hands out fencing tokens", shape: truth(func(b bool) { l.Fence = b })},
+		{key: "extends", doc: "most extensions of one hold", shape: integer(&l.Extends, 0, maxCount)},
+	}}
+}
+
+func (r *reading) clientsForm() shape {
+	return either{
+		integer(&r.number, 1, maxClients),
+		dict{"clients", clientName(nil), maxClients, func(name string) shape {
+			c := &Client{Name: name}
+			r.clients = append(r.clients, c)
+			return clientForm(c)
+		}},
+	}
+}
+
+func clientForm(c *Client) shape {
+	span := func(r *client.Range) shape { return between(r, 0) }
+	return object{"a client", []field{
+		{key: "start", doc: "when it begins: a time, or an event of another client", shape: either{duration(&c.Delay, 0), optional[nemesis.Event]{&c.Start, func(e *nemesis.Event) shape { return eventForm("start", e) }}}},
+		{key: "reach", doc: "the nodes it can talk to; the others refuse it", shape: words{"reach", &c.Reach, nodeName}},
+		{key: "think", doc: "instead of the workload's", shape: optional[client.Range]{&c.Think, span}},
+		{key: "hold", doc: "instead of the workload's", shape: optional[client.Range]{&c.Hold, span}},
+		{key: "cycles", doc: "instead of the workload's", shape: optional[int]{&c.Cycles, func(n *int) shape { return integer(n, 1, maxCount) }}},
+	}}
+}
+
+func workloadForm(w *Workload) object {
+	return object{"workload", []field{
+		{key: "kind", doc: "what a critical section does", shape: oneOf(&w.Kind, "workload", []string{"read-modify-write"})},
+		{key: "keys", doc: "number of locks that each client works on in turn", shape: integer(&w.Keys, 1, maxCount)},
+		{key: "fence", doc: "what the resource refuses", shape: oneOf(&w.Fence, "fence mode", []string{client.FenceNone, client.FenceToken, client.FenceCheckSet})},
+		{key: "think", doc: "pause before each cycle", shape: between(&w.Think, 0)},
+		{key: "hold", doc: "work between the read and the check before the write", shape: between(&w.Hold, 0)},
+		{key: "cycles", doc: "how often each client works", shape: integer(&w.Cycles, 1, maxCount)},
+		{key: "for", doc: "no cycle starts later than this", shape: duration(&w.For, unit)},
+		{key: "writes", doc: "writes in one critical section", shape: integer(&w.Writes, 1, maxCount)},
+		{key: "check", doc: "whether a client looks at its deadline before it writes", shape: truth(func(b bool) { w.NoCheck = !b })},
+	}}
+}
+
+func stepForm(s *nemesis.Step) object {
+	return object{"a step", []field{
+		{key: "when", doc: "what sets the fault off", shape: triggerForm(&s.When), must: true},
+		{key: "fault", doc: "what is done to whom", shape: faultForm(&s.Fault), must: true},
+	}}
+}
+
+func triggerForm(t *nemesis.Trigger) shape {
+	return choice{"when", []form{
+		{"at", func() object {
+			t.At = new(time.Duration)
+			return object{"when", []field{{key: "at", doc: "time since the run began", shape: duration(t.At, 0), must: true}}}
+		}},
+		{"event", func() object {
+			t.Event = &nemesis.Event{Nth: 1}
+			o := eventForm("when", t.Event)
+			o.fields = append(o.fields, field{key: "every", doc: "each time instead of the nth", shape: truth(func(b bool) { t.Event.Every = b })})
+			return o
+		}},
+		{"point", func() object {
+			t.Point = &nemesis.OnPoint{Nth: 1}
+			return object{"when", []field{
+				{key: "client", doc: "whose", shape: clientName(&t.Point.Client), must: true},
+				{key: "point", doc: "place in the client's program, where it waits for the fault", shape: oneOf(&t.Point.Point, "point", client.Points), must: true},
+				{key: "nth", doc: "which time, from 1", shape: integer(&t.Point.Nth, 1, maxCount)},
+			}}
+		}},
+		{"message", func() object {
+			t.Message = &nemesis.OnMessage{Nth: 1}
+			return object{"when", []field{
+				{key: "link", doc: "between a client and a node or the resource, as in c1-n3", shape: target(&t.Message.Link), must: true},
+				{key: "message", doc: "command on the wire", shape: oneOf(&t.Message.Message, "message", nemesis.MessageKinds), must: true},
+				{key: "of", doc: "its request or its reply", shape: oneOf(&t.Message.Of, "direction", []string{nemesis.Request, nemesis.Reply}), must: true},
+				{key: "nth", doc: "which one on the link, from 1", shape: integer(&t.Message.Nth, 1, maxCount)},
+			}}
+		}},
+	}}
+}
+
+func eventForm(name string, e *nemesis.Event) object {
+	e.Nth = 1
+	return object{name, []field{
+		{key: "client", doc: "whose", shape: clientName(&e.Client), must: true},
+		{key: "event", doc: "what is seen in the history", shape: oneOf(&e.Event, "event", nemesis.EventNames()), must: true},
+		{key: "nth", doc: "which time, from 1", shape: integer(&e.Nth, 1, maxCount)},
+		{key: "after", doc: "and this much later", shape: duration(&e.After, 0)},
+	}}
+}
+
+func faultForm(f *nemesis.Fault) object {
+	var kinds, modes []string
+	for _, k := range nemesis.Kinds {
+		kinds, modes = append(kinds, k.Name), append(modes, k.Modes...)
+	}
+	return object{"fault", []field{
+		{key: "kind", doc: "which fault", shape: oneOf(&f.Kind, "fault", kinds), must: true},
+		{key: "targets", doc: "clients, nodes or links", shape: words{"targets", &f.Targets, target}},
+		{key: "mode", doc: "how", shape: oneOf(&f.Mode, "mode", modes)},
+		{key: "for", doc: "how long it lasts", shape: optional[time.Duration]{&f.For, func(d *time.Duration) shape { return duration(d, unit) }}},
+		{key: "until", doc: "the event that ends it", shape: optional[nemesis.Event]{&f.Until, func(e *nemesis.Event) shape { return eventForm("until", e) }}},
+	}}
+}
+
+func (r *reading) expectForm(k Known) object {
+	o := object{name: "expect"}
+	for _, property := range k.Properties {
+		e := &Expectation{}
+		o.fields = append(o.fields, field{key: property, doc: "what the property comes out as", shape: then{either{
+			oneOf(&e.Want, "outcome", []string{"holds", "violated", "any"}),
+			object{"the expected violation", []field{
+				{key: "violated", doc: "cause or class of the violation", shape: oneOf(&e.Cause, "cause", k.Causes), must: true},
+				{key: "node", doc: "the node to blame", shape: nodeName(&e.Node)},
+			}},
+		}, func() {
+			if e.Cause != "" {
+				e.Want = "violated"
+			}
+			r.expect[property] = *e
+		}}})
+	}
+	o.fields = append(o.fields, field{key: "vacuous", doc: "nobody need acquire", shape: oneOf(&r.vacuous, "permission", []string{"allowed"})})
+	return o
+}
+
+func (v *variant) form(expect func() map[string]any) object {
+	return object{"a variant", []field{
+		{key: "set", doc: "keys (lock.ttl) or whole sections (plan) and what they are here", shape: later{&v.set, setSchema}, must: true},
+		{key: "claim", doc: "instead of the scenario's", shape: later{&v.claim, text(nil).schema}},
+		{key: "expect", doc: "where it differs from the scenario's", shape: later{&v.expect, expect}},
+	}}
+}
