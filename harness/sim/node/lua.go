@@ -19,8 +19,8 @@ type interpreter struct {
 	state   *lua.LState
 	globals *lua.LTable // what the scripts see
 	env     *lua.LTable // how they see it
-	session *Session // of the script that runs
-	random  uint64   // state of math.random
+	session *Session    // of the script that runs
+	random  uint64      // state of math.random
 }
 
 func (n *Node) interpreter() *interpreter {
