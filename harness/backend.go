@@ -51,3 +51,6 @@ type Cluster interface {
 	// StampError bounds the error of true stamps (ε).
 	StampError() time.Duration
 }
+
+// ErrKilled is what RunClient returns for a client that a fault killed.
+var ErrKilled = errors.New("client was killed")

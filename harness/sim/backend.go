@@ -1,0 +1,133 @@
+// Package sim is the backend of virtual time: it runs unmodified client code,
+// lock libraries and go-redis against simulated Redis nodes over a simulated
+// network, a minute in milliseconds, and the same seed gives the same history,
+// byte for byte.
+//
+// Its nouns: a bubble (of testing/synctest) holds a run; a timeline is its true
+// time; a network has hosts, on which clients run, servers, on which nodes run
+// (package sim/node), and links between them; a conn is a TCP connection over a
+// link, a flow one direction of it, and a message what travels there.
+//
+// Three rules make it deterministic. No two things happen at one instant
+// (timeline.go). Every random value is a hash of its name (hash.go). And whoever
+// is paused blocks, and is let go at an instant of his own (host.go). What it
+// can't tame: a select among several ready channels, the order of maps, and the
+// global random numbers of the code under test.
+//
+// Deliberately missing: a scheduler of goroutines, clocks that differ between
+// clients, and a watchdog on the wall clock, which belongs to the process that
+// starts runs (see inBubble).
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/lock"
+	"lockpick/harness/sim/node"
+	"lockpick/nemesis"
+)
+
+// Backend simulates clusters. Runs may be concurrent, but a run has most of a
+// core's speed if it has the process to itself, with GOMAXPROCS=1.
+type Backend struct {
+	locks map[string]lock.Factory
+
+	// Digest, if it isn't nil, is given a digest of all that was sent over the
+	// network at the end of each run: contents, instants of sending and of
+	// delivery. It finds irreproducible runs whose histories happen to be equal.
+	Digest func(uint64)
+}
+
+var _ harness.Backend = (*Backend)(nil)
+
+// New returns a backend whose clients can use these kinds of locks.
+func New(locks map[string]lock.Factory) *Backend { return &Backend{locks: locks} }
+
+// Name is "sim".
+func (b *Backend) Name() string { return "sim" }
+
+// Probe says what the simulation can do, which is the same on every machine.
+func (b *Backend) Probe(context.Context) []harness.Capability {
+	names := []string{
+		harness.CanRun,
+		nemesis.Capability("pause", nemesis.Client),
+		nemesis.Capability("kill", nemesis.Client),
+		nemesis.Capability("kill", nemesis.Node),
+		nemesis.Capability("cut", nemesis.Link),
+		nemesis.Capability("hold", nemesis.Message),
+	}
+	var out []harness.Capability
+	for _, name := range names {
+		out = append(out, harness.Capability{Name: name, Available: true})
+	}
+	return out
+}
+
+// Run runs body in virtual time, which begins at nought. ctx is looked at before
+// the run only: a run takes milliseconds, and the channel of a context from
+// outside the bubble must not be waited for in it, nor may one that is derived
+// from it in the bubble be cancelled from outside.
+func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec *history.Recorder, body func(harness.Cluster) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := supports(s); err != nil {
+		return fmt.Errorf("simulate %s: %w", s.ID(), err)
+	}
+	var bodyErr, crash error
+	var digest uint64
+	bubbleErr := inBubble(func() {
+		c := newCluster(ctx, s, seed, rec)
+		c.locks = b.locks
+		crash = protect("run scenario", func() { bodyErr = body(c) })
+		c.close()
+		digest = c.digest()
+	})
+	if b.Digest != nil {
+		b.Digest(digest)
+	}
+	return errors.Join(bodyErr, crash, bubbleErr)
+}
+
+func supports(s harness.Scenario) error {
+	switch p := s.Topology.Persistence; {
+	case p != "" && p != "none":
+		return fmt.Errorf("nodes with persistence %q can't be simulated yet: use none, or another backend", p)
+	case s.Topology.Nodes < 1 || s.Topology.Nodes > 250:
+		return fmt.Errorf("%d nodes can't be simulated: use 1 to 250", s.Topology.Nodes)
+	case 2*len(s.Clients)*(s.Topology.Nodes+1) > firstClientSlot || len(s.Clients) > 250:
+		return fmt.Errorf("%d clients with %d nodes are more links than the simulation has: use fewer", len(s.Clients), s.Topology.Nodes)
+	}
+	return nil
+}
+
+// newCluster makes all machines and links. It is called in the bubble.
+func newCluster(ctx context.Context, s harness.Scenario, seed uint64, rec *history.Recorder) *cluster {
+	n := &network{timeline: newTimeline(), seed: seed, rec: rec}
+	for i, name := range append(s.NodeNames(), harness.ResourceName) {
+		srv := &server{net: n, name: name, addr: address(0, i), clock: node.NewClock(time.Now().UnixNano(), n.now)}
+		srv.start()
+		n.servers = append(n.servers, srv)
+	}
+	for i, c := range s.Clients {
+		h := &host{net: n, name: c.Name, addr: address(1, i), slot: newSlot(firstClientSlot + i), dead: make(chan struct{})}
+		n.hosts = append(n.hosts, h)
+		for _, srv := range n.servers {
+			l := n.connect(h, srv)
+			l.refuses = c.Reach != nil && srv.name != harness.ResourceName && !slices.Contains(c.Reach, srv.name)
+		}
+	}
+	return &cluster{network: n, outside: ctx, slot: newSlot(harnessSlot), resource: n.servers[len(n.servers)-1]}
+}
+
+// address is an IP literal: for a name, clients would ask a real DNS.
+func address(subnet byte, i int) *net.TCPAddr {
+	return &net.TCPAddr{IP: net.IPv4(10, 0, subnet, byte(i+1)), Port: 6379}
+}

@@ -1,0 +1,111 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/harness/lock"
+)
+
+func TestRunTellsWhatWentWrong(t *testing.T) {
+	oops := errors.New("oops")
+	for name, tt := range map[string]struct {
+		body func(harness.Cluster) error
+		want string
+	}{
+		"error":    {func(harness.Cluster) error { return oops }, "oops"},
+		"panic":    {func(harness.Cluster) error { panic("ouch") }, "panic: ouch"},
+		"goexit":   {func(harness.Cluster) error { runtime.Goexit(); return nil }, "Goexit"},
+		"deadlock": {func(harness.Cluster) error { <-make(chan int); return nil }, "deadlock"},
+		"left behind": {func(harness.Cluster) error {
+			go func() { <-make(chan int) }()
+			return oops
+		}, "deadlock"},
+		"client panics": {func(c harness.Cluster) error {
+			return c.(*cluster).alone(func(context.Context, client.Env) error { panic("ouch") })
+		}, "client c1: panic: ouch"},
+		"unknown client": {func(c harness.Cluster) error {
+			return c.(*cluster).run(context.Background(), "c9", nil, nil)
+		}, "no such client"},
+		"unknown lock": {func(c harness.Cluster) error {
+			return c.RunClient(context.Background(), client.Spec{Name: "c1", Lock: lock.Settings{Kind: "x"}}, nil)
+		}, `no lock of kind "x"`},
+	} {
+		err := New(nil).Run(context.Background(), topology(1, 1), 1, history.NewRecorder(io.Discard), tt.body)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if name == "left behind" && !errors.Is(err, oops) {
+			t.Errorf("%s: the body's error is lost: %v", name, err)
+		}
+	}
+}
+
+func TestRunRefusesWhatItCannotDo(t *testing.T) {
+	s := topology(1, 1)
+	s.Topology.Persistence = "everysec"
+	err := New(nil).Run(context.Background(), s, 1, history.NewRecorder(io.Discard), nil)
+	if err == nil || !strings.Contains(err.Error(), `persistence "everysec"`) {
+		t.Errorf("persistence: %v", err)
+	}
+	err = New(nil).Run(context.Background(), topology(100, 100), 1, history.NewRecorder(io.Discard), nil)
+	if err == nil || !strings.Contains(err.Error(), "more links") {
+		t.Errorf("too many links: %v", err)
+	}
+}
+
+func TestVirtualTimeIsExact(t *testing.T) {
+	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		if c.Now() != 0 {
+			t.Errorf("the run begins at %v", c.Now())
+		}
+		var mu sync.Mutex
+		var at []time.Duration
+		done := make(chan struct{})
+		for range 3 {
+			c.At(time.Hour, func() {
+				mu.Lock()
+				defer mu.Unlock()
+				at = append(at, c.Now())
+				if len(at) == 3 {
+					close(done)
+				}
+			})
+		}
+		<-done
+		for i, got := range at {
+			if d := got - time.Hour; d < 0 || d > 4*quantum || i > 0 && got <= at[i-1] {
+				t.Errorf("called at %v", at)
+			}
+		}
+		return nil
+	})
+}
+
+// A context from outside must not stop virtual time.
+func TestContextFromOutside(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	err := New(nil).Run(ctx, topology(1, 1), 1, history.NewRecorder(io.Discard), func(c harness.Cluster) error {
+		return c.(*cluster).run(ctx, "c1", nil, func(ctx context.Context, e client.Env) error {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-e.After(time.Hour):
+				return nil
+			}
+		})
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,271 @@
+package sim
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"lockpick/harness/resp"
+	"lockpick/harness/sim/node"
+	"lockpick/nemesis"
+)
+
+// conn is a TCP connection: as net.Conn the client's end of it, and what the
+// server knows of it. One goroutine may read at a time, any number write.
+type conn struct {
+	net      *network
+	link     *link
+	host     *host
+	up, down flow
+	stream   *resp.Stream
+	settled  bool // the commands without an answer are recorded
+	session  *node.Session
+
+	dialed  chan error // how the dial ended
+	buf     []byte     // received, not read yet
+	err     error      // what Read answers after that: the server ended the connection
+	closed  bool       // the client did
+	reading bool
+	readBy  time.Time
+	writeBy time.Time
+	notify  chan struct{} // wakes the reader
+	timer   *time.Timer   // of the reader
+}
+
+var _ net.Conn = (*conn)(nil)
+
+func (l *link) newConn() *conn {
+	c := &conn{net: l.net, link: l, host: l.host, stream: resp.NewStream(&l.net.scripts),
+		dialed: make(chan error, 1), notify: make(chan struct{}, 1)}
+	c.up = flow{conn: c, dir: &l.up}
+	c.down = flow{conn: c, dir: &l.down}
+	l.conns = append(l.conns, c)
+	return c
+}
+
+// Write sends b; it never blocks but for a pause of the client.
+func (c *conn) Write(b []byte) (int, error) {
+	c.net.mu.Lock()
+	defer c.net.mu.Unlock()
+	c.host.gate(c.up.dir.slot)
+	switch {
+	case c.closed:
+		return 0, net.ErrClosed
+	case c.err != nil:
+		return 0, c.failure("write", syscall.EPIPE)
+	case !c.writeBy.IsZero() && time.Now().After(c.writeBy):
+		return 0, os.ErrDeadlineExceeded
+	}
+	m := &message{payload: slices.Clone(b)}
+	m.deliver = func() { c.link.server.receive(c, m.payload) }
+	c.link.match(m, nemesis.Request, c.stream.Request(m.payload, c.net.now()))
+	c.up.send(m)
+	return len(b), nil
+}
+
+// Read prefers data to a deadline that has passed. A deadline takes effect
+// strictly after its nominal instant, on the connection's own slot: go-redis
+// gives a connection the very deadline of its context, and of two timers at one
+// instant the runtime fires either first.
+func (c *conn) Read(b []byte) (int, error) {
+	c.net.mu.Lock()
+	defer c.net.mu.Unlock()
+	for {
+		c.host.gate(c.down.dir.slot)
+		switch {
+		case c.closed:
+			return 0, net.ErrClosed
+		case len(c.buf) > 0:
+			n := copy(b, c.buf)
+			c.buf = append(c.buf[:0], c.buf[n:]...)
+			return n, nil
+		case c.err != nil:
+			return 0, c.err
+		case c.expired():
+			return 0, os.ErrDeadlineExceeded
+		}
+		c.wait()
+	}
+}
+
+// deadline is the instant at which a read ends, as late as its slot wants.
+func (c *conn) deadline() int64 { return int64(c.readBy.Sub(c.net.start)) + 1 }
+
+func (c *conn) expired() bool {
+	return !c.readBy.IsZero() && c.down.dir.slot.align(c.deadline()) <= c.net.now()
+}
+
+// wait blocks until there is something new for the reader.
+func (c *conn) wait() {
+	var due int64
+	var expiry <-chan time.Time
+	if !c.readBy.IsZero() {
+		due = c.net.reserve(c.down.dir.slot, c.deadline())
+		d := time.Duration(due - c.net.now())
+		if c.timer == nil {
+			c.timer = time.NewTimer(d)
+		} else {
+			c.timer.Reset(d)
+		}
+		expiry = c.timer.C
+	}
+	c.reading = true
+	c.net.mu.Unlock()
+	select {
+	case <-c.notify:
+	case <-expiry:
+	}
+	c.net.mu.Lock()
+	c.reading = false
+	if expiry != nil {
+		c.timer.Stop()
+		c.net.free(c.down.dir.slot, due)
+	}
+}
+
+// wake makes a blocked reader look again.
+func (c *conn) wake() {
+	if !c.reading {
+		return
+	}
+	select {
+	case c.notify <- struct{}{}:
+	default:
+	}
+}
+
+// Close sends what was written before, and then the end. A client that is
+// stopped sends it once it goes on.
+func (c *conn) Close() error {
+	c.net.mu.Lock()
+	defer c.net.mu.Unlock()
+	if c.closed {
+		return net.ErrClosed
+	}
+	c.shut()
+	if c.host.paused && !c.host.killed {
+		c.host.waiters = append(c.host.waiters, waiter{c.up.dir.slot, func() {
+			c.net.mu.Lock()
+			defer c.net.mu.Unlock()
+			c.finish()
+		}})
+		return nil
+	}
+	c.finish()
+	return nil
+}
+
+// shut closes the client's end.
+func (c *conn) shut() {
+	c.closed, c.buf = true, nil
+	c.wake()
+}
+
+// finish tells the server that the client's end is closed.
+func (c *conn) finish() {
+	c.up.send(&message{deliver: func() { c.link.server.finished(c) }})
+}
+
+// received takes what the server sent.
+func (c *conn) received(m *message) {
+	c.net.mu.Lock()
+	if !c.closed {
+		for _, cmd := range m.answers {
+			cmd.Answered = c.net.now()
+		}
+		c.buf = append(c.buf, m.payload...)
+	}
+	c.net.mu.Unlock()
+	c.net.record(c.link, m.answers) // before the client can act on it
+	c.net.mu.Lock()
+	c.wake()
+	c.retire()
+	c.net.mu.Unlock()
+}
+
+// ended takes the end that the server made: io.EOF or ECONNRESET.
+func (c *conn) ended(err error) {
+	c.settle()
+	c.net.mu.Lock()
+	if !errors.Is(err, io.EOF) {
+		err = c.failure("read", err)
+	}
+	if c.err == nil {
+		c.err = err
+	}
+	c.wake()
+	c.retire()
+	c.net.mu.Unlock()
+}
+
+// settle records the commands that get no answer any more.
+func (c *conn) settle() {
+	c.net.mu.Lock()
+	open := c.unanswered()
+	c.net.mu.Unlock()
+	c.net.record(c.link, open)
+}
+
+// unanswered returns the commands without an answer, once.
+func (c *conn) unanswered() []*resp.Command {
+	if c.settled {
+		return nil
+	}
+	c.settled = true
+	return c.stream.Waiting()
+}
+
+// open returns, once, the commands of a link whose answers were not delivered.
+func (l *link) open() []*resp.Command {
+	l.net.mu.Lock()
+	defer l.net.mu.Unlock()
+	var open []*resp.Command
+	for _, c := range l.conns {
+		for _, m := range c.down.queue {
+			open = append(open, m.answers...)
+		}
+		open = append(open, c.unanswered()...)
+	}
+	return open
+}
+
+// retire forgets a connection that both ends are done with.
+func (c *conn) retire() {
+	if (c.closed || c.err != nil) && c.session == nil && len(c.up.queue) == 0 && len(c.down.queue) == 0 {
+		c.link.conns = slices.DeleteFunc(c.link.conns, func(o *conn) bool { return o == c })
+	}
+}
+
+func (c *conn) failure(op string, err error) error {
+	return &net.OpError{Op: op, Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
+}
+
+func (c *conn) LocalAddr() net.Addr  { return c.host.addr }
+func (c *conn) RemoteAddr() net.Addr { return c.link.server.addr }
+
+func (c *conn) SetDeadline(t time.Time) error {
+	c.net.mu.Lock()
+	defer c.net.mu.Unlock()
+	c.readBy, c.writeBy = t, t
+	c.wake()
+	return nil
+}
+
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.net.mu.Lock()
+	defer c.net.mu.Unlock()
+	c.readBy = t
+	c.wake()
+	return nil
+}
+
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.net.mu.Lock()
+	defer c.net.mu.Unlock()
+	c.writeBy = t
+	return nil
+}

@@ -1,0 +1,68 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"net"
+)
+
+// dial connects the client to the server at an address: one round trip, which
+// hangs while the link is cut. A server that is down, or that the client is not
+// meant to reach, refuses.
+func (h *host) dial(ctx context.Context, _, addr string) (net.Conn, error) {
+	n := h.net
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := h.linkTo(addr)
+	if l == nil {
+		return nil, fmt.Errorf("dial %s: no such server in the simulation", addr)
+	}
+	h.gate(l.up.slot)
+	if h.killed {
+		return nil, net.ErrClosed
+	}
+	c := l.newConn()
+	c.up.send(&message{deliver: func() { l.server.accept(c) }})
+	return c.dialing(ctx)
+}
+
+// dialing waits for the server's answer, or for the context's end.
+func (c *conn) dialing(ctx context.Context) (net.Conn, error) {
+	n := c.net
+	n.mu.Unlock()
+	var err error
+	select {
+	case err = <-c.dialed:
+	case <-ctx.Done():
+		n.sleep(c.down.dir.slot, n.now())
+		select {
+		case err = <-c.dialed: // it was quicker after all
+		default:
+			err = ctx.Err()
+		}
+	}
+	n.mu.Lock()
+	c.host.gate(c.down.dir.slot)
+	if err == nil && !c.host.killed {
+		return c, nil
+	}
+	if c.host.killed {
+		return nil, net.ErrClosed
+	}
+	if !c.closed {
+		c.shut()
+		if c.err == nil {
+			c.finish()
+		}
+	}
+	c.retire()
+	return nil, c.failure("dial", err)
+}
+
+// answerDial ends the dial, unless something else did.
+func (c *conn) answerDial(err error) {
+	select {
+	case c.dialed <- err:
+	default:
+	}
+}

@@ -1,0 +1,179 @@
+package sim
+
+import (
+	"context"
+	"net"
+	"slices"
+	"time"
+
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+)
+
+// host is the machine of one client. While it is paused, everything that its
+// program does to the world or sees of it waits at a gate: it blocks, rather
+// than being queued, or a retry loop would run through its tries in a pause. That
+// gives only executions that a real pause can give, since the world knows a
+// process by its messages alone. A gate blocks, so a program must not call the
+// functions of its Env, or use a connection, under a mutex that others wait for.
+type host struct {
+	net     *network
+	name    string
+	addr    *net.TCPAddr
+	slot    *slot
+	started bool
+	paused  bool
+	killed  bool
+	waiters []waiter           // what goes on when the pause ends
+	cancel  context.CancelFunc // of the program's context
+	dead    chan struct{}      // closed when it is killed
+}
+
+// waiter is something that a pause keeps from happening.
+type waiter struct {
+	slot *slot
+	f    func() // called without the network's mutex
+}
+
+// env is the world as the client's program sees it; Lock is left to the caller.
+func (h *host) env(at func(point string)) client.Env {
+	return client.Env{
+		Dial: h.dial,
+		Now: func() time.Time {
+			h.pass()
+			return time.Now()
+		},
+		After: h.after,
+		True: func() time.Duration {
+			h.pass()
+			return time.Duration(h.net.now())
+		},
+		Emit: h.emit,
+		At: func(point string) {
+			if h.pass() {
+				at(point)
+				h.pass()
+			}
+		},
+	}
+}
+
+// gate waits while the host is paused. The network's mutex is held before and after.
+func (h *host) gate(s *slot) {
+	for h.paused && !h.killed {
+		open := make(chan struct{})
+		h.waiters = append(h.waiters, waiter{s, func() { close(open) }})
+		h.net.mu.Unlock()
+		<-open
+		h.net.mu.Lock()
+	}
+}
+
+// pass is gate without the mutex, and reports whether the host is alive.
+func (h *host) pass() (alive bool) {
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
+	h.gate(h.slot)
+	return !h.killed
+}
+
+// whenRunning calls f now, or when the pause is over.
+func (h *host) whenRunning(s *slot, f func()) {
+	h.net.mu.Lock()
+	if h.paused && !h.killed {
+		h.waiters = append(h.waiters, waiter{s, f})
+		h.net.mu.Unlock()
+		return
+	}
+	h.net.mu.Unlock()
+	f()
+}
+
+// after is the host's timer. Each one fires at an instant of its own.
+func (h *host) after(d time.Duration) <-chan time.Time {
+	fired := make(chan time.Time, 1)
+	h.net.at(h.slot, h.net.now()+int64(d), func() {
+		h.whenRunning(h.slot, func() { fired <- time.Now() })
+	})
+	return fired
+}
+
+func (h *host) emit(e history.Event) {
+	if !h.pass() {
+		return
+	}
+	h.net.mu.Lock()
+	rec := h.net.rec
+	h.net.mu.Unlock()
+	if rec != nil {
+		rec.Record(e)
+	}
+}
+
+// resume ends a pause. What waited goes on one thing after the other, a quantum
+// apart, in the order of slots and then of arrival, each on its own slot.
+func (h *host) resume() (released int) {
+	h.paused = false
+	waiters := h.waiters
+	h.waiters = nil
+	slices.SortStableFunc(waiters, func(a, b waiter) int { return int(a.slot.id - b.slot.id) })
+	now := h.net.now()
+	for i, w := range waiters {
+		h.net.at(w.slot, now+1+int64(i)*quantum, func() { h.whenRunning(w.slot, w.f) })
+	}
+	return len(waiters)
+}
+
+// kill ends the program without warning. Its goroutines are left to unwind:
+// whatever they do from now on has no effect and doesn't wait. The network's
+// mutex is not held.
+func (h *host) kill() (closed int) {
+	h.net.mu.Lock()
+	if h.killed {
+		h.net.mu.Unlock()
+		return 0
+	}
+	h.killed = true
+	waiters, cancel := h.waiters, h.cancel
+	h.waiters = nil
+	closed = h.hangUp()
+	close(h.dead)
+	h.net.mu.Unlock()
+	for _, w := range waiters {
+		w.f()
+	}
+	if cancel != nil {
+		cancel()
+	}
+	return closed
+}
+
+// hangUp closes all connections, as the end of a process does.
+func (h *host) hangUp() (closed int) {
+	for _, l := range h.net.links {
+		if l.host != h {
+			continue
+		}
+		for _, c := range l.conns {
+			if c.closed {
+				continue
+			}
+			closed++
+			c.shut()
+			c.answerDial(net.ErrClosed)
+			if c.err == nil {
+				c.finish()
+			}
+		}
+	}
+	return closed
+}
+
+func (h *host) linkTo(addr string) *link {
+	for _, l := range h.net.links {
+		if l.host == h && l.server.addr.String() == addr {
+			return l
+		}
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package node
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// command is one line of the table. A positive arity is exact, a negative one
+// the least number of words, both with the name counted, as in COMMAND INFO.
+type command struct {
+	arity    int
+	noScript bool // not allowed in scripts
+	run      func(n *Node, s *Session, a []string) any
+}
+
+func (c command) takes(words int) bool {
+	return words == c.arity || c.arity < 0 && words >= -c.arity
+}
+
+// commands makes the table. Each node has its own, since a variable would refer
+// to itself: commands run scripts, and scripts run commands.
+func commands() map[string]command {
+	return map[string]command{
+		"set":       {arity: -3, run: set},
+		"setnx":     {arity: 3, run: setIfFree},
+		"get":       {arity: 2, run: get},
+		"del":       {arity: -2, run: del},
+		"unlink":    {arity: -2, run: del},
+		"exists":    {arity: -2, run: exists},
+		"incr":      {arity: 2, run: func(n *Node, _ *Session, a []string) any { return n.add(a[1], "1") }},
+		"incrby":    {arity: 3, run: func(n *Node, _ *Session, a []string) any { return n.add(a[1], a[2]) }},
+		"type":      {arity: 2, run: typeOf},
+		"expire":    {arity: -3, run: expireIn("expire", 1000, false)},
+		"pexpire":   {arity: -3, run: expireIn("pexpire", 1, false)},
+		"expireat":  {arity: -3, run: expireIn("expireat", 1000, true)},
+		"pexpireat": {arity: -3, run: expireIn("pexpireat", 1, true)},
+		"ttl":       {arity: 2, run: func(n *Node, _ *Session, a []string) any { return n.timeToLive(a[1], 1000) }},
+		"pttl":      {arity: 2, run: func(n *Node, _ *Session, a []string) any { return n.timeToLive(a[1], 1) }},
+		"rpush":     {arity: -3, run: rpush},
+		"llen":      {arity: 2, run: llen},
+		"lrange":    {arity: 4, run: lrange},
+		"hset":      {arity: -4, run: hset},
+		"hget":      {arity: 3, run: hget},
+		"hgetall":   {arity: 2, run: hgetall},
+		"hexists":   {arity: 3, run: hexists},
+		"hincrby":   {arity: 4, run: hincrby},
+		"hdel":      {arity: -3, run: hdel},
+		"eval":      {arity: -3, noScript: true, run: eval},
+		"evalsha":   {arity: -3, noScript: true, run: evalSHA},
+		"script":    {arity: -2, noScript: true, run: scripts},
+		"time":      {arity: 1, run: clockTime},
+		"ping":      {arity: -1, run: ping},
+		"echo":      {arity: 2, run: func(_ *Node, _ *Session, a []string) any { return a[1] }},
+		"dbsize":    {arity: 1, run: dbsize},
+		"flushall":  {arity: -1, run: flushAll},
+		"info":      {arity: -1, run: info},
+		"config":    {arity: -2, noScript: true, run: config},
+		"hello":     {arity: -1, noScript: true, run: hello},
+		"auth":      {arity: -2, noScript: true, run: auth},
+		"select":    {arity: 2, run: selectDB},
+		"client":    {arity: -2, noScript: true, run: client},
+		"quit":      {arity: -1, noScript: true, run: quit},
+	}
+}
+
+const (
+	ok         = status("OK")
+	syntax     = failure("ERR syntax error")
+	notInteger = failure("ERR value is not an integer or out of range")
+	overflow   = failure("ERR increment or decrement would overflow")
+)
+
+func wrongNumber(name string) failure {
+	return failure("ERR wrong number of arguments for '" + name + "' command")
+}
+
+func unknownCommand(a []string) failure {
+	var b strings.Builder
+	for _, arg := range a[1:] {
+		if b.Len() > 128 {
+			break
+		}
+		fmt.Fprintf(&b, "'%.128s' ", arg)
+	}
+	return failure(fmt.Sprintf("ERR unknown command '%.128s', with args beginning with: %s", a[0], b.String()))
+}
+
+func unknownSubcommand(a []string) failure {
+	return failure(fmt.Sprintf("ERR unknown subcommand '%.128s'. Try %s HELP.", a[1], strings.ToUpper(a[0])))
+}
+
+// integer reads a number as strictly as Redis does: no sign but a minus, no
+// leading zeros, no spaces.
+func integer(s string) (int64, bool) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil && strconv.FormatInt(n, 10) == s
+}
+
+// sum adds two numbers unless that overflows.
+func sum(a, b int64) (int64, bool) {
+	c := a + b
+	return c, (c > a) == (b > 0)
+}
+
+func yesNo(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,77 @@
+package node
+
+// kind is the type of a value, as TYPE names it.
+type kind string
+
+const (
+	text kind = "string"
+	list kind = "list"
+	hash kind = "hash"
+)
+
+// value is what a key holds. Only the field of its kind is in use.
+type value struct {
+	kind    kind
+	text    string
+	list    []string
+	hash    []field // in the order of insertion, as in a small hash of Redis
+	expires int64   // milliseconds of the node's clock; 0: never
+}
+
+type field struct{ name, value string }
+
+const wrongType = failure("WRONGTYPE Operation against a key holding the wrong kind of value")
+
+// look finds a key, and drops it if it has expired: once now > expires.
+func (n *Node) look(key string) *value {
+	v := n.keys[key]
+	if v != nil && v.expires != 0 && n.millis() > v.expires {
+		n.drop(key)
+		return nil
+	}
+	return v
+}
+
+// find is look for a command that works on one kind only. ok is false if the key
+// holds another kind.
+func (n *Node) find(key string, k kind) (v *value, ok bool) {
+	v = n.look(key)
+	return v, v == nil || v.kind == k
+}
+
+// findOrNew is find, but a missing key gets an empty value that isn't stored yet.
+func (n *Node) findOrNew(key string, k kind) (v *value, ok bool) {
+	v, ok = n.find(key, k)
+	if v == nil {
+		v = &value{kind: k}
+	}
+	return v, ok
+}
+
+// put and drop are the only places where a key changes, in place or not: what
+// makes keys durable belongs here.
+
+func (n *Node) put(key string, v *value) {
+	if v.kind == hash && len(v.hash) == 0 || v.kind == list && len(v.list) == 0 {
+		n.drop(key)
+		return
+	}
+	n.keys[key] = v
+}
+
+func (n *Node) drop(key string) { delete(n.keys, key) }
+
+// count counts the keys that live, and those of them that will expire.
+func (n *Node) count() (keys, expires int64) {
+	now := n.millis()
+	for _, v := range n.keys {
+		switch {
+		case v.expires == 0:
+			keys++
+		case now <= v.expires:
+			keys++
+			expires++
+		}
+	}
+	return keys, expires
+}

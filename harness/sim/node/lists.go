@@ -1,0 +1,43 @@
+package node
+
+func rpush(n *Node, _ *Session, a []string) any {
+	v, ok := n.findOrNew(a[1], list)
+	if !ok {
+		return wrongType
+	}
+	v.list = append(v.list, a[2:]...)
+	n.put(a[1], v)
+	return int64(len(v.list))
+}
+
+func llen(n *Node, _ *Session, a []string) any {
+	v, ok := n.findOrNew(a[1], list)
+	if !ok {
+		return wrongType
+	}
+	return int64(len(v.list))
+}
+
+func lrange(n *Node, _ *Session, a []string) any {
+	from, ok1 := integer(a[2])
+	to, ok2 := integer(a[3])
+	if !ok1 || !ok2 {
+		return notInteger
+	}
+	v, ok := n.findOrNew(a[1], list)
+	if !ok {
+		return wrongType
+	}
+	size := int64(len(v.list))
+	if from < 0 {
+		from = max(0, size+from)
+	}
+	if to < 0 {
+		to += size
+	}
+	out := []any{}
+	for i := from; i <= min(to, size-1); i++ {
+		out = append(out, v.list[i])
+	}
+	return out
+}

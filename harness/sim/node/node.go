@@ -1,0 +1,126 @@
+// Package node is a Redis server without a process: it is fed bytes and answers
+// bytes, at once, in the goroutine of whoever feeds it.
+//
+// A Node is one life of a server: keys, scripts, run_id. Killing it is dropping
+// it, starting it again is making another one, so nothing can survive that
+// should not. A Session is one connection to it. Its Clock belongs to the
+// machine and outlives it.
+//
+// It speaks RESP2 and RESP3 and knows the commands that lock libraries send,
+// with the error texts of Redis 7.0. Deliberately missing: goroutines, sockets,
+// active expiry (a key that has expired is gone when somebody looks), sets,
+// sorted sets, streams, transactions, pub/sub, more than one database, and a
+// limit on a script's running time.
+package node
+
+import (
+	"errors"
+	"strings"
+	"sync"
+)
+
+// Config is what a node is told when it starts.
+type Config struct {
+	RunID     string // 40 hexadecimal digits, of this life only
+	ProcessID int64
+	Clock     *Clock
+}
+
+// Node is one life of a server. It is safe for concurrent use.
+type Node struct {
+	mu       sync.Mutex
+	config   Config
+	commands map[string]command
+	keys     map[string]*value
+	scripts  map[string]*loaded // by SHA-1
+	lua      *interpreter
+	sessions int64
+	own      Session // of Do
+}
+
+// New starts a node without any keys.
+func New(c Config) *Node {
+	n := &Node{config: c, commands: commands(), keys: map[string]*value{}, scripts: map[string]*loaded{}}
+	n.own.node = n
+	return n
+}
+
+// Close frees what the node's scripts hold. A closed node is not used again.
+func (n *Node) Close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.lua != nil {
+		n.lua.state.Close()
+		n.lua = nil
+	}
+}
+
+// Do runs one command without a connection. The reply is nil, an int64, a
+// string or a []any of these; an error reply is the error.
+func (n *Node) Do(args ...string) (any, error) {
+	if len(args) == 0 {
+		return nil, errors.New("no command")
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return plain(n.exec(&n.own, args))
+}
+
+// Session is one connection to a node.
+type Session struct {
+	node  *Node
+	id    int64
+	name  string
+	resp3 bool
+	quit  bool
+	in    []byte // the beginning of a command
+	out   []byte
+}
+
+// Open makes a session.
+func (n *Node) Open() *Session {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.sessions++
+	return &Session{node: n, id: n.sessions}
+}
+
+// Feed takes the next bytes of the connection and returns the replies to the
+// commands that are complete now. The replies are valid until the next call.
+// Hang up says that the node closes the connection after them.
+func (s *Session) Feed(b []byte) (replies []byte, hangUp bool) {
+	s.node.mu.Lock()
+	defer s.node.mu.Unlock()
+	s.out = s.out[:0]
+	s.in = append(s.in, b...)
+	rest := s.in
+	for !s.quit {
+		args, r, err := parseCommand(rest)
+		if errors.Is(err, errShort) {
+			break
+		}
+		if err != nil {
+			s.out = appendReply(s.out, failure("ERR Protocol error: "+err.Error()), s.resp3)
+			return s.out, true
+		}
+		rest = r
+		if len(args) > 0 {
+			v := s.node.exec(s, args)
+			s.out = appendReply(s.out, v, s.resp3)
+		}
+	}
+	s.in = append(s.in[:0], rest...)
+	return s.out, s.quit
+}
+
+// exec runs one command; args has at least its name.
+func (n *Node) exec(s *Session, args []string) any {
+	c, ok := n.commands[strings.ToLower(args[0])]
+	if !ok {
+		return unknownCommand(args)
+	}
+	if !c.takes(len(args)) {
+		return wrongNumber(strings.ToLower(args[0]))
+	}
+	return c.run(n, s, args)
+}

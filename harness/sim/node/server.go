@@ -1,0 +1,93 @@
+package node
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// version is the Redis whose answers these are.
+const version = "7.0.15"
+
+func clockTime(n *Node, _ *Session, _ []string) any {
+	now := n.config.Clock.Now()
+	return []any{strconv.FormatInt(now/1e9, 10), strconv.FormatInt(now%1e9/1e3, 10)}
+}
+
+func ping(_ *Node, _ *Session, a []string) any {
+	switch len(a) {
+	case 1:
+		return status("PONG")
+	case 2:
+		return a[1]
+	}
+	return wrongNumber("ping")
+}
+
+func dbsize(n *Node, _ *Session, _ []string) any {
+	keys, _ := n.count()
+	return keys
+}
+
+func flushAll(n *Node, _ *Session, a []string) any {
+	if len(a) > 2 || len(a) == 2 && !syncWord(a[1]) {
+		return syntax
+	}
+	clear(n.keys)
+	return ok
+}
+
+func syncWord(s string) bool { return strings.EqualFold(s, "SYNC") || strings.EqualFold(s, "ASYNC") }
+
+func info(n *Node, _ *Session, a []string) any {
+	wanted := func(section string) bool {
+		if len(a) == 1 {
+			return true
+		}
+		for _, word := range a[1:] {
+			switch strings.ToLower(word) {
+			case section, "all", "default", "everything":
+				return true
+			}
+		}
+		return false
+	}
+	var b strings.Builder
+	if wanted("server") {
+		fmt.Fprintf(&b, "# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\nprocess_id:%d\r\nrun_id:%s\r\n",
+			version, n.config.ProcessID, n.config.RunID)
+	}
+	if wanted("keyspace") {
+		if b.Len() > 0 {
+			b.WriteString("\r\n")
+		}
+		b.WriteString("# Keyspace\r\n")
+		if keys, expires := n.count(); keys > 0 {
+			fmt.Fprintf(&b, "db0:keys=%d,expires=%d,avg_ttl=0\r\n", keys, expires)
+		}
+	}
+	return verbatim(b.String())
+}
+
+// settings is what CONFIG GET shows, in its order.
+var settings = [][2]string{{"appendonly", "no"}, {"appendfsync", "everysec"}, {"save", ""}, {"databases", "1"}, {"maxmemory", "0"}}
+
+func config(_ *Node, _ *Session, a []string) any {
+	if !strings.EqualFold(a[1], "GET") {
+		return unknownSubcommand(a)
+	}
+	if len(a) < 3 {
+		return wrongNumber("config|get")
+	}
+	out := pairs{}
+	for _, s := range settings {
+		for _, pattern := range a[2:] {
+			if match, err := path.Match(strings.ToLower(pattern), s[0]); err == nil && match {
+				out = append(out, s[0], s[1])
+				break
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,148 @@
+package node
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// setOptions is what follows the value in a SET.
+type setOptions struct {
+	free, present, keepTTL, get bool
+	expires                     int64 // of the node's clock; 0: never
+}
+
+func set(n *Node, _ *Session, a []string) any {
+	o, bad := n.setOptions(a[3:])
+	if bad != "" {
+		return bad
+	}
+	old := n.look(a[1])
+	var reply any = ok
+	if o.get {
+		if reply = nil; old != nil {
+			if old.kind != text {
+				return wrongType
+			}
+			reply = old.text
+		}
+	}
+	if o.free && old != nil || o.present && old == nil {
+		if o.get {
+			return reply
+		}
+		return nil
+	}
+	v := &value{kind: text, text: a[2], expires: o.expires}
+	if o.keepTTL && old != nil {
+		v.expires = old.expires
+	}
+	n.put(a[1], v)
+	return reply
+}
+
+// setOptions reads the options; bad is Redis's complaint.
+func (n *Node) setOptions(a []string) (o setOptions, bad failure) {
+	var until string // EX, PX, EXAT or PXAT, once it was given
+	var when string
+	for i := 0; i < len(a); i++ {
+		switch word := strings.ToUpper(a[i]); word {
+		case "NX":
+			o.free = true
+		case "XX":
+			o.present = true
+		case "GET":
+			o.get = true
+		case "KEEPTTL":
+			o.keepTTL = true
+		case "EX", "PX", "EXAT", "PXAT":
+			if until != "" || i+1 == len(a) {
+				return o, syntax
+			}
+			until, when = word, a[i+1]
+			i++
+		default:
+			return o, syntax
+		}
+	}
+	if o.free && o.present || o.keepTTL && until != "" {
+		return o, syntax
+	}
+	if until == "" {
+		return o, ""
+	}
+	t, isInt := integer(when)
+	if !isInt {
+		return o, notInteger
+	}
+	unit := int64(1)
+	if until[0] == 'E' {
+		unit = 1000
+	}
+	at, fits := n.instant(t, unit, strings.HasSuffix(until, "AT"))
+	if t <= 0 || !fits {
+		return o, badExpiry("set")
+	}
+	o.expires = at
+	return o, ""
+}
+
+// instant is the absolute expiry, in milliseconds, that a command asks for with t units.
+func (n *Node) instant(t, unit int64, absolute bool) (ms int64, fits bool) {
+	if t > math.MaxInt64/unit || t < math.MinInt64/unit {
+		return 0, false
+	}
+	if absolute {
+		return t * unit, true
+	}
+	now := n.millis()
+	return now + t*unit, t*unit <= math.MaxInt64-now
+}
+
+func badExpiry(command string) failure {
+	return failure("ERR invalid expire time in '" + command + "' command")
+}
+
+func setIfFree(n *Node, _ *Session, a []string) any {
+	if n.look(a[1]) != nil {
+		return int64(0)
+	}
+	n.put(a[1], &value{kind: text, text: a[2]})
+	return int64(1)
+}
+
+func get(n *Node, _ *Session, a []string) any {
+	v, ok := n.find(a[1], text)
+	switch {
+	case !ok:
+		return wrongType
+	case v == nil:
+		return nil
+	}
+	return v.text
+}
+
+// add is INCRBY. The time to live stays.
+func (n *Node) add(key, by string) any {
+	d, isInt := integer(by)
+	if !isInt {
+		return notInteger
+	}
+	v, ok := n.findOrNew(key, text)
+	if !ok {
+		return wrongType
+	}
+	var old int64
+	if v.text != "" || n.keys[key] != nil {
+		if old, isInt = integer(v.text); !isInt {
+			return notInteger
+		}
+	}
+	now, fits := sum(old, d)
+	if d != 0 && !fits {
+		return overflow
+	}
+	v.text = strconv.FormatInt(now, 10)
+	n.put(key, v)
+	return now
+}

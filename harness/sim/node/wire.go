@@ -1,0 +1,155 @@
+package node
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Replies besides int64, string, []any and nil.
+type (
+	status   string // +OK
+	failure  string // -ERR …
+	verbatim string // a text for people
+	pairs    []any  // a map in RESP3, an array before
+)
+
+const (
+	maxBulk = 512 << 20
+	maxArgs = 1 << 20
+)
+
+var errShort = errors.New("incomplete")
+
+// parseCommand cuts one command off b. Its errors are Redis's own words.
+func parseCommand(b []byte) (args []string, rest []byte, err error) {
+	line, rest, err := cutLine(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(line) == 0 || line[0] != '*' {
+		return strings.Fields(string(line)), rest, nil
+	}
+	n, err := strconv.Atoi(string(line[1:]))
+	if err != nil || n > maxArgs {
+		return nil, nil, errors.New("invalid multibulk length")
+	}
+	if n <= 0 {
+		return nil, rest, nil
+	}
+	args = make([]string, 0, min(n, 16))
+	for range n {
+		if line, rest, err = cutLine(rest); err != nil {
+			return nil, nil, err
+		}
+		if len(line) == 0 || line[0] != '$' {
+			return nil, nil, fmt.Errorf("expected '$', got '%s'", line[:min(1, len(line))])
+		}
+		size, err := strconv.Atoi(string(line[1:]))
+		if err != nil || size < 0 || size > maxBulk {
+			return nil, nil, errors.New("invalid bulk length")
+		}
+		if len(rest) < size+2 {
+			return nil, nil, errShort
+		}
+		args, rest = append(args, string(rest[:size])), rest[size+2:]
+	}
+	return args, rest, nil
+}
+
+// cutLine cuts one line off b. As in Redis, a bare newline ends an inline command too.
+func cutLine(b []byte) (line, rest []byte, err error) {
+	i := bytes.IndexByte(b, '\n')
+	if i < 0 {
+		if len(b) > 64<<10 {
+			return nil, nil, errors.New("too big inline request")
+		}
+		return nil, nil, errShort
+	}
+	return bytes.TrimSuffix(b[:i], []byte("\r")), b[i+1:], nil
+}
+
+func appendReply(out []byte, v any, resp3 bool) []byte {
+	switch v := v.(type) {
+	case nil:
+		if resp3 {
+			return append(out, "_\r\n"...)
+		}
+		return append(out, "$-1\r\n"...)
+	case status:
+		return appendLine(out, '+', string(v))
+	case failure:
+		return appendLine(out, '-', string(v))
+	case int64:
+		return appendCount(out, ':', v)
+	case string:
+		return appendBulk(out, '$', v)
+	case verbatim:
+		if resp3 {
+			return appendBulk(out, '=', "txt:"+string(v))
+		}
+		return appendBulk(out, '$', string(v))
+	case []any:
+		return appendItems(appendCount(out, '*', int64(len(v))), v, resp3)
+	case pairs:
+		if resp3 {
+			return appendItems(appendCount(out, '%', int64(len(v)/2)), v, resp3)
+		}
+		return appendItems(appendCount(out, '*', int64(len(v))), v, resp3)
+	}
+	panic(fmt.Sprintf("a reply of type %T", v))
+}
+
+func appendLine(out []byte, kind byte, s string) []byte {
+	return append(append(append(out, kind), oneLine(s)...), '\r', '\n')
+}
+
+func appendCount(out []byte, kind byte, n int64) []byte {
+	return append(strconv.AppendInt(append(out, kind), n, 10), '\r', '\n')
+}
+
+func appendBulk(out []byte, kind byte, s string) []byte {
+	return append(append(appendCount(out, kind, int64(len(s))), s...), '\r', '\n')
+}
+
+func appendItems(out []byte, items []any, resp3 bool) []byte {
+	for _, v := range items {
+		out = appendReply(out, v, resp3)
+	}
+	return out
+}
+
+// oneLine keeps a text from ending its line early.
+func oneLine(s string) string {
+	if !strings.ContainsAny(s, "\r\n") {
+		return s
+	}
+	return strings.NewReplacer("\r", " ", "\n", " ").Replace(s)
+}
+
+// plain is a reply as Do gives it.
+func plain(v any) (any, error) {
+	switch v := v.(type) {
+	case failure:
+		return nil, errors.New(string(v))
+	case status:
+		return string(v), nil
+	case verbatim:
+		return string(v), nil
+	case pairs:
+		return plain([]any(v))
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			p, err := plain(item)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = p
+		}
+		return out, nil
+	}
+	return v, nil
+}

@@ -1,0 +1,227 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+)
+
+// simulate runs body on a cluster of clients and nodes and returns the history,
+// as text and as events, and the digest of the wire.
+func simulate(t *testing.T, s harness.Scenario, seed uint64, body func(c *cluster) error) (string, []history.Event, uint64) {
+	t.Helper()
+	var out bytes.Buffer
+	var events []history.Event
+	var digest uint64
+	rec := history.NewRecorder(&out)
+	rec.Watch(func(e history.Event) { events = append(events, e) })
+	b := New(nil)
+	b.Digest = func(d uint64) { digest = d }
+	err := b.Run(context.Background(), s, seed, rec, func(c harness.Cluster) error { return body(c.(*cluster)) })
+	if err != nil {
+		t.Fatalf("run: %v", err)
+	}
+	if !slices.IsSortedFunc(events, func(a, b history.Event) int { return int(a.T - b.T) }) {
+		t.Errorf("the history goes back in time:\n%s", out.String())
+	}
+	return out.String(), events, digest
+}
+
+func topology(clients, nodes int) harness.Scenario {
+	s := harness.Scenario{Name: "test", Topology: harness.Topology{Nodes: nodes, Persistence: "none"}}
+	for i := range clients {
+		s.Clients = append(s.Clients, harness.Client{Name: fmt.Sprintf("c%d", i+1)})
+	}
+	return s
+}
+
+func (c *cluster) addr(name string) string {
+	for _, s := range c.servers {
+		if s.name == name {
+			return s.addr.String()
+		}
+	}
+	return ""
+}
+
+// open makes a go-redis client as locks make theirs.
+func open(e client.Env, addr string, timeout time.Duration) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: addr, Dialer: e.Dial, Protocol: 2, PoolSize: 64, MaxRetries: -1, DialerRetries: 1,
+		MinRetryBackoff: -1, ContextTimeoutEnabled: true, ReadTimeout: timeout, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}
+
+// alone runs one client's program and returns its error.
+func (c *cluster) alone(program func(ctx context.Context, e client.Env) error) error {
+	return c.run(context.Background(), "c1", func(string) {}, program)
+}
+
+func TestGoRedisTalksToNodes(t *testing.T) {
+	_, events, _ := simulate(t, topology(1, 2), 1, func(c *cluster) error {
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			for _, name := range []string{"n1", "n2", "r1"} {
+				r := open(e, c.addr(name), time.Second)
+				defer r.Close()
+				began := e.True()
+				if err := r.Set(ctx, "k", "v-"+name, 10*time.Second).Err(); err != nil {
+					return err
+				}
+				if took := e.True() - began; took < 4*minLatency || took > 6*(minLatency+spread) {
+					t.Errorf("dial, hello and set took %v", took)
+				}
+				if v, err := r.Get(ctx, "k").Result(); err != nil || v != "v-"+name {
+					t.Errorf("get from %s: %q, %v", name, v, err)
+				}
+				del := redis.NewScript(`if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) end return 0`)
+				if n, err := del.Run(ctx, r, []string{"k"}, "v-"+name).Int(); err != nil || n != 1 {
+					t.Errorf("release on %s: %d, %v", name, n, err)
+				}
+			}
+			return nil
+		})
+	})
+	var got []string
+	for _, e := range events {
+		got = append(got, fmt.Sprintf("%s %s %s %s", e.Process, e.Node, e.Op, e.Type))
+		if !(e.Sent < e.Applied && e.Applied < e.Answered && e.Answered == e.T) {
+			t.Errorf("stamps of %+v", e)
+		}
+	}
+	want := []string{"c1-n1 n1 set ok", "c1-n1 n1 release ok", "c1-n2 n2 set ok", "c1-n2 n2 release ok", "c1-r1 r1 set ok", "c1-r1 r1 release ok"}
+	if !slices.Equal(got, want) {
+		t.Errorf("recorded %q\nwant %q", got, want)
+	}
+}
+
+func TestRESP3(t *testing.T) {
+	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			r := redis.NewClient(&redis.Options{Addr: c.addr("n1"), Dialer: e.Dial, DialerRetries: 1,
+				MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
+			defer r.Close()
+			r.HSet(ctx, "h", "a", "1", "b", "2")
+			if m, err := r.HGetAll(ctx, "h").Result(); err != nil || len(m) != 2 || m["b"] != "2" {
+				t.Errorf("hgetall: %v, %v", m, err)
+			}
+			if err := r.Get(ctx, "none").Err(); err != redis.Nil {
+				t.Errorf("get of nothing: %v", err)
+			}
+			if s, err := r.Info(ctx, "server").Result(); err != nil || !strings.Contains(s, "run_id:") {
+				t.Errorf("info: %q, %v", s, err)
+			}
+			return nil
+		})
+	})
+}
+
+func TestReach(t *testing.T) {
+	s := topology(1, 2)
+	s.Clients[0].Reach = []string{"n2"}
+	simulate(t, s, 1, func(c *cluster) error {
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			for name, want := range map[string]bool{"n1": false, "n2": true, "r1": true} {
+				conn, err := e.Dial(ctx, "tcp", c.addr(name))
+				if (err == nil) != want {
+					t.Errorf("dial %s: %v", name, err)
+				}
+				if err == nil {
+					conn.Close()
+				} else if !strings.Contains(err.Error(), "connection refused") {
+					t.Errorf("dial %s: %v", name, err)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+func TestConnectionDeadlines(t *testing.T) {
+	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			b := make([]byte, 64)
+			at := e.Now().Add(5 * time.Millisecond)
+			conn.SetReadDeadline(at)
+			if _, err := conn.Read(b); !err.(net.Error).Timeout() || !e.Now().After(at) || e.Now().Sub(at) > 2*quantum {
+				t.Errorf("read ended with %v, %v after its deadline", err, e.Now().Sub(at))
+			}
+			// A deadline that is set meanwhile wakes a blocked read.
+			conn.SetReadDeadline(time.Time{})
+			go func() {
+				<-e.After(time.Millisecond)
+				conn.SetReadDeadline(e.Now())
+			}()
+			if _, err := conn.Read(b); !err.(net.Error).Timeout() {
+				t.Errorf("read ended with %v", err)
+			}
+			// Data that is there beats a deadline that has passed.
+			fmt.Fprintf(conn, "PING\r\n")
+			<-e.After(5 * time.Millisecond)
+			if n, err := conn.Read(b); err != nil || string(b[:n]) != "+PONG\r\n" {
+				t.Errorf("read %q, %v", b[:n], err)
+			}
+			return nil
+		})
+	})
+}
+
+func TestTimersNeverShareAnInstant(t *testing.T) {
+	simulate(t, topology(2, 1), 1, func(c *cluster) error {
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			var chans []<-chan time.Time
+			for range 100 {
+				chans = append(chans, e.After(time.Second))
+			}
+			seen := map[time.Time]bool{}
+			for _, ch := range chans {
+				seen[<-ch] = true
+			}
+			if len(seen) != 100 {
+				t.Errorf("100 timers fired at %d instants", len(seen))
+			}
+			return nil
+		})
+	})
+}
+
+func TestResource(t *testing.T) {
+	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		ctx := context.Background()
+		for _, tt := range []struct {
+			args []string
+			want any
+		}{
+			{[]string{"GET", "none"}, nil},
+			{[]string{"SET", "k", "v"}, "OK"},
+			{[]string{"RPUSH", "l", "a", "b"}, int64(2)},
+			{[]string{"LRANGE", "l", "0", "-1"}, []any{"a", "b"}},
+		} {
+			got, err := c.Resource(ctx, tt.args...)
+			if err != nil || fmt.Sprintf("%#v", got) != fmt.Sprintf("%#v", tt.want) {
+				t.Errorf("%v: %#v, %v", tt.args, got, err)
+			}
+		}
+		if _, err := c.Resource(ctx, "INCR", "l"); err == nil || !strings.HasPrefix(err.Error(), "WRONGTYPE") {
+			t.Errorf("incr of a list: %v", err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,53 @@
+package sim
+
+import (
+	"lockpick/harness/resp"
+	"lockpick/nemesis"
+)
+
+// tap keeps one message of a link.
+type tap struct {
+	on   nemesis.OnMessage
+	hit  func(pass func())
+	net  *network
+	seen int
+	open bool // the message was let pass
+	// The message while it is held, and where.
+	message *message
+	flow    *flow
+}
+
+// match ties a message to the tap that waits for one of its commands. Messages
+// are counted when they are sent.
+func (l *link) match(m *message, of string, commands []*resp.Command) {
+	for _, t := range l.taps {
+		if t.on.Of != of {
+			continue
+		}
+		for _, c := range commands {
+			counts := c.Counts
+			if of == nemesis.Reply {
+				counts = c.CountsReply
+			}
+			if !counts(t.on.Message) {
+				continue
+			}
+			if t.seen++; t.seen == t.on.Nth && m.tap == nil {
+				m.tap = t
+			}
+		}
+	}
+}
+
+// pass lets the message go on, with a new latency.
+func (t *tap) pass() {
+	t.net.mu.Lock()
+	defer t.net.mu.Unlock()
+	if t.open {
+		return
+	}
+	t.open = true
+	if m := t.message; m != nil && m.state == held {
+		t.flow.depart(m, t.net.latency(t.flow.dir, m.content))
+	}
+}
