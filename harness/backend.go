@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"lockpick/harness/client"
@@ -30,6 +31,9 @@ type Capability struct {
 
 // CanRun is the capability without which a backend is of no use.
 const CanRun = "run"
+
+// ErrKilled is what RunClient returns when the client was killed.
+var ErrKilled = errors.New("client was killed")
 
 // Cluster is a set-up cluster while the engine uses it. Its powers are the
 // optional interfaces that package nemesis declares.
