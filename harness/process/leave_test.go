@@ -61,7 +61,7 @@ func TestKillNineLeavesNothing(t *testing.T) {
 	pids := children(t, dir)
 	cmd.Process.Kill()
 	cmd.Wait()
-	if line != "\"\\u003cnil\\u003e\"\n" {
+	if line != "paused\n" {
 		t.Fatalf("the victim said %q", line)
 	}
 	if len(pids) != 4 { // two nodes, the resource, and a client that is stopped

@@ -38,8 +38,9 @@ var persistence = map[string][]string{
 }
 
 const (
-	readyBound = 10 * time.Second // how long a server may take to answer
-	portTries  = 5                // free ports that turned out to be taken
+	readyBound = 10 * time.Second       // how long a server may take to answer
+	helloBound = 200 * time.Millisecond // how long one try waits: whoever has the port may be no server
+	portTries  = 5                      // free ports that turned out to be taken
 )
 
 // StartRedis starts the program bin on a free loopback port and returns once it answers.
@@ -141,19 +142,28 @@ func (r *Redis) ready(ctx context.Context, child *Child) error {
 			return fmt.Errorf("no answer to PING: %w\n%s", ctx.Err(), tail(r.log))
 		case <-time.After(time.Millisecond):
 		}
-		if v, err := Ask(ctx, r.Addr(), "PING"); err != nil || v.Str != "PONG" {
+		info, err := r.hello(ctx)
+		if err != nil {
 			continue // not listening yet, or loading
 		}
-		info, err := Ask(ctx, r.Addr(), "INFO", "server")
-		if err != nil {
-			continue
-		}
-		if field(info.Str, "process_id") != fmt.Sprint(child.PID()) {
+		if field(info, "process_id") != fmt.Sprint(child.PID()) {
 			return errNotOurs
 		}
-		r.generation = field(info.Str, "run_id")
+		r.generation = field(info, "run_id")
 		return nil
 	}
+}
+
+// hello asks once whether a server is ready, and who it is.
+func (r *Redis) hello(ctx context.Context) (info string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, helloBound)
+	defer cancel()
+	v, err := Ask(ctx, r.Addr(), "PING")
+	if err != nil || v.Str != "PONG" {
+		return "", errors.Join(errors.New("not ready"), err)
+	}
+	v, err = Ask(ctx, r.Addr(), "INFO", "server")
+	return v.Str, err
 }
 
 func (r *Redis) ended() error {
