@@ -32,8 +32,8 @@ func (v Value) Strings() []string {
 	return out
 }
 
-// errShort says that a value isn't complete yet.
-var errShort = errors.New("incomplete")
+// ErrShort says that a value is not complete yet.
+var ErrShort = errors.New("incomplete")
 
 const (
 	maxBulk  = 64 << 20
@@ -58,7 +58,7 @@ func (s *Scanner) Feed(b []byte) ([]Value, error) {
 	rest := s.buf
 	for len(rest) > 0 {
 		v, r, err := Parse(rest)
-		if errors.Is(err, errShort) {
+		if errors.Is(err, ErrShort) {
 			break
 		}
 		if err != nil {
@@ -72,7 +72,7 @@ func (s *Scanner) Feed(b []byte) ([]Value, error) {
 	return out, s.err
 }
 
-// Parse cuts the first value off b. Inline commands ("PING\r\n") become arrays.
+// Parse cuts the first value off b; ErrShort says that b ends inside it. Inline commands ("PING\r\n") become arrays.
 func Parse(b []byte) (Value, []byte, error) { return parse(b, 0) }
 
 func parse(b []byte, depth int) (Value, []byte, error) {
@@ -81,7 +81,7 @@ func parse(b []byte, depth int) (Value, []byte, error) {
 	}
 	i := bytes.Index(b, []byte("\r\n"))
 	if i < 0 {
-		return Value{}, nil, errShort
+		return Value{}, nil, ErrShort
 	}
 	line, rest := string(b[:i]), b[i+2:]
 	if line == "" {
@@ -130,7 +130,7 @@ func bulk(v Value, n int64, rest []byte) (Value, []byte, error) {
 		return Value{}, nil, fmt.Errorf("RESP string of %d bytes is too long", n)
 	}
 	if int64(len(rest)) < n+2 {
-		return Value{}, nil, errShort
+		return Value{}, nil, ErrShort
 	}
 	v.Str = string(rest[:n])
 	return v, rest[n+2:], nil

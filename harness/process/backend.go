@@ -1,0 +1,113 @@
+// Package process is the backend of real processes: redis-servers, clients and
+// the links between them, on this machine and in real time.
+//
+// Its nouns are Backend, which sets a run up and takes it down again, and
+// cluster, which is the run meanwhile and has its powers: pausing and killing
+// clients, killing and restarting nodes, cutting links, holding messages. Each
+// client is a subprocess; child.go is the parent's half of what they say to each
+// other, client.go the subprocess's, protocol.go the messages.
+//
+// Deliberately missing: the client's program (package client), the meaning of
+// faults (package nemesis), and faults of clocks and disks. It needs Linux.
+package process
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+
+	"lockpick/harness"
+	"lockpick/nemesis"
+)
+
+// Config says where things are. The zero value is ready.
+type Config struct {
+	Self        []string // command that starts a client; nil: this executable with "__client"
+	RedisServer string   // program; "": redis-server on PATH
+	Dir         string   // where a run has its temporary directory; "": the system's
+}
+
+// Backend runs scenarios with real processes.
+type Backend struct{ cfg Config }
+
+var _ harness.Backend = (*Backend)(nil)
+
+// New returns a backend.
+func New(cfg Config) *Backend {
+	if cfg.RedisServer == "" {
+		cfg.RedisServer = "redis-server"
+	}
+	if cfg.Dir == "" {
+		cfg.Dir = os.TempDir()
+	}
+	return &Backend{cfg: cfg}
+}
+
+// Name is "process".
+func (*Backend) Name() string { return "process" }
+
+// powers are the faults that it can inject wherever it can run.
+var powers = []string{
+	nemesis.Capability("pause", nemesis.Client),
+	nemesis.Capability("kill", nemesis.Client),
+	nemesis.Capability("kill", nemesis.Node),
+	nemesis.Capability("cut", nemesis.Link),
+	nemesis.Capability("hold", nemesis.Message),
+}
+
+// Probe says what it can do on this machine.
+func (b *Backend) Probe(context.Context) []harness.Capability {
+	run := b.canRun()
+	out := []harness.Capability{run}
+	for _, name := range powers {
+		c := run
+		c.Name = name
+		out = append(out, c)
+	}
+	return out
+}
+
+func (b *Backend) canRun() harness.Capability {
+	c := harness.Capability{Name: harness.CanRun}
+	if runtime.GOOS != "linux" {
+		c.Reason = "it needs Linux, this is " + runtime.GOOS
+		c.Remedy = "use the simulation (--backend sim)"
+		return c
+	}
+	if _, err := exec.LookPath(b.cfg.RedisServer); err != nil {
+		c.Reason = b.cfg.RedisServer + " is not on PATH"
+		c.Remedy = "apt-get install redis-server"
+		return c
+	}
+	c.Available = true
+	return c
+}
+
+// Version is what the redis-server program says of itself, as "7.0.15".
+func (b *Backend) Version(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, b.cfg.RedisServer, "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("ask %s for its version: %w", b.cfg.RedisServer, err)
+	}
+	for _, word := range strings.Fields(string(out)) {
+		if v, ok := strings.CutPrefix(word, "v="); ok {
+			return v, nil
+		}
+	}
+	return "", fmt.Errorf("ask %s for its version: it says %q", b.cfg.RedisServer, out)
+}
+
+// self is the command that starts a client.
+func (b *Backend) self() ([]string, error) {
+	if len(b.cfg.Self) > 0 {
+		return b.cfg.Self, nil
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find own executable: %w", err)
+	}
+	return []string{exe, "__client"}, nil
+}

@@ -1,0 +1,140 @@
+//go:build linux
+
+package process
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+	"lockpick/harness/real/proc"
+)
+
+// child is the harness's end of one client subprocess.
+type child struct {
+	*proc.Child
+	name   string
+	in     *os.File // its stdin
+	out    *os.File // its stdout
+	log    string   // file with its stderr
+	killed atomic.Bool
+}
+
+// RunClient runs a client in a subprocess until it has ended. Its error is
+// harness.ErrKilled if Kill ended it.
+func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
+	a, ok := c.addrs[s.Name]
+	if !ok {
+		return fmt.Errorf("run client %s: the scenario has no such client", s.Name)
+	}
+	s.Nodes, s.Resource = a.nodes, a.resource
+	ch, err := c.startChild(s.Name)
+	if err != nil {
+		return fmt.Errorf("run client %s: %w", s.Name, err)
+	}
+	defer ch.in.Close()
+	defer ch.out.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
+	defer context.AfterFunc(ctx, func() { ch.Kill() })() // its error would come again when the run ends
+	err = ch.converse(order{Spec: s, Origin: time.Duration(c.origin.Load())}, c, at)
+	if err != nil {
+		ch.Kill()
+	}
+	end := ch.Err()
+	c.mu.Lock()
+	delete(c.clients, s.Name)
+	c.mu.Unlock()
+	return ch.outcome(ctx, err, end)
+}
+
+// startChild starts the subprocess.
+func (c *cluster) startChild(name string) (*child, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.clients[name] != nil {
+		return nil, errors.New("it runs already")
+	}
+	ch := &child{name: name, log: filepath.Join(c.group.Dir, name+".log")}
+	log, err := os.Create(ch.log)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	// Own pipes: those of exec.Cmd are closed when it is reaped, read or not.
+	stdin, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer stdin.Close()
+	out, stdout, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	defer stdout.Close()
+	cmd := exec.Command(c.self[0], c.self[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, log
+	if ch.Child, err = c.group.Start(name, cmd); err != nil {
+		return nil, errors.Join(err, in.Close(), out.Close())
+	}
+	ch.in, ch.out = in, out
+	c.clients[name] = ch
+	return ch, nil
+}
+
+// converse gives the order and listens until the client has nothing more to say.
+func (ch *child) converse(o order, c *cluster, at func(point string)) error {
+	if err := json.NewEncoder(ch.in).Encode(o); err != nil {
+		return fmt.Errorf("send order: %w", err)
+	}
+	for lines := bufio.NewReader(ch.out); ; {
+		line, err := lines.ReadBytes('\n')
+		if err == io.EOF {
+			return nil // what stands without a newline was cut by a kill
+		}
+		if err != nil {
+			return fmt.Errorf("read report: %w", err)
+		}
+		var r report
+		if err := json.Unmarshal(line, &r); err != nil {
+			return fmt.Errorf("read report %.100q: %w", line, err)
+		}
+		switch {
+		case r.Event != nil:
+			c.rec.Record(*r.Event)
+		case r.At != "":
+			at(r.At)
+			io.WriteString(ch.in, goOn) // if it was killed meanwhile, its stdout ends
+		case r.Error != "":
+			return errors.New(r.Error)
+		}
+	}
+}
+
+// outcome says how the client came to its end.
+func (ch *child) outcome(ctx context.Context, said, end error) error {
+	switch {
+	case said == nil && end == nil:
+		return nil
+	case ch.killed.Load():
+		return harness.ErrKilled
+	case ctx.Err() != nil:
+		return fmt.Errorf("run client %s: %w", ch.name, context.Cause(ctx))
+	case said != nil:
+		return fmt.Errorf("run client %s: %w", ch.name, said)
+	}
+	log, _ := os.ReadFile(ch.log) // no log, no words
+	return fmt.Errorf("run client %s: %w: %s", ch.name, end, strings.TrimSpace(string(log[max(0, len(log)-1000):])))
+}

@@ -1,0 +1,114 @@
+package process
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/harness/lock"
+	"lockpick/harness/real/proc"
+)
+
+// ClientMain is the main function of a client subprocess: it reads its order
+// from in, runs the client's program, and reports on out. The process must end
+// when it returns, and with a status other than 0 if it returns an error. Locks
+// are the kinds of lock that it knows.
+func ClientMain(in io.Reader, out io.Writer, locks map[string]lock.Factory) error {
+	w := &wire{in: bufio.NewReader(in), out: json.NewEncoder(out), goes: make(chan struct{}), ended: make(chan struct{})}
+	err := w.work(locks)
+	if err != nil {
+		w.send(report{Error: err.Error()})
+	}
+	return err
+}
+
+// wire is the client's end of the protocol.
+type wire struct {
+	in    *bufio.Reader
+	goes  chan struct{} // the harness said go
+	ended chan struct{} // the harness is gone
+
+	sending sync.Mutex
+	out     *json.Encoder
+
+	waiting sync.Mutex // at most one point at a time
+}
+
+func (w *wire) work(locks map[string]lock.Factory) error {
+	line, err := w.in.ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("read order: %w", err)
+	}
+	var o order
+	if err := json.Unmarshal(line, &o); err != nil {
+		return fmt.Errorf("read order: %w", err)
+	}
+	factory, ok := locks[o.Spec.Lock.Kind]
+	if !ok {
+		return fmt.Errorf("make lock: there is no kind %q", o.Spec.Lock.Kind)
+	}
+	go w.listen()
+	done := make(chan error, 1)
+	go func() { done <- client.Run(context.Background(), o.Spec, w.env(o, factory)) }()
+	select {
+	case err := <-done:
+		return err
+	case <-w.ended:
+		return errors.New("stdin has ended: the harness is gone")
+	}
+}
+
+func (w *wire) env(o order, factory lock.Factory) client.Env {
+	return client.Env{
+		Dial:  new(net.Dialer).DialContext,
+		Now:   time.Now,
+		After: time.After,
+		True:  func() time.Duration { return proc.TrueClock() - o.Origin },
+		Emit:  func(e history.Event) { w.send(report{Event: &e}) },
+		At: func(point string) {
+			if slices.ContainsFunc(o.Spec.Armed, func(p client.Point) bool { return p.Name == point }) {
+				w.rendezvous(point)
+			}
+		},
+		Lock: factory,
+	}
+}
+
+// listen waits for what the harness says after the order.
+func (w *wire) listen() {
+	defer close(w.ended)
+	for {
+		line, err := w.in.ReadString('\n')
+		if err != nil || line != goOn {
+			return
+		}
+		w.goes <- struct{}{}
+	}
+}
+
+func (w *wire) rendezvous(point string) {
+	w.waiting.Lock()
+	defer w.waiting.Unlock()
+	w.send(report{At: point})
+	select {
+	case <-w.goes:
+	case <-w.ended:
+		select {} // the process ends; until then this client must do nothing more
+	}
+}
+
+// send ignores errors: when the harness is gone, stdin ends too.
+func (w *wire) send(r report) {
+	w.sending.Lock()
+	defer w.sending.Unlock()
+	w.out.Encode(r)
+}

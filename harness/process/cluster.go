@@ -1,0 +1,150 @@
+//go:build linux
+
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/lock"
+	"lockpick/harness/real/link"
+	"lockpick/harness/real/proc"
+	"lockpick/harness/resp"
+)
+
+// cluster is one run.
+type cluster struct {
+	ctx    context.Context // ends with the run
+	cancel context.CancelFunc
+	self   []string
+	group  *proc.Group
+	mesh   *link.Mesh
+	rec    *history.Recorder
+	origin atomic.Int64 // true time zero, by proc.TrueClock
+
+	// These are filled before body is called.
+	nodes    map[string]*proc.Redis
+	resource *proc.Redis
+	addrs    map[string]addresses
+	refused  map[string]func() error // links that are none, and what frees their addresses
+
+	mu      sync.Mutex
+	closed  bool
+	clients map[string]*child // those that run
+	tasks   sync.WaitGroup    // goroutines that run code of the engine
+}
+
+// addresses is where one client finds everybody.
+type addresses struct {
+	nodes    []lock.Node
+	resource lock.Node
+}
+
+var _ harness.Cluster = (*cluster)(nil)
+
+func newCluster(ctx context.Context, self []string, group *proc.Group, rec *history.Recorder) *cluster {
+	c := &cluster{
+		self: self, group: group, rec: rec,
+		nodes: map[string]*proc.Redis{}, addrs: map[string]addresses{}, refused: map[string]func() error{}, clients: map[string]*child{},
+	}
+	c.ctx, c.cancel = context.WithCancel(ctx)
+	c.mesh = link.NewMesh(c.Now, rec.Record)
+	return c
+}
+
+// closeBound is how long functions of the engine may still run when the run ends.
+const closeBound = 5 * time.Second
+
+// close ends everything that the run started, and waits for it.
+func (c *cluster) close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.cancel()
+	// Processes first, so that nobody sees the links end.
+	errs := []error{c.group.Close(), c.mesh.Close()}
+	for _, release := range c.refused {
+		errs = append(errs, release())
+	}
+	done := make(chan struct{})
+	go func() { c.tasks.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(closeBound):
+		errs = append(errs, fmt.Errorf("end the run: a function given to At or Tap still runs after %v", closeBound))
+	}
+	return errors.Join(errs...)
+}
+
+// run calls f in a goroutine that close waits for; after close it does not.
+func (c *cluster) run(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.tasks.Go(f)
+	}
+}
+
+// Now is true time since the run began.
+func (c *cluster) Now() time.Duration { return proc.TrueClock() - time.Duration(c.origin.Load()) }
+
+// At calls f at a true time, unless the run ends before.
+func (c *cluster) At(t time.Duration, f func()) {
+	c.run(func() {
+		timer := time.NewTimer(t - c.Now())
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-c.ctx.Done():
+			return
+		}
+		if c.ctx.Err() == nil { // both may have been due
+			f()
+		}
+	})
+}
+
+// StampError is generous: all stamps are readings of one clock, by different
+// processes, which may be on different cores.
+func (c *cluster) StampError() time.Duration { return time.Millisecond }
+
+// Resource asks the resource directly. Its error replies are errors.
+func (c *cluster) Resource(ctx context.Context, args ...string) (any, error) {
+	if len(args) == 0 {
+		return nil, errors.New("ask the resource: no command")
+	}
+	v, err := proc.Ask(ctx, c.resource.Addr(), args...)
+	if err != nil {
+		return nil, fmt.Errorf("ask the resource: %w", err)
+	}
+	r := reply(v)
+	if err, ok := r.(error); ok {
+		return nil, fmt.Errorf("ask the resource: %s: %w", args[0], err)
+	}
+	return r, nil
+}
+
+// reply is a RESP value as Go has it: nil, int64, string, error or a []any of them.
+func reply(v resp.Value) any {
+	switch {
+	case v.Null:
+		return nil
+	case v.Kind == '-':
+		return errors.New(v.Str)
+	case v.Kind == ':':
+		return v.Int
+	case v.Kind == '*' || v.Kind == '~' || v.Kind == '%':
+		items := make([]any, len(v.Items))
+		for i, it := range v.Items {
+			items[i] = reply(it)
+		}
+		return items
+	}
+	return v.Str
+}

@@ -1,0 +1,246 @@
+//go:build linux
+
+package process
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/harness/real/proc"
+	"lockpick/nemesis"
+)
+
+func never(string) {}
+
+func TestRunsClientsAndRecordsBothSides(t *testing.T) {
+	events := run(t, func(b bench) {
+		if err := b.RunClient(t.Context(), spec("c1", 2), never); err != nil {
+			t.Error(err)
+		}
+		if err := b.RunClient(t.Context(), spec("c2", 1), never); err != nil {
+			t.Error(err)
+		}
+		if now := b.Now(); now <= 0 || now > time.Minute {
+			t.Errorf("now is %v", now)
+		}
+	})
+	count := map[string]int{}
+	history.Sort(events)
+	for _, e := range events {
+		count[fmt.Sprint(e.Process, " ", e.Op, " ", e.Type)]++
+		if e.T <= 0 || e.T > int64(time.Minute) {
+			t.Errorf("T of %+v is not true time since zero", e)
+		}
+	}
+	for what, n := range map[string]int{
+		"c1 acquire ok": 2, "c1 release ok": 2, "c1 client end": 1, "c2 client end": 1,
+		"c1-n1 set ok": 2, "c1-n1 release ok": 2, "c1-n2 set ok": 2, "c2-n2 set ok": 1, "c2-n1 set ok": 0,
+	} {
+		if count[what] != n {
+			t.Errorf("%d times %q, want %d", count[what], what, n)
+		}
+	}
+	// By true time the wire's facts stand between the client's.
+	first := func(process, op string, typ history.Type) int {
+		return slices.IndexFunc(events, func(e history.Event) bool { return e.Process == process && e.Op == op && e.Type == typ })
+	}
+	invoke, wire, ok := first("c1", "acquire", history.Invoke), first("c1-n1", "set", history.OK), first("c1", "acquire", history.OK)
+	if !(invoke < wire && wire < ok) {
+		t.Errorf("acquire begins at %d, the node answers at %d, and it ends at %d", invoke, wire, ok)
+	}
+}
+
+func TestPauseAtAPointIsExact(t *testing.T) {
+	run(t, func(b bench) {
+		at := make(chan string)
+		goes := make(chan struct{})
+		done := b.start(spec("c1", 1, client.Point{Name: client.AfterAcquire, Nth: 1}), func(point string) {
+			at <- point
+			<-goes
+		})
+		if p := receive(t, "point", at); p != client.AfterAcquire {
+			t.Errorf("at %s", p)
+		}
+		back := b.do("pause", func() (string, error) { return b.Pause("c1") })
+		if states := back[strings.LastIndex(back, " ")+1:]; strings.Trim(states, "T") != "" || states == "" {
+			t.Errorf("read back %q, want all threads in state T", back)
+		}
+		close(goes)
+		resumed := make(chan time.Duration, 1)
+		b.At(b.Now()+50*time.Millisecond, func() {
+			resumed <- b.Now()
+			b.do("resume", func() (string, error) { return b.Resume("c1") })
+		})
+		if err := receive(t, "end of the client", done); err != nil {
+			t.Error(err)
+		}
+		since := receive(t, "resumption", resumed)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, e := range *b.events {
+			if e.Process == "c1" && e.Op == history.OpRelease && time.Duration(e.T) < since {
+				t.Errorf("the client did %v %v at %v, but was paused until %v", e.Op, e.Type, time.Duration(e.T), since)
+			}
+		}
+	})
+}
+
+func TestKilledClientIsNoFailure(t *testing.T) {
+	run(t, func(b bench) {
+		err := b.RunClient(t.Context(), spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
+			b.do("kill", func() (string, error) { return b.Kill("c1") })
+		})
+		if !errors.Is(err, harness.ErrKilled) {
+			t.Errorf("%v, want that it was killed", err)
+		}
+		if _, err := b.Pause("c1"); err == nil {
+			t.Error("a dead client could be paused")
+		}
+		if back := b.do("resume", func() (string, error) { return b.Resume("c1") }); back != "it has ended" {
+			t.Errorf("resume says %q", back)
+		}
+	})
+}
+
+func TestClientThatCannotDoItsPart(t *testing.T) {
+	run(t, func(b bench) {
+		s := spec("c1", 1)
+		s.Lock.Kind = "padlock"
+		if err := b.RunClient(t.Context(), s, never); err == nil || !strings.Contains(err.Error(), `there is no kind "padlock"`) {
+			t.Errorf("unknown lock: %v", err)
+		}
+		b.self = []string{"/bin/sh", "-c", "echo it hurts >&2; exit 7"}
+		if err := b.RunClient(t.Context(), spec("c1", 1), never); err == nil || !strings.Contains(err.Error(), "it hurts") && !strings.Contains(err.Error(), "pipe") {
+			t.Errorf("broken client: %v", err)
+		}
+		b.self = []string{"/bin/echo", "nonsense"}
+		if err := b.RunClient(t.Context(), spec("c1", 1), never); err == nil || !strings.Contains(err.Error(), "c1") {
+			t.Errorf("client that talks nonsense: %v", err)
+		}
+		if err := b.RunClient(t.Context(), spec("c9", 1), never); err == nil {
+			t.Error("a client that the scenario does not have could run")
+		}
+	})
+}
+
+func TestKillAndRestartNode(t *testing.T) {
+	run(t, func(b bench) {
+		addr := b.nodes["n1"].Addr()
+		if _, err := proc.Ask(t.Context(), addr, "SET", "k", "v"); err != nil {
+			t.Fatal(err)
+		}
+		if back := b.do("kill", func() (string, error) { return b.Kill("n1") }); !strings.HasSuffix(back, "is gone") {
+			t.Errorf("kill says %q", back)
+		}
+		if _, err := b.Kill("n1"); err == nil {
+			t.Error("a dead node could be killed")
+		}
+		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.Contains(back, "run_id") || !strings.HasSuffix(back, "0 keys") {
+			t.Errorf("restart says %q", back)
+		}
+		if _, err := b.Restart("n1"); err == nil {
+			t.Error("a running node could be started again")
+		}
+		// The client's address leads to the new process.
+		conn := dial(t, b.addrs["c1"].nodes[0].Addr)
+		fmt.Fprint(conn, "GET k\r\n")
+		if line, err := bufio.NewReader(conn).ReadString('\n'); line != "$-1\r\n" {
+			t.Errorf("after the restart k is %q, %v", line, err)
+		}
+	})
+}
+
+func TestCutIsReadBack(t *testing.T) {
+	events := run(t, func(b bench) {
+		if back := b.do("cut", func() (string, error) { return b.Cut("c1-n1", "") }); !strings.Contains(back, "no answer") {
+			t.Errorf("cut says %q", back)
+		}
+		if back := b.do("mend", func() (string, error) { return b.Mend("c1-n1") }); back != "PING was answered" {
+			t.Errorf("mend says %q", back)
+		}
+		b.do("cut", func() (string, error) { return b.Cut("c1-r1", nemesis.CutHold) })
+		b.do("kill", func() (string, error) { return b.Kill("n1") })
+		b.do("cut", func() (string, error) { return b.Cut("c1-n1", "") })
+		if back := b.do("mend", func() (string, error) { return b.Mend("c1-n1") }); !strings.Contains(back, "the node is down") {
+			t.Errorf("mend of a dead node's link says %q", back)
+		}
+		for _, link := range []string{"c2-n1", "c1-n9"} {
+			if _, err := b.Cut(link, ""); err == nil || !strings.Contains(err.Error(), link) {
+				t.Errorf("cut %s: %v", link, err)
+			}
+		}
+		if _, err := b.Cut("c1-n2", "drop"); err == nil {
+			t.Error("an unknown mode was taken")
+		}
+	})
+	if len(events) > 0 {
+		t.Errorf("the read-back was recorded: %+v", events)
+	}
+}
+
+func TestTapHoldsAClientsMessage(t *testing.T) {
+	run(t, func(b bench) {
+		hit := make(chan func(), 1)
+		err := b.Tap(nemesis.OnMessage{Link: "c1-n1", Message: "set", Of: nemesis.Reply, Nth: 1}, func(pass func()) { hit <- pass })
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := b.start(spec("c1", 1), never)
+		pass := receive(t, "message", hit)
+		if v, err := proc.Ask(t.Context(), b.nodes["n1"].Addr(), "GET", "lock-c1"); err != nil || v.Str == "" {
+			t.Errorf("while the reply is held the key is %+v, %v", v, err)
+		}
+		pass()
+		if err := receive(t, "end of the client", done); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestResourceRepliesAsGoValues(t *testing.T) {
+	run(t, func(b bench) {
+		for _, c := range []struct {
+			args []string
+			want string
+		}{
+			{[]string{"SET", "k", "v"}, `"OK"`}, {[]string{"GET", "k"}, `"v"`}, {[]string{"GET", "none"}, `<nil>`},
+			{[]string{"INCR", "n"}, `1`}, {[]string{"MGET", "k", "none"}, `[]interface {}{"v", interface {}(nil)}`},
+		} {
+			if got, err := b.Resource(t.Context(), c.args...); err != nil || fmt.Sprintf("%#v", got) != c.want {
+				t.Errorf("%v: %#v, %v; want %s", c.args, got, err, c.want)
+			}
+		}
+		if v, err := b.Resource(t.Context(), "INCR", "k"); err == nil || v != nil {
+			t.Errorf("INCR of a text: %v, %v", v, err)
+		}
+		if _, err := b.Resource(t.Context()); err == nil {
+			t.Error("no command was taken")
+		}
+	})
+}
+
+func TestNothingRunsAfterTheRun(t *testing.T) {
+	ran := make(chan string, 3)
+	var c *cluster
+	run(t, func(b bench) {
+		c = b.cluster
+		b.At(0, func() { ran <- "past" })
+		b.At(time.Hour, func() { ran <- "an hour later" })
+		if got := receive(t, "timer", ran); got != "past" {
+			t.Error(got)
+		}
+	})
+	c.At(0, func() { ran <- "after the run" })
+	c.tasks.Wait()
+	if len(ran) > 0 {
+		t.Errorf("ran %s", <-ran)
+	}
+}

@@ -1,0 +1,142 @@
+//go:build linux
+
+package process
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/harness/real/proc"
+)
+
+// children lists the processes of the runs in dir.
+func children(t *testing.T, dir string) (pids []int) {
+	t.Helper()
+	records, _ := filepath.Glob(filepath.Join(dir, "*", "children"))
+	for _, r := range records {
+		b, err := os.ReadFile(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
+			var pid int
+			fmt.Sscan(line, &pid)
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// runs says whether a process is there and no zombie: in a container there may
+// be nobody to reap it.
+func runs(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(b), ") ")
+	return err == nil && !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
+}
+
+func TestKillNineLeavesNothing(t *testing.T) {
+	needRedis(t)
+	dir := t.TempDir()
+	cmd := exec.Command(os.Args[0], "__victim", dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	pids := children(t, dir)
+	cmd.Process.Kill()
+	cmd.Wait()
+	if line != "paused\n" {
+		t.Fatalf("the victim said %q", line)
+	}
+	if len(pids) != 4 { // two nodes, the resource, and a client that is stopped
+		t.Fatalf("%d children were recorded, want 4", len(pids))
+	}
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		left := 0
+		for _, pid := range pids {
+			if runs(pid) {
+				left++
+			}
+		}
+		if left == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d children still run", left, len(pids))
+		}
+	}
+	if removed, err := proc.Sweep(dir); err != nil || len(removed) != 1 {
+		t.Errorf("swept %v, %v; want the victim's directory", removed, err)
+	}
+}
+
+func TestPanicAndCancelLeaveNothing(t *testing.T) {
+	needRedis(t)
+	dir := t.TempDir()
+	var pids []int
+	leave := func(name string, ctx context.Context, body func(harness.Cluster) error) (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v", p)
+			}
+			if left, _ := os.ReadDir(dir); len(left) > 0 {
+				t.Errorf("%s left %v", name, left)
+			}
+			for _, pid := range pids {
+				if runs(pid) {
+					t.Errorf("%s left process %d", name, pid)
+				}
+			}
+		}()
+		return testBackend(dir).Run(ctx, scenario, 1, history.NewRecorder(&strings.Builder{}), body)
+	}
+	err := leave("panic", t.Context(), func(harness.Cluster) error {
+		pids = children(t, dir)
+		panic("ouch")
+	})
+	if err == nil || err.Error() != "panic: ouch" {
+		t.Errorf("panic came out as %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	err = leave("cancel", ctx, func(c harness.Cluster) error {
+		return c.RunClient(ctx, spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
+			pids = children(t, dir)
+			cancel()
+		})
+	})
+	if !errors.Is(err, context.Canceled) || len(pids) != 4 {
+		t.Errorf("cancel with %d children came out as %v", len(pids), err)
+	}
+}
+
+func TestProbeNamesWhatIsMissing(t *testing.T) {
+	for _, c := range New(Config{RedisServer: "no-such-redis-server"}).Probe(t.Context()) {
+		if c.Available || c.Reason != "no-such-redis-server is not on PATH" || c.Remedy != "apt-get install redis-server" {
+			t.Errorf("%+v", c)
+		}
+	}
+	needRedis(t)
+	b := New(Config{})
+	if caps := b.Probe(t.Context()); len(caps) != 6 || caps[0].Name != harness.CanRun || !caps[0].Available || !caps[5].Available {
+		t.Errorf("%+v", caps)
+	}
+	if v, err := b.Version(t.Context()); err != nil || strings.Count(v, ".") < 2 {
+		t.Errorf("version %q, %v", v, err)
+	}
+}

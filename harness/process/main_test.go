@@ -1,0 +1,197 @@
+//go:build linux
+
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/harness/lock"
+)
+
+// The test binary is the client, too, and a lockpick to be killed.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "__client":
+			if err := ClientMain(os.Stdin, os.Stdout, locks); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(3)
+			}
+			os.Exit(0)
+		case "__victim":
+			victim(os.Args[2])
+		}
+	}
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // or each client takes a second to end under -race
+	os.Exit(m.Run())
+}
+
+var locks = map[string]lock.Factory{"plain": func(e lock.Env) (lock.Lock, error) { return plain{e}, nil }}
+
+// plain sets a key on each node in turn, and deletes it there.
+type plain struct{ env lock.Env }
+
+func (p plain) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+	command := fmt.Sprintf("SET %s %s NX PX %d\r\n", key, p.env.Client, p.env.Settings.TTL.Milliseconds())
+	if err := p.all(ctx, command, "+OK\r\n"); err != nil {
+		return nil, err
+	}
+	return held{p, key}, nil
+}
+
+func (p plain) Close() error { return nil }
+
+func (p plain) all(ctx context.Context, command, want string) error {
+	for _, n := range p.env.Nodes {
+		conn, err := p.env.Dial(ctx, "tcp", n.Addr)
+		if err != nil {
+			continue
+		}
+		conn.SetDeadline(time.Now().Add(p.env.Settings.Timeout))
+		_, err = conn.Write([]byte(command))
+		got, err2 := bufio.NewReader(conn).ReadString('\n')
+		conn.Close()
+		if err == nil && err2 == nil && got != want {
+			return errors.New("a node said " + got)
+		}
+	}
+	return nil
+}
+
+type held struct {
+	p   plain
+	key string
+}
+
+func (h held) Release(ctx context.Context) error { return h.p.all(ctx, "DEL "+h.key+"\r\n", ":1\r\n") }
+func (h held) Deadline() time.Time               { return time.Time{} }
+
+func needRedis(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("redis-server is not on PATH: apt-get install redis-server")
+	}
+}
+
+func testBackend(dir string) *Backend {
+	return New(Config{Self: []string{os.Args[0], "__client"}, Dir: dir})
+}
+
+// scenario has two nodes; c1 reaches both, c2 only the second.
+var scenario = harness.Scenario{
+	Name:     "test",
+	Topology: harness.Topology{Nodes: 2, Persistence: "none"},
+	Clients:  []harness.Client{{Name: "c1"}, {Name: "c2", Reach: []string{"n2"}}},
+}
+
+func spec(name string, cycles int, armed ...client.Point) client.Spec {
+	return client.Spec{
+		Name: name, Seed: 1, Keys: []string{"lock-" + name}, Fence: client.FenceNone, Writes: 1, Cycles: cycles, Armed: armed,
+		Lock: lock.Settings{Kind: "plain", TTL: 10 * time.Second, Timeout: 2 * time.Second},
+	}
+}
+
+// bench is a run and what it recorded.
+type bench struct {
+	*testing.T
+	*cluster
+	mu     *sync.Mutex
+	events *[]history.Event
+}
+
+// run runs body on a cluster, and sees that nothing is left behind.
+func run(t *testing.T, body func(b bench)) []history.Event {
+	t.Helper()
+	needRedis(t)
+	dir := t.TempDir()
+	var mu sync.Mutex
+	var events []history.Event
+	var text bytes.Buffer
+	rec := history.NewRecorder(&text)
+	rec.Watch(func(e history.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		events = append(events, e)
+	})
+	var pids []int
+	err := testBackend(dir).Run(t.Context(), scenario, 1, rec, func(c harness.Cluster) error {
+		body(bench{t, c.(*cluster), &mu, &events})
+		pids = children(t, dir)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	for _, pid := range pids {
+		if runs(pid) {
+			t.Errorf("process %d still runs", pid)
+		}
+	}
+	return events
+}
+
+func (b bench) start(s client.Spec, at func(string)) (done chan error) {
+	done = make(chan error, 1)
+	go func() { done <- b.RunClient(b.T.Context(), s, at) }()
+	return done
+}
+
+func (b bench) do(what string, f func() (string, error)) string {
+	b.Helper()
+	back, err := f()
+	if err != nil {
+		b.Fatalf("%s: %v", what, err)
+	}
+	return back
+}
+
+func receive[T any](t *testing.T, what string, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(5 * time.Second):
+		t.Fatalf("%s: nothing came", what)
+	}
+	return v
+}
+
+// victim is a lockpick in the middle of a run, with a client that is stopped.
+func victim(dir string) {
+	ctx := context.Background()
+	err := testBackend(dir).Run(ctx, scenario, 1, history.NewRecorder(os.Stderr), func(c harness.Cluster) error {
+		return c.RunClient(ctx, spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
+			if _, err := c.(*cluster).Pause("c1"); err == nil {
+				fmt.Println("paused")
+			}
+			select {}
+		})
+	})
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+func dial(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}

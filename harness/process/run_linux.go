@@ -1,0 +1,112 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/lock"
+	"lockpick/harness/real/link"
+	"lockpick/harness/real/proc"
+	"lockpick/nemesis"
+)
+
+// Run starts the servers and links, calls body just after true time zero, and
+// takes all down again. What it does not depend on the seed; clients get theirs
+// with their Spec.
+func (b *Backend) Run(ctx context.Context, s harness.Scenario, _ uint64, rec *history.Recorder, body func(harness.Cluster) error) (err error) {
+	if can := b.canRun(); !can.Available {
+		return fmt.Errorf("run: %s; to fix it: %s", can.Reason, can.Remedy)
+	}
+	self, err := b.self()
+	if err != nil {
+		return err
+	}
+	if _, err := proc.Sweep(b.cfg.Dir); err != nil {
+		return err
+	}
+	group, err := proc.NewGroup(b.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	c := newCluster(ctx, self, group, rec)
+	defer func() { err = errors.Join(err, c.close()) }() // after a panic in body, too
+	if err := c.startServers(s, b.cfg.RedisServer); err != nil {
+		return err
+	}
+	if err := c.openLinks(s); err != nil {
+		return err
+	}
+	c.origin.Store(int64(proc.TrueClock()))
+	return body(c)
+}
+
+// startServers starts the nodes and the resource, all at once.
+func (c *cluster) startServers(s harness.Scenario, bin string) error {
+	persist := map[string]string{harness.ResourceName: "none"}
+	for _, n := range s.NodeNames() {
+		persist[n] = s.Topology.Persistence
+	}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	var errs []error
+	for name, mode := range persist {
+		all.Go(func() {
+			r, err := c.group.StartRedis(c.ctx, name, bin, mode)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs = append(errs, err)
+				return
+			}
+			if name == harness.ResourceName {
+				c.resource = r
+			} else {
+				c.nodes[name] = r
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// openLinks makes the links of every client, and an address that refuses for
+// each node that it can't reach.
+func (c *cluster) openLinks(s harness.Scenario) error {
+	for _, client := range s.Clients {
+		a := addresses{}
+		for _, node := range s.NodeNames() {
+			addr, err := c.openLink(client, node)
+			if err != nil {
+				return err
+			}
+			a.nodes = append(a.nodes, lock.Node{Name: node, Addr: addr})
+		}
+		l, err := c.mesh.Open(client.Name, harness.ResourceName, c.resource.Addr())
+		if err != nil {
+			return err
+		}
+		a.resource = lock.Node{Name: harness.ResourceName, Addr: l.Addr()}
+		c.addrs[client.Name] = a
+	}
+	return nil
+}
+
+func (c *cluster) openLink(client harness.Client, node string) (addr string, err error) {
+	if client.Reach != nil && !slices.Contains(client.Reach, node) {
+		addr, release, err := link.Refuse()
+		if err == nil {
+			c.refused[nemesis.LinkName(client.Name, node)] = release
+		}
+		return addr, err
+	}
+	l, err := c.mesh.Open(client.Name, node, c.nodes[node].Addr())
+	if err != nil {
+		return "", err
+	}
+	return l.Addr(), nil
+}

@@ -1,0 +1,16 @@
+//go:build !linux
+
+package process
+
+import (
+	"context"
+	"errors"
+
+	"lockpick/harness"
+	"lockpick/harness/history"
+)
+
+// Run always fails: Probe says why.
+func (b *Backend) Run(context.Context, harness.Scenario, uint64, *history.Recorder, func(harness.Cluster) error) error {
+	return errors.New("run: " + b.canRun().Reason)
+}

@@ -1,0 +1,119 @@
+//go:build linux
+
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrEnded says that a process has ended already.
+var ErrEnded = errors.New("process has ended")
+
+// signalBound is how long the kernel may take to stop, continue or end a
+// process. It takes milliseconds; beyond the bound something is wrong.
+const signalBound = 5 * time.Second
+
+// Child is one process of a Group.
+type Child struct {
+	name  string
+	pid   int
+	start uint64 // see stat
+	done  chan struct{}
+
+	mu    sync.Mutex // held while it is signalled or reaped: until reaped, its pid is its own
+	ended bool
+	err   error
+}
+
+// newChild takes charge of a started command. Nobody else may wait for it.
+func newChild(name string, cmd *exec.Cmd) (*Child, error) {
+	c := &Child{name: name, pid: cmd.Process.Pid, done: make(chan struct{})}
+	s, err := process(c.pid) // not reaped yet, so it is there
+	c.start = s.start
+	go c.reap(cmd)
+	return c, err
+}
+
+func (c *Child) reap(cmd *exec.Cmd) {
+	for {
+		err := unix.Waitid(unix.P_PID, c.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	c.mu.Lock()
+	c.ended, c.err = true, cmd.Wait()
+	c.mu.Unlock()
+	close(c.done)
+}
+
+// PID is its process id.
+func (c *Child) PID() int { return c.pid }
+
+// Done is closed once it has ended and was reaped.
+func (c *Child) Done() <-chan struct{} { return c.done }
+
+// Err says how it ended: nil is exit status 0. It waits for the end.
+func (c *Child) Err() error {
+	<-c.done
+	return c.err
+}
+
+// Stop stops all its threads, and returns once /proc says so.
+func (c *Child) Stop() (readBack string, err error) {
+	return c.drive("stop", unix.SIGSTOP, func(states string) bool { return strings.Trim(states, "T") == "" })
+}
+
+// Continue lets it go on, and returns once /proc says so.
+func (c *Child) Continue() (readBack string, err error) {
+	return c.drive("continue", unix.SIGCONT, func(states string) bool { return !strings.Contains(states, "T") })
+}
+
+// Kill ends it without warning and reaps it. One that has ended is no error.
+func (c *Child) Kill() error {
+	if err := c.signal(unix.SIGKILL); err != nil && !errors.Is(err, ErrEnded) {
+		return fmt.Errorf("kill %s: %w", c.name, err)
+	}
+	select {
+	case <-c.done:
+		return nil
+	case <-time.After(signalBound):
+		return fmt.Errorf("kill %s: process %d is still there after %v", c.name, c.pid, signalBound)
+	}
+}
+
+// signal sends to the whole process group: a client may have started a program.
+func (c *Child) signal(s unix.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return ErrEnded
+	}
+	return unix.Kill(-c.pid, s)
+}
+
+func (c *Child) drive(verb string, s unix.Signal, reached func(states string) bool) (string, error) {
+	if err := c.signal(s); err != nil {
+		return "", fmt.Errorf("%s %s: %w", verb, c.name, err)
+	}
+	for end := time.Now().Add(signalBound); ; time.Sleep(100 * time.Microsecond) {
+		states, err := threads(c.pid)
+		switch {
+		case gone(err), err == nil && !alive(c.pid, c.start):
+			return "", fmt.Errorf("%s %s: %w", verb, c.name, ErrEnded)
+		case err != nil:
+			return "", fmt.Errorf("%s %s: %w", verb, c.name, err)
+		case reached(states):
+			return fmt.Sprintf("process %d: threads %s", c.pid, states), nil
+		case time.Now().After(end):
+			return "", fmt.Errorf("%s %s: threads of process %d are %s after %v", verb, c.name, c.pid, states, signalBound)
+		}
+	}
+}

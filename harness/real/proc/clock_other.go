@@ -1,0 +1,10 @@
+//go:build !linux
+
+package proc
+
+import "time"
+
+var started = time.Now()
+
+// TrueClock is the time since this process started, by a clock that is never set.
+func TrueClock() time.Duration { return time.Since(started) }

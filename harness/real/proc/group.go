@@ -1,0 +1,98 @@
+//go:build linux
+
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Group is the processes of one run and the directory they live in. When
+// lockpick dies, however it dies, the kernel kills them.
+type Group struct {
+	Dir   string // its name carries the owner
+	tasks chan func()
+
+	mu       sync.Mutex
+	closed   bool
+	children []*Child
+	record   *os.File
+}
+
+// NewGroup makes a group with a directory of its own below dir.
+func NewGroup(dir string) (*Group, error) {
+	self, err := Self()
+	if err != nil {
+		return nil, fmt.Errorf("make run directory: %w", err)
+	}
+	own, err := os.MkdirTemp(dir, dirPrefix+self.String()+"-*")
+	if err != nil {
+		return nil, fmt.Errorf("make run directory: %w", err)
+	}
+	record, err := os.Create(filepath.Join(own, childrenFile))
+	if err != nil {
+		os.RemoveAll(own)
+		return nil, fmt.Errorf("make run directory: %w", err)
+	}
+	g := &Group{Dir: own, tasks: make(chan func()), record: record}
+	go g.start()
+	return g, nil
+}
+
+// start runs the tasks on one thread. A child's death signal comes when the
+// thread that started it ends, not when the process does, and Go ends threads
+// as it likes: this one is locked, and lives until Close.
+func (g *Group) start() {
+	runtime.LockOSThread()
+	for task := range g.tasks {
+		task()
+	}
+}
+
+// Start starts cmd in a process group of its own.
+func (g *Group) Start(name string, cmd *exec.Cmd) (*Child, error) {
+	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL, Setpgid: true}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil, fmt.Errorf("start %s: the run has ended", name)
+	}
+	done := make(chan error)
+	g.tasks <- func() { done <- cmd.Start() }
+	if err := <-done; err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	c, err := newChild(name, cmd)
+	g.children = append(g.children, c)
+	if err == nil {
+		_, err = fmt.Fprintln(g.record, c.pid, c.start)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("record %s: %w", name, err), c.Kill())
+	}
+	return c, nil
+}
+
+// Close kills the children and removes the directory.
+func (g *Group) Close() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil
+	}
+	g.closed = true
+	var errs []error
+	for _, c := range g.children {
+		errs = append(errs, c.Kill())
+	}
+	close(g.tasks)
+	errs = append(errs, g.record.Close(), os.RemoveAll(g.Dir))
+	return errors.Join(errs...)
+}

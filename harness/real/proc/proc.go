@@ -1,0 +1,12 @@
+// Package proc runs the processes of a run: redis-servers and clients, and sees
+// to it that they never outlive it.
+//
+// Its nouns are Group (the children of one run and the directory they live in),
+// Child (one process, which can be stopped, continued and killed, each with
+// confirmation) and Redis (one redis-server on a fixed loopback port). Sweep
+// removes what a run left whose lockpick was killed; Owner tells whose it is.
+// TrueClock is the clock that no clock fault touches.
+//
+// Deliberately missing: what the processes say to each other, and faults of
+// clocks and disks. All but TrueClock needs Linux.
+package proc

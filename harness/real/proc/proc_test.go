@@ -1,0 +1,243 @@
+//go:build linux
+
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func redisServer(t *testing.T) string {
+	t.Helper()
+	bin, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("redis-server is not on PATH: apt-get install redis-server")
+	}
+	return bin
+}
+
+func newGroup(t *testing.T) *Group {
+	t.Helper()
+	g, err := NewGroup(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+func TestRedisKeepsWhatItsDiskKeeps(t *testing.T) {
+	bin := redisServer(t)
+	g := newGroup(t)
+	for mode, want := range map[string]string{"none": " 0 keys", "always": " 1 keys"} {
+		r, err := g.StartRedis(t.Context(), mode, bin, mode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := r.Addr()
+		if v, err := Ask(t.Context(), addr, "SET", "k", "v"); err != nil || v.Str != "OK" {
+			t.Fatal(v, err)
+		}
+		if _, err := r.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Ask(t.Context(), addr, "PING"); err == nil {
+			t.Errorf("%s: a killed server answers", mode)
+		}
+		back, err := r.Restart(t.Context())
+		if err != nil || !strings.HasSuffix(back, want) || r.Addr() != addr {
+			t.Errorf("%s: restart at %s says %q, %v; want%s at %s", mode, r.Addr(), back, err, want, addr)
+		}
+	}
+}
+
+func TestStartSaysWhatTheServerSaid(t *testing.T) {
+	bin := redisServer(t)
+	g := newGroup(t)
+	r, err := g.StartRedis(t.Context(), "n1", bin, "none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	// Its port is taken when it comes back.
+	l, err := net.Listen("tcp", r.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := r.Restart(t.Context()); !errors.Is(err, errNotOurs) {
+		t.Errorf("restart on a taken port: %v", err)
+	}
+	if _, err := g.StartRedis(t.Context(), "n2", "/bin/false", "none"); err == nil || !strings.Contains(err.Error(), "n2") {
+		t.Errorf("start of a program that ends: %v", err)
+	}
+	if _, err := g.StartRedis(t.Context(), "n3", bin, "sometimes"); err == nil || !strings.Contains(err.Error(), "everysec") {
+		t.Errorf("unknown persistence: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := g.StartRedis(ctx, "n4", bin, "none"); !errors.Is(err, context.Canceled) {
+		t.Errorf("start after cancel: %v", err)
+	}
+}
+
+func TestReadyMeansThatOurServerAnswers(t *testing.T) {
+	bin := redisServer(t)
+	g := newGroup(t)
+	other, err := g.StartRedis(t.Context(), "other", bin, "none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A process that lives, at a port where another server answers.
+	sleeper, err := g.Start("sleeper", exec.Command("/bin/sleep", "60"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Redis{name: "n1", port: other.port, group: g}
+	if err := r.ready(t.Context(), sleeper); !errors.Is(err, errNotOurs) {
+		t.Errorf("another server's answer was taken for ours: %v", err)
+	}
+}
+
+func TestStopAndContinue(t *testing.T) {
+	g := newGroup(t)
+	c, err := g.Start("sleeper", exec.Command("/bin/sleep", "60"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := func() string {
+		s, err := threads(c.PID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for range 20 {
+		if back, err := c.Stop(); err != nil || state() != "T" {
+			t.Fatalf("stop: %q, %v, then %q", back, err, state())
+		}
+		if back, err := c.Continue(); err != nil || state() == "T" {
+			t.Fatalf("continue: %q, %v, then %q", back, err, state())
+		}
+	}
+	if _, err := c.Stop(); err != nil { // a stopped process can be killed
+		t.Fatal(err)
+	}
+	if err := c.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Stop(); !errors.Is(err, ErrEnded) {
+		t.Errorf("stop of a dead process: %v", err)
+	}
+	if err := c.Kill(); err != nil {
+		t.Errorf("second kill: %v", err)
+	}
+	if c.Err() == nil {
+		t.Error("it ended well, after SIGKILL")
+	}
+}
+
+func TestCloseEndsAll(t *testing.T) {
+	g, err := NewGroup(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := g.Start("sleeper", exec.Command("/bin/sleep", "60"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if alive(c.pid, c.start) {
+		t.Error("the child lives")
+	}
+	if _, err := os.Stat(g.Dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory is there: %v", err)
+	}
+	if _, err := g.Start("late", exec.Command("/bin/true")); err == nil {
+		t.Error("a child started after the end")
+	}
+}
+
+func TestSweepTouchesOnlyTheDead(t *testing.T) {
+	self, err := Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back, ok := parseOwner(self.String()); !ok || back != self {
+		t.Fatalf("%v came back as %v", self, back)
+	}
+	g := newGroup(t)
+	orphan, err := g.Start("orphan", exec.Command("/bin/sleep", "60"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bystander, err := g.Start("bystander", exec.Command("/bin/sleep", "60"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	leave := func(o Owner) string {
+		path := filepath.Join(dir, dirPrefix+o.String()+"-1")
+		// The orphan as it is, and the bystander's pid as it was of another process.
+		record := fmt.Sprintf("%d %d\n%d %d\ngarbage\n", orphan.pid, orphan.start, bystander.pid, bystander.start-1)
+		if err := errors.Join(os.Mkdir(path, 0o755), os.WriteFile(filepath.Join(path, childrenFile), []byte(record), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	with := func(change func(*Owner)) Owner { o := self; change(&o); return o }
+	for what, o := range map[string]Owner{
+		"living":                                 self,
+		"unknown, in another container":          with(func(o *Owner) { o.Space, o.PID = "1", 1<<22+1 }),
+		"dead, and its pid somebody else":        with(func(o *Owner) { o.Start-- }),
+		"dead":                                   with(func(o *Owner) { o.PID = 1<<22 + 1 }),
+		"dead, before the machine started again": with(func(o *Owner) { o.Boot = "00000000" }),
+	} {
+		path := leave(o)
+		removed, err := Sweep(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(path); (err != nil) != strings.HasPrefix(what, "dead") || len(removed) > 0 != (err != nil) {
+			t.Errorf("owner that is %s: removed %v, %v", what, removed, err)
+		}
+		os.RemoveAll(path)
+	}
+	if alive(orphan.pid, orphan.start) {
+		t.Error("a dead owner's process lives")
+	}
+	if !alive(bystander.pid, bystander.start) {
+		t.Error("a process that only has the pid of a dead owner's was killed")
+	}
+	foreign := filepath.Join(dir, dirPrefix+"notes")
+	if err := os.Mkdir(foreign, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := Sweep(dir); err != nil || len(removed) > 0 {
+		t.Errorf("swept %v, %v", removed, err)
+	}
+}
+
+func TestTrueClockGoesOn(t *testing.T) {
+	a, wall := TrueClock(), time.Now()
+	b, spent := TrueClock(), time.Since(wall)
+	if b < a || b-a > spent+time.Second {
+		t.Errorf("%v passed between %v and %v", spent, a, b)
+	}
+}

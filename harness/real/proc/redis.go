@@ -1,0 +1,201 @@
+//go:build linux
+
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Redis is one redis-server. It keeps its port and its directory when it is
+// killed and started again.
+type Redis struct {
+	name, bin string
+	dir, log  string
+	port      string
+	persist   []string
+	group     *Group
+
+	mu         sync.Mutex
+	child      *Child // nil: it was killed
+	generation string // its run_id
+}
+
+// persistence lists redis's arguments for each mode of a scenario's topology.
+var persistence = map[string][]string{
+	"none":     {"--appendonly", "no"},
+	"always":   {"--appendonly", "yes", "--appendfsync", "always"},
+	"everysec": {"--appendonly", "yes", "--appendfsync", "everysec"},
+	"no":       {"--appendonly", "yes", "--appendfsync", "no"},
+}
+
+const (
+	readyBound = 10 * time.Second       // how long a server may take to answer
+	helloBound = 200 * time.Millisecond // how long one try waits: whoever has the port may be no server
+	portTries  = 5                      // free ports that turned out to be taken
+)
+
+// StartRedis starts the program bin on a free loopback port and returns once it answers.
+func (g *Group) StartRedis(ctx context.Context, name, bin, persist string) (*Redis, error) {
+	args, ok := persistence[persist]
+	if !ok {
+		return nil, fmt.Errorf("start %s: persistence %q is none of none, everysec, always, no", name, persist)
+	}
+	r := &Redis{name: name, bin: bin, persist: args, group: g, dir: filepath.Join(g.Dir, name), log: filepath.Join(g.Dir, name+".log")}
+	if err := os.Mkdir(r.dir, 0o755); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	var err error
+	for range portTries {
+		if r.port, err = freePort(); err != nil {
+			return nil, fmt.Errorf("start %s: %w", name, err)
+		}
+		if err = r.start(ctx); err == nil || ctx.Err() != nil || !errors.Is(err, errNotOurs) {
+			return r, err
+		}
+	}
+	return nil, err
+}
+
+// Addr is its host:port.
+func (r *Redis) Addr() string { return net.JoinHostPort("127.0.0.1", r.port) }
+
+// Kill ends it without warning.
+func (r *Redis) Kill() (readBack string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.child == nil {
+		return "", fmt.Errorf("kill %s: it does not run", r.name)
+	}
+	pid := r.child.PID()
+	if err := r.child.Kill(); err != nil {
+		return "", err
+	}
+	r.child = nil
+	return fmt.Sprintf("process %d is gone", pid), nil
+}
+
+// Restart starts it again after Kill, with what its disk kept, and says which
+// process answers now and how many keys it has.
+func (r *Redis) Restart(ctx context.Context) (readBack string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.child != nil {
+		return "", fmt.Errorf("restart %s: it runs", r.name)
+	}
+	before := r.generation
+	if err := r.start(ctx); err != nil {
+		return "", err
+	}
+	if r.generation == before {
+		return "", fmt.Errorf("restart %s: run_id is still %s", r.name, before)
+	}
+	keys, err := Ask(ctx, r.Addr(), "DBSIZE")
+	if err != nil {
+		return "", fmt.Errorf("restart %s: %w", r.name, err)
+	}
+	return fmt.Sprintf("process %d, run_id %s was %s, %d keys", r.child.PID(), r.generation[:8], before[:8], keys.Int), nil
+}
+
+// errNotOurs says that the port belongs to another process.
+var errNotOurs = errors.New("the port is taken by another process")
+
+func (r *Redis) start(ctx context.Context) error {
+	log, err := os.Create(r.log)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", r.name, err)
+	}
+	defer log.Close()
+	args := []string{"--bind", "127.0.0.1", "--port", r.port, "--dir", r.dir, "--daemonize", "no", "--databases", "1", "--save", ""}
+	cmd := exec.Command(r.bin, append(args, r.persist...)...)
+	cmd.Dir = r.dir
+	cmd.Stdout, cmd.Stderr = log, log
+	child, err := r.group.Start(r.name, cmd)
+	if err != nil {
+		return err
+	}
+	if err := r.ready(ctx, child); err != nil {
+		return errors.Join(fmt.Errorf("start %s on port %s: %w", r.name, r.port, err), child.Kill())
+	}
+	r.child = child
+	return nil
+}
+
+// ready waits until PING is answered, and by this very process: a port that was
+// free a moment ago may belong to somebody else now.
+func (r *Redis) ready(ctx context.Context, child *Child) error {
+	ctx, cancel := context.WithTimeout(ctx, readyBound)
+	defer cancel()
+	for {
+		select {
+		case <-child.Done():
+			return r.ended()
+		case <-ctx.Done():
+			return fmt.Errorf("no answer to PING: %w\n%s", ctx.Err(), tail(r.log))
+		case <-time.After(time.Millisecond):
+		}
+		info, err := r.hello(ctx)
+		if err != nil {
+			continue // not listening yet, or loading
+		}
+		if field(info, "process_id") != fmt.Sprint(child.PID()) {
+			return errNotOurs
+		}
+		r.generation = field(info, "run_id")
+		return nil
+	}
+}
+
+// hello asks once whether a server is ready, and who it is.
+func (r *Redis) hello(ctx context.Context) (info string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, helloBound)
+	defer cancel()
+	v, err := Ask(ctx, r.Addr(), "PING")
+	if err != nil || v.Str != "PONG" {
+		return "", errors.Join(errors.New("not ready"), err)
+	}
+	v, err = Ask(ctx, r.Addr(), "INFO", "server")
+	return v.Str, err
+}
+
+func (r *Redis) ended() error {
+	text := tail(r.log)
+	if strings.Contains(text, "Address already in use") {
+		return errNotOurs
+	}
+	return fmt.Errorf("redis-server ended:\n%s", text)
+}
+
+// field is one line of INFO.
+func field(info, name string) string {
+	_, rest, _ := strings.Cut(info, "\n"+name+":")
+	value, _, _ := strings.Cut(rest, "\r\n")
+	return value
+}
+
+// tail is the end of a log.
+func tail(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(b[max(0, len(b)-1000):]))
+}
+
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, err
+}
