@@ -62,14 +62,18 @@ const (
 	FenceBroken = "fence-broken" // the fence was on, and the write was applied all the same
 )
 
+// Causes lists what a violation may be put down to: the causes of a
+// mutual-exclusion violation and the classes of harm.
+func Causes() []string {
+	return []string{ExpiredEarly, GrantedLate, RestartedAndForgot, DeletedByOther, Overwritten, NeverSet,
+		GivenShorter, ClientClock, Unexplained, LockBroken, Overrun, FenceBroken}
+}
+
 // Verdict is the judgement of one history.
 type Verdict struct {
 	Schema int `json:"schema"`
 	// Assumption is why nothing can be decided, "" if all assumptions hold.
 	Assumption string `json:"assumption,omitempty"`
-	// Disagreement is what the second judge (porcupine) contradicts; "" if it agrees. It is a
-	// bug in one of the two judges, never a verdict.
-	Disagreement string `json:"disagreement,omitempty"`
 	// Cut is history.Cut: the record was judged up to there.
 	Cut string `json:"cut,omitempty"`
 	// Disagreement is what porcupine said against a violation that was found here,

@@ -35,9 +35,6 @@ var ErrKilled = errors.New("client was killed")
 // CanRun is the capability without which a backend is of no use.
 const CanRun = "run"
 
-// ErrKilled is what RunClient returns when the client was killed.
-var ErrKilled = errors.New("client was killed")
-
 // Cluster is a set-up cluster while the engine uses it. Its powers are the
 // optional interfaces that package nemesis declares.
 type Cluster interface {
@@ -54,6 +51,3 @@ type Cluster interface {
 	// StampError bounds the error of true stamps (ε).
 	StampError() time.Duration
 }
-
-// ErrKilled is what RunClient returns for a client that a fault killed.
-var ErrKilled = errors.New("client was killed")

@@ -19,8 +19,11 @@ import (
 
 // known is what a scenario may name.
 func known() harness.Known {
-	return harness.Known{Locks: kinds.Names(), Mistakes: broken.Mistakes(),
-		Properties: checker.Properties(), Causes: checker.Causes()}
+	k := harness.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes()}
+	for _, m := range broken.Mistakes() {
+		k.Mistakes = append(k.Mistakes, m.Name)
+	}
+	return k
 }
 
 // choice is which scenarios to run, and with which overrides.
@@ -71,7 +74,7 @@ func (c choice) catalogue() ([]harness.Scenario, error) {
 		if err != nil {
 			return nil, err
 		}
-		found, err := harness.Parse(name+".yaml", text, known(), c.sets...)
+		found, err := harness.ParseWith(name+".yaml", text, known(), c.sets)
 		if err != nil {
 			return nil, usage(err, "")
 		}
@@ -86,7 +89,7 @@ func (c choice) named(name string) ([]harness.Scenario, error) {
 		if err != nil {
 			return nil, usage(fmt.Errorf("read scenario: %w", err), "name a scenario of lockpick list, or a readable file")
 		}
-		found, err := harness.Parse(name, text, known(), c.sets...)
+		found, err := harness.ParseWith(name, text, known(), c.sets)
 		if err != nil {
 			return nil, usage(err, "")
 		}
