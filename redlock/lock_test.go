@@ -94,6 +94,28 @@ func TestExtendJustInTime(t *testing.T) {
 	})
 }
 
+// How long an extension took, a clock that steps back can't tell.
+func TestExtendByClockThatStepsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(3)
+		readings := 0
+		l := acquire(t, c.client(t, func(cfg *redlock.Config) {
+			cfg.Now = func() time.Time {
+				if readings++; readings == 4 { // the end of the extension
+					return time.Now().Add(-time.Second)
+				}
+				return time.Now()
+			}
+		}))
+		until := l.Until()
+		time.Sleep(5 * time.Second)
+		wantKind(t, l.Extend(background), redlock.ErrExpired)
+		if !l.Until().Equal(until) {
+			t.Error("a failed extension moved the deadline")
+		}
+	})
+}
+
 // Tries count, done or not: otherwise the limit would not bound them.
 func TestExtendLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -118,6 +140,17 @@ func TestCancelDuringExtend(t *testing.T) {
 		l := acquire(t, c.client(t, nil))
 		c.set("extend", flaw{delay: 40 * time.Millisecond}, 0, 1)
 		wantCancelled(t, l.Extend(cancelAfter(10*time.Millisecond)))
+	})
+}
+
+// What is certain already is said, though the context ended.
+func TestLostDespiteCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(5)
+		l := acquire(t, c.client(t, nil))
+		c.take("k", 0, 1, 2)
+		c.set("extend", flaw{delay: 40 * time.Millisecond}, 3, 4)
+		wantKind(t, l.Extend(cancelAfter(10*time.Millisecond)), redlock.ErrLost)
 	})
 }
 

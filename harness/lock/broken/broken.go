@@ -105,7 +105,7 @@ func (l *broken) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 		if h := l.attempt(ctx, key, token); h != nil {
 			return h, nil
 		}
-		if try == l.cfg.Tries {
+		if try == l.cfg.Tries && ctx.Err() == nil {
 			return nil, fmt.Errorf("acquire %q: no quorum in %d attempts", key, try)
 		}
 		l.wait(ctx)

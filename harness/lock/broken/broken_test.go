@@ -216,6 +216,40 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
+// As in the reference, a failed attempt leaves nothing behind on any node,
+// whether it lost the vote or was cancelled.
+func TestFailedAttemptIsUndone(t *testing.T) {
+	n := start(t)
+	keys := func() (own int) {
+		for _, c := range n.clients {
+			if v, err := c.Get(t.Context(), "k").Result(); err == nil && v != "other" {
+				own++
+			}
+		}
+		return own
+	}
+	for _, m := range Mistakes() {
+		n.take(4)
+		if h, err := n.open(m.Name, nil).Acquire(t.Context(), "k"); h != nil || err == nil || keys() != 0 {
+			t.Errorf("%s: %d keys are left of an attempt that got one vote; error %v", m.Name, keys(), err)
+		}
+		n.take(0)
+		ctx, cancel := context.WithCancel(t.Context())
+		reads := 0
+		l := n.open(m.Name, func(e *lock.Env) {
+			e.Now = func() time.Time {
+				if reads++; reads == 2 { // all answers are there
+					cancel()
+				}
+				return time.Now()
+			}
+		})
+		if h, err := l.Acquire(ctx, "k"); h != nil || !errors.Is(err, context.Canceled) || keys() != 0 {
+			t.Errorf("%s: %d keys are left of a cancelled attempt; error %v", m.Name, keys(), err)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	for want, s := range map[string]lock.Settings{
 		"say one of no-elapsed-check, same-value-for-retries, quorum-half, plain-del": {Mistake: "all of them"},

@@ -70,13 +70,11 @@ func freePort(t testing.TB) int {
 
 // ready waits until the server with that process id answers.
 func ready(addr string, pid int, exited <-chan struct{}) bool {
-	client := redis.NewClient(redisnode.Options(addr))
-	defer client.Close()
 	deadline := time.After(10 * time.Second)
 	for {
-		info, err := client.InfoMap(context.Background(), "server").Result()
-		if err == nil {
-			return info["Server"]["process_id"] == strconv.Itoa(pid)
+		if conn, err := net.Dial("tcp", addr); err == nil {
+			conn.Close()
+			return answers(addr, pid)
 		}
 		select {
 		case <-exited:
@@ -86,4 +84,11 @@ func ready(addr string, pid int, exited <-chan struct{}) bool {
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
+}
+
+func answers(addr string, pid int) bool {
+	client := redis.NewClient(redisnode.Options(addr))
+	defer client.Close()
+	info, err := client.InfoMap(context.Background(), "server").Result()
+	return err == nil && info["Server"]["process_id"] == strconv.Itoa(pid)
 }
