@@ -28,14 +28,7 @@ var strength = []string{RestartedAndForgot, DeletedByOther, ClientClock, Granted
 // there the key that was set first must have vanished before the other's set.
 func (r *record) explain(a, b *session) explanation {
 	nodes := r.timelines(a.key)
-	votes := map[*session]map[string]*history.Event{a: {}, b: {}}
-	for s, by := range votes {
-		for name, t := range nodes {
-			if v := t.vote(s, int64(r.params.StampError)); v != nil {
-				by[name] = v
-			}
-		}
-	}
+	votes := map[*session]map[string]*history.Event{a: r.votes(a, nodes), b: r.votes(b, nodes)}
 	if len(votes[a])+len(votes[b]) == 0 {
 		return explanation{cause: Unexplained, text: "the record has no votes of the nodes for either"}
 	}

@@ -95,7 +95,7 @@ func (r *record) linearizable(ss []*session, timeout time.Duration) Outcome {
 type leaseOp struct {
 	op      string
 	outcome history.Type
-	owner   int   // the session, from 1
+	owner   int // the session, from 1
 	call    int64
 	ret     int64 // never, if the outcome is unknown
 	lapse   int64 // acquire and extend: the earliest true time at which the lease may lapse

@@ -130,14 +130,21 @@ func withoutLog(r *record) Result {
 			if o := other.session; o != s {
 				return r.harmed([]harm{{
 					kind: lostUpdate, class: r.classify([]stay{o.stay(other.write), s.stay(w)}), key: s.key,
-					at: w.ret, from: other.write.call.T, sessions: []string{o.name, s.name},
+					at: later(other.write.ret, w.ret), from: min(other.write.call.T, w.call.T), sessions: []string{o.name, s.name},
 					events: []*history.Event{other.write.call, other.write.ret, w.call, w.ret},
-					text:   fmt.Sprintf("writes of %s and %s, both based on version %d, were acknowledged", o.client, s.client, at.version),
+					text:   fmt.Sprintf("writes of %s and %s, both based on version %d, were acknowledged, so one is lost", o.client, s.client, at.version),
 				}})
 			}
 		}
 	}
 	return Result{Outcome: Undecided, Because: "the resource's log was not read back"}
+}
+
+func later(a, b *history.Event) *history.Event {
+	if byTime(a, b) > 0 {
+		return a
+	}
+	return b
 }
 
 // stay is the session's time on the resource as its client saw it.

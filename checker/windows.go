@@ -41,12 +41,18 @@ func (r *record) belief(s *session) []window {
 	for _, x := range s.extends {
 		switch x.outcome() {
 		case history.OK:
+			d := max(x.call.T, deadline(x.ret, last.to))
+			if d < x.ret.T { // it shortened the lease, perhaps from its call on
+				if d < last.to {
+					last.to, last.closes = d, x.ret
+				}
+				continue
+			}
 			if x.ret.T > last.to {
 				all = append(all, last)
 				last = open(x.ret)
 			}
-			// One that shortens the lease may have done so from its call on.
-			last.to, last.closes = max(x.call.T, deadline(x.ret, last.to)), x.ret
+			last.to, last.closes = d, x.ret
 		case history.Fail:
 			if x.ret.T < last.to {
 				last.to, last.closes = x.ret.T, x.ret
