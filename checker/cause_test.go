@@ -45,6 +45,11 @@ params clients=c1,c2,c3 nodes=n1,n2,n3 quorum=2 ttl=10s rate=0.01
 0.0115 c1 info remark local=107.011` + wins + ` local=100.013
 0.020 c2 invoke acquire session=c2/1` + later("10.10"),
 			GivenShorter, "n2", "c1 claimed the lock until 30 s"},
+		{"the TTL went out in the wrong unit", `
+0.012 c1-n1,n2 ok set token=A ttl=0.01
+0.013 c1 ok acquire session=c1/1 token=A until=9.9
+0.020 c2 invoke acquire session=c2/1` + later("0.10"),
+			GivenShorter, "n2", "c1's key on n2 lived its 0.01 s, to 0.02 s, but c1 claimed the lock until 9.9 s"},
 		{"a restart after the key's time took nothing", wins + `
 0.020 c2 invoke acquire session=c2/1
 10.020 nemesis begin kill node=n2

@@ -123,10 +123,13 @@ func TestDisagreement(t *testing.T) {
 	if got := Second(story(t, twoHolders), time.Second); got != Violated {
 		t.Errorf("the second judge says %s of two holders", got)
 	}
+	if got := Second(story(t, strings.Replace(twoHolders, "until=5", "until=0.015", 1)), time.Second); got != Holds {
+		t.Errorf("the second judge says %s of a lease that had lapsed", got)
+	}
 }
 
-// TestDeadlockFreedomNeedsItsFigures checks that a bound is not made up.
-func TestDeadlockFreedomNeedsItsFigures(t *testing.T) {
+// TestDeadlockFreedom goes through the ends of a wait for a dead client's lock.
+func TestDeadlockFreedom(t *testing.T) {
 	const dies = `
 0     c1 begin client
 0     c2 begin client
@@ -149,10 +152,14 @@ func TestDeadlockFreedomNeedsItsFigures(t *testing.T) {
 		{full, "5 c2 fail acquire session=c2/1", "40", Holds, "no client died"},
 		{full, "5 nemesis begin cut node=c2-n1\n20 nemesis end cut node=c2-n1", "40", Holds, "left out for other faults in force: 1"},
 		{full, "5 nemesis begin cut node=c1-n1\n20 nemesis end cut node=c1-n1", "40", Violated, ""},
+		{full, "11.9 c2 ok acquire session=c2/1 until=20", "40", Violated, "granted again only at 11.9 s, to c2"},
+		{full, "0.1 c3 begin client\n0.1 c3 invoke acquire session=c3/1\n11.9 c2 ok acquire session=c2/1 until=20", "40", Holds, "in 1 death of a holder"},
+		{strings.Replace(full, "ttl=10s", "ttl=900ms", 1), "0.9 c1-n1 ok set", "40", Violated, ""},
+		{strings.Replace(full, "ttl=10s", "ttl=900ms", 1), "0.05 c1-n1 ok set sent=0.011", "40", Holds, "no client died while it held"},
 		{full, "11.8 c2 ok acquire session=c2/1 until=20", "40", Holds, "in time, in 1 death of a holder"},
 	}
 	for _, row := range rows {
-		res := judge(newRecord(story(t, row.params+fmt.Sprintf(dies, row.more, row.end))), DeadlockFreedom)
+		res := judge(newRecord(story(t, strings.Replace(row.params, "c1,c2", "c1,c2,c3", 1)+fmt.Sprintf(dies, row.more, row.end))), DeadlockFreedom)
 		if res.Outcome != row.want || !strings.Contains(res.Because, row.because) {
 			t.Errorf("%s %s: got %s: %s\nwant %s: %s", row.params, row.more, res.Outcome, res.Because, row.want, row.because)
 		}
