@@ -15,22 +15,19 @@ func malformed(h *history.History) string {
 		open: map[string]*history.Event{}, last: map[string]*history.Event{},
 		owner: map[string]string{}, acquired: map[string]bool{},
 	}
-	for i := range h.Events {
-		e := &h.Events[i]
-		if !slices.Contains(h.Params.Clients, e.Process) {
-			if e.Op == history.OpAcquire {
-				return fmt.Sprintf("%s acquires (event %d), but is not among the clients", e.Process, e.N)
+	// Where time runs backwards the order of events means nothing, so that goes first.
+	for _, look := range []func(*history.Event) string{w.order, w.use} {
+		for i := range h.Events {
+			e := &h.Events[i]
+			if !slices.Contains(h.Params.Clients, e.Process) {
+				if e.Op == history.OpAcquire {
+					return fmt.Sprintf("%s acquires (event %d), but is not among the clients", e.Process, e.N)
+				}
+				continue
 			}
-			continue
-		}
-		if why := w.order(e); why != "" {
-			return why
-		}
-		if why := w.session(e); why != "" {
-			return why
-		}
-		if why := w.pair(e); why != "" {
-			return why
+			if why := look(e); why != "" {
+				return why
+			}
 		}
 	}
 	return ""
@@ -56,6 +53,14 @@ func (w *wellFormed) order(e *history.Event) string {
 	return ""
 }
 
+// use finds sessions that change hands, and operations that overlap.
+func (w *wellFormed) use(e *history.Event) string {
+	if why := w.session(e); why != "" {
+		return why
+	}
+	return w.pair(e)
+}
+
 func (w *wellFormed) session(e *history.Event) string {
 	calls := e.Op == history.OpAcquire && e.Type == history.Invoke
 	if e.Session == "" {
@@ -64,10 +69,13 @@ func (w *wellFormed) session(e *history.Event) string {
 		}
 		return ""
 	}
-	if owner := w.owner[e.Session]; owner != "" && owner != e.Process {
+	switch owner := w.owner[e.Session]; owner {
+	case e.Process:
+	case "":
+		w.owner[e.Session] = e.Process
+	default:
 		return fmt.Sprintf("session %s of %s is used by %s (event %d)", e.Session, owner, e.Process, e.N)
 	}
-	w.owner[e.Session] = e.Process
 	switch {
 	case calls && w.acquired[e.Session]:
 		return fmt.Sprintf("session %s is acquired twice (event %d)", e.Session, e.N)
@@ -81,6 +89,9 @@ func (w *wellFormed) session(e *history.Event) string {
 
 // pair finds two operations at once, and returns without a call.
 func (w *wellFormed) pair(e *history.Event) string {
+	if !isOperation(e.Op) {
+		return ""
+	}
 	open := w.open[e.Process]
 	switch e.Type {
 	case history.Invoke:
@@ -89,9 +100,6 @@ func (w *wellFormed) pair(e *history.Event) string {
 		}
 		w.open[e.Process] = e
 	case history.OK, history.Fail, history.Info:
-		if open == nil && !isOperation(e.Op) {
-			return "" // a remark
-		}
 		if open == nil || open.Op != e.Op {
 			return fmt.Sprintf("%s returns from %s (event %d), which it had not called", e.Process, e.Op, e.N)
 		}
@@ -104,8 +112,8 @@ func (w *wellFormed) pair(e *history.Event) string {
 	return ""
 }
 
-// isOperation reports whether an operation has a call. A client's look at its
-// own deadline has none.
+// isOperation reports whether what a client did has a call and a return. Its
+// look at its own deadline has not, nor has a remark.
 func isOperation(op string) bool {
 	switch op {
 	case history.OpAcquire, history.OpExtend, history.OpRead, history.OpWrite, history.OpRelease:

@@ -54,20 +54,39 @@ func (r *record) timelines(key string) map[string]*timeline {
 	return nodes
 }
 
-// vote is the set by which a node granted the lock to a session: the last that
-// it accepted of those whose answer came before acquire returned. A lock that
-// doesn't tell its token is known by its client and the time.
-func (t *timeline) vote(s *session, ε int64) *history.Event {
-	var vote *history.Event
-	for _, e := range t.sets {
-		if linkClient(e.Process) != s.client || s.token != "" && e.Token != s.token {
-			continue
+// votes is the sets by which nodes granted the lock to a session: on each node
+// the last that it accepted of those whose answer came before acquire returned.
+// Where the lock doesn't tell its token, the last accepted set of all tells it,
+// for a lock may have made several attempts in one acquire.
+func (r *record) votes(s *session, nodes map[string]*timeline) map[string]*history.Event {
+	ε := int64(r.params.StampError)
+	token := s.token
+	counted := func(e *history.Event) bool {
+		return linkClient(e.Process) == s.client && (token == "" || e.Token == token) &&
+			e.Sent >= s.acquire.call.T-ε && e.Answered > 0 && e.Answered <= s.acquire.ret.T+ε
+	}
+	if token == "" {
+		var last *history.Event
+		for _, name := range r.params.Nodes {
+			for _, e := range nodes[name].sets {
+				if counted(e) && (last == nil || e.Applied > last.Applied) {
+					last = e
+				}
+			}
 		}
-		if e.Sent >= s.acquire.call.T-ε && e.Answered > 0 && e.Answered <= s.acquire.ret.T+ε {
-			vote = e
+		if last != nil {
+			token = last.Token
 		}
 	}
-	return vote
+	votes := map[string]*history.Event{}
+	for name, t := range nodes {
+		for _, e := range t.sets {
+			if counted(e) {
+				votes[name] = e
+			}
+		}
+	}
+	return votes
 }
 
 // successor is the first set that the node accepted after a vote and that was

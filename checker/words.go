@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"lockpick/harness/history"
 )
@@ -20,8 +19,6 @@ func seconds(ns int64) string {
 	}
 	return strconv.FormatInt(ns, 10) + " ns"
 }
-
-func span(d time.Duration) string { return seconds(int64(d)) }
 
 // lockName names a lock in a sentence.
 func lockName(key string) string {

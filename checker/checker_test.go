@@ -1,0 +1,209 @@
+package checker
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+)
+
+func story(t testing.TB, text string) *history.History {
+	t.Helper()
+	h, err := parseStory(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+const twoHolders = `
+params clients=c1,c2 nodes=n1 quorum=1 ttl=10s
+0     c1 begin client
+0     c2 begin client
+0.010 c1 invoke acquire session=c1/1
+0.013 c1 ok acquire session=c1/1 until=5
+0.020 c2 invoke acquire session=c2/1
+0.023 c2 ok acquire session=c2/1 until=5
+9     harness end run`
+
+func TestPropertyThatPanicsDecidesNothing(t *testing.T) {
+	defer func(old []property) { properties = old }(properties)
+	properties = []property{{"broken", func(r *record) Result { return Result{Outcome: Outcome(r.named["nobody"].name)} }}}
+	res := Check(story(t, twoHolders)).Result("broken")
+	if res == nil || res.Outcome != Undecided || !strings.HasPrefix(res.Because, "the checker failed: ") {
+		t.Errorf("got %+v", res)
+	}
+}
+
+func TestNamedProperties(t *testing.T) {
+	v := Check(story(t, twoHolders), DeadlockFreedom, "honesty")
+	if len(v.Results) != 2 || v.Results[0].Property != DeadlockFreedom || v.Results[0].Outcome != Holds {
+		t.Errorf("got %+v", v.Results)
+	}
+	if r := v.Result("honesty"); r == nil || r.Outcome != Undecided || !strings.Contains(r.Because, "try mutual-exclusion") {
+		t.Errorf("got %+v for a property that isn't there", r)
+	}
+	if v.Result(MutualExclusion) != nil {
+		t.Error("got a result that nobody asked for")
+	}
+}
+
+// TestMalformed goes through what no recorder of sequential clients writes.
+func TestMalformed(t *testing.T) {
+	rows := []struct{ history, want string }{
+		{"1 c1 invoke acquire session=c1/1\n2 c1 invoke read session=c1/1", "c1 calls read (event 2) while its acquire (event 1) has not returned"},
+		{"1 c1 ok acquire session=c1/1", "session c1/1 is used before its acquire is called (event 1)"},
+		{"1 c1 invoke acquire session=c1/1\n2 c1 ok write session=c1/1", "c1 returns from write (event 2), which it had not called"},
+		{"1 c1 invoke acquire session=c1/1\n2 c1 ok acquire\n3 c2 invoke read session=c1/1", "session c1/1 of c1 is used by c2 (event 3)"},
+		{"1 c1 invoke acquire session=c1/1\n2 c1 ok acquire\n3 c1 invoke acquire session=c1/1", "session c1/1 is acquired twice (event 3)"},
+		{"1 c1 invoke acquire", "c1 calls acquire without a session (event 1)"},
+		{"1 c3 invoke acquire session=c3/1", "c3 acquires (event 1), but is not among the clients"},
+		{"2 c1 invoke acquire session=c1/1\n1 c1 ok acquire", "time runs backwards in c1: event 1 is stamped 2 s, and the later event 2 is stamped 1 s"},
+		{"1 c1 invoke acquire session=c1/1\n2 c1 ok check session=c1/1\n3 c1 info remark\n4 c1 fail acquire", ""},
+		{"1 c1 invoke acquire session=c1/1\n2 c2 invoke acquire session=c2/1\n2 c1-n1 ok set", ""},
+	}
+	for _, row := range rows {
+		if got := malformed(story(t, "params clients=c1,c2 nodes=n1\n"+row.history)); got != row.want {
+			t.Errorf("%s\ngot  %q\nwant %q", row.history, got, row.want)
+		}
+	}
+}
+
+// TestVacuity goes through what must have happened for a run to show anything.
+func TestVacuity(t *testing.T) {
+	const held = "\n1 c1 begin client\n1 c1 invoke acquire session=c1/1\n2 c1 ok acquire until=3"
+	rows := []struct{ history, want string }{
+		{"params clients=c1,c2" + held, "c2 never began"},
+		{"params clients=c1\n1 c1 begin client", "nobody acquired a lock"},
+		{"params clients=c1 mayBeIdle\n1 c1 begin client", ""},
+		{"params clients=c1" + held, ""},
+		{"params clients=c1\nstep 1 pause c1 at 2s" + held + "\n2 nemesis invoke pause node=c1 step=1", "step 1 (pause c1, when: at 2s) was not seen to be in force"},
+		{"params clients=c1\nstep 1 kill n1,n2 at 2s" + held + "\n2 nemesis begin kill node=n1 step=1", "step 1 (kill n1, n2, when: at 2s) was not seen to be in force on n2"},
+		{"params clients=c1\nstep 1 kill n1,n2 at 2s" + held + "\n2 nemesis begin kill node=n1 step=1\n2 nemesis begin kill node=n2 step=1", ""},
+		{"params clients=c1\nstep 1 cut c1 at 2s" + held + "\n2 nemesis begin cut node=c1-n1 step=1", ""},
+		{"params clients=c1\nstep 1 pause holder at 2s" + held + "\n2 nemesis begin pause node=c1 step=1", ""},
+	}
+	for _, row := range rows {
+		if got := vacuity(newRecord(story(t, row.history))); got != row.want {
+			t.Errorf("%s\ngot  %q\nwant %q", row.history, got, row.want)
+		}
+	}
+}
+
+// TestStampError checks that an overlap within the error of the stamps is none.
+func TestStampError(t *testing.T) {
+	const turns = `
+params clients=c1,c2 stampError=%s
+0     c1 begin client
+0     c2 begin client
+0.010 c1 invoke acquire session=c1/1
+0.013 c1 ok acquire session=c1/1 until=1.005
+0.020 c2 invoke acquire session=c2/1
+1.003 c2 ok acquire session=c2/1 until=5
+9     harness end run`
+	for ε, want := range map[string]Outcome{"0s": Violated, "900us": Violated, "1ms": Holds, "2s": Holds} {
+		if got := Check(story(t, fmt.Sprintf(turns, ε))).Result(MutualExclusion); got.Outcome != want {
+			t.Errorf("stamp error %s: %s, want %s: %s", ε, got.Outcome, want, got.Because)
+		}
+	}
+}
+
+// TestDisagreement shows that the second judge can contradict the first.
+func TestDisagreement(t *testing.T) {
+	h := story(t, strings.Replace(twoHolders, "c2 ok acquire session=c2/1 until=5", "c2 fail acquire session=c2/1", 1))
+	wrong := Result{Property: MutualExclusion, Outcome: Violated, Witness: &Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "lock-1"}}
+	if got := disagreement(newRecord(h), &wrong); !strings.Contains(got, "porcupine finds nothing wrong with the witness") {
+		t.Errorf("got %q", got)
+	}
+	if got := Second(h, time.Second); got != Holds {
+		t.Errorf("the second judge says %s of one holder", got)
+	}
+	if got := Second(story(t, twoHolders), time.Second); got != Violated {
+		t.Errorf("the second judge says %s of two holders", got)
+	}
+	if got := Second(story(t, strings.Replace(twoHolders, "until=5", "until=0.015", 1)), time.Second); got != Holds {
+		t.Errorf("the second judge says %s of a lease that had lapsed", got)
+	}
+}
+
+// TestDeadlockFreedom goes through the ends of a wait for a dead client's lock.
+func TestDeadlockFreedom(t *testing.T) {
+	const dies = `
+0     c1 begin client
+0     c2 begin client
+0.010 c1 invoke acquire session=c1/1
+0.013 c1 ok acquire session=c1/1 until=5
+0.020 c2 invoke acquire session=c2/1
+1.000 nemesis invoke kill node=c1
+1.001 nemesis begin kill node=c1
+%s
+%s harness end run`
+	full := "params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms"
+	rows := []struct {
+		params, more, end string
+		want              Outcome
+		because           string
+	}{
+		{"params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms", "", "40", Undecided, "the history has no retry delay"},
+		{full, "", "40", Violated, "had not been granted again by 40 s"},
+		{full, "", "11", Undecided, "must be free again by 11.801 s, and the record ends at 11 s"},
+		{full, "5 c2 fail acquire session=c2/1", "40", Holds, "no client died"},
+		{full, "5 nemesis begin cut node=c2-n1\n20 nemesis end cut node=c2-n1", "40", Holds, "left out for other faults in force: 1"},
+		{full, "5 nemesis begin cut node=c1-n1\n20 nemesis end cut node=c1-n1", "40", Violated, ""},
+		{full, "11.9 c2 ok acquire session=c2/1 until=20", "40", Violated, "granted again only at 11.9 s, to c2"},
+		{full, "0.1 c3 begin client\n0.1 c3 invoke acquire session=c3/1\n11.9 c2 ok acquire session=c2/1 until=20", "40", Holds, "in 1 death of a holder"},
+		{strings.Replace(full, "ttl=10s", "ttl=900ms", 1), "0.9 c1-n1 ok set", "40", Violated, ""},
+		{strings.Replace(full, "ttl=10s", "ttl=900ms", 1), "0.05 c1-n1 ok set sent=0.011", "40", Holds, "no client died while it held"},
+		{full, "11.8 c2 ok acquire session=c2/1 until=20", "40", Holds, "in time, in 1 death of a holder"},
+	}
+	for _, row := range rows {
+		res := judge(newRecord(story(t, strings.Replace(row.params, "c1,c2", "c1,c2,c3", 1)+fmt.Sprintf(dies, row.more, row.end))), DeadlockFreedom)
+		if res.Outcome != row.want || !strings.Contains(res.Because, row.because) {
+			t.Errorf("%s %s: got %s: %s\nwant %s: %s", row.params, row.more, res.Outcome, res.Because, row.want, row.because)
+		}
+	}
+}
+
+// BenchmarkCheck judges a long history: four clients that take turns, each with
+// an acquire, a write and a release of which one in twenty has no answer.
+func BenchmarkCheck(b *testing.B) {
+	h := turns(100_000)
+	b.ReportMetric(float64(len(h.Events)), "events")
+	for b.Loop() {
+		if v := Check(h); v.Results[0].Outcome != Holds {
+			b.Fatal(v.Results[0].Because)
+		}
+	}
+}
+
+func turns(n int) *history.History {
+	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2", "c3", "c4"}, TTL: 10 * time.Second}}
+	at := int64(0)
+	emit := func(e history.Event) {
+		at += 1000
+		e.T, e.N = at, int64(len(h.Events)+1)
+		h.Events = append(h.Events, e)
+	}
+	for _, c := range h.Params.Clients {
+		emit(history.Event{Process: c, Type: history.Begin, Op: history.OpClient})
+	}
+	for i := range n {
+		c := h.Params.Clients[i%4]
+		s := fmt.Sprintf("%s/%d", c, i)
+		released := history.OK
+		if i%20 == 0 {
+			released = history.Info
+		}
+		for _, e := range []history.Event{
+			{Op: history.OpAcquire, Type: history.Invoke}, {Op: history.OpAcquire, Type: history.OK, ValidUntil: at + 1e10},
+			{Op: history.OpWrite, Type: history.Invoke, Value: s, Version: int64(i)}, {Op: history.OpWrite, Type: history.OK, Value: s},
+			{Op: history.OpRelease, Type: history.Invoke}, {Op: history.OpRelease, Type: released},
+		} {
+			e.Process, e.Session, e.Key = c, s, "k"
+			emit(e)
+		}
+	}
+	return h
+}

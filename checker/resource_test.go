@@ -1,0 +1,90 @@
+package checker
+
+import (
+	"strings"
+	"testing"
+)
+
+// c1 believes from 0.2 s to 5 s, c2 from 5.2 s to 10 s.
+const resourcePrelude = `
+params clients=c1,c2 nodes=n1 fence=none
+0.1 c1 invoke acquire session=c1/1
+0.2 c1 ok acquire session=c1/1 until=5
+5.1 c2 invoke acquire session=c2/1
+5.2 c2 ok acquire session=c2/1 until=10`
+
+// resourceLogs is what the resource's log may hold.
+var resourceLogs = []struct {
+	name      string
+	history   string
+	outcome   Outcome
+	class     string
+	incidents int
+	because   string
+}{
+	{"two writes of one section on one base", `
+11 r1 ok log session=c1/1 version=0 applied=1 cause=read
+11 r1 ok log session=c1/1 value=x1 version=0 applied=2 cause=write
+11 r1 ok log session=c1/1 value=x2 version=0 applied=3 cause=write`, Holds, "", 0, "in 2 writes"},
+	{"the same on top of another's", `
+11 r1 ok log session=c1/1 value=x version=0 applied=3 cause=write
+11 r1 ok log session=c2/1 value=y1 version=1 applied=6 cause=write
+11 r1 ok log session=c2/1 value=y2 version=1 applied=7 cause=write`, Holds, "", 0, "in 3 writes"},
+	{"one lost update twice over is two", `
+11 r1 ok log session=c2/1 value=y version=0 applied=6 cause=write
+11 r1 ok log session=c1/1 value=x1 version=0 applied=7 cause=write
+11 r1 ok log session=c1/1 value=x2 version=0 applied=8 cause=write`, Violated, Overrun, 2, "lost update: c1's write, based on version 0, was applied at 7 s over version 1"},
+	{"a key of its own has versions of its own", `
+11 r1 ok log session=c1/1 value=x version=0 applied=1 cause=write
+11 r1 ok log session=c2/1 key=lock-2 value=y version=0 applied=6 cause=write`, Holds, "", 0, ""},
+	{"the resource's count is believed", `
+11 r1 ok log session=c1/1 version=7 applied=1 cause=read
+11 r1 ok log session=c1/1 value=x version=7 applied=2 cause=write
+11 r1 ok log session=c2/1 version=8 applied=6 cause=claim
+11 r1 ok log session=c2/1 value=y version=8 applied=7 cause=write`, Holds, "", 0, ""},
+	{"a refused read is none", `
+11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write
+11 r1 fail log session=c2/1 version=0 applied=6 cause=read
+11 r1 ok log session=c2/1 value=y version=1 applied=7 cause=write`, Holds, "", 0, ""},
+	{"a write outside belief that harms nobody", `
+11 r1 ok log session=c1/1 version=0 applied=1 cause=read
+11 r1 ok log session=c1/1 value=x version=0 applied=5.1 cause=write`, Holds, "", 0, ""},
+	{"acknowledged and missing", `
+5.3 c2 invoke write session=c2/1 value=y version=0
+5.4 c2 ok write session=c2/1
+11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write`, Violated, Unexplained, 1, "missing write: c2 was told that its write was applied"},
+	{"refused and there", `
+5.3 c2 invoke write session=c2/1 value=y version=0
+5.4 c2 fail write session=c2/1
+11 r1 ok log session=c2/1 value=y version=0 applied=5.35 cause=write`, Violated, Unexplained, 1, "refused write: c2 was told that its write was refused"},
+	{"of unknown outcome and there, or not", `
+5.3 c2 invoke write session=c2/1 value=y version=0
+5.4 c2 info write session=c2/1
+5.5 c2 invoke write session=c2/1 value=z version=0
+5.6 c2 info write session=c2/1
+11 r1 ok log session=c2/1 value=y version=0 applied=5.35 cause=write`, Holds, "", 0, ""},
+	{"nobody touched it", "", Holds, "", 0, "in 0 writes"},
+	{"the log is missing", `
+5.3 c2 invoke read session=c2/1
+5.4 c2 ok read session=c2/1`, Undecided, "", 0, "was not read back"},
+	{"the log may go on", `
+cut in the middle
+5.3 c2 invoke write session=c2/1 value=y version=0
+5.4 c2 ok write session=c2/1
+11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write`, Undecided, "", 0, "may not have been read back whole"},
+	{"an unknown session's write", `
+11 r1 ok log session=c9/1 value=x version=0 applied=2 cause=write
+11 r1 ok log session=c2/1 value=y version=0 applied=6 cause=write`, Violated, Overrun, 1, "which session c9/1 had written"},
+}
+
+func TestResourceSafety(t *testing.T) {
+	for _, row := range resourceLogs {
+		t.Run(row.name, func(t *testing.T) {
+			res := judge(newRecord(story(t, resourcePrelude+row.history+"\n12 harness end run")), ResourceSafety)
+			if res.Outcome != row.outcome || res.Cause != row.class || res.Incidents != row.incidents || !strings.Contains(res.Because, row.because) {
+				t.Errorf("got %s %s, %d incidents: %s\nwant %s %s, %d: %s", res.Outcome, res.Cause, res.Incidents, res.Because,
+					row.outcome, row.class, row.incidents, row.because)
+			}
+		})
+	}
+}
