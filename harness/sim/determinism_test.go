@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -150,7 +151,10 @@ func TestManySeedsTwice(t *testing.T) {
 
 // A minute of five clients with five nodes.
 func BenchmarkMinute(b *testing.B) {
+	var lines int
 	for b.Loop() {
-		contest(b, 1, 5, time.Minute, func(*cluster) {})
+		text, _ := contest(b, 1, 5, time.Minute, func(*cluster) {})
+		lines = strings.Count(text, "\n")
 	}
+	b.ReportMetric(float64(lines), "events/op")
 }
