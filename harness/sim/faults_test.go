@@ -351,6 +351,32 @@ func TestTap(t *testing.T) {
 	}
 }
 
+// Two steps may wait for the same message.
+func TestTwoTapsOnOneMessage(t *testing.T) {
+	var hits []time.Duration
+	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		for range 2 {
+			err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: nemesis.Reply, Nth: 1}, func(pass func()) {
+				hits = append(hits, c.Now())
+				c.At(c.Now()+time.Second, pass)
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			r := open(e, c.addr("n1"), 10*time.Second)
+			defer r.Close()
+			err := r.Set(ctx, "k", "v", 0).Err()
+			between(t, "answer", e.True(), 2*time.Second, 2*time.Second+20*time.Millisecond)
+			return err
+		})
+	})
+	if len(hits) != 2 || hits[1]-hits[0] < time.Second {
+		t.Errorf("hits at %v", hits)
+	}
+}
+
 // A script that the node doesn't know is one message, sent twice.
 func TestTapCountsScriptsOnce(t *testing.T) {
 	script := redis.NewScript(`return redis.call("del",KEYS[1])`)
