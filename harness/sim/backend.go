@@ -81,11 +81,12 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 	if err := supports(s); err != nil {
 		return fmt.Errorf("simulate %s: %w", s.ID(), err)
 	}
+	outside := ctx.Done() // made here, since whoever asks first makes the channel
 	var bodyErr, crash error
 	var digest uint64
 	bubbleErr := inBubble(func() {
-		c := newCluster(ctx, s, seed, rec)
-		c.locks = b.locks
+		c := newCluster(s, seed, rec)
+		c.locks, c.outside = b.locks, outside
 		crash = protect("run scenario", func() { bodyErr = body(c) })
 		c.close()
 		digest = c.digest()
@@ -109,7 +110,7 @@ func supports(s harness.Scenario) error {
 }
 
 // newCluster makes all machines and links. It is called in the bubble.
-func newCluster(ctx context.Context, s harness.Scenario, seed uint64, rec *history.Recorder) *cluster {
+func newCluster(s harness.Scenario, seed uint64, rec *history.Recorder) *cluster {
 	n := &network{timeline: newTimeline(), seed: seed, rec: rec}
 	for i, name := range append(s.NodeNames(), harness.ResourceName) {
 		srv := &server{net: n, name: name, addr: address(0, i), clock: node.NewClock(time.Now().UnixNano(), n.now)}
@@ -124,7 +125,7 @@ func newCluster(ctx context.Context, s harness.Scenario, seed uint64, rec *histo
 			l.refuses = c.Reach != nil && srv.name != harness.ResourceName && !slices.Contains(c.Reach, srv.name)
 		}
 	}
-	return &cluster{network: n, outside: ctx, slot: newSlot(harnessSlot), resource: n.servers[len(n.servers)-1]}
+	return &cluster{network: n, slot: newSlot(harnessSlot), resource: n.servers[len(n.servers)-1]}
 }
 
 // address is an IP literal: for a name, clients would ask a real DNS.

@@ -14,7 +14,7 @@ import (
 type cluster struct {
 	*network
 	locks    map[string]lock.Factory
-	outside  context.Context // the context from outside the bubble
+	outside  <-chan struct{} // the end of the context from outside the bubble
 	slot     *slot           // of the engine's own events
 	resource *server
 }
@@ -106,7 +106,7 @@ func (c *cluster) run(ctx context.Context, name string, at func(string), program
 // inside makes a context fit for the bubble: a channel from outside would stop
 // virtual time for whoever waits for it.
 func (c *cluster) inside(ctx context.Context) context.Context {
-	if d := ctx.Done(); d != nil && d == c.outside.Done() {
+	if d := ctx.Done(); d != nil && d == c.outside {
 		return context.WithoutCancel(ctx)
 	}
 	return ctx

@@ -21,6 +21,9 @@ func (h *host) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	if h.killed {
 		return nil, net.ErrClosed
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	c := l.newConn()
 	c.up.send(&message{deliver: func() { l.server.accept(c) }})
 	return c.dialing(ctx)

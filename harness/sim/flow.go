@@ -19,8 +19,8 @@ type message struct {
 	payload []byte
 	content uint64
 	answers []*resp.Command // the commands that a reply answers
-	tap     *tap
-	deliver func() // called without the network's mutex
+	taps    []*tap          // that keep it, one after the other
+	deliver func()          // called without the network's mutex
 }
 
 // flow is one direction of one connection. As in TCP, what was sent first is
@@ -57,7 +57,7 @@ func (f *flow) arrive(m *message) {
 		n.mu.Unlock()
 		return
 	}
-	if t := m.tap; t != nil && !t.open {
+	if t := m.nextTap(); t != nil {
 		m.state = held
 		t.message, t.flow = m, f
 		n.mu.Unlock()

@@ -3,8 +3,11 @@ package sim
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +19,18 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/history"
+	"lockpick/harness/lock"
 )
+
+// silent keeps go-redis from writing to stderr that a fault did its work.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(silent{})
+	os.Exit(m.Run())
+}
 
 // simulate runs body on a cluster of clients and nodes and returns the history,
 // as text and as events, and the digest of the wire.
@@ -126,6 +140,36 @@ func TestRESP3(t *testing.T) {
 			return nil
 		})
 	})
+}
+
+// The lock under test gets the nodes' addresses, and the way to them.
+func TestRunClientMakesTheLock(t *testing.T) {
+	var got lock.Env
+	enough := errors.New("enough")
+	b := New(map[string]lock.Factory{"seen": func(e lock.Env) (lock.Lock, error) {
+		got = e
+		conn, err := e.Dial(context.Background(), "tcp", e.Nodes[1].Addr)
+		if err != nil {
+			return nil, err
+		}
+		defer conn.Close()
+		if reply, err := ask(conn, "PING"); reply != "+PONG\r\n" {
+			return nil, fmt.Errorf("ping: %q, %w", reply, err)
+		}
+		return nil, enough
+	}})
+	s := topology(1, 3)
+	s.Lock = lock.Settings{Kind: "seen", TTL: time.Second}
+	err := b.Run(context.Background(), s, 1, history.NewRecorder(io.Discard), func(c harness.Cluster) error {
+		return c.RunClient(context.Background(), client.Spec{Name: "c1", Lock: s.Lock, Keys: []string{"k"}, Cycles: 1}, func(string) {})
+	})
+	if !errors.Is(err, enough) {
+		t.Errorf("run: %v", err)
+	}
+	want := []lock.Node{{Name: "n1", Addr: "10.0.0.1:6379"}, {Name: "n2", Addr: "10.0.0.2:6379"}, {Name: "n3", Addr: "10.0.0.3:6379"}}
+	if !slices.Equal(got.Nodes, want) || got.Settings != s.Lock {
+		t.Errorf("the lock got %+v", got)
+	}
 }
 
 func TestReach(t *testing.T) {

@@ -17,7 +17,7 @@ type tap struct {
 	flow    *flow
 }
 
-// match ties a message to the tap that waits for one of its commands. Messages
+// match ties a message to the taps that wait for one of its commands. Messages
 // are counted when they are sent.
 func (l *link) match(m *message, of string, commands []*resp.Command) {
 	for _, t := range l.taps {
@@ -32,11 +32,23 @@ func (l *link) match(m *message, of string, commands []*resp.Command) {
 			if !counts(t.on.Message) {
 				continue
 			}
-			if t.seen++; t.seen == t.on.Nth && m.tap == nil {
-				m.tap = t
+			if t.seen++; t.seen == t.on.Nth {
+				m.taps = append(m.taps, t)
 			}
 		}
 	}
+}
+
+// nextTap returns the next tap that keeps the message, if any does.
+func (m *message) nextTap() *tap {
+	for len(m.taps) > 0 {
+		t := m.taps[0]
+		m.taps = m.taps[1:]
+		if !t.open {
+			return t
+		}
+	}
+	return nil
 }
 
 // pass lets the message go on, with a new latency.

@@ -85,8 +85,8 @@ func readOnly(l *lua.LState, t *lua.LTable) *lua.LTable {
 func (in *interpreter) call(s *Session, script *loaded, keys, args []string) any {
 	l := in.state
 	in.session = s
-	in.globals.RawSetString("KEYS", words(l, keys))
-	in.globals.RawSetString("ARGV", words(l, args))
+	in.globals.RawSetString("KEYS", wordTable(l, keys))
+	in.globals.RawSetString("ARGV", wordTable(l, args))
 	defer l.SetTop(0)
 	l.Push(script.run)
 	if err := l.PCall(0, 1, nil); err != nil {
@@ -95,7 +95,7 @@ func (in *interpreter) call(s *Session, script *loaded, keys, args []string) any
 	return fromLua(l.Get(-1), 0)
 }
 
-func words(l *lua.LState, in []string) *lua.LTable {
+func wordTable(l *lua.LState, in []string) *lua.LTable {
 	t := l.CreateTable(len(in), 0)
 	for i, w := range in {
 		t.RawSetInt(i+1, lua.LString(w))
@@ -108,9 +108,7 @@ func (in *interpreter) redis(l *lua.LState, protected bool) int {
 	v := in.command(l)
 	bad, failed := v.(failure)
 	if failed && !protected {
-		t := l.NewTable()
-		t.RawSetString("err", lua.LString(bad))
-		l.Error(t, 0)
+		l.Error(tagged(l, "err", string(bad)), 0)
 	}
 	l.Push(toLua(l, v))
 	return 1
@@ -152,10 +150,16 @@ func number(f float64) string {
 }
 
 func reply(l *lua.LState, field, text string) int {
-	t := l.NewTable()
-	t.RawSetString(field, lua.LString(text))
-	l.Push(t)
+	l.Push(tagged(l, field, text))
 	return 1
+}
+
+// tagged is a status or an error as scripts see it: {ok=text} or {err=text}. A
+// table without a size would make room for 32 fields.
+func tagged(l *lua.LState, field, text string) *lua.LTable {
+	t := l.CreateTable(0, 1)
+	t.RawSetString(field, lua.LString(text))
+	return t
 }
 
 // errorText gives an error its code: the first word, or ERR if it is the only one.
@@ -187,16 +191,11 @@ func scriptError(err error, sha string) failure {
 }
 
 func toLua(l *lua.LState, v any) lua.LValue {
-	field := func(name, text string) lua.LValue {
-		t := l.NewTable()
-		t.RawSetString(name, lua.LString(text))
-		return t
-	}
 	switch v := v.(type) {
 	case status:
-		return field("ok", string(v))
+		return tagged(l, "ok", string(v))
 	case failure:
-		return field("err", string(v))
+		return tagged(l, "err", string(v))
 	case string:
 		return lua.LString(v)
 	case verbatim:

@@ -1,0 +1,160 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/nemesis"
+)
+
+var (
+	take = redis.NewScript(`if redis.call("set",KEYS[1],ARGV[1],"nx","px",ARGV[2]) then return 1 end return 0`)
+	give = redis.NewScript(`if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) end return 0`)
+)
+
+// contend is a crude Redlock: enough to have many goroutines, time-outs and
+// connections at once. It judges nothing.
+func contend(ctx context.Context, c *cluster, e client.Env, name string, until time.Duration) {
+	draw := func(what string, i int, most time.Duration) time.Duration {
+		return time.Duration(mix(c.seed, sum(name), sum(what), uint64(i)) % uint64(most))
+	}
+	var nodes []*redis.Client
+	for _, s := range c.servers {
+		nodes = append(nodes, open(e, s.addr.String(), 3*time.Second))
+	}
+	defer func() {
+		for _, r := range nodes {
+			r.Close()
+		}
+	}()
+	all := func(script *redis.Script, args ...any) (yes int) {
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for _, r := range nodes[:len(nodes)-1] {
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+				defer cancel()
+				n, err := script.Run(ctx, r, []string{"lock"}, args...).Int()
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					yes += n
+				}
+			})
+		}
+		wg.Wait()
+		return yes
+	}
+	note := func(op string, t history.Type) {
+		e.Emit(history.Event{T: int64(e.True()), Process: name, Op: op, Type: t, Local: e.Now().UnixNano()})
+	}
+	for i := 0; e.True() < until && ctx.Err() == nil; i++ {
+		<-e.After(draw("think", i, 300*time.Millisecond))
+		note(history.OpAcquire, history.Invoke)
+		token := fmt.Sprintf("%s-%d", name, i)
+		if all(take, token, 10000) > len(nodes)/2-1 {
+			note(history.OpAcquire, history.OK)
+			nodes[len(nodes)-1].Incr(ctx, "counter")
+			<-e.After(draw("hold", i, 30*time.Millisecond))
+		} else {
+			note(history.OpAcquire, history.Fail)
+		}
+		all(give, token)
+		note(history.OpRelease, history.OK)
+	}
+}
+
+// chaos does a bit of everything to a cluster.
+func chaos(c *cluster) {
+	at := func(ms int, f func()) { c.At(time.Duration(ms)*time.Millisecond, f) }
+	at(700, func() { c.Pause("c1") })
+	at(1200, func() { c.Cut("c2-n1", ""); c.Cut("c2-n2", "") })
+	at(1500, func() { c.Kill("n3") })
+	at(2100, func() { c.Resume("c1") })
+	at(2300, func() { c.Restart("n3") })
+	at(2700, func() { c.Mend("c2-n1"); c.Mend("c2-n2") })
+	at(3100, func() { c.Kill("c3") })
+	at(3300, func() { c.Pause("c2"); c.Cut("c2-n5", "") })
+	at(3500, func() { c.Resume("c2") })
+	for _, of := range []string{nemesis.Request, nemesis.Reply} {
+		c.Tap(nemesis.OnMessage{Link: "c1-n4", Message: history.OpSet, Of: of, Nth: 5}, func(pass func()) {
+			c.At(c.Now()+300*time.Millisecond, pass)
+		})
+	}
+}
+
+func contest(t testing.TB, seed uint64, clients int, until time.Duration, faults func(*cluster)) (string, uint64) {
+	t.Helper()
+	tt, ok := t.(*testing.T)
+	if !ok {
+		tt = new(testing.T)
+	}
+	text, _, digest := simulate(tt, topology(clients, 5), seed, func(c *cluster) error {
+		faults(c)
+		var wg sync.WaitGroup
+		for _, h := range c.hosts {
+			wg.Go(func() {
+				err := c.run(context.Background(), h.name, func(string) {}, func(ctx context.Context, e client.Env) error {
+					contend(ctx, c, e, h.name, until)
+					return nil
+				})
+				if err != nil && !errors.Is(err, harness.ErrKilled) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		return nil
+	})
+	return text, digest
+}
+
+func TestSameSeedSameBytes(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	text, digest := contest(t, 7, 3, 4*time.Second, chaos)
+	if len(text) < 40000 {
+		t.Fatalf("nothing much happened: %s", text)
+	}
+	for i := range 20 {
+		runtime.GOMAXPROCS(1 + i%2)
+		again, d := contest(t, 7, 3, 4*time.Second, chaos)
+		if again != text || d != digest {
+			t.Fatalf("run %d with GOMAXPROCS=%d differs: history %v, wire %v", i, 1+i%2, again != text, d != digest)
+		}
+	}
+	other, d := contest(t, 8, 3, 4*time.Second, chaos)
+	if other == text || d == digest {
+		t.Error("another seed gives the same run")
+	}
+}
+
+func TestManySeedsTwice(t *testing.T) {
+	for seed := uint64(100); seed < 110; seed++ {
+		a, da := contest(t, seed, 3, 4*time.Second, chaos)
+		b, db := contest(t, seed, 3, 4*time.Second, chaos)
+		if a != b || da != db {
+			t.Errorf("seed %d isn't reproducible: history %v, wire %v", seed, a != b, da != db)
+		}
+	}
+}
+
+// A minute of five clients with five nodes.
+func BenchmarkMinute(b *testing.B) {
+	var lines int
+	for b.Loop() {
+		text, _ := contest(b, 1, 5, time.Minute, func(*cluster) {})
+		lines = strings.Count(text, "\n")
+	}
+	b.ReportMetric(float64(lines), "events/op")
+}

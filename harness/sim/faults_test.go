@@ -1,0 +1,432 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/nemesis"
+)
+
+// ask sends one inline command and reads one reply.
+func ask(conn io.ReadWriter, command string) (string, error) {
+	if _, err := fmt.Fprint(conn, command+"\r\n"); err != nil {
+		return "", err
+	}
+	b := make([]byte, 256)
+	n, err := conn.Read(b)
+	return string(b[:n]), err
+}
+
+func between(t *testing.T, what string, got, from, to time.Duration) {
+	t.Helper()
+	if got < from || got > to {
+		t.Errorf("%s at %v, want %v to %v", what, got, from, to)
+	}
+}
+
+// Everything that a client does waits for the end of its pause.
+func TestPauseStopsTheClient(t *testing.T) {
+	const pause, resume, soon = time.Second, 10 * time.Second, 10*time.Second + 10*time.Millisecond
+	for name, act := range map[string]func(ctx context.Context, c *cluster, e client.Env) error{
+		"dial": func(ctx context.Context, c *cluster, e client.Env) error {
+			<-c.after(2 * time.Second)
+			_, err := e.Dial(ctx, "tcp", c.addr("n1"))
+			return err
+		},
+		"write": func(ctx context.Context, c *cluster, e client.Env) error {
+			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+			if err != nil {
+				return err
+			}
+			<-c.after(2 * time.Second)
+			_, err = fmt.Fprint(conn, "PING\r\n")
+			return err
+		},
+		"read": func(ctx context.Context, c *cluster, e client.Env) error {
+			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+			if err != nil {
+				return err
+			}
+			<-c.after(pause - c.Now() - 100*time.Microsecond)
+			conn.SetReadDeadline(time.Now().Add(time.Second)) // will have passed, but the data is there
+			reply, err := ask(conn, "PING")
+			if reply != "+PONG\r\n" {
+				return fmt.Errorf("read %q, %w", reply, err)
+			}
+			return nil
+		},
+		"now": func(ctx context.Context, c *cluster, e client.Env) error {
+			<-c.after(2 * time.Second)
+			e.Now()
+			return nil
+		},
+		"true": func(ctx context.Context, c *cluster, e client.Env) error {
+			<-c.after(2 * time.Second)
+			e.True()
+			return nil
+		},
+		"after": func(ctx context.Context, c *cluster, e client.Env) error { <-e.After(2 * time.Second); return nil },
+		"at": func(ctx context.Context, c *cluster, e client.Env) error {
+			<-c.after(pause / 2)
+			e.At("p")
+			return nil
+		},
+		"emit": func(ctx context.Context, c *cluster, e client.Env) error {
+			<-c.after(2 * time.Second)
+			e.Emit(history.Event{T: int64(resume), Process: "c1", Type: history.Info, Op: "x"})
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+				c.At(pause, func() {
+					if _, err := c.Pause("c1"); err != nil {
+						t.Error(err)
+					}
+				})
+				c.At(resume, func() {
+					if back, err := c.Resume("c1"); err != nil || !strings.Contains(back, "1 things waited") {
+						t.Error(back, err)
+					}
+				})
+				at := func(string) { <-c.after(time.Second) } // the pause comes while the client is at the point
+				err := c.run(context.Background(), "c1", at, func(ctx context.Context, e client.Env) error { return act(ctx, c, e) })
+				between(t, "it went on", c.Now(), resume, soon)
+				return err
+			})
+			if name == "emit" && len(events) != 1 {
+				t.Errorf("events: %v", events)
+			}
+		})
+	}
+}
+
+// after is the engine's timer, which no pause stops.
+func (c *cluster) after(d time.Duration) <-chan struct{} {
+	done := make(chan struct{})
+	c.At(c.Now()+d, func() { close(done) })
+	return done
+}
+
+func TestPauseLetsGoOneAtATime(t *testing.T) {
+	simulate(t, topology(1, 5), 1, func(c *cluster) error {
+		c.At(time.Second, func() { c.Pause("c1") })
+		c.At(3*time.Second, func() { c.Resume("c1") })
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			<-c.after(2 * time.Second)
+			instants := make(chan int64, 10)
+			for i := range 10 {
+				go func() {
+					if i%2 == 0 {
+						e.Now()
+					} else if _, err := e.Dial(ctx, "tcp", c.servers[i/2].addr.String()); err != nil {
+						t.Error(err)
+					}
+					instants <- c.now()
+				}()
+			}
+			seen := map[int64]bool{}
+			for range 10 {
+				seen[<-instants] = true
+			}
+			if len(seen) != 10 {
+				t.Errorf("10 goroutines went on at %d instants", len(seen))
+			}
+			return nil
+		})
+	})
+}
+
+func TestKilledClientHasNoEffect(t *testing.T) {
+	for _, paused := range []bool{false, true} {
+		text, _, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+			if paused {
+				c.At(time.Second/2, func() { c.Pause("c1") })
+			}
+			c.At(time.Second, func() {
+				if back, err := c.Kill("c1"); err != nil || !strings.Contains(back, "closes 1 connections") {
+					t.Error(back, err)
+				}
+			})
+			unwound := make(chan struct{})
+			err := c.alone(func(ctx context.Context, e client.Env) error {
+				defer close(unwound)
+				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+				if err != nil {
+					return err
+				}
+				<-ctx.Done()
+				at := c.Now()
+				e.Emit(history.Event{Process: "c1", Type: history.Info, Op: "ghost"})
+				e.At("ghost")
+				e.True()
+				if _, err := ask(conn, "SET ghost 1"); err == nil {
+					t.Error("a dead client can write")
+				}
+				if _, err := e.Dial(ctx, "tcp", c.addr("n1")); err == nil {
+					t.Error("a dead client can dial")
+				}
+				if c.Now() != at {
+					t.Errorf("a dead client waited from %v to %v", at, c.Now())
+				}
+				return nil
+			})
+			between(t, "run ended", c.Now(), time.Second, time.Second+time.Millisecond)
+			<-unwound
+			<-c.after(time.Second)
+			if n, _ := c.servers[0].node.Do("DBSIZE"); n != int64(0) {
+				t.Error("a dead client set a key")
+			}
+			if !errors.Is(err, harness.ErrKilled) {
+				t.Errorf("run client: %v", err)
+			}
+			return nil
+		})
+		if text != "" {
+			t.Errorf("a dead client recorded %s", text)
+		}
+	}
+}
+
+func TestKilledNodeForgets(t *testing.T) {
+	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+			if err != nil {
+				return err
+			}
+			ask(conn, "SET k v")
+			back, err := c.Kill("n1")
+			if err != nil || !strings.Contains(back, "1 keys is gone; PING: refused") {
+				t.Error(back, err)
+			}
+			if _, err := conn.Read(make([]byte, 9)); !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("read: %v", err)
+			}
+			if _, err := conn.Write([]byte("PING\r\n")); !errors.Is(err, syscall.EPIPE) {
+				t.Errorf("write: %v", err)
+			}
+			if _, err := e.Dial(ctx, "tcp", c.addr("n1")); !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("dial: %v", err)
+			}
+			if _, err := c.Kill("n1"); err == nil {
+				t.Error("a dead node can be killed")
+			}
+			id := c.servers[0].runID
+			back, err = c.Restart("n1")
+			if err != nil || c.servers[0].runID == id || !strings.Contains(back, "was run_id "+id[:8]) || !strings.Contains(back, "0 keys; PING: PONG") {
+				t.Error(back, err)
+			}
+			if conn, err = e.Dial(ctx, "tcp", c.addr("n1")); err != nil {
+				return err
+			}
+			if reply, err := ask(conn, "GET k"); reply != "$-1\r\n" {
+				t.Errorf("get: %q, %v", reply, err)
+			}
+			return nil
+		})
+	})
+}
+
+// A cut delivers late what was sent before and during it, in order, both ways.
+func TestCutHolds(t *testing.T) {
+	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		c.At(time.Second, func() {
+			if back, err := c.Cut("c1-n1", nemesis.CutHold); err != nil || !strings.Contains(back, "no answer") {
+				t.Error(back, err)
+			}
+		})
+		c.At(9*time.Second, func() {
+			if back, err := c.Mend("c1-n1"); err != nil || !strings.Contains(back, "PONG") {
+				t.Error(back, err)
+			}
+		})
+		defer func() { <-c.after(time.Second) }()
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+			if err != nil {
+				return err
+			}
+			<-e.After(2*time.Second - c.Now())
+			for i := range 20 {
+				fmt.Fprintf(conn, "RPUSH l %d\r\n", i)
+				if i%2 == 0 {
+					<-e.After(400 * time.Millisecond) // some are sent just before the mending, or after it
+				}
+			}
+			dialing, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			if c.Now() < 9*time.Second {
+				_, err = e.Dial(dialing, "tcp", c.addr("n1"))
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("dial through a cut: %v", err)
+				}
+			}
+			<-e.After(10*time.Second - c.Now())
+			list, _ := c.servers[0].node.Do("LRANGE", "l", "0", "-1")
+			if got := fmt.Sprint(list); got != "[0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19]" {
+				t.Errorf("delivered %s", got)
+			}
+			b := make([]byte, 1024)
+			n, err := conn.Read(b)
+			if strings.Count(string(b[:n]), ":") != 20 {
+				t.Errorf("answers %q, %v", b[:n], err)
+			}
+			fmt.Fprint(conn, "SET k v\r\n")
+			return conn.Close()
+		})
+	})
+	if len(events) != 1 || events[0].Type != history.OK || events[0].Answered != 0 {
+		t.Errorf("events: %+v", events)
+	}
+}
+
+// A held message waits, newer connections pass, and it is delivered even if its
+// client closed the connection long ago.
+func TestTap(t *testing.T) {
+	for _, of := range []string{nemesis.Request, nemesis.Reply} {
+		t.Run(of, func(t *testing.T) {
+			_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+				var hitAt time.Duration
+				err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: of, Nth: 2}, func(pass func()) {
+					hitAt = c.Now()
+					c.At(5*time.Second, pass)
+				})
+				if err != nil {
+					return err
+				}
+				return c.alone(func(ctx context.Context, e client.Env) error {
+					r := open(e, c.addr("n1"), 50*time.Millisecond)
+					defer r.Close()
+					set := func(key string) error { return r.Set(ctx, key, "v-"+key, 0).Err() }
+					if err := set("a"); err != nil {
+						return err
+					}
+					sent := e.True()
+					if err := set("b"); err == nil {
+						t.Error("the held message was answered")
+					}
+					between(t, "timeout", e.True(), sent+50*time.Millisecond, sent+51*time.Millisecond)
+					between(t, "hit", hitAt, sent+minLatency, sent+3*time.Millisecond)
+					if err := set("c"); err != nil {
+						t.Errorf("a newer connection does not pass: %v", err)
+					}
+					there := func() any { n, _ := c.servers[0].node.Do("EXISTS", "b"); return n }
+					if want := int64(0); of == nemesis.Request && there() != want {
+						t.Error("the held request was applied")
+					}
+					<-e.After(6*time.Second - c.Now())
+					if there() != int64(1) {
+						t.Error("the held request was lost")
+					}
+					return nil
+				})
+			})
+			var keys []string
+			for _, e := range events {
+				keys = append(keys, fmt.Sprintf("%s %s %v", e.Key, e.Type, e.Answered > 0))
+				if e.Key != "b" {
+					continue
+				}
+				late := e.Applied > int64(5*time.Second)
+				if late != (of == nemesis.Request) || e.T < int64(5*time.Second) {
+					t.Errorf("held %s: %+v", of, e)
+				}
+			}
+			if got, want := fmt.Sprint(keys), "[a ok true c ok true b ok false]"; got != want {
+				t.Errorf("recorded %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// Two steps may wait for the same message.
+func TestTwoTapsOnOneMessage(t *testing.T) {
+	var hits []time.Duration
+	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		for range 2 {
+			err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: nemesis.Reply, Nth: 1}, func(pass func()) {
+				hits = append(hits, c.Now())
+				c.At(c.Now()+time.Second, pass)
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			r := open(e, c.addr("n1"), 10*time.Second)
+			defer r.Close()
+			err := r.Set(ctx, "k", "v", 0).Err()
+			between(t, "answer", e.True(), 2*time.Second, 2*time.Second+20*time.Millisecond)
+			return err
+		})
+	})
+	if len(hits) != 2 || hits[1]-hits[0] < time.Second {
+		t.Errorf("hits at %v", hits)
+	}
+}
+
+// A script that the node doesn't know is one message, sent twice.
+func TestTapCountsScriptsOnce(t *testing.T) {
+	script := redis.NewScript(`return redis.call("del",KEYS[1])`)
+	for nth, want := range map[int]time.Duration{1: 0, 2: time.Second, 3: 2 * time.Second} {
+		for _, of := range []string{nemesis.Request, nemesis.Reply} {
+			var hitAt time.Duration
+			simulate(t, topology(1, 1), 1, func(c *cluster) error {
+				err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpRelease, Of: of, Nth: nth}, func(pass func()) {
+					hitAt = c.Now()
+					pass()
+				})
+				if err != nil {
+					return err
+				}
+				return c.alone(func(ctx context.Context, e client.Env) error {
+					r := open(e, c.addr("n1"), time.Second)
+					defer r.Close()
+					for i := range 3 {
+						<-e.After(time.Duration(i)*time.Second - c.Now())
+						if err := script.Run(ctx, r, []string{"k"}, "v").Err(); err != nil {
+							t.Error(err)
+						}
+					}
+					return nil
+				})
+			})
+			between(t, fmt.Sprintf("%s %d", of, nth), hitAt, want+1, want+20*time.Millisecond)
+		}
+	}
+}
+
+// What is on its way when the run ends is recorded all the same.
+func TestOpenCommandsAreRecorded(t *testing.T) {
+	for _, how := range []string{"run ends", "node dies"} {
+		_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+			return c.alone(func(ctx context.Context, e client.Env) error {
+				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+				if err != nil {
+					return err
+				}
+				fmt.Fprint(conn, "SET k v\r\n")
+				if how == "node dies" {
+					c.Kill("n1")
+					<-e.After(10 * time.Millisecond)
+				}
+				return nil
+			})
+		})
+		if len(events) != 1 || events[0].Type != history.Info || events[0].Cause != "no answer" || events[0].Sent == 0 {
+			t.Errorf("%s: %+v", how, events)
+		}
+	}
+}
