@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -43,7 +44,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { check(t, g.Close()) })
-	b := &bench{t: t, origin: proc.TrueClock(), news: make(chan struct{}, 100)}
+	b := &bench{t: t, origin: proc.TrueClock(), news: make(chan struct{}, 1000)}
 	if b.node, err = g.StartRedis(t.Context(), "n1", bin, "none"); err != nil {
 		t.Fatal(err)
 	}
@@ -350,6 +351,53 @@ func TestCloseRecordsWhatIsHeld(t *testing.T) {
 	defer b.mu.Unlock()
 	if len(b.events) != 1 || b.events[0].Applied == 0 || b.events[0].Answered != 0 {
 		t.Errorf("%+v, want one command that was applied and never answered", b.events)
+	}
+}
+
+// Large values that clients give up in the middle are what makes toxiproxy's own
+// changes hang.
+func TestAbandonedTrafficLeavesNothing(t *testing.T) {
+	b := newBench(t)
+	value := strings.Repeat("x", 256<<10)
+	before := runtime.NumGoroutine()
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 10 {
+				conn, err := net.Dial("tcp", b.link.Addr())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				conn.SetDeadline(time.Now().Add(5 * time.Millisecond))
+				fmt.Fprintf(conn, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%s\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", len(value), value)
+				conn.Read(make([]byte, 10))
+				conn.Close()
+			}
+		})
+	}
+	stop := make(chan struct{})
+	toggling := make(chan struct{})
+	go func() {
+		defer close(toggling)
+		for {
+			b.link.Cut()
+			b.link.Mend()
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}()
+	all.Wait()
+	close(stop)
+	<-toggling
+	check(t, b.mesh.Close())
+	for end := time.Now().Add(soon); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d goroutines, were %d", runtime.NumGoroutine(), before)
+		}
 	}
 }
 
