@@ -99,7 +99,7 @@ var scenario = harness.Scenario{
 
 func spec(name string, cycles int, armed ...client.Point) client.Spec {
 	return client.Spec{
-		Name: name, Seed: 1, Keys: []string{"lock-" + name}, Fence: client.FenceNone, Writes: 1, Cycles: cycles, Armed: armed,
+		Name: name, Seed: 1, Keys: []string{"lock-" + name}, Fence: client.FenceNone, Writes: 1, Cycles: cycles, Until: time.Minute, Armed: armed,
 		Lock: lock.Settings{Kind: "plain", TTL: 10 * time.Second, Timeout: 2 * time.Second},
 	}
 }

@@ -5,6 +5,7 @@ package proc
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,7 +42,11 @@ func Sweep(dir string) ([]string, error) {
 		if owner.Boot == self.Boot {
 			endChildren(filepath.Join(run, childrenFile))
 		}
-		if err := os.RemoveAll(run); err != nil {
+		err := os.RemoveAll(run)
+		if errors.Is(err, fs.ErrPermission) { // another user's: theirs to sweep
+			continue
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("sweep: %w", err))
 			continue
 		}
@@ -59,7 +64,9 @@ func endChildren(record string) {
 		if n, _ := fmt.Sscan(line, &pid, &start); n != 2 || pid <= 1 || !alive(pid, start) {
 			continue
 		}
-		unix.Kill(pid, unix.SIGKILL)
+		if unix.Kill(pid, unix.SIGKILL) != nil {
+			continue // another user's, or gone
+		}
 		for range 200 { // it may still write into the directory
 			if !alive(pid, start) {
 				break

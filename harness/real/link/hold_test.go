@@ -1,0 +1,101 @@
+//go:build linux
+
+package link
+
+import (
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/harness/real/proc"
+	"lockpick/nemesis"
+)
+
+// tap holds the message and returns how to let it pass once it was hit.
+func (b *bench) tap(message, of string, nth int) (hit func() (pass func())) {
+	b.t.Helper()
+	hits := make(chan func(), 1)
+	err := b.link.Tap(nemesis.OnMessage{Link: "c1-n1", Message: message, Of: of, Nth: nth}, func(pass func()) { hits <- pass })
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return func() func() {
+		b.t.Helper()
+		select {
+		case pass := <-hits:
+			return pass
+		case <-time.After(soon):
+			b.t.Fatal("the message was not seen")
+			return nil
+		}
+	}
+}
+
+func TestTapHoldsTheSecondRequestWhileOthersPass(t *testing.T) {
+	b := newBench(t)
+	hit := b.tap("set", nemesis.Request, 2)
+	held, other := b.dial(), b.dial()
+	held.send("SET first 1\r\nSET second 1\r\nPING") // one write: the cut is between messages
+	held.want("+OK")
+	pass := hit()
+	other.send("SET second 2 NX")
+	other.want("+OK")
+	if got := held.receive(silence); got != "" {
+		t.Fatalf("%q passed a held request", got)
+	}
+	pass()
+	held.want("+OK")
+	held.want("+PONG")
+	if got := b.direct("GET", "second"); got != "1" {
+		t.Errorf("second is %q: the held SET did not come last", got)
+	}
+}
+
+func TestTapHoldsAReplyAfterItWasApplied(t *testing.T) {
+	b := newBench(t)
+	hit := b.tap("set", nemesis.Reply, 1)
+	held, other := b.dial(), b.dial()
+	held.send("SET lock A NX PX 10000\r\nPING")
+	pass := hit()
+	if got := b.direct("GET", "lock"); got != "A" {
+		t.Fatalf("lock is %q while the reply is held", got)
+	}
+	other.send("SET lock B NX PX 10000")
+	other.want("$-1")
+	if got := held.receive(silence); got != "" {
+		t.Fatalf("%q passed a held reply", got)
+	}
+	released := int64(proc.TrueClock() - b.origin)
+	pass()
+	held.want("+OK")
+	held.want("+PONG")
+	e := b.wait(2)[1]
+	if e.Token != "A" || e.Applied >= released || e.Answered < released {
+		t.Errorf("applied %d, let pass %d, answered %d", e.Applied, released, e.Answered)
+	}
+}
+
+func TestHeldRequestIsDeliveredAfterItsClientClosed(t *testing.T) {
+	b := newBench(t)
+	hit := b.tap("release", nemesis.Request, 1)
+	c := b.dial()
+	c.send("SET lock A NX PX 10000")
+	c.want("+OK")
+	c.send("DEL lock")
+	pass := hit()
+	c.conn.Close()
+	c2 := b.dial()
+	c2.send("SET other 1") // another connection while the held one is closed
+	c2.want("+OK")
+	if got := b.direct("GET", "lock"); got != "A" {
+		t.Fatalf("lock is %q while its release is held", got)
+	}
+	pass()
+	e := b.wait(3)[2]
+	if e.Op != history.OpRelease || e.Type != history.OK || e.Applied == 0 || e.Answered != 0 {
+		t.Errorf("release is %+v, want it applied and never answered", e)
+	}
+	if got := b.direct("GET", "lock"); got != "" {
+		t.Errorf("lock is %q after its release", got)
+	}
+}
