@@ -1,0 +1,48 @@
+// Package reports turns a run and its verdict into what people read.
+//
+// Sequence draws up a Diagram, which is plain data: lanes, arrows, bars, notes
+// and the story in sentences, all of them facts of the history. Text draws a
+// Diagram in a terminal; any other form is another function of a Diagram. Write
+// puts a run's reports beside its history, and Explain is what a person gets who
+// asks why.
+//
+// Deliberately missing: judging. What is drawn follows the verdict's witness, and
+// where nothing is violated, the first fault.
+package reports
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"lockpick/checker"
+	"lockpick/harness/history"
+)
+
+// SequenceFile is the sequence diagram's name in a run directory.
+const SequenceFile = "sequence.txt"
+
+// Write writes a run's reports into its directory.
+func Write(dir string, h *history.History, v checker.Verdict) error {
+	if err := os.WriteFile(filepath.Join(dir, SequenceFile), []byte(Explain(h, v, DefaultWidth)), 0o644); err != nil {
+		return fmt.Errorf("write sequence diagram: %w", err)
+	}
+	return nil
+}
+
+// Explain draws the first violation that has a witness, or what happened around
+// the first fault, without colour.
+func Explain(h *history.History, v checker.Verdict, width int) string {
+	return Text(Sequence(h, Shown(v)), width, false)
+}
+
+// Shown is the result that a diagram is about: the first violated one with a
+// witness, or nil.
+func Shown(v checker.Verdict) *checker.Result {
+	for i := range v.Results {
+		if r := &v.Results[i]; r.Outcome == checker.Violated && r.Witness != nil {
+			return r
+		}
+	}
+	return nil
+}
