@@ -10,7 +10,7 @@ import (
 
 // drawAcquire draws how a session got the lock: what was tried in vain in one
 // note, the winning round as a request and its answers.
-func (b *builder) drawAcquire(i int, s *session) {
+func (b *builder) drawAcquire(s *session) {
 	me, ok := b.lane(s.client)
 	if !ok {
 		return
@@ -29,7 +29,7 @@ func (b *builder) drawAcquire(i int, s *session) {
 		a.Lost = a.Arrived == 0
 		b.message(a)
 	}
-	b.drawGrant(i, s, me, won)
+	b.drawGrant(s, me, won)
 }
 
 // drawFutile folds the rounds that came to nothing.
@@ -47,7 +47,7 @@ func (b *builder) drawFutile(s *session, me int) {
 	}
 	b.note(Note{Lane: me, At: max(w.from, b.from), Mark: Dot, Label: label, Events: numbers(w.events...)})
 	if !s.granted() {
-		b.tell(max(w.from, b.from), s.client, fmt.Sprintf("tried %s in vain from %s to %s (%s)", times, seconds(w.from), seconds(w.to), w.because()))
+		b.tell(max(w.from, b.from), short(s.client), fmt.Sprintf("tried %s in vain from %s to %s (%s)", times, seconds(w.from), seconds(w.to), w.because()))
 	}
 }
 
@@ -67,14 +67,14 @@ func (b *builder) presumed(s *session) *attempt {
 	return a
 }
 
-func (b *builder) drawGrant(i int, s *session, me int, won *attempt) {
+func (b *builder) drawGrant(s *session, me int, won *attempt) {
 	ok := s.acquire().ret
 	votes := won.votes(ok.T)
 	label := "ok"
 	if len(votes) > 0 {
 		label = fmt.Sprintf("ok %d/%d", len(votes), max(len(b.nodes()), len(votes)))
 	}
-	twice := b.twice(s, votes)
+	twice := b.twice(s, won, votes)
 	detail, bad := b.grantDetail(s, votes, twice)
 	b.facts++
 	for _, g := range b.byLane(won.sets) {
@@ -100,10 +100,8 @@ func (b *builder) drawGrant(i int, s *session, me int, won *attempt) {
 	if twice != "" {
 		words += "; " + twice
 	}
-	b.tell(ok.T, s.client, words)
-	if i == 0 {
-		b.drawExpiry(s, won, votes)
-	}
+	b.tell(ok.T, short(s.client), words)
+	b.drawExpiry(s, won, votes)
 }
 
 // grantDetail is the grant in words; it is bad if there was no majority, or if a
@@ -133,7 +131,7 @@ func (b *builder) grantDetail(s *session, votes []string, twice string) (string,
 }
 
 // twice names the nodes that had voted for somebody who still believes in it.
-func (b *builder) twice(s *session, votes []string) string {
+func (b *builder) twice(s *session, won *attempt, votes []string) string {
 	for _, o := range b.focus {
 		first := b.f.winning(o)
 		if o == s || first == nil || o.key != s.key || !o.believes(s.begin) {
@@ -141,7 +139,7 @@ func (b *builder) twice(s *session, votes []string) string {
 		}
 		var both []string
 		for _, n := range first.votes(o.begin) {
-			if slices.Contains(votes, n) {
+			if slices.Contains(votes, n) && first.of(n).Applied < won.of(n).Applied {
 				both = append(both, n)
 			}
 		}
@@ -163,7 +161,7 @@ func (b *builder) drawExpiry(s *session, won *attempt, votes []string) {
 		}
 		if at != 0 && at < s.until {
 			b.note(Note{Lane: g.lane, At: at, Mark: Cross, Bad: true, Events: numbers(g.events...),
-				Label: fmt.Sprintf("%s's key is due to expire on %s; %s goes on believing", short(s.client), b.d.Lanes[g.lane].Name, short(s.client))})
+				Label: fmt.Sprintf("%s's key is due to expire on %s, %s before its belief ends", short(s.client), b.d.Lanes[g.lane].Name, span(minus(s.until, at)))})
 		}
 	}
 }

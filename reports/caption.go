@@ -17,12 +17,12 @@ type sentence struct {
 
 // tell adds "SUBJECT WORDS." to the caption.
 func (b *builder) tell(at int64, subject, words string) {
-	b.story = append(b.story, sentence{at: at, subject: short(subject), words: words})
+	b.story = append(b.story, sentence{at: at, subject: subject, words: words})
 }
 
 // tellOf adds "SUBJECT's WORDS.".
 func (b *builder) tellOf(at int64, subject, words string) {
-	b.story = append(b.story, sentence{at: at, subject: short(subject), words: words, of: true})
+	b.story = append(b.story, sentence{at: at, subject: subject, words: words, of: true})
 }
 
 // caption is the story in order of time. Who did the last thing too, is "it".
@@ -40,10 +40,10 @@ func (b *builder) caption() []string {
 		case s.of:
 			subject += "'s"
 		}
-		before = s.subject
-		if subject != s.subject || !b.isName(subject) {
+		if s.subject == before || !b.isName(s.subject) {
 			subject = capital(subject)
 		}
+		before = s.subject
 		out = append(out, subject+" "+s.words+".")
 	}
 	return out

@@ -91,6 +91,7 @@ func (p *page) drawLanes(l *line, at int64) {
 			if b.Lane != i || at < b.From || at >= b.To {
 				continue
 			}
+			p.used[b.State] = true
 			switch b.State {
 			case Believes:
 				r, k = '┃', lease
@@ -185,6 +186,9 @@ func (p *page) drawShaft(l *line, a Arrow, part part, k look) {
 
 // drawEnd ends a shaft before its lane: lost on the way, or still under way.
 func (p *page) drawEnd(l *line, a Arrow, to, step int, k look) {
+	if l.at(to) == '┼' {
+		return // another goes on from here
+	}
 	l.put(to-step, " ", k)
 	end := "×"
 	if !a.Lost {
@@ -198,7 +202,7 @@ func (p *page) drawEnd(l *line, a Arrow, to, step int, k look) {
 func (p *page) labelled(l *line, a Arrow, k look) bool {
 	text := " " + escape(a.Label) + " "
 	n := utf8.RuneCountInString(text)
-	if a.Label == "" || n+3 > p.lane-1 {
+	if a.Label == "" || n+2 > p.lane-1 {
 		return a.Label == ""
 	}
 	left := a.From
@@ -211,6 +215,6 @@ func (p *page) labelled(l *line, a Arrow, k look) bool {
 			left = a.To - 1
 		}
 	}
-	l.put(p.x(left)+1+(p.lane-1-n+1)/2, text, k)
+	l.put(p.x(left)+1+(p.lane-1-n)/2, text, k)
 	return true
 }

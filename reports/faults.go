@@ -3,8 +3,8 @@ package reports
 import (
 	"fmt"
 	"slices"
+	"strings"
 
-	"lockpick/checker"
 	"lockpick/nemesis"
 )
 
@@ -14,7 +14,7 @@ func (b *builder) drawFaults() {
 	for _, g := range b.faultGroups() {
 		lane := b.faultLane(g)
 		targets := b.faultTargets(g)
-		w := wordsFor(g, targets)
+		w := wordsFor(g, targets, b.held(g[0]))
 		from := g[0].from()
 		b.note(Note{Lane: lane, At: from, Mark: w.mark, Label: w.began, Bad: true, Events: numbers(beginnings(g)...)})
 		if end := endOf(g); end != nil {
@@ -42,13 +42,14 @@ func (b *builder) faultBar(ft *fault) {
 	b.bar(lane, state, ft.from(), ft.to(), ft.begin, ft.end)
 }
 
-// faultGroups folds faults of one step and kind that begin within a moment.
+// faultGroups folds faults of one kind that begin within a moment: those of one
+// step, and messages of one sort that are held.
 func (b *builder) faultGroups() [][]*fault {
 	var out [][]*fault
 	for _, ft := range b.faults {
 		i := slices.IndexFunc(out, func(g []*fault) bool {
-			return g[0].step == ft.step && g[0].kind == ft.kind && minus(ft.from(), g[0].from()) <= b.slow() &&
-				b.sameClient(g[0].target, ft.target)
+			same := g[0].step == ft.step || ft.kind == "hold" && b.held(ft) == b.held(g[0])
+			return same && g[0].kind == ft.kind && minus(ft.from(), g[0].from()) <= b.slow() && b.sameClient(g[0].target, ft.target)
 		})
 		if i < 0 {
 			out = append(out, nil)
@@ -56,7 +57,29 @@ func (b *builder) faultGroups() [][]*fault {
 		}
 		out[i] = append(out[i], ft)
 	}
-	return out
+	more := max(0, len(out)-mostFaults)
+	b.folded += more
+	return out[:len(out)-more]
+}
+
+// held says what a hold holds: of the messages on its link that were under way for
+// at least half of it, the one that set out nearest to its beginning.
+func (b *builder) held(ft *fault) string {
+	half := minus(min(ft.to(), b.f.last), ft.from()) / 2
+	what, nearest := "message", int64(never)
+	consider := func(name string, from, to int64) {
+		distance := max(minus(from, ft.from()), minus(ft.from(), from))
+		if from != 0 && (to == 0 || minus(to, from) >= half) && distance < nearest {
+			what, nearest = name, distance
+		}
+	}
+	for _, e := range b.f.wires {
+		if e.Process == ft.target {
+			consider(e.Op, e.Sent, e.Applied)
+			consider("answer to "+e.Op, e.Applied, e.Answered)
+		}
+	}
+	return what
 }
 
 func (b *builder) sameClient(a, c string) bool {
@@ -65,9 +88,9 @@ func (b *builder) sameClient(a, c string) bool {
 
 // linkOwner is the client whose link a target is, "" if it is no link.
 func (b *builder) linkOwner(target string) string {
-	for _, s := range b.f.sessions {
-		if onLinkOf(target, s.client) {
-			return s.client
+	for _, c := range b.laneClients() {
+		if onLinkOf(target, c) {
+			return c
 		}
 	}
 	return ""
@@ -119,7 +142,7 @@ func (w faultWords) whole(from, to, back string) string {
 	return fmt.Sprintf("was killed at %s and started again at %s%s", from, to, back)
 }
 
-func wordsFor(g []*fault, targets string) faultWords {
+func wordsFor(g []*fault, targets, held string) faultWords {
 	client, _, _ := nemesis.SplitLink(g[0].target)
 	client = short(client)
 	switch kind := g[0].kind; kind {
@@ -128,12 +151,13 @@ func wordsFor(g []*fault, targets string) faultWords {
 	case "kill":
 		return faultWords{targets, targets + " is killed", targets + " starts again", "was killed", Cross, Ring}
 	case "cut":
-		link := "the link " + client + "–" + targets
-		return faultWords{link, link + " is cut", link + " works again", "was cut", Down, Up}
+		return faultWords{client, client + " is cut off from " + targets, client + " reaches " + targets + " again", "was cut off from " + targets, Down, Up}
 	case "hold":
-		message := "a message between " + client + " and " + targets
-		return faultWords{message, "the network holds " + message, "the network lets pass what it held on " + client + "–" + targets,
-			"was held by the network", Down, Up}
+		message := fmt.Sprintf("the %s of %s to %s", short(held), client, targets)
+		if sort, ok := strings.CutPrefix(held, "answer to "); ok {
+			message = fmt.Sprintf("the answer of %s to %s's %s", targets, client, short(sort))
+		}
+		return faultWords{message, "the network holds " + message, "the network delivers " + message, "was held by the network", Down, Up}
 	default:
 		return faultWords{targets, kind + " of " + targets + " begins", kind + " of " + targets + " ends", "was hit by " + short(kind), Down, Up}
 	}
@@ -164,83 +188,4 @@ func endings(g []*fault) (out []*event) {
 		out = append(out, ft.end)
 	}
 	return out
-}
-
-// drawLease draws a session's belief, and its end where a deadline ended it.
-func (b *builder) drawLease(s *session) {
-	lane, ok := b.lane(s.client)
-	if !ok || !s.granted() {
-		return
-	}
-	b.bar(lane, Believes, s.begin, s.until, s.acquire().ret)
-	if s.ended != byDeadline || !b.shown(s.until) || s.until == s.begin {
-		return
-	}
-	b.note(Note{Lane: lane, At: s.until, Mark: Stop, Label: short(s.client) + "'s lease ends", Events: numbers(s.acquire().ret)})
-	if s.last() > s.until {
-		b.tellOf(s.until, s.client, "lease ended at "+seconds(s.until))
-	}
-}
-
-// drawDeletions draws the releases that took a lock away from its holder.
-func (b *builder) drawDeletions() {
-	done := map[*event]bool{}
-	for _, d := range b.deletions {
-		if done[d.release] || !b.shown(d.release.Applied) {
-			continue
-		}
-		client := linkClient(d.release)
-		var same []*event
-		for _, o := range b.deletions {
-			if linkClient(o.release) == client && o.victim == d.victim && !done[o.release] &&
-				minus(o.release.Applied, d.release.Applied) <= b.slow() {
-				same = append(same, o.release)
-				done[o.release] = true
-			}
-		}
-		b.drawDeletion(d.victim, client, same)
-	}
-}
-
-func (b *builder) drawDeletion(victim *session, client string, releases []*event) {
-	me, ok := b.lane(client)
-	if !ok {
-		return
-	}
-	var names []string
-	for _, e := range releases {
-		names = append(names, e.Node)
-	}
-	slices.Sort(names)
-	nodes := nodeRange(unique(names))
-	g := laneEvents{events: releases}
-	whose := short(victim.client) + "'s"
-	b.facts++
-	for _, l := range b.byLane(releases) {
-		b.message(Arrow{From: me, To: l.lane, Label: "release", Mark: Cross, Bad: true, Sent: l.first(sentAt), Arrived: l.last(appliedAt),
-			Detail: fmt.Sprintf("a release of %s DELETES %s key on %s", short(client), whose, nodes), Events: numbers(l.events...)})
-	}
-	b.tell(g.last(appliedAt), "a release of "+short(client), fmt.Sprintf("that was sent at %s reached %s at %s and deleted %s key there",
-		seconds(g.first(sentAt)), nodes, seconds(g.last(appliedAt)), whose))
-}
-
-// drawOverlap marks the span in which two clients believed in the same lock.
-func (b *builder) drawOverlap() {
-	if len(b.focus) < 2 || b.result != nil && b.result.Property != checker.MutualExclusion && b.result.Cause == checker.Overrun {
-		return
-	}
-	x, y := b.focus[0], b.focus[1]
-	from, to := max(x.begin, y.begin), min(x.until, y.until)
-	if !x.granted() || !y.granted() || x.key != y.key || from >= to {
-		return
-	}
-	label := fmt.Sprintf("BOTH %s and %s believe that they hold %s", short(x.client), short(y.client), short(x.key))
-	if to == never {
-		to = b.f.last
-	} else {
-		label += " until " + seconds(to)
-	}
-	events := numbers(x.acquire().ret, y.acquire().ret)
-	b.d.Bands = append(b.d.Bands, Band{From: from, To: min(to, plus(b.to, 1)), Label: label, Events: events})
-	b.tell(from, "both", fmt.Sprintf("believed that they held %s from %s to %s", short(x.key), seconds(from), seconds(to)))
 }

@@ -118,7 +118,7 @@ func (b *builder) blamed(node string) string {
 
 // faultSignature is which faults hit the node or one of its links to a client shown.
 func (b *builder) faultSignature(node string) string {
-	s := b.blamed(node)
+	s := ""
 	for _, ft := range b.faults {
 		if ft.target == node {
 			s += " " + ft.kind
@@ -130,9 +130,12 @@ func (b *builder) faultSignature(node string) string {
 	return strings.Join(unique(strings.Fields(s)), " ")
 }
 
-// fullSignature adds which sessions the node granted the lock.
+// fullSignature adds which sessions the node granted the lock, and lost again.
 func (b *builder) fullSignature(node string) string {
 	s := b.faultSignature(node)
+	if slices.ContainsFunc(b.deletions, func(d deletion) bool { return d.release.Node == node }) {
+		s += " deleted"
+	}
 	for i, fs := range b.focus {
 		if a := b.f.winning(fs); a != nil {
 			if e := a.of(node); e != nil {

@@ -17,11 +17,16 @@ func Sequence(h *history.History, r *checker.Result) Diagram {
 	b := &builder{f: newFacts(h), result: r, laneOf: map[string]int{}, storage: -1}
 	b.focus = b.f.focus(r)
 	b.deletions = b.f.deletions(b.focus)
+	b.extra = b.deleters()
 	b.cut()
 	b.makeLanes()
-	for i, s := range b.focus {
-		b.drawAcquire(i, s)
+	for _, s := range b.focus {
+		b.drawAcquire(s)
 		b.drawWork(s)
+		b.drawLease(s)
+	}
+	for _, s := range b.extra {
+		b.drawAcquire(s)
 		b.drawLease(s)
 	}
 	b.drawDeletions()
@@ -39,11 +44,13 @@ type builder struct {
 	result    *checker.Result // nil: nothing is violated
 	focus     []*session
 	deletions []deletion
-	faults    []*fault // those that touch what is shown
-	from, to  int64    // the span that is shown
+	extra     []*session // whose releases deleted a key of the focus
+	faults    []*fault   // those that touch what is shown
+	from, to  int64      // the span that is shown
 
 	laneOf  map[string]int // process: lane
 	storage int            // lane of the storage, -1: none
+	folded  int            // faults that are not drawn
 	facts   int            // arrows' facts so far
 	story   []sentence
 	d       Diagram
@@ -60,19 +67,24 @@ func (b *builder) lane(process string) (int, bool) {
 // shown reports whether an instant lies in the span that is drawn.
 func (b *builder) shown(t int64) bool { return b.from <= t && t <= b.to }
 
+// How many faults a reader can follow, and how many single targets they may have.
+const (
+	mostFaults  = 12
+	mostTargets = 60
+)
+
 // cut settles the span.
 func (b *builder) cut() {
 	b.from, b.to = never, 0
 	for _, s := range b.focus {
-		at := s.acquire().call.T
-		if w := b.f.winning(s); w != nil {
-			at = w.sent()
-		}
-		b.from = min(b.from, at)
+		b.from = min(b.from, b.start(s))
 		b.to = max(b.to, b.end(s))
 	}
 	for _, d := range b.deletions {
 		b.from = min(b.from, d.release.Sent)
+	}
+	for _, s := range b.extra {
+		b.from = min(b.from, b.start(s))
 	}
 	if b.result != nil && b.result.Witness != nil {
 		b.to = max(b.to, min(b.result.Witness.To, b.f.last))
@@ -80,11 +92,42 @@ func (b *builder) cut() {
 	b.from = min(b.from, b.to)
 	from := b.from
 	for _, ft := range b.f.faults {
-		if b.touches(ft) && ft.from() <= b.to && ft.to() >= from {
-			b.faults = append(b.faults, ft)
-			b.from = min(b.from, ft.from())
+		if !b.touches(ft) || ft.from() > b.to || ft.to() < from {
+			continue
+		}
+		if len(b.faults) == mostTargets {
+			b.folded++
+			continue
+		}
+		b.faults = append(b.faults, ft)
+		b.from = min(b.from, ft.from())
+	}
+}
+
+// start is when the winning round of a session began.
+func (b *builder) start(s *session) int64 {
+	if w := b.f.winning(s); w != nil {
+		return w.sent()
+	}
+	return s.acquire().call.T
+}
+
+// deleters are the sessions beside the focus whose clients' releases took a key away.
+func (b *builder) deleters() []*session {
+	var out []*session
+	for _, d := range b.deletions {
+		client := linkClient(d.release)
+		if slices.ContainsFunc(slices.Concat(b.focus, out), func(s *session) bool { return s.client == client }) {
+			continue
+		}
+		for _, s := range slices.Backward(b.f.sessions) {
+			if s.client == client && s.granted() && s.begin <= d.release.Sent {
+				out = append(out, s)
+				break
+			}
 		}
 	}
+	return out
 }
 
 // end is when a session's part of the story is over: where there was harm, once
@@ -174,10 +217,13 @@ func (b *builder) omitted() string {
 	var clients []string
 	n := 0
 	for _, s := range b.f.sessions {
-		if s.granted() && !slices.Contains(b.focus, s) && s.begin <= b.to && s.last() >= b.from {
+		if s.granted() && !slices.Contains(b.focus, s) && !slices.Contains(b.extra, s) && s.begin <= b.to && s.last() >= b.from {
 			n++
 			clients = append(clients, s.client)
 		}
+	}
+	if n == 0 && b.folded > 0 {
+		return fmt.Sprintf("Not shown: %s.", plural(b.folded, "other fault"))
 	}
 	if n == 0 {
 		return ""
@@ -187,5 +233,9 @@ func (b *builder) omitted() string {
 	if len(clients) > 5 {
 		clients = append(clients[:4], fmt.Sprintf("%d others", len(clients)-4))
 	}
-	return fmt.Sprintf("Not shown: %s of %s.", plural(n, "other session"), list(clients))
+	text := fmt.Sprintf("Not shown: %s of %s", plural(n, "other session"), list(clients))
+	if b.folded > 0 {
+		text += ", " + plural(b.folded, "other fault")
+	}
+	return text + "."
 }

@@ -69,13 +69,6 @@ func (s *session) acquire() *call { return s.calls[0] }
 
 func (s *session) granted() bool { return s.acquire().outcome() == history.OK }
 
-func (s *session) token() string {
-	if s.granted() {
-		return s.acquire().ret.Token
-	}
-	return ""
-}
-
 // last is the instant of the last thing that the session is seen to do.
 func (s *session) last() int64 {
 	t := s.acquire().call.T

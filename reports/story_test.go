@@ -16,12 +16,14 @@ import (
 //	wire CLIENT NODES TYPE OP SENT APPLIED ANSWERED …   one event for each node of "n1..n3,n5"
 //
 // Events are numbered by their order in the file; "-" is no stamp; the key is
-// lock-1 unless the line says otherwise.
+// lock-1 unless the line says otherwise. In values "_" is a space, and anywhere
+// HOSTILE, LONG and WIDE stand for texts that mean no good.
 func parseStory(text string) (*history.History, error) {
 	h := &history.History{}
+	text = strings.NewReplacer("HOSTILE", "c1\x1b[2J\"\r\u202e", "LONG", strings.Repeat("lock", 60), "WIDE", "日本\u0301").Replace(text)
 	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
-		words := strings.Fields(line)
-		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+		words := strings.Split(line, " ")
+		if line == "" || strings.HasPrefix(words[0], "#") {
 			continue
 		}
 		if err := parseLine(h, words); err != nil {

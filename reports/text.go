@@ -27,7 +27,7 @@ func Text(d Diagram, width int, colour bool) string {
 	for _, line := range wrap(escape(d.Title), width, 2) {
 		out.WriteString(line + "\n")
 	}
-	for _, line := range wrap(escape(strings.Join(d.Caption, " ")), width, 40) {
+	for _, line := range wrap(escape(strings.Join(d.Caption, " ")), width, 20) {
 		out.WriteString(line + "\n")
 	}
 	rows := makeRows(d)
@@ -66,6 +66,7 @@ type page struct {
 	lane   int           // from one lane to the next
 	words  int           // column of the labels
 	long   int64         // a gap worth a row
+	used   map[State]bool
 }
 
 const (
@@ -75,7 +76,7 @@ const (
 )
 
 func newPage(d Diagram, rows []row, width int) *page {
-	p := &page{d: d, width: width, most: 3}
+	p := &page{d: d, width: width, most: 3, used: map[State]bool{}}
 	p.digits = digits(rows)
 	for _, r := range rows {
 		p.most = max(p.most, p.digits[r.at])
@@ -186,11 +187,8 @@ func (p *page) legend() string {
 		state State
 		text  string
 	}{{Believes, "┃ believes that it holds the lock"}, {Paused, "░ paused"}, {Dead, "no line: dead"}} {
-		for _, b := range p.d.Bars {
-			if b.State == s.state {
-				parts = append(parts, s.text)
-				break
-			}
+		if p.used[s.state] {
+			parts = append(parts, s.text)
 		}
 	}
 	if len(p.d.Bands) > 0 {

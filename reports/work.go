@@ -39,7 +39,7 @@ func (b *builder) drawCheck(s *session, c *call, me int) {
 	if c.outcome() != history.OK {
 		n.Label = fmt.Sprintf("%s checks: its lease is over, it does not write", short(s.client))
 		b.note(n)
-		b.tell(n.At, s.client, fmt.Sprintf("found its lease over at %s and did not write", seconds(n.At)))
+		b.tell(n.At, short(s.client), fmt.Sprintf("found its lease over at %s and did not write", seconds(n.At)))
 		return
 	}
 	hit := slices.ContainsFunc(b.faults, func(ft *fault) bool { return ft.target == s.client || onLinkOf(ft.target, s.client) })
@@ -65,7 +65,7 @@ func (b *builder) drawRead(s *session, c *call, me int) {
 	a := Arrow{From: me, To: b.storage, Sent: c.call.T, Arrived: c.call.T, Label: "read", Detail: "no answer", Lost: true, Events: numbers(c.call, c.ret)}
 	if c.outcome() == history.Fail {
 		a.Lost, a.Mark, a.Detail = false, Cross, "refused"
-		b.tell(c.ret.T, s.client, fmt.Sprintf("tried to read at %s and was refused", seconds(c.call.T)))
+		b.tell(c.ret.T, short(s.client), fmt.Sprintf("tried to read at %s and was refused", seconds(c.call.T)))
 	}
 	b.message(a)
 }
@@ -88,7 +88,7 @@ func (b *builder) drawWrite(s *session, c *call, me int) {
 	}
 	b.facts++
 	b.message(a)
-	b.tell(a.Arrived, s.client, w.words)
+	b.tell(a.Arrived, short(s.client), w.words)
 }
 
 // written is what became of a write.
@@ -126,21 +126,18 @@ func (b *builder) outcome(s *session, c *call, at int64) written {
 	}
 	if p != nil && p.before > base {
 		w.bad = true
-		lost := fmt.Sprintf("version %d is lost", p.before)
+		victim := fmt.Sprintf("version %d", p.before)
 		if len(p.lost) > 0 {
-			lost = list(p.lost) + "'s update is lost"
+			victim = list(p.lost) + "'s update"
 		}
 		if !late {
 			w.label = "ACCEPTED"
 		}
-		w.label += fmt.Sprintf(", based on version %d: %s", base, upperLost(lost))
-		w.words += ": " + lost
+		w.label += fmt.Sprintf(", based on version %d: %s is LOST", base, victim)
+		w.words += ": " + victim + " was lost"
 	}
 	return w
 }
-
-// upperLost makes the harm stand out where there is no colour.
-func upperLost(s string) string { return s[:len(s)-len("lost")] + "LOST" }
 
 func (b *builder) lateness(s *session) string {
 	switch s.ended {
