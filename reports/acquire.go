@@ -61,7 +61,8 @@ func (b *builder) presumed(s *session) *attempt {
 	}
 	for _, n := range names {
 		e := *c.call
-		e.Node, e.Sent, e.Applied, e.Answered, e.Type = n, max(c.call.T, b.from), c.ret.T, c.ret.T, history.Info
+		e.Node, e.Sent, e.Type = n, max(c.call.T, b.from), history.Info
+		e.Applied = e.Sent
 		a.sets = append(a.sets, &e)
 	}
 	return a
@@ -85,6 +86,9 @@ func (b *builder) drawGrant(s *session, me int, won *attempt) {
 		g.events = yes
 		a := Arrow{From: g.lane, To: me, Answer: true, Label: label, Detail: detail, Bad: bad,
 			Sent: min(g.last(appliedAt), ok.T), Arrived: ok.T, Events: numbers(append(yes, ok)...)}
+		if len(votes) == 0 { // nobody saw when the nodes answered
+			a.Sent = ok.T
+		}
 		b.message(a)
 	}
 	words := fmt.Sprintf("acquired %s at %s", short(s.key), seconds(ok.T))

@@ -129,7 +129,7 @@ func (p *page) drawArrows(l *line, r row) string {
 	if r.part == departure {
 		words = "under way until " + seconds(latest(r.arrows))
 	}
-	if !p.labelled(l, a, k) {
+	if !p.labelled(l, a, r.part, k) {
 		words = strings.TrimSuffix(a.Label+": "+words, ": ")
 	}
 	return words
@@ -199,10 +199,14 @@ func (p *page) drawEnd(l *line, a Arrow, to, step int, k look) {
 
 // labelled writes the arrow's label on its shaft, next to where the reader looks
 // first: the client's end. It reports whether there was room.
-func (p *page) labelled(l *line, a Arrow, k look) bool {
+func (p *page) labelled(l *line, a Arrow, part part, k look) bool {
 	text := " " + escape(a.Label) + " "
 	n := utf8.RuneCountInString(text)
-	if a.Label == "" || n+2 > p.lane-1 {
+	room := p.lane - 3 // a dash and the head
+	if a.Lost || part == departure {
+		room -= 2
+	}
+	if a.Label == "" || n > room {
 		return a.Label == ""
 	}
 	left := a.From

@@ -32,14 +32,12 @@ func Example() {
 	// 8 s left. Both believed that they held lock-1 from 4.000 s to 5.000 s.
 	//
 	// seconds   client c1   locks n1    client c2
-	//   1.000   ├╌ acquire  │           │   under way until 2.000 s
+	//   1.000   ├─ acquire >│           │
 	//    ⋮      │           │           │
-	//   2.000   ┃╌ acquire >│           │
 	//   2.000   ┃<── ok ────┤           │   c1 holds lock-1 until 9.000 s
 	//    ⋮      ┃           │           │
-	//   3.000   ┃           │  acquire ╌┤   under way until 4.000 s
+	//   3.000   ┃           │< acquire ─┤
 	//    ⋮      ┃           │           │
-	//   4.000 ! ┃           │< acquire ╌┃
 	//   4.000 ! ┃           ├─── ok ───>┃   c2 holds lock-1 until 12.000 s
 	//   4.000 ! ┃           │           ┃   BOTH c1 and c2 believe that they hold
 	//         ! ┃           │           ┃   lock-1 until 5.000 s
