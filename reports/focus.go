@@ -38,12 +38,12 @@ func (f *facts) touched(ft *fault) *session {
 	at := ft.from()
 	var holder, first *session
 	for _, s := range f.sessions {
-		if s.last() < at && s.until < at {
+		if !s.pending() && s.last() < at && s.until < at {
 			continue
 		}
-		busy := s.acquire().call.T <= at && at <= s.last()
+		busy := s.acquire().call.T <= at && (s.pending() || at <= max(s.last(), s.until))
 		if s.client == ft.target || onLinkOf(ft.target, s.client) {
-			if busy || s.believes(at) {
+			if busy {
 				return s
 			}
 			continue

@@ -3,6 +3,8 @@ package reports
 import (
 	"fmt"
 	"slices"
+
+	"lockpick/checker"
 )
 
 // drawLease draws a session's belief, and its end where a deadline ended it.
@@ -73,6 +75,9 @@ func (b *builder) drawOverlap() {
 	from, to := max(x.begin, y.begin), min(x.until, y.until)
 	if !x.granted() || !y.granted() || x.key != y.key || from >= to {
 		return
+	}
+	if w := b.result.Witness; b.result.Property == checker.MutualExclusion && w != nil && from <= w.From && w.From < w.To && w.To <= to {
+		from, to = w.From, w.To // the verdict allows for the error of the stamps
 	}
 	label := fmt.Sprintf("BOTH %s and %s believe that they hold %s", short(x.client), short(y.client), short(x.key))
 	if to == never {

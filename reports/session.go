@@ -81,6 +81,11 @@ func (s *session) last() int64 {
 	return t
 }
 
+// pending reports whether a call never returned, as when its client was killed.
+func (s *session) pending() bool {
+	return slices.ContainsFunc(s.calls, func(c *call) bool { return c.ret == nil })
+}
+
 // believes reports whether the client believed at an instant that it held the lock.
 func (s *session) believes(at int64) bool { return s.granted() && s.begin <= at && at < s.until }
 

@@ -5,11 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Widths of a drawing, in characters.
-const (
-	DefaultWidth = 100
-	leastWidth   = 60
-)
+// leastWidth is the least in which six lanes and their words can be read.
+const leastWidth = 60
 
 // Text draws a diagram with lines: time runs down, one lane a column, one fact a
 // row, in words beside it. No line is wider than width, which is at least 60.

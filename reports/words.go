@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -25,13 +26,17 @@ func span(ns int64) string {
 	return s + noBreak + "s"
 }
 
-// decimal writes ns in seconds with so many digits behind the point, cut off and
-// not rounded, so that no instant seems to come after a later one.
+// decimal writes ns in seconds, rounded to so many digits behind the point.
 func decimal(ns int64, digits int) string {
 	sign := ""
 	if ns < 0 {
 		sign, ns = "-", -max(ns, -math.MaxInt64)
 	}
+	unit := int64(1)
+	for range 9 - digits {
+		unit *= 10
+	}
+	ns = plus(ns, unit/2)
 	frac := fmt.Sprintf("%09d", ns%1e9)
 	return sign + strconv.FormatInt(ns/1e9, 10) + "." + frac[:digits]
 }
@@ -85,8 +90,14 @@ func list(names []string) string {
 	return strings.Join(short[:last], ", ") + " and " + short[last]
 }
 
-// nodeRange names nodes briefly: "n1–n5", "n1 n2", "n1 n2 n4 n5".
+// nodeRange names nodes briefly, in their order: "n1–n5", "n1 n2", "n1 n2 n4 n5".
 func nodeRange(nodes []string) string {
+	nodes = slices.Clone(nodes)
+	slices.SortFunc(nodes, func(a, b string) int {
+		pa, na, _ := numbered(a)
+		pb, nb, _ := numbered(b)
+		return cmp.Or(cmp.Compare(pa, pb), cmp.Compare(na, nb), cmp.Compare(a, b))
+	})
 	var parts []string
 	for i := 0; i < len(nodes); {
 		j := i
