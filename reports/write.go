@@ -9,23 +9,33 @@ import (
 	"lockpick/harness/history"
 )
 
-// SequenceFile is the sequence diagram in a run directory.
+// SequenceFile is the sequence diagram's name in a run directory.
 const SequenceFile = "sequence.txt"
 
-// DefaultWidth is how many columns a drawing has where no terminal says otherwise.
+// DefaultWidth is how many characters wide a drawing is where no terminal says otherwise.
 const DefaultWidth = 100
 
-// Write writes into a run directory what people look at.
+// Write writes a run's reports into its directory.
 func Write(dir string, h *history.History, v checker.Verdict) error {
-	path := filepath.Join(dir, SequenceFile)
-	if err := os.WriteFile(path, []byte(Explain(h, v, DefaultWidth)), 0o644); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+	if err := os.WriteFile(filepath.Join(dir, SequenceFile), []byte(Explain(h, v, DefaultWidth)), 0o644); err != nil {
+		return fmt.Errorf("write sequence diagram: %w", err)
 	}
 	return nil
 }
 
-// Explain draws the run as a sequence diagram: the first violation, or where
-// there is none what happened around the first fault.
+// Explain draws the first violation that has a witness, or what happened around
+// the first fault, without colour.
 func Explain(h *history.History, v checker.Verdict, width int) string {
-	return ""
+	return Text(Sequence(h, Shown(v)), width, false)
+}
+
+// Shown is the result that a diagram is about: the first violated one with a
+// witness, or nil.
+func Shown(v checker.Verdict) *checker.Result {
+	for i := range v.Results {
+		if r := &v.Results[i]; r.Outcome == checker.Violated && r.Witness != nil {
+			return r
+		}
+	}
+	return nil
 }
