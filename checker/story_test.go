@@ -58,10 +58,11 @@ func TestStories(t *testing.T) {
 // tell writes a verdict as people read it.
 func tell(h *history.History, v Verdict) string {
 	var b strings.Builder
-	for name, text := range map[string]string{"assumption": v.Assumption, "disagreement": v.Disagreement} {
-		if text != "" {
-			fmt.Fprintf(&b, "%s: %s\n", name, text)
-		}
+	if v.Assumption != "" {
+		fmt.Fprintf(&b, "assumption: %s\n", v.Assumption)
+	}
+	if v.Disagreement != "" {
+		fmt.Fprintf(&b, "disagreement: %s\n", v.Disagreement)
 	}
 	for _, r := range v.Results {
 		fmt.Fprintf(&b, "%s: %s", r.Property, r.Outcome)
