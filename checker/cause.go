@@ -21,7 +21,7 @@ const tick = int64(time.Millisecond)
 
 // strength orders causes that explain as many nodes as each other: facts that
 // were seen go before what is inferred from their absence.
-var strength = []string{RestartedAndForgot, DeletedByOther, ClientClock, GivenShorter, ExpiredEarly, Overwritten, Unexplained}
+var strength = []string{RestartedAndForgot, DeletedByOther, ClientClock, GrantedLate, GivenShorter, ExpiredEarly, Overwritten, Unexplained}
 
 // explain finds the cause of two sessions' overlap. Any two quorums share a
 // node, so either one session had no quorum, or at least one node granted both;
@@ -156,7 +156,7 @@ func (r *record) outlived(x explanation, first, second *session, from, to int64)
 	case r.clockLost(first):
 		x.cause, x.text = ClientClock, key+fmt.Sprintf(", but %s's clock fell behind", first.client)
 	case second.acquire.ret.T < first.acquire.ret.T:
-		x.cause = GivenShorter
+		x.cause = GrantedLate
 		x.text = key + fmt.Sprintf(", but its acquire returned only at %s, when %s held the lock", seconds(first.acquire.ret.T), second.client)
 	case len(first.extends) > 0 || claimed == never:
 		x.cause, x.text = GivenShorter, key+fmt.Sprintf(", but %s claimed the lock for longer", first.client)

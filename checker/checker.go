@@ -45,7 +45,7 @@ const (
 // two sessions had set first, on a node that granted both.
 const (
 	ExpiredEarly       = "expired-early"        // it lapsed before its TTL was over: the node's clock
-	GrantedLate        = "granted-late"         // it had lapsed when its own acquire returned; told as given-shorter so far
+	GrantedLate        = "granted-late"         // it lapsed, another was granted, and only then did the acquire return
 	RestartedAndForgot = "restarted-and-forgot" // the node was killed and came back without it
 	DeletedByOther     = "deleted-by-other"     // a release that was not this holder's deleted it
 	Overwritten        = "overwritten"          // a set that doesn't ask whether the key is free
