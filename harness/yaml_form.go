@@ -74,8 +74,8 @@ func defaults() *reading {
 		retry:  client.Range{Min: 50 * time.Millisecond, Max: 250 * time.Millisecond},
 		number: 2,
 		expect: map[string]Expectation{
-			mutualExclusion: {Want: "holds"},
-			resourceSafety:  {Want: "holds"},
+			mutualExclusion: {Want: "holds", Implied: true},
+			resourceSafety:  {Want: "holds", Implied: true},
 		},
 	}
 }

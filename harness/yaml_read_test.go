@@ -43,7 +43,7 @@ func TestParseDefaults(t *testing.T) {
 			Think: client.Range{Min: 50 * ms, Max: 500 * ms}, Hold: client.Range{Min: 100 * ms, Max: 2 * time.Second},
 		},
 		Limit:  2 * time.Minute,
-		Expect: map[string]Expectation{"mutual-exclusion": {Want: "holds"}, "resource-safety": {Want: "holds"}},
+		Expect: map[string]Expectation{"mutual-exclusion": {Want: "holds", Implied: true}, "resource-safety": {Want: "holds", Implied: true}},
 	}})
 }
 
