@@ -18,8 +18,12 @@ type Backend interface {
 	// Run sets a cluster up for the scenario, calls body with it, and takes it down
 	// again, whatever happens. The backend calls the engine, since a virtual-time
 	// bubble must enclose it. Links record each lock command in rec.
-	Run(ctx context.Context, s Scenario, seed uint64, rec *history.Recorder, body func(Cluster) error) error
+	Run(ctx context.Context, s Scenario, seed uint64, rec *history.Recorder, body Body) error
 }
+
+// Body is what is done on a cluster. Its context is the backend's: one from
+// outside has no meaning in virtual time.
+type Body func(ctx context.Context, c Cluster) error
 
 // Capability is something a backend can do, or why it can't.
 type Capability struct {

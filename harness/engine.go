@@ -28,6 +28,7 @@ type engine struct {
 	applied map[string]int64 // unique value → when the resource had answered it
 	running int              // clients that run or are about to
 	ended   chan error
+	over    time.Duration // when all was done
 }
 
 func (e *engine) record(ev history.Event) {
@@ -46,12 +47,18 @@ func (e *engine) run(ctx context.Context) error {
 	// What was held is delivered now, and late answers come in.
 	e.pause(4 * e.s.Lock.Timeout)
 	err = errors.Join(err, e.readLogs(ctx), errors.Join(e.failed...))
-	end := history.Event{Process: history.Harness, Type: history.End, Op: history.OpRun, Cause: "completed"}
-	if err != nil {
-		end.Cause = "stopped: " + err.Error()
-	}
-	e.record(end)
+	e.over = e.cluster.Now()
 	return err
+}
+
+// end records the end of the run. It is the last event: what the links still
+// had under way, the backend has recorded by then.
+func (e *engine) end(err error) {
+	ev := history.Event{T: int64(e.over), Process: history.Harness, Type: history.End, Op: history.OpRun, Cause: "completed"}
+	if err != nil {
+		ev.Cause = "stopped: " + err.Error()
+	}
+	e.rec.Record(ev)
 }
 
 // clients starts every client when its time has come and waits until all have
@@ -65,8 +72,9 @@ func (e *engine) clients(ctx context.Context) error {
 		stops = append(stops, cancel)
 		e.schedule(ctx, c)
 	}
-	over := make(chan struct{})
-	e.cluster.At(e.s.Limit, func() { close(over) })
+	limit := make(chan struct{})
+	e.cluster.At(e.s.Limit, func() { close(limit) })
+	over := limit
 	var errs []error
 	for e.left() {
 		select {

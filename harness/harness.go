@@ -33,15 +33,19 @@ import (
 // that the backend or a client program could not do its part; the record then
 // holds what was seen so far.
 func Run(ctx context.Context, b Backend, s Scenario, seed uint64, rec *history.Recorder) error {
-	err := b.Run(ctx, s, seed, rec, func(c Cluster) error {
+	var e *engine
+	err := b.Run(ctx, s, seed, rec, func(ctx context.Context, c Cluster) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		e := &engine{s: s, seed: seed, cluster: c, rec: rec, applied: map[string]int64{}, points: map[string][]int{}}
+		e = &engine{s: s, seed: seed, cluster: c, rec: rec, applied: map[string]int64{}, points: map[string][]int{}}
 		params := e.params(b.Name())
 		e.record(history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: &params})
 		rec.Watch(e.see)
 		return e.run(ctx)
 	})
+	if e != nil {
+		e.end(err)
+	}
 	if err != nil {
 		err = fmt.Errorf("run %s on %s with seed %d: %w", s.ID(), b.Name(), seed, err)
 	}

@@ -122,7 +122,7 @@ func matches(name string, s harness.Scenario) bool {
 
 // near suggests the scenario whose name shares the longest beginning.
 func near(name string) string {
-	best, length := "", 3
+	best, length := "", 2
 	for _, n := range scenarios.Names() {
 		k := 0
 		for k < min(len(n), len(name)) && n[k] == name[k] {

@@ -29,11 +29,11 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err != nil {
-		a.complain(err)
-	}
 	if ctx.Err() != nil {
 		return suite.ExitInterrupt
+	}
+	if err != nil {
+		a.complain(err)
 	}
 	return suite.Worse(a.code, codeOf(err))
 }

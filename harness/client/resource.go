@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -44,6 +45,14 @@ func openResource(s Spec, e Env) *resource {
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})}
 }
+
+// silence keeps go-redis from telling stderr of each connection that failed:
+// here they fail on purpose, and what came of it is in the history.
+var silence = sync.OnceFunc(func() { redis.SetLogger(quiet{}) })
+
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
 
 // entry is one command to the resource.
 type entry struct {

@@ -30,6 +30,7 @@ var ErrNoTokens = errors.New("the resource wants fencing tokens, and this lock g
 // ends. It returns an error only if it could not do its part at all; a lock or
 // a resource that doesn't answer is a fact for the history.
 func Run(ctx context.Context, s Spec, e Env) error {
+	silence()
 	p := &program{s: s, e: e, seen: map[string]int{}}
 	l, err := e.Lock(lock.Env{
 		Client: s.Name, Nodes: s.Nodes, Dial: e.Dial, Now: p.lockNow, After: e.After,
@@ -60,14 +61,16 @@ func (p *program) loop(ctx context.Context) error {
 	// Acquiring and thinking end with the client's time; a critical section is finished.
 	begin, cancel := context.WithCancel(ctx)
 	defer cancel()
-	over := p.e.After(p.s.Until - p.e.True())
-	go func() {
-		select {
-		case <-over:
-			cancel()
-		case <-begin.Done():
-		}
-	}()
+	if p.s.Until > 0 {
+		over := p.e.After(p.s.Until - p.e.True())
+		go func() {
+			select {
+			case <-over:
+				cancel()
+			case <-begin.Done():
+			}
+		}()
+	}
 	for n := 1; p.s.Cycles == 0 || n <= p.s.Cycles; n++ {
 		p.sleep(begin, p.s.Think.Draw(Random(p.s.Seed, p.s.Name, "think", strconv.Itoa(n))))
 		if begin.Err() != nil {

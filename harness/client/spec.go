@@ -40,7 +40,7 @@ type Spec struct {
 	Fence    string        `json:"fence"`    // fence mode of the resource
 	Writes   int           `json:"writes"`   // writes in one critical section
 	Cycles   int           `json:"cycles"`   // how often it works; 0: until Until
-	Until    time.Duration `json:"until"`    // true time after which it starts nothing new
+	Until    time.Duration `json:"until"`    // true time after which it starts nothing new; 0: none
 	Think    Range         `json:"think"`    // before each cycle
 	Hold     Range         `json:"hold"`     // between read and check
 	NoCheck  bool          `json:"noCheck"`  // it does not look at its deadline before it writes

@@ -90,7 +90,7 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()
 	var pids []int
-	leave := func(name string, ctx context.Context, body func(harness.Cluster) error) (err error) {
+	leave := func(name string, ctx context.Context, body harness.Body) (err error) {
 		defer func() {
 			if p := recover(); p != nil {
 				err = fmt.Errorf("panic: %v", p)
@@ -106,7 +106,7 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 		}()
 		return testBackend(dir).Run(ctx, scenario, 1, history.NewRecorder(&strings.Builder{}), body)
 	}
-	err := leave("panic", t.Context(), func(harness.Cluster) error {
+	err := leave("panic", t.Context(), func(context.Context, harness.Cluster) error {
 		pids = children(t, dir)
 		panic("ouch")
 	})
@@ -114,7 +114,7 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 		t.Errorf("panic came out as %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	err = leave("cancel", ctx, func(c harness.Cluster) error {
+	err = leave("cancel", ctx, func(ctx context.Context, c harness.Cluster) error {
 		return c.RunClient(ctx, spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
 			pids = children(t, dir)
 			cancel()

@@ -127,7 +127,7 @@ func run(t *testing.T, body func(b bench)) []history.Event {
 		events = append(events, e)
 	})
 	var pids []int
-	err := testBackend(dir).Run(t.Context(), scenario, 1, rec, func(c harness.Cluster) error {
+	err := testBackend(dir).Run(t.Context(), scenario, 1, rec, func(_ context.Context, c harness.Cluster) error {
 		body(bench{t, c.(*cluster), &mu, &events})
 		pids = children(t, dir)
 		return nil
@@ -174,7 +174,7 @@ func receive[T any](t *testing.T, what string, c <-chan T) (v T) {
 // victim is a lockpick in the middle of a run, with a client that is stopped.
 func victim(dir string) {
 	ctx := context.Background()
-	err := testBackend(dir).Run(ctx, scenario, 1, history.NewRecorder(os.Stderr), func(c harness.Cluster) error {
+	err := testBackend(dir).Run(ctx, scenario, 1, history.NewRecorder(os.Stderr), func(_ context.Context, c harness.Cluster) error {
 		return c.RunClient(ctx, spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
 			if _, err := c.(*cluster).Pause("c1"); err == nil {
 				fmt.Println("paused")

@@ -18,7 +18,7 @@ import (
 // Run starts the servers and links, calls body just after true time zero, and
 // takes all down again. What it does not depend on the seed; clients get theirs
 // with their Spec.
-func (b *Backend) Run(ctx context.Context, s harness.Scenario, _ uint64, rec *history.Recorder, body func(harness.Cluster) error) (err error) {
+func (b *Backend) Run(ctx context.Context, s harness.Scenario, _ uint64, rec *history.Recorder, body harness.Body) (err error) {
 	if can := b.canRun(); !can.Available {
 		return fmt.Errorf("run: %s; to fix it: %s", can.Reason, can.Remedy)
 	}
@@ -42,7 +42,7 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, _ uint64, rec *hi
 		return err
 	}
 	c.origin.Store(int64(proc.TrueClock()))
-	return body(c)
+	return body(ctx, c)
 }
 
 // startServers starts the nodes and the resource, all at once.

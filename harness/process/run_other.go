@@ -11,6 +11,6 @@ import (
 )
 
 // Run always fails: Probe says why.
-func (b *Backend) Run(context.Context, harness.Scenario, uint64, *history.Recorder, func(harness.Cluster) error) error {
+func (b *Backend) Run(context.Context, harness.Scenario, uint64, *history.Recorder, harness.Body) error {
 	return errors.New("run: " + b.canRun().Reason)
 }

@@ -71,23 +71,21 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 }
 
 // Run runs body in virtual time, which begins at nought. ctx is looked at before
-// the run only: a run takes milliseconds, and the channel of a context from
-// outside the bubble must not be waited for in it, nor may one that is derived
-// from it in the bubble be cancelled from outside.
-func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec *history.Recorder, body func(harness.Cluster) error) error {
+// the run only: a run takes milliseconds, and a context from outside the bubble
+// must neither be waited for in it nor end one that was derived from it there.
+func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if err := supports(s); err != nil {
 		return fmt.Errorf("simulate %s: %w", s.ID(), err)
 	}
-	outside := ctx.Done() // made here, since whoever asks first makes the channel
 	var bodyErr, crash error
 	var digest uint64
 	bubbleErr := inBubble(func() {
 		c := newCluster(s, seed, rec)
-		c.locks, c.outside = b.locks, outside
-		crash = protect("run scenario", func() { bodyErr = body(c) })
+		c.locks = b.locks
+		crash = protect("run scenario", func() { bodyErr = body(context.Background(), c) })
 		c.close()
 		digest = c.digest()
 	})

@@ -19,24 +19,24 @@ import (
 func TestRunTellsWhatWentWrong(t *testing.T) {
 	oops := errors.New("oops")
 	for name, tt := range map[string]struct {
-		body func(harness.Cluster) error
+		body harness.Body
 		want string
 	}{
-		"error":    {func(harness.Cluster) error { return oops }, "oops"},
-		"panic":    {func(harness.Cluster) error { panic("ouch") }, "panic: ouch"},
-		"goexit":   {func(harness.Cluster) error { runtime.Goexit(); return nil }, "Goexit"},
-		"deadlock": {func(harness.Cluster) error { <-make(chan int); return nil }, "deadlock"},
-		"left behind": {func(harness.Cluster) error {
+		"error":    {func(context.Context, harness.Cluster) error { return oops }, "oops"},
+		"panic":    {func(context.Context, harness.Cluster) error { panic("ouch") }, "panic: ouch"},
+		"goexit":   {func(context.Context, harness.Cluster) error { runtime.Goexit(); return nil }, "Goexit"},
+		"deadlock": {func(context.Context, harness.Cluster) error { <-make(chan int); return nil }, "deadlock"},
+		"left behind": {func(context.Context, harness.Cluster) error {
 			go func() { <-make(chan int) }()
 			return oops
 		}, "deadlock"},
-		"client panics": {func(c harness.Cluster) error {
+		"client panics": {func(_ context.Context, c harness.Cluster) error {
 			return c.(*cluster).alone(func(context.Context, client.Env) error { panic("ouch") })
 		}, "client c1: panic: ouch"},
-		"unknown client": {func(c harness.Cluster) error {
+		"unknown client": {func(_ context.Context, c harness.Cluster) error {
 			return c.(*cluster).run(context.Background(), "c9", nil, nil)
 		}, "no such client"},
-		"unknown lock": {func(c harness.Cluster) error {
+		"unknown lock": {func(_ context.Context, c harness.Cluster) error {
 			return c.RunClient(context.Background(), client.Spec{Name: "c1", Lock: lock.Settings{Kind: "x"}}, nil)
 		}, `no lock of kind "x"`},
 	} {
@@ -89,23 +89,4 @@ func TestVirtualTimeIsExact(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-// A context from outside must not stop virtual time.
-func TestContextFromOutside(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	err := New(nil).Run(ctx, topology(1, 1), 1, history.NewRecorder(io.Discard), func(c harness.Cluster) error {
-		return c.(*cluster).run(ctx, "c1", nil, func(ctx context.Context, e client.Env) error {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-e.After(time.Hour):
-				return nil
-			}
-		})
-	})
-	if err != nil {
-		t.Error(err)
-	}
 }

@@ -14,8 +14,7 @@ import (
 type cluster struct {
 	*network
 	locks    map[string]lock.Factory
-	outside  <-chan struct{} // the end of the context from outside the bubble
-	slot     *slot           // of the engine's own events
+	slot     *slot // of the engine's own events
 	resource *server
 }
 
@@ -69,7 +68,7 @@ func (c *cluster) run(ctx context.Context, name string, at func(string), program
 	if h == nil {
 		return fmt.Errorf("run client %s: the scenario has no such client", name)
 	}
-	ctx, cancel := context.WithCancel(c.inside(ctx))
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.mu.Lock()
 	again := h.started
@@ -101,15 +100,6 @@ func (c *cluster) run(ctx context.Context, name string, at func(string), program
 	}
 	h.hangUp()
 	return err
-}
-
-// inside makes a context fit for the bubble: a channel from outside would stop
-// virtual time for whoever waits for it.
-func (c *cluster) inside(ctx context.Context) context.Context {
-	if d := ctx.Done(); d != nil && d == c.outside {
-		return context.WithoutCancel(ctx)
-	}
-	return ctx
 }
 
 // Resource runs one command on the resource, past the network.

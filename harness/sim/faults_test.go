@@ -36,58 +36,63 @@ func between(t *testing.T, what string, got, from, to time.Duration) {
 }
 
 // Everything that a client does waits for the end of its pause.
+// The pause that the acts meet.
+const pause, resume, soon = time.Second, 10 * time.Second, 10*time.Second + 10*time.Millisecond
+
+// acts is what a client may be about to do when it is paused.
+var acts = map[string]func(ctx context.Context, c *cluster, e client.Env) error{
+	"dial": func(ctx context.Context, c *cluster, e client.Env) error {
+		<-c.after(2 * time.Second)
+		_, err := e.Dial(ctx, "tcp", c.addr("n1"))
+		return err
+	},
+	"write": func(ctx context.Context, c *cluster, e client.Env) error {
+		conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+		if err != nil {
+			return err
+		}
+		<-c.after(2 * time.Second)
+		_, err = fmt.Fprint(conn, "PING\r\n")
+		return err
+	},
+	"read": func(ctx context.Context, c *cluster, e client.Env) error {
+		conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+		if err != nil {
+			return err
+		}
+		<-c.after(pause - c.Now() - 100*time.Microsecond)
+		conn.SetReadDeadline(time.Now().Add(time.Second)) // will have passed, but the data is there
+		reply, err := ask(conn, "PING")
+		if reply != "+PONG\r\n" {
+			return fmt.Errorf("read %q, %w", reply, err)
+		}
+		return nil
+	},
+	"now": func(ctx context.Context, c *cluster, e client.Env) error {
+		<-c.after(2 * time.Second)
+		e.Now()
+		return nil
+	},
+	"true": func(ctx context.Context, c *cluster, e client.Env) error {
+		<-c.after(2 * time.Second)
+		e.True()
+		return nil
+	},
+	"after": func(ctx context.Context, c *cluster, e client.Env) error { <-e.After(2 * time.Second); return nil },
+	"at": func(ctx context.Context, c *cluster, e client.Env) error {
+		<-c.after(pause / 2)
+		e.At("p")
+		return nil
+	},
+	"emit": func(ctx context.Context, c *cluster, e client.Env) error {
+		<-c.after(2 * time.Second)
+		e.Emit(history.Event{T: int64(resume), Process: "c1", Type: history.Info, Op: "x"})
+		return nil
+	},
+}
+
 func TestPauseStopsTheClient(t *testing.T) {
-	const pause, resume, soon = time.Second, 10 * time.Second, 10*time.Second + 10*time.Millisecond
-	for name, act := range map[string]func(ctx context.Context, c *cluster, e client.Env) error{
-		"dial": func(ctx context.Context, c *cluster, e client.Env) error {
-			<-c.after(2 * time.Second)
-			_, err := e.Dial(ctx, "tcp", c.addr("n1"))
-			return err
-		},
-		"write": func(ctx context.Context, c *cluster, e client.Env) error {
-			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
-			if err != nil {
-				return err
-			}
-			<-c.after(2 * time.Second)
-			_, err = fmt.Fprint(conn, "PING\r\n")
-			return err
-		},
-		"read": func(ctx context.Context, c *cluster, e client.Env) error {
-			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
-			if err != nil {
-				return err
-			}
-			<-c.after(pause - c.Now() - 100*time.Microsecond)
-			conn.SetReadDeadline(time.Now().Add(time.Second)) // will have passed, but the data is there
-			reply, err := ask(conn, "PING")
-			if reply != "+PONG\r\n" {
-				return fmt.Errorf("read %q, %w", reply, err)
-			}
-			return nil
-		},
-		"now": func(ctx context.Context, c *cluster, e client.Env) error {
-			<-c.after(2 * time.Second)
-			e.Now()
-			return nil
-		},
-		"true": func(ctx context.Context, c *cluster, e client.Env) error {
-			<-c.after(2 * time.Second)
-			e.True()
-			return nil
-		},
-		"after": func(ctx context.Context, c *cluster, e client.Env) error { <-e.After(2 * time.Second); return nil },
-		"at": func(ctx context.Context, c *cluster, e client.Env) error {
-			<-c.after(pause / 2)
-			e.At("p")
-			return nil
-		},
-		"emit": func(ctx context.Context, c *cluster, e client.Env) error {
-			<-c.after(2 * time.Second)
-			e.Emit(history.Event{T: int64(resume), Process: "c1", Type: history.Info, Op: "x"})
-			return nil
-		},
-	} {
+	for name, act := range acts {
 		t.Run(name, func(t *testing.T) {
 			_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
 				c.At(pause, func() {

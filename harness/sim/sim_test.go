@@ -43,7 +43,7 @@ func simulate(t *testing.T, s harness.Scenario, seed uint64, body func(c *cluste
 	rec.Watch(func(e history.Event) { events = append(events, e) })
 	b := New(nil)
 	b.Digest = func(d uint64) { digest = d }
-	err := b.Run(context.Background(), s, seed, rec, func(c harness.Cluster) error { return body(c.(*cluster)) })
+	err := b.Run(context.Background(), s, seed, rec, func(_ context.Context, c harness.Cluster) error { return body(c.(*cluster)) })
 	if err != nil {
 		t.Fatalf("run: %v", err)
 	}
@@ -160,7 +160,7 @@ func TestRunClientMakesTheLock(t *testing.T) {
 	}})
 	s := topology(1, 3)
 	s.Lock = lock.Settings{Kind: "seen", TTL: time.Second}
-	err := b.Run(context.Background(), s, 1, history.NewRecorder(io.Discard), func(c harness.Cluster) error {
+	err := b.Run(context.Background(), s, 1, history.NewRecorder(io.Discard), func(_ context.Context, c harness.Cluster) error {
 		return c.RunClient(context.Background(), client.Spec{Name: "c1", Lock: s.Lock, Keys: []string{"k"}, Cycles: 1}, func(string) {})
 	})
 	if !errors.Is(err, enough) {

@@ -49,7 +49,7 @@ func TestJudgeMissesNoExpectation(t *testing.T) {
 }
 
 func TestWorse(t *testing.T) {
-	order := []int{ExitBug, ExitUnexpected, ExitBackend, ExitUndecided, ExitOK}
+	order := []int{ExitBug, ExitUsage, ExitUnexpected, ExitBackend, ExitUndecided, ExitOK}
 	for i, a := range order {
 		for _, b := range order[i:] {
 			if Worse(a, b) != a || Worse(b, a) != a {
