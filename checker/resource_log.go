@@ -1,7 +1,9 @@
 package checker
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"lockpick/harness/history"
 )
@@ -109,29 +111,32 @@ func (r *record) within(s stay) bool {
 // earlier writes it knows.
 func lostUpdates(r *record, b books) []harm {
 	var harms []harm
-	last := map[string][2]write{} // key: the last write, and the last of another session than that
+	before := map[string][]write{} // by key, in the order of versions
 	for _, w := range b.applied {
-		pair := last[w.Key]
-		other := pair[0]
-		if other.Event != nil && other.Session == w.Session {
-			other = pair[1]
-		}
-		if other.Event != nil && w.Version < other.version {
+		if other, ok := unseen(before[w.Key], w); ok {
 			harms = append(harms, harm{
 				kind: lostUpdate, class: r.classify([]stay{other.stay(), w.stay()}), key: w.Key,
 				at: w.Event, from: instant(other.Event), sessions: r.ordered(other.Session, w.Session),
 				events: []*history.Event{other.read, other.Event, w.read, w.Event},
-				text: fmt.Sprintf("%s's write, based on version %d, was applied at %s over version %d, which %s had written at %s",
+				text: fmt.Sprintf("%s's write, based on version %d, was applied at %s to version %d: what %s had written at %s is lost",
 					r.who(w.Session), w.Version, seconds(instant(w.Event)), w.under, r.who(other.Session), seconds(instant(other.Event))),
 			})
 		}
-		if pair[0].Event != nil && pair[0].Session != w.Session {
-			pair[1] = pair[0]
-		}
-		pair[0] = w
-		last[w.Key] = pair
+		before[w.Key] = append(before[w.Key], w)
 	}
 	return harms
+}
+
+// unseen finds the first of the earlier writes that w, by the version it is based
+// on, had not seen and that is another session's.
+func unseen(earlier []write, w write) (write, bool) {
+	i, _ := slices.BinarySearchFunc(earlier, w.Version+1, func(x write, v int64) int { return cmp.Compare(x.version, v) })
+	for _, x := range earlier[i:] {
+		if x.Session != w.Session {
+			return x, true
+		}
+	}
+	return write{}, false
 }
 
 // interleavings finds sessions that wrote, were followed by another's write, and

@@ -33,7 +33,7 @@ var resourceLogs = []struct {
 	{"one lost update twice over is two", `
 11 r1 ok log session=c2/1 value=y version=0 applied=6 cause=write
 11 r1 ok log session=c1/1 value=x1 version=0 applied=7 cause=write
-11 r1 ok log session=c1/1 value=x2 version=0 applied=8 cause=write`, Violated, Overrun, 2, "lost update: c1's write, based on version 0, was applied at 7 s over version 1"},
+11 r1 ok log session=c1/1 value=x2 version=0 applied=8 cause=write`, Violated, Overrun, 2, "lost update: c1's write, based on version 0, was applied at 7 s to version 1"},
 	{"a key of its own has versions of its own", `
 11 r1 ok log session=c1/1 value=x version=0 applied=1 cause=write
 11 r1 ok log session=c2/1 key=lock-2 value=y version=0 applied=6 cause=write`, Holds, "", 0, ""},
@@ -74,7 +74,7 @@ cut in the middle
 11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write`, Undecided, "", 0, "may not have been read back whole"},
 	{"an unknown session's write", `
 11 r1 ok log session=c9/1 value=x version=0 applied=2 cause=write
-11 r1 ok log session=c2/1 value=y version=0 applied=6 cause=write`, Violated, Overrun, 1, "which session c9/1 had written"},
+11 r1 ok log session=c2/1 value=y version=0 applied=6 cause=write`, Violated, Overrun, 1, "what session c9/1 had written"},
 }
 
 func TestResourceSafety(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 )
 
 // MinTimeout is the shortest node timeout that scaling makes. On a busy machine
-// a real Redis that is well may take several milliseconds to be scheduled; a
+// a real Redis that is well may wait tens of milliseconds for a processor; a
 // shorter bound would take it for dead and measure the machine.
-const MinTimeout = 20 * time.Millisecond
+const MinTimeout = 50 * time.Millisecond
 
 // Scaled returns a deep copy in which every duration is multiplied by f, so
 // that a scenario of minutes runs in seconds of real time. The node timeout is
@@ -23,7 +23,7 @@ func (s Scenario) Scaled(f float64) Scenario {
 
 	l := &s.Lock
 	l.Timeout = max(by(l.Timeout), min(l.Timeout, MinTimeout))
-	l.TTL, l.RetryMin, l.RetryMax = by(l.TTL), by(l.RetryMin), by(l.RetryMax)
+	l.TTL, l.RetryMin, l.RetryMax = by(l.TTL).Round(time.Millisecond), by(l.RetryMin), by(l.RetryMax) // Redis counts in milliseconds
 	w := &s.Workload
 	w.Think, w.Hold, w.For = byRange(w.Think), byRange(w.Hold), by(w.For)
 	s.Limit = by(s.Limit)

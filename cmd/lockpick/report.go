@@ -1,7 +1,7 @@
 package main
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -95,9 +95,9 @@ func (r *report) explain(o suite.Outcome) {
 	}
 	if o.Dir != "" {
 		if text, err := os.ReadFile(filepath.Join(o.Dir, reports.SequenceFile)); err == nil {
-			fmt.Fprintf(r.out, "\n%s\n", text)
+			fmt.Fprintf(r.out, "\n%s\n", bytes.TrimRight(text, "\n"))
 		}
-		fmt.Fprintf(r.out, "    record:    %s\n", o.Dir)
+		fmt.Fprintf(r.out, "\n    record:    %s\n", o.Dir)
 	}
 	fmt.Fprintf(r.out, "    run again: %s\n\n", o.Command)
 }
@@ -189,7 +189,11 @@ func (r *report) finish(ctx context.Context) error {
 	if r.flags.seeds > 1 {
 		seeds = fmt.Sprintf("seeds %d to %d", r.flags.seed, r.flags.seed+uint64(r.flags.seeds)-1)
 	}
-	fmt.Fprintf(r.out, "\n%d runs on %s, %s: %s\n", cmp.Or(len(all), 0), r.flags.backend, seeds, strings.Join(parts, ", "))
+	runs := "runs"
+	if len(all) == 1 {
+		runs = "run"
+	}
+	fmt.Fprintf(r.out, "\n%d %s on %s, %s: %s\n", len(all), runs, r.flags.backend, seeds, strings.Join(parts, ", "))
 	if ctx.Err() != nil {
 		fmt.Fprintf(r.errs, "interrupted after %d of %d runs; what they left is in %s\n", r.ended, r.total, r.flags.store)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -83,8 +84,8 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	for i := range chosen {
-		chosen[i] = f.scaled(chosen[i])
+	if err := f.scaleAll(chosen); err != nil {
+		return err
 	}
 	if f.dryRun {
 		return printJSON(a.out, chosen)
@@ -123,17 +124,20 @@ func (f *runFlags) expect(chosen []harness.Scenario) error {
 // becomes one second.
 const realScale = 0.1
 
-func (f *runFlags) scaled(s harness.Scenario) harness.Scenario {
+// scaleAll scales the scenarios for a real backend.
+func (f *runFlags) scaleAll(chosen []harness.Scenario) error {
 	if f.backend == "sim" {
-		return s
+		return nil
 	}
-	switch {
-	case f.scale > 0:
-		return s.Scaled(f.scale)
-	case s.Scale > 0:
-		return s.Scaled(s.Scale)
+	for i, s := range chosen {
+		factor := cmp.Or(f.scale, s.Scale, realScale)
+		chosen[i] = s.Scaled(factor)
+		if l := chosen[i].Lock; l.TTL < 2*l.Timeout {
+			return usage(fmt.Errorf("scale %g makes the TTL of %s %v, too short for a node timeout of %v", factor, s.ID(), l.TTL, l.Timeout),
+				"choose a larger --scale")
+		}
 	}
-	return s.Scaled(realScale)
+	return nil
 }
 
 // jobs makes a job of each scenario and seed; what can't be run here is reported as skipped.
