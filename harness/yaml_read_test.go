@@ -163,7 +163,7 @@ plan:
   - {when: {client: c1, event: acquired, after: 10ms}, fault: {kind: cut, targets: [c1-n1], until: {client: c1, event: read, after: 2s}}}
 `)[0]
 	want := parse(t, head+`
-lock: {ttl: 1s, timeout: 20ms, retry: 5ms..25ms}
+lock: {ttl: 1s, timeout: 50ms, retry: 5ms..25ms}
 limit: 12s
 clients:
   c1: {hold: 800ms}

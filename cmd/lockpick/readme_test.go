@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"lockpick/harness/lock/broken"
+)
+
+// TestReadme holds what the README shows against what a reader gets. With
+// -update it is rewritten.
+func TestReadme(t *testing.T) {
+	const path = "../../README.md"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := filepath.Join(t.TempDir(), "store")
+	printed := lockpick(t, "run", "--store", store)
+	drawn := lockpick(t, "explain", filepath.Join(store, "gc-pause-after-acquire", "latest"))
+	want := string(text)
+	for name, block := range map[string]string{
+		"run": fence(printed), "explain gc-pause-after-acquire/": fence(drawn), "broken": brokenLocks(t),
+	} {
+		mark := regexp.MustCompile(`(?s)(<!-- begin ` + regexp.QuoteMeta(name) + ` -->\n).*?(<!-- end -->)`)
+		if !mark.MatchString(want) {
+			t.Errorf("README.md has no block %q", name)
+		}
+		want = mark.ReplaceAllStringFunc(want, func(m string) string {
+			parts := mark.FindStringSubmatch(m)
+			return parts[1] + block + parts[2]
+		})
+	}
+	if want == string(text) {
+		return
+	}
+	if !*update {
+		t.Errorf("README.md does not show what one gets: run go test ./cmd/lockpick -run Readme -update\n%s", want)
+		return
+	}
+	if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func lockpick(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("lockpick", args...) // TestMain has put it on PATH
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("lockpick %v: %v\n%s%s", args, err, out, errs.String())
+	}
+	return string(out)
+}
+
+func fence(text string) string { return "```\n" + strings.TrimSpace(text) + "\n```\n" }
+
+// brokenLocks is the table of locks with a mistake: where each is caught, and as what.
+func brokenLocks(t *testing.T) string {
+	t.Helper()
+	all, err := choice{}.catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString("| mistake | what it does wrong | caught by | as |\n|---|---|---|---|\n")
+	for _, m := range broken.Mistakes() {
+		caught := false
+		for _, s := range all {
+			if s.Lock.Mistake != m.Name {
+				continue
+			}
+			e := s.Expect["mutual-exclusion"]
+			if e.Want != "violated" || e.Cause == "" {
+				t.Errorf("%s does not say how it catches %s", s.ID(), m.Name)
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | `%s` | mutual-exclusion violated: %s |\n", m.Name, m.Doc, s.ID(), e.Cause)
+			caught = true
+		}
+		if !caught {
+			t.Errorf("no scenario catches the mistake %s", m.Name)
+		}
+	}
+	return b.String()
+}
