@@ -56,7 +56,7 @@ func complain(t *testing.T, all []suite.Outcome) {
 	t.Helper()
 	for _, o := range all {
 		if o.Code != suite.ExitOK || o.Skipped != "" {
-			t.Errorf("%s seed %d: %s %s %s", o.Scenario, o.Seed, summary(o), o.Error, o.Skipped)
+			t.Errorf("%s seed %d: %s %s %s", o.Scenario, o.Seed, strings.Join(summary(o), "; "), o.Error, o.Skipped)
 		}
 	}
 }

@@ -72,11 +72,27 @@ func (r *report) print(i int) {
 		}
 		return
 	}
-	fmt.Fprintf(r.out, "%-44s %-12s %s\n", o.Scenario, state(o), summary(o))
+	r.line(o)
 	for _, why := range o.Retried {
 		fmt.Fprintf(r.out, "    tried again: %s\n", why)
 	}
 	r.explain(o)
+}
+
+// line is a run in one line, or where that gets too long in one for each property.
+func (r *report) line(o suite.Outcome) {
+	parts := summary(o)
+	if o.Code != suite.ExitOK {
+		parts = append([]string{strings.ToUpper(state(o))}, parts...)
+	}
+	if one := strings.Join(parts, "; "); len(one) <= 76 {
+		parts = []string{one}
+	}
+	name := o.Scenario
+	for _, p := range parts {
+		fmt.Fprintf(r.out, "%-43s %s\n", name, p)
+		name = ""
+	}
 }
 
 // explain says what a reader wants to know of a run beyond its line.
@@ -123,7 +139,7 @@ func (r *report) printSeeds(os []suite.Outcome) {
 			fmt.Fprintf(r.out, "    … and %d more\n", len(os)-count["as expected"]-5)
 			break
 		}
-		fmt.Fprintf(r.out, "    seed %d: %s\n    run again: %s\n", o.Seed, summary(o), o.Command)
+		fmt.Fprintf(r.out, "    seed %d: %s\n    run again: %s\n", o.Seed, strings.Join(summary(o), "; "), o.Command)
 	}
 }
 
@@ -144,8 +160,8 @@ func state(o suite.Outcome) string {
 	return "failed"
 }
 
-// summary is a run in half a line: what was expected of it, and what was not.
-func summary(o suite.Outcome) string {
+// summary is a run in few words: what was expected of it, and what was not.
+func summary(o suite.Outcome) []string {
 	var parts []string
 	for _, j := range o.Judgements {
 		if j.Expected != "" || j.Got == checker.Violated || !j.AsExpected {
@@ -154,9 +170,9 @@ func summary(o suite.Outcome) string {
 	}
 	if o.Error != "" && len(parts) == 0 {
 		first, _, _ := strings.Cut(o.Error, "\n")
-		return first
+		parts = []string{first}
 	}
-	return strings.Join(parts, "; ")
+	return parts
 }
 
 // finish prints the sum and settles the exit code.

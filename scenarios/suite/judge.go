@@ -138,19 +138,19 @@ func Worse(a, b int) int {
 }
 
 func (j Judgement) String() string {
-	got := string(j.Got)
-	if j.Cause != "" {
-		got += " (" + j.Cause
-		if j.Node != "" {
-			got += ", " + j.Node
-		}
-		got += ")"
+	cause := j.Cause
+	if j.Node != "" {
+		cause += " at " + j.Node
 	}
-	switch {
-	case !j.AsExpected:
-		return fmt.Sprintf("%s %s, expected %s", j.Property, got, j.Expected)
-	case j.Got == checker.Violated && j.Expected != "" && j.Expected != wantAny:
-		return fmt.Sprintf("%s %s, as expected", j.Property, got)
+	text := fmt.Sprintf("%s %s", j.Property, j.Got)
+	if j.AsExpected && j.Got == checker.Violated && j.Expected != "" && j.Expected != wantAny {
+		text += ", as expected"
 	}
-	return fmt.Sprintf("%s %s", j.Property, got)
+	if cause != "" {
+		text += " (" + cause + ")"
+	}
+	if !j.AsExpected {
+		text += ", expected " + j.Expected
+	}
+	return text
 }
