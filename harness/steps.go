@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"lockpick/harness/history"
@@ -73,31 +74,52 @@ func (e *engine) onMessage(step int, pass func()) {
 	pass()
 }
 
-// fire injects a step's fault on each of its targets and plans its end. healBy
-// ends it where the fault itself has no way back.
+// fire injects a step's fault on all its targets at once and plans its end.
+// healBy ends it where the fault itself has no way back.
 func (e *engine) fire(step int, healBy func() (string, error)) {
 	f := e.s.Plan[step].Fault
 	kind, _ := nemesis.KindOf(f.Kind)
+	targets := e.targets(step)
+	for _, target := range targets {
+		e.record(history.Event{Process: history.Nemesis, Type: history.Invoke, Op: f.Kind, Node: target, Step: step + 1})
+	}
+	// To read a fault back takes time on a real backend, and one target's must not
+	// keep the next one waiting.
+	effects := make([]effect, len(targets))
+	var all sync.WaitGroup
+	for i, target := range targets {
+		all.Go(func() {
+			x := &effects[i]
+			x.Effect, x.err = kind.Inject(e.cluster, f, target)
+			x.at = e.cluster.Now()
+		})
+	}
+	all.Wait()
 	var begun []*active
-	for _, target := range e.targets(step) {
-		ev := history.Event{Process: history.Nemesis, Type: history.Invoke, Op: f.Kind, Node: target, Step: step + 1}
-		e.record(ev)
-		effect, err := kind.Inject(e.cluster, f, target)
-		if err != nil {
-			ev.Type, ev.Cause = history.Fail, err.Error()
+	for i, target := range targets {
+		x := effects[i]
+		ev := history.Event{T: int64(x.at), Process: history.Nemesis, Type: history.Begin, Op: f.Kind, Node: target, Step: step + 1, Cause: x.ReadBack}
+		if x.err != nil {
+			ev.Type, ev.Cause = history.Fail, x.err.Error()
 			e.record(ev)
 			continue
 		}
-		ev.Type, ev.Cause = history.Begin, effect.ReadBack
 		e.record(ev)
-		if effect.Heal == nil {
-			effect.Heal = healBy
+		if x.Heal == nil {
+			x.Heal = healBy
 		}
-		if effect.Heal != nil {
-			begun = append(begun, &active{step: step, kind: f.Kind, target: target, heal: effect.Heal})
+		if x.Heal != nil {
+			begun = append(begun, &active{step: step, kind: f.Kind, target: target, heal: x.Heal})
 		}
 	}
 	e.planEnd(f, begun)
+}
+
+// effect is what came of injecting a fault on one target.
+type effect struct {
+	nemesis.Effect
+	err error
+	at  time.Duration
 }
 
 func (e *engine) planEnd(f nemesis.Fault, begun []*active) {
