@@ -1,0 +1,60 @@
+package client
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+)
+
+func TestRandomDependsOnSeedAndNamesOnly(t *testing.T) {
+	seen := map[uint64]string{}
+	for seed := range uint64(50) {
+		for _, names := range [][]string{{"c1", "think", "1"}, {"c1", "think", "2"}, {"c1", "hold", "1"}, {"c2", "think", "1"}, {"c1think", "1"}, {"c1", "think1"}} {
+			name := fmt.Sprint(seed, names)
+			r := Random(seed, names...)
+			if r != Random(seed, names...) {
+				t.Fatalf("%s: not the same number twice", name)
+			}
+			if other, taken := seen[r]; taken {
+				t.Fatalf("%s and %s draw the same number", name, other)
+			}
+			seen[r] = name
+		}
+	}
+}
+
+func TestDrawStaysInItsRange(t *testing.T) {
+	g := Range{Min: 5 * time.Millisecond, Max: 7 * time.Millisecond}
+	low, high := g.Max, g.Min
+	for i := range uint64(10_000) {
+		d := g.Draw(Random(i, "draw"))
+		low, high = min(low, d), max(high, d)
+	}
+	if low < g.Min || high > g.Max || high-low < time.Millisecond {
+		t.Errorf("drawn from %v to %v, want nearly %v to %v", low, high, g.Min, g.Max)
+	}
+	for _, g := range []Range{{Min: 3, Max: 3}, {Min: 3}} {
+		if d := g.Draw(12345); d != 3 {
+			t.Errorf("%v drew %v", g, d)
+		}
+	}
+}
+
+func TestParseLog(t *testing.T) {
+	e, err := ParseLog("lock-1", "claim 1 c1/2 c1/2:read 7 0")
+	want := history.Event{Op: history.OpLog, Type: history.OK, Key: "lock-1", Cause: "claim", Session: "c1/2", Value: "c1/2:read", Version: 7}
+	if err != nil || e != want {
+		t.Errorf("got %+v, %v", e, err)
+	}
+	if e, err = ParseLog("lock-1", "write 0 c1/2 c1/2:write1 7 9"); err != nil || e.Type != history.Fail || e.Fence != 9 {
+		t.Errorf("got %+v, %v", e, err)
+	}
+	for _, bad := range []string{"", "write", "write 1 c1/2 v x 0", "write 1 c1/2 v 1 0 more"} {
+		if _, err := ParseLog("lock-1", bad); err == nil || !strings.Contains(err.Error(), "read resource log") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
