@@ -1,0 +1,33 @@
+package redisnode_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockpick/redlock"
+	"lockpick/redlock/redisnode"
+)
+
+// Five independent masters, and a lock that gives fencing tokens.
+func ExampleNew() {
+	var nodes []redlock.Node
+	for _, addr := range []string{"10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379", "10.0.0.4:6379", "10.0.0.5:6379"} {
+		client := redis.NewClient(redisnode.Options(addr))
+		defer client.Close()
+		nodes = append(nodes, redisnode.New(client))
+	}
+	locks, err := redlock.New(redlock.Config{Nodes: nodes, TTL: 10 * time.Second, Fence: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	lock, err := locks.Acquire(context.Background(), "invoices")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Release(context.Background())
+	fmt.Println("work until", lock.Until(), "and send the token along:", lock.Fence())
+}
