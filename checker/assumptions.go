@@ -9,7 +9,7 @@ import (
 )
 
 // malformed says why a history can't be a record of clients that do one thing
-// after the other, or "".
+// after the other, under the faults that it tells of, or "".
 func malformed(h *history.History) string {
 	w := wellFormed{
 		open: map[string]*history.Event{}, last: map[string]*history.Event{},
@@ -30,7 +30,7 @@ func malformed(h *history.History) string {
 			}
 		}
 	}
-	return ""
+	return unfaithful(h)
 }
 
 // wellFormed is what must be remembered of a history to see whether it is.

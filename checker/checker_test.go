@@ -63,6 +63,14 @@ func TestMalformed(t *testing.T) {
 		{"2 c1 invoke acquire session=c1/1\n1 c1 ok acquire", "time runs backwards in c1: event 1 is stamped 2 s, and the later event 2 is stamped 1 s"},
 		{"1 c1 invoke acquire session=c1/1\n2 c1 ok check session=c1/1\n3 c1 info remark\n4 c1 fail acquire", ""},
 		{"1 c1 invoke acquire session=c1/1\n2 c2 invoke acquire session=c2/1\n2 c1-n1 ok set", ""},
+		{"1 nemesis begin pause node=c1\n2 c1 invoke acquire session=c1/1\n3 nemesis end pause node=c1",
+			"c1 does something at 2 s (event 2: acquire), and had been stopped since 1 s (event 1: pause)"},
+		{"1 nemesis begin pause node=c1\n2 c1 invoke acquire session=c1/1", "c1 does something at 2 s (event 2: acquire), and had been stopped since 1 s (event 1: pause)"},
+		{"1 nemesis begin kill node=c1\n2 c1 end client", "c1 does something at 2 s (event 2: client), and had been stopped since 1 s (event 1: kill)"},
+		{"1 c1 invoke acquire session=c1/1\n1 nemesis begin pause node=c1\n2 c2 begin client\n3 nemesis end pause node=c1\n3 c1 ok acquire", ""},
+		{"2 c1-n1 ok set sent=3 applied=2", "event 1 on c1-n1 was sent at 3 s, applied at 2 s and answered at 2 s"},
+		{"3 c1-n1 ok set sent=1 applied=3 answered=2", "event 1 on c1-n1 was sent at 1 s, applied at 3 s and answered at 2 s"},
+		{"3 c1-n1 info set sent=1 answered=3", ""},
 	}
 	for _, row := range rows {
 		if got := malformed(story(t, "params clients=c1,c2 nodes=n1\n"+row.history)); got != row.want {

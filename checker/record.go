@@ -11,8 +11,11 @@ import (
 // never is the instant of what did not happen, or is not known to have.
 const never = math.MaxInt64
 
-// killed is the kind of fault that ends a process without warning.
-const killed = "kill"
+// Kinds of fault by which a client stops: without warning for good, or for a time.
+const (
+	killed = "kill"
+	paused = "pause"
+)
 
 // record is a well-formed history put in the order of its sessions.
 type record struct {

@@ -137,7 +137,9 @@ func (e *engine) planEnd(f nemesis.Fault, begun []*active) {
 	}
 }
 
-// heal ends a fault once.
+// heal ends a fault once. The end is stamped before healing begins, as the begin
+// is once the fault was seen: in between it was certainly in force, and nothing
+// that the healed do can fall inside.
 func (e *engine) heal(a *active) {
 	e.mu.Lock()
 	i := slices.Index(e.active, a)
@@ -147,6 +149,7 @@ func (e *engine) heal(a *active) {
 	}
 	e.active = slices.Delete(e.active, i, i+1)
 	e.mu.Unlock()
+	at := int64(e.cluster.Now())
 	back, err := a.heal()
 	if err != nil {
 		e.mu.Lock()
@@ -154,7 +157,7 @@ func (e *engine) heal(a *active) {
 		e.mu.Unlock()
 		return
 	}
-	e.record(history.Event{Process: history.Nemesis, Type: history.End, Op: a.kind, Node: a.target, Step: a.step + 1, Cause: back})
+	e.record(history.Event{T: at, Process: history.Nemesis, Type: history.End, Op: a.kind, Node: a.target, Step: a.step + 1, Cause: back})
 }
 
 // healAll ends what is still in force when the clients are done.

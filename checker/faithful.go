@@ -1,0 +1,41 @@
+package checker
+
+import (
+	"fmt"
+
+	"lockpick/harness/history"
+)
+
+// unfaithful says where a history contradicts itself about time: a wire command
+// whose stamps are in no order of cause and effect, or a client that does
+// something while it was stopped or after it was killed. Then the fault was not
+// what the record says, or the stamps are wrong, and neither can be judged by.
+//
+// The record gives each fault the span in which it was certainly in force: from
+// when it was seen to be, until its end was about to begin.
+func unfaithful(h *history.History) string {
+	r := newRecord(h)
+	stops := map[string][]*fault{}
+	for _, f := range r.faults {
+		if f.begin != nil && (f.kind == paused || f.kind == killed) {
+			stops[f.target] = append(stops[f.target], f)
+		}
+	}
+	for i := range r.events {
+		e := &r.events[i]
+		if e.Process == history.Nemesis {
+			continue
+		}
+		for _, f := range stops[e.Process] {
+			if e.T > f.begin.T && (f.end == nil || e.T < f.end.T) {
+				return fmt.Sprintf("%s does something at %s (event %d: %s), and had been stopped since %s (event %d: %s)",
+					e.Process, seconds(e.T), e.N, e.Op, seconds(f.begin.T), f.begin.N, f.kind)
+			}
+		}
+		if e.Applied > 0 && e.Sent > e.Applied || e.Answered > 0 && max(e.Sent, e.Applied) > e.Answered {
+			return fmt.Sprintf("event %d on %s was sent at %s, applied at %s and answered at %s",
+				e.N, e.Process, seconds(e.Sent), seconds(e.Applied), seconds(e.Answered))
+		}
+	}
+	return ""
+}
