@@ -159,6 +159,8 @@ func TestDeadlockFreedom(t *testing.T) {
 		{full, "", "11", Undecided, "must be free again by 11.801 s, and the record ends at 11 s"},
 		{full, "5 c2 fail acquire session=c2/1", "40", Holds, "no client died"},
 		{full, "5 nemesis begin cut node=c2-n1\n20 nemesis end cut node=c2-n1", "40", Holds, "left out for other faults in force: 1"},
+		{full, "0.2 nemesis begin kill node=n1\n0.6 nemesis end kill node=n1", "40", Holds, "left out for other faults in force: 1"},
+		{full, "0.2 nemesis begin kill node=n1\n0.4 nemesis end kill node=n1", "40", Violated, ""},
 		{full, "5 nemesis begin cut node=c1-n1\n20 nemesis end cut node=c1-n1", "40", Violated, ""},
 		{full, "11.9 c2 ok acquire session=c2/1 until=20", "40", Violated, "granted again only at 11.9 s, to c2"},
 		{full, "0.1 c3 begin client\n0.1 c3 invoke acquire session=c3/1\n11.9 c2 ok acquire session=c2/1 until=20", "40", Holds, "in 1 death of a holder"},

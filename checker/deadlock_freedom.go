@@ -197,14 +197,16 @@ func (d death) nextGrant() *session {
 	return next
 }
 
-// disturbed reports whether a fault on anybody else was in force between a death and an instant.
+// disturbed reports whether a fault on anybody else was in force between a death
+// and an instant. An end is stamped before it begins, and may take a moment: a
+// node has to start.
 func (r *record) disturbed(d death, until int64) bool {
 	for _, f := range r.faults {
 		own := f.target == d.session.client || linkClient(f.target) == d.session.client
 		if own || f.first().T >= until {
 			continue
 		}
-		if f.end == nil || f.end.T > d.at {
+		if f.end == nil || f.end.T+int64(r.params.Slack) > d.at {
 			return true
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -68,4 +69,39 @@ func steps(ts *testscript.TestScript, neg bool, args []string) {
 	if len(h.Params.Steps) == 0 {
 		ts.Fatalf("%s has no planned steps", args[0])
 	}
+}
+
+// votes sees that every acquire of a recorded run that succeeded had the answers
+// of a quorum by the time it returned, as the links saw it.
+func votes(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: votes FILE")
+	}
+	h, err := history.ReadFile(ts.MkAbs(args[0]))
+	ts.Check(err)
+	grants, why := withoutVotes(h)
+	if grants == 0 || why != "" {
+		ts.Fatalf("%s: %d grants; %s", args[0], grants, why)
+	}
+}
+
+// withoutVotes counts the grants of a run and names one that had no quorum of
+// answers when its acquire returned.
+func withoutVotes(h *history.History) (grants int, why string) {
+	for _, g := range h.Events {
+		if g.Op != history.OpAcquire || g.Type != history.OK {
+			continue
+		}
+		grants++
+		yes := 0
+		for _, e := range h.Events {
+			if e.Op == history.OpSet && e.Type == history.OK && e.Token == g.Token && e.Answered > 0 && e.Answered <= g.T {
+				yes++
+			}
+		}
+		if yes < h.Params.Quorum {
+			why = fmt.Sprintf("session %s acquired at %d ns with %d votes", g.Session, g.T, yes)
+		}
+	}
+	return grants, why
 }

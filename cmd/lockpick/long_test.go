@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"lockpick/harness/history"
 	"lockpick/scenarios/suite"
 )
 
@@ -112,6 +113,13 @@ func TestCatalogueOnProcesses(t *testing.T) {
 	for _, o := range all {
 		if len(o.Retried) > 0 {
 			t.Logf("%s was tried again: %s", o.Scenario, strings.Join(o.Retried, "; "))
+		}
+		h, err := history.ReadFile(filepath.Join(o.Dir, suite.HistoryFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, why := withoutVotes(h); h.Params.Lock == "redlock" && why != "" {
+			t.Errorf("%s: %s", o.Scenario, why)
 		}
 	}
 }

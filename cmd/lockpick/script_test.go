@@ -26,6 +26,6 @@ func TestScripts(t *testing.T) {
 			e.Setenv("LOCKPICK_DIR", filepath.Dir(self))
 			return err
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "cutfile": cutFile, "steps": steps},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "cutfile": cutFile, "steps": steps, "votes": votes},
 	})
 }

@@ -29,6 +29,7 @@ type child struct {
 	out    *os.File // its stdout
 	log    string   // file with its stderr
 	killed atomic.Bool
+	paused atomic.Bool
 }
 
 // RunClient runs a client in a subprocess until it has ended. Its error is

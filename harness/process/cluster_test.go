@@ -73,6 +73,9 @@ func TestPauseAtAPointIsExact(t *testing.T) {
 		if states := back[strings.LastIndex(back, " ")+1:]; strings.Trim(states, "T") != "" || states == "" {
 			t.Errorf("read back %q, want all threads in state T", back)
 		}
+		if _, err := b.Pause("c1"); err == nil {
+			t.Error("a paused client could be paused again")
+		}
 		close(goes)
 		resumed := make(chan time.Duration, 1)
 		b.At(b.Now()+50*time.Millisecond, func() {

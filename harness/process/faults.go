@@ -27,6 +27,10 @@ func (c *cluster) Pause(target string) (string, error) {
 	if ch == nil {
 		return "", fmt.Errorf("pause %s: no such client runs", target)
 	}
+	// The first of two ends would let it run while the other pause is in force.
+	if ch.paused.Swap(true) {
+		return "", fmt.Errorf("pause %s: it is paused already", target)
+	}
 	return ch.Stop()
 }
 
@@ -36,6 +40,7 @@ func (c *cluster) Resume(target string) (string, error) {
 	if ch == nil {
 		return "it has ended", nil
 	}
+	defer ch.paused.Store(false)
 	back, err := ch.Continue()
 	if errors.Is(err, proc.ErrEnded) {
 		return "it has ended", nil
