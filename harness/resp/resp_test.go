@@ -2,6 +2,7 @@ package resp
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -87,7 +88,7 @@ func TestUnknownScriptCountsOnce(t *testing.T) {
 	scripts := &Scripts{}
 	scripts.learn(compareAndDelete)
 	sha := ""
-	for k := range scripts.text {
+	for k := range scripts.bySHA {
 		sha = k
 	}
 	s := NewStream(scripts)
@@ -125,6 +126,27 @@ func TestEventSaysWhatTheNodeAnswered(t *testing.T) {
 		if reply != "" && (e.Sent != 3 || e.Applied != 8 || e.T != 8) {
 			t.Errorf("%q: stamps %+v", reply, e)
 		}
+	}
+}
+
+// Numbers are read as strconv reads them, also those that no server should send.
+func TestNumbers(t *testing.T) {
+	for _, text := range []string{"", "0", "7", "-1", "+5", "007", "123456789012345678", "9223372036854775807", "9223372036854775808",
+		"-9223372036854775808", "12x", "x", "-", " 1", "1_000", "99999999999999999999999"} {
+		want, err := strconv.ParseInt(text, 10, 64)
+		got, ok := number([]byte(text))
+		if ok != (err == nil) || ok && got != want {
+			t.Errorf("number %q: %d, %v; strconv says %d, %v", text, got, ok, want, err)
+		}
+	}
+}
+
+func BenchmarkStream(b *testing.B) {
+	s := NewStream(&Scripts{})
+	request := []byte(words("EVAL", compareAndDelete, "1", "lock-1", "0123456789012345678901234567890123456789"))
+	for b.Loop() {
+		s.Request(request, 1)
+		s.Reply([]byte(":1\r\n"), 2)
 	}
 }
 

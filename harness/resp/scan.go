@@ -79,30 +79,30 @@ func parse(b []byte, depth int) (Value, []byte, error) {
 	if depth > maxDepth {
 		return Value{}, nil, errors.New("RESP value is nested too deep")
 	}
-	i := bytes.Index(b, []byte("\r\n"))
+	i := bytes.Index(b, crlf)
 	if i < 0 {
 		return Value{}, nil, ErrShort
 	}
-	line, rest := string(b[:i]), b[i+2:]
-	if line == "" {
+	line, rest := b[:i], b[i+2:]
+	if len(line) == 0 {
 		return Value{}, nil, errors.New("RESP value has no type")
 	}
-	v := Value{Kind: line[0], Str: line[1:]}
+	v := Value{Kind: line[0]}
 	switch v.Kind {
 	case '+', '-', ',', '#', '(':
+		v.Str = string(line[1:])
 		return v, rest, nil
 	case '_':
 		v.Null = true
 		return v, rest, nil
+	case ':', '$', '=', '*', '%', '~', '>':
+	default:
+		return inline(string(line)), rest, nil
 	}
-	if !strings.ContainsRune(":$=*%~>", rune(v.Kind)) {
-		return inline(line), rest, nil
-	}
-	n, err := strconv.ParseInt(v.Str, 10, 64)
-	if err != nil {
+	n, ok := number(line[1:])
+	if !ok {
 		return Value{}, nil, fmt.Errorf("RESP value %q has no number", line)
 	}
-	v.Str = ""
 	switch v.Kind {
 	case ':':
 		v.Int = n
@@ -111,6 +111,24 @@ func parse(b []byte, depth int) (Value, []byte, error) {
 		return bulk(v, n, rest)
 	}
 	return items(v, n, rest, depth)
+}
+
+var crlf = []byte("\r\n")
+
+// number is strconv.ParseInt for the short numbers that nearly all are, without
+// making a string of them.
+func number(b []byte) (n int64, ok bool) {
+	if len(b) == 0 || len(b) > 18 || b[0] < '0' || b[0] > '9' {
+		n, err := strconv.ParseInt(string(b), 10, 64)
+		return n, err == nil
+	}
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int64(c-'0')
+	}
+	return n, true
 }
 
 func inline(line string) Value {
@@ -147,6 +165,7 @@ func items(v Value, n int64, rest []byte, depth int) (Value, []byte, error) {
 	if n > maxItems {
 		return Value{}, nil, fmt.Errorf("RESP array of %d items is too long", n)
 	}
+	v.Items = make([]Value, 0, min(n, 8)) // what is announced need not come
 	for range n {
 		it, r, err := parse(rest, depth+1)
 		if err != nil {

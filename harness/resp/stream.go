@@ -81,7 +81,9 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 			if s.retry == nil {
 				s.retry = map[string]bool{}
 			}
-			s.retry[s.scripts.lookup(c.Args[1])] = true
+			if known := s.scripts.lookup(c.Args[1]); known != nil {
+				s.retry[known.text] = true
+			}
 		}
 		out = append(out, c)
 	}
