@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net"
@@ -20,6 +21,7 @@ type conn struct {
 	net      *network
 	link     *link
 	host     *host
+	number   int64 // on its link, from 1
 	up, down flow
 	stream   *resp.Stream
 	settled  bool // the commands without an answer are recorded
@@ -39,7 +41,8 @@ type conn struct {
 var _ net.Conn = (*conn)(nil)
 
 func (l *link) newConn() *conn {
-	c := &conn{net: l.net, link: l, host: l.host, stream: resp.NewStream(&l.net.scripts),
+	l.dialled++
+	c := &conn{net: l.net, link: l, host: l.host, number: l.dialled, stream: resp.NewStream(&l.net.scripts),
 		dialed: make(chan error, 1), notify: make(chan struct{}, 1)}
 	c.up = flow{conn: c, dir: &l.up}
 	c.down = flow{conn: c, dir: &l.down}
@@ -165,9 +168,27 @@ func (c *conn) shut() {
 	c.wake()
 }
 
-// finish tells the server that the client's end is closed.
+// finish tells the server that the client's end is closed. A pool closes its
+// connections at one instant and in the order of a map, so the ends leave an
+// instant later, in the order in which the connections were dialled.
 func (c *conn) finish() {
-	c.up.send(&message{deliver: func() { c.link.server.finished(c) }})
+	l := c.link
+	c.up.queue = append(c.up.queue, &message{deliver: func() { l.server.finished(c) }})
+	l.ending = append(l.ending, c)
+	if len(l.ending) == 1 {
+		c.net.at(l.up.slot, c.net.now()+1, l.sendEnds)
+	}
+}
+
+func (l *link) sendEnds() {
+	l.net.mu.Lock()
+	defer l.net.mu.Unlock()
+	slices.SortFunc(l.ending, func(a, b *conn) int { return cmp.Compare(a.number, b.number) })
+	for _, c := range l.ending {
+		end := c.up.queue[len(c.up.queue)-1]
+		c.up.depart(end, l.net.latency(&l.up, end.content))
+	}
+	l.ending = nil
 }
 
 // received takes what the server sent.
