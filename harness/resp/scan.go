@@ -49,16 +49,18 @@ type Scanner struct {
 
 // Feed takes the next bytes and returns the values that are complete now. After
 // an error the stream makes no sense any more, and Feed returns that error.
-func (s *Scanner) Feed(b []byte) ([]Value, error) {
+func (s *Scanner) Feed(b []byte) ([]Value, error) { return feed(s, b, Parse) }
+
+func feed[T any](s *Scanner, b []byte, cut func([]byte) (T, []byte, error)) ([]T, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
 	s.buf = append(s.buf, b...)
-	var out []Value
+	var out []T
 	rest := s.buf
 	for len(rest) > 0 {
-		v, r, err := Parse(rest)
-		if errors.Is(err, ErrShort) {
+		v, r, err := cut(rest)
+		if err == ErrShort {
 			break
 		}
 		if err != nil {
@@ -70,6 +72,47 @@ func (s *Scanner) Feed(b []byte) ([]Value, error) {
 	}
 	s.buf = append(s.buf[:0], rest...)
 	return out, s.err
+}
+
+// words cuts one command off b: it is Parse and Strings, but goes straight
+// through the array of strings that a command nearly always is. Commands are
+// parsed in the goroutines of clients, which are many and short-lived, and
+// whose stacks have to grow for every frame.
+func words(b []byte) (args []string, rest []byte, err error) {
+	n, rest, ok := header('*', b)
+	if !ok || n < 0 || n > maxItems {
+		return slowWords(b)
+	}
+	args = make([]string, 0, min(n, 8))
+	for range n {
+		size, r, ok := header('$', rest)
+		if !ok || size < 0 || size > int64(len(r))-2 {
+			return slowWords(b)
+		}
+		args, rest = append(args, string(r[:size])), r[size+2:]
+	}
+	return args, rest, nil
+}
+
+func slowWords(b []byte) (args []string, rest []byte, err error) {
+	v, rest, err := Parse(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	return v.Strings(), rest, nil
+}
+
+// header cuts a line of the given kind with a number off b.
+func header(kind byte, b []byte) (n int64, rest []byte, ok bool) {
+	if len(b) == 0 || b[0] != kind {
+		return 0, nil, false
+	}
+	i := bytes.Index(b, crlf)
+	if i < 0 {
+		return 0, nil, false
+	}
+	n, ok = number(b[1:i])
+	return n, b[i+2:], ok
 }
 
 // Parse cuts the first value off b; ErrShort says that b ends inside it. Inline commands ("PING\r\n") become arrays.
