@@ -34,8 +34,8 @@ type conn struct {
 	reading bool
 	readBy  time.Time
 	writeBy time.Time
+	alarm   int64         // the deadline for which the reader is woken next; 0: none
 	notify  chan struct{} // wakes the reader
-	timer   *time.Timer   // of the reader
 }
 
 var _ net.Conn = (*conn)(nil)
@@ -104,29 +104,33 @@ func (c *conn) expired() bool {
 
 // wait blocks until there is something new for the reader.
 func (c *conn) wait() {
-	var due int64
-	var expiry <-chan time.Time
-	if !c.readBy.IsZero() {
-		due = c.net.reserve(c.down.dir.slot, c.deadline())
-		d := time.Duration(due - c.net.now())
-		if c.timer == nil {
-			c.timer = time.NewTimer(d)
-		} else {
-			c.timer.Reset(d)
-		}
-		expiry = c.timer.C
-	}
+	c.watch()
 	c.reading = true
 	c.net.mu.Unlock()
-	select {
-	case <-c.notify:
-	case <-expiry:
-	}
+	<-c.notify
 	c.net.mu.Lock()
 	c.reading = false
-	if expiry != nil {
-		c.timer.Stop()
-		c.net.free(c.down.dir.slot, due)
+}
+
+// watch sees to it that the reader is woken at its deadline. Deadlines nearly
+// always move on before they are reached, so an alarm that is set already may be
+// early, and is then set again. A timer for each read would cost far more.
+func (c *conn) watch() {
+	if due := c.deadline(); !c.readBy.IsZero() && (c.alarm == 0 || due < c.alarm) {
+		c.alarm = due
+		c.net.at(c.down.dir.slot, due, c.ring)
+	}
+}
+
+func (c *conn) ring() {
+	c.net.mu.Lock()
+	defer c.net.mu.Unlock()
+	c.alarm = 0
+	switch {
+	case c.expired():
+		c.wake()
+	case c.reading:
+		c.watch()
 	}
 }
 
