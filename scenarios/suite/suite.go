@@ -16,6 +16,7 @@ import (
 	"io"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"lockpick/checker"
@@ -142,7 +143,12 @@ func execute(ctx context.Context, b harness.Backend, j Job) (o Outcome) {
 	}
 	rec := history.NewRecorder(to)
 	var events []history.Event
-	rec.Watch(func(e history.Event) { events = append(events, e) })
+	rec.Watch(func(e history.Event) {
+		if len(events) == cap(events) {
+			events = slices.Grow(events, max(1024, len(events))) // append alone would grow by a quarter, and copy often
+		}
+		events = append(events, e)
+	})
 	if err := harness.Run(ctx, b, j.Scenario, j.Seed, rec); err != nil {
 		o.fail(ExitBackend, err)
 	}
