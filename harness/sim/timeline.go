@@ -48,11 +48,11 @@ type timeline struct {
 	queue []event // a heap by instant
 	timer *time.Timer
 	armed int64 // when the timer fires
-	quit  chan struct{}
+	over  bool
 }
 
 func newTimeline() *timeline {
-	tl := &timeline{start: time.Now(), timer: time.NewTimer(time.Hour), armed: math.MaxInt64, quit: make(chan struct{})}
+	tl := &timeline{start: time.Now(), timer: time.NewTimer(time.Hour), armed: math.MaxInt64}
 	tl.timer.Stop()
 	go tl.loop()
 	return tl
@@ -73,20 +73,6 @@ func (tl *timeline) at(s *slot, t int64, f func()) int64 {
 	return t
 }
 
-// reserve takes an instant as at does, for somebody with a timer of his own, who
-// frees it when it is over.
-func (tl *timeline) reserve(s *slot, t int64) int64 {
-	tl.mu.Lock()
-	defer tl.mu.Unlock()
-	return tl.take(s, t, tl.now())
-}
-
-func (tl *timeline) free(s *slot, t int64) {
-	tl.mu.Lock()
-	defer tl.mu.Unlock()
-	delete(s.taken, t)
-}
-
 // sleep waits for a later instant of the slot.
 func (tl *timeline) sleep(s *slot, t int64) {
 	done := make(chan struct{})
@@ -94,17 +80,22 @@ func (tl *timeline) sleep(s *slot, t int64) {
 	<-done
 }
 
-func (tl *timeline) stop() { close(tl.quit) }
+func (tl *timeline) stop() {
+	tl.mu.Lock()
+	defer tl.mu.Unlock()
+	tl.over = true
+	tl.timer.Reset(0)
+}
 
 // loop lets things happen.
 func (tl *timeline) loop() {
 	for {
-		select {
-		case <-tl.quit:
-			return
-		case <-tl.timer.C:
-		}
+		<-tl.timer.C
 		tl.mu.Lock()
+		if tl.over {
+			tl.mu.Unlock()
+			return
+		}
 		tl.armed = math.MaxInt64
 		for len(tl.queue) > 0 && tl.queue[0].at <= tl.now() {
 			e := tl.pop()

@@ -1,7 +1,6 @@
 package suite
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -88,7 +87,7 @@ func (d *runDir) live() (*os.File, error) {
 }
 
 // write writes what isn't there yet.
-func (d *runDir) write(facts []byte, o Outcome) error {
+func (d *runDir) write(facts []byte, h *history.History, o Outcome) error {
 	if d.path == "" {
 		if err := d.create(); err != nil {
 			return err
@@ -97,14 +96,10 @@ func (d *runDir) write(facts []byte, o Outcome) error {
 			return fmt.Errorf("write history: %w", err)
 		}
 	}
-	if len(o.Verdict.Results) == 0 {
+	if h == nil {
 		return nil
 	}
 	if err := writeJSON(filepath.Join(d.path, verdictFile), o.Verdict); err != nil {
-		return err
-	}
-	h, err := history.Read(bytes.NewReader(facts))
-	if err != nil {
 		return err
 	}
 	return reports.Write(d.path, h, o.Verdict)
