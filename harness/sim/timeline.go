@@ -49,10 +49,11 @@ type timeline struct {
 	timer *time.Timer
 	armed int64 // when the timer fires
 	over  bool
+	done  chan struct{} // closed when the loop has ended
 }
 
 func newTimeline() *timeline {
-	tl := &timeline{start: time.Now(), timer: time.NewTimer(time.Hour), armed: math.MaxInt64}
+	tl := &timeline{start: time.Now(), timer: time.NewTimer(time.Hour), armed: math.MaxInt64, done: make(chan struct{})}
 	tl.timer.Stop()
 	go tl.loop()
 	return tl
@@ -80,15 +81,19 @@ func (tl *timeline) sleep(s *slot, t int64) {
 	<-done
 }
 
+// stop ends the loop and waits until it has: once the bubble's main goroutine is
+// gone, no timer fires any more.
 func (tl *timeline) stop() {
 	tl.mu.Lock()
-	defer tl.mu.Unlock()
 	tl.over = true
 	tl.timer.Reset(0)
+	tl.mu.Unlock()
+	<-tl.done
 }
 
 // loop lets things happen.
 func (tl *timeline) loop() {
+	defer close(tl.done)
 	for {
 		<-tl.timer.C
 		tl.mu.Lock()
