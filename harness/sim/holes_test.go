@@ -28,12 +28,12 @@ func TestNextLifeGetsNothingOfTheLast(t *testing.T) {
 			return func() { c.Mend("c1-n1") }
 		},
 		"held": func(c *cluster) func() {
-			letGo := func() {}
+			passes := make(chan func(), 1)
 			on := nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: nemesis.Request}
-			if err := c.Tap(on, func(pass func()) { letGo = pass }); err != nil {
-				t.Fatal(err)
+			if err := c.Tap(on, func(pass func()) { passes <- pass }); err != nil {
+				t.Error(err)
 			}
-			return func() { letGo() }
+			return func() { (<-passes)() }
 		},
 	} {
 		_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
@@ -124,10 +124,10 @@ func TestNothingLeavesAPausedClient(t *testing.T) {
 			c.At(at, func() { c.Kill("n1"); c.Kill("n2") })
 			c.At(at+20*time.Millisecond, func() { c.Restart("n1"); c.Restart("n2") })
 		}
-		var before string
-		c.At(from, func() { c.Pause("c1"); before = dials() })
+		atFirst := make(chan string, 1)
+		c.At(from, func() { c.Pause("c1"); atFirst <- dials() })
 		c.At(to, func() {
-			if now := dials(); now != before {
+			if before, now := <-atFirst, dials(); now != before {
 				t.Errorf("dialled in the pause: before %s after %s", before, now)
 			}
 			c.Resume("c1")
