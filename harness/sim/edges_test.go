@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"strings"
 	"sync"
@@ -212,7 +213,7 @@ func TestClientStartsWhenTheLastOneDies(t *testing.T) {
 	seen := map[string]int{}
 	for range 100 {
 		var text string
-		rec := history.NewRecorder(discard{})
+		rec := history.NewRecorder(io.Discard)
 		rec.Watch(func(e history.Event) {
 			text += fmt.Sprintf("%v %s %s %s %s\n", time.Duration(e.T), e.Process, e.Type, e.Op, e.Node)
 		})
@@ -227,10 +228,6 @@ func TestClientStartsWhenTheLastOneDies(t *testing.T) {
 		}
 	}
 }
-
-type discard struct{}
-
-func (discard) Write(b []byte) (int, error) { return len(b), nil }
 
 // idle is the simulation with clients that only wait.
 type idle struct{ *Backend }
