@@ -47,13 +47,13 @@ type timeline struct {
 	mu    sync.Mutex
 	queue []event // a heap by instant
 	timer *time.Timer
-	armed int64 // when the timer fires
-	over  bool
-	done  chan struct{} // closed when the loop has ended
+	armed int64         // when the timer fires
+	over  bool          // nothing happens any more
+	ended chan struct{} // closed when loop has returned
 }
 
 func newTimeline() *timeline {
-	tl := &timeline{start: time.Now(), timer: time.NewTimer(time.Hour), armed: math.MaxInt64, done: make(chan struct{})}
+	tl := &timeline{start: time.Now(), timer: time.NewTimer(time.Hour), armed: math.MaxInt64, ended: make(chan struct{})}
 	tl.timer.Stop()
 	go tl.loop()
 	return tl
@@ -81,19 +81,19 @@ func (tl *timeline) sleep(s *slot, t int64) {
 	<-done
 }
 
-// stop ends the loop and waits until it has: once the bubble's main goroutine is
-// gone, no timer fires any more.
+// stop ends the timeline, and waits for that: virtual time stands still once
+// the run's own function has returned.
 func (tl *timeline) stop() {
 	tl.mu.Lock()
 	tl.over = true
 	tl.timer.Reset(0)
 	tl.mu.Unlock()
-	<-tl.done
+	<-tl.ended
 }
 
 // loop lets things happen.
 func (tl *timeline) loop() {
-	defer close(tl.done)
+	defer close(tl.ended)
 	for {
 		<-tl.timer.C
 		tl.mu.Lock()
@@ -127,7 +127,7 @@ func (tl *timeline) take(s *slot, t, now int64) int64 {
 
 // arm sets the timer for the first event, if it isn't.
 func (tl *timeline) arm(now int64) {
-	if len(tl.queue) > 0 && tl.queue[0].at < tl.armed {
+	if !tl.over && len(tl.queue) > 0 && tl.queue[0].at < tl.armed {
 		tl.armed = tl.queue[0].at
 		tl.timer.Reset(time.Duration(tl.armed - now))
 	}
