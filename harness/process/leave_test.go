@@ -150,6 +150,29 @@ func TestInterruptEndsARun(t *testing.T) {
 	}
 }
 
+func TestStartThatFailsSaysWhatToDo(t *testing.T) {
+	needRedis(t)
+	dir := t.TempDir()
+	bin := filepath.Join(dir, "redis-server")
+	if err := os.WriteFile(bin, []byte("#!/bin/sh\necho it hurts >&2\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	body := func(context.Context, harness.Cluster) error { t.Error("it ran"); return nil }
+	runs := t.TempDir()
+	for what, cfg := range map[string]Config{
+		"it hurts\n3 of 3 servers did not start; try " + bin + " --port 0": {RedisServer: bin, Dir: runs},
+		"set TMPDIR": {Dir: filepath.Join(dir, "none")},
+	} {
+		err := New(cfg).Run(t.Context(), scenario, 1, history.NewRecorder(&strings.Builder{}), body)
+		if err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("it ended with %v, want %q", err, what)
+		}
+	}
+	if left, err := os.ReadDir(runs); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
 func TestProbeNamesWhatIsMissing(t *testing.T) {
 	for _, c := range New(Config{RedisServer: "no-such-redis-server"}).Probe(t.Context()) {
 		if c.Available || c.Reason != "no-such-redis-server is not on PATH" || c.Remedy != "apt-get install redis-server" {
