@@ -45,9 +45,15 @@ func (e *engine) run(ctx context.Context) error {
 		return err
 	}
 	err := e.clients(ctx)
-	e.healAll()
-	// What was held is delivered now, and late answers come in.
-	e.pause(4 * e.s.Lock.Timeout)
+	if ctx.Err() == nil {
+		e.healAll(ctx)
+		// What was held is delivered now, and late answers come in.
+		e.pause(ctx, 4*e.s.Lock.Timeout)
+	}
+	if ctx.Err() != nil { // the backend takes all down, and no timer fires any more
+		e.over = e.cluster.Now()
+		return context.Cause(ctx)
+	}
 	err = errors.Join(err, e.readLogs(ctx), errors.Join(e.failed...))
 	e.over = e.cluster.Now()
 	return err
@@ -157,11 +163,14 @@ func (e *engine) spec(c Client) client.Spec {
 	return s
 }
 
-// pause waits by the cluster's clock.
-func (e *engine) pause(d time.Duration) {
+// pause waits by the cluster's clock, or until ctx ends.
+func (e *engine) pause(ctx context.Context, d time.Duration) {
 	done := make(chan struct{})
 	e.cluster.At(e.cluster.Now()+d, func() { close(done) })
-	<-done
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
 }
 
 // readLogs reads the resource's own log: the true order of its writes. When each

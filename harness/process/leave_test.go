@@ -125,6 +125,54 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 	}
 }
 
+// An interrupt ends a run of the engine at once: no timer fires any more.
+func TestInterruptEndsARun(t *testing.T) {
+	needRedis(t)
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	rec := history.NewRecorder(&strings.Builder{})
+	rec.Watch(func(e history.Event) {
+		if e.Op == history.OpAcquire && e.Type == history.OK {
+			cancel()
+		}
+	})
+	s := scenario
+	s.Limit, s.Workload.For = time.Hour, time.Hour-1
+	s.Lock = spec("c1", 0).Lock
+	done := make(chan error, 1)
+	go func() { done <- harness.Run(ctx, testBackend(dir), s, 1, rec) }()
+	if err := receive(t, "end of the run", done); !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestStartThatFailsSaysWhatToDo(t *testing.T) {
+	needRedis(t)
+	dir := t.TempDir()
+	bin := filepath.Join(dir, "redis-server")
+	if err := os.WriteFile(bin, []byte("#!/bin/sh\necho it hurts >&2\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	body := func(context.Context, harness.Cluster) error { t.Error("it ran"); return nil }
+	runs := t.TempDir()
+	for what, cfg := range map[string]Config{
+		"it hurts\n3 of 3 servers did not start; try " + bin + " --port 0": {RedisServer: bin, Dir: runs},
+		"set TMPDIR": {Dir: filepath.Join(dir, "none")},
+	} {
+		err := New(cfg).Run(t.Context(), scenario, 1, history.NewRecorder(&strings.Builder{}), body)
+		if err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("it ended with %v, want %q", err, what)
+		}
+	}
+	if left, err := os.ReadDir(runs); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
 func TestProbeNamesWhatIsMissing(t *testing.T) {
 	for _, c := range New(Config{RedisServer: "no-such-redis-server"}).Probe(t.Context()) {
 		if c.Available || c.Reason != "no-such-redis-server is not on PATH" || c.Remedy != "apt-get install redis-server" {

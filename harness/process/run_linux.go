@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -31,7 +33,7 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, _ uint64, rec *hi
 	}
 	group, err := proc.NewGroup(b.cfg.Dir)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; set TMPDIR to a directory that you can write to", err)
 	}
 	c := newCluster(ctx, self, group, rec)
 	defer func() { err = errors.Join(err, c.close()) }() // after a panic in body, too
@@ -71,7 +73,16 @@ func (c *cluster) startServers(s harness.Scenario, bin string) error {
 		})
 	}
 	all.Wait()
-	return errors.Join(errs...)
+	if len(errs) == 0 {
+		return nil
+	}
+	// What stops one stops them all: one is enough to read.
+	program, err := exec.LookPath(bin)
+	if err != nil {
+		program = bin
+	}
+	return fmt.Errorf("%w\n%d of %d servers did not start; try %s --port 0 by hand, and whether %s has room",
+		errs[0], len(errs), len(persist), program, filepath.Dir(c.group.Dir))
 }
 
 // openLinks makes the links of every client, and an address that refuses for

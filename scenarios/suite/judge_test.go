@@ -81,6 +81,10 @@ func TestRetries(t *testing.T) {
 		if (o.again() != "") != c.again {
 			t.Errorf("case %d: again %q", i, o.again())
 		}
+		failed := o
+		if failed.Error = "the disk is full"; failed.again() != "" {
+			t.Errorf("case %d: tried again after an error", i)
+		}
 		o.Retried = []string{"once"}
 		o.giveUp()
 		if o.Code != c.code {

@@ -39,6 +39,7 @@ func (d *runDir) create() error {
 	if err != nil {
 		return fmt.Errorf("create run directory: %w; choose another with --store", err)
 	}
+	defer os.RemoveAll(tmp) // it has its name by then, unless something failed
 	if err := os.Chmod(tmp, 0o755); err != nil {
 		return fmt.Errorf("create run directory: %w", err)
 	}
@@ -111,7 +112,7 @@ func writeJSON(path string, v any) error {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("%w; make room, or choose another folder with --store", err) // it names the file
 	}
 	return nil
 }

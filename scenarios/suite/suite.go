@@ -95,8 +95,11 @@ func Execute(ctx context.Context, b harness.Backend, j Job) (o Outcome) {
 
 // again says why a run should be tried once more, "" if it should not: a
 // violation that a race missed, or a run in which a fault did not take effect. A
-// violation that nobody expected is final.
+// violation that nobody expected is final, and so is an error.
 func (o Outcome) again() string {
+	if o.Error != "" {
+		return ""
+	}
 	why := ""
 	for _, j := range o.Judgements {
 		switch {

@@ -105,6 +105,9 @@ func (r *Redis) Restart(ctx context.Context) (readBack string, err error) {
 	return fmt.Sprintf("process %d, run_id %s was %s, %d keys", r.child.PID(), r.generation[:8], before[:8], keys.Int), nil
 }
 
+// errSilent says that a server runs and does not answer.
+var errSilent = fmt.Errorf("no answer to PING in %v", readyBound)
+
 // errNotOurs says that the port belongs to another process.
 var errNotOurs = errors.New("the port is taken by another process")
 
@@ -132,14 +135,17 @@ func (r *Redis) start(ctx context.Context) error {
 // ready waits until PING is answered, and by this very process: a port that was
 // free a moment ago may belong to somebody else now.
 func (r *Redis) ready(ctx context.Context, child *Child) error {
-	ctx, cancel := context.WithTimeout(ctx, readyBound)
+	ctx, cancel := context.WithTimeoutCause(ctx, readyBound, errSilent)
 	defer cancel()
 	for {
 		select {
 		case <-child.Done():
 			return r.ended()
 		case <-ctx.Done():
-			return fmt.Errorf("no answer to PING: %w\n%s", ctx.Err(), tail(r.log))
+			if context.Cause(ctx) == errSilent {
+				return fmt.Errorf("%w\n%s", errSilent, tail(r.log))
+			}
+			return ctx.Err()
 		case <-time.After(time.Millisecond):
 		}
 		info, err := r.hello(ctx)
