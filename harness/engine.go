@@ -43,9 +43,9 @@ func (e *engine) run(ctx context.Context) error {
 		return err
 	}
 	err := e.clients(ctx)
-	e.healAll()
+	e.healAll(ctx)
 	// What was held is delivered now, and late answers come in.
-	e.pause(4 * e.s.Lock.Timeout)
+	e.pause(ctx, 4*e.s.Lock.Timeout)
 	err = errors.Join(err, e.readLogs(ctx), errors.Join(e.failed...))
 	e.over = e.cluster.Now()
 	return err
@@ -152,11 +152,15 @@ func (e *engine) spec(c Client) client.Spec {
 	return s
 }
 
-// pause waits by the cluster's clock.
-func (e *engine) pause(d time.Duration) {
+// pause waits by the cluster's clock, or until the run is stopped: a cluster then
+// calls nothing any more.
+func (e *engine) pause(ctx context.Context, d time.Duration) {
 	done := make(chan struct{})
 	e.cluster.At(e.cluster.Now()+d, func() { close(done) })
-	<-done
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
 }
 
 // readLogs reads the resource's own log: the true order of its writes. When each

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -136,13 +137,13 @@ func (e *engine) heal(a *active) {
 }
 
 // healAll ends what is still in force when the clients are done.
-func (e *engine) healAll() {
+func (e *engine) healAll(ctx context.Context) {
 	e.mu.Lock()
 	left := slices.Clone(e.active)
 	e.mu.Unlock()
 	for _, a := range left {
 		// Each at an instant of its own.
-		e.pause(time.Microsecond)
+		e.pause(ctx, time.Microsecond)
 		e.heal(a)
 	}
 }
