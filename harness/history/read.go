@@ -47,6 +47,9 @@ func Read(r io.Reader) (*History, error) {
 			}
 			h.Params = *e.Params
 		}
+		if n := len(h.Events); n > 0 && e.N <= h.Events[n-1].N {
+			return nil, fmt.Errorf("line %d: event %d comes after event %d: a recorder numbers them upwards", line, e.N, h.Events[n-1].N)
+		}
 		ended = ended || e.Op == OpRun && e.Type == End
 		h.Events = append(h.Events, e)
 	}
@@ -94,6 +97,9 @@ func decode(line []byte) (Event, error) {
 	d.DisallowUnknownFields()
 	if err := d.Decode(&e); err != nil {
 		return e, fmt.Errorf("not an event: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return e, errors.New("not an event: something follows on the same line")
 	}
 	if e.N <= 0 || e.Type == "" || e.Process == "" || e.Op == "" {
 		return e, errors.New("not an event: n, process, type and op are needed")
