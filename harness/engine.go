@@ -163,7 +163,8 @@ func (e *engine) spec(c Client) client.Spec {
 	return s
 }
 
-// pause waits by the cluster's clock, or until ctx ends.
+// pause waits by the cluster's clock, or until the run is stopped: a cluster then
+// calls nothing any more.
 func (e *engine) pause(ctx context.Context, d time.Duration) {
 	done := make(chan struct{})
 	e.cluster.At(e.cluster.Now()+d, func() { close(done) })

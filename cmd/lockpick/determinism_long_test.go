@@ -58,7 +58,7 @@ func storm(t *testing.T, seed uint64) harness.Scenario {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := found[0]
+	s := found[0].Scenario
 	s.Name, s.Limit = "storm", 40*time.Second
 	r := rand.New(rand.NewPCG(seed, 0))
 	span := func(most time.Duration) *time.Duration { d := time.Duration(r.Int64N(int64(most))); return &d }
@@ -88,9 +88,13 @@ func storm(t *testing.T, seed uint64) harness.Scenario {
 func TestEverySeedTwice(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	all, err := choice{}.catalogue()
+	picks, err := choice{}.scenarios()
 	if err != nil {
 		t.Fatal(err)
+	}
+	var all []harness.Scenario
+	for _, p := range picks {
+		all = append(all, p.Scenario)
 	}
 	run := func(s harness.Scenario, seed uint64, procs, gc int) trace {
 		runtime.GOMAXPROCS(procs)

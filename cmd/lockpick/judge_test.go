@@ -18,12 +18,12 @@ import (
 // A run is judged from memory, and stored. Whoever judges the stored bytes again
 // must come to the very same verdict, in every scenario.
 func TestStoredRunIsWhatWasJudged(t *testing.T) {
-	all, err := choice{}.catalogue()
+	all, err := choice{}.scenarios()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range all {
-		o := suite.Execute(context.Background(), sim.New(kinds.All), suite.Job{Scenario: s, Seed: 3, Store: t.TempDir(), Keep: suite.KeepAll})
+		o := suite.Execute(context.Background(), sim.New(kinds.All), suite.Job{Scenario: s.Scenario, Seed: 3, Store: t.TempDir(), Keep: suite.KeepAll})
 		if o.Error != "" {
 			t.Fatalf("%s: %s", s.ID(), o.Error)
 		}

@@ -44,6 +44,9 @@ func Read(r io.Reader) (*History, error) {
 				return nil, err
 			}
 		}
+		if n := len(events); n > 0 && e.N <= events[n-1].N {
+			return nil, fmt.Errorf("line %d: event %d comes after event %d: a recorder numbers them upwards", line, e.N, events[n-1].N)
+		}
 		events = append(events, e)
 	}
 	h, err := New(events)
@@ -115,6 +118,9 @@ func decode(line []byte) (Event, error) {
 	d.DisallowUnknownFields()
 	if err := d.Decode(&e); err != nil {
 		return e, fmt.Errorf("not an event: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return e, errors.New("not an event: something follows on the same line")
 	}
 	if e.N <= 0 || e.Type == "" || e.Process == "" || e.Op == "" {
 		return e, errors.New("not an event: n, process, type and op are needed")

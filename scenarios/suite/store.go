@@ -75,6 +75,18 @@ func latest(parent, name string) {
 	}
 }
 
+// CanWrite sees that runs can be kept in a store, before any is run.
+func CanWrite(store string) error {
+	if err := os.MkdirAll(store, 0o755); err != nil {
+		return fmt.Errorf("open store: %w", err)
+	}
+	probe, err := os.MkdirTemp(store, ".new-")
+	if err != nil {
+		return fmt.Errorf("open store: %w", err)
+	}
+	return os.Remove(probe)
+}
+
 // live makes the directory now and opens the history in it.
 func (d *runDir) live() (*os.File, error) {
 	if err := d.create(); err != nil {
@@ -128,7 +140,7 @@ type Stored struct {
 func Open(path string) (Stored, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return Stored{}, fmt.Errorf("open run: %w; name a run directory or a history.jsonl", err)
+		return Stored{}, fmt.Errorf("open run: %w", err)
 	}
 	s := Stored{Dir: path}
 	file := path
@@ -138,6 +150,10 @@ func Open(path string) (Stored, error) {
 			return s, err
 		}
 	}
+	// Anything else, such as a pipe, might never end.
+	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+		return s, fmt.Errorf("read history %s: it is no regular file", file)
+	}
 	s.History, err = history.ReadFile(file)
 	return s, err
 }
@@ -145,11 +161,14 @@ func Open(path string) (Stored, error) {
 func readManifest(path string) (*harness.Manifest, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("open run: %w; name a run directory or a history.jsonl", err)
+		return nil, fmt.Errorf("open run: %w", err)
 	}
 	m := &harness.Manifest{}
 	if err := json.Unmarshal(text, m); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if m.Schema != 1 || m.Scenario.Name == "" || m.Backend == "" {
+		return nil, fmt.Errorf("read %s: it is no run.json of this version; its history.jsonl can still be judged alone", path)
 	}
 	return m, nil
 }
