@@ -45,16 +45,14 @@ func (e *engine) run(ctx context.Context) error {
 		return err
 	}
 	err := e.clients(ctx)
-	if ctx.Err() == nil {
-		e.healAll(ctx)
-		// What was held is delivered now, and late answers come in.
-		e.pause(ctx, 4*e.s.Lock.Timeout)
+	e.healAll(ctx)
+	// What was held is delivered now, and late answers come in.
+	e.pause(ctx, 4*e.s.Lock.Timeout)
+	if ctx.Err() != nil { // the backend takes all down, and answers nothing any more
+		err = context.Cause(ctx)
+	} else {
+		err = errors.Join(err, e.readLogs(ctx), errors.Join(e.failed...))
 	}
-	if ctx.Err() != nil { // the backend takes all down, and no timer fires any more
-		e.over = e.cluster.Now()
-		return context.Cause(ctx)
-	}
-	err = errors.Join(err, e.readLogs(ctx), errors.Join(e.failed...))
 	e.over = e.cluster.Now()
 	return err
 }

@@ -57,7 +57,7 @@ var house = map[string]row{
 	"checker":         {ours: "harness/history", third: porcupine, because: "judges facts only; can't see how they were made"},
 	"scenarios":       {because: "embedded text"},
 	"reports":         {ours: "harness/history checker nemesis", because: "draws what was recorded and judged"},
-	"scenarios/suite": {ours: "harness harness/history checker reports", because: "the only judge"},
+	"scenarios/suite": {ours: "harness harness/history checker reports", tests: "harness/lock", because: "the only judge"},
 	"scenarios/sweep": {ours: "harness scenarios/suite", because: "many jobs in worker processes"},
 	"cmd/lockpick": {ours: "redlock harness harness/… checker nemesis reports scenarios scenarios/…", third: cobraPkg,
 		because: "the composition root"},
