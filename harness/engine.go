@@ -20,6 +20,8 @@ type engine struct {
 	cluster Cluster
 	rec     *history.Recorder
 
+	firing sync.RWMutex // read while a fault is injected and recorded
+
 	mu      sync.Mutex
 	waits   []*wait
 	points  map[string][]int // client and point → planned steps, in the order of their nth
@@ -85,6 +87,9 @@ func (e *engine) clients(ctx context.Context) error {
 	for e.left() {
 		select {
 		case err := <-e.ended:
+			// If it died of a fault, that may start another client once it is recorded.
+			e.firing.Lock()
+			e.firing.Unlock()
 			e.mu.Lock()
 			e.running--
 			e.mu.Unlock()
@@ -158,7 +163,8 @@ func (e *engine) spec(c Client) client.Spec {
 	return s
 }
 
-// pause waits by the cluster's clock, or until ctx ends.
+// pause waits by the cluster's clock, or until the run is stopped: a cluster then
+// calls nothing any more.
 func (e *engine) pause(ctx context.Context, d time.Duration) {
 	done := make(chan struct{})
 	e.cluster.At(e.cluster.Now()+d, func() { close(done) })

@@ -78,6 +78,8 @@ func (e *engine) onMessage(step int, pass func()) {
 // fire injects a step's fault on all its targets at once and plans its end.
 // healBy ends it where the fault itself has no way back.
 func (e *engine) fire(step int, healBy func() (string, error)) {
+	e.firing.RLock()
+	defer e.firing.RUnlock()
 	f := e.s.Plan[step].Fault
 	kind, _ := nemesis.KindOf(f.Kind)
 	targets := e.targets(step)

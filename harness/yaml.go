@@ -22,14 +22,15 @@ import (
 // of the file. It is strict; what is wrong comes back as a *ScenarioError. name
 // is used in errors only.
 func Parse(name string, data []byte, known Known) ([]Scenario, error) {
-	return ParseWith(name, data, known, nil)
+	return ParseWith(name, data, known, nil, nil)
 }
 
 // ParseWith is Parse with overrides of the form key=value, which win over what
 // file and variants say. A key is as in a variant's set: lock.ttl,
 // plan.1.fault.for, or a whole section. What the scenario expects may no longer
-// be true then; that is for the caller to say.
-func ParseWith(name string, data []byte, known Known, sets []string) ([]Scenario, error) {
+// be true then; that is for the caller to say. wanted tells which variants to
+// make, so that an override need not fit the others; nil is all of them.
+func ParseWith(name string, data []byte, known Known, sets []string, wanted func(variant string) bool) ([]Scenario, error) {
 	doc, err := load(name, data)
 	if err != nil {
 		return nil, err
@@ -41,6 +42,9 @@ func ParseWith(name string, data []byte, known Known, sets []string) ([]Scenario
 	file := *doc
 	var out []Scenario
 	for _, v := range append([]*variant{{}}, base.variants...) {
+		if wanted != nil && !wanted(v.name) {
+			continue
+		}
 		tree, err := file.apply(v)
 		if err != nil {
 			return nil, file.locate(err, v.name)

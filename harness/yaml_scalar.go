@@ -71,6 +71,8 @@ func (w word) check(n *yaml.Node) error {
 		return bad(n, suggest("", "known", w.allowed), "expected a %s, not %s", w.sort, sortOf(n))
 	case w.pattern != nil && !w.pattern.MatchString(v):
 		return bad(n, w.hint, "%s is no name for a %s", quote(v), w.sort)
+	case w.pattern != nil && len(v) > longestName:
+		return bad(n, fmt.Sprintf("at most %d characters", longestName), "the name of this %s has %d characters", w.sort, len(v))
 	case w.pattern == nil && !slices.Contains(w.allowed, v):
 		return bad(n, suggest(v, "known", w.allowed), "unknown %s %s", w.sort, quote(v))
 	}
@@ -94,6 +96,7 @@ func (w word) schema() map[string]any {
 
 var (
 	namePattern   = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	longestName   = 64 // a file name holds two with a plus between them
 	clientPattern = regexp.MustCompile(`^c[1-9][0-9]{0,2}$`)
 	nodePattern   = regexp.MustCompile(`^n[1-9][0-9]{0,2}$`)
 	targetPattern = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)?$`)

@@ -77,7 +77,7 @@ func parseError(t *testing.T, name, text string) string {
 			sets = append(sets, strings.TrimSpace(s))
 		}
 	}
-	_, err := ParseWith(name+".yaml", []byte(text), known, sets)
+	_, err := ParseWith(name+".yaml", []byte(text), known, sets, nil)
 	if err == nil {
 		t.Errorf("%s: no error", name)
 		return ""
@@ -136,7 +136,7 @@ func FuzzParse(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text, set string) {
-		all, err := ParseWith("f.yaml", []byte(text), known, []string{set})
+		all, err := ParseWith("f.yaml", []byte(text), known, []string{set}, nil)
 		if err != nil {
 			var e *ScenarioError
 			if !errors.As(err, &e) {

@@ -16,7 +16,7 @@ func BenchmarkMinute(b *testing.B) {
 		b.Fatal(err)
 	}
 	for n := range b.N {
-		o := suite.Execute(b.Context(), sim.New(kinds.All), suite.Job{Scenario: s[0], Seed: uint64(n), Keep: suite.KeepNone})
+		o := suite.Execute(b.Context(), sim.New(kinds.All), suite.Job{Scenario: s[0].Scenario, Seed: uint64(n), Keep: suite.KeepNone})
 		if o.Code != suite.ExitOK || o.Virtual < 60 {
 			b.Fatalf("%+v", o)
 		}

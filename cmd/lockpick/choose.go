@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"slices"
@@ -33,25 +34,37 @@ type choice struct {
 	sets  []string
 }
 
+// pick is a scenario and what the command line calls its file.
+type pick struct {
+	harness.Scenario
+	from string // a path, or a name of the catalogue
+}
+
+// exact is how the command line calls exactly this scenario.
+func (p pick) exact() string { return p.from + "/" + p.Variant }
+
 // scenarios resolves a choice: names, NAME/VARIANT, NAME/ for the base alone,
-// globs, and files. Nothing named is everything.
-func (c choice) scenarios() ([]harness.Scenario, error) {
-	var out []harness.Scenario
-	for _, n := range c.names {
+// globs, and files, likewise with a variant. Nothing named is everything; what
+// is named twice is run once.
+func (c choice) scenarios() ([]pick, error) {
+	names := c.names
+	if len(names) == 0 {
+		names = []string{"*"}
+	}
+	var out []pick
+	had := map[string]bool{}
+	for _, n := range names {
 		found, err := c.named(n)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, found...)
-	}
-	if len(c.names) == 0 {
-		all, err := c.catalogue()
-		if err != nil {
-			return nil, err
+		for _, p := range found {
+			if !had[p.exact()] && c.tagged(p.Scenario) {
+				out = append(out, p)
+			}
+			had[p.exact()] = true
 		}
-		out = all
 	}
-	out = slices.DeleteFunc(out, func(s harness.Scenario) bool { return !c.tagged(s) })
 	if len(out) == 0 {
 		return nil, usage(errors.New("no scenario is chosen"), "see lockpick list for names and tags")
 	}
@@ -67,57 +80,90 @@ func (c choice) tagged(s harness.Scenario) bool {
 	return true
 }
 
-func (c choice) catalogue() ([]harness.Scenario, error) {
-	var out []harness.Scenario
-	for _, name := range scenarios.Names() {
-		text, err := scenarios.Read(name)
+// named finds what one name of the command line means. Overrides need to fit
+// only what it means.
+func (c choice) named(name string) ([]pick, error) {
+	if path, variant, ok := file(name); ok {
+		return c.read(path, variant)
+	}
+	base, variant, exact := strings.Cut(name, "/")
+	if !exact {
+		variant = "*"
+	}
+	var out []pick
+	for _, n := range scenarios.Names() {
+		if ok, err := path.Match(base, n); err != nil || !ok {
+			continue
+		}
+		text, err := scenarios.Read(n)
 		if err != nil {
 			return nil, err
 		}
-		found, err := harness.ParseWith(name+".yaml", text, known(), c.sets)
+		found, err := c.parse(n, n+".yaml", text, variant)
 		if err != nil {
-			return nil, usage(err, "")
+			return nil, err
 		}
 		out = append(out, found...)
+	}
+	if len(out) == 0 {
+		return nil, usage(fmt.Errorf("no scenario or file %q", name), "see lockpick list"+near(name))
 	}
 	return out, nil
 }
 
-func (c choice) named(name string) ([]harness.Scenario, error) {
-	if info, err := os.Stat(name); err == nil && !info.IsDir() {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return nil, usage(fmt.Errorf("read scenario: %w", err), "name a scenario of lockpick list, or a readable file")
-		}
-		found, err := harness.ParseWith(name, text, known(), c.sets)
-		if err != nil {
-			return nil, usage(err, "")
-		}
-		return found, nil
+// file says whether a name is that of a file, FILE/VARIANT or FILE/.
+func file(name string) (path, variant string, ok bool) {
+	there := func(p string) bool {
+		info, err := os.Stat(p)
+		return err == nil && !info.IsDir()
 	}
-	all, err := c.catalogue()
-	if err != nil {
-		return nil, err
+	if there(name) {
+		return name, "*", true
 	}
-	found := slices.DeleteFunc(all, func(s harness.Scenario) bool { return !matches(name, s) })
-	if len(found) == 0 {
-		return nil, usage(fmt.Errorf("no scenario or file %q", name), "see lockpick list"+near(name))
+	i := strings.LastIndex(name, "/")
+	if i > 0 && there(name[:i]) {
+		return name[:i], name[i+1:], true
 	}
-	return found, nil
+	return "", "", false
 }
 
-// matches holds a name of the command line against a scenario.
-func matches(name string, s harness.Scenario) bool {
-	base, variant, exact := strings.Cut(name, "/")
-	ok, err := path.Match(base, s.Name)
-	if err != nil || !ok {
-		return false
+// largestFile is more than any scenario has; the reader says what is too much.
+const largestFile = 2 << 20
+
+func (c choice) read(name, variant string) ([]pick, error) {
+	const hint = "name a scenario of lockpick list, or a readable file"
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, usage(fmt.Errorf("read scenario %s: it is no regular file", name), hint)
 	}
-	if !exact {
-		return true
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, usage(fmt.Errorf("read scenario: %w", err), hint)
 	}
-	ok, err = path.Match(variant, s.Variant)
-	return err == nil && ok
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, largestFile))
+	if err != nil {
+		return nil, usage(fmt.Errorf("read scenario: %w", err), hint)
+	}
+	found, err := c.parse(name, name, text, variant)
+	if err == nil && len(found) == 0 {
+		err = usage(fmt.Errorf("%s has no variant %q", name, variant), "its variants stand under variants:; "+name+"/ is the base alone")
+	}
+	return found, err
+}
+
+func (c choice) parse(from, name string, text []byte, variant string) ([]pick, error) {
+	var out []pick
+	all, err := harness.ParseWith(name, text, known(), c.sets, func(v string) bool {
+		ok, err := path.Match(variant, v)
+		return err == nil && ok
+	})
+	if err != nil {
+		return nil, usage(err, "")
+	}
+	for _, s := range all {
+		out = append(out, pick{s, from})
+	}
+	return out, nil
 }
 
 // near suggests the scenario whose name shares the longest beginning.

@@ -21,15 +21,15 @@ func (a *app) listCmd() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return printJSON(a.out, all)
+				return printJSON(a.out, resolved(all))
 			}
 			for _, s := range all {
 				if s.Variant == "" {
 					fmt.Fprintf(a.out, "%s\n    %s\n", s.Name, s.Claim)
 				}
-				fmt.Fprintf(a.out, "    %-22s %s\n", "/"+s.Variant, expectations(s))
+				fmt.Fprintf(a.out, "    %-22s %s\n", "/"+s.Variant, expectations(s.Scenario))
 				if verbose {
-					a.listPlan(s)
+					a.listPlan(s.Scenario)
 				}
 			}
 			return nil
@@ -81,13 +81,20 @@ func (a *app) showCmd() *cobra.Command {
 				_, err := a.out.Write(harness.Schema(known()))
 				return err
 			}
-			name, _, _ := strings.Cut(args[0], "/")
+			name, variant, _ := strings.Cut(args[0], "/")
 			if !slices.Contains(scenarios.Names(), name) {
 				return usage(fmt.Errorf("no scenario %q", name), "see lockpick list"+near(name))
 			}
 			text, err := scenarios.Read(name)
 			if err != nil {
 				return err
+			}
+			all, err := harness.Parse(name+".yaml", text, known())
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(all, func(s harness.Scenario) bool { return s.Variant == variant }) {
+				return usage(fmt.Errorf("%s has no variant %q", name, variant), "lockpick show "+name+" prints them all")
 			}
 			_, err = a.out.Write(text)
 			return err

@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -25,12 +27,26 @@ func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 func run(args []string, in io.Reader, out, errs io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	a := &app{in: in, out: out, errs: errs}
+	result := &output{w: out}
+	a := &app{in: in, out: result, errs: &output{w: errs}}
 	root := a.root()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- root.ExecuteContext(ctx) }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		stop() // a second signal ends the program at once
+		if a.tidies.Load() {
+			err = <-ended
+		}
+	}
 	if ctx.Err() != nil {
 		return suite.ExitInterrupt
+	}
+	if lost := result.failed(); lost != nil {
+		err = unable(fmt.Errorf("print the result: %w", lost), "see that standard output can be written")
 	}
 	if err != nil {
 		a.complain(err)
@@ -43,6 +59,9 @@ type app struct {
 	in        io.Reader
 	out, errs io.Writer
 	code      int
+	// tidies: the verb has things to put away when it is interrupted. The others
+	// only read, and are left where they stand.
+	tidies atomic.Bool
 }
 
 func (a *app) root() *cobra.Command {
@@ -67,12 +86,31 @@ record, and explains the verdict.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage(err, fmt.Sprintf("see %s --help", c.CommandPath()))
 	})
+	root.SetHelpCommand(a.helpCmd())
 	root.AddCommand(a.listCmd(), a.showCmd(), a.runCmd(), a.checkCmd(), a.replayCmd(), a.explainCmd(),
 		a.doctorCmd(), a.versionCmd(), a.workerCmd(), a.clientCmd())
 	for _, t := range topics {
 		root.AddCommand(&cobra.Command{Use: t.name, Short: t.short, Long: t.text})
 	}
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Short = "a script that completes commands and flags in your shell"
+		}
+	}
 	return root
+}
+
+func (a *app) helpCmd() *cobra.Command {
+	return &cobra.Command{Use: "help [COMMAND|TOPIC]", Short: "help about a command or a topic",
+		RunE: func(c *cobra.Command, args []string) error {
+			about, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return usage(fmt.Errorf("no command or topic %q", strings.Join(args, " ")), "lockpick help lists them")
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		}}
 }
 
 // failure is an error with the exit code that it calls for and what to do about it.

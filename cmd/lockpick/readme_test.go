@@ -65,7 +65,7 @@ func fence(text string) string { return "```\n" + strings.TrimSpace(text) + "\n`
 // brokenLocks is the table of locks with a mistake: where each is caught, and as what.
 func brokenLocks(t *testing.T) string {
 	t.Helper()
-	all, err := choice{}.catalogue()
+	all, err := choice{}.scenarios()
 	if err != nil {
 		t.Fatal(err)
 	}

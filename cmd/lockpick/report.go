@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,9 +30,11 @@ type report struct {
 	mu       sync.Mutex
 	total    int
 	ended    int
-	outcomes []suite.Outcome
+	count    map[string]int        // outcomes by state, skips too
+	outcomes map[int]suite.Outcome // those that are not printed yet, or all for JSON
 	skipped  []suite.Outcome
 	printed  int
+	sum      seedSum
 }
 
 func (r *report) skip(s harness.Scenario, lacks []harness.Capability) {
@@ -54,24 +57,31 @@ func (r *report) done(i int, o suite.Outcome) {
 	defer r.mu.Unlock()
 	r.outcomes[i] = o
 	r.ended++
+	r.count[state(o)]++
+	r.code = suite.Worse(r.code, o.Code)
 	if r.flags.json {
 		return
 	}
-	for r.printed < len(r.outcomes) && r.outcomes[r.printed].Scenario != "" {
-		r.print(r.printed)
+	for {
+		o, ok := r.outcomes[r.printed]
+		if !ok {
+			return
+		}
+		delete(r.outcomes, r.printed)
 		r.printed++
+		if r.flags.seeds == 1 {
+			r.print(o)
+			continue
+		}
+		r.sum.add(o)
+		if r.printed%r.flags.seeds == 0 {
+			r.printSeeds()
+		}
 	}
 }
 
-// print prints a run, or with many seeds their sum after the last of a scenario.
-func (r *report) print(i int) {
-	o := r.outcomes[i]
-	if r.flags.seeds > 1 {
-		if i+1 == len(r.outcomes) || (i+1)%r.flags.seeds == 0 {
-			r.printSeeds(r.outcomes[i+1-r.flags.seeds : i+1])
-		}
-		return
-	}
+// print prints a run.
+func (r *report) print(o suite.Outcome) {
 	r.line(o)
 	for _, why := range o.Retried {
 		fmt.Fprintf(r.out, "    tried again: %s\n", why)
@@ -118,28 +128,46 @@ func (r *report) explain(o suite.Outcome) {
 	fmt.Fprintf(r.out, "    run again: %s\n\n", o.Command)
 }
 
-func (r *report) printSeeds(os []suite.Outcome) {
-	count := map[string]int{}
-	for _, o := range os {
-		count[state(o)]++
+// seedSum is what came of many seeds of one scenario.
+type seedSum struct {
+	scenario string
+	runs     int
+	count    map[string]int
+	shown    []suite.Outcome // the first that were not as expected
+}
+
+const mostShown = 5
+
+func (s *seedSum) add(o suite.Outcome) {
+	if s.runs == 0 {
+		*s = seedSum{scenario: o.Scenario, count: map[string]int{}}
+	}
+	s.runs++
+	s.count[state(o)]++
+	if o.Code != suite.ExitOK && len(s.shown) < mostShown {
+		s.shown = append(s.shown, o)
+	}
+}
+
+// printSeeds prints the sum of a scenario, and begins another.
+func (r *report) printSeeds() {
+	s := r.sum
+	r.sum = seedSum{}
+	if s.runs == 0 {
+		return
 	}
 	var parts []string
-	for _, s := range states {
-		if count[s] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", count[s], s))
+	for _, name := range states {
+		if s.count[name] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", s.count[name], name))
 		}
 	}
-	fmt.Fprintf(r.out, "%-44s %d seeds: %s\n", os[0].Scenario, len(os), strings.Join(parts, ", "))
-	shown := 0
-	for _, o := range os {
-		if o.Code == suite.ExitOK {
-			continue
-		}
-		if shown++; shown > 5 {
-			fmt.Fprintf(r.out, "    … and %d more\n", len(os)-count["as expected"]-5)
-			break
-		}
+	fmt.Fprintf(r.out, "%-44s %d seeds: %s\n", s.scenario, s.runs, strings.Join(parts, ", "))
+	for _, o := range s.shown {
 		fmt.Fprintf(r.out, "    seed %d: %s\n    run again: %s\n", o.Seed, strings.Join(summary(o), "; "), o.Command)
+	}
+	if more := s.runs - s.count["as expected"] - len(s.shown); more > 0 {
+		fmt.Fprintf(r.out, "    … and %d more\n", more)
 	}
 }
 
@@ -177,24 +205,30 @@ func summary(o suite.Outcome) []string {
 
 // finish prints the sum and settles the exit code.
 func (r *report) finish(ctx context.Context) error {
-	all := slices.Concat(r.outcomes[:], r.skipped)
-	all = slices.DeleteFunc(all, func(o suite.Outcome) bool { return o.Scenario == "" }) // interrupted before it was done
-	for _, o := range all {
+	for _, o := range r.skipped {
 		r.code = suite.Worse(r.code, o.Code)
 	}
 	if r.total == 0 && len(r.skipped) > 0 {
 		r.code = suite.Worse(r.code, suite.ExitBackend)
 	}
+	if ctx.Err() != nil {
+		r.code = suite.ExitInterrupt
+		fmt.Fprintf(r.errs, "interrupted after %d of %d runs; what they left is in %s\n", r.ended, r.total, r.flags.store)
+	}
 	if r.flags.json {
+		all := []suite.Outcome{}
+		for _, i := range slices.Sorted(maps.Keys(r.outcomes)) {
+			all = append(all, r.outcomes[i])
+		}
+		all = append(all, r.skipped...)
 		return printJSON(r.out, map[string]any{"schema": 1, "code": r.code, "outcomes": all})
 	}
+	r.printSeeds() // of a scenario that was interrupted
 	for _, o := range r.skipped {
 		fmt.Fprintf(r.out, "%-44s %-12s %s\n", o.Scenario, "skipped", o.Skipped)
 	}
-	count := map[string]int{}
-	for _, o := range all {
-		count[state(o)]++
-	}
+	count, runs := r.count, r.ended+len(r.skipped)
+	count["skipped"] = len(r.skipped)
 	parts := []string{fmt.Sprintf("%d as expected", count["as expected"])}
 	for _, s := range states[1:] {
 		if count[s] > 0 || s == "skipped" {
@@ -205,14 +239,11 @@ func (r *report) finish(ctx context.Context) error {
 	if r.flags.seeds > 1 {
 		seeds = fmt.Sprintf("seeds %d to %d", r.flags.seed, r.flags.seed+uint64(r.flags.seeds)-1)
 	}
-	runs := "runs"
-	if len(all) == 1 {
-		runs = "run"
+	noun := "runs"
+	if runs == 1 {
+		noun = "run"
 	}
-	fmt.Fprintf(r.out, "\n%d %s on %s, %s: %s\n", len(all), runs, r.flags.backend, seeds, strings.Join(parts, ", "))
-	if ctx.Err() != nil {
-		fmt.Fprintf(r.errs, "interrupted after %d of %d runs; what they left is in %s\n", r.ended, r.total, r.flags.store)
-	}
+	fmt.Fprintf(r.out, "\n%d %s on %s, %s: %s\n", runs, noun, r.flags.backend, seeds, strings.Join(parts, ", "))
 	return nil
 }
 

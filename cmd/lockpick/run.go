@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -43,7 +45,14 @@ func (a *app) runCmd() *cobra.Command {
 
 NAME is a scenario with all its variants, NAME/VARIANT one of them, NAME/ the
 base alone; globs work. Nothing named is everything. What a named run shows is
-drawn; a run that came out otherwise than expected always is.`,
+drawn; a run that came out otherwise than expected always is. A FILE is taken as
+it is; FILE/VARIANT and FILE/ work likewise.`,
+		Example: `  lockpick run                                          all, in the simulation
+  lockpick run gc-pause-after-acquire/fenced            one variant
+  lockpick run 'restart-*' --backend process            on real redis-servers
+  lockpick run baseline/ --seeds 1000                   many seeds
+  lockpick run baseline/ --set lock.ttl=5s --expect mutual-exclusion=holds
+  lockpick run mine.yaml --json`,
 		RunE: func(c *cobra.Command, args []string) error { return a.run(c.Context(), f, args) },
 	}
 	fs := c.Flags()
@@ -70,8 +79,8 @@ func defaultStore() string {
 }
 
 func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
-	if f.seeds < 1 || f.scale < 0 || f.patience <= 0 {
-		return usage(fmt.Errorf("--seeds, --scale and --timeout must be positive"), "see lockpick run --help")
+	if err := f.validate(); err != nil {
+		return err
 	}
 	chosen, err := choice{names: args, tags: f.tags, sets: f.sets}.scenarios()
 	if err != nil {
@@ -88,22 +97,72 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 		return err
 	}
 	if f.dryRun {
-		return printJSON(a.out, chosen)
+		return printJSON(a.out, resolved(chosen))
 	}
 	able := probe(ctx, b)
 	if c := able[harness.CanRun]; !c.Available {
 		return unable(fmt.Errorf("backend %s can't run here: %s", b.Name(), c.Reason), c.Remedy)
 	}
+	if err := f.known(able); err != nil {
+		return err
+	}
+	if err := suite.CanWrite(f.store); err != nil {
+		return usage(err, "choose another folder with --store")
+	}
+	a.tidies.Store(true)
 	r := &report{app: a, flags: f, named: len(args) > 0, started: time.Now()}
-	r.runAll(ctx, b, f.jobs(chosen, able, r))
+	r.runAll(ctx, b, f.able(chosen, able, r))
 	if err := r.finish(ctx); err != nil {
 		return err
 	}
 	return ctx.Err()
 }
 
+// mostSeeds bounds a sweep: a day of work for a large machine.
+const mostSeeds = 10_000_000
+
+// validate looks at what the flags' types don't show.
+func (f *runFlags) validate() error {
+	see := "see lockpick run --help"
+	switch {
+	case f.seeds < 1 || f.seeds > mostSeeds:
+		return usage(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("a number from 1 to %d", mostSeeds))
+	case f.seed+uint64(f.seeds-1) < f.seed:
+		return usage(fmt.Errorf("there are no %d seeds from %d on", f.seeds, f.seed), "begin with a smaller --seed")
+	case f.patience <= 0:
+		return usage(fmt.Errorf("--timeout %v is not positive", f.patience), see)
+	case f.store == "":
+		return usage(errors.New("--store names no folder"), "leave it out for "+defaultStore())
+	case !(f.scale >= 0 && f.scale <= 1000): // not a number is neither
+		return usage(fmt.Errorf("--scale %g is out of range", f.scale), "a factor up to 1000, as in --scale 0.5")
+	case f.scale > 0 && f.backend == backendNames[0]:
+		return usage(errors.New("--scale is for backends in real time"), "leave it out, or choose one with --backend")
+	}
+	return nil
+}
+
+// known refuses a --require of what no backend has.
+func (f *runFlags) known(able abilities) error {
+	names := append(slices.Sorted(maps.Keys(able)), "all")
+	for _, want := range f.require {
+		if !slices.Contains(names, want) {
+			return usage(fmt.Errorf("--require %q is no capability", want), "one of "+strings.Join(names, ", "))
+		}
+	}
+	return nil
+}
+
+// resolved are the scenarios alone.
+func resolved(ps []pick) []harness.Scenario {
+	var out []harness.Scenario
+	for _, p := range ps {
+		out = append(out, p.Scenario)
+	}
+	return out
+}
+
 // expect applies --set's voiding and --expect.
-func (f *runFlags) expect(chosen []harness.Scenario) error {
+func (f *runFlags) expect(chosen []pick) error {
 	for i := range chosen {
 		if len(f.sets) > 0 {
 			chosen[i].Expect = suite.Unconditional()
@@ -125,13 +184,13 @@ func (f *runFlags) expect(chosen []harness.Scenario) error {
 const realScale = 0.1
 
 // scaleAll scales the scenarios for a real backend.
-func (f *runFlags) scaleAll(chosen []harness.Scenario) error {
+func (f *runFlags) scaleAll(chosen []pick) error {
 	if f.backend == "sim" {
 		return nil
 	}
 	for i, s := range chosen {
 		factor := cmp.Or(f.scale, s.Scale, realScale)
-		chosen[i] = s.Scaled(factor)
+		chosen[i].Scenario = s.Scaled(factor)
 		if l := chosen[i].Lock; l.TTL < 2*l.Timeout {
 			return usage(fmt.Errorf("scale %g makes the TTL of %s %v, too short for a node timeout of %v", factor, s.ID(), l.TTL, l.Timeout),
 				"choose a larger --scale")
@@ -140,37 +199,34 @@ func (f *runFlags) scaleAll(chosen []harness.Scenario) error {
 	return nil
 }
 
-// jobs makes a job of each scenario and seed; what can't be run here is reported as skipped.
-func (f *runFlags) jobs(chosen []harness.Scenario, able abilities, r *report) []suite.Job {
-	var jobs []suite.Job
-	for _, s := range chosen {
-		if lacks := able.missing(s); len(lacks) > 0 {
-			r.skip(s, lacks)
-			continue
+// able are the scenarios that can be run here; the others are reported as skipped.
+func (f *runFlags) able(chosen []pick, able abilities, r *report) []pick {
+	return slices.DeleteFunc(chosen, func(p pick) bool {
+		lacks := able.missing(p.Scenario)
+		if len(lacks) > 0 {
+			r.skip(p.Scenario, lacks)
 		}
-		for n := range f.seeds {
-			j := suite.Job{Scenario: s, Seed: f.seed + uint64(n), Backend: f.backend, Store: f.store, Keep: suite.KeepAll,
-				Version: version(), Sets: f.sets}
-			if f.seeds > 1 {
-				j.Keep = suite.KeepUnexpected
-			}
-			if f.backend != "sim" {
-				j.Live, j.Retries = true, 5
-			}
-			j.Command = f.again(j)
-			jobs = append(jobs, j)
-		}
-	}
-	return jobs
+		return len(lacks) > 0
+	})
 }
 
-// again is the command that runs a job again.
-func (f *runFlags) again(j suite.Job) string {
-	id := j.Scenario.ID()
-	if j.Scenario.Variant == "" {
-		id += "/"
+// job is one scenario with its n-th seed.
+func (f *runFlags) job(p pick, n int) suite.Job {
+	j := suite.Job{Scenario: p.Scenario, Seed: f.seed + uint64(n), Backend: f.backend, Store: f.store, Keep: suite.KeepAll,
+		Version: version(), Sets: f.sets}
+	if f.seeds > 1 {
+		j.Keep = suite.KeepUnexpected
 	}
-	c := fmt.Sprintf("lockpick run %s --seed %d", id, j.Seed)
+	if f.backend != "sim" {
+		j.Live, j.Retries = true, 5
+	}
+	j.Command = f.again(p, j.Seed)
+	return j
+}
+
+// again is the command that runs a scenario again, for a POSIX shell.
+func (f *runFlags) again(p pick, seed uint64) string {
+	c := fmt.Sprintf("lockpick run %s --seed %d", quoted(p.exact()), seed)
 	if f.backend != "sim" {
 		c += " --backend " + f.backend
 	}
@@ -178,24 +234,37 @@ func (f *runFlags) again(j suite.Job) string {
 		c += fmt.Sprintf(" --scale %g", f.scale)
 	}
 	for _, s := range f.sets {
-		c += fmt.Sprintf(" --set %q", s)
+		c += " --set " + quoted(s)
+	}
+	for _, e := range f.expects {
+		c += " --expect " + quoted(e)
 	}
 	return c
 }
 
+// quoted is a word as a shell takes it.
+func quoted(s string) string {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,%+") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
 // runAll does the jobs: simulated ones in workers, one a core; real ones one
 // after another, since they share the machine's time.
-func (r *report) runAll(ctx context.Context, b harness.Backend, jobs []suite.Job) {
-	r.total = len(jobs)
-	r.outcomes = make([]suite.Outcome, len(jobs))
+func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
+	job := func(i int) suite.Job { return r.flags.job(chosen[i/r.flags.seeds], i%r.flags.seeds) }
+	r.total = len(chosen) * r.flags.seeds
+	r.outcomes = map[int]suite.Outcome{}
+	r.count = map[string]int{}
 	stop := r.progress()
 	defer stop()
 	if b.Name() != "sim" {
-		for i, j := range jobs {
+		for i := range r.total {
 			if ctx.Err() != nil {
 				return
 			}
-			r.done(i, suite.Execute(ctx, b, j))
+			r.done(i, suite.Execute(ctx, b, job(i)))
 		}
 		return
 	}
@@ -206,7 +275,7 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, jobs []suite.Job
 		return
 	}
 	pool := sweep.Pool{Command: []string{self, workerVerb}, Size: runtime.NumCPU(), Patience: r.flags.patience}
-	pool.Run(ctx, jobs, r.done)
+	pool.Run(ctx, r.total, job, r.done)
 }
 
 func printJSON(w interface{ Write([]byte) (int, error) }, v any) error {

@@ -97,6 +97,7 @@ func (a *app) replayCmd() *cobra.Command {
 			if s.Manifest == nil {
 				return usage(errors.New("a bare history can't be run again"), "name the run directory: it holds run.json")
 			}
+			a.tidies.Store(true)
 			return a.replay(c.Context(), s)
 		}}
 }
@@ -151,7 +152,10 @@ func (a *app) compare(s suite.Stored, again []byte) error {
 
 func line(lines [][]byte, n int) string {
 	if n < len(lines) {
-		return string(lines[n])
+		if len(lines[n]) == 0 {
+			return "(the end)"
+		}
+		return string(lines[n][:min(len(lines[n]), 500)])
 	}
 	return "(no more lines)"
 }

@@ -2,7 +2,9 @@ package history
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -109,6 +111,90 @@ func TestRecorderKeepsItsFirstError(t *testing.T) {
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, fmt.Errorf("disk is full") }
+
+// hostile is an event with something of everything in each of its fields.
+func hostile(text string, n int64) Event {
+	var e Event
+	v := reflect.ValueOf(&e).Elem()
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.String:
+			f.SetString(text)
+		case reflect.Int64, reflect.Int:
+			f.SetInt(n)
+		case reflect.Pointer:
+			if n%2 == 0 {
+				f.Set(reflect.ValueOf(&Params{Schema: Schema, Scenario: text, Nodes: []string{text}, Clients: []string{}, Steps: []PlannedStep{}, Rate: float64(n) / 7}))
+			}
+		default:
+			panic("a field of kind " + f.Kind().String())
+		}
+	}
+	return e
+}
+
+func TestLinesAreWhatJSONMakes(t *testing.T) {
+	var every strings.Builder
+	for c := range rune(0x250) {
+		every.WriteRune(c)
+	}
+	for _, text := range []string{"", "plain", "\"\\/<>&\x00\x1f\x7f\r\n\t\b\f", "\u2028\u2029\ufffd\U0001f512", "\xff\xc3(", every.String()} {
+		for _, n := range []int64{0, 1, -1, 1 << 62, -1 << 63, 1<<63 - 1} {
+			checkLine(t, hostile(text, n))
+		}
+	}
+	// Each field alone, so that none hides another.
+	for i := range reflect.TypeFor[Event]().NumField() {
+		e, full := Event{}, hostile("x", 2)
+		reflect.ValueOf(&e).Elem().Field(i).Set(reflect.ValueOf(full).Field(i))
+		checkLine(t, e)
+	}
+}
+
+func checkLine(t *testing.T, e Event) {
+	t.Helper()
+	want, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := appendLine(nil, &e)
+	if string(got) != string(want)+"\n" || err != nil {
+		t.Errorf("got  %s%v\nwant %s", got, err, want)
+	}
+}
+
+// What a watcher keeps is what a reader reads, also where JSON loses something.
+func TestKeptIsWhatIsRead(t *testing.T) {
+	var b bytes.Buffer
+	var kept []Event
+	r := NewRecorder(&b)
+	r.Watch(func(e Event) { kept = append(kept, e) })
+	for _, e := range append(whole[:3:3], hostile("\xff\xfe \xc3(\u2028<", 77), hostile("\xff", 4), whole[1], whole[3]) {
+		r.Record(e)
+	}
+	read, err := Read(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := New(kept)
+	if err != nil || !reflect.DeepEqual(made, read) {
+		t.Errorf("kept %+v, %v\nread %+v", made, err, read)
+	}
+}
+
+func BenchmarkRecord(b *testing.B) {
+	r := NewRecorder(io.Discard)
+	e := Event{T: 123456789012, Process: "c1-n1", Type: OK, Op: OpRelease, Key: "lock-1", Token: strings.Repeat("0123", 10), Node: "n1",
+		Sent: 123456000000, Applied: 123456700000, Answered: 123456789012}
+	for b.Loop() {
+		r.Record(e)
+	}
+}
+
+func FuzzLine(f *testing.F) {
+	f.Add("a<b\xff\u2028", int64(-5))
+	f.Fuzz(func(t *testing.T, text string, n int64) { checkLine(t, hostile(text, n)) })
+}
 
 func FuzzRead(f *testing.F) {
 	f.Add(record(f, whole...))

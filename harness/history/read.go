@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 )
 
 // maxLine bounds one line, so that a file which is no history can't eat the memory.
@@ -18,9 +19,9 @@ const maxLine = 16 << 20
 // without the run's end. Anything else that no recorder wrote is an error that
 // names the line.
 func Read(r io.Reader) (*History, error) {
-	h := &History{}
 	br := bufio.NewReaderSize(r, 1<<16)
-	ended := false
+	var events []Event
+	cutLine := ""
 	for line := 1; ; line++ {
 		text, err := readLine(br)
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -33,31 +34,54 @@ func Read(r io.Reader) (*History, error) {
 		e, err := decode(text)
 		if err != nil {
 			if cut && line > 1 {
-				h.Cut = fmt.Sprintf("line %d is cut in its middle", line)
+				cutLine = fmt.Sprintf("line %d is cut in its middle", line)
 				break
 			}
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
 		if line == 1 {
-			if e.Op != OpRun || e.Params == nil {
-				return nil, errors.New("line 1: not a run event with params: this is no history of lockpick")
+			if err := begins(e); err != nil {
+				return nil, err
 			}
-			if e.Params.Schema != Schema {
-				return nil, fmt.Errorf("line 1: schema %d, this version reads %d", e.Params.Schema, Schema)
-			}
-			h.Params = *e.Params
 		}
-		ended = ended || e.Op == OpRun && e.Type == End
-		h.Events = append(h.Events, e)
+		if n := len(events); n > 0 && e.N <= events[n-1].N {
+			return nil, fmt.Errorf("line %d: event %d comes after event %d: a recorder numbers them upwards", line, e.N, events[n-1].N)
+		}
+		events = append(events, e)
 	}
-	if len(h.Events) == 0 {
+	h, err := New(events)
+	if err == nil && cutLine != "" {
+		h.Cut = cutLine
+	}
+	return h, err
+}
+
+// New makes a history of events in the order in which they were recorded, which
+// it keeps and sorts. It is what Read makes of the same events' lines.
+func New(events []Event) (*History, error) {
+	if len(events) == 0 {
 		return nil, errors.New("line 1: the history is empty")
 	}
-	if h.Cut == "" && !ended {
-		h.Cut = fmt.Sprintf("it ends after event %d without the end of the run", len(h.Events))
+	if err := begins(events[0]); err != nil {
+		return nil, err
+	}
+	h := &History{Params: *events[0].Params, Events: events}
+	if !slices.ContainsFunc(events, func(e Event) bool { return e.Op == OpRun && e.Type == End }) {
+		h.Cut = fmt.Sprintf("it ends after event %d without the end of the run", len(events))
 	}
 	Sort(h.Events)
 	return h, nil
+}
+
+// begins says what is wrong with an event as the first one.
+func begins(e Event) error {
+	if e.Op != OpRun || e.Params == nil {
+		return errors.New("line 1: not a run event with params: this is no history of lockpick")
+	}
+	if e.Params.Schema != Schema {
+		return fmt.Errorf("line 1: schema %d, this version reads %d", e.Params.Schema, Schema)
+	}
+	return nil
 }
 
 // ReadFile reads the history in a file.
@@ -94,6 +118,9 @@ func decode(line []byte) (Event, error) {
 	d.DisallowUnknownFields()
 	if err := d.Decode(&e); err != nil {
 		return e, fmt.Errorf("not an event: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return e, errors.New("not an event: something follows on the same line")
 	}
 	if e.N <= 0 || e.Type == "" || e.Process == "" || e.Op == "" {
 		return e, errors.New("not an event: n, process, type and op are needed")

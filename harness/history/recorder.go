@@ -1,7 +1,6 @@
 package history
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"sync"
@@ -14,14 +13,15 @@ type Recorder struct {
 	w     io.Writer
 	n     int64
 	err   error
+	line  []byte // the last one, to be written over
 	watch []func(Event)
 }
 
 // NewRecorder returns a recorder that writes to w, one Write for each event.
 func NewRecorder(w io.Writer) *Recorder { return &Recorder{w: w} }
 
-// Watch calls f with every later event, in order and under the recorder's
-// lock: f must neither block nor record.
+// Watch calls f with every later event, in order, as a reader will have it, and
+// under the recorder's lock: f must neither block nor record.
 func (r *Recorder) Watch(f func(Event)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,9 +35,11 @@ func (r *Recorder) Record(e Event) {
 	defer r.mu.Unlock()
 	r.n++
 	e.N = r.n
-	line, err := json.Marshal(e)
+	e = e.readable()
+	line, err := appendLine(r.line[:0], &e)
 	if err == nil {
-		_, err = r.w.Write(append(line, '\n'))
+		r.line = line
+		_, err = r.w.Write(line)
 	}
 	if err != nil && r.err == nil {
 		r.err = fmt.Errorf("write history event %d: %w", e.N, err)

@@ -15,27 +15,67 @@ import (
 // "-- lockpick:write". The scripts of the protected resource do.
 const Marker = "-- lockpick:"
 
-// Scripts remembers the texts of scripts, so that EVALSHA can be told apart. One
-// serves all links of a run. The zero value is ready.
+// Scripts remembers the texts of scripts, so that EVALSHA can be told apart, and
+// what each text does. One serves all links of a run. The zero value is ready.
 type Scripts struct {
-	mu   sync.Mutex
-	text map[string]string
+	mu     sync.Mutex
+	byText map[string]*script
+	bySHA  map[string]*script
 }
 
-func (s *Scripts) learn(text string) {
-	sum := sha1.Sum([]byte(text))
+// script is a text and the operation that it stands for, "" if it is of no interest.
+type script struct {
+	text, op string
+	resource bool // of the protected resource: it named its operation itself
+}
+
+func (s *Scripts) learn(text string) *script {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.text == nil {
-		s.text = map[string]string{}
+	if known := s.byText[text]; known != nil {
+		return known
 	}
-	s.text[hex.EncodeToString(sum[:])] = text
+	if s.byText == nil {
+		s.byText, s.bySHA = map[string]*script{}, map[string]*script{}
+	}
+	learnt := newScript(strings.Clone(text))
+	s.byText[learnt.text] = learnt
+	sum := sha1.Sum([]byte(text))
+	s.bySHA[hex.EncodeToString(sum[:])] = learnt
+	return learnt
 }
 
-func (s *Scripts) lookup(sha string) string {
+// lookup returns the script with a SHA-1, or nil.
+func (s *Scripts) lookup(sha string) *script {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.text[strings.ToLower(sha)]
+	return s.bySHA[strings.ToLower(sha)]
+}
+
+// newScript classifies by the text: lock libraries write their scripts each in
+// their own words, but with the same few commands.
+func newScript(text string) *script {
+	s := &script{text: text}
+	if named, ok := strings.CutPrefix(text, Marker); ok {
+		s.op, _, _ = strings.Cut(named, "\n")
+		s.op, s.resource = strings.TrimSpace(s.op), true
+		return s
+	}
+	lower := strings.ToLower(text)
+	has := func(word string) bool {
+		return strings.Contains(lower, `"`+word+`"`) || strings.Contains(lower, `'`+word+`'`)
+	}
+	switch {
+	case has("nx"), has("setnx"):
+		s.op = history.OpSet
+	case has("pexpire"), has("expire"):
+		s.op = history.OpExtend
+	case has("del"), has("unlink"):
+		s.op = history.OpRelease
+	case has("get") && has("set"):
+		s.op = history.OpFence
+	}
+	return s
 }
 
 // classify fills in what a command means to a lock. Op stays "" if it means nothing.
@@ -64,8 +104,7 @@ func (c *Command) classify(scripts *Scripts) {
 			scripts.learn(a[2])
 		}
 	case "EVAL":
-		scripts.learn(a[1])
-		c.script(a[1])
+		c.script(scripts.learn(a[1]))
 	case "EVALSHA":
 		c.script(scripts.lookup(a[1]))
 	}
@@ -86,39 +125,23 @@ func (c *Command) plainSet() {
 	}
 }
 
-// script classifies by the text: lock libraries write their scripts each in
-// their own words, but with the same few commands, and all pass the key first
-// and the random value as the first argument.
-func (c *Command) script(text string) {
-	if text == "" || len(c.Args) < 4 {
+// script reads the arguments of a script: all libraries pass the key first and
+// the random value as the first argument.
+func (c *Command) script(s *script) {
+	if s == nil || len(c.Args) < 4 {
 		return
 	}
 	n, err := strconv.Atoi(c.Args[2])
 	if err != nil || n < 1 || len(c.Args) < 3+n {
 		return
 	}
-	c.Key = c.Args[3]
+	c.Op, c.Key = s.op, c.Args[3]
 	argv := c.Args[3+n:]
-	if op, ok := strings.CutPrefix(text, Marker); ok {
-		c.Op, _, _ = strings.Cut(op, "\n")
-		c.Op = strings.TrimSpace(c.Op)
+	if s.resource {
 		c.resource(argv)
 		return
 	}
-	has := func(word string) bool {
-		return strings.Contains(text, `"`+word+`"`) || strings.Contains(text, `'`+word+`'`)
-	}
-	text = strings.ToLower(text)
-	switch {
-	case has("nx"), has("setnx"):
-		c.Op = history.OpSet
-	case has("pexpire"), has("expire"):
-		c.Op = history.OpExtend
-	case has("del"), has("unlink"):
-		c.Op = history.OpRelease
-	case has("get") && has("set"):
-		c.Op = history.OpFence
-	default:
+	if c.Op == "" {
 		return
 	}
 	if len(argv) > 0 {

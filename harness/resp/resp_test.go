@@ -1,15 +1,18 @@
 package resp
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"lockpick/harness/history"
 )
 
-// words writes a command as a client does.
-func words(w ...string) string {
+// command writes a command as a client does.
+func command(w ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(w))
 	for _, s := range w {
@@ -44,7 +47,7 @@ func TestClassify(t *testing.T) {
 		{[]string{"EVAL", "return 1", "0"}, "   0 0"},
 		{[]string{"EVAL", compareAndDelete, "-7", "k", "tok"}, "   0 0"},
 	} {
-		cmds := NewStream(&Scripts{}).Request([]byte(words(c.words...)), 1)
+		cmds := NewStream(&Scripts{}).Request([]byte(command(c.words...)), 1)
 		if len(cmds) != 1 {
 			t.Fatalf("%v: %d commands", c.words, len(cmds))
 		}
@@ -57,7 +60,7 @@ func TestClassify(t *testing.T) {
 
 // However the bytes are cut, the same commands and answers come out.
 func TestChunksDoNotMatter(t *testing.T) {
-	in := words("SET", "k", "a\r\nb", "NX", "PX", "5") + "PING\r\n" + words("EVAL", compareAndDelete, "1", "k", "x")
+	in := command("SET", "k", "a\r\nb", "NX", "PX", "5") + "PING\r\n" + command("EVAL", compareAndDelete, "1", "k", "x")
 	out := "+OK\r\n" + ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n" + "+PONG\r\n" + ":0\r\n"
 	want := story(in, out, len(in), len(out))
 	for n := 1; n < 40; n++ {
@@ -87,15 +90,15 @@ func TestUnknownScriptCountsOnce(t *testing.T) {
 	scripts := &Scripts{}
 	scripts.learn(compareAndDelete)
 	sha := ""
-	for k := range scripts.text {
+	for k := range scripts.bySHA {
 		sha = k
 	}
 	s := NewStream(scripts)
-	first := s.Request([]byte(words("EVALSHA", sha, "1", "k", "tok")), 1)[0]
+	first := s.Request([]byte(command("EVALSHA", sha, "1", "k", "tok")), 1)[0]
 	s.Reply([]byte("-NOSCRIPT No matching script.\r\n"), 2)
-	second := s.Request([]byte(words("EVAL", compareAndDelete, "1", "k", "tok")), 3)[0]
+	second := s.Request([]byte(command("EVAL", compareAndDelete, "1", "k", "tok")), 3)[0]
 	s.Reply([]byte(":1\r\n"), 4)
-	third := s.Request([]byte(words("EVAL", compareAndDelete, "1", "k", "tok")), 5)[0]
+	third := s.Request([]byte(command("EVAL", compareAndDelete, "1", "k", "tok")), 5)[0]
 	got := fmt.Sprint(first.Counts(history.OpRelease), first.CountsReply(history.OpRelease), first.Recorded(),
 		second.Counts(history.OpRelease), second.CountsReply(history.OpRelease), second.Recorded(), third.Counts(history.OpRelease))
 	if got != "true false false false true true true" {
@@ -116,7 +119,7 @@ func TestEventSaysWhatTheNodeAnswered(t *testing.T) {
 		"":                   "info no answer",
 	} {
 		s := NewStream(&Scripts{})
-		c := s.Request([]byte(words("SET", "k", "t", "NX")), 3)[0]
+		c := s.Request([]byte(command("SET", "k", "t", "NX")), 3)[0]
 		s.Reply([]byte(reply), 8)
 		e := c.Event("c1-n1", "n1")
 		if got := string(e.Type) + " " + e.Cause; got != want {
@@ -128,8 +131,43 @@ func TestEventSaysWhatTheNodeAnswered(t *testing.T) {
 	}
 }
 
+// Numbers are read as strconv reads them, also those that no server should send.
+func TestNumbers(t *testing.T) {
+	for _, text := range []string{"", "0", "7", "-1", "+5", "007", "123456789012345678", "9223372036854775807", "9223372036854775808",
+		"-9223372036854775808", "12x", "x", "-", " 1", "1_000", "99999999999999999999999"} {
+		want, err := strconv.ParseInt(text, 10, 64)
+		got, ok := number([]byte(text))
+		if ok != (err == nil) || ok && got != want {
+			t.Errorf("number %q: %d, %v; strconv says %d, %v", text, got, ok, want, err)
+		}
+	}
+}
+
+func BenchmarkStream(b *testing.B) {
+	s := NewStream(&Scripts{})
+	request := []byte(command("EVAL", compareAndDelete, "1", "lock-1", "0123456789012345678901234567890123456789"))
+	for b.Loop() {
+		s.Request(request, 1)
+		s.Reply([]byte(":1\r\n"), 2)
+	}
+}
+
+func FuzzWords(f *testing.F) {
+	for _, text := range []string{command("SET", "k", "v"), "PING\r\n", "*-1\r\n", "*0\r\n", "*1\r\n:5\r\n", "*2\r\n$1\r\na\r\n$-1\r\n",
+		"*1\r\n$5\r\nab", "*2\r\n$1\r\na\r\n", "*1\r\n$1\r\na", "*99999999\r\n", "$3\r\nfoo\r\n", "*1\r\n*1\r\n$1\r\na\r\n", "*x\r\n", ""} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		v, rest, err := Parse(b)
+		args, r, e := words(b)
+		if fmt.Sprint(err) != fmt.Sprint(e) || !bytes.Equal(rest, r) || err == nil && !slices.Equal(args, v.Strings()) {
+			t.Errorf("%q: words %q, %q, %v; Parse %q, %q, %v", b, args, r, e, v.Strings(), rest, err)
+		}
+	})
+}
+
 func FuzzStream(f *testing.F) {
-	f.Add([]byte(words("SET", "k", "v")), []byte("+OK\r\n"))
+	f.Add([]byte(command("SET", "k", "v")), []byte("+OK\r\n"))
 	f.Add([]byte("*1000000\r\n*1000000\r\n"), []byte("%-1\r\n$99999999999\r\n"))
 	f.Fuzz(func(t *testing.T, in, out []byte) {
 		s := NewStream(&Scripts{})

@@ -49,16 +49,18 @@ type Scanner struct {
 
 // Feed takes the next bytes and returns the values that are complete now. After
 // an error the stream makes no sense any more, and Feed returns that error.
-func (s *Scanner) Feed(b []byte) ([]Value, error) {
+func (s *Scanner) Feed(b []byte) ([]Value, error) { return feed(s, b, Parse) }
+
+func feed[T any](s *Scanner, b []byte, cut func([]byte) (T, []byte, error)) ([]T, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
 	s.buf = append(s.buf, b...)
-	var out []Value
+	var out []T
 	rest := s.buf
 	for len(rest) > 0 {
-		v, r, err := Parse(rest)
-		if errors.Is(err, ErrShort) {
+		v, r, err := cut(rest)
+		if err == ErrShort {
 			break
 		}
 		if err != nil {
@@ -72,6 +74,47 @@ func (s *Scanner) Feed(b []byte) ([]Value, error) {
 	return out, s.err
 }
 
+// words cuts one command off b: it is Parse and Strings, but goes straight
+// through the array of strings that a command nearly always is. Commands are
+// parsed in the goroutines of clients, which are many and short-lived, and
+// whose stacks have to grow for every frame.
+func words(b []byte) (args []string, rest []byte, err error) {
+	n, rest, ok := header('*', b)
+	if !ok || n < 0 || n > maxItems {
+		return slowWords(b)
+	}
+	args = make([]string, 0, min(n, 8))
+	for range n {
+		size, r, ok := header('$', rest)
+		if !ok || size < 0 || size > int64(len(r))-2 {
+			return slowWords(b)
+		}
+		args, rest = append(args, string(r[:size])), r[size+2:]
+	}
+	return args, rest, nil
+}
+
+func slowWords(b []byte) (args []string, rest []byte, err error) {
+	v, rest, err := Parse(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	return v.Strings(), rest, nil
+}
+
+// header cuts a line of the given kind with a number off b.
+func header(kind byte, b []byte) (n int64, rest []byte, ok bool) {
+	if len(b) == 0 || b[0] != kind {
+		return 0, nil, false
+	}
+	i := bytes.Index(b, crlf)
+	if i < 0 {
+		return 0, nil, false
+	}
+	n, ok = number(b[1:i])
+	return n, b[i+2:], ok
+}
+
 // Parse cuts the first value off b; ErrShort says that b ends inside it. Inline commands ("PING\r\n") become arrays.
 func Parse(b []byte) (Value, []byte, error) { return parse(b, 0) }
 
@@ -79,30 +122,30 @@ func parse(b []byte, depth int) (Value, []byte, error) {
 	if depth > maxDepth {
 		return Value{}, nil, errors.New("RESP value is nested too deep")
 	}
-	i := bytes.Index(b, []byte("\r\n"))
+	i := bytes.Index(b, crlf)
 	if i < 0 {
 		return Value{}, nil, ErrShort
 	}
-	line, rest := string(b[:i]), b[i+2:]
-	if line == "" {
+	line, rest := b[:i], b[i+2:]
+	if len(line) == 0 {
 		return Value{}, nil, errors.New("RESP value has no type")
 	}
-	v := Value{Kind: line[0], Str: line[1:]}
+	v := Value{Kind: line[0]}
 	switch v.Kind {
 	case '+', '-', ',', '#', '(':
+		v.Str = string(line[1:])
 		return v, rest, nil
 	case '_':
 		v.Null = true
 		return v, rest, nil
+	case ':', '$', '=', '*', '%', '~', '>':
+	default:
+		return inline(string(line)), rest, nil
 	}
-	if !strings.ContainsRune(":$=*%~>", rune(v.Kind)) {
-		return inline(line), rest, nil
-	}
-	n, err := strconv.ParseInt(v.Str, 10, 64)
-	if err != nil {
+	n, ok := number(line[1:])
+	if !ok {
 		return Value{}, nil, fmt.Errorf("RESP value %q has no number", line)
 	}
-	v.Str = ""
 	switch v.Kind {
 	case ':':
 		v.Int = n
@@ -111,6 +154,24 @@ func parse(b []byte, depth int) (Value, []byte, error) {
 		return bulk(v, n, rest)
 	}
 	return items(v, n, rest, depth)
+}
+
+var crlf = []byte("\r\n")
+
+// number is strconv.ParseInt for the short numbers that nearly all are, without
+// making a string of them.
+func number(b []byte) (n int64, ok bool) {
+	if len(b) == 0 || len(b) > 18 || b[0] < '0' || b[0] > '9' {
+		n, err := strconv.ParseInt(string(b), 10, 64)
+		return n, err == nil
+	}
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int64(c-'0')
+	}
+	return n, true
 }
 
 func inline(line string) Value {
@@ -147,6 +208,7 @@ func items(v Value, n int64, rest []byte, depth int) (Value, []byte, error) {
 	if n > maxItems {
 		return Value{}, nil, fmt.Errorf("RESP array of %d items is too long", n)
 	}
+	v.Items = make([]Value, 0, min(n, 8)) // what is announced need not come
 	for range n {
 		it, r, err := parse(rest, depth+1)
 		if err != nil {

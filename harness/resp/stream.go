@@ -50,10 +50,10 @@ func NewStream(scripts *Scripts) *Stream { return &Stream{scripts: scripts} }
 // Request takes bytes that the client sent at an instant and returns the
 // commands that are complete now.
 func (s *Stream) Request(b []byte, now int64) []*Command {
-	values, _ := s.in.Feed(b) // what is no RESP is of no interest, and passes
+	commands, _ := feed(&s.in, b, words) // what is no RESP is of no interest, and passes
 	var out []*Command
-	for _, v := range values {
-		c := &Command{Args: v.Strings(), Sent: now}
+	for _, args := range commands {
+		c := &Command{Args: args, Sent: now}
 		c.classify(s.scripts)
 		if len(c.Args) > 1 && strings.EqualFold(c.Args[0], "EVAL") && s.retry[c.Args[1]] {
 			c.Again = true
@@ -81,7 +81,9 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 			if s.retry == nil {
 				s.retry = map[string]bool{}
 			}
-			s.retry[s.scripts.lookup(c.Args[1])] = true
+			if known := s.scripts.lookup(c.Args[1]); known != nil {
+				s.retry[known.text] = true
+			}
 		}
 		out = append(out, c)
 	}

@@ -63,6 +63,17 @@ func TestRunRefusesWhatItCannotDo(t *testing.T) {
 	}
 }
 
+// The end of a run waits for its own goroutine: whoever still waits for virtual
+// time when the bubble's first function returns, waits for ever.
+func TestRunsEnd(t *testing.T) {
+	for range 300 {
+		simulate(t, topology(1, 1), 1, func(c *cluster) error {
+			c.At(time.Hour, func() {})
+			return nil
+		})
+	}
+}
+
 func TestVirtualTimeIsExact(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		if c.Now() != 0 {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net"
@@ -20,6 +21,7 @@ type conn struct {
 	net      *network
 	link     *link
 	host     *host
+	number   int64 // on its link, from 1
 	up, down flow
 	stream   *resp.Stream
 	settled  bool // the commands without an answer are recorded
@@ -32,14 +34,15 @@ type conn struct {
 	reading bool
 	readBy  time.Time
 	writeBy time.Time
+	alarm   int64         // the deadline for which the reader is woken next; 0: none
 	notify  chan struct{} // wakes the reader
-	timer   *time.Timer   // of the reader
 }
 
 var _ net.Conn = (*conn)(nil)
 
 func (l *link) newConn() *conn {
-	c := &conn{net: l.net, link: l, host: l.host, stream: resp.NewStream(&l.net.scripts),
+	l.dialled++
+	c := &conn{net: l.net, link: l, host: l.host, number: l.dialled, stream: resp.NewStream(&l.net.scripts),
 		dialed: make(chan error, 1), notify: make(chan struct{}, 1)}
 	c.up = flow{conn: c, dir: &l.up}
 	c.down = flow{conn: c, dir: &l.down}
@@ -101,29 +104,33 @@ func (c *conn) expired() bool {
 
 // wait blocks until there is something new for the reader.
 func (c *conn) wait() {
-	var due int64
-	var expiry <-chan time.Time
-	if !c.readBy.IsZero() {
-		due = c.net.reserve(c.down.dir.slot, c.deadline())
-		d := time.Duration(due - c.net.now())
-		if c.timer == nil {
-			c.timer = time.NewTimer(d)
-		} else {
-			c.timer.Reset(d)
-		}
-		expiry = c.timer.C
-	}
+	c.watch()
 	c.reading = true
 	c.net.mu.Unlock()
-	select {
-	case <-c.notify:
-	case <-expiry:
-	}
+	<-c.notify
 	c.net.mu.Lock()
 	c.reading = false
-	if expiry != nil {
-		c.timer.Stop()
-		c.net.free(c.down.dir.slot, due)
+}
+
+// watch sees to it that the reader is woken at its deadline. Deadlines nearly
+// always move on before they are reached, so an alarm that is set already may be
+// early, and is then set again. A timer for each read would cost far more.
+func (c *conn) watch() {
+	if due := c.deadline(); !c.readBy.IsZero() && (c.alarm == 0 || due < c.alarm) {
+		c.alarm = due
+		c.net.at(c.down.dir.slot, due, c.ring)
+	}
+}
+
+func (c *conn) ring() {
+	c.net.mu.Lock()
+	defer c.net.mu.Unlock()
+	c.alarm = 0
+	switch {
+	case c.expired():
+		c.wake()
+	case c.reading:
+		c.watch()
 	}
 }
 
@@ -165,9 +172,27 @@ func (c *conn) shut() {
 	c.wake()
 }
 
-// finish tells the server that the client's end is closed.
+// finish tells the server that the client's end is closed. A pool closes its
+// connections at one instant and in the order of a map, so the ends leave an
+// instant later, in the order in which the connections were dialled.
 func (c *conn) finish() {
-	c.up.send(&message{deliver: func() { c.link.server.finished(c) }})
+	l := c.link
+	c.up.queue = append(c.up.queue, &message{deliver: func() { l.server.finished(c) }})
+	l.ending = append(l.ending, c)
+	if len(l.ending) == 1 {
+		c.net.at(l.up.slot, c.net.now()+1, l.sendEnds)
+	}
+}
+
+func (l *link) sendEnds() {
+	l.net.mu.Lock()
+	defer l.net.mu.Unlock()
+	slices.SortFunc(l.ending, func(a, b *conn) int { return cmp.Compare(a.number, b.number) })
+	for _, c := range l.ending {
+		end := c.up.queue[len(c.up.queue)-1]
+		c.up.depart(end, l.net.latency(&l.up, end.content))
+	}
+	l.ending = nil
 }
 
 // received takes what the server sent.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"runtime"
 	"strings"
 	"sync"
@@ -146,6 +147,40 @@ func TestManySeedsTwice(t *testing.T) {
 		if a != b || da != db {
 			t.Errorf("seed %d isn't reproducible: history %v, wire %v", seed, a != b, da != db)
 		}
+	}
+}
+
+// A pool closes its connections in the order of a map. That order must not show,
+// not even if the link has just been mended and the ends overtake nothing.
+func TestOrderOfClosingDoesNotShow(t *testing.T) {
+	run := func(order ...int) string {
+		text, _, digest := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+			return c.alone(func(ctx context.Context, e client.Env) error {
+				var conns []net.Conn
+				for range order {
+					conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+					if err != nil {
+						return err
+					}
+					conns = append(conns, conn)
+				}
+				c.Cut("c1-n1", "")
+				for i, conn := range conns {
+					fmt.Fprintf(conn, "SET k%d v\r\n", i)
+				}
+				<-e.After(5 * time.Millisecond)
+				for _, i := range order {
+					conns[i].Close()
+				}
+				c.Mend("c1-n1")
+				<-e.After(time.Second)
+				return nil
+			})
+		})
+		return fmt.Sprintf("%s%x", text, digest)
+	}
+	if a, b := run(0, 1, 2), run(2, 0, 1); a != b {
+		t.Errorf("closed in order:\n%s\nin another:\n%s", a, b)
 	}
 }
 

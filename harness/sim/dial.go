@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"time"
 )
 
 // dial connects the client to the server at an address: one round trip, which
@@ -29,13 +30,18 @@ func (h *host) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	return c.dialing(ctx)
 }
 
-// dialing waits for the server's answer, or for the context's end.
+// dialing waits for the server's answer, or for the context's end. An answer at
+// the very instant of the deadline is taken, but as late as the deadline would
+// be heeded, for which of the two wakes the dialler first is open.
 func (c *conn) dialing(ctx context.Context) (net.Conn, error) {
 	n := c.net
 	n.mu.Unlock()
 	var err error
 	select {
 	case err = <-c.dialed:
+		if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
+			n.sleep(c.down.dir.slot, n.now())
+		}
 	case <-ctx.Done():
 		n.sleep(c.down.dir.slot, n.now())
 		select {

@@ -44,7 +44,9 @@ type link struct {
 	refuses  bool // the client is not meant to reach this server
 	cut      bool
 	up, down direction
+	dialled  int64 // connections so far
 	conns    []*conn
+	ending   []*conn // the client has closed them just now
 	taps     []*tap
 }
 

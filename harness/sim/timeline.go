@@ -47,12 +47,13 @@ type timeline struct {
 	mu    sync.Mutex
 	queue []event // a heap by instant
 	timer *time.Timer
-	armed int64 // when the timer fires
-	quit  chan struct{}
+	armed int64         // when the timer fires
+	over  bool          // nothing happens any more
+	ended chan struct{} // closed when loop has returned
 }
 
 func newTimeline() *timeline {
-	tl := &timeline{start: time.Now(), timer: time.NewTimer(time.Hour), armed: math.MaxInt64, quit: make(chan struct{})}
+	tl := &timeline{start: time.Now(), timer: time.NewTimer(time.Hour), armed: math.MaxInt64, ended: make(chan struct{})}
 	tl.timer.Stop()
 	go tl.loop()
 	return tl
@@ -73,20 +74,6 @@ func (tl *timeline) at(s *slot, t int64, f func()) int64 {
 	return t
 }
 
-// reserve takes an instant as at does, for somebody with a timer of his own, who
-// frees it when it is over.
-func (tl *timeline) reserve(s *slot, t int64) int64 {
-	tl.mu.Lock()
-	defer tl.mu.Unlock()
-	return tl.take(s, t, tl.now())
-}
-
-func (tl *timeline) free(s *slot, t int64) {
-	tl.mu.Lock()
-	defer tl.mu.Unlock()
-	delete(s.taken, t)
-}
-
 // sleep waits for a later instant of the slot.
 func (tl *timeline) sleep(s *slot, t int64) {
 	done := make(chan struct{})
@@ -94,17 +81,26 @@ func (tl *timeline) sleep(s *slot, t int64) {
 	<-done
 }
 
-func (tl *timeline) stop() { close(tl.quit) }
+// stop ends the timeline, and waits for that: virtual time stands still once
+// the run's own function has returned.
+func (tl *timeline) stop() {
+	tl.mu.Lock()
+	tl.over = true
+	tl.timer.Reset(0)
+	tl.mu.Unlock()
+	<-tl.ended
+}
 
 // loop lets things happen.
 func (tl *timeline) loop() {
+	defer close(tl.ended)
 	for {
-		select {
-		case <-tl.quit:
-			return
-		case <-tl.timer.C:
-		}
+		<-tl.timer.C
 		tl.mu.Lock()
+		if tl.over {
+			tl.mu.Unlock()
+			return
+		}
 		tl.armed = math.MaxInt64
 		for len(tl.queue) > 0 && tl.queue[0].at <= tl.now() {
 			e := tl.pop()
@@ -131,7 +127,7 @@ func (tl *timeline) take(s *slot, t, now int64) int64 {
 
 // arm sets the timer for the first event, if it isn't.
 func (tl *timeline) arm(now int64) {
-	if len(tl.queue) > 0 && tl.queue[0].at < tl.armed {
+	if !tl.over && len(tl.queue) > 0 && tl.queue[0].at < tl.armed {
 		tl.armed = tl.queue[0].at
 		tl.timer.Reset(time.Duration(tl.armed - now))
 	}

@@ -1,7 +1,6 @@
 package suite
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -76,6 +75,18 @@ func latest(parent, name string) {
 	}
 }
 
+// CanWrite sees that runs can be kept in a store, before any is run.
+func CanWrite(store string) error {
+	if err := os.MkdirAll(store, 0o755); err != nil {
+		return fmt.Errorf("open store: %w", err)
+	}
+	probe, err := os.MkdirTemp(store, ".new-")
+	if err != nil {
+		return fmt.Errorf("open store: %w", err)
+	}
+	return os.Remove(probe)
+}
+
 // live makes the directory now and opens the history in it.
 func (d *runDir) live() (*os.File, error) {
 	if err := d.create(); err != nil {
@@ -89,7 +100,7 @@ func (d *runDir) live() (*os.File, error) {
 }
 
 // write writes what isn't there yet.
-func (d *runDir) write(facts []byte, o Outcome) error {
+func (d *runDir) write(facts []byte, h *history.History, o Outcome) error {
 	if d.path == "" {
 		if err := d.create(); err != nil {
 			return err
@@ -98,14 +109,10 @@ func (d *runDir) write(facts []byte, o Outcome) error {
 			return fmt.Errorf("write history: %w", err)
 		}
 	}
-	if len(o.Verdict.Results) == 0 {
+	if h == nil {
 		return nil
 	}
 	if err := writeJSON(filepath.Join(d.path, verdictFile), o.Verdict); err != nil {
-		return err
-	}
-	h, err := history.Read(bytes.NewReader(facts))
-	if err != nil {
 		return err
 	}
 	return reports.Write(d.path, h, o.Verdict)
@@ -133,7 +140,7 @@ type Stored struct {
 func Open(path string) (Stored, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return Stored{}, fmt.Errorf("open run: %w; name a run directory or a history.jsonl", err)
+		return Stored{}, fmt.Errorf("open run: %w", err)
 	}
 	s := Stored{Dir: path}
 	file := path
@@ -143,6 +150,10 @@ func Open(path string) (Stored, error) {
 			return s, err
 		}
 	}
+	// Anything else, such as a pipe, might never end.
+	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+		return s, fmt.Errorf("read history %s: it is no regular file", file)
+	}
 	s.History, err = history.ReadFile(file)
 	return s, err
 }
@@ -150,11 +161,14 @@ func Open(path string) (Stored, error) {
 func readManifest(path string) (*harness.Manifest, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("open run: %w; name a run directory or a history.jsonl", err)
+		return nil, fmt.Errorf("open run: %w", err)
 	}
 	m := &harness.Manifest{}
 	if err := json.Unmarshal(text, m); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if m.Schema != 1 || m.Scenario.Name == "" || m.Backend == "" {
+		return nil, fmt.Errorf("read %s: it is no run.json of this version; its history.jsonl can still be judged alone", path)
 	}
 	return m, nil
 }

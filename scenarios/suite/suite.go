@@ -16,6 +16,7 @@ import (
 	"io"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"lockpick/checker"
@@ -143,13 +144,21 @@ func execute(ctx context.Context, b harness.Backend, j Job) (o Outcome) {
 		o.Dir = d.path
 		to = io.MultiWriter(f, &facts)
 	}
-	if err := harness.Run(ctx, b, j.Scenario, j.Seed, history.NewRecorder(to)); err != nil {
+	rec := history.NewRecorder(to)
+	var events []history.Event
+	rec.Watch(func(e history.Event) {
+		if len(events) == cap(events) {
+			events = slices.Grow(events, max(1024, len(events))) // append alone would grow by a quarter, and copy often
+		}
+		events = append(events, e)
+	})
+	if err := harness.Run(ctx, b, j.Scenario, j.Seed, rec); err != nil {
 		o.fail(ExitBackend, err)
 	}
-	o.judge(d.manifest, facts.Bytes())
+	h := o.judge(d.manifest, events)
 	unexpected := o.Code != ExitOK
 	if j.Keep == KeepAll || j.Keep == KeepUnexpected && unexpected {
-		if err := d.write(facts.Bytes(), o); err != nil {
+		if err := d.write(facts.Bytes(), h, o); err != nil {
 			o.fail(ExitUsage, err)
 		}
 		o.Dir = d.path
@@ -157,13 +166,15 @@ func execute(ctx context.Context, b harness.Backend, j Job) (o Outcome) {
 	return o
 }
 
-func (o *Outcome) judge(m harness.Manifest, facts []byte) {
-	h, err := history.Read(bytes.NewReader(facts))
+// judge judges what was recorded, from memory: it is the same as what stands in
+// the file, and need not be decoded.
+func (o *Outcome) judge(m harness.Manifest, events []history.Event) *history.History {
+	h, err := history.New(events)
 	if err != nil {
 		if o.Code == ExitOK {
 			o.fail(ExitBug, err)
 		}
-		return
+		return nil
 	}
 	o.Events, o.Virtual = len(h.Events), history.Seconds(h.Events[len(h.Events)-1].T)
 	o.Verdict = checker.Check(h)
@@ -172,6 +183,7 @@ func (o *Outcome) judge(m harness.Manifest, facts []byte) {
 		o.fail(ExitBug, fmt.Errorf("the two judges disagree: %s", o.Verdict.Disagreement))
 	}
 	o.Code = Worse(o.Code, CodeOf(o.Judgements))
+	return h
 }
 
 func (o *Outcome) fail(code int, err error) {

@@ -47,7 +47,7 @@ func TestPoolTellsWhichRunKilledItsWorker(t *testing.T) {
 	}
 	pool := Pool{Command: []string{os.Args[0]}, Size: 2, Patience: time.Second}
 	got := make([]suite.Outcome, len(jobs))
-	pool.Run(t.Context(), jobs, func(i int, o suite.Outcome) { got[i] = o })
+	pool.Run(t.Context(), len(jobs), func(i int) suite.Job { return jobs[i] }, func(i int, o suite.Outcome) { got[i] = o })
 	for i, want := range []struct {
 		code int
 		said string
@@ -65,7 +65,7 @@ func TestPoolStopsWhenItIsInterrupted(t *testing.T) {
 	jobs := []suite.Job{{Scenario: harness.Scenario{Name: "fine"}}, {Scenario: harness.Scenario{Name: "freezes"}}, {Scenario: harness.Scenario{Name: "fine"}}}
 	pool := Pool{Command: []string{os.Args[0]}, Size: 1, Patience: time.Minute}
 	done := 0
-	pool.Run(ctx, jobs, func(int, suite.Outcome) { done++; cancel() })
+	pool.Run(ctx, len(jobs), func(i int) suite.Job { return jobs[i] }, func(int, suite.Outcome) { done++; cancel() })
 	if done != 1 {
 		t.Errorf("%d jobs were reported, want 1", done)
 	}
@@ -74,7 +74,7 @@ func TestPoolStopsWhenItIsInterrupted(t *testing.T) {
 func TestPoolTellsThatNoWorkerStarts(t *testing.T) {
 	pool := Pool{Command: []string{"/nowhere/lockpick"}, Size: 1, Patience: time.Second}
 	var got suite.Outcome
-	pool.Run(t.Context(), []suite.Job{{}}, func(_ int, o suite.Outcome) { got = o })
+	pool.Run(t.Context(), 1, func(int) suite.Job { return suite.Job{} }, func(_ int, o suite.Outcome) { got = o })
 	if got.Code != 70 || !strings.Contains(got.Error, "start worker") {
 		t.Errorf("%+v", got)
 	}

@@ -39,6 +39,8 @@ func parseScript(source string) (*script, error) {
 	if err != nil {
 		return nil, fmt.Errorf("Error compiling script (new function): %w", err)
 	}
+	// gopher-lua would make each call a table arg, which Lua 5.1 has only in functions.
+	proto.IsVarArg &^= lua.VarArgNeedsArg
 	s := &script{sha: sha1hex(source), proto: proto}
 	parsed.Store(source, s)
 	return s, nil

@@ -1,0 +1,60 @@
+//go:build linux
+
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/nemesis"
+)
+
+// A run that is stopped while a fault is in force ends at once: the fault is
+// healed, the record is whole up to there, and nothing is left.
+func TestStoppedInTheMiddleOfAFault(t *testing.T) {
+	needRedis(t)
+	dir := t.TempDir()
+	long := time.Minute
+	s := scenario
+	s.Lock = spec("c1", 0).Lock
+	s.Limit, s.Workload = long, harness.Workload{Fence: client.FenceNone, Writes: 1, Cycles: 1, Keys: 1}
+	s.Clients = s.Clients[:1]
+	s.Plan = nemesis.Plan{{
+		When:  nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: client.AfterAcquire, Nth: 1}},
+		Fault: nemesis.Fault{Kind: "pause", Targets: []string{"c1"}, For: &long},
+	}}
+	ctx, cancel := context.WithCancel(t.Context())
+	var text bytes.Buffer
+	rec := history.NewRecorder(&text)
+	rec.Watch(func(e history.Event) {
+		if e.Op == "pause" && e.Type == history.Begin {
+			cancel()
+		}
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- harness.Run(ctx, testBackend(dir), s, 1, rec) }()
+	if err := receive(t, "end of the run", ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("the run ended with %v", err)
+	}
+	h, err := history.Read(&text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	healed := false
+	for _, e := range h.Events {
+		healed = healed || e.Op == "pause" && e.Type == history.End
+	}
+	if !healed || h.Cut != "" {
+		t.Errorf("healed: %v, cut: %q", healed, h.Cut)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

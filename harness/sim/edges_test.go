@@ -1,0 +1,252 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/nemesis"
+)
+
+// What was sent to a process that has died never reaches the one that was
+// started in its place, wherever it was meanwhile.
+func TestNextLifeGetsNothingOfTheLast(t *testing.T) {
+	nothing := func(*cluster) func() { return func() {} }
+	for where, keep := range map[string]func(*cluster) (letGo func()){
+		"on its way": nothing,
+		"at a cut": func(c *cluster) func() {
+			c.Cut("c1-n1", "")
+			return func() { c.Mend("c1-n1") }
+		},
+		"held": func(c *cluster) func() {
+			passes := make(chan func(), 1)
+			on := nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: nemesis.Request}
+			if err := c.Tap(on, func(pass func()) { passes <- pass }); err != nil {
+				t.Error(err)
+			}
+			return func() { (<-passes)() }
+		},
+	} {
+		_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+			return c.alone(func(ctx context.Context, e client.Env) error {
+				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+				if err != nil {
+					return err
+				}
+				letGo := keep(c)
+				fmt.Fprint(conn, "SET k v\r\n")
+				if where != "on its way" {
+					<-e.After(time.Second)
+				}
+				c.Kill("n1")
+				c.Restart("n1")
+				letGo()
+				<-e.After(time.Second)
+				if n, _ := c.servers[0].node.Do("DBSIZE"); n != int64(0) {
+					t.Errorf("%s: the next life has the key", where)
+				}
+				if _, err := conn.Read(make([]byte, 9)); !errors.Is(err, syscall.ECONNRESET) {
+					t.Errorf("%s: read: %v", where, err)
+				}
+				conn, err = e.Dial(ctx, "tcp", c.addr("n1"))
+				if err != nil {
+					return err
+				}
+				reply, err := ask(conn, "PING")
+				if reply != "+PONG\r\n" {
+					t.Errorf("%s: the next life answers %q", where, reply)
+				}
+				return err
+			})
+		})
+		if len(events) != 1 || events[0].Type != history.Info || events[0].Applied != 0 {
+			t.Errorf("%s: events %+v", where, events)
+		}
+	}
+}
+
+// A request is applied though its client dies before the answer comes, and the
+// record says that nobody saw the answer.
+func TestAnswerToTheDead(t *testing.T) {
+	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		err := c.alone(func(ctx context.Context, e client.Env) error {
+			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+			if err != nil {
+				return err
+			}
+			fmt.Fprint(conn, "SET k v\r\n")
+			c.At(c.Now()+10*time.Microsecond, func() { c.Kill("c1") })
+			<-ctx.Done()
+			return nil
+		})
+		<-c.after(time.Second)
+		if n, _ := c.servers[0].node.Do("DBSIZE"); n != int64(1) {
+			t.Error("what the dead had sent was lost")
+		}
+		if !errors.Is(err, harness.ErrKilled) {
+			return err
+		}
+		return nil
+	})
+	if len(events) != 1 || events[0].Type != history.OK || events[0].Applied == 0 || events[0].Answered != 0 {
+		t.Errorf("events %+v", events)
+	}
+}
+
+// Nothing leaves a client while it is paused, whatever its library has under
+// way: commands of a round, dials in the background, deadlines that pass.
+func TestNothingLeavesAPausedClient(t *testing.T) {
+	const from, to = 1500 * time.Millisecond, 2900 * time.Millisecond
+	text := ""
+	_, events, _ := simulate(t, topology(3, 5), 5, func(c *cluster) error {
+		dials := func() string {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			text := ""
+			for _, l := range c.links {
+				if l.host.name == "c1" {
+					text += fmt.Sprintf("%s %d, ", l.name, l.dialled)
+				}
+			}
+			return text
+		}
+		// Nodes that come and go make the library dial.
+		for at := 100 * time.Millisecond; at < 4*time.Second; at += 300 * time.Millisecond {
+			c.At(at, func() { c.Kill("n1"); c.Kill("n2") })
+			c.At(at+20*time.Millisecond, func() { c.Restart("n1"); c.Restart("n2") })
+		}
+		atFirst := make(chan string, 1)
+		c.At(from, func() { c.Pause("c1"); atFirst <- dials() })
+		c.At(to, func() {
+			if before, now := <-atFirst, dials(); now != before {
+				t.Errorf("dialled in the pause: before %s after %s", before, now)
+			}
+			c.Resume("c1")
+		})
+		var wg sync.WaitGroup
+		for _, h := range c.hosts {
+			wg.Go(func() {
+				err := c.run(context.Background(), h.name, func(string) {}, func(ctx context.Context, e client.Env) error {
+					contend(ctx, c, e, h.name, 4*time.Second)
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		return nil
+	})
+	sent := map[bool]int{}
+	for _, e := range events {
+		at := time.Duration(e.Sent)
+		if e.Sent == 0 {
+			at = time.Duration(e.T)
+		}
+		inPause := at > from+quantum && at < to
+		if e.Process == "c1" || len(e.Process) > 3 && e.Process[:3] == "c1-" {
+			sent[inPause]++
+			if inPause {
+				text += fmt.Sprintf("%+v\n", e)
+			}
+		}
+	}
+	if sent[true] > 0 || sent[false] < 50 {
+		t.Errorf("%d events outside the pause, and in it:\n%s", sent[false], text)
+	}
+}
+
+// A dial whose answer comes at the very instant at which its context ends has
+// one outcome, and one instant at which it is known.
+func TestAnswerAtTheDeadline(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	dial := func(seed uint64, deadline time.Duration) (out string, took time.Duration) {
+		simulate(t, topology(1, 1), seed, func(c *cluster) error {
+			return c.alone(func(ctx context.Context, e client.Env) error {
+				start := c.Now()
+				if deadline > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, deadline)
+					defer cancel()
+				}
+				_, err := e.Dial(ctx, "tcp", c.addr("n1"))
+				took = c.Now() - start
+				out = fmt.Sprint(err, " after ", took)
+				return nil
+			})
+		})
+		return out, took
+	}
+	for seed := range uint64(20) {
+		_, took := dial(seed, 0)
+		first, _ := dial(seed, took)
+		for i := range 10 {
+			runtime.GOMAXPROCS(1 + i%2)
+			if again, _ := dial(seed, took); again != first {
+				t.Fatalf("seed %d: %s, and then %s", seed, first, again)
+			}
+		}
+	}
+}
+
+// A client may start when the last one dies. That must not depend on who is
+// quicker: the one that injects the fault, or the one that sees the client gone.
+func TestClientStartsWhenTheLastOneDies(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	at := time.Second
+	s := topology(2, 3)
+	s.Limit = 20 * time.Second
+	s.Lock.Kind = "none"
+	s.Clients[1].Start = &nemesis.Event{Client: "c1", Event: "killed"}
+	s.Plan = nemesis.Plan{{When: nemesis.Trigger{At: &at}, Fault: nemesis.Fault{Kind: "kill", Targets: []string{"c1"}}}}
+	seen := map[string]int{}
+	for range 100 {
+		var text string
+		rec := history.NewRecorder(io.Discard)
+		rec.Watch(func(e history.Event) {
+			text += fmt.Sprintf("%v %s %s %s %s\n", time.Duration(e.T), e.Process, e.Type, e.Op, e.Node)
+		})
+		if err := harness.Run(context.Background(), idle{New(nil)}, s, 1, rec); err != nil {
+			t.Fatal(err)
+		}
+		seen[text]++
+	}
+	for text := range seen {
+		if len(seen) > 1 || !strings.Contains(text, "c2 begin client") {
+			t.Errorf("%d of 100 times:\n%s", seen[text], text)
+		}
+	}
+}
+
+// idle is the simulation with clients that only wait.
+type idle struct{ *Backend }
+
+func (b idle) Run(ctx context.Context, s harness.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
+	return b.Backend.Run(ctx, s, seed, rec, func(ctx context.Context, c harness.Cluster) error {
+		return body(ctx, dozing{c.(*cluster)})
+	})
+}
+
+type dozing struct{ *cluster }
+
+func (c dozing) RunClient(ctx context.Context, s client.Spec, at func(string)) error {
+	return c.run(ctx, s.Name, at, func(ctx context.Context, e client.Env) error {
+		e.Emit(history.Event{T: int64(e.True()), Process: s.Name, Type: history.Begin, Op: history.OpClient})
+		select {
+		case <-e.After(3 * time.Second):
+		case <-ctx.Done():
+		}
+		return nil
+	})
+}
