@@ -7,13 +7,12 @@ import (
 	"testing"
 
 	"lockpick/harness"
-	"lockpick/harness/lock"
 )
 
 // A run directory that can't be completed, as on a full disk, leaves nothing.
 func TestFailedRunDirectoryLeavesNothing(t *testing.T) {
 	store := t.TempDir()
-	unwritable := harness.Scenario{Name: "s", Lock: lock.Settings{Drift: math.NaN()}}
+	unwritable := harness.Scenario{Name: "s", Scale: math.NaN()}
 	d := &runDir{store: store, manifest: harness.Manifest{Scenario: unwritable}}
 	if err := d.create(); err == nil {
 		t.Fatal("a manifest that is no JSON was written")
