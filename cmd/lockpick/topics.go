@@ -56,7 +56,7 @@ found in this run under these faults.`},
 const scenarioFormat = `A scenario is one YAML file. "lockpick show NAME" prints one to copy.
 
 name: my-scenario
-claim: one sentence: what the run shows
+claim: what the run shows, in one plain sentence
 source: where the claim comes from
 tags: [ci]
 topology: {nodes: 5, persistence: none}

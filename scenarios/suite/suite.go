@@ -60,7 +60,7 @@ type Outcome struct {
 	Judgements []Judgement     `json:"judgements,omitempty"`
 	Error      string          `json:"error,omitempty"`   // why it could not be run or judged
 	Skipped    string          `json:"skipped,omitempty"` // why it was not run
-	Retried    []string        `json:"retried,omitempty"` // why each earlier try did not count
+	Retried    []string        `json:"retried,omitempty"` // why each earlier try did not count, and its directory
 	Dir        string          `json:"dir,omitempty"`     // run directory
 	Command    string          `json:"command"`
 	Seconds    float64         `json:"seconds"` // of wall clock
@@ -81,16 +81,27 @@ func Execute(ctx context.Context, b harness.Backend, j Job) (o Outcome) {
 		if again == "" || len(earlier) >= j.Retries || ctx.Err() != nil {
 			break
 		}
-		earlier = append(earlier, again)
+		o.Seconds = time.Since(begin).Seconds()
+		o.write() // a try that did not count is a record, too
+		if o.Dir != "" {
+			again += " (" + o.Dir + ")"
+		}
+		earlier = append(earlier[:len(earlier):len(earlier)], again)
 	}
 	o.giveUp()
 	o.Seconds = time.Since(begin).Seconds()
-	if o.Dir != "" {
-		if err := writeJSON(filepath.Join(o.Dir, outcomeFile), o); err != nil {
-			o.fail(ExitBug, err)
-		}
-	}
+	o.write()
 	return o
+}
+
+// write leaves the outcome in the run directory, where there is one.
+func (o *Outcome) write() {
+	if o.Dir == "" {
+		return
+	}
+	if err := writeJSON(filepath.Join(o.Dir, outcomeFile), o); err != nil {
+		o.fail(ExitUsage, err)
+	}
 }
 
 // again says why a run should be tried once more, "" if it should not: a

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"lockpick/harness"
+)
+
+// What help scenario-format shows is a scenario, with every way to write clients
+// and triggers.
+func TestScenarioFormatIsTrue(t *testing.T) {
+	_, rest, _ := strings.Cut(scenarioFormat, "\n\n")
+	file, when, _ := strings.Cut(rest, "\n\n")
+	if all, err := harness.Parse("help", []byte(file), known()); err != nil || len(all) != 2 {
+		t.Errorf("%d scenarios, %v", len(all), err)
+	}
+	clients := strings.NewReplacer("clients: 2                    # or a map: ", "clients: ", "\n                              #  ", "\n   ").Replace(file)
+	if !strings.Contains(clients, "clients: {c1:") {
+		t.Errorf("the map of clients was not found:\n%s", clients)
+	}
+	tried := 0
+	for line := range strings.Lines(when) {
+		trigger, _, ok := strings.Cut(strings.TrimSpace(line), "}  ")
+		if !ok {
+			continue
+		}
+		tried++
+		with := strings.Replace(clients, "{client: c1, point: between-check-and-write, nth: 2}", trigger+"}", 1)
+		with = strings.Replace(with, "c1: {reach: [n1, n2],", "c1: {", 1) // or there is no link c1-n3
+		if _, err := harness.Parse("help", []byte(with), known()); err != nil {
+			t.Errorf("%s}: %v", trigger, err)
+		}
+	}
+	if tried != 4 {
+		t.Errorf("%d triggers, want 4", tried)
+	}
+}

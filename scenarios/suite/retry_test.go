@@ -1,0 +1,42 @@
+package suite
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"lockpick/harness"
+	"lockpick/harness/history"
+)
+
+// idle is a backend on which nothing happens.
+type idle struct{}
+
+func (idle) Name() string                               { return "idle" }
+func (idle) Probe(context.Context) []harness.Capability { return nil }
+func (idle) Run(_ context.Context, s harness.Scenario, seed uint64, rec *history.Recorder, _ harness.Body) error {
+	rec.Record(history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun,
+		Params: &history.Params{Schema: history.Schema, Scenario: s.Name, Backend: "idle", Seed: seed, Clients: []string{"c1"}}})
+	rec.Record(history.Event{T: 1, Process: history.Harness, Type: history.End, Op: history.OpRun, Cause: "completed"})
+	return nil
+}
+
+// Each try that did not count can be found, with what came of it.
+func TestEveryTryIsKept(t *testing.T) {
+	store := t.TempDir()
+	o := Execute(t.Context(), idle{}, Job{Scenario: harness.Scenario{Name: "x", Expect: Unconditional()},
+		Store: store, Keep: KeepAll, Live: true, Retries: 2})
+	if o.Code != ExitUndecided || len(o.Retried) != 2 {
+		t.Errorf("code %d, retried %q", o.Code, o.Retried)
+	}
+	all, err := filepath.Glob(filepath.Join(store, "x", "2*", outcomeFile))
+	if err != nil || len(all) != 3 {
+		t.Errorf("outcomes: %q, %v", all, err)
+	}
+	for _, path := range all {
+		if text, err := os.ReadFile(path); err != nil || len(text) == 0 {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
