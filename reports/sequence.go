@@ -190,6 +190,9 @@ func (b *builder) bar(lane int, state State, from, to int64, events ...*event) {
 	}
 }
 
+// nothingShown ends the title of a diagram that is about no violation.
+const nothingShown = "no violation shown"
+
 func (b *builder) title() string {
 	p := b.f.params
 	name := cmp.Or(p.Scenario, "run")
@@ -200,7 +203,7 @@ func (b *builder) title() string {
 		name += fmt.Sprintf(" on %s, seed %d", p.Backend, p.Seed)
 	}
 	if !b.violated() {
-		return name + ": no violation shown"
+		return name + ": " + nothingShown
 	}
 	what := b.result.Property + " violated"
 	if cause := b.result.Cause; cause != "" {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"lockpick/checker"
 	"lockpick/harness/history"
@@ -24,9 +25,14 @@ func Write(dir string, h *history.History, v checker.Verdict) error {
 }
 
 // Explain draws the first violation that has a witness, or what happened around
-// the first fault, without colour.
+// the first fault, without colour. Where nothing could be decided, it says why.
 func Explain(h *history.History, v checker.Verdict, width int) string {
-	return Text(Sequence(h, Shown(v)), width, false)
+	d := Sequence(h, Shown(v))
+	if v.Assumption != "" {
+		d.Title = strings.TrimSuffix(d.Title, nothingShown) + "undecided"
+		d.Caption = append([]string{"Nothing could be decided: " + v.Assumption + "."}, d.Caption...)
+	}
+	return Text(d, width, false)
 }
 
 // Shown is the result that a diagram is about: the first violated one with a

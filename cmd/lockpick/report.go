@@ -172,7 +172,7 @@ func (r *report) printSeeds() {
 }
 
 // States of an outcome, in the order of the sum.
-var states = []string{"as expected", "violation", "undecided", "failed", "skipped"}
+var states = []string{"as expected", "unexpected", "undecided", "failed", "skipped"}
 
 func state(o suite.Outcome) string {
 	switch {
@@ -183,7 +183,7 @@ func state(o suite.Outcome) string {
 	case o.Code == suite.ExitUndecided:
 		return "undecided"
 	case o.Code == suite.ExitUnexpected:
-		return "violation"
+		return "unexpected"
 	}
 	return "failed"
 }
@@ -249,12 +249,15 @@ func (r *report) finish(ctx context.Context) error {
 
 // progress tells on stderr how far a run is that takes over a second.
 func (r *report) progress() (stop func()) {
-	t := time.NewTicker(2 * time.Second)
+	t := time.NewTicker(time.Second)
 	over := make(chan struct{})
 	go func() {
-		for {
+		for seconds := 1; ; seconds++ {
 			select {
 			case <-t.C:
+				if seconds > 1 && seconds%5 != 0 {
+					continue
+				}
 				r.mu.Lock()
 				fmt.Fprintf(r.errs, "%d of %d runs done, %.0f s\n", r.ended, r.total, time.Since(r.started).Seconds())
 				r.mu.Unlock()
