@@ -1,6 +1,10 @@
 package main
 
 import (
+	"os"
+	"runtime"
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"lockpick/harness"
@@ -15,6 +19,18 @@ const (
 	workerVerb = "__worker"
 	clientVerb = "__client"
 )
+
+// patience is the wall clock that a simulated run may take, unless one says otherwise.
+const patience = time.Minute
+
+// workers is the processes that do simulated runs, one a core.
+func workers(patience time.Duration) sweep.Pool {
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0] // starting it will tell
+	}
+	return sweep.Pool{Command: []string{self, workerVerb}, Size: runtime.NumCPU(), Patience: patience}
+}
 
 // workerCmd does simulated runs in a process of its own.
 func (a *app) workerCmd() *cobra.Command {

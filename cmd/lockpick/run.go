@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +16,6 @@ import (
 
 	"lockpick/harness"
 	"lockpick/scenarios/suite"
-	"lockpick/scenarios/sweep"
 )
 
 // runFlags are the flags of run.
@@ -65,7 +63,7 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 	fs.StringArrayVar(&f.expects, "expect", nil, "expect, as in mutual-exclusion=holds; restores one after --set")
 	fs.StringSliceVar(&f.require, "require", nil, "capabilities that must be there, or all: a skip that lacks one is an error (3)")
 	fs.Float64Var(&f.scale, "scale", 0, "factor of all durations on real backends (default 0.1, or what the scenario pins)")
-	fs.DurationVar(&f.patience, "timeout", time.Minute, "wall clock that one simulated run may take")
+	fs.DurationVar(&f.patience, "timeout", patience, "wall clock that one simulated run may take")
 	fs.BoolVar(&f.json, "json", false, "print the outcomes as JSON")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be run, resolved, and run nothing")
 	return c
@@ -268,14 +266,7 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 		}
 		return
 	}
-	self, err := os.Executable()
-	if err != nil {
-		r.errs.Write([]byte("error: find own binary: " + err.Error() + "\n"))
-		r.code = suite.ExitBackend
-		return
-	}
-	pool := sweep.Pool{Command: []string{self, workerVerb}, Size: runtime.NumCPU(), Patience: r.flags.patience}
-	pool.Run(ctx, r.total, job, r.done)
+	workers(r.flags.patience).Run(ctx, r.total, job, r.done)
 }
 
 func printJSON(w interface{ Write([]byte) (int, error) }, v any) error {

@@ -12,8 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockpick/checker"
-	"lockpick/harness"
-	"lockpick/harness/history"
 	"lockpick/reports"
 	"lockpick/scenarios/suite"
 )
@@ -111,22 +109,36 @@ func (a *app) replay(ctx context.Context, s suite.Stored) error {
 	if lacks := probe(ctx, b).missing(m.Scenario); len(lacks) > 0 {
 		return unable(fmt.Errorf("%s can't run this here: %s", b.Name(), reasons(lacks)), lacks[0].Remedy)
 	}
-	var facts bytes.Buffer
-	if err := harness.Run(ctx, b, m.Scenario, m.Seed, history.NewRecorder(&facts)); err != nil {
-		return unable(err, "see lockpick doctor")
-	}
-	if m.Backend == "sim" {
-		return a.compare(s, facts.Bytes())
-	}
-	h, err := history.Read(&facts)
+	dir, err := os.MkdirTemp("", "lockpick-replay-")
 	if err != nil {
-		return err
+		return unable(fmt.Errorf("make a place for the run: %w", err), "set TMPDIR to a folder that can be written")
 	}
-	v := checker.Check(h)
-	js := suite.JudgeStored(s, v)
-	a.code = suite.Worse(a.code, suite.CodeOf(js))
-	a.printVerdict(v, js)
+	defer os.RemoveAll(dir)
+	j := suite.Job{Scenario: m.Scenario, Seed: m.Seed, Backend: m.Backend, Store: dir, Keep: suite.KeepAll, Version: version(), Command: m.Command}
+	if m.Backend == "sim" {
+		return a.replaySim(ctx, s, j)
+	}
+	o := suite.Execute(ctx, b, j)
+	if o.Error != "" {
+		return unable(errors.New(o.Error), "see lockpick doctor")
+	}
+	a.code = suite.Worse(a.code, o.Code)
+	a.printVerdict(o.Verdict, o.Judgements)
 	return nil
+}
+
+func (a *app) replaySim(ctx context.Context, s suite.Stored, j suite.Job) (err error) {
+	workers(patience).Run(ctx, 1, func(int) suite.Job { return j }, func(_ int, o suite.Outcome) {
+		if o.Error != "" {
+			err = &failure{err: errors.New(o.Error), code: o.Code, hint: "see lockpick help exit-codes"}
+			return
+		}
+		var again []byte
+		if again, err = os.ReadFile(filepath.Join(o.Dir, suite.HistoryFile)); err == nil {
+			err = a.compare(s, again)
+		}
+	})
+	return err
 }
 
 // compare holds a replayed history against the stored one.

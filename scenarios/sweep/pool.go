@@ -116,9 +116,9 @@ func (w *worker) do(ctx context.Context, j suite.Job) suite.Outcome {
 func (w *worker) start() error {
 	cmd := exec.Command(w.pool.Command[0], w.pool.Command[1:]...)
 	// A run makes much garbage and keeps little, so collecting a quarter as often
-	// costs a few megabytes. Whoever sets GOGC himself is obeyed.
-	cmd.Env = append([]string{"GOGC=400"}, os.Environ()...)
-	cmd.Env = append(cmd.Env, "GOMAXPROCS=1")
+	// costs a few megabytes; and a bubble on two processors is slower than on one.
+	// Whoever sets these himself is obeyed.
+	cmd.Env = append([]string{"GOGC=400", "GOMAXPROCS=1"}, os.Environ()...)
 	w.said = &tail{}
 	cmd.Stderr = w.said
 	in, err := cmd.StdinPipe()
