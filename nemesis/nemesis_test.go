@@ -1,0 +1,97 @@
+package nemesis
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+)
+
+func TestEventMatches(t *testing.T) {
+	acquired := history.Event{Process: "c1", Type: history.OK, Op: history.OpAcquire}
+	paused := history.Event{Process: history.Nemesis, Type: history.Begin, Op: "pause", Node: "c1"}
+	for _, c := range []struct {
+		event Event
+		fact  history.Event
+		want  bool
+	}{
+		{Event{Client: "c1", Event: "acquired"}, acquired, true},
+		{Event{Client: "c2", Event: "acquired"}, acquired, false},
+		{Event{Client: "c1", Event: "acquiring"}, acquired, false},
+		{Event{Client: "c1", Event: "released"}, acquired, false},
+		{Event{Client: "c1", Event: "paused"}, paused, true},
+		{Event{Client: "c2", Event: "paused"}, paused, false},
+		{Event{Client: "c1", Event: "resumed"}, paused, false},
+		{Event{Client: "nemesis", Event: "paused"}, paused, false},
+		{Event{Client: "c1", Event: "no such event"}, acquired, false},
+		// A link's command is not the client's own operation.
+		{Event{Client: "c1", Event: "wrote"}, history.Event{Process: "c1-r1", Type: history.OK, Op: history.OpWrite}, false},
+	} {
+		if got := c.event.Matches(c.fact); got != c.want {
+			t.Errorf("%v matches %s %s %s: %v, want %v", c.event, c.fact.Process, c.fact.Type, c.fact.Op, got, c.want)
+		}
+	}
+}
+
+func TestTriggerInWords(t *testing.T) {
+	at := 3 * time.Second
+	for want, trigger := range map[string]Trigger{
+		"at 3s":                        {At: &at},
+		"c1 acquired":                  {Event: &Event{Client: "c1", Event: "acquired", Nth: 1}},
+		"10ms after c1 wrote (time 2)": {Event: &Event{Client: "c1", Event: "wrote", Nth: 2, After: 10 * time.Millisecond}},
+		"every time c2 acquired":       {Event: &Event{Client: "c2", Event: "acquired", Every: true}},
+		"c1 at point p (time 2)":       {Point: &OnPoint{Client: "c1", Point: "p", Nth: 2}},
+		"set reply 1 on c1-n3":         {Message: &OnMessage{Link: "c1-n3", Message: "set", Of: Reply, Nth: 1}},
+		"never":                        {},
+	} {
+		if got := trigger.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// Every fault says what it is and hits, and a cluster without its power is
+// told so rather than left unharmed.
+func TestKinds(t *testing.T) {
+	for _, k := range Kinds {
+		if k.Doc == "" || len(k.On) == 0 || k.Inject == nil {
+			t.Errorf("%s: %+v", k.Name, k)
+		}
+		if found, ok := KindOf(k.Name); !ok || found.Name != k.Name {
+			t.Errorf("%s is not found by its name", k.Name)
+		}
+		if slices.Contains(k.On, Message) {
+			continue // the trigger has done it
+		}
+		if _, err := k.Inject(struct{}{}, Fault{Kind: k.Name}, "c1"); err == nil {
+			t.Errorf("%s: a cluster that can't do it did it", k.Name)
+		}
+	}
+	if _, ok := KindOf("earthquake"); ok {
+		t.Error("there is no earthquake")
+	}
+}
+
+// A node is started again after a while, or by an event; a client never.
+func TestKillHeals(t *testing.T) {
+	c := &hospital{}
+	none := time.Duration(0)
+	for _, f := range []Fault{{For: &none}, {Until: &Event{}}} {
+		e, err := kill.Inject(c, f, "n1")
+		if err != nil || e.Heal == nil {
+			t.Fatalf("%+v: %v", f, err)
+		}
+		if back, err := e.Heal(); back != "n1 is back" || err != nil {
+			t.Errorf("%s, %v", back, err)
+		}
+	}
+	if e, err := kill.Inject(c, Fault{}, "n1"); err != nil || e.Heal != nil {
+		t.Errorf("what is killed for good is healed: %v", err)
+	}
+}
+
+type hospital struct{}
+
+func (*hospital) Kill(target string) (string, error)  { return target + " is gone", nil }
+func (*hospital) Restart(node string) (string, error) { return node + " is back", nil }
