@@ -76,6 +76,10 @@ type Verdict struct {
 	Assumption string `json:"assumption,omitempty"`
 	// Cut is history.Cut: the record was judged up to there.
 	Cut string `json:"cut,omitempty"`
+	// Second is the second judge's answer, porcupine's, to another question: could one
+	// lease lock have given these answers? Undecided where a key has too many operations
+	// for its search. What violates mutual exclusion must violate this.
+	Second Outcome `json:"second"`
 	// Disagreement is what porcupine said against a violation that was found here,
 	// "" as it must be: anything else is a bug in lockpick, and nothing is proven.
 	Disagreement string `json:"disagreement,omitempty"`
@@ -143,7 +147,7 @@ func Check(h *history.History, names ...string) Verdict {
 	}
 	v := Verdict{Schema: Schema, Cut: h.Cut}
 	if v.Assumption = malformed(h); v.Assumption != "" {
-		v.Results = undecided(names, "the history is malformed: "+v.Assumption)
+		v.Results, v.Second = undecided(names, "the history is malformed: "+v.Assumption), Undecided
 		return v
 	}
 	r := newRecord(h)
@@ -151,12 +155,13 @@ func Check(h *history.History, names ...string) Verdict {
 	vacuous := vacuity(r)
 	if vacuous != "" && h.Cut == "" {
 		v.Assumption = vacuous
-		v.Results = undecided(names, "the run is vacuous: "+vacuous)
+		v.Results, v.Second = undecided(names, "the run is vacuous: "+vacuous), Undecided
 		return v
 	}
 	for _, name := range names {
 		v.Results = append(v.Results, cutShort(r, vacuous, judge(r, name)))
 	}
+	v.Second = r.second(SecondTimeout)
 	v.Disagreement = disagreement(r, v.Result(MutualExclusion))
 	return v
 }

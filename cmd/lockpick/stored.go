@@ -53,6 +53,13 @@ what it expected decides the exit code; else a violation is 1.`,
 	return c
 }
 
+// secondly is what the second judge says of the whole record.
+var secondly = map[checker.Outcome]string{
+	checker.Holds:     "one lease lock could have given these answers",
+	checker.Violated:  "no lease lock could have given these answers",
+	checker.Undecided: "not asked, or the record is too long for its search",
+}
+
 func (a *app) printVerdict(v checker.Verdict, js []suite.Judgement) {
 	for _, j := range js {
 		fmt.Fprintf(a.out, "%s\n    %s\n", j, j.Because)
@@ -60,6 +67,7 @@ func (a *app) printVerdict(v checker.Verdict, js []suite.Judgement) {
 			fmt.Fprintf(a.out, "    witness: events %v\n", r.Witness.Events)
 		}
 	}
+	fmt.Fprintf(a.out, "second judge (porcupine): %s\n", secondly[v.Second])
 	if v.Disagreement != "" {
 		fmt.Fprintf(a.errs, "error: the two judges disagree: %s\n", v.Disagreement)
 	}
