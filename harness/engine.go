@@ -136,10 +136,7 @@ func (e *engine) spec(c Client) client.Spec {
 	w := e.s.Workload
 	s := client.Spec{
 		Name: c.Name, Seed: e.seed, Lock: e.s.Lock, Fence: w.Fence, Writes: w.Writes, Cycles: w.Cycles,
-		Until: e.s.Limit, Think: w.Think, Hold: w.Hold, NoCheck: w.NoCheck,
-	}
-	for _, k := range names("lock-", max(w.Keys, 1)) {
-		s.Keys = append(s.Keys, k)
+		Keys: e.keys(), Until: e.s.Limit, Think: w.Think, Hold: w.Hold, NoCheck: w.NoCheck,
 	}
 	if w.For > 0 {
 		s.Until = w.For
@@ -161,6 +158,9 @@ func (e *engine) spec(c Client) client.Spec {
 	return s
 }
 
+// keys is the locks that the clients work on.
+func (e *engine) keys() []string { return names("lock-", max(e.s.Workload.Keys, 1)) }
+
 // pause waits by the cluster's clock, or until the run is stopped: a cluster then
 // calls nothing any more.
 func (e *engine) pause(ctx context.Context, d time.Duration) {
@@ -175,7 +175,7 @@ func (e *engine) pause(ctx context.Context, d time.Duration) {
 // readLogs reads the resource's own log: the true order of its writes. When each
 // was applied, the links have seen.
 func (e *engine) readLogs(ctx context.Context) error {
-	for _, key := range names("lock-", max(e.s.Workload.Keys, 1)) {
+	for _, key := range e.keys() {
 		reply, err := e.cluster.Resource(ctx, "LRANGE", client.LogKey(key), "0", "-1")
 		if err != nil {
 			return fmt.Errorf("read the log of %s: %w", key, err)

@@ -33,9 +33,8 @@ const (
 
 // Operations of the harness.
 const (
-	OpRun   = "run"   // the first event, with Params; and the last one
-	OpLog   = "log"   // one entry of the resource's own log, read back after the run
-	OpReset = "reset" // a node came back, and with what
+	OpRun = "run" // the first event, with Params; and the last one
+	OpLog = "log" // one entry of the resource's own log, read back after the run
 )
 
 // Processes that are no clients.
