@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -157,6 +159,33 @@ func TestKillAndRestartNode(t *testing.T) {
 		fmt.Fprint(conn, "GET k\r\n")
 		if line, err := bufio.NewReader(conn).ReadString('\n'); line != "$-1\r\n" {
 			t.Errorf("after the restart k is %q, %v", line, err)
+		}
+	})
+}
+
+// A client that never stops asking must not get in before a restarted node is
+// read back.
+func TestRestartIsReadBackBeforeAnybodySetsAKey(t *testing.T) {
+	run(t, func(b bench) {
+		var over atomic.Bool
+		var clients sync.WaitGroup
+		for range 4 {
+			clients.Go(func() {
+				for !over.Load() {
+					proc.Ask(t.Context(), b.addrs["c1"].nodes[0].Addr, "SET", "k", "v")
+				}
+			})
+		}
+		for range 10 {
+			b.do("kill", func() (string, error) { return b.Kill("n1") })
+			if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, ", 0 keys") {
+				t.Errorf("restart says %q", back)
+			}
+		}
+		over.Store(true)
+		clients.Wait()
+		if _, err := proc.Ask(t.Context(), b.addrs["c1"].nodes[0].Addr, "SET", "k", "v"); err != nil {
+			t.Errorf("after the restarts: %v", err)
 		}
 	})
 }

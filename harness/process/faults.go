@@ -70,6 +70,7 @@ func (c *cluster) Restart(node string) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("restart %s: no such node", node)
 	}
+	defer c.mesh.Gate(node)()
 	return n.Restart(c.ctx)
 }
 

@@ -23,6 +23,7 @@ type Link struct {
 
 	mu      sync.Mutex // guards what follows, and the state of all connections
 	cut     bool
+	gated   bool // the node is being read back
 	closed  bool
 	taps    []*tap
 	opening *conn         // it has one pipe, the next one is its other

@@ -76,6 +76,25 @@ func (m *Mesh) Link(name string) *Link {
 	return m.links[name]
 }
 
+// Gate keeps all data from and to a node until open is called, so that what is
+// read back of it is what it came back with.
+func (m *Mesh) Gate(node string) (open func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var gated []*Link
+	for _, l := range m.links {
+		if l.node == node {
+			gated = append(gated, l)
+			l.update(func() { l.gated = true })
+		}
+	}
+	return func() {
+		for _, l := range gated {
+			l.update(func() { l.gated = false })
+		}
+	}
+}
+
 // Close closes all links and returns once their last events are recorded.
 func (m *Mesh) Close() error {
 	m.mu.Lock()

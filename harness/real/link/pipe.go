@@ -79,7 +79,7 @@ func (p *pipe) look() step {
 		s.over = p.ended
 		return s
 	}
-	if l.cut {
+	if l.cut || l.gated {
 		return s
 	}
 	if len(p.queue) > 0 {
