@@ -7,11 +7,11 @@
 // release is called; there are no nodes and no resource. Each acquire is a
 // session. A release belongs to its process's last acquire that was granted and
 // not yet given back; one that finds none is passed over, as are operations
-// other than acquire and release.
+// other than acquire and release, and whatever the nemesis did.
 //
-// The reader is our own: the EDN library of Go (olympos.io/encoding/edn) has had
-// no change since 2020 and no release, is twenty times as long, and does not
-// tell lines.
+// The reader is our own: the EDN library for Go (olympos.io/encoding/edn) has no
+// release and no change since 2020, is more than ten times as long, and its
+// errors tell no lines.
 //
 // Deliberately missing: writing; any model but the lock.
 package edn

@@ -81,7 +81,7 @@ func TestWhatIsNoFormIsTold(t *testing.T) {
 func short(h *history.History) string {
 	var b strings.Builder
 	for _, e := range h.Events[1 : len(h.Events)-1] {
-		fmt.Fprintf(&b, "%d@%d %s %s %s %s%s\n", e.N, e.T, e.Process, e.Type, e.Op, e.Session, e.Key)
+		fmt.Fprintf(&b, "%d@%d %s %s %s %s%s\n", e.N, e.T, e.Process, e.Type, e.Op, e.Session, strings.TrimPrefix(e.Key, theLock))
 	}
 	return b.String()
 }

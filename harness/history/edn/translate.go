@@ -35,6 +35,9 @@ type process struct {
 	crashed  bool                // an outcome was unknown: Jepsen goes on under another number
 }
 
+// theLock is the name of the only lock, of which Jepsen tells none.
+const theLock = "lock"
+
 func newTranslation() *translation {
 	return &translation{processes: map[string]*process{}}
 }
@@ -164,7 +167,7 @@ func (o operation) outcome() history.Type {
 }
 
 // lock is the name of an operation's lock: its :key, or the key of a value
-// [key value] as jepsen.independent makes it, or "" where there is only one.
+// [key value] as jepsen.independent makes it, or theLock where there is only one.
 func (t *translation) lock(o operation) (string, error) {
 	name := o.key
 	if name.isNil() && !o.value.isNil() && o.value.kind == vector && len(o.value.items) == 2 {
@@ -175,7 +178,7 @@ func (t *translation) lock(o operation) (string, error) {
 	} else if t.keyed == name.isNil() {
 		return "", fmt.Errorf("some operations say which lock they are of, by :key or a :value of two, and some don't")
 	}
-	key := ""
+	key := theLock
 	if t.keyed {
 		key = name.String()
 	}
