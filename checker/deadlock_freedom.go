@@ -17,15 +17,15 @@ import (
 //
 // A death is left out if another fault was in force meanwhile: then nothing was promised.
 func deadlockFreedom(r *record) Result {
+	if missing := r.missingFigure(); missing != "" {
+		return Result{Outcome: Undecided, Because: "the history has no " + missing + ", so there is no bound"}
+	}
 	judged, leftOut := 0, 0
 	var violated, open *Result
 	incidents := 0
 	for _, d := range r.deaths() {
 		if len(d.waiters) == 0 {
 			continue
-		}
-		if missing := r.missingFigure(); missing != "" {
-			return Result{Outcome: Undecided, Because: "the history has no " + missing + ", so there is no bound"}
 		}
 		res, disturbed := r.handover(d)
 		if disturbed {

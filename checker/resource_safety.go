@@ -16,6 +16,9 @@ func resourceSafety(r *record) Result {
 	if len(r.log) == 0 && r.touched() {
 		return withoutLog(r)
 	}
+	if len(r.log) == 0 && r.params.Resource == "" {
+		return Result{Outcome: Undecided, Because: "the history tells of no resource"}
+	}
 	b := readBooks(r)
 	harms := slices.Concat(lostUpdates(r, b), interleavings(r, b))
 	if r.cut == "" { // otherwise the log may go on

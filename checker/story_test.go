@@ -97,9 +97,9 @@ func tell(h *history.History, v Verdict) string {
 //
 // PROCESS may be several links, as in c1-n1,n2. Of a wire command what isn't
 // given is filled in: it was sent 2 ms and applied 1 ms before it was answered.
-// The key is lock-1.
+// The key is lock-1, the resource r1.
 func parseStory(text string) (*history.History, error) {
-	h := &history.History{}
+	h := &history.History{Params: history.Params{Resource: "r1"}}
 	for i, line := range strings.Split(text, "\n") {
 		f := strings.Fields(line)
 		if len(f) == 0 || strings.HasPrefix(f[0], "#") {

@@ -128,49 +128,6 @@ func (r *report) explain(o suite.Outcome) {
 	fmt.Fprintf(r.out, "    run again: %s\n\n", o.Command)
 }
 
-// seedSum is what came of many seeds of one scenario.
-type seedSum struct {
-	scenario string
-	runs     int
-	count    map[string]int
-	shown    []suite.Outcome // the first that were not as expected
-}
-
-const mostShown = 5
-
-func (s *seedSum) add(o suite.Outcome) {
-	if s.runs == 0 {
-		*s = seedSum{scenario: o.Scenario, count: map[string]int{}}
-	}
-	s.runs++
-	s.count[state(o)]++
-	if o.Code != suite.ExitOK && len(s.shown) < mostShown {
-		s.shown = append(s.shown, o)
-	}
-}
-
-// printSeeds prints the sum of a scenario, and begins another.
-func (r *report) printSeeds() {
-	s := r.sum
-	r.sum = seedSum{}
-	if s.runs == 0 {
-		return
-	}
-	var parts []string
-	for _, name := range states {
-		if s.count[name] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", s.count[name], name))
-		}
-	}
-	fmt.Fprintf(r.out, "%-44s %d seeds: %s\n", s.scenario, s.runs, strings.Join(parts, ", "))
-	for _, o := range s.shown {
-		fmt.Fprintf(r.out, "    seed %d: %s\n    run again: %s\n", o.Seed, strings.Join(summary(o), "; "), o.Command)
-	}
-	if more := s.runs - s.count["as expected"] - len(s.shown); more > 0 {
-		fmt.Fprintf(r.out, "    … and %d more\n", more)
-	}
-}
-
 // States of an outcome, in the order of the sum.
 var states = []string{"as expected", "unexpected", "undecided", "failed", "skipped"}
 

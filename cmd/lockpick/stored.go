@@ -19,10 +19,13 @@ import (
 func (a *app) open(path string) (suite.Stored, error) {
 	s, err := suite.Open(path)
 	if err != nil {
-		return s, usage(err, "name a run directory of the store, or a history.jsonl; see lockpick help files")
+		return s, usage(err, "name a run directory of the store, a history.jsonl, or a history.edn of Jepsen's; see lockpick help files")
 	}
 	if s.History.Cut != "" {
 		fmt.Fprintf(a.errs, "note: the record is cut short: %s; judged up to there\n", s.History.Cut)
+	}
+	for _, n := range s.Notes {
+		fmt.Fprintf(a.errs, "note: %s\n", n)
 	}
 	return s, nil
 }
@@ -31,7 +34,13 @@ func (a *app) checkCmd() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{Use: "check DIR|FILE", Short: "judge a stored run again", Args: oneArg,
 		Long: `Judge a run directory or a bare history.jsonl again. Where the scenario is known,
-what it expected decides the exit code; else a violation is 1.`,
+what it expected decides the exit code; else a violation is 1.
+
+A FILE that ends in .edn is taken for a history of Jepsen's, of a lock with
+operations :acquire and :release. It is judged by mutual exclusion; what needs a
+lease or a resource, which it doesn't tell of, is undecided.`,
+		Example: `  lockpick check store/baseline/latest
+  lockpick check history.edn                            another lock's history, from Jepsen`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := a.open(args[0])
 			if err != nil {

@@ -33,7 +33,7 @@ Several at once: 70, 1, 3, 2, 0, whichever comes first.
 store/NAME+VARIANT/latest               a link to the newest of them
 
 The store is ./store, or $LOCKPICK_STORE, or --store. history.jsonl alone
-suffices for "lockpick check".`},
+suffices for "lockpick check", and so does Jepsen's history.edn of a lock.`},
 	{"faults", "what can go wrong on purpose", faults()},
 	{"scenario-format", "how to write a scenario", scenarioFormat},
 	{"properties", "what is checked", `mutual-exclusion   Did two clients believe, each by its own clock, that they held

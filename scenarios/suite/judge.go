@@ -50,12 +50,16 @@ func Judge(expect map[string]harness.Expectation, v checker.Verdict) []Judgement
 }
 
 // JudgeStored judges a stored run by what its scenario expected, or a bare
-// history by what every lock should hold to.
+// history by what every lock should hold to, as far as the history can tell.
 func JudgeStored(s Stored, v checker.Verdict) []Judgement {
 	if s.Manifest != nil {
 		return Judge(s.Manifest.Scenario.Expect, v)
 	}
-	return Judge(Unconditional(), v)
+	expect := Unconditional()
+	if s.History.Params.Resource == "" {
+		delete(expect, checker.ResourceSafety)
+	}
+	return Judge(expect, v)
 }
 
 // Unconditional is what is expected where nobody says: a safety violation is

@@ -9,6 +9,7 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/history/edn"
 	"lockpick/reports"
 )
 
@@ -134,9 +135,11 @@ type Stored struct {
 	Dir      string
 	Manifest *harness.Manifest // nil for a bare history
 	History  *history.History
+	Notes    []string // what was assumed of a history of Jepsen's, or passed over; nil for one of ours
 }
 
-// Open reads a run directory, or a bare history.jsonl.
+// Open reads a run directory, a bare history.jsonl, or Jepsen's history of a
+// lock, whose name ends in .edn.
 func Open(path string) (Stored, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -153,6 +156,10 @@ func Open(path string) (Stored, error) {
 	// Anything else, such as a pipe, might never end.
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
 		return s, fmt.Errorf("read history %s: it is no regular file", file)
+	}
+	if !info.IsDir() && filepath.Ext(file) == ".edn" {
+		s.History, s.Notes, err = edn.ReadFile(file)
+		return s, err
 	}
 	s.History, err = history.ReadFile(file)
 	return s, err

@@ -1,0 +1,212 @@
+package edn
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"lockpick/harness/history"
+)
+
+func TestForms(t *testing.T) {
+	for text, want := range map[string]string{
+		`nil true -1.5e3 12N a/b`:                   `nil true -1.5e3 12N a/b`,
+		`:a :b/c, :d`:                               `:a :b/c :d`,
+		`"a \"b\" \n\t\\ \d" "é"`:                   "a \"b\" \n\t\\ \\d é",
+		`\a \newline \( \;`:                         `a newline ( ;`,
+		`(1 (2)) [] {:a {} "b" #{1 2}}`:             `[1 [2]] [] {:a {} b #{1 2}}`,
+		"1 ; ] a comment\n2 ; another":              `1 2`,
+		`#_1 2 [#_ #_ 3 4 5 #_{:a 1}] #_#x 6`:       `2 [5]`,
+		`#inst "2026" #a.b.Op{:x 1} #:n{:y #z 2}`:   `2026 {:x 1} {:y 2}`,
+		`##NaN ##-Inf #"a\d" #object[a.B 0x1f "x"]`: `##NaN ##-Inf a\d [a.B 0x1f x]`,
+		``: ``,
+	} {
+		got, err := forms(text)
+		if err != nil || got != want {
+			t.Errorf("%s: got %s, %v, want %s", text, got, err, want)
+		}
+	}
+}
+
+// forms is all forms of a text, as they print.
+func forms(s string) (string, error) {
+	r := newReader(strings.NewReader(s))
+	var all []string
+	for {
+		c, err := r.begin(0)
+		if errors.Is(err, io.EOF) {
+			return strings.Join(all, " "), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		f, err := r.form(c, 0)
+		if err != nil {
+			return "", err
+		}
+		all = append(all, f.String())
+	}
+}
+
+func TestWhatIsNoFormIsTold(t *testing.T) {
+	for text, want := range map[string]string{
+		"\n[1":                         "line 2: the file ends within",
+		`"a`:                           "the file ends within",
+		`\`:                            "the file ends within",
+		`#`:                            "the file ends within",
+		`#_`:                           "the file ends within",
+		`#x`:                           "the file ends within",
+		"{:a 1\n :b}":                  "line 1: a map with a key and no value",
+		"[1}":                          "line 1: '}' where a form should begin",
+		"]":                            "']' where a form should begin",
+		"^{:a 1} b":                    "'^' where a form should begin",
+		"# a":                          "# without a tag",
+		": a":                          "a colon without a keyword",
+		"\"\xff\"":                     "not UTF-8",
+		"a\xffb":                       "not UTF-8",
+		strings.Repeat("[", 200):       "more than 100 forms within each other",
+		strings.Repeat("#_", 1<<20):    "more than 100 forms within each other",
+		strings.Repeat("#a ", 1<<20):   "more than 100 forms within each other",
+		strings.Repeat("a", maxForm+1): "a form longer than",
+	} {
+		if got, err := forms(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: got %q, %v, want an error with %q", text, got, err, want)
+		}
+	}
+}
+
+// short writes events as in "4 p0 ok acquire p0/1", without the run's.
+func short(h *history.History) string {
+	var b strings.Builder
+	for _, e := range h.Events[1 : len(h.Events)-1] {
+		fmt.Fprintf(&b, "%d@%d %s %s %s %s%s\n", e.N, e.T, e.Process, e.Type, e.Op, e.Session, strings.TrimPrefix(e.Key, theLock))
+	}
+	return b.String()
+}
+
+var translations = []struct{ name, text, want, note string }{
+	{"a release goes to the acquire that was granted", `
+{:type :invoke, :f :acquire, :process 0, :time 1}
+{:type :ok,     :f :acquire, :process 0, :time 2}
+{:type :invoke, :f :acquire, :process 0, :time 3}
+{:type :fail,   :f :acquire, :process 0, :time 4, :error :already-held}
+{:type :invoke, :f :release, :process 0, :time 5}
+{:type :ok,     :f :release, :process 0, :time 6}
+{:type :invoke, :f :release, :process 0, :time 7}
+{:type :fail,   :f :release, :process 0, :time 8, :error :not-held}`, `
+1@1 p0 begin client
+1@1 p0 invoke acquire p0/1
+2@2 p0 ok acquire p0/1
+3@3 p0 invoke acquire p0/2
+4@4 p0 fail acquire p0/2
+5@5 p0 invoke release p0/1
+6@6 p0 ok release p0/1
+`, "processes that held nothing, 1"},
+	{"a failed release says not held only if it says so", `
+#jepsen.history.Op{:type :invoke, :f :acquire, :process 0, :time 1}
+{:type :ok,     :f :acquire, :process 0, :time 2}
+{:type :invoke, :f :release, :process 0, :time 3}
+{:type :fail,   :f :release, :process 0, :time 4, :error [:refused "x"]}
+{:type :invoke, :f :release, :process 0, :time 5}
+{:type :fail,   :f :release, :process 0, :time 6, :error [:not-held "x"]}`, `
+1@1 p0 begin client
+1@1 p0 invoke acquire p0/1
+2@2 p0 ok acquire p0/1
+3@3 p0 invoke release p0/1
+4@4 p0 info release p0/1
+5@5 p0 invoke release p0/1
+6@6 p0 fail release p0/1
+`, ""},
+	{"a process that crashed is gone", `
+{:type :invoke, :f :acquire, :process 0}
+{:type :ok,     :f :acquire, :process 0}
+{:type :invoke, :f :read,    :process 0}
+{:type :info,   :f :read,    :process 0}
+{:type :info,   :f :kill,    :process :nemesis}
+{:type :invoke, :f :release, :process 0}
+{:type :invoke, :f :acquire, :process 5}`, `
+1@0 p0 begin client
+1@0 p0 invoke acquire p0/1
+2@1000 p0 ok acquire p0/1
+4@3000 p0 end client
+7@6000 p5 begin client
+7@6000 p5 invoke acquire p5/1
+`, "other than acquire and release, 1"},
+	{"locks are told apart, and operations needn't be in the order of time", `
+({:type :invoke, :f :acquire, :process 1, :key "a", :time 30},
+ {:type :invoke, :f :acquire, :process 2, :key "b", :time 20}
+ {:type :ok,     :f :acquire, :process 1, :time 40})`, `
+2@20 p2 begin client
+2@20 p2 invoke acquire p2/1b
+1@30 p1 begin client
+1@30 p1 invoke acquire p1/1a
+3@40 p1 ok acquire p1/1a
+`, "it is of 2 locks"},
+}
+
+func TestOperationsBecomeFacts(t *testing.T) {
+	for _, c := range translations {
+		h, notes, err := Read(strings.NewReader(c.text))
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if got := strings.ReplaceAll(short(h), " \n", "\n"); got != c.want[1:] {
+			t.Errorf("%s: got\n%swant%s", c.name, got, c.want)
+		}
+		if all := strings.Join(notes, "\n"); !strings.Contains(all, c.note) {
+			t.Errorf("%s: notes %s, want %q", c.name, all, c.note)
+		}
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	const first = "{:type :invoke :f :acquire :process 0 :time 1}\n"
+	for text, want := range map[string]string{
+		"":                            "line 1: it ends without an operation with :f :acquire",
+		"3":                           "line 1: 3 is no map",
+		"[] {}":                       "something follows the vector",
+		"{:f :acquire :process 0}":    "without a :type",
+		"{:type :invoke :process 0}":  "without :f",
+		"{:type :invoke :f :acquire}": "without :process",
+		"{:type :invoke :f :acquire :process -1}":              ":process -1 is neither",
+		"{:type :invoke :f :acquire :process \"0\" :time 1.5}": ":process 0 is neither",
+		"{:type :invoke :f :acquire :process 0 :time 1.5}":     ":time 1.5 is no whole number",
+		"{:type :invoke :f :acquire :process 0 :time -1}":      ":time -1 is no whole number",
+		"{:type :invoke :f :acquire :process 0 :index 1e9}":    ":index 1e9 is no whole number",
+		first + "{:type :ok :f :acquire :process 0}":           "line 2: some operations have a :time",
+		first + "{:type :ok :f :release :process 0 :time 2}":   "line 2: process 0 returns from :release, which it had not called",
+		first + "{:type :ok :f :acquire :process 1 :time 2}":   "line 2: process 1 returns from :acquire",
+		first + first: "line 2: process 0 calls :acquire while its :acquire of line 1 has not returned",
+		first + "{:type :invoke :f :acquire :process 1 :time 2 :value [:a 1]}": "line 2: some operations say which lock",
+		"[" + first + "{:type :ok": "line 2: the file ends within what begins on line 1",
+	} {
+		if _, _, err := Read(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want an error with %q", text, err, want)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add("[{:type :invoke, :f :acquire, :process 0, :time 1, :value [:a nil]} #_x #t {:type :info, :f :acquire, :process 0, :time 2}]")
+	f.Add("{:type :invoke :f :acquire :process 0}\n{:type :ok :f :acquire :process 0} ; \"\\a\n{:type :invoke :f :release :process 0}")
+	f.Fuzz(func(t *testing.T, text string) {
+		h, notes, err := Read(strings.NewReader(text))
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "line ") {
+				t.Errorf("an error without a line: %v", err)
+			}
+			return
+		}
+		if len(h.Events) < 4 || h.Cut != "" || len(notes) == 0 {
+			t.Errorf("%d events, cut %q, notes %q", len(h.Events), h.Cut, notes)
+		}
+		for i, e := range h.Events {
+			if e.T < 0 || i > 0 && e.T < h.Events[i-1].T {
+				t.Errorf("event %d at %d", e.N, e.T)
+			}
+		}
+	})
+}
