@@ -42,7 +42,7 @@ func TestParseDefaults(t *testing.T) {
 			Kind: "read-modify-write", Keys: 1, Fence: "none", Cycles: 3, Writes: 1,
 			Think: client.Range{Min: 50 * ms, Max: 500 * ms}, Hold: client.Range{Min: 100 * ms, Max: 2 * time.Second},
 		},
-		Limit:  2 * time.Minute,
+		Limit: 2 * time.Minute,
 		Expect: map[string]Expectation{
 			"mutual-exclusion": {Want: "holds", Implied: true}, "resource-safety": {Want: "holds", Implied: true},
 			"lease-linearizable": following("holds"),
