@@ -202,6 +202,9 @@ func (c *conflict) because(r *record) string {
 
 func (c *conflict) witness(r *record) *Witness {
 	var events []*history.Event
+	for _, s := range c.sessions { // a failed acquire is no operation, and proves a phantom
+		events = append(events, s.acquire.call, s.acquire.ret)
+	}
 	for _, o := range c.ops {
 		events = append(events, o.operation.call, o.operation.ret)
 	}
