@@ -72,7 +72,7 @@ func holdOf(s *session, ops []leaseOp) (*hold, *conflict) {
 	case to > latest:
 		return nil, against(HeldAfter, latest, to, append(h.fixes, e.released...)...)
 	case !h.firm:
-		h.from, h.to = max(e.acquire.call, to), min(from, latest)
+		h.from, h.to = max(e.acquire.call, to), from
 		return h, nil
 	}
 	for _, n := range e.no {
@@ -153,8 +153,8 @@ func (e evidence) earliestEnd() (int64, []leaseOp) {
 
 // earliestLapse is the earliest instant at which the lease can have lapsed: what
 // the last extension claimed. Which of those that overlap was the last nobody
-// knows, so any that returned after all had been called may be, and it took
-// effect no earlier than that.
+// knows, so any that returned after all had been called may be. That the hold
+// lasted until then, earliestEnd sees to.
 func (e evidence) earliestLapse() (int64, []leaseOp) {
 	if len(e.extended) == 0 {
 		return e.acquire.lapse, []leaseOp{*e.acquire}
@@ -162,8 +162,8 @@ func (e evidence) earliestLapse() (int64, []leaseOp) {
 	called := e.lastExtended()
 	end, by := int64(never), []leaseOp(nil)
 	for _, x := range e.extended {
-		if t := max(called.call, x.lapse); x.ret >= called.call && (by == nil || t < end) {
-			end, by = t, []leaseOp{x, called}
+		if x.ret >= called.call && (by == nil || x.lapse < end) {
+			end, by = x.lapse, []leaseOp{x}
 		}
 	}
 	return end, by

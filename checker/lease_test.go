@@ -98,6 +98,7 @@ func TestConflicts(t *testing.T) {
 		{"1 acquire ok 1-2 5; 1 extend ok 8-9 20; 2 acquire ok 5-6 7; 2 release ok 7-8", Overlap, "1 2"},
 		{"1 acquire info 1-*; 1 release ok 8-9; 2 acquire ok 3-4 5; 2 release ok 5-6", "", ""},
 		{"1 acquire ok 1-2 20; 2 acquire ok 3-9 4", Buried, "1 2"},
+		{"1 acquire ok 1-2 20; 1 release fail 9-10; 2 acquire fail 1-2; 2 release ok 3-4", Phantom, "2"}, // the earliest
 		{"1 acquire ok 1-2 9; 2 acquire ok 3-9 4", "", ""},
 		{"1 acquire ok 3-4 20; 2 acquire ok 3-5 4", "", ""},
 		{"1 acquire ok 1-2 4; 2 acquire ok 3-6 4; 3 acquire ok 3-4 9", "", ""},
@@ -136,6 +137,11 @@ func TestIncidents(t *testing.T) {
 		"1 acquire ok 1-2 5; 2 acquire ok 3-4 5; 3 acquire ok 11-12 19; 3 release fail 14-15":          2,
 		"1 acquire ok 1-2 20; 2 acquire ok 3-9 4; 3 acquire ok 30-31 40; 3 release fail 34-35":         2,
 		"1 acquire ok 1-2 9; 1 release ok 3-4; 1 release ok 5-6; 2 acquire fail 1-2; 2 release ok 7-8": 2,
+		// a session that lost early and overlaps none, but touches some that do
+		"1 acquire ok 1-2 5; 2 acquire ok 3-4 5; 3 acquire ok 4-5 9; 3 release fail 6-7": 2,
+		"1 acquire ok 1-2 5; 1 release fail 3-4; 2 acquire ok 4-5 9; 3 acquire ok 5-6 9": 2,
+		// and one that overlaps only what began long before
+		"1 acquire ok 1-2 20; 2 acquire ok 3-4 6; 3 acquire ok 8-9 15; 3 release fail 10-11": 1,
 	} {
 		if got := parseLease(t, ops).judge().incidents; got != want {
 			t.Errorf("%s: %d incidents, want %d", ops, got, want)
@@ -158,6 +164,25 @@ func TestCertificate(t *testing.T) {
 		{func(k *leaseKey) { k.holds[1].from = 11 }, "1 and 2 hold at once"},
 		{func(k *leaseKey) { k.holds[2].from, k.holds[2].to = 17, 18 }, "3 finds no instant that is free"},
 		{func(k *leaseKey) { k.holds[2].from, k.holds[2].to = 14, 14 }, "3: nothing can have ended its hold at 14 ns"},
+	}
+	const extended = "1 acquire ok 1-2 5; 1 extend ok 3-4 6; 1 extend ok 5-7 20; 2 acquire info 21-*; 2 release fail 24-26; 2 extend ok 28-29 40"
+	moved := []struct {
+		session  int
+		from, to int64
+		want     string
+	}{
+		{0, 2, 20, ""},
+		{0, 2, 10, "1: nothing can have ended its hold at 10 ns"},
+		{0, 0, 20, "1: acquire ok between"},
+		{1, 23, 40, "2: release fail between"},
+		{1, 30, 40, "2: extend ok between"},
+	}
+	for _, m := range moved {
+		k := parseLease(t, extended).judge()
+		k.holds[m.session].from, k.holds[m.session].to = m.from, m.to
+		if got := k.uncertified(); !strings.HasPrefix(got, m.want) || (m.want == "") != (got == "") {
+			t.Errorf("hold %d from %d to %d: got %q, want %q", m.session, m.from, m.to, got, m.want)
+		}
 	}
 	for i, row := range rows {
 		k := parseLease(t, ops).judge()
@@ -195,10 +220,43 @@ params clients=c1,c2 stampError=%s
 3     c2 invoke acquire session=c2/1
 3.003 c2 ok acquire session=c2/1 until=8
 9     harness end run`
+	const hands = `
+params clients=c1,c2 stampError=%s
+0     c1 begin client
+0     c2 begin client
+0.010 c1 invoke acquire session=c1/1
+0.013 c1 ok acquire session=c1/1 until=5
+0.020 c2 invoke acquire session=c2/1
+1.000 c2 ok acquire session=c2/1 until=8
+1.001 c1 invoke release session=c1/1
+1.005 c1 ok release session=c1/1
+9     harness end run`
+	const atOnce = `
+params clients=c1 stampError=%s
+0     c1 begin client
+0.010 c1 invoke acquire session=c1/1
+0.013 c1 ok acquire session=c1/1 until=5
+0.013 c1 invoke release session=c1/1
+0.015 c1 fail release session=c1/1
+9     harness end run`
+	const says = `
+params clients=c1,c2 stampError=%s
+0     c1 begin client
+0     c2 begin client
+0.010 c1 invoke acquire session=c1/1
+0.013 c1 ok acquire session=c1/1 until=2
+0.020 c1 invoke extend session=c1/1
+0.023 c1 ok extend session=c1/1
+3     c2 invoke acquire session=c2/1
+3.003 c2 ok acquire session=c2/1 until=8
+9     harness end run`
 	for _, row := range []struct {
 		story, ε string
 		want     Outcome
 	}{
+		{hands, "0s", Violated}, {hands, "400us", Violated}, {hands, "500us", Holds},
+		{atOnce, "0s", Violated}, // one thing after the other, whatever the stamps
+		{says, "0s", Holds},      // an extension that claims nothing moves no deadline
 		{early, "0s", Violated}, {early, "2ms", Violated}, {early, "2500us", Holds}, {early, "2s", Holds},
 		{extends, "0s", Violated}, {extends, "100ms", Violated}, {extends, "2s", Holds},
 	} {
@@ -206,5 +264,20 @@ params clients=c1,c2 stampError=%s
 		if got := v.Result(LeaseLinearizable); got.Outcome != row.want || v.Second != row.want || v.Disagreement != "" {
 			t.Errorf("stamp error %s: %s, porcupine %s, want %s: %s %s", row.ε, got.Outcome, v.Second, row.want, got.Because, v.Disagreement)
 		}
+	}
+}
+
+// TestWorstOfKeys checks that of several keys' overlaps the longest is shown.
+func TestWorstOfKeys(t *testing.T) {
+	text := "params clients=c1,c2\n0 c1 begin client\n0 c2 begin client"
+	for i, lasts := range []string{"0.9", "3", "2"} {
+		for _, c := range []string{"c1", "c2"} {
+			text += fmt.Sprintf("\n0.01%d %s invoke acquire session=%s/%d key=k%d\n0.01%[1]d5 %[2]s ok acquire session=%[2]s/%[4]d key=k%[5]d until=%s",
+				i, c, c, i, i, lasts)
+		}
+	}
+	res := Check(story(t, text+"\n9 harness end run")).Result(LeaseLinearizable)
+	if res.Outcome != Violated || res.Incidents != 3 || res.Witness.Key != "k1" {
+		t.Errorf("got %+v", res)
 	}
 }
