@@ -6,7 +6,9 @@
 // numbers of the events that prove it. Before any property come the
 // assumptions: a history that is malformed or vacuous is undecided, whatever
 // else it shows. Mutual exclusion is judged by belief windows (windows.go), and
-// each violation of it is put before porcupine as a second judge (porcupine.go).
+// lease-linearizable by the spans in which sessions must have held (lease.go).
+// The second is put before porcupine as a second judge wherever it is small
+// enough, and every violation of either (porcupine.go).
 //
 // Check waits for real time when it asks the second judge, so call it outside
 // any bubble of virtual time.
@@ -36,9 +38,10 @@ const (
 
 // Names of the properties.
 const (
-	MutualExclusion = "mutual-exclusion"
-	ResourceSafety  = "resource-safety"
-	DeadlockFreedom = "deadlock-freedom"
+	MutualExclusion   = "mutual-exclusion"
+	LeaseLinearizable = "lease-linearizable"
+	ResourceSafety    = "resource-safety"
+	DeadlockFreedom   = "deadlock-freedom"
 )
 
 // Causes of a mutual-exclusion violation: what became of the key that one of the
@@ -63,10 +66,12 @@ const (
 )
 
 // Causes lists what a violation may be put down to: the causes of a
-// mutual-exclusion violation and the classes of harm.
+// mutual-exclusion violation, the ways of no lease lock and the classes of harm.
 func Causes() []string {
 	return []string{ExpiredEarly, GrantedLate, RestartedAndForgot, DeletedByOther, Overwritten, NeverSet,
-		GivenShorter, ClientClock, Unexplained, LockBroken, Overrun, FenceBroken}
+		GivenShorter, ClientClock, Unexplained,
+		Overlap, Buried, Phantom, DoubleRelease, HeldBefore, HeldAfter, LostEarly,
+		LockBroken, Overrun, FenceBroken}
 }
 
 // Verdict is the judgement of one history.
@@ -76,12 +81,12 @@ type Verdict struct {
 	Assumption string `json:"assumption,omitempty"`
 	// Cut is history.Cut: the record was judged up to there.
 	Cut string `json:"cut,omitempty"`
-	// Second is the second judge's answer, porcupine's, to another question: could one
-	// lease lock have given these answers? Undecided where a key has too many operations
-	// for its search. What violates mutual exclusion must violate this.
+	// Second is the second judge's answer, porcupine's, to the question of
+	// lease-linearizable. Undecided where a key has too many operations for its search.
+	// What violates mutual exclusion must violate this.
 	Second Outcome `json:"second"`
-	// Disagreement is what porcupine said against a violation that was found here,
-	// "" as it must be: anything else is a bug in lockpick, and nothing is proven.
+	// Disagreement is where porcupine, or the certificate of lease-linearizable, contradicts
+	// what was found here, "" as it must be: anything else is a bug in lockpick, and nothing is proven.
 	Disagreement string `json:"disagreement,omitempty"`
 
 	Results []Result           `json:"results"`
@@ -122,6 +127,7 @@ func (v Verdict) Result(property string) *Result {
 // properties is the one table of them, in the order of reports.
 var properties = []property{
 	{MutualExclusion, mutualExclusion},
+	{LeaseLinearizable, leaseLinearizable},
 	{ResourceSafety, resourceSafety},
 	{DeadlockFreedom, deadlockFreedom},
 }
@@ -162,7 +168,7 @@ func Check(h *history.History, names ...string) Verdict {
 		v.Results = append(v.Results, cutShort(r, vacuous, judge(r, name)))
 	}
 	v.Second = r.second(SecondTimeout)
-	v.Disagreement = disagreement(r, v.Result(MutualExclusion))
+	v.Disagreement = r.disagreements(v)
 	return v
 }
 

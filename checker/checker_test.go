@@ -140,6 +140,25 @@ func TestDisagreement(t *testing.T) {
 	if got := disagreement(newRecord(h), &wrong); !strings.Contains(got, "porcupine finds nothing wrong with the witness") {
 		t.Errorf("got %q", got)
 	}
+	pair := &Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "lock-1"}
+	for _, row := range []struct {
+		history       *history.History
+		first, second Outcome
+		want          string
+	}{
+		{h, Holds, Holds, ""},
+		{h, Holds, Undecided, ""},
+		{h, Undecided, Violated, ""},
+		{h, Holds, Violated, "lease-linearizable came out as holds, and porcupine answers violated"},
+		{h, Violated, Holds, "porcupine finds nothing wrong with the witness of lease-linearizable, sessions c1/1 and c2/1"},
+		{story(t, twoHolders), Violated, Holds, "lease-linearizable came out as violated, and porcupine answers holds"},
+		{story(t, twoHolders), Holds, Undecided, "lease-linearizable is said to hold, but c1/1 and c2/1 hold at once"},
+	} {
+		v := Verdict{Second: row.second, Results: []Result{{Property: LeaseLinearizable, Outcome: row.first, Witness: pair}}}
+		if got := newRecord(row.history).disagreements(v); got != row.want {
+			t.Errorf("%s, and porcupine says %s: got %q, want %q", row.first, row.second, got, row.want)
+		}
+	}
 	if got := Second(h, time.Second); got != Holds {
 		t.Errorf("the second judge says %s of one holder", got)
 	}

@@ -21,11 +21,10 @@ const (
 
 // Second asks porcupine whether one lease lock could have given the answers in a
 // history: Holds, Violated, or Undecided where it ran out of time or a key has
-// more than SecondOperations. It judges by another question and another
-// algorithm than mutualExclusion. What violates mutual exclusion must violate
-// this too, but not the other way: a lapsed lease whose late release is answered
-// "not held" is fine, and so is a definite no inside a lease that nobody else got.
-// A malformed history is Undecided.
+// more than SecondOperations. It answers the question of leaseLinearizable by
+// another algorithm. What violates mutual exclusion must violate this too, but
+// not the other way: a definite no inside a lease that nobody else got is fine
+// there. A malformed history is Undecided.
 func Second(h *history.History, timeout time.Duration) Outcome {
 	if malformed(h) != "" {
 		return Undecided
@@ -51,9 +50,34 @@ func (r *record) second(timeout time.Duration) Outcome {
 	return answer
 }
 
-// disagreement says what porcupine has against a violation of mutual exclusion,
-// or "". It is asked about the witness alone, and about all sessions of its key
-// where these are few.
+// disagreements says where the judges contradict each other, or "": porcupine
+// the violations that were found, porcupine lease-linearizable as a whole in
+// either direction, and the certificate a verdict that it holds.
+func (r *record) disagreements(v Verdict) string {
+	for _, name := range []string{MutualExclusion, LeaseLinearizable} {
+		if why := disagreement(r, v.Result(name)); why != "" {
+			return why
+		}
+	}
+	first := v.Result(LeaseLinearizable)
+	if first == nil || first.Outcome == Undecided {
+		return ""
+	}
+	if first.Outcome == Holds {
+		for _, k := range r.leases() {
+			if why := k.uncertified(); why != "" {
+				return fmt.Sprintf("%s is said to hold, but %s", LeaseLinearizable, why)
+			}
+		}
+	}
+	if v.Second != Undecided && v.Second != first.Outcome {
+		return fmt.Sprintf("%s came out as %s, and porcupine answers %s", LeaseLinearizable, first.Outcome, v.Second)
+	}
+	return ""
+}
+
+// disagreement says what porcupine has against a violation, or "". It is asked
+// about the witness alone, and about all sessions of its key where these are few.
 func disagreement(r *record, res *Result) string {
 	if res == nil || res.Outcome != Violated {
 		return ""
@@ -91,75 +115,24 @@ func (r *record) linearizable(ss []*session, timeout time.Duration) Outcome {
 	return Undecided
 }
 
-// leaseOp is one operation on the lease object.
-type leaseOp struct {
-	op      string
-	outcome history.Type
-	owner   int // the session, from 1
-	call    int64
-	ret     int64 // never, if the outcome is unknown
-	lapse   int64 // acquire and extend: the earliest true time at which the lease may lapse
-}
-
-// leaseOps translates sessions. Failed acquires are left out, for Redlock may
-// fail for no reason, and so are unknown extensions, for an extension never
-// shortens a lease. Stamps are taken as exact: belief windows were shrunk by
-// their error, so what overlaps there does so here all the more.
+// leaseOps translates sessions for porcupine. Each operation has a client of its
+// own: the order within a session is in its stamps already, and an error of the
+// stamps may make them overlap.
 func (r *record) leaseOps(ss []*session) []porcupine.Operation {
 	var ops []porcupine.Operation
-	clients := map[string]int{}
 	for i, s := range ss {
-		if _, ok := clients[s.client]; !ok {
-			clients[s.client] = fresh(clients)
-		}
-		last := int64(math.MinInt64)
-		for _, l := range s.leaseOps() {
-			// porcupine takes equal instants for concurrent, but a client does one thing after the other.
-			l.owner, l.call = i+1, max(l.call, last+1)
-			l.ret = max(l.ret, l.call)
-			last = l.call
-			ops = append(ops, porcupine.Operation{ClientId: clients[s.client], Input: l, Call: l.call, Return: l.ret})
-			if l.ret == never { // it stays open, so its client can do no more
-				clients[s.client] = fresh(clients)
-			} else {
-				last = l.ret
-			}
-		}
+		ops = putLeaseOps(ops, i+1, r.operationsOf(s))
 	}
 	return ops
 }
 
-// leaseOps is one session's operations, in the order in which they were called.
-func (s *session) leaseOps() []leaseOp {
-	var ops []leaseOp
-	add := func(o operation, op string, lapse int64) {
-		ops = append(ops, leaseOp{op: op, outcome: o.outcome(), call: o.call.T, ret: o.returned(), lapse: lapse})
+// putLeaseOps adds one owner's operations, in porcupine's form.
+func putLeaseOps(ops []porcupine.Operation, owner int, of []leaseOp) []porcupine.Operation {
+	for _, o := range of {
+		o.owner = owner
+		ops = append(ops, porcupine.Operation{ClientId: len(ops), Input: o, Call: o.call, Return: o.ret})
 	}
-	switch s.acquire.outcome() {
-	case history.OK:
-		add(s.acquire, history.OpAcquire, deadline(s.acquire.ret, never))
-	case history.Info:
-		add(s.acquire, history.OpAcquire, math.MinInt64)
-	}
-	for _, x := range s.extends {
-		if x.outcome() != history.Info {
-			add(x, history.OpExtend, deadline(x.ret, never))
-		}
-	}
-	for _, x := range s.releases {
-		add(x, history.OpRelease, never)
-	}
-	slices.SortStableFunc(ops, func(a, b leaseOp) int { return cmp.Compare(a.call, b.call) })
 	return ops
-}
-
-// fresh is the number of a client that porcupine does not know yet.
-func fresh(clients map[string]int) int {
-	next := 0
-	for _, id := range clients {
-		next = max(next, id+1)
-	}
-	return next
 }
 
 // lease is one possible state of the lease object: who owns it (0: free), when

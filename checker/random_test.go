@@ -46,6 +46,9 @@ func TestAgainstPorcupine(t *testing.T) {
 		}
 		r := newRecord(h)
 		second := r.second(SecondTimeout)
+		if v := Check(h); v.Disagreement != "" || v.Second != v.Result(LeaseLinearizable).Outcome {
+			t.Fatalf("%s:\n%s", v.Disagreement, lines(h))
+		}
 		if second == Holds {
 			fine++
 		}

@@ -31,7 +31,8 @@ type record struct {
 	faults   []*fault         // in the order in which they were tried
 	log      []*history.Event // the resource's log, in the order of apply
 
-	found *overlaps // memo of overlapping
+	found  *overlaps  // memo of overlapping
+	leased []leaseKey // memo of leases
 }
 
 // session is one acquire call and all that was done with its handle.

@@ -67,6 +67,20 @@ type Expectation struct {
 	// Implied: the file doesn't name the property, but safety must hold all the same. It
 	// then needs no occasion to be put to the test.
 	Implied bool `json:"implied,omitempty"`
+	// Follows names the property that this one comes out as, where it was not named itself.
+	Follows string `json:"follows,omitempty"`
+}
+
+// Imply fills in what follows from other expectations: two holders at once are
+// never what one lease lock could have answered, and where they are ruled out,
+// so should other answers be that no lease lock gives.
+func Imply(expect map[string]Expectation) {
+	if e, ok := expect[leaseLinearizable]; ok && e.Follows == "" {
+		return
+	}
+	if lead, ok := expect[mutualExclusion]; ok {
+		expect[leaseLinearizable] = Expectation{Want: lead.Want, Implied: true, Follows: mutualExclusion}
+	}
 }
 
 // Names of the things in a scenario.

@@ -96,6 +96,7 @@ func (r *reading) finish() {
 	for _, step := range r.steps {
 		s.Plan = append(s.Plan, *step)
 	}
+	Imply(r.expect)
 	s.Expect = r.expect
 	s.Vacuous = r.vacuous != ""
 }

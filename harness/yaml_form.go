@@ -20,10 +20,12 @@ type Known struct {
 	Causes     []string // causes and classes of a violation
 }
 
-// Safety properties hold unless the scenario says otherwise.
+// Safety properties hold unless the scenario says otherwise, and
+// lease-linearizable comes out as mutual-exclusion does (Imply).
 const (
-	mutualExclusion = "mutual-exclusion"
-	resourceSafety  = "resource-safety"
+	mutualExclusion   = "mutual-exclusion"
+	leaseLinearizable = "lease-linearizable"
+	resourceSafety    = "resource-safety"
 )
 
 // brokenLock is the lock kind that takes a mistake.

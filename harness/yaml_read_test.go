@@ -42,8 +42,11 @@ func TestParseDefaults(t *testing.T) {
 			Kind: "read-modify-write", Keys: 1, Fence: "none", Cycles: 3, Writes: 1,
 			Think: client.Range{Min: 50 * ms, Max: 500 * ms}, Hold: client.Range{Min: 100 * ms, Max: 2 * time.Second},
 		},
-		Limit:  2 * time.Minute,
-		Expect: map[string]Expectation{"mutual-exclusion": {Want: "holds", Implied: true}, "resource-safety": {Want: "holds", Implied: true}},
+		Limit: 2 * time.Minute,
+		Expect: map[string]Expectation{
+			"mutual-exclusion": {Want: "holds", Implied: true}, "resource-safety": {Want: "holds", Implied: true},
+			"lease-linearizable": following("holds"),
+		},
 	}})
 }
 
@@ -99,8 +102,9 @@ scale: 1
 		},
 	})
 	same(t, "expect", s.Expect, map[string]Expectation{
-		"mutual-exclusion": {Want: "violated", Cause: "overwritten", Node: "n2"},
-		"resource-safety":  {Want: "any"}, "deadlock-freedom": {Want: "violated"},
+		"mutual-exclusion":   {Want: "violated", Cause: "overwritten", Node: "n2"},
+		"lease-linearizable": following("violated"),
+		"resource-safety":    {Want: "any"}, "deadlock-freedom": {Want: "violated"},
 	})
 	same(t, "the rest", []any{s.Tags, s.Topology, s.Limit, s.Scale, s.Vacuous},
 		[]any{[]string{"a", "b-2"}, Topology{3, "no"}, 30 * time.Second, 1.0, true})
@@ -134,10 +138,12 @@ func TestVariants(t *testing.T) {
 		t.Errorf("alpha: %+v", alpha)
 	}
 	same(t, "expectations of base", base.Expect, map[string]Expectation{
-		"mutual-exclusion": {Want: "holds"}, "resource-safety": {Want: "violated", Cause: "overrun"},
+		"mutual-exclusion": {Want: "holds"}, "lease-linearizable": following("holds"),
+		"resource-safety": {Want: "violated", Cause: "overrun"},
 	})
 	same(t, "expectations of zulu", zulu.Expect, map[string]Expectation{
-		"mutual-exclusion": {Want: "holds"}, "resource-safety": {Want: "holds"}, "deadlock-freedom": {Want: "any"},
+		"mutual-exclusion": {Want: "holds"}, "lease-linearizable": following("holds"),
+		"resource-safety": {Want: "holds"}, "deadlock-freedom": {Want: "any"},
 	})
 	same(t, "expectations of alpha", alpha.Expect, base.Expect)
 }
@@ -198,4 +204,14 @@ func TestScaledTimeout(t *testing.T) {
 			t.Errorf("%v × %g: %v, want %v", c.timeout, c.f, got, c.want)
 		}
 	}
+}
+
+// following is what is expected of lease-linearizable where it isn't named.
+func following(want string) Expectation {
+	return Expectation{Want: want, Implied: true, Follows: "mutual-exclusion"}
+}
+
+func TestNamedExpectationFollowsNothing(t *testing.T) {
+	s := parse(t, head+"expect: {mutual-exclusion: holds, lease-linearizable: {violated: overrun}}\n")[0]
+	same(t, "expect", s.Expect["lease-linearizable"], Expectation{Want: "violated", Cause: "overrun"})
 }

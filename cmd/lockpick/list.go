@@ -43,7 +43,7 @@ func (a *app) listCmd() *cobra.Command {
 func expectations(s harness.Scenario) string {
 	var out []string
 	for _, p := range known().Properties {
-		if e, ok := s.Expect[p]; ok {
+		if e, ok := s.Expect[p]; ok && e.Follows == "" {
 			w := p + " " + e.Want
 			if e.Cause != "" {
 				w += " (" + e.Cause + ")"

@@ -149,6 +149,9 @@ func state(o suite.Outcome) string {
 func summary(o suite.Outcome) []string {
 	var parts []string
 	for _, j := range o.Judgements {
+		if j.Follows != "" && j.AsExpected {
+			continue
+		}
 		if j.Expected != "" || j.Got == checker.Violated || !j.AsExpected {
 			parts = append(parts, j.String())
 		}

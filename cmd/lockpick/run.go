@@ -173,6 +173,7 @@ func (f *runFlags) expect(chosen []pick) error {
 			}
 			chosen[i].Expect[name] = harness.Expectation{Want: want}
 		}
+		harness.Imply(chosen[i].Expect)
 	}
 	return nil
 }

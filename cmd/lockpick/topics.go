@@ -41,6 +41,11 @@ suffices for "lockpick check", and so does Jepsen's history.edn of a lock.`},
                    two sessions of one key overlap. A window runs from the return
                    of the acquire to the call of the release or to the deadline,
                    whichever is first.
+lease-linearizable Could one lease lock have given these answers? Violated when
+                   two sessions must both have held, whatever the unknown
+                   outcomes were, or one is told "not held" while nothing could
+                   have ended its lease. Where a scenario doesn't name it, it is
+                   expected to come out as mutual-exclusion does.
 resource-safety    Did the protected resource come to harm? Lost update,
                    interleaving, an acknowledged write that is missing, a refused
                    one that is there. The class says whose fault it is:

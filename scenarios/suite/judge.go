@@ -26,6 +26,8 @@ type Judgement struct {
 	AsExpected bool            `json:"asExpected"`
 	// Missed: a violation was expected and did not come, so another try may show it.
 	Missed bool `json:"missed,omitempty"`
+	// Follows is harness.Expectation's: what came as expected is no news.
+	Follows string `json:"follows,omitempty"`
 }
 
 // Judge holds a verdict against what was expected. It is the only place where
@@ -65,10 +67,12 @@ func JudgeStored(s Stored, v checker.Verdict) []Judgement {
 // Unconditional is what is expected where nobody says: a safety violation is
 // never fine.
 func Unconditional() map[string]harness.Expectation {
-	return map[string]harness.Expectation{
+	expect := map[string]harness.Expectation{
 		checker.MutualExclusion: {Want: wantHolds, Implied: true},
 		checker.ResourceSafety:  {Want: wantHolds, Implied: true},
 	}
+	harness.Imply(expect)
+	return expect
 }
 
 func byOrder(a, b Judgement) int {
@@ -76,7 +80,7 @@ func byOrder(a, b Judgement) int {
 }
 
 func (j *Judgement) judge(want harness.Expectation, r checker.Result) {
-	j.Expected = words(want)
+	j.Expected, j.Follows = words(want), want.Follows
 	switch want.Want {
 	case wantAny:
 		return

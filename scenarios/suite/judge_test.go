@@ -48,6 +48,24 @@ func TestJudgeMissesNoExpectation(t *testing.T) {
 	}
 }
 
+// Lease-linearizable follows mutual-exclusion, and is judged all the same.
+func TestJudgeFollower(t *testing.T) {
+	expect := map[string]harness.Expectation{checker.MutualExclusion: {Want: "violated", Cause: checker.NeverSet}}
+	harness.Imply(expect)
+	for got, code := range map[checker.Outcome]int{checker.Violated: ExitOK, checker.Holds: ExitUnexpected, checker.Undecided: ExitUndecided} {
+		js := Judge(expect, checker.Verdict{Results: []checker.Result{
+			{Property: checker.MutualExclusion, Outcome: checker.Violated, Cause: checker.NeverSet},
+			{Property: checker.LeaseLinearizable, Outcome: got, Cause: checker.Overlap},
+		}})
+		if len(js) != 2 || js[1].Follows != checker.MutualExclusion || CodeOf(js) != code {
+			t.Errorf("%s: %+v, code %d, want %d", got, js, CodeOf(js), code)
+		}
+	}
+	if e := Unconditional()[checker.LeaseLinearizable]; e.Want != "holds" || !e.Implied {
+		t.Errorf("where nobody says, %+v", e)
+	}
+}
+
 func TestWorse(t *testing.T) {
 	order := []int{ExitBug, ExitUsage, ExitUnexpected, ExitBackend, ExitUndecided, ExitOK}
 	for i, a := range order {

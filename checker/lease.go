@@ -1,0 +1,220 @@
+package checker
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"lockpick/harness/history"
+)
+
+// leaseLinearizable asks whether one lease lock could have given the answers in
+// a history. It decides exactly, in O(n log n):
+//
+//	acquire ok    free → held        release ok    held → free
+//	extend ok     held → held        release or extend fail    not held by the caller
+//	unknown       took effect at some time after its call, or never
+//	lapse         held → free at any time from the deadline, or never
+//
+// Each session's answers force a span in which it held (lease_session.go). The
+// spans that are forced are disjoint in any order that explains the answers, so
+// an overlap is a violation. Conversely, where they are disjoint, holding exactly
+// the forced spans explains every answer: the rest asks only for a later begin
+// or an earlier end. lease_certificate.go verifies just that.
+func leaseLinearizable(r *record) Result {
+	holds, incidents := 0, 0
+	var worst *conflict
+	for _, k := range r.leases() {
+		holds += k.occasions
+		incidents += k.incidents
+		if worse(k.worst, worst) {
+			worst = k.worst
+		}
+	}
+	if worst == nil {
+		return Result{
+			Outcome: Holds, Occasions: holds,
+			Because: fmt.Sprintf("one lease lock could have given these answers, in %s", plural(holds, "hold")),
+		}
+	}
+	return Result{
+		Outcome: Violated, Occasions: holds, Incidents: incidents, Cause: worst.kind,
+		Because: worst.because(r), Witness: worst.witness(r),
+	}
+}
+
+// leaseKey is what was found about one key.
+type leaseKey struct {
+	holds     []*hold // in the order of their sessions
+	occasions int     // sessions that must have held
+	incidents int     // connected components of firm holds that overlap, and each other conflict
+	worst     *conflict
+}
+
+// leases judges each key, once. Keys are in the order of first use.
+func (r *record) leases() []leaseKey {
+	if r.leased != nil {
+		return r.leased
+	}
+	place := map[string]int{}
+	var keys [][]*session
+	for _, s := range r.sessions {
+		i, ok := place[s.key]
+		if !ok {
+			i = len(keys)
+			place[s.key] = i
+			keys = append(keys, nil)
+		}
+		keys[i] = append(keys[i], s)
+	}
+	r.leased = []leaseKey{}
+	for _, ss := range keys {
+		r.leased = append(r.leased, judgeLease(ss, r.operationsOf))
+	}
+	return r.leased
+}
+
+// judgeLease judges one key by its sessions' operations.
+func judgeLease(ss []*session, operations func(*session) []leaseOp) leaseKey {
+	var k leaseKey
+	alone := map[*session]*conflict{} // sessions that contradict themselves
+	var firm []window
+	for _, s := range ss {
+		h, against := holdOf(s, operations(s))
+		if h != nil && h.firm {
+			firm = append(firm, window{from: h.from, to: h.to, session: s, index: len(k.holds)})
+		}
+		if h != nil {
+			k.holds = append(k.holds, h)
+		}
+		if h != nil || against != nil {
+			k.occasions++
+		}
+		if against != nil {
+			alone[s] = against
+		}
+	}
+	slices.SortFunc(firm, func(a, b window) int {
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), cmp.Compare(a.index, b.index))
+	})
+	var o overlaps
+	o.sweep(firm)
+	k.incidents = o.incidents
+	if o.incidents > 0 {
+		k.worst = k.overlap(o)
+		for _, s := range overlapping(firm) { // who lost early because another got in is no harm more
+			delete(alone, s)
+		}
+	} else {
+		k.bury(firm, alone)
+	}
+	k.incidents += len(alone)
+	for _, s := range ss {
+		if c := alone[s]; c != nil && worse(c, k.worst) {
+			k.worst = c
+		}
+	}
+	return k
+}
+
+// overlap is the pair that overlaps longest.
+func (k leaseKey) overlap(o overlaps) *conflict {
+	a, b := k.holds[o.a.index], k.holds[o.b.index]
+	return &conflict{
+		kind: Overlap, sessions: []*session{a.session, b.session},
+		ops: slices.Concat(a.fixes, b.fixes), from: o.from, to: o.to,
+	}
+}
+
+// overlapping is the sessions whose windows, in the order of their begin, overlap another.
+func overlapping(ws []window) []*session {
+	var ss []*session
+	for i, reached := 0, ws[0].from; i < len(ws); i++ {
+		if ws[i].from < reached || i+1 < len(ws) && ws[i+1].from < ws[i].to {
+			ss = append(ss, ws[i].session)
+		}
+		reached = max(reached, ws[i].to)
+	}
+	return ss
+}
+
+// bury finds brief holds that must lie strictly inside a firm one. The firm ones
+// are disjoint: only the last that begins before it can contain it.
+func (k leaseKey) bury(firm []window, alone map[*session]*conflict) {
+	for _, h := range k.holds {
+		if w := around(firm, h); w != nil {
+			alone[h.session] = &conflict{
+				kind: Buried, sessions: []*session{w.session, h.session},
+				ops: slices.Concat(k.holds[w.index].fixes, h.fixes), from: h.from, to: h.to,
+			}
+		}
+	}
+}
+
+// around is the firm window that a brief hold can't get out of, or nil.
+func around(firm []window, h *hold) *window {
+	if h.firm {
+		return nil
+	}
+	i, _ := slices.BinarySearchFunc(firm, h.from, func(w window, t int64) int { return cmp.Compare(w.from, t) })
+	if i > 0 && h.to < firm[i-1].to {
+		return &firm[i-1]
+	}
+	return nil
+}
+
+// worse says which of two conflicts is shown: the longest overlap, else the
+// first of the others. Of equals the earliest.
+func worse(a, than *conflict) bool {
+	switch {
+	case a == nil || than == nil:
+		return a != nil
+	case (a.kind == Overlap) != (than.kind == Overlap):
+		return a.kind == Overlap
+	case a.kind == Overlap && a.to-a.from != than.to-than.from:
+		return a.to-a.from > than.to-than.from
+	}
+	return a.from < than.from
+}
+
+// because tells a conflict in one sentence.
+func (c *conflict) because(r *record) string {
+	first := c.sessions[0]
+	lock := lockName(first.key)
+	from, to := seconds(c.from), seconds(r.recorded(c.from, c.to))
+	switch c.kind {
+	case Overlap:
+		return fmt.Sprintf("%s must both have held %s from %s to %s (%s)", r.pair(first, c.sessions[1]), lock, from, to, seconds(r.recorded(c.from, c.to)-c.from))
+	case Buried:
+		return fmt.Sprintf("%s held %s at some instant from %s to %s, when %s must have held it throughout",
+			c.sessions[1].name, lock, from, to, first.name)
+	case Phantom:
+		return fmt.Sprintf("%s held %s between %s and %s, though its acquire had failed", first.name, lock, from, to)
+	case DoubleRelease:
+		return fmt.Sprintf("%s gave %s back twice, between %s and %s", first.name, lock, from, to)
+	case HeldBefore:
+		return fmt.Sprintf("%s held %s by %s, and called its acquire only at %s", first.name, lock, from, to)
+	case HeldAfter:
+		return fmt.Sprintf("%s still held %s at %s, and had given it back by %s", first.name, lock, to, from)
+	}
+	return fmt.Sprintf("%s was told between %s and %s that it did not hold %s, and nothing could have ended its lease by then", first.name, from, to, lock)
+}
+
+func (c *conflict) witness(r *record) *Witness {
+	var events []*history.Event
+	for _, s := range c.sessions { // a failed acquire is no operation, and proves a phantom
+		events = append(events, s.acquire.call, s.acquire.ret)
+	}
+	for _, o := range c.ops {
+		events = append(events, o.operation.call, o.operation.ret)
+	}
+	w := &Witness{Events: numbered(events), Key: c.sessions[0].key, From: c.from, To: r.recorded(c.from, c.to)}
+	for _, s := range c.sessions {
+		w.Sessions = append(w.Sessions, s.name)
+	}
+	return w
+}
+
+// recorded is the end of a span, for the eye: a lock without a deadline is held for
+// ever, and the record ends.
+func (r *record) recorded(from, to int64) int64 { return min(to, max(from, r.end)) }

@@ -1,0 +1,6 @@
+//go:build long
+
+package checker
+
+// leaseStride is one: every case.
+const leaseStride = 1

@@ -1,0 +1,6 @@
+//go:build !long
+
+package checker
+
+// leaseStride is a prime, so that no loop of the enumeration is in step with it.
+const leaseStride = 83
