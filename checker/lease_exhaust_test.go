@@ -11,7 +11,7 @@ import (
 // TestLeaseExhaustively goes through all cases of two sessions with an acquire
 // each, up to two releases, or an extension and a release: every order of calls
 // and returns, every outcome, and a lapse between any two of these instants.
-// Without the tag long it compares every leaseStride-th.
+// Without the tag exhaustive it compares every leaseStride-th.
 func TestLeaseExhaustively(t *testing.T) {
 	e := &enumeration{t: t}
 	for _, ops := range leaseShapes() {

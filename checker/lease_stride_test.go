@@ -1,4 +1,4 @@
-//go:build !long
+//go:build !exhaustive
 
 package checker
 
