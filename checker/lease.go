@@ -51,24 +51,13 @@ type leaseKey struct {
 	worst     *conflict
 }
 
-// leases judges each key, once. Keys are in the order of first use.
+// leases judges each key, once.
 func (r *record) leases() []leaseKey {
 	if r.leased != nil {
 		return r.leased
 	}
-	place := map[string]int{}
-	var keys [][]*session
-	for _, s := range r.sessions {
-		i, ok := place[s.key]
-		if !ok {
-			i = len(keys)
-			place[s.key] = i
-			keys = append(keys, nil)
-		}
-		keys[i] = append(keys[i], s)
-	}
 	r.leased = []leaseKey{}
-	for _, ss := range keys {
+	for _, ss := range r.byKey() {
 		r.leased = append(r.leased, judgeLease(ss, r.operationsOf))
 	}
 	return r.leased

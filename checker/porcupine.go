@@ -33,14 +33,10 @@ func Second(h *history.History, timeout time.Duration) Outcome {
 }
 
 func (r *record) second(timeout time.Duration) Outcome {
-	keys := map[string][]*session{}
-	for _, s := range r.sessions {
-		keys[s.key] = append(keys[s.key], s)
-	}
 	until := time.Now().Add(timeout)
 	answer := Holds
-	for _, ss := range keys {
-		switch r.linearizable(ss, max(time.Until(until), time.Millisecond)) {
+	for _, ss := range r.byKey() {
+		switch r.whole(ss, max(time.Until(until), time.Millisecond)) {
 		case Violated:
 			return Violated
 		case Undecided:
@@ -94,10 +90,26 @@ func disagreement(r *record, res *Result) string {
 	if r.linearizable(pair, SecondTimeout) == Holds {
 		return fmt.Sprintf("porcupine finds nothing wrong with the witness of %s, sessions %s", res.Property, list(res.Witness.Sessions))
 	}
-	if r.linearizable(all, SecondTimeout) == Holds {
+	if r.whole(all, SecondTimeout) == Holds {
 		return fmt.Sprintf("porcupine finds nothing wrong with %s, though %s is violated", lockName(res.Witness.Key), res.Property)
 	}
 	return ""
+}
+
+// whole puts all sessions of one key before porcupine, until it has decided.
+func (r *record) whole(ss []*session, timeout time.Duration) Outcome {
+	key := ss[0].key
+	if answer, ok := r.asked[key]; ok {
+		return answer
+	}
+	answer := r.linearizable(ss, timeout)
+	if answer != Undecided {
+		if r.asked == nil {
+			r.asked = map[string]Outcome{}
+		}
+		r.asked[key] = answer
+	}
+	return answer
 }
 
 // linearizable puts some sessions of one key before porcupine.
@@ -117,11 +129,15 @@ func (r *record) linearizable(ss []*session, timeout time.Duration) Outcome {
 
 // leaseOps translates sessions for porcupine. Each operation has a client of its
 // own: the order within a session is in its stamps already, and an error of the
-// stamps may make them overlap.
+// stamps may make them overlap. What is too much for the search is not translated
+// to its end.
 func (r *record) leaseOps(ss []*session) []porcupine.Operation {
 	var ops []porcupine.Operation
 	for i, s := range ss {
 		ops = putLeaseOps(ops, i+1, r.operationsOf(s))
+		if len(ops) > SecondOperations {
+			break
+		}
 	}
 	return ops
 }

@@ -31,8 +31,9 @@ type record struct {
 	faults   []*fault         // in the order in which they were tried
 	log      []*history.Event // the resource's log, in the order of apply
 
-	found  *overlaps  // memo of overlapping
-	leased []leaseKey // memo of leases
+	found  *overlaps          // memo of overlapping
+	leased []leaseKey         // memo of leases
+	asked  map[string]Outcome // memo of porcupine's answers about whole keys
 }
 
 // session is one acquire call and all that was done with its handle.
@@ -218,4 +219,20 @@ func (s *session) granted() bool { return s.acquire.outcome() == history.OK }
 func linkClient(link string) string {
 	client, _, _ := strings.Cut(link, "-")
 	return client
+}
+
+// byKey is the sessions of each key. Keys are in the order of first use.
+func (r *record) byKey() [][]*session {
+	place := map[string]int{}
+	var keys [][]*session
+	for _, s := range r.sessions {
+		i, ok := place[s.key]
+		if !ok {
+			i = len(keys)
+			place[s.key] = i
+			keys = append(keys, nil)
+		}
+		keys[i] = append(keys[i], s)
+	}
+	return keys
 }

@@ -205,10 +205,11 @@ func (e *engine) note(text string) {
 // targets lists what a step hits: links spelled out, the rest by name.
 func (e *engine) targets(step int) []string {
 	st := e.s.Plan[step]
-	if st.When.Message != nil && st.Fault.Kind == "hold" {
+	kind, _ := nemesis.KindOf(st.Fault.Kind)
+	switch {
+	case kind.Hits(nemesis.Message) && st.When.Message != nil:
 		return []string{st.When.Message.Link}
-	}
-	if kind, _ := nemesis.KindOf(st.Fault.Kind); !slices.Contains(kind.On, nemesis.Link) {
+	case !kind.Hits(nemesis.Link):
 		return st.Fault.Targets
 	}
 	var out []string

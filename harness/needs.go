@@ -22,7 +22,7 @@ func (s Scenario) Needs() []string {
 		}
 		for _, t := range st.Fault.Targets {
 			switch {
-			case slices.Contains(kind.On, nemesis.Link):
+			case kind.Hits(nemesis.Link):
 				add(nemesis.Capability(kind.Name, nemesis.Link))
 			case slices.Contains(s.ClientNames(), t):
 				add(nemesis.Capability(kind.Name, nemesis.Client))

@@ -67,7 +67,7 @@ func (e *engine) atPoint(client, point string) {
 
 // onMessage is called while a message waits on the wire.
 func (e *engine) onMessage(step int, pass func()) {
-	if e.s.Plan[step].Fault.Kind == "hold" {
+	if kind, _ := nemesis.KindOf(e.s.Plan[step].Fault.Kind); kind.Hits(nemesis.Message) {
 		e.fire(step, func() (string, error) { pass(); return "it was let pass", nil })
 		return
 	}

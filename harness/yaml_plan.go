@@ -69,7 +69,7 @@ func (s *Scenario) checkFault(path string, step *nemesis.Step) error {
 			return err
 		}
 	}
-	if slices.Contains(kind.On, nemesis.Message) {
+	if kind.Hits(nemesis.Message) {
 		return checkMessageFault(path, step)
 	}
 	if len(f.Targets) == 0 {
@@ -108,7 +108,7 @@ func (s *Scenario) checkTarget(path, target string, kind nemesis.Kind, f *nemesi
 		return badAt(path, s.clientsHint()+"; "+s.nodesHint(), "there is no target %s", target)
 	}
 	// A client or a node as target of a fault of links means all its links.
-	if !slices.Contains(kind.On, on) && !slices.Contains(kind.On, nemesis.Link) {
+	if !kind.Hits(on) && !kind.Hits(nemesis.Link) {
 		return badAt(path, "it hits "+sorts(kind), "the fault %s can't hit a %s", kind.Name, on)
 	}
 	if kind.Name == "kill" && on == nemesis.Client && (f.For != nil || f.Until != nil) {

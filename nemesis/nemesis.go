@@ -58,6 +58,9 @@ type Kind struct {
 	Inject func(cluster any, f Fault, target string) (Effect, error)
 }
 
+// Hits says whether the fault can hit that sort of thing.
+func (k Kind) Hits(t Target) bool { return slices.Contains(k.On, t) }
+
 // Effect is a fault in force.
 type Effect struct {
 	ReadBack string // what was seen that shows the fault is in force

@@ -13,12 +13,15 @@ import (
 	"lockpick/harness/sim"
 )
 
+// simulation is the name of the backend in virtual time.
+const simulation = "sim"
+
 // backendNames lists the backends; the first is the default.
-var backendNames = []string{"sim", "process"}
+var backendNames = []string{simulation, "process"}
 
 func backend(name string) (harness.Backend, error) {
 	switch name {
-	case "sim":
+	case simulation:
 		return sim.New(kinds.All), nil
 	case "process":
 		self, err := os.Executable()

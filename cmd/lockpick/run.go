@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -133,7 +134,7 @@ func (f *runFlags) validate() error {
 		return usage(errors.New("--store names no folder"), "leave it out for "+defaultStore())
 	case !(f.scale >= 0 && f.scale <= 1000): // not a number is neither
 		return usage(fmt.Errorf("--scale %g is out of range", f.scale), "a factor up to 1000, as in --scale 0.5")
-	case f.scale > 0 && f.backend == backendNames[0]:
+	case f.scale > 0 && f.backend == simulation:
 		return usage(errors.New("--scale is for backends in real time"), "leave it out, or choose one with --backend")
 	}
 	return nil
@@ -184,7 +185,7 @@ const realScale = 0.1
 
 // scaleAll scales the scenarios for a real backend.
 func (f *runFlags) scaleAll(chosen []pick) error {
-	if f.backend == "sim" {
+	if f.backend == simulation {
 		return nil
 	}
 	for i, s := range chosen {
@@ -216,7 +217,7 @@ func (f *runFlags) job(p pick, n int) suite.Job {
 	if f.seeds > 1 {
 		j.Keep = suite.KeepUnexpected
 	}
-	if f.backend != "sim" {
+	if f.backend != simulation {
 		j.Live, j.Retries = true, 5
 	}
 	j.Command = f.again(p, j.Seed)
@@ -226,7 +227,7 @@ func (f *runFlags) job(p pick, n int) suite.Job {
 // again is the command that runs a scenario again, for a POSIX shell.
 func (f *runFlags) again(p pick, seed uint64) string {
 	c := fmt.Sprintf("lockpick run %s --seed %d", quoted(p.exact()), seed)
-	if f.backend != "sim" {
+	if f.backend != simulation {
 		c += " --backend " + f.backend
 	}
 	if f.scale > 0 {
@@ -258,7 +259,7 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	r.count = map[string]int{}
 	stop := r.progress()
 	defer stop()
-	if b.Name() != "sim" {
+	if b.Name() != simulation {
 		for i := range r.total {
 			if ctx.Err() != nil {
 				return
@@ -270,7 +271,7 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	workers(r.flags.patience).Run(ctx, r.total, job, r.done)
 }
 
-func printJSON(w interface{ Write([]byte) (int, error) }, v any) error {
+func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)

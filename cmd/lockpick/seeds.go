@@ -58,7 +58,7 @@ func (s *seedSum) add(o suite.Outcome) {
 func (s *seedSum) rates(backend string) []string {
 	var lines []string
 	for _, name := range checker.Properties() {
-		if t := s.tally[name]; t.told && t.decided >= leastRuns && backend == "sim" {
+		if t := s.tally[name]; t.told && t.decided >= leastRuns && backend == simulation {
 			lines = append(lines, name+" violated in "+suite.Rate(t.violated, t.decided))
 		}
 	}

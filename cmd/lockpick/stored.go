@@ -132,7 +132,7 @@ func (a *app) replay(ctx context.Context, s suite.Stored) error {
 	}
 	defer os.RemoveAll(dir)
 	j := suite.Job{Scenario: m.Scenario, Seed: m.Seed, Backend: m.Backend, Store: dir, Keep: suite.KeepAll, Version: version(), Command: m.Command}
-	if m.Backend == "sim" {
+	if m.Backend == simulation {
 		return a.replaySim(ctx, s, j)
 	}
 	o := suite.Execute(ctx, b, j)

@@ -43,7 +43,7 @@ type Job struct {
 	Command  string           `json:"command"` // runs it again
 	Version  string           `json:"version"`
 	Sets     []string         `json:"sets,omitempty"` // overrides that the scenario was made with
-	// Live: write the history as it happens instead of at the end. For backends
+	// Live: write the history as it happens instead of at the end, where it is kept. For backends
 	// in real time, whose runs can't be had again.
 	Live bool `json:"live,omitempty"`
 	// Retries: how often a missed violation or a vacuous run is tried again.
@@ -153,7 +153,7 @@ func execute(ctx context.Context, b harness.Backend, j Job) (o Outcome) {
 		}
 		defer f.Close()
 		o.Dir = d.path
-		to = io.MultiWriter(f, &facts)
+		to = f
 	}
 	rec := history.NewRecorder(to)
 	var events []history.Event
