@@ -15,7 +15,7 @@ const maxLine = 16 << 20
 // minLine is the length of the shortest line that is an event.
 const minLine = int64(len(`{"n":1,"process":"c","type":"o","op":"r"}`))
 
-const bufferSize = 1 << 18
+const bufferSize = 1 << 16
 
 // Read reads a history as a stream. A last line that is cut in its middle, as a
 // crash leaves it, ends the history there and is told in Cut; so is a history

@@ -11,7 +11,7 @@ type recent struct {
 	slots []string
 }
 
-const slots = 1 << 14
+const slots = 1 << 13
 
 func newRecent() recent {
 	return recent{maphash.MakeSeed(), make([]string, slots)}
