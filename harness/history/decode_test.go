@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"unsafe"
 )
 
 // checkDecoder compares what the decoder makes of a line with what encoding/json
@@ -74,7 +75,7 @@ var odd = []string{
 	with(`"t":5`, `"t":9223372036854775807`), with(`"t":5`, `"t":9223372036854775808`), with(`"t":5`, `"t":-9223372036854775808`), with(`"t":5`, `"t":-9223372036854775809`),
 	with(`"t":5`, `"t":9999999999999999999`), with(`"t":5`, `"t":18446744073709551616`), with(`"t":5`, `"t":18446744073709551621`), with(`"t":5`, `"t":100000000000000000000000005`),
 	with(`"c1"`, `""`), with(`"c1"`, `"c\u0031"`), with(`"c1"`, `"c\"1"`), with(`"c1"`, `"c\\"`), with(`"c1"`, `"c\x"`), with(`"c1"`, `"ü"`), with(`"c1"`, "\"\xff\""),
-	with(`"c1"`, "\"a\tb\""), with(`"c1"`, "\"a\nb\""), with(`"c1"`, "\"\x7f\""), with(`"c1"`, `"<&>"`), with(`"c1"`, `c1`), with(`"c1"`, `"c1`), with(`"c1"`, `1`), with(`"c1"`, `null`),
+	with(`"c1"`, "\"a\tb\""), with(`"c1"`, "\"a\nb\""), with(`"c1"`, "\"\x7f\""), with(`"c1"`, `"<&>"`), with(`"c1"`, `c1`), with(`"c1"`, `"c1`), with(`"k"}`, `"k}`), with(`"k"}`, `"}`), with(`"c1"`, `1`), with(`"c1"`, `null`),
 	with(`"ok"`, `"OK"`), with(`"ok"`, `""`), with(`"ok"`, `"begin"`), with(`"read"`, `""`), with(`"n":7`, `"n":0`), with(`"n":7`, `"n":-7`), with(`"n":7`, `"n":7.5`),
 	with(`,"key":"k"`, `,"Key":"k"`), with(`,"key":"k"`, `,"key":""`), with(`,"key":"k"`, `,"key":"k","key":"l"`), with(`,"key":"k"`, `,"colour":"k"`), with(`,"key":"k"`, `,"key"="k"`),
 	with(`,"key":"k"`, `,"key":"k","fence":0`), with(`,"key":"k"`, `,"fence":1,"key":"k"`), with(`,"key":"k"`, `,"step":3`), with(`,"key":"k"`, `,"step":9223372036854775807`),
@@ -145,6 +146,20 @@ func FuzzDecode(f *testing.F) {
 	}
 	d := decoder{seen: newRecent()}
 	f.Fuzz(func(t *testing.T, line []byte) { checkDecoder(t, &d, line) })
+}
+
+// Also what encoding/json decodes shares its strings.
+func TestOddLinesShareStrings(t *testing.T) {
+	d := decoder{seen: newRecent()}
+	var a, b Event
+	for line, e := range map[string]*Event{plainLine: &a, with(`"t":5`, `"t": 5`): &b} {
+		if err := d.event([]byte(strings.ReplaceAll(line, `"k"`, `"lock-1"`)), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a != b || unsafe.StringData(a.Key) != unsafe.StringData(b.Key) {
+		t.Errorf("%+v and %+v share nothing", a, b)
+	}
 }
 
 // The table keeps its size and shares what repeats, whatever a file holds.

@@ -117,7 +117,9 @@ func TestReadSaysWhatIsWrongWhere(t *testing.T) {
 	bom := "\xef\xbb\xbf"
 	long := `{"n":3,"t":1,"process":"c1","type":"ok","op":"read","cause":"` + strings.Repeat("x", maxLine) + "\"}\n"
 	fits := strings.Replace(long, strings.Repeat("x", 100), "", 1)
+	large := strings.Replace(long, strings.Repeat("x", maxLine), strings.Repeat("y", 3*bufferSize), 1)
 	for name, c := range map[string]struct{ text, want string }{
+		"two large lines":        {lines[0] + lines[1] + large + strings.Replace(large, `"n":3`, `"n":4`, 1), ""},
 		"CRLF":                   {strings.ReplaceAll(text, "\n", "\r\n"), ""},
 		"no last newline":        {strings.TrimSuffix(text, "\n"), ""},
 		"line of maximal length": {lines[0] + lines[1] + fits, ""},
