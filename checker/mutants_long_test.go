@@ -81,7 +81,7 @@ func build(t *testing.T, patch string) string {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(dir, "mutant.test")
-	cmd := exec.Command("go", "test", "-c", "-o", binary, "-overlay", filepath.Join(dir, "overlay.json"), ".")
+	cmd := exec.Command("go", "test", "-c", "-ldflags=-w", "-o", binary, "-overlay", filepath.Join(dir, "overlay.json"), ".")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("the mutant does not compile: %v\n%s", err, out)
 	}
