@@ -93,9 +93,13 @@ func newRecord(h *history.History) *record {
 	for _, name := range h.Params.Clients {
 		clients[name] = &client{}
 	}
+	stopped := false
 	for i := range r.events {
 		e := &r.events[i]
-		r.end = e.T
+		if !stopped { // what comes after a stop is the run's taking down
+			r.end = e.T
+		}
+		stopped = stopped || e.Process == history.Harness && e.Op == history.OpStop
 		switch c := clients[e.Process]; {
 		case c != nil:
 			r.client(c, e)

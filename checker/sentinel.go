@@ -97,6 +97,18 @@ func (s *Sentinel) Event(e *history.Event) (Alarm, bool) {
 	return s.settle(e.N)
 }
 
+// Due is the earliest instant whose passing decides something, 0 if nothing is
+// undecided: an event that is stamped later may alarm.
+func (s *Sentinel) Due() int64 {
+	due := int64(0)
+	for _, d := range s.doubts {
+		if due == 0 || d.due < due {
+			due = d.due
+		}
+	}
+	return due
+}
+
 // client follows record.client, to the letter.
 func (s *Sentinel) client(c *watched, e *history.Event) {
 	switch {
@@ -177,10 +189,8 @@ func (s *Sentinel) begin(b *believed, from, to int64) {
 		if o.end() < from {
 			continue
 		}
-		kept = append(kept, o)
-		if o.session != b {
-			s.doubts = append(s.doubts, doubt{o, w, max(o.from, from) + 2*s.ε})
-		}
+		kept = append(kept, o) // it isn't b's own, whose last was over before this one began
+		s.doubts = append(s.doubts, doubt{o, w, max(o.from, from) + 2*s.ε})
 	}
 	s.open[b.key] = append(kept, w)
 }
