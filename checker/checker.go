@@ -1,19 +1,3 @@
-// Package checker judges a history and nothing else: it knows no backend, no
-// fault injector and no expectation.
-//
-// Check answers with a Verdict: for each property holds, violated or undecided,
-// why in one sentence, and where it is violated the cause and a Witness, the
-// numbers of the events that prove it. Before any property come the
-// assumptions: a history that is malformed or vacuous is undecided, whatever
-// else it shows. Mutual exclusion is judged by belief windows (windows.go), and
-// lease-linearizable by the spans in which sessions must have held (lease.go).
-// The second is put before porcupine as a second judge wherever it is small
-// enough, and every violation of either (porcupine.go).
-//
-// Check waits for real time when it asks the second judge, so call it outside
-// any bubble of virtual time.
-//
-// Deliberately missing: how the history was made, and what somebody hoped for.
 package checker
 
 import (
@@ -147,28 +131,42 @@ func Properties() []string {
 }
 
 // Check judges a history by the named properties, or by all if none is named.
-func Check(h *history.History, names ...string) Verdict {
+func Check(h *history.History, names ...string) (v Verdict) {
 	if len(names) == 0 {
 		names = Properties()
 	}
-	v := Verdict{Schema: Schema, Cut: h.Cut}
-	if v.Assumption = malformed(h); v.Assumption != "" {
-		v.Results, v.Second = undecided(names, "the history is malformed: "+v.Assumption), Undecided
+	defer func() {
+		if p := recover(); p != nil {
+			v = nothing(h, names, fmt.Sprintf("the checker failed: %v", p))
+		}
+	}()
+	r, wrong := readRecord(h)
+	if wrong != "" {
+		v = nothing(h, names, "the history is malformed: "+wrong)
+		v.Assumption = wrong
 		return v
 	}
-	r := newRecord(h)
-	v.Numbers = numbers(r)
 	vacuous := vacuity(r)
 	if vacuous != "" && h.Cut == "" {
-		v.Assumption = vacuous
-		v.Results, v.Second = undecided(names, "the run is vacuous: "+vacuous), Undecided
+		v = nothing(h, names, "the run is vacuous: "+vacuous)
+		v.Assumption, v.Numbers = vacuous, numbers(r)
 		return v
 	}
+	v = Verdict{Schema: Schema, Cut: h.Cut, Numbers: numbers(r)}
 	for _, name := range names {
 		v.Results = append(v.Results, cutShort(r, vacuous, judge(r, name)))
 	}
 	v.Second = r.second(SecondTimeout)
 	v.Disagreement = r.disagreements(v)
+	return v
+}
+
+// nothing is a verdict that leaves all undecided.
+func nothing(h *history.History, names []string, because string) Verdict {
+	v := Verdict{Schema: Schema, Cut: h.Cut, Second: Undecided}
+	for _, name := range names {
+		v.Results = append(v.Results, Result{Property: name, Outcome: Undecided, Because: because})
+	}
 	return v
 }
 
@@ -200,12 +198,4 @@ func cutShort(r *record, vacuous string, res Result) Result {
 		res.Because += fmt.Sprintf("; the record is cut: %s", r.cut)
 	}
 	return res
-}
-
-func undecided(names []string, because string) []Result {
-	var results []Result
-	for _, name := range names {
-		results = append(results, Result{Property: name, Outcome: Undecided, Because: because})
-	}
-	return results
 }

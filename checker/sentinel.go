@@ -26,7 +26,7 @@ type Sentinel struct {
 	ε       int64
 	now     int64 // the latest stamp
 	clients map[string]*watched
-	named   map[string]*believed
+	named   map[string]*grip
 	open    map[string][]*span // by key: windows that may still be open
 	doubts  []doubt
 }
@@ -42,15 +42,15 @@ type Alarm struct {
 
 // watched is where one client stands.
 type watched struct {
-	gone    int64     // when it ended or was about to be killed
-	session *believed // the last
-	of      *believed // whose operation is under way; nil: nobody's that matters
-	op      string    // that operation
-	called  int64     // when it was called
+	gone    int64  // when it ended or was about to be killed
+	session *grip  // the last
+	of      *grip  // whose operation is under way; nil: nobody's that matters
+	op      string // that operation
+	called  int64  // when it was called
 }
 
-// believed is a session as far as its belief windows need it.
-type believed struct {
+// grip is a session as far as its belief windows need it.
+type grip struct {
 	name, key string
 	client    *watched
 	released  int64 // the call of the first release
@@ -59,7 +59,7 @@ type believed struct {
 
 // span is a belief window before its client's end and release are counted in.
 type span struct {
-	session  *believed
+	session  *grip
 	from, to int64
 }
 
@@ -72,7 +72,7 @@ type doubt struct {
 // NewSentinel returns a sentinel for a run with these parameters. It takes the
 // record to be well-formed, as that of a run is.
 func NewSentinel(p history.Params) *Sentinel {
-	s := &Sentinel{ε: int64(p.StampError), clients: map[string]*watched{}, named: map[string]*believed{}, open: map[string][]*span{}}
+	s := &Sentinel{ε: int64(p.StampError), clients: map[string]*watched{}, named: map[string]*grip{}, open: map[string][]*span{}}
 	for _, c := range p.Clients {
 		s.clients[c] = &watched{gone: never}
 	}
@@ -117,7 +117,7 @@ func (s *Sentinel) client(c *watched, e *history.Event) {
 			c.gone = min(c.gone, e.T)
 		}
 	case e.Type == history.Invoke && e.Op == history.OpAcquire:
-		c.session = &believed{name: e.Session, key: e.Key, client: c, released: never}
+		c.session = &grip{name: e.Session, key: e.Key, client: c, released: never}
 		c.of, c.op, c.called = c.session, e.Op, e.T
 		s.named[e.Session] = c.session
 	case e.Type == history.Invoke:
@@ -136,7 +136,7 @@ func (s *Sentinel) client(c *watched, e *history.Event) {
 }
 
 // of is the session that an event belongs to. One that is over has no name any more.
-func (s *Sentinel) of(c *watched, e *history.Event) *believed {
+func (s *Sentinel) of(c *watched, e *history.Event) *grip {
 	if e.Session == "" {
 		return c.session
 	}
@@ -144,19 +144,19 @@ func (s *Sentinel) of(c *watched, e *history.Event) *believed {
 }
 
 // release ends a session's belief: no later extension brings it back.
-func (s *Sentinel) release(b *believed, at int64) {
+func (s *Sentinel) release(b *grip, at int64) {
 	b.released = min(b.released, at)
 	s.forget(b)
 }
 
-func (s *Sentinel) forget(b *believed) {
+func (s *Sentinel) forget(b *grip) {
 	if s.named[b.name] == b {
 		delete(s.named, b.name)
 	}
 }
 
 // returned follows record.belief. called is when the operation was called.
-func (s *Sentinel) returned(b *believed, called int64, ret *history.Event) {
+func (s *Sentinel) returned(b *grip, called int64, ret *history.Event) {
 	last := b.last
 	switch {
 	case ret.Op == history.OpAcquire && ret.Type == history.OK:
@@ -180,7 +180,7 @@ func (s *Sentinel) returned(b *believed, called int64, ret *history.Event) {
 }
 
 // begin opens a window, drops those that are over and doubts those that aren't.
-func (s *Sentinel) begin(b *believed, from, to int64) {
+func (s *Sentinel) begin(b *grip, from, to int64) {
 	w := &span{session: b, from: from, to: to}
 	b.last = w
 	open := s.open[b.key]
