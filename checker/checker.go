@@ -34,6 +34,8 @@ const (
 	ExpiredEarly       = "expired-early"        // it lapsed before its TTL was over: the node's clock
 	GrantedLate        = "granted-late"         // it lapsed, another was granted, and only then did the acquire return
 	RestartedAndForgot = "restarted-and-forgot" // the node was killed and came back without it
+	LostUnsynced       = "lost-unsynced"        // the node lost its power before it had synced it
+	FailedOver         = "failed-over"          // a replica took the node's place that had not got it
 	DeletedByOther     = "deleted-by-other"     // a release that was not this holder's deleted it
 	Overwritten        = "overwritten"          // a set that doesn't ask whether the key is free
 	NeverSet           = "never-set"            // fewer nodes than a quorum granted the session
@@ -52,7 +54,7 @@ const (
 // Causes lists what a violation may be put down to: the causes of a
 // mutual-exclusion violation, the ways of no lease lock and the classes of harm.
 func Causes() []string {
-	return []string{ExpiredEarly, GrantedLate, RestartedAndForgot, DeletedByOther, Overwritten, NeverSet,
+	return []string{ExpiredEarly, GrantedLate, RestartedAndForgot, LostUnsynced, FailedOver, DeletedByOther, Overwritten, NeverSet,
 		GivenShorter, ClientClock, Unexplained,
 		Overlap, Buried, Phantom, DoubleRelease, HeldBefore, HeldAfter, LostEarly,
 		LockBroken, Overrun, FenceBroken}
