@@ -12,6 +12,7 @@ package suite
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -198,6 +199,9 @@ func (o *Outcome) judge(m harness.Manifest, events []history.Event) *history.His
 		o.fail(ExitBug, fmt.Errorf("the two judges disagree: %s", o.Verdict.Disagreement))
 	}
 	o.Code = Worse(o.Code, CodeOf(o.Judgements))
+	if r := o.Verdict.Result(checker.MutualExclusion); o.Stopped != "" && r.Outcome != checker.Violated {
+		o.fail(ExitUndecided, errors.New("the run was stopped for a violation that its whole record does not show, as where a release arrives late; run it again"))
+	}
 	return h
 }
 
