@@ -15,6 +15,7 @@ type History struct {
 	Params Params
 	Events []Event // sorted by (T, N); the first is the run event
 
-	// Cut says where and how the record ends before the run did; "" if it is whole.
+	// Cut says where and how the record ends before the run did, or why the run was
+	// stopped early; "" if it is whole.
 	Cut string
 }

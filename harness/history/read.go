@@ -83,6 +83,9 @@ func New(events []Event) (*History, error) {
 	if !ends(events) {
 		h.Cut = fmt.Sprintf("it ends after event %d without the end of the run", len(events))
 	}
+	if i := slices.IndexFunc(events, func(e Event) bool { return e.Process == Harness && e.Op == OpStop }); i >= 0 {
+		h.Cut = events[i].Cause
+	}
 	Sort(h.Events)
 	return h, nil
 }
