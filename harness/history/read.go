@@ -83,11 +83,21 @@ func New(events []Event) (*History, error) {
 	if !ends(events) {
 		h.Cut = fmt.Sprintf("it ends after event %d without the end of the run", len(events))
 	}
-	if i := slices.IndexFunc(events, func(e Event) bool { return e.Process == Harness && e.Op == OpStop }); i >= 0 {
-		h.Cut = events[i].Cause
+	if why := stopped(events); why != "" {
+		h.Cut = why
 	}
 	Sort(h.Events)
 	return h, nil
+}
+
+// stopped says why the run was stopped before its time, or "".
+func stopped(events []Event) string {
+	for i := range events {
+		if e := &events[i]; e.Op == OpStop && e.Process == Harness {
+			return e.Cause
+		}
+	}
+	return ""
 }
 
 // ends says whether the end of the run is there; as a rule it is the last event.
