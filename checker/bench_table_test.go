@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -65,8 +66,8 @@ func TestBesidePeers(t *testing.T) {
 	for _, n := range choices("SIZES", "1k,10k,100k,1M,10M") {
 		for _, keys := range choices("KEYS", "1,10") {
 			for _, unknown := range choices("UNKNOWN", "0,1,5,50") {
-				for _, verdict := range strings.Split(choice("VERDICTS", "valid,violated"), ",") {
-					b.row(contention{operations: n, keys: keys, unknown: unknown, violated: verdict == "violated", seed: 1})
+				for _, violated := range verdicts() {
+					b.row(contention{operations: n, keys: keys, unknown: unknown, violated: violated, seed: 1})
 				}
 			}
 		}
@@ -89,7 +90,7 @@ type sized struct {
 
 func (b *bench) row(c contention) {
 	want := map[bool]Outcome{false: Holds, true: Violated}[c.violated]
-	fmt.Printf("%5s %4d %5d %% %-8s", count1000(c.operations), c.keys, c.unknown, map[bool]string{false: "valid", true: "violated"}[c.violated])
+	fmt.Printf("%5s %4d %5d %% %-8s", count1000(c.operations), c.keys, c.unknown, benchVerdicts[c.violated])
 	var own benchFigures
 	for _, col := range benchColumns {
 		f := b.ask(col.judge, c, col.limit)
@@ -158,7 +159,7 @@ func (b *bench) growth() {
 	fmt.Println("\nns per operation of the checker by size; from the first size to the last: seen, and what n log n allows")
 	for _, kind := range b.kinds {
 		all := b.perOperation[kind]
-		fmt.Printf("%4d keys %3d %% %-8s", kind.keys, kind.unknown, map[bool]string{false: "valid", true: "violated"}[kind.violated])
+		fmt.Printf("%4d keys %3d %% %-8s", kind.keys, kind.unknown, benchVerdicts[kind.violated])
 		for _, s := range all {
 			fmt.Printf("  %5s %6.0f", count1000(s.operations), s.ns)
 		}
@@ -185,12 +186,13 @@ func choice(name, usual string) string {
 	return usual
 }
 
+// choices are its numbers.
 func choices(name, usual string) []int {
 	var ns []int
 	for _, text := range strings.Split(choice(name, usual), ",") {
 		digits := strings.NewReplacer("k", "000", "M", "000000").Replace(text)
 		n, err := strconv.Atoi(digits)
-		if err != nil {
+		if err != nil || n < 0 {
 			panic(fmt.Sprintf("%s=%s: want numbers such as 0, 5, 10k or 1M, with commas between", name, os.Getenv(name)))
 		}
 		ns = append(ns, n)
@@ -198,6 +200,24 @@ func choices(name, usual string) []int {
 	return ns
 }
 
+var benchVerdicts = map[bool]string{false: "valid", true: "violated"}
+
+// verdicts are the kinds of history asked for: violated or not.
+func verdicts() []bool {
+	asked := strings.Split(choice("VERDICTS", "valid,violated"), ",")
+	var kinds []bool
+	for _, violated := range []bool{false, true} {
+		if slices.Contains(asked, benchVerdicts[violated]) {
+			kinds = append(kinds, violated)
+		}
+	}
+	if len(kinds) != len(asked) {
+		panic(fmt.Sprintf("VERDICTS=%s: want valid, violated or both, with a comma between", os.Getenv("VERDICTS")))
+	}
+	return kinds
+}
+
+// count1000 is a count in thousands or millions, where it is a whole number of these.
 func count1000(n int) string {
 	switch {
 	case n%1e6 == 0:
