@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -35,6 +36,7 @@ func askJudge(judge string, c contention, limit benchLimit) (benchFigures, error
 	if limit.cores > 0 {
 		cmd.Env = append(cmd.Env, fmt.Sprint("GOMAXPROCS=", limit.cores))
 	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it must not outlive an interrupted table
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
