@@ -24,6 +24,7 @@ type benchLimit struct {
 // benchFigures is what it took: medians.
 type benchFigures struct {
 	time   time.Duration
+	worked time.Duration // of that, on a core
 	memory int64
 	answer Outcome
 	gaveUp string // why there is no answer
@@ -63,7 +64,7 @@ func askJudge(judge string, c contention, limit benchLimit) (benchFigures, error
 // watchJudge reads what the judge prints, until it ends or is ended.
 func watchJudge(p *os.Process, lines <-chan []string, limit benchLimit) benchFigures {
 	var f benchFigures
-	var times, memory []int64
+	var times, worked, memory []int64
 	var began time.Time // zero: it isn't judging
 	var base int64
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -74,15 +75,15 @@ func watchJudge(p *os.Process, lines <-chan []string, limit benchLimit) benchFig
 			switch {
 			case !ok:
 				if len(times) > 0 && f.gaveUp == "" {
-					f.time, f.memory = time.Duration(median(times)), median(memory)
+					f.time, f.worked, f.memory = time.Duration(median(times)), time.Duration(median(worked)), median(memory)
 				}
 				return f
 			case len(line) == 2 && line[0] == "begin":
 				began, base = time.Now(), number(line[1])
-			case len(line) == 4 && line[0] == "end":
+			case len(line) == 5 && line[0] == "end":
 				began = time.Time{}
-				times, memory = append(times, number(line[1])), append(memory, number(line[2]))
-				f.answer = Outcome(line[3])
+				times, worked = append(times, number(line[1])), append(worked, number(line[2]))
+				memory, f.answer = append(memory, number(line[3])), Outcome(line[4])
 			}
 		case <-tick.C:
 			switch {
@@ -116,6 +117,14 @@ func number(text string) int64 {
 func median(xs []int64) int64 {
 	slices.Sort(xs)
 	return xs[len(xs)/2]
+}
+
+// told is the time, with a mark if the machine had something else to do.
+func (f benchFigures) told() string {
+	if f.worked < f.time*4/5 {
+		return short(f.time) + "*"
+	}
+	return short(f.time) + " "
 }
 
 // short is a time with about three digits.

@@ -26,7 +26,8 @@ tenth. Each judge is a process of its own:
   lease       porcupine, the lease with time in its states (porcupine.go).
               Both: all keys at once, on all %d cores; limits %s and %s
 time    of the judgement alone: not of making the history, nor of translating it
-        for porcupine. The median of %d times, or of as many as fit into %s.
+        for porcupine. The median of %d times, or of as many as fit into %s. A star: it
+        had a core for less than four fifths of that, for the machine was busy.
 memory  the most that was resident (VmHWM) during the judgement, less what was
         before it, history included. Go's garbage collector as it is by default.
 A judge that gave up is ended, and not asked about more operations of that kind.
@@ -102,7 +103,7 @@ func (b *bench) row(c contention) {
 		if f.gaveUp != "" {
 			fmt.Print(" | ", benchCell(col.perOperation, f.gaveUp, "", ""))
 		} else {
-			fmt.Print(" | ", benchCell(col.perOperation, short(f.time), fmt.Sprintf("%.0f", ns), size(f.memory)))
+			fmt.Print(" | ", benchCell(col.perOperation, f.told(), fmt.Sprintf("%.0f", ns), size(f.memory)))
 		}
 		if col.judge == "two" {
 			own = f
@@ -173,9 +174,9 @@ func (b *bench) growth() {
 
 func benchCell(perOperation bool, time, ns, memory string) string {
 	if perOperation {
-		return fmt.Sprintf("%-18s", fmt.Sprintf("%9s %6s", time, ns)) + fmt.Sprintf("%9s", memory)
+		return fmt.Sprintf("%-17s%9s", fmt.Sprintf("%10s %6s", time, ns), memory)
 	}
-	return fmt.Sprintf("%-*s%9s", 28-9-8, time, memory)
+	return fmt.Sprintf("%-12s%8s", time, memory)
 }
 
 // choice is the value of an environment variable, or what is usual.
