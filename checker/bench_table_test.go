@@ -173,10 +173,13 @@ func (b *bench) growth() {
 }
 
 func benchCell(perOperation bool, time, ns, memory string) string {
-	if perOperation {
-		return fmt.Sprintf("%-17s%9s", fmt.Sprintf("%10s %6s", time, ns), memory)
+	switch {
+	case ns+memory == "": // it gave up, and time says why
+		return fmt.Sprintf("%-*s", map[bool]int{true: 26, false: 20}[perOperation], time)
+	case perOperation:
+		return fmt.Sprintf("%10s %6s%9s", time, ns, memory)
 	}
-	return fmt.Sprintf("%-12s%8s", time, memory)
+	return fmt.Sprintf("%-11s%9s", time, memory)
 }
 
 // choice is the value of an environment variable, or what is usual.
