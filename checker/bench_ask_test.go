@@ -119,9 +119,12 @@ func median(xs []int64) int64 {
 	return xs[len(xs)/2]
 }
 
-// told is the time, with a mark if the machine had something else to do.
+// disturbed is whether the machine had something else to do.
+func (f benchFigures) disturbed() bool { return f.worked < f.time*4/5 }
+
+// told is the time, with a mark if it was disturbed.
 func (f benchFigures) told() string {
-	if f.worked < f.time*4/5 {
+	if f.disturbed() {
 		return short(f.time) + "*"
 	}
 	return short(f.time) + " "

@@ -26,8 +26,9 @@ tenth. Each judge is a process of its own:
   lease       porcupine, the lease with time in its states (porcupine.go).
               Both: all keys at once, on all %d cores; limits %s and %s
 time    of the judgement alone: not of making the history, nor of translating it
-        for porcupine. The median of %d times, or of as many as fit into %s. A star: it
-        had a core for less than four fifths of that, for the machine was busy.
+        for porcupine. The median of %d times, or of as many as fit into %s.
+        A star: it had a core for less than four fifths of that, for the machine
+        was busy.
 memory  the most that was resident (VmHWM) during the judgement, less what was
         before it, history included. Go's garbage collector as it is by default.
 A judge that gave up is ended, and not asked about more operations of that kind.
@@ -87,6 +88,7 @@ type bench struct {
 type sized struct {
 	operations int
 	ns         float64
+	busy       bool // the machine was
 }
 
 func (b *bench) row(c contention) {
@@ -116,7 +118,7 @@ func (b *bench) row(c contention) {
 		if b.perOperation[kind] == nil {
 			b.kinds = append(b.kinds, kind)
 		}
-		b.perOperation[kind] = append(b.perOperation[kind], sized{c.operations, float64(own.time) / float64(c.operations)})
+		b.perOperation[kind] = append(b.perOperation[kind], sized{c.operations, float64(own.time) / float64(c.operations), own.disturbed()})
 	}
 }
 
@@ -162,7 +164,7 @@ func (b *bench) growth() {
 		all := b.perOperation[kind]
 		fmt.Printf("%4d keys %3d %% %-8s", kind.keys, kind.unknown, benchVerdicts[kind.violated])
 		for _, s := range all {
-			fmt.Printf("  %5s %6.0f", count1000(s.operations), s.ns)
+			fmt.Printf("  %5s %6.0f%s", count1000(s.operations), s.ns, map[bool]string{false: " ", true: "*"}[s.busy])
 		}
 		first, last := all[0], all[len(all)-1]
 		if len(all) > 1 {
