@@ -3,6 +3,7 @@ package checker
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"lockpick/harness/history"
 )
@@ -48,7 +49,7 @@ func (r *record) timelines(key string) map[string]*timeline {
 		case t == nil:
 		case f.memory() != nil:
 			t.losses = append(t.losses, f)
-		case f.kind == clockWrong && f.begin != nil:
+		case strings.HasPrefix(f.kind, clockWrong) && f.begin != nil:
 			t.clocks = append(t.clocks, f)
 		}
 	}

@@ -48,6 +48,11 @@ func (s Scenario) Scaled(f float64) Scenario {
 		fault.Targets = slices.Clone(fault.Targets)
 		fault.For = copied(fault.For, func(d *time.Duration) { *d = by(*d) })
 		fault.Until = copied(fault.Until, func(e *nemesis.Event) { e.After = by(e.After) })
+		fault.Timer = copied(fault.Timer, func(t *nemesis.Timer) { t.Step = by(t.Step) })
+		fault.By = by(fault.By)
+		for _, r := range []*nemesis.Span{&fault.Delay, &fault.Every, &fault.Lasts} {
+			*r = nemesis.Span{Min: by(r.Min), Max: by(r.Max)}
+		}
 	}
 	return s
 }

@@ -32,7 +32,8 @@ type Scenario struct {
 // Topology is the lock servers.
 type Topology struct {
 	Nodes       int    `json:"nodes"`
-	Persistence string `json:"persistence"` // none, everysec, always or no
+	Persistence string `json:"persistence"`        // none, everysec, always or no
+	Replicas    int    `json:"replicas,omitempty"` // of each node: one, asynchronous, or none
 }
 
 // Client is one contender.

@@ -137,6 +137,9 @@ func (s *Scenario) checkLink(path, link string) error {
 	if !ok {
 		return badAt(path, hint, "%s is not a link", quote(link))
 	}
+	if end == nemesis.Replica && s.Topology.Replicas > 0 && slices.Contains(s.NodeNames(), name) {
+		return nil
+	}
 	if err := s.checkClient(path, name); err != nil {
 		return err
 	}

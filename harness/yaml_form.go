@@ -117,7 +117,8 @@ func (r *reading) whole(k Known) object {
 func topologyForm(t *Topology) object {
 	return object{"topology", []field{
 		{key: "nodes", doc: "number of independent lock servers", shape: integer(&t.Nodes, 1, maxNodes)},
-		{key: "persistence", doc: "what survives a restart: the append-only file's fsync policy, or none", shape: oneOf(&t.Persistence, "persistence", []string{"none", "everysec", "always", "no"})},
+		{key: "persistence", doc: "what survives a restart: the append-only file's fsync policy, or none", shape: oneOf(&t.Persistence, "persistence", []string{PersistNone, "everysec", "always", "no"})},
+		{key: "replicas", doc: "asynchronous replicas of each server", shape: integer(&t.Replicas, 0, 1)},
 	}}
 }
 
@@ -233,7 +234,29 @@ func faultForm(f *nemesis.Fault) object {
 		{key: "mode", doc: "how", shape: oneOf(&f.Mode, "mode", modes)},
 		{key: "for", doc: "how long it lasts", shape: optional[time.Duration]{&f.For, func(d *time.Duration) shape { return duration(d, unit) }}},
 		{key: "until", doc: "the event that ends it", shape: optional[nemesis.Event]{&f.Until, func(e *nemesis.Event) shape { return eventForm("until", e) }}},
+		{key: "way", doc: "of a link; both if it isn't given", shape: oneOf(&f.Way, "way", []string{nemesis.Request, nemesis.Reply})},
+		{key: "by", doc: "how far a clock goes wrong, as in 11s or -5s", shape: signed(&f.By)},
+		{key: "rate", doc: "how fast a clock runs; 1 is right", shape: factor(&f.Rate)},
+		{key: "delay", doc: "how late messages are", shape: span(&f.Delay)},
+		{key: "share", doc: "of the messages; all if it isn't given", shape: percent(&f.Share, 1.0001)},
+		{key: "bandwidth", doc: "bytes a second", shape: integer(&f.Bandwidth, 1, 1<<30)},
+		{key: "every", doc: "of what comes again and again: the time between", shape: span(&f.Every)},
+		{key: "lasts", doc: "and how long each one lasts; most are short, some long", shape: span(&f.Lasts)},
+		{key: "timer", doc: "the clock that counts `for`, where it is wrong", shape: optional[nemesis.Timer]{&f.Timer, timerForm}},
 	}}
+}
+
+func timerForm(t *nemesis.Timer) shape {
+	return object{"timer", []field{
+		{key: "rate", doc: "how fast it runs; 1 is right", shape: factor(&t.Rate)},
+		{key: "step", doc: "how far it is set forward meanwhile", shape: duration(&t.Step, 0)},
+	}}
+}
+
+// span is a range of durations above nothing.
+func span(to *nemesis.Span) shape {
+	r := &client.Range{}
+	return then{between(r, unit), func() { *to = nemesis.Span(*r) }}
 }
 
 func (r *reading) expectForm(k Known) object {
