@@ -95,8 +95,8 @@ func (r *record) deaths() []death {
 		if d.free <= f.first().T {
 			continue // its lease was over before it died
 		}
-		for _, w := range r.sessions {
-			if w.client != s.client && w.key == s.key && w.acquire.returned() > d.at {
+		for w := range r.sessions.all() {
+			if w.client() != s.client() && w.key() == s.key() && w.acquire.returned() > d.at {
 				d.waiters = append(d.waiters, w)
 			}
 		}
@@ -108,8 +108,8 @@ func (r *record) deaths() []death {
 // lastSession is the last that a client began before an instant.
 func (r *record) lastSession(client string, at int64) *session {
 	var last *session
-	for _, s := range r.sessions {
-		if s.client == client && s.acquire.call.T <= at {
+	for s := range r.sessions.all() {
+		if s.client() == client && s.acquire.call.T <= at {
 			last = s
 		}
 	}
@@ -121,7 +121,7 @@ func (s *session) over(at int64) bool {
 	if s.acquire.outcome() == history.Fail {
 		return true
 	}
-	for _, x := range s.releases {
+	for x := range s.releases() {
 		if x.outcome() != history.Info && x.ret.T <= at {
 			return true
 		}
@@ -137,7 +137,7 @@ func (r *record) reckon(d *death) {
 	for i := range r.events {
 		e := &r.events[i]
 		sets := (e.Op == history.OpSet || e.Op == history.OpExtend) && e.Type == history.OK
-		if !sets || e.Key != d.session.key || linkClient(e.Process) != d.session.client || e.Process == d.session.client {
+		if !sets || e.Key != d.session.key() || linkClient(e.Process) != d.session.client() || e.Process == d.session.client() {
 			continue
 		}
 		if e.Sent >= d.session.acquire.call.T && e.Applied > from {
@@ -158,7 +158,7 @@ func (r *record) handover(d death) (res Result, disturbed bool) {
 	next := d.nextGrant()
 	for _, w := range d.waiters {
 		bound := max(d.free, w.acquire.call.T) + patience
-		left, gone := r.gone[w.client]
+		left, gone := r.gone[w.client()]
 		switch {
 		case r.disturbed(d, bound):
 			return Result{}, true
@@ -169,7 +169,7 @@ func (r *record) handover(d death) (res Result, disturbed bool) {
 		case r.end < bound:
 			res = Result{Outcome: Undecided, Because: fmt.Sprintf(
 				"%s was killed at %s while it may have held %s; the lock must be free again by %s, and the record ends at %s",
-				d.session.client, seconds(d.at), lockName(d.session.key), seconds(bound), seconds(r.end))}
+				d.session.client(), seconds(d.at), lockName(d.session.key()), seconds(bound), seconds(r.end))}
 		default:
 			return r.late(d, w, next, bound), false
 		}
@@ -181,7 +181,7 @@ func (r *record) handover(d death) (res Result, disturbed bool) {
 func (d death) rivals() map[string]bool {
 	clients := map[string]bool{}
 	for _, w := range d.waiters {
-		clients[w.client] = true
+		clients[w.client()] = true
 	}
 	return clients
 }
@@ -202,7 +202,7 @@ func (d death) nextGrant() *session {
 // node has to start.
 func (r *record) disturbed(d death, until int64) bool {
 	for _, f := range r.faults {
-		own := f.target == d.session.client || linkClient(f.target) == d.session.client
+		own := f.target == d.session.client() || linkClient(f.target) == d.session.client()
 		if own || f.first().T >= until {
 			continue
 		}
@@ -219,16 +219,16 @@ func (r *record) late(d death, w, next *session, bound int64) Result {
 	events := []*history.Event{d.session.acquire.call, d.session.acquire.ret, d.lastSet, d.fault.begin, w.acquire.call, w.acquire.ret}
 	if next != nil {
 		to = next.acquire.ret.T
-		text = fmt.Sprintf("was granted again only at %s, to %s", seconds(to), next.client)
+		text = fmt.Sprintf("was granted again only at %s, to %s", seconds(to), next.client())
 		events = append(events, next.acquire.ret)
 	}
 	return Result{
 		Outcome: Violated,
 		Because: fmt.Sprintf("%s was killed at %s while it may have held %s, and %s was waiting; the lock must be free again by %s, and %s",
-			d.session.client, seconds(d.at), lockName(d.session.key), w.client, seconds(bound), text),
+			d.session.client(), seconds(d.at), lockName(d.session.key()), w.client(), seconds(bound), text),
 		Witness: &Witness{
-			Events: numbered(events), Sessions: []string{d.session.name, w.name},
-			Key: d.session.key, From: d.at, To: to,
+			Events: numbered(events), Sessions: []string{d.session.name(), w.name()},
+			Key: d.session.key(), From: d.at, To: to,
 		},
 	}
 }
