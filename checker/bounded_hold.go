@@ -21,11 +21,11 @@ func boundedHold(r *record) Result {
 	res := Result{Outcome: Holds}
 	var first *longHold
 	most, longest := 0, int64(0)
-	for _, s := range r.sessions {
-		if !s.granted() {
+	for s := range r.sessions.all() {
+		if !s.granted() || r.params.MaxHold == 0 && !s.extended() {
 			continue
 		}
-		if len(s.extends) > 0 {
+		if s.extended() {
 			res.Occasions++
 		}
 		h := r.holdUnder(s)
@@ -70,7 +70,7 @@ const shown = 8
 func (r *record) holdUnder(s *session) longHold {
 	h := longHold{session: s, at: never}
 	var granted []*history.Event
-	for _, x := range s.extends {
+	for x := range s.extends() {
 		if x.outcome() == history.OK {
 			granted = append(granted, x.ret)
 		}
@@ -80,12 +80,13 @@ func (r *record) holdUnder(s *session) longHold {
 		h.cause, h.at = ExtendedTooOften, granted[n].T
 		h.events = granted[max(0, n+1-shown) : n+1]
 	}
-	windows := r.belief(s)
-	if len(windows) == 0 {
-		return h
+	var last believed
+	for last = range r.belief(s) {
+		if h.to == 0 {
+			h.from = last.from
+		}
+		h.to = last.to
 	}
-	last := windows[len(windows)-1]
-	h.from, h.to = windows[0].from, last.to
 	most := int64(r.params.MaxHold)
 	if certain := h.to - h.from - 2*int64(r.params.StampError); most > 0 && certain > most && h.from+most < h.at {
 		h.cause, h.at = HeldTooLong, h.from+most
@@ -97,7 +98,7 @@ func (r *record) holdUnder(s *session) longHold {
 func (r *record) tooLong(res Result, h *longHold) Result {
 	s := h.session
 	res.Outcome, res.Cause = Violated, h.cause
-	res.Because = fmt.Sprintf("%s extended its hold of %s %s", s.client, lockName(s.key), times(h.extends))
+	res.Because = fmt.Sprintf("%s extended its hold of %s %s", s.client(), lockName(s.key()), times(h.extends))
 	if n := r.params.MaxExtends; n > 0 {
 		res.Because += fmt.Sprintf(", and the limit is %d", n)
 	}
@@ -107,7 +108,7 @@ func (r *record) tooLong(res Result, h *longHold) Result {
 	}
 	res.Witness = &Witness{
 		Events:   numbered(append([]*history.Event{s.acquire.call, s.acquire.ret}, h.events...)),
-		Sessions: []string{s.name}, Key: s.key, From: h.from, To: h.to,
+		Sessions: []string{s.name()}, Key: s.key(), From: h.from, To: h.to,
 	}
 	return res
 }

@@ -63,7 +63,7 @@ func entryName(e *history.Event) string {
 // no one valid holder: the fence does its work, and the lock is to blame.
 func (r *record) refusedHolder(e, top *history.Event) bool {
 	w, held := r.heldWhenRefused(e)
-	other := r.named[top.Session]
+	other := r.named(top.Session)
 	switch {
 	case !held:
 		return false
@@ -74,7 +74,7 @@ func (r *record) refusedHolder(e, top *history.Event) bool {
 	if !other.granted() || other.acquire.ret.T+margin >= w.from {
 		return false
 	}
-	for _, v := range r.belief(other) {
+	for v := range r.belief(other) {
 		if max(v.from, w.from) < min(v.to, w.to)+margin {
 			return false
 		}
@@ -85,19 +85,19 @@ func (r *record) refusedHolder(e, top *history.Event) bool {
 // heldWhenRefused is the belief window in which a log entry surely was answered:
 // open when the client called, and still open when the resource had answered.
 func (r *record) heldWhenRefused(e *history.Event) (window, bool) {
-	s := r.named[e.Session]
+	s := r.named(e.Session)
 	if s == nil || !s.granted() {
 		return window{}, false
 	}
 	call := s.acquire.ret.T // it can't have called before
-	for _, x := range s.writes {
+	for x := range s.writes() {
 		if x.call.Value != "" && x.call.Value == e.Value {
 			call = x.call.T
 		}
 	}
-	for _, w := range r.belief(s) {
+	for w := range r.belief(s) {
 		if w.from <= call && instant(e)+2*int64(r.params.StampError) <= w.to {
-			return w, true
+			return w.window, true
 		}
 	}
 	return window{}, false

@@ -50,7 +50,7 @@ func fencingOrder(r *record) Result {
 		return bad
 	}
 	switch {
-	case r.params.Fence == byTokens && r.touched() && (r.cut != "" || len(r.log) == 0):
+	case r.params.Fence == byTokens && r.touched && (r.cut != "" || len(r.log) == 0):
 		res.Outcome, res.Because = Undecided, "the resource's log was not read back, or may not be whole"
 	case res.Occasions == 0:
 		res.Because = "the lock gave no fencing tokens"
@@ -70,23 +70,23 @@ type fencedGrant struct {
 	end     int64 // the acquire's return
 }
 
-// fencedGrants is those of each key, in the order of their calls.
+// fencedGrants is those of each key, in the order in which they returned.
 func (r *record) fencedGrants() [][]*fencedGrant {
-	place := map[string]int{}
 	var keys [][]*fencedGrant
-	for _, s := range r.sessions {
-		if !s.granted() || s.acquire.ret.Fence == 0 {
-			continue
+	for _, l := range r.keys {
+		var grants []*fencedGrant
+		for s := range l.sessions() {
+			if s.granted() && s.acquire.ret.Fence != 0 {
+				grants = append(grants, &fencedGrant{session: s, fence: s.acquire.ret.Fence, begin: never, end: s.acquire.ret.T})
+			}
 		}
-		k, ok := place[s.key]
-		if !ok {
-			k = len(keys)
-			place[s.key] = k
-			keys = append(keys, nil)
+		if grants != nil {
+			keys = append(keys, grants)
 		}
-		keys[k] = append(keys[k], &fencedGrant{session: s, fence: s.acquire.ret.Fence, begin: never, end: s.acquire.ret.T})
 	}
-	r.dateAttempts(keys)
+	if keys != nil {
+		r.dateAttempts(keys)
+	}
 	return keys
 }
 
@@ -104,11 +104,11 @@ func (r *record) fencedGrants() [][]*fencedGrant {
 func (r *record) dateAttempts(keys [][]*fencedGrant) {
 	type attempt struct{ client, key, token string }
 	margin := 2 * int64(r.params.StampError)
-	won := map[attempt][]*fencedGrant{} // in the order of calls
+	won := map[attempt][]*fencedGrant{} // of one client, so in the order of their calls too
 	for _, grants := range keys {
 		for _, g := range grants {
-			if s := g.session; s.token != "" && r.cut == "" {
-				a := attempt{s.client, s.key, s.token}
+			if s := g.session; s.token() != "" && r.cut == "" {
+				a := attempt{s.client(), s.key(), s.token()}
 				won[a] = append(won[a], g)
 			}
 		}
@@ -151,7 +151,6 @@ func disorders(r *record, keys [][]*fencedGrant) []harm {
 	for _, byEnd := range keys {
 		byBegin := slices.Clone(byEnd)
 		slices.SortStableFunc(byBegin, func(a, b *fencedGrant) int { return cmp.Compare(a.begin, b.begin) })
-		slices.SortStableFunc(byEnd, func(a, b *fencedGrant) int { return cmp.Compare(a.end, b.end) })
 		taken := map[int64]*fencedGrant{}
 		var top *fencedGrant
 		returned := 0
@@ -179,17 +178,17 @@ func disorders(r *record, keys [][]*fencedGrant) []harm {
 func (r *record) disorder(first, second *fencedGrant) harm {
 	a, b := first.session, second.session
 	h := harm{
-		class: TokenOrder, kind: "token out of order", key: b.key, at: b.acquire.ret, from: first.end,
-		sessions: []string{a.name, b.name}, events: []*history.Event{a.acquire.ret, b.acquire.call, b.acquire.ret},
+		class: TokenOrder, kind: "token out of order", key: b.key(), at: b.acquire.ret, from: first.end,
+		sessions: []string{a.name(), b.name()}, events: []*history.Event{a.acquire.ret, b.acquire.call, b.acquire.ret},
 	}
 	if first.fence == second.fence {
 		h.class, h.kind, h.from = TokenTwice, "token given twice", min(first.end, second.end)
-		h.sessions = r.ordered(a.name, b.name)
+		h.sessions = r.ordered(a.name(), b.name())
 		h.text = fmt.Sprintf("%s both got token %d with %s, at %s and %s",
-			r.pair(a, b), first.fence, lockName(b.key), seconds(first.end), seconds(second.end))
+			r.pair(a, b), first.fence, lockName(b.key()), seconds(first.end), seconds(second.end))
 		return h
 	}
 	h.text = fmt.Sprintf("%s got token %d with %s at %s, though %s had got %d by %s, before that attempt began at %s",
-		b.client, second.fence, lockName(b.key), seconds(second.end), a.client, first.fence, seconds(first.end), seconds(second.begin))
+		b.client(), second.fence, lockName(b.key()), seconds(second.end), a.client(), first.fence, seconds(first.end), seconds(second.begin))
 	return h
 }

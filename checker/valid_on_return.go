@@ -20,7 +20,7 @@ const ReturnedLate = "returned-late" // the acquire returned a lock that was pas
 func validOnReturn(r *record) Result {
 	res := Result{Outcome: Holds}
 	var worst *session
-	for _, s := range r.sessions {
+	for s := range r.sessions.all() {
 		left, ok := s.leftOnReturn()
 		if !ok {
 			continue
@@ -61,22 +61,22 @@ func (r *record) returnedLate(res Result, s *session) Result {
 	events := []*history.Event{call, ret}
 	res.Outcome, res.Cause = Violated, ReturnedLate
 	res.Because = fmt.Sprintf("%s's acquire of %s returned at %s, and the lock was past its deadline since %s",
-		s.client, lockName(s.key), seconds(ret.T), seconds(ret.ValidUntil))
+		s.client(), lockName(s.key()), seconds(ret.T), seconds(ret.ValidUntil))
 	for _, f := range r.faults {
-		if f.kind == paused && f.target == s.client && f.begin != nil && f.begin.T < ret.T && (f.end == nil || f.end.T > call.T) {
-			res.Because += fmt.Sprintf("; %s had been paused at %s", s.client, seconds(f.begin.T))
+		if f.kind == paused && f.target == s.client() && f.begin != nil && f.begin.T < ret.T && (f.end == nil || f.end.T > call.T) {
+			res.Because += fmt.Sprintf("; %s had been paused at %s", s.client(), seconds(f.begin.T))
 			events = append(events, f.begin, f.end)
 			break
 		}
 	}
-	res.Witness = &Witness{Events: numbered(events), Sessions: []string{s.name}, Key: s.key, From: ret.ValidUntil, To: ret.T}
+	res.Witness = &Witness{Events: numbered(events), Sessions: []string{s.name()}, Key: s.key(), From: ret.ValidUntil, To: ret.T}
 	return res
 }
 
 // validitiesLeft is what leftOnReturn says of all grants, sorted.
 func (r *record) validitiesLeft() []int64 {
 	var all []int64
-	for _, s := range r.sessions {
+	for s := range r.sessions.all() {
 		if left, ok := s.leftOnReturn(); ok {
 			all = append(all, left)
 		}
