@@ -53,6 +53,9 @@ var boundedRows = []struct {
 	{"each hold by itself", "maxExtends=2 maxHold=20s", extending(2) + "8 c1 invoke release session=c1/1\n8 c1 ok release session=c1/1\n" +
 		"9 c2 invoke acquire session=c2/1\n9 c2 ok acquire session=c2/1 until=19\n10 c2 invoke extend session=c2/1\n10 c2 ok extend session=c2/1 until=20\n", Holds, "", 2,
 		"at most 2 extensions of one hold"},
+	{"of two, the one that passed it first", "maxExtends=1", "2 c2 invoke acquire session=c2/1 key=lock-2\n2 c2 ok acquire session=c2/1 key=lock-2 until=12\n" +
+		"3 c2 invoke extend session=c2/1\n3 c2 ok extend session=c2/1 until=13\n4 c2 invoke extend session=c2/1\n4 c2 ok extend session=c2/1 until=14\n" +
+		extending(2), Violated, ExtendedTooOften, 2, "c2 extended its hold of lock-2 2 times"},
 	{"an extension that comes late: one hold all the same", "maxExtends=2 maxHold=20s",
 		"10 c1 invoke extend session=c1/1\n15 c1 ok extend session=c1/1 until=22\n", Violated, HeldTooLong, 1, "from 1 s to 22 s"},
 }

@@ -107,8 +107,8 @@ func (r *record) dateAttempts(keys [][]*fencedGrant) {
 	won := map[attempt][]*fencedGrant{} // of one client, so in the order of their calls too
 	for _, grants := range keys {
 		for _, g := range grants {
-			if s := g.session; s.token() != "" && r.cut == "" {
-				a := attempt{s.client(), s.key(), s.token()}
+			if r.cut == "" {
+				a := attempt{g.session.client(), g.session.key(), g.session.token()}
 				won[a] = append(won[a], g)
 			}
 		}
