@@ -83,24 +83,60 @@ func (r *record) refusedHolder(e, top *history.Event) bool {
 }
 
 // heldWhenRefused is the belief window in which a log entry surely was answered:
-// open when the client called, and still open when the resource had answered.
+// open when the client called, and still open when the resource had answered, or
+// where nobody saw that, when the client was told.
 func (r *record) heldWhenRefused(e *history.Event) (window, bool) {
 	s := r.named(e.Session)
 	if s == nil || !s.granted() {
 		return window{}, false
 	}
-	call := s.acquire.ret.T // it can't have called before
-	for x := range s.writes() {
-		if x.call.Value != "" && x.call.Value == e.Value {
-			call = x.call.T
+	call, told, answered := s.acquire.ret.T, int64(never), instant(e) // it can't have called before
+	if x, ok := s.asked(e); ok {
+		call, told = x.call.T, x.returned()
+		if e.Applied == 0 && told != never {
+			answered = told
 		}
 	}
+	answered += 2 * int64(r.params.StampError)
 	for w := range r.belief(s) {
-		if w.from <= call && instant(e)+2*int64(r.params.StampError) <= w.to {
+		// A client that was told and released only then, did so in this order, whatever the
+		// error of the stamps. Its deadline must lie behind both all the same.
+		inOrder := told <= w.to && answered <= s.claimedAt(call)
+		if w.from <= call && (answered <= w.to || inOrder) {
 			return w.window, true
 		}
 	}
 	return window{}, false
+}
+
+// claimedAt is the deadline that a granted session had at an instant.
+func (s *session) claimedAt(at int64) int64 {
+	d := deadline(s.acquire.ret, never)
+	for x := range s.extends() {
+		if x.outcome() == history.OK && x.ret.T <= at {
+			d = deadline(x.ret, d)
+		}
+	}
+	return d
+}
+
+// asked is the session's operation that a log entry answers: the write of its
+// value, or the session's only read.
+func (s *session) asked(e *history.Event) (found operation, ok bool) {
+	if e.Cause == entryWrite {
+		for x := range s.writes() {
+			if x.call.Value != "" && x.call.Value == e.Value {
+				return x, true
+			}
+		}
+		return found, false
+	}
+	n := 0
+	for x := range s.reads() {
+		found = x
+		n++
+	}
+	return found, n == 1
 }
 
 // refusedHolders counts the refusals of sessions that believed they held the

@@ -195,9 +195,16 @@ r1 fail log session=c2/1 fence=2 value=y applied=10.1 cause=write`, Holds, "", 0
 	{"the same, by the error of the stamps", "fence=token stampError=200ms", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
 r1 fail log session=c2/1 fence=2 value=y applied=9.7 cause=write`, Holds, "", 0, ""},
+	{"the error of the stamps leaves a client's own order", "fence=token stampError=200ms\n7.95 c2 invoke release session=c2/1", `
+r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
+r1 fail log session=c2/1 fence=2 value=y applied=7.85 cause=write`, Violated, HolderRefused, 1, "refused at 7.85 s"},
 	{"nobody knows when", "fence=token", `
 r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
-r1 fail log session=c2/1 fence=2 value=y cause=write`, Holds, "", 0, ""},
+r1 fail log session=c2/1 fence=2 value=z cause=write`, Holds, "", 0, ""},
+	{"only the client knows when", "fence=token", `
+r1 ok log session=c3/1 fence=3 applied=0.03 cause=read
+r1 fail log session=c2/1 fence=2 cause=read
+r1 fail log session=c2/1 fence=2 value=y cause=write`, Violated, HolderRefused, 2, "c2 held lock-1 when its read with token 2"},
 	{"by the token of who was granted it since: the lock's fault", "fence=token", `
 r1 ok log session=c2/1 fence=2 applied=4 cause=read
 r1 fail log session=c1/1 fence=1 value=x applied=4.5 cause=write`, Holds, "", 0, ""},

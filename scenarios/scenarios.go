@@ -32,6 +32,7 @@ var order = []string{
 	"extend-to-finish",
 	"gc-pause-after-acquire",
 	"restart-forgets",
+	"fence-forgets",
 	"delayed-release-kills-retry",
 	"unlimited-extension",
 }
