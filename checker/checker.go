@@ -26,6 +26,9 @@ const (
 	LeaseLinearizable = "lease-linearizable"
 	ResourceSafety    = "resource-safety"
 	DeadlockFreedom   = "deadlock-freedom"
+	FencingOrder      = "fencing-order"
+	ValidOnReturn     = "valid-on-return"
+	BoundedHold       = "bounded-hold"
 )
 
 // Causes of a mutual-exclusion violation: what became of the key that one of the
@@ -52,12 +55,15 @@ const (
 )
 
 // Causes lists what a violation may be put down to: the causes of a
-// mutual-exclusion violation, the ways of no lease lock and the classes of harm.
+// mutual-exclusion violation, the ways of no lease lock, the classes of harm and
+// the kinds of the properties that have their own.
 func Causes() []string {
 	return []string{ExpiredEarly, GrantedLate, RestartedAndForgot, LostUnsynced, FailedOver, DeletedByOther, Overwritten, NeverSet,
 		GivenShorter, ClientClock, Unexplained,
 		Overlap, Buried, Phantom, DoubleRelease, HeldBefore, HeldAfter, LostEarly,
-		LockBroken, Overrun, FenceBroken}
+		LockBroken, Overrun, FenceBroken,
+		HolderRefused, StaleAccepted, FreshRefused, TokenOrder, TokenTwice,
+		ReturnedLate, ExtendedTooOften, HeldTooLong}
 }
 
 // Verdict is the judgement of one history.
@@ -115,7 +121,10 @@ var properties = []property{
 	{MutualExclusion, mutualExclusion},
 	{LeaseLinearizable, leaseLinearizable},
 	{ResourceSafety, resourceSafety},
+	{FencingOrder, fencingOrder},
 	{DeadlockFreedom, deadlockFreedom},
+	{BoundedHold, boundedHold},
+	{ValidOnReturn, validOnReturn},
 }
 
 type property struct {
