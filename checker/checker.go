@@ -42,6 +42,7 @@ const (
 	LeaseLinearizable = "lease-linearizable"
 	ResourceSafety    = "resource-safety"
 	DeadlockFreedom   = "deadlock-freedom"
+	FaultTolerance    = "fault-tolerance"
 )
 
 // Causes of a mutual-exclusion violation: what became of the key that one of the
@@ -130,6 +131,7 @@ var properties = []property{
 	{LeaseLinearizable, leaseLinearizable},
 	{ResourceSafety, resourceSafety},
 	{DeadlockFreedom, deadlockFreedom},
+	{FaultTolerance, faultTolerance},
 }
 
 type property struct {

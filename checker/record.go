@@ -11,10 +11,12 @@ import (
 // never is the instant of what did not happen, or is not known to have.
 const never = math.MaxInt64
 
-// Kinds of fault by which a client stops: without warning for good, or for a time.
+// Kinds of fault. By the first two a client stops: without warning for good, or for a time.
 const (
-	killed = "kill"
-	paused = "pause"
+	killed   = "kill"
+	paused   = "pause"
+	cutOff   = "cut"
+	withheld = "hold" // a single message
 )
 
 // record is a well-formed history put in the order of its sessions.
@@ -34,6 +36,10 @@ type record struct {
 	found  *overlaps          // memo of overlapping
 	leased []leaseKey         // memo of leases
 	asked  map[string]Outcome // memo of porcupine's answers about whole keys
+
+	down      *outages         // memo of outages
+	seen      map[string]*wire // memo of wires
+	contested []*contest       // memo of contests
 }
 
 // session is one acquire call and all that was done with its handle.

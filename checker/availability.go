@@ -1,0 +1,141 @@
+package checker
+
+import (
+	"slices"
+	"strings"
+
+	"lockpick/harness/history"
+)
+
+// taken is what a kind of fault takes away from what it hits, for as long as it
+// is in force.
+type taken int
+
+const (
+	// little: nothing that a lock needs for longer than a node time-out. A client has
+	// other connections, and what was kept shows in its stamps.
+	little taken = iota
+	// answers: the client or node does nothing, the link carries nothing. That a node
+	// which was killed comes back without its keys is no matter here: it can vote, and
+	// what it forgot can only free a lock.
+	answers
+	// all: nobody is promised anything, wherever it hits.
+	all
+)
+
+// takes is what each kind of fault takes away. A kind that isn't here takes all.
+var takes = map[string]taken{
+	killed:   answers,
+	paused:   answers,
+	cutOff:   answers,
+	withheld: little,
+}
+
+func takesOf(kind string) taken {
+	if t, ok := takes[kind]; ok {
+		return t
+	}
+	return all
+}
+
+// during is the span in which a fault may have been in force: from its first
+// event until its end has surely been done, which is stamped before it begins. A
+// node has to start.
+func (r *record) during(f *fault) span {
+	s := span{f.first().T, never}
+	if f.end != nil {
+		s.to = f.end.T + int64(r.params.Slack)
+	}
+	return s
+}
+
+// outages is where the faults of a record took the answers of whom. Names are
+// those of clients, nodes and links.
+type outages struct {
+	of    map[string][]span
+	all   []span            // nobody was promised anything
+	links map[string][]span // memo of link
+	reach map[string][]string
+	nodes []string
+}
+
+func (r *record) outages() *outages {
+	if r.down != nil {
+		return r.down
+	}
+	o := &outages{of: map[string][]span{}, links: map[string][]span{}, reach: map[string][]string{}, nodes: r.params.Nodes}
+	for _, f := range r.faults {
+		switch takesOf(f.kind) {
+		case answers:
+			o.of[f.target] = append(o.of[f.target], r.during(f))
+		case all:
+			o.all = append(o.all, r.during(f))
+		}
+	}
+	for name, spans := range o.of {
+		o.of[name] = union(spans)
+	}
+	o.all = union(o.all)
+	for _, reach := range r.params.Reach {
+		o.reach[reach.Client] = reach.Nodes
+	}
+	r.down = o
+	return o
+}
+
+// client is where a client did nothing, or nothing is promised it.
+func (o *outages) client(name string) []span { return union(slices.Concat(o.of[name], o.all)) }
+
+// link is where a client had nothing of a node, both alive or not.
+func (o *outages) link(client, node string) []span {
+	name := client + "-" + node
+	if spans, ok := o.links[name]; ok {
+		return spans
+	}
+	spans := union(slices.Concat(o.of[name], o.of[node], o.of[client], o.all))
+	if nodes, ok := o.reach[client]; ok && !slices.Contains(nodes, node) {
+		spans = []span{{ever, never}}
+	}
+	o.links[name] = spans
+	return spans
+}
+
+// majority is where a client goes on and reaches ⌊N/2⌋+1 nodes that answer, both
+// ways. Nodes may be kept from it by more than faults, each in the spans of its name.
+func (o *outages) majority(client string, kept map[string][]span) []span {
+	if len(o.nodes) == 0 {
+		return nil
+	}
+	var lost [][]span
+	for _, n := range o.nodes {
+		spans := o.link(client, n)
+		if more := kept[n]; len(more) > 0 {
+			spans = union(slices.Concat(spans, more))
+		}
+		lost = append(lost, spans)
+	}
+	tooMany := len(o.nodes) - quorumOf(len(o.nodes)) + 1
+	return outside(union(slices.Concat(atLeast(tooMany, lost...), o.client(client))))
+}
+
+func quorumOf(nodes int) int { return nodes/2 + 1 }
+
+// settled takes from each span the time that a client may need after a fault to
+// notice that it is over: an attempt that waits for its node time-out, a retry
+// delay, and slack. Where nothing came before there is nothing to notice.
+func (r *record) settled(list []span) []span {
+	settling := int64(r.params.NodeTimeout + r.params.RetryMax + r.params.Slack)
+	var left []span
+	for _, s := range list {
+		if s.from != ever {
+			s.from += settling
+		}
+		if s.from < s.to {
+			left = append(left, s)
+		}
+	}
+	return left
+}
+
+// isWire reports whether an event is a command on the wire.
+func isWire(e *history.Event) bool { return strings.Contains(e.Process, "-") }
