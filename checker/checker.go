@@ -92,6 +92,8 @@ type Verdict struct {
 
 	Results []Result           `json:"results"`
 	Numbers map[string]float64 `json:"numbers,omitempty"` // measured and reported, not judged
+	// Words says what a number can't, by the number's name: the cause of what it measures.
+	Words map[string]string `json:"words,omitempty"`
 }
 
 // Result is the judgement of one property.
@@ -160,6 +162,7 @@ func Check(h *history.History, names ...string) Verdict {
 	}
 	r := newRecord(h)
 	v.Numbers = numbers(r)
+	v.Words = r.liveness(v.Numbers)
 	vacuous := vacuity(r)
 	if vacuous != "" && h.Cut == "" {
 		v.Assumption = vacuous
