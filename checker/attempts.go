@@ -36,16 +36,14 @@ func (r *record) wires() map[string]*wire {
 		return r.seen
 	}
 	in := wireReader{record: r, locks: map[string]*wire{}, places: map[place]*bench{}}
-	for _, sessions := range r.byKey() {
-		for _, s := range sessions {
-			b := in.bench(s.client, s.key)
+	if len(r.links) > 0 {
+		for s := range r.sessions.all() {
+			b := in.bench(s.client(), s.key())
 			b.sessions = append(b.sessions, s)
 		}
 	}
-	for i := range r.events {
-		if e := &r.events[i]; isWire(e) && e.Process != history.Nemesis {
-			in.event(e)
-		}
+	for _, e := range r.links {
+		in.event(e)
 	}
 	for _, w := range in.locks {
 		slices.SortStableFunc(w.attempts, func(a, b *attempt) int { return cmp.Compare(a.from, b.from) })
@@ -81,9 +79,6 @@ func (in *wireReader) bench(client, key string) *bench {
 }
 
 func (in *wireReader) event(e *history.Event) {
-	if e.Op != history.OpSet && e.Op != history.OpExtend && e.Op != history.OpRelease {
-		return
-	}
 	b := in.bench(linkClient(e.Process), e.Key)
 	w := in.locks[e.Key]
 	if w == nil {
@@ -162,7 +157,7 @@ func (r *record) finish(w *wire) {
 		if s.granted() {
 			a.over = s.released()
 		}
-		if t, ok := r.gone[s.client]; ok {
+		if t, ok := r.gone[s.client()]; ok {
 			a.over = min(a.over, t)
 		}
 	}
@@ -171,13 +166,20 @@ func (r *record) finish(w *wire) {
 	}
 }
 
-// released is when a session had surely given the lock back, by its client's own
-// account, or never.
-func (s *session) released() int64 {
-	for _, x := range s.releases {
-		if x.outcome() != history.Info {
-			return x.ret.T
+// deletion of an attempt's key on a node: when it was applied, or never, and
+// when it was sent, 0 if it was not.
+func (a *attempt) deletion(set *history.Event) (at, sent int64) {
+	at = never
+	for _, d := range a.deletes {
+		if d.Node != set.Node {
+			continue
+		}
+		if sent == 0 || d.Sent < sent {
+			sent = d.Sent
+		}
+		if d.Applied > applied(set) {
+			at = min(at, d.Applied)
 		}
 	}
-	return never
+	return at, sent
 }

@@ -2,9 +2,6 @@ package checker
 
 import (
 	"slices"
-	"strings"
-
-	"lockpick/harness/history"
 )
 
 // taken is what a kind of fault takes away from what it hits, for as long as it
@@ -136,6 +133,3 @@ func (r *record) settled(list []span) []span {
 	}
 	return left
 }
-
-// isWire reports whether an event is a command on the wire.
-func isWire(e *history.Event) bool { return strings.Contains(e.Process, "-") }

@@ -27,7 +27,7 @@ var strength = []string{RestartedAndForgot, DeletedByOther, ClientClock, Granted
 // node, so either one session had no quorum, or at least one node granted both;
 // there the key that was set first must have vanished before the other's set.
 func (r *record) explain(a, b *session) explanation {
-	nodes := r.timelines(a.key)
+	nodes := r.timelines(a.key())
 	votes := map[*session]map[string]*history.Event{a: r.votes(a, nodes), b: r.votes(b, nodes)}
 	if len(votes[a])+len(votes[b]) == 0 {
 		return explanation{cause: Unexplained, text: "the record has no votes of the nodes for either"}
@@ -37,7 +37,7 @@ func (r *record) explain(a, b *session) explanation {
 		if n := len(votes[s]); n < quorum {
 			return explanation{
 				cause: NeverSet, events: votesOf(r.params.Nodes, votes[s]),
-				text: fmt.Sprintf("%s counted itself in with the votes of %d of %d nodes, and a quorum is %d", s.client, n, len(nodes), quorum),
+				text: fmt.Sprintf("%s counted itself in with the votes of %d of %d nodes, and a quorum is %d", s.client(), n, len(nodes), quorum),
 			}
 		}
 	}
@@ -105,7 +105,7 @@ func (r *record) vanished(t *timeline, first, second *session, vote, other *hist
 	}
 	if f := t.restart(vote, next); f != nil {
 		x.cause = RestartedAndForgot
-		x.text = fmt.Sprintf("%s restarted and forgot %s's key", t.node, first.client)
+		x.text = fmt.Sprintf("%s restarted and forgot %s's key", t.node, first.client())
 		x.events = append(x.events, f.begin, f.end)
 		return x
 	}
@@ -120,10 +120,10 @@ func (r *record) vanished(t *timeline, first, second *session, vote, other *hist
 func (r *record) deleted(x explanation, first *session, d *history.Event) explanation {
 	client := linkClient(d.Process)
 	whose := "a failed attempt of " + client
-	if client == first.client && d.Sent < first.acquire.ret.T {
+	if client == first.client() && d.Sent < first.acquire.ret.T {
 		whose = "an earlier attempt of " + client
 	} else if s := r.releasing(client, d); s != nil {
-		whose = "session " + s.name
+		whose = "session " + s.name()
 	}
 	with := "with token " + d.Token
 	if d.Token == "" {
@@ -131,7 +131,7 @@ func (r *record) deleted(x explanation, first *session, d *history.Event) explan
 	}
 	x.cause = DeletedByOther
 	x.text = fmt.Sprintf("the release of %s %s, sent on %s at %s, deleted %s's key on %s",
-		whose, with, d.Process, seconds(d.Sent), first.client, x.node)
+		whose, with, d.Process, seconds(d.Sent), first.client(), x.node)
 	if d.Applied > 0 {
 		x.text += " at " + seconds(d.Applied)
 	}
@@ -141,27 +141,31 @@ func (r *record) deleted(x explanation, first *session, d *history.Event) explan
 
 // releasing is the session whose release a wire command belongs to.
 func (r *record) releasing(client string, d *history.Event) *session {
-	for _, s := range slices.Backward(r.sessions) {
-		if s.client == client && s.key == d.Key && len(s.releases) > 0 && s.releases[0].call.T <= d.Sent {
-			return s
+	var last *session
+	for s := range r.sessions.all() {
+		if s.client() != client || s.key() != d.Key {
+			continue
+		}
+		if call := s.firstRelease(); call != nil && call.T <= d.Sent {
+			last = s
 		}
 	}
-	return nil
+	return last
 }
 
 // outlived tells a claim that outlived its key: the node did all that was asked.
 func (r *record) outlived(x explanation, first, second *session, from, to int64) explanation {
-	key := fmt.Sprintf("%s's key on %s lived its %s, to %s", first.client, x.node, seconds(to-from), seconds(to))
+	key := fmt.Sprintf("%s's key on %s lived its %s, to %s", first.client(), x.node, seconds(to-from), seconds(to))
 	switch claimed := deadline(first.acquire.ret, never); {
 	case r.clockLost(first):
-		x.cause, x.text = ClientClock, key+fmt.Sprintf(", but %s's clock fell behind", first.client)
+		x.cause, x.text = ClientClock, key+fmt.Sprintf(", but %s's clock fell behind", first.client())
 	case second.acquire.ret.T < first.acquire.ret.T:
 		x.cause = GrantedLate
-		x.text = key + fmt.Sprintf(", but its acquire returned only at %s, when %s held the lock", seconds(first.acquire.ret.T), second.client)
-	case len(first.extends) > 0 || claimed == never:
-		x.cause, x.text = GivenShorter, key+fmt.Sprintf(", but %s claimed the lock for longer", first.client)
+		x.text = key + fmt.Sprintf(", but its acquire returned only at %s, when %s held the lock", seconds(first.acquire.ret.T), second.client())
+	case first.extended() || claimed == never:
+		x.cause, x.text = GivenShorter, key+fmt.Sprintf(", but %s claimed the lock for longer", first.client())
 	default:
-		x.cause, x.text = GivenShorter, key+fmt.Sprintf(", but %s claimed the lock until %s", first.client, seconds(claimed))
+		x.cause, x.text = GivenShorter, key+fmt.Sprintf(", but %s claimed the lock until %s", first.client(), seconds(claimed))
 	}
 	return x
 }
@@ -175,7 +179,7 @@ func (r *record) clockLost(s *session) bool {
 	var base *history.Event
 	for i := range r.events {
 		e := &r.events[i]
-		if e.Process != s.client || e.Local == 0 || e.T > end {
+		if e.Process != s.client() || e.Local == 0 || e.T > end {
 			continue
 		}
 		if base != nil && e.T >= s.acquire.call.T {
@@ -195,14 +199,14 @@ func (r *record) clockLost(s *session) bool {
 // the lock asks nodes for keys that are free only, which shows in sets that were
 // refused, the node's clock ran ahead; otherwise the key was overwritten.
 func (r *record) early(x explanation, first *session, next *history.Event, from, to int64) explanation {
-	if r.refused(first.key) {
+	if r.refused(first.key()) {
 		x.cause = ExpiredEarly
-		x.text = fmt.Sprintf("%s's key vanished from %s by %s, before its %s were over", first.client, x.node, seconds(next.Applied), seconds(to-from))
+		x.text = fmt.Sprintf("%s's key vanished from %s by %s, before its %s were over", first.client(), x.node, seconds(next.Applied), seconds(to-from))
 		return x
 	}
 	x.cause = Overwritten
 	x.text = fmt.Sprintf("%s took %s's set at %s while %s's key was alive there until %s",
-		x.node, linkClient(next.Process), seconds(next.Applied), first.client, seconds(to))
+		x.node, linkClient(next.Process), seconds(next.Applied), first.client(), seconds(to))
 	return x
 }
 

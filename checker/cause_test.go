@@ -166,7 +166,7 @@ func TestCause(t *testing.T) {
 				t.Fatal(why)
 			}
 			r := newRecord(h)
-			got := r.explain(r.named["c1/1"], r.named["c2/1"])
+			got := r.explain(r.named("c1/1"), r.named("c2/1"))
 			if got.cause != row.cause || got.node != row.node || !strings.Contains(got.text, row.text) {
 				t.Errorf("got %s %s %q\nwant %s %s %q", got.cause, got.node, got.text, row.cause, row.node, row.text)
 			}

@@ -151,29 +151,44 @@ func Properties() []string {
 }
 
 // Check judges a history by the named properties, or by all if none is named.
-func Check(h *history.History, names ...string) Verdict {
+func Check(h *history.History, names ...string) (v Verdict) {
 	if len(names) == 0 {
 		names = Properties()
 	}
-	v := Verdict{Schema: Schema, Cut: h.Cut}
-	if v.Assumption = malformed(h); v.Assumption != "" {
-		v.Results, v.Second = undecided(names, "the history is malformed: "+v.Assumption), Undecided
+	defer func() {
+		if p := recover(); p != nil {
+			v = nothing(h, names, fmt.Sprintf("the checker failed: %v", p))
+		}
+	}()
+	r, wrong := readRecord(h)
+	if wrong != "" {
+		v = nothing(h, names, "the history is malformed: "+wrong)
+		v.Assumption = wrong
 		return v
 	}
-	r := newRecord(h)
-	v.Numbers = numbers(r)
-	v.Words = r.liveness(v.Numbers)
 	vacuous := vacuity(r)
 	if vacuous != "" && h.Cut == "" {
-		v.Assumption = vacuous
-		v.Results, v.Second = undecided(names, "the run is vacuous: "+vacuous), Undecided
+		v = nothing(h, names, "the run is vacuous: "+vacuous)
+		v.Assumption, v.Numbers = vacuous, numbers(r)
+		v.Words = r.liveness(v.Numbers)
 		return v
 	}
+	v = Verdict{Schema: Schema, Cut: h.Cut, Numbers: numbers(r)}
+	v.Words = r.liveness(v.Numbers)
 	for _, name := range names {
 		v.Results = append(v.Results, cutShort(r, vacuous, judge(r, name)))
 	}
 	v.Second = r.second(SecondTimeout)
 	v.Disagreement = r.disagreements(v)
+	return v
+}
+
+// nothing is a verdict that leaves all undecided.
+func nothing(h *history.History, names []string, because string) Verdict {
+	v := Verdict{Schema: Schema, Cut: h.Cut, Second: Undecided}
+	for _, name := range names {
+		v.Results = append(v.Results, Result{Property: name, Outcome: Undecided, Because: because})
+	}
 	return v
 }
 
@@ -205,12 +220,4 @@ func cutShort(r *record, vacuous string, res Result) Result {
 		res.Because += fmt.Sprintf("; the record is cut: %s", r.cut)
 	}
 	return res
-}
-
-func undecided(names []string, because string) []Result {
-	var results []Result
-	for _, name := range names {
-		results = append(results, Result{Property: name, Outcome: Undecided, Because: because})
-	}
-	return results
 }

@@ -30,8 +30,18 @@ params clients=c1,c2 nodes=n1 quorum=1 ttl=10s
 
 func TestPropertyThatPanicsDecidesNothing(t *testing.T) {
 	defer func(old []property) { properties = old }(properties)
-	properties = []property{{"broken", func(r *record) Result { return Result{Outcome: Outcome(r.named["nobody"].name)} }}}
+	properties = []property{{"broken", func(r *record) Result { return Result{Outcome: Outcome(r.named("nobody").name())} }}}
 	res := Check(story(t, twoHolders)).Result("broken")
+	if res == nil || res.Outcome != Undecided || !strings.HasPrefix(res.Because, "the checker failed: ") {
+		t.Errorf("got %+v", res)
+	}
+}
+
+// A checker that fails outside a property, here by a witness from nowhere, has decided nothing either.
+func TestCheckerThatPanicsDecidesNothing(t *testing.T) {
+	defer func(old []property) { properties = old }(properties)
+	properties = []property{{MutualExclusion, func(*record) Result { return Result{Outcome: Violated, Witness: &Witness{Key: "nowhere"}} }}}
+	res := Check(story(t, twoHolders)).Result(MutualExclusion)
 	if res == nil || res.Outcome != Undecided || !strings.HasPrefix(res.Because, "the checker failed: ") {
 		t.Errorf("got %+v", res)
 	}
@@ -152,7 +162,7 @@ func TestDisagreement(t *testing.T) {
 		{h, Holds, Violated, "lease-linearizable came out as holds, and porcupine answers violated"},
 		{h, Violated, Holds, "porcupine finds nothing wrong with the witness of lease-linearizable, sessions c1/1 and c2/1"},
 		{story(t, twoHolders), Violated, Holds, "lease-linearizable came out as violated, and porcupine answers holds"},
-		{story(t, twoHolders), Holds, Undecided, "lease-linearizable is said to hold, but c1/1 and c2/1 hold at once"},
+		{story(t, twoHolders), Holds, Undecided, "lease-linearizable is said to hold, but c1 and c2 must both have held lock-1 from 0.023 s to 5 s (4.977 s)"},
 	} {
 		v := Verdict{Second: row.second, Results: []Result{{Property: LeaseLinearizable, Outcome: row.first, Witness: pair}}}
 		if got := newRecord(row.history).disagreements(v); got != row.want {
@@ -250,4 +260,9 @@ func turns(n int) *history.History {
 		}
 	}
 	return h
+}
+
+func malformed(h *history.History) string {
+	_, why := readRecord(h)
+	return why
 }

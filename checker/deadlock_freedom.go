@@ -78,24 +78,24 @@ func inTime(judged map[string]int, leftOut int) string {
 // handover judges one loss. The result has no outcome if it was no test: other
 // faults disturbed it, or nobody waited long enough.
 func (r *record) handover(d loss) (res Result, disturbed bool) {
-	next := d.contest.grantAfter(d.at, d.session.client)
+	next := d.contest.grantAfter(d.at, d.session.client())
 	waiters, rivals := d.waiters(next)
 	round := int64(r.params.RetryMax + 2*r.params.NodeTimeout)
 	patience := round*int64(rivals) + int64(r.params.Slack)
 	for _, w := range waiters {
 		bound := max(d.free, w.acquire.call.T) + patience
-		left, gone := r.gone[w.client]
+		left, gone := r.gone[w.client()]
 		switch {
 		case r.disturbed(d, w, next, bound):
 			disturbed = true
 		case next != nil && next.acquire.ret.T <= bound:
 			return Result{Outcome: Holds}, false
-		case w.acquire.returned() <= bound, gone && left <= bound:
+		case w.acquire.ended() <= bound, gone && left <= bound:
 			continue // it gave up
 		case r.end < bound:
 			res = Result{Outcome: Undecided, Because: fmt.Sprintf(
 				"%s %s at %s while it may have held %s; the lock must be free again by %s, and the record ends at %s",
-				d.session.client, ways[d.fault.kind].verb, seconds(d.at), lockName(d.session.key), seconds(bound), seconds(r.end))}
+				d.session.client(), ways[d.fault.kind].verb, seconds(d.at), lockName(d.session.key()), seconds(bound), seconds(r.end))}
 		default:
 			return r.late(d, w, next, bound), false
 		}
@@ -110,10 +110,11 @@ func (d loss) waiters(next *session) (waiters []*session, clients int) {
 	if next != nil {
 		until = next.acquire.ret.T
 	}
+	of := d.contest.of()
 	for _, client := range d.contest.names {
 		before := len(waiters)
-		if client != d.session.client {
-			for _, s := range outliving(d.contest.clients[client], d.at) {
+		if client != d.session.client() {
+			for _, s := range outliving(of[client], d.at) {
 				if s.acquire.call.T > until {
 					break
 				}
@@ -135,8 +136,8 @@ func (r *record) disturbed(d loss, w, next *session, until int64) bool {
 		until = min(until, next.acquire.ret.T)
 	}
 	down, at := r.outages(), w.acquire.call.T
-	return !covering(down.majority(w.client, nil), span{max(d.at, at), until}) ||
-		!covering(down.majority(w.client, d.contest.kept), span{max(d.free, at), until})
+	return !covering(down.majority(w.client(), nil), span{max(d.at, at), until}) ||
+		!covering(down.majority(w.client(), d.contest.kept), span{max(d.free, at), until})
 }
 
 func (r *record) late(d loss, w, next *session, bound int64) Result {
@@ -145,16 +146,16 @@ func (r *record) late(d loss, w, next *session, bound int64) Result {
 	events := []*history.Event{d.session.acquire.call, d.session.acquire.ret, d.lastSet, d.fault.begin, w.acquire.call, w.acquire.ret}
 	if next != nil {
 		to = next.acquire.ret.T
-		text = fmt.Sprintf("was granted again only at %s, to %s", seconds(to), next.client)
+		text = fmt.Sprintf("was granted again only at %s, to %s", seconds(to), next.client())
 		events = append(events, next.acquire.ret)
 	}
 	return Result{
 		Outcome: Violated,
 		Because: fmt.Sprintf("%s %s at %s while it may have held %s, and %s was waiting; the lock must be free again by %s, and %s",
-			d.session.client, ways[d.fault.kind].verb, seconds(d.at), lockName(d.session.key), w.client, seconds(bound), text),
+			d.session.client(), ways[d.fault.kind].verb, seconds(d.at), lockName(d.session.key()), w.client(), seconds(bound), text),
 		Witness: &Witness{
-			Events: numbered(events), Sessions: []string{d.session.name, w.name},
-			Key: d.session.key, From: d.at, To: to,
+			Events: numbered(events), Sessions: []string{d.session.name(), w.name()},
+			Key: d.session.key(), From: d.at, To: to,
 		},
 	}
 }

@@ -13,16 +13,18 @@ import (
 //
 // The record gives each fault the span in which it was certainly in force: from
 // when it was seen to be, until its end was about to begin.
-func unfaithful(h *history.History) string {
-	r := newRecord(h)
+func (in *reading) unfaithful() string {
 	stops := map[string][]*fault{}
-	for _, f := range r.faults {
+	for _, f := range in.faults {
 		if f.begin != nil && (f.kind == paused || f.kind == killed) {
 			stops[f.target] = append(stops[f.target], f)
 		}
 	}
-	for i := range r.events {
-		e := &r.events[i]
+	if len(stops) == 0 && !in.wired {
+		return ""
+	}
+	for i := range in.events {
+		e := &in.events[i]
 		if e.Process == history.Nemesis {
 			continue
 		}

@@ -1,9 +1,8 @@
 package checker
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
+	"iter"
 
 	"lockpick/harness/history"
 )
@@ -58,120 +57,119 @@ func (r *record) rounds() int64 {
 	return int64(r.params.Rounds)*int64(r.params.NodeTimeout+r.params.RetryMax) + int64(r.params.Slack)
 }
 
+// gap is a span in which nobody held a lock or may have held it.
+type gap struct {
+	span
+	before *session // who held it last, nil at the begin
+	next   *session // who held it next, or may have, nil at the end
+}
+
+// gaps is in the order of time.
+func (r *record) gaps(c *contest) iter.Seq[gap] {
+	return func(yield func(gap) bool) {
+		g := gap{span: span{ever, never}}
+		for _, t := range r.tenancies(c) {
+			if g.from < t.from {
+				g.to, g.next = t.from, t.session
+				if !yield(g) {
+					return
+				}
+			}
+			if t.to > g.from {
+				g.from, g.before = t.to, t.session
+			}
+		}
+		g.to, g.next = never, nil
+		if g.from < never {
+			yield(g)
+		}
+	}
+}
+
 // drought is a span in which one client could have had a free lock all the
 // time, and nobody got it.
 type drought struct {
 	span
 	contest *contest
 	client  string
-	gap     int // the free span that it lies in
+	gap     gap
 }
 
-// droughts finds a lock's droughts that were too long, at most one for each span
-// in which it was free, and how many of these spans were judged: those that ended
-// in a grant while somebody could have had it, or were too long.
+// droughts finds a lock's droughts that were too long, at most one for each gap,
+// and how many gaps were judged: those that were too long, and those that ended in
+// a grant to somebody who was available.
 func (r *record) droughts(c *contest) (judged int, long []drought) {
-	free := outside(c.held)
-	seen := map[int]bool{}
-	found := map[int]drought{}
-	for client, waits := range r.waits(c) {
-		gap := 0
-		for _, s := range both(both(waits, r.available(c, client)), free) {
-			for free[gap].to <= s.from {
-				gap++
-			}
-			if s.to == free[gap].to && s.to != never {
-				seen[gap] = true
-			}
-			if s.length() > r.rounds() {
-				seen[gap] = true
-				d := drought{span: s, contest: c, client: client, gap: gap}
-				if old, ok := found[gap]; !ok || s.length() > old.length() || s.length() == old.length() && client < old.client {
-					found[gap] = d
-				}
+	for g := range r.gaps(c) {
+		d, ok := r.drought(c, g)
+		switch {
+		case ok:
+			judged++
+			long = append(long, d)
+		case g.next != nil && g.next.granted() && meets(r.available(c, g.next.client()), span{g.to - 1, g.to}):
+			judged++
+		}
+	}
+	return judged, long
+}
+
+// drought finds the longest in a gap that was too long.
+func (r *record) drought(c *contest, g gap) (d drought, found bool) {
+	if g.length() <= r.rounds() {
+		return d, false
+	}
+	c.of()
+	for _, client := range c.names {
+		for _, s := range both(both(r.waits(c, client, g.span), r.available(c, client)), []span{g.span}) {
+			if s.length() > r.rounds() && s.length() > d.length() {
+				d, found = drought{span: s, contest: c, client: client, gap: g}, true
 			}
 		}
 	}
-	for _, d := range found {
-		long = append(long, d)
-	}
-	slices.SortFunc(long, func(a, b drought) int { return cmp.Compare(a.from, b.from) })
-	return len(seen), long
-}
-
-// waits is, by client, where it was trying to acquire a lock. Who calls again
-// within a retry delay of a failure has not stopped trying.
-func (r *record) waits(c *contest) map[string][]span {
-	waits := map[string][]span{}
-	for _, s := range c.sessions {
-		waits[s.client] = append(waits[s.client], r.wait(s))
-	}
-	for client, spans := range waits {
-		waits[client] = joined(spans, int64(r.params.RetryMax))
-	}
-	return waits
-}
-
-// wait is where a session's client was trying to acquire.
-func (r *record) wait(s *session) span {
-	to := min(s.acquire.returned(), r.end)
-	if t, ok := r.gone[s.client]; ok {
-		to = min(to, t)
-	}
-	return span{s.acquire.call.T, to}
+	return d, found
 }
 
 // starved tells of a drought: who waited, since when the lock was free.
 func (r *record) starved(d drought) Result {
-	w := &Witness{Key: d.contest.key, From: d.from, To: d.to}
+	w := &Witness{Key: d.contest.name, From: d.from, To: d.to}
 	var events []*history.Event
 	since := "it had never been held"
-	if h := d.contest.holderBefore(d.from); h != nil {
-		since = fmt.Sprintf("the last hold of %s had ended by %s", h.session.client, seconds(h.to))
-		w.Sessions = append(w.Sessions, h.session.name)
-		events = append(events, h.ending())
+	if s := d.gap.before; s != nil {
+		since = fmt.Sprintf("the last hold of %s had ended by %s", s.client(), seconds(d.gap.from))
+		w.Sessions = append(w.Sessions, s.name())
+		events = append(events, r.ending(d.contest, s)...)
 	}
-	waiters := map[string]bool{}
-	for _, s := range d.contest.sessions {
-		if wait := r.wait(s); wait.from < d.to && wait.to > d.from {
-			if s.client == d.client && !waiters[s.client] {
-				w.Sessions = append(w.Sessions, s.name)
+	waiters := 0
+	for _, client := range d.contest.names {
+		for _, s := range outliving(d.contest.of()[client], d.from) {
+			if s.acquire.call.T >= d.to {
+				break
 			}
-			if !waiters[s.client] {
-				events = append(events, s.acquire.call)
+			if client == d.client {
+				w.Sessions = append(w.Sessions, s.name())
 			}
-			waiters[s.client] = true
+			events = append(events, s.acquire.call)
+			waiters++
+			break // one of each client is enough
 		}
 	}
 	w.Events = numbered(events)
 	return Result{
 		Outcome: Violated, Witness: w,
-		Because: fmt.Sprintf("%s could have had %s from %s to %s (%s) and tried all the time, of %s, but nobody acquired it within %s: %s",
-			d.client, lockName(d.contest.key), seconds(d.from), seconds(d.to), seconds(d.to-d.from),
-			plural(len(waiters), "client that tried"), seconds(r.rounds()), since),
+		Because: fmt.Sprintf("%s could have had %s from %s to %s (%s), a majority being available, but none of %s acquired it within %s: %s",
+			d.client, lockName(d.contest.name), seconds(d.from), seconds(d.to), seconds(d.to-d.from),
+			plural(waiters, "client")+" that tried", seconds(r.rounds()), since),
 	}
 }
 
-// holderBefore is the hold that ended last of those before an instant, or nil.
-func (c *contest) holderBefore(at int64) *tenure {
-	var last *tenure
-	for i := range c.tenures {
-		if h := &c.tenures[i]; h.to <= at && (last == nil || h.to > last.to) {
-			last = h
+// ending is the events that show how a session's hold ended: the release, and
+// the last key that was set where that was what ended it.
+func (r *record) ending(c *contest, s *session) []*history.Event {
+	t, _ := r.tenure(s, c.wire)
+	events := []*history.Event{s.acquire.call, s.acquire.ret}
+	for x := range s.releases() {
+		if x.ret != nil && x.ret.T == t.to {
+			return append(events, x.ret)
 		}
 	}
-	return last
-}
-
-// ending is the event that shows how a hold ended: the release, or the last key that was set.
-func (h *tenure) ending() *history.Event {
-	for _, x := range h.session.releases {
-		if x.outcome() != history.Info && x.ret.T == h.to {
-			return x.ret
-		}
-	}
-	if h.last != nil {
-		return h.last
-	}
-	return cmp.Or(h.session.acquire.ret, h.session.acquire.call)
+	return append(events, t.last)
 }

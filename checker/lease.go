@@ -3,6 +3,7 @@ package checker
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 
 	"lockpick/harness/history"
@@ -45,10 +46,14 @@ func leaseLinearizable(r *record) Result {
 
 // leaseKey is what was found about one key.
 type leaseKey struct {
-	holds     []*hold // in the order of their sessions
-	occasions int     // sessions that must have held
-	incidents int     // connected components of firm holds that overlap, and each other conflict
-	worst     *conflict
+	firm, brief []window // when sessions must have held; firm ones in the order of their begin
+	occasions   int      // sessions that must have held
+	incidents   int      // connected components of firm holds that overlap, and each other conflict
+	worst       *conflict
+	doubt       string // what the certificate leaves unexplained, if nothing is in conflict
+
+	operations func(*session) []leaseOp
+	evidence   evidence
 }
 
 // leases judges each key, once.
@@ -57,62 +62,69 @@ func (r *record) leases() []leaseKey {
 		return r.leased
 	}
 	r.leased = []leaseKey{}
-	for _, ss := range r.byKey() {
-		r.leased = append(r.leased, judgeLease(ss, r.operationsOf))
+	for _, l := range r.keys {
+		k := leaseKey{operations: r.operationsOf, firm: slices.Grow(r.windows[:0], r.grants)}
+		k.judge(l.sessions())
+		if k.worst == nil {
+			k.doubt = k.uncertified()
+		}
+		r.windows = k.firm
+		k.firm = nil // the next key's
+		r.leased = append(r.leased, k)
 	}
 	return r.leased
 }
 
-// judgeLease judges one key by its sessions' operations.
-func judgeLease(ss []*session, operations func(*session) []leaseOp) leaseKey {
-	var k leaseKey
+// judge judges one key by its sessions' operations.
+func (k *leaseKey) judge(ss iter.Seq[*session]) {
 	alone := map[*session]*conflict{} // sessions that contradict themselves
-	var firm []window
-	for _, s := range ss {
-		h, against := holdOf(s, operations(s))
-		if h != nil && h.firm {
-			firm = append(firm, window{from: h.from, to: h.to, session: s, index: len(k.holds)})
+	for s := range ss {
+		k.evidence.read(k.operations(s))
+		h, held, against := k.evidence.holdOf(s)
+		switch {
+		case held && h.firm:
+			k.firm = append(k.firm, h.window)
+		case held:
+			k.brief = append(k.brief, h.window)
 		}
-		if h != nil {
-			k.holds = append(k.holds, h)
-		}
-		if h != nil || against != nil {
+		if held || against != nil {
 			k.occasions++
 		}
 		if against != nil {
 			alone[s] = against
 		}
 	}
-	slices.SortFunc(firm, func(a, b window) int {
-		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), cmp.Compare(a.index, b.index))
-	})
+	inOrder(k.firm)
 	var o overlaps
-	o.sweep(firm)
+	o.sweep(k.firm)
 	k.incidents = o.incidents
 	if o.incidents > 0 {
-		k.worst = k.overlap(o)
-		for _, s := range overlapping(firm) { // who lost early because another got in is no harm more
+		k.worst = k.conflict(Overlap, o.a.session, o.b.session, o.from, o.to)
+		for _, s := range overlapping(k.firm) { // who lost early because another got in is no harm more
 			delete(alone, s)
 		}
 	} else {
-		k.bury(firm, alone)
+		k.bury(alone)
 	}
 	k.incidents += len(alone)
-	for _, s := range ss {
+	if len(alone) == 0 {
+		return
+	}
+	for s := range ss {
 		if c := alone[s]; c != nil && worse(c, k.worst) {
 			k.worst = c
 		}
 	}
-	return k
 }
 
-// overlap is the pair that overlaps longest.
-func (k leaseKey) overlap(o overlaps) *conflict {
-	a, b := k.holds[o.a.index], k.holds[o.b.index]
-	return &conflict{
-		kind: Overlap, sessions: []*session{a.session, b.session},
-		ops: slices.Concat(a.fixes, b.fixes), from: o.from, to: o.to,
+// conflict is one between two sessions, by what fixes their holds.
+func (k *leaseKey) conflict(kind string, a, b *session, from, to int64) *conflict {
+	c := &conflict{kind: kind, sessions: []*session{a, b}, from: from, to: to}
+	for _, s := range c.sessions {
+		k.evidence.read(k.operations(s))
+		c.ops = append(c.ops, k.evidence.fixes()...)
 	}
+	return c
 }
 
 // overlapping is the sessions whose windows, in the order of their begin, overlap another.
@@ -129,22 +141,16 @@ func overlapping(ws []window) []*session {
 
 // bury finds brief holds that must lie strictly inside a firm one. The firm ones
 // are disjoint: only the last that begins before it can contain it.
-func (k leaseKey) bury(firm []window, alone map[*session]*conflict) {
-	for _, h := range k.holds {
-		if w := around(firm, h); w != nil {
-			alone[h.session] = &conflict{
-				kind: Buried, sessions: []*session{w.session, h.session},
-				ops: slices.Concat(k.holds[w.index].fixes, h.fixes), from: h.from, to: h.to,
-			}
+func (k *leaseKey) bury(alone map[*session]*conflict) {
+	for _, h := range k.brief {
+		if w := around(k.firm, h); w != nil {
+			alone[h.session] = k.conflict(Buried, w.session, h.session, h.from, h.to)
 		}
 	}
 }
 
 // around is the firm window that a brief hold can't get out of, or nil.
-func around(firm []window, h *hold) *window {
-	if h.firm {
-		return nil
-	}
+func around(firm []window, h window) *window {
 	i, _ := slices.BinarySearchFunc(firm, h.from, func(w window, t int64) int { return cmp.Compare(w.from, t) })
 	if i > 0 && h.to < firm[i-1].to {
 		return &firm[i-1]
@@ -169,24 +175,24 @@ func worse(a, than *conflict) bool {
 // because tells a conflict in one sentence.
 func (c *conflict) because(r *record) string {
 	first := c.sessions[0]
-	lock := lockName(first.key)
+	lock := lockName(first.key())
 	from, to := seconds(c.from), seconds(r.recorded(c.from, c.to))
 	switch c.kind {
 	case Overlap:
 		return fmt.Sprintf("%s must both have held %s from %s to %s (%s)", r.pair(first, c.sessions[1]), lock, from, to, seconds(r.recorded(c.from, c.to)-c.from))
 	case Buried:
 		return fmt.Sprintf("%s held %s at some instant from %s to %s, when %s must have held it throughout",
-			c.sessions[1].name, lock, from, to, first.name)
+			c.sessions[1].name(), lock, from, to, first.name())
 	case Phantom:
-		return fmt.Sprintf("%s held %s between %s and %s, though its acquire had failed", first.name, lock, from, to)
+		return fmt.Sprintf("%s held %s between %s and %s, though its acquire had failed", first.name(), lock, from, to)
 	case DoubleRelease:
-		return fmt.Sprintf("%s gave %s back twice, between %s and %s", first.name, lock, from, to)
+		return fmt.Sprintf("%s gave %s back twice, between %s and %s", first.name(), lock, from, to)
 	case HeldBefore:
-		return fmt.Sprintf("%s held %s by %s, and called its acquire only at %s", first.name, lock, from, to)
+		return fmt.Sprintf("%s held %s by %s, and called its acquire only at %s", first.name(), lock, from, to)
 	case HeldAfter:
-		return fmt.Sprintf("%s still held %s at %s, and had given it back by %s", first.name, lock, to, from)
+		return fmt.Sprintf("%s still held %s at %s, and had given it back by %s", first.name(), lock, to, from)
 	}
-	return fmt.Sprintf("%s was told between %s and %s that it did not hold %s, and nothing could have ended its lease by then", first.name, from, to, lock)
+	return fmt.Sprintf("%s was told between %s and %s that it did not hold %s, and nothing could have ended its lease by then", first.name(), from, to, lock)
 }
 
 func (c *conflict) witness(r *record) *Witness {
@@ -197,9 +203,9 @@ func (c *conflict) witness(r *record) *Witness {
 	for _, o := range c.ops {
 		events = append(events, o.operation.call, o.operation.ret)
 	}
-	w := &Witness{Events: numbered(events), Key: c.sessions[0].key, From: c.from, To: r.recorded(c.from, c.to)}
+	w := &Witness{Events: numbered(events), Key: c.sessions[0].key(), From: c.from, To: r.recorded(c.from, c.to)}
 	for _, s := range c.sessions {
-		w.Sessions = append(w.Sessions, s.name)
+		w.Sessions = append(w.Sessions, s.name())
 	}
 	return w
 }

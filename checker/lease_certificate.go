@@ -13,36 +13,43 @@ import (
 // ones what is forced and brief ones the first instant that is free, and asks of
 // every operation by itself whether it fits. It relies on nothing that was found
 // but those spans, so a mistake in the finding shows here.
-func (k leaseKey) uncertified() string {
-	var firm []window
-	for i, h := range k.holds {
-		if h.firm {
-			firm = append(firm, window{from: h.from, to: h.to, session: h.session, index: i})
+func (k *leaseKey) uncertified() string {
+	instants := make([]window, 0, len(k.brief))
+	for _, h := range k.brief {
+		at := h.from
+		if firm := around(k.firm, window{from: at, to: at}); firm != nil {
+			at = firm.to
+		}
+		if at > h.to {
+			return h.session.name() + " finds no instant that is free"
+		}
+		instants = append(instants, window{from: at, to: at, session: h.session})
+	}
+	slices.SortFunc(instants, func(a, b window) int { return cmp.Compare(a.from, b.from) })
+	for _, spans := range [][]window{k.firm, instants} {
+		for _, w := range spans {
+			if why := w.unexplained(k.operations(w.session)); why != "" {
+				return w.session.name() + ": " + why
+			}
 		}
 	}
-	slices.SortFunc(firm, func(a, b window) int { return cmp.Compare(a.from, b.from) })
-	var spans []window
-	for _, h := range k.holds {
-		w := window{from: h.from, to: h.to, session: h.session}
-		if !h.firm {
-			at := h.from
-			if around := around(firm, &hold{from: at, to: at}); around != nil {
-				at = around.to
-			}
-			if at > h.to {
-				return h.session.name + " finds no instant that is free"
-			}
-			w.from, w.to = at, at
+	return together(k.firm, instants)
+}
+
+// together says which two of the spans have more than an end in common, or "".
+// Both lists are in the order of time.
+func together(firm, instants []window) string {
+	for i := 1; i < len(firm); i++ {
+		if firm[i-1].to > firm[i].from {
+			return fmt.Sprintf("%s and %s hold at once", firm[i-1].session.name(), firm[i].session.name())
 		}
-		if why := w.unexplained(h.ops); why != "" {
-			return h.session.name + ": " + why
-		}
-		spans = append(spans, w)
 	}
-	slices.SortFunc(spans, func(a, b window) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
-	for i := 1; i < len(spans); i++ {
-		if spans[i-1].to > spans[i].from {
-			return fmt.Sprintf("%s and %s hold at once", spans[i-1].session.name, spans[i].session.name)
+	for _, at := range instants {
+		for len(firm) > 0 && firm[0].to <= at.from {
+			firm = firm[1:]
+		}
+		if len(firm) > 0 && firm[0].from < at.from {
+			return fmt.Sprintf("%s and %s hold at once", firm[0].session.name(), at.session.name())
 		}
 	}
 	return ""
@@ -52,7 +59,7 @@ func (k leaseKey) uncertified() string {
 // window's span, or that nothing can have ended it there.
 func (w window) unexplained(ops []leaseOp) string {
 	ends := w.to == never
-	var extended []leaseOp
+	var extended []leaseOp // rarely any
 	var lapse, called int64 = never, w.from
 	for _, o := range ops {
 		fits := true

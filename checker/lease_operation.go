@@ -1,9 +1,7 @@
 package checker
 
 import (
-	"cmp"
 	"math"
-	"slices"
 
 	"lockpick/harness/history"
 )
@@ -21,13 +19,15 @@ type leaseOp struct {
 }
 
 // operationsOf is a session's operations, in the order in which they were called.
+// They are good until the next call.
 //
 // Equal stamps count as concurrent, but a client does one thing after the other,
 // so within a session each call is put after the return before it. Then the
 // error of the stamps widens every interval and brings every lapse forward: it
 // can hide a violation, never invent one.
 func (r *record) operationsOf(s *session) []leaseOp {
-	ops := s.leaseOps()
+	ops := s.leaseOps(r.ops[:0])
+	r.ops = ops
 	ε := int64(r.params.StampError)
 	last := int64(math.MinInt64)
 	for i := range ops {
@@ -58,8 +58,7 @@ func (r *record) operationsOf(s *session) []leaseOp {
 // All extensions that were granted carry the lapse of the last. The others'
 // can't matter, for the session still held when the next was granted, and so the
 // order of extensions outlives the error of the stamps.
-func (s *session) leaseOps() []leaseOp {
-	var ops []leaseOp
+func (s *session) leaseOps(ops []leaseOp) []leaseOp {
 	add := func(o operation, op string, lapse int64) {
 		ops = append(ops, leaseOp{operation: o, op: op, outcome: o.outcome(), call: o.call.T, ret: o.returned(), lapse: lapse})
 	}
@@ -71,23 +70,27 @@ func (s *session) leaseOps() []leaseOp {
 	case history.Info:
 		add(s.acquire, history.OpAcquire, lapse)
 	}
-	for _, x := range s.extends {
-		switch x.outcome() {
-		case history.OK:
+	extended := false
+	for x := range s.actions() {
+		switch {
+		case x.call.Op == history.OpRelease:
+			add(x.operation, history.OpRelease, never)
+		case x.call.Op != history.OpExtend:
+		case x.outcome() == history.OK:
+			extended = true
 			lapse = deadline(x.ret, lapse)
-			add(x, history.OpExtend, lapse)
-		case history.Fail:
-			add(x, history.OpExtend, never)
+			add(x.operation, history.OpExtend, lapse)
+		case x.outcome() == history.Fail:
+			add(x.operation, history.OpExtend, never)
 		}
+	}
+	if !extended {
+		return ops
 	}
 	for i := range ops {
 		if o := &ops[i]; o.op == history.OpExtend && o.outcome == history.OK {
 			o.lapse = lapse
 		}
 	}
-	for _, x := range s.releases {
-		add(x, history.OpRelease, never)
-	}
-	slices.SortStableFunc(ops, func(a, b leaseOp) int { return cmp.Compare(a.call, b.call) })
 	return ops
 }

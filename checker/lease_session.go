@@ -18,11 +18,8 @@ import (
 // from < to it is firm: the session held throughout. Otherwise it is brief, and
 // one instant between them is enough (from and to are then its bounds).
 type hold struct {
-	session  *session
-	ops      []leaseOp
-	from, to int64
-	firm     bool
-	fixes    []leaseOp // the acquire, and what fixed from and to
+	window
+	firm bool
 }
 
 // Ways in which no lease lock could have given a session's answers.
@@ -44,133 +41,148 @@ type conflict struct {
 	from, to int64
 }
 
-// holdOf finds when a session held. It is nil where the session need never have.
-// With lost-early come both, the hold and the conflict.
-func holdOf(s *session, ops []leaseOp) (*hold, *conflict) {
-	e := readEvidence(ops)
-	against := func(kind string, from, to int64, ops ...leaseOp) *conflict {
+// holdOf finds when a session held by its evidence, and against false whether it
+// need ever have. What contradicts itself is a conflict; with lost-early comes
+// the hold besides.
+func (e *evidence) holdOf(s *session) (h hold, held bool, against *conflict) {
+	contrary := func(kind string, from, to int64, ops ...leaseOp) *conflict {
 		return &conflict{kind: kind, sessions: []*session{s}, ops: ops, from: from, to: to}
 	}
 	switch {
 	case e.acquire == nil && len(e.yes) > 0:
-		return nil, against(Phantom, e.yes[0].call, e.yes[0].ret, e.yes[0])
+		return h, false, contrary(Phantom, e.yes[0].call, e.yes[0].ret, *e.yes[0])
 	case e.acquire == nil, e.acquire.outcome == history.Info && len(e.yes) == 0:
-		return nil, nil
+		return h, false, nil
 	case len(e.released) > 1:
-		return nil, against(DoubleRelease, e.released[0].call, e.released[1].ret, e.released[:2]...)
+		return h, false, contrary(DoubleRelease, e.released[0].call, e.released[1].ret, *e.released[0], *e.released[1])
 	}
-	from, begun := e.begun()
-	to, ended := e.earliestEnd()
-	h := &hold{session: s, ops: ops, from: from, to: to, firm: from < to, fixes: append(begun, ended...)}
+	from, _ := e.begun()
+	to, _, _ := e.earliestEnd()
+	h = hold{window{from: from, to: to, session: s}, from < to}
 	latest := int64(never)
 	if len(e.released) > 0 {
 		latest = e.released[0].ret
 	}
 	switch {
 	case from < e.acquire.call:
-		return nil, against(HeldBefore, from, e.acquire.call, begun...)
+		return h, false, contrary(HeldBefore, from, e.acquire.call, e.fixes()...)
 	case to > latest:
-		return nil, against(HeldAfter, latest, to, append(h.fixes, e.released...)...)
+		return h, false, contrary(HeldAfter, latest, to, e.fixes()...)
 	case !h.firm:
 		h.from, h.to = max(e.acquire.call, to), from
-		return h, nil
+		return h, true, nil
 	}
 	for _, n := range e.no {
 		if n.call > from && n.ret < to {
-			return h, against(LostEarly, n.call, n.ret, append(h.fixes, n)...)
+			return h, true, contrary(LostEarly, n.call, n.ret, append(e.fixes(), *n)...)
 		}
 	}
-	return h, nil
+	return h, true, nil
 }
 
-// evidence is a session's operations by what they show.
+// evidence is a session's operations by what they show. Its memory is used again
+// for the next session.
 type evidence struct {
-	acquire  *leaseOp  // nil: it failed
-	yes      []leaseOp // it held: extended, or released
-	extended []leaseOp // of these
-	released []leaseOp // of these
-	no       []leaseOp // it did not hold
-	perhaps  *leaseOp  // the earliest release of unknown outcome, which may have ended it
+	acquire  *leaseOp   // nil: it failed
+	yes      []*leaseOp // it held: extended, or released
+	extended []*leaseOp // of these
+	released []*leaseOp // of these
+	no       []*leaseOp // it did not hold
+	perhaps  *leaseOp   // the earliest release of unknown outcome, which may have ended it
 }
 
-func readEvidence(ops []leaseOp) evidence {
-	var e evidence
+func (e *evidence) read(ops []leaseOp) {
+	*e = evidence{yes: e.yes[:0], extended: e.extended[:0], released: e.released[:0], no: e.no[:0]}
 	for i := range ops {
 		o := &ops[i]
 		switch {
 		case o.op == history.OpAcquire:
 			e.acquire = o
 		case o.outcome == history.Fail:
-			e.no = append(e.no, *o)
+			e.no = append(e.no, o)
 		case o.outcome == history.Info:
 			if e.perhaps == nil || o.call < e.perhaps.call {
 				e.perhaps = o
 			}
 		default:
-			e.yes = append(e.yes, *o)
+			e.yes = append(e.yes, o)
 			if o.op == history.OpExtend {
-				e.extended = append(e.extended, *o)
+				e.extended = append(e.extended, o)
 			} else {
-				e.released = append(e.released, *o)
+				e.released = append(e.released, o)
 			}
 		}
 	}
-	return e
 }
 
-// begun is the latest instant at which the hold can have begun.
-func (e evidence) begun() (int64, []leaseOp) {
-	from, fixes := e.acquire.ret, []leaseOp{*e.acquire}
+// begun is the latest instant at which the hold can have begun, and what else than
+// the acquire fixes it, or nil.
+func (e *evidence) begun() (from int64, by *leaseOp) {
+	from = e.acquire.ret
 	for _, y := range e.yes {
 		if y.ret < from {
-			from, fixes = y.ret, []leaseOp{*e.acquire, y}
+			from, by = y.ret, y
 		}
 	}
-	return from, fixes
+	return from, by
 }
 
 // earliestEnd is the earliest instant at which the hold can have ended: not
-// before the last call that shows it, nor before something could end it.
-func (e evidence) earliestEnd() (int64, []leaseOp) {
-	shown, fixes := int64(math.MinInt64), []leaseOp(nil)
-	for _, y := range e.yes {
-		if y.call > shown {
-			shown, fixes = y.call, []leaseOp{y}
+// before the last call that shows it, nor before something could end it. One or
+// two operations fix it.
+func (e *evidence) earliestEnd() (to int64, by, with *leaseOp) {
+	shown, y := int64(math.MinInt64), (*leaseOp)(nil)
+	for _, x := range e.yes {
+		if x.call > shown {
+			shown, y = x.call, x
 		}
 	}
 	if len(e.released) > 0 { // that ended it, and is among what shows it
-		return shown, append(fixes, e.released...)
+		return shown, y, e.released[0]
 	}
 	end, by := e.earliestLapse()
 	if e.perhaps != nil && e.perhaps.call < end {
-		end, by = e.perhaps.call, append(by, *e.perhaps)
+		end, with = e.perhaps.call, e.perhaps
 	}
 	if shown > end {
-		return shown, fixes
+		return shown, y, nil
 	}
-	return end, by
+	return end, by, with
+}
+
+// fixes is the acquire and what else fixed the begin and the end.
+func (e *evidence) fixes() []leaseOp {
+	ops := []leaseOp{*e.acquire}
+	_, begun := e.begun()
+	_, by, with := e.earliestEnd()
+	for _, o := range []*leaseOp{begun, by, with} {
+		if o != nil {
+			ops = append(ops, *o)
+		}
+	}
+	return ops
 }
 
 // earliestLapse is the earliest instant at which the lease can have lapsed: what
 // the last extension claimed. Which of those that overlap was the last nobody
 // knows, so any that returned after all had been called may be. That the hold
 // lasted until then, earliestEnd sees to.
-func (e evidence) earliestLapse() (int64, []leaseOp) {
+func (e *evidence) earliestLapse() (end int64, by *leaseOp) {
 	if len(e.extended) == 0 {
-		return e.acquire.lapse, []leaseOp{*e.acquire}
+		return e.acquire.lapse, e.acquire
 	}
 	called := e.lastExtended()
-	end, by := int64(never), []leaseOp(nil)
+	end = never
 	for _, x := range e.extended {
 		if x.ret >= called.call && (by == nil || x.lapse < end) {
-			end, by = x.lapse, []leaseOp{x}
+			end, by = x.lapse, x
 		}
 	}
 	return end, by
 }
 
 // lastExtended is the extension that was called last.
-func (e evidence) lastExtended() leaseOp {
+func (e *evidence) lastExtended() *leaseOp {
 	last := e.extended[0]
 	for _, x := range e.extended[1:] {
 		if x.call > last.call {

@@ -17,19 +17,21 @@ import (
 type leaseCase map[int][]leaseOp
 
 // sessions are named by their number.
-func (c leaseCase) sessions() []*session {
+func (c leaseCase) sessions() []*session { return numberedSessions[:len(c)] }
+
+var numberedSessions = func() []*session {
 	var ss []*session
-	for n := 1; n <= len(c); n++ {
-		ss = append(ss, &session{name: strconv.Itoa(n), client: "c" + strconv.Itoa(n), key: "k"})
+	for n := 1; n <= 9; n++ {
+		name := strconv.Itoa(n)
+		ss = append(ss, &session{acquire: operation{call: &history.Event{N: int64(n), Process: "c" + name, Session: name, Key: "k"}}})
 	}
 	return ss
-}
+}()
 
-func (c leaseCase) judge() leaseKey {
-	return judgeLease(c.sessions(), func(s *session) []leaseOp {
-		n, _ := strconv.Atoi(s.name)
-		return c[n]
-	})
+func (c leaseCase) judge() *leaseKey {
+	k := &leaseKey{operations: func(s *session) []leaseOp { return c[int(s.acquire.call.N)] }}
+	k.judge(slices.Values(c.sessions()))
+	return k
 }
 
 // parseLease reads operations, each SESSION OP OUTCOME CALL-RETURN [LAPSE],
@@ -113,7 +115,7 @@ func TestConflicts(t *testing.T) {
 		if k.worst != nil {
 			kind = k.worst.kind
 			for _, s := range k.worst.sessions {
-				sessions = append(sessions, s.name)
+				sessions = append(sessions, s.name())
 			}
 			if because := k.worst.because(&record{}); !strings.Contains(because, " k") {
 				t.Errorf("%s: because %q", row.ops, because)
@@ -157,13 +159,13 @@ func TestCertificate(t *testing.T) {
 		want  string
 	}{
 		{func(k *leaseKey) {}, ""},
-		{func(k *leaseKey) { k.holds[0].from = 3 }, "1: acquire ok between 1 ns and 2 ns does not fit a hold from 3 ns to 12 ns"},
-		{func(k *leaseKey) { k.holds[0].to = 11 }, "1: release ok between"},
-		{func(k *leaseKey) { k.holds[0].to = 17 }, "1: release ok between"},
-		{func(k *leaseKey) { k.holds[1].to = 19 }, "2: nothing can have ended its hold at 19 ns"},
-		{func(k *leaseKey) { k.holds[1].from = 11 }, "1 and 2 hold at once"},
-		{func(k *leaseKey) { k.holds[2].from, k.holds[2].to = 17, 18 }, "3 finds no instant that is free"},
-		{func(k *leaseKey) { k.holds[2].from, k.holds[2].to = 14, 14 }, "3: nothing can have ended its hold at 14 ns"},
+		{func(k *leaseKey) { k.firm[0].from = 3 }, "1: acquire ok between 1 ns and 2 ns does not fit a hold from 3 ns to 12 ns"},
+		{func(k *leaseKey) { k.firm[0].to = 11 }, "1: release ok between"},
+		{func(k *leaseKey) { k.firm[0].to = 17 }, "1: release ok between"},
+		{func(k *leaseKey) { k.firm[1].to = 19 }, "2: nothing can have ended its hold at 19 ns"},
+		{func(k *leaseKey) { k.firm[1].from = 11 }, "1 and 2 hold at once"},
+		{func(k *leaseKey) { k.brief[0].from, k.brief[0].to = 17, 18 }, "3 finds no instant that is free"},
+		{func(k *leaseKey) { k.brief[0].from, k.brief[0].to = 14, 14 }, "3: nothing can have ended its hold at 14 ns"},
 	}
 	const extended = "1 acquire ok 1-2 5; 1 extend ok 3-4 6; 1 extend ok 5-7 20; 2 acquire info 21-*; 2 release fail 24-26; 2 extend ok 28-29 40"
 	moved := []struct {
@@ -179,17 +181,17 @@ func TestCertificate(t *testing.T) {
 	}
 	for _, m := range moved {
 		k := parseLease(t, extended).judge()
-		k.holds[m.session].from, k.holds[m.session].to = m.from, m.to
+		k.firm[m.session].from, k.firm[m.session].to = m.from, m.to
 		if got := k.uncertified(); !strings.HasPrefix(got, m.want) || (m.want == "") != (got == "") {
 			t.Errorf("hold %d from %d to %d: got %q, want %q", m.session, m.from, m.to, got, m.want)
 		}
 	}
 	for i, row := range rows {
 		k := parseLease(t, ops).judge()
-		if len(k.holds) != 3 || k.worst != nil {
-			t.Fatalf("%d holds, %+v", len(k.holds), k.worst)
+		if len(k.firm) != 2 || len(k.brief) != 1 || k.worst != nil {
+			t.Fatalf("%d firm holds, %d brief ones, %+v", len(k.firm), len(k.brief), k.worst)
 		}
-		row.spoil(&k)
+		row.spoil(k)
 		if got := k.uncertified(); !strings.HasPrefix(got, row.want) || (row.want == "") != (got == "") {
 			t.Errorf("row %d: got %q, want %q", i, got, row.want)
 		}

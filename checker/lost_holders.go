@@ -101,7 +101,7 @@ func (r *record) isolated(client string, cuts []*fault) []span {
 func (r *record) holding(client string, at int64) (loss, bool) {
 	var d loss
 	for _, c := range r.contests() {
-		s := lastCalled(c.clients[client], at)
+		s := lastCalled(c.of()[client], at)
 		if s == nil || d.session != nil && s.acquire.call.T < d.session.acquire.call.T {
 			continue
 		}
@@ -118,53 +118,12 @@ func (r *record) holding(client string, at int64) (loss, bool) {
 	return d, ok
 }
 
-// lastCalled is the last of one client's sessions that it had called by an instant, or nil.
-func lastCalled(sessions []*session, at int64) *session {
-	i, _ := slices.BinarySearchFunc(sessions, at, func(s *session, at int64) int {
-		if s.acquire.call.T <= at {
-			return -1
-		}
-		return 1
-	})
-	if i == 0 {
-		return nil
-	}
-	return sessions[i-1]
-}
-
-// outliving is one client's sessions whose acquire had not returned at an instant.
-func outliving(sessions []*session, at int64) []*session {
-	i, _ := slices.BinarySearchFunc(sessions, at, func(s *session, at int64) int {
-		if s.acquire.returned() <= at {
-			return -1
-		}
-		return 1
-	})
-	return sessions[i:]
-}
-
-// grantAfter is the first grant after an instant to anybody but one client, or nil.
-func (c *contest) grantAfter(at int64, but string) *session {
-	i, _ := slices.BinarySearchFunc(c.grants, at, func(s *session, at int64) int {
-		if s.acquire.ret.T <= at {
-			return -1
-		}
-		return 1
-	})
-	for _, s := range c.grants[i:] {
-		if s.client != but {
-			return s
-		}
-	}
-	return nil
-}
-
 // over reports whether a session surely held nothing any more.
 func (s *session) over(at int64) bool {
 	if s.acquire.outcome() == history.Fail {
 		return true
 	}
-	for _, x := range s.releases {
+	for x := range s.releases() {
 		if x.outcome() != history.Info && x.ret.T <= at {
 			return true
 		}

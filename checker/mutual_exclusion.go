@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"slices"
 
 	"lockpick/harness/history"
 )
@@ -11,12 +12,7 @@ import (
 // that surely overlap are a violation: there are no false positives by
 // construction, and it is always the lock's fault.
 func mutualExclusion(r *record) Result {
-	grants := 0
-	for _, s := range r.sessions {
-		if s.granted() {
-			grants++
-		}
-	}
+	grants := r.grants
 	o := r.overlapping()
 	if o.incidents == 0 {
 		return Result{
@@ -29,23 +25,33 @@ func mutualExclusion(r *record) Result {
 	return Result{
 		Outcome: Violated, Occasions: grants, Incidents: o.incidents, Cause: why.cause, Node: why.node,
 		Because: fmt.Sprintf("%s both believed they held %s from %s to %s (%s): %s",
-			r.pair(a, b), lockName(a.key), seconds(o.from), seconds(o.to), seconds(o.to-o.from), why.text),
+			r.pair(a, b), lockName(a.key()), seconds(o.from), seconds(o.to), seconds(o.to-o.from), why.text),
 		Witness: &Witness{
-			Events:   numbered(append(append(o.a.events(), o.b.events()...), why.events...)),
-			Sessions: []string{a.name, b.name}, Key: a.key, From: o.from, To: o.to,
+			Events:   numbered(slices.Concat(r.proof(o.a), r.proof(o.b), why.events)),
+			Sessions: []string{a.name(), b.name()}, Key: a.key(), From: o.from, To: o.to,
 		},
 	}
 }
 
 // pair names two sessions by their clients, and by themselves where one client has both.
 func (r *record) pair(a, b *session) string {
-	if a.client == b.client {
-		return list([]string{a.name, b.name})
+	if a.client() == b.client() {
+		return list([]string{a.name(), b.name()})
 	}
-	return list([]string{a.client, b.client})
+	return list([]string{a.client(), b.client()})
 }
 
-// events is what proves a window.
-func (w window) events() []*history.Event {
-	return []*history.Event{w.session.acquire.call, w.session.acquire.ret, w.opens, w.closes}
+// proof is the events that prove a window.
+func (r *record) proof(w window) []*history.Event {
+	events := []*history.Event{w.session.acquire.call, w.session.acquire.ret}
+	for b := range r.belief(w.session) {
+		if b.from > w.to || b.to < w.from {
+			continue
+		}
+		if b.closes == nil {
+			b.closes = r.departure(w.session.client())
+		}
+		events = append(events, b.opens, b.closes)
+	}
+	return events
 }

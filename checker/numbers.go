@@ -33,7 +33,7 @@ func numbers(r *record) map[string]float64 {
 	}
 	latencies := r.acquireLatencies()
 	n[Grants] = float64(len(latencies))
-	if elapsed := r.elapsed(); elapsed > 0 {
+	if elapsed := r.last - r.first; elapsed > 0 {
 		n[GrantsPerSecond] = float64(len(latencies)) / history.Seconds(elapsed)
 	}
 	if len(latencies) > 0 {
@@ -53,8 +53,8 @@ func numbers(r *record) map[string]float64 {
 
 // acquireLatencies is how long each granted acquire took, sorted.
 func (r *record) acquireLatencies() []int64 {
-	var ls []int64
-	for _, s := range r.sessions {
+	ls := make([]int64, 0, r.grants)
+	for s := range r.sessions.all() {
 		if s.granted() {
 			ls = append(ls, s.acquire.ret.T-s.acquire.call.T)
 		}
@@ -66,19 +66,4 @@ func (r *record) acquireLatencies() []int64 {
 // rank is the smallest value that a share q of all values doesn't exceed.
 func rank(sorted []int64, q float64) int64 {
 	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
-}
-
-// elapsed is the true time between the clients' first event and their last.
-func (r *record) elapsed() int64 {
-	first, last := int64(-1), int64(-1)
-	for i := range r.events {
-		e := &r.events[i]
-		if slices.Contains(r.params.Clients, e.Process) {
-			if first < 0 {
-				first = e.T
-			}
-			last = e.T
-		}
-	}
-	return last - first
 }

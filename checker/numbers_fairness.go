@@ -1,9 +1,6 @@
 package checker
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // Numbers of how a lock is shared out.
 const (
@@ -17,13 +14,7 @@ func (r *record) fairness(n map[string]float64) {
 	split, won, streak, bypasses := 0, 0, 0, 0
 	grants := map[string]int{}
 	for _, c := range r.contests() {
-		for _, client := range c.names {
-			grants[client] += 0
-		}
-		for _, s := range c.grants {
-			grants[s.client]++
-		}
-		bypasses += r.bypasses(c)
+		bypasses += c.share(grants)
 		if c.wire != nil {
 			s, w, longest := r.splitVotes(c)
 			split, won, streak = split+s, won+w, max(streak, longest)
@@ -46,7 +37,7 @@ func (r *record) fairness(n map[string]float64) {
 // client had a majority.
 func (r *record) splitVotes(c *contest) (split, won, longest int) {
 	quorum := quorumOf(len(r.params.Nodes))
-	blocked := r.blocked(c)
+	held, blocked := r.held(c), r.blocked(c)
 	streak := 0
 	for _, a := range c.wire.attempts {
 		s := span{a.from, a.to}
@@ -54,7 +45,7 @@ func (r *record) splitVotes(c *contest) (split, won, longest int) {
 		case a.won:
 			won++
 			streak = 0
-		case a.yes >= quorum, a.yes+a.no < quorum, meets(c.held, s), meets(blocked, s):
+		case a.yes >= quorum, a.yes+a.no < quorum, meets(held, s), meets(blocked, s):
 		default:
 			split++
 			streak++
@@ -64,41 +55,39 @@ func (r *record) splitVotes(c *contest) (split, won, longest int) {
 	return split, won, longest
 }
 
-// blocked is where keys that faults left behind kept a majority from everybody.
-func (r *record) blocked(c *contest) []span {
-	var lists [][]span
-	for _, n := range r.params.Nodes {
-		lists = append(lists, c.kept[n])
-	}
-	return atLeast(len(lists)-quorumOf(len(lists))+1, lists...)
-}
-
-// bypasses counts, for each acquire, the grants that it saw go to those called
-// later. A Fenwick tree over the order of calls holds the grants so far.
-func (r *record) bypasses(c *contest) int {
-	order := make([]int, len(c.sessions))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		return cmp.Compare(c.sessions[i].acquire.returned(), c.sessions[j].acquire.returned())
-	})
-	tree := make([]int, len(order)+1)
-	granted, sum := 0, 0
-	for _, i := range order {
-		earlier := 0
-		for k := i + 1; k > 0; k -= k & -k {
-			earlier += tree[k]
+// share counts the grants of each client that tried, and the bypasses: for each
+// acquire the grants that it saw go to those called later. These are the grants
+// when it returned, less those called before it, save those of them that were
+// still open: at most one of each client. So one pass in the order of calls does,
+// whose place in the order of grants is never far from the last one.
+func (c *contest) share(grants map[string]int) (bypasses int) {
+	var open []*session
+	earlier, place := 0, 0
+	for _, s := range c.sessions {
+		open = slices.DeleteFunc(open, func(o *session) bool { return o.acquire.ended() <= s.acquire.call.T })
+		at := s.acquire.ended()
+		for place > 0 && c.grants[place-1].acquire.ret.T >= at {
+			place--
 		}
-		sum += granted - earlier
-		if c.sessions[i].granted() {
-			granted++
-			for k := i + 1; k < len(tree); k += k & -k {
-				tree[k]++
+		for place < len(c.grants) && c.grants[place].acquire.ret.T < at {
+			place++
+		}
+		pending := 0
+		for _, o := range open {
+			if o.granted() && o.acquire.ret.T >= at {
+				pending++
 			}
 		}
+		bypasses += place - (earlier - pending)
+		open = append(open, s)
+		tries := 0
+		if s.granted() {
+			earlier++
+			tries = 1
+		}
+		grants[s.client()] += tries
 	}
-	return sum
+	return bypasses
 }
 
 // jainIndex is (Σx)²/(n·Σx²), Jain, Chiu and Hawe 1984.

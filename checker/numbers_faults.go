@@ -15,11 +15,13 @@ func (r *record) faultNumbers(n map[string]float64) {
 	if len(r.params.Steps) == 0 {
 		return
 	}
-	var held [][]span
-	for _, c := range r.contests() {
-		held = append(held, c.believed())
+	var held []span
+	for _, l := range r.keys {
+		for _, w := range r.windowsOf(l) {
+			held = append(held, span{w.from, w.to})
+		}
 	}
-	anyHeld := atLeast(1, held...)
+	held = union(held)
 	for _, s := range r.params.Steps {
 		n[faultNumber(s.Step, faultPlanned)] = float64(len(s.Targets))
 		for _, what := range []string{faultInjected, faultReadBack, faultOnHeld} {
@@ -39,7 +41,7 @@ func (r *record) faultNumbers(n map[string]float64) {
 		if f.end != nil {
 			inForce.to = max(f.end.T, f.begin.T+1)
 		}
-		if meets(anyHeld, inForce) {
+		if meets(held, inForce) {
 			n[faultNumber(f.step, faultOnHeld)]++
 		}
 	}

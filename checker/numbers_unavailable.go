@@ -2,6 +2,8 @@ package checker
 
 import (
 	"cmp"
+	"iter"
+	"maps"
 	"slices"
 
 	"lockpick/harness/history"
@@ -26,22 +28,20 @@ const (
 )
 
 func (r *record) availability(n map[string]float64, words map[string]string) {
-	sum, locks := int64(0), 0
+	sum := int64(0)
 	var longest span
 	var of *contest
 	for _, c := range r.contests() {
-		locks++
-		windows := both(c.wanted(r), outside(c.believed()))
-		sum += total(windows)
-		for _, w := range windows {
+		for w := range r.unavailable(c) {
+			sum += w.length()
 			if w.length() > longest.length() {
 				longest, of = w, c
 			}
 		}
 	}
-	if elapsed := r.elapsed(); locks > 0 && elapsed > 0 {
+	if elapsed := r.last - r.first; elapsed > 0 && len(r.keys) > 0 {
 		n[UnavailableSeconds] = history.Seconds(sum)
-		n[UnavailableShare] = float64(sum) / float64(elapsed) / float64(locks)
+		n[UnavailableShare] = float64(sum) / float64(elapsed) / float64(len(r.keys))
 	}
 	if of != nil {
 		n[UnavailableMax] = history.Seconds(longest.length())
@@ -53,75 +53,98 @@ func (r *record) availability(n map[string]float64, words map[string]string) {
 	r.orphans(n)
 }
 
-// wanted is where somebody was trying to acquire a lock.
-func (c *contest) wanted(r *record) []span {
-	spans := make([]span, 0, len(c.sessions))
-	for _, s := range c.sessions {
-		spans = append(spans, r.wait(s))
-	}
-	return joined(spans, 0)
-}
-
-// believed is where somebody believed to hold a lock.
-func (c *contest) believed() []span {
-	spans := make([]span, 0, len(c.grants))
-	for _, t := range c.tenures {
-		if t.session.granted() {
-			spans = append(spans, span{t.session.acquire.ret.T, t.believed})
+// unavailable is where nobody believed to hold a lock that somebody was trying to
+// acquire, in the order of time.
+func (r *record) unavailable(c *contest) iter.Seq[span] {
+	return func(yield func(span) bool) {
+		belief := r.windowsOf(c.lock)
+		until := int64(ever) // of the windows so far
+		without := func(want span) bool {
+			at := max(want.from, until)
+			for len(belief) > 0 && belief[0].from < want.to {
+				if at < belief[0].from && !yield(span{at, belief[0].from}) {
+					return false
+				}
+				until = max(until, belief[0].to)
+				at = max(at, until)
+				belief = belief[1:]
+			}
+			return at >= want.to || yield(span{at, want.to})
 		}
+		var want span
+		for _, s := range c.sessions {
+			w := r.wait(s)
+			if w.from > want.to {
+				if !without(want) {
+					return
+				}
+				want = w
+			}
+			want.to = max(want.to, w.to)
+		}
+		without(want)
 	}
-	return union(spans)
 }
 
 // whyUnavailable is what filled most of a window in which nobody held a lock that
 // somebody wanted. What nothing else explains is contention: somebody acquires,
 // or split votes.
 func (r *record) whyUnavailable(c *contest, w span) string {
-	down := r.outages()
-	var reached []span
-	for client, waits := range r.waits(c) {
-		reached = append(reached, both(waits, down.majority(client, nil))...)
-	}
+	up := r.reached(c, w)
+	filled := map[string]int64{majorityDown: w.length() - total(up)}
 	lost := map[*session]string{}
 	for _, d := range r.losses() {
 		lost[d.session] = "lease of a " + ways[d.fault.kind].holder
 	}
-	up := both([]span{w}, union(reached))
-	filled := map[string]int64{majorityDown: w.length() - total(up)}
-	for _, t := range c.tenures {
-		rest := span{max(t.believed, t.from), t.to}
-		if rest.from >= w.to || rest.to <= w.from || rest.from >= rest.to {
+	var held []span
+	for _, s := range c.sessions {
+		if s.acquire.call.T >= w.to {
+			break
+		}
+		if s.acquire.outcome() == history.Fail || s.givenBack() <= w.from {
 			continue
 		}
-		cause := cmp.Or(lost[t.session], contention)
+		t, ok := r.tenure(s, c.wire)
+		if !ok || t.from >= w.to || t.to <= w.from {
+			continue
+		}
+		held = append(held, t.span)
+		cause := contention
 		switch {
-		case cause != contention:
-		case !t.session.granted():
+		case lost[s] != "":
+			cause = lost[s]
+		case !s.granted():
 			cause = neverKnew
-		case t.session.released() == never:
+		case s.released() == never:
 			cause = noAnswer
 		}
-		filled[cause] += within(up, rest)
+		filled[cause] += share(up, span{max(t.believed, t.from), t.to})
 	}
-	for _, s := range both(up, outside(c.held)) {
-		left := within(r.blocked(c), s)
+	blocked := r.blocked(c)
+	for _, free := range both(up, outside(union(held))) {
+		left := share(blocked, free)
 		filled[leftBehind] += left
-		filled[contention] += s.length() - left
+		filled[contention] += free.length() - left
 	}
-	causes := []string{}
-	for cause := range filled {
-		causes = append(causes, cause)
-	}
-	return slices.MinFunc(causes, func(a, b string) int {
+	return slices.MinFunc(slices.Collect(maps.Keys(filled)), func(a, b string) int {
 		return cmp.Or(cmp.Compare(filled[b], filled[a]), cmp.Compare(a, b))
 	})
+}
+
+// reached is where, in a span, somebody who was trying to acquire a lock reached a majority.
+func (r *record) reached(c *contest, w span) []span {
+	var all []span
+	for client := range c.of() {
+		all = append(all, both(r.waits(c, client, w), r.outages().majority(client, nil))...)
+	}
+	return both([]span{w}, union(all))
 }
 
 // deathToGrant is the longest time from a holder's death to the next grant.
 func (r *record) deathToGrant() int64 {
 	slowest := int64(0)
 	for _, d := range r.losses() {
-		if next := d.contest.grantAfter(d.at, d.session.client); next != nil && d.fault.kind == killed {
+		if next := d.contest.grantAfter(d.at, d.session.client()); next != nil && d.fault.kind == killed {
 			slowest = max(slowest, next.acquire.ret.T-d.at)
 		}
 	}
@@ -137,15 +160,12 @@ func (r *record) orphans(n map[string]float64) {
 		counted bool
 	}
 	keys := map[spot]*age{}
-	count, any := 0, false
+	count := 0
 	limit := plus(r.life(), int64(r.params.Slack))
-	for i := range r.events {
-		e := &r.events[i]
-		sets := e.Op == history.OpSet || e.Op == history.OpExtend
-		if !sets || !isWire(e) {
+	for _, e := range r.links {
+		if e.Op == history.OpRelease {
 			continue
 		}
-		any = true
 		k := keys[spot{e.Node, e.Key}]
 		if k == nil {
 			k = &age{}
@@ -159,7 +179,7 @@ func (r *record) orphans(n map[string]float64) {
 			count++
 		}
 	}
-	if any && r.params.TTL > 0 {
+	if len(keys) > 0 && r.params.TTL > 0 {
 		n[OrphanKeys] = float64(count)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"time"
@@ -26,17 +27,18 @@ const (
 // not the other way: a definite no inside a lease that nobody else got is fine
 // there. A malformed history is Undecided.
 func Second(h *history.History, timeout time.Duration) Outcome {
-	if malformed(h) != "" {
+	r, wrong := readRecord(h)
+	if wrong != "" {
 		return Undecided
 	}
-	return newRecord(h).second(timeout)
+	return r.second(timeout)
 }
 
 func (r *record) second(timeout time.Duration) Outcome {
 	until := time.Now().Add(timeout)
 	answer := Holds
-	for _, ss := range r.byKey() {
-		switch r.whole(ss, max(time.Until(until), time.Millisecond)) {
+	for _, l := range r.keys {
+		switch r.whole(l, max(time.Until(until), time.Millisecond)) {
 		case Violated:
 			return Violated
 		case Undecided:
@@ -61,7 +63,11 @@ func (r *record) disagreements(v Verdict) string {
 	}
 	if first.Outcome == Holds {
 		for _, k := range r.leases() {
-			if why := k.uncertified(); why != "" {
+			why := k.doubt
+			if k.worst != nil {
+				why = k.worst.because(r)
+			}
+			if why != "" {
 				return fmt.Sprintf("%s is said to hold, but %s", LeaseLinearizable, why)
 			}
 		}
@@ -78,42 +84,32 @@ func disagreement(r *record, res *Result) string {
 	if res == nil || res.Outcome != Violated {
 		return ""
 	}
-	var pair, all []*session
-	for _, s := range r.sessions {
-		if slices.Contains(res.Witness.Sessions, s.name) {
+	var pair []*session
+	l := r.locked(res.Witness.Key)
+	for s := range l.sessions() {
+		if slices.Contains(res.Witness.Sessions, s.name()) {
 			pair = append(pair, s)
 		}
-		if s.key == res.Witness.Key {
-			all = append(all, s)
-		}
 	}
-	if r.linearizable(pair, SecondTimeout) == Holds {
+	if r.linearizable(slices.Values(pair), SecondTimeout) == Holds {
 		return fmt.Sprintf("porcupine finds nothing wrong with the witness of %s, sessions %s", res.Property, list(res.Witness.Sessions))
 	}
-	if r.whole(all, SecondTimeout) == Holds {
+	if r.whole(l, SecondTimeout) == Holds {
 		return fmt.Sprintf("porcupine finds nothing wrong with %s, though %s is violated", lockName(res.Witness.Key), res.Property)
 	}
 	return ""
 }
 
-// whole puts all sessions of one key before porcupine, until it has decided.
-func (r *record) whole(ss []*session, timeout time.Duration) Outcome {
-	key := ss[0].key
-	if answer, ok := r.asked[key]; ok {
-		return answer
+// whole puts all sessions of one lock before porcupine, until it has decided.
+func (r *record) whole(l *lock, timeout time.Duration) Outcome {
+	if l.asked == "" || l.asked == Undecided {
+		l.asked = r.linearizable(l.sessions(), timeout)
 	}
-	answer := r.linearizable(ss, timeout)
-	if answer != Undecided {
-		if r.asked == nil {
-			r.asked = map[string]Outcome{}
-		}
-		r.asked[key] = answer
-	}
-	return answer
+	return l.asked
 }
 
 // linearizable puts some sessions of one key before porcupine.
-func (r *record) linearizable(ss []*session, timeout time.Duration) Outcome {
+func (r *record) linearizable(ss iter.Seq[*session], timeout time.Duration) Outcome {
 	ops := r.leaseOps(ss)
 	if len(ops) > SecondOperations {
 		return Undecided
@@ -131,10 +127,12 @@ func (r *record) linearizable(ss []*session, timeout time.Duration) Outcome {
 // own: the order within a session is in its stamps already, and an error of the
 // stamps may make them overlap. What is too much for the search is not translated
 // to its end.
-func (r *record) leaseOps(ss []*session) []porcupine.Operation {
+func (r *record) leaseOps(ss iter.Seq[*session]) []porcupine.Operation {
 	var ops []porcupine.Operation
-	for i, s := range ss {
-		ops = putLeaseOps(ops, i+1, r.operationsOf(s))
+	owner := 0
+	for s := range ss {
+		owner++
+		ops = putLeaseOps(ops, owner, r.operationsOf(s))
 		if len(ops) > SecondOperations {
 			break
 		}

@@ -1,180 +1,102 @@
 package checker
 
 import (
-	"math"
+	"iter"
 	"slices"
-	"strings"
 
 	"lockpick/harness/history"
 )
 
-// never is the instant of what did not happen, or is not known to have.
-const never = math.MaxInt64
-
-// Kinds of fault. By the first two a client stops: without warning for good, or for a time.
-const (
-	killed   = "kill"
-	paused   = "pause"
-	cutOff   = "cut"
-	withheld = "hold" // a single message
-)
-
-// record is a well-formed history put in the order of its sessions.
+// record is a history put in the order of its sessions.
 type record struct {
 	params history.Params
 	cut    string
 	events []history.Event
 	end    int64 // the instant of the last event
 
-	sessions []*session // in the order of their acquire's call
-	named    map[string]*session
-	began    map[string]bool  // clients that began
-	gone     map[string]int64 // the instant at which a client ended or was about to be killed
+	sessions arena[session] // in the order of their acquire's call
+	actions  arena[action]
+	grants   int
+	keys     []*lock             // in the order of first use
+	byName   map[string]*session // made when first asked for
+	began    map[string]bool     // clients that began
+	gone     map[string]int64    // the instant at which a client ended or was about to be killed
+	first    int64               // instants of the clients' first event and their last
+	last     int64
+	touched  bool             // a client called the resource
 	faults   []*fault         // in the order in which they were tried
+	links    []*history.Event // what the links saw of sets, extensions and releases on nodes
 	log      []*history.Event // the resource's log, in the order of apply
 
-	found  *overlaps          // memo of overlapping
-	leased []leaseKey         // memo of leases
-	asked  map[string]Outcome // memo of porcupine's answers about whole keys
-
+	found     *overlaps        // memo of overlapping
+	leased    []leaseKey       // memo of leases
 	down      *outages         // memo of outages
 	seen      map[string]*wire // memo of wires
 	contested []*contest       // memo of contests
+	windowed  *lock
+	windows   []window  // of windowed, memory that keys share, one after the other
+	ops       []leaseOp // memory that sessions share, likewise
 }
 
-// session is one acquire call and all that was done with its handle.
-type session struct {
-	name   string
-	client string
-	key    string
-	token  string // "" if the lock doesn't tell
-
-	acquire  operation
-	extends  []operation
-	reads    []operation
-	writes   []operation
-	releases []operation
+// lock is one key and its sessions.
+type lock struct {
+	name  string
+	last  *session // the last to return from its acquire; its next is the first
+	asked Outcome  // memo of porcupine's answer
 }
 
-// operation is a call and its return.
-type operation struct {
-	call *history.Event
-	ret  *history.Event // nil: it never returned
-}
-
-// outcome is OK, Fail or Info; what never returned is unknown.
-func (o operation) outcome() history.Type {
-	if o.ret == nil {
-		return history.Info
+// sessions of a lock are in the order in which their acquires returned, those
+// that never did at the end.
+func (l *lock) sessions() iter.Seq[*session] {
+	return func(yield func(*session) bool) {
+		if l.last == nil {
+			return
+		}
+		for s := l.last.next; yield(s) && s != l.last; s = s.next {
+		}
 	}
-	return o.ret.Type
 }
 
-// returned is the instant of the return, and never for an unknown outcome: such
-// an operation may take effect at any later time.
-func (o operation) returned() int64 {
-	if o.outcome() == history.Info {
-		return never
+func (l *lock) add(s *session) {
+	s.next = s
+	if l.last != nil {
+		s.next, l.last.next = l.last.next, s
 	}
-	return o.ret.T
-}
-
-// fault is one fault on one target.
-type fault struct {
-	kind, target string
-	step         int
-	invoke       *history.Event
-	begin        *history.Event // nil: it was not seen to be in force
-	end          *history.Event // nil: it was in force until the end
-	fail         *history.Event // it could not be injected, seen or healed
+	l.last = s
 }
 
 // newRecord puts a well-formed history in order.
 func newRecord(h *history.History) *record {
+	r, _ := readRecord(h)
+	return r
+}
+
+// readRecord puts a history in order, and says why nobody can have recorded it, or "".
+func readRecord(h *history.History) (*record, string) {
 	r := &record{
-		params: h.Params, cut: h.Cut, events: h.Events,
-		named: map[string]*session{}, began: map[string]bool{}, gone: map[string]int64{},
+		params: h.Params, cut: h.Cut, events: h.Events, first: -1, last: -1,
+		began: map[string]bool{}, gone: map[string]int64{},
 	}
-	clients := map[string]*client{}
+	in := &reading{record: r, clients: map[string]*client{}, locks: map[string]*lock{}}
 	for _, name := range h.Params.Clients {
-		clients[name] = &client{}
+		in.clients[name] = &client{}
 	}
 	for i := range r.events {
-		e := &r.events[i]
-		r.end = e.T
-		switch c := clients[e.Process]; {
-		case c != nil:
-			r.client(c, e)
-		case e.Process == history.Nemesis:
-			r.fault(e)
-		case e.Op == history.OpLog:
-			r.log = append(r.log, e)
+		in.event(&r.events[i])
+	}
+	for _, name := range h.Params.Clients {
+		if c := in.clients[name]; c.session != nil && c.open == &c.session.acquire {
+			c.lock.add(c.session)
 		}
 	}
 	// The order of apply is the order of reading back; it needn't be that of T.
 	slices.SortStableFunc(r.log, func(a, b *history.Event) int { return int(a.N - b.N) })
 	for _, f := range r.faults {
-		if f.kind == killed && clients[f.target] != nil {
+		if f.kind == killed && in.clients[f.target] != nil {
 			r.leave(f.target, f.first().T)
 		}
 	}
-	return r
-}
-
-// client is where one client stands while its events are read.
-type client struct {
-	session *session
-	open    *operation // the operation whose return is awaited
-}
-
-func (r *record) client(c *client, e *history.Event) {
-	switch {
-	case e.Op == history.OpClient && e.Type == history.Begin:
-		r.began[e.Process] = true
-	case e.Op == history.OpClient && e.Type == history.End:
-		r.leave(e.Process, e.T)
-	case e.Type == history.Invoke && e.Op == history.OpAcquire:
-		c.session = &session{name: e.Session, client: e.Process, key: e.Key, acquire: operation{call: e}}
-		c.open = &c.session.acquire
-		r.sessions = append(r.sessions, c.session)
-		r.named[e.Session] = c.session
-	case e.Type == history.Invoke:
-		c.open = nil
-		if s := r.of(c, e); s != nil {
-			if ops := s.operations(e.Op); ops != nil {
-				*ops = append(*ops, operation{call: e})
-				c.open = &(*ops)[len(*ops)-1]
-			}
-		}
-	case c.open != nil && e.Op == c.open.call.Op:
-		c.open.ret = e
-		c.open = nil
-		if e.Op == history.OpAcquire {
-			c.session.token = e.Token
-		}
-	}
-}
-
-// of is the session that an event belongs to: the one it names, or the client's last.
-func (r *record) of(c *client, e *history.Event) *session {
-	if s := r.named[e.Session]; s != nil {
-		return s
-	}
-	return c.session
-}
-
-func (s *session) operations(op string) *[]operation {
-	switch op {
-	case history.OpExtend:
-		return &s.extends
-	case history.OpRead:
-		return &s.reads
-	case history.OpWrite:
-		return &s.writes
-	case history.OpRelease:
-		return &s.releases
-	}
-	return nil
+	return r, in.malformed()
 }
 
 func (r *record) leave(client string, at int64) {
@@ -183,62 +105,23 @@ func (r *record) leave(client string, at int64) {
 	}
 }
 
-// fault books an event of the nemesis. A fault that is planned for every
-// occurrence of its trigger has one entry for each.
-func (r *record) fault(e *history.Event) {
-	last := func(open func(*fault) bool) *fault {
-		for _, f := range slices.Backward(r.faults) {
-			if f.kind == e.Op && f.target == e.Node && f.step == e.Step && open(f) {
-				return f
-			}
-		}
-		f := &fault{kind: e.Op, target: e.Node, step: e.Step}
-		r.faults = append(r.faults, f)
-		return f
-	}
-	switch e.Type {
-	case history.Invoke:
-		r.faults = append(r.faults, &fault{kind: e.Op, target: e.Node, step: e.Step, invoke: e})
-	case history.Begin:
-		last(func(f *fault) bool { return f.begin == nil && f.fail == nil }).begin = e
-	case history.Fail:
-		last(func(f *fault) bool { return f.end == nil && f.fail == nil }).fail = e
-	case history.End:
-		last(func(f *fault) bool { return f.begin != nil && f.end == nil }).end = e
-	}
-}
-
-// first is the earliest event of the fault: it can't have been in force before.
-func (f *fault) first() *history.Event {
-	for _, e := range []*history.Event{f.invoke, f.begin, f.fail} {
-		if e != nil {
-			return e
+// named is the session of a name, or nil.
+func (r *record) named(name string) *session {
+	if r.byName == nil {
+		r.byName = map[string]*session{}
+		for s := range r.sessions.all() {
+			r.byName[s.name()] = s
 		}
 	}
-	return f.end
+	return r.byName[name]
 }
 
-// granted reports whether the acquire returned the lock.
-func (s *session) granted() bool { return s.acquire.outcome() == history.OK }
-
-// linkClient is the client's end of a link such as "c1-n3".
-func linkClient(link string) string {
-	client, _, _ := strings.Cut(link, "-")
-	return client
-}
-
-// byKey is the sessions of each key. Keys are in the order of first use.
-func (r *record) byKey() [][]*session {
-	place := map[string]int{}
-	var keys [][]*session
-	for _, s := range r.sessions {
-		i, ok := place[s.key]
-		if !ok {
-			i = len(keys)
-			place[s.key] = i
-			keys = append(keys, nil)
+// locked is the lock of a name, or nil.
+func (r *record) locked(key string) *lock {
+	for _, l := range r.keys {
+		if l.name == key {
+			return l
 		}
-		keys[i] = append(keys[i], s)
 	}
-	return keys
+	return nil
 }

@@ -94,11 +94,11 @@ func readBooks(r *record) books {
 
 // within reports whether a session's stay lies in one of its belief windows.
 func (r *record) within(s stay) bool {
-	owner := r.named[s.session]
+	owner := r.named(s.session)
 	if owner == nil {
 		return false
 	}
-	for _, w := range r.belief(owner) {
+	for w := range r.belief(owner) {
 		if w.from <= s.from && s.to <= w.to {
 			return true
 		}
@@ -175,19 +175,19 @@ func interleavings(r *record, b books) []harm {
 // log says another.
 func contradictions(r *record, b books) []harm {
 	var harms []harm
-	for _, s := range r.sessions {
-		for _, w := range s.writes {
+	for s := range r.sessions.all() {
+		for w := range s.writes() {
 			if w.call.Value == "" {
 				continue
 			}
 			entry := b.values[w.call.Value]
-			h := harm{class: Unexplained, key: s.key, at: w.ret, from: w.call.T, sessions: []string{s.name}, events: []*history.Event{w.call, w.ret, entry}}
+			h := harm{class: Unexplained, key: s.key(), at: w.ret, from: w.call.T, sessions: []string{s.name()}, events: []*history.Event{w.call, w.ret, entry}}
 			switch {
 			case w.outcome() == history.OK && entry == nil:
-				h.kind, h.text = missingWrite, fmt.Sprintf("%s was told that its write was applied, and the resource's log has none", s.client)
+				h.kind, h.text = missingWrite, fmt.Sprintf("%s was told that its write was applied, and the resource's log has none", s.client())
 			case w.outcome() == history.Fail && entry != nil:
 				h.class = r.classify(nil)
-				h.kind, h.text = refusedWrite, fmt.Sprintf("%s was told that its write was refused, and the resource's log has it", s.client)
+				h.kind, h.text = refusedWrite, fmt.Sprintf("%s was told that its write was refused, and the resource's log has it", s.client())
 			default:
 				continue
 			}
@@ -199,7 +199,7 @@ func contradictions(r *record, b books) []harm {
 
 // ordered is two sessions' names, the one that acquired first first.
 func (r *record) ordered(a, b string) []string {
-	x, y := r.named[a], r.named[b]
+	x, y := r.named(a), r.named(b)
 	if x != nil && y != nil && y.acquire.call.T < x.acquire.call.T {
 		return []string{b, a}
 	}

@@ -13,7 +13,7 @@ import (
 // refused and is there. A write that was applied outside its session's belief
 // but harmed nobody is counted in the numbers, not judged.
 func resourceSafety(r *record) Result {
-	if len(r.log) == 0 && r.touched() {
+	if len(r.log) == 0 && r.touched {
 		return withoutLog(r)
 	}
 	if len(r.log) == 0 && r.params.Resource == "" {
@@ -25,7 +25,7 @@ func resourceSafety(r *record) Result {
 		harms = append(harms, contradictions(r, b)...)
 	}
 	harms = eachOnce(harms)
-	if len(harms) == 0 && r.cut != "" && r.touched() {
+	if len(harms) == 0 && r.cut != "" && r.touched {
 		return Result{Outcome: Undecided, Occasions: b.writes, Because: "the resource's log may not have been read back whole"}
 	}
 	if len(harms) == 0 {
@@ -37,11 +37,6 @@ func resourceSafety(r *record) Result {
 	res := r.harmed(harms)
 	res.Occasions = b.writes
 	return res
-}
-
-// touched reports whether any client called the resource.
-func (r *record) touched() bool {
-	return slices.ContainsFunc(r.sessions, func(s *session) bool { return len(s.reads)+len(s.writes) > 0 })
 }
 
 // harm is one harm to the resource, by at most two sessions.
@@ -69,7 +64,7 @@ func (r *record) harmed(harms []harm) Result {
 	})
 	events := worst.events
 	for _, name := range worst.sessions {
-		if s := r.named[name]; s != nil {
+		if s := r.named(name); s != nil {
 			events = append(events, s.acquire.ret)
 			events = append(events, s.writesOf(worst.events)...)
 		}
@@ -87,7 +82,7 @@ func (r *record) harmed(harms []harm) Result {
 // writesOf is the session's own calls and returns of the writes in a harm.
 func (s *session) writesOf(harm []*history.Event) []*history.Event {
 	var events []*history.Event
-	for _, w := range s.writes {
+	for w := range s.writes() {
 		if w.call.Value != "" && slices.ContainsFunc(harm, func(e *history.Event) bool { return e != nil && e.Value == w.call.Value }) {
 			events = append(events, w.call, w.ret)
 		}
@@ -119,12 +114,12 @@ func withoutLog(r *record) Result {
 		write   operation
 	}
 	first := map[base]acked{}
-	for _, s := range r.sessions {
-		for _, w := range s.writes {
+	for s := range r.sessions.all() {
+		for w := range s.writes() {
 			if w.outcome() != history.OK {
 				continue
 			}
-			at := base{s.key, w.call.Version}
+			at := base{s.key(), w.call.Version}
 			other, taken := first[at]
 			if !taken {
 				first[at] = acked{s, w}
@@ -132,10 +127,10 @@ func withoutLog(r *record) Result {
 			}
 			if o := other.session; o != s {
 				return r.harmed([]harm{{
-					kind: lostUpdate, class: r.classify([]stay{o.stay(other.write), s.stay(w)}), key: s.key,
-					at: later(other.write.ret, w.ret), from: min(other.write.call.T, w.call.T), sessions: []string{o.name, s.name},
+					kind: lostUpdate, class: r.classify([]stay{o.stay(other.write), s.stay(w)}), key: s.key(),
+					at: later(other.write.ret, w.ret), from: min(other.write.call.T, w.call.T), sessions: []string{o.name(), s.name()},
 					events: []*history.Event{other.write.call, other.write.ret, w.call, w.ret},
-					text:   fmt.Sprintf("writes of %s and %s, both based on version %d, were acknowledged, so one is lost", o.client, s.client, at.version),
+					text:   fmt.Sprintf("writes of %s and %s, both based on version %d, were acknowledged, so one is lost", o.client(), s.client(), at.version),
 				}})
 			}
 		}
@@ -153,12 +148,12 @@ func later(a, b *history.Event) *history.Event {
 // stay is the session's time on the resource as its client saw it.
 func (s *session) stay(w operation) stay {
 	from := w.call.T
-	for _, read := range s.reads {
+	for read := range s.reads() {
 		if read.outcome() == history.OK && read.ret.T < w.call.T {
 			from = read.ret.T
 		}
 	}
-	return stay{s.name, from, w.ret.T}
+	return stay{s.name(), from, w.ret.T}
 }
 
 // classify says whose fault a harm is: the fence's if there is one, the lock's
@@ -180,8 +175,8 @@ func (r *record) classify(spans []stay) string {
 
 // who names a session in a sentence.
 func (r *record) who(session string) string {
-	if s := r.named[session]; s != nil {
-		return s.client
+	if s := r.named(session); s != nil {
+		return s.client()
 	}
 	return "session " + session
 }

@@ -131,8 +131,8 @@ func covering(list []span, s span) bool {
 	return len(list) > 0 && list[0].from <= s.from && list[0].to >= s.to
 }
 
-// within is how much of a span a list has.
-func within(list []span, s span) int64 {
+// share is how much of a span a list has.
+func share(list []span, s span) int64 {
 	sum := int64(0)
 	for _, x := range after(list, s.from) {
 		if x.from >= s.to {

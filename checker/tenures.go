@@ -7,7 +7,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// tenure is a span in which a session held a lock, or may have held it:
+// tenure is how long a session held a lock, or may have held it:
 //
 //	first key set      acquire returned      belief ends       release done, or the last key has lapsed
 //	     |======================|=================|=====================|
@@ -19,57 +19,93 @@ import (
 // attempt holds nothing, whatever keys it leaves behind.
 type tenure struct {
 	span
-	session  *session
 	believed int64          // the client's own belief ended then, or had never begun
 	last     *history.Event // the last key that was set for it, nil if that isn't known
 	lapse    int64          // when the last of its keys has lapsed at the latest
 }
 
-// contest is one lock and those who want it.
-type contest struct {
-	key      string
-	sessions []*session            // in the order of their call
-	clients  map[string][]*session // likewise, of each client
-	names    []string              // of these clients, in the order of their first call
-	grants   []*session            // in the order in which their acquires returned
-	wire     *wire                 // nil: the links saw nothing of it
-	tenures  []tenure              // in the order of their begin
-	held     []span                // their union
-	kept     map[string][]span     // by node: keys that faults left there
-	ready    map[string][]span     // by client: memo of available
+// tenancy is a tenure, and whose. There may be millions.
+type tenancy struct {
+	span
+	session *session
 }
 
-// contests is the locks of a record, in the order of first use.
-func (r *record) contests() []*contest {
-	if r.contested != nil {
-		return r.contested
-	}
-	wires := r.wires()
-	for _, sessions := range r.byKey() {
-		c := &contest{key: sessions[0].key, sessions: sessions, wire: wires[sessions[0].key], clients: map[string][]*session{}, ready: map[string][]span{}}
-		var spans []span
-		for _, s := range sessions {
-			if len(c.clients[s.client]) == 0 {
-				c.names = append(c.names, s.client)
-			}
-			c.clients[s.client] = append(c.clients[s.client], s)
-			if s.granted() {
-				c.grants = append(c.grants, s)
-			}
-			if h, ok := r.tenure(s, c.wire); ok {
-				c.tenures = append(c.tenures, h)
-			}
+// tenure is what a session may have held, and whether it may have held anything.
+func (r *record) tenure(s *session, w *wire) (tenure, bool) {
+	var t tenure
+	switch s.acquire.outcome() {
+	case history.Fail:
+		return t, false
+	case history.OK:
+		t.from = s.acquire.ret.T
+		t.believed = t.from
+		for b := range r.belief(s) {
+			t.believed = b.to
 		}
-		slices.SortStableFunc(c.grants, func(a, b *session) int { return cmp.Compare(a.acquire.ret.T, b.acquire.ret.T) })
-		slices.SortStableFunc(c.tenures, func(a, b tenure) int { return cmp.Compare(a.from, b.from) })
-		for _, h := range c.tenures {
-			spans = append(spans, h.span)
-		}
-		c.held = joined(spans, 0)
-		c.kept = r.kept(c.wire)
-		r.contested = append(r.contested, c)
+	default:
+		t.from = s.acquire.call.T
+		t.believed = t.from
 	}
-	return r.contested
+	at := t.from
+	if w != nil {
+		a := w.last[s]
+		if a == nil && !s.granted() {
+			return t, false // it died before it asked
+		}
+		at = t.set(s, a, w.extended[s])
+	} else if !s.granted() {
+		at = never
+	}
+	t.lapse = plus(at, r.life())
+	t.to = max(t.believed, min(t.lapse, s.released()))
+	return t, t.from < t.to
+}
+
+// set looks at the keys of a session's last attempt, and returns when the last
+// was set or extended.
+func (t *tenure) set(s *session, a *attempt, extended int64) int64 {
+	if a == nil {
+		return cmp.Or(extended, t.from)
+	}
+	at := max(extended, a.from)
+	if !s.granted() {
+		t.from = a.from
+	}
+	for _, e := range a.sets {
+		t.from = min(t.from, applied(e))
+		at = max(at, applied(e))
+		if t.last == nil || applied(e) > applied(t.last) {
+			t.last = e
+		}
+	}
+	return at
+}
+
+// tenancies is all tenures of a lock, in the order of their begin.
+func (r *record) tenancies(c *contest) []tenancy {
+	if c.tenures != nil {
+		return c.tenures
+	}
+	c.tenures = make([]tenancy, 0, len(c.sessions))
+	for _, s := range c.sessions {
+		if t, ok := r.tenure(s, c.wire); ok {
+			c.tenures = append(c.tenures, tenancy{t.span, s})
+		}
+	}
+	begin := func(a, b tenancy) int { return cmp.Compare(a.from, b.from) }
+	if !slices.IsSortedFunc(c.tenures, begin) {
+		slices.SortStableFunc(c.tenures, begin)
+	}
+	return c.tenures
+}
+
+// held is where somebody held a lock, or may have held it.
+func (r *record) held(c *contest) []span {
+	var spans []span
+	for _, t := range r.tenancies(c) {
+		spans = append(spans, t.span)
+	}
+	return joined(spans, 0)
 }
 
 // life is how long a key lives at the longest.
@@ -87,125 +123,21 @@ func plus(at, by int64) int64 {
 	return at + by
 }
 
-// tenure is what a session may have held.
-func (r *record) tenure(s *session, w *wire) (tenure, bool) {
-	h := tenure{session: s}
-	var a *attempt
-	extended := int64(0)
-	if w != nil {
-		a, extended = w.last[s], w.extended[s]
+// givenBack is released, but never where a release was not the last that was done.
+func (s *session) givenBack() int64 {
+	if a := s.last; a != nil && a.call.Op == history.OpRelease && a.outcome() != history.Info {
+		return a.ret.T
 	}
-	switch s.acquire.outcome() {
-	case history.Fail:
-		return h, false
-	case history.OK:
-		h.from = s.acquire.ret.T
-		h.believed = h.from
-		for _, b := range r.belief(s) {
-			h.believed = b.to
-		}
-	default:
-		if a == nil && w != nil {
-			return h, false // it died before it asked
-		}
-		h.from = s.acquire.call.T
-		h.believed = h.from
-	}
-	at := cmp.Or(extended, h.from)
-	if a != nil {
-		at = max(extended, a.from)
-		for _, e := range a.sets {
-			h.from = min(h.from, applied(e))
-			if h.last == nil || applied(e) > applied(h.last) {
-				h.last = e
-			}
-			at = max(at, applied(e))
-		}
-		if !s.granted() {
-			h.from = a.from
-		}
-	} else if w == nil && !s.granted() {
-		at = never
-	}
-	for _, x := range s.extends {
-		if x.outcome() == history.OK && w == nil {
-			at = max(at, x.ret.T)
-		}
-	}
-	h.lapse = plus(at, r.life())
-	h.to = max(h.believed, min(h.lapse, s.released()))
-	return h, h.from < h.to
+	return never
 }
 
-// kept is, by node, where the key of an attempt may have stayed on it because of
-// a fault, so that nobody else can have that node's vote. It stays until its
-// deletion was seen, or it has lapsed. The lock is not to blame where
-//
-//   - the node applied the set when the client had given it up already,
-//   - the release was under way for longer than the client waits, or forever,
-//   - or client, node or link were down before the attempt was over.
-//
-// Any other key that a failed attempt leaves behind, the lock has left there.
-func (r *record) kept(w *wire) map[string][]span {
-	if w == nil {
-		return nil
-	}
-	down := r.outages()
-	late := int64(r.params.NodeTimeout)
-	kept := map[string][]span{}
-	for _, a := range w.attempts {
-		for _, e := range a.sets {
-			at := applied(e)
-			end, sent := a.deletion(e)
-			excused := at-e.Sent > late || sent != 0 && end-sent > late ||
-				meets(down.link(a.session.client, e.Node), span{e.Sent, plus(a.over, late)})
-			if !excused {
-				continue
-			}
-			from := max(at, w.extendedIf(a))
-			kept[e.Node] = append(kept[e.Node], span{at, min(end, plus(from, r.life()))})
+// released is when a session had surely given the lock back, by its client's own
+// account, or never.
+func (s *session) released() int64 {
+	for x := range s.releases() {
+		if x.outcome() != history.Info {
+			return x.ret.T
 		}
 	}
-	for node, spans := range kept {
-		kept[node] = union(spans)
-	}
-	return kept
-}
-
-// extendedIf is when the keys by which an attempt won were extended last.
-func (w *wire) extendedIf(a *attempt) int64 {
-	if !a.won {
-		return 0
-	}
-	return w.extended[a.session]
-}
-
-// deletion of an attempt's key on a node: when it was applied, or never, and
-// when it was sent, 0 if it was not.
-func (a *attempt) deletion(set *history.Event) (at, sent int64) {
-	at = never
-	for _, d := range a.deletes {
-		if d.Node != set.Node {
-			continue
-		}
-		if sent == 0 || d.Sent < sent {
-			sent = d.Sent
-		}
-		if d.Applied > applied(set) {
-			at = min(at, d.Applied)
-		}
-	}
-	return at, sent
-}
-
-// available is where a client goes on, and reaches a majority of nodes which no
-// fault keeps from giving it this lock, once somebody gives it back.
-func (r *record) available(c *contest, client string) []span {
-	spans, ok := c.ready[client]
-	if !ok {
-		down := r.outages()
-		spans = both(r.settled(down.majority(client, nil)), down.majority(client, c.kept))
-		c.ready[client] = spans
-	}
-	return spans
+	return never
 }

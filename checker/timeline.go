@@ -60,9 +60,9 @@ func (r *record) timelines(key string) map[string]*timeline {
 // for a lock may have made several attempts in one acquire.
 func (r *record) votes(s *session, nodes map[string]*timeline) map[string]*history.Event {
 	ε := int64(r.params.StampError)
-	token := s.token
+	token := s.token()
 	counted := func(e *history.Event) bool {
-		return linkClient(e.Process) == s.client && (token == "" || e.Token == token) &&
+		return linkClient(e.Process) == s.client() && (token == "" || e.Token == token) &&
 			e.Sent >= s.acquire.call.T-ε && e.Answered > 0 && e.Answered <= s.acquire.ret.T+ε
 	}
 	if token == "" {

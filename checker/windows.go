@@ -2,6 +2,7 @@ package checker
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"lockpick/harness/history"
@@ -23,55 +24,58 @@ import (
 type window struct {
 	from, to int64
 	session  *session
-	index    int            // of the session, in the order of calls: breaks ties
-	opens    *history.Event // the return that opened it
-	closes   *history.Event // the event that fixed its end
+}
+
+// believed is a window with the events that prove it.
+type believed struct {
+	window
+	opens  *history.Event // the return that opened it
+	closes *history.Event // the event that fixed its end; nil: the record's end, or a death
 }
 
 // belief is the windows of one session, disjoint and in the order of time.
-func (r *record) belief(s *session) []window {
-	if !s.granted() {
-		return nil
-	}
-	open := func(ret *history.Event) window {
-		return window{from: ret.T, to: deadline(ret, never), session: s, opens: ret, closes: ret}
-	}
-	last := open(s.acquire.ret)
-	var all []window
-	for _, x := range s.extends {
-		switch x.outcome() {
-		case history.OK:
-			d := max(x.call.T, deadline(x.ret, last.to))
-			if d < x.ret.T { // it shortened the lease, perhaps from its call on
-				if d < last.to {
-					last.to, last.closes = d, x.ret
+func (r *record) belief(s *session) iter.Seq[believed] {
+	return func(yield func(believed) bool) {
+		if !s.granted() {
+			return
+		}
+		end, release := r.lastMoment(s)
+		held := func(w believed) bool {
+			if w.to > end {
+				w.to, w.closes = end, release
+			}
+			return w.from >= w.to || yield(w)
+		}
+		last := opened(s, s.acquire.ret)
+		for x := range s.extends() {
+			switch x.outcome() {
+			case history.OK:
+				d := max(x.call.T, deadline(x.ret, last.to))
+				if d < x.ret.T { // it shortened the lease, perhaps from its call on
+					if d < last.to {
+						last.to, last.closes = d, x.ret
+					}
+					continue
 				}
-				continue
-			}
-			if x.ret.T > last.to {
-				all = append(all, last)
-				last = open(x.ret)
-			}
-			last.to, last.closes = d, x.ret
-		case history.Fail:
-			if x.ret.T < last.to {
-				last.to, last.closes = x.ret.T, x.ret
+				if x.ret.T > last.to {
+					if !held(last) {
+						return
+					}
+					last = opened(s, x.ret)
+				}
+				last.to, last.closes = d, x.ret
+			case history.Fail:
+				if x.ret.T < last.to {
+					last.to, last.closes = x.ret.T, x.ret
+				}
 			}
 		}
+		held(last)
 	}
-	all = append(all, last)
+}
 
-	end, closes := r.lastMoment(s)
-	var held []window
-	for _, w := range all {
-		if w.to > end {
-			w.to, w.closes = end, closes
-		}
-		if w.from < w.to {
-			held = append(held, w)
-		}
-	}
-	return held
+func opened(s *session, ret *history.Event) believed {
+	return believed{window: window{from: ret.T, to: deadline(ret, never), session: s}, opens: ret, closes: ret}
 }
 
 // deadline is the instant at which the client stops believing, as an acquire or
@@ -84,21 +88,16 @@ func deadline(ret *history.Event, otherwise int64) int64 {
 }
 
 // lastMoment is the instant after which a session can't be believed in whatever
-// its deadline, and the event that says so.
+// its deadline, and the release that says so, if one does.
 func (r *record) lastMoment(s *session) (int64, *history.Event) {
-	end, closes := r.end, (*history.Event)(nil)
-	if t, ok := r.gone[s.client]; ok && t < end {
+	end := r.end
+	if t, ok := r.gone[s.client()]; ok && t < end {
 		end = t
 	}
-	if len(s.releases) > 0 {
-		if call := s.releases[0].call; call.T <= end {
-			end, closes = call.T, call
-		}
+	if call := s.firstRelease(); call != nil && call.T <= end {
+		return call.T, call
 	}
-	if closes == nil {
-		closes = r.departure(s.client)
-	}
-	return end, closes
+	return end, nil
 }
 
 // departure is the event by which a client was gone, if there is one.
@@ -115,35 +114,37 @@ func (r *record) departure(client string) *history.Event {
 	return nil
 }
 
-// windowsByKey is the belief windows of all sessions, each shrunk at both ends by
-// the error of the stamps, so that only what is certain is left. Within a key
-// they are in the order of their begin; keys are in the order of first use.
-func (r *record) windowsByKey() [][]window {
-	place := map[string]int{}
-	var keys [][]window
-	for i, s := range r.sessions {
-		for _, w := range r.belief(s) {
-			w.index = i
-			w.from += int64(r.params.StampError)
-			w.to -= int64(r.params.StampError)
-			if w.from >= w.to {
-				continue
+// windowsOf is the belief windows of a lock's sessions in the order of their
+// begin, each shrunk at both ends by the error of the stamps, so that only what is
+// certain is left. They are good until the next call.
+func (r *record) windowsOf(l *lock) []window {
+	if r.windowed == l {
+		return r.windows
+	}
+	r.windowed = l
+	ε := int64(r.params.StampError)
+	ws := slices.Grow(r.windows[:0], r.grants)
+	for s := range l.sessions() {
+		for b := range r.belief(s) {
+			if w := b.window; w.from+ε < w.to-ε {
+				ws = append(ws, window{from: w.from + ε, to: w.to - ε, session: s})
 			}
-			k, ok := place[s.key]
-			if !ok {
-				k = len(keys)
-				place[s.key] = k
-				keys = append(keys, nil)
-			}
-			keys[k] = append(keys[k], w)
 		}
 	}
-	for _, ws := range keys {
-		slices.SortFunc(ws, func(a, b window) int {
-			return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), cmp.Compare(a.index, b.index))
-		})
+	r.windows = ws
+	inOrder(ws)
+	return ws
+}
+
+// inOrder puts windows in the order of their begin, and of equals by their end and
+// then by their acquire's call. Mostly they are already.
+func inOrder(ws []window) {
+	order := func(a, b window) int {
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), byTime(a.session.acquire.call, b.session.acquire.call))
 	}
-	return keys
+	if !slices.IsSortedFunc(ws, order) {
+		slices.SortFunc(ws, order)
+	}
 }
 
 // overlaps is what the belief windows of all keys have in common.
@@ -158,8 +159,8 @@ type overlaps struct {
 func (r *record) overlapping() overlaps {
 	if r.found == nil {
 		r.found = &overlaps{}
-		for _, ws := range r.windowsByKey() {
-			r.found.sweep(ws)
+		for _, l := range r.keys {
+			r.found.sweep(r.windowsOf(l))
 		}
 	}
 	return *r.found

@@ -1,0 +1,134 @@
+package checker
+
+import "slices"
+
+// contest is one lock and those who want it.
+type contest struct {
+	lock     *lock
+	name     string
+	sessions []*session // in the order of their call
+	grants   []*session // in the order in which their acquires returned
+	wire     *wire      // nil: the links saw nothing of it
+
+	clients map[string][]*session // memo of of
+	names   []string              // of these clients, in the order of their first call
+	tenures []tenancy             // memo of tenancies
+	kept    map[string][]span     // by node: keys that faults left there
+	ready   map[string][]span     // memo of available
+}
+
+// contests is the locks of a record, in the order of first use.
+func (r *record) contests() []*contest {
+	if r.contested != nil {
+		return r.contested
+	}
+	wires := r.wires()
+	byKey := map[string]*contest{}
+	for _, l := range r.keys {
+		c := &contest{lock: l, name: l.name, wire: wires[l.name], ready: map[string][]span{}}
+		c.grants = make([]*session, 0, r.grants/len(r.keys))
+		for s := range l.sessions() {
+			if s.granted() {
+				c.grants = append(c.grants, s)
+			}
+		}
+		c.kept = r.kept(c.wire)
+		byKey[c.name] = c
+		r.contested = append(r.contested, c)
+	}
+	var last *contest
+	for s := range r.sessions.all() {
+		if last == nil || last.name != s.key() {
+			last = byKey[s.key()]
+		}
+		if last.sessions == nil {
+			last.sessions = make([]*session, 0, cap(last.grants))
+		}
+		last.sessions = append(last.sessions, s)
+	}
+	return r.contested
+}
+
+// of is the sessions of each client, in the order of their call.
+func (c *contest) of() map[string][]*session {
+	if c.clients == nil {
+		c.clients = map[string][]*session{}
+		for _, s := range c.sessions {
+			if _, ok := c.clients[s.client()]; !ok {
+				c.names = append(c.names, s.client())
+			}
+			c.clients[s.client()] = append(c.clients[s.client()], s)
+		}
+	}
+	return c.clients
+}
+
+// lastCalled is the last of one client's sessions that it had called by an instant, or nil.
+func lastCalled(sessions []*session, at int64) *session {
+	i := firstOf(sessions, func(s *session) bool { return s.acquire.call.T > at })
+	if i == 0 {
+		return nil
+	}
+	return sessions[i-1]
+}
+
+// outliving is one client's sessions whose acquire had not returned at an instant.
+func outliving(sessions []*session, at int64) []*session {
+	return sessions[firstOf(sessions, func(s *session) bool { return s.acquire.ended() > at }):]
+}
+
+// grantAfter is the first grant after an instant to anybody but one client, or nil.
+func (c *contest) grantAfter(at int64, but string) *session {
+	for _, s := range c.grants[firstOf(c.grants, func(s *session) bool { return s.acquire.ret.T > at }):] {
+		if s.client() != but {
+			return s
+		}
+	}
+	return nil
+}
+
+// firstOf is the place of the first session of which something holds that holds of
+// all behind it.
+func firstOf(sessions []*session, holds func(*session) bool) int {
+	i, _ := slices.BinarySearchFunc(sessions, true, func(s *session, _ bool) int {
+		if holds(s) {
+			return 1
+		}
+		return -1
+	})
+	return i
+}
+
+// ended is when the call returned, whatever the outcome, or never.
+func (o operation) ended() int64 {
+	if o.ret == nil {
+		return never
+	}
+	return o.ret.T
+}
+
+// wait is where a session's client was trying to acquire.
+func (r *record) wait(s *session) span {
+	if s.acquire.ret != nil {
+		return span{s.acquire.call.T, s.acquire.ret.T}
+	}
+	to := r.end
+	if t, ok := r.gone[s.client()]; ok {
+		to = min(to, t)
+	}
+	return span{s.acquire.call.T, to}
+}
+
+// waits is where a client was trying to acquire a lock, as far as it has to do
+// with a span. Who calls again within a retry delay of a failure has not stopped
+// trying.
+func (r *record) waits(c *contest, client string, in span) []span {
+	var spans []span
+	for _, s := range outliving(c.of()[client], in.from) {
+		if s.acquire.call.T >= in.to {
+			break
+		}
+		spans = append(spans, r.wait(s))
+	}
+	return joined(spans, int64(r.params.RetryMax))
+}
