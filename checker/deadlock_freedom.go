@@ -129,11 +129,12 @@ func (d loss) waiters(next *session) (waiters []*session, clients int) {
 }
 
 // disturbed reports whether faults kept a majority from one that waits, between
-// a loss and an instant or the next grant. Keys that faults left behind count from
+// a loss and an instant, or the first key of the next grant. Keys that faults left behind count from
 // when the lost one's own are gone.
 func (r *record) disturbed(d loss, w, next *session, until int64) bool {
 	if next != nil {
-		until = min(until, next.acquire.ret.T)
+		got, _ := r.tenure(next, d.contest.wire)
+		until = min(until, got.from)
 	}
 	down, at := r.outages(), w.acquire.call.T
 	return !covering(down.majority(w.client(), nil), span{max(d.at, at), until}) ||

@@ -118,7 +118,10 @@ func (r *record) whyUnavailable(c *contest, w span) string {
 		case s.released() == never:
 			cause = noAnswer
 		}
-		filled[cause] += share(up, span{max(t.believed, t.from), t.to})
+		filled[cause] += share(up, t.span)
+		if s.granted() {
+			filled[cause] -= share(up, span{s.acquire.ret.T, t.believed})
+		}
 	}
 	blocked := r.blocked(c)
 	for _, free := range both(up, outside(union(held))) {
@@ -162,7 +165,9 @@ func (r *record) orphans(n map[string]float64) {
 	keys := map[spot]*age{}
 	count := 0
 	limit := plus(r.life(), int64(r.params.Slack))
-	for _, e := range r.links {
+	// In the order of the nodes' doing: an answer that took longer is recorded later.
+	links := slices.SortedStableFunc(slices.Values(r.links), func(a, b *history.Event) int { return cmp.Compare(applied(a), applied(b)) })
+	for _, e := range links {
 		if e.Op == history.OpRelease {
 			continue
 		}
