@@ -49,25 +49,31 @@ func (r *record) during(f *fault) span {
 // outages is where the faults of a record took the answers of whom. Names are
 // those of clients, nodes and links.
 type outages struct {
-	of    map[string][]span
-	all   []span            // nobody was promised anything
-	links map[string][]span // memo of link
-	reach map[string][]string
-	nodes []string
+	of     map[string][]span
+	all    []span            // nobody was promised anything
+	links  map[string][]span // memo of link
+	reach  map[string][]string
+	little map[string][]span // where a fault kept single messages, by link
+	nodes  []string
 }
 
 func (r *record) outages() *outages {
 	if r.down != nil {
 		return r.down
 	}
-	o := &outages{of: map[string][]span{}, links: map[string][]span{}, reach: map[string][]string{}, nodes: r.params.Nodes}
+	o := &outages{of: map[string][]span{}, links: map[string][]span{}, reach: map[string][]string{}, little: map[string][]span{}, nodes: r.params.Nodes}
 	for _, f := range r.faults {
 		switch takesOf(f.kind) {
 		case answers:
 			o.of[f.target] = append(o.of[f.target], r.during(f))
 		case all:
 			o.all = append(o.all, r.during(f))
+		default:
+			o.little[f.target] = append(o.little[f.target], r.during(f))
 		}
+	}
+	for name, spans := range o.little {
+		o.little[name] = union(spans)
 	}
 	for name, spans := range o.of {
 		o.of[name] = union(spans)

@@ -155,9 +155,9 @@ func (r *record) starved(d drought) Result {
 	w.Events = numbered(events)
 	return Result{
 		Outcome: Violated, Witness: w,
-		Because: fmt.Sprintf("%s could have had %s from %s to %s (%s), a majority being available, but none of %s acquired it within %s: %s",
+		Because: fmt.Sprintf("%s could have had %s from %s to %s (%s), a majority being available, and %s tried, but nobody acquired it within %s: %s",
 			d.client, lockName(d.contest.name), seconds(d.from), seconds(d.to), seconds(d.to-d.from),
-			plural(waiters, "client")+" that tried", seconds(r.rounds()), since),
+			plural(waiters, "client"), seconds(r.rounds()), since),
 	}
 }
 

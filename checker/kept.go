@@ -6,7 +6,9 @@ package checker
 //
 //   - the node applied the set when the client had given it up already,
 //   - the release was under way for longer than the client waits, or forever,
-//   - or client, node or link were down before the attempt was over.
+//   - client, node or link were down before the attempt was over,
+//   - or the answer never reached the client though no fault kept it: the machine was
+//     slower than the node time-out, and may have swallowed the release, too.
 //
 // Any other key that a failed attempt leaves behind, the lock has left there.
 func (r *record) kept(w *wire) map[string][]span {
@@ -25,7 +27,8 @@ func (r *record) kept(w *wire) map[string][]span {
 			at := applied(e)
 			deleted, sent := a.deletion(e)
 			if at-e.Sent > late || sent != 0 && deleted-sent > late ||
-				meets(down.link(a.session.client(), e.Node), span{e.Sent, plus(a.over, late)}) {
+				meets(down.link(a.session.client(), e.Node), span{e.Sent, plus(a.over, late)}) ||
+				e.Answered == 0 && !meets(down.little[e.Process], span{e.Sent, plus(a.over, late)}) {
 				kept[e.Node] = append(kept[e.Node], span{at, min(deleted, plus(max(at, set), r.life()))})
 			}
 		}

@@ -34,18 +34,20 @@ func (r *record) fairness(n map[string]float64) {
 
 // splitVotes counts the attempts on a lock that were split: a majority answered
 // and could have said yes, for nobody had the lock or was getting it, and yet no
-// client had a majority.
+// client had a majority, for attempts met. One that meets nobody's loses to keys
+// that were left behind.
 func (r *record) splitVotes(c *contest) (split, won, longest int) {
 	quorum := quorumOf(len(r.params.Nodes))
 	held, blocked := r.held(c), r.blocked(c)
 	streak := 0
-	for _, a := range c.wire.attempts {
+	met := c.wire.met()
+	for i, a := range c.wire.attempts {
 		s := span{a.from, a.to}
 		switch {
 		case a.won:
 			won++
 			streak = 0
-		case a.yes >= quorum, a.yes+a.no < quorum, meets(held, s), meets(blocked, s):
+		case a.yes >= quorum, a.yes+a.no < quorum, !met[i], meets(held, s), meets(blocked, s):
 		default:
 			split++
 			streak++
@@ -53,6 +55,41 @@ func (r *record) splitVotes(c *contest) (split, won, longest int) {
 		}
 	}
 	return split, won, longest
+}
+
+// met says of each attempt whether it met another client's: its keys were not
+// taken back yet when the other's were set.
+func (w *wire) met() []bool {
+	met := make([]bool, len(w.attempts))
+	var far, second int // the attempt that reaches furthest so far, and the furthest of another client
+	far, second = -1, -1
+	for i, a := range w.attempts {
+		for _, k := range []int{far, second} {
+			if k >= 0 && w.attempts[k].session.client() != a.session.client() && w.attempts[k].gone() >= a.from {
+				met[k], met[i] = true, true
+			}
+		}
+		switch {
+		case far < 0 || w.attempts[far].gone() <= a.gone():
+			if far >= 0 && w.attempts[far].session.client() != a.session.client() {
+				second = far
+			}
+			far = i
+		case w.attempts[far].session.client() == a.session.client():
+		case second < 0 || w.attempts[second].gone() <= a.gone():
+			second = i
+		}
+	}
+	return met
+}
+
+// gone is when the last of an attempt's commands was done.
+func (a *attempt) gone() int64 {
+	at := a.to
+	for _, d := range a.deletes {
+		at = max(at, d.T)
+	}
+	return at
 }
 
 // share counts the grants of each client that tried, and the bypasses: for each

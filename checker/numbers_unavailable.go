@@ -87,16 +87,17 @@ func (r *record) unavailable(c *contest) iter.Seq[span] {
 }
 
 // whyUnavailable is what filled most of a window in which nobody held a lock that
-// somebody wanted. What nothing else explains is contention: somebody acquires,
-// or split votes.
+// somebody wanted. The lease of a lost holder comes first, then a majority that is
+// down, and then all else. What nothing else explains is contention: somebody
+// acquires, votes are split, or keys of failed attempts were left behind.
 func (r *record) whyUnavailable(c *contest, w span) string {
-	up := r.reached(c, w)
-	filled := map[string]int64{majorityDown: w.length() - total(up)}
 	lost := map[*session]string{}
 	for _, d := range r.losses() {
 		lost[d.session] = "lease of a " + ways[d.fault.kind].holder
 	}
-	var held []span
+	filled := map[string]int64{}
+	up := r.reached(c, w)
+	var held, taken []span
 	for _, s := range c.sessions {
 		if s.acquire.call.T >= w.to {
 			break
@@ -109,19 +110,23 @@ func (r *record) whyUnavailable(c *contest, w span) string {
 			continue
 		}
 		held = append(held, t.span)
-		cause := contention
+		cause, where := contention, up
 		switch {
 		case lost[s] != "":
-			cause = lost[s]
+			cause, where = lost[s], []span{w}
+			taken = append(taken, t.span)
 		case !s.granted():
 			cause = neverKnew
 		case s.released() == never:
 			cause = noAnswer
 		}
-		filled[cause] += share(up, t.span)
+		filled[cause] += share(where, t.span)
 		if s.granted() {
-			filled[cause] -= share(up, span{s.acquire.ret.T, t.believed})
+			filled[cause] -= share(where, span{s.acquire.ret.T, t.believed})
 		}
+	}
+	for _, down := range both(both([]span{w}, outside(up)), outside(union(taken))) {
+		filled[majorityDown] += down.length()
 	}
 	blocked := r.blocked(c)
 	for _, free := range both(up, outside(union(held))) {

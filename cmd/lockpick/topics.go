@@ -50,7 +50,13 @@ resource-safety    Did the protected resource come to harm? Lost update,
                    interleaving, an acknowledged write that is missing, a refused
                    one that is there. The class says whose fault it is:
                    lock-broken, overrun (a holder that was late), fence-broken.
-deadlock-freedom   After a holder's death, is the lock free again in time?
+deadlock-freedom   After a holder's death, or a cut or pause that outlasts its lease,
+                   is the lock free again in time?
+fault-tolerance    While a majority of the nodes is up, can it be had? Violated when
+                   nobody holds it or may hold it, somebody who reaches a majority
+                   tries all the time, and nobody acquires in ten rounds of a node
+                   time-out and the longest retry delay. A lock that isn't free is
+                   not one that fails.
 
 Each has three outcomes: holds, violated, undecided. Before any of them come the
 assumptions: a record that is malformed, or a run in which nobody acquired or a
