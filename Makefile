@@ -28,10 +28,11 @@ cross:
 long:
 	$(GO) test -tags long -count=1 -timeout 30m ./...
 
-# Every history of two sessions of the lease against porcupine: seven and a half
-# million, a few minutes. The quick tests take each 83rd.
+# Every history of two sessions of the lease against porcupine, seven and a half
+# million, and one and a half million random ones: some minutes. The quick tests
+# take each 83rd, and 50,000.
 check-exhaustive:
-	$(GO) test -tags exhaustive -count=1 -timeout 30m -run Exhaustively ./checker
+	$(GO) test -tags exhaustive -count=1 -timeout 30m -v -run 'Exhaustively|Against' ./checker
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -22,10 +22,13 @@ const (
 
 // takes is what each kind of fault takes away. A kind that isn't here takes all.
 var takes = map[string]taken{
-	killed:   answers,
-	paused:   answers,
-	cutOff:   answers,
-	withheld: little,
+	killed:     answers,
+	paused:     answers,
+	cutOff:     answers,
+	powerLost:  answers,
+	failedOver: answers,
+	withheld:   little,
+	clockWrong: all, // keys live longer, and clients wait longer, by what nobody recorded
 }
 
 func takesOf(kind string) taken {

@@ -21,7 +21,7 @@ const tick = int64(time.Millisecond)
 
 // strength orders causes that explain as many nodes as each other: facts that
 // were seen go before what is inferred from their absence.
-var strength = []string{RestartedAndForgot, DeletedByOther, ClientClock, GrantedLate, GivenShorter, ExpiredEarly, Overwritten, Unexplained}
+var strength = []string{RestartedAndForgot, LostUnsynced, FailedOver, DeletedByOther, ClientClock, GrantedLate, GivenShorter, ExpiredEarly, Overwritten, Unexplained}
 
 // explain finds the cause of two sessions' overlap. Any two quorums share a
 // node, so either one session had no quorum, or at least one node granted both;
@@ -103,16 +103,27 @@ func (r *record) vanished(t *timeline, first, second *session, vote, other *hist
 	if lived {
 		return r.outlived(x, first, second, from, to)
 	}
-	if f := t.restart(vote, next); f != nil {
-		x.cause = RestartedAndForgot
-		x.text = fmt.Sprintf("%s restarted and forgot %s's key", t.node, first.client())
-		x.events = append(x.events, f.begin, f.end)
-		return x
+	if f := t.loss(vote, next); f != nil {
+		return x.forgotten(first, f)
 	}
 	if d := deletion(t.silent, vote, next); d != nil {
 		return r.deleted(x, first, d)
 	}
-	return r.early(x, first, next, from, to)
+	return r.early(x, first, next, t.clocks, from, to)
+}
+
+// forgotten tells how a node lost a key that it had.
+func (x explanation) forgotten(first *session, f *fault) explanation {
+	switch f.kind {
+	case powerLost:
+		x.cause, x.text = LostUnsynced, fmt.Sprintf("%s lost its power, and with it %s's key, which it had not synced", x.node, first.client())
+	case failedOver:
+		x.cause, x.text = FailedOver, fmt.Sprintf("%s failed over to a replica that had not got %s's key", x.node, first.client())
+	default:
+		x.cause, x.text = RestartedAndForgot, fmt.Sprintf("%s restarted and forgot %s's key", x.node, first.client())
+	}
+	x.events = append(x.events, f.begin, f.end)
+	return x
 }
 
 // deleted tells whose release it was: an earlier attempt's of the same client,
@@ -195,10 +206,20 @@ func (r *record) clockLost(s *session) bool {
 	return false
 }
 
-// early tells a key that vanished before its time though nobody deleted it. If
-// the lock asks nodes for keys that are free only, which shows in sets that were
-// refused, the node's clock ran ahead; otherwise the key was overwritten.
-func (r *record) early(x explanation, first *session, next *history.Event, from, to int64) explanation {
+// early tells a key that vanished before its time though nobody deleted it. The
+// node's clock ran ahead if a fault made it, or if the lock asks nodes for keys
+// that are free only, which shows in sets that were refused; otherwise the key
+// was overwritten.
+func (r *record) early(x explanation, first *session, next *history.Event, clocks []*fault, from, to int64) explanation {
+	for _, f := range clocks {
+		if f.begin.T < next.Applied {
+			x.cause = ExpiredEarly
+			x.text = fmt.Sprintf("%s's clock was wrong (%s), and %s's key was gone there by %s, before its %s were over",
+				x.node, f.begin.Cause, first.client(), seconds(next.Applied), seconds(to-from))
+			x.events = append(x.events, f.begin)
+			return x
+		}
+	}
 	if r.refused(first.key()) {
 		x.cause = ExpiredEarly
 		x.text = fmt.Sprintf("%s's key vanished from %s by %s, before its %s were over", first.client(), x.node, seconds(next.Applied), seconds(to-from))

@@ -1,19 +1,3 @@
-// Package checker judges a history and nothing else: it knows no backend, no
-// fault injector and no expectation.
-//
-// Check answers with a Verdict: for each property holds, violated or undecided,
-// why in one sentence, and where it is violated the cause and a Witness, the
-// numbers of the events that prove it. Before any property come the
-// assumptions: a history that is malformed or vacuous is undecided, whatever
-// else it shows. Mutual exclusion is judged by belief windows (windows.go), and
-// lease-linearizable by the spans in which sessions must have held (lease.go).
-// The second is put before porcupine as a second judge wherever it is small
-// enough, and every violation of either (porcupine.go).
-//
-// Check waits for real time when it asks the second judge, so call it outside
-// any bubble of virtual time.
-//
-// Deliberately missing: how the history was made, and what somebody hoped for.
 package checker
 
 import (
@@ -51,6 +35,8 @@ const (
 	ExpiredEarly       = "expired-early"        // it lapsed before its TTL was over: the node's clock
 	GrantedLate        = "granted-late"         // it lapsed, another was granted, and only then did the acquire return
 	RestartedAndForgot = "restarted-and-forgot" // the node was killed and came back without it
+	LostUnsynced       = "lost-unsynced"        // the node lost its power before it had synced it
+	FailedOver         = "failed-over"          // a replica took the node's place that had not got it
 	DeletedByOther     = "deleted-by-other"     // a release that was not this holder's deleted it
 	Overwritten        = "overwritten"          // a set that doesn't ask whether the key is free
 	NeverSet           = "never-set"            // fewer nodes than a quorum granted the session
@@ -69,7 +55,7 @@ const (
 // Causes lists what a violation may be put down to: the causes of a
 // mutual-exclusion violation, the ways of no lease lock and the classes of harm.
 func Causes() []string {
-	return []string{ExpiredEarly, GrantedLate, RestartedAndForgot, DeletedByOther, Overwritten, NeverSet,
+	return []string{ExpiredEarly, GrantedLate, RestartedAndForgot, LostUnsynced, FailedOver, DeletedByOther, Overwritten, NeverSet,
 		GivenShorter, ClientClock, Unexplained,
 		Overlap, Buried, Phantom, DoubleRelease, HeldBefore, HeldAfter, LostEarly,
 		LockBroken, Overrun, FenceBroken}

@@ -7,12 +7,15 @@ import (
 	"lockpick/harness/history"
 )
 
-// Kinds of fault. By the first two a client stops: without warning for good, or for a time.
+// Kinds of fault that say more than that something was disturbed.
 const (
-	killed   = "kill"
-	paused   = "pause"
-	cutOff   = "cut"
-	withheld = "hold" // a single message
+	killed     = "kill"       // a client stops without warning and for good, a node until it starts again
+	paused     = "pause"      // for a time
+	cutOff     = "cut"        // a link carries nothing
+	withheld   = "hold"       // a link keeps a single message
+	powerLost  = "power-loss" // a node stops, and forgets what it had not synced
+	failedOver = "failover"   // a replica takes a node's place
+	clockWrong = "clock"      // of a node or a client
 )
 
 // fault is one fault on one target.

@@ -53,7 +53,7 @@ func (c leaseCase) linearizable() porcupine.CheckResult {
 // two to four sessions, of every outcome, at few instants so that many coincide.
 func TestLeaseAgainstPorcupine(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
-	const cases = 40_000
+	const cases = randomLeases
 	seen := map[string]int{}
 	for i := range cases {
 		c := randomLease(rnd)

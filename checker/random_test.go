@@ -145,10 +145,12 @@ func (g *randomClient) cycle(session string) bool {
 	g.emit(history.Invoke, history.OpAcquire, session)
 	g.pass(3)
 	ret := g.emit(outcome(), history.OpAcquire, session)
-	if ret.Type != history.OK {
+	switch {
+	case ret.Type == history.OK:
+		g.grant(ret)
+	case ret.Type == history.Fail || g.IntN(2) == 0:
 		return true
-	}
-	g.grant(ret)
+	} // otherwise it goes on with a handle that may be none
 	for g.IntN(3) == 0 {
 		g.pass(4)
 		g.emit(history.Invoke, history.OpExtend, session)

@@ -15,7 +15,8 @@ type timeline struct {
 	extends  []*history.Event // that the node accepted
 	releases []*history.Event // that deleted the key
 	silent   []*history.Event // releases whose answer nobody saw: they may have deleted it
-	restarts []*fault
+	losses   []*fault         // by which the node may have forgotten keys
+	clocks   []*fault
 }
 
 // timelines is the timelines of a key by node.
@@ -42,8 +43,13 @@ func (r *record) timelines(key string) map[string]*timeline {
 		}
 	}
 	for _, f := range r.faults {
-		if t := nodes[f.target]; t != nil && f.kind == killed && f.end != nil {
-			t.restarts = append(t.restarts, f)
+		t := nodes[f.target]
+		switch {
+		case t == nil:
+		case f.memory() != nil:
+			t.losses = append(t.losses, f)
+		case f.kind == clockWrong && f.begin != nil:
+			t.clocks = append(t.clocks, f)
 		}
 	}
 	for _, t := range nodes {
@@ -112,10 +118,21 @@ func deletion(releases []*history.Event, vote, next *history.Event) *history.Eve
 	return nil
 }
 
-// restart is the first time that the node came back between two instants.
-func (t *timeline) restart(vote, next *history.Event) *fault {
-	for _, f := range t.restarts {
-		if f.end.T > vote.Applied && f.end.T < next.Applied {
+// memory is when a fault's node had only what had outlived the fault, or nil.
+func (f *fault) memory() *history.Event {
+	switch f.kind {
+	case killed, powerLost:
+		return f.end
+	case failedOver:
+		return f.begin
+	}
+	return nil
+}
+
+// loss is the first fault between two instants by which the node may have forgotten a key.
+func (t *timeline) loss(vote, next *history.Event) *fault {
+	for _, f := range t.losses {
+		if at := f.memory().T; at > vote.Applied && at < next.Applied {
 			return f
 		}
 	}

@@ -1,0 +1,61 @@
+// Package checker judges a history and nothing else: it knows no backend, no
+// fault injector and no expectation.
+//
+// Check answers with a Verdict: for each property holds, violated or undecided,
+// why in one sentence, and where it is violated the cause and a Witness, the
+// numbers of the events that prove it. Before any property come the
+// assumptions: a history that is malformed or vacuous is undecided, whatever
+// else it shows. Mutual exclusion is judged by belief windows (windows.go), and
+// lease-linearizable by the spans in which sessions must have held (lease.go).
+// The second is put before porcupine as a second judge wherever it is small
+// enough, and every violation of either (porcupine.go).
+//
+// Check waits for real time when it asks the second judge, so call it outside
+// any bubble of virtual time.
+//
+// # Why to trust it
+//
+// What holds is proven by a certificate that is verified operation by operation
+// (lease_certificate.go). What is small enough is put before porcupine as well,
+// and so is every witness. The comparisons of millions of histories with porcupine
+// and with judges too dumb to be wrong are themselves put to the test: each of
+// these mistakes, made in a copy of the checker, is found by them
+// (testdata/mutants, TestMutants).
+//
+//	after-at-once            held at the instant of the return counts as held after it
+//	before-at-once           held at the instant of the call counts as held before it
+//	begin-by-max             the hold begins by the last return that shows it
+//	brief-is-firm            a hold of one instant counts as one that lasted
+//	burial-not-sought        brief holds are not looked for inside firm ones
+//	buried-at-end            a hold that may end with the one around it counts as buried
+//	call-not-widened         the error of the stamps widens no call
+//	cluster-not-closed       an incident never ends, so later ones are not counted
+//	counted-twice            time in which three believe is counted twice
+//	death-ends-nothing       belief goes on after the client's kill
+//	end-by-first             the hold lasts to the first call that shows it
+//	error-ignored            a window is not shrunk by the error of the stamps at its end
+//	extension-forgotten      the lease lapses as its acquire claimed
+//	furthest-forgotten       only neighbours are compared, not the window that reaches furthest
+//	gap-closed               an extension that comes back late fills the gap before it
+//	lapse-by-max             of the extensions that may be the last, the longest counts
+//	lapse-not-early          the error of the stamps brings no lapse forward
+//	latest-for-earliest      of equal overlaps the latest is shown
+//	latest-unknown-release   of the unknown releases the last counts
+//	lost-at-begin            a no that was called as the hold began counts as inside it
+//	lost-at-end              a no that returned as the hold ended counts as inside it
+//	not-put-in-order         windows stay in the order in which acquires returned
+//	phantom-extends          only a release shows a hold without an acquire
+//	refusal-ignored          a definite no to an extension ends no belief
+//	release-ends-nothing     belief goes on after the release was called
+//	released-twice           a lock may be given back twice
+//	session-unordered        a session's operations may overlap where stamps are equal
+//	shortening-ignored       an extension that shortens the lease leaves it as it was
+//	silence-claims-for-ever  an extension that names no deadline takes the lock for ever
+//	touching-is-overlap      windows that only touch count as overlapping
+//	unknown-acquire-claims   an acquire without an answer claims the lock for ever
+//	unknown-release-ignored  a release of unknown outcome never takes effect
+//	unknown-returns          an operation of unknown outcome took effect before its return
+//	wrong-min                an overlap lasts to the later of the two ends
+//
+// Deliberately missing: how the history was made, and what somebody hoped for.
+package checker

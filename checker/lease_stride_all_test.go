@@ -1,6 +1,0 @@
-//go:build exhaustive
-
-package checker
-
-// leaseStride is one: every case.
-const leaseStride = 1

@@ -1,0 +1,117 @@
+//go:build long
+
+package checker
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// proofs are the tests that compare the checker with porcupine, or with judges
+// that are too dumb to be wrong.
+const proofs = "Exhaustively|Against"
+
+// TestMutants makes one mistake in a copy of the checker for each patch in
+// testdata/mutants, and expects the proofs to find it.
+func TestMutants(t *testing.T) {
+	patches, err := filepath.Glob("testdata/mutants/*.patch")
+	if err != nil || len(patches) == 0 {
+		t.Fatalf("no patches: %v", err)
+	}
+	if out, err := exec.Command("go", "vet", ".").CombinedOutput(); err != nil {
+		t.Fatalf("the checker itself: %v\n%s", err, out)
+	}
+	for _, path := range patches {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".patch"), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mutant := build(t, string(text))
+			cmd := exec.Command(mutant, "-test.run", proofs, "-test.failfast", "-test.timeout", "2m")
+			out, err := cmd.CombinedOutput()
+			if _, failed := err.(*exec.ExitError); err != nil && !failed {
+				t.Fatal(err)
+			}
+			if err == nil {
+				t.Errorf("it survived: no proof notices that %s", firstLine(text))
+			}
+			t.Logf("killed by %s", killer(string(out)))
+		})
+	}
+}
+
+// killer is the test that failed.
+func killer(out string) string {
+	for line := range strings.Lines(out) {
+		if name, ok := strings.CutPrefix(line, "--- FAIL: "); ok {
+			return strings.TrimSpace(name)
+		}
+	}
+	return "nothing"
+}
+
+// build makes the package's tests with a patch applied to a copy of its file.
+func build(t *testing.T, patch string) string {
+	t.Helper()
+	dir := t.TempDir()
+	name, mutated, err := apply(patch)
+	if err != nil {
+		t.Fatalf("the patch no longer applies: %v", err)
+	}
+	changed := filepath.Join(dir, name)
+	if err := os.WriteFile(changed, []byte(mutated), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	original, err := filepath.Abs(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(dir, "mutant.test")
+	cmd := exec.Command("go", "test", "-c", "-ldflags=-w", "-o", binary, "-overlay", filepath.Join(dir, "overlay.json"), ".")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("the mutant does not compile: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// apply applies a unified diff of one hunk to the file that it names. The hunk is
+// found by its lines, not by their numbers: it must be there exactly once.
+func apply(patch string) (file, mutated string, err error) {
+	var was, is strings.Builder
+	for line := range strings.Lines(patch[strings.Index(patch, "--- "):]) {
+		switch {
+		case strings.HasPrefix(line, "+++ "):
+			file = filepath.Base(strings.TrimSpace(line))
+		case strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "@@"):
+		case line[0] == '-':
+			was.WriteString(line[1:])
+		case line[0] == '+':
+			is.WriteString(line[1:])
+		default:
+			was.WriteString(line[1:])
+			is.WriteString(line[1:])
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", "", err
+	}
+	if n := strings.Count(string(text), was.String()); n != 1 {
+		return "", "", fmt.Errorf("%s has its lines %d times:\n%s", file, n, was.String())
+	}
+	return file, strings.Replace(string(text), was.String(), is.String(), 1), nil
+}
