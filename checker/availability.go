@@ -52,19 +52,20 @@ func (r *record) during(f *fault) span {
 // outages is where the faults of a record took the answers of whom. Names are
 // those of clients, nodes and links.
 type outages struct {
-	of     map[string][]span
+	of     map[string][]span // of a client, node or link
 	all    []span            // nobody was promised anything
-	links  map[string][]span // memo of link
-	reach  map[string][]string
 	little map[string][]span // where a fault kept single messages, by link
 	nodes  []string
+	reach  map[string][]string // of clients that can't reach every node
+	links  map[string][]span   // memo of link
+	up     map[string][]span   // memo of majority
 }
 
 func (r *record) outages() *outages {
 	if r.down != nil {
 		return r.down
 	}
-	o := &outages{of: map[string][]span{}, links: map[string][]span{}, reach: map[string][]string{}, little: map[string][]span{}, nodes: r.params.Nodes}
+	o := &outages{of: map[string][]span{}, links: map[string][]span{}, reach: map[string][]string{}, little: map[string][]span{}, nodes: r.params.Nodes, up: map[string][]span{}}
 	for _, f := range r.faults {
 		switch takesOf(f.kind) {
 		case answers:
@@ -106,9 +107,19 @@ func (o *outages) link(client, node string) []span {
 	return spans
 }
 
-// majority is where a client goes on and reaches ⌊N/2⌋+1 nodes that answer, both
-// ways. Nodes may be kept from it by more than faults, each in the spans of its name.
-func (o *outages) majority(client string, kept map[string][]span) []span {
+// majority is where a client goes on and reaches ⌊N/2⌋+1 nodes that answer, both ways.
+func (o *outages) majority(client string) []span {
+	up, ok := o.up[client]
+	if !ok {
+		up = o.majorityBut(client, nil)
+		o.up[client] = up
+	}
+	return up
+}
+
+// majorityBut is the same where nodes are kept from the client by more than
+// faults, each in the spans of its name.
+func (o *outages) majorityBut(client string, kept map[string][]span) []span {
 	if len(o.nodes) == 0 {
 		return nil
 	}

@@ -14,7 +14,8 @@ type contest struct {
 	names   []string              // of these clients, in the order of their first call
 	tenures []tenancy             // memo of tenancies
 	kept    map[string][]span     // by node: keys that faults left there
-	ready   map[string][]span     // memo of available
+	ready   map[string][]span     // by client: memo of majority
+	noticed map[string][]span     // by client: memo of available
 }
 
 // contests is the locks of a record, in the order of first use.
@@ -25,7 +26,7 @@ func (r *record) contests() []*contest {
 	wires := r.wires()
 	byKey := map[string]*contest{}
 	for _, l := range r.keys {
-		c := &contest{lock: l, name: l.name, wire: wires[l.name], ready: map[string][]span{}}
+		c := &contest{lock: l, name: l.name, wire: wires[l.name], ready: map[string][]span{}, noticed: map[string][]span{}}
 		c.grants = make([]*session, 0, r.grants/len(r.keys))
 		for s := range l.sessions() {
 			if s.granted() {

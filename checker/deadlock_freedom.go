@@ -136,9 +136,9 @@ func (r *record) disturbed(d loss, w, next *session, until int64) bool {
 		got, _ := r.tenure(next, d.contest.wire)
 		until = min(until, got.from)
 	}
-	down, at := r.outages(), w.acquire.call.T
-	return !covering(down.majority(w.client(), nil), span{max(d.at, at), until}) ||
-		!covering(down.majority(w.client(), d.contest.kept), span{max(d.free, at), until})
+	at := w.acquire.call.T
+	return !covering(r.outages().majority(w.client()), span{max(d.at, at), until}) ||
+		!covering(r.majority(d.contest, w.client()), span{max(d.free, at), until})
 }
 
 func (r *record) late(d loss, w, next *session, bound int64) Result {

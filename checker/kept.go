@@ -51,14 +51,23 @@ func (r *record) blocked(c *contest) []span {
 	return atLeast(len(lists)-quorumOf(len(lists))+1, lists...)
 }
 
-// available is where a client goes on, and reaches a majority of nodes which no
-// fault keeps from giving it this lock, once somebody gives it back.
-func (r *record) available(c *contest, client string) []span {
+// majority is where a client goes on, and reaches a majority of nodes which no fault
+// keeps from giving it this lock, once somebody gives it back.
+func (r *record) majority(c *contest, client string) []span {
 	spans, ok := c.ready[client]
 	if !ok {
-		down := r.outages()
-		spans = both(r.settled(down.majority(client, nil)), down.majority(client, c.kept))
+		spans = r.outages().majorityBut(client, c.kept)
 		c.ready[client] = spans
+	}
+	return spans
+}
+
+// available is where it has had time to notice, too.
+func (r *record) available(c *contest, client string) []span {
+	spans, ok := c.noticed[client]
+	if !ok {
+		spans = both(r.settled(r.outages().majority(client)), r.majority(c, client))
+		c.noticed[client] = spans
 	}
 	return spans
 }

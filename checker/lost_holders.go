@@ -49,9 +49,12 @@ func (r *record) losses() []loss {
 		add(f, f.target, f.begin.T, until)
 	}
 	for client, cuts := range r.cuts() {
+		by := map[int64]*fault{}
+		for _, f := range slices.Backward(cuts) {
+			by[f.begin.T] = f
+		}
 		for _, s := range r.isolated(client, cuts) {
-			i := slices.IndexFunc(cuts, func(f *fault) bool { return f.begin.T == s.from })
-			add(cuts[i], client, s.from, s.to)
+			add(by[s.from], client, s.from, s.to)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b loss) int { return byTime(a.fault.begin, b.fault.begin) })

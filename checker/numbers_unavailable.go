@@ -143,7 +143,7 @@ func (r *record) whyUnavailable(c *contest, w span) string {
 func (r *record) reached(c *contest, w span) []span {
 	var all []span
 	for client := range c.of() {
-		all = append(all, both(r.waits(c, client, w), r.outages().majority(client, nil))...)
+		all = append(all, both(r.waits(c, client, w), r.outages().majority(client))...)
 	}
 	return both([]span{w}, union(all))
 }
