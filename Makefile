@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: build test setup cross long check-exhaustive bench
+.PHONY: build test setup cross long check-exhaustive bench bench-peers
 
 build:
 	CGO_ENABLED=0 $(GO) build -o bin/lockpick ./cmd/lockpick
@@ -36,3 +36,10 @@ check-exhaustive:
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(MAKE) bench-peers
+
+# The checker beside porcupine on the same histories, up to ten million operations
+# (Linux; up to an hour, and 12 GB). A part of it:
+# make bench-peers SIZES=1k,100k KEYS=1 UNKNOWN=0,5 VERDICTS=violated
+bench-peers:
+	$(GO) test -tags bench -count=1 -timeout 6h -v -run '^TestBesidePeers$$' ./checker

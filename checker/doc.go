@@ -10,8 +10,11 @@
 // The second is put before porcupine as a second judge wherever it is small
 // enough, and every violation of either (porcupine.go).
 //
-// Check waits for real time when it asks the second judge, so call it outside
-// any bubble of virtual time.
+// A Sentinel judges mutual exclusion while the run goes on (sentinel.go), and
+// Visualize draws what was violated as porcupine sees it (visualize.go).
+//
+// Check and Visualize wait for real time when they ask the second judge, so call
+// them outside any bubble of virtual time.
 //
 // # Why to trust it
 //

@@ -19,6 +19,7 @@ type reading struct {
 	backwards string // where time runs backwards, or ""
 	misuse    string // what no client can have done, or ""
 	wired     bool   // there are stamps of the wire
+	stopped   bool   // what follows is the run's taking down
 }
 
 // client is where one client stands.
@@ -39,7 +40,10 @@ func (in *reading) malformed() string {
 }
 
 func (in *reading) event(e *history.Event) {
-	in.end = e.T
+	if !in.stopped {
+		in.end = e.T
+	}
+	in.stopped = in.stopped || e.Process == history.Harness && e.Op == history.OpStop
 	in.wired = in.wired || e.Applied != 0 || e.Answered != 0
 	switch c := in.clients[e.Process]; {
 	case c != nil:

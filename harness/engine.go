@@ -20,7 +20,11 @@ type engine struct {
 	cluster Cluster
 	rec     *history.Recorder
 
-	firing sync.RWMutex // read while a fault is injected and recorded
+	firing  sync.RWMutex // read while a fault is injected and recorded
+	stopped bool         // nothing is injected any more; guarded by firing
+
+	until  Until
+	halted chan struct{} // closed when the run is to end where it stands
 
 	mu      sync.Mutex
 	waits   []*wait
@@ -30,6 +34,8 @@ type engine struct {
 	applied map[string]int64 // unique value → when the resource had answered it
 	running int              // clients that run or are about to
 	ended   chan error
+	stop    string        // why the run ends early
+	asked   time.Duration // until is asked again after this
 	over    time.Duration // when all was done
 }
 
@@ -61,6 +67,11 @@ func (e *engine) run(ctx context.Context) error {
 // had under way, the backend has recorded by then.
 func (e *engine) end(err error) {
 	ev := history.Event{T: int64(e.over), Process: history.Harness, Type: history.End, Op: history.OpRun, Cause: "completed"}
+	e.mu.Lock()
+	if e.stop != "" {
+		ev.Cause = e.stop
+	}
+	e.mu.Unlock()
 	if err != nil {
 		ev.Cause = "stopped: " + err.Error()
 	}
@@ -80,7 +91,13 @@ func (e *engine) clients(ctx context.Context) error {
 	}
 	limit := make(chan struct{})
 	e.cluster.At(e.s.Limit, func() { close(limit) })
-	over := limit
+	stopAll := func() {
+		// One after another: what happens at one instant has no order.
+		for _, stop := range stops {
+			e.cluster.At(e.cluster.Now(), stop)
+		}
+	}
+	over, halted := limit, e.halted
 	var errs []error
 	for e.left() {
 		select {
@@ -95,10 +112,11 @@ func (e *engine) clients(ctx context.Context) error {
 		case <-over:
 			over = nil
 			e.note(fmt.Sprintf("the limit of %v is reached", e.s.Limit))
-			// One after another: what happens at one instant has no order.
-			for _, stop := range stops {
-				e.cluster.At(e.cluster.Now(), stop)
-			}
+			stopAll()
+		case <-halted:
+			halted = nil
+			e.healAll(ctx) // who is paused can't end
+			stopAll()
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -33,14 +33,20 @@ import (
 // that the backend or a client program could not do its part; the record then
 // holds what was seen so far.
 func Run(ctx context.Context, b Backend, s Scenario, seed uint64, rec *history.Recorder) error {
+	return RunUntil(ctx, b, s, seed, rec, nil)
+}
+
+// RunUntil is Run that ends early where until says so; nil never does.
+func RunUntil(ctx context.Context, b Backend, s Scenario, seed uint64, rec *history.Recorder, until Until) error {
 	var e *engine
 	err := b.Run(ctx, s, seed, rec, func(ctx context.Context, c Cluster) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		e = &engine{s: s, seed: seed, cluster: c, rec: rec, applied: map[string]int64{}, points: map[string][]int{}}
+		e = &engine{s: s, seed: seed, cluster: c, rec: rec, applied: map[string]int64{}, points: map[string][]int{},
+			until: until, halted: make(chan struct{})}
+		rec.Watch(e.see)
 		params := e.params(b.Name())
 		e.record(history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: &params})
-		rec.Watch(e.see)
 		return e.run(ctx)
 	})
 	if e != nil {

@@ -21,6 +21,8 @@ type Manifest struct {
 	CPUs     int       `json:"cpus"`
 	// Sets are the overrides of the command line, which void the expectations.
 	Sets []string `json:"sets,omitempty"`
+	// StopAtViolation: the run was to stop where mutual exclusion was violated.
+	StopAtViolation bool `json:"stopAtViolation,omitempty"`
 }
 
 // NewManifest fills in what the program knows of itself and the machine.

@@ -68,7 +68,9 @@ func (e *engine) atPoint(client, point string) {
 // onMessage is called while a message waits on the wire.
 func (e *engine) onMessage(step int, pass func()) {
 	if kind, _ := nemesis.KindOf(e.s.Plan[step].Fault.Kind); kind.Hits(nemesis.Message) {
-		e.fire(step, func() (string, error) { pass(); return "it was let pass", nil })
+		if !e.fire(step, func() (string, error) { pass(); return "it was let pass", nil }) {
+			pass()
+		}
 		return
 	}
 	e.fire(step, nil)
@@ -76,10 +78,14 @@ func (e *engine) onMessage(step int, pass func()) {
 }
 
 // fire injects a step's fault on all its targets at once and plans its end.
-// healBy ends it where the fault itself has no way back.
-func (e *engine) fire(step int, healBy func() (string, error)) {
+// healBy ends it where the fault itself has no way back. A run that is stopped
+// injects nothing.
+func (e *engine) fire(step int, healBy func() (string, error)) (fired bool) {
 	e.firing.RLock()
 	defer e.firing.RUnlock()
+	if e.stopped {
+		return false
+	}
 	f := e.s.Plan[step].Fault
 	kind, _ := nemesis.KindOf(f.Kind)
 	targets := e.targets(step)
@@ -116,6 +122,7 @@ func (e *engine) fire(step int, healBy func() (string, error)) {
 		}
 	}
 	e.planEnd(f, begun)
+	return true
 }
 
 // effect is what came of injecting a fault on one target.

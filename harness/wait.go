@@ -29,6 +29,7 @@ func (e *engine) see(ev history.Event) {
 			e.applied[ev.Value] = ev.Applied
 		}
 	}
+	e.ask(ev)
 	kept := e.waits[:0]
 	var due []*wait
 	for _, w := range e.waits {

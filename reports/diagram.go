@@ -10,11 +10,12 @@ type Diagram struct {
 	Caption []string `json:"caption"` // the story in sentences, in order
 	Omitted string   `json:"omitted,omitempty"`
 
-	Lanes  []Lane  `json:"lanes"` // from left to right
-	Arrows []Arrow `json:"arrows"`
-	Bars   []Bar   `json:"bars"`
-	Notes  []Note  `json:"notes"`
-	Bands  []Band  `json:"bands"`
+	Lanes  []Lane   `json:"lanes"` // from left to right
+	Arrows []Arrow  `json:"arrows"`
+	Bars   []Bar    `json:"bars"`
+	Notes  []Note   `json:"notes"`
+	Bands  []Band   `json:"bands"`
+	Stop   *Stopped `json:"stop,omitempty"`
 }
 
 // Role says what sort of process a lane stands for.
@@ -89,6 +90,21 @@ type Note struct {
 	Label  string  `json:"label"`
 	Bad    bool    `json:"bad,omitempty"`
 	Events []int64 `json:"events"`
+}
+
+// Stopped is where the run was stopped early, and the lock's key on each node then.
+type Stopped struct {
+	At     int64     `json:"at"`
+	Why    string    `json:"why"`
+	Lock   string    `json:"lock"`
+	Keys   []NodeKey `json:"keys"`
+	Events []int64   `json:"events"`
+}
+
+// NodeKey is a lock's key as a node had it, in words.
+type NodeKey struct {
+	Node string `json:"node"`
+	Text string `json:"text"`
 }
 
 // Band is a span of time in which something was wrong.

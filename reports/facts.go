@@ -27,6 +27,8 @@ type facts struct {
 	faults   []*fault
 	gone     map[string]int64 // when a client ended or was killed
 	last     int64            // the last instant of the run's own time
+	stop     *event           // where the run was stopped early, nil: it was not
+	keys     []*event         // how the lock's key stood on each node then
 }
 
 // fault is one fault on one target.
@@ -54,6 +56,13 @@ func newFacts(h *history.History) *facts {
 	current := map[string]*session{}
 	for i := range h.Events {
 		switch e := &h.Events[i]; {
+		case e.Process == history.Harness && e.Op == history.OpStop:
+			f.stop = e
+		case e.Process == history.Harness && e.Op == history.OpKey:
+			f.keys = append(f.keys, e)
+			continue
+		case f.stop != nil && e.Op != history.OpLog && (e.Sent == 0 || e.Sent > f.stop.T):
+			continue // that is the run's taking down
 		case e.Op == history.OpRun:
 		case e.Op == history.OpLog:
 			f.log = append(f.log, e)

@@ -35,6 +35,7 @@ func Sequence(h *history.History, r *checker.Result) Diagram {
 	b.d.Title = b.title()
 	b.d.Caption = b.caption()
 	b.d.Omitted = b.omitted()
+	b.d.Stop = b.f.stopped()
 	return b.d
 }
 

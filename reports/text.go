@@ -40,6 +40,11 @@ func Text(d Diagram, width int, colour bool) string {
 		}
 		out.WriteString(p.row(r, colour))
 	}
+	if d.Stop != nil {
+		for _, line := range d.Stop.lines(width) {
+			out.WriteString(line + "\n")
+		}
+	}
 	if legend := p.legend(); legend != "" {
 		out.WriteString("\n")
 		for _, line := range wrap(legend, width, 3) {

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,16 +11,27 @@ import (
 	"lockpick/harness/history"
 )
 
-// SequenceFile is the sequence diagram's name in a run directory.
-const SequenceFile = "sequence.txt"
+// Names of the reports in a run directory.
+const (
+	SequenceFile = "sequence.txt"   // the sequence diagram
+	PictureFile  = "porcupine.html" // the violated history as porcupine shows it, where there is one
+)
 
 // DefaultWidth is how many characters wide a drawing is where no terminal says otherwise.
 const DefaultWidth = 100
 
-// Write writes a run's reports into its directory.
+// Write writes a run's reports into its directory. It asks porcupine, so it is
+// called outside any bubble of virtual time.
 func Write(dir string, h *history.History, v checker.Verdict) error {
 	if err := os.WriteFile(filepath.Join(dir, SequenceFile), []byte(Explain(h, v, DefaultWidth)), 0o644); err != nil {
 		return fmt.Errorf("write sequence diagram: %w", err)
+	}
+	var page bytes.Buffer
+	if shown, err := checker.Visualize(&page, h, v); err != nil || !shown {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, PictureFile), page.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write porcupine's picture: %w", err)
 	}
 	return nil
 }

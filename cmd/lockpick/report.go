@@ -116,6 +116,9 @@ func (r *report) explain(o suite.Outcome) {
 			fmt.Fprintf(r.out, "    %s: %s\n", j.Property, j.Because)
 		}
 	}
+	if o.Stopped != "" {
+		fmt.Fprintf(r.out, "    %s\n", o.Stopped)
+	}
 	if o.Error != "" {
 		fmt.Fprintf(r.out, "    error: %s\n", strings.ReplaceAll(strings.TrimSpace(o.Error), "\n", "\n    "))
 	}

@@ -33,6 +33,7 @@ type runFlags struct {
 	patience time.Duration
 	json     bool
 	dryRun   bool
+	stop     bool
 }
 
 func (a *app) runCmd() *cobra.Command {
@@ -66,6 +67,8 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 	fs.Float64Var(&f.scale, "scale", 0, "factor of all durations on real backends (default 0.1, or what the scenario pins)")
 	fs.DurationVar(&f.patience, "timeout", patience, "wall clock that one simulated run may take")
 	fs.BoolVar(&f.json, "json", false, "print the outcomes as JSON")
+	fs.BoolVar(&f.stop, "stop-at-violation", false, `stop where mutual exclusion is violated, and record the lock's key
+as each node has it then; what was still to be shown is undecided`)
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be run, resolved, and run nothing")
 	return c
 }
@@ -213,7 +216,7 @@ func (f *runFlags) able(chosen []pick, able abilities, r *report) []pick {
 // job is one scenario with its n-th seed.
 func (f *runFlags) job(p pick, n int) suite.Job {
 	j := suite.Job{Scenario: p.Scenario, Seed: f.seed + uint64(n), Backend: f.backend, Store: f.store, Keep: suite.KeepAll,
-		Version: version(), Sets: f.sets}
+		Version: version(), Sets: f.sets, StopAtViolation: f.stop}
 	if f.seeds > 1 {
 		j.Keep = suite.KeepUnexpected
 	}
@@ -232,6 +235,9 @@ func (f *runFlags) again(p pick, seed uint64) string {
 	}
 	if f.scale > 0 {
 		c += fmt.Sprintf(" --scale %g", f.scale)
+	}
+	if f.stop {
+		c += " --stop-at-violation"
 	}
 	for _, s := range f.sets {
 		c += " --set " + quoted(s)

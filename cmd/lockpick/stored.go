@@ -131,7 +131,8 @@ func (a *app) replay(ctx context.Context, s suite.Stored) error {
 		return unable(fmt.Errorf("make a place for the run: %w", err), "set TMPDIR to a folder that can be written")
 	}
 	defer os.RemoveAll(dir)
-	j := suite.Job{Scenario: m.Scenario, Seed: m.Seed, Backend: m.Backend, Store: dir, Keep: suite.KeepAll, Version: version(), Command: m.Command}
+	j := suite.Job{Scenario: m.Scenario, Seed: m.Seed, Backend: m.Backend, Store: dir, Keep: suite.KeepAll, Version: version(), Command: m.Command,
+		StopAtViolation: m.StopAtViolation}
 	if m.Backend == simulation {
 		return a.replaySim(ctx, s, j)
 	}

@@ -30,6 +30,8 @@ Several at once: 70, 1, 3, 2, 0, whichever comes first.
                      and the numbers of the events that prove it
     outcome.json     what was expected of each property and what came
     sequence.txt     the run as a sequence diagram
+    porcupine.html   where the lock's answers were wrong: what porcupine, the second
+                     judge, says of them; a page for a browser, without a network
 store/NAME+VARIANT/latest               a link to the newest of them
 
 The store is ./store, or $LOCKPICK_STORE, or --store. history.jsonl alone

@@ -72,7 +72,7 @@ func appendString(b []byte, s string) []byte {
 // readable is the event as a reader will have it: JSON knows no bytes that are
 // no text, so they are lost in writing, as is whether an empty list was there.
 func (e Event) readable() Event {
-	for _, s := range []*string{&e.Process, (*string)(&e.Type), &e.Op, &e.Key, &e.Session, &e.Token, &e.Node, &e.Value, &e.Cause} {
+	for _, s := range e.texts() {
 		if !utf8.ValidString(*s) {
 			*s = string([]rune(*s))
 		}
@@ -84,4 +84,9 @@ func (e Event) readable() Event {
 		}
 	}
 	return e
+}
+
+// texts are the fields that are strings.
+func (e *Event) texts() [9]*string {
+	return [9]*string{&e.Process, (*string)(&e.Type), &e.Op, &e.Key, &e.Session, &e.Token, &e.Node, &e.Value, &e.Cause}
 }

@@ -33,8 +33,10 @@ const (
 
 // Operations of the harness.
 const (
-	OpRun = "run" // the first event, with Params; and the last one
-	OpLog = "log" // one entry of the resource's own log, read back after the run
+	OpRun  = "run"  // the first event, with Params; and the last one
+	OpLog  = "log"  // one entry of the resource's own log, read back after the run
+	OpStop = "stop" // the run ends here, by a watcher's word (Cause); what follows is its taking down
+	OpKey  = "key"  // Key as it stands on Node then, seen past all links. ok: token and ttl; fail: there is none; info: not seen
 )
 
 // Processes that are no clients.
@@ -61,7 +63,7 @@ type Event struct {
 	Node       string `json:"node,omitempty"`       // the node of a wire command; the target of a fault
 	Value      string `json:"value,omitempty"`      // unique value of a write
 	Version    int64  `json:"version,omitempty"`    // version read, or the version that a write is based on
-	TTL        int64  `json:"ttl,omitempty"`        // expiry that a wire set or extend asked for, nanoseconds of the node's clock
+	TTL        int64  `json:"ttl,omitempty"`        // expiry that a wire set or extend asked for, nanoseconds of the node's clock; of a key what is left of it, -1: it has none
 	Sent       int64  `json:"sent,omitempty"`       // wire: the request entered the link
 	Applied    int64  `json:"applied,omitempty"`    // wire: the node had answered; log: the resource had applied or refused it
 	Answered   int64  `json:"answered,omitempty"`   // wire: the answer left the link for the client; 0: the client never saw it

@@ -10,24 +10,12 @@
 // Deliberately missing: any notion of a lock, a backend or a verdict.
 package history
 
-import (
-	"cmp"
-	"slices"
-)
-
 // History is a recorded run.
 type History struct {
 	Params Params
 	Events []Event // sorted by (T, N); the first is the run event
 
-	// Cut says where and how the record ends before the run did; "" if it is whole.
+	// Cut says where and how the record ends before the run did, or why the run was
+	// stopped early; "" if it is whole.
 	Cut string
-}
-
-// Sort orders events by true time, and those of one instant by number. Real
-// backends number events as they arrive, which is not quite how they happened.
-func Sort(events []Event) {
-	slices.SortStableFunc(events, func(a, b Event) int {
-		return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.N, b.N))
-	})
 }

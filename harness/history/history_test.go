@@ -195,14 +195,3 @@ func FuzzLine(f *testing.F) {
 	f.Add("a<b\xff\u2028", int64(-5))
 	f.Fuzz(func(t *testing.T, text string, n int64) { checkLine(t, hostile(text, n)) })
 }
-
-func FuzzRead(f *testing.F) {
-	f.Add(record(f, whole...))
-	f.Add([]byte("{}\n"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		h, err := Read(bytes.NewReader(b))
-		if err == nil && len(h.Events) == 0 {
-			t.Error("no events and no error")
-		}
-	})
-}

@@ -3,27 +3,40 @@ package history
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 )
 
 // maxLine bounds one line, so that a file which is no history can't eat the memory.
 const maxLine = 16 << 20
 
+// minLine is the length of the shortest line that is an event.
+const minLine = int64(len(`{"n":1,"process":"c","type":"o","op":"r"}`))
+
+const bufferSize = 1 << 16
+
 // Read reads a history as a stream. A last line that is cut in its middle, as a
 // crash leaves it, ends the history there and is told in Cut; so is a history
 // without the run's end. Anything else that no recorder wrote is an error that
 // names the line.
-func Read(r io.Reader) (*History, error) {
-	br := bufio.NewReaderSize(r, 1<<16)
-	var events []Event
+//
+// It keeps one line of the file and the events, which it gathers in pieces; so for
+// a moment there are twice as many. ReadFile, which can know how many there will
+// be, needs them once.
+func Read(r io.Reader) (*History, error) { return read(r, 0) }
+
+// read reads a history of about so many lines.
+func read(r io.Reader, lines int) (*History, error) {
+	br := bufio.NewReaderSize(r, bufferSize)
+	var long []byte // a line that is longer than the buffer
+	d := decoder{seen: newRecent()}
+	events := list{expect: lines}
+	lastN := int64(0)
 	cutLine := ""
 	for line := 1; ; line++ {
-		text, err := readLine(br)
+		text, err := readLine(br, &long)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
@@ -31,8 +44,8 @@ func Read(r io.Reader) (*History, error) {
 		if cut && len(text) == 0 {
 			break
 		}
-		e, err := decode(text)
-		if err != nil {
+		e := events.next()
+		if err := d.event(text, e); err != nil {
 			if cut && line > 1 {
 				cutLine = fmt.Sprintf("line %d is cut in its middle", line)
 				break
@@ -40,16 +53,17 @@ func Read(r io.Reader) (*History, error) {
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
 		if line == 1 {
-			if err := begins(e); err != nil {
+			if err := begins(*e); err != nil {
 				return nil, err
 			}
 		}
-		if n := len(events); n > 0 && e.N <= events[n-1].N {
-			return nil, fmt.Errorf("line %d: event %d comes after event %d: a recorder numbers them upwards", line, e.N, events[n-1].N)
+		if e.N <= lastN {
+			return nil, fmt.Errorf("line %d: event %d comes after event %d: a recorder numbers them upwards", line, e.N, lastN)
 		}
-		events = append(events, e)
+		lastN = e.N
+		events.keep()
 	}
-	h, err := New(events)
+	h, err := New(events.join())
 	if err == nil && cutLine != "" {
 		h.Cut = cutLine
 	}
@@ -66,11 +80,34 @@ func New(events []Event) (*History, error) {
 		return nil, err
 	}
 	h := &History{Params: *events[0].Params, Events: events}
-	if !slices.ContainsFunc(events, func(e Event) bool { return e.Op == OpRun && e.Type == End }) {
+	if !ends(events) {
 		h.Cut = fmt.Sprintf("it ends after event %d without the end of the run", len(events))
+	}
+	if why := stopped(events); why != "" {
+		h.Cut = why
 	}
 	Sort(h.Events)
 	return h, nil
+}
+
+// stopped says why the run was stopped before its time, or "".
+func stopped(events []Event) string {
+	for i := range events {
+		if e := &events[i]; e.Op == OpStop && e.Process == Harness {
+			return e.Cause
+		}
+	}
+	return ""
+}
+
+// ends says whether the end of the run is there; as a rule it is the last event.
+func ends(events []Event) bool {
+	for i := len(events) - 1; i >= 0; i-- {
+		if events[i].Op == OpRun && events[i].Type == End {
+			return true
+		}
+	}
+	return false
 }
 
 // begins says what is wrong with an event as the first one.
@@ -84,46 +121,52 @@ func begins(e Event) error {
 	return nil
 }
 
-// ReadFile reads the history in a file.
+// ReadFile reads the history in a file. It goes through a regular file twice: to
+// count its lines costs little, and saves as much memory as the events take.
 func ReadFile(path string) (*History, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read history: %w", err)
 	}
 	defer f.Close()
-	h, err := Read(f)
+	h, err := read(f, countLines(f))
 	if err != nil {
 		return nil, fmt.Errorf("read history %s: %w", path, err)
 	}
 	return h, nil
 }
 
-func readLine(br *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := br.ReadSlice('\n')
-		line = append(line, part...)
-		if len(line) > maxLine {
-			return nil, fmt.Errorf("longer than %d bytes", maxLine)
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, err
-		}
+// countLines counts the lines of a regular file, where they could hold an event,
+// without moving in it. Of anything else it says 0. What it can't read, read will
+// tell of.
+func countLines(f *os.File) int {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return 0
 	}
+	lines, size := 1, int64(0) // the last one may lack its end
+	for buffer := make([]byte, bufferSize); err == nil; {
+		var n int
+		n, err = f.ReadAt(buffer, size)
+		lines += bytes.Count(buffer[:n], []byte{'\n'})
+		size += int64(n)
+	}
+	return int(min(int64(lines), size/minLine+1))
 }
 
-func decode(line []byte) (Event, error) {
-	var e Event
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&e); err != nil {
-		return e, fmt.Errorf("not an event: %w", err)
+// readLine reads a line, with its end. It holds until the next one is read.
+func readLine(br *bufio.Reader, long *[]byte) ([]byte, error) {
+	line, err := br.ReadSlice('\n')
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return line, err
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return e, errors.New("not an event: something follows on the same line")
+	*long = append((*long)[:0], line...)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		line, err = br.ReadSlice('\n')
+		*long = append(*long, line...)
+		if len(*long) > maxLine {
+			return nil, fmt.Errorf("longer than %d bytes", maxLine)
+		}
 	}
-	if e.N <= 0 || e.Type == "" || e.Process == "" || e.Op == "" {
-		return e, errors.New("not an event: n, process, type and op are needed")
-	}
-	return e, nil
+	return *long, err
 }

@@ -116,16 +116,29 @@ func (c *cluster) StampError() time.Duration { return time.Millisecond }
 
 // Resource asks the resource directly. Its error replies are errors.
 func (c *cluster) Resource(ctx context.Context, args ...string) (any, error) {
-	if len(args) == 0 {
-		return nil, errors.New("ask the resource: no command")
+	return ask(ctx, "the resource", c.resource, args)
+}
+
+// Node asks a node directly. Its error replies are errors.
+func (c *cluster) Node(ctx context.Context, node string, args ...string) (any, error) {
+	r, ok := c.nodes[node]
+	if !ok {
+		return nil, fmt.Errorf("ask %s: there is no such node", node)
 	}
-	v, err := proc.Ask(ctx, c.resource.Addr(), args...)
+	return ask(ctx, node, r, args)
+}
+
+func ask(ctx context.Context, name string, server *proc.Redis, args []string) (any, error) {
+	if len(args) == 0 {
+		return nil, fmt.Errorf("ask %s: no command", name)
+	}
+	v, err := proc.Ask(ctx, server.Addr(), args...)
 	if err != nil {
-		return nil, fmt.Errorf("ask the resource: %w", err)
+		return nil, fmt.Errorf("ask %s: %w", name, err)
 	}
 	r := reply(v)
 	if err, ok := r.(error); ok {
-		return nil, fmt.Errorf("ask the resource: %s: %w", args[0], err)
+		return nil, fmt.Errorf("ask %s: %s: %w", name, args[0], err)
 	}
 	return r, nil
 }

@@ -109,6 +109,20 @@ func (c *cluster) Resource(_ context.Context, args ...string) (any, error) {
 	return c.resource.node.Do(args...)
 }
 
+// Node runs one command on a node, past the network.
+func (c *cluster) Node(_ context.Context, name string, args ...string) (any, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, err := c.node(name)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("ask %s: %w", name, err)
+	case s.node == nil:
+		return nil, fmt.Errorf("ask %s: it is down", name)
+	}
+	return s.node.Do(args...)
+}
+
 func (c *cluster) host(name string) *host {
 	for _, h := range c.hosts {
 		if h.name == name {

@@ -1,0 +1,152 @@
+//go:build bench && linux
+
+package checker
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// benchLimit is what a judge may take for one history, beyond making it.
+type benchLimit struct {
+	time   time.Duration
+	memory int64 // bytes beyond what it had when it began
+	cores  int   // 0: all
+}
+
+// benchFigures is what it took: medians.
+type benchFigures struct {
+	time   time.Duration
+	worked time.Duration // of that, on a core
+	memory int64
+	answer Outcome
+	gaveUp string // why there is no answer
+}
+
+// askJudge has a process of its own judge a history, and ends it at its limits.
+func askJudge(judge string, c contention, limit benchLimit) (benchFigures, error) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), benchChild+"="+benchSpec(judge, c))
+	if limit.cores > 0 {
+		cmd.Env = append(cmd.Env, fmt.Sprint("GOMAXPROCS=", limit.cores))
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it must not outlive an interrupted table
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return benchFigures{}, err
+	}
+	if err := cmd.Start(); err != nil {
+		return benchFigures{}, fmt.Errorf("start %s: %w", judge, err)
+	}
+	lines := make(chan []string)
+	go func() {
+		defer close(lines)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			lines <- strings.Fields(s.Text())
+		}
+	}()
+	f := watchJudge(cmd.Process, lines, limit)
+	if err := cmd.Wait(); err != nil && f.gaveUp == "" {
+		return f, fmt.Errorf("%s of %+v: %w: %.2000s", judge, c, err, stderr.String())
+	}
+	return f, nil
+}
+
+// watchJudge reads what the judge prints, until it ends or is ended.
+func watchJudge(p *os.Process, lines <-chan []string, limit benchLimit) benchFigures {
+	var f benchFigures
+	var times, worked, memory []int64
+	var began time.Time // zero: it isn't judging
+	var base int64
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case line, ok := <-lines:
+			switch {
+			case !ok:
+				if len(times) > 0 && f.gaveUp == "" {
+					f.time, f.worked, f.memory = time.Duration(median(times)), time.Duration(median(worked)), median(memory)
+				}
+				return f
+			case len(line) == 2 && line[0] == "begin":
+				began, base = time.Now(), number(line[1])
+			case len(line) == 5 && line[0] == "end":
+				began = time.Time{}
+				times, worked = append(times, number(line[1])), append(worked, number(line[2]))
+				memory, f.answer = append(memory, number(line[3])), Outcome(line[4])
+			}
+		case <-tick.C:
+			switch {
+			case began.IsZero() || f.gaveUp != "":
+			case time.Since(began) > limit.time:
+				f.gaveUp = fmt.Sprintf("> %.0f s", limit.time.Seconds())
+				p.Kill()
+			case resident(p.Pid)-base > limit.memory:
+				f.gaveUp = fmt.Sprintf("> %d GB after %s", limit.memory/1e9, short(time.Since(began)))
+				p.Kill()
+			}
+		}
+	}
+}
+
+// resident is the memory that a process has, 0 if it is no more.
+func resident(pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	fields := strings.Fields(string(text))
+	if err != nil || len(fields) < 2 {
+		return 0
+	}
+	return number(fields[1]) * int64(os.Getpagesize())
+}
+
+func number(text string) int64 {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}
+
+func median(xs []int64) int64 {
+	slices.Sort(xs)
+	return xs[len(xs)/2]
+}
+
+// disturbed is whether the machine had something else to do.
+func (f benchFigures) disturbed() bool { return f.worked < f.time*4/5 }
+
+// told is the time, with a mark if it was disturbed.
+func (f benchFigures) told() string {
+	if f.disturbed() {
+		return short(f.time) + "*"
+	}
+	return short(f.time) + " "
+}
+
+// short is a time with about three digits.
+func short(d time.Duration) string {
+	switch {
+	case d >= 100*time.Second:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d >= 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d >= time.Second:
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	}
+	return fmt.Sprintf("%.3g ms", float64(d)/1e6)
+}
+
+// size is an amount of memory.
+func size(bytes int64) string {
+	if bytes >= 1e9 {
+		return fmt.Sprintf("%.2f GB", float64(bytes)/1e9)
+	}
+	return fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
+}

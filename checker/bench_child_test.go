@@ -1,0 +1,131 @@
+//go:build bench && linux
+
+package checker
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+)
+
+// benchChild names the environment variable that makes the test binary one
+// judge of one history: a process of its own, so that what it takes can be
+// measured, and so that it can be ended.
+const benchChild = "LOCKPICK_BENCH_CHILD"
+
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(benchChild); spec != "" {
+		if err := beJudge(spec); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// benchJudges are the columns of the table. Each takes a history and returns the
+// question, which is timed; what it does before is not.
+var benchJudges = map[string]func(*history.History) func() Outcome{
+	"two": func(h *history.History) func() Outcome {
+		return func() Outcome { return both(Check(h, MutualExclusion, LeaseLinearizable)) }
+	},
+	"all":   func(h *history.History) func() Outcome { return func() Outcome { return both(Check(h)) } },
+	"mutex": peer("mutex"),
+	"lease": peer("lease"),
+}
+
+func peer(model string) func(*history.History) func() Outcome {
+	return func(h *history.History) func() Outcome {
+		keys := peerOps(h)
+		return func() Outcome { return askPeer(peers[model], keys) }
+	}
+}
+
+// both is what two properties agree on, and otherwise what is wrong.
+func both(v Verdict) Outcome {
+	m, l := v.Result(MutualExclusion).Outcome, v.Result(LeaseLinearizable).Outcome
+	switch {
+	case v.Assumption != "" || v.Disagreement != "":
+		return Outcome(strings.ReplaceAll(v.Assumption+v.Disagreement, " ", "_"))
+	case m != l:
+		return m + "/" + l
+	}
+	return m
+}
+
+func benchSpec(judge string, c contention) string {
+	return fmt.Sprint(judge, " ", c.operations, " ", c.keys, " ", c.unknown, " ", c.violated, " ", c.seed)
+}
+
+// Repetitions: so many, or as many as fit into the time.
+const (
+	benchTimes  = 15
+	benchEnough = 2 * time.Second
+)
+
+// beJudge makes a history and judges it, several times where that is quick. It
+// prints a line before each time, with the memory it has by then, and one after:
+// nanoseconds, those of them on a core, bytes beyond that memory at the peak, and
+// the answer.
+func beJudge(spec string) error {
+	var judge string
+	var c contention
+	if _, err := fmt.Sscan(spec, &judge, &c.operations, &c.keys, &c.unknown, &c.violated, &c.seed); err != nil {
+		return fmt.Errorf("read %s: %w", spec, err)
+	}
+	question := benchJudges[judge](c.history())
+	var all time.Duration
+	for i := 0; i < benchTimes && all < benchEnough; i++ {
+		debug.FreeOSMemory() // also the history, where the judge has no more need of it
+		if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
+			return fmt.Errorf("reset the peak of memory: %w", err)
+		}
+		before, err := residentPeak()
+		if err != nil {
+			return err
+		}
+		fmt.Println("begin", before)
+		start, earlier := time.Now(), onCores()
+		answer := question()
+		took, worked := time.Since(start), onCores()-earlier
+		all += took
+		peak, err := residentPeak()
+		if err != nil {
+			return err
+		}
+		fmt.Println("end", took.Nanoseconds(), worked.Nanoseconds(), peak-before, answer)
+	}
+	return nil
+}
+
+// onCores is the time that the process has spent on cores, added up.
+func onCores() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// residentPeak is the most memory that the process had since the peak was reset.
+func residentPeak() (int64, error) {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	kb, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	n, err := strconv.ParseInt(kb, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read the peak of memory: %w", err)
+	}
+	return n * 1024, nil
+}

@@ -1,0 +1,221 @@
+package checker
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"lockpick/harness/history"
+)
+
+// contention is the history of a few clients that contend for locks, as long as
+// one likes: what the checker is measured by, beside its peers.
+//
+// Each client thinks, acquires one of the locks at random, holds it, releases it.
+// Who finds a lock taken waits, and of those who wait anybody may be next. An
+// unknown acquire is given up by its client, and may have taken the lock until
+// its lease lapses. An unknown release may have been lost, and then too the lock
+// is free only when the lease has lapsed. So a lapse always follows an operation
+// without an answer, and a mutex without expiry has an explanation too.
+//
+// The violation, if there is to be one, is the only one: late, between two
+// sessions whose answers are all known.
+type contention struct {
+	operations int // acquires and releases, each with its call and return; one less where that leaves half a session
+	keys       int
+	unknown    int // percentage of the operations, acquires and releases alike
+	violated   bool
+	seed       uint64
+}
+
+const (
+	contenders   = 8
+	contendedTTL = int64(time.Second)
+	giveUp       = int64(50 * time.Millisecond) // from the call of an acquire that gets no answer
+)
+
+// history makes the history. The same contention gives the same one.
+func (c contention) history() *history.History {
+	run := &contended{
+		contention: c, left: c.operations, Rand: rand.New(rand.NewPCG(c.seed, 1)),
+		locks: make([]contendedLock, c.keys),
+		// Late is in the last tenth, but in a short history early enough to fit.
+		late: c.operations - max(c.operations/10, 16),
+		h: &history.History{Params: history.Params{
+			Schema: history.Schema, Nodes: []string{"n1", "n2", "n3", "n4", "n5"}, Quorum: 3, TTL: time.Duration(contendedTTL),
+			NodeTimeout: 5 * time.Millisecond, RetryMin: time.Millisecond, RetryMax: 20 * time.Millisecond, Slack: 100 * time.Millisecond,
+		}},
+	}
+	run.h.Events = make([]history.Event, 0, 2*c.operations+2*contenders+2)
+	run.emit(0, history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: &run.h.Params})
+	for i := range run.locks {
+		run.locks[i].name = fmt.Sprintf("lock-%d", i+1)
+	}
+	for i := range run.clients {
+		run.clients[i].name = fmt.Sprintf("c%d", i+1)
+		run.h.Params.Clients = append(run.h.Params.Clients, run.clients[i].name)
+		run.emit(0, history.Event{Process: run.clients[i].name, Type: history.Begin, Op: history.OpClient})
+		run.clients[i].at = run.millis(1, 20)
+	}
+	at := int64(0)
+	for next := run.next(); next != nil; next = run.next() {
+		at = next.at
+		run.step(next)
+	}
+	if c.violated && !run.broken {
+		panic(fmt.Sprintf("no room for a violation in %+v", c))
+	}
+	run.emit(at, history.Event{Process: history.Harness, Type: history.End, Op: history.OpRun})
+	return run.h
+}
+
+// contended is a history in the making.
+type contended struct {
+	contention
+	*rand.Rand
+	h       *history.History
+	clients [contenders]contender
+	locks   []contendedLock
+	left    int // operations that nobody has begun or is bound to
+	late    int // the violation comes when so many are begun
+	broken  bool
+}
+
+type contendedLock struct {
+	name string
+	free int64 // from this instant on
+	sure int64 // its holder, all of whose answers will be known, calls its release then
+}
+
+// contender is a client: what it does next, and when.
+type contender struct {
+	name     string
+	stage    stage
+	at       int64
+	sessions int
+	session  string
+	lock     *contendedLock
+	answer   history.Type // of its release
+	answered int64
+}
+
+type stage int
+
+const (
+	thinking stage = iota
+	waiting
+	unheard // it waits for an answer that will not come
+	holding
+	releasing
+	left
+)
+
+// next is the client that does something next, or nil.
+func (c *contended) next() *contender {
+	var first *contender
+	for i := range c.clients {
+		if x := &c.clients[i]; x.stage != left && (first == nil || x.at < first.at) {
+			first = x
+		}
+	}
+	return first
+}
+
+func (c *contended) step(x *contender) {
+	switch x.stage {
+	case thinking:
+		c.acquire(x)
+	case waiting:
+		switch intrudes := c.breaking() && x.lock.sure > x.at; {
+		case intrudes:
+			c.broken = true
+			c.grant(x, true)
+		case x.at < x.lock.free:
+			x.at = x.lock.free + c.millis(1, 20)
+		default:
+			c.grant(x, c.breaking())
+		}
+	case unheard:
+		c.client(x, history.Info, history.OpAcquire, 0)
+		if x.lock.free <= x.at && c.IntN(2) == 0 {
+			x.lock.free = x.at + contendedTTL
+		}
+		c.think(x)
+	case holding:
+		c.client(x, history.Invoke, history.OpRelease, 0)
+		x.stage, x.at = releasing, x.answered
+	case releasing:
+		c.client(x, x.answer, history.OpRelease, 0)
+		c.think(x)
+	}
+}
+
+func (c *contended) acquire(x *contender) {
+	if c.left < 2 {
+		c.emit(x.at, history.Event{Process: x.name, Type: history.End, Op: history.OpClient})
+		x.stage = left
+		return
+	}
+	c.left -= 2 // the release too: a lapse without one would be no fault to a lease, but one to a mutex
+	x.sessions++
+	x.session = x.name + "/" + strconv.Itoa(x.sessions)
+	x.lock = c.choose(x.at)
+	c.client(x, history.Invoke, history.OpAcquire, 0)
+	x.stage, x.at = waiting, x.at+c.millis(1, 3)
+	if !c.breaking() && c.unheard() {
+		x.stage, x.at = unheard, x.at+giveUp
+		c.left++
+	}
+}
+
+// choose is a lock at random, or, for the violation, one that is taken for some time.
+func (c *contended) choose(at int64) *contendedLock {
+	if c.breaking() {
+		for i := range c.locks {
+			if l := &c.locks[i]; l.sure > at+4e6 {
+				return l
+			}
+		}
+	}
+	return &c.locks[c.IntN(c.keys)]
+}
+
+// breaking is whether the violation is due. Until it has come, all answers are known.
+func (c *contended) breaking() bool {
+	return c.violated && !c.broken && c.operations-c.left >= c.late
+}
+
+// grant gives the lock to x, and settles how x will give it back.
+func (c *contended) grant(x *contender, heard bool) {
+	l := x.lock
+	lapse := x.at + contendedTTL
+	c.client(x, history.OK, history.OpAcquire, lapse)
+	x.stage, x.at = holding, x.at+c.millis(5, 50)
+	x.answered = x.at + c.millis(1, 3)
+	x.answer, l.sure = history.OK, x.at
+	free := x.at + c.Int64N(x.answered-x.at)
+	if !heard && c.unheard() {
+		x.answer, l.sure = history.Info, 0
+		if c.IntN(2) == 0 {
+			free = lapse
+		}
+	}
+	l.free = max(l.free, free)
+}
+
+func (c *contended) think(x *contender) { x.stage, x.at = thinking, x.at+c.millis(1, 20) }
+
+func (c *contended) unheard() bool { return c.IntN(100) < c.unknown }
+
+// millis is a random span of so many milliseconds.
+func (c *contended) millis(from, to int64) int64 { return from*1e6 + c.Int64N((to-from)*1e6) }
+
+func (c *contended) client(x *contender, typ history.Type, op string, validUntil int64) {
+	c.emit(x.at, history.Event{Process: x.name, Type: typ, Op: op, Key: x.lock.name, Session: x.session, ValidUntil: validUntil})
+}
+
+func (c *contended) emit(at int64, e history.Event) {
+	e.T, e.N = at, int64(len(c.h.Events)+1)
+	c.h.Events = append(c.h.Events, e)
+}

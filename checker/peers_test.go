@@ -1,0 +1,196 @@
+package checker
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/anishathalye/porcupine"
+
+	"lockpick/harness/history"
+)
+
+// mutexModel is the plain mutex that locks are commonly checked by: no lease, so
+// nothing lapses. A definite no to a release means that the caller did not hold.
+// An unknown operation that is put where it can't take effect took none, so it
+// need not be a set of states.
+var mutexModel = porcupine.Model{
+	Init: func() any { return 0 },
+	Step: func(state, input, _ any) (bool, any) {
+		owner, o := state.(int), input.(leaseOp)
+		if o.outcome == history.Fail {
+			return owner != o.owner, state
+		}
+		switch {
+		case o.op == history.OpAcquire && owner == 0:
+			return true, o.owner
+		case o.op == history.OpRelease && owner == o.owner:
+			return true, 0
+		}
+		return o.outcome == history.Info, state
+	},
+	DescribeOperation: leaseModel.DescribeOperation,
+}
+
+// peers are the judges that the checker is compared with.
+var peers = map[string]porcupine.Model{"mutex": mutexModel, "lease": leaseModel}
+
+// askPeer puts each key's operations before porcupine, all keys at once.
+func askPeer(model porcupine.Model, keys [][]porcupine.Operation) Outcome {
+	model.Partition = func([]porcupine.Operation) [][]porcupine.Operation { return keys }
+	if porcupine.CheckOperations(model, nil) {
+		return Holds
+	}
+	return Violated
+}
+
+// peerOps is the acquires and releases of a history in porcupine's form, key by
+// key. Unlike leaseOps it keeps no event alive, so that a peer's memory can be
+// told from the history's.
+func peerOps(h *history.History) [][]porcupine.Operation {
+	place := map[string]int{}
+	var keys [][]porcupine.Operation
+	open := map[string]*leaseOp{}
+	owners := 0
+	for i := range h.Events {
+		e := &h.Events[i]
+		if e.Op != history.OpAcquire && e.Op != history.OpRelease {
+			continue
+		}
+		o := open[e.Process]
+		if o == nil {
+			o = &leaseOp{}
+			open[e.Process] = o
+		}
+		if e.Type == history.Invoke {
+			if e.Op == history.OpAcquire {
+				owners++
+				o.owner = owners
+			}
+			o.op, o.call = e.Op, e.T
+			continue
+		}
+		o.outcome, o.ret, o.lapse = e.Type, e.T, never
+		switch {
+		case e.Type == history.Info && e.Op == history.OpAcquire:
+			o.ret, o.lapse = never, math.MinInt64
+		case e.Type == history.Info:
+			o.ret = never
+		case e.Op == history.OpAcquire:
+			o.lapse = deadline(e, never)
+		}
+		k, ok := place[e.Key]
+		if !ok {
+			k = len(keys)
+			place[e.Key] = k
+			keys = append(keys, nil)
+		}
+		keys[k] = append(keys[k], porcupine.Operation{Input: *o, Call: o.call, Return: o.ret})
+	}
+	return keys
+}
+
+// TestPeersAgree checks what the comparison rests on: contended histories are
+// what they are said to be, and all judges say so.
+func TestPeersAgree(t *testing.T) {
+	operations, unknowns, heard := map[int]int{}, map[int]int{}, map[string]int{}
+	for _, c := range []contention{{operations: 12}, {operations: 60}, {operations: 300}} {
+		for _, c.unknown = range []int{0, 1, 5, 50} {
+			for _, c.keys = range []int{1, 10} {
+				for seed := range uint64(2 * 10) {
+					c.seed, c.violated = seed, seed%2 == 1
+					h := c.history()
+					n, unknown := count(h)
+					if n != c.operations && n != c.operations-1 || c.unknown == 0 && n != c.operations {
+						t.Fatalf("%+v: %d operations", c, n)
+					}
+					operations[c.unknown] += n
+					unknowns[c.unknown] += unknown
+					if checkLabel(t, c, h, unknown) {
+						heard[fmt.Sprint(c.unknown, c.violated)]++
+					}
+				}
+			}
+		}
+	}
+	t.Logf("histories that the peers judged, by unknown and violated: %v", heard)
+	for asked, n := range operations {
+		for _, violated := range []bool{false, true} {
+			if heard[fmt.Sprint(asked, violated)] < 10 {
+				t.Errorf("the peers judged %v", heard)
+			}
+		}
+		share := 100 * float64(unknowns[asked]) / float64(n)
+		if asked == 0 && share > 0 || math.Abs(share-float64(asked)) > 0.3+0.1*float64(asked) {
+			t.Errorf("%.1f %% of the outcomes are unknown, asked for %d %%", share, asked)
+		}
+	}
+}
+
+func count(h *history.History) (operations, unknown int) {
+	for _, e := range h.Events {
+		if isOperation(e.Op) && e.Type != history.Invoke {
+			operations++
+			if e.Type == history.Info {
+				unknown++
+			}
+		}
+	}
+	return operations, unknown
+}
+
+// checkLabel asks all judges, and reports whether the peers were among them: they
+// are spared where their search would have no end.
+func checkLabel(t *testing.T, c contention, h *history.History, unknown int) bool {
+	t.Helper()
+	want, incidents := Holds, 0
+	if c.violated {
+		want, incidents = Violated, 1
+	}
+	if why := malformed(h); why != "" {
+		t.Fatalf("%+v: malformed: %s", c, why)
+	}
+	r := newRecord(h)
+	for _, name := range []string{MutualExclusion, LeaseLinearizable} {
+		res := judge(r, name)
+		if res.Outcome != want || res.Incidents != incidents {
+			t.Errorf("%+v: %s is %s: %s", c, name, res.Outcome, res.Because)
+		}
+		if c.violated && c.operations == 300 && slices.Max(res.Witness.Events) < int64(len(h.Events))*8/10 {
+			t.Errorf("%+v: the violation comes early, by event %d of %d", c, slices.Max(res.Witness.Events), len(h.Events))
+		}
+	}
+	if unknown > 7 {
+		return false
+	}
+	for name, model := range peers {
+		if got := askPeer(model, peerOps(h)); got != want {
+			t.Errorf("%+v: porcupine with the %s says %s", c, name, got)
+		}
+	}
+	return true
+}
+
+// A contended history is the same to a mutex and to a lease. This is where they
+// differ: a lease that lapsed, and a release that came too late.
+func TestMutexKnowsNoLapse(t *testing.T) {
+	h := contention{operations: 4, keys: 1}.history()
+	lapsed := false
+	for i := range h.Events {
+		e := &h.Events[i]
+		if !lapsed && e.Op == history.OpAcquire && e.Type == history.OK {
+			e.ValidUntil = e.T + 1
+		}
+		if e.Op == history.OpRelease && e.Type == history.OK && !lapsed {
+			e.Type, lapsed = history.Fail, true
+		}
+	}
+	if v := Check(h); v.Result(MutualExclusion).Outcome != Holds || v.Result(LeaseLinearizable).Outcome != Holds {
+		t.Error(v.Results)
+	}
+	got := fmt.Sprintf("mutex %s, lease %s", askPeer(mutexModel, peerOps(h)), askPeer(leaseModel, peerOps(h)))
+	if got != "mutex violated, lease holds" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,217 @@
+package checker
+
+import (
+	"fmt"
+
+	"lockpick/harness/history"
+)
+
+// Sentinel judges mutual exclusion while a run goes on, an event at a time. It
+// keeps for each key the belief windows that are open, which is one at most
+// until there is something to tell, and so is O(1) an event.
+//
+// It alarms at the first event by which Check of the record so far finds mutual
+// exclusion violated: not when the second holder's acquire returns, but once
+// time has passed in which both certainly believed, the stamps' error counted in.
+//
+// Real backends hand events over in the order of arrival, which is not quite that
+// of time. A client's own arrive in order, so what is known of its belief is what
+// Check makes of the same events, and the record's end is the latest stamp: an
+// alarm is true of the record so far in any order. But what arrives late is not
+// held against a window that was over by then, so such an overlap may be missed,
+// and Check finds it afterwards. Nor is the record so far the whole record: a
+// release that arrives after an event which it preceded, or an extension that
+// returns after its own deadline, ends belief in the past. The verdict is Check's.
+type Sentinel struct {
+	ε       int64
+	now     int64 // the latest stamp
+	clients map[string]*watched
+	named   map[string]*grip
+	open    map[string][]*span // by key: windows that may still be open
+	doubts  []doubt
+}
+
+// Alarm is a violation of mutual exclusion that a Sentinel found.
+type Alarm struct {
+	N        int64  // the event by which it is certain
+	Key      string // the lock
+	Sessions [2]string
+	From     int64  // since when both believed, true time in nanoseconds
+	Because  string // in words
+}
+
+// watched is where one client stands.
+type watched struct {
+	gone    int64  // when it ended or was about to be killed
+	session *grip  // the last
+	of      *grip  // whose operation is under way; nil: nobody's that matters
+	op      string // that operation
+	called  int64  // when it was called
+}
+
+// grip is a session as far as its belief windows need it.
+type grip struct {
+	name, key string
+	client    *watched
+	released  int64 // the call of the first release
+	last      *span // nil: not granted
+}
+
+// span is a belief window before its client's end and release are counted in.
+type span struct {
+	session  *grip
+	from, to int64
+}
+
+// doubt is two windows that overlap if both last until after due.
+type doubt struct {
+	a, b *span
+	due  int64
+}
+
+// NewSentinel returns a sentinel for a run with these parameters. It takes the
+// record to be well-formed, as that of a run is.
+func NewSentinel(p history.Params) *Sentinel {
+	s := &Sentinel{ε: int64(p.StampError), clients: map[string]*watched{}, named: map[string]*grip{}, open: map[string][]*span{}}
+	for _, c := range p.Clients {
+		s.clients[c] = &watched{gone: never}
+	}
+	return s
+}
+
+// Event takes the next event and reports whether mutual exclusion is violated by
+// it. It does not keep e. After an alarm it goes on, and finds the next one.
+func (s *Sentinel) Event(e *history.Event) (Alarm, bool) {
+	s.now = max(s.now, e.T)
+	switch c := s.clients[e.Process]; {
+	case c != nil:
+		s.client(c, e)
+	case e.Process == history.Nemesis && e.Op == killed && e.Type != history.Info && e.Type != history.OK:
+		if c := s.clients[e.Node]; c != nil {
+			c.gone = min(c.gone, e.T)
+		}
+	}
+	if len(s.doubts) == 0 {
+		return Alarm{}, false
+	}
+	return s.settle(e.N)
+}
+
+// Due is the earliest instant whose passing decides something, 0 if nothing is
+// undecided: an event that is stamped later may alarm.
+func (s *Sentinel) Due() int64 {
+	due := int64(0)
+	for _, d := range s.doubts {
+		if due == 0 || d.due < due {
+			due = d.due
+		}
+	}
+	return due
+}
+
+// client follows record.client, to the letter.
+func (s *Sentinel) client(c *watched, e *history.Event) {
+	switch {
+	case e.Op == history.OpClient:
+		if e.Type == history.End {
+			c.gone = min(c.gone, e.T)
+		}
+	case e.Type == history.Invoke && e.Op == history.OpAcquire:
+		c.session = &grip{name: e.Session, key: e.Key, client: c, released: never}
+		c.of, c.op, c.called = c.session, e.Op, e.T
+		s.named[e.Session] = c.session
+	case e.Type == history.Invoke:
+		c.of = nil
+		if b := s.of(c, e); b != nil && isOperation(e.Op) {
+			c.of, c.op, c.called = b, e.Op, e.T
+			if e.Op == history.OpRelease {
+				s.release(b, e.T)
+			}
+		}
+	case c.of != nil && e.Op == c.op:
+		b := c.of
+		c.of = nil
+		s.returned(b, c.called, e)
+	}
+}
+
+// of is the session that an event belongs to. One that is over has no name any more.
+func (s *Sentinel) of(c *watched, e *history.Event) *grip {
+	if e.Session == "" {
+		return c.session
+	}
+	return s.named[e.Session]
+}
+
+// release ends a session's belief: no later extension brings it back.
+func (s *Sentinel) release(b *grip, at int64) {
+	b.released = min(b.released, at)
+	s.forget(b)
+}
+
+func (s *Sentinel) forget(b *grip) {
+	if s.named[b.name] == b {
+		delete(s.named, b.name)
+	}
+}
+
+// returned follows record.belief. called is when the operation was called.
+func (s *Sentinel) returned(b *grip, called int64, ret *history.Event) {
+	last := b.last
+	switch {
+	case ret.Op == history.OpAcquire && ret.Type == history.OK:
+		s.begin(b, ret.T, deadline(ret, never))
+	case ret.Op == history.OpAcquire:
+		s.forget(b)
+	case ret.Op != history.OpExtend || last == nil:
+	case ret.Type == history.Fail:
+		last.to = min(last.to, ret.T)
+	case ret.Type == history.OK:
+		to := max(called, deadline(ret, last.to))
+		switch {
+		case to < ret.T: // it shortened the lease, perhaps from its call on
+			last.to = min(last.to, to)
+		case ret.T > last.to:
+			s.begin(b, ret.T, to)
+		default:
+			last.to = to
+		}
+	}
+}
+
+// begin opens a window, drops those that are over and doubts those that aren't.
+func (s *Sentinel) begin(b *grip, from, to int64) {
+	w := &span{session: b, from: from, to: to}
+	b.last = w
+	open := s.open[b.key]
+	kept := open[:0]
+	for _, o := range open {
+		if o.end() < from {
+			continue
+		}
+		kept = append(kept, o) // it isn't b's own, whose last was over before this one began
+		s.doubts = append(s.doubts, doubt{o, w, max(o.from, from) + 2*s.ε})
+	}
+	s.open[b.key] = append(kept, w)
+}
+
+// end is when a window ends, for all that is known.
+func (w *span) end() int64 { return min(w.to, w.session.released, w.session.client.gone) }
+
+// settle decides doubts whose time has come.
+func (s *Sentinel) settle(n int64) (alarm Alarm, found bool) {
+	kept := s.doubts[:0]
+	for _, d := range s.doubts {
+		switch {
+		case s.now <= d.due:
+			kept = append(kept, d)
+		case min(d.a.end(), d.b.end()) > d.due && !found:
+			a, b := d.a.session, d.b.session
+			from := d.due - s.ε
+			alarm, found = Alarm{N: n, Key: a.key, Sessions: [2]string{a.name, b.name}, From: from,
+				Because: fmt.Sprintf("sessions %s and %s both believe they hold %s since %s", a.name, b.name, lockName(a.key), seconds(from))}, true
+		}
+	}
+	s.doubts = kept
+	return alarm, found
+}

@@ -1,0 +1,235 @@
+package checker
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"lockpick/harness/history"
+)
+
+// Limits of porcupine's picture. Its search is exponential in unknown outcomes,
+// so that these are bounded apart.
+const (
+	pictureOperations = 200
+	pictureUnknown    = 10
+	pictureTimeout    = 10 * time.Second // of real time; what is cut out takes milliseconds
+)
+
+// Visualize writes porcupine's picture of a verdict's violation, a page of HTML
+// that needs nothing else: the witness of mutual-exclusion, or else that of
+// lease-linearizable, with what its lock did before and after, and when clients
+// believed that they held it. It reports false, and writes nothing, where neither
+// is violated, or porcupine does not come to an end in time. The same history
+// gives the same bytes. Call it outside any bubble of virtual time.
+func Visualize(w io.Writer, h *history.History, v Verdict) (shown bool, err error) {
+	res := pictured(v)
+	if res == nil {
+		return false, nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			shown, err = false, fmt.Errorf("draw %s: the checker failed: %v", res.Property, p)
+		}
+	}()
+	page, err := newRecord(h).picture(res)
+	if err != nil {
+		return false, fmt.Errorf("draw %s: %w", res.Property, err)
+	}
+	if page == nil {
+		return false, nil
+	}
+	_, err = w.Write(page)
+	return err == nil, err
+}
+
+// pictured is the result that a picture is about, or nil.
+func pictured(v Verdict) *Result {
+	for _, name := range []string{MutualExclusion, LeaseLinearizable} {
+		if r := v.Result(name); r != nil && r.Outcome == Violated && r.Witness != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// picture tries the cut-out, and where that takes too long the witness alone.
+func (r *record) picture(res *Result) ([]byte, error) {
+	witnesses := r.witnesses(res.Witness)
+	if len(witnesses) == 0 {
+		return nil, errors.New("the witness is of another history")
+	}
+	for _, ss := range [][]*session{r.cutOut(res.Witness), witnesses} {
+		model, ops := r.pictureOps(ss)
+		answer, info := porcupine.CheckOperationsVerbose(model, ops, pictureTimeout)
+		switch answer {
+		case porcupine.Ok:
+			return nil, errors.New("porcupine finds nothing wrong")
+		case porcupine.Unknown:
+			continue
+		}
+		info.AddAnnotations(r.annotations(ss, res))
+		var page bytes.Buffer
+		if err := porcupine.Visualize(model, info, &page); err != nil {
+			return nil, err
+		}
+		return settle(page.Bytes())
+	}
+	return nil, nil
+}
+
+func (r *record) witnesses(w *Witness) []*session {
+	var out []*session
+	for _, name := range w.Sessions {
+		if s := r.named(name); s != nil {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// cutOut is the sessions of the witness, and of the same lock those next to it in
+// time, as many as fit. A session is taken whole or not at all: without its
+// release, a lock would be held that was not.
+func (r *record) cutOut(w *Witness) []*session {
+	chosen := r.witnesses(w)
+	operations, unknown := 0, 0
+	fits := func(s *session) bool {
+		ops := r.operationsOf(s)
+		n := 0
+		for _, o := range ops {
+			if o.outcome == history.Info {
+				n++
+			}
+		}
+		if len(ops) == 0 || operations+len(ops) > pictureOperations || n > 0 && unknown+n > pictureUnknown {
+			return false
+		}
+		operations, unknown = operations+len(ops), unknown+n
+		return true
+	}
+	for _, s := range chosen {
+		fits(s)
+	}
+	var others []*session
+	for s := range r.locked(w.Key).sessions() {
+		if !slices.Contains(chosen, s) {
+			others = append(others, s)
+		}
+	}
+	away := func(s *session) int64 { return max(s.acquire.call.T-w.To, w.From-s.acquire.call.T, 0) }
+	slices.SortStableFunc(others, func(a, b *session) int { return cmp.Compare(away(a), away(b)) })
+	for _, s := range others {
+		if operations == pictureOperations {
+			break
+		}
+		if fits(s) {
+			chosen = append(chosen, s)
+		}
+	}
+	slices.SortStableFunc(chosen, func(a, b *session) int { return byTime(a.acquire.call, b.acquire.call) })
+	return chosen
+}
+
+// pictureOps translates sessions for porcupine, and has its model describe them.
+// A client has a row, and another where one of its operations never returned.
+func (r *record) pictureOps(ss []*session) (porcupine.Model, []porcupine.Operation) {
+	names := make([]string, len(ss)+1)
+	var ops []porcupine.Operation
+	for i, s := range ss {
+		names[i+1] = inert(s.name())
+		from := len(ops)
+		ops = putLeaseOps(ops, i+1, r.operationsOf(s))
+		for j := range ops[from:] {
+			ops[from+j].Metadata = s.client()
+		}
+	}
+	putRows(ops)
+	model := leaseModel
+	model.DescribeOperation = func(input, _ any) string { return input.(leaseOp).describe(names) }
+	model.DescribeState = func(state any) string { return describeStates(state.([]lease), names) }
+	model.DescribeOperationMetadata = func(client any) string { return "client " + inert(client.(string)) }
+	return model, ops
+}
+
+// putRows gives each operation the first row of its client that is free.
+func putRows(ops []porcupine.Operation) {
+	order := make([]int, len(ops))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(ops[a].Call, ops[b].Call) })
+	rows := map[string][]int{} // by client
+	var ends []int64           // of each row
+	for _, i := range order {
+		o := &ops[i]
+		client := o.Metadata.(string)
+		k := slices.IndexFunc(rows[client], func(row int) bool { return ends[row] < o.Call })
+		if k < 0 {
+			k = len(rows[client])
+			rows[client] = append(rows[client], len(ends))
+			ends = append(ends, 0)
+		}
+		o.ClientId = rows[client][k]
+		ends[o.ClientId] = o.Return
+	}
+}
+
+func (o leaseOp) describe(names []string) string {
+	text := names[o.owner] + " " + o.op
+	switch {
+	case o.outcome == history.Info:
+		return text + ": unknown"
+	case o.outcome == history.Fail:
+		return text + ": not held"
+	case o.op != history.OpRelease && o.lapse != never:
+		return text + ": ok until " + seconds(o.lapse)
+	}
+	return text + ": ok"
+}
+
+// describeStates names the states that a lock can be in.
+func describeStates(states []lease, names []string) string {
+	var parts []string
+	for _, s := range states {
+		text := "free"
+		switch {
+		case s.owner == 0:
+		case s.lapse == never:
+			text = "held by " + names[s.owner]
+		case s.lapse < 0:
+			text = "held by " + names[s.owner] + ", who may have lost it"
+		default:
+			text = "held by " + names[s.owner] + ", until " + seconds(s.lapse) + " at least"
+		}
+		if !slices.Contains(parts, text) {
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, ", or ")
+}
+
+// annotations is when clients believed that they held the lock, and the harm.
+func (r *record) annotations(ss []*session, res *Result) []porcupine.Annotation {
+	ε := int64(r.params.StampError)
+	var out []porcupine.Annotation
+	for _, s := range ss {
+		for w := range r.belief(s) {
+			if w.from+ε >= w.to-ε {
+				continue
+			}
+			out = append(out, porcupine.Annotation{Tag: inert(s.client()) + " believes", Start: w.from + ε, End: w.to - ε,
+				Description: "believes by " + inert(s.name()), BackgroundColor: "#cfe8cf",
+				Details: fmt.Sprintf("%s believes that it holds %s, from %s to %s", inert(s.client()), inert(lockName(s.key())), seconds(w.from+ε), seconds(w.to-ε))})
+		}
+	}
+	return append(out, porcupine.Annotation{Tag: "violated", Start: res.Witness.From, End: res.Witness.To,
+		Description: res.Property, Details: fmt.Sprintf("from %s to %s", seconds(res.Witness.From), seconds(res.Witness.To)), BackgroundColor: "#d03030", TextColor: "#ffffff"})
+}

@@ -1,0 +1,187 @@
+package history
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"unsafe"
+)
+
+// checkDecoder compares what the decoder makes of a line with what encoding/json
+// makes of it. It says whether the line was plain.
+func checkDecoder(t testing.TB, d *decoder, line []byte) bool {
+	t.Helper()
+	want, wantErr := decode(line)
+	var got Event
+	buffer := bytes.Clone(line)
+	err := d.event(buffer, &got)
+	for i := range buffer {
+		buffer[i] = 'x' // an event must not hold on to its line
+	}
+	if fmt.Sprint(err) != fmt.Sprint(wantErr) || !reflect.DeepEqual(got, want) {
+		t.Errorf("%q:\ngot  %+v, %v\nwant %+v, %v", line, got, err, want, wantErr)
+	}
+	var e Event
+	plain := d.plain(line, &e)
+	if plain && wantErr != nil {
+		t.Errorf("%q is taken for plain, but is %v", line, wantErr)
+	}
+	return plain
+}
+
+func TestWhatARecorderWritesIsPlain(t *testing.T) {
+	d := decoder{seen: newRecent()}
+	lines, err := readAll(&generated{cycles: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range lines[1:] { // the first has params
+		if !checkDecoder(t, &d, line) {
+			t.Errorf("%q isn't plain", line)
+		}
+	}
+	// Each field alone, and its extremes.
+	for i := range reflect.TypeFor[Event]().NumField() {
+		for _, n := range []int64{-1<<63 + 1, -1, 1, 1<<63 - 1} {
+			e, full := Event{N: 1, Process: "c1", Type: OK, Op: OpRead}, hostile("~ /<'", n)
+			full.Params = nil
+			reflect.ValueOf(&e).Elem().Field(i).Set(reflect.ValueOf(full).Field(i))
+			line, _ := appendLine(nil, &e)
+			line = bytes.ReplaceAll(line, []byte(`\u003c`), []byte("<"))
+			if plain := checkDecoder(t, &d, line); plain != (e.N > 0) {
+				t.Errorf("%q: plain is %t", line, plain)
+			}
+		}
+	}
+}
+
+func readAll(g *generated) ([][]byte, error) {
+	var b bytes.Buffer
+	_, err := b.ReadFrom(g)
+	return bytes.SplitAfter(bytes.TrimSuffix(b.Bytes(), []byte("\n")), []byte("\n")), err
+}
+
+// odd are lines that no recorder writes, or only seldom.
+var odd = []string{
+	``, "\n", "\r\n", ` `, `{}`, `[]`, `null`, `1`, `"x"`, `{`, `nonsense`, "\xef\xbb\xbf" + plainLine, "\x00",
+	plainLine + "\n", plainLine + "\r\n", plainLine + "\n\n", plainLine + " ", " " + plainLine, plainLine + plainLine, plainLine + "}", plainLine + ",",
+	strings.ReplaceAll(plainLine, `":`, `": `), strings.ReplaceAll(plainLine, `,`, ", "), plainLine[:len(plainLine)-1] + ",}",
+	with(`"t":5`, ``), with(`"t":5`, `"T":6`), with(`"t":5`, `"t":5,"t":6`), with(`"t":5`, `"t":null`), with(`"t":5`, `"t":"5"`),
+	with(`"t":5`, `"t":-5`), with(`"t":5`, `"t":-`), with(`"t":5`, `"t":+5`), with(`"t":5`, `"t":05`), with(`"t":5`, `"t":-05`), with(`"t":5`, `"t":-0`), with(`"t":5`, `"t":00`),
+	with(`"t":5`, `"t":5.0`), with(`"t":5`, `"t":5.5`), with(`"t":5`, `"t":5e3`), with(`"t":5`, `"t":1e30`), with(`"t":5`, `"t":`), with(`"t":5`, `"t":0x5`), with(`"t":5`, `"t":5 `),
+	with(`"t":5`, `"t":9223372036854775807`), with(`"t":5`, `"t":9223372036854775808`), with(`"t":5`, `"t":-9223372036854775808`), with(`"t":5`, `"t":-9223372036854775809`),
+	with(`"t":5`, `"t":9999999999999999999`), with(`"t":5`, `"t":18446744073709551616`), with(`"t":5`, `"t":18446744073709551621`), with(`"t":5`, `"t":100000000000000000000000005`),
+	with(`"c1"`, `""`), with(`"c1"`, `"c\u0031"`), with(`"c1"`, `"c\"1"`), with(`"c1"`, `"c\\"`), with(`"c1"`, `"c\x"`), with(`"c1"`, `"ü"`), with(`"c1"`, "\"\xff\""),
+	with(`"c1"`, "\"a\tb\""), with(`"c1"`, "\"a\nb\""), with(`"c1"`, "\"\x7f\""), with(`"c1"`, `"<&>"`), with(`"c1"`, `c1`), with(`"c1"`, `"c1`), with(`"k"}`, `"k}`), with(`"k"}`, `"}`), with(`"c1"`, `1`), with(`"c1"`, `null`),
+	with(`"ok"`, `"OK"`), with(`"ok"`, `""`), with(`"ok"`, `"begin"`), with(`"read"`, `""`), with(`"n":7`, `"n":0`), with(`"n":7`, `"n":-7`), with(`"n":7`, `"n":7.5`),
+	with(`,"key":"k"`, `,"Key":"k"`), with(`,"key":"k"`, `,"key":""`), with(`,"key":"k"`, `,"key":"k","key":"l"`), with(`,"key":"k"`, `,"colour":"k"`), with(`,"key":"k"`, `,"key"="k"`),
+	with(`,"key":"k"`, `,"key":"k","fence":0`), with(`,"key":"k"`, `,"fence":1,"key":"k"`), with(`,"key":"k"`, `,"step":3`), with(`,"key":"k"`, `,"step":9223372036854775807`),
+	with(`,"key":"k"`, `,"params":null`), with(`,"key":"k"`, `,"params":{}`), with(`,"key":"k"`, `,"params":{"schema":1,"rate":0.5}`), with(`,"key":"k"`, `,"params":{"colour":1}`),
+}
+
+const plainLine = `{"n":7,"t":5,"process":"c1","type":"ok","op":"read","key":"k"}`
+
+func with(old, text string) string { return strings.Replace(plainLine, old, text, 1) }
+
+func TestDecoderAgreesWithJSON(t *testing.T) {
+	d := decoder{seen: newRecent()}
+	for _, line := range odd {
+		checkDecoder(t, &d, []byte(line))
+	}
+	for i := range len(plainLine) {
+		checkDecoder(t, &d, []byte(plainLine[:i]))
+	}
+}
+
+// Lines of a recorder with a few bytes changed, taken out, doubled, or put in.
+func TestDecoderAgreesWithJSONOnMutatedLines(t *testing.T) {
+	d := decoder{seen: newRecent()}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	lines, _ := readAll(&generated{cycles: 20})
+	for _, line := range odd {
+		lines = append(lines, []byte(line))
+	}
+	const bits = `"",,::{}[]\-.0123456789eE ntul` + "\n\r\t\x00\xff"
+	plain, n := 0, 50_000
+	for range n {
+		line := bytes.Clone(lines[rnd.IntN(len(lines))])
+		for range 1 + rnd.IntN(3) {
+			if len(line) == 0 {
+				break
+			}
+			i, j := rnd.IntN(len(line)), rnd.IntN(len(line))
+			i, j = min(i, j), max(i, j)
+			switch rnd.IntN(5) {
+			case 0:
+				line[i] = bits[rnd.IntN(len(bits))]
+			case 1:
+				line = append(line[:i], line[i+1:]...)
+			case 2:
+				line = append(line[:i:i], append([]byte{bits[rnd.IntN(len(bits))]}, line[i:]...)...)
+			case 3: // double a part
+				line = append(line[:j:j], line[i:]...)
+			case 4: // a byte that only looks like another one
+				line[i] ^= 0x20
+			}
+		}
+		if checkDecoder(t, &d, line) {
+			plain++
+		}
+	}
+	if plain < n/20 || plain > n/2 {
+		t.Errorf("%d of %d lines were plain: the comparison says little", plain, n)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	lines, _ := readAll(&generated{cycles: 1})
+	for _, line := range lines {
+		f.Add(line)
+	}
+	for _, line := range odd {
+		f.Add([]byte(line))
+	}
+	d := decoder{seen: newRecent()}
+	f.Fuzz(func(t *testing.T, line []byte) { checkDecoder(t, &d, line) })
+}
+
+// Also what encoding/json decodes shares its strings.
+func TestOddLinesShareStrings(t *testing.T) {
+	d := decoder{seen: newRecent()}
+	var a, b Event
+	for line, e := range map[string]*Event{plainLine: &a, with(`"t":5`, `"t": 5`): &b} {
+		if err := d.event([]byte(strings.ReplaceAll(line, `"k"`, `"lock-1"`)), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a != b || unsafe.StringData(a.Key) != unsafe.StringData(b.Key) {
+		t.Errorf("%+v and %+v share nothing", a, b)
+	}
+}
+
+// The table keeps its size and shares what repeats, whatever a file holds.
+func TestRecentStringsAreShared(t *testing.T) {
+	s := newRecent()
+	const n = 5 * slots
+	for i := range n {
+		b := fmt.Appendf(nil, "token %d", i)
+		if got := s.of(b); got != string(b) || s.again(got) != got {
+			t.Fatalf("%q became %q", b, got)
+		}
+	}
+	if len(s.slots) != slots {
+		t.Errorf("%d slots", len(s.slots))
+	}
+	b := []byte("token 7")
+	if n := testing.AllocsPerRun(100, func() { s.of(b) }); n > 0 {
+		t.Errorf("%v allocations for a string that is there", n)
+	}
+	for _, c := range []string{"", "invoke", "ok", "release", "log"} {
+		if s.of([]byte(c)) != c {
+			t.Errorf("%q became another", c)
+		}
+	}
+}

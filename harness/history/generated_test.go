@@ -1,0 +1,97 @@
+package history
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+)
+
+// generated is a history of any length that exists only as it is read: a run of
+// one lock on five nodes, as the baseline scenario records it. One command in each
+// cycle is recorded late, as on real nodes.
+type generated struct {
+	cycles int
+	fail   int64 // after so many bytes the read fails; 0: never
+
+	cycle int
+	n     int64 // of the last event
+	lines int   // begun
+	bytes int64
+	rest  []byte
+	buf   []byte
+}
+
+var errTorn = fmt.Errorf("the disk is torn out")
+
+func (g *generated) Read(p []byte) (int, error) {
+	if len(g.rest) == 0 {
+		if g.cycle > g.cycles {
+			return 0, io.EOF
+		}
+		g.buf = g.buf[:0]
+		g.generate()
+		g.rest = g.buf
+		g.cycle++
+	}
+	n := copy(p, g.rest)
+	if g.fail > 0 && g.bytes+int64(n) > g.fail {
+		n = int(g.fail - g.bytes)
+		g.lines -= bytes.Count(g.rest[n:], []byte{'\n'}) - 1
+		g.bytes = g.fail
+		return n, errTorn
+	}
+	g.rest = g.rest[n:]
+	g.bytes += int64(n)
+	return n, nil
+}
+
+func (g *generated) put(e Event) {
+	g.n++
+	g.lines++
+	e.N = g.n
+	g.buf, _ = appendLine(g.buf, &e)
+}
+
+// generate makes the lines of the next cycle; the first has the run's begin, and
+// the one after the last its end.
+func (g *generated) generate() {
+	at, c := int64(g.cycle)*1_200_000_000, g.cycle%5+1
+	if g.cycle == g.cycles {
+		g.put(Event{T: at, Process: Harness, Type: End, Op: OpRun, Cause: "completed"})
+		return
+	}
+	if g.cycle == 0 {
+		g.put(Event{Process: Harness, Type: Begin, Op: OpRun, Params: &Params{Schema: Schema, Scenario: "baseline", Backend: "sim",
+			Clients: []string{"c1", "c2", "c3", "c4", "c5"}, Nodes: []string{"n1", "n2", "n3", "n4", "n5"}, Resource: "r1", Quorum: 3, TTL: 10e9}})
+	}
+	client, session := fmt.Sprint("c", c), fmt.Sprint("c", c, "/", g.cycle/5+1)
+	e := Event{Process: client, Key: "lock-1", Session: session}
+	do := func(after int64, t Type, op string, more Event) {
+		more.T, more.Process, more.Type, more.Op, more.Key, more.Session = at+after, e.Process, t, op, e.Key, e.Session
+		g.put(more)
+	}
+	token := fmt.Sprintf("%040x", int64(g.cycle)*2654435761)
+	wire := func(after int64, op string, ttl int64) {
+		for i := range int64(5) {
+			answered := at + after + 400_000 + i*90_000
+			if i == 3 {
+				answered -= 200_000
+			}
+			node := fmt.Sprint("n", i+1)
+			g.put(Event{T: answered, Process: client + "-" + node, Type: OK, Op: op, Key: e.Key, Token: token, Node: node, TTL: ttl,
+				Sent: at + after, Applied: answered - 200_000, Answered: answered})
+		}
+	}
+	const epoch = 946684800_000000000
+	do(0, Invoke, OpAcquire, Event{})
+	wire(0, OpSet, 10e9)
+	do(3_000_000, OK, OpAcquire, Event{Token: token, ValidUntil: at + 9_898_000_000, Local: epoch + at + 3_000_000})
+	do(4_000_000, Invoke, OpRead, Event{})
+	do(5_000_000, OK, OpRead, Event{Version: int64(g.cycle), Value: session + ":read"})
+	do(900_000_000, OK, OpCheck, Event{Local: epoch + at + 900_000_000})
+	do(901_000_000, Invoke, OpWrite, Event{Version: int64(g.cycle), Value: session + ":write1"})
+	do(903_000_000, OK, OpWrite, Event{Version: int64(g.cycle), Value: session + ":write1"})
+	do(904_000_000, Invoke, OpRelease, Event{Token: token})
+	wire(904_000_000, OpRelease, 0)
+	do(907_000_000, OK, OpRelease, Event{})
+}

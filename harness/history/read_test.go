@@ -1,0 +1,239 @@
+package history
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// readSlowly is Read as it would be written if time and memory cost nothing.
+func readSlowly(text []byte) (*History, error) {
+	br := bufio.NewReaderSize(bytes.NewReader(text), len(text)+1)
+	var events []Event
+	cutLine := ""
+	for line := 1; ; line++ {
+		text, err := br.ReadBytes('\n')
+		if len(text) > maxLine {
+			return nil, fmt.Errorf("line %d: longer than %d bytes", line, maxLine)
+		}
+		if err != nil && len(text) == 0 {
+			break
+		}
+		e, wrong := decode(text)
+		if wrong != nil && err != nil && line > 1 {
+			cutLine = fmt.Sprintf("line %d is cut in its middle", line)
+			break
+		}
+		if wrong != nil {
+			return nil, fmt.Errorf("line %d: %w", line, wrong)
+		}
+		if line == 1 {
+			if err := begins(e); err != nil {
+				return nil, err
+			}
+		} else if last := events[len(events)-1].N; e.N <= last {
+			return nil, fmt.Errorf("line %d: event %d comes after event %d: a recorder numbers them upwards", line, e.N, last)
+		}
+		events = append(events, e)
+	}
+	h, err := New(events)
+	if err == nil && cutLine != "" {
+		h.Cut = cutLine
+	}
+	return h, err
+}
+
+// checkRead compares Read and ReadFile's reading with the slow one, and writes
+// what was read anew.
+func checkRead(t testing.TB, text []byte) *History {
+	t.Helper()
+	want, wantErr := readSlowly(text)
+	for _, lines := range []int{0, 1, minPiece + 1, bytes.Count(text, []byte("\n")) + 1} {
+		got, err := read(bytes.NewReader(text), lines)
+		if fmt.Sprint(err) != fmt.Sprint(wantErr) || !reflect.DeepEqual(got, want) {
+			t.Errorf("%.500q:\ngot  %+v, %v\nwant %+v, %v", text, got, err, want, wantErr)
+		}
+	}
+	if wantErr != nil {
+		return nil
+	}
+	events := slices.Clone(want.Events)
+	slices.SortFunc(events, func(a, b Event) int { return cmp.Compare(a.N, b.N) })
+	var b []byte
+	for i := range events {
+		events[i] = events[i].readable()
+		var err error
+		if b, err = appendLine(b, &events[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again, err := Read(bytes.NewReader(b))
+	if made, madeErr := New(events); err != nil || madeErr != nil || !reflect.DeepEqual(again, made) {
+		t.Errorf("%.500q:\nread again %+v, %v\nwant       %+v", text, again, err, made)
+	}
+	return want
+}
+
+func TestReadOfAnyLength(t *testing.T) {
+	for _, cycles := range []int{1, 3, 4, 50, 100, 1500} { // around the sizes of pieces
+		var b bytes.Buffer
+		g := generated{cycles: cycles}
+		if _, err := b.ReadFrom(&g); err != nil {
+			t.Fatal(err)
+		}
+		h := checkRead(t, b.Bytes())
+		if h == nil || h.Cut != "" || len(h.Events) != g.lines {
+			t.Fatalf("%d cycles: %d lines became %+v", cycles, g.lines, h)
+		}
+		path := filepath.Join(t.TempDir(), "history.jsonl")
+		if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		filed, err := ReadFile(path)
+		if err != nil || !reflect.DeepEqual(filed, h) {
+			t.Errorf("%d cycles: a file gives %v, other events than a stream", cycles, err)
+		}
+		// In one piece: what the file has, with room for a line without its end.
+		if spare := cap(filed.Events) - len(filed.Events); cycles > 3 && spare != 1 {
+			t.Errorf("%d cycles: room for %d events too many", cycles, spare)
+		}
+	}
+}
+
+func TestReadSaysWhatIsWrongWhere(t *testing.T) {
+	text := string(record(t, whole...))
+	lines := strings.SplitAfter(text, "\n")
+	bom := "\xef\xbb\xbf"
+	long := `{"n":3,"t":1,"process":"c1","type":"ok","op":"read","cause":"` + strings.Repeat("x", maxLine) + "\"}\n"
+	fits := strings.Replace(long, strings.Repeat("x", 100), "", 1)
+	large := strings.Replace(long, strings.Repeat("x", maxLine), strings.Repeat("y", 3*bufferSize), 1)
+	for name, c := range map[string]struct{ text, want string }{
+		"two large lines":        {lines[0] + lines[1] + large + strings.Replace(large, `"n":3`, `"n":4`, 1), ""},
+		"CRLF":                   {strings.ReplaceAll(text, "\n", "\r\n"), ""},
+		"no last newline":        {strings.TrimSuffix(text, "\n"), ""},
+		"line of maximal length": {lines[0] + lines[1] + fits, ""},
+		"BOM":                    {bom + text, "line 1: not an event: invalid character 'ï' looking for beginning of value"},
+		"BOM later":              {lines[0] + bom + lines[1], "line 2: not an event: invalid character 'ï' looking for beginning of value"},
+		"empty line":             {lines[0] + lines[1] + "\n" + lines[2], "line 3: not an event: EOF"},
+		"empty CRLF line":        {lines[0] + "\r\n" + lines[1], "line 2: not an event: EOF"},
+		"empty first line":       {"\n" + text, "line 1: not an event: EOF"},
+		"empty last line":        {text + "\n", "line 5: not an event: EOF"},
+		"two on a line":          {lines[0] + strings.TrimSpace(lines[1]) + lines[2], "line 2: not an event: something follows on the same line"},
+		"halves of two lines":    {lines[0] + lines[1][:40] + lines[2], "line 2: not an event: "},
+		"too long line":          {lines[0] + lines[1] + long, "line 3: longer than 16777216 bytes"},
+		"too long without end":   {lines[0] + strings.Repeat("x", maxLine+1), "line 2: longer than 16777216 bytes"},
+		"zeros":                  {lines[0] + strings.Repeat("\x00", 4096) + "\n", `line 2: not an event: invalid character '\x00' looking for beginning of value`},
+		"same number":            {lines[0] + lines[1] + lines[1], "line 3: event 2 comes after event 2: a recorder numbers them upwards"},
+		"two runs":               {text + text, "line 5: event 1 comes after event 4: a recorder numbers them upwards"},
+		"no number":              {lines[0] + strings.Replace(lines[1], `"n":2,`, "", 1), "line 2: not an event: n, process, type and op are needed"},
+		"cut in a letter":        {lines[0] + lines[1][:30] + "\xc3", ""},
+	} {
+		if len(c.text) < maxLine { // those take long
+			checkRead(t, []byte(c.text))
+		}
+		_, err := Read(strings.NewReader(c.text))
+		if got := fmt.Sprint(err); c.want == "" && err != nil || !strings.HasPrefix(got, c.want) && c.want != "" {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// Wherever a file is cut, the whole lines are there, and the cut is told.
+func TestReadOfEveryCut(t *testing.T) {
+	text := record(t, whole...)
+	for i := range text {
+		h := checkRead(t, text[:i])
+		if (h == nil) != (i < bytes.IndexByte(text, '\n')) {
+			t.Errorf("cut at %d: %+v", i, h)
+		}
+		if h == nil || i == len(text)-1 { // only the last newline is missing
+			continue
+		}
+		if n := bytes.Count(text[:i+1], []byte("\n")); h.Cut == "" || len(h.Events) != n {
+			t.Errorf("cut at %d: %d events, want %d; cut %q", i, len(h.Events), n, h.Cut)
+		}
+	}
+}
+
+func TestReadTellsWhereReadingFailed(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	for range 200 {
+		g := generated{cycles: 50, fail: 1 + rnd.Int64N(150_000)}
+		h, err := Read(&g)
+		if want := fmt.Sprintf("line %d: %v", g.lines, errTorn); h != nil || !errors.Is(err, errTorn) || err.Error() != want {
+			t.Fatalf("torn after %d bytes: got %v, want %s", g.fail, err, want)
+		}
+	}
+}
+
+func TestReadFileOfWhatIsNone(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := ReadFile(dir); err == nil || !strings.Contains(err.Error(), "read history "+dir) {
+		t.Errorf("a directory: %v", err)
+	}
+	if _, err := ReadFile(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("nothing: %v", err)
+	}
+	// A file with many lines that are no events gets no room for as many events.
+	path := filepath.Join(dir, "lines")
+	if err := os.WriteFile(path, append(record(t, whole...), bytes.Repeat([]byte("\n"), 1<<20)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := ReadFile(path); err == nil || !strings.Contains(err.Error(), "line 5: not an event") {
+		t.Errorf("empty lines: %v", err)
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 2<<20 {
+		t.Errorf("refusing them took %d bytes", n)
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(&generated{cycles: 10_000}); err != nil {
+		b.Fatal(err)
+	}
+	for name, lines := range map[string]int{"stream": 0, "file": bytes.Count(text.Bytes(), []byte("\n"))} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(text.Len()))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := read(bytes.NewReader(text.Bytes()), lines); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	text := record(f, whole...)
+	f.Add(text)
+	f.Add([]byte("{}\n"))
+	f.Add(text[:len(text)-10])
+	f.Add(bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n")))
+	var b bytes.Buffer
+	b.ReadFrom(io.Reader(&generated{cycles: 3}))
+	f.Add(b.Bytes())
+	for _, line := range odd {
+		f.Add(append(record(f, whole[0]), line...))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if h := checkRead(t, b); h != nil && len(h.Events) == 0 {
+			t.Error("no events and no error")
+		}
+	})
+}
