@@ -41,8 +41,8 @@ func takesOf(kind string) taken {
 // during is the span in which a fault may have been in force: from its first
 // event until its end has surely been done, which is stamped before it begins. A
 // node has to start.
-func (r *record) during(f *fault) span {
-	s := span{f.first().T, never}
+func (r *record) during(f *fault) interval {
+	s := interval{f.first().T, never}
 	if f.end != nil {
 		s.to = f.end.T + int64(r.params.Slack)
 	}
@@ -52,20 +52,20 @@ func (r *record) during(f *fault) span {
 // outages is where the faults of a record took the answers of whom. Names are
 // those of clients, nodes and links.
 type outages struct {
-	of     map[string][]span // of a client, node or link
-	all    []span            // nobody was promised anything
-	little map[string][]span // where a fault kept single messages, by link
+	of     map[string][]interval // of a client, node or link
+	all    []interval            // nobody was promised anything
+	little map[string][]interval // where a fault kept single messages, by link
 	nodes  []string
-	reach  map[string][]string // of clients that can't reach every node
-	links  map[string][]span   // memo of link
-	up     map[string][]span   // memo of majority
+	reach  map[string][]string   // of clients that can't reach every node
+	links  map[string][]interval // memo of link
+	up     map[string][]interval // memo of majority
 }
 
 func (r *record) outages() *outages {
 	if r.down != nil {
 		return r.down
 	}
-	o := &outages{of: map[string][]span{}, links: map[string][]span{}, reach: map[string][]string{}, little: map[string][]span{}, nodes: r.params.Nodes, up: map[string][]span{}}
+	o := &outages{of: map[string][]interval{}, links: map[string][]interval{}, reach: map[string][]string{}, little: map[string][]interval{}, nodes: r.params.Nodes, up: map[string][]interval{}}
 	for _, f := range r.faults {
 		switch takesOf(f.kind) {
 		case answers:
@@ -91,24 +91,24 @@ func (r *record) outages() *outages {
 }
 
 // client is where a client did nothing, or nothing is promised it.
-func (o *outages) client(name string) []span { return union(slices.Concat(o.of[name], o.all)) }
+func (o *outages) client(name string) []interval { return union(slices.Concat(o.of[name], o.all)) }
 
 // link is where a client had nothing of a node, both alive or not.
-func (o *outages) link(client, node string) []span {
+func (o *outages) link(client, node string) []interval {
 	name := client + "-" + node
 	if spans, ok := o.links[name]; ok {
 		return spans
 	}
 	spans := union(slices.Concat(o.of[name], o.of[node], o.of[client], o.all))
 	if nodes, ok := o.reach[client]; ok && !slices.Contains(nodes, node) {
-		spans = []span{{ever, never}}
+		spans = []interval{{ever, never}}
 	}
 	o.links[name] = spans
 	return spans
 }
 
 // majority is where a client goes on and reaches ⌊N/2⌋+1 nodes that answer, both ways.
-func (o *outages) majority(client string) []span {
+func (o *outages) majority(client string) []interval {
 	up, ok := o.up[client]
 	if !ok {
 		up = o.majorityBut(client, nil)
@@ -119,11 +119,11 @@ func (o *outages) majority(client string) []span {
 
 // majorityBut is the same where nodes are kept from the client by more than
 // faults, each in the spans of its name.
-func (o *outages) majorityBut(client string, kept map[string][]span) []span {
+func (o *outages) majorityBut(client string, kept map[string][]interval) []interval {
 	if len(o.nodes) == 0 {
 		return nil
 	}
-	var lost [][]span
+	var lost [][]interval
 	for _, n := range o.nodes {
 		spans := o.link(client, n)
 		if more := kept[n]; len(more) > 0 {
@@ -140,9 +140,9 @@ func quorumOf(nodes int) int { return nodes/2 + 1 }
 // settled takes from each span the time that a client may need after a fault to
 // notice that it is over: an attempt that waits for its node time-out, a retry
 // delay, and slack. Where nothing came before there is nothing to notice.
-func (r *record) settled(list []span) []span {
+func (r *record) settled(list []interval) []interval {
 	settling := int64(r.params.NodeTimeout + r.params.RetryMax + r.params.Slack)
-	var left []span
+	var left []interval
 	for _, s := range list {
 		if s.from != ever {
 			s.from += settling

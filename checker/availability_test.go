@@ -56,10 +56,10 @@ func TestAvailability(t *testing.T) {
 	}
 }
 
-func draw(list []span) string {
+func draw(list []interval) string {
 	var b strings.Builder
 	for at := range int64(20) {
-		if meets(list, span{at*1e9 + 5e8, at*1e9 + 5e8 + 1}) {
+		if meets(list, interval{at*1e9 + 5e8, at*1e9 + 5e8 + 1}) {
 			b.WriteByte('#')
 		} else {
 			b.WriteByte('.')
@@ -120,7 +120,7 @@ func TestFaultToleranceBound(t *testing.T) {
 func TestBypassesAgainstDumb(t *testing.T) {
 	h := story(t, "params clients=c1,c2,c3 nodes=n1")
 	for seed := range uint64(300) {
-		h.Events = contenders(seed)
+		h.Events = oddTimes(seed)
 		r := newRecord(h)
 		var all []*session
 		for s := range r.sessions.all() {
@@ -144,8 +144,8 @@ func TestBypassesAgainstDumb(t *testing.T) {
 	}
 }
 
-// contenders is three clients that acquire one lock again and again, at odd times.
-func contenders(seed uint64) []history.Event {
+// oddTimes is three clients that acquire one lock again and again, at odd times.
+func oddTimes(seed uint64) []history.Event {
 	var events []history.Event
 	for c, name := range []string{"c1", "c2", "c3"} {
 		at := int64(c)

@@ -13,9 +13,9 @@ type contest struct {
 	clients map[string][]*session // memo of of
 	names   []string              // of these clients, in the order of their first call
 	tenures []tenancy             // memo of tenancies
-	kept    map[string][]span     // by node: keys that faults left there
-	ready   map[string][]span     // by client: memo of majority
-	noticed map[string][]span     // by client: memo of available
+	kept    map[string][]interval // by node: keys that faults left there
+	ready   map[string][]interval // by client: memo of majority
+	noticed map[string][]interval // by client: memo of available
 }
 
 // contests is the locks of a record, in the order of first use.
@@ -26,7 +26,7 @@ func (r *record) contests() []*contest {
 	wires := r.wires()
 	byKey := map[string]*contest{}
 	for _, l := range r.keys {
-		c := &contest{lock: l, name: l.name, wire: wires[l.name], ready: map[string][]span{}, noticed: map[string][]span{}}
+		c := &contest{lock: l, name: l.name, wire: wires[l.name], ready: map[string][]interval{}, noticed: map[string][]interval{}}
 		c.grants = make([]*session, 0, r.grants/len(r.keys))
 		for s := range l.sessions() {
 			if s.granted() {
@@ -109,22 +109,22 @@ func (o operation) ended() int64 {
 }
 
 // wait is where a session's client was trying to acquire.
-func (r *record) wait(s *session) span {
+func (r *record) wait(s *session) interval {
 	if s.acquire.ret != nil {
-		return span{s.acquire.call.T, s.acquire.ret.T}
+		return interval{s.acquire.call.T, s.acquire.ret.T}
 	}
 	to := r.end
 	if t, ok := r.gone[s.client()]; ok {
 		to = min(to, t)
 	}
-	return span{s.acquire.call.T, to}
+	return interval{s.acquire.call.T, to}
 }
 
 // waits is where a client was trying to acquire a lock, as far as it has to do
 // with a span. Who calls again within a retry delay of a failure has not stopped
 // trying.
-func (r *record) waits(c *contest, client string, in span) []span {
-	var spans []span
+func (r *record) waits(c *contest, client string, in interval) []interval {
+	var spans []interval
 	for _, s := range outliving(c.of()[client], in.from) {
 		if s.acquire.call.T >= in.to {
 			break

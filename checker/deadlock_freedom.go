@@ -137,8 +137,8 @@ func (r *record) disturbed(d loss, w, next *session, until int64) bool {
 		until = min(until, got.from)
 	}
 	at := w.acquire.call.T
-	return !covering(r.outages().majority(w.client()), span{max(d.at, at), until}) ||
-		!covering(r.majority(d.contest, w.client()), span{max(d.free, at), until})
+	return !covering(r.outages().majority(w.client()), interval{max(d.at, at), until}) ||
+		!covering(r.majority(d.contest, w.client()), interval{max(d.free, at), until})
 }
 
 func (r *record) late(d loss, w, next *session, bound int64) Result {

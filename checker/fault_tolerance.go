@@ -59,7 +59,7 @@ func (r *record) rounds() int64 {
 
 // gap is a span in which nobody held a lock or may have held it.
 type gap struct {
-	span
+	interval
 	before *session // who held it last, nil at the begin
 	next   *session // who held it next, or may have, nil at the end
 }
@@ -67,7 +67,7 @@ type gap struct {
 // gaps is in the order of time.
 func (r *record) gaps(c *contest) iter.Seq[gap] {
 	return func(yield func(gap) bool) {
-		g := gap{span: span{ever, never}}
+		g := gap{interval: interval{ever, never}}
 		for _, t := range r.tenancies(c) {
 			if g.from < t.from {
 				g.to, g.next = t.from, t.session
@@ -89,7 +89,7 @@ func (r *record) gaps(c *contest) iter.Seq[gap] {
 // drought is a span in which one client could have had a free lock all the
 // time, and nobody got it.
 type drought struct {
-	span
+	interval
 	contest *contest
 	client  string
 	gap     gap
@@ -105,7 +105,7 @@ func (r *record) droughts(c *contest) (judged int, long []drought) {
 		case ok:
 			judged++
 			long = append(long, d)
-		case g.next != nil && g.next.granted() && meets(r.available(c, g.next.client()), span{g.to - 1, g.to}):
+		case g.next != nil && g.next.granted() && meets(r.available(c, g.next.client()), interval{g.to - 1, g.to}):
 			judged++
 		}
 	}
@@ -119,9 +119,9 @@ func (r *record) drought(c *contest, g gap) (d drought, found bool) {
 	}
 	c.of()
 	for _, client := range c.names {
-		for _, s := range both(both(r.waits(c, client, g.span), r.available(c, client)), []span{g.span}) {
+		for _, s := range both(both(r.waits(c, client, g.interval), r.available(c, client)), []interval{g.interval}) {
 			if s.length() > r.rounds() && s.length() > d.length() {
-				d, found = drought{span: s, contest: c, client: client, gap: g}, true
+				d, found = drought{interval: s, contest: c, client: client, gap: g}, true
 			}
 		}
 	}

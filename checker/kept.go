@@ -11,13 +11,13 @@ package checker
 //     slower than the node time-out, and may have swallowed the release, too.
 //
 // Any other key that a failed attempt leaves behind, the lock has left there.
-func (r *record) kept(w *wire) map[string][]span {
+func (r *record) kept(w *wire) map[string][]interval {
 	if w == nil {
 		return nil
 	}
 	down := r.outages()
 	late := int64(r.params.NodeTimeout)
-	kept := map[string][]span{}
+	kept := map[string][]interval{}
 	for _, a := range w.attempts {
 		set := int64(0)
 		if a.won {
@@ -27,9 +27,9 @@ func (r *record) kept(w *wire) map[string][]span {
 			at := applied(e)
 			deleted, sent := a.deletion(e)
 			if at-e.Sent > late || sent != 0 && deleted-sent > late ||
-				meets(down.link(a.session.client(), e.Node), span{e.Sent, plus(a.over, late)}) ||
-				e.Answered == 0 && !meets(down.little[e.Process], span{e.Sent, plus(a.over, late)}) {
-				kept[e.Node] = append(kept[e.Node], span{at, min(deleted, plus(max(at, set), r.life()))})
+				meets(down.link(a.session.client(), e.Node), interval{e.Sent, plus(a.over, late)}) ||
+				e.Answered == 0 && !meets(down.little[e.Process], interval{e.Sent, plus(a.over, late)}) {
+				kept[e.Node] = append(kept[e.Node], interval{at, min(deleted, plus(max(at, set), r.life()))})
 			}
 		}
 	}
@@ -40,11 +40,11 @@ func (r *record) kept(w *wire) map[string][]span {
 }
 
 // blocked is where keys that faults left behind kept a majority from everybody.
-func (r *record) blocked(c *contest) []span {
+func (r *record) blocked(c *contest) []interval {
 	if len(c.kept) == 0 {
 		return nil
 	}
-	var lists [][]span
+	var lists [][]interval
 	for _, n := range r.params.Nodes {
 		lists = append(lists, c.kept[n])
 	}
@@ -53,7 +53,7 @@ func (r *record) blocked(c *contest) []span {
 
 // majority is where a client goes on, and reaches a majority of nodes which no fault
 // keeps from giving it this lock, once somebody gives it back.
-func (r *record) majority(c *contest, client string) []span {
+func (r *record) majority(c *contest, client string) []interval {
 	spans, ok := c.ready[client]
 	if !ok {
 		spans = r.outages().majorityBut(client, c.kept)
@@ -63,7 +63,7 @@ func (r *record) majority(c *contest, client string) []span {
 }
 
 // available is where it has had time to notice, too.
-func (r *record) available(c *contest, client string) []span {
+func (r *record) available(c *contest, client string) []interval {
 	spans, ok := c.noticed[client]
 	if !ok {
 		spans = both(r.settled(r.outages().majority(client)), r.majority(c, client))

@@ -74,19 +74,19 @@ func (r *record) cuts() map[string][]*fault {
 
 // isolated is where a client was surely cut off from so many nodes that no
 // majority was left. A node that it never reaches is no news.
-func (r *record) isolated(client string, cuts []*fault) []span {
+func (r *record) isolated(client string, cuts []*fault) []interval {
 	down := r.outages()
-	var lists [][]span
+	var lists [][]interval
 	for _, n := range r.params.Nodes {
-		var spans []span
+		var spans []interval
 		if reach, ok := down.reach[client]; ok && !slices.Contains(reach, n) {
-			spans = []span{{ever, never}}
+			spans = []interval{{ever, never}}
 		}
 		for _, f := range cuts {
 			if f.target != client+"-"+n {
 				continue
 			}
-			s := span{f.begin.T, never}
+			s := interval{f.begin.T, never}
 			if f.end != nil {
 				s.to = f.end.T
 			}
@@ -96,7 +96,7 @@ func (r *record) isolated(client string, cuts []*fault) []span {
 	}
 	n := len(r.params.Nodes)
 	found := atLeast(n-quorumOf(n)+1, lists...)
-	return slices.DeleteFunc(found, func(s span) bool { return s.from == ever })
+	return slices.DeleteFunc(found, func(s interval) bool { return s.from == ever })
 }
 
 // holding is what a client held, or may have held, at an instant. Where the

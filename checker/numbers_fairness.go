@@ -42,7 +42,7 @@ func (r *record) splitVotes(c *contest) (split, won, longest int) {
 	streak := 0
 	met := c.wire.met()
 	for i, a := range c.wire.attempts {
-		s := span{a.from, a.to}
+		s := interval{a.from, a.to}
 		switch {
 		case a.won:
 			won++

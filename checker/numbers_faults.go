@@ -15,10 +15,10 @@ func (r *record) faultNumbers(n map[string]float64) {
 	if len(r.params.Steps) == 0 {
 		return
 	}
-	var held []span
+	var held []interval
 	for _, l := range r.keys {
 		for _, w := range r.windowsOf(l) {
-			held = append(held, span{w.from, w.to})
+			held = append(held, interval{w.from, w.to})
 		}
 	}
 	held = union(held)
@@ -37,7 +37,7 @@ func (r *record) faultNumbers(n map[string]float64) {
 			continue
 		}
 		n[faultNumber(f.step, faultReadBack)]++
-		inForce := span{f.begin.T, never}
+		inForce := interval{f.begin.T, never}
 		if f.end != nil {
 			inForce.to = max(f.end.T, f.begin.T+1)
 		}

@@ -24,12 +24,12 @@ const (
 	noAnswer     = "lease of a holder whose release got no answer"
 	neverKnew    = "keys of a client that never got an answer"
 	leftBehind   = "keys that a fault left behind"
-	contention   = "contention"
+	rivalry      = "contention"
 )
 
 func (r *record) availability(n map[string]float64, words map[string]string) {
 	sum := int64(0)
-	var longest span
+	var longest interval
 	var of *contest
 	for _, c := range r.contests() {
 		for w := range r.unavailable(c) {
@@ -55,23 +55,23 @@ func (r *record) availability(n map[string]float64, words map[string]string) {
 
 // unavailable is where nobody believed to hold a lock that somebody was trying to
 // acquire, in the order of time.
-func (r *record) unavailable(c *contest) iter.Seq[span] {
-	return func(yield func(span) bool) {
+func (r *record) unavailable(c *contest) iter.Seq[interval] {
+	return func(yield func(interval) bool) {
 		belief := r.windowsOf(c.lock)
 		until := int64(ever) // of the windows so far
-		without := func(want span) bool {
+		without := func(want interval) bool {
 			at := max(want.from, until)
 			for len(belief) > 0 && belief[0].from < want.to {
-				if at < belief[0].from && !yield(span{at, belief[0].from}) {
+				if at < belief[0].from && !yield(interval{at, belief[0].from}) {
 					return false
 				}
 				until = max(until, belief[0].to)
 				at = max(at, until)
 				belief = belief[1:]
 			}
-			return at >= want.to || yield(span{at, want.to})
+			return at >= want.to || yield(interval{at, want.to})
 		}
-		var want span
+		var want interval
 		for _, s := range c.sessions {
 			w := r.wait(s)
 			if w.from > want.to {
@@ -90,14 +90,14 @@ func (r *record) unavailable(c *contest) iter.Seq[span] {
 // somebody wanted. The lease of a lost holder comes first, then a majority that is
 // down, and then all else. What nothing else explains is contention: somebody
 // acquires, votes are split, or keys of failed attempts were left behind.
-func (r *record) whyUnavailable(c *contest, w span) string {
+func (r *record) whyUnavailable(c *contest, w interval) string {
 	lost := map[*session]string{}
 	for _, d := range r.losses() {
 		lost[d.session] = "lease of a " + ways[d.fault.kind].holder
 	}
 	filled := map[string]int64{}
 	up := r.reached(c, w)
-	var held, taken []span
+	var held, taken []interval
 	for _, s := range c.sessions {
 		if s.acquire.call.T >= w.to {
 			break
@@ -109,30 +109,30 @@ func (r *record) whyUnavailable(c *contest, w span) string {
 		if !ok || t.from >= w.to || t.to <= w.from {
 			continue
 		}
-		held = append(held, t.span)
-		cause, where := contention, up
+		held = append(held, t.interval)
+		cause, where := rivalry, up
 		switch {
 		case lost[s] != "":
-			cause, where = lost[s], []span{w}
-			taken = append(taken, t.span)
+			cause, where = lost[s], []interval{w}
+			taken = append(taken, t.interval)
 		case !s.granted():
 			cause = neverKnew
 		case s.released() == never:
 			cause = noAnswer
 		}
-		filled[cause] += share(where, t.span)
+		filled[cause] += share(where, t.interval)
 		if s.granted() {
-			filled[cause] -= share(where, span{s.acquire.ret.T, t.believed})
+			filled[cause] -= share(where, interval{s.acquire.ret.T, t.believed})
 		}
 	}
-	for _, down := range both(both([]span{w}, outside(up)), outside(union(taken))) {
+	for _, down := range both(both([]interval{w}, outside(up)), outside(union(taken))) {
 		filled[majorityDown] += down.length()
 	}
 	blocked := r.blocked(c)
 	for _, free := range both(up, outside(union(held))) {
 		left := share(blocked, free)
 		filled[leftBehind] += left
-		filled[contention] += free.length() - left
+		filled[rivalry] += free.length() - left
 	}
 	return slices.MinFunc(slices.Collect(maps.Keys(filled)), func(a, b string) int {
 		return cmp.Or(cmp.Compare(filled[b], filled[a]), cmp.Compare(a, b))
@@ -140,12 +140,12 @@ func (r *record) whyUnavailable(c *contest, w span) string {
 }
 
 // reached is where, in a span, somebody who was trying to acquire a lock reached a majority.
-func (r *record) reached(c *contest, w span) []span {
-	var all []span
+func (r *record) reached(c *contest, w interval) []interval {
+	var all []interval
 	for client := range c.of() {
 		all = append(all, both(r.waits(c, client, w), r.outages().majority(client))...)
 	}
-	return both([]span{w}, union(all))
+	return both([]interval{w}, union(all))
 }
 
 // deathToGrant is the longest time from a holder's death to the next grant.

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// span is an interval of true time, [from, to).
-type span struct{ from, to int64 }
+// interval is a span of true time, [from, to).
+type interval struct{ from, to int64 }
 
 // ever is before everything.
 const ever = math.MinInt64
 
-func (s span) length() int64 {
+func (s interval) length() int64 {
 	if s.from == ever || s.to == never {
 		return never
 	}
@@ -22,15 +22,15 @@ func (s span) length() int64 {
 // Below, a list of spans is disjoint and in the order of time.
 
 // union makes a list of spans in any order.
-func union(spans []span) []span {
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+func union(spans []interval) []interval {
+	slices.SortFunc(spans, func(a, b interval) int { return cmp.Compare(a.from, b.from) })
 	return joined(spans, 0)
 }
 
 // joined makes a list of spans in the order of their begin. Those that are no
 // further apart than gap become one.
-func joined(spans []span, gap int64) []span {
-	var list []span
+func joined(spans []interval, gap int64) []interval {
+	var list []interval
 	for _, s := range spans {
 		switch last := len(list) - 1; {
 		case s.from >= s.to:
@@ -44,10 +44,10 @@ func joined(spans []span, gap int64) []span {
 }
 
 // both is where both lists are.
-func both(a, b []span) []span {
-	var list []span
+func both(a, b []interval) []interval {
+	var list []interval
 	for len(a) > 0 && len(b) > 0 {
-		if s := (span{max(a[0].from, b[0].from), min(a[0].to, b[0].to)}); s.from < s.to {
+		if s := (interval{max(a[0].from, b[0].from), min(a[0].to, b[0].to)}); s.from < s.to {
 			list = append(list, s)
 		}
 		if a[0].to < b[0].to {
@@ -60,25 +60,25 @@ func both(a, b []span) []span {
 }
 
 // outside is where a list is not.
-func outside(list []span) []span {
-	var gaps []span
+func outside(list []interval) []interval {
+	var gaps []interval
 	at := int64(ever)
 	for _, s := range list {
 		if at < s.from {
-			gaps = append(gaps, span{at, s.from})
+			gaps = append(gaps, interval{at, s.from})
 		}
 		at = s.to
 	}
 	if at < never {
-		gaps = append(gaps, span{at, never})
+		gaps = append(gaps, interval{at, never})
 	}
 	return gaps
 }
 
 // atLeast is where k of the lists are, or more.
-func atLeast(k int, lists ...[]span) []span {
+func atLeast(k int, lists ...[]interval) []interval {
 	if k <= 0 {
-		return []span{{ever, never}}
+		return []interval{{ever, never}}
 	}
 	type edge struct {
 		at   int64
@@ -91,7 +91,7 @@ func atLeast(k int, lists ...[]span) []span {
 		}
 	}
 	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(b.step, a.step)) })
-	var found []span
+	var found []interval
 	count, from := 0, int64(0)
 	for _, e := range edges {
 		count += e.step
@@ -99,15 +99,15 @@ func atLeast(k int, lists ...[]span) []span {
 		case e.step > 0 && count == k:
 			from = e.at
 		case e.step < 0 && count == k-1:
-			found = append(found, span{from, e.at})
+			found = append(found, interval{from, e.at})
 		}
 	}
 	return joined(found, 0)
 }
 
 // after is the first of a list that ends after an instant.
-func after(list []span, at int64) []span {
-	i, _ := slices.BinarySearchFunc(list, at, func(s span, at int64) int {
+func after(list []interval, at int64) []interval {
+	i, _ := slices.BinarySearchFunc(list, at, func(s interval, at int64) int {
 		if s.to <= at {
 			return -1
 		}
@@ -117,13 +117,13 @@ func after(list []span, at int64) []span {
 }
 
 // meets reports whether a list has something of a span.
-func meets(list []span, s span) bool {
+func meets(list []interval, s interval) bool {
 	list = after(list, s.from)
 	return len(list) > 0 && list[0].from < s.to
 }
 
 // covers reports whether a list has all of a span. An empty span is had by any.
-func covering(list []span, s span) bool {
+func covering(list []interval, s interval) bool {
 	if s.from >= s.to {
 		return true
 	}
@@ -132,7 +132,7 @@ func covering(list []span, s span) bool {
 }
 
 // share is how much of a span a list has.
-func share(list []span, s span) int64 {
+func share(list []interval, s interval) int64 {
 	sum := int64(0)
 	for _, x := range after(list, s.from) {
 		if x.from >= s.to {
@@ -144,7 +144,7 @@ func share(list []span, s span) int64 {
 }
 
 // total is the length of a list.
-func total(list []span) int64 {
+func total(list []interval) int64 {
 	sum := int64(0)
 	for _, s := range list {
 		sum += s.to - s.from

@@ -10,33 +10,33 @@ import (
 func TestSpansAgainstDumb(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	const beats = 24
-	some := func() []span {
-		var spans []span
+	some := func() []interval {
+		var spans []interval
 		for range rnd.IntN(4) {
 			from := rnd.Int64N(beats)
-			spans = append(spans, span{from, from + rnd.Int64N(8)})
+			spans = append(spans, interval{from, from + rnd.Int64N(8)})
 		}
 		switch rnd.IntN(6) {
 		case 0:
-			spans = append(spans, span{ever, rnd.Int64N(beats)})
+			spans = append(spans, interval{ever, rnd.Int64N(beats)})
 		case 1:
-			spans = append(spans, span{rnd.Int64N(beats), never})
+			spans = append(spans, interval{rnd.Int64N(beats), never})
 		}
 		return spans
 	}
-	has := func(spans []span, at int64) bool {
-		return slices.ContainsFunc(spans, func(s span) bool { return s.from <= at && at < s.to })
+	has := func(spans []interval, at int64) bool {
+		return slices.ContainsFunc(spans, func(s interval) bool { return s.from <= at && at < s.to })
 	}
 	for range 20_000 {
 		rawA, rawB, rawC := some(), some(), some()
 		a, b, c := union(slices.Clone(rawA)), union(slices.Clone(rawB)), union(slices.Clone(rawC))
 		k := rnd.IntN(4)
 		met, out, two := both(a, b), outside(a), atLeast(k, a, b, c)
-		s := span{rnd.Int64N(beats), rnd.Int64N(beats)}
+		s := interval{rnd.Int64N(beats), rnd.Int64N(beats)}
 		any, all, sum := false, true, int64(0)
 		for at := int64(-2); at < beats+12; at++ {
 			count := 0
-			for _, list := range [][]span{rawA, rawB, rawC} {
+			for _, list := range [][]interval{rawA, rawB, rawC} {
 				if has(list, at) {
 					count++
 				}

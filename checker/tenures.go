@@ -18,7 +18,7 @@ import (
 // So it may be by a client that died, or that never got an answer. A failed
 // attempt holds nothing, whatever keys it leaves behind.
 type tenure struct {
-	span
+	interval
 	believed int64          // the client's own belief ended then, or had never begun
 	last     *history.Event // the last key that was set for it, nil if that isn't known
 	lapse    int64          // when the last of its keys has lapsed at the latest
@@ -26,7 +26,7 @@ type tenure struct {
 
 // tenancy is a tenure, and whose. There may be millions.
 type tenancy struct {
-	span
+	interval
 	session *session
 }
 
@@ -89,7 +89,7 @@ func (r *record) tenancies(c *contest) []tenancy {
 	c.tenures = make([]tenancy, 0, len(c.sessions))
 	for _, s := range c.sessions {
 		if t, ok := r.tenure(s, c.wire); ok {
-			c.tenures = append(c.tenures, tenancy{t.span, s})
+			c.tenures = append(c.tenures, tenancy{t.interval, s})
 		}
 	}
 	begin := func(a, b tenancy) int { return cmp.Compare(a.from, b.from) }
@@ -100,10 +100,10 @@ func (r *record) tenancies(c *contest) []tenancy {
 }
 
 // held is where somebody held a lock, or may have held it.
-func (r *record) held(c *contest) []span {
-	var spans []span
+func (r *record) held(c *contest) []interval {
+	var spans []interval
 	for _, t := range r.tenancies(c) {
-		spans = append(spans, t.span)
+		spans = append(spans, t.interval)
 	}
 	return joined(spans, 0)
 }
