@@ -35,10 +35,10 @@ func (r *record) wires() map[string]*wire {
 	if r.seen != nil {
 		return r.seen
 	}
-	in := wireReader{record: r, locks: map[string]*wire{}, places: map[place]*bench{}}
+	in := wireReader{record: r, locks: map[string]*wire{}, places: map[place]*seat{}}
 	if len(r.links) > 0 {
 		for s := range r.sessions.all() {
-			b := in.bench(s.client(), s.key())
+			b := in.seat(s.client(), s.key())
 			b.sessions = append(b.sessions, s)
 		}
 	}
@@ -56,30 +56,30 @@ func (r *record) wires() map[string]*wire {
 type wireReader struct {
 	*record
 	locks  map[string]*wire
-	places map[place]*bench
+	places map[place]*seat
 }
 
 // place is one client at one lock.
 type place struct{ client, key string }
 
-// bench is what is known of a client at a lock while its commands are read.
-type bench struct {
+// seat is what is known of a client at a lock while its commands are read.
+type seat struct {
 	sessions []*session
 	attempts map[string]*attempt // by token
 	current  *attempt
 }
 
-func (in *wireReader) bench(client, key string) *bench {
+func (in *wireReader) seat(client, key string) *seat {
 	b := in.places[place{client, key}]
 	if b == nil {
-		b = &bench{attempts: map[string]*attempt{}}
+		b = &seat{attempts: map[string]*attempt{}}
 		in.places[place{client, key}] = b
 	}
 	return b
 }
 
 func (in *wireReader) event(e *history.Event) {
-	b := in.bench(linkClient(e.Process), e.Key)
+	b := in.seat(linkClient(e.Process), e.Key)
 	w := in.locks[e.Key]
 	if w == nil {
 		w = &wire{last: map[*session]*attempt{}, extended: map[*session]int64{}}
@@ -105,7 +105,7 @@ func (in *wireReader) event(e *history.Event) {
 }
 
 // attempt is the one that a command's token belongs to, or nil.
-func (b *bench) attempt(e *history.Event) *attempt {
+func (b *seat) attempt(e *history.Event) *attempt {
 	if b.current == nil || b.current.token != e.Token {
 		if a := b.attempts[e.Token]; a != nil {
 			b.current = a
@@ -116,7 +116,7 @@ func (b *bench) attempt(e *history.Event) *attempt {
 	return b.current
 }
 
-func (b *bench) begin(e *history.Event) *attempt {
+func (b *seat) begin(e *history.Event) *attempt {
 	s := b.session(e.Sent)
 	if s == nil {
 		return nil
@@ -127,7 +127,7 @@ func (b *bench) begin(e *history.Event) *attempt {
 }
 
 // session is the last that had been called at an instant.
-func (b *bench) session(at int64) *session {
+func (b *seat) session(at int64) *session {
 	return lastCalled(b.sessions, at)
 }
 

@@ -136,7 +136,7 @@ func TestBypassesAgainstDumb(t *testing.T) {
 		}
 		got := 0
 		for _, c := range r.contests() {
-			got += c.share(map[string]int{})
+			got += r.share(c, map[string]int{})
 		}
 		if got != want {
 			t.Fatalf("seed %d: %d bypasses, want %d", seed, got, want)

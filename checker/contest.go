@@ -1,15 +1,19 @@
 package checker
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
-// contest is one lock and those who want it.
+// contest is one lock and those who want it. There may be millions of sessions,
+// so what lists them is made when it is first asked for.
 type contest struct {
-	lock     *lock
-	name     string
-	sessions []*session // in the order of their call
-	grants   []*session // in the order in which their acquires returned
-	wire     *wire      // nil: the links saw nothing of it
+	lock *lock
+	name string
+	wire *wire // nil: the links saw nothing of it
 
+	listed  []*session            // memo of calls, where there are several locks
+	granted []*session            // memo of grants
 	clients map[string][]*session // memo of of
 	names   []string              // of these clients, in the order of their first call
 	tenures []tenancy             // memo of tenancies
@@ -27,34 +31,48 @@ func (r *record) contests() []*contest {
 	byKey := map[string]*contest{}
 	for _, l := range r.keys {
 		c := &contest{lock: l, name: l.name, wire: wires[l.name], ready: map[string][]interval{}, noticed: map[string][]interval{}}
-		c.grants = make([]*session, 0, r.grants/len(r.keys))
-		for s := range l.sessions() {
-			if s.granted() {
-				c.grants = append(c.grants, s)
-			}
-		}
 		c.kept = r.kept(c.wire)
 		byKey[c.name] = c
 		r.contested = append(r.contested, c)
+	}
+	if len(byKey) < 2 {
+		return r.contested
 	}
 	var last *contest
 	for s := range r.sessions.all() {
 		if last == nil || last.name != s.key() {
 			last = byKey[s.key()]
 		}
-		if last.sessions == nil {
-			last.sessions = make([]*session, 0, cap(last.grants))
-		}
-		last.sessions = append(last.sessions, s)
+		last.listed = append(last.listed, s)
 	}
 	return r.contested
 }
 
+// calls is a lock's sessions in the order of their call.
+func (r *record) calls(c *contest) iter.Seq[*session] {
+	if len(r.contested) == 1 {
+		return r.sessions.all()
+	}
+	return slices.Values(c.listed)
+}
+
+// grants is those that got the lock, in the order in which their acquires returned.
+func (c *contest) grants() []*session {
+	if c.granted == nil {
+		for s := range c.lock.sessions() {
+			if s.granted() {
+				c.granted = append(c.granted, s)
+			}
+		}
+	}
+	return c.granted
+}
+
 // of is the sessions of each client, in the order of their call.
-func (c *contest) of() map[string][]*session {
+func (r *record) of(c *contest) map[string][]*session {
 	if c.clients == nil {
 		c.clients = map[string][]*session{}
-		for _, s := range c.sessions {
+		for s := range r.calls(c) {
 			if _, ok := c.clients[s.client()]; !ok {
 				c.names = append(c.names, s.client())
 			}
@@ -80,7 +98,7 @@ func outliving(sessions []*session, at int64) []*session {
 
 // grantAfter is the first grant after an instant to anybody but one client, or nil.
 func (c *contest) grantAfter(at int64, but string) *session {
-	for _, s := range c.grants[firstOf(c.grants, func(s *session) bool { return s.acquire.ret.T > at }):] {
+	for _, s := range c.grants()[firstOf(c.grants(), func(s *session) bool { return s.acquire.ret.T > at }):] {
 		if s.client() != but {
 			return s
 		}
@@ -125,7 +143,7 @@ func (r *record) wait(s *session) interval {
 // trying.
 func (r *record) waits(c *contest, client string, in interval) []interval {
 	var spans []interval
-	for _, s := range outliving(c.of()[client], in.from) {
+	for _, s := range outliving(r.of(c)[client], in.from) {
 		if s.acquire.call.T >= in.to {
 			break
 		}

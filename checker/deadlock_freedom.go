@@ -79,7 +79,7 @@ func inTime(judged map[string]int, leftOut int) string {
 // faults disturbed it, or nobody waited long enough.
 func (r *record) handover(d loss) (res Result, disturbed bool) {
 	next := d.contest.grantAfter(d.at, d.session.client())
-	waiters, rivals := d.waiters(next)
+	waiters, rivals := r.waiters(d, next)
 	round := int64(r.params.RetryMax + 2*r.params.NodeTimeout)
 	patience := round*int64(rivals) + int64(r.params.Slack)
 	for _, w := range waiters {
@@ -105,12 +105,12 @@ func (r *record) handover(d loss) (res Result, disturbed bool) {
 
 // waiters is other clients' acquires that outlived a loss and were called before
 // the next grant, and of how many clients.
-func (d loss) waiters(next *session) (waiters []*session, clients int) {
+func (r *record) waiters(d loss, next *session) (waiters []*session, clients int) {
 	until := int64(never)
 	if next != nil {
 		until = next.acquire.ret.T
 	}
-	of := d.contest.of()
+	of := r.of(d.contest)
 	for _, client := range d.contest.names {
 		before := len(waiters)
 		if client != d.session.client() {

@@ -117,9 +117,9 @@ func (r *record) drought(c *contest, g gap) (d drought, found bool) {
 	if g.length() <= r.rounds() {
 		return d, false
 	}
-	c.of()
+	r.of(c)
 	for _, client := range c.names {
-		for _, s := range both(both(r.waits(c, client, g.interval), r.available(c, client)), []interval{g.interval}) {
+		for _, s := range common(common(r.waits(c, client, g.interval), r.available(c, client)), []interval{g.interval}) {
 			if s.length() > r.rounds() && s.length() > d.length() {
 				d, found = drought{interval: s, contest: c, client: client, gap: g}, true
 			}
@@ -140,7 +140,7 @@ func (r *record) starved(d drought) Result {
 	}
 	waiters := 0
 	for _, client := range d.contest.names {
-		for _, s := range outliving(d.contest.of()[client], d.from) {
+		for _, s := range outliving(r.of(d.contest)[client], d.from) {
 			if s.acquire.call.T >= d.to {
 				break
 			}

@@ -66,7 +66,7 @@ func (r *record) majority(c *contest, client string) []interval {
 func (r *record) available(c *contest, client string) []interval {
 	spans, ok := c.noticed[client]
 	if !ok {
-		spans = both(r.settled(r.outages().majority(client)), r.majority(c, client))
+		spans = common(r.settled(r.outages().majority(client)), r.majority(c, client))
 		c.noticed[client] = spans
 	}
 	return spans

@@ -104,7 +104,7 @@ func (r *record) isolated(client string, cuts []*fault) []interval {
 func (r *record) holding(client string, at int64) (loss, bool) {
 	var d loss
 	for _, c := range r.contests() {
-		s := lastCalled(c.of()[client], at)
+		s := lastCalled(r.of(c)[client], at)
 		if s == nil || d.session != nil && s.acquire.call.T < d.session.acquire.call.T {
 			continue
 		}

@@ -14,7 +14,7 @@ func (r *record) fairness(n map[string]float64) {
 	split, won, streak, bypasses := 0, 0, 0, 0
 	grants := map[string]int{}
 	for _, c := range r.contests() {
-		bypasses += c.share(grants)
+		bypasses += r.share(c, grants)
 		if c.wire != nil {
 			s, w, longest := r.splitVotes(c)
 			split, won, streak = split+s, won+w, max(streak, longest)
@@ -93,37 +93,41 @@ func (a *attempt) gone() int64 {
 }
 
 // share counts the grants of each client that tried, and the bypasses: for each
-// acquire the grants that it saw go to those called later. These are the grants
-// when it returned, less those called before it, save those of them that were
-// still open: at most one of each client. So one pass in the order of calls does,
-// whose place in the order of grants is never far from the last one.
-func (c *contest) share(grants map[string]int) (bypasses int) {
+// acquire the grants that it saw go to those called later. In the order of calls
+// it has at hand those that are open, at most one of each client, and looks at
+// them whenever one returns.
+func (r *record) share(c *contest, grants map[string]int) (bypasses int) {
 	var open []*session
-	earlier, place := 0, 0
-	for _, s := range c.sessions {
-		open = slices.DeleteFunc(open, func(o *session) bool { return o.acquire.ended() <= s.acquire.call.T })
-		at := s.acquire.ended()
-		for place > 0 && c.grants[place-1].acquire.ret.T >= at {
-			place--
-		}
-		for place < len(c.grants) && c.grants[place].acquire.ret.T < at {
-			place++
-		}
-		pending := 0
-		for _, o := range open {
-			if o.granted() && o.acquire.ret.T >= at {
-				pending++
+	returned := func(by int64) {
+		for {
+			first := -1
+			for i, o := range open {
+				if at := o.acquire.ended(); at <= by && (first < 0 || at < open[first].acquire.ended()) {
+					first = i
+				}
+			}
+			if first < 0 {
+				return
+			}
+			o := open[first]
+			open = slices.Delete(open, first, first+1)
+			for _, x := range open {
+				if o.granted() && x.acquire.call.T < o.acquire.call.T && x.acquire.ended() > o.acquire.ended() {
+					bypasses++
+				}
 			}
 		}
-		bypasses += place - (earlier - pending)
-		open = append(open, s)
-		tries := 0
-		if s.granted() {
-			earlier++
-			tries = 1
-		}
-		grants[s.client()] += tries
 	}
+	for s := range r.calls(c) {
+		returned(s.acquire.call.T)
+		open = append(open, s)
+		got := 0
+		if s.granted() {
+			got = 1
+		}
+		grants[s.client()] += got
+	}
+	returned(never)
 	return bypasses
 }
 

@@ -72,7 +72,7 @@ func (r *record) unavailable(c *contest) iter.Seq[interval] {
 			return at >= want.to || yield(interval{at, want.to})
 		}
 		var want interval
-		for _, s := range c.sessions {
+		for s := range r.calls(c) {
 			w := r.wait(s)
 			if w.from > want.to {
 				if !without(want) {
@@ -95,16 +95,11 @@ func (r *record) whyUnavailable(c *contest, w interval) string {
 	for _, d := range r.losses() {
 		lost[d.session] = "lease of a " + ways[d.fault.kind].holder
 	}
+	near := r.near(c, w)
+	up := r.reached(near, w)
 	filled := map[string]int64{}
-	up := r.reached(c, w)
 	var held, taken []interval
-	for _, s := range c.sessions {
-		if s.acquire.call.T >= w.to {
-			break
-		}
-		if s.acquire.outcome() == history.Fail || s.givenBack() <= w.from {
-			continue
-		}
+	for _, s := range near {
 		t, ok := r.tenure(s, c.wire)
 		if !ok || t.from >= w.to || t.to <= w.from {
 			continue
@@ -125,11 +120,11 @@ func (r *record) whyUnavailable(c *contest, w interval) string {
 			filled[cause] -= share(where, interval{s.acquire.ret.T, t.believed})
 		}
 	}
-	for _, down := range both(both([]interval{w}, outside(up)), outside(union(taken))) {
+	for _, down := range common(common([]interval{w}, outside(up)), outside(union(taken))) {
 		filled[majorityDown] += down.length()
 	}
 	blocked := r.blocked(c)
-	for _, free := range both(up, outside(union(held))) {
+	for _, free := range common(up, outside(union(held))) {
 		left := share(blocked, free)
 		filled[leftBehind] += left
 		filled[rivalry] += free.length() - left
@@ -139,13 +134,35 @@ func (r *record) whyUnavailable(c *contest, w interval) string {
 	})
 }
 
-// reached is where, in a span, somebody who was trying to acquire a lock reached a majority.
-func (r *record) reached(c *contest, w interval) []interval {
-	var all []interval
-	for client := range c.of() {
-		all = append(all, both(r.waits(c, client, w), r.outages().majority(client))...)
+// near is the sessions that can have to do with a window: those called before its
+// end whose acquire returned three lives of a key before its begin, or later. A
+// lease that was extended for longer before it got stuck isn't found.
+func (r *record) near(c *contest, w interval) []*session {
+	var near []*session
+	for s := range r.calls(c) {
+		if s.acquire.call.T >= w.to {
+			break
+		}
+		if life := r.life(); life > never/4 || s.acquire.ended() >= w.from-3*life {
+			near = append(near, s)
+		}
 	}
-	return both([]interval{w}, union(all))
+	return near
+}
+
+// reached is where, in a window, somebody who was trying to acquire a lock reached a majority.
+func (r *record) reached(near []*session, w interval) []interval {
+	waits := map[string][]interval{}
+	for _, s := range near {
+		if wait := r.wait(s); wait.from < w.to && wait.to > w.from {
+			waits[s.client()] = append(waits[s.client()], wait)
+		}
+	}
+	var all []interval
+	for client, spans := range waits {
+		all = append(all, common(joined(spans, int64(r.params.RetryMax)), r.outages().majority(client))...)
+	}
+	return common([]interval{w}, union(all))
 }
 
 // deathToGrant is the longest time from a holder's death to the next grant.

@@ -43,8 +43,8 @@ func joined(spans []interval, gap int64) []interval {
 	return list
 }
 
-// both is where both lists are.
-func both(a, b []interval) []interval {
+// common is where both lists are.
+func common(a, b []interval) []interval {
 	var list []interval
 	for len(a) > 0 && len(b) > 0 {
 		if s := (interval{max(a[0].from, b[0].from), min(a[0].to, b[0].to)}); s.from < s.to {

@@ -31,7 +31,7 @@ func TestSpansAgainstDumb(t *testing.T) {
 		rawA, rawB, rawC := some(), some(), some()
 		a, b, c := union(slices.Clone(rawA)), union(slices.Clone(rawB)), union(slices.Clone(rawC))
 		k := rnd.IntN(4)
-		met, out, two := both(a, b), outside(a), atLeast(k, a, b, c)
+		met, out, two := common(a, b), outside(a), atLeast(k, a, b, c)
 		s := interval{rnd.Int64N(beats), rnd.Int64N(beats)}
 		any, all, sum := false, true, int64(0)
 		for at := int64(-2); at < beats+12; at++ {
@@ -42,7 +42,7 @@ func TestSpansAgainstDumb(t *testing.T) {
 				}
 			}
 			if has(a, at) != has(rawA, at) || has(out, at) == has(rawA, at) || has(met, at) != (has(rawA, at) && has(rawB, at)) || has(two, at) != (count >= k) {
-				t.Fatalf("at %d of %v, %v and %v: union %v, outside %v, both %v, at least %d %v", at, rawA, rawB, rawC, a, out, met, k, two)
+				t.Fatalf("at %d of %v, %v and %v: union %v, outside %v, common %v, at least %d %v", at, rawA, rawB, rawC, a, out, met, k, two)
 			}
 			if s.from <= at && at < s.to {
 				any, all = any || has(a, at), all && has(a, at)

@@ -86,8 +86,8 @@ func (r *record) tenancies(c *contest) []tenancy {
 	if c.tenures != nil {
 		return c.tenures
 	}
-	c.tenures = make([]tenancy, 0, len(c.sessions))
-	for _, s := range c.sessions {
+	c.tenures = []tenancy{}
+	for s := range r.calls(c) {
 		if t, ok := r.tenure(s, c.wire); ok {
 			c.tenures = append(c.tenures, tenancy{t.interval, s})
 		}
@@ -121,14 +121,6 @@ func plus(at, by int64) int64 {
 		return never
 	}
 	return at + by
-}
-
-// givenBack is released, but never where a release was not the last that was done.
-func (s *session) givenBack() int64 {
-	if a := s.last; a != nil && a.call.Op == history.OpRelease && a.outcome() != history.Info {
-		return a.ret.T
-	}
-	return never
 }
 
 // released is when a session had surely given the lock back, by its client's own
