@@ -98,21 +98,25 @@ func (a *attempt) gone() int64 {
 // them whenever one returns.
 func (r *record) share(c *contest, grants map[string]int) (bypasses int) {
 	var open []*session
+	soonest := int64(never) // when the first of them returns
 	returned := func(by int64) {
-		for {
+		for by >= soonest {
 			first := -1
 			for i, o := range open {
 				if at := o.acquire.ended(); at <= by && (first < 0 || at < open[first].acquire.ended()) {
 					first = i
 				}
 			}
+			soonest = never
 			if first < 0 {
 				return
 			}
 			o := open[first]
 			open = slices.Delete(open, first, first+1)
+			got := o.granted()
 			for _, x := range open {
-				if o.granted() && x.acquire.call.T < o.acquire.call.T && x.acquire.ended() > o.acquire.ended() {
+				soonest = min(soonest, x.acquire.ended())
+				if got && x.acquire.call.T < o.acquire.call.T && x.acquire.ended() > o.acquire.ended() {
 					bypasses++
 				}
 			}
@@ -121,6 +125,7 @@ func (r *record) share(c *contest, grants map[string]int) (bypasses int) {
 	for s := range r.calls(c) {
 		returned(s.acquire.call.T)
 		open = append(open, s)
+		soonest = min(soonest, s.acquire.ended())
 		got := 0
 		if s.granted() {
 			got = 1
