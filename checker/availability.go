@@ -20,15 +20,16 @@ const (
 	all
 )
 
-// takes is what each kind of fault takes away. A kind that isn't here takes all.
+// takes is what each kind of fault takes away. A kind that isn't here takes all:
+// those that turn a clock, for keys then live longer, and clients wait longer, by
+// what the record doesn't tell.
 var takes = map[string]taken{
-	killed:     answers,
-	paused:     answers,
-	cutOff:     answers,
-	powerLost:  answers,
-	failedOver: answers,
-	withheld:   little,
-	clockWrong: all, // keys live longer, and clients wait longer, by what nobody recorded
+	killed: answers, "shutdown": answers, powerLost: answers, failedOver: answers, // of a client or node
+	paused: answers, "gc": answers, // of a client
+	"slow-disk": answers, "full-disk": answers, // of a node
+	cutOff: answers, "delay": answers, "throttle": answers, "lose": answers, // of a link
+	withheld: little, "drop": little, // a single message
+	"touch": little, // another key
 }
 
 func takesOf(kind string) taken {

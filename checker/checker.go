@@ -27,6 +27,9 @@ const (
 	ResourceSafety    = "resource-safety"
 	DeadlockFreedom   = "deadlock-freedom"
 	FaultTolerance    = "fault-tolerance"
+	FencingOrder      = "fencing-order"
+	ValidOnReturn     = "valid-on-return"
+	BoundedHold       = "bounded-hold"
 )
 
 // Causes of a mutual-exclusion violation: what became of the key that one of the
@@ -53,12 +56,15 @@ const (
 )
 
 // Causes lists what a violation may be put down to: the causes of a
-// mutual-exclusion violation, the ways of no lease lock and the classes of harm.
+// mutual-exclusion violation, the ways of no lease lock, the classes of harm and
+// the kinds of the properties that have their own.
 func Causes() []string {
 	return []string{ExpiredEarly, GrantedLate, RestartedAndForgot, LostUnsynced, FailedOver, DeletedByOther, Overwritten, NeverSet,
 		GivenShorter, ClientClock, Unexplained,
 		Overlap, Buried, Phantom, DoubleRelease, HeldBefore, HeldAfter, LostEarly,
-		LockBroken, Overrun, FenceBroken}
+		LockBroken, Overrun, FenceBroken,
+		HolderRefused, StaleAccepted, FreshRefused, TokenOrder, TokenTwice,
+		ReturnedLate, ExtendedTooOften, HeldTooLong}
 }
 
 // Verdict is the judgement of one history.
@@ -101,6 +107,8 @@ type Witness struct {
 	Key      string   `json:"key"`
 	From     int64    `json:"from"` // the harm's span of true time, nanoseconds
 	To       int64    `json:"to"`
+
+	of []*session // the sessions
 }
 
 // Result returns the result for a property, or nil.
@@ -118,8 +126,11 @@ var properties = []property{
 	{MutualExclusion, mutualExclusion},
 	{LeaseLinearizable, leaseLinearizable},
 	{ResourceSafety, resourceSafety},
+	{FencingOrder, fencingOrder},
 	{DeadlockFreedom, deadlockFreedom},
 	{FaultTolerance, faultTolerance},
+	{BoundedHold, boundedHold},
+	{ValidOnReturn, validOnReturn},
 }
 
 type property struct {

@@ -37,10 +37,10 @@ func TestPropertyThatPanicsDecidesNothing(t *testing.T) {
 	}
 }
 
-// A checker that fails outside a property, here by a witness from nowhere, has decided nothing either.
+// A checker that fails outside a property, here by a witness that is missing, has decided nothing either.
 func TestCheckerThatPanicsDecidesNothing(t *testing.T) {
 	defer func(old []property) { properties = old }(properties)
-	properties = []property{{MutualExclusion, func(*record) Result { return Result{Outcome: Violated, Witness: &Witness{Key: "nowhere"}} }}}
+	properties = []property{{MutualExclusion, func(*record) Result { return Result{Outcome: Violated} }}}
 	res := Check(story(t, twoHolders)).Result(MutualExclusion)
 	if res == nil || res.Outcome != Undecided || !strings.HasPrefix(res.Because, "the checker failed: ") {
 		t.Errorf("got %+v", res)
@@ -146,11 +146,15 @@ params clients=c1,c2 stampError=%s
 // TestDisagreement shows that the second judge can contradict the first.
 func TestDisagreement(t *testing.T) {
 	h := story(t, strings.Replace(twoHolders, "c2 ok acquire session=c2/1 until=5", "c2 fail acquire session=c2/1", 1))
-	wrong := Result{Property: MutualExclusion, Outcome: Violated, Witness: &Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "lock-1"}}
-	if got := disagreement(newRecord(h), &wrong); !strings.Contains(got, "porcupine finds nothing wrong with the witness") {
+	witness := func(r *record) *Witness {
+		pair := []string{"c1/1", "c2/1"}
+		return &Witness{Sessions: pair, Key: "lock-1", of: []*session{r.named(pair[0]), r.named(pair[1])}}
+	}
+	r := newRecord(h)
+	wrong := Result{Property: MutualExclusion, Outcome: Violated, Witness: witness(r)}
+	if got := disagreement(r, &wrong); !strings.Contains(got, "porcupine finds nothing wrong with the witness") {
 		t.Errorf("got %q", got)
 	}
-	pair := &Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "lock-1"}
 	for _, row := range []struct {
 		history       *history.History
 		first, second Outcome
@@ -164,8 +168,9 @@ func TestDisagreement(t *testing.T) {
 		{story(t, twoHolders), Violated, Holds, "lease-linearizable came out as violated, and porcupine answers holds"},
 		{story(t, twoHolders), Holds, Undecided, "lease-linearizable is said to hold, but c1 and c2 must both have held lock-1 from 0.023 s to 5 s (4.977 s)"},
 	} {
-		v := Verdict{Second: row.second, Results: []Result{{Property: LeaseLinearizable, Outcome: row.first, Witness: pair}}}
-		if got := newRecord(row.history).disagreements(v); got != row.want {
+		r := newRecord(row.history)
+		v := Verdict{Second: row.second, Results: []Result{{Property: LeaseLinearizable, Outcome: row.first, Witness: witness(r)}}}
+		if got := r.disagreements(v); got != row.want {
 			t.Errorf("%s, and porcupine says %s: got %q, want %q", row.first, row.second, got, row.want)
 		}
 	}

@@ -15,7 +15,7 @@ const (
 	withheld   = "hold"       // a link keeps a single message
 	powerLost  = "power-loss" // a node stops, and forgets what it had not synced
 	failedOver = "failover"   // a replica takes a node's place
-	clockWrong = "clock"      // of a node or a client
+	clockWrong = "clock-"     // how those begin that turn a clock
 )
 
 // fault is one fault on one target.

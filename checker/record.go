@@ -36,6 +36,7 @@ type record struct {
 	windowed  *lock
 	windows   []window  // of windowed, memory that keys share, one after the other
 	ops       []leaseOp // memory that sessions share, likewise
+	spans     []int64   // and measures
 }
 
 // lock is one key and its sessions.

@@ -160,7 +160,7 @@ func parseLine(h *history.History, f []string) error {
 func setParam(p *history.Params, name, value string) (err error) {
 	words := map[string]*[]string{"clients": &p.Clients, "nodes": &p.Nodes}
 	spans := map[string]*time.Duration{
-		"ttl": &p.TTL, "nodeTimeout": &p.NodeTimeout, "retryMax": &p.RetryMax, "slack": &p.Slack, "stampError": &p.StampError,
+		"ttl": &p.TTL, "nodeTimeout": &p.NodeTimeout, "maxHold": &p.MaxHold, "retryMax": &p.RetryMax, "slack": &p.Slack, "stampError": &p.StampError,
 	}
 	switch {
 	case words[name] != nil:
@@ -169,6 +169,8 @@ func setParam(p *history.Params, name, value string) (err error) {
 		*spans[name], err = time.ParseDuration(value)
 	case name == "quorum":
 		p.Quorum, err = strconv.Atoi(value)
+	case name == "maxExtends":
+		p.MaxExtends, err = strconv.Atoi(value)
 	case name == "rate":
 		p.Rate, err = strconv.ParseFloat(value, 64)
 	case name == "rounds":

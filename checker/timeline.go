@@ -3,6 +3,7 @@ package checker
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"lockpick/harness/history"
 )
@@ -27,6 +28,9 @@ func (r *record) timelines(key string) map[string]*timeline {
 	}
 	for i := range r.events {
 		e := &r.events[i]
+		if e.Node == "" {
+			continue
+		}
 		t := nodes[e.Node]
 		if t == nil || e.Key != key || e.Process == history.Nemesis {
 			continue
@@ -48,7 +52,7 @@ func (r *record) timelines(key string) map[string]*timeline {
 		case t == nil:
 		case f.memory() != nil:
 			t.losses = append(t.losses, f)
-		case f.kind == clockWrong && f.begin != nil:
+		case strings.HasPrefix(f.kind, clockWrong) && f.begin != nil:
 			t.clocks = append(t.clocks, f)
 		}
 	}

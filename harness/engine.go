@@ -26,11 +26,16 @@ type engine struct {
 	until  Until
 	halted chan struct{} // closed when the run is to end where it stands
 
+	nesting sync.Mutex
+	nests   map[string]*nested // by kind and target
+
 	mu      sync.Mutex
 	waits   []*wait
 	points  map[string][]int // client and point → planned steps, in the order of their nth
 	active  []*active        // faults that are in force
 	failed  []error          // faults that could not be healed
+	healing bool             // the clients are done, and what is in force is ended
+	gone    map[string]bool  // clients that have ended
 	applied map[string]int64 // unique value → when the resource had answered it
 	running int              // clients that run or are about to
 	ended   chan error
@@ -137,6 +142,9 @@ func (e *engine) schedule(ctx context.Context, c Client) {
 		if errors.Is(err, ErrKilled) || errors.Is(err, context.Canceled) {
 			err = nil
 		}
+		e.mu.Lock()
+		e.gone[c.Name] = true
+		e.mu.Unlock()
 		e.ended <- err
 	}
 	e.mu.Lock()
@@ -154,7 +162,7 @@ func (e *engine) spec(c Client) client.Spec {
 	w := e.s.Workload
 	s := client.Spec{
 		Name: c.Name, Seed: e.seed, Lock: e.s.Lock, Fence: w.Fence, Writes: w.Writes, Cycles: w.Cycles,
-		Keys: e.keys(), Until: e.s.Limit, Think: w.Think, Hold: w.Hold, NoCheck: w.NoCheck,
+		Keys: e.keys(), Until: e.s.Limit, Think: w.Think, Hold: w.Hold, Extend: w.Extend, NoCheck: w.NoCheck,
 	}
 	if w.For > 0 {
 		s.Until = w.For
@@ -232,6 +240,10 @@ func (e *engine) targets(step int) []string {
 	}
 	var out []string
 	for _, t := range st.Fault.Targets {
+		if _, end, ok := nemesis.SplitLink(t); ok && end == nemesis.Replica {
+			out = append(out, t)
+			continue
+		}
 		out = append(out, e.links(t)...)
 	}
 	return out

@@ -43,7 +43,7 @@ func RunUntil(ctx context.Context, b Backend, s Scenario, seed uint64, rec *hist
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		e = &engine{s: s, seed: seed, cluster: c, rec: rec, applied: map[string]int64{}, points: map[string][]int{},
-			until: until, halted: make(chan struct{})}
+			nests: map[string]*nested{}, gone: map[string]bool{}, until: until, halted: make(chan struct{})}
 		rec.Watch(e.see)
 		params := e.params(b.Name())
 		e.record(history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: &params})
@@ -73,7 +73,7 @@ func (e *engine) params(backend string) history.Params {
 		Lock: s.Lock.Kind, TTL: s.Lock.TTL, Drift: time.Duration(s.Lock.Drift*float64(s.Lock.TTL)) + 2*time.Millisecond,
 		NodeTimeout: s.Lock.Timeout, RetryMin: s.Lock.RetryMin, RetryMax: s.Lock.RetryMax,
 		Rate: clockRate, StampError: e.cluster.StampError(), Slack: slack, Rounds: rounds,
-		Fence: s.Workload.Fence, Limit: s.Limit, MayBeIdle: s.Vacuous, Persistence: s.Topology.Persistence,
+		Fence: s.Workload.Fence, Limit: s.Limit, MaxExtends: s.Limits.Extensions, MaxHold: s.Limits.Hold, MayBeIdle: s.Vacuous, Persistence: s.Topology.Persistence,
 	}
 	for i, st := range s.Plan {
 		p.Steps = append(p.Steps, history.PlannedStep{Step: i + 1, Fault: st.Fault.Kind, Targets: e.targets(i),

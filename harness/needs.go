@@ -6,6 +6,15 @@ import (
 	"lockpick/nemesis"
 )
 
+// Capabilities that a topology needs besides those of the plan.
+const (
+	CanReplicate = "replicas"
+	CanPersist   = "persistence"
+)
+
+// PersistNone is a topology whose nodes keep nothing on disk.
+const PersistNone = "none"
+
 // Needs lists the capabilities that a cluster must have for the scenario's
 // plan, sorted.
 func (s Scenario) Needs() []string {
@@ -18,18 +27,27 @@ func (s Scenario) Needs() []string {
 	for _, st := range s.Plan {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
 		if st.When.Message != nil {
-			add(nemesis.Capability("hold", nemesis.Message)) // whatever the fault, the message waits for it
+			add(nemesis.Capability(nemesis.Hold, nemesis.Message)) // whatever the fault, the message waits for it
+		}
+		if kind.Hits(nemesis.Message) {
+			add(kind.Capability(nemesis.Message))
 		}
 		for _, t := range st.Fault.Targets {
 			switch {
 			case kind.Hits(nemesis.Link):
-				add(nemesis.Capability(kind.Name, nemesis.Link))
+				add(kind.Capability(nemesis.Link))
 			case slices.Contains(s.ClientNames(), t):
-				add(nemesis.Capability(kind.Name, nemesis.Client))
+				add(kind.Capability(nemesis.Client))
 			default:
-				add(nemesis.Capability(kind.Name, nemesis.Node))
+				add(kind.Capability(nemesis.Node))
 			}
 		}
+	}
+	if s.Topology.Replicas > 0 {
+		add(CanReplicate)
+	}
+	if s.Topology.Persistence != PersistNone {
+		add(CanPersist)
 	}
 	slices.Sort(out)
 	return out

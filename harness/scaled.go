@@ -25,8 +25,8 @@ func (s Scenario) Scaled(f float64) Scenario {
 	l.Timeout = max(by(l.Timeout), min(l.Timeout, MinTimeout))
 	l.TTL, l.RetryMin, l.RetryMax = by(l.TTL).Round(time.Millisecond), by(l.RetryMin), by(l.RetryMax) // Redis counts in milliseconds
 	w := &s.Workload
-	w.Think, w.Hold, w.For = byRange(w.Think), byRange(w.Hold), by(w.For)
-	s.Limit = by(s.Limit)
+	w.Think, w.Hold, w.For, w.Extend = byRange(w.Think), byRange(w.Hold), by(w.For), by(w.Extend)
+	s.Limit, s.Limits.Hold = by(s.Limit), by(s.Limits.Hold)
 
 	s.Tags = slices.Clone(s.Tags)
 	s.Expect = maps.Clone(s.Expect)
@@ -48,6 +48,11 @@ func (s Scenario) Scaled(f float64) Scenario {
 		fault.Targets = slices.Clone(fault.Targets)
 		fault.For = copied(fault.For, func(d *time.Duration) { *d = by(*d) })
 		fault.Until = copied(fault.Until, func(e *nemesis.Event) { e.After = by(e.After) })
+		fault.Timer = copied(fault.Timer, func(t *nemesis.Timer) { t.Step = by(t.Step) })
+		fault.By = by(fault.By)
+		for _, r := range []*nemesis.Span{&fault.Delay, &fault.Every, &fault.Lasts} {
+			*r = nemesis.Span{Min: by(r.Min), Max: by(r.Max)}
+		}
 	}
 	return s
 }

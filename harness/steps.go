@@ -18,6 +18,7 @@ type active struct {
 	kind   string
 	target string
 	heal   func() (string, error)
+	over   time.Duration // when it ends by itself; 0: it doesn't
 }
 
 // arm sets up what sets each planned step off.
@@ -38,7 +39,7 @@ func (e *engine) arm() error {
 			if !ok {
 				return fmt.Errorf("arm step %d: this cluster can't watch messages", i+1)
 			}
-			if err := t.Tap(*w.Message, func(pass func()) { e.onMessage(i, pass) }); err != nil {
+			if err := t.Tap(*w.Message, func(h nemesis.Held) { e.onMessage(i, h) }); err != nil {
 				return fmt.Errorf("arm step %d: %w", i+1, err)
 			}
 		}
@@ -66,31 +67,49 @@ func (e *engine) atPoint(client, point string) {
 }
 
 // onMessage is called while a message waits on the wire.
-func (e *engine) onMessage(step int, pass func()) {
-	if kind, _ := nemesis.KindOf(e.s.Plan[step].Fault.Kind); kind.Hits(nemesis.Message) {
-		if !e.fire(step, func() (string, error) { pass(); return "it was let pass", nil }) {
-			pass()
+func (e *engine) onMessage(step int, m nemesis.Held) {
+	switch e.s.Plan[step].Fault.Kind {
+	case nemesis.Hold:
+		if !e.fire(step, func() (string, error) { m.Pass(); return "it was let pass", nil }) {
+			m.Pass()
 		}
-		return
+	case nemesis.Drop:
+		if e.fire(step, nil) {
+			m.Lose()
+		} else {
+			m.Pass()
+		}
+	default:
+		e.fire(step, nil)
+		m.Pass()
 	}
-	e.fire(step, nil)
-	pass()
 }
 
 // fire injects a step's fault on all its targets at once and plans its end.
 // healBy ends it where the fault itself has no way back. A run that is stopped
 // injects nothing.
 func (e *engine) fire(step int, healBy func() (string, error)) (fired bool) {
+	f := e.s.Plan[step].Fault
+	if kind, _ := nemesis.KindOf(f.Kind); kind.Again {
+		e.fireAgain(step, f)
+		return true
+	}
+	begun, fired := e.inject(step, f, e.targets(step), healBy)
+	e.planEnd(f, begun)
+	return fired
+}
+
+// inject brings a fault into force on targets, all at once, and returns those of
+// them that have a way back.
+func (e *engine) inject(step int, f nemesis.Fault, targets []string, healBy func() (string, error)) (begun []*active, fired bool) {
 	e.firing.RLock()
 	defer e.firing.RUnlock()
 	if e.stopped {
-		return false
+		return nil, false
 	}
-	f := e.s.Plan[step].Fault
 	kind, _ := nemesis.KindOf(f.Kind)
-	targets := e.targets(step)
 	for _, target := range targets {
-		e.record(history.Event{Process: history.Nemesis, Type: history.Invoke, Op: f.Kind, Node: target, Step: step + 1})
+		e.record(history.Event{Process: history.Nemesis, Type: history.Invoke, Op: kind.Recorded(), Node: target, Step: step + 1})
 	}
 	// To read a fault back takes time on a real backend, and one target's must not
 	// keep the next one waiting.
@@ -99,15 +118,14 @@ func (e *engine) fire(step int, healBy func() (string, error)) (fired bool) {
 	for i, target := range targets {
 		all.Go(func() {
 			x := &effects[i]
-			x.Effect, x.err = kind.Inject(e.cluster, f, target)
+			x.Effect, x.err = e.nest(kind, f, target)
 			x.at = e.cluster.Now()
 		})
 	}
 	all.Wait()
-	var begun []*active
 	for i, target := range targets {
 		x := effects[i]
-		ev := history.Event{T: int64(x.at), Process: history.Nemesis, Type: history.Begin, Op: f.Kind, Node: target, Step: step + 1, Cause: x.ReadBack}
+		ev := history.Event{T: int64(x.at), Process: history.Nemesis, Type: history.Begin, Op: kind.Recorded(), Node: target, Step: step + 1, Cause: x.ReadBack}
 		if x.err != nil {
 			ev.Type, ev.Cause = history.Fail, x.err.Error()
 			e.record(ev)
@@ -118,11 +136,13 @@ func (e *engine) fire(step int, healBy func() (string, error)) (fired bool) {
 			x.Heal = healBy
 		}
 		if x.Heal != nil {
-			begun = append(begun, &active{step: step, kind: f.Kind, target: target, heal: x.Heal})
+			begun = append(begun, &active{step: step, kind: kind.Recorded(), target: target, heal: x.Heal, over: x.Over})
 		}
 	}
-	e.planEnd(f, begun)
-	return true
+	e.mu.Lock()
+	e.active = append(e.active, begun...)
+	e.mu.Unlock()
+	return begun, true
 }
 
 // effect is what came of injecting a fault on one target.
@@ -135,12 +155,13 @@ type effect struct {
 func (e *engine) planEnd(f nemesis.Fault, begun []*active) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.active = append(e.active, begun...)
 	for _, a := range begun {
 		heal := func() { e.heal(a) }
 		switch {
 		case f.For != nil:
-			e.cluster.At(e.cluster.Now()+*f.For, heal)
+			e.cluster.At(e.cluster.Now()+f.Timer.True(*f.For), heal)
+		case a.over > 0:
+			e.cluster.At(e.cluster.Now()+a.over, heal)
 		case f.Until != nil:
 			e.await(*f.Until, nil, heal)
 		}
@@ -173,6 +194,7 @@ func (e *engine) heal(a *active) {
 // healAll ends what is still in force when the clients are done.
 func (e *engine) healAll(ctx context.Context) {
 	e.mu.Lock()
+	e.healing = true
 	left := slices.Clone(e.active)
 	e.mu.Unlock()
 	for _, a := range left {

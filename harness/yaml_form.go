@@ -21,11 +21,13 @@ type Known struct {
 }
 
 // Safety properties hold unless the scenario says otherwise, and
-// lease-linearizable comes out as mutual-exclusion does (Imply).
+// lease-linearizable comes out as mutual-exclusion does (Imply). bounded-hold
+// needs the section limits.
 const (
 	mutualExclusion   = "mutual-exclusion"
 	leaseLinearizable = "lease-linearizable"
 	resourceSafety    = "resource-safety"
+	boundedHold       = "bounded-hold"
 )
 
 // brokenLock is the lock kind that takes a mistake.
@@ -103,6 +105,7 @@ func (r *reading) whole(k Known) object {
 			r.steps = append(r.steps, step)
 			return stepForm(step)
 		}}},
+		{key: "limits", doc: "how much of the lock one hold may have, whatever the lock allows; bounded-hold is judged by it", shape: limitsForm(&s.Limits)},
 		{key: "expect", doc: "what comes of it; a safety property that isn't listed must hold", shape: r.expectForm(k)},
 		{key: "limit", doc: "the run is stopped after this time", shape: duration(&s.Limit, unit)},
 		{key: "scale", doc: "factor of all durations on real backends, where the scenario must pin it", shape: factor(&s.Scale)},
@@ -117,7 +120,8 @@ func (r *reading) whole(k Known) object {
 func topologyForm(t *Topology) object {
 	return object{"topology", []field{
 		{key: "nodes", doc: "number of independent lock servers", shape: integer(&t.Nodes, 1, maxNodes)},
-		{key: "persistence", doc: "what survives a restart: the append-only file's fsync policy, or none", shape: oneOf(&t.Persistence, "persistence", []string{"none", "everysec", "always", "no"})},
+		{key: "persistence", doc: "what survives a restart: the append-only file's fsync policy, or none", shape: oneOf(&t.Persistence, "persistence", []string{PersistNone, "everysec", "always", "no"})},
+		{key: "replicas", doc: "asynchronous replicas of each server", shape: integer(&t.Replicas, 0, 1)},
 	}}
 }
 
@@ -166,10 +170,18 @@ func workloadForm(w *Workload) object {
 		{key: "fence", doc: "what the resource refuses", shape: oneOf(&w.Fence, "fence mode", []string{client.FenceNone, client.FenceToken, client.FenceCheckSet})},
 		{key: "think", doc: "pause before each cycle", shape: between(&w.Think, 0)},
 		{key: "hold", doc: "work between the read and the check before the write", shape: between(&w.Hold, 0)},
+		{key: "extend", doc: "how often a client extends its lock while it works", shape: duration(&w.Extend, unit)},
 		{key: "cycles", doc: "how often each client works", shape: integer(&w.Cycles, 1, maxCount)},
 		{key: "for", doc: "no cycle starts later than this", shape: duration(&w.For, unit)},
 		{key: "writes", doc: "writes in one critical section", shape: integer(&w.Writes, 1, maxCount)},
 		{key: "check", doc: "whether a client looks at its deadline before it writes", shape: truth(func(b bool) { w.NoCheck = !b })},
+	}}
+}
+
+func limitsForm(l *Limits) object {
+	return object{"limits", []field{
+		{key: "extensions", doc: "most extensions of one hold", shape: integer(&l.Extensions, 1, maxCount), must: true},
+		{key: "hold", doc: "longest hold, from the grant to the end of belief", shape: duration(&l.Hold, unit), must: true},
 	}}
 }
 
@@ -233,7 +245,29 @@ func faultForm(f *nemesis.Fault) object {
 		{key: "mode", doc: "how", shape: oneOf(&f.Mode, "mode", modes)},
 		{key: "for", doc: "how long it lasts", shape: optional[time.Duration]{&f.For, func(d *time.Duration) shape { return duration(d, unit) }}},
 		{key: "until", doc: "the event that ends it", shape: optional[nemesis.Event]{&f.Until, func(e *nemesis.Event) shape { return eventForm("until", e) }}},
+		{key: "way", doc: "of a link; both if it isn't given", shape: oneOf(&f.Way, "way", []string{nemesis.Request, nemesis.Reply})},
+		{key: "by", doc: "how far a clock goes wrong, as in 11s or -5s", shape: signed(&f.By)},
+		{key: "rate", doc: "how fast a clock runs; 1 is right", shape: factor(&f.Rate)},
+		{key: "delay", doc: "how late messages are", shape: span(&f.Delay)},
+		{key: "share", doc: "of the messages; all if it isn't given", shape: percent(&f.Share, 1.0001)},
+		{key: "bandwidth", doc: "bytes a second", shape: integer(&f.Bandwidth, 1, 1<<30)},
+		{key: "every", doc: "of what comes again and again: the time between", shape: span(&f.Every)},
+		{key: "lasts", doc: "and how long each one lasts; most are short, some long", shape: span(&f.Lasts)},
+		{key: "timer", doc: "the clock that counts `for`, where it is wrong", shape: optional[nemesis.Timer]{&f.Timer, timerForm}},
 	}}
+}
+
+func timerForm(t *nemesis.Timer) shape {
+	return object{"timer", []field{
+		{key: "rate", doc: "how fast it runs; 1 is right", shape: factor(&t.Rate)},
+		{key: "step", doc: "how far it is set forward meanwhile", shape: duration(&t.Step, 0)},
+	}}
+}
+
+// span is a range of durations above nothing.
+func span(to *nemesis.Span) shape {
+	r := &client.Range{}
+	return then{between(r, unit), func() { *to = nemesis.Span(*r) }}
 }
 
 func (r *reading) expectForm(k Known) object {

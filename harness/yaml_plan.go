@@ -64,6 +64,20 @@ func (s *Scenario) checkFault(path string, step *nemesis.Step) error {
 	case f.Mode == "" && len(kind.Modes) > 0:
 		f.Mode = kind.Modes[0]
 	}
+	switch extra, wanting := kind.Unfit(*f); {
+	case extra != "":
+		return badAt(path+"."+extra, "leave it out", "the fault %s has no %s", f.Kind, extra)
+	case wanting != "":
+		return badAt(path, "add "+wanting+":", "the fault %s needs %s", f.Kind, wanting)
+	}
+	switch {
+	case f.Timer != nil && f.For == nil:
+		return badAt(path+".timer", "add for:, which it counts", "a timer needs something to count")
+	case f.Kind == "cut" && f.Way != "" && f.Mode != nemesis.CutHold && f.Mode != nemesis.CutDrop:
+		return badAt(path+".way", "leave it out, or use mode hold or drop", "a cut of mode %s has no one way", f.Mode)
+	case f.Kind == "failover" && s.Topology.Replicas == 0:
+		return badAt(path+".kind", "set topology.replicas: 1", "a failover needs replicas")
+	}
 	if f.Until != nil {
 		if err := s.checkEvent(path+".until", *f.Until); err != nil {
 			return err
@@ -110,6 +124,9 @@ func (s *Scenario) checkTarget(path, target string, kind nemesis.Kind, f *nemesi
 	// A client or a node as target of a fault of links means all its links.
 	if !kind.Hits(on) && !kind.Hits(nemesis.Link) {
 		return badAt(path, "it hits "+sorts(kind), "the fault %s can't hit a %s", kind.Name, on)
+	}
+	if _, end, _ := nemesis.SplitLink(target); end == nemesis.Replica && kind.Name != "cut" {
+		return badAt(path, "it can only be cut", "the fault %s can't hit a replication link", kind.Name)
 	}
 	if kind.Name == "kill" && on == nemesis.Client && (f.For != nil || f.Until != nil) {
 		return badAt(path, "leave for and until out; to stop it for a time use pause", "a killed client does not come back")

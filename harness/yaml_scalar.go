@@ -208,6 +208,22 @@ func duration(to *time.Duration, least time.Duration) shape {
 	}, map[string]any{"type": "string", "pattern": "^(" + durationJSON + ")$"}}
 }
 
+// signed is a length of time, or one back.
+func signed(to *time.Duration) shape {
+	const hint = "a number with its unit, as in 11s, or -5s to go back"
+	return single{"a duration", hint, func(s string) (string, string) {
+		digits, back := strings.CutPrefix(s, "-")
+		d, wrong, more := parseDuration(digits, unit)
+		if wrong != "" {
+			return wrong, more
+		}
+		if *to = d; back {
+			*to = -d
+		}
+		return "", ""
+	}, map[string]any{"type": "string", "pattern": "^-?(" + durationJSON + ")$"}}
+}
+
 // between is a range of durations, "50ms..500ms", or a single one.
 func between(to *client.Range, least time.Duration) shape {
 	const hint = "one duration, as in 2s, or the two ends of a range, as in 50ms..500ms"

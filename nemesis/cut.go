@@ -5,11 +5,19 @@ const (
 	// CutHold keeps what is sent and delivers it after healing, as TCP does with
 	// a connection that outlives a partition.
 	CutHold = "hold"
+	// CutDrop loses what is sent. Connections that lost something are reset when
+	// it heals, for no byte of TCP can be missing.
+	CutDrop = "drop"
+	// CutReset ends the connections at once, and each new one.
+	CutReset = "reset"
+	// CutRefuse leaves the connections that there are, and refuses new ones.
+	CutRefuse = "refuse"
 )
 
-// Cutter cuts a link both ways and mends it.
+// Cutter cuts a link and mends it. The way is Request, Reply or "", both; only a
+// cut that holds or drops can be one way.
 type Cutter interface {
-	Cut(link, mode string) (readBack string, err error)
+	Cut(link, mode, way string) (readBack string, err error)
 	Mend(link string) (readBack string, err error)
 }
 
@@ -17,13 +25,14 @@ var cut = Kind{
 	Name:  "cut",
 	Doc:   "cuts links between clients and nodes; a client or node as target means all its links",
 	On:    []Target{Link},
-	Modes: []string{CutHold},
+	Modes: []string{CutHold, CutDrop, CutReset, CutRefuse},
+	Takes: []string{"way"}, Nests: true,
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
 		c, ok := cluster.(Cutter)
 		if !ok {
 			return Effect{}, missing("cut", cluster)
 		}
-		back, err := c.Cut(target, f.Mode)
+		back, err := c.Cut(target, f.Mode, f.Way)
 		return Effect{ReadBack: back, Heal: func() (string, error) { return c.Mend(target) }}, err
 	},
 }

@@ -1,18 +1,38 @@
 package nemesis
 
-// Tapper watches a link for one message, before the clients start. When the
-// message comes by it is kept, and hit is called with what lets it pass; what
-// follows on the same connection waits behind it, other connections don't. The
-// message is delivered even if the client has closed the connection meanwhile.
-type Tapper interface {
-	Tap(m OnMessage, hit func(pass func())) error
+// Held is a message that a tap keeps. One of the two is called, once.
+type Held struct {
+	Pass func() // delivers it, even if the client has closed the connection meanwhile
+	Lose func() // drops it, and its connection is reset
 }
 
+// Tapper watches a link for one message, before the clients start. When the
+// message comes by it is kept, and hit is called; what follows on the same
+// connection waits behind it, other connections don't.
+type Tapper interface {
+	Tap(m OnMessage, hit func(Held)) error
+}
+
+// What is done to a single message.
+const (
+	Hold = "hold"
+	Drop = "drop"
+)
+
 var hold = Kind{
-	Name: "hold",
+	Name: Hold,
 	Doc:  "keeps the message that triggered it, while newer connections pass; needs a message trigger",
 	On:   []Target{Message},
 	// The tap that the trigger set holds the message already; ending the fault lets it pass.
+	Inject: func(_ any, _ Fault, target string) (Effect, error) {
+		return Effect{ReadBack: "the message was matched on " + target}, nil
+	},
+}
+
+var drop = Kind{
+	Name: Drop,
+	Doc:  "loses the message that triggered it, and resets its connection; needs a message trigger",
+	On:   []Target{Message},
 	Inject: func(_ any, _ Fault, target string) (Effect, error) {
 		return Effect{ReadBack: "the message was matched on " + target}, nil
 	},

@@ -12,6 +12,7 @@
 package nemesis
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,9 +32,57 @@ type Step struct {
 type Fault struct {
 	Kind    string         `json:"kind"`
 	Targets []string       `json:"targets,omitempty"` // clients, nodes or links ("c1-n3")
-	Mode    string         `json:"mode,omitempty"`    // of a cut: how
-	For     *time.Duration `json:"for,omitempty"`     // how long it lasts; for a killed node: until it is started again
+	Mode    string         `json:"mode,omitempty"`    // how, where there are several ways
+	For     *time.Duration `json:"for,omitempty"`     // how long it lasts; for a node that is down: until it is started again
 	Until   *Event         `json:"until,omitempty"`   // or the event that ends it; neither: until the run ends
+
+	Way       string        `json:"way,omitempty"`       // on a link: Request, Reply or "", both
+	By        time.Duration `json:"by,omitempty"`        // how far a clock goes wrong; negative: it is set back
+	Rate      float64       `json:"rate,omitempty"`      // how fast a clock runs; 1 is right
+	Delay     Span          `json:"delay,omitzero"`      // how late messages are
+	Share     float64       `json:"share,omitempty"`     // of the messages; 0: all
+	Bandwidth int           `json:"bandwidth,omitempty"` // bytes a second
+	Every     Span          `json:"every,omitzero"`      // of what comes again and again: the time between
+	Lasts     Span          `json:"lasts,omitzero"`      // and how long each one lasts; most are short, some long
+	Timer     *Timer        `json:"timer,omitempty"`     // the clock that For is counted by
+}
+
+// Span is a range that durations are drawn from.
+type Span struct {
+	Min time.Duration `json:"min"`
+	Max time.Duration `json:"max"`
+}
+
+// given lists the fields that a fault has, by their names in a scenario file.
+func (f Fault) given() []string {
+	var names []string
+	for name, is := range map[string]bool{
+		"way": f.Way != "", "by": f.By != 0, "rate": f.Rate != 0, "delay": f.Delay != Span{}, "share": f.Share != 0,
+		"bandwidth": f.Bandwidth != 0, "every": f.Every != Span{}, "lasts": f.Lasts != Span{}, "timer": f.Timer != nil,
+	} {
+		if is {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Unfit names a field that the kind doesn't take, or one that it needs and the
+// fault doesn't have; both "" if all fits.
+func (k Kind) Unfit(f Fault) (extra, wanting string) {
+	given := f.given()
+	for _, name := range given {
+		if !slices.Contains(k.Takes, name) {
+			return name, ""
+		}
+	}
+	for _, name := range k.Needs {
+		if !slices.Contains(given, name) {
+			return "", name
+		}
+	}
+	return "", ""
 }
 
 // Target is a sort of thing that a fault can hit.
@@ -54,6 +103,13 @@ type Kind struct {
 	// Name and the target, as in "pause-client".
 	On    []Target
 	Modes []string // the first is the default; nil: it has none
+	// Takes and Needs name the fields of a Fault that it has a use for, and can't do without, by
+	// their names in a scenario file. For and Until any kind takes.
+	Takes, Needs []string
+	As           string // the kind that it is recorded as, where it makes that one's; "": its own
+	Power        string // what a cluster must be able to do; "": what the kind is called
+	Nests        bool   // on one target it may be in force for several steps at once
+	Again        bool   // it comes again and again: Every between, Lasts each
 	// Inject brings it into force on one target, and reads back that it is.
 	Inject func(cluster any, f Fault, target string) (Effect, error)
 }
@@ -66,10 +122,13 @@ type Effect struct {
 	ReadBack string // what was seen that shows the fault is in force
 	// Heal ends it and reads back that it is gone. Nil: there is no way back.
 	Heal func() (readBack string, err error)
+	// Over is when it ends by itself, after the begin; 0: when For or Until says.
+	Over time.Duration
 }
 
 // Kinds is the one table of faults.
-var Kinds = []Kind{pause, kill, cut, hold}
+var Kinds = []Kind{pause, gc, kill, shutdown, powerLoss, cut, delay, throttle, lose, hold, drop,
+	clockJump, clockRate, clockSlew, clockStrobe, slowDisk, fullDisk, failover, touch}
 
 // KindOf finds a kind by its name.
 func KindOf(name string) (Kind, bool) {
@@ -80,8 +139,21 @@ func KindOf(name string) (Kind, bool) {
 	return Kinds[i], true
 }
 
-// Capability names what a cluster must be able to do for a fault on a target.
-func Capability(kind string, on Target) string { return kind + "-" + string(on) }
+// Powers of a cluster that serve several kinds. The others have a kind's name.
+const (
+	PowerClock = "clock"
+	PowerShape = "shape"
+	PowerDisk  = "disk"
+)
+
+// Capability names a cluster's power over a sort of target.
+func Capability(power string, on Target) string { return power + "-" + string(on) }
+
+// Recorded is the kind that its events in the history name.
+func (k Kind) Recorded() string { return cmp.Or(k.As, k.Name) }
+
+// Capability is what a cluster must be able to do for the fault on a target.
+func (k Kind) Capability(on Target) string { return Capability(cmp.Or(k.Power, k.Name), on) }
 
 // LinkName is the name of the link between a client and a node or resource.
 func LinkName(client, node string) string { return client + "-" + node }

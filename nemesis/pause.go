@@ -1,8 +1,9 @@
 package nemesis
 
-// Pauser stops a client and lets it go on. While it is stopped it sends
+// Pauser stops a client or a node and lets it go on. While it is stopped it sends
 // nothing, sees nothing and records nothing; its clock runs on, as in a
-// stop-the-world collection or a SIGSTOP.
+// stop-the-world collection or a SIGSTOP. What came for a node meanwhile it
+// does when it goes on, whether anybody still waits for it or not.
 type Pauser interface {
 	Pause(target string) (readBack string, err error)
 	Resume(target string) (readBack string, err error)
@@ -10,8 +11,8 @@ type Pauser interface {
 
 var pause = Kind{
 	Name: "pause",
-	Doc:  "stops a client for a time, as a garbage collection or a suspended machine does",
-	On:   []Target{Client},
+	Doc:  "stops a client or a node for a time, as a garbage collection or a suspended machine does",
+	On:   []Target{Client, Node}, Nests: true,
 	Inject: func(cluster any, _ Fault, target string) (Effect, error) {
 		c, ok := cluster.(Pauser)
 		if !ok {

@@ -32,9 +32,12 @@ var order = []string{
 	"pause-while-acquiring",
 	"pause-before-check",
 	"delayed-restart",
+	"extend-to-finish",
 	"gc-pause-after-acquire",
 	"restart-forgets",
+	"fence-forgets",
 	"delayed-release-kills-retry",
+	"unlimited-extension",
 }
 
 // Names lists the scenarios in the order of the catalogue.

@@ -56,6 +56,7 @@ var powers = []string{
 	nemesis.Capability("kill", nemesis.Node),
 	nemesis.Capability("cut", nemesis.Link),
 	nemesis.Capability("hold", nemesis.Message),
+	harness.CanPersist,
 }
 
 // Probe says what it can do on this machine.

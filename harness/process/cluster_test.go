@@ -192,24 +192,24 @@ func TestRestartIsReadBackBeforeAnybodySetsAKey(t *testing.T) {
 
 func TestCutIsReadBack(t *testing.T) {
 	events := run(t, func(b bench) {
-		if back := b.do("cut", func() (string, error) { return b.Cut("c1-n1", "") }); !strings.Contains(back, "no answer") {
+		if back := b.do("cut", func() (string, error) { return b.Cut("c1-n1", "", "") }); !strings.Contains(back, "no answer") {
 			t.Errorf("cut says %q", back)
 		}
 		if back := b.do("mend", func() (string, error) { return b.Mend("c1-n1") }); back != "PING was answered" {
 			t.Errorf("mend says %q", back)
 		}
-		b.do("cut", func() (string, error) { return b.Cut("c1-r1", nemesis.CutHold) })
+		b.do("cut", func() (string, error) { return b.Cut("c1-r1", nemesis.CutHold, "") })
 		b.do("kill", func() (string, error) { return b.Kill("n1") })
-		b.do("cut", func() (string, error) { return b.Cut("c1-n1", "") })
+		b.do("cut", func() (string, error) { return b.Cut("c1-n1", "", "") })
 		if back := b.do("mend", func() (string, error) { return b.Mend("c1-n1") }); !strings.Contains(back, "the node is down") {
 			t.Errorf("mend of a dead node's link says %q", back)
 		}
 		for _, link := range []string{"c2-n1", "c1-n9"} {
-			if _, err := b.Cut(link, ""); err == nil || !strings.Contains(err.Error(), link) {
+			if _, err := b.Cut(link, "", ""); err == nil || !strings.Contains(err.Error(), link) {
 				t.Errorf("cut %s: %v", link, err)
 			}
 		}
-		if _, err := b.Cut("c1-n2", "drop"); err == nil {
+		if _, err := b.Cut("c1-n2", "drop", ""); err == nil {
 			t.Error("an unknown mode was taken")
 		}
 	})
@@ -221,7 +221,7 @@ func TestCutIsReadBack(t *testing.T) {
 func TestTapHoldsAClientsMessage(t *testing.T) {
 	run(t, func(b bench) {
 		hit := make(chan func(), 1)
-		err := b.Tap(nemesis.OnMessage{Link: "c1-n1", Message: "set", Of: nemesis.Reply, Nth: 1}, func(pass func()) { hit <- pass })
+		err := b.Tap(nemesis.OnMessage{Link: "c1-n1", Message: "set", Of: nemesis.Reply, Nth: 1}, func(m nemesis.Held) { hit <- m.Pass })
 		if err != nil {
 			t.Fatal(err)
 		}

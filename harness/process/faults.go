@@ -86,8 +86,8 @@ const (
 )
 
 // Cut cuts a link and sees that PING gets no answer.
-func (c *cluster) Cut(name, mode string) (string, error) {
-	if mode != "" && mode != nemesis.CutHold {
+func (c *cluster) Cut(name, mode, way string) (string, error) {
+	if mode != "" && mode != nemesis.CutHold || way != "" {
 		return "", fmt.Errorf("cut %s: mode %q is not %q", name, mode, nemesis.CutHold)
 	}
 	l, err := c.link("cut", name)
@@ -130,12 +130,12 @@ func (c *cluster) ping(l *link.Link, within time.Duration) error {
 }
 
 // Tap watches a link for one message.
-func (c *cluster) Tap(m nemesis.OnMessage, hit func(pass func())) error {
+func (c *cluster) Tap(m nemesis.OnMessage, hit func(nemesis.Held)) error {
 	l, err := c.link("tap", m.Link)
 	if err != nil {
 		return err
 	}
-	return l.Tap(m, func(pass func()) { c.run(func() { hit(pass) }) })
+	return l.Tap(m, func(pass func()) { c.run(func() { hit(nemesis.Held{Pass: pass}) }) })
 }
 
 func (c *cluster) link(verb, name string) (*link.Link, error) {

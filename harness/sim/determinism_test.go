@@ -80,16 +80,17 @@ func contend(ctx context.Context, c *cluster, e client.Env, name string, until t
 func chaos(c *cluster) {
 	at := func(ms int, f func()) { c.At(time.Duration(ms)*time.Millisecond, f) }
 	at(700, func() { c.Pause("c1") })
-	at(1200, func() { c.Cut("c2-n1", ""); c.Cut("c2-n2", "") })
+	at(1200, func() { c.Cut("c2-n1", "", ""); c.Cut("c2-n2", "", "") })
 	at(1500, func() { c.Kill("n3") })
 	at(2100, func() { c.Resume("c1") })
 	at(2300, func() { c.Restart("n3") })
 	at(2700, func() { c.Mend("c2-n1"); c.Mend("c2-n2") })
 	at(3100, func() { c.Kill("c3") })
-	at(3300, func() { c.Pause("c2"); c.Cut("c2-n5", "") })
+	at(3300, func() { c.Pause("c2"); c.Cut("c2-n5", "", "") })
 	at(3500, func() { c.Resume("c2") })
 	for _, of := range []string{nemesis.Request, nemesis.Reply} {
-		c.Tap(nemesis.OnMessage{Link: "c1-n4", Message: history.OpSet, Of: of, Nth: 5}, func(pass func()) {
+		c.Tap(nemesis.OnMessage{Link: "c1-n4", Message: history.OpSet, Of: of, Nth: 5}, func(m nemesis.Held) {
+			pass := m.Pass
 			c.At(c.Now()+300*time.Millisecond, pass)
 		})
 	}
@@ -164,7 +165,7 @@ func TestOrderOfClosingDoesNotShow(t *testing.T) {
 					}
 					conns = append(conns, conn)
 				}
-				c.Cut("c1-n1", "")
+				c.Cut("c1-n1", "", "")
 				for i, conn := range conns {
 					fmt.Fprintf(conn, "SET k%d v\r\n", i)
 				}

@@ -25,13 +25,13 @@ func TestNextLifeGetsNothingOfTheLast(t *testing.T) {
 	for where, keep := range map[string]func(*cluster) (letGo func()){
 		"on its way": nothing,
 		"at a cut": func(c *cluster) func() {
-			c.Cut("c1-n1", "")
+			c.Cut("c1-n1", "", "")
 			return func() { c.Mend("c1-n1") }
 		},
 		"held": func(c *cluster) func() {
 			passes := make(chan func(), 1)
 			on := nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: nemesis.Request}
-			if err := c.Tap(on, func(pass func()) { passes <- pass }); err != nil {
+			if err := c.Tap(on, func(m nemesis.Held) { passes <- m.Pass }); err != nil {
 				t.Error(err)
 			}
 			return func() { (<-passes)() }

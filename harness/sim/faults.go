@@ -96,15 +96,15 @@ func (c *cluster) node(name string) (*server, error) {
 }
 
 // Cut cuts a link.
-func (c *cluster) Cut(name, mode string) (string, error) {
+func (c *cluster) Cut(name, mode, way string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.link(name)
 	switch {
 	case l == nil:
 		return "", fmt.Errorf("cut %s: there is no such link", name)
-	case mode != nemesis.CutHold && mode != "":
-		return "", fmt.Errorf("cut %s: the simulation can't do mode %q", name, mode)
+	case mode != nemesis.CutHold && mode != "" || way != "":
+		return "", fmt.Errorf("cut %s: the simulation can't do mode %q %s", name, mode, way)
 	case l.cut:
 		return "", fmt.Errorf("cut %s: it is cut already", name)
 	}
@@ -137,7 +137,7 @@ func (l *link) ping() string {
 }
 
 // Tap keeps the message that on describes.
-func (c *cluster) Tap(on nemesis.OnMessage, hit func(pass func())) error {
+func (c *cluster) Tap(on nemesis.OnMessage, hit func(nemesis.Held)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.link(on.Link)
@@ -150,6 +150,6 @@ func (c *cluster) Tap(on nemesis.OnMessage, hit func(pass func())) error {
 		return fmt.Errorf("tap %s: unknown message %q; known are %v", on.Link, on.Message, nemesis.MessageKinds)
 	}
 	on.Nth = max(on.Nth, 1)
-	l.taps = append(l.taps, &tap{on: on, hit: hit, net: c.network})
+	l.taps = append(l.taps, &tap{on: on, hit: func(pass func()) { hit(nemesis.Held{Pass: pass}) }, net: c.network})
 	return nil
 }

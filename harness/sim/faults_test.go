@@ -248,7 +248,7 @@ func TestKilledNodeForgets(t *testing.T) {
 func TestCutHolds(t *testing.T) {
 	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		c.At(time.Second, func() {
-			if back, err := c.Cut("c1-n1", nemesis.CutHold); err != nil || !strings.Contains(back, "no answer") {
+			if back, err := c.Cut("c1-n1", nemesis.CutHold, ""); err != nil || !strings.Contains(back, "no answer") {
 				t.Error(back, err)
 			}
 		})
@@ -304,7 +304,8 @@ func TestTap(t *testing.T) {
 		t.Run(of, func(t *testing.T) {
 			_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
 				var hitAt time.Duration
-				err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: of, Nth: 2}, func(pass func()) {
+				err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: of, Nth: 2}, func(m nemesis.Held) {
+					pass := m.Pass
 					hitAt = c.Now()
 					c.At(5*time.Second, pass)
 				})
@@ -361,7 +362,8 @@ func TestTwoTapsOnOneMessage(t *testing.T) {
 	var hits []time.Duration
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		for range 2 {
-			err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: nemesis.Reply, Nth: 1}, func(pass func()) {
+			err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: nemesis.Reply, Nth: 1}, func(m nemesis.Held) {
+				pass := m.Pass
 				hits = append(hits, c.Now())
 				c.At(c.Now()+time.Second, pass)
 			})
@@ -389,7 +391,8 @@ func TestTapCountsScriptsOnce(t *testing.T) {
 		for _, of := range []string{nemesis.Request, nemesis.Reply} {
 			var hitAt time.Duration
 			simulate(t, topology(1, 1), 1, func(c *cluster) error {
-				err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpRelease, Of: of, Nth: nth}, func(pass func()) {
+				err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpRelease, Of: of, Nth: nth}, func(m nemesis.Held) {
+					pass := m.Pass
 					hitAt = c.Now()
 					pass()
 				})

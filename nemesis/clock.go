@@ -1,0 +1,106 @@
+package nemesis
+
+import (
+	"fmt"
+	"time"
+)
+
+// Clocker turns the clock of a client or node: it jumps by `by`, and from then on
+// runs at rate, where 1 is right. It reads back what the clock shows against true
+// time. A target's clock is wall clock and monotonic clock alike only where the
+// target reads no other; what it turns, a backend says in what it reads back.
+type Clocker interface {
+	TurnClock(target string, by time.Duration, rate float64) (readBack string, err error)
+}
+
+func turn(cluster any, kind, target string, by time.Duration, rate float64) (string, error) {
+	c, ok := cluster.(Clocker)
+	if !ok {
+		return "", missing(kind, cluster)
+	}
+	return c.TurnClock(target, by, rate)
+}
+
+var clockJump = Kind{
+	Name:  "clock-jump",
+	Doc:   "sets a clock forward, or back where `by` is negative; after `for` it is set right again",
+	On:    []Target{Node, Client},
+	Power: PowerClock,
+	Takes: []string{"by"}, Needs: []string{"by"},
+	Inject: func(cluster any, f Fault, target string) (Effect, error) {
+		back, err := turn(cluster, "clock-jump", target, f.By, 1)
+		e := Effect{ReadBack: back}
+		if f.For != nil || f.Until != nil {
+			e.Heal = func() (string, error) { return turn(cluster, "clock-jump", target, -f.By, 1) }
+		}
+		return e, err
+	},
+}
+
+var clockRate = Kind{
+	Name:  "clock-rate",
+	Doc:   "lets a clock run fast or slow: by `rate`, where 1 is right; what it has gained or lost by the end it keeps",
+	On:    []Target{Node, Client},
+	Power: PowerClock,
+	Takes: []string{"rate"}, Needs: []string{"rate"},
+	Inject: func(cluster any, f Fault, target string) (Effect, error) {
+		back, err := turn(cluster, "clock-rate", target, 0, f.Rate)
+		return Effect{ReadBack: back, Heal: func() (string, error) { return turn(cluster, "clock-rate", target, 0, 1) }}, err
+	},
+}
+
+// SlewRate is how much faster or slower a clock runs while it is slewed: 500 ppm,
+// the most that adjtime(3) of Linux and NTP allow themselves (RFC 5905, section 12).
+const SlewRate = 500e-6
+
+var clockSlew = Kind{
+	Name:  "clock-slew",
+	Doc:   "corrects a clock as NTP does: it runs 500 ppm fast, or slow where `by` is negative, until it has made up `by`",
+	On:    []Target{Node, Client},
+	Power: PowerClock,
+	Takes: []string{"by"}, Needs: []string{"by"},
+	Inject: func(cluster any, f Fault, target string) (Effect, error) {
+		rate := 1 + SlewRate
+		if f.By < 0 {
+			rate = 1 - SlewRate
+		}
+		back, err := turn(cluster, "clock-slew", target, 0, rate)
+		return Effect{
+			ReadBack: back,
+			Heal:     func() (string, error) { return turn(cluster, "clock-slew", target, 0, 1) },
+			Over:     time.Duration(float64(f.By.Abs()) / SlewRate),
+		}, err
+	},
+}
+
+var clockStrobe = Kind{
+	Name:  "clock-strobe",
+	Doc:   "sets a clock forward and back again, over and over, every so often",
+	On:    []Target{Node, Client},
+	Power: PowerClock,
+	Takes: []string{"by", "every"}, Needs: []string{"by", "every"},
+	Again: true,
+	Inject: func(cluster any, f Fault, target string) (Effect, error) {
+		back, err := turn(cluster, "clock-strobe", target, f.By, 1)
+		return Effect{ReadBack: back, Heal: func() (string, error) { return turn(cluster, "clock-strobe", target, -f.By, 1) }}, err
+	},
+}
+
+// Timer is the clock by which a killed node's way back is counted, and which may be wrong.
+type Timer struct {
+	Rate float64       `json:"rate,omitempty"` // how fast it runs; 0 and 1: right
+	Step time.Duration `json:"step,omitempty"` // it is set forward by this meanwhile
+}
+
+// True is how long it takes until the timer has counted d.
+func (t *Timer) True(d time.Duration) time.Duration {
+	if t == nil {
+		return d
+	}
+	if t.Rate > 0 {
+		d = time.Duration(float64(d) / t.Rate)
+	}
+	return max(0, d-t.Step)
+}
+
+func (t *Timer) String() string { return fmt.Sprintf("rate %g, step %v", max(t.Rate, 1), t.Step) }

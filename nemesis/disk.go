@@ -1,0 +1,78 @@
+package nemesis
+
+// PowerLoser cuts a node's power: its process is gone, and so is all that its disk
+// was not asked to sync. Torn leaves the last record half written. A Restarter
+// brings it back, which may fail: a node that can't read its disk stays away.
+type PowerLoser interface {
+	LosePower(node string, torn bool) (readBack string, err error)
+}
+
+// Modes of a power loss.
+const (
+	PowerClean = "clean" // each record is there or is not
+	PowerTorn  = "torn"  // the first record that was lost is there in part
+)
+
+var powerLoss = Kind{
+	Name:  "power-loss",
+	Doc:   "cuts a node's power: what it had not synced is lost; it starts again after `for`",
+	On:    []Target{Node},
+	Modes: []string{PowerClean, PowerTorn},
+	Takes: []string{"timer"},
+	Inject: func(cluster any, f Fault, target string) (Effect, error) {
+		c, ok := cluster.(PowerLoser)
+		if !ok {
+			return Effect{}, missing("power-loss", cluster)
+		}
+		back, err := c.LosePower(target, f.Mode == PowerTorn)
+		return Effect{ReadBack: back, Heal: restart(cluster, f, target)}, err
+	},
+}
+
+// Disker makes a node's disk slow or full.
+type Disker interface {
+	// StallSync lets no sync of the node's disk come back until FreeDisk.
+	StallSync(node string) (readBack string, err error)
+	// FillDisk lets every write to the node's disk fail for want of room.
+	FillDisk(node string) (readBack string, err error)
+	FreeDisk(node string) (readBack string, err error)
+}
+
+var slowDisk = diskKind("slow-disk", "lets no sync of a node's disk come back while it lasts",
+	func(d Disker, node string) (string, error) { return d.StallSync(node) })
+
+var fullDisk = diskKind("full-disk", "leaves no room on a node's disk while it lasts",
+	func(d Disker, node string) (string, error) { return d.FillDisk(node) })
+
+func diskKind(name, doc string, harm func(Disker, string) (string, error)) Kind {
+	return Kind{
+		Name: name, Doc: doc, On: []Target{Node}, Power: PowerDisk,
+		Inject: func(cluster any, _ Fault, target string) (Effect, error) {
+			d, ok := cluster.(Disker)
+			if !ok {
+				return Effect{}, missing(name, cluster)
+			}
+			back, err := harm(d, target)
+			return Effect{ReadBack: back, Heal: func() (string, error) { return d.FreeDisk(target) }}, err
+		},
+	}
+}
+
+// Toucher writes a key of its own on a node, past all links.
+type Toucher interface {
+	Touch(node string) (readBack string, err error)
+}
+
+var touch = Kind{
+	Name: "touch",
+	Doc:  "writes another key on a node: no fault, but it moves the node's next sync",
+	On:   []Target{Node},
+	Inject: func(cluster any, _ Fault, target string) (Effect, error) {
+		c, ok := cluster.(Toucher)
+		if !ok {
+			return Effect{}, missing("touch", cluster)
+		}
+		back, err := c.Touch(target)
+		return Effect{ReadBack: back}, err
+	},
+}

@@ -1,0 +1,22 @@
+package nemesis
+
+// Shutter ends a node in good order, as SHUTDOWN does: what its persistence keeps is
+// on disk. A Restarter brings it back.
+type Shutter interface {
+	Shutdown(node string) (readBack string, err error)
+}
+
+var shutdown = Kind{
+	Name:  "shutdown",
+	Doc:   "ends a node in good order; it starts again after `for`",
+	On:    []Target{Node},
+	Takes: []string{"timer"},
+	Inject: func(cluster any, f Fault, target string) (Effect, error) {
+		c, ok := cluster.(Shutter)
+		if !ok {
+			return Effect{}, missing("shutdown", cluster)
+		}
+		back, err := c.Shutdown(target)
+		return Effect{ReadBack: back, Heal: restart(cluster, f, target)}, err
+	},
+}
