@@ -34,8 +34,12 @@ var order = []string{
 	"delayed-restart",
 	"extend-to-finish",
 	"gc-pause-after-acquire",
+	"gc-like-pauses",
 	"restart-forgets",
+	"short-restart-delay",
+	"restart-delay-fast-clock",
 	"fence-forgets",
+	"counter-after-acquire",
 	"delayed-release-kills-retry",
 	"unlimited-extension",
 }
