@@ -1,6 +1,7 @@
 package nemesis
 
 import (
+	"fmt"
 	"math"
 	"time"
 )
@@ -53,6 +54,25 @@ func (t Traffic) Takes(bytes int) time.Duration {
 		return 0
 	}
 	return time.Duration(float64(bytes) / float64(t.Bandwidth) * float64(time.Second))
+}
+
+// String says in words what is done, as in "5 % of the replies are lost".
+func (t Traffic) String() string {
+	whom := map[string]string{Request: "requests", Reply: "replies", "": "messages"}[t.Way]
+	if t.All() {
+		whom = "all " + whom
+	} else {
+		whom = fmt.Sprintf("%g %% of the %s", 100*t.Share, whom)
+	}
+	switch {
+	case t.Lose:
+		return whom + " are lost"
+	case t.Bandwidth > 0:
+		return fmt.Sprintf("%s pass at %d bytes/s", whom, t.Bandwidth)
+	case t.Heavy:
+		return fmt.Sprintf("%s are late by %v to %v, few by much", whom, t.DelayMin, t.DelayMax)
+	}
+	return fmt.Sprintf("%s are late by %v to %v", whom, t.DelayMin, t.DelayMax)
 }
 
 // unit maps a word to [0, 1).
