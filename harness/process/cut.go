@@ -28,11 +28,14 @@ func (c *cluster) Cut(name, mode, way string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	before := c.pings(name)
+	before, within := c.pings(name), silence
+	if l.Disturbed() {
+		within = readBack // it may be slow as well
+	}
 	if err := l.Cut(mode, way); err != nil {
 		return "", err
 	}
-	err = c.ping(l, silence)
+	err = c.ping(l, within)
 	switch {
 	case err == nil:
 		return "", fmt.Errorf("cut %s: PING is still answered", name)
