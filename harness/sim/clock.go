@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -28,6 +29,10 @@ type timer struct {
 // read is what a clock of the host shows, once the host runs.
 func (h *host) read(c *node.Clock) time.Time {
 	h.pass()
+	return h.shown(c)
+}
+
+func (h *host) shown(c *node.Clock) time.Time {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	return time.Unix(0, c.Now()).UTC()
@@ -51,11 +56,11 @@ func (h *host) set(t *timer) {
 		h.net.mu.Lock()
 		last := t.set == this
 		if last {
-			h.timers = without(h.timers, t)
+			h.timers = slices.DeleteFunc(h.timers, func(o *timer) bool { return o == t })
 		}
 		h.net.mu.Unlock()
 		if last {
-			h.whenRunning(h.slot, func() { t.fired <- time.Now() })
+			h.whenRunning(h.slot, func() { t.fired <- h.shown(h.clocks.monotonic) })
 		}
 	})
 }
@@ -76,7 +81,11 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 	if err != nil {
 		return "", fmt.Errorf("turn clock of %s: %w", target, err)
 	}
+	if s.node != nil && by < 0 {
+		s.node.Sweep()
+	}
 	s.clock.Turn(by, rate)
+	s.lookAgain()
 	now, err := s.time()
 	if err != nil {
 		return "", fmt.Errorf("turn clock of %s: %w", target, err)
@@ -88,6 +97,7 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 }
 
 func (c *cluster) turnClient(h *host, by time.Duration, rate float64) (string, error) {
+	c.sleep(h.slot, c.now()) // who turns several clients' clocks at once, turns one after the other
 	c.mu.Lock()
 	if h.killed {
 		c.mu.Unlock()
@@ -97,6 +107,8 @@ func (c *cluster) turnClient(h *host, by time.Duration, rate float64) (string, e
 	changed := h.clocks.monotonic.Drift() != h.clocks.wall.Drift()
 	h.clocks.monotonic.Turn(0, rate)
 	if changed {
+		// In an order that doesn't depend on who of several goroutines set his first.
+		slices.SortStableFunc(h.timers, func(a, b *timer) int { return cmp.Compare(a.due, b.due) })
 		for _, t := range h.timers {
 			h.set(t)
 		}
@@ -131,12 +143,3 @@ func (s *server) time() (time.Time, error) {
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
-
-func without[T comparable](list []T, it T) []T {
-	for i := range list {
-		if list[i] == it {
-			return append(list[:i:i], list[i+1:]...)
-		}
-	}
-	return list
-}

@@ -105,6 +105,11 @@ func (n *network) digest() uint64 {
 	for _, l := range n.links {
 		d = mix(d, l.up.digest, l.down.digest)
 	}
+	for _, s := range n.servers {
+		if s.replica != nil {
+			d = mix(d, s.replica.digest)
+		}
+	}
 	return d
 }
 
