@@ -93,7 +93,7 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 	if moved := now.Sub(before); (moved - by).Abs() > time.Microsecond {
 		return "", fmt.Errorf("turn clock of %s: TIME moved by %v, not by %v", target, moved, by)
 	}
-	return fmt.Sprintf("TIME shows %s, true time is %s, rate %g", stamp(now), c.clock(), rate), nil
+	return fmt.Sprintf("TIME shows %s, rate %g", c.against(now), rate), nil
 }
 
 func (c *cluster) turnClient(h *host, by time.Duration, rate float64) (string, error) {
@@ -117,7 +117,7 @@ func (c *cluster) turnClient(h *host, by time.Duration, rate float64) (string, e
 	fact := history.Event{T: c.now(), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: h.name, Drift: wall.Drift()}
 	byWall := fact
 	byWall.Wall, byWall.Local, fact.Local = true, wall.Now(), monotonic.Now()
-	back := fmt.Sprintf("wall clock shows %s, true time is %s, rate %g of both clocks", stamp(time.Unix(0, byWall.Local)), c.clock(), rate)
+	back := fmt.Sprintf("wall clock shows %s, rate %g of both clocks", c.against(time.Unix(0, byWall.Local)), rate)
 	rec := c.rec
 	c.mu.Unlock()
 	if rec != nil {
@@ -142,4 +142,15 @@ func (s *server) time() (time.Time, error) {
 	return time.Unix(seconds, micros*1000), cmp.Or(err1, err2)
 }
 
-func stamp(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
+// against tells a time with how far it is from the true one.
+func (c *cluster) against(t time.Time) string {
+	off := t.Sub(time.Now()).Round(time.Microsecond)
+	words := "which is right"
+	switch {
+	case off > 0:
+		words = fmt.Sprintf("%v ahead", off)
+	case off < 0:
+		words = fmt.Sprintf("%v behind", -off)
+	}
+	return t.UTC().Format("15:04:05.000000") + ", " + words
+}

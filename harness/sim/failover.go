@@ -78,6 +78,8 @@ func (r *replica) resync() {
 // replica asks for when the link is back.
 func (r *replica) cutOff(way string) (string, error) {
 	switch {
+	case r.master.replica != r:
+		return "", fmt.Errorf("cut %s: the replica has taken its master's place", r.link)
 	case r.cut:
 		return "", fmt.Errorf("cut %s: it is cut already", r.link)
 	case way == nemesis.Reply:
@@ -92,6 +94,9 @@ func (r *replica) mend() (string, error) {
 		return "", fmt.Errorf("mend %s: it isn't cut", r.link)
 	}
 	r.cut = false
+	if r.master.replica != r {
+		return "the replica took its master's place meanwhile", nil
+	}
 	for _, u := range r.queue {
 		if u.waiting {
 			r.depart(u)
@@ -110,10 +115,13 @@ func (r *replica) lag() string {
 	return fmt.Sprintf("%s: link %s, the replica has %v keys and lacks %d changes", r.link, link, keys, len(r.queue))
 }
 
+// replica is the one at the end of a link, also if it has become a master since.
 func (n *network) replica(link string) *replica {
 	for _, s := range n.servers {
-		if s.replica != nil && s.replica.link == link {
-			return s.replica
+		for _, r := range []*replica{s.replica, s.promoted} {
+			if r != nil && r.link == link {
+				return r
+			}
 		}
 	}
 	return nil
@@ -136,7 +144,7 @@ func (c *cluster) FailOver(target string) (string, error) {
 	before, r := s.identity(), s.replica
 	s.end(syscall.ECONNRESET)
 	r.node.Close()
-	s.replica, s.clock, s.stalled = nil, r.clock, nil
+	s.replica, s.promoted, s.clock, s.stalled = nil, r, r.clock, nil
 	kept := r.node.Dump()
 	s.lives++
 	if s.disk != nil {

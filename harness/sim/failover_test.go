@@ -64,6 +64,10 @@ func TestFailOver(t *testing.T) {
 					t.Errorf("%s: a key lives for another %d ms", name, left)
 				}
 				refused(t, "no replica")(c.FailOver("n1"))
+				if tt.cut && !tt.mend {
+					does(t, "took its master's place")(c.Mend("n1-replica"))
+				}
+				refused(t, "has taken its master's place")(c.Cut("n1-replica", "", ""))
 				return nil
 			})
 		})

@@ -106,8 +106,10 @@ func (n *network) digest() uint64 {
 		d = mix(d, l.up.digest, l.down.digest)
 	}
 	for _, s := range n.servers {
-		if s.replica != nil {
-			d = mix(d, s.replica.digest)
+		for _, r := range []*replica{s.replica, s.promoted} {
+			if r != nil {
+				d = mix(d, r.digest)
+			}
 		}
 	}
 	return d

@@ -30,6 +30,7 @@ type server struct {
 	stalled  []func()  // syncs that don't come back
 	dials    []*conn   // to a machine without power
 	replica  *replica  // nil: there is none
+	promoted *replica  // the one that has taken this server's place
 }
 
 // start starts the Redis with what the disk kept.
