@@ -47,6 +47,7 @@ func (s *server) answer(c *conn, out []byte, hangUp bool) {
 	if len(out) > 0 {
 		m := &message{payload: out}
 		m.answers = c.stream.Reply(m.payload, s.net.now())
+		m.locks = lockCommand(m.answers)
 		m.deliver = func() { c.received(m) }
 		c.link.match(m, nemesis.Reply, m.answers)
 		c.down.send(m)

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"lockpick/harness/sim/node"
+	"lockpick/nemesis"
 )
 
 // server is a machine that a Redis runs on: a node or the resource.
@@ -151,10 +152,10 @@ func (s *server) accept(c *conn) {
 	switch {
 	case c.closed:
 		return // it was given up
-	case s.off && !c.link.refuses:
+	case s.off && !c.link.refuses && c.link.cut.mode != nemesis.CutRefuse:
 		s.dials = append(s.dials, c)
 		return
-	case s.node == nil || c.link.refuses:
+	case s.node == nil || c.link.refuses || c.link.cut.mode == nemesis.CutRefuse:
 		c.down.send(&message{deliver: func() {
 			c.ended(syscall.ECONNREFUSED)
 			c.answerDial(syscall.ECONNREFUSED)
@@ -163,6 +164,9 @@ func (s *server) accept(c *conn) {
 	}
 	c.session = s.node.Open()
 	c.down.send(&message{deliver: func() { c.answerDial(nil) }})
+	if c.link.cut.mode == nemesis.CutReset {
+		c.reset()
+	}
 }
 
 // receive takes what a client sent.
