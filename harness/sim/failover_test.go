@@ -94,7 +94,7 @@ func TestReplicaFollowsARestart(t *testing.T) {
 		refused(t, "down already")(c.FailOver("n1"))
 		c.Restart("n1")
 		<-c.after(10 * time.Millisecond)
-		does(t, "0 keys")(c.FailOver("n1"))
+		does(t, fmt.Sprintf("now run_id %.8s, 0 keys", runID(c.seed, "n1-replica", 1)))(c.FailOver("n1"))
 		return nil
 	})
 }
