@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 // and replicas off, each by the seed; some of it can't be done when its time has
 // come. It returns a count of what was done.
 func storm(c *cluster, until time.Duration) map[string]int {
+	var mu sync.Mutex
 	done := map[string]int{}
 	draw := func(what string, i int, n uint64) uint64 { return mix(c.seed, sum(what), uint64(i)) % n }
 	twoWays := func(kind string, i int, begin, end func() (string, error)) {
@@ -25,7 +27,9 @@ func storm(c *cluster, until time.Duration) map[string]int {
 			if _, err := begin(); err != nil {
 				return
 			}
+			mu.Lock()
 			done[kind]++
+			mu.Unlock()
 			if end != nil {
 				c.At(c.Now()+lasts, func() { end() })
 			}
