@@ -14,8 +14,8 @@
 // can't tame: a select among several ready channels, the order of maps, and the
 // global random numbers of the code under test.
 //
-// Deliberately missing: a scheduler of goroutines, clocks that differ between
-// clients, and a watchdog on the wall clock, which belongs to the process that
+// Deliberately missing: a scheduler of goroutines, wrong clocks for code that
+// reads the time past its Env, and a watchdog on the wall clock, which belongs to the process that
 // starts runs (see inBubble).
 package sim
 
@@ -58,8 +58,17 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 	names := []string{
 		harness.CanRun,
 		nemesis.Capability("pause", nemesis.Client),
+		nemesis.Capability("pause", nemesis.Node),
 		nemesis.Capability("kill", nemesis.Client),
 		nemesis.Capability("kill", nemesis.Node),
+		nemesis.Capability("shutdown", nemesis.Node),
+		nemesis.Capability("power-loss", nemesis.Node),
+		nemesis.Capability(nemesis.PowerDisk, nemesis.Node),
+		nemesis.Capability("touch", nemesis.Node),
+		nemesis.Capability("failover", nemesis.Node),
+		harness.CanPersist, harness.CanReplicate,
+		nemesis.Capability(nemesis.PowerClock, nemesis.Client),
+		nemesis.Capability(nemesis.PowerClock, nemesis.Node),
 		nemesis.Capability("cut", nemesis.Link),
 		nemesis.Capability(nemesis.PowerShape, nemesis.Link),
 		nemesis.Capability(nemesis.Hold, nemesis.Message),
@@ -99,8 +108,10 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 
 func supports(s harness.Scenario) error {
 	switch p := s.Topology.Persistence; {
-	case p != "" && p != "none":
-		return fmt.Errorf("nodes with persistence %q can't be simulated yet: use none, or another backend", p)
+	case !slices.Contains([]string{"", harness.PersistNone, string(node.EverySec), string(node.Always), string(node.No)}, p):
+		return fmt.Errorf("nodes with persistence %q can't be simulated: use none, everysec, always or no", p)
+	case s.Topology.Replicas > 1:
+		return fmt.Errorf("%d replicas of each node can't be simulated: use one", s.Topology.Replicas)
 	case s.Topology.Nodes < 1 || s.Topology.Nodes > 250:
 		return fmt.Errorf("%d nodes can't be simulated: use 1 to 250", s.Topology.Nodes)
 	case 2*len(s.Clients)*(s.Topology.Nodes+1) > firstClientSlot || len(s.Clients) > 250:
@@ -113,12 +124,19 @@ func supports(s harness.Scenario) error {
 func newCluster(s harness.Scenario, seed uint64, rec *history.Recorder) *cluster {
 	n := &network{timeline: newTimeline(), seed: seed, rec: rec}
 	for i, name := range append(s.NodeNames(), harness.ResourceName) {
-		srv := &server{net: n, name: name, addr: address(0, i), clock: node.NewClock(time.Now().UnixNano(), n.now)}
+		srv := &server{net: n, name: name, addr: address(0, i), slot: newSlot(firstServerSlot + i), clock: node.NewClock(time.Now().UnixNano(), n.now)}
+		if p := s.Topology.Persistence; p != "" && p != harness.PersistNone && name != harness.ResourceName {
+			srv.disk = node.NewDisk(node.Fsync(p))
+		}
+		if s.Topology.Replicas > 0 && name != harness.ResourceName {
+			srv.replica = srv.newReplica(newSlot(firstReplicaSlot+i), node.NewClock(time.Now().UnixNano(), n.now))
+		}
 		srv.start()
 		n.servers = append(n.servers, srv)
 	}
 	for i, c := range s.Clients {
-		h := &host{net: n, name: c.Name, addr: address(1, i), slot: newSlot(firstClientSlot + i), dead: make(chan struct{})}
+		h := &host{net: n, name: c.Name, addr: address(1, i), slot: newSlot(firstClientSlot + i), dead: make(chan struct{}),
+			clocks: clocks{wall: node.NewClock(time.Now().UnixNano(), n.now), monotonic: node.NewClock(time.Now().UnixNano(), n.now)}}
 		n.hosts = append(n.hosts, h)
 		for _, srv := range n.servers {
 			l := n.connect(h, srv)
