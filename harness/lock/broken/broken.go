@@ -38,6 +38,9 @@ func New(env lock.Env) (lock.Lock, error) {
 		return nil, err
 	}
 	m.make(l)
+	if l.cfg.Fence && !l.counts {
+		return nil, errors.Join(fmt.Errorf("lock broken has no fencing tokens with the mistake %s: leave fence out", m.Name), l.Close())
+	}
 	return l, nil
 }
 

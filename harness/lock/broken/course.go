@@ -14,10 +14,13 @@ type step func(ctx context.Context, node int, key, value string) (int64, error)
 
 // course is the algorithm's steps. A mistake replaces one.
 type course struct {
-	now func() time.Time
+	now    func() time.Time
+	byWall bool          // whether that is the wall clock
+	drift  time.Duration // allowed for
 
 	value   func(try int, start time.Time) string         // that an attempt sets; tries count from 1
 	set     step                                          // of an attempt
+	counts  bool                                          // whether it counts grants, as fencing tokens need it
 	quorum  int                                           // votes that an attempt needs
 	inTime  func(start, end time.Time) bool               // whether an attempt left any validity
 	until   func(start, end time.Time) time.Time          // the deadline that it gives
@@ -39,7 +42,7 @@ type course struct {
 func (l *broken) right() course {
 	majority := redlock.Quorum(len(l.nodes))
 	return course{
-		now:   l.cfg.Now,
+		now: l.cfg.Now, drift: redlock.Drift(l.cfg.TTL, l.cfg.Drift), counts: true,
 		value: func(int, time.Time) string { return l.random() }, set: l.setFree, quorum: majority,
 		inTime: l.leaves, until: l.fromStart, number: l.highest,
 		undo:  func(ctx context.Context, h *handle) []answer { return l.release(ctx, l.all, h, l.delOwn) },
@@ -77,14 +80,12 @@ func (l *broken) delOwn(ctx context.Context, node int, key, value string) (int64
 	return number(l.nodes[node].Release(ctx, key, value))
 }
 
-func (l *broken) drift() time.Duration { return redlock.Drift(l.cfg.TTL, l.cfg.Drift) }
-
 func (l *broken) leaves(start, end time.Time) bool {
-	return redlock.Validity(l.cfg.TTL, end.Sub(start), l.drift()) > 0
+	return redlock.Validity(l.cfg.TTL, end.Sub(start), l.drift) > 0
 }
 
-func (l *broken) fromStart(start, _ time.Time) time.Time { return start.Add(l.cfg.TTL - l.drift()) }
-func (l *broken) fromEnd(_, end time.Time) time.Time     { return end.Add(l.cfg.TTL - l.drift()) }
+func (l *broken) fromStart(start, _ time.Time) time.Time { return start.Add(l.cfg.TTL - l.drift) }
+func (l *broken) fromEnd(_, end time.Time) time.Time     { return end.Add(l.cfg.TTL - l.drift) }
 
 // highest is the highest count of the nodes that granted. It is written back to
 // those that are behind, and who doesn't confirm it has no vote.

@@ -30,13 +30,15 @@ type handle struct {
 type fenced struct{ *handle }
 
 var (
-	_ lock.Tokener  = (*handle)(nil)
-	_ lock.Extender = (*handle)(nil)
-	_ lock.Fencer   = fenced{}
+	_ lock.Tokener     = (*handle)(nil)
+	_ lock.Extender    = (*handle)(nil)
+	_ lock.WallClocked = (*handle)(nil)
+	_ lock.Fencer      = fenced{}
 )
 
 func (h *handle) Deadline() time.Time { return h.deadline }
 func (h *handle) Token() string       { return h.value }
+func (h *handle) ByWall() bool        { return h.lock.byWall }
 func (h fenced) Fence() int64         { return h.fence }
 
 // Release implements lock.Handle.

@@ -3,12 +3,9 @@ package broken
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"math"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Mistake is what is wrong with a lock.
@@ -41,9 +38,11 @@ var mistakes = []mistake{
 	{Mistake{"no-drift-margin",
 		"claims the lock for the whole TTL from its start",
 		"an hour is an hour on each of these machines; they have NTP"},
-		func(l *broken) {
-			l.until = func(start, _ time.Time) time.Time { return start.Add(l.cfg.TTL) }
-		}},
+		func(l *broken) { l.drift = 0 }},
+	{Mistake{"wall-clock-deadline",
+		"keeps its deadline by the wall clock, which can be set back while the lock is held",
+		"a deadline is a time of day; and that clock can be logged and compared"},
+		func(l *broken) { l.now, l.byWall = l.env.Wall, true }},
 	{Mistake{"quorum-half",
 		"takes N/2 nodes for a quorum instead of N/2+1, so that two clients can have one each",
 		"half of the nodes is as good as most of them"},
@@ -52,22 +51,19 @@ var mistakes = []mistake{
 		"sets the key whether there is one or not, and so overwrites that of the holder",
 		"SET with an expiry is the recipe; the two letters at the end are for special cases"},
 		func(l *broken) {
-			l.set = func(ctx context.Context, node int, key, value string) (int64, error) {
+			l.sets(func(ctx context.Context, node int, key, value string) (int64, error) {
 				err := l.clients[node].Do(ctx, "SET", key, value, "PX", l.cfg.TTL.Milliseconds()).Err()
 				return number(err == nil, err)
-			}
+			})
 		}},
 	{Mistake{"ttl-in-wrong-unit",
 		"gives the TTL in seconds where Redis reads milliseconds, so that keys vanish a thousand times too soon",
 		"EX or PX, one of the two was the right one"},
 		func(l *broken) {
-			l.set = func(ctx context.Context, node int, key, value string) (int64, error) {
-				err := l.clients[node].Do(ctx, "SET", key, value, "NX", "PX", max(1, int64(l.cfg.TTL.Seconds()))).Err()
-				if errors.Is(err, redis.Nil) {
-					return 0, nil
-				}
-				return number(err == nil, err)
-			}
+			l.sets(func(ctx context.Context, node int, key, value string) (int64, error) {
+				seconds := max(time.Second, l.cfg.TTL) / time.Second
+				return number(l.nodes[node].Set(ctx, key, value, seconds*time.Millisecond))
+			})
 		}},
 	{Mistake{"plain-del",
 		"releases with DEL, whoever holds the key by then (a failed attempt is still undone with care)",
@@ -103,7 +99,7 @@ var mistakes = []mistake{
 	{Mistake{"yes-to-own-value",
 		"takes a node's vote also where the key is there already with its own value, and so counts a node twice that it was given twice",
 		"a request that is sent again should be answered again; that makes it idempotent"},
-		func(l *broken) { l.set = l.script(setOrOwn) }},
+		func(l *broken) { l.sets(l.script(setOrOwn)) }},
 
 	{Mistake{"extension-without-token-check",
 		"extends whatever key is there, also another client's, and takes that for a vote",
@@ -166,6 +162,9 @@ var (
 	//go:embed extend_or_set.lua
 	extendOrSet string
 )
+
+// sets replaces the step that sets the key by one that counts no grants.
+func (l *broken) sets(s step) { l.set, l.counts = s, false }
 
 // script is a step that runs a script with value and TTL.
 func (l *broken) script(text string) step {
