@@ -63,7 +63,7 @@ var boundedRows = []struct {
 func TestBoundedHold(t *testing.T) {
 	for _, row := range boundedRows {
 		t.Run(row.name, func(t *testing.T) {
-			res := judge(newRecord(story(t, fmt.Sprintf(boundedPrelude, row.params)+row.history+"40 harness end run")), BoundedHold)
+			res := judge(newRecord(tale(t, fmt.Sprintf(boundedPrelude, row.params)+row.history+"40 harness end run")), BoundedHold)
 			if res.Outcome != row.outcome || res.Cause != row.cause || res.Occasions != row.occasions || !strings.Contains(res.Because, row.because) {
 				t.Errorf("got %s %s, %d occasions: %s\nwant %s %s, %d: %s", res.Outcome, res.Cause, res.Occasions, res.Because,
 					row.outcome, row.cause, row.occasions, row.because)
@@ -77,7 +77,7 @@ func TestBoundedHold(t *testing.T) {
 
 // TestLongWitness checks that a witness stays short, and ends with the one too many.
 func TestLongWitness(t *testing.T) {
-	h := story(t, fmt.Sprintf(boundedPrelude, "maxExtends=50")+extending(60)+"400 harness end run")
+	h := tale(t, fmt.Sprintf(boundedPrelude, "maxExtends=50")+extending(60)+"400 harness end run")
 	w := judge(newRecord(h), BoundedHold).Witness
 	if last := w.Events[len(w.Events)-1]; len(w.Events) != 2+shown || last != 2+2*51 {
 		t.Errorf("witness %v, want %d events up to %d", w.Events, 2+shown, 2+2*51)
@@ -156,7 +156,7 @@ var returnRows = []struct {
 func TestValidOnReturn(t *testing.T) {
 	for _, row := range returnRows {
 		t.Run(row.name, func(t *testing.T) {
-			res := judge(newRecord(story(t, "params clients=c1 stampError=1s\n"+row.history+"\n12 harness end run")), ValidOnReturn)
+			res := judge(newRecord(tale(t, "params clients=c1 stampError=1s\n"+row.history+"\n12 harness end run")), ValidOnReturn)
 			if res.Outcome != row.outcome || res.Occasions != row.occasions || res.Incidents != row.incidents || !strings.Contains(res.Because, row.because) ||
 				row.name == "stopped before" && strings.Contains(res.Because, "paused") {
 				t.Errorf("got %s, %d of %d: %s\nwant %s, %d of %d: %s", res.Outcome, res.Incidents, res.Occasions, res.Because,
@@ -167,7 +167,7 @@ func TestValidOnReturn(t *testing.T) {
 }
 
 func TestValidityLeft(t *testing.T) {
-	r := newRecord(story(t, `params clients=c1
+	r := newRecord(tale(t, `params clients=c1
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 until=5
 6 c1 invoke acquire session=c1/2
@@ -180,7 +180,7 @@ func TestValidityLeft(t *testing.T) {
 	if n := numbers(r); n[ValidityLeftMin] != -1 || n[ValidityLeftP50] != 2 {
 		t.Errorf("smallest %g, median %g; want -1 and 2", n[ValidityLeftMin], n[ValidityLeftP50])
 	}
-	if n, ok := numbers(newRecord(story(t, "params clients=c1\n12 harness end run")))[ValidityLeftMin]; ok {
+	if n, ok := numbers(newRecord(tale(t, "params clients=c1\n12 harness end run")))[ValidityLeftMin]; ok {
 		t.Errorf("%g left where nobody acquired", n)
 	}
 }

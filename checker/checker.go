@@ -104,6 +104,8 @@ type Witness struct {
 	Key      string   `json:"key"`
 	From     int64    `json:"from"` // the harm's span of true time, nanoseconds
 	To       int64    `json:"to"`
+
+	of []*session // the sessions
 }
 
 // Result returns the result for a property, or nil.

@@ -124,7 +124,7 @@ cut here
 func TestFencingOrder(t *testing.T) {
 	for _, row := range fencingRows {
 		t.Run(row.name, func(t *testing.T) {
-			res := judge(newRecord(story(t, fencingPrelude+row.history+"\n12 harness end run")), FencingOrder)
+			res := judge(newRecord(tale(t, fencingPrelude+row.history+"\n12 harness end run")), FencingOrder)
 			if res.Outcome != row.outcome || res.Cause != row.cause || res.Incidents != row.incidents || !strings.Contains(res.Because, row.because) {
 				t.Errorf("got %s %s, %d incidents: %s\nwant %s %s, %d: %s", res.Outcome, res.Cause, res.Incidents, res.Because,
 					row.outcome, row.cause, row.incidents, row.because)
@@ -230,7 +230,7 @@ func TestFencedResource(t *testing.T) {
 	for _, row := range fencedLogs {
 		t.Run(row.name, func(t *testing.T) {
 			text := fmt.Sprintf(fencedPrelude, row.params) + strings.ReplaceAll(row.log, "\nr1", "\n11 r1") + "\n12 harness end run"
-			res := judge(newRecord(story(t, text)), FencingOrder)
+			res := judge(newRecord(tale(t, text)), FencingOrder)
 			if res.Outcome != row.outcome || res.Cause != row.cause || res.Incidents != row.incidents || !strings.Contains(res.Because, row.because) {
 				t.Errorf("got %s %s, %d incidents: %s\nwant %s %s, %d: %s", res.Outcome, res.Cause, res.Incidents, res.Because,
 					row.outcome, row.cause, row.incidents, row.because)
@@ -250,7 +250,7 @@ func TestRefusedHolders(t *testing.T) {
 11 r1 fail log session=c2/1 value=y applied=7.1 cause=write
 11 r1 fail log session=c1/1 value=x applied=7.2 cause=write
 12 harness end run`
-		if n, ok := numbers(newRecord(story(t, text)))[RefusedHolders]; n != row.want || ok != (row.fence != "none") {
+		if n, ok := numbers(newRecord(tale(t, text)))[RefusedHolders]; n != row.want || ok != (row.fence != "none") {
 			t.Errorf("%s: %g, %v; want %g", row.fence, n, ok, row.want)
 		}
 	}

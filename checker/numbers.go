@@ -61,15 +61,17 @@ func numbers(r *record) map[string]float64 {
 	return n
 }
 
-// acquireLatencies is how long each granted acquire took, sorted.
+// acquireLatencies is how long each granted acquire took, sorted. It is good until
+// the next measure.
 func (r *record) acquireLatencies() []int64 {
-	ls := make([]int64, 0, r.grants)
+	ls := slices.Grow(r.spans[:0], r.grants)
 	for s := range r.sessions.all() {
 		if s.granted() {
 			ls = append(ls, s.acquire.ret.T-s.acquire.call.T)
 		}
 	}
 	slices.Sort(ls)
+	r.spans = ls
 	return ls
 }
 

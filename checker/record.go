@@ -31,6 +31,7 @@ type record struct {
 	leased  []leaseKey // memo of leases
 	windows []window   // memory that keys share, one after the other
 	ops     []leaseOp  // memory that sessions share, likewise
+	spans   []int64    // and measures
 }
 
 // lock is one key and its sessions.

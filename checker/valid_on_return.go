@@ -73,14 +73,16 @@ func (r *record) returnedLate(res Result, s *session) Result {
 	return res
 }
 
-// validitiesLeft is what leftOnReturn says of all grants, sorted.
+// validitiesLeft is what leftOnReturn says of all grants, sorted. It is good until
+// the next measure.
 func (r *record) validitiesLeft() []int64 {
-	var all []int64
+	all := slices.Grow(r.spans[:0], r.grants)
 	for s := range r.sessions.all() {
 		if left, ok := s.leftOnReturn(); ok {
 			all = append(all, left)
 		}
 	}
 	slices.Sort(all)
+	r.spans = all
 	return all
 }

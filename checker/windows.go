@@ -136,7 +136,10 @@ func (r *record) windowsOf(l *lock) []window {
 // then by their acquire's call. Mostly they are already.
 func inOrder(ws []window) {
 	order := func(a, b window) int {
-		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), byTime(a.session.acquire.call, b.session.acquire.call))
+		if a.from != b.from {
+			return cmp.Compare(a.from, b.from)
+		}
+		return cmp.Or(cmp.Compare(a.to, b.to), byTime(a.session.acquire.call, b.session.acquire.call))
 	}
 	if !slices.IsSortedFunc(ws, order) {
 		slices.SortFunc(ws, order)
