@@ -19,8 +19,9 @@ func TestWhyDry(t *testing.T) {
 	for name, row := range map[string]struct{ wire, want string }{
 		"no record of the nodes": {"", Unexplained},
 		"keys that nobody deleted": {`
-0.020  c2-n1,n2 ok set token=B0 answered=0
+0.020  c2-n1,n2 info set token=B0 answered=0
 0.121  c2-n3 fail set token=B0
+0.500  c2-n1,n2,n3 fail set token=B1
 1      c1-n1,n2 fail set token=A1
 1      c1-n3 ok set token=A1
 1.010  c1-n3 ok release token=A1
@@ -45,7 +46,7 @@ func TestWhyDry(t *testing.T) {
 2.010  c2-n1 ok release token=B1
 `, TooFewVotes},
 	} {
-		v := Check(tale(t, sought+row.wire+"9 c1 info acquire session=c1/1\n9 c2 info acquire session=c2/1\n9 c1 end client\n9 c2 end client\n9.1 harness end run cause=completed"))
+		v := Check(tale(t, sought+row.wire+"9 c1 fail acquire session=c1/1\n9 c2 fail acquire session=c2/1\n9 c1 end client\n9 c2 end client\n9.1 harness end run cause=completed"))
 		for _, res := range v.Results {
 			if res.Property == FaultTolerance && (res.Outcome != Violated || res.Cause != row.want) {
 				t.Errorf("%s: %s (%s), want violated (%s): %s", name, res.Outcome, res.Cause, row.want, res.Because)
