@@ -20,7 +20,7 @@ var known = Known{
 	Properties: []string{"mutual-exclusion", "lease-linearizable", "resource-safety", "fencing-order", "deadlock-freedom", "fault-tolerance", "bounded-hold"},
 	Causes: []string{
 		"expired-early", "granted-late", "restarted-and-forgot", "deleted-by-other", "overwritten", "never-set",
-		"given-shorter", "client-clock", "unexplained", "lock-broken", "overrun", "fence-broken", "extended-too-often", "holder-refused",
+		"given-shorter", "client-clock", "unexplained", "lock-broken", "overrun", "fence-broken", "extended-too-often", "holder-refused", "overlap", "left-keys", "split-vote", "too-few-votes",
 	},
 }
 
