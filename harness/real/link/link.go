@@ -20,6 +20,8 @@ type Link struct {
 	record     func(history.Event)
 	scripts    *resp.Scripts
 	proxy      *toxiproxy.Proxy
+	addr       string
+	raw        bool // it carries no lock commands
 
 	mu      sync.Mutex // guards what follows, and the state of all connections
 	cut     bool
@@ -39,7 +41,7 @@ type tap struct {
 }
 
 // Addr is where the client finds the node.
-func (l *Link) Addr() string { return l.proxy.Listen }
+func (l *Link) Addr() string { return l.addr }
 
 // Cut keeps all data, both ways, until Mend. Connects succeed meanwhile, as far as the node lives.
 func (l *Link) Cut() { l.update(func() { l.cut = true }) }
@@ -99,7 +101,11 @@ func (l *Link) start() error {
 			return err
 		}
 	}
-	return l.proxy.Start()
+	if err := l.proxy.Start(); err != nil {
+		return err
+	}
+	l.addr = l.proxy.Listen
+	return nil
 }
 
 // stop ends all connections and waits until they are recorded.

@@ -55,10 +55,17 @@ func NewMesh(now func() time.Duration, record func(history.Event)) *Mesh {
 
 // Open makes the link between a client and the node that listens on upstream.
 func (m *Mesh) Open(client, node, upstream string) (*Link, error) {
-	l := &Link{
-		name: nemesis.LinkName(client, node), node: node, changed: make(chan struct{}),
-		now: m.now, record: m.record, scripts: &m.scripts,
-	}
+	return m.open(&Link{name: nemesis.LinkName(client, node), node: node}, upstream)
+}
+
+// OpenReplication makes the link by which a node's replica follows it. What passes
+// there is a snapshot and a stream of all that the node did, and no lock commands.
+func (m *Mesh) OpenReplication(node, upstream string) (*Link, error) {
+	return m.open(&Link{name: nemesis.LinkName(node, nemesis.Replica), node: nemesis.Replica, raw: true}, upstream)
+}
+
+func (m *Mesh) open(l *Link, upstream string) (*Link, error) {
+	l.changed, l.now, l.record, l.scripts = make(chan struct{}), m.now, m.record, &m.scripts
 	l.proxy = toxiproxy.NewProxy(m.server, l.name, "127.0.0.1:0", upstream)
 	if err := bounded(l.name, "open", l.start); err != nil {
 		return nil, err
@@ -93,6 +100,23 @@ func (m *Mesh) Gate(node string) (open func()) {
 			l.update(func() { l.gated = false })
 		}
 	}
+}
+
+// Turn lets all links to a node lead to another server. Connections that there are
+// end; clients keep the address that they have.
+func (m *Mesh) Turn(node, upstream string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range m.links {
+		if l.node != node {
+			continue
+		}
+		to := &toxiproxy.Proxy{Listen: l.addr, Upstream: upstream, Enabled: true}
+		if err := bounded(l.name, "turn", func() error { return l.proxy.Update(to) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Close closes all links and returns once their last events are recorded.

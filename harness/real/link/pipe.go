@@ -115,6 +115,10 @@ func (p *pipe) take(b []byte) {
 	l, c := p.conn.link, p.conn
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.raw {
+		p.queue = append(p.queue, &piece{data: b})
+		return
+	}
 	now := int64(l.now())
 	for _, data := range p.split.after(b) {
 		q := &piece{data: data}
