@@ -17,6 +17,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/history"
+	"lockpick/harness/real/disk"
 	"lockpick/harness/real/proc"
 )
 
@@ -59,6 +60,7 @@ func TestKillNineLeavesNothing(t *testing.T) {
 	}
 	line, _ := bufio.NewReader(out).ReadString('\n')
 	pids := children(t, dir)
+	disks := mounts(t, dir)
 	cmd.Process.Kill()
 	cmd.Wait()
 	if line != "paused\n" {
@@ -66,6 +68,9 @@ func TestKillNineLeavesNothing(t *testing.T) {
 	}
 	if len(pids) != 4 { // two nodes, the resource, and a client that is stopped
 		t.Fatalf("%d children were recorded, want 4", len(pids))
+	}
+	if reason, _ := disk.Missing(); reason == "" && disks != 1 {
+		t.Errorf("the victim had %d disks, want 1", disks)
 	}
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
 		left := 0
@@ -83,6 +88,9 @@ func TestKillNineLeavesNothing(t *testing.T) {
 	}
 	if removed, err := proc.Sweep(dir); err != nil || len(removed) != 1 {
 		t.Errorf("swept %v, %v; want the victim's directory", removed, err)
+	}
+	if n := mounts(t, dir); n != 0 {
+		t.Errorf("%d disks are still mounted", n)
 	}
 }
 
@@ -181,8 +189,14 @@ func TestProbeNamesWhatIsMissing(t *testing.T) {
 	}
 	needRedis(t)
 	b := New(Config{})
-	if caps := b.Probe(t.Context()); len(caps) != 6 || caps[0].Name != harness.CanRun || !caps[0].Available || !caps[5].Available {
-		t.Errorf("%+v", caps)
+	for i, c := range b.Probe(t.Context()) {
+		reason, remedy := "", ""
+		if c.Name == losesPower || c.Name == hitsDisks {
+			reason, remedy = disk.Missing()
+		}
+		if i == 0 && c.Name != harness.CanRun || c.Available != (reason == "") || c.Reason != reason || c.Remedy != remedy {
+			t.Errorf("%+v", c)
+		}
 	}
 	if v, err := b.Version(t.Context()); err != nil || strings.Count(v, ".") < 2 {
 		t.Errorf("version %q, %v", v, err)
