@@ -30,10 +30,11 @@ var house = map[string]row{
 		because: "a node on the Redis client that most people use"},
 	redistest: {ours: "redlock/redisnode", third: goRedis, because: "real servers for tests that stand below the harness"},
 
-	"harness/history":     {because: "a leaf: everybody reads facts"},
-	"harness/resp":        {ours: "harness/history", because: "reads lock commands off the wire, as facts"},
-	"harness/history/edn": {ours: "harness/history", because: "translates other people's facts into ours, and judges nothing"},
-	"nemesis":             {ours: "harness/history", because: "a plan is data; what it needs are small interfaces"},
+	"harness/history":       {because: "a leaf: everybody reads facts"},
+	"harness/resp":          {ours: "harness/history", because: "reads lock commands off the wire, as facts"},
+	"harness/history/edn":   {ours: "harness/history", because: "translates other people's facts into ours, and judges nothing"},
+	"harness/history/story": {ours: "harness/history", because: "histories that people can write, for the tests of several rooms"},
+	"nemesis":               {ours: "harness/history", because: "a plan is data; what it needs are small interfaces"},
 
 	"harness/lock": {because: "interfaces and Env; a lock must not see faults or the resource"},
 	"harness/lock/redlock": {ours: "harness/lock redlock redlock/redisnode", third: goRedis,
@@ -56,9 +57,9 @@ var house = map[string]row{
 	"harness/process": {ours: "harness harness/client harness/lock harness/history harness/resp harness/real/… nemesis", tests: goRedis,
 		because: "backends never import each other"},
 
-	"checker":         {ours: "harness/history", third: porcupine, because: "judges facts only; can't see how they were made"},
+	"checker":         {ours: "harness/history", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},
 	"scenarios":       {because: "embedded text"},
-	"reports":         {ours: "harness/history checker nemesis", because: "draws what was recorded and judged"},
+	"reports":         {ours: "harness/history checker nemesis", tests: "harness/history/story", because: "draws what was recorded and judged"},
 	"scenarios/suite": {ours: "harness harness/history harness/history/edn checker reports", tests: "harness/lock", because: "the only judge"},
 	"scenarios/sweep": {ours: "harness scenarios/suite", because: "many jobs in worker processes"},
 	"cmd/lockpick": {ours: "redlock harness harness/… checker nemesis reports scenarios scenarios/…", third: cobraPkg,

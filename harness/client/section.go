@@ -30,15 +30,8 @@ func (c *section) acquire(ctx context.Context) bool {
 		c.fail(history.Fail, history.OpAcquire, err)
 		return false
 	}
-	// True time first: a pause between the two readings must shorten belief, never lengthen it.
-	truth := int64(c.e.True())
-	own := c.e.Now()
-	c.handle, c.deadline = h, h.Deadline()
-	e := c.event(history.OK, history.OpAcquire)
-	e.T, e.Local = truth, own.UnixNano()
-	if !c.deadline.IsZero() {
-		e.ValidUntil = truth + int64(c.deadline.Sub(own))
-	}
+	c.handle = h
+	e := c.believe(history.OpAcquire)
 	if t, ok := h.(lock.Tokener); ok {
 		c.token = t.Token()
 	}
@@ -50,11 +43,26 @@ func (c *section) acquire(ctx context.Context) bool {
 	return true
 }
 
+// believe takes over the deadline that an acquire or an extension came back with.
+func (c *section) believe(op string) history.Event {
+	// True time first: a pause between the two readings must shorten belief, never lengthen it.
+	truth, own := int64(c.e.True()), c.e.Now()
+	c.deadline = c.handle.Deadline()
+	e := c.event(history.OK, op)
+	e.T, e.Local = truth, own.UnixNano()
+	if !c.deadline.IsZero() {
+		e.ValidUntil = truth + int64(c.deadline.Sub(own))
+	}
+	return e
+}
+
 func (c *section) work(ctx context.Context, hold time.Duration) {
 	if !c.read(ctx) {
 		return
 	}
-	c.sleep(ctx, hold)
+	if !c.hold(ctx, hold) {
+		return
+	}
 	for n := 1; n <= max(c.s.Writes, 1); n++ {
 		if !c.s.NoCheck && !c.check() {
 			return

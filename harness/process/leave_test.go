@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -189,13 +190,18 @@ func TestProbeNamesWhatIsMissing(t *testing.T) {
 	}
 	needRedis(t)
 	b := New(Config{})
-	for i, c := range b.Probe(t.Context()) {
-		reason, remedy := "", ""
-		if c.Name == losesPower || c.Name == hitsDisks {
-			reason, remedy = disk.Missing()
-		}
-		if i == 0 && c.Name != harness.CanRun || c.Available != (reason == "") || c.Reason != reason || c.Remedy != remedy {
+	caps := b.Probe(t.Context())
+	if caps[0].Name != harness.CanRun {
+		t.Errorf("%+v", caps)
+	}
+	for _, c := range caps {
+		if reason, remedy := disk.Missing(); (c.Name == losesPower || c.Name == hitsDisks) && (c.Reason != reason || c.Remedy != remedy) {
 			t.Errorf("%+v", c)
+		}
+	}
+	for _, name := range append([]string{harness.CanRun}, powers...) {
+		if !slices.ContainsFunc(caps, func(c harness.Capability) bool { return c.Name == name && c.Available }) {
+			t.Errorf("%s is not available: %+v", name, caps)
 		}
 	}
 	if v, err := b.Version(t.Context()); err != nil || strings.Count(v, ".") < 2 {

@@ -5,7 +5,7 @@
 // Its noun is the mistake: a line of the table in mistakes.go. Each use of a
 // switch below is that mistake; all else is as in the reference.
 //
-// Deliberately missing: extension and fencing tokens.
+// Deliberately missing: fencing tokens.
 package broken
 
 import (
@@ -49,7 +49,7 @@ func New(env lock.Env) (lock.Lock, error) {
 	}
 	l.cfg, err = redlock.Config{
 		Nodes: l.nodes(), TTL: s.TTL, Timeout: s.Timeout, Drift: s.Drift, RetryMin: s.RetryMin, RetryMax: s.RetryMax,
-		Tries: s.Tries, Sequential: s.Ask == "sequential", Now: env.Now, After: env.After,
+		Tries: s.Tries, Extends: s.Extends, Sequential: s.Ask == "sequential", Now: env.Now, After: env.After,
 	}.WithDefaults()
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -131,7 +131,7 @@ func (l *broken) attempt(ctx context.Context, key, token string) lock.Handle {
 		validity = l.cfg.TTL - drift
 	}
 	if votes.yes >= quorum && validity > 0 && ctx.Err() == nil {
-		return &handle{l, key, token, end.Add(validity)}
+		return &handle{lock: l, key: key, token: token, deadline: end.Add(validity)}
 	}
 	l.undo(ctx, key, token)
 	return nil
@@ -165,9 +165,13 @@ type handle struct {
 	lock       *broken
 	key, token string
 	deadline   time.Time
+	extends    int // tried so far
 }
 
-var _ lock.Tokener = (*handle)(nil)
+var (
+	_ lock.Tokener  = (*handle)(nil)
+	_ lock.Extender = (*handle)(nil)
+)
 
 func (h *handle) Deadline() time.Time { return h.deadline }
 func (h *handle) Token() string       { return h.token }

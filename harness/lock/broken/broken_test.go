@@ -148,6 +148,56 @@ var experiments = map[string]func(nodes, string) bool{
 		}
 		return deleted
 	},
+	// Three extensions, where one is allowed.
+	"unbounded-extension": func(n nodes, mistake string) bool {
+		n.take(0)
+		h, err := n.open(mistake, func(e *lock.Env) { e.Settings.Extends = 1 }).Acquire(n.t.Context(), "k")
+		if err != nil {
+			n.t.Fatalf("%s: %v", mistake, err)
+		}
+		until := h.Deadline()
+		extend := h.(lock.Extender).Extend
+		if err := extend(n.t.Context()); err != nil || !h.Deadline().After(until) {
+			n.t.Errorf("%s: first extension: %v, deadline %v after %v", mistake, err, h.Deadline(), until)
+		}
+		until = h.Deadline()
+		errs := []error{extend(n.t.Context()), extend(n.t.Context())}
+		for _, err := range errs {
+			if (err == nil) != (errs[0] == nil) || errors.Is(err, lock.ErrNotHeld) || err != nil && !errors.Is(err, errLimit) {
+				n.t.Errorf("%s: extensions beyond the limit: %v", mistake, errs)
+			}
+		}
+		if moved := h.Deadline().After(until); moved != (errs[0] == nil) {
+			n.t.Errorf("%s: the deadline moved: %v, by extensions that answered %v", mistake, moved, errs)
+		}
+		return errs[0] == nil
+	},
+}
+
+// An extension that isn't the mistake is as in the reference: it sets no key
+// that is gone, and says so.
+func TestExtendLostLock(t *testing.T) {
+	n := start(t)
+	for _, m := range Mistakes() {
+		for taken, lost := range map[int]bool{2: false, 3: true} {
+			n.take(0)
+			h, err := n.open(m.Name, nil).Acquire(t.Context(), "k")
+			if err != nil {
+				t.Fatalf("%s: %v", m.Name, err)
+			}
+			until := h.Deadline()
+			for _, c := range n.clients[:taken] {
+				if err := c.Set(t.Context(), "k", "other", 0).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err = h.(lock.Extender).Extend(t.Context())
+			if errors.Is(err, lock.ErrNotHeld) != lost || (err == nil) == lost || h.Deadline().After(until) == lost || n.others() != taken {
+				t.Errorf("%s: extended with %d of 5 keys lost: %v, deadline moved %v, %d keys are another's",
+					m.Name, taken, err, h.Deadline().Sub(until), n.others())
+			}
+		}
+	}
 }
 
 // Each lock makes its own mistake and no other.
@@ -252,7 +302,7 @@ func TestFailedAttemptIsUndone(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for want, s := range map[string]lock.Settings{
-		"say one of no-elapsed-check, same-value-for-retries, quorum-half, plain-del": {Mistake: "all of them"},
+		"say one of no-elapsed-check, same-value-for-retries, quorum-half, plain-del, unbounded-extension": {Mistake: "all of them"},
 		"knows no mistake \"\"":         {},
 		"leave fence out":               {Mistake: "plain-del", Fence: true},
 		"say multiplexed or sequential": {Mistake: "plain-del", Ask: "politely"},

@@ -9,6 +9,7 @@ type mistake struct {
 	sameValue      bool
 	halfQuorum     bool
 	plainDel       bool
+	unbounded      bool
 }
 
 // mistakes is the one table of them.
@@ -21,6 +22,8 @@ var mistakes = []mistake{
 		doc: "takes N/2 nodes for a quorum instead of N/2+1, so that two clients can have one each"},
 	{name: "plain-del", plainDel: true,
 		doc: "releases with DEL, whoever holds the key by then (a failed attempt is still undone with care)"},
+	{name: "unbounded-extension", unbounded: true,
+		doc: "extends for as long as it is asked to, whatever the limit, so that one holder can keep all others out"},
 }
 
 // Mistake names a mistake, and says in one sentence what is done wrong.
