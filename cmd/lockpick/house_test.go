@@ -41,7 +41,9 @@ var house = map[string]row{
 		tests: redistest + " harness/history harness/resp", because: "adapters never import each other"},
 	"harness/lock/broken": {ours: "harness/lock redlock redlock/redisnode", third: goRedis, tests: redistest,
 		because: "shares the reference's arithmetic, not its course: a mistake is no switch in the reference"},
-	"harness/lock/kinds": {ours: "harness/lock harness/lock/redlock harness/lock/broken", tests: redistest,
+	"harness/lock/single": {ours: "harness/lock redlock redlock/redisnode", third: goRedis, tests: redistest,
+		because: "adapters never import each other; the node's steps and the arithmetic of leases are the reference's"},
+	"harness/lock/kinds": {ours: "harness/lock harness/lock/redlock harness/lock/broken harness/lock/single", tests: redistest,
 		because: "name → factory, a map literal"},
 
 	"harness/client": {ours: "harness/history harness/lock", third: goRedis, because: "one client program for all backends"},

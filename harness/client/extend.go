@@ -21,7 +21,7 @@ func (c *section) hold(ctx context.Context, d time.Duration) bool {
 	for {
 		step := min(d, c.s.Extend)
 		if !c.s.NoCheck && !c.deadline.IsZero() {
-			left := c.deadline.Sub(c.e.Now())
+			left := c.deadline.Sub(c.clock())
 			if left <= 0 {
 				if !c.check() {
 					return false
