@@ -60,5 +60,5 @@ func (c *cluster) FailOver(node string) (string, error) {
 	c.nodes[node] = replica
 	delete(c.replicas, node)
 	delete(c.disks, node) // it was the dead master's
-	return dead + "; " + back, nil
+	return back + "; " + dead, nil
 }

@@ -39,7 +39,8 @@ func (r *Redis) Follow(ctx context.Context, addr string) error {
 	}
 }
 
-// Promote makes a replica a master of its own, with what it has got by now.
+// Promote makes a replica a master of its own, with what it has got by now, and says
+// which process that is and how many keys it has.
 func (r *Redis) Promote(ctx context.Context) (readBack string, err error) {
 	if _, err := r.tell(ctx, "REPLICAOF", "NO", "ONE"); err != nil {
 		return "", err
@@ -57,7 +58,7 @@ func (r *Redis) Promote(ctx context.Context) (readBack string, err error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return fmt.Sprintf("process %s, run_id %s, is master with %d keys", field(info, "process_id"), r.generation[:8], keys.Int), nil
+	return fmt.Sprintf("process %s, run_id %s, %d keys", field(info, "process_id"), r.generation[:8], keys.Int), nil
 }
 
 // tell sends a command whose error replies are errors.
