@@ -58,8 +58,15 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 	names := []string{
 		harness.CanRun,
 		nemesis.Capability("pause", nemesis.Client),
+		nemesis.Capability("pause", nemesis.Node),
 		nemesis.Capability("kill", nemesis.Client),
 		nemesis.Capability("kill", nemesis.Node),
+		nemesis.Capability("shutdown", nemesis.Node),
+		nemesis.Capability("power-loss", nemesis.Node),
+		nemesis.Capability(nemesis.PowerDisk, nemesis.Node),
+		nemesis.Capability("touch", nemesis.Node),
+		nemesis.Capability("failover", nemesis.Node),
+		harness.CanPersist, harness.CanReplicate,
 		nemesis.Capability(nemesis.PowerClock, nemesis.Client),
 		nemesis.Capability(nemesis.PowerClock, nemesis.Node),
 		nemesis.Capability("cut", nemesis.Link),
@@ -101,8 +108,10 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 
 func supports(s harness.Scenario) error {
 	switch p := s.Topology.Persistence; {
-	case p != "" && p != "none":
-		return fmt.Errorf("nodes with persistence %q can't be simulated yet: use none, or another backend", p)
+	case !slices.Contains([]string{"", harness.PersistNone, string(node.EverySec), string(node.Always), string(node.No)}, p):
+		return fmt.Errorf("nodes with persistence %q can't be simulated: use none, everysec, always or no", p)
+	case s.Topology.Replicas > 1:
+		return fmt.Errorf("%d replicas of each node can't be simulated: use one", s.Topology.Replicas)
 	case s.Topology.Nodes < 1 || s.Topology.Nodes > 250:
 		return fmt.Errorf("%d nodes can't be simulated: use 1 to 250", s.Topology.Nodes)
 	case 2*len(s.Clients)*(s.Topology.Nodes+1) > firstClientSlot || len(s.Clients) > 250:
@@ -115,7 +124,13 @@ func supports(s harness.Scenario) error {
 func newCluster(s harness.Scenario, seed uint64, rec *history.Recorder) *cluster {
 	n := &network{timeline: newTimeline(), seed: seed, rec: rec}
 	for i, name := range append(s.NodeNames(), harness.ResourceName) {
-		srv := &server{net: n, name: name, addr: address(0, i), clock: node.NewClock(time.Now().UnixNano(), n.now)}
+		srv := &server{net: n, name: name, addr: address(0, i), slot: newSlot(firstServerSlot + i), clock: node.NewClock(time.Now().UnixNano(), n.now)}
+		if p := s.Topology.Persistence; p != "" && p != harness.PersistNone && name != harness.ResourceName {
+			srv.disk = node.NewDisk(node.Fsync(p))
+		}
+		if s.Topology.Replicas > 0 && name != harness.ResourceName {
+			srv.replica = srv.newReplica(newSlot(firstReplicaSlot+i), node.NewClock(time.Now().UnixNano(), n.now))
+		}
 		srv.start()
 		n.servers = append(n.servers, srv)
 	}

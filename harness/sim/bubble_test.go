@@ -52,10 +52,16 @@ func TestRunTellsWhatWentWrong(t *testing.T) {
 
 func TestRunRefusesWhatItCannotDo(t *testing.T) {
 	s := topology(1, 1)
-	s.Topology.Persistence = "everysec"
+	s.Topology.Persistence = "everyday"
 	err := New(nil).Run(context.Background(), s, 1, history.NewRecorder(io.Discard), nil)
-	if err == nil || !strings.Contains(err.Error(), `persistence "everysec"`) {
+	if err == nil || !strings.Contains(err.Error(), `persistence "everyday"`) {
 		t.Errorf("persistence: %v", err)
+	}
+	s = topology(1, 1)
+	s.Topology.Replicas = 2
+	err = New(nil).Run(context.Background(), s, 1, history.NewRecorder(io.Discard), nil)
+	if err == nil || !strings.Contains(err.Error(), "2 replicas") {
+		t.Errorf("replicas: %v", err)
 	}
 	err = New(nil).Run(context.Background(), topology(100, 100), 1, history.NewRecorder(io.Discard), nil)
 	if err == nil || !strings.Contains(err.Error(), "more links") {

@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -28,6 +29,10 @@ type timer struct {
 // read is what a clock of the host shows, once the host runs.
 func (h *host) read(c *node.Clock) time.Time {
 	h.pass()
+	return h.shown(c)
+}
+
+func (h *host) shown(c *node.Clock) time.Time {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	return time.Unix(0, c.Now()).UTC()
@@ -51,11 +56,11 @@ func (h *host) set(t *timer) {
 		h.net.mu.Lock()
 		last := t.set == this
 		if last {
-			h.timers = without(h.timers, t)
+			h.timers = slices.DeleteFunc(h.timers, func(o *timer) bool { return o == t })
 		}
 		h.net.mu.Unlock()
 		if last {
-			h.whenRunning(h.slot, func() { t.fired <- time.Now() })
+			h.whenRunning(h.slot, func() { t.fired <- h.shown(h.clocks.monotonic) })
 		}
 	})
 }
@@ -76,7 +81,11 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 	if err != nil {
 		return "", fmt.Errorf("turn clock of %s: %w", target, err)
 	}
+	if s.node != nil && by < 0 {
+		s.node.Sweep()
+	}
 	s.clock.Turn(by, rate)
+	s.lookAgain()
 	now, err := s.time()
 	if err != nil {
 		return "", fmt.Errorf("turn clock of %s: %w", target, err)
@@ -84,10 +93,11 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 	if moved := now.Sub(before); (moved - by).Abs() > time.Microsecond {
 		return "", fmt.Errorf("turn clock of %s: TIME moved by %v, not by %v", target, moved, by)
 	}
-	return fmt.Sprintf("TIME shows %s, true time is %s, rate %g", stamp(now), c.clock(), rate), nil
+	return fmt.Sprintf("TIME shows %s, rate %g", c.against(now), rate), nil
 }
 
 func (c *cluster) turnClient(h *host, by time.Duration, rate float64) (string, error) {
+	c.sleep(h.slot, c.now()) // who turns several clients' clocks at once, turns one after the other
 	c.mu.Lock()
 	if h.killed {
 		c.mu.Unlock()
@@ -97,6 +107,8 @@ func (c *cluster) turnClient(h *host, by time.Duration, rate float64) (string, e
 	changed := h.clocks.monotonic.Drift() != h.clocks.wall.Drift()
 	h.clocks.monotonic.Turn(0, rate)
 	if changed {
+		// In an order that doesn't depend on who of several goroutines set his first.
+		slices.SortStableFunc(h.timers, func(a, b *timer) int { return cmp.Compare(a.due, b.due) })
 		for _, t := range h.timers {
 			h.set(t)
 		}
@@ -105,7 +117,7 @@ func (c *cluster) turnClient(h *host, by time.Duration, rate float64) (string, e
 	fact := history.Event{T: c.now(), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: h.name, Drift: wall.Drift()}
 	byWall := fact
 	byWall.Wall, byWall.Local, fact.Local = true, wall.Now(), monotonic.Now()
-	back := fmt.Sprintf("wall clock shows %s, true time is %s, rate %g of both clocks", stamp(time.Unix(0, byWall.Local)), c.clock(), rate)
+	back := fmt.Sprintf("wall clock shows %s, rate %g of both clocks", c.against(time.Unix(0, byWall.Local)), rate)
 	rec := c.rec
 	c.mu.Unlock()
 	if rec != nil {
@@ -130,13 +142,15 @@ func (s *server) time() (time.Time, error) {
 	return time.Unix(seconds, micros*1000), cmp.Or(err1, err2)
 }
 
-func stamp(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
-
-func without[T comparable](list []T, it T) []T {
-	for i := range list {
-		if list[i] == it {
-			return append(list[:i:i], list[i+1:]...)
-		}
+// against tells a time with how far it is from the true one.
+func (c *cluster) against(t time.Time) string {
+	off := t.Sub(time.Now()).Round(time.Microsecond)
+	words := "which is right"
+	switch {
+	case off > 0:
+		words = fmt.Sprintf("%v ahead", off)
+	case off < 0:
+		words = fmt.Sprintf("%v behind", -off)
 	}
-	return list
+	return t.UTC().Format("15:04:05.000000") + ", " + words
 }

@@ -120,7 +120,7 @@ func (c *cluster) Node(_ context.Context, name string, args ...string) (any, err
 	case s.node == nil:
 		return nil, fmt.Errorf("ask %s: it is down", name)
 	}
-	return s.node.Do(args...)
+	return s.do(args...)
 }
 
 func (c *cluster) host(name string) *host {
@@ -160,6 +160,9 @@ func (c *cluster) close() {
 	for _, s := range c.servers {
 		if s.node != nil {
 			s.node.Close()
+		}
+		if s.replica != nil {
+			s.replica.node.Close()
 		}
 	}
 }

@@ -26,6 +26,8 @@ type conn struct {
 	stream   *resp.Stream
 	settled  bool // the commands without an answer are recorded
 	session  *node.Session
+	orphan   bool // the server's machine lost its power, and with it what it knew of the connection
+	unheard  bool // likewise, and the client sent something since
 
 	dialed  chan error // how the dial ended
 	buf     []byte     // received, not read yet

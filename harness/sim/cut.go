@@ -21,6 +21,9 @@ func (c cut) blocks(of string) bool {
 func (c *cluster) Cut(name, mode, way string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if r := c.replica(name); r != nil {
+		return r.cutOff(way)
+	}
 	l := c.link(name)
 	if mode == "" {
 		mode = nemesis.CutHold
@@ -53,6 +56,9 @@ func (c *cluster) Cut(name, mode, way string) (string, error) {
 func (c *cluster) Mend(name string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if r := c.replica(name); r != nil {
+		return r.mend()
+	}
 	l := c.link(name)
 	switch {
 	case l == nil:

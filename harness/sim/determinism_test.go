@@ -122,11 +122,16 @@ func traffic(c *cluster, at func(ms int, f func())) {
 
 func contest(t testing.TB, seed uint64, clients int, until time.Duration, faults func(*cluster)) (string, uint64) {
 	t.Helper()
+	return contestOn(t, topology(clients, 5), seed, until, faults)
+}
+
+func contestOn(t testing.TB, s harness.Scenario, seed uint64, until time.Duration, faults func(*cluster)) (string, uint64) {
+	t.Helper()
 	tt, ok := t.(*testing.T)
 	if !ok {
 		tt = new(testing.T)
 	}
-	text, _, digest := simulate(tt, topology(clients, 5), seed, func(c *cluster) error {
+	text, _, digest := simulate(tt, s, seed, func(c *cluster) error {
 		faults(c)
 		var wg sync.WaitGroup
 		for _, h := range c.hosts {

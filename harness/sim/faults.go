@@ -9,44 +9,10 @@ import (
 )
 
 var (
-	_ nemesis.Pauser    = (*cluster)(nil)
 	_ nemesis.Killer    = (*cluster)(nil)
 	_ nemesis.Restarter = (*cluster)(nil)
 	_ nemesis.Tapper    = (*cluster)(nil)
 )
-
-// Pause stops a client at all its gates.
-func (c *cluster) Pause(target string) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	h := c.host(target)
-	switch {
-	case h == nil:
-		return "", fmt.Errorf("pause %s: there is no such client", target)
-	case h.killed:
-		return "", fmt.Errorf("pause %s: it was killed", target)
-	case h.paused:
-		return "", fmt.Errorf("pause %s: it is paused already", target)
-	}
-	h.paused = true
-	return fmt.Sprintf("%s is stopped, its clock shows %s", target, c.clock()), nil
-}
-
-// Resume lets a client go on.
-func (c *cluster) Resume(target string) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	h := c.host(target)
-	switch {
-	case h == nil:
-		return "", fmt.Errorf("resume %s: there is no such client", target)
-	case h.killed:
-		return target + " was killed meanwhile", nil
-	case !h.paused:
-		return "", fmt.Errorf("resume %s: it isn't paused", target)
-	}
-	return fmt.Sprintf("%s runs again, %d things waited, its clock shows %s", target, h.resume(), c.clock()), nil
-}
 
 func (c *cluster) clock() string { return time.Now().UTC().Format("15:04:05.000000") }
 

@@ -113,6 +113,13 @@ func (n *network) digest() uint64 {
 	for _, l := range n.links {
 		d = mix(d, l.up.digest, l.down.digest)
 	}
+	for _, s := range n.servers {
+		for _, r := range []*replica{s.replica, s.promoted} {
+			if r != nil {
+				d = mix(d, r.digest)
+			}
+		}
+	}
 	return d
 }
 

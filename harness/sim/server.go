@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"syscall"
@@ -16,43 +15,104 @@ type server struct {
 	net   *network
 	name  string
 	addr  *net.TCPAddr
+	slot  *slot
 	clock *node.Clock
+	disk  *node.Disk // nil: it keeps nothing
 	node  *node.Node // nil: it is down
 	runID string     // of the node, or of the last one
 	lives int64
+
+	off      bool      // the machine has no power
+	paused   bool      // the Redis is stopped
+	waiting  bool      // the Redis waits for its disk
+	backlog  []arrival // what came while the Redis could not run
+	catching bool      // what comes next of it is on the timeline
+	looking  bool      // the Redis' next tick is
+	stalled  []func()  // syncs that don't come back
+	dials    []*conn   // to a machine without power
+	replica  *replica  // nil: there is none
+	promoted *replica  // the one that has taken this server's place
 }
 
-// start starts the Redis with what the disk kept: nothing, for there is no
-// persistence yet.
+// start starts the Redis with what the disk kept.
 func (s *server) start() {
 	s.lives++
-	s.runID = ""
-	for i := range 3 {
-		s.runID += fmt.Sprintf("%016x", mix(s.net.seed, sum(s.name), uint64(s.lives), uint64(i)))
+	s.off = false
+	s.runID = runID(s.net.seed, s.name, s.lives)
+	c := node.Config{RunID: s.runID, ProcessID: 1000 + s.lives, Clock: s.clock, Disk: s.disk}
+	if s.replica != nil {
+		c.Replicate = s.replica.send
 	}
-	s.runID = s.runID[:40]
-	s.node = node.New(node.Config{RunID: s.runID, ProcessID: 1000 + s.lives, Clock: s.clock})
+	s.node = node.New(c)
+	if s.replica != nil {
+		s.replica.resync()
+	}
+	s.remind()
 }
 
-// crash ends the process. The machine's kernel resets its connections.
-func (s *server) crash() {
-	s.node.Close()
-	s.node = nil
+// runID is 40 digits, another one for each life of a server.
+func runID(seed uint64, name string, life int64) string {
+	id := ""
+	for i := range 3 {
+		id += fmt.Sprintf("%016x", mix(seed, sum(name), uint64(life), uint64(i)))
+	}
+	return id[:40]
+}
+
+// remind lets TCP send again what a machine without power did not take.
+func (s *server) remind() {
+	for _, c := range s.dials {
+		s.net.at(s.slot, s.net.now()+1, func() { s.accept(c) })
+	}
+	s.dials = nil
 	for _, l := range s.net.links {
 		if l.server != s {
 			continue
 		}
 		for _, c := range l.conns {
-			if c.session != nil {
+			if c.orphan && c.unheard {
 				s.hangUp(c, syscall.ECONNRESET)
 			}
 		}
 	}
 }
 
+// crash ends the process. The machine's kernel resets its connections.
+func (s *server) crash() { s.end(syscall.ECONNRESET) }
+
+// end ends the process, and its connections with err; nil: nobody hears of it.
+func (s *server) end(err error) {
+	s.node.Close()
+	s.node = nil
+	s.paused, s.waiting, s.backlog = false, false, nil
+	for _, l := range s.net.links {
+		if l.server != s || err == nil {
+			continue
+		}
+		for _, c := range l.conns {
+			if c.session != nil {
+				s.hangUp(c, err)
+			}
+		}
+	}
+}
+
+// do runs a command past the network, even on a Redis that can't run, with all
+// that follows from it once it can.
+func (s *server) do(args ...string) (any, error) {
+	reply, err := s.node.Do(args...)
+	if !s.paused && !s.waiting {
+		s.flush(func() {})
+	}
+	return reply, err
+}
+
 // ping is what a PING that arrives now is answered.
 func (s *server) ping() string {
-	if s.node == nil {
+	switch {
+	case s.off || s.paused || s.waiting:
+		return "no answer"
+	case s.node == nil:
 		return "refused"
 	}
 	reply, err := s.node.Do("PING")
@@ -89,7 +149,13 @@ func (s *server) identity() string {
 func (s *server) accept(c *conn) {
 	s.net.mu.Lock()
 	defer s.net.mu.Unlock()
-	if s.node == nil || c.link.refuses || c.link.cut.mode == nemesis.CutRefuse {
+	switch {
+	case c.closed:
+		return // it was given up
+	case s.off && !c.link.refuses:
+		s.dials = append(s.dials, c)
+		return
+	case s.node == nil || c.link.refuses || c.link.cut.mode == nemesis.CutRefuse:
 		c.down.send(&message{deliver: func() {
 			c.ended(syscall.ECONNREFUSED)
 			c.answerDial(syscall.ECONNREFUSED)
@@ -107,34 +173,36 @@ func (s *server) accept(c *conn) {
 func (s *server) receive(c *conn, b []byte) {
 	s.net.mu.Lock()
 	defer s.net.mu.Unlock()
-	if c.session == nil {
-		return // killed meanwhile; the end of the connection is on its way
-	}
-	out, hangUp := c.session.Feed(b)
-	if len(out) > 0 {
-		m := &message{payload: append([]byte(nil), out...)}
-		m.answers = c.stream.Reply(m.payload, s.net.now())
-		m.locks = lockCommand(m.answers)
-		m.deliver = func() { c.received(m) }
-		c.link.match(m, nemesis.Reply, m.answers)
-		c.down.send(m)
-	}
-	if hangUp {
-		s.hangUp(c, io.EOF)
+	switch {
+	case c.orphan && s.off:
+		c.unheard = true
+	case c.orphan: // the machine is up again, and knows nothing of it
+		s.hangUp(c, syscall.ECONNRESET)
+	case c.session == nil: // killed meanwhile; the end of the connection is on its way
+	case !s.runs():
+		s.backlog = append(s.backlog, arrival{conn: c, data: b})
+	default:
+		s.take(arrival{conn: c, data: b})
 	}
 }
 
 // hangUp ends a connection from the server's side.
 func (s *server) hangUp(c *conn, err error) {
-	c.session = nil
+	c.session, c.orphan = nil, false
 	c.down.send(&message{deliver: func() { c.ended(err) }})
 }
 
-// finished takes the end of what a client sends.
+// finished takes the end of what a client sends. A Redis that can't run notices
+// it later, and does before what was sent before.
 func (s *server) finished(c *conn) {
-	c.settle()
 	s.net.mu.Lock()
-	defer s.net.mu.Unlock()
-	c.session = nil
-	c.retire()
+	a := arrival{conn: c, end: true}
+	if c.session != nil && !s.runs() {
+		s.backlog = append(s.backlog, a)
+		s.net.mu.Unlock()
+		return
+	}
+	open := s.take(a)
+	s.net.mu.Unlock()
+	s.net.record(c.link, open)
 }

@@ -13,10 +13,12 @@ import (
 // in which goroutines run can't show.
 const quantum = 4096
 
-// Slots of links grow from 0; those of clients from firstClientSlot.
+// Slots of links grow from 0; those of clients, servers and replicas from here.
 const (
-	firstClientSlot = quantum / 2
-	harnessSlot     = quantum - 1
+	firstClientSlot  = quantum / 2
+	firstServerSlot  = firstClientSlot + 256
+	firstReplicaSlot = firstServerSlot + 256
+	harnessSlot      = quantum - 1
 )
 
 // slot is one class of instants.

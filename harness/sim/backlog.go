@@ -1,0 +1,155 @@
+package sim
+
+import (
+	"io"
+	"time"
+
+	"lockpick/harness/resp"
+	"lockpick/harness/sim/node"
+	"lockpick/nemesis"
+)
+
+// arrival is what came for a server while it could not run: bytes of a connection,
+// or its end. The kernel of its machine keeps them, whatever the client does.
+type arrival struct {
+	conn *conn
+	data []byte
+	end  bool
+}
+
+// runs reports whether the Redis does something with what comes in now.
+func (s *server) runs() bool { return s.node != nil && !s.paused && !s.waiting && len(s.backlog) == 0 }
+
+// take does what an arrival asks for. It returns commands without an answer, which
+// are to be recorded.
+func (s *server) take(a arrival) []*resp.Command {
+	c := a.conn
+	if a.end {
+		c.session = nil
+		open := c.unanswered()
+		c.retire()
+		return open
+	}
+	if c.session == nil {
+		return nil
+	}
+	out, hangUp := c.session.Feed(a.data)
+	out = append([]byte(nil), out...)
+	s.flush(func() { s.answer(c, out, hangUp) })
+	return nil
+}
+
+// answer sends what the Redis answered.
+func (s *server) answer(c *conn, out []byte, hangUp bool) {
+	if c.session == nil {
+		return // the client is gone
+	}
+	if len(out) > 0 {
+		m := &message{payload: out}
+		m.answers = c.stream.Reply(m.payload, s.net.now())
+		m.locks = lockCommand(m.answers)
+		m.deliver = func() { c.received(m) }
+		c.link.match(m, nemesis.Reply, m.answers)
+		c.down.send(m)
+	}
+	if hangUp {
+		s.hangUp(c, io.EOF)
+	}
+}
+
+// catchUp lets the Redis do what came meanwhile, one thing after the other.
+func (s *server) catchUp() {
+	if s.catching || len(s.backlog) == 0 {
+		return
+	}
+	s.catching = true
+	s.net.at(s.slot, s.net.now()+1, func() {
+		s.net.mu.Lock()
+		s.catching = false
+		if s.node == nil || s.paused || s.waiting || len(s.backlog) == 0 {
+			s.net.mu.Unlock()
+			return
+		}
+		a := s.backlog[0]
+		s.backlog = s.backlog[1:]
+		open := s.take(a)
+		s.catchUp()
+		s.net.mu.Unlock()
+		s.net.record(a.conn.link, open)
+	})
+}
+
+// syncTime is how long a sync takes on a disk that is well.
+const (
+	minSync    = 200 * time.Microsecond
+	syncSpread = time.Millisecond
+)
+
+// tick is how often a Redis looks whether something is due (hz 10).
+const tick = 100 * time.Millisecond
+
+// flush does what a Redis does before it answers, and then answers.
+func (s *server) flush(answer func()) {
+	switch s.node.Flush() {
+	case node.GoOn:
+		answer()
+	case node.Background:
+		s.sync(func() {})
+		answer()
+	case node.Wait:
+		s.waiting = true
+		s.sync(func() {
+			s.waiting = false
+			answer()
+			s.catchUp()
+		})
+	case node.Die:
+		s.crash()
+		return
+	}
+	s.lookAgain()
+}
+
+// sync asks the disk for a sync, and calls done when it comes back, if the Redis lives.
+func (s *server) sync(done func()) {
+	synced, life := s.disk.Sync(), s.lives
+	now := uint64(s.net.now())
+	took := int64(minSync) + int64(mix(s.net.seed, sum(s.name), sum("sync"), now)%uint64(syncSpread))
+	var back func()
+	back = func() {
+		s.net.mu.Lock()
+		defer s.net.mu.Unlock()
+		if s.disk.Stalled {
+			s.stalled = append(s.stalled, back)
+			return
+		}
+		synced()
+		if s.node != nil && s.lives == life {
+			s.node.Synced()
+			done()
+		}
+	}
+	s.net.at(s.slot, s.net.now()+took, back)
+}
+
+// lookAgain sees to it that what is due later is done, at a tick of the Redis.
+func (s *server) lookAgain() {
+	if s.looking || s.node == nil || !s.node.Restless() {
+		return
+	}
+	s.looking = true
+	phase := int64(mix(s.net.seed, sum(s.name), sum("tick")) % uint64(tick))
+	now := s.net.now()
+	next := now - (now-phase)%int64(tick)
+	for next <= now {
+		next += int64(tick)
+	}
+	s.net.at(s.slot, next, func() {
+		s.net.mu.Lock()
+		defer s.net.mu.Unlock()
+		s.looking = false
+		if s.node != nil && !s.paused && !s.waiting {
+			s.flush(func() {})
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package sim
+
+import (
+	"fmt"
+
+	"lockpick/nemesis"
+)
+
+var (
+	_ nemesis.PowerLoser = (*cluster)(nil)
+	_ nemesis.Disker     = (*cluster)(nil)
+	_ nemesis.Toucher    = (*cluster)(nil)
+)
+
+// LosePower cuts the power of a node's machine. Nobody is told: its clients hear
+// nothing until it is up again, and then that it doesn't know their connections.
+func (c *cluster) LosePower(target string, torn bool) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, err := c.node(target)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("cut power of %s: %w", target, err)
+	case s.node == nil:
+		return "", fmt.Errorf("cut power of %s: it is down already", target)
+	}
+	before := s.identity()
+	s.off = true
+	for _, l := range c.links {
+		if l.server != s {
+			continue
+		}
+		for _, conn := range l.conns {
+			if conn.session != nil {
+				conn.session, conn.orphan = nil, true
+			}
+		}
+	}
+	s.end(nil)
+	kept := "it has no disk"
+	if s.disk != nil {
+		kept = fmt.Sprintf("its disk lost %d records", s.disk.LosePower(torn))
+		if s.disk.Torn() {
+			kept += ", the first of them in part"
+		}
+	}
+	return fmt.Sprintf("%s has no power, %s; PING: %s", before, kept, s.ping()), nil
+}
+
+// StallSync lets no sync of a node's disk come back.
+func (c *cluster) StallSync(target string) (string, error) {
+	return c.onDisk("stall syncs of", target, func(s *server) { s.disk.Stalled = true })
+}
+
+// FillDisk lets no write to a node's disk succeed.
+func (c *cluster) FillDisk(target string) (string, error) {
+	return c.onDisk("fill disk of", target, func(s *server) { s.disk.Full = true })
+}
+
+// FreeDisk ends both.
+func (c *cluster) FreeDisk(target string) (string, error) {
+	return c.onDisk("free disk of", target, func(s *server) {
+		s.disk.Stalled, s.disk.Full = false, false
+		for _, back := range s.stalled {
+			c.at(s.slot, c.now()+1, back)
+		}
+		s.stalled = nil
+	})
+}
+
+func (c *cluster) onDisk(what, target string, do func(*server)) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, err := c.node(target)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%s %s: %w", what, target, err)
+	case s.disk == nil:
+		return "", fmt.Errorf("%s %s: it keeps nothing on disk: give topology.persistence", what, target)
+	}
+	do(s)
+	return fmt.Sprintf("disk of %s: %s, %d records not synced", target, s.disk.Probe(), s.disk.Unsynced()), nil
+}
+
+// touched is the key that Touch writes.
+const touched = "touched"
+
+// Touch writes a key on a node.
+func (c *cluster) Touch(target string) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, err := c.node(target)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("touch %s: %w", target, err)
+	case s.node == nil:
+		return "", fmt.Errorf("touch %s: it is down", target)
+	case !s.runs():
+		return "", fmt.Errorf("touch %s: it does not answer", target)
+	}
+	count, err := s.do("INCR", touched)
+	if err != nil {
+		return "", fmt.Errorf("touch %s: %w", target, err)
+	}
+	if s.node == nil {
+		return "", fmt.Errorf("touch %s: it ended of that", target)
+	}
+	return fmt.Sprintf("%s has %s = %d; %s", target, touched, count, s.identity()), nil
+}

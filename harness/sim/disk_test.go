@@ -1,0 +1,315 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+)
+
+func persistent(policy string) harness.Scenario {
+	s := topology(1, 1)
+	s.Topology.Persistence = policy
+	return s
+}
+
+// does fails the test unless a fault was injected and its read-back holds want.
+func does(t *testing.T, want string) func(back string, err error) {
+	return func(back string, err error) {
+		t.Helper()
+		if err != nil || !strings.Contains(back, want) {
+			t.Errorf("read back %q, %v, want %q", back, err, want)
+		}
+	}
+}
+
+// refused fails the test unless a fault could not be injected, because of want.
+func refused(t *testing.T, want string) func(back string, err error) {
+	return func(back string, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("read back %q, error %v, want %q", back, err, want)
+		}
+	}
+}
+
+// What each policy keeps of a key that was set at 1.3 s, after one at 0.3 s: the
+// first second's write is synced once the wall clock shows the next second.
+func TestWhatSurvives(t *testing.T) {
+	const early, late, both, none = "early", "late", "early late", ""
+	for name, tt := range map[string]struct {
+		policy string
+		harm   func(c *cluster, t *testing.T)
+		want   string
+	}{
+		"none, kill":           {"none", kill, none},
+		"everysec, kill":       {"everysec", kill, both},
+		"everysec, power loss": {"everysec", losePower, early},
+		"everysec, torn":       {"everysec", tearPower, early},
+		"everysec, shutdown":   {"everysec", shutDown, both},
+		"always, kill":         {"always", kill, both},
+		"always, power loss":   {"always", losePower, both},
+		"no, kill":             {"no", kill, both},
+		"no, power loss":       {"no", losePower, none},
+		"no, shutdown":         {"no", shutDown, both},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, persistent(tt.policy), 1, func(c *cluster) error {
+				<-c.after(300 * time.Millisecond)
+				c.do(t, "n1", "SET", early, "1", "PX", "60000")
+				<-c.after(1300*time.Millisecond - c.Now())
+				c.do(t, "n1", "EVAL", "return redis.call('set',KEYS[1],'1','px',60000)", "1", late)
+				<-c.after(50 * time.Millisecond)
+				tt.harm(c, t)
+				refused(t, "down")(c.Shutdown("n1"))
+				does(t, "PING: PONG")(c.Restart("n1"))
+				var got []string
+				for _, key := range []string{early, late} {
+					if c.do(t, "n1", "EXISTS", key) == int64(1) {
+						got = append(got, key)
+						if left := c.do(t, "n1", "PTTL", key).(int64); left > 60000 || left < 58000 {
+							t.Errorf("%s lives for another %d ms", key, left)
+						}
+					}
+				}
+				if s := strings.Join(got, " "); s != tt.want {
+					t.Errorf("it kept %q, want %q", s, tt.want)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+func kill(c *cluster, t *testing.T)      { does(t, "PING: refused")(c.Kill("n1")) }
+func losePower(c *cluster, t *testing.T) { does(t, "PING: no answer")(c.LosePower("n1", false)) }
+func tearPower(c *cluster, t *testing.T) {
+	does(t, "lost 1 records, the first")(c.LosePower("n1", true))
+}
+func shutDown(c *cluster, t *testing.T) { does(t, "PING: refused")(c.Shutdown("n1")) }
+
+// A TTL runs on while the node is off.
+func TestExpiryWhileOff(t *testing.T) {
+	simulate(t, persistent("always"), 1, func(c *cluster) error {
+		c.do(t, "n1", "SET", "k", "v", "PX", "10000")
+		<-c.after(time.Second)
+		losePower(c, t)
+		<-c.after(9100 * time.Millisecond)
+		does(t, "0 keys")(c.Restart("n1"))
+		return nil
+	})
+}
+
+// everysec trusts the wall clock: set back by an hour, nothing is synced for an hour.
+func TestEverySecTrustsTheWallClock(t *testing.T) {
+	for _, by := range []time.Duration{0, -time.Hour} {
+		simulate(t, persistent("everysec"), 1, func(c *cluster) error {
+			<-c.after(1500 * time.Millisecond)
+			c.TurnClock("n1", by, 1)
+			c.do(t, "n1", "SET", "k", "v")
+			<-c.after(5 * time.Second)
+			losePower(c, t)
+			c.Restart("n1")
+			if kept := c.do(t, "n1", "DBSIZE") == int64(1); kept != (by == 0) {
+				t.Errorf("turned by %v: kept %v", by, kept)
+			}
+			return nil
+		})
+	}
+}
+
+// A sync that hangs lets everysec postpone its writes, for two seconds of the
+// clock, and a process that is killed by then takes them with it.
+func TestSlowDiskEverySec(t *testing.T) {
+	for name, tt := range map[string]struct {
+		kill, free time.Duration // after the second write; 0: not freed
+		kept       int64
+	}{
+		"killed at once":     {100 * time.Millisecond, 0, 1},
+		"killed later":       {3200 * time.Millisecond, 0, 2},
+		"the sync came back": {time.Second, 500 * time.Millisecond, 2},
+	} {
+		simulate(t, persistent("everysec"), 1, func(c *cluster) error {
+			<-c.after(1100 * time.Millisecond)
+			does(t, "fsync: does not come back")(c.StallSync("n1"))
+			does(t, "touched = 1")(c.Touch("n1")) // its sync hangs
+			<-c.after(1100 * time.Millisecond)
+			c.do(t, "n1", "SET", "k", "v")
+			if tt.free > 0 {
+				c.At(c.Now()+tt.free, func() { does(t, "fsync: ok")(c.FreeDisk("n1")) })
+			}
+			<-c.after(tt.kill)
+			kill(c, t)
+			if back, err := c.Restart("n1"); err != nil || !strings.Contains(back, fmt.Sprintf("%d keys", tt.kept)) {
+				t.Errorf("%s: %s, %v", name, back, err)
+			}
+			return nil
+		})
+	}
+}
+
+// Under always an answer waits for the sync, and with it everybody else.
+func TestSlowDiskAlways(t *testing.T) {
+	simulate(t, persistent("always"), 1, func(c *cluster) error {
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			writer, err1 := e.Dial(ctx, "tcp", c.addr("n1"))
+			reader, err2 := e.Dial(ctx, "tcp", c.addr("n1"))
+			if err := errors.Join(err1, err2); err != nil {
+				return err
+			}
+			began := c.Now()
+			if reply, err := ask(writer, "SET k v"); reply != "+OK\r\n" {
+				t.Errorf("set: %q, %v", reply, err)
+			}
+			between(t, "answered", c.Now()-began, 2*minLatency+minSync, 2*(minLatency+spread)+minSync+syncSpread+100*time.Microsecond)
+			c.StallSync("n1")
+			fmt.Fprintf(writer, "SET k w\r\n")
+			<-e.After(10 * time.Millisecond)
+			for _, conn := range []io.ReadWriter{writer, reader} {
+				if conn == reader {
+					fmt.Fprintf(conn, "GET k\r\n")
+				}
+			}
+			reader.SetReadDeadline(time.Now().Add(time.Second))
+			if _, err := reader.Read(make([]byte, 9)); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("get while the disk hangs: %v", err)
+			}
+			refused(t, "does not answer")(c.Touch("n1"))
+			refused(t, "does not answer")(c.Shutdown("n1"))
+			c.At(5*time.Second, func() { c.FreeDisk("n1") })
+			reader.SetReadDeadline(time.Time{})
+			b := make([]byte, 99)
+			n, err := reader.Read(b)
+			if string(b[:n]) != "$1\r\nw\r\n" || c.Now() < 5*time.Second || c.Now() > 5*time.Second+10*time.Millisecond {
+				t.Errorf("get: %q, %v at %v", b[:n], err, c.Now())
+			}
+			// What hangs in a sync was not acknowledged, and goes with the power.
+			c.StallSync("n1")
+			fmt.Fprintf(writer, "SET k x\r\n")
+			<-e.After(10 * time.Millisecond)
+			losePower(c, t)
+			c.FreeDisk("n1")
+			c.Restart("n1")
+			if v := c.do(t, "n1", "GET", "k"); v != "w" {
+				t.Errorf("after the power loss: %v", v)
+			}
+			return nil
+		})
+	})
+}
+
+// A full disk: everysec refuses writes until there is room, always ends the process.
+func TestFullDisk(t *testing.T) {
+	simulate(t, persistent("everysec"), 1, func(c *cluster) error {
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+			if err != nil {
+				return err
+			}
+			does(t, "No space left")(c.FillDisk("n1"))
+			const misconf = "-MISCONF Errors writing to the AOF file: No space left on device"
+			for _, tt := range [][2]string{
+				{"SET a 1", "+OK\r\n"}, // before it knows
+				{"SET b 1", misconf + "\r\n"},
+				{"PING", misconf + "\r\n"},
+				{"GET a", "$1\r\n1\r\n"},
+				{`EVAL return(redis.call('set','x','1')) 0`, misconf + " script: "},
+				{`EVAL return(redis.call('get','a')) 0`, "$1\r\n1\r\n"},
+			} {
+				if reply, err := ask(conn, tt[0]); !strings.HasPrefix(reply, tt[1]) {
+					t.Errorf("%s: %q, %v", tt[0], reply, err)
+				}
+			}
+			does(t, "write: ok")(c.FreeDisk("n1"))
+			<-e.After(2 * tick)
+			if reply, err := ask(conn, "SET b 1"); reply != "+OK\r\n" {
+				t.Errorf("with room again: %q, %v", reply, err)
+			}
+			return nil
+		})
+	})
+	simulate(t, persistent("always"), 1, func(c *cluster) error {
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+			if err != nil {
+				return err
+			}
+			c.FillDisk("n1")
+			if reply, err := ask(conn, "SET a 1"); !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("set: %q, %v", reply, err)
+			}
+			refused(t, "down")(c.Touch("n1"))
+			c.FreeDisk("n1")
+			does(t, "0 keys")(c.Restart("n1"))
+			return nil
+		})
+	})
+}
+
+// Who has no power answers nothing, and then knows nothing of its connections.
+func TestPowerLossOnTheWire(t *testing.T) {
+	simulate(t, persistent("always"), 1, func(c *cluster) error {
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			var conns [3]io.ReadWriteCloser
+			for i := range conns {
+				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+				if err != nil {
+					return err
+				}
+				conns[i] = conn
+			}
+			c.At(time.Second, func() { losePower(c, t) })
+			c.At(3*time.Second, func() { c.Restart("n1") })
+			<-e.After(time.Second + 10*time.Millisecond)
+			dialing, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			if _, err := e.Dial(dialing, "tcp", c.addr("n1")); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("dial: %v", err)
+			}
+			if _, err := ask(conns[0], "PING"); !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("who sent meanwhile: %v", err)
+			}
+			between(t, "it heard", c.Now(), 3*time.Second, 3*time.Second+2*time.Millisecond)
+			<-e.After(time.Second)
+			if _, err := ask(conns[1], "PING"); !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("who sends later: %v", err)
+			}
+			between(t, "it heard", c.Now(), 4*time.Second, 4*time.Second+5*time.Millisecond)
+			c.At(5*time.Second, func() { losePower(c, t) })
+			c.At(6*time.Second, func() { c.Restart("n1") })
+			<-e.After(5*time.Second + 10*time.Millisecond - c.Now())
+			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+			if err != nil {
+				return err
+			}
+			between(t, "connected", c.Now(), 6*time.Second, 6*time.Second+5*time.Millisecond)
+			if reply, err := ask(conn, "PING"); reply != "+PONG\r\n" {
+				t.Errorf("ping: %q, %v", reply, err)
+			}
+			return nil
+		})
+	})
+}
+
+func TestNoDisk(t *testing.T) {
+	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		refused(t, "give topology.persistence")(c.StallSync("n1"))
+		refused(t, "give topology.persistence")(c.FillDisk("n1"))
+		refused(t, "no such client or node")(c.LosePower("n9", false))
+		does(t, "it has no disk")(c.LosePower("n1", false))
+		refused(t, "it is down")(c.Touch("n1"))
+		refused(t, "it is down already")(c.LosePower("n1", false))
+		refused(t, "it is down")(c.Pause("n1"))
+		does(t, "0 keys")(c.Restart("n1"))
+		does(t, "1 keys")(c.Touch("n1"))
+		return nil
+	})
+}

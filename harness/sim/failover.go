@@ -1,0 +1,158 @@
+package sim
+
+import (
+	"fmt"
+	"syscall"
+
+	"lockpick/harness/sim/node"
+	"lockpick/nemesis"
+)
+
+var _ nemesis.FailOverer = (*cluster)(nil)
+
+// replica is the Redis that follows a server, on a machine of its own. The master
+// sends it each change and waits for nothing.
+type replica struct {
+	net    *network
+	master *server
+	link   string // "n3-replica"
+	slot   *slot
+	clock  *node.Clock
+	node   *node.Node
+	runID  string
+	cut    bool
+	queue  []*update
+	last   int64 // when the youngest is due
+	digest uint64
+}
+
+// update is a change on its way.
+type update struct {
+	record  node.Record
+	waiting bool // it arrived at a cut, or behind one that did
+}
+
+func (s *server) newReplica(sl *slot, clock *node.Clock) *replica {
+	r := &replica{net: s.net, master: s, link: nemesis.LinkName(s.name, nemesis.Replica), slot: sl, clock: clock}
+	r.runID = runID(s.net.seed, r.link, 1)
+	r.node = node.New(node.Config{RunID: r.runID, ProcessID: 2000, Clock: clock})
+	return r
+}
+
+// send puts a change on its way.
+func (r *replica) send(record node.Record) {
+	u := &update{record: record}
+	r.queue = append(r.queue, u)
+	r.depart(u)
+}
+
+func (r *replica) depart(u *update) {
+	u.waiting = false
+	now := r.net.now()
+	content := uint64(len(r.queue))
+	u.record.Sum(func(s string) { content = mix(content, sum(s)) })
+	took := int64(minLatency) + int64(mix(r.net.seed, sum(r.link), uint64(now), content)%uint64(spread))
+	r.last = r.net.at(r.slot, max(now+took, r.last+1), func() { r.arrive(u) })
+	r.digest += mix(uint64(now), uint64(r.last), content)
+}
+
+// arrive applies a change, unless the link is cut.
+func (r *replica) arrive(u *update) {
+	r.net.mu.Lock()
+	defer r.net.mu.Unlock()
+	u.waiting = true
+	for !r.cut && len(r.queue) > 0 && r.queue[0].waiting && r.master.replica == r {
+		r.node.Apply(r.queue[0].record)
+		r.queue = r.queue[1:]
+	}
+}
+
+// resync sends all that a master has which has just started, and nothing of the
+// one before: a replica that comes to a master of another life starts anew.
+func (r *replica) resync() {
+	r.queue = nil
+	r.send(r.master.node.Dump())
+}
+
+// cutOff cuts the link, in any mode: what could not be sent, a
+// replica asks for when the link is back.
+func (r *replica) cutOff(way string) (string, error) {
+	switch {
+	case r.master.replica != r:
+		return "", fmt.Errorf("cut %s: the replica has taken its master's place", r.link)
+	case r.cut:
+		return "", fmt.Errorf("cut %s: it is cut already", r.link)
+	case way == nemesis.Reply:
+		return "", fmt.Errorf("cut %s: nobody waits for a replica's replies: cut requests, or both ways", r.link)
+	}
+	r.cut = true
+	return r.lag(), nil
+}
+
+func (r *replica) mend() (string, error) {
+	if !r.cut {
+		return "", fmt.Errorf("mend %s: it isn't cut", r.link)
+	}
+	r.cut = false
+	if r.master.replica != r {
+		return "the replica took its master's place meanwhile", nil
+	}
+	for _, u := range r.queue {
+		if u.waiting {
+			r.depart(u)
+		}
+	}
+	return r.lag(), nil
+}
+
+// lag is what the replica lacks.
+func (r *replica) lag() string {
+	keys, _ := r.node.Do("DBSIZE")
+	link := "up"
+	if r.cut {
+		link = "down"
+	}
+	return fmt.Sprintf("%s: link %s, the replica has %v keys and lacks %d changes", r.link, link, keys, len(r.queue))
+}
+
+// replica is the one at the end of a link, also if it has become a master since.
+func (n *network) replica(link string) *replica {
+	for _, s := range n.servers {
+		for _, r := range []*replica{s.replica, s.promoted} {
+			if r != nil && r.link == link {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+// FailOver kills a node's master. Its replica takes its address, on its own
+// machine, and has no replica of its own. What it was sent by then is on its disk.
+func (c *cluster) FailOver(target string) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, err := c.node(target)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("fail over %s: %w", target, err)
+	case s.replica == nil:
+		return "", fmt.Errorf("fail over %s: it has no replica: give topology.replicas", target)
+	case s.node == nil:
+		return "", fmt.Errorf("fail over %s: its master is down already", target)
+	}
+	before, r := s.identity(), s.replica
+	s.end(syscall.ECONNRESET)
+	r.node.Close()
+	s.replica, s.promoted, s.clock, s.stalled = nil, r, r.clock, nil
+	kept := r.node.Dump()
+	s.lives++
+	if s.disk != nil {
+		s.disk = node.NewDisk(s.disk.Policy())
+		s.disk.Keep(kept)
+	}
+	s.runID = r.runID
+	s.node = node.New(node.Config{RunID: r.runID, ProcessID: 2000, Clock: s.clock, Disk: s.disk})
+	s.node.Apply(kept)
+	return fmt.Sprintf("%s is gone; now %s, %d changes were not replicated; PING: %s", before, s.identity(), len(r.queue), s.ping()), nil
+}

@@ -1,0 +1,129 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockpick/harness/client"
+	"lockpick/nemesis"
+)
+
+// The replica has what arrived over its link, and no more.
+func TestFailOver(t *testing.T) {
+	for name, tt := range map[string]struct {
+		wait      time.Duration // before the failover
+		cut, mend bool
+		want      int64
+	}{
+		"replicated":        {5 * time.Millisecond, false, false, 2},
+		"too soon":          {0, false, false, 1},
+		"link cut":          {5 * time.Second, true, false, 1},
+		"link mended again": {5 * time.Second, true, true, 2},
+	} {
+		s := topology(1, 2)
+		s.Topology.Replicas = 1
+		simulate(t, s, 1, func(c *cluster) error {
+			return c.alone(func(ctx context.Context, e client.Env) error {
+				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+				if err != nil {
+					return err
+				}
+				c.do(t, "n1", "SET", "early", "1", "PX", "60000")
+				<-c.after(time.Second)
+				if tt.cut {
+					does(t, "link down, the replica has 1 keys and lacks 0 changes")(c.Cut("n1-replica", nemesis.CutDrop, ""))
+					refused(t, "cut already")(c.Cut("n1-replica", "", ""))
+				}
+				c.do(t, "n1", "EVAL", "redis.call('incr','late') redis.call('pexpire','late',60000)", "0")
+				<-c.after(tt.wait / 2)
+				if tt.mend {
+					does(t, "link up, the replica has 1 keys and lacks 1 changes")(c.Mend("n1-replica"))
+				}
+				<-c.after(tt.wait / 2)
+				c.TurnClock("n1", time.Hour, 1) // the replica's machine has another clock
+				id := c.servers[0].runID
+				does(t, fmt.Sprintf("now run_id %.8s, %d keys", runID(c.seed, "n1-replica", 1), tt.want))(c.FailOver("n1"))
+				if c.servers[0].runID == id {
+					t.Errorf("%s: the same run_id answers", name)
+				}
+				if _, err := ask(conn, "PING"); !errors.Is(err, syscall.ECONNRESET) {
+					t.Errorf("%s: an old connection: %v", name, err)
+				}
+				if conn, err = e.Dial(ctx, "tcp", c.addr("n1")); err != nil {
+					return err
+				}
+				if reply, err := ask(conn, "PING"); reply != "+PONG\r\n" {
+					t.Errorf("%s: %q, %v", name, reply, err)
+				}
+				if left := c.do(t, "n1", "PTTL", "early").(int64); left > 59000 || left < 50000 {
+					t.Errorf("%s: a key lives for another %d ms", name, left)
+				}
+				refused(t, "no replica")(c.FailOver("n1"))
+				if tt.cut && !tt.mend {
+					does(t, "took its master's place")(c.Mend("n1-replica"))
+				}
+				refused(t, "has taken its master's place")(c.Cut("n1-replica", "", ""))
+				return nil
+			})
+		})
+	}
+}
+
+func TestFailOverNeedsAReplica(t *testing.T) {
+	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		refused(t, "give topology.replicas")(c.FailOver("n1"))
+		refused(t, "no such")(c.FailOver("n9"))
+		refused(t, "no such link")(c.Cut("n1-replica", "", ""))
+		return nil
+	})
+}
+
+// A master that restarts empty empties its replica.
+func TestReplicaFollowsARestart(t *testing.T) {
+	s := topology(1, 1)
+	s.Topology.Replicas = 1
+	simulate(t, s, 1, func(c *cluster) error {
+		c.do(t, "n1", "SET", "k", "v")
+		<-c.after(10 * time.Millisecond)
+		c.Kill("n1")
+		refused(t, "down already")(c.FailOver("n1"))
+		c.Restart("n1")
+		<-c.after(10 * time.Millisecond)
+		does(t, "0 keys")(c.FailOver("n1"))
+		return nil
+	})
+}
+
+// What a node that persists fails over to, it keeps from then on.
+func TestFailOverThenPowerLoss(t *testing.T) {
+	s := persistent("always")
+	s.Topology.Replicas = 1
+	simulate(t, s, 1, func(c *cluster) error {
+		c.do(t, "n1", "SET", "a", "1")
+		<-c.after(10 * time.Millisecond)
+		c.FailOver("n1")
+		c.do(t, "n1", "SET", "b", "1")
+		<-c.after(10 * time.Millisecond)
+		losePower(c, t)
+		does(t, "2 keys")(c.Restart("n1"))
+		return nil
+	})
+}
+
+func TestProbeListsWhatTheClusterCan(t *testing.T) {
+	var names []string
+	for _, p := range New(nil).Probe(t.Context()) {
+		names = append(names, p.Name)
+	}
+	for _, name := range []string{"pause-client", "pause-node", "kill-node", "shutdown-node", "power-loss-node", "disk-node",
+		"touch-node", "failover-node", "clock-node", "clock-client", "persistence", "replicas"} {
+		if !slices.Contains(names, name) {
+			t.Errorf("%s is not listed", name)
+		}
+	}
+}

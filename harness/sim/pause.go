@@ -1,0 +1,74 @@
+package sim
+
+import (
+	"fmt"
+
+	"lockpick/nemesis"
+)
+
+var _ nemesis.Pauser = (*cluster)(nil)
+
+// Pause stops a client at all its gates, or a node, whose machine goes on to take
+// connections and what comes over them.
+func (c *cluster) Pause(target string) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.host(target)
+	if h == nil {
+		return c.pauseNode(target)
+	}
+	switch {
+	case h.killed:
+		return "", fmt.Errorf("pause %s: it was killed", target)
+	case h.paused:
+		return "", fmt.Errorf("pause %s: it is paused already", target)
+	}
+	h.paused = true
+	return fmt.Sprintf("%s is stopped, its clock shows %s", target, c.clock()), nil
+}
+
+func (c *cluster) pauseNode(target string) (string, error) {
+	s, err := c.node(target)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("pause %s: %w", target, err)
+	case s.node == nil:
+		return "", fmt.Errorf("pause %s: it is down", target)
+	case s.paused:
+		return "", fmt.Errorf("pause %s: it is paused already", target)
+	}
+	s.paused = true
+	return fmt.Sprintf("%s is stopped; PING: %s", target, s.ping()), nil
+}
+
+// Resume lets a client or a node go on. A node does what came for it meanwhile.
+func (c *cluster) Resume(target string) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.host(target)
+	if h == nil {
+		return c.resumeNode(target)
+	}
+	switch {
+	case h.killed:
+		return target + " was killed meanwhile", nil
+	case !h.paused:
+		return "", fmt.Errorf("resume %s: it isn't paused", target)
+	}
+	return fmt.Sprintf("%s runs again, %d things waited, its clock shows %s", target, h.resume(), c.clock()), nil
+}
+
+func (c *cluster) resumeNode(target string) (string, error) {
+	s, err := c.node(target)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("resume %s: %w", target, err)
+	case !s.paused:
+		return target + " ended meanwhile", nil
+	}
+	s.paused = false
+	waited := len(s.backlog)
+	s.catchUp()
+	s.lookAgain()
+	return fmt.Sprintf("%s runs again, %d things waited; PING: %s", target, waited, s.ping()), nil
+}

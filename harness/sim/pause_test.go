@@ -1,0 +1,76 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"errors"
+
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+)
+
+// A node that is stopped does later what came meanwhile, also what its client has
+// given up.
+func TestPausedNode(t *testing.T) {
+	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			given, err := e.Dial(ctx, "tcp", c.addr("n1"))
+			if err != nil {
+				return err
+			}
+			does(t, "PING: no answer")(c.Pause("n1"))
+			refused(t, "paused already")(c.Pause("n1"))
+			fmt.Fprintf(given, "SET k given-up NX PX 10000\r\n")
+			given.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+			if n, err := given.Read(make([]byte, 9)); err == nil {
+				t.Errorf("a stopped node answered %d bytes", n)
+			}
+			given.Close()
+			conn, err := e.Dial(ctx, "tcp", c.addr("n1")) // its kernel accepts
+			if err != nil {
+				return err
+			}
+			for i := range 3 {
+				fmt.Fprintf(conn, "RPUSH l %d\r\n", i)
+			}
+			<-e.After(time.Second)
+			if c.do(t, "n1", "DBSIZE") != int64(0) {
+				t.Error("it ran while it was stopped")
+			}
+			does(t, "5 things waited; PING: PONG")(c.Resume("n1"))
+			refused(t, "ended")(func() (string, error) { b, err := c.Resume("n1"); return b, errors.Join(err, errors.New(b)) }())
+			if reply, err := ask(conn, "GET k"); !strings.HasSuffix(reply, "given-up\r\n") && !strings.HasPrefix(reply, ":1") {
+				t.Errorf("get: %q, %v", reply, err)
+			}
+			<-e.After(10 * time.Millisecond)
+			if list := c.do(t, "n1", "LRANGE", "l", "0", "-1"); fmt.Sprint(list) != "[0 1 2]" {
+				t.Errorf("the list is %v", list)
+			}
+			if left := c.do(t, "n1", "PTTL", "k").(int64); left < 9900 {
+				t.Errorf("the abandoned key lives for %d ms: from when it was done on", left)
+			}
+			// Killed while it is stopped, it forgets what waited.
+			c.Pause("n1")
+			fmt.Fprintf(conn, "SET x 1\r\n")
+			<-e.After(10 * time.Millisecond)
+			c.Kill("n1")
+			does(t, "ended meanwhile")(c.Resume("n1"))
+			if _, err := conn.Read(make([]byte, 99)); err == nil {
+				_, err = conn.Read(make([]byte, 99))
+				if !errors.Is(err, syscall.ECONNRESET) {
+					t.Errorf("read: %v", err)
+				}
+			}
+			does(t, "0 keys")(c.Restart("n1"))
+			return nil
+		})
+	})
+	if len(events) != 2 || events[0].Op != history.OpSet || events[0].Applied < int64(time.Second) || events[0].Answered != 0 || events[1].Applied != 0 {
+		t.Errorf("recorded %+v", events)
+	}
+}
