@@ -57,6 +57,7 @@ func TestCatalogue(t *testing.T) {
 		"pause-before-check/three-clients", "pause-before-check/no-check", "pause-while-acquiring/no-elapsed-check", "restart-forgets",
 		"delayed-restart", "disjoint-views/quorum-half", "holder-crashes", "delayed-release-kills-retry/fresh-value",
 		"extend-to-finish", "unlimited-extension/limited", "fence-forgets",
+		"slow-network", "slow-acquire/no-elapsed-check", "delayed-write/fenced", "holder-cut-off/dropped", "sequential-or-multiplexed/sequential",
 	} {
 		if !ids[id] {
 			t.Errorf("the catalogue has no %s", id)

@@ -60,7 +60,9 @@ var powers = []string{
 	nemesis.Capability("failover", nemesis.Node),
 	nemesis.Capability("touch", nemesis.Node),
 	nemesis.Capability("cut", nemesis.Link),
-	nemesis.Capability("hold", nemesis.Message),
+	nemesis.Capability(nemesis.PowerShape, nemesis.Link),
+	nemesis.Capability(nemesis.Hold, nemesis.Message),
+	nemesis.Capability(nemesis.Drop, nemesis.Message),
 	harness.CanPersist,
 	harness.CanReplicate,
 }

@@ -52,9 +52,7 @@ func (c *cluster) FailOver(node string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := c.mesh.Turn(node, replica.Addr()); err != nil {
-		return "", err
-	}
+	c.mesh.Turn(node, replica.Addr())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.nodes[node] = replica

@@ -3,10 +3,8 @@
 package process
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"lockpick/harness/real/link"
 	"lockpick/harness/real/proc"
@@ -16,7 +14,6 @@ import (
 var (
 	_ nemesis.Killer    = (*cluster)(nil)
 	_ nemesis.Restarter = (*cluster)(nil)
-	_ nemesis.Cutter    = (*cluster)(nil)
 	_ nemesis.Tapper    = (*cluster)(nil)
 )
 
@@ -64,62 +61,13 @@ func (c *cluster) running(client string) *child {
 	return c.clients[client]
 }
 
-const (
-	silence = 20 * time.Millisecond // without an answer for so long, a link is cut: it takes 0.1 ms otherwise
-	patient = 2 * time.Second       // a mended link answers within
-)
-
-// Cut cuts a link and sees that PING gets no answer.
-func (c *cluster) Cut(name, mode, way string) (string, error) {
-	if mode != "" && mode != nemesis.CutHold || way != "" {
-		return "", fmt.Errorf("cut %s: mode %q is not %q", name, mode, nemesis.CutHold)
-	}
-	l, err := c.link("cut", name)
-	if err != nil {
-		return "", err
-	}
-	l.Cut()
-	err = c.ping(l, silence)
-	if err == nil {
-		return "", fmt.Errorf("cut %s: PING is still answered", name)
-	}
-	return fmt.Sprintf("PING got no answer: %v", err), nil
-}
-
-// Mend mends a link and sees that PING gets an answer, if its node lives.
-func (c *cluster) Mend(name string) (string, error) {
-	l, err := c.link("mend", name)
-	if err != nil {
-		return "", err
-	}
-	l.Mend()
-	err = c.ping(l, patient)
-	switch {
-	case err == nil:
-		return "PING was answered", nil
-	case errors.Is(err, context.DeadlineExceeded):
-		return "", fmt.Errorf("mend %s: %w", name, err)
-	}
-	return fmt.Sprintf("the node is down: %v", err), nil
-}
-
-func (c *cluster) ping(l *link.Link, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(c.ctx, within)
-	defer cancel()
-	_, err := proc.Ask(ctx, l.Addr(), "PING")
-	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("none within %v: %w", within, ctx.Err())
-	}
-	return err
-}
-
 // Tap watches a link for one message.
 func (c *cluster) Tap(m nemesis.OnMessage, hit func(nemesis.Held)) error {
 	l, err := c.link("tap", m.Link)
 	if err != nil {
 		return err
 	}
-	return l.Tap(m, func(pass func()) { c.run(func() { hit(nemesis.Held{Pass: pass}) }) })
+	return l.Tap(m, func(held nemesis.Held) { c.run(func() { hit(held) }) })
 }
 
 func (c *cluster) link(verb, name string) (*link.Link, error) {

@@ -14,14 +14,18 @@
 // Each connection has two pipes, one a direction, and a pipe is the state of
 // toxiproxy's stub. All faults are states of our own toxic, which is on a proxy
 // before its first connection and stays: adding and removing toxics under
-// traffic can hang (toxiproxy #558), and its own ones drop data and close.
+// traffic can hang (toxiproxy #558), and its own ones drop data and close. What
+// is accepted is ours as well, so that connections can be reset and refused.
 //
-// Deliberately missing: delays, losses and anything below TCP.
+// Deliberately missing: anything below TCP. Connections are made in no time,
+// whatever is done to what they carry.
 package link
 
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -36,6 +40,7 @@ import (
 
 // Mesh is the links of one run. Make a fresh one for each.
 type Mesh struct {
+	seed    uint64
 	now     func() time.Duration
 	record  func(history.Event)
 	scripts resp.Scripts
@@ -45,12 +50,13 @@ type Mesh struct {
 	links map[string]*Link
 }
 
-// NewMesh returns a mesh without links. now is true time since the run began;
-// record takes one event for each lock command.
-func NewMesh(now func() time.Duration, record func(history.Event)) *Mesh {
+// NewMesh returns a mesh without links. What is drawn for the messages of a link
+// depends on the seed; now is true time since the run began; record takes one
+// event for each lock command.
+func NewMesh(seed uint64, now func() time.Duration, record func(history.Event)) *Mesh {
 	registerOnce()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
-	return &Mesh{now: now, record: record, server: server, links: map[string]*Link{}}
+	return &Mesh{seed: seed, now: now, record: record, server: server, links: map[string]*Link{}}
 }
 
 // Open makes the link between a client and the node that listens on upstream.
@@ -65,7 +71,11 @@ func (m *Mesh) OpenReplication(node, upstream string) (*Link, error) {
 }
 
 func (m *Mesh) open(l *Link, upstream string) (*Link, error) {
-	l.changed, l.now, l.record, l.scripts = make(chan struct{}), m.now, m.record, &m.scripts
+	l.changed, l.conns, l.upstream = make(chan struct{}), map[*conn]bool{}, upstream
+	l.now, l.record, l.scripts, l.server = m.now, m.record, &m.scripts, m.server
+	named := fnv.New64a()
+	named.Write([]byte(l.name))
+	l.random = rand.New(rand.NewPCG(m.seed, named.Sum64()))
 	l.proxy = toxiproxy.NewProxy(m.server, l.name, "127.0.0.1:0", upstream)
 	if err := bounded(l.name, "open", l.start); err != nil {
 		return nil, err
@@ -102,21 +112,16 @@ func (m *Mesh) Gate(node string) (open func()) {
 	}
 }
 
-// Turn lets all links to a node lead to another server. Connections that there are
-// end; clients keep the address that they have.
-func (m *Mesh) Turn(node, upstream string) error {
+// Turn lets all links to a node lead to another server. The connections that there
+// are end with the one that they led to; clients keep the address that they have.
+func (m *Mesh) Turn(node, upstream string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, l := range m.links {
-		if l.node != node {
-			continue
-		}
-		to := &toxiproxy.Proxy{Listen: l.addr, Upstream: upstream, Enabled: true}
-		if err := bounded(l.name, "turn", func() error { return l.proxy.Update(to) }); err != nil {
-			return err
+		if l.node == node {
+			l.update(func() { l.upstream = upstream })
 		}
 	}
-	return nil
 }
 
 // Close closes all links and returns once their last events are recorded.
