@@ -6,10 +6,11 @@ import (
 	"lockpick/nemesis"
 )
 
-// Capabilities that a topology needs besides those of the plan.
+// Capabilities that a scenario needs besides those of its plan.
 const (
 	CanReplicate = "replicas"
 	CanPersist   = "persistence"
+	CanBeExact   = "exact-instants"
 )
 
 // PersistNone is a topology whose nodes keep nothing on disk.
@@ -48,6 +49,9 @@ func (s Scenario) Needs() []string {
 	}
 	if s.Topology.Persistence != PersistNone {
 		add(CanPersist)
+	}
+	if s.Exact {
+		add(CanBeExact)
 	}
 	slices.Sort(out)
 	return out

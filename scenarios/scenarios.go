@@ -63,6 +63,7 @@ var order = []string{
 	"client-clock-steps-back",
 	"delayed-release-kills-retry",
 	"weak-token",
+	"same-node-twice",
 	"unlimited-extension",
 	"extend-retakes-lost-lock",
 }
