@@ -77,6 +77,8 @@ func (s *Scenario) checkFault(path string, step *nemesis.Step) error {
 		return badAt(path+".way", "leave it out, or use mode hold or drop", "a cut of mode %s has no one way", f.Mode)
 	case f.Kind == "failover" && s.Topology.Replicas == 0:
 		return badAt(path+".kind", "set topology.replicas: 1", "a failover needs replicas")
+	case kind.Power == nemesis.PowerDisk && s.Topology.Persistence == PersistNone:
+		return badAt(path+".kind", "set topology.persistence: everysec, always or no", "a %s needs nodes that persist", f.Kind)
 	}
 	if f.Until != nil {
 		if err := s.checkEvent(path+".until", *f.Until); err != nil {

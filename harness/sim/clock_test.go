@@ -145,3 +145,16 @@ func TestTurnedTimersNeverShareAnInstant(t *testing.T) {
 		})
 	})
 }
+
+// A key that expired because the clock ran ahead does not come back with the clock.
+func TestExpiredStaysExpired(t *testing.T) {
+	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		c.do(t, "n1", "SET", "k", "v", "PX", "10000")
+		c.TurnClock("n1", 11*time.Second, 1)
+		c.TurnClock("n1", -11*time.Second, 1)
+		if v := c.do(t, "n1", "GET", "k"); v != nil {
+			t.Errorf("it is %v again", v)
+		}
+		return nil
+	})
+}

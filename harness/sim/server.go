@@ -152,7 +152,7 @@ func (s *server) accept(c *conn) {
 	switch {
 	case c.closed:
 		return // it was given up
-	case s.off && !c.link.refuses:
+	case s.off && !c.link.refuses && c.link.cut.mode != nemesis.CutRefuse:
 		s.dials = append(s.dials, c)
 		return
 	case s.node == nil || c.link.refuses || c.link.cut.mode == nemesis.CutRefuse:

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"lockpick/harness"
+	"lockpick/nemesis"
 )
 
-// storm turns clocks, stops, ends and restarts nodes, harms their disks and cuts
-// their replicas off, each by the seed; some of it can't be done when its time has
+// storm turns clocks, stops, ends and restarts nodes, harms their disks, cuts links
+// and replicas off, each by the seed; some of it can't be done when its time has
 // come. It returns a count of what was done.
 func storm(c *cluster, until time.Duration) map[string]int {
 	done := map[string]int{}
@@ -56,6 +57,9 @@ func storm(c *cluster, until time.Duration) map[string]int {
 		turn := func(target string) (string, error) { return c.TurnClock(target, by, rate) }
 		right := func(target string) (string, error) { return c.TurnClock(target, -by, 1) }
 		both("clock", turn, right)
+		mode := []string{nemesis.CutHold, nemesis.CutDrop, nemesis.CutReset, nemesis.CutRefuse}[draw("mode", i, 4)]
+		link := fmt.Sprintf("c%d-%s", 1+draw("link", i, 3), name("cut"))
+		twoWays("cut", i, func() (string, error) { return c.Cut(link, mode, "") }, func() (string, error) { return c.Mend(link) })
 		client := fmt.Sprintf("c%d", 1+draw("client", i, 3))
 		twoWays("client clock", i, func() (string, error) { return turn(client) }, func() (string, error) { return right(client) })
 	}
@@ -69,7 +73,7 @@ func stormy(seed uint64) harness.Scenario {
 	return s
 }
 
-// A run of all the faults that nodes and clocks can have gives the same bytes again.
+// A run of all the faults that nodes, clocks and links can have gives the same bytes again.
 func TestStormsTwice(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	const until = 4 * time.Second
@@ -92,7 +96,7 @@ func TestStormsTwice(t *testing.T) {
 			t.Errorf("seed %d: nothing much happened: %s", seed, texts[0])
 		}
 	}
-	for _, kind := range []string{"pause", "kill", "shutdown", "power", "slow", "full", "touch", "failover", "replica", "clock", "client clock"} {
+	for _, kind := range []string{"pause", "kill", "shutdown", "power", "slow", "full", "touch", "failover", "replica", "clock", "client clock", "cut"} {
 		if happened[kind] < 10 {
 			t.Errorf("%s happened %d times only", kind, happened[kind])
 		}
