@@ -13,8 +13,12 @@ const (
 	TooFewVotes = "too-few-votes" // nothing stood in the way, and the nodes gave too few votes all the same
 )
 
-// whyDry is the cause that holds for most of the attempts in a drought.
+// whyDry is the cause that holds for most of the attempts in a drought;
+// Unexplained if the record has none.
 func (r *record) whyDry(d drought) string {
+	if d.contest.wire == nil {
+		return Unexplained
+	}
 	var near []*attempt
 	for _, a := range d.contest.wire.attempts {
 		if a.from < d.to && a.to+r.life() > d.from {
@@ -35,6 +39,9 @@ func (r *record) whyDry(d drought) string {
 		default:
 			count[TooFewVotes]++
 		}
+	}
+	if len(count) == 0 {
+		return Unexplained
 	}
 	causes := []string{LeftKeys, SplitVote, TooFewVotes}
 	return slices.MaxFunc(causes, func(a, b string) int { return count[a] - count[b] })

@@ -71,7 +71,7 @@ func brokenLocks(t *testing.T) string {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	b.WriteString("| mistake | what it does wrong | caught by | as |\n|---|---|---|---|\n")
+	b.WriteString("| mistake | what its author thought | what it does wrong | caught by | as |\n|---|---|---|---|---|\n")
 	for _, m := range broken.Mistakes() {
 		caught := false
 		for _, s := range all {
@@ -80,7 +80,7 @@ func brokenLocks(t *testing.T) string {
 			}
 			for _, property := range checker.Properties() {
 				if e := s.Expect[property]; !caught && e.Want == "violated" && e.Cause != "" {
-					fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s violated: %s |\n", m.Name, m.Doc, s.ID(), property, e.Cause)
+					fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` | %s violated: %s |\n", m.Name, m.Thought, m.Doc, s.ID(), property, e.Cause)
 					caught = true
 				}
 			}

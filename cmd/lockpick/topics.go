@@ -82,7 +82,7 @@ name: my-scenario
 claim: what the run shows, in one plain sentence
 source: where the claim comes from
 tags: [ci]
-topology: {nodes: 5, persistence: none}
+topology: {nodes: 5, persistence: none}   # addresses: [n1, n1, n3] is what the lock is told, if that is wrong
 lock: {kind: redlock, ttl: 10s, drift: 1%, timeout: 50ms, retry: 50ms..250ms}
 clients: 2                    # or a map: {c1: {reach: [n1, n2], hold: 8s, cycles: 1},
                               #            c2: {start: {client: c1, event: acquired}}}
@@ -106,7 +106,8 @@ What sets a step off (when):
 
 Points: during-acquire, after-acquire, between-check-and-write, before-release.
 Durations are those of the simulation; on real backends they are scaled (--scale).
-A safety property that is not listed under expect must hold.`
+A safety property that is not listed under expect must hold.
+exact: true is a scenario in which things must fall on one microsecond: simulation only.`
 
 // faults lists what the nemesis can do.
 func faults() string {

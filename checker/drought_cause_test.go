@@ -1,0 +1,76 @@
+package checker
+
+import (
+	"testing"
+	"time"
+)
+
+// sought is a free lock of which nobody gets a majority. c1 and c2 ask again and again.
+const sought = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
+0      harness begin run
+0.001  c1 begin client
+0.001  c2 begin client
+0.010  c1 invoke acquire session=c1/1
+0.010  c2 invoke acquire session=c2/1
+`
+
+// A drought is told by what most of its attempts met.
+func TestWhyDry(t *testing.T) {
+	for name, row := range map[string]struct{ wire, want string }{
+		"no record of the nodes": {"", Unexplained},
+		"keys that nobody deleted": {`
+0.020  c2-n1,n2 ok set token=B0 answered=0
+0.121  c2-n3 fail set token=B0
+1      c1-n1,n2 fail set token=A1
+1      c1-n3 ok set token=A1
+1.010  c1-n3 ok release token=A1
+2      c1-n1,n2 fail set token=A2
+2      c1-n3 ok set token=A2
+2.010  c1-n3 ok release token=A2
+`, LeftKeys},
+		"one vote each": {`
+1      c1-n1 ok set token=A1
+1      c2-n2 ok set token=B1
+1.001  c1-n2,n3 fail set token=A1
+1.001  c2-n1,n3 fail set token=B1
+1.010  c1-n1 ok release token=A1
+1.010  c2-n2 ok release token=B1
+`, SplitVote},
+		"refused without a key": {`
+1      c1-n1 ok set token=A1
+1.001  c1-n2,n3 fail set token=A1
+1.010  c1-n1 ok release token=A1
+2      c2-n1 ok set token=B1
+2.001  c2-n2,n3 fail set token=B1
+2.010  c2-n1 ok release token=B1
+`, TooFewVotes},
+	} {
+		v := Check(tale(t, sought+row.wire+"9 c1 info acquire session=c1/1\n9 c2 info acquire session=c2/1\n9 c1 end client\n9 c2 end client\n9.1 harness end run cause=completed"))
+		for _, res := range v.Results {
+			if res.Property == FaultTolerance && (res.Outcome != Violated || res.Cause != row.want) {
+				t.Errorf("%s: %s (%s), want violated (%s): %s", name, res.Outcome, res.Cause, row.want, res.Because)
+			}
+		}
+	}
+}
+
+// A link that is late takes its answers away where they can't come in time.
+func TestDelayThatTakesLittle(t *testing.T) {
+	for delay, want := range map[time.Duration]string{
+		0:                      "###........#########",
+		20 * time.Millisecond:  "####################",
+		249 * time.Millisecond: "####################",
+		250 * time.Millisecond: "###........#########",
+	} {
+		h := tale(t, `params clients=c1 nodes=n1 slack=1s nodeTimeout=500ms retryMax=500ms
+step 1 delay c1-n1 at 3s
+3 nemesis begin delay node=c1-n1 step=1
+8 nemesis end delay node=c1-n1 step=1
+20 harness end run`)
+		h.Params.Steps[0].Delay = delay
+		r := newRecord(h)
+		if got := draw(r.settled(r.outages().majority("c1"))); got != want {
+			t.Errorf("%v late:\ngot  %s\nwant %s", delay, got, want)
+		}
+	}
+}
