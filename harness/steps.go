@@ -3,6 +3,7 @@ package harness
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -126,6 +127,9 @@ func (e *engine) inject(step int, f nemesis.Fault, targets []string, healBy func
 	for i, target := range targets {
 		x := effects[i]
 		ev := history.Event{T: int64(x.at), Process: history.Nemesis, Type: history.Begin, Op: kind.Recorded(), Node: target, Step: step + 1, Cause: x.ReadBack}
+		if kind.Again && errors.Is(x.err, nemesis.ErrEnded) {
+			continue // it came once too often
+		}
 		if x.err != nil {
 			ev.Type, ev.Cause = history.Fail, x.err.Error()
 			e.record(ev)

@@ -19,13 +19,17 @@ func (c *cluster) Pause(target string) (string, error) {
 	}
 	ch := c.running(target)
 	if ch == nil {
-		return "", fmt.Errorf("pause %s: no such node or client runs", target)
+		return "", fmt.Errorf("pause %s: no such node or client runs: %w", target, nemesis.ErrEnded)
 	}
 	// The first of two ends would let it run while the other pause is in force.
 	if ch.paused.Swap(true) {
 		return "", fmt.Errorf("pause %s: it is paused already", target)
 	}
-	return ch.Stop()
+	back, err := ch.Stop()
+	if errors.Is(err, proc.ErrEnded) {
+		err = fmt.Errorf("pause %s: %w", target, nemesis.ErrEnded)
+	}
+	return back, err
 }
 
 // Resume lets it go on. There is nothing to do for one that was killed meanwhile.
