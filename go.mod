@@ -9,6 +9,8 @@ require (
 	github.com/anishathalye/porcupine v1.3.1
 	// Toxiproxy's constructor wants a registry and a logger of these.
 	github.com/prometheus/client_golang v1.21.1
+	// Disks that lose power: a file system in this process.
+	github.com/hanwen/go-fuse/v2 v2.12.1
 	// The Redis client that redisnode and the resource's client stand on.
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/rs/zerolog v1.33.0

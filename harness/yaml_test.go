@@ -15,12 +15,13 @@ var update = flag.Bool("update", false, "write what the golden files should say"
 
 // known is what the suite will pass to Parse.
 var known = Known{
-	Locks:      []string{"broken", "redlock", "single"},
+	Locks:      []string{"broken", "failover", "redlock", "single"},
 	Mistakes:   mistakes,
 	Properties: []string{"mutual-exclusion", "lease-linearizable", "resource-safety", "fencing-order", "deadlock-freedom", "fault-tolerance", "bounded-hold"},
 	Causes: []string{
 		"expired-early", "granted-late", "restarted-and-forgot", "deleted-by-other", "overwritten", "never-set",
-		"given-shorter", "client-clock", "unexplained", "lock-broken", "overrun", "fence-broken", "extended-too-often", "holder-refused", "overlap", "left-keys", "split-vote", "too-few-votes",
+		"given-shorter", "client-clock", "unexplained", "lock-broken", "overrun", "fence-broken", "extended-too-often", "holder-refused",
+		"lost-unsynced", "failed-over", "overlap", "left-keys", "split-vote", "too-few-votes",
 	},
 }
 

@@ -55,6 +55,7 @@ var house = map[string]row{
 	"harness/real/proc": {ours: "harness/resp", third: xsys, because: "child processes and the true clock"},
 	"harness/real/link": {ours: "harness/history harness/resp nemesis", tests: "harness/real/proc",
 		third: toxiproxy + " " + prometheus + " " + zerolog + " " + xsys, because: "links in front of any real node"},
+	"harness/real/disk": {ours: "harness/real/proc", third: goFuse + " " + xsys, because: "a disk below any real node"},
 	"harness/process": {ours: "harness harness/client harness/lock harness/history harness/resp harness/real/… nemesis", tests: goRedis,
 		because: "backends never import each other"},
 
@@ -78,6 +79,7 @@ const (
 	prometheus = "github.com/prometheus/client_golang"
 	zerolog    = "github.com/rs/zerolog"
 	porcupine  = "github.com/anishathalye/porcupine"
+	goFuse     = "github.com/hanwen/go-fuse/v2"
 	cobraPkg   = "github.com/spf13/cobra"
 	internal   = "github.com/rogpeppe/go-internal" // tests only
 )

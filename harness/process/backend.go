@@ -2,13 +2,13 @@
 // the links between them, on this machine and in real time.
 //
 // Its nouns are Backend, which sets a run up and takes it down again, and
-// cluster, which is the run meanwhile and has its powers: pausing and killing
-// clients, killing and restarting nodes, cutting and shaping links, holding and losing messages. Each
+// cluster, which is the run meanwhile and has its powers: one file for each sort of
+// fault, named as in package nemesis. Each
 // client is a subprocess; child.go is the parent's half of what they say to each
 // other, client.go the subprocess's, protocol.go the messages.
 //
 // Deliberately missing: the client's program (package client), the meaning of
-// faults (package nemesis), and faults of clocks and disks. It needs Linux.
+// faults (package nemesis), and faults of clocks. It needs Linux.
 package process
 
 import (
@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"lockpick/harness"
+	"lockpick/harness/real/disk"
 	"lockpick/nemesis"
 )
 
@@ -52,14 +53,25 @@ func (*Backend) Name() string { return "process" }
 // powers are the faults that it can inject wherever it can run.
 var powers = []string{
 	nemesis.Capability("pause", nemesis.Client),
+	nemesis.Capability("pause", nemesis.Node),
 	nemesis.Capability("kill", nemesis.Client),
 	nemesis.Capability("kill", nemesis.Node),
+	nemesis.Capability("shutdown", nemesis.Node),
+	nemesis.Capability("failover", nemesis.Node),
+	nemesis.Capability("touch", nemesis.Node),
 	nemesis.Capability("cut", nemesis.Link),
 	nemesis.Capability(nemesis.PowerShape, nemesis.Link),
 	nemesis.Capability(nemesis.Hold, nemesis.Message),
 	nemesis.Capability(nemesis.Drop, nemesis.Message),
 	harness.CanPersist,
+	harness.CanReplicate,
 }
+
+// These need a disk that can be hit.
+var (
+	losesPower = nemesis.Capability("power-loss", nemesis.Node)
+	hitsDisks  = nemesis.Capability(nemesis.PowerDisk, nemesis.Node)
+)
 
 // Probe says what it can do on this machine.
 func (b *Backend) Probe(context.Context) []harness.Capability {
@@ -68,6 +80,14 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 	for _, name := range powers {
 		c := run
 		c.Name = name
+		out = append(out, c)
+	}
+	for _, name := range []string{losesPower, hitsDisks} {
+		c := run
+		c.Name = name
+		if reason, remedy := disk.Missing(); c.Available && reason != "" {
+			c.Available, c.Reason, c.Remedy = false, reason, remedy
+		}
 		out = append(out, c)
 	}
 	return out

@@ -13,6 +13,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/lock"
+	"lockpick/harness/real/disk"
 	"lockpick/harness/real/link"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/resp"
@@ -29,15 +30,17 @@ type cluster struct {
 	origin atomic.Int64 // true time zero, by proc.TrueClock
 
 	// These are filled before body is called.
-	nodes    map[string]*proc.Redis
 	resource *proc.Redis
 	addrs    map[string]addresses
 	refused  map[string]func() error // links that are none, and what frees their addresses
 
-	mu      sync.Mutex
-	closed  bool
-	clients map[string]*child // those that run
-	tasks   sync.WaitGroup    // goroutines that run code of the engine
+	mu       sync.Mutex
+	closed   bool
+	nodes    map[string]*proc.Redis // behind each node's links
+	replicas map[string]*proc.Redis // that have not taken a node's place
+	disks    map[string]*disk.Disk  // of nodes whose disk can be hit
+	clients  map[string]*child      // those that run
+	tasks    sync.WaitGroup         // goroutines that run code of the engine
 }
 
 // addresses is where one client finds everybody.
@@ -51,7 +54,8 @@ var _ harness.Cluster = (*cluster)(nil)
 func newCluster(ctx context.Context, seed uint64, self []string, group *proc.Group, rec *history.Recorder) *cluster {
 	c := &cluster{
 		self: self, group: group, rec: rec,
-		nodes: map[string]*proc.Redis{}, addrs: map[string]addresses{}, refused: map[string]func() error{}, clients: map[string]*child{},
+		nodes: map[string]*proc.Redis{}, replicas: map[string]*proc.Redis{}, disks: map[string]*disk.Disk{},
+		addrs: map[string]addresses{}, refused: map[string]func() error{}, clients: map[string]*child{},
 	}
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	c.mesh = link.NewMesh(seed, c.Now, rec.Record)
@@ -121,8 +125,8 @@ func (c *cluster) Resource(ctx context.Context, args ...string) (any, error) {
 
 // Node asks a node directly. Its error replies are errors.
 func (c *cluster) Node(ctx context.Context, node string, args ...string) (any, error) {
-	r, ok := c.nodes[node]
-	if !ok {
+	r := c.server(node)
+	if r == nil {
 		return nil, fmt.Errorf("ask %s: there is no such node", node)
 	}
 	return ask(ctx, node, r, args)

@@ -12,47 +12,15 @@ import (
 )
 
 var (
-	_ nemesis.Pauser    = (*cluster)(nil)
 	_ nemesis.Killer    = (*cluster)(nil)
 	_ nemesis.Restarter = (*cluster)(nil)
 	_ nemesis.Tapper    = (*cluster)(nil)
 )
 
-// Pause stops a client's process.
-func (c *cluster) Pause(target string) (string, error) {
-	ch := c.running(target)
-	if ch == nil {
-		return "", fmt.Errorf("pause %s: no such client runs: %w", target, nemesis.ErrEnded)
-	}
-	// The first of two ends would let it run while the other pause is in force.
-	if ch.paused.Swap(true) {
-		return "", fmt.Errorf("pause %s: it is paused already", target)
-	}
-	back, err := ch.Stop()
-	if errors.Is(err, proc.ErrEnded) {
-		err = fmt.Errorf("pause %s: %w", target, nemesis.ErrEnded)
-	}
-	return back, err
-}
-
-// Resume lets it go on. There is nothing to do for one that was killed meanwhile.
-func (c *cluster) Resume(target string) (string, error) {
-	ch := c.running(target)
-	if ch == nil {
-		return "it has ended", nil
-	}
-	defer ch.paused.Store(false)
-	back, err := ch.Continue()
-	if errors.Is(err, proc.ErrEnded) {
-		return "it has ended", nil
-	}
-	return back, err
-}
-
 // Kill ends a client or a node by SIGKILL.
 func (c *cluster) Kill(target string) (string, error) {
-	if node, ok := c.nodes[target]; ok {
-		return node.Kill()
+	if n := c.server(target); n != nil {
+		return n.Kill()
 	}
 	ch := c.running(target)
 	if ch == nil {
@@ -65,14 +33,26 @@ func (c *cluster) Kill(target string) (string, error) {
 	return fmt.Sprintf("process %d is gone", ch.PID()), nil
 }
 
-// Restart starts a killed node again.
+// Restart starts a node again that is down. One whose disk can lose data or be full
+// may not come back, which is what becomes of such nodes, and no error.
 func (c *cluster) Restart(node string) (string, error) {
-	n, ok := c.nodes[node]
-	if !ok {
+	n := c.server(node)
+	if n == nil {
 		return "", fmt.Errorf("restart %s: no such node", node)
 	}
 	defer c.mesh.Gate(node)()
-	return n.Restart(c.ctx)
+	back, err := n.Restart(c.ctx)
+	if errors.Is(err, proc.ErrWontStart) && c.disk(node) != nil {
+		return "it did not come back: " + err.Error(), nil
+	}
+	return back, err
+}
+
+// server is what runs behind a node's links now; nil: there is no such node.
+func (c *cluster) server(node string) *proc.Redis {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nodes[node]
 }
 
 func (c *cluster) running(client string) *child {

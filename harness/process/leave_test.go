@@ -18,6 +18,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/history"
+	"lockpick/harness/real/disk"
 	"lockpick/harness/real/proc"
 )
 
@@ -60,6 +61,7 @@ func TestKillNineLeavesNothing(t *testing.T) {
 	}
 	line, _ := bufio.NewReader(out).ReadString('\n')
 	pids := children(t, dir)
+	disks := mounts(t, dir)
 	cmd.Process.Kill()
 	cmd.Wait()
 	if line != "paused\n" {
@@ -67,6 +69,9 @@ func TestKillNineLeavesNothing(t *testing.T) {
 	}
 	if len(pids) != 4 { // two nodes, the resource, and a client that is stopped
 		t.Fatalf("%d children were recorded, want 4", len(pids))
+	}
+	if reason, _ := disk.Missing(); reason == "" && disks != 1 {
+		t.Errorf("the victim had %d disks, want 1", disks)
 	}
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
 		left := 0
@@ -84,6 +89,9 @@ func TestKillNineLeavesNothing(t *testing.T) {
 	}
 	if removed, err := proc.Sweep(dir); err != nil || len(removed) != 1 {
 		t.Errorf("swept %v, %v; want the victim's directory", removed, err)
+	}
+	if n := mounts(t, dir); n != 0 {
+		t.Errorf("%d disks are still mounted", n)
 	}
 }
 
@@ -185,6 +193,11 @@ func TestProbeNamesWhatIsMissing(t *testing.T) {
 	caps := b.Probe(t.Context())
 	if caps[0].Name != harness.CanRun {
 		t.Errorf("%+v", caps)
+	}
+	for _, c := range caps {
+		if reason, remedy := disk.Missing(); (c.Name == losesPower || c.Name == hitsDisks) && (c.Reason != reason || c.Remedy != remedy) {
+			t.Errorf("%+v", c)
+		}
 	}
 	for _, name := range append([]string{harness.CanRun}, powers...) {
 		if !slices.ContainsFunc(caps, func(c harness.Capability) bool { return c.Name == name && c.Available }) {

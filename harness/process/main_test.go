@@ -19,6 +19,7 @@ import (
 	"lockpick/harness/client"
 	"lockpick/harness/history"
 	"lockpick/harness/lock"
+	"lockpick/harness/real/disk"
 )
 
 // The test binary is the client, too, and a lockpick to be killed.
@@ -115,6 +116,11 @@ type bench struct {
 // run runs body on a cluster, and sees that nothing is left behind.
 func run(t *testing.T, body func(b bench)) []history.Event {
 	t.Helper()
+	return runOn(t, scenario, body)
+}
+
+func runOn(t *testing.T, scenario harness.Scenario, body func(b bench)) []history.Event {
+	t.Helper()
 	needRedis(t)
 	dir := t.TempDir()
 	var mu sync.Mutex
@@ -171,12 +177,23 @@ func receive[T any](t *testing.T, what string, c <-chan T) (v T) {
 	return v
 }
 
-// victim is a lockpick in the middle of a run, with a client that is stopped.
+// victim is a lockpick in the middle of a run, with a client that is stopped and,
+// where there can be, a node that waits for its disk.
 func victim(dir string) {
 	ctx := context.Background()
-	err := testBackend(dir).Run(ctx, scenario, 1, history.NewRecorder(os.Stderr), func(_ context.Context, c harness.Cluster) error {
+	s := scenario
+	if reason, _ := disk.Missing(); reason == "" {
+		s = with("always", 0, hitsN1)
+	}
+	err := testBackend(dir).Run(ctx, s, 1, history.NewRecorder(os.Stderr), func(_ context.Context, c harness.Cluster) error {
 		return c.RunClient(ctx, spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
-			if _, err := c.(*cluster).Pause("c1"); err == nil {
+			var err error
+			if c.(*cluster).disk("n1") != nil {
+				_, err = c.(*cluster).StallSync("n1")
+				go c.(*cluster).Touch("n1")
+				<-time.After(50 * time.Millisecond)
+			}
+			if _, stopped := c.(*cluster).Pause("c1"); errors.Join(err, stopped) == nil {
 				fmt.Println("paused")
 			}
 			select {}
@@ -194,4 +211,9 @@ func dial(t *testing.T, addr string) net.Conn {
 	}
 	t.Cleanup(func() { conn.Close() })
 	return conn
+}
+
+// shell lets another process do what this one must not do on its own disk.
+func shell(script string) ([]byte, error) {
+	return exec.Command("/bin/sh", "-c", script).CombinedOutput()
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"lockpick/harness"
 	"lockpick/harness/history"
@@ -37,14 +38,35 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 	}
 	c := newCluster(ctx, seed, self, group, rec)
 	defer func() { err = errors.Join(err, c.close()) }() // after a panic in body, too
-	if err := c.startServers(s, b.cfg.RedisServer); err != nil {
-		return err
-	}
-	if err := c.openLinks(s); err != nil {
-		return err
+	for _, setUp := range []func(harness.Scenario) error{
+		c.mountDisks,
+		func(s harness.Scenario) error { return c.startServers(s, b.cfg.RedisServer) },
+		func(s harness.Scenario) error { return c.startReplicas(s, b.cfg.RedisServer) },
+		c.openLinks,
+		c.awaitSecond,
+	} {
+		if err := setUp(s); err != nil {
+			return err
+		}
 	}
 	c.origin.Store(int64(proc.TrueClock()))
 	return body(ctx, c)
+}
+
+// awaitSecond lets a run under everysec begin with a second of the wall clock. Redis
+// up to 7.0 counts by these, not from its last sync: a plan that places a crash
+// between two syncs needs no luck then.
+func (c *cluster) awaitSecond(s harness.Scenario) error {
+	if s.Topology.Persistence != "everysec" {
+		return nil
+	}
+	now := time.Now()
+	select {
+	case <-c.ctx.Done():
+		return context.Cause(c.ctx)
+	case <-time.After(now.Truncate(time.Second).Add(time.Second).Sub(now)):
+		return nil
+	}
 }
 
 // startServers starts the nodes and the resource, all at once.

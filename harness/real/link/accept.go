@@ -57,7 +57,7 @@ func (l *Link) accept(ln net.Listener) {
 // connect joins a client that has come to the node, one after the other.
 func (l *Link) connect(client *net.TCPConn) {
 	l.mu.Lock()
-	resets, closed := l.cut.mode == nemesis.CutReset, l.closed
+	resets, closed, upstream := l.cut.mode == nemesis.CutReset, l.closed, l.upstream
 	l.mu.Unlock()
 	if resets {
 		client.SetLinger(0)
@@ -66,7 +66,7 @@ func (l *Link) connect(client *net.TCPConn) {
 		client.Close()
 		return
 	}
-	node, err := net.Dial("tcp", l.proxy.Upstream)
+	node, err := net.Dial("tcp", upstream)
 	if err != nil {
 		client.Close()
 		return

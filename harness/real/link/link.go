@@ -22,11 +22,13 @@ type Link struct {
 	record     func(history.Event)
 	scripts    *resp.Scripts
 	proxy      *toxiproxy.Proxy
+	raw        bool // it carries no lock commands
 
 	server  *toxiproxy.ApiServer
 	serving sync.WaitGroup // goroutines that accept
 
 	mu       sync.Mutex // guards what follows, and the state of all connections
+	upstream string     // where the node listens
 	listener net.Listener
 	refusing func() error // frees the address while nobody listens there
 	cut      cut

@@ -61,10 +61,18 @@ func NewMesh(seed uint64, now func() time.Duration, record func(history.Event)) 
 
 // Open makes the link between a client and the node that listens on upstream.
 func (m *Mesh) Open(client, node, upstream string) (*Link, error) {
-	l := &Link{
-		name: nemesis.LinkName(client, node), node: node, changed: make(chan struct{}), conns: map[*conn]bool{},
-		now: m.now, record: m.record, scripts: &m.scripts, server: m.server,
-	}
+	return m.open(&Link{name: nemesis.LinkName(client, node), node: node}, upstream)
+}
+
+// OpenReplication makes the link by which a node's replica follows it. What passes
+// there is a snapshot and a stream of all that the node did, and no lock commands.
+func (m *Mesh) OpenReplication(node, upstream string) (*Link, error) {
+	return m.open(&Link{name: nemesis.LinkName(node, nemesis.Replica), node: nemesis.Replica, raw: true}, upstream)
+}
+
+func (m *Mesh) open(l *Link, upstream string) (*Link, error) {
+	l.changed, l.conns, l.upstream = make(chan struct{}), map[*conn]bool{}, upstream
+	l.now, l.record, l.scripts, l.server = m.now, m.record, &m.scripts, m.server
 	named := fnv.New64a()
 	named.Write([]byte(l.name))
 	l.random = rand.New(rand.NewPCG(m.seed, named.Sum64()))
@@ -100,6 +108,18 @@ func (m *Mesh) Gate(node string) (open func()) {
 	return func() {
 		for _, l := range gated {
 			l.update(func() { l.gated = false })
+		}
+	}
+}
+
+// Turn lets all links to a node lead to another server. The connections that there
+// are end with the one that they led to; clients keep the address that they have.
+func (m *Mesh) Turn(node, upstream string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range m.links {
+		if l.node == node {
+			l.update(func() { l.upstream = upstream })
 		}
 	}
 }

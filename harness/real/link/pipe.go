@@ -131,6 +131,10 @@ func (p *pipe) take(b []byte) {
 	l, c := p.conn.link, p.conn
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.raw {
+		p.queue = append(p.queue, &piece{data: b})
+		return
+	}
 	at := l.now()
 	now := int64(at)
 	for _, data := range p.split.after(b) {

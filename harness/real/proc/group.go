@@ -24,6 +24,7 @@ type Group struct {
 	closed   bool
 	children []*Child
 	record   *os.File
+	cleanup  []func() error
 }
 
 // NewGroup makes a group with a directory of its own below dir.
@@ -80,6 +81,16 @@ func (g *Group) Start(name string, cmd *exec.Cmd) (*Child, error) {
 	return c, nil
 }
 
+// DataDir is where the server of that name keeps its data.
+func (g *Group) DataDir(name string) string { return filepath.Join(g.Dir, name) }
+
+// Cleanup lets Close call f when the children have ended, before it removes the directory.
+func (g *Group) Cleanup(f func() error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.cleanup = append(g.cleanup, f)
+}
+
 // Close kills the children and removes the directory.
 func (g *Group) Close() error {
 	g.mu.Lock()
@@ -93,6 +104,9 @@ func (g *Group) Close() error {
 		errs = append(errs, c.Kill())
 	}
 	close(g.tasks)
+	for _, f := range g.cleanup {
+		errs = append(errs, f())
+	}
 	errs = append(errs, g.record.Close(), os.RemoveAll(g.Dir))
 	return errors.Join(errs...)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -25,7 +26,8 @@ type Redis struct {
 	group     *Group
 
 	mu         sync.Mutex
-	child      *Child // nil: it was killed
+	child      *Child // nil: it was killed or shut down
+	stopped    bool
 	generation string // its run_id
 }
 
@@ -49,8 +51,8 @@ func (g *Group) StartRedis(ctx context.Context, name, bin, persist string) (*Red
 	if !ok {
 		return nil, fmt.Errorf("start %s: persistence %q is none of none, everysec, always, no", name, persist)
 	}
-	r := &Redis{name: name, bin: bin, persist: args, group: g, dir: filepath.Join(g.Dir, name), log: filepath.Join(g.Dir, name+".log")}
-	if err := os.Mkdir(r.dir, 0o755); err != nil {
+	r := &Redis{name: name, bin: bin, persist: args, group: g, dir: g.DataDir(name), log: filepath.Join(g.Dir, name+".log")}
+	if err := os.Mkdir(r.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { // a disk may be mounted there
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	var err error
@@ -72,7 +74,7 @@ func (r *Redis) Addr() string { return net.JoinHostPort("127.0.0.1", r.port) }
 func (r *Redis) Kill() (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.child == nil {
+	if !r.runs() {
 		return "", fmt.Errorf("kill %s: it does not run", r.name)
 	}
 	pid := r.child.PID()
@@ -83,12 +85,13 @@ func (r *Redis) Kill() (readBack string, err error) {
 	return fmt.Sprintf("process %d is gone", pid), nil
 }
 
-// Restart starts it again after Kill, with what its disk kept, and says which
-// process answers now and how many keys it has.
+// Restart starts it again when it has ended, with what its disk kept, and says which
+// process answers now and how many keys it has. One that ends again at once, as with a
+// disk that it can't read, is ErrWontStart.
 func (r *Redis) Restart(ctx context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.child != nil {
+	if r.runs() {
 		return "", fmt.Errorf("restart %s: it runs", r.name)
 	}
 	before := r.generation
@@ -108,6 +111,9 @@ func (r *Redis) Restart(ctx context.Context) (readBack string, err error) {
 // errSilent says that a server runs and does not answer.
 var errSilent = fmt.Errorf("no answer to PING in %v", readyBound)
 
+// ErrWontStart says that a server ends when it is started.
+var ErrWontStart = errors.New("redis-server ended")
+
 // errNotOurs says that the port belongs to another process.
 var errNotOurs = errors.New("the port is taken by another process")
 
@@ -117,9 +123,12 @@ func (r *Redis) start(ctx context.Context) error {
 		return fmt.Errorf("start %s: %w", r.name, err)
 	}
 	defer log.Close()
-	args := []string{"--bind", "127.0.0.1", "--port", r.port, "--dir", r.dir, "--daemonize", "no", "--databases", "1", "--save", ""}
+	args := []string{"--bind", "127.0.0.1", "--port", r.port, "--dir", r.dir, "--daemonize", "no", "--databases", "1", "--save", "",
+		"--repl-diskless-sync-delay", "0"} // a replica need not wait for others
 	cmd := exec.Command(r.bin, append(args, r.persist...)...)
-	cmd.Dir = r.dir
+	// Not in its data directory: a child between fork and exec that waits for a file system
+	// of ours keeps our garbage collector waiting, and so the file system.
+	cmd.Dir = r.group.Dir
 	cmd.Stdout, cmd.Stderr = log, log
 	child, err := r.group.Start(r.name, cmd)
 	if err != nil {
@@ -128,7 +137,7 @@ func (r *Redis) start(ctx context.Context) error {
 	if err := r.ready(ctx, child); err != nil {
 		return errors.Join(fmt.Errorf("start %s on port %s: %w", r.name, r.port, err), child.Kill())
 	}
-	r.child = child
+	r.child, r.stopped = child, false
 	return nil
 }
 
@@ -177,7 +186,7 @@ func (r *Redis) ended() error {
 	if strings.Contains(text, "Address already in use") {
 		return errNotOurs
 	}
-	return fmt.Errorf("redis-server ended:\n%s", text)
+	return fmt.Errorf("%w:\n%s", ErrWontStart, text)
 }
 
 // field is one line of INFO.

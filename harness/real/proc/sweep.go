@@ -19,8 +19,8 @@ const (
 	childrenFile = "children"  // in it: a line "pid start" for each child
 )
 
-// Sweep removes the directories below dir that dead owners left, and ends their
-// processes, should any still run. It touches nothing of a living owner, for
+// Sweep removes the directories below dir that dead owners left, with what is mounted
+// there, and ends their processes, should any still run. It touches nothing of a living owner, for
 // several lockpicks may run at once, nor what it can't tell. It returns what it removed.
 func Sweep(dir string) ([]string, error) {
 	self, err := Self()
@@ -42,7 +42,10 @@ func Sweep(dir string) ([]string, error) {
 		if owner.Boot == self.Boot {
 			endChildren(filepath.Join(run, childrenFile))
 		}
-		err := os.RemoveAll(run)
+		err := unmountBelow(run)
+		if err == nil {
+			err = os.RemoveAll(run)
+		}
 		if errors.Is(err, fs.ErrPermission) { // another user's: theirs to sweep
 			continue
 		}

@@ -1,0 +1,127 @@
+//go:build linux
+
+package process
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"lockpick/harness"
+	"lockpick/harness/real/disk"
+	"lockpick/nemesis"
+)
+
+var (
+	_ nemesis.PowerLoser = (*cluster)(nil)
+	_ nemesis.Disker     = (*cluster)(nil)
+	_ nemesis.Toucher    = (*cluster)(nil)
+)
+
+// mountDisks gives a disk that can be hit to each node whose disk or power the plan
+// hits. The others keep their data where everybody does.
+func (c *cluster) mountDisks(s harness.Scenario) error {
+	for _, node := range s.NodeNames() {
+		if !hitsDisk(s.Plan, node) {
+			continue
+		}
+		if reason, remedy := disk.Missing(); reason != "" {
+			return fmt.Errorf("make the disk of %s: %s; to fix it: %s", node, reason, remedy)
+		}
+		dir := c.group.DataDir(node)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return fmt.Errorf("make the disk of %s: %w", node, err)
+		}
+		d, err := disk.Mount(dir)
+		if err != nil {
+			return err
+		}
+		c.group.Cleanup(d.Unmount)
+		c.disks[node] = d
+	}
+	return nil
+}
+
+func hitsDisk(plan nemesis.Plan, node string) bool {
+	return slices.ContainsFunc(plan, func(st nemesis.Step) bool {
+		kind, _ := nemesis.KindOf(st.Fault.Kind)
+		power := kind.Capability(nemesis.Node)
+		return (power == losesPower || power == hitsDisks) && slices.Contains(st.Fault.Targets, node)
+	})
+}
+
+// disk is a node's disk, if it is one that can be hit.
+func (c *cluster) disk(node string) *disk.Disk {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.disks[node]
+}
+
+func (c *cluster) mounted(verb, node string) (*disk.Disk, error) {
+	if d := c.disk(node); d != nil {
+		return d, nil
+	}
+	return nil, fmt.Errorf("%s %s: it has no disk that can be hit", verb, node)
+}
+
+// LosePower cuts a node's power.
+func (c *cluster) LosePower(node string, torn bool) (string, error) {
+	d, err := c.mounted("cut the power of", node)
+	if err != nil {
+		return "", err
+	}
+	return d.LosePower(c.server(node).Kill, torn)
+}
+
+// StallSync lets no sync of a node's disk come back.
+func (c *cluster) StallSync(node string) (string, error) {
+	d, err := c.mounted("slow the disk of", node)
+	if err != nil {
+		return "", err
+	}
+	return d.Stall()
+}
+
+// FillDisk leaves no room on a node's disk.
+func (c *cluster) FillDisk(node string) (string, error) {
+	d, err := c.mounted("fill the disk of", node)
+	if err != nil {
+		return "", err
+	}
+	return d.Fill()
+}
+
+// FreeDisk ends both.
+func (c *cluster) FreeDisk(node string) (string, error) {
+	d, err := c.mounted("free the disk of", node)
+	if err != nil {
+		return "", err
+	}
+	return d.Free()
+}
+
+// touched is the key that Touch writes. No lock uses it.
+const touched = "lockpick-touched"
+
+// Touch writes a key on a node, past the links, and reads it back.
+func (c *cluster) Touch(node string) (string, error) {
+	at := c.Now().String()
+	if _, err := c.Node(c.ctx, node, "SET", touched, at); err != nil {
+		return "", err
+	}
+	is, err := c.Node(c.ctx, node, "GET", touched)
+	if err != nil {
+		return "", err
+	}
+	if is != at {
+		return "", fmt.Errorf("touch %s: the key is %v, not %s", node, is, at)
+	}
+	back := fmt.Sprintf("the key %s is %s", touched, at)
+	if d := c.disk(node); d != nil {
+		if left := d.Unsynced(); len(left) > 0 {
+			back += "; not synced: " + strings.Join(left, ", ")
+		}
+	}
+	return back, nil
+}

@@ -1,0 +1,206 @@
+//go:build linux
+
+package process
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/real/disk"
+	"lockpick/nemesis"
+)
+
+func needDisk(t *testing.T) {
+	t.Helper()
+	needRedis(t)
+	if reason, remedy := disk.Missing(); reason != "" {
+		t.Skipf("%s: %s", reason, remedy)
+	}
+}
+
+// hitsN1 is a plan that hits n1's disk.
+var hitsN1 = nemesis.Step{Fault: nemesis.Fault{Kind: "power-loss", Targets: []string{"n1"}}}
+
+func mounts(t *testing.T, below string) (n int) {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count(string(b), " "+below+"/")
+}
+
+// What a power loss takes depends on what was synced: the matrix of redis's policies.
+// A kill takes nothing that has a file.
+func TestPowerLossTakesWhatWasNotSynced(t *testing.T) {
+	needDisk(t)
+	for _, c := range []struct {
+		persistence, afterKill, afterPowerLoss string
+	}{
+		{"none", "none none", "none none"},
+		{"no", "v v", "none none"},
+		{"everysec", "v v", "v none"},
+		{"always", "v v", "v v"},
+	} {
+		t.Run(c.persistence, func(t *testing.T) {
+			t.Parallel()
+			for how, want := range map[string]string{"kill": c.afterKill, "power loss": c.afterPowerLoss} {
+				runOn(t, with(c.persistence, 0, hitsN1), func(b bench) {
+					addr := b.nodes["n1"].Addr()
+					if c.persistence == "everysec" { // the first write in a new second is synced at once
+						b.pause(1100 * time.Millisecond)
+					}
+					b.ask(addr, "SET", "old", "v")
+					b.pause(100 * time.Millisecond)
+					b.ask(addr, "SET", "new", "v")
+					var back string
+					if how == "kill" {
+						b.do("kill", func() (string, error) { return b.Kill("n1") })
+					} else {
+						back = b.do("cut power", func() (string, error) { return b.LosePower("n1", false) })
+					}
+					again := b.do("restart", func() (string, error) { return b.Restart("n1") })
+					if got := b.ask(addr, "GET", "old") + " " + b.ask(addr, "GET", "new"); got != want {
+						t.Errorf("after %s old and new are %q, want %q; it said %q, then %q", how, got, want, back, again)
+					}
+				})
+			}
+		})
+	}
+}
+
+// pause waits by the cluster's clock.
+func (b bench) pause(d time.Duration) {
+	done := make(chan bool, 1)
+	b.At(b.Now()+d, func() { done <- true })
+	receive(b.T, "timer", done)
+}
+
+func TestTornTailIsCutOff(t *testing.T) {
+	needDisk(t)
+	runOn(t, with("no", 0, hitsN1), func(b bench) {
+		addr := b.nodes["n1"].Addr()
+		b.ask(addr, "SET", "k", "v")
+		back := b.do("cut power", func() (string, error) { return b.LosePower("n1", true) })
+		if !strings.Contains(back, "is gone; lost ") {
+			t.Errorf("it says %q", back)
+		}
+		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, ", 0 keys") {
+			t.Errorf("restart says %q", back)
+		}
+		log, err := os.ReadFile(b.group.DataDir("n1") + ".log")
+		if err != nil || !strings.Contains(string(log), "truncated") && !strings.Contains(string(log), "Truncating") {
+			t.Errorf("redis found no torn tail: %v\n%s", err, log)
+		}
+	})
+}
+
+// A manifest that can't be read is what some power losses leave.
+func TestNodeThatDoesNotComeBackIsAnOutcome(t *testing.T) {
+	needDisk(t)
+	runOn(t, with("always", 0, hitsN1), func(b bench) {
+		b.do("cut power", func() (string, error) { return b.LosePower("n1", false) })
+		harm(t, "echo nonsense > "+b.group.DataDir("n1")+"/appendonlydir/appendonly.aof.manifest")
+		back := b.do("restart", func() (string, error) { return b.Restart("n1") })
+		if !strings.HasPrefix(back, "it did not come back: ") {
+			t.Errorf("restart says %q", back)
+		}
+		if _, err := b.Touch("n1"); err == nil {
+			t.Error("it is there all the same")
+		}
+		// n2 has an ordinary disk, where this is nobody's plan.
+		b.do("kill", func() (string, error) { return b.Kill("n2") })
+		harm(t, "echo nonsense > "+b.group.DataDir("n2")+"/appendonlydir/appendonly.aof.manifest")
+		if back, err := b.Restart("n2"); err == nil {
+			t.Errorf("restart of a node whose disk nobody hits says %q", back)
+		}
+	})
+}
+
+func TestOnlyPlannedNodesGetADisk(t *testing.T) {
+	needDisk(t)
+	runOn(t, with("always", 0, hitsN1), func(b bench) {
+		if n := mounts(t, b.group.Dir); n != 1 {
+			t.Errorf("%d disks, want 1", n)
+		}
+		for what, f := range map[string]func() (string, error){
+			"power loss": func() (string, error) { return b.LosePower("n2", false) },
+			"slow disk":  func() (string, error) { return b.StallSync("n2") },
+			"full disk":  func() (string, error) { return b.FillDisk("n2") },
+			"free disk":  func() (string, error) { return b.FreeDisk("n2") },
+		} {
+			if _, err := f(); err == nil || !strings.Contains(err.Error(), "n2") {
+				t.Errorf("%s of a node with an ordinary disk: %v", what, err)
+			}
+		}
+	})
+	runOn(t, with("always", 0), func(b bench) {
+		if n := mounts(t, b.group.Dir); n != 0 {
+			t.Errorf("%d disks, and the plan hits none", n)
+		}
+	})
+}
+
+func TestStalledSyncHoldsWhoWaitsForIt(t *testing.T) {
+	needDisk(t)
+	runOn(t, with("always", 0, hitsN1), func(b bench) {
+		addr := b.nodes["n1"].Addr()
+		b.do("stall", func() (string, error) { return b.StallSync("n1") })
+		if _, err := b.FillDisk("n1"); err == nil {
+			t.Error("a disk could be slow and full at once")
+		}
+		answer := make(chan string, 1)
+		go func() { answer <- b.ask(addr, "SET", "k", "v") }()
+		b.pause(100 * time.Millisecond)
+		if len(answer) > 0 {
+			t.Errorf("under always, and no sync comes back, it says %q", <-answer)
+		}
+		b.do("free", func() (string, error) { return b.FreeDisk("n1") })
+		if got := receive(t, "answer", answer); got != "OK" {
+			t.Errorf("once syncs came back it says %q", got)
+		}
+		// Killed while it waits for a sync it ends all the same.
+		b.do("stall", func() (string, error) { return b.StallSync("n1") })
+		go b.ask(addr, "SET", "k", "w")
+		b.pause(50 * time.Millisecond)
+		b.do("kill", func() (string, error) { return b.Kill("n1") })
+		b.do("free", func() (string, error) { return b.FreeDisk("n1") })
+		b.do("restart", func() (string, error) { return b.Restart("n1") })
+	})
+}
+
+func TestFullDiskRefusesWrites(t *testing.T) {
+	needDisk(t)
+	runOn(t, with("everysec", 0, hitsN1), func(b bench) {
+		addr := b.nodes["n1"].Addr()
+		b.do("fill", func() (string, error) { return b.FillDisk("n1") })
+		b.ask(addr, "SET", "k", "v") // taken, and then not written
+		said := ""
+		for range 40 {
+			if said = b.ask(addr, "SET", "k", "w"); strings.HasPrefix(said, "MISCONF") {
+				break
+			}
+			b.pause(50 * time.Millisecond)
+		}
+		if !strings.HasPrefix(said, "MISCONF") {
+			t.Errorf("with a full disk it says %q", said)
+		}
+		b.do("free", func() (string, error) { return b.FreeDisk("n1") })
+		for end := b.Now() + 5*time.Second; said != "OK" && b.Now() < end; b.pause(50 * time.Millisecond) {
+			said = b.ask(addr, "SET", "k", "w")
+		}
+		if said != "OK" {
+			t.Errorf("with room again it says %q", said)
+		}
+	})
+}
+
+func harm(t *testing.T, script string) {
+	t.Helper()
+	if out, err := shell(script); err != nil {
+		t.Fatal(fmt.Errorf("%s: %w: %s", script, err, out))
+	}
+}

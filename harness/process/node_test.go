@@ -1,0 +1,161 @@
+//go:build linux
+
+package process
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/real/proc"
+	"lockpick/nemesis"
+)
+
+// ask asks a server and returns the text of its answer, or what went wrong.
+func (b bench) ask(addr string, args ...string) string {
+	ctx, cancel := context.WithTimeout(b.T.Context(), time.Second)
+	defer cancel()
+	v, err := proc.Ask(ctx, addr, args...)
+	switch {
+	case err != nil:
+		return err.Error()
+	case v.Null:
+		return "none"
+	}
+	return v.Str
+}
+
+// with is the scenario with another topology and plan.
+func with(persistence string, replicas int, plan ...nemesis.Step) harness.Scenario {
+	s := scenario
+	s.Topology.Persistence, s.Topology.Replicas, s.Plan = persistence, replicas, plan
+	return s
+}
+
+func TestStoppedNodeDoesLaterWhatWasAbandoned(t *testing.T) {
+	run(t, func(b bench) {
+		addr := b.addrs["c1"].nodes[0].Addr
+		back := b.do("pause", func() (string, error) { return b.Pause("n1") })
+		if states := back[strings.LastIndex(back, " ")+1:]; strings.Trim(states, "T") != "" || states == "" {
+			t.Errorf("read back %q, want all threads in state T", back)
+		}
+		if _, err := b.Pause("n1"); err == nil {
+			t.Error("a stopped node could be stopped again")
+		}
+		if _, err := b.Shutdown("n1"); err == nil {
+			t.Error("a stopped node could be shut down")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if _, err := proc.Ask(ctx, addr, "SET", "k", "orphan"); err == nil {
+			t.Error("a stopped node answers")
+		}
+		if got := b.ask(b.addrs["c1"].nodes[1].Addr, "PING"); got != "PONG" {
+			t.Errorf("the other node says %q", got)
+		}
+		b.do("resume", func() (string, error) { return b.Resume("n1") })
+		if got := b.ask(b.nodes["n1"].Addr(), "GET", "k"); got != "orphan" {
+			t.Errorf("after it resumed k is %q", got)
+		}
+	})
+}
+
+func TestKillEndsAStopToo(t *testing.T) {
+	run(t, func(b bench) {
+		b.do("pause", func() (string, error) { return b.Pause("n1") })
+		b.do("kill", func() (string, error) { return b.Kill("n1") })
+		b.do("restart", func() (string, error) { return b.Restart("n1") })
+		if back := b.do("resume", func() (string, error) { return b.Resume("n1") }); back != "it was killed meanwhile" {
+			t.Errorf("resume says %q", back)
+		}
+		if got := b.ask(b.addrs["c1"].nodes[0].Addr, "PING"); got != "PONG" {
+			t.Errorf("after the restart it says %q", got)
+		}
+	})
+}
+
+func TestShutdownKeepsWhatWasWritten(t *testing.T) {
+	for persistence, want := range map[string]string{"none": ", 0 keys", "no": ", 1 keys"} {
+		runOn(t, with(persistence, 0), func(b bench) {
+			b.do("touch", func() (string, error) { return b.Touch("n1") })
+			if back := b.do("shut down", func() (string, error) { return b.Shutdown("n1") }); !strings.HasSuffix(back, "in good order") {
+				t.Errorf("shutdown says %q", back)
+			}
+			if _, err := b.Shutdown("n1"); err == nil {
+				t.Error("a node that is down could be shut down")
+			}
+			if _, err := b.Touch("n1"); err == nil {
+				t.Error("a node that is down could be touched")
+			}
+			if _, err := b.Pause("n1"); err == nil {
+				t.Error("a node that is down could be stopped")
+			}
+			if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, want) {
+				t.Errorf("%s: restart says %q, want %q", persistence, back, want)
+			}
+		})
+	}
+}
+
+func TestTouchGoesPastTheLinks(t *testing.T) {
+	run(t, func(b bench) {
+		b.do("cut", func() (string, error) { return b.Cut("c1-n1", nemesis.CutHold, "") })
+		b.do("touch", func() (string, error) { return b.Touch("n1") })
+		if got := b.ask(b.nodes["n1"].Addr(), "GET", touched); got == "none" {
+			t.Errorf("the key is not there")
+		}
+		if _, err := b.Touch("n9"); err == nil {
+			t.Error("a node that does not exist could be touched")
+		}
+	})
+}
+
+func TestReplicaTakesItsMastersPlace(t *testing.T) {
+	runOn(t, with("none", 1), func(b bench) {
+		addr := b.addrs["c1"].nodes[0].Addr
+		replica := b.replicas["n1"].Addr()
+		if got := b.ask(addr, "SET", "early", "v"); got != "OK" {
+			t.Fatal(got)
+		}
+		for end := time.Now().Add(5 * time.Second); b.ask(replica, "GET", "early") != "v"; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("the replica does not get what its master got")
+			}
+		}
+		b.do("cut", func() (string, error) { return b.Cut("n1-replica", nemesis.CutHold, "") })
+		if got := b.ask(addr, "SET", "late", "v"); got != "OK" {
+			t.Fatal(got)
+		}
+		back := b.do("fail over", func() (string, error) { return b.FailOver("n1") })
+		if !strings.Contains(back, ", 1 keys; process ") || !strings.HasSuffix(back, " is gone") {
+			t.Errorf("failover says %q", back)
+		}
+		if early, late := b.ask(addr, "GET", "early"), b.ask(addr, "GET", "late"); early != "v" || late != "none" {
+			t.Errorf("at the client's address early is %q and late %q", early, late)
+		}
+		if got := b.ask(addr, "SET", "after", "v"); got != "OK" {
+			t.Errorf("a write to the new master: %s", got)
+		}
+		if _, err := b.FailOver("n1"); err == nil {
+			t.Error("it failed over twice, and had one replica")
+		}
+		if back := b.do("touch", func() (string, error) { return b.Touch("n1") }); back == "" || !strings.HasSuffix(back, b.ask(replica, "GET", touched)) {
+			t.Errorf("touch says %q, and the new master has another key", back)
+		}
+		b.do("mend", func() (string, error) { return b.Mend("n1-replica") })
+		b.do("kill", func() (string, error) { return b.Kill("n1") })
+		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, ", 0 keys") {
+			t.Errorf("restart of the new master says %q", back)
+		}
+	})
+	run(t, func(b bench) {
+		if _, err := b.FailOver("n1"); err == nil || !strings.Contains(err.Error(), "no replica") {
+			t.Errorf("failover without a replica: %v", err)
+		}
+		if _, err := b.Cut("n1-replica", nemesis.CutHold, ""); err == nil {
+			t.Error("a replication link that is none could be cut")
+		}
+	})
+}

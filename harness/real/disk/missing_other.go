@@ -1,0 +1,8 @@
+//go:build !linux
+
+package disk
+
+// Missing says why there can be no such disk on this machine, and what to do about it.
+func Missing() (reason, remedy string) {
+	return "it needs FUSE, which lockpick uses on Linux only", "use the simulation (--backend sim)"
+}

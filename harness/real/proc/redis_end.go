@@ -1,0 +1,78 @@
+//go:build linux
+
+package proc
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Stop stops it, as SIGSTOP does: what comes meanwhile the kernel keeps for it.
+func (r *Redis) Stop() (readBack string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case !r.runs():
+		return "", fmt.Errorf("stop %s: it does not run", r.name)
+	case r.stopped:
+		return "", fmt.Errorf("stop %s: it is stopped already", r.name)
+	}
+	if readBack, err = r.child.Stop(); err == nil {
+		r.stopped = true
+	}
+	return readBack, err
+}
+
+// Continue lets it go on. There is nothing to do for one that was killed meanwhile.
+func (r *Redis) Continue() (readBack string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.stopped || !r.runs() {
+		return "it was killed meanwhile", nil
+	}
+	r.stopped = false
+	return r.child.Continue()
+}
+
+// Shutdown asks it to end in good order, and waits until it has.
+func (r *Redis) Shutdown(ctx context.Context) (readBack string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case !r.runs():
+		return "", fmt.Errorf("shut %s down: it does not run", r.name)
+	case r.stopped:
+		return "", fmt.Errorf("shut %s down: it is stopped, and hears nothing", r.name)
+	}
+	// One that ends as asked closes the connection without an answer.
+	if v, err := Ask(ctx, r.Addr(), "SHUTDOWN"); err == nil {
+		return "", fmt.Errorf("shut %s down: it says %q", r.name, v.Str)
+	}
+	select {
+	case <-r.child.Done():
+	case <-ctx.Done():
+		return "", fmt.Errorf("shut %s down: %w", r.name, context.Cause(ctx))
+	case <-time.After(signalBound):
+		return "", fmt.Errorf("shut %s down: process %d is still there after %v", r.name, r.child.PID(), signalBound)
+	}
+	if err := r.child.Err(); err != nil {
+		return "", fmt.Errorf("shut %s down: it ended with %w:\n%s", r.name, err, tail(r.log))
+	}
+	pid := r.child.PID()
+	r.child = nil
+	return fmt.Sprintf("process %d ended in good order", pid), nil
+}
+
+// runs says whether its process is there. The lock is held.
+func (r *Redis) runs() bool {
+	if r.child == nil {
+		return false
+	}
+	select {
+	case <-r.child.Done():
+		return false
+	default:
+		return true
+	}
+}
