@@ -33,7 +33,7 @@ func Run(ctx context.Context, s Spec, e Env) error {
 	silence()
 	p := &program{s: s, e: e, seen: map[string]int{}}
 	l, err := e.Lock(lock.Env{
-		Client: s.Name, Nodes: s.Nodes, Dial: e.Dial, Now: p.lockNow, After: e.After,
+		Client: s.Name, Nodes: s.Nodes, Dial: e.Dial, Now: p.lockNow, After: e.After, Wall: p.lockWall,
 		Random:   func(name string) uint64 { return Random(s.Seed, s.Name, "lock", name) },
 		Settings: s.Lock,
 	})
@@ -105,13 +105,23 @@ func (p *program) cycle(ctx, begin context.Context, n int) error {
 // it asks the nodes and after: the second reading is the point that Redlock's
 // answer to delays in flight turns on.
 func (p *program) lockNow() time.Time {
+	p.reading()
+	return p.e.Now()
+}
+
+// lockWall is the other clock that it may read instead.
+func (p *program) lockWall() time.Time {
+	p.reading()
+	return p.e.Wall()
+}
+
+func (p *program) reading() {
 	if p.acquiring {
 		p.readings++
 		if p.readings%2 == 0 {
 			p.at(DuringAcquire)
 		}
 	}
-	return p.e.Now()
 }
 
 // at stops at a point if this occurrence of it is armed.

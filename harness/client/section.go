@@ -16,6 +16,7 @@ type section struct {
 	key, session string
 	handle       lock.Handle
 	deadline     time.Time // by the client's own clock; zero: none
+	wall         bool      // which is its wall clock
 	token        string
 	fence        int64
 	version      int64 // read
@@ -31,11 +32,14 @@ func (c *section) acquire(ctx context.Context) bool {
 		return false
 	}
 	// True time first: a pause between the two readings must shorten belief, never lengthen it.
+	if w, ok := h.(lock.WallClocked); ok {
+		c.wall = w.ByWall()
+	}
 	truth := int64(c.e.True())
-	own := c.e.Now()
+	own := c.clock()
 	c.handle, c.deadline = h, h.Deadline()
 	e := c.event(history.OK, history.OpAcquire)
-	e.T, e.Local = truth, own.UnixNano()
+	e.T, e.Local, e.Wall = truth, own.UnixNano(), c.wall
 	if !c.deadline.IsZero() {
 		e.ValidUntil = truth + int64(c.deadline.Sub(own))
 	}
@@ -48,6 +52,14 @@ func (c *section) acquire(ctx context.Context) bool {
 	e.Token = c.token
 	c.emit(e)
 	return true
+}
+
+// clock reads the clock that the deadline is by.
+func (c *section) clock() time.Time {
+	if c.wall {
+		return c.e.Wall()
+	}
+	return c.e.Now()
 }
 
 func (c *section) work(ctx context.Context, hold time.Duration) {
@@ -85,9 +97,9 @@ func (c *section) read(ctx context.Context) bool {
 // check is the look at the own clock that the algorithm asks of a client before
 // it touches the resource.
 func (c *section) check() bool {
-	truth, own := int64(c.e.True()), c.e.Now()
+	truth, own := int64(c.e.True()), c.clock()
 	e := c.event(history.OK, history.OpCheck)
-	e.T, e.Local = truth, own.UnixNano()
+	e.T, e.Local, e.Wall = truth, own.UnixNano(), c.wall
 	valid := c.deadline.IsZero() || own.Before(c.deadline)
 	if !valid {
 		e.Type, e.Cause = history.Fail, fmt.Sprintf("the lease ended %v ago", own.Sub(c.deadline))
@@ -128,7 +140,7 @@ func (c *section) release(ctx context.Context) {
 // patience is how long the resource's answer is waited for: as long as the lease
 // lasts, or a TTL where it is over already.
 func (c *section) patience() time.Duration {
-	if left := c.deadline.Sub(c.e.Now()); !c.deadline.IsZero() && left > 0 {
+	if left := c.deadline.Sub(c.clock()); !c.deadline.IsZero() && left > 0 {
 		return left
 	}
 	return c.s.Lock.TTL

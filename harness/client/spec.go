@@ -63,7 +63,8 @@ type Point struct {
 // simulated connections, in a subprocess of the real ones.
 type Env struct {
 	Dial  func(ctx context.Context, network, addr string) (net.Conn, error)
-	Now   func() time.Time                       // own clock
+	Now   func() time.Time                       // own monotonic clock
+	Wall  func() time.Time                       // own wall clock
 	After func(d time.Duration) <-chan time.Time // own timer
 	True  func() time.Duration                   // true time since the run began
 	Emit  func(history.Event)                    // record a fact; the client sets T itself

@@ -48,6 +48,8 @@ func (d *decoder) plain(line []byte, e *Event) bool {
 	d.number(`,"fence":`, &e.Fence)
 	d.number(`,"validUntil":`, &e.ValidUntil)
 	d.number(`,"local":`, &e.Local)
+	e.Wall = d.next(`,"wall":true`)
+	d.number(`,"drift":`, &e.Drift)
 	d.text(`,"node":"`, &e.Node)
 	d.text(`,"value":"`, &e.Value)
 	d.number(`,"version":`, &e.Version)

@@ -22,6 +22,10 @@ func appendLine(b []byte, e *Event) ([]byte, error) {
 	b = appendNumber(b, `,"fence":`, e.Fence)
 	b = appendNumber(b, `,"validUntil":`, e.ValidUntil)
 	b = appendNumber(b, `,"local":`, e.Local)
+	if e.Wall {
+		b = append(b, `,"wall":true`...)
+	}
+	b = appendNumber(b, `,"drift":`, e.Drift)
 	b = appendText(b, `,"node":`, e.Node)
 	b = appendText(b, `,"value":`, e.Value)
 	b = appendNumber(b, `,"version":`, e.Version)

@@ -36,7 +36,11 @@ const (
 	OpRun  = "run"  // the first event, with Params; and the last one
 	OpLog  = "log"  // one entry of the resource's own log, read back after the run
 	OpStop = "stop" // the run ends here, by a watcher's word (Cause); what follows is its taking down
-	OpKey  = "key"  // Key as it stands on Node then, seen past all links. ok: token and ttl; fail: there is none; info: not seen
+	// OpClock says that a client's clock (node) was turned: from T on it shows Local and
+	// runs Drift fast. T is the instant of the turn, or what a holder believes less by: before
+	// a turn forward, after one back.
+	OpClock = "clock"
+	OpKey   = "key" // Key as it stands on Node then, seen past all links. ok: token and ttl; fail: there is none; info: not seen
 )
 
 // Processes that are no clients.
@@ -58,8 +62,10 @@ type Event struct {
 	Session    string `json:"session,omitempty"`    // one acquire call and all that is done with its handle: "c1/3"
 	Token      string `json:"token,omitempty"`      // the lock's random value
 	Fence      int64  `json:"fence,omitempty"`      // fencing token; 0 is none
-	ValidUntil int64  `json:"validUntil,omitempty"` // the instant at which the client stops believing, as true time
+	ValidUntil int64  `json:"validUntil,omitempty"` // the instant at which the client stops believing, as true time, if its clock runs on as it should; see CameTrue
 	Local      int64  `json:"local,omitempty"`      // the process's own clock at T, nanoseconds since 1970
+	Wall       bool   `json:"wall,omitempty"`       // which is its wall clock, and so is its deadline's; else its monotonic clock
+	Drift      int64  `json:"drift,omitempty"`      // of a clock: how much faster than true time it runs, parts in 10⁹
 	Node       string `json:"node,omitempty"`       // the node of a wire command; the target of a fault
 	Value      string `json:"value,omitempty"`      // unique value of a write
 	Version    int64  `json:"version,omitempty"`    // version read, or the version that a write is based on

@@ -122,6 +122,8 @@ func hostile(text string, n int64) Event {
 			f.SetString(text)
 		case reflect.Int64, reflect.Int:
 			f.SetInt(n)
+		case reflect.Bool:
+			f.SetBool(n%2 == 0)
 		case reflect.Pointer:
 			if n%2 == 0 {
 				f.Set(reflect.ValueOf(&Params{Schema: Schema, Scenario: text, Nodes: []string{text}, Clients: []string{}, Steps: []PlannedStep{}, Rate: float64(n) / 7}))

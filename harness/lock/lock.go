@@ -26,9 +26,14 @@ type Env struct {
 	Nodes  []Node
 	// Dial opens a connection to a node's address. The simulation has no other way.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Now is the client's own clock, and After its timer. They may be wrong: that is the point.
+	// Now is the client's own monotonic clock, and After its timer. Nobody sets them, but
+	// they may run fast or slow: that is the point. Only differences of Now mean anything.
 	Now   func() time.Time
 	After func(d time.Duration) <-chan time.Time
+	// Wall is the client's wall clock. It runs as fast as Now, and besides it may be
+	// wrong from the start, and be set forward or back at any time. A lock that keeps its
+	// deadline by it says so: its Handle is a WallClocked.
+	Wall func() time.Time
 	// Random returns a number that depends on the run's seed, the client and name only. Every
 	// call with one name gives the same number; give each draw its own name.
 	Random   func(name string) uint64
@@ -71,9 +76,15 @@ type Handle interface {
 	// Release gives it back. ErrNotHeld says that a quorum of nodes answered that
 	// it was not held; any other error leaves the outcome open.
 	Release(ctx context.Context) error
-	// Deadline is the instant, by the client's clock, from which the client no
-	// longer believes that it holds the lock. Zero: it believes so until it releases.
+	// Deadline is the instant, by Env.Now, from which the client no longer believes
+	// that it holds the lock. Zero: it believes so until it releases.
 	Deadline() time.Time
+}
+
+// WallClocked is a Handle that can have its Deadline by Env.Wall; ByWall says
+// whether it has. The client then looks at its wall clock before it writes.
+type WallClocked interface {
+	ByWall() bool
 }
 
 // Extender is a Handle that can be extended. ErrNotHeld as in Release.

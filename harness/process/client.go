@@ -71,6 +71,7 @@ func (w *wire) env(o order, factory lock.Factory) client.Env {
 	return client.Env{
 		Dial:  new(net.Dialer).DialContext,
 		Now:   time.Now,
+		Wall:  func() time.Time { return time.Now().Round(0) }, // without the monotonic reading
 		After: time.After,
 		True:  func() time.Duration { return proc.TrueClock() - o.Origin },
 		Emit:  func(e history.Event) { w.send(report{Event: &e}) },

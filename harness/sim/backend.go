@@ -14,8 +14,8 @@
 // can't tame: a select among several ready channels, the order of maps, and the
 // global random numbers of the code under test.
 //
-// Deliberately missing: a scheduler of goroutines, clocks that differ between
-// clients, and a watchdog on the wall clock, which belongs to the process that
+// Deliberately missing: a scheduler of goroutines, wrong clocks for code that
+// reads the time past its Env, and a watchdog on the wall clock, which belongs to the process that
 // starts runs (see inBubble).
 package sim
 
@@ -60,6 +60,8 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 		nemesis.Capability("pause", nemesis.Client),
 		nemesis.Capability("kill", nemesis.Client),
 		nemesis.Capability("kill", nemesis.Node),
+		nemesis.Capability(nemesis.PowerClock, nemesis.Client),
+		nemesis.Capability(nemesis.PowerClock, nemesis.Node),
 		nemesis.Capability("cut", nemesis.Link),
 		nemesis.Capability("hold", nemesis.Message),
 	}
@@ -116,7 +118,8 @@ func newCluster(s harness.Scenario, seed uint64, rec *history.Recorder) *cluster
 		n.servers = append(n.servers, srv)
 	}
 	for i, c := range s.Clients {
-		h := &host{net: n, name: c.Name, addr: address(1, i), slot: newSlot(firstClientSlot + i), dead: make(chan struct{})}
+		h := &host{net: n, name: c.Name, addr: address(1, i), slot: newSlot(firstClientSlot + i), dead: make(chan struct{}),
+			clocks: clocks{wall: node.NewClock(time.Now().UnixNano(), n.now), monotonic: node.NewClock(time.Now().UnixNano(), n.now)}}
 		n.hosts = append(n.hosts, h)
 		for _, srv := range n.servers {
 			l := n.connect(h, srv)

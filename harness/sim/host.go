@@ -21,6 +21,8 @@ type host struct {
 	name    string
 	addr    *net.TCPAddr
 	slot    *slot
+	clocks  clocks
+	timers  []*timer // that have not fired, in the order in which they were set
 	started bool
 	paused  bool
 	killed  bool
@@ -38,11 +40,9 @@ type waiter struct {
 // env is the world as the client's program sees it; Lock is left to the caller.
 func (h *host) env(at func(point string)) client.Env {
 	return client.Env{
-		Dial: h.dial,
-		Now: func() time.Time {
-			h.pass()
-			return time.Now()
-		},
+		Dial:  h.dial,
+		Now:   func() time.Time { return h.read(h.clocks.monotonic) },
+		Wall:  func() time.Time { return h.read(h.clocks.wall) },
 		After: h.after,
 		True: func() time.Duration {
 			h.pass()
@@ -87,15 +87,6 @@ func (h *host) whenRunning(s *slot, f func()) {
 	}
 	h.net.mu.Unlock()
 	f()
-}
-
-// after is the host's timer. Each one fires at an instant of its own.
-func (h *host) after(d time.Duration) <-chan time.Time {
-	fired := make(chan time.Time, 1)
-	h.net.at(h.slot, h.net.now()+int64(d), func() {
-		h.whenRunning(h.slot, func() { fired <- time.Now() })
-	})
-	return fired
 }
 
 func (h *host) emit(e history.Event) {

@@ -1,0 +1,50 @@
+package history
+
+import (
+	"math"
+	"testing"
+)
+
+// What a client believes ends when its clock first shows the deadline.
+func TestCameTrue(t *testing.T) {
+	const s = int64(1e9)
+	got := func(wall bool) Event {
+		return Event{T: 2 * s, Process: "c1", Type: OK, Op: OpAcquire, Local: 1002 * s, ValidUntil: 12 * s, Wall: wall}
+	}
+	turn := func(at, local, drift int64, wall bool) Event {
+		return Event{T: at, Process: Nemesis, Type: Info, Op: OpClock, Node: "c1", Local: local, Drift: drift, Wall: wall}
+	}
+	other := turn(3*s, 2000*s, 0, true)
+	other.Node = "c2"
+	for name, c := range map[string]struct {
+		turns []Event
+		wall  bool
+		want  int64
+	}{
+		"nothing happens":              {nil, true, 12 * s},
+		"another's clock":              {[]Event{other}, true, 12 * s},
+		"set back":                     {[]Event{turn(3*s, 998*s, 0, true)}, true, 17 * s},
+		"the other clock is set back":  {[]Event{turn(3*s, 998*s, 0, true)}, false, 12 * s},
+		"set forward":                  {[]Event{turn(3*s, 1006*s, 0, true)}, true, 9 * s},
+		"set forward past it":          {[]Event{turn(3*s, 1020*s, 0, true)}, true, 3 * s},
+		"the first time counts":        {[]Event{turn(3*s, 1020*s, 0, true), turn(4*s, 1000*s, 0, true)}, true, 3 * s},
+		"set back when it was over":    {[]Event{turn(13*s, 1000*s, 0, true)}, true, 12 * s},
+		"back and forth":               {[]Event{turn(3*s, 998*s, 0, true), turn(5*s, 1005*s, 0, true)}, true, 12 * s},
+		"slow since before":            {[]Event{turn(1*s, 1001*s, -500_000_000, false)}, false, 22 * s},
+		"fast since before":            {[]Event{turn(1*s, 1001*s, 1_000_000_000, false)}, false, 7 * s},
+		"slow from now on":             {[]Event{turn(4*s, 1004*s, -500_000_000, false)}, false, 20 * s},
+		"slow, then right again":       {[]Event{turn(4*s, 1004*s, -500_000_000, false), turn(8*s, 1006*s, 0, false)}, false, 14 * s},
+		"it stands":                    {[]Event{turn(4*s, 1004*s, -1e9, false)}, false, math.MaxInt64},
+		"it stands until it goes on":   {[]Event{turn(4*s, 1004*s, -1e9, false), turn(9*s, 1004*s, 0, false)}, false, 17 * s},
+		"a turn at the very last tick": {[]Event{turn(12*s, 1000*s, 0, true)}, true, 12 * s},
+	} {
+		in := append([]Event{got(c.wall)}, c.turns...)
+		out := CameTrue(in)
+		if out[0].ValidUntil != c.want {
+			t.Errorf("%s: until %d, want %d", name, out[0].ValidUntil, c.want)
+		}
+		if in[0] != got(c.wall) {
+			t.Errorf("%s: the events were changed", name)
+		}
+	}
+}

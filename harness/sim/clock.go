@@ -1,0 +1,142 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/harness/sim/node"
+	"lockpick/nemesis"
+)
+
+var _ nemesis.Clocker = (*cluster)(nil)
+
+// clocks is what a client reads the time from. A jump moves the wall clock alone,
+// a rate both. What the code under test reads past its Env, as drivers do for
+// their time-outs, is true time.
+type clocks struct{ wall, monotonic *node.Clock }
+
+// timer is one that the client's monotonic clock is to ring.
+type timer struct {
+	due   int64 // by that clock
+	fired chan time.Time
+	set   int // how often it was put on the timeline; only the last time counts
+}
+
+// read is what a clock of the host shows, once the host runs.
+func (h *host) read(c *node.Clock) time.Time {
+	h.pass()
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
+	return time.Unix(0, c.Now()).UTC()
+}
+
+// after is the host's timer. Each one fires at an instant of its own.
+func (h *host) after(d time.Duration) <-chan time.Time {
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
+	t := &timer{due: h.clocks.monotonic.Now() + int64(d), fired: make(chan time.Time, 1)}
+	h.timers = append(h.timers, t)
+	h.set(t)
+	return t.fired
+}
+
+// set puts a timer on the timeline, by its clock as that runs now.
+func (h *host) set(t *timer) {
+	t.set++
+	this := t.set
+	h.net.at(h.slot, h.net.now()+int64(h.clocks.monotonic.Until(t.due)), func() {
+		h.net.mu.Lock()
+		last := t.set == this
+		if last {
+			h.timers = without(h.timers, t)
+		}
+		h.net.mu.Unlock()
+		if last {
+			h.whenRunning(h.slot, func() { t.fired <- time.Now() })
+		}
+	})
+}
+
+// TurnClock turns the clock of a node's machine, or a client's clocks. It reads
+// back TIME, or what the client would read.
+func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (string, error) {
+	if h := c.host(target); h != nil {
+		return c.turnClient(h, by, rate)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, err := c.node(target)
+	if err != nil {
+		return "", fmt.Errorf("turn clock of %s: %w", target, err)
+	}
+	before, err := s.time()
+	if err != nil {
+		return "", fmt.Errorf("turn clock of %s: %w", target, err)
+	}
+	s.clock.Turn(by, rate)
+	now, err := s.time()
+	if err != nil {
+		return "", fmt.Errorf("turn clock of %s: %w", target, err)
+	}
+	if moved := now.Sub(before); (moved - by).Abs() > time.Microsecond {
+		return "", fmt.Errorf("turn clock of %s: TIME moved by %v, not by %v", target, moved, by)
+	}
+	return fmt.Sprintf("TIME shows %s, true time is %s, rate %g", stamp(now), c.clock(), rate), nil
+}
+
+func (c *cluster) turnClient(h *host, by time.Duration, rate float64) (string, error) {
+	c.mu.Lock()
+	if h.killed {
+		c.mu.Unlock()
+		return "", fmt.Errorf("turn clock of %s: it was killed", h.name)
+	}
+	h.clocks.wall.Turn(by, rate)
+	changed := h.clocks.monotonic.Drift() != h.clocks.wall.Drift()
+	h.clocks.monotonic.Turn(0, rate)
+	if changed {
+		for _, t := range h.timers {
+			h.set(t)
+		}
+	}
+	wall, monotonic := h.clocks.wall, h.clocks.monotonic
+	fact := history.Event{T: c.now(), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: h.name, Drift: wall.Drift()}
+	byWall := fact
+	byWall.Wall, byWall.Local, fact.Local = true, wall.Now(), monotonic.Now()
+	back := fmt.Sprintf("wall clock shows %s, true time is %s, rate %g of both clocks", stamp(time.Unix(0, byWall.Local)), c.clock(), rate)
+	rec := c.rec
+	c.mu.Unlock()
+	if rec != nil {
+		rec.Record(byWall)
+		rec.Record(fact)
+	}
+	return back, nil
+}
+
+// time is what the node answers to TIME; its machine's clock while it is down.
+func (s *server) time() (time.Time, error) {
+	if s.node == nil {
+		return time.Unix(0, s.clock.Now()), nil
+	}
+	reply, err := s.node.Do("TIME")
+	if err != nil {
+		return time.Time{}, err
+	}
+	words := reply.([]any)
+	seconds, err1 := strconv.ParseInt(fmt.Sprint(words[0]), 10, 64)
+	micros, err2 := strconv.ParseInt(fmt.Sprint(words[1]), 10, 64)
+	return time.Unix(seconds, micros*1000), cmp.Or(err1, err2)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
+
+func without[T comparable](list []T, it T) []T {
+	for i := range list {
+		if list[i] == it {
+			return append(list[:i:i], list[i+1:]...)
+		}
+	}
+	return list
+}
