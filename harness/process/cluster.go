@@ -33,6 +33,7 @@ type cluster struct {
 	resource *proc.Redis
 	addrs    map[string]addresses
 	refused  map[string]func() error // links that are none, and what frees their addresses
+	clocks   map[string]*machine     // of nodes and clients, where they can be turned
 
 	mu      sync.Mutex
 	closed  bool
@@ -52,6 +53,7 @@ func newCluster(ctx context.Context, self []string, group *proc.Group, rec *hist
 	c := &cluster{
 		self: self, group: group, rec: rec,
 		nodes: map[string]*proc.Redis{}, addrs: map[string]addresses{}, refused: map[string]func() error{}, clients: map[string]*child{},
+		clocks: map[string]*machine{},
 	}
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	c.mesh = link.NewMesh(c.Now, rec.Record)
@@ -71,6 +73,9 @@ func (c *cluster) close() error {
 	errs := []error{c.group.Close(), c.mesh.Close()}
 	for _, release := range c.refused {
 		errs = append(errs, release())
+	}
+	for _, k := range c.clocks {
+		errs = append(errs, k.Close())
 	}
 	done := make(chan struct{})
 	go func() { c.tasks.Wait(); close(done) }()

@@ -71,7 +71,14 @@ func (c *cluster) Restart(node string) (string, error) {
 		return "", fmt.Errorf("restart %s: no such node", node)
 	}
 	defer c.mesh.Gate(node)()
-	return n.Restart(c.ctx)
+	k := c.clocks[node]
+	defer k.starts()()
+	back, err := n.Restart(c.ctx)
+	if err != nil || k == nil {
+		return back, err
+	}
+	shown, err := c.seeNode(node, k) // the machine's clock is as wrong as it was
+	return back + "; " + shown, err
 }
 
 func (c *cluster) running(client string) *child {

@@ -115,6 +115,12 @@ type bench struct {
 // run runs body on a cluster, and sees that nothing is left behind.
 func run(t *testing.T, body func(b bench)) []history.Event {
 	t.Helper()
+	return runIn(t, scenario, body)
+}
+
+// runIn is run in another scenario.
+func runIn(t *testing.T, scenario harness.Scenario, body func(b bench)) []history.Event {
+	t.Helper()
 	needRedis(t)
 	dir := t.TempDir()
 	var mu sync.Mutex

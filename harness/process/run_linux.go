@@ -37,6 +37,9 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, _ uint64, rec *hi
 	}
 	c := newCluster(ctx, self, group, rec)
 	defer func() { err = errors.Join(err, c.close()) }() // after a panic in body, too
+	if needsClocks(s) {
+		c.turnable(s)
+	}
 	if err := c.startServers(s, b.cfg.RedisServer); err != nil {
 		return err
 	}

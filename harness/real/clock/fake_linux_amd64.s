@@ -10,7 +10,8 @@
 //
 // The control block is a wall clock and a monotonic clock of 64 bytes each: a count
 // of changes, and two lines {real0, fake0, rate}. The count's last bit tells the
-// newer line; the other one is in force before the newer one's real0.
+// newer line; the other one is in force before the newer one's real0. The count
+// changes before the older line is overwritten, and again after that.
 TEXT ·fake(SB), NOSPLIT|NOFRAME, $0-0
 	MOVQ R11, R9         // the control block
 	MOVQ DI, R8          // the first argument
@@ -27,10 +28,6 @@ TEXT ·fake(SB), NOSPLIT|NOFRAME, $0-0
 redzone:
 	LEAQ -32(SP), SI     // time into the red zone
 call:
-	MOVL $228, AX        // clock_gettime
-	SYSCALL              // changes CX and R11
-	TESTQ AX, AX
-	JNE  done
 	MOVQ R9, R11         // the clock in the control block
 	CMPL DI, $0          // CLOCK_REALTIME
 	JEQ  turn
@@ -46,13 +43,25 @@ call:
 	CMPL DI, $6          // CLOCK_MONOTONIC_COARSE
 	JEQ  turn
 	CMPL DI, $7          // CLOCK_BOOTTIME
-	JNE  done            // CPU time stays true; AX is 0
+	JEQ  turn
+	MOVL $228, AX        // clock_gettime: CPU time and the like stay true
+	SYSCALL
+	RET
 turn:
+	MOVQ R11, -16(SP)
+again:
+	MOVQ -16(SP), R11
+	MOVQ (R11), CX
+	MOVQ CX, -8(SP)      // the count of changes, to be compared below
+	MOVL $228, AX
+	SYSCALL              // changes CX and R11
+	TESTQ AX, AX
+	JNE  done
+	MOVQ -16(SP), R11
+	MOVQ -8(SP), CX
 	MOVQ   (SI), AX
 	IMUL3Q $1000000000, AX, AX
 	ADDQ   8(SI), AX     // AX = t
-	MOVQ   (R11), CX
-	MOVQ   CX, -8(SP)    // the count of changes, to be compared below
 	ANDQ   $1, CX
 	IMUL3Q $24, CX, CX
 	LEAQ   8(R11)(CX*1), CX // the newer line
@@ -68,7 +77,7 @@ inforce:
 	ADDQ   8(CX), AX
 	MOVQ   -8(SP), CX
 	CMPQ   CX, (R11)
-	JNE    call          // it was changed meanwhile: read again
+	JNE    again         // it was changed meanwhile
 	MOVQ   $1000000000, R11
 	XORL   DX, DX
 	DIVQ   R11           // AX seconds, DX nanoseconds

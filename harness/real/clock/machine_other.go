@@ -20,7 +20,9 @@ func Available() error {
 func (*Machine) Start(int) error { return Available() }
 
 // Turn always fails.
-func (*Machine) Turn(time.Duration, float64) error { return Available() }
+func (*Machine) Turn(time.Duration, float64) (from, to time.Duration, err error) {
+	return 0, 0, Available()
+}
 
 // Close does nothing.
 func (*Machine) Close() error { return nil }
