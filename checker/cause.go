@@ -184,26 +184,37 @@ func (r *record) outlived(x explanation, first, second *session, from, to int64)
 // clockLost reports whether a session's client saw less time pass than there
 // did, beyond the bound of its rate and a millisecond of reading it. True time
 // is stamped before the own clock is read, so a pause between the two can hide
-// a loss but, against the smallest lead so far, not invent one.
+// a loss but, against the smallest lead so far, not invent one. A turn of the clock
+// is a reading too, and tells what it shows from then on; what it was wrong by
+// before the acquire is no matter.
 func (r *record) clockLost(s *session) bool {
 	end, _ := r.lastMoment(s)
-	var base *history.Event
+	end = min(end, deadline(s.acquire.ret, never))
+	var base, turn *history.Event
+	lost := func(at, shows int64) bool {
+		return base != nil && at >= s.acquire.call.T &&
+			(base.Local-base.T)-(shows-at) > int64(r.params.Rate*float64(at-base.T))+tick
+	}
 	for i := range r.events {
 		e := &r.events[i]
-		if e.Process != s.client() || e.Local == 0 || e.T > end {
+		turned := e.Op == history.OpClock && e.Node == s.client()
+		if e.Process != s.client() && !turned || e.Local == 0 || e.T > end || e.Wall != s.acquire.ret.Wall {
 			continue
 		}
-		if base != nil && e.T >= s.acquire.call.T {
-			allowed := int64(r.params.Rate*float64(e.T-base.T)) + tick
-			if (base.Local-base.T)-(e.Local-e.T) > allowed {
-				return true
-			}
+		if turned {
+			turn = e
+		}
+		if turned && e.T < s.acquire.call.T {
+			base = nil
+		}
+		if lost(e.T, e.Local) {
+			return true
 		}
 		if base == nil || e.Local-e.T < base.Local-base.T {
 			base = e
 		}
 	}
-	return false
+	return turn != nil && lost(end, turn.Local+end-turn.T+int64(float64(end-turn.T)*(float64(turn.Drift)/1e9)))
 }
 
 // early tells a key that vanished before its time though nobody deleted it. The

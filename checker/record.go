@@ -69,7 +69,7 @@ func newRecord(h *history.History) *record {
 // readRecord puts a history in order, and says why nobody can have recorded it, or "".
 func readRecord(h *history.History) (*record, string) {
 	r := &record{
-		params: h.Params, cut: h.Cut, events: h.Events, first: -1, last: -1,
+		params: h.Params, cut: h.Cut, events: history.CameTrue(h.Events), first: -1, last: -1,
 		began: map[string]bool{}, gone: map[string]int64{},
 	}
 	in := &reading{record: r, clients: map[string]*client{}, locks: map[string]*lock{}}

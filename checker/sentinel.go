@@ -29,6 +29,7 @@ type Sentinel struct {
 	named   map[string]*grip
 	open    map[string][]*span // by key: windows that may still be open
 	doubts  []doubt
+	turns   []history.Event // of clients' clocks
 }
 
 // Alarm is a violation of mutual exclusion that a Sentinel found.
@@ -61,6 +62,7 @@ type grip struct {
 type span struct {
 	session  *grip
 	from, to int64
+	claim    history.Event // what fixed to, if it was a deadline
 }
 
 // doubt is two windows that overlap if both last until after due.
@@ -90,6 +92,8 @@ func (s *Sentinel) Event(e *history.Event) (Alarm, bool) {
 		if c := s.clients[e.Node]; c != nil {
 			c.gone = min(c.gone, e.T)
 		}
+	case e.Op == history.OpClock:
+		s.turned(e)
 	}
 	if len(s.doubts) == 0 {
 		return Alarm{}, false
@@ -160,28 +164,29 @@ func (s *Sentinel) returned(b *grip, called int64, ret *history.Event) {
 	last := b.last
 	switch {
 	case ret.Op == history.OpAcquire && ret.Type == history.OK:
-		s.begin(b, ret.T, deadline(ret, never))
+		s.begin(b, ret, s.deadline(ret, never))
 	case ret.Op == history.OpAcquire:
 		s.forget(b)
 	case ret.Op != history.OpExtend || last == nil:
 	case ret.Type == history.Fail:
-		last.to = min(last.to, ret.T)
+		last.to, last.claim = min(last.to, ret.T), history.Event{}
 	case ret.Type == history.OK:
-		to := max(called, deadline(ret, last.to))
+		to := max(called, s.deadline(ret, last.to))
 		switch {
 		case to < ret.T: // it shortened the lease, perhaps from its call on
-			last.to = min(last.to, to)
+			last.to, last.claim = min(last.to, to), history.Event{}
 		case ret.T > last.to:
-			s.begin(b, ret.T, to)
+			s.begin(b, ret, to)
 		default:
-			last.to = to
+			last.to, last.claim = to, *ret
 		}
 	}
 }
 
 // begin opens a window, drops those that are over and doubts those that aren't.
-func (s *Sentinel) begin(b *grip, from, to int64) {
-	w := &span{session: b, from: from, to: to}
+func (s *Sentinel) begin(b *grip, ret *history.Event, to int64) {
+	from := ret.T
+	w := &span{session: b, from: from, to: to, claim: *ret}
 	b.last = w
 	open := s.open[b.key]
 	kept := open[:0]
@@ -193,6 +198,27 @@ func (s *Sentinel) begin(b *grip, from, to int64) {
 		s.doubts = append(s.doubts, doubt{o, w, max(o.from, from) + 2*s.ε})
 	}
 	s.open[b.key] = append(kept, w)
+}
+
+// deadline is a deadline as it came true so far.
+func (s *Sentinel) deadline(ret *history.Event, otherwise int64) int64 {
+	if ret.ValidUntil == 0 {
+		return otherwise
+	}
+	return ret.Reached(s.turns)
+}
+
+// turned moves the ends of the windows that are open, for the client whose clock was
+// turned sees another deadline.
+func (s *Sentinel) turned(e *history.Event) {
+	s.turns = append(s.turns, *e)
+	for _, open := range s.open {
+		for _, w := range open {
+			if w.claim.Process == e.Node && w.claim.ValidUntil != 0 {
+				w.to = w.claim.Reached(s.turns)
+			}
+		}
+	}
 }
 
 // end is when a window ends, for all that is known.

@@ -193,7 +193,7 @@ func setFields(e *history.Event, fields []string, ttl int64) (err error) {
 		e.Key = "lock-1"
 	}
 	words := map[string]*string{"key": &e.Key, "session": &e.Session, "token": &e.Token, "node": &e.Node, "value": &e.Value}
-	numbers := map[string]*int64{"version": &e.Version, "fence": &e.Fence, "n": &e.N}
+	numbers := map[string]*int64{"version": &e.Version, "fence": &e.Fence, "n": &e.N, "drift": &e.Drift}
 	stamps := map[string]*int64{"until": &e.ValidUntil, "local": &e.Local, "ttl": &e.TTL, "sent": &e.Sent, "applied": &e.Applied, "answered": &e.Answered}
 	for i, kv := range fields {
 		name, value, _ := strings.Cut(kv, "=")
@@ -207,6 +207,8 @@ func setFields(e *history.Event, fields []string, ttl int64) (err error) {
 			*numbers[name], err = strconv.ParseInt(value, 10, 64)
 		case stamps[name] != nil:
 			*stamps[name], err = nanos(value)
+		case name == "wall":
+			e.Wall = true
 		case name == "step":
 			e.Step, err = strconv.Atoi(value)
 		default:

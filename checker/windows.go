@@ -79,7 +79,7 @@ func opened(s *session, ret *history.Event) believed {
 }
 
 // deadline is the instant at which the client stops believing, as an acquire or
-// an extension returned it. A lock without one is believed in until it is given back.
+// an extension returned it, and as it came true. A lock without one is believed in until it is given back.
 func deadline(ret *history.Event, otherwise int64) int64 {
 	if ret.ValidUntil == 0 {
 		return otherwise

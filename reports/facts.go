@@ -54,8 +54,9 @@ func newFacts(h *history.History) *facts {
 	}
 	f.params = h.Params
 	current := map[string]*session{}
-	for i := range h.Events {
-		switch e := &h.Events[i]; {
+	events := history.CameTrue(h.Events)
+	for i := range events {
+		switch e := &events[i]; {
 		case e.Process == history.Harness && e.Op == history.OpStop:
 			f.stop = e
 		case e.Process == history.Harness && e.Op == history.OpKey:

@@ -11,6 +11,7 @@ import (
 type command struct {
 	arity    int
 	noScript bool // not allowed in scripts
+	writes   bool // may change keys
 	run      func(n *Node, s *Session, a []string) any
 }
 
@@ -22,30 +23,30 @@ func (c command) takes(words int) bool {
 // to itself: commands run scripts, and scripts run commands.
 func commands() map[string]command {
 	return map[string]command{
-		"set":       {arity: -3, run: set},
-		"setnx":     {arity: 3, run: setIfFree},
+		"set":       {arity: -3, writes: true, run: set},
+		"setnx":     {arity: 3, writes: true, run: setIfFree},
 		"get":       {arity: 2, run: get},
-		"del":       {arity: -2, run: del},
-		"unlink":    {arity: -2, run: del},
+		"del":       {arity: -2, writes: true, run: del},
+		"unlink":    {arity: -2, writes: true, run: del},
 		"exists":    {arity: -2, run: exists},
-		"incr":      {arity: 2, run: func(n *Node, _ *Session, a []string) any { return n.add(a[1], "1") }},
-		"incrby":    {arity: 3, run: func(n *Node, _ *Session, a []string) any { return n.add(a[1], a[2]) }},
+		"incr":      {arity: 2, writes: true, run: func(n *Node, _ *Session, a []string) any { return n.add(a[1], "1") }},
+		"incrby":    {arity: 3, writes: true, run: func(n *Node, _ *Session, a []string) any { return n.add(a[1], a[2]) }},
 		"type":      {arity: 2, run: typeOf},
-		"expire":    {arity: -3, run: expireIn("expire", 1000, false)},
-		"pexpire":   {arity: -3, run: expireIn("pexpire", 1, false)},
-		"expireat":  {arity: -3, run: expireIn("expireat", 1000, true)},
-		"pexpireat": {arity: -3, run: expireIn("pexpireat", 1, true)},
+		"expire":    {arity: -3, writes: true, run: expireIn("expire", 1000, false)},
+		"pexpire":   {arity: -3, writes: true, run: expireIn("pexpire", 1, false)},
+		"expireat":  {arity: -3, writes: true, run: expireIn("expireat", 1000, true)},
+		"pexpireat": {arity: -3, writes: true, run: expireIn("pexpireat", 1, true)},
 		"ttl":       {arity: 2, run: func(n *Node, _ *Session, a []string) any { return n.timeToLive(a[1], 1000) }},
 		"pttl":      {arity: 2, run: func(n *Node, _ *Session, a []string) any { return n.timeToLive(a[1], 1) }},
-		"rpush":     {arity: -3, run: rpush},
+		"rpush":     {arity: -3, writes: true, run: rpush},
 		"llen":      {arity: 2, run: llen},
 		"lrange":    {arity: 4, run: lrange},
-		"hset":      {arity: -4, run: hset},
+		"hset":      {arity: -4, writes: true, run: hset},
 		"hget":      {arity: 3, run: hget},
 		"hgetall":   {arity: 2, run: hgetall},
 		"hexists":   {arity: 3, run: hexists},
-		"hincrby":   {arity: 4, run: hincrby},
-		"hdel":      {arity: -3, run: hdel},
+		"hincrby":   {arity: 4, writes: true, run: hincrby},
+		"hdel":      {arity: -3, writes: true, run: hdel},
 		"eval":      {arity: -3, noScript: true, run: eval},
 		"evalsha":   {arity: -3, noScript: true, run: evalSHA},
 		"script":    {arity: -2, noScript: true, run: scripts},
@@ -53,7 +54,7 @@ func commands() map[string]command {
 		"ping":      {arity: -1, run: ping},
 		"echo":      {arity: 2, run: func(_ *Node, _ *Session, a []string) any { return a[1] }},
 		"dbsize":    {arity: 1, run: dbsize},
-		"flushall":  {arity: -1, run: flushAll},
+		"flushall":  {arity: -1, writes: true, run: flushAll},
 		"info":      {arity: -1, run: info},
 		"config":    {arity: -2, noScript: true, run: config},
 		"hello":     {arity: -1, noScript: true, run: hello},

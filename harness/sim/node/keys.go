@@ -48,8 +48,8 @@ func (n *Node) findOrNew(key string, k kind) (v *value, ok bool) {
 	return v, ok
 }
 
-// put and drop are the only places where a key changes, in place or not: what
-// makes keys durable belongs here.
+// put and drop are where a key changes, in place or not, and where that is noted
+// for the disk and the replica.
 
 func (n *Node) put(key string, v *value) {
 	if v.kind == hash && len(v.hash) == 0 || v.kind == list && len(v.list) == 0 {
@@ -57,9 +57,15 @@ func (n *Node) put(key string, v *value) {
 		return
 	}
 	n.keys[key] = v
+	n.note(change{key: key, value: v})
 }
 
-func (n *Node) drop(key string) { delete(n.keys, key) }
+func (n *Node) drop(key string) {
+	if _, there := n.keys[key]; there {
+		delete(n.keys, key)
+		n.note(change{key: key})
+	}
+}
 
 // count counts the keys that live, and those of them that will expire.
 func (n *Node) count() (keys, expires int64) {

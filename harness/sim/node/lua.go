@@ -137,6 +137,8 @@ func (in *interpreter) command(l *lua.LState) any {
 		return failure("ERR Wrong number of args calling Redis command from script")
 	case c.noScript:
 		return failure("ERR This Redis command is not allowed from script")
+	case c.writes && in.node.file.failed:
+		return misconf
 	}
 	return c.run(in.node, in.session, args)
 }

@@ -3,12 +3,13 @@
 //
 // A Node is one life of a server: keys, scripts, run_id. Killing it is dropping
 // it, starting it again is making another one, so nothing can survive that
-// should not. A Session is one connection to it. Its Clock belongs to the
-// machine and outlives it.
+// should not. A Session is one connection to it. Its Clock and its Disk belong to
+// the machine and outlive it.
 //
 // It speaks RESP2 and RESP3 and knows the commands that lock libraries send,
 // with the error texts of Redis 7.0. Deliberately missing: goroutines, sockets,
-// active expiry (a key that has expired is gone when somebody looks), sets,
+// active expiry (a key that has expired is gone when somebody looks, or at a
+// Sweep), rewriting of the append-only file, sets,
 // sorted sets, streams, transactions, pub/sub, more than one database, and a
 // limit on a script's running time.
 package node
@@ -24,6 +25,8 @@ type Config struct {
 	RunID     string // 40 hexadecimal digits, of this life only
 	ProcessID int64
 	Clock     *Clock
+	Disk      *Disk        // nil: it keeps nothing
+	Replicate func(Record) // told of each change; nil: nobody is
 }
 
 // Node is one life of a server. It is safe for concurrent use.
@@ -36,12 +39,14 @@ type Node struct {
 	lua      *interpreter
 	sessions int64
 	own      Session // of Do
+	file     appender
 }
 
-// New starts a node without any keys.
+// New starts a node with what its disk kept.
 func New(c Config) *Node {
 	n := &Node{config: c, commands: commands(), keys: map[string]*value{}, scripts: map[string]*loaded{}}
 	n.own.node = n
+	n.readFile()
 	return n
 }
 
@@ -122,5 +127,10 @@ func (n *Node) exec(s *Session, args []string) any {
 	if !c.takes(len(args)) {
 		return wrongNumber(strings.ToLower(args[0]))
 	}
-	return c.run(n, s, args)
+	if n.file.failed && (c.writes || strings.EqualFold(args[0], "ping")) {
+		return misconf
+	}
+	reply := c.run(n, s, args)
+	n.commit()
+	return reply
 }

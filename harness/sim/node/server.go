@@ -35,6 +35,7 @@ func flushAll(n *Node, _ *Session, a []string) any {
 		return syntax
 	}
 	clear(n.keys)
+	n.note(change{all: true})
 	return ok
 }
 
@@ -58,6 +59,12 @@ func info(n *Node, _ *Session, a []string) any {
 		fmt.Fprintf(&b, "# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\nprocess_id:%d\r\nrun_id:%s\r\n",
 			version, n.config.ProcessID, n.config.RunID)
 	}
+	if wanted("persistence") {
+		if b.Len() > 0 {
+			b.WriteString("\r\n")
+		}
+		b.WriteString(n.infoPersistence())
+	}
 	if wanted("keyspace") {
 		if b.Len() > 0 {
 			b.WriteString("\r\n")
@@ -70,10 +77,25 @@ func info(n *Node, _ *Session, a []string) any {
 	return verbatim(b.String())
 }
 
-// settings is what CONFIG GET shows, in its order.
-var settings = [][2]string{{"appendonly", "no"}, {"appendfsync", "everysec"}, {"save", ""}, {"databases", "1"}, {"maxmemory", "0"}}
+func (n *Node) infoPersistence() string {
+	status := "ok"
+	if n.file.failed {
+		status = "err"
+	}
+	return fmt.Sprintf("# Persistence\r\nloading:0\r\naof_enabled:%d\r\naof_last_write_status:%s\r\naof_pending_bio_fsync:%d\r\n",
+		yesNo(n.config.Disk != nil), status, yesNo(n.file.syncing))
+}
 
-func config(_ *Node, _ *Session, a []string) any {
+// settings is what CONFIG GET shows, in its order.
+func (n *Node) settings() [][2]string {
+	keeps, policy := "no", EverySec
+	if d := n.config.Disk; d != nil {
+		keeps, policy = "yes", d.policy
+	}
+	return [][2]string{{"appendonly", keeps}, {"appendfsync", string(policy)}, {"save", ""}, {"databases", "1"}, {"maxmemory", "0"}}
+}
+
+func config(n *Node, _ *Session, a []string) any {
 	if !strings.EqualFold(a[1], "GET") {
 		return unknownSubcommand(a)
 	}
@@ -81,7 +103,7 @@ func config(_ *Node, _ *Session, a []string) any {
 		return wrongNumber("config|get")
 	}
 	out := pairs{}
-	for _, s := range settings {
+	for _, s := range n.settings() {
 		for _, pattern := range a[2:] {
 			if match, err := path.Match(strings.ToLower(pattern), s[0]); err == nil && match {
 				out = append(out, s[0], s[1])

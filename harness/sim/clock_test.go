@@ -1,0 +1,147 @@
+package sim
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+)
+
+// do runs a command on a node, past the network, and fails the test if it can't.
+func (c *cluster) do(t *testing.T, node string, args ...string) any {
+	t.Helper()
+	reply, err := c.Node(context.Background(), node, args...)
+	if err != nil {
+		t.Errorf("%v on %s: %v", args, node, err)
+	}
+	return reply
+}
+
+// A node's keys live by its own clock, wherever that was turned to.
+func TestNodeClock(t *testing.T) {
+	for name, tt := range map[string]struct {
+		by   time.Duration
+		rate float64
+		gone time.Duration // true time at which a key with a TTL of 10 s is gone
+	}{
+		"right":   {0, 1, 10 * time.Second},
+		"forward": {4 * time.Second, 1, 6 * time.Second},
+		"back":    {-20 * time.Second, 1, 30 * time.Second},
+		"fast":    {0, 1.1, 9*time.Second + 91*time.Millisecond},
+		"slow":    {0, 0.5, 19 * time.Second},
+	} {
+		simulate(t, topology(1, 1), 1, func(c *cluster) error {
+			c.do(t, "n1", "SET", "k", "v", "PX", "10000")
+			<-c.after(time.Second)
+			back, err := c.TurnClock("n1", tt.by, tt.rate)
+			if err != nil || !strings.Contains(back, "TIME shows 00:00:") && !strings.Contains(back, "TIME shows 23:59:41.0") {
+				t.Errorf("%s: %s, %v", name, back, err)
+			}
+			gone := tt.gone
+			if tt.rate > 1 {
+				gone = time.Second + time.Duration(float64(9*time.Second)/tt.rate)
+			}
+			<-c.after(gone - c.Now() - 5*time.Millisecond)
+			if c.do(t, "n1", "GET", "k") != "v" {
+				t.Errorf("%s: gone at %v already", name, c.Now())
+			}
+			<-c.after(10 * time.Millisecond)
+			if c.do(t, "n1", "GET", "k") != nil {
+				t.Errorf("%s: there at %v still", name, c.Now())
+			}
+			return nil
+		})
+	}
+}
+
+// The clock is the machine's: it is as wrong after a restart.
+func TestNodeClockOutlivesTheNode(t *testing.T) {
+	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		c.Kill("n1")
+		if back, err := c.TurnClock("n1", time.Hour, 1); err != nil || !strings.Contains(back, "01:00:00") {
+			t.Error(back, err)
+		}
+		c.Restart("n1")
+		if seconds := c.do(t, "n1", "TIME").([]any)[0]; seconds != "946688400" {
+			t.Errorf("TIME is %v", seconds)
+		}
+		if _, err := c.TurnClock("n2", 0, 1); err == nil {
+			t.Error("a node that doesn't exist has a clock")
+		}
+		return nil
+	})
+}
+
+// A jump moves a client's wall clock alone, a rate both clocks and its timers.
+func TestClientClock(t *testing.T) {
+	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			turn := func(by time.Duration, rate float64) {
+				if back, err := c.TurnClock("c1", by, rate); err != nil || !strings.Contains(back, "wall clock shows") {
+					t.Error(back, err)
+				}
+			}
+			began, wall, truth := e.Now(), e.Wall(), e.True()
+			passed := func(what string, monotonic, byWall, really time.Duration) {
+				t.Helper()
+				for which, d := range map[string]time.Duration{
+					"monotonic": e.Now().Sub(began) - monotonic, "wall": e.Wall().Sub(wall) - byWall, "true": e.True() - truth - really} {
+					if d.Abs() > 20*time.Microsecond {
+						t.Errorf("%s: %s clock is %v ahead", what, which, d)
+					}
+				}
+			}
+			<-e.After(time.Second)
+			passed("right", time.Second, time.Second, time.Second)
+			timer := e.After(4 * time.Second)
+			turn(-5*time.Second, 1)
+			passed("set back", time.Second, -4*time.Second, time.Second)
+			<-timer
+			passed("a timer goes on", 5*time.Second, 0, 5*time.Second)
+			timer = e.After(4 * time.Second)
+			<-e.After(time.Second)
+			turn(0, 0.5)
+			<-timer
+			passed("a slow timer", 9*time.Second, 4*time.Second, 12*time.Second)
+			timer = e.After(4 * time.Second)
+			<-e.After(time.Second)
+			turn(0, 2)
+			<-timer
+			passed("a fast timer", 13*time.Second, 8*time.Second, 15500*time.Millisecond)
+			return nil
+		})
+	})
+	if len(events) != 6 {
+		t.Fatalf("recorded %v", events)
+	}
+	if e := events[0]; e.Op != history.OpClock || e.Node != "c1" || !e.Wall || e.Local != 946684800e9+e.T-5e9 || e.Drift != 0 {
+		t.Errorf("set back: %+v", e)
+	}
+	if e := events[3]; e.Wall || e.Drift != -5e8 || e.Local != 946684800e9+e.T {
+		t.Errorf("slow: %+v", e)
+	}
+}
+
+// Timers that a turn moves keep instants of their own.
+func TestTurnedTimersNeverShareAnInstant(t *testing.T) {
+	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			var chans []<-chan time.Time
+			for range 100 {
+				chans = append(chans, e.After(time.Second))
+			}
+			c.TurnClock("c1", 0, 100)
+			seen := map[time.Time]bool{}
+			for _, ch := range chans {
+				seen[<-ch] = true
+			}
+			if len(seen) != 100 || c.Now() > 11*time.Millisecond {
+				t.Errorf("100 timers fired at %d instants, the last at %v", len(seen), c.Now())
+			}
+			return nil
+		})
+	})
+}
