@@ -3,6 +3,8 @@ package checker
 import (
 	"strings"
 	"testing"
+
+	"lockpick/harness/history/story"
 )
 
 const (
@@ -158,7 +160,7 @@ var causes = []struct {
 func TestCause(t *testing.T) {
 	for _, row := range causes {
 		t.Run(row.name, func(t *testing.T) {
-			h, err := parseStory(causePrelude + row.history + "\n50 harness end run")
+			h, err := story.Parse(causePrelude + row.history + "\n50 harness end run")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -26,6 +26,10 @@ const (
 	LeaseLinearizable = "lease-linearizable"
 	ResourceSafety    = "resource-safety"
 	DeadlockFreedom   = "deadlock-freedom"
+	FaultTolerance    = "fault-tolerance"
+	FencingOrder      = "fencing-order"
+	ValidOnReturn     = "valid-on-return"
+	BoundedHold       = "bounded-hold"
 )
 
 // Causes of a mutual-exclusion violation: what became of the key that one of the
@@ -52,12 +56,15 @@ const (
 )
 
 // Causes lists what a violation may be put down to: the causes of a
-// mutual-exclusion violation, the ways of no lease lock and the classes of harm.
+// mutual-exclusion violation, the ways of no lease lock, the classes of harm and
+// the kinds of the properties that have their own.
 func Causes() []string {
 	return []string{ExpiredEarly, GrantedLate, RestartedAndForgot, LostUnsynced, FailedOver, DeletedByOther, Overwritten, NeverSet,
 		GivenShorter, ClientClock, Unexplained,
 		Overlap, Buried, Phantom, DoubleRelease, HeldBefore, HeldAfter, LostEarly,
-		LockBroken, Overrun, FenceBroken}
+		LockBroken, Overrun, FenceBroken,
+		HolderRefused, StaleAccepted, FreshRefused, TokenOrder, TokenTwice,
+		ReturnedLate, ExtendedTooOften, HeldTooLong}
 }
 
 // Verdict is the judgement of one history.
@@ -77,6 +84,8 @@ type Verdict struct {
 
 	Results []Result           `json:"results"`
 	Numbers map[string]float64 `json:"numbers,omitempty"` // measured and reported, not judged
+	// Words says what a number can't, by the number's name: the cause of what it measures.
+	Words map[string]string `json:"words,omitempty"`
 }
 
 // Result is the judgement of one property.
@@ -98,6 +107,8 @@ type Witness struct {
 	Key      string   `json:"key"`
 	From     int64    `json:"from"` // the harm's span of true time, nanoseconds
 	To       int64    `json:"to"`
+
+	of []*session // the sessions
 }
 
 // Result returns the result for a property, or nil.
@@ -115,7 +126,11 @@ var properties = []property{
 	{MutualExclusion, mutualExclusion},
 	{LeaseLinearizable, leaseLinearizable},
 	{ResourceSafety, resourceSafety},
+	{FencingOrder, fencingOrder},
 	{DeadlockFreedom, deadlockFreedom},
+	{FaultTolerance, faultTolerance},
+	{BoundedHold, boundedHold},
+	{ValidOnReturn, validOnReturn},
 }
 
 type property struct {
@@ -152,9 +167,11 @@ func Check(h *history.History, names ...string) (v Verdict) {
 	if vacuous != "" && h.Cut == "" {
 		v = nothing(h, names, "the run is vacuous: "+vacuous)
 		v.Assumption, v.Numbers = vacuous, numbers(r)
+		v.Words = r.liveness(v.Numbers)
 		return v
 	}
 	v = Verdict{Schema: Schema, Cut: h.Cut, Numbers: numbers(r)}
+	v.Words = r.liveness(v.Numbers)
 	for _, name := range names {
 		v.Results = append(v.Results, cutShort(r, vacuous, judge(r, name)))
 	}

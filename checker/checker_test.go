@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/story"
 )
 
-func story(t testing.TB, text string) *history.History {
+func tale(t testing.TB, text string) *history.History {
 	t.Helper()
-	h, err := parseStory(text)
+	h, err := story.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,24 +32,24 @@ params clients=c1,c2 nodes=n1 quorum=1 ttl=10s
 func TestPropertyThatPanicsDecidesNothing(t *testing.T) {
 	defer func(old []property) { properties = old }(properties)
 	properties = []property{{"broken", func(r *record) Result { return Result{Outcome: Outcome(r.named("nobody").name())} }}}
-	res := Check(story(t, twoHolders)).Result("broken")
+	res := Check(tale(t, twoHolders)).Result("broken")
 	if res == nil || res.Outcome != Undecided || !strings.HasPrefix(res.Because, "the checker failed: ") {
 		t.Errorf("got %+v", res)
 	}
 }
 
-// A checker that fails outside a property, here by a witness from nowhere, has decided nothing either.
+// A checker that fails outside a property, here by a witness that is missing, has decided nothing either.
 func TestCheckerThatPanicsDecidesNothing(t *testing.T) {
 	defer func(old []property) { properties = old }(properties)
-	properties = []property{{MutualExclusion, func(*record) Result { return Result{Outcome: Violated, Witness: &Witness{Key: "nowhere"}} }}}
-	res := Check(story(t, twoHolders)).Result(MutualExclusion)
+	properties = []property{{MutualExclusion, func(*record) Result { return Result{Outcome: Violated} }}}
+	res := Check(tale(t, twoHolders)).Result(MutualExclusion)
 	if res == nil || res.Outcome != Undecided || !strings.HasPrefix(res.Because, "the checker failed: ") {
 		t.Errorf("got %+v", res)
 	}
 }
 
 func TestNamedProperties(t *testing.T) {
-	v := Check(story(t, twoHolders), DeadlockFreedom, "honesty")
+	v := Check(tale(t, twoHolders), DeadlockFreedom, "honesty")
 	if len(v.Results) != 2 || v.Results[0].Property != DeadlockFreedom {
 		t.Errorf("got %+v", v.Results)
 	}
@@ -62,7 +63,7 @@ func TestNamedProperties(t *testing.T) {
 
 // What needs a figure or a resource that a history doesn't tell of is undecided.
 func TestWhatIsMissingDecidesNothing(t *testing.T) {
-	h := story(t, twoHolders)
+	h := tale(t, twoHolders)
 	h.Params.Resource, h.Params.TTL = "", 0
 	v := Check(h)
 	for name, because := range map[string]string{ResourceSafety: "tells of no resource", DeadlockFreedom: "has no TTL"} {
@@ -98,7 +99,7 @@ func TestMalformed(t *testing.T) {
 		{"3 c1-n1 info set sent=1 answered=3", ""},
 	}
 	for _, row := range rows {
-		if got := malformed(story(t, "params clients=c1,c2 nodes=n1\n"+row.history)); got != row.want {
+		if got := malformed(tale(t, "params clients=c1,c2 nodes=n1\n"+row.history)); got != row.want {
 			t.Errorf("%s\ngot  %q\nwant %q", row.history, got, row.want)
 		}
 	}
@@ -119,7 +120,7 @@ func TestVacuity(t *testing.T) {
 		{"params clients=c1\nstep 1 pause holder at 2s" + held + "\n2 nemesis begin pause node=c1 step=1", ""},
 	}
 	for _, row := range rows {
-		if got := vacuity(newRecord(story(t, row.history))); got != row.want {
+		if got := vacuity(newRecord(tale(t, row.history))); got != row.want {
 			t.Errorf("%s\ngot  %q\nwant %q", row.history, got, row.want)
 		}
 	}
@@ -137,7 +138,7 @@ params clients=c1,c2 stampError=%s
 1.003 c2 ok acquire session=c2/1 until=5
 9     harness end run`
 	for ε, want := range map[string]Outcome{"0s": Violated, "900us": Violated, "1ms": Holds, "2s": Holds} {
-		if got := Check(story(t, fmt.Sprintf(turns, ε))).Result(MutualExclusion); got.Outcome != want {
+		if got := Check(tale(t, fmt.Sprintf(turns, ε))).Result(MutualExclusion); got.Outcome != want {
 			t.Errorf("stamp error %s: %s, want %s: %s", ε, got.Outcome, want, got.Because)
 		}
 	}
@@ -145,12 +146,16 @@ params clients=c1,c2 stampError=%s
 
 // TestDisagreement shows that the second judge can contradict the first.
 func TestDisagreement(t *testing.T) {
-	h := story(t, strings.Replace(twoHolders, "c2 ok acquire session=c2/1 until=5", "c2 fail acquire session=c2/1", 1))
-	wrong := Result{Property: MutualExclusion, Outcome: Violated, Witness: &Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "lock-1"}}
-	if got := disagreement(newRecord(h), &wrong); !strings.Contains(got, "porcupine finds nothing wrong with the witness") {
+	h := tale(t, strings.Replace(twoHolders, "c2 ok acquire session=c2/1 until=5", "c2 fail acquire session=c2/1", 1))
+	witness := func(r *record) *Witness {
+		pair := []string{"c1/1", "c2/1"}
+		return &Witness{Sessions: pair, Key: "lock-1", of: []*session{r.named(pair[0]), r.named(pair[1])}}
+	}
+	r := newRecord(h)
+	wrong := Result{Property: MutualExclusion, Outcome: Violated, Witness: witness(r)}
+	if got := disagreement(r, &wrong); !strings.Contains(got, "porcupine finds nothing wrong with the witness") {
 		t.Errorf("got %q", got)
 	}
-	pair := &Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "lock-1"}
 	for _, row := range []struct {
 		history       *history.History
 		first, second Outcome
@@ -161,21 +166,22 @@ func TestDisagreement(t *testing.T) {
 		{h, Undecided, Violated, ""},
 		{h, Holds, Violated, "lease-linearizable came out as holds, and porcupine answers violated"},
 		{h, Violated, Holds, "porcupine finds nothing wrong with the witness of lease-linearizable, sessions c1/1 and c2/1"},
-		{story(t, twoHolders), Violated, Holds, "lease-linearizable came out as violated, and porcupine answers holds"},
-		{story(t, twoHolders), Holds, Undecided, "lease-linearizable is said to hold, but c1 and c2 must both have held lock-1 from 0.023 s to 5 s (4.977 s)"},
+		{tale(t, twoHolders), Violated, Holds, "lease-linearizable came out as violated, and porcupine answers holds"},
+		{tale(t, twoHolders), Holds, Undecided, "lease-linearizable is said to hold, but c1 and c2 must both have held lock-1 from 0.023 s to 5 s (4.977 s)"},
 	} {
-		v := Verdict{Second: row.second, Results: []Result{{Property: LeaseLinearizable, Outcome: row.first, Witness: pair}}}
-		if got := newRecord(row.history).disagreements(v); got != row.want {
+		r := newRecord(row.history)
+		v := Verdict{Second: row.second, Results: []Result{{Property: LeaseLinearizable, Outcome: row.first, Witness: witness(r)}}}
+		if got := r.disagreements(v); got != row.want {
 			t.Errorf("%s, and porcupine says %s: got %q, want %q", row.first, row.second, got, row.want)
 		}
 	}
 	if got := Second(h, time.Second); got != Holds {
 		t.Errorf("the second judge says %s of one holder", got)
 	}
-	if got := Second(story(t, twoHolders), time.Second); got != Violated {
+	if got := Second(tale(t, twoHolders), time.Second); got != Violated {
 		t.Errorf("the second judge says %s of two holders", got)
 	}
-	if got := Second(story(t, strings.Replace(twoHolders, "until=5", "until=0.015", 1)), time.Second); got != Holds {
+	if got := Second(tale(t, strings.Replace(twoHolders, "until=5", "until=0.015", 1)), time.Second); got != Holds {
 		t.Errorf("the second judge says %s of a lease that had lapsed", got)
 	}
 }
@@ -213,7 +219,7 @@ func TestDeadlockFreedom(t *testing.T) {
 		{full, "11.8 c2 ok acquire session=c2/1 until=20", "40", Holds, "in time, in 1 death of a holder"},
 	}
 	for _, row := range rows {
-		res := judge(newRecord(story(t, strings.Replace(row.params, "c1,c2", "c1,c2,c3", 1)+fmt.Sprintf(dies, row.more, row.end))), DeadlockFreedom)
+		res := judge(newRecord(tale(t, strings.Replace(row.params, "c1,c2", "c1,c2,c3", 1)+fmt.Sprintf(dies, row.more, row.end))), DeadlockFreedom)
 		if res.Outcome != row.want || !strings.Contains(res.Because, row.because) {
 			t.Errorf("%s %s: got %s: %s\nwant %s: %s", row.params, row.more, res.Outcome, res.Because, row.want, row.because)
 		}

@@ -28,6 +28,7 @@
 //	after-at-once            held at the instant of the return counts as held after it
 //	before-at-once           held at the instant of the call counts as held before it
 //	begin-by-max             the hold begins by the last return that shows it
+//	both-hold-refused        whom the fence refuses counts as the valid holder, though another held too
 //	brief-is-firm            a hold of one instant counts as one that lasted
 //	burial-not-sought        brief holds are not looked for inside firm ones
 //	buried-at-end            a hold that may end with the one around it counts as buried
@@ -36,14 +37,19 @@
 //	counted-twice            time in which three believe is counted twice
 //	death-ends-nothing       belief goes on after the client's kill
 //	end-by-first             the hold lasts to the first call that shows it
+//	equal-token-stale        a token as high as the highest accepted counts as below it
 //	error-ignored            a window is not shrunk by the error of the stamps at its end
 //	extension-forgotten      the lease lapses as its acquire claimed
 //	furthest-forgotten       only neighbours are compared, not the window that reaches furthest
 //	gap-closed               an extension that comes back late fills the gap before it
+//	granted-since            a token of somebody granted the lock meanwhile counts as an earlier one
+//	hold-from-last-window    a hold begins where belief began for the last time
 //	lapse-by-max             of the extensions that may be the last, the longest counts
 //	lapse-not-early          the error of the stamps brings no lapse forward
+//	last-extension-free      the last extension that a limit allows is one too many
 //	latest-for-earliest      of equal overlaps the latest is shown
 //	latest-unknown-release   of the unknown releases the last counts
+//	latest-vote-asked        an attempt begins when its last vote was asked for
 //	lost-at-begin            a no that was called as the hold began counts as inside it
 //	lost-at-end              a no that returned as the hold ended counts as inside it
 //	not-put-in-order         windows stay in the order in which acquires returned
@@ -54,6 +60,7 @@
 //	session-unordered        a session's operations may overlap where stamps are equal
 //	shortening-ignored       an extension that shortens the lease leaves it as it was
 //	silence-claims-for-ever  an extension that names no deadline takes the lock for ever
+//	token-at-return          a token counts as earlier if it was returned at the instant at which the next attempt began
 //	touching-is-overlap      windows that only touch count as overlapping
 //	unknown-acquire-claims   an acquire without an answer claims the lock for ever
 //	unknown-release-ignored  a release of unknown outcome never takes effect

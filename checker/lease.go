@@ -203,7 +203,7 @@ func (c *conflict) witness(r *record) *Witness {
 	for _, o := range c.ops {
 		events = append(events, o.operation.call, o.operation.ret)
 	}
-	w := &Witness{Events: numbered(events), Key: c.sessions[0].key(), From: c.from, To: r.recorded(c.from, c.to)}
+	w := &Witness{Events: numbered(events), Key: c.sessions[0].key(), From: c.from, To: r.recorded(c.from, c.to), of: c.sessions}
 	for _, s := range c.sessions {
 		w.Sessions = append(w.Sessions, s.name())
 	}

@@ -262,7 +262,7 @@ params clients=c1,c2 stampError=%s
 		{early, "0s", Violated}, {early, "2ms", Violated}, {early, "2500us", Holds}, {early, "2s", Holds},
 		{extends, "0s", Violated}, {extends, "100ms", Violated}, {extends, "2s", Holds},
 	} {
-		v := Check(story(t, fmt.Sprintf(row.story, row.ε)))
+		v := Check(tale(t, fmt.Sprintf(row.story, row.ε)))
 		if got := v.Result(LeaseLinearizable); got.Outcome != row.want || v.Second != row.want || v.Disagreement != "" {
 			t.Errorf("stamp error %s: %s, porcupine %s, want %s: %s %s", row.ε, got.Outcome, v.Second, row.want, got.Because, v.Disagreement)
 		}
@@ -278,7 +278,7 @@ func TestWorstOfKeys(t *testing.T) {
 				i, c, c, i, i, lasts)
 		}
 	}
-	res := Check(story(t, text+"\n9 harness end run")).Result(LeaseLinearizable)
+	res := Check(tale(t, text+"\n9 harness end run")).Result(LeaseLinearizable)
 	if res.Outcome != Violated || res.Incidents != 3 || res.Witness.Key != "k1" {
 		t.Errorf("got %+v", res)
 	}

@@ -28,7 +28,7 @@ func mutualExclusion(r *record) Result {
 			r.pair(a, b), lockName(a.key()), seconds(o.from), seconds(o.to), seconds(o.to-o.from), why.text),
 		Witness: &Witness{
 			Events:   numbered(slices.Concat(r.proof(o.a), r.proof(o.b), why.events)),
-			Sessions: []string{a.name(), b.name()}, Key: a.key(), From: o.from, To: o.to,
+			Sessions: []string{a.name(), b.name()}, Key: a.key(), From: o.from, To: o.to, of: []*session{a, b},
 		},
 	}
 }

@@ -21,6 +21,9 @@ const (
 	RefusedWrites       = "refused-writes"        // of these
 	WritesOutsideBelief = "writes-outside-belief" // applied when their session no longer believed
 	LostUpdates         = "lost-updates"          // applied over another session's write that they had not seen
+	RefusedHolders      = "refused-holders"       // reads and writes that the fence refused while their session believed
+	ValidityLeftMin     = "validity-left-min"     // seconds left of a lock when its acquire returned, by the client's clock
+	ValidityLeftP50     = "validity-left-p50"     // nearest rank
 )
 
 // numbers measures a run. What it finds is reported, not judged.
@@ -41,25 +44,34 @@ func numbers(r *record) map[string]float64 {
 		n[AcquireP99] = history.Seconds(rank(latencies, 0.99))
 		n[AcquireMax] = history.Seconds(latencies[len(latencies)-1])
 	}
+	if left := r.validitiesLeft(); len(left) > 0 {
+		n[ValidityLeftMin] = history.Seconds(left[0])
+		n[ValidityLeftP50] = history.Seconds(rank(left, 0.50))
+	}
 	if len(r.log) > 0 {
 		b := readBooks(r)
 		n[Writes] = float64(b.writes)
 		n[RefusedWrites] = float64(b.refused)
 		n[WritesOutsideBelief] = float64(b.outside)
 		n[LostUpdates] = float64(len(lostUpdates(r, b)))
+		if r.fenced() {
+			n[RefusedHolders] = float64(r.refusedHolders())
+		}
 	}
 	return n
 }
 
-// acquireLatencies is how long each granted acquire took, sorted.
+// acquireLatencies is how long each granted acquire took, sorted. It is good until
+// the next measure.
 func (r *record) acquireLatencies() []int64 {
-	ls := make([]int64, 0, r.grants)
+	ls := slices.Grow(r.spans[:0], r.grants)
 	for s := range r.sessions.all() {
 		if s.granted() {
 			ls = append(ls, s.acquire.ret.T-s.acquire.call.T)
 		}
 	}
 	slices.Sort(ls)
+	r.spans = ls
 	return ls
 }
 

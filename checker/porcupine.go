@@ -17,12 +17,13 @@ import (
 // Limits of the second judge. Its search is exponential in unknown outcomes.
 const (
 	SecondOperations = 60              // of one key, at most
+	SecondUnknown    = 8               // of these without an outcome
 	SecondTimeout    = 2 * time.Second // of real time
 )
 
 // Second asks porcupine whether one lease lock could have given the answers in a
 // history: Holds, Violated, or Undecided where it ran out of time or a key has
-// more than SecondOperations. It answers the question of leaseLinearizable by
+// more than SecondOperations or SecondUnknown. It answers the question of leaseLinearizable by
 // another algorithm. What violates mutual exclusion must violate this too, but
 // not the other way: a definite no inside a lease that nobody else got is fine
 // there. A malformed history is Undecided.
@@ -84,14 +85,8 @@ func disagreement(r *record, res *Result) string {
 	if res == nil || res.Outcome != Violated {
 		return ""
 	}
-	var pair []*session
 	l := r.locked(res.Witness.Key)
-	for s := range l.sessions() {
-		if slices.Contains(res.Witness.Sessions, s.name()) {
-			pair = append(pair, s)
-		}
-	}
-	if r.linearizable(slices.Values(pair), SecondTimeout) == Holds {
+	if r.linearizable(slices.Values(res.Witness.of), SecondTimeout) == Holds {
 		return fmt.Sprintf("porcupine finds nothing wrong with the witness of %s, sessions %s", res.Property, list(res.Witness.Sessions))
 	}
 	if r.whole(l, SecondTimeout) == Holds {
@@ -102,7 +97,7 @@ func disagreement(r *record, res *Result) string {
 
 // whole puts all sessions of one lock before porcupine, until it has decided.
 func (r *record) whole(l *lock, timeout time.Duration) Outcome {
-	if l.asked == "" || l.asked == Undecided {
+	if l.asked == "" {
 		l.asked = r.linearizable(l.sessions(), timeout)
 	}
 	return l.asked
@@ -111,7 +106,13 @@ func (r *record) whole(l *lock, timeout time.Duration) Outcome {
 // linearizable puts some sessions of one key before porcupine.
 func (r *record) linearizable(ss iter.Seq[*session], timeout time.Duration) Outcome {
 	ops := r.leaseOps(ss)
-	if len(ops) > SecondOperations {
+	unknown := 0
+	for _, o := range ops {
+		if o.Input.(leaseOp).outcome == history.Info {
+			unknown++
+		}
+	}
+	if len(ops) > SecondOperations || unknown > SecondUnknown {
 		return Undecided
 	}
 	switch porcupine.CheckOperationsTimeout(leaseModel, ops, timeout) {

@@ -58,6 +58,8 @@ func (in *reading) event(e *history.Event) {
 		in.fault(e)
 	case e.Op == history.OpLog:
 		in.log = append(in.log, e)
+	case e.Node != "" && (e.Op == history.OpSet || e.Op == history.OpExtend || e.Op == history.OpRelease):
+		in.links = append(in.links, e)
 	}
 }
 

@@ -25,12 +25,18 @@ type record struct {
 	last     int64
 	touched  bool             // a client called the resource
 	faults   []*fault         // in the order in which they were tried
+	links    []*history.Event // what the links saw of sets, extensions and releases on nodes
 	log      []*history.Event // the resource's log, in the order of apply
 
-	found   *overlaps  // memo of overlapping
-	leased  []leaseKey // memo of leases
-	windows []window   // memory that keys share, one after the other
-	ops     []leaseOp  // memory that sessions share, likewise
+	found     *overlaps        // memo of overlapping
+	leased    []leaseKey       // memo of leases
+	down      *outages         // memo of outages
+	seen      map[string]*wire // memo of wires
+	contested []*contest       // memo of contests
+	windowed  *lock
+	windows   []window  // of windowed, memory that keys share, one after the other
+	ops       []leaseOp // memory that sessions share, likewise
+	spans     []int64   // and measures
 }
 
 // lock is one key and its sessions.

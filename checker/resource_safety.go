@@ -51,8 +51,9 @@ type harm struct {
 	events   []*history.Event
 }
 
-// severity orders classes by who is to blame: first what accuses the lock.
-var severity = []string{LockBroken, FenceBroken, Overrun, Unexplained}
+// severity orders classes by who is to blame: first what accuses the lock. Those
+// of fencing-order follow, what befell the resource first.
+var severity = []string{LockBroken, FenceBroken, Overrun, Unexplained, StaleAccepted, HolderRefused, FreshRefused, TokenOrder, TokenTwice}
 
 // harmed shows the worst harm, and of equals the first.
 func (r *record) harmed(harms []harm) Result {
@@ -159,7 +160,7 @@ func (s *session) stay(w operation) stay {
 // classify says whose fault a harm is: the fence's if there is one, the lock's
 // if all worked inside their leases, otherwise that of the one who overran.
 func (r *record) classify(spans []stay) string {
-	if r.params.Fence != "" && r.params.Fence != "none" {
+	if r.fenced() {
 		return FenceBroken
 	}
 	for _, s := range spans {
@@ -172,6 +173,9 @@ func (r *record) classify(spans []stay) string {
 	}
 	return LockBroken
 }
+
+// fenced reports whether the resource refuses anything.
+func (r *record) fenced() bool { return r.params.Fence != "" && r.params.Fence != "none" }
 
 // who names a session in a sentence.
 func (r *record) who(session string) string {

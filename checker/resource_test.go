@@ -80,7 +80,7 @@ cut in the middle
 func TestResourceSafety(t *testing.T) {
 	for _, row := range resourceLogs {
 		t.Run(row.name, func(t *testing.T) {
-			res := judge(newRecord(story(t, resourcePrelude+row.history+"\n12 harness end run")), ResourceSafety)
+			res := judge(newRecord(tale(t, resourcePrelude+row.history+"\n12 harness end run")), ResourceSafety)
 			if res.Outcome != row.outcome || res.Cause != row.class || res.Incidents != row.incidents || !strings.Contains(res.Because, row.because) {
 				t.Errorf("got %s %s, %d incidents: %s\nwant %s %s, %d: %s", res.Outcome, res.Cause, res.Incidents, res.Because,
 					row.outcome, row.class, row.incidents, row.because)

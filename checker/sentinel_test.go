@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/story"
 )
 
 // firstAlarm is how many events a sentinel had seen when it alarmed; 0: it did not.
@@ -130,7 +131,7 @@ func TestSentinelOnStories(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := parseStory(string(txtar.Parse(text).Files[0].Data))
+		h, err := story.Parse(string(txtar.Parse(text).Files[0].Data))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +177,7 @@ func TestSentinelRespects(t *testing.T) {
 		"another key":         {"3 c1 invoke release session=c1/1\n3.5 c1 ok release session=c1/1\n4 c1 invoke acquire session=c1/2 key=k2\n5 c1 ok acquire session=c1/2 key=k2 until=20", false},
 		"release as c2 gets":  {"6 c1 invoke release session=c1/1", false},
 	} {
-		h, err := parseStory(begin + row.text + end)
+		h, err := story.Parse(begin + row.text + end)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/story"
 )
 
 // Keys that the harness read off the nodes are for people: what is made of a
@@ -24,7 +25,7 @@ func TestKeysOnNodesAreNotJudged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := parseStory(string(txtar.Parse(text).Files[0].Data))
+		h, err := story.Parse(string(txtar.Parse(text).Files[0].Data))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +48,7 @@ func TestKeysOnNodesAreNotJudged(t *testing.T) {
 // A run that was stopped at a violation is judged up to there: the overlap does
 // not grow while the run is taken down, and what was to come is no reproach.
 func TestStoppedRunIsJudgedUpToThere(t *testing.T) {
-	h, err := parseStory("params clients=c1,c2 nodes=n1\nstep 1 pause c2 at 30 s\n0 c1 begin client\n0 c2 begin client\n" +
+	h, err := story.Parse("params clients=c1,c2 nodes=n1\nstep 1 pause c2 at 30 s\n0 c1 begin client\n0 c2 begin client\n" +
 		"1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=10\n" +
 		"3 c2 invoke acquire session=c2/1\n4 c2 ok acquire session=c2/1 until=12\n" +
 		"4.5 harness info stop key=lock-1 cause=stopped at event 7\n" +

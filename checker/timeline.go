@@ -28,6 +28,9 @@ func (r *record) timelines(key string) map[string]*timeline {
 	}
 	for i := range r.events {
 		e := &r.events[i]
+		if e.Node == "" {
+			continue
+		}
 		t := nodes[e.Node]
 		if t == nil || e.Key != key || e.Process == history.Nemesis {
 			continue

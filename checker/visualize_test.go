@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/story"
 )
 
 func visualize(t *testing.T, h *history.History, v Verdict) string {
@@ -56,7 +57,7 @@ func TestPicturesOfStories(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := parseStory(string(txtar.Parse(text).Files[0].Data))
+		h, err := story.Parse(string(txtar.Parse(text).Files[0].Data))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +113,7 @@ func crowd(sessions int) *history.History {
 		outcome := []string{"ok", "ok", "ok", "info"}[rnd.IntN(4)]
 		fmt.Fprintf(&b, "%.3f c%d invoke release session=%s\n%.3f c%d %s release session=%s\n", at+6, c, s, at+7, c, outcome, s)
 	}
-	h, err := parseStory(b.String())
+	h, err := story.Parse(b.String())
 	if err != nil {
 		panic(err)
 	}

@@ -62,6 +62,7 @@ func RunUntil(ctx context.Context, b Backend, s Scenario, seed uint64, rec *hist
 const (
 	clockRate = 0.0005                 // ρ: what a healthy quartz and its NTP daemon stay within
 	slack     = 250 * time.Millisecond // what scheduling may add on a busy machine
+	rounds    = 10                     // k: a group that loses as many in a row to split votes has no luck but a bad lock
 )
 
 func (e *engine) params(backend string) history.Params {
@@ -71,8 +72,8 @@ func (e *engine) params(backend string) history.Params {
 		Clients: s.ClientNames(), Nodes: s.NodeNames(), Resource: ResourceName, Quorum: s.Quorum(),
 		Lock: s.Lock.Kind, TTL: s.Lock.TTL, Drift: time.Duration(s.Lock.Drift*float64(s.Lock.TTL)) + 2*time.Millisecond,
 		NodeTimeout: s.Lock.Timeout, RetryMin: s.Lock.RetryMin, RetryMax: s.Lock.RetryMax,
-		Rate: clockRate, StampError: e.cluster.StampError(), Slack: slack,
-		Fence: s.Workload.Fence, Limit: s.Limit, MayBeIdle: s.Vacuous, Persistence: s.Topology.Persistence,
+		Rate: clockRate, StampError: e.cluster.StampError(), Slack: slack, Rounds: rounds,
+		Fence: s.Workload.Fence, Limit: s.Limit, MaxExtends: s.Limits.Extensions, MaxHold: s.Limits.Hold, MayBeIdle: s.Vacuous, Persistence: s.Topology.Persistence,
 	}
 	for i, st := range s.Plan {
 		p.Steps = append(p.Steps, history.PlannedStep{Step: i + 1, Fault: st.Fault.Kind, Targets: e.targets(i),

@@ -25,8 +25,8 @@ func (s Scenario) Scaled(f float64) Scenario {
 	l.Timeout = max(by(l.Timeout), min(l.Timeout, MinTimeout))
 	l.TTL, l.RetryMin, l.RetryMax = by(l.TTL).Round(time.Millisecond), by(l.RetryMin), by(l.RetryMax) // Redis counts in milliseconds
 	w := &s.Workload
-	w.Think, w.Hold, w.For = byRange(w.Think), byRange(w.Hold), by(w.For)
-	s.Limit = by(s.Limit)
+	w.Think, w.Hold, w.For, w.Extend = byRange(w.Think), byRange(w.Hold), by(w.For), by(w.Extend)
+	s.Limit, s.Limits.Hold = by(s.Limit), by(s.Limits.Hold)
 
 	s.Tags = slices.Clone(s.Tags)
 	s.Expect = maps.Clone(s.Expect)

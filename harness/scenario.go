@@ -22,6 +22,7 @@ type Scenario struct {
 	Clients  []Client      `json:"clients"`
 	Workload Workload      `json:"workload"`
 	Plan     nemesis.Plan  `json:"plan,omitempty"`
+	Limits   Limits        `json:"limits,omitzero"`
 	Limit    time.Duration `json:"limit"`           // the run is stopped after this true time
 	Scale    float64       `json:"scale,omitempty"` // pinned factor of all durations on real backends; 0: the backend's default
 
@@ -54,10 +55,18 @@ type Workload struct {
 	Fence   string        `json:"fence"`
 	Think   client.Range  `json:"think"`
 	Hold    client.Range  `json:"hold"`
+	Extend  time.Duration `json:"extend,omitempty"` // how often the lock is extended while it is held; 0: never
 	Cycles  int           `json:"cycles,omitempty"` // of each client; 0: until For
 	For     time.Duration `json:"for,omitempty"`    // no cycle starts later than this
 	Writes  int           `json:"writes"`           // in one critical section
 	NoCheck bool          `json:"noCheck,omitempty"`
+}
+
+// Limits bounds one hold. They are the measure that bounded-hold judges by, and
+// no setting of the lock, which may know no limit: that would be the mistake.
+type Limits struct {
+	Extensions int           `json:"extensions"`
+	Hold       time.Duration `json:"hold"` // from the grant to the end of belief
 }
 
 // Expectation is what a property should come out as.

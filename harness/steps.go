@@ -182,13 +182,16 @@ func (e *engine) heal(a *active) {
 	e.mu.Unlock()
 	at := int64(e.cluster.Now())
 	back, err := a.heal()
-	if err != nil {
+	if err != nil && !idle(err) {
 		e.mu.Lock()
 		e.failed = append(e.failed, fmt.Errorf("end %s of %s (step %d): %w", a.kind, a.target, a.step+1, err))
 		e.mu.Unlock()
 		return
 	}
 	e.record(history.Event{T: at, Process: history.Nemesis, Type: history.End, Op: a.kind, Node: a.target, Step: a.step + 1, Cause: back})
+	e.mu.Lock()
+	e.ends = append(e.ends, ended{a, back, idle(err)})
+	e.mu.Unlock()
 }
 
 // healAll ends what is still in force when the clients are done.

@@ -102,7 +102,7 @@ func (r *reading) finish() {
 }
 
 // sections are the parts of a scenario that variants and overrides may set.
-var sections = []string{"topology", "lock", "clients", "workload", "plan", "limit", "scale"}
+var sections = []string{"topology", "lock", "clients", "workload", "plan", "limits", "limit", "scale"}
 
 func setSchema() map[string]any {
 	return map[string]any{

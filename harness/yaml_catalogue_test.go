@@ -56,6 +56,7 @@ func TestCatalogue(t *testing.T) {
 		"baseline", "gc-pause-after-acquire/fenced", "gc-pause-after-acquire/check-and-set", "pause-before-check/plain-del",
 		"pause-before-check/three-clients", "pause-before-check/no-check", "pause-while-acquiring/no-elapsed-check", "restart-forgets",
 		"delayed-restart", "disjoint-views/quorum-half", "holder-crashes", "delayed-release-kills-retry/fresh-value",
+		"extend-to-finish", "unlimited-extension/limited", "fence-forgets",
 	} {
 		if !ids[id] {
 			t.Errorf("the catalogue has no %s", id)

@@ -84,6 +84,9 @@ func checkWorkload(s *Scenario) error {
 	switch w := s.Workload; {
 	case w.Fence == client.FenceToken && !s.Lock.Fence:
 		return badAt("workload.fence", "set lock.fence: true as well; tokens come from the lock only", "the fence needs a lock that hands out tokens")
+	case w.Extend >= s.Lock.TTL:
+		return badAt("workload.extend", fmt.Sprintf("extend in good time, here well within %v", s.Lock.TTL),
+			"the first extension after %v comes too late for a TTL of %v", w.Extend, s.Lock.TTL)
 	case w.For >= s.Limit:
 		return badAt("workload.for", "shorten it, or set a longer limit", "the clients work for %v, but the run ends at %v", w.For, s.Limit)
 	}
@@ -93,6 +96,9 @@ func checkWorkload(s *Scenario) error {
 func checkExpect(s *Scenario) error {
 	for _, property := range slices.Sorted(maps.Keys(s.Expect)) {
 		e := s.Expect[property]
+		if property == boundedHold && s.Limits == (Limits{}) {
+			return badAt("expect."+property, "add a section, as in limits: {extensions: 5, hold: 40s}", "bounded-hold can't be judged without limits")
+		}
 		if e.Node != "" && !slices.Contains(s.NodeNames(), e.Node) {
 			return badAt("expect."+property+".node", s.nodesHint(), "there is no node %s", e.Node)
 		}

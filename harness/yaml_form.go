@@ -21,11 +21,13 @@ type Known struct {
 }
 
 // Safety properties hold unless the scenario says otherwise, and
-// lease-linearizable comes out as mutual-exclusion does (Imply).
+// lease-linearizable comes out as mutual-exclusion does (Imply). bounded-hold
+// needs the section limits.
 const (
 	mutualExclusion   = "mutual-exclusion"
 	leaseLinearizable = "lease-linearizable"
 	resourceSafety    = "resource-safety"
+	boundedHold       = "bounded-hold"
 )
 
 // brokenLock is the lock kind that takes a mistake.
@@ -103,6 +105,7 @@ func (r *reading) whole(k Known) object {
 			r.steps = append(r.steps, step)
 			return stepForm(step)
 		}}},
+		{key: "limits", doc: "how much of the lock one hold may have, whatever the lock allows; bounded-hold is judged by it", shape: limitsForm(&s.Limits)},
 		{key: "expect", doc: "what comes of it; a safety property that isn't listed must hold", shape: r.expectForm(k)},
 		{key: "limit", doc: "the run is stopped after this time", shape: duration(&s.Limit, unit)},
 		{key: "scale", doc: "factor of all durations on real backends, where the scenario must pin it", shape: factor(&s.Scale)},
@@ -167,10 +170,18 @@ func workloadForm(w *Workload) object {
 		{key: "fence", doc: "what the resource refuses", shape: oneOf(&w.Fence, "fence mode", []string{client.FenceNone, client.FenceToken, client.FenceCheckSet})},
 		{key: "think", doc: "pause before each cycle", shape: between(&w.Think, 0)},
 		{key: "hold", doc: "work between the read and the check before the write", shape: between(&w.Hold, 0)},
+		{key: "extend", doc: "how often a client extends its lock while it works", shape: duration(&w.Extend, unit)},
 		{key: "cycles", doc: "how often each client works", shape: integer(&w.Cycles, 1, maxCount)},
 		{key: "for", doc: "no cycle starts later than this", shape: duration(&w.For, unit)},
 		{key: "writes", doc: "writes in one critical section", shape: integer(&w.Writes, 1, maxCount)},
 		{key: "check", doc: "whether a client looks at its deadline before it writes", shape: truth(func(b bool) { w.NoCheck = !b })},
+	}}
+}
+
+func limitsForm(l *Limits) object {
+	return object{"limits", []field{
+		{key: "extensions", doc: "most extensions of one hold", shape: integer(&l.Extensions, 1, maxCount), must: true},
+		{key: "hold", doc: "longest hold, from the grant to the end of belief", shape: duration(&l.Hold, unit), must: true},
 	}}
 }
 

@@ -58,13 +58,14 @@ lock: {kind: broken, mistake: plain-del, ttl: 1s, drift: 2.5%, timeout: 20ms, re
 clients:
   c2: {start: 1s, reach: [n1, n3]}
   c1: {start: {client: c2, event: acquired, nth: 2, after: 5ms}, think: 0s, hold: 1s..2s, cycles: 7}
-workload: {kind: read-modify-write, keys: 2, fence: token, think: 1ms..2ms, hold: 3ms, for: 20s, writes: 2, check: false}
+workload: {kind: read-modify-write, keys: 2, fence: token, think: 1ms..2ms, hold: 3ms, extend: 400ms, for: 20s, writes: 2, check: false}
 plan:
   - {when: {at: 0s}, fault: {kind: cut, targets: [c1-n2, c2-r1, n1]}}
   - {when: {client: c1, event: released, every: true, after: 1s}, fault: {kind: pause, targets: [c1], for: 2s}}
   - {when: {client: c1, point: before-release, nth: 3}, fault: {kind: pause, targets: [c1, c2], until: {client: c2, event: wrote}}}
   - {when: {link: c2-n3, message: set, of: reply, nth: 2}, fault: {kind: hold, for: 1s}}
 expect: {mutual-exclusion: {violated: overwritten, node: n2}, resource-safety: any, deadlock-freedom: violated, vacuous: allowed}
+limits: {extensions: 4, hold: 7s}
 limit: 30s
 scale: 1
 `)[0]
@@ -81,7 +82,7 @@ scale: 1
 	})
 	same(t, "workload", s.Workload, Workload{
 		Kind: "read-modify-write", Keys: 2, Fence: "token", Think: client.Range{Min: ms, Max: 2 * ms},
-		Hold: client.Range{Min: 3 * ms, Max: 3 * ms}, For: 20 * time.Second, Writes: 2, NoCheck: true,
+		Hold: client.Range{Min: 3 * ms, Max: 3 * ms}, Extend: 400 * ms, For: 20 * time.Second, Writes: 2, NoCheck: true,
 	})
 	same(t, "plan", s.Plan, nemesis.Plan{
 		{
@@ -106,8 +107,8 @@ scale: 1
 		"lease-linearizable": following("violated"),
 		"resource-safety":    {Want: "any"}, "deadlock-freedom": {Want: "violated"},
 	})
-	same(t, "the rest", []any{s.Tags, s.Topology, s.Limit, s.Scale, s.Vacuous},
-		[]any{[]string{"a", "b-2"}, Topology{3, "no", 0}, 30 * time.Second, 1.0, true})
+	same(t, "the rest", []any{s.Tags, s.Topology, s.Limits, s.Limit, s.Scale, s.Vacuous},
+		[]any{[]string{"a", "b-2"}, Topology{3, "no", 0}, Limits{4, 7 * time.Second}, 30 * time.Second, 1.0, true})
 }
 
 const withVariants = head + `
@@ -163,7 +164,8 @@ clients:
   c1: {hold: 8s}
   c2: {start: {client: c1, event: acquired, after: 10ms}, reach: [n1, n2, n3], think: 1s, cycles: 1}
   c3: {start: 5s}
-workload: {for: 30s}
+workload: {for: 30s, extend: 3s}
+limits: {extensions: 5, hold: 40s}
 plan:
   - {when: {at: 3s}, fault: {kind: pause, targets: [c1], for: 15s}}
   - {when: {client: c1, event: acquired, after: 10ms}, fault: {kind: cut, targets: [c1-n1], until: {client: c1, event: read, after: 2s}}}
@@ -175,7 +177,8 @@ clients:
   c1: {hold: 800ms}
   c2: {start: {client: c1, event: acquired, after: 1ms}, reach: [n1, n2, n3], think: 100ms, cycles: 1}
   c3: {start: 500ms}
-workload: {for: 3s, think: 5ms..50ms, hold: 10ms..200ms}
+workload: {for: 3s, think: 5ms..50ms, hold: 10ms..200ms, extend: 300ms}
+limits: {extensions: 5, hold: 4s}
 plan:
   - {when: {at: 300ms}, fault: {kind: pause, targets: [c1], for: 1500ms}}
   - {when: {client: c1, event: acquired, after: 1ms}, fault: {kind: cut, targets: [c1-n1], until: {client: c1, event: read, after: 200ms}}}

@@ -16,11 +16,11 @@ var update = flag.Bool("update", false, "write what the golden files should say"
 // known is what the suite will pass to Parse.
 var known = Known{
 	Locks:      []string{"broken", "redlock", "single"},
-	Mistakes:   []string{"no-elapsed-check", "plain-del", "quorum-half", "same-value-for-retries"},
-	Properties: []string{"mutual-exclusion", "lease-linearizable", "resource-safety", "deadlock-freedom"},
+	Mistakes:   []string{"no-elapsed-check", "plain-del", "quorum-half", "same-value-for-retries", "unbounded-extension"},
+	Properties: []string{"mutual-exclusion", "lease-linearizable", "resource-safety", "fencing-order", "deadlock-freedom", "fault-tolerance", "bounded-hold"},
 	Causes: []string{
 		"expired-early", "granted-late", "restarted-and-forgot", "deleted-by-other", "overwritten", "never-set",
-		"given-shorter", "client-clock", "unexplained", "lock-broken", "overrun", "fence-broken",
+		"given-shorter", "client-clock", "unexplained", "lock-broken", "overrun", "fence-broken", "extended-too-often", "holder-refused",
 	},
 }
 

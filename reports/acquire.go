@@ -92,8 +92,8 @@ func (b *builder) drawGrant(s *session, me int, won *attempt) {
 		b.message(a)
 	}
 	words := fmt.Sprintf("acquired %s at %s", short(s.key), seconds(ok.T))
-	if s.deadline != never {
-		words += fmt.Sprintf(" with %s left", span(max(0, minus(s.deadline, s.begin))))
+	if until := validUntil(ok); until != never {
+		words += fmt.Sprintf(" with %s left", span(max(0, minus(until, s.begin))))
 	}
 	if n := len(votes); n > 0 {
 		words += fmt.Sprintf(", by %d of %d votes", n, max(len(b.nodes()), n))
@@ -113,13 +113,13 @@ func (b *builder) drawGrant(s *session, me int, won *attempt) {
 func (b *builder) grantDetail(s *session, votes []string, twice string) (string, bool) {
 	bad := twice != ""
 	detail := fmt.Sprintf("%s holds %s", short(s.client), short(s.key))
-	switch {
-	case s.deadline == never:
+	switch until := validUntil(s.acquire().ret); {
+	case until == never:
 		detail += ", no deadline"
-	case s.deadline <= s.begin:
+	case until <= s.begin:
 		detail += ", past its deadline already"
 	default:
-		detail += fmt.Sprintf(" until %s", seconds(s.deadline))
+		detail += fmt.Sprintf(" until %s", seconds(until))
 	}
 	if fence := s.acquire().ret.Fence; fence != 0 {
 		detail += fmt.Sprintf(", fence %d", fence)
@@ -160,7 +160,7 @@ func (b *builder) drawExpiry(s *session, won *attempt, votes []string) {
 		var at int64
 		for _, e := range g.events {
 			if slices.Contains(votes, e.Node) && e.TTL > 0 && e.Applied > 0 {
-				at = max(at, plus(e.Applied, e.TTL))
+				at = max(at, b.f.expiry(e))
 			}
 		}
 		if at != 0 && at < s.until {

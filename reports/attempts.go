@@ -18,6 +18,9 @@ func (a *attempt) sent() int64 { return a.sets[0].Sent }
 func (a *attempt) votes(by int64) []string {
 	var out []string
 	for _, e := range a.sets {
+		if slices.Contains(out, e.Node) {
+			continue
+		}
 		if e.Type == history.OK && e.Answered != 0 && e.Answered <= by {
 			out = append(out, e.Node)
 		}
@@ -39,7 +42,8 @@ func (a *attempt) refused() bool {
 }
 
 // attempts tells the rounds of one acquire apart: by the random value, and where
-// a lock uses one for all, by a node that is asked again.
+// a lock uses one for all, by a node that is asked again after it was told to
+// forget the round before.
 func (f *facts) attempts(s *session) []*attempt {
 	c := s.acquire()
 	var out []*attempt
@@ -48,13 +52,21 @@ func (f *facts) attempts(s *session) []*attempt {
 			continue
 		}
 		last := len(out) - 1
-		if last < 0 || out[last].sets[0].Token != e.Token || out[last].of(e.Node) != nil {
+		if last < 0 || out[last].sets[0].Token != e.Token || f.forgotten(out[last].of(e.Node), e) {
 			out = append(out, &attempt{})
 			last++
 		}
 		out[last].sets = append(out[last].sets, e)
 	}
 	return out
+}
+
+// forgotten reports whether a client released what it had set on a node before it
+// set it again.
+func (f *facts) forgotten(first, again *event) bool {
+	return first != nil && slices.ContainsFunc(f.wires, func(e *event) bool {
+		return e.Op == history.OpRelease && e.Process == again.Process && first.Sent <= e.Sent && e.Sent <= again.Sent
+	})
 }
 
 // winning is the round that got the lock, nil if the wire was not recorded.

@@ -3,7 +3,6 @@ package reports
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"lockpick/nemesis"
 )
@@ -19,7 +18,7 @@ func (b *builder) drawFaults() {
 		b.note(Note{Lane: lane, At: from, Mark: w.mark, Label: w.began, Bad: true, Events: numbers(beginnings(g)...)})
 		if end := endOf(g); end != nil {
 			label := w.ended
-			if g[0].kind == "kill" && end.Cause != "" {
+			if w.mark == Cross && end.Cause != "" {
 				label += ": " + end.Cause // what the node has now is what matters
 			}
 			b.note(Note{Lane: lane, At: end.T, Mark: w.over, Label: label, Events: numbers(endings(g)...)})
@@ -34,7 +33,7 @@ func (b *builder) drawFaults() {
 }
 
 func (b *builder) faultBar(ft *fault) {
-	state := map[string]State{"pause": Paused, "kill": Dead}[ft.kind]
+	state := map[string]State{"pause": Paused, "kill": Dead, "shutdown": Dead, "power-loss": Dead}[ft.kind]
 	lane, ok := b.lane(ft.target)
 	if !ok || state == "" || len(b.d.Lanes[lane].Members) > 1 {
 		return
@@ -120,47 +119,6 @@ func (b *builder) faultTargets(g []*fault) string {
 		names = append(names, node)
 	}
 	return nodeRange(unique(names))
-}
-
-// faultWords is how a fault is told.
-type faultWords struct {
-	subject    string
-	began      string
-	ended      string
-	was        string // for the caption, before "from A to B"
-	mark, over Mark
-}
-
-// whole tells of a fault that ended. What a killed node came back with matters.
-func (w faultWords) whole(from, to, back string) string {
-	if w.mark != Cross {
-		return fmt.Sprintf("%s from %s to %s", w.was, from, to)
-	}
-	if back != "" {
-		back = " (" + clip(back, 60) + ")"
-	}
-	return fmt.Sprintf("was killed at %s and started again at %s%s", from, to, back)
-}
-
-func wordsFor(g []*fault, targets, held string) faultWords {
-	client, _, _ := nemesis.SplitLink(g[0].target)
-	client = short(client)
-	switch kind := g[0].kind; kind {
-	case "pause":
-		return faultWords{targets, targets + " is paused", targets + " resumes", "was paused", Down, Up}
-	case "kill":
-		return faultWords{targets, targets + " is killed", targets + " starts again", "was killed", Cross, Ring}
-	case "cut":
-		return faultWords{client, client + " is cut off from " + targets, client + " reaches " + targets + " again", "was cut off from " + targets, Down, Up}
-	case "hold":
-		message := fmt.Sprintf("the %s of %s to %s", short(held), client, targets)
-		if sort, ok := strings.CutPrefix(held, "answer to "); ok {
-			message = fmt.Sprintf("the answer of %s to %s's %s", targets, client, short(sort))
-		}
-		return faultWords{message, "the network holds " + message, "the network delivers " + message, "was held by the network", Down, Up}
-	default:
-		return faultWords{targets, kind + " of " + targets + " begins", kind + " of " + targets + " ends", "was hit by " + short(kind), Down, Up}
-	}
 }
 
 func endOf(g []*fault) *event {

@@ -22,6 +22,8 @@ func (b *builder) drawWork(s *session) {
 			b.drawCheck(s, c, me)
 		case c.op == history.OpRelease:
 			b.drawRelease(s, c, me)
+		case c.op == history.OpExtend:
+			b.drawExtend(s, c, me)
 		case b.storage < 0:
 		case c.op == history.OpRead:
 			b.drawRead(s, c, me)

@@ -24,14 +24,20 @@ var Files embed.FS
 // order is the order of the catalogue.
 var order = []string{
 	"baseline",
+	"minority-down",
+	"majority-down",
 	"holder-crashes",
+	"endless-partitions",
 	"disjoint-views",
 	"pause-while-acquiring",
 	"pause-before-check",
 	"delayed-restart",
+	"extend-to-finish",
 	"gc-pause-after-acquire",
 	"restart-forgets",
+	"fence-forgets",
 	"delayed-release-kills-retry",
+	"unlimited-extension",
 }
 
 // Names lists the scenarios in the order of the catalogue.

@@ -52,7 +52,23 @@ resource-safety    Did the protected resource come to harm? Lost update,
                    interleaving, an acknowledged write that is missing, a refused
                    one that is there. The class says whose fault it is:
                    lock-broken, overrun (a holder that was late), fence-broken.
-deadlock-freedom   After a holder's death, is the lock free again in time?
+fencing-order      Do the fencing tokens rise, and does the resource go by them?
+                   Violated when two acquires get one token; when an earlier
+                   holder's is higher; when the resource accepts a token below one
+                   that it had accepted, or refuses one that isn't below; and when
+                   it refuses the valid holder because of an earlier one's token.
+deadlock-freedom   After a holder's death, or a cut or pause that outlasts its lease,
+                   is the lock free again in time?
+fault-tolerance    While a majority of the nodes is up, can it be had? Violated when
+                   nobody holds it or may hold it, somebody who reaches a majority
+                   tries all the time, and nobody acquires in ten rounds of a node
+                   time-out and the longest retry delay. A lock that isn't free is
+                   not one that fails.
+bounded-hold       Can one client keep the lock for ever by extending it? Violated
+                   when one hold has more extensions, or lasts longer, than the
+                   scenario's limits say, whatever the lock itself allows.
+valid-on-return    Did an acquire return a lock that was past its deadline already,
+                   by the client's own clock?
 
 Each has three outcomes: holds, violated, undecided. Before any of them come the
 assumptions: a record that is malformed, or a run in which nobody acquired or a
@@ -71,9 +87,11 @@ lock: {kind: redlock, ttl: 10s, drift: 1%, timeout: 50ms, retry: 50ms..250ms}
 clients: 2                    # or a map: {c1: {reach: [n1, n2], hold: 8s, cycles: 1},
                               #            c2: {start: {client: c1, event: acquired}}}
 workload: {kind: read-modify-write, fence: none, think: 50ms..500ms, hold: 100ms..2s, cycles: 3}
+                              # extend: 3s extends the lock every 3 s of the hold
 plan:
   - when: {client: c1, point: between-check-and-write, nth: 2}
     fault: {kind: pause, targets: [c1], for: 15s}
+limits: {extensions: 5, hold: 40s}   # of one hold; bounded-hold is judged by them
 expect:
   mutual-exclusion: holds
   resource-safety: {violated: overrun}

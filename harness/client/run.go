@@ -1,6 +1,6 @@
 // Package client is the program that one contender runs, the same for every
-// backend and every lock: think, acquire, read the resource, hold, check the
-// deadline, write, release. Each step is an event, written before it starts and
+// backend and every lock: think, acquire, read the resource, hold and perhaps
+// extend, check the deadline, write, release. Each step is an event, written before it starts and
 // when it ends.
 //
 // A Spec says what to do, an Env is the world it is done in. Points are the
@@ -23,8 +23,11 @@ import (
 	"lockpick/harness/lock"
 )
 
-// ErrNoTokens says that the resource is fenced by tokens and the lock has none.
-var ErrNoTokens = errors.New("the resource wants fencing tokens, and this lock gives none")
+// What the scenario asks of the lock and it can't do.
+var (
+	ErrNoTokens  = errors.New("the resource wants fencing tokens, and this lock gives none")
+	ErrNoExtends = errors.New("the workload extends its lock, and this lock can't be extended")
+)
 
 // Run does what the spec says until its cycles or its time are over, or ctx
 // ends. It returns an error only if it could not do its part at all; a lock or
@@ -93,6 +96,9 @@ func (p *program) cycle(ctx, begin context.Context, n int) error {
 	}
 	if p.s.Fence == FenceToken && c.fence == 0 {
 		return ErrNoTokens
+	}
+	if _, ok := c.handle.(lock.Extender); p.s.Extend > 0 && !ok {
+		return ErrNoExtends
 	}
 	p.at(AfterAcquire)
 	c.work(ctx, p.s.Hold.Draw(Random(p.s.Seed, p.s.Name, "hold", strconv.Itoa(n))))

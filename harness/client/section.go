@@ -31,18 +31,11 @@ func (c *section) acquire(ctx context.Context) bool {
 		c.fail(history.Fail, history.OpAcquire, err)
 		return false
 	}
-	// True time first: a pause between the two readings must shorten belief, never lengthen it.
+	c.handle = h
 	if w, ok := h.(lock.WallClocked); ok {
 		c.wall = w.ByWall()
 	}
-	truth := int64(c.e.True())
-	own := c.clock()
-	c.handle, c.deadline = h, h.Deadline()
-	e := c.event(history.OK, history.OpAcquire)
-	e.T, e.Local, e.Wall = truth, own.UnixNano(), c.wall
-	if !c.deadline.IsZero() {
-		e.ValidUntil = truth + int64(c.deadline.Sub(own))
-	}
+	e := c.believe(history.OpAcquire)
 	if t, ok := h.(lock.Tokener); ok {
 		c.token = t.Token()
 	}
@@ -52,6 +45,19 @@ func (c *section) acquire(ctx context.Context) bool {
 	e.Token = c.token
 	c.emit(e)
 	return true
+}
+
+// believe takes over the deadline that an acquire or an extension came back with.
+func (c *section) believe(op string) history.Event {
+	// True time first: a pause between the two readings must shorten belief, never lengthen it.
+	truth, own := int64(c.e.True()), c.clock()
+	c.deadline = c.handle.Deadline()
+	e := c.event(history.OK, op)
+	e.T, e.Local, e.Wall = truth, own.UnixNano(), c.wall
+	if !c.deadline.IsZero() {
+		e.ValidUntil = truth + int64(c.deadline.Sub(own))
+	}
+	return e
 }
 
 // clock reads the clock that the deadline is by.
@@ -66,7 +72,9 @@ func (c *section) work(ctx context.Context, hold time.Duration) {
 	if !c.read(ctx) {
 		return
 	}
-	c.sleep(ctx, hold)
+	if !c.hold(ctx, hold) {
+		return
+	}
 	for n := 1; n <= max(c.s.Writes, 1); n++ {
 		if !c.s.NoCheck && !c.check() {
 			return

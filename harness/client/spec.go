@@ -43,6 +43,7 @@ type Spec struct {
 	Until    time.Duration `json:"until"`    // true time after which it starts nothing new; 0: none
 	Think    Range         `json:"think"`    // before each cycle
 	Hold     Range         `json:"hold"`     // between read and check
+	Extend   time.Duration `json:"extend"`   // how often it extends while it works; 0: never
 	NoCheck  bool          `json:"noCheck"`  // it does not look at its deadline before it writes
 	Armed    []Point       `json:"armed"`    // points at which it stops
 }

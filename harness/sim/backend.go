@@ -63,7 +63,9 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 		nemesis.Capability(nemesis.PowerClock, nemesis.Client),
 		nemesis.Capability(nemesis.PowerClock, nemesis.Node),
 		nemesis.Capability("cut", nemesis.Link),
-		nemesis.Capability("hold", nemesis.Message),
+		nemesis.Capability(nemesis.PowerShape, nemesis.Link),
+		nemesis.Capability(nemesis.Hold, nemesis.Message),
+		nemesis.Capability(nemesis.Drop, nemesis.Message),
 	}
 	var out []harness.Capability
 	for _, name := range names {

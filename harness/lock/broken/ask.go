@@ -1,61 +1,87 @@
 package broken
 
-import "context"
+import (
+	"context"
+	"errors"
+)
+
+// request is one step on one node.
+type request func(ctx context.Context, node int) (int64, error)
+
+// answer is what became of a request.
+type answer struct {
+	node  int
+	value int64
+	err   error
+}
+
+func (a answer) yes() bool { return a.err == nil && a.value > 0 }
+func (a answer) no() bool  { return a.err == nil && a.value <= 0 }
 
 // votes counts answers; a node that gave none is in neither.
 type votes struct{ yes, no int }
 
-// request is one step on one node.
-type request func(ctx context.Context, node int) (bool, error)
-
-// ask asks all nodes, at once or one after another.
-func (l *broken) ask(ctx context.Context, r request) votes {
+func count(answers []answer) votes {
 	var v votes
-	if !l.cfg.Sequential {
-		l.round(ctx, 0, len(l.clients), r, &v)
-		return v
-	}
-	for i := range l.clients {
-		l.round(ctx, i, i+1, r, &v)
+	for _, a := range answers {
+		switch {
+		case a.yes():
+			v.yes++
+		case a.no():
+			v.no++
+		}
 	}
 	return v
 }
 
-// round asks the nodes in [from, to) at once. As in the reference, one timer of
-// the client's own ends it, and the drivers' deadline comes a little later.
-func (l *broken) round(ctx context.Context, from, to int, r request, v *votes) {
-	if ctx.Err() != nil {
-		return
+var errNoAnswer = errors.New("no answer in time")
+
+// ask asks nodes, at once or one after another, and returns their answers in the same order.
+func (l *broken) ask(ctx context.Context, nodes []int, r request) []answer {
+	if !l.cfg.Sequential {
+		return l.round(ctx, nodes, r)
+	}
+	var out []answer
+	for i := range nodes {
+		out = append(out, l.round(ctx, nodes[i:i+1], r)...)
+	}
+	return out
+}
+
+// round asks nodes at once. As in the reference, one timer of the client's own
+// ends it, and the drivers' deadline comes a little later.
+func (l *broken) round(ctx context.Context, nodes []int, r request) []answer {
+	out := make([]answer, len(nodes))
+	for i, n := range nodes {
+		out[i] = answer{node: n, err: errNoAnswer}
+	}
+	if ctx.Err() != nil || len(nodes) == 0 {
+		return out
 	}
 	timeout := l.cfg.Timeout
 	nodeCtx, cancel := context.WithTimeout(ctx, timeout+timeout/8)
 	defer cancel()
-	type answer struct {
-		yes bool
-		err error
+	type indexed struct {
+		i int
+		answer
 	}
-	answers := make(chan answer, to-from)
-	for node := from; node < to; node++ {
+	answers := make(chan indexed, len(nodes))
+	for i, n := range nodes {
 		go func() {
-			yes, err := r(nodeCtx, node)
-			answers <- answer{yes, err}
+			value, err := r(nodeCtx, n)
+			answers <- indexed{i, answer{n, value, err}}
 		}()
 	}
 	end := l.cfg.After(timeout)
-	for range to - from {
+	for range nodes {
 		select {
 		case a := <-answers:
-			switch {
-			case a.err != nil:
-			case a.yes:
-				v.yes++
-			default:
-				v.no++
-			}
+			out[a.i] = a.answer
 		case <-end:
-			return
+			return out
 		case <-ctx.Done():
-			return
+			return out
 		}
 	}
+	return out
 }

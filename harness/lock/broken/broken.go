@@ -1,11 +1,13 @@
 // Package broken is Redlock with exactly one mistake, to see that the harness
-// finds it. It stands on the reference's nodes and arithmetic, but has a loop of
-// its own, so that the reference needs no switches for mistakes.
+// finds it. It stands on the reference's nodes and arithmetic, but has a course
+// of its own, so that the reference needs no switches for mistakes.
 //
-// Its noun is the mistake: a line of the table in mistakes.go. Each use of a
-// switch below is that mistake; all else is as in the reference.
+// Its nouns are the course, the algorithm as steps that can be replaced one by
+// one (course.go), and the mistake, a line of the table in mistakes.go that
+// replaces one of them and says what its author thought. A course in which
+// nothing was replaced is the reference's.
 //
-// Deliberately missing: extension and fencing tokens.
+// Deliberately missing: combinations. A lock with two mistakes shows neither.
 package broken
 
 import (
@@ -31,59 +33,70 @@ func New(env lock.Env) (lock.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := env.Settings
-	if s.Fence {
-		return nil, errors.New("lock broken has no fencing tokens: leave fence out")
+	l, err := newBroken(env)
+	if err != nil {
+		return nil, err
 	}
+	m.make(l)
+	if l.cfg.Fence && !l.counts {
+		return nil, errors.Join(fmt.Errorf("lock broken has no fencing tokens with the mistake %s: leave fence out", m.Name), l.Close())
+	}
+	return l, nil
+}
+
+func find(name string) (mistake, error) {
+	if i := slices.IndexFunc(mistakes, func(m mistake) bool { return m.Name == name }); i >= 0 {
+		return mistakes[i], nil
+	}
+	var names []string
+	for _, m := range mistakes {
+		names = append(names, m.Name)
+	}
+	return mistake{}, fmt.Errorf("lock broken knows no mistake %q: say one of %s", name, strings.Join(names, ", "))
+}
+
+// newBroken returns a lock in which nothing is wrong yet.
+func newBroken(env lock.Env) (*broken, error) {
+	s := env.Settings
 	if s.Ask != "" && s.Ask != "multiplexed" && s.Ask != "sequential" {
 		return nil, fmt.Errorf("lock broken can't ask %q: say multiplexed or sequential", s.Ask)
 	}
 	if s.TTL == 0 {
 		s.TTL = 10 * time.Second
 	}
-	l := &broken{mistake: m, random: env.Random}
-	for _, n := range env.Nodes {
+	l := &broken{env: env}
+	for i, n := range env.Nodes {
 		o := redisnode.Options(n.Addr)
 		o.Dialer = env.Dial
 		l.clients = append(l.clients, redis.NewClient(o))
+		l.nodes = append(l.nodes, redisnode.New(l.clients[i]))
+		l.all = append(l.all, i)
 	}
-	l.cfg, err = redlock.Config{
-		Nodes: l.nodes(), TTL: s.TTL, Timeout: s.Timeout, Drift: s.Drift, RetryMin: s.RetryMin, RetryMax: s.RetryMax,
-		Tries: s.Tries, Sequential: s.Ask == "sequential", Now: env.Now, After: env.After,
-	}.WithDefaults()
-	if err != nil {
+	cfg := redlock.Config{
+		TTL: s.TTL, Timeout: s.Timeout, Drift: s.Drift, RetryMin: s.RetryMin, RetryMax: s.RetryMax,
+		Tries: s.Tries, Extends: s.Extends, Sequential: s.Ask == "sequential", Fence: s.Fence, Now: env.Now, After: env.After,
+	}
+	for _, n := range l.nodes {
+		cfg.Nodes = append(cfg.Nodes, n)
+	}
+	var err error
+	if l.cfg, err = cfg.WithDefaults(); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
+	l.course = l.right()
 	return l, nil
-}
-
-func find(name string) (mistake, error) {
-	if i := slices.IndexFunc(mistakes, func(m mistake) bool { return m.name == name }); i >= 0 {
-		return mistakes[i], nil
-	}
-	var names []string
-	for _, m := range mistakes {
-		names = append(names, m.name)
-	}
-	return mistake{}, fmt.Errorf("lock broken knows no mistake %q: say one of %s", name, strings.Join(names, ", "))
 }
 
 // broken is one client's lock.
 type broken struct {
-	mistake mistake
+	course
+	env     lock.Env
 	cfg     redlock.Config
 	clients []*redis.Client
-	random  func(name string) uint64
-	tokens  int // drawn so far
+	nodes   []*redisnode.Node
+	all     []int // indices of all nodes
+	drawn   int   // random values so far
 	retries int
-}
-
-func (l *broken) nodes() []redlock.Node {
-	var out []redlock.Node
-	for _, c := range l.clients {
-		out = append(out, redisnode.New(c))
-	}
-	return out
 }
 
 // Close implements lock.Lock.
@@ -97,12 +110,11 @@ func (l *broken) Close() error {
 
 // Acquire implements lock.Lock.
 func (l *broken) Acquire(ctx context.Context, key string) (lock.Handle, error) {
-	token := l.token()
 	for try := 1; ctx.Err() == nil; try++ {
-		if try > 1 && !l.mistake.sameValue {
-			token = l.token()
-		}
-		if h := l.attempt(ctx, key, token); h != nil {
+		if h := l.attempt(ctx, key, try); h != nil {
+			if l.cfg.Fence {
+				return fenced{h}, nil
+			}
 			return h, nil
 		}
 		if try == l.cfg.Tries && ctx.Err() == nil {
@@ -114,81 +126,36 @@ func (l *broken) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 }
 
 // attempt returns nil if it failed, and has then undone what it did.
-func (l *broken) attempt(ctx context.Context, key, token string) lock.Handle {
-	start := l.cfg.Now()
-	votes := l.ask(ctx, func(ctx context.Context, node int) (bool, error) {
-		return l.cfg.Nodes[node].Set(ctx, key, token, l.cfg.TTL)
+func (l *broken) attempt(ctx context.Context, key string, try int) *handle {
+	start := l.now()
+	h := &handle{lock: l, key: key, value: l.value(try, start)}
+	h.granted = l.ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
+		return l.set(ctx, node, key, h.value)
 	})
-	end := l.cfg.Now()
+	if l.cfg.Fence && count(h.granted).yes >= l.quorum {
+		h.fence = l.number(ctx, h)
+	}
+	end := l.now()
 
-	quorum := redlock.Quorum(len(l.clients))
-	if l.mistake.halfQuorum {
-		quorum = len(l.clients) / 2
+	if count(h.granted).yes >= l.quorum && l.inTime(start, end) && ctx.Err() == nil {
+		h.deadline = l.until(start, end)
+		return h
 	}
-	drift := redlock.Drift(l.cfg.TTL, l.cfg.Drift)
-	validity := redlock.Validity(l.cfg.TTL, end.Sub(start), drift)
-	if l.mistake.noElapsedCheck {
-		validity = l.cfg.TTL - drift
-	}
-	if votes.yes >= quorum && validity > 0 && ctx.Err() == nil {
-		return &handle{l, key, token, end.Add(validity)}
-	}
-	l.undo(ctx, key, token)
+	l.undo(ctx, h)
 	return nil
 }
 
-// undo deletes the key on all nodes if it is the token's, even if ctx has ended.
-func (l *broken) undo(ctx context.Context, key, token string) votes {
-	return l.ask(context.WithoutCancel(ctx), func(ctx context.Context, node int) (bool, error) {
-		return l.cfg.Nodes[node].Release(ctx, key, token)
+// release asks some nodes to delete the key by one step, even if ctx has ended.
+func (l *broken) release(ctx context.Context, nodes []int, h *handle, by step) []answer {
+	return l.ask(context.WithoutCancel(ctx), nodes, func(ctx context.Context, node int) (int64, error) {
+		return by(ctx, node, h.key, h.value)
 	})
-}
-
-func (l *broken) token() string {
-	l.tokens++
-	word := func(i int) uint64 { return l.random(fmt.Sprintf("token/%d/%d", l.tokens, i)) }
-	return fmt.Sprintf("%016x%016x%08x", word(0), word(1), uint32(word(2)))
 }
 
 func (l *broken) wait(ctx context.Context) {
 	l.retries++
-	span := uint64(l.cfg.RetryMax-l.cfg.RetryMin) + 1
-	delay := l.cfg.RetryMin + time.Duration(l.random(fmt.Sprintf("retry/%d", l.retries))%span)
 	select {
-	case <-l.cfg.After(delay):
+	case <-l.cfg.After(l.delay()):
 	case <-ctx.Done():
 	}
-}
-
-// handle is one acquired lock.
-type handle struct {
-	lock       *broken
-	key, token string
-	deadline   time.Time
-}
-
-var _ lock.Tokener = (*handle)(nil)
-
-func (h *handle) Deadline() time.Time { return h.deadline }
-func (h *handle) Token() string       { return h.token }
-
-// Release implements lock.Handle.
-func (h *handle) Release(ctx context.Context) error {
-	l := h.lock
-	var answers votes
-	if l.mistake.plainDel {
-		answers = l.ask(context.WithoutCancel(ctx), func(ctx context.Context, node int) (bool, error) {
-			n, err := l.clients[node].Del(ctx, h.key).Result()
-			return n > 0, err
-		})
-	} else {
-		answers = l.undo(ctx, h.key, h.token)
-	}
-	switch quorum := redlock.Quorum(len(l.clients)); {
-	case answers.yes >= quorum:
-		return nil
-	case answers.no >= quorum:
-		return fmt.Errorf("release %q: %w", h.key, lock.ErrNotHeld)
-	}
-	return fmt.Errorf("release %q: outcome unknown, %d nodes said yes and %d no", h.key, answers.yes, answers.no)
 }

@@ -1,36 +1,198 @@
 package broken
 
-// mistake is what is wrong with a lock, as switches of its few steps. The zero
-// value is a correct lock.
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Mistake is what is wrong with a lock.
+type Mistake struct {
+	Name    string
+	Doc     string // what it does wrong, in a sentence without an end
+	Thought string // what its author thought
+}
+
+// mistake is a Mistake and the piece of code that makes it.
 type mistake struct {
-	name, doc string
-
-	noElapsedCheck bool
-	sameValue      bool
-	halfQuorum     bool
-	plainDel       bool
+	Mistake
+	make func(*broken)
 }
 
-// mistakes is the one table of them.
+// mistakes is the one table of them: first those by which two clients hold the
+// lock, then those by which an extension harms, by which it can't be had, by
+// which it doesn't come free, and those of fencing tokens.
 var mistakes = []mistake{
-	{name: "no-elapsed-check", noElapsedCheck: true,
-		doc: "does not ask how long the attempt took, and claims TTL − drift from its end"},
-	{name: "same-value-for-retries", sameValue: true,
-		doc: "sets one random value in all attempts of an acquire, so that a delayed release of one deletes the key of another"},
-	{name: "quorum-half", halfQuorum: true,
-		doc: "takes N/2 nodes for a quorum instead of N/2+1, so that two clients can have one each"},
-	{name: "plain-del", plainDel: true,
-		doc: "releases with DEL, whoever holds the key by then (a failed attempt is still undone with care)"},
+	{Mistake{"no-elapsed-check",
+		"does not ask how long the attempt took, and claims TTL − drift from its end",
+		"Redis answers in a millisecond: a second look at the clock tells nothing new"},
+		func(l *broken) {
+			l.inTime, l.until = func(_, _ time.Time) bool { return true }, l.fromEnd
+		}},
+	{Mistake{"elapsed-not-subtracted",
+		"gives up an attempt that took longer than the TTL, but claims TTL − drift from its end",
+		"the lease begins when it is granted, that is, when the quorum is there"},
+		func(l *broken) { l.until = l.fromEnd }},
+	{Mistake{"no-drift-margin",
+		"claims the lock for the whole TTL from its start",
+		"an hour is an hour on each of these machines; they have NTP"},
+		func(l *broken) { l.drift = 0 }},
+	{Mistake{"wall-clock-deadline",
+		"keeps its deadline by the wall clock, which can be set back while the lock is held",
+		"a deadline is a time of day; and that clock can be logged and compared"},
+		func(l *broken) { l.now, l.byWall = l.env.Wall, true }},
+	{Mistake{"quorum-half",
+		"takes N/2 nodes for a quorum instead of N/2+1, so that two clients can have one each",
+		"half of the nodes is as good as most of them"},
+		func(l *broken) { l.quorum = len(l.nodes) / 2 }},
+	{Mistake{"set-without-nx",
+		"sets the key whether there is one or not, and so overwrites that of the holder",
+		"SET with an expiry is the recipe; the two letters at the end are for special cases"},
+		func(l *broken) {
+			l.sets(func(ctx context.Context, node int, key, value string) (int64, error) {
+				err := l.clients[node].Do(ctx, "SET", key, value, "PX", l.cfg.TTL.Milliseconds()).Err()
+				return number(err == nil, err)
+			})
+		}},
+	{Mistake{"ttl-in-wrong-unit",
+		"gives the TTL in seconds where Redis reads milliseconds, so that keys vanish a thousand times too soon",
+		"EX or PX, one of the two was the right one"},
+		func(l *broken) {
+			l.sets(func(ctx context.Context, node int, key, value string) (int64, error) {
+				seconds := max(time.Second, l.cfg.TTL) / time.Second
+				return number(l.nodes[node].Set(ctx, key, value, seconds*time.Millisecond))
+			})
+		}},
+	{Mistake{"plain-del",
+		"releases with DEL, whoever holds the key by then (a failed attempt is still undone with care)",
+		"only the holder calls release, so the key is the holder's"},
+		func(l *broken) {
+			l.del = func(ctx context.Context, node int, key, _ string) (int64, error) {
+				return l.clients[node].Del(ctx, key).Result()
+			}
+		}},
+	{Mistake{"same-value-for-retries",
+		"sets one random value in all attempts of an acquire, so that a delayed release of one deletes the key of another",
+		"the value must differ between clients; within one acquire it is one client"},
+		func(l *broken) {
+			var kept string
+			l.value = func(try int, _ time.Time) string {
+				if try == 1 {
+					kept = l.random()
+				}
+				return kept
+			}
+		}},
+	{Mistake{"same-value-for-clients",
+		"sets the same value for all clients, so that whoever fails to acquire deletes the holder's keys in undoing it",
+		"it is the key's existence that locks; what is in it, nobody reads"},
+		func(l *broken) { l.value = func(int, time.Time) string { return "locked" } }},
+	{Mistake{"weak-token",
+		"sets the time in microseconds and a client ID that others may have, too, in place of random bytes",
+		"the process ID tells clients apart, and no two acquires fall on one microsecond"},
+		func(l *broken) {
+			const pid = 1 // as in every container
+			l.value = func(_ int, start time.Time) string { return fmt.Sprintf("%d-%d", start.UnixMicro(), pid) }
+		}},
+	{Mistake{"yes-to-own-value",
+		"takes a node's vote also where the key is there already with its own value, and so counts a node twice that it was given twice",
+		"a request that is sent again should be answered again; that makes it idempotent"},
+		func(l *broken) { l.sets(l.script(setOrOwn)) }},
+
+	{Mistake{"extension-without-token-check",
+		"extends whatever key is there, also another client's, and takes that for a vote",
+		"only the holder extends, and PEXPIRE says whether the key is still there"},
+		func(l *broken) {
+			l.extend = func(ctx context.Context, node int, key, _ string) (int64, error) {
+				return number(l.clients[node].PExpire(ctx, key, l.cfg.TTL).Result())
+			}
+		}},
+	{Mistake{"extension-below-quorum",
+		"takes one node's yes for an extension of the lock",
+		"the vote was at the acquire; the extension is housekeeping"},
+		func(l *broken) { l.renewal = 1 }},
+	{Mistake{"extension-elapsed-not-subtracted",
+		"claims TTL − drift from the end of an extension, however long that took",
+		"the nodes have said yes just now, so the TTL begins now"},
+		func(l *broken) { l.further = l.fromEnd }},
+	{Mistake{"extension-sets-missing-key",
+		"takes the lock anew in an extension where the key is gone, without asking who had it meanwhile",
+		"if nobody has it, it is still ours; an extension that fails helps nobody"},
+		func(l *broken) {
+			l.extend = l.script(extendOrSet)
+			// Such an extension is an acquire that keeps the value, and needs no lease to begin with.
+			l.current = func(*handle, time.Time) bool { return true }
+			l.renewed = func(_ *handle, start, end time.Time) bool { return l.leaves(start, end) }
+		}},
+
+	{Mistake{"no-release-on-failure",
+		"leaves the keys of a failed attempt to expire",
+		"the keys have a TTL, that is what it is for"},
+		func(l *broken) { l.undo = func(context.Context, *handle) []answer { return nil } }},
+	{Mistake{"release-only-acknowledged",
+		"releases on the nodes only that are known to have granted, though a grant's answer can get lost",
+		"where nothing was set, there is nothing to delete"},
+		func(l *broken) {
+			l.holders = granting
+			l.undo = func(ctx context.Context, h *handle) []answer { return l.release(ctx, granting(h), h, l.delOwn) }
+		}},
+	{Mistake{"no-jitter",
+		"waits equally long after each failed attempt, so that those who split the vote meet again",
+		"the middle of the range is the best delay; why throw dice?"},
+		func(l *broken) {
+			l.delay = func() time.Duration { return (l.cfg.RetryMin + l.cfg.RetryMax) / 2 }
+		}},
+
+	{Mistake{"unbounded-extension",
+		"extends for as long as it is asked to, whatever the limit, so that one holder can keep all others out",
+		"who still works still needs the lock"},
+		func(l *broken) { l.extends = math.MaxInt }},
+
+	{Mistake{"fence-from-one-node",
+		"takes the first granting node's count for the fencing token, though another quorum's first node has counted less",
+		"each node counts the grants, so any of them will do"},
+		func(l *broken) { l.number = firstCount }},
 }
 
-// Mistake names a mistake, and says in one sentence what is done wrong.
-type Mistake struct{ Name, Doc string }
+var (
+	//go:embed set_or_own.lua
+	setOrOwn string
+	//go:embed extend_or_set.lua
+	extendOrSet string
+)
+
+// sets replaces the step that sets the key by one that counts no grants.
+func (l *broken) sets(s step) { l.set, l.counts = s, false }
+
+// script is a step that runs a script with value and TTL.
+func (l *broken) script(text string) step {
+	return func(ctx context.Context, node int, key, value string) (int64, error) {
+		return l.clients[node].Do(ctx, "EVAL", text, 1, key, value, l.cfg.TTL.Milliseconds()).Int64()
+	}
+}
+
+// granting lists the nodes that are known to have granted an attempt.
+func granting(h *handle) []int {
+	var nodes []int
+	for _, a := range h.granted {
+		if a.yes() {
+			nodes = append(nodes, a.node)
+		}
+	}
+	return nodes
+}
+
+func firstCount(_ context.Context, h *handle) int64 {
+	return h.granted[granting(h)[0]].value
+}
 
 // Mistakes lists what Settings.Mistake can be.
 func Mistakes() []Mistake {
 	var out []Mistake
 	for _, m := range mistakes {
-		out = append(out, Mistake{m.name, m.doc})
+		out = append(out, m.Mistake)
 	}
 	return out
 }

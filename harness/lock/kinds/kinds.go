@@ -15,12 +15,15 @@ import (
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/broken"
 	"lockpick/harness/lock/redlock"
+	"lockpick/harness/lock/single"
 )
 
 // All has each kind's factory.
 var All = map[string]lock.Factory{
-	"redlock": redlock.New, // the reference
-	"broken":  broken.New,  // the same with one mistake
+	"redlock":  redlock.New, // the reference
+	"broken":   broken.New,  // the same with one mistake
+	"single":   single.New,  // one key on one server
+	"failover": single.New,  // the same on a master whose replica may take its place
 }
 
 // Names lists the kinds in the order of the alphabet.

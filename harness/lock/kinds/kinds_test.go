@@ -12,7 +12,7 @@ import (
 )
 
 func TestNames(t *testing.T) {
-	if got := Names(); !slices.Equal(got, []string{"broken", "redlock"}) {
+	if got := Names(); !slices.Equal(got, []string{"broken", "failover", "redlock", "single"}) {
 		t.Errorf("kinds: %v", got)
 	}
 }
@@ -20,12 +20,14 @@ func TestNames(t *testing.T) {
 func TestNew(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	for name, settings := range map[string]lock.Settings{
-		"redlock": {Kind: "redlock", Timeout: 5 * time.Second},
-		"broken":  {Kind: "broken", Mistake: "quorum-half", Timeout: 5 * time.Second},
+		"redlock":  {Kind: "redlock", Timeout: 5 * time.Second},
+		"broken":   {Kind: "broken", Mistake: "no-jitter", Timeout: 5 * time.Second},
+		"single":   {Kind: "single", Timeout: 5 * time.Second},
+		"failover": {Kind: "failover", Timeout: 5 * time.Second},
 	} {
 		l, err := New(lock.Env{
 			Client: "c1", Nodes: []lock.Node{{Name: "n1", Addr: addr}}, Dial: (&net.Dialer{}).DialContext,
-			Now: time.Now, After: time.After, Random: func(string) uint64 { return 4 }, Settings: settings,
+			Now: time.Now, Wall: time.Now, After: time.After, Random: func(string) uint64 { return 4 }, Settings: settings,
 		})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -41,9 +43,9 @@ func TestNew(t *testing.T) {
 		}
 	}
 	for want, settings := range map[string]lock.Settings{
-		`"chubby": no such kind; say one of broken, redlock`: {Kind: "chubby"},
-		`"": no such kind; say one of broken, redlock`:       {},
-		"make lock of kind broken: lock broken knows no":     {Kind: "broken"},
+		`"chubby": no such kind; say one of broken, failover, redlock, single`: {Kind: "chubby"},
+		`"": no such kind; say one of broken, failover, redlock, single`:       {},
+		"make lock of kind broken: lock broken knows no":                       {Kind: "broken"},
 	} {
 		if l, err := New(lock.Env{Settings: settings}); l != nil || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error: %v; want one with %q", err, want)

@@ -1,0 +1,121 @@
+package checker
+
+import (
+	"fmt"
+
+	"lockpick/harness/history"
+)
+
+// Ways to keep a lock for too long.
+const (
+	ExtendedTooOften = "extended-too-often" // more extensions of one hold than the limit
+	HeldTooLong      = "held-too-long"      // one hold lasted longer than the limit
+)
+
+// boundedHold asks whether one client can keep a lock for ever by extending it.
+// A hold may have so many extensions, and may last so long from its grant to the
+// end of belief. Both limits are the scenario's own, for the lock under test may
+// not heed any. Only extensions that were granted count, and the error of the
+// stamps is taken off the length: what is not certain is no violation. O(n).
+func boundedHold(r *record) Result {
+	res := Result{Outcome: Holds}
+	var first *longHold
+	most, longest := 0, int64(0)
+	for s := range r.sessions.all() {
+		if !s.granted() || r.params.MaxHold == 0 && !s.extended() {
+			continue
+		}
+		if s.extended() {
+			res.Occasions++
+		}
+		h := r.holdUnder(s)
+		most, longest = max(most, h.extends), max(longest, h.to-h.from)
+		if h.cause == "" {
+			continue
+		}
+		res.Incidents++
+		if first == nil || h.at < first.at {
+			first = &h
+		}
+	}
+	p := r.params
+	switch {
+	case first != nil:
+		return r.tooLong(res, first)
+	case res.Occasions == 0:
+		res.Because = "nobody extended a lock"
+	case p.MaxExtends == 0 || p.MaxHold == 0:
+		res.Outcome, res.Because = Undecided, "the history has no limits for the extensions and the length of a hold"
+	default:
+		res.Because = fmt.Sprintf("at most %s of one hold, and the limit is %d; at most %s long, and the limit is %s",
+			plural(most, "extension"), p.MaxExtends, seconds(longest), seconds(int64(p.MaxHold)))
+	}
+	return res
+}
+
+// longHold is one hold measured by the limits.
+type longHold struct {
+	session  *session
+	extends  int // granted
+	from, to int64
+	cause    string           // "" if both limits are kept
+	at       int64            // when the first limit was passed
+	events   []*history.Event // what shows it
+}
+
+// shown is how many extensions a witness shows, the last that fit.
+const shown = 8
+
+// holdUnder measures one hold, from its grant to the end of belief.
+func (r *record) holdUnder(s *session) longHold {
+	h := longHold{session: s, at: never}
+	var granted []*history.Event
+	for x := range s.extends() {
+		if x.outcome() == history.OK {
+			granted = append(granted, x.ret)
+		}
+	}
+	h.extends = len(granted)
+	if n := r.params.MaxExtends; n > 0 && h.extends > n {
+		h.cause, h.at = ExtendedTooOften, granted[n].T
+		h.events = granted[max(0, n+1-shown) : n+1]
+	}
+	var last believed
+	for last = range r.belief(s) {
+		if h.to == 0 {
+			h.from = last.from
+		}
+		h.to = last.to
+	}
+	most := int64(r.params.MaxHold)
+	if certain := h.to - h.from - 2*int64(r.params.StampError); most > 0 && certain > most && h.from+most < h.at {
+		h.cause, h.at = HeldTooLong, h.from+most
+		h.events = []*history.Event{last.opens, last.closes}
+	}
+	return h
+}
+
+func (r *record) tooLong(res Result, h *longHold) Result {
+	s := h.session
+	res.Outcome, res.Cause = Violated, h.cause
+	res.Because = fmt.Sprintf("%s extended its hold of %s %s", s.client(), lockName(s.key()), times(h.extends))
+	if n := r.params.MaxExtends; n > 0 {
+		res.Because += fmt.Sprintf(", and the limit is %d", n)
+	}
+	res.Because += fmt.Sprintf("; it held it from %s to %s (%s)", seconds(h.from), seconds(h.to), seconds(h.to-h.from))
+	if most := r.params.MaxHold; most > 0 {
+		res.Because += ", and the limit is " + seconds(int64(most))
+	}
+	res.Witness = &Witness{
+		Events:   numbered(append([]*history.Event{s.acquire.call, s.acquire.ret}, h.events...)),
+		Sessions: []string{s.name()}, Key: s.key(), From: h.from, To: h.to,
+	}
+	return res
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return plural(n, "time")
+}

@@ -1,0 +1,186 @@
+package checker
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+)
+
+// c1 is granted the lock at 1 s, with a deadline at 11 s.
+const boundedPrelude = `
+params clients=c1,c2 nodes=n1 %s
+1 c1 invoke acquire session=c1/1
+1 c1 ok acquire session=c1/1 until=11
+`
+
+// extending is extensions every 3 s, each until 10 s later.
+func extending(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "%d c1 invoke extend session=c1/1\n%d c1 ok extend session=c1/1 until=%d\n", 4+3*i, 4+3*i, 14+3*i)
+	}
+	return b.String()
+}
+
+var boundedRows = []struct {
+	name, params, history string
+	outcome               Outcome
+	cause                 string
+	occasions             int
+	because               string
+}{
+	{"nobody extended", "maxExtends=3 maxHold=20s", "", Holds, "", 0, "nobody extended a lock"},
+	{"nobody extended, and there are no limits", "", "", Holds, "", 0, "nobody extended a lock"},
+	{"no limits", "", extending(1), Undecided, "", 1, "has no limits"},
+	{"one limit only, and it is kept", "maxExtends=3", extending(3), Undecided, "", 1, "has no limits"},
+	{"one limit only, and it is not", "maxExtends=2", extending(3), Violated, ExtendedTooOften, 1, "c1 extended its hold of lock-1 3 times, and the limit is 2; it held it from 1 s to 20 s (19 s)"},
+	{"the other only", "maxHold=18s", extending(3), Violated, HeldTooLong, 1, "3 times; it held it from 1 s to 20 s (19 s), and the limit is 18 s"},
+	{"up to both limits", "maxExtends=3 maxHold=19s", extending(3), Holds, "", 1, "at most 3 extensions of one hold, and the limit is 3; at most 19 s long, and the limit is 19 s"},
+	{"one too many", "maxExtends=2 maxHold=19s", extending(3), Violated, ExtendedTooOften, 1, ""},
+	{"too long", "maxExtends=3 maxHold=18999ms", extending(3), Violated, HeldTooLong, 1, ""},
+	{"too long, but for the error of the stamps", "maxExtends=3 maxHold=18999ms stampError=1ms", extending(3), Holds, "", 1, ""},
+	{"the first limit that was passed", "maxExtends=2 maxHold=8s", extending(3), Violated, HeldTooLong, 1, ""},
+	{"the first limit, the other way round", "maxExtends=1 maxHold=12s", extending(3), Violated, ExtendedTooOften, 1, ""},
+	{"too long without any extension", "maxExtends=3 maxHold=9s", "", Violated, HeldTooLong, 0, "c1 extended its hold of lock-1 0 times"},
+	{"a release ends it", "maxExtends=3 maxHold=9s", "5 c1 invoke release session=c1/1\n5 c1 ok release session=c1/1\n", Holds, "", 0, ""},
+	{"only what was granted counts", "maxExtends=1 maxHold=20s", extending(1) +
+		"7 c1 invoke extend session=c1/1\n8 c1 info extend session=c1/1\n9 c1 invoke extend session=c1/1\n10 c1 fail extend session=c1/1\n", Holds, "", 1,
+		"at most 1 extension of one hold, and the limit is 1; at most 9 s long"},
+	{"each hold by itself", "maxExtends=2 maxHold=20s", extending(2) + "8 c1 invoke release session=c1/1\n8 c1 ok release session=c1/1\n" +
+		"9 c2 invoke acquire session=c2/1\n9 c2 ok acquire session=c2/1 until=19\n10 c2 invoke extend session=c2/1\n10 c2 ok extend session=c2/1 until=20\n", Holds, "", 2,
+		"at most 2 extensions of one hold"},
+	{"of two, the one that passed it first", "maxExtends=1", "2 c2 invoke acquire session=c2/1 key=lock-2\n2 c2 ok acquire session=c2/1 key=lock-2 until=12\n" +
+		"3 c2 invoke extend session=c2/1\n3 c2 ok extend session=c2/1 until=13\n4 c2 invoke extend session=c2/1\n4 c2 ok extend session=c2/1 until=14\n" +
+		extending(2), Violated, ExtendedTooOften, 2, "c2 extended its hold of lock-2 2 times"},
+	{"an extension that comes late: one hold all the same", "maxExtends=2 maxHold=20s",
+		"10 c1 invoke extend session=c1/1\n15 c1 ok extend session=c1/1 until=22\n", Violated, HeldTooLong, 1, "from 1 s to 22 s"},
+}
+
+func TestBoundedHold(t *testing.T) {
+	for _, row := range boundedRows {
+		t.Run(row.name, func(t *testing.T) {
+			res := judge(newRecord(tale(t, fmt.Sprintf(boundedPrelude, row.params)+row.history+"40 harness end run")), BoundedHold)
+			if res.Outcome != row.outcome || res.Cause != row.cause || res.Occasions != row.occasions || !strings.Contains(res.Because, row.because) {
+				t.Errorf("got %s %s, %d occasions: %s\nwant %s %s, %d: %s", res.Outcome, res.Cause, res.Occasions, res.Because,
+					row.outcome, row.cause, row.occasions, row.because)
+			}
+			if (res.Witness != nil) != (res.Outcome == Violated) {
+				t.Errorf("witness %+v of %s", res.Witness, res.Outcome)
+			}
+		})
+	}
+}
+
+// TestLongWitness checks that a witness stays short, and ends with the one too many.
+func TestLongWitness(t *testing.T) {
+	h := tale(t, fmt.Sprintf(boundedPrelude, "maxExtends=50")+extending(60)+"400 harness end run")
+	w := judge(newRecord(h), BoundedHold).Witness
+	if last := w.Events[len(w.Events)-1]; len(w.Events) != 2+shown || last != 2+2*51 {
+		t.Errorf("witness %v, want %d events up to %d", w.Events, 2+shown, 2+2*51)
+	}
+}
+
+// TestBoundedAgainstDumb compares the incidents with those of a judge that asks
+// of each instant whether the session was believed in.
+func TestBoundedAgainstDumb(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(9, 10))
+	violated := 0
+	for i := range 10_000 {
+		h := randomHistory(rnd)
+		h.Params.MaxExtends, h.Params.MaxHold = 1+rnd.IntN(2), time.Duration(beat*int64(3+rnd.IntN(12)))
+		got, want := judge(newRecord(h), BoundedHold), dumbBounded(h)
+		if got.Incidents != want || (got.Outcome == Violated) != (want > 0) {
+			t.Fatalf("history %d: %s with %d incidents, want %d: %s\n%s", i, got.Outcome, got.Incidents, want, got.Because, lines(h))
+		}
+		if want > 0 {
+			violated++
+		}
+	}
+	if violated < 1000 || violated > 9000 {
+		t.Errorf("%d of 10000 histories are violated: the comparison is one-sided", violated)
+	}
+}
+
+func dumbBounded(h *history.History) int {
+	end := h.Events[len(h.Events)-1].T
+	incidents := 0
+	for _, e := range h.Events {
+		if e.Op != history.OpAcquire || e.Type != history.OK {
+			continue
+		}
+		extends, first, last := 0, int64(-1), int64(-1)
+		for _, x := range h.Events {
+			if x.Session == e.Session && x.Op == history.OpExtend && x.Type == history.OK {
+				extends++
+			}
+		}
+		for at := int64(0); at < end; at += beat {
+			if believes(h, e.Session, at+beat/2) {
+				if first < 0 {
+					first = at
+				}
+				last = at + beat
+			}
+		}
+		if extends > h.Params.MaxExtends || last-first-2*int64(h.Params.StampError) > int64(h.Params.MaxHold) {
+			incidents++
+		}
+	}
+	return incidents
+}
+
+var returnRows = []struct {
+	name, history string
+	outcome       Outcome
+	occasions     int
+	incidents     int
+	because       string
+}{
+	{"time left", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=2.000001", Holds, 1, 0, "in 1 grant"},
+	{"none left", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=2", Violated, 1, 1,
+		"c1's acquire of lock-1 returned at 2 s, and the lock was past its deadline since 2 s"},
+	{"no deadline", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1", Holds, 0, 0, "with a deadline"},
+	{"not granted", "1 c1 invoke acquire session=c1/1\n2 c1 info acquire session=c1/1 until=1", Holds, 0, 0, "with a deadline"},
+	{"the worst of two", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=1.9\n3 c1 invoke acquire session=c1/2\n4 c1 ok acquire session=c1/2 until=3.5",
+		Violated, 2, 2, "returned at 4 s, and the lock was past its deadline since 3.5 s"},
+	{"stopped meanwhile", "1 c1 invoke acquire session=c1/1\n2 nemesis begin pause node=c1\n5 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 until=4",
+		Violated, 1, 1, "; c1 had been paused at 2 s"},
+	{"stopped before", "0.1 nemesis begin pause node=c1\n0.2 nemesis end pause node=c1\n1 c1 invoke acquire session=c1/1\n6 c1 ok acquire session=c1/1 until=4",
+		Violated, 1, 1, "since 4 s"},
+}
+
+func TestValidOnReturn(t *testing.T) {
+	for _, row := range returnRows {
+		t.Run(row.name, func(t *testing.T) {
+			res := judge(newRecord(tale(t, "params clients=c1 stampError=1s\n"+row.history+"\n12 harness end run")), ValidOnReturn)
+			if res.Outcome != row.outcome || res.Occasions != row.occasions || res.Incidents != row.incidents || !strings.Contains(res.Because, row.because) ||
+				row.name == "stopped before" && strings.Contains(res.Because, "paused") {
+				t.Errorf("got %s, %d of %d: %s\nwant %s, %d of %d: %s", res.Outcome, res.Incidents, res.Occasions, res.Because,
+					row.outcome, row.incidents, row.occasions, row.because)
+			}
+		})
+	}
+}
+
+func TestValidityLeft(t *testing.T) {
+	r := newRecord(tale(t, `params clients=c1
+1 c1 invoke acquire session=c1/1
+2 c1 ok acquire session=c1/1 until=5
+6 c1 invoke acquire session=c1/2
+7 c1 ok acquire session=c1/2
+8 c1 invoke acquire session=c1/3
+9 c1 ok acquire session=c1/3 until=8
+9 c1 invoke acquire session=c1/4
+9 c1 ok acquire session=c1/4 until=11
+12 harness end run`))
+	if n := numbers(r); n[ValidityLeftMin] != -1 || n[ValidityLeftP50] != 2 {
+		t.Errorf("smallest %g, median %g; want -1 and 2", n[ValidityLeftMin], n[ValidityLeftP50])
+	}
+	if n, ok := numbers(newRecord(tale(t, "params clients=c1\n12 harness end run")))[ValidityLeftMin]; ok {
+		t.Errorf("%g left where nobody acquired", n)
+	}
+}

@@ -1,0 +1,152 @@
+package checker
+
+import (
+	"fmt"
+
+	"lockpick/harness/history"
+)
+
+// refusals reads the log of a resource that goes by tokens, and finds answers
+// that it should not have given. The order of the log is exact, so no error of
+// stamps comes in.
+func refusals(r *record) []harm {
+	var harms []harm
+	tops := map[string]*history.Event{} // by key: the first entry with the highest token accepted so far
+	for _, e := range r.log {
+		top := tops[e.Key]
+		below := top != nil && e.Fence < top.Fence
+		switch accepted := e.Type == history.OK; {
+		case accepted && below:
+			harms = append(harms, r.refusal(StaleAccepted, "stale token accepted", e, top, fmt.Sprintf(
+				"%s's %s with token %d was accepted at %s", r.who(e.Session), entryName(e), e.Fence, seconds(instant(e)))))
+		case accepted:
+			if top == nil || e.Fence > top.Fence {
+				tops[e.Key] = e
+			}
+		case !below:
+			harms = append(harms, r.refusal(FreshRefused, "good token refused", e, top, fmt.Sprintf(
+				"%s's %s with token %d was refused at %s", r.who(e.Session), entryName(e), e.Fence, seconds(instant(e)))))
+		case r.refusedHolder(e, top):
+			harms = append(harms, r.refusal(HolderRefused, "valid holder refused", e, top, fmt.Sprintf(
+				"%s held %s when its %s with token %d was refused at %s", r.who(e.Session), lockName(e.Key), entryName(e), e.Fence, seconds(instant(e)))))
+		}
+	}
+	return harms
+}
+
+// refusal is a wrong answer; top is the entry with the highest token until then, if there was one.
+func (r *record) refusal(class, kind string, e, top *history.Event, text string) harm {
+	h := harm{class: class, kind: kind, text: text, key: e.Key, at: e, from: instant(e), sessions: []string{e.Session}, events: []*history.Event{top, e}}
+	if top == nil {
+		h.text += ", and none had been accepted before"
+		return h
+	}
+	h.text += fmt.Sprintf(", and the highest before was %d, of %s at %s", top.Fence, r.who(top.Session), seconds(instant(top)))
+	h.from = instant(top)
+	if top.Session != e.Session {
+		h.sessions = r.ordered(top.Session, e.Session)
+	}
+	return h
+}
+
+// entryName is what a log entry is an answer to.
+func entryName(e *history.Event) string {
+	if e.Cause == entryWrite {
+		return "write"
+	}
+	return "read"
+}
+
+// refusedHolder reports whether an entry was refused to the valid holder because
+// of the token of somebody who had held the lock before it. If the other was
+// granted the lock only while this one held it, or both held it at once, there is
+// no one valid holder: the fence does its work, and the lock is to blame.
+func (r *record) refusedHolder(e, top *history.Event) bool {
+	w, held := r.heldWhenRefused(e)
+	other := r.named(top.Session)
+	switch {
+	case !held:
+		return false
+	case other == nil || other == w.session:
+		return true
+	}
+	margin := 2 * int64(r.params.StampError)
+	if !other.granted() || other.acquire.ret.T+margin >= w.from {
+		return false
+	}
+	for v := range r.belief(other) {
+		if max(v.from, w.from) < min(v.to, w.to)+margin {
+			return false
+		}
+	}
+	return true
+}
+
+// heldWhenRefused is the belief window in which a log entry surely was answered:
+// open when the client called, and still open when the resource had answered, or
+// where nobody saw that, when the client was told.
+func (r *record) heldWhenRefused(e *history.Event) (window, bool) {
+	s := r.named(e.Session)
+	if s == nil || !s.granted() {
+		return window{}, false
+	}
+	call, told, answered := s.acquire.ret.T, int64(never), instant(e) // it can't have called before
+	if x, ok := s.asked(e); ok {
+		call, told = x.call.T, x.returned()
+		if e.Applied == 0 && told != never {
+			answered = told
+		}
+	}
+	answered += 2 * int64(r.params.StampError)
+	for w := range r.belief(s) {
+		// A client that was told and released only then, did so in this order, whatever the
+		// error of the stamps. Its deadline must lie behind both all the same.
+		inOrder := told <= w.to && answered <= s.claimedAt(call)
+		if w.from <= call && (answered <= w.to || inOrder) {
+			return w.window, true
+		}
+	}
+	return window{}, false
+}
+
+// claimedAt is the deadline that a granted session had at an instant.
+func (s *session) claimedAt(at int64) int64 {
+	d := deadline(s.acquire.ret, never)
+	for x := range s.extends() {
+		if x.outcome() == history.OK && x.ret.T <= at {
+			d = deadline(x.ret, d)
+		}
+	}
+	return d
+}
+
+// asked is the session's operation that a log entry answers: the write of its
+// value, or the session's only read.
+func (s *session) asked(e *history.Event) (found operation, ok bool) {
+	if e.Cause == entryWrite {
+		for x := range s.writes() {
+			if x.call.Value != "" && x.call.Value == e.Value {
+				return x, true
+			}
+		}
+		return found, false
+	}
+	n := 0
+	for x := range s.reads() {
+		found = x
+		n++
+	}
+	return found, n == 1
+}
+
+// refusedHolders counts the refusals of sessions that believed they held the
+// lock, whatever mode the fence has and whoever is to blame.
+func (r *record) refusedHolders() int {
+	n := 0
+	for _, e := range r.log {
+		if _, held := r.heldWhenRefused(e); held && e.Type == history.Fail {
+			n++
+		}
+	}
+	return n
+}

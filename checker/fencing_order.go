@@ -1,0 +1,194 @@
+package checker
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"lockpick/harness/history"
+)
+
+// Ways in which fencing tokens fail. The first three are the resource's to
+// suffer, the others the lock's doing.
+const (
+	HolderRefused = "holder-refused" // the valid holder was refused, for an earlier one had a higher token
+	StaleAccepted = "stale-accepted" // a token below one accepted before was accepted
+	FreshRefused  = "fresh-refused"  // a token at or above all accepted before was refused
+	TokenOrder    = "token-order"    // an earlier holder's token is higher
+	TokenTwice    = "token-twice"    // two acquires got the same token
+)
+
+// byTokens is the fence mode in which the resource goes by tokens. By
+// check-and-set it goes by claims, and there are no tokens to be in order.
+const byTokens = "token"
+
+// fencingOrder asks whether fencing tokens rise, and whether the resource
+// enforces them. O(n log n).
+//
+// Tokens rise: no two acquires of a key get the same, and if one has returned
+// before another's winning attempt began, its token is lower. Enforced means, in
+// the order of the resource's own log, reads and writes alike: an accepted token
+// is never below one that was accepted before, and a refused one always is. And
+// whom the resource refuses must not be the valid holder (refusedHolder).
+func fencingOrder(r *record) Result {
+	grants := r.fencedGrants()
+	failures := disorders(r, grants)
+	asked := 0
+	if r.params.Fence == byTokens {
+		asked = len(r.log)
+		failures = append(failures, refusals(r)...)
+	}
+	tokens := 0
+	for _, of := range grants {
+		tokens += len(of)
+	}
+	res := Result{Outcome: Holds, Occasions: tokens + asked}
+	if len(failures) > 0 {
+		bad := r.harmed(failures)
+		bad.Occasions = res.Occasions
+		return bad
+	}
+	switch {
+	case r.params.Fence == byTokens && r.touched && (r.cut != "" || len(r.log) == 0):
+		res.Outcome, res.Because = Undecided, "the resource's log was not read back, or may not be whole"
+	case res.Occasions == 0:
+		res.Because = "the lock gave no fencing tokens"
+	case r.params.Fence == byTokens:
+		res.Because = fmt.Sprintf("%s rose, and the resource went by them in %s", plural(tokens, "token"), plural(asked, "answer"))
+	default:
+		res.Because = fmt.Sprintf("%s rose; the resource doesn't ask for them", plural(tokens, "token"))
+	}
+	return res
+}
+
+// fencedGrant is an acquire that returned with a fencing token.
+type fencedGrant struct {
+	session *session
+	fence   int64
+	begin   int64 // the winning attempt can't have been granted before
+	end     int64 // the acquire's return
+}
+
+// fencedGrants is those of each key, in the order in which they returned.
+func (r *record) fencedGrants() [][]*fencedGrant {
+	var keys [][]*fencedGrant
+	for _, l := range r.keys {
+		var grants []*fencedGrant
+		for s := range l.sessions() {
+			if s.granted() && s.acquire.ret.Fence != 0 {
+				grants = append(grants, &fencedGrant{session: s, fence: s.acquire.ret.Fence, begin: never, end: s.acquire.ret.T})
+			}
+		}
+		if grants != nil {
+			keys = append(keys, grants)
+		}
+	}
+	if keys != nil {
+		r.dateAttempts(keys)
+	}
+	return keys
+}
+
+// dateAttempts finds the begin of each winning attempt: an acquire may wait long
+// and make many, so its call says too little. It is the earliest instant at which
+// one of the nodes' votes was asked for: Sent of the first wire set that carries
+// the winning token, within the acquire.
+//
+// The attempt itself began a little earlier, in the client. But no node can have
+// granted it before its request was on the way; who held the lock when Sent was
+// stamped, held it before, and a token must be above every earlier holder's. If
+// attempts share a token, the earliest of them counts. Where there is no token or
+// no such set, or the record is cut and may lack the first, it is the call. All
+// of this can hide a disorder, and invent none.
+func (r *record) dateAttempts(keys [][]*fencedGrant) {
+	type attempt struct{ client, key, token string }
+	margin := 2 * int64(r.params.StampError)
+	won := map[attempt][]*fencedGrant{} // of one client, so in the order of their calls too
+	for _, grants := range keys {
+		for _, g := range grants {
+			if r.cut == "" {
+				a := attempt{g.session.client(), g.session.key(), g.session.token()}
+				won[a] = append(won[a], g)
+			}
+		}
+	}
+	for i := range r.events {
+		e := &r.events[i]
+		if e.Op != history.OpSet || e.Token == "" || !strings.Contains(e.Process, "-") {
+			continue
+		}
+		of := won[attempt{linkClient(e.Process), e.Key, e.Token}]
+		if e.Sent == 0 { // nobody knows when
+			for _, g := range of {
+				g.begin = min(g.begin, g.session.acquire.call.T)
+			}
+			continue
+		}
+		n, _ := slices.BinarySearchFunc(of, e.Sent+margin+1, func(g *fencedGrant, t int64) int { return cmp.Compare(g.session.acquire.call.T, t) })
+		for _, g := range slices.Backward(of[:n]) {
+			if g.end+margin < e.Sent {
+				break
+			}
+			g.begin = min(g.begin, e.Sent)
+		}
+	}
+	for _, grants := range keys {
+		for _, g := range grants {
+			if g.begin == never {
+				g.begin = g.session.acquire.call.T
+			}
+		}
+	}
+}
+
+// disorders finds tokens that are another's, or below an earlier holder's. One
+// look at each grant, in the order of their begins, is enough: the highest token
+// of all that had returned by then is the one to be above.
+func disorders(r *record, keys [][]*fencedGrant) []harm {
+	margin := 2 * int64(r.params.StampError)
+	var harms []harm
+	for _, byEnd := range keys {
+		byBegin := slices.Clone(byEnd)
+		slices.SortStableFunc(byBegin, func(a, b *fencedGrant) int { return cmp.Compare(a.begin, b.begin) })
+		taken := map[int64]*fencedGrant{}
+		var top *fencedGrant
+		returned := 0
+		for _, g := range byBegin {
+			for ; byEnd[returned].end+margin < g.begin; returned++ {
+				if top == nil || byEnd[returned].fence > top.fence {
+					top = byEnd[returned]
+				}
+			}
+			switch other := taken[g.fence]; {
+			case top != nil && top.fence > g.fence:
+				harms = append(harms, r.disorder(top, g))
+			case other != nil:
+				harms = append(harms, r.disorder(other, g))
+			}
+			if taken[g.fence] == nil {
+				taken[g.fence] = g
+			}
+		}
+	}
+	return harms
+}
+
+// disorder tells what is wrong between an earlier grant and a later one.
+func (r *record) disorder(first, second *fencedGrant) harm {
+	a, b := first.session, second.session
+	h := harm{
+		class: TokenOrder, kind: "token out of order", key: b.key(), at: b.acquire.ret, from: first.end,
+		sessions: []string{a.name(), b.name()}, events: []*history.Event{a.acquire.ret, b.acquire.call, b.acquire.ret},
+	}
+	if first.fence == second.fence {
+		h.class, h.kind, h.from = TokenTwice, "token given twice", min(first.end, second.end)
+		h.sessions = r.ordered(a.name(), b.name())
+		h.text = fmt.Sprintf("%s both got token %d with %s, at %s and %s",
+			r.pair(a, b), first.fence, lockName(b.key()), seconds(first.end), seconds(second.end))
+		return h
+	}
+	h.text = fmt.Sprintf("%s got token %d with %s at %s, though %s had got %d by %s, before that attempt began at %s",
+		b.client(), second.fence, lockName(b.key()), seconds(second.end), a.client(), first.fence, seconds(first.end), seconds(second.begin))
+	return h
+}

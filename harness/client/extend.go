@@ -1,0 +1,59 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/harness/lock"
+)
+
+// hold works for a time, and extends the lock every so often if the workload
+// says so. It answers false if there is nothing to go on working for: the lock
+// is lost, or the client looked at its deadline and it has passed. The time that
+// extensions take comes on top.
+func (c *section) hold(ctx context.Context, d time.Duration) bool {
+	if c.s.Extend == 0 {
+		c.sleep(ctx, d)
+		return true
+	}
+	for {
+		step := min(d, c.s.Extend)
+		if !c.s.NoCheck && !c.deadline.IsZero() {
+			left := c.deadline.Sub(c.clock())
+			if left <= 0 {
+				if !c.check() {
+					return false
+				}
+				continue // the clock stepped back between the two looks at it
+			}
+			step = min(step, left)
+		}
+		c.sleep(ctx, step)
+		if d -= step; d <= 0 || ctx.Err() != nil {
+			return true
+		}
+		if step == c.s.Extend && !c.extend(ctx) {
+			return false
+		}
+	}
+}
+
+// extend answers false if the lock is definitely lost. After any other failure,
+// a limit among them, it is held until its old deadline, and the next try may
+// succeed.
+func (c *section) extend(ctx context.Context) bool {
+	c.emit(c.event(history.Invoke, history.OpExtend))
+	err := c.handle.(lock.Extender).Extend(ctx)
+	switch {
+	case err == nil:
+		c.emit(c.believe(history.OpExtend))
+	case errors.Is(err, lock.ErrNotHeld):
+		c.fail(history.Fail, history.OpExtend, err)
+		return false
+	default:
+		c.fail(history.Info, history.OpExtend, err)
+	}
+	return true
+}

@@ -1,0 +1,111 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/harness/lock"
+)
+
+// world is a client's world whose timers fire at once and move its clock.
+type world struct {
+	now    time.Duration
+	events []string
+}
+
+var epoch = time.Unix(1000, 0)
+
+func (w *world) env() Env {
+	return Env{
+		Now:  func() time.Time { return epoch.Add(w.now) },
+		True: func() time.Duration { return w.now },
+		After: func(d time.Duration) <-chan time.Time {
+			w.now += d
+			c := make(chan time.Time, 1)
+			c <- time.Time{}
+			return c
+		},
+		Emit: func(e history.Event) {
+			text := fmt.Sprintf("%v %s %s", time.Duration(e.T), e.Type, e.Op)
+			if e.ValidUntil != 0 {
+				text += fmt.Sprintf(" until %v", time.Duration(e.ValidUntil))
+			}
+			w.events = append(w.events, text)
+		},
+	}
+}
+
+// lease is a lock of 10 s that answers to extensions as told, and then with success.
+type lease struct {
+	*world
+	until   time.Time
+	answers []error
+}
+
+func (l *lease) Release(context.Context) error { return nil }
+func (l *lease) Deadline() time.Time           { return l.until }
+
+func (l *lease) Extend(context.Context) error {
+	var err error
+	if len(l.answers) > 0 {
+		err, l.answers = l.answers[0], l.answers[1:]
+	}
+	if err == nil {
+		l.until = epoch.Add(l.now + 10*time.Second)
+	}
+	return err
+}
+
+func TestHold(t *testing.T) {
+	unknown, lost := errors.New("no quorum"), fmt.Errorf("extend: %w", lock.ErrNotHeld)
+	for _, row := range []struct {
+		name    string
+		spec    Spec
+		hold    time.Duration
+		answers []error
+		goesOn  bool
+		want    string
+	}{
+		{"without extension", Spec{}, 15 * time.Second, nil, true, ""},
+		{"shorter than a step", Spec{Extend: 3 * time.Second}, 2 * time.Second, nil, true, ""},
+		{"as long as a step", Spec{Extend: 3 * time.Second}, 3 * time.Second, nil, true, ""},
+		{"in steps", Spec{Extend: 3 * time.Second}, 8 * time.Second, nil, true,
+			"3s invoke extend; 3s ok extend until 13s; 6s invoke extend; 6s ok extend until 16s"},
+		{"lost", Spec{Extend: 3 * time.Second}, 8 * time.Second, []error{nil, lost}, false,
+			"3s invoke extend; 3s ok extend until 13s; 6s invoke extend; 6s fail extend"},
+		{"of unknown outcome, and again", Spec{Extend: 6 * time.Second}, 14 * time.Second, []error{unknown}, false,
+			"6s invoke extend; 6s info extend; 10s fail check"},
+		{"of unknown outcome, then well", Spec{Extend: 4 * time.Second}, 14 * time.Second, []error{unknown}, true,
+			"4s invoke extend; 4s info extend; 8s invoke extend; 8s ok extend until 18s; 12s invoke extend; 12s ok extend until 22s"},
+		{"without a look at the deadline", Spec{Extend: 6 * time.Second, NoCheck: true}, 14 * time.Second, []error{unknown, unknown}, true,
+			"6s invoke extend; 6s info extend; 12s invoke extend; 12s info extend"},
+	} {
+		w := &world{}
+		l := &lease{world: w, until: epoch.Add(10 * time.Second), answers: row.answers}
+		c := &section{program: &program{s: row.spec, e: w.env()}, handle: l, deadline: l.until}
+		goesOn := c.hold(t.Context(), row.hold)
+		if got := strings.Join(w.events, "; "); got != row.want || goesOn != row.goesOn {
+			t.Errorf("%s: goes on %v, want %v\ngot  %s\nwant %s", row.name, goesOn, row.goesOn, got, row.want)
+		}
+		if goesOn && w.now != row.hold {
+			t.Errorf("%s: held for %v, want %v", row.name, w.now, row.hold)
+		}
+	}
+}
+
+// A client that is told to stop extends no more.
+func TestHoldEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := &world{}
+	l := &lease{world: w, until: epoch.Add(10 * time.Second)}
+	c := &section{program: &program{s: Spec{Extend: time.Second}, e: w.env()}, handle: l, deadline: l.until}
+	if !c.hold(ctx, time.Hour) || len(w.events) > 0 || w.now > time.Second {
+		t.Errorf("went on until %v: %v", w.now, w.events)
+	}
+}

@@ -1,0 +1,156 @@
+// Package story reads histories in a short form that people can write, for tests
+// that are conversations: one event a line.
+//
+//	params clients=c1,c2 nodes=n1,n2,n3 ttl=10s …
+//	step 1 pause c1 after c1 read
+//	cut it ends here
+//	SECONDS PROCESS TYPE OP [field=value …] [cause=all the rest]
+//
+// PROCESS may be several links, as in c1-n1,n2. Of a wire command what isn't
+// given is filled in: it was sent 2 ms and applied 1 ms before it was answered.
+// The key is lock-1, the resource r1.
+//
+// Deliberately missing: the record's own form (package history), and any judgement.
+package story
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockpick/harness/history"
+)
+
+// Parse reads a history. An error names the line.
+func Parse(text string) (*history.History, error) {
+	h := &history.History{Params: history.Params{Resource: "r1"}}
+	for i, line := range strings.Split(text, "\n") {
+		f := strings.Fields(line)
+		if len(f) == 0 || strings.HasPrefix(f[0], "#") {
+			continue
+		}
+		if err := parseLine(h, f); err != nil {
+			return nil, fmt.Errorf("line %d: %w", i+1, err)
+		}
+	}
+	for i := range h.Events {
+		h.Events[i].N = int64(i + 1)
+	}
+	history.Sort(h.Events)
+	return h, nil
+}
+
+func parseLine(h *history.History, f []string) error {
+	switch f[0] {
+	case "params":
+		for _, kv := range f[1:] {
+			name, value, _ := strings.Cut(kv, "=")
+			if err := setParam(&h.Params, name, value); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "step":
+		n, err := strconv.Atoi(f[1])
+		h.Params.Steps = append(h.Params.Steps, history.PlannedStep{
+			Step: n, Fault: f[2], Targets: strings.Split(f[3], ","), When: strings.Join(f[4:], " "),
+		})
+		return err
+	case "cut":
+		h.Cut = strings.Join(f[1:], " ")
+		return nil
+	}
+	if len(f) < 4 {
+		return fmt.Errorf("an event is SECONDS PROCESS TYPE OP, not %q", f)
+	}
+	at, err := nanos(f[0])
+	if err != nil {
+		return err
+	}
+	processes := strings.Split(f[1], ",")
+	for i, p := range processes {
+		if client, _, isLink := strings.Cut(processes[0], "-"); isLink && i > 0 {
+			p = client + "-" + p
+		}
+		e := history.Event{T: at + int64(i)*1000, Process: p, Type: history.Type(f[2]), Op: f[3]}
+		if err := setFields(&e, f[4:], int64(h.Params.TTL)); err != nil {
+			return err
+		}
+		h.Events = append(h.Events, e)
+	}
+	return nil
+}
+
+func setParam(p *history.Params, name, value string) (err error) {
+	words := map[string]*[]string{"clients": &p.Clients, "nodes": &p.Nodes}
+	spans := map[string]*time.Duration{
+		"ttl": &p.TTL, "nodeTimeout": &p.NodeTimeout, "maxHold": &p.MaxHold, "retryMax": &p.RetryMax, "slack": &p.Slack, "stampError": &p.StampError,
+	}
+	switch {
+	case words[name] != nil:
+		*words[name] = strings.Split(value, ",")
+	case spans[name] != nil:
+		*spans[name], err = time.ParseDuration(value)
+	case name == "quorum":
+		p.Quorum, err = strconv.Atoi(value)
+	case name == "maxExtends":
+		p.MaxExtends, err = strconv.Atoi(value)
+	case name == "rate":
+		p.Rate, err = strconv.ParseFloat(value, 64)
+	case name == "rounds":
+		p.Rounds, err = strconv.Atoi(value)
+	case name == "fence":
+		p.Fence = value
+	case name == "mayBeIdle":
+		p.MayBeIdle = true
+	default:
+		err = fmt.Errorf("no parameter %q", name)
+	}
+	return err
+}
+
+func setFields(e *history.Event, fields []string, ttl int64) (err error) {
+	if _, node, isLink := strings.Cut(e.Process, "-"); isLink {
+		const ms = int64(time.Millisecond)
+		e.Node, e.Sent, e.Applied, e.Answered = node, e.T-2*ms, e.T-ms, e.T
+		if e.Op == history.OpSet {
+			e.TTL = ttl
+		}
+	}
+	if e.Process != history.Nemesis && e.Process != history.Harness && e.Op != history.OpClient {
+		e.Key = "lock-1"
+	}
+	words := map[string]*string{"key": &e.Key, "session": &e.Session, "token": &e.Token, "node": &e.Node, "value": &e.Value}
+	numbers := map[string]*int64{"version": &e.Version, "fence": &e.Fence, "n": &e.N, "drift": &e.Drift}
+	stamps := map[string]*int64{"until": &e.ValidUntil, "local": &e.Local, "ttl": &e.TTL, "sent": &e.Sent, "applied": &e.Applied, "answered": &e.Answered}
+	for i, kv := range fields {
+		name, value, _ := strings.Cut(kv, "=")
+		switch {
+		case name == "cause":
+			e.Cause = strings.Join(append([]string{value}, fields[i+1:]...), " ")
+			return err
+		case words[name] != nil:
+			*words[name] = value
+		case numbers[name] != nil:
+			*numbers[name], err = strconv.ParseInt(value, 10, 64)
+		case stamps[name] != nil:
+			*stamps[name], err = nanos(value)
+		case name == "wall":
+			e.Wall = true
+		case name == "step":
+			e.Step, err = strconv.Atoi(value)
+		default:
+			err = fmt.Errorf("no field %q", name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func nanos(seconds string) (int64, error) {
+	d, err := time.ParseDuration(seconds + "s")
+	return int64(d), err
+}

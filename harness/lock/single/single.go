@@ -1,0 +1,168 @@
+// Package single is the lock that most people use: one key on one Redis server,
+// set with NX and PX to a random value, and deleted by a script that compares
+// the value first, as the Redis documentation has it under "Correct
+// implementation with a single instance"
+// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
+//
+// It stands behind two names. As the kind single its server is on its own. As
+// the kind failover that server is a master with an asynchronous replica that
+// may take its place; to the client they are one address, so that the lock is
+// the same, and only its promise isn't.
+//
+// Deliberately missing: a vote, and WAIT. The documentation says of the first
+// where it is, and of the second that it makes no strongly consistent system of
+// a master and its replicas.
+package single
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockpick/harness/lock"
+	"lockpick/redlock"
+	"lockpick/redlock/redisnode"
+)
+
+var _ lock.Factory = New
+
+// New returns one client's lock on the only node that there is.
+func New(env lock.Env) (lock.Lock, error) {
+	s := env.Settings
+	switch {
+	case len(env.Nodes) != 1:
+		return nil, fmt.Errorf("lock %s is on one node, and here are %d: set topology.nodes: 1", s.Kind, len(env.Nodes))
+	case s.Mistake != "":
+		return nil, fmt.Errorf("lock %s makes no mistake %q: that is for kind broken", s.Kind, s.Mistake)
+	case s.Fence:
+		return nil, fmt.Errorf("lock %s has no fencing tokens: leave fence out", s.Kind)
+	case s.Ask != "":
+		return nil, fmt.Errorf("lock %s can't ask %q: it has one node to ask", s.Kind, s.Ask)
+	}
+	if s.TTL == 0 {
+		s.TTL = 10 * time.Second
+	}
+	o := redisnode.Options(env.Nodes[0].Addr)
+	o.Dialer = env.Dial
+	l := &single{env: env, client: redis.NewClient(o)}
+	l.node = redisnode.New(l.client)
+	var err error
+	if l.cfg, err = (redlock.Config{
+		Nodes: []redlock.Node{l.node}, TTL: s.TTL, Timeout: s.Timeout, Drift: s.Drift, RetryMin: s.RetryMin, RetryMax: s.RetryMax,
+		Tries: s.Tries, Extends: s.Extends, Now: env.Now, After: env.After,
+	}.WithDefaults()); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// single is one client's lock.
+type single struct {
+	env     lock.Env
+	cfg     redlock.Config // the same settings and defaults as the reference's
+	client  *redis.Client
+	node    *redisnode.Node
+	drawn   int // random values so far
+	retries int
+}
+
+// Close implements lock.Lock.
+func (l *single) Close() error { return l.client.Close() }
+
+// Acquire implements lock.Lock.
+func (l *single) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+	for try := 1; ctx.Err() == nil; try++ {
+		h, err := l.attempt(ctx, key)
+		if h != nil {
+			return h, nil
+		}
+		if try == l.cfg.Tries && ctx.Err() == nil {
+			return nil, fmt.Errorf("acquire %q: %w (%d attempts)", key, err, try)
+		}
+		l.wait(ctx)
+	}
+	return nil, fmt.Errorf("acquire %q: %w", key, ctx.Err())
+}
+
+var (
+	errTaken   = errors.New("it is taken")
+	errSlow    = errors.New("no answer in time")
+	errExpired = errors.New("the validity time was over")
+	errLimit   = errors.New("the limit of extensions is reached")
+)
+
+// attempt sets the key with a value of its own. The lease is counted from before
+// it was asked for, less what clocks may differ by.
+func (l *single) attempt(ctx context.Context, key string) (lock.Handle, error) {
+	h := &handle{lock: l, key: key, value: l.value()}
+	start := l.cfg.Now()
+	set, err := l.ask(ctx, func(ctx context.Context) (bool, error) { return l.node.Set(ctx, key, h.value, l.cfg.TTL) })
+	elapsed := l.cfg.Now().Sub(start)
+	switch {
+	case err == nil && !set:
+		return nil, errTaken
+	case err == nil && ctx.Err() == nil && l.valid(elapsed):
+		h.deadline = start.Add(l.cfg.TTL - l.drift())
+		return h, nil
+	case err == nil:
+		err = errExpired
+	}
+	l.del(ctx, h) // it may have been set, though nobody knows
+	return nil, err
+}
+
+func (l *single) drift() time.Duration { return redlock.Drift(l.cfg.TTL, l.cfg.Drift) }
+
+func (l *single) valid(elapsed time.Duration) bool {
+	return redlock.Validity(l.cfg.TTL, elapsed, l.drift()) > 0
+}
+
+// del deletes the key if it has the handle's value, even if ctx has ended.
+func (l *single) del(ctx context.Context, h *handle) (bool, error) {
+	return l.ask(context.WithoutCancel(ctx), func(ctx context.Context) (bool, error) { return l.node.Release(ctx, h.key, h.value) })
+}
+
+// ask waits for an answer until the time-out, by the client's own timer; the
+// driver's deadline comes a little later.
+func (l *single) ask(ctx context.Context, request func(context.Context) (bool, error)) (bool, error) {
+	timeout := l.cfg.Timeout
+	nodeCtx, cancel := context.WithTimeout(ctx, timeout+timeout/8)
+	defer cancel()
+	type answer struct {
+		yes bool
+		err error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		yes, err := request(nodeCtx)
+		answers <- answer{yes, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.yes, a.err
+	case <-l.cfg.After(timeout):
+		return false, errSlow
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+// value is 20 random bytes, in hexadecimal digits, fresh for each attempt.
+func (l *single) value() string {
+	l.drawn++
+	word := func(i int) uint64 { return l.env.Random(fmt.Sprintf("token/%d/%d", l.drawn, i)) }
+	return fmt.Sprintf("%016x%016x%08x", word(0), word(1), uint32(word(2)))
+}
+
+func (l *single) wait(ctx context.Context) {
+	l.retries++
+	span := uint64(l.cfg.RetryMax-l.cfg.RetryMin) + 1
+	delay := l.cfg.RetryMin + time.Duration(l.env.Random(fmt.Sprintf("retry/%d", l.retries))%span)
+	select {
+	case <-l.cfg.After(delay):
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,183 @@
+package single
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockpick/harness/lock"
+	"lockpick/redlock/redisnode/redistest"
+)
+
+func env(addr, client string) lock.Env {
+	return lock.Env{
+		Client: client, Nodes: []lock.Node{{Name: "n1", Addr: addr}},
+		Now: time.Now, After: time.After, Dial: (&net.Dialer{}).DialContext,
+		Random: func(name string) uint64 { h := fnv.New64a(); io.WriteString(h, client+name); return h.Sum64() },
+		Settings: lock.Settings{
+			Kind: "single", TTL: 10 * time.Second, Timeout: 5 * time.Second,
+			RetryMin: time.Millisecond, RetryMax: 2 * time.Millisecond, Tries: 1,
+		},
+	}
+}
+
+func open(t *testing.T, e lock.Env) lock.Lock {
+	t.Helper()
+	l, err := New(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+func TestTwoClients(t *testing.T) {
+	addr := redistest.Start(t, 1)[0]
+	first, second := open(t, env(addr, "c1")), open(t, env(addr, "c2"))
+	server := redis.NewClient(&redis.Options{Addr: addr})
+	defer server.Close()
+
+	ctx, start := t.Context(), time.Now()
+	h, err := first.Acquire(ctx, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := h.Deadline().Sub(start); d < 9898*time.Millisecond || d > 12*time.Second {
+		t.Errorf("deadline is %v away, want 9.898s from when it began", d)
+	}
+	token := h.(lock.Tokener).Token()
+	if v, _ := server.Get(ctx, "k").Result(); v != token || len(v) != 40 {
+		t.Errorf("the server has %q, want the token %q of 20 bytes", v, token)
+	}
+	if left, _ := server.PTTL(ctx, "k").Result(); left < 5*time.Second || left > 10*time.Second {
+		t.Errorf("the key lives %v, want 10s", left)
+	}
+	if _, err := second.Acquire(ctx, "k"); !errors.Is(err, errTaken) {
+		t.Errorf("second client: %v, want %v", err, errTaken)
+	}
+	until := h.Deadline()
+	if err := h.(lock.Extender).Extend(ctx); err != nil || !h.Deadline().After(until) {
+		t.Errorf("extend: %v, deadline moved %v", err, h.Deadline().Sub(until))
+	}
+	if err := h.Release(ctx); err != nil {
+		t.Error(err)
+	}
+	again, err := second.Acquire(ctx, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for op, f := range map[string]func(context.Context) error{"release": h.Release, "extend": h.(lock.Extender).Extend} {
+		if err := f(ctx); !errors.Is(err, lock.ErrNotHeld) {
+			t.Errorf("%s of what another holds: %v, want %v", op, err, lock.ErrNotHeld)
+		}
+	}
+	if v, _ := server.Get(ctx, "k").Result(); v != again.(lock.Tokener).Token() || v == token {
+		t.Errorf("the server has %q after a late release, want the second client's token", v)
+	}
+}
+
+func TestExtendLimit(t *testing.T) {
+	e := env(redistest.Start(t, 1)[0], "c1")
+	e.Settings.Extends = 1
+	now := time.Now()
+	e.Now = func() time.Time { return now }
+	h, err := open(t, e).Acquire(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	extend := h.(lock.Extender).Extend
+	if err := extend(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := extend(t.Context()); !errors.Is(err, errLimit) {
+		t.Errorf("extension beyond the limit: %v", err)
+	}
+	now = h.Deadline()
+	if err := extend(t.Context()); !errors.Is(err, errExpired) {
+		t.Errorf("extension at the deadline: %v", err)
+	}
+}
+
+// An attempt that took longer than the lease is none, and is undone.
+func TestElapsed(t *testing.T) {
+	addr := redistest.Start(t, 1)[0]
+	e := env(addr, "c1")
+	reads, start := 0, time.Now()
+	e.Now = func() time.Time { reads++; return start.Add(time.Duration(reads) * 12 * time.Second) }
+	if h, err := open(t, e).Acquire(t.Context(), "k"); h != nil || !errors.Is(err, errExpired) {
+		t.Errorf("acquired in 12s: %v, %v", h, err)
+	}
+	server := redis.NewClient(&redis.Options{Addr: addr})
+	defer server.Close()
+	if n, err := server.Exists(t.Context(), "k").Result(); n != 0 || err != nil {
+		t.Errorf("%d keys are left of it, %v", n, err)
+	}
+}
+
+// A silent node costs one time-out to set and one to undo, in virtual time.
+func TestSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := env("10.0.0.1:6379", "c1")
+		e.Settings.Timeout, e.Settings.Tries = 50*time.Millisecond, 3
+		e.Settings.RetryMin, e.Settings.RetryMax = 20*time.Millisecond, 20*time.Millisecond
+		e.Dial = func(context.Context, string, string) (net.Conn, error) {
+			client, node := net.Pipe()
+			go io.Copy(io.Discard, node)
+			return client, nil
+		}
+		l, err := New(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if _, err := l.Acquire(context.Background(), "k"); !errors.Is(err, errSlow) {
+			t.Errorf("error: %v, want %v", err, errSlow)
+		}
+		if got, want := time.Since(start), (3*2*50+2*20)*time.Millisecond; got != want {
+			t.Errorf("three attempts took %v, want %v", got, want)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+		defer cancel()
+		if _, err := l.Acquire(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error: %v, want %v", err, context.DeadlineExceeded)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(10 * time.Second)
+	})
+}
+
+func TestRefused(t *testing.T) {
+	for want, change := range map[string]func(*lock.Env){
+		"set topology.nodes: 1":   func(e *lock.Env) { e.Nodes = append(e.Nodes, e.Nodes...) },
+		"that is for kind broken": func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
+		"leave fence out":         func(e *lock.Env) { e.Settings.Fence = true },
+		"one node to ask":         func(e *lock.Env) { e.Settings.Ask = "sequential" },
+		"at most half the TTL":    func(e *lock.Env) { e.Settings.Timeout = 9 * time.Second },
+	} {
+		e := env("127.0.0.1:1", "c1")
+		e.Settings.Kind = "failover"
+		change(&e)
+		l, err := New(e)
+		if l != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error: %v; want one with %q", err, want)
+		}
+		if err != nil && !strings.Contains(fmt.Sprint(err), "failover") && want != "at most half the TTL" {
+			t.Errorf("error does not name the kind: %v", err)
+		}
+	}
+}
