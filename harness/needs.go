@@ -8,9 +8,13 @@ import (
 
 // Capabilities that a topology needs besides those of the plan.
 const (
-	CanReplicate = "replicas"
-	CanPersist   = "persistence"
+	CanReplicate       = "replicas"
+	CanPersist         = "persistence"
+	CanExpireMonotonic = "monotonic-expiry" // no Redis does
 )
+
+// ExpiryMonotonic is a topology whose nodes expire keys by a clock that nobody sets.
+const ExpiryMonotonic = "monotonic"
 
 // PersistNone is a topology whose nodes keep nothing on disk.
 const PersistNone = "none"
@@ -48,6 +52,9 @@ func (s Scenario) Needs() []string {
 	}
 	if s.Topology.Persistence != PersistNone {
 		add(CanPersist)
+	}
+	if s.Topology.Expiry == ExpiryMonotonic {
+		add(CanExpireMonotonic)
 	}
 	slices.Sort(out)
 	return out

@@ -34,6 +34,7 @@ type Scenario struct {
 type Topology struct {
 	Nodes       int    `json:"nodes"`
 	Persistence string `json:"persistence"`        // none, everysec, always or no
+	Expiry      string `json:"expiry,omitempty"`   // the clock that keys expire by: wall, as Redis does it, or monotonic; "": wall
 	Replicas    int    `json:"replicas,omitempty"` // of each node: one, asynchronous, or none
 }
 

@@ -349,3 +349,28 @@ func TestProbeTriesAClock(t *testing.T) {
 		t.Errorf("without a program to try it on: %+v", c)
 	}
 }
+
+// What it costs a server to start traced, and to be ready.
+func BenchmarkStart(b *testing.B) {
+	for _, traced := range []bool{false, true} {
+		b.Run(fmt.Sprintf("traced=%v", traced), func(b *testing.B) {
+			group, err := proc.NewGroup(b.TempDir())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer group.Close()
+			if traced {
+				group.Born = func(_ string, pid int) error { return new(machine).Start(pid) }
+			}
+			for i := 0; b.Loop(); i++ {
+				r, err := group.StartRedis(b.Context(), fmt.Sprintf("n%d", i), "redis-server", harness.PersistNone)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				r.Kill()
+				b.StartTimer()
+			}
+		})
+	}
+}

@@ -62,6 +62,7 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 		nemesis.Capability("kill", nemesis.Node),
 		nemesis.Capability(nemesis.PowerClock, nemesis.Client),
 		nemesis.Capability(nemesis.PowerClock, nemesis.Node),
+		harness.CanExpireMonotonic,
 		nemesis.Capability("cut", nemesis.Link),
 		nemesis.Capability(nemesis.PowerShape, nemesis.Link),
 		nemesis.Capability(nemesis.Hold, nemesis.Message),
@@ -116,6 +117,7 @@ func newCluster(s harness.Scenario, seed uint64, rec *history.Recorder) *cluster
 	n := &network{timeline: newTimeline(), seed: seed, rec: rec}
 	for i, name := range append(s.NodeNames(), harness.ResourceName) {
 		srv := &server{net: n, name: name, addr: address(0, i), clock: node.NewClock(time.Now().UnixNano(), n.now)}
+		srv.mono = s.Topology.Expiry == harness.ExpiryMonotonic
 		srv.start()
 		n.servers = append(n.servers, srv)
 	}

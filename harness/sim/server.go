@@ -18,6 +18,7 @@ type server struct {
 	addr  *net.TCPAddr
 	clock *node.Clock
 	node  *node.Node // nil: it is down
+	mono  bool       // its keys expire by a clock that nobody sets
 	runID string     // of the node, or of the last one
 	lives int64
 }
@@ -31,7 +32,7 @@ func (s *server) start() {
 		s.runID += fmt.Sprintf("%016x", mix(s.net.seed, sum(s.name), uint64(s.lives), uint64(i)))
 	}
 	s.runID = s.runID[:40]
-	s.node = node.New(node.Config{RunID: s.runID, ProcessID: 1000 + s.lives, Clock: s.clock})
+	s.node = node.New(node.Config{RunID: s.runID, ProcessID: 1000 + s.lives, Clock: s.clock, Monotonic: s.mono})
 }
 
 // crash ends the process. The machine's kernel resets its connections.
