@@ -138,7 +138,15 @@ func (k *machine) machines(why string) string {
 }
 
 func (k *machine) words(who string, shown, right time.Time) string {
-	return fmt.Sprintf("%s %s, true time is %s, rate %.6g", who, stamp(shown), stamp(right), k.Rate())
+	off := shown.Sub(right).Round(time.Millisecond) // to ask takes a tenth of that
+	words := "which is right"
+	switch {
+	case off > 0:
+		words = fmt.Sprintf("%v ahead", off)
+	case off < 0:
+		words = fmt.Sprintf("%v behind", -off)
+	}
+	return fmt.Sprintf("%s %s, %s, rate %.6g", who, stamp(shown), words, k.Rate())
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
