@@ -1,7 +1,5 @@
 package checker
 
-import "slices"
-
 // Numbers of how a lock is shared out.
 const (
 	SplitVoteRate = "split-vote-rate" // split attempts as a share of those on a free lock: split or won
@@ -11,10 +9,8 @@ const (
 )
 
 func (r *record) fairness(n map[string]float64) {
-	split, won, streak, bypasses := 0, 0, 0, 0
-	grants := map[string]int{}
+	split, won, streak := 0, 0, 0
 	for _, c := range r.contests() {
-		bypasses += r.share(c, grants)
 		if c.wire != nil {
 			s, w, longest := r.splitVotes(c)
 			split, won, streak = split+s, won+w, max(streak, longest)
@@ -24,10 +20,10 @@ func (r *record) fairness(n map[string]float64) {
 		n[SplitVoteRate] = float64(split) / float64(split+won)
 		n[LosingStreak] = float64(streak)
 	}
-	if len(grants) > 1 {
-		n[Bypasses] = float64(bypasses)
+	if len(r.shares) > 1 {
+		n[Bypasses] = float64(r.bypasses)
 	}
-	if jain, ok := jainIndex(grants); ok {
+	if jain, ok := jainIndex(r.shares); ok {
 		n[JainIndex] = jain
 	}
 }
@@ -92,52 +88,8 @@ func (a *attempt) gone() int64 {
 	return at
 }
 
-// share counts the grants of each client that tried, and the bypasses: for each
-// acquire the grants that it saw go to those called later. In the order of calls
-// it has at hand those that are open, at most one of each client, and looks at
-// them whenever one returns.
-func (r *record) share(c *contest, grants map[string]int) (bypasses int) {
-	var open []*session
-	soonest := int64(never) // when the first of them returns
-	returned := func(by int64) {
-		for by >= soonest {
-			first := -1
-			for i, o := range open {
-				if at := o.acquire.ended(); at <= by && (first < 0 || at < open[first].acquire.ended()) {
-					first = i
-				}
-			}
-			soonest = never
-			if first < 0 {
-				return
-			}
-			o := open[first]
-			open = slices.Delete(open, first, first+1)
-			got := o.granted()
-			for _, x := range open {
-				soonest = min(soonest, x.acquire.ended())
-				if got && x.acquire.call.T < o.acquire.call.T && x.acquire.ended() > o.acquire.ended() {
-					bypasses++
-				}
-			}
-		}
-	}
-	for s := range r.calls(c) {
-		returned(s.acquire.call.T)
-		open = append(open, s)
-		soonest = min(soonest, s.acquire.ended())
-		got := 0
-		if s.granted() {
-			got = 1
-		}
-		grants[s.client()] += got
-	}
-	returned(never)
-	return bypasses
-}
-
 // jainIndex is (Σx)²/(n·Σx²), Jain, Chiu and Hawe 1984.
-func jainIndex(grants map[string]int) (float64, bool) {
+func jainIndex(grants []int) (float64, bool) {
 	sum, squares := 0.0, 0.0
 	for _, x := range grants {
 		sum += float64(x)

@@ -17,6 +17,8 @@ type record struct {
 	sessions arena[session] // in the order of their acquire's call
 	actions  arena[action]
 	grants   int
+	shares   []int               // of each client that tried, its grants
+	bypasses int                 // grants that an acquire saw go to one called later
 	keys     []*lock             // in the order of first use
 	byName   map[string]*session // made when first asked for
 	began    map[string]bool     // clients that began
@@ -80,14 +82,19 @@ func readRecord(h *history.History) (*record, string) {
 	}
 	in := &reading{record: r, clients: map[string]*client{}, locks: map[string]*lock{}}
 	for _, name := range h.Params.Clients {
-		in.clients[name] = &client{}
+		c := &client{}
+		in.clients[name] = c
+		in.all = append(in.all, c)
 	}
 	for i := range r.events {
 		in.event(&r.events[i])
 	}
-	for _, name := range h.Params.Clients {
-		if c := in.clients[name]; c.session != nil && c.open == &c.session.acquire {
+	for _, c := range in.all {
+		if c.acquiring() {
 			c.lock.add(c.session)
+		}
+		if c.session != nil {
+			r.shares = append(r.shares, c.grants)
 		}
 	}
 	// The order of apply is the order of reading back; it needn't be that of T.
