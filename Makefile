@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: build test setup cross long check-exhaustive bench bench-peers
+.PHONY: build test setup cross long broken check-exhaustive bench bench-peers
 
 build:
 	CGO_ENABLED=0 $(GO) build -o bin/lockpick ./cmd/lockpick
@@ -27,6 +27,10 @@ cross:
 # The longer checks: the built binary, thousands of seeds, every scenario on real servers.
 long:
 	$(GO) test -tags long -count=1 -timeout 30m ./...
+
+# Each lock with a mistake: by which scenario it is caught, as what, and with which seed.
+broken:
+	$(GO) test -tags long -count=1 -timeout 10m -v -run '^TestBrokenLocks$$' ./cmd/lockpick
 
 # Every history of two sessions of the lease against porcupine, seven and a half
 # million, and one and a half million random ones: some minutes. The quick tests

@@ -39,6 +39,17 @@ func takesOf(kind string) taken {
 	return all
 }
 
+// takes is the same for one fault. A link that is late takes little as long as the
+// answer comes within the node time-out, though both ways be late.
+func (r *record) takes(f *fault) taken {
+	if i := f.step - 1; f.kind == "delay" && i >= 0 && i < len(r.params.Steps) {
+		if late := r.params.Steps[i].Delay; late > 0 && 2*late < r.params.NodeTimeout {
+			return little
+		}
+	}
+	return takesOf(f.kind)
+}
+
 // during is the span in which a fault may have been in force: from its first
 // event until its end has surely been done, which is stamped before it begins. A
 // node has to start.
@@ -68,7 +79,7 @@ func (r *record) outages() *outages {
 	}
 	o := &outages{of: map[string][]interval{}, links: map[string][]interval{}, reach: map[string][]string{}, little: map[string][]interval{}, nodes: r.params.Nodes, up: map[string][]interval{}}
 	for _, f := range r.faults {
-		switch takesOf(f.kind) {
+		switch r.takes(f) {
 		case answers:
 			o.of[f.target] = append(o.of[f.target], r.during(f))
 		case all:

@@ -64,7 +64,8 @@ func Causes() []string {
 		Overlap, Buried, Phantom, DoubleRelease, HeldBefore, HeldAfter, LostEarly,
 		LockBroken, Overrun, FenceBroken,
 		HolderRefused, StaleAccepted, FreshRefused, TokenOrder, TokenTwice,
-		ReturnedLate, ExtendedTooOften, HeldTooLong}
+		ReturnedLate, ExtendedTooOften, HeldTooLong,
+		LeftKeys, SplitVote, TooFewVotes}
 }
 
 // Verdict is the judgement of one history.

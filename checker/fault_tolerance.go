@@ -154,7 +154,7 @@ func (r *record) starved(d drought) Result {
 	}
 	w.Events = numbered(events)
 	return Result{
-		Outcome: Violated, Witness: w,
+		Outcome: Violated, Witness: w, Cause: r.whyDry(d),
 		Because: fmt.Sprintf("%s could have had %s from %s to %s (%s), a majority being available, and %s tried, but nobody acquired it within %s: %s",
 			d.client, lockName(d.contest.name), seconds(d.from), seconds(d.to), seconds(d.to-d.from),
 			plural(waiters, "client"), seconds(r.rounds()), since),

@@ -163,7 +163,7 @@ func (e *engine) schedule(ctx context.Context, c Client) {
 func (e *engine) spec(c Client) client.Spec {
 	w := e.s.Workload
 	s := client.Spec{
-		Name: c.Name, Seed: e.seed, Lock: e.s.Lock, Fence: w.Fence, Writes: w.Writes, Cycles: w.Cycles,
+		Name: c.Name, Seed: e.seed, Lock: e.s.Lock, Addresses: e.s.Topology.Addresses, Fence: w.Fence, Writes: w.Writes, Cycles: w.Cycles,
 		Keys: e.keys(), Until: e.s.Limit, Think: w.Think, Hold: w.Hold, Extend: w.Extend, NoCheck: w.NoCheck,
 	}
 	if w.For > 0 {

@@ -77,7 +77,7 @@ func (e *engine) params(backend string) history.Params {
 	}
 	for i, st := range s.Plan {
 		p.Steps = append(p.Steps, history.PlannedStep{Step: i + 1, Fault: st.Fault.Kind, Targets: e.targets(i),
-			When: st.When.String(), Every: st.When.Event != nil && st.When.Event.Every})
+			When: st.When.String(), Every: st.When.Event != nil && st.When.Event.Every, Delay: st.Fault.Delay.Max})
 	}
 	for _, c := range s.Clients {
 		if c.Reach != nil {

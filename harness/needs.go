@@ -6,10 +6,11 @@ import (
 	"lockpick/nemesis"
 )
 
-// Capabilities that a topology needs besides those of the plan.
+// Capabilities that a scenario needs besides those of its plan.
 const (
 	CanReplicate       = "replicas"
 	CanPersist         = "persistence"
+	CanBeExact         = "exact-instants"
 	CanExpireMonotonic = "monotonic-expiry" // no Redis does
 )
 
@@ -55,6 +56,9 @@ func (s Scenario) Needs() []string {
 	}
 	if s.Topology.Expiry == ExpiryMonotonic {
 		add(CanExpireMonotonic)
+	}
+	if s.Exact {
+		add(CanBeExact)
 	}
 	slices.Sort(out)
 	return out

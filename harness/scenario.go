@@ -24,6 +24,7 @@ type Scenario struct {
 	Plan     nemesis.Plan  `json:"plan,omitempty"`
 	Limits   Limits        `json:"limits,omitzero"`
 	Limit    time.Duration `json:"limit"`           // the run is stopped after this true time
+	Exact    bool          `json:"exact,omitempty"` // things must fall on one microsecond
 	Scale    float64       `json:"scale,omitempty"` // pinned factor of all durations on real backends; 0: the backend's default
 
 	Expect  map[string]Expectation `json:"expect"`
@@ -36,6 +37,8 @@ type Topology struct {
 	Persistence string `json:"persistence"`        // none, everysec, always or no
 	Expiry      string `json:"expiry,omitempty"`   // the clock that keys expire by: wall, as Redis does it, or monotonic; "": wall
 	Replicas    int    `json:"replicas,omitempty"` // of each node: one, asynchronous, or none
+	// Addresses names the nodes as they stand in the lock's configuration, where that is wrong.
+	Addresses []string `json:"addresses,omitempty"`
 }
 
 // Client is one contender.

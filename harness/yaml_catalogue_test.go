@@ -53,8 +53,8 @@ func TestCatalogue(t *testing.T) {
 		}
 	}
 	for _, id := range []string{
-		"baseline", "gc-pause-after-acquire/fenced", "gc-pause-after-acquire/check-and-set", "pause-before-check/plain-del",
-		"pause-before-check/three-clients", "pause-before-check/no-check", "pause-while-acquiring/no-elapsed-check", "restart-forgets",
+		"baseline", "gc-pause-after-acquire/fenced", "gc-pause-after-acquire/check-and-set", "foreign-release/plain-del",
+		"foreign-release", "pause-before-check/no-check", "pause-while-acquiring/no-elapsed-check", "restart-forgets",
 		"delayed-restart", "disjoint-views/quorum-half", "holder-crashes", "delayed-release-kills-retry/fresh-value",
 		"extend-to-finish", "unlimited-extension/limited", "fence-forgets",
 	} {

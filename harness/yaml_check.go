@@ -16,7 +16,7 @@ func check(s *Scenario, k Known) error {
 	if s.Lock.Kind == brokenLock && s.Lock.Mistake == "" {
 		return badAt("lock.kind", suggest("", "add mistake: and one of these", k.Mistakes), "the lock kind broken needs a mistake")
 	}
-	for _, part := range []func(*Scenario) error{checkLock, checkClients, checkStarts, checkWorkload, checkPlan, checkExpect} {
+	for _, part := range []func(*Scenario) error{checkLock, checkAddresses, checkClients, checkStarts, checkWorkload, checkPlan, checkExpect} {
 		if err := part(s); err != nil {
 			return err
 		}
@@ -32,6 +32,15 @@ func checkLock(s *Scenario) error {
 	case l.Timeout >= l.TTL/2:
 		return badAt("lock.timeout", fmt.Sprintf("make timeout less than half of the TTL, here less than %v", l.TTL/2),
 			"a timeout of %v to one node is too long for a TTL of %v", l.Timeout, l.TTL)
+	}
+	return nil
+}
+
+func checkAddresses(s *Scenario) error {
+	for i, node := range s.Topology.Addresses {
+		if !slices.Contains(s.NodeNames(), node) {
+			return badAt(fmt.Sprintf("topology.addresses.%d", i+1), s.nodesHint(), "there is no node %s", node)
+		}
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func (r *reading) whole(k Known) object {
 		{key: "name", doc: "what the command line calls it", shape: named(&s.Name, "scenario"), must: true},
 		{key: "claim", doc: "what the run shows, in one plain sentence", shape: text(&s.Claim), must: true},
 		{key: "source", doc: "who says so, and where", shape: text(&s.Source), must: true},
-		{key: "tags", doc: "words to select it by", shape: words{"tags", &s.Tags, func(to *string) word { return named(to, "tag") }}},
+		{key: "tags", doc: "words to select it by", shape: words{name: "tags", to: &s.Tags, item: func(to *string) word { return named(to, "tag") }}},
 		{key: "topology", doc: "the lock servers", shape: topologyForm(&s.Topology)},
 		{key: "lock", doc: "the lock under test and its settings", shape: r.lockForm(k)},
 		{key: "clients", doc: "how many contend, or who, from when, reaching what", shape: r.clientsForm()},
@@ -108,6 +108,7 @@ func (r *reading) whole(k Known) object {
 		{key: "limits", doc: "how much of the lock one hold may have, whatever the lock allows; bounded-hold is judged by it", shape: limitsForm(&s.Limits)},
 		{key: "expect", doc: "what comes of it; a safety property that isn't listed must hold", shape: r.expectForm(k)},
 		{key: "limit", doc: "the run is stopped after this time", shape: duration(&s.Limit, unit)},
+		{key: "exact", doc: "whether things must fall on one microsecond, as only virtual time can have it", shape: truth(func(b bool) { s.Exact = b })},
 		{key: "scale", doc: "factor of all durations on real backends, where the scenario must pin it", shape: factor(&s.Scale)},
 		{key: "variants", doc: "the same scenario with some keys set otherwise", shape: dict{"variants", named(nil, "variant"), maxVariants, func(name string) shape {
 			v := &variant{name: name}
@@ -123,6 +124,7 @@ func topologyForm(t *Topology) object {
 		{key: "persistence", doc: "what survives a restart: the append-only file's fsync policy, or none", shape: oneOf(&t.Persistence, "persistence", []string{PersistNone, "everysec", "always", "no"})},
 		{key: "expiry", doc: "the clock that keys expire by: the wall clock, as Redis does it, or one that nobody sets", shape: oneOf(&t.Expiry, "clock", []string{"wall", ExpiryMonotonic})},
 		{key: "replicas", doc: "asynchronous replicas of each server", shape: integer(&t.Replicas, 0, 1)},
+		{key: "addresses", doc: "the servers as they stand in the lock's configuration, where that is wrong", shape: words{name: "addresses", to: &t.Addresses, item: nodeName, again: true}},
 	}}
 }
 
@@ -157,7 +159,7 @@ func clientForm(c *Client) shape {
 	span := func(r *client.Range) shape { return between(r, 0) }
 	return object{"a client", []field{
 		{key: "start", doc: "when it begins: a time, or an event of another client", shape: either{duration(&c.Delay, 0), optional[nemesis.Event]{&c.Start, func(e *nemesis.Event) shape { return eventForm("start", e) }}}},
-		{key: "reach", doc: "the nodes it can talk to; the others refuse it", shape: words{"reach", &c.Reach, nodeName}},
+		{key: "reach", doc: "the nodes it can talk to; the others refuse it", shape: words{name: "reach", to: &c.Reach, item: nodeName}},
 		{key: "think", doc: "instead of the workload's", shape: optional[client.Range]{&c.Think, span}},
 		{key: "hold", doc: "instead of the workload's", shape: optional[client.Range]{&c.Hold, span}},
 		{key: "cycles", doc: "instead of the workload's", shape: optional[int]{&c.Cycles, func(n *int) shape { return integer(n, 1, maxCount) }}},
@@ -242,7 +244,7 @@ func faultForm(f *nemesis.Fault) object {
 	}
 	return object{"fault", []field{
 		{key: "kind", doc: "which fault", shape: oneOf(&f.Kind, "fault", kinds), must: true},
-		{key: "targets", doc: "clients, nodes or links", shape: words{"targets", &f.Targets, target}},
+		{key: "targets", doc: "clients, nodes or links", shape: words{name: "targets", to: &f.Targets, item: target}},
 		{key: "mode", doc: "how", shape: oneOf(&f.Mode, "mode", modes)},
 		{key: "for", doc: "how long it lasts", shape: optional[time.Duration]{&f.For, func(d *time.Duration) shape { return duration(d, unit) }}},
 		{key: "until", doc: "the event that ends it", shape: optional[nemesis.Event]{&f.Until, func(e *nemesis.Event) shape { return eventForm("until", e) }}},

@@ -38,11 +38,13 @@ func (l list) schema() map[string]any {
 	return map[string]any{"type": "array", "minItems": l.least, "maxItems": maxItems, "items": l.item().schema()}
 }
 
-// words is a list of different words.
+// words is a list of words, all different unless it says otherwise.
 type words struct {
 	name string
 	to   *[]string
 	item func(*string) word
+	// again: a word may stand twice.
+	again bool
 }
 
 func (w words) read(n *yaml.Node) error {
@@ -56,7 +58,7 @@ func (w words) read(n *yaml.Node) error {
 		return err
 	}
 	for i, s := range out {
-		if seen[s] {
+		if seen[s] && !w.again {
 			return bad(n.Content[i], "keep one of them", "%s stands twice in %s", quote(s), w.name)
 		}
 		seen[s] = true
@@ -66,5 +68,9 @@ func (w words) read(n *yaml.Node) error {
 }
 
 func (w words) schema() map[string]any {
-	return map[string]any{"type": "array", "minItems": 1, "maxItems": maxItems, "uniqueItems": true, "items": w.item(nil).schema()}
+	s := map[string]any{"type": "array", "minItems": 1, "maxItems": maxItems, "items": w.item(nil).schema()}
+	if !w.again {
+		s["uniqueItems"] = true
+	}
+	return s
 }

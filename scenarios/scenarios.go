@@ -51,6 +51,7 @@ var order = []string{
 	"client-clock-steps-back",
 	"delayed-release-kills-retry",
 	"weak-token",
+	"same-node-twice",
 	"unlimited-extension",
 	"extend-retakes-lost-lock",
 }

@@ -36,7 +36,7 @@ func Run(ctx context.Context, s Spec, e Env) error {
 	silence()
 	p := &program{s: s, e: e, seen: map[string]int{}}
 	l, err := e.Lock(lock.Env{
-		Client: s.Name, Nodes: s.Nodes, Dial: e.Dial, Now: p.lockNow, After: e.After, Wall: p.lockWall,
+		Client: s.Name, Nodes: s.configured(), Dial: e.Dial, Now: p.lockNow, After: e.After, Wall: p.lockWall,
 		Random:   func(name string) uint64 { return Random(s.Seed, s.Name, "lock", name) },
 		Settings: s.Lock,
 	})

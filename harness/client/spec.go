@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net"
+	"slices"
 	"time"
 
 	"lockpick/harness/history"
@@ -31,21 +32,36 @@ const (
 // Spec is what one client is to do. It is plain data: a subprocess gets it as
 // one JSON line. Durations are already scaled.
 type Spec struct {
-	Name     string        `json:"name"` // c1, c2, …
-	Seed     uint64        `json:"seed"` // the run's
-	Lock     lock.Settings `json:"lock"`
-	Nodes    []lock.Node   `json:"nodes"`    // filled in by the backend
-	Resource lock.Node     `json:"resource"` // filled in by the backend
-	Keys     []string      `json:"keys"`     // the locks that it works on, in turn
-	Fence    string        `json:"fence"`    // fence mode of the resource
-	Writes   int           `json:"writes"`   // writes in one critical section
-	Cycles   int           `json:"cycles"`   // how often it works; 0: until Until
-	Until    time.Duration `json:"until"`    // true time after which it starts nothing new; 0: none
-	Think    Range         `json:"think"`    // before each cycle
-	Hold     Range         `json:"hold"`     // between read and check
-	Extend   time.Duration `json:"extend"`   // how often it extends while it works; 0: never
-	NoCheck  bool          `json:"noCheck"`  // it does not look at its deadline before it writes
-	Armed    []Point       `json:"armed"`    // points at which it stops
+	Name      string        `json:"name"` // c1, c2, …
+	Seed      uint64        `json:"seed"` // the run's
+	Lock      lock.Settings `json:"lock"`
+	Nodes     []lock.Node   `json:"nodes"`               // filled in by the backend
+	Addresses []string      `json:"addresses,omitempty"` // names of the nodes that the lock is told of; nil: all
+	Resource  lock.Node     `json:"resource"`            // filled in by the backend
+	Keys      []string      `json:"keys"`                // the locks that it works on, in turn
+	Fence     string        `json:"fence"`               // fence mode of the resource
+	Writes    int           `json:"writes"`              // writes in one critical section
+	Cycles    int           `json:"cycles"`              // how often it works; 0: until Until
+	Until     time.Duration `json:"until"`               // true time after which it starts nothing new; 0: none
+	Think     Range         `json:"think"`               // before each cycle
+	Hold      Range         `json:"hold"`                // between read and check
+	Extend    time.Duration `json:"extend"`              // how often it extends while it works; 0: never
+	NoCheck   bool          `json:"noCheck"`             // it does not look at its deadline before it writes
+	Armed     []Point       `json:"armed"`               // points at which it stops
+}
+
+// configured lists the nodes that the lock is told of.
+func (s Spec) configured() []lock.Node {
+	if s.Addresses == nil {
+		return s.Nodes
+	}
+	var out []lock.Node
+	for _, name := range s.Addresses {
+		if i := slices.IndexFunc(s.Nodes, func(n lock.Node) bool { return n.Name == name }); i >= 0 {
+			out = append(out, s.Nodes[i])
+		}
+	}
+	return out
 }
 
 // Range is a span from which a duration is drawn, both ends included.

@@ -54,4 +54,6 @@ type PlannedStep struct {
 	Targets []string `json:"targets"` // clients, nodes or links
 	When    string   `json:"when"`    // the trigger in words
 	Every   bool     `json:"every,omitempty"`
+	// Delay is by how much the step lets messages be late at most, one way; 0: it doesn't, or nobody knows.
+	Delay time.Duration `json:"delay,omitempty"`
 }

@@ -57,6 +57,7 @@ func (b *Backend) Name() string { return "sim" }
 func (b *Backend) Probe(context.Context) []harness.Capability {
 	names := []string{
 		harness.CanRun,
+		harness.CanBeExact,
 		nemesis.Capability("pause", nemesis.Client),
 		nemesis.Capability("kill", nemesis.Client),
 		nemesis.Capability("kill", nemesis.Node),

@@ -1,0 +1,89 @@
+package checker
+
+import (
+	"slices"
+
+	"lockpick/harness/history"
+)
+
+// Causes of a drought: why the attempts in it came to nothing.
+const (
+	LeftKeys    = "left-keys"     // keys of attempts that were over stood in the way on so many nodes that no majority was left
+	SplitVote   = "split-vote"    // attempts of several clients stood in each other's way
+	TooFewVotes = "too-few-votes" // nothing stood in the way, and the nodes gave too few votes all the same
+)
+
+// whyDry is the cause that holds for most of the attempts in a drought.
+func (r *record) whyDry(d drought) string {
+	var near []*attempt
+	for _, a := range d.contest.wire.attempts {
+		if a.from < d.to && a.to+r.life() > d.from {
+			near = append(near, a)
+		}
+	}
+	keys := r.keysOf(near)
+	count := map[string]int{}
+	for _, a := range near {
+		if a.from < d.from || a.won {
+			continue
+		}
+		switch left, rivals := met(a, keys); {
+		case len(r.params.Nodes)-left < quorumOf(len(r.params.Nodes)):
+			count[LeftKeys]++
+		case rivals > 0:
+			count[SplitVote]++
+		default:
+			count[TooFewVotes]++
+		}
+	}
+	causes := []string{LeftKeys, SplitVote, TooFewVotes}
+	return slices.MaxFunc(causes, func(a, b string) int { return count[a] - count[b] })
+}
+
+// setKey is a key that an attempt set on a node, from then until it was deleted
+// or its life was over at the latest.
+type setKey struct {
+	interval
+	node string
+	by   *attempt
+	left bool // it wasn't seen to be deleted
+}
+
+func (r *record) keysOf(attempts []*attempt) []setKey {
+	var keys []setKey
+	for _, a := range attempts {
+		for _, s := range a.sets {
+			k := setKey{interval{applied(s), applied(s) + r.life()}, s.Node, a, true}
+			for _, e := range a.deletes {
+				if e.Node == s.Node && e.Type == history.OK && applied(e) >= k.from {
+					k.to, k.left = min(k.to, applied(e)), false
+				}
+			}
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// met counts the nodes on which an attempt met a key that was left by one that
+// was over, and those on which it met a key of another client's that was not.
+func met(a *attempt, keys []setKey) (left, rivals int) {
+	var leftOn, rivalOn []string
+	for _, k := range keys {
+		if k.by == a || k.from > a.to || k.to < a.from {
+			continue
+		}
+		switch {
+		case k.left && k.by.over <= a.from:
+			leftOn = append(leftOn, k.node)
+		case k.by.session.client() != a.session.client():
+			rivalOn = append(rivalOn, k.node)
+		}
+	}
+	return distinct(leftOn), distinct(rivalOn)
+}
+
+func distinct(words []string) int {
+	slices.Sort(words)
+	return len(slices.Compact(words))
+}

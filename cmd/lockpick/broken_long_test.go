@@ -1,0 +1,73 @@
+//go:build long && !windows
+
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"testing"
+	"text/tabwriter"
+
+	"lockpick/checker"
+	"lockpick/harness/lock/broken"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/sim"
+	"lockpick/scenarios/suite"
+)
+
+// maxSeeds is how many seeds a scenario has to catch the lock that it is there for.
+const maxSeeds = 200
+
+// TestBrokenLocks runs the catalogue's scenarios against the lock that each is
+// there to catch, and prints which caught what, and how soon.
+func TestBrokenLocks(t *testing.T) {
+	all, err := choice{}.scenarios()
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "mistake\tscenario\tproperty\tcause\tseeds")
+	for _, m := range broken.Mistakes() {
+		by := 0
+		for _, s := range all {
+			if s.Lock.Mistake != m.Name || !slices.ContainsFunc(slices.Collect(maps.Keys(s.Expect)), func(p string) bool {
+				return s.Expect[p].Want == "violated"
+			}) {
+				continue
+			}
+			by++
+			seed, o := caught(t, s)
+			if seed == 0 {
+				t.Errorf("%s does not catch %s with any of %d seeds: the last came out as %+v", s.ID(), m.Name, maxSeeds, o.Judgements)
+				continue
+			}
+			for _, j := range o.Judgements {
+				if j.Got == checker.Violated && j.Follows == "" {
+					fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\n", m.Name, s.ID(), j.Property, j.Cause, seed)
+				}
+			}
+		}
+		if by == 0 {
+			t.Errorf("no scenario is there to catch %s", m.Name)
+		}
+	}
+	table.Flush()
+}
+
+// caught is the first seed with which all comes out as the scenario expects, 0 if none does.
+func caught(t *testing.T, s pick) (seed uint64, o suite.Outcome) {
+	t.Helper()
+	for seed = 1; seed <= maxSeeds; seed++ {
+		o = suite.Execute(t.Context(), sim.New(kinds.All), suite.Job{Scenario: s.Scenario, Seed: seed, Backend: "sim", Keep: suite.KeepNone})
+		if o.Error != "" || o.Skipped != "" {
+			t.Errorf("%s, seed %d: %s%s", s.ID(), seed, o.Error, o.Skipped)
+			return 0, o
+		}
+		if o.Code == suite.ExitOK {
+			return seed, o
+		}
+	}
+	return 0, o
+}
