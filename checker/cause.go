@@ -223,7 +223,8 @@ func (r *record) clockLost(s *session) bool {
 // was overwritten.
 func (r *record) early(x explanation, first *session, next *history.Event, clocks []*fault, from, to int64) explanation {
 	for _, f := range clocks {
-		if f.begin.T < next.Applied {
+		// It was in force when it was read back, and may have been since it was ordered.
+		if f.first().T < next.Applied {
 			x.cause = ExpiredEarly
 			x.text = fmt.Sprintf("%s's clock was wrong (%s), and %s's key was gone there by %s, before its %s were over",
 				x.node, f.begin.Cause, first.client(), seconds(next.Applied), seconds(to-from))

@@ -8,10 +8,14 @@ import (
 
 // Capabilities that a scenario needs besides those of its plan.
 const (
-	CanReplicate = "replicas"
-	CanPersist   = "persistence"
-	CanBeExact   = "exact-instants"
+	CanReplicate       = "replicas"
+	CanPersist         = "persistence"
+	CanBeExact         = "exact-instants"
+	CanExpireMonotonic = "monotonic-expiry" // no Redis does
 )
+
+// ExpiryMonotonic is a topology whose nodes expire keys by a clock that nobody sets.
+const ExpiryMonotonic = "monotonic"
 
 // PersistNone is a topology whose nodes keep nothing on disk.
 const PersistNone = "none"
@@ -49,6 +53,9 @@ func (s Scenario) Needs() []string {
 	}
 	if s.Topology.Persistence != PersistNone {
 		add(CanPersist)
+	}
+	if s.Topology.Expiry == ExpiryMonotonic {
+		add(CanExpireMonotonic)
 	}
 	if s.Exact {
 		add(CanBeExact)

@@ -35,6 +35,7 @@ type Scenario struct {
 type Topology struct {
 	Nodes       int    `json:"nodes"`
 	Persistence string `json:"persistence"`        // none, everysec, always or no
+	Expiry      string `json:"expiry,omitempty"`   // the clock that keys expire by: wall, as Redis does it, or monotonic; "": wall
 	Replicas    int    `json:"replicas,omitempty"` // of each node: one, asynchronous, or none
 	// Addresses names the nodes as they stand in the lock's configuration, where that is wrong.
 	Addresses []string `json:"addresses,omitempty"`

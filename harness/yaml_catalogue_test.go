@@ -89,11 +89,11 @@ func TestCatalogueExpectations(t *testing.T) {
 	}
 }
 
-// In a narrow meeting (restart-forgets, delayed-restart) one node decides: two
+// In a narrow meeting (restart-forgets, delayed-restart, clock-jump) one node decides: two
 // clients with one cycle each, whose quorums share that node and no other.
 func TestNarrowMeetings(t *testing.T) {
 	files := catalogue(t)
-	for _, name := range []string{"restart-forgets", "delayed-restart"} {
+	for _, name := range []string{"restart-forgets", "delayed-restart", "clock-jump"} {
 		all, err := Parse(name, files[name], known)
 		if err != nil {
 			t.Fatal(err)

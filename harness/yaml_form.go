@@ -122,6 +122,7 @@ func topologyForm(t *Topology) object {
 	return object{"topology", []field{
 		{key: "nodes", doc: "number of independent lock servers", shape: integer(&t.Nodes, 1, maxNodes)},
 		{key: "persistence", doc: "what survives a restart: the append-only file's fsync policy, or none", shape: oneOf(&t.Persistence, "persistence", []string{PersistNone, "everysec", "always", "no"})},
+		{key: "expiry", doc: "the clock that keys expire by: the wall clock, as Redis does it, or one that nobody sets", shape: oneOf(&t.Expiry, "clock", []string{"wall", ExpiryMonotonic})},
 		{key: "replicas", doc: "asynchronous replicas of each server", shape: integer(&t.Replicas, 0, 1)},
 		{key: "addresses", doc: "the servers as they stand in the lock's configuration, where that is wrong", shape: words{name: "addresses", to: &t.Addresses, item: nodeName, again: true}},
 	}}

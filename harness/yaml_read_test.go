@@ -108,7 +108,7 @@ scale: 1
 		"resource-safety":    {Want: "any"}, "deadlock-freedom": {Want: "violated"},
 	})
 	same(t, "the rest", []any{s.Tags, s.Topology, s.Limits, s.Limit, s.Scale, s.Vacuous},
-		[]any{[]string{"a", "b-2"}, Topology{3, "no", 0, nil}, Limits{4, 7 * time.Second}, 30 * time.Second, 1.0, true})
+		[]any{[]string{"a", "b-2"}, Topology{Nodes: 3, Persistence: "no"}, Limits{4, 7 * time.Second}, 30 * time.Second, 1.0, true})
 }
 
 const withVariants = head + `

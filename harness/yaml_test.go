@@ -159,7 +159,7 @@ func FuzzParse(f *testing.F) {
 
 // mistakes is those of package lock/broken, which this one can't know.
 var mistakes = []string{
-	"elapsed-not-subtracted", "extension-below-quorum", "extension-elapsed-not-subtracted", "extension-sets-missing-key", "extension-without-token-check",
+	"absolute-expiry", "elapsed-not-subtracted", "extension-below-quorum", "extension-elapsed-not-subtracted", "extension-sets-missing-key", "extension-without-token-check",
 	"fence-from-one-node", "no-drift-margin", "no-elapsed-check", "no-jitter", "no-release-on-failure",
 	"plain-del", "quorum-half", "release-only-acknowledged", "same-value-for-clients", "same-value-for-retries",
 	"set-without-nx", "ttl-in-wrong-unit", "unbounded-extension", "wall-clock-deadline", "weak-token",

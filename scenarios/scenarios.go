@@ -24,6 +24,7 @@ var Files embed.FS
 // order is the order of the catalogue.
 var order = []string{
 	"baseline",
+	"skewed-clocks",
 	"minority-down",
 	"majority-down",
 	"holder-crashes",
@@ -49,11 +50,14 @@ var order = []string{
 	"process-crash-everysec",
 	"power-loss-always",
 	"delayed-restart",
+	"ntp-slew",
 	"clock-jump-small",
 	"single-instance",
 	"gc-pause-after-acquire",
 	"gc-like-pauses",
 	"delayed-write",
+	"clock-jump",
+	"clock-drift-10-percent",
 	"client-clock-steps-back",
 	"restart-forgets",
 	"power-loss-everysec",

@@ -8,18 +8,22 @@
 // other, client.go the subprocess's, protocol.go the messages.
 //
 // Deliberately missing: the client's program (package client), the meaning of
-// faults (package nemesis), and faults of clocks. It needs Linux.
+// faults (package nemesis). It needs Linux.
 package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 
 	"lockpick/harness"
+	"lockpick/harness/real/clock"
 	"lockpick/harness/real/disk"
 	"lockpick/nemesis"
 )
@@ -90,7 +94,44 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 		}
 		out = append(out, c)
 	}
+	clocks := run
+	if run.Available {
+		clocks = b.canTurnClocks()
+	}
+	for _, name := range clockPowers {
+		c := clocks
+		c.Name = name
+		out = append(out, c)
+	}
 	return out
+}
+
+// clockPowers need more of a machine than the others.
+var clockPowers = []string{
+	nemesis.Capability(nemesis.PowerClock, nemesis.Client),
+	nemesis.Capability(nemesis.PowerClock, nemesis.Node),
+}
+
+func (b *Backend) canTurnClocks() harness.Capability {
+	err := tryClock(b.cfg.Dir)
+	if err == nil {
+		return harness.Capability{Available: true}
+	}
+	c := harness.Capability{Reason: "no process can be given a wrong clock: " + err.Error()}
+	switch {
+	case clock.Available() != nil:
+		c.Remedy = "run it on Linux on amd64, or in the simulation (--backend sim)"
+	case errors.Is(err, fs.ErrPermission):
+		c.Remedy = "allow ptrace: in a container run it with --cap-add SYS_PTRACE and a seccomp profile that lets it pass; otherwise sysctl kernel.yama.ptrace_scope=1"
+	default:
+		c.Remedy = "use the simulation (--backend sim)"
+	}
+	return c
+}
+
+// needsClocks says whether a scenario turns clocks.
+func needsClocks(s harness.Scenario) bool {
+	return slices.ContainsFunc(s.Needs(), func(c string) bool { return slices.Contains(clockPowers, c) })
 }
 
 func (b *Backend) canRun() harness.Capability {

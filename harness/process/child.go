@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,7 @@ type child struct {
 	log    string   // file with its stderr
 	killed atomic.Bool
 	paused atomic.Bool
+	clocks chan reading // what it says that its clocks show
 }
 
 // RunClient runs a client in a subprocess until it has ended. Its error is
@@ -40,6 +42,9 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 		return fmt.Errorf("run client %s: the scenario has no such client", s.Name)
 	}
 	s.Nodes, s.Resource = a.nodes, a.resource
+	k := c.clocks[s.Name]
+	started := k.starts()
+	defer started()
 	ch, err := c.startChild(s.Name)
 	if err != nil {
 		return fmt.Errorf("run client %s: %w", s.Name, err)
@@ -50,7 +55,10 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
 	defer context.AfterFunc(ctx, func() { ch.Kill() })() // its error would come again when the run ends
-	err = ch.converse(order{Spec: s, Origin: time.Duration(c.origin.Load())}, c, at)
+	err = ch.converse(order{Spec: s, Origin: time.Duration(c.origin.Load()), Clocks: k != nil}, c, at, func(r reading) error {
+		defer started()
+		return k.began(r)
+	})
 	if err != nil {
 		ch.Kill()
 	}
@@ -68,7 +76,7 @@ func (c *cluster) startChild(name string) (*child, error) {
 	if c.clients[name] != nil {
 		return nil, errors.New("it runs already")
 	}
-	ch := &child{name: name, log: filepath.Join(c.group.Dir, name+".log")}
+	ch := &child{name: name, clocks: make(chan reading, 1), log: filepath.Join(c.group.Dir, name+".log")}
 	log, err := os.Create(ch.log)
 	if err != nil {
 		return nil, err
@@ -96,10 +104,13 @@ func (c *cluster) startChild(name string) (*child, error) {
 }
 
 // converse gives the order and listens until the client has nothing more to say.
-func (ch *child) converse(o order, c *cluster, at func(point string)) error {
+// While the client waits at a point it may still be asked for its clocks.
+func (ch *child) converse(o order, c *cluster, at func(point string), began func(reading) error) error {
 	if err := json.NewEncoder(ch.in).Encode(o); err != nil {
 		return fmt.Errorf("send order: %w", err)
 	}
+	var points sync.WaitGroup
+	defer points.Wait()
 	for lines := bufio.NewReader(ch.out); ; {
 		line, err := lines.ReadBytes('\n')
 		if err == io.EOF {
@@ -116,8 +127,21 @@ func (ch *child) converse(o order, c *cluster, at func(point string)) error {
 		case r.Event != nil:
 			c.rec.Record(*r.Event)
 		case r.At != "":
-			at(r.At)
-			io.WriteString(ch.in, goOn) // if it was killed meanwhile, its stdout ends
+			points.Go(func() {
+				at(r.At)
+				io.WriteString(ch.in, goOn) // if it was killed meanwhile, its stdout ends
+			})
+		case r.Clock != nil && began != nil:
+			if err := began(*r.Clock); err != nil {
+				return err
+			}
+			began = nil
+		case r.Clock != nil:
+			select {
+			case <-ch.clocks: // nobody waits for it any more
+			default:
+			}
+			ch.clocks <- *r.Clock
 		case r.Error != "":
 			return errors.New(r.Error)
 		}

@@ -23,7 +23,7 @@ import (
 // when it returns, and with a status other than 0 if it returns an error. Locks
 // are the kinds of lock that it knows.
 func ClientMain(in io.Reader, out io.Writer, locks map[string]lock.Factory) error {
-	w := &wire{in: bufio.NewReader(in), out: json.NewEncoder(out), goes: make(chan struct{}), ended: make(chan struct{})}
+	w := &wire{in: bufio.NewReader(in), out: json.NewEncoder(out), goes: make(chan struct{}), ended: make(chan struct{}), began: time.Now()}
 	err := w.work(locks)
 	if err != nil {
 		w.send(report{Error: err.Error()})
@@ -36,6 +36,7 @@ type wire struct {
 	in    *bufio.Reader
 	goes  chan struct{} // the harness said go
 	ended chan struct{} // the harness is gone
+	began time.Time
 
 	sending sync.Mutex
 	out     *json.Encoder
@@ -56,6 +57,10 @@ func (w *wire) work(locks map[string]lock.Factory) error {
 	if !ok {
 		return fmt.Errorf("make lock: there is no kind %q", o.Spec.Lock.Kind)
 	}
+	if o.Clocks {
+		w.tellClock()
+		go beat()
+	}
 	go w.listen()
 	done := make(chan error, 1)
 	go func() { done <- client.Run(context.Background(), o.Spec, w.env(o, factory)) }()
@@ -70,7 +75,7 @@ func (w *wire) work(locks map[string]lock.Factory) error {
 func (w *wire) env(o order, factory lock.Factory) client.Env {
 	return client.Env{
 		Dial:  new(net.Dialer).DialContext,
-		Now:   time.Now,
+		Now:   w.now,
 		Wall:  func() time.Time { return time.Now().Round(0) }, // without the monotonic reading
 		After: time.After,
 		True:  func() time.Duration { return proc.TrueClock() - o.Origin },
@@ -89,10 +94,33 @@ func (w *wire) listen() {
 	defer close(w.ended)
 	for {
 		line, err := w.in.ReadString('\n')
-		if err != nil || line != goOn {
+		switch {
+		case err == nil && line == goOn:
+			w.goes <- struct{}{}
+		case err == nil && line == tellClock:
+			w.tellClock()
+		default:
 			return
 		}
-		w.goes <- struct{}{}
+	}
+}
+
+// now is the monotonic clock, as a time that shows it: to set the wall clock must
+// not change what is written down of it.
+func (w *wire) now() time.Time { return w.began.Add(time.Since(w.began)) }
+
+func (w *wire) tellClock() {
+	r := &reading{From: proc.TrueClock()}
+	r.Wall, r.Now = time.Now().UnixNano(), w.now().UnixNano()
+	r.To = proc.TrueClock()
+	w.send(report{Clock: r})
+}
+
+// beat makes timers ring in time. The kernel counts by its own clock how long a
+// process sleeps, and where the process's runs faster, all timers would be late;
+// whenever it wakes, it looks at them.
+func beat() {
+	for range time.Tick(time.Millisecond) {
 	}
 }
 

@@ -33,6 +33,7 @@ type cluster struct {
 	resource *proc.Redis
 	addrs    map[string]addresses
 	refused  map[string]func() error // links that are none, and what frees their addresses
+	clocks   map[string]*machine     // of nodes and clients, where they can be turned
 
 	mu       sync.Mutex
 	closed   bool
@@ -54,7 +55,7 @@ var _ harness.Cluster = (*cluster)(nil)
 func newCluster(ctx context.Context, seed uint64, self []string, group *proc.Group, rec *history.Recorder) *cluster {
 	c := &cluster{
 		self: self, group: group, rec: rec,
-		nodes: map[string]*proc.Redis{}, replicas: map[string]*proc.Redis{}, disks: map[string]*disk.Disk{},
+		nodes: map[string]*proc.Redis{}, replicas: map[string]*proc.Redis{}, disks: map[string]*disk.Disk{}, clocks: map[string]*machine{},
 		addrs: map[string]addresses{}, refused: map[string]func() error{}, clients: map[string]*child{},
 	}
 	c.ctx, c.cancel = context.WithCancel(ctx)
@@ -75,6 +76,9 @@ func (c *cluster) close() error {
 	errs := []error{c.group.Close(), c.mesh.Close()}
 	for _, release := range c.refused {
 		errs = append(errs, release())
+	}
+	for _, k := range c.clocks {
+		errs = append(errs, k.Close())
 	}
 	done := make(chan struct{})
 	go func() { c.tasks.Wait(); close(done) }()

@@ -61,7 +61,7 @@ func (c *cluster) Cut(name, mode, way string) (string, error) {
 // pings is how many times the node of a link has answered PING, or −1 if it is down.
 func (c *cluster) pings(name string) int {
 	_, node, _ := nemesis.SplitLink(name)
-	server := c.nodes[node]
+	server := c.server(node)
 	if server == nil {
 		server = c.resource
 	}

@@ -41,11 +41,17 @@ func (c *cluster) Restart(node string) (string, error) {
 		return "", fmt.Errorf("restart %s: no such node", node)
 	}
 	defer c.mesh.Gate(node)()
+	k := c.clocks[node]
+	defer k.starts()()
 	back, err := n.Restart(c.ctx)
 	if errors.Is(err, proc.ErrWontStart) && c.disk(node) != nil {
 		return "it did not come back: " + err.Error(), nil
 	}
-	return back, err
+	if err != nil || k == nil {
+		return back, err
+	}
+	shown, err := c.seeNode(node, k) // the machine's clock is as wrong as it was
+	return back + "; " + shown, err
 }
 
 // server is what runs behind a node's links now; nil: there is no such node.

@@ -191,7 +191,7 @@ func TestProbeNamesWhatIsMissing(t *testing.T) {
 	needRedis(t)
 	b := New(Config{})
 	caps := b.Probe(t.Context())
-	if caps[0].Name != harness.CanRun {
+	if len(caps) != 1+len(powers)+2+len(clockPowers) || caps[0].Name != harness.CanRun {
 		t.Errorf("%+v", caps)
 	}
 	for _, c := range caps {

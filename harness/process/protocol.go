@@ -15,6 +15,8 @@ import (
 //	                                    ◄──  {"event":{…}}
 //	                                    ◄──  {"at":"after-acquire"}     and it waits
 //	go                                  ──►
+//	clock                               ──►
+//	                                    ◄──  {"clock":{…}}              what its clocks show
 //	                                    ◄──  {"error":"…"}              it can't do its part
 //
 // It ends with exit status 0 when its work is done, and at once when its stdin ends.
@@ -23,14 +25,27 @@ import (
 type order struct {
 	Spec   client.Spec   `json:"spec"`
 	Origin time.Duration `json:"origin"` // true time zero, by proc.TrueClock
+	// Clocks says that its clocks may be turned. It then tells first what they show.
+	Clocks bool `json:"clocks,omitempty"`
 }
 
 // report is a line from a client. One field is set.
 type report struct {
 	Event *history.Event `json:"event,omitempty"` // a fact; T is true time since zero
 	At    string         `json:"at,omitempty"`    // it is at a point, and waits
+	Clock *reading       `json:"clock,omitempty"` // what its clocks show
 	Error string         `json:"error,omitempty"`
 }
 
-// goOn lets a client leave its point.
-const goOn = "go\n"
+// reading is what a process's clocks showed at an instant between two of true time.
+type reading struct {
+	From time.Duration `json:"from"` // by proc.TrueClock
+	To   time.Duration `json:"to"`
+	Wall int64         `json:"wall"` // nanoseconds since 1970
+	Now  int64         `json:"now"`  // likewise, of a client's monotonic clock; 0: not read
+}
+
+const (
+	goOn      = "go\n"    // lets a client leave its point
+	tellClock = "clock\n" // asks it what its clocks show
+)

@@ -38,6 +38,9 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 	}
 	c := newCluster(ctx, seed, self, group, rec)
 	defer func() { err = errors.Join(err, c.close()) }() // after a panic in body, too
+	if needsClocks(s) {
+		c.turnable(s)
+	}
 	for _, setUp := range []func(harness.Scenario) error{
 		c.mountDisks,
 		func(s harness.Scenario) error { return c.startServers(s, b.cfg.RedisServer) },

@@ -14,3 +14,5 @@ import (
 func (b *Backend) Run(context.Context, harness.Scenario, uint64, *history.Recorder, harness.Body) error {
 	return errors.New("run: " + b.canRun().Reason)
 }
+
+func tryClock(string) error { return nil } // not even a run is possible

@@ -70,6 +70,7 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 		harness.CanPersist, harness.CanReplicate,
 		nemesis.Capability(nemesis.PowerClock, nemesis.Client),
 		nemesis.Capability(nemesis.PowerClock, nemesis.Node),
+		harness.CanExpireMonotonic,
 		nemesis.Capability("cut", nemesis.Link),
 		nemesis.Capability(nemesis.PowerShape, nemesis.Link),
 		nemesis.Capability(nemesis.Hold, nemesis.Message),
@@ -126,6 +127,7 @@ func newCluster(s harness.Scenario, seed uint64, rec *history.Recorder) *cluster
 	n := &network{timeline: newTimeline(), seed: seed, rec: rec}
 	for i, name := range append(s.NodeNames(), harness.ResourceName) {
 		srv := &server{net: n, name: name, addr: address(0, i), slot: newSlot(firstServerSlot + i), clock: node.NewClock(time.Now().UnixNano(), n.now)}
+		srv.mono = s.Topology.Expiry == harness.ExpiryMonotonic
 		if p := s.Topology.Persistence; p != "" && p != harness.PersistNone && name != harness.ResourceName {
 			srv.disk = node.NewDisk(node.Fsync(p))
 		}

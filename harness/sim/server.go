@@ -19,6 +19,7 @@ type server struct {
 	clock *node.Clock
 	disk  *node.Disk // nil: it keeps nothing
 	node  *node.Node // nil: it is down
+	mono  bool       // its keys expire by a clock that nobody sets
 	runID string     // of the node, or of the last one
 	lives int64
 
@@ -39,7 +40,7 @@ func (s *server) start() {
 	s.lives++
 	s.off = false
 	s.runID = runID(s.net.seed, s.name, s.lives)
-	c := node.Config{RunID: s.runID, ProcessID: 1000 + s.lives, Clock: s.clock, Disk: s.disk}
+	c := node.Config{RunID: s.runID, ProcessID: 1000 + s.lives, Clock: s.clock, Monotonic: s.mono, Disk: s.disk}
 	if s.replica != nil {
 		c.Replicate = s.replica.send
 	}

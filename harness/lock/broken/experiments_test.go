@@ -62,6 +62,15 @@ var experiments = map[string]func(nodes, string) bool{
 		}
 		return made
 	},
+	// The wall clock is an hour behind.
+	"absolute-expiry": func(n nodes, mistake string) bool {
+		n.take(0)
+		n.acquire(n.open(mistake, func(e *lock.Env) {
+			e.Wall = func() time.Time { return time.Now().Add(-time.Hour) }
+		}))
+		_, own := n.keys()
+		return own == 0
+	},
 	// Another has three of five nodes, and keeps them.
 	"quorum-half": func(n nodes, mistake string) bool {
 		n.take(3)

@@ -3,9 +3,12 @@ package broken
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Mistake is what is wrong with a lock.
@@ -43,6 +46,19 @@ var mistakes = []mistake{
 		"keeps its deadline by the wall clock, which can be set back while the lock is held",
 		"a deadline is a time of day; and that clock can be logged and compared"},
 		func(l *broken) { l.now, l.byWall = l.env.Wall, true }},
+	{Mistake{"absolute-expiry",
+		"tells the nodes at what time of day its keys expire, by its own wall clock, and not after how long",
+		"so the key expires on all nodes at one time, however long the requests are under way"},
+		func(l *broken) {
+			l.sets(func(ctx context.Context, node int, key, value string) (int64, error) {
+				at := l.env.Wall().Add(l.cfg.TTL).UnixMilli()
+				err := l.clients[node].Do(ctx, "SET", key, value, "NX", "PXAT", at).Err()
+				if errors.Is(err, redis.Nil) {
+					return 0, nil
+				}
+				return number(err == nil, err)
+			})
+		}},
 	{Mistake{"quorum-half",
 		"takes N/2 nodes for a quorum instead of N/2+1, so that two clients can have one each",
 		"half of the nodes is as good as most of them"},

@@ -17,7 +17,10 @@ import (
 // Group is the processes of one run and the directory they live in. When
 // lockpick dies, however it dies, the kernel kills them.
 type Group struct {
-	Dir   string // its name carries the owner
+	Dir string // its name carries the owner
+	// Born, if it is set, is shown each child before its first instruction, on the
+	// thread that traces it. It is set before the first Start.
+	Born  func(name string, pid int) error
 	tasks chan func()
 
 	mu       sync.Mutex
@@ -66,7 +69,7 @@ func (g *Group) Start(name string, cmd *exec.Cmd) (*Child, error) {
 		return nil, fmt.Errorf("start %s: the run has ended", name)
 	}
 	done := make(chan error)
-	g.tasks <- func() { done <- cmd.Start() }
+	g.tasks <- func() { done <- g.bear(name, cmd) }
 	if err := <-done; err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
@@ -89,6 +92,45 @@ func (g *Group) Cleanup(f func() error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.cleanup = append(g.cleanup, f)
+}
+
+// bear starts cmd. It runs on the thread of the tasks: a traced child obeys the
+// thread that started it only, and nobody may wait for it meanwhile.
+func (g *Group) bear(name string, cmd *exec.Cmd) error {
+	if g.Born == nil {
+		return cmd.Start()
+	}
+	cmd.SysProcAttr.Ptrace = true
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	pid := cmd.Process.Pid
+	err := stopped(pid)
+	if err == nil {
+		err = g.Born(name, pid)
+	}
+	if err = errors.Join(err, unix.PtraceDetach(pid)); err != nil {
+		cmd.Process.Kill()
+		cmd.Wait() // it was killed, which it says
+	}
+	return err
+}
+
+// stopped waits until a traced child stands before its first instruction.
+func stopped(pid int) error {
+	for {
+		var status unix.WaitStatus
+		_, err := unix.Wait4(pid, &status, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return err
+		case !status.Stopped():
+			return fmt.Errorf("process %d did not stop before its first instruction: status %#x", pid, uint32(status))
+		default:
+			return nil
+		}
+	}
 }
 
 // Close kills the children and removes the directory.

@@ -8,5 +8,5 @@
 // TrueClock is the clock that no clock fault touches.
 //
 // Deliberately missing: what the processes say to each other, and faults of
-// clocks and disks. All but TrueClock needs Linux.
+// clocks and disks; Group.Born is where a process is got hold of for one. All but TrueClock needs Linux.
 package proc

@@ -70,6 +70,21 @@ func (g *Group) StartRedis(ctx context.Context, name, bin, persist string) (*Red
 // Addr is its host:port.
 func (r *Redis) Addr() string { return net.JoinHostPort("127.0.0.1", r.port) }
 
+// Runs says whether its process is there.
+func (r *Redis) Runs() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.child == nil {
+		return false
+	}
+	select {
+	case <-r.child.Done():
+		return false
+	default:
+		return true
+	}
+}
+
 // Kill ends it without warning.
 func (r *Redis) Kill() (readBack string, err error) {
 	r.mu.Lock()

@@ -10,6 +10,7 @@ import (
 type Clock struct {
 	base, since int64
 	drift       int64
+	set         int64 // how far it was set, all in all
 	trueNow     func() int64
 }
 
@@ -30,6 +31,7 @@ func (c *Clock) Now() int64 {
 // Turn sets the clock forward by a time, or back, and lets it run at rate from now on.
 func (c *Clock) Turn(by time.Duration, rate float64) {
 	c.base, c.since = c.Now()+int64(by), c.trueNow()
+	c.set += int64(by)
 	c.drift = int64(math.Round((rate - 1) * 1e9))
 }
 
@@ -46,4 +48,10 @@ func (c *Clock) Until(t int64) time.Duration {
 }
 
 // millis is the clock as expiry sees it.
-func (n *Node) millis() int64 { return n.config.Clock.Now() / 1e6 }
+func (n *Node) millis() int64 {
+	now := n.config.Clock.Now()
+	if n.config.Monotonic {
+		now -= n.config.Clock.set
+	}
+	return now / 1e6
+}

@@ -25,6 +25,7 @@ type Config struct {
 	RunID     string // 40 hexadecimal digits, of this life only
 	ProcessID int64
 	Clock     *Clock
+	Monotonic bool         // keys expire by a clock that runs as Clock does and that nobody sets: no Redis has one
 	Disk      *Disk        // nil: it keeps nothing
 	Replicate func(Record) // told of each change; nil: nobody is
 }

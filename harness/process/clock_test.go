@@ -1,0 +1,376 @@
+//go:build linux
+
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/harness/real/clock"
+	"lockpick/harness/real/proc"
+	"lockpick/nemesis"
+)
+
+// clocked is the scenario with a plan that turns clocks.
+func clocked(nodes int) harness.Scenario {
+	s := scenario
+	s.Topology.Nodes = nodes
+	s.Plan = nemesis.Plan{{Fault: nemesis.Fault{Kind: "clock-jump", Targets: []string{"n1"}, By: time.Second}}}
+	return s
+}
+
+func runClocked(t *testing.T, nodes int, body func(b bench)) []history.Event {
+	t.Helper()
+	if err := clock.Available(); err != nil {
+		t.Skip(err)
+	}
+	return runOn(t, clocked(nodes), body)
+}
+
+func (b bench) turn(target string, by time.Duration, rate float64) string {
+	b.Helper()
+	return b.do("turn clock of "+target, func() (string, error) { return b.TurnClock(target, by, rate) })
+}
+
+func (b bench) onNode(node string, args ...string) any {
+	b.Helper()
+	v, err := b.Node(b.T.Context(), node, args...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return v
+}
+
+// ahead is how far a node's clock is ahead, by TIME.
+func (b bench) ahead(node string) time.Duration {
+	b.Helper()
+	before := time.Now()
+	r, err := readTime(b.T.Context(), b.server(node))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return time.Unix(0, r.Wall).Sub(before)
+}
+
+func within(d, want, slack time.Duration) bool { return (d - want).Abs() <= slack }
+
+const slack = 100 * time.Millisecond // of a busy machine
+
+func TestKeysExpireByTheNodesWallClock(t *testing.T) {
+	runClocked(t, 1, func(b bench) {
+		b.onNode("n1", "SET", "k", "v", "PX", "10000")
+		back := b.turn("n1", 11*time.Second, 1)
+		if v := b.onNode("n1", "GET", "k"); v != nil {
+			t.Errorf("after a jump of 11 s the key with 10 s to live is %v", v)
+		}
+		if !strings.Contains(back, "TIME shows ") || !strings.HasSuffix(back, ", 11s ahead, rate 1") {
+			t.Errorf("the jump was read back as %q", back)
+		}
+		b.turn("n1", -11*time.Second, 1)
+		if d := b.ahead("n1"); !within(d, 0, slack) {
+			t.Errorf("set right, it is %v ahead", d)
+		}
+
+		b.onNode("n1", "SET", "k", "v", "PX", "1000")
+		b.turn("n1", -3*time.Second, 1)
+		if ms := b.onNode("n1", "PTTL", "k").(int64); ms < 3500 || ms > 4000 {
+			t.Errorf("set back by 3 s, a key with 1 s to live has %d ms", ms)
+		}
+		time.Sleep(1100 * time.Millisecond)
+		if v := b.onNode("n1", "GET", "k"); v != "v" {
+			t.Errorf("after its time the key is %v, and the clock was set back", v)
+		}
+		b.turn("n1", 3*time.Second, 1)
+		if v := b.onNode("n1", "GET", "k"); v != nil {
+			t.Errorf("the clock is right again, and the key is %v", v)
+		}
+	})
+}
+
+func TestANodesRate(t *testing.T) {
+	runClocked(t, 1, func(b bench) {
+		if back := b.turn("n1", 0, 2); !strings.Contains(back, "rate 2, seen over") {
+			t.Errorf("rate 2 was read back as %q", back)
+		}
+		b.onNode("n1", "SET", "k", "v", "PX", "600")
+		began := time.Now()
+		for b.onNode("n1", "EXISTS", "k") == int64(1) {
+			time.Sleep(time.Millisecond)
+		}
+		if lived := time.Since(began); !within(lived, 300*time.Millisecond, slack/2) {
+			t.Errorf("at rate 2 a key with 600 ms to live lived %v", lived)
+		}
+		ahead := b.ahead("n1")
+		b.turn("n1", 0, 1)
+		time.Sleep(50 * time.Millisecond)
+		if d := b.ahead("n1"); d < ahead || d > ahead+slack {
+			t.Errorf("what it had gained was %v, and is %v", ahead, d)
+		}
+		// A slew can't be seen at once.
+		if back := b.turn("n1", 0, 1.0005); !strings.HasSuffix(back, " ahead, rate 1.0005") {
+			t.Errorf("a slew was read back as %q", back)
+		}
+	})
+}
+
+func TestARestartedNodeKeepsItsClock(t *testing.T) {
+	runClocked(t, 2, func(b bench) {
+		b.turn("n1", time.Hour, 1)
+		for range 2 {
+			b.do("kill", func() (string, error) { return b.Kill("n1") })
+			if back := b.turn("n1", time.Minute, 1); !strings.HasPrefix(back, "no process runs there; the machine's clock shows") {
+				t.Errorf("a dead node's clock was read back as %q", back)
+			}
+			back := b.do("restart", func() (string, error) { return b.Restart("n1") })
+			if !strings.Contains(back, "0 keys; TIME shows ") {
+				t.Errorf("the restart was read back as %q", back)
+			}
+		}
+		if d := b.ahead("n1"); !within(d, time.Hour+2*time.Minute, slack) {
+			t.Errorf("restarted, its clock is %v ahead", d)
+		}
+		if d := b.ahead("n2"); !within(d, 0, slack) {
+			t.Errorf("the other node's clock is %v ahead", d)
+		}
+	})
+}
+
+func TestAClientsClocks(t *testing.T) {
+	events := runClocked(t, 2, func(b bench) {
+		back := b.turn("c1", -time.Hour, 1)
+		if !strings.HasPrefix(back, "no process runs there") {
+			t.Errorf("before its start: %q", back)
+		}
+		points := 0
+		s := spec("c1", 2, client.Point{Name: client.AfterAcquire})
+		s.Hold = client.Range{Min: 200 * time.Millisecond, Max: 200 * time.Millisecond}
+		err := b.RunClient(t.Context(), s, func(string) {
+			if points++; points == 1 {
+				if back := b.turn("c1", 10*time.Second, 1); !strings.HasPrefix(back, "wall clock shows ") {
+					t.Errorf("while it waits at a point: %q", back)
+				}
+				return
+			}
+			b.turn("c1", 0, 4)
+			b.do("pause", func() (string, error) { return b.Pause("c1") })
+			if back := b.turn("c1", time.Second, 4); !strings.HasPrefix(back, "it is paused") {
+				t.Errorf("while it is paused: %q", back)
+			}
+			b.do("resume", func() (string, error) { return b.Resume("c1") })
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if back := b.turn("c1", 0, 1); !strings.HasPrefix(back, "no process runs there") {
+			t.Errorf("after its end: %q", back)
+		}
+	})
+	history.Sort(events)
+	// A hold of 200 ms by its own clock is one of 50 ms once that runs at 4.
+	var read []time.Duration
+	for i, e := range events {
+		if e.Process == "c1" && e.Op == history.OpRead && e.Type == history.OK {
+			j := slices.IndexFunc(events[i:], func(e history.Event) bool { return e.Op == history.OpCheck })
+			if j < 0 {
+				t.Fatal("no write")
+			}
+			read = append(read, time.Duration(events[i+j].T-e.T))
+		}
+	}
+	if len(read) != 2 || read[0] < 200*time.Millisecond || read[1] < 50*time.Millisecond || read[1] > 50*time.Millisecond+slack {
+		t.Errorf("it held for %v, want 200 ms and 50 ms", read)
+	}
+	turns := 0
+	for _, e := range events {
+		if e.Op == history.OpClock {
+			turns++
+			if e.Node != "c1" || e.Local == 0 {
+				t.Errorf("turn %+v", e)
+			}
+		}
+	}
+	if turns != 10 {
+		t.Errorf("%d turns are told, want both clocks' of 5", turns)
+	}
+}
+
+// What the client's clocks show is what the facts of their turns say they do: a
+// reader of the history can tell what it believed.
+func TestTurnsTellWhatAClientReads(t *testing.T) {
+	var told []reading
+	events := runClocked(t, 1, func(b bench) {
+		ch := make(chan string)
+		goes := make(chan bool)
+		done := b.start(spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(p string) { ch <- p; <-goes })
+		receive(t, "point", ch)
+		for _, turn := range []struct {
+			by   time.Duration
+			rate float64
+		}{{0, 0.5}, {time.Hour, 0.5}, {-2 * time.Hour, 1}, {0, 1.25}} {
+			b.turn("c1", turn.by, turn.rate)
+			r, err := b.running("c1").readClock()
+			if err != nil {
+				t.Fatal(err)
+			}
+			told = append(told, r)
+			r.From -= time.Duration(b.origin.Load())
+			told[len(told)-1] = r
+		}
+		close(goes)
+		if err := receive(t, "end of the client", done); err != nil {
+			t.Error(err)
+		}
+	})
+	var turns []history.Event
+	for _, e := range events {
+		if e.Op == history.OpClock {
+			turns = append(turns, e)
+		}
+	}
+	for i, r := range told {
+		for _, e := range turns[2*i : 2*i+2] {
+			passed := float64(int64(r.From) - e.T)
+			want := e.Local + int64(math.Round(passed*(1+float64(e.Drift)/1e9)))
+			got := r.Now
+			if e.Wall {
+				got = r.Wall
+			}
+			if d := time.Duration(got - want); d.Abs() > time.Millisecond {
+				t.Errorf("turn %d, wall %v: the client reads %v more than what is told", i+1, e.Wall, d)
+			}
+		}
+	}
+}
+
+func TestTurnIsRefused(t *testing.T) {
+	runClocked(t, 1, func(b bench) {
+		for _, target := range []string{"n9", "c9", "r1", "c1-n1"} {
+			if _, err := b.TurnClock(target, time.Second, 1); err == nil || !strings.Contains(err.Error(), target) {
+				t.Errorf("%s: %v", target, err)
+			}
+		}
+		if _, err := b.TurnClock("n1", 0, -1); err == nil {
+			t.Error("a clock runs backwards")
+		}
+	})
+	run(t, func(b bench) { // no step of the plan turns a clock
+		if _, err := b.TurnClock("n1", time.Second, 1); err == nil {
+			t.Error("a clock was turned of a process that was started as usual")
+		}
+	})
+}
+
+// A process whose clock does not do what it was told is no fault in force.
+func TestAClockThatDoesNotFollowIsAnError(t *testing.T) {
+	runClocked(t, 1, func(b bench) {
+		k := b.clocks["n1"]
+		stray := reading{From: proc.TrueClock(), Wall: time.Now().Add(time.Second).UnixNano(), To: proc.TrueClock()}
+		if _, err := k.see("TIME shows", func() (reading, error) { return stray, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
+			t.Errorf("a clock that is a second off: %v", err)
+		}
+		// The process's lines are taken from it: it shows true time, whatever is written.
+		if err := k.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.TurnClock("n1", time.Minute, 1); err == nil || !strings.Contains(err.Error(), "should show") {
+			t.Errorf("a turn that does not reach the process: %v", err)
+		}
+		if _, err := b.TurnClock("n1", -time.Minute, 1.5); err == nil || !strings.Contains(err.Error(), "should show") {
+			t.Errorf("a rate that does not reach the process: %v", err)
+		}
+	})
+}
+
+// Five servers at a time, again and again: each follows its clock.
+func TestManyStarts(t *testing.T) {
+	needRedis(t)
+	if err := clock.Available(); err != nil {
+		t.Skip(err)
+	}
+	group, err := proc.NewGroup(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer group.Close()
+	var mu sync.Mutex
+	machines := map[string]*machine{}
+	group.Born = func(name string, pid int) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return machines[name].Start(pid)
+	}
+	for round := range 10 {
+		var all sync.WaitGroup
+		for i := range 5 {
+			name := fmt.Sprintf("n%d", 5*round+i)
+			k := &machine{}
+			mu.Lock()
+			machines[name] = k
+			mu.Unlock()
+			all.Go(func() {
+				defer k.Close()
+				r, err := group.StartRedis(t.Context(), name, "redis-server", harness.PersistNone)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _, err = k.Turn(-time.Hour, 1)
+				_, see := k.see("TIME shows", func() (reading, error) { return readTime(t.Context(), r) })
+				_, kill := r.Kill()
+				if err := errors.Join(err, see, kill); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+func TestProbeTriesAClock(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range testBackend(dir).Probe(context.Background()) {
+		if slices.Contains(clockPowers, c.Name) && !c.Available && (clock.Available() == nil || c.Reason == "" || c.Remedy == "") {
+			t.Errorf("%+v", c)
+		}
+	}
+	t.Setenv("PATH", t.TempDir()) // no date
+	b := testBackend(dir)
+	if c := b.canTurnClocks(); clock.Available() == nil && (c.Available || c.Remedy == "" || !strings.Contains(c.Reason, "date")) {
+		t.Errorf("without a program to try it on: %+v", c)
+	}
+}
+
+// What it costs a server to start traced, and to be ready.
+func BenchmarkStart(b *testing.B) {
+	for _, traced := range []bool{false, true} {
+		b.Run(fmt.Sprintf("traced=%v", traced), func(b *testing.B) {
+			group, err := proc.NewGroup(b.TempDir())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer group.Close()
+			if traced {
+				group.Born = func(_ string, pid int) error { return new(machine).Start(pid) }
+			}
+			for i := 0; b.Loop(); i++ {
+				r, err := group.StartRedis(b.Context(), fmt.Sprintf("n%d", i), "redis-server", harness.PersistNone)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				r.Kill()
+				b.StartTimer()
+			}
+		})
+	}
+}

@@ -1,0 +1,16 @@
+// Package clock gives a process a wrong clock, as a machine whose clock is wrong
+// would: by rewriting the functions of its vDSO, through which programs read the
+// time, so that it reaches any program, whatever it is written in.
+//
+// Its noun is Machine: the wall clock and the monotonic clock of one machine, on
+// which one process runs at a time. They stay as wrong as they are when it ends
+// and another starts. A line says what a clock shows at an instant of true time.
+//
+//	program ──► __vdso_clock_gettime ──► jump ──► clock_gettime, the system call
+//	                                               then fake0 + (t − real0) · rate
+//	                                               of the control block ◄── Machine.Turn
+//
+// What it does not reach: programs that make the system call themselves, which
+// is how true time is read; sleeps and time-outs, which the kernel counts by its
+// own clock; CPU time; programs that the process executes. It needs Linux on amd64.
+package clock

@@ -1,0 +1,40 @@
+//go:build !linux || !amd64
+
+package clock
+
+import (
+	"errors"
+	"runtime"
+	"time"
+)
+
+// Machine has clocks that can't be turned here.
+type Machine struct{ Monotonic bool }
+
+// Available says why no process can get a wrong clock here.
+func Available() error {
+	return errors.New("it rewrites machine code of Linux on amd64, this is " + runtime.GOOS + " on " + runtime.GOARCH)
+}
+
+// Start always fails.
+func (*Machine) Start(int) error { return Available() }
+
+// Turn always fails.
+func (*Machine) Turn(time.Duration, float64) (from, to time.Duration, err error) {
+	return 0, 0, Available()
+}
+
+// Close does nothing.
+func (*Machine) Close() error { return nil }
+
+// Rate is 1.
+func (*Machine) Rate() float64 { return 1 }
+
+// Wall is the time.
+func (*Machine) Wall(time.Duration) (shown, true time.Time) {
+	t := time.Now()
+	return t, t
+}
+
+// Mono is true time.
+func (*Machine) Mono(t time.Duration) time.Duration { return t }
