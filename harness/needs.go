@@ -12,8 +12,12 @@ const (
 	CanPersist   = "persistence"
 )
 
-// PersistNone is a topology whose nodes keep nothing on disk.
-const PersistNone = "none"
+// Persistence of nodes that keep nothing on disk, and that sync each write before
+// they answer.
+const (
+	PersistNone   = "none"
+	PersistAlways = "always"
+)
 
 // Needs lists the capabilities that a cluster must have for the scenario's
 // plan, sorted.
@@ -40,6 +44,14 @@ func (s Scenario) Needs() []string {
 				add(kind.Capability(nemesis.Client))
 			default:
 				add(kind.Capability(nemesis.Node))
+			}
+		}
+	}
+	if s.Random != nil { // whatever a seed leaves out: the same seeds must run everywhere
+		for _, c := range s.Random.Choices() {
+			add(c.Kind.Capability(c.On))
+			if c.On == nemesis.Message {
+				add(nemesis.Capability(nemesis.Hold, nemesis.Message))
 			}
 		}
 	}

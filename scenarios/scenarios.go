@@ -35,6 +35,8 @@ var order = []string{
 	"fence-forgets",
 	"delayed-release-kills-retry",
 	"unlimited-extension",
+	"random-within-assumptions",
+	"random-faults",
 }
 
 // Names lists the scenarios in the order of the catalogue.

@@ -53,4 +53,6 @@ type PlannedStep struct {
 	Targets []string `json:"targets"` // clients, nodes or links
 	When    string   `json:"when"`    // the trigger in words
 	Every   bool     `json:"every,omitempty"`
+	// Optional: its trigger need not come. If it does, the fault has to take effect.
+	Optional bool `json:"optional,omitempty"`
 }

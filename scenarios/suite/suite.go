@@ -139,6 +139,7 @@ func (o *Outcome) giveUp() {
 }
 
 func execute(ctx context.Context, b harness.Backend, j Job) (o Outcome) {
+	j.Scenario = j.Scenario.Drawn(j.Seed)
 	o = Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: b.Name(), Seed: j.Seed, Command: j.Command}
 	defer func() {
 		if r := recover(); r != nil {
