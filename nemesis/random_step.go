@@ -154,6 +154,7 @@ func (d *drawing) take(s style, targets []string, when Span) bool {
 			keys = append(keys, s.Kind.Capability(Link)+" "+l)
 		}
 	}
+	rest := d.TTL / 4 // between two troubles: to be started again takes a while
 	for _, key := range keys {
 		if slices.ContainsFunc(d.taken[key], func(o Span) bool { return when.Min <= o.Max+rest && o.Min <= when.Max+rest }) {
 			return false
@@ -164,9 +165,6 @@ func (d *drawing) take(s style, targets []string, when Span) bool {
 	}
 	return true
 }
-
-// rest is what a target gets between two troubles: to be started again takes a while.
-const rest = 500 * time.Millisecond
 
 // Bounds of what is drawn where nothing keeps a fault within the assumptions.
 const (

@@ -69,7 +69,7 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 	fs.BoolVar(&f.json, "json", false, "print the outcomes as JSON")
 	fs.BoolVar(&f.stop, "stop-at-violation", false, `stop where mutual exclusion is violated, and record the lock's key
 as each node has it then; what was still to be shown is undecided`)
-	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be run, resolved, and run nothing")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be run, resolved and with the plans that the seeds draw,\nand run nothing")
 	return c
 }
 
@@ -99,7 +99,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 		return err
 	}
 	if f.dryRun {
-		return printJSON(a.out, resolved(chosen))
+		return printJSON(a.out, f.drawn(chosen))
 	}
 	able := probe(ctx, b)
 	if c := able[harness.CanRun]; !c.Available {
@@ -159,6 +159,21 @@ func resolved(ps []pick) []harness.Scenario {
 	var out []harness.Scenario
 	for _, p := range ps {
 		out = append(out, p.Scenario)
+	}
+	return out
+}
+
+// drawn are the scenarios as each seed runs them. Only dice make seeds differ here.
+func (f *runFlags) drawn(ps []pick) []harness.Scenario {
+	var out []harness.Scenario
+	for _, s := range resolved(ps) {
+		seeds := f.seeds
+		if s.Random == nil {
+			seeds = 1
+		}
+		for n := range seeds {
+			out = append(out, s.Drawn(f.seed+uint64(n)))
+		}
 	}
 	return out
 }
