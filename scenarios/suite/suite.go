@@ -55,22 +55,23 @@ type Job struct {
 
 // Outcome is what came of a job: outcome.json.
 type Outcome struct {
-	Schema     int             `json:"schema"`
-	Scenario   string          `json:"scenario"` // NAME or NAME/VARIANT
-	Backend    string          `json:"backend"`
-	Seed       uint64          `json:"seed"`
-	Code       int             `json:"code"` // exit code of this run alone
-	Judgements []Judgement     `json:"judgements,omitempty"`
-	Error      string          `json:"error,omitempty"`   // why it could not be run or judged
-	Skipped    string          `json:"skipped,omitempty"` // why it was not run
-	Retried    []string        `json:"retried,omitempty"` // why each earlier try did not count, and its directory
-	Stopped    string          `json:"stopped,omitempty"` // where the run was stopped early, and why
-	Dir        string          `json:"dir,omitempty"`     // run directory
-	Command    string          `json:"command"`
-	Seconds    float64         `json:"seconds"` // of wall clock
-	Virtual    float64         `json:"virtual"` // of true time in the run
-	Events     int             `json:"events"`
-	Verdict    checker.Verdict `json:"-"`
+	Schema     int                `json:"schema"`
+	Scenario   string             `json:"scenario"` // NAME or NAME/VARIANT
+	Backend    string             `json:"backend"`
+	Seed       uint64             `json:"seed"`
+	Code       int                `json:"code"` // exit code of this run alone
+	Judgements []Judgement        `json:"judgements,omitempty"`
+	Error      string             `json:"error,omitempty"`   // why it could not be run or judged
+	Skipped    string             `json:"skipped,omitempty"` // why it was not run
+	Retried    []string           `json:"retried,omitempty"` // why each earlier try did not count, and its directory
+	Stopped    string             `json:"stopped,omitempty"` // where the run was stopped early, and why
+	Dir        string             `json:"dir,omitempty"`     // run directory
+	Command    string             `json:"command"`
+	Seconds    float64            `json:"seconds"` // of wall clock
+	Virtual    float64            `json:"virtual"` // of true time in the run
+	Events     int                `json:"events"`
+	Numbers    map[string]float64 `json:"numbers,omitempty"` // the verdict's
+	Verdict    checker.Verdict    `json:"-"`
 }
 
 // Execute does a job on a backend. It never panics: a bug is an outcome with
@@ -118,7 +119,7 @@ func (o Outcome) again() string {
 	why := ""
 	for _, j := range o.Judgements {
 		switch {
-		case j.AsExpected:
+		case j.AsExpected, j.Number != nil && j.Number.Waits:
 		case j.Missed:
 			why = j.Property + " was expected to be violated and held"
 		case j.Got == checker.Undecided:
@@ -195,7 +196,8 @@ func (o *Outcome) judge(m harness.Manifest, events []history.Event) *history.His
 	o.Events, o.Virtual = len(h.Events), history.Seconds(h.Events[len(h.Events)-1].T)
 	o.Stopped = stopped(h)
 	o.Verdict = checker.Check(h)
-	o.Judgements = Judge(m.Scenario.Expect, o.Verdict)
+	o.Numbers = o.Verdict.Numbers
+	o.Judgements = append(Judge(m.Scenario.Expect, o.Verdict), JudgeNumbers(m.Scenario.Numbers, o.Verdict)...)
 	if o.Verdict.Disagreement != "" {
 		o.fail(ExitBug, fmt.Errorf("the two judges disagree: %s", o.Verdict.Disagreement))
 	}
