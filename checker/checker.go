@@ -26,6 +26,7 @@ const (
 	LeaseLinearizable = "lease-linearizable"
 	ResourceSafety    = "resource-safety"
 	DeadlockFreedom   = "deadlock-freedom"
+	FaultTolerance    = "fault-tolerance"
 	FencingOrder      = "fencing-order"
 	ValidOnReturn     = "valid-on-return"
 	BoundedHold       = "bounded-hold"
@@ -83,6 +84,8 @@ type Verdict struct {
 
 	Results []Result           `json:"results"`
 	Numbers map[string]float64 `json:"numbers,omitempty"` // measured and reported, not judged
+	// Words says what a number can't, by the number's name: the cause of what it measures.
+	Words map[string]string `json:"words,omitempty"`
 }
 
 // Result is the judgement of one property.
@@ -125,6 +128,7 @@ var properties = []property{
 	{ResourceSafety, resourceSafety},
 	{FencingOrder, fencingOrder},
 	{DeadlockFreedom, deadlockFreedom},
+	{FaultTolerance, faultTolerance},
 	{BoundedHold, boundedHold},
 	{ValidOnReturn, validOnReturn},
 }
@@ -163,9 +167,11 @@ func Check(h *history.History, names ...string) (v Verdict) {
 	if vacuous != "" && h.Cut == "" {
 		v = nothing(h, names, "the run is vacuous: "+vacuous)
 		v.Assumption, v.Numbers = vacuous, numbers(r)
+		v.Words = r.liveness(v.Numbers)
 		return v
 	}
 	v = Verdict{Schema: Schema, Cut: h.Cut, Numbers: numbers(r)}
+	v.Words = r.liveness(v.Numbers)
 	for _, name := range names {
 		v.Results = append(v.Results, cutShort(r, vacuous, judge(r, name)))
 	}

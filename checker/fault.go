@@ -11,6 +11,8 @@ import (
 const (
 	killed     = "kill"       // a client stops without warning and for good, a node until it starts again
 	paused     = "pause"      // for a time
+	cutOff     = "cut"        // a link carries nothing
+	withheld   = "hold"       // a link keeps a single message
 	powerLost  = "power-loss" // a node stops, and forgets what it had not synced
 	failedOver = "failover"   // a replica takes a node's place
 	clockWrong = "clock-"     // how those begin that turn a clock

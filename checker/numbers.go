@@ -29,7 +29,8 @@ const (
 // Numbers lists the names of what is measured, but for those of single steps of a plan.
 func Numbers() []string {
 	return []string{Grants, GrantsPerSecond, AcquireP50, AcquireP99, AcquireMax, DoubleHoldSeconds, DoubleHoldIncidents,
-		Writes, RefusedWrites, WritesOutsideBelief, LostUpdates, RefusedHolders, ValidityLeftMin, ValidityLeftP50}
+		Writes, RefusedWrites, WritesOutsideBelief, LostUpdates, RefusedHolders, ValidityLeftMin, ValidityLeftP50,
+		SplitVoteRate, LosingStreak, Bypasses, JainIndex, UnavailableSeconds, UnavailableShare, UnavailableMax, DeathToGrant, OrphanKeys}
 }
 
 // numbers measures a run. What it finds is reported, not judged.

@@ -14,6 +14,7 @@ import (
 type reading struct {
 	*record
 	clients map[string]*client
+	all     []*client
 	locks   map[string]*lock
 
 	backwards string // where time runs backwards, or ""
@@ -30,6 +31,8 @@ type client struct {
 	called  *history.Event // the call that has not returned
 	last    *history.Event
 	serial  int64 // of the last session whose name tells it
+	grants  int
+	dead    bool // it has ended, or was killed
 }
 
 // malformed says why the history can't be a record of clients that do one thing
@@ -56,8 +59,13 @@ func (in *reading) event(e *history.Event) {
 		in.misuse = fmt.Sprintf("%s acquires (event %d), but is not among the clients", e.Process, e.N)
 	case e.Process == history.Nemesis:
 		in.fault(e)
+		if c := in.clients[e.Node]; c != nil && e.Op == killed && e.Type == history.Begin {
+			c.dead = true
+		}
 	case e.Op == history.OpLog:
 		in.log = append(in.log, e)
+	case e.Node != "" && (e.Op == history.OpSet || e.Op == history.OpExtend || e.Op == history.OpRelease):
+		in.links = append(in.links, e)
 	}
 }
 
@@ -161,6 +169,7 @@ func (in *reading) book(c *client, e *history.Event) {
 		in.began[e.Process] = true
 	case e.Op == history.OpClient && e.Type == history.End:
 		in.leave(e.Process, e.T)
+		c.dead = true
 	case e.Type == history.Invoke && e.Op == history.OpAcquire:
 		in.begin(c, e)
 	case e.Type == history.Invoke:
@@ -180,6 +189,22 @@ func (in *reading) book(c *client, e *history.Event) {
 		c.lock.add(c.session)
 		if e.Type == history.OK {
 			in.grants++
+			c.grants++
+			in.bypass(c)
+		}
+	}
+}
+
+// acquiring reports whether the client awaits the lock.
+func (c *client) acquiring() bool {
+	return c.session != nil && c.open == &c.session.acquire
+}
+
+// bypass counts the clients that see a grant go to one that called after them.
+func (in *reading) bypass(granted *client) {
+	for _, c := range in.all {
+		if c.acquiring() && c.lock == granted.lock && !c.dead && c.open.call.T < granted.session.acquire.call.T {
+			in.bypasses++
 		}
 	}
 }

@@ -17,6 +17,8 @@ type record struct {
 	sessions arena[session] // in the order of their acquire's call
 	actions  arena[action]
 	grants   int
+	shares   []int               // of each client that tried, its grants
+	bypasses int                 // grants that an acquire saw go to one called later
 	keys     []*lock             // in the order of first use
 	byName   map[string]*session // made when first asked for
 	began    map[string]bool     // clients that began
@@ -25,13 +27,18 @@ type record struct {
 	last     int64
 	touched  bool             // a client called the resource
 	faults   []*fault         // in the order in which they were tried
+	links    []*history.Event // what the links saw of sets, extensions and releases on nodes
 	log      []*history.Event // the resource's log, in the order of apply
 
-	found   *overlaps  // memo of overlapping
-	leased  []leaseKey // memo of leases
-	windows []window   // memory that keys share, one after the other
-	ops     []leaseOp  // memory that sessions share, likewise
-	spans   []int64    // and measures
+	found     *overlaps        // memo of overlapping
+	leased    []leaseKey       // memo of leases
+	down      *outages         // memo of outages
+	seen      map[string]*wire // memo of wires
+	contested []*contest       // memo of contests
+	windowed  *lock
+	windows   []window  // of windowed, memory that keys share, one after the other
+	ops       []leaseOp // memory that sessions share, likewise
+	spans     []int64   // and measures
 }
 
 // lock is one key and its sessions.
@@ -75,14 +82,19 @@ func readRecord(h *history.History) (*record, string) {
 	}
 	in := &reading{record: r, clients: map[string]*client{}, locks: map[string]*lock{}}
 	for _, name := range h.Params.Clients {
-		in.clients[name] = &client{}
+		c := &client{}
+		in.clients[name] = c
+		in.all = append(in.all, c)
 	}
 	for i := range r.events {
 		in.event(&r.events[i])
 	}
-	for _, name := range h.Params.Clients {
-		if c := in.clients[name]; c.session != nil && c.open == &c.session.acquire {
+	for _, c := range in.all {
+		if c.acquiring() {
 			c.lock.add(c.session)
+		}
+		if c.session != nil {
+			r.shares = append(r.shares, c.grants)
 		}
 	}
 	// The order of apply is the order of reading back; it needn't be that of T.

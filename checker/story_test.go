@@ -83,7 +83,7 @@ func tell(h *history.History, v Verdict) string {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.Numbers)) {
-		fmt.Fprintf(&b, "%s %s\n", name, strconv.FormatFloat(v.Numbers[name], 'g', 6, 64))
+		fmt.Fprintf(&b, "%s %s\n", name, strings.TrimSpace(strconv.FormatFloat(v.Numbers[name], 'g', 6, 64)+" "+v.Words[name]))
 	}
 	return b.String()
 }

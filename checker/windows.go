@@ -118,6 +118,10 @@ func (r *record) departure(client string) *history.Event {
 // begin, each shrunk at both ends by the error of the stamps, so that only what is
 // certain is left. They are good until the next call.
 func (r *record) windowsOf(l *lock) []window {
+	if r.windowed == l {
+		return r.windows
+	}
+	r.windowed = l
 	ε := int64(r.params.StampError)
 	ws := slices.Grow(r.windows[:0], r.grants)
 	for s := range l.sessions() {

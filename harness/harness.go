@@ -63,6 +63,7 @@ func RunUntil(ctx context.Context, b Backend, s Scenario, seed uint64, rec *hist
 const (
 	clockRate = 0.0005                 // ρ: what a healthy quartz and its NTP daemon stay within
 	slack     = 250 * time.Millisecond // what scheduling may add on a busy machine
+	rounds    = 10                     // k: a group that loses as many in a row to split votes has no luck but a bad lock
 )
 
 func (e *engine) params(backend string) history.Params {
@@ -72,7 +73,7 @@ func (e *engine) params(backend string) history.Params {
 		Clients: s.ClientNames(), Nodes: s.NodeNames(), Resource: ResourceName, Quorum: s.Quorum(),
 		Lock: s.Lock.Kind, TTL: s.Lock.TTL, Drift: time.Duration(s.Lock.Drift*float64(s.Lock.TTL)) + 2*time.Millisecond,
 		NodeTimeout: s.Lock.Timeout, RetryMin: s.Lock.RetryMin, RetryMax: s.Lock.RetryMax,
-		Rate: clockRate, StampError: e.cluster.StampError(), Slack: slack,
+		Rate: clockRate, StampError: e.cluster.StampError(), Slack: slack, Rounds: rounds,
 		Fence: s.Workload.Fence, Limit: s.Limit, MaxExtends: s.Limits.Extensions, MaxHold: s.Limits.Hold, MayBeIdle: s.Vacuous, Persistence: s.Topology.Persistence,
 	}
 	for i, st := range s.Plan {

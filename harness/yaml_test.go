@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write what the golden files should say"
 var known = Known{
 	Locks:      []string{"broken", "redlock", "single"},
 	Mistakes:   []string{"no-elapsed-check", "plain-del", "quorum-half", "same-value-for-retries", "unbounded-extension"},
-	Properties: []string{"mutual-exclusion", "lease-linearizable", "resource-safety", "fencing-order", "deadlock-freedom", "bounded-hold"},
+	Properties: []string{"mutual-exclusion", "lease-linearizable", "resource-safety", "fencing-order", "deadlock-freedom", "fault-tolerance", "bounded-hold"},
 	Numbers:    []string{"grants", "unavailable-share", "split-vote-rate"},
 	Causes: []string{
 		"expired-early", "granted-late", "restarted-and-forgot", "deleted-by-other", "overwritten", "never-set",

@@ -24,7 +24,10 @@ var Files embed.FS
 // order is the order of the catalogue.
 var order = []string{
 	"baseline",
+	"minority-down",
+	"majority-down",
 	"holder-crashes",
+	"endless-partitions",
 	"disjoint-views",
 	"pause-while-acquiring",
 	"pause-before-check",

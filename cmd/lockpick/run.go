@@ -182,7 +182,7 @@ func (f *runFlags) drawn(ps []pick) []harness.Scenario {
 func (f *runFlags) expect(chosen []pick) error {
 	for i := range chosen {
 		if len(f.sets) > 0 {
-			chosen[i].Expect = suite.Unconditional()
+			chosen[i].Expect, chosen[i].Numbers = suite.Unconditional(), nil
 		}
 		for _, e := range f.expects {
 			name, want, ok := strings.Cut(e, "=")
@@ -277,6 +277,7 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	job := func(i int) suite.Job { return r.flags.job(chosen[i/r.flags.seeds], i%r.flags.seeds) }
 	r.total = len(chosen) * r.flags.seeds
 	r.outcomes = map[int]suite.Outcome{}
+	r.compared = comparison{chosen: chosen, seeds: r.flags.seeds, numbers: map[int]map[string]float64{}}
 	r.count = map[string]int{}
 	stop := r.progress()
 	defer stop()

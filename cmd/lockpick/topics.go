@@ -57,7 +57,13 @@ fencing-order      Do the fencing tokens rise, and does the resource go by them?
                    holder's is higher; when the resource accepts a token below one
                    that it had accepted, or refuses one that isn't below; and when
                    it refuses the valid holder because of an earlier one's token.
-deadlock-freedom   After a holder's death, is the lock free again in time?
+deadlock-freedom   After a holder's death, or a cut or pause that outlasts its lease,
+                   is the lock free again in time?
+fault-tolerance    While a majority of the nodes is up, can it be had? Violated when
+                   nobody holds it or may hold it, somebody who reaches a majority
+                   tries all the time, and nobody acquires in ten rounds of a node
+                   time-out and the longest retry delay. A lock that isn't free is
+                   not one that fails.
 bounded-hold       Can one client keep the lock for ever by extending it? Violated
                    when one hold has more extensions, or lasts longer, than the
                    scenario's limits say, whatever the lock itself allows.

@@ -29,6 +29,7 @@ type Params struct {
 	Rate        float64       `json:"rate"`                  // ρ: clocks run within [1−ρ, 1+ρ]
 	StampError  time.Duration `json:"stampError"`            // ε: bound of the error of T
 	Slack       time.Duration `json:"slack"`                 // what scheduling may add before a liveness bound counts as missed
+	Rounds      int           `json:"rounds,omitempty"`      // k: rounds of a node time-out and RetryMax in which a free lock must be had by somebody
 	Fence       string        `json:"fence"`                 // none, token or check-and-set
 	Limit       time.Duration `json:"limit"`                 // when the run is stopped at the latest
 	MaxExtends  int           `json:"maxExtends,omitempty"`  // most extensions that one hold may have

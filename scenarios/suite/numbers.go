@@ -63,11 +63,14 @@ func (j *Judgement) keep(x, other float64) {
 	}
 }
 
+// waits: another run of the same suite decides.
+func (j Judgement) waits() bool { return j.Number != nil && j.Number.Waits }
+
 // Waits lists the variants that an outcome's numbers are compared with.
 func (o *Outcome) Waits() []string {
 	var out []string
 	for _, j := range o.Judgements {
-		if j.Number != nil && j.Number.Waits && !slices.Contains(out, j.Number.Bound.Than) {
+		if j.waits() && !slices.Contains(out, j.Number.Bound.Than) {
 			out = append(out, j.Number.Bound.Than)
 		}
 	}
@@ -79,7 +82,7 @@ func (o *Outcome) Waits() []string {
 func (o *Outcome) Settle(than string, numbers map[string]float64) {
 	for i := range o.Judgements {
 		j := &o.Judgements[i]
-		if j.Number == nil || !j.Number.Waits || j.Number.Bound.Than != than {
+		if !j.waits() || j.Number.Bound.Than != than {
 			continue
 		}
 		j.Number.Waits = false
@@ -91,6 +94,17 @@ func (o *Outcome) Settle(than string, numbers map[string]float64) {
 	}
 	o.Code = Worse(o.Code, CodeOf(o.Judgements))
 	o.write()
+}
+
+// compared leaves out the numbers of single steps, which only their plan gives a meaning.
+func compared(numbers map[string]float64) map[string]float64 {
+	out := map[string]float64{}
+	for _, name := range checker.Numbers() {
+		if x, ok := numbers[name]; ok {
+			out[name] = x
+		}
+	}
+	return out
 }
 
 // figure is a number with three digits that count.

@@ -70,7 +70,7 @@ type Outcome struct {
 	Seconds    float64            `json:"seconds"` // of wall clock
 	Virtual    float64            `json:"virtual"` // of true time in the run
 	Events     int                `json:"events"`
-	Numbers    map[string]float64 `json:"numbers,omitempty"` // the verdict's
+	Numbers    map[string]float64 `json:"numbers,omitempty"` // that other variants may be compared with
 	Verdict    checker.Verdict    `json:"-"`
 }
 
@@ -119,7 +119,7 @@ func (o Outcome) again() string {
 	why := ""
 	for _, j := range o.Judgements {
 		switch {
-		case j.AsExpected, j.Number != nil && j.Number.Waits:
+		case j.AsExpected, j.waits():
 		case j.Missed:
 			why = j.Property + " was expected to be violated and held"
 		case j.Got == checker.Undecided:
@@ -196,12 +196,12 @@ func (o *Outcome) judge(m harness.Manifest, events []history.Event) *history.His
 	o.Events, o.Virtual = len(h.Events), history.Seconds(h.Events[len(h.Events)-1].T)
 	o.Stopped = stopped(h)
 	o.Verdict = checker.Check(h)
-	o.Numbers = o.Verdict.Numbers
+	o.Numbers = compared(o.Verdict.Numbers)
 	o.Judgements = append(Judge(m.Scenario.Expect, o.Verdict), JudgeNumbers(m.Scenario.Numbers, o.Verdict)...)
 	if o.Verdict.Disagreement != "" {
 		o.fail(ExitBug, fmt.Errorf("the two judges disagree: %s", o.Verdict.Disagreement))
 	}
-	o.Code = Worse(o.Code, CodeOf(o.Judgements))
+	o.Code = Worse(o.Code, CodeOf(slices.DeleteFunc(slices.Clone(o.Judgements), Judgement.waits)))
 	if r := o.Verdict.Result(checker.MutualExclusion); o.Stopped != "" && r.Outcome != checker.Violated {
 		o.fail(ExitUndecided, errors.New("the run was stopped for a violation that its whole record does not show, as where a release arrives late; run it again"))
 	}

@@ -98,6 +98,8 @@ func setParam(p *history.Params, name, value string) (err error) {
 		p.MaxExtends, err = strconv.Atoi(value)
 	case name == "rate":
 		p.Rate, err = strconv.ParseFloat(value, 64)
+	case name == "rounds":
+		p.Rounds, err = strconv.Atoi(value)
 	case name == "fence":
 		p.Fence = value
 	case name == "mayBeIdle":

@@ -1,0 +1,153 @@
+package checker
+
+import (
+	"iter"
+	"slices"
+)
+
+// contest is one lock and those who want it. There may be millions of sessions,
+// so what lists them is made when it is first asked for.
+type contest struct {
+	lock *lock
+	name string
+	wire *wire // nil: the links saw nothing of it
+
+	listed  []*session            // memo of calls, where there are several locks
+	granted []*session            // memo of grants
+	clients map[string][]*session // memo of of
+	names   []string              // of these clients, in the order of their first call
+	tenures []tenancy             // memo of tenancies
+	kept    map[string][]interval // by node: keys that faults left there
+	ready   map[string][]interval // by client: memo of majority
+	noticed map[string][]interval // by client: memo of available
+}
+
+// contests is the locks of a record, in the order of first use.
+func (r *record) contests() []*contest {
+	if r.contested != nil {
+		return r.contested
+	}
+	wires := r.wires()
+	byKey := map[string]*contest{}
+	for _, l := range r.keys {
+		c := &contest{lock: l, name: l.name, wire: wires[l.name], ready: map[string][]interval{}, noticed: map[string][]interval{}}
+		c.kept = r.kept(c.wire)
+		byKey[c.name] = c
+		r.contested = append(r.contested, c)
+	}
+	if len(byKey) < 2 {
+		return r.contested
+	}
+	var last *contest
+	for s := range r.sessions.all() {
+		if last == nil || last.name != s.key() {
+			last = byKey[s.key()]
+		}
+		last.listed = append(last.listed, s)
+	}
+	return r.contested
+}
+
+// calls is a lock's sessions in the order of their call.
+func (r *record) calls(c *contest) iter.Seq[*session] {
+	if len(r.contested) == 1 {
+		return r.sessions.all()
+	}
+	return slices.Values(c.listed)
+}
+
+// grants is those that got the lock, in the order in which their acquires returned.
+func (c *contest) grants() []*session {
+	if c.granted == nil {
+		for s := range c.lock.sessions() {
+			if s.granted() {
+				c.granted = append(c.granted, s)
+			}
+		}
+	}
+	return c.granted
+}
+
+// of is the sessions of each client, in the order of their call.
+func (r *record) of(c *contest) map[string][]*session {
+	if c.clients == nil {
+		c.clients = map[string][]*session{}
+		for s := range r.calls(c) {
+			if _, ok := c.clients[s.client()]; !ok {
+				c.names = append(c.names, s.client())
+			}
+			c.clients[s.client()] = append(c.clients[s.client()], s)
+		}
+	}
+	return c.clients
+}
+
+// lastCalled is the last of one client's sessions that it had called by an instant, or nil.
+func lastCalled(sessions []*session, at int64) *session {
+	i := firstOf(sessions, func(s *session) bool { return s.acquire.call.T > at })
+	if i == 0 {
+		return nil
+	}
+	return sessions[i-1]
+}
+
+// outliving is one client's sessions whose acquire had not returned at an instant.
+func outliving(sessions []*session, at int64) []*session {
+	return sessions[firstOf(sessions, func(s *session) bool { return s.acquire.ended() > at }):]
+}
+
+// grantAfter is the first grant after an instant to anybody but one client, or nil.
+func (c *contest) grantAfter(at int64, but string) *session {
+	for _, s := range c.grants()[firstOf(c.grants(), func(s *session) bool { return s.acquire.ret.T > at }):] {
+		if s.client() != but {
+			return s
+		}
+	}
+	return nil
+}
+
+// firstOf is the place of the first session of which something holds that holds of
+// all behind it.
+func firstOf(sessions []*session, holds func(*session) bool) int {
+	i, _ := slices.BinarySearchFunc(sessions, true, func(s *session, _ bool) int {
+		if holds(s) {
+			return 1
+		}
+		return -1
+	})
+	return i
+}
+
+// ended is when the call returned, whatever the outcome, or never.
+func (o operation) ended() int64 {
+	if o.ret == nil {
+		return never
+	}
+	return o.ret.T
+}
+
+// wait is where a session's client was trying to acquire.
+func (r *record) wait(s *session) interval {
+	if s.acquire.ret != nil {
+		return interval{s.acquire.call.T, s.acquire.ret.T}
+	}
+	to := r.end
+	if t, ok := r.gone[s.client()]; ok {
+		to = min(to, t)
+	}
+	return interval{s.acquire.call.T, to}
+}
+
+// waits is where a client was trying to acquire a lock, as far as it has to do
+// with a span. Who calls again within a retry delay of a failure has not stopped
+// trying.
+func (r *record) waits(c *contest, client string, in interval) []interval {
+	var spans []interval
+	for _, s := range outliving(r.of(c)[client], in.from) {
+		if s.acquire.call.T >= in.to {
+			break
+		}
+		spans = append(spans, r.wait(s))
+	}
+	return joined(spans, int64(r.params.RetryMax))
+}

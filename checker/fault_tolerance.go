@@ -1,0 +1,175 @@
+package checker
+
+import (
+	"fmt"
+	"iter"
+
+	"lockpick/harness/history"
+)
+
+// faultTolerance asks whether a lock can be had while a majority of nodes is up.
+// It is put to the test wherever nobody holds a lock or may hold it (tenures.go),
+// and some client that is trying to acquire goes on and reaches a majority
+// (availability.go). Then somebody, though not that client, must acquire within
+//
+//	k·(NodeTimeout + RetryMax) + Slack
+//
+// which is k rounds of the slowest kind. One lost split vote is no violation;
+// a lock by which k rounds of everybody come to nothing is not available. The
+// same bound is used after a release: with two waiters or more the first round
+// may be lost to a split vote there, too, so one retry delay can't be promised.
+func faultTolerance(r *record) Result {
+	if missing := r.missingFigure(); missing != "" {
+		return Result{Outcome: Undecided, Because: "the history has no " + missing + ", so there is no bound"}
+	}
+	switch {
+	case r.params.Rounds == 0:
+		return Result{Outcome: Undecided, Because: "the history has no number of rounds to wait, so there is no bound"}
+	case len(r.params.Nodes) == 0:
+		return Result{Outcome: Undecided, Because: "the history has no nodes, so there is no majority"}
+	}
+	occasions, incidents := 0, 0
+	var worst *drought
+	for _, c := range r.contests() {
+		n, droughts := r.droughts(c)
+		occasions, incidents = occasions+n, incidents+len(droughts)
+		for _, d := range droughts {
+			if worst == nil || d.length() > worst.length() {
+				worst = &d
+			}
+		}
+	}
+	switch {
+	case worst != nil:
+		res := r.starved(*worst)
+		res.Occasions, res.Incidents = occasions, incidents
+		return res
+	case occasions == 0:
+		return Result{Outcome: Holds, Because: "nobody wanted a free lock while a majority was available to them"}
+	}
+	return Result{Outcome: Holds, Occasions: occasions, Because: fmt.Sprintf(
+		"whenever a lock was free and a majority available to somebody who wanted it, somebody acquired within %s, in %s",
+		seconds(r.rounds()), plural(occasions, "span"))}
+}
+
+// rounds is how long a lock that is free and available may go without a grant.
+func (r *record) rounds() int64 {
+	return int64(r.params.Rounds)*int64(r.params.NodeTimeout+r.params.RetryMax) + int64(r.params.Slack)
+}
+
+// gap is a span in which nobody held a lock or may have held it.
+type gap struct {
+	interval
+	before *session // who held it last, nil at the begin
+	next   *session // who held it next, or may have, nil at the end
+}
+
+// gaps is in the order of time.
+func (r *record) gaps(c *contest) iter.Seq[gap] {
+	return func(yield func(gap) bool) {
+		g := gap{interval: interval{ever, never}}
+		for _, t := range r.tenancies(c) {
+			if g.from < t.from {
+				g.to, g.next = t.from, t.session
+				if !yield(g) {
+					return
+				}
+			}
+			if t.to > g.from {
+				g.from, g.before = t.to, t.session
+			}
+		}
+		g.to, g.next = never, nil
+		if g.from < never {
+			yield(g)
+		}
+	}
+}
+
+// drought is a span in which one client could have had a free lock all the
+// time, and nobody got it.
+type drought struct {
+	interval
+	contest *contest
+	client  string
+	gap     gap
+}
+
+// droughts finds a lock's droughts that were too long, at most one for each gap,
+// and how many gaps were judged: those that were too long, and those that ended in
+// a grant to somebody who was available.
+func (r *record) droughts(c *contest) (judged int, long []drought) {
+	for g := range r.gaps(c) {
+		d, ok := r.drought(c, g)
+		switch {
+		case ok:
+			judged++
+			long = append(long, d)
+		case g.next != nil && g.next.granted() && meets(r.available(c, g.next.client()), interval{g.to - 1, g.to}):
+			judged++
+		}
+	}
+	return judged, long
+}
+
+// drought finds the longest in a gap that was too long.
+func (r *record) drought(c *contest, g gap) (d drought, found bool) {
+	if g.length() <= r.rounds() {
+		return d, false
+	}
+	r.of(c)
+	for _, client := range c.names {
+		for _, s := range common(common(r.waits(c, client, g.interval), r.available(c, client)), []interval{g.interval}) {
+			if s.length() > r.rounds() && s.length() > d.length() {
+				d, found = drought{interval: s, contest: c, client: client, gap: g}, true
+			}
+		}
+	}
+	return d, found
+}
+
+// starved tells of a drought: who waited, since when the lock was free.
+func (r *record) starved(d drought) Result {
+	w := &Witness{Key: d.contest.name, From: d.from, To: d.to}
+	var events []*history.Event
+	since := "it had never been held"
+	if s := d.gap.before; s != nil {
+		since = fmt.Sprintf("the last hold of %s had ended by %s", s.client(), seconds(d.gap.from))
+		w.Sessions = append(w.Sessions, s.name())
+		events = append(events, r.ending(d.contest, s)...)
+	}
+	waiters := 0
+	for _, client := range d.contest.names {
+		for _, s := range outliving(r.of(d.contest)[client], d.from) {
+			if s.acquire.call.T >= d.to {
+				break
+			}
+			if client == d.client {
+				w.Sessions = append(w.Sessions, s.name())
+			}
+			events = append(events, s.acquire.call)
+			waiters++
+			break // one of each client is enough
+		}
+	}
+	w.Events = numbered(events)
+	return Result{
+		Outcome: Violated, Witness: w,
+		Because: fmt.Sprintf("%s could have had %s from %s to %s (%s), a majority being available, and %s tried, but nobody acquired it within %s: %s",
+			d.client, lockName(d.contest.name), seconds(d.from), seconds(d.to), seconds(d.to-d.from),
+			plural(waiters, "client"), seconds(r.rounds()), since),
+	}
+}
+
+// ending is the events that show how a session's hold ended: the release, and
+// the last key that was set where that was what ended it.
+func (r *record) ending(c *contest, s *session) []*history.Event {
+	t, _ := r.tenure(s, c.wire)
+	events := []*history.Event{s.acquire.call, s.acquire.ret}
+	for x := range s.releases() {
+		if x.ret != nil && x.ret.T == t.to {
+			return append(events, x.ret)
+		}
+	}
+	return append(events, t.last)
+}

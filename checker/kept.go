@@ -1,0 +1,73 @@
+package checker
+
+// kept is, by node, where the key of an attempt may have stayed on it because of
+// a fault, so that nobody else can have that node's vote. It stays until its
+// deletion was seen, or it has lapsed. The lock is not to blame where
+//
+//   - the node applied the set when the client had given it up already,
+//   - the release was under way for longer than the client waits, or forever,
+//   - client, node or link were down before the attempt was over,
+//   - or the answer never reached the client though no fault kept it: the machine was
+//     slower than the node time-out, and may have swallowed the release, too.
+//
+// Any other key that a failed attempt leaves behind, the lock has left there.
+func (r *record) kept(w *wire) map[string][]interval {
+	if w == nil {
+		return nil
+	}
+	down := r.outages()
+	late := int64(r.params.NodeTimeout)
+	kept := map[string][]interval{}
+	for _, a := range w.attempts {
+		set := int64(0)
+		if a.won {
+			set = w.extended[a.session]
+		}
+		for _, e := range a.sets {
+			at := applied(e)
+			deleted, sent := a.deletion(e)
+			if at-e.Sent > late || sent != 0 && deleted-sent > late ||
+				meets(down.link(a.session.client(), e.Node), interval{e.Sent, plus(a.over, late)}) ||
+				e.Answered == 0 && !meets(down.little[e.Process], interval{e.Sent, plus(a.over, late)}) {
+				kept[e.Node] = append(kept[e.Node], interval{at, min(deleted, plus(max(at, set), r.life()))})
+			}
+		}
+	}
+	for node, spans := range kept {
+		kept[node] = union(spans)
+	}
+	return kept
+}
+
+// blocked is where keys that faults left behind kept a majority from everybody.
+func (r *record) blocked(c *contest) []interval {
+	if len(c.kept) == 0 {
+		return nil
+	}
+	var lists [][]interval
+	for _, n := range r.params.Nodes {
+		lists = append(lists, c.kept[n])
+	}
+	return atLeast(len(lists)-quorumOf(len(lists))+1, lists...)
+}
+
+// majority is where a client goes on, and reaches a majority of nodes which no fault
+// keeps from giving it this lock, once somebody gives it back.
+func (r *record) majority(c *contest, client string) []interval {
+	spans, ok := c.ready[client]
+	if !ok {
+		spans = r.outages().majorityBut(client, c.kept)
+		c.ready[client] = spans
+	}
+	return spans
+}
+
+// available is where it has had time to notice, too.
+func (r *record) available(c *contest, client string) []interval {
+	spans, ok := c.noticed[client]
+	if !ok {
+		spans = common(r.settled(r.outages().majority(client)), r.majority(c, client))
+		c.noticed[client] = spans
+	}
+	return spans
+}

@@ -1,0 +1,102 @@
+package checker
+
+// Numbers of how a lock is shared out.
+const (
+	SplitVoteRate = "split-vote-rate" // split attempts as a share of those on a free lock: split or won
+	LosingStreak  = "losing-streak"   // the most split attempts in a row, of whomever, on one lock
+	Bypasses      = "bypasses"        // grants that an acquire saw go to one that was called later
+	JainIndex     = "jain-index"      // of grants per client that tried: 1 is equal shares, 1/n all for one of n
+)
+
+func (r *record) fairness(n map[string]float64) {
+	split, won, streak := 0, 0, 0
+	for _, c := range r.contests() {
+		if c.wire != nil {
+			s, w, longest := r.splitVotes(c)
+			split, won, streak = split+s, won+w, max(streak, longest)
+		}
+	}
+	if split+won > 0 {
+		n[SplitVoteRate] = float64(split) / float64(split+won)
+		n[LosingStreak] = float64(streak)
+	}
+	if len(r.shares) > 1 {
+		n[Bypasses] = float64(r.bypasses)
+	}
+	if jain, ok := jainIndex(r.shares); ok {
+		n[JainIndex] = jain
+	}
+}
+
+// splitVotes counts the attempts on a lock that were split: a majority answered
+// and could have said yes, for nobody had the lock or was getting it, and yet no
+// client had a majority, for attempts met. One that meets nobody's loses to keys
+// that were left behind.
+func (r *record) splitVotes(c *contest) (split, won, longest int) {
+	quorum := quorumOf(len(r.params.Nodes))
+	held, blocked := r.held(c), r.blocked(c)
+	streak := 0
+	met := c.wire.met()
+	for i, a := range c.wire.attempts {
+		s := interval{a.from, a.to}
+		switch {
+		case a.won:
+			won++
+			streak = 0
+		case a.yes >= quorum, a.yes+a.no < quorum, !met[i], meets(held, s), meets(blocked, s):
+		default:
+			split++
+			streak++
+			longest = max(longest, streak)
+		}
+	}
+	return split, won, longest
+}
+
+// met says of each attempt whether it met another client's: its keys were not
+// taken back yet when the other's were set.
+func (w *wire) met() []bool {
+	met := make([]bool, len(w.attempts))
+	var far, second int // the attempt that reaches furthest so far, and the furthest of another client
+	far, second = -1, -1
+	for i, a := range w.attempts {
+		for _, k := range []int{far, second} {
+			if k >= 0 && w.attempts[k].session.client() != a.session.client() && w.attempts[k].gone() >= a.from {
+				met[k], met[i] = true, true
+			}
+		}
+		switch {
+		case far < 0 || w.attempts[far].gone() <= a.gone():
+			if far >= 0 && w.attempts[far].session.client() != a.session.client() {
+				second = far
+			}
+			far = i
+		case w.attempts[far].session.client() == a.session.client():
+		case second < 0 || w.attempts[second].gone() <= a.gone():
+			second = i
+		}
+	}
+	return met
+}
+
+// gone is when the last of an attempt's commands was done.
+func (a *attempt) gone() int64 {
+	at := a.to
+	for _, d := range a.deletes {
+		at = max(at, d.T)
+	}
+	return at
+}
+
+// jainIndex is (Σx)²/(n·Σx²), Jain, Chiu and Hawe 1984.
+func jainIndex(grants []int) (float64, bool) {
+	sum, squares := 0.0, 0.0
+	for _, x := range grants {
+		sum += float64(x)
+		squares += float64(x) * float64(x)
+	}
+	if len(grants) < 2 || sum == 0 {
+		return 0, false
+	}
+	return sum * sum / (float64(len(grants)) * squares), true
+}

@@ -1,0 +1,59 @@
+package checker
+
+import "fmt"
+
+// What became of each planned step of the nemesis, under "fault-STEP-" and one of
+// these. A step that comes every time has all its occurrences in one.
+const (
+	faultPlanned  = "planned"   // targets
+	faultInjected = "injected"  // times that it was tried on one of them
+	faultReadBack = "read-back" // of these: it was seen to be in force
+	faultOnHeld   = "on-held"   // of these: somebody believed to hold a lock while it was
+)
+
+func (r *record) faultNumbers(n map[string]float64) {
+	if len(r.params.Steps) == 0 {
+		return
+	}
+	var held []interval
+	for _, l := range r.keys {
+		for _, w := range r.windowsOf(l) {
+			held = append(held, interval{w.from, w.to})
+		}
+	}
+	held = union(held)
+	for _, s := range r.params.Steps {
+		n[faultNumber(s.Step, faultPlanned)] = float64(len(s.Targets))
+		for _, what := range []string{faultInjected, faultReadBack, faultOnHeld} {
+			n[faultNumber(s.Step, what)] = 0
+		}
+	}
+	for _, f := range r.faults {
+		if f.step == 0 {
+			continue
+		}
+		n[faultNumber(f.step, faultInjected)]++
+		if f.begin == nil {
+			continue
+		}
+		n[faultNumber(f.step, faultReadBack)]++
+		inForce := interval{f.begin.T, never}
+		if f.end != nil {
+			inForce.to = max(f.end.T, f.begin.T+1)
+		}
+		if meets(held, inForce) {
+			n[faultNumber(f.step, faultOnHeld)]++
+		}
+	}
+}
+
+func faultNumber(step int, what string) string { return fmt.Sprintf("fault-%d-%s", step, what) }
+
+// liveness adds the numbers of liveness and returns their words.
+func (r *record) liveness(n map[string]float64) map[string]string {
+	words := map[string]string{}
+	r.fairness(n)
+	r.availability(n, words)
+	r.faultNumbers(n)
+	return words
+}

@@ -1,0 +1,135 @@
+package checker
+
+import (
+	"cmp"
+	"slices"
+
+	"lockpick/harness/history"
+)
+
+// tenure is how long a session held a lock, or may have held it:
+//
+//	first key set      acquire returned      belief ends       release done, or the last key has lapsed
+//	     |======================|=================|=====================|
+//	    from                                  believed                  to
+//
+// A release that got no definite answer gives nothing back: the lock may be held
+// until the last key that was set or extended for it has lapsed, TTL·(1+ρ) later.
+// So it may be by a client that died, or that never got an answer. A failed
+// attempt holds nothing, whatever keys it leaves behind.
+type tenure struct {
+	interval
+	believed int64          // the client's own belief ended then, or had never begun
+	last     *history.Event // the last key that was set for it, nil if that isn't known
+	lapse    int64          // when the last of its keys has lapsed at the latest
+}
+
+// tenancy is a tenure, and whose. There may be millions.
+type tenancy struct {
+	interval
+	session *session
+}
+
+// tenure is what a session may have held, and whether it may have held anything.
+func (r *record) tenure(s *session, w *wire) (tenure, bool) {
+	var t tenure
+	switch s.acquire.outcome() {
+	case history.Fail:
+		return t, false
+	case history.OK:
+		t.from = s.acquire.ret.T
+		t.believed = t.from
+		for b := range r.belief(s) {
+			t.believed = b.to
+		}
+	default:
+		t.from = s.acquire.call.T
+		t.believed = t.from
+	}
+	at := t.from
+	if w != nil {
+		a := w.last[s]
+		if a == nil && !s.granted() {
+			return t, false // it died before it asked
+		}
+		at = t.set(s, a, w.extended[s])
+	} else if !s.granted() {
+		at = never
+	}
+	t.lapse = plus(at, r.life())
+	t.to = max(t.believed, min(t.lapse, s.released()))
+	return t, t.from < t.to
+}
+
+// set looks at the keys of a session's last attempt, and returns when the last
+// was set or extended.
+func (t *tenure) set(s *session, a *attempt, extended int64) int64 {
+	if a == nil {
+		return cmp.Or(extended, t.from)
+	}
+	at := max(extended, a.from)
+	if !s.granted() {
+		t.from = a.from
+	}
+	for _, e := range a.sets {
+		t.from = min(t.from, applied(e))
+		at = max(at, applied(e))
+		if t.last == nil || applied(e) > applied(t.last) {
+			t.last = e
+		}
+	}
+	return at
+}
+
+// tenancies is all tenures of a lock, in the order of their begin.
+func (r *record) tenancies(c *contest) []tenancy {
+	if c.tenures != nil {
+		return c.tenures
+	}
+	c.tenures = []tenancy{}
+	for s := range r.calls(c) {
+		if t, ok := r.tenure(s, c.wire); ok {
+			c.tenures = append(c.tenures, tenancy{t.interval, s})
+		}
+	}
+	begin := func(a, b tenancy) int { return cmp.Compare(a.from, b.from) }
+	if !slices.IsSortedFunc(c.tenures, begin) {
+		slices.SortStableFunc(c.tenures, begin)
+	}
+	return c.tenures
+}
+
+// held is where somebody held a lock, or may have held it.
+func (r *record) held(c *contest) []interval {
+	var spans []interval
+	for _, t := range r.tenancies(c) {
+		spans = append(spans, t.interval)
+	}
+	return joined(spans, 0)
+}
+
+// life is how long a key lives at the longest.
+func (r *record) life() int64 {
+	if r.params.TTL == 0 {
+		return never
+	}
+	return int64(float64(r.params.TTL) * (1 + r.params.Rate))
+}
+
+func plus(at, by int64) int64 {
+	if at > never-by {
+		return never
+	}
+	return at + by
+}
+
+// released is when a session had surely given the lock back, by its client's own
+// account, or never.
+func (s *session) released() int64 {
+	for x := range s.releases() {
+		if x.outcome() != history.Info {
+			return x.ret.T
+		}
+	}
+	return never
+}
