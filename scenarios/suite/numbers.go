@@ -66,6 +66,9 @@ func (j *Judgement) keep(x, other float64) {
 // waits: another run of the same suite decides.
 func (j Judgement) waits() bool { return j.Number != nil && j.Number.Waits }
 
+// decided leaves out what waits.
+func decided(js []Judgement) []Judgement { return slices.DeleteFunc(slices.Clone(js), Judgement.waits) }
+
 // Waits lists the variants that an outcome's numbers are compared with.
 func (o *Outcome) Waits() []string {
 	var out []string
@@ -92,7 +95,7 @@ func (o *Outcome) Settle(than string, numbers map[string]float64) {
 			j.undecided("the run of " + than + " has no " + j.Property)
 		}
 	}
-	o.Code = Worse(o.Code, CodeOf(o.Judgements))
+	o.Code = Worse(o.Code, CodeOf(decided(o.Judgements)))
 	o.write()
 }
 

@@ -201,7 +201,7 @@ func (o *Outcome) judge(m harness.Manifest, events []history.Event) *history.His
 	if o.Verdict.Disagreement != "" {
 		o.fail(ExitBug, fmt.Errorf("the two judges disagree: %s", o.Verdict.Disagreement))
 	}
-	o.Code = Worse(o.Code, CodeOf(slices.DeleteFunc(slices.Clone(o.Judgements), Judgement.waits)))
+	o.Code = Worse(o.Code, CodeOf(decided(o.Judgements)))
 	if r := o.Verdict.Result(checker.MutualExclusion); o.Stopped != "" && r.Outcome != checker.Violated {
 		o.fail(ExitUndecided, errors.New("the run was stopped for a violation that its whole record does not show, as where a release arrives late; run it again"))
 	}
