@@ -19,6 +19,20 @@ const (
 	PersistAlways = "always"
 )
 
+// Capabilities lists all that a backend may have, besides CanRun: those of
+// topologies, and of each fault on each sort of target.
+func Capabilities() []string {
+	all := []string{CanPersist, CanReplicate}
+	for _, k := range nemesis.Kinds {
+		for _, on := range k.On {
+			if c := k.Capability(on); !slices.Contains(all, c) {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
 // Needs lists the capabilities that a cluster must have for the scenario's
 // plan, sorted.
 func (s Scenario) Needs() []string {
