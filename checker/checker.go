@@ -123,19 +123,32 @@ func (v Verdict) Result(property string) *Result {
 
 // properties is the one table of them, in the order of reports.
 var properties = []property{
-	{MutualExclusion, mutualExclusion},
-	{LeaseLinearizable, leaseLinearizable},
-	{ResourceSafety, resourceSafety},
-	{FencingOrder, fencingOrder},
-	{DeadlockFreedom, deadlockFreedom},
-	{FaultTolerance, faultTolerance},
-	{BoundedHold, boundedHold},
-	{ValidOnReturn, validOnReturn},
+	{MutualExclusion, safety, mutualExclusion},
+	{LeaseLinearizable, safety, leaseLinearizable},
+	{ResourceSafety, safety, resourceSafety},
+	{FencingOrder, safety, fencingOrder},
+	{ValidOnReturn, safety, validOnReturn},
+	{DeadlockFreedom, liveness, deadlockFreedom},
+	{FaultTolerance, liveness, faultTolerance},
+	{BoundedHold, liveness, boundedHold},
 }
+
+// A safety property says that nothing bad happens, whatever the faults; liveness
+// that something good does, where the faults allow it.
+const (
+	safety   = false
+	liveness = true
+)
 
 type property struct {
 	name  string
+	lives bool
 	judge func(*record) Result
+}
+
+// Liveness reports whether a property is one of liveness rather than of safety.
+func Liveness(name string) bool {
+	return slices.ContainsFunc(properties, func(p property) bool { return p.name == name && p.lives })
 }
 
 // Properties lists the names of all properties in the order of reports.

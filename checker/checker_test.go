@@ -31,7 +31,7 @@ params clients=c1,c2 nodes=n1 quorum=1 ttl=10s
 
 func TestPropertyThatPanicsDecidesNothing(t *testing.T) {
 	defer func(old []property) { properties = old }(properties)
-	properties = []property{{"broken", func(r *record) Result { return Result{Outcome: Outcome(r.named("nobody").name())} }}}
+	properties = []property{{"broken", safety, func(r *record) Result { return Result{Outcome: Outcome(r.named("nobody").name())} }}}
 	res := Check(tale(t, twoHolders)).Result("broken")
 	if res == nil || res.Outcome != Undecided || !strings.HasPrefix(res.Because, "the checker failed: ") {
 		t.Errorf("got %+v", res)
@@ -41,7 +41,7 @@ func TestPropertyThatPanicsDecidesNothing(t *testing.T) {
 // A checker that fails outside a property, here by a witness that is missing, has decided nothing either.
 func TestCheckerThatPanicsDecidesNothing(t *testing.T) {
 	defer func(old []property) { properties = old }(properties)
-	properties = []property{{MutualExclusion, func(*record) Result { return Result{Outcome: Violated} }}}
+	properties = []property{{MutualExclusion, safety, func(*record) Result { return Result{Outcome: Violated} }}}
 	res := Check(tale(t, twoHolders)).Result(MutualExclusion)
 	if res == nil || res.Outcome != Undecided || !strings.HasPrefix(res.Because, "the checker failed: ") {
 		t.Errorf("got %+v", res)

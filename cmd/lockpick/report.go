@@ -187,7 +187,11 @@ func (r *report) finish(ctx context.Context) error {
 			all = append(all, r.outcomes[i])
 		}
 		all = append(all, r.skipped...)
-		return printJSON(r.out, map[string]any{"schema": 1, "code": r.code, "outcomes": all})
+		answer := map[string]any{"schema": 1, "code": r.code, "outcomes": all}
+		if rates := ratesOf(all, r.flags.backend); len(rates) > 0 {
+			answer["rates"] = rates
+		}
+		return printJSON(r.out, answer)
 	}
 	r.printSeeds() // of a scenario that was interrupted
 	for _, o := range r.skipped {

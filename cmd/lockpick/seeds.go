@@ -55,14 +55,39 @@ func (s *seedSum) add(o suite.Outcome) {
 // rates says how often each property was violated, where there are runs enough.
 // Real backends try a run again that missed its violation, so there they would
 // not be what they seem.
-func (s *seedSum) rates(backend string) []string {
-	var lines []string
+func (s *seedSum) rates(backend string) []rate {
+	var rates []rate
 	for _, name := range checker.Properties() {
 		if t := s.tally[name]; t.told && t.decided >= leastRuns && backend == simulation {
-			lines = append(lines, name+" violated in "+suite.Rate(t.violated, t.decided))
+			low, high := suite.Wilson(t.violated, t.decided)
+			rates = append(rates, rate{s.scenario, name, t.decided, t.violated, float64(t.violated) / float64(t.decided), low, high})
 		}
 	}
-	return lines
+	return rates
+}
+
+// rate is how often a property of a scenario was violated, with its 95 % interval.
+type rate struct {
+	Scenario string  `json:"scenario"`
+	Property string  `json:"property"`
+	Runs     int     `json:"runs"` // that decided it
+	Violated int     `json:"violated"`
+	Rate     float64 `json:"rate"`
+	Low      float64 `json:"low"`
+	High     float64 `json:"high"`
+}
+
+// ratesOf sums outcomes up, of which each scenario's are together.
+func ratesOf(outcomes []suite.Outcome, backend string) []rate {
+	var rates []rate
+	var sum seedSum
+	for i, o := range outcomes {
+		if i > 0 && o.Scenario != outcomes[i-1].Scenario {
+			rates, sum = append(rates, sum.rates(backend)...), seedSum{}
+		}
+		sum.add(o)
+	}
+	return append(rates, sum.rates(backend)...)
 }
 
 // printSeeds prints the sum of a scenario, and begins another.
@@ -80,7 +105,7 @@ func (r *report) printSeeds() {
 	}
 	fmt.Fprintf(r.out, "%-44s %d seeds: %s\n", s.scenario, s.runs, strings.Join(parts, ", "))
 	for _, rate := range s.rates(r.flags.backend) {
-		fmt.Fprintf(r.out, "    %s\n", rate)
+		fmt.Fprintf(r.out, "    %s violated in %s\n", rate.Property, suite.Rate(rate.Violated, rate.Runs))
 	}
 	for _, o := range s.shown {
 		fmt.Fprintf(r.out, "    seed %d: %s\n    run again: %s\n", o.Seed, strings.Join(summary(o), "; "), o.Command)

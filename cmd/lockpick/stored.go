@@ -70,7 +70,10 @@ var secondly = map[checker.Outcome]string{
 }
 
 func (a *app) printVerdict(v checker.Verdict, js []suite.Judgement) {
-	for _, j := range js {
+	for i, j := range js {
+		if checker.Liveness(j.Property) && (i == 0 || !checker.Liveness(js[i-1].Property)) {
+			fmt.Fprintln(a.out, "liveness, where the faults allow it:")
+		}
 		fmt.Fprintf(a.out, "%s\n    %s\n", j, j.Because)
 		if r := v.Result(j.Property); r != nil && r.Witness != nil {
 			fmt.Fprintf(a.out, "    witness: events %v\n", r.Witness.Events)
