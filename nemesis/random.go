@@ -24,7 +24,7 @@ type Random struct {
 	Faults []string `json:"faults"`           // words of Choices
 	Within string   `json:"within,omitempty"` // Assumptions, or "": no bounds
 	Every  Span     `json:"every"`            // between two faults of a kind: where a seed's mean lies
-	Lasts  Span     `json:"lasts"`            // the shortest fault, and where a seed's longest lies
+	Lasts  Span     `json:"lasts"`            // the shortest fault, and the longest; a seed's longest is above the middle
 	Safety float64  `json:"safety"`           // the safety phase's share of the limit
 	Modes  []string `json:"modes,omitempty"`  // nil: all that the kinds have
 	Shapes []string `json:"shapes,omitempty"` // of what hits links; nil: all
@@ -102,7 +102,7 @@ const mostSteps = 100
 
 // Draw draws the plan.
 func (r Random) Draw(w World) Plan {
-	d := &drawing{Random: r, World: w, over: time.Duration(r.Safety * float64(w.Limit)), taken: map[string][]Span{}, points: map[OnPoint]bool{}}
+	d := &drawing{Random: r, World: w, over: time.Duration(r.Safety * float64(w.Limit)), taken: map[string][]Span{}, had: map[any]bool{}}
 	swarm := d.swarm()
 	var all []drawn
 	for _, c := range swarm {
@@ -120,9 +120,9 @@ func (r Random) Draw(w World) Plan {
 type drawing struct {
 	Random
 	World
-	over   time.Duration     // the safety phase's end
-	taken  map[string][]Span // by what a fault occupies while it is in force
-	points map[OnPoint]bool
+	over  time.Duration     // the safety phase's end
+	taken map[string][]Span // by what a fault occupies while it is in force
+	had   map[any]bool      // points and messages that set something off
 }
 
 // drawn is a step, and the instant it was drawn for: where an event sets it off, a
@@ -172,7 +172,7 @@ type style struct {
 }
 
 func (d *drawing) style(c Choice, swarm []Choice) style {
-	s := style{Choice: c, longest: d.logarithmic(d.Lasts, c.Word, "longest")}
+	s := style{Choice: c, longest: d.logarithmic(Span{middle(d.Lasts), d.Lasts.Max}, c.Word, "longest")}
 	if modes := d.ModesOf(c.Kind); len(modes) > 0 {
 		s.mode = modes[d.upto(len(modes), c.Word, "mode")]
 	}
@@ -220,6 +220,11 @@ func (d *drawing) even(s Span, names ...string) time.Duration {
 // logarithmic draws so that each order of magnitude comes equally often.
 func (d *drawing) logarithmic(s Span, names ...string) time.Duration {
 	return time.Duration(d.magnitude(float64(s.Min), float64(s.Max), names...))
+}
+
+// middle is a span's geometric mean: as many orders of magnitude lie on either side.
+func middle(s Span) time.Duration {
+	return time.Duration(math.Sqrt(float64(s.Min)) * math.Sqrt(float64(s.Max)))
 }
 
 func (d *drawing) magnitude(least, most float64, names ...string) float64 {

@@ -38,6 +38,12 @@ func (d *drawing) step(s style, k string, at time.Duration) (Step, bool) {
 	if when.Message == nil && len(whom) == 0 {
 		return Step{}, false
 	}
+	if m := when.Message; m != nil {
+		if d.had[*m] {
+			return Step{}, false // one message can be held once
+		}
+		d.had[*m] = true
+	}
 	if (!s.Kind.Nests || s.alone) && s.On != Message && !d.take(s, whom, Span{at, end}) {
 		return Step{}, false
 	}
@@ -115,10 +121,10 @@ func (d *drawing) trigger(s style, k, client string, at Trigger, before time.Dur
 		return Trigger{Event: e, Before: before}
 	case 1:
 		p := OnPoint{Client: client, Point: hurtPoints[d.upto(len(hurtPoints), s.Word, "point", k)], Nth: nth}
-		if d.points[p] || s.Kind.Again {
+		if d.had[p] || s.Kind.Again {
 			return at // a client comes to each of them once
 		}
-		d.points[p] = true
+		d.had[p] = true
 		return Trigger{Point: &p, Before: before}
 	}
 	return at

@@ -86,7 +86,7 @@ A plan that each seed draws (plan: {random: …}; run --dry-run shows it):
   within     assumptions: clocks go wrong by less than the allowed drift, a node that may
              have forgotten comes back after a TTL, and nothing fails over
   every      time between two faults of a kind: where a seed's mean lies
-  lasts      the shortest fault, and where a seed's longest lies; most are short
+  lasts      the shortest fault, and the longest; most are short
   safety     share of the limit in which faults come; then all is healed, and somebody
              must acquire again
   modes      of faults that have several
