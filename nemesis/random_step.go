@@ -47,7 +47,7 @@ func (d *drawing) step(s style, k string, at time.Duration) (Step, bool) {
 	if (!s.Kind.Nests || s.alone) && s.On != Message && !d.take(s, whom, Span{at, end}) {
 		return Step{}, false
 	}
-	return Step{When: when, Fault: f}, true
+	return Step{When: when, Fault: f, Drawn: true}, true
 }
 
 // forgets: a node that it hits may come back without its keys.
