@@ -147,7 +147,7 @@ func clash(a, b Step, over time.Duration) string {
 // no node is back before all that it granted has lapsed.
 func TestRandomPlansWithinAssumptions(t *testing.T) {
 	clocks, restarts := 0, 0
-	for seed := range uint64(300) {
+	for seed := range uint64(100) {
 		w := world(seed)
 		for i, s := range everything(Assumptions).Draw(w) {
 			f := s.Fault
@@ -174,7 +174,7 @@ func TestRandomPlansWithinAssumptions(t *testing.T) {
 			}
 		}
 	}
-	if clocks < 200 || restarts < 200 {
+	if clocks < 100 || restarts < 100 {
 		t.Errorf("only %d clocks and %d restarts were drawn", clocks, restarts)
 	}
 }
