@@ -19,9 +19,10 @@ const (
 	TokenTwice    = "token-twice"    // two acquires got the same token
 )
 
-// byTokens is the fence mode in which the resource goes by tokens. By
-// check-and-set it goes by claims, and there are no tokens to be in order.
-const byTokens = "token"
+// byTokens reports whether the resource goes by tokens: by the lock's, or by
+// numbers that it counts itself. By check-and-set it goes by claims, and there are
+// no tokens to be in order.
+func (r *record) byTokens() bool { return r.params.Fence == "token" || r.params.Fence == "counter" }
 
 // fencingOrder asks whether fencing tokens rise, and whether the resource
 // enforces them. O(n log n).
@@ -35,7 +36,7 @@ func fencingOrder(r *record) Result {
 	grants := r.fencedGrants()
 	failures := disorders(r, grants)
 	asked := 0
-	if r.params.Fence == byTokens {
+	if r.byTokens() {
 		asked = len(r.log)
 		failures = append(failures, refusals(r)...)
 	}
@@ -50,11 +51,11 @@ func fencingOrder(r *record) Result {
 		return bad
 	}
 	switch {
-	case r.params.Fence == byTokens && r.touched && (r.cut != "" || len(r.log) == 0):
+	case r.byTokens() && r.touched && (r.cut != "" || len(r.log) == 0):
 		res.Outcome, res.Because = Undecided, "the resource's log was not read back, or may not be whole"
 	case res.Occasions == 0:
 		res.Because = "the lock gave no fencing tokens"
-	case r.params.Fence == byTokens:
+	case r.byTokens():
 		res.Because = fmt.Sprintf("%s rose, and the resource went by them in %s", plural(tokens, "token"), plural(asked, "answer"))
 	default:
 		res.Because = fmt.Sprintf("%s rose; the resource doesn't ask for them", plural(tokens, "token"))

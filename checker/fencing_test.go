@@ -289,7 +289,7 @@ func TestFencingAgainstDumb(t *testing.T) {
 // randomFenced adds tokens, sets and a resource's log to a random history.
 func randomFenced(rnd *rand.Rand) *history.History {
 	h := randomHistory(rnd)
-	h.Params.Fence, h.Params.StampError = byTokens, time.Duration(beat*int64(rnd.IntN(4)/3))
+	h.Params.Fence, h.Params.StampError = "token", time.Duration(beat*int64(rnd.IntN(4)/3))
 	var granted []history.Event
 	for i := range h.Events {
 		e := &h.Events[i]

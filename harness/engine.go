@@ -34,6 +34,7 @@ type engine struct {
 	points  map[string][]int // client and point → planned steps, in the order of their nth
 	active  []*active        // faults that are in force
 	failed  []error          // faults that could not be healed
+	ends    []ended          // faults that were healed
 	healing bool             // the clients are done, and what is in force is ended
 	gone    map[string]bool  // clients that have ended
 	applied map[string]int64 // unique value → when the resource had answered it
@@ -59,6 +60,7 @@ func (e *engine) run(ctx context.Context) error {
 	e.healAll(ctx)
 	// What was held is delivered now, and late answers come in.
 	e.pause(ctx, 4*e.s.Lock.Timeout)
+	e.recordIdle()
 	if ctx.Err() != nil { // the backend takes all down, and answers nothing any more
 		err = context.Cause(ctx)
 	} else {
@@ -162,7 +164,7 @@ func (e *engine) spec(c Client) client.Spec {
 	w := e.s.Workload
 	s := client.Spec{
 		Name: c.Name, Seed: e.seed, Lock: e.s.Lock, Fence: w.Fence, Writes: w.Writes, Cycles: w.Cycles,
-		Keys: e.keys(), Until: e.s.Limit, Think: w.Think, Hold: w.Hold, Extend: w.Extend, NoCheck: w.NoCheck,
+		Keys: e.keys(), Until: e.s.Limit, Think: w.Think, Hold: w.Hold, Prepare: w.Prepare, Extend: w.Extend, NoCheck: w.NoCheck,
 	}
 	if w.For > 0 {
 		s.Until = w.For

@@ -25,7 +25,7 @@ func (s Scenario) Scaled(f float64) Scenario {
 	l.Timeout = max(by(l.Timeout), min(l.Timeout, MinTimeout))
 	l.TTL, l.RetryMin, l.RetryMax = by(l.TTL).Round(time.Millisecond), by(l.RetryMin), by(l.RetryMax) // Redis counts in milliseconds
 	w := &s.Workload
-	w.Think, w.Hold, w.For, w.Extend = byRange(w.Think), byRange(w.Hold), by(w.For), by(w.Extend)
+	w.Think, w.Hold, w.Prepare, w.For, w.Extend = byRange(w.Think), byRange(w.Hold), byRange(w.Prepare), by(w.For), by(w.Extend)
 	s.Limit, s.Limits.Hold = by(s.Limit), by(s.Limits.Hold)
 
 	s.Tags = slices.Clone(s.Tags)

@@ -58,6 +58,7 @@ type Workload struct {
 	Fence   string        `json:"fence"`
 	Think   client.Range  `json:"think"`
 	Hold    client.Range  `json:"hold"`
+	Prepare client.Range  `json:"prepare,omitzero"`
 	Extend  time.Duration `json:"extend,omitempty"` // how often the lock is extended while it is held; 0: never
 	Cycles  int           `json:"cycles,omitempty"` // of each client; 0: until For
 	For     time.Duration `json:"for,omitempty"`    // no cycle starts later than this

@@ -3,6 +3,7 @@ package harness
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -129,6 +130,9 @@ func (e *engine) inject(step int, f nemesis.Fault, targets []string, healBy func
 	for i, target := range targets {
 		x := effects[i]
 		ev := history.Event{T: int64(x.at), Process: history.Nemesis, Type: history.Begin, Op: kind.Recorded(), Node: target, Step: step + 1, Cause: x.ReadBack}
+		if kind.Again && errors.Is(x.err, nemesis.ErrEnded) {
+			continue // it came once too often
+		}
 		if x.err != nil {
 			ev.Type, ev.Cause = history.Fail, x.err.Error()
 			e.record(ev)
@@ -185,13 +189,16 @@ func (e *engine) heal(a *active) {
 	e.mu.Unlock()
 	at := int64(e.cluster.Now())
 	back, err := a.heal()
-	if err != nil {
+	if err != nil && !idle(err) {
 		e.mu.Lock()
 		e.failed = append(e.failed, fmt.Errorf("end %s of %s (step %d): %w", a.kind, a.target, a.step+1, err))
 		e.mu.Unlock()
 		return
 	}
 	e.record(history.Event{T: at, Process: history.Nemesis, Type: history.End, Op: a.kind, Node: a.target, Step: a.step + 1, Cause: back})
+	e.mu.Lock()
+	e.ends = append(e.ends, ended{a, back, idle(err)})
+	e.mu.Unlock()
 }
 
 // healAll ends what is still in force when the clients are done.

@@ -166,9 +166,10 @@ func workloadForm(w *Workload) object {
 	return object{"workload", []field{
 		{key: "kind", doc: "what a critical section does", shape: oneOf(&w.Kind, "workload", []string{"read-modify-write"})},
 		{key: "keys", doc: "number of locks that each client works on in turn", shape: integer(&w.Keys, 1, maxCount)},
-		{key: "fence", doc: "what the resource refuses", shape: oneOf(&w.Fence, "fence mode", []string{client.FenceNone, client.FenceToken, client.FenceCheckSet})},
+		{key: "fence", doc: "what the resource refuses", shape: oneOf(&w.Fence, "fence mode", []string{client.FenceNone, client.FenceToken, client.FenceCounter, client.FenceCheckSet})},
 		{key: "think", doc: "pause before each cycle", shape: between(&w.Think, 0)},
 		{key: "hold", doc: "work between the read and the check before the write", shape: between(&w.Hold, 0)},
+		{key: "prepare", doc: "work between the check and the write", shape: between(&w.Prepare, 0)},
 		{key: "extend", doc: "how often a client extends its lock while it works", shape: duration(&w.Extend, unit)},
 		{key: "cycles", doc: "how often each client works", shape: integer(&w.Cycles, 1, maxCount)},
 		{key: "for", doc: "no cycle starts later than this", shape: duration(&w.For, unit)},

@@ -23,7 +23,7 @@ type Cutter interface {
 
 var cut = Kind{
 	Name:  "cut",
-	Doc:   "cuts links between clients and nodes; a client or node as target means all its links",
+	Doc:   "cuts links; a client as target means its links to all nodes, a node those to all clients",
 	On:    []Target{Link},
 	Modes: []string{CutHold, CutDrop, CutReset, CutRefuse},
 	Takes: []string{"way"}, Nests: true,

@@ -13,6 +13,7 @@ package nemesis
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -123,11 +124,16 @@ func (k Kind) Hits(t Target) bool { return slices.Contains(k.On, t) }
 // Effect is a fault in force.
 type Effect struct {
 	ReadBack string // what was seen that shows the fault is in force
-	// Heal ends it and reads back that it is gone. Nil: there is no way back.
+	// Heal ends it and reads back that it is gone. Nil: there is no way back. With
+	// ErrIdle it is gone, and was in force for nothing.
 	Heal func() (readBack string, err error)
 	// Over is when it ends by itself, after the begin; 0: when For or Until says.
 	Over time.Duration
 }
+
+// ErrIdle is Heal's word for a fault that has met nothing while it was in force. A
+// step that is idle on all of its targets has not taken place.
+var ErrIdle = errors.New("it hit nothing")
 
 // Kinds is the one table of faults.
 var Kinds = []Kind{pause, gc, kill, shutdown, powerLoss, cut, delay, throttle, lose, hold, drop,

@@ -1,9 +1,16 @@
 package nemesis
 
+import "errors"
+
+// ErrEnded is the error of a fault whose target has done its work and ended.
+var ErrEnded = errors.New("it has ended")
+
 // Pauser stops a client or a node and lets it go on. While it is stopped it sends
 // nothing, sees nothing and records nothing; its clock runs on, as in a
 // stop-the-world collection or a SIGSTOP. What came for a node meanwhile it
 // does when it goes on, whether anybody still waits for it or not.
+//
+// An error that is ErrEnded says that the target was too quick.
 type Pauser interface {
 	Pause(target string) (readBack string, err error)
 	Resume(target string) (readBack string, err error)

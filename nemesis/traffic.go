@@ -1,6 +1,10 @@
 package nemesis
 
-import "time"
+import (
+	"fmt"
+	"math"
+	"time"
+)
 
 // Traffic is what a link does to the messages that pass, besides what it always
 // does. The zero value is nothing.
@@ -10,15 +14,69 @@ type Traffic struct {
 	DelayMax  time.Duration //
 	Heavy     bool          // the time is drawn so that most are short and some long; otherwise evenly
 	Share     float64       // of the messages; 0: all
-	Lose      bool          // those of the share are lost, and their connection with them
+	Lose      bool          // those of the share are lost, and what comes after them on their connection
 	Bandwidth int           // bytes a second; 0: no bound
 }
 
-// Shaper changes the traffic of a link. It reads back what a PING met.
+// Shaper changes the traffic of a link: what its connections carry, not how they
+// are made. Several may be in force on one link, each in its own way. It reads
+// back what a PING met, or what was set where one PING can't show it.
+//
+// A connection that lost a message is as one through a cut that drops: it is
+// silent from there on, and is reset once Unshape ends the loss.
 type Shaper interface {
 	Shape(link string, t Traffic) (readBack string, err error)
-	Unshape(link string) (readBack string, err error)
+	// Unshape ends what Shape began, and reads back how many messages with lock
+	// commands it hit. If none, the error is ErrIdle.
+	Unshape(link string, t Traffic) (readBack string, err error)
 }
+
+// On says whether messages of a direction are concerned.
+func (t Traffic) On(of string) bool { return t.Way == "" || t.Way == of }
+
+// All says whether every message is concerned, so that one PING shows it.
+func (t Traffic) All() bool { return t.Share == 0 || t.Share >= 1 }
+
+// Hits says whether a message is of the share, by a random word of its own.
+func (t Traffic) Hits(word uint64) bool { return t.All() || unit(word) < t.Share }
+
+// Late is how late a message of the share is, by a random word of its own.
+func (t Traffic) Late(word uint64) time.Duration {
+	if t.Heavy && t.DelayMin > 0 { // each order of magnitude comes equally often
+		return time.Duration(float64(t.DelayMin) * math.Pow(float64(t.DelayMax)/float64(t.DelayMin), unit(word)))
+	}
+	return t.DelayMin + time.Duration(unit(word)*float64(t.DelayMax-t.DelayMin))
+}
+
+// Takes is how long bytes need to pass.
+func (t Traffic) Takes(bytes int) time.Duration {
+	if t.Bandwidth == 0 {
+		return 0
+	}
+	return time.Duration(float64(bytes) / float64(t.Bandwidth) * float64(time.Second))
+}
+
+// String says in words what is done, as in "5 % of the replies are lost".
+func (t Traffic) String() string {
+	whom := map[string]string{Request: "requests", Reply: "replies", "": "messages"}[t.Way]
+	if t.All() {
+		whom = "all " + whom
+	} else {
+		whom = fmt.Sprintf("%g %% of the %s", 100*t.Share, whom)
+	}
+	switch {
+	case t.Lose:
+		return whom + " are lost"
+	case t.Bandwidth > 0:
+		return fmt.Sprintf("%s pass at %d bytes/s", whom, t.Bandwidth)
+	case t.Heavy:
+		return fmt.Sprintf("%s are late by %v to %v, few by much", whom, t.DelayMin, t.DelayMax)
+	}
+	return fmt.Sprintf("%s are late by %v to %v", whom, t.DelayMin, t.DelayMax)
+}
+
+// unit maps a word to [0, 1).
+func unit(word uint64) float64 { return float64(word>>11) / (1 << 53) }
 
 // Ways of drawing a delay.
 const (
@@ -36,7 +94,7 @@ var throttle = traffic("throttle", "lets links pass so many bytes a second and n
 	nil, []string{"way", "bandwidth"}, []string{"bandwidth"},
 	func(f Fault) Traffic { return Traffic{Bandwidth: f.Bandwidth} })
 
-var lose = traffic("lose", "loses a share of the messages on links, and resets their connections",
+var lose = traffic("lose", "loses a share of the messages on links; what comes after one on its connection is lost too, until it is reset at the end",
 	nil, []string{"way", "share"}, []string{"share"},
 	func(f Fault) Traffic { return Traffic{Lose: true, Share: f.Share} })
 
@@ -50,7 +108,7 @@ func traffic(name, doc string, modes, takes, needs []string, of func(Fault) Traf
 		t := of(f)
 		t.Way = f.Way
 		back, err := c.Shape(target, t)
-		return Effect{ReadBack: back, Heal: func() (string, error) { return c.Unshape(target) }}, err
+		return Effect{ReadBack: back, Heal: func() (string, error) { return c.Unshape(target, t) }}, err
 	}
 	return k
 }

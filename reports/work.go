@@ -155,10 +155,10 @@ func (b *builder) lateness(s *session) string {
 func (b *builder) refusal(c *call, p *apply) string {
 	fence := c.call.Fence
 	switch {
-	case b.f.params.Fence == "token" && p != nil && p.fence > fence:
-		return fmt.Sprintf(": its fence %d is below %d", fence, p.fence)
 	case b.f.params.Fence == "check-and-set":
 		return ": its claim was taken over"
+	case p != nil && p.fence > fence:
+		return fmt.Sprintf(": its fence %d is below %d", fence, p.fence)
 	}
 	return ""
 }

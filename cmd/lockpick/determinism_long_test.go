@@ -76,6 +76,18 @@ func storm(t *testing.T, seed uint64) harness.Scenario {
 		plan(nemesis.Trigger{Message: on}, nemesis.Fault{Kind: "pause", Targets: []string{client()}, For: span(3 * time.Second)})
 		seen := &nemesis.Event{Client: client(), Event: pick("acquiring", "acquired", "writing", "releasing"), Nth: 1 + r.IntN(8), After: *span(time.Second)}
 		plan(nemesis.Trigger{Event: seen}, nemesis.Fault{Kind: "pause", Targets: []string{client(), client()}, For: span(time.Second)})
+
+		at := func() nemesis.Trigger { return nemesis.Trigger{At: span(15 * time.Second)} }
+		where := func() []string { return []string{pick(client(), server(), client()+"-r1")} }
+		way := pick("", "", "request", "reply")
+		plan(at(), nemesis.Fault{Kind: "cut", Mode: pick("hold", "drop"), Way: way, Targets: where(), For: span(2 * time.Second)})
+		plan(at(), nemesis.Fault{Kind: "cut", Mode: pick("reset", "refuse"), Targets: where(), For: span(2 * time.Second)})
+		plan(at(), nemesis.Fault{Kind: "delay", Mode: pick("even", "heavy-tailed"), Delay: nemesis.Span{Min: time.Millisecond, Max: *span(time.Second) + time.Millisecond},
+			Share: r.Float64(), Way: way, Targets: where(), For: span(3 * time.Second)})
+		plan(at(), nemesis.Fault{Kind: "throttle", Bandwidth: 500 + r.IntN(5000), Way: way, Targets: where(), For: span(3 * time.Second)})
+		plan(at(), nemesis.Fault{Kind: "lose", Share: 0.3 * r.Float64(), Way: way, Targets: where(), For: span(3 * time.Second)})
+		lost := &nemesis.OnMessage{Link: client() + "-" + server(), Message: pick("set", "release"), Of: pick("request", "reply"), Nth: 1 + r.IntN(20)}
+		plan(nemesis.Trigger{Message: lost}, nemesis.Fault{Kind: "drop"})
 	}
 	plan(nemesis.Trigger{At: span(15 * time.Second)}, nemesis.Fault{Kind: "kill", Targets: []string{"c5"}})
 	plan(nemesis.Trigger{At: span(15 * time.Second)}, nemesis.Fault{Kind: "kill", Targets: []string{client()}})

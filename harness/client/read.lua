@@ -4,16 +4,20 @@
 local k, mode = KEYS[1], ARGV[6]
 local version = redis.call('get', k .. ':version') or '0'
 local allowed, what = 1, 'read'
-if mode == 'token' then
+local fence = ARGV[4]
+if mode == 'counter' then
+  fence = tostring(redis.call('incr', k .. ':counter'))
+end
+if mode == 'token' or mode == 'counter' then
   local top = tonumber(redis.call('get', k .. ':fence') or '0')
-  if tonumber(ARGV[4]) < top then
+  if tonumber(fence) < top then
     allowed = 0
   else
-    redis.call('set', k .. ':fence', ARGV[4])
+    redis.call('set', k .. ':fence', fence)
   end
 elseif mode == 'check-and-set' then
   redis.call('set', k .. ':claim', ARGV[5])
   what = 'claim'
 end
-redis.call('rpush', k .. ':log', what .. ' ' .. allowed .. ' ' .. ARGV[2] .. ' ' .. ARGV[1] .. ' ' .. version .. ' ' .. ARGV[4])
-return {allowed, tonumber(version)}
+redis.call('rpush', k .. ':log', what .. ' ' .. allowed .. ' ' .. ARGV[2] .. ' ' .. ARGV[1] .. ' ' .. version .. ' ' .. fence)
+return {allowed, tonumber(version), tonumber(fence)}

@@ -62,20 +62,26 @@ type entry struct {
 
 var errNoAnswer = errors.New("no answer")
 
-// do sends a command and returns whether it was allowed, and the version that
-// the resource has now. It waits for the answer at most for wait.
-func (r *resource) do(ctx context.Context, script string, en entry, wait time.Duration) (allowed bool, version int64, err error) {
+// answer is what the resource says to a command.
+type answer struct {
+	allowed bool
+	version int64 // that it has now
+	fence   int64 // that the command went by
+}
+
+// do sends a command. It waits for the answer at most for wait.
+func (r *resource) do(ctx context.Context, script string, en entry, wait time.Duration) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	reply, err := r.db.Eval(ctx, script, []string{ResourceKey(en.key)},
 		en.value, en.session, en.version, en.fence, en.token, r.mode).Int64Slice()
 	if err != nil {
-		return false, 0, fmt.Errorf("%w: %w", errNoAnswer, err)
+		return answer{}, fmt.Errorf("%w: %w", errNoAnswer, err)
 	}
-	if len(reply) != 2 {
-		return false, 0, fmt.Errorf("resource answered %d values, want 2", len(reply))
+	if len(reply) != 3 {
+		return answer{}, fmt.Errorf("resource answered %d values, want 3", len(reply))
 	}
-	return reply[0] == 1, reply[1], nil
+	return answer{reply[0] == 1, reply[1], reply[2]}, nil
 }
 
 // ParseLog turns one entry of the resource's log into the fact that it stands for.

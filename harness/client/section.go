@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"lockpick/harness/history"
@@ -67,6 +68,7 @@ func (c *section) work(ctx context.Context, hold time.Duration) {
 		if !c.s.NoCheck && !c.check() {
 			return
 		}
+		c.sleep(ctx, c.s.Prepare.Draw(Random(c.s.Seed, c.session, "prepare", strconv.Itoa(n))))
 		c.at(BetweenCheck)
 		if !c.write(ctx, n) {
 			return
@@ -78,16 +80,16 @@ func (c *section) read(ctx context.Context) bool {
 	e := c.event(history.Invoke, history.OpRead)
 	e.Fence = c.fence
 	c.emit(e)
-	allowed, version, err := c.resource.do(ctx, readScript, c.entry(c.session+":read"), c.patience())
+	a, err := c.resource.do(ctx, readScript, c.entry(c.session+":read"), c.patience())
 	if err != nil {
 		c.fail(history.Info, history.OpRead, err)
 		return false
 	}
-	c.version = version
-	e = c.event(answer(allowed), history.OpRead)
-	e.Version, e.Fence = version, c.fence
+	c.version, c.fence = a.version, a.fence
+	e = c.event(a.outcome(), history.OpRead)
+	e.Version, e.Fence = c.version, c.fence
 	c.emit(e)
-	return allowed
+	return a.allowed
 }
 
 // check is the look at the own clock that the algorithm asks of a client before
@@ -109,15 +111,15 @@ func (c *section) write(ctx context.Context, n int) bool {
 	e := c.event(history.Invoke, history.OpWrite)
 	e.Value, e.Version, e.Fence = en.value, en.version, en.fence
 	c.emit(e)
-	allowed, version, err := c.resource.do(ctx, writeScript, en, c.patience())
+	a, err := c.resource.do(ctx, writeScript, en, c.patience())
 	if err != nil {
 		c.fail(history.Info, history.OpWrite, err)
 		return false
 	}
-	e.Type, e.T = answer(allowed), 0
+	e.Type, e.T = a.outcome(), 0
 	c.emit(e)
-	c.version = version
-	return allowed
+	c.version = a.version
+	return a.allowed
 }
 
 func (c *section) release(ctx context.Context) {
@@ -156,8 +158,8 @@ func (c *section) fail(t history.Type, op string, err error) {
 	c.emit(e)
 }
 
-func answer(allowed bool) history.Type {
-	if allowed {
+func (a answer) outcome() history.Type {
+	if a.allowed {
 		return history.OK
 	}
 	return history.Fail

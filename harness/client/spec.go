@@ -25,6 +25,7 @@ var Points = []string{DuringAcquire, AfterAcquire, BetweenCheck, BeforeRelease}
 const (
 	FenceNone     = "none"          // every write is applied
 	FenceToken    = "token"         // tokens below the largest seen are refused (Kleppmann 2016)
+	FenceCounter  = "counter"       // the same, but the read itself draws the token, after the acquire (antirez 2016)
 	FenceCheckSet = "check-and-set" // one script claims and reads; a write needs its claim (antirez 2016)
 )
 
@@ -43,6 +44,7 @@ type Spec struct {
 	Until    time.Duration `json:"until"`    // true time after which it starts nothing new; 0: none
 	Think    Range         `json:"think"`    // before each cycle
 	Hold     Range         `json:"hold"`     // between read and check
+	Prepare  Range         `json:"prepare"`  // between check and write
 	Extend   time.Duration `json:"extend"`   // how often it extends while it works; 0: never
 	NoCheck  bool          `json:"noCheck"`  // it does not look at its deadline before it writes
 	Armed    []Point       `json:"armed"`    // points at which it stops

@@ -6,7 +6,7 @@ if not redis.call('set', k .. ':seen:' .. ARGV[1], '1', 'NX') then
   return {0, 0} -- a value that was handled before: a command is never counted twice
 end
 local allowed = 1
-if mode == 'token' then
+if mode == 'token' or mode == 'counter' then
   local top = tonumber(redis.call('get', k .. ':fence') or '0')
   if tonumber(ARGV[4]) < top then
     allowed = 0
@@ -25,4 +25,4 @@ if allowed == 1 then
   redis.call('set', k .. ':value', ARGV[1])
 end
 redis.call('rpush', k .. ':log', 'write ' .. allowed .. ' ' .. ARGV[2] .. ' ' .. ARGV[1] .. ' ' .. ARGV[3] .. ' ' .. ARGV[4])
-return {allowed, version}
+return {allowed, version, tonumber(ARGV[4])}

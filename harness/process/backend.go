@@ -3,7 +3,7 @@
 //
 // Its nouns are Backend, which sets a run up and takes it down again, and
 // cluster, which is the run meanwhile and has its powers: pausing and killing
-// clients, killing and restarting nodes, cutting links, holding messages. Each
+// clients, killing and restarting nodes, cutting and shaping links, holding and losing messages. Each
 // client is a subprocess; child.go is the parent's half of what they say to each
 // other, client.go the subprocess's, protocol.go the messages.
 //
@@ -56,7 +56,9 @@ var powers = []string{
 	nemesis.Capability("kill", nemesis.Client),
 	nemesis.Capability("kill", nemesis.Node),
 	nemesis.Capability("cut", nemesis.Link),
-	nemesis.Capability("hold", nemesis.Message),
+	nemesis.Capability(nemesis.PowerShape, nemesis.Link),
+	nemesis.Capability(nemesis.Hold, nemesis.Message),
+	nemesis.Capability(nemesis.Drop, nemesis.Message),
 	harness.CanPersist,
 }
 

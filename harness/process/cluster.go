@@ -48,13 +48,13 @@ type addresses struct {
 
 var _ harness.Cluster = (*cluster)(nil)
 
-func newCluster(ctx context.Context, self []string, group *proc.Group, rec *history.Recorder) *cluster {
+func newCluster(ctx context.Context, seed uint64, self []string, group *proc.Group, rec *history.Recorder) *cluster {
 	c := &cluster{
 		self: self, group: group, rec: rec,
 		nodes: map[string]*proc.Redis{}, addrs: map[string]addresses{}, refused: map[string]func() error{}, clients: map[string]*child{},
 	}
 	c.ctx, c.cancel = context.WithCancel(ctx)
-	c.mesh = link.NewMesh(c.Now, rec.Record)
+	c.mesh = link.NewMesh(seed, c.Now, rec.Record)
 	return c
 }
 

@@ -209,7 +209,7 @@ func TestCutIsReadBack(t *testing.T) {
 				t.Errorf("cut %s: %v", link, err)
 			}
 		}
-		if _, err := b.Cut("c1-n2", "drop", ""); err == nil {
+		if _, err := b.Cut("c1-n2", "saw", ""); err == nil {
 			t.Error("an unknown mode was taken")
 		}
 	})

@@ -3,10 +3,8 @@
 package process
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"lockpick/harness/real/link"
 	"lockpick/harness/real/proc"
@@ -17,7 +15,6 @@ var (
 	_ nemesis.Pauser    = (*cluster)(nil)
 	_ nemesis.Killer    = (*cluster)(nil)
 	_ nemesis.Restarter = (*cluster)(nil)
-	_ nemesis.Cutter    = (*cluster)(nil)
 	_ nemesis.Tapper    = (*cluster)(nil)
 )
 
@@ -25,13 +22,17 @@ var (
 func (c *cluster) Pause(target string) (string, error) {
 	ch := c.running(target)
 	if ch == nil {
-		return "", fmt.Errorf("pause %s: no such client runs", target)
+		return "", fmt.Errorf("pause %s: no such client runs: %w", target, nemesis.ErrEnded)
 	}
 	// The first of two ends would let it run while the other pause is in force.
 	if ch.paused.Swap(true) {
 		return "", fmt.Errorf("pause %s: it is paused already", target)
 	}
-	return ch.Stop()
+	back, err := ch.Stop()
+	if errors.Is(err, proc.ErrEnded) {
+		err = fmt.Errorf("pause %s: %w", target, nemesis.ErrEnded)
+	}
+	return back, err
 }
 
 // Resume lets it go on. There is nothing to do for one that was killed meanwhile.
@@ -80,62 +81,13 @@ func (c *cluster) running(client string) *child {
 	return c.clients[client]
 }
 
-const (
-	silence = 20 * time.Millisecond // without an answer for so long, a link is cut: it takes 0.1 ms otherwise
-	patient = 2 * time.Second       // a mended link answers within
-)
-
-// Cut cuts a link and sees that PING gets no answer.
-func (c *cluster) Cut(name, mode, way string) (string, error) {
-	if mode != "" && mode != nemesis.CutHold || way != "" {
-		return "", fmt.Errorf("cut %s: mode %q is not %q", name, mode, nemesis.CutHold)
-	}
-	l, err := c.link("cut", name)
-	if err != nil {
-		return "", err
-	}
-	l.Cut()
-	err = c.ping(l, silence)
-	if err == nil {
-		return "", fmt.Errorf("cut %s: PING is still answered", name)
-	}
-	return fmt.Sprintf("PING got no answer: %v", err), nil
-}
-
-// Mend mends a link and sees that PING gets an answer, if its node lives.
-func (c *cluster) Mend(name string) (string, error) {
-	l, err := c.link("mend", name)
-	if err != nil {
-		return "", err
-	}
-	l.Mend()
-	err = c.ping(l, patient)
-	switch {
-	case err == nil:
-		return "PING was answered", nil
-	case errors.Is(err, context.DeadlineExceeded):
-		return "", fmt.Errorf("mend %s: %w", name, err)
-	}
-	return fmt.Sprintf("the node is down: %v", err), nil
-}
-
-func (c *cluster) ping(l *link.Link, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(c.ctx, within)
-	defer cancel()
-	_, err := proc.Ask(ctx, l.Addr(), "PING")
-	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("none within %v: %w", within, ctx.Err())
-	}
-	return err
-}
-
 // Tap watches a link for one message.
 func (c *cluster) Tap(m nemesis.OnMessage, hit func(nemesis.Held)) error {
 	l, err := c.link("tap", m.Link)
 	if err != nil {
 		return err
 	}
-	return l.Tap(m, func(pass func()) { c.run(func() { hit(nemesis.Held{Pass: pass}) }) })
+	return l.Tap(m, func(held nemesis.Held) { c.run(func() { hit(held) }) })
 }
 
 func (c *cluster) link(verb, name string) (*link.Link, error) {

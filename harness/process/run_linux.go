@@ -18,9 +18,9 @@ import (
 )
 
 // Run starts the servers and links, calls body just after true time zero, and
-// takes all down again. What it does not depend on the seed; clients get theirs
-// with their Spec.
-func (b *Backend) Run(ctx context.Context, s harness.Scenario, _ uint64, rec *history.Recorder, body harness.Body) (err error) {
+// takes all down again. On the seed depends what is drawn for messages; clients
+// get theirs with their Spec.
+func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
 	if can := b.canRun(); !can.Available {
 		return fmt.Errorf("run: %s; to fix it: %s", can.Reason, can.Remedy)
 	}
@@ -35,7 +35,7 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, _ uint64, rec *hi
 	if err != nil {
 		return fmt.Errorf("%w; set TMPDIR to a directory that you can write to", err)
 	}
-	c := newCluster(ctx, self, group, rec)
+	c := newCluster(ctx, seed, self, group, rec)
 	defer func() { err = errors.Join(err, c.close()) }() // after a panic in body, too
 	if err := c.startServers(s, b.cfg.RedisServer); err != nil {
 		return err

@@ -61,7 +61,9 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 		nemesis.Capability("kill", nemesis.Client),
 		nemesis.Capability("kill", nemesis.Node),
 		nemesis.Capability("cut", nemesis.Link),
-		nemesis.Capability("hold", nemesis.Message),
+		nemesis.Capability(nemesis.PowerShape, nemesis.Link),
+		nemesis.Capability(nemesis.Hold, nemesis.Message),
+		nemesis.Capability(nemesis.Drop, nemesis.Message),
 	}
 	var out []harness.Capability
 	for _, name := range names {

@@ -65,7 +65,9 @@ func (c *conn) Write(b []byte) (int, error) {
 	}
 	m := &message{payload: slices.Clone(b)}
 	m.deliver = func() { c.link.server.receive(c, m.payload) }
-	c.link.match(m, nemesis.Request, c.stream.Request(m.payload, c.net.now()))
+	commands := c.stream.Request(m.payload, c.net.now())
+	m.locks = lockCommand(commands)
+	c.link.match(m, nemesis.Request, commands)
 	c.up.send(m)
 	return len(b), nil
 }

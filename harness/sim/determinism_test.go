@@ -87,12 +87,36 @@ func chaos(c *cluster) {
 	at(2700, func() { c.Mend("c2-n1"); c.Mend("c2-n2") })
 	at(3100, func() { c.Kill("c3") })
 	at(3300, func() { c.Pause("c2"); c.Cut("c2-n5", "", "") })
+	traffic(c, at)
 	at(3500, func() { c.Resume("c2") })
 	for _, of := range []string{nemesis.Request, nemesis.Reply} {
 		c.Tap(nemesis.OnMessage{Link: "c1-n4", Message: history.OpSet, Of: of, Nth: 5}, func(m nemesis.Held) {
 			pass := m.Pass
 			c.At(c.Now()+300*time.Millisecond, pass)
 		})
+	}
+}
+
+// traffic does to links what can be done to them.
+func traffic(c *cluster, at func(ms int, f func())) {
+	for i, t := range []nemesis.Traffic{
+		{DelayMin: time.Millisecond, DelayMax: 200 * time.Millisecond, Heavy: true, Share: 0.5},
+		{Way: nemesis.Reply, DelayMin: 10 * time.Millisecond, DelayMax: 70 * time.Millisecond},
+		{Lose: true, Share: 0.2},
+		{Bandwidth: 3000},
+	} {
+		for k, link := range []string{"c1-n1", "c1-n5", "c2-r1", "c3-n2"} {
+			at(200+100*i+40*k, func() { c.Shape(link, t) })
+			at(1900+100*i+40*k, func() { c.Unshape(link, t) })
+		}
+	}
+	for i, mode := range []string{nemesis.CutDrop, nemesis.CutReset, nemesis.CutRefuse} {
+		link := fmt.Sprintf("c%d-n4", i+1)
+		at(900+50*i, func() { c.Cut(link, mode, "") })
+		at(1400+50*i, func() { c.Mend(link) })
+	}
+	for _, of := range []string{nemesis.Request, nemesis.Reply} {
+		c.Tap(nemesis.OnMessage{Link: "c2-n3", Message: history.OpSet, Of: of, Nth: 4}, func(m nemesis.Held) { m.Lose() })
 	}
 }
 

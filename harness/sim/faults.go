@@ -12,7 +12,6 @@ var (
 	_ nemesis.Pauser    = (*cluster)(nil)
 	_ nemesis.Killer    = (*cluster)(nil)
 	_ nemesis.Restarter = (*cluster)(nil)
-	_ nemesis.Cutter    = (*cluster)(nil)
 	_ nemesis.Tapper    = (*cluster)(nil)
 )
 
@@ -95,47 +94,6 @@ func (c *cluster) node(name string) (*server, error) {
 	return nil, fmt.Errorf("there is no such client or node")
 }
 
-// Cut cuts a link.
-func (c *cluster) Cut(name, mode, way string) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l := c.link(name)
-	switch {
-	case l == nil:
-		return "", fmt.Errorf("cut %s: there is no such link", name)
-	case mode != nemesis.CutHold && mode != "" || way != "":
-		return "", fmt.Errorf("cut %s: the simulation can't do mode %q %s", name, mode, way)
-	case l.cut:
-		return "", fmt.Errorf("cut %s: it is cut already", name)
-	}
-	l.cut = true
-	return "PING through " + name + ": " + l.ping(), nil
-}
-
-// Mend mends a link.
-func (c *cluster) Mend(name string) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l := c.link(name)
-	switch {
-	case l == nil:
-		return "", fmt.Errorf("mend %s: there is no such link", name)
-	case !l.cut:
-		return "", fmt.Errorf("mend %s: it isn't cut", name)
-	}
-	l.mend()
-	return "PING through " + name + ": " + l.ping(), nil
-}
-
-// ping is what becomes of a PING through the link that arrives this very
-// instant. It takes no time, so that a cut of many links is one cut.
-func (l *link) ping() string {
-	if !l.delivers() {
-		return "no answer"
-	}
-	return l.server.ping()
-}
-
 // Tap keeps the message that on describes.
 func (c *cluster) Tap(on nemesis.OnMessage, hit func(nemesis.Held)) error {
 	c.mu.Lock()
@@ -150,6 +108,6 @@ func (c *cluster) Tap(on nemesis.OnMessage, hit func(nemesis.Held)) error {
 		return fmt.Errorf("tap %s: unknown message %q; known are %v", on.Link, on.Message, nemesis.MessageKinds)
 	}
 	on.Nth = max(on.Nth, 1)
-	l.taps = append(l.taps, &tap{on: on, hit: func(pass func()) { hit(nemesis.Held{Pass: pass}) }, net: c.network})
+	l.taps = append(l.taps, &tap{on: on, hit: hit, net: c.network})
 	return nil
 }

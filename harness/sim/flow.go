@@ -2,6 +2,7 @@ package sim
 
 import (
 	"lockpick/harness/resp"
+	"lockpick/nemesis"
 )
 
 // state is how far a message has come.
@@ -18,6 +19,9 @@ type message struct {
 	state   state
 	payload []byte
 	content uint64
+	name    uint64          // what is drawn for it is drawn by this
+	locks   bool            // there is a lock command in it
+	paced   bool            // it has its turn where bytes are counted
 	answers []*resp.Command // the commands that a reply answers
 	taps    []*tap          // that keep it, one after the other
 	deliver func()          // called without the network's mutex
@@ -30,13 +34,15 @@ type flow struct {
 	dir   *direction
 	queue []*message
 	last  int64 // when the youngest message is due
+	dead  bool  // it has lost a message: what follows is lost, too
 }
 
 // send puts a message on its way.
 func (f *flow) send(m *message) {
 	m.content = sum(m.payload)
+	m.name = f.conn.net.name(f.dir, m.content)
 	f.queue = append(f.queue, m)
-	f.depart(m, f.conn.net.latency(f.dir, m.content))
+	f.depart(m, latency(m.name)+f.dir.late(m))
 }
 
 func (f *flow) depart(m *message, delay int64) {
@@ -53,7 +59,7 @@ func (f *flow) arrive(m *message) {
 	n := f.conn.net
 	n.mu.Lock()
 	m.state = waiting
-	if f.queue[0] != m || !f.dir.link.delivers() {
+	if f.queue[0] != m || f.dir.keeps(m) {
 		n.mu.Unlock()
 		return
 	}
@@ -61,17 +67,33 @@ func (f *flow) arrive(m *message) {
 		m.state = held
 		t.message, t.flow = m, f
 		n.mu.Unlock()
-		go t.hit(t.pass)
+		go t.hit(nemesis.Held{Pass: t.pass, Lose: t.lose})
 		return
 	}
+	if turn := f.dir.turn(m); turn > 0 {
+		f.depart(m, turn)
+		n.mu.Unlock()
+		return
+	}
+	f.next()
+	if f.loses(m) {
+		f.dead = true
+		n.mu.Unlock()
+		n.record(f.dir.link, m.answers)
+		return
+	}
+	n.mu.Unlock()
+	m.deliver()
+}
+
+// next takes the first message off, and sees to the one behind it.
+func (f *flow) next() {
 	copy(f.queue, f.queue[1:])
 	f.queue[len(f.queue)-1] = nil
 	f.queue = f.queue[:len(f.queue)-1]
 	if len(f.queue) > 0 && f.queue[0].state == waiting {
 		f.depart(f.queue[0], 1)
 	}
-	n.mu.Unlock()
-	m.deliver()
 }
 
 // resume sends on what waited at a cut; the rest follows it.

@@ -42,7 +42,8 @@ type link struct {
 	host     *host
 	server   *server
 	refuses  bool // the client is not meant to reach this server
-	cut      bool
+	cut      cut
+	shapes   []*shape
 	up, down direction
 	dialled  int64 // connections so far
 	conns    []*conn
@@ -53,6 +54,7 @@ type link struct {
 // direction is one way of a link.
 type direction struct {
 	link *link
+	of   string // what it carries: requests or replies
 	name uint64
 	slot *slot
 	// Messages of one instant, so that equal ones get latencies of their own.
@@ -63,8 +65,8 @@ type direction struct {
 
 func (n *network) connect(h *host, s *server) *link {
 	l := &link{name: nemesis.LinkName(h.name, s.name), net: n, host: h, server: s}
-	l.up = direction{link: l, name: sum(l.name), slot: newSlot(2 * len(n.links))}
-	l.down = direction{link: l, name: ^sum(l.name), slot: newSlot(2*len(n.links) + 1)}
+	l.up = direction{link: l, of: nemesis.Request, name: sum(l.name), slot: newSlot(2 * len(n.links))}
+	l.down = direction{link: l, of: nemesis.Reply, name: ^sum(l.name), slot: newSlot(2*len(n.links) + 1)}
 	n.links = append(n.links, l)
 	return l
 }
@@ -78,10 +80,11 @@ func (n *network) link(name string) *link {
 	return nil
 }
 
-// latency is a hash of the seed, the link and its direction, the instant and the
+// name is a hash of the seed, the link and its direction, the instant and the
 // content; of messages that have all in common also of their number. So it
-// doesn't matter which of two goroutines sends first at one instant.
-func (n *network) latency(d *direction, content uint64) int64 {
+// doesn't matter which of two goroutines sends first at one instant. All that is
+// drawn for a message is drawn by its name.
+func (n *network) name(d *direction, content uint64) uint64 {
 	now := n.now()
 	if now != d.instant {
 		d.instant, d.seen = now, d.seen[:0]
@@ -93,8 +96,13 @@ func (n *network) latency(d *direction, content uint64) int64 {
 		}
 	}
 	d.seen = append(d.seen, content)
-	return int64(minLatency) + int64(mix(n.seed, d.name, uint64(now), content, k)%uint64(spread))
+	return mix(n.seed, d.name, uint64(now), content, k)
 }
+
+// latency is how long a message of that name travels.
+func latency(name uint64) int64 { return int64(minLatency) + int64(name%uint64(spread)) }
+
+func (n *network) latency(d *direction, content uint64) int64 { return latency(n.name(d, content)) }
 
 // digest sums up all that was sent, when, and when it was due. Within a
 // direction it doesn't depend on the order in which that was noted.
@@ -123,17 +131,5 @@ func (n *network) record(l *link, commands []*resp.Command) {
 		e := c.Event(l.name, l.server.name)
 		e.T = n.now() // later than its last stamp if no answer came or nobody was there to hear it
 		rec.Record(e)
-	}
-}
-
-// delivers says whether a message that arrives now is delivered, rather than waits.
-func (l *link) delivers() bool { return !l.cut }
-
-// mend lets what waits go on, each connection's messages in their order.
-func (l *link) mend() {
-	l.cut = false
-	for _, c := range l.conns {
-		c.up.resume()
-		c.down.resume()
 	}
 }

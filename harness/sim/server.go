@@ -89,7 +89,7 @@ func (s *server) identity() string {
 func (s *server) accept(c *conn) {
 	s.net.mu.Lock()
 	defer s.net.mu.Unlock()
-	if s.node == nil || c.link.refuses {
+	if s.node == nil || c.link.refuses || c.link.cut.mode == nemesis.CutRefuse {
 		c.down.send(&message{deliver: func() {
 			c.ended(syscall.ECONNREFUSED)
 			c.answerDial(syscall.ECONNREFUSED)
@@ -98,6 +98,9 @@ func (s *server) accept(c *conn) {
 	}
 	c.session = s.node.Open()
 	c.down.send(&message{deliver: func() { c.answerDial(nil) }})
+	if c.link.cut.mode == nemesis.CutReset {
+		c.reset()
+	}
 }
 
 // receive takes what a client sent.
@@ -111,6 +114,7 @@ func (s *server) receive(c *conn, b []byte) {
 	if len(out) > 0 {
 		m := &message{payload: append([]byte(nil), out...)}
 		m.answers = c.stream.Reply(m.payload, s.net.now())
+		m.locks = lockCommand(m.answers)
 		m.deliver = func() { c.received(m) }
 		c.link.match(m, nemesis.Reply, m.answers)
 		c.down.send(m)

@@ -8,10 +8,10 @@ import (
 // tap keeps one message of a link.
 type tap struct {
 	on   nemesis.OnMessage
-	hit  func(pass func())
+	hit  func(nemesis.Held)
 	net  *network
 	seen int
-	open bool // the message was let pass
+	open bool // the message was let pass, or lost
 	// The message while it is held, and where.
 	message *message
 	flow    *flow
@@ -62,4 +62,20 @@ func (t *tap) pass() {
 	if m := t.message; m != nil && m.state == held {
 		t.flow.depart(m, t.net.latency(t.flow.dir, m.content))
 	}
+}
+
+// lose drops the message and resets its connection.
+func (t *tap) lose() {
+	t.net.mu.Lock()
+	m := t.message
+	if t.open || m == nil || m.state != held {
+		t.net.mu.Unlock()
+		return
+	}
+	t.open = true
+	t.flow.next()
+	t.flow.dead = true
+	t.flow.conn.reset()
+	t.net.mu.Unlock()
+	t.net.record(t.flow.dir.link, m.answers)
 }

@@ -45,7 +45,7 @@ func newBench(t *testing.T) *bench {
 	if b.node, err = g.StartRedis(t.Context(), "n1", bin, "none"); err != nil {
 		t.Fatal(err)
 	}
-	b.mesh = NewMesh(func() time.Duration { return proc.TrueClock() - b.origin }, func(e history.Event) {
+	b.mesh = NewMesh(1, func() time.Duration { return proc.TrueClock() - b.origin }, func(e history.Event) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.events = append(b.events, e)
@@ -80,6 +80,22 @@ func (b *bench) wait(n int) []history.Event {
 		case <-b.news:
 		case <-limit:
 			b.t.Fatalf("%d events, want %d: %+v", len(events), n, events)
+		}
+	}
+}
+
+// until waits for a state of the link.
+func (b *bench) until(what string, is func(l *Link) bool) {
+	b.t.Helper()
+	for end := time.Now().Add(soon); ; time.Sleep(time.Millisecond) {
+		b.link.mu.Lock()
+		done := is(b.link)
+		b.link.mu.Unlock()
+		if done {
+			return
+		}
+		if time.Now().After(end) {
+			b.t.Fatalf("%s: not within %v", what, soon)
 		}
 	}
 }

@@ -14,19 +14,26 @@ import (
 // tap holds the message and returns how to let it pass once it was hit.
 func (b *bench) tap(message, of string, nth int) (hit func() (pass func())) {
 	b.t.Helper()
-	hits := make(chan func(), 1)
-	err := b.link.Tap(nemesis.OnMessage{Link: "c1-n1", Message: message, Of: of, Nth: nth}, func(pass func()) { hits <- pass })
+	held := b.keep(message, of, nth)
+	return func() func() { return held().Pass }
+}
+
+// keep holds the message and returns it once it was hit.
+func (b *bench) keep(message, of string, nth int) (hit func() nemesis.Held) {
+	b.t.Helper()
+	hits := make(chan nemesis.Held, 1)
+	err := b.link.Tap(nemesis.OnMessage{Link: "c1-n1", Message: message, Of: of, Nth: nth}, func(m nemesis.Held) { hits <- m })
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return func() func() {
+	return func() nemesis.Held {
 		b.t.Helper()
 		select {
-		case pass := <-hits:
-			return pass
+		case m := <-hits:
+			return m
 		case <-time.After(soon):
 			b.t.Fatal("the message was not seen")
-			return nil
+			return nemesis.Held{}
 		}
 	}
 }

@@ -2,6 +2,8 @@ package link
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -21,35 +23,36 @@ type Link struct {
 	scripts    *resp.Scripts
 	proxy      *toxiproxy.Proxy
 
-	mu      sync.Mutex // guards what follows, and the state of all connections
-	cut     bool
-	gated   bool // the node is being read back
-	closed  bool
-	taps    []*tap
-	opening *conn         // it has one pipe, the next one is its other
-	conns   int           // connections whose events are not all recorded
-	changed chan struct{} // closed and replaced upon each change that pipes must see
+	server  *toxiproxy.ApiServer
+	serving sync.WaitGroup // goroutines that accept
+
+	mu       sync.Mutex // guards what follows, and the state of all connections
+	listener net.Listener
+	refusing func() error // frees the address while nobody listens there
+	cut      cut
+	shapes   []*shape
+	random   *rand.Rand
+	gated    bool // the node is being read back
+	closed   bool
+	taps     []*tap
+	opening  *conn          // whose pipes are being made
+	conns    map[*conn]bool // connections whose events are not all recorded
+	changed  chan struct{}  // closed and replaced upon each change that pipes must see
 }
 
 // tap waits for one message.
 type tap struct {
 	nemesis.OnMessage
 	seen int
-	hit  func(pass func())
+	hit  func(nemesis.Held)
 }
 
 // Addr is where the client finds the node.
 func (l *Link) Addr() string { return l.proxy.Listen }
 
-// Cut keeps all data, both ways, until Mend. Connects succeed meanwhile, as far as the node lives.
-func (l *Link) Cut() { l.update(func() { l.cut = true }) }
-
-// Mend delivers what Cut has kept, in order.
-func (l *Link) Mend() { l.update(func() { l.cut = false }) }
-
 // Tap holds the nth message that m describes, and what follows it on the same
-// connection and direction, until hit calls pass; hit is called in a goroutine.
-func (l *Link) Tap(m nemesis.OnMessage, hit func(pass func())) error {
+// connection and direction, until it is let pass or lost; hit is called in a goroutine.
+func (l *Link) Tap(m nemesis.OnMessage, hit func(nemesis.Held)) error {
 	if !slices.Contains(nemesis.MessageKinds, m.Message) {
 		return fmt.Errorf("tap link %s: message %q is none of %v", l.name, m.Message, nemesis.MessageKinds)
 	}
@@ -66,7 +69,7 @@ func (l *Link) Tap(m nemesis.OnMessage, hit func(pass func())) error {
 }
 
 // tapped shows a message to the taps, and holds its last piece if one waited for it.
-func (l *Link) tapped(of string, counts func(op string) bool, p *piece) {
+func (l *Link) tapped(c *conn, of string, counts func(op string) bool, p *piece) {
 	for _, t := range l.taps {
 		if t.Of != of || !counts(t.Message) {
 			continue
@@ -75,8 +78,11 @@ func (l *Link) tapped(of string, counts func(op string) bool, p *piece) {
 			continue
 		}
 		p.holds++
-		pass := sync.OnceFunc(func() { l.update(func() { p.holds-- }) })
-		go t.hit(pass)
+		var once sync.Once
+		go t.hit(nemesis.Held{
+			Pass: func() { once.Do(func() { l.update(func() { p.holds-- }) }) },
+			Lose: func() { once.Do(func() { l.update(c.reset) }) }, // nothing on the connection arrives any more
+		})
 	}
 }
 
@@ -91,28 +97,4 @@ func (l *Link) update(change func()) {
 func (l *Link) wake() {
 	close(l.changed)
 	l.changed = make(chan struct{})
-}
-
-func (l *Link) start() error {
-	for _, of := range []string{nemesis.Request, nemesis.Reply} {
-		if err := l.addToxic(of); err != nil {
-			return err
-		}
-	}
-	return l.proxy.Start()
-}
-
-// stop ends all connections and waits until they are recorded.
-func (l *Link) stop() error {
-	l.update(func() { l.closed = true })
-	l.proxy.Stop()
-	for {
-		l.mu.Lock()
-		open, changed := l.conns, l.changed
-		l.mu.Unlock()
-		if open == 0 {
-			return nil
-		}
-		<-changed
-	}
 }

@@ -14,14 +14,18 @@
 // Each connection has two pipes, one a direction, and a pipe is the state of
 // toxiproxy's stub. All faults are states of our own toxic, which is on a proxy
 // before its first connection and stays: adding and removing toxics under
-// traffic can hang (toxiproxy #558), and its own ones drop data and close.
+// traffic can hang (toxiproxy #558), and its own ones drop data and close. What
+// is accepted is ours as well, so that connections can be reset and refused.
 //
-// Deliberately missing: delays, losses and anything below TCP.
+// Deliberately missing: anything below TCP. Connections are made in no time,
+// whatever is done to what they carry.
 package link
 
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -36,6 +40,7 @@ import (
 
 // Mesh is the links of one run. Make a fresh one for each.
 type Mesh struct {
+	seed    uint64
 	now     func() time.Duration
 	record  func(history.Event)
 	scripts resp.Scripts
@@ -45,20 +50,24 @@ type Mesh struct {
 	links map[string]*Link
 }
 
-// NewMesh returns a mesh without links. now is true time since the run began;
-// record takes one event for each lock command.
-func NewMesh(now func() time.Duration, record func(history.Event)) *Mesh {
+// NewMesh returns a mesh without links. What is drawn for the messages of a link
+// depends on the seed; now is true time since the run began; record takes one
+// event for each lock command.
+func NewMesh(seed uint64, now func() time.Duration, record func(history.Event)) *Mesh {
 	registerOnce()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
-	return &Mesh{now: now, record: record, server: server, links: map[string]*Link{}}
+	return &Mesh{seed: seed, now: now, record: record, server: server, links: map[string]*Link{}}
 }
 
 // Open makes the link between a client and the node that listens on upstream.
 func (m *Mesh) Open(client, node, upstream string) (*Link, error) {
 	l := &Link{
-		name: nemesis.LinkName(client, node), node: node, changed: make(chan struct{}),
-		now: m.now, record: m.record, scripts: &m.scripts,
+		name: nemesis.LinkName(client, node), node: node, changed: make(chan struct{}), conns: map[*conn]bool{},
+		now: m.now, record: m.record, scripts: &m.scripts, server: m.server,
 	}
+	named := fnv.New64a()
+	named.Write([]byte(l.name))
+	l.random = rand.New(rand.NewPCG(m.seed, named.Sum64()))
 	l.proxy = toxiproxy.NewProxy(m.server, l.name, "127.0.0.1:0", upstream)
 	if err := bounded(l.name, "open", l.start); err != nil {
 		return nil, err

@@ -1,20 +1,12 @@
 package link
 
 import (
+	"slices"
 	"time"
 
 	"lockpick/harness/resp"
 	"lockpick/nemesis"
 )
-
-// conn is one connection of a client to a node. Its fields are guarded by the link.
-type conn struct {
-	link       *Link
-	stream     *resp.Stream
-	clientGone bool
-	nodeGone   bool
-	finished   int // pipes
-}
 
 // pipe is one direction of a connection: what came in and has not gone out yet.
 // Only its toxic's goroutine uses it, but for the holds of its pieces.
@@ -24,6 +16,7 @@ type pipe struct {
 	split splitter
 	queue []*piece // without bound: lock commands are small, and clients give up
 	ended bool     // the source has closed its side
+	dead  bool     // it has lost a piece: what follows is lost, too
 
 	// A client's close is passed on only after the node has answered all that was
 	// sent before, so that this is delivered and its fate is recorded; but no
@@ -37,35 +30,32 @@ type piece struct {
 	data    []byte
 	command *resp.Command // whose reply it ends
 	holds   int           // taps that keep it; guarded by the link
+	due     time.Duration // true time before which it doesn't go out
+	paced   bool          // it has its turn where bytes are counted
+	lost    bool          // it will be lost
 }
 
 // closeGrace is how long the node may take to answer a client that has gone.
 const closeGrace = time.Second
 
-// newPipe makes the next pipe: the first of a new connection, or its second.
+// newPipe makes the next pipe of the connection that is being opened.
 func (l *Link) newPipe(of string) *pipe {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := l.opening
-	if c == nil {
-		c = &conn{link: l, stream: resp.NewStream(l.scripts)}
-		l.opening = c
-		l.conns++
-	} else {
-		l.opening = nil
-	}
-	return &pipe{conn: c, of: of, patient: true}
+	return &pipe{conn: l.opening, of: of, patient: true}
 }
 
 // step is what a pipe can do next.
 type step struct {
 	data    []byte        // to be sent
 	over    bool          // all is done
+	wait    time.Duration // after which it can do more; 0: unknown
 	changed chan struct{} // closed when it may be able to do more
 }
 
-// look says what can be done now, and drops what nobody will take any more.
-func (p *pipe) look() step {
+// look says what can be done now, and drops what is lost and what nobody will
+// take any more.
+func (p *pipe) look(now time.Duration) step {
 	l, c := p.conn.link, p.conn
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,22 +64,48 @@ func (p *pipe) look() step {
 	if p.of == nemesis.Reply {
 		sinkGone = c.clientGone
 	}
-	if sinkGone || l.closed {
+	if sinkGone || c.over || l.closed {
 		p.drop()
 		s.over = p.ended
 		return s
 	}
-	if l.cut || l.gated {
+	blocked := l.cut.blocks(p.of)
+	if blocked && l.cut.mode == nemesis.CutHold || l.gated {
 		return s
 	}
-	if len(p.queue) > 0 {
-		if p.queue[0].holds == 0 {
-			s.data = p.queue[0].data
+	for len(p.queue) > 0 {
+		q := p.queue[0]
+		if q.due <= now && q.holds == 0 && !q.paced {
+			q.paced, q.due = true, l.turn(p.of, q, now)
 		}
-		return s
+		switch {
+		case q.holds > 0:
+			return s
+		case q.due > now:
+			s.wait = q.due - now
+			return s
+		case !q.lost && !p.dead && !blocked:
+			s.data = q.data
+			return s
+		}
+		p.lose()
 	}
-	s.over = p.ended && !p.lingers()
+	// The end is no byte, but comes after all bytes.
+	s.over = p.ended && !p.dead && !blocked && !p.lingers()
 	return s
+}
+
+// lose drops the first piece, and with it all that will follow on this
+// connection, which is broken until it is reset.
+func (p *pipe) lose() {
+	l, c := p.conn.link, p.conn
+	l.write(p.queue[0].command)
+	p.queue = p.queue[1:]
+	p.dead, c.broken = true, true
+	losing := slices.ContainsFunc(l.shapes, func(s *shape) bool { return s.Lose })
+	if !losing && !l.cut.blocks(p.of) {
+		c.reset() // what lost it is over already
+	}
 }
 
 func (p *pipe) lingers() bool {
@@ -115,19 +131,24 @@ func (p *pipe) take(b []byte) {
 	l, c := p.conn.link, p.conn
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := int64(l.now())
+	at := l.now()
+	now := int64(at)
 	for _, data := range p.split.after(b) {
 		q := &piece{data: data}
 		p.queue = append(p.queue, q)
 		if p.of == nemesis.Request {
-			for _, cmd := range c.stream.Request(data, now) {
-				l.tapped(p.of, cmd.Counts, q)
+			commands := c.stream.Request(data, now)
+			l.meet(p.of, q, commands, at)
+			for _, cmd := range commands {
+				l.tapped(c, p.of, cmd.Counts, q)
 			}
 			continue
 		}
-		for _, cmd := range c.stream.Reply(data, now) {
+		commands := c.stream.Reply(data, now)
+		l.meet(p.of, q, commands, at)
+		for _, cmd := range commands {
 			q.command = cmd
-			l.tapped(p.of, cmd.CountsReply, q)
+			l.tapped(c, p.of, cmd.CountsReply, q)
 		}
 	}
 	if c.clientGone {
@@ -167,7 +188,7 @@ func (p *pipe) finish() {
 		for _, cmd := range c.stream.Waiting() {
 			l.write(cmd)
 		}
-		l.conns--
+		delete(l.conns, c)
 	})
 }
 

@@ -41,8 +41,7 @@ func (l *Link) addToxic(of string) error {
 	return nil
 }
 
-// NewState makes one pipe of a connection. toxiproxy opens connections one after
-// the other, and of each first the requests' side, then the replies'.
+// NewState makes one pipe of the connection that is being opened.
 func (t *toxic) NewState() any { return t.link.newPipe(t.of) }
 
 // Pipe moves data until the source has ended and all is delivered, or until the
@@ -54,11 +53,15 @@ func (t *toxic) Pipe(stub *toxics.ToxicStub) {
 		var out chan<- *stream.StreamChunk
 		var chunk *stream.StreamChunk
 		now := p.conn.link.now()
-		next := p.look()
+		next := p.look(now)
 		if next.over {
 			stub.Close()
 			p.finish()
 			return
+		}
+		var due <-chan time.Time
+		if next.wait > 0 {
+			due = time.After(next.wait)
 		}
 		if !p.ended {
 			in = stub.Input
@@ -70,6 +73,7 @@ func (t *toxic) Pipe(stub *toxics.ToxicStub) {
 		case <-stub.Interrupt:
 			return
 		case <-next.changed:
+		case <-due:
 		case <-p.grace:
 			p.patient = false
 		case c := <-in:

@@ -1,0 +1,55 @@
+package harness
+
+import (
+	"testing"
+
+	"lockpick/nemesis"
+)
+
+// still counts how often its target was stopped and let go.
+type still struct{ stopped, resumed int }
+
+func (s *still) Pause(string) (string, error)  { s.stopped++; return "stopped", nil }
+func (s *still) Resume(string) (string, error) { s.resumed++; return "runs", nil }
+
+func (s *still) Cut(link, mode, way string) (string, error) {
+	return link + " " + mode + " " + way, nil
+}
+func (s *still) Mend(link string) (string, error) { return link, nil }
+
+// TestNest: what is in force for two steps at once ends with the later one, and a
+// fault that differs from it can't begin.
+func TestNest(t *testing.T) {
+	s := &still{}
+	e := &engine{nests: map[string]*nested{}, cluster: struct {
+		Cluster
+		*still
+	}{still: s}}
+	inject := func(f nemesis.Fault, target string) (nemesis.Effect, error) {
+		kind, _ := nemesis.KindOf(f.Kind)
+		return e.nest(kind, f, target)
+	}
+	first, err1 := inject(nemesis.Fault{Kind: "pause"}, "c1")
+	second, err2 := inject(nemesis.Fault{Kind: "gc"}, "c1") // it pauses, too
+	other, err3 := inject(nemesis.Fault{Kind: "pause"}, "c2")
+	if err1 != nil || err2 != nil || err3 != nil || s.stopped != 2 {
+		t.Fatalf("stopped %d times, %v %v %v", s.stopped, err1, err2, err3)
+	}
+	for i, heal := range []func() (string, error){first.Heal, other.Heal, second.Heal} {
+		if _, err := heal(); err != nil || s.resumed != []int{0, 1, 2}[i] {
+			t.Errorf("after %d ends: resumed %d times, %v", i+1, s.resumed, err)
+		}
+	}
+	if _, err := inject(nemesis.Fault{Kind: "pause"}, "c1"); err != nil || s.stopped != 3 {
+		t.Errorf("paused anew: stopped %d times, %v", s.stopped, err)
+	}
+
+	if _, err := inject(nemesis.Fault{Kind: "cut", Mode: nemesis.CutHold}, "c1-n1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []nemesis.Fault{{Kind: "cut", Mode: nemesis.CutDrop}, {Kind: "cut", Mode: nemesis.CutHold, Way: nemesis.Reply}} {
+		if _, err := inject(f, "c1-n1"); err == nil {
+			t.Errorf("%+v was injected over another cut", f)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+//go:build linux
+
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"lockpick/harness/real/link"
+	"lockpick/harness/real/proc"
+	"lockpick/nemesis"
+)
+
+var _ nemesis.Cutter = (*cluster)(nil)
+
+const (
+	silence = 20 * time.Millisecond // without an answer for so long, a link is cut: it takes 0.1 ms otherwise
+	patient = 2 * time.Second       // a mended link answers within
+)
+
+// Cut cuts a link, and sees what PING meets there.
+func (c *cluster) Cut(name, mode, way string) (string, error) {
+	l, err := c.link("cut", name)
+	if err != nil {
+		return "", err
+	}
+	before, within := c.pings(name), silence
+	if l.Disturbed() {
+		within = readBack // it may be slow as well
+	}
+	if err := l.Cut(mode, way); err != nil {
+		return "", err
+	}
+	err = c.ping(l, within)
+	switch {
+	case err == nil:
+		return "", fmt.Errorf("cut %s: PING is still answered", name)
+	case mode == nemesis.CutReset:
+		if !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+			return "", fmt.Errorf("cut %s: PING was not reset: %w", name, err)
+		}
+		return "PING was reset", nil
+	case mode == nemesis.CutRefuse:
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			return "", fmt.Errorf("cut %s: PING was not refused: %w", name, err)
+		}
+		return "PING was refused", nil
+	case way == nemesis.Reply && before >= 0:
+		if after := c.pings(name); after <= before {
+			return "", fmt.Errorf("cut %s: PING did not reach the node, and only replies are cut", name)
+		}
+		return fmt.Sprintf("PING got no answer, though the node gave one: %v", err), nil
+	}
+	return fmt.Sprintf("PING got no answer: %v", err), nil
+}
+
+// pings is how many times the node of a link has answered PING, or −1 if it is down.
+func (c *cluster) pings(name string) int {
+	_, node, _ := nemesis.SplitLink(name)
+	server := c.nodes[node]
+	if server == nil {
+		server = c.resource
+	}
+	v, err := proc.Ask(c.ctx, server.Addr(), "INFO", "commandstats")
+	if err != nil {
+		return -1
+	}
+	_, stat, _ := strings.Cut(v.Str, "cmdstat_ping:calls=")
+	n := 0
+	fmt.Sscanf(stat, "%d", &n) // nothing there: it has answered none
+	return n
+}
+
+// Mend mends a link and sees that PING gets an answer, if its node lives.
+func (c *cluster) Mend(name string) (string, error) {
+	l, err := c.link("mend", name)
+	if err != nil {
+		return "", err
+	}
+	if err := l.Mend(); err != nil {
+		return "", err
+	}
+	back, err := c.answers(l)
+	if err != nil {
+		return "", fmt.Errorf("mend %s: %w", name, err)
+	}
+	return back, nil
+}
+
+// answers reads back that a link passes PING, as far as its node lives and
+// nothing else is done to it.
+func (c *cluster) answers(l *link.Link) (string, error) {
+	if l.Disturbed() {
+		return "something else is done to the link", nil
+	}
+	err := c.ping(l, patient)
+	switch {
+	case err == nil:
+		return "PING was answered", nil
+	case l.Disturbed():
+		return "something else is done to the link", nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return "", err
+	}
+	return fmt.Sprintf("the node is down: %v", err), nil
+}
+
+func (c *cluster) ping(l *link.Link, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(c.ctx, within)
+	defer cancel()
+	_, err := proc.Ask(ctx, l.Addr(), "PING")
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("none within %v: %w", within, ctx.Err())
+	}
+	return err
+}

@@ -1,0 +1,112 @@
+//go:build linux
+
+package process
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/nemesis"
+)
+
+// Each way to cut is seen by a PING, and so is its end.
+func TestEveryCutIsReadBack(t *testing.T) {
+	events := run(t, func(b bench) {
+		for _, c := range []struct{ mode, way, want string }{
+			{nemesis.CutHold, nemesis.Request, "PING got no answer: "},
+			{nemesis.CutHold, nemesis.Reply, "PING got no answer, though the node gave one"},
+			{nemesis.CutDrop, "", "PING got no answer: "},
+			{nemesis.CutDrop, nemesis.Request, "PING got no answer: "},
+			{nemesis.CutDrop, nemesis.Reply, "PING got no answer, though the node gave one"},
+			{nemesis.CutReset, "", "PING was reset"},
+			{nemesis.CutRefuse, "", "PING was refused"},
+		} {
+			for _, link := range []string{"c1-n1", "c1-r1"} {
+				if back := b.do("cut", func() (string, error) { return b.Cut(link, c.mode, c.way) }); !strings.HasPrefix(back, c.want) {
+					t.Errorf("%+v: cut says %q", c, back)
+				}
+				if back := b.do("mend", func() (string, error) { return b.Mend(link) }); back != "PING was answered" {
+					t.Errorf("%+v: mend says %q", c, back)
+				}
+			}
+		}
+	})
+	if len(events) > 0 {
+		t.Errorf("the read-back was recorded: %+v", events)
+	}
+}
+
+// A shape is seen by how long PING takes, or told, and its end counts what it met.
+func TestShapeIsReadBack(t *testing.T) {
+	const ms = time.Millisecond
+	run(t, func(b bench) {
+		slow := nemesis.Traffic{DelayMin: 20 * ms, DelayMax: 30 * ms}
+		narrow := nemesis.Traffic{Way: nemesis.Request, Bandwidth: 10_000}
+		for shape, want := range map[nemesis.Traffic]string{
+			slow:   "all messages are late by 20ms to 30ms; PING of 1 bytes was answered after ",
+			narrow: "all requests pass at 10000 bytes/s; PING of 200 bytes was answered after 2",
+			{Lose: true, Share: 0.05, Way: nemesis.Reply}:    "5 % of the replies are lost",
+			{DelayMin: ms, DelayMax: ms, Share: 0.5}:         "50 % of the messages are late by 1ms to 1ms",
+			{DelayMin: time.Minute, DelayMax: 2 * time.Hour}: "all messages are late by 1m0s to 2h0m0s; PING got no answer within 1s",
+		} {
+			if back := b.do("shape", func() (string, error) { return b.Shape("c1-n1", shape) }); !strings.HasPrefix(back, want) {
+				t.Errorf("%v: %q", shape, back)
+			}
+			back, err := b.Unshape("c1-n1", shape)
+			if !errors.Is(err, nemesis.ErrIdle) || back != "it hit 0 of 0 messages; PING was answered" {
+				t.Errorf("%v: %q, %v", shape, back, err)
+			}
+		}
+		b.do("shape", func() (string, error) { return b.Shape("c1-n1", slow) })
+		b.do("shape", func() (string, error) { return b.Shape("c1-n1", narrow) })
+		conn := dial(t, b.addrs["c1"].nodes[0].Addr)
+		fmt.Fprint(conn, "SET k v\r\n")
+		if line, err := bufio.NewReader(conn).ReadString('\n'); line != "+OK\r\n" {
+			t.Errorf("%q, %v", line, err)
+		}
+		if back := b.do("unshape", func() (string, error) { return b.Unshape("c1-n1", slow) }); back != "it hit 2 of 2 messages; something else is done to the link" {
+			t.Error(back)
+		}
+		if back := b.do("unshape", func() (string, error) { return b.Unshape("c1-n1", narrow) }); back != "it hit 1 of 1 messages; PING was answered" {
+			t.Error(back)
+		}
+		for _, link := range []string{"c2-n1", "c1-n9"} {
+			if _, err := b.Shape(link, slow); err == nil || !strings.Contains(err.Error(), link) {
+				t.Errorf("shape %s: %v", link, err)
+			}
+		}
+	})
+}
+
+// The reply that is lost was applied, and the client never hears of it; what it
+// sends next goes through on another connection.
+func TestTapLosesAClientsMessage(t *testing.T) {
+	for of, applied := range map[string]bool{nemesis.Request: false, nemesis.Reply: true} {
+		events := run(t, func(b bench) {
+			err := b.Tap(nemesis.OnMessage{Link: "c1-n1", Message: "set", Of: of, Nth: 1}, func(m nemesis.Held) { m.Lose() })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.RunClient(t.Context(), spec("c1", 2), never); err != nil {
+				t.Error(err)
+			}
+		})
+		sets := 0
+		for _, e := range events {
+			if e.Process != "c1-n1" || e.Op != history.OpSet {
+				continue
+			}
+			if sets++; sets == 1 && ((e.Applied > 0) != applied || e.Answered != 0) || sets == 2 && e.Answered == 0 {
+				t.Errorf("%s: %+v", of, e)
+			}
+		}
+		if sets != 2 {
+			t.Errorf("%s: %d sets", of, sets)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+//go:build linux
+
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"lockpick/harness/real/proc"
+	"lockpick/nemesis"
+)
+
+var _ nemesis.Shaper = (*cluster)(nil)
+
+// readBack is how long a PING is waited for that is meant to be slow.
+const readBack = time.Second
+
+// Shape changes the traffic of a link, and sees how long PING takes, where one
+// PING can show it.
+func (c *cluster) Shape(name string, t nemesis.Traffic) (string, error) {
+	l, err := c.link("shape", name)
+	if err != nil {
+		return "", err
+	}
+	disturbed := l.Disturbed()
+	l.Shape(t)
+	if !t.All() || t.Lose || disturbed {
+		return t.String(), nil
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, readBack)
+	defer cancel()
+	text := echo(t)
+	began := proc.TrueClock()
+	_, err = proc.Ask(ctx, l.Addr(), "PING", text)
+	took := proc.TrueClock() - began
+	least := leastTrip(t, len(text))
+	switch {
+	case ctx.Err() != nil && c.ctx.Err() == nil:
+		return fmt.Sprintf("%v; PING got no answer within %v", t, readBack), nil
+	case err != nil:
+		return fmt.Sprintf("%v; the node is down: %v", t, err), nil
+	case took < least:
+		return "", errors.Join(fmt.Errorf("shape %s: PING was answered after %v, and not after %v at the least", name, took, least), c.undo(name, t))
+	}
+	return fmt.Sprintf("%v; PING of %d bytes was answered after %v", t, len(text), took.Round(10*time.Microsecond)), nil
+}
+
+func (c *cluster) undo(name string, t nemesis.Traffic) error {
+	if _, err := c.Unshape(name, t); !errors.Is(err, nemesis.ErrIdle) {
+		return err
+	}
+	return nil
+}
+
+// echo is what PING is to bring back: enough to take a while where bytes are counted.
+func echo(t nemesis.Traffic) string {
+	const while = 50 // for 20 ms, and at most a mebibyte
+	return strings.Repeat("x", max(1, min(t.Bandwidth/while, 1<<20)))
+}
+
+// leastTrip is the least time that PING and its answer can take.
+func leastTrip(t nemesis.Traffic, bytes int) time.Duration {
+	ways := 1
+	if t.Way == "" {
+		ways = 2
+	}
+	return time.Duration(ways) * (t.DelayMin + t.Takes(bytes))
+}
+
+// Unshape ends that, tells what it hit, and sees that PING gets an answer.
+func (c *cluster) Unshape(name string, t nemesis.Traffic) (string, error) {
+	l, err := c.link("unshape", name)
+	if err != nil {
+		return "", err
+	}
+	met, hit, err := l.Unshape(t)
+	if err != nil {
+		return "", err
+	}
+	back, err := c.answers(l)
+	if err != nil {
+		return "", fmt.Errorf("unshape %s: %w", name, err)
+	}
+	back = fmt.Sprintf("it hit %d of %d messages; %s", hit, met, back)
+	if hit == 0 {
+		return back, nemesis.ErrIdle
+	}
+	return back, nil
+}

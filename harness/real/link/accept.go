@@ -1,0 +1,145 @@
+package link
+
+import (
+	"fmt"
+	"net"
+
+	"github.com/Shopify/toxiproxy/v2/stream"
+
+	"lockpick/harness/resp"
+	"lockpick/nemesis"
+)
+
+// conn is one connection of a client to a node. Its fields are guarded by the link.
+type conn struct {
+	link         *Link
+	stream       *resp.Stream
+	client, node *net.TCPConn
+	clientGone   bool
+	nodeGone     bool
+	broken       bool // it has lost a message
+	over         bool // it was reset
+	finished     int  // pipes
+}
+
+// start listens for the client.
+func (l *Link) start() error {
+	for _, of := range []string{nemesis.Request, nemesis.Reply} {
+		if err := l.addToxic(of); err != nil {
+			return err
+		}
+	}
+	ln, err := listen("127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	l.proxy.Listen = ln.Addr().String()
+	l.accept(ln)
+	return nil
+}
+
+// accept takes the client's connections until the listener is closed. With
+// toxiproxy's own listener all connections would end with it, and none could be
+// reset.
+func (l *Link) accept(ln net.Listener) {
+	l.listener = ln
+	l.serving.Go(func() {
+		for {
+			client, err := ln.Accept()
+			if err != nil {
+				return // closed
+			}
+			l.connect(client.(*net.TCPConn))
+		}
+	})
+}
+
+// connect joins a client that has come to the node, one after the other.
+func (l *Link) connect(client *net.TCPConn) {
+	l.mu.Lock()
+	resets, closed := l.cut.mode == nemesis.CutReset, l.closed
+	l.mu.Unlock()
+	if resets {
+		client.SetLinger(0)
+	}
+	if resets || closed {
+		client.Close()
+		return
+	}
+	node, err := net.Dial("tcp", l.proxy.Upstream)
+	if err != nil {
+		client.Close()
+		return
+	}
+	c := &conn{link: l, stream: resp.NewStream(l.scripts), client: client, node: node.(*net.TCPConn)}
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		client.Close()
+		node.Close()
+		return
+	}
+	l.conns[c] = true
+	l.opening = c
+	l.mu.Unlock()
+	name := client.RemoteAddr().String()
+	l.proxy.Toxics.StartLink(l.server, name+"upstream", client, node, stream.Upstream)
+	l.proxy.Toxics.StartLink(l.server, name+"downstream", node, client, stream.Downstream)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut.mode == nemesis.CutReset || l.closed {
+		c.reset() // it came between
+	}
+}
+
+// reset ends a connection as TCP does when it can't go on: both ends hear of it,
+// and what is still on its way comes to nobody. The link's mutex is held.
+func (c *conn) reset() {
+	if c.over {
+		return
+	}
+	c.over = true
+	for _, end := range []*net.TCPConn{c.client, c.node} {
+		end.SetLinger(0)
+		end.Close()
+	}
+	c.link.wake()
+}
+
+// resetBroken resets the connections that have lost a message: TCP delivers all
+// or fails. The link's mutex is held.
+func (l *Link) resetBroken() {
+	for c := range l.conns {
+		if c.broken {
+			c.reset()
+		}
+	}
+}
+
+// stop ends all connections and waits until they are recorded.
+func (l *Link) stop() error {
+	l.mu.Lock()
+	l.closed = true
+	l.listener.Close()
+	release := l.refusing
+	l.refusing = nil
+	for c := range l.conns {
+		c.client.Close()
+		c.node.Close()
+	}
+	l.wake()
+	l.mu.Unlock()
+	if release != nil {
+		release()
+	}
+	l.serving.Wait()
+	for {
+		l.mu.Lock()
+		open, changed := len(l.conns), l.changed
+		l.mu.Unlock()
+		if open == 0 {
+			return nil
+		}
+		<-changed
+	}
+}

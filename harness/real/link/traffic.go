@@ -1,0 +1,84 @@
+package link
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"lockpick/harness/resp"
+	"lockpick/nemesis"
+)
+
+// shape is something that a link does to its traffic, and what it met.
+type shape struct {
+	nemesis.Traffic
+	met, hit int                      // messages with lock commands
+	busy     map[string]time.Duration // of each direction: when the last byte that has its turn is through
+}
+
+// Shape changes the traffic until Unshape. Several shapes may be in force.
+func (l *Link) Shape(t nemesis.Traffic) {
+	l.update(func() { l.shapes = append(l.shapes, &shape{Traffic: t, busy: map[string]time.Duration{}}) })
+}
+
+// Unshape ends a shape and returns how many messages with lock commands it met,
+// and hit. The connections that have lost any are reset.
+func (l *Link) Unshape(t nemesis.Traffic) (met, hit int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.IndexFunc(l.shapes, func(s *shape) bool { return s.Traffic == t })
+	if i < 0 {
+		return 0, 0, fmt.Errorf("unshape link %s: its traffic isn't shaped so", l.name)
+	}
+	s := l.shapes[i]
+	l.shapes = slices.Delete(l.shapes, i, i+1)
+	if t.Lose {
+		l.resetBroken()
+	}
+	l.wake()
+	return s.met, s.hit, nil
+}
+
+// Disturbed says whether anything is done to the link's traffic, so that a PING
+// may fare as it likes.
+func (l *Link) Disturbed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.shapes) > 0 || l.cut != (cut{})
+}
+
+// meet draws what becomes of a piece that has come in. The link's mutex is held.
+func (l *Link) meet(of string, p *piece, commands []*resp.Command, now time.Duration) {
+	locks := slices.ContainsFunc(commands, func(c *resp.Command) bool { return c.Op != "" })
+	for _, s := range l.shapes {
+		if !s.On(of) {
+			continue
+		}
+		hit := s.Hits(l.random.Uint64())
+		if locks {
+			s.met++
+			if hit {
+				s.hit++
+			}
+		}
+		switch {
+		case !hit:
+		case s.Lose:
+			p.lost = true
+		case s.DelayMax > 0:
+			p.due = max(p.due, now) + s.Late(l.random.Uint64())
+		}
+	}
+}
+
+// turn is when a piece that could go now is through, where only so many bytes
+// pass. The link's mutex is held.
+func (l *Link) turn(of string, p *piece, now time.Duration) (due time.Duration) {
+	for _, s := range l.shapes {
+		if s.Bandwidth > 0 && s.On(of) {
+			s.busy[of] = max(now, s.busy[of]) + s.Takes(len(p.data))
+			due = max(due, s.busy[of])
+		}
+	}
+	return due
+}

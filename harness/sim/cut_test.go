@@ -1,0 +1,234 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/nemesis"
+)
+
+// reply reads what comes within a while.
+func reply(conn net.Conn, within time.Duration) (string, error) {
+	conn.SetReadDeadline(time.Now().Add(within))
+	b := make([]byte, 256)
+	n, err := conn.Read(b)
+	return string(b[:n]), err
+}
+
+// wire is what the record has of a link's sets, in the order of the record.
+func wire(events []history.Event) string {
+	var out []string
+	for _, e := range events {
+		if e.Op == history.OpSet {
+			out = append(out, fmt.Sprintf("%s %s applied %v answered %v", e.Key, e.Type, e.Applied > 0, e.Answered > 0))
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// What a cut that drops swallows is gone: the connection is silent while the cut
+// lasts, and reset by the end of it. One that sent nothing meanwhile lives on.
+func TestCutDrops(t *testing.T) {
+	for way, want := range map[string]struct{ ping, wire string }{
+		"":              {"no answer", "a info applied false answered false; c ok applied true answered true"},
+		nemesis.Request: {"no answer", "a info applied false answered false; c ok applied true answered true"},
+		nemesis.Reply:   {"no answer, though the node gave one: PONG", "a ok applied true answered false; c ok applied true answered true"},
+	} {
+		_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+			defer func() { <-c.after(time.Second) }()
+			return c.alone(func(ctx context.Context, e client.Env) error {
+				var conns []net.Conn
+				for range 2 {
+					conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+					if err != nil {
+						return err
+					}
+					conns = append(conns, conn)
+				}
+				busy, idle := conns[0], conns[1]
+				if back, err := c.Cut("c1-n1", nemesis.CutDrop, way); err != nil || !strings.HasSuffix(back, ": "+want.ping) {
+					t.Error(way, back, err)
+				}
+				fmt.Fprint(busy, "SET a 1\r\n")
+				if got, err := reply(busy, time.Second); !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("%q: in the cut: %q, %v", way, got, err)
+				}
+				dialing, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				if _, err := e.Dial(dialing, "tcp", c.addr("n1")); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%q: dial in the cut: %v", way, err)
+				}
+				if back, err := c.Mend("c1-n1"); err != nil || !strings.HasSuffix(back, ": PONG") {
+					t.Error(way, back, err)
+				}
+				if got, err := reply(busy, time.Second); !errors.Is(err, syscall.ECONNRESET) {
+					t.Errorf("%q: after the cut: %q, %v", way, got, err)
+				}
+				fmt.Fprint(idle, "SET c 1\r\n")
+				if got, err := reply(idle, time.Second); got != "+OK\r\n" {
+					t.Errorf("%q: what was idle says %q, %v", way, got, err)
+				}
+				return nil
+			})
+		})
+		if got := wire(events); got != want.wire {
+			t.Errorf("%q: recorded %s, want %s", way, got, want.wire)
+		}
+	}
+}
+
+// A cut of one way that holds lets the node hear or speak, and loses nothing.
+func TestCutHoldsOneWay(t *testing.T) {
+	for way, applied := range map[string]int64{nemesis.Request: 0, nemesis.Reply: 1} {
+		_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+			return c.alone(func(ctx context.Context, e client.Env) error {
+				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+				if err != nil {
+					return err
+				}
+				if back, err := c.Cut("c1-n1", nemesis.CutHold, way); err != nil || strings.Contains(back, "though") != (way == nemesis.Reply) {
+					t.Error(way, back, err)
+				}
+				fmt.Fprint(conn, "SET a 1\r\n")
+				if got, err := reply(conn, time.Second); err == nil {
+					t.Errorf("%s: in the cut: %q", way, got)
+				}
+				if n, _ := c.servers[0].node.Do("EXISTS", "a"); n != applied {
+					t.Errorf("%s: in the cut the node has %v keys, want %d", way, n, applied)
+				}
+				if _, err := c.Mend("c1-n1"); err != nil {
+					t.Error(err)
+				}
+				if got, err := reply(conn, time.Second); got != "+OK\r\n" {
+					t.Errorf("%s: after the cut: %q, %v", way, got, err)
+				}
+				return nil
+			})
+		})
+		if got := wire(events); got != "a ok applied true answered true" {
+			t.Errorf("%s: recorded %s", way, got)
+		}
+	}
+}
+
+// A cut that resets ends all connections and each new one.
+func TestCutResets(t *testing.T) {
+	_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+			if err != nil {
+				return err
+			}
+			if back, err := c.Cut("c1-n1", nemesis.CutReset, ""); err != nil || !strings.HasSuffix(back, ": reset") {
+				t.Error(back, err)
+			}
+			fmt.Fprint(conn, "SET a 1\r\n")
+			if got, err := reply(conn, time.Second); !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("old connection: %q, %v", got, err)
+			}
+			if conn, err = e.Dial(ctx, "tcp", c.addr("n1")); err == nil {
+				conn.Write([]byte("SET b 1\r\n"))
+				_, err = reply(conn, time.Second)
+			}
+			if !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("new connection: %v", err)
+			}
+			c.Mend("c1-n1")
+			if conn, err = e.Dial(ctx, "tcp", c.addr("n1")); err != nil {
+				return err
+			}
+			if got, err := ask(conn, "SET c 1"); got != "+OK\r\n" {
+				t.Errorf("after the cut: %q, %v", got, err)
+			}
+			return nil
+		})
+	})
+	if got := wire(events); got != "a info applied false answered false; b info applied false answered false; c ok applied true answered true" {
+		t.Errorf("recorded %s", got)
+	}
+}
+
+// A cut that refuses leaves the connections that there are.
+func TestCutRefuses(t *testing.T) {
+	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+			if err != nil {
+				return err
+			}
+			if back, err := c.Cut("c1-n1", nemesis.CutRefuse, ""); err != nil || !strings.HasSuffix(back, ": refused") {
+				t.Error(back, err)
+			}
+			if got, err := ask(conn, "SET a 1"); got != "+OK\r\n" {
+				t.Errorf("old connection: %q, %v", got, err)
+			}
+			if _, err := e.Dial(ctx, "tcp", c.addr("n1")); !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("new connection: %v", err)
+			}
+			c.Mend("c1-n1")
+			_, err = e.Dial(ctx, "tcp", c.addr("n1"))
+			return err
+		})
+	})
+}
+
+func TestCutRefusesWhatIsNone(t *testing.T) {
+	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		for _, args := range [][3]string{{"c1-n9", "", ""}, {"c1-n1", "saw", ""}, {"c1-n1", nemesis.CutReset, nemesis.Reply}} {
+			if _, err := c.Cut(args[0], args[1], args[2]); err == nil {
+				t.Errorf("%v was cut", args)
+			}
+		}
+		if _, err := c.Mend("c1-n1"); err == nil {
+			t.Error("what isn't cut was mended")
+		}
+		return nil
+	})
+}
+
+// A tap that loses its message loses the connection with it, at once.
+func TestTapLoses(t *testing.T) {
+	for of, want := range map[string]string{
+		nemesis.Request: "a info applied false answered false; b ok applied true answered true",
+		nemesis.Reply:   "a ok applied true answered false; b ok applied true answered true",
+	} {
+		_, events, _ := simulate(t, topology(1, 1), 1, func(c *cluster) error {
+			err := c.Tap(nemesis.OnMessage{Link: "c1-n1", Message: history.OpSet, Of: of, Nth: 1}, func(m nemesis.Held) {
+				m.Lose()
+				m.Lose() // once is enough
+			})
+			if err != nil {
+				return err
+			}
+			return c.alone(func(ctx context.Context, e client.Env) error {
+				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+				if err != nil {
+					return err
+				}
+				fmt.Fprint(conn, "SET a 1\r\nGET a\r\n")
+				if got, err := reply(conn, time.Second); !errors.Is(err, syscall.ECONNRESET) {
+					t.Errorf("%s: %q, %v", of, got, err)
+				}
+				if conn, err = e.Dial(ctx, "tcp", c.addr("n1")); err != nil {
+					return err
+				}
+				if got, err := ask(conn, "SET b 1"); got != "+OK\r\n" {
+					t.Errorf("%s: the next connection: %q, %v", of, got, err)
+				}
+				return nil
+			})
+		})
+		if got := wire(events); got != want {
+			t.Errorf("%s: recorded %s, want %s", of, got, want)
+		}
+	}
+}

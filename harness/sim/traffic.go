@@ -1,0 +1,144 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"lockpick/harness/resp"
+	"lockpick/nemesis"
+)
+
+var _ nemesis.Shaper = (*cluster)(nil)
+
+// shape is something that a link does to its traffic, and what it met.
+type shape struct {
+	nemesis.Traffic
+	met, hit int      // messages with lock commands
+	busy     [2]int64 // of each direction: when the last byte that has its turn is through
+}
+
+// Shape changes the traffic of a link.
+func (c *cluster) Shape(name string, t nemesis.Traffic) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.link(name)
+	if l == nil {
+		return "", fmt.Errorf("shape %s: there is no such link", name)
+	}
+	l.shapes = append(l.shapes, &shape{Traffic: t})
+	if !t.All() || t.Lose {
+		return t.String(), nil
+	}
+	return fmt.Sprintf("%v; PING through %s: %s", t, name, l.ping()), nil
+}
+
+// Unshape ends that.
+func (c *cluster) Unshape(name string, t nemesis.Traffic) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.link(name)
+	if l == nil {
+		return "", fmt.Errorf("unshape %s: there is no such link", name)
+	}
+	i := slices.IndexFunc(l.shapes, func(s *shape) bool { return s.Traffic == t })
+	if i < 0 {
+		return "", fmt.Errorf("unshape %s: its traffic isn't shaped so", name)
+	}
+	s := l.shapes[i]
+	l.shapes = slices.Delete(l.shapes, i, i+1)
+	if t.Lose {
+		l.resetBroken()
+	}
+	back := fmt.Sprintf("it hit %d of %d messages; PING through %s: %s", s.hit, s.met, name, l.ping())
+	if s.hit == 0 {
+		return back, nemesis.ErrIdle
+	}
+	return back, nil
+}
+
+// meets says whether the shape hits a message, and counts. k tells the shapes of
+// a link apart.
+func (s *shape) meets(m *message, k int) bool {
+	hit := s.Hits(mix(m.name, uint64(k), 1))
+	if m.locks {
+		s.met++
+		if hit {
+			s.hit++
+		}
+	}
+	return hit
+}
+
+// late is how much later than usual a message arrives that is sent now. The
+// beginning and the end of a connection are in time.
+func (d *direction) late(m *message) (late int64) {
+	for k, s := range d.link.shapes {
+		if s.DelayMax > 0 && s.On(d.of) && len(m.payload) > 0 && s.meets(m, k) {
+			late += int64(s.Late(mix(m.name, uint64(k), 2)))
+		}
+	}
+	return late
+}
+
+// lost says whether a message that would be delivered now is one that gets lost.
+func (d *direction) lost(m *message) (lost bool) {
+	for k, s := range d.link.shapes {
+		if s.Lose && s.On(d.of) && s.meets(m, k) {
+			lost = true
+		}
+	}
+	return lost
+}
+
+// turn is how long a message that has come so far still takes, where only so many
+// bytes pass. No two messages come here at one instant, so their order is clear.
+func (d *direction) turn(m *message) (wait int64) {
+	if m.paced || len(m.payload) == 0 {
+		return 0
+	}
+	m.paced = true
+	now := d.link.net.now()
+	for k, s := range d.link.shapes {
+		if s.Bandwidth > 0 && s.On(d.of) && s.meets(m, k) {
+			wait = max(wait, s.through(d, now, len(m.payload))-now)
+			s.busy[d.index()] = now + wait
+		}
+	}
+	return wait
+}
+
+// through is when bytes that come now are through.
+func (s *shape) through(d *direction, now int64, bytes int) int64 {
+	return max(now, s.busy[d.index()]) + int64(s.Takes(bytes))
+}
+
+func (d *direction) index() int {
+	if d.of == nemesis.Reply {
+		return 1
+	}
+	return 0
+}
+
+// trip is how long a PING that is sent now and its answer take.
+func (l *link) trip() time.Duration {
+	at := l.net.now()
+	for _, d := range []*direction{&l.up, &l.down} {
+		name := mix(l.net.seed, d.name, uint64(l.net.now()), sum("PING"))
+		at += latency(name)
+		for k, s := range l.shapes {
+			switch {
+			case !s.On(d.of) || !s.Hits(mix(name, uint64(k), 1)):
+			case s.Bandwidth > 0:
+				at = s.through(d, at, len("*1\r\n$4\r\nPING\r\n"))
+			case s.DelayMax > 0:
+				at += int64(s.Late(mix(name, uint64(k), 2)))
+			}
+		}
+	}
+	return time.Duration(at - l.net.now())
+}
+
+func lockCommand(commands []*resp.Command) bool {
+	return slices.ContainsFunc(commands, func(c *resp.Command) bool { return c.Op != "" })
+}

@@ -1,0 +1,235 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockpick/harness/client"
+	"lockpick/nemesis"
+)
+
+// shaped runs a client on a link with some traffic, and returns what Unshape says.
+func shaped(t *testing.T, traffic nemesis.Traffic, program func(c *cluster, e client.Env, conn net.Conn) error) (begin, end string, idle bool) {
+	t.Helper()
+	_, _, _ = simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+			if err != nil {
+				return err
+			}
+			if begin, err = c.Shape("c1-n1", traffic); err != nil {
+				return err
+			}
+			if err := program(c, e, conn); err != nil {
+				t.Errorf("%v: %v", traffic, err)
+			}
+			end, err = c.Unshape("c1-n1", traffic)
+			if idle = errors.Is(err, nemesis.ErrIdle); err != nil && !idle {
+				return err
+			}
+			return nil
+		})
+	})
+	return begin, end, idle
+}
+
+// rounds sends so many sets, one after the other, and returns how long each took.
+func rounds(e client.Env, conn net.Conn, n int) (took []time.Duration, err error) {
+	for i := range n {
+		began := e.True()
+		if got, err := ask(conn, fmt.Sprintf("SET k%d 1", i)); err != nil || got != "+OK\r\n" {
+			return nil, fmt.Errorf("%q, %w", got, err)
+		}
+		took = append(took, e.True()-began)
+	}
+	return took, nil
+}
+
+const most = 2*(minLatency+spread) + 2*quantum // of a round trip that nothing delays
+
+// Late messages are late by what was asked for, one way or both, and the PING
+// that reads it back takes as long as any other.
+func TestDelay(t *testing.T) {
+	const ms = time.Millisecond
+	for way, least := range map[string]time.Duration{"": 200 * ms, nemesis.Request: 100 * ms, nemesis.Reply: 100 * ms} {
+		begin, end, idle := shaped(t, nemesis.Traffic{Way: way, DelayMin: 100 * ms, DelayMax: 150 * ms},
+			func(c *cluster, e client.Env, conn net.Conn) error {
+				took, err := rounds(e, conn, 50)
+				longest := time.Duration(0)
+				for _, d := range took {
+					between(t, way+" round", d, least, least*3/2+most)
+					longest = max(longest, d)
+				}
+				if longest < least*5/4 {
+					t.Errorf("%q: no round took longer than %v", way, longest)
+				}
+				return err
+			})
+		var ping time.Duration
+		if _, text, ok := strings.Cut(begin, ": PONG after "); ok {
+			ping, _ = time.ParseDuration(text)
+		}
+		between(t, begin, ping, least, least*3/2+most)
+		if want := fmt.Sprintf("hit %d of %[1]d messages; PING through c1-n1: PONG", least/(2*ms)); !strings.HasSuffix(end, want) || idle {
+			t.Errorf("%q: %s, want %s", way, end, want)
+		}
+	}
+}
+
+// Of a share the others are in time; most of a heavy tail are hardly late.
+func TestDelayOfAShare(t *testing.T) {
+	tail := nemesis.Traffic{Way: nemesis.Reply, DelayMin: time.Millisecond, DelayMax: 10 * time.Second, Heavy: true, Share: 0.5}
+	late, very := 0, 0
+	begin, end, idle := shaped(t, tail, func(c *cluster, e client.Env, conn net.Conn) error {
+		took, err := rounds(e, conn, 400)
+		for _, d := range took {
+			if d > most {
+				late++
+			}
+			if d > time.Second {
+				very++
+			}
+		}
+		return err
+	})
+	if late < 100 || late > 220 || very < 20 || very > 80 {
+		t.Errorf("%d of 400 were late, %d by more than a second", late, very)
+	}
+	if begin != "50 % of the replies are late by 1ms to 10s, few by much" || !strings.Contains(end, " of 400 messages") || idle {
+		t.Errorf("%s; %s", begin, end)
+	}
+}
+
+// The messages of one connection stay in their order; another one overtakes it.
+func TestDelayKeepsTheOrder(t *testing.T) {
+	shaped(t, nemesis.Traffic{Way: nemesis.Request, DelayMin: time.Millisecond, DelayMax: time.Second},
+		func(c *cluster, e client.Env, conn net.Conn) error {
+			for i := range 100 {
+				fmt.Fprintf(conn, "RPUSH l %d\r\n", i)
+				<-e.After(time.Millisecond)
+			}
+			<-e.After(2 * time.Second)
+			list, _ := c.servers[0].node.Do("LRANGE", "l", "0", "-1")
+			for i, v := range list.([]any) {
+				if v != fmt.Sprint(i) {
+					return fmt.Errorf("delivered %v", list)
+				}
+			}
+			if n := len(list.([]any)); n != 100 {
+				return fmt.Errorf("%d delivered", n)
+			}
+			return nil
+		})
+}
+
+// Only so many bytes pass in a second, whatever the number of connections.
+func TestThrottle(t *testing.T) {
+	const rate = 1000
+	begin, end, idle := shaped(t, nemesis.Traffic{Way: nemesis.Request, Bandwidth: rate},
+		func(c *cluster, e client.Env, conn net.Conn) error {
+			other, err := e.Dial(context.Background(), "tcp", c.addr("n1"))
+			if err != nil {
+				return err
+			}
+			began := e.True()
+			for i := range 10 {
+				fmt.Fprintf(conn, "SET a%d %s\r\n", i, strings.Repeat("x", 91))
+				fmt.Fprintf(other, "SET b%d %s\r\n", i, strings.Repeat("x", 91))
+			}
+			for _, of := range []net.Conn{conn, other} {
+				for n := 0; n < 10*len("+OK\r\n"); {
+					got, err := reply(of, 5*time.Second)
+					if err != nil {
+						return err
+					}
+					n += len(got)
+				}
+			}
+			between(t, "20 messages of 100 bytes", e.True()-began, 2*time.Second, 2*time.Second+10*time.Millisecond)
+			return nil
+		})
+	if !strings.Contains(begin, "pass at 1000 bytes/s; PING through c1-n1: PONG after 1") || !strings.Contains(end, "hit 20 of 20") || idle {
+		t.Errorf("%s; %s", begin, end)
+	}
+}
+
+// What follows a lost message on its connection is lost, too; others go on. It is
+// reset once the loss is over.
+func TestLose(t *testing.T) {
+	for _, way := range []string{"", nemesis.Request, nemesis.Reply} {
+		var conns []net.Conn
+		silent := 0
+		begin, end, idle := shaped(t, nemesis.Traffic{Way: way, Lose: true, Share: 0.3}, func(c *cluster, e client.Env, _ net.Conn) error {
+			for range 100 {
+				conn, err := e.Dial(context.Background(), "tcp", c.addr("n1"))
+				if err != nil {
+					return err
+				}
+				conns = append(conns, conn)
+				conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+				if _, err := ask(conn, "SET k 1"); !errors.Is(err, os.ErrDeadlineExceeded) {
+					continue
+				}
+				silent++
+				if got, err := ask(conn, "SET k 2"); err == nil {
+					t.Errorf("%q: a connection that lost a message says %q", way, got)
+				}
+			}
+			return nil
+		})
+		if silent < 20 || silent > 65 || idle || way != "" && !strings.Contains(end, fmt.Sprintf("it hit %d of ", silent)) {
+			t.Errorf("%q: %d of 100 connections lost a message; %s", way, silent, end)
+		}
+		if !strings.HasPrefix(begin, "30 % of the ") || !strings.HasSuffix(begin, " are lost") {
+			t.Errorf("%q: %s", way, begin)
+		}
+	}
+	shaped(t, nemesis.Traffic{Lose: true}, func(c *cluster, e client.Env, conn net.Conn) error {
+		fmt.Fprint(conn, "SET k 1\r\n")
+		c.At(c.Now()+time.Second, func() {
+			if _, err := c.Unshape("c1-n1", nemesis.Traffic{Lose: true}); err != nil {
+				t.Error(err)
+			}
+			c.Shape("c1-n1", nemesis.Traffic{Lose: true}) // the one that shaped ends
+		})
+		began := e.True()
+		if _, err := reply(conn, time.Minute); !errors.Is(err, syscall.ECONNRESET) {
+			t.Error(err)
+		}
+		between(t, "reset", e.True()-began, time.Second, time.Second+most)
+		return nil
+	})
+}
+
+// A shape that met nothing says so, and so does one that spared all it met.
+func TestIdleShape(t *testing.T) {
+	for n, want := range map[int]string{0: "it hit 0 of 0 messages", 3: "it hit 0 of 6 messages"} {
+		_, end, idle := shaped(t, nemesis.Traffic{Lose: true, Share: 1e-9}, func(c *cluster, e client.Env, conn net.Conn) error {
+			ask(conn, "PING") // not a lock's
+			_, err := rounds(e, conn, n)
+			return err
+		})
+		if !idle || !strings.HasPrefix(end, want) {
+			t.Errorf("%d rounds: %s, idle %v", n, end, idle)
+		}
+	}
+}
+
+func TestShapeRefusesWhatIsNone(t *testing.T) {
+	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		if _, err := c.Shape("c1-n9", nemesis.Traffic{Lose: true}); err == nil {
+			t.Error("a link that there isn't was shaped")
+		}
+		if _, err := c.Unshape("c1-n1", nemesis.Traffic{Lose: true}); err == nil || errors.Is(err, nemesis.ErrIdle) {
+			t.Errorf("what was not shaped: %v", err)
+		}
+		return nil
+	})
+}

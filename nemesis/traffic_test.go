@@ -1,0 +1,51 @@
+package nemesis
+
+import (
+	"math/bits"
+	"testing"
+	"time"
+)
+
+// word is the k-th of 2^16 words that are spread evenly.
+func word(k int) uint64 { return bits.Reverse64(uint64(k)) }
+
+// A share is met by so many messages, a delay stays in its span, and a heavy
+// tail gives each order of magnitude the same number.
+func TestTraffic(t *testing.T) {
+	const words = 1 << 16
+	even := Traffic{DelayMin: 10 * time.Millisecond, DelayMax: 30 * time.Millisecond}
+	heavy := Traffic{DelayMin: time.Millisecond, DelayMax: time.Second, Heavy: true}
+	hits, below20, below10 := 0, 0, 0
+	for k := range words {
+		w := word(k)
+		if (Traffic{Share: 0.05}).Hits(w) {
+			hits++
+		}
+		if !(Traffic{}).Hits(w) || !(Traffic{Share: 1}).Hits(w) {
+			t.Fatal("a message is spared where all are meant")
+		}
+		e, h := even.Late(w), heavy.Late(w)
+		if e < even.DelayMin || e > even.DelayMax || h < heavy.DelayMin || h > heavy.DelayMax {
+			t.Fatalf("late by %v and %v", e, h)
+		}
+		if e < 20*time.Millisecond {
+			below20++
+		}
+		if h < 10*time.Millisecond {
+			below10++
+		}
+	}
+	for what, c := range map[string]struct{ got, want float64 }{
+		"share": {float64(hits), 0.05}, "even": {float64(below20), 0.5}, "heavy": {float64(below10), 1.0 / 3},
+	} {
+		if share := c.got / words; share < c.want-0.001 || share > c.want+0.001 {
+			t.Errorf("%s: %.4f, want %.4f", what, share, c.want)
+		}
+	}
+	if got := (Traffic{Bandwidth: 1000}).Takes(50); got != 50*time.Millisecond {
+		t.Errorf("50 bytes at 1000 a second take %v", got)
+	}
+	if (Traffic{}).Takes(50) != 0 || (Traffic{Way: Reply}).On(Request) || !(Traffic{Way: Reply}).On(Reply) || !(Traffic{}).On(Request) {
+		t.Error("no bound takes time, or a way is taken for the other")
+	}
+}
