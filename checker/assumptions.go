@@ -44,6 +44,8 @@ func (r *record) missed(s history.PlannedStep) string {
 		}
 	}
 	switch {
+	case !tried && s.Optional:
+		return ""
 	case !tried:
 		return "never came: its trigger was not seen"
 	case len(begun) == 0:

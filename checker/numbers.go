@@ -26,6 +26,13 @@ const (
 	ValidityLeftP50     = "validity-left-p50"     // nearest rank
 )
 
+// Numbers lists the names of what is measured, but for those of single steps of a plan.
+func Numbers() []string {
+	return []string{Grants, GrantsPerSecond, AcquireP50, AcquireP99, AcquireMax, DoubleHoldSeconds, DoubleHoldIncidents,
+		Writes, RefusedWrites, WritesOutsideBelief, LostUpdates, RefusedHolders, ValidityLeftMin, ValidityLeftP50,
+		SplitVoteRate, LosingStreak, Bypasses, JainIndex, UnavailableSeconds, UnavailableShare, UnavailableMax, DeathToGrant, OrphanKeys}
+}
+
 // numbers measures a run. What it finds is reported, not judged.
 func numbers(r *record) map[string]float64 {
 	o := r.overlapping()

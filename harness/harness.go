@@ -38,6 +38,7 @@ func Run(ctx context.Context, b Backend, s Scenario, seed uint64, rec *history.R
 
 // RunUntil is Run that ends early where until says so; nil never does.
 func RunUntil(ctx context.Context, b Backend, s Scenario, seed uint64, rec *history.Recorder, until Until) error {
+	s = s.Drawn(seed)
 	var e *engine
 	err := b.Run(ctx, s, seed, rec, func(ctx context.Context, c Cluster) error {
 		ctx, cancel := context.WithCancel(ctx)
@@ -77,7 +78,8 @@ func (e *engine) params(backend string) history.Params {
 	}
 	for i, st := range s.Plan {
 		p.Steps = append(p.Steps, history.PlannedStep{Step: i + 1, Fault: st.Fault.Kind, Targets: e.targets(i),
-			When: st.When.String(), Every: st.When.Event != nil && st.When.Event.Every, Delay: st.Fault.Delay.Max})
+			When: st.When.String(), Every: st.When.Event != nil && st.When.Event.Every, Delay: st.Fault.Delay.Max,
+			Optional: st.Drawn || st.When.Before > 0})
 	}
 	for _, c := range s.Clients {
 		if c.Reach != nil {

@@ -20,7 +20,8 @@ func idle(err error) bool { return errors.Is(err, nemesis.ErrIdle) }
 
 // recordIdle records each step as failed that hit nothing on any of its targets.
 // One target that it missed is chance; a step that met nobody did not take place,
-// and a run that was to show it shows nothing.
+// and a run that was to show it shows nothing. What the dice drew is to show nothing
+// of its own.
 func (e *engine) recordIdle() {
 	e.mu.Lock()
 	all := e.ends
@@ -30,7 +31,7 @@ func (e *engine) recordIdle() {
 		hit[a.step] = hit[a.step] || !a.idle
 	}
 	for _, a := range all {
-		if !hit[a.step] {
+		if !hit[a.step] && !e.s.Plan[a.step].Drawn {
 			e.record(history.Event{Process: history.Nemesis, Type: history.Fail, Op: a.kind, Node: a.target, Step: a.step + 1, Cause: nemesis.ErrIdle.Error() + ": " + a.back})
 		}
 	}

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,31 +38,43 @@ func TestIdleStepFails(t *testing.T) {
 		When:  nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: client.BeforeRelease, Nth: 1}},
 		Fault: nemesis.Fault{Kind: "lose", Targets: []string{"c1"}, Share: 0.1},
 	}}}
+	drawn := s
+	drawn.Plan = slices.Clone(s.Plan)
+	drawn.Plan[0].Drawn = true
+	if failed, _ := idleSteps(t, drawn, ""); failed != nil {
+		t.Errorf("what the dice drew need hit nothing, and failed: %q", failed)
+	}
 	for busy, want := range map[string][]string{
 		"":            {"c1-n1: it hit nothing: 0 of 0 messages", "c1-n2: it hit nothing: 0 of 0 messages"},
 		"c1-n2":       nil,
 		"c1-n1 c1-n2": nil,
 	} {
-		var text strings.Builder
-		if err := Run(t.Context(), &quiet{busy: busy}, s, 1, history.NewRecorder(&text)); err != nil {
-			t.Fatal(err)
-		}
-		h, err := history.Read(strings.NewReader(text.String()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var failed []string
-		ends := 0
-		for _, e := range h.Events {
-			switch {
-			case e.Op == "lose" && e.Type == history.Fail:
-				failed = append(failed, e.Node+": "+e.Cause)
-			case e.Op == "lose" && e.Type == history.End:
-				ends++
-			}
-		}
+		failed, ends := idleSteps(t, s, busy)
 		if fmt.Sprint(failed) != fmt.Sprint(want) || ends != 2 {
 			t.Errorf("busy %q: %d ends, failed %q, want %q", busy, ends, failed, want)
 		}
 	}
+}
+
+// idleSteps runs a scenario in which only some links are busy, and returns what of
+// its loss failed and how often it ended.
+func idleSteps(t *testing.T, s Scenario, busy string) (failed []string, ends int) {
+	t.Helper()
+	var text strings.Builder
+	if err := Run(t.Context(), &quiet{busy: busy}, s, 1, history.NewRecorder(&text)); err != nil {
+		t.Fatal(err)
+	}
+	h, err := history.Read(strings.NewReader(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range h.Events {
+		switch {
+		case e.Op == "lose" && e.Type == history.Fail:
+			failed = append(failed, e.Node+": "+e.Cause)
+		case e.Op == "lose" && e.Type == history.End:
+			ends++
+		}
+	}
+	return failed, ends
 }

@@ -17,8 +17,26 @@ const (
 // ExpiryMonotonic is a topology whose nodes expire keys by a clock that nobody sets.
 const ExpiryMonotonic = "monotonic"
 
-// PersistNone is a topology whose nodes keep nothing on disk.
-const PersistNone = "none"
+// Persistence of nodes that keep nothing on disk, and that sync each write before
+// they answer.
+const (
+	PersistNone   = "none"
+	PersistAlways = "always"
+)
+
+// Capabilities lists all that a backend may have, besides CanRun: those of
+// topologies, and of each fault on each sort of target.
+func Capabilities() []string {
+	all := []string{CanPersist, CanReplicate, CanExpireMonotonic, CanBeExact}
+	for _, k := range nemesis.Kinds {
+		for _, on := range k.On {
+			if c := k.Capability(on); !slices.Contains(all, c) {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
 
 // Needs lists the capabilities that a cluster must have for the scenario's
 // plan, sorted.
@@ -45,6 +63,14 @@ func (s Scenario) Needs() []string {
 				add(kind.Capability(nemesis.Client))
 			default:
 				add(kind.Capability(nemesis.Node))
+			}
+		}
+	}
+	if s.Random != nil { // whatever a seed leaves out: the same seeds must run everywhere
+		for _, c := range s.Random.Choices() {
+			add(c.Kind.Capability(c.On))
+			if c.On == nemesis.Message {
+				add(nemesis.Capability(nemesis.Hold, nemesis.Message))
 			}
 		}
 	}

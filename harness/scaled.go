@@ -39,9 +39,16 @@ func (s Scenario) Scaled(f float64) Scenario {
 		c.Hold = copied(c.Hold, func(r *client.Range) { *r = byRange(*r) })
 		c.Cycles = copied(c.Cycles, nil)
 	}
+	s.Random = copied(s.Random, func(r *nemesis.Random) {
+		for _, span := range []*nemesis.Span{&r.Every, &r.Lasts} {
+			*span = nemesis.Span{Min: by(span.Min), Max: by(span.Max)}
+		}
+		r.Faults, r.Modes, r.Shapes = slices.Clone(r.Faults), slices.Clone(r.Modes), slices.Clone(r.Shapes)
+	})
 	s.Plan = slices.Clone(s.Plan)
 	for i := range s.Plan {
 		t, fault := &s.Plan[i].When, &s.Plan[i].Fault
+		t.Before = by(t.Before)
 		t.At = copied(t.At, func(d *time.Duration) { *d = by(*d) })
 		t.Event = copied(t.Event, func(e *nemesis.Event) { e.After = by(e.After) })
 		t.Point, t.Message = copied(t.Point, nil), copied(t.Message, nil)

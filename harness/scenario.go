@@ -22,12 +22,15 @@ type Scenario struct {
 	Clients  []Client      `json:"clients"`
 	Workload Workload      `json:"workload"`
 	Plan     nemesis.Plan  `json:"plan,omitempty"`
-	Limits   Limits        `json:"limits,omitzero"`
-	Limit    time.Duration `json:"limit"`           // the run is stopped after this true time
-	Exact    bool          `json:"exact,omitempty"` // things must fall on one microsecond
-	Scale    float64       `json:"scale,omitempty"` // pinned factor of all durations on real backends; 0: the backend's default
+	// Random is what Drawn draws the plan by; nil: the plan is as it stands.
+	Random *nemesis.Random `json:"random,omitempty"`
+	Limits Limits          `json:"limits,omitzero"`
+	Limit  time.Duration   `json:"limit"`           // the run is stopped after this true time
+	Exact  bool            `json:"exact,omitempty"` // things must fall on one microsecond
+	Scale  float64         `json:"scale,omitempty"` // pinned factor of all durations on real backends; 0: the backend's default
 
 	Expect  map[string]Expectation `json:"expect"`
+	Numbers map[string]Bound       `json:"numbers,omitempty"`
 	Vacuous bool                   `json:"vacuous,omitempty"` // nobody need acquire
 }
 

@@ -88,9 +88,12 @@ func (e *engine) onMessage(step int, m nemesis.Held) {
 
 // fire injects a step's fault on all its targets at once and plans its end.
 // healBy ends it where the fault itself has no way back. A run that is stopped
-// injects nothing.
+// injects nothing, and what comes too late does not either.
 func (e *engine) fire(step int, healBy func() (string, error)) (fired bool) {
 	f := e.s.Plan[step].Fault
+	if before := e.s.Plan[step].When.Before; before > 0 && e.cluster.Now() > before {
+		return false
+	}
 	if kind, _ := nemesis.KindOf(f.Kind); kind.Again {
 		e.fireAgain(step, f)
 		return true

@@ -39,6 +39,9 @@ func ParseWith(name string, data []byte, known Known, sets []string, wanted func
 	if err != nil {
 		return nil, err
 	}
+	if err := base.checkThan(base.variants); err != nil {
+		return nil, doc.locate(err, "")
+	}
 	file := *doc
 	var out []Scenario
 	for _, v := range append([]*variant{{}}, base.variants...) {
@@ -56,6 +59,9 @@ func ParseWith(name string, data []byte, known Known, sets []string, wanted func
 		r, err := doc.read(tree, known, v.name)
 		if err != nil {
 			return nil, err
+		}
+		if err := r.checkThan(base.variants); err != nil {
+			return nil, doc.locate(err, v.name)
 		}
 		out = append(out, r.scenario)
 	}
@@ -98,6 +104,12 @@ func (r *reading) finish() {
 	}
 	Imply(r.expect)
 	s.Expect = r.expect
+	if len(r.numbers) > 0 {
+		s.Numbers = r.numbers
+	}
+	if s.Random != nil {
+		excuse(s.Expect)
+	}
 	s.Vacuous = r.vacuous != ""
 }
 

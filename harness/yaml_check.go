@@ -16,7 +16,7 @@ func check(s *Scenario, k Known) error {
 	if s.Lock.Kind == brokenLock && s.Lock.Mistake == "" {
 		return badAt("lock.kind", suggest("", "add mistake: and one of these", k.Mistakes), "the lock kind broken needs a mistake")
 	}
-	for _, part := range []func(*Scenario) error{checkLock, checkAddresses, checkClients, checkStarts, checkWorkload, checkPlan, checkExpect} {
+	for _, part := range []func(*Scenario) error{checkLock, checkAddresses, checkClients, checkStarts, checkWorkload, checkPlan, checkRandom, checkExpect} {
 		if err := part(s); err != nil {
 			return err
 		}

@@ -18,6 +18,7 @@ type Known struct {
 	Mistakes   []string // of the lock kind broken
 	Properties []string // that can be expected
 	Causes     []string // causes and classes of a violation
+	Numbers    []string // that are measured, and can be expected
 }
 
 // Safety properties hold unless the scenario says otherwise, and
@@ -53,6 +54,7 @@ type reading struct {
 	clients  []*Client // where they have
 	steps    []*nemesis.Step
 	expect   map[string]Expectation
+	numbers  map[string]Bound
 	variants []*variant
 }
 
@@ -75,8 +77,9 @@ func defaults() *reading {
 			},
 			Limit: 2 * time.Minute,
 		},
-		retry:  client.Range{Min: 50 * time.Millisecond, Max: 250 * time.Millisecond},
-		number: 2,
+		retry:   client.Range{Min: 50 * time.Millisecond, Max: 250 * time.Millisecond},
+		number:  2,
+		numbers: map[string]Bound{},
 		expect: map[string]Expectation{
 			mutualExclusion: {Want: "holds", Implied: true},
 			resourceSafety:  {Want: "holds", Implied: true},
@@ -100,11 +103,7 @@ func (r *reading) whole(k Known) object {
 		{key: "lock", doc: "the lock under test and its settings", shape: r.lockForm(k)},
 		{key: "clients", doc: "how many contend, or who, from when, reaching what", shape: r.clientsForm()},
 		{key: "workload", doc: "what each client does", shape: workloadForm(&s.Workload)},
-		{key: "plan", doc: "what goes wrong, and when", shape: list{"plan", 0, func() shape {
-			step := &nemesis.Step{}
-			r.steps = append(r.steps, step)
-			return stepForm(step)
-		}}},
+		{key: "plan", doc: "what goes wrong, and when", shape: r.planForm()},
 		{key: "limits", doc: "how much of the lock one hold may have, whatever the lock allows; bounded-hold is judged by it", shape: limitsForm(&s.Limits)},
 		{key: "expect", doc: "what comes of it; a safety property that isn't listed must hold", shape: r.expectForm(k)},
 		{key: "limit", doc: "the run is stopped after this time", shape: duration(&s.Limit, unit)},
@@ -121,7 +120,7 @@ func (r *reading) whole(k Known) object {
 func topologyForm(t *Topology) object {
 	return object{"topology", []field{
 		{key: "nodes", doc: "number of independent lock servers", shape: integer(&t.Nodes, 1, maxNodes)},
-		{key: "persistence", doc: "what survives a restart: the append-only file's fsync policy, or none", shape: oneOf(&t.Persistence, "persistence", []string{PersistNone, "everysec", "always", "no"})},
+		{key: "persistence", doc: "what survives a restart: the append-only file's fsync policy, or none", shape: oneOf(&t.Persistence, "persistence", []string{PersistNone, "everysec", PersistAlways, "no"})},
 		{key: "expiry", doc: "the clock that keys expire by: the wall clock, as Redis does it, or one that nobody sets", shape: oneOf(&t.Expiry, "clock", []string{"wall", ExpiryMonotonic})},
 		{key: "replicas", doc: "asynchronous replicas of each server", shape: integer(&t.Replicas, 0, 1)},
 		{key: "addresses", doc: "the servers as they stand in the lock's configuration, where that is wrong", shape: words{name: "addresses", to: &t.Addresses, item: nodeName, again: true}},
@@ -189,6 +188,19 @@ func limitsForm(l *Limits) object {
 	}}
 }
 
+// planForm is a list of steps, or how a seed draws them.
+func (r *reading) planForm() shape {
+	return listOr{
+		list{"plan", 0, func() shape {
+			step := &nemesis.Step{}
+			r.steps = append(r.steps, step)
+			return stepForm(step)
+		}},
+		object{"plan", []field{{key: "random", doc: "each seed draws its own plan, in this way", must: true,
+			shape: optional[nemesis.Random]{&r.scenario.Random, randomForm}}}},
+	}
+}
+
 func stepForm(s *nemesis.Step) object {
 	return object{"a step", []field{
 		{key: "when", doc: "what sets the fault off", shape: triggerForm(&s.When), must: true},
@@ -205,7 +217,7 @@ func triggerForm(t *nemesis.Trigger) shape {
 		{"event", func() object {
 			t.Event = &nemesis.Event{Nth: 1}
 			o := eventForm("when", t.Event)
-			o.fields = append(o.fields, field{key: "every", doc: "each time instead of the nth", shape: truth(func(b bool) { t.Event.Every = b })})
+			o.fields = append(o.fields, field{key: "every", doc: "each time instead of the nth", shape: truth(func(b bool) { t.Event.Every = b })}, beforeField(t))
 			return o
 		}},
 		{"point", func() object {
@@ -214,6 +226,7 @@ func triggerForm(t *nemesis.Trigger) shape {
 				{key: "client", doc: "whose", shape: clientName(&t.Point.Client), must: true},
 				{key: "point", doc: "place in the client's program, where it waits for the fault", shape: oneOf(&t.Point.Point, "point", client.Points), must: true},
 				{key: "nth", doc: "which time, from 1", shape: integer(&t.Point.Nth, 1, maxCount)},
+				beforeField(t),
 			}}
 		}},
 		{"message", func() object {
@@ -223,9 +236,14 @@ func triggerForm(t *nemesis.Trigger) shape {
 				{key: "message", doc: "command on the wire", shape: oneOf(&t.Message.Message, "message", nemesis.MessageKinds), must: true},
 				{key: "of", doc: "its request or its reply", shape: oneOf(&t.Message.Of, "direction", []string{nemesis.Request, nemesis.Reply}), must: true},
 				{key: "nth", doc: "which one on the link, from 1", shape: integer(&t.Message.Nth, 1, maxCount)},
+				beforeField(t),
 			}}
 		}},
 	}}
+}
+
+func beforeField(t *nemesis.Trigger) field {
+	return field{key: "before", doc: "later it sets nothing off, and it need not come", shape: duration(&t.Before, unit)}
 }
 
 func eventForm(name string, e *nemesis.Event) object {
@@ -290,6 +308,9 @@ func (r *reading) expectForm(k Known) object {
 			}
 			r.expect[property] = *e
 		}}})
+	}
+	if len(k.Numbers) > 0 {
+		o.fields = append(o.fields, field{key: "numbers", doc: "bounds of what is measured", shape: r.numbersForm(k)})
 	}
 	o.fields = append(o.fields, field{key: "vacuous", doc: "nobody need acquire", shape: oneOf(&r.vacuous, "permission", []string{"allowed"})})
 	return o

@@ -18,6 +18,7 @@ var known = Known{
 	Locks:      []string{"broken", "failover", "redlock", "single"},
 	Mistakes:   mistakes,
 	Properties: []string{"mutual-exclusion", "lease-linearizable", "resource-safety", "fencing-order", "deadlock-freedom", "fault-tolerance", "bounded-hold"},
+	Numbers:    []string{"grants", "unavailable-share", "split-vote-rate"},
 	Causes: []string{
 		"expired-early", "granted-late", "restarted-and-forgot", "deleted-by-other", "overwritten", "never-set",
 		"given-shorter", "client-clock", "unexplained", "lock-broken", "overrun", "fence-broken", "extended-too-often", "holder-refused",

@@ -27,6 +27,9 @@ type Plan []Step
 type Step struct {
 	When  Trigger `json:"when"`
 	Fault Fault   `json:"fault"`
+	// Drawn: the dice put it there. It need not come, nor meet anything while it is in
+	// force; but if it comes, it has to come into force.
+	Drawn bool `json:"drawn,omitempty"`
 }
 
 // Fault is what is done to whom. Which fields a kind takes, Kinds says.

@@ -10,12 +10,14 @@ import (
 	"lockpick/harness/history"
 )
 
-// Trigger sets a step off. Exactly one field is set.
+// Trigger sets a step off. Exactly one of the first four fields is set.
 type Trigger struct {
 	At      *time.Duration `json:"at,omitempty"`      // true time since the run began
 	Event   *Event         `json:"event,omitempty"`   // seen in the history: soon after it, never exactly
 	Point   *OnPoint       `json:"point,omitempty"`   // a client is at a point and waits: exact
 	Message *OnMessage     `json:"message,omitempty"` // a message is on the wire and waits: exact
+	// Before: what comes later sets nothing off, and the step need not have come. 0: it has to come.
+	Before time.Duration `json:"before,omitempty"`
 }
 
 // Event is the nth time that something is seen of a client, and After a while later.
@@ -102,6 +104,13 @@ func (e Event) String() string {
 
 // String is the trigger in words.
 func (t Trigger) String() string {
+	if t.Before > 0 {
+		return fmt.Sprintf("%s, if before %v", t.what(), t.Before)
+	}
+	return t.what()
+}
+
+func (t Trigger) what() string {
 	switch {
 	case t.At != nil:
 		return "at " + t.At.String()

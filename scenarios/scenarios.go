@@ -74,6 +74,8 @@ var order = []string{
 	"same-node-twice",
 	"fence-forgets",
 	"counter-after-acquire",
+	"random-within-assumptions",
+	"random-faults",
 }
 
 // Names lists the scenarios in the order of the catalogue.

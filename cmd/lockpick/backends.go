@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -44,15 +45,34 @@ func probe(ctx context.Context, b harness.Backend) abilities {
 	return a
 }
 
+// all lists every capability there is, what the backend doesn't know of as missing.
+func (a abilities) all() []harness.Capability {
+	names := append([]string{harness.CanRun}, harness.Capabilities()...)
+	for _, more := range slices.Sorted(maps.Keys(a)) {
+		if !slices.Contains(names, more) {
+			names = append(names, more)
+		}
+	}
+	var out []harness.Capability
+	for _, name := range names {
+		out = append(out, a.of(name))
+	}
+	return out
+}
+
+func (a abilities) of(name string) harness.Capability {
+	c, known := a[name]
+	if !known {
+		c = harness.Capability{Name: name, Reason: "this backend does not have it"}
+	}
+	return c
+}
+
 // missing lists what a scenario needs and the backend can't do.
 func (a abilities) missing(s harness.Scenario) []harness.Capability {
 	var out []harness.Capability
 	for _, need := range append([]string{harness.CanRun}, s.Needs()...) {
-		c, known := a[need]
-		if !known {
-			c = harness.Capability{Name: need, Reason: "this backend does not have it"}
-		}
-		if !c.Available {
+		if c := a.of(need); !c.Available {
 			out = append(out, c)
 		}
 	}

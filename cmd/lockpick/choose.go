@@ -20,7 +20,7 @@ import (
 
 // known is what a scenario may name.
 func known() harness.Known {
-	k := harness.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes()}
+	k := harness.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers()}
 	for _, m := range broken.Mistakes() {
 		k.Mistakes = append(k.Mistakes, m.Name)
 	}

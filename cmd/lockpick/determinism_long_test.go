@@ -108,7 +108,18 @@ func TestEverySeedTwice(t *testing.T) {
 	for _, p := range picks {
 		all = append(all, p.Scenario)
 	}
-	run := func(s harness.Scenario, seed uint64, procs, gc int) trace {
+	const seeds = 20
+	for seed := uint64(1); seed <= seeds; seed++ {
+		for _, s := range append(all, storm(t, seed), storm(t, seed+seeds)) {
+			twice(t, s, seed)
+		}
+	}
+}
+
+// twice runs a scenario twice and complains if the runs differ.
+func twice(t *testing.T, s harness.Scenario, seed uint64) {
+	t.Helper()
+	run := func(procs, gc int) trace {
 		runtime.GOMAXPROCS(procs)
 		debug.SetGCPercent(gc)
 		tr, err := simulate(s, seed)
@@ -117,12 +128,20 @@ func TestEverySeedTwice(t *testing.T) {
 		}
 		return tr
 	}
-	const seeds = 20
-	for seed := uint64(1); seed <= seeds; seed++ {
-		for _, s := range append(all, storm(t, seed), storm(t, seed+seeds)) {
-			if d := run(s, seed, 1, 100).differs(run(s, seed, 2, 5)); d != "" {
-				t.Errorf("%s seed %d differs in %s", s.ID(), seed, d)
-			}
-		}
+	if d := run(1, 100).differs(run(2, 5)); d != "" {
+		t.Errorf("%s seed %d differs in %s", s.ID(), seed, d)
+	}
+}
+
+// A thousand random plans, half of them within the assumptions, each twice.
+func TestThousandRandomPlansTwice(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	picks, err := choice{names: []string{"random-faults/", "random-within-assumptions/"}}.scenarios()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := uint64(1); seed <= 1000; seed++ {
+		twice(t, picks[seed%2].Scenario, seed)
 	}
 }

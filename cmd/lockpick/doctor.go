@@ -2,15 +2,20 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"lockpick/harness"
+	"lockpick/nemesis"
 )
 
 func (a *app) doctorCmd() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{Use: "doctor", Short: "what this machine can run, and how to fix what it can't", Args: noArgs,
+		Long: `Say what each backend can do on this machine, and why not, where it can't. What a
+scenario needs, list -v shows; what the faults are, help faults.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			all := map[string][]harness.Capability{}
 			for _, name := range backendNames {
@@ -18,16 +23,14 @@ func (a *app) doctorCmd() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				all[name] = b.Probe(c.Context())
+				all[name] = probe(c.Context(), b).all()
 			}
 			if asJSON {
 				return printJSON(a.out, all)
 			}
 			for _, name := range backendNames {
 				fmt.Fprintf(a.out, "%s\n", name)
-				for _, cap := range all[name] {
-					a.printCapability(cap)
-				}
+				a.diagnose(all[name])
 			}
 			return nil
 		}}
@@ -35,13 +38,74 @@ func (a *app) doctorCmd() *cobra.Command {
 	return c
 }
 
-func (a *app) printCapability(c harness.Capability) {
-	if c.Available {
-		fmt.Fprintf(a.out, "    %-14s yes\n", c.Name)
+// diagnose prints a backend's capabilities by what they are about. What can't run
+// at all needs no more than one reason.
+func (a *app) diagnose(all []harness.Capability) {
+	if run := all[0]; !run.Available {
+		a.finding("run", "no: "+run.Reason)
+		a.remedy(run)
 		return
 	}
-	fmt.Fprintf(a.out, "    %-14s no: %s\n", c.Name, c.Reason)
-	if c.Remedy != "" {
-		fmt.Fprintf(a.out, "    %-14s     remedy: %s\n", "", c.Remedy)
+	a.finding("run", "yes")
+	for _, g := range grouped(all[1:]) {
+		var able []string
+		var not []harness.Capability
+		for _, c := range g.all {
+			if c.Available {
+				able = append(able, g.short(c))
+			} else {
+				not = append(not, c)
+			}
+		}
+		heading := g.name
+		if len(able) > 0 {
+			a.finding(heading, "yes: "+strings.Join(able, ", "))
+			heading = ""
+		}
+		// What is missing for one reason stands in one line.
+		for len(not) > 0 {
+			first := not[0]
+			var names []string
+			not = slices.DeleteFunc(not, func(c harness.Capability) bool {
+				alike := c.Reason == first.Reason && c.Remedy == first.Remedy
+				if alike {
+					names = append(names, g.short(c))
+				}
+				return alike
+			})
+			a.finding(heading, "no:  "+strings.Join(names, ", ")+": "+first.Reason)
+			heading = ""
+			a.remedy(first)
+		}
 	}
+}
+
+func (a *app) finding(heading, text string) { fmt.Fprintf(a.out, "    %-9s %s\n", heading, text) }
+
+func (a *app) remedy(c harness.Capability) {
+	if c.Remedy != "" {
+		a.finding("", "     remedy: "+c.Remedy)
+	}
+}
+
+// group is capabilities about one sort of thing.
+type group struct {
+	name   string
+	suffix string
+	all    []harness.Capability
+}
+
+// short is a capability's name as far as its group doesn't say it.
+func (g group) short(c harness.Capability) string { return strings.TrimSuffix(c.Name, g.suffix) }
+
+func grouped(all []harness.Capability) []group {
+	groups := []group{{name: "topology"}}
+	for _, on := range []nemesis.Target{nemesis.Client, nemesis.Node, nemesis.Link, nemesis.Message} {
+		groups = append(groups, group{name: string(on) + "s", suffix: "-" + string(on)})
+	}
+	for _, c := range all {
+		i := slices.IndexFunc(groups, func(g group) bool { return g.suffix != "" && strings.HasSuffix(c.Name, g.suffix) })
+		groups[max(i, 0)].all = append(groups[max(i, 0)].all, c)
+	}
+	return groups
 }

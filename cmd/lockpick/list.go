@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,6 +24,16 @@ func (a *app) listCmd() *cobra.Command {
 			if asJSON {
 				return printJSON(a.out, resolved(all))
 			}
+			able := map[string]abilities{}
+			for _, name := range backendNames {
+				b, err := backend(name)
+				if err != nil {
+					return err
+				}
+				if verbose {
+					able[name] = probe(c.Context(), b)
+				}
+			}
 			for _, s := range all {
 				if s.Variant == "" {
 					fmt.Fprintf(a.out, "%s\n    %s\n", s.Name, s.Claim)
@@ -30,11 +41,12 @@ func (a *app) listCmd() *cobra.Command {
 				fmt.Fprintf(a.out, "    %-22s %s\n", "/"+s.Variant, expectations(s.Scenario))
 				if verbose {
 					a.listPlan(s.Scenario)
+					a.listBackends(s.Scenario, able)
 				}
 			}
 			return nil
 		}}
-	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "faults and what a backend needs for them")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "faults, and where it can run on this machine")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the resolved scenarios as JSON")
 	c.Flags().StringSliceVar(&tags, "tag", nil, "only scenarios with this tag")
 	return c
@@ -51,9 +63,13 @@ func expectations(s harness.Scenario) string {
 			out = append(out, w)
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.Numbers)) {
+		out = append(out, name+" "+s.Numbers[name].String())
+	}
 	return strings.Join(out, ", ")
 }
 
+// listPlan prints what goes wrong in a scenario.
 func (a *app) listPlan(s harness.Scenario) {
 	for i, st := range s.Plan {
 		on := strings.Join(st.Fault.Targets, " ")
@@ -62,8 +78,39 @@ func (a *app) listPlan(s harness.Scenario) {
 		}
 		fmt.Fprintf(a.out, "        step %d: %s: %s %s\n", i+1, st.When, st.Fault.Kind, on)
 	}
-	if needs := s.Needs(); len(needs) > 0 {
-		fmt.Fprintf(a.out, "        needs %s\n", strings.Join(needs, ", "))
+	if s.Random == nil {
+		return
+	}
+	var words []string
+	for _, c := range s.Random.Choices() {
+		words = append(words, c.Word)
+	}
+	bounds := "without bounds"
+	if s.Random.Within != "" {
+		bounds = "within the " + s.Random.Within
+	}
+	fmt.Fprintf(a.out, "        drawn by the seed, %s: %s\n", bounds, strings.Join(words, ", "))
+}
+
+// listBackends prints where a scenario can run here, and what is missing elsewhere.
+func (a *app) listBackends(s harness.Scenario, able map[string]abilities) {
+	var on, not []string
+	for _, name := range backendNames {
+		lacks := able[name].missing(s)
+		switch {
+		case len(lacks) == 0:
+			on = append(on, name)
+		case lacks[0].Name == harness.CanRun: // then nothing else is there either
+			not = append(not, name+": "+lacks[0].Reason)
+		default:
+			not = append(not, name+": "+reasons(lacks))
+		}
+	}
+	if len(on) > 0 {
+		fmt.Fprintf(a.out, "        runs on %s\n", strings.Join(on, ", "))
+	}
+	for _, why := range not {
+		fmt.Fprintf(a.out, "        not on %s\n", why)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -80,6 +81,19 @@ func TestThousandSeedsOfBaseline(t *testing.T) {
 		t.Errorf("exit code %d, %d runs", code, len(all))
 	}
 	complain(t, all)
+}
+
+// The reference lock within its assumptions. A thousand seeds fit into a minute; make
+// random runs ten thousand.
+func TestThousandRandomPlansWithinAssumptions(t *testing.T) {
+	const seeds = 1000
+	begin := time.Now()
+	code, all := outcomes(t, build(t), "run", "random-within-assumptions", "--seeds", strconv.Itoa(seeds))
+	if code != 0 || len(all) != seeds {
+		t.Errorf("exit code %d, %d runs", code, len(all))
+	}
+	complain(t, all)
+	t.Logf("%d random plans within the assumptions in %.0f s: mutual-exclusion violated in %s", len(all), time.Since(begin).Seconds(), suite.Rate(0, len(all)))
 }
 
 // Every scenario, each twice: in a worker with one processor, and in a process

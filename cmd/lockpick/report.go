@@ -33,6 +33,7 @@ type report struct {
 	count    map[string]int        // outcomes by state, skips too
 	outcomes map[int]suite.Outcome // those that are not printed yet, or all for JSON
 	skipped  []suite.Outcome
+	compared comparison
 	printed  int
 	sum      seedSum
 }
@@ -57,14 +58,16 @@ func (r *report) done(i int, o suite.Outcome) {
 	defer r.mu.Unlock()
 	r.outcomes[i] = o
 	r.ended++
-	r.count[state(o)]++
-	r.code = suite.Worse(r.code, o.Code)
+	for _, i := range r.compared.settle(r.outcomes, i) {
+		r.count[state(r.outcomes[i])]++
+		r.code = suite.Worse(r.code, r.outcomes[i].Code)
+	}
 	if r.flags.json {
 		return
 	}
 	for {
 		o, ok := r.outcomes[r.printed]
-		if !ok {
+		if !ok || r.compared.waits(r.printed) {
 			return
 		}
 		delete(r.outcomes, r.printed)

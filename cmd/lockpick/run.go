@@ -69,7 +69,7 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 	fs.BoolVar(&f.json, "json", false, "print the outcomes as JSON")
 	fs.BoolVar(&f.stop, "stop-at-violation", false, `stop where mutual exclusion is violated, and record the lock's key
 as each node has it then; what was still to be shown is undecided`)
-	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be run, resolved, and run nothing")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be run, resolved and with the plans that the seeds draw,\nand run nothing")
 	return c
 }
 
@@ -99,7 +99,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 		return err
 	}
 	if f.dryRun {
-		return printJSON(a.out, resolved(chosen))
+		return printJSON(a.out, f.drawn(chosen))
 	}
 	able := probe(ctx, b)
 	if c := able[harness.CanRun]; !c.Available {
@@ -163,11 +163,26 @@ func resolved(ps []pick) []harness.Scenario {
 	return out
 }
 
+// drawn are the scenarios as each seed runs them. Only dice make seeds differ here.
+func (f *runFlags) drawn(ps []pick) []harness.Scenario {
+	var out []harness.Scenario
+	for _, s := range resolved(ps) {
+		seeds := f.seeds
+		if s.Random == nil {
+			seeds = 1
+		}
+		for n := range seeds {
+			out = append(out, s.Drawn(f.seed+uint64(n)))
+		}
+	}
+	return out
+}
+
 // expect applies --set's voiding and --expect.
 func (f *runFlags) expect(chosen []pick) error {
 	for i := range chosen {
 		if len(f.sets) > 0 {
-			chosen[i].Expect = suite.Unconditional()
+			chosen[i].Expect, chosen[i].Numbers = suite.Unconditional(), nil
 		}
 		for _, e := range f.expects {
 			name, want, ok := strings.Cut(e, "=")
@@ -262,6 +277,7 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	job := func(i int) suite.Job { return r.flags.job(chosen[i/r.flags.seeds], i%r.flags.seeds) }
 	r.total = len(chosen) * r.flags.seeds
 	r.outcomes = map[int]suite.Outcome{}
+	r.compared = comparison{chosen: chosen, seeds: r.flags.seeds, numbers: map[int]map[string]float64{}}
 	r.count = map[string]int{}
 	stop := r.progress()
 	defer stop()

@@ -1,10 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"strings"
+	"unicode/utf8"
 
-	"lockpick/nemesis"
+	"lockpick/checker"
 )
 
 // topics are help pages that belong to no command.
@@ -76,7 +76,7 @@ planned fault did not take effect, is undecided. "Holds" means: no violation was
 found in this run under these faults.`},
 }
 
-const scenarioFormat = `A scenario is one YAML file. "lockpick show NAME" prints one to copy.
+var scenarioFormat = `A scenario is one YAML file. "lockpick show NAME" prints one to copy.
 
 name: my-scenario
 claim: what the run shows, in one plain sentence
@@ -95,8 +95,9 @@ limits: {extensions: 5, hold: 40s}   # of one hold; bounded-hold is judged by th
 expect:
   mutual-exclusion: holds
   resource-safety: {violated: overrun}
+  numbers: {grants: '>= 3'}    # or '< 0.5 * fenced', or '> base': against another variant
 variants:
-  fenced: {set: {lock.fence: true, workload.fence: token}, expect: {resource-safety: holds}}
+  fenced: {set: {lock.fence: true, workload.fence: token}, expect: {resource-safety: holds, numbers: {grants: '>= 0.5 * base'}}}
 
 What sets a step off (when):
   {at: 3s}                                        at a time
@@ -104,28 +105,40 @@ What sets a step off (when):
   {client: c1, point: after-acquire, nth: 1}      exactly: the client waits there
   {link: c1-n3, message: set, of: reply, nth: 1}  exactly: the message waits there
 
+All but a time may have before: 20s; what comes later sets nothing off, and need not come.
+Instead of steps, a plan can be drawn by each seed (help faults):
+  plan: {random: {faults: [pause, kill, cut], every: 1s..5s, lasts: 10ms..5s, safety: 60%}}
+
 Points: during-acquire, after-acquire, between-check-and-write, before-release.
 Durations are those of the simulation; on real backends they are scaled (--scale).
 A safety property that is not listed under expect must hold.
-exact: true is a scenario in which things must fall on one microsecond: simulation only.`
+exact: true is a scenario in which things must fall on one microsecond: simulation only.
+Numbers that can be expected: ` + numbers()
 
-// faults lists what the nemesis can do.
-func faults() string {
+func numbers() string {
+	return wrapped(len("expected: "), 0, strings.Join(checker.Numbers(), ", ")+".")
+}
+
+// helpWidth is how wide help is.
+const helpWidth = 84
+
+// wrapped breaks a text into lines, the first of which begins at one column and the
+// others at another.
+func wrapped(first, others int, text string) string {
 	var b strings.Builder
-	for _, k := range nemesis.Kinds {
-		var on []string
-		for _, t := range k.On {
-			on = append(on, string(t))
+	at := first
+	for i, word := range strings.Fields(text) {
+		switch n := utf8.RuneCountInString(word); {
+		case i == 0:
+			at += n
+		case at+1+n > helpWidth:
+			b.WriteString("\n" + strings.Repeat(" ", others))
+			at = others + n
+		default:
+			b.WriteString(" ")
+			at += 1 + n
 		}
-		fmt.Fprintf(&b, "%-8s %s\n         hits: %s", k.Name, k.Doc, strings.Join(on, ", "))
-		if k.Modes != nil {
-			fmt.Fprintf(&b, "; mode: %s", strings.Join(k.Modes, ", "))
-		}
-		b.WriteString("\n")
+		b.WriteString(word)
 	}
-	b.WriteString(`
-A fault lasts for a time (for), until an event (until), or until the run ends.
-Each is read back once it is in force, and what was seen is in the history. A run
-in which a planned fault did not take effect is undecided, never a pass.`)
 	return b.String()
 }

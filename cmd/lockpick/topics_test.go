@@ -1,10 +1,13 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"lockpick/harness"
+	"lockpick/nemesis"
 )
 
 // What help scenario-format shows is a scenario, with every way to write clients
@@ -34,5 +37,38 @@ func TestScenarioFormatIsTrue(t *testing.T) {
 	}
 	if tried != 4 {
 		t.Errorf("%d triggers, want 4", tried)
+	}
+}
+
+// help faults tells of every kind, of all that a kind takes, and of every shape.
+func TestFaultsAreTold(t *testing.T) {
+	table, below, ok := strings.Cut(faults(), "\n\n")
+	if !ok {
+		t.Fatal("no text below the table")
+	}
+	for _, k := range nemesis.Kinds {
+		if !strings.Contains("\n"+table, "\n"+k.Name+" ") {
+			t.Errorf("%s is not in the table", k.Name)
+		}
+		for _, word := range append(slices.Clone(k.Modes), k.Capability(k.On[0])) {
+			if !strings.Contains(table, word) {
+				t.Errorf("%s: no word of %s", k.Name, word)
+			}
+		}
+		for _, f := range k.Takes {
+			if !strings.Contains(below, "\n  "+f+" ") {
+				t.Errorf("%s takes %s, and nothing says what that is", k.Name, f)
+			}
+		}
+	}
+	for _, shape := range nemesis.Shapes {
+		if !strings.Contains(below, shape) {
+			t.Errorf("no word of the shape %s", shape)
+		}
+	}
+	for line := range strings.Lines(faults()) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 92 {
+			t.Errorf("%d columns: %s", n, line)
+		}
 	}
 }

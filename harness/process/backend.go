@@ -21,6 +21,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"lockpick/harness"
 	"lockpick/harness/real/clock"
@@ -78,8 +79,11 @@ var (
 )
 
 // Probe says what it can do on this machine.
-func (b *Backend) Probe(context.Context) []harness.Capability {
+func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 	run := b.canRun()
+	if run.Available {
+		run = b.trust(ctx, run)
+	}
 	out := []harness.Capability{run}
 	for _, name := range powers {
 		c := run
@@ -150,18 +154,44 @@ func (b *Backend) canRun() harness.Capability {
 	return c
 }
 
+// trust looks at what the program says of itself, and tries it.
+func (b *Backend) trust(ctx context.Context, run harness.Capability) harness.Capability {
+	program, err := exec.LookPath(b.cfg.RedisServer)
+	if err == nil {
+		_, err = b.Version(ctx)
+	}
+	if err == nil {
+		err = b.answers(ctx)
+	}
+	if err != nil {
+		why, _, _ := strings.Cut(err.Error(), "\n")
+		run.Available, run.Reason = false, fmt.Sprintf("%s is no redis-server that runs here: %s", program, strings.TrimSuffix(why, ":"))
+		run.Remedy = "apt-get install redis-server, and see that it comes first on PATH"
+	}
+	return run
+}
+
+// versionBound is how long the program may take to tell its version.
+const versionBound = 5 * time.Second
+
 // Version is what the redis-server program says of itself, as "7.0.15".
 func (b *Backend) Version(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, b.cfg.RedisServer, "--version").Output()
+	ctx, cancel := context.WithTimeout(ctx, versionBound)
+	defer cancel()
+	c := exec.CommandContext(ctx, b.cfg.RedisServer, "--version")
+	c.WaitDelay = versionBound // what it has started may keep its output open
+	out, err := c.Output()
 	if err != nil {
 		return "", fmt.Errorf("ask %s for its version: %w", b.cfg.RedisServer, err)
 	}
-	for _, word := range strings.Fields(string(out)) {
-		if v, ok := strings.CutPrefix(word, "v="); ok {
-			return v, nil
+	if text := string(out); strings.Contains(text, " server v=") {
+		for _, word := range strings.Fields(text) {
+			if v, ok := strings.CutPrefix(word, "v="); ok {
+				return v, nil
+			}
 		}
 	}
-	return "", fmt.Errorf("ask %s for its version: it says %q", b.cfg.RedisServer, out)
+	return "", fmt.Errorf("ask %s for its version: it says %.100q", b.cfg.RedisServer, out)
 }
 
 // self is the command that starts a client.

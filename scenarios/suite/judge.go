@@ -28,6 +28,8 @@ type Judgement struct {
 	Missed bool `json:"missed,omitempty"`
 	// Follows is harness.Expectation's: what came as expected is no news.
 	Follows string `json:"follows,omitempty"`
+	// Number is set where the property is a measured number that has a bound.
+	Number *Number `json:"number,omitempty"`
 }
 
 // Judge holds a verdict against what was expected. It is the only place where
@@ -58,7 +60,7 @@ func Judge(expect map[string]harness.Expectation, v checker.Verdict) []Judgement
 // history by what every lock should hold to, as far as the history can tell.
 func JudgeStored(s Stored, v checker.Verdict) []Judgement {
 	if s.Manifest != nil {
-		return Judge(s.Manifest.Scenario.Expect, v)
+		return append(Judge(s.Manifest.Scenario.Expect, v), JudgeNumbers(s.Manifest.Scenario.Numbers, v)...)
 	}
 	expect := Unconditional()
 	if s.History.Params.Resource == "" {
@@ -149,6 +151,9 @@ func Worse(a, b int) int {
 }
 
 func (j Judgement) String() string {
+	if j.Number != nil {
+		return j.number()
+	}
 	cause := j.Cause
 	if j.Node != "" {
 		cause += " at " + j.Node

@@ -55,22 +55,23 @@ type Job struct {
 
 // Outcome is what came of a job: outcome.json.
 type Outcome struct {
-	Schema     int             `json:"schema"`
-	Scenario   string          `json:"scenario"` // NAME or NAME/VARIANT
-	Backend    string          `json:"backend"`
-	Seed       uint64          `json:"seed"`
-	Code       int             `json:"code"` // exit code of this run alone
-	Judgements []Judgement     `json:"judgements,omitempty"`
-	Error      string          `json:"error,omitempty"`   // why it could not be run or judged
-	Skipped    string          `json:"skipped,omitempty"` // why it was not run
-	Retried    []string        `json:"retried,omitempty"` // why each earlier try did not count, and its directory
-	Stopped    string          `json:"stopped,omitempty"` // where the run was stopped early, and why
-	Dir        string          `json:"dir,omitempty"`     // run directory
-	Command    string          `json:"command"`
-	Seconds    float64         `json:"seconds"` // of wall clock
-	Virtual    float64         `json:"virtual"` // of true time in the run
-	Events     int             `json:"events"`
-	Verdict    checker.Verdict `json:"-"`
+	Schema     int                `json:"schema"`
+	Scenario   string             `json:"scenario"` // NAME or NAME/VARIANT
+	Backend    string             `json:"backend"`
+	Seed       uint64             `json:"seed"`
+	Code       int                `json:"code"` // exit code of this run alone
+	Judgements []Judgement        `json:"judgements,omitempty"`
+	Error      string             `json:"error,omitempty"`   // why it could not be run or judged
+	Skipped    string             `json:"skipped,omitempty"` // why it was not run
+	Retried    []string           `json:"retried,omitempty"` // why each earlier try did not count, and its directory
+	Stopped    string             `json:"stopped,omitempty"` // where the run was stopped early, and why
+	Dir        string             `json:"dir,omitempty"`     // run directory
+	Command    string             `json:"command"`
+	Seconds    float64            `json:"seconds"` // of wall clock
+	Virtual    float64            `json:"virtual"` // of true time in the run
+	Events     int                `json:"events"`
+	Numbers    map[string]float64 `json:"numbers,omitempty"` // that other variants may be compared with
+	Verdict    checker.Verdict    `json:"-"`
 }
 
 // Execute does a job on a backend. It never panics: a bug is an outcome with
@@ -118,7 +119,7 @@ func (o Outcome) again() string {
 	why := ""
 	for _, j := range o.Judgements {
 		switch {
-		case j.AsExpected:
+		case j.AsExpected, j.waits():
 		case j.Missed:
 			why = j.Property + " was expected to be violated and held"
 		case j.Got == checker.Undecided:
@@ -139,6 +140,7 @@ func (o *Outcome) giveUp() {
 }
 
 func execute(ctx context.Context, b harness.Backend, j Job) (o Outcome) {
+	j.Scenario = j.Scenario.Drawn(j.Seed)
 	o = Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: b.Name(), Seed: j.Seed, Command: j.Command}
 	defer func() {
 		if r := recover(); r != nil {
@@ -194,11 +196,12 @@ func (o *Outcome) judge(m harness.Manifest, events []history.Event) *history.His
 	o.Events, o.Virtual = len(h.Events), history.Seconds(h.Events[len(h.Events)-1].T)
 	o.Stopped = stopped(h)
 	o.Verdict = checker.Check(h)
-	o.Judgements = Judge(m.Scenario.Expect, o.Verdict)
+	o.Numbers = compared(o.Verdict.Numbers)
+	o.Judgements = append(Judge(m.Scenario.Expect, o.Verdict), JudgeNumbers(m.Scenario.Numbers, o.Verdict)...)
 	if o.Verdict.Disagreement != "" {
 		o.fail(ExitBug, fmt.Errorf("the two judges disagree: %s", o.Verdict.Disagreement))
 	}
-	o.Code = Worse(o.Code, CodeOf(o.Judgements))
+	o.Code = Worse(o.Code, CodeOf(decided(o.Judgements)))
 	if r := o.Verdict.Result(checker.MutualExclusion); o.Stopped != "" && r.Outcome != checker.Violated {
 		o.fail(ExitUndecided, errors.New("the run was stopped for a violation that its whole record does not show, as where a release arrives late; run it again"))
 	}

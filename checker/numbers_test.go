@@ -1,0 +1,45 @@
+package checker
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Whatever a story measures has a name that can be expected, and what can be expected
+// is measured somewhere.
+func TestNumbersAreNamed(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
+	}
+	seen := map[string]bool{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, verdict, _ := strings.Cut(string(text), "-- verdict --")
+		for line := range strings.Lines(verdict) {
+			words := strings.Fields(line)
+			if len(words) < 2 || strings.HasSuffix(words[0], ":") || line[0] == ' ' || strings.HasPrefix(words[0], "fault-") {
+				continue
+			}
+			if _, err := strconv.ParseFloat(words[1], 64); err != nil {
+				continue
+			}
+			seen[words[0]] = true
+			if !slices.Contains(Numbers(), words[0]) {
+				t.Errorf("%s: Numbers does not list %s", path, words[0])
+			}
+		}
+	}
+	for _, name := range Numbers() {
+		if !seen[name] {
+			t.Errorf("no story measures %s", name)
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"lockpick/harness/real/proc"
+)
+
+// trialBound is how long a server may take to start that nothing contends with.
+const trialBound = 5 * time.Second
+
+// answers starts the program for a moment and sees that it answers PING under its
+// own process id: anything can be called redis-server.
+func (b *Backend) answers(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, trialBound)
+	defer cancel()
+	group, err := proc.NewGroup(b.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, group.Close()) }()
+	if _, err = group.StartRedis(ctx, "trial", b.cfg.RedisServer, "none"); err != nil {
+		return fmt.Errorf("it does not answer PING: %w", err)
+	}
+	return nil
+}

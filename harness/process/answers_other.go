@@ -1,0 +1,8 @@
+//go:build !linux
+
+package process
+
+import "context"
+
+// answers is never asked: canRun has said no before.
+func (b *Backend) answers(context.Context) error { return nil }

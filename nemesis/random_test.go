@@ -1,0 +1,276 @@
+package nemesis
+
+import (
+	"fmt"
+	"hash/fnv"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+)
+
+// world is what plans are drawn for here: five clients and nodes; c5 reaches no n1.
+func world(seed uint64) World {
+	return World{
+		Clients: []string{"c1", "c2", "c3", "c4", "c5"}, Nodes: []string{"n1", "n2", "n3", "n4", "n5"}, Resource: "r1",
+		Linked: func(client, node string) bool { return client != "c5" || node != "n1" },
+		Limit:  time.Minute, TTL: 5 * time.Second, Margin: 50 * time.Millisecond,
+		Dice: func(names ...string) uint64 {
+			h := fnv.New64a()
+			fmt.Fprint(h, seed, names)
+			x := h.Sum64() // mixed as in package client, for FNV leaves similar names alike
+			x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+			x = (x ^ x>>27) * 0x94d049bb133111eb
+			return x ^ x>>31
+		},
+	}
+}
+
+// everything may draw each kind of fault.
+func everything(within string) Random {
+	r := Random{Within: within, Every: Span{200 * time.Millisecond, 3 * time.Second}, Lasts: Span{10 * time.Millisecond, 12 * time.Second}, Safety: 0.6}
+	for _, k := range Kinds {
+		if within == "" || k.Name != failover.Name {
+			r.Faults = append(r.Faults, k.Name)
+		}
+	}
+	return r
+}
+
+// sortOf is what a fault hits.
+func sortOf(s Step) Target {
+	k, _ := KindOf(s.Fault.Kind)
+	switch {
+	case k.Hits(Message), k.Hits(Link):
+		return k.On[0]
+	case s.Fault.Targets[0][0] == 'c':
+		return Client
+	}
+	return Node
+}
+
+// occupies is what a step hits, and when: where an event sets it off, at any time.
+func occupies(s Step, over time.Duration) Span {
+	if s.When.At == nil {
+		return Span{0, over}
+	}
+	span := Span{*s.When.At, *s.When.At}
+	k, _ := KindOf(s.Fault.Kind)
+	switch {
+	case s.Fault.For != nil:
+		span.Max += s.Fault.Timer.True(*s.Fault.For)
+	case k.Name == clockSlew.Name:
+		span.Max += time.Duration(float64(s.Fault.By.Abs()) / SlewRate)
+	}
+	if k.Again {
+		span.Max += s.Fault.Lasts.Max
+	}
+	return span
+}
+
+// Whatever is drawn can be done, and is over when the liveness phase begins.
+func TestRandomPlansArePossible(t *testing.T) {
+	drawnKinds, triggers := map[string]int{}, map[string]int{}
+	for seed := range uint64(60) {
+		within := []string{"", Assumptions}[seed%2]
+		w := world(seed)
+		over := time.Duration(0.6 * float64(w.Limit))
+		dead := map[string]bool{}
+		plan := everything(within).Draw(w)
+		for i, s := range plan {
+			k, ok := KindOf(s.Fault.Kind)
+			if extra, wanting := k.Unfit(s.Fault); !ok || extra+wanting != "" {
+				t.Fatalf("seed %d step %d: %s has %q, lacks %q", seed, i+1, k.Name, extra, wanting)
+			}
+			drawnKinds[k.Name+" "+s.Fault.Mode]++
+			triggers[fmt.Sprint(s.When.At != nil, s.When.Event != nil, s.When.Point != nil, s.When.Message != nil)]++
+			span := occupies(s, over)
+			if span.Max > over+time.Microsecond || s.When.At == nil && (s.When.Before <= 0 || s.When.Before > over) {
+				t.Errorf("seed %d step %d: %v %+v is not over by %v", seed, i+1, s.When, s.Fault, over)
+			}
+			if k.Name == kill.Name && sortOf(s) == Client {
+				dead[s.Fault.Targets[0]] = true
+			}
+		}
+		if len(dead) > len(w.Clients)-Survivors {
+			t.Errorf("seed %d kills %d clients", seed, len(dead))
+		}
+		for i, a := range plan {
+			if on := sortOf(a); on == Client && a.Fault.Kind != kill.Name && dead[a.Fault.Targets[0]] {
+				t.Errorf("seed %d step %d hits %s, which is killed", seed, i+1, a.Fault.Targets[0])
+			}
+			for j, b := range plan[:i] {
+				if why := clash(a, b, over); why != "" {
+					t.Errorf("seed %d: steps %d and %d: %s", seed, j+1, i+1, why)
+				}
+			}
+		}
+	}
+	for _, k := range Kinds {
+		for _, m := range append(slices.Clone(k.Modes), []string{""}[min(len(k.Modes), 1):]...) {
+			if drawnKinds[k.Name+" "+m] == 0 {
+				t.Errorf("%s %s was never drawn", k.Name, m)
+			}
+		}
+	}
+	if len(triggers) != 4 {
+		t.Errorf("triggers: %v", triggers)
+	}
+}
+
+// clash says why two steps can't both take effect.
+func clash(a, b Step, over time.Duration) string {
+	ka, _ := KindOf(a.Fault.Kind)
+	kb, _ := KindOf(b.Fault.Kind)
+	on := sortOf(a)
+	switch {
+	case on != sortOf(b), on == Message, ka.Nests && kb.Nests && (a.Fault.Mode != b.Fault.Mode || a.Fault.Way != b.Fault.Way) && on != Link:
+		return ""
+	case ka.Nests && kb.Nests:
+		if ka.Name == kb.Name && (a.Fault.Mode != b.Fault.Mode || a.Fault.Way != b.Fault.Way) {
+			return "they nest only if they are alike"
+		}
+		return ""
+	case on == Link && ka.Capability(Link) != kb.Capability(Link):
+		return ""
+	}
+	x, y := occupies(a, over), occupies(b, over)
+	for _, target := range a.Fault.Targets {
+		if slices.Contains(b.Fault.Targets, target) && x.Min <= y.Max && y.Min <= x.Max {
+			return fmt.Sprintf("%s of %s at %v and %s at %v", ka.Name, target, x, kb.Name, y)
+		}
+	}
+	return ""
+}
+
+// Within the assumptions no clock goes further wrong than the lock allows for, and
+// no node is back before all that it granted has lapsed.
+func TestRandomPlansWithinAssumptions(t *testing.T) {
+	clocks, restarts := 0, 0
+	for seed := range uint64(100) {
+		w := world(seed)
+		for i, s := range everything(Assumptions).Draw(w) {
+			f := s.Fault
+			switch f.Kind {
+			case clockJump.Name, clockStrobe.Name:
+				clocks++
+				if f.By.Abs() > w.Margin/4 {
+					t.Errorf("seed %d step %d: %s by %v", seed, i+1, f.Kind, f.By)
+				}
+			case clockRate.Name:
+				clocks++
+				if off := time.Duration((f.Rate - 1) * float64(w.TTL)).Abs(); off > w.Margin/4 {
+					t.Errorf("seed %d step %d: rate %g is off by %v in a TTL", seed, i+1, f.Rate, off)
+				}
+			case kill.Name, shutdown.Name, powerLoss.Name:
+				if sortOf(s) == Node {
+					restarts++
+					if f.Timer != nil || *f.For < w.TTL+w.Margin {
+						t.Errorf("seed %d step %d: %s comes back after %v by %v", seed, i+1, f.Kind, *f.For, f.Timer)
+					}
+				}
+			case failover.Name:
+				t.Errorf("seed %d step %d: a failover is beyond the assumptions", seed, i+1)
+			}
+		}
+	}
+	if clocks < 100 || restarts < 100 {
+		t.Errorf("only %d clocks and %d restarts were drawn", clocks, restarts)
+	}
+}
+
+// A swarm: seeds differ in which faults they use, and each uses about half.
+func TestRandomIsASwarm(t *testing.T) {
+	r := everything("")
+	used, seen := 0, map[string]bool{}
+	const seeds = 500
+	for seed := range uint64(seeds) {
+		d := &drawing{Random: r, World: world(seed)}
+		var words []string
+		for _, c := range d.swarm() {
+			words = append(words, c.Word)
+		}
+		used += len(words)
+		seen[fmt.Sprint(words)] = true
+	}
+	if share := float64(used) / seeds / float64(len(r.Choices())); share < 0.45 || share > 0.55 || len(seen) < seeds*9/10 {
+		t.Errorf("a seed uses %.2f of the faults, %d sets of %d", share, len(seen), seeds)
+	}
+	d := &drawing{Random: Random{Faults: []string{"gc"}}, World: world(1)}
+	for d.World = world(1); d.chance("use", "gc") < 0.5; d.World = world(d.Dice("another")) {
+	}
+	if len(d.swarm()) != 1 {
+		t.Error("a seed that would use nothing uses one fault all the same")
+	}
+}
+
+// The same seed draws the same plan, and what is drawn of one fault does not hang
+// on what else may be drawn, unless they get into each other's way.
+func TestRandomDrawsByName(t *testing.T) {
+	only := everything("")
+	only.Faults = []string{"cut"}
+	both := only
+	both.Faults = []string{"gc", "cut"}
+	told := 0
+	for seed := range uint64(100) {
+		p := both.Draw(world(seed))
+		if !reflect.DeepEqual(p, both.Draw(world(seed))) {
+			t.Fatalf("seed %d: two plans", seed)
+		}
+		cuts := slices.DeleteFunc(p, func(s Step) bool { return s.Fault.Kind != "cut" })
+		if len(cuts) == 0 {
+			continue
+		}
+		told++
+		if !reflect.DeepEqual(cuts, only.Draw(world(seed))) {
+			t.Errorf("seed %d: other cuts beside collections", seed)
+		}
+	}
+	if told < 20 {
+		t.Errorf("only %d seeds cut anything", told)
+	}
+}
+
+// What each shape of a partition is, for three clients and five nodes.
+func TestShapes(t *testing.T) {
+	w := world(3)
+	w.Clients, w.Linked = w.Clients[:3], func(string, string) bool { return true }
+	for _, c := range []struct {
+		shape string
+		fits  func(cut map[string]int, targets []string) bool
+	}{
+		{Isolate, func(_ map[string]int, targets []string) bool { return len(targets) == 1 && len(targets[0]) == 2 }},
+		{Halves, func(cut map[string]int, _ []string) bool {
+			return cut["n"] == 5 && cut["c"] == 3 && cut["links"] == 1*3+2*2
+		}},
+		{Bridge, func(cut map[string]int, _ []string) bool { return cut["n"] == 4 && cut["links"] == 1*2+2*2 }},
+		{Ring, func(cut map[string]int, _ []string) bool { return cut["c"] == 3 && cut["links"] == 3*2 }},
+		{Majority, func(cut map[string]int, targets []string) bool { return cut["c"] == 3 && cut["r1"] == 0 }},
+		{Single, func(cut map[string]int, _ []string) bool { return cut["links"] >= 1 && cut["links"] <= 3 }},
+	} {
+		d := &drawing{Random: Random{Shapes: []string{c.shape}}, World: w}
+		for k := range 50 {
+			targets := d.shape(style{Choice: Choice{Word: "cut"}}, fmt.Sprint(k))
+			count, had := map[string]int{}, map[string]bool{}
+			for _, l := range targets {
+				client, node, ok := SplitLink(l)
+				if !ok {
+					continue
+				}
+				count["links"]++
+				for _, end := range []string{client, node} {
+					if !had[end] {
+						had[end] = true
+						count[end[:1]]++
+					}
+				}
+				if node == "r1" {
+					count["r1"]++
+				}
+			}
+			if !c.fits(count, targets) {
+				t.Errorf("%s %d: %v", c.shape, k, targets)
+			}
+		}
+	}
+}

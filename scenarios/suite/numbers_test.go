@@ -1,0 +1,66 @@
+package suite
+
+import (
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/harness"
+)
+
+func TestJudgeNumbers(t *testing.T) {
+	measured := checker.Verdict{Numbers: map[string]float64{checker.Grants: 8}}
+	vacuous := measured
+	vacuous.Assumption = "nobody acquired a lock"
+	for _, c := range []struct {
+		bound harness.Bound
+		v     checker.Verdict
+		text  string
+		code  int
+	}{
+		{harness.Bound{Is: ">=", Value: 8}, measured, "grants 8 (>= 8)", ExitOK},
+		{harness.Bound{Is: "<=", Value: 8}, measured, "grants 8 (<= 8)", ExitOK},
+		{harness.Bound{Is: ">", Value: 8}, measured, "grants 8, expected > 8", ExitUnexpected},
+		{harness.Bound{Is: "<", Value: 8}, measured, "grants 8, expected < 8", ExitUnexpected},
+		{harness.Bound{Is: ">=", Value: 8}, checker.Verdict{}, "grants undecided, expected >= 8", ExitUndecided},
+		{harness.Bound{Is: ">=", Value: 8}, vacuous, "grants undecided, expected >= 8", ExitUndecided},
+		{harness.Bound{Is: "<", Value: 0.5, Than: "other"}, measured, "grants undecided, expected < 0.5 * other", ExitUndecided},
+	} {
+		js := JudgeNumbers(map[string]harness.Bound{checker.Grants: c.bound}, c.v)
+		if len(js) != 1 || js[0].String() != c.text || CodeOf(js) != c.code || js[0].Because == "" {
+			t.Errorf("%v: %v, code %d, want %s, %d", c.bound, js, CodeOf(js), c.text, c.code)
+		}
+	}
+}
+
+// What leans on another variant waits for it, and is neither tried again nor counted
+// meanwhile; without it, or without its number, it is undecided.
+func TestSettle(t *testing.T) {
+	bounds := map[string]harness.Bound{
+		checker.Grants:        {Is: "<", Value: 0.5, Than: "other"},
+		checker.SplitVoteRate: {Is: ">", Value: 1, Than: "base"},
+	}
+	v := checker.Verdict{Numbers: map[string]float64{checker.Grants: 8, checker.SplitVoteRate: 0.3}}
+	outcome := func() *Outcome { return &Outcome{Judgements: JudgeNumbers(bounds, v)} }
+	if o := outcome(); len(o.Waits()) != 2 || o.again() != "" {
+		t.Errorf("it waits for %v, and is tried again for %q", o.Waits(), o.again())
+	}
+	for _, c := range []struct {
+		other, base map[string]float64
+		code        int
+	}{
+		{map[string]float64{checker.Grants: 17}, map[string]float64{checker.SplitVoteRate: 0.2}, ExitOK},
+		{map[string]float64{checker.Grants: 16}, map[string]float64{checker.SplitVoteRate: 0.2}, ExitUnexpected},
+		{map[string]float64{checker.Grants: 17}, map[string]float64{}, ExitUndecided},
+		{nil, map[string]float64{checker.SplitVoteRate: 0.2}, ExitUndecided},
+	} {
+		o := outcome()
+		o.Settle("other", c.other)
+		if len(o.Waits()) != 1 {
+			t.Errorf("it still waits for %v", o.Waits())
+		}
+		o.Settle("base", c.base)
+		if o.Code != c.code || len(o.Waits()) != 0 {
+			t.Errorf("%v, %v: code %d, want %d: %v", c.other, c.base, o.Code, c.code, o.Judgements)
+		}
+	}
+}
