@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -94,6 +95,8 @@ func storm(t *testing.T, seed uint64) harness.Scenario {
 	return s
 }
 
+var pairs = flag.Uint64("pairs", 5, "seeds of each scenario that are run twice; of storms eight times as many")
+
 // Every scenario and variant, and storms, each seed twice: on one processor, and
 // on two with a garbage collector that interrupts all the time. What the
 // scheduler does must not show, not even in the instants of messages.
@@ -108,11 +111,13 @@ func TestEverySeedTwice(t *testing.T) {
 	for _, p := range picks {
 		all = append(all, p.Scenario)
 	}
-	const seeds = 20
-	for seed := uint64(1); seed <= seeds; seed++ {
-		for _, s := range append(all, storm(t, seed), storm(t, seed+seeds)) {
+	for seed := uint64(1); seed <= *pairs; seed++ {
+		for _, s := range all {
 			twice(t, s, seed)
 		}
+	}
+	for seed := uint64(1); seed <= 8**pairs; seed++ {
+		twice(t, storm(t, seed), seed)
 	}
 }
 

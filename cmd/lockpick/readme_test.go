@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +27,7 @@ func TestReadme(t *testing.T) {
 	drawn := lockpick(t, "explain", filepath.Join(store, "gc-pause-after-acquire", "latest"))
 	want := string(text)
 	for name, block := range map[string]string{
-		"run": fence(printed), "explain gc-pause-after-acquire/": fence(drawn), "broken": brokenLocks(t),
+		"run": fence(shortened(printed)), "explain gc-pause-after-acquire/": fence(drawn), "broken": brokenLocks(t),
 	} {
 		mark := regexp.MustCompile(`(?s)(<!-- begin ` + regexp.QuoteMeta(name) + ` -->\n).*?(<!-- end -->)`)
 		if !mark.MatchString(want) {
@@ -59,6 +60,16 @@ func lockpick(t *testing.T, args ...string) string {
 		t.Fatalf("lockpick %v: %v\n%s%s", args, err, out, errs.String())
 	}
 	return string(out)
+}
+
+// shortened leaves out the middle of a long text: a reader has five minutes.
+func shortened(text string) string {
+	const first, last = 22, 8
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if len(lines) <= first+last {
+		return text
+	}
+	return strings.Join(slices.Concat(lines[:first], []string{"…"}, lines[len(lines)-last:]), "\n")
 }
 
 func fence(text string) string { return "```\n" + strings.TrimSpace(text) + "\n```\n" }
