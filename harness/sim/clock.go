@@ -99,9 +99,9 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 func (c *cluster) turnClient(h *host, by time.Duration, rate float64) (string, error) {
 	c.sleep(h.slot, c.now()) // who turns several clients' clocks at once, turns one after the other
 	c.mu.Lock()
-	if h.killed {
+	if over := h.over(); over != nil {
 		c.mu.Unlock()
-		return "", fmt.Errorf("turn clock of %s: it was killed", h.name)
+		return "", fmt.Errorf("turn clock of %s: %w", h.name, over)
 	}
 	h.clocks.wall.Turn(by, rate)
 	changed := h.clocks.monotonic.Drift() != h.clocks.wall.Drift()
@@ -144,7 +144,7 @@ func (s *server) time() (time.Time, error) {
 
 // against tells a time with how far it is from the true one.
 func (c *cluster) against(t time.Time) string {
-	off := t.Sub(time.Now()).Round(time.Microsecond)
+	off := t.Sub(time.Now()).Round(10 * time.Microsecond) // Redis tells microseconds
 	words := "which is right"
 	switch {
 	case off > 0:
