@@ -115,4 +115,9 @@ func (t *Timer) True(d time.Duration) time.Duration {
 	return max(0, d-t.Step)
 }
 
-func (t *Timer) String() string { return fmt.Sprintf("rate %g, step %v", max(t.Rate, 1), t.Step) }
+func (t *Timer) String() string {
+	if t.Step == 0 {
+		return fmt.Sprintf("at rate %g", t.Rate)
+	}
+	return fmt.Sprintf("set forward by %v", t.Step)
+}
