@@ -148,6 +148,8 @@ func (k *machine) words(who string, shown, right time.Time) string {
 	off := shown.Sub(right).Round(time.Millisecond) // to ask takes a tenth of that
 	words := "which is right"
 	switch {
+	case off == 0 && k.Rate() != 1:
+		words = "right until now"
 	case off > 0:
 		words = fmt.Sprintf("%v ahead", off)
 	case off < 0:
