@@ -54,8 +54,12 @@ func (l *Link) accept(ln net.Listener) {
 	})
 }
 
-// connect joins a client that has come to the node, one after the other.
+// connect joins a client that has come to the node, one after the other: toxiproxy
+// asks for the pipes of the connection that is being opened. A listener that was
+// closed may still be at its last client when the next listener has its first.
 func (l *Link) connect(client *net.TCPConn) {
+	l.joining.Lock()
+	defer l.joining.Unlock()
 	l.mu.Lock()
 	resets, closed, upstream := l.cut.mode == nemesis.CutReset, l.closed, l.upstream
 	l.mu.Unlock()

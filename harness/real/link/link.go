@@ -26,6 +26,7 @@ type Link struct {
 
 	server  *toxiproxy.ApiServer
 	serving sync.WaitGroup // goroutines that accept
+	joining sync.Mutex     // held while a connection is made
 
 	mu       sync.Mutex // guards what follows, and the state of all connections
 	upstream string     // where the node listens
