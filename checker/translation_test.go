@@ -60,13 +60,15 @@ func dumbOps(h *history.History) []porcupine.Operation {
 					break
 				}
 			}
+			unknown := o.outcome == history.Info
+			if call.Op == history.OpAcquire && o.outcome == history.Fail || call.Op == history.OpExtend && unknown {
+				continue // says nothing, not even that the client was busy meanwhile
+			}
 			if busy = from + 1; to != never {
 				busy = to + 1
 				to += ε
 			}
-			switch unknown := o.outcome == history.Info; {
-			case call.Op == history.OpAcquire && o.outcome == history.Fail, call.Op == history.OpExtend && unknown:
-				continue // says nothing
+			switch {
 			case call.Op == history.OpAcquire && unknown:
 				o.lapse = math.MinInt64
 			case call.Op == history.OpAcquire && claims != 0:
