@@ -11,6 +11,16 @@ import (
 // update writes the stories again with the replies of redis-server, to be looked at.
 var update = flag.Bool("update", false, "write the replies of a real redis-server into testdata/*.txt")
 
+// Stories wait more than they calculate: more of them at once than there are cores
+// are sooner told.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
 func stories(t *testing.T) (all []*Story) {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/*.txt")

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,7 +45,10 @@ func newReal(t *testing.T, s *Story) Server {
 		}
 		missing("redis-server is not on PATH; install it (apt-get install redis-server)")
 	}
-	group, err := proc.NewGroup(t.TempDir())
+	if err := sweep(); err != nil {
+		t.Fatal(err)
+	}
+	group, err := proc.NewGroup(os.TempDir()) // where it is swept, should the test be killed
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,6 +73,11 @@ func newReal(t *testing.T, s *Story) Server {
 	}
 	return r
 }
+
+var sweep = sync.OnceValue(func() error {
+	_, err := proc.Sweep(os.TempDir())
+	return err
+})
 
 func uses(s *Story, directives ...string) bool {
 	return slices.ContainsFunc(s.Steps, func(st Step) bool { return slices.Contains(directives, st.Words[0]) })
@@ -111,14 +120,17 @@ func (r *real) Do(words []string) (resp.Value, error) {
 }
 
 func (r *real) Wait(d time.Duration) error {
-	r.begin()
+	r.begin() // the story may begin with it
 	r.passed += max(d, 0)
 	time.Sleep(-r.Late())
 	return nil
 }
 
 // Late is negative while the story's time is not reached yet.
-func (r *real) Late() time.Duration { return proc.TrueClock() - r.began - r.passed }
+func (r *real) Late() time.Duration {
+	r.begin()
+	return proc.TrueClock() - r.began - r.passed
+}
 
 func (r *real) Kill() error {
 	_, err := r.redis.Kill()

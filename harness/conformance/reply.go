@@ -10,16 +10,19 @@ import (
 	"lockpick/harness/resp"
 )
 
-// Reply is what a server answered to a step.
+// Reply is what a server answered to a step. A directive has no text.
 type Reply struct {
 	Step Step
 	Text string
-	Late time.Duration // when it was there, against the story
+	Late time.Duration // when it was there, or the directive was due, against the story
 }
 
 // Differences compares replies with the story's own.
 func Differences(s *Story, replies []Reply) (out []string) {
 	for _, r := range replies {
+		if !r.Step.Command() {
+			continue
+		}
 		if r.Step.Reply == "" || !matches(r.Step.Reply, r.Text) {
 			out = append(out, fmt.Sprintf("%s:%d: %.200q\n got %s\nwant %s", s.Path, r.Step.Line, r.Step.Words, r.Text, r.Step.Reply))
 		}

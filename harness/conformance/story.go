@@ -148,7 +148,7 @@ func (s *Story) Rewritten(replies []Reply) string {
 	byLine := map[int]string{} // the line that a reply takes the place of, or follows
 	skip := map[int]bool{}
 	for _, r := range replies {
-		if r.Step.reply != 0 && matches(r.Step.Reply, r.Text) {
+		if !r.Step.Command() || r.Step.reply != 0 && matches(r.Step.Reply, r.Text) {
 			continue
 		}
 		byLine[r.Step.Line], skip[r.Step.reply] = r.Text, true

@@ -11,13 +11,17 @@ import (
 	"time"
 )
 
-// Tell tells a server a story and returns what it answered to the commands. An
-// error is a step that could not be done.
+// Tell tells a server a story and returns what it answered to the commands, and how
+// late the directives came that must not be late. An error is a step that could not
+// be done.
 func Tell(s *Story, to Server) ([]Reply, error) {
 	t := &telling{to: to, rate: 1}
 	var out []Reply
 	for _, st := range s.Steps {
 		if !st.Command() {
+			if directives[st.Words[0]].atOnce {
+				out = append(out, Reply{Step: st, Late: to.Late()})
+			}
 			if err := directives[st.Words[0]].run(t, st.Words[1:]); err != nil {
 				return out, fmt.Errorf("%s:%d: %s: %w", s.Path, st.Line, strings.Join(st.Words, " "), err)
 			}
@@ -42,20 +46,21 @@ type telling struct {
 type directive struct {
 	least, most int  // words after its name
 	tellsTime   bool // what follows depends on when it is asked
+	atOnce      bool // and on when this is done; the others take their time
 	run         func(*telling, []string) error
 }
 
 // directives is what a story can say besides commands.
 var directives = map[string]directive{
-	"wait":       {1, 1, true, (*telling).wait},
-	"second":     {0, 0, true, (*telling).second},
-	"kill":       {0, 0, false, ending(Ender.Kill)},
-	"shutdown":   {0, 0, false, ending(Ender.Shutdown)},
-	"restart":    {0, 0, false, ending(Ender.Restart)},
-	"power-loss": {0, 1, false, (*telling).losePower},
-	"sync":       {0, 0, false, (*telling).sync},
-	"clock":      {1, 2, true, (*telling).clock},
-	"run_id":     {1, 1, false, (*telling).generation},
+	"wait":       {1, 1, true, false, (*telling).wait},
+	"second":     {0, 0, true, false, (*telling).second},
+	"kill":       {0, 0, false, true, ending(Ender.Kill)},
+	"shutdown":   {0, 0, false, true, ending(Ender.Shutdown)},
+	"restart":    {0, 0, false, false, ending(Ender.Restart)},
+	"power-loss": {0, 1, false, true, (*telling).losePower},
+	"sync":       {0, 0, false, false, (*telling).sync},
+	"clock":      {1, 2, true, true, (*telling).clock},
+	"run_id":     {1, 1, false, false, (*telling).generation},
 }
 
 func known() string { return strings.Join(slices.Sorted(maps.Keys(directives)), ", ") }
