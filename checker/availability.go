@@ -9,9 +9,11 @@ import (
 type taken int
 
 const (
+	// none: no answer comes later, nor fails to come.
+	none taken = iota
 	// little: nothing that a lock needs for longer than a node time-out. A client has
 	// other connections, and what was kept shows in its stamps.
-	little taken = iota
+	little
 	// answers: the client or node does nothing, the link carries nothing. That a node
 	// which was killed comes back without its keys is no matter here: it can vote, and
 	// what it forgot can only free a lock.
@@ -22,7 +24,7 @@ const (
 
 // takes is what each kind of fault takes away. A kind that isn't here takes all:
 // those that turn a clock, for keys then live longer, and clients wait longer, by
-// what the record doesn't tell.
+// what the record doesn't tell. A node's clock that jumps is another matter: see setBack.
 var takes = map[string]taken{
 	killed: answers, "shutdown": answers, powerLost: answers, failedOver: answers, // of a client or node
 	paused: answers, "gc": answers, // of a client
@@ -46,6 +48,9 @@ func (r *record) takes(f *fault) taken {
 		if late := r.params.Steps[i].Delay; late > 0 && 2*late < r.params.NodeTimeout {
 			return little
 		}
+	}
+	if r.jumps(f) != 0 {
+		return none
 	}
 	return takesOf(f.kind)
 }
@@ -84,6 +89,7 @@ func (r *record) outages() *outages {
 			o.of[f.target] = append(o.of[f.target], r.during(f))
 		case all:
 			o.all = append(o.all, r.during(f))
+		case none:
 		default:
 			o.little[f.target] = append(o.little[f.target], r.during(f))
 		}

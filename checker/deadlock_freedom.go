@@ -11,12 +11,12 @@ import (
 // one must have the lock, or somebody else must, by
 //
 //	last key set for the lost + TTL·(1+ρ)        the lock is free (or when the other called, if later)
+//	+ each step back of a node's clock           where that is the most of any node
 //	+ RetryMax + 2·NodeTimeout, for each waiter  a round of attempts, and what a split vote may cost
 //	+ Slack
 //
 // A loss is left out if faults kept a majority from the one that waits meanwhile:
-// then nothing was promised. A fault that steps a node's clock back promises
-// nothing either, so its steps need not be added.
+// then nothing was promised.
 func deadlockFreedom(r *record) Result {
 	if missing := r.missingFigure(); missing != "" {
 		return Result{Outcome: Undecided, Because: "the history has no " + missing + ", so there is no bound"}

@@ -29,7 +29,7 @@ func (r *record) kept(w *wire) map[string][]interval {
 			if at-e.Sent > late || sent != 0 && deleted-sent > late ||
 				meets(down.link(a.session.client(), e.Node), interval{e.Sent, plus(a.over, late)}) ||
 				e.Answered == 0 && !meets(down.little[e.Process], interval{e.Sent, plus(a.over, late)}) {
-				kept[e.Node] = append(kept[e.Node], interval{at, min(deleted, plus(max(at, set), r.life()))})
+				kept[e.Node] = append(kept[e.Node], interval{at, min(deleted, r.lapse(max(at, set)))})
 			}
 		}
 	}

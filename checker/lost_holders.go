@@ -116,7 +116,7 @@ func (r *record) holding(client string, at int64) (loss, bool) {
 	h, ok := r.tenure(d.session, d.contest.wire)
 	d.lastSet, d.free = h.last, h.lapse
 	if h.last == nil {
-		d.free = plus(at, r.life())
+		d.free = r.lapse(at)
 	}
 	return d, ok
 }

@@ -143,7 +143,7 @@ func (r *record) near(c *contest, w interval) []*session {
 		if s.acquire.call.T >= w.to {
 			break
 		}
-		if life := r.life(); life > never/4 || s.acquire.ended() >= w.from-3*life {
+		if life := plus(r.life(), r.stepsBack()); life > never/4 || s.acquire.ended() >= w.from-3*life {
 			near = append(near, s)
 		}
 	}

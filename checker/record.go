@@ -30,11 +30,12 @@ type record struct {
 	links    []*history.Event // what the links saw of sets, extensions and releases on nodes
 	log      []*history.Event // the resource's log, in the order of apply
 
-	found     *overlaps        // memo of overlapping
-	leased    []leaseKey       // memo of leases
-	down      *outages         // memo of outages
-	seen      map[string]*wire // memo of wires
-	contested []*contest       // memo of contests
+	found     *overlaps            // memo of overlapping
+	leased    []leaseKey           // memo of leases
+	down      *outages             // memo of outages
+	back      map[string][]setBack // memo of setBacks
+	seen      map[string]*wire     // memo of wires
+	contested []*contest           // memo of contests
 	windowed  *lock
 	windows   []window  // of windowed, memory that keys share, one after the other
 	ops       []leaseOp // memory that sessions share, likewise

@@ -3,14 +3,10 @@ package checker
 import (
 	"cmp"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
-
-	"github.com/rogpeppe/go-internal/txtar"
 
 	"lockpick/harness/history"
 	"lockpick/harness/history/story"
@@ -121,20 +117,8 @@ func shuffle(rnd *rand.Rand, h *history.History) {
 
 // A sentinel alarms in exactly those stories in which mutual exclusion is violated.
 func TestSentinelOnStories(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
 	alarms := 0
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := story.Parse(string(txtar.Parse(text).Files[0].Data))
-		if err != nil {
-			t.Fatal(err)
-		}
+	for file, h := range stories(t) {
 		if malformed(h) != "" {
 			continue
 		}

@@ -1,13 +1,9 @@
 package checker
 
 import (
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
-
-	"github.com/rogpeppe/go-internal/txtar"
 
 	"lockpick/harness/history"
 	"lockpick/harness/history/story"
@@ -16,19 +12,7 @@ import (
 // Keys that the harness read off the nodes are for people: what is made of a
 // history is the same without them.
 func TestKeysOnNodesAreNotJudged(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := story.Parse(string(txtar.Parse(text).Files[0].Data))
-		if err != nil {
-			t.Fatal(err)
-		}
+	for file, h := range stories(t) {
 		with := &history.History{Params: h.Params, Cut: h.Cut}
 		for _, e := range h.Events {
 			with.Events = append(with.Events, e)

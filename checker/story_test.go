@@ -3,6 +3,7 @@ package checker
 import (
 	"flag"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -52,6 +53,30 @@ func TestStories(t *testing.T) {
 				t.Errorf("the verdict differs; it is now:\n%s", got)
 			}
 		})
+	}
+}
+
+// stories yields each file of testdata with its history.
+func stories(t *testing.T) iter.Seq2[string, *history.History] {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("find stories: %v, %d files", err, len(files))
+	}
+	return func(yield func(string, *history.History) bool) {
+		for _, file := range files {
+			a, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, err := story.Parse(string(a.Files[0].Data))
+			if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			if !yield(file, h) {
+				return
+			}
+		}
 	}
 }
 

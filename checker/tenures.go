@@ -56,7 +56,7 @@ func (r *record) tenure(s *session, w *wire) (tenure, bool) {
 	} else if !s.granted() {
 		at = never
 	}
-	t.lapse = plus(at, r.life())
+	t.lapse = r.lapse(at)
 	t.to = max(t.believed, min(t.lapse, s.released()))
 	return t, t.from < t.to
 }

@@ -5,14 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/rogpeppe/go-internal/txtar"
 
 	"lockpick/harness/history"
 	"lockpick/harness/history/story"
@@ -47,20 +43,8 @@ func data(t *testing.T, page string) drawing {
 
 // Each violated story has a picture with its witness in it, and no other has one.
 func TestPicturesOfStories(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
 	pictures := 0
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := story.Parse(string(txtar.Parse(text).Files[0].Data))
-		if err != nil {
-			t.Fatal(err)
-		}
+	for file, h := range stories(t) {
 		v := Check(h)
 		page := visualize(t, h, v)
 		res := pictured(v)

@@ -21,7 +21,7 @@ type engine struct {
 	rec     *history.Recorder
 
 	firing  sync.RWMutex // read while a fault is injected and recorded
-	stopped bool         // nothing is injected any more; guarded by firing
+	stopped bool         // nothing is injected any more: the clients are done; guarded by firing
 
 	until  Until
 	halted chan struct{} // closed when the run is to end where it stands
@@ -57,6 +57,7 @@ func (e *engine) run(ctx context.Context) error {
 		return err
 	}
 	err := e.clients(ctx)
+	e.quit() // what comes now meets nobody
 	e.healAll(ctx)
 	// What was held is delivered now, and late answers come in.
 	e.pause(ctx, 4*e.s.Lock.Timeout)

@@ -78,7 +78,7 @@ func (e *engine) params(backend string) history.Params {
 	}
 	for i, st := range s.Plan {
 		p.Steps = append(p.Steps, history.PlannedStep{Step: i + 1, Fault: st.Fault.Kind, Targets: e.targets(i),
-			When: st.When.String(), Every: st.When.Event != nil && st.When.Event.Every, Delay: st.Fault.Delay.Max,
+			When: st.When.String(), Every: st.When.Event != nil && st.When.Event.Every, Delay: st.Fault.Delay.Max, By: st.Fault.By,
 			Optional: st.Drawn || st.When.Before > 0})
 	}
 	for _, c := range s.Clients {

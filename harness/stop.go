@@ -46,9 +46,7 @@ func (e *engine) halt(key string, since time.Duration) {
 	// The stamp of what led here may be ahead of ours by the error of the stamps.
 	at := max(e.cluster.Now(), since)
 	keys := e.readKeys(key)
-	e.firing.Lock() // what is being injected is recorded before
-	e.stopped = true
-	e.firing.Unlock()
+	e.quit()
 	e.mu.Lock()
 	why := e.stop
 	e.mu.Unlock()
@@ -57,6 +55,13 @@ func (e *engine) halt(key string, since time.Duration) {
 		e.record(k)
 	}
 	close(e.halted)
+}
+
+// quit lets nothing be injected any more. What is being injected is recorded before.
+func (e *engine) quit() {
+	e.firing.Lock()
+	e.stopped = true
+	e.firing.Unlock()
 }
 
 // readKey is a script, so that what it tells was so at one instant.

@@ -1,13 +1,14 @@
 package nemesis
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
 
 // Clocker turns the clock of a client or node: it jumps by `by`, and from then on
 // runs at rate, where 1 is right. It reads back what the clock shows against true
-// time. A target's clock is wall clock and monotonic clock alike only where the
+// time. That the target has ended is ErrEnded. A target's clock is wall clock and monotonic clock alike only where the
 // target reads no other; what it turns, a backend says in what it reads back.
 type Clocker interface {
 	TurnClock(target string, by time.Duration, rate float64) (readBack string, err error)
@@ -21,6 +22,17 @@ func turn(cluster any, kind, target string, by time.Duration, rate float64) (str
 	return c.TurnClock(target, by, rate)
 }
 
+// turnBack is the way back. The clock of one that has ended meanwhile is nobody's.
+func turnBack(cluster any, kind, target string, by time.Duration) func() (string, error) {
+	return func() (string, error) {
+		back, err := turn(cluster, kind, target, by, 1)
+		if errors.Is(err, ErrEnded) {
+			return target + " has ended", nil
+		}
+		return back, err
+	}
+}
+
 var clockJump = Kind{
 	Name:  "clock-jump",
 	Doc:   "sets a clock forward, or back where `by` is negative; after `for` it is set right again",
@@ -31,7 +43,7 @@ var clockJump = Kind{
 		back, err := turn(cluster, "clock-jump", target, f.By, 1)
 		e := Effect{ReadBack: back}
 		if f.For != nil || f.Until != nil {
-			e.Heal = func() (string, error) { return turn(cluster, "clock-jump", target, -f.By, 1) }
+			e.Heal = turnBack(cluster, "clock-jump", target, -f.By)
 		}
 		return e, err
 	},
@@ -45,7 +57,7 @@ var clockRate = Kind{
 	Takes: []string{"rate"}, Needs: []string{"rate"},
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
 		back, err := turn(cluster, "clock-rate", target, 0, f.Rate)
-		return Effect{ReadBack: back, Heal: func() (string, error) { return turn(cluster, "clock-rate", target, 0, 1) }}, err
+		return Effect{ReadBack: back, Heal: turnBack(cluster, "clock-rate", target, 0)}, err
 	},
 }
 
@@ -67,7 +79,7 @@ var clockSlew = Kind{
 		back, err := turn(cluster, "clock-slew", target, 0, rate)
 		return Effect{
 			ReadBack: back,
-			Heal:     func() (string, error) { return turn(cluster, "clock-slew", target, 0, 1) },
+			Heal:     turnBack(cluster, "clock-slew", target, 0),
 			Over:     time.Duration(float64(f.By.Abs()) / SlewRate),
 		}, err
 	},
@@ -82,7 +94,7 @@ var clockStrobe = Kind{
 	Again: true,
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
 		back, err := turn(cluster, "clock-strobe", target, f.By, 1)
-		return Effect{ReadBack: back, Heal: func() (string, error) { return turn(cluster, "clock-strobe", target, -f.By, 1) }}, err
+		return Effect{ReadBack: back, Heal: turnBack(cluster, "clock-strobe", target, -f.By)}, err
 	},
 }
 
@@ -103,4 +115,9 @@ func (t *Timer) True(d time.Duration) time.Duration {
 	return max(0, d-t.Step)
 }
 
-func (t *Timer) String() string { return fmt.Sprintf("rate %g, step %v", max(t.Rate, 1), t.Step) }
+func (t *Timer) String() string {
+	if t.Step == 0 {
+		return fmt.Sprintf("at rate %g", t.Rate)
+	}
+	return fmt.Sprintf("set forward by %v", t.Step)
+}

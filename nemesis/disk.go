@@ -35,6 +35,8 @@ type Disker interface {
 	StallSync(node string) (readBack string, err error)
 	// FillDisk lets every write to the node's disk fail for want of room.
 	FillDisk(node string) (readBack string, err error)
+	// FreeDisk ends both, and reads back how many syncs and writes of the node they
+	// met. If none, the error is ErrIdle.
 	FreeDisk(node string) (readBack string, err error)
 }
 

@@ -95,3 +95,21 @@ type hospital struct{}
 
 func (*hospital) Kill(target string) (string, error)  { return target + " is gone", nil }
 func (*hospital) Restart(node string) (string, error) { return node + " is back", nil }
+
+func TestDetails(t *testing.T) {
+	span := func(d time.Duration) *time.Duration { return &d }
+	for want, f := range map[string]Fault{
+		"":                                 {Kind: "kill"},
+		"by -5s":                           {Kind: "clock-jump", By: -5 * time.Second},
+		"mode drop, way reply":             {Kind: "cut", Mode: CutDrop, Way: Reply},
+		"delay 1ms..2s, share 20 %":        {Kind: "delay", Mode: DelayEven, Delay: Span{time.Millisecond, 2 * time.Second}, Share: 0.2},
+		"for 11s, timer at rate 2":         {Kind: "kill", For: span(11 * time.Second), Timer: &Timer{Rate: 2}},
+		"for 11s, timer set forward by 8s": {Kind: "kill", For: span(11 * time.Second), Timer: &Timer{Step: 8 * time.Second}},
+		"every 1s, lasts 1ms..4s, until c2 wrote": {Kind: "gc", Every: Span{time.Second, time.Second},
+			Lasts: Span{time.Millisecond, 4 * time.Second}, Until: &Event{Client: "c2", Event: "wrote"}},
+	} {
+		if got := f.Details(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -76,6 +76,9 @@ func (a *app) listPlan(s harness.Scenario) {
 		if st.When.Message != nil && on == "" {
 			on = st.When.Message.Link
 		}
+		if details := st.Fault.Details(); details != "" {
+			on += " (" + details + ")"
+		}
 		fmt.Fprintf(a.out, "        step %d: %s: %s %s\n", i+1, st.When, st.Fault.Kind, on)
 	}
 	if s.Random == nil {

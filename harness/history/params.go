@@ -56,6 +56,8 @@ type PlannedStep struct {
 	Every   bool     `json:"every,omitempty"`
 	// Delay is by how much the step lets messages be late at most, one way; 0: it doesn't, or nobody knows.
 	Delay time.Duration `json:"delay,omitempty"`
+	// By is how far the step sets clocks forward, or back where it is negative; 0: it doesn't.
+	By time.Duration `json:"by,omitempty"`
 	// Optional: its trigger need not come. If it does, the fault has to take effect.
 	Optional bool `json:"optional,omitempty"`
 }

@@ -65,6 +65,7 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 	end := ch.Err()
 	c.mu.Lock()
 	delete(c.clients, s.Name)
+	c.ended[s.Name] = true
 	c.mu.Unlock()
 	return ch.outcome(ctx, err, end)
 }

@@ -63,6 +63,9 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 	if k == nil {
 		return "", fmt.Errorf("turn clock of %s: no such node or client has a clock that can be turned", target)
 	}
+	if c.over(target) {
+		return "", fmt.Errorf("turn clock of %s: %w", target, nemesis.ErrEnded)
+	}
 	k.turning.Lock()
 	defer k.turning.Unlock()
 	before := k.Rate()
@@ -115,13 +118,16 @@ func (c *cluster) seeNode(node string, k *machine) (string, error) {
 // seeClient reads back the clocks of a client.
 func (c *cluster) seeClient(client string, k *machine) (string, error) {
 	ch := c.running(client)
+	if ch == nil && c.over(client) {
+		return "", nemesis.ErrEnded
+	}
 	if ch == nil {
 		return k.alone(), nil
 	}
 	back, err := k.see("wall clock shows", ch.readClock)
 	switch {
 	case errors.Is(err, proc.ErrEnded):
-		return k.alone(), nil
+		return "", nemesis.ErrEnded
 	case errors.Is(err, errPaused):
 		return k.machines("it is paused"), nil
 	}
@@ -142,6 +148,8 @@ func (k *machine) words(who string, shown, right time.Time) string {
 	off := shown.Sub(right).Round(time.Millisecond) // to ask takes a tenth of that
 	words := "which is right"
 	switch {
+	case off == 0 && k.Rate() != 1:
+		words = "right until now"
 	case off > 0:
 		words = fmt.Sprintf("%v ahead", off)
 	case off < 0:

@@ -41,6 +41,7 @@ type cluster struct {
 	replicas map[string]*proc.Redis // that have not taken a node's place
 	disks    map[string]*disk.Disk  // of nodes whose disk can be hit
 	clients  map[string]*child      // those that run
+	ended    map[string]bool        // clients that ran and run no more
 	tasks    sync.WaitGroup         // goroutines that run code of the engine
 }
 
@@ -56,7 +57,7 @@ func newCluster(ctx context.Context, seed uint64, self []string, group *proc.Gro
 	c := &cluster{
 		self: self, group: group, rec: rec,
 		nodes: map[string]*proc.Redis{}, replicas: map[string]*proc.Redis{}, disks: map[string]*disk.Disk{}, clocks: map[string]*machine{},
-		addrs: map[string]addresses{}, refused: map[string]func() error{}, clients: map[string]*child{},
+		addrs: map[string]addresses{}, refused: map[string]func() error{}, clients: map[string]*child{}, ended: map[string]bool{},
 	}
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	c.mesh = link.NewMesh(seed, c.Now, rec.Record)

@@ -65,6 +65,15 @@ func (c *cluster) mounted(verb, node string) (*disk.Disk, error) {
 	return nil, fmt.Errorf("%s %s: it has no disk that can be hit", verb, node)
 }
 
+// harmable is mounted for what a node must be there to notice.
+func (c *cluster) harmable(verb, node string) (*disk.Disk, error) {
+	d, err := c.mounted(verb, node)
+	if err == nil && !c.server(node).Runs() {
+		return nil, fmt.Errorf("%s %s: it is down", verb, node)
+	}
+	return d, err
+}
+
 // LosePower cuts a node's power.
 func (c *cluster) LosePower(node string, torn bool) (string, error) {
 	d, err := c.mounted("cut the power of", node)
@@ -76,7 +85,7 @@ func (c *cluster) LosePower(node string, torn bool) (string, error) {
 
 // StallSync lets no sync of a node's disk come back.
 func (c *cluster) StallSync(node string) (string, error) {
-	d, err := c.mounted("slow the disk of", node)
+	d, err := c.harmable("slow the disk of", node)
 	if err != nil {
 		return "", err
 	}
@@ -85,7 +94,7 @@ func (c *cluster) StallSync(node string) (string, error) {
 
 // FillDisk leaves no room on a node's disk.
 func (c *cluster) FillDisk(node string) (string, error) {
-	d, err := c.mounted("fill the disk of", node)
+	d, err := c.harmable("fill the disk of", node)
 	if err != nil {
 		return "", err
 	}
@@ -98,7 +107,16 @@ func (c *cluster) FreeDisk(node string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return d.Free()
+	back, err := d.Free()
+	if err != nil {
+		return "", err
+	}
+	met := d.Met()
+	back = fmt.Sprintf("it met %d writes and syncs; %s", met, back)
+	if met == 0 {
+		return back, nemesis.ErrIdle
+	}
+	return back, nil
 }
 
 // touched is the key that Touch writes. No lock uses it.

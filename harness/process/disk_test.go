@@ -3,6 +3,7 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -149,6 +150,10 @@ func TestStalledSyncHoldsWhoWaitsForIt(t *testing.T) {
 	runOn(t, with("always", 0, hitsN1), func(b bench) {
 		addr := b.nodes["n1"].Addr()
 		b.do("stall", func() (string, error) { return b.StallSync("n1") })
+		if back, err := b.FreeDisk("n1"); !errors.Is(err, nemesis.ErrIdle) || !strings.HasPrefix(back, "it met 0 ") {
+			t.Errorf("a stall that no sync met ends with %q, %v", back, err)
+		}
+		b.do("stall", func() (string, error) { return b.StallSync("n1") })
 		if _, err := b.FillDisk("n1"); err == nil {
 			t.Error("a disk could be slow and full at once")
 		}
@@ -168,6 +173,9 @@ func TestStalledSyncHoldsWhoWaitsForIt(t *testing.T) {
 		b.pause(50 * time.Millisecond)
 		b.do("kill", func() (string, error) { return b.Kill("n1") })
 		b.do("free", func() (string, error) { return b.FreeDisk("n1") })
+		if _, err := b.StallSync("n1"); err == nil || !strings.Contains(err.Error(), "n1: it is down") {
+			t.Errorf("stall of a node that is down: %v", err)
+		}
 		b.do("restart", func() (string, error) { return b.Restart("n1") })
 	})
 }

@@ -23,8 +23,16 @@ func (c *cluster) Kill(target string) (string, error) {
 		return n.Kill()
 	}
 	ch := c.running(target)
+	if ch == nil && c.over(target) {
+		return "", fmt.Errorf("kill %s: %w", target, nemesis.ErrEnded)
+	}
 	if ch == nil {
 		return "", fmt.Errorf("kill %s: no such node or client runs", target)
+	}
+	select {
+	case <-ch.Done():
+		return "", fmt.Errorf("kill %s: %w", target, nemesis.ErrEnded)
+	default:
 	}
 	ch.killed.Store(true)
 	if err := ch.Kill(); err != nil {
@@ -65,6 +73,13 @@ func (c *cluster) running(client string) *child {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.clients[client]
+}
+
+// over reports whether a client ran and runs no more.
+func (c *cluster) over(client string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended[client] && c.clients[client] == nil
 }
 
 // Tap watches a link for one message.

@@ -121,6 +121,7 @@ func (s *server) sync(done func()) {
 		defer s.net.mu.Unlock()
 		if s.disk.Stalled {
 			s.stalled = append(s.stalled, back)
+			s.disk.Met++
 			return
 		}
 		synced()

@@ -93,15 +93,15 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 	if moved := now.Sub(before); (moved - by).Abs() > time.Microsecond {
 		return "", fmt.Errorf("turn clock of %s: TIME moved by %v, not by %v", target, moved, by)
 	}
-	return fmt.Sprintf("TIME shows %s, rate %g", c.against(now), rate), nil
+	return fmt.Sprintf("TIME shows %s, rate %g", c.against(now, rate), rate), nil
 }
 
 func (c *cluster) turnClient(h *host, by time.Duration, rate float64) (string, error) {
 	c.sleep(h.slot, c.now()) // who turns several clients' clocks at once, turns one after the other
 	c.mu.Lock()
-	if h.killed {
+	if over := h.over(); over != nil {
 		c.mu.Unlock()
-		return "", fmt.Errorf("turn clock of %s: it was killed", h.name)
+		return "", fmt.Errorf("turn clock of %s: %w", h.name, over)
 	}
 	h.clocks.wall.Turn(by, rate)
 	changed := h.clocks.monotonic.Drift() != h.clocks.wall.Drift()
@@ -117,7 +117,7 @@ func (c *cluster) turnClient(h *host, by time.Duration, rate float64) (string, e
 	fact := history.Event{T: c.now(), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: h.name, Drift: wall.Drift()}
 	byWall := fact
 	byWall.Wall, byWall.Local, fact.Local = true, wall.Now(), monotonic.Now()
-	back := fmt.Sprintf("wall clock shows %s, rate %g of both clocks", c.against(time.Unix(0, byWall.Local)), rate)
+	back := fmt.Sprintf("wall clock shows %s, rate %g of both clocks", c.against(time.Unix(0, byWall.Local), rate), rate)
 	rec := c.rec
 	c.mu.Unlock()
 	if rec != nil {
@@ -142,11 +142,14 @@ func (s *server) time() (time.Time, error) {
 	return time.Unix(seconds, micros*1000), cmp.Or(err1, err2)
 }
 
-// against tells a time with how far it is from the true one.
-func (c *cluster) against(t time.Time) string {
-	off := t.Sub(time.Now()).Round(time.Microsecond)
+// against tells a time with how far it is from the true one, as its clock begins to
+// run at a rate.
+func (c *cluster) against(t time.Time, rate float64) string {
+	off := t.Sub(time.Now()).Round(10 * time.Microsecond) // Redis tells microseconds
 	words := "which is right"
 	switch {
+	case off == 0 && rate != 1:
+		words = "right until now"
 	case off > 0:
 		words = fmt.Sprintf("%v ahead", off)
 	case off < 0:

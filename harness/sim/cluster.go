@@ -98,6 +98,7 @@ func (c *cluster) run(ctx context.Context, name string, at func(string), program
 	if h.killed {
 		return harness.ErrKilled
 	}
+	h.ended = true
 	h.hangUp()
 	return err
 }

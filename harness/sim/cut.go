@@ -111,6 +111,8 @@ func (l *link) ping() string {
 	}
 	reply := l.server.ping()
 	switch {
+	case l.cut.blocks(nemesis.Reply) && reply != "PONG":
+		return "no answer, and none without the cut: " + reply
 	case l.cut.blocks(nemesis.Reply):
 		return "no answer, though the node gave one: " + reply
 	case l.server.node != nil && l.cut.mode == nemesis.CutReset:

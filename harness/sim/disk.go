@@ -49,22 +49,44 @@ func (c *cluster) LosePower(target string, torn bool) (string, error) {
 
 // StallSync lets no sync of a node's disk come back.
 func (c *cluster) StallSync(target string) (string, error) {
-	return c.onDisk("stall syncs of", target, func(s *server) { s.disk.Stalled = true })
+	return c.harm("stall syncs of", target, func(s *server) { s.disk.Stalled = true })
 }
 
 // FillDisk lets no write to a node's disk succeed.
 func (c *cluster) FillDisk(target string) (string, error) {
-	return c.onDisk("fill disk of", target, func(s *server) { s.disk.Full = true })
+	return c.harm("fill disk of", target, func(s *server) { s.disk.Full = true })
 }
 
 // FreeDisk ends both.
 func (c *cluster) FreeDisk(target string) (string, error) {
-	return c.onDisk("free disk of", target, func(s *server) {
+	met := 0
+	back, err := c.onDisk("free disk of", target, func(s *server) {
+		met = s.disk.Met
 		s.disk.Stalled, s.disk.Full = false, false
 		for _, back := range s.stalled {
 			c.at(s.slot, c.now()+1, back)
 		}
 		s.stalled = nil
+	})
+	back = fmt.Sprintf("it met %d writes and syncs; %s", met, back)
+	if err == nil && met == 0 {
+		err = nemesis.ErrIdle
+	}
+	return back, err
+}
+
+// harm does something to the disk of a node that is there to notice.
+func (c *cluster) harm(what, target string, do func(*server)) (string, error) {
+	c.mu.Lock()
+	s, err := c.node(target)
+	down := err == nil && s.node == nil
+	c.mu.Unlock()
+	if down {
+		return "", fmt.Errorf("%s %s: it is down", what, target)
+	}
+	return c.onDisk(what, target, func(s *server) {
+		s.disk.Met = 0
+		do(s)
 	})
 }
 

@@ -148,7 +148,9 @@ func (c *cluster) FailOver(target string) (string, error) {
 	kept := r.node.Dump()
 	s.lives++
 	if s.disk != nil {
+		met := s.disk.Met
 		s.disk = node.NewDisk(s.disk.Policy())
+		s.disk.Met = met // of the node's, whoever is it
 		s.disk.Keep(kept)
 	}
 	s.runID = r.runID

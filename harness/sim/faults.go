@@ -19,6 +19,12 @@ func (c *cluster) clock() string { return time.Now().UTC().Format("15:04:05.0000
 // Kill kills a client for good, or a node's process.
 func (c *cluster) Kill(target string) (string, error) {
 	if h := c.host(target); h != nil {
+		c.mu.Lock()
+		over := h.over()
+		c.mu.Unlock()
+		if over != nil {
+			return "", fmt.Errorf("kill %s: %w", target, over)
+		}
 		return fmt.Sprintf("%s is gone, its kernel closes %d connections", target, h.kill()), nil
 	}
 	c.mu.Lock()

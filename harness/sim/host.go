@@ -2,12 +2,14 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"time"
 
 	"lockpick/harness/client"
 	"lockpick/harness/history"
+	"lockpick/nemesis"
 )
 
 // host is the machine of one client. While it is paused, everything that its
@@ -26,6 +28,7 @@ type host struct {
 	started bool
 	paused  bool
 	killed  bool
+	ended   bool               // its program has returned
 	waiters []waiter           // what goes on when the pause ends
 	cancel  context.CancelFunc // of the program's context
 	dead    chan struct{}      // closed when it is killed
@@ -137,6 +140,17 @@ func (h *host) kill() (closed int) {
 		cancel()
 	}
 	return closed
+}
+
+// over is why nothing can be done to the client any more; nil: it lives, or is still to start.
+func (h *host) over() error {
+	switch {
+	case h.killed:
+		return fmt.Errorf("it was killed: %w", nemesis.ErrEnded)
+	case h.ended:
+		return nemesis.ErrEnded
+	}
+	return nil
 }
 
 // hangUp closes all connections, as the end of a process does.

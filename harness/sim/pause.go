@@ -17,9 +17,9 @@ func (c *cluster) Pause(target string) (string, error) {
 	if h == nil {
 		return c.pauseNode(target)
 	}
-	switch {
-	case h.killed:
-		return "", fmt.Errorf("pause %s: it was killed", target)
+	switch over := h.over(); {
+	case over != nil:
+		return "", fmt.Errorf("pause %s: %w", target, over)
 	case h.paused:
 		return "", fmt.Errorf("pause %s: it is paused already", target)
 	}

@@ -41,6 +41,17 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// A run that shows nothing is as nobody expected, whatever they would have taken.
+func TestJudgeVacuous(t *testing.T) {
+	v := checker.Verdict{Assumption: "step 1 never came", Results: []checker.Result{{Property: checker.MutualExclusion, Outcome: checker.Undecided}}}
+	for _, want := range []string{"any", "holds", "violated"} {
+		js := Judge(map[string]harness.Expectation{checker.MutualExclusion: {Want: want}}, v)
+		if CodeOf(js) != ExitUndecided {
+			t.Errorf("%s: %+v, code %d", want, js, CodeOf(js))
+		}
+	}
+}
+
 func TestJudgeMissesNoExpectation(t *testing.T) {
 	js := Judge(map[string]harness.Expectation{"no-such-property": {Want: "holds"}}, checker.Verdict{})
 	if len(js) != 1 || js[0].AsExpected || CodeOf(js) != ExitUndecided {

@@ -29,6 +29,7 @@ type Disk struct {
 	off     bool          // it has no power: nothing more reaches it
 	full    bool          // it has no room
 	stalled chan struct{} // closed when syncs come back; nil: they do
+	met     int           // syncs that had to wait, and writes that found no room, since it was harmed
 }
 
 // Mount mounts an empty disk on a directory.
@@ -131,6 +132,7 @@ func (d *Disk) Stall() (readBack string, err error) {
 		return "", fmt.Errorf("stall %s: it is slow or full already", d.dir)
 	}
 	d.stalled = make(chan struct{})
+	d.met = -1 // our own doesn't count
 	d.mu.Unlock()
 	if errno := d.probeSync(); errno != syscall.EINTR {
 		return "", fmt.Errorf("stall %s: a sync came back with %v", d.dir, errno)
@@ -146,11 +148,19 @@ func (d *Disk) Fill() (readBack string, err error) {
 		return "", fmt.Errorf("fill %s: it is slow or full already", d.dir)
 	}
 	d.full = true
+	d.met = -1
 	d.mu.Unlock()
 	if errno := d.probeWrite(); errno != syscall.ENOSPC {
 		return "", fmt.Errorf("fill %s: a write came back with %v", d.dir, errno)
 	}
 	return "a write said: " + syscall.ENOSPC.Error(), nil
+}
+
+// Met is how many syncs had to wait since Stall, or writes found no room since Fill.
+func (d *Disk) Met() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.met
 }
 
 // Free ends Stall and Fill, and sees that writes and syncs come back.

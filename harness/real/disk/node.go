@@ -249,6 +249,7 @@ func (n *node) Write(_ context.Context, _ fs.FileHandle, b []byte, at int64) (ui
 	}
 	defer unlock()
 	if n.d.full {
+		n.d.met++
 		return 0, syscall.ENOSPC
 	}
 	if at < int64(len(n.disk)) { // what is on disk shares the array
@@ -271,12 +272,15 @@ func (n *node) Write(_ context.Context, _ fs.FileHandle, b []byte, at int64) (ui
 // Fsync makes a file durable, and all entries with it. While the disk is stalled it
 // waits; who is killed meanwhile need not, or it could not end.
 func (n *node) Fsync(ctx context.Context, _ fs.FileHandle, _ uint32) syscall.Errno {
-	for {
+	for counted := false; ; counted = true {
 		unlock, errno := n.lock()
 		if errno != 0 {
 			return errno
 		}
 		stalled := n.d.stalled
+		if stalled != nil && !counted {
+			n.d.met++
+		}
 		if stalled == nil {
 			defer unlock()
 			n.synced()

@@ -23,6 +23,8 @@ type Disk struct {
 	Stalled bool
 	// Full: no write succeeds.
 	Full bool
+	// Met is how many syncs did not come back, and writes did not succeed, since somebody set it to 0.
+	Met int
 
 	policy  Fsync
 	written []Record

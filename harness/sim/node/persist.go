@@ -103,6 +103,7 @@ func (n *Node) Flush() After {
 	}
 	f.postponed = false
 	if f.failed = d.Full; d.Full {
+		d.Met++
 		if d.policy == Always {
 			return Die
 		}

@@ -1,0 +1,304 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/sim"
+	"lockpick/nemesis"
+	"lockpick/scenarios/suite"
+)
+
+// trial is one kind of fault: a step in which it takes effect, and steps in which it
+// can't, each with the reason that the run must be undecided for.
+type trial struct {
+	when     string // "": 100 ms after c1 has the lock
+	fault    string
+	topology string // besides the nodes
+	readBack string // what shows that it is in force, as a regular expression
+	vain     map[string]vain
+}
+
+// vain is a plan that does nothing.
+type vain struct {
+	steps    []string
+	topology string
+	because  string // a regular expression
+}
+
+const (
+	acquired = "{client: c1, event: acquired, after: 100ms}"
+	later    = "{client: c1, event: acquired, after: 200ms}"
+	hasEnded = "{client: c1, event: released, after: 200ms}" // c2 holds the lock
+)
+
+func step(when, fault string) string { return fmt.Sprintf("{when: %s, fault: {%s}}", when, fault) }
+
+// n1Down kills n1 for good.
+var n1Down = step(acquired, "kind: kill, targets: [n1]")
+
+var trials = map[string]trial{
+	"pause": {
+		fault: "kind: pause, targets: [c1], for: 300ms", readBack: `^c1 is stopped, its clock shows `,
+		vain: map[string]vain{
+			"a client that has ended": {steps: []string{step(hasEnded, "kind: pause, targets: [c1], for: 100ms")}, because: `step 1 .* failed on c1: .*it has ended`},
+			"a node that is down":     {steps: []string{n1Down, step(later, "kind: pause, targets: [n1], for: 100ms")}, because: `step 2 .* failed on n1: .*it is down`},
+		},
+	},
+	"gc": {
+		fault: "kind: gc, targets: [c1], every: 10ms..50ms, lasts: 1ms..50ms", readBack: `^c1 is stopped, its clock shows `,
+		vain: map[string]vain{
+			"a client that has ended": {steps: []string{step(hasEnded, "kind: gc, targets: [c1], every: 10ms..50ms, lasts: 1ms..50ms")}, because: `step 1 .* never came`},
+			"rarer than it is long":   {steps: []string{step(acquired, "kind: gc, targets: [c1], every: 1s..2s, lasts: 1ms..50ms, for: 500ms")}, because: `step 1 .* never came`},
+		},
+	},
+	"kill": {
+		fault: "kind: kill, targets: [n1], for: 300ms", readBack: `^run_id \w+, \d keys is gone; PING: refused$`,
+		vain: map[string]vain{
+			"a node that is down":        {steps: []string{n1Down, step(later, "kind: kill, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
+			"a client that has ended":    {steps: []string{step(hasEnded, "kind: kill, targets: [c1]")}, because: `step 1 .* failed on c1: .*it has ended`},
+			"a client that is dead":      {steps: []string{step(acquired, "kind: kill, targets: [c1]"), step(later, "kind: kill, targets: [c1]")}, because: `step 2 .* failed on c1: .*it was killed: it has ended`},
+			"a pause of one that's dead": {steps: []string{step(acquired, "kind: kill, targets: [c1]"), step(later, "kind: pause, targets: [c1]")}, because: `step 2 .* failed on c1: .*it was killed: it has ended`},
+		},
+	},
+	"shutdown": {
+		fault: "kind: shutdown, targets: [n1], for: 300ms", readBack: `^run_id \w+, \d keys was shut down; PING: refused$`,
+		vain: map[string]vain{
+			"a node that is down": {steps: []string{n1Down, step(later, "kind: shutdown, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
+		},
+	},
+	"power-loss": {
+		fault: "kind: power-loss, targets: [n1], for: 300ms", topology: "persistence: no",
+		readBack: `^run_id \w+, \d keys has no power, its disk lost [1-9]\d* records; PING: no answer$`,
+		vain: map[string]vain{
+			"a node that is down": {steps: []string{n1Down, step(later, "kind: power-loss, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
+		},
+	},
+	"cut": {
+		fault: "kind: cut, targets: [c1-n1], way: reply, for: 300ms", readBack: `^PING through c1-n1: no answer, though the node gave one: PONG$`,
+		vain: map[string]vain{
+			"a link that is cut in another way": {
+				steps:   []string{step(acquired, "kind: cut, targets: [c1-n1], mode: drop"), step(later, "kind: cut, targets: [c1-n1]")},
+				because: `step 2 .* failed on c1-n1: .*in force already, in another way`},
+		},
+	},
+	"delay": {
+		fault: "kind: delay, targets: [c1-n1], delay: 5ms..10ms", readBack: `^all messages are late by 5ms to 10ms; PING through c1-n1: PONG after 1\d\.`,
+		vain: map[string]vain{
+			"no message passes": {steps: []string{step(acquired, "kind: delay, targets: [c1], delay: 5ms, for: 100ms")}, because: `step 1 .* failed on c1-n1: it hit nothing: it hit 0 of 0 messages`},
+		},
+	},
+	"throttle": {
+		fault: "kind: throttle, targets: [c1-n1], bandwidth: 10000", readBack: `^all messages pass at 10000 bytes/s; PING through c1-n1: PONG after \d`,
+		vain: map[string]vain{
+			"no message passes": {steps: []string{step(acquired, "kind: throttle, targets: [c1], bandwidth: 10000, for: 100ms")}, because: `step 1 .* failed on c1-n1: it hit nothing: it hit 0 of 0 messages`},
+		},
+	},
+	"lose": {
+		fault: "kind: lose, targets: [c1-n1], share: 100%", readBack: `^all messages are lost$`,
+		vain: map[string]vain{
+			"no message passes": {steps: []string{step(acquired, "kind: lose, targets: [c1], share: 90%, for: 100ms")}, because: `step 1 .* failed on c1-n1: it hit nothing: it hit 0 of 0 messages`},
+		},
+	},
+	"hold": {
+		when: "{link: c1-n1, message: release, of: request}", fault: "kind: hold, for: 300ms", readBack: `^the message was matched on c1-n1$`,
+		vain: map[string]vain{
+			"a message that never comes": {steps: []string{step("{link: c1-n1, message: extend, of: request}", "kind: hold, for: 300ms")}, because: `step 1 .* never came`},
+		},
+	},
+	"drop": {
+		when: "{link: c1-n1, message: release, of: reply}", fault: "kind: drop", readBack: `^the message was matched on c1-n1$`,
+		vain: map[string]vain{
+			"a message that never comes": {steps: []string{step("{link: c1-n1, message: set, of: reply, nth: 2}", "kind: drop")}, because: `step 1 .* never came`},
+		},
+	},
+	"clock-jump": {
+		fault: "kind: clock-jump, targets: [n1], by: 3s", readBack: `^TIME shows .*, 3s ahead, rate 1$`,
+		vain: map[string]vain{
+			"a client that has ended":       {steps: []string{step(hasEnded, "kind: clock-jump, targets: [c1], by: 3s")}, because: `step 1 .* failed on c1: .*it has ended`},
+			"a node that stays down":        {steps: []string{n1Down, step(later, "kind: clock-jump, targets: [n1], by: 3s")}, because: `step 2 .* hit nothing: n1 was down all the while`},
+			"right again before it is back": {steps: []string{step(acquired, "kind: kill, targets: [n1], for: 400ms"), step(later, "kind: clock-jump, targets: [n1], by: 3s, for: 100ms")}, because: `step 2 .* hit nothing: n1 was down all the while`},
+		},
+	},
+	"clock-rate": {
+		fault: "kind: clock-rate, targets: [c1], rate: 1.1", readBack: `^wall clock shows .*, rate 1.1 of both clocks`,
+		vain: map[string]vain{
+			"a client that has ended": {steps: []string{step(hasEnded, "kind: clock-rate, targets: [c1], rate: 1.1")}, because: `step 1 .* failed on c1: .*it has ended`},
+			"a node that stays down":  {steps: []string{n1Down, step(later, "kind: clock-rate, targets: [n1], rate: 1.1")}, because: `step 2 .* hit nothing: n1 was down all the while`},
+		},
+	},
+	"clock-slew": {
+		fault: "kind: clock-slew, targets: [n1], by: 1ms", readBack: `^TIME shows .*, rate 1.0005`,
+		vain: map[string]vain{
+			"a client that has ended": {steps: []string{step(hasEnded, "kind: clock-slew, targets: [c1], by: -1ms")}, because: `step 1 .* failed on c1: .*it has ended`},
+			"a node that stays down":  {steps: []string{n1Down, step(later, "kind: clock-slew, targets: [n1], by: 1ms")}, because: `step 2 .* hit nothing: n1 was down all the while`},
+		},
+	},
+	"clock-strobe": {
+		fault: "kind: clock-strobe, targets: [n1], by: 1s, every: 50ms..100ms", readBack: `^TIME shows .*, 1s ahead, rate 1$`,
+		vain: map[string]vain{
+			"a client that has ended": {steps: []string{step(hasEnded, "kind: clock-strobe, targets: [c1], by: 1s, every: 50ms")}, because: `step 1 .* never came`},
+			"rarer than it is long":   {steps: []string{step(acquired, "kind: clock-strobe, targets: [n1], by: 1s, every: 1s, for: 500ms")}, because: `step 1 .* never came`},
+		},
+	},
+	"slow-disk": {
+		fault: "kind: slow-disk, targets: [n1]", topology: "persistence: always", readBack: `^disk of n1: write: ok, fsync: does not come back, \d+ records not synced$`,
+		vain: map[string]vain{
+			"a node that is down":      {steps: []string{n1Down, step(later, "kind: slow-disk, targets: [n1]")}, topology: "persistence: always", because: `step 2 .* failed on n1: .*it is down`},
+			"a node that never syncs":  {steps: []string{step(acquired, "kind: slow-disk, targets: [n1]")}, topology: "persistence: no", because: `step 1 .* failed on n1: it hit nothing`},
+			"nothing is written there": {steps: []string{step(acquired, "kind: slow-disk, targets: [n1], for: 100ms")}, topology: "persistence: always", because: `step 1 .* failed on n1: it hit nothing`},
+		},
+	},
+	"full-disk": {
+		fault: "kind: full-disk, targets: [n1]", topology: "persistence: everysec", readBack: `^disk of n1: write: No space left on device, fsync: ok, `,
+		vain: map[string]vain{
+			"a node that is down":      {steps: []string{n1Down, step(later, "kind: full-disk, targets: [n1]")}, topology: "persistence: always", because: `step 2 .* failed on n1: .*it is down`},
+			"nothing is written there": {steps: []string{step(acquired, "kind: full-disk, targets: [n1], for: 100ms")}, topology: "persistence: always", because: `step 1 .* failed on n1: it hit nothing`},
+		},
+	},
+	"failover": {
+		fault: "kind: failover, targets: [n1]", topology: "replicas: 1", readBack: `^run_id \w+, \d keys is gone; now run_id \w+, \d keys, 0 changes were not replicated; PING: PONG$`,
+		vain: map[string]vain{
+			"its master is down":  {steps: []string{n1Down, step(later, "kind: failover, targets: [n1]")}, topology: "replicas: 1", because: `step 2 .* failed on n1: .*its master is down already`},
+			"no replica any more": {steps: []string{step(acquired, "kind: failover, targets: [n1]"), step(later, "kind: failover, targets: [n1]")}, topology: "replicas: 1", because: `step 2 .* failed on n1: .*it has no replica`},
+		},
+	},
+	"touch": {
+		fault: "kind: touch, targets: [n1]", readBack: `^n1 has touched = 1; run_id \w+, \d keys$`,
+		vain: map[string]vain{
+			"a node that is down": {steps: []string{n1Down, step(later, "kind: touch, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down`},
+			"a node that stands still": {
+				steps:   []string{step(acquired, "kind: pause, targets: [n1], for: 500ms"), step(later, "kind: touch, targets: [n1]")},
+				because: `step 2 .* failed on n1: .*it does not answer`},
+		},
+	},
+}
+
+// never are triggers that don't come, or when everybody has gone.
+var never = map[string]string{
+	"its trigger never comes":   "{client: c1, event: acquired, nth: 9}",
+	"it comes when all is over": "{client: c2, event: released, after: 50ms}",
+}
+
+func TestEveryFaultTakesEffect(t *testing.T) {
+	for _, k := range nemesis.Kinds {
+		t.Run(k.Name, func(t *testing.T) {
+			c, ok := trials[k.Name]
+			if !ok || c.fault == "" || c.readBack == "" || len(c.vain) == 0 {
+				t.Fatal("this kind of fault is on trial nowhere: add its row to trials")
+			}
+			if c.when == "" {
+				c.when = acquired
+			}
+			h, v, js := try(t, c.topology, step(c.when, c.fault))
+			if code := suite.CodeOf(js); code != suite.ExitOK {
+				t.Errorf("exit code %d: %v (%s)", code, js, v.Assumption)
+			}
+			begins := 0
+			for _, e := range h.Events {
+				if e.Process == history.Nemesis && e.Type == history.Begin && e.Op == k.Recorded() && e.Step == 1 {
+					begins++
+					if !regexp.MustCompile(c.readBack).MatchString(e.Cause) {
+						t.Errorf("read back as %q, want %s", e.Cause, c.readBack)
+					}
+				}
+			}
+			if begins == 0 {
+				t.Error("it never began")
+			}
+		})
+	}
+}
+
+// A run in which a fault did nothing shows nothing of it, and is no pass.
+func TestAFaultInVainIsUndecided(t *testing.T) {
+	for _, k := range nemesis.Kinds {
+		c := trials[k.Name]
+		all := map[string]vain{}
+		for name, v := range c.vain {
+			all[name] = v
+		}
+		if c.when == "" { // what is done to a message has no other trigger
+			for name, when := range never {
+				all[name] = vain{steps: []string{step(when, c.fault)}, topology: c.topology, because: `step 1 .* never came`}
+			}
+		}
+		for name, x := range all {
+			t.Run(k.Name+"/"+strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+				_, v, js := try(t, x.topology, x.steps...)
+				if code := suite.CodeOf(js); code != suite.ExitUndecided {
+					t.Errorf("exit code %d: %v", code, js)
+				}
+				if v.Assumption == "" || !regexp.MustCompile(x.because).MatchString(v.Assumption) {
+					t.Errorf("undecided for %q, want %s", v.Assumption, x.because)
+				}
+				for _, r := range v.Results {
+					if r.Outcome != checker.Undecided || !strings.Contains(r.Because, v.Assumption) {
+						t.Errorf("%s %s: %s", r.Property, r.Outcome, r.Because)
+					}
+				}
+			})
+		}
+	}
+}
+
+// try runs a small scenario through the whole pipe: c1 holds the lock for a second,
+// and then c2 does.
+func try(t *testing.T, topology string, steps ...string) (*history.History, checker.Verdict, []suite.Judgement) {
+	t.Helper()
+	nodes := "nodes: 3"
+	if topology != "" {
+		nodes += ", " + topology
+	}
+	if !strings.Contains(nodes, "persistence") {
+		nodes += ", persistence: none"
+	}
+	text := `
+name: trial
+claim: A fault that does nothing is no test.
+source: the harness itself
+topology: {` + nodes + `}
+lock: {kind: redlock, ttl: 10s, drift: 1%, timeout: 50ms, retry: 50ms..250ms}
+clients:
+  c1: {hold: 1s, start: 100ms}
+  c2: {hold: 1s, start: {client: c1, event: acquired}}
+workload: {kind: read-modify-write, keys: 1, fence: none, think: 0s, cycles: 1}
+limit: 20s
+plan:
+  - ` + strings.Join(steps, "\n  - ") + `
+expect:
+  mutual-exclusion: holds
+  resource-safety: holds
+`
+	all, err := harness.Parse("trial.yaml", []byte(text), known())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var record bytes.Buffer
+	if err := harness.Run(t.Context(), sim.New(kinds.All), all[0], 1, history.NewRecorder(&record)); err != nil {
+		t.Fatal(err)
+	}
+	h, err := history.Read(&record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := checker.Check(h)
+	return h, v, suite.Judge(all[0].Expect, v)
+}
+
+// Each row is of a kind that there is.
+func TestTrialsAreOfKinds(t *testing.T) {
+	for name := range trials {
+		if !slices.ContainsFunc(nemesis.Kinds, func(k nemesis.Kind) bool { return k.Name == name }) {
+			t.Errorf("%s is no kind of fault", name)
+		}
+	}
+}

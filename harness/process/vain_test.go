@@ -1,0 +1,108 @@
+//go:build linux
+
+package process
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/real/clock"
+	"lockpick/nemesis"
+)
+
+// inject brings a fault into force as the engine does.
+func (b bench) inject(f nemesis.Fault) (nemesis.Effect, error) {
+	b.Helper()
+	kind, ok := nemesis.KindOf(f.Kind)
+	if !ok {
+		b.Fatalf("there is no fault %s", f.Kind)
+	}
+	return kind.Inject(b.cluster, f, f.Targets[0])
+}
+
+// What can't take effect is an error, and not a fault in force.
+func TestAFaultInVainIsAnError(t *testing.T) {
+	needDisk(t)
+	n1, c1 := []string{"n1"}, []string{"c1"}
+	slow := nemesis.Fault{Kind: "slow-disk", Targets: n1}
+	full := nemesis.Fault{Kind: "full-disk", Targets: n1}
+	power := nemesis.Fault{Kind: "power-loss", Targets: n1}
+	over := nemesis.Fault{Kind: "failover", Targets: n1}
+	kill := nemesis.Fault{Kind: "kill", Targets: n1}
+	down := nemesis.Fault{Kind: "shutdown", Targets: n1}
+	stop := nemesis.Fault{Kind: "pause", Targets: n1}
+	touch := nemesis.Fault{Kind: "touch", Targets: n1}
+	replies := nemesis.Fault{Kind: "cut", Targets: []string{"c1-n1"}, Way: nemesis.Reply}
+
+	runOn(t, with("always", 1, nemesis.Step{Fault: slow}), func(b bench) {
+		must := func(f nemesis.Fault) nemesis.Effect {
+			t.Helper()
+			x, err := b.inject(f)
+			if err != nil || x.ReadBack == "" {
+				t.Fatalf("%s: %q, %v", f.Kind, x.ReadBack, err)
+			}
+			return x
+		}
+		refused := func(f nemesis.Fault, why string) {
+			t.Helper()
+			if x, err := b.inject(f); err == nil || !strings.Contains(err.Error(), why) {
+				t.Errorf("%s: %q, %v, want %q", f.Kind, x.ReadBack, err, why)
+			}
+		}
+		for _, f := range []nemesis.Fault{slow, full} {
+			if back, err := must(f).Heal(); !errors.Is(err, nemesis.ErrIdle) || !strings.HasPrefix(back, "it met 0 ") {
+				t.Errorf("%s that nothing met ends with %q, %v", f.Kind, back, err)
+			}
+		}
+		// Only replies are cut: the node got the PING.
+		if x := must(replies); !strings.HasPrefix(x.ReadBack, "PING got no answer, though the node gave one") {
+			t.Errorf("cut of replies: %q", x.ReadBack)
+		}
+		refused(replies, "c1-n1")
+		must(kill)
+		for _, f := range []nemesis.Fault{slow, full} {
+			refused(f, "n1: it is down")
+		}
+		for _, f := range []nemesis.Fault{power, over, kill, down, stop} {
+			refused(f, "it does not run")
+		}
+		refused(touch, "n1")
+
+		if err := b.RunClient(t.Context(), spec("c1", 1), never); err != nil {
+			t.Log(err) // its node is dead
+		}
+		for _, kind := range []string{"kill", "pause", "gc"} {
+			if x, err := b.inject(nemesis.Fault{Kind: kind, Targets: c1}); !errors.Is(err, nemesis.ErrEnded) {
+				t.Errorf("%s of a client that has ended: %q, %v", kind, x.ReadBack, err)
+			}
+		}
+	})
+}
+
+func TestClockOfAClientThatHasEnded(t *testing.T) {
+	if err := clock.Available(); err != nil {
+		t.Skip(err)
+	}
+	lasts := time.Second
+	runClocked(t, 2, func(b bench) {
+		f := nemesis.Fault{Kind: "clock-jump", Targets: []string{"c1"}, By: time.Hour, For: &lasts}
+		x, err := b.inject(f) // before its start: it will read it
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.RunClient(t.Context(), spec("c1", 1), never); err != nil {
+			t.Error(err)
+		}
+		if back, err := x.Heal(); err != nil || back != "c1 has ended" {
+			t.Errorf("set right after its end: %q, %v", back, err)
+		}
+		for _, f := range []nemesis.Fault{f, {Kind: "clock-rate", Targets: []string{"c1"}, Rate: 2}, {Kind: "clock-slew", Targets: []string{"c1"}, By: time.Second},
+			{Kind: "clock-strobe", Targets: []string{"c1"}, By: time.Second}} {
+			if x, err := b.inject(f); !errors.Is(err, nemesis.ErrEnded) {
+				t.Errorf("%s: %q, %v", f.Kind, x.ReadBack, err)
+			}
+		}
+	})
+}
