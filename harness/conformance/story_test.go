@@ -98,12 +98,37 @@ func TestLateRepliesSayNothing(t *testing.T) {
 	}
 }
 
+// lazy is a server whose disk takes its time, whatever the story says.
+type lazy struct {
+	*simulated
+	looks int
+}
+
+func (l *lazy) Unsynced() bool {
+	l.looks--
+	return l.looks >= 0
+}
+
+// A wait in which the disk has to be done is late if it isn't.
+func TestLateSyncsSayNothing(t *testing.T) {
+	s := story(t, "SET k v\n\t+OK\nsync 300ms\npower-loss\n")
+	for looks, want := range map[int]bool{0: false, int(mostLate / syncStep): false, int(mostLate/syncStep) + 1: true} {
+		replies, err := Tell(s, &lazy{newSimulated("always"), looks})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at, late := Late(s, replies); late != want {
+			t.Errorf("done at look %d: late %v at %v", looks, late, at)
+		}
+	}
+}
+
 // only is a server that answers and can do nothing else.
 type only struct{ Server }
 
 // What a server can't do is an error, never passed over.
 func TestDirectivesThatAServerLacks(t *testing.T) {
-	for _, d := range []string{"kill", "shutdown", "restart", "power-loss", "sync", "clock +1s"} {
+	for _, d := range []string{"kill", "shutdown", "restart", "power-loss", "sync", "sync 1s", "clock +1s"} {
 		if _, err := Tell(story(t, d), only{newSimulated("always")}); !errors.Is(err, errUnable) {
 			t.Errorf("%s: %v", d, err)
 		}

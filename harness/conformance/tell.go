@@ -20,7 +20,7 @@ func Tell(s *Story, to Server) ([]Reply, error) {
 	for _, st := range s.Steps {
 		if !st.Command() {
 			if directives[st.Words[0]].atOnce {
-				out = append(out, Reply{Step: st, Late: to.Late()})
+				out = append(out, Reply{Step: st, Late: t.late()})
 			}
 			if err := directives[st.Words[0]].run(t, st.Words[1:]); err != nil {
 				return out, fmt.Errorf("%s:%d: %s: %w", s.Path, st.Line, strings.Join(st.Words, " "), err)
@@ -31,7 +31,7 @@ func Tell(s *Story, to Server) ([]Reply, error) {
 		if err != nil {
 			return out, fmt.Errorf("%s:%d: %s: %w", s.Path, st.Line, st.Words[0], err)
 		}
-		out = append(out, Reply{Step: st, Text: text(v), Late: to.Late()})
+		out = append(out, Reply{Step: st, Text: text(v), Late: t.late()})
 	}
 	return out, nil
 }
@@ -40,7 +40,10 @@ type telling struct {
 	to    Server
 	rate  float64 // of its clock
 	runID string
+	over  time.Duration // what waits took beyond the story
 }
+
+func (t *telling) late() time.Duration { return t.to.Late() + t.over }
 
 // directive is one line of the table.
 type directive struct {
@@ -58,7 +61,7 @@ var directives = map[string]directive{
 	"shutdown":   {0, 0, false, true, ending(Ender.Shutdown)},
 	"restart":    {0, 0, false, false, ending(Ender.Restart)},
 	"power-loss": {0, 1, false, true, (*telling).losePower},
-	"sync":       {0, 0, false, false, (*telling).sync},
+	"sync":       {0, 1, true, false, (*telling).sync},
 	"clock":      {1, 2, true, true, (*telling).clock},
 	"run_id":     {1, 1, false, false, (*telling).generation},
 }
@@ -132,20 +135,31 @@ const (
 	syncBound = 5 * time.Second // everysec takes at most two
 )
 
-// sync waits until nothing is left that a power loss could take. The story's time
-// begins anew with it.
-func (t *telling) sync([]string) error {
+// sync waits until nothing is left that a power loss could take, and the story's time
+// begins anew with it. sync <duration> is a wait after which nothing may be left: what
+// that takes longer makes the server late.
+func (t *telling) sync(a []string) error {
 	d, ok := t.to.(Disk)
 	if !ok {
 		return errUnable
 	}
-	for waited := time.Duration(0); d.Unsynced(); waited += syncStep {
+	if len(a) == 1 {
+		if err := t.wait(a); err != nil {
+			return err
+		}
+	}
+	var waited time.Duration
+	for ; d.Unsynced(); waited += syncStep {
 		if waited > syncBound {
 			return fmt.Errorf("not all is synced after %v", syncBound)
 		}
 		if err := t.to.Wait(syncStep); err != nil {
 			return err
 		}
+	}
+	if len(a) == 1 {
+		t.over += waited
+		return nil
 	}
 	return t.to.Wait(t.to.Late())
 }
