@@ -18,6 +18,10 @@
 //		~10000±100
 //	wait 1.1s                            a directive does not
 //
+// The directives are wait, second (wait for a new one), kill, shutdown, restart,
+// power-loss [torn], sync [duration], clock (+1s, -1s, rate 2, still) and run_id
+// (noted, kept, new). go test -update writes redis-server's replies into the stories.
+//
 // Time is the story's: a wait ends when so much has passed since its first command,
 // so that what commands take does not add up. A server that is later than the story
 // allows for has said nothing; it is told the story again.
