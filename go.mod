@@ -7,10 +7,10 @@ require (
 	github.com/Shopify/toxiproxy/v2 v2.12.0
 	// The second judge.
 	github.com/anishathalye/porcupine v1.3.1
-	// Toxiproxy's constructor wants a registry and a logger of these.
-	github.com/prometheus/client_golang v1.21.1
 	// Disks that lose power: a file system in this process.
 	github.com/hanwen/go-fuse/v2 v2.12.1
+	// Toxiproxy's constructor wants a registry and a logger of these.
+	github.com/prometheus/client_golang v1.21.1
 	// The Redis client that redisnode and the resource's client stand on.
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/rs/zerolog v1.33.0
@@ -25,7 +25,11 @@ require (
 )
 
 // Tests only.
-require github.com/rogpeppe/go-internal v1.16.0
+require (
+	// A third opinion on what a Redis answers.
+	github.com/alicebob/miniredis/v2 v2.40.0
+	github.com/rogpeppe/go-internal v1.16.0
+)
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect

@@ -57,6 +57,8 @@ var house = map[string]row{
 	"harness/real/link": {ours: "harness/history harness/resp nemesis", tests: "harness/real/proc",
 		third: toxiproxy + " " + prometheus + " " + zerolog + " " + xsys, because: "links in front of any real node"},
 	"harness/real/disk": {ours: "harness/real/proc", third: goFuse + " " + xsys, because: "a disk below any real node"},
+	"harness/conformance": {ours: "harness/resp", tests: miniredis + " harness/sim/node harness/real/proc harness/real/clock harness/real/disk",
+		because: "stories know no server; its tests tell them to each, below any network"},
 	"harness/process": {ours: "harness harness/client harness/lock harness/history harness/resp harness/real/… nemesis", tests: goRedis,
 		because: "backends never import each other"},
 
@@ -82,7 +84,8 @@ const (
 	porcupine  = "github.com/anishathalye/porcupine"
 	goFuse     = "github.com/hanwen/go-fuse/v2"
 	cobraPkg   = "github.com/spf13/cobra"
-	internal   = "github.com/rogpeppe/go-internal" // tests only
+	miniredis  = "github.com/alicebob/miniredis/v2" // tests only
+	internal   = "github.com/rogpeppe/go-internal"  // tests only
 )
 
 const module = "lockpick/"

@@ -3,6 +3,7 @@ package node
 import (
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -33,7 +34,7 @@ func parseScript(source string) (*script, error) {
 	}
 	chunk, err := parse.Parse(strings.NewReader(source), chunkName)
 	if err != nil {
-		return nil, fmt.Errorf("Error compiling script (new function): %w", err) // Redis's words
+		return nil, fmt.Errorf("Error compiling script (new function): %w", atSymbol(err, source)) // Redis's words
 	}
 	proto, err := lua.Compile(chunk, chunkName)
 	if err != nil {
@@ -44,6 +45,20 @@ func parseScript(source string) (*script, error) {
 	s := &script{sha: sha1hex(source), proto: proto}
 	parsed.Store(source, s)
 	return s, nil
+}
+
+// atSymbol words a parser's complaint as Lua 5.1 does where no symbol can begin what
+// should be there. Where Lua says which symbol it expected, that isn't known here.
+func atSymbol(err error, source string) error {
+	var e *parse.Error
+	if !errors.As(err, &e) || e.Message != "syntax error" {
+		return err
+	}
+	line, symbol := e.Pos.Line, e.Token
+	if line == parse.EOF {
+		line, symbol = 1+strings.Count(source, "\n"), "<eof>"
+	}
+	return fmt.Errorf("%s:%d: unexpected symbol near '%s'", chunkName, line, symbol)
 }
 
 func sha1hex(s string) string {

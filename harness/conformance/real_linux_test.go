@@ -1,0 +1,162 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"lockpick/harness/real/clock"
+	"lockpick/harness/real/disk"
+	"lockpick/harness/real/proc"
+	"lockpick/harness/resp"
+)
+
+var (
+	_ Server = (*real)(nil)
+	_ Ender  = (*real)(nil)
+	_ Disk   = (*real)(nil)
+	_ Clock  = (*real)(nil)
+)
+
+// real is a redis-server.
+type real struct {
+	redis   *proc.Redis
+	machine *clock.Machine // nil: its clock is right
+	disk    *disk.Disk     // nil: the machine's own
+	began   time.Duration  // by the true clock; 0: no command was sent yet
+	passed  time.Duration  // of the story's time
+}
+
+// newReal starts a redis-server with the clock and the disk that the story needs.
+// Where this machine lacks one, the test is skipped.
+func newReal(t *testing.T, s *Story) Server {
+	t.Helper()
+	bin, err := exec.LookPath("redis-server")
+	if err != nil {
+		missing := t.Skip
+		if os.Getenv("CI") == "true" {
+			missing = t.Fatal
+		}
+		missing("redis-server is not on PATH; install it (apt-get install redis-server)")
+	}
+	if err := sweep(); err != nil {
+		t.Fatal(err)
+	}
+	group, err := proc.NewGroup(os.TempDir()) // where it is swept, should the test be killed
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &real{}
+	t.Cleanup(func() {
+		err := group.Close()
+		if r.machine != nil {
+			err = errors.Join(err, r.machine.Close())
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if uses(s, "clock") {
+		r.giveClock(t, group)
+	}
+	if uses(s, "power-loss", "sync") {
+		r.giveDisk(t, group)
+	}
+	if r.redis, err = group.StartRedis(t.Context(), "n1", bin, s.Persistence); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+var sweep = sync.OnceValue(func() error {
+	_, err := proc.Sweep(os.TempDir())
+	return err
+})
+
+func uses(s *Story, directives ...string) bool {
+	return slices.ContainsFunc(s.Steps, func(st Step) bool { return slices.Contains(directives, st.Words[0]) })
+}
+
+func (r *real) giveClock(t *testing.T, group *proc.Group) {
+	t.Helper()
+	if err := clock.Available(); err != nil {
+		t.Skipf("no clock here can be turned: %v", err)
+	}
+	r.machine = &clock.Machine{}
+	group.Born = func(_ string, pid int) error { return r.machine.Start(pid) }
+}
+
+func (r *real) giveDisk(t *testing.T, group *proc.Group) {
+	t.Helper()
+	if reason, remedy := disk.Missing(); reason != "" {
+		t.Skipf("no disk here can lose its power: %s; to fix it: %s", reason, remedy)
+	}
+	dir := group.DataDir("n1")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if r.disk, err = disk.Mount(dir); err != nil {
+		t.Fatal(err)
+	}
+	group.Cleanup(r.disk.Unmount)
+}
+
+func (r *real) begin() {
+	if r.began == 0 {
+		r.began = proc.TrueClock()
+	}
+}
+
+func (r *real) Do(words []string) (resp.Value, error) {
+	r.begin()
+	return proc.Ask(context.Background(), r.redis.Addr(), words...)
+}
+
+func (r *real) Wait(d time.Duration) error {
+	r.begin() // the story may begin with it
+	r.passed += max(d, 0)
+	time.Sleep(-r.Late())
+	return nil
+}
+
+// Late is negative while the story's time is not reached yet.
+func (r *real) Late() time.Duration {
+	r.begin()
+	return proc.TrueClock() - r.began - r.passed
+}
+
+func (r *real) Kill() error {
+	_, err := r.redis.Kill()
+	return err
+}
+
+func (r *real) Shutdown() error {
+	_, err := r.redis.Shutdown(context.Background())
+	return err
+}
+
+func (r *real) Restart() error {
+	_, err := r.redis.Restart(context.Background())
+	return err
+}
+
+func (r *real) LosePower(torn bool) error {
+	_, err := r.disk.LosePower(r.redis.Kill, torn)
+	return err
+}
+
+func (r *real) Unsynced() bool { return len(r.disk.Unsynced()) > 0 }
+
+func (r *real) Turn(by time.Duration, rate float64) error {
+	if _, _, err := r.machine.Turn(by, rate); err != nil {
+		return fmt.Errorf("turn its clock: %w", err)
+	}
+	return nil
+}

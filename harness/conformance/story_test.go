@@ -1,0 +1,144 @@
+package conformance
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func story(t *testing.T, text string) *Story {
+	t.Helper()
+	s, err := parse("story.txt", ".", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestTextsThatAreNoStory(t *testing.T) {
+	for text, want := range map[string]string{
+		"# nothing":                     "story.txt: no step",
+		"\t+OK":                         "follows no command",
+		"wait 1s\n\t+OK":                "story.txt:2: reply",
+		"GET k\n\tnil\n\tnil":           "story.txt:3: reply",
+		"sleep 1s":                      "no directive",
+		"wait":                          "no directive",
+		"GET $x":                        "no script $x",
+		"GET \"k":                       "words of",
+		"PTTL k\n\t~10":                 "~number±tolerance",
+		"INFO\n\t/(/":                   "missing closing",
+		"script x nosuch.lua\nGET k":    "no such file",
+		"persistence always\n# no step": "no step",
+	} {
+		if _, err := parse("story.txt", ".", text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// A wrong reply, and one that the story doesn't have, are differences that show both.
+func TestDifferencesShowBoth(t *testing.T) {
+	s := story(t, "SET k v PX 10000\n\t+OK\nGET k\n\t\"w\"\nPTTL k\n\t~9000±500\nPTTL k\n\t/:1.*/\nDBSIZE\n")
+	replies, err := Tell(s, newSimulated("none"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(Differences(s, replies), "\n")
+	want := `story.txt:3: ["GET" "k"]
+ got "v"
+want "w"
+story.txt:5: ["PTTL" "k"]
+ got :10000
+want ~9000±500
+story.txt:9: ["DBSIZE"]
+ got :1
+want `
+	if got != want {
+		t.Errorf("differences:\n%s\nwant:\n%s", got, want)
+	}
+	mended := "SET k v PX 10000\n\t+OK\nGET k\n\t\"v\"\nPTTL k\n\t:10000\nPTTL k\n\t/:1.*/\nDBSIZE\n\t:1\n"
+	if got := s.Rewritten(replies); got != mended {
+		t.Errorf("rewritten:\n%s\nwant:\n%s", got, mended)
+	}
+}
+
+// slow is a server that is late.
+type slow struct {
+	*simulated
+	late time.Duration
+}
+
+func (s slow) Late() time.Duration { return s.late }
+
+// A reply that came too late says nothing, where the story tells time.
+func TestLateRepliesSayNothing(t *testing.T) {
+	const untimed = "SET k v\n\t+OK\nkill\n"
+	for _, c := range []struct {
+		text string
+		late time.Duration
+		want string
+	}{
+		{untimed, time.Hour, ""},
+		{untimed + "wait 1s\n", mostLate, ""},
+		{untimed + "wait 1s\n", mostLate + 1, "SET"},
+		{"wait 1s\nkill\n", mostLate + 1, "kill"},
+		{"PTTL k\n\t~-2±100\n", 100 * time.Millisecond, ""},
+		{"PTTL k\n\t~-2±100\n", 101 * time.Millisecond, "PTTL"},
+	} {
+		s := story(t, c.text)
+		replies, err := Tell(s, slow{newSimulated("none"), c.late})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, late := Late(s, replies)
+		if late != (c.want != "") || late && first.Step.Words[0] != c.want {
+			t.Errorf("%q, %v late: %v %v, want %q", c.text, c.late, first, late, c.want)
+		}
+	}
+}
+
+// lazy is a server whose disk takes its time, whatever the story says.
+type lazy struct {
+	*simulated
+	looks int
+}
+
+func (l *lazy) Unsynced() bool {
+	l.looks--
+	return l.looks >= 0
+}
+
+// A wait in which the disk has to be done is late if it isn't.
+func TestLateSyncsSayNothing(t *testing.T) {
+	s := story(t, "SET k v\n\t+OK\nsync 300ms\npower-loss\n")
+	for looks, want := range map[int]bool{0: false, int(mostLate / syncStep): false, int(mostLate/syncStep) + 1: true} {
+		replies, err := Tell(s, &lazy{newSimulated("always"), looks})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at, late := Late(s, replies); late != want {
+			t.Errorf("done at look %d: late %v at %v", looks, late, at)
+		}
+	}
+}
+
+// only is a server that answers and can do nothing else.
+type only struct{ Server }
+
+// What a server can't do is an error, never passed over.
+func TestDirectivesThatAServerLacks(t *testing.T) {
+	for _, d := range []string{"kill", "shutdown", "restart", "power-loss", "sync", "sync 1s", "clock +1s"} {
+		if _, err := Tell(story(t, d), only{newSimulated("always")}); !errors.Is(err, errUnable) {
+			t.Errorf("%s: %v", d, err)
+		}
+	}
+	for d, want := range map[string]string{"wait long": "invalid duration", "power-loss half": "torn or it is not",
+		"clock fast": "invalid duration", "clock rate x": "invalid syntax", "clock still 2": "a clock is turned",
+		"run_id kept": "none was noted", "restart": "it runs", "run_id noted\nkill\nrestart\nrun_id kept": "and was",
+		"run_id noted\nrun_id new": "and was", "kill\nGET k": "it is down"} {
+		if _, err := Tell(story(t, d), newSimulated("always")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", d, err, want)
+		}
+	}
+}

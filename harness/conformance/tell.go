@@ -1,0 +1,228 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Tell tells a server a story and returns what it answered to the commands, and how
+// late the directives came that must not be late. An error is a step that could not
+// be done.
+func Tell(s *Story, to Server) ([]Reply, error) {
+	t := &telling{to: to, rate: 1}
+	var out []Reply
+	for _, st := range s.Steps {
+		if !st.Command() {
+			if directives[st.Words[0]].atOnce {
+				out = append(out, Reply{Step: st, Late: t.late()})
+			}
+			if err := directives[st.Words[0]].run(t, st.Words[1:]); err != nil {
+				return out, fmt.Errorf("%s:%d: %s: %w", s.Path, st.Line, strings.Join(st.Words, " "), err)
+			}
+			continue
+		}
+		v, err := to.Do(st.Words)
+		if err != nil {
+			return out, fmt.Errorf("%s:%d: %s: %w", s.Path, st.Line, st.Words[0], err)
+		}
+		out = append(out, Reply{Step: st, Text: text(v), Late: t.late()})
+	}
+	return out, nil
+}
+
+type telling struct {
+	to    Server
+	rate  float64 // of its clock
+	runID string
+	over  time.Duration // what waits took beyond the story
+}
+
+func (t *telling) late() time.Duration { return t.to.Late() + t.over }
+
+// directive is one line of the table.
+type directive struct {
+	least, most int  // words after its name
+	tellsTime   bool // what follows depends on when it is asked
+	atOnce      bool // and on when this is done; the others take their time
+	run         func(*telling, []string) error
+}
+
+// directives is what a story can say besides commands.
+var directives = map[string]directive{
+	"wait":       {1, 1, true, false, (*telling).wait},
+	"second":     {0, 0, true, false, (*telling).second},
+	"kill":       {0, 0, false, true, ending(Ender.Kill)},
+	"shutdown":   {0, 0, false, true, ending(Ender.Shutdown)},
+	"restart":    {0, 0, false, false, ending(Ender.Restart)},
+	"power-loss": {0, 1, false, true, (*telling).losePower},
+	"sync":       {0, 1, true, false, (*telling).sync},
+	"clock":      {1, 2, true, true, (*telling).clock},
+	"run_id":     {1, 1, false, false, (*telling).generation},
+}
+
+func known() string { return strings.Join(slices.Sorted(maps.Keys(directives)), ", ") }
+
+var errUnable = errors.New("this server can't; say so in the story: not <server>: <why>")
+
+// wait <duration> lets time pass.
+func (t *telling) wait(a []string) error {
+	d, err := time.ParseDuration(a[0])
+	if err != nil {
+		return err
+	}
+	return t.to.Wait(d)
+}
+
+// second waits until the server's clock is a tenth into a new second. The story's
+// time begins anew with it.
+func (t *telling) second([]string) error {
+	if err := t.to.Wait(t.to.Late()); err != nil {
+		return err
+	}
+	now, err := t.time()
+	if err != nil {
+		return err
+	}
+	return t.to.Wait(now.Truncate(time.Second).Add(1100 * time.Millisecond).Sub(now))
+}
+
+// time is the server's answer to TIME.
+func (t *telling) time() (time.Time, error) {
+	v, err := t.to.Do([]string{"TIME"})
+	if err != nil {
+		return time.Time{}, err
+	}
+	w := v.Strings()
+	if len(w) != 2 {
+		return time.Time{}, fmt.Errorf("TIME is answered %s", text(v))
+	}
+	seconds, err1 := strconv.ParseInt(w[0], 10, 64)
+	micros, err2 := strconv.ParseInt(w[1], 10, 64)
+	return time.Unix(seconds, micros*1000), errors.Join(err1, err2)
+}
+
+// kill, shutdown and restart.
+func ending(do func(Ender) error) func(*telling, []string) error {
+	return func(t *telling, _ []string) error {
+		e, ok := t.to.(Ender)
+		if !ok {
+			return errUnable
+		}
+		return do(e)
+	}
+}
+
+// power-loss [torn]
+func (t *telling) losePower(a []string) error {
+	d, ok := t.to.(Disk)
+	if !ok {
+		return errUnable
+	}
+	if len(a) == 1 && a[0] != "torn" {
+		return fmt.Errorf("a power loss is torn or it is not: %q", a[0])
+	}
+	return d.LosePower(len(a) == 1)
+}
+
+const (
+	syncStep  = 20 * time.Millisecond
+	syncBound = 5 * time.Second // everysec takes at most two
+)
+
+// sync waits until nothing is left that a power loss could take, and the story's time
+// begins anew with it. sync <duration> is a wait after which nothing may be left: what
+// that takes longer makes the server late.
+func (t *telling) sync(a []string) error {
+	d, ok := t.to.(Disk)
+	if !ok {
+		return errUnable
+	}
+	if len(a) == 1 {
+		if err := t.wait(a); err != nil {
+			return err
+		}
+	}
+	var waited time.Duration
+	for ; d.Unsynced(); waited += syncStep {
+		if waited > syncBound {
+			return fmt.Errorf("not all is synced after %v", syncBound)
+		}
+		if err := t.to.Wait(syncStep); err != nil {
+			return err
+		}
+	}
+	if len(a) == 1 {
+		t.over += waited
+		return nil
+	}
+	return t.to.Wait(t.to.Late())
+}
+
+// still is how fast a clock runs that is to stand: a nanosecond in a millisecond.
+const still = 1e-6
+
+// clock +<duration>, clock -<duration>, clock rate <number>, or clock still: it stands
+// in the middle of a millisecond.
+func (t *telling) clock(a []string) error {
+	c, ok := t.to.(Clock)
+	if !ok {
+		return errUnable
+	}
+	switch {
+	case a[0] == "still" && len(a) == 1:
+		t.rate = still
+		if err := c.Turn(0, still); err != nil {
+			return err
+		}
+		now, err := t.time()
+		if err != nil {
+			return err
+		}
+		return c.Turn(now.Truncate(time.Millisecond).Add(time.Millisecond*3/2).Sub(now), still)
+	case a[0] == "rate" && len(a) == 2:
+		rate, err := strconv.ParseFloat(a[1], 64)
+		if err != nil {
+			return err
+		}
+		t.rate = rate
+		return c.Turn(0, rate)
+	case len(a) == 1:
+		by, err := time.ParseDuration(a[0])
+		if err != nil {
+			return err
+		}
+		return c.Turn(by, t.rate)
+	}
+	return fmt.Errorf("a clock is turned by +1s or -1s, or set to rate 2, or still")
+}
+
+var runID = regexp.MustCompile(`run_id:([0-9a-f]{40})\r`)
+
+// run_id noted, and then run_id kept or run_id new.
+func (t *telling) generation(a []string) error {
+	v, err := t.to.Do([]string{"INFO", "server"})
+	if err != nil {
+		return err
+	}
+	m := runID.FindStringSubmatch(v.Str)
+	if m == nil {
+		return fmt.Errorf("INFO has no run_id: %s", text(v))
+	}
+	before := t.runID
+	t.runID = m[1]
+	switch {
+	case a[0] == "noted":
+		return nil
+	case before == "":
+		return errors.New("none was noted before")
+	case a[0] == "kept" && before == m[1], a[0] == "new" && before != m[1]:
+		return nil
+	}
+	return fmt.Errorf("it is %s, and was %s", m[1], before)
+}
