@@ -3,6 +3,8 @@ package client
 import (
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,5 +58,27 @@ func TestParseLog(t *testing.T) {
 		if _, err := ParseLog("lock-1", bad); err == nil || !strings.Contains(err.Error(), "read resource log") {
 			t.Errorf("%q: %v", bad, err)
 		}
+	}
+}
+
+// A lock under test may read its clocks in goroutines of its own. Each second
+// reading is the point, whoever makes it.
+func TestClocksAreReadFromAnyGoroutine(t *testing.T) {
+	var stops atomic.Int64
+	p := &program{seen: map[string]int{}, s: Spec{Armed: []Point{{Name: DuringAcquire}}},
+		e: Env{Now: time.Now, Wall: time.Now, At: func(string) { stops.Add(1) }}}
+	p.acquires(true)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 1000 {
+				p.lockNow()
+				p.lockWall()
+			}
+		})
+	}
+	all.Wait()
+	if got := stops.Load(); got != 8000 || p.seen[DuringAcquire] != 8000 {
+		t.Errorf("stopped %d times, counted %d of 8000", got, p.seen[DuringAcquire])
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"lockpick/harness/history"
@@ -51,10 +52,12 @@ func Run(ctx context.Context, s Spec, e Env) error {
 }
 
 type program struct {
-	s         Spec
-	e         Env
-	lock      lock.Lock
-	resource  *resource
+	s        Spec
+	e        Env
+	lock     lock.Lock
+	resource *resource
+
+	mu        sync.Mutex     // a lock may read its clocks in goroutines of its own
 	seen      map[string]int // how often each point was passed
 	acquiring bool
 	readings  int // of the clock, since the acquire began
@@ -122,19 +125,32 @@ func (p *program) lockWall() time.Time {
 }
 
 func (p *program) reading() {
+	p.mu.Lock()
 	if p.acquiring {
 		p.readings++
-		if p.readings%2 == 0 {
-			p.at(DuringAcquire)
-		}
 	}
+	second := p.acquiring && p.readings%2 == 0
+	p.mu.Unlock()
+	if second {
+		p.at(DuringAcquire)
+	}
+}
+
+// acquires notes that an acquire begins or has ended.
+func (p *program) acquires(now bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.acquiring, p.readings = now, 0
 }
 
 // at stops at a point if this occurrence of it is armed.
 func (p *program) at(point string) {
+	p.mu.Lock()
 	p.seen[point]++
+	nth := p.seen[point]
+	p.mu.Unlock()
 	for _, a := range p.s.Armed {
-		if a.Name == point && (a.Nth == 0 || a.Nth == p.seen[point]) {
+		if a.Name == point && (a.Nth == 0 || a.Nth == nth) {
 			p.e.At(point)
 			return
 		}

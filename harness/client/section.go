@@ -25,9 +25,9 @@ type section struct {
 
 func (c *section) acquire(ctx context.Context) bool {
 	c.emit(c.event(history.Invoke, history.OpAcquire))
-	c.acquiring, c.readings = true, 0
+	c.acquires(true)
 	h, err := c.lock.Acquire(ctx, c.key)
-	c.acquiring = false
+	c.acquires(false)
 	if err != nil {
 		c.fail(history.Fail, history.OpAcquire, err)
 		return false
