@@ -55,7 +55,7 @@ func TestPowerLossTakesWhatWasNotSynced(t *testing.T) {
 						b.pause(1100 * time.Millisecond)
 					}
 					b.ask(addr, "SET", "old", "v")
-					b.pause(100 * time.Millisecond)
+					b.synced(addr)
 					b.ask(addr, "SET", "new", "v")
 					var back string
 					if how == "kill" {
@@ -78,6 +78,19 @@ func (b bench) pause(d time.Duration) {
 	done := make(chan bool, 1)
 	b.At(b.Now()+d, func() { done <- true })
 	receive(b.T, "timer", done)
+}
+
+// synced waits until no sync of the server is under way any more. One that a write
+// set off is, from before the write is answered.
+func (b bench) synced(addr string) {
+	b.T.Helper()
+	for range 1000 {
+		if info := b.ask(addr, "INFO", "persistence"); !strings.Contains(info, "aof_pending_bio_fsync:") || strings.Contains(info, "aof_pending_bio_fsync:0") {
+			return
+		}
+		b.pause(time.Millisecond)
+	}
+	b.T.Fatal("a sync does not end")
 }
 
 func TestTornTailIsCutOff(t *testing.T) {
