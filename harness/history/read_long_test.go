@@ -21,8 +21,8 @@ func TestReadOfAGigabyte(t *testing.T) {
 		known  int
 		factor float64 // bound of the heap at its largest, in sizes of the file
 	}{
-		{"as a file", lines, 1.5},
-		{"as a stream", 0, 2.8},
+		{"as a file", lines, 1.6},
+		{"as a stream", 0, 3.0},
 	} {
 		g := generated{cycles: cycles}
 		h, err := read(&g, c.known)
