@@ -245,7 +245,7 @@ func (r *record) early(x explanation, first *session, next *history.Event, clock
 
 // refused reports whether a node ever refused to set a key because there was one.
 func (r *record) refused(key string) bool {
-	return slices.ContainsFunc(r.events, func(e history.Event) bool {
+	return slices.ContainsFunc(r.links, func(e *history.Event) bool {
 		return e.Op == history.OpSet && e.Type == history.Fail && e.Key == key && e.Cause == ""
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"lockpick/harness/history"
 )
@@ -114,9 +113,8 @@ func (r *record) dateAttempts(keys [][]*fencedGrant) {
 			}
 		}
 	}
-	for i := range r.events {
-		e := &r.events[i]
-		if e.Op != history.OpSet || e.Token == "" || !strings.Contains(e.Process, "-") {
+	for _, e := range r.links {
+		if e.Op != history.OpSet || e.Token == "" {
 			continue
 		}
 		of := won[attempt{linkClient(e.Process), e.Key, e.Token}]

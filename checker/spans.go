@@ -142,12 +142,3 @@ func share(list []interval, s interval) int64 {
 	}
 	return sum
 }
-
-// total is the length of a list.
-func total(list []interval) int64 {
-	sum := int64(0)
-	for _, s := range list {
-		sum += s.to - s.from
-	}
-	return sum
-}

@@ -26,13 +26,9 @@ func (r *record) timelines(key string) map[string]*timeline {
 	for _, n := range r.params.Nodes {
 		nodes[n] = &timeline{node: n}
 	}
-	for i := range r.events {
-		e := &r.events[i]
-		if e.Node == "" {
-			continue
-		}
+	for _, e := range r.links {
 		t := nodes[e.Node]
-		if t == nil || e.Key != key || e.Process == history.Nemesis {
+		if t == nil || e.Key != key {
 			continue
 		}
 		switch {

@@ -74,15 +74,7 @@ func (r *Redis) Addr() string { return net.JoinHostPort("127.0.0.1", r.port) }
 func (r *Redis) Runs() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.child == nil {
-		return false
-	}
-	select {
-	case <-r.child.Done():
-		return false
-	default:
-		return true
-	}
+	return r.runs()
 }
 
 // Kill ends it without warning.
