@@ -27,3 +27,17 @@ func (b *Backend) answers(ctx context.Context) (err error) {
 	}
 	return nil
 }
+
+// hasSentinels starts the program for a moment as a sentinel. One that is built
+// without knows no such mode.
+func (b *Backend) hasSentinels(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, trialBound)
+	defer cancel()
+	group, err := proc.NewGroup(b.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, group.Close()) }()
+	_, err = group.StartSentinel(ctx, "trial", b.cfg.RedisServer)
+	return err
+}

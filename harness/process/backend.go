@@ -98,6 +98,12 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 		}
 		out = append(out, c)
 	}
+	watch := run
+	if run.Available {
+		watch = b.canWatch(ctx)
+	}
+	watch.Name = watches
+	out = append(out, watch)
 	clocks := run
 	if run.Available {
 		clocks = b.canTurnClocks()
@@ -108,6 +114,19 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 		out = append(out, c)
 	}
 	return out
+}
+
+// watches needs a redis-server that can be a sentinel.
+var watches = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)
+
+func (b *Backend) canWatch(ctx context.Context) harness.Capability {
+	err := b.hasSentinels(ctx)
+	if err == nil {
+		return harness.Capability{Available: true}
+	}
+	why, _, _ := strings.Cut(err.Error(), "\n")
+	return harness.Capability{Reason: b.cfg.RedisServer + " can't be a sentinel: " + strings.TrimSuffix(why, ":"),
+		Remedy: "apt-get install redis-server, whose program is redis-sentinel as well, and see that it comes first on PATH"}
 }
 
 // clockPowers need more of a machine than the others.
