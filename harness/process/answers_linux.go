@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
+	"lockpick/harness/real/disk"
 	"lockpick/harness/real/proc"
 )
 
@@ -25,6 +27,25 @@ func (b *Backend) answers(ctx context.Context) (err error) {
 	if _, err = group.StartRedis(ctx, "trial", b.cfg.RedisServer, "none"); err != nil {
 		return fmt.Errorf("it does not answer PING: %w", err)
 	}
+	return nil
+}
+
+// tryDisk mounts a disk for a moment.
+func (b *Backend) tryDisk() (err error) {
+	group, err := proc.NewGroup(b.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, group.Close()) }()
+	dir := group.DataDir("trial")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	d, err := disk.Mount(dir)
+	if err != nil {
+		return err
+	}
+	group.Cleanup(d.Unmount)
 	return nil
 }
 

@@ -90,12 +90,13 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 		c.Name = name
 		out = append(out, c)
 	}
+	disks := run
+	if run.Available {
+		disks = b.canMount()
+	}
 	for _, name := range []string{losesPower, hitsDisks} {
-		c := run
+		c := disks
 		c.Name = name
-		if reason, remedy := disk.Missing(); c.Available && reason != "" {
-			c.Available, c.Reason, c.Remedy = false, reason, remedy
-		}
 		out = append(out, c)
 	}
 	watch := run
@@ -114,6 +115,17 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 		out = append(out, c)
 	}
 	return out
+}
+
+// canMount tries a disk: whether a user may mount one, nothing but a mount tells.
+func (b *Backend) canMount() harness.Capability {
+	reason, remedy := disk.Missing()
+	if reason == "" {
+		if err := b.tryDisk(); err != nil {
+			reason, remedy = err.Error(), disk.Remedy
+		}
+	}
+	return harness.Capability{Available: reason == "", Reason: reason, Remedy: remedy}
 }
 
 // watches needs a redis-server that can be a sentinel.
