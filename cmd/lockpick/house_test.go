@@ -62,9 +62,9 @@ var house = map[string]row{
 	"harness/process": {ours: "harness harness/client harness/lock harness/history harness/resp harness/real/… nemesis", tests: goRedis,
 		because: "backends never import each other"},
 
-	"checker":         {ours: "harness/history", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},
-	"scenarios":       {because: "embedded text"},
-	"reports":         {ours: "harness/history checker scenarios/outcome reports/…", because: "puts together what the packages below draw"},
+	"checker":   {ours: "harness/history", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},
+	"scenarios": {because: "embedded text"},
+	"reports":   {ours: "harness/history checker scenarios/outcome reports/…", because: "puts together what the packages below draw"},
 	"reports/figures": {ours: "harness/history checker nemesis reports/palette scenarios/outcome", third: gonumPlot, tests: "harness/history/story",
 		because: "draws what was measured"},
 	"reports/palette": {because: "one meaning a colour, everywhere"},
