@@ -69,6 +69,9 @@ func (s Scenario) Needs() []string {
 	if s.Random != nil { // whatever a seed leaves out: the same seeds must run everywhere
 		for _, c := range s.Random.Choices() {
 			add(c.Kind.Capability(c.On))
+			if c.Kind.Name == "failover" { // a replica that lags was cut off
+				add(nemesis.Capability("cut", nemesis.Link))
+			}
 			if c.On == nemesis.Message {
 				add(nemesis.Capability(nemesis.Hold, nemesis.Message))
 			}
