@@ -108,7 +108,7 @@ func TestBrokenLocksUnderRandomPlans(t *testing.T) {
 
 // caughtByRandom is the first seed whose plan shows something that the reference
 // does not show under it, and what; 0 if none does.
-func caughtByRandom(t *testing.T, name, mistake string, sets []string, references map[uint64][]string) (uint64, suite.Judgement) {
+func caughtByRandom(t *testing.T, name, mistake string, sets []string, references map[uint64][]string) (uint64, outcome.Judgement) {
 	wrong := drawnScenario(t, name, append([]string{"lock.kind=broken", "lock.mistake=" + mistake}, sets...)...)
 	right := drawnScenario(t, name, sets...)
 	for seed := uint64(1); seed <= maxSeeds; seed++ {
@@ -125,7 +125,7 @@ func caughtByRandom(t *testing.T, name, mistake string, sets []string, reference
 			}
 		}
 	}
-	return 0, suite.Judgement{}
+	return 0, outcome.Judgement{}
 }
 
 func drawnScenario(t *testing.T, name string, sets ...string) pick {
@@ -137,12 +137,12 @@ func drawnScenario(t *testing.T, name string, sets ...string) pick {
 	return all[0]
 }
 
-func violations(t *testing.T, s pick, seed uint64) []suite.Judgement {
+func violations(t *testing.T, s pick, seed uint64) []outcome.Judgement {
 	o := suite.Execute(t.Context(), sim.New(kinds.All), suite.Job{Scenario: s.Scenario, Seed: seed, Backend: "sim", Keep: suite.KeepNone})
 	if o.Error != "" || o.Skipped != "" {
 		t.Fatalf("%s, seed %d: %s%s", s.ID(), seed, o.Error, o.Skipped)
 	}
-	return slices.DeleteFunc(o.Judgements, func(j suite.Judgement) bool { return j.Got != checker.Violated })
+	return slices.DeleteFunc(o.Judgements, func(j outcome.Judgement) bool { return j.Got != checker.Violated })
 }
 
 // caught is the first seed with which all comes out as the scenario expects, 0 if none does.
