@@ -128,10 +128,9 @@ var simulationOnly = map[string]string{
 // needsLuck is what a real server may show only when it is tried again, and why no
 // trigger makes it certain. Fewer than five may stand here.
 var needsLuck = map[string]string{
-	"gc-like-pauses":           "a long pause has to fall between a look at the lease and the write; that it comes by chance is the claim",
-	"split-vote/no-jitter":     "five clients have to start within the 19 ms that part their SETs, and each wakes when the machine lets it",
-	"extend-retakes-lost-lock": "the pause has to begin before the holder's first extension, and no point lies between read and write",
-	"clock-drift-10-percent":   "the holder has to write within the last hundredth of its lease, and its machine to let it",
+	"gc-like-pauses":         "a long pause has to fall between a look at the lease and the write; that it comes by chance is the claim",
+	"split-vote/no-jitter":   "five clients have to start within the 19 ms that part their SETs, and each wakes when the machine lets it",
+	"clock-drift-10-percent": "the holder has to write within the last hundredth of its lease, and its machine to let it",
 }
 
 // The whole catalogue on real redis-servers: nothing skipped that they can do,
@@ -168,13 +167,13 @@ func TestCatalogueOnProcesses(t *testing.T) {
 
 // retries tells what was tried again. A violation that was missed is luck, which only
 // what is on the list may need; a run that shows nothing is the machine's noise.
-func retries(t *testing.T, all []suite.Outcome) {
+func retries(t *testing.T, all []outcome.Outcome) {
 	t.Helper()
 	if len(needsLuck) >= 5 {
 		t.Errorf("%d scenarios need luck: fewer than five may", len(needsLuck))
 	}
 	for name := range needsLuck {
-		if !slices.ContainsFunc(all, func(o suite.Outcome) bool { return o.Scenario == name }) {
+		if !slices.ContainsFunc(all, func(o outcome.Outcome) bool { return o.Scenario == name }) {
 			t.Errorf("%s needs luck, but was not run", name)
 		}
 	}
