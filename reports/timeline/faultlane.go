@@ -18,20 +18,23 @@ func (b *builder) faultLane() {
 	}
 	b.lane("faults", Faults)
 	var rows []int
-	var free []int64 // when each row is free again
+	var free, clear []int64 // when each row is free again, and its last label has room
 	crowded := 0
 	for _, g := range groups {
 		from, to := b.spanOf(g)
-		i := slices.IndexFunc(free, func(t int64) bool { return t <= from })
+		i := slices.IndexFunc(clear, func(t int64) bool { return t <= from })
 		if i < 0 && len(rows) < mostTracks {
 			i = len(rows)
-			rows, free = append(rows, b.row(18)), append(free, 0)
+			rows, free, clear = append(rows, b.row(18)), append(free, 0), append(clear, 0)
+		}
+		if i < 0 {
+			i = slices.IndexFunc(free, func(t int64) bool { return t <= from })
 		}
 		if i < 0 {
 			crowded++
 			continue
 		}
-		free[i] = max(to, from+b.end/40) // its label needs room
+		free[i], clear[i] = to, max(to, from+b.end/50)
 		b.drawFault(rows[i], g)
 	}
 	if crowded > 0 {
@@ -95,13 +98,16 @@ func (b *builder) planned(step int) string {
 // faultGroups puts those together that came and went at once. They are in the
 // order of their begin.
 func (b *builder) faultGroups() [][]*fault {
-	moment := max(b.end/200, int64(1e6))
+	const moment = 20e6
 	near := func(x, y int64) bool { return x == y || max(x, y)-min(x, y) <= moment }
 	var out [][]*fault
 	for _, f := range b.faults {
 		i := -1
 		for j := len(out) - 1; j >= max(0, len(out)-20); j-- {
 			o := out[j][0]
+			if slices.ContainsFunc(out[j], func(x *fault) bool { return x.target == f.target }) {
+				continue
+			}
 			if o.kind == f.kind && o.step == f.step && near(o.from(), f.from()) && near(min(o.to(), b.end), min(f.to(), b.end)) {
 				i = j
 				break

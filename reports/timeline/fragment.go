@@ -53,7 +53,7 @@ func (v View) When() string {
 	return fmt.Sprintf("%s to %s", seconds(v.From*1000), seconds(v.To*1000))
 }
 
-type legend struct{ Class, Glyph, Words string }
+type legend struct{ Class, Words string }
 
 // legend explains what is drawn, in the order of looks' sections.
 func (t Timeline) legend() []legend {
@@ -64,7 +64,7 @@ func (t Timeline) legend() []legend {
 	var out []legend
 	for n, k := range t.Kinds {
 		if used[n] {
-			out = append(out, legend{k.Class, k.Glyph, k.Words})
+			out = append(out, legend{k.Class, k.Words})
 		}
 	}
 	return out

@@ -13,7 +13,7 @@
   const svg = $('.tl-svg'), box = $('.tl-view'), map = $('.tl-map'), tip = $('.tl-tip'), chosen = $('.tl-chosen');
   const TOP = 20, END = Math.max(data.end, 1), LEAST = 20; // microseconds that fill the view at the closest
   const still = matchMedia('(prefers-reduced-motion: reduce)');
-  const alarming = new Set(['overlap', 'harm', 'refused', 'lost', 'lease-early', 'death']);
+  const alarming = new Set(['overlap', 'harm', 'refused']);
   const marks = new Set(['accepted', 'refused', 'harm', 'fault-at', 'lost', 'death']);
 
   const byRow = rows.map(() => []);
@@ -23,13 +23,12 @@
   let from = data.open[0], to = data.open[1]; // what is looked at
   let width = 0, gutter = 0;
   let session = 0, lit = new Set(); // what is chosen: a session's text, and its events
-  let focused = null, printing = false, frame = 0;
+  let focused = null, printing = false, frame = 0, view = -1; // view: of the violation looked at
 
   const x = (t) => gutter + (t - from) / (to - from) * (width - gutter - 6);
   const time = (px) => from + (px - gutter) / (width - gutter - 6) * (to - from);
   const eventsOf = (item) => item.slice(EVENTS);
   const clamp = (v, low, high) => Math.min(Math.max(v, low), high);
-
   function add(parent, name, attributes, text) {
     const node = document.createElementNS('http://www.w3.org/2000/svg', name);
     for (const key in attributes) node.setAttribute(key, attributes[key]);
@@ -37,7 +36,6 @@
     parent.appendChild(node);
     return node;
   }
-
   function seconds(t, digits = 3) { return (t / 1e6).toFixed(digits) + ' s'; }
   function length(t) { return t >= 1e6 ? seconds(t) : t >= 1000 ? +(t / 1000).toPrecision(3) + ' ms' : t + ' µs'; }
 
@@ -65,14 +63,14 @@
   function draw() {
     frame = 0;
     width = printing ? 1000 : Math.max(box.clientWidth, 280);
-    gutter = width < 600 ? 48 : 92;
+    gutter = width < 600 ? 56 : 92;
     const height = TOP + data.height + 8;
     svg.replaceChildren();
     svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
     svg.setAttribute('width', printing ? '100%' : width);
     if (printing) svg.removeAttribute('height'); else svg.setAttribute('height', height);
     patterns();
-    clip(height);
+    add(add(svg.firstChild, 'clipPath', { id: 'tl-clip' }), 'rect', { x: gutter - 1, y: 0, width: width - gutter - 4, height });
     const ground = add(svg, 'g', {}), body = add(svg, 'g', { 'clip-path': 'url(#tl-clip)' });
     drawGround(ground, body, height);
     rows.forEach((r, n) => { if (r.cover) drawRow(body, n); });
@@ -82,11 +80,6 @@
     const digits = to - from < 2e4 ? 4 : 3;
     $('.tl-range').textContent = `${seconds(from, digits)} – ${seconds(to, digits)}, of ${seconds(END)}`;
     if (!root.dataset.drawn) root.dataset.drawn = Math.ceil(performance.now() - started);
-  }
-
-  function clip(height) {
-    const c = add(svg.firstChild, 'clipPath', { id: 'tl-clip' });
-    add(c, 'rect', { x: gutter - 1, y: 0, width: width - gutter + 1, height });
   }
 
   // drawGround draws what lies behind: lanes and their names, time, what is violated.
@@ -104,19 +97,17 @@
       add(body, 'line', { x1: x(t), x2: x(t), y1: TOP - 4, y2: height, class: 'tl-tick' });
       if (x(t) < width - 24) add(g, 'text', { x: x(t), y: 11, class: 'tl-time' }, seconds(t, digits));
     }
-    for (const v of views) {
-      const left = x(v.from), right = Math.max(x(v.to), left + 1);
-      if (right < gutter || left > width) continue;
-      add(body, 'rect', { x: left, y: TOP - 4, width: right - left, height, class: 'tl-band' });
-    }
+    views.forEach((v, n) => {
+      const left = clamp(x(v.from), -9, width), right = clamp(x(v.to), left + 1, width + 9), here = n === Math.max(view, 0);
+      add(body, 'rect', { x: left, y: TOP - 4, width: right - left, height: here ? height : 3, class: here ? 'tl-band' : 'tl-map-alarm' });
+    });
     for (const [a, b] of [[0, data.whole[0]], [data.whole[1], END]]) {
       if (b > a) add(body, 'rect', { x: clamp(x(a), -9, width + 9), y: TOP - 4, width: clamp(x(b), -9, width + 9) - clamp(x(a), -9, width + 9), height: 4, class: 'tl-folded' });
     }
   }
-
   function nice(least) {
     const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
-    return [1, 2, 5, 10].map((m) => m * power).find((s) => s >= least);
+    return [1, 2, 5, 10].map((m) => m * power).find((s) => s >= least) || 1;
   }
 
   // drawLine draws how many hold: a step line, 1 at most where all is well.
@@ -147,23 +138,24 @@
   }
 
   // drawRow draws the items of a row that are in view. Of those that fall on one
-  // pixel and look alike, the first is drawn; zooming in shows the others.
+  // pixel and look alike, the first is drawn; zooming in shows the others. The
+  // letters of what is too close together stand side by side behind the last.
   function drawRow(g, n) {
     const items = byRow[n], r = rows[n], taken = {};
+    let carry = '';
     for (let i = first(n, from); i < items.length && items[i][FROM] <= to; i++) {
       const item = items[i];
       if (item[FROM] + item[LONG] < from) continue;
       const kind = kinds[item[KIND]], left = x(item[FROM]), right = x(item[FROM] + item[LONG]);
-      const chosenItem = session && item[SESSION] === session;
-      if (right - left < 3 && left < taken[kind.class] && !chosenItem) continue;
+      const room = (i + 1 < items.length ? x(items[i + 1][FROM]) : width) - left, tiny = right - left < 9 && kind.glyph;
+      const before = tiny ? carry : '', open = room >= 10 + before.length * 7;
+      carry = tiny && !open && !marks.has(kind.class) ? (carry + kind.glyph).slice(-3) : '';
+      if (right - left < 3 && left < taken[kind.class] && !(session && item[SESSION] === session)) continue;
       taken[kind.class] = Math.max(right, left + 2);
-      let next = i + 1;
-      while (r.cover && next < items.length && items[next][FROM] === item[FROM]) next++;
-      shape(g, item, kind, left, right, TOP + r.y, r.h, (next < items.length ? x(items[next][FROM]) : width) - left, r.cover);
+      shape(g, item, kind, left, right, TOP + r.y, r.h, room, r.cover, before);
     }
   }
-
-  function shape(g, item, kind, left, right, y, h, room, cover) {
+  function shape(g, item, kind, left, right, y, h, room, cover, before) {
     const a = Math.max(left, gutter - 2), b = Math.min(right, width);
     const group = add(g, 'g', { class: 'tl-i tl-k-' + kind.class + (session ? item[SESSION] === session || eventsOf(item).some((e) => lit.has(e)) ? ' tl-lit' : ' tl-dim' : '') });
     if (item === focused) group.classList.add('tl-focus');
@@ -172,7 +164,7 @@
     const label = texts[item[LABEL]] || '', fits = (text, space) => text.length * 6.1 + 6 <= space;
     if (marks.has(kind.class)) {
       add(group, 'rect', { x: left - 7, y, width: 14, height: h, class: 'tl-hit' });
-      add(group, 'text', { x: left, y: y + h / 2 + 5, class: 'tl-glyph' }, kind.glyph);
+      add(group, 'text', { x: kind.class === 'lost' ? left + 6 : left, y: y + h / 2 + 5, class: 'tl-glyph' }, kind.glyph);
       if (kind.class === 'harm') add(group, 'circle', { cx: left, cy: y + h / 2, r: 9, class: 'tl-ring' });
       if (label && fits(label, Math.min(room, width - left) - 12)) add(group, 'text', { x: left + 11, y: y + h / 2 + 4, class: 'tl-label' }, label);
       return;
@@ -181,31 +173,25 @@
     if (kind.class.startsWith('check')) { // a look, which takes no time
       add(group, 'rect', { x: left - 4, y, width: 8, height: h, class: 'tl-hit' });
       add(group, 'line', { x1: left, x2: left, y1: y, y2: y + h, class: 'tl-look' });
-      if (room > 16) add(group, 'text', { x: left + 3, y: y + h / 2 + 4, class: 'tl-label' }, fits('check', room) ? 'check' : kind.glyph);
+      if (room >= 10 + before.length * 7) add(group, 'text', { x: left + 3, y: y + h / 2 + 4, class: 'tl-label' }, !before && fits('check', room) ? 'check' : before + kind.glyph);
       return;
     }
     add(group, 'rect', { x: a, y: y + (cover ? 0 : 1), width: w, height: h - (cover ? 0 : 2), class: 'tl-bar-rect' });
     if (h < 10) return;
     const sign = { fail: ' ✗', info: ' ?' }[kind.class.split('-')[1]] || '';
     const words = label + (kind.class.startsWith('fault') ? '' : sign), outside = kind.class === 'fault' && room > w ? room : w;
-    if (words && fits(words, outside)) add(group, 'text', { x: a + 4, y: y + (cover ? h - 4 : h / 2 + 4), class: 'tl-label' }, words);
-    else if (label && kind.class === 'fault') cut(group, words, outside, a, y + h / 2 + 4);
+    if (cover && fits(words, w)) add(group, 'text', { x: a + w / 2, y: y + 13, class: 'tl-label tl-middle' }, words);
+    else if (words && !cover && fits(words, outside)) add(group, 'text', { x: a + 4, y: y + h / 2 + 4, class: 'tl-label' }, words);
+    else if (label && kind.class === 'fault' && outside > 32) add(group, 'text', { x: a + 4, y: y + h / 2 + 4, class: 'tl-label' }, words.slice(0, (outside - 12) / 6.1) + '…');
     else if (kind.glyph && w >= 9) add(group, 'text', { x: a + w / 2, y: y + h / 2 + 4, class: 'tl-letter' }, kind.glyph);
-    else if (kind.glyph && room >= 10 && w < 9) add(group, 'text', { x: a + w + 1, y: y + h / 2 + 4, class: 'tl-beside' }, kind.glyph);
-  }
-
-  function cut(group, words, space, left, y) {
-    const most = Math.floor((space - 6) / 6.1);
-    if (most > 3) add(group, 'text', { x: left + 4, y, class: 'tl-label' }, words.slice(0, most - 1) + '…');
+    else if (kind.glyph && room >= 10 + before.length * 7 && w < 9) add(group, 'text', { x: a + w + 1, y: y + h / 2 + 4, class: 'tl-beside' }, before + kind.glyph);
   }
 
   // drawMap draws the whole run small, and which part of it is looked at.
   function drawMap() {
     const at = (t) => gutter + t / END * (width - gutter - 6);
     map.replaceChildren();
-    map.setAttribute('viewBox', `0 0 ${width} 16`);
-    map.setAttribute('width', width);
-    map.setAttribute('height', 16);
+    for (const [name, value] of [['viewBox', `0 0 ${width} 16`], ['width', width], ['height', 16]]) map.setAttribute(name, value);
     add(map, 'rect', { x: gutter, y: 2, width: width - gutter - 6, height: 12, class: 'tl-lane' });
     let taken = {};
     for (const item of data.items) {
@@ -218,7 +204,6 @@
     }
     add(map, 'rect', { x: at(from), y: 1, width: Math.max(3, at(to) - at(from)), height: 14, class: 'tl-window' });
   }
-
   function redraw() { if (!frame) frame = requestAnimationFrame(draw); }
 
   // look moves to a span; the address tells it, so that it can be passed on.
@@ -230,7 +215,6 @@
     hide();
     if (!silent) remember();
   }
-
   let remembering = 0;
   function remember() { // browsers allow few changes of the address in a second
     clearTimeout(remembering);
@@ -239,7 +223,6 @@
       history.replaceState(null, '', `#t=${(from / 1e6).toFixed(digits)}-${(to / 1e6).toFixed(digits)}`);
     }, 150);
   }
-
   let moving = 0;
   function glide(a, b) {
     cancelAnimationFrame(moving);
@@ -252,11 +235,8 @@
     };
     moving = requestAnimationFrame(go);
   }
-
   const zoom = (factor, t = (from + to) / 2) => look(t - (t - from) * factor, t + (to - t) * factor);
   const pan = (part) => glide(from + (to - from) * part, to + (to - from) * part);
-
-  let view = -1;
   function violation(by) {
     if (!views.length) return;
     view = (view + by + (view < 0 && by < 0 ? 1 : 0) + views.length) % views.length;
@@ -265,14 +245,12 @@
     say(`violation ${view + 1} of ${views.length}: ${v.property}, ${seconds(v.from)} to ${seconds(v.to)}: ${v.because}`, v.events);
     root.querySelectorAll('.tl-views li').forEach((li, n) => li.classList.toggle('tl-here', n === view));
   }
-
   function words(item) {
     const lane = lanes[rows[item[ROW]].lane], kind = kinds[item[KIND]], label = texts[item[LABEL]], detail = texts[item[DETAIL]];
     const span = item[LONG] ? `${seconds(item[FROM])} to ${seconds(item[FROM] + item[LONG])} (${length(item[LONG])})` : `at ${seconds(item[FROM])}`;
     return [`${lane.name}: ${kind.words}${label && lane.role !== 'client' ? ': ' + label : ''}`, span, detail,
       texts[item[SESSION]] && 'session ' + texts[item[SESSION]]].filter(Boolean);
   }
-
   function show(item, px, py) {
     tip.replaceChildren();
     for (const line of words(item)) tip.appendChild(document.createElement('div')).textContent = line;
@@ -282,7 +260,6 @@
     tip.style.top = (py - host.top + 18) + 'px';
   }
   function hide() { tip.hidden = true; }
-
   // say tells what is chosen, and links to its events.
   function say(text, events) {
     chosen.textContent = text + ' ';
@@ -304,7 +281,6 @@
     mark();
     redraw();
   }
-
   function mark() {
     document.querySelectorAll('.tl-lit').forEach((node) => { if (!svg.contains(node)) node.classList.remove('tl-lit'); });
     if (!lit.size) return;
@@ -313,35 +289,26 @@
     });
     for (const n of lit) { const row = document.getElementById('e' + n); if (row) row.classList.add('tl-lit'); }
   }
-
   function find(n) {
     const hits = data.items.filter((i) => i.indexOf(n, EVENTS) >= 0);
     return hits.find((i) => i[SESSION] && lanes[rows[i[ROW]].lane].role === 'client') || hits[0];
   }
-
   function reveal(item) {
     const a = item[FROM], b = a + item[LONG];
     if (a >= from && b <= to && b - a > (to - from) / 200) return;
     const margin = Math.max((b - a) * 2, (to - from) / 20, 1000);
     look(a - margin, b + margin, true);
   }
-
   function follow() {
     const range = /^#t=([\d.]+)-([\d.]+)$/.exec(location.hash), event = /^#e(\d+)$/.exec(location.hash);
     if (range && +range[2] > +range[1]) look(range[1] * 1e6, range[2] * 1e6, true);
-    const item = event && find(+event[1]);
-    if (item) { choose(item, false); reveal(item); }
+    if (event) point(find(+event[1])); else if (session) choose(null);
   }
+  function point(item) { if (item) { choose(item, false); reveal(item); } }
 
   const itemAt = (node) => { const g = node.closest && node.closest('.tl-i'); return g && g.item; };
-  const press = (selector, f) => $(selector).addEventListener('click', f);
-  press('.tl-in', () => zoom(0.5));
-  press('.tl-out', () => zoom(2));
-  press('.tl-left', () => pan(-0.4));
-  press('.tl-right', () => pan(0.4));
-  press('.tl-all', () => glide(0, END));
-  press('.tl-next', () => violation(1));
-  press('.tl-prev', () => violation(-1));
+  const buttons = { in: () => zoom(0.5), out: () => zoom(2), left: () => pan(-0.4), right: () => pan(0.4), all: () => glide(0, END), next: () => violation(1), prev: () => violation(-1) };
+  for (const name in buttons) $('.tl-' + name).addEventListener('click', buttons[name]);
   if (!views.length) for (const b of ['.tl-next', '.tl-prev']) $(b).disabled = true;
   root.querySelectorAll('.tl-views a').forEach((a, n) => a.addEventListener('click', (e) => { e.preventDefault(); view = n - 1; violation(1); }));
 
@@ -355,7 +322,6 @@
     e.preventDefault();
     keys[e.key]();
   });
-
   // go moves the focus to the next thing in view, in the order of time.
   function go(by) {
     const nodes = [...svg.querySelectorAll('.tl-i')].sort((p, q) => p.item[FROM] - q.item[FROM]);
@@ -399,12 +365,11 @@
     const middle = time((old[0] + old[1]) / 2 - left);
     zoom(clamp((Math.abs(old[0] - old[1]) + 1) / (Math.abs(now[0] - now[1]) + 1), 0.5, 2), middle);
   });
-  for (const end of ['pointerup', 'pointercancel']) {
-    box.addEventListener(end, (e) => {
-      if (!fingers.delete(e.pointerId) || end !== 'pointerup' || dragged >= 4) return;
-      if (down) { choose(down, true); if (e.pointerType !== 'mouse') show(down, e.clientX, e.clientY); } else choose(null);
-    });
-  }
+  for (const end of ['pointerup', 'pointercancel']) box.addEventListener(end, (e) => {
+    if (!fingers.delete(e.pointerId) || end !== 'pointerup' || dragged >= 4) return;
+    choose(down, true);
+    if (down && e.pointerType !== 'mouse') show(down, e.clientX, e.clientY);
+  });
   box.addEventListener('pointerleave', hide);
   map.addEventListener('click', (e) => {
     const t = (e.clientX - map.getBoundingClientRect().left - gutter) / (width - gutter - 6) * END, half = (to - from) / 2;
@@ -414,8 +379,7 @@
   document.addEventListener('click', (e) => { // in the page's other pictures
     const node = e.target.closest && e.target.closest('[data-e]');
     if (!node || root.contains(node)) return;
-    const item = node.dataset.e.split(' ').map((n) => find(+n)).find(Boolean);
-    if (item) { choose(item, false); reveal(item); }
+    point(node.dataset.e.split(' ').map((n) => find(+n)).find(Boolean));
   });
   addEventListener('hashchange', follow);
   addEventListener('popstate', follow);
@@ -427,11 +391,10 @@
   follow();
   draw();
   root.querySelectorAll('.tl-key').forEach((key) => { // the legend shows what is drawn, by the same code
-    const at = kinds.findIndex((k) => k.class === key.dataset.class), w = width;
-    width = 400;
-    const item = [0, at, 0, 0, 0, 0, 0];
-    shape(key, item, { ...kinds[at], glyph: kinds[at].glyph }, marks.has(kinds[at].class) ? 15 : 2, 28, 0, 16, 0, false);
-    key.querySelectorAll('g').forEach((g) => { g.removeAttribute('data-e'); g.classList.remove('tl-dim'); });
-    width = w;
+    const kind = kinds.find((k) => k.class === key.dataset.class), own = [gutter, width];
+    [gutter, width] = [0, 400];
+    shape(key, [], kind, marks.has(kind.class) || kind.class.startsWith('check') ? 14 : 1, 29, 0, 16, kind.class.startsWith('check') ? 30 : 0, false, '');
+    key.querySelectorAll('g').forEach((g) => g.setAttribute('class', 'tl-i tl-k-' + kind.class));
+    [gutter, width] = own;
   });
 })();
