@@ -12,14 +12,15 @@ type event = history.Event
 
 // builder makes a Timeline lane by lane.
 type builder struct {
-	h       *history.History
-	events  []event // deadlines as they came true
-	end     int64   // of the run's own time, ns
-	faults  []*fault
-	beliefs []checker.Belief
-	gone    map[string]*event // by which a client was killed
-	owners  map[string]string // token: session
-	clocks  map[string][]turn
+	h         *history.History
+	events    []event // deadlines as they came true
+	end       int64   // of the run's own time, ns
+	faults    []*fault
+	beliefs   []checker.Belief
+	bySession map[string][]checker.Belief
+	gone      map[string]*event // by which a client was killed
+	owners    map[string]string // token: session
+	clocks    map[string][]turn
 
 	t     Timeline
 	kinds map[string]int
@@ -33,6 +34,10 @@ func newBuilder(h *history.History) *builder {
 		kinds: map[string]int{}, texts: map[string]int{"": 0}}
 	b.t.Texts = []string{""}
 	b.t.Lanes, b.t.Rows, b.t.Lines, b.t.Kinds, b.t.Items, b.t.Views = []Lane{}, []Row{}, []Line{}, []Kind{}, []Item{}, []View{}
+	b.bySession = map[string][]checker.Belief{}
+	for _, x := range b.beliefs {
+		b.bySession[x.Session] = append(b.bySession[x.Session], x)
+	}
 	stopped := false
 	for i := range b.events {
 		e := &b.events[i]
@@ -140,7 +145,7 @@ func (b *builder) finish() {
 	b.thin()
 }
 
-// process is the name of a session's client.
+// clientOf is the client that a session's name begins with.
 func (b *builder) clientOf(session string) string {
 	for i := len(session) - 1; i > 0; i-- {
 		if session[i] == '/' {

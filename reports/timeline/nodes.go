@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockpick/checker"
 	"lockpick/harness/history"
 )
 
@@ -68,6 +69,8 @@ func (b *builder) leases(row int, node string, es []*event) {
 		to := min(gone, at)
 		early := false
 		switch {
+		case by != nil && to == at && by.Op == history.OpRelease && by.Token == set.Token && b.believes(b.owners[set.Token], at):
+			early, how = true, fmt.Sprintf("%s's own release deletes it late, while it believes that it holds the lock", linkClient(by))
 		case by != nil && to == at && by.Op == history.OpRelease && by.Token == set.Token:
 			how = linkClient(by) + " deletes it"
 		case to < nominal && to < b.end && gone <= at:
@@ -182,6 +185,11 @@ func (b *builder) ends(node string, set *event, of []*event, seen, due int64) (i
 		}
 	}
 	return at, why
+}
+
+// believes reports whether a session is believed in at an instant.
+func (b *builder) believes(session string, at int64) bool {
+	return slices.ContainsFunc(b.bySession[session], func(x checker.Belief) bool { return x.From <= at && at < x.To })
 }
 
 func btoi(b bool) int64 {

@@ -21,7 +21,7 @@ func (b *builder) views(v checker.Verdict) {
 		}
 		w := r.Witness
 		from, to := min(max(w.From, 0), b.end), min(max(w.To, w.From, 0), b.end)
-		b.t.Views = append(b.t.Views, View{Property: r.Property, Because: clip(r.Because, longestText),
+		b.t.Views = append(b.t.Views, View{Property: short(r.Property), Because: clip(r.Because, longestText),
 			From: micros(from), To: micros(to), Events: slices.Clone(w.Events)})
 	}
 }
