@@ -151,7 +151,7 @@
       const before = tiny ? carry : '', open = room >= 10 + before.length * 7;
       carry = tiny && !open && !marks.has(kind.class) ? (carry + kind.glyph).slice(-3) : '';
       if (right - left < 3 && left < taken[kind.class] && !(session && item[SESSION] === session)) continue;
-      taken[kind.class] = Math.max(right, left + 2);
+      taken[kind.class] = Math.max(right, left + 3);
       shape(g, item, kind, left, right, TOP + r.y, r.h, room, r.cover, before);
     }
   }
