@@ -29,6 +29,8 @@ require (
 	// A third opinion on what a Redis answers.
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/rogpeppe/go-internal v1.16.0
+	// Another reader of EDN than ours, for what we write.
+	olympos.io/encoding/edn v0.0.0-20201019073823-d3554ca0b0a3
 )
 
 require (

@@ -30,11 +30,12 @@ var house = map[string]row{
 		because: "a node on the Redis client that most people use"},
 	redistest: {ours: "redlock/redisnode", third: goRedis, because: "real servers for tests that stand below the harness"},
 
-	"harness/history":       {because: "a leaf: everybody reads facts"},
-	"harness/resp":          {ours: "harness/history", because: "reads lock commands off the wire, as facts"},
-	"harness/history/edn":   {ours: "harness/history", because: "translates other people's facts into ours, and judges nothing"},
-	"harness/history/story": {ours: "harness/history", because: "histories that people can write, for the tests of several rooms"},
-	"nemesis":               {ours: "harness/history", because: "a plan is data; what it needs are small interfaces"},
+	"harness/history":        {because: "a leaf: everybody reads facts"},
+	"harness/resp":           {ours: "harness/history", because: "reads lock commands off the wire, as facts"},
+	"harness/history/belief": {ours: "harness/history", tests: "harness/history/story", because: "when clients believed, for those who write or draw histories"},
+	"harness/history/edn":    {ours: "harness/history harness/history/belief", tests: goEDN + " harness/history/story", because: "translates other people's facts into ours, and judges nothing"},
+	"harness/history/story":  {ours: "harness/history", because: "histories that people can write, for the tests of several rooms"},
+	"nemesis":                {ours: "harness/history", because: "a plan is data; what it needs are small interfaces"},
 
 	"harness/lock": {because: "interfaces and Env; a lock must not see faults or the resource"},
 	"harness/lock/redlock": {ours: "harness/lock redlock redlock/redisnode", third: goRedis,
@@ -64,16 +65,17 @@ var house = map[string]row{
 
 	"checker":         {ours: "harness/history", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},
 	"scenarios":       {because: "embedded text"},
-	"reports":         {ours: "harness/history checker scenarios/outcome reports/…", because: "puts together what the packages below draw"},
+	"reports":         {ours: "harness/history harness/history/edn checker scenarios/outcome reports/…", because: "puts together what the packages below draw"},
 	"reports/palette": {because: "one meaning a colour, everywhere"},
 	"reports/sequence": {ours: "harness/history checker nemesis reports/palette", tests: "harness/history/story",
 		because: "draws what was recorded and judged"},
 	"reports/github":    {ours: "scenarios/outcome checker", because: "a table of outcomes for people who look at a job"},
+	"reports/trace":     {ours: "harness/history harness/history/belief checker", tests: "harness/history/story", because: "one run for viewers of traces"},
 	"reports/junit":     {ours: "scenarios/outcome checker", because: "a table of outcomes in a form that others read"},
 	"scenarios/outcome": {ours: "harness harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
 	"scenarios/suite":   {ours: "harness harness/history harness/history/edn checker reports scenarios/outcome", tests: "harness/lock", because: "the only judge"},
 	"scenarios/sweep":   {ours: "harness scenarios/outcome scenarios/suite", because: "many jobs in worker processes"},
-	"cmd/lockpick": {ours: "redlock harness harness/… checker nemesis reports reports/… scenarios scenarios/…", third: cobraPkg,
+	"cmd/lockpick": {ours: "redlock harness harness/… checker nemesis reports reports/… scenarios scenarios/…", third: cobraPkg, tests: goEDN,
 		because: "the composition root"},
 }
 
@@ -91,6 +93,7 @@ const (
 	goFuse     = "github.com/hanwen/go-fuse/v2"
 	cobraPkg   = "github.com/spf13/cobra"
 	miniredis  = "github.com/alicebob/miniredis/v2" // tests only
+	goEDN      = "olympos.io/encoding/edn"          // tests only
 	internal   = "github.com/rogpeppe/go-internal"  // tests only
 )
 
