@@ -48,7 +48,7 @@ var house = map[string]row{
 		because: "name → factory, a map literal"},
 
 	"harness/client": {ours: "harness/history harness/lock", third: goRedis, because: "one client program for all backends"},
-	"harness": {ours: "harness/history harness/lock harness/client nemesis", third: yaml, tests: "scenarios",
+	"harness": {ours: "harness/history harness/lock harness/client nemesis", third: yamlPkg, tests: "scenarios",
 		because: "the engine knows no backend, no checker, no report"},
 	"harness/sim": {ours: "harness harness/client harness/lock harness/history harness/resp harness/sim/node nemesis", tests: goRedis,
 		because: "the simulation knows no real process and no judge"},
@@ -75,7 +75,7 @@ var house = map[string]row{
 	"scenarios/outcome": {ours: "harness harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
 	"scenarios/suite":   {ours: "harness harness/history harness/history/edn checker reports scenarios/outcome", tests: "harness/lock", because: "the only judge"},
 	"scenarios/sweep":   {ours: "harness scenarios/outcome scenarios/suite", because: "many jobs in worker processes"},
-	"cmd/lockpick": {ours: "redlock harness harness/… checker nemesis reports reports/… scenarios scenarios/…", third: cobraPkg, tests: goEDN,
+	"cmd/lockpick": {ours: "redlock harness harness/… checker nemesis reports reports/… scenarios scenarios/…", third: cobraPkg, tests: goEDN + " " + yamlPkg + " " + linter,
 		because: "the composition root"},
 }
 
@@ -83,7 +83,7 @@ const redistest = "redlock/redisnode/redistest"
 
 const (
 	goRedis    = "github.com/redis/go-redis/v9"
-	yaml       = "go.yaml.in/yaml/v3"
+	yamlPkg    = "go.yaml.in/yaml/v3"
 	lua        = "github.com/yuin/gopher-lua"
 	xsys       = "golang.org/x/sys"
 	toxiproxy  = "github.com/Shopify/toxiproxy/v2"
@@ -94,6 +94,7 @@ const (
 	cobraPkg   = "github.com/spf13/cobra"
 	miniredis  = "github.com/alicebob/miniredis/v2" // tests only
 	goEDN      = "olympos.io/encoding/edn"          // tests only
+	linter     = "github.com/rhysd/actionlint"      // tests only
 	internal   = "github.com/rogpeppe/go-internal"  // tests only
 )
 
