@@ -3,6 +3,8 @@ package nemesis
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"time"
 )
 
@@ -34,11 +36,12 @@ func turnBack(cluster any, kind, target string, by time.Duration) func() (string
 }
 
 var clockJump = Kind{
-	Name:  "clock-jump",
-	Doc:   "sets a clock forward, or back where `by` is negative; after `for` it is set right again",
-	On:    []Target{Node, Client},
-	Power: PowerClock,
-	Takes: []string{"by"}, Needs: []string{"by"},
+	Name:   "clock-jump",
+	Doc:    "sets a clock forward, or back where `by` is negative; after `for` it is set right again",
+	Within: "of a node by a fifth of the margin, or by any time before the first lock is asked for; any of a client, whose lease is by its monotonic clock",
+	On:     []Target{Node, Client},
+	Power:  PowerClock,
+	Takes:  []string{"by"}, Needs: []string{"by"},
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
 		back, err := turn(cluster, "clock-jump", target, f.By, 1)
 		e := Effect{ReadBack: back}
@@ -50,11 +53,12 @@ var clockJump = Kind{
 }
 
 var clockRate = Kind{
-	Name:  "clock-rate",
-	Doc:   "lets a clock run fast or slow: by `rate`, where 1 is right; what it has gained or lost by the end it keeps",
-	On:    []Target{Node, Client},
-	Power: PowerClock,
-	Takes: []string{"rate"}, Needs: []string{"rate"},
+	Name:   "clock-rate",
+	Doc:    "lets a clock run fast or slow: by `rate`, where 1 is right; what it has gained or lost by the end it keeps",
+	Within: "a fifth of the drift that the lock allows for",
+	On:     []Target{Node, Client},
+	Power:  PowerClock,
+	Takes:  []string{"rate"}, Needs: []string{"rate"},
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
 		back, err := turn(cluster, "clock-rate", target, 0, f.Rate)
 		return Effect{ReadBack: back, Heal: turnBack(cluster, "clock-rate", target, 0)}, err
@@ -66,11 +70,12 @@ var clockRate = Kind{
 const SlewRate = 500e-6
 
 var clockSlew = Kind{
-	Name:  "clock-slew",
-	Doc:   "corrects a clock as NTP does: it runs 500 ppm fast, or slow where `by` is negative, until it has made up `by`",
-	On:    []Target{Node, Client},
-	Power: PowerClock,
-	Takes: []string{"by"}, Needs: []string{"by"},
+	Name:   "clock-slew",
+	Doc:    "corrects a clock as NTP does: it runs 500 ppm fast, or slow where `by` is negative, until it has made up `by`",
+	Within: "any where 500 ppm are at most a fifth of the drift that the lock allows for",
+	On:     []Target{Node, Client},
+	Power:  PowerClock,
+	Takes:  []string{"by"}, Needs: []string{"by"},
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
 		rate := 1 + SlewRate
 		if f.By < 0 {
@@ -86,11 +91,12 @@ var clockSlew = Kind{
 }
 
 var clockStrobe = Kind{
-	Name:  "clock-strobe",
-	Doc:   "sets a clock forward and back again, over and over, every so often",
-	On:    []Target{Node, Client},
-	Power: PowerClock,
-	Takes: []string{"by", "every"}, Needs: []string{"by", "every"},
+	Name:   "clock-strobe",
+	Doc:    "sets a clock forward and back again, over and over, every so often",
+	Within: "of a node by a fifth of the margin; any of a client",
+	On:     []Target{Node, Client},
+	Power:  PowerClock,
+	Takes:  []string{"by", "every"}, Needs: []string{"by", "every"},
 	Again: true,
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
 		back, err := turn(cluster, "clock-strobe", target, f.By, 1)
@@ -120,4 +126,43 @@ func (t *Timer) String() string {
 		return fmt.Sprintf("at rate %g", t.Rate)
 	}
 	return fmt.Sprintf("set forward by %v", t.Step)
+}
+
+// ClockWords tells by how much a clock is wrong that begins to run at a rate, as a
+// read-back does: "2s ahead, rate 1.1".
+func ClockWords(off time.Duration, rate float64) string {
+	words := "which is right"
+	switch {
+	case off == 0 && rate != 1:
+		words = "right until now"
+	case off > 0:
+		words = fmt.Sprintf("%v ahead", off)
+	case off < 0:
+		words = fmt.Sprintf("%v behind", -off)
+	}
+	return fmt.Sprintf("%s, rate %.6g", words, rate)
+}
+
+var clockWords = regexp.MustCompile(`, (which is right|right until now|(\S+) (ahead|behind)), rate ([0-9.e+-]+)`)
+
+// ReadClock reads ClockWords in a read-back: how far ahead a clock is, behind where
+// it is negative, and its rate. false: the read-back tells of no clock.
+func ReadClock(readBack string) (off time.Duration, rate float64, ok bool) {
+	m := clockWords.FindStringSubmatch(readBack)
+	if m == nil {
+		return 0, 0, false
+	}
+	rate, err := strconv.ParseFloat(m[4], 64)
+	if err != nil {
+		return 0, 0, false
+	}
+	if m[2] != "" {
+		if off, err = time.ParseDuration(m[2]); err != nil {
+			return 0, 0, false
+		}
+	}
+	if m[3] == "behind" {
+		off = -off
+	}
+	return off, rate, true
 }
