@@ -7,6 +7,8 @@ require (
 	github.com/Shopify/toxiproxy/v2 v2.12.0
 	// The second judge.
 	github.com/anishathalye/porcupine v1.3.1
+	// A lock under test as it is published: the Redlock that most Go programs use.
+	github.com/go-redsync/redsync/v4 v4.18.1
 	// Disks that lose power: a file system in this process.
 	github.com/hanwen/go-fuse/v2 v2.12.1
 	// Toxiproxy's constructor wants a registry and a logger of these.

@@ -37,7 +37,7 @@ import (
 // Backend simulates clusters. Runs may be concurrent, but a run has most of a
 // core's speed if it has the process to itself, with GOMAXPROCS=1.
 type Backend struct {
-	locks map[string]lock.Factory
+	locks map[string]lock.Kind
 
 	// Digest, if it isn't nil, is given a digest of all that was sent over the
 	// network at the end of each run: contents, instants of sending and of
@@ -48,7 +48,7 @@ type Backend struct {
 var _ harness.Backend = (*Backend)(nil)
 
 // New returns a backend whose clients can use these kinds of locks.
-func New(locks map[string]lock.Factory) *Backend { return &Backend{locks: locks} }
+func New(locks map[string]lock.Kind) *Backend { return &Backend{locks: locks} }
 
 // Name is "sim".
 func (b *Backend) Name() string { return "sim" }

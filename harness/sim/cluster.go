@@ -13,7 +13,7 @@ import (
 // cluster is the network in the engine's hands.
 type cluster struct {
 	*network
-	locks    map[string]lock.Factory
+	locks    map[string]lock.Kind
 	slot     *slot // of the engine's own events
 	resource *server
 }
@@ -44,7 +44,7 @@ func (c *cluster) running() bool {
 
 // RunClient runs the client program until it returns or is killed.
 func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
-	factory, ok := c.locks[s.Lock.Kind]
+	kind, ok := c.locks[s.Lock.Kind]
 	if !ok {
 		return fmt.Errorf("run client %s: there is no lock of kind %q", s.Name, s.Lock.Kind)
 	}
@@ -57,7 +57,7 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 		}
 	}
 	return c.run(ctx, s.Name, at, func(ctx context.Context, e client.Env) error {
-		e.Lock = factory
+		e.Lock = kind.New
 		return client.Run(ctx, s, e)
 	})
 }
