@@ -20,6 +20,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,8 @@ type Backend struct {
 	// network at the end of each run: contents, instants of sending and of
 	// delivery. It finds irreproducible runs whose histories happen to be equal.
 	Digest func(uint64)
+
+	patience time.Duration // real time for one step of a client's own bubble; 0: 30 s
 }
 
 var _ harness.Backend = (*Backend)(nil)
@@ -95,17 +98,35 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 	}
 	var bodyErr, crash error
 	var digest uint64
+	owns, over := b.bubbles(s)
 	bubbleErr := inBubble(func() {
-		c := newCluster(s, seed, rec)
+		c := newCluster(s, seed, rec, owns)
 		c.locks = b.locks
 		crash = protect("run scenario", func() { bodyErr = body(context.Background(), c) })
 		c.close()
 		digest = c.digest()
 	})
+	close(over)
+	for _, o := range owns {
+		bubbleErr = errors.Join(bubbleErr, o.end())
+	}
 	if b.Digest != nil {
 		b.Digest(digest)
 	}
 	return errors.Join(bodyErr, crash, bubbleErr)
+}
+
+// bubbles makes those that clients have to themselves; none: they share the run's.
+func (b *Backend) bubbles(s harness.Scenario) (owns []*own, over chan struct{}) {
+	over = make(chan struct{})
+	if apart(s, b.locks[s.Lock.Kind]) {
+		for _, c := range s.Clients {
+			o := newOwn()
+			owns = append(owns, o)
+			go o.watch(c.Name, cmp.Or(b.patience, 30*time.Second), over)
+		}
+	}
+	return owns, over
 }
 
 func supports(s harness.Scenario) error {
@@ -123,8 +144,8 @@ func supports(s harness.Scenario) error {
 }
 
 // newCluster makes all machines and links. It is called in the bubble.
-func newCluster(s harness.Scenario, seed uint64, rec *history.Recorder) *cluster {
-	n := &network{timeline: newTimeline(), seed: seed, rec: rec}
+func newCluster(s harness.Scenario, seed uint64, rec *history.Recorder, owns []*own) *cluster {
+	n := &network{timeline: newTimeline(owns != nil), seed: seed, rec: rec}
 	for i, name := range append(s.NodeNames(), harness.ResourceName) {
 		srv := &server{net: n, name: name, addr: address(0, i), slot: newSlot(firstServerSlot + i), clock: node.NewClock(time.Now().UnixNano(), n.now)}
 		srv.mono = s.Topology.Expiry == harness.ExpiryMonotonic
@@ -140,11 +161,17 @@ func newCluster(s harness.Scenario, seed uint64, rec *history.Recorder) *cluster
 	for i, c := range s.Clients {
 		h := &host{net: n, name: c.Name, addr: address(1, i), slot: newSlot(firstClientSlot + i), dead: make(chan struct{}),
 			clocks: clocks{wall: node.NewClock(time.Now().UnixNano(), n.now), monotonic: node.NewClock(time.Now().UnixNano(), n.now)}}
+		if owns != nil {
+			h.own = owns[i]
+		}
 		n.hosts = append(n.hosts, h)
 		for _, srv := range n.servers {
 			l := n.connect(h, srv)
 			l.refuses = c.Reach != nil && srv.name != harness.ResourceName && !slices.Contains(c.Reach, srv.name)
 		}
+	}
+	if owns != nil {
+		go n.lockStep()
 	}
 	return &cluster{network: n, slot: newSlot(harnessSlot), resource: n.servers[len(n.servers)-1]}
 }

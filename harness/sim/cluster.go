@@ -79,7 +79,9 @@ func (c *cluster) run(ctx context.Context, name string, at func(string), program
 	}
 	c.sleep(h.slot, c.now())
 	done := make(chan error, 1)
-	if h.pass() {
+	if h.own != nil {
+		h.launch(ctx, at, program, done)
+	} else if h.pass() {
 		go func() {
 			var err error
 			if crash := protect("client "+name, func() { err = program(ctx, h.env(at)) }); crash != nil {
@@ -156,7 +158,7 @@ func (c *cluster) close() {
 	for _, h := range c.hosts {
 		h.kill()
 	}
-	time.Sleep(coolDown)
+	c.sleep(c.slot, c.now()+int64(coolDown))
 	c.stop()
 	for _, s := range c.servers {
 		if s.node != nil {

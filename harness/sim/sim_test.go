@@ -41,7 +41,7 @@ func simulate(t *testing.T, s harness.Scenario, seed uint64, body func(c *cluste
 	var digest uint64
 	rec := history.NewRecorder(&out)
 	rec.Watch(func(e history.Event) { events = append(events, e) })
-	b := New(nil)
+	b := New(map[string]lock.Kind{"own": {OwnTime: true}})
 	b.Digest = func(d uint64) { digest = d }
 	err := b.Run(context.Background(), s, seed, rec, func(_ context.Context, c harness.Cluster) error { return body(c.(*cluster)) })
 	if err != nil {
