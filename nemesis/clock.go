@@ -37,7 +37,7 @@ var clockJump = Kind{
 	Name:  "clock-jump",
 	Doc:   "sets a clock forward, or back where `by` is negative; after `for` it is set right again",
 	On:    []Target{Node, Client},
-	Power: PowerClock,
+	Power: PowerClock, Sets: true,
 	Takes: []string{"by"}, Needs: []string{"by"},
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
 		back, err := turn(cluster, "clock-jump", target, f.By, 1)
@@ -89,7 +89,7 @@ var clockStrobe = Kind{
 	Name:  "clock-strobe",
 	Doc:   "sets a clock forward and back again, over and over, every so often",
 	On:    []Target{Node, Client},
-	Power: PowerClock,
+	Power: PowerClock, Sets: true,
 	Takes: []string{"by", "every"}, Needs: []string{"by", "every"},
 	Again: true,
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {

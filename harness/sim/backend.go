@@ -14,9 +14,14 @@
 // can't tame: a select among several ready channels, the order of maps, and the
 // global random numbers of the code under test.
 //
-// Deliberately missing: a scheduler of goroutines, wrong clocks for code that
-// reads the time past its Env, and a watchdog on the wall clock, which belongs to the process that
-// starts runs (see inBubble).
+// A lock that reads package time itself, and not its Env, gets a wrong clock by a
+// bubble of its client's own, whose time runs at the client's rate in lock-step
+// with true time (own.go, lockstep.go). Such a clock can run fast or slow. It can't
+// be set: in a bubble package time has no monotonic clock besides the wall clock,
+// and never goes back.
+//
+// Deliberately missing: a scheduler of goroutines, and a watchdog on the wall clock
+// for the run's own bubble, which belongs to the process that starts runs (see inBubble).
 package sim
 
 import (
@@ -83,7 +88,7 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 	for _, name := range names {
 		out = append(out, harness.Capability{Name: name, Available: true})
 	}
-	return out
+	return append(out, harness.Capability{Name: harness.CanSetOwnTime, Reason: oneClock, Remedy: "run it on real processes (--backend process)"})
 }
 
 // Run runs body in virtual time, which begins at nought. ctx is looked at before
@@ -93,7 +98,7 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := supports(s); err != nil {
+	if err := supports(s, b.locks[s.Lock.Kind]); err != nil {
 		return fmt.Errorf("simulate %s: %w", s.ID(), err)
 	}
 	var bodyErr, crash error
@@ -129,10 +134,12 @@ func (b *Backend) bubbles(s harness.Scenario) (owns []*own, over chan struct{}) 
 	return owns, over
 }
 
-func supports(s harness.Scenario) error {
+func supports(s harness.Scenario, k lock.Kind) error {
 	switch p := s.Topology.Persistence; {
 	case !slices.Contains([]string{"", harness.PersistNone, string(node.EverySec), string(node.Always), string(node.No)}, p):
 		return fmt.Errorf("nodes with persistence %q can't be simulated: use none, everysec, always or no", p)
+	case slices.Contains(s.NeedsOf(k), harness.CanSetOwnTime):
+		return fmt.Errorf("a client's clock can't be set: %s", oneClock)
 	case s.Topology.Replicas > 1:
 		return fmt.Errorf("%d replicas of each node can't be simulated: use one", s.Topology.Replicas)
 	case s.Topology.Nodes < 1 || s.Topology.Nodes > 250:

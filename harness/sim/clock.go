@@ -16,7 +16,7 @@ var _ nemesis.Clocker = (*cluster)(nil)
 
 // clocks is what a client reads the time from. A jump moves the wall clock alone,
 // a rate both. What the code under test reads past its Env, as drivers do for
-// their time-outs, is true time.
+// their time-outs, is true time, or the client's own where it has a bubble of its own.
 type clocks struct{ wall, monotonic *node.Clock }
 
 // timer is one that the client's monotonic clock is to ring.
