@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math"
+	"slices"
 	"testing/synctest"
 	"time"
 )
@@ -13,7 +14,9 @@ import (
 // what it could have seen.
 //
 // What one client does can reach another within minLatency, when nobody has an
-// event for it yet. While a client listens, clocks move by no more than that.
+// event for it yet. So clients that listen to a connection run after the others,
+// which by then have said what they are about to do; and while several listen,
+// clocks move by no more than minLatency.
 func (n *network) lockStep() {
 	defer close(n.ended)
 	for idle := int64(0); ; {
@@ -78,8 +81,12 @@ func (n *network) exchange() (some bool) {
 // runClients lets each client's clock run up to an instant of true time, and
 // reports whether one is to act before.
 func (n *network) runClients(until int64) (acts bool) {
-	for _, h := range n.hosts {
-		if to := h.clock(until); h.awake() && h.own.shown < to {
+	for _, listens := range []bool{false, true} {
+		for _, h := range n.hosts {
+			to := h.clock(until)
+			if !h.awake() || h.own.listens != listens || h.own.shown >= to {
+				continue
+			}
 			h.own.tell(order{until: to})
 			if h.own.gone || h.own.shown < to {
 				return true
@@ -89,19 +96,30 @@ func (n *network) runClients(until int64) (acts bool) {
 	return false
 }
 
-// horizon is how far clocks may run.
+// horizon is how far clocks may run, if the next event is due at next. It notes
+// who listens.
 func (n *network) horizon(next int64) int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	for _, h := range n.hosts {
+		h.own.listens = false
+	}
+	many := 0
 	for _, l := range n.links {
-		for _, c := range l.conns {
-			if (c.reading || !c.answered.Load()) && !c.closed && c.host.awake() {
-				return min(next, n.now()+int64(minLatency))
-			}
+		if l.host.own.listens || !l.host.awake() || !slices.ContainsFunc(l.conns, (*conn).listens) {
+			continue
 		}
+		l.host.own.listens = true
+		many++
+	}
+	if many > 1 {
+		return min(next, n.now()+int64(minLatency))
 	}
 	return next
 }
+
+// listens says whether somebody waits for what comes next on the connection.
+func (c *conn) listens() bool { return (c.reading || !c.answered.Load()) && !c.closed }
 
 // awake says whether any client can still act by itself.
 func (n *network) awake() bool {

@@ -35,6 +35,7 @@ type own struct {
 
 	// Of the run's bubble.
 	begun, gone bool
+	listens     bool        // to some connection
 	shown       int64       // by the last report
 	onGone      func(error) // called in the run's bubble if the client's ends early
 	cancel      func()      // of the client's bubble

@@ -17,6 +17,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -104,7 +106,7 @@ func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 	}
 	m := l.redsync.NewMutex(key, options...)
 	if err := m.LockContext(ctx); err != nil {
-		return nil, fmt.Errorf("acquire %q: %w", key, errors.Join(err, ctx.Err()))
+		return nil, fmt.Errorf("acquire %q: %w", key, errors.Join(inOrder(err), ctx.Err()))
 	}
 	return handle{l, m}, nil
 }
@@ -159,6 +161,7 @@ func (h handle) ask(ctx context.Context, step func(context.Context) (bool, error
 	ctx, cancel := context.WithTimeout(ctx, h.library.settings.Timeout)
 	defer cancel()
 	ok, err := step(ctx)
+	err = inOrder(err)
 	switch {
 	case ok:
 		return nil
@@ -168,6 +171,29 @@ func (h handle) ask(ctx context.Context, step func(context.Context) (bool, error
 		return errors.New("redsync had no quorum, and says no more")
 	}
 	return err
+}
+
+// inOrder sorts what went wrong on several nodes. The library has it in the order
+// of its goroutines, which is another one in each run.
+func inOrder(err error) error {
+	if err == nil {
+		return nil
+	}
+	var parts []error
+	var flatten func(error)
+	flatten = func(err error) {
+		joined, ok := err.(interface{ Unwrap() []error })
+		if !ok {
+			parts = append(parts, err)
+			return
+		}
+		for _, part := range joined.Unwrap() {
+			flatten(part)
+		}
+	}
+	flatten(err)
+	slices.SortStableFunc(parts, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(parts...)
 }
 
 // refusals counts the nodes that said no: that the key is gone or has another value.

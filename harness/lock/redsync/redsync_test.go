@@ -105,6 +105,18 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Which node's answer came first must not show.
+func TestInOrder(t *testing.T) {
+	a, b := &redsync.RedisError{Node: 1, Err: io.EOF}, &redsync.RedisError{Node: 4, Err: os.ErrDeadlineExceeded}
+	one, other := inOrder(errors.Join(errors.Join(nil, b), a)), inOrder(errors.Join(errors.Join(nil, a), b))
+	if one.Error() != other.Error() || !errors.Is(one, io.EOF) || !errors.Is(one, os.ErrDeadlineExceeded) {
+		t.Errorf("%q and %q", one, other)
+	}
+	if inOrder(nil) != nil {
+		t.Error("nothing went wrong, and it is an error")
+	}
+}
+
 // Silent nodes cost one time-out to set and one to undo, in virtual time, and
 // nothing is left running. Every draw has a name of its own.
 func TestSilence(t *testing.T) {
