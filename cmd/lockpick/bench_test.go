@@ -5,6 +5,7 @@ import (
 
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/sim"
+	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
 
@@ -17,7 +18,7 @@ func BenchmarkMinute(b *testing.B) {
 	}
 	for n := range b.N {
 		o := suite.Execute(b.Context(), sim.New(kinds.All), suite.Job{Scenario: s[0].Scenario, Seed: uint64(n), Keep: suite.KeepNone})
-		if o.Code != suite.ExitOK || o.Virtual < 60 {
+		if o.Code != outcome.ExitOK || o.Virtual < 60 {
 			b.Fatalf("%+v", o)
 		}
 		b.ReportMetric(float64(o.Events), "events")

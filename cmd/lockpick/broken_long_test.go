@@ -14,6 +14,7 @@ import (
 	"lockpick/harness/lock/broken"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/sim"
+	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
 
@@ -57,7 +58,7 @@ func TestBrokenLocks(t *testing.T) {
 }
 
 // caught is the first seed with which all comes out as the scenario expects, 0 if none does.
-func caught(t *testing.T, s pick) (seed uint64, o suite.Outcome) {
+func caught(t *testing.T, s pick) (seed uint64, o outcome.Outcome) {
 	t.Helper()
 	for seed = 1; seed <= maxSeeds; seed++ {
 		o = suite.Execute(t.Context(), sim.New(kinds.All), suite.Job{Scenario: s.Scenario, Seed: seed, Backend: "sim", Keep: suite.KeepNone})
@@ -65,7 +66,7 @@ func caught(t *testing.T, s pick) (seed uint64, o suite.Outcome) {
 			t.Errorf("%s, seed %d: %s%s", s.ID(), seed, o.Error, o.Skipped)
 			return 0, o
 		}
-		if o.Code == suite.ExitOK {
+		if o.Code == outcome.ExitOK {
 			return seed, o
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"lockpick/harness"
+	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
 
@@ -18,7 +19,7 @@ type comparison struct {
 
 // settle takes one more outcome that is there, and returns those that are decided by
 // now and were not before.
-func (c *comparison) settle(outcomes map[int]suite.Outcome, i int) (decided []int) {
+func (c *comparison) settle(outcomes map[int]outcome.Outcome, i int) (decided []int) {
 	if slices.ContainsFunc(c.chosen, func(p pick) bool { return len(p.Numbers) > 0 }) {
 		c.numbers[i] = map[string]float64{}
 		if n := outcomes[i].Numbers; n != nil {
@@ -33,7 +34,7 @@ func (c *comparison) settle(outcomes map[int]suite.Outcome, i int) (decided []in
 			if chosen && !there {
 				return false
 			}
-			o.Settle(than, numbers)
+			suite.Settle(&o, than, numbers)
 		}
 		outcomes[i] = o
 		decided = append(decided, i)

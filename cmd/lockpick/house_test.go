@@ -64,12 +64,18 @@ var house = map[string]row{
 	"harness/process": {ours: "harness harness/client harness/lock harness/history harness/resp harness/real/… nemesis", tests: goRedis,
 		because: "backends never import each other"},
 
-	"checker":         {ours: "harness/history", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},
-	"scenarios":       {because: "embedded text"},
-	"reports":         {ours: "harness/history checker nemesis", tests: "harness/history/story", because: "draws what was recorded and judged"},
-	"scenarios/suite": {ours: "harness harness/history harness/history/edn checker reports", tests: "harness/lock", because: "the only judge"},
-	"scenarios/sweep": {ours: "harness scenarios/suite", because: "many jobs in worker processes"},
-	"cmd/lockpick": {ours: "redlock harness harness/… checker nemesis reports scenarios scenarios/…", third: cobraPkg,
+	"checker":   {ours: "harness/history", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},
+	"scenarios": {because: "embedded text"},
+	"reports":   {ours: "harness/history checker scenarios/outcome reports/…", because: "puts together what the packages below draw"},
+	"reports/figures": {ours: "harness/history checker nemesis reports/palette scenarios/outcome", third: gonumPlot, tests: "harness/history/story",
+		because: "draws what was measured"},
+	"reports/palette": {because: "one meaning a colour, everywhere"},
+	"reports/sequence": {ours: "harness/history checker nemesis reports/palette", tests: "harness/history/story",
+		because: "draws what was recorded and judged"},
+	"scenarios/outcome": {ours: "harness harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
+	"scenarios/suite":   {ours: "harness harness/history harness/history/edn checker reports scenarios/outcome", tests: "harness/lock", because: "the only judge"},
+	"scenarios/sweep":   {ours: "harness scenarios/outcome scenarios/suite", because: "many jobs in worker processes"},
+	"cmd/lockpick": {ours: "redlock harness harness/… checker nemesis reports reports/… scenarios scenarios/…", third: cobraPkg,
 		because: "the composition root"},
 }
 
@@ -86,6 +92,7 @@ const (
 	zerolog    = "github.com/rs/zerolog"
 	porcupine  = "github.com/anishathalye/porcupine"
 	goFuse     = "github.com/hanwen/go-fuse/v2"
+	gonumPlot  = "gonum.org/v1/plot"
 	cobraPkg   = "github.com/spf13/cobra"
 	miniredis  = "github.com/alicebob/miniredis/v2" // tests only
 	internal   = "github.com/rogpeppe/go-internal"  // tests only

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"lockpick/harness/history"
+	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
 
@@ -37,7 +38,7 @@ func build(t *testing.T) string {
 }
 
 // outcomes runs lockpick with --json and returns its exit code and what came out.
-func outcomes(t *testing.T, binary string, args ...string) (int, []suite.Outcome) {
+func outcomes(t *testing.T, binary string, args ...string) (int, []outcome.Outcome) {
 	t.Helper()
 	args = append(args, "--json", "--store", filepath.Join(t.TempDir(), "store"))
 	cmd := exec.Command(binary, args...)
@@ -48,17 +49,17 @@ func outcomes(t *testing.T, binary string, args ...string) (int, []suite.Outcome
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	var all struct{ Outcomes []suite.Outcome }
+	var all struct{ Outcomes []outcome.Outcome }
 	if err := json.Unmarshal(out, &all); err != nil {
 		t.Fatalf("lockpick %s: %v\n%s%s", strings.Join(args, " "), err, out, said.String())
 	}
 	return cmd.ProcessState.ExitCode(), all.Outcomes
 }
 
-func complain(t *testing.T, all []suite.Outcome) {
+func complain(t *testing.T, all []outcome.Outcome) {
 	t.Helper()
 	for _, o := range all {
-		if o.Code != suite.ExitOK || o.Skipped != "" {
+		if o.Code != outcome.ExitOK || o.Skipped != "" {
 			t.Errorf("%s seed %d: %s %s %s", o.Scenario, o.Seed, strings.Join(summary(o), "; "), o.Error, o.Skipped)
 		}
 	}
@@ -94,7 +95,7 @@ func TestThousandRandomPlansWithinAssumptions(t *testing.T) {
 		t.Errorf("exit code %d, %d runs", code, len(all))
 	}
 	complain(t, all)
-	t.Logf("%d random plans within the assumptions in %.0f s: mutual-exclusion violated in %s", len(all), time.Since(begin).Seconds(), suite.Rate(0, len(all)))
+	t.Logf("%d random plans within the assumptions in %.0f s: mutual-exclusion violated in %s", len(all), time.Since(begin).Seconds(), outcome.Rate(0, len(all)))
 }
 
 // Every scenario, each twice: in a worker with one processor, and in a process
@@ -133,7 +134,7 @@ func TestCatalogueOnProcesses(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	skipped := 0
-	all = slices.DeleteFunc(all, func(o suite.Outcome) bool {
+	all = slices.DeleteFunc(all, func(o outcome.Outcome) bool {
 		only := o.Skipped != "" && o.Skipped == simulationOnly[o.Scenario]
 		if only {
 			skipped++

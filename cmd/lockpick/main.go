@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockpick/harness"
-	"lockpick/scenarios/suite"
+	"lockpick/scenarios/outcome"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -43,7 +43,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 		}
 	}
 	if ctx.Err() != nil {
-		return suite.ExitInterrupt
+		return outcome.ExitInterrupt
 	}
 	if lost := result.failed(); lost != nil {
 		err = unable(fmt.Errorf("print the result: %w", lost), "see that standard output can be written")
@@ -51,7 +51,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	if err != nil {
 		a.complain(err)
 	}
-	return suite.Worse(a.code, codeOf(err))
+	return outcome.Worse(a.code, codeOf(err))
 }
 
 // app is what the verbs share.
@@ -124,22 +124,22 @@ func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
 func usage(err error, hint string) error {
-	return &failure{err: err, code: suite.ExitUsage, hint: hint}
+	return &failure{err: err, code: outcome.ExitUsage, hint: hint}
 }
 
 func unable(err error, hint string) error {
-	return &failure{err: err, code: suite.ExitBackend, hint: hint}
+	return &failure{err: err, code: outcome.ExitBackend, hint: hint}
 }
 
 func codeOf(err error) int {
 	var f *failure
 	switch {
 	case err == nil:
-		return suite.ExitOK
+		return outcome.ExitOK
 	case errors.As(err, &f):
 		return f.code
 	}
-	return suite.ExitUsage
+	return outcome.ExitUsage
 }
 
 func (a *app) complain(err error) {

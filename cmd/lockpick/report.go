@@ -15,7 +15,7 @@ import (
 	"lockpick/checker"
 	"lockpick/harness"
 	"lockpick/reports"
-	"lockpick/scenarios/suite"
+	"lockpick/scenarios/outcome"
 )
 
 // report is what run prints: one line for each scenario in the order of the
@@ -30,18 +30,18 @@ type report struct {
 	mu       sync.Mutex
 	total    int
 	ended    int
-	count    map[string]int        // outcomes by state, skips too
-	outcomes map[int]suite.Outcome // those that are not printed yet, or all for JSON
-	skipped  []suite.Outcome
+	count    map[string]int          // outcomes by state, skips too
+	outcomes map[int]outcome.Outcome // those that are not printed yet, or all for JSON
+	skipped  []outcome.Outcome
 	compared comparison
 	printed  int
 	sum      seedSum
 }
 
 func (r *report) skip(s harness.Scenario, lacks []harness.Capability) {
-	o := suite.Outcome{Schema: 1, Scenario: s.ID(), Backend: r.flags.backend, Skipped: reasons(lacks)}
+	o := outcome.Outcome{Schema: 1, Scenario: s.ID(), Backend: r.flags.backend, Skipped: reasons(lacks)}
 	if r.required(lacks) {
-		o.Code = suite.ExitBackend
+		o.Code = outcome.ExitBackend
 	}
 	r.skipped = append(r.skipped, o)
 }
@@ -53,14 +53,14 @@ func (r *report) required(lacks []harness.Capability) bool {
 }
 
 // done takes an outcome and prints what can be printed in order.
-func (r *report) done(i int, o suite.Outcome) {
+func (r *report) done(i int, o outcome.Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outcomes[i] = o
 	r.ended++
 	for _, i := range r.compared.settle(r.outcomes, i) {
-		r.count[state(r.outcomes[i])]++
-		r.code = suite.Worse(r.code, r.outcomes[i].Code)
+		r.count[r.outcomes[i].State()]++
+		r.code = outcome.Worse(r.code, r.outcomes[i].Code)
 	}
 	if r.flags.json {
 		return
@@ -84,7 +84,7 @@ func (r *report) done(i int, o suite.Outcome) {
 }
 
 // print prints a run.
-func (r *report) print(o suite.Outcome) {
+func (r *report) print(o outcome.Outcome) {
 	r.line(o)
 	for _, why := range o.Retried {
 		fmt.Fprintf(r.out, "    tried again: %s\n", why)
@@ -93,10 +93,10 @@ func (r *report) print(o suite.Outcome) {
 }
 
 // line is a run in one line, or where that gets too long in one for each property.
-func (r *report) line(o suite.Outcome) {
+func (r *report) line(o outcome.Outcome) {
 	parts := summary(o)
-	if o.Code != suite.ExitOK {
-		parts = append([]string{strings.ToUpper(state(o))}, parts...)
+	if o.Code != outcome.ExitOK {
+		parts = append([]string{strings.ToUpper(o.State())}, parts...)
 	}
 	if one := strings.Join(parts, "; "); len(one) <= 76 {
 		parts = []string{one}
@@ -109,9 +109,9 @@ func (r *report) line(o suite.Outcome) {
 }
 
 // explain says what a reader wants to know of a run beyond its line.
-func (r *report) explain(o suite.Outcome) {
-	drawn := r.named && slices.ContainsFunc(o.Judgements, func(j suite.Judgement) bool { return j.Got == checker.Violated })
-	if o.Code == suite.ExitOK && !drawn {
+func (r *report) explain(o outcome.Outcome) {
+	drawn := r.named && slices.ContainsFunc(o.Judgements, func(j outcome.Judgement) bool { return j.Got == checker.Violated })
+	if o.Code == outcome.ExitOK && !drawn {
 		return
 	}
 	for _, j := range o.Judgements {
@@ -134,25 +134,8 @@ func (r *report) explain(o suite.Outcome) {
 	fmt.Fprintf(r.out, "    run again: %s\n\n", o.Command)
 }
 
-// States of an outcome, in the order of the sum.
-var states = []string{"as expected", "unexpected", "undecided", "failed", "skipped"}
-
-func state(o suite.Outcome) string {
-	switch {
-	case o.Skipped != "":
-		return "skipped"
-	case o.Code == suite.ExitOK:
-		return "as expected"
-	case o.Code == suite.ExitUndecided:
-		return "undecided"
-	case o.Code == suite.ExitUnexpected:
-		return "unexpected"
-	}
-	return "failed"
-}
-
 // summary is a run in few words: what was expected of it, and what was not.
-func summary(o suite.Outcome) []string {
+func summary(o outcome.Outcome) []string {
 	var parts []string
 	for _, j := range o.Judgements {
 		if j.Follows != "" && j.AsExpected {
@@ -172,17 +155,17 @@ func summary(o suite.Outcome) []string {
 // finish prints the sum and settles the exit code.
 func (r *report) finish(ctx context.Context) error {
 	for _, o := range r.skipped {
-		r.code = suite.Worse(r.code, o.Code)
+		r.code = outcome.Worse(r.code, o.Code)
 	}
 	if r.total == 0 && len(r.skipped) > 0 {
-		r.code = suite.Worse(r.code, suite.ExitBackend)
+		r.code = outcome.Worse(r.code, outcome.ExitBackend)
 	}
 	if ctx.Err() != nil {
-		r.code = suite.ExitInterrupt
+		r.code = outcome.ExitInterrupt
 		fmt.Fprintf(r.errs, "interrupted after %d of %d runs; what they left is in %s\n", r.ended, r.total, r.flags.store)
 	}
 	if r.flags.json {
-		all := []suite.Outcome{}
+		all := []outcome.Outcome{}
 		for _, i := range slices.Sorted(maps.Keys(r.outcomes)) {
 			all = append(all, r.outcomes[i])
 		}
@@ -200,7 +183,7 @@ func (r *report) finish(ctx context.Context) error {
 	count, runs := r.count, r.ended+len(r.skipped)
 	count["skipped"] = len(r.skipped)
 	parts := []string{fmt.Sprintf("%d as expected", count["as expected"])}
-	for _, s := range states[1:] {
+	for _, s := range outcome.States()[1:] {
 		if count[s] > 0 || s == "skipped" {
 			parts = append(parts, fmt.Sprintf("%d %s", count[s], s))
 		}

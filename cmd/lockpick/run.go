@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockpick/harness"
+	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
 
@@ -276,7 +277,7 @@ func quoted(s string) string {
 func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	job := func(i int) suite.Job { return r.flags.job(chosen[i/r.flags.seeds], i%r.flags.seeds) }
 	r.total = len(chosen) * r.flags.seeds
-	r.outcomes = map[int]suite.Outcome{}
+	r.outcomes = map[int]outcome.Outcome{}
 	r.compared = comparison{chosen: chosen, seeds: r.flags.seeds, numbers: map[int]map[string]float64{}}
 	r.count = map[string]int{}
 	stop := r.progress()

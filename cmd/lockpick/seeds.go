@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"lockpick/checker"
-	"lockpick/scenarios/suite"
+	"lockpick/scenarios/outcome"
 )
 
 // seedSum is what came of many seeds of one scenario.
@@ -13,8 +13,8 @@ type seedSum struct {
 	scenario string
 	runs     int
 	count    map[string]int
-	shown    []suite.Outcome  // the first that were not as expected
-	tally    map[string]tally // by property
+	shown    []outcome.Outcome // the first that were not as expected
+	tally    map[string]tally  // by property
 }
 
 // tally is how often a property was decided, and how often it was violated.
@@ -28,13 +28,13 @@ const (
 	leastRuns = 20 // of which a rate says anything
 )
 
-func (s *seedSum) add(o suite.Outcome) {
+func (s *seedSum) add(o outcome.Outcome) {
 	if s.runs == 0 {
 		*s = seedSum{scenario: o.Scenario, count: map[string]int{}, tally: map[string]tally{}}
 	}
 	s.runs++
-	s.count[state(o)]++
-	if o.Code != suite.ExitOK && len(s.shown) < mostShown {
+	s.count[o.State()]++
+	if o.Code != outcome.ExitOK && len(s.shown) < mostShown {
 		s.shown = append(s.shown, o)
 	}
 	for _, j := range o.Judgements {
@@ -59,7 +59,7 @@ func (s *seedSum) rates(backend string) []rate {
 	var rates []rate
 	for _, name := range checker.Properties() {
 		if t := s.tally[name]; t.told && t.decided >= leastRuns && backend == simulation {
-			low, high := suite.Wilson(t.violated, t.decided)
+			low, high := outcome.Wilson(t.violated, t.decided)
 			rates = append(rates, rate{s.scenario, name, t.decided, t.violated, float64(t.violated) / float64(t.decided), low, high})
 		}
 	}
@@ -78,7 +78,7 @@ type rate struct {
 }
 
 // ratesOf sums outcomes up, of which each scenario's are together.
-func ratesOf(outcomes []suite.Outcome, backend string) []rate {
+func ratesOf(outcomes []outcome.Outcome, backend string) []rate {
 	var rates []rate
 	var sum seedSum
 	for i, o := range outcomes {
@@ -98,14 +98,14 @@ func (r *report) printSeeds() {
 		return
 	}
 	var parts []string
-	for _, name := range states {
+	for _, name := range outcome.States() {
 		if s.count[name] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", s.count[name], name))
 		}
 	}
 	fmt.Fprintf(r.out, "%-44s %d seeds: %s\n", s.scenario, s.runs, strings.Join(parts, ", "))
 	for _, rate := range s.rates(r.flags.backend) {
-		fmt.Fprintf(r.out, "    %s violated in %s\n", rate.Property, suite.Rate(rate.Violated, rate.Runs))
+		fmt.Fprintf(r.out, "    %s violated in %s\n", rate.Property, outcome.Rate(rate.Violated, rate.Runs))
 	}
 	for _, o := range s.shown {
 		fmt.Fprintf(r.out, "    seed %d: %s\n    run again: %s\n", o.Seed, strings.Join(summary(o), "; "), o.Command)

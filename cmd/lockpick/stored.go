@@ -12,7 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockpick/checker"
-	"lockpick/reports"
+	"lockpick/reports/sequence"
+	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
 
@@ -48,9 +49,9 @@ lease or a resource, which it doesn't tell of, is undecided.`,
 			}
 			v := checker.Check(s.History)
 			js := suite.JudgeStored(s, v)
-			a.code = suite.Worse(a.code, suite.CodeOf(js))
+			a.code = outcome.Worse(a.code, outcome.CodeOf(js))
 			if v.Disagreement != "" {
-				a.code = suite.ExitBug
+				a.code = outcome.ExitBug
 			}
 			if asJSON {
 				return printJSON(a.out, v)
@@ -69,7 +70,7 @@ var secondly = map[checker.Outcome]string{
 	checker.Undecided: "not asked, or the record is too long for its search",
 }
 
-func (a *app) printVerdict(v checker.Verdict, js []suite.Judgement) {
+func (a *app) printVerdict(v checker.Verdict, js []outcome.Judgement) {
 	for i, j := range js {
 		if checker.Liveness(j.Property) && (i == 0 || !checker.Liveness(js[i-1].Property)) {
 			fmt.Fprintln(a.out, "liveness, where the faults allow it:")
@@ -92,7 +93,7 @@ func (a *app) explainCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprint(a.out, reports.Explain(s.History, checker.Check(s.History), width()))
+			_, err = fmt.Fprint(a.out, sequence.Text(sequence.Tell(s.History, checker.Check(s.History)), width(), false))
 			return err
 		}}
 }
@@ -102,7 +103,7 @@ func width() int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil {
 		return min(max(n, 60), 160)
 	}
-	return reports.DefaultWidth
+	return sequence.DefaultWidth
 }
 
 func (a *app) replayCmd() *cobra.Command {
@@ -143,13 +144,13 @@ func (a *app) replay(ctx context.Context, s suite.Stored) error {
 	if o.Error != "" {
 		return unable(errors.New(o.Error), "see lockpick doctor")
 	}
-	a.code = suite.Worse(a.code, o.Code)
+	a.code = outcome.Worse(a.code, o.Code)
 	a.printVerdict(o.Verdict, o.Judgements)
 	return nil
 }
 
 func (a *app) replaySim(ctx context.Context, s suite.Stored, j suite.Job) (err error) {
-	workers(patience).Run(ctx, 1, func(int) suite.Job { return j }, func(_ int, o suite.Outcome) {
+	workers(patience).Run(ctx, 1, func(int) suite.Job { return j }, func(_ int, o outcome.Outcome) {
 		if o.Error != "" {
 			err = &failure{err: errors.New(o.Error), code: o.Code, hint: "see lockpick help exit-codes"}
 			return
@@ -177,7 +178,7 @@ func (a *app) compare(s suite.Stored, again []byte) error {
 	for n < min(len(old), len(now)) && bytes.Equal(old[n], now[n]) {
 		n++
 	}
-	a.code = suite.Worse(a.code, suite.ExitUnexpected)
+	a.code = outcome.Worse(a.code, outcome.ExitUnexpected)
 	fmt.Fprintf(a.out, "the histories differ from line %d on:\n  stored: %s\n  again:  %s\n", n+1, line(old, n), line(now, n))
 	fmt.Fprintf(a.out, "the run was made by lockpick %s, this is %s\n", s.Manifest.Version, version())
 	return nil

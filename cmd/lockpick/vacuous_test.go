@@ -14,6 +14,7 @@ import (
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/sim"
 	"lockpick/nemesis"
+	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
 
@@ -199,7 +200,7 @@ func TestEveryFaultTakesEffect(t *testing.T) {
 				c.when = acquired
 			}
 			h, v, js := try(t, c.topology, step(c.when, c.fault))
-			if code := suite.CodeOf(js); code != suite.ExitOK {
+			if code := outcome.CodeOf(js); code != outcome.ExitOK {
 				t.Errorf("exit code %d: %v (%s)", code, js, v.Assumption)
 			}
 			begins := 0
@@ -234,7 +235,7 @@ func TestAFaultInVainIsUndecided(t *testing.T) {
 		for name, x := range all {
 			t.Run(k.Name+"/"+strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 				_, v, js := try(t, x.topology, x.steps...)
-				if code := suite.CodeOf(js); code != suite.ExitUndecided {
+				if code := outcome.CodeOf(js); code != outcome.ExitUndecided {
 					t.Errorf("exit code %d: %v", code, js)
 				}
 				if v.Assumption == "" || !regexp.MustCompile(x.because).MatchString(v.Assumption) {
@@ -252,7 +253,7 @@ func TestAFaultInVainIsUndecided(t *testing.T) {
 
 // try runs a small scenario through the whole pipe: c1 holds the lock for a second,
 // and then c2 does.
-func try(t *testing.T, topology string, steps ...string) (*history.History, checker.Verdict, []suite.Judgement) {
+func try(t *testing.T, topology string, steps ...string) (*history.History, checker.Verdict, []outcome.Judgement) {
 	t.Helper()
 	nodes := "nodes: 3"
 	if topology != "" {

@@ -1,45 +1,28 @@
 package suite
 
 import (
-	"fmt"
 	"slices"
 
 	"lockpick/checker"
 	"lockpick/harness"
+	"lockpick/scenarios/outcome"
 )
 
 // Words of an expectation.
 const (
-	wantAny      = "any"
+	wantAny      = outcome.AnyOutcome
 	wantHolds    = string(checker.Holds)
 	wantViolated = string(checker.Violated)
 )
 
-// Judgement is what was expected of one property and what came.
-type Judgement struct {
-	Property   string          `json:"property"`
-	Expected   string          `json:"expected"` // in words; "" if nothing was
-	Got        checker.Outcome `json:"got"`
-	Cause      string          `json:"cause,omitempty"`
-	Node       string          `json:"node,omitempty"`
-	Because    string          `json:"because"`
-	AsExpected bool            `json:"asExpected"`
-	// Missed: a violation was expected and did not come, so another try may show it.
-	Missed bool `json:"missed,omitempty"`
-	// Follows is harness.Expectation's: what came as expected is no news.
-	Follows string `json:"follows,omitempty"`
-	// Number is set where the property is a measured number that has a bound.
-	Number *Number `json:"number,omitempty"`
-}
-
 // Judge holds a verdict against what was expected. It is the only place where
 // the two meet. Properties that nothing is expected of come out as they are.
-func Judge(expect map[string]harness.Expectation, v checker.Verdict) []Judgement {
-	var out []Judgement
+func Judge(expect map[string]harness.Expectation, v checker.Verdict) []outcome.Judgement {
+	var out []outcome.Judgement
 	for _, r := range v.Results {
-		j := Judgement{Property: r.Property, Got: r.Outcome, Cause: r.Cause, Node: r.Node, Because: r.Because, AsExpected: true}
+		j := outcome.Judgement{Property: r.Property, Got: r.Outcome, Cause: r.Cause, Node: r.Node, Because: r.Because, AsExpected: true}
 		if want, ok := expect[r.Property]; ok {
-			j.judge(want, r)
+			hold(&j, want, r)
 			if v.Assumption != "" { // a run that shows nothing is not what anybody expected
 				j.AsExpected = false
 			}
@@ -51,7 +34,7 @@ func Judge(expect map[string]harness.Expectation, v checker.Verdict) []Judgement
 	}
 	for name, want := range expect {
 		if v.Result(name) == nil {
-			out = append(out, Judgement{Property: name, Expected: words(want), Got: checker.Undecided,
+			out = append(out, outcome.Judgement{Property: name, Expected: words(want), Got: checker.Undecided,
 				Because: "no property of this name was judged"})
 		}
 	}
@@ -61,7 +44,7 @@ func Judge(expect map[string]harness.Expectation, v checker.Verdict) []Judgement
 
 // JudgeStored judges a stored run by what its scenario expected, or a bare
 // history by what every lock should hold to, as far as the history can tell.
-func JudgeStored(s Stored, v checker.Verdict) []Judgement {
+func JudgeStored(s Stored, v checker.Verdict) []outcome.Judgement {
 	if s.Manifest != nil {
 		return append(Judge(s.Manifest.Scenario.Expect, v), JudgeNumbers(s.Manifest.Scenario.Numbers, v)...)
 	}
@@ -83,11 +66,12 @@ func Unconditional() map[string]harness.Expectation {
 	return expect
 }
 
-func byOrder(a, b Judgement) int {
+func byOrder(a, b outcome.Judgement) int {
 	return slices.Index(checker.Properties(), a.Property) - slices.Index(checker.Properties(), b.Property)
 }
 
-func (j *Judgement) judge(want harness.Expectation, r checker.Result) {
+// hold holds one result against what was expected of it.
+func hold(j *outcome.Judgement, want harness.Expectation, r checker.Result) {
 	j.Expected, j.Follows = words(want), want.Follows
 	switch want.Want {
 	case wantAny:
@@ -116,60 +100,4 @@ func words(e harness.Expectation) string {
 		s += " at " + e.Node
 	}
 	return s
-}
-
-// Exit codes of the command line (topic exit-codes).
-const (
-	ExitOK         = 0
-	ExitUnexpected = 1
-	ExitUndecided  = 2
-	ExitBackend    = 3
-	ExitUsage      = 64
-	ExitBug        = 70
-	ExitInterrupt  = 130
-)
-
-// CodeOf is the exit code that the judgements of one run call for.
-func CodeOf(js []Judgement) int {
-	code := ExitOK
-	for _, j := range js {
-		switch {
-		case j.AsExpected:
-		case j.Got == checker.Undecided:
-			code = Worse(code, ExitUndecided)
-		default:
-			code = Worse(code, ExitUnexpected)
-		}
-	}
-	return code
-}
-
-// Worse returns the code that outranks the other: 70, 64, 1, 3, 2, 0.
-func Worse(a, b int) int {
-	rank := []int{ExitOK, ExitUndecided, ExitBackend, ExitUnexpected, ExitUsage, ExitBug}
-	if slices.Index(rank, a) >= slices.Index(rank, b) {
-		return a
-	}
-	return b
-}
-
-func (j Judgement) String() string {
-	if j.Number != nil {
-		return j.number()
-	}
-	cause := j.Cause
-	if j.Node != "" {
-		cause += " at " + j.Node
-	}
-	text := fmt.Sprintf("%s %s", j.Property, j.Got)
-	if j.AsExpected && j.Got == checker.Violated && j.Expected != "" && j.Expected != wantAny {
-		text += ", as expected"
-	}
-	if cause != "" {
-		text += " (" + cause + ")"
-	}
-	if !j.AsExpected {
-		text += ", expected " + j.Expected
-	}
-	return text
 }

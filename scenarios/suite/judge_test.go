@@ -6,6 +6,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness"
+	"lockpick/scenarios/outcome"
 )
 
 func TestJudge(t *testing.T) {
@@ -21,22 +22,22 @@ func TestJudge(t *testing.T) {
 		ok   bool
 		code int
 	}{
-		{"holds", harness.Expectation{Want: "holds"}, yes, true, ExitOK},
-		{"should hold, is violated", harness.Expectation{Want: "holds"}, no, false, ExitUnexpected},
-		{"named, but never put to the test", harness.Expectation{Want: "holds"}, idle, false, ExitUndecided},
-		{"implied, and never put to the test", harness.Expectation{Want: "holds", Implied: true}, idle, true, ExitOK},
-		{"violated", harness.Expectation{Want: "violated"}, no, true, ExitOK},
-		{"for the right reason", harness.Expectation{Want: "violated", Cause: checker.RestartedAndForgot, Node: "n3"}, no, true, ExitOK},
-		{"for the wrong reason", harness.Expectation{Want: "violated", Cause: checker.ExpiredEarly}, no, false, ExitUnexpected},
-		{"by the wrong node", harness.Expectation{Want: "violated", Cause: checker.RestartedAndForgot, Node: "n1"}, no, false, ExitUnexpected},
-		{"should be violated, holds", harness.Expectation{Want: "violated"}, yes, false, ExitUnexpected},
-		{"undecided is no pass", harness.Expectation{Want: "holds"}, open, false, ExitUndecided},
-		{"nor a violation", harness.Expectation{Want: "violated"}, open, false, ExitUndecided},
-		{"any", harness.Expectation{Want: "any"}, no, true, ExitOK},
+		{"holds", harness.Expectation{Want: "holds"}, yes, true, outcome.ExitOK},
+		{"should hold, is violated", harness.Expectation{Want: "holds"}, no, false, outcome.ExitUnexpected},
+		{"named, but never put to the test", harness.Expectation{Want: "holds"}, idle, false, outcome.ExitUndecided},
+		{"implied, and never put to the test", harness.Expectation{Want: "holds", Implied: true}, idle, true, outcome.ExitOK},
+		{"violated", harness.Expectation{Want: "violated"}, no, true, outcome.ExitOK},
+		{"for the right reason", harness.Expectation{Want: "violated", Cause: checker.RestartedAndForgot, Node: "n3"}, no, true, outcome.ExitOK},
+		{"for the wrong reason", harness.Expectation{Want: "violated", Cause: checker.ExpiredEarly}, no, false, outcome.ExitUnexpected},
+		{"by the wrong node", harness.Expectation{Want: "violated", Cause: checker.RestartedAndForgot, Node: "n1"}, no, false, outcome.ExitUnexpected},
+		{"should be violated, holds", harness.Expectation{Want: "violated"}, yes, false, outcome.ExitUnexpected},
+		{"undecided is no pass", harness.Expectation{Want: "holds"}, open, false, outcome.ExitUndecided},
+		{"nor a violation", harness.Expectation{Want: "violated"}, open, false, outcome.ExitUndecided},
+		{"any", harness.Expectation{Want: "any"}, no, true, outcome.ExitOK},
 	} {
 		js := Judge(map[string]harness.Expectation{me: c.want}, checker.Verdict{Results: []checker.Result{c.got}})
-		if len(js) != 1 || js[0].AsExpected != c.ok || CodeOf(js) != c.code {
-			t.Errorf("%s: %+v, code %d", c.name, js, CodeOf(js))
+		if len(js) != 1 || js[0].AsExpected != c.ok || outcome.CodeOf(js) != c.code {
+			t.Errorf("%s: %+v, code %d", c.name, js, outcome.CodeOf(js))
 		}
 	}
 }
@@ -46,15 +47,15 @@ func TestJudgeVacuous(t *testing.T) {
 	v := checker.Verdict{Assumption: "step 1 never came", Results: []checker.Result{{Property: checker.MutualExclusion, Outcome: checker.Undecided}}}
 	for _, want := range []string{"any", "holds", "violated"} {
 		js := Judge(map[string]harness.Expectation{checker.MutualExclusion: {Want: want}}, v)
-		if CodeOf(js) != ExitUndecided {
-			t.Errorf("%s: %+v, code %d", want, js, CodeOf(js))
+		if outcome.CodeOf(js) != outcome.ExitUndecided {
+			t.Errorf("%s: %+v, code %d", want, js, outcome.CodeOf(js))
 		}
 	}
 }
 
 func TestJudgeMissesNoExpectation(t *testing.T) {
 	js := Judge(map[string]harness.Expectation{"no-such-property": {Want: "holds"}}, checker.Verdict{})
-	if len(js) != 1 || js[0].AsExpected || CodeOf(js) != ExitUndecided {
+	if len(js) != 1 || js[0].AsExpected || outcome.CodeOf(js) != outcome.ExitUndecided {
 		t.Errorf("%+v", js)
 	}
 }
@@ -63,13 +64,13 @@ func TestJudgeMissesNoExpectation(t *testing.T) {
 func TestJudgeFollower(t *testing.T) {
 	expect := map[string]harness.Expectation{checker.MutualExclusion: {Want: "violated", Cause: checker.NeverSet}}
 	harness.Imply(expect)
-	for got, code := range map[checker.Outcome]int{checker.Violated: ExitOK, checker.Holds: ExitUnexpected, checker.Undecided: ExitUndecided} {
+	for got, code := range map[checker.Outcome]int{checker.Violated: outcome.ExitOK, checker.Holds: outcome.ExitUnexpected, checker.Undecided: outcome.ExitUndecided} {
 		js := Judge(expect, checker.Verdict{Results: []checker.Result{
 			{Property: checker.MutualExclusion, Outcome: checker.Violated, Cause: checker.NeverSet},
 			{Property: checker.LeaseLinearizable, Outcome: got, Cause: checker.Overlap},
 		}})
-		if len(js) != 2 || js[1].Follows != checker.MutualExclusion || CodeOf(js) != code {
-			t.Errorf("%s: %+v, code %d, want %d", got, js, CodeOf(js), code)
+		if len(js) != 2 || js[1].Follows != checker.MutualExclusion || outcome.CodeOf(js) != code {
+			t.Errorf("%s: %+v, code %d, want %d", got, js, outcome.CodeOf(js), code)
 		}
 	}
 	if e := Unconditional()[checker.LeaseLinearizable]; e.Want != "holds" || !e.Implied {
@@ -77,45 +78,34 @@ func TestJudgeFollower(t *testing.T) {
 	}
 }
 
-func TestWorse(t *testing.T) {
-	order := []int{ExitBug, ExitUsage, ExitUnexpected, ExitBackend, ExitUndecided, ExitOK}
-	for i, a := range order {
-		for _, b := range order[i:] {
-			if Worse(a, b) != a || Worse(b, a) != a {
-				t.Errorf("Worse(%d, %d) is not %d", a, b, a)
-			}
-		}
-	}
-}
-
 // A violation that nobody expected is final; a missed one and a vacuous run are
 // tried again, and are undecided in the end.
 func TestRetries(t *testing.T) {
-	missed := Judgement{Property: "a", Got: checker.Holds, Missed: true}
-	vacuous := Judgement{Property: "b", Got: checker.Undecided}
-	harm := Judgement{Property: "c", Got: checker.Violated}
-	fine := Judgement{Property: "d", Got: checker.Holds, AsExpected: true}
+	missed := outcome.Judgement{Property: "a", Got: checker.Holds, Missed: true}
+	vacuous := outcome.Judgement{Property: "b", Got: checker.Undecided}
+	harm := outcome.Judgement{Property: "c", Got: checker.Violated}
+	fine := outcome.Judgement{Property: "d", Got: checker.Holds, AsExpected: true}
 	for i, c := range []struct {
-		js    []Judgement
+		js    []outcome.Judgement
 		again bool
 		code  int // after several tries
 	}{
-		{[]Judgement{fine}, false, ExitOK},
-		{[]Judgement{fine, missed}, true, ExitUndecided},
-		{[]Judgement{vacuous}, true, ExitUndecided},
-		{[]Judgement{missed, harm}, false, ExitUnexpected},
-		{[]Judgement{harm, vacuous}, false, ExitUnexpected},
+		{[]outcome.Judgement{fine}, false, outcome.ExitOK},
+		{[]outcome.Judgement{fine, missed}, true, outcome.ExitUndecided},
+		{[]outcome.Judgement{vacuous}, true, outcome.ExitUndecided},
+		{[]outcome.Judgement{missed, harm}, false, outcome.ExitUnexpected},
+		{[]outcome.Judgement{harm, vacuous}, false, outcome.ExitUnexpected},
 	} {
-		o := Outcome{Judgements: c.js, Code: CodeOf(c.js)}
-		if (o.again() != "") != c.again {
-			t.Errorf("case %d: again %q", i, o.again())
+		o := outcome.Outcome{Judgements: c.js, Code: outcome.CodeOf(c.js)}
+		if (again(o) != "") != c.again {
+			t.Errorf("case %d: again %q", i, again(o))
 		}
 		failed := o
-		if failed.Error = "the disk is full"; failed.again() != "" {
+		if failed.Error = "the disk is full"; again(failed) != "" {
 			t.Errorf("case %d: tried again after an error", i)
 		}
 		o.Retried = []string{"once"}
-		o.giveUp()
+		giveUp(&o)
 		if o.Code != c.code {
 			t.Errorf("case %d: code %d, want %d (%s)", i, o.Code, c.code, fmt.Sprint(c.js))
 		}

@@ -5,6 +5,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness"
+	"lockpick/scenarios/outcome"
 )
 
 func TestJudgeNumbers(t *testing.T) {
@@ -17,17 +18,17 @@ func TestJudgeNumbers(t *testing.T) {
 		text  string
 		code  int
 	}{
-		{harness.Bound{Is: ">=", Value: 8}, measured, "grants 8 (>= 8)", ExitOK},
-		{harness.Bound{Is: "<=", Value: 8}, measured, "grants 8 (<= 8)", ExitOK},
-		{harness.Bound{Is: ">", Value: 8}, measured, "grants 8, expected > 8", ExitUnexpected},
-		{harness.Bound{Is: "<", Value: 8}, measured, "grants 8, expected < 8", ExitUnexpected},
-		{harness.Bound{Is: ">=", Value: 8}, checker.Verdict{}, "grants undecided, expected >= 8", ExitUndecided},
-		{harness.Bound{Is: ">=", Value: 8}, vacuous, "grants undecided, expected >= 8", ExitUndecided},
-		{harness.Bound{Is: "<", Value: 0.5, Than: "other"}, measured, "grants undecided, expected < 0.5 * other", ExitUndecided},
+		{harness.Bound{Is: ">=", Value: 8}, measured, "grants 8 (>= 8)", outcome.ExitOK},
+		{harness.Bound{Is: "<=", Value: 8}, measured, "grants 8 (<= 8)", outcome.ExitOK},
+		{harness.Bound{Is: ">", Value: 8}, measured, "grants 8, expected > 8", outcome.ExitUnexpected},
+		{harness.Bound{Is: "<", Value: 8}, measured, "grants 8, expected < 8", outcome.ExitUnexpected},
+		{harness.Bound{Is: ">=", Value: 8}, checker.Verdict{}, "grants undecided, expected >= 8", outcome.ExitUndecided},
+		{harness.Bound{Is: ">=", Value: 8}, vacuous, "grants undecided, expected >= 8", outcome.ExitUndecided},
+		{harness.Bound{Is: "<", Value: 0.5, Than: "other"}, measured, "grants undecided, expected < 0.5 * other", outcome.ExitUndecided},
 	} {
 		js := JudgeNumbers(map[string]harness.Bound{checker.Grants: c.bound}, c.v)
-		if len(js) != 1 || js[0].String() != c.text || CodeOf(js) != c.code || js[0].Because == "" {
-			t.Errorf("%v: %v, code %d, want %s, %d", c.bound, js, CodeOf(js), c.text, c.code)
+		if len(js) != 1 || js[0].String() != c.text || outcome.CodeOf(js) != c.code || js[0].Because == "" {
+			t.Errorf("%v: %v, code %d, want %s, %d", c.bound, js, outcome.CodeOf(js), c.text, c.code)
 		}
 	}
 }
@@ -40,25 +41,25 @@ func TestSettle(t *testing.T) {
 		checker.SplitVoteRate: {Is: ">", Value: 1, Than: "base"},
 	}
 	v := checker.Verdict{Numbers: map[string]float64{checker.Grants: 8, checker.SplitVoteRate: 0.3}}
-	outcome := func() *Outcome { return &Outcome{Judgements: JudgeNumbers(bounds, v)} }
-	if o := outcome(); len(o.Waits()) != 2 || o.again() != "" {
-		t.Errorf("it waits for %v, and is tried again for %q", o.Waits(), o.again())
+	waiting := func() *outcome.Outcome { return &outcome.Outcome{Judgements: JudgeNumbers(bounds, v)} }
+	if o := waiting(); len(o.Waits()) != 2 || again(*o) != "" {
+		t.Errorf("it waits for %v, and is tried again for %q", o.Waits(), again(*o))
 	}
 	for _, c := range []struct {
 		other, base map[string]float64
 		code        int
 	}{
-		{map[string]float64{checker.Grants: 17}, map[string]float64{checker.SplitVoteRate: 0.2}, ExitOK},
-		{map[string]float64{checker.Grants: 16}, map[string]float64{checker.SplitVoteRate: 0.2}, ExitUnexpected},
-		{map[string]float64{checker.Grants: 17}, map[string]float64{}, ExitUndecided},
-		{nil, map[string]float64{checker.SplitVoteRate: 0.2}, ExitUndecided},
+		{map[string]float64{checker.Grants: 17}, map[string]float64{checker.SplitVoteRate: 0.2}, outcome.ExitOK},
+		{map[string]float64{checker.Grants: 16}, map[string]float64{checker.SplitVoteRate: 0.2}, outcome.ExitUnexpected},
+		{map[string]float64{checker.Grants: 17}, map[string]float64{}, outcome.ExitUndecided},
+		{nil, map[string]float64{checker.SplitVoteRate: 0.2}, outcome.ExitUndecided},
 	} {
-		o := outcome()
-		o.Settle("other", c.other)
+		o := waiting()
+		Settle(o, "other", c.other)
 		if len(o.Waits()) != 1 {
 			t.Errorf("it still waits for %v", o.Waits())
 		}
-		o.Settle("base", c.base)
+		Settle(o, "base", c.base)
 		if o.Code != c.code || len(o.Waits()) != 0 {
 			t.Errorf("%v, %v: code %d, want %d: %v", c.other, c.base, o.Code, c.code, o.Judgements)
 		}

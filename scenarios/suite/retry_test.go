@@ -8,6 +8,7 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/scenarios/outcome"
 )
 
 // idle is a backend on which nothing happens.
@@ -27,7 +28,7 @@ func TestEveryTryIsKept(t *testing.T) {
 	store := t.TempDir()
 	o := Execute(t.Context(), idle{}, Job{Scenario: harness.Scenario{Name: "x", Expect: Unconditional()},
 		Store: store, Keep: KeepAll, Live: true, Retries: 2})
-	if o.Code != ExitUndecided || len(o.Retried) != 2 {
+	if o.Code != outcome.ExitUndecided || len(o.Retried) != 2 {
 		t.Errorf("code %d, retried %q", o.Code, o.Retried)
 	}
 	all, err := filepath.Glob(filepath.Join(store, "x", "2*", outcomeFile))

@@ -7,6 +7,7 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/scenarios/outcome"
 )
 
 // refuted is a backend on which a release arrives after the run was stopped for
@@ -39,7 +40,7 @@ func (refuted) Run(_ context.Context, _ harness.Scenario, _ uint64, rec *history
 // A stop that the whole record does not bear out is no pass.
 func TestStoppedInVain(t *testing.T) {
 	o := Execute(t.Context(), refuted{}, Job{Scenario: harness.Scenario{Name: "x", Expect: Unconditional()}, Keep: KeepNone, Retries: 3})
-	if o.Code != ExitUndecided || o.Stopped == "" || !strings.Contains(o.Error, "whole record does not show") || len(o.Retried) > 0 {
+	if o.Code != outcome.ExitUndecided || o.Stopped == "" || !strings.Contains(o.Error, "whole record does not show") || len(o.Retried) > 0 {
 		t.Errorf("code %d, stopped %q, retried %q: %s", o.Code, o.Stopped, o.Retried, o.Error)
 	}
 }

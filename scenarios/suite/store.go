@@ -11,6 +11,7 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/history/edn"
 	"lockpick/reports"
+	"lockpick/scenarios/outcome"
 )
 
 // Files of a run directory.
@@ -101,7 +102,7 @@ func (d *runDir) live() (*os.File, error) {
 }
 
 // write writes what isn't there yet.
-func (d *runDir) write(facts []byte, h *history.History, o Outcome) error {
+func (d *runDir) write(facts []byte, h *history.History, o outcome.Outcome) error {
 	if d.path == "" {
 		if err := d.create(); err != nil {
 			return err
@@ -116,7 +117,7 @@ func (d *runDir) write(facts []byte, h *history.History, o Outcome) error {
 	if err := writeJSON(filepath.Join(d.path, verdictFile), o.Verdict); err != nil {
 		return err
 	}
-	return reports.Write(d.path, h, o.Verdict)
+	return reports.Write(d.path, outcome.Run{Manifest: &d.manifest, History: h, Verdict: o.Verdict, Outcome: o})
 }
 
 func writeJSON(path string, v any) error {

@@ -23,6 +23,7 @@ import (
 	"lockpick/checker"
 	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/scenarios/outcome"
 )
 
 // Keep says which runs leave a directory in the store.
@@ -53,73 +54,52 @@ type Job struct {
 	Retries int `json:"retries,omitempty"`
 }
 
-// Outcome is what came of a job: outcome.json.
-type Outcome struct {
-	Schema     int                `json:"schema"`
-	Scenario   string             `json:"scenario"` // NAME or NAME/VARIANT
-	Backend    string             `json:"backend"`
-	Seed       uint64             `json:"seed"`
-	Code       int                `json:"code"` // exit code of this run alone
-	Judgements []Judgement        `json:"judgements,omitempty"`
-	Error      string             `json:"error,omitempty"`   // why it could not be run or judged
-	Skipped    string             `json:"skipped,omitempty"` // why it was not run
-	Retried    []string           `json:"retried,omitempty"` // why each earlier try did not count, and its directory
-	Stopped    string             `json:"stopped,omitempty"` // where the run was stopped early, and why
-	Dir        string             `json:"dir,omitempty"`     // run directory
-	Command    string             `json:"command"`
-	Seconds    float64            `json:"seconds"` // of wall clock
-	Virtual    float64            `json:"virtual"` // of true time in the run
-	Events     int                `json:"events"`
-	Numbers    map[string]float64 `json:"numbers,omitempty"` // that other variants may be compared with
-	Verdict    checker.Verdict    `json:"-"`
-}
-
 // Execute does a job on a backend. It never panics: a bug is an outcome with
 // code 70 and the stack in Error.
-func Execute(ctx context.Context, b harness.Backend, j Job) (o Outcome) {
+func Execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) {
 	begin := time.Now()
 	var earlier []string
 	for {
 		o = execute(ctx, b, j)
 		o.Retried = earlier
-		again := o.again()
-		if again == "" || len(earlier) >= j.Retries || ctx.Err() != nil {
+		why := again(o)
+		if why == "" || len(earlier) >= j.Retries || ctx.Err() != nil {
 			break
 		}
 		o.Seconds = time.Since(begin).Seconds()
-		o.write() // a try that did not count is a record, too
+		write(&o) // a try that did not count is a record, too
 		if o.Dir != "" {
-			again += " (" + o.Dir + ")"
+			why += " (" + o.Dir + ")"
 		}
-		earlier = append(earlier[:len(earlier):len(earlier)], again)
+		earlier = append(earlier[:len(earlier):len(earlier)], why)
 	}
-	o.giveUp()
+	giveUp(&o)
 	o.Seconds = time.Since(begin).Seconds()
-	o.write()
+	write(&o)
 	return o
 }
 
 // write leaves the outcome in the run directory, where there is one.
-func (o *Outcome) write() {
+func write(o *outcome.Outcome) {
 	if o.Dir == "" {
 		return
 	}
 	if err := writeJSON(filepath.Join(o.Dir, outcomeFile), o); err != nil {
-		o.fail(ExitUsage, err)
+		o.Fail(outcome.ExitUsage, err)
 	}
 }
 
 // again says why a run should be tried once more, "" if it should not: a
 // violation that a race missed, or a run in which a fault did not take effect. A
 // violation that nobody expected is final, and so is an error.
-func (o Outcome) again() string {
+func again(o outcome.Outcome) string {
 	if o.Error != "" || o.Stopped != "" { // another try would be stopped, too
 		return ""
 	}
 	why := ""
 	for _, j := range o.Judgements {
 		switch {
-		case j.AsExpected, j.waits():
+		case j.AsExpected, j.Waits():
 		case j.Missed:
 			why = j.Property + " was expected to be violated and held"
 		case j.Got == checker.Undecided:
@@ -132,19 +112,19 @@ func (o Outcome) again() string {
 }
 
 // giveUp turns an expected violation that several tries missed into undecided.
-func (o *Outcome) giveUp() {
-	if len(o.Retried) == 0 || o.Code != ExitUnexpected || o.again() == "" {
+func giveUp(o *outcome.Outcome) {
+	if len(o.Retried) == 0 || o.Code != outcome.ExitUnexpected || again(*o) == "" {
 		return
 	}
-	o.Code = ExitUndecided
+	o.Code = outcome.ExitUndecided
 }
 
-func execute(ctx context.Context, b harness.Backend, j Job) (o Outcome) {
+func execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) {
 	j.Scenario = j.Scenario.Drawn(j.Seed)
-	o = Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: b.Name(), Seed: j.Seed, Command: j.Command}
+	o = outcome.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: b.Name(), Seed: j.Seed, Command: j.Command}
 	defer func() {
 		if r := recover(); r != nil {
-			o.fail(ExitBug, fmt.Errorf("panic: %v\n%s", r, debug.Stack()))
+			o.Fail(outcome.ExitBug, fmt.Errorf("panic: %v\n%s", r, debug.Stack()))
 		}
 	}()
 	d := &runDir{store: j.Store, manifest: harness.NewManifest(j.Scenario, b.Name(), j.Seed, j.Version, j.Command)}
@@ -154,7 +134,7 @@ func execute(ctx context.Context, b harness.Backend, j Job) (o Outcome) {
 	if j.Live && j.Keep != KeepNone {
 		f, err := d.live()
 		if err != nil {
-			o.fail(ExitUsage, err)
+			o.Fail(outcome.ExitUsage, err)
 			return o
 		}
 		defer f.Close()
@@ -170,26 +150,26 @@ func execute(ctx context.Context, b harness.Backend, j Job) (o Outcome) {
 		events = append(events, e)
 	})
 	if err := harness.RunUntil(ctx, b, j.Scenario, j.Seed, rec, j.until()); err != nil {
-		o.fail(ExitBackend, err)
+		o.Fail(outcome.ExitBackend, err)
 	}
-	h := o.judge(d.manifest, events)
-	unexpected := o.Code != ExitOK
+	h := judged(&o, d.manifest, events)
+	unexpected := o.Code != outcome.ExitOK
 	if j.Keep == KeepAll || j.Keep == KeepUnexpected && unexpected {
 		if err := d.write(facts.Bytes(), h, o); err != nil {
-			o.fail(ExitUsage, err)
+			o.Fail(outcome.ExitUsage, err)
 		}
 		o.Dir = d.path
 	}
 	return o
 }
 
-// judge judges what was recorded, from memory: it is the same as what stands in
+// judged judges what was recorded, from memory: it is the same as what stands in
 // the file, and need not be decoded.
-func (o *Outcome) judge(m harness.Manifest, events []history.Event) *history.History {
+func judged(o *outcome.Outcome, m harness.Manifest, events []history.Event) *history.History {
 	h, err := history.New(events)
 	if err != nil {
-		if o.Code == ExitOK {
-			o.fail(ExitBug, err)
+		if o.Code == outcome.ExitOK {
+			o.Fail(outcome.ExitBug, err)
 		}
 		return nil
 	}
@@ -199,19 +179,11 @@ func (o *Outcome) judge(m harness.Manifest, events []history.Event) *history.His
 	o.Numbers = compared(o.Verdict.Numbers)
 	o.Judgements = append(Judge(m.Scenario.Expect, o.Verdict), JudgeNumbers(m.Scenario.Numbers, o.Verdict)...)
 	if o.Verdict.Disagreement != "" {
-		o.fail(ExitBug, fmt.Errorf("the two judges disagree: %s", o.Verdict.Disagreement))
+		o.Fail(outcome.ExitBug, fmt.Errorf("the two judges disagree: %s", o.Verdict.Disagreement))
 	}
-	o.Code = Worse(o.Code, CodeOf(decided(o.Judgements)))
+	o.Code = outcome.Worse(o.Code, outcome.CodeOf(decided(o.Judgements)))
 	if r := o.Verdict.Result(checker.MutualExclusion); o.Stopped != "" && r.Outcome != checker.Violated {
-		o.fail(ExitUndecided, errors.New("the run was stopped for a violation that its whole record does not show, as where a release arrives late; run it again"))
+		o.Fail(outcome.ExitUndecided, errors.New("the run was stopped for a violation that its whole record does not show, as where a release arrives late; run it again"))
 	}
 	return h
-}
-
-func (o *Outcome) fail(code int, err error) {
-	o.Code = Worse(o.Code, code)
-	if o.Error != "" {
-		o.Error += "\n"
-	}
-	o.Error += err.Error()
 }

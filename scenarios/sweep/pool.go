@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
 
@@ -33,7 +34,7 @@ type Pool struct {
 // Run does n jobs, each of which job makes when its turn comes, and calls done for
 // each as it ends, one at a time. It returns early when ctx ends; jobs that were
 // not done then are not reported.
-func (p Pool) Run(ctx context.Context, n int, job func(i int) suite.Job, done func(i int, o suite.Outcome)) {
+func (p Pool) Run(ctx context.Context, n int, job func(i int) suite.Job, done func(i int, o outcome.Outcome)) {
 	next := make(chan int)
 	go func() {
 		defer close(next)
@@ -74,11 +75,11 @@ type worker struct {
 	said    *tail
 }
 
-func (w *worker) do(ctx context.Context, j suite.Job) suite.Outcome {
-	broken := func(format string, a ...any) suite.Outcome {
+func (w *worker) do(ctx context.Context, j suite.Job) outcome.Outcome {
+	broken := func(format string, a ...any) outcome.Outcome {
 		w.kill()
-		return suite.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: j.Backend, Seed: j.Seed, Command: j.Command,
-			Code: suite.ExitBug, Error: fmt.Sprintf(format, a...) + "\n" + w.said.String()}
+		return outcome.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: j.Backend, Seed: j.Seed, Command: j.Command,
+			Code: outcome.ExitBug, Error: fmt.Sprintf(format, a...) + "\n" + w.said.String()}
 	}
 	if w.cmd == nil {
 		if err := w.start(); err != nil {
@@ -97,7 +98,7 @@ func (w *worker) do(ctx context.Context, j suite.Job) suite.Outcome {
 	defer patience.Stop()
 	select {
 	case answer, ok := <-w.answers:
-		var o suite.Outcome
+		var o outcome.Outcome
 		if !ok {
 			return broken("the worker died in this run")
 		}

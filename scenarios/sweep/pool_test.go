@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockpick/harness"
+	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
 
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 			os.Stdout.WriteString("what?\n")
 			continue
 		}
-		json.NewEncoder(os.Stdout).Encode(suite.Outcome{Scenario: j.Scenario.Name, Seed: j.Seed})
+		json.NewEncoder(os.Stdout).Encode(outcome.Outcome{Scenario: j.Scenario.Name, Seed: j.Seed})
 	}
 }
 
@@ -44,8 +45,8 @@ func TestPoolTellsWhichRunKilledItsWorker(t *testing.T) {
 		jobs = append(jobs, suite.Job{Scenario: harness.Scenario{Name: name}, Seed: uint64(i)})
 	}
 	pool := Pool{Command: []string{os.Args[0]}, Size: 2, Patience: time.Second}
-	got := make([]suite.Outcome, len(jobs))
-	pool.Run(t.Context(), len(jobs), func(i int) suite.Job { return jobs[i] }, func(i int, o suite.Outcome) { got[i] = o })
+	got := make([]outcome.Outcome, len(jobs))
+	pool.Run(t.Context(), len(jobs), func(i int) suite.Job { return jobs[i] }, func(i int, o outcome.Outcome) { got[i] = o })
 	for i, want := range []struct {
 		code int
 		said string
@@ -63,7 +64,7 @@ func TestPoolStopsWhenItIsInterrupted(t *testing.T) {
 	jobs := []suite.Job{{Scenario: harness.Scenario{Name: "fine"}}, {Scenario: harness.Scenario{Name: "freezes"}}, {Scenario: harness.Scenario{Name: "fine"}}}
 	pool := Pool{Command: []string{os.Args[0]}, Size: 1, Patience: time.Minute}
 	done := 0
-	pool.Run(ctx, len(jobs), func(i int) suite.Job { return jobs[i] }, func(int, suite.Outcome) { done++; cancel() })
+	pool.Run(ctx, len(jobs), func(i int) suite.Job { return jobs[i] }, func(int, outcome.Outcome) { done++; cancel() })
 	if done != 1 {
 		t.Errorf("%d jobs were reported, want 1", done)
 	}
@@ -71,8 +72,8 @@ func TestPoolStopsWhenItIsInterrupted(t *testing.T) {
 
 func TestPoolTellsThatNoWorkerStarts(t *testing.T) {
 	pool := Pool{Command: []string{"/nowhere/lockpick"}, Size: 1, Patience: time.Second}
-	var got suite.Outcome
-	pool.Run(t.Context(), 1, func(int) suite.Job { return suite.Job{} }, func(_ int, o suite.Outcome) { got = o })
+	var got outcome.Outcome
+	pool.Run(t.Context(), 1, func(int) suite.Job { return suite.Job{} }, func(_ int, o outcome.Outcome) { got = o })
 	if got.Code != 70 || !strings.Contains(got.Error, "start worker") {
 		t.Errorf("%+v", got)
 	}

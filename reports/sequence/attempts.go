@@ -1,0 +1,177 @@
+package sequence
+
+import (
+	"cmp"
+	"slices"
+
+	"lockpick/harness/history"
+)
+
+// attempt is one round of asking the nodes for the lock.
+type attempt struct {
+	sets []*event // one for each node asked
+}
+
+func (a *attempt) sent() int64 { return a.sets[0].Sent }
+
+// votes lists the nodes whose yes had come back by an instant.
+func (a *attempt) votes(by int64) []string {
+	var out []string
+	for _, e := range a.sets {
+		if slices.Contains(out, e.Node) {
+			continue
+		}
+		if e.Type == history.OK && e.Answered != 0 && e.Answered <= by {
+			out = append(out, e.Node)
+		}
+	}
+	return out
+}
+
+// of returns the command to a node, or nil.
+func (a *attempt) of(node string) *event {
+	if i := slices.IndexFunc(a.sets, func(e *event) bool { return e.Node == node }); i >= 0 {
+		return a.sets[i]
+	}
+	return nil
+}
+
+// refused reports whether a node said no.
+func (a *attempt) refused() bool {
+	return slices.ContainsFunc(a.sets, func(e *event) bool { return e.Type == history.Fail })
+}
+
+// attempts tells the rounds of one acquire apart: by the random value, and where
+// a lock uses one for all, by a node that is asked again after it was told to
+// forget the round before.
+func (f *facts) attempts(s *session) []*attempt {
+	c := s.acquire()
+	var out []*attempt
+	for _, e := range sent(f.tries, s.client, c.call.T, min(c.returned(), f.last)) {
+		if e.Key != s.key {
+			continue
+		}
+		last := len(out) - 1
+		if last < 0 || out[last].sets[0].Token != e.Token || f.forgotten(out[last].of(e.Node), e) {
+			out = append(out, &attempt{})
+			last++
+		}
+		out[last].sets = append(out[last].sets, e)
+	}
+	return out
+}
+
+// forgotten reports whether a client released what it had set on a node before it
+// set it again.
+func (f *facts) forgotten(first, again *event) bool {
+	return first != nil && slices.ContainsFunc(f.wires, func(e *event) bool {
+		return e.Op == history.OpRelease && e.Process == again.Process && first.Sent <= e.Sent && e.Sent <= again.Sent
+	})
+}
+
+// winning is the round that got the lock, nil if the wire was not recorded.
+func (f *facts) winning(s *session) *attempt {
+	rounds := f.attempts(s)
+	if !s.granted() || len(rounds) == 0 {
+		return nil
+	}
+	return rounds[len(rounds)-1]
+}
+
+// futile is what one client tried in vain before a session.
+type futile struct {
+	rounds      int
+	from, to    int64
+	taken, mute bool // some node said no; no node answered at all
+	events      []*event
+}
+
+// futile counts what the session's client tried from an instant on until the
+// session's own winning round, in this session and in those before it that failed.
+func (f *facts) futile(s *session, from int64) futile {
+	w := futile{from: never, mute: true}
+	for i, prev := range f.sessions {
+		if prev.client != s.client || prev.key != s.key || prev.granted() && prev != s {
+			continue
+		}
+		if prev.acquire().call.T > s.acquire().call.T || prev.acquire().returned() < from {
+			continue
+		}
+		rounds := f.attempts(f.sessions[i])
+		if prev == s && s.granted() && len(rounds) > 0 {
+			rounds = rounds[:len(rounds)-1]
+		}
+		if len(rounds) == 0 && prev != s { // its wire was not recorded
+			w.add(max(prev.acquire().call.T, from), prev.acquire().call)
+			w.taken, w.mute = true, false
+		}
+		for _, a := range rounds {
+			if a.sent() < from {
+				continue
+			}
+			w.add(a.sent(), a.sets[0])
+			w.taken = w.taken || a.refused()
+			w.mute = w.mute && !slices.ContainsFunc(a.sets, func(e *event) bool { return e.Answered != 0 })
+		}
+	}
+	return w
+}
+
+func (w *futile) add(at int64, e *event) {
+	w.rounds++
+	w.from, w.to = min(w.from, at), max(w.to, at)
+	w.events = append(w.events, e)
+}
+
+func (w *futile) because() string {
+	switch {
+	case w.taken:
+		return "taken"
+	case w.mute:
+		return "no answer"
+	}
+	return "no majority"
+}
+
+// deletion is a key that one session's client believed in and a release took away.
+type deletion struct {
+	release *event
+	victim  *session
+}
+
+// deletions finds the keys of the sessions that releases deleted while the
+// session's client still believed that it held the lock, in the order of time.
+func (f *facts) deletions(sessions []*session) []deletion {
+	type owner struct {
+		s     *session
+		since int64
+	}
+	set := map[*event]*session{}
+	for _, s := range sessions {
+		if a := f.winning(s); a != nil {
+			for _, e := range a.sets {
+				set[e] = s
+			}
+		}
+	}
+	applied := slices.Clone(f.wires)
+	slices.SortStableFunc(applied, func(a, b *event) int { return cmp.Compare(a.Applied, b.Applied) })
+	owners := map[[2]string]owner{}
+	var out []deletion
+	for _, e := range applied {
+		if e.Type != history.OK || e.Applied == 0 {
+			continue
+		}
+		at := [2]string{e.Node, e.Key}
+		switch e.Op {
+		case history.OpSet:
+			owners[at] = owner{set[e], e.Applied}
+		case history.OpRelease:
+			if o := owners[at]; o.s != nil && e.Applied < o.s.until {
+				out = append(out, deletion{e, o.s})
+			}
+			delete(owners, at)
+		}
+	}
+	return out
+}

@@ -1,0 +1,57 @@
+package sequence
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"lockpick/checker"
+	"lockpick/harness/history/story"
+)
+
+// TestCheckersStories draws each history that the checker's stories judge, as the
+// terminal shows it: testdata/drawn has one drawing for each.
+func TestCheckersStories(t *testing.T) {
+	files, err := filepath.Glob("../../checker/testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no stories: %v", err)
+	}
+	drawn := map[string]bool{}
+	for _, file := range files {
+		a, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := story.Parse(string(a.Files[0].Data))
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		name := strings.TrimSuffix(filepath.Base(file), ".txt")
+		h.Params.Scenario, h.Params.Backend = name, "story"
+		got := []byte(Text(Tell(h, checker.Check(h)), 120, false))
+		path := filepath.Join("testdata", "drawn", filepath.Base(file))
+		drawn[path] = true
+		if *update {
+			if err := os.WriteFile(path, got, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: %v; look at it and run with -update if it is right:\n%s", name, err, got)
+		}
+	}
+	there, err := filepath.Glob("testdata/drawn/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range there {
+		if !drawn[path] {
+			t.Errorf("%s belongs to no story", path)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package sequence
+
+import (
+	"cmp"
+	"fmt"
+
+	"lockpick/harness/history"
+)
+
+// drawExtend notes an extension. Those that came to the same, one after the
+// other, are one note at the first of them.
+func (b *builder) drawExtend(s *session, c *call, me int) {
+	run := s.alike(c)
+	if run == nil {
+		return
+	}
+	last := run[len(run)-1]
+	n := Note{Lane: me, At: c.call.T, Mark: Dot, Events: numbers(c.call, c.ret, last.call, last.ret)}
+	who, what := short(s.client), "extends"
+	if len(run) > 1 {
+		what += " " + plural(len(run), "time")
+	}
+	switch c.outcome() {
+	case history.OK:
+		until := validUntil(last.ret)
+		n.Label = fmt.Sprintf("%s %s, at last until %s", who, what, seconds(until))
+		if len(run) == 1 {
+			n.Label = fmt.Sprintf("%s %s until %s", who, what, seconds(until))
+		}
+		b.tell(n.At, who, fmt.Sprintf("extended it %s, until %s", times(len(run)), seconds(until)))
+	case history.Fail:
+		n.Label = fmt.Sprintf("%s %s: the lock is lost", who, what)
+		b.tell(n.At, who, fmt.Sprintf("found at %s that its lock was lost", seconds(n.At)))
+	default:
+		n.Label = fmt.Sprintf("%s %s in vain", who, what)
+		b.tell(n.At, who, fmt.Sprintf("tried to extend it %s from %s on, in vain", times(len(run)), seconds(n.At)))
+	}
+	b.note(n)
+}
+
+// alike is the extensions from c on that ended as it did, or nil if c is not the
+// first of them.
+func (s *session) alike(c *call) []*call {
+	var run []*call
+	for _, x := range s.calls {
+		switch {
+		case x.op != history.OpExtend:
+		case len(run) > 0 && x.outcome() == run[0].outcome():
+			run = append(run, x)
+		case len(run) > 0 && run[0] == c:
+			return run
+		default:
+			run = []*call{x}
+		}
+	}
+	if len(run) > 0 && run[0] == c {
+		return run
+	}
+	return nil
+}
+
+// expiry is when a key that was set is due to expire, by the extensions that its
+// node agreed to.
+func (f *facts) expiry(set *event) int64 {
+	at := plus(set.Applied, set.TTL)
+	for _, e := range sent(f.wires, linkClient(set), set.Sent, f.last) {
+		if e.Op == history.OpExtend && e.Type == history.OK && e.Node == set.Node && e.Key == set.Key && e.Token == set.Token && e.Applied > 0 {
+			at = max(at, plus(e.Applied, cmp.Or(e.TTL, set.TTL)))
+		}
+	}
+	return at
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return plural(n, "time")
+}

@@ -1,0 +1,94 @@
+package sequence
+
+import (
+	"slices"
+
+	"lockpick/checker"
+)
+
+// focus chooses the sessions that the diagram is about, the earlier first: those of
+// the witness, else those that the first fault touched, else the first two.
+func (f *facts) focus(r *checker.Result) []*session {
+	if r != nil && r.Witness != nil {
+		var out []*session
+		for _, name := range r.Witness.Sessions {
+			if s := f.named[name]; s != nil && !slices.Contains(out, s) && len(out) < 2 {
+				out = append(out, s)
+			}
+		}
+		if len(out) > 0 {
+			return out
+		}
+	}
+	for _, ft := range f.faults {
+		if s := f.touched(ft); s != nil {
+			return f.withNext(s)
+		}
+	}
+	for _, s := range f.sessions {
+		if s.granted() {
+			return f.withNext(s)
+		}
+	}
+	return f.sessions[:min(2, len(f.sessions))]
+}
+
+// touched is the session that a fault hit, or nil.
+func (f *facts) touched(ft *fault) *session {
+	at := ft.from()
+	var holder, first *session
+	for _, s := range f.sessions {
+		if !s.pending() && s.last() < at && s.until < at {
+			continue
+		}
+		busy := s.acquire().call.T <= at && (s.pending() || at <= max(s.last(), s.until))
+		if s.client == ft.target || onLinkOf(ft.target, s.client) {
+			if busy {
+				return s
+			}
+			continue
+		}
+		if holder == nil && s.believes(at) {
+			holder = s
+		}
+		if first == nil && s.granted() {
+			first = s
+		}
+	}
+	if slices.Contains(f.params.Clients, ft.target) {
+		return nil // the client was idle
+	}
+	if holder != nil {
+		return holder
+	}
+	return first
+}
+
+// withNext adds the next session of another client that got the same lock, or,
+// where nobody did, the first that tried to.
+func (f *facts) withNext(s *session) []*session {
+	var next, tried *session
+	for _, o := range f.sessions {
+		if o.client == s.client || o.key != s.key || o.last() < s.acquire().call.T {
+			continue
+		}
+		if o.granted() && o.begin >= s.begin && (next == nil || o.begin < next.begin) {
+			next = o
+		}
+		if !o.granted() && tried == nil {
+			tried = o
+		}
+	}
+	if next == nil {
+		next = tried
+	}
+	if next == nil {
+		return []*session{s}
+	}
+	return []*session{s, next}
+}
+
+// onLinkOf reports whether target names a link of the client.
+func onLinkOf(target, client string) bool {
+	return client != "" && len(target) > len(client) && target[:len(client)] == client && target[len(client)] == '-'
+}

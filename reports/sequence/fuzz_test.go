@@ -1,0 +1,98 @@
+package sequence
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"lockpick/checker"
+	"lockpick/harness/history"
+)
+
+// pick is an endless source of choices: bytes from the fuzzer, then zeros.
+type pick []byte
+
+func (p *pick) n(n int) int {
+	if len(*p) == 0 {
+		return 0
+	}
+	b := (*p)[0]
+	*p = (*p)[1:]
+	return int(b) % n
+}
+
+func choose[T any](p *pick, of ...T) T { return of[p.n(len(of))] }
+
+// anyHistory makes a history that looks like one in its words only.
+func anyHistory(p *pick) (*history.History, *checker.Result) {
+	long := strings.Repeat("ü", 200)
+	names := []string{"c1", "c2", "c3", "n1", "n3", "c1-n1", "c1-n3", "c2-r1", "r1", history.Nemesis, history.Harness, "", "\x1b[2J", long}
+	sessions := []string{"c1/1", "c1/2", "c2/1", "c3/1", "", "\n"}
+	ops := []string{history.OpAcquire, history.OpAcquire, history.OpRead, history.OpCheck, history.OpWrite, history.OpRelease, history.OpExtend,
+		history.OpSet, history.OpLog, history.OpClient, history.OpRun, "pause", "kill", "cut", "hold", "\x00"}
+	types := []history.Type{history.Invoke, history.OK, history.OK, history.Fail, history.Info, history.Begin, history.End, "?"}
+	times := []int64{0, 1, 5e8, 1e9, 1e9 + 1, 2e9, 11e9, 12e9, -1, -5e9, math.MaxInt64, math.MinInt64, math.MaxInt64 - 1}
+	texts := []string{"", "write", "read", "a", "b", "\x1b[31m\u202e", "日本", long, "%s%d", "a\u0301"}
+	h := &history.History{Params: history.Params{Scenario: choose(p, texts...), Quorum: p.n(4) - 1, Resource: choose(p, names...), Fence: choose(p, "none", "token", "check-and-set")}}
+	for range p.n(8) {
+		h.Params.Nodes = append(h.Params.Nodes, choose(p, "n1", "n2", "n3", "n4", "", long))
+		h.Params.Clients = append(h.Params.Clients, choose(p, names...))
+	}
+	for len(*p) > 0 {
+		h.Events = append(h.Events, history.Event{
+			N: int64(p.n(256)), T: choose(p, times...), Process: choose(p, names...), Type: choose(p, types...), Op: choose(p, ops...),
+			Key: choose(p, "lock-1", "lock-1", long, ""), Session: choose(p, sessions...), Token: choose(p, texts...), Fence: choose(p, times...),
+			ValidUntil: choose(p, times...), Node: choose(p, "", "", "n1", "n3", "r1", "c1", "c1-n3", long), Value: choose(p, texts...),
+			Version: choose(p, times...), TTL: choose(p, times...), Sent: choose(p, times...), Applied: choose(p, times...), Answered: choose(p, times...),
+			Step: p.n(3), Cause: choose(p, texts...),
+		})
+	}
+	if p.n(2) == 0 && len(h.Events) > 0 {
+		history.Sort(h.Events)
+	}
+	r := &checker.Result{Property: choose(p, append(checker.Properties(), "\x1b")...), Outcome: checker.Violated, Cause: choose(p, texts...), Node: choose(p, names...),
+		Witness: &checker.Witness{Sessions: []string{"c1/1", choose(p, "c2/1", "c1/2", "c1/1", "gone")}, From: choose(p, times...), To: choose(p, times...)}}
+	return h, choose(p, r, r, nil)
+}
+
+// fits checks what holds of every drawing.
+func fits(t *testing.T, h *history.History, r *checker.Result, width int) {
+	t.Helper()
+	text := Text(Of(h, r), width, false)
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if n := utf8.RuneCountInString(line); n > width {
+			t.Errorf("a line has %d characters, at most %d are allowed: %s", n, width, line)
+		}
+		for _, c := range line {
+			if c < ' ' || c > '~' && !unicode.IsGraphic(c) || unicode.Is(unicode.Mn, c) || c == '\u202e' || c == '日' {
+				t.Errorf("%U is printed as it is: %q", c, line)
+			}
+		}
+	}
+}
+
+func TestAnyHistoryFits(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 3000 {
+		raw := make([]byte, rng.IntN(1500))
+		for i := range raw {
+			raw[i] = byte(rng.Uint32())
+		}
+		p := pick(raw)
+		h, r := anyHistory(&p)
+		fits(t, h, r, 60+rng.IntN(101))
+	}
+}
+
+func FuzzSequence(f *testing.F) {
+	f.Add([]byte("\x03\x01\x01\x02 acquire ok acquire"), uint8(20))
+	f.Fuzz(func(t *testing.T, raw []byte, width uint8) {
+		p := pick(raw)
+		h, r := anyHistory(&p)
+		fits(t, h, r, 60+int(width)%101)
+	})
+}

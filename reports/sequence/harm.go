@@ -1,0 +1,91 @@
+package sequence
+
+import (
+	"fmt"
+	"slices"
+
+	"lockpick/checker"
+)
+
+// drawLease draws a session's belief, and its end where a deadline ended it.
+func (b *builder) drawLease(s *session) {
+	lane, ok := b.lane(s.client)
+	if !ok || !s.granted() {
+		return
+	}
+	b.bar(lane, Believes, s.begin, s.until, s.acquire().ret)
+	if s.ended != byDeadline || !b.shown(s.until) || s.until == s.begin {
+		return
+	}
+	b.note(Note{Lane: lane, At: s.until, Mark: Stop, Label: short(s.client) + "'s lease ends", Events: numbers(s.acquire().ret)})
+	if s.last() > s.until {
+		b.tellOf(s.until, short(s.client), "lease ended at "+seconds(s.until))
+	}
+}
+
+// drawDeletions draws the releases that took a lock away from its holder.
+func (b *builder) drawDeletions() {
+	done := map[*event]bool{}
+	for _, d := range b.deletions {
+		if done[d.release] || !b.shown(d.release.Applied) {
+			continue
+		}
+		client := linkClient(d.release)
+		var same []*event
+		for _, o := range b.deletions {
+			if linkClient(o.release) == client && o.victim == d.victim && !done[o.release] &&
+				minus(o.release.Applied, d.release.Applied) <= b.slow() {
+				same = append(same, o.release)
+				done[o.release] = true
+			}
+		}
+		b.drawDeletion(d.victim, client, same)
+	}
+}
+
+func (b *builder) drawDeletion(victim *session, client string, releases []*event) {
+	me, ok := b.lane(client)
+	if !ok {
+		return
+	}
+	var names []string
+	for _, e := range releases {
+		names = append(names, e.Node)
+	}
+	slices.Sort(names)
+	nodes := nodeRange(unique(names))
+	g := laneEvents{events: releases}
+	whose := short(victim.client) + "'s"
+	b.facts++
+	for _, l := range b.byLane(releases) {
+		b.message(Arrow{From: me, To: l.lane, Label: "release", Mark: Cross, Bad: true, Sent: l.first(sentAt), Arrived: l.last(appliedAt),
+			Detail: fmt.Sprintf("a release of %s DELETES %s key on %s", short(client), whose, nodes), Events: numbers(l.events...)})
+	}
+	b.tell(g.last(appliedAt), "a release of "+short(client), fmt.Sprintf("that was sent at %s reached %s at %s and deleted %s key there",
+		seconds(g.first(sentAt)), nodes, seconds(g.last(appliedAt)), whose))
+}
+
+// drawOverlap marks the span in which two clients believed in the same lock. Where
+// the verdict found no violation, the stamps are too coarse to say so.
+func (b *builder) drawOverlap() {
+	if len(b.focus) < 2 || !b.violated() {
+		return
+	}
+	x, y := b.focus[0], b.focus[1]
+	from, to := max(x.begin, y.begin), min(x.until, y.until)
+	if !x.granted() || !y.granted() || x.key != y.key || from >= to {
+		return
+	}
+	if w := b.result.Witness; b.result.Property == checker.MutualExclusion && w != nil && from <= w.From && w.From < w.To && w.To <= to {
+		from, to = w.From, w.To // the verdict allows for the error of the stamps
+	}
+	label := fmt.Sprintf("BOTH %s and %s believe that they hold %s", short(x.client), short(y.client), short(x.key))
+	if to == never {
+		to = b.f.last
+	} else {
+		label += " until " + seconds(to)
+	}
+	events := numbers(x.acquire().ret, y.acquire().ret)
+	b.d.Bands = append(b.d.Bands, Band{From: from, To: min(to, plus(b.to, 1)), Label: label, Events: events})
+	b.tell(from, "both", fmt.Sprintf("believed that they held %s from %s to %s", short(x.key), seconds(from), seconds(to)))
+}

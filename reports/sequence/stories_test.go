@@ -1,0 +1,68 @@
+package sequence
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"lockpick/checker"
+)
+
+var update = flag.Bool("update", false, "write the drawings in testdata anew")
+
+// A story is a txtar file: the history in its short form, the violated result if
+// there is one, and the drawing.
+func TestStories(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no stories: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { tale(t, file) })
+	}
+}
+
+func tale(t *testing.T, file string) {
+	a, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := map[string]*txtar.File{}
+	for i := range a.Files {
+		parts[a.Files[i].Name] = &a.Files[i]
+	}
+	h, err := parseStory(string(parts["history"].Data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r *checker.Result
+	if f := parts["result"]; f != nil {
+		r = &checker.Result{Outcome: checker.Violated}
+		if err := json.Unmarshal(f.Data, r); err != nil {
+			t.Fatalf("result: %v", err)
+		}
+	}
+	d := Of(h, r)
+	for name, width := range map[string]int{"text": 120, "narrow": 72} {
+		f := parts[name]
+		if f == nil {
+			continue
+		}
+		got := Text(d, width, false)
+		if *update {
+			f.Data = []byte(got)
+		} else if got != string(f.Data) {
+			t.Errorf("%s differs; look at it and run with -update if it is right:\n%s", name, got)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package sequence
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"lockpick/harness/history"
+)
+
+// parseStory reads a history in the short form of testdata. A line is
+//
+//	run NAME key=value…                                 the run event
+//	SECONDS PROCESS TYPE OP key=value…                  one event
+//	wire CLIENT NODES TYPE OP SENT APPLIED ANSWERED …   one event for each node of "n1..n3,n5"
+//
+// Events are numbered by their order in the file; "-" is no stamp; the key is
+// lock-1 unless the line says otherwise. In values "_" is a space, and anywhere
+// HOSTILE, LONG and WIDE stand for texts that mean no good.
+func parseStory(text string) (*history.History, error) {
+	h := &history.History{}
+	text = strings.NewReplacer("HOSTILE", "c1\x1b[2J\"\r\u202e", "LONG", strings.Repeat("lock", 60), "WIDE", "日本\u0301").Replace(text)
+	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
+		words := strings.Split(line, " ")
+		if line == "" || strings.HasPrefix(words[0], "#") {
+			continue
+		}
+		if err := parseLine(h, words); err != nil {
+			return nil, fmt.Errorf("line %d: %w", i+1, err)
+		}
+	}
+	history.Sort(h.Events)
+	return h, nil
+}
+
+func parseLine(h *history.History, w []string) error {
+	switch {
+	case w[0] == "run" && len(w) > 1:
+		p := &h.Params
+		*p = history.Params{Schema: history.Schema, Scenario: w[1], Backend: "sim", Seed: 1, Resource: "r1",
+			TTL: 10 * time.Second, NodeTimeout: 50 * time.Millisecond, Fence: "none"}
+		for _, kv := range w[2:] {
+			if err := setParam(p, kv); err != nil {
+				return err
+			}
+		}
+		p.Quorum = len(p.Nodes)/2 + 1
+		add(h, history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: p})
+	case w[0] == "wire" && len(w) > 7:
+		for _, n := range expand(w[2]) {
+			e := history.Event{Process: w[1] + "-" + n, Node: n, Type: history.Type(w[3]), Op: w[4], Key: "lock-1",
+				Sent: stamp(w[5]), Applied: stamp(w[6]), Answered: stamp(w[7])}
+			e.T = max(e.Sent, e.Applied, e.Answered)
+			if err := setAll(&e, w[8:]); err != nil {
+				return err
+			}
+			add(h, e)
+		}
+	case len(w) > 3:
+		e := history.Event{T: stamp(w[0]), Process: w[1], Type: history.Type(w[2]), Op: w[3]}
+		if e.Process != history.Nemesis {
+			e.Key = "lock-1"
+		}
+		if err := setAll(&e, w[4:]); err != nil {
+			return err
+		}
+		add(h, e)
+	default:
+		return fmt.Errorf("can't read %q", strings.Join(w, " "))
+	}
+	return nil
+}
+
+func add(h *history.History, e history.Event) {
+	e.N = int64(len(h.Events) + 1)
+	h.Events = append(h.Events, e)
+}
+
+func setParam(p *history.Params, kv string) error {
+	k, v, _ := strings.Cut(kv, "=")
+	switch k {
+	case "variant":
+		p.Variant = v
+	case "nodes":
+		p.Nodes = expand(v)
+	case "clients":
+		p.Clients = expand(v)
+	case "fence":
+		p.Fence = v
+	default:
+		return fmt.Errorf("no parameter %q", k)
+	}
+	return nil
+}
+
+func setAll(e *history.Event, kvs []string) error {
+	for _, kv := range kvs {
+		k, v, _ := strings.Cut(kv, "=")
+		v = strings.ReplaceAll(v, "_", " ")
+		n, _ := strconv.ParseInt(v, 10, 64)
+		switch k {
+		case "key":
+			e.Key = v
+		case "s":
+			e.Session = v
+		case "token":
+			e.Token = v
+		case "fence":
+			e.Fence = n
+		case "until":
+			e.ValidUntil = stamp(v)
+		case "node":
+			e.Node = v
+		case "value":
+			e.Value = v
+		case "version":
+			e.Version = n
+		case "ttl":
+			e.TTL = stamp(v)
+		case "applied":
+			e.Applied = stamp(v)
+		case "step":
+			e.Step = int(n)
+		case "cause":
+			e.Cause = v
+		default:
+			return fmt.Errorf("no field %q", k)
+		}
+	}
+	return nil
+}
+
+// stamp reads seconds as nanoseconds.
+func stamp(s string) int64 {
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return 0
+	}
+	return int64(f*1e9 + 0.5)
+}
+
+// expand reads "n1..n3,n5".
+func expand(s string) []string {
+	var out []string
+	for _, part := range strings.Split(s, ",") {
+		a, b, isRange := strings.Cut(part, "..")
+		if !isRange {
+			out = append(out, part)
+			continue
+		}
+		prefix, from, _ := numbered(a)
+		_, to, _ := numbered(b)
+		for n := from; n <= to; n++ {
+			out = append(out, prefix+strconv.Itoa(n))
+		}
+	}
+	return out
+}

@@ -1,0 +1,141 @@
+package sequence
+
+import (
+	"math"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"lockpick/checker"
+	"lockpick/harness/history"
+)
+
+func readStory(t *testing.T, name string) *history.History {
+	t.Helper()
+	a, err := txtar.ParseFile(filepath.Join("testdata", name+".txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := parseStory(string(a.Files[0].Data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestColourAddsNothingButColour(t *testing.T) {
+	d := Of(readStory(t, "gc-pause"), nil)
+	calm, colourful := Text(d, 100, false), Text(d, 100, true)
+	if strings.Contains(calm, "\x1b") {
+		t.Error("there are escape sequences without colour")
+	}
+	if !strings.Contains(colourful, "\x1b[1;38;5;166m") {
+		t.Error("the bad facts are not coloured")
+	}
+	if got := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(colourful, ""); got != calm {
+		t.Errorf("colour changes the text:\n%s", got)
+	}
+}
+
+func TestEveryPartNamesItsEvents(t *testing.T) {
+	for _, name := range []string{"gc-pause", "restart-forgets", "delayed-release", "holder-cut-off"} {
+		h := readStory(t, name)
+		last := h.Events[len(h.Events)-1].N
+		d := Of(h, &checker.Result{Outcome: checker.Violated, Property: checker.MutualExclusion,
+			Witness: &checker.Witness{Sessions: []string{"c1/1", "c2/1"}, To: math.MaxInt64}})
+		var all [][]int64
+		for _, a := range d.Arrows {
+			all = append(all, a.Events)
+		}
+		for _, b := range d.Bars {
+			all = append(all, b.Events)
+		}
+		for _, n := range d.Notes {
+			all = append(all, n.Events)
+		}
+		for _, b := range d.Bands {
+			all = append(all, b.Events)
+		}
+		for _, events := range all {
+			if len(events) == 0 {
+				t.Errorf("%s: a part names no event", name)
+			}
+			for _, n := range events {
+				if n < 1 || n > max(last, int64(len(h.Events))) {
+					t.Errorf("%s: there is no event %d", name, n)
+				}
+			}
+		}
+	}
+}
+
+func TestEscape(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain – ok → µs":  "plain – ok → µs",
+		"\x1b[31m\r\n\x00": `\x1b[31m\x0d\x0a\x00`,
+		"\u202e\u200b\xad": `\u202e\u200b\ufffd`,
+		"日a\u0301":         `\u65e5a\u0301`,
+		"\u0085\U0001f600": `\x85\U0001f600`,
+	} {
+		if got := escape(in); got != want {
+			t.Errorf("escape(%q) = %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for _, c := range []struct {
+		in          string
+		width, most int
+		want        []string
+	}{
+		{"", 10, 2, nil},
+		{"one two three", 7, 3, []string{"one two", "three"}},
+		{"one two three", 7, 1, []string{"one tw…"}},
+		{"abcdefghij k", 4, 9, []string{"abcd", "efgh", "ij k"}},
+		{"until 1.0" + noBreak + "s", 8, 9, []string{"until", "1.0 s"}},
+	} {
+		got := wrap(c.in, c.width, c.most)
+		if strings.Join(got, "|") != strings.Join(c.want, "|") {
+			t.Errorf("wrap(%q, %d, %d) = %q, want %q", c.in, c.width, c.most, got, c.want)
+		}
+	}
+}
+
+func TestNodeRange(t *testing.T) {
+	for in, want := range map[string]string{
+		"n1": "n1", "n1 n2": "n1 n2", "n1 n2 n3": "n1–n3", "n1 n2 n4 n5": "n1 n2 n4 n5", "n1 n3 n4 n5": "n1 n3–n5", "a b": "a b",
+	} {
+		if got := nodeRange(strings.Fields(in)); got != want {
+			t.Errorf("nodeRange(%s) = %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestInstantsThatDifferLookDifferent(t *testing.T) {
+	rows := []row{{at: 1e9}, {at: 1e9 + 1}, {at: 1e9 + 2e6}, {at: 3e9}}
+	d := digits(rows)
+	for at, want := range map[int64]int{1e9: 9, 1e9 + 1: 9, 1e9 + 2e6: 3, 3e9: 3} {
+		if d[at] != want {
+			t.Errorf("%d has %d digits, want %d", at, d[at], want)
+		}
+	}
+}
+
+func TestTellDrawsTheFirstViolationThatHasAWitness(t *testing.T) {
+	h := readStory(t, "restart-forgets")
+	v := checker.Verdict{Results: []checker.Result{
+		{Property: checker.DeadlockFreedom, Outcome: checker.Undecided},
+		{Property: checker.MutualExclusion, Outcome: checker.Violated, Cause: checker.RestartedAndForgot, Node: "n3",
+			Witness: &checker.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "lock-1", From: 1058300000, To: 2065000000}},
+	}}
+	text := Text(Tell(h, v), DefaultWidth, false)
+	for _, want := range []string{"mutual-exclusion violated (restarted-and-forgot, n3)", "BOTH c1 and c2"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package outcome
+
+import (
+	"slices"
+
+	"lockpick/checker"
+)
+
+// Exit codes of the command line (topic exit-codes).
+const (
+	ExitOK         = 0
+	ExitUnexpected = 1
+	ExitUndecided  = 2
+	ExitBackend    = 3
+	ExitUsage      = 64
+	ExitBug        = 70
+	ExitInterrupt  = 130
+)
+
+// CodeOf is the exit code that the judgements of one run call for.
+func CodeOf(js []Judgement) int {
+	code := ExitOK
+	for _, j := range js {
+		switch {
+		case j.AsExpected:
+		case j.Got == checker.Undecided:
+			code = Worse(code, ExitUndecided)
+		default:
+			code = Worse(code, ExitUnexpected)
+		}
+	}
+	return code
+}
+
+// Worse returns the code that outranks the other: 70, 64, 1, 3, 2, 0.
+func Worse(a, b int) int {
+	rank := []int{ExitOK, ExitUndecided, ExitBackend, ExitUnexpected, ExitUsage, ExitBug}
+	if slices.Index(rank, a) >= slices.Index(rank, b) {
+		return a
+	}
+	return b
+}
+
+// States of an outcome, in the order of a sum.
+const (
+	AsExpected = "as expected"
+	Unexpected = "unexpected"
+	Undecided  = "undecided"
+	Failed     = "failed" // it could not be run or judged
+	Skipped    = "skipped"
+)
+
+// States lists the states of an outcome, in the order of a sum.
+func States() []string { return []string{AsExpected, Unexpected, Undecided, Failed, Skipped} }
+
+// State is what became of a run, in one word or two.
+func (o Outcome) State() string {
+	switch {
+	case o.Skipped != "":
+		return Skipped
+	case o.Code == ExitOK:
+		return AsExpected
+	case o.Code == ExitUndecided:
+		return Undecided
+	case o.Code == ExitUnexpected:
+		return Unexpected
+	}
+	return Failed
+}

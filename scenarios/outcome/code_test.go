@@ -1,0 +1,14 @@
+package outcome
+
+import "testing"
+
+func TestWorse(t *testing.T) {
+	order := []int{ExitBug, ExitUsage, ExitUnexpected, ExitBackend, ExitUndecided, ExitOK}
+	for i, a := range order {
+		for _, b := range order[i:] {
+			if Worse(a, b) != a || Worse(b, a) != a {
+				t.Errorf("Worse(%d, %d) is not %d", a, b, a)
+			}
+		}
+	}
+}

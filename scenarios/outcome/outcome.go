@@ -1,0 +1,138 @@
+// Package outcome is what came of a run, held against what was expected of it, as
+// plain data.
+//
+// An Outcome is one run's: a Judgement for each property and each number that has a
+// bound, and the exit code that they call for. It stands in outcome.json beside the
+// verdict. A Run is an outcome with all that it was judged by, for those who report
+// on it. Rate says how often something came in many runs.
+//
+// Deliberately missing: judging, which is suite's, and drawing.
+package outcome
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"lockpick/checker"
+	"lockpick/harness"
+	"lockpick/harness/history"
+)
+
+// Outcome is what came of a job: outcome.json.
+type Outcome struct {
+	Schema     int                `json:"schema"`
+	Scenario   string             `json:"scenario"` // NAME or NAME/VARIANT
+	Backend    string             `json:"backend"`
+	Seed       uint64             `json:"seed"`
+	Code       int                `json:"code"` // exit code of this run alone
+	Judgements []Judgement        `json:"judgements,omitempty"`
+	Error      string             `json:"error,omitempty"`   // why it could not be run or judged
+	Skipped    string             `json:"skipped,omitempty"` // why it was not run
+	Retried    []string           `json:"retried,omitempty"` // why each earlier try did not count, and its directory
+	Stopped    string             `json:"stopped,omitempty"` // where the run was stopped early, and why
+	Dir        string             `json:"dir,omitempty"`     // run directory
+	Command    string             `json:"command"`
+	Seconds    float64            `json:"seconds"` // of wall clock
+	Virtual    float64            `json:"virtual"` // of true time in the run
+	Events     int                `json:"events"`
+	Numbers    map[string]float64 `json:"numbers,omitempty"` // that other variants may be compared with
+	Verdict    checker.Verdict    `json:"-"`
+}
+
+// Run is all that is known of one run.
+type Run struct {
+	Manifest *harness.Manifest // nil: a bare history
+	History  *history.History
+	Verdict  checker.Verdict
+	Outcome  Outcome
+}
+
+// AnyOutcome is the expectation of a property whose outcome doesn't matter.
+const AnyOutcome = "any"
+
+// Judgement is what was expected of one property and what came.
+type Judgement struct {
+	Property   string          `json:"property"`
+	Expected   string          `json:"expected"` // in words; "" if nothing was
+	Got        checker.Outcome `json:"got"`
+	Cause      string          `json:"cause,omitempty"`
+	Node       string          `json:"node,omitempty"`
+	Because    string          `json:"because"`
+	AsExpected bool            `json:"asExpected"`
+	// Missed: a violation was expected and did not come, so another try may show it.
+	Missed bool `json:"missed,omitempty"`
+	// Follows is harness.Expectation's: what came as expected is no news.
+	Follows string `json:"follows,omitempty"`
+	// Number is set where the property is a measured number that has a bound.
+	Number *Number `json:"number,omitempty"`
+}
+
+// Number is what was measured, and what it was compared with.
+type Number struct {
+	Value float64       `json:"value"` // 0 where it is missing
+	Bound harness.Bound `json:"bound"`
+	// Waits: the other variant's number is not there yet.
+	Waits bool `json:"waits,omitempty"`
+}
+
+// Waits: another run of the same suite decides.
+func (j Judgement) Waits() bool { return j.Number != nil && j.Number.Waits }
+
+// Waits lists the variants that an outcome's numbers are compared with.
+func (o *Outcome) Waits() []string {
+	var out []string
+	for _, j := range o.Judgements {
+		if j.Waits() && !slices.Contains(out, j.Number.Bound.Than) {
+			out = append(out, j.Number.Bound.Than)
+		}
+	}
+	return out
+}
+
+// Fail adds an error, and its exit code where that is worse.
+func (o *Outcome) Fail(code int, err error) {
+	o.Code = Worse(o.Code, code)
+	if o.Error != "" {
+		o.Error += "\n"
+	}
+	o.Error += err.Error()
+}
+
+func (j Judgement) String() string {
+	if j.Number != nil {
+		return j.number()
+	}
+	cause := j.Cause
+	if j.Node != "" {
+		cause += " at " + j.Node
+	}
+	text := fmt.Sprintf("%s %s", j.Property, j.Got)
+	if j.AsExpected && j.Got == checker.Violated && j.Expected != "" && j.Expected != AnyOutcome {
+		text += ", as expected"
+	}
+	if cause != "" {
+		text += " (" + cause + ")"
+	}
+	if !j.AsExpected {
+		text += ", expected " + j.Expected
+	}
+	return text
+}
+
+// number is a number's judgement in words.
+func (j Judgement) number() string {
+	text := j.Property
+	if j.Got == checker.Undecided {
+		text += " " + string(j.Got)
+	} else {
+		text += " " + Figure(j.Number.Value)
+	}
+	if j.AsExpected {
+		return text + " (" + j.Expected + ")"
+	}
+	return text + ", expected " + j.Expected
+}
+
+// Figure is a number with three digits that count.
+func Figure(x float64) string { return strconv.FormatFloat(x, 'g', 3, 64) }
