@@ -116,7 +116,7 @@ func TestOwnClocksSameSeedSameBytes(t *testing.T) {
 		if len(text) < 40000 {
 			t.Fatalf("nothing much happened: %s", text)
 		}
-		for i := range 6 {
+		for i := range 4 {
 			runtime.GOMAXPROCS(1 + i%2)
 			again, d := contestOn(t, ownTime(3, 5), seed, 4*time.Second, skewed)
 			if again != text || d != digest {
@@ -179,6 +179,22 @@ func TestOwnClockGoesWrong(t *testing.T) {
 		})
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
+	}
+}
+
+// Nothing is left of runs: not of clients that ended, were killed, or never began.
+func TestOwnBubblesEnd(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 20 {
+		contestOn(t, ownTime(3, 3), 1, time.Second, func(c *cluster) { c.At(300*time.Millisecond, func() { c.Kill("c2") }) })
+		simulate(t, ownTime(2, 1), 1, func(c *cluster) error {
+			return c.alone(func(context.Context, client.Env) error { return nil })
+		})
+	}
+	for begin := time.Now(); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Since(begin) > 5*time.Second {
+			t.Fatalf("%d goroutines were there, and now there are %d", before, runtime.NumGoroutine())
 		}
 	}
 }
