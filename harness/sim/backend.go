@@ -75,6 +75,7 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 		nemesis.Capability(nemesis.PowerDisk, nemesis.Node),
 		nemesis.Capability("touch", nemesis.Node),
 		nemesis.Capability("failover", nemesis.Node),
+		nemesis.Capability(nemesis.PowerSentinel, nemesis.Node),
 		harness.CanPersist, harness.CanReplicate,
 		nemesis.Capability(nemesis.PowerClock, nemesis.Client),
 		nemesis.Capability(nemesis.PowerClock, nemesis.Node),
@@ -180,7 +181,7 @@ func newCluster(s harness.Scenario, seed uint64, rec *history.Recorder, owns []*
 	if owns != nil {
 		go n.lockStep()
 	}
-	return &cluster{network: n, slot: newSlot(harnessSlot), resource: n.servers[len(n.servers)-1]}
+	return &cluster{network: n, downAfter: s.Topology.DownAfter, formers: map[string]*former{}, slot: newSlot(harnessSlot), resource: n.servers[len(n.servers)-1]}
 }
 
 // address is an IP literal: for a name, clients would ask a real DNS.
