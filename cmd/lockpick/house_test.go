@@ -43,7 +43,9 @@ var house = map[string]row{
 		because: "shares the reference's arithmetic, not its course: a mistake is no switch in the reference"},
 	"harness/lock/single": {ours: "harness/lock redlock redlock/redisnode", third: goRedis, tests: redistest,
 		because: "adapters never import each other; the node's steps and the arithmetic of leases are the reference's"},
-	"harness/lock/kinds": {ours: "harness/lock harness/lock/redlock harness/lock/broken harness/lock/single", tests: redistest,
+	"harness/lock/redsync": {ours: "harness/lock redlock/redisnode", third: redsync + " " + goRedis, tests: redistest,
+		because: "a library as it is published; adapters never import each other"},
+	"harness/lock/kinds": {ours: "harness/lock harness/lock/redlock harness/lock/broken harness/lock/single harness/lock/redsync", tests: redistest,
 		because: "name → factory, a map literal"},
 
 	"harness/client": {ours: "harness/history harness/lock", third: goRedis, because: "one client program for all backends"},
@@ -87,6 +89,7 @@ const redistest = "redlock/redisnode/redistest"
 const (
 	goRedis    = "github.com/redis/go-redis/v9"
 	yamlPkg    = "go.yaml.in/yaml/v3"
+	redsync    = "github.com/go-redsync/redsync/v4"
 	lua        = "github.com/yuin/gopher-lua"
 	xsys       = "golang.org/x/sys"
 	toxiproxy  = "github.com/Shopify/toxiproxy/v2"
