@@ -15,6 +15,7 @@ import (
 	"lockpick/checker"
 	"lockpick/harness"
 	"lockpick/reports"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 )
 
@@ -36,6 +37,7 @@ type report struct {
 	compared comparison
 	printed  int
 	sum      seedSum
+	suite    *suites.Suite
 }
 
 func (r *report) skip(s harness.Scenario, lacks []harness.Capability) {
@@ -61,6 +63,7 @@ func (r *report) done(i int, o outcome.Outcome) {
 	for _, i := range r.compared.settle(r.outcomes, i) {
 		r.count[r.outcomes[i].State()]++
 		r.code = outcome.Worse(r.code, r.outcomes[i].Code)
+		r.suite.Add(r.outcomes[i])
 	}
 	if r.flags.json {
 		return
@@ -163,6 +166,10 @@ func (r *report) finish(ctx context.Context) error {
 	if ctx.Err() != nil {
 		r.code = outcome.ExitInterrupt
 		fmt.Fprintf(r.errs, "interrupted after %d of %d runs; what they left is in %s\n", r.ended, r.total, r.flags.store)
+	}
+	if err := r.keep(ctx.Err() != nil); err != nil {
+		defer r.complain(err) // after the result, which there is all the same
+		r.code = outcome.Worse(r.code, codeOf(err))
 	}
 	if r.flags.json {
 		all := []outcome.Outcome{}
