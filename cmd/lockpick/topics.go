@@ -81,6 +81,7 @@ var scenarioFormat = `A scenario is one YAML file. "lockpick show NAME" prints o
 name: my-scenario
 claim: what the run shows, in one plain sentence
 source: where the claim comes from
+debate: {kleppmann: affirms}  # or denies; also antirez, redis (its documentation): whose claim it is
 tags: [ci]
 topology: {nodes: 5, persistence: none}   # addresses: [n1, n1, n3] is what the lock is told, if that is wrong
 lock: {kind: redlock, ttl: 10s, drift: 1%, timeout: 50ms, retry: 50ms..250ms}

@@ -6,18 +6,18 @@ import (
 	"lockpick/checker"
 )
 
-// expects reports whether a property was expected to come out so, and did in all runs.
+// came reports whether a property was expected to come out so, and did in all runs.
 func (c *Scenario) came(property string, got checker.Outcome) bool {
 	cell := c.Cell(property)
 	return cell != nil && cell.Number == "" && cell.Expected != "" && cell.Unexpected == 0 && cell.Got == got && cell.Decided > 0 &&
 		(got == checker.Violated || cell.Violated == 0)
 }
 
-// pair is a scenario and one of its variants, of which one is harmed in a property
-// and the other is not.
+// remedy is a scenario and one of its variants, of which one is harmed in some
+// properties that hold in the other.
 type remedy struct {
 	base, variant *Scenario
-	property      string
+	properties    []string
 }
 
 // remedies compares each variant with its base. A cure holds where the base is
@@ -34,17 +34,21 @@ func (s *Suite) remedies() (cures, flaws []remedy) {
 		if c.Variant == "" || base == nil {
 			continue
 		}
+		cure, flaw := remedy{base, c, nil}, remedy{base, c, nil}
 		for _, p := range checker.Properties() {
-			if p == checker.LeaseLinearizable { // it comes out as mutual exclusion does
-				continue
-			}
-			r := remedy{base, c, p}
 			switch {
+			case p == checker.LeaseLinearizable: // it comes out as mutual exclusion does
 			case base.came(p, checker.Violated) && c.came(p, checker.Holds):
-				cures = append(cures, r)
+				cure.properties = append(cure.properties, p)
 			case base.came(p, checker.Holds) && c.came(p, checker.Violated):
-				flaws = append(flaws, r)
+				flaw.properties = append(flaw.properties, p)
 			}
+		}
+		if len(cure.properties) > 0 {
+			cures = append(cures, cure)
+		}
+		if len(flaw.properties) > 0 {
+			flaws = append(flaws, flaw)
 		}
 	}
 	return cures, flaws
@@ -52,12 +56,36 @@ func (s *Suite) remedies() (cures, flaws []remedy) {
 
 // cureText says what cured what.
 func (r remedy) cureText() string {
-	return fmt.Sprintf("%s was violated%s, and held in the variant %s.", r.property, blame(*r.base.Cell(r.property)), r.variant.Variant)
+	return fmt.Sprintf("In %s %s held. %s", r.variant.Variant, join(r.properties), r.variant.Claim)
 }
 
 // flawText says what broke what.
 func (r remedy) flawText() string {
-	return fmt.Sprintf("%s held, and was violated%s in the variant %s.", r.property, blame(*r.variant.Cell(r.property)), r.variant.Variant)
+	return fmt.Sprintf("In %s %s. %s", r.variant.Variant, r.variant.harm(r.properties), r.variant.Claim)
+}
+
+// harm names violated properties with their causes.
+func (c *Scenario) harm(properties []string) string {
+	var parts []string
+	for _, p := range properties {
+		parts = append(parts, p+blame(*c.Cell(p)))
+	}
+	verb := " was violated"
+	if len(parts) > 1 {
+		verb = " were violated"
+	}
+	return join(parts) + verb
+}
+
+// harms are the properties that were violated as expected.
+func (c *Scenario) harms() []string {
+	var out []string
+	for _, p := range checker.Properties() {
+		if p != checker.LeaseLinearizable && c.came(p, checker.Violated) {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // uncured are the scenarios with harm as expected that no variant here is free of.
@@ -68,18 +96,9 @@ func (s *Suite) uncured(cures []remedy) []*Scenario {
 	}
 	var out []*Scenario
 	for _, c := range s.Scenarios {
-		if c.Variant == "" && !cured[c.Name] && c.harmed() {
+		if c.Variant == "" && !cured[c.Name] && len(c.harms()) > 0 {
 			out = append(out, c)
 		}
 	}
 	return out
-}
-
-func (c *Scenario) harmed() bool {
-	for _, p := range checker.Properties() {
-		if c.came(p, checker.Violated) {
-			return true
-		}
-	}
-	return false
 }

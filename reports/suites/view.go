@@ -12,22 +12,21 @@ import (
 
 // view is what a suite's report says, in either form: texts, marks and links.
 type view struct {
-	Headline   string
-	Good       bool // all came as expected
-	Columns    []string
-	Backends   []string
-	Rows       []row
-	Cures      []group
-	Flaws      []group
-	Uncured    []group
-	Skipped    []group
-	Troubles   []group // retries and errors
-	Voices     []voiceView
-	Facts      [][2]string
-	Hidden     []string // properties without a column
-	More       []string // what else there is to say of the matrix
-	Index      string
-	Thumbnails bool
+	Headline string
+	Good     bool // all came as expected
+	Columns  []string
+	Backends []string
+	Rows     []row
+	Cures    []group
+	Flaws    []group
+	Uncured  []group
+	Skipped  []group
+	Troubles []group // retries and errors
+	Voices   []voiceView
+	Facts    [][2]string
+	Hidden   []string // properties without a column
+	More     []string // what else there is to say of the matrix
+	Index    string
 }
 
 // group is a scenario with what is said of it.
@@ -105,9 +104,10 @@ func look(s *Suite, others []*Suite, has files) view {
 	}
 	v.Rows = rows(all, v.Columns, has)
 	cures, flaws := s.remedies()
-	v.Cures, v.Flaws = groups(cures, has, remedy.cureText), groups(flaws, has, remedy.flawText)
+	v.Cures = groups(cures, has, func(r remedy) string { return r.base.harm(r.base.harms()) + "." }, remedy.cureText)
+	v.Flaws = groups(flaws, has, nil, remedy.flawText)
 	for _, c := range s.uncured(cures) {
-		v.Uncured = append(v.Uncured, group{c.ID(), has.page(c.Dir, "#verdict"), []string{c.finding() + "."}})
+		v.Uncured = append(v.Uncured, group{c.ID(), has.page(c.Dir, "#verdict"), []string{c.harm(c.harms()) + "."}})
 	}
 	for _, c := range s.Scenarios {
 		if c.Skipped != "" {
@@ -233,7 +233,7 @@ func (s *Suite) mark(c *Scenario, cell *Cell, has files) mark {
 	case cell.Unexpected > 0:
 		m.Symbol, m.Word, m.Class = "!", "unexpected: "+string(cell.Got)+", expected "+cell.Expected, "alarm"
 	case cell.Got == checker.Undecided:
-		m.Symbol, m.Word, m.Class = "?", "undecided", "open"
+		m.Symbol, m.Word, m.Class = "?", "undecided", "faint" // and nothing was expected
 	case cell.Got == checker.Violated && (cell.Expected == "" || cell.Expected == outcome.AnyOutcome):
 		m.Symbol, m.Word, m.Class = "✗", "violated", "harm"
 		m.Detail += ", any outcome is fine"
@@ -285,12 +285,16 @@ func (c *Scenario) troubles() []string {
 	return out
 }
 
-func groups(rs []remedy, has files, text func(remedy) string) []group {
+// groups puts what is said of one base together, after what is said of the base itself.
+func groups(rs []remedy, has files, first, text func(remedy) string) []group {
 	var out []group
 	for _, r := range rs {
 		id := r.base.ID()
 		if len(out) == 0 || out[len(out)-1].ID != id {
 			out = append(out, group{ID: id, Href: has.page(r.base.Dir, "#verdict")})
+			if first != nil {
+				out[len(out)-1].Texts = []string{first(r)}
+			}
 		}
 		g := &out[len(out)-1]
 		g.Texts = append(g.Texts, text(r))
