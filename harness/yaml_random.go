@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -67,6 +68,9 @@ func checkRandom(s *Scenario) error {
 		return badAt("clients", "let one of them start at 0s, and work until workload.for", "a random plan has no client to hit")
 	}
 	for _, c := range r.Choices() {
+		if slices.ContainsFunc(r.ModesOf(c.Kind), func(mode string) bool { return c.Kind.ModeNeeds[mode] == canWatch }) {
+			s.Topology.DownAfter = cmp.Or(s.Topology.DownAfter, DefaultDownAfter)
+		}
 		switch {
 		case c.Kind.Name == "failover" && s.Topology.Replicas == 0:
 			return badAt(path+".faults", "set topology.replicas: 1", "a failover needs replicas")

@@ -107,6 +107,8 @@ type Kind struct {
 	// Name and the target, as in "pause-client".
 	On    []Target
 	Modes []string // the first is the default; nil: it has none
+	// ModeNeeds lists the modes that a cluster must have another capability for.
+	ModeNeeds map[string]string
 	// Takes and Needs name the fields of a Fault that it has a use for, and can't do without, by
 	// their names in a scenario file. For and Until any kind takes.
 	Takes, Needs []string

@@ -62,9 +62,11 @@ var house = map[string]row{
 	"harness/process": {ours: "harness harness/client harness/lock harness/history harness/resp harness/real/… nemesis", tests: goRedis,
 		because: "backends never import each other"},
 
-	"checker":         {ours: "harness/history", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},
-	"scenarios":       {because: "embedded text"},
-	"reports":         {ours: "harness/history checker scenarios/outcome reports/…", because: "puts together what the packages below draw"},
+	"checker":   {ours: "harness/history", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},
+	"scenarios": {because: "embedded text"},
+	"reports":   {ours: "harness/history checker scenarios/outcome reports/…", because: "puts together what the packages below draw"},
+	"reports/figures": {ours: "harness/history checker nemesis reports/palette scenarios/outcome", third: gonumPlot, tests: "harness/history/story",
+		because: "draws what was measured"},
 	"reports/palette": {because: "one meaning a colour, everywhere"},
 	"reports/sequence": {ours: "harness/history checker nemesis reports/palette", tests: "harness/history/story",
 		because: "draws what was recorded and judged"},
@@ -89,6 +91,7 @@ const (
 	zerolog    = "github.com/rs/zerolog"
 	porcupine  = "github.com/anishathalye/porcupine"
 	goFuse     = "github.com/hanwen/go-fuse/v2"
+	gonumPlot  = "gonum.org/v1/plot"
 	cobraPkg   = "github.com/spf13/cobra"
 	miniredis  = "github.com/alicebob/miniredis/v2" // tests only
 	internal   = "github.com/rogpeppe/go-internal"  // tests only

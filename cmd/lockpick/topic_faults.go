@@ -54,6 +54,11 @@ func facts(k nemesis.Kind) []string {
 	add("needs: ", needs)
 	add("takes: ", takes)
 	add("modes: ", k.Modes)
+	for _, m := range k.Modes {
+		if c := k.ModeNeeds[m]; c != "" {
+			powers = append(powers, c+" for "+m)
+		}
+	}
 	add("power: ", powers)
 	return out
 }
@@ -75,6 +80,11 @@ n3-replica); a client or a node as target of what hits links means all its links
   every      of what comes again and again: the time between
   lasts      and how long each one lasts
   timer      {rate, step}: the clock that counts "for", where it is wrong
+
+A failover by sentinels: three of them, quorum two, watch the node past all links and
+take its master for dead after topology.down-after (1s). In the simulation they are a
+model: they always agree, and promote the replica one to two seconds later, as drawn
+from the seed. With "for" the old master is back so much later, and follows the new one.
 
 Each is read back once it is in force, and what was seen is in the history. A run in
 which a planned fault did not take effect is undecided, never a pass.
