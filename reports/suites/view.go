@@ -44,6 +44,7 @@ type row struct {
 	First   bool // the first row of its scenario
 	Span    int  // rows of its scenario, where it is the first
 	State   string
+	Bad     bool // it was run, and came otherwise
 	Note    string // instead of cells
 	Cells   []mark
 	Numbers []string
@@ -200,6 +201,7 @@ func (s *Suite) row(c *Scenario, columns []string, has files) row {
 		}
 		r.Note += "." + expected
 	}
+	r.Bad = c.Runs > 0 && r.State != outcome.AsExpected
 	if r.Note != "" {
 		return r
 	}
