@@ -56,12 +56,12 @@ func (s *Suite) remedies() (cures, flaws []remedy) {
 
 // cureText says what cured what.
 func (r remedy) cureText() string {
-	return fmt.Sprintf("In %s %s held. %s", r.variant.Variant, join(r.properties), r.variant.Claim)
+	return fmt.Sprintf("In %s, %s held. %s", r.variant.Variant, join(r.properties), r.variant.Claim)
 }
 
 // flawText says what broke what.
 func (r remedy) flawText() string {
-	return fmt.Sprintf("In %s %s. %s", r.variant.Variant, r.variant.harm(r.properties), r.variant.Claim)
+	return fmt.Sprintf("In %s, %s. %s", r.variant.Variant, r.variant.harm(r.properties), r.variant.Claim)
 }
 
 // harm names violated properties with their causes.

@@ -84,5 +84,8 @@ func (h heads) state() string {
 	if !h.there {
 		return "no outcome"
 	}
+	if h.code == outcome.ExitInterrupt { // a suite's alone
+		return "interrupted"
+	}
 	return outcome.Outcome{Code: h.code}.State()
 }

@@ -44,7 +44,7 @@ type row struct {
 	First   bool // the first row of its scenario
 	Span    int  // rows of its scenario, where it is the first
 	State   string
-	Bad     bool // it was run, and came otherwise
+	Bad     bool   // it was run, and came otherwise
 	Note    string // instead of cells
 	Cells   []mark
 	Numbers []string
