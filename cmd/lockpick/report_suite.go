@@ -27,9 +27,3 @@ func (a *app) reportSuite(dir string) error {
 	_, err = fmt.Fprintf(a.out, "%s\nreport: %s (drawn from stored outcomes)\n", s.Headline(), filepath.Join(dir, suites.PageFile))
 	return errors.Join(err, suites.Index(s.Store))
 }
-
-// isSuite reports whether a directory is that of a suite.
-func isSuite(dir string) bool {
-	_, err := suites.Open(dir)
-	return err == nil
-}

@@ -126,7 +126,7 @@ func (s *Suite) Add(o outcome.Outcome) {
 	o.Dir = s.relative(o.Dir)
 	o.Retried = slices.Clone(o.Retried)
 	for i, why := range o.Retried {
-		o.Retried[i] = strings.ReplaceAll(why, "("+s.Store+string(filepath.Separator), "("+toStore)
+		o.Retried[i] = strings.ReplaceAll(why, "("+filepath.Clean(s.Store)+string(filepath.Separator), "("+toStore)
 	}
 	c := s.scenario(o.Scenario)
 	if s.Counts == nil {
