@@ -78,6 +78,9 @@ func (s Scenario) Needs() []string {
 			for _, mode := range s.Random.ModesOf(c.Kind) {
 				add(c.Kind.ModeNeeds[mode])
 			}
+			if c.Kind.Name == "failover" { // a replica that lags was cut off
+				add(nemesis.Capability("cut", nemesis.Link))
+			}
 			if c.On == nemesis.Message {
 				add(nemesis.Capability(nemesis.Hold, nemesis.Message))
 			}
