@@ -72,6 +72,8 @@ var house = map[string]row{
 		because: "draws what was recorded and judged"},
 	"reports/suites": {ours: "harness checker reports/palette scenarios/outcome",
 		because: "sums up outcomes and links to the runs' reports; judges and draws none"},
+	"reports/timeline": {ours: "harness/history checker", tests: "harness/history/story harness harness/sim harness/lock/kinds harness/lock/broken scenarios",
+		because: "lays out what was recorded and judged, for a page"},
 	"scenarios/outcome": {ours: "harness harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
 	"scenarios/suite":   {ours: "harness harness/history harness/history/edn checker reports scenarios/outcome", tests: "harness/lock", because: "the only judge"},
 	"scenarios/sweep":   {ours: "harness scenarios/outcome scenarios/suite", because: "many jobs in worker processes"},
