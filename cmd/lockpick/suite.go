@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lockpick/checker"
+	"lockpick/reports"
 	"lockpick/reports/suites"
 )
 
@@ -51,7 +52,7 @@ func (r *report) keep(interrupted bool) error {
 		for _, o := range r.skipped {
 			s.Add(o)
 		}
-		dir, err := suites.Write(s)
+		dir, err := suites.Write(s, suites.File{Name: reports.JUnitFile, Write: r.ci.junit.Write})
 		if err != nil {
 			return usage(err, hint)
 		}

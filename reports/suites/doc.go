@@ -9,7 +9,7 @@
 // and Server shows a store to one machine's browser.
 //
 //	store/index.html
-//	store/suites/TIME/{suite.html,suite.md,outcome.json}
+//	store/suites/TIME/{suite.html,suite.md,outcome.json,junit.xml}
 //	store/SCENARIO+VARIANT/TIME-BACKEND-SEED/{outcome.json,report.html,…}
 //
 // Deliberately missing: judging, which is suite's; what one run's report shows, which

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -28,9 +29,16 @@ const stampForm = "20060102T150405.000Z"
 // suiteName tells a suite's directory from those of a scenario that is called suites.
 var suiteName = regexp.MustCompile(`^\d{8}T\d{6}\.\d{3}Z(-\d+)?$`)
 
+// File is one more file of a suite's directory, which somebody else makes.
+type File struct {
+	Name  string
+	Write func(io.Writer) error
+}
+
 // Write writes a suite into a directory of its own in the store. It appears by
-// rename once all its files are there, and `latest` beside it then leads to it.
-func Write(s *Suite) (dir string, err error) {
+// rename once all its files are there, more of others' too, and `latest` beside it
+// then leads to it.
+func Write(s *Suite, more ...File) (dir string, err error) {
 	s.Schema = Schema
 	s.sorted()
 	parent := filepath.Join(s.Store, Folder)
@@ -54,6 +62,15 @@ func Write(s *Suite) (dir string, err error) {
 	}
 	if err := draw(tmp, s); err != nil {
 		return "", err
+	}
+	for _, f := range more {
+		var text bytes.Buffer
+		if err := f.Write(&text); err != nil {
+			return "", err
+		}
+		if err := replace(filepath.Join(tmp, f.Name), text.Bytes()); err != nil {
+			return "", err
+		}
 	}
 	name := s.Started.UTC().Format(stampForm)
 	if dir, err = settle(tmp, filepath.Join(parent, name)); err != nil {
