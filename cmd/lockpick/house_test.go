@@ -72,6 +72,8 @@ var house = map[string]row{
 	"reports/palette": {because: "one meaning a colour, everywhere"},
 	"reports/sequence": {ours: "harness/history checker nemesis reports/palette", tests: "harness/history/story",
 		because: "draws what was recorded and judged"},
+	"reports/suites": {ours: "harness checker reports/palette scenarios/outcome",
+		because: "sums up outcomes and links to the runs' reports; judges and draws none"},
 	"reports/timeline": {ours: "harness/history checker nemesis", tests: "harness/history/story harness harness/sim harness/lock/kinds harness/lock/broken scenarios",
 		because: "lays out what was recorded and judged, for a page"},
 	"reports/github":    {ours: "scenarios/outcome checker", because: "a table of outcomes for people who look at a job"},
