@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 
 	"lockpick/checker"
+	"lockpick/reports/page"
 	"lockpick/reports/sequence"
 	"lockpick/scenarios/outcome"
 )
 
 // Names of the reports in a run directory.
 const (
+	PageFile     = "report.html"    // all of it on one page
 	SequenceFile = "sequence.txt"   // the sequence diagram
 	PictureFile  = "porcupine.html" // the violated history as porcupine shows it, where there is one
 )
@@ -24,12 +26,36 @@ func Write(dir string, r outcome.Run) error {
 	if err := os.WriteFile(filepath.Join(dir, SequenceFile), []byte(sequence.Text(d, sequence.DefaultWidth, false)), 0o644); err != nil {
 		return fmt.Errorf("write sequence diagram: %w", err)
 	}
-	var page bytes.Buffer
-	if shown, err := checker.Visualize(&page, r.History, r.Verdict); err != nil || !shown {
+	shown, err := writePicture(dir, r)
+	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, PictureFile), page.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("write porcupine's picture: %w", err)
+	files := []string{SequenceFile}
+	if shown {
+		files = append(files, PictureFile)
+	}
+	return writePage(dir, page.Page{Run: r, Diagram: d, Files: files})
+}
+
+func writePage(dir string, p page.Page) error {
+	var text bytes.Buffer
+	if err := page.Write(&text, p); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, PageFile), text.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("write report: %w", err)
 	}
 	return nil
+}
+
+// writePicture writes porcupine's picture, and reports whether there is one.
+func writePicture(dir string, r outcome.Run) (bool, error) {
+	var text bytes.Buffer
+	if shown, err := checker.Visualize(&text, r.History, r.Verdict); err != nil || !shown {
+		return false, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, PictureFile), text.Bytes(), 0o644); err != nil {
+		return false, fmt.Errorf("write porcupine's picture: %w", err)
+	}
+	return true, nil
 }
