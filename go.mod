@@ -28,12 +28,17 @@ require (
 require (
 	// A third opinion on what a Redis answers.
 	github.com/alicebob/miniredis/v2 v2.40.0
+	// A browser opens the reports: what their scripts do is seen nowhere else.
+	// cdproto has the words of its protocol.
+	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/chromedp v0.23.0
 	github.com/rogpeppe/go-internal v1.16.0
 )
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 	github.com/gorilla/mux v1.8.1 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/klauspost/compress v1.17.11 // indirect

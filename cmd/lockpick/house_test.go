@@ -73,25 +73,27 @@ var house = map[string]row{
 	"scenarios/outcome": {ours: "harness harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
 	"scenarios/suite":   {ours: "harness harness/history harness/history/edn checker reports scenarios/outcome", tests: "harness/lock", because: "the only judge"},
 	"scenarios/sweep":   {ours: "harness scenarios/outcome scenarios/suite", because: "many jobs in worker processes"},
-	"cmd/lockpick": {ours: "redlock harness harness/… checker nemesis reports reports/… scenarios scenarios/…", third: cobraPkg,
+	"cmd/lockpick": {ours: "redlock harness harness/… checker nemesis reports reports/… scenarios scenarios/…", third: cobraPkg, tests: browserDriver + " " + browserWords,
 		because: "the composition root"},
 }
 
 const redistest = "redlock/redisnode/redistest"
 
 const (
-	goRedis    = "github.com/redis/go-redis/v9"
-	yaml       = "go.yaml.in/yaml/v3"
-	lua        = "github.com/yuin/gopher-lua"
-	xsys       = "golang.org/x/sys"
-	toxiproxy  = "github.com/Shopify/toxiproxy/v2"
-	prometheus = "github.com/prometheus/client_golang"
-	zerolog    = "github.com/rs/zerolog"
-	porcupine  = "github.com/anishathalye/porcupine"
-	goFuse     = "github.com/hanwen/go-fuse/v2"
-	cobraPkg   = "github.com/spf13/cobra"
-	miniredis  = "github.com/alicebob/miniredis/v2" // tests only
-	internal   = "github.com/rogpeppe/go-internal"  // tests only
+	goRedis       = "github.com/redis/go-redis/v9"
+	yaml          = "go.yaml.in/yaml/v3"
+	lua           = "github.com/yuin/gopher-lua"
+	xsys          = "golang.org/x/sys"
+	toxiproxy     = "github.com/Shopify/toxiproxy/v2"
+	prometheus    = "github.com/prometheus/client_golang"
+	zerolog       = "github.com/rs/zerolog"
+	porcupine     = "github.com/anishathalye/porcupine"
+	goFuse        = "github.com/hanwen/go-fuse/v2"
+	cobraPkg      = "github.com/spf13/cobra"
+	miniredis     = "github.com/alicebob/miniredis/v2" // tests only
+	browserDriver = "github.com/chromedp/chromedp"     // tests only
+	browserWords  = "github.com/chromedp/cdproto"      // tests only
+	internal      = "github.com/rogpeppe/go-internal"  // tests only
 )
 
 const module = "lockpick/"

@@ -29,6 +29,8 @@ Several at once: 70, 1, 3, 2, 0, whichever comes first.
     verdict.json     each property: holds, violated or undecided, because, cause,
                      and the numbers of the events that prove it
     outcome.json     what was expected of each property and what came
+    report.html      all of it on one page for a browser, without a network: the verdict,
+                     what happened, faults, numbers, the history, how to run it again
     sequence.txt     the run as a sequence diagram
     porcupine.html   where the lock's answers were wrong: what porcupine, the second
                      judge, says of them; a page for a browser, without a network

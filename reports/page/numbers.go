@@ -65,8 +65,9 @@ func figure(x float64) string {
 	switch {
 	case x == math.Trunc(x) && math.Abs(x) < 1e15:
 		return grouped(int(x))
-	case math.Abs(x) >= 100:
-		return strconv.FormatFloat(x, 'f', 0, 64)
+	case math.Abs(x) >= 0.01 && math.Abs(x) < 1e15:
+		digits := 2 - int(math.Floor(math.Log10(math.Abs(x))))
+		return strconv.FormatFloat(x, 'f', min(max(digits, 0), 3), 64)
 	}
 	return outcome.Figure(x)
 }
