@@ -3,6 +3,8 @@ package nemesis
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"time"
 )
 
@@ -120,4 +122,43 @@ func (t *Timer) String() string {
 		return fmt.Sprintf("at rate %g", t.Rate)
 	}
 	return fmt.Sprintf("set forward by %v", t.Step)
+}
+
+// ClockWords tells by how much a clock is wrong that begins to run at a rate, as a
+// read-back does: "2s ahead, rate 1.1".
+func ClockWords(off time.Duration, rate float64) string {
+	words := "which is right"
+	switch {
+	case off == 0 && rate != 1:
+		words = "right until now"
+	case off > 0:
+		words = fmt.Sprintf("%v ahead", off)
+	case off < 0:
+		words = fmt.Sprintf("%v behind", -off)
+	}
+	return fmt.Sprintf("%s, rate %.6g", words, rate)
+}
+
+var clockWords = regexp.MustCompile(`, (which is right|right until now|(\S+) (ahead|behind)), rate ([0-9.e+-]+)`)
+
+// ReadClock reads ClockWords in a read-back: how far ahead a clock is, behind where
+// it is negative, and its rate. false: the read-back tells of no clock.
+func ReadClock(readBack string) (off time.Duration, rate float64, ok bool) {
+	m := clockWords.FindStringSubmatch(readBack)
+	if m == nil {
+		return 0, 0, false
+	}
+	rate, err := strconv.ParseFloat(m[4], 64)
+	if err != nil {
+		return 0, 0, false
+	}
+	if m[2] != "" {
+		if off, err = time.ParseDuration(m[2]); err != nil {
+			return 0, 0, false
+		}
+	}
+	if m[3] == "behind" {
+		off = -off
+	}
+	return off, rate, true
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"lockpick/checker"
+	"lockpick/reports/figures"
 	"lockpick/reports/page"
 	"lockpick/reports/sequence"
 	"lockpick/scenarios/outcome"
@@ -34,7 +35,15 @@ func Write(dir string, r outcome.Run) error {
 	if shown {
 		files = append(files, PictureFile)
 	}
-	return writePage(dir, page.Page{Run: r, Diagram: d, Files: files})
+	plots, err := figures.Of(r.History)
+	if err != nil {
+		return err
+	}
+	p := page.Page{Run: r, Diagram: d, Files: files}
+	for _, f := range plots {
+		p.Figures = append(p.Figures, page.Figure{Name: f.Name, Title: f.Title, Caption: f.Caption, SVG: f.SVG})
+	}
+	return writePage(dir, p)
 }
 
 func writePage(dir string, p page.Page) error {

@@ -102,7 +102,7 @@ func (b *tab) hear(event any) {
 	}
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
-		complain("exception: %s", e.ExceptionDetails.Error())
+		complain("exception: %s", described(e.ExceptionDetails))
 	case *runtime.EventConsoleAPICalled:
 		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning || e.Type == runtime.ConsoleAPICalledTypeAssert {
 			complain("console: %s", e.Args[0].Value)
@@ -207,4 +207,11 @@ func lockpickCode(t *testing.T, code int, args ...string) {
 	if !errors.As(err, &exit) || exit.ExitCode() != code {
 		t.Fatalf("lockpick %v: %v, want exit code %d\n%s", args, err, code, out)
 	}
+}
+
+func described(e *runtime.ExceptionDetails) string {
+	if e.Exception != nil && e.Exception.Description != "" {
+		return e.Exception.Description
+	}
+	return e.Text
 }

@@ -62,9 +62,11 @@ var house = map[string]row{
 	"harness/process": {ours: "harness harness/client harness/lock harness/history harness/resp harness/real/… nemesis", tests: goRedis,
 		because: "backends never import each other"},
 
-	"checker":         {ours: "harness/history", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},
-	"scenarios":       {because: "embedded text"},
-	"reports":         {ours: "harness/history checker scenarios/outcome reports/…", because: "puts together what the packages below draw"},
+	"checker":   {ours: "harness/history", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},
+	"scenarios": {because: "embedded text"},
+	"reports":   {ours: "harness/history checker scenarios/outcome reports/…", because: "puts together what the packages below draw"},
+	"reports/figures": {ours: "harness/history checker nemesis reports/palette scenarios/outcome", third: gonumPlot, tests: "harness/history/story",
+		because: "draws what was measured"},
 	"reports/palette": {because: "one meaning a colour, everywhere"},
 	"reports/sequence": {ours: "harness/history checker nemesis reports/palette", tests: "harness/history/story",
 		because: "draws what was recorded and judged"},
@@ -73,27 +75,28 @@ var house = map[string]row{
 	"scenarios/outcome": {ours: "harness harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
 	"scenarios/suite":   {ours: "harness harness/history harness/history/edn checker reports scenarios/outcome", tests: "harness/lock", because: "the only judge"},
 	"scenarios/sweep":   {ours: "harness scenarios/outcome scenarios/suite", because: "many jobs in worker processes"},
-	"cmd/lockpick": {ours: "redlock harness harness/… checker nemesis reports reports/… scenarios scenarios/…", third: cobraPkg, tests: browserDriver + " " + browserWords,
+	"cmd/lockpick": {ours: "redlock harness harness/… checker nemesis reports reports/… scenarios scenarios/…", third: cobraPkg, tests: browserPkg + " " + cdpPkg,
 		because: "the composition root"},
 }
 
 const redistest = "redlock/redisnode/redistest"
 
 const (
-	goRedis       = "github.com/redis/go-redis/v9"
-	yaml          = "go.yaml.in/yaml/v3"
-	lua           = "github.com/yuin/gopher-lua"
-	xsys          = "golang.org/x/sys"
-	toxiproxy     = "github.com/Shopify/toxiproxy/v2"
-	prometheus    = "github.com/prometheus/client_golang"
-	zerolog       = "github.com/rs/zerolog"
-	porcupine     = "github.com/anishathalye/porcupine"
-	goFuse        = "github.com/hanwen/go-fuse/v2"
-	cobraPkg      = "github.com/spf13/cobra"
-	miniredis     = "github.com/alicebob/miniredis/v2" // tests only
-	browserDriver = "github.com/chromedp/chromedp"     // tests only
-	browserWords  = "github.com/chromedp/cdproto"      // tests only
-	internal      = "github.com/rogpeppe/go-internal"  // tests only
+	goRedis    = "github.com/redis/go-redis/v9"
+	yaml       = "go.yaml.in/yaml/v3"
+	lua        = "github.com/yuin/gopher-lua"
+	xsys       = "golang.org/x/sys"
+	toxiproxy  = "github.com/Shopify/toxiproxy/v2"
+	prometheus = "github.com/prometheus/client_golang"
+	zerolog    = "github.com/rs/zerolog"
+	porcupine  = "github.com/anishathalye/porcupine"
+	goFuse     = "github.com/hanwen/go-fuse/v2"
+	gonumPlot  = "gonum.org/v1/plot"
+	cobraPkg   = "github.com/spf13/cobra"
+	miniredis  = "github.com/alicebob/miniredis/v2" // tests only
+	browserPkg = "github.com/chromedp/chromedp"     // tests only
+	cdpPkg     = "github.com/chromedp/cdproto"      // tests only
+	internal   = "github.com/rogpeppe/go-internal"  // tests only
 )
 
 const module = "lockpick/"

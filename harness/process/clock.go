@@ -146,16 +146,7 @@ func (k *machine) machines(why string) string {
 
 func (k *machine) words(who string, shown, right time.Time) string {
 	off := shown.Sub(right).Round(time.Millisecond) // to ask takes a tenth of that
-	words := "which is right"
-	switch {
-	case off == 0 && k.Rate() != 1:
-		words = "right until now"
-	case off > 0:
-		words = fmt.Sprintf("%v ahead", off)
-	case off < 0:
-		words = fmt.Sprintf("%v behind", -off)
-	}
-	return fmt.Sprintf("%s %s, %s, rate %.6g", who, stamp(shown), words, k.Rate())
+	return fmt.Sprintf("%s %s, %s", who, stamp(shown), nemesis.ClockWords(off, k.Rate()))
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("15:04:05.000000") }

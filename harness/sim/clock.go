@@ -93,7 +93,7 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 	if moved := now.Sub(before); (moved - by).Abs() > time.Microsecond {
 		return "", fmt.Errorf("turn clock of %s: TIME moved by %v, not by %v", target, moved, by)
 	}
-	return fmt.Sprintf("TIME shows %s, rate %g", c.against(now, rate), rate), nil
+	return "TIME shows " + c.against(now, rate), nil
 }
 
 func (c *cluster) turnClient(h *host, by time.Duration, rate float64) (string, error) {
@@ -117,7 +117,7 @@ func (c *cluster) turnClient(h *host, by time.Duration, rate float64) (string, e
 	fact := history.Event{T: c.now(), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: h.name, Drift: wall.Drift()}
 	byWall := fact
 	byWall.Wall, byWall.Local, fact.Local = true, wall.Now(), monotonic.Now()
-	back := fmt.Sprintf("wall clock shows %s, rate %g of both clocks", c.against(time.Unix(0, byWall.Local), rate), rate)
+	back := "wall clock shows " + c.against(time.Unix(0, byWall.Local), rate) + " of both clocks"
 	rec := c.rec
 	c.mu.Unlock()
 	if rec != nil {
@@ -146,14 +146,5 @@ func (s *server) time() (time.Time, error) {
 // run at a rate.
 func (c *cluster) against(t time.Time, rate float64) string {
 	off := t.Sub(time.Now()).Round(10 * time.Microsecond) // Redis tells microseconds
-	words := "which is right"
-	switch {
-	case off == 0 && rate != 1:
-		words = "right until now"
-	case off > 0:
-		words = fmt.Sprintf("%v ahead", off)
-	case off < 0:
-		words = fmt.Sprintf("%v behind", -off)
-	}
-	return t.UTC().Format("15:04:05.000000") + ", " + words
+	return t.UTC().Format("15:04:05.000000") + ", " + nemesis.ClockWords(off, rate)
 }

@@ -1,0 +1,33 @@
+package nemesis
+
+import (
+	"testing"
+	"time"
+)
+
+func TestClockWords(t *testing.T) {
+	for _, c := range []struct {
+		off  time.Duration
+		rate float64
+		text string
+	}{
+		{0, 1, "which is right, rate 1"},
+		{0, 1.1, "right until now, rate 1.1"},
+		{11 * time.Second, 1, "11s ahead, rate 1"},
+		{-90 * time.Minute, 0.9995, "1h30m0s behind, rate 0.9995"},
+	} {
+		text := ClockWords(c.off, c.rate)
+		if text != c.text {
+			t.Errorf("%v at %v is told as %q, want %q", c.off, c.rate, text, c.text)
+		}
+		off, rate, ok := ReadClock("TIME shows 00:00:11.013787, " + text + " of both clocks")
+		if !ok || off != c.off || rate != c.rate {
+			t.Errorf("%q is read as %v, %v, %v", text, off, rate, ok)
+		}
+	}
+	for _, text := range []string{"", "PING timed out", ", 5x ahead, rate 1", ", 5s ahead, rate 1.1.1"} {
+		if _, _, ok := ReadClock(text); ok {
+			t.Errorf("%q is read as a clock", text)
+		}
+	}
+}

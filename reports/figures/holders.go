@@ -1,0 +1,92 @@
+package figures
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"lockpick/harness/history"
+	"lockpick/reports/palette"
+)
+
+// holders draws how many clients believed at once that they held a lock, of the lock
+// that had most: the line that must never pass 1.
+func holders(f *facts) *Figure {
+	if len(f.beliefs) == 0 {
+		return nil
+	}
+	steps, most := counted(f)
+	fig := figure("holders", "Holders of one lock at once", "seconds", "clients that believe so")
+	fig.Caption = "How many clients believed at one instant, each by its own clock, that they held the lock; of several locks, the one with most. It must never pass 1."
+	if most > 1 {
+		fig.Caption = fmt.Sprintf("How many clients believed at one instant, each by its own clock, that they held the lock. It passes 1: %d did at once.", most)
+	}
+	fig.between(0, f.end)
+	fig.plot.Y.Min, fig.plot.Y.Max = 0, float64(max(most, 1))+0.6
+	marks := ticks{}
+	for n := range max(most, 1) + 1 {
+		marks[float64(n)] = fmt.Sprint(n)
+	}
+	fig.plot.Y.Tick.Marker = marks
+	fig.plot.Add(bands(f.faults), excess(steps))
+	fig.plot.Add(line(steps, palette.Lease, 0))
+	allowed := line(plotter.XYs{{X: 0, Y: 1}, {X: f.end, Y: 1}}, palette.Alarm, 1)
+	allowed.Width = vg.Points(0.8)
+	fig.plot.Add(allowed)
+	return fig
+}
+
+// counted is the number of holders as a line of steps, and its greatest.
+func counted(f *facts) (steps plotter.XYs, most int) {
+	type change struct {
+		t   int64
+		by  int
+		key string
+	}
+	var all []change
+	for _, b := range f.beliefs {
+		all = append(all, change{b.From, 1, b.Key}, change{b.To, -1, b.Key})
+	}
+	// Who ends at the instant at which another begins is gone by then.
+	slices.SortStableFunc(all, func(a, b change) int { return cmp.Or(cmp.Compare(a.t, b.t), a.by-b.by) })
+	holding := map[string]int{}
+	last := 0
+	steps = plotter.XYs{{X: 0, Y: 0}}
+	for i, c := range all {
+		holding[c.key] += c.by
+		if i+1 < len(all) && all[i+1].t == c.t {
+			continue
+		}
+		n := 0
+		for _, k := range holding {
+			n = max(n, k)
+		}
+		if n == last {
+			continue
+		}
+		x := min(history.Seconds(c.t), f.end)
+		steps = append(steps, plotter.XY{X: x, Y: float64(last)}, plotter.XY{X: x, Y: float64(n)})
+		last, most = n, max(most, n)
+	}
+	return append(steps, plotter.XY{X: f.end, Y: float64(last)}), most
+}
+
+// excess hatches what a line of steps has above 1.
+type excess plotter.XYs
+
+func (e excess) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	for i := 1; i < len(e); i++ {
+		if e[i-1].Y <= 1 || e[i].X == e[i-1].X {
+			continue
+		}
+		r := vg.Rectangle{Min: vg.Point{X: x(e[i-1].X), Y: y(1)}, Max: vg.Point{X: x(e[i].X), Y: y(e[i-1].Y)}}
+		r.Max.X = max(r.Max.X, r.Min.X+vg.Points(1))
+		hatch(c, r, palette.Alarm)
+	}
+}
