@@ -13,6 +13,7 @@ import (
 type faultTable struct {
 	Steps []faultStep
 	More  int // steps that are not shown
+	Long  bool
 }
 
 type faultStep struct {
@@ -22,6 +23,7 @@ type faultStep struct {
 	Never                             string // why nothing came of it
 	Times                             []faultTime
 	More                              int
+	Each                              string // how many times there are, and since when
 }
 
 // faultTime is one fault on one target.
@@ -32,8 +34,9 @@ type faultTime struct {
 	at int64
 }
 
-// How much of a long plan is shown.
+// How much of a long plan is shown, and at once.
 const (
+	mostOpen  = 8
 	mostSteps = 100
 	mostTimes = 12
 )
@@ -100,6 +103,7 @@ func faults(r outcome.Run, rows map[int64]bool) faultTable {
 		t.More = len(steps) - mostSteps
 		steps = steps[:mostSteps]
 	}
+	t.Long = len(steps) > mostOpen
 	for _, s := range steps {
 		x := faultStep{Step: s.Step, What: what(s), When: plain(s.When)}
 		x.count(r, all[s.Step])
@@ -182,6 +186,9 @@ func (x *faultStep) count(r outcome.Run, os []*occurrence) {
 
 func (x *faultStep) times(os []*occurrence, rows map[int64]bool) {
 	x.More = max(len(os)-mostTimes, 0)
+	if len(os) > 0 {
+		x.Each = plural(len(os), "time") + ", first at " + seconds(first(os).T)
+	}
 	for _, o := range os[:len(os)-x.More] {
 		e := first([]*occurrence{o})
 		t := faultTime{Target: name(e.Node), at: e.T, From: seconds(e.T), Begin: ref{e.N, rows[e.N]}}

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -31,7 +32,7 @@ type listing struct {
 type row struct {
 	N                             int64
 	Time, Process, Type, Op, What string
-	Named                         bool // the verdict, the diagram or a fault names it
+	Named, Printed                bool // the verdict, the diagram or a fault names it; not only a fault does
 	Gap                           string
 }
 
@@ -39,7 +40,8 @@ type row struct {
 // what lies around the first violation.
 func keep(p Page) listing {
 	events := p.Run.History.Events
-	named := namedEvents(p)
+	told := toldEvents(p)
+	named := withFaults(told, p.Run.History)
 	l := listing{All: len(events), rows: map[int64]bool{}}
 	from, to := 0, len(events)
 	if len(events) > mostRows {
@@ -64,7 +66,7 @@ func keep(p Page) listing {
 		gap = i + 1
 		l.rows[e.N] = true
 		l.Rows = append(l.Rows, row{N: e.N, Time: decimal(e.T, 6), Process: name(e.Process), Type: name(string(e.Type)),
-			Op: name(e.Op), What: detail(e), Named: named[e.N]})
+			Op: name(e.Op), What: detail(e), Named: named[e.N], Printed: told[e.N]})
 	}
 	l.gap(events, gap, len(events))
 	l.choices()
@@ -104,12 +106,15 @@ func centre(p Page) int {
 	return i
 }
 
-// namedEvents are the numbers of the events that the page speaks of.
-func namedEvents(p Page) map[int64]bool {
+// mostNamed bounds the events that have a row wherever they lie.
+const mostNamed = mostRows / 2
+
+// toldEvents are the numbers of the events that the verdict and the diagram speak of.
+func toldEvents(p Page) map[int64]bool {
 	out := map[int64]bool{}
 	add := func(ns []int64) {
 		for _, n := range ns {
-			if len(out) < mostRows/2 {
+			if len(out) < mostNamed {
 				out[n] = true
 			}
 		}
@@ -132,9 +137,18 @@ func namedEvents(p Page) map[int64]bool {
 	for _, b := range d.Bands {
 		add(b.Events)
 	}
-	for i := range p.Run.History.Events {
-		if e := &p.Run.History.Events[i]; e.Process == history.Nemesis {
-			add([]int64{e.N})
+	if d.Stop != nil {
+		add(d.Stop.Events)
+	}
+	return out
+}
+
+// withFaults adds the events of the nemesis.
+func withFaults(told map[int64]bool, h *history.History) map[int64]bool {
+	out := maps.Clone(told)
+	for i := range h.Events {
+		if e := &h.Events[i]; e.Process == history.Nemesis && len(out) < mostNamed {
+			out[e.N] = true
 		}
 	}
 	return out

@@ -12,7 +12,7 @@
   const rows = Array.from(table.tBodies[0].rows, function (r) {
     const gap = r.className === 'gap';
     return {
-      row: r, gap: gap, named: r.className === 'k', words: '',
+      row: r, gap: gap, named: r.classList.contains('k'), words: '',
       process: gap ? '' : r.cells[2].textContent, type: gap ? '' : r.cells[3].textContent.trim(),
     };
   });

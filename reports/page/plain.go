@@ -12,8 +12,8 @@ import (
 
 // How much is shown of one text: a sentence, and a name in a sentence or a cell.
 const (
-	longestText = 4096
-	longestCell = 400
+	longestText = 600
+	longestCell = 300
 	longestName = 60
 )
 
@@ -103,14 +103,17 @@ func list(names []string) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// full begins with a capital and ends with a full stop.
+// full begins with a capital, unless that would change a name, and ends with a full
+// stop.
 func full(s string) string {
 	s = strings.TrimSpace(s)
 	if s == "" {
 		return ""
 	}
-	r, size := utf8.DecodeRuneInString(s)
-	s = string(unicode.ToUpper(r)) + s[size:]
+	word, _, _ := strings.Cut(s, " ")
+	if !strings.ContainsFunc(strings.TrimRight(word, ",:;"), func(r rune) bool { return r < 'a' || r > 'z' }) {
+		s = strings.ToUpper(s[:1]) + s[1:]
+	}
 	if !strings.HasSuffix(s, ".") {
 		s += "."
 	}
