@@ -20,8 +20,7 @@ type engine struct {
 	cluster Cluster
 	rec     *history.Recorder
 
-	firing  sync.RWMutex // read while a fault is injected and recorded
-	stopped bool         // nothing is injected any more: the clients are done; guarded by firing
+	firing *firing // stopped when the clients are done
 
 	until  Until
 	halted chan struct{} // closed when the run is to end where it stands
@@ -111,8 +110,7 @@ func (e *engine) clients(ctx context.Context) error {
 		select {
 		case err := <-e.ended:
 			// If it died of a fault, that may start another client once it is recorded.
-			e.firing.Lock()
-			e.firing.Unlock()
+			e.firing.settle()
 			e.mu.Lock()
 			e.running--
 			e.mu.Unlock()

@@ -44,7 +44,7 @@ func RunUntil(ctx context.Context, b Backend, s Scenario, seed uint64, rec *hist
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		e = &engine{s: s, seed: seed, cluster: c, rec: rec, applied: map[string]int64{}, points: map[string][]int{},
-			nests: map[string]*nested{}, gone: map[string]bool{}, until: until, halted: make(chan struct{})}
+			firing: newFiring(), nests: map[string]*nested{}, gone: map[string]bool{}, until: until, halted: make(chan struct{})}
 		rec.Watch(e.see)
 		params := e.params(b.Name())
 		e.record(history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: &params})

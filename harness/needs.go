@@ -34,6 +34,11 @@ func Capabilities() []string {
 				all = append(all, c)
 			}
 		}
+		for _, mode := range k.Modes {
+			if c := k.ModeNeeds[mode]; c != "" && !slices.Contains(all, c) {
+				all = append(all, c)
+			}
+		}
 	}
 	return all
 }
@@ -43,7 +48,7 @@ func Capabilities() []string {
 func (s Scenario) Needs() []string {
 	var out []string
 	add := func(c string) {
-		if !slices.Contains(out, c) {
+		if c != "" && !slices.Contains(out, c) {
 			out = append(out, c)
 		}
 	}
@@ -52,6 +57,7 @@ func (s Scenario) Needs() []string {
 		if st.When.Message != nil {
 			add(nemesis.Capability(nemesis.Hold, nemesis.Message)) // whatever the fault, the message waits for it
 		}
+		add(kind.ModeNeeds[st.Fault.Mode])
 		if kind.Hits(nemesis.Message) {
 			add(kind.Capability(nemesis.Message))
 		}
@@ -69,6 +75,12 @@ func (s Scenario) Needs() []string {
 	if s.Random != nil { // whatever a seed leaves out: the same seeds must run everywhere
 		for _, c := range s.Random.Choices() {
 			add(c.Kind.Capability(c.On))
+			for _, mode := range s.Random.ModesOf(c.Kind) {
+				add(c.Kind.ModeNeeds[mode])
+			}
+			if c.Kind.Name == "failover" { // a replica that lags was cut off
+				add(nemesis.Capability("cut", nemesis.Link))
+			}
 			if c.On == nemesis.Message {
 				add(nemesis.Capability(nemesis.Hold, nemesis.Message))
 			}

@@ -2,14 +2,18 @@ package harness
 
 import (
 	"fmt"
+	"sync"
 
 	"lockpick/nemesis"
 )
 
-// nested is a fault that is in force on one target, perhaps for several steps.
+// nested is a fault that is in force on one target, perhaps for several steps. Each
+// has a lock of its own: one that waits for a node which is stopped must not keep the
+// end of the stop waiting.
 type nested struct {
+	mu    sync.Mutex
 	fault nemesis.Fault
-	times int
+	times int // 0: it isn't in force
 	heal  func() (string, error)
 }
 
@@ -20,34 +24,40 @@ func (e *engine) nest(kind nemesis.Kind, f nemesis.Fault, target string) (nemesi
 	if !kind.Nests {
 		return kind.Inject(e.cluster, f, target)
 	}
-	e.nesting.Lock()
-	defer e.nesting.Unlock()
-	name := kind.Recorded() + " " + target
-	n := e.nests[name]
+	n := e.nestOf(kind.Recorded() + " " + target)
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	switch {
-	case n == nil:
+	case n.times == 0:
 		x, err := kind.Inject(e.cluster, f, target)
 		if err != nil || x.Heal == nil {
 			return x, err
 		}
-		e.nests[name] = &nested{fault: f, times: 1, heal: x.Heal}
-		x.Heal = func() (string, error) { return e.leave(name) }
+		n.fault, n.times, n.heal = f, 1, x.Heal
+		x.Heal = n.leave
 		return x, nil
 	case n.fault.Mode != f.Mode || n.fault.Way != f.Way:
 		return nemesis.Effect{}, fmt.Errorf("%s %s: it is in force already, in another way", kind.Name, target)
 	}
 	n.times++
-	return nemesis.Effect{ReadBack: "it was in force already", Heal: func() (string, error) { return e.leave(name) }}, nil
+	return nemesis.Effect{ReadBack: "it was in force already", Heal: n.leave}, nil
+}
+
+func (e *engine) nestOf(name string) *nested {
+	e.nesting.Lock()
+	defer e.nesting.Unlock()
+	if e.nests[name] == nil {
+		e.nests[name] = &nested{}
+	}
+	return e.nests[name]
 }
 
 // leave ends one of a target's equal faults, and with the last the fault itself.
-func (e *engine) leave(name string) (string, error) {
-	e.nesting.Lock()
-	defer e.nesting.Unlock()
-	n := e.nests[name]
+func (n *nested) leave() (string, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if n.times--; n.times > 0 {
 		return "it stays in force for another step", nil
 	}
-	delete(e.nests, name)
 	return n.heal()
 }

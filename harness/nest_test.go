@@ -53,3 +53,33 @@ func TestNest(t *testing.T) {
 		}
 	}
 }
+
+// waits is a cluster on which a link is mended only once its node runs again.
+type waits struct {
+	Cluster
+	still
+	runs, mending chan struct{}
+}
+
+func (w *waits) Resume(string) (string, error) { close(w.runs); return "runs", nil }
+func (w *waits) Mend(string) (string, error)   { close(w.mending); <-w.runs; return "mended", nil }
+
+// The end of a pause must not wait for the end of a cut that waits for the paused.
+func TestNestsEndByThemselves(t *testing.T) {
+	w := &waits{runs: make(chan struct{}), mending: make(chan struct{})}
+	e := &engine{nests: map[string]*nested{}, cluster: w}
+	inject := func(kind, target string) nemesis.Effect {
+		k, _ := nemesis.KindOf(kind)
+		x, err := e.nest(k, nemesis.Fault{Kind: kind}, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	cut, pause := inject("cut", "c1-n1"), inject("pause", "n1")
+	mended := make(chan struct{})
+	go func() { cut.Heal(); close(mended) }()
+	<-w.mending
+	pause.Heal()
+	<-mended
+}

@@ -14,9 +14,14 @@ import (
 // shorter bound would take it for dead and measure the machine.
 const MinTimeout = 50 * time.Millisecond
 
+// MinDownAfter is likewise the shortest time that scaling gives a master to answer
+// its sentinels.
+const MinDownAfter = 500 * time.Millisecond
+
 // Scaled returns a deep copy in which every duration is multiplied by f, so
 // that a scenario of minutes runs in seconds of real time. The node timeout is
-// not made shorter than MinTimeout, unless it was shorter from the start.
+// not made shorter than MinTimeout, unless it was shorter from the start, and the
+// patience of sentinels not shorter than MinDownAfter.
 func (s Scenario) Scaled(f float64) Scenario {
 	by := func(d time.Duration) time.Duration { return time.Duration(float64(d) * f) }
 	byRange := func(r client.Range) client.Range { return client.Range{Min: by(r.Min), Max: by(r.Max)} }
@@ -24,6 +29,7 @@ func (s Scenario) Scaled(f float64) Scenario {
 	l := &s.Lock
 	l.Timeout = max(by(l.Timeout), min(l.Timeout, MinTimeout))
 	l.TTL, l.RetryMin, l.RetryMax = by(l.TTL).Round(time.Millisecond), by(l.RetryMin), by(l.RetryMax) // Redis counts in milliseconds
+	s.Topology.DownAfter = max(by(s.Topology.DownAfter), min(s.Topology.DownAfter, MinDownAfter))
 	w := &s.Workload
 	w.Think, w.Hold, w.Prepare, w.For, w.Extend = byRange(w.Think), byRange(w.Hold), byRange(w.Prepare), by(w.For), by(w.Extend)
 	s.Limit, s.Limits.Hold = by(s.Limit), by(s.Limits.Hold)

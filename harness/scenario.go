@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"slices"
 	"time"
 
 	"lockpick/harness/client"
@@ -40,9 +41,33 @@ type Topology struct {
 	Persistence string `json:"persistence"`        // none, everysec, always or no
 	Expiry      string `json:"expiry,omitempty"`   // the clock that keys expire by: wall, as Redis does it, or monotonic; "": wall
 	Replicas    int    `json:"replicas,omitempty"` // of each node: one, asynchronous, or none
+	// DownAfter is how long a master is out of reach until its sentinels take it for dead;
+	// 0: it has none.
+	DownAfter time.Duration `json:"downAfter,omitempty"`
 	// Addresses names the nodes as they stand in the lock's configuration, where that is wrong.
 	Addresses []string `json:"addresses,omitempty"`
 }
+
+// BySentinel lists the nodes that the plan leaves to sentinels to fail over.
+func (s Scenario) BySentinel() []string {
+	var nodes []string
+	for _, st := range s.Plan {
+		kind, _ := nemesis.KindOf(st.Fault.Kind)
+		for _, node := range st.Fault.Targets {
+			if kind.ModeNeeds[st.Fault.Mode] == canWatch && !slices.Contains(nodes, node) {
+				nodes = append(nodes, node)
+			}
+		}
+	}
+	return nodes
+}
+
+// canWatch is the capability of clusters that have sentinels.
+var canWatch = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)
+
+// DefaultDownAfter is what DownAfter is where sentinels are asked for and nothing is
+// said of it. Redis's own default of 30 s is longer than most leases.
+const DefaultDownAfter = time.Second
 
 // Client is one contender.
 type Client struct {

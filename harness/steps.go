@@ -106,11 +106,10 @@ func (e *engine) fire(step int, healBy func() (string, error)) (fired bool) {
 // inject brings a fault into force on targets, all at once, and returns those of
 // them that have a way back.
 func (e *engine) inject(step int, f nemesis.Fault, targets []string, healBy func() (string, error)) (begun []*active, fired bool) {
-	e.firing.RLock()
-	defer e.firing.RUnlock()
-	if e.stopped {
+	if !e.firing.enter() {
 		return nil, false
 	}
+	defer e.firing.leave()
 	kind, _ := nemesis.KindOf(f.Kind)
 	for _, target := range targets {
 		e.record(history.Event{Process: history.Nemesis, Type: history.Invoke, Op: kind.Recorded(), Node: target, Step: step + 1})

@@ -119,7 +119,7 @@ var sections = []string{"topology", "lock", "clients", "workload", "plan", "limi
 func setSchema() map[string]any {
 	return map[string]any{
 		"type": "object", "minProperties": 1,
-		"propertyNames": map[string]any{"pattern": `^(` + strings.Join(sections, "|") + `)(\.[a-z0-9]+)*$`},
+		"propertyNames": map[string]any{"pattern": `^(` + strings.Join(sections, "|") + `)(\.[a-z0-9-]+)*$`},
 	}
 }
 

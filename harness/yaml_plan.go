@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -77,6 +78,10 @@ func (s *Scenario) checkFault(path string, step *nemesis.Step) error {
 		return badAt(path+".way", "leave it out, or use mode hold or drop", "a cut of mode %s has no one way", f.Mode)
 	case f.Kind == "failover" && s.Topology.Replicas == 0:
 		return badAt(path+".kind", "set topology.replicas: 1", "a failover needs replicas")
+	case f.Mode == nemesis.FailOverByHand && (f.For != nil || f.Until != nil):
+		return badAt(path+".kind", "leave for and until out, or use mode sentinel-kill or sentinel-pause", "a master that is replaced by hand does not come back")
+	case kind.ModeNeeds[f.Mode] == canWatch:
+		s.Topology.DownAfter = cmp.Or(s.Topology.DownAfter, DefaultDownAfter)
 	case kind.Power == nemesis.PowerDisk && s.Topology.Persistence == PersistNone:
 		return badAt(path+".kind", "set topology.persistence: everysec, always or no", "a %s needs nodes that persist", f.Kind)
 	}

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -64,14 +65,19 @@ func checkRandom(s *Scenario) error {
 	case s.Workload.For <= over:
 		return badAt("workload", fmt.Sprintf("set workload.for to more than %v, the safety phase's end", over), "the clients may be done before the faults of a random plan are")
 	case len(s.steady()) == 0:
-		return badAt("clients", "let one of them start at 0s, and work until workload.for", "a random plan has no client to hit")
+		return badAt("clients", fmt.Sprintf("let one of them start by %v, and work until workload.for", time.Duration(latestStart*float64(s.Limit))), "a random plan has no client to hit")
 	}
 	for _, c := range r.Choices() {
+		if slices.ContainsFunc(r.ModesOf(c.Kind), func(mode string) bool { return c.Kind.ModeNeeds[mode] == canWatch }) {
+			s.Topology.DownAfter = cmp.Or(s.Topology.DownAfter, DefaultDownAfter)
+		}
 		switch {
 		case c.Kind.Name == "failover" && s.Topology.Replicas == 0:
 			return badAt(path+".faults", "set topology.replicas: 1", "a failover needs replicas")
-		case c.Kind.Name == "failover" && r.Within != "":
-			return badAt(path+".within", "leave out one of them", "a failover is beyond what Redlock assumes")
+		case c.Kind.Within == "" && r.Within != "":
+			return badAt(path+".within", "leave out one of them", "a %s is beyond what Redlock assumes", c.Kind.Name)
+		case c.Kind.Power == nemesis.PowerDisk && s.Topology.Persistence == PersistNone:
+			return badAt(path+".faults", "set topology.persistence: everysec, always or no", "a %s needs nodes that persist", c.Kind.Name)
 		case c.Kind.Name == "kill" && c.On == nemesis.Client && len(s.steady()) <= nemesis.Survivors && slices.Contains(r.Faults, c.Word):
 			return badAt(path+".faults", "add clients", "%d clients survive, so there is none to kill", nemesis.Survivors)
 		case len(c.Kind.Modes) > 0 && len(r.ModesOf(c.Kind)) == 0:

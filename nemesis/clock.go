@@ -36,11 +36,12 @@ func turnBack(cluster any, kind, target string, by time.Duration) func() (string
 }
 
 var clockJump = Kind{
-	Name:  "clock-jump",
-	Doc:   "sets a clock forward, or back where `by` is negative; after `for` it is set right again",
-	On:    []Target{Node, Client},
-	Power: PowerClock,
-	Takes: []string{"by"}, Needs: []string{"by"},
+	Name:   "clock-jump",
+	Doc:    "sets a clock forward, or back where `by` is negative; after `for` it is set right again",
+	Within: "of a node by a fifth of the margin, or by any time before the first lock is asked for; any of a client, whose lease is by its monotonic clock",
+	On:     []Target{Node, Client},
+	Power:  PowerClock,
+	Takes:  []string{"by"}, Needs: []string{"by"},
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
 		back, err := turn(cluster, "clock-jump", target, f.By, 1)
 		e := Effect{ReadBack: back}
@@ -52,11 +53,12 @@ var clockJump = Kind{
 }
 
 var clockRate = Kind{
-	Name:  "clock-rate",
-	Doc:   "lets a clock run fast or slow: by `rate`, where 1 is right; what it has gained or lost by the end it keeps",
-	On:    []Target{Node, Client},
-	Power: PowerClock,
-	Takes: []string{"rate"}, Needs: []string{"rate"},
+	Name:   "clock-rate",
+	Doc:    "lets a clock run fast or slow: by `rate`, where 1 is right; what it has gained or lost by the end it keeps",
+	Within: "a fifth of the drift that the lock allows for",
+	On:     []Target{Node, Client},
+	Power:  PowerClock,
+	Takes:  []string{"rate"}, Needs: []string{"rate"},
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
 		back, err := turn(cluster, "clock-rate", target, 0, f.Rate)
 		return Effect{ReadBack: back, Heal: turnBack(cluster, "clock-rate", target, 0)}, err
@@ -68,11 +70,12 @@ var clockRate = Kind{
 const SlewRate = 500e-6
 
 var clockSlew = Kind{
-	Name:  "clock-slew",
-	Doc:   "corrects a clock as NTP does: it runs 500 ppm fast, or slow where `by` is negative, until it has made up `by`",
-	On:    []Target{Node, Client},
-	Power: PowerClock,
-	Takes: []string{"by"}, Needs: []string{"by"},
+	Name:   "clock-slew",
+	Doc:    "corrects a clock as NTP does: it runs 500 ppm fast, or slow where `by` is negative, until it has made up `by`",
+	Within: "any where 500 ppm are at most a fifth of the drift that the lock allows for",
+	On:     []Target{Node, Client},
+	Power:  PowerClock,
+	Takes:  []string{"by"}, Needs: []string{"by"},
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
 		rate := 1 + SlewRate
 		if f.By < 0 {
@@ -88,11 +91,12 @@ var clockSlew = Kind{
 }
 
 var clockStrobe = Kind{
-	Name:  "clock-strobe",
-	Doc:   "sets a clock forward and back again, over and over, every so often",
-	On:    []Target{Node, Client},
-	Power: PowerClock,
-	Takes: []string{"by", "every"}, Needs: []string{"by", "every"},
+	Name:   "clock-strobe",
+	Doc:    "sets a clock forward and back again, over and over, every so often",
+	Within: "of a node by a fifth of the margin; any of a client",
+	On:     []Target{Node, Client},
+	Power:  PowerClock,
+	Takes:  []string{"by", "every"}, Needs: []string{"by", "every"},
 	Again: true,
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
 		back, err := turn(cluster, "clock-strobe", target, f.By, 1)

@@ -22,11 +22,12 @@ type Cutter interface {
 }
 
 var cut = Kind{
-	Name:  "cut",
-	Doc:   "cuts links; a client as target means its links to all nodes, a node those to all clients",
-	On:    []Target{Link},
-	Modes: []string{CutHold, CutDrop, CutReset, CutRefuse},
-	Takes: []string{"way"}, Nests: true,
+	Name:   "cut",
+	Doc:    "cuts links; a client as target means its links to all nodes, a node those to all clients",
+	Within: "any: the network need not deliver",
+	On:     []Target{Link},
+	Modes:  []string{CutHold, CutDrop, CutReset, CutRefuse},
+	Takes:  []string{"way"}, Nests: true,
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
 		c, ok := cluster.(Cutter)
 		if !ok {

@@ -14,11 +14,12 @@ const (
 )
 
 var powerLoss = Kind{
-	Name:  "power-loss",
-	Doc:   "cuts a node's power: what it had not synced is lost; it starts again after `for`",
-	On:    []Target{Node},
-	Modes: []string{PowerClean, PowerTorn},
-	Takes: []string{"timer"},
+	Name:   "power-loss",
+	Doc:    "cuts a node's power: what it had not synced is lost; it starts again after `for`",
+	Within: "any where nodes sync each write before they answer; otherwise the node comes back after all that it granted has lapsed",
+	On:     []Target{Node},
+	Modes:  []string{PowerClean, PowerTorn},
+	Takes:  []string{"timer"},
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
 		c, ok := cluster.(PowerLoser)
 		if !ok {
@@ -41,14 +42,16 @@ type Disker interface {
 }
 
 var slowDisk = diskKind("slow-disk", "lets no sync of a node's disk come back while it lasts",
+	"any: a node that waits for its disk only fails to answer",
 	func(d Disker, node string) (string, error) { return d.StallSync(node) })
 
 var fullDisk = diskKind("full-disk", "leaves no room on a node's disk while it lasts",
+	"any of a minority where nodes sync each write, for of that they end; any otherwise, for they refuse to write",
 	func(d Disker, node string) (string, error) { return d.FillDisk(node) })
 
-func diskKind(name, doc string, harm func(Disker, string) (string, error)) Kind {
+func diskKind(name, doc, within string, harm func(Disker, string) (string, error)) Kind {
 	return Kind{
-		Name: name, Doc: doc, On: []Target{Node}, Power: PowerDisk,
+		Name: name, Doc: doc, Within: within, On: []Target{Node}, Power: PowerDisk,
 		Inject: func(cluster any, _ Fault, target string) (Effect, error) {
 			d, ok := cluster.(Disker)
 			if !ok {
@@ -66,9 +69,10 @@ type Toucher interface {
 }
 
 var touch = Kind{
-	Name: "touch",
-	Doc:  "writes another key on a node: no fault, but it moves the node's next sync",
-	On:   []Target{Node},
+	Name:   "touch",
+	Doc:    "writes another key on a node: no fault, but it moves the node's next sync",
+	Within: "any: a lock has its own keys",
+	On:     []Target{Node},
 	Inject: func(cluster any, _ Fault, target string) (Effect, error) {
 		c, ok := cluster.(Toucher)
 		if !ok {

@@ -1,10 +1,11 @@
 package nemesis
 
 var gc = Kind{
-	Name:  "gc",
-	Doc:   "pauses a client again and again, every so often, as garbage collections do; most pauses are short, some long",
-	On:    []Target{Client},
-	Takes: []string{"every", "lasts"}, Needs: []string{"every", "lasts"},
+	Name:   "gc",
+	Doc:    "pauses a client again and again, every so often, as garbage collections do; most pauses are short, some long",
+	Within: "any, as pauses of clients are",
+	On:     []Target{Client},
+	Takes:  []string{"every", "lasts"}, Needs: []string{"every", "lasts"},
 	As: "pause", Power: "pause",
 	Nests: true, Again: true, Inject: pause.Inject,
 }

@@ -20,9 +20,10 @@ const (
 )
 
 var hold = Kind{
-	Name: Hold,
-	Doc:  "keeps the message that triggered it, while newer connections pass; needs a message trigger",
-	On:   []Target{Message},
+	Name:   Hold,
+	Doc:    "keeps the message that triggered it, while newer connections pass; needs a message trigger",
+	Within: "any: the network need not deliver in time",
+	On:     []Target{Message},
 	// The tap that the trigger set holds the message already; ending the fault lets it pass.
 	Inject: func(_ any, _ Fault, target string) (Effect, error) {
 		return Effect{ReadBack: "the message was matched on " + target}, nil
@@ -30,9 +31,10 @@ var hold = Kind{
 }
 
 var drop = Kind{
-	Name: Drop,
-	Doc:  "loses the message that triggered it, and resets its connection; needs a message trigger",
-	On:   []Target{Message},
+	Name:   Drop,
+	Doc:    "loses the message that triggered it, and resets its connection; needs a message trigger",
+	Within: "any: the network need not deliver",
+	On:     []Target{Message},
 	Inject: func(_ any, _ Fault, target string) (Effect, error) {
 		return Effect{ReadBack: "the message was matched on " + target}, nil
 	},

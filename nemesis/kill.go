@@ -12,10 +12,11 @@ type Restarter interface {
 }
 
 var kill = Kind{
-	Name:  "kill",
-	Doc:   "kills a client for good, or a node, which starts again after `for` with what its disk kept",
-	On:    []Target{Client, Node},
-	Takes: []string{"timer"},
+	Name:   "kill",
+	Doc:    "kills a client for good, or a node, which starts again after `for` with what its disk kept",
+	Within: "any of a client; a node that does not sync each write comes back after all that it granted has lapsed",
+	On:     []Target{Client, Node},
+	Takes:  []string{"timer"},
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
 		c, ok := cluster.(Killer)
 		if !ok {

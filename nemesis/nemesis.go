@@ -107,6 +107,8 @@ type Kind struct {
 	// Name and the target, as in "pause-client".
 	On    []Target
 	Modes []string // the first is the default; nil: it has none
+	// ModeNeeds lists the modes that a cluster must have another capability for.
+	ModeNeeds map[string]string
 	// Takes and Needs name the fields of a Fault that it has a use for, and can't do without, by
 	// their names in a scenario file. For and Until any kind takes.
 	Takes, Needs []string
@@ -114,6 +116,11 @@ type Kind struct {
 	Power        string // what a cluster must be able to do; "": what the kind is called
 	Nests        bool   // on one target it may be in force for several steps at once
 	Again        bool   // it comes again and again: Every between, Lasts each
+	// Within is what of it Redlock's assumptions allow, as a random plan keeps to them;
+	// "": none of it. Sources: Redis documentation, "Distributed Locks with Redis",
+	// safety arguments, and performance, crash recovery and fsync; antirez 2016, "Is
+	// Redlock safe?", http://antirez.com/news/101.
+	Within string
 	// Inject brings it into force on one target, and reads back that it is.
 	Inject func(cluster any, f Fault, target string) (Effect, error)
 }

@@ -17,9 +17,10 @@ type Pauser interface {
 }
 
 var pause = Kind{
-	Name: "pause",
-	Doc:  "stops a client or a node for a time, as a garbage collection or a suspended machine does",
-	On:   []Target{Client, Node}, Nests: true,
+	Name:   "pause",
+	Doc:    "stops a client or a node for a time, as a garbage collection or a suspended machine does",
+	Within: "any: a node that stops only fails to answer, and a client looks at its lease when it goes on",
+	On:     []Target{Client, Node}, Nests: true,
 	Inject: func(cluster any, _ Fault, target string) (Effect, error) {
 		c, ok := cluster.(Pauser)
 		if !ok {

@@ -33,19 +33,21 @@ type Random struct {
 // Assumptions keeps a plan within what Redlock assumes: clocks go wrong by less
 // than the drift that is allowed for, a node that may have forgotten its keys comes
 // back after all of them have lapsed, and masters are independent. Pauses, deaths
-// of clients and the network are as bad as they like.
+// of clients and the network are as bad as they like. Of each kind, Within says it.
 const Assumptions = "assumptions"
 
 // World is what a plan is drawn for.
 type World struct {
-	Clients  []string // that run from the start on, and through the safety phase
+	Clients  []string      // that run through the safety phase
+	Begin    time.Duration // when they have been started
 	Nodes    []string
 	Resource string
 	Linked   func(client, node string) bool // whether they have a link
 	Limit    time.Duration
 	TTL      time.Duration
 	Margin   time.Duration // what the lock allows clocks to differ by in a TTL
-	Durable  bool          // nodes sync each write before they answer
+	Persists bool          // nodes keep what they are told on disk
+	Durable  bool          // and sync each write before they answer
 	// Dice gives a number for a name, the same for the same seed.
 	Dice func(names ...string) uint64
 }
@@ -147,7 +149,10 @@ func (d *drawing) course(c Choice, swarm []Choice) []drawn {
 	s := d.style(c, swarm)
 	mean := d.logarithmic(d.Every, c.Word, "mean")
 	var out []drawn
-	at := time.Duration(0)
+	if c.Kind.Name == clockJump.Name && c.On == Node {
+		out = d.offsets(s)
+	}
+	at := d.Begin
 	for k := 1; k <= mostSteps; k++ {
 		n := strconv.Itoa(k)
 		at += time.Duration(float64(mean) * (0.5 + d.chance(c.Word, "gap", n)))
@@ -155,6 +160,9 @@ func (d *drawing) course(c Choice, swarm []Choice) []drawn {
 			break
 		}
 		if step, ok := d.step(s, n, at); ok {
+			if lag := d.lag(s, n, at); lag > 0 {
+				out = append(out, drawn{at - lag, d.behind(step, at-lag, lag)})
+			}
 			out = append(out, drawn{at, step})
 		}
 	}
@@ -169,6 +177,7 @@ type style struct {
 	way     string
 	whom    []string // clients or nodes
 	alone   bool     // others that don't nest hit the same targets
+	lasting bool     // it lasts until the run ends
 }
 
 func (d *drawing) style(c Choice, swarm []Choice) style {
@@ -182,6 +191,9 @@ func (d *drawing) style(c Choice, swarm []Choice) style {
 	switch c.On {
 	case Node:
 		s.whom = d.some(d.Nodes, c.Word, "whom")
+		if s.lasting = d.ends(c.Kind); s.lasting {
+			s.whom = s.whom[:min(len(s.whom), (len(d.Nodes)-1)/2)]
+		}
 	case Client:
 		// Who is to die is spared all else, for what hits the dead does not take effect.
 		mortal := d.mortals(swarm)

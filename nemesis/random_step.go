@@ -10,16 +10,16 @@ import (
 func (d *drawing) step(s style, k string, at time.Duration) (Step, bool) {
 	f := Fault{Kind: s.Kind.Name, Mode: s.mode, Way: s.way}
 	lasts := d.logarithmic(Span{d.Lasts.Min, s.longest}, s.Word, "lasts", k)
-	if s.forgets() && d.Within == Assumptions && !d.Durable {
-		// A lock that it has granted may be believed in for a TTL, and it may have
-		// granted until it fell; the margin covers what its clock may be wrong by.
-		lasts = max(lasts, d.TTL+2*d.Margin+d.TTL/20)
+	if d.Within == Assumptions && d.forgets(s.Choice) {
+		lasts = max(lasts, d.lapse())
 	}
 	if s.Kind.Again {
 		lasts = max(lasts, 3*s.again().Max)
 	}
 	if s.Kind.Name == clockSlew.Name {
-		lasts = max(lasts, leastSlew)
+		if lasts = max(lasts, leastSlew); d.Within == Assumptions && !d.slews() {
+			return Step{}, false
+		}
 		f.By = time.Duration(SlewRate * float64(lasts))
 	}
 	end := at + lasts
@@ -44,25 +44,20 @@ func (d *drawing) step(s style, k string, at time.Duration) (Step, bool) {
 		}
 		d.had[*m] = true
 	}
-	if (!s.Kind.Nests || s.alone) && s.On != Message && !d.take(s, whom, Span{at, end}) {
+	if (!s.Kind.Nests || s.alone) && s.On != Message && !d.take(s, whom, Span{at - d.lag(s, k, at), end}) {
 		return Step{}, false
 	}
 	return Step{When: when, Fault: f, Drawn: true}, true
 }
 
-// forgets: a node that it hits may come back without its keys.
-func (s style) forgets() bool {
-	return s.On == Node && slices.Contains([]string{kill.Name, shutdown.Name, powerLoss.Name}, s.Kind.Name)
-}
-
-// final: there is nothing to end.
+// final: there is nothing to end, or nothing ends it but the run.
 func (s style) final() bool {
-	return s.On == Client && s.Kind.Name == kill.Name || slices.Contains([]string{failover.Name, touch.Name, drop.Name, clockSlew.Name}, s.Kind.Name)
+	return s.lasting || s.On == Client && s.Kind.Name == kill.Name || slices.Contains([]string{failover.Name, touch.Name, drop.Name, clockSlew.Name}, s.Kind.Name)
 }
 
 // once: it can hit a target once only.
 func (s style) once() bool {
-	return s.On == Client && s.Kind.Name == kill.Name || s.Kind.Name == failover.Name
+	return s.lasting || s.On == Client && s.Kind.Name == kill.Name || s.Kind.Name == failover.Name
 }
 
 // again is the time between two of what comes again and again.
@@ -172,20 +167,6 @@ func (d *drawing) take(s style, targets []string, when Span) bool {
 	return true
 }
 
-// Bounds of what is drawn where nothing keeps a fault within the assumptions.
-const (
-	mostRate  = 2 // a clock runs at most so much faster or slower
-	leastRate = 1.0 / mostRate
-)
-
-// clockShare is the share of the margin that one clock may use up within the
-// assumptions. One that goes forward after it was back goes twice as far in a TTL,
-// and a client's may do the opposite of a node's: four times the share are left.
-const clockShare = 0.2
-
-// leastSlew is how long it takes to slew a clock by a millisecond.
-const leastSlew = 2 * time.Second
-
 // fields draws what the kind takes besides.
 func (d *drawing) fields(s style, k string, f *Fault) {
 	name := func(what string) []string { return []string{s.Word, what, k} }
@@ -224,7 +205,7 @@ func (d *drawing) fields(s style, k string, f *Fault) {
 func (d *drawing) by(s style, k string, by time.Duration) time.Duration {
 	if by == 0 {
 		most := 2 * d.TTL
-		if d.Within == Assumptions {
+		if d.Within == Assumptions && s.On == Node {
 			most = time.Duration(clockShare * float64(d.Margin))
 		}
 		by = d.logarithmic(Span{time.Millisecond, max(most, time.Millisecond)}, s.Word, "by", k)

@@ -9,12 +9,14 @@ import (
 	"time"
 )
 
-// world is what plans are drawn for here: five clients and nodes; c5 reaches no n1.
+// world is what plans are drawn for here: five clients and nodes; c5 reaches no n1. The
+// nodes of every third seed persist, and of another third sync each write.
 func world(seed uint64) World {
 	return World{
 		Clients: []string{"c1", "c2", "c3", "c4", "c5"}, Nodes: []string{"n1", "n2", "n3", "n4", "n5"}, Resource: "r1",
 		Linked: func(client, node string) bool { return client != "c5" || node != "n1" },
-		Limit:  time.Minute, TTL: 5 * time.Second, Margin: 50 * time.Millisecond,
+		Begin:  time.Second, Limit: time.Minute, TTL: 5 * time.Second, Margin: 50 * time.Millisecond,
+		Persists: seed%3 > 0, Durable: seed%3 == 2,
 		Dice: func(names ...string) uint64 {
 			h := fnv.New64a()
 			fmt.Fprint(h, seed, names)
@@ -30,7 +32,7 @@ func world(seed uint64) World {
 func everything(within string) Random {
 	r := Random{Within: within, Every: Span{200 * time.Millisecond, 3 * time.Second}, Lasts: Span{10 * time.Millisecond, 12 * time.Second}, Safety: 0.6}
 	for _, k := range Kinds {
-		if within == "" || k.Name != failover.Name {
+		if within == "" || k.Within != "" {
 			r.Faults = append(r.Faults, k.Name)
 		}
 	}
@@ -118,6 +120,12 @@ func TestRandomPlansArePossible(t *testing.T) {
 	}
 }
 
+// replicated: it cuts off a replica, to whose link nothing else is done.
+func replicated(s Step) bool {
+	_, end, ok := SplitLink(s.Fault.Targets[0])
+	return ok && end == Replica
+}
+
 // clash says why two steps can't both take effect.
 func clash(a, b Step, over time.Duration) string {
 	ka, _ := KindOf(a.Fault.Kind)
@@ -127,7 +135,7 @@ func clash(a, b Step, over time.Duration) string {
 	case on != sortOf(b), on == Message, ka.Nests && kb.Nests && (a.Fault.Mode != b.Fault.Mode || a.Fault.Way != b.Fault.Way) && on != Link:
 		return ""
 	case ka.Nests && kb.Nests:
-		if ka.Name == kb.Name && (a.Fault.Mode != b.Fault.Mode || a.Fault.Way != b.Fault.Way) {
+		if ka.Name == kb.Name && !replicated(a) && !replicated(b) && (a.Fault.Mode != b.Fault.Mode || a.Fault.Way != b.Fault.Way) {
 			return "they nest only if they are alike"
 		}
 		return ""
@@ -146,36 +154,115 @@ func clash(a, b Step, over time.Duration) string {
 // Within the assumptions no clock goes further wrong than the lock allows for, and
 // no node is back before all that it granted has lapsed.
 func TestRandomPlansWithinAssumptions(t *testing.T) {
-	clocks, restarts := 0, 0
-	for seed := range uint64(100) {
+	had := map[string]int{}
+	for seed := range uint64(150) {
 		w := world(seed)
+		full := map[string]bool{}
 		for i, s := range everything(Assumptions).Draw(w) {
-			f := s.Fault
-			switch f.Kind {
-			case clockJump.Name, clockStrobe.Name:
-				clocks++
-				if f.By.Abs() > w.Margin/4 {
-					t.Errorf("seed %d step %d: %s by %v", seed, i+1, f.Kind, f.By)
-				}
-			case clockRate.Name:
-				clocks++
-				if off := time.Duration((f.Rate - 1) * float64(w.TTL)).Abs(); off > w.Margin/4 {
-					t.Errorf("seed %d step %d: rate %g is off by %v in a TTL", seed, i+1, f.Rate, off)
-				}
-			case kill.Name, shutdown.Name, powerLoss.Name:
-				if sortOf(s) == Node {
-					restarts++
-					if f.Timer != nil || *f.For < w.TTL+w.Margin {
-						t.Errorf("seed %d step %d: %s comes back after %v by %v", seed, i+1, f.Kind, *f.For, f.Timer)
-					}
-				}
-			case failover.Name:
-				t.Errorf("seed %d step %d: a failover is beyond the assumptions", seed, i+1)
+			if what, why := beyond(s, w); why != "" {
+				t.Errorf("seed %d step %d: %v %+v: %s", seed, i+1, s.When, s.Fault, why)
+			} else {
+				had[what]++
+			}
+			if s.Fault.Kind == fullDisk.Name && w.Durable {
+				full[s.Fault.Targets[0]] = true
+			}
+		}
+		if len(full) > (len(w.Nodes)-1)/2 {
+			t.Errorf("seed %d lets the disks of %d nodes be full, which end of it", seed, len(full))
+		}
+	}
+	for _, what := range []string{"offset", "client clock", "clock", "rate", "slew", "back when its keys have lapsed", "back at once"} {
+		if had[what] < 50 {
+			t.Errorf("%s: only %d were drawn", what, had[what])
+		}
+	}
+}
+
+// beyond says which bound a step keeps, or why it does not.
+func beyond(s Step, w World) (what, why string) {
+	f, most := s.Fault, w.Margin/4
+	switch f.Kind {
+	case clockJump.Name, clockStrobe.Name:
+		switch {
+		case sortOf(s) == Client:
+			return "client clock", "" // its wall clock, which tells nothing
+		case f.Kind == clockJump.Name && s.When.At != nil && *s.When.At < w.Begin && f.By > 0 && f.For == nil:
+			return "offset", "" // before there is a key
+		case f.By.Abs() > most:
+			return "", "the clock is too far off"
+		}
+		return "clock", ""
+	case clockRate.Name:
+		if off := time.Duration((f.Rate - 1) * float64(w.TTL)).Abs(); off > most {
+			return "", fmt.Sprintf("it is off by %v in a TTL", off)
+		}
+		return "rate", ""
+	case clockSlew.Name:
+		if f.By.Abs() > time.Duration(SlewRate*float64(w.Limit)) {
+			return "", "it takes longer than the run"
+		}
+		return "slew", ""
+	case kill.Name, shutdown.Name, powerLoss.Name:
+		keeps := w.Durable || w.Persists && f.Kind == shutdown.Name
+		switch {
+		case sortOf(s) != Node:
+		case f.Timer != nil:
+			return "", "its timer is wrong"
+		case *f.For >= w.TTL+w.Margin:
+			return "back when its keys have lapsed", ""
+		case !keeps:
+			return "", "it is back too soon"
+		default:
+			return "back at once", ""
+		}
+	case failover.Name:
+		return "", "a failover is beyond the assumptions"
+	}
+	return "", ""
+}
+
+// A lock that allows for little drift is not slewed within its assumptions.
+func TestRandomSlewsWithinTheDrift(t *testing.T) {
+	r := everything(Assumptions)
+	r.Faults = []string{clockSlew.Name}
+	for seed := range uint64(20) {
+		w := world(seed)
+		if w.Margin = w.TTL / 1000; len(r.Draw(w)) > 0 {
+			t.Errorf("seed %d: 500 ppm with a drift of 0.1 %%", seed)
+		}
+		if w.Margin = w.TTL / 100; len(r.Draw(w)) == 0 {
+			t.Errorf("seed %d: nothing with a drift of 1 %%", seed)
+		}
+	}
+}
+
+// A failover to a replica that lags comes after its link was cut.
+func TestRandomFailoversLag(t *testing.T) {
+	r := everything("")
+	r.Faults = []string{failover.Name}
+	lags, all := 0, 0
+	for seed := range uint64(40) {
+		cut := map[string]Step{}
+		for i, s := range r.Draw(world(seed)) {
+			node := s.Fault.Targets[0]
+			if s.Fault.Kind != failover.Name {
+				cut[node] = s
+				continue
+			}
+			all++
+			c, ok := cut[LinkName(node, Replica)]
+			if !ok {
+				continue
+			}
+			lags++
+			if span := occupies(c, 0); span.Min < time.Second || span.Min >= *s.When.At || span.Max <= *s.When.At || span.Max > 36*time.Second {
+				t.Errorf("seed %d step %d: the failover at %v, the cut in %v", seed, i+1, *s.When.At, span)
 			}
 		}
 	}
-	if clocks < 100 || restarts < 100 {
-		t.Errorf("only %d clocks and %d restarts were drawn", clocks, restarts)
+	if lags < all/4 || lags > all*3/4 {
+		t.Errorf("%d of %d failovers lag", lags, all)
 	}
 }
 

@@ -7,10 +7,11 @@ type Shutter interface {
 }
 
 var shutdown = Kind{
-	Name:  "shutdown",
-	Doc:   "ends a node in good order; it starts again after `for`",
-	On:    []Target{Node},
-	Takes: []string{"timer"},
+	Name:   "shutdown",
+	Doc:    "ends a node in good order; it starts again after `for`",
+	Within: "any where nodes persist; otherwise as a kill",
+	On:     []Target{Node},
+	Takes:  []string{"timer"},
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
 		c, ok := cluster.(Shutter)
 		if !ok {

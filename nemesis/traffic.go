@@ -99,7 +99,7 @@ var lose = traffic("lose", "loses a share of the messages on links; what comes a
 	func(f Fault) Traffic { return Traffic{Lose: true, Share: f.Share} })
 
 func traffic(name, doc string, modes, takes, needs []string, of func(Fault) Traffic) Kind {
-	k := Kind{Name: name, Doc: doc, On: []Target{Link}, Power: PowerShape, Modes: modes, Takes: takes, Needs: needs}
+	k := Kind{Name: name, Doc: doc, Within: "any: the network need not deliver, nor in time", On: []Target{Link}, Power: PowerShape, Modes: modes, Takes: takes, Needs: needs}
 	k.Inject = func(cluster any, f Fault, target string) (Effect, error) {
 		c, ok := cluster.(Shaper)
 		if !ok {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,12 +55,19 @@ func facts(k nemesis.Kind) []string {
 	add("needs: ", needs)
 	add("takes: ", takes)
 	add("modes: ", k.Modes)
+	for _, m := range k.Modes {
+		if c := k.ModeNeeds[m]; c != "" {
+			powers = append(powers, c+" for "+m)
+		}
+	}
 	add("power: ", powers)
+	out = append(out, "within: "+cmp.Or(k.Within, "none"))
 	return out
 }
 
 const faultsBelow = `
-"power" is what a backend must be able to do; doctor says which can here. The first
+"power" is what a backend must be able to do; doctor says which can here. "within" is
+what Redlock's assumptions allow of it, as random plans keep to them. The first
 mode is taken where none is given. Besides what stands there, each takes "for", how
 long it lasts, and "until", an event that ends it; with neither it lasts until the run
 ends. A fault is written as {kind: cut, targets: [c1-n3, n4], mode: drop, for: 3s}.
@@ -76,6 +84,11 @@ n3-replica); a client or a node as target of what hits links means all its links
   lasts      and how long each one lasts
   timer      {rate, step}: the clock that counts "for", where it is wrong
 
+A failover by sentinels: three of them, quorum two, watch the node past all links and
+take its master for dead after topology.down-after (1s). In the simulation they are a
+model: they always agree, and promote the replica one to two seconds later, as drawn
+from the seed. With "for" the old master is back so much later, and follows the new one.
+
 Each is read back once it is in force, and what was seen is in the history. A run in
 which a planned fault did not take effect is undecided, never a pass.
 
@@ -83,8 +96,9 @@ A plan that each seed draws (plan: {random: …}; run --dry-run shows it):
 
   faults     kinds, or a kind on one sort of target, as in pause-node; each seed uses
              about half of them
-  within     assumptions: clocks go wrong by less than the allowed drift, a node that may
-             have forgotten comes back after a TTL, and nothing fails over
+  within     assumptions: of each fault what stands above, so that clocks go wrong by less
+             than the allowed drift, a node that may have forgotten comes back after a TTL,
+             and nothing fails over
   every      time between two faults of a kind: where a seed's mean lies
   lasts      the shortest fault, and the longest; most are short
   safety     share of the limit in which faults come; then all is healed, and somebody

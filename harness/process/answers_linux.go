@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
+	"lockpick/harness/real/disk"
 	"lockpick/harness/real/proc"
 )
 
@@ -26,4 +28,37 @@ func (b *Backend) answers(ctx context.Context) (err error) {
 		return fmt.Errorf("it does not answer PING: %w", err)
 	}
 	return nil
+}
+
+// tryDisk mounts a disk for a moment.
+func (b *Backend) tryDisk() (err error) {
+	group, err := proc.NewGroup(b.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, group.Close()) }()
+	dir := group.DataDir("trial")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	d, err := disk.Mount(dir)
+	if err != nil {
+		return err
+	}
+	group.Cleanup(d.Unmount)
+	return nil
+}
+
+// hasSentinels starts the program for a moment as a sentinel. One that is built
+// without knows no such mode.
+func (b *Backend) hasSentinels(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, trialBound)
+	defer cancel()
+	group, err := proc.NewGroup(b.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, group.Close()) }()
+	_, err = group.StartSentinel(ctx, "trial", b.cfg.RedisServer)
+	return err
 }

@@ -6,3 +6,9 @@ import "context"
 
 // answers is never asked: canRun has said no before.
 func (b *Backend) answers(context.Context) error { return nil }
+
+// tryDisk is likewise never asked.
+func (b *Backend) tryDisk() error { return nil }
+
+// hasSentinels is likewise never asked.
+func (b *Backend) hasSentinels(context.Context) error { return nil }

@@ -90,14 +90,21 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 		c.Name = name
 		out = append(out, c)
 	}
+	disks := run
+	if run.Available {
+		disks = b.canMount()
+	}
 	for _, name := range []string{losesPower, hitsDisks} {
-		c := run
+		c := disks
 		c.Name = name
-		if reason, remedy := disk.Missing(); c.Available && reason != "" {
-			c.Available, c.Reason, c.Remedy = false, reason, remedy
-		}
 		out = append(out, c)
 	}
+	watch := run
+	if run.Available {
+		watch = b.canWatch(ctx)
+	}
+	watch.Name = watches
+	out = append(out, watch)
 	clocks := run
 	if run.Available {
 		clocks = b.canTurnClocks()
@@ -108,6 +115,30 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 		out = append(out, c)
 	}
 	return out
+}
+
+// canMount tries a disk: whether a user may mount one, nothing but a mount tells.
+func (b *Backend) canMount() harness.Capability {
+	reason, remedy := disk.Missing()
+	if reason == "" {
+		if err := b.tryDisk(); err != nil {
+			reason, remedy = err.Error(), disk.Remedy
+		}
+	}
+	return harness.Capability{Available: reason == "", Reason: reason, Remedy: remedy}
+}
+
+// watches needs a redis-server that can be a sentinel.
+var watches = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)
+
+func (b *Backend) canWatch(ctx context.Context) harness.Capability {
+	err := b.hasSentinels(ctx)
+	if err == nil {
+		return harness.Capability{Available: true}
+	}
+	why, _, _ := strings.Cut(err.Error(), "\n")
+	return harness.Capability{Reason: b.cfg.RedisServer + " can't be a sentinel: " + strings.TrimSuffix(why, ":"),
+		Remedy: "apt-get install redis-server, whose program is redis-sentinel as well, and see that it comes first on PATH"}
 }
 
 // clockPowers need more of a machine than the others.

@@ -30,15 +30,18 @@ type cluster struct {
 	origin atomic.Int64 // true time zero, by proc.TrueClock
 
 	// These are filled before body is called.
-	resource *proc.Redis
-	addrs    map[string]addresses
-	refused  map[string]func() error // links that are none, and what frees their addresses
-	clocks   map[string]*machine     // of nodes and clients, where they can be turned
+	resource  *proc.Redis
+	addrs     map[string]addresses
+	sentinels []*proc.Sentinel
+	promotes  time.Duration           // how long they may take, once a master is down for them
+	refused   map[string]func() error // links that are none, and what frees their addresses
+	clocks    map[string]*machine     // of nodes and clients, where they can be turned
 
 	mu       sync.Mutex
 	closed   bool
 	nodes    map[string]*proc.Redis // behind each node's links
 	replicas map[string]*proc.Redis // that have not taken a node's place
+	formers  map[string]*proc.Redis // masters whose place one has taken, by sentinels
 	disks    map[string]*disk.Disk  // of nodes whose disk can be hit
 	clients  map[string]*child      // those that run
 	ended    map[string]bool        // clients that ran and run no more
@@ -56,7 +59,7 @@ var _ harness.Cluster = (*cluster)(nil)
 func newCluster(ctx context.Context, seed uint64, self []string, group *proc.Group, rec *history.Recorder) *cluster {
 	c := &cluster{
 		self: self, group: group, rec: rec,
-		nodes: map[string]*proc.Redis{}, replicas: map[string]*proc.Redis{}, disks: map[string]*disk.Disk{}, clocks: map[string]*machine{},
+		nodes: map[string]*proc.Redis{}, replicas: map[string]*proc.Redis{}, formers: map[string]*proc.Redis{}, promotes: promoteBound, disks: map[string]*disk.Disk{}, clocks: map[string]*machine{},
 		addrs: map[string]addresses{}, refused: map[string]func() error{}, clients: map[string]*child{}, ended: map[string]bool{},
 	}
 	c.ctx, c.cancel = context.WithCancel(ctx)

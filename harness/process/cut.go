@@ -28,7 +28,10 @@ func (c *cluster) Cut(name, mode, way string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	before, within := c.pings(name), silence
+	before, within := -1, silence
+	if way == nemesis.Reply && !c.mute(l) {
+		before = c.pings(name)
+	}
 	if l.Disturbed() {
 		within = readBack // it may be slow as well
 	}
@@ -97,16 +100,28 @@ func (c *cluster) answers(l *link.Link) (string, error) {
 	if l.Disturbed() {
 		return "something else is done to the link", nil
 	}
+	if c.mute(l) {
+		return "the node is stopped, or waits for its disk, and answers nobody", nil
+	}
 	err := c.ping(l, patient)
 	switch {
 	case err == nil:
 		return "PING was answered", nil
 	case l.Disturbed():
 		return "something else is done to the link", nil
+	case c.mute(l):
+		return "the node was stopped, or waits for its disk, and answers nobody", nil
 	case errors.Is(err, context.DeadlineExceeded):
 		return "", err
 	}
 	return fmt.Sprintf("the node is down: %v", err), nil
+}
+
+// mute says whether a link's node is there and can't answer, whatever the link does.
+func (c *cluster) mute(l *link.Link) bool {
+	_, node, _ := nemesis.SplitLink(l.Name())
+	d, n := c.disk(node), c.server(node)
+	return d != nil && d.Stalled() || n != nil && n.Stopped()
 }
 
 func (c *cluster) ping(l *link.Link, within time.Duration) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"lockpick/harness"
+	"lockpick/harness/real/proc"
 	"lockpick/nemesis"
 )
 
@@ -52,11 +53,16 @@ func (c *cluster) FailOver(node string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	c.takePlace(node, replica)
+	return back + "; " + dead, nil
+}
+
+// takePlace puts a promoted replica behind the clients' links.
+func (c *cluster) takePlace(node string, replica *proc.Redis) {
 	c.mesh.Turn(node, replica.Addr())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.nodes[node] = replica
 	delete(c.replicas, node)
 	delete(c.disks, node) // it was the dead master's
-	return back + "; " + dead, nil
 }

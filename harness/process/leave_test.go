@@ -67,8 +67,8 @@ func TestKillNineLeavesNothing(t *testing.T) {
 	if line != "paused\n" {
 		t.Fatalf("the victim said %q", line)
 	}
-	if len(pids) != 4 { // two nodes, the resource, and a client that is stopped
-		t.Fatalf("%d children were recorded, want 4", len(pids))
+	if len(pids) != 9 { // two nodes with a replica each, the resource, three sentinels, and a client that is stopped
+		t.Fatalf("%d children were recorded, want 9", len(pids))
 	}
 	if reason, _ := disk.Missing(); reason == "" && disks != 1 {
 		t.Errorf("the victim had %d disks, want 1", disks)
@@ -191,7 +191,7 @@ func TestProbeNamesWhatIsMissing(t *testing.T) {
 	needRedis(t)
 	b := New(Config{})
 	caps := b.Probe(t.Context())
-	if len(caps) != 1+len(powers)+2+len(clockPowers) || caps[0].Name != harness.CanRun {
+	if len(caps) != 1+len(powers)+2+1+len(clockPowers) || caps[0].Name != harness.CanRun {
 		t.Errorf("%+v", caps)
 	}
 	for _, c := range caps {
@@ -199,7 +199,7 @@ func TestProbeNamesWhatIsMissing(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	for _, name := range append([]string{harness.CanRun}, powers...) {
+	for _, name := range append([]string{harness.CanRun, watches}, powers...) {
 		if !slices.ContainsFunc(caps, func(c harness.Capability) bool { return c.Name == name && c.Available }) {
 			t.Errorf("%s is not available: %+v", name, caps)
 		}

@@ -20,6 +20,7 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/lock"
 	"lockpick/harness/real/disk"
+	"lockpick/nemesis"
 )
 
 // The test binary is the client, too, and a lockpick to be killed.
@@ -185,6 +186,8 @@ func victim(dir string) {
 	if reason, _ := disk.Missing(); reason == "" {
 		s = with("always", 0, hitsN1)
 	}
+	s.Topology.Replicas, s.Topology.DownAfter, s.Limit = 1, time.Second, time.Minute
+	s.Plan = append(s.Plan, nemesis.Step{Fault: nemesis.Fault{Kind: "failover", Mode: nemesis.FailOverKilled, Targets: []string{"n2"}}})
 	err := testBackend(dir).Run(ctx, s, 1, history.NewRecorder(os.Stderr), func(_ context.Context, c harness.Cluster) error {
 		return c.RunClient(ctx, spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
 			var err error

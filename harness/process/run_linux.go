@@ -45,6 +45,7 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 		c.mountDisks,
 		func(s harness.Scenario) error { return c.startServers(s, b.cfg.RedisServer) },
 		func(s harness.Scenario) error { return c.startReplicas(s, b.cfg.RedisServer) },
+		func(s harness.Scenario) error { return c.startSentinels(s, b.cfg.RedisServer) },
 		c.openLinks,
 		c.awaitSecond,
 	} {

@@ -67,6 +67,7 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 		nemesis.Capability(nemesis.PowerDisk, nemesis.Node),
 		nemesis.Capability("touch", nemesis.Node),
 		nemesis.Capability("failover", nemesis.Node),
+		nemesis.Capability(nemesis.PowerSentinel, nemesis.Node),
 		harness.CanPersist, harness.CanReplicate,
 		nemesis.Capability(nemesis.PowerClock, nemesis.Client),
 		nemesis.Capability(nemesis.PowerClock, nemesis.Node),
@@ -146,7 +147,7 @@ func newCluster(s harness.Scenario, seed uint64, rec *history.Recorder) *cluster
 			l.refuses = c.Reach != nil && srv.name != harness.ResourceName && !slices.Contains(c.Reach, srv.name)
 		}
 	}
-	return &cluster{network: n, slot: newSlot(harnessSlot), resource: n.servers[len(n.servers)-1]}
+	return &cluster{network: n, downAfter: s.Topology.DownAfter, formers: map[string]*former{}, slot: newSlot(harnessSlot), resource: n.servers[len(n.servers)-1]}
 }
 
 // address is an IP literal: for a name, clients would ask a real DNS.

@@ -16,6 +16,9 @@ type cluster struct {
 	locks    map[string]lock.Factory
 	slot     *slot // of the engine's own events
 	resource *server
+
+	downAfter time.Duration      // the patience of sentinels
+	formers   map[string]*former // masters whose place a replica has taken by sentinels, by node
 }
 
 var _ harness.Cluster = (*cluster)(nil)

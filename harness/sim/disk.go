@@ -104,14 +104,28 @@ func (c *cluster) onDisk(what, target string, do func(*server)) (string, error) 
 	return fmt.Sprintf("disk of %s: %s, %d records not synced", target, s.disk.Probe(), s.disk.Unsynced()), nil
 }
 
+// whenIdle waits while a node waits for a sync that will come back, or does what came
+// meanwhile. The network's lock is held, and let go of meanwhile.
+func (c *cluster) whenIdle(s *server) {
+	for s.node != nil && !s.paused && (s.disk == nil || !s.disk.Stalled) && !s.runs() {
+		slot, next := s.slot, c.now()+int64(minSync)
+		c.mu.Unlock()
+		c.sleep(slot, next)
+		c.mu.Lock()
+	}
+}
+
 // touched is the key that Touch writes.
 const touched = "touched"
 
-// Touch writes a key on a node.
+// Touch writes a key on a node, once that has done what it is at.
 func (c *cluster) Touch(target string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, err := c.node(target)
+	if err == nil {
+		c.whenIdle(s)
+	}
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("touch %s: %w", target, err)

@@ -170,6 +170,8 @@ func TestSlowDiskAlways(t *testing.T) {
 				t.Errorf("set: %q, %v", reply, err)
 			}
 			between(t, "answered", c.Now()-began, 2*minLatency+minSync, 2*(minLatency+spread)+minSync+syncSpread+100*time.Microsecond)
+			does(t, "touched = 1")(c.Touch("n1"))
+			does(t, "touched = 2")(c.Touch("n1")) // once the first is synced
 			c.StallSync("n1")
 			fmt.Fprintf(writer, "SET k w\r\n")
 			<-e.After(10 * time.Millisecond)

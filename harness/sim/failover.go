@@ -132,17 +132,32 @@ func (n *network) replica(link string) *replica {
 func (c *cluster) FailOver(target string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	s, err := c.failing(target)
+	if err != nil {
+		return "", err
+	}
+	before := s.identity()
+	s.end(syscall.ECONNRESET)
+	return fmt.Sprintf("%s is gone; %s", before, s.promote()), nil
+}
+
+// failing is a node that has a master and a replica.
+func (c *cluster) failing(target string) (*server, error) {
 	s, err := c.node(target)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("fail over %s: %w", target, err)
+		return nil, fmt.Errorf("fail over %s: %w", target, err)
 	case s.replica == nil:
-		return "", fmt.Errorf("fail over %s: it has no replica: give topology.replicas", target)
+		return nil, fmt.Errorf("fail over %s: it has no replica: give topology.replicas", target)
 	case s.node == nil:
-		return "", fmt.Errorf("fail over %s: its master is down already", target)
+		return nil, fmt.Errorf("fail over %s: its master is down already", target)
 	}
-	before, r := s.identity(), s.replica
-	s.end(syscall.ECONNRESET)
+	return s, nil
+}
+
+// promote puts the replica of a dead master in its place.
+func (s *server) promote() (readBack string) {
+	r := s.replica
 	r.node.Close()
 	s.replica, s.promoted, s.clock, s.stalled = nil, r, r.clock, nil
 	kept := r.node.Dump()
@@ -156,5 +171,5 @@ func (c *cluster) FailOver(target string) (string, error) {
 	s.runID = r.runID
 	s.node = node.New(node.Config{RunID: r.runID, ProcessID: 2000, Clock: s.clock, Disk: s.disk})
 	s.node.Apply(kept)
-	return fmt.Sprintf("%s is gone; now %s, %d changes were not replicated; PING: %s", before, s.identity(), len(r.queue), s.ping()), nil
+	return fmt.Sprintf("now %s, %d changes were not replicated; PING: %s", s.identity(), len(r.queue), s.ping())
 }

@@ -14,11 +14,15 @@ type faultWords struct {
 	ended      string
 	was        string // for the caption, before "from A to B" or "at A"
 	down       string // the same of what is down and comes back, before "at A and started again at B"
+	back       string // the same of what is replaced and whose first comes back, before "at B"
 	mark, over Mark
 }
 
 // whole tells of a fault that ended. What a node came back with matters.
 func (w faultWords) whole(from, to, back string) string {
+	if w.back != "" {
+		return fmt.Sprintf("%s at %s, and %s at %s", w.was, from, w.back, to)
+	}
 	if w.down == "" {
 		return fmt.Sprintf("%s from %s to %s", w.was, from, to)
 	}
@@ -55,7 +59,9 @@ func wordsFor(g []*fault, targets, held string) faultWords {
 	case "power-loss":
 		return down("loses its power", "lost its power")
 	case "failover":
-		return hit(targets, "fails over to its replica"+saw, "", "failed over to its replica"+saw)
+		w := hit(targets, "fails over to its replica"+saw, "", "failed over to its replica"+saw)
+		w.ended, w.back, w.over = "the old master of "+targets+" is back, and follows the new one", "its old master was back", Ring
+		return w
 	case "cut":
 		w := hit(client, "is cut off from "+targets, "reaches "+targets+" again", "was cut off from "+targets)
 		if client == "" { // a replication link

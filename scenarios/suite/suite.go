@@ -88,6 +88,9 @@ func write(o *outcome.Outcome) {
 	}
 }
 
+// Missed ends the reason of Retried where a violation was expected and did not come.
+const Missed = " was expected to be violated and held"
+
 // again says why a run should be tried once more, "" if it should not: a
 // violation that a race missed, or a run in which a fault did not take effect. A
 // violation that nobody expected is final, and so is an error.
@@ -100,7 +103,8 @@ func again(o outcome.Outcome) string {
 		switch {
 		case j.AsExpected, j.Waits():
 		case j.Missed:
-			why = j.Property + " was expected to be violated and held"
+			why = j.Property + Missed
+		case j.Got == checker.Undecided && why != "": // a miss is the graver reason
 		case j.Got == checker.Undecided:
 			why = j.Property + " is undecided: " + j.Because
 		default:

@@ -140,6 +140,13 @@ func (d *Disk) Stall() (readBack string, err error) {
 	return fmt.Sprintf("a sync did not come back in %v", probeBound), nil
 }
 
+// Stalled says whether syncs don't come back.
+func (d *Disk) Stalled() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stalled != nil
+}
+
 // Fill lets every write fail for want of room until Free, and sees that one does.
 func (d *Disk) Fill() (readBack string, err error) {
 	d.mu.Lock()

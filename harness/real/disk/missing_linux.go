@@ -11,6 +11,9 @@ import (
 
 const device = "/dev/fuse"
 
+// Remedy is for a machine that has all and lets nobody mount.
+const Remedy = "in a container: --cap-add SYS_ADMIN --security-opt apparmor=unconfined; elsewhere see that fusermount3 is setuid root, or run as root"
+
 // Missing says why there can be no such disk on this machine, and what to do about
 // it; both are "" where there can be. It mounts nothing.
 func Missing() (reason, remedy string) {

@@ -6,3 +6,6 @@ package disk
 func Missing() (reason, remedy string) {
 	return "it needs FUSE, which lockpick uses on Linux only", "use the simulation (--backend sim)"
 }
+
+// Remedy is for a machine that has all and lets nobody mount.
+const Remedy = "use the simulation (--backend sim)"

@@ -3,6 +3,7 @@
 package disk
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -49,7 +50,7 @@ func mountAsUser(dir string) (fd int, err error) {
 	cmd.Env = append(os.Environ(), "_FUSE_COMMFD=3")
 	cmd.ExtraFiles = []*os.File{theirs}
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return -1, fmt.Errorf("mount a file system on %s: %s: %w: %s", dir, fusermount, err, out)
+		return -1, fmt.Errorf("mount a file system on %s: %s: %w: %s", dir, fusermount, err, bytes.TrimSpace(out))
 	}
 	oob := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := unix.Recvmsg(pair[0], make([]byte, 4), oob, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)

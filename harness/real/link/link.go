@@ -50,6 +50,9 @@ type tap struct {
 	hit  func(nemesis.Held)
 }
 
+// Name is whose it is, as in "c1-n3".
+func (l *Link) Name() string { return l.name }
+
 // Addr is where the client finds the node.
 func (l *Link) Addr() string { return l.proxy.Listen }
 

@@ -113,13 +113,19 @@ func (m *Mesh) Gate(node string) (open func()) {
 }
 
 // Turn lets all links to a node lead to another server. The connections that there
-// are end with the one that they led to; clients keep the address that they have.
+// are are reset, for the one that they led to may be there still; clients keep the
+// address that they have.
 func (m *Mesh) Turn(node, upstream string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, l := range m.links {
 		if l.node == node {
-			l.update(func() { l.upstream = upstream })
+			l.update(func() {
+				l.upstream = upstream
+				for c := range l.conns {
+					c.reset()
+				}
+			})
 		}
 	}
 }

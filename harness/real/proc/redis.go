@@ -23,6 +23,7 @@ type Redis struct {
 	dir, log  string
 	port      string
 	persist   []string
+	sentinel  string // its configuration, if it is a sentinel
 	group     *Group
 
 	mu         sync.Mutex
@@ -55,16 +56,20 @@ func (g *Group) StartRedis(ctx context.Context, name, bin, persist string) (*Red
 	if err := os.Mkdir(r.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { // a disk may be mounted there
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	var err error
+	return r, r.begin(ctx)
+}
+
+// begin starts it for the first time, on a port that is free.
+func (r *Redis) begin(ctx context.Context) (err error) {
 	for range portTries {
 		if r.port, err = freePort(); err != nil {
-			return nil, fmt.Errorf("start %s: %w", name, err)
+			return fmt.Errorf("start %s: %w", r.name, err)
 		}
 		if err = r.start(ctx); err == nil || ctx.Err() != nil || !errors.Is(err, errNotOurs) {
-			return r, err
+			return err
 		}
 	}
-	return nil, err
+	return err
 }
 
 // Addr is its host:port.
@@ -130,9 +135,7 @@ func (r *Redis) start(ctx context.Context) error {
 		return fmt.Errorf("start %s: %w", r.name, err)
 	}
 	defer log.Close()
-	args := []string{"--bind", "127.0.0.1", "--port", r.port, "--dir", r.dir, "--daemonize", "no", "--databases", "1", "--save", "",
-		"--repl-diskless-sync-delay", "0"} // a replica need not wait for others
-	cmd := exec.Command(r.bin, append(args, r.persist...)...)
+	cmd := exec.Command(r.bin, r.args()...)
 	// Not in its data directory: a child between fork and exec that waits for a file system
 	// of ours keeps our garbage collector waiting, and so the file system.
 	cmd.Dir = r.group.Dir
@@ -146,6 +149,15 @@ func (r *Redis) start(ctx context.Context) error {
 	}
 	r.child, r.stopped = child, false
 	return nil
+}
+
+func (r *Redis) args() []string {
+	args := []string{"--bind", "127.0.0.1", "--port", r.port, "--dir", r.dir, "--daemonize", "no"}
+	if r.sentinel != "" {
+		return append([]string{r.sentinel, "--sentinel"}, args...)
+	}
+	args = append(args, "--databases", "1", "--save", "", "--repl-diskless-sync-delay", "0") // a replica need not wait for others
+	return append(args, r.persist...)
 }
 
 // ready waits until PING is answered, and by this very process: a port that was

@@ -35,6 +35,13 @@ func (r *Redis) Continue() (readBack string, err error) {
 	return r.child.Continue()
 }
 
+// Stopped says whether it runs, but is stopped.
+func (r *Redis) Stopped() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stopped && r.runs()
+}
+
 // Shutdown asks it to end in good order, and waits until it has.
 func (r *Redis) Shutdown(ctx context.Context) (readBack string, err error) {
 	r.mu.Lock()

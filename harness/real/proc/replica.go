@@ -45,6 +45,11 @@ func (r *Redis) Promote(ctx context.Context) (readBack string, err error) {
 	if _, err := r.tell(ctx, "REPLICAOF", "NO", "ONE"); err != nil {
 		return "", err
 	}
+	return r.Promoted(ctx)
+}
+
+// Promoted reads back that a replica is a master now, whoever has made it one.
+func (r *Redis) Promoted(ctx context.Context) (readBack string, err error) {
 	info, err := r.tell(ctx, "INFO")
 	if err != nil {
 		return "", err
@@ -59,6 +64,22 @@ func (r *Redis) Promote(ctx context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return fmt.Sprintf("process %s, run_id %s, %d keys", field(info, "process_id"), r.generation[:8], keys.Int), nil
+}
+
+// Keys is how many keys it has.
+func (r *Redis) Keys(ctx context.Context) (int64, error) {
+	v, err := Ask(ctx, r.Addr(), "DBSIZE")
+	return v.Int, err
+}
+
+// Follows says whether it is a replica of the server at addr and has all of it.
+func (r *Redis) Follows(ctx context.Context, addr string) (bool, error) {
+	info, err := r.tell(ctx, "INFO", "replication")
+	if err != nil {
+		return false, err
+	}
+	master := net.JoinHostPort(field(info, "master_host"), field(info, "master_port"))
+	return field(info, "role") == "slave" && master == addr && field(info, "master_link_status") == "up", nil
 }
 
 // tell sends a command whose error replies are errors.

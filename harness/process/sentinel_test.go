@@ -1,0 +1,110 @@
+//go:build linux
+
+package process
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/nemesis"
+)
+
+// watched is the scenario with sentinels for n1.
+func watched() harness.Scenario {
+	s := with("none", 1, nemesis.Step{Fault: nemesis.Fault{Kind: "failover", Mode: nemesis.FailOverKilled, Targets: []string{"n1"}}})
+	s.Topology.Nodes, s.Clients = 1, s.Clients[:1]
+	s.Topology.DownAfter, s.Limit = harness.MinDownAfter, time.Minute
+	return s
+}
+
+func needSentinel(t *testing.T) {
+	t.Helper()
+	needRedis(t)
+	if c := testBackend(t.TempDir()).canWatch(t.Context()); !c.Available {
+		t.Skipf("%s: %s", c.Reason, c.Remedy)
+	}
+}
+
+// Sentinels promote what the replica has; the old master comes back to follow it, and
+// loses what it alone had.
+func TestSentinelsPromote(t *testing.T) {
+	needSentinel(t)
+	for _, mode := range []string{nemesis.FailOverKilled, nemesis.FailOverPaused} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			runOn(t, watched(), func(b bench) {
+				addr, replica := b.addrs["c1"].nodes[0].Addr, b.replicas["n1"]
+				for _, key := range []string{"early", "late"} {
+					if got := b.ask(addr, "SET", key, "v"); got != "OK" {
+						t.Fatal(got)
+					}
+					for end := time.Now().Add(5 * time.Second); key == "early" && b.ask(replica.Addr(), "GET", key) != "v"; time.Sleep(time.Millisecond) {
+						if time.Now().After(end) {
+							t.Fatal("the replica does not get what its master got")
+						}
+					}
+					if key == "early" {
+						b.do("cut", func() (string, error) { return b.Cut("n1-replica", nemesis.CutHold, "") })
+					}
+				}
+				open := dial(t, addr)
+				lasts := time.Second
+				x, err := b.inject(nemesis.Fault{Kind: "failover", Mode: mode, Targets: []string{"n1"}, For: &lasts})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !strings.HasPrefix(x.ReadBack, "promoted by its sentinels after ") || !strings.Contains(x.ReadBack, ", 1 keys; process ") {
+					t.Errorf("failover says %q", x.ReadBack)
+				}
+				if early, late := b.ask(addr, "GET", "early"), b.ask(addr, "GET", "late"); early != "v" || late != "none" {
+					t.Errorf("at the client's address early is %q and late %q", early, late)
+				}
+				open.SetReadDeadline(time.Now().Add(time.Second))
+				if n, err := open.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+					t.Errorf("the old master's connection is still open: %d, %v", n, err)
+				}
+				had := 0 // it kept nothing
+				if mode == nemesis.FailOverPaused {
+					had = 2
+				}
+				if back, err := x.Heal(); err != nil || back != fmt.Sprintf("the old master is back with %d keys and follows the new one, now with 1", had) {
+					t.Errorf("it comes back with %q, %v", back, err)
+				}
+				if _, err := b.ReturnMaster("n1"); err == nil {
+					t.Error("it came back twice")
+				}
+			})
+		})
+	}
+}
+
+// Without a quorum nobody is promoted, and that is no failover.
+func TestNoQuorumNoFailover(t *testing.T) {
+	needSentinel(t)
+	runOn(t, watched(), func(b bench) {
+		for _, s := range b.sentinels[:2] {
+			b.do("kill a sentinel", s.Kill)
+		}
+		if back, err := b.FailOverBySentinel("n1", false); err == nil || !strings.Contains(err.Error(), "only 1 sentinels watch") {
+			t.Errorf("failover says %q, %v", back, err)
+		}
+		if !b.nodes["n1"].Runs() {
+			t.Error("its master is down all the same")
+		}
+	})
+	runOn(t, watched(), func(b bench) {
+		b.promotes = 2 * time.Second
+		replica := b.replicas["n1"]
+		b.do("kill the replica", replica.Kill)
+		if back, err := b.FailOverBySentinel("n1", false); err == nil || !strings.Contains(err.Error(), "promoted nobody in 2s") {
+			t.Errorf("failover says %q, %v", back, err)
+		}
+		if b.nodes["n1"] == replica {
+			t.Error("the replica has taken its place")
+		}
+	})
+}

@@ -1,0 +1,124 @@
+//go:build linux
+
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Sentinel is a redis-server in sentinel mode, which is what redis-sentinel is.
+type Sentinel struct{ server *Redis }
+
+// SentinelSettings is how sentinels watch a master.
+type SentinelSettings struct {
+	Quorum          int           // sentinels that must agree that it is down
+	DownAfter       time.Duration // without an answer for so long it is
+	FailoverTimeout time.Duration // and other bounds of Redis's: see failover-timeout in sentinel.conf
+}
+
+// eager lets sentinels look more often than once in ten seconds at what a server says
+// it is, and meet each other sooner than after two: a run lasts some seconds. Redis
+// has this for its own tests, since 7.0; a sentinel before goes its own pace.
+var eager = []string{"INFO-PERIOD", "200", "PUBLISH-PERIOD", "200"}
+
+// StartSentinel starts the program bin as a sentinel that watches nobody yet.
+func (g *Group) StartSentinel(ctx context.Context, name, bin string) (*Sentinel, error) {
+	r := &Redis{name: name, bin: bin, group: g, dir: g.DataDir(name), log: filepath.Join(g.Dir, name+".log")}
+	r.sentinel = filepath.Join(r.dir, "sentinel.conf") // it must be able to write there
+	if err := os.Mkdir(r.dir, 0o755); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	if err := os.WriteFile(r.sentinel, []byte("sentinel announce-ip 127.0.0.1\n"), 0o644); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	if err := r.begin(ctx); err != nil {
+		return nil, err
+	}
+	info, err := r.tell(ctx, "INFO", "server")
+	if err != nil {
+		return nil, err
+	}
+	if mode := field(info, "redis_mode"); mode != "sentinel" {
+		return nil, fmt.Errorf("start %s: its mode is %q", name, mode)
+	}
+	Ask(ctx, r.Addr(), append([]string{"SENTINEL", "DEBUG"}, eager...)...) // or it has no such command
+	return &Sentinel{r}, nil
+}
+
+// Watch lets it watch the master at addr under a name.
+func (s *Sentinel) Watch(ctx context.Context, name, addr string, set SentinelSettings) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("let %s watch %s: %w", s.server.name, addr, err)
+	}
+	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+	for _, args := range [][]string{
+		{"SENTINEL", "MONITOR", name, host, port, strconv.Itoa(set.Quorum)},
+		{"SENTINEL", "SET", name, "down-after-milliseconds", ms(set.DownAfter), "failover-timeout", ms(set.FailoverTimeout)},
+	} {
+		if _, err := s.server.tell(ctx, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Ready returns once it has met as many sentinels of a master as there are, itself
+// one of them, and knows a replica of it that is well.
+func (s *Sentinel) Ready(ctx context.Context, name string, sentinels int) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, readyBound, errAlone)
+	defer cancel()
+	for {
+		quorum, err := s.server.tell(ctx, "SENTINEL", "CKQUORUM", name)
+		if err == nil && strings.HasPrefix(quorum, fmt.Sprintf("OK %d ", sentinels)) && s.hasReplica(ctx, name) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("let %s watch %s: %w; it says %q", s.server.name, name, context.Cause(ctx), quorum), err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+var errAlone = fmt.Errorf("it has not met the others or the replica in %v", readyBound)
+
+// hasReplica says whether it knows a replica that it could promote.
+func (s *Sentinel) hasReplica(ctx context.Context, name string) bool {
+	v, err := Ask(ctx, s.server.Addr(), "SENTINEL", "REPLICAS", name)
+	if err != nil || len(v.Items) != 1 {
+		return false
+	}
+	is := map[string]string{}
+	fields := v.Items[0].Items // name, value, name …
+	for i := 0; i+1 < len(fields); i += 2 {
+		is[fields[i].Str] = fields[i+1].Str
+	}
+	return is["flags"] == "slave" && is["role-reported"] == "slave" && is["master-link-status"] == "ok"
+}
+
+// Master is the address of a master as it sees it.
+func (s *Sentinel) Master(ctx context.Context, name string) (addr string, err error) {
+	v, err := Ask(ctx, s.server.Addr(), "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)
+	if err != nil {
+		return "", err
+	}
+	if len(v.Items) != 2 {
+		return "", fmt.Errorf("ask %s for the master of %s: it knows none", s.server.name, name)
+	}
+	return net.JoinHostPort(v.Items[0].Str, v.Items[1].Str), nil
+}
+
+// Kill ends it without warning.
+func (s *Sentinel) Kill() (readBack string, err error) { return s.server.Kill() }
+
+// Log is the end of what it has to say.
+func (s *Sentinel) Log() string { return tail(s.server.log) }

@@ -1,0 +1,102 @@
+package sim
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	"lockpick/harness/sim/node"
+	"lockpick/nemesis"
+)
+
+var _ nemesis.SentinelFailOverer = (*cluster)(nil)
+
+// former is a master whose place its replica has taken.
+type former struct {
+	runID string
+	clock *node.Clock
+	disk  *node.Disk  // of one that was killed; nil: it keeps nothing
+	kept  node.Record // what one that was stopped had
+}
+
+// election is how long it takes sentinels that have lost a master to promote its
+// replica and see that it is one. Redis's sentinels wait for a random time of up to
+// SENTINEL_MAX_DESYNC, one second, to let each other go first, and ask the replica for
+// its role each second (src/sentinel.c, sentinelStartFailover and sentinelSendPeriodicCommands).
+func (c *cluster) election(target string) time.Duration {
+	return time.Second + time.Duration(mix(c.seed, sum("election"), sum(target))%uint64(time.Second))
+}
+
+// FailOverBySentinel takes a node's master away and waits for its sentinels.
+//
+//	master ──✗ killed or stopped               the replica is promoted
+//	          ├──── down-after ────┬── election ──┤
+//
+// It is a model: sentinels are no machines here, so that they always are a majority,
+// reach everybody and agree in the first election.
+func (c *cluster) FailOverBySentinel(target string, stop bool) (string, error) {
+	c.mu.Lock()
+	s, err := c.failing(target)
+	if err == nil && s.paused {
+		err = fmt.Errorf("fail over %s: its master is stopped already", target)
+	}
+	if err != nil {
+		c.mu.Unlock()
+		return "", err
+	}
+	before, r, lives, became := s.identity(), s.replica, s.lives, "is gone"
+	f := &former{runID: s.runID, clock: s.clock, disk: s.disk}
+	if stop {
+		s.paused, became = true, "is stopped"
+	} else {
+		s.end(syscall.ECONNRESET)
+	}
+	c.mu.Unlock()
+	took := c.downAfter + c.election(target)
+	c.sleep(c.slot, c.now()+int64(took))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.replica != r || s.lives != lives || s.node != nil && !s.paused {
+		return "", fmt.Errorf("fail over %s: its sentinels promoted nobody, for its master did not stay away", target)
+	}
+	if s.node != nil {
+		f.disk, f.kept = nil, s.node.Dump()
+		s.end(syscall.ECONNRESET)
+	}
+	c.formers[target] = f
+	return fmt.Sprintf("promoted by its sentinels after %v: %s; %s %s", took.Round(time.Millisecond), s.promote(), before, became), nil
+}
+
+// ReturnMaster brings an old master back, and its sentinels make it follow the new
+// one, here at once. No client has its address any more.
+func (c *cluster) ReturnMaster(target string) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, err := c.node(target)
+	f := c.formers[target]
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("return the old master of %s: %w", target, err)
+	case f == nil:
+		return "", fmt.Errorf("return the old master of %s: its sentinels have replaced none", target)
+	}
+	delete(c.formers, target)
+	old := node.New(node.Config{RunID: f.runID, ProcessID: 1000, Clock: f.clock, Disk: f.disk})
+	defer old.Close()
+	if f.kept != nil {
+		old.Apply(f.kept)
+	}
+	had, err := old.Do("DBSIZE")
+	if err != nil {
+		return "", fmt.Errorf("return the old master of %s: %w", target, err)
+	}
+	if s.node == nil {
+		return fmt.Sprintf("the old master is back with %v keys, and finds nobody to follow", had), nil
+	}
+	old.Apply(s.node.Dump())
+	has, err := old.Do("DBSIZE")
+	if err != nil {
+		return "", fmt.Errorf("return the old master of %s: %w", target, err)
+	}
+	return fmt.Sprintf("the old master is back with %v keys and follows the new one, now with %v", had, has), nil
+}

@@ -1,0 +1,65 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockpick/harness/client"
+	"lockpick/nemesis"
+)
+
+// Sentinels promote what the replica has, after their time, and the old master loses
+// what it alone had.
+func TestFailOverBySentinel(t *testing.T) {
+	for name, stop := range map[string]bool{"killed": false, "stopped": true} {
+		s := topology(1, 2)
+		s.Topology.Replicas, s.Topology.DownAfter = 1, time.Second
+		simulate(t, s, 1, func(c *cluster) error {
+			return c.alone(func(ctx context.Context, e client.Env) error {
+				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+				if err != nil {
+					return err
+				}
+				c.do(t, "n1", "SET", "early", "1")
+				<-c.after(10 * time.Millisecond)
+				c.Cut("n1-replica", nemesis.CutHold, "")
+				c.do(t, "n1", "SET", "late", "1")
+				began := c.Now()
+				does(t, ", 1 keys, 1 changes were not replicated; PING: PONG; run_id")(c.FailOverBySentinel("n1", stop))
+				if took := c.Now() - began; took < 2*time.Second || took > 3*time.Second+time.Millisecond {
+					t.Errorf("%s: it took %v", name, took)
+				}
+				if _, err := ask(conn, "PING"); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+					t.Errorf("%s: an old connection: %v", name, err)
+				}
+				had := "0 keys" // it kept nothing
+				if stop {
+					had = "2 keys"
+				}
+				does(t, "back with "+had+" and follows the new one, now with 1")(c.ReturnMaster("n1"))
+				refused(t, "replaced none")(c.ReturnMaster("n1"))
+				refused(t, "no replica")(c.FailOverBySentinel("n1", stop))
+				return nil
+			})
+		})
+	}
+}
+
+// A master that does not stay away is not replaced.
+func TestSentinelsLeaveAMasterThatIsBack(t *testing.T) {
+	s := topology(1, 1)
+	s.Topology.Replicas, s.Topology.DownAfter = 1, time.Second
+	simulate(t, s, 1, func(c *cluster) error {
+		c.At(500*time.Millisecond, func() { c.Restart("n1") })
+		refused(t, "did not stay away")(c.FailOverBySentinel("n1", false))
+		c.At(c.Now()+500*time.Millisecond, func() { c.Resume("n1") })
+		refused(t, "did not stay away")(c.FailOverBySentinel("n1", true))
+		refused(t, "replaced none")(c.ReturnMaster("n1"))
+		c.Pause("n1")
+		refused(t, "stopped already")(c.FailOverBySentinel("n1", true))
+		return nil
+	})
+}
