@@ -3,6 +3,7 @@ package reports
 import (
 	"bytes"
 	"fmt"
+	"html/template"
 	"os"
 	"path/filepath"
 
@@ -10,6 +11,7 @@ import (
 	"lockpick/reports/figures"
 	"lockpick/reports/page"
 	"lockpick/reports/sequence"
+	"lockpick/reports/timeline"
 	"lockpick/scenarios/outcome"
 )
 
@@ -39,7 +41,12 @@ func Write(dir string, r outcome.Run) error {
 	if err != nil {
 		return err
 	}
-	p := page.Page{Run: r, Diagram: d, Files: files}
+	fragment, err := timeline.Of(r.History, r.Verdict).Fragment()
+	if err != nil {
+		return err
+	}
+	p := page.Page{Run: r, Diagram: d, Files: files,
+		Timeline: page.Part{HTML: fragment, Style: template.CSS(timeline.Style), Script: template.JS(timeline.Script)}}
 	for _, f := range plots {
 		p.Figures = append(p.Figures, page.Figure{Name: f.Name, Title: f.Title, Caption: f.Caption, SVG: f.SVG})
 	}

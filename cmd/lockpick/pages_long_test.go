@@ -192,6 +192,7 @@ func testLong(t *testing.T, browser context.Context) {
 	}
 	b := newTab(t, browser)
 	b.window(1280, 900, "light")
+	b.watchDrawing()
 	best := 0.0
 	for range 3 { // what else the machine does must not count
 		b.open(report, "")
