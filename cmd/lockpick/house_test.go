@@ -72,7 +72,7 @@ var house = map[string]row{
 		because: "draws what was recorded and judged"},
 	"reports/page": {ours: "harness harness/history checker scenarios/outcome reports/palette reports/sequence", tests: "harness/history/story",
 		because: "puts on one page what others have judged and drawn"},
-	"reports/timeline": {ours: "harness/history checker", tests: "harness/history/story reports/palette harness/sim harness harness/lock/kinds scenarios nemesis",
+	"reports/timeline": {ours: "harness/history checker", tests: "harness/history/story harness harness/sim harness/lock/kinds harness/lock/broken scenarios",
 		because: "lays out what was recorded and judged, for a page"},
 	"scenarios/outcome": {ours: "harness harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
 	"scenarios/suite":   {ours: "harness harness/history harness/history/edn checker reports scenarios/outcome", tests: "harness/lock", because: "the only judge"},
