@@ -19,6 +19,9 @@ import (
 const (
 	PageFile     = "report.html"    // all of it on one page
 	SequenceFile = "sequence.txt"   // the sequence diagram
+	JUnitFile    = "junit.xml"      // the outcome, for CI
+	EDNFile      = "history.edn"    // the history as Jepsen writes one
+	TraceFile    = "trace.json"     // the run for Perfetto and chrome://tracing
 	PictureFile  = "porcupine.html" // the violated history as porcupine shows it, where there is one
 )
 
@@ -26,14 +29,18 @@ const (
 // called outside any bubble of virtual time.
 func Write(dir string, r outcome.Run) error {
 	d := sequence.Tell(r.History, r.Verdict)
-	if err := os.WriteFile(filepath.Join(dir, SequenceFile), []byte(sequence.Text(d, sequence.DefaultWidth, false)), 0o644); err != nil {
+	text := sequence.Text(d, sequence.DefaultWidth, false)
+	if err := os.WriteFile(filepath.Join(dir, SequenceFile), []byte(text), 0o644); err != nil {
 		return fmt.Errorf("write sequence diagram: %w", err)
+	}
+	if err := forMachines(dir, r, text); err != nil {
+		return err
 	}
 	shown, err := writePicture(dir, r)
 	if err != nil {
 		return err
 	}
-	files := []string{SequenceFile}
+	files := []string{SequenceFile, JUnitFile, EDNFile, TraceFile}
 	if shown {
 		files = append(files, PictureFile)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -17,8 +18,8 @@ import (
 
 func (a *app) reportCmd() *cobra.Command {
 	return &cobra.Command{Use: "report DIR|FILE", Short: "draw a stored run's reports again, for people and machines",
-		Long: `Judge a run directory or a bare history.jsonl again and write its reports anew, beside
-the history. It prints the path of report.html, a page for a browser that needs no
+		Long: `Judge a run directory again and write its reports anew; those of a bare FILE go to the
+folder FILE.report. It prints the path of report.html, a page for a browser that needs no
 network. The exit code says whether it could be drawn; lockpick check judges.`,
 		Example: `  lockpick report store/gc-pause-after-acquire/latest
   lockpick report history.jsonl`,
@@ -35,12 +36,15 @@ network. The exit code says whether it could be drawn; lockpick check judges.`,
 			}
 			v := checker.Check(s.History)
 			dir := s.Dir
-			if s.Manifest == nil {
-				dir = filepath.Dir(dir)
+			if s.Manifest == nil { // there may be a history.edn beside it that is not ours
+				dir += ".report"
+				if err := os.MkdirAll(dir, 0o755); err != nil {
+					return unable(err, "copy the history to where one may write")
+				}
 			}
 			r := outcome.Run{Manifest: s.Manifest, History: s.History, Verdict: v, Outcome: rejudged(s, v)}
 			if err := reports.Write(dir, r); err != nil {
-				return unable(err, "the reports stand beside the history: make room there, or copy it to where one may write")
+				return unable(err, "make room there, or copy the history to where one may write")
 			}
 			fmt.Fprintln(a.out, filepath.Join(dir, reports.PageFile))
 			return nil

@@ -218,7 +218,7 @@ func testHostile(t *testing.T, browser context.Context) {
 		t.Fatal(err)
 	}
 	lockpick(t, "report", filepath.Join(dir, "history.jsonl"))
-	report := filepath.Join(dir, reports.PageFile)
+	report := filepath.Join(dir, "history.jsonl.report", reports.PageFile)
 	if info, err := os.Stat(report); err != nil || info.Size() > 2<<20 {
 		t.Fatal(info, err)
 	}

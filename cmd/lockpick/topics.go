@@ -28,16 +28,22 @@ Several at once: 70, 1, 3, 2, 0, whichever comes first.
                      parameters of the run
     verdict.json     each property: holds, violated or undecided, because, cause,
                      and the numbers of the events that prove it
-    outcome.json     what was expected of each property and what came
+    outcome.json     what was expected of each property and what came; this and
+                     verdict.json field by field: lockpick help verdict-file
     report.html      all of it on one page for a browser, without a network: the verdict,
                      what happened, faults, numbers, the history, how to run it again
     sequence.txt     the run as a sequence diagram
+    junit.xml        the outcome for CI; run --junit FILE writes one of all runs
+    history.edn      the lock's operations and the faults, for Jepsen's tools; a lease
+                     that lapsed is a release
+    trace.json       the run for ui.perfetto.dev or chrome://tracing
     porcupine.html   where the lock's answers were wrong: what porcupine, the second
                      judge, says of them; a page for a browser, without a network
 store/NAME+VARIANT/latest               a link to the newest of them
 
 The store is ./store, or $LOCKPICK_STORE, or --store. history.jsonl alone
 suffices for "lockpick check", and so does Jepsen's history.edn of a lock.`},
+	{"verdict-file", "what stands in verdict.json and outcome.json", verdictFile},
 	{"faults", "what can go wrong on purpose", faults()},
 	{"scenario-format", "how to write a scenario", scenarioFormat},
 	{"properties", "what is checked", `mutual-exclusion   Did two clients believe, each by its own clock, that they held

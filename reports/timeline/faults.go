@@ -2,13 +2,11 @@ package timeline
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"lockpick/harness/history"
+	"lockpick/nemesis"
 )
 
 // fault is one fault on one target.
@@ -82,30 +80,12 @@ type turn struct {
 	event      *event
 }
 
-var shown = regexp.MustCompile(`(?:, (\S+) (ahead|behind)|right until now), rate ([0-9.]+)`)
-
 func (b *builder) turned(e *event) {
-	m := shown.FindStringSubmatch(e.Cause)
-	if m == nil {
+	off, rate, ok := nemesis.ReadClock(e.Cause)
+	if !ok || rate <= 0 {
 		return
 	}
-	t := turn{at: e.T, event: e}
-	if m[1] != "" {
-		d, err := time.ParseDuration(m[1])
-		if err != nil {
-			return
-		}
-		t.offset = int64(d)
-		if m[2] == "behind" {
-			t.offset = -t.offset
-		}
-	}
-	rate, err := strconv.ParseFloat(m[3], 64)
-	if err != nil || rate <= 0 {
-		return
-	}
-	t.rate = rate
-	b.clocks[e.Node] = append(b.clocks[e.Node], t)
+	b.clocks[e.Node] = append(b.clocks[e.Node], turn{at: e.T, event: e, offset: int64(off), rate: rate})
 }
 
 func (t turn) wrong() bool { return t.offset != 0 || t.rate != 1 }
