@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
@@ -111,6 +112,10 @@ func testPrint(t *testing.T, browser context.Context, report, name string) {
 	whole := call(b, page.PrintToPDF, page.PrintToPDFParams{PrintBackground: &background}).Data
 	first := call(b, page.PrintToPDF, page.PrintToPDFParams{PrintBackground: &background, PageRanges: "1"}).Data
 	b.keep(name+".pdf", whole)
+	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 794, Height: 1123, DeviceScaleFactor: 1})
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
+	b.is(`document.documentElement.scrollWidth`, 794)
+	b.screenshot(name+"-print", true)
 	if n := shownTexts(first); n < 20 {
 		t.Errorf("the first sheet shows %d pieces of text", n)
 	}
