@@ -99,17 +99,19 @@ var words = map[string]string{
 	"at invoke": "waits at a point",
 }
 
-// wire is how long a command was under way.
+// wire is how long a command was under way, from when it was sent.
 func wire(e *history.Event) string {
+	var parts []string
 	if e.Sent == 0 {
 		return ""
 	}
-	text := "sent " + seconds(e.Sent)
 	if e.Applied != 0 {
-		text += ", there after " + span(e.Applied-e.Sent)
+		parts = append(parts, "there after "+span(e.Applied-e.Sent))
 	}
 	if e.Answered != 0 {
-		return text + ", answered after " + span(e.Answered-e.Sent)
+		parts = append(parts, "answered after "+span(e.Answered-e.Sent))
+	} else {
+		parts = append(parts, "sent "+seconds(e.Sent)+", no answer came")
 	}
-	return text + ", no answer came"
+	return strings.Join(parts, ", ")
 }
