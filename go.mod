@@ -7,6 +7,8 @@ require (
 	github.com/Shopify/toxiproxy/v2 v2.12.0
 	// The second judge.
 	github.com/anishathalye/porcupine v1.3.1
+	// A lock under test as it is published: the Redlock that most Go programs use.
+	github.com/go-redsync/redsync/v4 v4.18.1
 	// Disks that lose power: a file system in this process.
 	github.com/hanwen/go-fuse/v2 v2.12.1
 	// Toxiproxy's constructor wants a registry and a logger of these.
@@ -71,7 +73,7 @@ require (
 	go.uber.org/atomic v1.12.0 // indirect
 	go.yaml.in/yaml/v4 v4.0.0-rc.3 // indirect
 	golang.org/x/image v0.30.0 // indirect
-	golang.org/x/sync v0.20.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/text v0.28.0 // indirect
 	golang.org/x/tools v0.36.0 // indirect
 	google.golang.org/protobuf v1.36.1 // indirect

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"lockpick/checker"
 	"lockpick/harness/history/edn"
 	"lockpick/reports/junit"
 	"lockpick/reports/trace"
@@ -21,7 +22,7 @@ func forMachines(dir string, r outcome.Run, drawn string) error {
 		JUnitFile: func(w io.Writer) error {
 			return junit.Write(w, []outcome.Outcome{o}, func(outcome.Outcome) string { return drawn })
 		},
-		EDNFile:   func(w io.Writer) error { return edn.Write(w, r.History) },
+		EDNFile:   func(w io.Writer) error { return edn.Write(w, r.History, checker.Beliefs(r.History)) },
 		TraceFile: func(w io.Writer) error { return trace.Write(w, r.History, r.Verdict) },
 	} {
 		if err := toFile(filepath.Join(dir, name), write); err != nil {

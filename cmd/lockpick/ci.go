@@ -41,9 +41,7 @@ func newCI(junitFile string) (*ci, error) {
 
 // add takes an outcome that is settled.
 func (c *ci) add(o outcome.Outcome) {
-	if c.junitFile != "" {
-		c.junit.Add(o)
-	}
+	c.junit.Add(o) // a suite has it, too
 	if c.annotate || c.summaryFile != "" {
 		c.github.Add(o)
 	}

@@ -2,12 +2,9 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-
-	"github.com/spf13/cobra"
 
 	"lockpick/checker"
 	"lockpick/harness/history"
@@ -16,39 +13,26 @@ import (
 	"lockpick/scenarios/suite"
 )
 
-func (a *app) reportCmd() *cobra.Command {
-	return &cobra.Command{Use: "report DIR|FILE", Short: "draw a stored run's reports again, for people and machines",
-		Long: `Judge a run directory again and write its reports anew; those of a bare FILE go to the
-folder FILE.report. It prints the path of report.html, a page for a browser that needs no
-network. The exit code says whether it could be drawn; lockpick check judges.`,
-		Example: `  lockpick report store/gc-pause-after-acquire/latest
-  lockpick report history.jsonl`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usage(errors.New("report draws one run"), "name a run directory of the store, such as store/baseline/latest, or a history.jsonl")
-			}
-			return nil
-		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			s, err := a.open(args[0])
-			if err != nil {
-				return err
-			}
-			v := checker.Check(s.History)
-			dir := s.Dir
-			if s.Manifest == nil { // there may be a history.edn beside it that is not ours
-				dir += ".report"
-				if err := os.MkdirAll(dir, 0o755); err != nil {
-					return unable(err, "copy the history to where one may write")
-				}
-			}
-			r := outcome.Run{Manifest: s.Manifest, History: s.History, Verdict: v, Outcome: rejudged(s, v)}
-			if err := reports.Write(dir, r); err != nil {
-				return unable(err, "make room there, or copy the history to where one may write")
-			}
-			fmt.Fprintln(a.out, filepath.Join(dir, reports.PageFile))
-			return nil
-		}}
+// reportRun judges a stored run again and writes its reports anew.
+func (a *app) reportRun(path string) error {
+	s, err := a.open(path)
+	if err != nil {
+		return err
+	}
+	v := checker.Check(s.History)
+	dir := s.Dir
+	if s.Manifest == nil { // there may be a history.edn beside it that is not ours
+		dir += ".report"
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return unable(err, "copy the history to where one may write")
+		}
+	}
+	r := outcome.Run{Manifest: s.Manifest, History: s.History, Verdict: v, Outcome: rejudged(s, v)}
+	if err := reports.Write(dir, r); err != nil {
+		return unable(err, "make room there, or copy the history to where one may write")
+	}
+	fmt.Fprintln(a.out, filepath.Join(dir, reports.PageFile))
+	return nil
 }
 
 // rejudged is what comes of a stored run now, with what only its outcome.json knows:

@@ -30,12 +30,11 @@ var house = map[string]row{
 		because: "a node on the Redis client that most people use"},
 	redistest: {ours: "redlock/redisnode", third: goRedis, because: "real servers for tests that stand below the harness"},
 
-	"harness/history":        {because: "a leaf: everybody reads facts"},
-	"harness/resp":           {ours: "harness/history", because: "reads lock commands off the wire, as facts"},
-	"harness/history/belief": {ours: "harness/history", tests: "harness/history/story", because: "when clients believed, for those who write or draw histories"},
-	"harness/history/edn":    {ours: "harness/history harness/history/belief", tests: goEDN + " harness/history/story", because: "translates other people's facts into ours, and judges nothing"},
-	"harness/history/story":  {ours: "harness/history", because: "histories that people can write, for the tests of several rooms"},
-	"nemesis":                {ours: "harness/history", because: "a plan is data; what it needs are small interfaces"},
+	"harness/history":       {because: "a leaf: everybody reads facts"},
+	"harness/resp":          {ours: "harness/history", because: "reads lock commands off the wire, as facts"},
+	"harness/history/edn":   {ours: "harness/history", tests: goEDN + " harness/history/story checker", because: "translates other people's facts into ours, and judges nothing"},
+	"harness/history/story": {ours: "harness/history", because: "histories that people can write, for the tests of several rooms"},
+	"nemesis":               {ours: "harness/history", because: "a plan is data; what it needs are small interfaces"},
 
 	"harness/lock": {because: "interfaces and Env; a lock must not see faults or the resource"},
 	"harness/lock/redlock": {ours: "harness/lock redlock redlock/redisnode", third: goRedis,
@@ -44,7 +43,9 @@ var house = map[string]row{
 		because: "shares the reference's arithmetic, not its course: a mistake is no switch in the reference"},
 	"harness/lock/single": {ours: "harness/lock redlock redlock/redisnode", third: goRedis, tests: redistest,
 		because: "adapters never import each other; the node's steps and the arithmetic of leases are the reference's"},
-	"harness/lock/kinds": {ours: "harness/lock harness/lock/redlock harness/lock/broken harness/lock/single", tests: redistest,
+	"harness/lock/redsync": {ours: "harness/lock redlock/redisnode", third: redsync + " " + goRedis, tests: redistest,
+		because: "a library as it is published; adapters never import each other"},
+	"harness/lock/kinds": {ours: "harness/lock harness/lock/redlock harness/lock/broken harness/lock/single harness/lock/redsync", tests: redistest,
 		because: "name → factory, a map literal"},
 
 	"harness/client": {ours: "harness/history harness/lock", third: goRedis, because: "one client program for all backends"},
@@ -73,10 +74,12 @@ var house = map[string]row{
 		because: "draws what was recorded and judged"},
 	"reports/page": {ours: "harness harness/history checker scenarios/outcome reports/palette reports/sequence", tests: "harness/history/story",
 		because: "puts on one page what others have judged and drawn"},
+	"reports/suites": {ours: "harness checker reports/palette scenarios/outcome",
+		because: "sums up outcomes and links to the runs' reports; judges and draws none"},
 	"reports/timeline": {ours: "harness/history checker nemesis", tests: "harness/history/story harness harness/sim harness/lock/kinds harness/lock/broken scenarios",
 		because: "lays out what was recorded and judged, for a page"},
 	"reports/github":    {ours: "scenarios/outcome checker", because: "a table of outcomes for people who look at a job"},
-	"reports/trace":     {ours: "harness/history harness/history/belief checker", tests: "harness/history/story", because: "one run for viewers of traces"},
+	"reports/trace":     {ours: "harness/history checker", tests: "harness/history/story", because: "one run for viewers of traces"},
 	"reports/junit":     {ours: "scenarios/outcome checker", because: "a table of outcomes in a form that others read"},
 	"scenarios/outcome": {ours: "harness harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
 	"scenarios/suite":   {ours: "harness harness/history harness/history/edn checker reports scenarios/outcome", tests: "harness/lock", because: "the only judge"},
@@ -90,6 +93,7 @@ const redistest = "redlock/redisnode/redistest"
 const (
 	goRedis    = "github.com/redis/go-redis/v9"
 	yamlPkg    = "go.yaml.in/yaml/v3"
+	redsync    = "github.com/go-redsync/redsync/v4"
 	lua        = "github.com/yuin/gopher-lua"
 	xsys       = "golang.org/x/sys"
 	toxiproxy  = "github.com/Shopify/toxiproxy/v2"

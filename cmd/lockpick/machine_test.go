@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +16,6 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/history"
-	"lockpick/harness/history/belief"
 	"lockpick/harness/history/edn"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/sim"
@@ -42,38 +40,9 @@ func TestFilesForMachines(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			believed(t, h, o.Verdict)
 			jepsen(t, filepath.Join(o.Dir, reports.EDNFile), h, o.Verdict)
 			traced(t, filepath.Join(o.Dir, reports.TraceFile), h)
 		})
-	}
-}
-
-// believed holds what is drawn of beliefs against what is judged of them. The error
-// of the stamps shrinks the checker's windows, at each end of an overlap.
-func believed(t *testing.T, h *history.History, v checker.Verdict) {
-	t.Helper()
-	if v.Assumption != "" {
-		return
-	}
-	byKey := map[string][]belief.Span{}
-	for _, s := range belief.Spans(h) {
-		byKey[s.Key] = append(byKey[s.Key], s)
-	}
-	double, slack := int64(0), int64(2)
-	for _, spans := range byKey {
-		until, second := int64(math.MinInt64), int64(math.MinInt64) // of the furthest; counted so far
-		for _, s := range spans {
-			if to := min(s.To, until); to > max(s.From, second) {
-				double += to - max(s.From, second)
-				second = to
-				slack += 4 * int64(h.Params.StampError)
-			}
-			until = max(until, s.To)
-		}
-	}
-	if want := int64(v.Numbers[checker.DoubleHoldSeconds] * 1e9); double-want > slack || want-double > slack {
-		t.Errorf("two believed for %d ns, the checker says %d ns", double, want)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"lockpick/checker"
 	"lockpick/harness"
 	"lockpick/reports"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 )
 
@@ -37,6 +38,7 @@ type report struct {
 	compared comparison
 	printed  int
 	sum      seedSum
+	suite    *suites.Suite
 }
 
 func (r *report) skip(s harness.Scenario, lacks []harness.Capability) {
@@ -62,6 +64,7 @@ func (r *report) done(i int, o outcome.Outcome) {
 	for _, i := range r.compared.settle(r.outcomes, i) {
 		r.count[r.outcomes[i].State()]++
 		r.code = outcome.Worse(r.code, r.outcomes[i].Code)
+		r.suite.Add(r.outcomes[i])
 	}
 	for {
 		o, ok := r.outcomes[r.printed]
@@ -173,6 +176,10 @@ func (r *report) finish(ctx context.Context) error {
 	}
 	for _, o := range r.skipped {
 		r.ci.add(o)
+	}
+	if err := r.keep(ctx.Err() != nil); err != nil {
+		defer r.complain(err) // after the result, which there is all the same
+		r.code = outcome.Worse(r.code, codeOf(err))
 	}
 	if err := r.ci.finish(r.errs); err != nil {
 		return err

@@ -119,7 +119,8 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 		return err
 	}
 	a.tidies.Store(true)
-	r := &report{app: a, ci: ci, flags: f, named: len(args) > 0, started: time.Now()}
+	started := time.Now()
+	r := &report{app: a, ci: ci, flags: f, named: len(args) > 0, started: started, suite: f.suiteOf(chosen, args, started)}
 	r.runAll(ctx, b, f.able(chosen, able, r))
 	if err := r.finish(ctx); err != nil {
 		return err
@@ -251,7 +252,11 @@ func (f *runFlags) job(p pick, n int) suite.Job {
 
 // again is the command that runs a scenario again, for a POSIX shell.
 func (f *runFlags) again(p pick, seed uint64) string {
-	c := fmt.Sprintf("lockpick run %s --seed %d", quoted(p.exact()), seed)
+	return fmt.Sprintf("lockpick run %s --seed %d", quoted(p.exact()), seed) + f.overrides()
+}
+
+// overrides are the flags that change what is run, as they were given.
+func (f *runFlags) overrides() (c string) {
 	if f.backend != simulation {
 		c += " --backend " + f.backend
 	}

@@ -16,8 +16,8 @@ type builder struct {
 	events    []event // deadlines as they came true
 	end       int64   // of the run's own time, ns
 	faults    []*fault
-	beliefs   []checker.Belief
-	bySession map[string][]checker.Belief
+	beliefs   []history.Belief
+	bySession map[string][]history.Belief
 	gone      map[string]*event // by which a client was killed
 	owners    map[string]string // token: session
 	clocks    map[string][]turn
@@ -34,7 +34,7 @@ func newBuilder(h *history.History) *builder {
 		kinds: map[string]int{}, texts: map[string]int{"": 0}}
 	b.t.Texts = []string{""}
 	b.t.Lanes, b.t.Rows, b.t.Lines, b.t.Kinds, b.t.Items, b.t.Views = []Lane{}, []Row{}, []Line{}, []Kind{}, []Item{}, []View{}
-	b.bySession = map[string][]checker.Belief{}
+	b.bySession = map[string][]history.Belief{}
 	for _, x := range b.beliefs {
 		b.bySession[x.Session] = append(b.bySession[x.Session], x)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"lockpick/checker"
 	"lockpick/harness/history"
 )
 
@@ -19,7 +18,7 @@ func (b *builder) clientLanes() {
 		names = names[:mostClients]
 	}
 	rows := map[string]int{}
-	beliefs := map[string][]checker.Belief{}
+	beliefs := map[string][]history.Belief{}
 	for _, x := range b.beliefs {
 		beliefs[x.Client] = append(beliefs[x.Client], x)
 	}
@@ -36,8 +35,8 @@ func (b *builder) clientLanes() {
 	b.operations(rows)
 }
 
-func (b *builder) believed(row int, beliefs []checker.Belief) {
-	slices.SortStableFunc(beliefs, func(x, y checker.Belief) int { return int(min(max(x.From-y.From, -1), 1)) })
+func (b *builder) believed(row int, beliefs []history.Belief) {
+	slices.SortStableFunc(beliefs, func(x, y history.Belief) int { return int(min(max(x.From-y.From, -1), 1)) })
 	var last int64
 	for _, x := range beliefs {
 		from := max(x.From, last) // a client that holds two locks believes in one after the other here

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"lockpick/checker"
+	"lockpick/harness/history"
 )
 
 const mostKeys = 4
@@ -13,7 +13,7 @@ const mostKeys = 4
 // holderLanes draws for each lock how many clients believe that they hold it. Only
 // what is certain counts, as it does for the checker.
 func (b *builder) holderLanes() {
-	byKey := map[string][]checker.Belief{}
+	byKey := map[string][]history.Belief{}
 	var keys []string
 	for _, x := range b.beliefs {
 		if byKey[x.Key] == nil {
@@ -46,7 +46,7 @@ type step struct {
 }
 
 // holders draws the line of one lock.
-func (b *builder) holders(row int, beliefs []checker.Belief) {
+func (b *builder) holders(row int, beliefs []history.Belief) {
 	var steps []step
 	for i, x := range beliefs {
 		steps = append(steps, step{x.From, i, 1}, step{x.To, i, -1})
@@ -75,7 +75,7 @@ func (b *builder) holders(row int, beliefs []checker.Belief) {
 	b.t.Lines = append(b.t.Lines, Line{Row: row, Points: points})
 }
 
-func (b *builder) overlap(row int, beliefs []checker.Belief, now []int, from, to int64) {
+func (b *builder) overlap(row int, beliefs []history.Belief, now []int, from, to int64) {
 	i := Item{Row: row, Kind: b.kind("overlap"), From: micros(from), To: micros(to), Label: b.text(fmt.Sprintf("%d hold", len(now)))}
 	detail := ""
 	for k, n := range now {

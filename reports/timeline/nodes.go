@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"lockpick/checker"
 	"lockpick/harness/history"
 )
 
@@ -189,7 +188,7 @@ func (b *builder) ends(node string, set *event, of []*event, seen, due int64) (i
 
 // believes reports whether a session is believed in at an instant.
 func (b *builder) believes(session string, at int64) bool {
-	return slices.ContainsFunc(b.bySession[session], func(x checker.Belief) bool { return x.From <= at && at < x.To })
+	return slices.ContainsFunc(b.bySession[session], func(x history.Belief) bool { return x.From <= at && at < x.To })
 }
 
 func btoi(b bool) int64 {

@@ -7,7 +7,6 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/history"
-	"lockpick/harness/history/belief"
 )
 
 // builder puts the facts of a run on threads.
@@ -147,9 +146,9 @@ func (b *builder) believe() {
 	}
 	var changes []change
 	keys := map[string]bool{}
-	for _, s := range belief.Spans(b.h) {
+	for _, s := range checker.Beliefs(b.h) {
 		a := map[string]any{"event": s.Opens, "session": clip(s.Session), "ended": string(s.End)}
-		if s.End == belief.Still {
+		if s.End == history.Still {
 			a["unfinished"] = true
 		}
 		b.span(clients, s.Client+" believes", span{name: "believes it holds " + s.Key, from: s.From, to: s.To, args: a})

@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"lockpick/harness/history"
-	"lockpick/harness/history/belief"
 )
 
 // Write writes a history of ours as Jepsen writes one: a map a line, with :index (from
@@ -33,9 +32,9 @@ import (
 //   - A fault is two :info of :process :nemesis, as for Jepsen's nemesis, which calls
 //     and returns: :start-pause with [target], and that with what was read back.
 //
-// What has no name in EDN is escaped, and what is not UTF-8 replaced.
-func Write(w io.Writer, h *history.History) error {
-	t := &writing{h: h, number: map[string]int{}, open: map[string]history.Event{}}
+// beliefs are the checker's (Beliefs). What has no name in EDN is escaped, and what is not UTF-8 replaced.
+func Write(w io.Writer, h *history.History, beliefs []history.Belief) error {
+	t := &writing{h: h, beliefs: beliefs, number: map[string]int{}, open: map[string]history.Event{}}
 	t.gather()
 	out := bufio.NewWriterSize(w, 1<<16)
 	for i, o := range t.operations() {
@@ -61,12 +60,13 @@ type line struct {
 
 // writing turns facts into operations.
 type writing struct {
-	h      *history.History
-	lines  []line
-	keys   map[string]bool
-	number map[string]int // a client's process
-	next   int            // how many clients there are, at least one
-	open   map[string]history.Event
+	h       *history.History
+	beliefs []history.Belief
+	lines   []line
+	keys    map[string]bool
+	number  map[string]int // a client's process
+	next    int            // how many clients there are, at least one
+	open    map[string]history.Event
 
 	out     []line
 	waiting map[string][]line // of processes that are busy
@@ -82,10 +82,10 @@ func (t *writing) gather() {
 			extends[e.N] = true
 		}
 	}
-	for _, s := range belief.Spans(t.h) {
+	for _, s := range t.beliefs {
 		t.keys[s.Key] = true
 		t.span(s, extends[s.Opens])
-		lapsed[s.Session] = s.End != belief.Released && s.End != belief.Still
+		lapsed[s.Session] = s.End != history.Released && s.End != history.Still
 		opened[s.Opens] = true
 	}
 	for i, e := range t.h.Events {
@@ -117,13 +117,13 @@ func (t *writing) add(e *history.Event, believed bool) {
 	t.client(e.Process)
 	t.lines = append(t.lines, line{t: e.T, n: e.N, e: *e, f: e.Op})
 	if e.Op == history.OpAcquire && e.Type == history.OK && !believed {
-		t.release(*e, e.T, e.N, belief.Expired)
+		t.release(*e, e.T, e.N, history.Expired)
 	}
 }
 
 // span writes what the model can't know of a belief: an end that is no release, and a
 // begin that is no acquire.
-func (t *writing) span(s belief.Span, again bool) {
+func (t *writing) span(s history.Belief, again bool) {
 	e := history.Event{N: s.Opens, Process: s.Client, Key: s.Key, Session: s.Session}
 	if again {
 		for k, kind := range []history.Type{history.Invoke, history.OK} {
@@ -132,13 +132,13 @@ func (t *writing) span(s belief.Span, again bool) {
 			t.lines = append(t.lines, line{t: s.From, n: s.Opens, order: k, e: x, f: history.OpAcquire})
 		}
 	}
-	if s.End != belief.Released && s.End != belief.Still {
+	if s.End != history.Released && s.End != history.Still {
 		t.release(e, s.To, 0, s.End)
 	}
 }
 
 // release gives a lock back that nobody believes in any more.
-func (t *writing) release(e history.Event, at, n int64, why belief.Ending) {
+func (t *writing) release(e history.Event, at, n int64, why history.Ending) {
 	e.Type = history.Invoke
 	t.lines = append(t.lines, line{t: at, n: n, order: 2, e: e, f: history.OpRelease})
 	e.Type = history.OK
