@@ -72,6 +72,8 @@ var house = map[string]row{
 	"reports/palette": {because: "one meaning a colour, everywhere"},
 	"reports/sequence": {ours: "harness/history checker nemesis reports/palette", tests: "harness/history/story",
 		because: "draws what was recorded and judged"},
+	"reports/page": {ours: "harness harness/history checker scenarios/outcome reports/palette reports/sequence", tests: "harness/history/story",
+		because: "puts on one page what others have judged and drawn"},
 	"reports/suites": {ours: "harness checker reports/palette scenarios/outcome",
 		because: "sums up outcomes and links to the runs' reports; judges and draws none"},
 	"reports/timeline": {ours: "harness/history checker nemesis", tests: "harness/history/story harness harness/sim harness/lock/kinds harness/lock/broken scenarios",
@@ -82,7 +84,7 @@ var house = map[string]row{
 	"scenarios/outcome": {ours: "harness harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
 	"scenarios/suite":   {ours: "harness harness/history harness/history/edn checker reports scenarios/outcome", tests: "harness/lock", because: "the only judge"},
 	"scenarios/sweep":   {ours: "harness scenarios/outcome scenarios/suite", because: "many jobs in worker processes"},
-	"cmd/lockpick": {ours: "redlock harness harness/… checker nemesis reports reports/… scenarios scenarios/…", third: cobraPkg, tests: goEDN + " " + yamlPkg + " " + linter,
+	"cmd/lockpick": {ours: "redlock harness harness/… checker nemesis reports reports/… scenarios scenarios/…", third: cobraPkg, tests: goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
 		because: "the composition root"},
 }
 
@@ -102,6 +104,8 @@ const (
 	gonumPlot  = "gonum.org/v1/plot"
 	cobraPkg   = "github.com/spf13/cobra"
 	miniredis  = "github.com/alicebob/miniredis/v2" // tests only
+	browserPkg = "github.com/chromedp/chromedp"     // tests only
+	cdpPkg     = "github.com/chromedp/cdproto"      // tests only
 	goEDN      = "olympos.io/encoding/edn"          // tests only
 	linter     = "github.com/rhysd/actionlint"      // tests only
 	internal   = "github.com/rogpeppe/go-internal"  // tests only

@@ -30,6 +30,8 @@ Several at once: 70, 1, 3, 2, 0, whichever comes first.
                      and the numbers of the events that prove it
     outcome.json     what was expected of each property and what came; this and
                      verdict.json field by field: lockpick help verdict-file
+    report.html      all of it on one page for a browser, without a network: the verdict,
+                     what happened, faults, numbers, the history, how to run it again
     sequence.txt     the run as a sequence diagram
     junit.xml        the outcome for CI; run --junit FILE writes one of all runs
     history.edn      the lock's operations and the faults, for Jepsen's tools; a lease
