@@ -36,7 +36,11 @@ func Mermaid(d Diagram) string {
 			mermaidArrows(&b, r, at)
 			continue
 		}
-		words := mermaidText(at+" "+string(r.mark)+" "+r.label, 160)
+		label := r.label
+		if r.bad {
+			label = "! " + label
+		}
+		words := mermaidText(at+" "+label, 160)
 		switch {
 		case r.lane >= 0 && r.lane < len(d.Lanes):
 			fmt.Fprintf(&b, "  Note over p%d: %s\n", r.lane, words)

@@ -12,8 +12,9 @@ import (
 
 // SVGOptions says where a picture stands.
 type SVGOptions struct {
-	// Embedded: it stands in a page that has the palette's variables and an element
-	// with the id eN for event N. It brings no style of its own and has links.
+	// Embedded: it stands in a page that has the palette's variables, Style, the story
+	// in words, and an element with the id eN for event N. It brings none of these and
+	// has links.
 	Embedded bool
 	// Prefix begins the ids in the picture, so that a page can hold several.
 	Prefix string
@@ -32,7 +33,7 @@ type SVGOptions struct {
 // A mark or a hatch says what a colour says; what found no room in the picture is
 // numbered and told below, and details stand in title elements.
 func SVG(d Diagram, o SVGOptions) []byte {
-	p := &painter{picture: layOut(d), options: o}
+	p := &painter{picture: layOut(d, !o.Embedded), options: o}
 	p.open()
 	for _, b := range p.bands {
 		p.band(b)

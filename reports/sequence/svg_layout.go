@@ -126,8 +126,9 @@ func (a axis) pos(t int64) float64 {
 // mostInstants bounds a picture, as only a history that no run could have made needs.
 const mostInstants = 600
 
-// layOut gives all parts of a diagram their places.
-func layOut(d Diagram) picture {
+// layOut gives all parts of a diagram their places, and its title and story where
+// they are wanted.
+func layOut(d Diagram, headed bool) picture {
 	p := picture{legendUsed: map[State]bool{}}
 	p.axis = newAxis(instants(d))
 	p.right = left + 40
@@ -136,7 +137,7 @@ func layOut(d Diagram) picture {
 	}
 	p.width = max(p.right+16, leastPicture)
 	p.right = p.width - 16
-	p.head(d)
+	p.head(d, headed)
 	p.makeLanes(d)
 	p.makeBands(d)
 	p.makeBars(d)
@@ -180,10 +181,14 @@ func instants(d Diagram) []int64 {
 }
 
 // head lays out the title and the story.
-func (p *picture) head(d Diagram) {
+func (p *picture) head(d Diagram, shown bool) {
 	p.title = escape(d.Title)
 	story := escape(strings.Join(d.Caption, " "))
 	p.desc = strings.ReplaceAll(story, noBreak, " ")
+	if !shown {
+		p.top = 4
+		return
+	}
 	wide := min(p.width, 1300) - 32
 	y := 26.0
 	title := wrap(p.title, int(wide/titleWidth), 3)
