@@ -101,7 +101,7 @@ func TestPauseStopsTheClient(t *testing.T) {
 					}
 				})
 				c.At(resume, func() {
-					if back, err := c.Resume("c1"); err != nil || !strings.Contains(back, "1 things waited") {
+					if back, err := c.Resume("c1"); err != nil || !strings.Contains(back, "1 thing waited") {
 						t.Error(back, err)
 					}
 				})

@@ -55,7 +55,7 @@ func (c *cluster) Resume(target string) (string, error) {
 	case !h.paused:
 		return "", fmt.Errorf("resume %s: it isn't paused", target)
 	}
-	return fmt.Sprintf("%s runs again, %d things waited, its clock shows %s", target, h.resume(), c.clock()), nil
+	return fmt.Sprintf("%s runs again, %s, its clock shows %s", target, thatWaited(h.resume()), c.clock()), nil
 }
 
 func (c *cluster) resumeNode(target string) (string, error) {
@@ -70,5 +70,13 @@ func (c *cluster) resumeNode(target string) (string, error) {
 	waited := len(s.backlog)
 	s.catchUp()
 	s.lookAgain()
-	return fmt.Sprintf("%s runs again, %d things waited; PING: %s", target, waited, s.ping()), nil
+	return fmt.Sprintf("%s runs again, %s; PING: %s", target, thatWaited(waited), s.ping()), nil
+}
+
+// thatWaited says how much waited for a process that runs again.
+func thatWaited(n int) string {
+	if n == 1 {
+		return "1 thing waited"
+	}
+	return fmt.Sprintf("%d things waited", n)
 }

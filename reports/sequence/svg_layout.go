@@ -148,7 +148,7 @@ func layOut(d Diagram, headed bool) picture {
 		p.place(w)
 	}
 	p.makeTicks()
-	p.foot(d)
+	p.foot(d, headed)
 	return p
 }
 
@@ -323,8 +323,8 @@ func (p *picture) makeTicks() {
 	}
 }
 
-// foot lays out what stands below the picture.
-func (p *picture) foot(d Diagram) {
+// foot lays out what stands below the picture. A page tells itself what is not shown.
+func (p *picture) foot(d Diagram, omitted bool) {
 	y := p.bottom + 38
 	add := func(class string, lines ...string) {
 		for _, l := range lines {
@@ -358,7 +358,9 @@ func (p *picture) foot(d Diagram) {
 		legend = append(legend, "//: a second or more is cut short")
 	}
 	add("sq-foot", wrap(strings.Join(legend, " · "), chars, 3)...)
-	add("sq-foot", wrap(escape(d.Omitted), chars, 3)...)
+	if omitted {
+		add("sq-foot", wrap(escape(d.Omitted), chars, 3)...)
+	}
 	p.height = y + 4
 }
 
