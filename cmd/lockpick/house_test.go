@@ -74,7 +74,7 @@ var house = map[string]row{
 		because: "draws what was recorded and judged"},
 	"reports/page": {ours: "harness harness/history checker scenarios/outcome reports/palette reports/sequence", tests: "harness/history/story",
 		because: "puts on one page what others have judged and drawn"},
-	"reports/suites": {ours: "harness checker reports/palette scenarios/outcome",
+	"reports/suites": {ours: "harness checker reports/figures reports/palette scenarios/outcome",
 		because: "sums up outcomes and links to the runs' reports; judges and draws none"},
 	"reports/timeline": {ours: "harness/history checker nemesis", tests: "harness/history/story harness harness/sim harness/lock/kinds harness/lock/broken scenarios",
 		because: "lays out what was recorded and judged, for a page"},

@@ -47,7 +47,7 @@ func (f *runFlags) all(names []string) string {
 func (r *report) keep(interrupted bool) error {
 	const hint = "make room, or choose another folder with --store"
 	s := r.suite
-	if len(s.Scenarios) > 1 {
+	if len(s.Scenarios) > 1 || s.Seeds > 1 {
 		s.Seconds, s.Code, s.Planned, s.Interrupted = time.Since(r.started).Seconds(), r.code, r.total, interrupted
 		for _, o := range r.skipped {
 			s.Add(o)

@@ -46,6 +46,8 @@ store/NAME+VARIANT/latest               a link to the newest of them
 store/suites/TIME/                      one "lockpick run" of several scenarios
     suite.html       the safety report: what was expected and what came, cures, and
                      whose claims held; suite.md is the same in Markdown
+    seeds-NAME.svg   of many seeds, which came out how; rates-PROPERTY.svg: how often
+                     a property was violated
     junit.xml        a case for each property of each scenario
     outcome.json     all outcomes (of many seeds their sums, and the first that were
                      not as expected), versions, seeds; "lockpick report" draws the

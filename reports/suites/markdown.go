@@ -3,6 +3,7 @@ package suites
 import (
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 )
 
@@ -16,6 +17,12 @@ func writeMarkdown(w io.Writer, v view) {
 	matrix(w, v)
 	if len(v.Hidden) > 0 {
 		fmt.Fprintf(w, "\nNot shown, for nothing was expected of them and nothing violated them: %s.\n", strings.Join(v.Hidden, ", "))
+	}
+	if len(v.Seeds) > 0 {
+		fmt.Fprint(w, "\n## Seeds\n\n")
+	}
+	for _, name := range v.Seeds {
+		fmt.Fprintf(w, "![%s](%s)\n", markdown(name), url.PathEscape(name))
 	}
 	section(w, "## Cures", v.Cures, "No scenario with harm has a variant here that is free of it.")
 	section(w, "### Harm without a cure among these runs", v.Uncured, "")

@@ -38,6 +38,8 @@ type Suite struct {
 	Scenarios   []*Scenario    `json:"scenarios"`
 	// Outcomes are all of them; of many seeds those that were not as expected, the first few of each scenario.
 	Outcomes []outcome.Outcome `json:"outcomes"`
+	// Rates are the pictures of how often properties were violated in many seeds.
+	Rates []string `json:"rates,omitempty"`
 
 	// Store is the folder that the runs' directories lie in.
 	Store string `json:"-"`
@@ -65,7 +67,11 @@ type Scenario struct {
 	// Command runs the one that is shown again.
 	Command string `json:"command,omitempty"`
 
-	shown outcome.Outcome
+	// Seeds is the picture of many seeds, one cell each, in the suite's directory.
+	Seeds string `json:"seeds,omitempty"`
+
+	shown  outcome.Outcome
+	states []string // of each seed from the suite's first on, for that picture
 }
 
 // Cell is what came of one property, or of a number that has a bound, in all runs of
@@ -138,6 +144,7 @@ func (s *Suite) Add(o outcome.Outcome) {
 	} else {
 		s.Runs++
 		c.add(o)
+		c.mark(o, s)
 	}
 	if s.Seeds <= 1 || o.Code != outcome.ExitOK && c.Runs-c.Counts[outcome.AsExpected] <= mostKept {
 		s.Outcomes = append(s.Outcomes, o)

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"lockpick/checker"
 	"lockpick/harness"
+	"lockpick/reports/figures"
 	"lockpick/scenarios/outcome"
 )
 
@@ -262,5 +264,33 @@ func TestUnfinished(t *testing.T) {
 		if _, err := Open(dir); err == nil {
 			t.Errorf("%s was taken for a suite", bad)
 		}
+	}
+}
+
+// A suite of many seeds shows which came out how, and how often harm came.
+func TestSeedsArePictures(t *testing.T) {
+	s := &Suite{Store: t.TempDir(), Seed: 7, Seeds: 3, Scenarios: []*Scenario{{Name: "a", Variant: "b"}}}
+	for seed, got := range map[uint64]checker.Outcome{9: checker.Violated, 7: checker.Holds} {
+		s.Add(outcome.Outcome{Scenario: "a/b", Seed: seed, Judgements: []outcome.Judgement{
+			{Property: checker.MutualExclusion, Expected: "any", Got: got, AsExpected: true}}})
+	}
+	dir, err := Write(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{outcome.AsExpected, "", figures.Harm}; !slices.Equal(s.Scenarios[0].states, want) {
+		t.Errorf("seeds came out as %q, want %q", s.Scenarios[0].states, want)
+	}
+	for _, name := range []string{"seeds-a+b.svg", "rates-mutual-exclusion.svg"} {
+		if !strings.Contains(read(t, filepath.Join(dir, name)), "</svg>") || !strings.Contains(read(t, filepath.Join(dir, PageFile)), name[:6]) {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	again, err := Draw(dir)
+	if err != nil || len(again.Rates) != 1 || again.Scenarios[0].Seeds == "" {
+		t.Errorf("drawn again: %v, %v", again, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "rates-resource-safety.svg")); err == nil {
+		t.Error("a rate of what nobody judged")
 	}
 }

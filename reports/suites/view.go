@@ -3,6 +3,7 @@ package suites
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ type view struct {
 	Voices   []voiceView
 	Facts    [][2]string
 	Hidden   []string // properties without a column
+	Seeds    []string // pictures of many seeds
 	More     []string // what else there is to say of the matrix
 	Index    string
 }
@@ -100,6 +102,12 @@ func look(s *Suite, others []*Suite, has files) view {
 	all := append([]*Suite{s}, others...)
 	v := view{Headline: s.Headline(), Good: s.Code == outcome.ExitOK && !s.Interrupted, Index: toStore + "index.html"}
 	v.Columns, v.Hidden = columns(all)
+	v.Seeds = slices.Clone(s.Rates)
+	for _, c := range s.Scenarios {
+		if c.Seeds != "" {
+			v.Seeds = append(v.Seeds, c.Seeds)
+		}
+	}
 	for _, x := range all {
 		v.Backends = append(v.Backends, x.Backend)
 	}

@@ -53,6 +53,10 @@ func Write(s *Suite, more ...File) (dir string, err error) {
 	if err := os.Chmod(tmp, 0o755); err != nil {
 		return "", fmt.Errorf("create suite directory: %w", err)
 	}
+	pictures, err := s.pictures()
+	if err != nil {
+		return "", err
+	}
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return "", fmt.Errorf("write suite: %w", err)
@@ -63,7 +67,7 @@ func Write(s *Suite, more ...File) (dir string, err error) {
 	if err := draw(tmp, s); err != nil {
 		return "", err
 	}
-	for _, f := range more {
+	for _, f := range slices.Concat(pictures, more) {
 		var text bytes.Buffer
 		if err := f.Write(&text); err != nil {
 			return "", err
