@@ -3,6 +3,7 @@ package harness
 import (
 	"slices"
 
+	"lockpick/harness/lock"
 	"lockpick/nemesis"
 )
 
@@ -12,6 +13,7 @@ const (
 	CanPersist         = "persistence"
 	CanBeExact         = "exact-instants"
 	CanExpireMonotonic = "monotonic-expiry" // no Redis does
+	CanSetOwnTime      = "set-own-time"     // the clock of a client whose lock reads package time itself
 )
 
 // ExpiryMonotonic is a topology whose nodes expire keys by a clock that nobody sets.
@@ -27,7 +29,7 @@ const (
 // Capabilities lists all that a backend may have, besides CanRun: those of
 // topologies, and of each fault on each sort of target.
 func Capabilities() []string {
-	all := []string{CanPersist, CanReplicate, CanExpireMonotonic, CanBeExact}
+	all := []string{CanPersist, CanReplicate, CanExpireMonotonic, CanSetOwnTime, CanBeExact}
 	for _, k := range nemesis.Kinds {
 		for _, on := range k.On {
 			if c := k.Capability(on); !slices.Contains(all, c) {
@@ -41,6 +43,28 @@ func Capabilities() []string {
 		}
 	}
 	return all
+}
+
+// NeedsOf is Needs for a lock of that kind.
+func (s Scenario) NeedsOf(k lock.Kind) []string {
+	needs := s.Needs()
+	if k.OwnTime && s.setsClient() {
+		needs = append(needs, CanSetOwnTime)
+		slices.Sort(needs)
+	}
+	return needs
+}
+
+// setsClient says whether the plan may set a client's clock, rather than let it run
+// fast or slow.
+func (s Scenario) setsClient() bool {
+	if s.Random != nil && slices.ContainsFunc(s.Random.Choices(), func(c nemesis.Choice) bool { return c.Kind.Sets && c.On == nemesis.Client }) {
+		return true
+	}
+	return slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool {
+		kind, _ := nemesis.KindOf(st.Fault.Kind)
+		return kind.Sets && slices.ContainsFunc(st.Fault.Targets, func(t string) bool { return slices.Contains(s.ClientNames(), t) })
+	})
 }
 
 // Needs lists the capabilities that a cluster must have for the scenario's

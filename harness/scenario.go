@@ -12,12 +12,14 @@ import (
 // Scenario is one experiment: who contends for what, what goes wrong, and what
 // is expected to come of it. It is plain data; its file form is YAML.
 type Scenario struct {
-	Name     string   `json:"name"`
-	Variant  string   `json:"variant,omitempty"`
-	Claim    string   `json:"claim"`
-	Source   string   `json:"source"`
-	Tags     []string `json:"tags,omitempty"`
-	Topology Topology `json:"topology"`
+	Name    string   `json:"name"`
+	Variant string   `json:"variant,omitempty"`
+	Claim   string   `json:"claim"`
+	Source  string   `json:"source"`
+	Tags    []string `json:"tags,omitempty"`
+	// Debate is who affirms the claim and who denies it, by the names of Parties.
+	Debate   map[string]string `json:"debate,omitempty"`
+	Topology Topology          `json:"topology"`
 
 	Lock     lock.Settings `json:"lock"`
 	Clients  []Client      `json:"clients"`
@@ -34,6 +36,16 @@ type Scenario struct {
 	Numbers map[string]Bound       `json:"numbers,omitempty"`
 	Vacuous bool                   `json:"vacuous,omitempty"` // nobody need acquire
 }
+
+// Parties are those whose claims a scenario may put to the test: Martin Kleppmann
+// and antirez, who argued over Redlock in 2016, and the documentation of Redis.
+func Parties() []string { return []string{"kleppmann", "antirez", "redis"} }
+
+// What a party says of a scenario's claim.
+const (
+	Affirms = "affirms"
+	Denies  = "denies"
+)
 
 // Topology is the lock servers.
 type Topology struct {
@@ -112,6 +124,18 @@ type Expectation struct {
 	Implied bool `json:"implied,omitempty"`
 	// Follows names the property that this one comes out as, where it was not named itself.
 	Follows string `json:"follows,omitempty"`
+}
+
+// String is an expectation in words.
+func (e Expectation) String() string {
+	s := e.Want
+	if e.Cause != "" {
+		s += ": " + e.Cause
+	}
+	if e.Node != "" {
+		s += " at " + e.Node
+	}
+	return s
 }
 
 // Imply fills in what follows from other expectations: two holders at once are

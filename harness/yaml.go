@@ -145,7 +145,13 @@ func (d *document) apply(v *variant) (*yaml.Node, error) {
 		return &yaml.Node{Kind: yaml.ScalarNode, Value: s, Line: at.Line, Column: at.Column}
 	}
 	if v.claim != nil {
+		tree = without(tree, "debate") // it is about the scenario's claim
 		if tree, err = d.replace(tree, []*yaml.Node{word("claim", v.claim)}, v.claim); err != nil {
+			return nil, err
+		}
+	}
+	if v.debate != nil {
+		if tree, err = d.replace(tree, []*yaml.Node{word("debate", v.debate)}, v.debate); err != nil {
 			return nil, err
 		}
 	}

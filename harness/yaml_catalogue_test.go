@@ -51,6 +51,7 @@ func TestCatalogue(t *testing.T) {
 			}
 		}
 	}
+	whoseClaims(t)
 	for _, id := range []string{
 		"baseline", "gc-pause-after-acquire/fenced", "gc-pause-after-acquire/check-and-set", "foreign-release/plain-del",
 		"foreign-release", "pause-before-check/no-check", "pause-while-acquiring/no-elapsed-check", "restart-forgets",
@@ -105,6 +106,33 @@ func TestNarrowMeetings(t *testing.T) {
 		same(t, name+": step", s.Plan[0].When.String(), "10ms after c1 acquired")
 		if len(s.Clients) != 2 || s.Workload.Cycles != 1 || s.Lock.RetryMin != 20*ms || s.Lock.RetryMax != 100*ms {
 			t.Errorf("%s: not the narrow meeting: %+v", name, s)
+		}
+	}
+}
+
+// whoseClaims sees that nobody is said to affirm or deny what its source doesn't
+// bring up, and that every party has its say.
+func whoseClaims(t *testing.T) {
+	t.Helper()
+	names := map[string]string{"kleppmann": "Kleppmann", "antirez": "antirez", "redis": "Redis documentation"}
+	had := map[string]int{}
+	for file, data := range catalogue(t) {
+		all, err := Parse(file+".yaml", data, known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all {
+			for party := range s.Debate {
+				had[party]++
+				if !strings.Contains(s.Source, names[party]) {
+					t.Errorf("%s: %s is in the debate and not in its source", s.ID(), party)
+				}
+			}
+		}
+	}
+	for _, party := range Parties() {
+		if had[party] < 5 {
+			t.Errorf("%s has %d claims", party, had[party])
 		}
 	}
 }

@@ -60,8 +60,8 @@ type reading struct {
 
 // variant is one entry of the section variants, before it is applied.
 type variant struct {
-	name               string
-	claim, set, expect *yaml.Node
+	name                       string
+	claim, debate, set, expect *yaml.Node
 }
 
 // defaults is a scenario that says nothing.
@@ -99,6 +99,7 @@ func (r *reading) whole(k Known) object {
 		{key: "claim", doc: "what the run shows, in one plain sentence", shape: text(&s.Claim), must: true},
 		{key: "source", doc: "who says so, and where", shape: text(&s.Source), must: true},
 		{key: "tags", doc: "words to select it by", shape: words{name: "tags", to: &s.Tags, item: func(to *string) word { return named(to, "tag") }}},
+		{key: "debate", doc: "whose claim it is: who affirms it, and who denies it", shape: debateForm(&s.Debate)},
 		{key: "topology", doc: "the lock servers", shape: topologyForm(&s.Topology)},
 		{key: "lock", doc: "the lock under test and its settings", shape: r.lockForm(k)},
 		{key: "clients", doc: "how many contend, or who, from when, reaching what", shape: r.clientsForm()},
@@ -115,6 +116,20 @@ func (r *reading) whole(k Known) object {
 			return v.form(func() map[string]any { return r.expectForm(k).schema() })
 		}}},
 	}}
+}
+
+func debateForm(to *map[string]string) object {
+	o := object{name: "debate"}
+	for _, party := range Parties() {
+		stance := ""
+		o.fields = append(o.fields, field{key: party, doc: "what they say of the claim", shape: then{oneOf(&stance, "stance", []string{Affirms, Denies}), func() {
+			if *to == nil {
+				*to = map[string]string{}
+			}
+			(*to)[party] = stance
+		}}})
+	}
+	return o
 }
 
 func topologyForm(t *Topology) object {
@@ -321,6 +336,7 @@ func (v *variant) form(expect func() map[string]any) object {
 	return object{"a variant", []field{
 		{key: "set", doc: "keys (lock.ttl) or whole sections (plan) and what they are here", shape: later{&v.set, setSchema}, must: true},
 		{key: "claim", doc: "instead of the scenario's", shape: later{&v.claim, text(nil).schema}},
+		{key: "debate", doc: "of its own claim", shape: later{&v.debate, debateForm(nil).schema}},
 		{key: "expect", doc: "where it differs from the scenario's", shape: later{&v.expect, expect}},
 	}}
 }

@@ -218,3 +218,18 @@ func TestNamedExpectationFollowsNothing(t *testing.T) {
 	s := parse(t, head+"expect: {mutual-exclusion: holds, lease-linearizable: {violated: overrun}}\n")[0]
 	same(t, "expect", s.Expect["lease-linearizable"], Expectation{Want: "violated", Cause: "overrun"})
 }
+
+// A variant with a claim of its own has none of the scenario's debate about that.
+func TestDebate(t *testing.T) {
+	const text = head + `
+debate: {kleppmann: affirms, redis: denies}
+variants:
+  same:  {set: {lock.ttl: 4s}}
+  other: {claim: Something else., set: {lock.ttl: 4s}}
+  own:   {claim: Something else., debate: {antirez: denies}, set: {lock.ttl: 4s}}
+`
+	all := parse(t, text)
+	both := map[string]string{"kleppmann": Affirms, "redis": Denies}
+	same(t, "debate", []map[string]string{all[0].Debate, all[1].Debate, all[2].Debate, all[3].Debate},
+		[]map[string]string{both, both, nil, {"antirez": Denies}})
+}

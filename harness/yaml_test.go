@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "write what the golden files should say"
 
 // known is what the suite will pass to Parse.
 var known = Known{
-	Locks:      []string{"broken", "failover", "redlock", "single"},
+	Locks:      []string{"broken", "failover", "redlock", "redsync", "single"},
 	Mistakes:   mistakes,
 	Properties: []string{"mutual-exclusion", "lease-linearizable", "resource-safety", "fencing-order", "deadlock-freedom", "fault-tolerance", "bounded-hold"},
 	Numbers:    []string{"grants", "unavailable-share", "split-vote-rate"},

@@ -40,8 +40,8 @@ var clockJump = Kind{
 	Doc:    "sets a clock forward, or back where `by` is negative; after `for` it is set right again",
 	Within: "of a node by a fifth of the margin, or by any time before the first lock is asked for; any of a client, whose lease is by its monotonic clock",
 	On:     []Target{Node, Client},
-	Power:  PowerClock,
-	Takes:  []string{"by"}, Needs: []string{"by"},
+	Power:  PowerClock, Sets: true,
+	Takes: []string{"by"}, Needs: []string{"by"},
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
 		back, err := turn(cluster, "clock-jump", target, f.By, 1)
 		e := Effect{ReadBack: back}
@@ -95,8 +95,8 @@ var clockStrobe = Kind{
 	Doc:    "sets a clock forward and back again, over and over, every so often",
 	Within: "of a node by a fifth of the margin; any of a client",
 	On:     []Target{Node, Client},
-	Power:  PowerClock,
-	Takes:  []string{"by", "every"}, Needs: []string{"by", "every"},
+	Power:  PowerClock, Sets: true,
+	Takes: []string{"by", "every"}, Needs: []string{"by", "every"},
 	Again: true,
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
 		back, err := turn(cluster, "clock-strobe", target, f.By, 1)

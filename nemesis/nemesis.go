@@ -115,6 +115,7 @@ type Kind struct {
 	As           string // the kind that it is recorded as, where it makes that one's; "": its own
 	Power        string // what a cluster must be able to do; "": what the kind is called
 	Nests        bool   // on one target it may be in force for several steps at once
+	Sets         bool   // it sets a clock, rather than let it run fast or slow
 	Again        bool   // it comes again and again: Every between, Lasts each
 	// Within is what of it Redlock's assumptions allow, as a random plan keeps to them;
 	// "": none of it. Sources: Redis documentation, "Distributed Locks with Redis",

@@ -71,7 +71,7 @@ func (a abilities) of(name string) harness.Capability {
 // missing lists what a scenario needs and the backend can't do.
 func (a abilities) missing(s harness.Scenario) []harness.Capability {
 	var out []harness.Capability
-	for _, need := range append([]string{harness.CanRun}, s.Needs()...) {
+	for _, need := range append([]string{harness.CanRun}, s.NeedsOf(kinds.All[s.Lock.Kind])...) {
 		if c := a.of(need); !c.Available {
 			out = append(out, c)
 		}

@@ -118,7 +118,24 @@ func TestEverySeedTwice(t *testing.T) {
 	}
 	for seed := uint64(1); seed <= 8**pairs; seed++ {
 		twice(t, storm(t, seed), seed)
+		twice(t, library(storm(t, seed), false), seed)
+		if seed <= *pairs { // they take ten times as long
+			twice(t, library(storm(t, seed), true), seed)
+		}
 	}
+}
+
+// library is a scenario with a lock that nobody changed, in the run's bubble, or,
+// where clocks run fast and slow, with a bubble for each client.
+func library(s harness.Scenario, skewed bool) harness.Scenario {
+	s.Lock.Kind = "redsync"
+	for i, client := range s.ClientNames() {
+		if begin, lasts := time.Duration(i)*2*time.Second, 7*time.Second; skewed {
+			s.Plan = append(s.Plan, nemesis.Step{When: nemesis.Trigger{At: &begin}, Fault: nemesis.Fault{
+				Kind: "clock-rate", Targets: []string{client}, Rate: 0.6 + 0.25*float64(i), For: &lasts}})
+		}
+	}
+	return s
 }
 
 // twice runs a scenario twice and complains if the runs differ.

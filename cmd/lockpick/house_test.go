@@ -32,7 +32,7 @@ var house = map[string]row{
 
 	"harness/history":       {because: "a leaf: everybody reads facts"},
 	"harness/resp":          {ours: "harness/history", because: "reads lock commands off the wire, as facts"},
-	"harness/history/edn":   {ours: "harness/history", because: "translates other people's facts into ours, and judges nothing"},
+	"harness/history/edn":   {ours: "harness/history", tests: goEDN + " harness/history/story checker", because: "translates other people's facts into ours, and judges nothing"},
 	"harness/history/story": {ours: "harness/history", because: "histories that people can write, for the tests of several rooms"},
 	"nemesis":               {ours: "harness/history", because: "a plan is data; what it needs are small interfaces"},
 
@@ -43,11 +43,13 @@ var house = map[string]row{
 		because: "shares the reference's arithmetic, not its course: a mistake is no switch in the reference"},
 	"harness/lock/single": {ours: "harness/lock redlock redlock/redisnode", third: goRedis, tests: redistest,
 		because: "adapters never import each other; the node's steps and the arithmetic of leases are the reference's"},
-	"harness/lock/kinds": {ours: "harness/lock harness/lock/redlock harness/lock/broken harness/lock/single", tests: redistest,
+	"harness/lock/redsync": {ours: "harness/lock redlock/redisnode", third: redsync + " " + goRedis, tests: redistest,
+		because: "a library as it is published; adapters never import each other"},
+	"harness/lock/kinds": {ours: "harness/lock harness/lock/redlock harness/lock/broken harness/lock/single harness/lock/redsync", tests: redistest,
 		because: "name → factory, a map literal"},
 
 	"harness/client": {ours: "harness/history harness/lock", third: goRedis, because: "one client program for all backends"},
-	"harness": {ours: "harness/history harness/lock harness/client nemesis", third: yaml, tests: "scenarios",
+	"harness": {ours: "harness/history harness/lock harness/client nemesis", third: yamlPkg, tests: "scenarios",
 		because: "the engine knows no backend, no checker, no report"},
 	"harness/sim": {ours: "harness harness/client harness/lock harness/history harness/resp harness/sim/node nemesis", tests: goRedis,
 		because: "the simulation knows no real process and no judge"},
@@ -64,16 +66,25 @@ var house = map[string]row{
 
 	"checker":   {ours: "harness/history", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},
 	"scenarios": {because: "embedded text"},
-	"reports":   {ours: "harness/history checker scenarios/outcome reports/…", because: "puts together what the packages below draw"},
+	"reports":   {ours: "harness/history harness/history/edn checker scenarios/outcome reports/…", because: "puts together what the packages below draw"},
 	"reports/figures": {ours: "harness/history checker nemesis reports/palette scenarios/outcome", third: gonumPlot, tests: "harness/history/story",
 		because: "draws what was measured"},
 	"reports/palette": {because: "one meaning a colour, everywhere"},
 	"reports/sequence": {ours: "harness/history checker nemesis reports/palette", tests: "harness/history/story",
 		because: "draws what was recorded and judged"},
+	"reports/page": {ours: "harness harness/history checker scenarios/outcome reports/palette reports/sequence", tests: "harness/history/story",
+		because: "puts on one page what others have judged and drawn"},
+	"reports/suites": {ours: "harness checker reports/palette scenarios/outcome",
+		because: "sums up outcomes and links to the runs' reports; judges and draws none"},
+	"reports/timeline": {ours: "harness/history checker nemesis", tests: "harness/history/story harness harness/sim harness/lock/kinds harness/lock/broken scenarios",
+		because: "lays out what was recorded and judged, for a page"},
+	"reports/github":    {ours: "scenarios/outcome checker", because: "a table of outcomes for people who look at a job"},
+	"reports/trace":     {ours: "harness/history checker", tests: "harness/history/story", because: "one run for viewers of traces"},
+	"reports/junit":     {ours: "scenarios/outcome checker", because: "a table of outcomes in a form that others read"},
 	"scenarios/outcome": {ours: "harness harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
 	"scenarios/suite":   {ours: "harness harness/history harness/history/edn checker reports scenarios/outcome", tests: "harness/lock", because: "the only judge"},
 	"scenarios/sweep":   {ours: "harness scenarios/outcome scenarios/suite", because: "many jobs in worker processes"},
-	"cmd/lockpick": {ours: "redlock harness harness/… checker nemesis reports reports/… scenarios scenarios/…", third: cobraPkg,
+	"cmd/lockpick": {ours: "redlock harness harness/… checker nemesis reports reports/… scenarios scenarios/…", third: cobraPkg, tests: goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
 		because: "the composition root"},
 }
 
@@ -81,7 +92,8 @@ const redistest = "redlock/redisnode/redistest"
 
 const (
 	goRedis    = "github.com/redis/go-redis/v9"
-	yaml       = "go.yaml.in/yaml/v3"
+	yamlPkg    = "go.yaml.in/yaml/v3"
+	redsync    = "github.com/go-redsync/redsync/v4"
 	lua        = "github.com/yuin/gopher-lua"
 	xsys       = "golang.org/x/sys"
 	toxiproxy  = "github.com/Shopify/toxiproxy/v2"
@@ -92,6 +104,10 @@ const (
 	gonumPlot  = "gonum.org/v1/plot"
 	cobraPkg   = "github.com/spf13/cobra"
 	miniredis  = "github.com/alicebob/miniredis/v2" // tests only
+	browserPkg = "github.com/chromedp/chromedp"     // tests only
+	cdpPkg     = "github.com/chromedp/cdproto"      // tests only
+	goEDN      = "olympos.io/encoding/edn"          // tests only
+	linter     = "github.com/rhysd/actionlint"      // tests only
 	internal   = "github.com/rogpeppe/go-internal"  // tests only
 )
 

@@ -87,7 +87,7 @@ record, and explains the verdict.`,
 		return usage(err, fmt.Sprintf("see %s --help", c.CommandPath()))
 	})
 	root.SetHelpCommand(a.helpCmd())
-	root.AddCommand(a.listCmd(), a.showCmd(), a.runCmd(), a.checkCmd(), a.replayCmd(), a.explainCmd(),
+	root.AddCommand(a.listCmd(), a.showCmd(), a.runCmd(), a.checkCmd(), a.replayCmd(), a.explainCmd(), a.reportCmd(), a.serveCmd(),
 		a.doctorCmd(), a.versionCmd(), a.workerCmd(), a.clientCmd())
 	for _, t := range topics {
 		root.AddCommand(&cobra.Command{Use: t.name, Short: t.short, Long: t.text})

@@ -15,6 +15,7 @@ import (
 	"lockpick/checker"
 	"lockpick/harness"
 	"lockpick/reports"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 )
 
@@ -23,6 +24,7 @@ import (
 // wanted, and a sum.
 type report struct {
 	*app
+	ci      *ci
 	flags   *runFlags
 	named   bool // scenarios were named: draw what they show
 	started time.Time
@@ -36,6 +38,7 @@ type report struct {
 	compared comparison
 	printed  int
 	sum      seedSum
+	suite    *suites.Suite
 }
 
 func (r *report) skip(s harness.Scenario, lacks []harness.Capability) {
@@ -61,17 +64,19 @@ func (r *report) done(i int, o outcome.Outcome) {
 	for _, i := range r.compared.settle(r.outcomes, i) {
 		r.count[r.outcomes[i].State()]++
 		r.code = outcome.Worse(r.code, r.outcomes[i].Code)
-	}
-	if r.flags.json {
-		return
+		r.suite.Add(r.outcomes[i])
 	}
 	for {
 		o, ok := r.outcomes[r.printed]
 		if !ok || r.compared.waits(r.printed) {
 			return
 		}
-		delete(r.outcomes, r.printed)
+		r.ci.add(o)
 		r.printed++
+		if r.flags.json {
+			continue
+		}
+		delete(r.outcomes, r.printed-1)
 		if r.flags.seeds == 1 {
 			r.print(o)
 			continue
@@ -163,6 +168,21 @@ func (r *report) finish(ctx context.Context) error {
 	if ctx.Err() != nil {
 		r.code = outcome.ExitInterrupt
 		fmt.Fprintf(r.errs, "interrupted after %d of %d runs; what they left is in %s\n", r.ended, r.total, r.flags.store)
+	}
+	for _, i := range slices.Sorted(maps.Keys(r.outcomes)) {
+		if i >= r.printed { // it came after one that an interrupt kept out
+			r.ci.add(r.outcomes[i])
+		}
+	}
+	for _, o := range r.skipped {
+		r.ci.add(o)
+	}
+	if err := r.keep(ctx.Err() != nil); err != nil {
+		defer r.complain(err) // after the result, which there is all the same
+		r.code = outcome.Worse(r.code, codeOf(err))
+	}
+	if err := r.ci.finish(r.errs); err != nil {
+		return err
 	}
 	if r.flags.json {
 		all := []outcome.Outcome{}

@@ -33,6 +33,7 @@ type runFlags struct {
 	scale    float64
 	patience time.Duration
 	json     bool
+	junit    string
 	dryRun   bool
 	stop     bool
 }
@@ -68,6 +69,7 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 	fs.Float64Var(&f.scale, "scale", 0, "factor of all durations on real backends (default 0.1, or what the scenario pins)")
 	fs.DurationVar(&f.patience, "timeout", patience, "wall clock that one simulated run may take")
 	fs.BoolVar(&f.json, "json", false, "print the outcomes as JSON")
+	fs.StringVar(&f.junit, "junit", "", "write the outcomes to this file as JUnit XML")
 	fs.BoolVar(&f.stop, "stop-at-violation", false, `stop where mutual exclusion is violated, and record the lock's key
 as each node has it then; what was still to be shown is undecided`)
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be run, resolved and with the plans that the seeds draw,\nand run nothing")
@@ -112,8 +114,13 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 	if err := suite.CanWrite(f.store); err != nil {
 		return usage(err, "choose another folder with --store")
 	}
+	ci, err := newCI(f.junit)
+	if err != nil {
+		return err
+	}
 	a.tidies.Store(true)
-	r := &report{app: a, flags: f, named: len(args) > 0, started: time.Now()}
+	started := time.Now()
+	r := &report{app: a, ci: ci, flags: f, named: len(args) > 0, started: started, suite: f.suiteOf(chosen, args, started)}
 	r.runAll(ctx, b, f.able(chosen, able, r))
 	if err := r.finish(ctx); err != nil {
 		return err
@@ -245,7 +252,11 @@ func (f *runFlags) job(p pick, n int) suite.Job {
 
 // again is the command that runs a scenario again, for a POSIX shell.
 func (f *runFlags) again(p pick, seed uint64) string {
-	c := fmt.Sprintf("lockpick run %s --seed %d", quoted(p.exact()), seed)
+	return fmt.Sprintf("lockpick run %s --seed %d", quoted(p.exact()), seed) + f.overrides()
+}
+
+// overrides are the flags that change what is run, as they were given.
+func (f *runFlags) overrides() (c string) {
 	if f.backend != simulation {
 		c += " --backend " + f.backend
 	}

@@ -28,14 +28,31 @@ Several at once: 70, 1, 3, 2, 0, whichever comes first.
                      parameters of the run
     verdict.json     each property: holds, violated or undecided, because, cause,
                      and the numbers of the events that prove it
-    outcome.json     what was expected of each property and what came
+    outcome.json     what was expected of each property and what came; this and
+                     verdict.json field by field: lockpick help verdict-file
+    report.html      all of it on one page for a browser, without a network: the verdict,
+                     what happened, faults, numbers, the history, how to run it again
     sequence.txt     the run as a sequence diagram
+    junit.xml        the outcome for CI; run --junit FILE writes one of all runs
+    history.edn      the lock's operations and the faults, for Jepsen's tools; a lease
+                     that lapsed is a release
+    trace.json       the run for ui.perfetto.dev or chrome://tracing
     porcupine.html   where the lock's answers were wrong: what porcupine, the second
                      judge, says of them; a page for a browser, without a network
 store/NAME+VARIANT/latest               a link to the newest of them
+store/suites/TIME/                      one "lockpick run" of several scenarios
+    suite.html       the safety report: what was expected and what came, cures, and
+                     whose claims held; suite.md is the same in Markdown
+    junit.xml        a case for each property of each scenario
+    outcome.json     all outcomes (of many seeds their sums, and the first that were
+                     not as expected), versions, seeds; "lockpick report" draws the
+                     others again from it. Directories in it are relative to its own
+store/suites/latest                     a link to the newest of them
+store/index.html                        suites and runs, written anew after each run
 
 The store is ./store, or $LOCKPICK_STORE, or --store. history.jsonl alone
 suffices for "lockpick check", and so does Jepsen's history.edn of a lock.`},
+	{"verdict-file", "what stands in verdict.json and outcome.json", verdictFile},
 	{"faults", "what can go wrong on purpose", faults()},
 	{"scenario-format", "how to write a scenario", scenarioFormat},
 	{"properties", "what is checked", `mutual-exclusion   Did two clients believe, each by its own clock, that they held
@@ -81,6 +98,7 @@ var scenarioFormat = `A scenario is one YAML file. "lockpick show NAME" prints o
 name: my-scenario
 claim: what the run shows, in one plain sentence
 source: where the claim comes from
+debate: {kleppmann: affirms}  # or denies; also antirez, redis (its documentation): whose claim it is
 tags: [ci]
 topology: {nodes: 5, persistence: none}   # addresses: [n1, n1, n3] is what the lock is told, if that is wrong
 lock: {kind: redlock, ttl: 10s, drift: 1%, timeout: 50ms, retry: 50ms..250ms}

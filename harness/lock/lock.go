@@ -4,7 +4,7 @@
 // A Factory makes a Lock from an Env: the nodes' addresses, how to dial them, a
 // clock, named randomness and Settings. Lock and Handle are the least that a
 // lock has; Extender, Fencer and Tokener are powers that some have besides.
-// Package lock/kinds lists the factories by name.
+// A Kind is a factory and how it tells the time; package lock/kinds lists them by name.
 //
 // Deliberately missing: the protected resource, think and hold times, faults. A
 // lock that could see them could cheat.
@@ -19,6 +19,15 @@ import (
 
 // Factory makes one client's lock.
 type Factory func(Env) (Lock, error)
+
+// Kind is a sort of lock: how one is made, and what a backend must know of it.
+type Kind struct {
+	New Factory
+	// OwnTime: it reads package time itself, as a library does that nobody changed: its clock,
+	// timers and deadlines of contexts. Only a backend that turns that clock can give it a wrong
+	// one. As it never reads Env.Now, it never comes to the point during-acquire.
+	OwnTime bool
+}
 
 // Env is the world as one client's lock sees it, simulated or real.
 type Env struct {

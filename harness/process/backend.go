@@ -145,6 +145,7 @@ func (b *Backend) canWatch(ctx context.Context) harness.Capability {
 var clockPowers = []string{
 	nemesis.Capability(nemesis.PowerClock, nemesis.Client),
 	nemesis.Capability(nemesis.PowerClock, nemesis.Node),
+	harness.CanSetOwnTime,
 }
 
 func (b *Backend) canTurnClocks() harness.Capability {

@@ -22,7 +22,7 @@ import (
 // from in, runs the client's program, and reports on out. The process must end
 // when it returns, and with a status other than 0 if it returns an error. Locks
 // are the kinds of lock that it knows.
-func ClientMain(in io.Reader, out io.Writer, locks map[string]lock.Factory) error {
+func ClientMain(in io.Reader, out io.Writer, locks map[string]lock.Kind) error {
 	w := &wire{in: bufio.NewReader(in), out: json.NewEncoder(out), goes: make(chan struct{}), ended: make(chan struct{}), began: time.Now()}
 	err := w.work(locks)
 	if err != nil {
@@ -44,7 +44,7 @@ type wire struct {
 	waiting sync.Mutex // at most one point at a time
 }
 
-func (w *wire) work(locks map[string]lock.Factory) error {
+func (w *wire) work(locks map[string]lock.Kind) error {
 	line, err := w.in.ReadBytes('\n')
 	if err != nil {
 		return fmt.Errorf("read order: %w", err)
@@ -53,7 +53,7 @@ func (w *wire) work(locks map[string]lock.Factory) error {
 	if err := json.Unmarshal(line, &o); err != nil {
 		return fmt.Errorf("read order: %w", err)
 	}
-	factory, ok := locks[o.Spec.Lock.Kind]
+	kind, ok := locks[o.Spec.Lock.Kind]
 	if !ok {
 		return fmt.Errorf("make lock: there is no kind %q", o.Spec.Lock.Kind)
 	}
@@ -63,7 +63,7 @@ func (w *wire) work(locks map[string]lock.Factory) error {
 	}
 	go w.listen()
 	done := make(chan error, 1)
-	go func() { done <- client.Run(context.Background(), o.Spec, w.env(o, factory)) }()
+	go func() { done <- client.Run(context.Background(), o.Spec, w.env(o, kind.New)) }()
 	select {
 	case err := <-done:
 		return err

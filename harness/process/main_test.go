@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var locks = map[string]lock.Factory{"plain": func(e lock.Env) (lock.Lock, error) { return plain{e}, nil }}
+var locks = map[string]lock.Kind{"plain": {New: func(e lock.Env) (lock.Lock, error) { return plain{e}, nil }}}
 
 // plain sets a key on each node in turn, and deletes it there.
 type plain struct{ env lock.Env }

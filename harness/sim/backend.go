@@ -14,12 +14,18 @@
 // can't tame: a select among several ready channels, the order of maps, and the
 // global random numbers of the code under test.
 //
-// Deliberately missing: a scheduler of goroutines, wrong clocks for code that
-// reads the time past its Env, and a watchdog on the wall clock, which belongs to the process that
-// starts runs (see inBubble).
+// A lock that reads package time itself, and not its Env, gets a wrong clock by a
+// bubble of its client's own, whose time runs at the client's rate in lock-step
+// with true time (own.go, lockstep.go). Such a clock can run fast or slow. It can't
+// be set: in a bubble package time has no monotonic clock besides the wall clock,
+// and never goes back.
+//
+// Deliberately missing: a scheduler of goroutines, and a watchdog on the wall clock
+// for the run's own bubble, which belongs to the process that starts runs (see inBubble).
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,18 +43,20 @@ import (
 // Backend simulates clusters. Runs may be concurrent, but a run has most of a
 // core's speed if it has the process to itself, with GOMAXPROCS=1.
 type Backend struct {
-	locks map[string]lock.Factory
+	locks map[string]lock.Kind
 
 	// Digest, if it isn't nil, is given a digest of all that was sent over the
 	// network at the end of each run: contents, instants of sending and of
 	// delivery. It finds irreproducible runs whose histories happen to be equal.
 	Digest func(uint64)
+
+	patience time.Duration // real time for one step of a client's own bubble; 0: 30 s
 }
 
 var _ harness.Backend = (*Backend)(nil)
 
 // New returns a backend whose clients can use these kinds of locks.
-func New(locks map[string]lock.Factory) *Backend { return &Backend{locks: locks} }
+func New(locks map[string]lock.Kind) *Backend { return &Backend{locks: locks} }
 
 // Name is "sim".
 func (b *Backend) Name() string { return "sim" }
@@ -81,7 +89,7 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 	for _, name := range names {
 		out = append(out, harness.Capability{Name: name, Available: true})
 	}
-	return out
+	return append(out, harness.Capability{Name: harness.CanSetOwnTime, Reason: oneClock, Remedy: "run it on real processes (--backend process)"})
 }
 
 // Run runs body in virtual time, which begins at nought. ctx is looked at before
@@ -91,28 +99,48 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := supports(s); err != nil {
+	if err := supports(s, b.locks[s.Lock.Kind]); err != nil {
 		return fmt.Errorf("simulate %s: %w", s.ID(), err)
 	}
 	var bodyErr, crash error
 	var digest uint64
+	owns, over := b.bubbles(s)
 	bubbleErr := inBubble(func() {
-		c := newCluster(s, seed, rec)
+		c := newCluster(s, seed, rec, owns)
 		c.locks = b.locks
 		crash = protect("run scenario", func() { bodyErr = body(context.Background(), c) })
 		c.close()
 		digest = c.digest()
 	})
+	close(over)
+	for _, o := range owns {
+		bubbleErr = errors.Join(bubbleErr, o.end())
+	}
 	if b.Digest != nil {
 		b.Digest(digest)
 	}
 	return errors.Join(bodyErr, crash, bubbleErr)
 }
 
-func supports(s harness.Scenario) error {
+// bubbles makes those that clients have to themselves; none: they share the run's.
+func (b *Backend) bubbles(s harness.Scenario) (owns []*own, over chan struct{}) {
+	over = make(chan struct{})
+	if apart(s, b.locks[s.Lock.Kind]) {
+		for _, c := range s.Clients {
+			o := newOwn()
+			owns = append(owns, o)
+			go o.watch(c.Name, cmp.Or(b.patience, 30*time.Second), over)
+		}
+	}
+	return owns, over
+}
+
+func supports(s harness.Scenario, k lock.Kind) error {
 	switch p := s.Topology.Persistence; {
 	case !slices.Contains([]string{"", harness.PersistNone, string(node.EverySec), string(node.Always), string(node.No)}, p):
 		return fmt.Errorf("nodes with persistence %q can't be simulated: use none, everysec, always or no", p)
+	case slices.Contains(s.NeedsOf(k), harness.CanSetOwnTime):
+		return fmt.Errorf("a client's clock can't be set: %s", oneClock)
 	case s.Topology.Replicas > 1:
 		return fmt.Errorf("%d replicas of each node can't be simulated: use one", s.Topology.Replicas)
 	case s.Topology.Nodes < 1 || s.Topology.Nodes > 250:
@@ -124,8 +152,8 @@ func supports(s harness.Scenario) error {
 }
 
 // newCluster makes all machines and links. It is called in the bubble.
-func newCluster(s harness.Scenario, seed uint64, rec *history.Recorder) *cluster {
-	n := &network{timeline: newTimeline(), seed: seed, rec: rec}
+func newCluster(s harness.Scenario, seed uint64, rec *history.Recorder, owns []*own) *cluster {
+	n := &network{timeline: newTimeline(owns != nil), seed: seed, rec: rec}
 	for i, name := range append(s.NodeNames(), harness.ResourceName) {
 		srv := &server{net: n, name: name, addr: address(0, i), slot: newSlot(firstServerSlot + i), clock: node.NewClock(time.Now().UnixNano(), n.now)}
 		srv.mono = s.Topology.Expiry == harness.ExpiryMonotonic
@@ -141,11 +169,17 @@ func newCluster(s harness.Scenario, seed uint64, rec *history.Recorder) *cluster
 	for i, c := range s.Clients {
 		h := &host{net: n, name: c.Name, addr: address(1, i), slot: newSlot(firstClientSlot + i), dead: make(chan struct{}),
 			clocks: clocks{wall: node.NewClock(time.Now().UnixNano(), n.now), monotonic: node.NewClock(time.Now().UnixNano(), n.now)}}
+		if owns != nil {
+			h.own = owns[i]
+		}
 		n.hosts = append(n.hosts, h)
 		for _, srv := range n.servers {
 			l := n.connect(h, srv)
 			l.refuses = c.Reach != nil && srv.name != harness.ResourceName && !slices.Contains(c.Reach, srv.name)
 		}
+	}
+	if owns != nil {
+		go n.lockStep()
 	}
 	return &cluster{network: n, downAfter: s.Topology.DownAfter, formers: map[string]*former{}, slot: newSlot(harnessSlot), resource: n.servers[len(n.servers)-1]}
 }

@@ -16,7 +16,7 @@ var _ nemesis.Clocker = (*cluster)(nil)
 
 // clocks is what a client reads the time from. A jump moves the wall clock alone,
 // a rate both. What the code under test reads past its Env, as drivers do for
-// their time-outs, is true time.
+// their time-outs, is true time, or the client's own where it has a bubble of its own.
 type clocks struct{ wall, monotonic *node.Clock }
 
 // timer is one that the client's monotonic clock is to ring.
@@ -32,7 +32,13 @@ func (h *host) read(c *node.Clock) time.Time {
 	return h.shown(c)
 }
 
+// shown is what a clock shows in the host's bubble. Where that is its own, it has
+// one clock only, and whoever is ahead of true time sees a later one.
+
 func (h *host) shown(c *node.Clock) time.Time {
+	if h.own != nil {
+		return time.Now().UTC()
+	}
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	return time.Unix(0, c.Now()).UTC()
@@ -42,7 +48,15 @@ func (h *host) shown(c *node.Clock) time.Time {
 func (h *host) after(d time.Duration) <-chan time.Time {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
-	t := &timer{due: h.clocks.monotonic.Now() + int64(d), fired: make(chan time.Time, 1)}
+	now := h.clocks.monotonic.Now()
+	if h.own != nil {
+		if h.killed {
+			return time.After(d)
+		}
+		now = time.Now().UnixNano()
+		defer h.own.stop()
+	}
+	t := &timer{due: now + int64(d), fired: make(chan time.Time, 1)}
 	h.timers = append(h.timers, t)
 	h.set(t)
 	return t.fired
@@ -60,7 +74,7 @@ func (h *host) set(t *timer) {
 		}
 		h.net.mu.Unlock()
 		if last {
-			h.whenRunning(h.slot, func() { t.fired <- h.shown(h.clocks.monotonic) })
+			h.whenRunning(h.slot, func() { h.in(func() { t.fired <- h.shown(h.clocks.monotonic) }) })
 		}
 	})
 }
@@ -103,6 +117,10 @@ func (c *cluster) turnClient(h *host, by time.Duration, rate float64) (string, e
 		c.mu.Unlock()
 		return "", fmt.Errorf("turn clock of %s: %w", h.name, over)
 	}
+	if by != 0 && h.own != nil {
+		c.mu.Unlock()
+		return "", fmt.Errorf("turn clock of %s: %s", h.name, oneClock)
+	}
 	h.clocks.wall.Turn(by, rate)
 	changed := h.clocks.monotonic.Drift() != h.clocks.wall.Drift()
 	h.clocks.monotonic.Turn(0, rate)
@@ -112,6 +130,7 @@ func (c *cluster) turnClient(h *host, by time.Duration, rate float64) (string, e
 		for _, t := range h.timers {
 			h.set(t)
 		}
+		h.turned()
 	}
 	wall, monotonic := h.clocks.wall, h.clocks.monotonic
 	fact := history.Event{T: c.now(), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: h.name, Drift: wall.Drift()}

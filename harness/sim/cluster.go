@@ -13,7 +13,7 @@ import (
 // cluster is the network in the engine's hands.
 type cluster struct {
 	*network
-	locks    map[string]lock.Factory
+	locks    map[string]lock.Kind
 	slot     *slot // of the engine's own events
 	resource *server
 
@@ -47,7 +47,7 @@ func (c *cluster) running() bool {
 
 // RunClient runs the client program until it returns or is killed.
 func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
-	factory, ok := c.locks[s.Lock.Kind]
+	kind, ok := c.locks[s.Lock.Kind]
 	if !ok {
 		return fmt.Errorf("run client %s: there is no lock of kind %q", s.Name, s.Lock.Kind)
 	}
@@ -60,7 +60,7 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 		}
 	}
 	return c.run(ctx, s.Name, at, func(ctx context.Context, e client.Env) error {
-		e.Lock = factory
+		e.Lock = kind.New
 		return client.Run(ctx, s, e)
 	})
 }
@@ -82,7 +82,9 @@ func (c *cluster) run(ctx context.Context, name string, at func(string), program
 	}
 	c.sleep(h.slot, c.now())
 	done := make(chan error, 1)
-	if h.pass() {
+	if h.own != nil {
+		h.launch(ctx, at, program, done)
+	} else if h.pass() {
 		go func() {
 			var err error
 			if crash := protect("client "+name, func() { err = program(ctx, h.env(at)) }); crash != nil {
@@ -159,7 +161,7 @@ func (c *cluster) close() {
 	for _, h := range c.hosts {
 		h.kill()
 	}
-	time.Sleep(coolDown)
+	c.sleep(c.slot, c.now()+int64(coolDown))
 	c.stop()
 	for _, s := range c.servers {
 		if s.node != nil {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,15 +30,16 @@ type conn struct {
 	orphan   bool // the server's machine lost its power, and with it what it knew of the connection
 	unheard  bool // likewise, and the client sent something since
 
-	dialed  chan error // how the dial ended
-	buf     []byte     // received, not read yet
-	err     error      // what Read answers after that: the server ended the connection
-	closed  bool       // the client did
-	reading bool
-	readBy  time.Time
-	writeBy time.Time
-	alarm   int64         // the deadline for which the reader is woken next; 0: none
-	notify  chan struct{} // wakes the reader
+	dialed   chan error  // how the dial ended
+	answered atomic.Bool // the dial has ended
+	buf      []byte      // received, not read yet
+	err      error       // what Read answers after that: the server ended the connection
+	closed   bool        // the client did
+	reading  bool
+	readBy   time.Time
+	writeBy  time.Time
+	alarm    int64         // the deadline for which the reader is woken next; 0: none
+	notify   chan struct{} // wakes the reader
 }
 
 var _ net.Conn = (*conn)(nil)
@@ -100,7 +102,7 @@ func (c *conn) Read(b []byte) (int, error) {
 }
 
 // deadline is the instant at which a read ends, as late as its slot wants.
-func (c *conn) deadline() int64 { return int64(c.readBy.Sub(c.net.start)) + 1 }
+func (c *conn) deadline() int64 { return c.host.due(c.readBy) + 1 }
 
 func (c *conn) expired() bool {
 	return !c.readBy.IsZero() && c.down.dir.slot.align(c.deadline()) <= c.net.now()
@@ -140,9 +142,13 @@ func (c *conn) ring() {
 
 // wake makes a blocked reader look again.
 func (c *conn) wake() {
-	if !c.reading {
-		return
+	if c.reading {
+		c.host.in(c.nudge)
 	}
+}
+
+// nudge is wake in the client's own bubble.
+func (c *conn) nudge() {
 	select {
 	case c.notify <- struct{}{}:
 	default:
@@ -158,22 +164,28 @@ func (c *conn) Close() error {
 		return net.ErrClosed
 	}
 	c.shut()
-	if c.host.paused && !c.host.killed {
-		c.host.waiters = append(c.host.waiters, waiter{c.up.dir.slot, func() {
-			c.net.mu.Lock()
-			defer c.net.mu.Unlock()
-			c.finish()
-		}})
-		return nil
+	c.nudge()
+	later := waiter{c.up.dir.slot, func() {
+		c.net.mu.Lock()
+		defer c.net.mu.Unlock()
+		c.finish()
+	}}
+	switch h := c.host; {
+	case h.killed:
+		c.finish()
+	case h.early():
+		h.catchUp(later)
+	case h.paused:
+		h.waiters = append(h.waiters, later)
+	default:
+		c.finish()
 	}
-	c.finish()
 	return nil
 }
 
 // shut closes the client's end.
 func (c *conn) shut() {
 	c.closed, c.buf = true, nil
-	c.wake()
 }
 
 // finish tells the server that the client's end is closed. A pool closes its
@@ -280,7 +292,7 @@ func (c *conn) SetDeadline(t time.Time) error {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
 	c.readBy, c.writeBy = t, t
-	c.wake()
+	c.nudge()
 	return nil
 }
 
@@ -288,7 +300,7 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
 	c.readBy = t
-	c.wake()
+	c.nudge()
 	return nil
 }
 

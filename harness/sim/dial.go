@@ -40,10 +40,10 @@ func (c *conn) dialing(ctx context.Context) (net.Conn, error) {
 	select {
 	case err = <-c.dialed:
 		if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
-			n.sleep(c.down.dir.slot, n.now())
+			c.host.nap(c.down.dir.slot)
 		}
 	case <-ctx.Done():
-		n.sleep(c.down.dir.slot, n.now())
+		c.host.nap(c.down.dir.slot)
 		select {
 		case err = <-c.dialed: // it was quicker after all
 		default:
@@ -60,6 +60,7 @@ func (c *conn) dialing(ctx context.Context) (net.Conn, error) {
 	}
 	if !c.closed {
 		c.shut()
+		c.nudge()
 		if c.err == nil {
 			c.finish()
 		}
@@ -70,8 +71,11 @@ func (c *conn) dialing(ctx context.Context) (net.Conn, error) {
 
 // answerDial ends the dial, unless something else did.
 func (c *conn) answerDial(err error) {
-	select {
-	case c.dialed <- err:
-	default:
-	}
+	c.answered.Store(true)
+	c.host.in(func() {
+		select {
+		case c.dialed <- err:
+		default:
+		}
+	})
 }

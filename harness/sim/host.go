@@ -24,6 +24,8 @@ type host struct {
 	addr    *net.TCPAddr
 	slot    *slot
 	clocks  clocks
+	own     *own     // bubble; nil: the program runs in that of the run
+	ahead   []waiter // what true time has yet to come to, where the bubble is its own
 	timers  []*timer // that have not fired, in the order in which they were set
 	started bool
 	paused  bool
@@ -54,18 +56,24 @@ func (h *host) env(at func(point string)) client.Env {
 		Emit: h.emit,
 		At: func(point string) {
 			if h.pass() {
-				at(point)
+				h.stopAt(at, point)
 				h.pass()
 			}
 		},
 	}
 }
 
-// gate waits while the host is paused. The network's mutex is held before and after.
+// gate waits while the host is paused, or ahead of true time. The network's mutex
+// is held before and after.
 func (h *host) gate(s *slot) {
-	for h.paused && !h.killed {
+	for !h.killed && (h.paused || h.early()) {
 		open := make(chan struct{})
-		h.waiters = append(h.waiters, waiter{s, func() { close(open) }})
+		w := waiter{s, func() { h.in(func() { close(open) }) }}
+		if h.early() {
+			h.catchUp(w)
+		} else {
+			h.waiters = append(h.waiters, w)
+		}
 		h.net.mu.Unlock()
 		<-open
 		h.net.mu.Lock()
@@ -100,7 +108,7 @@ func (h *host) emit(e history.Event) {
 	rec := h.net.rec
 	h.net.mu.Unlock()
 	if rec != nil {
-		rec.Record(e)
+		h.call(func() { rec.Record(e) })
 	}
 }
 
@@ -128,8 +136,8 @@ func (h *host) kill() (closed int) {
 		return 0
 	}
 	h.killed = true
-	waiters, cancel := h.waiters, h.cancel
-	h.waiters = nil
+	waiters, cancel := slices.Concat(h.waiters, h.ahead), h.cancel
+	h.waiters, h.ahead = nil, nil
 	closed = h.hangUp()
 	close(h.dead)
 	h.net.mu.Unlock()
@@ -165,6 +173,7 @@ func (h *host) hangUp() (closed int) {
 			}
 			closed++
 			c.shut()
+			c.wake()
 			c.answerDial(net.ErrClosed)
 			if c.err == nil {
 				c.finish()

@@ -41,7 +41,7 @@ func simulate(t *testing.T, s harness.Scenario, seed uint64, body func(c *cluste
 	var digest uint64
 	rec := history.NewRecorder(&out)
 	rec.Watch(func(e history.Event) { events = append(events, e) })
-	b := New(nil)
+	b := New(map[string]lock.Kind{"own": {OwnTime: true}})
 	b.Digest = func(d uint64) { digest = d }
 	err := b.Run(context.Background(), s, seed, rec, func(_ context.Context, c harness.Cluster) error { return body(c.(*cluster)) })
 	if err != nil {
@@ -146,7 +146,7 @@ func TestRESP3(t *testing.T) {
 func TestRunClientMakesTheLock(t *testing.T) {
 	var got lock.Env
 	enough := errors.New("enough")
-	b := New(map[string]lock.Factory{"seen": func(e lock.Env) (lock.Lock, error) {
+	b := New(map[string]lock.Kind{"seen": {New: func(e lock.Env) (lock.Lock, error) {
 		got = e
 		conn, err := e.Dial(context.Background(), "tcp", e.Nodes[1].Addr)
 		if err != nil {
@@ -157,7 +157,7 @@ func TestRunClientMakesTheLock(t *testing.T) {
 			return nil, fmt.Errorf("ping: %q, %w", reply, err)
 		}
 		return nil, enough
-	}})
+	}}})
 	s := topology(1, 3)
 	s.Lock = lock.Settings{Kind: "seen", TTL: time.Second}
 	err := b.Run(context.Background(), s, 1, history.NewRecorder(io.Discard), func(_ context.Context, c harness.Cluster) error {

@@ -3,6 +3,7 @@ package sim
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -52,17 +53,31 @@ type timeline struct {
 	armed int64         // when the timer fires
 	over  bool          // nothing happens any more
 	ended chan struct{} // closed when loop has returned
+
+	// Where clients have bubbles of their own, lockStep is the loop, and sets true time: in
+	// those bubbles package time shows another one.
+	stepped bool
+	moment  atomic.Int64
+	never   chan struct{}
 }
 
-func newTimeline() *timeline {
-	tl := &timeline{start: time.Now(), timer: time.NewTimer(time.Hour), armed: math.MaxInt64, ended: make(chan struct{})}
+func newTimeline(stepped bool) *timeline {
+	tl := &timeline{start: time.Now(), timer: time.NewTimer(time.Hour), armed: math.MaxInt64, ended: make(chan struct{}),
+		stepped: stepped, never: make(chan struct{})}
 	tl.timer.Stop()
-	go tl.loop()
+	if !stepped {
+		go tl.loop()
+	}
 	return tl
 }
 
 // now is true time in nanoseconds since the run began.
-func (tl *timeline) now() int64 { return int64(time.Since(tl.start)) }
+func (tl *timeline) now() int64 {
+	if tl.stepped {
+		return tl.moment.Load()
+	}
+	return int64(time.Since(tl.start))
+}
 
 // at lets f happen at the first free instant of the slot that is after now and
 // not before t, and returns that instant. f must not block.
@@ -88,7 +103,9 @@ func (tl *timeline) sleep(s *slot, t int64) {
 func (tl *timeline) stop() {
 	tl.mu.Lock()
 	tl.over = true
-	tl.timer.Reset(0)
+	if !tl.stepped {
+		tl.timer.Reset(0)
+	}
 	tl.mu.Unlock()
 	<-tl.ended
 }
@@ -129,7 +146,7 @@ func (tl *timeline) take(s *slot, t, now int64) int64 {
 
 // arm sets the timer for the first event, if it isn't.
 func (tl *timeline) arm(now int64) {
-	if !tl.over && len(tl.queue) > 0 && tl.queue[0].at < tl.armed {
+	if !tl.stepped && !tl.over && len(tl.queue) > 0 && tl.queue[0].at < tl.armed {
 		tl.armed = tl.queue[0].at
 		tl.timer.Reset(time.Duration(tl.armed - now))
 	}

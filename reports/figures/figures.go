@@ -92,7 +92,7 @@ type facts struct {
 	end      float64
 	acquires []acquire
 	faults   []span
-	beliefs  []checker.Belief
+	beliefs  []history.Belief
 	events   []history.Event
 }
 

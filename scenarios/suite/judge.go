@@ -34,7 +34,7 @@ func Judge(expect map[string]harness.Expectation, v checker.Verdict) []outcome.J
 	}
 	for name, want := range expect {
 		if v.Result(name) == nil {
-			out = append(out, outcome.Judgement{Property: name, Expected: words(want), Got: checker.Undecided,
+			out = append(out, outcome.Judgement{Property: name, Expected: want.String(), Got: checker.Undecided,
 				Because: "no property of this name was judged"})
 		}
 	}
@@ -72,7 +72,7 @@ func byOrder(a, b outcome.Judgement) int {
 
 // hold holds one result against what was expected of it.
 func hold(j *outcome.Judgement, want harness.Expectation, r checker.Result) {
-	j.Expected, j.Follows = words(want), want.Follows
+	j.Expected, j.Follows = want.String(), want.Follows
 	switch want.Want {
 	case wantAny:
 		return
@@ -89,15 +89,4 @@ func hold(j *outcome.Judgement, want harness.Expectation, r checker.Result) {
 		j.AsExpected = r.Outcome == checker.Violated &&
 			(want.Cause == "" || want.Cause == r.Cause) && (want.Node == "" || want.Node == r.Node)
 	}
-}
-
-func words(e harness.Expectation) string {
-	s := e.Want
-	if e.Cause != "" {
-		s += ": " + e.Cause
-	}
-	if e.Node != "" {
-		s += " at " + e.Node
-	}
-	return s
 }

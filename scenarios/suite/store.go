@@ -131,6 +131,19 @@ func writeJSON(path string, v any) error {
 	return nil
 }
 
+// ReadOutcome reads the outcome.json of a run directory.
+func ReadOutcome(dir string) (outcome.Outcome, error) {
+	var o outcome.Outcome
+	text, err := os.ReadFile(filepath.Join(dir, outcomeFile))
+	if err != nil {
+		return o, fmt.Errorf("read outcome: %w", err)
+	}
+	if err := json.Unmarshal(text, &o); err != nil {
+		return o, fmt.Errorf("read outcome %s: %w", filepath.Join(dir, outcomeFile), err)
+	}
+	return o, nil
+}
+
 // Stored is a run as it lies on disk.
 type Stored struct {
 	Dir      string

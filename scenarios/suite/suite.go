@@ -60,8 +60,7 @@ func Execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) 
 	begin := time.Now()
 	var earlier []string
 	for {
-		o = execute(ctx, b, j)
-		o.Retried = earlier
+		o = execute(ctx, b, j, earlier)
 		why := again(o)
 		if why == "" || len(earlier) >= j.Retries || ctx.Err() != nil {
 			break
@@ -123,9 +122,10 @@ func giveUp(o *outcome.Outcome) {
 	o.Code = outcome.ExitUndecided
 }
 
-func execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) {
+// execute does it once, after earlier tries that did not count.
+func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o outcome.Outcome) {
 	j.Scenario = j.Scenario.Drawn(j.Seed)
-	o = outcome.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: b.Name(), Seed: j.Seed, Command: j.Command}
+	o = outcome.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: b.Name(), Seed: j.Seed, Command: j.Command, Retried: earlier}
 	defer func() {
 		if r := recover(); r != nil {
 			o.Fail(outcome.ExitBug, fmt.Errorf("panic: %v\n%s", r, debug.Stack()))

@@ -1,5 +1,6 @@
 // Package edn reads the history of a lock that Jepsen recorded, its
-// history.edn, so that it can be judged like a run of our own.
+// history.edn, so that it can be judged like a run of our own, and writes a run of
+// ours for Jepsen's tools (write.go says how).
 //
 // Its nouns are the form (a value of EDN), the operation (one of Jepsen's maps)
 // and the facts that they are turned into. What such a history does not say is
@@ -13,7 +14,7 @@
 // release and no change since 2020, is more than ten times as long, and its
 // errors tell no lines.
 //
-// Deliberately missing: writing; any model but the lock.
+// Deliberately missing: any model but the lock.
 package edn
 
 import (

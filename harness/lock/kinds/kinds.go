@@ -15,15 +15,19 @@ import (
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/broken"
 	"lockpick/harness/lock/redlock"
+	"lockpick/harness/lock/redsync"
 	"lockpick/harness/lock/single"
 )
 
-// All has each kind's factory.
-var All = map[string]lock.Factory{
-	"redlock":  redlock.New, // the reference
-	"broken":   broken.New,  // the same with one mistake
-	"single":   single.New,  // one key on one server
-	"failover": single.New,  // the same on a master whose replica may take its place
+// All has each kind by name.
+var All = map[string]lock.Kind{
+	"redlock":  {New: redlock.New}, // the reference
+	"broken":   {New: broken.New},  // the same with one mistake
+	"single":   {New: single.New},  // one key on one server
+	"failover": {New: single.New},  // the same on a master whose replica may take its place
+
+	// Libraries as they are published.
+	"redsync": {New: redsync.New, OwnTime: true},
 }
 
 // Names lists the kinds in the order of the alphabet.
@@ -34,11 +38,11 @@ var _ lock.Factory = New
 // New makes the lock of the kind that env's settings name.
 func New(env lock.Env) (lock.Lock, error) {
 	kind := env.Settings.Kind
-	factory, ok := All[kind]
+	k, ok := All[kind]
 	if !ok {
 		return nil, fmt.Errorf("make lock of kind %q: no such kind; say one of %s", kind, strings.Join(Names(), ", "))
 	}
-	l, err := factory(env)
+	l, err := k.New(env)
 	if err != nil {
 		return nil, fmt.Errorf("make lock of kind %s: %w", kind, err)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 func TestNames(t *testing.T) {
-	if got := Names(); !slices.Equal(got, []string{"broken", "failover", "redlock", "single"}) {
+	if got := Names(); !slices.Equal(got, []string{"broken", "failover", "redlock", "redsync", "single"}) {
 		t.Errorf("kinds: %v", got)
 	}
 }
@@ -24,6 +24,7 @@ func TestNew(t *testing.T) {
 		"broken":   {Kind: "broken", Mistake: "no-jitter", Timeout: 5 * time.Second},
 		"single":   {Kind: "single", Timeout: 5 * time.Second},
 		"failover": {Kind: "failover", Timeout: 5 * time.Second},
+		"redsync":  {Kind: "redsync", Timeout: 5 * time.Second},
 	} {
 		l, err := New(lock.Env{
 			Client: "c1", Nodes: []lock.Node{{Name: "n1", Addr: addr}}, Dial: (&net.Dialer{}).DialContext,
@@ -43,9 +44,9 @@ func TestNew(t *testing.T) {
 		}
 	}
 	for want, settings := range map[string]lock.Settings{
-		`"chubby": no such kind; say one of broken, failover, redlock, single`: {Kind: "chubby"},
-		`"": no such kind; say one of broken, failover, redlock, single`:       {},
-		"make lock of kind broken: lock broken knows no":                       {Kind: "broken"},
+		`"chubby": no such kind; say one of broken, failover, redlock, redsync, single`: {Kind: "chubby"},
+		`"": no such kind; say one of broken, failover, redlock, redsync, single`:       {},
+		"make lock of kind broken: lock broken knows no":                                {Kind: "broken"},
 	} {
 		if l, err := New(lock.Env{Settings: settings}); l != nil || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error: %v; want one with %q", err, want)

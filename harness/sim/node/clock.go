@@ -20,8 +20,11 @@ func NewClock(base int64, trueNow func() int64) *Clock {
 }
 
 // Now is what the clock shows, in nanoseconds since 1970.
-func (c *Clock) Now() int64 {
-	passed := c.trueNow() - c.since
+func (c *Clock) Now() int64 { return c.At(c.trueNow()) }
+
+// At is what it shows at an instant of true time, if it isn't turned meanwhile.
+func (c *Clock) At(t int64) int64 {
+	passed := t - c.since
 	if c.drift == 0 { // a float64 is too coarse for nanoseconds of days
 		return c.base + passed
 	}

@@ -1,0 +1,217 @@
+//go:build long
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// screens is where screenshots go; git ignores it, and CI keeps it.
+const screens = "../../artifacts/screens"
+
+// chromium starts a browser for a test. Where there is none the test is skipped, but
+// not in CI.
+func chromium(t *testing.T) context.Context {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if p, err := exec.LookPath(name); err == nil {
+			path = p
+			break
+		}
+	}
+	if path == "" {
+		const why = "no chromium, chromium-browser or google-chrome on PATH: apt-get install chromium"
+		if os.Getenv("CI") != "" {
+			t.Fatal(why)
+		}
+		t.Skip(why)
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()),
+		chromedp.WSURLReadTimeout(time.Minute))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox)
+	}
+	ctx, end := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(end)
+	ctx, closeBrowser := chromedp.NewContext(ctx)
+	t.Cleanup(closeBrowser)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start %s: %v", path, err)
+	}
+	return ctx
+}
+
+// tab is a page in a browser, and what went wrong in it.
+type tab struct {
+	*testing.T
+	ctx context.Context
+
+	mu    sync.Mutex
+	wrong []string
+}
+
+// newTab opens a tab. At the end of the test nothing may have gone wrong in it: no
+// error or exception, no dialog, no request to a network.
+func newTab(t *testing.T, browser context.Context) *tab {
+	t.Helper()
+	ctx, end := chromedp.NewContext(browser)
+	t.Cleanup(end)
+	b := &tab{T: t, ctx: ctx}
+	b.do() // opens it
+	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	t.Cleanup(stop)
+	b.ctx = ctx
+	if err := chromedp.Listen(ctx, b.hear); err != nil {
+		t.Fatal(err)
+	}
+	call(b, network.Enable, network.EnableParams{})
+	call(b, log.Enable, cdp.Empty{})
+	t.Cleanup(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, w := range b.wrong {
+			t.Error(w)
+		}
+	})
+	return b
+}
+
+func (b *tab) hear(event any) {
+	complain := func(format string, args ...any) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.wrong = append(b.wrong, fmt.Sprintf(format, args...))
+	}
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		complain("exception: %s", described(e.ExceptionDetails))
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning || e.Type == runtime.ConsoleAPICalledTypeAssert {
+			complain("console: %s", e.Args[0].Value)
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
+			complain("log: %s", e.Entry.Text)
+		}
+	case *network.EventRequestWillBeSent:
+		if u := e.Request.URL; !strings.HasPrefix(u, "file:") && !strings.HasPrefix(u, "data:") && u != "about:blank" {
+			complain("request to %s", u)
+		}
+	case *page.EventJavascriptDialogOpening:
+		complain("dialog: %s", e.Message)
+		go chromedp.Call(b.ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{})
+	}
+}
+
+func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	b.Helper()
+	if err := chromedp.Do(b.ctx, actions...); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// call sends the browser one command.
+func call[P, R any](b *tab, command cdp.Command[P, R], params P) R {
+	b.Helper()
+	answer, err := chromedp.Call(b.ctx, command, params)
+	if err != nil {
+		b.Fatalf("%s: %v", command.Method, err)
+	}
+	return answer
+}
+
+// window sets the size and the colours of the tab's window.
+func (b *tab) window(width, height int64, scheme string) {
+	b.Helper()
+	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 500})
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+}
+
+// open opens a file, at a place in it.
+func (b *tab) open(file, hash string) {
+	b.Helper()
+	path, err := filepath.Abs(file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		b.Fatal(err)
+	}
+	b.do(chromedp.Navigate("about:blank"), chromedp.Navigate("file://"+path+hash))
+}
+
+// is holds what a JavaScript expression gives against what it must.
+func (b *tab) is(expression string, want any) {
+	b.Helper()
+	if got := b.value(expression); fmt.Sprint(got) != fmt.Sprint(want) {
+		b.Errorf("%s is %v, want %v", expression, got, want)
+	}
+}
+
+func (b *tab) value(expression string) any {
+	b.Helper()
+	got, err := chromedp.Run(b.ctx, chromedp.Evaluate[any](expression))
+	if err != nil {
+		b.Fatalf("%s: %v", expression, err)
+	}
+	return got
+}
+
+// becomes waits until a JavaScript expression is true.
+func (b *tab) becomes(expression string) {
+	b.Helper()
+	if _, err := chromedp.Run(b.ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(10*time.Second))); err != nil {
+		b.Fatalf("%s did not come true: %v", expression, err)
+	}
+}
+
+// screenshot keeps a picture of the window, or of the whole page.
+func (b *tab) screenshot(name string, whole bool) {
+	b.Helper()
+	b.keep(name+".png", call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &whole}).Data)
+}
+
+func (b *tab) keep(name string, content []byte) {
+	b.Helper()
+	if err := os.MkdirAll(screens, 0o755); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(screens, name), content, 0o644); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// lockpickCode runs lockpick where it is to end with an exit code other than 0.
+func lockpickCode(t *testing.T, code int, args ...string) {
+	t.Helper()
+	out, err := exec.Command("lockpick", args...).CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != code {
+		t.Fatalf("lockpick %v: %v, want exit code %d\n%s", args, err, code, out)
+	}
+}
+
+func described(e *runtime.ExceptionDetails) string {
+	if e.Exception != nil && e.Exception.Description != "" {
+		return e.Exception.Description
+	}
+	return e.Text
+}

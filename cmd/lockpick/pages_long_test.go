@@ -1,0 +1,278 @@
+//go:build long
+
+package main
+
+import (
+	"bytes"
+	"compress/zlib"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+
+	"lockpick/harness/history"
+	"lockpick/reports"
+)
+
+// undecided is a run whose fault never comes.
+const undecidedRun = `
+name: never-comes
+claim: A fault that does nothing is no test.
+source: the harness itself
+topology: {nodes: 3, persistence: none}
+lock: {kind: redlock, ttl: 10s, drift: 1%, timeout: 50ms, retry: 50ms..250ms}
+clients: 2
+workload: {kind: read-modify-write, keys: 1, fence: none, think: 50ms..500ms, hold: 100ms..2s, cycles: 3}
+plan:
+  - when: {client: c1, event: acquired, nth: 99}
+    fault: {kind: pause, targets: [c1], for: 1s}
+expect: {mutual-exclusion: holds, resource-safety: holds}
+`
+
+// TestPages opens reports in a browser: of a violation, of a clean and of an undecided
+// run, of a long one, and of one that means no good.
+func TestPages(t *testing.T) {
+	browser := chromium(t)
+	store := filepath.Join(t.TempDir(), "store")
+	lockpick(t, "run", "--store", store, "gc-pause-after-acquire/", "baseline/", "random-faults/")
+	file := filepath.Join(t.TempDir(), "never-comes.yaml")
+	if err := os.WriteFile(file, []byte(undecidedRun), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	lockpickCode(t, 2, "run", "--store", store, file)
+	for name, want := range map[string]string{
+		"gc-pause-after-acquire": "resource-safety was violated, as expected: lost update",
+		"baseline":               "No violation found in this run, which had no planned faults.",
+		"random-faults":          "No violation found in this run under these faults.",
+		"never-comes":            "nothing could be decided: step 1",
+	} {
+		report := filepath.Join(store, name, "latest", reports.PageFile)
+		t.Run(name, func(t *testing.T) { testPage(t, browser, report, name, want) })
+		t.Run(name+"/print", func(t *testing.T) { testPrint(t, browser, report, name) })
+	}
+	violation := filepath.Join(store, "gc-pause-after-acquire", "latest", reports.PageFile)
+	t.Run("links", func(t *testing.T) { testLinks(t, browser, violation) })
+	t.Run("filter", func(t *testing.T) { testFilter(t, browser, violation) })
+	t.Run("timeline", func(t *testing.T) { testTimeline(t, browser, violation) })
+	t.Run("long", func(t *testing.T) { testLong(t, browser) })
+	t.Run("hostile", func(t *testing.T) { testHostile(t, browser) })
+}
+
+// testPage looks at a page in each size and colour.
+func testPage(t *testing.T, browser context.Context, report, name, want string) {
+	b := newTab(t, browser)
+	for _, width := range []int64{1280, 390} {
+		for _, scheme := range []string{"light", "dark"} {
+			b.window(width, 900, scheme)
+			b.open(report, "")
+			if lede := fmt.Sprint(b.value(`document.querySelector('.lede').textContent`)); !strings.Contains(lede, want) {
+				t.Errorf("the verdict is %q, want %q", lede, want)
+			}
+			b.is(`document.documentElement.scrollWidth`, width)
+			b.is(fmt.Sprintf(`[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > %d + 1 && !e.closest('.wide,.scroll,pre,svg,.timeline,.skip,thead')).map(e => e.outerHTML.slice(0, 80)).join()`, width), "")
+			b.is(`matchMedia('(prefers-color-scheme: dark)').matches`, scheme == "dark")
+			b.screenshot(fmt.Sprintf("%s-%d-%s", name, width, scheme), true)
+		}
+	}
+	testAccess(b)
+}
+
+// testAccess holds a page to the basics of accessibility.
+func testAccess(b *tab) {
+	b.Helper()
+	b.is(`document.documentElement.lang`, "en")
+	b.is(`document.querySelectorAll('h1').length`, 1)
+	b.is(`(() => { // no level of headings is left out
+		let last = 0;
+		for (const h of document.querySelectorAll('h1,h2,h3,h4,h5,h6')) { const n = +h.tagName[1]; if (n > last + 1) return h.textContent; last = n; }
+		return ''; })()`, "")
+	b.is(`[...document.querySelectorAll('button,input,select,textarea,a[href]')].filter(e =>
+		!(e.textContent.trim() && e.tagName !== 'SELECT') && !e.ariaLabel && !e.title && !(e.labels && e.labels.length) && !e.getAttribute('aria-labelledby')
+	).map(e => e.outerHTML.slice(0, 120)).join()`, "")
+	b.is(`[...document.images].filter(i => !i.alt || !i.naturalWidth).length`, 0)
+	b.is(`[...document.querySelectorAll('main svg')].filter(s => !s.closest('[aria-hidden=true]') && !s.querySelector('title') && !s.ariaLabel && !s.getAttribute('aria-labelledby')).map(s => s.outerHTML.slice(0, 120)).join()`, "")
+	b.is(`(() => { const seen = new Set(); for (const e of document.querySelectorAll('[id]')) { if (seen.has(e.id)) return e.id; seen.add(e.id); } return ''; })()`, "")
+	b.is(`[...document.querySelectorAll('nav a')].filter(a => !document.querySelector(a.getAttribute('href'))).map(a => a.href).join()`, "")
+	b.is(`[...document.querySelectorAll('a[href^="#e"]')].filter(a => !document.getElementById(a.getAttribute('href').slice(1))).map(a => a.href).join()`, "")
+}
+
+// testPrint prints a page: the first sheet has text on it.
+func testPrint(t *testing.T, browser context.Context, report, name string) {
+	b := newTab(t, browser)
+	b.open(report, "")
+	background := true
+	whole := call(b, page.PrintToPDF, page.PrintToPDFParams{PrintBackground: &background}).Data
+	first := call(b, page.PrintToPDF, page.PrintToPDFParams{PrintBackground: &background, PageRanges: "1"}).Data
+	b.keep(name+".pdf", whole)
+	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 794, Height: 1123, DeviceScaleFactor: 1})
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
+	b.is(`document.documentElement.scrollWidth`, 794)
+	b.screenshot(name+"-print", true)
+	if n := shownTexts(first); n < 20 {
+		t.Errorf("the first sheet shows %d pieces of text", n)
+	}
+	if n := bytes.Count(whole, []byte("/Type /Page\n")); n < 2 || n > 30 {
+		t.Errorf("%d sheets", n)
+	}
+}
+
+// shownTexts counts the operators of a PDF that show text.
+func shownTexts(pdf []byte) int {
+	n := 0
+	for rest := pdf; ; {
+		_, after, ok := bytes.Cut(rest, []byte("stream\n"))
+		if !ok {
+			return n
+		}
+		rest = after
+		if z, err := zlib.NewReader(bytes.NewReader(after)); err == nil {
+			content, _ := io.ReadAll(z) // what follows the stream is no part of it
+			n += bytes.Count(content, []byte(" Tj")) + bytes.Count(content, []byte("] TJ"))
+		}
+	}
+}
+
+// testLinks follows links to an event and to a property.
+func testLinks(t *testing.T, browser context.Context, report string) {
+	b := newTab(t, browser)
+	b.window(1280, 900, "light")
+	const inWindow = `(() => { const r = document.querySelector(':target').getBoundingClientRect(); return r.top >= 0 && r.top < innerHeight; })()`
+	b.open(report, "#e172")
+	b.becomes(`document.querySelector(':target') && document.querySelector(':target').id === 'e172'`)
+	b.becomes(inWindow)
+	b.open(report, "#p-resource-safety")
+	b.becomes(inWindow)
+	b.is(`document.querySelector(':target').textContent.includes('overrun')`, true)
+	b.do(chromedp.Click(chromedp.CSS(`#p-resource-safety .refs a`)))
+	b.is(`location.hash`, "#e172")
+	b.becomes(inWindow)
+	b.screenshot("event", false)
+}
+
+// testFilter types into the history's filter.
+func testFilter(t *testing.T, browser context.Context, report string) {
+	b := newTab(t, browser)
+	b.window(1280, 900, "light")
+	b.open(report, "#history")
+	all := b.value(`document.querySelectorAll('#events tbody tr:not([hidden])').length`)
+	b.do(chromedp.SetValue(chromedp.CSS(`#f-process`), "nemesis"), chromedp.Evaluate[chromedp.Void](`document.getElementById('f-process').dispatchEvent(new Event('change'))`))
+	b.is(`document.querySelectorAll('#events tbody tr:not([hidden])').length`, 3)
+	b.do(chromedp.SendKeys(chromedp.CSS(`#f-text`), "healed"))
+	b.becomes(`document.querySelectorAll('#events tbody tr:not([hidden])').length === 1`)
+	b.becomes(`document.getElementById('f-count').textContent.startsWith('1 of ')`)
+	b.screenshot("filter", false)
+	// A link to an event that is hidden shows it.
+	b.do(chromedp.Evaluate[chromedp.Void](`location.hash = '#e172'`))
+	b.becomes(`!document.getElementById('e172').hidden`)
+	b.is(`document.querySelectorAll('#events tbody tr:not([hidden])').length`, all)
+}
+
+// testLong opens the report of a run of more than 100,000 events.
+func testLong(t *testing.T, browser context.Context) {
+	store := filepath.Join(t.TempDir(), "store")
+	lockpickCode(t, 1, "run", "--store", store, "gc-pause-after-acquire/", "--set", "workload.for=30m", "--set", "limit=40m")
+	dir := filepath.Join(store, "gc-pause-after-acquire", "latest")
+	record, err := os.ReadFile(filepath.Join(dir, "history.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(record, []byte("\n")); n < 100_000 {
+		t.Fatalf("the run has %d events", n)
+	}
+	report := filepath.Join(dir, reports.PageFile)
+	info, err := os.Stat(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() >= 5<<20 {
+		t.Errorf("the page has %d bytes, at most 5 MB", info.Size())
+	}
+	b := newTab(t, browser)
+	b.window(1280, 900, "light")
+	b.watchDrawing()
+	best := 0.0
+	for range 3 { // what else the machine does must not count
+		b.open(report, "")
+		b.becomes(drawnFirst)
+		if ms, _ := b.value(opened).(float64); best == 0 || ms < best {
+			best = ms
+		}
+	}
+	t.Logf("%d events: %d bytes, drawn %.0f ms after the load began", bytes.Count(record, []byte("\n")), info.Size(), best)
+	if best <= 0 || best > 2000 {
+		t.Errorf("drawn after %.0f ms, at most 2000", best)
+	}
+	b.is(`document.querySelector('#history p').textContent.includes('history.jsonl has all')`, true)
+	b.is(`[...document.querySelectorAll('#events .gap')].length > 0`, true)
+	b.screenshot("long-1280-light", true)
+	testAccess(b)
+}
+
+// testHostile opens the report of a history whose every text tries to be more.
+func testHostile(t *testing.T, browser context.Context) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "history.jsonl"), hostileHistory(t), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	lockpick(t, "report", filepath.Join(dir, "history.jsonl"))
+	report := filepath.Join(dir, "history.jsonl.report", reports.PageFile)
+	if info, err := os.Stat(report); err != nil || info.Size() > 2<<20 {
+		t.Fatal(info, err)
+	}
+	b := newTab(t, browser)
+	for _, width := range []int64{1280, 390} {
+		b.window(width, 900, "light")
+		b.open(report, "")
+		b.is(`typeof window.pwned`, "undefined")
+		b.is(`document.querySelectorAll('img:not([src^="data:"]), iframe, object, b[onclick]').length`, 0)
+		b.is(`document.querySelectorAll('script:not([type])').length <= 2`, true)
+		b.is(`document.documentElement.scrollWidth`, width)
+		b.is(`document.body.textContent.includes('<script>window.pwned')`, true)
+		b.is(`/[\u0000-\u0008\u000b-\u001f\u202a-\u202e]/.test(document.body.innerText)`, false)
+		b.screenshot(fmt.Sprintf("hostile-%d", width), true)
+	}
+	testAccess(b)
+}
+
+// hostileHistory is a short run in which every name and text is an attack.
+func hostileHistory(t *testing.T) []byte {
+	t.Helper()
+	const attack = `"'></title></style></script><script>window.pwned=1;alert(1)</script><img src=x onerror="window.pwned=1"><b onclick=x>` + "\x1b[31m\u202e]]>-->{{.}}`${1}"
+	huge := strings.Repeat("<script>window.pwned=2</script>\u2028", 1<<15)
+	n := int64(0)
+	var out bytes.Buffer
+	add := func(e history.Event) {
+		n++
+		e.N, e.T = n, n*1e8
+		line, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Write(append(line, '\n'))
+	}
+	client, other := "c1"+attack, "c2"+huge
+	add(history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: &history.Params{Schema: history.Schema,
+		Scenario: attack, Variant: huge, Backend: attack, Clients: []string{client, other}, Nodes: []string{"n1" + attack}, Resource: "r1" + attack, Quorum: 1,
+		Lock: attack, TTL: 1e10, Fence: attack, Persistence: attack,
+		Steps: []history.PlannedStep{{Step: 1, Fault: "pause" + attack, Targets: []string{client}, When: attack + huge}}}})
+	for i, c := range []string{client, other} {
+		session := fmt.Sprint(c, "/", i)
+		add(history.Event{Process: c, Type: history.Begin, Op: history.OpClient})
+		add(history.Event{Process: c, Type: history.Invoke, Op: history.OpAcquire, Key: attack, Session: session})
+		add(history.Event{Process: c + "-n1", Type: history.OK, Op: history.OpSet, Key: attack, Token: attack, Node: "n1" + attack, Sent: n * 1e8, Applied: n*1e8 + 5, Cause: huge})
+		add(history.Event{Process: c, Type: history.OK, Op: history.OpAcquire, Key: attack, Session: session, Token: attack, ValidUntil: 1e10})
+		add(history.Event{Process: history.Nemesis, Type: history.Invoke, Op: "pause" + attack, Node: client, Step: 1})
+		add(history.Event{Process: history.Nemesis, Type: history.Begin, Op: "pause" + attack, Node: client, Step: 1, Cause: attack + huge})
+		add(history.Event{Process: attack, Type: history.Type(attack), Op: attack, Key: huge, Value: attack, Cause: "\xff\xfe" + attack})
+	}
+	add(history.Event{Process: history.Harness, Type: history.End, Op: history.OpRun, Cause: attack})
+	return out.Bytes()
+}

@@ -1,0 +1,103 @@
+//go:build long
+
+package main
+
+import (
+	"context"
+	"testing"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+)
+
+// The page tells the instant at which the timeline's first violation can be seen, in
+// milliseconds since the load began: watchDrawing is run before all its scripts.
+const (
+	watchDrawing = `(() => { const look = () => { if (document.querySelector('.timeline[data-drawn] .tl-svg [data-e]')) window.drawnAt = performance.now();
+		else requestAnimationFrame(look); }; look(); })()`
+	drawnFirst = `window.drawnAt > 0`
+	opened     = `window.drawnAt`
+)
+
+func (b *tab) watchDrawing() {
+	b.Helper()
+	call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watchDrawing})
+}
+
+// testTimeline drives the timeline as a reader does: wheel, drag, keys, buttons, links,
+// hover and click.
+func testTimeline(t *testing.T, browser context.Context, report string) {
+	b := newTab(t, browser)
+	b.window(1280, 900, "light")
+	b.open(report, "#t=12-18")
+	b.becomes(`document.querySelector('.timeline').dataset.drawn`)
+	b.becomes(`location.hash === '#t=12-18'`)
+	b.value(`addEventListener('scroll', () => { window.scrolledAt = performance.now(); }), window.scrolledAt = performance.now()`)
+	b.do(chromedp.ScrollIntoView(chromedp.CSS(`.tl-svg`)))
+	b.becomes(`performance.now() - window.scrolledAt > 400`) // the wheel that scrolls the page does not zoom
+	from, to := b.seen()
+	if from < 11.9 || to > 18.1 {
+		t.Errorf("#t=12-18 shows %v to %v", from, to)
+	}
+	zooms := func(how string, action func()) {
+		t.Helper()
+		before := b.value(`location.hash`)
+		action()
+		b.becomes(`location.hash !== '` + before.(string) + `'`)
+		f, u := b.seen()
+		if f == from && u == to {
+			t.Errorf("%s changes nothing", how)
+		}
+		from, to = f, u
+	}
+	x, y := b.middle(`.tl-svg`)
+	zooms("the wheel", func() {
+		// A delta of 0 would not be sent.
+		call(b, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseWheel, X: x, Y: y, DeltaX: 0.01, DeltaY: -200})
+	})
+	zooms("dragging", func() { b.do(chromedp.DragAndDropXY(x, y, x+150, y)) })
+	b.do(chromedp.Focus(chromedp.CSS(`.tl-view`)))
+	for _, key := range []string{"+", "-"} {
+		zooms("the key "+key, func() { b.do(chromedp.KeyEvent(key)) })
+	}
+	zooms("a button", func() { b.do(chromedp.Click(chromedp.CSS(`.tl-all`))) })
+	zooms("next violation", func() { b.do(chromedp.Click(chromedp.CSS(`.tl-next`))) })
+	if from > 14.6 || to < 18.3 || to-from > 25 {
+		t.Errorf("the violation from 14.6 to 18.3 s is shown as %v to %v", from, to)
+	}
+	b.screenshot("timeline-violation", false)
+
+	// The pointer on a thing tells what it is; a click lights it in all views.
+	const one = `.tl-svg [data-e~="172"], .tl-svg [data-e~="845"], .tl-svg [data-e~="934"]`
+	b.becomes(`document.querySelector('` + one + `')`)
+	x, y = b.middle(one)
+	call(b, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseMoved, X: x, Y: y})
+	b.becomes(`!document.querySelector('.tl-tip').hidden && document.querySelector('.tl-tip').textContent.length > 5`)
+	b.screenshot("timeline-hover", false)
+	b.do(chromedp.MouseClickXY(x, y))
+	b.becomes(`document.querySelectorAll('#events tr.tl-lit').length > 0`)
+	b.becomes(`document.querySelector('.tl-chosen').textContent.length > 5`)
+	b.screenshot("timeline-chosen", false)
+
+	// A link in the page's text moves the timeline.
+	b.do(chromedp.Click(chromedp.CSS(`#p-resource-safety .go`)))
+	b.becomes(`location.hash.startsWith('#t=13.')`)
+}
+
+// seen is the range that the address of the page tells, in seconds.
+func (b *tab) seen() (from, to float64) {
+	b.Helper()
+	parts, _ := b.value(`(location.hash.match(/^#t=([\d.]+)-([\d.]+)$/) || []).slice(1).map(Number)`).([]any)
+	if len(parts) != 2 {
+		b.Fatalf("the address tells no range: %v", b.value(`location.hash`))
+	}
+	return parts[0].(float64), parts[1].(float64)
+}
+
+// middle is the middle of an element in the window.
+func (b *tab) middle(selector string) (x, y float64) {
+	b.Helper()
+	at, _ := b.value(`(() => { const r = document.querySelector('` + selector + `').getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()`).([]any)
+	return at[0].(float64), at[1].(float64)
+}

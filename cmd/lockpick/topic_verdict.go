@@ -1,0 +1,80 @@
+package main
+
+// verdictFile documents verdict.json and outcome.json. A test holds it to the structs
+// that are written: each field has its line, and no line is of a field that there
+// isn't.
+const verdictFile = `verdict.json and outcome.json are for programs. Both have "schema": 1; what is there
+keeps its name and meaning as long as that number stays, and new fields may be
+added. A field that is marked ? is left out where it is empty. Instants and spans
+are of true time: seconds where a field's unit is s, else nanoseconds (ns) since
+the run began.
+
+verdict.json: what the record shows, whatever was expected
+  schema         1
+  assumption ?   why nothing can be decided: a malformed record, or a vacuous run
+  cut ?          where and why the record ends before the run did
+  second         what porcupine, the second judge, says of lease-linearizable:
+                 holds, violated or undecided
+  disagreement ? where the judges contradict each other: a bug of lockpick
+  results        one for each property (below)
+  numbers ?      what was measured, by name (help scenario-format lists them):
+                 …-latency-…, …-seconds, …-longest and validity-left-… in s;
+                 shares, rates and indices have no unit; all others are counts
+  words ?        the cause of what a number measures, by its name
+
+verdict.json, each of results
+  property       its name (help properties)
+  outcome        holds, violated or undecided
+  because        why, in one sentence
+  occasions      how often the property was put to the test
+  incidents ?    how often it was violated
+  cause ?        of the violation that is shown
+  node ?         the node to blame
+  witness ?      the proof of a violation (below)
+
+verdict.json, a witness
+  events         numbers (n) of events in history.jsonl, in the order of time
+  sessions       the sessions that it takes, the earlier one first
+  key            the lock
+  from           when the harm began, ns
+  to             when it ended, ns
+
+outcome.json: what came, held against what the scenario expected
+  schema         1
+  scenario       NAME or NAME/VARIANT
+  backend        sim, process, …
+  seed           what all that is random was drawn from
+  code           exit code of this run alone (help exit-codes)
+  judgements ?   one for each property and each number that has a bound (below)
+  error ?        why it could not be run or judged
+  skipped ?      why it was not run
+  retried ?      why each earlier try did not count, and its directory
+  stopped ?      where the run was stopped early, and why
+  dir ?          run directory
+  command        runs it again
+  seconds        of wall clock, s
+  virtual        of true time in the run, s
+  events         how many events were recorded
+  numbers ?      of verdict.json's, those that another variant may be compared with
+
+outcome.json, each of judgements
+  property       its name, or that of a number
+  expected       in words; "" if nothing was
+  got            holds, violated or undecided
+  cause ?        of the violation that is shown
+  node ?         the node to blame
+  because        why, in one sentence
+  asExpected     true or false; an expected violation is true, and still no pass
+  missed ?       a violation was expected and did not come
+  follows ?      the property that this one is expected to come out as
+  number ?       where it is a number (below)
+
+outcome.json, a number
+  value          what was measured, in the number's unit; 0 where it is missing
+  bound          what it has to keep (below)
+  waits ?        the other variant's number is not there yet
+
+outcome.json, a bound
+  is             one of < > <= >=
+  value          the bound, or the factor of the other variant's number
+  than ?         the other variant; base is the scenario without one`

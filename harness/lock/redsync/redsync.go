@@ -1,0 +1,216 @@
+// Package redsync puts github.com/go-redsync/redsync, the Redlock that most Go
+// programs use, behind the interfaces of a lock under test.
+//
+// It translates: Settings into the library's options, and what the library says
+// of a release or an extension into a definite "not held" where a quorum of nodes
+// said so. The library is as it is. It reads package time itself, and so do its
+// time-outs; what is random in it is drawn by name, "token/3/0" for the first word
+// of the third token and "retry/2" for the second delay. A release and an extension
+// have no time-out in the library, so they get one request's here.
+//
+// Deliberately missing: fencing tokens and a limit of extensions, for the library
+// has none.
+package redsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	rsredis "github.com/go-redsync/redsync/v4/redis"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+
+	"lockpick/harness/lock"
+	"lockpick/redlock/redisnode"
+)
+
+var _ lock.Factory = New
+
+// Where the scenario says nothing: the TTL of the other kinds, and the library's
+// own defaults, which it does not export.
+const (
+	defaultTTL      = 10 * time.Second
+	defaultTimeout  = 0.05 // of the TTL
+	defaultRetryMin = 50 * time.Millisecond
+	defaultRetryMax = 250 * time.Millisecond
+)
+
+// New returns redsync as one client's lock.
+func New(env lock.Env) (lock.Lock, error) {
+	s := env.Settings
+	switch {
+	case len(env.Nodes) == 0:
+		return nil, errors.New("lock redsync has no nodes: give at least one")
+	case s.Mistake != "":
+		return nil, fmt.Errorf("lock redsync makes no mistake %q: that is for kind broken", s.Mistake)
+	case s.Fence:
+		return nil, errors.New("lock redsync has no fencing tokens: leave fence out")
+	case s.Extends != 0:
+		return nil, errors.New("lock redsync has no limit of extensions: leave extends out")
+	case s.Ask != "" && s.Ask != "multiplexed":
+		return nil, fmt.Errorf("lock redsync can't ask %q: say multiplexed", s.Ask)
+	}
+	if s.TTL == 0 {
+		s.TTL = defaultTTL
+	}
+	if s.Timeout == 0 {
+		s.Timeout = time.Duration(defaultTimeout * float64(s.TTL))
+	}
+	if s.RetryMax == 0 {
+		s.RetryMin, s.RetryMax = defaultRetryMin, defaultRetryMax
+	}
+	if s.Tries == 0 {
+		s.Tries = math.MaxInt
+	}
+	l := &library{settings: s, random: env.Random, quorum: len(env.Nodes)/2 + 1}
+	var pools []rsredis.Pool
+	for _, n := range env.Nodes {
+		o := redisnode.Options(n.Addr)
+		o.Dialer = env.Dial
+		client := redis.NewClient(o)
+		l.clients = append(l.clients, client)
+		pools = append(pools, goredis.NewPool(client))
+	}
+	l.redsync = redsync.New(pools...)
+	return l, nil
+}
+
+// library is redsync as a lock.Lock.
+type library struct {
+	settings lock.Settings
+	random   func(string) uint64
+	quorum   int
+	redsync  *redsync.Redsync
+	clients  []*redis.Client
+
+	mu            sync.Mutex
+	drawn, delays int // so far
+}
+
+// Acquire implements lock.Lock. If ctx ended, the error wraps its error.
+func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+	s := l.settings
+	options := []redsync.Option{
+		redsync.WithExpiry(s.TTL), redsync.WithTries(s.Tries), redsync.WithRetryDelayFunc(l.delay), redsync.WithGenValueFunc(l.token),
+		redsync.WithTimeoutFactor(float64(s.Timeout) / float64(s.TTL)),
+	}
+	if s.Drift > 0 {
+		options = append(options, redsync.WithDriftFactor(s.Drift))
+	}
+	m := l.redsync.NewMutex(key, options...)
+	if err := m.LockContext(ctx); err != nil {
+		return nil, fmt.Errorf("acquire %q: %w", key, errors.Join(inOrder(err), ctx.Err()))
+	}
+	return handle{l, m}, nil
+}
+
+// Close implements lock.Lock.
+func (l *library) Close() error {
+	var errs []error
+	for _, c := range l.clients {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// token is 20 random bytes, in hexadecimal digits.
+func (l *library) token() (string, error) {
+	l.mu.Lock()
+	l.drawn++
+	n := l.drawn
+	l.mu.Unlock()
+	word := func(i int) uint64 { return l.random(fmt.Sprintf("token/%d/%d", n, i)) }
+	return fmt.Sprintf("%016x%016x%08x", word(0), word(1), uint32(word(2))), nil
+}
+
+// delay is a random one between two attempts.
+func (l *library) delay(int) time.Duration {
+	l.mu.Lock()
+	l.delays++
+	n := l.delays
+	l.mu.Unlock()
+	span := uint64(max(l.settings.RetryMax-l.settings.RetryMin, 0)) + 1
+	return l.settings.RetryMin + time.Duration(l.random(fmt.Sprintf("retry/%d", n))%span)
+}
+
+// handle is a held lock.
+type handle struct {
+	library *library
+	mutex   *redsync.Mutex
+}
+
+var (
+	_ lock.Extender = handle{}
+	_ lock.Tokener  = handle{}
+)
+
+func (h handle) Release(ctx context.Context) error { return h.ask(ctx, h.mutex.UnlockContext) }
+func (h handle) Extend(ctx context.Context) error  { return h.ask(ctx, h.mutex.ExtendContext) }
+func (h handle) Deadline() time.Time               { return h.mutex.Until() }
+func (h handle) Token() string                     { return h.mutex.Value() }
+
+// ask has the library ask all nodes, and says its definite no in the words of the harness.
+func (h handle) ask(ctx context.Context, step func(context.Context) (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, h.library.settings.Timeout)
+	defer cancel()
+	ok, err := step(ctx)
+	err = inOrder(err)
+	switch {
+	case ok:
+		return nil
+	case refusals(err) >= h.library.quorum:
+		return fmt.Errorf("%w: %w", lock.ErrNotHeld, err)
+	case err == nil:
+		return errors.New("redsync had no quorum, and says no more")
+	}
+	return err
+}
+
+// inOrder sorts what went wrong on several nodes. The library has it in the order
+// of its goroutines, which is another one in each run.
+func inOrder(err error) error {
+	if err == nil {
+		return nil
+	}
+	var parts []error
+	var flatten func(error)
+	flatten = func(err error) {
+		joined, ok := err.(interface{ Unwrap() []error })
+		if !ok {
+			parts = append(parts, err)
+			return
+		}
+		for _, part := range joined.Unwrap() {
+			flatten(part)
+		}
+	}
+	flatten(err)
+	slices.SortStableFunc(parts, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(parts...)
+}
+
+// refusals counts the nodes that said no: that the key is gone or has another value.
+func refusals(err error) (n int) {
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			n += refusals(part)
+		}
+	case *redsync.ErrTaken:
+		n = len(e.Nodes)
+	case *redsync.ErrNodeTaken:
+		n = 1
+	default:
+		if err == redsync.ErrLockAlreadyExpired {
+			n = 1
+		}
+	}
+	return n
+}

@@ -1,0 +1,174 @@
+package redsync
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	"github.com/redis/go-redis/v9"
+
+	"lockpick/harness/lock"
+	"lockpick/redlock/redisnode/redistest"
+)
+
+func env(client string, addrs ...string) lock.Env {
+	e := lock.Env{
+		Client: client, Dial: (&net.Dialer{}).DialContext,
+		Random: func(name string) uint64 { h := fnv.New64a(); io.WriteString(h, client+name); return h.Sum64() },
+		Settings: lock.Settings{
+			Kind: "redsync", TTL: 10 * time.Second, Timeout: 5 * time.Second,
+			RetryMin: time.Millisecond, RetryMax: 2 * time.Millisecond, Tries: 1,
+		},
+	}
+	for _, a := range addrs {
+		e.Nodes = append(e.Nodes, lock.Node{Addr: a})
+	}
+	return e
+}
+
+func open(t *testing.T, e lock.Env) lock.Lock {
+	t.Helper()
+	l, err := New(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+func TestTwoClients(t *testing.T) {
+	addrs := redistest.Start(t, 3)
+	first, second := open(t, env("c1", addrs...)), open(t, env("c2", addrs...))
+	server := redis.NewClient(&redis.Options{Addr: addrs[0]})
+	defer server.Close()
+
+	ctx, start := t.Context(), time.Now()
+	h, err := first.Acquire(ctx, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := h.Deadline().Sub(start); d < 9900*time.Millisecond || d > 12*time.Second {
+		t.Errorf("deadline is %v away, want 9.9s from when it began", d)
+	}
+	if v, _ := server.Get(ctx, "k").Result(); v != h.(lock.Tokener).Token() || len(v) != 40 {
+		t.Errorf("a node has %q, want the token of 20 bytes", v)
+	}
+	var taken *redsync.ErrTaken
+	if _, err := second.Acquire(ctx, "k"); !errors.As(err, &taken) {
+		t.Errorf("second client: %v, want one that says it is taken", err)
+	}
+	until := h.Deadline()
+	if err := h.(lock.Extender).Extend(ctx); err != nil || !h.Deadline().After(until) {
+		t.Errorf("extend: %v, deadline moved %v", err, h.Deadline().Sub(until))
+	}
+	if err := h.Release(ctx); err != nil {
+		t.Error(err)
+	}
+	for op, f := range map[string]func(context.Context) error{"release": h.Release, "extend": h.(lock.Extender).Extend} {
+		if err := f(ctx); !errors.Is(err, lock.ErrNotHeld) {
+			t.Errorf("%s of what is gone: %v, want %v", op, err, lock.ErrNotHeld)
+		}
+	}
+	if _, err := second.Acquire(ctx, "k"); err != nil {
+		t.Error(err)
+	}
+	if err := h.Release(ctx); !errors.Is(err, lock.ErrNotHeld) {
+		t.Errorf("release of what another holds: %v, want %v", err, lock.ErrNotHeld)
+	}
+}
+
+// Nodes that don't answer say nothing definite.
+func TestRefusals(t *testing.T) {
+	silent := &redsync.RedisError{Node: 1, Err: context.DeadlineExceeded}
+	for want, err := range map[int]error{
+		0: errors.Join(silent, silent),
+		1: errors.Join(errors.Join(nil, redsync.ErrLockAlreadyExpired), silent),
+		2: errors.Join(errors.Join(&redsync.ErrNodeTaken{}, silent), redsync.ErrLockAlreadyExpired),
+		3: &redsync.ErrTaken{Nodes: []int{0, 2, 4}},
+	} {
+		if got := refusals(err); got != want {
+			t.Errorf("%v: %d nodes said no, want %d", err, got, want)
+		}
+	}
+}
+
+// Which node's answer came first must not show.
+func TestInOrder(t *testing.T) {
+	a, b := &redsync.RedisError{Node: 1, Err: io.EOF}, &redsync.RedisError{Node: 4, Err: os.ErrDeadlineExceeded}
+	one, other := inOrder(errors.Join(errors.Join(nil, b), a)), inOrder(errors.Join(errors.Join(nil, a), b))
+	if one.Error() != other.Error() || !errors.Is(one, io.EOF) || !errors.Is(one, os.ErrDeadlineExceeded) {
+		t.Errorf("%q and %q", one, other)
+	}
+	if inOrder(nil) != nil {
+		t.Error("nothing went wrong, and it is an error")
+	}
+}
+
+// Silent nodes cost one time-out to set and one to undo, in virtual time, and
+// nothing is left running. Every draw has a name of its own.
+func TestSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := env("c1", "10.0.0.1:6379", "10.0.0.2:6379", "10.0.0.3:6379")
+		var drawn []string
+		e.Random = func(name string) uint64 { drawn = append(drawn, name); return 0 }
+		e.Settings.Timeout, e.Settings.Tries = 50*time.Millisecond, 3
+		e.Settings.RetryMin, e.Settings.RetryMax = 20*time.Millisecond, 20*time.Millisecond
+		e.Dial = func(context.Context, string, string) (net.Conn, error) {
+			client, node := net.Pipe()
+			go io.Copy(io.Discard, node)
+			return client, nil
+		}
+		l, err := New(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if _, err := l.Acquire(context.Background(), "k"); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("error: %v, want %v", err, os.ErrDeadlineExceeded)
+		}
+		if got, want := time.Since(start), (3*2*50+2*20)*time.Millisecond; got != want {
+			t.Errorf("three attempts took %v, want %v", got, want)
+		}
+		if want := strings.Fields("token/1/0 token/1/1 token/1/2 retry/1 retry/2"); !slices.Equal(drawn, want) {
+			t.Errorf("drawn: %v\nwant:  %v", drawn, want)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 120*time.Millisecond)
+		defer cancel()
+		if _, err := l.Acquire(ctx, "k"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error: %v, want the context's", err)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(10 * time.Second)
+	})
+}
+
+func TestRefused(t *testing.T) {
+	for want, change := range map[string]func(*lock.Env){
+		"no nodes: give at least one":     func(e *lock.Env) { e.Nodes = nil },
+		"say multiplexed":                 func(e *lock.Env) { e.Settings.Ask = "sequential" },
+		"that is for kind broken":         func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
+		"no fencing tokens: leave":        func(e *lock.Env) { e.Settings.Fence = true },
+		"no limit of extensions: leave e": func(e *lock.Env) { e.Settings.Extends = 3 },
+	} {
+		e := env("c1", "127.0.0.1:1")
+		change(&e)
+		if l, err := New(e); l != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error: %v; want one with %q", err, want)
+		}
+	}
+}

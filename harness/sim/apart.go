@@ -1,0 +1,157 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+	"lockpick/harness/lock"
+	"lockpick/nemesis"
+)
+
+// A client has its bubble apart if its lock reads package time itself and the plan
+// turns a client's clock. All others share the run's bubble, which is faster, and
+// in which package time is true time.
+
+// apart says whether the clients of a run have bubbles of their own.
+func apart(s harness.Scenario, k lock.Kind) bool {
+	return k.OwnTime && slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool { return turnsClient(s, st) })
+}
+
+func turnsClient(s harness.Scenario, st nemesis.Step) bool {
+	kind, _ := nemesis.KindOf(st.Fault.Kind)
+	return kind.Power == nemesis.PowerClock && slices.ContainsFunc(st.Fault.Targets, func(t string) bool {
+		return slices.Contains(s.ClientNames(), t)
+	})
+}
+
+// in does f in the bubble of the host's program: at once, or as soon as that has
+// its turn, at this same instant. f must not block.
+func (h *host) in(f func()) {
+	if h.own == nil {
+		f()
+		return
+	}
+	h.own.leave(&h.own.acts, f)
+}
+
+// call does f in the run's bubble, likewise.
+func (h *host) call(f func()) {
+	if h.own == nil {
+		f()
+		return
+	}
+	h.own.leave(&h.own.calls, f)
+	h.own.stop()
+}
+
+// early reports whether whoever calls it, in the host's bubble, has come to an
+// instant that true time has yet to come to. The network's mutex is held.
+func (h *host) early() bool {
+	return h.own != nil && time.Now().UnixNano() > h.clocks.monotonic.Now()
+}
+
+// due is the true time at which the host's clock shows t. The network's mutex is held.
+func (h *host) due(t time.Time) int64 {
+	if h.own == nil {
+		return int64(t.Sub(h.net.start))
+	}
+	return h.net.now() + int64(h.clocks.monotonic.Until(t.UnixNano()))
+}
+
+// catchUp keeps w until true time has come to where its goroutine is. The
+// network's mutex is held.
+func (h *host) catchUp(w waiter) {
+	h.ahead = append(h.ahead, w)
+	h.await(time.Now())
+	h.own.stop()
+}
+
+// await lets those go on who are ahead once the clock shows t.
+func (h *host) await(t time.Time) {
+	h.net.at(h.slot, h.due(t), func() {
+		h.net.mu.Lock()
+		ahead := h.ahead
+		h.ahead = nil
+		h.net.mu.Unlock()
+		for _, w := range ahead {
+			h.whenRunning(w.slot, w.f)
+		}
+	})
+}
+
+// turned puts what waits for the host's clock where that comes by its new rate.
+// The network's mutex is held.
+func (h *host) turned() {
+	if h.own == nil {
+		return
+	}
+	if len(h.ahead) > 0 {
+		h.await(time.Unix(0, h.own.shown))
+	}
+	for _, l := range h.net.links {
+		for _, c := range l.conns {
+			if c.host == h && c.reading {
+				c.watch()
+			}
+		}
+	}
+}
+
+// nap waits for a later instant of the slot. It is called in the host's bubble.
+func (h *host) nap(s *slot) {
+	if h.own == nil {
+		h.net.sleep(s, h.net.now())
+		return
+	}
+	h.net.mu.Lock()
+	if h.killed {
+		h.net.mu.Unlock()
+		return
+	}
+	done := make(chan struct{})
+	h.net.at(s, max(h.net.now(), h.due(time.Now())), func() { h.in(func() { close(done) }) })
+	h.own.stop()
+	h.net.mu.Unlock()
+	<-done
+}
+
+// launch starts the program in the host's own bubble, where ctx means nothing.
+func (h *host) launch(ctx context.Context, at func(string), program func(context.Context, client.Env) error, done chan<- error) {
+	h.own.onGone = func(err error) { done <- err }
+	h.in(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		h.own.cancel = cancel
+		go func() {
+			if !h.pass() {
+				return
+			}
+			err := protect("client "+h.name, func() { err := program(ctx, h.env(at)); h.call(func() { done <- err }) })
+			if err != nil {
+				h.call(func() { done <- err })
+			}
+		}()
+	})
+	context.AfterFunc(ctx, func() { h.in(func() { h.own.cancel() }) })
+}
+
+// stopAt has the harness do what it planned for a point, and waits for it.
+func (h *host) stopAt(at func(string), point string) {
+	if h.own == nil {
+		at(point)
+		return
+	}
+	done := make(chan struct{})
+	h.call(func() {
+		go func() {
+			at(point)
+			h.in(func() { close(done) })
+		}()
+	})
+	<-done
+}
+
+// oneClock is why such a client's clock can't be set.
+const oneClock = "a lock that reads package time itself has one clock in the simulation, which can't be set, only run fast or slow"

@@ -1,0 +1,200 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/harness/lock"
+	"lockpick/nemesis"
+)
+
+// ownTime is a topology whose clients have bubbles of their own.
+func ownTime(clients, nodes int) harness.Scenario {
+	s := topology(clients, nodes)
+	s.Lock = lock.Settings{Kind: "own"}
+	s.Plan = nemesis.Plan{{Fault: nemesis.Fault{Kind: "clock-rate", Targets: []string{"c1"}, Rate: 0.5}}}
+	return s
+}
+
+// What a program reads of package time runs at the client's rate: the time, timers
+// and deadlines of contexts. Stamps are true time.
+func TestOwnClock(t *testing.T) {
+	_, events, _ := simulate(t, ownTime(2, 1), 1, func(c *cluster) error {
+		c.At(0, func() {
+			if back, err := c.TurnClock("c1", 0, 0.5); err != nil || !strings.Contains(back, "rate 0.5") {
+				t.Error(back, err)
+			}
+			if _, err := c.TurnClock("c1", -time.Second, 1); err == nil || !strings.Contains(err.Error(), "has one clock") {
+				t.Errorf("a clock that can't be set was set: %v", err)
+			}
+		})
+		c.At(20*time.Second, func() { c.TurnClock("c1", 0, 2) })
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			<-e.After(time.Second)
+			begin, truth := time.Now(), e.True()
+			passed := func(what string, own, really time.Duration) {
+				t.Helper()
+				for which, d := range map[string]time.Duration{"own": time.Since(begin) - own, "Env's": e.Now().Sub(begin) - own, "true": e.True() - truth - really} {
+					if d.Abs() > 50*time.Microsecond {
+						t.Errorf("%s: %s clock is off by %v", what, which, d)
+					}
+				}
+			}
+			passed("begin", 0, 0)
+			time.Sleep(time.Second)
+			passed("sleep", time.Second, 2*time.Second)
+			limited, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			<-limited.Done()
+			passed("context", 2*time.Second, 4*time.Second)
+			<-e.After(time.Second)
+			passed("timer", 3*time.Second, 6*time.Second)
+			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+			if err != nil {
+				return err
+			}
+			begin, truth = time.Now(), e.True()
+			conn.SetReadDeadline(time.Now().Add(time.Second))
+			if _, err := conn.Read(make([]byte, 1)); err == nil {
+				t.Error("a node that wasn't asked answered")
+			}
+			passed("read deadline", time.Second, 2*time.Second)
+			e.Emit(history.Event{T: int64(e.True()), Op: history.OpCheck, Local: e.Now().UnixNano()})
+			// At 20 s its clock, which ran at half speed, begins to run at twice the true one's.
+			begin, truth = time.Now(), e.True()
+			slow := 20*time.Second - truth
+			time.Sleep(slow/2 + 4*time.Second)
+			passed("slow, then fast", slow/2+4*time.Second, slow+2*time.Second)
+			return nil
+		})
+	})
+	var drift []int64
+	for _, e := range events {
+		if e.Op == history.OpClock {
+			drift = append(drift, e.Drift)
+		}
+	}
+	if len(drift) != 4 || drift[0] != -5e8 || drift[3] != 1e9 {
+		t.Errorf("clocks turned: %v", drift)
+	}
+}
+
+func skewed(c *cluster) {
+	chaos(c)
+	for i, rate := range []float64{0.7, 1.4, 0.9091, 1} {
+		c.At(time.Duration(300+800*i)*time.Millisecond, func() { c.TurnClock("c1", 0, rate) })
+		c.At(time.Duration(500+700*i)*time.Millisecond, func() { c.TurnClock("c2", 0, 1/rate) })
+	}
+}
+
+// A bubble's clock can't be set, so the run is refused rather than made without the fault.
+func TestOwnClockIsNeverSet(t *testing.T) {
+	s := ownTime(1, 1)
+	s.Plan[0].Fault = nemesis.Fault{Kind: "clock-jump", Targets: []string{"c1"}, By: time.Second}
+	b := New(map[string]lock.Kind{"own": {OwnTime: true}})
+	if err := b.Run(context.Background(), s, 1, history.NewRecorder(io.Discard), nil); err == nil || !strings.Contains(err.Error(), "has one clock") {
+		t.Error(err)
+	}
+	s.Plan[0].Fault.Targets = []string{"n1"} // a node's can
+	if err := supports(s, lock.Kind{OwnTime: true}); err != nil || apart(s, lock.Kind{OwnTime: true}) {
+		t.Error(err)
+	}
+}
+
+func TestOwnClocksSameSeedSameBytes(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for seed := uint64(7); seed < 9; seed++ {
+		text, digest := contestOn(t, ownTime(3, 5), seed, 4*time.Second, skewed)
+		if len(text) < 40000 {
+			t.Fatalf("nothing much happened: %s", text)
+		}
+		for i := range 4 {
+			runtime.GOMAXPROCS(1 + i%2)
+			again, d := contestOn(t, ownTime(3, 5), seed, 4*time.Second, skewed)
+			if again != text || d != digest {
+				t.Fatalf("seed %d, run %d with GOMAXPROCS=%d differs: history %v, wire %v", seed, i, 1+i%2, again != text, d != digest)
+			}
+		}
+	}
+}
+
+// A client that is stopped does nothing to the world and sees nothing of it,
+// though its clock runs on. One that is killed is gone.
+func TestOwnClockPauseAndKill(t *testing.T) {
+	simulate(t, ownTime(2, 1), 1, func(c *cluster) error {
+		c.At(time.Second, func() { c.Pause("c1") })
+		c.At(3*time.Second, func() { c.Resume("c1") })
+		c.At(5*time.Second, func() { c.Kill("c1") })
+		var woke, seen time.Duration
+		err := c.alone(func(ctx context.Context, e client.Env) error {
+			conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+			if err != nil {
+				return err
+			}
+			time.Sleep(2 * time.Second)
+			if reply, err := ask(conn, "PING"); reply != "+PONG\r\n" {
+				t.Error(reply, err)
+			}
+			woke = e.True()
+			go func() { time.Sleep(10 * time.Second) }()
+			<-ctx.Done()
+			seen = e.True()
+			return ctx.Err()
+		})
+		if !errors.Is(err, harness.ErrKilled) || woke < 3*time.Second || woke > 3*time.Second+5*time.Millisecond {
+			t.Errorf("%v; it went on at %v, killed at %v", err, woke, seen)
+		}
+		return nil
+	})
+}
+
+// What goes wrong in a client's bubble is an error of the run, and no hang.
+func TestOwnClockGoesWrong(t *testing.T) {
+	outside := make(chan int)
+	defer close(outside)
+	for name, tt := range map[string]struct {
+		program func(context.Context, client.Env) error
+		want    string
+	}{
+		"panics": {func(context.Context, client.Env) error { panic("ouch") }, "client c1: panic: ouch"},
+		"leaves a goroutine": {func(context.Context, client.Env) error {
+			go func() { <-make(chan int) }()
+			return nil
+		}, "deadlock"},
+		"waits for something outside": {func(context.Context, client.Env) error { <-outside; return nil }, "client c1 is stuck"},
+		"waits for ever":              {func(context.Context, client.Env) error { <-make(chan int); return nil }, "deadlock"},
+	} {
+		b := New(map[string]lock.Kind{"own": {OwnTime: true}})
+		b.patience = 200 * time.Millisecond
+		err := b.Run(context.Background(), ownTime(1, 1), 1, history.NewRecorder(io.Discard), func(_ context.Context, c harness.Cluster) error {
+			return c.(*cluster).alone(tt.program)
+		})
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
+	}
+}
+
+// Nothing is left of runs: not of clients that ended, were killed, or never began.
+func TestOwnBubblesEnd(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 20 {
+		contestOn(t, ownTime(3, 3), 1, time.Second, func(c *cluster) { c.At(300*time.Millisecond, func() { c.Kill("c2") }) })
+		simulate(t, ownTime(2, 1), 1, func(c *cluster) error {
+			return c.alone(func(context.Context, client.Env) error { return nil })
+		})
+	}
+	for begin := time.Now(); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Since(begin) > 5*time.Second {
+			t.Fatalf("%d goroutines were there, and now there are %d", before, runtime.NumGoroutine())
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package github
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"lockpick/scenarios/outcome"
+)
+
+// mostAnnotations is one less than GitHub shows of one step, so that none is dropped
+// without a word.
+const mostAnnotations = 9
+
+// Annotations writes what was not as expected as workflow commands.
+func (r *Report) Annotations(w io.Writer) error {
+	var lines []string
+	all := 0
+	for _, g := range r.groups {
+		all += g.runs - g.count[outcome.AsExpected] - g.count[outcome.Skipped]
+		for _, o := range g.bad {
+			if o.Skipped != "" { // it was required
+				all++
+			}
+			lines = append(lines, annotation(o))
+		}
+	}
+	if all > mostAnnotations || len(lines) > mostAnnotations {
+		lines = lines[:min(len(lines), mostAnnotations-1)]
+	}
+	if more := all - len(lines); more > 0 {
+		lines = append(lines, command("lockpick", fmt.Sprintf("… and %d more runs that were not as expected: see the summary", more)))
+	}
+	for _, l := range lines {
+		if _, err := fmt.Fprintln(w, l); err != nil {
+			return fmt.Errorf("write annotations: %w", err)
+		}
+	}
+	return nil
+}
+
+func annotation(o outcome.Outcome) string {
+	var parts []string
+	for _, j := range o.Judgements {
+		if !j.AsExpected && !j.Waits() {
+			parts = append(parts, clip(j.String()+": "+j.Because, mostText))
+		}
+	}
+	if o.Error != "" {
+		first, _, _ := strings.Cut(strings.TrimSpace(o.Error), "\n")
+		parts = append(parts, clip(first, mostText))
+	}
+	if o.Skipped != "" {
+		parts = append(parts, "skipped, and it is required: "+clip(o.Skipped, mostText))
+	}
+	if o.Command != "" {
+		parts = append(parts, "run again: "+clip(o.Command, mostText))
+	}
+	return command(fmt.Sprintf("%s: %s on %s, seed %d", o.State(), clip(o.Scenario, mostText), o.Backend, o.Seed), strings.Join(parts, "\n"))
+}
+
+// command is one workflow command, escaped as GitHub's own toolkit does it
+// (actions/toolkit, packages/core/src/command.ts).
+func command(title, message string) string {
+	escaped := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	return "::error title=" + property.Replace(title) + "::" + escaped.Replace(message)
+}

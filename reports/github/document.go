@@ -1,0 +1,137 @@
+package github
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// document is a text of Markdown that never gets longer than it may. What doesn't fit
+// is left out from a line's end on, with a word that says so.
+type document struct {
+	b     strings.Builder
+	left  int
+	fence string // of the block that is open
+	full  bool
+}
+
+// room for the word that it was cut, and the end of a fence.
+const tail = 256
+
+func (d *document) lines(lines ...string) {
+	for _, l := range lines {
+		if d.full {
+			return
+		}
+		if len(l)+1 > d.left-tail {
+			d.cut()
+			return
+		}
+		d.b.WriteString(l + "\n")
+		d.left -= len(l) + 1
+	}
+}
+
+// cut ends the document, and a block that is open in it.
+func (d *document) cut() {
+	d.full = true
+	if d.fence != "" {
+		d.b.WriteString(d.fence + "\n\n")
+	}
+	fmt.Fprintf(&d.b, "\n**Cut at %d KiB.** The rest is in the run directories.\n", mostBytes>>10)
+}
+
+func (d *document) String() string { return d.b.String() }
+
+// drawing is a diagram: Mermaid's, as its first word says, or plain text.
+func (d *document) drawing(text string) {
+	kind := "text"
+	if strings.HasPrefix(text, "sequenceDiagram") || strings.HasPrefix(text, "%%{") || strings.HasPrefix(text, "---\n") {
+		kind = "mermaid"
+	}
+	if len(text) > mostDrawing && kind == "mermaid" { // half of it can't be drawn
+		d.lines("The diagram is too long for Mermaid; it is in the run directory.", "")
+		return
+	}
+	d.fenced(kind, clip(text, mostDrawing))
+}
+
+// fenced is a block of code, whose fence is longer than any run of backticks in it.
+func (d *document) fenced(kind, text string) {
+	longest, n := 2, 0
+	for _, r := range text {
+		if n++; r != '`' {
+			n = 0
+		}
+		longest = max(longest, n)
+	}
+	fence := strings.Repeat("`", longest+1)
+	d.lines(fence + kind)
+	if d.full {
+		return
+	}
+	d.fence = fence
+	for l := range strings.SplitSeq(text, "\n") {
+		d.lines(visible(l))
+	}
+	d.lines(fence)
+	d.fence = ""
+	d.lines("")
+}
+
+// plain writes a text so that Markdown and HTML show it as it is, on one line.
+func plain(s string) string {
+	var b strings.Builder
+	for _, r := range visible(clip(s, mostText)) {
+		switch {
+		case r == '<':
+			b.WriteString("&lt;")
+		case r == '>':
+			b.WriteString("&gt;")
+		case r == '&':
+			b.WriteString("&amp;")
+		case r == '@': // else it calls somebody
+			b.WriteString("&#64;")
+		case r == '#': // else it is an issue
+			b.WriteString("&#35;")
+		case strings.ContainsRune("\\`*_{}[]()|~$!", r):
+			b.WriteRune('\\')
+			b.WriteRune(r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return strings.ReplaceAll(b.String(), "://", ":&#47;/") // no link
+}
+
+// visible writes what would be obeyed instead of shown, and what is not UTF-8, as an
+// escape.
+func visible(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		_, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case unicode.IsControl(r):
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case unicode.Is(unicode.Bidi_Control, r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// clip cuts a text, and says so.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most] + "…"
+}

@@ -1,0 +1,157 @@
+package github
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"lockpick/checker"
+	"lockpick/scenarios/outcome"
+)
+
+// Limits of what is shown.
+const (
+	mostBytes   = 900 << 10 // GitHub refuses a summary of more than 1 MiB
+	fewRuns     = 4         // scenarios up to which what was expected is drawn, too
+	mostText    = 1 << 10   // bytes of one text of a run
+	mostDrawing = 40 << 10  // Mermaid refuses more than 50,000 characters
+	mostDrawn   = 20        // diagrams
+)
+
+// Summary writes what was gathered as Markdown.
+func (r *Report) Summary(w io.Writer, drawing func(outcome.Outcome) string) error {
+	d := &document{left: mostBytes}
+	d.lines("## lockpick: "+r.verdict(), "")
+	drawn := 0
+	show := func(o outcome.Outcome) {
+		if drawing == nil || drawn >= mostDrawn {
+			return
+		}
+		if text := strings.Trim(drawing(o), "\n"); text != "" {
+			drawn++
+			d.drawing(text)
+		}
+	}
+	for _, g := range r.groups {
+		for _, o := range g.bad {
+			if o.Skipped == "" {
+				d.run(o)
+				show(o)
+			}
+		}
+		if more := g.runs - g.count[outcome.AsExpected] - g.count[outcome.Skipped] - len(g.bad); more > 0 {
+			d.lines(fmt.Sprintf("… and %d more runs of %s that were not as expected.", more, plain(g.scenario)), "")
+		}
+	}
+	if len(r.groups) <= fewRuns {
+		for _, g := range r.groups {
+			if g.good != nil {
+				d.lines("### "+plain(g.scenario)+": a violation, as expected", "")
+				show(*g.good)
+			}
+		}
+	}
+	d.table(r)
+	d.skips(r)
+	d.lines("No violation found in these runs under these faults is all that “holds” says.")
+	if _, err := io.WriteString(w, d.String()); err != nil {
+		return fmt.Errorf("write summary: %w", err)
+	}
+	return nil
+}
+
+// verdict is all runs in one line.
+func (r *Report) verdict() string {
+	noun := "runs"
+	if r.runs == 1 {
+		noun = "run"
+	}
+	parts := []string{fmt.Sprintf("%d %s", r.runs, noun)}
+	for _, state := range outcome.States() {
+		if n := r.count[state]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// run tells of a run that was not as expected.
+func (d *document) run(o outcome.Outcome) {
+	d.lines(fmt.Sprintf("### %s: %s on %s, seed %d", strings.ToUpper(o.State()), plain(o.Scenario), plain(o.Backend), o.Seed), "")
+	for _, j := range o.Judgements {
+		if !j.AsExpected && !j.Waits() {
+			d.lines("- **" + plain(j.String()) + "**: " + plain(j.Because))
+		}
+	}
+	if o.Error != "" {
+		first, _, _ := strings.Cut(strings.TrimSpace(o.Error), "\n")
+		d.lines("- error: " + plain(first))
+	}
+	for _, why := range o.Retried {
+		d.lines("- tried again: " + plain(why))
+	}
+	d.lines("", "Run again:", "")
+	d.fenced("sh", clip(o.Command, mostText))
+}
+
+// table is each scenario with its properties, unexpected ones first.
+func (d *document) table(r *Report) {
+	d.lines("| scenario | property | expected | got | |", "|---|---|---|---|---|")
+	for _, unexpected := range []bool{true, false} {
+		for _, g := range r.groups {
+			for _, row := range g.rows {
+				if (row.unexpected > 0) == unexpected {
+					d.lines(row.line(g))
+				}
+			}
+		}
+	}
+	d.lines("")
+}
+
+func (r *row) line(g *group) string {
+	j := r.first
+	got := string(j.Got)
+	if j.Number != nil {
+		got = outcome.Figure(j.Number.Value)
+	}
+	if j.Cause != "" {
+		got += ": " + j.Cause
+	}
+	if j.Node != "" {
+		got += " at " + j.Node
+	}
+	mark := "as expected"
+	switch {
+	case j.Waits():
+		mark = "waits for " + j.Number.Bound.Than
+	case r.unexpected > 0 && r.runs > 1:
+		mark = fmt.Sprintf("**not as expected in %d of %d**", r.unexpected, r.runs)
+	case r.unexpected > 0 && j.Got == checker.Undecided:
+		mark = "**undecided**"
+	case r.unexpected > 0:
+		mark = "**unexpected**"
+	case r.runs > 1:
+		mark = fmt.Sprintf("as expected, in %d runs", r.runs)
+	}
+	cells := []string{plain(g.scenario), plain(r.property), plain(r.expected), plain(got)}
+	return "| " + strings.Join(cells, " | ") + " | " + mark + " |"
+}
+
+// skips lists what was not run, and why.
+func (d *document) skips(r *Report) {
+	head := false
+	for _, g := range r.groups {
+		if g.skipped == "" {
+			continue
+		}
+		if !head {
+			d.lines("Skipped:", "")
+		}
+		head = true
+		d.lines("- " + plain(g.scenario) + ": " + plain(g.skipped))
+	}
+	if head {
+		d.lines("")
+	}
+}

@@ -1,0 +1,237 @@
+package junit
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"lockpick/checker"
+	"lockpick/scenarios/outcome"
+)
+
+// Write writes the outcomes of runs. drawn is the sequence diagram of a run as text,
+// "" if there is none; it is asked only about runs whose diagram is shown, and may be
+// nil.
+func Write(w io.Writer, outcomes []outcome.Outcome, drawn func(outcome.Outcome) string) error {
+	r := Report{Drawn: drawn}
+	for _, o := range outcomes {
+		r.Add(o)
+	}
+	return r.Write(w)
+}
+
+// Report gathers outcomes. Its zero value is ready.
+type Report struct {
+	Drawn func(outcome.Outcome) string // as Write's
+
+	suites []*suite
+}
+
+// suite is the cases of a backend, in the order in which they came.
+type suite struct {
+	backend string
+	seconds float64
+	groups  []*group
+	byName  map[string]*group
+}
+
+// group is the cases of a scenario.
+type group struct {
+	scenario string
+	seconds  float64
+	cases    []*entry
+	notes    []string // retries and the like
+}
+
+// entry is a case, with all its runs.
+type entry struct {
+	name    string
+	runs    int
+	failed  int
+	errors  int
+	waits   string
+	harm    string // a violation that was expected: a case that passes, and no pass
+	skipped string
+	details []detail
+}
+
+// detail is why one run did not pass.
+type detail struct {
+	element elementName
+	kind    string
+	message string
+	text    string
+}
+
+type elementName bool
+
+const (
+	failure elementName = false
+	errored elementName = true
+)
+
+// What is told at most of the runs of one case, and of one scenario.
+const (
+	mostDetails = 3
+	mostNotes   = 20
+)
+
+// runCase is the name of the case that stands for the run as a whole.
+const runCase = "run"
+
+// Add adds the outcome of one run.
+func (r *Report) Add(o outcome.Outcome) {
+	g := r.group(o)
+	g.seconds += o.Seconds
+	for _, why := range o.Retried {
+		g.note(o, "tried again: "+why)
+	}
+	if o.Stopped != "" {
+		g.note(o, o.Stopped)
+	}
+	if o.Skipped != "" {
+		g.skip(o)
+		return
+	}
+	for _, j := range o.Judgements {
+		if j.Expected != "" || j.Got == checker.Violated || !j.AsExpected {
+			r.judged(g, o, j)
+		}
+	}
+	if o.Error != "" || len(g.cases) == 0 || o.Code != outcome.ExitOK && outcome.CodeOf(o.Judgements) == outcome.ExitOK {
+		r.failed(g, o)
+	}
+}
+
+func (r *Report) group(o outcome.Outcome) *group {
+	var s *suite
+	for _, other := range r.suites {
+		if other.backend == o.Backend {
+			s = other
+		}
+	}
+	if s == nil {
+		s = &suite{backend: o.Backend, byName: map[string]*group{}}
+		r.suites = append(r.suites, s)
+	}
+	s.seconds += o.Seconds
+	g := s.byName[o.Scenario]
+	if g == nil {
+		g = &group{scenario: o.Scenario}
+		s.byName[o.Scenario], s.groups = g, append(s.groups, g)
+	}
+	return g
+}
+
+func (g *group) note(o outcome.Outcome, text string) {
+	switch {
+	case len(g.notes) < mostNotes:
+		g.notes = append(g.notes, fmt.Sprintf("seed %d: %s", o.Seed, clip(text, mostMessage)))
+	case len(g.notes) == mostNotes:
+		g.notes = append(g.notes, "… and more")
+	}
+}
+
+func (g *group) entry(name string) *entry {
+	for _, e := range g.cases {
+		if e.name == name {
+			return e
+		}
+	}
+	e := &entry{name: name}
+	g.cases = append(g.cases, e)
+	return e
+}
+
+// skip books a run that was not done. One that had to be done is an error.
+func (g *group) skip(o outcome.Outcome) {
+	e := g.entry(runCase)
+	e.runs++
+	if o.Code == outcome.ExitOK {
+		e.skipped = o.Skipped
+		return
+	}
+	e.add(detail{errored, "required", "skipped, and it is required: " + o.Skipped, ""})
+}
+
+// failed books a run that could not be done or judged.
+func (r *Report) failed(g *group, o outcome.Outcome) {
+	e := g.entry(runCase)
+	e.runs++
+	if o.Code == outcome.ExitOK {
+		return
+	}
+	kind := outcome.Failed
+	switch o.Code {
+	case outcome.ExitUndecided:
+		kind = outcome.Undecided
+	case outcome.ExitBug:
+		kind = "bug"
+	}
+	first, rest, _ := strings.Cut(strings.TrimSpace(o.Error), "\n")
+	if first == "" {
+		first = fmt.Sprintf("exit code %d", o.Code)
+	}
+	e.add(detail{errored, kind, first, joined(rest, again(o))})
+}
+
+// judged books one judgement.
+func (r *Report) judged(g *group, o outcome.Outcome, j outcome.Judgement) {
+	e := g.entry(j.Property)
+	e.runs++
+	switch {
+	case j.AsExpected:
+		if j.Got == checker.Violated && j.Number == nil && e.harm == "" {
+			e.harm = fmt.Sprintf("%s: %s", j, j.Because)
+		}
+	case j.Waits():
+		e.waits = j.Because
+	case j.Got == checker.Undecided || j.Missed && o.Code == outcome.ExitUndecided:
+		e.add(detail{errored, string(checker.Undecided), fmt.Sprintf("%s: %s", j, j.Because), again(o)})
+	default:
+		d := detail{element: failure, kind: string(j.Got), message: fmt.Sprintf("%s: %s", j, j.Because)}
+		if e.failed < mostDetails {
+			d.text = joined(r.drawing(o), again(o))
+		}
+		e.add(d)
+	}
+}
+
+func (r *Report) drawing(o outcome.Outcome) string {
+	if r.Drawn == nil {
+		return ""
+	}
+	return clip(strings.Trim(r.Drawn(o), "\n"), mostDrawing)
+}
+
+// add counts a run that did not pass, and keeps the first few.
+func (e *entry) add(d detail) {
+	if d.element == errored {
+		e.errors++
+	} else {
+		e.failed++
+	}
+	if len(e.details) < mostDetails {
+		e.details = append(e.details, d)
+	}
+}
+
+// again is where the record of a run is and how to run it again.
+func again(o outcome.Outcome) string {
+	text := "run again: " + o.Command
+	if o.Dir != "" {
+		text = "record:    " + o.Dir + "\n" + text
+	}
+	return text
+}
+
+// joined puts texts below each other, those that are there.
+func joined(texts ...string) string {
+	var there []string
+	for _, t := range texts {
+		if t != "" {
+			there = append(there, t)
+		}
+	}
+	return strings.Join(there, "\n\n")
+}

@@ -1,0 +1,117 @@
+package page
+
+import (
+	"fmt"
+	"strings"
+
+	"lockpick/harness/history"
+)
+
+// detail tells an event in words.
+func detail(e *history.Event) string {
+	parts := []string{}
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	add("%s", told(e))
+	switch {
+	case e.Type == history.Invoke || e.ValidUntil == 0:
+	default:
+		add("until %s (%s left)", seconds(e.ValidUntil), span(e.ValidUntil-e.T))
+	}
+	if e.Fence != 0 {
+		add("fence %d", e.Fence)
+	}
+	if e.Op == history.OpClock {
+		add("shows %s, runs %+d ppm", seconds(e.Local), e.Drift/1000)
+	}
+	if e.TTL > 0 {
+		add("TTL %s", span(e.TTL))
+	}
+	if e.Version != 0 || e.Op == history.OpWrite && e.Type == history.Invoke {
+		add("version %d", e.Version)
+	}
+	if e.Value != "" {
+		add("value %s", name(e.Value))
+	}
+	if e.Token != "" && e.Node != "" {
+		add("token %s", cut(e.Token, 8))
+	}
+	if t := wire(e); t != "" {
+		add("%s", t)
+	}
+	if e.Cause != "" && e.Op != history.OpLog {
+		add("%s", cut(e.Cause, longestCell))
+	}
+	if e.Step != 0 {
+		add("step %d", e.Step)
+	}
+	return strings.TrimPrefix(strings.Join(parts, " · "), " · ")
+}
+
+// told is what was done, to what.
+func told(e *history.Event) string {
+	key, node := name(e.Key), name(e.Node)
+	if key == "" {
+		key = "the lock"
+	}
+	switch {
+	case e.Process == history.Nemesis:
+		return nemesisWords[e.Type] + " " + faultName(e.Op) + " on " + node
+	case e.Op == history.OpLog:
+		return fmt.Sprintf("the resource's log: %s of %s by %s %s at %s", name(e.Cause), key, name(e.Session), logWords[e.Type], seconds(e.Applied))
+	case node != "" && e.Op != history.OpKey && e.Op != history.OpClock:
+		return wireWords[e.Type] + " " + node + " on " + name(e.Op) + " " + key
+	}
+	if w := words[e.Op+" "+string(e.Type)]; w != "" {
+		return strings.NewReplacer("KEY", key, "NODE", node).Replace(w)
+	}
+	return name(e.Op) + " " + key
+}
+
+func faultName(kind string) string {
+	if n := faultNames[kind]; n != "" {
+		return n
+	}
+	return name(kind)
+}
+
+var nemesisWords = map[history.Type]string{
+	history.Invoke: "tries", history.Begin: "in force:", history.End: "healed:", history.Fail: "failed:", history.Info: "remark on",
+}
+
+var logWords = map[history.Type]string{history.OK: "applied", history.Fail: "refused"}
+
+var wireWords = map[history.Type]string{
+	history.OK: "yes of", history.Fail: "no of", history.Info: "no known answer of", history.Invoke: "request to",
+}
+
+// words are the events of clients and of the harness.
+var words = map[string]string{
+	"run begin": "the run begins", "run end": "the run ends", "stop info": "the run is stopped here",
+	"client begin": "the client starts", "client end": "the client ends",
+	"acquire invoke": "wants KEY", "acquire ok": "holds KEY", "acquire fail": "does not get KEY", "acquire info": "may have got KEY",
+	"extend invoke": "extends KEY", "extend ok": "has KEY for longer", "extend fail": "does not get KEY for longer", "extend info": "may have KEY for longer",
+	"read invoke": "reads under KEY", "read ok": "has read under KEY", "read fail": "may not read under KEY", "read info": "no answer to the read under KEY",
+	"check ok": "looks at its deadline: still valid", "check fail": "looks at its deadline: over",
+	"write invoke": "writes under KEY", "write ok": "its write is applied", "write fail": "its write is refused", "write info": "no answer to its write",
+	"release invoke": "gives KEY back", "release ok": "KEY is given back", "release fail": "did not hold KEY", "release info": "release of KEY: outcome unknown",
+	"clock info": "the clock of NODE is turned", "clock ok": "the clock of NODE is turned",
+	"key ok": "NODE has KEY", "key fail": "NODE has no KEY", "key info": "NODE could not be asked for KEY",
+	"at invoke": "waits at a point",
+}
+
+// wire is how long a command was under way, from when it was sent.
+func wire(e *history.Event) string {
+	var parts []string
+	if e.Sent == 0 {
+		return ""
+	}
+	if e.Applied != 0 {
+		parts = append(parts, "there after "+span(e.Applied-e.Sent))
+	}
+	if e.Answered != 0 {
+		parts = append(parts, "answered after "+span(e.Answered-e.Sent))
+	} else {
+		parts = append(parts, "sent "+seconds(e.Sent)+", no answer came")
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,216 @@
+package page
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"lockpick/harness/history"
+	"lockpick/scenarios/outcome"
+)
+
+// faultTable is what became of each planned step.
+type faultTable struct {
+	Steps []faultStep
+	More  int // steps that are not shown
+	Long  bool
+}
+
+type faultStep struct {
+	Step                              int
+	What, When                        string
+	Planned, Injected, Seen, Hit, Was string // counts; Was: how many were healed
+	Never                             string // why nothing came of it
+	Times                             []faultTime
+	More                              int
+	Each                              string // how many times there are, and since when
+}
+
+// faultTime is one fault on one target.
+type faultTime struct {
+	Target, From, To, Lasted, Saw, Range string
+	Begin, End                           ref
+
+	at int64
+}
+
+// How much of a long plan is shown, and at once.
+const (
+	mostOpen  = 8
+	mostSteps = 100
+	mostTimes = 12
+)
+
+// occurrence is a fault on a target, by the events of the nemesis.
+type occurrence struct{ invoke, begin, end, fail *history.Event }
+
+// occurrences are the faults of each step, in the order in which they came. Step 0
+// has those that nobody planned.
+func occurrences(h *history.History) map[int][]*occurrence {
+	out := map[int][]*occurrence{}
+	type at struct {
+		step       int
+		kind, node string
+	}
+	open := map[at]*occurrence{}
+	for i := range h.Events {
+		e := &h.Events[i]
+		if e.Process != history.Nemesis {
+			continue
+		}
+		k := at{e.Step, e.Op, e.Node}
+		o := open[k]
+		begins := e.Type == history.Invoke || o == nil || e.Type == history.Begin && o.begin != nil
+		if begins {
+			o = &occurrence{}
+			open[k] = o
+			out[e.Step] = append(out[e.Step], o)
+		}
+		switch e.Type {
+		case history.Invoke:
+			o.invoke = e
+		case history.Begin:
+			o.begin = e
+		case history.End:
+			o.end = e
+			delete(open, k)
+		case history.Fail:
+			o.fail = e
+		}
+	}
+	return out
+}
+
+func faults(r outcome.Run, rows map[int64]bool) faultTable {
+	var t faultTable
+	all := occurrences(r.History)
+	steps := slices.Clone(r.History.Params.Steps)
+	planned := map[int]bool{}
+	for _, s := range steps {
+		planned[s.Step] = true
+	}
+	var others []int
+	for s := range all {
+		if !planned[s] {
+			others = append(others, s)
+		}
+	}
+	slices.Sort(others)
+	for _, s := range others {
+		steps = append(steps, history.PlannedStep{Step: s, Fault: first(all[s]).Op, When: "nobody planned it"})
+	}
+	if len(steps) > mostSteps {
+		t.More = len(steps) - mostSteps
+		steps = steps[:mostSteps]
+	}
+	t.Long = len(steps) > mostOpen
+	for _, s := range steps {
+		x := faultStep{Step: s.Step, What: what(s), When: plain(s.When)}
+		x.count(r, all[s.Step])
+		x.times(all[s.Step], rows)
+		if len(all[s.Step]) == 0 {
+			x.Never = "never came: its trigger was not seen"
+			if s.Optional {
+				x.Never = "did not come, and need not have"
+			}
+		}
+		t.Steps = append(t.Steps, x)
+	}
+	return t
+}
+
+func first(os []*occurrence) *history.Event {
+	for _, o := range os {
+		for _, e := range []*history.Event{o.invoke, o.begin, o.fail, o.end} {
+			if e != nil {
+				return e
+			}
+		}
+	}
+	return &history.Event{}
+}
+
+func what(s history.PlannedStep) string {
+	text := faultNames[s.Fault]
+	if text == "" {
+		text = name(s.Fault)
+	}
+	var targets []string
+	for _, t := range s.Targets[:min(len(s.Targets), 8)] {
+		targets = append(targets, name(t))
+	}
+	if n := len(s.Targets) - len(targets); n > 0 {
+		targets = append(targets, plural(n, "other"))
+	}
+	if len(targets) > 0 {
+		text += ": " + list(targets)
+	}
+	if s.Delay > 0 {
+		text += ", late by up to " + span(int64(s.Delay))
+	}
+	if s.By != 0 {
+		text += fmt.Sprintf(", by %+g\u00a0s", s.By.Seconds())
+	}
+	if s.Every {
+		text += ", every time"
+	}
+	return text
+}
+
+// faultNames are the kinds of fault as a reader calls them.
+var faultNames = map[string]string{
+	"pause": "pause", "gc": "garbage collections", "kill": "kill", "shutdown": "shutdown", "power-loss": "power loss",
+	"failover": "failover to the replica", "cut": "cut of links", "delay": "late messages", "throttle": "throttled link",
+	"lose": "lost messages", "hold": "held message", "drop": "lost message", "slow-disk": "disk that stalls",
+	"full-disk": "full disk", "touch": "another key", "clock-jump": "clock jump", "clock-rate": "clock that runs wrong",
+	"clock-slew": "slewed clock", "clock-strobe": "clock that jumps to and fro",
+}
+
+func (x *faultStep) count(r outcome.Run, os []*occurrence) {
+	of := func(what string) string {
+		n, ok := r.Verdict.Numbers[fmt.Sprintf("fault-%d-%s", x.Step, what)]
+		if !ok {
+			return "–"
+		}
+		return grouped(int(n))
+	}
+	x.Planned, x.Injected, x.Seen, x.Hit = of("planned"), of("injected"), of("read-back"), of("on-held")
+	healed := 0
+	for _, o := range os {
+		if o.end != nil {
+			healed++
+		}
+	}
+	x.Was = grouped(healed)
+}
+
+func (x *faultStep) times(os []*occurrence, rows map[int64]bool) {
+	x.More = max(len(os)-mostTimes, 0)
+	if len(os) > 0 {
+		x.Each = plural(len(os), "time") + ", first at " + seconds(first(os).T)
+	}
+	for _, o := range os[:len(os)-x.More] {
+		e := first([]*occurrence{o})
+		t := faultTime{Target: name(e.Node), at: e.T, From: seconds(e.T), Begin: ref{e.N, rows[e.N]}}
+		switch {
+		case o.fail != nil:
+			t.Saw = "failed: " + cut(o.fail.Cause, longestCell)
+		case o.begin == nil:
+			t.Saw = "not seen to be in force"
+		default:
+			t.From, t.Begin = seconds(o.begin.T), ref{o.begin.N, rows[o.begin.N]}
+			t.Saw = cut(o.begin.Cause, longestCell)
+		}
+		to := e.T
+		if o.end != nil {
+			to = o.end.T
+			t.To, t.Lasted, t.End = seconds(to), span(to-e.T), ref{o.end.N, rows[o.end.N]}
+			if o.end.Cause != "" {
+				t.Saw = strings.TrimPrefix(t.Saw+"; at its end: "+cut(o.end.Cause, longestCell), "; ")
+			}
+		}
+		margin := max((to-e.T)/5, 500e6)
+		t.Range = decimal(max(e.T-margin, 0), 3) + "-" + decimal(to+margin, 3)
+		x.Times = append(x.Times, t)
+	}
+}

@@ -1,0 +1,88 @@
+package page
+
+import (
+	"encoding/base64"
+	"html/template"
+	"math"
+	"strconv"
+
+	"lockpick/checker"
+	"lockpick/scenarios/outcome"
+)
+
+// number is something that was measured.
+type number struct{ Name, Value, Unit, Meaning, Word string }
+
+// meanings says of each of checker.Numbers what it is, and in which unit.
+var meanings = map[string]struct{ unit, meaning string }{
+	checker.Grants:              {"", "acquires that returned the lock"},
+	checker.GrantsPerSecond:     {"/s", "of true time, from the first client's event to the last"},
+	checker.AcquireP50:          {"s", "from call to return of granted acquires: half took at most this"},
+	checker.AcquireP99:          {"s", "99 of 100 took at most this"},
+	checker.AcquireMax:          {"s", "the longest"},
+	checker.DoubleHoldSeconds:   {"s", "true time in which two sessions or more believed that they held a lock"},
+	checker.DoubleHoldIncidents: {"", "spells of such time"},
+	checker.Writes:              {"", "that came to the resource, applied or refused"},
+	checker.RefusedWrites:       {"", "of these"},
+	checker.WritesOutsideBelief: {"", "applied when their session no longer believed"},
+	checker.LostUpdates:         {"", "writes applied over another session's that they had not seen"},
+	checker.RefusedHolders:      {"", "reads and writes that the fence refused while their session believed"},
+	checker.ValidityLeftMin:     {"s", "least time left of a lock when its acquire returned, by the client's clock"},
+	checker.ValidityLeftP50:     {"s", "the same, median"},
+	checker.SplitVoteRate:       {"share", "attempts on a free lock in which nobody got a majority"},
+	checker.LosingStreak:        {"", "most of these in a row on one lock"},
+	checker.Bypasses:            {"", "grants that an acquire saw go to one that was called later"},
+	checker.JainIndex:           {"", "of grants per client: 1 is equal shares, 1/n all for one of n"},
+	checker.UnavailableSeconds:  {"s", "nobody believed to hold a lock that somebody wanted"},
+	checker.UnavailableShare:    {"share", "the same as a share of the clients' time, per lock"},
+	checker.UnavailableMax:      {"s", "the longest such spell, and why"},
+	checker.DeathToGrant:        {"s", "the longest from a holder's death to the next grant"},
+	checker.OrphanKeys:          {"", "keys that a node still had after their TTL"},
+}
+
+func measured(r outcome.Run) []number {
+	var out []number
+	for _, n := range checker.Numbers() {
+		x, ok := r.Verdict.Numbers[n]
+		if !ok {
+			continue
+		}
+		m := meanings[n]
+		v := number{Name: n, Value: figure(x), Unit: m.unit, Meaning: m.meaning, Word: plain(r.Verdict.Words[n])}
+		switch {
+		case m.unit == "share":
+			v.Value, v.Unit = figure(100*x), "%"
+		case m.unit == "s" && x != 0 && math.Abs(x) < 1:
+			v.Value, v.Unit = figure(1000*x), "ms"
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// figure writes a number with three digits that count, and a count in full.
+func figure(x float64) string {
+	switch {
+	case x == math.Trunc(x) && math.Abs(x) < 1e15:
+		return grouped(int(x))
+	case math.Abs(x) >= 0.01 && math.Abs(x) < 1e15:
+		digits := 2 - int(math.Floor(math.Log10(math.Abs(x))))
+		return strconv.FormatFloat(x, 'f', min(max(digits, 0), 3), 64)
+	}
+	return outcome.Figure(x)
+}
+
+// plot is a figure as the page shows it: an image, which can't reach the page.
+type plot struct {
+	Name, Title, Caption string
+	URL                  template.URL
+}
+
+func drawn(figures []Figure) []plot {
+	var out []plot
+	for _, f := range figures {
+		out = append(out, plot{Name: name(f.Name), Title: plain(f.Title), Caption: plain(f.Caption),
+			URL: template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(f.SVG))})
+	}
+	return out
+}

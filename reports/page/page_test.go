@@ -1,0 +1,192 @@
+package page
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/reports/sequence"
+	"lockpick/scenarios/outcome"
+)
+
+// tale is a small run: c1 pauses, and both believe that they hold the lock.
+func tale(more ...history.Event) *history.History {
+	p := &history.Params{Schema: history.Schema, Scenario: "tale", Backend: "sim", Seed: 7, Clients: []string{"c1", "c2"}, Nodes: []string{"n1"},
+		Resource: "r1", Quorum: 1, Lock: "redlock", TTL: 1e10, NodeTimeout: 5e7, RetryMax: 2e8, Fence: "none",
+		Steps: []history.PlannedStep{{Step: 1, Fault: "pause", Targets: []string{"c1"}, When: "at 2s"}}}
+	events := []history.Event{
+		{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: p},
+		{T: 1e6, Process: "c1", Type: history.Begin, Op: history.OpClient},
+		{T: 2e6, Process: "c2", Type: history.Begin, Op: history.OpClient},
+		{T: 1e9, Process: "c1", Type: history.Invoke, Op: history.OpAcquire, Key: "k", Session: "c1/1"},
+		{T: 1.1e9, Process: "c1", Type: history.OK, Op: history.OpAcquire, Key: "k", Session: "c1/1", Token: "a", ValidUntil: 9e9},
+		{T: 2e9, Process: history.Nemesis, Type: history.Invoke, Op: "pause", Node: "c1", Step: 1},
+		{T: 2e9, Process: history.Nemesis, Type: history.Begin, Op: "pause", Node: "c1", Step: 1, Cause: "c1 is stopped"},
+		{T: 3e9, Process: "c2", Type: history.Invoke, Op: history.OpAcquire, Key: "k", Session: "c2/1"},
+		{T: 3.1e9, Process: "c2", Type: history.OK, Op: history.OpAcquire, Key: "k", Session: "c2/1", Token: "b", ValidUntil: 11e9},
+		{T: 5e9, Process: history.Nemesis, Type: history.End, Op: "pause", Node: "c1", Step: 1, Cause: "c1 runs again"},
+	}
+	events = append(append(events, more...), history.Event{T: 12e9, Process: history.Harness, Type: history.End, Op: history.OpRun})
+	for i := range events {
+		events[i].N = int64(i + 1)
+	}
+	h, err := history.New(events)
+	if err != nil {
+		panic(err)
+	}
+	return h
+}
+
+// judge makes a page's run of a history; want is what was expected of mutual exclusion.
+func judge(h *history.History, want string) outcome.Run {
+	v := checker.Check(h)
+	r := outcome.Run{History: h, Verdict: v, Manifest: &harness.Manifest{Command: "lockpick run tale", Version: "1", Go: "go1", OS: "linux", Arch: "amd64", CPUs: 2,
+		Scenario: harness.Scenario{Claim: "It tells.", Source: "A book, https://example.org/a?b=1&c, javascript:alert(1), data:text/html,x."}}}
+	for _, res := range v.Results {
+		j := outcome.Judgement{Property: res.Property, Got: res.Outcome, Because: res.Because, Cause: res.Cause, AsExpected: true}
+		if res.Property == checker.MutualExclusion {
+			j.Expected, j.AsExpected = want, want == string(res.Outcome)
+		}
+		r.Outcome.Judgements = append(r.Outcome.Judgements, j)
+	}
+	r.Outcome.Code = outcome.CodeOf(r.Outcome.Judgements)
+	return r
+}
+
+func written(t *testing.T, r outcome.Run) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := Write(&out, Page{Run: r, Diagram: sequence.Tell(r.History, r.Verdict), Files: []string{"history.jsonl"}}); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestSentences(t *testing.T) {
+	quiet := tale()
+	quiet.Params.Steps = nil
+	quiet.Events = append(quiet.Events[:7:7], quiet.Events[9:]...) // without c2's acquire
+	never := tale()
+	never.Events[0].Params.Steps = append(never.Events[0].Params.Steps, history.PlannedStep{Step: 2, Fault: "kill", Targets: []string{"n1"}})
+	never.Params = *never.Events[0].Params
+	for _, c := range []struct {
+		h         *history.History
+		want, say string
+	}{
+		{tale(), "violated", "tale on sim, seed 7: lease-linearizable was violated, which was not expected; mutual-exclusion was violated, as expected: "},
+		{tale(), "holds", "tale on sim, seed 7: mutual-exclusion and lease-linearizable were violated, which was not expected: "},
+		{quiet, "holds", "tale on sim, seed 7: No violation found in this run, which had no planned faults."},
+		{quiet, "violated", "No violation found in this run"},
+		{never, "holds", "tale on sim, seed 7: nothing could be decided: step 2 (kill n1) never came"},
+	} {
+		if got := sentence(judge(c.h, c.want)); !strings.Contains(got, c.say) {
+			t.Errorf("%q\nlacks %q", got, c.say)
+		}
+	}
+}
+
+// Each link to an event leads to a row, each row is there once, and of addresses only
+// those of the web are links.
+func TestLinks(t *testing.T) {
+	page := written(t, judge(tale(), "violated"))
+	for _, m := range regexp.MustCompile(`href="#([^"]+)"`).FindAllStringSubmatch(page, -1) {
+		if n := strings.Count(page, `id="`+m[1]+`"`); n != 1 {
+			t.Errorf("#%s is there %d times", m[1], n)
+		}
+	}
+	for _, m := range regexp.MustCompile(`href="([^"#][^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if m[1] != "https://example.org/a?b=1&amp;c" && m[1] != "history.jsonl" && m[1] != "data:," {
+			t.Errorf("a link to %s", m[1])
+		}
+	}
+	for _, id := range []string{"verdict", "story", "faults", "numbers", "history", "again", "limits", "p-mutual-exclusion", "e1", "e11"} {
+		if !strings.Contains(page, `id="`+id+`"`) {
+			t.Errorf("no %s", id)
+		}
+	}
+}
+
+func TestSameBytes(t *testing.T) {
+	if a, b := written(t, judge(tale(), "holds")), written(t, judge(tale(), "holds")); a != b {
+		t.Error("one run gave two pages")
+	}
+}
+
+// A bare history, and a cut one, make a page.
+func TestBare(t *testing.T) {
+	r := judge(tale(), "holds")
+	r.Manifest, r.Outcome.Judgements = nil, nil
+	r.Verdict.Cut = "line 9 is cut in its middle"
+	page := written(t, r)
+	for _, want := range []string{"This is a bare history", "The record is cut", `id="p-mutual-exclusion"`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	written(t, outcome.Run{History: &history.History{}}) // nothing at all
+}
+
+// Of a long history the page keeps what it speaks of and what lies around, and says
+// how much is left out.
+func TestWindow(t *testing.T) {
+	var more []history.Event
+	for i := range 20_000 {
+		more = append(more, history.Event{T: 6e9 + int64(i)*1e5, Process: "c1-n1", Type: history.Fail, Op: history.OpSet, Key: "k", Node: "n1", Token: "x",
+			Sent: 6e9 + int64(i)*1e5 - 1000, Applied: 6e9 + int64(i)*1e5 - 500, Answered: 6e9 + int64(i)*1e5})
+	}
+	r := judge(tale(more...), "violated")
+	l := keep(Page{Run: r, Diagram: sequence.Tell(r.History, r.Verdict)})
+	if len(l.rows) > mostRows || len(l.rows)+l.Left != len(r.History.Events) {
+		t.Errorf("%d rows and %d left out of %d events", len(l.rows), l.Left, len(r.History.Events))
+	}
+	for _, n := range r.Verdict.Result(checker.MutualExclusion).Witness.Events {
+		if !l.rows[n] {
+			t.Errorf("event %d of the witness has no row", n)
+		}
+	}
+	if page := written(t, r); !strings.Contains(page, fmt.Sprintf("%s left out", plural(l.Left, "event"))) && !strings.Contains(page, "left out") {
+		t.Error("the page does not say what it leaves out")
+	}
+}
+
+func TestPlain(t *testing.T) {
+	for in, want := range map[string]string{
+		"c1 → n1": "c1 → n1", "日本": "日本", "a\nb\tc": "a b c", "\x1b[31m": `\x1b[31m`, "\u202eevil": `\u202eevil`, "\xff": `\xff`, "\ufffd": "\ufffd",
+		"\U000e0001": `\U000e0001`, strings.Repeat("x", 1<<20): strings.Repeat("x", longestText) + "…",
+	} {
+		if got := plain(in); got != want {
+			t.Errorf("plain(%.20q) is %.80q, want %.80q", in, got, want)
+		}
+	}
+}
+
+// Each number has a meaning, and no other has.
+func TestMeanings(t *testing.T) {
+	for _, n := range checker.Numbers() {
+		if meanings[n].meaning == "" {
+			t.Errorf("%s has no meaning", n)
+		}
+	}
+	if len(meanings) != len(checker.Numbers()) {
+		t.Error("there is a meaning without a number")
+	}
+}
+
+func BenchmarkWrite(b *testing.B) {
+	var more []history.Event
+	for i := range 2000 {
+		more = append(more, history.Event{T: 6e9 + int64(i)*1e5, Process: "c1-n1", Type: history.Fail, Op: history.OpSet, Key: "k", Node: "n1", Token: "x", Sent: 6e9, Applied: 6e9, Answered: 6e9})
+	}
+	r := judge(tale(more...), "violated")
+	p := Page{Run: r, Diagram: sequence.Tell(r.History, r.Verdict)}
+	for b.Loop() {
+		if err := Write(&bytes.Buffer{}, p); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

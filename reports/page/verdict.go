@@ -1,0 +1,365 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"lockpick/checker"
+	"lockpick/harness/history"
+	"lockpick/scenarios/outcome"
+)
+
+// badge is a word with a colour that says the same.
+type badge struct{ Tone, Text string }
+
+// Tones are the names of classes in page.css.
+const (
+	calm  = "calm"
+	good  = "good"
+	alarm = "alarm"
+	doubt = "doubt"
+)
+
+// subject is what was run: "gc-pause-after-acquire/fenced".
+func subject(r outcome.Run) string {
+	p := r.History.Params
+	s := cmp.Or(p.Scenario, "a run without a name")
+	if p.Variant != "" {
+		s += "/" + p.Variant
+	}
+	return name(s)
+}
+
+func title(r outcome.Run) string {
+	p := r.History.Params
+	s := subject(r)
+	if p.Backend != "" {
+		s += fmt.Sprintf(" on %s, seed %d", name(p.Backend), p.Seed)
+	}
+	return s
+}
+
+// sentence is the verdict in one.
+func sentence(r outcome.Run) string {
+	if r.Verdict.Assumption != "" {
+		return plain(title(r) + ": nothing could be decided: " + strings.TrimSuffix(r.Verdict.Assumption, ".") + ".")
+	}
+	expected, unexpected := violated(r)
+	var parts []string
+	for _, p := range []struct {
+		props []string
+		how   string
+	}{{unexpected, "which was not expected"}, {expected, "as expected"}} {
+		if len(p.props) > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s violated, %s", list(p.props), verb(len(p.props)), p.how))
+		}
+	}
+	if len(parts) > 0 {
+		why := ""
+		if first := shown(r); first != nil {
+			why = ": " + strings.TrimSuffix(first.Because, ".")
+		}
+		return plain(title(r) + ": " + strings.Join(parts, "; ") + why + ".")
+	}
+	s := "No violation found in this run under these faults."
+	if len(r.History.Params.Steps) == 0 {
+		s = "No violation found in this run, which had no planned faults."
+	}
+	for _, j := range r.Outcome.Judgements {
+		if j.Missed {
+			s += fmt.Sprintf(" %s was expected to be %s, and was not.", j.Property, j.Expected)
+		} else if j.Got == checker.Undecided && !j.AsExpected {
+			s += fmt.Sprintf(" %s could not be decided: %s.", j.Property, strings.TrimSuffix(j.Because, "."))
+		}
+	}
+	return plain(title(r) + ": " + s)
+}
+
+func verb(n int) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
+}
+
+// violated lists the violated properties, by whether somebody expected that.
+func violated(r outcome.Run) (expected, unexpected []string) {
+	for _, res := range r.Verdict.Results {
+		if res.Outcome != checker.Violated {
+			continue
+		}
+		j := judgement(r, res.Property)
+		switch {
+		case j != nil && j.AsExpected && j.Expected != "" && j.Expected != outcome.AnyOutcome:
+			expected = append(expected, res.Property)
+		default:
+			unexpected = append(unexpected, res.Property)
+		}
+	}
+	return expected, unexpected
+}
+
+func judgement(r outcome.Run, property string) *outcome.Judgement {
+	for i := range r.Outcome.Judgements {
+		if r.Outcome.Judgements[i].Property == property {
+			return &r.Outcome.Judgements[i]
+		}
+	}
+	return nil
+}
+
+// shown is the result that the page is about: the first violated one, rather with
+// a witness.
+func shown(r outcome.Run) *checker.Result {
+	var first *checker.Result
+	for i := range r.Verdict.Results {
+		res := &r.Verdict.Results[i]
+		if res.Outcome != checker.Violated {
+			continue
+		}
+		if res.Witness != nil {
+			return res
+		}
+		if first == nil {
+			first = res
+		}
+	}
+	return first
+}
+
+func badges(r outcome.Run) []badge {
+	expected, unexpected := violated(r)
+	var out []badge
+	switch {
+	case r.Verdict.Assumption != "":
+		out = append(out, badge{doubt, "? undecided"})
+	case len(expected)+len(unexpected) > 0:
+		out = append(out, badge{alarm, "✗ violated"})
+	default:
+		out = append(out, badge{good, "○ no violation found"})
+	}
+	switch state := r.Outcome.State(); {
+	case r.Manifest == nil: // nobody said what was expected
+	case state == outcome.AsExpected:
+		out = append(out, badge{good, "✓ as expected"})
+	case state == outcome.Undecided:
+		out = append(out, badge{doubt, "? can't say whether as expected"})
+	case state == outcome.Unexpected:
+		out = append(out, badge{alarm, "! not as expected"})
+	default:
+		out = append(out, badge{alarm, "! " + state})
+	}
+	if r.Verdict.Cut != "" {
+		out = append(out, badge{doubt, "the record is cut"})
+	}
+	return out
+}
+
+// setup is what was run, in a few words each.
+func setup(r outcome.Run) []term {
+	p := r.History.Params
+	out := []term{}
+	add := func(title, text string) {
+		if text != "" {
+			out = append(out, term{Name: title, Text: text})
+		}
+	}
+	lock := name(p.Lock)
+	if p.TTL > 0 {
+		lock += ", TTL " + span(int64(p.TTL))
+	}
+	add("Lock", strings.TrimPrefix(lock, ", "))
+	nodes := plural(len(p.Nodes), "node")
+	if p.Persistence != "" {
+		nodes += ", persistence " + name(p.Persistence)
+	}
+	add("Nodes", nodes)
+	add("Clients", grouped(len(p.Clients)))
+	if p.Fence != "" && p.Resource != "" {
+		add("Fence", name(p.Fence))
+	}
+	add("Backend", name(p.Backend))
+	if p.Backend != "" {
+		add("Seed", fmt.Sprint(p.Seed))
+	}
+	events := r.History.Events
+	if n := len(events); n > 0 {
+		add("Record", fmt.Sprintf("%s, %s of true time", plural(n, "event"), span(max(events[n-1].T, 0))))
+	}
+	return out
+}
+
+func claim(r outcome.Run) string {
+	if r.Manifest == nil {
+		return ""
+	}
+	return plain(r.Manifest.Scenario.Claim)
+}
+
+// linked is a piece of a text, and where it leads.
+type linked struct{ Text, URL string }
+
+var address = regexp.MustCompile(`https?://[^\s()<>"'\x60]+[^\s()<>"'\x60.,;:]`)
+
+// source is where the claim comes from; of addresses, only those of the web are links.
+func source(r outcome.Run) []linked {
+	if r.Manifest == nil {
+		return nil
+	}
+	text := plain(r.Manifest.Scenario.Source)
+	var out []linked
+	at := 0
+	for _, m := range address.FindAllStringIndex(text, -1) {
+		out = append(out, linked{Text: text[at:m[0]]}, linked{Text: text[m[0]:m[1]], URL: text[m[0]:m[1]]})
+		at = m[1]
+	}
+	if at < len(text) {
+		out = append(out, linked{Text: text[at:]})
+	}
+	return out
+}
+
+// trouble is what stands above all else: errors, and judges that disagree.
+func trouble(r outcome.Run) []string {
+	var out []string
+	if d := r.Verdict.Disagreement; d != "" {
+		out = append(out, plain("The two judges disagree, which is a bug in lockpick; trust neither. "+full(d)))
+	}
+	for line := range strings.SplitSeq(r.Outcome.Error, "\n") {
+		if line != "" && !strings.Contains(line, "judges disagree") {
+			out = append(out, plain(full(line)))
+		}
+	}
+	return out
+}
+
+// group is results of one sort.
+type group struct {
+	Title, Note string
+	Rows        []result
+}
+
+type result struct {
+	Property, Expected, Got, Mark, Tone string
+	AsExpected, AsTone                  string
+	Because, Cause, Occasions           string
+	Witness                             []ref
+	Range                               string // of the timeline, "FROM-TO" in seconds
+}
+
+// ref is an event that is linked to, where the page has its row.
+type ref struct {
+	N   int64
+	Row bool
+}
+
+var outcomes = map[checker.Outcome]badge{
+	checker.Holds: {good, "○"}, checker.Violated: {alarm, "✗"}, checker.Undecided: {doubt, "?"},
+}
+
+// judged is the table of properties, safety and liveness apart, and the numbers that
+// have a bound.
+func judged(r outcome.Run, rows map[int64]bool) []group {
+	safety := group{Title: "Safety", Note: "nothing bad happens, whatever the faults"}
+	liveness := group{Title: "Liveness", Note: "something good happens, where the faults allow it"}
+	bounds := group{Title: "Numbers", Note: "what was measured against its bound"}
+	done := map[string]bool{}
+	add := func(x result) {
+		if checker.Liveness(x.Property) {
+			liveness.Rows = append(liveness.Rows, x)
+		} else {
+			safety.Rows = append(safety.Rows, x)
+		}
+	}
+	for _, j := range r.Outcome.Judgements {
+		done[j.Property] = true
+		if j.Number != nil {
+			bounds.Rows = append(bounds.Rows, boundOf(j))
+			continue
+		}
+		add(resultOf(j, r.Verdict.Result(j.Property), rows))
+	}
+	for _, res := range r.Verdict.Results { // nobody held them against anything
+		if !done[res.Property] {
+			add(resultOf(outcome.Judgement{Property: res.Property, Got: res.Outcome, Cause: res.Cause, Node: res.Node,
+				Because: res.Because, AsExpected: true}, &res, rows))
+		}
+	}
+	var out []group
+	for _, g := range []group{safety, liveness, bounds} {
+		if len(g.Rows) > 0 {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+func resultOf(j outcome.Judgement, res *checker.Result, rows map[int64]bool) result {
+	x := begun(j)
+	x.Because = plain(full(j.Because))
+	x.Cause = name(j.Cause)
+	if j.Node != "" {
+		x.Cause += " at " + name(j.Node)
+	}
+	if res == nil {
+		return x
+	}
+	x.Occasions = grouped(res.Occasions)
+	if res.Incidents > 1 {
+		x.Occasions += ", violated " + grouped(res.Incidents) + " times"
+	}
+	if w := res.Witness; w != nil {
+		x.Witness = refs(w.Events, rows)
+		margin := max((w.To-w.From)/5, 50e6)
+		x.Range = decimal(max(w.From-margin, 0), 3) + "-" + decimal(w.To+margin, 3)
+	}
+	return x
+}
+
+func boundOf(j outcome.Judgement) result {
+	x := begun(j)
+	x.Got, x.Mark, x.Tone = outcome.Figure(j.Number.Value), "○", good
+	if j.Got == checker.Undecided {
+		x.Got, x.Mark, x.Tone = "unknown", "?", doubt
+	} else if !j.AsExpected {
+		x.Mark, x.Tone = "✗", alarm
+	}
+	x.Because = plain(full(j.Because))
+	return x
+}
+
+func begun(j outcome.Judgement) result {
+	look := outcomes[j.Got]
+	x := result{Property: name(j.Property), Expected: name(cmp.Or(j.Expected, "–")), Got: string(j.Got), Mark: look.Text, Tone: look.Tone}
+	switch {
+	case j.Expected == "" || j.Expected == outcome.AnyOutcome:
+		x.AsExpected, x.AsTone = "–", calm
+	case j.Waits():
+		x.AsExpected, x.AsTone = "waits for another run", doubt
+	case j.AsExpected:
+		x.AsExpected, x.AsTone = "✓ as expected", good
+	case j.Got == checker.Undecided:
+		x.AsExpected, x.AsTone = "? can't say", doubt
+	default:
+		x.AsExpected, x.AsTone = "! not as expected", alarm
+	}
+	return x
+}
+
+func refs(ns []int64, rows map[int64]bool) []ref {
+	var out []ref
+	for _, n := range ns {
+		out = append(out, ref{N: n, Row: rows[n]})
+	}
+	return out
+}
+
+// ends is when the record ends.
+func ends(h *history.History) int64 {
+	if n := len(h.Events); n > 0 {
+		return h.Events[n-1].T
+	}
+	return 0
+}

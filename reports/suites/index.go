@@ -1,0 +1,179 @@
+package suites
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// mostRuns bounds the runs of an index: what is older is still in the store.
+const mostRuns = 1000
+
+// runName is how a run's directory is called: TIME-BACKEND-SEED, with a number where
+// two began at once.
+var runName = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{3}Z)-([a-z0-9]+)-(\d+)(-\d+)?$`)
+
+//go:embed index.html.tmpl
+var indexTemplate string
+
+var indexPage = template.Must(template.New("index").Funcs(texts).Parse(indexTemplate))
+
+// index is what the index of a store says.
+type index struct {
+	Suites    []entry
+	Scenarios []shelf
+	Runs      int // in the store
+	Shown     int
+	Backends  []string
+	States    []string
+}
+
+// shelf is the runs of one scenario, the newest first.
+type shelf struct {
+	Scenario string
+	Runs     []entry
+}
+
+// entry is one run, or one suite.
+type entry struct {
+	Time, Backend, Seed, State, Symbol, Href, Scenario string
+	name, dir                                          string
+}
+
+// Index writes the index of a store: what lies there now, suites first. Another
+// lockpick may write it at the same time; whoever wrote last looks once more, so that
+// what both have done is in it in the end.
+func Index(store string) error {
+	var before []byte
+	for range 5 {
+		page, err := drawIndex(store)
+		if err != nil {
+			return err
+		}
+		if bytes.Equal(page, before) {
+			break
+		}
+		if err := replace(filepath.Join(store, IndexFile), page); err != nil {
+			return err
+		}
+		before = page
+	}
+	return nil
+}
+
+func drawIndex(store string) ([]byte, error) {
+	x, err := list(store)
+	if err != nil {
+		return nil, err
+	}
+	var page bytes.Buffer
+	if err := indexPage.Execute(&page, x); err != nil {
+		return nil, fmt.Errorf("draw index: %w", err)
+	}
+	return page.Bytes(), nil
+}
+
+// list reads the names in a store, and the heads of the newest.
+func list(store string) (index, error) {
+	runs, err := runsOf(store)
+	if err != nil {
+		return index{}, err
+	}
+	x := index{Runs: len(runs)}
+	// Names begin with the time.
+	slices.SortStableFunc(runs, func(a, b entry) int { return strings.Compare(b.name, a.name) })
+	runs = runs[:min(len(runs), mostRuns)]
+	x.Shown = len(runs)
+	shelves := map[string][]entry{}
+	backends, states := map[string]bool{}, map[string]bool{}
+	for _, r := range runs {
+		h := head(filepath.Join(store, r.dir, OutcomeFile))
+		r.mark(h.state())
+		r.Href = escaped(r.dir + "/" + page(filepath.Join(store, r.dir)))
+		shelves[r.Scenario] = append(shelves[r.Scenario], r)
+		backends[r.Backend], states[r.State] = true, true
+	}
+	for _, name := range slices.Sorted(maps.Keys(shelves)) {
+		x.Scenarios = append(x.Scenarios, shelf{name, shelves[name]})
+	}
+	for _, dir := range Stored(store) {
+		if len(x.Suites) == mostRuns {
+			break
+		}
+		h := head(filepath.Join(dir, OutcomeFile))
+		e := entry{Time: when(filepath.Base(dir)), Backend: h.backend, Seed: h.seed.String(), Scenario: "suite",
+			Href: Folder + "/" + escaped(filepath.Base(dir)) + "/" + PageFile}
+		if h.seeds > 1 {
+			e.Seed = fmt.Sprintf("%d seeds from %s", h.seeds, h.seed)
+		}
+		e.mark(h.state())
+		x.Suites = append(x.Suites, e)
+		backends[e.Backend], states[e.State] = true, true
+	}
+	x.Backends, x.States = slices.Sorted(maps.Keys(backends)), slices.Sorted(maps.Keys(states))
+	return x, nil
+}
+
+// runsOf lists the run directories of a store by their names alone.
+func runsOf(store string) ([]entry, error) {
+	folders, err := os.ReadDir(store)
+	if err != nil {
+		return nil, fmt.Errorf("list store: %w", err)
+	}
+	var out []entry
+	for _, f := range folders {
+		if !f.IsDir() || strings.HasPrefix(f.Name(), ".") {
+			continue
+		}
+		runs, err := os.ReadDir(filepath.Join(store, f.Name()))
+		if err != nil {
+			continue // removed meanwhile, or not ours to read
+		}
+		for _, r := range runs {
+			m := runName.FindStringSubmatch(r.Name())
+			if m == nil || !r.IsDir() {
+				continue
+			}
+			out = append(out, entry{Time: when(m[1]), Backend: m[2], Seed: m[3], Scenario: strings.ReplaceAll(f.Name(), "+", "/"),
+				name: r.Name(), dir: f.Name() + "/" + r.Name()})
+		}
+	}
+	return out, nil
+}
+
+// page is the file to open of a run's directory.
+func page(dir string) string {
+	for _, name := range []string{runPage, runText} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return name
+		}
+	}
+	return "run.json"
+}
+
+// symbols of states.
+var symbols = map[string]string{"as expected": "✓", "unexpected": "!", "undecided": "?", "failed": "!", "skipped": "–"}
+
+func (e *entry) mark(state string) {
+	e.State, e.Symbol = state, symbols[state]
+	if e.Symbol == "" {
+		e.Symbol = "…"
+	}
+}
+
+// when reads the time off a directory's name.
+func when(name string) string {
+	t, err := time.Parse(stampForm, name[:min(len(name), len(stampForm))])
+	if err != nil {
+		return name
+	}
+	return stamp(t)
+}

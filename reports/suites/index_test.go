@@ -1,0 +1,105 @@
+package suites
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockpick/checker"
+)
+
+func TestIndex(t *testing.T) {
+	store := t.TempDir()
+	kept(t, store, "pause", "pause/fenced", "<script>alert(1)<")
+	if err := os.MkdirAll(filepath.Join(store, "pause", "20260102T030406.000Z-process-7"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(store, "suites", "20260102T030405.000Z-sim-1", runPage), "a scenario may be called suites")
+	write(t, filepath.Join(store, "notes", "mine.txt"), "not ours")
+	if _, err := Write(made(store)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Index(store); err != nil {
+		t.Fatal(err)
+	}
+	page := read(t, filepath.Join(store, IndexFile))
+	for _, want := range []string{
+		`href="suites/20260102T030405.000Z/suite.html"`, `href="pause&#43;fenced/20260102T030405.000Z-sim-1/report.html"`,
+		`href="pause/20260102T030406.000Z-process-7/run.json"`, "no outcome", "1 suite, 5 runs", "&lt;script&gt;alert",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
+	for _, bad := range []string{"<script>alert", "mine.txt", store} {
+		if strings.Contains(page, bad) {
+			t.Errorf("it holds %q", bad)
+		}
+	}
+	golden(t, "index.html", []byte(page[strings.Index(page, "<body>"):]))
+}
+
+// Two lockpicks write into one store at once: nothing is lost, and nothing half.
+func TestTwoAtOnce(t *testing.T) {
+	store := t.TempDir()
+	var both sync.WaitGroup
+	for who := range 2 {
+		both.Go(func() {
+			for n := range 20 {
+				dir := filepath.Join(store, fmt.Sprintf("s%d", who), fmt.Sprintf("20260102T0304%02d.000Z-sim-%d", n, who))
+				if err := os.MkdirAll(dir, 0o755); err != nil {
+					t.Error(err)
+				}
+				s := begun(store) // all begin in the same millisecond
+				s.Add(came(store, "pause", 1, 0, judged(checker.MutualExclusion, "holds", checker.Holds, "", true)))
+				if _, err := Write(s); err != nil {
+					t.Error(err)
+				}
+				if err := Index(store); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	both.Wait()
+	page := read(t, filepath.Join(store, IndexFile))
+	if n := strings.Count(page, `<tr data-scenario="suite"`); n != 40 || len(Stored(store)) != 40 {
+		t.Errorf("%d of 40 suites in the index, %d in the store", n, len(Stored(store)))
+	}
+	if n := strings.Count(page, "data-state=") - 40; n != 40 {
+		t.Errorf("%d of 40 runs in the index", n)
+	}
+	left, err := filepath.Glob(filepath.Join(store, ".new-*"))
+	below, _ := filepath.Glob(filepath.Join(store, Folder, ".new-*"))
+	if err != nil || len(left)+len(below) > 0 {
+		t.Errorf("left behind: %v %v %v", left, below, err)
+	}
+	if to, err := os.Readlink(filepath.Join(store, Folder, "latest")); err != nil || !suiteName.MatchString(to) {
+		t.Errorf("latest leads to %q, %v", to, err)
+	}
+}
+
+// Thousands of runs: the newest are listed, and only the heads of their outcomes read.
+func TestIndexIsBounded(t *testing.T) {
+	store := t.TempDir()
+	long := strings.Repeat("x", 1<<16)
+	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for n := range mostRuns + 200 {
+		dir := filepath.Join(store, fmt.Sprintf("s%d", n%7), begin.Add(time.Duration(n)*time.Second).Format(stampForm)+"-sim-1")
+		write(t, filepath.Join(dir, OutcomeFile), fmt.Sprintf(`{"schema": 1, "scenario": "s", "backend": "sim", "seed": 1, "code": 2, "judgements": [%q]}`, long[:1+n%len(long)]))
+	}
+	if err := Index(store); err != nil {
+		t.Fatal(err)
+	}
+	page := read(t, filepath.Join(store, IndexFile))
+	if n := strings.Count(page, `data-state="undecided"`); n != mostRuns || !strings.Contains(page, "the newest 1000 runs are listed") {
+		t.Errorf("%d runs are listed", n)
+	}
+	if strings.Contains(page, stamp(begin)) {
+		t.Error("the oldest run is listed")
+	}
+}

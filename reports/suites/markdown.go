@@ -1,0 +1,111 @@
+package suites
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// writeMarkdown writes suite.md: the facts of suite.html for issues and wikis.
+func writeMarkdown(w io.Writer, v view) {
+	fmt.Fprintf(w, "# Safety report\n\n%s\n\n", markdown(v.Headline))
+	fmt.Fprint(w, "## What was expected, and what came\n\n✓ holds · ✗ violated as expected, with its cause · ! unexpected · ? undecided · – skipped\n\n")
+	for _, m := range v.More {
+		fmt.Fprintf(w, "%s\n\n", markdown(m))
+	}
+	matrix(w, v)
+	if len(v.Hidden) > 0 {
+		fmt.Fprintf(w, "\nNot shown, for nothing was expected of them and nothing violated them: %s.\n", strings.Join(v.Hidden, ", "))
+	}
+	section(w, "## Cures", v.Cures, "No scenario with harm has a variant here that is free of it.")
+	section(w, "### Harm without a cure among these runs", v.Uncured, "")
+	section(w, "### What breaks a lock that held", v.Flaws, "")
+	debated(w, v)
+	section(w, "## Skipped", v.Skipped, "Nothing was skipped.")
+	section(w, "## Tried again or failed", v.Troubles, "Nothing was tried again, and nothing failed.")
+	fmt.Fprint(w, "\n## How it was run\n\n| | |\n|---|---|\n")
+	for _, f := range v.Facts {
+		fmt.Fprintf(w, "| %s | %s |\n", f[0], markdown(f[1]))
+	}
+	fmt.Fprint(w, "\n## What this can't tell\n\nEach line speaks of the runs above, with their seeds and under their faults. Where a property holds, no violation "+
+		"was found in them; other seeds, other faults, other settings and other timings may show one. In the simulation the nodes and the network "+
+		"are models. Runs that are skipped or undecided say nothing.\n")
+}
+
+func matrix(w io.Writer, v view) {
+	several := len(v.Backends) > 1
+	heads := append([]string{"scenario"}, v.Columns...)
+	if several {
+		heads = append([]string{"scenario", "backend"}, v.Columns...)
+	}
+	fmt.Fprintf(w, "| %s |\n|%s\n", strings.Join(heads, " | "), strings.Repeat("---|", len(heads)))
+	for _, r := range v.Rows {
+		name := link(r.ID, r.Href)
+		if r.State != "as expected" {
+			name += " (" + r.State + ")"
+		}
+		for _, n := range r.Numbers {
+			name += "; " + markdown(n)
+		}
+		cells := []string{name}
+		if several {
+			cells = append(cells, markdown(r.Backend))
+		}
+		if r.Note != "" {
+			cells = append(cells, markdown(r.Note))
+		}
+		for _, m := range r.Cells {
+			text := m.Symbol + " " + m.Word
+			if m.Detail != "" {
+				text += " (" + m.Detail + ")"
+			}
+			cells = append(cells, link(text, m.Href))
+		}
+		for len(cells) < len(heads) {
+			cells = append(cells, "–")
+		}
+		fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | "))
+	}
+}
+
+func section(w io.Writer, title string, groups []group, none string) {
+	if len(groups) == 0 && none == "" {
+		return
+	}
+	fmt.Fprintf(w, "\n%s\n\n", title)
+	if len(groups) == 0 {
+		fmt.Fprintln(w, none)
+	}
+	for _, g := range groups {
+		fmt.Fprintf(w, "- %s: ", link(g.ID, g.Href))
+		for i, t := range g.Texts {
+			if i > 0 {
+				fmt.Fprint(w, " ")
+			}
+			fmt.Fprint(w, markdown(t))
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+func debated(w io.Writer, v view) {
+	fmt.Fprint(w, "\n## The debate\n\n")
+	if len(v.Voices) == 0 {
+		fmt.Fprintln(w, "None of these scenarios says whose claim it puts to the test.")
+		return
+	}
+	fmt.Fprint(w, "Whose claims held. A claim is a scenario; it held if all that the scenario expects came so. That shows what happened in these runs under these faults, and no more.\n")
+	for _, x := range v.Voices {
+		fmt.Fprintf(w, "\n### %s\n\n%s\n\n", markdown(x.Title), markdown(x.Sum))
+		for _, c := range x.Claims {
+			fmt.Fprintf(w, "- %s %s  \n  %s  \n  %s: %s\n", c.Symbol, markdown(c.Claim), markdown(c.Sentence), link(c.ID, c.Href), markdown(c.Source))
+		}
+	}
+}
+
+func link(text, href string) string {
+	if href == "" {
+		return markdown(text)
+	}
+	return fmt.Sprintf("[%s](%s)", markdown(text), strings.NewReplacer("(", "%28", ")", "%29").Replace(href))
+}

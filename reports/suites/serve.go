@@ -1,0 +1,142 @@
+package suites
+
+import (
+	"errors"
+	"io/fs"
+	"mime"
+	"net"
+	"net/http"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// policy is the content security policy of what a store holds: pages carry their own
+// styles, scripts and pictures, and ask nobody for anything.
+const policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; " +
+	"connect-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+
+// types are what the files of a store are, by their ending. Others are bytes to save.
+var types = map[string]string{
+	".html": "text/html; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
+	".json": "application/json", ".jsonl": "text/plain; charset=utf-8", ".xml": "application/xml",
+	".md": "text/plain; charset=utf-8", ".txt": "text/plain; charset=utf-8", ".mmd": "text/plain; charset=utf-8",
+	".edn": "text/plain; charset=utf-8", ".yaml": "text/plain; charset=utf-8",
+}
+
+// server shows a store to browsers of this machine.
+type server struct {
+	store string
+	root  *os.Root // what leads out of it, a link too, can't be opened
+	port  string
+}
+
+// Server returns an HTTP server for a store, to be used on a listener of loopback.
+// It answers GET and HEAD only, and only to who calls it by a name of loopback: a
+// page from elsewhere whose host name is made to mean 127.0.0.1 is refused. The
+// index is drawn anew when it is asked for.
+func Server(store string, at net.Addr) (*http.Server, error) {
+	root, err := os.OpenRoot(store)
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(at.String())
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	h := &server{store: store, root: root, port: port}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
+	s.RegisterOnShutdown(func() { root.Close() })
+	return s, nil
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Content-Security-Policy", policy)
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Cache-Control", "no-store")
+	switch name, ok := inside(r.URL.Path); {
+	case !s.called(r.Host):
+		http.Error(w, "this server answers to the names of loopback only", http.StatusForbidden)
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		header.Set("Allow", "GET, HEAD")
+		http.Error(w, "only GET and HEAD", http.StatusMethodNotAllowed)
+	case !ok:
+		http.NotFound(w, r)
+	case name == "." || name == IndexFile:
+		s.index(w, r)
+	default:
+		s.file(w, r, name)
+	}
+}
+
+// called reports whether a Host header is a name of this server on loopback.
+func (s *server) called(host string) bool {
+	name, port, err := net.SplitHostPort(host)
+	if err != nil || port != s.port {
+		return false
+	}
+	return name == "127.0.0.1" || strings.EqualFold(name, "localhost")
+}
+
+// inside turns the path of a URL, which is decoded by now, into one inside of the
+// store. Hidden files are refused: they are what is being written.
+func inside(url string) (string, bool) {
+	name := strings.TrimPrefix(url, "/")
+	if name == "" {
+		return ".", true
+	}
+	if strings.ContainsAny(name, "\\\x00") || !fs.ValidPath(name) {
+		return "", false
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if strings.HasPrefix(part, ".") {
+			return "", false
+		}
+	}
+	return name, true
+}
+
+func (s *server) index(w http.ResponseWriter, r *http.Request) {
+	page, err := drawIndex(s.store)
+	if err != nil {
+		http.Error(w, "the store can't be listed", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", types[".html"])
+	w.Header().Set("Content-Length", strconv.Itoa(len(page)))
+	if r.Method == http.MethodGet {
+		w.Write(page)
+	}
+}
+
+// file sends a regular file; a directory has no listing.
+func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
+	// Asked first, for the opening of a pipe might never end.
+	if info, err := s.root.Stat(name); err != nil || !info.Mode().IsRegular() {
+		http.NotFound(w, r)
+		return
+	}
+	f, err := s.root.Open(name)
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		http.NotFound(w, r)
+		return
+	}
+	kind, known := types[path.Ext(name)]
+	if !known {
+		kind = "application/octet-stream"
+		w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))
+	}
+	w.Header().Set("Content-Type", kind)
+	http.ServeContent(w, r, "", info.ModTime(), f)
+}

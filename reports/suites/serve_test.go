@@ -1,0 +1,134 @@
+package suites
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// serving serves a store on loopback, as lockpick serve does, and returns its address.
+func serving(t *testing.T, store string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Server(store, l.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(l) }()
+	t.Cleanup(func() { s.Close(); <-ended })
+	return l.Addr().String()
+}
+
+// ask sends a request as it stands, with nothing cleaned up by a client.
+func ask(t *testing.T, at, method, path, host string) (*http.Response, string) {
+	t.Helper()
+	c, err := net.Dial("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", method, path, host)
+	r, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, string(body)
+}
+
+const secret = "nobody's business"
+
+// shop is a store beside something that nobody may see.
+func shop(t *testing.T) string {
+	t.Helper()
+	above := t.TempDir()
+	store := filepath.Join(above, "store")
+	write(t, filepath.Join(above, "secret.txt"), secret)
+	kept(t, store, "pause", "pause/fenced")
+	run := filepath.Join(store, "pause", "20260102T030405.000Z-sim-1")
+	write(t, filepath.Join(run, ".hidden"), secret)
+	write(t, filepath.Join(store, ".new-1", "run.json"), secret)
+	write(t, filepath.Join(run, "history.jsonl"), "{}\n")
+	write(t, filepath.Join(run, "core.bin"), "<script>")
+	write(t, filepath.Join(run, "sequence.txt"), "c1\n")
+	for link, to := range map[string]string{"out.txt": "../../../secret.txt", "far.txt": filepath.Join(above, "secret.txt"), "up": "../../.."} {
+		if err := os.Symlink(to, filepath.Join(run, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Base(run), filepath.Join(store, "pause", "latest")); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func TestServeStaysInTheStore(t *testing.T) {
+	at := serving(t, shop(t))
+	for _, path := range []string{
+		"/../secret.txt", "/%2e%2e/secret.txt", "/%2e%2e%2fsecret.txt", "/pause/../../secret.txt", "/..\\secret.txt", "/%5c..%5csecret.txt",
+		"//etc/passwd", "/pause//latest/report.html", "/etc/passwd", "/pause/latest/out.txt", "/pause/latest/far.txt", "/pause/latest/up/secret.txt",
+		"/pause/latest/.hidden", "/.new-1/run.json", "/pause/latest/up", "/pause", "/pause/", "/pause/latest/", "/pause/latest/none.html",
+		"/pause/latest/report.html/", "/pause/latest/report.html%00.txt", "/./index.html",
+	} {
+		r, body := ask(t, at, "GET", path, at)
+		if r.StatusCode != http.StatusNotFound || strings.Contains(body, secret) {
+			t.Errorf("%s: %s %q", path, r.Status, body)
+		}
+	}
+}
+
+func TestServeTypes(t *testing.T) {
+	at := serving(t, shop(t))
+	run := "/pause/latest/"
+	for path, want := range map[string]string{
+		"/": "text/html; charset=utf-8", "/index.html": "text/html; charset=utf-8", run + "report.html": "text/html; charset=utf-8",
+		run + "sequence.svg": "image/svg+xml", run + "outcome.json": "application/json", run + "history.jsonl": "text/plain; charset=utf-8",
+		run + "sequence.txt": "text/plain; charset=utf-8", run + "core.bin": "application/octet-stream",
+		"/pause+fenced/20260102T030405.000Z-sim-1/report.html": "text/html; charset=utf-8",
+	} {
+		r, body := ask(t, at, "GET", path, at)
+		if r.StatusCode != http.StatusOK || r.Header.Get("Content-Type") != want || body == "" {
+			t.Errorf("%s: %s, %s", path, r.Status, r.Header.Get("Content-Type"))
+		}
+		policy := r.Header.Get("Content-Security-Policy")
+		if r.Header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "connect-src 'none'") {
+			t.Errorf("%s: headers %v", path, r.Header)
+		}
+		h, none := ask(t, at, "HEAD", path, at)
+		if h.StatusCode != http.StatusOK || h.ContentLength != int64(len(body)) || none != "" {
+			t.Errorf("HEAD %s: %s, %d bytes for %d, %q", path, h.Status, h.ContentLength, len(body), none)
+		}
+	}
+}
+
+func TestServeRefusesStrangers(t *testing.T) {
+	at := serving(t, shop(t))
+	_, port, _ := net.SplitHostPort(at)
+	for host, want := range map[string]int{
+		at: 200, "localhost:" + port: 200, "LOCALHOST:" + port: 200,
+		"evil.example": 403, "evil.example:" + port: 403, "127.0.0.1": 403, "127.0.0.1:1": 403, "127.0.0.1.evil.example:" + port: 403,
+		"": 403, "localhost": 403,
+	} {
+		if r, body := ask(t, at, "GET", "/", host); r.StatusCode != want {
+			t.Errorf("Host %q: %s, want %d: %.100s", host, r.Status, want, body)
+		}
+	}
+	for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS", "CONNECT"} {
+		if r, _ := ask(t, at, method, "/", at); r.StatusCode != http.StatusMethodNotAllowed || r.Header.Get("Allow") != "GET, HEAD" {
+			t.Errorf("%s: %s", method, r.Status)
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package suites
+
+import (
+	"cmp"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"lockpick/checker"
+	"lockpick/scenarios/outcome"
+)
+
+// Schema is the version of a suite's outcome.json.
+const Schema = 1
+
+// Suite is the outcome.json of a suite. Directories in it are relative to its own.
+type Suite struct {
+	Schema      int            `json:"schema"`
+	Code        int            `json:"code"` // exit code of all
+	Backend     string         `json:"backend"`
+	Seed        uint64         `json:"seed"`    // the first
+	Seeds       int            `json:"seeds"`   // of each scenario
+	Planned     int            `json:"planned"` // runs, without those that are skipped
+	Runs        int            `json:"runs"`    // that ended
+	Interrupted bool           `json:"interrupted,omitempty"`
+	Counts      map[string]int `json:"counts"`  // outcomes by state, skipped ones too
+	Started     time.Time      `json:"started"` // UTC
+	Seconds     float64        `json:"seconds"` // of wall clock
+	Command     string         `json:"command"` // runs it again
+	Version     string         `json:"version"` // of lockpick
+	Go          string         `json:"go"`
+	OS          string         `json:"os"`
+	Arch        string         `json:"arch"`
+	CPUs        int            `json:"cpus"`
+	Sets        []string       `json:"sets,omitempty"` // overrides, which void the expectations
+	Scenarios   []*Scenario    `json:"scenarios"`
+	// Outcomes are all of them; of many seeds those that were not as expected, the first few of each scenario.
+	Outcomes []outcome.Outcome `json:"outcomes"`
+
+	// Store is the folder that the runs' directories lie in.
+	Store string `json:"-"`
+}
+
+// Scenario is one scenario, or a variant of one, and the sum of its runs.
+type Scenario struct {
+	Name    string `json:"name"`
+	Variant string `json:"variant,omitempty"`
+	Claim   string `json:"claim"`
+	Source  string `json:"source"`
+	// Debate is who affirms the claim and who denies it.
+	Debate  map[string]string `json:"debate,omitempty"`
+	Tags    []string          `json:"tags,omitempty"`
+	Expect  []string          `json:"expect,omitempty"` // in words
+	Skipped string            `json:"skipped,omitempty"`
+	Runs    int               `json:"runs"`
+	Counts  map[string]int    `json:"counts,omitempty"`
+	Retried []string          `json:"retried,omitempty"` // why tries did not count, the first few
+	Retries int               `json:"retries,omitempty"` // how many there were
+	Errors  []string          `json:"errors,omitempty"`  // the first few
+	Cells   []Cell            `json:"properties,omitempty"`
+	// Dir is the directory of the run that is shown, "" where none was kept.
+	Dir string `json:"dir,omitempty"`
+	// Command runs the one that is shown again.
+	Command string `json:"command,omitempty"`
+
+	shown outcome.Outcome
+}
+
+// Cell is what came of one property, or of a number that has a bound, in all runs of
+// a scenario. Got, Cause, Node and Because are those of the run that is shown.
+type Cell struct {
+	Property   string          `json:"property"`
+	Expected   string          `json:"expected"` // in words; "" if nothing was
+	Got        checker.Outcome `json:"got"`
+	Cause      string          `json:"cause,omitempty"`
+	Node       string          `json:"node,omitempty"`
+	Because    string          `json:"because"`
+	Decided    int             `json:"decided"`              // runs that decided it
+	Violated   int             `json:"violated"`             // runs that violated it
+	Unexpected int             `json:"unexpected,omitempty"` // runs in which it was not as expected
+	Follows    string          `json:"follows,omitempty"`    // the property it comes out as
+	Number     string          `json:"number,omitempty"`     // what was measured, in words
+
+	rank int
+}
+
+// mostKept bounds what is kept word by word of many runs of one scenario.
+const mostKept = 5
+
+// ID is the name with its variant.
+func (c *Scenario) ID() string {
+	if c.Variant == "" {
+		return c.Name
+	}
+	return c.Name + "/" + c.Variant
+}
+
+// Cell returns what came of a property, or nil.
+func (c *Scenario) Cell(property string) *Cell {
+	for i := range c.Cells {
+		if c.Cells[i].Property == property {
+			return &c.Cells[i]
+		}
+	}
+	return nil
+}
+
+// State is what became of a scenario: the worst state of its runs, "" if there are none.
+func (c *Scenario) State() string {
+	for _, s := range []string{outcome.Failed, outcome.Unexpected, outcome.Undecided, outcome.AsExpected} {
+		if c.Counts[s] > 0 {
+			return s
+		}
+	}
+	if c.Skipped != "" {
+		return outcome.Skipped
+	}
+	return ""
+}
+
+// Add takes an outcome that is settled: nothing in it waits for another run.
+func (s *Suite) Add(o outcome.Outcome) {
+	o.Verdict = checker.Verdict{} // its witness holds the whole history
+	o.Dir = s.relative(o.Dir)
+	o.Retried = slices.Clone(o.Retried)
+	for i, why := range o.Retried {
+		o.Retried[i] = strings.ReplaceAll(why, "("+filepath.Clean(s.Store)+string(filepath.Separator), "("+toStore)
+	}
+	c := s.scenario(o.Scenario)
+	if s.Counts == nil {
+		s.Counts = map[string]int{}
+	}
+	s.Counts[o.State()]++
+	if o.State() == outcome.Skipped {
+		c.Skipped = o.Skipped
+	} else {
+		s.Runs++
+		c.add(o)
+	}
+	if s.Seeds <= 1 || o.Code != outcome.ExitOK && c.Runs-c.Counts[outcome.AsExpected] <= mostKept {
+		s.Outcomes = append(s.Outcomes, o)
+	}
+}
+
+// toStore leads from a suite's directory to the store.
+const toStore = "../../"
+
+// relative is a directory of the store as seen from that of a suite.
+func (s *Suite) relative(dir string) string {
+	if dir == "" {
+		return ""
+	}
+	rel, err := filepath.Rel(s.Store, dir)
+	if err != nil || !filepath.IsLocal(rel) {
+		return ""
+	}
+	return toStore + filepath.ToSlash(rel)
+}
+
+// scenario returns the scenario of an ID, and makes one if nobody announced it.
+func (s *Suite) scenario(id string) *Scenario {
+	for _, c := range s.Scenarios {
+		if c.ID() == id {
+			return c
+		}
+	}
+	name, variant, _ := strings.Cut(id, "/")
+	c := &Scenario{Name: name, Variant: variant}
+	s.Scenarios = append(s.Scenarios, c)
+	return c
+}
+
+func (c *Scenario) add(o outcome.Outcome) {
+	if c.Counts == nil {
+		c.Counts = map[string]int{}
+	}
+	c.Runs++
+	c.Counts[o.State()]++
+	if c.Runs == 1 || before(o, c.shown) {
+		c.shown, c.Dir, c.Command = o, o.Dir, o.Command
+	}
+	if o.Error != "" && len(c.Errors) < mostKept {
+		c.Errors = append(c.Errors, o.Error)
+	}
+	c.Retries += len(o.Retried)
+	c.Retried = append(c.Retried, o.Retried[:min(len(o.Retried), mostKept-len(c.Retried))]...)
+	for _, j := range o.Judgements {
+		cell := c.Cell(j.Property)
+		if cell == nil {
+			c.Cells = append(c.Cells, Cell{Property: j.Property, rank: -1})
+			cell = &c.Cells[len(c.Cells)-1]
+		}
+		cell.add(j)
+	}
+}
+
+// before reports whether one outcome tells more than another: what nobody expected
+// first, and among equals the smaller seed.
+func before(a, b outcome.Outcome) bool {
+	worst := func(o outcome.Outcome) int {
+		return slices.Index([]string{outcome.Failed, outcome.Unexpected, outcome.Undecided, outcome.AsExpected}, o.State())
+	}
+	return cmp.Or(cmp.Compare(worst(a), worst(b)), cmp.Compare(a.Seed, b.Seed)) < 0
+}
+
+func (c *Cell) add(j outcome.Judgement) {
+	if j.Got != checker.Undecided {
+		c.Decided++
+	}
+	if j.Got == checker.Violated {
+		c.Violated++
+	}
+	rank := 0
+	switch {
+	case !j.AsExpected:
+		c.Unexpected++
+		rank = 3
+		if j.Got == checker.Undecided {
+			rank = 2
+		}
+	case j.Got == checker.Violated:
+		rank = 1
+	}
+	if rank > c.rank {
+		c.rank = rank
+		c.Expected, c.Got, c.Cause, c.Node, c.Because, c.Follows = j.Expected, j.Got, j.Cause, j.Node, j.Because, j.Follows
+		if j.Number != nil {
+			c.Number = j.String()
+		}
+	}
+}
+
+// sorted puts the outcomes into the order of the scenarios, whatever order they ended in.
+func (s *Suite) sorted() {
+	at := map[string]int{}
+	for i, c := range s.Scenarios {
+		at[c.ID()] = i
+	}
+	slices.SortStableFunc(s.Outcomes, func(a, b outcome.Outcome) int {
+		return cmp.Or(cmp.Compare(at[a.Scenario], at[b.Scenario]), cmp.Compare(a.Seed, b.Seed))
+	})
+}
+
+// counted are the states that there are, in the order of a sum.
+func counted(counts map[string]int) []string {
+	return slices.DeleteFunc(outcome.States(), func(s string) bool { return !slices.Contains(slices.Collect(maps.Keys(counts)), s) })
+}

@@ -1,0 +1,266 @@
+package suites
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/checker"
+	"lockpick/harness"
+	"lockpick/scenarios/outcome"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// judged is one property's judgement.
+func judged(property, expected string, got checker.Outcome, cause string, asExpected bool) outcome.Judgement {
+	return outcome.Judgement{Property: property, Expected: expected, Got: got, Cause: cause, Because: "because of " + property, AsExpected: asExpected}
+}
+
+// came is the outcome of one run, kept in the store.
+func came(store, id string, seed uint64, code int, js ...outcome.Judgement) outcome.Outcome {
+	return outcome.Outcome{Schema: 1, Scenario: id, Backend: "sim", Seed: seed, Code: code, Judgements: js,
+		Dir: filepath.Join(store, strings.ReplaceAll(id, "/", "+"), "20260102T030405.000Z-sim-1"), Command: "lockpick run " + id}
+}
+
+// begun is a suite of nothing so far.
+func begun(store string) *Suite {
+	return &Suite{Backend: "sim", Seed: 1, Seeds: 1, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Seconds: 1.25, Planned: 7,
+		Command: "lockpick run --seed 1", Version: "v1.2.3", Go: "go1.26", OS: "linux", Arch: "amd64", CPUs: 2, Store: store}
+}
+
+// made is a suite with one of each: harm and its cure, a flaw, what nobody expected,
+// what is undecided, failed, skipped, and not run.
+func made(store string) *Suite {
+	s := begun(store)
+	const k, a, r = "kleppmann", "antirez", "redis"
+	say := func(name, variant, claim string, debate map[string]string) {
+		s.Scenarios = append(s.Scenarios, &Scenario{Name: name, Variant: variant, Claim: claim, Source: "a source", Debate: debate,
+			Expect: []string{"resource-safety holds"}})
+	}
+	say("pause", "", "A paused client writes late.", map[string]string{k: harness.Affirms, r: harness.Denies})
+	say("pause", "fenced", "A fence refuses it.", map[string]string{k: harness.Affirms})
+	say("clean", "", "Nothing happens.", map[string]string{a: harness.Affirms})
+	say("clean", "flawed", "A flaw breaks it.", nil)
+	say("surprise", "", "Clocks don't matter.", map[string]string{a: harness.Affirms, k: harness.Denies})
+	say("vacuous", "", "Nobody came.", map[string]string{r: harness.Affirms})
+	say("broken", "", "It can't be run.", nil)
+	say("lacking", "", "Power is lost.", map[string]string{r: harness.Affirms})
+	say("late", "", "It had no turn.", map[string]string{a: harness.Affirms})
+	const me, rs = checker.MutualExclusion, checker.ResourceSafety
+	s.Add(came(store, "clean", 1, 0, judged(me, "holds", checker.Holds, "", true), judged(rs, "holds", checker.Holds, "", true)))
+	s.Add(came(store, "pause", 1, 0, judged(me, "holds", checker.Holds, "", true), judged(rs, "violated: overrun", checker.Violated, "overrun", true)))
+	s.Add(came(store, "pause/fenced", 1, 0, judged(me, "holds", checker.Holds, "", true), judged(rs, "holds", checker.Holds, "", true)))
+	s.Add(came(store, "clean/flawed", 1, 0, judged(me, "violated", checker.Violated, "never-set", true), judged(rs, "any", checker.Violated, "lock-broken", true)))
+	s.Add(came(store, "surprise", 1, 1, judged(me, "holds", checker.Violated, "expired-early", false), judged(rs, "violated: overrun", checker.Holds, "", false)))
+	vacuous := came(store, "vacuous", 1, 2, judged(me, "holds", checker.Undecided, "", false))
+	vacuous.Retried = []string{"mutual-exclusion is undecided: nobody acquired (" + store + "/vacuous/20260102T030404.000Z-sim-1)"}
+	s.Add(vacuous)
+	broken := came(store, "broken", 1, 70)
+	broken.Error = "panic: out of luck\ngoroutine 1"
+	s.Add(broken)
+	s.Add(outcome.Outcome{Scenario: "lacking", Backend: "sim", Skipped: "power-loss: this backend does not have it"})
+	s.Code, s.Interrupted = 70, true
+	return s
+}
+
+// kept puts the reports of the runs into a store.
+func kept(t *testing.T, store string, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		dir := filepath.Join(store, strings.ReplaceAll(id, "/", "+"), "20260102T030405.000Z-sim-1")
+		write(t, filepath.Join(dir, runPage), "<!doctype html>"+id)
+		write(t, filepath.Join(dir, runPicture), "<svg xmlns='http://www.w3.org/2000/svg'/>")
+		write(t, filepath.Join(dir, OutcomeFile), fmt.Sprintf("{\n\"schema\": 1, \"scenario\": %q, \"backend\": \"sim\", \"seed\": 1, \"code\": 1,\n\"judgements\": []}", id))
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		write(t, path, string(got))
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is not what it was; look at the difference and run with -update:\n%s", name, got)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The whole report, with each way that a run can end.
+func TestGolden(t *testing.T) {
+	store := t.TempDir()
+	kept(t, store, "pause", "pause/fenced", "surprise")
+	dir, err := Write(made(store))
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "suite.md", []byte(read(t, filepath.Join(dir, TextFile))))
+	page := read(t, filepath.Join(dir, PageFile))
+	from := strings.Index(page, "<body>") // styles change without meaning
+	golden(t, "suite.html", []byte(page[from:]))
+	golden(t, "outcome.json", []byte(read(t, filepath.Join(dir, OutcomeFile))))
+	for _, word := range []string{"is safe", "proven", store} {
+		if strings.Contains(page, word) {
+			t.Errorf("the page says %q", word)
+		}
+	}
+	if again, err := Draw(dir); err != nil || again.Headline() != made(store).Headline() {
+		t.Errorf("drawn again: %v", err)
+	}
+	if read(t, filepath.Join(dir, PageFile)) != page {
+		t.Error("drawn again, the page is another")
+	}
+}
+
+// Outcomes come in any order, and the report is the same.
+func TestOrderDoesNotMatter(t *testing.T) {
+	store := t.TempDir()
+	a, b := begun(store), begun(store)
+	a.Seeds, b.Seeds = 40, 40
+	for _, s := range []*Suite{a, b} {
+		for _, name := range []string{"one", "two"} {
+			s.Scenarios = append(s.Scenarios, &Scenario{Name: name, Claim: "It is so."})
+		}
+	}
+	var all []outcome.Outcome
+	for seed := range uint64(40) {
+		for _, name := range []string{"one", "two"} {
+			got, code := checker.Holds, 0
+			if seed%8 == 3 {
+				got, code = checker.Violated, 1
+			}
+			all = append(all, came(store, name, seed, code, judged(checker.MutualExclusion, "holds", got, "", code == 0)))
+		}
+	}
+	for i := range all {
+		a.Add(all[i])
+		b.Add(all[len(all)-1-i])
+	}
+	none := func(string) bool { return false }
+	var x, y bytes.Buffer
+	writeMarkdown(&x, look(a, nil, none))
+	writeMarkdown(&y, look(b, nil, none))
+	if x.String() != y.String() {
+		t.Errorf("another order makes another report:\n%s\n%s", x.String(), y.String())
+	}
+	if want := markdown("violated in " + outcome.Rate(5, 40) + "; not as expected in 5 of 40"); !strings.Contains(x.String(), want) {
+		t.Errorf("no %q in\n%s", want, x.String())
+	}
+	if len(a.Outcomes) > 2*mostKept {
+		t.Errorf("%d outcomes of 80 are kept", len(a.Outcomes))
+	}
+}
+
+// The latest suite of another backend stands beside, with links that lead to its runs.
+func TestOtherBackendsStandBeside(t *testing.T) {
+	store := t.TempDir()
+	kept(t, store, "pause")
+	real := begun(store)
+	real.Backend, real.Started = "process", real.Started.Add(-time.Hour)
+	o := came(store, "pause", 1, 0, judged(checker.ResourceSafety, "holds", checker.Holds, "", true))
+	o.Backend = "process"
+	real.Add(o)
+	real.Add(outcome.Outcome{Scenario: "other", Backend: "process", Skipped: "no power"})
+	if _, err := Write(real); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := Write(made(store))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := read(t, filepath.Join(dir, TextFile))
+	for _, want := range []string{"| scenario | backend |", "| [pause](../../pause/20260102T030405.000Z-sim-1/report.html\\#verdict) | process |", "The rows of process are those of its suite of 2026-01-02 02:04:05 UTC"} {
+		if !strings.Contains(text, strings.ReplaceAll(want, `\#`, "#")) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+// What is in outcome.json may come from anybody.
+func TestHostileTexts(t *testing.T) {
+	store := t.TempDir()
+	evil := "<script>alert(1)</script>|`\x1b[31m\u202e\"'\xff](javascript:alert(2))" + strings.Repeat("x", 1<<20)
+	s := begun(store)
+	s.Scenarios = []*Scenario{{Name: evil, Claim: evil, Source: evil, Debate: map[string]string{"redis": harness.Affirms, evil: evil}}, {Name: "b"}}
+	o := outcome.Outcome{Scenario: evil, Code: 1, Error: evil, Command: evil, Retried: []string{evil},
+		Judgements: []outcome.Judgement{{Property: checker.MutualExclusion, Expected: evil, Got: checker.Violated, Cause: evil, Node: evil, Because: evil}}}
+	s.Scenarios[0].Dir = "javascript:alert(3)//"
+	s.Scenarios[0].add(o)
+	s.Scenarios[0].Dir = "../../x/../../../etc"
+	s.Command, s.Version, s.Backend = evil, evil, evil
+	dir, err := Write(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{PageFile, TextFile} {
+		text := read(t, filepath.Join(dir, file))
+		for _, bad := range []string{"<script>alert", "\x1b", "\u202e", "\xff", `href="javascript:`, "etc/"} {
+			if strings.Contains(text, bad) {
+				t.Errorf("%s holds %q", file, bad)
+			}
+		}
+		if len(text) > 1<<18 {
+			t.Errorf("%s has %d bytes", file, len(text))
+		}
+	}
+	for line := range strings.Lines(read(t, filepath.Join(dir, TextFile))) {
+		if strings.HasPrefix(line, "| ") && strings.Contains(line, "script") && strings.Count(strings.ReplaceAll(line, `\|`, ""), "|") > 9 {
+			t.Errorf("a pipe makes a cell more: %.200s", line)
+		}
+	}
+}
+
+// A suite that did not get far says so, and a store that can't be written is told.
+func TestUnfinished(t *testing.T) {
+	store := t.TempDir()
+	s := begun(store)
+	s.Scenarios, s.Interrupted = []*Scenario{{Name: "a"}, {Name: "b"}}, true
+	dir, err := Write(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := read(t, filepath.Join(dir, TextFile))
+	if !strings.Contains(text, "Interrupted after 0 of 7 runs") || strings.Contains(text, "no violation found") || strings.Count(text, "not run: the suite ended before") != 2 {
+		t.Errorf("it reads\n%s", text)
+	}
+	file := filepath.Join(store, "file")
+	write(t, file, "")
+	s.Store = file
+	if _, err := Write(s); err == nil || !strings.Contains(err.Error(), "--store") {
+		t.Errorf("a suite was written into a file: %v", err)
+	}
+	for _, bad := range []string{"{}", "{\"schema\": 1}", "[", "{\"schema\": 1, \"scenarios\": [null]}"} {
+		write(t, filepath.Join(dir, OutcomeFile), bad)
+		if _, err := Open(dir); err == nil {
+			t.Errorf("%s was taken for a suite", bad)
+		}
+	}
+}

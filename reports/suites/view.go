@@ -1,0 +1,344 @@
+package suites
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"lockpick/checker"
+	"lockpick/scenarios/outcome"
+)
+
+// view is what a suite's report says, in either form: texts, marks and links.
+type view struct {
+	Headline string
+	Good     bool // all came as expected
+	Columns  []string
+	Backends []string
+	Rows     []row
+	Cures    []group
+	Flaws    []group
+	Uncured  []group
+	Skipped  []group
+	Troubles []group // retries and errors
+	Voices   []voiceView
+	Facts    [][2]string
+	Hidden   []string // properties without a column
+	More     []string // what else there is to say of the matrix
+	Index    string
+}
+
+// group is a scenario with what is said of it.
+type group struct {
+	ID, Href string
+	Texts    []string
+}
+
+// row is one scenario on one backend.
+type row struct {
+	ID      string
+	Claim   string
+	Href    string
+	Backend string
+	First   bool // the first row of its scenario
+	Span    int  // rows of its scenario, where it is the first
+	State   string
+	Bad     bool   // it was run, and came otherwise
+	Note    string // instead of cells
+	Cells   []mark
+	Numbers []string
+}
+
+// mark is one cell as it is shown.
+type mark struct {
+	Property, Symbol, Word, Detail, Because, Href, Class string
+}
+
+type voiceView struct {
+	Title, Sum string
+	Claims     []claimView
+}
+
+type claimView struct {
+	Claim, Source, Sentence, Symbol, Verdict string
+	ID, Href, Picture                        string
+}
+
+// files tells which of a run's reports there are, so that no link leads nowhere.
+type files func(path string) bool
+
+const (
+	runPage    = "report.html"
+	runText    = "sequence.txt"
+	runPicture = "sequence.svg"
+)
+
+// page is where a run is read: its report, or until there is one its diagram.
+func (has files) page(dir, anchor string) string {
+	switch {
+	case !linkable(dir):
+		return ""
+	case has(dir + "/" + runPage):
+		return escaped(dir+"/"+runPage) + anchor
+	case has(dir + "/" + runText):
+		return escaped(dir + "/" + runText)
+	}
+	return ""
+}
+
+// linkable: an outcome.json from elsewhere may name anything as its directory.
+func linkable(dir string) bool {
+	rest, ok := strings.CutPrefix(dir, toStore)
+	return ok && rest != "" && !strings.Contains("/"+rest+"/", "/../") && !strings.Contains(dir, "\\")
+}
+
+func escaped(path string) string { return (&url.URL{Path: path}).EscapedPath() }
+
+// look makes the report of a suite, with the latest ones of other backends beside it.
+func look(s *Suite, others []*Suite, has files) view {
+	all := append([]*Suite{s}, others...)
+	v := view{Headline: s.Headline(), Good: s.Code == outcome.ExitOK && !s.Interrupted, Index: toStore + "index.html"}
+	v.Columns, v.Hidden = columns(all)
+	for _, x := range all {
+		v.Backends = append(v.Backends, x.Backend)
+	}
+	v.Rows = rows(all, v.Columns, has)
+	cures, flaws := s.remedies()
+	v.Cures = groups(cures, has, func(r remedy) string { return r.base.harm(r.base.harms()) + "." }, remedy.cureText)
+	v.Flaws = groups(flaws, has, nil, remedy.flawText)
+	for _, c := range s.uncured(cures) {
+		v.Uncured = append(v.Uncured, group{c.ID(), has.page(c.Dir, "#verdict"), []string{c.harm(c.harms()) + "."}})
+	}
+	for _, c := range s.Scenarios {
+		if c.Skipped != "" {
+			v.Skipped = append(v.Skipped, group{ID: c.ID(), Texts: []string{c.Skipped}})
+		}
+		if t := c.troubles(); len(t) > 0 {
+			v.Troubles = append(v.Troubles, group{c.ID(), has.page(c.Dir, "#verdict"), t})
+		}
+	}
+	for _, x := range s.debate() {
+		v.Voices = append(v.Voices, x.view(has))
+	}
+	for _, x := range others {
+		v.More = append(v.More, fmt.Sprintf("The rows of %s are those of its suite of %s: %s", x.Backend, stamp(x.Started), x.Headline()))
+	}
+	v.Facts = s.facts()
+	return v
+}
+
+// columns are the properties of which anything was expected or violated.
+func columns(all []*Suite) (shown, hidden []string) {
+	for _, p := range checker.Properties() {
+		if asked(all, p) {
+			shown = append(shown, p)
+		} else {
+			hidden = append(hidden, p)
+		}
+	}
+	return shown, hidden
+}
+
+func asked(all []*Suite, property string) bool {
+	for _, s := range all {
+		for _, c := range s.Scenarios {
+			if cell := c.Cell(property); cell != nil && (cell.Expected != "" || cell.Violated > 0) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// rows are all scenarios of all suites, those of one scenario together.
+func rows(all []*Suite, columns []string, has files) []row {
+	var out []row
+	done := map[string]bool{}
+	for _, s := range all {
+		for _, c := range s.Scenarios {
+			id := c.ID()
+			if done[id] {
+				continue
+			}
+			done[id] = true
+			from := len(out)
+			for _, x := range all {
+				if c := x.find(id); c != nil {
+					out = append(out, x.row(c, columns, has))
+				}
+			}
+			out[from].First, out[from].Span = true, len(out)-from
+		}
+	}
+	return out
+}
+
+func (s *Suite) find(id string) *Scenario {
+	for _, c := range s.Scenarios {
+		if c.ID() == id {
+			return c
+		}
+	}
+	return nil
+}
+
+func (s *Suite) row(c *Scenario, columns []string, has files) row {
+	r := row{ID: c.ID(), Claim: c.Claim, Href: has.page(c.Dir, "#verdict"), Backend: s.Backend, State: c.State()}
+	expected := ""
+	if len(c.Expect) > 0 {
+		expected = " Expected: " + strings.Join(c.Expect, ", ") + "."
+	}
+	switch {
+	case r.State == outcome.Skipped:
+		r.Note = "– skipped: " + c.Skipped + "." + expected
+	case r.State == "":
+		r.State, r.Note = "not run", "– not run: the suite ended before."+expected
+	case len(c.Cells) == 0:
+		r.Note = "! " + r.State
+		if len(c.Errors) > 0 {
+			r.Note += ": " + firstLine(c.Errors[0])
+		}
+		r.Note += "." + expected
+	}
+	r.Bad = c.Runs > 0 && r.State != outcome.AsExpected
+	if r.Note != "" {
+		return r
+	}
+	for _, p := range columns {
+		r.Cells = append(r.Cells, s.mark(c, c.Cell(p), has))
+	}
+	for _, cell := range c.Cells {
+		switch {
+		case cell.Number == "":
+		case cell.Unexpected > 0:
+			r.Numbers = append(r.Numbers, "! "+cell.Number)
+		default:
+			r.Numbers = append(r.Numbers, cell.Number)
+		}
+	}
+	return r
+}
+
+// mark shows a cell: a symbol, a word, and what else there is to say.
+func (s *Suite) mark(c *Scenario, cell *Cell, has files) mark {
+	if cell == nil {
+		return mark{Symbol: "–", Word: "not judged", Class: "none"}
+	}
+	m := mark{Property: cell.Property, Detail: cell.Cause, Because: cell.Because, Href: has.page(c.Dir, "#p-"+cell.Property)}
+	if cell.Node != "" {
+		m.Detail += " at " + cell.Node
+	}
+	switch {
+	case cell.Unexpected > 0 && cell.Got == checker.Undecided:
+		m.Symbol, m.Word, m.Class = "?", "undecided, expected "+cell.Expected, "open"
+	case cell.Unexpected > 0:
+		m.Symbol, m.Word, m.Class = "!", "unexpected: "+string(cell.Got)+", expected "+cell.Expected, "alarm"
+	case cell.Got == checker.Undecided:
+		m.Symbol, m.Word, m.Class = "?", "undecided", "faint" // and nothing was expected
+	case cell.Got == checker.Violated && (cell.Expected == "" || cell.Expected == outcome.AnyOutcome):
+		m.Symbol, m.Word, m.Class = "✗", "violated", "harm"
+		m.Detail += ", any outcome is fine"
+	case cell.Got == checker.Violated:
+		m.Symbol, m.Word, m.Class = "✗", "violated as expected", "harm"
+	default:
+		m.Symbol, m.Word, m.Class = "✓", "holds", "fine"
+		if cell.Expected == "" {
+			m.Class = "faint"
+		}
+	}
+	m.Detail = strings.TrimPrefix(m.Detail, ", ")
+	if text := s.often(c, cell); text != "" {
+		m.Detail = strings.TrimPrefix(m.Detail+"; "+text, "; ")
+	}
+	return m
+}
+
+// often says in how many runs it came so, where there were several.
+func (s *Suite) often(c *Scenario, cell *Cell) string {
+	if c.Runs <= 1 {
+		return ""
+	}
+	text := fmt.Sprintf("violated in %d of %d", cell.Violated, cell.Decided)
+	if s.Backend == simulation && cell.Decided >= leastRuns {
+		text = "violated in " + outcome.Rate(cell.Violated, cell.Decided)
+	}
+	if cell.Unexpected > 0 {
+		text += fmt.Sprintf("; not as expected in %d of %d", cell.Unexpected, c.Runs)
+	}
+	return text
+}
+
+// troubles are the tries that did not count, and the errors.
+func (c *Scenario) troubles() []string {
+	var out []string
+	for _, why := range c.Retried {
+		out = append(out, "tried again: "+why)
+	}
+	if more := c.Retries - len(c.Retried); more > 0 {
+		out = append(out, fmt.Sprintf("tried again %d more times", more))
+	}
+	for _, e := range c.Errors {
+		out = append(out, "error: "+e)
+	}
+	if len(out) > 0 && c.Command != "" {
+		out = append(out, "run again: "+c.Command)
+	}
+	return out
+}
+
+// groups puts what is said of one base together, after what is said of the base itself.
+func groups(rs []remedy, has files, first, text func(remedy) string) []group {
+	var out []group
+	for _, r := range rs {
+		id := r.base.ID()
+		if len(out) == 0 || out[len(out)-1].ID != id {
+			out = append(out, group{ID: id, Href: has.page(r.base.Dir, "#verdict")})
+			if first != nil {
+				out[len(out)-1].Texts = []string{first(r)}
+			}
+		}
+		g := &out[len(out)-1]
+		g.Texts = append(g.Texts, text(r))
+	}
+	return out
+}
+
+// marks of a verdict on a claim.
+var verdictMarks = map[string]string{upheld: "✓", refuted: "✗", open: "?", notTried: "–"}
+
+func (v voice) view(has files) voiceView {
+	out := voiceView{Title: v.title}
+	parts := []string{}
+	for _, verdict := range []string{upheld, refuted, open, notTried} {
+		if n := v.tally[verdict]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, verdict))
+		}
+	}
+	out.Sum = fmt.Sprintf("%s: %s.", plural(len(v.claims), "claim"), strings.Join(parts, ", "))
+	for _, x := range v.claims {
+		c := x.scenario
+		w := claimView{Claim: c.Claim, Source: c.Source, Sentence: x.sentence, Symbol: verdictMarks[x.verdict], Verdict: x.verdict,
+			ID: c.ID(), Href: has.page(c.Dir, "#story")}
+		if picture := c.Dir + "/" + runPicture; linkable(c.Dir) && has(picture) {
+			w.Picture = escaped(picture)
+		}
+		out.Claims = append(out.Claims, w)
+	}
+	return out
+}
+
+func (s *Suite) facts() [][2]string {
+	f := [][2]string{
+		{"command", s.Command}, {"backend", s.Backend}, {"seeds", s.seeds()},
+		{"begun", stamp(s.Started)}, {"wall clock", fmt.Sprintf("%.1f s", s.Seconds)},
+		{"lockpick", s.Version}, {"built with", s.Go}, {"host", fmt.Sprintf("%s/%s, %s", s.OS, s.Arch, plural(s.CPUs, "CPU"))},
+		{"exit code", fmt.Sprint(s.Code)},
+	}
+	if len(s.Sets) > 0 {
+		f = append(f, [2]string{"overrides", strings.Join(s.Sets, ", ") + " (they void the expectations)"})
+	}
+	return f
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -1,0 +1,172 @@
+package suites
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"lockpick/checker"
+	"lockpick/scenarios/outcome"
+)
+
+// leastRuns are the runs of which a rate says anything.
+const leastRuns = 20
+
+// simulation is the backend whose runs are independent trials: on others a run that
+// missed its violation is tried again, so a share of them is no rate.
+const simulation = "sim"
+
+// plural is a number of things.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// join makes a list of words a phrase.
+func join(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
+}
+
+// seeds names the seeds of a suite.
+func (s *Suite) seeds() string {
+	if s.Seeds <= 1 {
+		return fmt.Sprintf("seed %d", s.Seed)
+	}
+	return fmt.Sprintf("seeds %d to %d", s.Seed, s.Seed+uint64(s.Seeds)-1)
+}
+
+// Headline says in a few sentences what came of the suite.
+func (s *Suite) Headline() string {
+	var parts []string
+	for _, state := range counted(s.Counts) {
+		parts = append(parts, fmt.Sprintf("%d %s", s.Counts[state], state))
+	}
+	if len(parts) == 0 {
+		parts = []string{"nothing was run"}
+	}
+	text := fmt.Sprintf("%s on %s, %s: %s", plural(s.Runs+s.Counts[outcome.Skipped], "run"), s.Backend, s.seeds(), strings.Join(parts, ", "))
+	found, missed := s.surprises()
+	switch {
+	case len(found) > 0:
+		text += ". A violation was found where none was expected: " + join(found)
+	case s.decided():
+		text += "; no violation found where none was expected, under these faults"
+	}
+	if len(missed) > 0 {
+		text += ". Not as its scenario expects: " + join(missed)
+	}
+	if s.Interrupted {
+		text += fmt.Sprintf(". Interrupted after %d of %d runs: this is what there is", s.Runs, s.Planned)
+	}
+	return text + "."
+}
+
+// decided reports whether any run decided a property.
+func (s *Suite) decided() bool {
+	return slices.ContainsFunc(s.Scenarios, func(c *Scenario) bool {
+		return slices.ContainsFunc(c.Cells, func(cell Cell) bool { return cell.Decided > 0 })
+	})
+}
+
+// mostNamed bounds a list in a sentence.
+const mostNamed = 8
+
+// surprises are the violations that nobody expected, and what else came otherwise.
+func (s *Suite) surprises() (found, missed []string) {
+	for _, c := range s.Scenarios {
+		for _, cell := range c.Cells {
+			switch {
+			case cell.Unexpected == 0 || cell.Got == checker.Undecided:
+			case cell.Number != "":
+				missed = append(missed, c.ID()+" "+cell.Number)
+			case cell.Got == checker.Violated && strings.HasPrefix(cell.Expected, string(checker.Holds)):
+				found = append(found, c.ID()+" "+cell.Property+blame(cell))
+			default:
+				missed = append(missed, fmt.Sprintf("%s %s %s%s, expected %s", c.ID(), cell.Property, cell.Got, blame(cell), cell.Expected))
+			}
+		}
+	}
+	return few(found), few(missed)
+}
+
+func few(all []string) []string {
+	if len(all) > mostNamed {
+		return append(all[:mostNamed:mostNamed], fmt.Sprintf("%d more", len(all)-mostNamed))
+	}
+	return all
+}
+
+// blame is the cause of a violation and its node, in brackets.
+func blame(c Cell) string {
+	text := c.Cause
+	if c.Node != "" {
+		text += " at " + c.Node
+	}
+	if text == "" {
+		return ""
+	}
+	return " (" + text + ")"
+}
+
+// told are the cells that carry a scenario's claim: what was expected of it by name,
+// and what was found beyond; harm first.
+func (c *Scenario) told() []Cell {
+	var harm, calm []Cell
+	for _, cell := range c.Cells {
+		switch {
+		case cell.Follows != "" && cell.Unexpected == 0:
+		case cell.Number != "" || cell.Expected == outcome.AnyOutcome:
+		case cell.Violated > 0:
+			harm = append(harm, cell)
+		case cell.Expected != "":
+			calm = append(calm, cell)
+		}
+	}
+	return append(harm, calm...)
+}
+
+// finding is what came of a scenario, as a clause.
+func (c *Scenario) finding() string {
+	var parts []string
+	for _, cell := range c.told() {
+		parts = append(parts, cell.clause())
+	}
+	for _, cell := range c.Cells {
+		if cell.Number != "" {
+			parts = append(parts, cell.Number)
+		}
+	}
+	if len(parts) == 0 && len(c.Errors) > 0 {
+		return firstLine(c.Errors[0])
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (c Cell) clause() string {
+	text := c.Property
+	switch c.Got {
+	case checker.Violated:
+		text += " was violated" + blame(c)
+	case checker.Holds:
+		text += " held"
+	default:
+		text += " is undecided"
+	}
+	if runs := c.Decided; runs > 1 && c.Violated > 0 {
+		text += fmt.Sprintf(" in %d of %d", c.Violated, runs)
+	}
+	if c.Unexpected > 0 && c.Got != checker.Undecided {
+		text += ", expected " + c.Expected
+	}
+	return text
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return line
+}

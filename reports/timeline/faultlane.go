@@ -1,0 +1,149 @@
+package timeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// mostTracks is how many rows of faults a reader can follow.
+const mostTracks = 8
+
+// faultLane draws what the nemesis did: each fault from its injection to its end,
+// those of one kind and step that came and went together as one.
+func (b *builder) faultLane() {
+	groups := b.faultGroups()
+	if len(groups) == 0 {
+		return
+	}
+	b.lane("faults", Faults)
+	var rows []int
+	var free, clear []int64 // when each row is free again, and its last label has room
+	crowded := 0
+	for _, g := range groups {
+		from, to := b.spanOf(g)
+		i := slices.IndexFunc(clear, func(t int64) bool { return t <= from })
+		if i < 0 && len(rows) < mostTracks {
+			i = len(rows)
+			rows, free, clear = append(rows, b.row(18)), append(free, 0), append(clear, 0)
+		}
+		if i < 0 {
+			i = slices.IndexFunc(free, func(t int64) bool { return t <= from })
+		}
+		if i < 0 {
+			crowded++
+			continue
+		}
+		free[i], clear[i] = to, max(to, from+b.end/50)
+		b.drawFault(rows[i], g)
+	}
+	if crowded > 0 {
+		b.omit(fmt.Sprintf("%d faults that were in force at once with %d others", crowded, mostTracks))
+	}
+}
+
+func (b *builder) spanOf(g []*fault) (from, to int64) {
+	from = never
+	for _, f := range g {
+		from = min(from, f.from())
+		if f.invoke != nil {
+			from = min(from, f.invoke.T)
+		}
+		to = max(to, min(f.to(), b.end))
+	}
+	return from, to
+}
+
+func (b *builder) drawFault(row int, g []*fault) {
+	var events []*event
+	var targets, details []string
+	begun, tried, failed := int64(never), int64(never), false
+	for _, f := range g {
+		events = append(events, f.events()...)
+		targets = append(targets, f.target)
+		details = append(details, causes(f))
+		if f.begin != nil {
+			begun = min(begun, f.begin.T)
+		}
+		if f.invoke != nil {
+			tried = min(tried, f.invoke.T)
+		}
+		failed = failed || f.bad != nil
+	}
+	_, to := b.spanOf(g)
+	s := said{label: g[0].kind + " " + joined(targets), detail: sentence(append([]string{b.planned(g[0].step)}, slices.Compact(details)...)...)}
+	if tried < min(begun, to) && micros(tried) < micros(min(begun, to)) {
+		b.put(row, "fault-try", tried, min(begun, to), s, events...)
+	}
+	switch at := min(begun, to); {
+	case failed:
+		b.put(row, "fault-no", at, max(at, to), s, events...)
+	case to <= at:
+		b.put(row, "fault-at", at, at, s, events...)
+	default:
+		b.put(row, "fault", at, to, s, events...)
+	}
+}
+
+// planned says what a step was to do.
+func (b *builder) planned(step int) string {
+	for _, p := range b.h.Params.Steps {
+		if p.Step == step {
+			return fmt.Sprintf("planned as step %d: %s %s when %s", step, p.Fault, joined(p.Targets), p.When)
+		}
+	}
+	return ""
+}
+
+// faultGroups puts those together that came and went at once. They are in the
+// order of their begin.
+func (b *builder) faultGroups() [][]*fault {
+	const moment = 20e6
+	near := func(x, y int64) bool { return x == y || max(x, y)-min(x, y) <= moment }
+	var out [][]*fault
+	for _, f := range b.faults {
+		i := -1
+		for j := len(out) - 1; j >= max(0, len(out)-20); j-- {
+			o := out[j][0]
+			if slices.ContainsFunc(out[j], func(x *fault) bool { return x.target == f.target }) {
+				continue
+			}
+			if o.kind == f.kind && o.step == f.step && near(o.from(), f.from()) && near(min(o.to(), b.end), min(f.to(), b.end)) {
+				i = j
+				break
+			}
+		}
+		if i < 0 {
+			out = append(out, nil)
+			i = len(out) - 1
+		}
+		out[i] = append(out[i], f)
+	}
+	slices.SortStableFunc(out, func(x, y []*fault) int {
+		a, _ := b.spanOf(x)
+		c, _ := b.spanOf(y)
+		return int(min(max(a-c, -1), 1))
+	})
+	return out
+}
+
+// joined names targets briefly; links of one client as "c1–n1 n2 n3".
+func joined(targets []string) string {
+	var out []string
+	last := ""
+	for _, t := range targets {
+		client, node, link := strings.Cut(short(t), "-")
+		if link && client == last {
+			out = append(out, node)
+			continue
+		}
+		if link {
+			last = client
+		}
+		out = append(out, short(t))
+	}
+	if len(out) > 8 {
+		out = append(out[:8], "…")
+	}
+	return strings.Join(out, " ")
+}

@@ -1,0 +1,71 @@
+package timeline
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"strings"
+)
+
+// Style is the timeline's style sheet. It needs the variables of palette.CSS.
+//
+//go:embed timeline.css
+var Style string
+
+// Script draws the timeline. It stands behind the fragment, and behind all that it
+// is to highlight.
+//
+//go:embed timeline.js
+var Script string
+
+//go:embed fragment.html
+var fragment string
+
+var fragmentTemplate = template.Must(template.New("timeline").Parse(fragment))
+
+// Fragment is the timeline as a part of a page. An error is a bug.
+func (t Timeline) Fragment() (template.HTML, error) {
+	data, err := json.Marshal(t) // which writes <, > and & as \u003c and so on
+	if err != nil {
+		return "", fmt.Errorf("encode timeline: %w", err)
+	}
+	var out strings.Builder
+	err = fragmentTemplate.Execute(&out, struct {
+		Timeline
+		JSON   template.JS
+		Legend []legend
+	}{t, template.JS(data), t.legend()})
+	if err != nil {
+		return "", fmt.Errorf("write timeline: %w", err)
+	}
+	return template.HTML(out.String()), nil
+}
+
+// Range is the view as an address in the page, with a margin.
+func (v View) Range() string {
+	margin := max((v.To-v.From)/2, 5000)
+	return fmt.Sprintf("#t=%.6g-%.6g", float64(max(0, v.From-margin))/1e6, float64(v.To+margin)/1e6)
+}
+
+// When is the view's span in words.
+func (v View) When() string {
+	return fmt.Sprintf("%s to %s", seconds(v.From*1000), seconds(v.To*1000))
+}
+
+type legend struct{ Class, Words string }
+
+// legend explains what is drawn, in the order of looks' sections.
+func (t Timeline) legend() []legend {
+	used := map[int]bool{}
+	for _, i := range t.Items {
+		used[i.Kind] = true
+	}
+	var out []legend
+	for n, k := range t.Kinds {
+		if used[n] {
+			out = append(out, legend{k.Class, k.Words})
+		}
+	}
+	return out
+}

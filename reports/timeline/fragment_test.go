@@ -1,0 +1,140 @@
+package timeline
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/harness/history"
+)
+
+func TestScriptIsShort(t *testing.T) {
+	if n := strings.Count(Script, "\n"); n > 400 {
+		t.Errorf("the script has %d lines", n)
+	}
+	for _, banned := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "fetch(", "http://www.w3.org/1999"} {
+		if strings.Contains(Script, banned) {
+			t.Errorf("the script has %s", banned)
+		}
+	}
+}
+
+// What a name holds is text, in the page's markup and in its data.
+func TestHostileNamesStayText(t *testing.T) {
+	h := tale(t, "../../checker/testdata/restart-forgets.txt")
+	evil := `</script><script>alert(1)</script><img src=x onerror="alert(2)">` + "\x00\u202e" + strings.Repeat("A", 1<<20)
+	for i := range h.Events {
+		h.Events[i].Cause += evil
+		h.Events[i].Key = evil
+	}
+	v := checker.Check(h)
+	v.Results = append(v.Results, checker.Result{Property: evil, Outcome: checker.Violated, Because: evil, Witness: &checker.Witness{Events: []int64{1}, To: 5}})
+	html, err := Of(h, v).Fragment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(html), "</script"); n != 1 {
+		t.Errorf("%d scripts end", n)
+	}
+	for _, bad := range []string{"<img", "alert(1)</", "\x00", "\u202e"} {
+		if strings.Contains(string(html), bad) {
+			t.Errorf("the page has %q", bad)
+		}
+	}
+	if len(html) > 1<<20 {
+		t.Errorf("%d bytes", len(html))
+	}
+}
+
+func TestNothingToDraw(t *testing.T) {
+	for _, h := range []*history.History{nil, {}, {Params: history.Params{Clients: []string{"c1", "c1"}, Nodes: []string{"n1", "n1"}}}} {
+		if _, err := Of(h, checker.Verdict{}).Fragment(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A hundred thousand events, with an overlap in the middle.
+func TestLongRunIsCapped(t *testing.T) {
+	h := long(100_000)
+	v := checker.Verdict{Results: []checker.Result{overlap(t, h)}}
+	tl := laidOutAs(t, h, v)
+	data, err := json.Marshal(tl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(data) > 2_500_000 || len(tl.Items) > 2*mostItems {
+		t.Errorf("%d bytes, %d items", len(data), len(tl.Items))
+	}
+	if v := tl.Views[0]; tl.Whole[0] > v.From || tl.Whole[1] < v.To || tl.Whole[1]-tl.Whole[0] >= tl.End {
+		t.Errorf("the window %v is not around %d to %d", tl.Whole, v.From, v.To)
+	}
+	if !strings.Contains(tl.Omitted, "left out") {
+		t.Errorf("it says: %q", tl.Omitted)
+	}
+	drawn := map[int64]bool{}
+	for _, i := range tl.Items {
+		for _, n := range i.Events {
+			drawn[n] = true
+		}
+	}
+	for _, n := range tl.Views[0].Events {
+		if !drawn[n] {
+			t.Errorf("event %d of the witness is not drawn", n)
+		}
+	}
+}
+
+// overlap is the first pair of beliefs that overlap, as a violation. The checker
+// itself would ask porcupine about them for seconds.
+func overlap(t *testing.T, h *history.History) checker.Result {
+	t.Helper()
+	all := checker.Beliefs(h)
+	for i, b := range all[1:] {
+		if a := all[i]; b.From < a.To {
+			return checker.Result{Property: checker.MutualExclusion, Outcome: checker.Violated,
+				Witness: &checker.Witness{Events: []int64{a.Opens, b.Opens}, From: b.From, To: min(a.To, b.To)}}
+		}
+	}
+	t.Fatal("nobody held the lock at once with another")
+	return checker.Result{}
+}
+
+// long makes a history of two clients that take turns, but for one overlap.
+func long(n int) *history.History {
+	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2"}, Nodes: []string{"n1", "n2", "n3"}, Quorum: 2, TTL: 10e9, Resource: "r1", Fence: "none"}}
+	at := int64(0)
+	put := func(e history.Event) {
+		at += 1e6
+		e.T, e.N, e.Key = at, int64(len(h.Events)+1), "lock-1"
+		if e.Node != "" {
+			e.Sent, e.Applied, e.Answered = at-3e5, at-2e5, at
+		}
+		h.Events = append(h.Events, e)
+	}
+	put(history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun})
+	for _, c := range h.Params.Clients {
+		put(history.Event{Process: c, Type: history.Begin, Op: history.OpClient})
+	}
+	for k := 1; len(h.Events) < n; k++ {
+		c := h.Params.Clients[k%2]
+		s := fmt.Sprintf("%s/%d", c, k)
+		put(history.Event{Process: c, Type: history.Invoke, Op: history.OpAcquire, Session: s})
+		for _, node := range h.Params.Nodes {
+			put(history.Event{Process: c + "-" + node, Node: node, Type: history.OK, Op: history.OpSet, Token: s, TTL: 10e9})
+		}
+		put(history.Event{Process: c, Type: history.OK, Op: history.OpAcquire, Session: s, Token: s, ValidUntil: at + 9e9})
+		if len(h.Events) > n/2 && len(h.Events) < n/2+12 {
+			continue // it never gives it back
+		}
+		put(history.Event{Process: c, Type: history.Invoke, Op: history.OpRelease, Session: s})
+		for _, node := range h.Params.Nodes {
+			put(history.Event{Process: c + "-" + node, Node: node, Type: history.OK, Op: history.OpRelease, Token: s})
+		}
+		put(history.Event{Process: c, Type: history.OK, Op: history.OpRelease, Session: s})
+	}
+	put(history.Event{Process: history.Harness, Type: history.End, Op: history.OpRun})
+	return h
+}

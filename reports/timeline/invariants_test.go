@@ -1,0 +1,160 @@
+package timeline
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"path/filepath"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/lock/broken"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/sim"
+	"lockpick/scenarios"
+)
+
+func TestStoriesAreLaidOutWell(t *testing.T) {
+	files, err := filepath.Glob("../../checker/testdata/*.txt")
+	if err != nil || len(files) < 40 {
+		t.Fatalf("find stories: %v, %d files", err, len(files))
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) { laidOut(t, tale(t, file)) })
+	}
+}
+
+// Every run of the catalogue.
+func TestCatalogueIsLaidOutWell(t *testing.T) {
+	known := harness.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers()}
+	for _, m := range broken.Mistakes() {
+		known.Mistakes = append(known.Mistakes, m.Name)
+	}
+	for _, name := range scenarios.Names() {
+		data, err := scenarios.Read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := harness.Parse(name, data, known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all {
+			t.Run(s.ID(), func(t *testing.T) {
+				var record bytes.Buffer
+				if err := harness.Run(t.Context(), sim.New(kinds.All), s, 1, history.NewRecorder(&record)); err != nil {
+					t.Fatal(err)
+				}
+				h, err := history.Read(&record)
+				if err != nil {
+					t.Fatal(err)
+				}
+				laidOut(t, h)
+			})
+		}
+	}
+}
+
+// laidOut holds a layout to what any must keep to, and to what the checker counted.
+func laidOut(t *testing.T, h *history.History) Timeline {
+	t.Helper()
+	return laidOutAs(t, h, checker.Check(h))
+}
+
+func laidOutAs(t *testing.T, h *history.History, v checker.Verdict) Timeline {
+	t.Helper()
+	tl := Of(h, v)
+	first, err := json.Marshal(tl)
+	if again, _ := json.Marshal(Of(h, v)); err != nil || !bytes.Equal(first, again) {
+		t.Errorf("a second layout is another (%v)", err)
+	}
+	geometry(t, tl)
+	items(t, tl, h)
+	if tl.Omitted == "" && v.Assumption == "" && v.Numbers != nil {
+		counts(t, tl, h, v)
+	}
+	return tl
+}
+
+func geometry(t *testing.T, tl Timeline) {
+	t.Helper()
+	y := 0
+	for _, l := range tl.Lanes {
+		if l.Y < y || l.H <= 0 {
+			t.Errorf("lane %s is at %d+%d, and the one above ends at %d", l.Name, l.Y, l.H, y)
+		}
+		y = l.Y + l.H
+	}
+	if y > tl.Height {
+		t.Errorf("lanes end at %d of %d", y, tl.Height)
+	}
+	for n, r := range tl.Rows {
+		if l := tl.Lanes[r.Lane]; r.Y < l.Y || r.Y+r.H > l.Y+l.H {
+			t.Errorf("row %d is at %d+%d, outside its lane %s", n, r.Y, r.H, l.Name)
+		}
+	}
+	if tl.Open[0] < 0 || tl.Open[0] >= tl.Open[1] || tl.Open[1] > tl.End {
+		t.Errorf("it opens at %v of %d", tl.Open, tl.End)
+	}
+}
+
+func items(t *testing.T, tl Timeline, h *history.History) {
+	t.Helper()
+	exists := map[int64]bool{}
+	for _, e := range h.Events {
+		exists[e.N] = true
+	}
+	for n, i := range tl.Items {
+		if i.From < 0 || i.To < i.From || i.To > tl.End {
+			t.Errorf("outside of the run: %s", told(tl, i))
+		}
+		if len(i.Events) == 0 {
+			t.Errorf("stands for no event: %s", told(tl, i))
+		}
+		for _, e := range i.Events {
+			if !exists[e] {
+				t.Errorf("stands for event %d, which there is not: %s", e, told(tl, i))
+			}
+		}
+		if n == 0 || tl.Items[n-1].Row != i.Row {
+			continue
+		}
+		if last := tl.Items[n-1]; last.From > i.From || !tl.Rows[i.Row].Cover && last.To > i.From {
+			t.Errorf("overlap in row %d of %s:\n%s\n%s", i.Row, tl.Lanes[tl.Rows[i.Row].Lane].Name, told(tl, last), told(tl, i))
+		}
+	}
+}
+
+func counts(t *testing.T, tl Timeline, h *history.History, v checker.Verdict) {
+	t.Helper()
+	of := map[string]float64{}
+	for _, i := range tl.Items {
+		of[tl.Kinds[i.Kind].Class]++
+	}
+	double, most := 0.0, int64(0)
+	for _, l := range tl.Lines {
+		for k, p := range l.Points {
+			most = max(most, p[1])
+			if p[1] > 1 && k+1 < len(l.Points) {
+				double += float64(l.Points[k+1][0]-p[0]) / 1e6
+			}
+		}
+	}
+	if want := v.Numbers["double-hold-seconds"]; math.Abs(double-want) > 1e-5*(1+v.Numbers["incidents"]) {
+		t.Errorf("the line says that more than one held for %f s, the checker %f s", double, want)
+	}
+	if r := v.Result(checker.MutualExclusion); r.Outcome != checker.Undecided && (most > 1) != (r.Outcome == checker.Violated) {
+		t.Errorf("the line rises to %d, and mutual exclusion is %s", most, r.Outcome)
+	}
+	if of["acquire-ok"] != v.Numbers["grants"] {
+		t.Errorf("%v grants are drawn, and there were %v", of["acquire-ok"], v.Numbers["grants"])
+	}
+	if r := v.Result(checker.ResourceSafety); r.Outcome != checker.Undecided && (of["accepted"]+of["harm"]+of["refused"] != v.Numbers["writes"] || of["refused"] != v.Numbers["refused-writes"]) {
+		t.Errorf("writes drawn: %v, counted: %v, refused %v", of, v.Numbers["writes"], v.Numbers["refused-writes"])
+	}
+	if r := v.Result(checker.ResourceSafety); r.Outcome == checker.Violated && of["harm"] == 0 && of["accepted"] > 0 && r.Cause != checker.Unexplained {
+		t.Error("the resource came to harm, and nothing shows it")
+	}
+}

@@ -1,0 +1,104 @@
+package timeline
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"lockpick/checker"
+	"lockpick/harness/history"
+	"lockpick/harness/history/story"
+)
+
+var update = flag.Bool("update", false, "write the layouts in testdata anew")
+
+// The checker's stories, laid out. A file of testdata has the layout of the story
+// of its name.
+func TestLayouts(t *testing.T) {
+	for _, name := range []string{"pause-overrun", "restart-forgets", "clock-jump", "delayed-release-deletes", "client-clock-steps-back", "fenced"} {
+		t.Run(name, func(t *testing.T) {
+			h := tale(t, "../../checker/testdata/"+name+".txt")
+			got := tell(Of(h, checker.Check(h)))
+			file := filepath.Join("testdata", name+".txt")
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want, err := os.ReadFile(file); err != nil || got != string(want) {
+				t.Errorf("%s differs (%v); look at it and run with -update if it is right:\n%s", name, err, got)
+			}
+		})
+	}
+}
+
+// tale reads the history of a story of the checker's.
+func tale(t testing.TB, file string) *history.History {
+	t.Helper()
+	a, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := story.Parse(string(a.Files[0].Data))
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return h
+}
+
+// tell writes a layout as text: a lane a paragraph, an item a line.
+func tell(t Timeline) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s, opens at %s to %s\n", at(t.End), at(t.Open[0]), at(t.Open[1]))
+	for _, v := range t.Views {
+		fmt.Fprintf(&s, "%s %s to %s\n", v.Property, at(v.From), at(v.To))
+	}
+	if t.Omitted != "" {
+		fmt.Fprintf(&s, "not drawn: %s\n", t.Omitted)
+	}
+	for l, lane := range t.Lanes {
+		fmt.Fprintf(&s, "\n%s (%s) %d+%d\n", lane.Name, lane.Role, lane.Y, lane.H)
+		for r, row := range t.Rows {
+			if row.Lane != l {
+				continue
+			}
+			for _, line := range t.Lines {
+				if line.Row == r {
+					for _, p := range line.Points {
+						fmt.Fprintf(&s, "  %s holders %d\n", at(p[0]), p[1])
+					}
+				}
+			}
+			for _, i := range t.Items {
+				if i.Row == r {
+					s.WriteString("  " + told(t, i) + "\n")
+				}
+			}
+		}
+	}
+	return s.String()
+}
+
+func told(t Timeline, i Item) string {
+	s := at(i.From)
+	if i.To > i.From {
+		s += "–" + at(i.To)
+	}
+	s += " " + t.Kinds[i.Kind].Class
+	for _, text := range []int{i.Label, i.Session} {
+		if text > 0 {
+			s += " [" + t.Texts[text] + "]"
+		}
+	}
+	if i.Detail > 0 {
+		s += " " + t.Texts[i.Detail]
+	}
+	return s + " " + strings.ReplaceAll(fmt.Sprint(i.Events), " ", ",")
+}
+
+func at(µs int64) string { return fmt.Sprintf("%.3f", float64(µs)/1e6) }

@@ -1,0 +1,65 @@
+package timeline
+
+import (
+	"fmt"
+	"slices"
+
+	"lockpick/checker"
+	"lockpick/harness/history"
+)
+
+// resourceLane draws the writes that the resource accepted or refused, from its
+// own log.
+func (b *builder) resourceLane(v checker.Verdict) {
+	var log []*event
+	for i := range b.events {
+		if e := &b.events[i]; e.Op == history.OpLog && e.Applied != 0 {
+			log = append(log, e)
+		}
+	}
+	if len(log) == 0 {
+		return
+	}
+	slices.SortStableFunc(log, func(x, y *event) int { return int(x.N - y.N) })
+	name := b.h.Params.Resource
+	if name == "" {
+		name = "resource"
+	}
+	b.lane(name, Resource)
+	row := b.row(26)
+	harm := harmed(v)
+	for _, e := range log {
+		if e.Cause != history.OpWrite {
+			continue
+		}
+		client := short(b.clientOf(e.Session))
+		class, became := "accepted", fmt.Sprintf("%s's write, based on version %d", client, e.Version)
+		if e.Type != history.OK {
+			class = "refused"
+		} else if because := harm[e.N]; because != "" {
+			class, became = "harm", sentence(became, because)
+		}
+		label := fmt.Sprintf("%s v%d", client, e.Version+1)
+		if e.Type != history.OK {
+			label = client
+		}
+		if e.Fence != 0 {
+			label += fmt.Sprintf(" #%d", e.Fence)
+			became = sentence(became, fmt.Sprintf("fencing token %d", e.Fence))
+		}
+		b.put(row, class, e.Applied, e.Applied, said{label: label, detail: became, session: e.Session}, e)
+	}
+}
+
+// harmed is the events by which the resource came to harm, and how.
+func harmed(v checker.Verdict) map[int64]string {
+	harm := map[int64]string{}
+	for _, name := range []string{checker.FencingOrder, checker.ResourceSafety} {
+		if r := v.Result(name); r != nil && r.Outcome == checker.Violated && r.Witness != nil {
+			for _, n := range r.Witness.Events {
+				harm[n] = r.Because
+			}
+		}
+	}
+	return harm
+}

@@ -1,0 +1,118 @@
+package timeline
+
+import (
+	"encoding/json"
+	"math"
+
+	"lockpick/checker"
+	"lockpick/harness/history"
+)
+
+// Timeline is a run laid out. Instants are microseconds of true time since the run
+// began, heights are pixels. Texts may hold whatever a history holds: a renderer
+// shows them as text.
+type Timeline struct {
+	End     int64    `json:"end"`    // of the run's own time
+	Open    Span     `json:"open"`   // what a reader sees first
+	Whole   Span     `json:"whole"`  // the span in which nothing is folded or left out
+	Height  int      `json:"height"` // of all lanes
+	Lanes   []Lane   `json:"lanes"`  // from top to bottom
+	Rows    []Row    `json:"rows"`
+	Lines   []Line   `json:"lines"`
+	Kinds   []Kind   `json:"kinds"`   // that items are of
+	Texts   []string `json:"texts"`   // that items point to; the first is ""
+	Items   []Item   `json:"items"`   // by row, and in a row by time
+	Views   []View   `json:"views"`   // the violations, in the order of the verdict
+	Omitted string   `json:"omitted"` // what is not drawn, "" if all is
+}
+
+// Span is from one instant to another.
+type Span [2]int64
+
+// Role says what a lane stands for.
+type Role string
+
+const (
+	Faults   Role = "faults"
+	Holders  Role = "holders"
+	Client   Role = "client"
+	Node     Role = "node"
+	Resource Role = "resource"
+)
+
+// Lane is one process, or what concerns all.
+type Lane struct {
+	Name string `json:"name"`
+	Role Role   `json:"role"`
+	Y    int    `json:"y"`
+	H    int    `json:"h"`
+}
+
+// Row is a line of a lane. Items of one row don't overlap, unless it is a Cover:
+// that lies behind the lane's other rows, as hatching does.
+type Row struct {
+	Lane  int  `json:"lane"`
+	Y     int  `json:"y"`
+	H     int  `json:"h"`
+	Cover bool `json:"cover,omitempty"`
+}
+
+// Line is a step line in a row: from each instant on, a number.
+type Line struct {
+	Row    int        `json:"row"`
+	Points [][2]int64 `json:"points"`
+}
+
+// Kind is how items look, and what they are in words.
+type Kind struct {
+	Class string `json:"class"`
+	Glyph string `json:"glyph,omitempty"` // where there is no room for a label
+	Words string `json:"words"`
+}
+
+// Item is something drawn. It takes no time if From is To.
+type Item struct {
+	Row, Kind int
+	From, To  int64
+	Label     int     // text on it
+	Detail    int     // text about it
+	Session   int     // text: what it was done for; 0: nothing
+	Events    []int64 // numbers of the events that it stands for, never empty
+}
+
+// MarshalJSON writes an item as a list of numbers, since there are many: row, kind,
+// from, length, label, detail, session, events.
+func (i Item) MarshalJSON() ([]byte, error) {
+	return json.Marshal(append([]int64{int64(i.Row), int64(i.Kind), i.From, i.To - i.From, int64(i.Label), int64(i.Detail), int64(i.Session)}, i.Events...))
+}
+
+// View is a violation: what there is to look at, and why.
+type View struct {
+	Property string  `json:"property"`
+	Because  string  `json:"because"`
+	From     int64   `json:"from"`
+	To       int64   `json:"to"`
+	Events   []int64 `json:"events"`
+}
+
+// Of lays a run out as the verdict judges it. It takes any history, also one that
+// no run could have made: what makes no sense is left out.
+func Of(h *history.History, v checker.Verdict) Timeline {
+	if h == nil {
+		h = &history.History{}
+	}
+	b := newBuilder(h)
+	b.views(v)
+	b.faultLane()
+	b.holderLanes()
+	b.clientLanes()
+	b.nodeLanes()
+	b.resourceLane(v)
+	b.finish()
+	return b.t
+}
+
+// micros is an instant of a history as a timeline has it.
+func micros(ns int64) int64 { return ns / 1000 }
+
+const never = math.MaxInt64

@@ -1,0 +1,181 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"lockpick/checker"
+	"lockpick/harness/history"
+)
+
+// builder puts the facts of a run on threads.
+type builder struct {
+	h       *history.History
+	threads []*thread
+	lanes   map[string][]*thread // by group and name; the second and later for what overlaps
+	counts  []mark
+	end     int64
+}
+
+func newBuilder(h *history.History) *builder {
+	b := &builder{h: h, lanes: map[string][]*thread{}}
+	for _, c := range h.Params.Clients {
+		b.lane(clients, c, 0)
+		b.lane(clients, c+" believes", 0)
+	}
+	for _, n := range h.Params.Nodes {
+		b.lane(nodes, n, 0)
+	}
+	for _, e := range h.Events {
+		b.end = max(b.end, e.T)
+	}
+	return b
+}
+
+// lane is a thread of a name on which nothing is any more at an instant.
+func (b *builder) lane(pid int, name string, from int64) *thread {
+	id := fmt.Sprint(pid, " ", name)
+	for _, t := range b.lanes[id] {
+		if t.free <= from {
+			return t
+		}
+	}
+	t := &thread{pid: pid, tid: len(b.threads) + 1, name: name}
+	if n := len(b.lanes[id]); n > 0 {
+		t.name = fmt.Sprintf("%s (%d)", clip(name), n+1)
+	}
+	b.lanes[id] = append(b.lanes[id], t)
+	b.threads = append(b.threads, t)
+	return t
+}
+
+func (b *builder) span(pid int, name string, s span) {
+	s.name, s.to = clip(s.name), max(s.from, s.to)
+	t := b.lane(pid, name, s.from)
+	t.free = s.to
+	t.spans = append(t.spans, s)
+}
+
+func (b *builder) instant(pid int, name string, m mark) {
+	m.Name, m.Phase, m.Scope = clip(m.Name), "i", "t"
+	t := b.lane(pid, name, int64(1)<<62)
+	t.instants = append(t.instants, m)
+}
+
+// begun is what has a begin and no end yet.
+type begun struct {
+	pid  int
+	lane string
+	span span
+}
+
+// read puts each event on its thread.
+func (b *builder) read() {
+	open := map[string]begun{}
+	var ended []begun
+	finish := func(id string, e history.Event) {
+		if s, ok := open[id]; ok {
+			delete(open, id)
+			s.span.to = e.T
+			s.span.args["end"], s.span.args["came"] = e.N, string(e.Type)
+			if e.Cause != "" {
+				s.span.args["cause"] = clip(e.Cause)
+			}
+			ended = append(ended, s)
+		}
+	}
+	for _, e := range b.h.Events {
+		operation, fault := e.Process+"\x00"+e.Session+"\x00"+e.Op, e.Op+"\x00"+e.Node+fmt.Sprint("\x00", e.Step)
+		switch {
+		case e.Process == history.Nemesis && e.Type == history.Begin:
+			finish(fault, e)
+			open[fault] = begun{faults, e.Op + " " + e.Node, span{name: e.Op + " " + e.Node, from: e.T, args: args(e)}}
+		case e.Process == history.Nemesis && e.Type == history.End:
+			finish(fault, e)
+		case e.Process == history.Nemesis || e.Process == history.Harness:
+		case e.Op == history.OpLog:
+			b.instant(resource, "log", mark{Name: string(e.Type) + " " + e.Cause, TS: micros(cmp.Or(e.Applied, e.T)), Args: args(e)})
+		case e.Node != "":
+			b.instant(nodes, e.Node, mark{Name: e.Process + " " + e.Op + " " + string(e.Type), TS: micros(cmp.Or(e.Applied, e.Sent, e.T)), Args: args(e)})
+		case e.Op == history.OpClient:
+		case e.Type == history.Invoke:
+			open[operation] = begun{clients, e.Process, span{name: e.Op, from: e.T, args: args(e)}}
+		default:
+			if _, ok := open[operation]; !ok { // such as a look at the deadline
+				b.instant(clients, e.Process, mark{Name: e.Op + " " + string(e.Type), TS: micros(e.T), Args: args(e)})
+			}
+			finish(operation, e)
+		}
+	}
+	for _, s := range open {
+		s.span.to = b.end
+		s.span.args["unfinished"] = true
+		ended = append(ended, s)
+	}
+	slices.SortStableFunc(ended, func(x, y begun) int {
+		return cmp.Or(cmp.Compare(x.span.from, y.span.from), cmp.Compare(x.span.args["event"].(int64), y.span.args["event"].(int64)))
+	})
+	for _, s := range ended {
+		b.span(s.pid, s.lane, s.span)
+	}
+}
+
+// args are what a viewer shows of an event.
+func args(e history.Event) map[string]any {
+	a := map[string]any{"event": e.N}
+	for name, text := range map[string]string{"key": e.Key, "session": e.Session, "value": e.Value, "cause": e.Cause} {
+		if text != "" {
+			a[name] = clip(text)
+		}
+	}
+	for name, n := range map[string]int64{"fence": e.Fence, "version": e.Version, "sent": e.Sent, "applied": e.Applied, "answered": e.Answered, "step": int64(e.Step)} {
+		if n != 0 {
+			a[name] = n
+		}
+	}
+	return a
+}
+
+// believe puts beliefs on threads, and counts the holders of each lock.
+func (b *builder) believe() {
+	type change struct {
+		t    int64
+		key  string
+		step int
+	}
+	var changes []change
+	keys := map[string]bool{}
+	for _, s := range checker.Beliefs(b.h) {
+		a := map[string]any{"event": s.Opens, "session": clip(s.Session), "ended": string(s.End)}
+		if s.End == history.Still {
+			a["unfinished"] = true
+		}
+		b.span(clients, s.Client+" believes", span{name: "believes it holds " + s.Key, from: s.From, to: s.To, args: a})
+		changes = append(changes, change{s.From, s.Key, 1}, change{s.To, s.Key, -1})
+		if !keys[s.Key] {
+			keys[s.Key] = true
+			b.counts = append(b.counts, counter(s.Key, 0, 0))
+		}
+	}
+	slices.SortStableFunc(changes, func(x, y change) int { return cmp.Or(cmp.Compare(x.t, y.t), cmp.Compare(x.step, y.step)) })
+	holders := map[string]int{}
+	for _, c := range changes {
+		holders[c.key] += c.step
+		b.counts = append(b.counts, counter(c.key, c.t, holders[c.key]))
+	}
+}
+
+func counter(key string, t int64, n int) mark {
+	return mark{Name: clip("holders of " + key), Phase: "C", TS: micros(t), PID: clients, Args: map[string]any{"holders": n}}
+}
+
+// violations marks the span of harm of each violated property.
+func (b *builder) violations(v checker.Verdict) {
+	for _, r := range v.Results {
+		if w := r.Witness; r.Outcome == checker.Violated && w != nil {
+			b.span(faults, "violated: "+r.Property, span{name: r.Property, from: w.From, to: min(w.To, b.end),
+				args: map[string]any{"because": clip(r.Because), "cause": r.Cause, "events": w.Events}})
+		}
+	}
+}
