@@ -19,6 +19,8 @@ import (
 const (
 	PageFile     = "report.html"    // all of it on one page
 	SequenceFile = "sequence.txt"   // the sequence diagram
+	DrawingFile  = "sequence.svg"   // the same as a picture
+	MermaidFile  = "sequence.mmd"   // the same for issues and summaries
 	JUnitFile    = "junit.xml"      // the outcome, for CI
 	EDNFile      = "history.edn"    // the history as Jepsen writes one
 	TraceFile    = "trace.json"     // the run for Perfetto and chrome://tracing
@@ -30,8 +32,14 @@ const (
 func Write(dir string, r outcome.Run) error {
 	d := sequence.Tell(r.History, r.Verdict)
 	text := sequence.Text(d, sequence.DefaultWidth, false)
-	if err := os.WriteFile(filepath.Join(dir, SequenceFile), []byte(text), 0o644); err != nil {
-		return fmt.Errorf("write sequence diagram: %w", err)
+	for name, content := range map[string][]byte{
+		SequenceFile: []byte(text),
+		DrawingFile:  sequence.SVG(d, sequence.SVGOptions{}),
+		MermaidFile:  []byte(sequence.Mermaid(d)),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+			return fmt.Errorf("write sequence diagram: %w", err)
+		}
 	}
 	if err := forMachines(dir, r, text); err != nil {
 		return err
@@ -40,7 +48,7 @@ func Write(dir string, r outcome.Run) error {
 	if err != nil {
 		return err
 	}
-	files := []string{SequenceFile, JUnitFile, EDNFile, TraceFile}
+	files := []string{SequenceFile, DrawingFile, MermaidFile, JUnitFile, EDNFile, TraceFile}
 	if shown {
 		files = append(files, PictureFile)
 	}
@@ -53,11 +61,52 @@ func Write(dir string, r outcome.Run) error {
 		return err
 	}
 	p := page.Page{Run: r, Diagram: d, Files: files,
+		Picture:  template.HTML(sequence.SVG(d, sequence.SVGOptions{Embedded: true, Prefix: "sq-"})), // every text in it is escaped
 		Timeline: page.Part{HTML: fragment, Style: template.CSS(timeline.Style), Script: template.JS(timeline.Script)}}
 	for _, f := range plots {
 		p.Figures = append(p.Figures, page.Figure{Name: f.Name, Title: f.Title, Caption: f.Caption, SVG: f.SVG})
 	}
+	if err := writeFigures(dir, plots); err != nil {
+		return err
+	}
 	return writePage(dir, p)
+}
+
+// FigureDir is where the figures lie that the page shows.
+const FigureDir = "figures"
+
+func writeFigures(dir string, plots []figures.Figure) error {
+	if len(plots) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Join(dir, FigureDir), 0o755); err != nil {
+		return fmt.Errorf("write figures: %w", err)
+	}
+	for _, f := range plots {
+		if err := os.WriteFile(filepath.Join(dir, FigureDir, f.Name+".svg"), f.SVG, 0o644); err != nil {
+			return fmt.Errorf("write figures: %w", err)
+		}
+	}
+	return nil
+}
+
+// WriteImages writes the figures as PNG, too, for papers and slides. It takes ten
+// times as long as all other reports, so it is for those who ask.
+func WriteImages(dir string, r outcome.Run) error {
+	plots, err := figures.Of(r.History)
+	if err != nil {
+		return err
+	}
+	for _, f := range plots {
+		image, err := f.PNG()
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, FigureDir, f.Name+".png"), image, 0o644); err != nil {
+			return fmt.Errorf("write figures: %w", err)
+		}
+	}
+	return nil
 }
 
 func writePage(dir string, p page.Page) error {

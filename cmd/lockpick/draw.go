@@ -31,6 +31,9 @@ func (a *app) reportRun(path string) error {
 	if err := reports.Write(dir, r); err != nil {
 		return unable(err, "make room there, or copy the history to where one may write")
 	}
+	if err := reports.WriteImages(dir, r); err != nil {
+		return unable(err, "make room there, or copy the history to where one may write")
+	}
 	fmt.Fprintln(a.out, filepath.Join(dir, reports.PageFile))
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/lock/broken"
+	"lockpick/reports"
 )
 
 // TestReadme holds what the README shows against what a reader gets. With
@@ -25,6 +27,7 @@ func TestReadme(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	printed := lockpick(t, "run", "--store", store)
 	drawn := lockpick(t, "explain", filepath.Join(store, "gc-pause-after-acquire", "latest"))
+	asShown(t, filepath.Join(store, "gc-pause-after-acquire", "latest", reports.DrawingFile), "testdata/gc-pause-after-acquire.svg")
 	want := string(text)
 	for name, block := range map[string]string{
 		"run": fence(shortened(printed)), "explain gc-pause-after-acquire/": fence(drawn), "broken": brokenLocks(t),
@@ -47,6 +50,23 @@ func TestReadme(t *testing.T) {
 	}
 	if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// asShown holds the README's picture to the one that a reader gets.
+func asShown(t *testing.T, drawn, shown string) {
+	t.Helper()
+	got, err := os.ReadFile(drawn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(shown, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(shown); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not what one gets: run go test ./cmd/lockpick -run Readme -update (%v)", shown, err)
 	}
 }
 

@@ -32,7 +32,10 @@ Several at once: 70, 1, 3, 2, 0, whichever comes first.
                      verdict.json field by field: lockpick help verdict-file
     report.html      all of it on one page for a browser, without a network: the verdict,
                      what happened, faults, numbers, the history, how to run it again
-    sequence.txt     the run as a sequence diagram
+    sequence.svg     the run as a sequence diagram; sequence.txt is the same for a
+                     terminal, sequence.mmd for issues and summaries (Mermaid)
+    figures/         holders, latency, quantiles, rate, clocks: SVG, and after
+                     "lockpick report" PNG, too
     junit.xml        the outcome for CI; run --junit FILE writes one of all runs
     history.edn      the lock's operations and the faults, for Jepsen's tools; a lease
                      that lapsed is a release

@@ -62,7 +62,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"pl
 func Write(w io.Writer, p Page) error {
 	kept := keep(p)
 	v := view{
-		Style: template.CSS(palette.CSS) + style + p.Timeline.Style, Script: script,
+		Style: template.CSS(palette.CSS) + style + sequence.Style + p.Timeline.Style, Script: script,
 		Title: title(p.Run), Subject: subject(p.Run), Sentence: sentence(p.Run), Badges: badges(p.Run), Setup: setup(p.Run),
 		Claim: claim(p.Run), Source: source(p.Run), Trouble: trouble(p.Run),
 		Groups:  judged(p.Run, kept.rows),

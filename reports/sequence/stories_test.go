@@ -27,12 +27,10 @@ func TestStories(t *testing.T) {
 	}
 }
 
-func tale(t *testing.T, file string) {
-	a, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parts := map[string]*txtar.File{}
+// told is a story's parts by name, and its diagram.
+func told(t *testing.T, a *txtar.Archive) (parts map[string]*txtar.File, d Diagram) {
+	t.Helper()
+	parts = map[string]*txtar.File{}
 	for i := range a.Files {
 		parts[a.Files[i].Name] = &a.Files[i]
 	}
@@ -47,7 +45,15 @@ func tale(t *testing.T, file string) {
 			t.Fatalf("result: %v", err)
 		}
 	}
-	d := Of(h, r)
+	return parts, Of(h, r)
+}
+
+func tale(t *testing.T, file string) {
+	a, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, d := told(t, a)
 	for name, width := range map[string]int{"text": 120, "narrow": 72} {
 		f := parts[name]
 		if f == nil {

@@ -1,0 +1,231 @@
+package sequence
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"lockpick/checker"
+	"lockpick/harness/history/story"
+)
+
+// drawn calls f with each story there is: the checker's and this package's.
+func drawn(t *testing.T, f func(name string, d Diagram)) {
+	t.Helper()
+	files, err := filepath.Glob("../../checker/testdata/*.txt")
+	if err != nil || len(files) < 50 {
+		t.Fatal(len(files), err)
+	}
+	ours, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(ours) < 10 {
+		t.Fatal(len(ours), err)
+	}
+	for _, file := range append(files, ours...) {
+		name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+		a, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(file, ".txtar") {
+			_, d := told(t, a)
+			f("ours/"+name, d)
+			continue
+		}
+		h, err := story.Parse(string(a.Files[0].Data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(name, Tell(h, checker.Check(h)))
+	}
+}
+
+// Whatever the story: valid XML, the same bytes again, no text over another or
+// outside, and every event of the diagram in it.
+func TestPicturesOfAllStories(t *testing.T) {
+	n := 0
+	drawn(t, func(name string, d Diagram) {
+		n++
+		svg := SVG(d, SVGOptions{})
+		if !bytes.Equal(svg, SVG(d, SVGOptions{})) {
+			t.Errorf("%s is not the same again", name)
+		}
+		validXML(t, name, svg)
+		checkPlaces(t, name, d)
+		for _, e := range events(d) {
+			if !bytes.Contains(svg, []byte(fmt.Sprintf("%d", e))) {
+				t.Errorf("%s: event %d is missing", name, e)
+			}
+		}
+		if m := Mermaid(d); !strings.HasPrefix(m, "sequenceDiagram\n") || strings.Count(m, "  rect ") != strings.Count(m, "\n  end\n") {
+			t.Errorf("%s as Mermaid:\n%s", name, m)
+		}
+	})
+	if n < 56 {
+		t.Errorf("%d stories", n)
+	}
+}
+
+func events(d Diagram) []int64 {
+	var all []int64
+	for _, n := range d.Notes {
+		if n.Lane >= 0 {
+			all = append(all, n.Events...)
+		}
+	}
+	for _, g := range byFact(d) {
+		for _, a := range g {
+			all = append(all, a.Events...)
+		}
+	}
+	return all
+}
+
+func validXML(t *testing.T, name string, svg []byte) {
+	t.Helper()
+	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Errorf("%s is no XML: %v", name, err)
+			return
+		}
+	}
+}
+
+// checkPlaces sees that texts stand in the picture, and not over one another. What
+// stands below it is laid out line by line and is looked at for its width alone.
+func checkPlaces(t *testing.T, name string, d Diagram) {
+	t.Helper()
+	p := layOut(d, true)
+	var labels []box
+	for _, x := range p.texts {
+		chars := 0
+		for _, l := range x.lines {
+			chars = max(chars, utf8.RuneCountInString(l))
+		}
+		b := box{x.x, x.y - lineHeight + 3, x.x + float64(chars)*charWidth*0.97, x.y + float64(len(x.lines)-1)*lineHeight}
+		if b.x1 < 0 || b.x2 > p.width || b.y1 < 0 || b.y2 > p.height {
+			t.Errorf("%s: %q stands outside: %v of %v × %v", name, x.lines, b, p.width, p.height)
+		}
+		if !strings.HasPrefix(x.class, "sq-label") {
+			continue
+		}
+		for _, o := range labels {
+			if b.x1 < o.x2 && o.x1 < b.x2 && b.y1 < o.y2 && o.y1 < b.y2 {
+				t.Errorf("%s: %q stands over another label", name, x.lines)
+			}
+		}
+		labels = append(labels, b)
+	}
+	for _, m := range p.marks {
+		if m.x < left-1 || m.x > p.width || m.y < p.top || m.y > p.bottom {
+			t.Errorf("%s: a mark %s stands at %v, %v", name, m.mark, m.x, m.y)
+		}
+	}
+}
+
+// Golden pictures of the stories that each show something else.
+func TestGoldenPictures(t *testing.T) {
+	var done []string
+	drawn(t, func(name string, d Diagram) {
+		switch name {
+		case "ours/gc-pause", "restart-forgets", "clock-jump", "delayed-write", "ours/foreign-release", "ours/stopped", "ours/hostile", "vacuous":
+		default:
+			return
+		}
+		done = append(done, name)
+		for ending, got := range map[string][]byte{".svg": SVG(d, SVGOptions{}), ".mmd": []byte(Mermaid(d))} {
+			path := filepath.Join("testdata", "pictures", filepath.Base(name)+ending)
+			if *update {
+				if err := os.WriteFile(path, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s differs from what it was: look at it, and run with -update (%v)", path, err)
+			}
+		}
+	})
+	if len(done) != 8 {
+		t.Errorf("only %q are drawn", done)
+	}
+}
+
+// A name is no markup, no grammar and no way out of its place.
+func TestHostilePicture(t *testing.T) {
+	evil := "</title><script>alert(1)</script>\x00\x1b[31m]]>&\"'; end #35; %%{init}%%\n" + strings.Repeat("W", 1<<20)
+	d := Diagram{Title: evil, Caption: []string{evil}, Omitted: evil,
+		Lanes:  []Lane{{Name: evil, Role: Client}, {Name: evil, Role: Locks}},
+		Arrows: []Arrow{{Fact: 1, From: 0, To: 1, Sent: 1e9, Arrived: 2e9, Label: evil, Detail: evil, Events: []int64{1}}, {Fact: 2, From: 5, To: -1}},
+		Notes:  []Note{{Lane: 0, At: 3e9, Label: evil, Bad: true, Events: []int64{2}}, {Lane: 9, At: 3e9, Label: evil}},
+		Bars:   []Bar{{Lane: 7}, {Lane: 0, State: Paused, From: -1 << 62, To: 1 << 62}},
+		Bands:  []Band{{From: 1e9, To: 3e9, Label: evil}}}
+	svg := SVG(d, SVGOptions{Prefix: evil[:20]})
+	validXML(t, "hostile", svg)
+	checkPlaces(t, "hostile", d)
+	if bytes.Contains(svg, []byte("<script")) || len(svg) > 100_000 {
+		t.Errorf("markup came through, or %d bytes", len(svg))
+	}
+	m := Mermaid(d)
+	for _, bad := range []string{"<", "\x00", "\x1b", "%%", "; end", "{"} {
+		if strings.Contains(m, bad) {
+			t.Errorf("%q came through to Mermaid:\n%.600s", bad, m)
+		}
+	}
+}
+
+// A page that embeds pictures brings the style, and gets links.
+func TestEmbedded(t *testing.T) {
+	d := Of(readStory(t, "gc-pause"), nil)
+	svg := string(SVG(d, SVGOptions{Embedded: true, Prefix: "a-"}))
+	for _, want := range []string{`<a href="#e`, `id="a-stall"`, `url(#a-stall)`, `data-e="`} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	if strings.Contains(svg, "<style>") {
+		t.Error("it brings a style of its own")
+	}
+}
+
+// An axis keeps the order of instants, and stretches what is quick.
+func TestAxis(t *testing.T) {
+	a := newAxis([]int64{0, 1e6, 2e6, 10e9, 1e6})
+	if len(a.at) != 4 || a.pos(-5) != left || a.pos(1<<60) != a.x[3] {
+		t.Errorf("%v", a)
+	}
+	quick, long := a.pos(1e6)-a.pos(0), a.pos(10e9)-a.pos(2e6)
+	if quick < 20 || long < quick || long > 100 {
+		t.Errorf("1 ms is %v wide, 10 s %v", quick, long)
+	}
+	if mid := a.pos(6e9); mid <= a.x[2] || mid >= a.x[3] {
+		t.Errorf("6 s stands at %v", mid)
+	}
+	if none := newAxis(nil); none.pos(5) != left {
+		t.Error("an axis of nothing")
+	}
+}
+
+func BenchmarkSVG(b *testing.B) {
+	a, err := txtar.ParseFile("testdata/gc-pause.txtar")
+	if err != nil {
+		b.Fatal(err)
+	}
+	h, err := parseStory(string(a.Files[0].Data))
+	if err != nil {
+		b.Fatal(err)
+	}
+	d := Of(h, nil)
+	for b.Loop() {
+		SVG(d, SVGOptions{})
+	}
+}
