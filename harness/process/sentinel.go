@@ -22,7 +22,7 @@ const (
 	quorum    = 2 // of them must agree that a master is down
 
 	promoteBound = 15 * time.Second // an election, a second of Redis's own randomness, and a busy machine
-	demoteBound  = 25 * time.Second // Redis before 7.0 waits for 8 s, and looks each 10 s; and a busy machine
+	demoteBound  = 15 * time.Second // Redis before 7.0 waits for 8 s, and looks each 10 s
 )
 
 // startSentinels starts those that watch the nodes which the plan leaves to them, and
