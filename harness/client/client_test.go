@@ -82,3 +82,20 @@ func TestClocksAreReadFromAnyGoroutine(t *testing.T) {
 		t.Errorf("stopped %d times, counted %d of 8000", got, p.seen[DuringAcquire])
 	}
 }
+
+// Clients that are to begin together do, however long each took to start.
+func TestStartCountsAsThought(t *testing.T) {
+	for _, c := range []struct{ start, came, first, second time.Duration }{
+		{0, 400, 1400, 2400}, // it took no time
+		{100, 400, 1100, 2100},
+		{100, 1500, 1500, 2500}, // longer than it was to think
+	} {
+		w := &world{now: c.came}
+		p := &program{s: Spec{Start: c.start, Think: Range{Min: 1000, Max: 1000}}, e: w.env()}
+		for n, want := range []time.Duration{c.first, c.second} {
+			if p.think(t.Context(), n+1); w.now != want {
+				t.Errorf("started at %d, ran at %d: cycle %d begins at %d, want %d", c.start, c.came, n+1, w.now, want)
+			}
+		}
+	}
+}

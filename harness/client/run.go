@@ -78,7 +78,7 @@ func (p *program) loop(ctx context.Context) error {
 		}()
 	}
 	for n := 1; p.s.Cycles == 0 || n <= p.s.Cycles; n++ {
-		p.sleep(begin, p.s.Think.Draw(Random(p.s.Seed, p.s.Name, "think", strconv.Itoa(n))))
+		p.think(begin, n)
 		if begin.Err() != nil {
 			return nil
 		}
@@ -87,6 +87,16 @@ func (p *program) loop(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// think sleeps before cycle n. What its process took to start counts as thought,
+// so that clients that are to begin together do, however long each took.
+func (p *program) think(ctx context.Context, n int) {
+	d := p.s.Think.Draw(Random(p.s.Seed, p.s.Name, "think", strconv.Itoa(n)))
+	if n == 1 && p.s.Start > 0 {
+		d -= p.e.True() - p.s.Start
+	}
+	p.sleep(ctx, d)
 }
 
 func (p *program) cycle(ctx, begin context.Context, n int) error {

@@ -44,6 +44,7 @@ type Spec struct {
 	Writes    int           `json:"writes"`              // writes in one critical section
 	Cycles    int           `json:"cycles"`              // how often it works; 0: until Until
 	Until     time.Duration `json:"until"`               // true time after which it starts nothing new; 0: none
+	Start     time.Duration `json:"start,omitempty"`     // true time at which it was told to start; 0: that took it no time
 	Think     Range         `json:"think"`               // before each cycle
 	Hold      Range         `json:"hold"`                // between read and check
 	Prepare   Range         `json:"prepare"`             // between check and write

@@ -41,7 +41,7 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 	if !ok {
 		return fmt.Errorf("run client %s: the scenario has no such client", s.Name)
 	}
-	s.Nodes, s.Resource = a.nodes, a.resource
+	s.Nodes, s.Resource, s.Start = a.nodes, a.resource, c.Now()
 	k := c.clocks[s.Name]
 	started := k.starts()
 	defer started()

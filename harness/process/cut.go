@@ -53,12 +53,23 @@ func (c *cluster) Cut(name, mode, way string) (string, error) {
 		}
 		return "PING was refused", nil
 	case way == nemesis.Reply && before >= 0:
-		if after := c.pings(name); after <= before {
+		if !c.pinged(name, before) {
 			return "", fmt.Errorf("cut %s: PING did not reach the node, and only replies are cut", name)
 		}
 		return fmt.Sprintf("PING got no answer, though the node gave one: %v", err), nil
 	}
 	return fmt.Sprintf("PING got no answer: %v", err), nil
+}
+
+// pinged waits until the node of a link has answered PING more often than before. On a
+// busy machine the PING may still be on its way when its sender's patience is over.
+func (c *cluster) pinged(name string, before int) bool {
+	for end := time.Now().Add(patient); c.pings(name) <= before; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) || c.ctx.Err() != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // pings is how many times the node of a link has answered PING, or −1 if it is down.

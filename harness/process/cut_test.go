@@ -49,13 +49,17 @@ func TestShapeIsReadBack(t *testing.T) {
 		narrow := nemesis.Traffic{Way: nemesis.Request, Bandwidth: 10_000}
 		for shape, want := range map[nemesis.Traffic]string{
 			slow:   "all messages are late by 20ms to 30ms; PING of 1 bytes was answered after ",
-			narrow: "all requests pass at 10000 bytes/s; PING of 200 bytes was answered after 2",
+			narrow: "all requests pass at 10000 bytes/s; PING of 200 bytes was answered after ",
 			{Lose: true, Share: 0.05, Way: nemesis.Reply}:    "5 % of the replies are lost",
 			{DelayMin: ms, DelayMax: ms, Share: 0.5}:         "50 % of the messages are late by 1ms to 1ms",
 			{DelayMin: time.Minute, DelayMax: 2 * time.Hour}: "all messages are late by 1m0s to 2h0m0s; PING got no answer within 1s",
 		} {
-			if back := b.do("shape", func() (string, error) { return b.Shape("c1-n1", shape) }); !strings.HasPrefix(back, want) {
-				t.Errorf("%v: %q", shape, back)
+			seen := b.do("shape", func() (string, error) { return b.Shape("c1-n1", shape) })
+			if !strings.HasPrefix(seen, want) {
+				t.Errorf("%v: %q", shape, seen)
+			}
+			if took, err := time.ParseDuration(seen[strings.LastIndexByte(seen, ' ')+1:]); shape == narrow && (err != nil || took < 20*ms) {
+				t.Errorf("%v: %q, and 200 bytes take 20 ms (%v)", shape, seen, err)
 			}
 			back, err := b.Unshape("c1-n1", shape)
 			if !errors.Is(err, nemesis.ErrIdle) || back != "it hit 0 of 0 messages; PING was answered" {
