@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockpick/docker"
 	"lockpick/harness"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/process"
@@ -18,16 +19,19 @@ import (
 const simulation = "sim"
 
 // backendNames lists the backends; the first is the default.
-var backendNames = []string{simulation, "process"}
+var backendNames = []string{simulation, "process", "docker"}
 
 func backend(name string) (harness.Backend, error) {
 	switch name {
 	case simulation:
 		return sim.New(kinds.All), nil
-	case "process":
+	case "process", "docker":
 		self, err := os.Executable()
 		if err != nil {
 			return nil, unable(fmt.Errorf("find own binary: %w", err), "start lockpick by its path")
+		}
+		if name == "docker" {
+			return docker.New(docker.Config{Client: []string{self, clientVerb}}), nil
 		}
 		return process.New(process.Config{Self: []string{self, clientVerb}}), nil
 	}

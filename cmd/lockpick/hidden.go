@@ -9,7 +9,7 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/lock/kinds"
-	"lockpick/harness/process"
+	"lockpick/harness/real/contender"
 	"lockpick/harness/sim"
 	"lockpick/scenarios/sweep"
 )
@@ -43,6 +43,6 @@ func (a *app) workerCmd() *cobra.Command {
 // clientCmd is one contender on a real backend.
 func (a *app) clientCmd() *cobra.Command {
 	return &cobra.Command{Use: clientVerb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		return process.ClientMain(a.in, a.out, kinds.All)
+		return contender.Main(a.in, a.out, kinds.All)
 	}}
 }

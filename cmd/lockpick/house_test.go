@@ -58,10 +58,17 @@ var house = map[string]row{
 	"harness/real/clock": {third: xsys, tests: "harness/real/proc", because: "wrong clocks for any process that a caller traces"},
 	"harness/real/link": {ours: "harness/history harness/resp nemesis", tests: "harness/real/proc",
 		third: toxiproxy + " " + prometheus + " " + zerolog + " " + xsys, because: "links in front of any real node"},
+	"harness/real/contender": {ours: "harness/client harness/history harness/lock harness/real/proc",
+		because: "what a client and its harness say to each other, wherever the client runs"},
+	"harness/real/network": {ours: "harness harness/lock harness/real/link harness/real/proc nemesis",
+		because: "faults of links are the same in front of any real node"},
 	"harness/real/disk": {ours: "harness/real/proc", third: goFuse + " " + xsys, because: "a disk below any real node"},
 	"harness/conformance": {ours: "harness/resp", tests: miniredis + " harness/sim/node harness/real/proc harness/real/clock harness/real/disk",
 		because: "stories know no server; its tests tell them to each, below any network"},
 	"harness/process": {ours: "harness harness/client harness/lock harness/history harness/resp harness/real/… nemesis", tests: goRedis,
+		because: "backends never import each other"},
+
+	"docker": {ours: "harness harness/client harness/history harness/real/… nemesis", third: dockerPkg, tests: "harness/lock",
 		because: "backends never import each other"},
 
 	"checker":   {ours: "harness/history", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},
@@ -84,7 +91,7 @@ var house = map[string]row{
 	"scenarios/outcome": {ours: "harness harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
 	"scenarios/suite":   {ours: "harness harness/history harness/history/edn checker reports scenarios/outcome", tests: "harness/lock", because: "the only judge"},
 	"scenarios/sweep":   {ours: "harness scenarios/outcome scenarios/suite", because: "many jobs in worker processes"},
-	"cmd/lockpick": {ours: "redlock harness harness/… checker nemesis reports reports/… scenarios scenarios/…", third: cobraPkg, tests: goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
+	"cmd/lockpick": {ours: "redlock docker harness harness/… checker nemesis reports reports/… scenarios scenarios/…", third: cobraPkg, tests: goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
 		because: "the composition root"},
 }
 
@@ -100,6 +107,7 @@ const (
 	prometheus = "github.com/prometheus/client_golang"
 	zerolog    = "github.com/rs/zerolog"
 	porcupine  = "github.com/anishathalye/porcupine"
+	dockerPkg  = "github.com/docker/docker"
 	goFuse     = "github.com/hanwen/go-fuse/v2"
 	gonumPlot  = "gonum.org/v1/plot"
 	cobraPkg   = "github.com/spf13/cobra"

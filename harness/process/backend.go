@@ -4,8 +4,8 @@
 // Its nouns are Backend, which sets a run up and takes it down again, and
 // cluster, which is the run meanwhile and has its powers: one file for each sort of
 // fault, named as in package nemesis. Each
-// client is a subprocess; child.go is the parent's half of what they say to each
-// other, client.go the subprocess's, protocol.go the messages.
+// client is a subprocess, child.go; what they say to each other is package contender,
+// and what is done to links package network.
 //
 // Deliberately missing: the client's program (package client), the meaning of
 // faults (package nemesis). It needs Linux.

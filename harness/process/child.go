@@ -3,24 +3,23 @@
 package process
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"lockpick/harness"
 	"lockpick/harness/client"
+	"lockpick/harness/real/contender"
 	"lockpick/harness/real/proc"
 )
+
+// reading is what a process's clocks showed.
+type reading = contender.Reading
 
 // child is the harness's end of one client subprocess.
 type child struct {
@@ -37,11 +36,11 @@ type child struct {
 // RunClient runs a client in a subprocess until it has ended. Its error is
 // harness.ErrKilled if Kill ended it.
 func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
-	a, ok := c.addrs[s.Name]
+	a, ok := c.Addrs[s.Name]
 	if !ok {
 		return fmt.Errorf("run client %s: the scenario has no such client", s.Name)
 	}
-	s.Nodes, s.Resource, s.Start = a.nodes, a.resource, c.Now()
+	s.Nodes, s.Resource, s.Start = a.Nodes, a.Resource, c.Now()
 	k := c.clocks[s.Name]
 	started := k.starts()
 	defer started()
@@ -55,10 +54,10 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
 	defer context.AfterFunc(ctx, func() { ch.Kill() })() // its error would come again when the run ends
-	err = ch.converse(order{Spec: s, Origin: time.Duration(c.origin.Load()), Clocks: k != nil}, c, at, func(r reading) error {
+	err = contender.Conversation{In: ch.in, Out: ch.out, Record: c.rec.Record, At: at, Clocks: ch.clocks, Began: func(r reading) error {
 		defer started()
 		return k.began(r)
-	})
+	}}.Hold(contender.Order{Spec: s, Origin: c.Origin(), Clocks: k != nil})
 	if err != nil {
 		ch.Kill()
 	}
@@ -102,51 +101,6 @@ func (c *cluster) startChild(name string) (*child, error) {
 	ch.in, ch.out = in, out
 	c.clients[name] = ch
 	return ch, nil
-}
-
-// converse gives the order and listens until the client has nothing more to say.
-// While the client waits at a point it may still be asked for its clocks.
-func (ch *child) converse(o order, c *cluster, at func(point string), began func(reading) error) error {
-	if err := json.NewEncoder(ch.in).Encode(o); err != nil {
-		return fmt.Errorf("send order: %w", err)
-	}
-	var points sync.WaitGroup
-	defer points.Wait()
-	for lines := bufio.NewReader(ch.out); ; {
-		line, err := lines.ReadBytes('\n')
-		if err == io.EOF {
-			return nil // what stands without a newline was cut by a kill
-		}
-		if err != nil {
-			return fmt.Errorf("read report: %w", err)
-		}
-		var r report
-		if err := json.Unmarshal(line, &r); err != nil {
-			return fmt.Errorf("read report %.100q: %w", line, err)
-		}
-		switch {
-		case r.Event != nil:
-			c.rec.Record(*r.Event)
-		case r.At != "":
-			points.Go(func() {
-				at(r.At)
-				io.WriteString(ch.in, goOn) // if it was killed meanwhile, its stdout ends
-			})
-		case r.Clock != nil && began != nil:
-			if err := began(*r.Clock); err != nil {
-				return err
-			}
-			began = nil
-		case r.Clock != nil:
-			select {
-			case <-ch.clocks: // nobody waits for it any more
-			default:
-			}
-			ch.clocks <- *r.Clock
-		case r.Error != "":
-			return errors.New(r.Error)
-		}
-	}
 }
 
 // outcome says how the client came to its end.

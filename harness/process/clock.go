@@ -20,6 +20,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/real/clock"
+	"lockpick/harness/real/contender"
 	"lockpick/harness/real/proc"
 	"lockpick/nemesis"
 )
@@ -96,7 +97,7 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 func (c *cluster) recordTurn(client string, k *machine, at time.Duration) {
 	shown, _ := k.Wall(at)
 	e := history.Event{
-		T: int64(at) - c.origin.Load(), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: client,
+		T: int64(at) - int64(c.Origin()), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: client,
 		Drift: int64(math.Round((k.Rate() - 1) * 1e9)),
 	}
 	e.Wall, e.Local = true, shown.UnixNano()
@@ -248,7 +249,7 @@ var errPaused = errors.New("it is paused")
 // readClock asks a client for its clocks.
 func (ch *child) readClock() (reading, error) {
 	asked := proc.TrueClock()
-	if _, err := io.WriteString(ch.in, tellClock); err != nil {
+	if _, err := io.WriteString(ch.in, contender.TellClock); err != nil {
 		return reading{}, proc.ErrEnded // nobody reads it any more
 	}
 	look := time.NewTicker(10 * time.Millisecond)

@@ -223,7 +223,7 @@ func TestTurnsTellWhatAClientReads(t *testing.T) {
 				t.Fatal(err)
 			}
 			told = append(told, r)
-			r.From -= time.Duration(b.origin.Load())
+			r.From -= b.Origin()
 			told[len(told)-1] = r
 		}
 		close(goes)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"lockpick/harness/real/link"
 	"lockpick/harness/real/proc"
 	"lockpick/nemesis"
 )
@@ -14,7 +13,6 @@ import (
 var (
 	_ nemesis.Killer    = (*cluster)(nil)
 	_ nemesis.Restarter = (*cluster)(nil)
-	_ nemesis.Tapper    = (*cluster)(nil)
 )
 
 // Kill ends a client or a node by SIGKILL.
@@ -80,23 +78,4 @@ func (c *cluster) over(client string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ended[client] && c.clients[client] == nil
-}
-
-// Tap watches a link for one message.
-func (c *cluster) Tap(m nemesis.OnMessage, hit func(nemesis.Held)) error {
-	l, err := c.link("tap", m.Link)
-	if err != nil {
-		return err
-	}
-	return l.Tap(m, func(held nemesis.Held) { c.run(func() { hit(held) }) })
-}
-
-func (c *cluster) link(verb, name string) (*link.Link, error) {
-	if l := c.mesh.Link(name); l != nil {
-		return l, nil
-	}
-	if _, ok := c.refused[name]; ok {
-		return nil, fmt.Errorf("%s %s: the client can't reach that node, so they have no link", verb, name)
-	}
-	return nil, fmt.Errorf("%s %s: there is no such link", verb, name)
 }

@@ -19,6 +19,7 @@ import (
 	"lockpick/harness/client"
 	"lockpick/harness/history"
 	"lockpick/harness/lock"
+	"lockpick/harness/real/contender"
 	"lockpick/harness/real/disk"
 	"lockpick/nemesis"
 )
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "__client":
-			if err := ClientMain(os.Stdin, os.Stdout, locks); err != nil {
+			if err := contender.Main(os.Stdin, os.Stdout, locks); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(3)
 			}

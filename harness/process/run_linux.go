@@ -6,16 +6,12 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
 	"lockpick/harness"
 	"lockpick/harness/history"
-	"lockpick/harness/lock"
-	"lockpick/harness/real/link"
 	"lockpick/harness/real/proc"
-	"lockpick/nemesis"
 )
 
 // Run starts the servers and links, calls body just after true time zero, and
@@ -46,14 +42,14 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 		func(s harness.Scenario) error { return c.startServers(s, b.cfg.RedisServer) },
 		func(s harness.Scenario) error { return c.startReplicas(s, b.cfg.RedisServer) },
 		func(s harness.Scenario) error { return c.startSentinels(s, b.cfg.RedisServer) },
-		c.openLinks,
+		c.Open,
 		c.awaitSecond,
 	} {
 		if err := setUp(s); err != nil {
 			return err
 		}
 	}
-	c.origin.Store(int64(proc.TrueClock()))
+	c.Begin()
 	return body(ctx, c)
 }
 
@@ -109,41 +105,4 @@ func (c *cluster) startServers(s harness.Scenario, bin string) error {
 	}
 	return fmt.Errorf("%w\n%d of %d servers did not start; try %s --port 0 by hand, and whether %s has room",
 		errs[0], len(errs), len(persist), program, filepath.Dir(c.group.Dir))
-}
-
-// openLinks makes the links of every client, and an address that refuses for
-// each node that it can't reach.
-func (c *cluster) openLinks(s harness.Scenario) error {
-	for _, client := range s.Clients {
-		a := addresses{}
-		for _, node := range s.NodeNames() {
-			addr, err := c.openLink(client, node)
-			if err != nil {
-				return err
-			}
-			a.nodes = append(a.nodes, lock.Node{Name: node, Addr: addr})
-		}
-		l, err := c.mesh.Open(client.Name, harness.ResourceName, c.resource.Addr())
-		if err != nil {
-			return err
-		}
-		a.resource = lock.Node{Name: harness.ResourceName, Addr: l.Addr()}
-		c.addrs[client.Name] = a
-	}
-	return nil
-}
-
-func (c *cluster) openLink(client harness.Client, node string) (addr string, err error) {
-	if client.Reach != nil && !slices.Contains(client.Reach, node) {
-		addr, release, err := link.Refuse()
-		if err == nil {
-			c.refused[nemesis.LinkName(client.Name, node)] = release
-		}
-		return addr, err
-	}
-	l, err := c.mesh.Open(client.Name, node, c.nodes[node].Addr())
-	if err != nil {
-		return "", err
-	}
-	return l.Addr(), nil
 }

@@ -37,7 +37,7 @@ func TestSentinelsPromote(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			runOn(t, watched(), func(b bench) {
-				addr, replica := b.addrs["c1"].nodes[0].Addr, b.replicas["n1"]
+				addr, replica := b.Addrs["c1"].Nodes[0].Addr, b.replicas["n1"]
 				for _, key := range []string{"early", "late"} {
 					if got := b.ask(addr, "SET", key, "v"); got != "OK" {
 						t.Fatal(got)

@@ -29,7 +29,7 @@ func (l *Link) start() error {
 			return err
 		}
 	}
-	ln, err := listen("127.0.0.1:0")
+	ln, err := listen(l.proxy.Listen)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
@@ -61,7 +61,7 @@ func (l *Link) connect(client *net.TCPConn) {
 	l.joining.Lock()
 	defer l.joining.Unlock()
 	l.mu.Lock()
-	resets, closed, upstream := l.cut.mode == nemesis.CutReset, l.closed, l.upstream
+	resets, closed, upstream := l.cut.mode == nemesis.CutReset, l.closed || l.down, l.upstream
 	l.mu.Unlock()
 	if resets {
 		client.SetLinger(0)

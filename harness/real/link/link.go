@@ -36,6 +36,7 @@ type Link struct {
 	shapes   []*shape
 	random   *rand.Rand
 	gated    bool // the node is being read back
+	down     bool // nobody has the node's address
 	closed   bool
 	taps     []*tap
 	opening  *conn          // whose pipes are being made

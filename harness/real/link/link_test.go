@@ -203,7 +203,7 @@ func TestTapRefusesWhatCannotHappen(t *testing.T) {
 }
 
 func TestRefuse(t *testing.T) {
-	addr, release, err := Refuse()
+	addr, release, err := refuse("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@
 // Its nouns are Mesh (the links of one run) and Link, which records each lock
 // command as an event of the history with the instants at which it was sent,
 // applied and answered, can be cut and mended, and can hold one message while
-// others pass. Refuse makes the address of a node that can't be reached.
+// others pass. Mesh.Refuse makes the address of a node that can't be reached.
 //
 // Each connection has two pipes, one a direction, and a pipe is the state of
 // toxiproxy's stub. All faults are states of our own toxic, which is on a proxy
@@ -22,6 +22,7 @@
 package link
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -40,6 +41,10 @@ import (
 
 // Mesh is the links of one run. Make a fresh one for each.
 type Mesh struct {
+	// Host is the address of this machine that links listen on; "": 127.0.0.1. It is
+	// set before the first Open.
+	Host string
+
 	seed    uint64
 	now     func() time.Duration
 	record  func(history.Event)
@@ -76,7 +81,7 @@ func (m *Mesh) open(l *Link, upstream string) (*Link, error) {
 	named := fnv.New64a()
 	named.Write([]byte(l.name))
 	l.random = rand.New(rand.NewPCG(m.seed, named.Sum64()))
-	l.proxy = toxiproxy.NewProxy(m.server, l.name, "127.0.0.1:0", upstream)
+	l.proxy = toxiproxy.NewProxy(m.server, l.name, m.host()+":0", upstream)
 	if err := bounded(l.name, "open", l.start); err != nil {
 		return nil, err
 	}
@@ -85,6 +90,12 @@ func (m *Mesh) open(l *Link, upstream string) (*Link, error) {
 	m.links[l.name] = l
 	return l, nil
 }
+
+func (m *Mesh) host() string { return cmp.Or(m.Host, "127.0.0.1") }
+
+// Refuse returns an address that refuses every connection, and that nobody else
+// gets until release.
+func (m *Mesh) Refuse() (addr string, release func() error, err error) { return refuse(m.host()) }
 
 // Link finds a link by its name; nil: there is none.
 func (m *Mesh) Link(name string) *Link {
@@ -108,6 +119,19 @@ func (m *Mesh) Gate(node string) (open func()) {
 	return func() {
 		for _, l := range gated {
 			l.update(func() { l.gated = false })
+		}
+	}
+}
+
+// Down says whether a node's machine is down, so that clients are closed at once: a
+// connect to an address where nobody is takes seconds to fail, and would keep those
+// waiting who come after the node is back.
+func (m *Mesh) Down(node string, is bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range m.links {
+		if l.node == node {
+			l.update(func() { l.down = is })
 		}
 	}
 }

@@ -7,10 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Refuse returns an address that refuses every connection, and that nobody else
-// gets until release: its socket is bound and does not listen.
-func Refuse() (addr string, release func() error, err error) {
-	return bind(netip.MustParseAddrPort("127.0.0.1:0"), false)
+// refuse returns an address of this machine whose socket is bound and does not listen.
+func refuse(host string) (addr string, release func() error, err error) {
+	a, err := netip.ParseAddr(host)
+	if err != nil {
+		return "", nil, fmt.Errorf("make a refusing address: %w", err)
+	}
+	return bind(netip.AddrPortFrom(a, 0), false)
 }
 
 // occupy keeps an address that listen listens on from being given to others, once
@@ -43,5 +46,5 @@ func bind(a netip.AddrPort, shared bool) (addr string, release func() error, err
 		unix.Close(fd)
 		return "", nil, fmt.Errorf("make a refusing address: %w", err)
 	}
-	return fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port), func() error { return unix.Close(fd) }, nil
+	return netip.AddrPortFrom(a.Addr(), uint16(name.(*unix.SockaddrInet4).Port)).String(), func() error { return unix.Close(fd) }, nil
 }

@@ -37,8 +37,8 @@ func Self() (Owner, error) {
 
 func (o Owner) String() string { return fmt.Sprintf("%s.%s.%d.%d", o.Boot, o.Space, o.PID, o.Start) }
 
-// parseOwner is the reverse of String.
-func parseOwner(s string) (Owner, bool) {
+// ParseOwner is the reverse of String.
+func ParseOwner(s string) (Owner, bool) {
 	f := strings.Split(s, ".")
 	if len(f) != 4 {
 		return Owner{}, false
@@ -48,8 +48,8 @@ func parseOwner(s string) (Owner, bool) {
 	return Owner{Boot: f[0], Space: f[1], PID: pid, Start: start}, err1 == nil && err2 == nil
 }
 
-// dead says whether o has certainly ended, as seen from self.
-func (o Owner) dead(self Owner) bool {
+// Dead says whether o has certainly ended, as seen from self.
+func (o Owner) Dead(self Owner) bool {
 	if o.Boot != self.Boot {
 		return true
 	}

@@ -179,7 +179,7 @@ func TestSweepTouchesOnlyTheDead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if back, ok := parseOwner(self.String()); !ok || back != self {
+	if back, ok := ParseOwner(self.String()); !ok || back != self {
 		t.Fatalf("%v came back as %v", self, back)
 	}
 	g := newGroup(t)

@@ -22,7 +22,7 @@ type Redis struct {
 	name, bin string
 	dir, log  string
 	port      string
-	persist   []string
+	settings  []string
 	sentinel  string // its configuration, if it is a sentinel
 	group     *Group
 
@@ -46,13 +46,24 @@ const (
 	portTries  = 5                      // free ports that turned out to be taken
 )
 
-// StartRedis starts the program bin on a free loopback port and returns once it answers.
-func (g *Group) StartRedis(ctx context.Context, name, bin, persist string) (*Redis, error) {
+// ServerArgs are redis-server's arguments on any real backend, beyond where it
+// listens and where its data are, for a mode of persistence.
+func ServerArgs(persist string) ([]string, error) {
 	args, ok := persistence[persist]
 	if !ok {
-		return nil, fmt.Errorf("start %s: persistence %q is none of none, everysec, always, no", name, persist)
+		return nil, fmt.Errorf("persistence %q is none of none, everysec, always, no", persist)
 	}
-	r := &Redis{name: name, bin: bin, persist: args, group: g, dir: g.DataDir(name), log: filepath.Join(g.Dir, name+".log")}
+	common := []string{"--databases", "1", "--save", "", "--repl-diskless-sync-delay", "0"} // a replica need not wait for others
+	return append(common, args...), nil
+}
+
+// StartRedis starts the program bin on a free loopback port and returns once it answers.
+func (g *Group) StartRedis(ctx context.Context, name, bin, persist string) (*Redis, error) {
+	args, err := ServerArgs(persist)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	r := &Redis{name: name, bin: bin, settings: args, group: g, dir: g.DataDir(name), log: filepath.Join(g.Dir, name+".log")}
 	if err := os.Mkdir(r.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { // a disk may be mounted there
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
@@ -156,8 +167,7 @@ func (r *Redis) args() []string {
 	if r.sentinel != "" {
 		return append([]string{r.sentinel, "--sentinel"}, args...)
 	}
-	args = append(args, "--databases", "1", "--save", "", "--repl-diskless-sync-delay", "0") // a replica need not wait for others
-	return append(args, r.persist...)
+	return append(args, r.settings...)
 }
 
 // ready waits until PING is answered, and by this very process: a port that was
@@ -176,28 +186,34 @@ func (r *Redis) ready(ctx context.Context, child *Child) error {
 			return ctx.Err()
 		case <-time.After(time.Millisecond):
 		}
-		info, err := r.hello(ctx)
+		id, err := Hello(ctx, r.Addr())
 		if err != nil {
 			continue // not listening yet, or loading
 		}
-		if field(info, "process_id") != fmt.Sprint(child.PID()) {
+		if id.Process != fmt.Sprint(child.PID()) {
 			return errNotOurs
 		}
-		r.generation = field(info, "run_id")
+		r.generation = id.Run
 		return nil
 	}
 }
 
-// hello asks once whether a server is ready, and who it is.
-func (r *Redis) hello(ctx context.Context) (info string, err error) {
+// Identity is who a server says that it is.
+type Identity struct {
+	Process string // process_id, in its own PID namespace
+	Run     string // run_id, another at each start
+}
+
+// Hello asks once whether a server is ready, and who it is.
+func Hello(ctx context.Context, addr string) (Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloBound)
 	defer cancel()
-	v, err := Ask(ctx, r.Addr(), "PING")
+	v, err := Ask(ctx, addr, "PING")
 	if err != nil || v.Str != "PONG" {
-		return "", errors.Join(errors.New("not ready"), err)
+		return Identity{}, errors.Join(errors.New("not ready"), err)
 	}
-	v, err = Ask(ctx, r.Addr(), "INFO", "server")
-	return v.Str, err
+	v, err = Ask(ctx, addr, "INFO", "server")
+	return Identity{Process: field(v.Str, "process_id"), Run: field(v.Str, "run_id")}, err
 }
 
 func (r *Redis) ended() error {

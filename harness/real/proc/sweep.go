@@ -35,8 +35,8 @@ func Sweep(dir string) ([]string, error) {
 	var errs []error
 	for _, run := range found {
 		id, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(run), dirPrefix), "-")
-		owner, ok := parseOwner(id)
-		if !ok || !owner.dead(self) {
+		owner, ok := ParseOwner(id)
+		if !ok || !owner.Dead(self) {
 			continue
 		}
 		if owner.Boot == self.Boot {

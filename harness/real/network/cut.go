@@ -1,6 +1,4 @@
-//go:build linux
-
-package process
+package network
 
 import (
 	"context"
@@ -15,7 +13,7 @@ import (
 	"lockpick/nemesis"
 )
 
-var _ nemesis.Cutter = (*cluster)(nil)
+var _ nemesis.Cutter = (*Network)(nil)
 
 const (
 	silence = 20 * time.Millisecond // without an answer for so long, a link is cut: it takes 0.1 ms otherwise
@@ -23,14 +21,14 @@ const (
 )
 
 // Cut cuts a link, and sees what PING meets there.
-func (c *cluster) Cut(name, mode, way string) (string, error) {
-	l, err := c.link("cut", name)
+func (n *Network) Cut(name, mode, way string) (string, error) {
+	l, err := n.link("cut", name)
 	if err != nil {
 		return "", err
 	}
 	before, within := -1, silence
-	if way == nemesis.Reply && !c.mute(l) {
-		before = c.pings(name)
+	if way == nemesis.Reply && !n.mute(l) {
+		before = n.pings(name)
 	}
 	if l.Disturbed() {
 		within = readBack // it may be slow as well
@@ -38,7 +36,7 @@ func (c *cluster) Cut(name, mode, way string) (string, error) {
 	if err := l.Cut(mode, way); err != nil {
 		return "", err
 	}
-	err = c.ping(l, within)
+	err = n.ping(l, within)
 	switch {
 	case err == nil:
 		return "", fmt.Errorf("cut %s: PING is still answered", name)
@@ -53,7 +51,7 @@ func (c *cluster) Cut(name, mode, way string) (string, error) {
 		}
 		return "PING was refused", nil
 	case way == nemesis.Reply && before >= 0:
-		if !c.pinged(name, before) {
+		if !n.pinged(name, before) {
 			return "", fmt.Errorf("cut %s: PING did not reach the node, and only replies are cut", name)
 		}
 		return fmt.Sprintf("PING got no answer, though the node gave one: %v", err), nil
@@ -63,9 +61,9 @@ func (c *cluster) Cut(name, mode, way string) (string, error) {
 
 // pinged waits until the node of a link has answered PING more often than before. On a
 // busy machine the PING may still be on its way when its sender's patience is over.
-func (c *cluster) pinged(name string, before int) bool {
-	for end := time.Now().Add(patient); c.pings(name) <= before; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) || c.ctx.Err() != nil {
+func (n *Network) pinged(name string, before int) bool {
+	for end := time.Now().Add(patient); n.pings(name) <= before; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) || n.Context.Err() != nil {
 			return false
 		}
 	}
@@ -73,32 +71,31 @@ func (c *cluster) pinged(name string, before int) bool {
 }
 
 // pings is how many times the node of a link has answered PING, or −1 if it is down.
-func (c *cluster) pings(name string) int {
+func (n *Network) pings(name string) int {
 	_, node, _ := nemesis.SplitLink(name)
-	server := c.server(node)
-	if server == nil {
-		server = c.resource
+	if n.Down(node) {
+		return -1
 	}
-	v, err := proc.Ask(c.ctx, server.Addr(), "INFO", "commandstats")
+	v, err := proc.Ask(n.Context, n.Addr(node), "INFO", "commandstats")
 	if err != nil {
 		return -1
 	}
 	_, stat, _ := strings.Cut(v.Str, "cmdstat_ping:calls=")
-	n := 0
-	fmt.Sscanf(stat, "%d", &n) // nothing there: it has answered none
-	return n
+	count := 0
+	fmt.Sscanf(stat, "%d", &count) // nothing there: it has answered none
+	return count
 }
 
 // Mend mends a link and sees that PING gets an answer, if its node lives.
-func (c *cluster) Mend(name string) (string, error) {
-	l, err := c.link("mend", name)
+func (n *Network) Mend(name string) (string, error) {
+	l, err := n.link("mend", name)
 	if err != nil {
 		return "", err
 	}
 	if err := l.Mend(); err != nil {
 		return "", err
 	}
-	back, err := c.answers(l)
+	back, err := n.answers(l)
 	if err != nil {
 		return "", fmt.Errorf("mend %s: %w", name, err)
 	}
@@ -107,20 +104,20 @@ func (c *cluster) Mend(name string) (string, error) {
 
 // answers reads back that a link passes PING, as far as its node lives and
 // nothing else is done to it.
-func (c *cluster) answers(l *link.Link) (string, error) {
+func (n *Network) answers(l *link.Link) (string, error) {
 	if l.Disturbed() {
 		return "something else is done to the link", nil
 	}
-	if c.mute(l) {
+	if n.mute(l) {
 		return "the node is stopped, or waits for its disk, and answers nobody", nil
 	}
-	err := c.ping(l, patient)
+	err := n.ping(l, patient)
 	switch {
 	case err == nil:
 		return "PING was answered", nil
 	case l.Disturbed():
 		return "something else is done to the link", nil
-	case c.mute(l):
+	case n.mute(l):
 		return "the node was stopped, or waits for its disk, and answers nobody", nil
 	case errors.Is(err, context.DeadlineExceeded):
 		return "", err
@@ -129,14 +126,13 @@ func (c *cluster) answers(l *link.Link) (string, error) {
 }
 
 // mute says whether a link's node is there and can't answer, whatever the link does.
-func (c *cluster) mute(l *link.Link) bool {
+func (n *Network) mute(l *link.Link) bool {
 	_, node, _ := nemesis.SplitLink(l.Name())
-	d, n := c.disk(node), c.server(node)
-	return d != nil && d.Stalled() || n != nil && n.Stopped()
+	return n.Mute(node)
 }
 
-func (c *cluster) ping(l *link.Link, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(c.ctx, within)
+func (n *Network) ping(l *link.Link, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(n.Context, within)
 	defer cancel()
 	_, err := proc.Ask(ctx, l.Addr(), "PING")
 	if err != nil && ctx.Err() != nil {

@@ -1,4 +1,4 @@
-package process
+package contender
 
 import (
 	"bufio"
@@ -18,15 +18,15 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// ClientMain is the main function of a client subprocess: it reads its order
+// Main is the main function of a client's process: it reads its order
 // from in, runs the client's program, and reports on out. The process must end
 // when it returns, and with a status other than 0 if it returns an error. Locks
 // are the kinds of lock that it knows.
-func ClientMain(in io.Reader, out io.Writer, locks map[string]lock.Kind) error {
+func Main(in io.Reader, out io.Writer, locks map[string]lock.Kind) error {
 	w := &wire{in: bufio.NewReader(in), out: json.NewEncoder(out), goes: make(chan struct{}), ended: make(chan struct{}), began: time.Now()}
 	err := w.work(locks)
 	if err != nil {
-		w.send(report{Error: err.Error()})
+		w.send(Report{Error: err.Error()})
 	}
 	return err
 }
@@ -49,7 +49,7 @@ func (w *wire) work(locks map[string]lock.Kind) error {
 	if err != nil {
 		return fmt.Errorf("read order: %w", err)
 	}
-	var o order
+	var o Order
 	if err := json.Unmarshal(line, &o); err != nil {
 		return fmt.Errorf("read order: %w", err)
 	}
@@ -72,14 +72,14 @@ func (w *wire) work(locks map[string]lock.Kind) error {
 	}
 }
 
-func (w *wire) env(o order, factory lock.Factory) client.Env {
+func (w *wire) env(o Order, factory lock.Factory) client.Env {
 	return client.Env{
 		Dial:  new(net.Dialer).DialContext,
 		Now:   w.now,
 		Wall:  func() time.Time { return time.Now().Round(0) }, // without the monotonic reading
 		After: time.After,
 		True:  func() time.Duration { return proc.TrueClock() - o.Origin },
-		Emit:  func(e history.Event) { w.send(report{Event: &e}) },
+		Emit:  func(e history.Event) { w.send(Report{Event: &e}) },
 		At: func(point string) {
 			if slices.ContainsFunc(o.Spec.Armed, func(p client.Point) bool { return p.Name == point }) {
 				w.rendezvous(point)
@@ -97,7 +97,7 @@ func (w *wire) listen() {
 		switch {
 		case err == nil && line == goOn:
 			w.goes <- struct{}{}
-		case err == nil && line == tellClock:
+		case err == nil && line == TellClock:
 			w.tellClock()
 		default:
 			return
@@ -110,10 +110,10 @@ func (w *wire) listen() {
 func (w *wire) now() time.Time { return w.began.Add(time.Since(w.began)) }
 
 func (w *wire) tellClock() {
-	r := &reading{From: proc.TrueClock()}
+	r := &Reading{From: proc.TrueClock()}
 	r.Wall, r.Now = time.Now().UnixNano(), w.now().UnixNano()
 	r.To = proc.TrueClock()
-	w.send(report{Clock: r})
+	w.send(Report{Clock: r})
 }
 
 // beat makes timers ring in time. The kernel counts by its own clock how long a
@@ -127,7 +127,7 @@ func beat() {
 func (w *wire) rendezvous(point string) {
 	w.waiting.Lock()
 	defer w.waiting.Unlock()
-	w.send(report{At: point})
+	w.send(Report{At: point})
 	select {
 	case <-w.goes:
 	case <-w.ended:
@@ -136,7 +136,7 @@ func (w *wire) rendezvous(point string) {
 }
 
 // send ignores errors: when the harness is gone, stdin ends too.
-func (w *wire) send(r report) {
+func (w *wire) send(r Report) {
 	w.sending.Lock()
 	defer w.sending.Unlock()
 	w.out.Encode(r)

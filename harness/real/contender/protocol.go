@@ -1,4 +1,12 @@
-package process
+// Package contender is how a client of a real backend and its harness speak: the
+// client's program in a process of its own, wherever that runs, on stdin and stdout.
+//
+// Its nouns are Order, Report and Reading, which are the messages; Main is the
+// client's end and Conversation the harness's.
+//
+// Deliberately missing: how the process comes to be, and what the client does
+// (package client).
+package contender
 
 import (
 	"time"
@@ -21,24 +29,24 @@ import (
 //
 // It ends with exit status 0 when its work is done, and at once when its stdin ends.
 
-// order is the first line to a client.
-type order struct {
+// Order is the first line to a client.
+type Order struct {
 	Spec   client.Spec   `json:"spec"`
 	Origin time.Duration `json:"origin"` // true time zero, by proc.TrueClock
 	// Clocks says that its clocks may be turned. It then tells first what they show.
 	Clocks bool `json:"clocks,omitempty"`
 }
 
-// report is a line from a client. One field is set.
-type report struct {
+// Report is a line from a client. One field is set.
+type Report struct {
 	Event *history.Event `json:"event,omitempty"` // a fact; T is true time since zero
 	At    string         `json:"at,omitempty"`    // it is at a point, and waits
-	Clock *reading       `json:"clock,omitempty"` // what its clocks show
+	Clock *Reading       `json:"clock,omitempty"` // what its clocks show
 	Error string         `json:"error,omitempty"`
 }
 
-// reading is what a process's clocks showed at an instant between two of true time.
-type reading struct {
+// Reading is what a process's clocks showed at an instant between two of true time.
+type Reading struct {
 	From time.Duration `json:"from"` // by proc.TrueClock
 	To   time.Duration `json:"to"`
 	Wall int64         `json:"wall"` // nanoseconds since 1970
@@ -46,6 +54,7 @@ type reading struct {
 }
 
 const (
-	goOn      = "go\n"    // lets a client leave its point
-	tellClock = "clock\n" // asks it what its clocks show
+	goOn = "go\n" // lets a client leave its point
+	// TellClock asks it what its clocks show.
+	TellClock = "clock\n"
 )

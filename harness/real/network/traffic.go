@@ -1,6 +1,4 @@
-//go:build linux
-
-package process
+package network
 
 import (
 	"context"
@@ -13,15 +11,15 @@ import (
 	"lockpick/nemesis"
 )
 
-var _ nemesis.Shaper = (*cluster)(nil)
+var _ nemesis.Shaper = (*Network)(nil)
 
 // readBack is how long a PING is waited for that is meant to be slow.
 const readBack = time.Second
 
 // Shape changes the traffic of a link, and sees how long PING takes, where one
 // PING can show it.
-func (c *cluster) Shape(name string, t nemesis.Traffic) (string, error) {
-	l, err := c.link("shape", name)
+func (n *Network) Shape(name string, t nemesis.Traffic) (string, error) {
+	l, err := n.link("shape", name)
 	if err != nil {
 		return "", err
 	}
@@ -30,7 +28,7 @@ func (c *cluster) Shape(name string, t nemesis.Traffic) (string, error) {
 	if !t.All() || t.Lose || disturbed {
 		return t.String(), nil
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, readBack)
+	ctx, cancel := context.WithTimeout(n.Context, readBack)
 	defer cancel()
 	text := echo(t)
 	began := proc.TrueClock()
@@ -38,18 +36,18 @@ func (c *cluster) Shape(name string, t nemesis.Traffic) (string, error) {
 	took := proc.TrueClock() - began
 	least := leastTrip(t, len(text))
 	switch {
-	case ctx.Err() != nil && c.ctx.Err() == nil:
+	case ctx.Err() != nil && n.Context.Err() == nil:
 		return fmt.Sprintf("%v; PING got no answer within %v", t, readBack), nil
 	case err != nil:
 		return fmt.Sprintf("%v; the node is down: %v", t, err), nil
 	case took < least:
-		return "", errors.Join(fmt.Errorf("shape %s: PING was answered after %v, and not after %v at the least", name, took, least), c.undo(name, t))
+		return "", errors.Join(fmt.Errorf("shape %s: PING was answered after %v, and not after %v at the least", name, took, least), n.undo(name, t))
 	}
 	return fmt.Sprintf("%v; PING of %d bytes was answered after %v", t, len(text), took.Round(10*time.Microsecond)), nil
 }
 
-func (c *cluster) undo(name string, t nemesis.Traffic) error {
-	if _, err := c.Unshape(name, t); !errors.Is(err, nemesis.ErrIdle) {
+func (n *Network) undo(name string, t nemesis.Traffic) error {
+	if _, err := n.Unshape(name, t); !errors.Is(err, nemesis.ErrIdle) {
 		return err
 	}
 	return nil
@@ -71,8 +69,8 @@ func leastTrip(t nemesis.Traffic, bytes int) time.Duration {
 }
 
 // Unshape ends that, tells what it hit, and sees that PING gets an answer.
-func (c *cluster) Unshape(name string, t nemesis.Traffic) (string, error) {
-	l, err := c.link("unshape", name)
+func (n *Network) Unshape(name string, t nemesis.Traffic) (string, error) {
+	l, err := n.link("unshape", name)
 	if err != nil {
 		return "", err
 	}
@@ -80,7 +78,7 @@ func (c *cluster) Unshape(name string, t nemesis.Traffic) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	back, err := c.answers(l)
+	back, err := n.answers(l)
 	if err != nil {
 		return "", fmt.Errorf("unshape %s: %w", name, err)
 	}

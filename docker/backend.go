@@ -1,0 +1,130 @@
+// Package docker is the backend of containers: redis-servers, clients and the
+// resource each in one, on a network of their own, in real time.
+//
+// Its nouns are Backend, which sets a run up and takes it down again; cluster, which
+// is the run meanwhile and has its powers; box, one container, which is a node's or
+// a client's; image, what they are made of; and engine, which is all that is asked
+// of the Docker engine, in one file.
+//
+//	client's box ── link ── node's box
+//	     .101+    gateway .1    .11+
+//
+// The links are in this process and listen on the gateway of the network, so that
+// the engine must be this machine's. Containers and networks carry the label of
+// their owner, by which they are removed, what a dead owner left too. Images stay, one of
+// each sort, as a cache: their names are sums of what is in them.
+//
+// Deliberately missing so far: images by name, links in a container of their own,
+// engines elsewhere, clocks, disks, replicas, drops of packets. It needs Linux.
+package docker
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"lockpick/harness"
+	"lockpick/nemesis"
+)
+
+// Config says where things are. The zero value is ready.
+type Config struct {
+	Client      []string // program that becomes a client, and its arguments; nil: this executable with "__client"
+	RedisServer string   // program of this machine that nodes are made of; "": redis-server on PATH
+}
+
+// Backend runs scenarios in containers.
+type Backend struct{ cfg Config }
+
+var _ harness.Backend = (*Backend)(nil)
+
+// New returns a backend.
+func New(cfg Config) *Backend {
+	if cfg.RedisServer == "" {
+		cfg.RedisServer = "redis-server"
+	}
+	return &Backend{cfg: cfg}
+}
+
+// Name is "docker".
+func (*Backend) Name() string { return "docker" }
+
+// Remark says of what the nodes are made.
+func (b *Backend) Remark() string {
+	return fmt.Sprintf("no image is pulled: nodes run this machine's own %s with its libraries", b.cfg.RedisServer)
+}
+
+// powers are the faults that it can inject wherever it can run.
+var powers = []string{
+	nemesis.Capability("pause", nemesis.Client),
+	nemesis.Capability("pause", nemesis.Node),
+	nemesis.Capability("kill", nemesis.Client),
+	nemesis.Capability("kill", nemesis.Node),
+	nemesis.Capability("shutdown", nemesis.Node),
+	nemesis.Capability("cut", nemesis.Link),
+	nemesis.Capability(nemesis.PowerShape, nemesis.Link),
+	nemesis.Capability(nemesis.Hold, nemesis.Message),
+	nemesis.Capability(nemesis.Drop, nemesis.Message),
+	harness.CanPersist,
+}
+
+// unbuilt are the faults that the backend of processes has and this one not yet.
+var unbuilt = []string{
+	nemesis.Capability("failover", nemesis.Node),
+	nemesis.Capability("touch", nemesis.Node),
+	nemesis.Capability("power-loss", nemesis.Node),
+	nemesis.Capability(nemesis.PowerDisk, nemesis.Node),
+	nemesis.Capability(nemesis.PowerSentinel, nemesis.Node),
+	nemesis.Capability(nemesis.PowerClock, nemesis.Client),
+	nemesis.Capability(nemesis.PowerClock, nemesis.Node),
+	harness.CanSetOwnTime,
+	harness.CanReplicate,
+}
+
+// Probe says what it can do on this machine.
+func (b *Backend) Probe(ctx context.Context) []harness.Capability {
+	run := harness.Capability{Name: harness.CanRun}
+	run.Reason, run.Remedy = b.missing(ctx)
+	run.Available = run.Reason == ""
+	out := []harness.Capability{run}
+	for _, name := range powers {
+		c := run
+		c.Name = name
+		out = append(out, c)
+	}
+	for _, name := range unbuilt {
+		c := run
+		if c.Name = name; c.Available {
+			c.Available, c.Reason, c.Remedy = false, "it can't be done to containers so far", "use --backend process"
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// missing says why nothing can run here; "": it can.
+func (b *Backend) missing(ctx context.Context) (reason, remedy string) {
+	if runtime.GOOS != "linux" {
+		return "it needs Linux, this is " + runtime.GOOS, "use the simulation (--backend sim)"
+	}
+	return b.lacks(ctx)
+}
+
+// client is the program of a client and its arguments.
+func (b *Backend) client() ([]string, error) {
+	if len(b.cfg.Client) > 0 {
+		return b.cfg.Client, nil
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find own executable: %w", err)
+	}
+	return []string{exe, "__client"}, nil
+}
+
+func firstLine(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return strings.TrimSuffix(text, ":")
+}

@@ -1,0 +1,188 @@
+//go:build linux
+
+package docker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"lockpick/harness/real/proc"
+)
+
+// engineBound is how long the engine may take to start, pause, kill or remove a
+// container. It takes tenths of a second; beyond the bound something is wrong.
+const engineBound = 15 * time.Second
+
+// box is one container.
+type box struct {
+	engine   *engine
+	name, id string
+
+	mu     sync.Mutex
+	run    *running // the latest; nil: it was never started
+	paused bool
+}
+
+// running is one run of a container's program.
+type running struct {
+	done   chan struct{} // closed when it has ended
+	status int64         // of its end
+	err    error         // why its end is unknown
+}
+
+// start starts the container's program.
+func (b *box) start(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ended, err := b.engine.start(context.WithoutCancel(ctx), b.id)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", b.name, err)
+	}
+	r := &running{done: make(chan struct{})}
+	b.run, b.paused = r, false
+	go func() {
+		r.status, r.err = ended()
+		close(r.done)
+	}()
+	return nil
+}
+
+// done is closed when its program has ended.
+func (b *box) done() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.run.done
+}
+
+// Runs says whether its program is there.
+func (b *box) Runs() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.runs()
+}
+
+func (b *box) runs() bool {
+	if b.run == nil {
+		return false
+	}
+	select {
+	case <-b.run.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Paused says whether it runs, but is paused.
+func (b *box) Paused() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.paused && b.runs()
+}
+
+// Pause freezes all its processes, and returns once the engine says so.
+func (b *box) Pause(ctx context.Context) (readBack string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case !b.runs():
+		return "", fmt.Errorf("pause %s: %w", b.name, proc.ErrEnded)
+	case b.paused:
+		// The first of two ends would let it run while the other pause is in force.
+		return "", fmt.Errorf("pause %s: it is paused already", b.name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, engineBound)
+	defer cancel()
+	if err := b.engine.pause(ctx, b.id); err != nil {
+		if !b.runs() {
+			err = proc.ErrEnded
+		}
+		return "", fmt.Errorf("pause %s: %w", b.name, err)
+	}
+	b.paused = true
+	return b.is(ctx, "pause", "paused")
+}
+
+// Resume lets it go on. There is nothing to do for one that has ended meanwhile.
+func (b *box) Resume(ctx context.Context) (readBack string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.runs() {
+		return "it has ended", nil
+	}
+	if !b.paused {
+		return "it was not paused any more", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, engineBound)
+	defer cancel()
+	if err := b.engine.unpause(ctx, b.id); err != nil {
+		return "", fmt.Errorf("resume %s: %w", b.name, err)
+	}
+	b.paused = false
+	status, _, err := b.engine.state(ctx, b.id)
+	if err != nil {
+		return "", fmt.Errorf("resume %s: %w", b.name, err)
+	}
+	if status == "paused" { // one that has ended at once is no error
+		return "", fmt.Errorf("resume %s: the engine says that it is still paused", b.name)
+	}
+	return fmt.Sprintf("container %.12s is %s", b.id, status), nil
+}
+
+// is reads back the status that a container should have. The lock is held.
+func (b *box) is(ctx context.Context, verb, want string) (string, error) {
+	status, pid, err := b.engine.state(ctx, b.id)
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w", verb, b.name, err)
+	}
+	if status != want {
+		return "", fmt.Errorf("%s %s: the engine says that it is %s", verb, b.name, status)
+	}
+	return fmt.Sprintf("container %.12s is %s, process %d", b.id, status, pid), nil
+}
+
+// Kill ends its program without warning, and returns once it has ended. One that has
+// ended already is ErrEnded.
+func (b *box) Kill(ctx context.Context) (readBack string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.runs() {
+		return "", fmt.Errorf("kill %s: %w", b.name, proc.ErrEnded)
+	}
+	ctx, cancel := context.WithTimeout(ctx, engineBound)
+	defer cancel()
+	killed := b.engine.kill(ctx, b.id)
+	if killed != nil && b.runs() {
+		return "", fmt.Errorf("kill %s: %w", b.name, killed)
+	}
+	return b.awaitEnd(ctx, "kill")
+}
+
+// awaitEnd waits until its program has ended. The lock is held.
+func (b *box) awaitEnd(ctx context.Context, verb string) (readBack string, err error) {
+	select {
+	case <-b.run.done:
+	case <-ctx.Done():
+		return "", fmt.Errorf("%s %s: it still runs: %w", verb, b.name, context.Cause(ctx))
+	}
+	if b.run.err != nil {
+		return "", fmt.Errorf("%s %s: %w", verb, b.name, b.run.err)
+	}
+	return fmt.Sprintf("container %.12s has ended with status %d", b.id, b.run.status), nil
+}
+
+// outcome says how its program came to its end: nil is exit status 0. It waits for it.
+func (b *box) outcome() error {
+	<-b.done()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch r := b.run; {
+	case r.err != nil:
+		return r.err
+	case r.status != 0:
+		return fmt.Errorf("exit status %d", r.status)
+	}
+	return nil
+}

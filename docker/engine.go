@@ -1,0 +1,236 @@
+//go:build linux
+
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	imageapi "github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/client"
+	"github.com/docker/docker/errdefs"
+	"github.com/docker/docker/pkg/stdcopy"
+)
+
+// engine is the Docker engine. All that lockpick asks of it is in this file.
+type engine struct {
+	api *client.Client
+}
+
+// owned is what the engine has with our label.
+type owned struct{ id, name, owner string }
+
+// connect finds the engine as the docker command does, by DOCKER_HOST or its usual
+// socket, and speaks the newest API that both know.
+func connect() (*engine, error) {
+	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		return nil, fmt.Errorf("find the Docker engine: %w", err)
+	}
+	return &engine{api}, nil
+}
+
+func (e *engine) close() error { return e.api.Close() }
+
+// host is where the engine listens, as in unix:///var/run/docker.sock.
+func (e *engine) host() string { return e.api.DaemonHost() }
+
+// platform asks the engine what its containers run on, as in linux.
+func (e *engine) platform(ctx context.Context) (string, error) {
+	p, err := e.api.Ping(ctx)
+	return p.OSType, err
+}
+
+func labelled(labels ...string) filters.Args {
+	f := filters.NewArgs()
+	for _, l := range labels {
+		f.Add("label", l)
+	}
+	return f
+}
+
+func (e *engine) hasImage(ctx context.Context, ref string) (bool, error) {
+	_, err := e.api.ImageInspect(ctx, ref)
+	if errdefs.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// importImage makes an image of a root file system.
+func (e *engine) importImage(ctx context.Context, ref string, tar io.Reader, labels map[string]string) error {
+	var changes []string
+	for k, v := range labels {
+		changes = append(changes, fmt.Sprintf("LABEL %s=%s", k, v))
+	}
+	out, err := e.api.ImageImport(ctx, imageapi.ImportSource{Source: tar, SourceName: "-"}, ref, imageapi.ImportOptions{Changes: changes})
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	said, err := io.ReadAll(out) // until then it is not there
+	if err == nil && strings.Contains(string(said), `"errorDetail"`) {
+		err = errors.New(strings.TrimSpace(string(said)))
+	}
+	return err
+}
+
+// images lists the images with a label, as name:tag.
+func (e *engine) images(ctx context.Context, label string) (found []owned, err error) {
+	all, err := e.api.ImageList(ctx, imageapi.ListOptions{Filters: labelled(label)})
+	for _, i := range all {
+		for _, tag := range i.RepoTags {
+			found = append(found, owned{id: i.ID, name: tag, owner: i.Labels[ownerLabel]})
+		}
+	}
+	return found, err
+}
+
+func (e *engine) removeImage(ctx context.Context, ref string) error {
+	_, err := e.api.ImageRemove(ctx, ref, imageapi.RemoveOptions{PruneChildren: true})
+	return err
+}
+
+// errOverlaps says that another network has the addresses.
+var errOverlaps = errors.New("another network has these addresses")
+
+// makeNetwork makes a bridge from which nothing leads out.
+func (e *engine) makeNetwork(ctx context.Context, name string, subnet netip.Prefix, gateway netip.Addr, labels map[string]string) (id string, err error) {
+	made, err := e.api.NetworkCreate(ctx, name, network.CreateOptions{
+		Driver: "bridge", Internal: true, Labels: labels,
+		IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet.String(), Gateway: gateway.String()}}},
+	})
+	if err != nil && strings.Contains(err.Error(), "overlaps") {
+		return "", errOverlaps
+	}
+	return made.ID, err
+}
+
+func (e *engine) networks(ctx context.Context, label string) (found []owned, err error) {
+	all, err := e.api.NetworkList(ctx, network.ListOptions{Filters: labelled(label)})
+	for _, n := range all {
+		found = append(found, owned{n.ID, n.Name, n.Labels[ownerLabel]})
+	}
+	return found, err
+}
+
+func (e *engine) removeNetwork(ctx context.Context, id string) error {
+	return unlessGone(e.api.NetworkRemove(ctx, id))
+}
+
+// making is what a container is made of.
+type making struct {
+	name, image, network string
+	addr                 netip.Addr
+	command              []string
+	labels               map[string]string
+	talks                bool // we write to its stdin
+}
+
+// create makes a container that has no privilege at all.
+func (e *engine) create(ctx context.Context, m making) (id string, err error) {
+	made, err := e.api.ContainerCreate(ctx, &container.Config{
+		Image: m.image, Entrypoint: m.command[:1], Cmd: m.command[1:], Labels: m.labels, WorkingDir: "/data",
+		OpenStdin: m.talks, StdinOnce: m.talks, AttachStdin: m.talks, AttachStdout: m.talks, AttachStderr: m.talks,
+	}, &container.HostConfig{
+		NetworkMode: container.NetworkMode(m.network), CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
+	}, &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
+		m.network: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: m.addr.String()}},
+	}}, nil, m.name)
+	return made.ID, err
+}
+
+// isTaken says whether a container could not be made since another has its name.
+func isTaken(err error) bool { return errdefs.IsConflict(err) }
+
+// start starts a container; ended then gets its exit status, or what kept us from it.
+func (e *engine) start(ctx context.Context, id string) (ended func() (status int64, err error), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	exit, failed := e.api.ContainerWait(ctx, id, container.WaitConditionNextExit)
+	if err := e.api.ContainerStart(ctx, id, container.StartOptions{}); err != nil {
+		cancel()
+		return nil, err
+	}
+	return func() (int64, error) {
+		defer cancel()
+		select {
+		case w := <-exit:
+			return w.StatusCode, nil
+		case err := <-failed:
+			return 0, err
+		}
+	}, nil
+}
+
+// state is what the engine says of a container: its status, as in running or paused,
+// and the process id of its first process on the engine's machine.
+func (e *engine) state(ctx context.Context, id string) (status string, pid int, err error) {
+	is, err := e.api.ContainerInspect(ctx, id)
+	if err != nil {
+		return "", 0, err
+	}
+	return is.State.Status, is.State.Pid, nil
+}
+
+func (e *engine) kill(ctx context.Context, id string) error {
+	return e.api.ContainerKill(ctx, id, "KILL")
+}
+func (e *engine) pause(ctx context.Context, id string) error { return e.api.ContainerPause(ctx, id) }
+func (e *engine) unpause(ctx context.Context, id string) error {
+	return e.api.ContainerUnpause(ctx, id)
+}
+
+// attach joins a container's stdin, stdout and stderr, before it starts.
+func (e *engine) attach(ctx context.Context, id string, stdout, stderr io.Writer) (in net.Conn, copyOut func() error, err error) {
+	a, err := e.api.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	return a.Conn, func() error {
+		_, err := stdcopy.StdCopy(stdout, stderr, a.Reader)
+		return err
+	}, nil
+}
+
+// logs is the end of what a container has written.
+func (e *engine) logs(ctx context.Context, id string) string {
+	out, err := e.api.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: "20"})
+	if err != nil {
+		return err.Error()
+	}
+	defer out.Close()
+	var text strings.Builder
+	if _, err := stdcopy.StdCopy(&text, &text, out); err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(text.String())
+}
+
+func (e *engine) containers(ctx context.Context, label string) (found []owned, err error) {
+	all, err := e.api.ContainerList(ctx, container.ListOptions{All: true, Filters: labelled(label)})
+	for _, c := range all {
+		found = append(found, owned{c.ID, strings.Join(c.Names, " "), c.Labels[ownerLabel]})
+	}
+	return found, err
+}
+
+// remove ends a container and removes it.
+func (e *engine) remove(ctx context.Context, id string) error {
+	return unlessGone(e.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true}))
+}
+
+// unlessGone lets pass that somebody else has removed it, or is about to.
+func unlessGone(err error) error {
+	if errdefs.IsNotFound(err) || err != nil && strings.Contains(err.Error(), "already in progress") {
+		return nil
+	}
+	return err
+}

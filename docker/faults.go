@@ -1,0 +1,106 @@
+//go:build linux
+
+package docker
+
+import (
+	"errors"
+	"fmt"
+
+	"lockpick/harness/real/proc"
+	"lockpick/nemesis"
+)
+
+// Those over links and messages are network.Network's.
+var (
+	_ nemesis.Pauser    = (*cluster)(nil)
+	_ nemesis.Killer    = (*cluster)(nil)
+	_ nemesis.Restarter = (*cluster)(nil)
+	_ nemesis.Shutter   = (*cluster)(nil)
+	_ nemesis.Cutter    = (*cluster)(nil)
+	_ nemesis.Shaper    = (*cluster)(nil)
+	_ nemesis.Tapper    = (*cluster)(nil)
+)
+
+// Pause freezes the container of a client or a node.
+func (c *cluster) Pause(target string) (string, error) {
+	if n := c.nodes[target]; n != nil {
+		return n.Pause(c.ctx)
+	}
+	p := c.player(target)
+	if p == nil {
+		return "", fmt.Errorf("pause %s: no such node or client runs: %w", target, nemesis.ErrEnded)
+	}
+	back, err := p.Pause(c.ctx)
+	return back, overIfEnded("pause", target, err)
+}
+
+// Resume lets it go on. There is nothing to do for one that was killed meanwhile.
+func (c *cluster) Resume(target string) (string, error) {
+	if n := c.nodes[target]; n != nil {
+		return n.Resume(c.ctx)
+	}
+	p := c.player(target)
+	if p == nil {
+		return "it has ended", nil
+	}
+	return p.Resume(c.ctx)
+}
+
+// Kill ends a client or a node by SIGKILL.
+func (c *cluster) Kill(target string) (string, error) {
+	if n := c.nodes[target]; n != nil {
+		back, err := n.kill(c.ctx)
+		if err == nil {
+			c.Mesh.Down(target, true)
+		}
+		return back, err
+	}
+	p := c.player(target)
+	if p == nil && c.over(target) {
+		return "", fmt.Errorf("kill %s: %w", target, nemesis.ErrEnded)
+	}
+	if p == nil {
+		return "", fmt.Errorf("kill %s: no such node or client runs", target)
+	}
+	p.killed.Store(true)
+	back, err := p.box.Kill(c.ctx)
+	if errors.Is(err, proc.ErrEnded) {
+		p.killed.Store(false)
+	}
+	return back, overIfEnded("kill", target, err)
+}
+
+// Shutdown ends a node as an operator does.
+func (c *cluster) Shutdown(node string) (string, error) {
+	n := c.nodes[node]
+	if n == nil {
+		return "", fmt.Errorf("shut %s down: no such node", node)
+	}
+	back, err := n.shutdown(c.ctx)
+	if err == nil {
+		c.Mesh.Down(node, true)
+	}
+	return back, err
+}
+
+// Restart starts a node again that is down.
+func (c *cluster) Restart(node string) (string, error) {
+	n := c.nodes[node]
+	if n == nil {
+		return "", fmt.Errorf("restart %s: no such node", node)
+	}
+	defer c.Mesh.Gate(node)()
+	back, err := n.restart(c.ctx)
+	if err == nil {
+		c.Mesh.Down(node, false)
+	}
+	return back, err
+}
+
+// overIfEnded says in the nemesis's words that a client had ended already.
+func overIfEnded(verb, client string, err error) error {
+	if errors.Is(err, proc.ErrEnded) {
+		return fmt.Errorf("%s %s: %w", verb, client, nemesis.ErrEnded)
+	}
+	return err
+}

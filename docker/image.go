@@ -1,0 +1,142 @@
+//go:build linux
+
+package docker
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// imageLabel says which sort of image it is.
+const imageLabel = "lockpick.image"
+
+// image is a root file system of one program of this machine and the libraries that
+// it is linked to, each at its own path.
+type image struct {
+	sort  string            // redis or client
+	files map[string][]byte // by path, without the leading slash
+}
+
+// imageOf reads a program and all that it needs to start.
+func imageOf(sort, program string) (*image, error) {
+	i := &image{sort: sort, files: map[string][]byte{}}
+	if err := i.add(program); err != nil {
+		return nil, fmt.Errorf("make the image of %s: %w", program, err)
+	}
+	return i, nil
+}
+
+// add adds a file of the machine's with its interpreter and its libraries.
+func (i *image) add(path string) error {
+	inside := strings.TrimPrefix(path, "/")
+	if i.files[inside] != nil {
+		return nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	i.files[inside] = text
+	f, err := elf.Open(path)
+	if err != nil {
+		return fmt.Errorf("%s is no program that Linux runs by itself: %w", path, err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type != elf.PT_INTERP {
+			continue
+		}
+		loader, err := io.ReadAll(p.Open())
+		if err != nil {
+			return fmt.Errorf("read %s: %w", path, err)
+		}
+		if err := i.add(strings.TrimRight(string(loader), "\x00")); err != nil {
+			return err
+		}
+	}
+	libraries, err := f.ImportedLibraries()
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	for _, name := range libraries {
+		lib, err := findLibrary(name)
+		if err != nil {
+			return fmt.Errorf("%s needs %w", path, err)
+		}
+		if err := i.add(lib); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// libraryDirs is where the loader looks by itself.
+var libraryDirs = []string{"/lib/*-linux-gnu", "/usr/lib/*-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"}
+
+func findLibrary(name string) (string, error) {
+	for _, dir := range libraryDirs {
+		if found, _ := filepath.Glob(filepath.Join(dir, name)); len(found) > 0 {
+			return found[0], nil
+		}
+	}
+	return "", fmt.Errorf("%s, which is in none of %s", name, strings.Join(libraryDirs, ", "))
+}
+
+// ref is the image's name, which is a sum of what is in it.
+func (i *image) ref() string {
+	sum := sha256.New()
+	for _, path := range slices.Sorted(maps.Keys(i.files)) {
+		fmt.Fprintf(sum, "%s %d\n", path, len(i.files[path]))
+		sum.Write(i.files[path])
+	}
+	return i.name() + ":" + hex.EncodeToString(sum.Sum(nil))[:16]
+}
+
+func (i *image) name() string { return "lockpick-" + i.sort }
+
+// write writes it as a tar stream, with room for data.
+func (i *image) write(w io.Writer) error {
+	t := tar.NewWriter(w)
+	for _, dir := range []string{"data/", "tmp/"} {
+		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o777}); err != nil {
+			return err
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(i.files)) {
+		text := i.files[path]
+		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: 0o755, Size: int64(len(text))}); err != nil {
+			return err
+		}
+		if _, err := t.Write(text); err != nil {
+			return err
+		}
+	}
+	return t.Close()
+}
+
+// provide sees to it that the engine has the image, and returns its name.
+func (i *image) provide(ctx context.Context, e *engine, owner string) (ref string, err error) {
+	ref = i.ref()
+	has, err := e.hasImage(ctx, ref)
+	if err != nil || has {
+		return ref, err
+	}
+	out, in := io.Pipe()
+	go func() { in.CloseWithError(i.write(in)) }()
+	err = e.importImage(ctx, ref, out, map[string]string{ownerLabel: owner, imageLabel: i.sort})
+	out.Close() // or the writer would wait for an engine that has given up
+	if err != nil {
+		return "", fmt.Errorf("import image %s: %w", ref, err)
+	}
+	return ref, nil
+}

@@ -1,0 +1,81 @@
+//go:build linux
+
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"lockpick/harness/real/proc"
+)
+
+// ownerLabel is the label of everything that a run makes; its value is a proc.Owner.
+const ownerLabel = "lockpick"
+
+// runLabel tells the runs of one owner apart.
+const runLabel = "lockpick.run"
+
+// sweep removes what dead owners left: containers, networks, and images of which
+// there is another now. It touches nothing of a living owner, nor what it can't tell.
+func (e *engine) sweep(ctx context.Context, keep ...string) error {
+	self, err := proc.Self()
+	if err != nil {
+		return fmt.Errorf("sweep: %w", err)
+	}
+	dead := func(o owned) bool {
+		owner, ok := proc.ParseOwner(o.owner)
+		return ok && owner.Dead(self)
+	}
+	if err := e.clear(ctx, ownerLabel, dead); err != nil {
+		return fmt.Errorf("sweep: %w", err)
+	}
+	images, err := e.images(ctx, imageLabel)
+	if err != nil {
+		return fmt.Errorf("sweep: %w", err)
+	}
+	for _, i := range images {
+		current := false
+		for _, ref := range keep {
+			current = current || i.name == ref
+		}
+		if !current && dead(i) {
+			e.removeImage(ctx, i.name) // in use, it stays until the next sweep
+		}
+	}
+	return nil
+}
+
+// clear removes the containers and then the networks with a label that are to go.
+func (e *engine) clear(ctx context.Context, label string, goes func(owned) bool) error {
+	containers, err := e.containers(ctx, label)
+	if err != nil {
+		return fmt.Errorf("list containers: %w", err)
+	}
+	errs := make([]error, len(containers))
+	var all sync.WaitGroup
+	for i, c := range containers {
+		if goes(c) {
+			all.Go(func() {
+				if err := e.remove(ctx, c.id); err != nil {
+					errs[i] = fmt.Errorf("remove container%s: %w", c.name, err)
+				}
+			})
+		}
+	}
+	all.Wait()
+	networks, err := e.networks(ctx, label)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("list networks: %w", err))
+	}
+	for _, n := range networks {
+		if !goes(n) {
+			continue
+		}
+		if err := e.removeNetwork(ctx, n.id); err != nil {
+			errs = append(errs, fmt.Errorf("remove network %s: %w", n.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}

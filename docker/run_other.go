@@ -1,0 +1,19 @@
+//go:build !linux
+
+package docker
+
+import (
+	"context"
+	"errors"
+
+	"lockpick/harness"
+	"lockpick/harness/history"
+)
+
+// Run always fails: Probe says why.
+func (b *Backend) Run(ctx context.Context, _ harness.Scenario, _ uint64, _ *history.Recorder, _ harness.Body) error {
+	reason, _ := b.missing(ctx)
+	return errors.New("run: " + reason)
+}
+
+func (*Backend) lacks(context.Context) (reason, remedy string) { return "", "" } // missing has said no before

@@ -1,0 +1,68 @@
+package contender
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"lockpick/harness/history"
+)
+
+// Conversation is the harness's end of what is said to one client.
+type Conversation struct {
+	In     io.Writer           // the client's stdin
+	Out    io.Reader           // its stdout
+	Record func(history.Event) // takes its facts
+	At     func(point string)  // is called when it is at a point; it waits until this returns
+	Began  func(Reading) error // looks at the first reading of its clocks
+	Clocks chan Reading        // has the latest of the others; room for one
+}
+
+// Hold gives the order and listens until the client has nothing more to say.
+// While the client waits at a point it may still be asked for its clocks.
+func (c Conversation) Hold(o Order) error {
+	began := c.Began
+	if err := json.NewEncoder(c.In).Encode(o); err != nil {
+		return fmt.Errorf("send order: %w", err)
+	}
+	var points sync.WaitGroup
+	defer points.Wait()
+	for lines := bufio.NewReader(c.Out); ; {
+		line, err := lines.ReadBytes('\n')
+		if err == io.EOF {
+			return nil // what stands without a newline was cut by a kill
+		}
+		if err != nil {
+			return fmt.Errorf("read report: %w", err)
+		}
+		var r Report
+		if err := json.Unmarshal(line, &r); err != nil {
+			return fmt.Errorf("read report %.100q: %w", line, err)
+		}
+		switch {
+		case r.Event != nil:
+			c.Record(*r.Event)
+		case r.At != "":
+			points.Go(func() {
+				c.At(r.At)
+				io.WriteString(c.In, goOn) // if it was killed meanwhile, its stdout ends
+			})
+		case r.Clock != nil && began != nil:
+			if err := began(*r.Clock); err != nil {
+				return err
+			}
+			began = nil
+		case r.Clock != nil:
+			select {
+			case <-c.Clocks: // nobody waits for it any more
+			default:
+			}
+			c.Clocks <- *r.Clock
+		case r.Error != "":
+			return errors.New(r.Error)
+		}
+	}
+}

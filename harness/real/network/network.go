@@ -1,0 +1,109 @@
+// Package network is what a real backend does to the links of a run, and how each
+// fault is read back: by a PING over the link.
+//
+// Its noun is Network, the links between the clients and the nodes of one scenario;
+// it has the powers over links and messages that package nemesis declares.
+//
+// Deliberately missing: the links themselves (package link), and what the nodes run
+// on, of which it knows their addresses and whether they can answer.
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"lockpick/harness"
+	"lockpick/harness/lock"
+	"lockpick/harness/real/link"
+	"lockpick/nemesis"
+)
+
+// Network is the links of one run. Its functions are called with the name of a node
+// or of the resource, at any time once it is open.
+type Network struct {
+	Context context.Context // ends with the run
+	Mesh    *link.Mesh
+	Addr    func(node string) string // where it listens, past the links
+	Down    func(node string) bool   // it doesn't run
+	Mute    func(node string) bool   // it runs and can't answer, whatever the links do
+	Go      func(func())             // runs code of the engine
+
+	Addrs   map[string]Addresses    // of each client; filled by Open
+	refused map[string]func() error // links that are none, and what frees their addresses
+}
+
+// Addresses is where one client finds everybody.
+type Addresses struct {
+	Nodes    []lock.Node
+	Resource lock.Node
+}
+
+var _ nemesis.Tapper = (*Network)(nil)
+
+// Open makes the links of every client, and an address that refuses for each node
+// that it can't reach.
+func (n *Network) Open(s harness.Scenario) error {
+	n.Addrs, n.refused = map[string]Addresses{}, map[string]func() error{}
+	for _, client := range s.Clients {
+		a := Addresses{}
+		for _, node := range s.NodeNames() {
+			addr, err := n.openLink(client, node)
+			if err != nil {
+				return err
+			}
+			a.Nodes = append(a.Nodes, lock.Node{Name: node, Addr: addr})
+		}
+		l, err := n.Mesh.Open(client.Name, harness.ResourceName, n.Addr(harness.ResourceName))
+		if err != nil {
+			return err
+		}
+		a.Resource = lock.Node{Name: harness.ResourceName, Addr: l.Addr()}
+		n.Addrs[client.Name] = a
+	}
+	return nil
+}
+
+func (n *Network) openLink(client harness.Client, node string) (addr string, err error) {
+	if client.Reach != nil && !slices.Contains(client.Reach, node) {
+		addr, release, err := n.Mesh.Refuse()
+		if err == nil {
+			n.refused[nemesis.LinkName(client.Name, node)] = release
+		}
+		return addr, err
+	}
+	l, err := n.Mesh.Open(client.Name, node, n.Addr(node))
+	if err != nil {
+		return "", err
+	}
+	return l.Addr(), nil
+}
+
+// Close ends the links and frees their addresses.
+func (n *Network) Close() error {
+	errs := []error{n.Mesh.Close()}
+	for _, release := range n.refused {
+		errs = append(errs, release())
+	}
+	return errors.Join(errs...)
+}
+
+// Tap watches a link for one message.
+func (n *Network) Tap(m nemesis.OnMessage, hit func(nemesis.Held)) error {
+	l, err := n.link("tap", m.Link)
+	if err != nil {
+		return err
+	}
+	return l.Tap(m, func(held nemesis.Held) { n.Go(func() { hit(held) }) })
+}
+
+func (n *Network) link(verb, name string) (*link.Link, error) {
+	if l := n.Mesh.Link(name); l != nil {
+		return l, nil
+	}
+	if _, ok := n.refused[name]; ok {
+		return nil, fmt.Errorf("%s %s: the client can't reach that node, so they have no link", verb, name)
+	}
+	return nil, fmt.Errorf("%s %s: there is no such link", verb, name)
+}

@@ -1,0 +1,45 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"lockpick/harness/resp"
+)
+
+// Command asks a server by its name for messages, and returns the reply as Go has it:
+// nil, int64, string or a []any of them. Its error replies are errors.
+func Command(ctx context.Context, name, addr string, args []string) (any, error) {
+	if len(args) == 0 {
+		return nil, fmt.Errorf("ask %s: no command", name)
+	}
+	v, err := Ask(ctx, addr, args...)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", name, err)
+	}
+	r := reply(v)
+	if err, ok := r.(error); ok {
+		return nil, fmt.Errorf("ask %s: %s: %w", name, args[0], err)
+	}
+	return r, nil
+}
+
+// reply is a RESP value as Go has it: nil, int64, string, error or a []any of them.
+func reply(v resp.Value) any {
+	switch {
+	case v.Null:
+		return nil
+	case v.Kind == '-':
+		return errors.New(v.Str)
+	case v.Kind == ':':
+		return v.Int
+	case v.Kind == '*' || v.Kind == '~' || v.Kind == '%':
+		items := make([]any, len(v.Items))
+		for i, it := range v.Items {
+			items[i] = reply(it)
+		}
+		return items
+	}
+	return v.Str
+}
