@@ -1,0 +1,166 @@
+//go:build linux
+
+package docker
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/harness/real/proc"
+	"lockpick/nemesis"
+)
+
+func never(string) {}
+
+func TestRunsClientsAndRecordsBothSides(t *testing.T) {
+	events := run(t, scenario, func(b bench) {
+		for range 2 { // the second time in a container of its own
+			if err := b.RunClient(t.Context(), spec("c1", 1), never); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := b.RunClient(t.Context(), spec("c2", 1), never); err != nil {
+			t.Error(err)
+		}
+		s := spec("c1", 1)
+		s.Lock.Kind = "padlock"
+		if err := b.RunClient(t.Context(), s, never); err == nil || !strings.Contains(err.Error(), `there is no kind "padlock"`) {
+			t.Errorf("unknown lock: %v", err)
+		}
+	})
+	count := map[string]int{}
+	for _, e := range events {
+		count[fmt.Sprint(e.Process, " ", e.Op, " ", e.Type)]++
+		if e.T <= 0 || e.T > int64(time.Minute) {
+			t.Errorf("T of %+v is not true time since zero", e)
+		}
+	}
+	for what, n := range map[string]int{
+		"c1 acquire ok": 2, "c1 release ok": 2, "c1 client end": 2, "c2 client end": 1,
+		"c1-n1 set ok": 2, "c1-n1 release ok": 2, "c1-n2 set ok": 2, "c2-n2 set ok": 1, "c2-n1 set ok": 0,
+	} {
+		if count[what] != n {
+			t.Errorf("%d times %q, want %d", count[what], what, n)
+		}
+	}
+}
+
+func TestPausedClientDoesNothing(t *testing.T) {
+	run(t, scenario, func(b bench) {
+		resumed := make(chan time.Duration, 1)
+		err := b.RunClient(t.Context(), spec("c1", 1, client.Point{Name: client.AfterAcquire, Nth: 1}), func(string) {
+			if back := b.do("pause", func() (string, error) { return b.Pause("c1") }); !strings.Contains(back, "is paused") {
+				t.Errorf("pause says %q", back)
+			}
+			if _, err := b.Pause("c1"); err == nil {
+				t.Error("a paused client could be paused again")
+			}
+			b.At(b.Now()+50*time.Millisecond, func() {
+				resumed <- b.Now()
+				b.do("resume", func() (string, error) { return b.Resume("c1") })
+			})
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		since := receive(t, "resumption", resumed)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, e := range *b.events {
+			if e.Process == "c1" && e.Op == history.OpRelease && time.Duration(e.T) < since {
+				t.Errorf("the client did %v %v at %v, but was paused until %v", e.Op, e.Type, time.Duration(e.T), since)
+			}
+		}
+		if _, err := b.Pause("c1"); !errors.Is(err, nemesis.ErrEnded) {
+			t.Errorf("pause of a client that has ended: %v", err)
+		}
+	})
+}
+
+func TestKilledClientIsNoFailure(t *testing.T) {
+	run(t, scenario, func(b bench) {
+		err := b.RunClient(t.Context(), spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
+			b.do("pause", func() (string, error) { return b.Pause("c1") }) // a kill must get through all the same
+			b.do("kill", func() (string, error) { return b.Kill("c1") })
+		})
+		if !errors.Is(err, harness.ErrKilled) {
+			t.Errorf("%v, want that it was killed", err)
+		}
+		if back := b.do("resume", func() (string, error) { return b.Resume("c1") }); back != "it has ended" {
+			t.Errorf("resume says %q", back)
+		}
+	})
+}
+
+// A node keeps its address over kills, and its data as far as it persists them;
+// its links refuse meanwhile, and lead to it again.
+func TestNodesEndAndComeBack(t *testing.T) {
+	for mode, keys := range map[string]string{"none": ", 0 keys", "always": ", 1 keys"} {
+		s := scenario
+		s.Topology.Persistence = mode
+		run(t, s, func(b bench) {
+			link := b.Addrs["c1"].Nodes[0].Addr
+			for what, end := range map[string]func(string) (string, error){"kill": b.Kill, "shut down": b.Shutdown} {
+				if _, err := proc.Ask(t.Context(), link, "SET", "k", "v"); err != nil {
+					t.Fatal(err)
+				}
+				b.do(what, func() (string, error) { return end("n1") })
+				if _, err := end("n1"); err == nil {
+					t.Errorf("%s: a dead node could be ended again", what)
+				}
+				if _, err := b.Node(t.Context(), "n1", "PING"); err == nil {
+					t.Errorf("%s: a dead node answers", what)
+				}
+				began := time.Now()
+				if _, err := proc.Ask(t.Context(), link, "PING"); err == nil || time.Since(began) > time.Second {
+					t.Errorf("%s: the link says %v after %v", what, err, time.Since(began))
+				}
+				back := b.do("restart", func() (string, error) { return b.Restart("n1") })
+				if !strings.HasSuffix(back, keys) {
+					t.Errorf("%s, persistence %s: restart says %q, want %q", what, mode, back, keys)
+				}
+				if v, err := proc.Ask(t.Context(), link, "PING"); err != nil || v.Str != "PONG" {
+					t.Errorf("%s: after the restart the link says %q, %v", what, v.Str, err)
+				}
+			}
+			if _, err := b.Restart("n1"); err == nil {
+				t.Error("a running node could be started again")
+			}
+		})
+	}
+}
+
+func TestPausedNodeIsMuteAndCutsAreReadBack(t *testing.T) {
+	run(t, scenario, func(b bench) {
+		b.do("pause", func() (string, error) { return b.Pause("n1") })
+		b.do("cut", func() (string, error) { return b.Cut("c1-n1", "", "") })
+		if back := b.do("mend", func() (string, error) { return b.Mend("c1-n1") }); !strings.Contains(back, "the node is stopped") {
+			t.Errorf("mend says %q", back)
+		}
+		b.do("resume", func() (string, error) { return b.Resume("n1") })
+		for _, c := range []struct{ link, mode, way, want string }{
+			{"c1-n1", "", "", "PING got no answer: "},
+			{"c1-n2", nemesis.CutDrop, nemesis.Reply, "PING got no answer, though the node gave one"},
+			{"c1-r1", nemesis.CutReset, "", "PING was reset"},
+			{"c2-n2", nemesis.CutRefuse, "", "PING was refused"},
+		} {
+			if back := b.do("cut", func() (string, error) { return b.Cut(c.link, c.mode, c.way) }); !strings.HasPrefix(back, c.want) {
+				t.Errorf("%+v: cut says %q", c, back)
+			}
+			if back := b.do("mend", func() (string, error) { return b.Mend(c.link) }); back != "PING was answered" {
+				t.Errorf("%+v: mend says %q", c, back)
+			}
+		}
+		slow := nemesis.Traffic{DelayMin: 20 * time.Millisecond, DelayMax: 30 * time.Millisecond}
+		b.do("shape", func() (string, error) { return b.Shape("c1-n1", slow) })
+		if _, err := b.Unshape("c1-n1", slow); !errors.Is(err, nemesis.ErrIdle) {
+			t.Errorf("a shape that met nothing ends with %v", err)
+		}
+	})
+}

@@ -1,0 +1,55 @@
+//go:build linux
+
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestImageHasTheProgramAndWhatItNeeds(t *testing.T) {
+	i, err := imageOf("test", "/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stream bytes.Buffer
+	if err := i.write(&stream); err != nil {
+		t.Fatal(err)
+	}
+	names := ""
+	for r := tar.NewReader(&stream); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names += h.Name + "\n"
+	}
+	for _, want := range []string{"bin/sh\n", "data/\n", "libc"} {
+		if !strings.Contains(names, want) {
+			t.Errorf("%q is not in the image:\n%s", want, names)
+		}
+	}
+	other, err := imageOf("test", "/bin/cat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := imageOf("test", "/bin/sh"); again.ref() != i.ref() || other.ref() == i.ref() {
+		t.Errorf("the same is %s and %s, another %s", i.ref(), again.ref(), other.ref())
+	}
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := imageOf("test", script); err == nil || !strings.Contains(err.Error(), script) {
+		t.Errorf("a script came out as %v", err)
+	}
+}

@@ -1,0 +1,109 @@
+//go:build linux
+
+package docker
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+)
+
+// victim is a lockpick in the middle of a run, with a client that is paused.
+func victim() {
+	ctx := context.Background()
+	err := testBackend().Run(ctx, scenario, 1, history.NewRecorder(os.Stderr), func(_ context.Context, c harness.Cluster) error {
+		return c.RunClient(ctx, spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
+			if _, err := c.(*cluster).Pause("c1"); err == nil {
+				fmt.Println(c.(*cluster).labels[ownerLabel])
+			}
+			select {}
+		})
+	})
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// What a killed lockpick leaves, the next one removes; what a living one has, it
+// does not touch.
+func TestNextRunSweepsWhatKillNineLeft(t *testing.T) {
+	needEngine(t)
+	cmd := exec.Command(os.Args[0], "__victim")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	owner, _ := bufio.NewReader(out).ReadString('\n')
+	label := ownerLabel + "=" + strings.TrimSpace(owner)
+	const has = 2 + 1 + 2 + 1 // nodes, resource, clients, network
+	run(t, scenario, func(bench) {
+		if left := remains(t, label); owner == "" || len(left) != has {
+			t.Errorf("of a lockpick that lives, %q, there is %v", owner, left)
+		}
+	})
+	cmd.Process.Kill()
+	cmd.Wait()
+	if left := remains(t, label); len(left) == 0 {
+		t.Error("it left nothing, and nothing is shown")
+	}
+	run(t, scenario, func(bench) {
+		if left := remains(t, label); len(left) > 0 {
+			t.Errorf("the next run has not removed %v", left)
+		}
+	})
+}
+
+func TestPanicAndCancelLeaveNothing(t *testing.T) {
+	needEngine(t)
+	var label string
+	leave := func(name string, ctx context.Context, body harness.Body) (err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v", p)
+			}
+			if left := remains(t, runLabel+"="+label); len(left) > 0 {
+				t.Errorf("%s left %v", name, left)
+			}
+		}()
+		return testBackend().Run(ctx, scenario, 1, history.NewRecorder(&strings.Builder{}), body)
+	}
+	err := leave("panic", t.Context(), func(_ context.Context, c harness.Cluster) error {
+		label = c.(*cluster).labels[runLabel]
+		panic("ouch")
+	})
+	if err == nil || err.Error() != "panic: ouch" {
+		t.Errorf("panic came out as %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	err = leave("cancel", ctx, func(ctx context.Context, c harness.Cluster) error {
+		label = c.(*cluster).labels[runLabel]
+		return c.RunClient(ctx, spec("c1", 0, client.Point{Name: client.AfterAcquire}), func(string) { cancel() }) // without an end of its own
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("cancel came out as %v", err)
+	}
+}
+
+func TestProbeNamesWhatIsMissing(t *testing.T) {
+	t.Setenv("DOCKER_HOST", "unix://"+t.TempDir()+"/none.sock")
+	for _, c := range New(Config{}).Probe(t.Context()) {
+		if c.Available || !strings.Contains(c.Reason, "no Docker engine answers") || c.Remedy != startEngine {
+			t.Errorf("%+v", c)
+		}
+	}
+	t.Setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
+	if c := New(Config{}).Probe(t.Context())[0]; c.Available || !strings.Contains(c.Reason, "must be on this machine") {
+		t.Errorf("%+v", c)
+	}
+}

@@ -1,0 +1,184 @@
+//go:build linux
+
+package docker
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/harness/lock"
+	"lockpick/harness/real/contender"
+)
+
+// The test binary is the client, too, and a lockpick to be killed.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "__client":
+			if err := contender.Main(os.Stdin, os.Stdout, locks); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(3)
+			}
+			os.Exit(0)
+		case "__victim":
+			victim()
+		}
+	}
+	os.Exit(m.Run())
+}
+
+var locks = map[string]lock.Kind{"plain": {New: func(e lock.Env) (lock.Lock, error) { return plain{e}, nil }}}
+
+// plain sets a key on each node in turn, and deletes it there.
+type plain struct{ env lock.Env }
+
+func (p plain) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+	command := fmt.Sprintf("SET %s %s NX PX %d\r\n", key, p.env.Client, p.env.Settings.TTL.Milliseconds())
+	if err := p.all(ctx, command, "+OK\r\n"); err != nil {
+		return nil, err
+	}
+	return held{p, key}, nil
+}
+
+func (p plain) Close() error { return nil }
+
+func (p plain) all(ctx context.Context, command, want string) error {
+	for _, n := range p.env.Nodes {
+		conn, err := p.env.Dial(ctx, "tcp", n.Addr)
+		if err != nil {
+			continue
+		}
+		conn.SetDeadline(time.Now().Add(p.env.Settings.Timeout))
+		_, err = conn.Write([]byte(command))
+		got, err2 := bufio.NewReader(conn).ReadString('\n')
+		conn.Close()
+		if err == nil && err2 == nil && got != want {
+			return errors.New("a node said " + got)
+		}
+	}
+	return nil
+}
+
+type held struct {
+	p   plain
+	key string
+}
+
+func (h held) Release(ctx context.Context) error { return h.p.all(ctx, "DEL "+h.key+"\r\n", ":1\r\n") }
+func (h held) Deadline() time.Time               { return time.Time{} }
+
+func testBackend() *Backend { return New(Config{Client: []string{os.Args[0], "__client"}}) }
+
+func needEngine(t *testing.T) {
+	t.Helper()
+	if reason, remedy := testBackend().missing(t.Context()); reason != "" {
+		t.Skipf("%s: %s", reason, remedy)
+	}
+}
+
+// scenario has two nodes; c1 reaches both, c2 only the second.
+var scenario = harness.Scenario{
+	Name:     "test",
+	Topology: harness.Topology{Nodes: 2, Persistence: "none"},
+	Clients:  []harness.Client{{Name: "c1"}, {Name: "c2", Reach: []string{"n2"}}},
+}
+
+func spec(name string, cycles int, armed ...client.Point) client.Spec {
+	return client.Spec{
+		Name: name, Seed: 1, Keys: []string{"lock-" + name}, Fence: client.FenceNone, Writes: 1, Cycles: cycles, Until: time.Minute, Armed: armed,
+		Lock: lock.Settings{Kind: "plain", TTL: 10 * time.Second, Timeout: 2 * time.Second},
+	}
+}
+
+// bench is a run and what it recorded.
+type bench struct {
+	*testing.T
+	*cluster
+	mu     *sync.Mutex
+	events *[]history.Event
+}
+
+// run runs body on a cluster, and sees that nothing is left behind.
+func run(t *testing.T, scenario harness.Scenario, body func(b bench)) []history.Event {
+	t.Helper()
+	needEngine(t)
+	var mu sync.Mutex
+	var events []history.Event
+	var text bytes.Buffer
+	rec := history.NewRecorder(&text)
+	rec.Watch(func(e history.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		events = append(events, e)
+	})
+	var label string
+	began := time.Now()
+	var up, ended time.Duration
+	err := testBackend().Run(t.Context(), scenario, 1, rec, func(_ context.Context, c harness.Cluster) error {
+		up = time.Since(began)
+		label = c.(*cluster).labels[runLabel]
+		body(bench{t, c.(*cluster), &mu, &events})
+		ended = time.Since(began)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	t.Logf("%d nodes and %d clients: set up in %v, taken down in %v", scenario.Topology.Nodes, len(scenario.Clients), up, time.Since(began)-ended)
+	if left := remains(t, runLabel+"="+label); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	return events
+}
+
+// remains lists what the engine has with a label, images aside.
+func remains(t *testing.T, label string) (names []string) {
+	t.Helper()
+	e, err := connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.close()
+	containers, err := e.containers(context.Background(), label)
+	if err != nil {
+		t.Fatal(err)
+	}
+	networks, err := e.networks(context.Background(), label)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range append(containers, networks...) {
+		names = append(names, strings.TrimSpace(o.name))
+	}
+	return names
+}
+
+func (b bench) do(what string, f func() (string, error)) string {
+	b.Helper()
+	back, err := f()
+	if err != nil {
+		b.Fatalf("%s: %v", what, err)
+	}
+	return back
+}
+
+func receive[T any](t *testing.T, what string, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("%s: nothing came", what)
+	}
+	return v
+}
