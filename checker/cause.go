@@ -218,13 +218,14 @@ func (r *record) clockLost(s *session) bool {
 }
 
 // early tells a key that vanished before its time though nobody deleted it. The
-// node's clock ran ahead if a fault made it, or if the lock asks nodes for keys
+// node's clock ran ahead if faults made it, by as much as the key was short, or if the lock asks nodes for keys
 // that are free only, which shows in sets that were refused; otherwise the key
 // was overwritten.
 func (r *record) early(x explanation, first *session, next *history.Event, clocks []*fault, from, to int64) explanation {
+	short := to - next.Applied - tick
 	for _, f := range clocks {
 		// It was in force when it was read back, and may have been since it was ordered.
-		if f.first().T < next.Applied {
+		if f.first().T < next.Applied && r.mayGain(clocks, next.Applied, short) {
 			x.cause = ExpiredEarly
 			x.text = fmt.Sprintf("%s's clock was wrong (%s), and %s's key was gone there by %s, before its %s were over",
 				x.node, f.begin.Cause, first.client(), seconds(next.Applied), seconds(to-from))
@@ -241,6 +242,24 @@ func (r *record) early(x explanation, first *session, next *history.Event, clock
 	x.text = fmt.Sprintf("%s took %s's set at %s while %s's key was alive there until %s",
 		x.node, linkClient(next.Process), seconds(next.Applied), first.client(), seconds(to))
 	return x
+}
+
+// mayGain reports whether wrong clocks may together have gone forward by an instant as
+// far as a key vanished too soon. What a step sets a clock by it says, and what is set
+// back goes forward when the fault ends; what runs fast may gain anything.
+func (r *record) mayGain(clocks []*fault, by, short int64) bool {
+	gained := int64(0)
+	for _, f := range clocks {
+		if f.first().T >= by {
+			continue
+		}
+		i := f.step - 1
+		if f.kind != clockJump && f.kind != clockSlew || i < 0 || i >= len(r.params.Steps) || r.params.Steps[i].By == 0 {
+			return true
+		}
+		gained += int64(r.params.Steps[i].By.Abs())
+	}
+	return gained >= short
 }
 
 // refused reports whether a node ever refused to set a key because there was one.

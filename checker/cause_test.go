@@ -3,7 +3,9 @@ package checker
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"lockpick/harness/history"
 	"lockpick/harness/history/story"
 )
 
@@ -173,5 +175,23 @@ func TestCause(t *testing.T) {
 				t.Errorf("got %s %s %q\nwant %s %s %q", got.cause, got.node, got.text, row.cause, row.node, row.text)
 			}
 		})
+	}
+}
+
+// A clock that went wrong by less than a key was short is not to blame for it.
+func TestClocksAreBlamedForWhatTheyCanDo(t *testing.T) {
+	for by, want := range map[time.Duration]string{2 * time.Millisecond: Overwritten, 9 * time.Second: ExpiredEarly, -9 * time.Second: ExpiredEarly, 0: ExpiredEarly} {
+		h, err := story.Parse(causePrelude + wins + `
+0.020 nemesis invoke clock-slew node=n2 step=1
+0.021 nemesis begin clock-slew node=n2 step=1
+0.022 c2 invoke acquire session=c2/1` + follows("5.10") + "\n50 harness end run")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Params.Steps = []history.PlannedStep{{Step: 1, By: by}}
+		r := newRecord(h)
+		if got := r.explain(r.named("c1/1"), r.named("c2/1")); got.cause != want {
+			t.Errorf("a clock that slews by %v: %s, want %s (%s)", by, got.cause, want, got.text)
+		}
 	}
 }

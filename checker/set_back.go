@@ -5,7 +5,10 @@ import (
 	"slices"
 )
 
-const clockJump = clockWrong + "jump"
+const (
+	clockJump = clockWrong + "jump"
+	clockSlew = clockWrong + "slew"
+)
 
 // setBack is that a node's clock was set back: what it keeps lives longer by as much.
 type setBack struct {
