@@ -161,8 +161,10 @@ func TestActionRuns(t *testing.T) {
 			if c.code == 64 {
 				return
 			}
-			if text, err := os.ReadFile(filepath.Join(job, outputs["run.report"])); err != nil || !bytes.Contains(text, []byte("<testsuites")) {
-				t.Errorf("report: %v", err)
+			for output, holds := range map[string]string{"run.report": ".html", "run.junit": "<testsuites"} {
+				if text, err := os.ReadFile(filepath.Join(job, outputs[output])); err != nil || !bytes.Contains(text, []byte(holds)) {
+					t.Errorf("%s: %v", output, err)
+				}
 			}
 			if text, err := os.ReadFile(filepath.Join(job, "summary.md")); err != nil || !bytes.HasPrefix(text, []byte("## lockpick: ")) {
 				t.Errorf("summary: %v\n%s", err, text)

@@ -38,6 +38,10 @@ func backend(name string) (harness.Backend, error) {
 	return nil, usage(fmt.Errorf("no backend %q", name), "one of "+strings.Join(backendNames, ", "))
 }
 
+// remarker is a backend of which people must know how it stands in for what they
+// may think of.
+type remarker interface{ Remark() string }
+
 // abilities is what a backend can do on this machine.
 type abilities map[string]harness.Capability
 

@@ -17,13 +17,16 @@ func (a *app) doctorCmd() *cobra.Command {
 		Long: `Say what each backend can do on this machine, and why not, where it can't. What a
 scenario needs, list -v shows; what the faults are, help faults.`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			all := map[string][]harness.Capability{}
+			all, remarks := map[string][]harness.Capability{}, map[string]string{}
 			for _, name := range backendNames {
 				b, err := backend(name)
 				if err != nil {
 					return err
 				}
 				all[name] = probe(c.Context(), b).all()
+				if m, ok := b.(remarker); ok && all[name][0].Available {
+					remarks[name] = m.Remark()
+				}
 			}
 			if asJSON {
 				return printJSON(a.out, all)
@@ -31,6 +34,9 @@ scenario needs, list -v shows; what the faults are, help faults.`,
 			for _, name := range backendNames {
 				fmt.Fprintf(a.out, "%s\n", name)
 				a.diagnose(all[name])
+				if remarks[name] != "" {
+					a.finding("", "note: "+remarks[name])
+				}
 			}
 			return nil
 		}}

@@ -73,7 +73,7 @@ var house = map[string]row{
 
 	"checker":   {ours: "harness/history", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},
 	"scenarios": {because: "embedded text"},
-	"reports":   {ours: "harness/history harness/history/edn checker scenarios/outcome reports/…", because: "puts together what the packages below draw"},
+	"reports":   {ours: "harness/history harness/history/edn checker scenarios/outcome reports/…", tests: "harness/history/story", because: "puts together what the packages below draw"},
 	"reports/figures": {ours: "harness/history checker nemesis reports/palette scenarios/outcome", third: gonumPlot, tests: "harness/history/story",
 		because: "draws what was measured"},
 	"reports/palette": {because: "one meaning a colour, everywhere"},

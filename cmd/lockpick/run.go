@@ -118,6 +118,9 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+	if m, ok := b.(remarker); ok {
+		fmt.Fprintf(a.errs, "%s: %s\n", b.Name(), m.Remark())
+	}
 	a.tidies.Store(true)
 	started := time.Now()
 	r := &report{app: a, ci: ci, flags: f, named: len(args) > 0, started: started, suite: f.suiteOf(chosen, args, started)}

@@ -30,6 +30,7 @@ type cluster struct {
 	// These are filled before body is called.
 	resource  *proc.Redis
 	sentinels []*proc.Sentinel
+	leisure   time.Duration       // their failover-timeout while a master is well
 	promotes  time.Duration       // how long they may take, once a master is down for them
 	clocks    map[string]*machine // of nodes and clients, where they can be turned
 

@@ -2,7 +2,10 @@ package page
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -89,6 +92,31 @@ func TestSentences(t *testing.T) {
 		}
 	}
 }
+
+// What is on the page: of a violation that was expected, of one that nobody expected,
+// and of a run that shows nothing. Styles and scripts change without meaning.
+func TestGolden(t *testing.T) {
+	never := tale()
+	never.Events[0].Params.Steps = append(never.Events[0].Params.Steps, history.PlannedStep{Step: 2, Fault: "kill", Targets: []string{"n1"}})
+	never.Params = *never.Events[0].Params
+	for name, r := range map[string]outcome.Run{
+		"expected": judge(tale(), "violated"), "unexpected": judge(tale(), "holds"), "undecided": judge(never, "holds"),
+	} {
+		page := written(t, r)
+		got := page[strings.Index(page, "<body"):strings.LastIndex(page, "<script")]
+		path := filepath.Join("testdata", name+".html")
+		if *update {
+			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want, err := os.ReadFile(path); err != nil || got != string(want) {
+			t.Errorf("%s differs from what it was: look at it, and run with -update (%v)", path, err)
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write the golden files again")
 
 // Each link to an event leads to a row, each row is there once, and of addresses only
 // those of the web are links.

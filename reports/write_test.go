@@ -1,0 +1,90 @@
+package reports
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"lockpick/checker"
+	"lockpick/harness/history/story"
+	"lockpick/scenarios/outcome"
+)
+
+func run(t *testing.T, name string) outcome.Run {
+	t.Helper()
+	a, err := txtar.ParseFile(filepath.Join("../checker/testdata", name+".txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := story.Parse(string(a.Files[0].Data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := checker.Check(h)
+	o := outcome.Outcome{Schema: 1, Scenario: name, Backend: "sim", Seconds: 1.5, Dir: "somewhere"}
+	for _, r := range v.Results {
+		o.Judgements = append(o.Judgements, outcome.Judgement{Property: r.Property, Got: r.Outcome, Because: r.Because, AsExpected: true})
+	}
+	return outcome.Run{History: h, Verdict: v, Outcome: o}
+}
+
+// All files are there, the same again, and the page links to those that it names.
+func TestWrite(t *testing.T) {
+	for name, picture := range map[string]bool{"restart-forgets": true, "fenced": false, "vacuous": false, "malformed": false} {
+		r := run(t, name)
+		first, second := t.TempDir(), t.TempDir()
+		for _, dir := range []string{first, second} {
+			if err := Write(dir, r); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		page, err := os.ReadFile(filepath.Join(first, PageFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := []string{PageFile, SequenceFile, DrawingFile, MermaidFile, JUnitFile, EDNFile, TraceFile}
+		if picture {
+			files = append(files, PictureFile)
+		}
+		for _, file := range files {
+			a, err := os.ReadFile(filepath.Join(first, file))
+			b, _ := os.ReadFile(filepath.Join(second, file))
+			if err != nil || !bytes.Equal(a, b) {
+				t.Errorf("%s: %s is not the same again, or not there: %v", name, file, err)
+			}
+			if file != PageFile && !strings.Contains(string(page), `href="`+file+`"`) {
+				t.Errorf("%s: the page has no link to %s", name, file)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(first, PictureFile)); (err == nil) != picture {
+			t.Errorf("%s: %s: %v", name, PictureFile, err)
+		}
+	}
+	if err := Write(filepath.Join(t.TempDir(), "gone"), run(t, "fenced")); err == nil {
+		t.Error("writing into a directory that isn't there is no error")
+	}
+}
+
+// Figures lie beside the page as files of their own; as images only for those who ask.
+func TestFigures(t *testing.T) {
+	dir, r := t.TempDir(), run(t, "restart-forgets")
+	if err := Write(dir, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, ask := range []bool{false, true} {
+		if ask {
+			if err := WriteImages(dir, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		plots, _ := filepath.Glob(filepath.Join(dir, FigureDir, "*.svg"))
+		images, _ := filepath.Glob(filepath.Join(dir, FigureDir, "*.png"))
+		if len(plots) < 3 || ask != (len(images) == len(plots)) {
+			t.Errorf("asked %v: %d plots, %d images", ask, len(plots), len(images))
+		}
+	}
+}
