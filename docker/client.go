@@ -77,8 +77,7 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 	if err != nil {
 		return fmt.Errorf("run client %s: %w", s.Name, err)
 	}
-	defer p.in.Close()
-	defer p.out.Close()
+	defer p.leave()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
@@ -93,6 +92,12 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 	c.ended[s.Name] = true
 	c.mu.Unlock()
 	return p.verdict(ctx, err, end)
+}
+
+// leave ends the talk with it.
+func (p *player) leave() {
+	p.in.Close()
+	p.out.Close()
 }
 
 // enter takes the container that waits for the client's order, or makes another for

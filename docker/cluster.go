@@ -67,16 +67,25 @@ func (c *cluster) close() error {
 	// the network's name is the run's.
 	all := func(owned) bool { return true }
 	errs := []error{c.engine.clear(ctx, runLabel+"="+c.labels[runLabel], all), c.Network.Close()}
+	for _, p := range c.waiting { // for an order that never came
+		p.leave()
+	}
 	return errors.Join(append(errs, c.Wait())...)
 }
 
-// makeBox makes a container on the run's network.
+// makeBox makes a container on the run's network. What was begun is not broken off:
+// the engine would go on, and make what close has not seen.
 func (c *cluster) makeBox(name string, m making) (*box, error) {
+	if c.ctx.Err() != nil {
+		return nil, context.Cause(c.ctx)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), engineBound)
+	defer cancel()
 	m.name, m.network, m.labels = c.prefix+name, c.net.name, c.labels
-	id, err := c.engine.create(c.ctx, m)
-	for try := 2; err != nil && c.ctx.Err() == nil && try < 100 && isTaken(err); try++ {
+	id, err := c.engine.create(ctx, m)
+	for try := 2; isTaken(err) && try < 100; try++ {
 		m.name = fmt.Sprintf("%s%s-%d", c.prefix, name, try) // the client ran before
-		id, err = c.engine.create(c.ctx, m)
+		id, err = c.engine.create(ctx, m)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("make the container of %s: %w", name, err)

@@ -25,6 +25,7 @@ const imageLabel = "lockpick.image"
 type image struct {
 	sort  string            // redis or client
 	files map[string][]byte // by path, without the leading slash
+	ref   string            // its name, which is a sum of what is in it
 }
 
 // imageOf reads a program and all that it needs to start.
@@ -33,6 +34,7 @@ func imageOf(sort, program string) (*image, error) {
 	if err := i.add(program); err != nil {
 		return nil, fmt.Errorf("make the image of %s: %w", program, err)
 	}
+	i.ref = "lockpick-" + sort + ":" + i.sum()
 	return i, nil
 }
 
@@ -92,17 +94,15 @@ func findLibrary(name string) (string, error) {
 	return "", fmt.Errorf("%s, which is in none of %s", name, strings.Join(libraryDirs, ", "))
 }
 
-// ref is the image's name, which is a sum of what is in it.
-func (i *image) ref() string {
+// sum is of all files and their names.
+func (i *image) sum() string {
 	sum := sha256.New()
 	for _, path := range slices.Sorted(maps.Keys(i.files)) {
 		fmt.Fprintf(sum, "%s %d\n", path, len(i.files[path]))
 		sum.Write(i.files[path])
 	}
-	return i.name() + ":" + hex.EncodeToString(sum.Sum(nil))[:16]
+	return hex.EncodeToString(sum.Sum(nil))[:16]
 }
-
-func (i *image) name() string { return "lockpick-" + i.sort }
 
 // write writes it as a tar stream, with room for data.
 func (i *image) write(w io.Writer) error {
@@ -124,19 +124,18 @@ func (i *image) write(w io.Writer) error {
 	return t.Close()
 }
 
-// provide sees to it that the engine has the image, and returns its name.
-func (i *image) provide(ctx context.Context, e *engine, owner string) (ref string, err error) {
-	ref = i.ref()
-	has, err := e.hasImage(ctx, ref)
+// provide sees to it that the engine has the image.
+func (i *image) provide(ctx context.Context, e *engine, owner string) error {
+	has, err := e.hasImage(ctx, i.ref)
 	if err != nil || has {
-		return ref, err
+		return err
 	}
 	out, in := io.Pipe()
 	go func() { in.CloseWithError(i.write(in)) }()
-	err = e.importImage(ctx, ref, out, map[string]string{ownerLabel: owner, imageLabel: i.sort})
+	err = e.importImage(ctx, i.ref, out, map[string]string{ownerLabel: owner, imageLabel: i.sort})
 	out.Close() // or the writer would wait for an engine that has given up
 	if err != nil {
-		return "", fmt.Errorf("import image %s: %w", ref, err)
+		return fmt.Errorf("import image %s: %w", i.ref, err)
 	}
-	return ref, nil
+	return nil
 }

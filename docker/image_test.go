@@ -42,8 +42,8 @@ func TestImageHasTheProgramAndWhatItNeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, _ := imageOf("test", "/bin/sh"); again.ref() != i.ref() || other.ref() == i.ref() {
-		t.Errorf("the same is %s and %s, another %s", i.ref(), again.ref(), other.ref())
+	if again, _ := imageOf("test", "/bin/sh"); again.ref != i.ref || other.ref == i.ref {
+		t.Errorf("the same is %s and %s, another %s", i.ref, again.ref, other.ref)
 	}
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {

@@ -37,6 +37,8 @@ func (n privateNet) at(host int) netip.Addr {
 // has; where it begins depends on the process, so that several get out of each
 // other's way.
 func makeNet(ctx context.Context, e *engine, name string, labels map[string]string) (privateNet, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineBound) // as in makeBox
+	defer cancel()
 	for i := range 256 {
 		a := netip.AddrFrom4([4]byte{10, 213, byte(os.Getpid() + i), 0})
 		n := privateNet{name: name, subnet: netip.PrefixFrom(a, 24)}

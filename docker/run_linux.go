@@ -23,6 +23,16 @@ const startEngine = "apt-get install docker.io; dockerd &"
 
 // lacks asks for the engine and looks at what images are to be made of.
 func (b *Backend) lacks(ctx context.Context) (reason, remedy string) {
+	if reason, remedy = lacksEngine(ctx); reason != "" {
+		return reason, remedy
+	}
+	if _, _, err := b.images(); err != nil {
+		return firstLine(err), "apt-get install redis-server"
+	}
+	return "", ""
+}
+
+func lacksEngine(ctx context.Context) (reason, remedy string) {
 	e, err := connect()
 	if err != nil {
 		return firstLine(err), "see DOCKER_HOST"
@@ -39,9 +49,6 @@ func (b *Backend) lacks(ctx context.Context) (reason, remedy string) {
 	}
 	if platform != "linux" {
 		return "the engine's containers run on " + platform, "let the engine run Linux containers"
-	}
-	if _, _, err = b.images(); err != nil {
-		return firstLine(err), "apt-get install redis-server"
 	}
 	return "", ""
 }
@@ -79,7 +86,7 @@ var runs atomic.Int64
 // zero, and takes all down again. On the seed depends what is drawn for messages;
 // clients get theirs with their Spec.
 func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
-	if reason, remedy := b.missing(ctx); reason != "" {
+	if reason, remedy := lacksEngine(ctx); reason != "" {
 		return fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
 	}
 	e, err := connect()
@@ -133,14 +140,14 @@ func (c *cluster) makeImages(b *Backend) error {
 	if err != nil {
 		return err
 	}
-	if err := c.engine.sweep(c.ctx, redis.ref(), client.ref()); err != nil {
+	if err := c.engine.sweep(c.ctx, redis.ref, client.ref); err != nil {
 		return err
 	}
-	if c.images.redis, err = redis.provide(c.ctx, c.engine, c.labels[ownerLabel]); err != nil {
+	c.images.redis, c.images.client = redis.ref, client.ref
+	if err := redis.provide(c.ctx, c.engine, c.labels[ownerLabel]); err != nil {
 		return err
 	}
-	c.images.client, err = client.provide(c.ctx, c.engine, c.labels[ownerLabel])
-	return err
+	return client.provide(c.ctx, c.engine, c.labels[ownerLabel])
 }
 
 func (c *cluster) makeNetwork(s harness.Scenario) (err error) {
@@ -184,10 +191,13 @@ func (c *cluster) fill(s harness.Scenario) error {
 		c.hosts[client.Name] = firstClient + i
 		do(func() error {
 			p, err := c.makePlayer(client.Name, firstClient+i)
+			if err != nil {
+				return err
+			}
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.waiting[client.Name] = p
-			return err
+			return nil
 		})
 	}
 	all.Wait()
