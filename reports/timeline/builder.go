@@ -6,6 +6,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/history"
+	"lockpick/reports/words"
 )
 
 type event = history.Event
@@ -126,7 +127,7 @@ func (b *builder) kind(class string) int {
 }
 
 func (b *builder) text(s string) int {
-	s = clip(s, longestText)
+	s = words.Visible(s, longestText)
 	i, ok := b.texts[s]
 	if !ok {
 		i = len(b.t.Texts)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"lockpick/harness/history"
+	"lockpick/reports/words"
 )
 
 const mostNodes = 24
@@ -115,7 +116,7 @@ func (b *builder) lease(row int, set *event, of []*event, to, due int64, early b
 	}
 	until := ""
 	if due < never {
-		until = "due to expire at " + seconds(due) + " by its clock"
+		until = "due to expire at " + words.Seconds(due) + " by its clock"
 	}
 	class := "lease"
 	if early {
