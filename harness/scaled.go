@@ -15,8 +15,9 @@ import (
 const MinTimeout = 50 * time.Millisecond
 
 // MinDownAfter is likewise the shortest time that scaling gives a master to answer
-// its sentinels.
-const MinDownAfter = 500 * time.Millisecond
+// its sentinels. To reach one that they have just promoted may take them half of it,
+// and a busy machine some of the rest.
+const MinDownAfter = time.Second
 
 // Scaled returns a deep copy in which every duration is multiplied by f, so
 // that a scenario of minutes runs in seconds of real time. The node timeout is

@@ -33,6 +33,7 @@ type cluster struct {
 	resource  *proc.Redis
 	addrs     map[string]addresses
 	sentinels []*proc.Sentinel
+	leisure   time.Duration           // their failover-timeout while a master is well
 	promotes  time.Duration           // how long they may take, once a master is down for them
 	refused   map[string]func() error // links that are none, and what frees their addresses
 	clocks    map[string]*machine     // of nodes and clients, where they can be turned

@@ -21,8 +21,12 @@ const (
 	sentinels = 3
 	quorum    = 2 // of them must agree that a master is down
 
-	promoteBound = 15 * time.Second // an election, a second of Redis's own randomness, and a busy machine
+	promoteBound = 30 * time.Second // elections, some in vain, a second of Redis's own randomness, and a busy machine
 	demoteBound  = 15 * time.Second // Redis before 7.0 waits for 8 s, and looks each 10 s
+
+	// urgent is failover-timeout while a master is down: where each sentinel has voted for
+	// itself, they vote again after twice as long. A promotion must be done in one of it.
+	urgent = 3 * time.Second
 )
 
 // startSentinels starts those that watch the nodes which the plan leaves to them, and
@@ -34,15 +38,16 @@ func (c *cluster) startSentinels(s harness.Scenario, bin string) error {
 	if len(nodes) == 0 {
 		return nil
 	}
+	// For as long as failover-timeout a sentinel leaves a replica alone that follows
+	// another address than the master's, and ours follow their links, which can be cut.
+	c.leisure = s.Limit + 3*time.Minute
 	c.sentinels = make([]*proc.Sentinel, sentinels)
 	return c.bySentinels(func(i int) (err error) {
 		if c.sentinels[i], err = c.group.StartSentinel(c.ctx, fmt.Sprintf("sentinel%d", i+1), bin); err != nil {
 			return err
 		}
 		for _, node := range nodes {
-			// For as long as failover-timeout a sentinel leaves a replica alone that follows
-			// another address than the master's, and ours follow their links, which can be cut.
-			set := proc.SentinelSettings{Quorum: quorum, DownAfter: s.Topology.DownAfter, FailoverTimeout: s.Limit + 3*time.Minute}
+			set := proc.SentinelSettings{Quorum: quorum, DownAfter: s.Topology.DownAfter, FailoverTimeout: c.leisure}
 			if err := c.sentinels[i].Watch(c.ctx, node, c.nodes[node].Addr(), set); err != nil {
 				return err
 			}
@@ -121,17 +126,31 @@ var errNoPromotion = errors.New("its sentinels promoted nobody")
 func (c *cluster) awaitPromotion(node string, replica *proc.Redis) error {
 	ctx, cancel := context.WithTimeoutCause(c.ctx, c.promotes, errNoPromotion)
 	defer cancel()
+	hurried := map[*proc.Sentinel]bool{}
 	for c.agree(node, replica.Addr()) < quorum {
+		c.hurry(node, hurried)
 		select {
 		case <-ctx.Done():
 			if c.ctx.Err() != nil {
 				return context.Cause(c.ctx)
 			}
-			return fmt.Errorf("%w in %v; the last word of one of them: %s", errNoPromotion, c.promotes, lastLine(c.sentinels[0].Log()))
-		case <-time.After(2 * time.Millisecond):
+			err := fmt.Errorf("%w in %v; the last word of one of them: %s", errNoPromotion, c.promotes, lastLine(c.sentinels[0].Log()))
+			return errors.Join(err, c.bySentinels(func(i int) error { return c.sentinels[i].SetFailoverTimeout(c.ctx, node, c.leisure) }))
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
 	return nil
+}
+
+// hurry shortens failover-timeout in each sentinel that takes a node's master for
+// dead. Not before: with a master that is well they would make its replica follow it
+// past the link.
+func (c *cluster) hurry(node string, done map[*proc.Sentinel]bool) {
+	for _, s := range c.sentinels {
+		if !done[s] && s.SeesDown(c.ctx, node) {
+			done[s] = s.SetFailoverTimeout(c.ctx, node, urgent) == nil
+		}
+	}
 }
 
 func lastLine(text string) string { return text[strings.LastIndexByte(text, '\n')+1:] }

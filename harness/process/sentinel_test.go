@@ -4,12 +4,14 @@ package process
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"lockpick/harness"
+	"lockpick/harness/real/proc"
 	"lockpick/nemesis"
 )
 
@@ -80,6 +82,26 @@ func TestSentinelsPromote(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Sentinels that have all given their votes in vain wait twice failover-timeout before
+// they vote again, and that is no longer than it must be.
+func TestVoteInVain(t *testing.T) {
+	needSentinel(t)
+	t.Parallel()
+	runOn(t, watched(), func(b bench) {
+		host, port, _ := net.SplitHostPort(b.nodes["n1"].Addr())
+		for _, s := range b.sentinels {
+			nobody := strings.Repeat("0", 40)
+			v, err := proc.Ask(t.Context(), s.Addr(), "SENTINEL", "IS-MASTER-DOWN-BY-ADDR", host, port, "1", nobody)
+			if err != nil || len(v.Items) != 3 || v.Items[1].Str != nobody {
+				t.Fatalf("vote: %+v, %v", v, err)
+			}
+		}
+		if back, err := b.FailOverBySentinel("n1", false); err != nil || !strings.HasPrefix(back, "promoted by its sentinels after ") {
+			t.Errorf("failover says %q, %v", back, err)
+		}
+	})
 }
 
 // Without a quorum nobody is promoted, and that is no failover.

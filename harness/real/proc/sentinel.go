@@ -9,9 +9,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"lockpick/harness/resp"
 )
 
 // Sentinel is a redis-server in sentinel mode, which is what redis-sentinel is.
@@ -25,9 +28,13 @@ type SentinelSettings struct {
 }
 
 // eager lets sentinels look more often than once in ten seconds at what a server says
-// it is, and meet each other sooner than after two: a run lasts some seconds. Redis
-// has this for its own tests, since 7.0; a sentinel before goes its own pace.
-var eager = []string{"INFO-PERIOD", "200", "PUBLISH-PERIOD", "200"}
+// it is, and meet each other sooner than after two: a run lasts some seconds. For a
+// ping-period after a try, a second by default, they don't connect again: with one
+// that is near their patience, or above, they take a master that they have just
+// promoted for dead, and promote the dead one again once it is back. Five ping-periods
+// must hold an INFO of a replica whose master is down, which has a second of its own.
+// Redis has this for its own tests, since 7.0; a sentinel before goes its own pace.
+var eager = []string{"INFO-PERIOD", "200", "PUBLISH-PERIOD", "200", "PING-PERIOD", "400"}
 
 // StartSentinel starts the program bin as a sentinel that watches nobody yet.
 func (g *Group) StartSentinel(ctx context.Context, name, bin string) (*Sentinel, error) {
@@ -59,17 +66,23 @@ func (s *Sentinel) Watch(ctx context.Context, name, addr string, set SentinelSet
 	if err != nil {
 		return fmt.Errorf("let %s watch %s: %w", s.server.name, addr, err)
 	}
-	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
-	for _, args := range [][]string{
-		{"SENTINEL", "MONITOR", name, host, port, strconv.Itoa(set.Quorum)},
-		{"SENTINEL", "SET", name, "down-after-milliseconds", ms(set.DownAfter), "failover-timeout", ms(set.FailoverTimeout)},
-	} {
-		if _, err := s.server.tell(ctx, args...); err != nil {
-			return err
-		}
+	if _, err := s.server.tell(ctx, "SENTINEL", "MONITOR", name, host, port, strconv.Itoa(set.Quorum)); err != nil {
+		return err
 	}
-	return nil
+	if _, err := s.server.tell(ctx, "SENTINEL", "SET", name, "down-after-milliseconds", ms(set.DownAfter)); err != nil {
+		return err
+	}
+	return s.SetFailoverTimeout(ctx, name, set.FailoverTimeout)
 }
+
+// SetFailoverTimeout changes it, at once: a wait that is under way is measured by the
+// new one, too.
+func (s *Sentinel) SetFailoverTimeout(ctx context.Context, name string, d time.Duration) error {
+	_, err := s.server.tell(ctx, "SENTINEL", "SET", name, "failover-timeout", ms(d))
+	return err
+}
+
+func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // Ready returns once it has met as many sentinels of a master as there are, itself
 // one of them, and knows a replica of it that is well.
@@ -93,21 +106,32 @@ var errAlone = fmt.Errorf("it has not met the others or the replica in %v", read
 
 // hasReplica says whether it knows a replica that it could promote.
 func (s *Sentinel) hasReplica(ctx context.Context, name string) bool {
-	v, err := Ask(ctx, s.server.Addr(), "SENTINEL", "REPLICAS", name)
+	v, err := Ask(ctx, s.Addr(), "SENTINEL", "REPLICAS", name)
 	if err != nil || len(v.Items) != 1 {
 		return false
 	}
-	is := map[string]string{}
-	fields := v.Items[0].Items // name, value, name …
-	for i := 0; i+1 < len(fields); i += 2 {
-		is[fields[i].Str] = fields[i+1].Str
-	}
+	is := pairs(v.Items[0])
 	return is["flags"] == "slave" && is["role-reported"] == "slave" && is["master-link-status"] == "ok"
+}
+
+// SeesDown says whether it takes a master for dead.
+func (s *Sentinel) SeesDown(ctx context.Context, name string) bool {
+	v, err := Ask(ctx, s.Addr(), "SENTINEL", "MASTER", name)
+	return err == nil && slices.Contains(strings.Split(pairs(v)["flags"], ","), "s_down")
+}
+
+// pairs reads name, value, name …
+func pairs(v resp.Value) map[string]string {
+	is := map[string]string{}
+	for i := 0; i+1 < len(v.Items); i += 2 {
+		is[v.Items[i].Str] = v.Items[i+1].Str
+	}
+	return is
 }
 
 // Master is the address of a master as it sees it.
 func (s *Sentinel) Master(ctx context.Context, name string) (addr string, err error) {
-	v, err := Ask(ctx, s.server.Addr(), "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)
+	v, err := Ask(ctx, s.Addr(), "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)
 	if err != nil {
 		return "", err
 	}
@@ -116,6 +140,9 @@ func (s *Sentinel) Master(ctx context.Context, name string) (addr string, err er
 	}
 	return net.JoinHostPort(v.Items[0].Str, v.Items[1].Str), nil
 }
+
+// Addr is its host:port.
+func (s *Sentinel) Addr() string { return s.server.Addr() }
 
 // Kill ends it without warning.
 func (s *Sentinel) Kill() (readBack string, err error) { return s.server.Kill() }
