@@ -13,11 +13,7 @@ const mostClients = 24
 
 // clientLanes draws each client: its operations, and below them its belief.
 func (b *builder) clientLanes() {
-	names := b.h.Params.Clients
-	if len(names) > mostClients {
-		b.omit(fmt.Sprintf("%d more clients", len(names)-mostClients))
-		names = names[:mostClients]
-	}
+	names := b.first(b.h.Params.Clients, mostClients, "client")
 	rows := map[string]int{}
 	beliefs := map[string][]history.Belief{}
 	for _, x := range b.beliefs {

@@ -28,7 +28,7 @@ func (b *builder) holderLanes() {
 	}
 	for i, key := range keys {
 		if i == mostKeys {
-			b.omit(fmt.Sprintf("the holders of %d more locks", len(keys)-mostKeys))
+			b.omit("the holders of " + words.Plural(len(keys)-mostKeys, "more lock"))
 			return
 		}
 		name := "holders"
