@@ -10,6 +10,7 @@
 //	junit github trace   for CI, GitHub's summaries, Perfetto
 //	suites     the safety report of many runs, the store's index, and its server
 //	palette    one meaning a colour, everywhere
+//	words      one way to say a time, a count or a stranger's text
 //
 // Deliberately missing: judging. What is drawn follows the verdict's witness, and
 // where nothing is violated, the first fault.

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"lockpick/reports/palette"
+	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
 
@@ -102,7 +103,7 @@ func Rates(title, parameter string, rates []Rate) (*Figure, error) {
 		x := r.X
 		if named { // from the top
 			x = -float64(i)
-			marks[x] = clipped(r.Name)
+			marks[x] = words.Fit(r.Name, longestName)
 		}
 		from, to := outcome.Wilson(r.K, r.N)
 		share := 0.0
@@ -131,6 +132,9 @@ func Rates(title, parameter string, rates []Rate) (*Figure, error) {
 	fig.plot.Y.Tick.Marker = shares{}
 	return fig, fig.draw()
 }
+
+// longestName leaves room for the figure.
+const longestName = 40
 
 // byName draws the shares to the right, with a name at each.
 func (f *Figure) byName(points measured, names ticks) error {
@@ -174,14 +178,6 @@ func (m measured) flat() level {
 		l.XYs = append(l.XYs, plotter.XY{X: p.Y, Y: p.X})
 	}
 	return l
-}
-
-// clipped is a name that leaves room for the figure.
-func clipped(name string) string {
-	if r := []rune(name); len(r) > 40 {
-		return string(r[:39]) + "…"
-	}
-	return name
 }
 
 // shares is plot's own choice of ticks, in percent.

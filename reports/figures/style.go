@@ -175,7 +175,8 @@ func (t ticks) Ticks(from, to float64) []plot.Tick {
 	return out
 }
 
-// seconds are a span in the unit that suits it.
+// seconds are a span in the unit that suits it. It differs from words.Span, for ticks
+// are round numbers of any size, and what stands at an axis is short.
 func seconds(s float64) string {
 	switch a := math.Abs(s); {
 	case a == 0:

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
 
@@ -43,20 +44,19 @@ func annotation(o outcome.Outcome) string {
 	var parts []string
 	for _, j := range o.Judgements {
 		if !j.AsExpected && !j.Waits() {
-			parts = append(parts, clip(j.String()+": "+j.Because, mostText))
+			parts = append(parts, words.Clip(j.String()+": "+j.Because, mostText))
 		}
 	}
 	if o.Error != "" {
-		first, _, _ := strings.Cut(strings.TrimSpace(o.Error), "\n")
-		parts = append(parts, clip(first, mostText))
+		parts = append(parts, words.Clip(words.FirstLine(o.Error), mostText))
 	}
 	if o.Skipped != "" {
-		parts = append(parts, "skipped, and it is required: "+clip(o.Skipped, mostText))
+		parts = append(parts, "skipped, and it is required: "+words.Clip(o.Skipped, mostText))
 	}
 	if o.Command != "" {
-		parts = append(parts, "run again: "+clip(o.Command, mostText))
+		parts = append(parts, "run again: "+words.Clip(o.Command, mostText))
 	}
-	return command(fmt.Sprintf("%s: %s on %s, seed %d", o.State(), clip(o.Scenario, mostText), o.Backend, o.Seed), strings.Join(parts, "\n"))
+	return command(fmt.Sprintf("%s: %s on %s, seed %d", o.State(), words.Clip(o.Scenario, mostText), o.Backend, o.Seed), strings.Join(parts, "\n"))
 }
 
 // command is one workflow command, escaped as GitHub's own toolkit does it

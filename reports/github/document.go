@@ -3,8 +3,8 @@ package github
 import (
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"lockpick/reports/words"
 )
 
 // document is a text of Markdown that never gets longer than it may. What doesn't fit
@@ -54,7 +54,7 @@ func (d *document) drawing(text string) {
 		d.lines("The diagram is too long for Mermaid; it is in the run directory.", "")
 		return
 	}
-	d.fenced(kind, clip(text, mostDrawing))
+	d.fenced(kind, words.Clip(text, mostDrawing))
 }
 
 // fenced is a block of code, whose fence is longer than any run of backticks in it.
@@ -73,17 +73,18 @@ func (d *document) fenced(kind, text string) {
 	}
 	d.fence = fence
 	for l := range strings.SplitSeq(text, "\n") {
-		d.lines(visible(l))
+		d.lines(words.Visible(l, len(l)))
 	}
 	d.lines(fence)
 	d.fence = ""
 	d.lines("")
 }
 
-// plain writes a text so that Markdown and HTML show it as it is, on one line.
+// plain writes a text so that Markdown and HTML show it as it is, on one line. Its
+// escapes differ from those of package suites, for GitHub makes links of bare words.
 func plain(s string) string {
 	var b strings.Builder
-	for _, r := range visible(clip(s, mostText)) {
+	for _, r := range words.Visible(s, mostText) {
 		switch {
 		case r == '<':
 			b.WriteString("&lt;")
@@ -103,35 +104,4 @@ func plain(s string) string {
 		}
 	}
 	return strings.ReplaceAll(b.String(), "://", ":&#47;/") // no link
-}
-
-// visible writes what would be obeyed instead of shown, and what is not UTF-8, as an
-// escape.
-func visible(s string) string {
-	var b strings.Builder
-	for i, r := range s {
-		_, size := utf8.DecodeRuneInString(s[i:])
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case unicode.IsControl(r):
-			fmt.Fprintf(&b, `\x%02x`, r)
-		case unicode.Is(unicode.Bidi_Control, r):
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-// clip cuts a text, and says so.
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most] + "…"
 }

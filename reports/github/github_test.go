@@ -141,7 +141,7 @@ func TestPlain(t *testing.T) {
 	for in, want := range map[string]string{
 		"a|b":      `a\|b`,
 		"<b>&":     "&lt;b&gt;&amp;",
-		"a\nb\x00": `a\\x0ab\\x00`,
+		"a\nb\x00": `a b\\x00`,
 		"`x`":      "\\`x\\`",
 	} {
 		if got := plain(in); got != want {

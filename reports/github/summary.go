@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockpick/checker"
+	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
 
@@ -13,7 +14,7 @@ import (
 const (
 	mostBytes   = 900 << 10 // GitHub refuses a summary of more than 1 MiB
 	fewRuns     = 4         // scenarios up to which what was expected is drawn, too
-	mostText    = 1 << 10   // bytes of one text of a run
+	mostText    = 1 << 10   // of one text of a run: characters on the page, bytes elsewhere
 	mostDrawing = 40 << 10  // Mermaid refuses more than 50,000 characters
 	mostDrawn   = 20        // diagrams
 )
@@ -84,14 +85,13 @@ func (d *document) run(o outcome.Outcome) {
 		}
 	}
 	if o.Error != "" {
-		first, _, _ := strings.Cut(strings.TrimSpace(o.Error), "\n")
-		d.lines("- error: " + plain(first))
+		d.lines("- error: " + plain(words.FirstLine(o.Error)))
 	}
 	for _, why := range o.Retried {
 		d.lines("- tried again: " + plain(why))
 	}
 	d.lines("", "Run again:", "")
-	d.fenced("sh", clip(o.Command, mostText))
+	d.fenced("sh", words.Clip(o.Command, mostText))
 }
 
 // table is each scenario with its properties, unexpected ones first.

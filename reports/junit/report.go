@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockpick/checker"
+	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
 
@@ -126,7 +127,7 @@ func (r *Report) group(o outcome.Outcome) *group {
 func (g *group) note(o outcome.Outcome, text string) {
 	switch {
 	case len(g.notes) < mostNotes:
-		g.notes = append(g.notes, fmt.Sprintf("seed %d: %s", o.Seed, clip(text, mostMessage)))
+		g.notes = append(g.notes, fmt.Sprintf("seed %d: %s", o.Seed, words.Clip(text, mostMessage)))
 	case len(g.notes) == mostNotes:
 		g.notes = append(g.notes, "… and more")
 	}
@@ -201,7 +202,7 @@ func (r *Report) drawing(o outcome.Outcome) string {
 	if r.Drawn == nil {
 		return ""
 	}
-	return clip(strings.Trim(r.Drawn(o), "\n"), mostDrawing)
+	return words.Clip(strings.Trim(r.Drawn(o), "\n"), mostDrawing)
 }
 
 // add counts a run that did not pass, and keeps the first few.
@@ -226,12 +227,4 @@ func again(o outcome.Outcome) string {
 }
 
 // joined puts texts below each other, those that are there.
-func joined(texts ...string) string {
-	var there []string
-	for _, t := range texts {
-		if t != "" {
-			there = append(there, t)
-		}
-	}
-	return strings.Join(there, "\n\n")
-}
+func joined(texts ...string) string { return words.Join("\n\n", texts...) }

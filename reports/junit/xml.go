@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"lockpick/reports/words"
 )
 
 type xmlSuites struct {
@@ -107,7 +109,7 @@ func (x *xmlSuite) count(c xmlCase) {
 func (e *entry) xml(g *group) xmlCase {
 	c := xmlCase{Name: name(e.name), Class: name(g.scenario)}
 	for _, d := range e.details {
-		reason := xmlReason{Type: d.kind, Message: clean(clip(d.message, mostMessage)), Text: clean(clip(d.text, mostText))}
+		reason := xmlReason{Type: d.kind, Message: clean(words.Clip(d.message, mostMessage)), Text: clean(words.Clip(d.text, mostText))}
 		if d.element == errored {
 			c.Errors = append(c.Errors, reason)
 		} else {
@@ -119,7 +121,7 @@ func (e *entry) xml(g *group) xmlCase {
 		why = e.waits
 	}
 	if why != "" && len(e.details) == 0 {
-		c.Skipped = &xmlText{clean(clip(why, mostMessage))}
+		c.Skipped = &xmlText{clean(words.Clip(why, mostMessage))}
 	}
 	return c
 }
@@ -129,7 +131,7 @@ func (e *entry) xml(g *group) xmlCase {
 func (e *entry) notes() []string {
 	var notes []string
 	if e.harm != "" {
-		notes = append(notes, clip(e.harm, mostMessage))
+		notes = append(notes, words.Clip(e.harm, mostMessage))
 	}
 	if e.runs < 2 {
 		return notes
@@ -170,34 +172,22 @@ const (
 	mostText    = 64 << 10
 )
 
-func name(s string) string { return clean(clip(s, mostName)) }
+func name(s string) string { return clean(words.Clip(s, mostName)) }
 
-// clip cuts a text, and says so.
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most] + "…"
-}
-
-// clean writes what XML 1.0 can't hold, and what is not UTF-8, as \xNN or \uNNNN
-// (https://www.w3.org/TR/xml/#charsets).
+// clean writes what XML 1.0 can't hold, and what is not UTF-8, as an escape
+// (https://www.w3.org/TR/xml/#charsets). It differs from words.Visible, for what reads
+// the file is a program, and its texts have lines.
 func clean(s string) string {
 	var b strings.Builder
 	for i, r := range s {
 		_, size := utf8.DecodeRuneInString(s[i:])
 		switch {
 		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
+			b.WriteString(words.Escape(rune(s[i])))
 		case r == '\n' || r == '\t' || r >= ' ' && r < 0x7f || r > 0x9f && r < 0xfffe || r > 0xffff:
 			b.WriteRune(r)
-		case r < 0x100:
-			fmt.Fprintf(&b, `\x%02x`, r)
 		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
+			b.WriteString(words.Escape(r))
 		}
 	}
 	return b.String()

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"lockpick/harness/history"
+	"lockpick/reports/words"
 )
 
 // detail tells an event in words.
@@ -15,16 +16,16 @@ func detail(e *history.Event) string {
 	switch {
 	case e.Type == history.Invoke || e.ValidUntil == 0:
 	default:
-		add("until %s (%s left)", seconds(e.ValidUntil), span(e.ValidUntil-e.T))
+		add("until %s (%s left)", words.Seconds(e.ValidUntil), words.Span(e.ValidUntil-e.T))
 	}
 	if e.Fence != 0 {
 		add("fence %d", e.Fence)
 	}
 	if e.Op == history.OpClock {
-		add("shows %s, runs %+d ppm", seconds(e.Local), e.Drift/1000)
+		add("shows %s, runs %+d ppm", words.Seconds(e.Local), e.Drift/1000)
 	}
 	if e.TTL > 0 {
-		add("TTL %s", span(e.TTL))
+		add("TTL %s", words.Span(e.TTL))
 	}
 	if e.Version != 0 || e.Op == history.OpWrite && e.Type == history.Invoke {
 		add("version %d", e.Version)
@@ -33,13 +34,13 @@ func detail(e *history.Event) string {
 		add("value %s", name(e.Value))
 	}
 	if e.Token != "" && e.Node != "" {
-		add("token %s", cut(e.Token, 8))
+		add("token %s", words.Visible(e.Token, 8))
 	}
 	if t := wire(e); t != "" {
 		add("%s", t)
 	}
 	if e.Cause != "" && e.Op != history.OpLog {
-		add("%s", cut(e.Cause, longestCell))
+		add("%s", words.Visible(e.Cause, longestCell))
 	}
 	if e.Step != 0 {
 		add("step %d", e.Step)
@@ -57,11 +58,11 @@ func told(e *history.Event) string {
 	case e.Process == history.Nemesis:
 		return nemesisWords[e.Type] + " " + faultName(e.Op) + " on " + node
 	case e.Op == history.OpLog:
-		return fmt.Sprintf("the resource's log: %s of %s by %s %s at %s", name(e.Cause), key, name(e.Session), logWords[e.Type], seconds(e.Applied))
+		return fmt.Sprintf("the resource's log: %s of %s by %s %s at %s", name(e.Cause), key, name(e.Session), logWords[e.Type], words.Seconds(e.Applied))
 	case node != "" && e.Op != history.OpKey && e.Op != history.OpClock:
 		return wireWords[e.Type] + " " + node + " on " + name(e.Op) + " " + key
 	}
-	if w := words[e.Op+" "+string(e.Type)]; w != "" {
+	if w := eventWords[e.Op+" "+string(e.Type)]; w != "" {
 		return strings.NewReplacer("KEY", key, "NODE", node).Replace(w)
 	}
 	return name(e.Op) + " " + key
@@ -84,8 +85,8 @@ var wireWords = map[history.Type]string{
 	history.OK: "yes of", history.Fail: "no of", history.Info: "no known answer of", history.Invoke: "request to",
 }
 
-// words are the events of clients and of the harness.
-var words = map[string]string{
+// eventWords are the events of clients and of the harness.
+var eventWords = map[string]string{
 	"run begin": "the run begins", "run end": "the run ends", "stop info": "the run is stopped here",
 	"client begin": "the client starts", "client end": "the client ends",
 	"acquire invoke": "wants KEY", "acquire ok": "holds KEY", "acquire fail": "does not get KEY", "acquire info": "may have got KEY",
@@ -106,12 +107,12 @@ func wire(e *history.Event) string {
 		return ""
 	}
 	if e.Applied != 0 {
-		parts = append(parts, "there after "+span(e.Applied-e.Sent))
+		parts = append(parts, "there after "+words.Span(e.Applied-e.Sent))
 	}
 	if e.Answered != 0 {
-		parts = append(parts, "answered after "+span(e.Answered-e.Sent))
+		parts = append(parts, "answered after "+words.Span(e.Answered-e.Sent))
 	} else {
-		parts = append(parts, "sent "+seconds(e.Sent)+", no answer came")
+		parts = append(parts, "sent "+words.Seconds(e.Sent)+", no answer came")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockpick/harness/history"
+	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
 
@@ -140,13 +141,13 @@ func what(s history.PlannedStep) string {
 		targets = append(targets, name(t))
 	}
 	if n := len(s.Targets) - len(targets); n > 0 {
-		targets = append(targets, plural(n, "other"))
+		targets = append(targets, words.Plural(n, "other"))
 	}
 	if len(targets) > 0 {
-		text += ": " + list(targets)
+		text += ": " + words.List(targets)
 	}
 	if s.Delay > 0 {
-		text += ", late by up to " + span(int64(s.Delay))
+		text += ", late by up to " + words.Span(int64(s.Delay))
 	}
 	if s.By != 0 {
 		text += fmt.Sprintf(", by %+g\u00a0s", s.By.Seconds())
@@ -172,7 +173,7 @@ func (x *faultStep) count(r outcome.Run, os []*occurrence) {
 		if !ok {
 			return "–"
 		}
-		return grouped(int(n))
+		return words.Grouped(int(n))
 	}
 	x.Planned, x.Injected, x.Seen, x.Hit = of("planned"), of("injected"), of("read-back"), of("on-held")
 	healed := 0
@@ -181,36 +182,36 @@ func (x *faultStep) count(r outcome.Run, os []*occurrence) {
 			healed++
 		}
 	}
-	x.Was = grouped(healed)
+	x.Was = words.Grouped(healed)
 }
 
 func (x *faultStep) times(os []*occurrence, rows map[int64]bool) {
 	x.More = max(len(os)-mostTimes, 0)
 	if len(os) > 0 {
-		x.Each = plural(len(os), "time") + ", first at " + seconds(first(os).T)
+		x.Each = words.Plural(len(os), "time") + ", first at " + words.Seconds(first(os).T)
 	}
 	for _, o := range os[:len(os)-x.More] {
 		e := first([]*occurrence{o})
-		t := faultTime{Target: name(e.Node), at: e.T, From: seconds(e.T), Begin: ref{e.N, rows[e.N]}}
+		t := faultTime{Target: name(e.Node), at: e.T, From: words.Seconds(e.T), Begin: ref{e.N, rows[e.N]}}
 		switch {
 		case o.fail != nil:
-			t.Saw = "failed: " + cut(o.fail.Cause, longestCell)
+			t.Saw = "failed: " + words.Visible(o.fail.Cause, longestCell)
 		case o.begin == nil:
 			t.Saw = "not seen to be in force"
 		default:
-			t.From, t.Begin = seconds(o.begin.T), ref{o.begin.N, rows[o.begin.N]}
-			t.Saw = cut(o.begin.Cause, longestCell)
+			t.From, t.Begin = words.Seconds(o.begin.T), ref{o.begin.N, rows[o.begin.N]}
+			t.Saw = words.Visible(o.begin.Cause, longestCell)
 		}
 		to := e.T
 		if o.end != nil {
 			to = o.end.T
-			t.To, t.Lasted, t.End = seconds(to), span(to-e.T), ref{o.end.N, rows[o.end.N]}
+			t.To, t.Lasted, t.End = words.Seconds(to), words.Span(to-e.T), ref{o.end.N, rows[o.end.N]}
 			if o.end.Cause != "" {
-				t.Saw = strings.TrimPrefix(t.Saw+"; at its end: "+cut(o.end.Cause, longestCell), "; ")
+				t.Saw = strings.TrimPrefix(t.Saw+"; at its end: "+words.Visible(o.end.Cause, longestCell), "; ")
 			}
 		}
 		margin := max((to-e.T)/5, 500e6)
-		t.Range = decimal(max(e.T-margin, 0), 3) + "-" + decimal(to+margin, 3)
+		t.Range = words.Decimal(max(e.T-margin, 0), 3) + "-" + words.Decimal(to+margin, 3)
 		x.Times = append(x.Times, t)
 	}
 }

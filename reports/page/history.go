@@ -8,6 +8,7 @@ import (
 
 	"lockpick/harness/history"
 	"lockpick/reports/sequence"
+	"lockpick/reports/words"
 )
 
 // mostRows is how many events a page lists. A browser takes them in at once, and
@@ -49,7 +50,7 @@ func keep(p Page) listing {
 		middle := centre(p)
 		from = min(max(middle-window/2, 0), len(events)-window)
 		to = from + window
-		l.Around = seconds(events[from].T) + " to " + seconds(events[to-1].T)
+		l.Around = words.Seconds(events[from].T) + " to " + words.Seconds(events[to-1].T)
 	}
 	gap := 0 // where the events begin that are left out
 	spare := mostRows - (to - from)
@@ -65,7 +66,7 @@ func keep(p Page) listing {
 		l.gap(events, gap, i)
 		gap = i + 1
 		l.rows[e.N] = true
-		l.Rows = append(l.Rows, row{N: e.N, Time: decimal(e.T, 6), Process: name(e.Process), Type: name(string(e.Type)),
+		l.Rows = append(l.Rows, row{N: e.N, Time: words.Decimal(e.T, 6), Process: name(e.Process), Type: name(string(e.Type)),
 			Op: name(e.Op), What: detail(e), Named: named[e.N], Printed: told[e.N]})
 	}
 	l.gap(events, gap, len(events))
@@ -79,7 +80,7 @@ func (l *listing) gap(events []history.Event, from, to int) {
 		return
 	}
 	l.Left += to - from
-	l.Rows = append(l.Rows, row{Gap: fmt.Sprintf("%s left out, %s to %s", plural(to-from, "event"), seconds(events[from].T), seconds(events[to-1].T))})
+	l.Rows = append(l.Rows, row{Gap: fmt.Sprintf("%s left out, %s to %s", words.Plural(to-from, "event"), words.Seconds(events[from].T), words.Seconds(events[to-1].T))})
 }
 
 // centre is the index of the event around which a long history is shown: where the

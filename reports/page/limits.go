@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockpick/checker"
+	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
 
@@ -36,7 +37,7 @@ func again(r outcome.Run) []term {
 	add("Started", m.Started.UTC().Format("2006-01-02 15:04:05.000 UTC"), false)
 	add("lockpick", m.Version, false)
 	add("Go", m.Go, false)
-	add("Host", fmt.Sprintf("%s/%s, %s", m.OS, m.Arch, plural(m.CPUs, "CPU")), false)
+	add("Host", fmt.Sprintf("%s/%s, %s", m.OS, m.Arch, words.Plural(m.CPUs, "CPU")), false)
 	return out
 }
 
@@ -61,7 +62,7 @@ func limits(r outcome.Run, l listing) []term {
 		}
 	}
 	if names := untested(r); len(names) > 0 {
-		add("Never put to the test", "This run gave no occasion to violate %s: that they hold says nothing here.", list(names))
+		add("Never put to the test", "This run gave no occasion to violate %s: that they hold says nothing here.", words.List(names))
 	}
 	if p.Resource == "" {
 		add("No resource", "The history tells of no protected resource, so what the lock is for could not be judged.")
@@ -79,7 +80,7 @@ func limits(r outcome.Run, l listing) []term {
 		add("No manifest", "This is a bare history. What its scenario expected is not known; it is held against what every lock should hold to.")
 	}
 	if l.Left > 0 {
-		add("Not on this page", "%s of %s have no row here. history.jsonl has all of them, event N in line N.", plural(l.Left, "event"), grouped(l.All))
+		add("Not on this page", "%s of %s have no row here. history.jsonl has all of them, event N in line N.", words.Plural(l.Left, "event"), words.Grouped(l.All))
 	}
 	return out
 }
@@ -94,7 +95,7 @@ func backendLimits(r outcome.Run, add func(title, format string, args ...any)) {
 	default:
 		add("Real, on one machine", "The nodes were real servers on one machine, over its loopback device. The same seed gives the same plan, not the same interleaving: what a race missed this time may come the next time.")
 		if m := r.Manifest; m != nil {
-			add("Scaled", "On real backends durations are scaled (--scale); the lock's TTL was %s here. Margins that a machine takes in fixed time, such as scheduling, weigh more in short leases.", span(int64(m.Scenario.Lock.TTL)))
+			add("Scaled", "On real backends durations are scaled (--scale); the lock's TTL was %s here. Margins that a machine takes in fixed time, such as scheduling, weigh more in short leases.", words.Span(int64(m.Scenario.Lock.TTL)))
 		}
 	}
 }

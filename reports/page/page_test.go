@@ -14,6 +14,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/reports/sequence"
+	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
 
@@ -177,19 +178,8 @@ func TestWindow(t *testing.T) {
 			t.Errorf("event %d of the witness has no row", n)
 		}
 	}
-	if page := written(t, r); !strings.Contains(page, fmt.Sprintf("%s left out", plural(l.Left, "event"))) && !strings.Contains(page, "left out") {
+	if page := written(t, r); !strings.Contains(page, fmt.Sprintf("%s left out", words.Plural(l.Left, "event"))) && !strings.Contains(page, "left out") {
 		t.Error("the page does not say what it leaves out")
-	}
-}
-
-func TestPlain(t *testing.T) {
-	for in, want := range map[string]string{
-		"c1 → n1": "c1 → n1", "日本": "日本", "a\nb\tc": "a b c", "\x1b[31m": `\x1b[31m`, "\u202eevil": `\u202eevil`, "\xff": `\xff`, "\ufffd": "\ufffd",
-		"\U000e0001": `\U000e0001`, strings.Repeat("x", 1<<20): strings.Repeat("x", longestText) + "…",
-	} {
-		if got := plain(in); got != want {
-			t.Errorf("plain(%.20q) is %.80q, want %.80q", in, got, want)
-		}
 	}
 }
 

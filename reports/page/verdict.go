@@ -8,6 +8,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/history"
+	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
 
@@ -53,7 +54,7 @@ func sentence(r outcome.Run) string {
 		how   string
 	}{{unexpected, "which was not expected"}, {expected, "as expected"}} {
 		if len(p.props) > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s violated, %s", list(p.props), verb(len(p.props)), p.how))
+			parts = append(parts, fmt.Sprintf("%s %s violated, %s", words.List(p.props), verb(len(p.props)), p.how))
 		}
 	}
 	if len(parts) > 0 {
@@ -168,15 +169,15 @@ func setup(r outcome.Run) []term {
 	}
 	lock := name(p.Lock)
 	if p.TTL > 0 {
-		lock += ", TTL " + span(int64(p.TTL))
+		lock += ", TTL " + words.Span(int64(p.TTL))
 	}
 	add("Lock", strings.TrimPrefix(lock, ", "))
-	nodes := plural(len(p.Nodes), "node")
+	nodes := words.Plural(len(p.Nodes), "node")
 	if p.Persistence != "" {
 		nodes += ", persistence " + name(p.Persistence)
 	}
 	add("Nodes", nodes)
-	add("Clients", grouped(len(p.Clients)))
+	add("Clients", words.Grouped(len(p.Clients)))
 	if p.Fence != "" && p.Resource != "" {
 		add("Fence", name(p.Fence))
 	}
@@ -186,7 +187,7 @@ func setup(r outcome.Run) []term {
 	}
 	events := r.History.Events
 	if n := len(events); n > 0 {
-		add("Record", fmt.Sprintf("%s, %s of true time", plural(n, "event"), span(max(events[n-1].T, 0))))
+		add("Record", fmt.Sprintf("%s, %s of true time", words.Plural(n, "event"), words.Span(max(events[n-1].T, 0))))
 	}
 	return out
 }
@@ -306,14 +307,14 @@ func resultOf(j outcome.Judgement, res *checker.Result, rows map[int64]bool) res
 	if res == nil {
 		return x
 	}
-	x.Occasions = grouped(res.Occasions)
+	x.Occasions = words.Grouped(res.Occasions)
 	if res.Incidents > 1 {
-		x.Occasions += ", violated " + grouped(res.Incidents) + " times"
+		x.Occasions += ", violated " + words.Grouped(res.Incidents) + " times"
 	}
 	if w := res.Witness; w != nil {
 		x.Witness = refs(w.Events, rows)
 		margin := max((w.To-w.From)/5, 50e6)
-		x.Range = decimal(max(w.From-margin, 0), 3) + "-" + decimal(w.To+margin, 3)
+		x.Range = words.Decimal(max(w.From-margin, 0), 3) + "-" + words.Decimal(w.To+margin, 3)
 	}
 	return x
 }

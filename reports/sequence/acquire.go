@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"lockpick/harness/history"
+	"lockpick/reports/words"
 )
 
 // drawAcquire draws how a session got the lock: what was tried in vain in one
@@ -38,16 +39,16 @@ func (b *builder) drawFutile(s *session, me int) {
 	if w.rounds == 0 {
 		return
 	}
-	times := plural(w.rounds, "time")
+	times := words.Plural(w.rounds, "time")
 	label := fmt.Sprintf("%s tries %s: %s", short(s.client), times, w.because())
 	if w.rounds == 1 {
 		label = fmt.Sprintf("%s tries once: %s", short(s.client), w.because())
 	} else if w.to > w.from {
-		label += ", until " + seconds(w.to)
+		label += ", until " + words.Seconds(w.to)
 	}
 	b.note(Note{Lane: me, At: max(w.from, b.from), Mark: Dot, Label: label, Events: numbers(w.events...)})
 	if !s.granted() {
-		b.tell(max(w.from, b.from), short(s.client), fmt.Sprintf("tried %s in vain from %s to %s (%s)", times, seconds(w.from), seconds(w.to), w.because()))
+		b.tell(max(w.from, b.from), short(s.client), fmt.Sprintf("tried %s in vain from %s to %s (%s)", times, words.Seconds(w.from), words.Seconds(w.to), w.because()))
 	}
 }
 
@@ -91,20 +92,20 @@ func (b *builder) drawGrant(s *session, me int, won *attempt) {
 		}
 		b.message(a)
 	}
-	words := fmt.Sprintf("acquired %s at %s", short(s.key), seconds(ok.T))
+	text := fmt.Sprintf("acquired %s at %s", short(s.key), words.Seconds(ok.T))
 	if until := validUntil(ok); until != never {
-		words += fmt.Sprintf(" with %s left", span(max(0, minus(until, s.begin))))
+		text += fmt.Sprintf(" with %s left", words.Span(max(0, minus(until, s.begin))))
 	}
 	if n := len(votes); n > 0 {
-		words += fmt.Sprintf(", by %d of %d votes", n, max(len(b.nodes()), n))
+		text += fmt.Sprintf(", by %d of %d votes", n, max(len(b.nodes()), n))
 	}
 	if q := b.f.params.Quorum; len(votes) > 0 && len(votes) < q {
-		words += fmt.Sprintf(" where %d are a majority", q)
+		text += fmt.Sprintf(" where %d are a majority", q)
 	}
 	if twice != "" {
-		words += "; " + twice
+		text += "; " + twice
 	}
-	b.tell(ok.T, short(s.client), words)
+	b.tell(ok.T, short(s.client), text)
 	b.drawExpiry(s, won, votes)
 }
 
@@ -119,7 +120,7 @@ func (b *builder) grantDetail(s *session, votes []string, twice string) (string,
 	case until <= s.begin:
 		detail += ", past its deadline already"
 	default:
-		detail += fmt.Sprintf(" until %s", seconds(until))
+		detail += fmt.Sprintf(" until %s", words.Seconds(until))
 	}
 	if fence := s.acquire().ret.Fence; fence != 0 {
 		detail += fmt.Sprintf(", fence %d", fence)
@@ -165,7 +166,7 @@ func (b *builder) drawExpiry(s *session, won *attempt, votes []string) {
 		}
 		if at != 0 && at < s.until {
 			b.note(Note{Lane: g.lane, At: at, Mark: Cross, Bad: true, Events: numbers(g.events...),
-				Label: fmt.Sprintf("%s's key is due to expire on %s, %s before its belief ends", short(s.client), b.d.Lanes[g.lane].Name, span(minus(s.until, at)))})
+				Label: fmt.Sprintf("%s's key is due to expire on %s, %s before its belief ends", short(s.client), b.d.Lanes[g.lane].Name, words.Span(minus(s.until, at)))})
 		}
 	}
 }

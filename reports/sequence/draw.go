@@ -3,6 +3,8 @@ package sequence
 import (
 	"strings"
 	"unicode/utf8"
+
+	"lockpick/reports/words"
 )
 
 // look is the colour of a character.
@@ -125,14 +127,14 @@ func (p *page) drawArrows(l *line, r row) string {
 		}
 	}
 	a := r.arrows[0]
-	words := a.Detail
+	text := a.Detail
 	if r.part == departure {
-		words = "under way until " + seconds(latest(r.arrows))
+		text = "under way until " + words.Seconds(latest(r.arrows))
 	}
 	if !p.labelled(l, a, r.part, k) {
-		words = strings.TrimSuffix(a.Label+": "+words, ": ")
+		text = strings.TrimSuffix(a.Label+": "+text, ": ")
 	}
-	return words
+	return text
 }
 
 func latest(arrows []Arrow) int64 {

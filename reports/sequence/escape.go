@@ -1,9 +1,10 @@
 package sequence
 
 import (
-	"fmt"
 	"strings"
 	"unicode"
+
+	"lockpick/reports/words"
 )
 
 // plain lists the characters beyond ASCII that a terminal shows in one column and
@@ -26,7 +27,8 @@ const longestText = 4096
 
 // escape makes a text from a history safe to print: what could move the cursor,
 // change colours, turn the writing direction or take no or two columns is
-// written as an escape.
+// written as an escape. It differs from words.Visible, for a diagram in text stands in
+// columns, and only what plain lists is one column wide in every terminal.
 func escape(s string) string {
 	if len(s) > longestText {
 		s = s[:longestText] + "…"
@@ -38,12 +40,8 @@ func escape(s string) string {
 			b.WriteString(`\ufffd`) // not UTF-8
 		case r >= ' ' && r <= '~' || r == '\u00a0' || unicode.Is(plain, r) && unicode.IsPrint(r):
 			b.WriteRune(r)
-		case r < 0x100:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		case r < 0x10000:
-			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
-			fmt.Fprintf(&b, `\U%08x`, r)
+			b.WriteString(words.Escape(r))
 		}
 	}
 	return b.String()
@@ -59,7 +57,7 @@ func wrap(s string, width, most int) []string {
 		if word == "" {
 			continue
 		}
-		w := []rune(strings.ReplaceAll(word, noBreak, " "))
+		w := []rune(strings.ReplaceAll(word, words.NoBreak, " "))
 		if len(line) > 0 && len(line)+1+len(w) > width {
 			out, line = append(out, string(line)), nil
 		}
@@ -77,7 +75,7 @@ func wrap(s string, width, most int) []string {
 	}
 	if len(out) > most {
 		out = out[:most]
-		out[most-1] = clip(out[most-1]+" …", width)
+		out[most-1] = words.Fit(out[most-1]+" …", width)
 	}
 	return out
 }

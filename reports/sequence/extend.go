@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"lockpick/harness/history"
+	"lockpick/reports/words"
 )
 
 // drawExtend notes an extension. Those that came to the same, one after the
@@ -18,22 +19,22 @@ func (b *builder) drawExtend(s *session, c *call, me int) {
 	n := Note{Lane: me, At: c.call.T, Mark: Dot, Events: numbers(c.call, c.ret, last.call, last.ret)}
 	who, what := short(s.client), "extends"
 	if len(run) > 1 {
-		what += " " + plural(len(run), "time")
+		what += " " + words.Plural(len(run), "time")
 	}
 	switch c.outcome() {
 	case history.OK:
 		until := validUntil(last.ret)
-		n.Label = fmt.Sprintf("%s %s, at last until %s", who, what, seconds(until))
+		n.Label = fmt.Sprintf("%s %s, at last until %s", who, what, words.Seconds(until))
 		if len(run) == 1 {
-			n.Label = fmt.Sprintf("%s %s until %s", who, what, seconds(until))
+			n.Label = fmt.Sprintf("%s %s until %s", who, what, words.Seconds(until))
 		}
-		b.tell(n.At, who, fmt.Sprintf("extended it %s, until %s", times(len(run)), seconds(until)))
+		b.tell(n.At, who, fmt.Sprintf("extended it %s, until %s", times(len(run)), words.Seconds(until)))
 	case history.Fail:
 		n.Label = fmt.Sprintf("%s %s: the lock is lost", who, what)
-		b.tell(n.At, who, fmt.Sprintf("found at %s that its lock was lost", seconds(n.At)))
+		b.tell(n.At, who, fmt.Sprintf("found at %s that its lock was lost", words.Seconds(n.At)))
 	default:
 		n.Label = fmt.Sprintf("%s %s in vain", who, what)
-		b.tell(n.At, who, fmt.Sprintf("tried to extend it %s from %s on, in vain", times(len(run)), seconds(n.At)))
+		b.tell(n.At, who, fmt.Sprintf("tried to extend it %s from %s on, in vain", times(len(run)), words.Seconds(n.At)))
 	}
 	b.note(n)
 }
@@ -75,5 +76,5 @@ func times(n int) string {
 	if n == 1 {
 		return "once"
 	}
-	return plural(n, "time")
+	return words.Plural(n, "time")
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"lockpick/nemesis"
+	"lockpick/reports/words"
 )
 
 // faultWords is how a fault is told.
@@ -27,7 +28,7 @@ func (w faultWords) whole(from, to, back string) string {
 		return fmt.Sprintf("%s from %s to %s", w.was, from, to)
 	}
 	if back != "" {
-		back = " (" + clip(back, 60) + ")"
+		back = " (" + words.Fit(back, 60) + ")"
 	}
 	return fmt.Sprintf("%s at %s and started again at %s%s", w.down, from, to, back)
 }
@@ -39,7 +40,7 @@ func wordsFor(g []*fault, targets, held string) faultWords {
 	client = short(client)
 	saw := ""
 	if g[0].begin != nil && g[0].begin.Cause != "" {
-		saw = " (" + clip(g[0].begin.Cause, 60) + ")"
+		saw = " (" + words.Fit(g[0].begin.Cause, 60) + ")"
 	}
 	hit := func(subject, begins, ends, was string) faultWords {
 		return faultWords{subject: subject, began: subject + " " + begins, ended: subject + " " + ends, was: was, mark: Down, over: Up}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"lockpick/nemesis"
+	"lockpick/reports/words"
 )
 
 // drawFaults draws what the nemesis did. One step that hits many targets within a
@@ -22,9 +23,9 @@ func (b *builder) drawFaults() {
 				label += ": " + end.Cause // what the node has now is what matters
 			}
 			b.note(Note{Lane: lane, At: end.T, Mark: w.over, Label: label, Events: numbers(endings(g)...)})
-			b.tell(from, w.subject, w.whole(seconds(from), seconds(end.T), end.Cause))
+			b.tell(from, w.subject, w.whole(words.Seconds(from), words.Seconds(end.T), end.Cause))
 		} else {
-			b.tell(from, w.subject, fmt.Sprintf("%s at %s", w.was, seconds(from)))
+			b.tell(from, w.subject, fmt.Sprintf("%s at %s", w.was, words.Seconds(from)))
 		}
 		for _, ft := range g {
 			b.faultBar(ft)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"lockpick/checker"
+	"lockpick/reports/words"
 )
 
 // drawLease draws a session's belief, and its end where a deadline ended it.
@@ -19,7 +20,7 @@ func (b *builder) drawLease(s *session) {
 	}
 	b.note(Note{Lane: lane, At: s.until, Mark: Stop, Label: short(s.client) + "'s lease ends", Events: numbers(s.acquire().ret)})
 	if s.last() > s.until {
-		b.tellOf(s.until, short(s.client), "lease ended at "+seconds(s.until))
+		b.tellOf(s.until, short(s.client), "lease ended at "+words.Seconds(s.until))
 	}
 }
 
@@ -62,7 +63,7 @@ func (b *builder) drawDeletion(victim *session, client string, releases []*event
 			Detail: fmt.Sprintf("a release of %s DELETES %s key on %s", short(client), whose, nodes), Events: numbers(l.events...)})
 	}
 	b.tell(g.last(appliedAt), "a release of "+short(client), fmt.Sprintf("that was sent at %s reached %s at %s and deleted %s key there",
-		seconds(g.first(sentAt)), nodes, seconds(g.last(appliedAt)), whose))
+		words.Seconds(g.first(sentAt)), nodes, words.Seconds(g.last(appliedAt)), whose))
 }
 
 // drawOverlap marks the span in which two clients believed in the same lock. Where
@@ -83,9 +84,9 @@ func (b *builder) drawOverlap() {
 	if to == never {
 		to = b.f.last
 	} else {
-		label += " until " + seconds(to)
+		label += " until " + words.Seconds(to)
 	}
 	events := numbers(x.acquire().ret, y.acquire().ret)
 	b.d.Bands = append(b.d.Bands, Band{From: from, To: min(to, plus(b.to, 1)), Label: label, Events: events})
-	b.tell(from, "both", fmt.Sprintf("believed that they held %s from %s to %s", short(x.key), seconds(from), seconds(to)))
+	b.tell(from, "both", fmt.Sprintf("believed that they held %s from %s to %s", short(x.key), words.Seconds(from), words.Seconds(to)))
 }

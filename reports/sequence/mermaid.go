@@ -3,6 +3,8 @@ package sequence
 import (
 	"fmt"
 	"strings"
+
+	"lockpick/reports/words"
 )
 
 // mostRows is how many facts a Mermaid diagram shows: more would not be read, and
@@ -31,7 +33,7 @@ func Mermaid(d Diagram) string {
 			b.WriteString(map[bool]string{true: "  rect rgba(213, 94, 0, 0.15)\n", false: "  end\n"}[within])
 		}
 		inBand = within
-		at := decimal(r.at, max(exact[r.at], 3)) + " s"
+		at := words.Decimal(r.at, max(exact[r.at], 3)) + " s"
 		if len(r.arrows) > 0 {
 			mermaidArrows(&b, r, at)
 			continue
@@ -52,7 +54,7 @@ func Mermaid(d Diagram) string {
 		b.WriteString("  end\n")
 	}
 	if more := len(rows) - mostRows; more > 0 {
-		fmt.Fprintf(&b, "  Note over p0,p%d: %s not shown here\n", len(d.Lanes)-1, plural(more, "later fact"))
+		fmt.Fprintf(&b, "  Note over p0,p%d: %s not shown here\n", len(d.Lanes)-1, words.Plural(more, "later fact"))
 	}
 	return b.String()
 }
@@ -81,7 +83,7 @@ func mermaidArrows(b *strings.Builder, r row, at string) {
 		label := a.Label
 		switch {
 		case r.part == departure:
-			label += ", under way until " + seconds(latest(r.arrows))
+			label += ", under way until " + words.Seconds(latest(r.arrows))
 		case k == 0 && a.Detail != "":
 			label += ": " + a.Detail
 		}
@@ -96,7 +98,7 @@ func mermaidArrows(b *strings.Builder, r row, at string) {
 // meaning is written as the number of the character. A word "end" would end a block.
 func mermaidText(s string, most int) string {
 	var b strings.Builder
-	for _, r := range clip(strings.ReplaceAll(escape(s), noBreak, " "), most) {
+	for _, r := range words.Fit(strings.ReplaceAll(escape(s), words.NoBreak, " "), most) {
 		if strings.ContainsRune(`#;:<>"'%&{}[]()\|`+"`", r) {
 			fmt.Fprintf(&b, "#%d;", r)
 			continue

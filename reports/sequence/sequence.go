@@ -8,6 +8,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/history"
+	"lockpick/reports/words"
 )
 
 // Of draws up the part of a run that matters: of the violation r, from the
@@ -227,7 +228,7 @@ func (b *builder) omitted() string {
 		}
 	}
 	if n == 0 && b.folded > 0 {
-		return fmt.Sprintf("Not shown: %s.", plural(b.folded, "other fault"))
+		return fmt.Sprintf("Not shown: %s.", words.Plural(b.folded, "other fault"))
 	}
 	if n == 0 {
 		return ""
@@ -237,9 +238,9 @@ func (b *builder) omitted() string {
 	if len(clients) > 5 {
 		clients = append(clients[:4], fmt.Sprintf("%d others", len(clients)-4))
 	}
-	text := fmt.Sprintf("Not shown: %s of %s", plural(n, "other session"), list(clients))
+	text := fmt.Sprintf("Not shown: %s of %s", words.Plural(n, "other session"), list(clients))
 	if b.folded > 0 {
-		text += ", " + plural(b.folded, "other fault")
+		text += ", " + words.Plural(b.folded, "other fault")
 	}
 	return text + "."
 }

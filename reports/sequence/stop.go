@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lockpick/harness/history"
+	"lockpick/reports/words"
 )
 
 // mostKeys is how many nodes' keys a text tells of.
@@ -32,11 +33,11 @@ func (f *facts) stands(e *event) string {
 	case e.Type == history.Fail:
 		return "no key"
 	case e.Type != history.OK:
-		return "not seen: " + clip(e.Cause, 60)
+		return "not seen: " + words.Fit(e.Cause, 60)
 	case e.TTL < 0:
 		return f.owner(e.Token) + ", without an expiry"
 	}
-	return fmt.Sprintf("%s, %s left", f.owner(e.Token), span(e.TTL))
+	return fmt.Sprintf("%s, %s left", f.owner(e.Token), words.Span(e.TTL))
 }
 
 // owner says whose key has a token.
@@ -51,7 +52,7 @@ func (f *facts) owner(token string) string {
 			return short(linkClient(e)) + "'s key of another attempt"
 		}
 	}
-	return "a key of nobody's, " + clip(token, 12)
+	return "a key of nobody's, " + words.Fit(token, 12)
 }
 
 // lines tells of a stop.
@@ -61,14 +62,14 @@ func (s *Stopped) lines(width int) []string {
 		wide = max(wide, len([]rune(escape(short(k.Node)))))
 	}
 	out := append([]string{""}, wrap(escape(capital(s.Why)+"."), width, 3)...)
-	out = append(out, wrap(escape(fmt.Sprintf("%s on the nodes, read at %s:", short(s.Lock), seconds(s.At))), width, 2)...)
+	out = append(out, wrap(escape(fmt.Sprintf("%s on the nodes, read at %s:", short(s.Lock), words.Seconds(s.At))), width, 2)...)
 	for i, k := range s.Keys {
 		if i == mostKeys {
-			out = append(out, fmt.Sprintf("  … and %s more", plural(len(s.Keys)-i, "node")))
+			out = append(out, fmt.Sprintf("  … and %s more", words.Plural(len(s.Keys)-i, "node")))
 			break
 		}
 		name := escape(short(k.Node))
-		out = append(out, clip("  "+name+strings.Repeat(" ", wide-len([]rune(name)))+"  "+escape(k.Text), width))
+		out = append(out, words.Fit("  "+name+strings.Repeat(" ", wide-len([]rune(name)))+"  "+escape(k.Text), width))
 	}
 	return out
 }

@@ -2,10 +2,13 @@ package sequence
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"lockpick/reports/words"
 )
 
 // picture is a diagram with places: pixels from the upper left corner.
@@ -184,7 +187,7 @@ func instants(d Diagram) []int64 {
 func (p *picture) head(d Diagram, shown bool) {
 	p.title = escape(d.Title)
 	story := escape(strings.Join(d.Caption, " "))
-	p.desc = strings.ReplaceAll(story, noBreak, " ")
+	p.desc = strings.ReplaceAll(story, words.NoBreak, " ")
 	if !shown {
 		p.top = 4
 		return
@@ -209,7 +212,7 @@ func (p *picture) makeLanes(d Diagram) {
 		if l.Role == Locks && l.Name == "locks" {
 			name = l.Name
 		}
-		p.lanes = append(p.lanes, drawnLane{name: clip(escape(name), 16), y: p.top + 80 + float64(i)*laneGap})
+		p.lanes = append(p.lanes, drawnLane{name: words.Fit(escape(name), 16), y: p.top + 80 + float64(i)*laneGap})
 	}
 	p.bottom = p.top + 90
 	if n := len(p.lanes); n > 0 {
@@ -239,7 +242,7 @@ func (p *picture) makeBars(d Diagram) {
 				w = p.right - x // it lasts beyond the picture
 			}
 			p.legendUsed[state] = true
-			p.bars = append(p.bars, drawnBar{state: state, x: x, y: p.lanes[b.Lane].y, w: max(w, 2), title: string(state) + " from " + seconds(b.From) + " to " + seconds(b.To), events: b.Events})
+			p.bars = append(p.bars, drawnBar{state: state, x: x, y: p.lanes[b.Lane].y, w: max(w, 2), title: string(state) + " from " + words.Seconds(b.From) + " to " + words.Seconds(b.To), events: b.Events})
 		}
 	}
 }
@@ -254,12 +257,12 @@ func (p *picture) makeArrows(d Diagram) (wishes []wish) {
 			if a.Label != "" && title != "" {
 				title = escape(a.Label) + ": " + title
 			}
-			title = cmp.Or(title, escape(a.Label)) + ", sent at " + seconds(a.Sent)
+			title = cmp.Or(title, escape(a.Label)) + ", sent at " + words.Seconds(a.Sent)
 			if a.Lost {
 				x2, y2 = x1+12, y1+0.7*(y2-y1)
 				title += ", not known to have arrived"
 			} else {
-				title += ", arrived at " + seconds(a.Arrived)
+				title += ", arrived at " + words.Seconds(a.Arrived)
 			}
 			x2 = max(x2, x1+3)
 			p.arrows = append(p.arrows, drawnArrow{x1: x1, y1: y1, x2: x2, y2: y2, bad: a.Bad, slow: a.Slow, lost: a.Lost, title: title, events: a.Events})
@@ -292,7 +295,7 @@ func (p *picture) makeMarks(d Diagram) (wishes []wish) {
 		x, y := p.axis.pos(n.At), p.bottom
 		if n.Lane >= 0 && n.Lane < len(p.lanes) {
 			y = p.lanes[n.Lane].y
-			p.addMark(drawnMark{mark: n.Mark, x: x, y: y, bad: n.Bad, title: escape(n.Label) + ", at " + seconds(n.At), events: n.Events})
+			p.addMark(drawnMark{mark: n.Mark, x: x, y: y, bad: n.Bad, title: escape(n.Label) + ", at " + words.Seconds(n.At), events: n.Events})
 		} else {
 			y = p.top + 40
 		}
@@ -313,7 +316,7 @@ func (p *picture) makeTicks() {
 		if i > 0 && minus(t, p.axis.at[i-1]) >= 1e9 {
 			p.breaks = append(p.breaks, (x+p.axis.x[i-1])/2)
 		}
-		label := seconds(t)
+		label := words.Seconds(t)
 		half := charWidth * float64(utf8.RuneCountInString(label)) / 2
 		if x-half < free || label == said {
 			continue
@@ -369,5 +372,5 @@ func circled(n int) string {
 	if n <= 20 {
 		return string(rune('①' + n - 1))
 	}
-	return "(" + strings.TrimSpace(plural(n, "")) + ")"
+	return fmt.Sprintf("(%d)", n)
 }

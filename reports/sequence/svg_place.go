@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"unicode/utf8"
+
+	"lockpick/reports/words"
 )
 
 // wish is a label that wants a place.
@@ -23,11 +25,11 @@ func (p *picture) place(w wish) {
 	if w.label == "" {
 		return
 	}
-	lines := wrap(clip(w.label, 160), labelChars, 5)
+	lines := wrap(words.Fit(w.label, 160), labelChars, 5)
 	if p.try(w, lines) {
 		return
 	}
-	if wide := wrap(clip(w.label, 160), 2*labelChars, 3); !w.along && p.try(w, wide) {
+	if wide := wrap(words.Fit(w.label, 160), 2*labelChars, 3); !w.along && p.try(w, wide) {
 		return
 	}
 	if !w.must {

@@ -3,6 +3,8 @@ package sequence
 import (
 	"strings"
 	"unicode/utf8"
+
+	"lockpick/reports/words"
 )
 
 // leastWidth is the least in which six lanes and their words can be read.
@@ -82,7 +84,7 @@ func newPage(d Diagram, rows []row, width int) *page {
 	p.digits = digits(rows)
 	for _, r := range rows {
 		p.most = max(p.most, p.digits[r.at])
-		p.whole = max(p.whole, strings.IndexByte(decimal(r.at, 3), '.'))
+		p.whole = max(p.whole, strings.IndexByte(words.Decimal(r.at, 3), '.'))
 	}
 	p.whole = max(p.whole, len("seconds")-1-p.most)
 	p.column = p.whole + 1 + p.most + 3 // a space, the gutter, a space
@@ -105,7 +107,7 @@ func digits(rows []row) map[int64]int {
 	for i := 1; i < len(rows); i++ {
 		a, b := rows[i-1].at, rows[i].at
 		n := 3
-		for n < 9 && a != b && decimal(a, n) == decimal(b, n) {
+		for n < 9 && a != b && words.Decimal(a, n) == words.Decimal(b, n) {
 			n += 3
 		}
 		out[a], out[b] = max(out[a], n), max(out[b], n)
@@ -134,7 +136,7 @@ func (p *page) header() string {
 		if !fits {
 			name = escape(l.Name)
 		}
-		line.put(p.x(i), clip(name, p.room(i)-1), calm)
+		line.put(p.x(i), words.Fit(name, p.room(i)-1), calm)
 	}
 	return line.text(false)
 }
@@ -160,7 +162,7 @@ func (p *page) gapRow(from, to int64, colour bool) string {
 func (p *page) row(r row, colour bool) string {
 	label := r.label
 	line := newLine(p.width)
-	at := decimal(r.at, p.digits[r.at])
+	at := words.Decimal(r.at, p.digits[r.at])
 	line.put(p.whole-strings.IndexByte(at, '.'), at, calm)
 	p.drawLanes(line, r.at)
 	if len(r.arrows) > 0 {

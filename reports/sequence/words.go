@@ -2,44 +2,13 @@ package sequence
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"lockpick/reports/words"
 )
-
-// seconds writes an instant to the millisecond.
-func seconds(ns int64) string { return decimal(ns, 3) + noBreak + "s" }
-
-// noBreak is a space at which no line is broken.
-const noBreak = "\u00a0"
-
-// span writes a length of time as briefly as it can be said to the millisecond.
-func span(ns int64) string {
-	if ns > 0 && ns < 1e6 {
-		return fmt.Sprintf("%.3g", float64(ns)/1e6) + noBreak + "ms"
-	}
-	s := decimal(ns, 3)
-	s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
-	return s + noBreak + "s"
-}
-
-// decimal writes ns in seconds, rounded to so many digits behind the point.
-func decimal(ns int64, digits int) string {
-	sign := ""
-	if ns < 0 {
-		sign, ns = "-", -max(ns, -math.MaxInt64)
-	}
-	unit := int64(1)
-	for range 9 - digits {
-		unit *= 10
-	}
-	ns = plus(ns, unit/2)
-	frac := fmt.Sprintf("%09d", ns%1e9)
-	return sign + strconv.FormatInt(ns/1e9, 10) + "." + frac[:digits]
-}
 
 // minus is a - b, and the nearest number where that can't be said.
 func minus(a, b int64) int64 {
@@ -64,30 +33,15 @@ func plus(a, b int64) int64 {
 const longestName = 24
 
 // short cuts a name, so that one name can't crowd out the sentence about it.
-func short(name string) string { return clip(name, longestName) }
+func short(name string) string { return words.Fit(name, longestName) }
 
-// clip cuts s to at most n characters, the last of them an ellipsis.
-func clip(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	if n < 1 {
-		return ""
-	}
-	return string([]rune(s)[:n-1]) + "…"
-}
-
-// list joins names as a sentence does.
+// list joins names as a sentence does, each cut short.
 func list(names []string) string {
-	short := make([]string, len(names))
+	out := make([]string, len(names))
 	for i, n := range names {
-		short[i] = clip(n, longestName)
+		out[i] = short(n)
 	}
-	if len(short) < 2 {
-		return strings.Join(short, "")
-	}
-	last := len(short) - 1
-	return strings.Join(short[:last], ", ") + " and " + short[last]
+	return words.List(out)
 }
 
 // nodeRange names nodes briefly, in their order: "n1–n5", "n1 n2", "n1 n2 n4 n5".
@@ -128,13 +82,6 @@ func numbered(name string) (prefix string, n int, ok bool) {
 	prefix = strings.TrimRight(name, "0123456789")
 	n, err := strconv.Atoi(name[len(prefix):])
 	return prefix, n, err == nil
-}
-
-func plural(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return strconv.Itoa(n) + " " + noun
 }
 
 // unique returns the names in their first order, each once.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"lockpick/harness/history"
+	"lockpick/reports/words"
 )
 
 // drawWork draws what a session did with the resource and how it gave the lock back.
@@ -41,7 +42,7 @@ func (b *builder) drawCheck(s *session, c *call, me int) {
 	if c.outcome() != history.OK {
 		n.Label = fmt.Sprintf("%s checks: its lease is over, it does not write", short(s.client))
 		b.note(n)
-		b.tell(n.At, short(s.client), fmt.Sprintf("found its lease over at %s and did not write", seconds(n.At)))
+		b.tell(n.At, short(s.client), fmt.Sprintf("found its lease over at %s and did not write", words.Seconds(n.At)))
 		return
 	}
 	hit := slices.ContainsFunc(b.faults, func(ft *fault) bool { return ft.target == s.client || onLinkOf(ft.target, s.client) })
@@ -50,7 +51,7 @@ func (b *builder) drawCheck(s *session, c *call, me int) {
 	}
 	n.Label = fmt.Sprintf("%s checks its lease: valid", short(s.client))
 	if left := minus(s.deadline, n.At); s.deadline != never && left > 0 {
-		n.Label += fmt.Sprintf(", %s left", span(left))
+		n.Label += fmt.Sprintf(", %s left", words.Span(left))
 	}
 	b.note(n)
 }
@@ -67,7 +68,7 @@ func (b *builder) drawRead(s *session, c *call, me int) {
 	a := Arrow{From: me, To: b.storage, Sent: c.call.T, Arrived: c.call.T, Label: "read", Detail: "no answer", Lost: true, Events: numbers(c.call, c.ret)}
 	if c.outcome() == history.Fail {
 		a.Lost, a.Mark, a.Detail = false, Cross, "refused"
-		b.tell(c.ret.T, short(s.client), fmt.Sprintf("tried to read at %s and was refused", seconds(c.call.T)))
+		b.tell(c.ret.T, short(s.client), fmt.Sprintf("tried to read at %s and was refused", words.Seconds(c.call.T)))
 	}
 	b.message(a)
 }
@@ -105,14 +106,14 @@ func (b *builder) outcome(s *session, c *call, at int64) written {
 	who, base := short(s.client), c.call.Version
 	p := b.f.applies[c.call.Value]
 	late := at != 0 && at >= s.until && s.granted()
-	when := seconds(at)
+	when := words.Seconds(at)
 	if late {
 		when += ", after " + b.lateness(s)
 	}
 	applied := p != nil && p.entry.Type == history.OK || p == nil && c.outcome() == history.OK
 	switch {
 	case at == 0:
-		return written{label: "no answer", words: fmt.Sprintf("sent a write at %s that is not known to have arrived", seconds(c.call.T))}
+		return written{label: "no answer", words: fmt.Sprintf("sent a write at %s that is not known to have arrived", words.Seconds(c.call.T))}
 	case !applied:
 		why := b.refusal(c, p)
 		return written{mark: Cross, label: "refused" + why, words: fmt.Sprintf("wrote at %s, and was refused%s", when, why)}

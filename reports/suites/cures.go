@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"lockpick/checker"
+	"lockpick/reports/words"
 )
 
 // came reports whether a property was expected to come out so, and did in all runs.
@@ -56,7 +57,7 @@ func (s *Suite) remedies() (cures, flaws []remedy) {
 
 // cureText says what cured what.
 func (r remedy) cureText() string {
-	return fmt.Sprintf("In %s, %s held. %s", r.variant.Variant, join(r.properties), r.variant.Claim)
+	return fmt.Sprintf("In %s, %s held. %s", r.variant.Variant, words.List(r.properties), r.variant.Claim)
 }
 
 // flawText says what broke what.
@@ -74,7 +75,7 @@ func (c *Scenario) harm(properties []string) string {
 	if len(parts) > 1 {
 		verb = " were violated"
 	}
-	return join(parts) + verb
+	return words.List(parts) + verb
 }
 
 // harms are the properties that were violated as expected.

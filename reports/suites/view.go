@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockpick/checker"
+	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
 
@@ -205,7 +206,7 @@ func (s *Suite) row(c *Scenario, columns []string, has files) row {
 	case len(c.Cells) == 0:
 		r.Note = "! " + r.State
 		if len(c.Errors) > 0 {
-			r.Note += ": " + firstLine(c.Errors[0])
+			r.Note += ": " + words.FirstLine(c.Errors[0])
 		}
 		r.Note += "." + expected
 	}
@@ -323,7 +324,7 @@ func (v voice) view(has files) voiceView {
 			parts = append(parts, fmt.Sprintf("%d %s", n, verdict))
 		}
 	}
-	out.Sum = fmt.Sprintf("%s: %s.", plural(len(v.claims), "claim"), strings.Join(parts, ", "))
+	out.Sum = fmt.Sprintf("%s: %s.", words.Plural(len(v.claims), "claim"), strings.Join(parts, ", "))
 	for _, x := range v.claims {
 		c := x.scenario
 		w := claimView{Claim: c.Claim, Source: c.Source, Sentence: x.sentence, Symbol: verdictMarks[x.verdict], Verdict: x.verdict,
@@ -340,7 +341,7 @@ func (s *Suite) facts() [][2]string {
 	f := [][2]string{
 		{"command", s.Command}, {"backend", s.Backend}, {"seeds", s.seeds()},
 		{"begun", stamp(s.Started)}, {"wall clock", fmt.Sprintf("%.1f s", s.Seconds)},
-		{"lockpick", s.Version}, {"built with", s.Go}, {"host", fmt.Sprintf("%s/%s, %s", s.OS, s.Arch, plural(s.CPUs, "CPU"))},
+		{"lockpick", s.Version}, {"built with", s.Go}, {"host", fmt.Sprintf("%s/%s, %s", s.OS, s.Arch, words.Plural(s.CPUs, "CPU"))},
 		{"exit code", fmt.Sprint(s.Code)},
 	}
 	if len(s.Sets) > 0 {

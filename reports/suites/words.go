@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockpick/checker"
+	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
 
@@ -15,22 +16,6 @@ const leastRuns = 20
 // simulation is the backend whose runs are independent trials: on others a run that
 // missed its violation is tried again, so a share of them is no rate.
 const simulation = "sim"
-
-// plural is a number of things.
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-// join makes a list of words a phrase.
-func join(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
-}
 
 // seeds names the seeds of a suite.
 func (s *Suite) seeds() string {
@@ -49,16 +34,16 @@ func (s *Suite) Headline() string {
 	if len(parts) == 0 {
 		parts = []string{"nothing was run"}
 	}
-	text := fmt.Sprintf("%s on %s, %s: %s", plural(s.Runs+s.Counts[outcome.Skipped], "run"), s.Backend, s.seeds(), strings.Join(parts, ", "))
+	text := fmt.Sprintf("%s on %s, %s: %s", words.Plural(s.Runs+s.Counts[outcome.Skipped], "run"), s.Backend, s.seeds(), strings.Join(parts, ", "))
 	found, missed := s.surprises()
 	switch {
 	case len(found) > 0:
-		text += ". A violation was found where none was expected: " + join(found)
+		text += ". A violation was found where none was expected: " + words.List(found)
 	case s.decided():
 		text += "; no violation found where none was expected, under these faults"
 	}
 	if len(missed) > 0 {
-		text += ". Not as its scenario expects: " + join(missed)
+		text += ". Not as its scenario expects: " + words.List(missed)
 	}
 	if s.Interrupted {
 		text += fmt.Sprintf(". Interrupted after %d of %d runs: this is what there is", s.Runs, s.Planned)
@@ -142,7 +127,7 @@ func (c *Scenario) finding() string {
 		}
 	}
 	if len(parts) == 0 && len(c.Errors) > 0 {
-		return firstLine(c.Errors[0])
+		return words.FirstLine(c.Errors[0])
 	}
 	return strings.Join(parts, "; ")
 }
@@ -164,9 +149,4 @@ func (c Cell) clause() string {
 		text += ", expected " + c.Expected
 	}
 	return text
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
-	return line
 }

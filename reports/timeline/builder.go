@@ -6,6 +6,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/history"
+	"lockpick/reports/words"
 )
 
 type event = history.Event
@@ -125,8 +126,17 @@ func (b *builder) kind(class string) int {
 	return i
 }
 
+// first is the names that get lanes; of how many others there are the page tells.
+func (b *builder) first(names []string, most int, noun string) []string {
+	if len(names) <= most {
+		return names
+	}
+	b.omit(words.Plural(len(names)-most, "more "+noun))
+	return names[:most]
+}
+
 func (b *builder) text(s string) int {
-	s = clip(s, longestText)
+	s = words.Visible(s, longestText)
 	i, ok := b.texts[s]
 	if !ok {
 		i = len(b.t.Texts)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"lockpick/harness/history"
+	"lockpick/reports/words"
 )
 
 // mostClients is how many clients have lanes.
@@ -12,11 +13,7 @@ const mostClients = 24
 
 // clientLanes draws each client: its operations, and below them its belief.
 func (b *builder) clientLanes() {
-	names := b.h.Params.Clients
-	if len(names) > mostClients {
-		b.omit(fmt.Sprintf("%d more clients", len(names)-mostClients))
-		names = names[:mostClients]
-	}
+	names := b.first(b.h.Params.Clients, mostClients, "client")
 	rows := map[string]int{}
 	beliefs := map[string][]history.Belief{}
 	for _, x := range b.beliefs {
@@ -49,7 +46,7 @@ func (b *builder) believed(row int, beliefs []history.Belief) {
 			numbers = append(numbers, x.Closes)
 		}
 		b.add(Item{Row: row, Kind: b.kind("belief"), From: micros(min(from, b.end)), To: micros(min(x.To, b.end)),
-			Label: b.text(""), Detail: b.text(short(x.Key) + " until " + seconds(x.To)), Session: b.text(x.Session), Events: numbers})
+			Label: b.text(""), Detail: b.text(short(x.Key) + " until " + words.Seconds(x.To)), Session: b.text(x.Session), Events: numbers})
 	}
 }
 
@@ -120,7 +117,7 @@ func (b *builder) about(call, ret *event) string {
 		key = ret.Key
 	}
 	add(key != "", "%s", short(key))
-	add(ret.ValidUntil != 0, "valid until %s", seconds(ret.ValidUntil))
+	add(ret.ValidUntil != 0, "valid until %s", words.Seconds(ret.ValidUntil))
 	add(ret.Fence != 0, "fencing token %d", ret.Fence)
 	add(call.Op == history.OpRead && ret.Type == history.OK, "version %d", ret.Version)
 	add(call.Op == history.OpWrite, "based on version %d", call.Version)

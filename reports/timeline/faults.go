@@ -7,6 +7,7 @@ import (
 
 	"lockpick/harness/history"
 	"lockpick/nemesis"
+	"lockpick/reports/words"
 )
 
 // fault is one fault on one target.
@@ -95,9 +96,9 @@ func (t turn) words() string {
 	var s string
 	switch {
 	case t.offset > 0:
-		s = "clock " + span(t.offset) + " ahead"
+		s = "clock " + words.Span(t.offset) + " ahead"
 	case t.offset < 0:
-		s = "clock " + span(-t.offset) + " behind"
+		s = "clock " + words.Span(-t.offset) + " behind"
 	default:
 		s = "clock"
 	}
@@ -152,7 +153,7 @@ func causes(f *fault) string {
 		parts = append(parts, "read back: "+f.begin.Cause)
 	}
 	if f.end != nil {
-		parts = append(parts, strings.TrimSuffix(fmt.Sprintf("healed at %s: %s", seconds(f.end.T), f.end.Cause), ": "))
+		parts = append(parts, strings.TrimSuffix(fmt.Sprintf("healed at %s: %s", words.Seconds(f.end.T), f.end.Cause), ": "))
 	}
 	if f.bad != nil {
 		parts = append(parts, "failed: "+f.bad.Cause)

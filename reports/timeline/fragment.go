@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"html/template"
 	"strings"
+
+	"lockpick/reports/words"
 )
 
 // Style is the timeline's style sheet. It needs the variables of palette.CSS.
@@ -50,7 +52,7 @@ func (v View) Range() string {
 
 // When is the view's span in words.
 func (v View) When() string {
-	return fmt.Sprintf("%s to %s", seconds(v.From*1000), seconds(v.To*1000))
+	return fmt.Sprintf("%s to %s", words.Seconds(v.From*1000), words.Seconds(v.To*1000))
 }
 
 type legend struct{ Class, Words string }

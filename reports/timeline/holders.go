@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"lockpick/harness/history"
+	"lockpick/reports/words"
 )
 
 const mostKeys = 4
@@ -27,7 +28,7 @@ func (b *builder) holderLanes() {
 	}
 	for i, key := range keys {
 		if i == mostKeys {
-			b.omit(fmt.Sprintf("the holders of %d more locks", len(keys)-mostKeys))
+			b.omit("the holders of " + words.Plural(len(keys)-mostKeys, "more lock"))
 			return
 		}
 		name := "holders"
@@ -83,7 +84,7 @@ func (b *builder) overlap(row int, beliefs []history.Belief, now []int, from, to
 		if k > 0 {
 			detail += " and "
 		}
-		detail += fmt.Sprintf("%s until %s", short(x.Client), seconds(x.To))
+		detail += fmt.Sprintf("%s until %s", short(x.Client), words.Seconds(x.To))
 		i.Events = append(i.Events, x.Opens)
 		if x.Closes != 0 {
 			i.Events = append(i.Events, x.Closes)

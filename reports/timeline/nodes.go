@@ -8,17 +8,14 @@ import (
 	"strings"
 
 	"lockpick/harness/history"
+	"lockpick/reports/words"
 )
 
 const mostNodes = 24
 
 // nodeLanes draws for each node whose key it has, and until when.
 func (b *builder) nodeLanes() {
-	names := b.h.Params.Nodes
-	if len(names) > mostNodes {
-		b.omit(fmt.Sprintf("%d more nodes", len(names)-mostNodes))
-		names = names[:mostNodes]
-	}
+	names := b.first(b.h.Params.Nodes, mostNodes, "node")
 	wires := map[string][]*event{} // by node, in the order in which it answered
 	for i := range b.events {
 		e := &b.events[i]
@@ -42,7 +39,7 @@ func (b *builder) nodeLanes() {
 		for i, key := range keys {
 			if i > 0 {
 				if i >= mostKeys {
-					b.omit(fmt.Sprintf("%d more keys on %s", len(keys)-mostKeys, short(name)))
+					b.omit(words.Plural(len(keys)-mostKeys, "more key") + " on " + short(name))
 					break
 				}
 				row = b.row(16)
@@ -115,7 +112,7 @@ func (b *builder) lease(row int, set *event, of []*event, to, due int64, early b
 	}
 	until := ""
 	if due < never {
-		until = "due to expire at " + seconds(due) + " by its clock"
+		until = "due to expire at " + words.Seconds(due) + " by its clock"
 	}
 	class := "lease"
 	if early {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"lockpick/checker"
+	"lockpick/reports/words"
 )
 
 // Of so many items the page stays small, and is drawn at once.
@@ -21,7 +22,7 @@ func (b *builder) views(v checker.Verdict) {
 		}
 		w := r.Witness
 		from, to := min(max(w.From, 0), b.end), min(max(w.To, w.From, 0), b.end)
-		b.t.Views = append(b.t.Views, View{Property: short(r.Property), Because: clip(r.Because, longestText),
+		b.t.Views = append(b.t.Views, View{Property: short(r.Property), Because: words.Visible(r.Because, longestText),
 			From: micros(from), To: micros(to), Events: slices.Clone(w.Events)})
 	}
 }
@@ -100,7 +101,7 @@ func (b *builder) thin() {
 	b.countFolds()
 	b.retext()
 	b.omit(fmt.Sprintf("outside of %s to %s, %d operations and writes are left out and %d beliefs and leases are folded where they follow closely; holders and faults are whole",
-		seconds(w[0]*1000), seconds(w[1]*1000), left, folded))
+		words.Seconds(w[0]*1000), words.Seconds(w[1]*1000), left, folded))
 }
 
 var (

@@ -19,10 +19,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"lockpick/checker"
 	"lockpick/harness/history"
+	"lockpick/reports/words"
 )
 
 // Groups are the processes of a trace, in the order in which viewers show them.
@@ -114,9 +114,4 @@ func (b *builder) all() []mark {
 // longest bounds one text, in bytes.
 const longest = 1 << 10
 
-func clip(s string) string {
-	if len(s) > longest {
-		return strings.ToValidUTF8(s[:longest], "") + "…"
-	}
-	return s
-}
+func clip(s string) string { return words.Clip(s, longest) }
