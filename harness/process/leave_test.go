@@ -60,15 +60,17 @@ func TestKillNineLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	line, _ := bufio.NewReader(out).ReadString('\n')
-	pids := children(t, dir)
+	// A server whose port was taken in the last moment has ended, and another was started for it.
+	pids := slices.DeleteFunc(children(t, dir), func(pid int) bool { return !runs(pid) })
 	disks := mounts(t, dir)
 	cmd.Process.Kill()
 	cmd.Wait()
+	t.Cleanup(func() { proc.Sweep(dir) }) // whatever fails below leaves no disk mounted
 	if line != "paused\n" {
 		t.Fatalf("the victim said %q", line)
 	}
 	if len(pids) != 9 { // two nodes with a replica each, the resource, three sentinels, and a client that is stopped
-		t.Fatalf("%d children were recorded, want 9", len(pids))
+		t.Fatalf("%d children ran, want 9", len(pids))
 	}
 	if reason, _ := disk.Missing(); reason == "" && disks != 1 {
 		t.Errorf("the victim had %d disks, want 1", disks)
