@@ -26,7 +26,7 @@ cross:
 
 # The longer checks: the built binary, thousands of seeds, every scenario on real servers.
 long:
-	$(GO) test -tags long -count=1 -timeout 30m ./...
+	$(GO) test -tags long -count=1 -timeout 60m ./...
 
 # Each lock with a mistake: by which scenario it is caught, as what, and with which seed.
 broken:
