@@ -3,8 +3,8 @@
 //
 // Its nouns are Backend, which sets a run up and takes it down again; cluster, which
 // is the run meanwhile and has its powers; box, one container, which is a node's or
-// a client's; image, what they are made of; and engine, which is all that is asked
-// of the Docker engine, in one file.
+// a client's; image, what they are made of; engine, which is all that is asked of the
+// Docker engine, in one file; and endpoint, where it is, as the docker command finds it.
 //
 //	client's box ── link ── node's box
 //	     .101+    gateway .1    .11+
@@ -51,9 +51,9 @@ func New(cfg Config) *Backend {
 // Name is "docker".
 func (*Backend) Name() string { return "docker" }
 
-// Remark says of what the nodes are made.
-func (b *Backend) Remark() string {
-	return fmt.Sprintf("no image is pulled: nodes run this machine's own %s with its libraries", b.cfg.RedisServer)
+// Remark says which engine it is, and of what the nodes are made.
+func (b *Backend) Remark(ctx context.Context) string {
+	return fmt.Sprintf("%s; no image is pulled: nodes run this machine's own %s with its libraries", engineRemark(ctx), b.cfg.RedisServer)
 }
 
 // powers are the faults that it can inject wherever it can run.

@@ -33,24 +33,49 @@ func (b *Backend) lacks(ctx context.Context) (reason, remedy string) {
 }
 
 func lacksEngine(ctx context.Context) (reason, remedy string) {
+	_, _, err := meet(ctx)
+	if err == nil {
+		return "", ""
+	}
+	remedy = "see DOCKER_HOST"
+	if a := (*astray)(nil); errors.As(err, &a) {
+		remedy = a.remedy
+	}
+	return firstLine(err), remedy
+}
+
+// meet finds the engine and asks it whether it serves.
+func meet(ctx context.Context) (at endpoint, a about, err error) {
 	e, err := connect()
 	if err != nil {
-		return firstLine(err), "see DOCKER_HOST"
+		return at, a, err
 	}
 	defer e.close()
-	if !strings.HasPrefix(e.host(), "unix://") {
-		return "the engine is at " + e.host() + ", and so far it must be on this machine", "unset DOCKER_HOST"
+	const ours = "DOCKER_HOST=unix://" + usualSocket + " chooses this machine's"
+	if at = e.at; !at.isSocket() {
+		return at, a, &astray{fmt.Errorf("the engine is at %s, and so far it must be on this machine", at), ours}
 	}
 	ctx, cancel := context.WithTimeout(ctx, pingBound)
 	defer cancel()
-	platform, err := e.platform(ctx)
+	if a, err = e.about(ctx); err != nil {
+		return at, a, err
+	}
+	switch {
+	case a.platform != "linux":
+		err = &astray{fmt.Errorf("the engine's containers run on %s", a.platform), "let the engine run Linux containers"}
+	case !at.isHere(a):
+		err = &astray{fmt.Errorf("the engine at %s has another kernel, %s, and so far it must be on this machine", at, a.kernel), ours}
+	}
+	return at, a, err
+}
+
+// engineRemark says which engine it is.
+func engineRemark(ctx context.Context) string {
+	at, a, err := meet(ctx)
 	if err != nil {
-		return "no Docker engine answers at " + e.host() + ": " + firstLine(err), startEngine
+		return firstLine(err)
 	}
-	if platform != "linux" {
-		return "the engine's containers run on " + platform, "let the engine run Linux containers"
-	}
-	return "", ""
+	return fmt.Sprintf("the engine is %s at %s (context %s, API %s)", a.version, at.host, at.context, a.api)
 }
 
 // images reads the programs that containers are to run.
