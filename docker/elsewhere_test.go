@@ -11,15 +11,19 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"lockpick/harness/real/proc"
 )
 
 // authority signs certificates.
@@ -105,15 +109,19 @@ func dockerd(t *testing.T, certs string) (host string) {
 		"--config-file", dir+"/daemon.json", "--data-root", dir+"/data", "--exec-root", dir+"/exec", "--pidfile", dir+"/pid",
 		"--bridge", "none", "--iptables=false", "--storage-driver", "overlay2")
 	cmd.ExtraFiles = []*os.File{file}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.WaitDelay = 10 * time.Second
-	if err := cmd.Start(); err != nil {
+	started, ended := make(chan error, 1), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // with whose end the signal of death comes
+		started <- cmd.Start()
+		ended <- cmd.Wait()
+	}()
+	if err := <-started; err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
 		select {
@@ -230,27 +238,36 @@ func TestEngineBehindTLS(t *testing.T) {
 	}
 }
 
-// makeOne imports an image and makes a container of it, on a network.
+// makeOne imports an image, and makes and runs a container of it on a network.
 func makeOne(t *testing.T, e *engine) {
 	t.Helper()
+	self, err := proc.Self()
+	if err != nil {
+		t.Fatal(err)
+	}
 	i, err := imageOf("test", "/bin/sh")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := i.provide(t.Context(), e, "nobody"); err != nil {
+	labels := map[string]string{ownerLabel: self.String(), runLabel: "elsewhere." + self.String()}
+	name := "lockpick-" + labels[runLabel]
+	defer func() {
+		err := e.clear(context.Background(), runLabel+"="+labels[runLabel], func(owned) bool { return true })
+		if err := errors.Join(err, e.removeImage(context.Background(), i.ref)); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := i.provide(t.Context(), e, self.String()); err != nil {
 		t.Fatal(err)
 	}
-	labels := map[string]string{runLabel: "test"}
-	n, err := makeNet(t.Context(), e, "lockpick-test", labels)
+	n, err := makeNet(t.Context(), e, name, labels)
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := e.create(t.Context(), making{name: "lockpick-test-one", image: i.ref, network: n.name, addr: n.at(firstNode), command: []string{"/bin/sh", "-c", "exit 7"}, labels: labels})
+	id, err := e.create(t.Context(), making{name: name + "-one", image: i.ref, network: n.name, addr: n.at(firstNode),
+		command: []string{"/bin/sh", "-c", "exit 7"}, labels: labels})
 	if err != nil {
 		t.Fatal(err)
-	}
-	if status, _, err := e.state(t.Context(), id); err != nil || status != "created" {
-		t.Errorf("it is %q, %v", status, err)
 	}
 	ended, err := e.start(t.Context(), id)
 	if err != nil {
@@ -259,7 +276,34 @@ func makeOne(t *testing.T, e *engine) {
 	if status, err := ended(); err != nil || status != 7 {
 		t.Errorf("it ended with %d, %v", status, err)
 	}
-	if err := e.clear(t.Context(), runLabel+"=test", func(owned) bool { return true }); err != nil {
-		t.Error(err)
+}
+
+func TestRemarkNamesTheEngine(t *testing.T) {
+	needEngine(t)
+	e, err := connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.close()
+	got := testBackend().Remark(t.Context())
+	for _, want := range []string{e.at.host, "context " + e.at.context, ", API 1."} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in %q", want, got)
+		}
+	}
+}
+
+func TestEngineElsewhereIsRefused(t *testing.T) {
+	config := noEngineSet(t)
+	writeContext(t, config, "far", contextAt("far", "tcp://192.0.2.1:2376"))
+	t.Setenv("DOCKER_CONTEXT", "far")
+	c := New(Config{}).Probe(t.Context())[0]
+	if c.Available || !strings.Contains(c.Reason, "tcp://192.0.2.1:2376 (context far") || !strings.Contains(c.Remedy, "DOCKER_HOST=unix://") {
+		t.Errorf("%+v", c)
+	}
+	for _, a := range []about{{}, {kernel: "6.10.14-linuxkit"}} { // as in a virtual machine
+		if (endpoint{host: "unix://" + usualSocket}).isHere(a) {
+			t.Errorf("%+v is here", a)
+		}
 	}
 }

@@ -47,7 +47,7 @@ func connect() (*engine, error) {
 			return nil, fmt.Errorf("find the Docker engine: %w", err)
 		}
 		noProxy := func(*client.Client) error { transport.Proxy = nil; return nil } // the name is nobody's
-		opts = append(opts, client.WithHost("http://engine.invalid"), client.WithDialContext(dialSSH(command)), noProxy)
+		opts = append(opts, client.WithHost("http://engine-by-ssh"), client.WithDialContext(dialSSH(command)), noProxy)
 	} else {
 		opts = append(opts, client.WithHost(at.host))
 	}
