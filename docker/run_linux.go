@@ -33,10 +33,16 @@ func (b *Backend) lacks(ctx context.Context) (reason, remedy string) {
 }
 
 func lacksEngine(ctx context.Context) (reason, remedy string) {
-	_, _, err := meet(ctx)
-	if err == nil {
-		return "", ""
+	e, _, err := meet(ctx)
+	if err != nil {
+		return explain(err)
 	}
+	e.close()
+	return "", ""
+}
+
+// explain says why there is no engine, and what to do.
+func explain(err error) (reason, remedy string) {
 	remedy = "see DOCKER_HOST"
 	if a := (*astray)(nil); errors.As(err, &a) {
 		remedy = a.remedy
@@ -44,38 +50,46 @@ func lacksEngine(ctx context.Context) (reason, remedy string) {
 	return firstLine(err), remedy
 }
 
-// meet finds the engine and asks it whether it serves.
-func meet(ctx context.Context) (at endpoint, a about, err error) {
+// meet finds the engine, agrees with it on an API, and sees that it serves.
+func meet(ctx context.Context) (*engine, about, error) {
 	e, err := connect()
 	if err != nil {
-		return at, a, err
+		return nil, about{}, err
 	}
-	defer e.close()
+	a, err := e.serves(ctx)
+	if err != nil {
+		return nil, about{}, errors.Join(err, e.close())
+	}
+	return e, a, nil
+}
+
+func (e *engine) serves(ctx context.Context) (about, error) {
 	const ours = "DOCKER_HOST=unix://" + usualSocket + " chooses this machine's"
-	if at = e.at; !at.isSocket() {
-		return at, a, &astray{fmt.Errorf("the engine is at %s, and so far it must be on this machine", at), ours}
+	if !e.at.isSocket() {
+		return about{}, &astray{fmt.Errorf("the engine is at %s, and so far it must be on this machine", e.at), ours}
 	}
 	ctx, cancel := context.WithTimeout(ctx, pingBound)
 	defer cancel()
-	if a, err = e.about(ctx); err != nil {
-		return at, a, err
-	}
+	a, err := e.about(ctx)
 	switch {
+	case err != nil:
+		return a, err
 	case a.platform != "linux":
-		err = &astray{fmt.Errorf("the engine's containers run on %s", a.platform), "let the engine run Linux containers"}
-	case !at.isHere(a):
-		err = &astray{fmt.Errorf("the engine at %s has another kernel, %s, and so far it must be on this machine", at, a.kernel), ours}
+		return a, &astray{fmt.Errorf("the engine's containers run on %s", a.platform), "let the engine run Linux containers"}
+	case !e.at.isHere(a):
+		return a, &astray{fmt.Errorf("the engine at %s has another kernel, %s, and so far it must be on this machine", e.at, a.kernel), ours}
 	}
-	return at, a, err
+	return a, nil
 }
 
 // engineRemark says which engine it is.
 func engineRemark(ctx context.Context) string {
-	at, a, err := meet(ctx)
+	e, a, err := meet(ctx)
 	if err != nil {
 		return firstLine(err)
 	}
-	return fmt.Sprintf("the engine is %s at %s (context %s, API %s)", a.version, at.host, at.context, a.api)
+	defer e.close()
+	return fmt.Sprintf("the engine is %s at %s (context %s, API %s)", a.version, e.at.host, e.at.context, a.api)
 }
 
 // images reads the programs that containers are to run.
@@ -111,12 +125,10 @@ var runs atomic.Int64
 // zero, and takes all down again. On the seed depends what is drawn for messages;
 // clients get theirs with their Spec.
 func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
-	if reason, remedy := lacksEngine(ctx); reason != "" {
-		return fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
-	}
-	e, err := connect()
+	e, _, err := meet(ctx)
 	if err != nil {
-		return err
+		reason, remedy := explain(err)
+		return fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
 	}
 	c := newCluster(ctx, seed, e, rec)
 	defer func() { err = errors.Join(err, e.close()) }()
