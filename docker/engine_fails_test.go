@@ -42,7 +42,7 @@ func TestEngineThatRestartsInMidRun(t *testing.T) {
 		})
 	})
 	t.Log(err)
-	if err == nil || !strings.Contains(err.Error(), "links has ended, or the engine") {
+	if err == nil || !strings.Contains(err.Error(), "the links have ended") {
 		t.Errorf("it came out as %v", err)
 	}
 	if !strings.Contains(text.String(), `"acquire"`) {
