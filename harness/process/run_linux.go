@@ -12,6 +12,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/server"
 )
 
 // Run starts the servers and links, calls body just after true time zero, and
@@ -41,7 +42,11 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 		c.mountDisks,
 		func(s harness.Scenario) error { return c.startServers(s, b.cfg.RedisServer) },
 		func(s harness.Scenario) error { return c.startReplicas(s, b.cfg.RedisServer) },
-		func(s harness.Scenario) error { return c.startSentinels(s, b.cfg.RedisServer) },
+		func(s harness.Scenario) error {
+			return c.Watch(s, func(name string) (*server.Sentinel, error) {
+				return c.group.StartSentinel(c.ctx, name, b.cfg.RedisServer)
+			})
+		},
 		c.Open,
 		c.awaitSecond,
 	} {
@@ -90,7 +95,7 @@ func (c *cluster) startServers(s harness.Scenario, bin string) error {
 			if name == harness.ResourceName {
 				c.resource = r
 			} else {
-				c.nodes[name] = r
+				c.Serve(name, r)
 			}
 		})
 	}
