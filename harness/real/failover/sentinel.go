@@ -49,7 +49,7 @@ func (n *Nodes[S]) Watch(s harness.Scenario, start func(name string) (*server.Se
 			}
 		}
 		for _, node := range nodes {
-			if err := n.Sentinels[i].Met(n.Context, node, sentinels); err != nil {
+			if err := n.Sentinels[i].Meet(n.Context, node, sentinels); err != nil {
 				return err
 			}
 		}

@@ -69,9 +69,9 @@ func (s *Sentinel) SetFailoverTimeout(ctx context.Context, name string, d time.D
 
 func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// Met returns once it has met as many sentinels of a master as there are, itself
+// Meet returns once it has met as many sentinels of a master as there are, itself
 // one of them, and knows a replica of it that is well.
-func (s *Sentinel) Met(ctx context.Context, name string, sentinels int) error {
+func (s *Sentinel) Meet(ctx context.Context, name string, sentinels int) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyBound, errAlone)
 	defer cancel()
 	for {
