@@ -51,7 +51,7 @@ func newCluster(ctx context.Context, seed uint64, self []string, group *proc.Gro
 	c.ctx = c.Timeline.Context()
 	c.mesh = link.NewMesh(seed, c.Now, rec.Record)
 	c.Network = &network.Network{Context: c.ctx, Mesh: c.mesh, Addr: c.addr, Down: c.down, Mute: c.mute, Go: c.Timeline.Go}
-	c.Nodes = &failover.Nodes[*proc.Redis]{Context: c.ctx, Kill: c.Kill, Pause: c.Pause, Gate: c.mesh.Gate, Turn: c.turn}
+	c.Nodes = &failover.Nodes[*proc.Redis]{Context: c.ctx, Kill: c.Kill, Pause: c.Pause, Gate: c.gate, Turn: c.turn}
 	return c
 }
 

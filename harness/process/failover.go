@@ -35,10 +35,17 @@ func (c *cluster) startReplicas(s harness.Scenario, bin string) error {
 	return nil
 }
 
+// gate keeps all data from and to a node until open is called.
+func (c *cluster) gate(node string) (open func() error, err error) {
+	end := c.mesh.Gate(node)
+	return func() error { end(); return nil }, nil
+}
+
 // turn lets a node's links lead to its replica. The disk was the dead master's.
-func (c *cluster) turn(node, upstream string) {
+func (c *cluster) turn(node, upstream string) error {
 	c.mesh.Turn(node, upstream)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.disks, node)
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/server"
 )
@@ -47,7 +48,7 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 				return c.group.StartSentinel(c.ctx, name, b.cfg.RedisServer)
 			})
 		},
-		c.Open,
+		func(s harness.Scenario) error { return c.Open(s.NodeNames(), network.ClientsOf(s)) },
 		c.awaitSecond,
 	} {
 		if err := setUp(s); err != nil {

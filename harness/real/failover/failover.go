@@ -15,6 +15,7 @@ package failover
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -33,11 +34,11 @@ type Server interface {
 // Nodes are the servers of a run's nodes. Its functions are called with the name of a
 // node that has a replica.
 type Nodes[S Server] struct {
-	Context context.Context                                // ends with the run
-	Kill    func(node string) (readBack string, err error) // ends what serves it now
-	Pause   func(node string) (readBack string, err error) // stops it
-	Gate    func(node string) (open func())                // keeps all data of its links meanwhile
-	Turn    func(node, upstream string)                    // lets its links lead to another server
+	Context context.Context                                  // ends with the run
+	Kill    func(node string) (readBack string, err error)   // ends what serves it now
+	Pause   func(node string) (readBack string, err error)   // stops it
+	Gate    func(node string) (open func() error, err error) // keeps all data of its links meanwhile
+	Turn    func(node, upstream string) error                // lets its links lead to another server
 
 	// These are filled before the run begins.
 	Sentinels []*server.Sentinel
@@ -97,12 +98,16 @@ func (n *Nodes[S]) replica(node string) (*server.Server, error) {
 
 // FailOver kills a node's master and lets the replica take its place behind the
 // clients' links. Whoever connects meanwhile finds nobody.
-func (n *Nodes[S]) FailOver(node string) (string, error) {
+func (n *Nodes[S]) FailOver(node string) (readBack string, err error) {
 	replica, err := n.replica(node)
 	if err != nil {
 		return "", err
 	}
-	defer n.Gate(node)()
+	open, err := n.Gate(node)
+	if err != nil {
+		return "", fmt.Errorf("fail over %s: %w", node, err)
+	}
+	defer func() { err = errors.Join(err, open()) }()
 	dead, err := n.Kill(node)
 	if err != nil {
 		return "", err
@@ -111,18 +116,22 @@ func (n *Nodes[S]) FailOver(node string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	n.takePlace(node)
+	if _, err := n.takePlace(node); err != nil {
+		return "", err
+	}
 	return back + "; " + dead, nil
 }
 
 // takePlace puts a promoted replica behind the clients' links, and returns whose place
 // it has.
-func (n *Nodes[S]) takePlace(node string) (former S) {
+func (n *Nodes[S]) takePlace(node string) (former S, err error) {
 	replica := n.Replica(node)
-	n.Turn(node, replica.Redis().Addr())
+	if err := n.Turn(node, replica.Redis().Addr()); err != nil {
+		return former, fmt.Errorf("fail over %s: %w", node, err)
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	former, n.masters[node] = n.masters[node], replica
 	delete(n.replicas, node)
-	return former
+	return former, nil
 }

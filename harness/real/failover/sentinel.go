@@ -71,7 +71,7 @@ func (n *Nodes[S]) bySentinels(f func(i int) error) error {
 // FailOverBySentinel takes a node's master away and waits until a quorum of its
 // sentinels says that the replica is the master, and the replica says so, too. Only
 // then the clients' links lead to it.
-func (n *Nodes[S]) FailOverBySentinel(node string, stop bool) (string, error) {
+func (n *Nodes[S]) FailOverBySentinel(node string, stop bool) (readBack string, err error) {
 	replica, err := n.replica(node)
 	if err != nil {
 		return "", err
@@ -92,12 +92,20 @@ func (n *Nodes[S]) FailOverBySentinel(node string, stop bool) (string, error) {
 		return "", fmt.Errorf("fail over %s: %w", node, err)
 	}
 	took := time.Since(began).Round(time.Millisecond)
-	defer n.Gate(node)()
+	open, err := n.Gate(node)
+	if err != nil {
+		return "", fmt.Errorf("fail over %s: %w", node, err)
+	}
+	defer func() { err = errors.Join(err, open()) }()
 	back, err := replica.Promoted(n.Context)
 	if err != nil {
 		return "", err
 	}
-	n.put(&n.formers, node, n.takePlace(node))
+	former, err := n.takePlace(node)
+	if err != nil {
+		return "", err
+	}
+	n.put(&n.formers, node, former)
 	return fmt.Sprintf("promoted by its sentinels after %v: %s; %s", took, back, gone), nil
 }
 

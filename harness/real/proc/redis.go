@@ -194,10 +194,5 @@ func freePort() (addr string, err error) {
 	return l.Addr().String(), l.Close()
 }
 
-// Hello asks a server that can be dialled.
-func Hello(ctx context.Context, addr string) (server.Identity, error) {
-	return (&server.Server{At: addr, Ask: Ask}).Hello(ctx)
-}
-
 // ServerArgs are server.Args.
 func ServerArgs(persist string) ([]string, error) { return server.Args(persist) }
