@@ -9,19 +9,23 @@
 //
 //	                    lockpick
 //	      stdin, stdout ╱   │   ╲  of each
-//	client's box ── links' box ── node's box
-//	     .101+          .2           .11+
+//	client's box ── links' box ── node's box ──╮
+//	     .101+        .2 │           .11+      │
+//	                     ╰──── replica's box   │ past the links
+//	                                 .51+ ──╮  │
+//	                             sentinel's box
+//	                                 .91+
 //
 // Lockpick reaches nobody by the network: the links' box asks the nodes for it. Nodes
 // that will do are wiped for the next run, and it is looked whether they are; others
-// are made anew.
+// are made anew, and so are all that had replicas.
 //
 // Containers and networks carry the label of
 // their owner, by which they are removed, what a dead owner left too. Images stay, one of
 // each sort, as a cache: their names are sums of what is in them.
 //
 // Deliberately missing so far: images by name, engines elsewhere, clocks, disks,
-// replicas, drops of packets. It needs Linux.
+// drops of packets. It needs Linux.
 package docker
 
 import (
@@ -84,24 +88,24 @@ var powers = []string{
 	nemesis.Capability("kill", nemesis.Client),
 	nemesis.Capability("kill", nemesis.Node),
 	nemesis.Capability("shutdown", nemesis.Node),
+	nemesis.Capability("failover", nemesis.Node),
+	nemesis.Capability(nemesis.PowerSentinel, nemesis.Node),
 	nemesis.Capability("cut", nemesis.Link),
 	nemesis.Capability(nemesis.PowerShape, nemesis.Link),
 	nemesis.Capability(nemesis.Hold, nemesis.Message),
 	nemesis.Capability(nemesis.Drop, nemesis.Message),
 	harness.CanPersist,
+	harness.CanReplicate,
 }
 
 // unbuilt are the faults that the backend of processes has and this one not yet.
 var unbuilt = []string{
-	nemesis.Capability("failover", nemesis.Node),
 	nemesis.Capability("touch", nemesis.Node),
 	nemesis.Capability("power-loss", nemesis.Node),
 	nemesis.Capability(nemesis.PowerDisk, nemesis.Node),
-	nemesis.Capability(nemesis.PowerSentinel, nemesis.Node),
 	nemesis.Capability(nemesis.PowerClock, nemesis.Client),
 	nemesis.Capability(nemesis.PowerClock, nemesis.Node),
 	harness.CanSetOwnTime,
-	harness.CanReplicate,
 }
 
 // Probe says what it can do on this machine.

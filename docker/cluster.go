@@ -12,6 +12,7 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/real/failover"
 	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/wire"
@@ -21,16 +22,17 @@ import (
 type cluster struct {
 	*proc.Timeline
 	*network.Remote
+	*failover.Nodes[*node]
 	ctx  context.Context // ends with the run
 	site *site
 	rec  *history.Recorder
 
 	// These are filled before body is called.
 	resource *node
-	nodes    map[string]*node
-	ahead    time.Duration // how far the engine's clock is ahead of ours
-	within   time.Duration // by how much that may be wrong
-	limit    time.Duration // how long the run may take
+	replicas map[string]*node // by the names of their nodes
+	ahead    time.Duration    // how far the engine's clock is ahead of ours
+	within   time.Duration    // by how much that may be wrong
+	limit    time.Duration    // how long the run may take
 
 	mu      sync.Mutex
 	waiting map[string]*player // clients that have no order yet
@@ -42,11 +44,12 @@ var _ harness.Cluster = (*cluster)(nil)
 
 func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
 	c := &cluster{
-		site: s, rec: rec, nodes: map[string]*node{},
+		site: s, rec: rec, replicas: map[string]*node{},
 		waiting: map[string]*player{}, playing: map[string]*player{}, ended: map[string]bool{},
 	}
 	c.Timeline = proc.NewTimeline(ctx)
 	c.ctx = c.Timeline.Context()
+	c.Nodes = &failover.Nodes[*node]{Context: c.ctx, Kill: c.Kill, Pause: c.Pause, Gate: c.gate, Turn: c.turn}
 	return c
 }
 
@@ -58,9 +61,14 @@ func (c *cluster) open(s harness.Scenario, seed uint64) error {
 	}
 	c.limit = s.Limit
 	c.GoBy(c.ahead)
-	addrs := map[string]string{harness.ResourceName: c.resource.addr}
-	for name, n := range c.nodes {
-		addrs[name] = n.addr
+	known := map[string]*node{harness.ResourceName: c.resource}
+	for _, name := range s.NodeNames() {
+		known[name] = c.Server(name)
+	}
+	addrs := map[string]string{}
+	for name, n := range known {
+		n.stand(name)
+		addrs[name] = n.At
 	}
 	run := network.Run{Context: c.ctx, Record: c.rec.Record, Go: c.Timeline.Go}
 	return c.Open(run, seed, c.site.net.at(linksHost).String(), addrs, s.NodeNames(), network.ClientsOf(s))
@@ -99,6 +107,9 @@ func (c *cluster) close() error {
 	if c.Remote != nil {
 		errs = append(errs, c.sameTime(ctx), c.Remote.Close(ctx))
 	}
+	if len(c.replicas) > 0 { // which master is whose the next run could not tell
+		errs = append(errs, c.site.removeNodes(ctx))
+	}
 	return errors.Join(append(errs, c.Wait())...)
 }
 
@@ -130,14 +141,6 @@ func (c *cluster) sameTime(ctx context.Context) error {
 	return nil
 }
 
-// at is a node or the resource.
-func (c *cluster) at(name string) *node {
-	if n := c.nodes[name]; n != nil {
-		return n
-	}
-	return c.resource
-}
-
 func (c *cluster) player(client string) *player {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,7 +170,7 @@ func (c *cluster) Resource(ctx context.Context, args ...string) (any, error) {
 
 // Node asks a node directly. Its error replies are errors.
 func (c *cluster) Node(ctx context.Context, node string, args ...string) (any, error) {
-	n := c.nodes[node]
+	n := c.Server(node)
 	switch {
 	case n == nil:
 		return nil, fmt.Errorf("ask %s: there is no such node", node)

@@ -3,6 +3,8 @@
 package docker
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -270,4 +272,21 @@ func unlessGone(err error) error {
 		return nil
 	}
 	return err
+}
+
+// write writes a file into a container, which need not have started.
+func (e *engine) write(ctx context.Context, id, path, text string) error {
+	var file bytes.Buffer
+	t := tar.NewWriter(&file)
+	err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(path, "/"), Mode: 0o644, Size: int64(len(text))})
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(t, text); err != nil {
+		return err
+	}
+	if err := t.Close(); err != nil {
+		return err
+	}
+	return e.api.CopyToContainer(ctx, id, "/", &file, container.CopyToContainerOptions{})
 }

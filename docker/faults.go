@@ -23,7 +23,7 @@ var (
 
 // Pause freezes the container of a client or a node.
 func (c *cluster) Pause(target string) (string, error) {
-	if n := c.nodes[target]; n != nil {
+	if n := c.Server(target); n != nil {
 		back, err := n.Pause(c.ctx)
 		n.tell(c.ctx)
 		return back, err
@@ -38,7 +38,7 @@ func (c *cluster) Pause(target string) (string, error) {
 
 // Resume lets it go on. There is nothing to do for one that was killed meanwhile.
 func (c *cluster) Resume(target string) (string, error) {
-	if n := c.nodes[target]; n != nil {
+	if n := c.Server(target); n != nil {
 		back, err := n.Resume(c.ctx)
 		n.tell(c.ctx)
 		return back, err
@@ -52,7 +52,7 @@ func (c *cluster) Resume(target string) (string, error) {
 
 // Kill ends a client or a node by SIGKILL.
 func (c *cluster) Kill(target string) (string, error) {
-	if n := c.nodes[target]; n != nil {
+	if n := c.Server(target); n != nil {
 		return n.kill(c.ctx)
 	}
 	p := c.player(target)
@@ -72,7 +72,7 @@ func (c *cluster) Kill(target string) (string, error) {
 
 // Shutdown ends a node as an operator does.
 func (c *cluster) Shutdown(node string) (string, error) {
-	n := c.nodes[node]
+	n := c.Server(node)
 	if n == nil {
 		return "", fmt.Errorf("shut %s down: no such node", node)
 	}
@@ -81,11 +81,11 @@ func (c *cluster) Shutdown(node string) (string, error) {
 
 // Restart starts a node again that is down.
 func (c *cluster) Restart(node string) (string, error) {
-	n := c.nodes[node]
+	n := c.Server(node)
 	if n == nil {
 		return "", fmt.Errorf("restart %s: no such node", node)
 	}
-	open, err := c.Gate(c.ctx, node)
+	open, err := c.gate(node)
 	if err != nil {
 		return "", fmt.Errorf("restart %s: %w", node, err)
 	}

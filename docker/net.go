@@ -13,12 +13,14 @@ import (
 
 // Addresses on a run's network.
 const (
-	gatewayHost  = 1 // of the bridge
-	linksHost    = 2
-	resourceHost = 10
-	firstNode    = 11
-	firstClient  = 101
-	lastHost     = 254
+	gatewayHost   = 1 // of the bridge
+	linksHost     = 2
+	resourceHost  = 10
+	firstNode     = 11
+	firstReplica  = 51
+	firstSentinel = 91
+	firstClient   = 101
+	lastHost      = 254
 )
 
 // privateNet is a run's network.

@@ -7,105 +7,94 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/server"
 	"lockpick/harness/resp"
 )
 
 // redisPort is where every server listens in its container.
 const redisPort = "6379"
 
-const (
-	readyBound    = 10 * time.Second       // how long a server may take to answer
-	helloBound    = 200 * time.Millisecond // and one try
-	shutdownBound = 5 * time.Second        // and to end when it is asked to
-)
+// dataDir is where it keeps its data there.
+const dataDir = "/data"
+
+const readyBound = 10 * time.Second // how long the links may take to answer
 
 // node is a redis-server in a container. It keeps its address and its data when it
 // is killed and started again.
 type node struct {
+	server.Server
 	*box
 	site    *site
-	addr    string
 	persist string
+	behind  string // the links' name for it; "": they lead to it no more, or not yet. Guarded by site.telling.
 
-	changing   sync.Mutex // held while it is started or ended
-	generation string     // its run_id
-	telling    sync.Mutex // held while the links are told how it is
+	changing sync.Mutex // held while it is started or ended
+	is       server.Identity
 }
 
-// ask sends it a command from the links' container, past all links.
-func (n *node) ask(ctx context.Context, args ...string) (resp.Value, error) {
-	remote, err := n.site.network(ctx)
+// newNode is a redis-server in a container that has not started.
+func (s *site) newNode(b *box, host int, persist string) *node {
+	n := &node{box: b, site: s, persist: persist}
+	n.Server = server.Server{
+		Name: b.name, At: net.JoinHostPort(s.net.at(host).String(), redisPort), Ask: s.ask,
+		Log: func() string { return s.engine.logs(context.Background(), b.id) },
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nodes[b.name] = n
+	return n
+}
+
+// ask sends a server a command from the links' container, past all links.
+func (s *site) ask(ctx context.Context, addr string, args ...string) (resp.Value, error) {
+	remote, err := s.network(ctx)
 	if err != nil {
 		return resp.Value{}, err
 	}
-	return remote.Ask(ctx, n.addr, args...)
+	return remote.Ask(ctx, addr, args...)
 }
 
-// command is ask whose error replies are errors.
+// command is Ask whose error replies are errors.
 func (n *node) command(ctx context.Context, name string, args []string) (any, error) {
-	v, err := n.ask(ctx, args...)
+	v, err := n.Ask(ctx, n.At, args...)
 	return proc.Answer(name, args, v, err)
 }
 
 // tell tells the links how it is: they close the clients of one that is down at once,
 // since a connect to an address where nobody is takes seconds to fail.
 func (n *node) tell(ctx context.Context) {
-	n.telling.Lock()
-	defer n.telling.Unlock()
-	if remote, err := n.site.network(ctx); err == nil {
-		remote.Tell(ctx, n.name, n.Runs(), !n.Paused()) // links that have ended need not know
+	remote, err := n.site.network(ctx)
+	if err != nil {
+		return
+	}
+	n.site.telling.Lock()
+	defer n.site.telling.Unlock()
+	if n.behind != "" {
+		remote.Tell(ctx, n.behind, n.Runs(), !n.Paused()) // links that have ended need not know
 	}
 }
 
 // begin starts it and returns once it answers.
-func (n *node) begin(ctx context.Context) error {
+func (n *node) begin(ctx context.Context) (err error) {
 	if err := n.start(ctx); err != nil {
 		return err
 	}
 	ended := n.done()
-	limit, cancel := context.WithTimeout(ctx, readyBound)
-	defer cancel()
-	for {
-		id, err := n.hello(limit)
-		if err == nil {
-			n.generation = id
-			n.tell(ctx)
-			go func() {
-				<-ended
-				n.tell(context.WithoutCancel(ctx))
-			}()
-			return nil
-		}
-		select {
-		case <-ended:
-			return fmt.Errorf("start %s: redis-server has ended:\n%s", n.name, n.engine.logs(ctx, n.id))
-		case <-limit.Done():
-			if ctx.Err() != nil {
-				return fmt.Errorf("start %s: %w", n.name, context.Cause(ctx))
-			}
-			return fmt.Errorf("start %s: %s does not answer within %v: %w\n%s", n.name, n.addr, readyBound, err, n.engine.logs(ctx, n.id))
-		case <-time.After(5 * time.Millisecond):
-		}
+	if n.is, err = n.Ready(ctx, ended); err != nil {
+		return fmt.Errorf("start %s at %s: %w", n.Name, n.At, err)
 	}
-}
-
-// hello asks once whether it is ready, and for its run_id.
-func (n *node) hello(ctx context.Context) (generation string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, helloBound)
-	defer cancel()
-	v, err := n.ask(ctx, "PING")
-	if err != nil || v.Str != "PONG" {
-		return "", errors.Join(errors.New("not ready"), err)
-	}
-	v, err = n.ask(ctx, "INFO", "server")
-	_, rest, _ := strings.Cut(v.Str, "\nrun_id:")
-	generation, _, _ = strings.Cut(rest, "\r\n")
-	return generation, err
+	n.tell(ctx)
+	go func() {
+		<-ended
+		n.tell(context.WithoutCancel(ctx))
+	}()
+	return nil
 }
 
 // restart starts it again when it has ended, with what its disk kept, and says which
@@ -114,20 +103,17 @@ func (n *node) restart(ctx context.Context) (readBack string, err error) {
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	if n.Runs() {
-		return "", fmt.Errorf("restart %s: it runs", n.name)
+		return "", fmt.Errorf("restart %s: it runs", n.Name)
 	}
-	before := n.generation
+	before := n.is
 	if err := n.begin(ctx); err != nil {
 		return "", err
 	}
-	if n.generation == before {
-		return "", fmt.Errorf("restart %s: run_id is still %s", n.name, before)
-	}
-	keys, err := n.ask(ctx, "DBSIZE")
+	keys, err := n.Again(ctx, before, n.is)
 	if err != nil {
-		return "", fmt.Errorf("restart %s: %w", n.name, err)
+		return "", err
 	}
-	return fmt.Sprintf("container %.12s, run_id %.8s was %.8s, %d keys", n.id, n.generation, before, keys.Int), nil
+	return fmt.Sprintf("container %.12s, %s", n.id, keys), nil
 }
 
 // shutdown asks it to end in good order, and waits until it has.
@@ -136,23 +122,15 @@ func (n *node) shutdown(ctx context.Context) (readBack string, err error) {
 	defer n.changing.Unlock()
 	switch {
 	case !n.Runs():
-		return "", fmt.Errorf("shut %s down: it does not run", n.name)
+		return "", fmt.Errorf("shut %s down: it does not run", n.Name)
 	case n.Paused():
-		return "", fmt.Errorf("shut %s down: it is paused, and hears nothing", n.name)
+		return "", fmt.Errorf("shut %s down: it is paused, and hears nothing", n.Name)
 	}
-	ctx, cancel := context.WithTimeout(ctx, shutdownBound)
-	defer cancel()
-	// One that ends as asked closes the connection without an answer.
-	if v, err := n.ask(ctx, "SHUTDOWN"); err == nil {
-		return "", fmt.Errorf("shut %s down: it says %q", n.name, v.Str)
-	}
-	select {
-	case <-n.done():
-	case <-ctx.Done():
-		return "", fmt.Errorf("shut %s down: it is still there: %w", n.name, context.Cause(ctx))
+	if err := n.End(ctx, n.done()); err != nil {
+		return "", err
 	}
 	if err := n.outcome(); err != nil {
-		return "", fmt.Errorf("shut %s down: it ended with %w:\n%s", n.name, err, n.engine.logs(context.WithoutCancel(ctx), n.id))
+		return "", fmt.Errorf("shut %s down: it ended with %w:\n%s", n.Name, err, n.Log())
 	}
 	n.tell(ctx)
 	return fmt.Sprintf("container %.12s ended in good order", n.id), nil
@@ -164,7 +142,7 @@ func (n *node) kill(ctx context.Context) (readBack string, err error) {
 	defer n.changing.Unlock()
 	back, err := n.Kill(ctx)
 	if errors.Is(err, proc.ErrEnded) {
-		return "", fmt.Errorf("kill %s: it does not run", n.name)
+		return "", fmt.Errorf("kill %s: it does not run", n.Name)
 	}
 	n.tell(ctx)
 	return back, err
@@ -184,41 +162,56 @@ func (s *site) makeNode(ctx context.Context, name string, host int, persist stri
 			return nil, err
 		}
 	}
-	settings, err := proc.ServerArgs(persist)
+	settings, err := server.Args(persist)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	command := append([]string{s.server, "--bind", "0.0.0.0", "--protected-mode", "no", "--port", redisPort, "--dir", "/data"}, settings...)
-	b, err := s.makeBox(ctx, name, host, making{image: s.images.redis, command: command})
+	b, err := s.makeBox(ctx, name, host, making{image: s.images.redis, command: s.command(settings)})
 	if err != nil {
 		return nil, err
 	}
-	n = &node{box: b, site: s, persist: persist, addr: net.JoinHostPort(s.net.at(host).String(), redisPort)}
-	s.mu.Lock()
-	s.nodes[name] = n
-	s.mu.Unlock()
+	n = s.newNode(b, host, persist)
 	return n, n.begin(ctx)
+}
+
+// command starts a redis-server, with settings of its own.
+func (s *site) command(settings []string) []string {
+	listen := []string{"--bind", "0.0.0.0", "--protected-mode", "no", "--port", redisPort, "--dir", dataDir}
+	return slices.Concat([]string{s.server}, settings, listen)
+}
+
+// stand lets the links know it by a name; "": what becomes of it they need not know.
+func (n *node) stand(behind string) {
+	n.site.telling.Lock()
+	defer n.site.telling.Unlock()
+	n.behind = behind
+}
+
+// remove removes its container.
+func (n *node) remove(ctx context.Context) error {
+	n.stand("")
+	return n.box.remove(ctx)
 }
 
 // wipe makes it as it was when it was new, and looks whether it is: a master without
 // keys and scripts, and the process that we know.
 func (n *node) wipe(ctx context.Context) error {
 	for _, command := range [][]string{{"FLUSHALL"}, {"SCRIPT", "FLUSH"}, {"CONFIG", "RESETSTAT"}} {
-		if _, err := n.command(ctx, n.name, command); err != nil {
+		if _, err := n.command(ctx, n.Name, command); err != nil {
 			return fmt.Errorf("wipe: %w", err)
 		}
 	}
-	info, err := n.ask(ctx, "INFO")
+	info, err := n.Ask(ctx, n.At, "INFO")
 	if err != nil {
-		return fmt.Errorf("wipe %s: %w", n.name, err)
+		return fmt.Errorf("wipe %s: %w", n.Name, err)
 	}
-	for _, is := range []string{"role:master", "number_of_cached_scripts:0", "run_id:" + n.generation} {
+	for _, is := range []string{"role:master", "number_of_cached_scripts:0", "run_id:" + n.is.Run} {
 		if !strings.Contains(info.Str, "\n"+is+"\r\n") {
-			return fmt.Errorf("wipe %s: it is not so that %s", n.name, is)
+			return fmt.Errorf("wipe %s: it is not so that %s", n.Name, is)
 		}
 	}
-	if v, err := n.ask(ctx, "DBSIZE"); err != nil || v.Int != 0 {
-		return errors.Join(fmt.Errorf("wipe %s: it still has %d keys", n.name, v.Int), err)
+	if v, err := n.Ask(ctx, n.At, "DBSIZE"); err != nil || v.Int != 0 {
+		return errors.Join(fmt.Errorf("wipe %s: it still has %d keys", n.Name, v.Int), err)
 	}
 	return nil
 }

@@ -13,28 +13,47 @@ import (
 	"lockpick/harness/history"
 )
 
-// The next run gets the containers of the one before, wiped; a node that ended, or
-// that keeps its data otherwise, it gets anew.
-func TestRunsShareASite(t *testing.T) {
+// inTurn does one run after the other on a site, and sees that in the end nothing is
+// left behind.
+func inTurn(t *testing.T) func(name string, s harness.Scenario, body func(b bench)) {
 	needEngine(t)
 	backend := testBackend()
-	defer func() {
+	var label string
+	t.Cleanup(func() {
 		if err := backend.Close(); err != nil {
 			t.Error(err)
 		}
-	}()
-	var ids []map[string]string
-	run := func(name string, s harness.Scenario, body func(c *cluster) error) {
+		if left := remains(t, runLabel+"="+label); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	})
+	return func(name string, s harness.Scenario, body func(b bench)) {
 		began := time.Now()
 		err := backend.Run(t.Context(), s, 1, history.NewRecorder(&bytes.Buffer{}), func(_ context.Context, hc harness.Cluster) error {
 			t.Logf("%s: set up in %v", name, time.Since(began))
 			c := hc.(*cluster)
-			ids = append(ids, map[string]string{"n1": c.nodes["n1"].id, "n2": c.nodes["n2"].id})
-			return body(c)
+			label = c.site.labels[runLabel]
+			body(bench{T: t, cluster: c})
+			return nil
 		})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
+	}
+}
+
+// The next run gets the containers of the one before, wiped; a node that ended, or
+// that keeps its data otherwise, it gets anew.
+func TestRunsShareASite(t *testing.T) {
+	var ids []map[string]string
+	onSite := inTurn(t)
+	run := func(name string, s harness.Scenario, body func(c *cluster) error) {
+		onSite(name, s, func(b bench) {
+			ids = append(ids, map[string]string{"n1": b.Server("n1").id, "n2": b.Server("n2").id})
+			if err := body(b.cluster); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		})
 	}
 	ask := func(c *cluster, node string, args ...string) any {
 		v, err := c.Node(t.Context(), node, args...)

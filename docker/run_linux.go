@@ -15,6 +15,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/real/proc"
+	"lockpick/nemesis"
 )
 
 // pingBound is how long the engine may take to say that it is there.
@@ -142,8 +143,10 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 		return err
 	}
 	go c.watch()
-	if err := c.awaitSecond(s); err != nil {
-		return err
+	for _, setUp := range []func(harness.Scenario) error{c.replicate, c.beWatched, c.awaitSecond} {
+		if err := setUp(s); err != nil {
+			return err
+		}
 	}
 	if err := c.begin(); err != nil {
 		return err
@@ -155,9 +158,9 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 
 // take is the site that the run before has left, or a new one.
 func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
-	if n, m := len(s.NodeNames()), len(s.Clients); firstNode+n > firstClient || firstClient+m-1 > lastHost {
+	if n, m := len(s.NodeNames()), len(s.Clients); firstNode+n > firstReplica || firstClient+m-1 > lastHost {
 		return nil, fmt.Errorf("make a network: it has room for %d nodes and %d clients, not for %d and %d",
-			firstClient-firstNode, lastHost-firstClient+1, n, m)
+			firstReplica-firstNode, lastHost-firstClient+1, n, m)
 	}
 	b.mu.Lock()
 	st := b.idle
@@ -281,7 +284,10 @@ func (c *cluster) fill(s harness.Scenario) error {
 	}
 	server(harness.ResourceName, resourceHost, "none", func(n *node) { c.resource = n })
 	for i, name := range s.NodeNames() {
-		server(name, firstNode+i, s.Topology.Persistence, func(n *node) { c.nodes[name] = n })
+		server(name, firstNode+i, s.Topology.Persistence, func(n *node) { c.Serve(name, n) })
+		if s.Topology.Replicas > 0 {
+			server(nemesis.LinkName(name, nemesis.Replica), firstReplica+i, s.Topology.Persistence, func(n *node) { c.replicas[name] = n })
+		}
 	}
 	for _, client := range s.ClientNames() {
 		do(func() error {
@@ -307,7 +313,8 @@ func (c *cluster) awaitSecond(s harness.Scenario) error {
 	if s.Topology.Persistence != "everysec" {
 		return nil
 	}
-	v, err := c.nodes[s.NodeNames()[0]].ask(c.ctx, "TIME")
+	n := c.Server(s.NodeNames()[0])
+	v, err := n.Ask(c.ctx, n.At, "TIME")
 	if err != nil {
 		return err
 	}

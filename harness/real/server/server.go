@@ -79,10 +79,11 @@ func (s *Server) Ready(ctx context.Context, ended <-chan struct{}) (Identity, er
 		case <-ended:
 			return Identity{}, fmt.Errorf("%w:\n%s", ErrWontStart, s.Log())
 		case <-ctx.Done():
-			if context.Cause(ctx) == errSilent {
-				return Identity{}, fmt.Errorf("%w\n%s", errSilent, s.Log())
+			err := context.Cause(ctx)
+			if err == errSilent {
+				err = fmt.Errorf("%w\n%s", err, s.Log())
 			}
-			return Identity{}, ctx.Err()
+			return Identity{}, err
 		case <-time.After(time.Millisecond):
 		}
 		if id, err := s.Hello(ctx); err == nil { // or it is not listening yet, or loading

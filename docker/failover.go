@@ -1,0 +1,122 @@
+//go:build linux
+
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"lockpick/harness"
+	"lockpick/harness/real/server"
+	"lockpick/nemesis"
+)
+
+// These powers are failover.Nodes's.
+var (
+	_ nemesis.FailOverer         = (*cluster)(nil)
+	_ nemesis.SentinelFailOverer = (*cluster)(nil)
+)
+
+// replicate lets each replica follow its node over a link of its own, and returns
+// once all are in step.
+func (c *cluster) replicate(s harness.Scenario) error {
+	for _, name := range s.NodeNames() {
+		r := c.replicas[name]
+		if r == nil {
+			continue
+		}
+		link, err := c.OpenReplication(c.ctx, name, c.Server(name).At)
+		if err != nil {
+			return err
+		}
+		if err := c.Replicate(name, r, link); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beWatched makes the sentinels, each in a container.
+func (c *cluster) beWatched(s harness.Scenario) error {
+	return c.Watch(s, func(name string) (*server.Sentinel, error) {
+		return c.site.makeSentinel(c.ctx, name)
+	})
+}
+
+// sentinelConfig is where a sentinel writes what it knows.
+const sentinelConfig = dataDir + "/sentinel.conf"
+
+// makeSentinel makes a sentinel that watches nobody yet, for one run.
+func (s *site) makeSentinel(ctx context.Context, name string) (*server.Sentinel, error) {
+	var i int
+	if _, err := fmt.Sscanf(name, "sentinel%d", &i); err != nil {
+		return nil, err
+	}
+	b, err := s.makeBox(ctx, name, firstSentinel+i-1, making{image: s.images.redis, command: s.command(server.SentinelArgs(sentinelConfig))})
+	if err != nil {
+		return nil, err
+	}
+	n := s.newNode(b, firstSentinel+i-1, "")
+	host, _, _ := strings.Cut(n.At, ":")
+	if err := s.engine.write(ctx, n.id, sentinelConfig, server.SentinelConfig(host)); err != nil {
+		return nil, fmt.Errorf("configure %s: %w", name, err)
+	}
+	if err := n.begin(ctx); err != nil {
+		return nil, err
+	}
+	return server.NewSentinel(ctx, n.Redis())
+}
+
+// gate keeps all data from and to a node until open is called.
+func (c *cluster) gate(node string) (open func() error, err error) { return c.Remote.Gate(c.ctx, node) }
+
+// turn lets a node's links lead to its replica.
+func (c *cluster) turn(node, _ string) error {
+	return c.Replica(node).replace(c.ctx, c.Server(node))
+}
+
+// replace lets the links that lead to another node lead to this one. How the other is
+// they are told no more: they know both by one name.
+func (n *node) replace(ctx context.Context, former *node) error {
+	defer n.tell(ctx) // it may have ended just now
+	n.site.telling.Lock()
+	defer n.site.telling.Unlock()
+	if err := n.site.remote.Turn(ctx, former.behind, n.At); err != nil {
+		return err
+	}
+	n.behind, former.behind = former.behind, ""
+	return nil
+}
+
+// Return lets it go on if it was paused, and starts it again if it has ended.
+func (n *node) Return(ctx context.Context) (err error) {
+	if n.Runs() {
+		_, err = n.Resume(ctx)
+	} else {
+		_, err = n.restart(ctx)
+	}
+	return err
+}
+
+// removeNodes removes all servers but the resource, for the next run to make its own.
+func (s *site) removeNodes(ctx context.Context) error {
+	s.mu.Lock()
+	var goes []*node
+	for name, n := range s.nodes {
+		if name != harness.ResourceName {
+			goes = append(goes, n)
+			delete(s.nodes, name)
+		}
+	}
+	s.mu.Unlock()
+	errs := make([]error, len(goes))
+	var all sync.WaitGroup
+	for i, n := range goes {
+		all.Go(func() { errs[i] = n.remove(ctx) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,123 @@
+//go:build linux
+
+package docker
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/nemesis"
+)
+
+// replicated is the scenario with one node and its replica, for one client; by
+// sentinels, if a step leaves it to them.
+func replicated(steps ...nemesis.Step) harness.Scenario {
+	s := scenario
+	s.Topology.Nodes, s.Topology.Replicas, s.Topology.DownAfter = 1, 1, harness.MinDownAfter
+	s.Clients, s.Limit, s.Plan = s.Clients[:1], time.Minute, steps
+	return s
+}
+
+// set sets early on the node, where its replica gets it, and late where it does not.
+func (b bench) set() (link string) {
+	b.Helper()
+	way, _ := b.Addresses("c1")
+	link, replica := way.Nodes[0].Addr, b.Replica("n1")
+	b.must(link, "OK", "SET", "early", "v")
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		if n, err := replica.Keys(b.T.Context()); err == nil && n == 1 {
+			break
+		}
+		if time.Now().After(end) {
+			b.Fatal("the replica does not get what its master got")
+		}
+	}
+	b.do("cut", func() (string, error) { return b.Cut("n1-replica", nemesis.CutHold, "") })
+	b.must(link, "OK", "SET", "late", "v")
+	return link
+}
+
+// must asks at an address, past the links or over one.
+func (b bench) must(addr, want string, args ...string) {
+	b.Helper()
+	if v, err := b.site.ask(b.T.Context(), addr, args...); err != nil || v.Str != want {
+		b.Errorf("%s says %q, %v to %v, want %q", addr, v.Str, err, args, want)
+	}
+}
+
+// A replica takes its node's place with what it got, and is the node from then on.
+// The next run's servers are others.
+func TestReplicaTakesTheNodesPlace(t *testing.T) {
+	site := inTurn(t)
+	var master, replica *node
+	site("by hand", replicated(), func(b bench) {
+		master, replica = b.Server("n1"), b.Replica("n1")
+		link := b.set()
+		if back := b.do("fail over", func() (string, error) { return b.FailOver("n1") }); !strings.Contains(back, ", 1 keys; container ") {
+			t.Errorf("failover says %q", back)
+		}
+		b.must(link, "v", "GET", "early")
+		b.must(link, "", "GET", "late")
+		if b.Server("n1") != replica {
+			t.Error("the node is not its replica")
+		}
+		if _, err := b.FailOver("n1"); err == nil {
+			t.Error("it failed over twice")
+		}
+		// Its death is the node's, and the dead master's return is not.
+		b.do("kill", func() (string, error) { return b.Kill("n1") })
+		if err := master.Return(t.Context()); err != nil {
+			t.Error(err)
+		}
+		began := time.Now()
+		if _, err := b.site.ask(t.Context(), link, "PING"); err == nil || time.Since(began) > time.Second {
+			t.Errorf("the link of a dead node says %v after %v", err, time.Since(began))
+		}
+		b.do("restart", func() (string, error) { return b.Restart("n1") })
+		b.must(link, "PONG", "PING")
+		if _, err := master.kill(t.Context()); err != nil {
+			t.Error(err)
+		}
+		b.must(link, "PONG", "PING")
+	})
+	site("again", replicated(), func(b bench) {
+		if b.Server("n1").id == master.id || b.Replica("n1").id == replica.id {
+			t.Error("a server of the run before is there")
+		}
+		b.set()
+	})
+	site("without replicas", scenario, func(b bench) {
+		b.must(b.Server("n1").At, "", "GET", "early")
+	})
+}
+
+// Sentinels promote what the replica has; the old master comes back to follow it, and
+// loses what it alone had.
+func TestSentinelsPromote(t *testing.T) {
+	site := inTurn(t)
+	for _, mode := range []string{nemesis.FailOverKilled, nemesis.FailOverPaused} {
+		step := nemesis.Step{Fault: nemesis.Fault{Kind: "failover", Mode: mode, Targets: []string{"n1"}}}
+		site(mode, replicated(step), func(b bench) {
+			link := b.set()
+			paused, had := mode == nemesis.FailOverPaused, 0
+			if paused {
+				had = 2 // killed, it kept nothing
+			}
+			back := b.do("fail over", func() (string, error) { return b.FailOverBySentinel("n1", paused) })
+			if !strings.HasPrefix(back, "promoted by its sentinels after ") || !strings.Contains(back, ", 1 keys; container ") {
+				t.Errorf("failover says %q", back)
+			}
+			t.Log(back)
+			b.must(link, "v", "GET", "early")
+			b.must(link, "", "GET", "late")
+			back = b.do("return", func() (string, error) { return b.ReturnMaster("n1") })
+			if back != fmt.Sprintf("the old master is back with %d keys and follows the new one, now with 1", had) {
+				t.Errorf("it comes back with %q", back)
+			}
+			b.must(link, "PONG", "PING")
+		})
+	}
+}
