@@ -61,14 +61,9 @@ func (c *cluster) open(s harness.Scenario, seed uint64) error {
 	}
 	c.limit = s.Limit
 	c.GoBy(c.ahead)
-	known := map[string]*node{harness.ResourceName: c.resource}
+	addrs := map[string]string{harness.ResourceName: c.resource.At}
 	for _, name := range s.NodeNames() {
-		known[name] = c.Server(name)
-	}
-	addrs := map[string]string{}
-	for name, n := range known {
-		n.stand(name)
-		addrs[name] = n.At
+		addrs[name] = c.Server(name).At
 	}
 	run := network.Run{Context: c.ctx, Record: c.rec.Record, Go: c.Timeline.Go}
 	return c.Open(run, seed, c.site.net.at(linksHost).String(), addrs, s.NodeNames(), network.ClientsOf(s))

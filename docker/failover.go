@@ -74,22 +74,7 @@ func (s *site) makeSentinel(ctx context.Context, name string) (*server.Sentinel,
 func (c *cluster) gate(node string) (open func() error, err error) { return c.Remote.Gate(c.ctx, node) }
 
 // turn lets a node's links lead to its replica.
-func (c *cluster) turn(node, _ string) error {
-	return c.Replica(node).replace(c.ctx, c.Server(node))
-}
-
-// replace lets the links that lead to another node lead to this one. How the other is
-// they are told no more: they know both by one name.
-func (n *node) replace(ctx context.Context, former *node) error {
-	defer n.tell(ctx) // it may have ended just now
-	n.site.telling.Lock()
-	defer n.site.telling.Unlock()
-	if err := n.site.remote.Turn(ctx, former.behind, n.At); err != nil {
-		return err
-	}
-	n.behind, former.behind = former.behind, ""
-	return nil
-}
+func (c *cluster) turn(node, upstream string) error { return c.Remote.Turn(c.ctx, node, upstream) }
 
 // Return lets it go on if it was paused, and starts it again if it has ended.
 func (n *node) Return(ctx context.Context) (err error) {

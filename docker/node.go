@@ -32,10 +32,12 @@ type node struct {
 	*box
 	site    *site
 	persist string
-	behind  string // the links' name for it; "": they lead to it no more, or not yet. Guarded by site.telling.
 
 	changing sync.Mutex // held while it is started or ended
 	is       server.Identity
+
+	telling sync.Mutex // held while the links are told how it is
+	removed bool
 }
 
 // newNode is a redis-server in a container that has not started.
@@ -73,10 +75,10 @@ func (n *node) tell(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	n.site.telling.Lock()
-	defer n.site.telling.Unlock()
-	if n.behind != "" {
-		remote.Tell(ctx, n.behind, n.Runs(), !n.Paused()) // links that have ended need not know
+	n.telling.Lock()
+	defer n.telling.Unlock()
+	if !n.removed { // or another may have its address
+		remote.Tell(ctx, n.At, n.Runs(), !n.Paused()) // links that have ended need not know
 	}
 }
 
@@ -180,16 +182,11 @@ func (s *site) command(settings []string) []string {
 	return slices.Concat([]string{s.server}, settings, listen)
 }
 
-// stand lets the links know it by a name; "": what becomes of it they need not know.
-func (n *node) stand(behind string) {
-	n.site.telling.Lock()
-	defer n.site.telling.Unlock()
-	n.behind = behind
-}
-
 // remove removes its container.
 func (n *node) remove(ctx context.Context) error {
-	n.stand("")
+	n.telling.Lock()
+	n.removed = true
+	n.telling.Unlock()
 	return n.box.remove(ctx)
 }
 

@@ -30,8 +30,6 @@ type site struct {
 	talk   *talk         // with the container of the links; nil: it was not made
 	joined chan struct{} // closed when the links can be talked to, or never will
 
-	telling sync.Mutex // held while the links are told how a node is, or where
-
 	mu    sync.Mutex
 	nodes map[string]*node // with the resource, replicas and sentinels
 	boxes map[string]*box  // of clients

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"context"
 	"fmt"
 	"net"
 
@@ -62,6 +63,9 @@ func (l *Link) connect(client *net.TCPConn) {
 	defer l.joining.Unlock()
 	l.mu.Lock()
 	resets, closed, upstream := l.cut.mode == nemesis.CutReset, l.closed || l.down, l.upstream
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	l.breakOff = cancel
 	l.mu.Unlock()
 	if resets {
 		client.SetLinger(0)
@@ -70,14 +74,14 @@ func (l *Link) connect(client *net.TCPConn) {
 		client.Close()
 		return
 	}
-	node, err := net.Dial("tcp", upstream)
+	node, err := new(net.Dialer).DialContext(ctx, "tcp", upstream)
 	if err != nil {
 		client.Close()
 		return
 	}
 	c := &conn{link: l, stream: resp.NewStream(l.scripts), client: client, node: node.(*net.TCPConn)}
 	l.mu.Lock()
-	if l.closed {
+	if ctx.Err() != nil {
 		l.mu.Unlock()
 		client.Close()
 		node.Close()
@@ -124,6 +128,7 @@ func (l *Link) resetBroken() {
 func (l *Link) stop() error {
 	l.mu.Lock()
 	l.closed = true
+	l.breakOff()
 	l.listener.Close()
 	release := l.refusing
 	l.refusing = nil

@@ -31,12 +31,13 @@ type Link struct {
 	mu       sync.Mutex // guards what follows, and the state of all connections
 	upstream string     // where the node listens
 	listener net.Listener
+	breakOff func()       // ends the latest attempt to reach the node: it leads nowhere now
 	refusing func() error // frees the address while nobody listens there
 	cut      cut
 	shapes   []*shape
 	random   *rand.Rand
 	gated    bool // the node is being read back
-	down     bool // nobody has the node's address
+	down     bool // nobody has that address
 	closed   bool
 	taps     []*tap
 	opening  *conn          // whose pipes are being made

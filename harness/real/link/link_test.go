@@ -3,16 +3,20 @@
 package link
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"lockpick/harness/history"
 	"lockpick/harness/real/proc"
@@ -246,7 +250,7 @@ func TestTurnedLinksAreNotDown(t *testing.T) {
 		_, err := proc.Ask(t.Context(), b.link.Addr(), "PING")
 		return err
 	}
-	b.mesh.Down("n1", true)
+	b.mesh.Down(b.node.Addr(), true)
 	if err := asks(); err == nil {
 		t.Error("a node that is down answers")
 	}
@@ -254,4 +258,55 @@ func TestTurnedLinksAreNotDown(t *testing.T) {
 	if err := asks(); err != nil {
 		t.Error(err)
 	}
+}
+
+// Whoever has come while a link leads where nobody answers is let go once it leads
+// elsewhere, is known to be down, or is closed, and keeps nobody waiting.
+func TestVainConnectIsBrokenOff(t *testing.T) {
+	for what, end := range map[string]func(b *bench, upstream string){
+		"turned": func(*bench, string) {},
+		"down":   func(b *bench, upstream string) { b.mesh.Down(upstream, true) },
+		"closed": func(b *bench, _ string) { check(t, b.mesh.Close()) },
+	} {
+		b, upstream := newBench(t), silent(t)
+		b.mesh.Turn("n1", upstream)
+		waits := b.dial()
+		brief, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		if _, err := proc.Ask(brief, b.link.Addr(), "PING"); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: nobody answers, and %v", what, err)
+		}
+		cancel()
+		end(b, upstream)
+		if what == "turned" {
+			b.mesh.Turn("n1", b.node.Addr())
+			if _, err := proc.Ask(t.Context(), b.link.Addr(), "PING"); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := waits.ends(); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: it still waits", what)
+		}
+	}
+}
+
+// silent is an address where a connect gets no answer: the queue of those who wait there
+// to be accepted is full.
+func silent(t *testing.T) string {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	check(t, err)
+	t.Cleanup(func() { unix.Close(fd) })
+	check(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	check(t, unix.Listen(fd, 0))
+	name, err := unix.Getsockname(fd)
+	check(t, err)
+	addr := fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port)
+	for range 10 {
+		conn, err := net.DialTimeout("tcp", addr, 50*time.Millisecond)
+		if err != nil {
+			return addr
+		}
+		t.Cleanup(func() { conn.Close() })
+	}
+	t.Fatal("the queue is never full")
+	return ""
 }

@@ -76,7 +76,7 @@ func (m *Mesh) OpenReplication(node, upstream string) (*Link, error) {
 }
 
 func (m *Mesh) open(l *Link, upstream string) (*Link, error) {
-	l.changed, l.conns, l.upstream = make(chan struct{}), map[*conn]bool{}, upstream
+	l.changed, l.conns, l.upstream, l.breakOff = make(chan struct{}), map[*conn]bool{}, upstream, func() {}
 	l.now, l.record, l.scripts, l.server = m.now, m.record, &m.scripts, m.server
 	named := fnv.New64a()
 	named.Write([]byte(l.name))
@@ -123,15 +123,19 @@ func (m *Mesh) Gate(node string) (open func()) {
 	}
 }
 
-// Down says whether a node's machine is down, so that clients are closed at once: a
-// connect to an address where nobody is takes seconds to fail, and would keep those
-// waiting who come after the node is back.
-func (m *Mesh) Down(node string, is bool) {
+// Down says whether the machine of the server at upstream is down, so that clients of
+// links that lead there are closed at once: a connect to an address where nobody is
+// takes seconds to fail, and would keep those waiting who come after it is back.
+func (m *Mesh) Down(upstream string, is bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, l := range m.links {
-		if l.node == node {
-			l.update(func() { l.down = is })
+		if l.upstream == upstream {
+			l.update(func() {
+				if l.down = is; is {
+					l.breakOff()
+				}
+			})
 		}
 	}
 }
@@ -146,6 +150,7 @@ func (m *Mesh) Turn(node, upstream string) {
 		if l.node == node {
 			l.update(func() {
 				l.upstream, l.down = upstream, false
+				l.breakOff()
 				for c := range l.conns {
 					c.reset()
 				}

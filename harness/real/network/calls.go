@@ -14,7 +14,7 @@ const (
 	callOpen   = "open"   // makes the links of a run
 	callBegin  = "begin"  // says when its true time is zero
 	callClose  = "close"  // ends them, once their last events are told
-	callState  = "state"  // says how a node is
+	callState  = "state"  // says how a server is
 	callGate   = "gate"   // keeps all data from and to a node
 	callUngate = "ungate" //
 	callTurn   = "turn"   // lets a node's links lead to another server
@@ -49,9 +49,9 @@ type opening struct {
 	Addrs   map[string]string `json:"addrs"` // of nodes and the resource
 }
 
-// state is how a node is, which nobody sees from its links.
+// state is how a server is, which nobody sees from the links that lead there.
 type state struct {
-	Node string `json:"node"`
+	Addr string `json:"addr"`
 	Down bool   `json:"down"` // it does not run
 	Mute bool   `json:"mute"` // it runs and can't answer
 }

@@ -114,9 +114,9 @@ func (r *Remote) Close(ctx context.Context) error {
 	return err
 }
 
-// Tell says how a node is: whether it runs, and whether it can answer.
-func (r *Remote) Tell(ctx context.Context, node string, runs, answers bool) error {
-	return r.caller.Call(ctx, callState, state{Node: node, Down: !runs, Mute: runs && !answers}, nil)
+// Tell says how the server at addr is: whether it runs, and whether it can answer.
+func (r *Remote) Tell(ctx context.Context, addr string, runs, answers bool) error {
+	return r.caller.Call(ctx, callState, state{Addr: addr, Down: !runs, Mute: runs && !answers}, nil)
 }
 
 // Gate keeps all data from and to a node until open is called.
@@ -127,7 +127,7 @@ func (r *Remote) Gate(ctx context.Context, node string) (open func() error, err 
 	return func() error { return r.caller.Call(context.WithoutCancel(ctx), callUngate, node, nil) }, nil
 }
 
-// Turn lets a node's links lead to another server, which is not down.
+// Turn lets a node's links lead to another server.
 func (r *Remote) Turn(ctx context.Context, node, addr string) error {
 	return r.caller.Call(ctx, callTurn, leading{node, addr}, nil)
 }

@@ -28,7 +28,7 @@ type served struct {
 	network *Network // of the run; nil: there is none
 	addrs   *addrs   // of its nodes and the resource
 	cancel  context.CancelFunc
-	states  map[string]state
+	states  map[string]state // by address
 	held    map[int64]nemesis.Held
 	gates   map[string]func()
 }
@@ -145,7 +145,7 @@ func (a *addrs) put(l leading) {
 func (s *served) is(node string) state {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.states[node]
+	return s.states[s.addrs.of(node)]
 }
 
 func (s *served) close() error {
@@ -160,15 +160,15 @@ func (s *served) close() error {
 	return n.Close()
 }
 
-// state takes in how a node is. One that is down closes its clients at once.
+// state takes in how a server is. One that is down closes its clients at once.
 func (s *served) state(is state) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.network == nil {
 		return nil, nil // nobody asks any more
 	}
-	s.states[is.Node] = is
-	s.network.Mesh.Down(is.Node, is.Down)
+	s.states[is.Addr] = is
+	s.network.Mesh.Down(is.Addr, is.Down)
 	return nil, nil
 }
 
@@ -192,13 +192,13 @@ func (s *served) ungate(node string) (any, error) {
 	return nil, nil
 }
 
-// turn takes in that another server is the node now: it is well, as far as we know.
+// turn takes in that another server is the node now.
 func (s *served) turn(n *Network, to leading) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.addrs.put(to)
-	s.states[to.Node] = state{}
 	n.Mesh.Turn(to.Node, to.Addr)
+	n.Mesh.Down(to.Addr, s.states[to.Addr].Down)
 	return nil, nil
 }
 

@@ -54,12 +54,15 @@ func TestRemoteTurnsToTheReplica(t *testing.T) {
 	ask("SET", "late", "v") // that its replica does not get
 	_, err = master.Kill()
 	must(t, err)
-	must(t, r.Tell(t.Context(), "n1", false, false))
+	must(t, r.Tell(t.Context(), master.Addr(), false, false))
 	_, err = replica.Promote(t.Context())
 	must(t, err)
 	must(t, r.Turn(t.Context(), "n1", replica.Addr()))
 	if got := ask("GET", "late"); got != "" {
 		t.Errorf("the replica has late: %q", got)
+	}
+	if back, err := r.Mend("n1-replica"); err != nil || !strings.HasPrefix(back, "the node is down: ") {
+		t.Errorf("mend: %q, %v", back, err)
 	}
 	// The read-back of a cut of replies counts what the node has answered: at its new address.
 	if back, err := r.Cut("c1-n1", nemesis.CutHold, nemesis.Reply); err != nil || !strings.HasPrefix(back, "PING got no answer, though the node gave one") {
