@@ -60,6 +60,8 @@ var house = map[string]row{
 		third: toxiproxy + " " + prometheus + " " + zerolog + " " + xsys, because: "links in front of any real node"},
 	"harness/real/contender": {ours: "harness/client harness/history harness/lock harness/real/proc",
 		because: "what a client and its harness say to each other, wherever the client runs"},
+	"harness/real/skew": {ours: "harness/history harness/real/clock harness/real/contender harness/real/proc harness/real/wire nemesis",
+		because: "clocks are turned and read back the same, wherever the process runs"},
 	"harness/real/network": {ours: "harness harness/lock harness/real/link harness/real/proc nemesis",
 		because: "faults of links are the same in front of any real node"},
 	"harness/real/wire": {because: "calls to a part of lockpick that runs elsewhere, whatever is called"},

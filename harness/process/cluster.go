@@ -15,6 +15,7 @@ import (
 	"lockpick/harness/real/link"
 	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/skew"
 )
 
 // cluster is one run.
@@ -30,9 +31,9 @@ type cluster struct {
 	// These are filled before body is called.
 	resource  *proc.Redis
 	sentinels []*proc.Sentinel
-	leisure   time.Duration       // their failover-timeout while a master is well
-	promotes  time.Duration       // how long they may take, once a master is down for them
-	clocks    map[string]*machine // of nodes and clients, where they can be turned
+	leisure   time.Duration            // their failover-timeout while a master is well
+	promotes  time.Duration            // how long they may take, once a master is down for them
+	clocks    map[string]*skew.Machine // of nodes and clients, where they can be turned
 
 	mu       sync.Mutex
 	nodes    map[string]*proc.Redis // behind each node's links
@@ -48,7 +49,7 @@ var _ harness.Cluster = (*cluster)(nil)
 func newCluster(ctx context.Context, seed uint64, self []string, group *proc.Group, rec *history.Recorder) *cluster {
 	c := &cluster{
 		self: self, group: group, rec: rec,
-		nodes: map[string]*proc.Redis{}, replicas: map[string]*proc.Redis{}, formers: map[string]*proc.Redis{}, promotes: promoteBound, disks: map[string]*disk.Disk{}, clocks: map[string]*machine{},
+		nodes: map[string]*proc.Redis{}, replicas: map[string]*proc.Redis{}, formers: map[string]*proc.Redis{}, promotes: promoteBound, disks: map[string]*disk.Disk{}, clocks: map[string]*skew.Machine{},
 		clients: map[string]*child{}, ended: map[string]bool{},
 	}
 	c.Timeline = proc.NewTimeline(ctx)
@@ -63,9 +64,6 @@ func (c *cluster) close() error {
 	c.Stop()
 	// Processes first, so that nobody sees the links end.
 	errs := []error{c.group.Close(), c.Network.Close()}
-	for _, k := range c.clocks {
-		errs = append(errs, k.Close())
-	}
 	return errors.Join(append(errs, c.Wait())...)
 }
 

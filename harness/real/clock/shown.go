@@ -1,6 +1,9 @@
 package clock
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Shown is what the clocks of a machine show, as data: by it one process reckons
 // with clocks that another turns. Zero lines are clocks that are right.
@@ -38,10 +41,16 @@ func (s Shown) Mono(t time.Duration) time.Duration {
 
 // Turned is what they show once, at an instant of true time, the wall clock was set
 // by `by` and began to run at rate, and with it the monotonic clock if both do.
-func (s Shown) Turned(at, by time.Duration, rate float64, both bool) Shown {
-	s.Lines = [2]line{s.line(wall).turned(int64(at)+s.Offset, int64(by), rate), s.line(monotonic)}
-	if both {
-		s.Lines[monotonic] = s.Lines[monotonic].turned(int64(at), 0, rate)
+func (s Shown) Turned(at, by time.Duration, rate float64, both bool) (Shown, error) {
+	if !(rate > 0 && rate <= 1000) {
+		return s, fmt.Errorf("turn a clock: a rate of %g is not above 0 and up to 1000", rate)
 	}
-	return s
+	lines := [2]line{s.line(wall).turned(int64(at)+s.Offset, int64(by), rate), s.line(monotonic)}
+	if lines[wall].Fake0 <= 0 {
+		return s, fmt.Errorf("turn a clock by %v: it would show a time before 1970", by)
+	}
+	if both {
+		lines[monotonic] = lines[monotonic].turned(int64(at), 0, rate)
+	}
+	return Shown{lines, s.Offset}, nil
 }
