@@ -16,12 +16,17 @@
 // that will do are wiped for the next run, and it is looked whether they are; others
 // are made anew.
 //
+// A container whose clocks the plan turns starts its program through a gate (package
+// clock), which an agent in a container beside it opens. That one shares its processes
+// and its network, and is the only one with a capability: SYS_PTRACE, without which
+// nobody may rewrite what another process reads the time by. It can trace nobody else.
+//
 // Containers and networks carry the label of
 // their owner, by which they are removed, what a dead owner left too. Images stay, one of
 // each sort, as a cache: their names are sums of what is in them.
 //
-// Deliberately missing so far: images by name, engines elsewhere, clocks, disks,
-// replicas, drops of packets. It needs Linux.
+// Deliberately missing so far: images by name, engines elsewhere, disks, replicas,
+// drops of packets. It needs Linux.
 package docker
 
 import (
@@ -35,6 +40,7 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/real/network"
+	"lockpick/harness/real/skew"
 	"lockpick/nemesis"
 )
 
@@ -70,6 +76,14 @@ func (b *Backend) Remark() string {
 	return fmt.Sprintf("no image is pulled: nodes run this machine's own %s with its libraries", b.cfg.RedisServer)
 }
 
+// clockVerb is what lockpick's program is called with to turn clocks, see Clocks.
+const clockVerb = "__clock"
+
+// Clocks turns the clocks of one container's program, from one beside it, as it is told
+// on in. A program that makes a Backend does it when its first argument is "__clock", and
+// clock.Gate with the arguments that follow when that is clock.GateVerb.
+func Clocks(in io.Reader, out io.Writer) error { return skew.Agent(in, out) }
+
 // linksVerb is what lockpick's program is called with to make links, see Links.
 const linksVerb = "__links"
 
@@ -98,10 +112,14 @@ var unbuilt = []string{
 	nemesis.Capability("power-loss", nemesis.Node),
 	nemesis.Capability(nemesis.PowerDisk, nemesis.Node),
 	nemesis.Capability(nemesis.PowerSentinel, nemesis.Node),
+	harness.CanReplicate,
+}
+
+// clockPowers need more of the engine's machine than the others.
+var clockPowers = []string{
 	nemesis.Capability(nemesis.PowerClock, nemesis.Client),
 	nemesis.Capability(nemesis.PowerClock, nemesis.Node),
 	harness.CanSetOwnTime,
-	harness.CanReplicate,
 }
 
 // Probe says what it can do on this machine.
@@ -114,6 +132,15 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 		c := run
 		c.Name = name
 		out = append(out, c)
+	}
+	clocks := run
+	if clocks.Available {
+		clocks.Reason, clocks.Remedy = b.lacksClocks(ctx)
+		clocks.Available = clocks.Reason == ""
+	}
+	for _, name := range clockPowers {
+		clocks.Name = name
+		out = append(out, clocks)
 	}
 	for _, name := range unbuilt {
 		c := run

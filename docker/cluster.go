@@ -27,9 +27,10 @@ type cluster struct {
 	// These are filled before body is called.
 	resource *node
 	nodes    map[string]*node
-	ahead    time.Duration // how far the engine's clock is ahead of ours
-	within   time.Duration // by how much that may be wrong
-	limit    time.Duration // how long the run may take
+	turners  map[string]*turner // of nodes and clients whose clocks the plan may turn
+	ahead    time.Duration      // how far the engine's clock is ahead of ours
+	within   time.Duration      // by how much that may be wrong
+	limit    time.Duration      // how long the run may take
 
 	mu      sync.Mutex
 	waiting map[string]*player // clients that have no order yet
@@ -41,7 +42,7 @@ var _ harness.Cluster = (*cluster)(nil)
 
 func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
 	c := &cluster{
-		site: s, rec: rec, nodes: map[string]*node{},
+		site: s, rec: rec, nodes: map[string]*node{}, turners: map[string]*turner{},
 		waiting: map[string]*player{}, playing: map[string]*player{}, ended: map[string]bool{},
 	}
 	c.Timeline = proc.NewTimeline(ctx)

@@ -3,12 +3,14 @@
 package docker
 
 import (
+	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"syscall"
 
@@ -133,20 +135,52 @@ type making struct {
 	addr                 netip.Addr
 	command              []string
 	labels               map[string]string
-	talks                bool // we write to its stdin
+	talks                bool   // we write to its stdin
+	beside               string // another container, whose network and processes it shares, and may trace
 }
 
-// create makes a container that has no privilege at all.
+// create makes a container that has no privilege at all, or that one.
 func (e *engine) create(ctx context.Context, m making) (id string, err error) {
+	host := &container.HostConfig{NetworkMode: container.NetworkMode(m.network), CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"}}
+	join := &network.NetworkingConfig{}
+	if m.beside != "" {
+		other := "container:" + m.beside
+		host.NetworkMode, host.PidMode, host.CapAdd = container.NetworkMode(other), container.PidMode(other), []string{"SYS_PTRACE"}
+	} else {
+		join.EndpointsConfig = map[string]*network.EndpointSettings{
+			m.network: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: m.addr.String()}},
+		}
+	}
 	made, err := e.api.ContainerCreate(ctx, &container.Config{
 		Image: m.image, Entrypoint: m.command[:1], Cmd: m.command[1:], Labels: m.labels, WorkingDir: "/data",
 		OpenStdin: m.talks, StdinOnce: m.talks, AttachStdin: m.talks, AttachStdout: m.talks, AttachStderr: m.talks,
-	}, &container.HostConfig{
-		NetworkMode: container.NetworkMode(m.network), CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
-	}, &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
-		m.network: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: m.addr.String()}},
-	}}, nil, m.name)
+	}, host, join, nil, m.name)
 	return made.ID, err
+}
+
+// put copies a program of this machine into a container that was not started yet.
+func (e *engine) put(ctx context.Context, id, path, program string) error {
+	text, err := os.ReadFile(program)
+	if err != nil {
+		return err
+	}
+	out, in := io.Pipe()
+	defer out.Close()
+	go func() {
+		t := tar.NewWriter(in)
+		err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(path, "/"), Mode: 0o755, Size: int64(len(text))})
+		if err == nil {
+			_, err = t.Write(text)
+		}
+		in.CloseWithError(errors.Join(err, t.Close()))
+	}()
+	return e.api.CopyToContainer(ctx, id, "/", out, container.CopyToContainerOptions{})
+}
+
+// arch asks the engine for its machine's, as in amd64.
+func (e *engine) arch(ctx context.Context) (string, error) {
+	v, err := e.api.ServerVersion(ctx)
+	return v.Arch, err
 }
 
 // away says whether an error is that no engine answers.

@@ -89,7 +89,13 @@ func (c *cluster) Restart(node string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("restart %s: %w", node, err)
 	}
+	defer c.machine(node).Starts()()
 	back, err := n.restart(c.ctx)
+	if k := c.turners[node]; k != nil && err == nil {
+		var shown string
+		shown, err = c.seeNode(n, k) // its clock is as wrong as it was
+		back += "; " + shown
+	}
 	return back, errors.Join(err, open())
 }
 

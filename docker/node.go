@@ -31,6 +31,7 @@ type node struct {
 	site    *site
 	addr    string
 	persist string
+	turner  *turner // of its clocks; nil: nobody turns them
 
 	changing   sync.Mutex // held while it is started or ended
 	generation string     // its run_id
@@ -65,6 +66,9 @@ func (n *node) tell(ctx context.Context) {
 // begin starts it and returns once it answers.
 func (n *node) begin(ctx context.Context) error {
 	if err := n.start(ctx); err != nil {
+		return err
+	}
+	if err := n.turner.open(ctx, n.box); err != nil {
 		return err
 	}
 	ended := n.done()
@@ -172,11 +176,11 @@ func (n *node) kill(ctx context.Context) (readBack string, err error) {
 
 // makeNode gives the container of a node, or of the resource, and starts it: that
 // which is there, wiped, if it will do.
-func (s *site) makeNode(ctx context.Context, name string, host int, persist string) (*node, error) {
+func (s *site) makeNode(ctx context.Context, name string, host int, persist string, k *turner) (*node, error) {
 	s.mu.Lock()
 	n := s.nodes[name]
 	s.mu.Unlock()
-	if n != nil && n.persist == persist && n.Runs() && !n.Paused() {
+	if n != nil && n.turner == nil && k == nil && n.persist == persist && n.Runs() && !n.Paused() {
 		return n, n.wipe(ctx)
 	}
 	if n != nil {
@@ -189,11 +193,15 @@ func (s *site) makeNode(ctx context.Context, name string, host int, persist stri
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	command := append([]string{s.server, "--bind", "0.0.0.0", "--protected-mode", "no", "--port", redisPort, "--dir", "/data"}, settings...)
-	b, err := s.makeBox(ctx, name, host, making{image: s.images.redis, command: command})
+	makeBox := s.makeBox
+	if k != nil {
+		makeBox = s.makeTurnable
+	}
+	b, err := makeBox(ctx, name, host, making{image: s.images.redis, command: command})
 	if err != nil {
 		return nil, err
 	}
-	n = &node{box: b, site: s, persist: persist, addr: net.JoinHostPort(s.net.at(host).String(), redisPort)}
+	n = &node{box: b, site: s, persist: persist, turner: k, addr: net.JoinHostPort(s.net.at(host).String(), redisPort)}
 	s.mu.Lock()
 	s.nodes[name] = n
 	s.mu.Unlock()

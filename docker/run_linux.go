@@ -238,13 +238,14 @@ func (c *cluster) fill(s harness.Scenario) error {
 	}
 	server := func(name string, host int, persist string, keep func(*node)) {
 		do(func() error {
-			n, err := c.site.makeNode(c.ctx, name, host, persist)
+			n, err := c.site.makeNode(c.ctx, name, host, persist, c.turners[name])
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			keep(n)
 			return err
 		})
 	}
+	c.wind(s)
 	if c.site.talk == nil {
 		do(func() error { return c.site.join(c.ctx) })
 	}
@@ -254,7 +255,7 @@ func (c *cluster) fill(s harness.Scenario) error {
 	}
 	for _, client := range s.ClientNames() {
 		do(func() error {
-			p, err := c.site.makePlayer(c.ctx, client)
+			p, err := c.site.makePlayer(c.ctx, client, c.turners[client])
 			if err != nil {
 				return err
 			}

@@ -120,7 +120,7 @@ func (m *Machine) See(who string, read func() (Reading, error)) (string, error) 
 		if err != nil {
 			return "", err
 		}
-		if err := m.Differs(r); err != nil {
+		if err := m.differs(r); err != nil {
 			return "", err
 		}
 		if first == (Reading{}) {
@@ -142,16 +142,21 @@ func (m *Machine) See(who string, read func() (Reading, error)) (string, error) 
 	}
 }
 
-// Differs is an error if clocks don't show what they should.
-func (m *Machine) Differs(r Reading) error {
-	s := m.Shown()
+// Differs is an error if a wall clock does not show what it should.
+func Differs(s clock.Shown, r Reading) error {
 	from, _ := s.Wall(r.From)
 	to, right := s.Wall(r.To)
 	if shown := time.Unix(0, r.Wall); shown.Before(from.Add(-clockError)) || shown.After(to.Add(clockError)) {
 		return fmt.Errorf("its wall clock shows %s and should show %s; true time is %s", stamp(shown), stamp(to), stamp(right))
 	}
-	if r.Now == 0 || m.most == 0 {
-		return nil
+	return nil
+}
+
+// differs is an error if clocks don't show what they should.
+func (m *Machine) differs(r Reading) error {
+	s := m.Shown()
+	if err := Differs(s, r); err != nil || r.Now == 0 || m.most == 0 {
+		return err
 	}
 	least, most := int64(s.Mono(r.From))+m.least, int64(s.Mono(r.To))+m.most
 	if r.Now < least-int64(clockError) || r.Now > most+int64(clockError) {
@@ -177,5 +182,5 @@ func (m *Machine) Began(r Reading) error {
 	}
 	s := m.Shown()
 	m.least, m.most = r.Now-int64(s.Mono(r.To)), r.Now-int64(s.Mono(r.From))
-	return m.Differs(r)
+	return m.differs(r)
 }
