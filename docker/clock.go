@@ -7,10 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"slices"
-	"strings"
 	"time"
 
 	"lockpick/harness"
@@ -120,7 +120,7 @@ func (k *turner) open(ctx context.Context, b *box) error {
 	if err != nil {
 		return err
 	}
-	agent := wire.NewCaller(t.in, t.out, nil, func(string, json.RawMessage) {})
+	agent := wire.NewCaller(t.in, t.out, skew.Errors, func(string, json.RawMessage) {})
 	go func() {
 		<-agent.Ended()
 		t.leave()
@@ -128,7 +128,11 @@ func (k *turner) open(ctx context.Context, b *box) error {
 	if err := b.beside.start(ctx); err != nil {
 		return err
 	}
-	if err := k.remote.Start(agent, 1); err != nil {
+	err = k.remote.Start(agent, 1)
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("start %s by clocks that can be turned: %w; let the engine's seccomp profile and the Yama of its machine allow ptrace to who has SYS_PTRACE", b.name, err)
+	}
+	if err != nil {
 		return fmt.Errorf("start %s by clocks that can be turned: %w %s", b.name, err, t.words())
 	}
 	return nil
@@ -157,7 +161,7 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 	return back, nil
 }
 
-// seeNode reads back the clock of a node, and of those that nobody turns.
+// seeNode reads back the clock of a node, and looks at those that nobody turns.
 func (c *cluster) seeNode(n *node, k *turner) (string, error) {
 	switch {
 	case !n.Runs():
@@ -172,14 +176,13 @@ func (c *cluster) seeNode(n *node, k *turner) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	others, err := c.seeOthers(k)
-	return back + others, err
+	_, err = c.seeOthers(k)
+	return back, err
 }
 
-// seeOthers asks the nodes whose clocks nobody turns, which show true time if none was
-// hit but whom it was meant for. Who can't answer now is left out.
-func (c *cluster) seeOthers(k *turner) (string, error) {
-	var right []string
+// seeOthers asks the nodes whose clocks nobody turns: it is an error if one does not show
+// true time, for a fault must hit whom it is meant for. Who can't answer now is left out.
+func (c *cluster) seeOthers(k *turner) (right []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
 		n := c.nodes[name]
 		if c.turners[name] != nil || !n.Runs() || n.Paused() {
@@ -190,14 +193,11 @@ func (c *cluster) seeOthers(k *turner) (string, error) {
 			continue
 		}
 		if err := skew.Differs(clock.Shown{Offset: k.Shown().Offset}, r); err != nil {
-			return "", fmt.Errorf("%s, which was not meant: %w", name, err)
+			return nil, fmt.Errorf("%s, which was not meant: %w", name, err)
 		}
 		right = append(right, name)
 	}
-	if len(right) == 0 {
-		return "", nil
-	}
-	return "; TIME is right on " + strings.Join(right, ", "), nil
+	return right, nil
 }
 
 // seeClient reads back the clocks of a client.

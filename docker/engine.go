@@ -160,17 +160,22 @@ func (e *engine) create(ctx context.Context, m making) (id string, err error) {
 
 // put copies a program of this machine into a container that was not started yet.
 func (e *engine) put(ctx context.Context, id, path, program string) error {
-	text, err := os.ReadFile(program)
+	f, err := os.Open(program)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	is, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	out, in := io.Pipe()
-	defer out.Close()
+	defer out.Close() // or the writer would wait for an engine that has given up
 	go func() {
 		t := tar.NewWriter(in)
-		err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(path, "/"), Mode: 0o755, Size: int64(len(text))})
+		err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(path, "/"), Mode: 0o755, Size: is.Size()})
 		if err == nil {
-			_, err = t.Write(text)
+			_, err = io.Copy(t, f)
 		}
 		in.CloseWithError(errors.Join(err, t.Close()))
 	}()

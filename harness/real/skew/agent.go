@@ -3,6 +3,7 @@ package skew
 import (
 	"context"
 	"io"
+	"io/fs"
 	"time"
 
 	"lockpick/harness/real/clock"
@@ -27,11 +28,14 @@ type turned struct {
 	Shown clock.Shown   `json:"shown"`
 }
 
+// Errors are those of an agent by which callers branch.
+var Errors = wire.Errors{"permission": fs.ErrPermission}
+
 // Agent turns the clocks of one process that it sees, and asks nodes that it reaches,
 // until in ends.
 func Agent(in io.Reader, out io.Writer) error {
 	var m clock.Machine
-	s := wire.Server{Handlers: map[string]wire.Handler{
+	s := wire.Server{Errors: Errors, Handlers: map[string]wire.Handler{
 		"start": wire.Handle(func(s starting) (clock.Shown, error) {
 			m.Monotonic = s.Both
 			m.Take(s.Shown)

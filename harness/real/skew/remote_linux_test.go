@@ -54,7 +54,7 @@ func beside(t *testing.T) (agent *wire.Caller, end func()) {
 	}()
 	end = func() { ask.Close() }
 	t.Cleanup(end)
-	return wire.NewCaller(ask, answers, nil, func(string, json.RawMessage) {}), end
+	return wire.NewCaller(ask, answers, Errors, func(string, json.RawMessage) {}), end
 }
 
 // behind starts a process behind a gate, lets an agent open it, and gives what reads the
