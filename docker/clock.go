@@ -67,18 +67,13 @@ func (*Backend) lacksClocks(ctx context.Context) (reason, remedy string) {
 	if err := clock.Available(); err != nil {
 		return "no process can be given a wrong clock: " + err.Error(), remedy
 	}
-	e, err := connect()
+	e, a, err := meet(ctx)
 	if err != nil {
-		return firstLine(err), "see DOCKER_HOST"
+		return explain(err)
 	}
-	defer e.close()
-	ctx, cancel := context.WithTimeout(ctx, pingBound)
-	defer cancel()
-	switch arch, err := e.arch(ctx); {
-	case err != nil:
-		return "the engine does not tell what its machine is: " + firstLine(err), remedy
-	case arch != "amd64":
-		return "it rewrites machine code of amd64, and the engine's machine is " + arch, remedy
+	e.close()
+	if a.arch != "amd64" {
+		return "it rewrites machine code of amd64, and the engine's machine is " + a.arch, remedy
 	}
 	return "", ""
 }

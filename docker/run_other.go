@@ -18,7 +18,9 @@ func (b *Backend) Run(ctx context.Context, _ harness.Scenario, _ uint64, _ *hist
 
 func (*Backend) lacks(context.Context) (reason, remedy string) { return "", "" } // missing has said no before
 
-func (*Backend) lacksClocks(context.Context) (reason, remedy string) { return "", "" }
+func (*Backend) lacksClocks(context.Context) (reason, remedy string) { return "", "" } // likewise
+
+func engineRemark(context.Context) string { return "" } // likewise
 
 type site struct{} // there is none
 
