@@ -52,11 +52,15 @@ func (s *site) makePlayer(ctx context.Context, name string, k *turner) (*player,
 	if err != nil {
 		return nil, err
 	}
-	p := &player{box: b, talk: t, clocks: make(chan skew.Reading, 1)}
-	if err := b.start(ctx); err != nil {
-		return p, err
+	err = b.start(ctx)
+	if err == nil {
+		err = k.open(ctx, b)
 	}
-	return p, k.open(ctx, b)
+	if err != nil {
+		t.leave()
+		return nil, err
+	}
+	return &player{box: b, talk: t, clocks: make(chan skew.Reading, 1)}, nil
 }
 
 // RunClient runs a client in a container until it has ended. Its error is

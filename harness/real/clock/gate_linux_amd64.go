@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,10 +31,11 @@ func (m *Machine) StartGate(pid int) error {
 	}
 	err := executed(pid)
 	if err == nil {
-		err = m.Start(pid)
+		err = unsignalled(pid, func() error { return m.Start(pid) })
 	}
 	if err != nil {
-		// It must not run on with true clocks. If it is not there any more, that is all.
+		// It must not run on with true clocks. In a container of its own it can't be killed so,
+		// and stays stopped until this process ends. If it is not there any more, that is all.
 		unix.Kill(pid, unix.SIGKILL)
 		return err
 	}
@@ -48,9 +50,9 @@ func atGate(pid int) bool {
 }
 
 // seize traces a process without stopping it. It is to stop when it has executed a
-// program.
+// program, and to be killed if this process ends before it lets go of it.
 func seize(pid int) error {
-	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, unix.PTRACE_O_TRACEEXEC, 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, unix.PTRACE_O_TRACEEXEC|unix.PTRACE_O_EXITKILL, 0, 0)
 	if errno != 0 {
 		return errno
 	}
@@ -86,6 +88,29 @@ func executed(pid int) error {
 		err = fmt.Errorf("process %d did not stop before its first instruction: status %#x", pid, uint32(status))
 	}
 	return err
+}
+
+// unsignalled keeps signals from a stopped process while f steps through it. They come
+// from the gate's Go runtime, which preempts by SIGURG, and stay pending.
+func unsignalled(pid int, f func() error) error {
+	var before uint64
+	if err := signalMask(unix.PTRACE_GETSIGMASK, pid, &before); err != nil {
+		return err
+	}
+	step := uint64(1) << (unix.SIGTRAP - 1) // by which a single step ends
+	none := ^step
+	if err := signalMask(unix.PTRACE_SETSIGMASK, pid, &none); err != nil {
+		return err
+	}
+	return errors.Join(f(), signalMask(unix.PTRACE_SETSIGMASK, pid, &before))
+}
+
+func signalMask(request uintptr, pid int, mask *uint64) error {
+	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, request, uintptr(pid), unsafe.Sizeof(*mask), uintptr(unsafe.Pointer(mask)), 0, 0)
+	if errno != 0 {
+		return fmt.Errorf("hold back signals of process %d: %w", pid, errno)
+	}
+	return nil
 }
 
 // traced waits until a traced process stops.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -53,7 +54,20 @@ func TestAGateLeadsToWrongClocks(t *testing.T) {
 		m.Take(shown)
 		before := time.Now()
 		cmd, stdout := atAGate(t, os.Args[0], "__date")
+		stop := make(chan bool)
+		go func() { // its runtime may do so at any time
+			for tick := time.NewTicker(20 * time.Microsecond); ; {
+				select {
+				case <-tick.C:
+					cmd.Process.Signal(syscall.SIGURG)
+				case <-stop:
+					tick.Stop()
+					return
+				}
+			}
+		}()
 		started := m.StartGate(cmd.Process.Pid)
+		close(stop)
 		if started != nil {
 			cmd.Process.Kill()
 		}
