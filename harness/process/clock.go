@@ -55,7 +55,7 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 	}
 	turned := func(at time.Duration) { k.Record(c.rec, target, at, c.Origin()) }
 	see := func() (string, error) { return c.seeClient(target, k) }
-	if c.server(target) != nil {
+	if c.Server(target) != nil {
 		turned = func(time.Duration) {}
 		see = func() (string, error) { return c.seeNode(target, k) }
 	}
@@ -68,7 +68,7 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 
 // seeNode reads back the clock of a node.
 func (c *cluster) seeNode(node string, k *skew.Machine) (string, error) {
-	server := c.server(node)
+	server := c.Server(node)
 	back, err := k.See("TIME shows", func() (skew.Reading, error) { return skew.ReadTime(c.ctx, server.Addr()) })
 	if err != nil && !server.Runs() {
 		return k.Alone(), nil

@@ -56,7 +56,7 @@ func (b bench) onNode(node string, args ...string) any {
 func (b bench) ahead(node string) time.Duration {
 	b.Helper()
 	before := time.Now()
-	r, err := skew.ReadTime(b.T.Context(), b.server(node).Addr())
+	r, err := skew.ReadTime(b.T.Context(), b.Server(node).Addr())
 	if err != nil {
 		b.Fatal(err)
 	}
