@@ -66,7 +66,7 @@ var house = map[string]row{
 	"harness/real/network": {ours: "harness harness/history harness/lock harness/real/link harness/real/proc harness/real/wire harness/resp nemesis",
 		because: "faults of links are the same in front of any real node"},
 	"harness/real/wire": {because: "calls to a part of lockpick that runs elsewhere, whatever is called"},
-	"harness/real/disk": {ours: "harness/real/proc", third: goFuse + " " + xsys, because: "a disk below any real node"},
+	"harness/real/disk": {ours: "harness/real/proc nemesis", third: goFuse + " " + xsys, because: "a disk below any real node"},
 	"harness/conformance": {ours: "harness/resp", tests: miniredis + " harness/sim/node harness/real/proc harness/real/clock harness/real/disk",
 		because: "stories know no server; its tests tell them to each, below any network"},
 	"harness/process": {ours: "harness harness/client harness/lock harness/history harness/resp harness/real/… nemesis", tests: goRedis,

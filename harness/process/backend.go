@@ -72,12 +72,6 @@ var powers = []string{
 	harness.CanReplicate,
 }
 
-// These need a disk that can be hit.
-var (
-	losesPower = nemesis.Capability("power-loss", nemesis.Node)
-	hitsDisks  = nemesis.Capability(nemesis.PowerDisk, nemesis.Node)
-)
-
 // Probe says what it can do on this machine.
 func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 	run := b.canRun()
@@ -94,7 +88,7 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 	if run.Available {
 		disks = b.canMount()
 	}
-	for _, name := range []string{losesPower, hitsDisks} {
+	for _, name := range []string{disk.LosesPower, disk.HitsDisks} {
 		c := disks
 		c.Name = name
 		out = append(out, c)

@@ -197,7 +197,7 @@ func TestProbeNamesWhatIsMissing(t *testing.T) {
 		t.Errorf("%+v", caps)
 	}
 	for _, c := range caps {
-		if reason, remedy := disk.Missing(); (c.Name == losesPower || c.Name == hitsDisks) && (c.Reason != reason || c.Remedy != remedy) {
+		if reason, remedy := disk.Missing(); (c.Name == disk.LosesPower || c.Name == disk.HitsDisks) && (c.Reason != reason || c.Remedy != remedy) {
 			t.Errorf("%+v", c)
 		}
 	}
