@@ -62,7 +62,7 @@ var house = map[string]row{
 		because: "what a client and its harness say to each other, wherever the client runs"},
 	"harness/real/network": {ours: "harness harness/lock harness/real/link harness/real/proc nemesis",
 		because: "faults of links are the same in front of any real node"},
-	"harness/real/packets": {ours: "nemesis", third: nftables + " " + xsys, because: "loss below any real node's connections, whatever they carry"},
+	"harness/real/packets": {ours: "nemesis", third: nftables + " " + xsys, tests: "harness/history harness/real/link harness/real/proc", because: "loss below any real node's connections, whatever they carry"},
 	"harness/real/wire":    {because: "calls to a part of lockpick that runs elsewhere, whatever is called"},
 	"harness/real/disk":    {ours: "harness/real/proc", third: goFuse + " " + xsys, because: "a disk below any real node"},
 	"harness/conformance": {ours: "harness/resp", tests: miniredis + " harness/sim/node harness/real/proc harness/real/clock harness/real/disk",
