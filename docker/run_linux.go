@@ -34,24 +34,63 @@ func (b *Backend) lacks(ctx context.Context) (reason, remedy string) {
 }
 
 func lacksEngine(ctx context.Context) (reason, remedy string) {
+	e, _, err := meet(ctx)
+	if err != nil {
+		return explain(err)
+	}
+	e.close()
+	return "", ""
+}
+
+// explain says why there is no engine, and what to do.
+func explain(err error) (reason, remedy string) {
+	remedy = "see DOCKER_HOST"
+	if a := (*astray)(nil); errors.As(err, &a) {
+		remedy = a.remedy
+	}
+	return firstLine(err), remedy
+}
+
+// meet finds the engine, agrees with it on an API, and sees that it serves.
+func meet(ctx context.Context) (*engine, about, error) {
 	e, err := connect()
 	if err != nil {
-		return firstLine(err), "see DOCKER_HOST"
+		return nil, about{}, err
 	}
-	defer e.close()
-	if !strings.HasPrefix(e.host(), "unix://") {
-		return "the engine is at " + e.host() + ", and so far it must be on this machine", "unset DOCKER_HOST"
+	a, err := e.serves(ctx)
+	if err != nil {
+		return nil, about{}, errors.Join(err, e.close())
+	}
+	return e, a, nil
+}
+
+func (e *engine) serves(ctx context.Context) (about, error) {
+	const ours = "DOCKER_HOST=unix://" + usualSocket + " chooses this machine's"
+	if !e.at.isSocket() {
+		return about{}, &astray{fmt.Errorf("the engine is at %s, and so far it must be on this machine", e.at), ours}
 	}
 	ctx, cancel := context.WithTimeout(ctx, pingBound)
 	defer cancel()
-	platform, err := e.platform(ctx)
+	a, err := e.about(ctx)
+	switch {
+	case err != nil:
+		return a, err
+	case a.platform != "linux":
+		return a, &astray{fmt.Errorf("the engine's containers run on %s", a.platform), "let the engine run Linux containers"}
+	case !e.at.isHere(a):
+		return a, &astray{fmt.Errorf("the engine at %s has another kernel, %s, and so far it must be on this machine", e.at, a.kernel), ours}
+	}
+	return a, nil
+}
+
+// engineRemark says which engine it is.
+func engineRemark(ctx context.Context) string {
+	e, a, err := meet(ctx)
 	if err != nil {
-		return "no Docker engine answers at " + e.host() + ": " + firstLine(err), startEngine
+		return firstLine(err)
 	}
-	if platform != "linux" {
-		return "the engine's containers run on " + platform, "let the engine run Linux containers"
-	}
-	return "", ""
+	defer e.close()
+	return fmt.Sprintf("the engine is %s at %s (context %s, API %s)", a.version, e.at.host, e.at.context, a.api)
 }
 
 // images reads the programs that containers are to run.
@@ -138,12 +177,10 @@ func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
 			return nil, err
 		}
 	}
-	if reason, remedy := lacksEngine(ctx); reason != "" {
-		return nil, fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
-	}
-	e, err := connect()
+	e, _, err := meet(ctx)
 	if err != nil {
-		return nil, err
+		reason, remedy := explain(err)
+		return nil, fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
 	}
 	st = &site{engine: e, joined: make(chan struct{}), nodes: map[string]*node{}, boxes: map[string]*box{}, hosts: map[string]int{}}
 	if err := st.identify(b); err != nil {

@@ -40,7 +40,7 @@ func backend(name string) (harness.Backend, error) {
 
 // remarker is a backend of which people must know how it stands in for what they
 // may think of.
-type remarker interface{ Remark() string }
+type remarker interface{ Remark(context.Context) string }
 
 // abilities is what a backend can do on this machine.
 type abilities map[string]harness.Capability

@@ -122,7 +122,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 		return err
 	}
 	if m, ok := b.(remarker); ok {
-		fmt.Fprintf(a.errs, "%s: %s\n", b.Name(), m.Remark())
+		fmt.Fprintf(a.errs, "%s: %s\n", b.Name(), m.Remark(ctx))
 	}
 	a.tidies.Store(true)
 	started := time.Now()
