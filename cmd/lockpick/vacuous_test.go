@@ -239,7 +239,7 @@ func TestAFaultInVainIsUndecided(t *testing.T) {
 		for name, v := range c.vain {
 			all[name] = v
 		}
-		if c.when == "" { // what is done to a message has no other trigger
+		if c.fault != "" && c.when == "" { // what is done to a message has no other trigger
 			for name, when := range never {
 				all[name] = vain{steps: []string{step(when, c.fault)}, topology: c.topology, because: `step 1 .* never came`}
 			}
