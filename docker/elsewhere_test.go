@@ -12,6 +12,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -78,9 +79,13 @@ func (a *authority) write(t *testing.T, dir, name string) {
 	}
 }
 
-// dockerd starts an engine that wants TLS, in namespaces of its own: its processes
-// and mounts end with it, and bridges of the other engine are not its to remove. The
-// port is ours, which it inherits.
+// clockAhead is how far the clock of the second engine's containers is ahead.
+const clockAhead = 5000 * time.Second
+
+// dockerd starts an engine that wants TLS, in namespaces of its own, as on another
+// machine: its processes and mounts end with it, bridges of the other engine are not
+// its to remove, and its monotonic clock is another. The port is ours, which it
+// inherits.
 func dockerd(t *testing.T, certs string) (host string) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -103,7 +108,7 @@ func dockerd(t *testing.T, certs string) (host string) {
 	defer file.Close()
 	dir := t.TempDir()
 	writeFile(t, dir+"/daemon.json", "{}")
-	cmd := exec.Command("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
+	cmd := exec.Command("unshare", "--mount", "--net", "--pid", "--time", "--monotonic", fmt.Sprint(int(clockAhead.Seconds())), "--fork", "--kill-child", "--mount-proc", "sh", "-c",
 		`LISTEN_PID=$$ LISTEN_FDS=1 exec dockerd "$@"`, "dockerd", "--host", "fd://",
 		"--tlsverify", "--tlscacert", certs+"/ca.pem", "--tlscert", certs+"/cert.pem", "--tlskey", certs+"/key.pem",
 		"--config-file", dir+"/daemon.json", "--data-root", dir+"/data", "--exec-root", dir+"/exec", "--pidfile", dir+"/pid",
@@ -293,17 +298,42 @@ func TestRemarkNamesTheEngine(t *testing.T) {
 	}
 }
 
-func TestEngineElsewhereIsRefused(t *testing.T) {
-	config := noEngineSet(t)
-	writeContext(t, config, "far", contextAt("far", "tcp://192.0.2.1:2376"))
-	t.Setenv("DOCKER_CONTEXT", "far")
-	c := New(Config{}).Probe(t.Context())[0]
-	if c.Available || !strings.Contains(c.Reason, "tcp://192.0.2.1:2376 (context far") || !strings.Contains(c.Remedy, "DOCKER_HOST=unix://") {
-		t.Errorf("%+v", c)
-	}
+func TestUnknownWhetherAnEngineIsHere(t *testing.T) {
 	for _, a := range []about{{}, {kernel: "6.10.14-linuxkit"}} { // as in a virtual machine
 		if (endpoint{host: "unix://" + usualSocket}).isHere(a) {
 			t.Errorf("%+v is here", a)
 		}
+	}
+}
+
+// A run on another machine's engine, whose clock is far from ours: its stamps are by
+// that clock, and the run knows how far it may be wrong about it.
+func TestRunsElsewhere(t *testing.T) {
+	noEngineSet(t)
+	certs := t.TempDir()
+	newAuthority(t).write(t, certs, "both")
+	t.Setenv("DOCKER_HOST", dockerd(t, certs))
+	t.Setenv("DOCKER_CERT_PATH", certs)
+	t.Setenv("DOCKER_TLS_VERIFY", "1")
+	await(t)
+	events := run(t, scenario, func(b bench) {
+		if off := (b.ahead - clockAhead).Abs(); b.within == 0 || off > b.within {
+			t.Errorf("the clock was taken to be %v ahead, to %v, and is %v", b.ahead, b.within, clockAhead)
+		}
+		t.Logf("measured to %v; stamps to %v", b.within, b.StampError())
+		at := b.Now()
+		if err := b.RunClient(t.Context(), spec("c1", 1), never); err != nil {
+			t.Error(err)
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, e := range *b.events {
+			if ε := b.StampError(); time.Duration(e.T) < at-ε || time.Duration(e.T) > b.Now()+ε {
+				t.Errorf("%+v is not between %v and %v", e, at, b.Now())
+			}
+		}
+	})
+	if len(events) == 0 {
+		t.Error("nothing was recorded")
 	}
 }

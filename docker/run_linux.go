@@ -65,10 +65,6 @@ func meet(ctx context.Context) (*engine, about, error) {
 }
 
 func (e *engine) serves(ctx context.Context) (about, error) {
-	const ours = "DOCKER_HOST=unix://" + usualSocket + " chooses this machine's"
-	if !e.at.isSocket() {
-		return about{}, &astray{fmt.Errorf("the engine is at %s, and so far it must be on this machine", e.at), ours}
-	}
 	ctx, cancel := context.WithTimeout(ctx, pingBound)
 	defer cancel()
 	a, err := e.about(ctx)
@@ -77,8 +73,6 @@ func (e *engine) serves(ctx context.Context) (about, error) {
 		return a, err
 	case a.platform != "linux":
 		return a, &astray{fmt.Errorf("the engine's containers run on %s", a.platform), "let the engine run Linux containers"}
-	case !e.at.isHere(a):
-		return a, &astray{fmt.Errorf("the engine at %s has another kernel, %s, and so far it must be on this machine", e.at, a.kernel), ours}
 	}
 	return a, nil
 }
@@ -169,7 +163,7 @@ func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
 	st := b.idle
 	b.idle = nil
 	b.mu.Unlock()
-	if st != nil && st.seat(s.ClientNames()) {
+	if st != nil && st.lives() && st.seat(s.ClientNames()) {
 		return st, nil
 	}
 	if st != nil {
@@ -177,12 +171,12 @@ func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
 			return nil, err
 		}
 	}
-	e, _, err := meet(ctx)
+	e, a, err := meet(ctx)
 	if err != nil {
 		reason, remedy := explain(err)
 		return nil, fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
 	}
-	st = &site{engine: e, joined: make(chan struct{}), nodes: map[string]*node{}, boxes: map[string]*box{}, hosts: map[string]int{}}
+	st = &site{engine: e, here: e.at.isHere(a), joined: make(chan struct{}), nodes: map[string]*node{}, boxes: map[string]*box{}, hosts: map[string]int{}}
 	if err := st.identify(b); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
@@ -245,7 +239,7 @@ func (s *site) found(ctx context.Context, b *Backend) error {
 	if err != nil {
 		return err
 	}
-	if err := s.engine.sweep(ctx, redis.ref, client.ref); err != nil {
+	if err := s.engine.sweep(ctx, s.here, redis.ref, client.ref); err != nil {
 		return err
 	}
 	s.images.redis, s.images.client = redis.ref, client.ref

@@ -60,7 +60,7 @@ var house = map[string]row{
 		third: toxiproxy + " " + prometheus + " " + zerolog + " " + xsys, because: "links in front of any real node"},
 	"harness/real/contender": {ours: "harness/client harness/history harness/lock harness/real/proc",
 		because: "what a client and its harness say to each other, wherever the client runs"},
-	"harness/real/network": {ours: "harness harness/lock harness/real/link harness/real/proc nemesis",
+	"harness/real/network": {ours: "harness harness/history harness/lock harness/real/link harness/real/proc harness/real/wire harness/resp nemesis",
 		because: "faults of links are the same in front of any real node"},
 	"harness/real/packets": {ours: "nemesis", third: nftables + " " + xsys, tests: "harness/history harness/real/link harness/real/proc", because: "loss below any real node's connections, whatever they carry"},
 	"harness/real/wire":    {because: "calls to a part of lockpick that runs elsewhere, whatever is called"},
@@ -70,7 +70,7 @@ var house = map[string]row{
 	"harness/process": {ours: "harness harness/client harness/lock harness/history harness/resp harness/real/… nemesis", tests: goRedis,
 		because: "backends never import each other"},
 
-	"docker": {ours: "harness harness/client harness/history harness/real/… nemesis", third: dockerPkg, tests: "harness/lock",
+	"docker": {ours: "harness harness/client harness/history harness/real/… harness/resp nemesis", third: dockerPkg, tests: "harness/lock",
 		because: "backends never import each other"},
 
 	"checker":   {ours: "harness/history", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},

@@ -37,8 +37,8 @@ var known = wire.Errors{"idle": nemesis.ErrIdle, "ended": nemesis.ErrEnded}
 
 // Reading is what the clock of Serve's machine shows.
 type Reading struct {
-	Boot string        `json:"boot"` // which start of which machine; "": unknown
-	Now  time.Duration `json:"now"`  // true time there
+	Clock string        `json:"clock"` // which clock it is; "": unknown
+	Now   time.Duration `json:"now"`   // true time there
 }
 
 // opening is a run's links.

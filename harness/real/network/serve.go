@@ -38,7 +38,7 @@ func Serve(in io.Reader, out io.Writer) error {
 	s := &served{}
 	s.Errors = known
 	s.Handlers = map[string]wire.Handler{
-		callClock:  wire.Handle(func(struct{}) (Reading, error) { return Reading{bootID(), proc.TrueClock()}, nil }),
+		callClock:  wire.Handle(func(struct{}) (Reading, error) { return Reading{clockID(), proc.TrueClock()}, nil }),
 		callAsk:    wire.Handle(ask),
 		callOpen:   wire.Handle(s.open),
 		callBegin:  wire.Handle(func(at time.Duration) (any, error) { s.origin.Store(int64(at)); return nil, nil }),
@@ -61,10 +61,15 @@ func Serve(in io.Reader, out io.Writer) error {
 	return errors.Join(err, s.close())
 }
 
-// bootID names this start of this machine.
-func bootID() string {
-	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // none: it is another machine for everybody
-	return strings.TrimSpace(string(text))
+// clockID names the clock that proc.TrueClock reads: of which start of which machine, and
+// of which time namespace there.
+func clockID() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	space, _ := os.Readlink("/proc/self/ns/time") // before Linux 5.6 there is one
+	return strings.TrimSpace(string(boot)) + space
 }
 
 func ask(a asking) (resp.Value, error) {
