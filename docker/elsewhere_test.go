@@ -82,11 +82,21 @@ func (a *authority) write(t *testing.T, dir, name string) {
 // clockAhead is how far the clock of the second engine's containers is ahead.
 const clockAhead = 5000 * time.Second
 
-// dockerd starts an engine that wants TLS, in namespaces of its own, as on another
+// secondEngine is an engine that wants TLS, in namespaces of its own, as on another
 // machine: its processes and mounts end with it, bridges of the other engine are not
 // its to remove, and its monotonic clock is another. The port is ours, which it
 // inherits.
-func dockerd(t *testing.T, certs string) (host string) {
+type secondEngine struct {
+	*testing.T
+	host, dir string
+	command   []string
+	port      *os.File
+	process   *os.Process
+	ended     chan error
+}
+
+// dockerd starts one. prepare is what its shell does first.
+func dockerd(t *testing.T, certs, prepare string) *secondEngine {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("a second engine needs root")
@@ -101,19 +111,39 @@ func dockerd(t *testing.T, certs string) (host string) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	file, err := l.(*net.TCPListener).File()
-	if err != nil {
+	e := &secondEngine{T: t, host: "tcp://" + l.Addr().String(), dir: t.TempDir()}
+	if e.port, err = l.(*net.TCPListener).File(); err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
-	dir := t.TempDir()
-	writeFile(t, dir+"/daemon.json", "{}")
-	cmd := exec.Command("unshare", "--mount", "--net", "--pid", "--time", "--monotonic", fmt.Sprint(int(clockAhead.Seconds())), "--fork", "--kill-child", "--mount-proc", "sh", "-c",
-		`LISTEN_PID=$$ LISTEN_FDS=1 exec dockerd "$@"`, "dockerd", "--host", "fd://",
-		"--tlsverify", "--tlscacert", certs+"/ca.pem", "--tlscert", certs+"/cert.pem", "--tlskey", certs+"/key.pem",
-		"--config-file", dir+"/daemon.json", "--data-root", dir+"/data", "--exec-root", dir+"/exec", "--pidfile", dir+"/pid",
-		"--bridge", "none", "--iptables=false", "--storage-driver", "overlay2")
-	cmd.ExtraFiles = []*os.File{file}
+	writeFile(t, e.dir+"/daemon.json", "{}")
+	e.command = []string{"unshare", "--mount", "--net", "--pid", "--time", "--monotonic", fmt.Sprint(int(clockAhead.Seconds())),
+		"--fork", "--kill-child", "--mount-proc", "sh", "-ec", "cd " + e.dir + "; mkdir -p data; " + prepare + `
+		LISTEN_PID=$$ LISTEN_FDS=1 exec dockerd "$@"`, "dockerd", "--host", "fd://",
+		"--tlsverify", "--tlscacert", certs + "/ca.pem", "--tlscert", certs + "/cert.pem", "--tlskey", certs + "/key.pem",
+		"--config-file", e.dir + "/daemon.json", "--data-root", e.dir + "/data", "--exec-root", e.dir + "/exec", "--pidfile", e.dir + "/pid",
+		"--bridge", "none", "--iptables=false", "--storage-driver", "overlay2"}
+	e.start()
+	t.Cleanup(func() {
+		e.end(syscall.SIGTERM)
+		e.port.Close()
+		nothingOf(t, e.dir)
+	})
+	return e
+}
+
+// use makes it the engine of this test.
+func (e *secondEngine) use(certs string) {
+	e.Setenv("DOCKER_HOST", e.host)
+	e.Setenv("DOCKER_CERT_PATH", certs)
+	e.Setenv("DOCKER_TLS_VERIFY", "1")
+	await(e.T)
+}
+
+func (e *secondEngine) start() {
+	e.Helper()
+	os.Remove(e.dir + "/pid") // of one that was killed
+	cmd := exec.Command(e.command[0], e.command[1:]...)
+	cmd.ExtraFiles = []*os.File{e.port}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
@@ -122,25 +152,27 @@ func dockerd(t *testing.T, certs string) (host string) {
 	go func() {
 		runtime.LockOSThread() // with whose end the signal of death comes
 		started <- cmd.Start()
-		ended <- cmd.Wait()
+		err := cmd.Wait()
+		if e.Failed() {
+			e.Logf("dockerd said:\n%s", &said)
+		}
+		ended <- err
 	}()
 	if err := <-started; err != nil {
-		t.Fatal(err)
+		e.Fatal(err)
 	}
-	t.Cleanup(func() {
-		syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
-		select {
-		case <-ended:
-		case <-time.After(20 * time.Second):
-			cmd.Process.Kill()
-			t.Errorf("it did not end: %v", <-ended)
-		}
-		if t.Failed() {
-			t.Logf("dockerd said:\n%s", &said)
-		}
-		nothingOf(t, dir)
-	})
-	return "tcp://" + l.Addr().String()
+	e.process, e.ended = cmd.Process, ended
+}
+
+// end ends it, and all that runs in its namespaces.
+func (e *secondEngine) end(signal syscall.Signal) {
+	syscall.Kill(-e.process.Pid, signal)
+	select {
+	case <-e.ended:
+	case <-time.After(20 * time.Second):
+		e.process.Kill()
+		e.Errorf("it did not end: %v", <-e.ended)
+	}
 }
 
 // nothingOf sees that no process and no mount has to do with a directory.
@@ -192,7 +224,7 @@ func TestEngineBehindTLS(t *testing.T) {
 	ours, theirs, strange := newAuthority(t), t.TempDir(), t.TempDir()
 	ours.write(t, theirs, "engine")
 	newAuthority(t).write(t, strange, "stranger")
-	host := dockerd(t, theirs)
+	host := dockerd(t, theirs, "").host
 	ours.write(t, writeContext(t, config, "far", contextAt("far", host)), "client")
 	newAuthority(t).write(t, writeContext(t, config, "strange", contextAt("strange", host)), "client")
 	writeContext(t, config, "open", contextAt("open", host))
@@ -312,10 +344,7 @@ func TestRunsElsewhere(t *testing.T) {
 	noEngineSet(t)
 	certs := t.TempDir()
 	newAuthority(t).write(t, certs, "both")
-	t.Setenv("DOCKER_HOST", dockerd(t, certs))
-	t.Setenv("DOCKER_CERT_PATH", certs)
-	t.Setenv("DOCKER_TLS_VERIFY", "1")
-	await(t)
+	dockerd(t, certs, "").use(certs)
 	events := run(t, scenario, func(b bench) {
 		if off := (b.ahead - clockAhead).Abs(); b.within == 0 || off > b.within {
 			t.Errorf("the clock was taken to be %v ahead, to %v, and is %v", b.ahead, b.within, clockAhead)

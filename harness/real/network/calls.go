@@ -17,6 +17,8 @@ const (
 	callState  = "state"  // says how a node is
 	callGate   = "gate"   // keeps all data from and to a node
 	callUngate = "ungate" //
+	callTurn   = "turn"   // lets a node's links lead to another server
+	callFollow = "follow" // makes the link by which a replica follows a node
 	callCut    = "cut"
 	callMend   = "mend"
 	callShape  = "shape"
@@ -56,6 +58,12 @@ type state struct {
 	Node string `json:"node"`
 	Down bool   `json:"down"` // it does not run
 	Mute bool   `json:"mute"` // it runs and can't answer
+}
+
+// leading is where links to a node lead.
+type leading struct {
+	Node string `json:"node"`
+	Addr string `json:"addr"`
 }
 
 type asking struct {

@@ -128,6 +128,18 @@ func (r *Remote) Gate(ctx context.Context, node string) (open func() error, err 
 	return func() error { return r.caller.Call(context.WithoutCancel(ctx), callUngate, node, nil) }, nil
 }
 
+// Turn lets a node's links lead to another server, which is not down.
+func (r *Remote) Turn(ctx context.Context, node, addr string) error {
+	return r.caller.Call(ctx, callTurn, leading{node, addr}, nil)
+}
+
+// OpenReplication makes the link by which a replica follows a node, and returns its
+// address. The run's other links are there before.
+func (r *Remote) OpenReplication(ctx context.Context, node, addr string) (link string, err error) {
+	err = r.caller.Call(ctx, callFollow, leading{node, addr}, &link)
+	return link, err
+}
+
 // Ask sends one command to a server past the links, as proc.Ask does.
 func (r *Remote) Ask(ctx context.Context, addr string, args ...string) (v resp.Value, err error) {
 	a := asking{Addr: addr, Args: args}
