@@ -26,6 +26,9 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	if reason, remedy := Missing(); reason != "" {
 		t.Skipf("%s: %s", reason, remedy)
 	}
+	if is, err := os.Stat(device); err != nil || is.Mode().Perm()&0o006 != 0o006 {
+		t.Skipf("%s is not for ordinary users here (%v): chmod 666 %s", device, err, device)
+	}
 	dir, err := os.MkdirTemp("", "lockpick-user-") // below t.TempDir() it may not go
 	if err != nil {
 		t.Fatal(err)
