@@ -289,6 +289,8 @@ func faultForm(f *nemesis.Fault) object {
 		{key: "delay", doc: "how late messages are", shape: span(&f.Delay)},
 		{key: "share", doc: "of the messages; all if it isn't given", shape: percent(&f.Share, 1.0001)},
 		{key: "bandwidth", doc: "bytes a second", shape: integer(&f.Bandwidth, 1, 1<<30)},
+		{key: "cpu", doc: "share of one processor that a node may use", shape: processor(&f.CPU)},
+		{key: "memory", doc: "bytes that it may use", shape: size(&f.Memory)},
 		{key: "every", doc: "of what comes again and again: the time between", shape: span(&f.Every)},
 		{key: "lasts", doc: "and how long each one lasts; most are short, some long", shape: span(&f.Lasts)},
 		{key: "timer", doc: "the clock that counts `for`, where it is wrong", shape: optional[nemesis.Timer]{&f.Timer, timerForm}},

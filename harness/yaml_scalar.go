@@ -177,6 +177,36 @@ func percent(to *float64, below float64) shape {
 	}, map[string]any{"type": "string", "pattern": `^[0-9.]+%$`}}
 }
 
+// processor is a share of one processor. Less than a hundredth no kernel gives in
+// slices that a run would notice.
+func processor(to *float64) shape {
+	const hint = "a number from 0.01 to 1, as in 0.02"
+	return single{"a share of one processor", hint, func(s string) (string, string) {
+		v, err := strconv.ParseFloat(s, 64)
+		if err != nil || !(v >= 0.01 && v <= 1) {
+			return quote(s) + " is not allowed here", hint
+		}
+		*to = v
+		return "", ""
+	}, map[string]any{"type": "number", "minimum": 0.01, "maximum": 1}}
+}
+
+// size is a number of bytes with its unit. Less than the least no container gets.
+func size(to *int) shape {
+	const hint = "a number with its unit, from 6MB to 1GB, as in 8MB or 6500KB"
+	units := map[string]int{"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+	return single{"a number of bytes", hint, func(s string) (string, string) {
+		digits := strings.TrimRight(s, "KMGB")
+		n, err := strconv.Atoi(digits)
+		bytes := n * units[s[len(digits):]]
+		if err != nil || n > 1<<20 || bytes < 6<<20 || bytes > 1<<30 {
+			return quote(s) + " is not allowed here", hint
+		}
+		*to = bytes
+		return "", ""
+	}, map[string]any{"type": "string", "pattern": `^[0-9]+(KB|MB|GB)$`}}
+}
+
 const (
 	durationHint = "a number with its unit, as in 10s, 50ms or 1m30s"
 	durationJSON = `([0-9.]+(ms|us|µs|s|m|h))+|0`

@@ -108,7 +108,14 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 		c.Name = name
 		out = append(out, c)
 	}
-	return out
+	return append(out, uncontained...)
+}
+
+// uncontained are the faults that only containers have.
+var uncontained = []harness.Capability{
+	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "nodes share this machine's network, and packets are dropped in a node's own", Remedy: "use --backend docker, or a cut of another mode"},
+	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "nodes share this machine's network, and have no cable of their own", Remedy: "use --backend docker, or cut the node's links"},
+	{Name: nemesis.Capability("starve", nemesis.Node), Reason: "nodes share this machine's processors and memory, without bounds of their own", Remedy: "use --backend docker, or pause the node"},
 }
 
 // canMount tries a disk: whether a user may mount one, nothing but a mount tells.
