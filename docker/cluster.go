@@ -25,6 +25,7 @@ type cluster struct {
 	rec    *history.Recorder
 	self   []string // what a client's container runs
 	server string   // what a node's does
+	stock  software // which is this
 	images struct{ redis, client string }
 	labels map[string]string
 	prefix string // of the names of containers

@@ -123,7 +123,7 @@ func (c *cluster) makeNode(name string, host int, persist string) (*node, error)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	command := append([]string{c.server, "--bind", "0.0.0.0", "--protected-mode", "no", "--port", redisPort, "--dir", "/data"}, settings...)
+	command := append([]string{c.server, "--bind", "0.0.0.0", "--protected-mode", "no", "--port", redisPort, "--dir", dataDir}, settings...)
 	b, err := c.makeBox(name, making{image: c.images.redis, addr: c.net.at(host), command: command})
 	if err != nil {
 		return nil, err

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"lockpick/harness/real/proc"
@@ -36,15 +38,19 @@ func (e *engine) sweep(ctx context.Context, keep ...string) error {
 		return fmt.Errorf("sweep: %w", err)
 	}
 	for _, i := range images {
-		current := false
-		for _, ref := range keep {
-			current = current || i.name == ref
-		}
-		if !current && dead(i) {
+		replaced := slices.ContainsFunc(keep, func(ref string) bool { return i.name != ref && sameSort(i.name, ref) })
+		if replaced && dead(i) {
 			e.removeImage(ctx, i.name) // in use, it stays until the next sweep
 		}
 	}
 	return nil
+}
+
+// sameSort says whether two images differ in their tag alone.
+func sameSort(a, b string) bool {
+	a, _, _ = strings.Cut(a, ":")
+	b, _, _ = strings.Cut(b, ":")
+	return a == b
 }
 
 // clear removes the containers and then the networks with a label that are to go.

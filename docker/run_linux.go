@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,13 +19,28 @@ const pingBound = 5 * time.Second
 
 const startEngine = "apt-get install docker.io; dockerd &"
 
-// lacks asks for the engine and looks at what images are to be made of.
+// lacks asks for the engine, and whether there is something to make clients of. Nodes'
+// images may have to be pulled: only Prepare tells.
 func (b *Backend) lacks(ctx context.Context) (reason, remedy string) {
-	if reason, remedy = lacksEngine(ctx); reason != "" {
+	if reason, remedy = lacksEngine(ctx); reason != "" || len(b.cfg.Client) > 0 {
 		return reason, remedy
 	}
-	if _, _, err := b.images(); err != nil {
-		return firstLine(err), "apt-get install redis-server"
+	e, err := connect()
+	if err != nil {
+		return firstLine(err), "see DOCKER_HOST"
+	}
+	defer e.close()
+	arch, err := e.arch(ctx)
+	if err != nil {
+		return "the engine does not say what it runs on: " + firstLine(err), startEngine
+	}
+	err = b.lacksProgram(ctx, arch)
+	var lack *Lack
+	switch {
+	case errors.As(err, &lack):
+		return lack.Reason.Error(), lack.Remedy
+	case err != nil:
+		return firstLine(err), byHand(arch)
 	}
 	return "", ""
 }
@@ -53,32 +66,6 @@ func lacksEngine(ctx context.Context) (reason, remedy string) {
 	return "", ""
 }
 
-// images reads the programs that containers are to run.
-func (b *Backend) images() (redis, client *image, err error) {
-	server, err := b.server()
-	if err != nil {
-		return nil, nil, err
-	}
-	self, err := b.client()
-	if err != nil {
-		return nil, nil, err
-	}
-	redis, err = imageOf("redis", server)
-	if err != nil {
-		return nil, nil, err
-	}
-	client, err = imageOf("client", self[0])
-	return redis, client, err
-}
-
-func (b *Backend) server() (string, error) {
-	path, err := exec.LookPath(b.cfg.RedisServer)
-	if err != nil {
-		return "", fmt.Errorf("%s is not on PATH, and there is nothing to make a node of", b.cfg.RedisServer)
-	}
-	return filepath.Abs(path)
-}
-
 // runs counts the runs of this process.
 var runs atomic.Int64
 
@@ -95,12 +82,12 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 	}
 	c := newCluster(ctx, seed, e, rec)
 	defer func() { err = errors.Join(err, e.close()) }()
-	if err := c.identify(b); err != nil {
+	if err := c.identify(); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.close()) }() // after a panic in body, too
 	for _, setUp := range []func(harness.Scenario) error{
-		func(harness.Scenario) error { return c.makeImages(b) },
+		func(s harness.Scenario) error { return c.makeImages(b, s) },
 		c.makeNetwork,
 		c.fill,
 		c.Open,
@@ -114,18 +101,9 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 }
 
 // identify says whose all is that the run makes, and by which names.
-func (c *cluster) identify(b *Backend) (err error) {
+func (c *cluster) identify() error {
 	self, err := proc.Self()
 	if err != nil {
-		return err
-	}
-	if c.server, err = b.server(); err != nil {
-		return err
-	}
-	if c.self, err = b.client(); err != nil {
-		return err
-	}
-	if c.self[0], err = filepath.Abs(c.self[0]); err != nil {
 		return err
 	}
 	run := fmt.Sprintf("%s.%d", self, runs.Add(1))
@@ -134,20 +112,20 @@ func (c *cluster) identify(b *Backend) (err error) {
 	return nil
 }
 
-// makeImages sweeps what others left, and sees to it that the engine has the images.
-func (c *cluster) makeImages(b *Backend) error {
-	redis, client, err := b.images()
+// makeImages sees to it that the engine has the images, and sweeps what others left.
+// Nothing is said of what it takes: Prepare has done it before, if anybody cares.
+func (c *cluster) makeImages(b *Backend, s harness.Scenario) (err error) {
+	from := supply{b, c.engine, map[string]string{ownerLabel: c.labels[ownerLabel]}, func(string) {}}
+	if c.stock, err = from.nodes(c.ctx, s.Topology.Image); err != nil {
+		return err
+	}
+	client, command, err := from.clients(c.ctx)
 	if err != nil {
 		return err
 	}
-	if err := c.engine.sweep(c.ctx, redis.ref, client.ref); err != nil {
-		return err
-	}
-	c.images.redis, c.images.client = redis.ref, client.ref
-	if err := redis.provide(c.ctx, c.engine, c.labels[ownerLabel]); err != nil {
-		return err
-	}
-	return client.provide(c.ctx, c.engine, c.labels[ownerLabel])
+	c.server, c.self = c.stock.program, command
+	c.images.redis, c.images.client = c.stock.ref, client.ref
+	return c.engine.sweep(c.ctx, c.images.redis, c.images.client)
 }
 
 func (c *cluster) makeNetwork(s harness.Scenario) (err error) {

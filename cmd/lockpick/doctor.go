@@ -19,7 +19,7 @@ scenario needs, list -v shows; what the faults are, help faults.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			all, remarks := map[string][]harness.Capability{}, map[string]string{}
 			for _, name := range backendNames {
-				b, err := backend(name)
+				b, err := backend(name, "")
 				if err != nil {
 					return err
 				}

@@ -114,7 +114,12 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 		c.Name = name
 		out = append(out, c)
 	}
-	return out
+	image := run
+	if run.Available {
+		image = harness.Capability{Reason: "nodes are this machine's redis-server, and run no image", Remedy: "run it in containers (--backend docker)"}
+	}
+	image.Name = harness.CanImage
+	return append(out, image)
 }
 
 // canMount tries a disk: whether a user may mount one, nothing but a mount tells.

@@ -89,7 +89,9 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 	for _, name := range names {
 		out = append(out, harness.Capability{Name: name, Available: true})
 	}
-	return append(out, harness.Capability{Name: harness.CanSetOwnTime, Reason: oneClock, Remedy: "run it on real processes (--backend process)"})
+	return append(out,
+		harness.Capability{Name: harness.CanSetOwnTime, Reason: oneClock, Remedy: "run it on real processes (--backend process)"},
+		harness.Capability{Name: harness.CanImage, Reason: "simulated nodes run no image", Remedy: "run it in containers (--backend docker)"})
 }
 
 // Run runs body in virtual time, which begins at nought. ctx is looked at before
