@@ -99,7 +99,10 @@ func askGo(ctx context.Context, arch string, args ...string) error {
 	cmd := exec.CommandContext(ctx, tool, args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go %s: %w: %s", args[0], err, firstLine(errors.New(string(out))))
+		if said := firstLine(errors.New(string(out))); said != "" {
+			return fmt.Errorf("go %s: %s", args[0], said)
+		}
+		return fmt.Errorf("go %s: %w", args[0], err)
 	}
 	return nil
 }
