@@ -73,7 +73,7 @@ func startRegistry(t *testing.T, private bool) (host string) {
 			cmd.Wait()
 			t.Fatalf("the registry does not answer:\n%s", &said)
 		}
-		time.Sleep(10 * time.Millisecond)
+		<-time.After(10 * time.Millisecond)
 	}
 }
 
