@@ -1,33 +1,42 @@
 // Package docker is the backend of containers: redis-servers, clients and the
 // resource each in one, on a network of their own, in real time.
 //
-// Its nouns are Backend, which sets a run up and takes it down again; cluster, which
-// is the run meanwhile and has its powers; box, one container, which is a node's or
-// a client's; image, what they are made of; and engine, which is all that is asked
-// of the Docker engine, in one file.
+// Its nouns are Backend; site, which is what the engine has for one run after the
+// other: a network and what is on it; cluster, which is one run there and has its
+// powers; box, one container, which is a node's, a client's or that of the links; image,
+// what they are made of; and engine, which is all that is asked of the Docker engine,
+// in one file.
 //
-//	client's box ── link ── node's box
-//	     .101+    gateway .1    .11+
+//	                    lockpick
+//	      stdin, stdout ╱   │   ╲  of each
+//	client's box ── links' box ── node's box
+//	     .101+          .2           .11+
 //
-// The links are in this process and listen on the gateway of the network, so that
-// the engine must be this machine's. Containers and networks carry the label of
+// Lockpick reaches nobody by the network: the links' box asks the nodes for it. Nodes
+// that will do are wiped for the next run, and it is looked whether they are; others
+// are made anew.
+//
+// Containers and networks carry the label of
 // their owner, by which they are removed, what a dead owner left too. Images stay, one of
 // each sort, as a cache: their names are sums of what is in them.
 //
 // Nodes run the image that the scenario names, whatever it does at its start by itself;
-// or redis:7, or one made of this machine's redis-server (software.go). Clients run
-// lockpick, in an image of one file (program.go).
+// or redis:7, or one made of this machine's redis-server (software.go). Clients and links
+// run lockpick, in an image of one file (program.go).
 //
-// Deliberately missing so far: links in a container of their own,
-// engines elsewhere, clocks, disks, replicas, drops of packets. It needs Linux.
+// Deliberately missing so far: engines elsewhere, clocks, disks, replicas, drops of
+// packets. It needs Linux.
 package docker
 
 import (
 	"context"
+	"io"
 	"runtime"
 	"strings"
+	"sync"
 
 	"lockpick/harness"
+	"lockpick/harness/real/network"
 	"lockpick/nemesis"
 )
 
@@ -38,10 +47,13 @@ type Config struct {
 	RedisServer  string   // program of this machine that nodes are made of; "": redis:7 where the engine has it, or redis-server on PATH
 }
 
-// Backend runs scenarios in containers.
+// Backend runs scenarios in containers. Close removes what it keeps between runs.
 type Backend struct {
 	cfg     Config
 	clients program
+
+	mu   sync.Mutex
+	idle *site // of the run before
 }
 
 var _ harness.Backend = (*Backend)(nil)
@@ -59,6 +71,13 @@ func (*Backend) Remark() string {
 	return "nodes run the image " + usual + " if the engine has it, else this machine's own redis-server with its libraries;\n" +
 		"              --set topology.image=NAME is another, and is pulled"
 }
+
+// linksVerb is what lockpick's program is called with to make links, see Links.
+const linksVerb = "__links"
+
+// Links makes the links of runs, in a container, as it is told on in. It is what a
+// program that makes a Backend has to do when its first argument is "__links".
+func Links(in io.Reader, out io.Writer) error { return network.Serve(in, out) }
 
 // powers are the faults that it can inject wherever it can run.
 var powers = []string{

@@ -160,6 +160,16 @@ func (b *box) Kill(ctx context.Context) (readBack string, err error) {
 	return b.awaitEnd(ctx, "kill")
 }
 
+// remove ends it and removes it.
+func (b *box) remove(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineBound)
+	defer cancel()
+	if err := b.engine.remove(ctx, b.id); err != nil {
+		return fmt.Errorf("remove %s: %w", b.name, err)
+	}
+	return nil
+}
+
 // awaitEnd waits until its program has ended. The lock is held.
 func (b *box) awaitEnd(ctx context.Context, verb string) (readBack string, err error) {
 	select {

@@ -3,14 +3,9 @@
 package docker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"strings"
-	"sync"
 	"sync/atomic"
 
 	"lockpick/harness"
@@ -22,53 +17,36 @@ import (
 // for a container takes tenths of a second to start, and a run begins at once.
 type player struct {
 	*box
-	in     net.Conn
-	out    *io.PipeReader
+	*talk
 	killed atomic.Bool
-
-	mu     sync.Mutex
-	errors bytes.Buffer // the end of its stderr
 }
 
-// mostWords bounds what is kept of a client's stderr.
-const mostWords = 1000
-
-// Write takes what it writes on stderr.
-func (p *player) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.errors.Write(b)
-	p.errors.Next(max(0, p.errors.Len()-mostWords))
-	return len(b), nil
-}
-
-func (p *player) words() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return strings.TrimSpace(p.errors.String())
-}
-
-// makePlayer makes a client's container and starts it.
-func (c *cluster) makePlayer(name string, host int) (*player, error) {
-	b, err := c.makeBox(name, making{image: c.images.client, addr: c.net.at(host), command: c.self, talks: true})
+// makePlayer lets a client wait for its order, in a container that it may have had
+// before.
+func (s *site) makePlayer(ctx context.Context, name string) (*player, error) {
+	s.mu.Lock()
+	b, host := s.boxes[name], s.hosts[name]
+	s.mu.Unlock()
+	if b == nil {
+		var err error
+		if b, err = s.makeBox(ctx, name, host, making{image: s.image, command: s.client, talks: true}); err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		s.boxes[name] = b
+		s.mu.Unlock()
+	}
+	t, err := b.talk(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out, stdout := io.Pipe()
-	p := &player{box: b, out: out}
-	var copyOut func() error
-	// Beyond the run's context: what it says while it is ended is still read.
-	if p.in, copyOut, err = b.engine.attach(context.WithoutCancel(c.ctx), b.id, stdout, p); err != nil {
-		return nil, fmt.Errorf("attach to %s: %w", name, err)
-	}
-	go func() { stdout.CloseWithError(copyOut()) }()
-	return p, b.start(c.ctx)
+	return &player{box: b, talk: t}, b.start(ctx)
 }
 
 // RunClient runs a client in a container until it has ended. Its error is
 // harness.ErrKilled if Kill ended it.
 func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
-	a, ok := c.Addrs[s.Name]
+	a, ok := c.Addresses(s.Name)
 	if !ok {
 		return fmt.Errorf("run client %s: the scenario has no such client", s.Name)
 	}
@@ -94,13 +72,7 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 	return p.verdict(ctx, err, end)
 }
 
-// leave ends the talk with it.
-func (p *player) leave() {
-	p.in.Close()
-	p.out.Close()
-}
-
-// enter takes the container that waits for the client's order, or makes another for
+// enter takes the container that waits for the client's order, or starts it again for
 // one that runs again.
 func (c *cluster) enter(name string) (*player, error) {
 	c.mu.Lock()
@@ -112,7 +84,7 @@ func (c *cluster) enter(name string) (*player, error) {
 	delete(c.waiting, name)
 	if p == nil {
 		var err error
-		if p, err = c.makePlayer(name, c.hosts[name]); err != nil {
+		if p, err = c.site.makePlayer(c.ctx, name); err != nil {
 			return nil, err
 		}
 	}

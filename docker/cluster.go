@@ -11,30 +11,25 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/history"
-	"lockpick/harness/real/link"
 	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/wire"
 )
 
-// cluster is one run.
+// cluster is one run on a site.
 type cluster struct {
 	*proc.Timeline
-	*network.Network
-	ctx    context.Context // ends with the run
-	engine *engine
-	rec    *history.Recorder
-	self   []string // what a client's container runs
-	server string   // what a node's does
-	stock  software // which is this
-	images struct{ redis, client string }
-	labels map[string]string
-	prefix string // of the names of containers
+	*network.Remote
+	ctx  context.Context // ends with the run
+	site *site
+	rec  *history.Recorder
 
 	// These are filled before body is called.
-	net      privateNet
 	resource *node
 	nodes    map[string]*node
-	hosts    map[string]int // of clients, on the network
+	ahead    time.Duration // how far the engine's clock is ahead of ours
+	within   time.Duration // by how much that may be wrong
+	limit    time.Duration // how long the run may take
 
 	mu      sync.Mutex
 	waiting map[string]*player // clients that have no order yet
@@ -44,54 +39,94 @@ type cluster struct {
 
 var _ harness.Cluster = (*cluster)(nil)
 
-func newCluster(ctx context.Context, seed uint64, e *engine, rec *history.Recorder) *cluster {
+func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
 	c := &cluster{
-		engine: e, rec: rec, nodes: map[string]*node{}, hosts: map[string]int{},
+		site: s, rec: rec, nodes: map[string]*node{},
 		waiting: map[string]*player{}, playing: map[string]*player{}, ended: map[string]bool{},
 	}
 	c.Timeline = proc.NewTimeline(ctx)
 	c.ctx = c.Timeline.Context()
-	c.Network = &network.Network{Context: c.ctx, Mesh: link.NewMesh(seed, c.Now, rec.Record), Go: c.Timeline.Go,
-		Addr: func(name string) string { return c.at(name).addr },
-		Down: func(name string) bool { return !c.at(name).Runs() },
-		Mute: func(name string) bool { return c.at(name).Paused() },
-	}
 	return c
 }
 
-// close ends everything that the run has made, and waits for it.
+// open makes the links between all who are there.
+func (c *cluster) open(s harness.Scenario, seed uint64) error {
+	var err error
+	if c.ahead, c.within, err = c.Offset(c.ctx); err != nil {
+		return fmt.Errorf("read the clock of the engine's machine: %w", err)
+	}
+	c.limit = s.Limit
+	c.GoBy(c.ahead)
+	addrs := map[string]string{harness.ResourceName: c.resource.addr}
+	for name, n := range c.nodes {
+		addrs[name] = n.addr
+	}
+	run := network.Run{Context: c.ctx, Record: c.rec.Record, Go: c.Timeline.Go}
+	return c.Open(run, seed, c.site.net.at(linksHost).String(), addrs, s.NodeNames(), network.ClientsOf(s))
+}
+
+// watch ends the run if the links do.
+func (c *cluster) watch() {
+	select {
+	case <-c.Ended():
+		c.Fail(fmt.Errorf("the container of the links has ended, or the engine: %w %s", wire.ErrGone, c.site.talk.words()))
+	case <-c.ctx.Done():
+	}
+}
+
+// begin makes this instant true time zero.
+func (c *cluster) begin() error {
+	c.Timeline.Begin()
+	return c.Remote.Begin(c.Origin())
+}
+
+// close ends what the run has made, and waits for it. The servers stay.
 func (c *cluster) close() error {
 	c.Stop()
-	ctx, cancel := context.WithTimeout(context.Background(), 4*engineBound)
+	ctx, cancel := context.WithTimeout(context.Background(), removeBound)
 	defer cancel()
-	// Containers first, so that nobody sees the links end. Those of this run alone:
-	// the network's name is the run's.
-	all := func(owned) bool { return true }
-	errs := []error{c.engine.clear(ctx, runLabel+"="+c.labels[runLabel], all), c.Network.Close()}
-	for _, p := range c.waiting { // for an order that never came
+	var errs []error
+	c.mu.Lock()
+	players := c.players()
+	c.mu.Unlock()
+	for _, p := range players { // in front of the links, so that nobody sees these end
+		if _, err := p.Kill(ctx); err != nil && !errors.Is(err, proc.ErrEnded) {
+			errs = append(errs, err)
+		}
 		p.leave()
+	}
+	if c.Remote != nil {
+		errs = append(errs, c.sameTime(ctx), c.Remote.Close(ctx))
 	}
 	return errors.Join(append(errs, c.Wait())...)
 }
 
-// makeBox makes a container on the run's network. What was begun is not broken off:
-// the engine would go on, and make what close has not seen.
-func (c *cluster) makeBox(name string, m making) (*box, error) {
-	if c.ctx.Err() != nil {
-		return nil, context.Cause(c.ctx)
+// players are those that wait and those that run. The lock is held.
+func (c *cluster) players() (all []*player) {
+	for _, some := range []map[string]*player{c.waiting, c.playing} {
+		for _, p := range some {
+			all = append(all, p)
+		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), engineBound)
-	defer cancel()
-	m.name, m.network, m.labels = c.prefix+name, c.net.name, c.labels
-	id, err := c.engine.create(ctx, m)
-	for try := 2; isTaken(err) && try < 100; try++ {
-		m.name = fmt.Sprintf("%s%s-%d", c.prefix, name, try) // the client ran before
-		id, err = c.engine.create(ctx, m)
+	return all
+}
+
+// sameTime sees that the engine's clock is where StampError says, as far as it is not ours.
+func (c *cluster) sameTime(ctx context.Context) error {
+	if c.within == 0 {
+		return nil
+	}
+	ahead, within, err := c.Offset(ctx)
+	if errors.Is(err, wire.ErrGone) {
+		return nil // which has been said
 	}
 	if err != nil {
-		return nil, fmt.Errorf("make the container of %s: %w", name, err)
+		return fmt.Errorf("read the clock of the engine's machine: %w", err)
 	}
-	return &box{engine: c.engine, name: name, id: id}, nil
+	if off := (ahead - c.ahead).Abs(); off > c.within+within+driftIn(c.limit) {
+		return fmt.Errorf("the clock of the engine's machine has moved by %v in the run, and no verdict could rely on the stamps; let NTP look after both machines", off)
+	}
+	return nil
 }
 
 // at is a node or the resource.
@@ -115,13 +150,18 @@ func (c *cluster) over(client string) bool {
 	return c.ended[client] && c.playing[client] == nil
 }
 
-// StampError is generous: all stamps are readings of one clock of one kernel, by
-// different processes, which may be on different cores.
-func (c *cluster) StampError() time.Duration { return time.Millisecond }
+// StampError bounds how wrong true stamps can be: those of clients and links are by one
+// clock, the engine's; ours are by the reckoning of it.
+func (c *cluster) StampError() time.Duration {
+	if c.within == 0 {
+		return stampError
+	}
+	return stampError + c.within + driftIn(c.limit)
+}
 
 // Resource asks the resource directly. Its error replies are errors.
 func (c *cluster) Resource(ctx context.Context, args ...string) (any, error) {
-	return proc.Command(ctx, "the resource", c.resource.addr, args)
+	return c.resource.command(ctx, "the resource", args)
 }
 
 // Node asks a node directly. Its error replies are errors.
@@ -133,5 +173,5 @@ func (c *cluster) Node(ctx context.Context, node string, args ...string) (any, e
 	case !n.Runs(): // nobody would refuse
 		return nil, fmt.Errorf("ask %s: it is down", node)
 	}
-	return proc.Command(ctx, node, n.addr, args)
+	return n.command(ctx, node, args)
 }

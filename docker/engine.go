@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
@@ -255,8 +256,10 @@ func (e *engine) create(ctx context.Context, m making) (id string, err error) {
 	return made.ID, err
 }
 
-// isTaken says whether a container could not be made since another has its name.
-func isTaken(err error) bool { return errdefs.IsConflict(err) }
+// away says whether an error is that no engine answers.
+func away(err error) bool {
+	return client.IsErrConnectionFailed(err) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET)
+}
 
 // start starts a container; ended then gets its exit status, or what kept us from it.
 func (e *engine) start(ctx context.Context, id string) (ended func() (status int64, err error), err error) {

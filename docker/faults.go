@@ -10,7 +10,7 @@ import (
 	"lockpick/nemesis"
 )
 
-// Those over links and messages are network.Network's.
+// Those over links and messages are network.Remote's.
 var (
 	_ nemesis.Pauser    = (*cluster)(nil)
 	_ nemesis.Killer    = (*cluster)(nil)
@@ -24,7 +24,9 @@ var (
 // Pause freezes the container of a client or a node.
 func (c *cluster) Pause(target string) (string, error) {
 	if n := c.nodes[target]; n != nil {
-		return n.Pause(c.ctx)
+		back, err := n.Pause(c.ctx)
+		n.tell(c.ctx)
+		return back, err
 	}
 	p := c.player(target)
 	if p == nil {
@@ -37,7 +39,9 @@ func (c *cluster) Pause(target string) (string, error) {
 // Resume lets it go on. There is nothing to do for one that was killed meanwhile.
 func (c *cluster) Resume(target string) (string, error) {
 	if n := c.nodes[target]; n != nil {
-		return n.Resume(c.ctx)
+		back, err := n.Resume(c.ctx)
+		n.tell(c.ctx)
+		return back, err
 	}
 	p := c.player(target)
 	if p == nil {
@@ -49,11 +53,7 @@ func (c *cluster) Resume(target string) (string, error) {
 // Kill ends a client or a node by SIGKILL.
 func (c *cluster) Kill(target string) (string, error) {
 	if n := c.nodes[target]; n != nil {
-		back, err := n.kill(c.ctx)
-		if err == nil {
-			c.Mesh.Down(target, true)
-		}
-		return back, err
+		return n.kill(c.ctx)
 	}
 	p := c.player(target)
 	if p == nil && c.over(target) {
@@ -76,11 +76,7 @@ func (c *cluster) Shutdown(node string) (string, error) {
 	if n == nil {
 		return "", fmt.Errorf("shut %s down: no such node", node)
 	}
-	back, err := n.shutdown(c.ctx)
-	if err == nil {
-		c.Mesh.Down(node, true)
-	}
-	return back, err
+	return n.shutdown(c.ctx)
 }
 
 // Restart starts a node again that is down.
@@ -89,12 +85,12 @@ func (c *cluster) Restart(node string) (string, error) {
 	if n == nil {
 		return "", fmt.Errorf("restart %s: no such node", node)
 	}
-	defer c.Mesh.Gate(node)()
-	back, err := n.restart(c.ctx)
-	if err == nil {
-		c.Mesh.Down(node, false)
+	open, err := c.Gate(c.ctx, node)
+	if err != nil {
+		return "", fmt.Errorf("restart %s: %w", node, err)
 	}
-	return back, err
+	back, err := n.restart(c.ctx)
+	return back, errors.Join(err, open())
 }
 
 // overIfEnded says in the nemesis's words that a client had ended already.

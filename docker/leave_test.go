@@ -23,7 +23,7 @@ func victim() {
 	err := testBackend().Run(ctx, scenario, 1, history.NewRecorder(os.Stderr), func(_ context.Context, c harness.Cluster) error {
 		return c.RunClient(ctx, spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
 			if _, err := c.(*cluster).Pause("c1"); err == nil {
-				fmt.Println(c.(*cluster).labels[ownerLabel])
+				fmt.Println(c.(*cluster).site.labels[ownerLabel])
 			}
 			select {}
 		})
@@ -46,7 +46,7 @@ func TestNextRunSweepsWhatKillNineLeft(t *testing.T) {
 	}
 	owner, _ := bufio.NewReader(out).ReadString('\n')
 	label := ownerLabel + "=" + strings.TrimSpace(owner)
-	const has = 2 + 1 + 2 + 1 // nodes, resource, clients, network
+	const has = 2 + 1 + 2 + 1 + 1 // nodes, resource, clients, links, network
 	run(t, scenario, func(bench) {
 		if left := remains(t, label); owner == "" || len(left) != has {
 			t.Errorf("of a lockpick that lives, %q, there is %v", owner, left)
@@ -76,10 +76,10 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 				t.Errorf("%s left %v", name, left)
 			}
 		}()
-		return testBackend().Run(ctx, scenario, 1, history.NewRecorder(&strings.Builder{}), body)
+		return testBackend().Run(ctx, scenario, 1, history.NewRecorder(&strings.Builder{}), body) // nothing is kept of a run that failed
 	}
 	err := leave("panic", t.Context(), func(_ context.Context, c harness.Cluster) error {
-		label = c.(*cluster).labels[runLabel]
+		label = c.(*cluster).site.labels[runLabel]
 		panic("ouch")
 	})
 	if err == nil || err.Error() != "panic: ouch" {
@@ -87,7 +87,7 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	err = leave("cancel", ctx, func(ctx context.Context, c harness.Cluster) error {
-		label = c.(*cluster).labels[runLabel]
+		label = c.(*cluster).site.labels[runLabel]
 		return c.RunClient(ctx, spec("c1", 0, client.Point{Name: client.AfterAcquire}), func(string) { cancel() }) // without an end of its own
 	})
 	if !errors.Is(err, context.Canceled) {

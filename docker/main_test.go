@@ -31,6 +31,12 @@ func TestMain(m *testing.M) {
 				os.Exit(3)
 			}
 			os.Exit(0)
+		case linksVerb:
+			if err := Links(os.Stdin, os.Stdout); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(3)
+			}
+			os.Exit(0)
 		case "__victim":
 			victim()
 		}
@@ -125,14 +131,15 @@ func run(t *testing.T, scenario harness.Scenario, body func(b bench)) []history.
 	var label string
 	began := time.Now()
 	var up, ended time.Duration
-	err := testBackend().Run(t.Context(), scenario, 1, rec, func(_ context.Context, c harness.Cluster) error {
+	backend := testBackend()
+	err := backend.Run(t.Context(), scenario, 1, rec, func(_ context.Context, c harness.Cluster) error {
 		up = time.Since(began)
-		label = c.(*cluster).labels[runLabel]
+		label = c.(*cluster).site.labels[runLabel]
 		body(bench{t, c.(*cluster), &mu, &events})
 		ended = time.Since(began)
 		return nil
 	})
-	if err != nil {
+	if err := errors.Join(err, backend.Close()); err != nil {
 		t.Error(err)
 	}
 	t.Logf("%d nodes and %d clients: set up in %v, taken down in %v", scenario.Topology.Nodes, len(scenario.Clients), up, time.Since(began)-ended)

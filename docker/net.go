@@ -13,7 +13,8 @@ import (
 
 // Addresses on a run's network.
 const (
-	gatewayHost  = 1 // of the bridge, where the links listen
+	gatewayHost  = 1 // of the bridge
+	linksHost    = 2
 	resourceHost = 10
 	firstNode    = 11
 	firstClient  = 101

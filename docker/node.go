@@ -7,28 +7,59 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
 	"lockpick/harness/real/proc"
+	"lockpick/harness/resp"
 )
 
 // redisPort is where every server listens in its container.
 const redisPort = "6379"
 
 const (
-	readyBound    = 10 * time.Second // how long a server may take to answer
-	shutdownBound = 5 * time.Second  // and to end when it is asked to
+	readyBound    = 10 * time.Second       // how long a server may take to answer
+	helloBound    = 200 * time.Millisecond // and one try
+	shutdownBound = 5 * time.Second        // and to end when it is asked to
 )
 
 // node is a redis-server in a container. It keeps its address and its data when it
 // is killed and started again.
 type node struct {
 	*box
-	addr string
+	site    *site
+	addr    string
+	persist string
 
 	changing   sync.Mutex // held while it is started or ended
 	generation string     // its run_id
+	telling    sync.Mutex // held while the links are told how it is
+}
+
+// ask sends it a command from the links' container, past all links.
+func (n *node) ask(ctx context.Context, args ...string) (resp.Value, error) {
+	remote, err := n.site.network(ctx)
+	if err != nil {
+		return resp.Value{}, err
+	}
+	return remote.Ask(ctx, n.addr, args...)
+}
+
+// command is ask whose error replies are errors.
+func (n *node) command(ctx context.Context, name string, args []string) (any, error) {
+	v, err := n.ask(ctx, args...)
+	return proc.Answer(name, args, v, err)
+}
+
+// tell tells the links how it is: they close the clients of one that is down at once,
+// since a connect to an address where nobody is takes seconds to fail.
+func (n *node) tell(ctx context.Context) {
+	n.telling.Lock()
+	defer n.telling.Unlock()
+	if remote, err := n.site.network(ctx); err == nil {
+		remote.Tell(ctx, n.name, n.Runs(), !n.Paused()) // links that have ended need not know
+	}
 }
 
 // begin starts it and returns once it answers.
@@ -36,25 +67,45 @@ func (n *node) begin(ctx context.Context) error {
 	if err := n.start(ctx); err != nil {
 		return err
 	}
+	ended := n.done()
 	limit, cancel := context.WithTimeout(ctx, readyBound)
 	defer cancel()
 	for {
-		id, err := proc.Hello(limit, n.addr)
+		id, err := n.hello(limit)
 		if err == nil {
-			n.generation = id.Run
+			n.generation = id
+			n.tell(ctx)
+			go func() {
+				<-ended
+				n.tell(context.WithoutCancel(ctx))
+			}()
 			return nil
 		}
 		select {
-		case <-n.done():
+		case <-ended:
 			return fmt.Errorf("start %s: redis-server has ended:\n%s", n.name, n.engine.logs(ctx, n.id))
 		case <-limit.Done():
 			if ctx.Err() != nil {
 				return fmt.Errorf("start %s: %w", n.name, context.Cause(ctx))
 			}
 			return fmt.Errorf("start %s: %s does not answer within %v: %w\n%s", n.name, n.addr, readyBound, err, n.engine.logs(ctx, n.id))
-		case <-time.After(time.Millisecond):
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// hello asks once whether it is ready, and for its run_id.
+func (n *node) hello(ctx context.Context) (generation string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, helloBound)
+	defer cancel()
+	v, err := n.ask(ctx, "PING")
+	if err != nil || v.Str != "PONG" {
+		return "", errors.Join(errors.New("not ready"), err)
+	}
+	v, err = n.ask(ctx, "INFO", "server")
+	_, rest, _ := strings.Cut(v.Str, "\nrun_id:")
+	generation, _, _ = strings.Cut(rest, "\r\n")
+	return generation, err
 }
 
 // restart starts it again when it has ended, with what its disk kept, and says which
@@ -72,11 +123,11 @@ func (n *node) restart(ctx context.Context) (readBack string, err error) {
 	if n.generation == before {
 		return "", fmt.Errorf("restart %s: run_id is still %s", n.name, before)
 	}
-	keys, err := proc.Ask(ctx, n.addr, "DBSIZE")
+	keys, err := n.ask(ctx, "DBSIZE")
 	if err != nil {
 		return "", fmt.Errorf("restart %s: %w", n.name, err)
 	}
-	return fmt.Sprintf("container %.12s, run_id %s was %s, %d keys", n.id, n.generation[:8], before[:8], keys.Int), nil
+	return fmt.Sprintf("container %.12s, run_id %.8s was %.8s, %d keys", n.id, n.generation, before, keys.Int), nil
 }
 
 // shutdown asks it to end in good order, and waits until it has.
@@ -92,7 +143,7 @@ func (n *node) shutdown(ctx context.Context) (readBack string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, shutdownBound)
 	defer cancel()
 	// One that ends as asked closes the connection without an answer.
-	if v, err := proc.Ask(ctx, n.addr, "SHUTDOWN"); err == nil {
+	if v, err := n.ask(ctx, "SHUTDOWN"); err == nil {
 		return "", fmt.Errorf("shut %s down: it says %q", n.name, v.Str)
 	}
 	select {
@@ -103,6 +154,7 @@ func (n *node) shutdown(ctx context.Context) (readBack string, err error) {
 	if err := n.outcome(); err != nil {
 		return "", fmt.Errorf("shut %s down: it ended with %w:\n%s", n.name, err, n.engine.logs(context.WithoutCancel(ctx), n.id))
 	}
+	n.tell(ctx)
 	return fmt.Sprintf("container %.12s ended in good order", n.id), nil
 }
 
@@ -114,20 +166,59 @@ func (n *node) kill(ctx context.Context) (readBack string, err error) {
 	if errors.Is(err, proc.ErrEnded) {
 		return "", fmt.Errorf("kill %s: it does not run", n.name)
 	}
+	n.tell(ctx)
 	return back, err
 }
 
-// makeNode makes the container of a node or of the resource, and starts it.
-func (c *cluster) makeNode(name string, host int, persist string) (*node, error) {
+// makeNode gives the container of a node, or of the resource, and starts it: that
+// which is there, wiped, if it will do.
+func (s *site) makeNode(ctx context.Context, name string, host int, persist string) (*node, error) {
+	s.mu.Lock()
+	n := s.nodes[name]
+	s.mu.Unlock()
+	if n != nil && n.persist == persist && n.Runs() && !n.Paused() {
+		return n, n.wipe(ctx)
+	}
+	if n != nil {
+		if err := n.remove(ctx); err != nil {
+			return nil, err
+		}
+	}
 	settings, err := proc.ServerArgs(persist)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	command := append([]string{c.server, "--bind", "0.0.0.0", "--protected-mode", "no", "--port", redisPort, "--dir", dataDir}, settings...)
-	b, err := c.makeBox(name, making{image: c.images.redis, addr: c.net.at(host), command: command})
+	command := append([]string{s.stock.program, "--bind", "0.0.0.0", "--protected-mode", "no", "--port", redisPort, "--dir", dataDir}, settings...)
+	b, err := s.makeBox(ctx, name, host, making{image: s.stock.ref, command: command})
 	if err != nil {
 		return nil, err
 	}
-	n := &node{box: b, addr: net.JoinHostPort(c.net.at(host).String(), redisPort)}
-	return n, n.begin(c.ctx)
+	n = &node{box: b, site: s, persist: persist, addr: net.JoinHostPort(s.net.at(host).String(), redisPort)}
+	s.mu.Lock()
+	s.nodes[name] = n
+	s.mu.Unlock()
+	return n, n.begin(ctx)
+}
+
+// wipe makes it as it was when it was new, and looks whether it is: a master without
+// keys and scripts, and the process that we know.
+func (n *node) wipe(ctx context.Context) error {
+	for _, command := range [][]string{{"FLUSHALL"}, {"SCRIPT", "FLUSH"}, {"CONFIG", "RESETSTAT"}} {
+		if _, err := n.command(ctx, n.name, command); err != nil {
+			return fmt.Errorf("wipe: %w", err)
+		}
+	}
+	info, err := n.ask(ctx, "INFO")
+	if err != nil {
+		return fmt.Errorf("wipe %s: %w", n.name, err)
+	}
+	for _, is := range []string{"role:master", "number_of_cached_scripts:0", "run_id:" + n.generation} {
+		if !strings.Contains(info.Str, "\n"+is+"\r\n") {
+			return fmt.Errorf("wipe %s: it is not so that %s", n.name, is)
+		}
+	}
+	if v, err := n.ask(ctx, "DBSIZE"); err != nil || v.Int != 0 {
+		return errors.Join(fmt.Errorf("wipe %s: it still has %d keys", n.name, v.Int), err)
+	}
+	return nil
 }

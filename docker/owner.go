@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"lockpick/harness/real/proc"
 )
@@ -51,6 +52,22 @@ func sameSort(a, b string) bool {
 	a, _, _ = strings.Cut(a, ":")
 	b, _, _ = strings.Cut(b, ":")
 	return a == b
+}
+
+// clearPatiently is clear of all with a label, for an engine that may be about to start
+// again.
+func (e *engine) clearPatiently(ctx context.Context, label string) error {
+	for {
+		err := e.clear(ctx, label, func(owned) bool { return true })
+		if err == nil || !away(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w; what is left the next lockpick removes", err)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // clear removes the containers and then the networks with a label that are to go.

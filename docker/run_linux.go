@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -66,118 +67,207 @@ func lacksEngine(ctx context.Context) (reason, remedy string) {
 	return "", ""
 }
 
-// runs counts the runs of this process.
-var runs atomic.Int64
+// sites counts the sites of this process.
+var sites atomic.Int64
 
-// Run makes the network, the containers and the links, calls body just after true time
-// zero, and takes all down again. On the seed depends what is drawn for messages;
-// clients get theirs with their Spec.
+// Run makes the network and the containers, or takes those of the run before, makes the
+// links, and calls body just after true time zero. What will do for the next run it
+// leaves to it. On the seed depends what is drawn for messages; clients get theirs with
+// their Spec.
 func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
-	if reason, remedy := lacksEngine(ctx); reason != "" {
-		return fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
-	}
-	e, err := connect()
+	st, err := b.take(ctx, s)
 	if err != nil {
 		return err
 	}
-	c := newCluster(ctx, seed, e, rec)
-	defer func() { err = errors.Join(err, e.close()) }()
-	if err := c.identify(); err != nil {
+	c := newCluster(ctx, st, rec)
+	well := false
+	defer func() { // after a panic in body, too
+		err = errors.Join(err, c.close())
+		if well && err == nil {
+			b.give(st)
+			return
+		}
+		err = errors.Join(err, st.close())
+	}()
+	if err := c.fill(s); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.close()) }() // after a panic in body, too
-	for _, setUp := range []func(harness.Scenario) error{
-		func(s harness.Scenario) error { return c.makeImages(b, s) },
-		c.makeNetwork,
-		c.fill,
-		c.Open,
-	} {
-		if err := setUp(s); err != nil {
-			return err
-		}
+	if err := c.open(s, seed); err != nil {
+		return err
 	}
-	c.Begin()
-	return body(c.ctx, c)
+	go c.watch()
+	if err := c.awaitSecond(s); err != nil {
+		return err
+	}
+	if err := c.begin(); err != nil {
+		return err
+	}
+	err = body(c.ctx, c)
+	well = true
+	return err
 }
 
-// identify says whose all is that the run makes, and by which names.
-func (c *cluster) identify() error {
+// take is the site that the run before has left, or a new one.
+func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
+	if n, m := len(s.NodeNames()), len(s.Clients); firstNode+n > firstClient || firstClient+m-1 > lastHost {
+		return nil, fmt.Errorf("make a network: it has room for %d nodes and %d clients, not for %d and %d",
+			firstClient-firstNode, lastHost-firstClient+1, n, m)
+	}
+	b.mu.Lock()
+	st := b.idle
+	b.idle = nil
+	b.mu.Unlock()
+	if st != nil && st.named == s.Topology.Image && st.seat(s.ClientNames()) {
+		return st, nil
+	}
+	if st != nil {
+		if err := st.close(); err != nil {
+			return nil, err
+		}
+	}
+	if reason, remedy := lacksEngine(ctx); reason != "" {
+		return nil, fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
+	}
+	e, err := connect()
+	if err != nil {
+		return nil, err
+	}
+	st = &site{engine: e, named: s.Topology.Image, joined: make(chan struct{}), nodes: map[string]*node{}, boxes: map[string]*box{}, hosts: map[string]int{}}
+	if err := st.identify(); err != nil {
+		return nil, errors.Join(err, e.close())
+	}
+	st.seat(s.ClientNames())
+	if err := st.found(ctx, b); err != nil {
+		return nil, errors.Join(err, st.close())
+	}
+	return st, nil
+}
+
+// give keeps a site for the next run.
+func (b *Backend) give(st *site) {
+	b.mu.Lock()
+	old := b.idle
+	b.idle = st
+	b.mu.Unlock()
+	if old != nil {
+		old.close() // of a run at the same time; what it leaves the next sweep removes
+	}
+}
+
+// Close removes what runs have left for the next one.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	st := b.idle
+	b.idle = nil
+	b.mu.Unlock()
+	if st == nil {
+		return nil
+	}
+	return st.close()
+}
+
+// identify says whose all is that is made on the site, and by which names.
+func (s *site) identify() error {
 	self, err := proc.Self()
 	if err != nil {
 		return err
 	}
-	run := fmt.Sprintf("%s.%d", self, runs.Add(1))
-	c.labels = map[string]string{ownerLabel: self.String(), runLabel: run}
-	c.prefix = "lockpick-" + run + "-"
+	id := fmt.Sprintf("%s.%d", self, sites.Add(1))
+	s.labels = map[string]string{ownerLabel: self.String(), runLabel: id}
+	s.prefix = "lockpick-" + id + "-"
 	return nil
 }
 
-// makeImages sees to it that the engine has the images, and sweeps what others left.
-// Nothing is said of what it takes: Prepare has done it before, if anybody cares.
-func (c *cluster) makeImages(b *Backend, s harness.Scenario) (err error) {
-	from := supply{b, c.engine, map[string]string{ownerLabel: c.labels[ownerLabel]}, func(string) {}}
-	if c.stock, err = from.nodes(c.ctx, s.Topology.Image); err != nil {
+// found sees to it that the engine has the images, sweeps what others left, and makes
+// the network. Nothing is said of what images take: Prepare has got them before, if
+// anybody cares.
+func (s *site) found(ctx context.Context, b *Backend) (err error) {
+	from := supply{b, s.engine, map[string]string{ownerLabel: s.labels[ownerLabel]}, func(string) {}}
+	if s.stock, err = from.nodes(ctx, s.named); err != nil {
 		return err
 	}
-	client, command, err := from.clients(c.ctx)
+	client, command, err := from.clients(ctx)
 	if err != nil {
 		return err
 	}
-	c.server, c.self = c.stock.program, command
-	c.images.redis, c.images.client = c.stock.ref, client.ref
-	return c.engine.sweep(c.ctx, c.images.redis, c.images.client)
-}
-
-func (c *cluster) makeNetwork(s harness.Scenario) (err error) {
-	if n, m := len(s.NodeNames()), len(s.Clients); firstNode+n > firstClient || firstClient+m-1 > lastHost {
-		return fmt.Errorf("make a network: it has room for %d nodes and %d clients, not for %d and %d",
-			firstClient-firstNode, lastHost-firstClient+1, n, m)
+	s.client, s.links = command, []string{command[0], linksVerb}
+	s.image = client.ref
+	if err := s.engine.sweep(ctx, s.stock.ref, s.image); err != nil {
+		return err
 	}
-	c.net, err = makeNet(c.ctx, c.engine, strings.TrimSuffix(c.prefix, "-"), c.labels)
-	c.Mesh.Host = c.net.at(gatewayHost).String()
+	s.net, err = makeNet(ctx, s.engine, strings.TrimSuffix(s.prefix, "-"), s.labels)
 	return err
 }
 
-// fill makes all containers, at once, and returns when the servers answer and the
-// clients wait for their orders.
+// fill makes all containers that are not there, at once, and returns when the servers
+// answer and the clients wait for their orders.
 func (c *cluster) fill(s harness.Scenario) error {
-	var mu sync.Mutex
 	var all sync.WaitGroup
-	var errs []error
-	do := func(f func() error) {
+	var errs []error // guarded by c.mu, as what is kept
+	do := func(make func() error) {
 		all.Go(func() {
-			err := f()
-			mu.Lock()
-			defer mu.Unlock()
-			errs = append(errs, err)
+			if err := make(); err != nil {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				errs = append(errs, err)
+			}
 		})
 	}
 	server := func(name string, host int, persist string, keep func(*node)) {
 		do(func() error {
-			n, err := c.makeNode(name, host, persist)
-			mu.Lock()
-			defer mu.Unlock()
+			n, err := c.site.makeNode(c.ctx, name, host, persist)
+			c.mu.Lock()
+			defer c.mu.Unlock()
 			keep(n)
 			return err
 		})
+	}
+	if c.site.talk == nil {
+		do(func() error { return c.site.join(c.ctx) })
 	}
 	server(harness.ResourceName, resourceHost, "none", func(n *node) { c.resource = n })
 	for i, name := range s.NodeNames() {
 		server(name, firstNode+i, s.Topology.Persistence, func(n *node) { c.nodes[name] = n })
 	}
-	for i, client := range s.Clients {
-		c.hosts[client.Name] = firstClient + i
+	for _, client := range s.ClientNames() {
 		do(func() error {
-			p, err := c.makePlayer(client.Name, firstClient+i)
+			p, err := c.site.makePlayer(c.ctx, client)
 			if err != nil {
 				return err
 			}
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.waiting[client.Name] = p
+			c.waiting[client] = p
 			return nil
 		})
 	}
 	all.Wait()
+	c.Remote = c.site.remote
 	return errors.Join(errs...)
+}
+
+// awaitSecond lets a run under everysec begin with a second of the nodes' wall clock.
+// Redis up to 7.0 counts by these, not from its last sync: a plan that places a crash
+// between two syncs needs no luck then.
+func (c *cluster) awaitSecond(s harness.Scenario) error {
+	if s.Topology.Persistence != "everysec" {
+		return nil
+	}
+	v, err := c.nodes[s.NodeNames()[0]].ask(c.ctx, "TIME")
+	if err != nil {
+		return err
+	}
+	if len(v.Items) != 2 {
+		return fmt.Errorf("TIME answers %d values, want 2", len(v.Items))
+	}
+	micros, err := strconv.Atoi(v.Items[1].Str)
+	if err != nil {
+		return fmt.Errorf("TIME answers %q: %w", v.Items[1].Str, err)
+	}
+	select {
+	case <-c.ctx.Done():
+		return context.Cause(c.ctx)
+	case <-time.After(time.Second - time.Duration(micros)*time.Microsecond):
+		return nil
+	}
 }

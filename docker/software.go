@@ -231,9 +231,9 @@ func (s supply) clients(ctx context.Context) (i *image, command []string, err er
 func (c *cluster) Server() string {
 	info, err := c.Resource(c.ctx, "INFO", "server")
 	if err != nil {
-		return c.stock.String()
+		return c.site.stock.String()
 	}
-	return versionIn(fmt.Sprint(info)) + c.stock.String()
+	return versionIn(fmt.Sprint(info)) + c.site.stock.String()
 }
 
 // versionIn is how a server's INFO names it. A Valkey calls itself a Redis, too.

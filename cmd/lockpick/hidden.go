@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockpick/docker"
 	"lockpick/harness"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/real/contender"
@@ -18,6 +19,7 @@ import (
 const (
 	workerVerb = "__worker"
 	clientVerb = "__client"
+	linksVerb  = "__links"
 )
 
 // patience is the wall clock that a simulated run may take, unless one says otherwise.
@@ -44,5 +46,12 @@ func (a *app) workerCmd() *cobra.Command {
 func (a *app) clientCmd() *cobra.Command {
 	return &cobra.Command{Use: clientVerb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
 		return contender.Main(a.in, a.out, kinds.All)
+	}}
+}
+
+// linksCmd is the links of a backend of containers.
+func (a *app) linksCmd() *cobra.Command {
+	return &cobra.Command{Use: linksVerb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		return docker.Links(a.in, a.out)
 	}}
 }

@@ -85,7 +85,7 @@ func defaultStore() string {
 	return "store"
 }
 
-func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
+func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if err := f.validate(); err != nil {
 		return err
 	}
@@ -99,6 +99,9 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 	b, err := backend(f.backend, f.client)
 	if err != nil {
 		return err
+	}
+	if c, ok := b.(io.Closer); ok { // it keeps something between runs
+		defer func() { err = errors.Join(err, c.Close()) }()
 	}
 	if err := f.scaleAll(chosen); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
 )
 
@@ -42,7 +43,7 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 		func(s harness.Scenario) error { return c.startServers(s, b.cfg.RedisServer) },
 		func(s harness.Scenario) error { return c.startReplicas(s, b.cfg.RedisServer) },
 		func(s harness.Scenario) error { return c.startSentinels(s, b.cfg.RedisServer) },
-		c.Open,
+		func(s harness.Scenario) error { return c.Open(s.NodeNames(), network.ClientsOf(s)) },
 		c.awaitSecond,
 	} {
 		if err := setUp(s); err != nil {

@@ -1,8 +1,9 @@
 // Package network is what a real backend does to the links of a run, and how each
 // fault is read back: by a PING over the link.
 //
-// Its noun is Network, the links between the clients and the nodes of one scenario;
-// it has the powers over links and messages that package nemesis declares.
+// Its nouns are Network, the links between the clients and the nodes of one scenario,
+// which has the powers over links and messages that package nemesis declares; and
+// Remote, a Network of another process, which Serve makes there, with the same powers.
 //
 // Deliberately missing: the links themselves (package link), and what the nodes run
 // on, of which it knows their addresses and whether they can answer.
@@ -42,13 +43,28 @@ type Addresses struct {
 
 var _ nemesis.Tapper = (*Network)(nil)
 
-// Open makes the links of every client, and an address that refuses for each node
-// that it can't reach.
-func (n *Network) Open(s harness.Scenario) error {
+// Client is one client as far as its links go.
+type Client struct {
+	Name  string   `json:"name"`
+	Reach []string `json:"reach"` // nodes that it can talk to; nil: all
+}
+
+// ClientsOf are a scenario's clients.
+func ClientsOf(s harness.Scenario) []Client {
+	var out []Client
+	for _, c := range s.Clients {
+		out = append(out, Client{c.Name, c.Reach})
+	}
+	return out
+}
+
+// Open makes the links of every client to all nodes and the resource, and an address
+// that refuses for each node that it can't reach.
+func (n *Network) Open(nodes []string, clients []Client) error {
 	n.Addrs, n.refused = map[string]Addresses{}, map[string]func() error{}
-	for _, client := range s.Clients {
+	for _, client := range clients {
 		a := Addresses{}
-		for _, node := range s.NodeNames() {
+		for _, node := range nodes {
 			addr, err := n.openLink(client, node)
 			if err != nil {
 				return err
@@ -65,7 +81,7 @@ func (n *Network) Open(s harness.Scenario) error {
 	return nil
 }
 
-func (n *Network) openLink(client harness.Client, node string) (addr string, err error) {
+func (n *Network) openLink(client Client, node string) (addr string, err error) {
 	if client.Reach != nil && !slices.Contains(client.Reach, node) {
 		addr, release, err := n.Mesh.Refuse()
 		if err == nil {

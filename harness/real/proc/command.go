@@ -15,6 +15,11 @@ func Command(ctx context.Context, name, addr string, args []string) (any, error)
 		return nil, fmt.Errorf("ask %s: no command", name)
 	}
 	v, err := Ask(ctx, addr, args...)
+	return Answer(name, args, v, err)
+}
+
+// Answer is what a server has answered to a command, as Command returns it.
+func Answer(name string, args []string, v resp.Value, err error) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", name, err)
 	}

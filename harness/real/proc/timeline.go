@@ -11,8 +11,9 @@ import (
 // Timeline is the true time of one run and what is done in it.
 type Timeline struct {
 	ctx    context.Context
-	cancel context.CancelFunc
-	origin atomic.Int64 // true time zero, by TrueClock
+	cancel context.CancelCauseFunc
+	ahead  atomic.Int64 // of TrueClock is the clock that it goes by
+	origin atomic.Int64 // true time zero, by that clock
 
 	mu     sync.Mutex
 	closed bool
@@ -22,21 +23,30 @@ type Timeline struct {
 // NewTimeline makes one whose context ends with ctx, or when it is stopped.
 func NewTimeline(ctx context.Context) *Timeline {
 	t := &Timeline{}
-	t.ctx, t.cancel = context.WithCancel(ctx)
+	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	return t
 }
 
 // Context ends with the run.
 func (t *Timeline) Context() context.Context { return t.ctx }
 
-// Begin makes this instant true time zero.
-func (t *Timeline) Begin() { t.origin.Store(int64(TrueClock())) }
+// GoBy lets it go by the clock of another machine, which is so far ahead of this one's.
+// It is called before Begin.
+func (t *Timeline) GoBy(ahead time.Duration) { t.ahead.Store(int64(ahead)) }
 
-// Origin is true time zero by TrueClock.
+func (t *Timeline) clock() time.Duration { return TrueClock() + time.Duration(t.ahead.Load()) }
+
+// Begin makes this instant true time zero.
+func (t *Timeline) Begin() { t.origin.Store(int64(t.clock())) }
+
+// Origin is true time zero, by TrueClock of the machine by whose clock it goes.
 func (t *Timeline) Origin() time.Duration { return time.Duration(t.origin.Load()) }
 
 // Now is true time since the run began.
-func (t *Timeline) Now() time.Duration { return TrueClock() - t.Origin() }
+func (t *Timeline) Now() time.Duration { return t.clock() - t.Origin() }
+
+// Fail ends the context for a reason, and so the run.
+func (t *Timeline) Fail(err error) { t.cancel(err) }
 
 // Go calls f in a goroutine that Wait waits for; once stopped it does not.
 func (t *Timeline) Go(f func()) {
@@ -68,7 +78,7 @@ func (t *Timeline) Stop() {
 	t.mu.Lock()
 	t.closed = true
 	t.mu.Unlock()
-	t.cancel()
+	t.cancel(nil)
 }
 
 // taskBound is how long what was begun may still run when the run ends.

@@ -1,0 +1,90 @@
+//go:build linux
+
+package docker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/history"
+)
+
+// The next run gets the containers of the one before, wiped; a node that ended, or
+// that keeps its data otherwise, it gets anew.
+func TestRunsShareASite(t *testing.T) {
+	needEngine(t)
+	backend := testBackend()
+	defer func() {
+		if err := backend.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var ids []map[string]string
+	run := func(name string, s harness.Scenario, body func(c *cluster) error) {
+		began, ran := time.Now(), time.Duration(0)
+		err := backend.Run(t.Context(), s, 1, history.NewRecorder(&bytes.Buffer{}), func(_ context.Context, hc harness.Cluster) error {
+			up := time.Since(began)
+			c := hc.(*cluster)
+			is := map[string]string{}
+			for node, n := range c.nodes {
+				is[node] = n.id
+			}
+			ids = append(ids, is)
+			err := body(c)
+			ran = time.Since(began)
+			t.Logf("%s: set up in %v", name, up)
+			return err
+		})
+		t.Logf("%s: ended in %v", name, time.Since(began)-ran)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	ask := func(c *cluster, node string, args ...string) any {
+		v, err := c.Node(t.Context(), node, args...)
+		if err != nil {
+			t.Errorf("%s %v: %v", node, args, err)
+		}
+		return v
+	}
+	var script string
+	run("first", scenario, func(c *cluster) error {
+		ask(c, "n1", "SET", "left", "over")
+		ask(c, "n2", "SET", "left", "over")
+		script = ask(c, "n1", "SCRIPT", "LOAD", "return 1").(string)
+		_, kill := c.Kill("n2")
+		return errors.Join(kill, c.RunClient(t.Context(), spec("c1", 1), never))
+	})
+	run("second", scenario, func(c *cluster) error {
+		for _, node := range []string{"n1", "n2"} {
+			if n := ask(c, node, "DBSIZE"); n != int64(0) {
+				t.Errorf("%s has %v keys", node, n)
+			}
+		}
+		if v := ask(c, "n1", "SCRIPT", "EXISTS", script).([]any); v[0] != int64(0) {
+			t.Error("n1 still has the script")
+		}
+		return c.RunClient(t.Context(), spec("c1", 1), never)
+	})
+	lasting := scenario
+	lasting.Topology.Persistence = "always"
+	run("third", lasting, func(c *cluster) error {
+		if v := ask(c, "n1", "CONFIG", "GET", "appendfsync").([]any); v[1] != "always" {
+			t.Errorf("appendfsync is %v", v)
+		}
+		return nil
+	})
+	if ids[0]["n1"] != ids[1]["n1"] {
+		t.Error("n1 was not reused")
+	}
+	if ids[0]["n2"] == ids[1]["n2"] {
+		t.Error("n2, which had ended, was")
+	}
+	if ids[1]["n1"] == ids[2]["n1"] {
+		t.Error("n1 was reused though it has to persist now")
+	}
+}

@@ -1,0 +1,127 @@
+//go:build linux
+
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"lockpick/harness/real/network"
+)
+
+// site is what the engine has for one run after the other: a network, the container of
+// the links, and those of nodes and clients, each of which keeps its name and its
+// address for as long as the site stands.
+type site struct {
+	engine *engine
+	links  []string // program that makes links, and its arguments
+	client []string // program of a client, and its arguments
+	named  string   // image that the scenario wants for nodes; "": none
+	stock  software // and what they run
+	image  string   // of clients and links
+	labels map[string]string
+	prefix string // of the names of containers
+	net    privateNet
+
+	remote *network.Remote
+	talk   *talk         // with the container of the links; nil: it was not made
+	joined chan struct{} // closed when the links can be talked to, or never will
+
+	mu    sync.Mutex
+	nodes map[string]*node // and the resource
+	boxes map[string]*box  // of clients
+	hosts map[string]int   // of clients, on the network
+}
+
+// seat gives each client its host on the network, for as long as the site stands; false:
+// there is no room for all.
+func (s *site) seat(clients []string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range clients {
+		if s.hosts[name] == 0 {
+			s.hosts[name] = firstClient + len(s.hosts)
+		}
+	}
+	return firstClient+len(s.hosts)-1 <= lastHost
+}
+
+// removeBound is how long it may take to remove all, if the engine is just starting again.
+const removeBound = 4 * engineBound
+
+// close removes all that is on the site.
+func (s *site) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), removeBound)
+	defer cancel()
+	err := s.engine.clearPatiently(ctx, runLabel+"="+s.labels[runLabel])
+	if s.talk != nil {
+		s.talk.leave()
+	}
+	return errors.Join(err, s.engine.close())
+}
+
+// makeBox makes a container on the site's network. What was begun is not broken off:
+// the engine would go on, and make what close has not seen.
+func (s *site) makeBox(ctx context.Context, name string, host int, m making) (*box, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineBound)
+	defer cancel()
+	m.name, m.network, m.addr, m.labels = s.prefix+name, s.net.name, s.net.at(host), s.labels
+	id, err := s.engine.create(ctx, m)
+	if err != nil {
+		return nil, fmt.Errorf("make the container of %s: %w", name, err)
+	}
+	return &box{engine: s.engine, name: name, id: id}, nil
+}
+
+// join makes the container of the links, and returns once it can be talked to.
+func (s *site) join(ctx context.Context) error {
+	defer close(s.joined)
+	b, err := s.makeBox(ctx, "links", linksHost, making{image: s.image, command: s.links, talks: true})
+	if err != nil {
+		return err
+	}
+	if s.talk, err = b.talk(ctx); err != nil {
+		return err
+	}
+	if err := b.start(ctx); err != nil {
+		return err
+	}
+	remote := network.Dial(s.talk.in, s.talk.out)
+	limit, cancel := context.WithTimeout(ctx, readyBound)
+	defer cancel()
+	if _, _, err := remote.Offset(limit); err != nil {
+		return fmt.Errorf("talk to the links: %w: %s", err, s.talk.words())
+	}
+	s.remote = remote
+	return nil
+}
+
+// network waits for the links, which reach everybody.
+func (s *site) network(ctx context.Context) (*network.Remote, error) {
+	select {
+	case <-s.joined:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if s.remote == nil {
+		return nil, errors.New("the links are not there")
+	}
+	return s.remote, nil
+}
+
+const (
+	// stampError is generous: all stamps are readings of one clock of one kernel, by
+	// different processes, which may be on different cores.
+	stampError = time.Millisecond
+
+	// drifts is how much faster than another a clock may run that NTP looks after.
+	drifts = 100e-6
+)
+
+func driftIn(d time.Duration) time.Duration { return time.Duration(drifts * float64(d)) }

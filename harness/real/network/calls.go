@@ -1,0 +1,77 @@
+package network
+
+import (
+	"time"
+
+	"lockpick/harness/real/wire"
+	"lockpick/nemesis"
+)
+
+// What Remote asks and Serve answers. True time is by the clock of Serve's machine.
+const (
+	callClock  = "clock"  // what the machine's clock shows
+	callAsk    = "ask"    // one command to a server, past the links
+	callOpen   = "open"   // makes the links of a run
+	callBegin  = "begin"  // says when its true time is zero
+	callClose  = "close"  // ends them, once their last events are told
+	callState  = "state"  // says how a node is
+	callGate   = "gate"   // keeps all data from and to a node
+	callUngate = "ungate" //
+	callCut    = "cut"
+	callMend   = "mend"
+	callShape  = "shape"
+	callClear  = "unshape"
+	callTap    = "tap"
+	callPass   = "pass" // lets what a tap holds pass
+	callLose   = "lose"
+
+	noticeEvent = "event" // a fact
+	noticeHit   = "hit"   // a tap has its message
+)
+
+// The errors by which the engine branches.
+var known = wire.Errors{"idle": nemesis.ErrIdle, "ended": nemesis.ErrEnded}
+
+// Reading is what the clock of Serve's machine shows.
+type Reading struct {
+	Boot string        `json:"boot"` // which start of which machine; "": unknown
+	Now  time.Duration `json:"now"`  // true time there
+}
+
+// opening is a run's links.
+type opening struct {
+	Seed    uint64            `json:"seed"`
+	Host    string            `json:"host"`  // the address that links listen on
+	Nodes   []string          `json:"nodes"` //
+	Clients []Client          `json:"clients"`
+	Addrs   map[string]string `json:"addrs"` // of nodes and the resource
+}
+
+// state is how a node is, which nobody sees from its links.
+type state struct {
+	Node string `json:"node"`
+	Down bool   `json:"down"` // it does not run
+	Mute bool   `json:"mute"` // it runs and can't answer
+}
+
+type asking struct {
+	Addr   string        `json:"addr"`
+	Args   []string      `json:"args"`
+	Within time.Duration `json:"within,omitempty"` // 0: as long as such a command may take
+}
+
+type cutting struct {
+	Link string `json:"link"`
+	Mode string `json:"mode"`
+	Way  string `json:"way"`
+}
+
+type shaping struct {
+	Link    string          `json:"link"`
+	Traffic nemesis.Traffic `json:"traffic"`
+}
+
+type tapping struct {
+	ID      int64             `json:"id"`
+	Message nemesis.OnMessage `json:"message"`
+}

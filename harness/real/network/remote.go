@@ -1,0 +1,201 @@
+package network
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/harness/real/proc"
+	"lockpick/harness/real/wire"
+	"lockpick/harness/resp"
+	"lockpick/nemesis"
+)
+
+// Remote is a Network that another process serves, for one run after the other.
+type Remote struct {
+	caller *wire.Caller
+	apart  bool // as if it were served on another machine
+
+	mu    sync.Mutex
+	run   Run
+	addrs map[string]Addresses
+	taps  map[int64]func(nemesis.Held)
+	last  int64
+}
+
+// Run is what a Remote needs of a run.
+type Run struct {
+	Context context.Context     // ends with the run
+	Record  func(history.Event) // takes the links' facts
+	Go      func(func())        // runs code of the engine
+}
+
+var (
+	_ nemesis.Cutter = (*Remote)(nil)
+	_ nemesis.Shaper = (*Remote)(nil)
+	_ nemesis.Tapper = (*Remote)(nil)
+)
+
+// Dial returns the network that is served behind a process's stdin and stdout.
+func Dial(in io.Writer, out io.Reader) *Remote {
+	r := &Remote{run: Run{Context: context.Background()}}
+	r.caller = wire.NewCaller(in, out, known, r.notice)
+	return r
+}
+
+// Ended is closed when nobody serves it any more.
+func (r *Remote) Ended() <-chan struct{} { return r.caller.Ended() }
+
+func (r *Remote) notice(notice string, text json.RawMessage) {
+	r.mu.Lock()
+	run := r.run
+	r.mu.Unlock()
+	switch notice {
+	case noticeEvent:
+		var e history.Event
+		if json.Unmarshal(text, &e) == nil && run.Record != nil {
+			run.Record(e)
+		}
+	case noticeHit:
+		var id int64
+		json.Unmarshal(text, &id)
+		r.mu.Lock()
+		hit := r.taps[id]
+		r.mu.Unlock()
+		if hit == nil || run.Go == nil {
+			return // the run is over
+		}
+		let := func(call string) func() {
+			return func() { r.caller.Call(run.Context, call, id, nil) } // once it is over, nobody holds it
+		}
+		run.Go(func() { hit(nemesis.Held{Pass: let(callPass), Lose: let(callLose)}) })
+	}
+}
+
+// Open makes the links of a run, between addresses that the other process can reach.
+func (r *Remote) Open(run Run, seed uint64, host string, addrs map[string]string, nodes []string, clients []Client) error {
+	r.mu.Lock()
+	r.run, r.taps = run, map[int64]func(nemesis.Held){}
+	r.mu.Unlock()
+	var got map[string]Addresses
+	err := r.caller.Call(run.Context, callOpen, opening{seed, host, nodes, clients, addrs}, &got)
+	r.mu.Lock()
+	r.addrs = got
+	r.mu.Unlock()
+	return err
+}
+
+// Addresses is where a client finds everybody.
+func (r *Remote) Addresses(client string) (a Addresses, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a, ok = r.addrs[client]
+	return a, ok
+}
+
+// Begin says when, by the other machine's clock, true time is zero.
+func (r *Remote) Begin(origin time.Duration) error {
+	return r.caller.Call(r.run.Context, callBegin, origin, nil)
+}
+
+// Close ends the run's links and returns when their last facts are recorded.
+func (r *Remote) Close(ctx context.Context) error {
+	err := r.caller.Call(ctx, callClose, struct{}{}, nil)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run = Run{Context: context.Background()}
+	if errors.Is(err, wire.ErrGone) {
+		return nil // and its links with it
+	}
+	return err
+}
+
+// Tell says how a node is: whether it runs, and whether it can answer.
+func (r *Remote) Tell(ctx context.Context, node string, runs, answers bool) error {
+	return r.caller.Call(ctx, callState, state{Node: node, Down: !runs, Mute: runs && !answers}, nil)
+}
+
+// Gate keeps all data from and to a node until open is called.
+func (r *Remote) Gate(ctx context.Context, node string) (open func() error, err error) {
+	if err := r.caller.Call(ctx, callGate, node, nil); err != nil {
+		return nil, err
+	}
+	return func() error { return r.caller.Call(context.WithoutCancel(ctx), callUngate, node, nil) }, nil
+}
+
+// Ask sends one command to a server past the links, as proc.Ask does.
+func (r *Remote) Ask(ctx context.Context, addr string, args ...string) (v resp.Value, err error) {
+	a := asking{Addr: addr, Args: args}
+	if end, ok := ctx.Deadline(); ok {
+		if a.Within = time.Until(end); a.Within <= 0 {
+			return v, fmt.Errorf("ask %s: %w", addr, context.DeadlineExceeded)
+		}
+	}
+	return v, r.caller.Call(ctx, callAsk, a, &v)
+}
+
+// Cut cuts a link.
+func (r *Remote) Cut(link, mode, way string) (string, error) {
+	return r.do(callCut, cutting{link, mode, way})
+}
+
+// Mend mends a link.
+func (r *Remote) Mend(link string) (string, error) { return r.do(callMend, link) }
+
+// Shape changes the traffic of a link.
+func (r *Remote) Shape(link string, t nemesis.Traffic) (string, error) {
+	return r.do(callShape, shaping{link, t})
+}
+
+// Unshape ends that.
+func (r *Remote) Unshape(link string, t nemesis.Traffic) (string, error) {
+	return r.do(callClear, shaping{link, t})
+}
+
+func (r *Remote) do(call string, args any) (back string, err error) {
+	r.mu.Lock()
+	ctx := r.run.Context
+	r.mu.Unlock()
+	err = r.caller.Call(ctx, call, args, &back)
+	return back, err
+}
+
+// Tap watches a link for one message.
+func (r *Remote) Tap(m nemesis.OnMessage, hit func(nemesis.Held)) error {
+	r.mu.Lock()
+	r.last++
+	id, ctx := r.last, r.run.Context
+	r.taps[id] = hit
+	r.mu.Unlock()
+	return r.caller.Call(ctx, callTap, tapping{id, m}, nil)
+}
+
+// Offset is how far the clock of the machine where it is served is ahead of this
+// machine's, and by how much that may be wrong. On one machine it is 0, exactly.
+// Otherwise it is measured as NTP does (RFC 5905, section 8): by the exchange that took
+// the least time, in whose middle the clock was read or, at most, at one of its ends.
+func (r *Remote) Offset(ctx context.Context) (offset, within time.Duration, err error) {
+	here := bootID()
+	const exchanges = 20
+	within = time.Hour
+	for range exchanges {
+		var there Reading
+		from := proc.TrueClock()
+		if err := r.caller.Call(ctx, callClock, struct{}{}, &there); err != nil {
+			return 0, 0, err
+		}
+		to := proc.TrueClock()
+		if there.Boot == here && here != "" && !r.apart {
+			return 0, 0, nil
+		}
+		if half := (to - from) / 2; half < within {
+			offset, within = there.Now-(from+half), half
+		}
+	}
+	return offset, within, nil
+}

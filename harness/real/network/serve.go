@@ -1,0 +1,186 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/harness/real/link"
+	"lockpick/harness/real/proc"
+	"lockpick/harness/real/wire"
+	"lockpick/harness/resp"
+	"lockpick/nemesis"
+)
+
+// served is a network whose runs are elsewhere.
+type served struct {
+	wire.Server
+	origin atomic.Int64 // true time zero of the run
+
+	mu      sync.Mutex
+	network *Network // of the run; nil: there is none
+	cancel  context.CancelFunc
+	states  map[string]state
+	held    map[int64]nemesis.Held
+	gates   map[string]func()
+}
+
+// Serve makes the links of one run after the other, as a Remote asks for it on in,
+// until that ends.
+func Serve(in io.Reader, out io.Writer) error {
+	s := &served{}
+	s.Errors = known
+	s.Handlers = map[string]wire.Handler{
+		callClock:  wire.Handle(func(struct{}) (Reading, error) { return Reading{bootID(), proc.TrueClock()}, nil }),
+		callAsk:    wire.Handle(ask),
+		callOpen:   wire.Handle(s.open),
+		callBegin:  wire.Handle(func(at time.Duration) (any, error) { s.origin.Store(int64(at)); return nil, nil }),
+		callClose:  wire.Handle(func(struct{}) (any, error) { return nil, s.close() }),
+		callState:  wire.Handle(s.state),
+		callGate:   wire.Handle(s.gate),
+		callUngate: wire.Handle(s.ungate),
+		callCut:    run(s, func(n *Network, c cutting) (string, error) { return n.Cut(c.Link, c.Mode, c.Way) }),
+		callMend:   run(s, func(n *Network, name string) (string, error) { return n.Mend(name) }),
+		callShape:  run(s, func(n *Network, c shaping) (string, error) { return n.Shape(c.Link, c.Traffic) }),
+		callClear:  run(s, func(n *Network, c shaping) (string, error) { return n.Unshape(c.Link, c.Traffic) }),
+		callTap:    run(s, s.tap),
+		callPass:   wire.Handle(func(id int64) (any, error) { s.let(id).Pass(); return nil, nil }),
+		callLose:   wire.Handle(func(id int64) (any, error) { s.let(id).Lose(); return nil, nil }),
+	}
+	err := s.Serve(in, out)
+	return errors.Join(err, s.close())
+}
+
+// bootID names this start of this machine.
+func bootID() string {
+	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // none: it is another machine for everybody
+	return strings.TrimSpace(string(text))
+}
+
+func ask(a asking) (resp.Value, error) {
+	ctx := context.Background()
+	if a.Within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, a.Within)
+		defer cancel()
+	}
+	if len(a.Args) == 0 {
+		return resp.Value{}, fmt.Errorf("ask %s: no command", a.Addr)
+	}
+	return proc.Ask(ctx, a.Addr, a.Args...)
+}
+
+// run makes a handler of what needs the run's network.
+func run[Args, Result any](s *served, f func(*Network, Args) (Result, error)) wire.Handler {
+	return wire.Handle(func(args Args) (Result, error) {
+		s.mu.Lock()
+		n := s.network
+		s.mu.Unlock()
+		if n == nil {
+			var none Result
+			return none, errors.New("no run has links")
+		}
+		return f(n, args)
+	})
+}
+
+func (s *served) open(o opening) (map[string]Addresses, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.network != nil {
+		return nil, errors.New("open links: those of another run are there")
+	}
+	s.states, s.held, s.gates = map[string]state{}, map[int64]nemesis.Held{}, map[string]func(){}
+	s.origin.Store(int64(proc.TrueClock()))
+	ctx, cancel := context.WithCancel(context.Background())
+	now := func() time.Duration { return proc.TrueClock() - time.Duration(s.origin.Load()) }
+	n := &Network{
+		Context: ctx, Go: func(f func()) { go f() },
+		Mesh: link.NewMesh(o.Seed, now, func(e history.Event) { s.Notify(noticeEvent, e) }),
+		Addr: func(node string) string { return o.Addrs[node] },
+		Down: func(node string) bool { return s.is(node).Down },
+		Mute: func(node string) bool { return s.is(node).Mute },
+	}
+	n.Mesh.Host = o.Host
+	s.network, s.cancel = n, cancel // to be closed, if it fails half way
+	err := n.Open(o.Nodes, o.Clients)
+	return n.Addrs, err
+}
+
+func (s *served) is(node string) state {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.states[node]
+}
+
+func (s *served) close() error {
+	s.mu.Lock()
+	n, cancel := s.network, s.cancel
+	s.network = nil
+	s.mu.Unlock()
+	if n == nil {
+		return nil
+	}
+	cancel()
+	return n.Close()
+}
+
+// state takes in how a node is. One that is down closes its clients at once.
+func (s *served) state(is state) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.network == nil {
+		return nil, nil // nobody asks any more
+	}
+	s.states[is.Node] = is
+	s.network.Mesh.Down(is.Node, is.Down)
+	return nil, nil
+}
+
+func (s *served) gate(node string) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.network == nil || s.gates[node] != nil {
+		return nil, fmt.Errorf("gate %s: it has a gate already, or no links", node)
+	}
+	s.gates[node] = s.network.Mesh.Gate(node)
+	return nil, nil
+}
+
+func (s *served) ungate(node string) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if open := s.gates[node]; open != nil {
+		open()
+		delete(s.gates, node)
+	}
+	return nil, nil
+}
+
+func (s *served) tap(n *Network, t tapping) (any, error) {
+	return nil, n.Tap(t.Message, func(held nemesis.Held) {
+		s.mu.Lock()
+		s.held[t.ID] = held
+		s.mu.Unlock()
+		s.Notify(noticeHit, t.ID)
+	})
+}
+
+// let gives away what a tap holds.
+func (s *served) let(id int64) nemesis.Held {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held, ok := s.held[id]
+	delete(s.held, id)
+	if !ok {
+		return nemesis.Held{Pass: func() {}, Lose: func() {}}
+	}
+	return held
+}
