@@ -4,8 +4,8 @@
 // Its nouns are Backend; site, which is what the engine has for one run after the
 // other: a network and what is on it; cluster, which is one run there and has its
 // powers; box, one container, which is a node's, a client's or that of the links; image,
-// what they are made of; and engine, which is all that is asked of the Docker engine,
-// in one file.
+// what they are made of; engine, which is all that is asked of the Docker engine, in one
+// file; and endpoint, where it is, as the docker command finds it.
 //
 //	                    lockpick
 //	      stdin, stdout ╱   │   ╲  of each
@@ -66,10 +66,9 @@ func New(cfg Config) *Backend {
 // Name is "docker".
 func (*Backend) Name() string { return "docker" }
 
-// Remark says of what the nodes are made.
-func (*Backend) Remark() string {
-	return "nodes run the image " + usual + " if the engine has it, else this machine's own redis-server with its libraries;\n" +
-		"              --set topology.image=NAME is another, and is pulled"
+// Remark says which engine it is, and what nodes run there.
+func (*Backend) Remark(ctx context.Context) string {
+	return engineRemark(ctx) + "; nodes run the image " + usual + " if it has that, else this machine's own redis-server with its libraries, or topology.image"
 }
 
 // linksVerb is what lockpick's program is called with to make links, see Links.

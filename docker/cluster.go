@@ -3,6 +3,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,7 +70,7 @@ func (c *cluster) open(s harness.Scenario, seed uint64) error {
 func (c *cluster) watch() {
 	select {
 	case <-c.Ended():
-		c.Fail(fmt.Errorf("the container of the links has ended, or the engine: %w %s", wire.ErrGone, c.site.talk.words()))
+		c.Fail(fmt.Errorf("the links have ended, with their container or with the engine: %w; %s", wire.ErrGone, cmp.Or(c.site.talk.words(), "they said nothing")))
 	case <-c.ctx.Done():
 	}
 }

@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
@@ -27,30 +29,62 @@ import (
 // engine is the Docker engine. All that lockpick asks of it is in this file.
 type engine struct {
 	api *client.Client
+	at  endpoint
 }
 
 // owned is what the engine has with our label.
 type owned struct{ id, name, owner string }
 
-// connect finds the engine as the docker command does, by DOCKER_HOST or its usual
-// socket, and speaks the newest API that both know.
+// connect finds the engine as the docker command does, and speaks the newest API that
+// both know, or that of DOCKER_API_VERSION.
 func connect() (*engine, error) {
-	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	at, err := find()
 	if err != nil {
 		return nil, fmt.Errorf("find the Docker engine: %w", err)
 	}
-	return &engine{api}, nil
+	opts := []client.Opt{client.WithVersionFromEnv(), client.WithAPIVersionNegotiation()}
+	transport := &http.Transport{TLSClientConfig: at.tls, MaxIdleConns: 6, IdleConnTimeout: 30 * time.Second}
+	opts = append(opts, client.WithHTTPClient(&http.Client{Transport: transport, CheckRedirect: client.CheckRedirect}))
+	if strings.HasPrefix(at.host, "ssh://") {
+		command, err := sshCommand(at.host)
+		if err != nil {
+			return nil, fmt.Errorf("find the Docker engine: %w", err)
+		}
+		noProxy := func(*client.Client) error { transport.Proxy = nil; return nil } // the name is nobody's
+		opts = append(opts, client.WithHost("http://engine-by-ssh"), client.WithDialContext(dialSSH(command)), noProxy)
+	} else {
+		opts = append(opts, client.WithHost(at.host))
+	}
+	api, err := client.NewClientWithOpts(opts...)
+	if err != nil {
+		return nil, fmt.Errorf("find the Docker engine at %s: %w", at, err)
+	}
+	return &engine{api, at}, nil
 }
 
 func (e *engine) close() error { return e.api.Close() }
 
-// host is where the engine listens, as in unix:///var/run/docker.sock.
-func (e *engine) host() string { return e.api.DaemonHost() }
+// about is what the engine says of itself.
+type about struct {
+	version  string
+	api      string // what we speak with it
+	platform string // what its containers run on, as in linux
+	kernel   string // as in 6.1.0-50-amd64
+}
 
-// platform asks the engine what its containers run on, as in linux.
-func (e *engine) platform(ctx context.Context) (string, error) {
+// about asks the engine, first of all for the API that it speaks: a question at which
+// the client would pass over an error, and go on with a version of its own.
+func (e *engine) about(ctx context.Context) (about, error) {
 	p, err := e.api.Ping(ctx)
-	return p.OSType, err
+	if err != nil {
+		return about{}, e.at.silent(err)
+	}
+	e.api.NegotiateAPIVersionPing(p)
+	v, err := e.api.ServerVersion(ctx)
+	if err != nil {
+		return about{}, e.at.silent(err)
+	}
+	return about{v.Version, e.api.ClientVersion(), v.Os, v.KernelVersion}, nil
 }
 
 func labelled(labels ...string) filters.Args {
@@ -75,19 +109,19 @@ func (e *engine) arch(ctx context.Context) (string, error) {
 	return v.Arch, err
 }
 
-// stored is what the engine says of an image that it has.
-type stored struct {
+// contents is what the engine says of an image that it has.
+type contents struct {
 	digest string   // of what is in it
 	starts []string // what it starts by itself
 	path   string   // where it looks for that
 }
 
-func (e *engine) look(ctx context.Context, ref string) (stored, error) {
+func (e *engine) look(ctx context.Context, ref string) (contents, error) {
 	i, err := e.api.ImageInspect(ctx, ref)
 	if err != nil {
-		return stored{}, err
+		return contents{}, err
 	}
-	s := stored{digest: i.ID}
+	s := contents{digest: i.ID}
 	if len(i.RepoDigests) > 0 { // the registry's, by which others know it
 		_, s.digest, _ = strings.Cut(i.RepoDigests[0], "@")
 	}

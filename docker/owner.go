@@ -21,15 +21,17 @@ const ownerLabel = "lockpick"
 const runLabel = "lockpick.run"
 
 // sweep removes what dead owners left: containers, networks, and images of which
-// there is another now. It touches nothing of a living owner, nor what it can't tell.
-func (e *engine) sweep(ctx context.Context, keep ...string) error {
+// there is another now. It touches nothing of a living owner, nor what it can't tell;
+// here says whether the engine is on this machine.
+func (e *engine) sweep(ctx context.Context, here bool, keep ...string) error {
 	self, err := proc.Self()
 	if err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
 	dead := func(o owned) bool {
 		owner, ok := proc.ParseOwner(o.owner)
-		return ok && owner.Dead(self)
+		// Of an engine elsewhere, or in a virtual machine, other machines may be users, too.
+		return ok && owner.Dead(self) && (here || owner.Boot == self.Boot)
 	}
 	if err := e.clear(ctx, ownerLabel, dead); err != nil {
 		return fmt.Errorf("sweep: %w", err)

@@ -117,7 +117,7 @@ func TestServerOfAnImage(t *testing.T) {
 		"":                        {"sh", "-c", "exec redis-server", "--as-server"},
 		"/usr/local/keydb-server": {"/usr/local/keydb-server"},
 	} {
-		if got := (stored{starts: starts}).server(); got != want {
+		if got := (contents{starts: starts}).server(); got != want {
 			t.Errorf("%q starts %q, want %q", starts, got, want)
 		}
 	}

@@ -23,14 +23,14 @@ const startEngine = "apt-get install docker.io; dockerd &"
 // lacks asks for the engine, and whether there is something to make clients of. Nodes'
 // images may have to be pulled: only Prepare tells.
 func (b *Backend) lacks(ctx context.Context) (reason, remedy string) {
-	if reason, remedy = lacksEngine(ctx); reason != "" || len(b.cfg.Client) > 0 {
-		return reason, remedy
-	}
-	e, err := connect()
+	e, _, err := meet(ctx)
 	if err != nil {
-		return firstLine(err), "see DOCKER_HOST"
+		return explain(err)
 	}
 	defer e.close()
+	if len(b.cfg.Client) > 0 {
+		return "", ""
+	}
 	arch, err := e.arch(ctx)
 	if err != nil {
 		return "the engine does not say what it runs on: " + firstLine(err), startEngine
@@ -46,25 +46,49 @@ func (b *Backend) lacks(ctx context.Context) (reason, remedy string) {
 	return "", ""
 }
 
-func lacksEngine(ctx context.Context) (reason, remedy string) {
+// explain says why there is no engine, and what to do.
+func explain(err error) (reason, remedy string) {
+	remedy = "see DOCKER_HOST"
+	if a := (*astray)(nil); errors.As(err, &a) {
+		remedy = a.remedy
+	}
+	return firstLine(err), remedy
+}
+
+// meet finds the engine, agrees with it on an API, and sees that it serves.
+func meet(ctx context.Context) (*engine, about, error) {
 	e, err := connect()
 	if err != nil {
-		return firstLine(err), "see DOCKER_HOST"
+		return nil, about{}, err
 	}
-	defer e.close()
-	if !strings.HasPrefix(e.host(), "unix://") {
-		return "the engine is at " + e.host() + ", and so far it must be on this machine", "unset DOCKER_HOST"
+	a, err := e.serves(ctx)
+	if err != nil {
+		return nil, about{}, errors.Join(err, e.close())
 	}
+	return e, a, nil
+}
+
+func (e *engine) serves(ctx context.Context) (about, error) {
 	ctx, cancel := context.WithTimeout(ctx, pingBound)
 	defer cancel()
-	platform, err := e.platform(ctx)
+	a, err := e.about(ctx)
+	switch {
+	case err != nil:
+		return a, err
+	case a.platform != "linux":
+		return a, &astray{fmt.Errorf("the engine's containers run on %s", a.platform), "let the engine run Linux containers"}
+	}
+	return a, nil
+}
+
+// engineRemark says which engine it is.
+func engineRemark(ctx context.Context) string {
+	e, a, err := meet(ctx)
 	if err != nil {
-		return "no Docker engine answers at " + e.host() + ": " + firstLine(err), startEngine
+		return firstLine(err)
 	}
-	if platform != "linux" {
-		return "the engine's containers run on " + platform, "let the engine run Linux containers"
-	}
-	return "", ""
+	defer e.close()
+	return fmt.Sprintf("the engine is %s at %s (context %s, API %s)", a.version, e.at.host, e.at.context, a.api)
 }
 
 // sites counts the sites of this process.
@@ -117,7 +141,7 @@ func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
 	st := b.idle
 	b.idle = nil
 	b.mu.Unlock()
-	if st != nil && st.named == s.Topology.Image && st.seat(s.ClientNames()) {
+	if st != nil && st.named == s.Topology.Image && st.lives() && st.seat(s.ClientNames()) {
 		return st, nil
 	}
 	if st != nil {
@@ -125,14 +149,12 @@ func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
 			return nil, err
 		}
 	}
-	if reason, remedy := lacksEngine(ctx); reason != "" {
+	e, a, err := meet(ctx)
+	if err != nil {
+		reason, remedy := explain(err)
 		return nil, fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
 	}
-	e, err := connect()
-	if err != nil {
-		return nil, err
-	}
-	st = &site{engine: e, named: s.Topology.Image, joined: make(chan struct{}), nodes: map[string]*node{}, boxes: map[string]*box{}, hosts: map[string]int{}}
+	st = &site{engine: e, here: e.at.isHere(a), named: s.Topology.Image, joined: make(chan struct{}), nodes: map[string]*node{}, boxes: map[string]*box{}, hosts: map[string]int{}}
 	if err := st.identify(); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
@@ -192,7 +214,7 @@ func (s *site) found(ctx context.Context, b *Backend) (err error) {
 	}
 	s.client, s.links = command, []string{command[0], linksVerb}
 	s.image = client.ref
-	if err := s.engine.sweep(ctx, s.stock.ref, s.image); err != nil {
+	if err := s.engine.sweep(ctx, s.here, s.stock.ref, s.image); err != nil {
 		return err
 	}
 	s.net, err = makeNet(ctx, s.engine, strings.TrimSuffix(s.prefix, "-"), s.labels)

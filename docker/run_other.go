@@ -18,6 +18,8 @@ func (b *Backend) Run(ctx context.Context, _ harness.Scenario, _ uint64, _ *hist
 
 func (*Backend) lacks(context.Context) (reason, remedy string) { return "", "" } // missing has said no before
 
+func engineRemark(context.Context) string { return "" } // likewise
+
 type site struct{} // there is none
 
 // Close has nothing to do.

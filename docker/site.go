@@ -17,6 +17,7 @@ import (
 // address for as long as the site stands.
 type site struct {
 	engine *engine
+	here   bool     // the engine is on this machine
 	links  []string // program that makes links, and its arguments
 	client []string // program of a client, and its arguments
 	named  string   // image that the scenario wants for nodes; "": none
@@ -34,6 +35,16 @@ type site struct {
 	nodes map[string]*node // and the resource
 	boxes map[string]*box  // of clients
 	hosts map[string]int   // of clients, on the network
+}
+
+// lives says whether its links do, without which it is of no use.
+func (s *site) lives() bool {
+	select {
+	case <-s.remote.Ended():
+		return false
+	default:
+		return true
+	}
 }
 
 // seat gives each client its host on the network, for as long as the site stands; false:

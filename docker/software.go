@@ -42,7 +42,7 @@ type supply struct {
 // Prepare gets the images that scenarios need, and says what nodes will run. What can't
 // be had is a *Lack.
 func (b *Backend) Prepare(ctx context.Context, all []harness.Scenario, say func(string)) error {
-	e, err := connect()
+	e, _, err := meet(ctx)
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (s supply) byName(ctx context.Context, ref, remedy string) (software, error
 // server is the program that an image starts, past the script that most have before it:
 // that changes to another user, and root without capabilities can't. "": it is not to
 // be seen.
-func (i stored) server() (program string) {
+func (i contents) server() (program string) {
 	for _, word := range i.starts {
 		if strings.HasSuffix(word, "-server") && !strings.HasPrefix(word, "-") && !strings.ContainsAny(word, " \t\n") {
 			program = word
@@ -190,7 +190,7 @@ func (i stored) server() (program string) {
 }
 
 // candidates is where an image may have a server, the likelier ones first.
-func (i stored) candidates() (files []string) {
+func (i contents) candidates() (files []string) {
 	path := i.path
 	if path == "" {
 		path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" // as the engine has it

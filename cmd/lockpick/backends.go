@@ -45,7 +45,7 @@ func backend(name, client string) (harness.Backend, error) {
 
 // remarker is a backend of which people must know how it stands in for what they
 // may think of.
-type remarker interface{ Remark() string }
+type remarker interface{ Remark(context.Context) string }
 
 // preparer is a backend that must get things before runs, as images, which may take
 // long. It says what it gets.

@@ -15,7 +15,11 @@ func (a *app) doctorCmd() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{Use: "doctor", Short: "what this machine can run, and how to fix what it can't", Args: noArgs,
 		Long: `Say what each backend can do on this machine, and why not, where it can't. What a
-scenario needs, list -v shows; what the faults are, help faults.`,
+scenario needs, list -v shows; what the faults are, help faults.
+
+The engine of the backend docker is the docker command's: that of DOCKER_HOST (with
+DOCKER_TLS_VERIFY and DOCKER_CERT_PATH), else of DOCKER_CONTEXT, else of the context
+that docker context use has chosen, else of the usual socket.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			all, remarks := map[string][]harness.Capability{}, map[string]string{}
 			for _, name := range backendNames {
@@ -25,7 +29,7 @@ scenario needs, list -v shows; what the faults are, help faults.`,
 				}
 				all[name] = probe(c.Context(), b).all()
 				if m, ok := b.(remarker); ok && all[name][0].Available {
-					remarks[name] = m.Remark()
+					remarks[name] = m.Remark(c.Context())
 				}
 			}
 			if asJSON {

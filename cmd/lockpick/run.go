@@ -123,6 +123,9 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	if m, ok := b.(remarker); ok {
+		fmt.Fprintf(a.errs, "%s: %s\n", b.Name(), m.Remark(ctx))
+	}
 	a.tidies.Store(true)
 	started := time.Now()
 	r := &report{app: a, ci: ci, flags: f, named: len(args) > 0, started: started, suite: f.suiteOf(chosen, args, started)}

@@ -75,7 +75,7 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 		return "", fmt.Errorf("turn clock of %s: %w", target, err)
 	}
 	var back string
-	if c.server(target) != nil {
+	if c.Server(target) != nil {
 		back, err = c.seeNode(target, k)
 	} else {
 		// A lock holder's belief is reckoned from what a client's clocks did: the turn is
@@ -108,7 +108,7 @@ func (c *cluster) recordTurn(client string, k *machine, at time.Duration) {
 
 // seeNode reads back the clock of a node.
 func (c *cluster) seeNode(node string, k *machine) (string, error) {
-	server := c.server(node)
+	server := c.Server(node)
 	back, err := k.see("TIME shows", func() (reading, error) { return readTime(c.ctx, server) })
 	if err != nil && !server.Runs() {
 		return k.alone(), nil

@@ -55,7 +55,7 @@ func (b bench) onNode(node string, args ...string) any {
 func (b bench) ahead(node string) time.Duration {
 	b.Helper()
 	before := time.Now()
-	r, err := readTime(b.T.Context(), b.server(node))
+	r, err := readTime(b.T.Context(), b.Server(node))
 	if err != nil {
 		b.Fatal(err)
 	}

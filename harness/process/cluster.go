@@ -12,6 +12,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/real/disk"
+	"lockpick/harness/real/failover"
 	"lockpick/harness/real/link"
 	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
@@ -21,6 +22,7 @@ import (
 type cluster struct {
 	*proc.Timeline
 	*network.Network
+	*failover.Nodes[*proc.Redis]
 	ctx   context.Context // ends with the run
 	self  []string
 	group *proc.Group
@@ -28,19 +30,13 @@ type cluster struct {
 	rec   *history.Recorder
 
 	// These are filled before body is called.
-	resource  *proc.Redis
-	sentinels []*proc.Sentinel
-	leisure   time.Duration       // their failover-timeout while a master is well
-	promotes  time.Duration       // how long they may take, once a master is down for them
-	clocks    map[string]*machine // of nodes and clients, where they can be turned
+	resource *proc.Redis
+	clocks   map[string]*machine // of nodes and clients, where they can be turned
 
-	mu       sync.Mutex
-	nodes    map[string]*proc.Redis // behind each node's links
-	replicas map[string]*proc.Redis // that have not taken a node's place
-	formers  map[string]*proc.Redis // masters whose place one has taken, by sentinels
-	disks    map[string]*disk.Disk  // of nodes whose disk can be hit
-	clients  map[string]*child      // those that run
-	ended    map[string]bool        // clients that ran and run no more
+	mu      sync.Mutex
+	disks   map[string]*disk.Disk // of nodes whose disk can be hit
+	clients map[string]*child     // those that run
+	ended   map[string]bool       // clients that ran and run no more
 }
 
 var _ harness.Cluster = (*cluster)(nil)
@@ -48,13 +44,14 @@ var _ harness.Cluster = (*cluster)(nil)
 func newCluster(ctx context.Context, seed uint64, self []string, group *proc.Group, rec *history.Recorder) *cluster {
 	c := &cluster{
 		self: self, group: group, rec: rec,
-		nodes: map[string]*proc.Redis{}, replicas: map[string]*proc.Redis{}, formers: map[string]*proc.Redis{}, promotes: promoteBound, disks: map[string]*disk.Disk{}, clocks: map[string]*machine{},
+		disks: map[string]*disk.Disk{}, clocks: map[string]*machine{},
 		clients: map[string]*child{}, ended: map[string]bool{},
 	}
 	c.Timeline = proc.NewTimeline(ctx)
 	c.ctx = c.Timeline.Context()
 	c.mesh = link.NewMesh(seed, c.Now, rec.Record)
 	c.Network = &network.Network{Context: c.ctx, Mesh: c.mesh, Addr: c.addr, Down: c.down, Mute: c.mute, Go: c.Timeline.Go}
+	c.Nodes = &failover.Nodes[*proc.Redis]{Context: c.ctx, Kill: c.Kill, Pause: c.Pause, Gate: c.gate, Turn: c.turn}
 	return c
 }
 
@@ -71,20 +68,20 @@ func (c *cluster) close() error {
 
 // addr is where a node, or the resource, listens, past the links.
 func (c *cluster) addr(node string) string {
-	if n := c.server(node); n != nil {
+	if n := c.Server(node); n != nil {
 		return n.Addr()
 	}
 	return c.resource.Addr()
 }
 
 func (c *cluster) down(node string) bool {
-	n := c.server(node)
+	n := c.Server(node)
 	return n != nil && !n.Runs()
 }
 
 // mute says whether a node is there and can't answer, whatever its links do.
 func (c *cluster) mute(node string) bool {
-	d, n := c.disk(node), c.server(node)
+	d, n := c.disk(node), c.Server(node)
 	return d != nil && d.Stalled() || n != nil && n.Stopped()
 }
 
@@ -99,7 +96,7 @@ func (c *cluster) Resource(ctx context.Context, args ...string) (any, error) {
 
 // Node asks a node directly. Its error replies are errors.
 func (c *cluster) Node(ctx context.Context, node string, args ...string) (any, error) {
-	r := c.server(node)
+	r := c.Server(node)
 	if r == nil {
 		return nil, fmt.Errorf("ask %s: there is no such node", node)
 	}

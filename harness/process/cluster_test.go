@@ -138,7 +138,7 @@ func TestClientThatCannotDoItsPart(t *testing.T) {
 
 func TestKillAndRestartNode(t *testing.T) {
 	run(t, func(b bench) {
-		addr := b.nodes["n1"].Addr()
+		addr := b.Server("n1").Addr()
 		if _, err := proc.Ask(t.Context(), addr, "SET", "k", "v"); err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +227,7 @@ func TestTapHoldsAClientsMessage(t *testing.T) {
 		}
 		done := b.start(spec("c1", 1), never)
 		pass := receive(t, "message", hit)
-		if v, err := proc.Ask(t.Context(), b.nodes["n1"].Addr(), "GET", "lock-c1"); err != nil || v.Str == "" {
+		if v, err := proc.Ask(t.Context(), b.Server("n1").Addr(), "GET", "lock-c1"); err != nil || v.Str == "" {
 			t.Errorf("while the reply is held the key is %+v, %v", v, err)
 		}
 		pass()

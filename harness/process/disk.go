@@ -68,7 +68,7 @@ func (c *cluster) mounted(verb, node string) (*disk.Disk, error) {
 // harmable is mounted for what a node must be there to notice.
 func (c *cluster) harmable(verb, node string) (*disk.Disk, error) {
 	d, err := c.mounted(verb, node)
-	if err == nil && !c.server(node).Runs() {
+	if err == nil && !c.Server(node).Runs() {
 		return nil, fmt.Errorf("%s %s: it is down", verb, node)
 	}
 	return d, err
@@ -80,7 +80,7 @@ func (c *cluster) LosePower(node string, torn bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return d.LosePower(c.server(node).Kill, torn)
+	return d.LosePower(c.Server(node).Kill, torn)
 }
 
 // StallSync lets no sync of a node's disk come back.
@@ -119,23 +119,16 @@ func (c *cluster) FreeDisk(node string) (string, error) {
 	return back, nil
 }
 
-// touched is the key that Touch writes. No lock uses it.
-const touched = "lockpick-touched"
-
 // Touch writes a key on a node, past the links, and reads it back.
 func (c *cluster) Touch(node string) (string, error) {
-	at := c.Now().String()
-	if _, err := c.Node(c.ctx, node, "SET", touched, at); err != nil {
-		return "", err
+	n := c.Server(node)
+	if n == nil {
+		return "", fmt.Errorf("touch %s: there is no such node", node)
 	}
-	is, err := c.Node(c.ctx, node, "GET", touched)
+	back, err := n.Touch(c.ctx, c.Now().String())
 	if err != nil {
 		return "", err
 	}
-	if is != at {
-		return "", fmt.Errorf("touch %s: the key is %v, not %s", node, is, at)
-	}
-	back := fmt.Sprintf("the key %s is %s", touched, at)
 	if d := c.disk(node); d != nil {
 		if left := d.Unsynced(); len(left) > 0 {
 			back += "; not synced: " + strings.Join(left, ", ")

@@ -50,7 +50,7 @@ func TestPowerLossTakesWhatWasNotSynced(t *testing.T) {
 			t.Parallel()
 			for how, want := range map[string]string{"kill": c.afterKill, "power loss": c.afterPowerLoss} {
 				runOn(t, with(c.persistence, 0, hitsN1), func(b bench) {
-					addr := b.nodes["n1"].Addr()
+					addr := b.Server("n1").Addr()
 					if c.persistence == "everysec" { // the first write in a new second is synced at once
 						b.pause(1100 * time.Millisecond)
 					}
@@ -96,7 +96,7 @@ func (b bench) synced(addr string) {
 func TestTornTailIsCutOff(t *testing.T) {
 	needDisk(t)
 	runOn(t, with("no", 0, hitsN1), func(b bench) {
-		addr := b.nodes["n1"].Addr()
+		addr := b.Server("n1").Addr()
 		b.ask(addr, "SET", "k", "v")
 		back := b.do("cut power", func() (string, error) { return b.LosePower("n1", true) })
 		if !strings.Contains(back, "is gone; lost ") {
@@ -161,7 +161,7 @@ func TestOnlyPlannedNodesGetADisk(t *testing.T) {
 func TestStalledSyncHoldsWhoWaitsForIt(t *testing.T) {
 	needDisk(t)
 	runOn(t, with("always", 0, hitsN1), func(b bench) {
-		addr := b.nodes["n1"].Addr()
+		addr := b.Server("n1").Addr()
 		b.do("stall", func() (string, error) { return b.StallSync("n1") })
 		if back, err := b.FreeDisk("n1"); !errors.Is(err, nemesis.ErrIdle) || !strings.HasPrefix(back, "it met 0 ") {
 			t.Errorf("a stall that no sync met ends with %q, %v", back, err)
@@ -196,7 +196,7 @@ func TestStalledSyncHoldsWhoWaitsForIt(t *testing.T) {
 func TestFullDiskRefusesWrites(t *testing.T) {
 	needDisk(t)
 	runOn(t, with("everysec", 0, hitsN1), func(b bench) {
-		addr := b.nodes["n1"].Addr()
+		addr := b.Server("n1").Addr()
 		b.do("fill", func() (string, error) { return b.FillDisk("n1") })
 		b.ask(addr, "SET", "k", "v") // taken, and then not written
 		said := ""

@@ -3,14 +3,15 @@
 package process
 
 import (
-	"fmt"
-
 	"lockpick/harness"
-	"lockpick/harness/real/proc"
 	"lockpick/nemesis"
 )
 
-var _ nemesis.FailOverer = (*cluster)(nil)
+// These powers are failover.Nodes's.
+var (
+	_ nemesis.FailOverer         = (*cluster)(nil)
+	_ nemesis.SentinelFailOverer = (*cluster)(nil)
+)
 
 // startReplicas gives each node a replica that follows it over a link of its own,
 // where the scenario wants them, and returns once all are in step.
@@ -19,7 +20,7 @@ func (c *cluster) startReplicas(s harness.Scenario, bin string) error {
 		return nil
 	}
 	for _, node := range s.NodeNames() {
-		l, err := c.mesh.OpenReplication(node, c.nodes[node].Addr())
+		l, err := c.mesh.OpenReplication(node, c.Server(node).Addr())
 		if err != nil {
 			return err
 		}
@@ -27,42 +28,24 @@ func (c *cluster) startReplicas(s harness.Scenario, bin string) error {
 		if err != nil {
 			return err
 		}
-		if err := r.Follow(c.ctx, l.Addr()); err != nil {
+		if err := c.Replicate(node, r, l.Addr()); err != nil {
 			return err
 		}
-		c.replicas[node] = r
 	}
 	return nil
 }
 
-// FailOver kills a node's master and lets the replica take its place behind the
-// clients' links. Whoever connects meanwhile finds nobody.
-func (c *cluster) FailOver(node string) (string, error) {
-	c.mu.Lock()
-	master, replica := c.nodes[node], c.replicas[node]
-	c.mu.Unlock()
-	if replica == nil {
-		return "", fmt.Errorf("fail over %s: it has no replica", node)
-	}
-	defer c.mesh.Gate(node)()
-	dead, err := master.Kill()
-	if err != nil {
-		return "", err
-	}
-	back, err := replica.Promote(c.ctx)
-	if err != nil {
-		return "", err
-	}
-	c.takePlace(node, replica)
-	return back + "; " + dead, nil
+// gate keeps all data from and to a node until open is called.
+func (c *cluster) gate(node string) (open func() error, err error) {
+	end := c.mesh.Gate(node)
+	return func() error { end(); return nil }, nil
 }
 
-// takePlace puts a promoted replica behind the clients' links.
-func (c *cluster) takePlace(node string, replica *proc.Redis) {
-	c.mesh.Turn(node, replica.Addr())
+// turn lets a node's links lead to its replica. The disk was the dead master's.
+func (c *cluster) turn(node, upstream string) error {
+	c.mesh.Turn(node, upstream)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.nodes[node] = replica
-	delete(c.replicas, node)
-	delete(c.disks, node) // it was the dead master's
+	delete(c.disks, node)
+	return nil
 }

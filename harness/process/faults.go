@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"lockpick/harness/real/proc"
+	"lockpick/harness/real/server"
 	"lockpick/nemesis"
 )
 
@@ -17,7 +17,7 @@ var (
 
 // Kill ends a client or a node by SIGKILL.
 func (c *cluster) Kill(target string) (string, error) {
-	if n := c.server(target); n != nil {
+	if n := c.Server(target); n != nil {
 		return n.Kill()
 	}
 	ch := c.running(target)
@@ -42,7 +42,7 @@ func (c *cluster) Kill(target string) (string, error) {
 // Restart starts a node again that is down. One whose disk can lose data or be full
 // may not come back, which is what becomes of such nodes, and no error.
 func (c *cluster) Restart(node string) (string, error) {
-	n := c.server(node)
+	n := c.Server(node)
 	if n == nil {
 		return "", fmt.Errorf("restart %s: no such node", node)
 	}
@@ -50,7 +50,7 @@ func (c *cluster) Restart(node string) (string, error) {
 	k := c.clocks[node]
 	defer k.starts()()
 	back, err := n.Restart(c.ctx)
-	if errors.Is(err, proc.ErrWontStart) && c.disk(node) != nil {
+	if errors.Is(err, server.ErrWontStart) && c.disk(node) != nil {
 		return "it did not come back: " + err.Error(), nil
 	}
 	if err != nil || k == nil {
@@ -58,13 +58,6 @@ func (c *cluster) Restart(node string) (string, error) {
 	}
 	shown, err := c.seeNode(node, k) // the machine's clock is as wrong as it was
 	return back + "; " + shown, err
-}
-
-// server is what runs behind a node's links now; nil: there is no such node.
-func (c *cluster) server(node string) *proc.Redis {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.nodes[node]
 }
 
 func (c *cluster) running(client string) *child {

@@ -10,6 +10,7 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/server"
 	"lockpick/nemesis"
 )
 
@@ -56,7 +57,7 @@ func TestStoppedNodeDoesLaterWhatWasAbandoned(t *testing.T) {
 			t.Errorf("the other node says %q", got)
 		}
 		b.do("resume", func() (string, error) { return b.Resume("n1") })
-		if got := b.ask(b.nodes["n1"].Addr(), "GET", "k"); got != "orphan" {
+		if got := b.ask(b.Server("n1").Addr(), "GET", "k"); got != "orphan" {
 			t.Errorf("after it resumed k is %q", got)
 		}
 	})
@@ -103,7 +104,7 @@ func TestTouchGoesPastTheLinks(t *testing.T) {
 	run(t, func(b bench) {
 		b.do("cut", func() (string, error) { return b.Cut("c1-n1", nemesis.CutHold, "") })
 		b.do("touch", func() (string, error) { return b.Touch("n1") })
-		if got := b.ask(b.nodes["n1"].Addr(), "GET", touched); got == "none" {
+		if got := b.ask(b.Server("n1").Addr(), "GET", server.Touched); got == "none" {
 			t.Errorf("the key is not there")
 		}
 		if _, err := b.Touch("n9"); err == nil {
@@ -115,7 +116,7 @@ func TestTouchGoesPastTheLinks(t *testing.T) {
 func TestReplicaTakesItsMastersPlace(t *testing.T) {
 	runOn(t, with("none", 1), func(b bench) {
 		addr := b.Addrs["c1"].Nodes[0].Addr
-		replica := b.replicas["n1"].Addr()
+		replica := b.Replica("n1").Addr()
 		if got := b.ask(addr, "SET", "early", "v"); got != "OK" {
 			t.Fatal(got)
 		}
@@ -141,7 +142,7 @@ func TestReplicaTakesItsMastersPlace(t *testing.T) {
 		if _, err := b.FailOver("n1"); err == nil {
 			t.Error("it failed over twice, and had one replica")
 		}
-		if back := b.do("touch", func() (string, error) { return b.Touch("n1") }); back == "" || !strings.HasSuffix(back, b.ask(replica, "GET", touched)) {
+		if back := b.do("touch", func() (string, error) { return b.Touch("n1") }); back == "" || !strings.HasSuffix(back, b.ask(replica, "GET", server.Touched)) {
 			t.Errorf("touch says %q, and the new master has another key", back)
 		}
 		b.do("mend", func() (string, error) { return b.Mend("n1-replica") })

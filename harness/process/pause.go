@@ -14,7 +14,7 @@ var _ nemesis.Pauser = (*cluster)(nil)
 
 // Pause stops a client's process or a node's.
 func (c *cluster) Pause(target string) (string, error) {
-	if n := c.server(target); n != nil {
+	if n := c.Server(target); n != nil {
 		return n.Stop()
 	}
 	ch := c.running(target)
@@ -34,7 +34,7 @@ func (c *cluster) Pause(target string) (string, error) {
 
 // Resume lets it go on. There is nothing to do for one that was killed meanwhile.
 func (c *cluster) Resume(target string) (string, error) {
-	if n := c.server(target); n != nil {
+	if n := c.Server(target); n != nil {
 		return n.Continue()
 	}
 	ch := c.running(target)

@@ -13,6 +13,7 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/server"
 )
 
 // Run starts the servers and links, calls body just after true time zero, and
@@ -42,7 +43,11 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 		c.mountDisks,
 		func(s harness.Scenario) error { return c.startServers(s, b.cfg.RedisServer) },
 		func(s harness.Scenario) error { return c.startReplicas(s, b.cfg.RedisServer) },
-		func(s harness.Scenario) error { return c.startSentinels(s, b.cfg.RedisServer) },
+		func(s harness.Scenario) error {
+			return c.Watch(s, func(name string) (*server.Sentinel, error) {
+				return c.group.StartSentinel(c.ctx, name, b.cfg.RedisServer)
+			})
+		},
 		func(s harness.Scenario) error { return c.Open(s.NodeNames(), network.ClientsOf(s)) },
 		c.awaitSecond,
 	} {
@@ -91,7 +96,7 @@ func (c *cluster) startServers(s harness.Scenario, bin string) error {
 			if name == harness.ResourceName {
 				c.resource = r
 			} else {
-				c.nodes[name] = r
+				c.Serve(name, r)
 			}
 		})
 	}

@@ -39,7 +39,7 @@ func TestSentinelsPromote(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			runOn(t, watched(), func(b bench) {
-				addr, replica := b.Addrs["c1"].Nodes[0].Addr, b.replicas["n1"]
+				addr, replica := b.Addrs["c1"].Nodes[0].Addr, b.Replica("n1")
 				for _, key := range []string{"early", "late"} {
 					if got := b.ask(addr, "SET", key, "v"); got != "OK" {
 						t.Fatal(got)
@@ -90,8 +90,8 @@ func TestVoteInVain(t *testing.T) {
 	needSentinel(t)
 	t.Parallel()
 	runOn(t, watched(), func(b bench) {
-		host, port, _ := net.SplitHostPort(b.nodes["n1"].Addr())
-		for _, s := range b.sentinels {
+		host, port, _ := net.SplitHostPort(b.Server("n1").Addr())
+		for _, s := range b.Sentinels {
 			nobody := strings.Repeat("0", 40)
 			v, err := proc.Ask(t.Context(), s.Addr(), "SENTINEL", "IS-MASTER-DOWN-BY-ADDR", host, port, "1", nobody)
 			if err != nil || len(v.Items) != 3 || v.Items[1].Str != nobody {
@@ -108,24 +108,24 @@ func TestVoteInVain(t *testing.T) {
 func TestNoQuorumNoFailover(t *testing.T) {
 	needSentinel(t)
 	runOn(t, watched(), func(b bench) {
-		for _, s := range b.sentinels[:2] {
-			b.do("kill a sentinel", s.Kill)
+		for _, s := range b.Sentinels[:2] {
+			b.ask(s.Addr(), "SHUTDOWN") // it closes the connection when it has ended
 		}
 		if back, err := b.FailOverBySentinel("n1", false); err == nil || !strings.Contains(err.Error(), "only 1 sentinels watch") {
 			t.Errorf("failover says %q, %v", back, err)
 		}
-		if !b.nodes["n1"].Runs() {
+		if !b.Server("n1").Runs() {
 			t.Error("its master is down all the same")
 		}
 	})
 	runOn(t, watched(), func(b bench) {
-		b.promotes = 2 * time.Second
-		replica := b.replicas["n1"]
+		b.Patience = 2 * time.Second
+		replica := b.Replica("n1")
 		b.do("kill the replica", replica.Kill)
 		if back, err := b.FailOverBySentinel("n1", false); err == nil || !strings.Contains(err.Error(), "promoted nobody in 2s") {
 			t.Errorf("failover says %q, %v", back, err)
 		}
-		if b.nodes["n1"] == replica {
+		if b.Server("n1") == replica {
 			t.Error("the replica has taken its place")
 		}
 	})

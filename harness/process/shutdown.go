@@ -12,7 +12,7 @@ var _ nemesis.Shutter = (*cluster)(nil)
 
 // Shutdown ends a node as an operator does.
 func (c *cluster) Shutdown(node string) (string, error) {
-	n := c.server(node)
+	n := c.Server(node)
 	if n == nil {
 		return "", fmt.Errorf("shut %s down: no such node", node)
 	}

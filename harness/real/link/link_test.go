@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"lockpick/harness/history"
+	"lockpick/harness/real/proc"
 	"lockpick/nemesis"
 )
 
@@ -236,4 +237,21 @@ func join(parts [][]byte) string {
 		b.Write(p)
 	}
 	return b.String()
+}
+
+// Links of a node that is down take nobody, until they lead to one that is not.
+func TestTurnedLinksAreNotDown(t *testing.T) {
+	b := newBench(t)
+	asks := func() error {
+		_, err := proc.Ask(t.Context(), b.link.Addr(), "PING")
+		return err
+	}
+	b.mesh.Down("n1", true)
+	if err := asks(); err == nil {
+		t.Error("a node that is down answers")
+	}
+	b.mesh.Turn("n1", b.node.Addr())
+	if err := asks(); err != nil {
+		t.Error(err)
+	}
 }

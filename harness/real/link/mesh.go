@@ -136,16 +136,16 @@ func (m *Mesh) Down(node string, is bool) {
 	}
 }
 
-// Turn lets all links to a node lead to another server. The connections that there
-// are are reset, for the one that they led to may be there still; clients keep the
-// address that they have.
+// Turn lets all links to a node lead to another server, which is not down. The
+// connections that there are are reset, for the one that they led to may be there
+// still; clients keep the address that they have.
 func (m *Mesh) Turn(node, upstream string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, l := range m.links {
 		if l.node == node {
 			l.update(func() {
-				l.upstream = upstream
+				l.upstream, l.down = upstream, false
 				for c := range l.conns {
 					c.reset()
 				}

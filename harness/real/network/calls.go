@@ -17,6 +17,8 @@ const (
 	callState  = "state"  // says how a node is
 	callGate   = "gate"   // keeps all data from and to a node
 	callUngate = "ungate" //
+	callTurn   = "turn"   // lets a node's links lead to another server
+	callFollow = "follow" // makes the link by which a replica follows a node
 	callCut    = "cut"
 	callMend   = "mend"
 	callShape  = "shape"
@@ -34,8 +36,8 @@ var known = wire.Errors{"idle": nemesis.ErrIdle, "ended": nemesis.ErrEnded}
 
 // Reading is what the clock of Serve's machine shows.
 type Reading struct {
-	Boot string        `json:"boot"` // which start of which machine; "": unknown
-	Now  time.Duration `json:"now"`  // true time there
+	Clock string        `json:"clock"` // which clock it is; "": unknown
+	Now   time.Duration `json:"now"`   // true time there
 }
 
 // opening is a run's links.
@@ -52,6 +54,12 @@ type state struct {
 	Node string `json:"node"`
 	Down bool   `json:"down"` // it does not run
 	Mute bool   `json:"mute"` // it runs and can't answer
+}
+
+// leading is where links to a node lead.
+type leading struct {
+	Node string `json:"node"`
+	Addr string `json:"addr"`
 }
 
 type asking struct {

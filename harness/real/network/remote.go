@@ -19,7 +19,6 @@ import (
 // Remote is a Network that another process serves, for one run after the other.
 type Remote struct {
 	caller *wire.Caller
-	apart  bool // as if it were served on another machine
 
 	mu    sync.Mutex
 	run   Run
@@ -128,6 +127,18 @@ func (r *Remote) Gate(ctx context.Context, node string) (open func() error, err 
 	return func() error { return r.caller.Call(context.WithoutCancel(ctx), callUngate, node, nil) }, nil
 }
 
+// Turn lets a node's links lead to another server, which is not down.
+func (r *Remote) Turn(ctx context.Context, node, addr string) error {
+	return r.caller.Call(ctx, callTurn, leading{node, addr}, nil)
+}
+
+// OpenReplication makes the link by which a replica follows a node, and returns its
+// address. The run's other links are there before.
+func (r *Remote) OpenReplication(ctx context.Context, node, addr string) (link string, err error) {
+	err = r.caller.Call(ctx, callFollow, leading{node, addr}, &link)
+	return link, err
+}
+
 // Ask sends one command to a server past the links, as proc.Ask does.
 func (r *Remote) Ask(ctx context.Context, addr string, args ...string) (v resp.Value, err error) {
 	a := asking{Addr: addr, Args: args}
@@ -176,11 +187,11 @@ func (r *Remote) Tap(m nemesis.OnMessage, hit func(nemesis.Held)) error {
 }
 
 // Offset is how far the clock of the machine where it is served is ahead of this
-// machine's, and by how much that may be wrong. On one machine it is 0, exactly.
+// machine's, and by how much that may be wrong. Of one clock it is 0, exactly.
 // Otherwise it is measured as NTP does (RFC 5905, section 8): by the exchange that took
 // the least time, in whose middle the clock was read or, at most, at one of its ends.
 func (r *Remote) Offset(ctx context.Context) (offset, within time.Duration, err error) {
-	here := bootID()
+	here := clockID()
 	const exchanges = 20
 	within = time.Hour
 	for range exchanges {
@@ -190,7 +201,7 @@ func (r *Remote) Offset(ctx context.Context) (offset, within time.Duration, err 
 			return 0, 0, err
 		}
 		to := proc.TrueClock()
-		if there.Boot == here && here != "" && !r.apart {
+		if there.Clock == here && here != "" {
 			return 0, 0, nil
 		}
 		if half := (to - from) / 2; half < within {

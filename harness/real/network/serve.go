@@ -26,6 +26,7 @@ type served struct {
 
 	mu      sync.Mutex
 	network *Network // of the run; nil: there is none
+	addrs   *addrs   // of its nodes and the resource
 	cancel  context.CancelFunc
 	states  map[string]state
 	held    map[int64]nemesis.Held
@@ -38,7 +39,7 @@ func Serve(in io.Reader, out io.Writer) error {
 	s := &served{}
 	s.Errors = known
 	s.Handlers = map[string]wire.Handler{
-		callClock:  wire.Handle(func(struct{}) (Reading, error) { return Reading{bootID(), proc.TrueClock()}, nil }),
+		callClock:  wire.Handle(func(struct{}) (Reading, error) { return Reading{clockID(), proc.TrueClock()}, nil }),
 		callAsk:    wire.Handle(ask),
 		callOpen:   wire.Handle(s.open),
 		callBegin:  wire.Handle(func(at time.Duration) (any, error) { s.origin.Store(int64(at)); return nil, nil }),
@@ -46,6 +47,8 @@ func Serve(in io.Reader, out io.Writer) error {
 		callState:  wire.Handle(s.state),
 		callGate:   wire.Handle(s.gate),
 		callUngate: wire.Handle(s.ungate),
+		callTurn:   run(s, s.turn),
+		callFollow: run(s, follow),
 		callCut:    run(s, func(n *Network, c cutting) (string, error) { return n.Cut(c.Link, c.Mode, c.Way) }),
 		callMend:   run(s, func(n *Network, name string) (string, error) { return n.Mend(name) }),
 		callShape:  run(s, func(n *Network, c shaping) (string, error) { return n.Shape(c.Link, c.Traffic) }),
@@ -58,10 +61,15 @@ func Serve(in io.Reader, out io.Writer) error {
 	return errors.Join(err, s.close())
 }
 
-// bootID names this start of this machine.
-func bootID() string {
-	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // none: it is another machine for everybody
-	return strings.TrimSpace(string(text))
+// clockID names the clock that proc.TrueClock reads: of which start of which machine, and
+// of which time namespace there.
+func clockID() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	space, _ := os.Readlink("/proc/self/ns/time") // before Linux 5.6 there is one
+	return strings.TrimSpace(string(boot)) + space
 }
 
 func ask(a asking) (resp.Value, error) {
@@ -101,10 +109,11 @@ func (s *served) open(o opening) (map[string]Addresses, error) {
 	s.origin.Store(int64(proc.TrueClock()))
 	ctx, cancel := context.WithCancel(context.Background())
 	now := func() time.Duration { return proc.TrueClock() - time.Duration(s.origin.Load()) }
+	s.addrs = &addrs{at: o.Addrs}
 	n := &Network{
 		Context: ctx, Go: func(f func()) { go f() },
 		Mesh: link.NewMesh(o.Seed, now, func(e history.Event) { s.Notify(noticeEvent, e) }),
-		Addr: func(node string) string { return o.Addrs[node] },
+		Addr: s.addrs.of,
 		Down: func(node string) bool { return s.is(node).Down },
 		Mute: func(node string) bool { return s.is(node).Mute },
 	}
@@ -112,6 +121,25 @@ func (s *served) open(o opening) (map[string]Addresses, error) {
 	s.network, s.cancel = n, cancel // to be closed, if it fails half way
 	err := n.Open(o.Nodes, o.Clients)
 	return n.Addrs, err
+}
+
+// addrs are where nodes and the resource are, by a lock of their own: links look there
+// while they are made.
+type addrs struct {
+	mu sync.Mutex
+	at map[string]string
+}
+
+func (a *addrs) of(node string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.at[node]
+}
+
+func (a *addrs) put(l leading) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.at[l.Node] = l.Addr
 }
 
 func (s *served) is(node string) state {
@@ -162,6 +190,24 @@ func (s *served) ungate(node string) (any, error) {
 		delete(s.gates, node)
 	}
 	return nil, nil
+}
+
+// turn takes in that another server is the node now: it is well, as far as we know.
+func (s *served) turn(n *Network, to leading) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.addrs.put(to)
+	s.states[to.Node] = state{}
+	n.Mesh.Turn(to.Node, to.Addr)
+	return nil, nil
+}
+
+func follow(n *Network, whom leading) (addr string, err error) {
+	l, err := n.Mesh.OpenReplication(whom.Node, whom.Addr)
+	if err != nil {
+		return "", err
+	}
+	return l.Addr(), nil
 }
 
 func (s *served) tap(n *Network, t tapping) (any, error) {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockpick/harness/real/server"
 )
 
 func redisServer(t *testing.T) string {
@@ -107,7 +109,7 @@ func TestReadyMeansThatOurServerAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Redis{name: "n1", port: other.port, group: g}
+	r := &Redis{Server: server.Server{Name: "n1", At: other.Addr(), Ask: Ask}, group: g}
 	if err := r.ready(t.Context(), sleeper); !errors.Is(err, errNotOurs) {
 		t.Errorf("another server's answer was taken for ours: %v", err)
 	}

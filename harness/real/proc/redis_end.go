@@ -5,7 +5,6 @@ package proc
 import (
 	"context"
 	"fmt"
-	"time"
 )
 
 // Stop stops it, as SIGSTOP does: what comes meanwhile the kernel keeps for it.
@@ -14,9 +13,9 @@ func (r *Redis) Stop() (readBack string, err error) {
 	defer r.mu.Unlock()
 	switch {
 	case !r.runs():
-		return "", fmt.Errorf("stop %s: it does not run", r.name)
+		return "", fmt.Errorf("stop %s: it does not run", r.Name)
 	case r.stopped:
-		return "", fmt.Errorf("stop %s: it is stopped already", r.name)
+		return "", fmt.Errorf("stop %s: it is stopped already", r.Name)
 	}
 	if readBack, err = r.child.Stop(); err == nil {
 		r.stopped = true
@@ -42,29 +41,31 @@ func (r *Redis) Stopped() bool {
 	return r.stopped && r.runs()
 }
 
+// Return brings it back, as it was stopped or with what its disk has kept.
+func (r *Redis) Return(ctx context.Context) (err error) {
+	if r.Runs() {
+		_, err = r.Continue()
+	} else {
+		_, err = r.Restart(ctx)
+	}
+	return err
+}
+
 // Shutdown asks it to end in good order, and waits until it has.
 func (r *Redis) Shutdown(ctx context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case !r.runs():
-		return "", fmt.Errorf("shut %s down: it does not run", r.name)
+		return "", fmt.Errorf("shut %s down: it does not run", r.Name)
 	case r.stopped:
-		return "", fmt.Errorf("shut %s down: it is stopped, and hears nothing", r.name)
+		return "", fmt.Errorf("shut %s down: it is stopped, and hears nothing", r.Name)
 	}
-	// One that ends as asked closes the connection without an answer.
-	if v, err := Ask(ctx, r.Addr(), "SHUTDOWN"); err == nil {
-		return "", fmt.Errorf("shut %s down: it says %q", r.name, v.Str)
-	}
-	select {
-	case <-r.child.Done():
-	case <-ctx.Done():
-		return "", fmt.Errorf("shut %s down: %w", r.name, context.Cause(ctx))
-	case <-time.After(signalBound):
-		return "", fmt.Errorf("shut %s down: process %d is still there after %v", r.name, r.child.PID(), signalBound)
+	if err := r.End(ctx, r.child.Done()); err != nil {
+		return "", err
 	}
 	if err := r.child.Err(); err != nil {
-		return "", fmt.Errorf("shut %s down: it ended with %w:\n%s", r.name, err, tail(r.log))
+		return "", fmt.Errorf("shut %s down: it ended with %w:\n%s", r.Name, err, tail(r.log))
 	}
 	pid := r.child.PID()
 	r.child = nil

@@ -1,8 +1,7 @@
-//go:build linux
-
-package process
+package failover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,11 +10,8 @@ import (
 	"time"
 
 	"lockpick/harness"
-	"lockpick/harness/real/proc"
-	"lockpick/nemesis"
+	"lockpick/harness/real/server"
 )
-
-var _ nemesis.SentinelFailOverer = (*cluster)(nil)
 
 const (
 	sentinels = 3
@@ -29,31 +25,31 @@ const (
 	urgent = 3 * time.Second
 )
 
-// startSentinels starts those that watch the nodes which the plan leaves to them, and
+// Watch starts the sentinels that watch the nodes which the plan leaves to them, and
 // returns once they know each other and the replicas. They don't watch the others:
 // who pauses a node by another fault doesn't want it replaced. They reach everybody
 // past all links, so that no cut between a client and a node is one for them.
-func (c *cluster) startSentinels(s harness.Scenario, bin string) error {
+func (n *Nodes[S]) Watch(s harness.Scenario, start func(name string) (*server.Sentinel, error)) error {
 	nodes := s.BySentinel()
 	if len(nodes) == 0 {
 		return nil
 	}
 	// For as long as failover-timeout a sentinel leaves a replica alone that follows
 	// another address than the master's, and ours follow their links, which can be cut.
-	c.leisure = s.Limit + 3*time.Minute
-	c.sentinels = make([]*proc.Sentinel, sentinels)
-	return c.bySentinels(func(i int) (err error) {
-		if c.sentinels[i], err = c.group.StartSentinel(c.ctx, fmt.Sprintf("sentinel%d", i+1), bin); err != nil {
+	n.leisure = s.Limit + 3*time.Minute
+	n.Sentinels = make([]*server.Sentinel, sentinels)
+	return n.bySentinels(func(i int) (err error) {
+		if n.Sentinels[i], err = start(fmt.Sprintf("sentinel%d", i+1)); err != nil {
 			return err
 		}
 		for _, node := range nodes {
-			set := proc.SentinelSettings{Quorum: quorum, DownAfter: s.Topology.DownAfter, FailoverTimeout: c.leisure}
-			if err := c.sentinels[i].Watch(c.ctx, node, c.nodes[node].Addr(), set); err != nil {
+			set := server.SentinelSettings{Quorum: quorum, DownAfter: s.Topology.DownAfter, FailoverTimeout: n.leisure}
+			if err := n.Sentinels[i].Watch(n.Context, node, n.Server(node).Redis().Addr(), set); err != nil {
 				return err
 			}
 		}
 		for _, node := range nodes {
-			if err := c.sentinels[i].Ready(c.ctx, node, sentinels); err != nil {
+			if err := n.Sentinels[i].Meet(n.Context, node, sentinels); err != nil {
 				return err
 			}
 		}
@@ -62,10 +58,10 @@ func (c *cluster) startSentinels(s harness.Scenario, bin string) error {
 }
 
 // bySentinels does something for each of them, all at once.
-func (c *cluster) bySentinels(f func(i int) error) error {
-	errs := make([]error, len(c.sentinels))
+func (n *Nodes[S]) bySentinels(f func(i int) error) error {
+	errs := make([]error, len(n.Sentinels))
 	var all sync.WaitGroup
-	for i := range c.sentinels {
+	for i := range n.Sentinels {
 		all.Go(func() { errs[i] = f(i) })
 	}
 	all.Wait()
@@ -75,67 +71,70 @@ func (c *cluster) bySentinels(f func(i int) error) error {
 // FailOverBySentinel takes a node's master away and waits until a quorum of its
 // sentinels says that the replica is the master, and the replica says so, too. Only
 // then the clients' links lead to it.
-func (c *cluster) FailOverBySentinel(node string, stop bool) (string, error) {
-	c.mu.Lock()
-	master, replica := c.nodes[node], c.replicas[node]
-	c.mu.Unlock()
-	if replica == nil {
-		return "", fmt.Errorf("fail over %s: it has no replica", node)
-	}
-	if n := c.agree(node, master.Addr()); n < quorum {
-		return "", fmt.Errorf("fail over %s: only %d sentinels watch its master", node, n)
-	}
-	take := master.Kill
-	if stop {
-		take = master.Stop
-	}
-	gone, err := take()
+func (n *Nodes[S]) FailOverBySentinel(node string, stop bool) (readBack string, err error) {
+	replica, err := n.replica(node)
 	if err != nil {
 		return "", err
 	}
-	began := c.Now()
-	if err := c.awaitPromotion(node, replica); err != nil {
+	if k := n.agree(node, n.Server(node).Redis().Addr()); k < quorum {
+		return "", fmt.Errorf("fail over %s: only %d sentinels watch its master", node, k)
+	}
+	take := n.Kill
+	if stop {
+		take = n.Pause
+	}
+	gone, err := take(node)
+	if err != nil {
+		return "", err
+	}
+	began := time.Now()
+	if err := n.awaitPromotion(node, replica); err != nil {
 		return "", fmt.Errorf("fail over %s: %w", node, err)
 	}
-	took := (c.Now() - began).Round(time.Millisecond)
-	defer c.mesh.Gate(node)()
-	back, err := replica.Promoted(c.ctx)
+	took := time.Since(began).Round(time.Millisecond)
+	open, err := n.Gate(node)
+	if err != nil {
+		return "", fmt.Errorf("fail over %s: %w", node, err)
+	}
+	defer func() { err = errors.Join(err, open()) }()
+	back, err := replica.Promoted(n.Context)
 	if err != nil {
 		return "", err
 	}
-	c.takePlace(node, replica)
-	c.mu.Lock()
-	c.formers[node] = master
-	c.mu.Unlock()
+	former, err := n.takePlace(node)
+	if err != nil {
+		return "", err
+	}
+	n.put(&n.formers, node, former)
 	return fmt.Sprintf("promoted by its sentinels after %v: %s; %s", took, back, gone), nil
 }
 
 // agree counts the sentinels that say a node's master is at addr.
-func (c *cluster) agree(node, addr string) int {
-	n := 0
-	for _, s := range c.sentinels {
-		if is, err := s.Master(c.ctx, node); err == nil && is == addr {
-			n++
+func (n *Nodes[S]) agree(node, addr string) int {
+	count := 0
+	for _, s := range n.Sentinels {
+		if is, err := s.Master(n.Context, node); err == nil && is == addr {
+			count++
 		}
 	}
-	return n
+	return count
 }
 
 var errNoPromotion = errors.New("its sentinels promoted nobody")
 
-func (c *cluster) awaitPromotion(node string, replica *proc.Redis) error {
-	ctx, cancel := context.WithTimeoutCause(c.ctx, c.promotes, errNoPromotion)
+func (n *Nodes[S]) awaitPromotion(node string, replica *server.Server) error {
+	ctx, cancel := context.WithTimeoutCause(n.Context, n.patience(), errNoPromotion)
 	defer cancel()
-	hurried := map[*proc.Sentinel]bool{}
-	for c.agree(node, replica.Addr()) < quorum {
-		c.hurry(node, hurried)
+	hurried := map[*server.Sentinel]bool{}
+	for n.agree(node, replica.Addr()) < quorum {
+		n.hurry(node, hurried)
 		select {
 		case <-ctx.Done():
-			if c.ctx.Err() != nil {
-				return context.Cause(c.ctx)
+			if n.Context.Err() != nil {
+				return context.Cause(n.Context)
 			}
-			err := fmt.Errorf("%w in %v; the last word of one of them: %s", errNoPromotion, c.promotes, lastLine(c.sentinels[0].Log()))
-			return errors.Join(err, c.bySentinels(func(i int) error { return c.sentinels[i].SetFailoverTimeout(c.ctx, node, c.leisure) }))
+			err := fmt.Errorf("%w in %v; the last word of one of them: %s", errNoPromotion, n.patience(), lastLine(n.Sentinels[0].Log()))
+			return errors.Join(err, n.bySentinels(func(i int) error { return n.Sentinels[i].SetFailoverTimeout(n.Context, node, n.leisure) }))
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
@@ -145,44 +144,42 @@ func (c *cluster) awaitPromotion(node string, replica *proc.Redis) error {
 // hurry shortens failover-timeout in each sentinel that takes a node's master for
 // dead. Not before: with a master that is well they would make its replica follow it
 // past the link.
-func (c *cluster) hurry(node string, done map[*proc.Sentinel]bool) {
-	for _, s := range c.sentinels {
-		if !done[s] && s.SeesDown(c.ctx, node) {
-			done[s] = s.SetFailoverTimeout(c.ctx, node, urgent) == nil
+func (n *Nodes[S]) hurry(node string, done map[*server.Sentinel]bool) {
+	for _, s := range n.Sentinels {
+		if !done[s] && s.SeesDown(n.Context, node) {
+			done[s] = s.SetFailoverTimeout(n.Context, node, urgent) == nil
 		}
 	}
 }
+
+func (n *Nodes[S]) patience() time.Duration { return cmp.Or(n.Patience, promoteBound) }
 
 func lastLine(text string) string { return text[strings.LastIndexByte(text, '\n')+1:] }
 
 // ReturnMaster brings an old master back, as it was stopped or with what its disk has
 // kept, and waits until the sentinels have made it follow the new one. Where they
 // don't, that is what became of it, and no error.
-func (c *cluster) ReturnMaster(node string) (string, error) {
-	c.mu.Lock()
-	old, now := c.formers[node], c.nodes[node]
-	delete(c.formers, node)
-	c.mu.Unlock()
-	if old == nil {
+func (n *Nodes[S]) ReturnMaster(node string) (string, error) {
+	n.mu.Lock()
+	back, now := n.formers[node], n.masters[node]
+	delete(n.formers, node)
+	n.mu.Unlock()
+	var none S
+	if back == none {
 		return "", fmt.Errorf("return the old master of %s: its sentinels have replaced none", node)
 	}
-	var err error
-	if old.Runs() {
-		_, err = old.Continue()
-	} else {
-		_, err = old.Restart(c.ctx)
+	if err := back.Return(n.Context); err != nil {
+		return "", fmt.Errorf("return the old master of %s: %w", node, err)
 	}
+	old := back.Redis()
+	had, err := old.Keys(n.Context)
 	if err != nil {
 		return "", fmt.Errorf("return the old master of %s: %w", node, err)
 	}
-	had, err := old.Keys(c.ctx)
-	if err != nil {
-		return "", fmt.Errorf("return the old master of %s: %w", node, err)
-	}
-	ctx, cancel := context.WithTimeout(c.ctx, demoteBound)
+	ctx, cancel := context.WithTimeout(n.Context, demoteBound)
 	defer cancel()
 	for {
-		if follows, err := old.Follows(ctx, now.Addr()); err == nil && follows {
+		if follows, err := old.Follows(ctx, now.Redis().Addr()); err == nil && follows {
 			break
 		}
 		select {
@@ -191,7 +188,7 @@ func (c *cluster) ReturnMaster(node string) (string, error) {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	has, err := old.Keys(c.ctx)
+	has, err := old.Keys(n.Context)
 	if err != nil {
 		return "", fmt.Errorf("return the old master of %s: %w", node, err)
 	}

@@ -1,14 +1,10 @@
-//go:build linux
-
-package proc
+package server
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +14,7 @@ import (
 )
 
 // Sentinel is a redis-server in sentinel mode, which is what redis-sentinel is.
-type Sentinel struct{ server *Redis }
+type Sentinel struct{ *Server }
 
 // SentinelSettings is how sentinels watch a master.
 type SentinelSettings struct {
@@ -36,40 +32,29 @@ type SentinelSettings struct {
 // Redis has this for its own tests, since 7.0; a sentinel before goes its own pace.
 var eager = []string{"INFO-PERIOD", "200", "PUBLISH-PERIOD", "200", "PING-PERIOD", "400"}
 
-// StartSentinel starts the program bin as a sentinel that watches nobody yet.
-func (g *Group) StartSentinel(ctx context.Context, name, bin string) (*Sentinel, error) {
-	r := &Redis{name: name, bin: bin, group: g, dir: g.DataDir(name), log: filepath.Join(g.Dir, name+".log")}
-	r.sentinel = filepath.Join(r.dir, "sentinel.conf") // it must be able to write there
-	if err := os.Mkdir(r.dir, 0o755); err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
-	}
-	if err := os.WriteFile(r.sentinel, []byte("sentinel announce-ip 127.0.0.1\n"), 0o644); err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
-	}
-	if err := r.begin(ctx); err != nil {
-		return nil, err
-	}
-	info, err := r.tell(ctx, "INFO", "server")
+// NewSentinel takes a server that runs and watches nobody yet.
+func NewSentinel(ctx context.Context, s *Server) (*Sentinel, error) {
+	info, err := s.tell(ctx, "INFO", "server")
 	if err != nil {
 		return nil, err
 	}
 	if mode := field(info, "redis_mode"); mode != "sentinel" {
-		return nil, fmt.Errorf("start %s: its mode is %q", name, mode)
+		return nil, fmt.Errorf("start %s: its mode is %q", s.Name, mode)
 	}
-	Ask(ctx, r.Addr(), append([]string{"SENTINEL", "DEBUG"}, eager...)...) // or it has no such command
-	return &Sentinel{r}, nil
+	s.Ask(ctx, s.At, append([]string{"SENTINEL", "DEBUG"}, eager...)...) // or it has no such command
+	return &Sentinel{s}, nil
 }
 
 // Watch lets it watch the master at addr under a name.
 func (s *Sentinel) Watch(ctx context.Context, name, addr string, set SentinelSettings) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return fmt.Errorf("let %s watch %s: %w", s.server.name, addr, err)
+		return fmt.Errorf("let %s watch %s: %w", s.Name, addr, err)
 	}
-	if _, err := s.server.tell(ctx, "SENTINEL", "MONITOR", name, host, port, strconv.Itoa(set.Quorum)); err != nil {
+	if _, err := s.tell(ctx, "SENTINEL", "MONITOR", name, host, port, strconv.Itoa(set.Quorum)); err != nil {
 		return err
 	}
-	if _, err := s.server.tell(ctx, "SENTINEL", "SET", name, "down-after-milliseconds", ms(set.DownAfter)); err != nil {
+	if _, err := s.tell(ctx, "SENTINEL", "SET", name, "down-after-milliseconds", ms(set.DownAfter)); err != nil {
 		return err
 	}
 	return s.SetFailoverTimeout(ctx, name, set.FailoverTimeout)
@@ -78,25 +63,25 @@ func (s *Sentinel) Watch(ctx context.Context, name, addr string, set SentinelSet
 // SetFailoverTimeout changes it, at once: a wait that is under way is measured by the
 // new one, too.
 func (s *Sentinel) SetFailoverTimeout(ctx context.Context, name string, d time.Duration) error {
-	_, err := s.server.tell(ctx, "SENTINEL", "SET", name, "failover-timeout", ms(d))
+	_, err := s.tell(ctx, "SENTINEL", "SET", name, "failover-timeout", ms(d))
 	return err
 }
 
 func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// Ready returns once it has met as many sentinels of a master as there are, itself
+// Meet returns once it has met as many sentinels of a master as there are, itself
 // one of them, and knows a replica of it that is well.
-func (s *Sentinel) Ready(ctx context.Context, name string, sentinels int) error {
+func (s *Sentinel) Meet(ctx context.Context, name string, sentinels int) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyBound, errAlone)
 	defer cancel()
 	for {
-		quorum, err := s.server.tell(ctx, "SENTINEL", "CKQUORUM", name)
+		quorum, err := s.tell(ctx, "SENTINEL", "CKQUORUM", name)
 		if err == nil && strings.HasPrefix(quorum, fmt.Sprintf("OK %d ", sentinels)) && s.hasReplica(ctx, name) {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("let %s watch %s: %w; it says %q", s.server.name, name, context.Cause(ctx), quorum), err)
+			return errors.Join(fmt.Errorf("let %s watch %s: %w; it says %q", s.Name, name, context.Cause(ctx), quorum), err)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -106,7 +91,7 @@ var errAlone = fmt.Errorf("it has not met the others or the replica in %v", read
 
 // hasReplica says whether it knows a replica that it could promote.
 func (s *Sentinel) hasReplica(ctx context.Context, name string) bool {
-	v, err := Ask(ctx, s.Addr(), "SENTINEL", "REPLICAS", name)
+	v, err := s.Ask(ctx, s.At, "SENTINEL", "REPLICAS", name)
 	if err != nil || len(v.Items) != 1 {
 		return false
 	}
@@ -116,7 +101,7 @@ func (s *Sentinel) hasReplica(ctx context.Context, name string) bool {
 
 // SeesDown says whether it takes a master for dead.
 func (s *Sentinel) SeesDown(ctx context.Context, name string) bool {
-	v, err := Ask(ctx, s.Addr(), "SENTINEL", "MASTER", name)
+	v, err := s.Ask(ctx, s.At, "SENTINEL", "MASTER", name)
 	return err == nil && slices.Contains(strings.Split(pairs(v)["flags"], ","), "s_down")
 }
 
@@ -131,21 +116,12 @@ func pairs(v resp.Value) map[string]string {
 
 // Master is the address of a master as it sees it.
 func (s *Sentinel) Master(ctx context.Context, name string) (addr string, err error) {
-	v, err := Ask(ctx, s.Addr(), "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)
+	v, err := s.Ask(ctx, s.At, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)
 	if err != nil {
 		return "", err
 	}
 	if len(v.Items) != 2 {
-		return "", fmt.Errorf("ask %s for the master of %s: it knows none", s.server.name, name)
+		return "", fmt.Errorf("ask %s for the master of %s: it knows none", s.Name, name)
 	}
 	return net.JoinHostPort(v.Items[0].Str, v.Items[1].Str), nil
 }
-
-// Addr is its host:port.
-func (s *Sentinel) Addr() string { return s.server.Addr() }
-
-// Kill ends it without warning.
-func (s *Sentinel) Kill() (readBack string, err error) { return s.server.Kill() }
-
-// Log is the end of what it has to say.
-func (s *Sentinel) Log() string { return tail(s.server.log) }

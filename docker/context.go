@@ -1,0 +1,282 @@
+//go:build linux
+
+package docker
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// endpoint is where an engine listens, and what says so.
+type endpoint struct {
+	context string      // its name
+	source  string      // what says so: a variable of the environment, or a file
+	host    string      // as in unix:///var/run/docker.sock
+	tls     *tls.Config // nil: in the clear
+	certs   string      // directory of what is in tls
+}
+
+func (p endpoint) String() string {
+	return fmt.Sprintf("%s (context %s, from %s)", p.host, p.context, p.source)
+}
+
+// astray says why it is not known where the engine is, and what to do.
+type astray struct {
+	error
+	remedy string
+}
+
+func (a *astray) Unwrap() error { return a.error }
+
+// isSocket says whether it is a socket of this machine. The engine behind it may still
+// be in a virtual machine.
+func (p endpoint) isSocket() bool { return strings.HasPrefix(p.host, "unix://") }
+
+// isHere says whether an engine is on this machine, of which is known what it says of
+// itself. If not, it is unknown where it is.
+func (p endpoint) isHere(a about) bool {
+	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	return err == nil && p.isSocket() && strings.TrimSpace(string(kernel)) == a.kernel
+}
+
+// silent says what to do about an engine that has not answered.
+func (p endpoint) silent(err error) error {
+	a := &astray{fmt.Errorf("no Docker engine answers at %s: %w", p, err), "let an engine listen there, or see DOCKER_HOST and docker context ls"}
+	switch text := err.Error(); {
+	case p.isSocket():
+		a.remedy = startEngine
+	case strings.HasPrefix(p.host, "ssh://"):
+		a.remedy = "try: docker --host " + p.host + " version"
+	case p.tls != nil && (strings.Contains(text, "tls: ") || strings.Contains(text, "x509: ")):
+		a.remedy = "let ca.pem, cert.pem and key.pem in " + p.certs + " be what the engine trusts"
+	case p.tls == nil && strings.Contains(text, "HTTP request to an HTTPS server"):
+		a.remedy = "it wants TLS: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH, or give the context certificates"
+	}
+	return a
+}
+
+const (
+	defaultContext = "default"
+	usualSocket    = "/var/run/docker.sock"
+)
+
+// find finds the engine that the docker command would talk to: that of DOCKER_HOST;
+// else of the context that DOCKER_CONTEXT names, or the docker command's
+// configuration; else of the usual socket. Unlike the docker command, it looks for
+// the socket of a rootless engine too, and does not pass over a configuration that it
+// can't read, for then it would take another engine than was meant.
+func find() (endpoint, error) {
+	if os.Getenv("DOCKER_HOST") != "" {
+		return direct("DOCKER_HOST")
+	}
+	dir, err := configDir()
+	if err != nil {
+		return endpoint{}, err
+	}
+	name, says := os.Getenv("DOCKER_CONTEXT"), "DOCKER_CONTEXT"
+	if name == "" {
+		says = filepath.Join(dir, "config.json")
+		var config struct{ CurrentContext string }
+		if err := readJSON(says, &config); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return endpoint{}, &astray{err, "mend " + says + ", or set DOCKER_HOST"}
+		}
+		name = config.CurrentContext
+	}
+	if name == "" || name == defaultContext {
+		return direct("its usual place")
+	}
+	p, err := stored(filepath.Join(dir, "contexts"), name)
+	if err != nil {
+		return p, &astray{fmt.Errorf("use context %q of %s: %w", name, says, err), "docker context ls; then set DOCKER_CONTEXT, or docker context use"}
+	}
+	return p, nil
+}
+
+func configDir() (string, error) {
+	if dir := os.Getenv("DOCKER_CONFIG"); dir != "" {
+		return dir, nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", &astray{fmt.Errorf("find the docker command's configuration: %w", err), "set HOME, DOCKER_CONFIG or DOCKER_HOST"}
+	}
+	return filepath.Join(home, ".docker"), nil
+}
+
+// direct is the engine that no stored context describes.
+func direct(source string) (p endpoint, err error) {
+	p = endpoint{context: defaultContext, source: source, host: os.Getenv("DOCKER_HOST")}
+	verify := os.Getenv("DOCKER_TLS_VERIFY") != ""
+	secure := verify || os.Getenv("DOCKER_TLS") != ""
+	if p.host == "" && secure {
+		p.host, p.source = "tcp://localhost:2376", "DOCKER_TLS_VERIFY without DOCKER_HOST"
+	}
+	if p.host, err = normal(p.host); err != nil {
+		return p, &astray{fmt.Errorf("read DOCKER_HOST: %w", err), "set it as in unix:///var/run/docker.sock, tcp://host:2376 or ssh://user@host"}
+	}
+	if !secure || !strings.HasPrefix(p.host, "tcp:") {
+		return p, nil
+	}
+	if p.certs = os.Getenv("DOCKER_CERT_PATH"); p.certs == "" {
+		if p.certs, err = configDir(); err != nil {
+			return p, err
+		}
+	}
+	p.tls, err = credentials(p.certs, !verify)
+	if err == nil && (p.tls == nil || p.tls.RootCAs == nil) {
+		err = fmt.Errorf("there is no %s", filepath.Join(p.certs, "ca.pem"))
+	}
+	if err != nil {
+		return p, &astray{fmt.Errorf("talk TLS to %s: %w", p.host, err), "let DOCKER_CERT_PATH be the directory of ca.pem, cert.pem and key.pem"}
+	}
+	return p, nil
+}
+
+// stored reads a context out of the docker command's store:
+//
+//	contexts/meta/SUM/meta.json
+//	contexts/tls/SUM/docker/{ca,cert,key}.pem
+//
+// where SUM is the sha256 of its name.
+func stored(dir, name string) (p endpoint, err error) {
+	sum := sha256.Sum256([]byte(name))
+	id := hex.EncodeToString(sum[:])
+	p = endpoint{context: name, source: filepath.Join(dir, "meta", id, "meta.json"), certs: filepath.Join(dir, "tls", id, "docker")}
+	var meta struct {
+		Endpoints map[string]struct {
+			Host          string
+			SkipTLSVerify bool
+		}
+	}
+	err = readJSON(p.source, &meta)
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, fmt.Errorf("there is no such context in %s, but %s", dir, strings.Join(contexts(dir), ", "))
+	}
+	if err != nil {
+		return p, err
+	}
+	docker, ok := meta.Endpoints["docker"]
+	if !ok {
+		return p, fmt.Errorf("%s has no endpoint of docker", p.source)
+	}
+	if p.host, err = normal(docker.Host); err != nil {
+		return p, fmt.Errorf("read %s: %w", p.source, err)
+	}
+	if strings.HasPrefix(p.host, "tcp:") {
+		p.tls, err = credentials(p.certs, docker.SkipTLSVerify)
+	}
+	return p, err
+}
+
+// contexts lists the contexts that there are.
+func contexts(dir string) []string {
+	names := []string{defaultContext}
+	files, _ := filepath.Glob(filepath.Join(dir, "meta", "*", "meta.json"))
+	for _, f := range files {
+		var meta struct{ Name string }
+		if readJSON(f, &meta) == nil && meta.Name != "" {
+			names = append(names, meta.Name)
+		}
+	}
+	slices.Sort(names[1:])
+	return names
+}
+
+// credentials reads the certificates in a directory; nil: there are none, and
+// nothing is to be encrypted.
+func credentials(dir string, blind bool) (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: blind}
+	used := blind
+	ca := filepath.Join(dir, "ca.pem")
+	switch text, err := os.ReadFile(ca); {
+	case err == nil:
+		used, c.RootCAs = true, x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("read %s: it has no certificate", ca)
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	if exists(cert) || exists(key) {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("read %s and key.pem: %w", cert, err)
+		}
+		used, c.Certificates = true, []tls.Certificate{pair}
+	}
+	if !used {
+		return nil, nil
+	}
+	return c, nil
+}
+
+// normal says in full where an engine listens.
+func normal(host string) (string, error) {
+	host = strings.TrimSpace(host)
+	scheme, addr, ok := strings.Cut(host, "://")
+	if !ok {
+		scheme, addr = "tcp", host
+	}
+	switch {
+	case host == "" || scheme == "unix" && addr == "":
+		return "unix://" + socket(usualSocket), nil
+	case scheme == "unix":
+		return host, nil
+	case scheme == "ssh":
+		_, err := sshCommand(host)
+		return host, err
+	case scheme != "tcp":
+		return "", fmt.Errorf("%q is none of unix://, tcp:// and ssh://", host)
+	}
+	u, err := url.Parse("tcp://" + addr)
+	if err != nil {
+		return "", err
+	}
+	name, port := u.Hostname(), u.Port()
+	if name == "" {
+		name = "localhost"
+	}
+	if port == "" {
+		port = "2375"
+	}
+	return "tcp://" + net.JoinHostPort(name, port) + u.Path, nil
+}
+
+// socket is where an engine of this machine listens: a rootless one, if there is no other.
+func socket(usual string) string {
+	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" && !exists(usual) {
+		if rootless := filepath.Join(run, "docker.sock"); exists(rootless) {
+			return rootless
+		}
+	}
+	return usual
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func readJSON(path string, into any) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}

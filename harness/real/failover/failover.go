@@ -1,0 +1,137 @@
+// Package failover lets an asynchronous replica take the place of a node's master on a
+// real backend: by hand, or as sentinels decide.
+//
+//	clients' links ──► master ── replication link ──► replica
+//	      │               ╳                              ▲
+//	      └──────────────── turned to ───────────────────┘
+//
+// Its noun is Nodes, the servers of a run's nodes: the one that serves a node now, the
+// replica that may take its place, and the former master that one has replaced. A
+// backend embeds it and has the powers that package nemesis declares.
+//
+// Deliberately missing: what a server runs as (the backend's), what it is asked and
+// told (package server), and the links (package link).
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"lockpick/harness/real/server"
+)
+
+// Server is one server of a backend. Its zero value is none.
+type Server interface {
+	comparable
+	Redis() *server.Server
+	// Return lets it go on if it was stopped, and starts it again if it has ended.
+	Return(ctx context.Context) error
+}
+
+// Nodes are the servers of a run's nodes. Its functions are called with the name of a
+// node that has a replica.
+type Nodes[S Server] struct {
+	Context context.Context                                  // ends with the run
+	Kill    func(node string) (readBack string, err error)   // ends what serves it now
+	Pause   func(node string) (readBack string, err error)   // stops it
+	Gate    func(node string) (open func() error, err error) // keeps all data of its links meanwhile
+	Turn    func(node, upstream string) error                // lets its links lead to another server
+
+	// These are filled before the run begins.
+	Sentinels []*server.Sentinel
+	Patience  time.Duration // for them to promote, once a master is down; 0: promoteBound
+	leisure   time.Duration // their failover-timeout while a master is well
+
+	mu       sync.Mutex
+	masters  map[string]S // behind each node's links
+	replicas map[string]S // that have not taken a node's place
+	formers  map[string]S // masters whose place one has taken, by sentinels
+}
+
+// Serve lets a server be a node's first.
+func (n *Nodes[S]) Serve(node string, master S) { n.put(&n.masters, node, master) }
+
+// Replicate lets a server follow a node by the link at addr, and returns once it is
+// in step.
+func (n *Nodes[S]) Replicate(node string, replica S, addr string) error {
+	if err := replica.Redis().Follow(n.Context, addr); err != nil {
+		return err
+	}
+	n.put(&n.replicas, node, replica)
+	return nil
+}
+
+func (n *Nodes[S]) put(in *map[string]S, node string, s S) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if *in == nil {
+		*in = map[string]S{}
+	}
+	(*in)[node] = s
+}
+
+// Server is what serves a node now, behind its links; none: there is no such node.
+func (n *Nodes[S]) Server(node string) S {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.masters[node]
+}
+
+// Replica is the one that can take a node's place, or none.
+func (n *Nodes[S]) Replica(node string) S {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.replicas[node]
+}
+
+// replica is its replica's server, or an error.
+func (n *Nodes[S]) replica(node string) (*server.Server, error) {
+	var none S
+	if r := n.Replica(node); r != none {
+		return r.Redis(), nil
+	}
+	return nil, fmt.Errorf("fail over %s: it has no replica", node)
+}
+
+// FailOver kills a node's master and lets the replica take its place behind the
+// clients' links. Whoever connects meanwhile finds nobody.
+func (n *Nodes[S]) FailOver(node string) (readBack string, err error) {
+	replica, err := n.replica(node)
+	if err != nil {
+		return "", err
+	}
+	open, err := n.Gate(node)
+	if err != nil {
+		return "", fmt.Errorf("fail over %s: %w", node, err)
+	}
+	defer func() { err = errors.Join(err, open()) }()
+	dead, err := n.Kill(node)
+	if err != nil {
+		return "", err
+	}
+	back, err := replica.Promote(n.Context)
+	if err != nil {
+		return "", err
+	}
+	if _, err := n.takePlace(node); err != nil {
+		return "", err
+	}
+	return back + "; " + dead, nil
+}
+
+// takePlace puts a promoted replica behind the clients' links, and returns whose place
+// it has.
+func (n *Nodes[S]) takePlace(node string) (former S, err error) {
+	replica := n.Replica(node)
+	if err := n.Turn(node, replica.Redis().Addr()); err != nil {
+		return former, fmt.Errorf("fail over %s: %w", node, err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	former, n.masters[node] = n.masters[node], replica
+	delete(n.replicas, node)
+	return former, nil
+}
