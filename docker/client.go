@@ -29,7 +29,7 @@ func (s *site) makePlayer(ctx context.Context, name string) (*player, error) {
 	s.mu.Unlock()
 	if b == nil {
 		var err error
-		if b, err = s.makeBox(ctx, name, host, making{image: s.images.client, command: s.client, talks: true}); err != nil {
+		if b, err = s.makeBox(ctx, name, host, making{image: s.image, command: s.client, talks: true}); err != nil {
 			return nil, err
 		}
 		s.mu.Lock()

@@ -188,8 +188,8 @@ func (s *site) makeNode(ctx context.Context, name string, host int, persist stri
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	command := append([]string{s.server, "--bind", "0.0.0.0", "--protected-mode", "no", "--port", redisPort, "--dir", "/data"}, settings...)
-	b, err := s.makeBox(ctx, name, host, making{image: s.images.redis, command: command})
+	command := append([]string{s.stock.program, "--bind", "0.0.0.0", "--protected-mode", "no", "--port", redisPort, "--dir", dataDir}, settings...)
+	b, err := s.makeBox(ctx, name, host, making{image: s.stock.ref, command: command})
 	if err != nil {
 		return nil, err
 	}

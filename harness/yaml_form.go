@@ -139,6 +139,7 @@ func topologyForm(t *Topology) object {
 		{key: "expiry", doc: "the clock that keys expire by: the wall clock, as Redis does it, or one that nobody sets", shape: oneOf(&t.Expiry, "clock", []string{"wall", ExpiryMonotonic})},
 		{key: "replicas", doc: "asynchronous replicas of each server", shape: integer(&t.Replicas, 0, 1)},
 		{key: "down-after", doc: "how long a master is out of reach until its sentinels take it for dead; 1s if it isn't given", shape: duration(&t.DownAfter, unit)},
+		{key: "image", doc: "what the servers run where they are containers, as in redis:7", shape: imageName(&t.Image)},
 		{key: "addresses", doc: "the servers as they stand in the lock's configuration, where that is wrong", shape: words{name: "addresses", to: &t.Addresses, item: nodeName, again: true}},
 	}}
 }

@@ -118,6 +118,24 @@ func target(to *string) word {
 	return word{to: to, sort: "target", pattern: targetPattern, hint: "a client (c1), a node (n3) or a link (c1-n3)"}
 }
 
+// imagePattern is as much of an image's name as can be told without the registry:
+// HOST:PORT/ and NAME, of small letters, :TAG, @DIGEST.
+var imagePattern = regexp.MustCompile(`^([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
+
+// longestImage is as long as a registry takes.
+const longestImage = 255
+
+func imageName(to *string) shape {
+	const hint = "as in redis:7, valkey/valkey:8 or localhost:5000/redis:7"
+	return single{"the name of an image", hint, func(s string) (string, string) {
+		if len(s) > longestImage || !imagePattern.MatchString(s) {
+			return quote(s) + " is no name of an image", hint
+		}
+		*to = s
+		return "", ""
+	}, map[string]any{"type": "string", "pattern": imagePattern.String()}}
+}
+
 // integer is a whole number within bounds.
 func integer(to *int, least, most int) shape {
 	hint := fmt.Sprintf("a whole number from %d to %d", least, most)

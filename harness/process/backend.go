@@ -111,11 +111,12 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 	return append(out, uncontained...)
 }
 
-// uncontained are the faults that only containers have.
+// uncontained is what only containers have.
 var uncontained = []harness.Capability{
 	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "nodes share this machine's network, and packets are dropped in a node's own", Remedy: "use --backend docker, or a cut of another mode"},
 	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "nodes share this machine's network, and have no cable of their own", Remedy: "use --backend docker, or cut the node's links"},
 	{Name: nemesis.Capability("starve", nemesis.Node), Reason: "nodes share this machine's processors and memory, without bounds of their own", Remedy: "use --backend docker, or pause the node"},
+	{Name: harness.CanImage, Reason: "nodes are this machine's redis-server, and run no image", Remedy: "run it in containers (--backend docker)"},
 }
 
 // canMount tries a disk: whether a user may mount one, nothing but a mount tells.

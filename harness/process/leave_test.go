@@ -193,7 +193,7 @@ func TestProbeNamesWhatIsMissing(t *testing.T) {
 	needRedis(t)
 	b := New(Config{})
 	caps := b.Probe(t.Context())
-	if len(caps) != 1+len(powers)+2+1+len(clockPowers) || caps[0].Name != harness.CanRun {
+	if len(caps) != 1+len(powers)+2+1+len(clockPowers)+1 || caps[0].Name != harness.CanRun {
 		t.Errorf("%+v", caps)
 	}
 	for _, c := range caps {
