@@ -25,15 +25,17 @@
 // their owner, by which they are removed, what a dead owner left too. Images stay, one of
 // each sort, as a cache: their names are sums of what is in them.
 //
-// Deliberately missing so far: images by name, engines elsewhere, disks, replicas,
-// drops of packets. It needs Linux.
+// Nodes run the image that the scenario names, whatever it does at its start by itself;
+// or redis:7, or one made of this machine's redis-server (software.go). Clients and links
+// run lockpick, in an image of one file (program.go).
+//
+// Deliberately missing so far: engines elsewhere, disks, replicas, drops of packets.
+// It needs Linux.
 package docker
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -46,13 +48,15 @@ import (
 
 // Config says where things are. The zero value is ready.
 type Config struct {
-	Client      []string // program that becomes a client, and its arguments; nil: this executable with "__client"
-	RedisServer string   // program of this machine that nodes are made of; "": redis-server on PATH
+	Client       []string // program that becomes a client, and its arguments; nil: lockpick
+	ClientBinary string   // a lockpick for containers, where Client is nil; "": this one, or what the go tool makes of its source
+	RedisServer  string   // program of this machine that nodes are made of; "": redis:7 where the engine has it, or redis-server on PATH
 }
 
 // Backend runs scenarios in containers. Close removes what it keeps between runs.
 type Backend struct {
-	cfg Config
+	cfg     Config
+	clients program
 
 	mu   sync.Mutex
 	idle *site // of the run before
@@ -62,18 +66,15 @@ var _ harness.Backend = (*Backend)(nil)
 
 // New returns a backend.
 func New(cfg Config) *Backend {
-	if cfg.RedisServer == "" {
-		cfg.RedisServer = "redis-server"
-	}
 	return &Backend{cfg: cfg}
 }
 
 // Name is "docker".
 func (*Backend) Name() string { return "docker" }
 
-// Remark says which engine it is, and of what the nodes are made.
-func (b *Backend) Remark(ctx context.Context) string {
-	return fmt.Sprintf("%s; no image is pulled: nodes run this machine's own %s with its libraries", engineRemark(ctx), b.cfg.RedisServer)
+// Remark says which engine it is, and what nodes run there.
+func (*Backend) Remark(ctx context.Context) string {
+	return engineRemark(ctx) + "; nodes run the image " + usual + " if it has that, else this machine's own redis-server with its libraries, or topology.image"
 }
 
 // clockVerb is what lockpick's program is called with to turn clocks, see Clocks.
@@ -103,6 +104,7 @@ var powers = []string{
 	nemesis.Capability(nemesis.Hold, nemesis.Message),
 	nemesis.Capability(nemesis.Drop, nemesis.Message),
 	harness.CanPersist,
+	harness.CanImage,
 }
 
 // unbuilt are the faults that the backend of processes has and this one not yet.
@@ -158,18 +160,6 @@ func (b *Backend) missing(ctx context.Context) (reason, remedy string) {
 		return "it needs Linux, this is " + runtime.GOOS, "use the simulation (--backend sim)"
 	}
 	return b.lacks(ctx)
-}
-
-// client is the program of a client and its arguments.
-func (b *Backend) client() ([]string, error) {
-	if len(b.cfg.Client) > 0 {
-		return b.cfg.Client, nil
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find own executable: %w", err)
-	}
-	return []string{exe, "__client"}, nil
 }
 
 func firstLine(err error) string {

@@ -41,7 +41,7 @@ func (s *site) makePlayer(ctx context.Context, name string, k *turner) (*player,
 			makeBox = s.makeTurnable
 		}
 		var err error
-		if b, err = makeBox(ctx, name, host, making{image: s.images.client, command: s.client, talks: true}); err != nil {
+		if b, err = makeBox(ctx, name, host, making{image: s.image, command: s.client, talks: true}); err != nil {
 			return nil, err
 		}
 		s.mu.Lock()

@@ -67,13 +67,16 @@ func (*Backend) lacksClocks(ctx context.Context) (reason, remedy string) {
 	if err := clock.Available(); err != nil {
 		return "no process can be given a wrong clock: " + err.Error(), remedy
 	}
-	e, a, err := meet(ctx)
+	e, _, err := meet(ctx)
 	if err != nil {
 		return explain(err)
 	}
-	e.close()
-	if a.arch != "amd64" {
-		return "it rewrites machine code of amd64, and the engine's machine is " + a.arch, remedy
+	defer e.close()
+	switch arch, err := e.arch(ctx); {
+	case err != nil:
+		return explain(err)
+	case arch != "amd64":
+		return "it rewrites machine code of amd64, and the engine's machine is " + arch, remedy
 	}
 	return "", ""
 }
@@ -86,7 +89,7 @@ const gatePath = "/lockpick"
 func (s *site) makeTurnable(ctx context.Context, name string, host int, m making) (*box, error) {
 	own := s.client[0]
 	gate := own
-	if m.image != s.images.client {
+	if m.image != s.image {
 		gate = gatePath
 	}
 	m.command = append([]string{gate, clock.GateVerb}, m.command...)
@@ -95,11 +98,11 @@ func (s *site) makeTurnable(ctx context.Context, name string, host int, m making
 		return nil, err
 	}
 	if gate != own {
-		if err := s.engine.put(ctx, b.id, gate, own); err != nil {
+		if err := s.engine.put(ctx, b.id, gate, s.own); err != nil {
 			return nil, fmt.Errorf("put a gate into the container of %s: %w", name, err)
 		}
 	}
-	b.beside, err = s.makeBox(ctx, name+"-clock", host, making{image: s.images.client, command: []string{own, clockVerb}, talks: true, beside: b.id})
+	b.beside, err = s.makeBox(ctx, name+"-clock", host, making{image: s.image, command: []string{own, clockVerb}, talks: true, beside: b.id})
 	return b, err
 }
 

@@ -192,12 +192,12 @@ func (s *site) makeNode(ctx context.Context, name string, host int, persist stri
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	command := append([]string{s.server, "--bind", "0.0.0.0", "--protected-mode", "no", "--port", redisPort, "--dir", "/data"}, settings...)
+	command := append([]string{s.stock.program, "--bind", "0.0.0.0", "--protected-mode", "no", "--port", redisPort, "--dir", dataDir}, settings...)
 	makeBox := s.makeBox
 	if k != nil {
 		makeBox = s.makeTurnable
 	}
-	b, err := makeBox(ctx, name, host, making{image: s.images.redis, command: command})
+	b, err := makeBox(ctx, name, host, making{image: s.stock.ref, command: command})
 	if err != nil {
 		return nil, err
 	}

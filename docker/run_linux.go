@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,23 +20,29 @@ const pingBound = 5 * time.Second
 
 const startEngine = "apt-get install docker.io; dockerd &"
 
-// lacks asks for the engine and looks at what images are to be made of.
+// lacks asks for the engine, and whether there is something to make clients of. Nodes'
+// images may have to be pulled: only Prepare tells.
 func (b *Backend) lacks(ctx context.Context) (reason, remedy string) {
-	if reason, remedy = lacksEngine(ctx); reason != "" {
-		return reason, remedy
-	}
-	if _, _, err := b.images(); err != nil {
-		return firstLine(err), "apt-get install redis-server"
-	}
-	return "", ""
-}
-
-func lacksEngine(ctx context.Context) (reason, remedy string) {
 	e, _, err := meet(ctx)
 	if err != nil {
 		return explain(err)
 	}
-	e.close()
+	defer e.close()
+	if len(b.cfg.Client) > 0 {
+		return "", ""
+	}
+	arch, err := e.arch(ctx)
+	if err != nil {
+		return "the engine does not say what it runs on: " + firstLine(err), startEngine
+	}
+	err = b.lacksProgram(ctx, arch)
+	var lack *Lack
+	switch {
+	case errors.As(err, &lack):
+		return lack.Reason.Error(), lack.Remedy
+	case err != nil:
+		return firstLine(err), byHand(arch)
+	}
 	return "", ""
 }
 
@@ -85,32 +89,6 @@ func engineRemark(ctx context.Context) string {
 	}
 	defer e.close()
 	return fmt.Sprintf("the engine is %s at %s (context %s, API %s)", a.version, e.at.host, e.at.context, a.api)
-}
-
-// images reads the programs that containers are to run.
-func (b *Backend) images() (redis, client *image, err error) {
-	server, err := b.server()
-	if err != nil {
-		return nil, nil, err
-	}
-	self, err := b.client()
-	if err != nil {
-		return nil, nil, err
-	}
-	redis, err = imageOf("redis", server)
-	if err != nil {
-		return nil, nil, err
-	}
-	client, err = imageOf("client", self[0])
-	return redis, client, err
-}
-
-func (b *Backend) server() (string, error) {
-	path, err := exec.LookPath(b.cfg.RedisServer)
-	if err != nil {
-		return "", fmt.Errorf("%s is not on PATH, and there is nothing to make a node of", b.cfg.RedisServer)
-	}
-	return filepath.Abs(path)
 }
 
 // sites counts the sites of this process.
@@ -163,7 +141,7 @@ func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
 	st := b.idle
 	b.idle = nil
 	b.mu.Unlock()
-	if st != nil && st.lives() && st.seat(s.ClientNames()) {
+	if st != nil && st.named == s.Topology.Image && st.lives() && st.seat(s.ClientNames()) {
 		return st, nil
 	}
 	if st != nil {
@@ -176,8 +154,8 @@ func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
 		reason, remedy := explain(err)
 		return nil, fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
 	}
-	st = &site{engine: e, here: e.at.isHere(a), joined: make(chan struct{}), nodes: map[string]*node{}, boxes: map[string]*box{}, hosts: map[string]int{}}
-	if err := st.identify(b); err != nil {
+	st = &site{engine: e, here: e.at.isHere(a), named: s.Topology.Image, joined: make(chan struct{}), nodes: map[string]*node{}, boxes: map[string]*box{}, hosts: map[string]int{}}
+	if err := st.identify(); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
 	st.seat(s.ClientNames())
@@ -211,42 +189,32 @@ func (b *Backend) Close() error {
 }
 
 // identify says whose all is that is made on the site, and by which names.
-func (s *site) identify(b *Backend) (err error) {
+func (s *site) identify() error {
 	self, err := proc.Self()
 	if err != nil {
 		return err
 	}
-	if s.server, err = b.server(); err != nil {
-		return err
-	}
-	if s.client, err = b.client(); err != nil {
-		return err
-	}
-	if s.client[0], err = filepath.Abs(s.client[0]); err != nil {
-		return err
-	}
-	s.links = []string{s.client[0], linksVerb}
 	id := fmt.Sprintf("%s.%d", self, sites.Add(1))
 	s.labels = map[string]string{ownerLabel: self.String(), runLabel: id}
 	s.prefix = "lockpick-" + id + "-"
 	return nil
 }
 
-// found sweeps what others left, sees to it that the engine has the images, and makes
-// the network.
-func (s *site) found(ctx context.Context, b *Backend) error {
-	redis, client, err := b.images()
+// found sees to it that the engine has the images, sweeps what others left, and makes
+// the network. Nothing is said of what images take: Prepare has got them before, if
+// anybody cares.
+func (s *site) found(ctx context.Context, b *Backend) (err error) {
+	from := supply{b, s.engine, map[string]string{ownerLabel: s.labels[ownerLabel]}, func(string) {}}
+	if s.stock, err = from.nodes(ctx, s.named); err != nil {
+		return err
+	}
+	client, command, err := from.clients(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.engine.sweep(ctx, s.here, redis.ref, client.ref); err != nil {
-		return err
-	}
-	s.images.redis, s.images.client = redis.ref, client.ref
-	if err := redis.provide(ctx, s.engine, s.labels[ownerLabel]); err != nil {
-		return err
-	}
-	if err := client.provide(ctx, s.engine, s.labels[ownerLabel]); err != nil {
+	s.client, s.links = command, []string{command[0], linksVerb}
+	s.image, s.own = client.ref, client.files[strings.TrimPrefix(command[0], "/")]
+	if err := s.engine.sweep(ctx, s.here, s.stock.ref, s.image); err != nil {
 		return err
 	}
 	s.net, err = makeNet(ctx, s.engine, strings.TrimSuffix(s.prefix, "-"), s.labels)

@@ -23,6 +23,7 @@ import (
 // runFlags are the flags of run.
 type runFlags struct {
 	backend  string
+	client   string
 	seed     uint64
 	seeds    int
 	store    string
@@ -68,6 +69,7 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 	fs.StringSliceVar(&f.require, "require", nil, "capabilities that must be there, or all: a skip that lacks one is an error (3)")
 	fs.Float64Var(&f.scale, "scale", 0, "factor of all durations on real backends (default 0.1, or what the scenario pins)")
 	fs.DurationVar(&f.patience, "timeout", patience, "wall clock that one simulated run may take")
+	fs.StringVar(&f.client, "client-binary", "", "a lockpick that clients in containers run, if this one can't: static, for Linux")
 	fs.BoolVar(&f.json, "json", false, "print the outcomes as JSON")
 	fs.StringVar(&f.junit, "junit", "", "write the outcomes to this file as JUnit XML")
 	fs.BoolVar(&f.stop, "stop-at-violation", false, `stop where mutual exclusion is violated, and record the lock's key
@@ -94,7 +96,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if err := f.expect(chosen); err != nil {
 		return err
 	}
-	b, err := backend(f.backend)
+	b, err := backend(f.backend, f.client)
 	if err != nil {
 		return err
 	}
@@ -127,7 +129,11 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	a.tidies.Store(true)
 	started := time.Now()
 	r := &report{app: a, ci: ci, flags: f, named: len(args) > 0, started: started, suite: f.suiteOf(chosen, args, started)}
-	r.runAll(ctx, b, f.able(chosen, able, r))
+	chosen = f.able(chosen, able, r)
+	if err := a.prepare(ctx, b, chosen); err != nil {
+		return err
+	}
+	r.runAll(ctx, b, chosen)
 	if err := r.finish(ctx); err != nil {
 		return err
 	}
@@ -153,6 +159,8 @@ func (f *runFlags) validate() error {
 		return usage(fmt.Errorf("--scale %g is out of range", f.scale), "a factor up to 1000, as in --scale 0.5")
 	case f.scale > 0 && f.backend == simulation:
 		return usage(errors.New("--scale is for backends in real time"), "leave it out, or choose one with --backend")
+	case f.client != "" && f.backend != containers:
+		return usage(errors.New("--client-binary is for clients in containers"), "leave it out, or add --backend "+containers)
 	}
 	return nil
 }
@@ -265,6 +273,9 @@ func (f *runFlags) again(p pick, seed uint64) string {
 func (f *runFlags) overrides() (c string) {
 	if f.backend != simulation {
 		c += " --backend " + f.backend
+	}
+	if f.client != "" {
+		c += " --client-binary " + quoted(f.client)
 	}
 	if f.scale > 0 {
 		c += fmt.Sprintf(" --scale %g", f.scale)

@@ -49,17 +49,18 @@ func (l *Link) accept(ln net.Listener) {
 			if err != nil {
 				return // closed
 			}
-			l.connect(client.(*net.TCPConn))
+			if l.ports.first == 0 {
+				l.connect(client.(*net.TCPConn))
+				continue
+			}
+			// Packets may be lost: who comes later must not wait until they pass.
+			l.serving.Go(func() { l.connect(client.(*net.TCPConn)) })
 		}
 	})
 }
 
-// connect joins a client that has come to the node, one after the other: toxiproxy
-// asks for the pipes of the connection that is being opened. A listener that was
-// closed may still be at its last client when the next listener has its first.
+// connect joins a client that has come to the node.
 func (l *Link) connect(client *net.TCPConn) {
-	l.joining.Lock()
-	defer l.joining.Unlock()
 	l.mu.Lock()
 	resets, closed, upstream := l.cut.mode == nemesis.CutReset, l.closed || l.down, l.upstream
 	l.mu.Unlock()
@@ -70,14 +71,23 @@ func (l *Link) connect(client *net.TCPConn) {
 		client.Close()
 		return
 	}
-	node, err := net.Dial("tcp", upstream)
+	node, err := l.dial(client, upstream)
 	if err != nil {
 		client.Close()
 		return
 	}
+	l.join(client, node, upstream)
+}
+
+// join lets a client and the node hear each other, one pair after the other: toxiproxy
+// asks for the pipes of the connection that is being opened. A listener that was
+// closed may still be at its last client when the next listener has its first.
+func (l *Link) join(client *net.TCPConn, node net.Conn, upstream string) {
+	l.joining.Lock()
+	defer l.joining.Unlock()
 	c := &conn{link: l, stream: resp.NewStream(l.scripts), client: client, node: node.(*net.TCPConn)}
 	l.mu.Lock()
-	if l.closed {
+	if l.closed || l.upstream != upstream {
 		l.mu.Unlock()
 		client.Close()
 		node.Close()
@@ -124,6 +134,7 @@ func (l *Link) resetBroken() {
 func (l *Link) stop() error {
 	l.mu.Lock()
 	l.closed = true
+	l.cancel()
 	l.listener.Close()
 	release := l.refusing
 	l.refusing = nil
@@ -142,7 +153,7 @@ func (l *Link) stop() error {
 		open, changed := len(l.conns), l.changed
 		l.mu.Unlock()
 		if open == 0 {
-			return nil
+			return l.ports.short()
 		}
 		<-changed
 	}

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -24,6 +25,10 @@ type Link struct {
 	proxy      *toxiproxy.Proxy
 	raw        bool // it carries no lock commands
 
+	ports ports
+
+	ctx     context.Context // ends with the link
+	cancel  context.CancelFunc
 	server  *toxiproxy.ApiServer
 	serving sync.WaitGroup // goroutines that accept
 	joining sync.Mutex     // held while a connection is made
