@@ -82,7 +82,7 @@ func (*Backend) lacksClocks(ctx context.Context) (reason, remedy string) {
 }
 
 // gatePath is where lockpick's program is put in a container of another image.
-const gatePath = "/lockpick"
+const gatePath = "/lockpick-gate"
 
 // makeTurnable makes a container whose program waits at a gate, and that of the agent
 // beside it.
