@@ -36,6 +36,7 @@ import (
 	"sync"
 
 	"lockpick/harness"
+	"lockpick/harness/real/disk"
 	"lockpick/harness/real/network"
 	"lockpick/nemesis"
 )
@@ -89,6 +90,7 @@ var powers = []string{
 	nemesis.Capability(nemesis.PowerShape, nemesis.Link),
 	nemesis.Capability(nemesis.Hold, nemesis.Message),
 	nemesis.Capability(nemesis.Drop, nemesis.Message),
+	nemesis.Capability("touch", nemesis.Node),
 	harness.CanPersist,
 	harness.CanImage,
 }
@@ -96,9 +98,6 @@ var powers = []string{
 // unbuilt are the faults that the backend of processes has and this one not yet.
 var unbuilt = []string{
 	nemesis.Capability("failover", nemesis.Node),
-	nemesis.Capability("touch", nemesis.Node),
-	nemesis.Capability("power-loss", nemesis.Node),
-	nemesis.Capability(nemesis.PowerDisk, nemesis.Node),
 	nemesis.Capability(nemesis.PowerSentinel, nemesis.Node),
 	nemesis.Capability(nemesis.PowerClock, nemesis.Client),
 	nemesis.Capability(nemesis.PowerClock, nemesis.Node),
@@ -114,6 +113,16 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 	out := []harness.Capability{run}
 	for _, name := range powers {
 		c := run
+		c.Name = name
+		out = append(out, c)
+	}
+	disks := run
+	if run.Available {
+		disks.Reason, disks.Remedy = b.lacksDisks(ctx)
+		disks.Available = disks.Reason == ""
+	}
+	for _, name := range []string{disk.LosesPower, disk.HitsDisks} {
+		c := disks
 		c.Name = name
 		out = append(out, c)
 	}

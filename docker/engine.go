@@ -19,6 +19,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	imageapi "github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/registry"
 	"github.com/docker/docker/client"
@@ -270,7 +271,15 @@ type making struct {
 	addr                 netip.Addr
 	command              []string
 	labels               map[string]string
-	talks                bool // we write to its stdin
+	data                 string // directory of the engine's machine that is dataDir inside; "": none
+	talks                bool   // we write to its stdin
+}
+
+func (m making) mounts() []mount.Mount {
+	if m.data == "" {
+		return nil
+	}
+	return []mount.Mount{{Type: mount.TypeBind, Source: m.data, Target: dataDir}}
 }
 
 // create makes a container that has no privilege at all.
@@ -284,6 +293,7 @@ func (e *engine) create(ctx context.Context, m making) (id string, err error) {
 		OpenStdin:   m.talks, StdinOnce: m.talks, AttachStdin: m.talks, AttachStdout: m.talks, AttachStderr: m.talks,
 	}, &container.HostConfig{
 		NetworkMode: container.NetworkMode(m.network), CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
+		Mounts: m.mounts(),
 	}, &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
 		m.network: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: m.addr.String()}},
 	}}, nil, m.name)

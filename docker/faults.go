@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/server"
 	"lockpick/nemesis"
 )
 
@@ -90,6 +91,9 @@ func (c *cluster) Restart(node string) (string, error) {
 		return "", fmt.Errorf("restart %s: %w", node, err)
 	}
 	back, err := n.restart(c.ctx)
+	if errors.Is(err, server.ErrWontStart) && c.Of(node) != nil { // as becomes of nodes whose disk has lost something
+		back, err = "it did not come back: "+err.Error(), nil
+	}
 	return back, errors.Join(err, open())
 }
 
