@@ -41,6 +41,7 @@ import (
 	"sync"
 
 	"lockpick/harness"
+	"lockpick/harness/real/disk"
 	"lockpick/harness/real/network"
 	"lockpick/harness/real/skew"
 	"lockpick/nemesis"
@@ -103,6 +104,7 @@ var powers = []string{
 	nemesis.Capability(nemesis.PowerShape, nemesis.Link),
 	nemesis.Capability(nemesis.Hold, nemesis.Message),
 	nemesis.Capability(nemesis.Drop, nemesis.Message),
+	nemesis.Capability("touch", nemesis.Node),
 	harness.CanPersist,
 	harness.CanImage,
 }
@@ -110,9 +112,6 @@ var powers = []string{
 // unbuilt are the faults that the backend of processes has and this one not yet.
 var unbuilt = []string{
 	nemesis.Capability("failover", nemesis.Node),
-	nemesis.Capability("touch", nemesis.Node),
-	nemesis.Capability("power-loss", nemesis.Node),
-	nemesis.Capability(nemesis.PowerDisk, nemesis.Node),
 	nemesis.Capability(nemesis.PowerSentinel, nemesis.Node),
 	harness.CanReplicate,
 }
@@ -143,6 +142,16 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 	for _, name := range clockPowers {
 		clocks.Name = name
 		out = append(out, clocks)
+	}
+	disks := run
+	if run.Available {
+		disks.Reason, disks.Remedy = b.lacksDisks(ctx)
+		disks.Available = disks.Reason == ""
+	}
+	for _, name := range []string{disk.LosesPower, disk.HitsDisks} {
+		c := disks
+		c.Name = name
+		out = append(out, c)
 	}
 	for _, name := range unbuilt {
 		c := run

@@ -12,6 +12,7 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/real/disk"
 	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/wire"
@@ -21,6 +22,7 @@ import (
 type cluster struct {
 	*proc.Timeline
 	*network.Remote
+	*disk.Disks
 	ctx  context.Context // ends with the run
 	site *site
 	rec  *history.Recorder
@@ -32,6 +34,7 @@ type cluster struct {
 	ahead    time.Duration      // how far the engine's clock is ahead of ours
 	within   time.Duration      // by how much that may be wrong
 	limit    time.Duration      // how long the run may take
+	group    *proc.Group        // directory that disks are mounted below; nil: there are none
 
 	mu      sync.Mutex
 	waiting map[string]*player // clients that have no order yet
@@ -48,6 +51,7 @@ func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
 	}
 	c.Timeline = proc.NewTimeline(ctx)
 	c.ctx = c.Timeline.Context()
+	c.Disks = &disk.Disks{Kill: c.Kill, Runs: func(node string) bool { return c.at(node).Runs() }}
 	return c
 }
 
@@ -100,6 +104,7 @@ func (c *cluster) close() error {
 	if c.Remote != nil {
 		errs = append(errs, c.sameTime(ctx), c.Remote.Close(ctx))
 	}
+	errs = append(errs, c.unmountDisks(ctx))
 	return errors.Join(append(errs, c.Wait())...)
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	imageapi "github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/registry"
 	"github.com/docker/docker/client"
@@ -272,13 +273,21 @@ type making struct {
 	addr                 netip.Addr
 	command              []string
 	labels               map[string]string
+	data                 string // directory of the engine's machine that is dataDir inside; "": none
 	talks                bool   // we write to its stdin
 	beside               string // another container, whose network and processes it shares, and may trace
 }
 
+func (m making) mounts() []mount.Mount {
+	if m.data == "" {
+		return nil
+	}
+	return []mount.Mount{{Type: mount.TypeBind, Source: m.data, Target: dataDir}}
+}
+
 // create makes a container that has no privilege at all, or that one.
 func (e *engine) create(ctx context.Context, m making) (id string, err error) {
-	host := &container.HostConfig{NetworkMode: container.NetworkMode(m.network), CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"}}
+	host := &container.HostConfig{NetworkMode: container.NetworkMode(m.network), CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"}, Mounts: m.mounts()}
 	join := &network.NetworkingConfig{}
 	if m.beside != "" {
 		other := "container:" + m.beside

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/server"
 	"lockpick/nemesis"
 )
 
@@ -91,6 +92,9 @@ func (c *cluster) Restart(node string) (string, error) {
 	}
 	defer c.machine(node).Starts()()
 	back, err := n.restart(c.ctx)
+	if errors.Is(err, server.ErrWontStart) && c.Of(node) != nil { // as becomes of nodes whose disk has lost something
+		back, err = "it did not come back: "+err.Error(), nil
+	}
 	if k := c.turners[node]; k != nil && err == nil {
 		var shown string
 		shown, err = c.seeNode(n, k) // its clock is as wrong as it was

@@ -11,7 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"lockpick/harness/real/disk"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/server"
 	"lockpick/harness/resp"
 )
 
@@ -28,10 +30,10 @@ const (
 // is killed and started again.
 type node struct {
 	*box
-	site    *site
-	addr    string
-	persist string
-	turner  *turner // of its clocks; nil: nobody turns them
+	site *site
+	addr string
+	want wanted
+	disk *disk.Disk // that can be hit; nil: it has none
 
 	changing   sync.Mutex // held while it is started or ended
 	generation string     // its run_id
@@ -59,7 +61,7 @@ func (n *node) tell(ctx context.Context) {
 	n.telling.Lock()
 	defer n.telling.Unlock()
 	if remote, err := n.site.network(ctx); err == nil {
-		remote.Tell(ctx, n.name, n.Runs(), !n.Paused()) // links that have ended need not know
+		remote.Tell(ctx, n.name, n.Runs(), !n.Paused() && (n.disk == nil || !n.disk.Stalled())) // links that have ended need not know
 	}
 }
 
@@ -68,7 +70,7 @@ func (n *node) begin(ctx context.Context) error {
 	if err := n.start(ctx); err != nil {
 		return err
 	}
-	if err := n.turner.open(ctx, n.box); err != nil {
+	if err := n.want.turner.open(ctx, n.box); err != nil {
 		return err
 	}
 	ended := n.done()
@@ -87,7 +89,7 @@ func (n *node) begin(ctx context.Context) error {
 		}
 		select {
 		case <-ended:
-			return fmt.Errorf("start %s: redis-server has ended:\n%s", n.name, n.engine.logs(ctx, n.id))
+			return fmt.Errorf("start %s: %w:\n%s", n.name, server.ErrWontStart, n.engine.logs(ctx, n.id))
 		case <-limit.Done():
 			if ctx.Err() != nil {
 				return fmt.Errorf("start %s: %w", n.name, context.Cause(ctx))
@@ -174,38 +176,53 @@ func (n *node) kill(ctx context.Context) (readBack string, err error) {
 	return back, err
 }
 
+// wanted is what a node's container is to be.
+type wanted struct {
+	persist string
+	data    string  // directory of the engine's machine where it keeps its data; "": in the container
+	turner  *turner // of its clocks in this run; nil: nobody turns them
+}
+
 // makeNode gives the container of a node, or of the resource, and starts it: that
 // which is there, wiped, if it will do.
-func (s *site) makeNode(ctx context.Context, name string, host int, persist string, k *turner) (*node, error) {
+func (s *site) makeNode(ctx context.Context, name string, host int, want wanted) (*node, error) {
 	s.mu.Lock()
 	n := s.nodes[name]
 	s.mu.Unlock()
-	if n != nil && n.turner == nil && k == nil && n.persist == persist && n.Runs() && !n.Paused() {
+	if n != nil && n.want == want && n.Runs() && !n.Paused() {
 		return n, n.wipe(ctx)
 	}
 	if n != nil {
-		if err := n.remove(ctx); err != nil {
+		if err := s.removeNode(ctx, n); err != nil {
 			return nil, err
 		}
 	}
-	settings, err := proc.ServerArgs(persist)
+	settings, err := proc.ServerArgs(want.persist)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	command := append([]string{s.stock.program, "--bind", "0.0.0.0", "--protected-mode", "no", "--port", redisPort, "--dir", dataDir}, settings...)
 	makeBox := s.makeBox
-	if k != nil {
+	if want.turner != nil {
 		makeBox = s.makeTurnable
 	}
-	b, err := makeBox(ctx, name, host, making{image: s.stock.ref, command: command})
+	b, err := makeBox(ctx, name, host, making{image: s.stock.ref, command: command, data: want.data})
 	if err != nil {
 		return nil, err
 	}
-	n = &node{box: b, site: s, persist: persist, turner: k, addr: net.JoinHostPort(s.net.at(host).String(), redisPort)}
+	n = &node{box: b, site: s, want: want, addr: net.JoinHostPort(s.net.at(host).String(), redisPort)}
 	s.mu.Lock()
 	s.nodes[name] = n
 	s.mu.Unlock()
 	return n, n.begin(ctx)
+}
+
+// removeNode removes a node that is of no more use.
+func (s *site) removeNode(ctx context.Context, n *node) error {
+	s.mu.Lock()
+	delete(s.nodes, n.name)
+	s.mu.Unlock()
+	return n.remove(ctx)
 }
 
 // wipe makes it as it was when it was new, and looks whether it is: a master without

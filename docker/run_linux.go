@@ -46,6 +46,16 @@ func (b *Backend) lacks(ctx context.Context) (reason, remedy string) {
 	return "", ""
 }
 
+// lacksDisks says why its containers can have no disks that can be hit.
+func (b *Backend) lacksDisks(ctx context.Context) (reason, remedy string) {
+	e, a, err := meet(ctx)
+	if err != nil {
+		return explain(err)
+	}
+	defer e.close()
+	return lacksDisk(e.at.isHere(a))
+}
+
 // explain says why there is no engine, and what to do.
 func explain(err error) (reason, remedy string) {
 	remedy = "see DOCKER_HOST"
@@ -113,6 +123,9 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 		}
 		err = errors.Join(err, st.close())
 	}()
+	if err := c.mountDisks(s); err != nil {
+		return err
+	}
 	if err := c.fill(s); err != nil {
 		return err
 	}
@@ -235,9 +248,10 @@ func (c *cluster) fill(s harness.Scenario) error {
 			}
 		})
 	}
-	server := func(name string, host int, persist string, keep func(*node)) {
+	server := func(name string, host int, want wanted, keep func(*node)) {
 		do(func() error {
-			n, err := c.site.makeNode(c.ctx, name, host, persist, c.turners[name])
+			want.turner = c.turners[name]
+			n, err := c.site.makeNode(c.ctx, name, host, want)
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			keep(n)
@@ -248,9 +262,10 @@ func (c *cluster) fill(s harness.Scenario) error {
 	if c.site.talk == nil {
 		do(func() error { return c.site.join(c.ctx) })
 	}
-	server(harness.ResourceName, resourceHost, "none", func(n *node) { c.resource = n })
+	server(harness.ResourceName, resourceHost, wanted{persist: "none"}, func(n *node) { c.resource = n })
 	for i, name := range s.NodeNames() {
-		server(name, firstNode+i, s.Topology.Persistence, func(n *node) { c.nodes[name] = n })
+		want := wanted{persist: s.Topology.Persistence, data: c.dataOf(name)}
+		server(name, firstNode+i, want, func(n *node) { c.nodes[name], n.disk = n, c.Of(name) })
 	}
 	for _, client := range s.ClientNames() {
 		do(func() error {
