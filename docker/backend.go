@@ -60,7 +60,7 @@ type Backend struct {
 	clients program
 
 	mu   sync.Mutex
-	idle *site // of the run before
+	idle []*site // of runs before
 }
 
 var _ harness.Backend = (*Backend)(nil)

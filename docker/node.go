@@ -189,10 +189,10 @@ func (s *site) makeNode(ctx context.Context, name string, host int, want wanted)
 	s.mu.Lock()
 	n := s.nodes[name]
 	s.mu.Unlock()
-	if n != nil && n.want == want && n.Runs() && !n.Paused() {
-		return n, n.wipe(ctx)
+	if n != nil && n.want == want && n.Runs() && !n.Paused() && n.wipe(ctx) == nil {
+		return n, nil
 	}
-	if n != nil {
+	if n != nil { // or the last run ended while it was being started again
 		if err := s.removeNode(ctx, n); err != nil {
 			return nil, err
 		}

@@ -150,10 +150,7 @@ func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
 		return nil, fmt.Errorf("make a network: it has room for %d nodes and %d clients, not for %d and %d",
 			firstClient-firstNode, lastHost-firstClient+1, n, m)
 	}
-	b.mu.Lock()
-	st := b.idle
-	b.idle = nil
-	b.mu.Unlock()
+	st := b.left()
 	if st != nil && st.named == s.Topology.Image && st.lives() && st.seat(s.ClientNames()) {
 		return st, nil
 	}
@@ -178,27 +175,33 @@ func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
 	return st, nil
 }
 
+// left takes a site that a run before has left; nil: there is none.
+func (b *Backend) left() *site {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := len(b.idle)
+	if n == 0 {
+		return nil
+	}
+	st := b.idle[n-1]
+	b.idle = b.idle[:n-1]
+	return st
+}
+
 // give keeps a site for the next run.
 func (b *Backend) give(st *site) {
 	b.mu.Lock()
-	old := b.idle
-	b.idle = st
-	b.mu.Unlock()
-	if old != nil {
-		old.close() // of a run at the same time; what it leaves the next sweep removes
-	}
+	defer b.mu.Unlock()
+	b.idle = append(b.idle, st)
 }
 
 // Close removes what runs have left for the next one.
 func (b *Backend) Close() error {
-	b.mu.Lock()
-	st := b.idle
-	b.idle = nil
-	b.mu.Unlock()
-	if st == nil {
-		return nil
+	var errs []error
+	for st := b.left(); st != nil; st = b.left() {
+		errs = append(errs, st.close())
 	}
-	return st.close()
+	return errors.Join(errs...)
 }
 
 // identify says whose all is that is made on the site, and by which names.
