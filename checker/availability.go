@@ -28,7 +28,7 @@ const (
 var takes = map[string]taken{
 	killed: answers, "shutdown": answers, powerLost: answers, failedOver: answers, // of a client or node
 	paused: answers, "gc": answers, // of a client
-	"slow-disk": answers, "full-disk": answers, // of a node
+	"slow-disk": answers, "full-disk": answers, "unplug": answers, "starve": answers, // of a node
 	cutOff: answers, "delay": answers, "throttle": answers, "lose": answers, // of a link
 	withheld: little, "drop": little, // a single message
 	"touch": little, // another key

@@ -20,59 +20,75 @@
 // that will do are wiped for the next run, and it is looked whether they are; others
 // are made anew, and so are all that had replicas.
 //
+// A container whose clocks the plan turns starts its program through a gate (package
+// clock), which an agent in a container beside it opens. That one shares its processes
+// and its network, and is the only one with a capability: SYS_PTRACE, without which
+// nobody may rewrite what another process reads the time by. It can trace nobody else.
+//
 // Containers and networks carry the label of
 // their owner, by which they are removed, what a dead owner left too. Images stay, one of
 // each sort, as a cache: their names are sums of what is in them.
 //
-// Deliberately missing so far: images by name, engines elsewhere, clocks, disks,
-// drops of packets. It needs Linux.
+// Nodes run the image that the scenario names, whatever it does at its start by itself;
+// or redis:7, or one made of this machine's redis-server (software.go). Clients and links
+// run lockpick, in an image of one file (program.go).
+//
+// Deliberately missing so far: engines elsewhere, drops of packets.
+// It needs Linux.
 package docker
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
 
 	"lockpick/harness"
+	"lockpick/harness/real/disk"
 	"lockpick/harness/real/network"
+	"lockpick/harness/real/skew"
 	"lockpick/nemesis"
 )
 
 // Config says where things are. The zero value is ready.
 type Config struct {
-	Client      []string // program that becomes a client, and its arguments; nil: this executable with "__client"
-	RedisServer string   // program of this machine that nodes are made of; "": redis-server on PATH
+	Client       []string // program that becomes a client, and its arguments; nil: lockpick
+	ClientBinary string   // a lockpick for containers, where Client is nil; "": this one, or what the go tool makes of its source
+	RedisServer  string   // program of this machine that nodes are made of; "": redis:7 where the engine has it, or redis-server on PATH
 }
 
 // Backend runs scenarios in containers. Close removes what it keeps between runs.
 type Backend struct {
-	cfg Config
+	cfg     Config
+	clients program
 
 	mu   sync.Mutex
-	idle *site // of the run before
+	idle []*site // of runs before
 }
 
 var _ harness.Backend = (*Backend)(nil)
 
 // New returns a backend.
 func New(cfg Config) *Backend {
-	if cfg.RedisServer == "" {
-		cfg.RedisServer = "redis-server"
-	}
 	return &Backend{cfg: cfg}
 }
 
 // Name is "docker".
 func (*Backend) Name() string { return "docker" }
 
-// Remark says which engine it is, and of what the nodes are made.
-func (b *Backend) Remark(ctx context.Context) string {
-	return fmt.Sprintf("%s; no image is pulled: nodes run this machine's own %s with its libraries", engineRemark(ctx), b.cfg.RedisServer)
+// Remark says which engine it is, and what nodes run there.
+func (*Backend) Remark(ctx context.Context) string {
+	return engineRemark(ctx) + "; nodes run the image " + usual + " if it has that, else this machine's own redis-server with its libraries, or topology.image"
 }
+
+// clockVerb is what lockpick's program is called with to turn clocks, see Clocks.
+const clockVerb = "__clock"
+
+// Clocks turns the clocks of one container's program, from one beside it, as it is told
+// on in. A program that makes a Backend does it when its first argument is "__clock", and
+// clock.Gate with the arguments that follow when that is clock.GateVerb.
+func Clocks(in io.Reader, out io.Writer) error { return skew.Agent(in, out) }
 
 // linksVerb is what lockpick's program is called with to make links, see Links.
 const linksVerb = "__links"
@@ -94,15 +110,14 @@ var powers = []string{
 	nemesis.Capability(nemesis.PowerShape, nemesis.Link),
 	nemesis.Capability(nemesis.Hold, nemesis.Message),
 	nemesis.Capability(nemesis.Drop, nemesis.Message),
+	nemesis.Capability("touch", nemesis.Node),
 	harness.CanPersist,
 	harness.CanReplicate,
+	harness.CanImage,
 }
 
-// unbuilt are the faults that the backend of processes has and this one not yet.
-var unbuilt = []string{
-	nemesis.Capability("touch", nemesis.Node),
-	nemesis.Capability("power-loss", nemesis.Node),
-	nemesis.Capability(nemesis.PowerDisk, nemesis.Node),
+// clockPowers need more of the engine's machine than the others.
+var clockPowers = []string{
 	nemesis.Capability(nemesis.PowerClock, nemesis.Client),
 	nemesis.Capability(nemesis.PowerClock, nemesis.Node),
 	harness.CanSetOwnTime,
@@ -119,11 +134,23 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 		c.Name = name
 		out = append(out, c)
 	}
-	for _, name := range unbuilt {
-		c := run
-		if c.Name = name; c.Available {
-			c.Available, c.Reason, c.Remedy = false, "it can't be done to containers so far", "use --backend process"
-		}
+	clocks := run
+	if clocks.Available {
+		clocks.Reason, clocks.Remedy = b.lacksClocks(ctx)
+		clocks.Available = clocks.Reason == ""
+	}
+	for _, name := range clockPowers {
+		clocks.Name = name
+		out = append(out, clocks)
+	}
+	disks := run
+	if run.Available {
+		disks.Reason, disks.Remedy = b.lacksDisks(ctx)
+		disks.Available = disks.Reason == ""
+	}
+	for _, name := range []string{disk.LosesPower, disk.HitsDisks} {
+		c := disks
+		c.Name = name
 		out = append(out, c)
 	}
 	return out
@@ -135,18 +162,6 @@ func (b *Backend) missing(ctx context.Context) (reason, remedy string) {
 		return "it needs Linux, this is " + runtime.GOOS, "use the simulation (--backend sim)"
 	}
 	return b.lacks(ctx)
-}
-
-// client is the program of a client and its arguments.
-func (b *Backend) client() ([]string, error) {
-	if len(b.cfg.Client) > 0 {
-		return b.cfg.Client, nil
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find own executable: %w", err)
-	}
-	return []string{exe, "__client"}, nil
 }
 
 func firstLine(err error) string {

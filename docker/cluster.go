@@ -12,6 +12,7 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/real/disk"
 	"lockpick/harness/real/failover"
 	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
@@ -23,16 +24,20 @@ type cluster struct {
 	*proc.Timeline
 	*network.Remote
 	*failover.Nodes[*node]
+	*disk.Disks
 	ctx  context.Context // ends with the run
 	site *site
 	rec  *history.Recorder
 
 	// These are filled before body is called.
 	resource *node
-	replicas map[string]*node // by the names of their nodes
-	ahead    time.Duration    // how far the engine's clock is ahead of ours
-	within   time.Duration    // by how much that may be wrong
-	limit    time.Duration    // how long the run may take
+	names    []string           // of the nodes
+	replicas map[string]*node   // by the names of their nodes
+	turners  map[string]*turner // of nodes and clients whose clocks the plan may turn
+	ahead    time.Duration      // how far the engine's clock is ahead of ours
+	within   time.Duration      // by how much that may be wrong
+	limit    time.Duration      // how long the run may take
+	group    *proc.Group        // directory that disks are mounted below; nil: there are none
 
 	mu      sync.Mutex
 	waiting map[string]*player // clients that have no order yet
@@ -44,12 +49,13 @@ var _ harness.Cluster = (*cluster)(nil)
 
 func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
 	c := &cluster{
-		site: s, rec: rec, replicas: map[string]*node{},
+		site: s, rec: rec, replicas: map[string]*node{}, turners: map[string]*turner{},
 		waiting: map[string]*player{}, playing: map[string]*player{}, ended: map[string]bool{},
 	}
 	c.Timeline = proc.NewTimeline(ctx)
 	c.ctx = c.Timeline.Context()
 	c.Nodes = &failover.Nodes[*node]{Context: c.ctx, Kill: c.Kill, Pause: c.Pause, Gate: c.gate, Turn: c.turn}
+	c.Disks = &disk.Disks{Kill: c.Kill, Runs: func(node string) bool { return c.at(node).Runs() }}
 	return c
 }
 
@@ -62,11 +68,11 @@ func (c *cluster) open(s harness.Scenario, seed uint64) error {
 	c.limit = s.Limit
 	c.GoBy(c.ahead)
 	addrs := map[string]string{harness.ResourceName: c.resource.At}
-	for _, name := range s.NodeNames() {
-		addrs[name] = c.Server(name).At
+	for _, name := range c.names {
+		addrs[name] = c.Nodes.Server(name).At
 	}
 	run := network.Run{Context: c.ctx, Record: c.rec.Record, Go: c.Timeline.Go}
-	return c.Open(run, seed, c.site.net.at(linksHost).String(), addrs, s.NodeNames(), network.ClientsOf(s))
+	return c.Open(run, seed, c.site.net.at(linksHost).String(), addrs, c.names, network.ClientsOf(s))
 }
 
 // watch ends the run if the links do.
@@ -102,8 +108,10 @@ func (c *cluster) close() error {
 	if c.Remote != nil {
 		errs = append(errs, c.sameTime(ctx), c.Remote.Close(ctx))
 	}
-	if len(c.replicas) > 0 { // which master is whose the next run could not tell
-		errs = append(errs, c.site.removeNodes(ctx))
+	// Nodes with replicas have been changed in ways that wipe does not know.
+	errs = append(errs, c.site.removeNodes(ctx, func(n *node) bool { return n.disk != nil || len(c.replicas) > 0 && n != c.resource }))
+	if c.group != nil {
+		errs = append(errs, c.group.Close())
 	}
 	return errors.Join(append(errs, c.Wait())...)
 }
@@ -136,6 +144,14 @@ func (c *cluster) sameTime(ctx context.Context) error {
 	return nil
 }
 
+// at is a node or the resource.
+func (c *cluster) at(name string) *node {
+	if n := c.Nodes.Server(name); n != nil {
+		return n
+	}
+	return c.resource
+}
+
 func (c *cluster) player(client string) *player {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,7 +181,7 @@ func (c *cluster) Resource(ctx context.Context, args ...string) (any, error) {
 
 // Node asks a node directly. Its error replies are errors.
 func (c *cluster) Node(ctx context.Context, node string, args ...string) (any, error) {
-	n := c.Server(node)
+	n := c.Nodes.Server(node)
 	switch {
 	case n == nil:
 		return nil, fmt.Errorf("ask %s: there is no such node", node)

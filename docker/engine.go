@@ -6,12 +6,14 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -19,7 +21,9 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	imageapi "github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/registry"
 	"github.com/docker/docker/client"
 	"github.com/docker/docker/errdefs"
 	"github.com/docker/docker/pkg/stdcopy"
@@ -102,6 +106,102 @@ func (e *engine) hasImage(ctx context.Context, ref string) (bool, error) {
 	return err == nil, err
 }
 
+// arch asks the engine for the architecture of its containers in Go's words, as in amd64.
+func (e *engine) arch(ctx context.Context) (string, error) {
+	v, err := e.api.ServerVersion(ctx)
+	return v.Arch, err
+}
+
+// contents is what the engine says of an image that it has.
+type contents struct {
+	digest string   // of what is in it
+	starts []string // what it starts by itself
+	path   string   // where it looks for that
+}
+
+func (e *engine) look(ctx context.Context, ref string) (contents, error) {
+	i, err := e.api.ImageInspect(ctx, ref)
+	if err != nil {
+		return contents{}, err
+	}
+	s := contents{digest: i.ID}
+	if len(i.RepoDigests) > 0 { // the registry's, by which others know it
+		_, s.digest, _ = strings.Cut(i.RepoDigests[0], "@")
+	}
+	if i.Config == nil {
+		return s, nil
+	}
+	s.starts = append(slices.Clone(i.Config.Entrypoint), i.Config.Cmd...)
+	for _, v := range i.Config.Env {
+		if path, ok := strings.CutPrefix(v, "PATH="); ok {
+			s.path = path
+		}
+	}
+	return s, nil
+}
+
+// holds is the first of some files that an image has, as a container shows that is
+// never started; "": it has none.
+func (e *engine) holds(ctx context.Context, ref string, labels map[string]string, files []string) (found string, err error) {
+	made, err := e.api.ContainerCreate(ctx, &container.Config{Image: ref, Entrypoint: []string{"none"}, Labels: labels},
+		&container.HostConfig{NetworkMode: "none"}, nil, nil, "")
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, e.remove(context.WithoutCancel(ctx), made.ID)) }()
+	for _, f := range files {
+		_, err := e.api.ContainerStatPath(ctx, made.ID, f)
+		if err == nil {
+			return f, nil
+		}
+		if !errdefs.IsNotFound(err) {
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// pull has the engine get an image from its registry. said is told how many bytes of
+// how many are there.
+func (e *engine) pull(ctx context.Context, ref string, as login, said func(done, all int64)) error {
+	options := imageapi.PullOptions{}
+	if as != (login{}) {
+		auth, err := registry.EncodeAuthConfig(registry.AuthConfig{Username: as.user, Password: as.password, ServerAddress: as.host})
+		if err != nil {
+			return err
+		}
+		options.RegistryAuth = auth
+	}
+	out, err := e.api.ImagePull(ctx, ref, options)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	layers, done, all := map[string]int64{}, int64(0), int64(0)
+	for d := json.NewDecoder(out); ; {
+		var m struct {
+			ID, Status, Error string
+			ProgressDetail    struct{ Current, Total int64 }
+		}
+		switch err := d.Decode(&m); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case m.Error != "":
+			return errors.New(m.Error)
+		case m.Status != "Downloading":
+			continue
+		}
+		if _, known := layers[m.ID]; !known {
+			all += m.ProgressDetail.Total
+		}
+		done += m.ProgressDetail.Current - layers[m.ID]
+		layers[m.ID] = m.ProgressDetail.Current
+		said(done, all)
+	}
+}
+
 // importImage makes an image of a root file system.
 func (e *engine) importImage(ctx context.Context, ref string, tar io.Reader, labels map[string]string) error {
 	var changes []string
@@ -163,26 +263,63 @@ func (e *engine) removeNetwork(ctx context.Context, id string) error {
 	return unlessGone(e.api.NetworkRemove(ctx, id))
 }
 
+// dataDir is where a node has its data. Few images have such a directory, and so the
+// engine makes it; it lives as long as the container.
+const dataDir = "/lockpick"
+
 // making is what a container is made of.
 type making struct {
 	name, image, network string
 	addr                 netip.Addr
 	command              []string
 	labels               map[string]string
-	talks                bool // we write to its stdin
+	data                 string // directory of the engine's machine that is dataDir inside; "": none
+	talks                bool   // we write to its stdin
+	beside               string // another container, whose network and processes it shares, and may trace
 }
 
-// create makes a container that has no privilege at all.
+func (m making) mounts() []mount.Mount {
+	if m.data == "" {
+		return nil
+	}
+	return []mount.Mount{{Type: mount.TypeBind, Source: m.data, Target: dataDir}}
+}
+
+// create makes a container that has no privilege at all, or that one.
 func (e *engine) create(ctx context.Context, m making) (id string, err error) {
+	host := &container.HostConfig{NetworkMode: container.NetworkMode(m.network), CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"}, Mounts: m.mounts()}
+	join := &network.NetworkingConfig{}
+	if m.beside != "" {
+		other := "container:" + m.beside
+		host.NetworkMode, host.PidMode, host.CapAdd = container.NetworkMode(other), container.PidMode(other), []string{"SYS_PTRACE"}
+	} else {
+		join.EndpointsConfig = map[string]*network.EndpointSettings{
+			m.network: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: m.addr.String()}},
+		}
+	}
 	made, err := e.api.ContainerCreate(ctx, &container.Config{
-		Image: m.image, Entrypoint: m.command[:1], Cmd: m.command[1:], Labels: m.labels, WorkingDir: "/data",
-		OpenStdin: m.talks, StdinOnce: m.talks, AttachStdin: m.talks, AttachStdout: m.talks, AttachStderr: m.talks,
-	}, &container.HostConfig{
-		NetworkMode: container.NetworkMode(m.network), CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
-	}, &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
-		m.network: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: m.addr.String()}},
-	}}, nil, m.name)
+		Image: m.image, Entrypoint: m.command[:1], Cmd: m.command[1:], Labels: m.labels,
+		// Whoever the image starts its program as: root without capabilities can write to
+		// what root has, as to a directory that the engine makes, and to nobody else's.
+		User: "0", WorkingDir: dataDir,
+		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, // the image's would be load, and ask a paused one
+		OpenStdin:   m.talks, StdinOnce: m.talks, AttachStdin: m.talks, AttachStdout: m.talks, AttachStderr: m.talks,
+	}, host, join, nil, m.name)
 	return made.ID, err
+}
+
+// put writes a file, as a program may be, into a container that was not started yet.
+func (e *engine) put(ctx context.Context, id, path string, text []byte) error {
+	var b bytes.Buffer
+	t := tar.NewWriter(&b)
+	err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(path, "/"), Mode: 0o755, Size: int64(len(text))})
+	if err == nil {
+		_, err = t.Write(text)
+	}
+	if err := errors.Join(err, t.Close()); err != nil {
+		return err
+	}
+	return e.api.CopyToContainer(ctx, id, "/", &b, container.CopyToContainerOptions{})
 }
 
 // away says whether an error is that no engine answers.
@@ -272,21 +409,4 @@ func unlessGone(err error) error {
 		return nil
 	}
 	return err
-}
-
-// write writes a file into a container, which need not have started.
-func (e *engine) write(ctx context.Context, id, path, text string) error {
-	var file bytes.Buffer
-	t := tar.NewWriter(&file)
-	err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(path, "/"), Mode: 0o644, Size: int64(len(text))})
-	if err != nil {
-		return err
-	}
-	if _, err := io.WriteString(t, text); err != nil {
-		return err
-	}
-	if err := t.Close(); err != nil {
-		return err
-	}
-	return e.api.CopyToContainer(ctx, id, "/", &file, container.CopyToContainerOptions{})
 }

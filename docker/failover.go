@@ -4,10 +4,8 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"lockpick/harness"
 	"lockpick/harness/real/server"
@@ -28,7 +26,7 @@ func (c *cluster) replicate(s harness.Scenario) error {
 		if r == nil {
 			continue
 		}
-		link, err := c.OpenReplication(c.ctx, name, c.Server(name).At)
+		link, err := c.OpenReplication(c.ctx, name, c.Nodes.Server(name).At)
 		if err != nil {
 			return err
 		}
@@ -55,13 +53,13 @@ func (s *site) makeSentinel(ctx context.Context, name string) (*server.Sentinel,
 	if _, err := fmt.Sscanf(name, "sentinel%d", &i); err != nil {
 		return nil, err
 	}
-	b, err := s.makeBox(ctx, name, firstSentinel+i-1, making{image: s.images.redis, command: s.command(server.SentinelArgs(sentinelConfig))})
+	b, err := s.makeBox(ctx, name, firstSentinel+i-1, making{image: s.stock.ref, command: s.command(server.SentinelArgs(sentinelConfig))})
 	if err != nil {
 		return nil, err
 	}
-	n := s.newNode(b, firstSentinel+i-1, "")
+	n := s.newNode(b, firstSentinel+i-1, wanted{})
 	host, _, _ := strings.Cut(n.At, ":")
-	if err := s.engine.write(ctx, n.id, sentinelConfig, server.SentinelConfig(host)); err != nil {
+	if err := s.engine.put(ctx, n.id, sentinelConfig, []byte(server.SentinelConfig(host))); err != nil {
 		return nil, fmt.Errorf("configure %s: %w", name, err)
 	}
 	if err := n.begin(ctx); err != nil {
@@ -73,8 +71,11 @@ func (s *site) makeSentinel(ctx context.Context, name string) (*server.Sentinel,
 // gate keeps all data from and to a node until open is called.
 func (c *cluster) gate(node string) (open func() error, err error) { return c.Remote.Gate(c.ctx, node) }
 
-// turn lets a node's links lead to its replica.
-func (c *cluster) turn(node, upstream string) error { return c.Remote.Turn(c.ctx, node, upstream) }
+// turn lets a node's links lead to its replica. The disk was the dead master's.
+func (c *cluster) turn(node, upstream string) error {
+	c.Forget(node)
+	return c.Remote.Turn(c.ctx, node, upstream)
+}
 
 // Return lets it go on if it was paused, and starts it again if it has ended.
 func (n *node) Return(ctx context.Context) (err error) {
@@ -84,24 +85,4 @@ func (n *node) Return(ctx context.Context) (err error) {
 		_, err = n.restart(ctx)
 	}
 	return err
-}
-
-// removeNodes removes all servers but the resource, for the next run to make its own.
-func (s *site) removeNodes(ctx context.Context) error {
-	s.mu.Lock()
-	var goes []*node
-	for name, n := range s.nodes {
-		if name != harness.ResourceName {
-			goes = append(goes, n)
-			delete(s.nodes, name)
-		}
-	}
-	s.mu.Unlock()
-	errs := make([]error, len(goes))
-	var all sync.WaitGroup
-	for i, n := range goes {
-		all.Go(func() { errs[i] = n.remove(ctx) })
-	}
-	all.Wait()
-	return errors.Join(errs...)
 }

@@ -54,14 +54,14 @@ func TestReplicaTakesTheNodesPlace(t *testing.T) {
 	site := inTurn(t)
 	var master, replica *node
 	site("by hand", replicated(), func(b bench) {
-		master, replica = b.Server("n1"), b.Replica("n1")
+		master, replica = b.Nodes.Server("n1"), b.Replica("n1")
 		link := b.set()
 		if back := b.do("fail over", func() (string, error) { return b.FailOver("n1") }); !strings.Contains(back, ", 1 keys; container ") {
 			t.Errorf("failover says %q", back)
 		}
 		b.must(link, "v", "GET", "early")
 		b.must(link, "", "GET", "late")
-		if b.Server("n1") != replica {
+		if b.Nodes.Server("n1") != replica {
 			t.Error("the node is not its replica")
 		}
 		if _, err := b.FailOver("n1"); err == nil {
@@ -84,13 +84,13 @@ func TestReplicaTakesTheNodesPlace(t *testing.T) {
 		b.must(link, "PONG", "PING")
 	})
 	site("again", replicated(), func(b bench) {
-		if b.Server("n1").id == master.id || b.Replica("n1").id == replica.id {
+		if b.Nodes.Server("n1").id == master.id || b.Replica("n1").id == replica.id {
 			t.Error("a server of the run before is there")
 		}
 		b.set()
 	})
 	site("without replicas", scenario, func(b bench) {
-		b.must(b.Server("n1").At, "", "GET", "early")
+		b.must(b.Nodes.Server("n1").At, "", "GET", "early")
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/server"
 	"lockpick/nemesis"
 )
 
@@ -23,7 +24,7 @@ var (
 
 // Pause freezes the container of a client or a node.
 func (c *cluster) Pause(target string) (string, error) {
-	if n := c.Server(target); n != nil {
+	if n := c.Nodes.Server(target); n != nil {
 		back, err := n.Pause(c.ctx)
 		n.tell(c.ctx)
 		return back, err
@@ -38,7 +39,7 @@ func (c *cluster) Pause(target string) (string, error) {
 
 // Resume lets it go on. There is nothing to do for one that was killed meanwhile.
 func (c *cluster) Resume(target string) (string, error) {
-	if n := c.Server(target); n != nil {
+	if n := c.Nodes.Server(target); n != nil {
 		back, err := n.Resume(c.ctx)
 		n.tell(c.ctx)
 		return back, err
@@ -52,7 +53,7 @@ func (c *cluster) Resume(target string) (string, error) {
 
 // Kill ends a client or a node by SIGKILL.
 func (c *cluster) Kill(target string) (string, error) {
-	if n := c.Server(target); n != nil {
+	if n := c.Nodes.Server(target); n != nil {
 		return n.kill(c.ctx)
 	}
 	p := c.player(target)
@@ -72,7 +73,7 @@ func (c *cluster) Kill(target string) (string, error) {
 
 // Shutdown ends a node as an operator does.
 func (c *cluster) Shutdown(node string) (string, error) {
-	n := c.Server(node)
+	n := c.Nodes.Server(node)
 	if n == nil {
 		return "", fmt.Errorf("shut %s down: no such node", node)
 	}
@@ -81,7 +82,7 @@ func (c *cluster) Shutdown(node string) (string, error) {
 
 // Restart starts a node again that is down.
 func (c *cluster) Restart(node string) (string, error) {
-	n := c.Server(node)
+	n := c.Nodes.Server(node)
 	if n == nil {
 		return "", fmt.Errorf("restart %s: no such node", node)
 	}
@@ -89,7 +90,16 @@ func (c *cluster) Restart(node string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("restart %s: %w", node, err)
 	}
+	defer c.machine(n.Name).Starts()()
 	back, err := n.restart(c.ctx)
+	if errors.Is(err, server.ErrWontStart) && c.Of(node) != nil { // as becomes of nodes whose disk has lost something
+		back, err = "it did not come back: "+err.Error(), nil
+	}
+	if k := n.want.turner; k != nil && err == nil {
+		var shown string
+		shown, err = c.seeNode(n, k) // its clock is as wrong as it was
+		back += "; " + shown
+	}
 	return back, errors.Join(err, open())
 }
 

@@ -20,8 +20,8 @@ import (
 // imageLabel says which sort of image it is.
 const imageLabel = "lockpick.image"
 
-// image is a root file system of one program of this machine and the libraries that
-// it is linked to, each at its own path.
+// image is a root file system: of a program of this machine and the libraries that it
+// is linked to, each at its own path, or of one file that needs none.
 type image struct {
 	sort  string            // redis or client
 	files map[string][]byte // by path, without the leading slash
@@ -34,9 +34,18 @@ func imageOf(sort, program string) (*image, error) {
 	if err := i.add(program); err != nil {
 		return nil, fmt.Errorf("make the image of %s: %w", program, err)
 	}
-	i.ref = "lockpick-" + sort + ":" + i.sum()
+	i.name()
 	return i, nil
 }
+
+// imageOfOne is the image of a program that needs nothing but itself.
+func imageOfOne(sort, path string, text []byte) *image {
+	i := &image{sort: sort, files: map[string][]byte{strings.TrimPrefix(path, "/"): text}}
+	i.name()
+	return i
+}
+
+func (i *image) name() { i.ref = "lockpick-" + i.sort + ":" + i.sum() }
 
 // add adds a file of the machine's with its interpreter and its libraries.
 func (i *image) add(path string) error {
@@ -104,13 +113,11 @@ func (i *image) sum() string {
 	return hex.EncodeToString(sum.Sum(nil))[:16]
 }
 
-// write writes it as a tar stream, with room for data.
+// write writes it as a tar stream.
 func (i *image) write(w io.Writer) error {
 	t := tar.NewWriter(w)
-	for _, dir := range []string{"data/", "tmp/"} {
-		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o777}); err != nil {
-			return err
-		}
+	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o777}); err != nil {
+		return err
 	}
 	for _, path := range slices.Sorted(maps.Keys(i.files)) {
 		text := i.files[path]

@@ -33,7 +33,7 @@ func TestImageHasTheProgramAndWhatItNeeds(t *testing.T) {
 		}
 		names += h.Name + "\n"
 	}
-	for _, want := range []string{"bin/sh\n", "data/\n", "libc"} {
+	for _, want := range []string{"bin/sh\n", "tmp/\n", "libc"} {
 		if !strings.Contains(names, want) {
 			t.Errorf("%q is not in the image:\n%s", want, names)
 		}

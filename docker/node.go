@@ -6,12 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"lockpick/harness/real/disk"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/server"
 	"lockpick/harness/resp"
@@ -20,9 +22,6 @@ import (
 // redisPort is where every server listens in its container.
 const redisPort = "6379"
 
-// dataDir is where it keeps its data there.
-const dataDir = "/data"
-
 const readyBound = 10 * time.Second // how long the links may take to answer
 
 // node is a redis-server in a container. It keeps its address and its data when it
@@ -30,8 +29,9 @@ const readyBound = 10 * time.Second // how long the links may take to answer
 type node struct {
 	server.Server
 	*box
-	site    *site
-	persist string
+	site *site
+	want wanted
+	disk *disk.Disk // that can be hit; nil: it has none
 
 	changing sync.Mutex // held while it is started or ended
 	is       server.Identity
@@ -41,8 +41,8 @@ type node struct {
 }
 
 // newNode is a redis-server in a container that has not started.
-func (s *site) newNode(b *box, host int, persist string) *node {
-	n := &node{box: b, site: s, persist: persist}
+func (s *site) newNode(b *box, host int, want wanted) *node {
+	n := &node{box: b, site: s, want: want}
 	n.Server = server.Server{
 		Name: b.name, At: net.JoinHostPort(s.net.at(host).String(), redisPort), Ask: s.ask,
 		Log: func() string { return s.engine.logs(context.Background(), b.id) },
@@ -78,13 +78,16 @@ func (n *node) tell(ctx context.Context) {
 	n.telling.Lock()
 	defer n.telling.Unlock()
 	if !n.removed { // or another may have its address
-		remote.Tell(ctx, n.At, n.Runs(), !n.Paused()) // links that have ended need not know
+		remote.Tell(ctx, n.At, n.Runs(), !n.Paused() && (n.disk == nil || !n.disk.Stalled())) // links that have ended need not know
 	}
 }
 
 // begin starts it and returns once it answers.
 func (n *node) begin(ctx context.Context) (err error) {
 	if err := n.start(ctx); err != nil {
+		return err
+	}
+	if err := n.want.turner.open(ctx, n.box); err != nil {
 		return err
 	}
 	ended := n.done()
@@ -150,44 +153,74 @@ func (n *node) kill(ctx context.Context) (readBack string, err error) {
 	return back, err
 }
 
+// wanted is what a node's container is to be.
+type wanted struct {
+	persist string
+	data    string  // directory of the engine's machine where it keeps its data; "": in the container
+	turner  *turner // of its clocks in this run; nil: nobody turns them
+}
+
 // makeNode gives the container of a node, or of the resource, and starts it: that
 // which is there, wiped, if it will do.
-func (s *site) makeNode(ctx context.Context, name string, host int, persist string) (*node, error) {
+func (s *site) makeNode(ctx context.Context, name string, host int, want wanted) (*node, error) {
 	s.mu.Lock()
 	n := s.nodes[name]
 	s.mu.Unlock()
-	if n != nil && n.persist == persist && n.Runs() && !n.Paused() {
-		return n, n.wipe(ctx)
+	if n != nil && n.want == want && n.Runs() && !n.Paused() && n.wipe(ctx) == nil {
+		return n, nil
 	}
-	if n != nil {
-		if err := n.remove(ctx); err != nil {
+	if n != nil { // or the last run ended while it was being started again
+		if err := s.removeNode(ctx, n); err != nil {
 			return nil, err
 		}
 	}
-	settings, err := server.Args(persist)
+	settings, err := server.Args(want.persist)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	b, err := s.makeBox(ctx, name, host, making{image: s.images.redis, command: s.command(settings)})
+	makeBox := s.makeBox
+	if want.turner != nil {
+		makeBox = s.makeTurnable
+	}
+	b, err := makeBox(ctx, name, host, making{image: s.stock.ref, command: s.command(settings), data: want.data})
 	if err != nil {
 		return nil, err
 	}
-	n = s.newNode(b, host, persist)
+	n = s.newNode(b, host, want)
 	return n, n.begin(ctx)
 }
 
 // command starts a redis-server, with settings of its own.
 func (s *site) command(settings []string) []string {
 	listen := []string{"--bind", "0.0.0.0", "--protected-mode", "no", "--port", redisPort, "--dir", dataDir}
-	return slices.Concat([]string{s.server}, settings, listen)
+	return slices.Concat([]string{s.stock.program}, settings, listen)
 }
 
-// remove removes its container.
-func (n *node) remove(ctx context.Context) error {
+// removeNode removes a node that is of no more use.
+func (s *site) removeNode(ctx context.Context, n *node) error {
+	s.mu.Lock()
+	delete(s.nodes, n.Name)
+	s.mu.Unlock()
 	n.telling.Lock()
 	n.removed = true
 	n.telling.Unlock()
-	return n.box.remove(ctx)
+	return n.remove(ctx)
+}
+
+// removeNodes removes all those that are to go, for the next run to make its own.
+func (s *site) removeNodes(ctx context.Context, goes func(*node) bool) error {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.nodes))
+	s.mu.Unlock()
+	errs := make([]error, len(all))
+	var removing sync.WaitGroup
+	for i, n := range all {
+		if goes(n) {
+			removing.Go(func() { errs[i] = s.removeNode(ctx, n) })
+		}
+	}
+	removing.Wait()
+	return errors.Join(errs...)
 }
 
 // wipe makes it as it was when it was new, and looks whether it is: a master without

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,15 +41,19 @@ func (e *engine) sweep(ctx context.Context, here bool, keep ...string) error {
 		return fmt.Errorf("sweep: %w", err)
 	}
 	for _, i := range images {
-		current := false
-		for _, ref := range keep {
-			current = current || i.name == ref
-		}
-		if !current && dead(i) {
+		replaced := slices.ContainsFunc(keep, func(ref string) bool { return i.name != ref && sameSort(i.name, ref) })
+		if replaced && dead(i) {
 			e.removeImage(ctx, i.name) // in use, it stays until the next sweep
 		}
 	}
 	return nil
+}
+
+// sameSort says whether two images differ in their tag alone.
+func sameSort(a, b string) bool {
+	a, _, _ = strings.Cut(a, ":")
+	b, _, _ = strings.Cut(b, ":")
+	return a == b
 }
 
 // clearPatiently is clear of all with a label, for an engine that may be about to start

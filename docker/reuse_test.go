@@ -49,7 +49,7 @@ func TestRunsShareASite(t *testing.T) {
 	onSite := inTurn(t)
 	run := func(name string, s harness.Scenario, body func(c *cluster) error) {
 		onSite(name, s, func(b bench) {
-			ids = append(ids, map[string]string{"n1": b.Server("n1").id, "n2": b.Server("n2").id})
+			ids = append(ids, map[string]string{"n1": b.Nodes.Server("n1").id, "n2": b.Nodes.Server("n2").id})
 			if err := body(b.cluster); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,24 +21,40 @@ const pingBound = 5 * time.Second
 
 const startEngine = "apt-get install docker.io; dockerd &"
 
-// lacks asks for the engine and looks at what images are to be made of.
+// lacks asks for the engine, and whether there is something to make clients of. Nodes'
+// images may have to be pulled: only Prepare tells.
 func (b *Backend) lacks(ctx context.Context) (reason, remedy string) {
-	if reason, remedy = lacksEngine(ctx); reason != "" {
-		return reason, remedy
-	}
-	if _, _, err := b.images(); err != nil {
-		return firstLine(err), "apt-get install redis-server"
-	}
-	return "", ""
-}
-
-func lacksEngine(ctx context.Context) (reason, remedy string) {
 	e, _, err := meet(ctx)
 	if err != nil {
 		return explain(err)
 	}
-	e.close()
+	defer e.close()
+	if len(b.cfg.Client) > 0 {
+		return "", ""
+	}
+	arch, err := e.arch(ctx)
+	if err != nil {
+		return "the engine does not say what it runs on: " + firstLine(err), startEngine
+	}
+	err = b.lacksProgram(ctx, arch)
+	var lack *Lack
+	switch {
+	case errors.As(err, &lack):
+		return lack.Reason.Error(), lack.Remedy
+	case err != nil:
+		return firstLine(err), byHand(arch)
+	}
 	return "", ""
+}
+
+// lacksDisks says why its containers can have no disks that can be hit.
+func (b *Backend) lacksDisks(ctx context.Context) (reason, remedy string) {
+	e, a, err := meet(ctx)
+	if err != nil {
+		return explain(err)
+	}
+	defer e.close()
+	return lacksDisk(e.at.isHere(a))
 }
 
 // explain says why there is no engine, and what to do.
@@ -88,32 +102,6 @@ func engineRemark(ctx context.Context) string {
 	return fmt.Sprintf("the engine is %s at %s (context %s, API %s)", a.version, e.at.host, e.at.context, a.api)
 }
 
-// images reads the programs that containers are to run.
-func (b *Backend) images() (redis, client *image, err error) {
-	server, err := b.server()
-	if err != nil {
-		return nil, nil, err
-	}
-	self, err := b.client()
-	if err != nil {
-		return nil, nil, err
-	}
-	redis, err = imageOf("redis", server)
-	if err != nil {
-		return nil, nil, err
-	}
-	client, err = imageOf("client", self[0])
-	return redis, client, err
-}
-
-func (b *Backend) server() (string, error) {
-	path, err := exec.LookPath(b.cfg.RedisServer)
-	if err != nil {
-		return "", fmt.Errorf("%s is not on PATH, and there is nothing to make a node of", b.cfg.RedisServer)
-	}
-	return filepath.Abs(path)
-}
-
 // sites counts the sites of this process.
 var sites atomic.Int64
 
@@ -136,6 +124,9 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 		}
 		err = errors.Join(err, st.close())
 	}()
+	if err := c.mountDisks(s); err != nil {
+		return err
+	}
 	if err := c.fill(s); err != nil {
 		return err
 	}
@@ -162,11 +153,8 @@ func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
 		return nil, fmt.Errorf("make a network: it has room for %d nodes and %d clients, not for %d and %d",
 			firstReplica-firstNode, lastHost-firstClient+1, n, m)
 	}
-	b.mu.Lock()
-	st := b.idle
-	b.idle = nil
-	b.mu.Unlock()
-	if st != nil && st.lives() && st.seat(s.ClientNames()) {
+	st := b.left()
+	if st != nil && st.named == s.Topology.Image && st.lives() && st.seat(s.ClientNames()) {
 		return st, nil
 	}
 	if st != nil {
@@ -179,8 +167,8 @@ func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
 		reason, remedy := explain(err)
 		return nil, fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
 	}
-	st = &site{engine: e, here: e.at.isHere(a), joined: make(chan struct{}), nodes: map[string]*node{}, boxes: map[string]*box{}, hosts: map[string]int{}}
-	if err := st.identify(b); err != nil {
+	st = &site{engine: e, here: e.at.isHere(a), named: s.Topology.Image, joined: make(chan struct{}), nodes: map[string]*node{}, boxes: map[string]*box{}, hosts: map[string]int{}}
+	if err := st.identify(); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
 	st.seat(s.ClientNames())
@@ -190,66 +178,62 @@ func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
 	return st, nil
 }
 
+// left takes a site that a run before has left; nil: there is none.
+func (b *Backend) left() *site {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := len(b.idle)
+	if n == 0 {
+		return nil
+	}
+	st := b.idle[n-1]
+	b.idle = b.idle[:n-1]
+	return st
+}
+
 // give keeps a site for the next run.
 func (b *Backend) give(st *site) {
 	b.mu.Lock()
-	old := b.idle
-	b.idle = st
-	b.mu.Unlock()
-	if old != nil {
-		old.close() // of a run at the same time; what it leaves the next sweep removes
-	}
+	defer b.mu.Unlock()
+	b.idle = append(b.idle, st)
 }
 
 // Close removes what runs have left for the next one.
 func (b *Backend) Close() error {
-	b.mu.Lock()
-	st := b.idle
-	b.idle = nil
-	b.mu.Unlock()
-	if st == nil {
-		return nil
+	var errs []error
+	for st := b.left(); st != nil; st = b.left() {
+		errs = append(errs, st.close())
 	}
-	return st.close()
+	return errors.Join(errs...)
 }
 
 // identify says whose all is that is made on the site, and by which names.
-func (s *site) identify(b *Backend) (err error) {
+func (s *site) identify() error {
 	self, err := proc.Self()
 	if err != nil {
 		return err
 	}
-	if s.server, err = b.server(); err != nil {
-		return err
-	}
-	if s.client, err = b.client(); err != nil {
-		return err
-	}
-	if s.client[0], err = filepath.Abs(s.client[0]); err != nil {
-		return err
-	}
-	s.links = []string{s.client[0], linksVerb}
 	id := fmt.Sprintf("%s.%d", self, sites.Add(1))
 	s.labels = map[string]string{ownerLabel: self.String(), runLabel: id}
 	s.prefix = "lockpick-" + id + "-"
 	return nil
 }
 
-// found sweeps what others left, sees to it that the engine has the images, and makes
-// the network.
-func (s *site) found(ctx context.Context, b *Backend) error {
-	redis, client, err := b.images()
+// found sees to it that the engine has the images, sweeps what others left, and makes
+// the network. Nothing is said of what images take: Prepare has got them before, if
+// anybody cares.
+func (s *site) found(ctx context.Context, b *Backend) (err error) {
+	from := supply{b, s.engine, map[string]string{ownerLabel: s.labels[ownerLabel]}, func(string) {}}
+	if s.stock, err = from.nodes(ctx, s.named); err != nil {
+		return err
+	}
+	client, command, err := from.clients(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.engine.sweep(ctx, s.here, redis.ref, client.ref); err != nil {
-		return err
-	}
-	s.images.redis, s.images.client = redis.ref, client.ref
-	if err := redis.provide(ctx, s.engine, s.labels[ownerLabel]); err != nil {
-		return err
-	}
-	if err := client.provide(ctx, s.engine, s.labels[ownerLabel]); err != nil {
+	s.client, s.links = command, []string{command[0], linksVerb}
+	s.image, s.own = client.ref, client.files[strings.TrimPrefix(command[0], "/")]
+	if err := s.engine.sweep(ctx, s.here, s.stock.ref, s.image); err != nil {
 		return err
 	}
 	s.net, err = makeNet(ctx, s.engine, strings.TrimSuffix(s.prefix, "-"), s.labels)
@@ -270,28 +254,37 @@ func (c *cluster) fill(s harness.Scenario) error {
 			}
 		})
 	}
-	server := func(name string, host int, persist string, keep func(*node)) {
+	server := func(name string, host int, want wanted, keep func(*node)) {
 		do(func() error {
-			n, err := c.site.makeNode(c.ctx, name, host, persist)
+			want.turner = c.turners[name]
+			n, err := c.site.makeNode(c.ctx, name, host, want)
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			keep(n)
+			if n != nil {
+				keep(n)
+			}
 			return err
 		})
 	}
+	c.wind(s)
+	c.names = s.NodeNames()
 	if c.site.talk == nil {
 		do(func() error { return c.site.join(c.ctx) })
 	}
-	server(harness.ResourceName, resourceHost, "none", func(n *node) { c.resource = n })
-	for i, name := range s.NodeNames() {
-		server(name, firstNode+i, s.Topology.Persistence, func(n *node) { c.Serve(name, n) })
+	server(harness.ResourceName, resourceHost, wanted{persist: "none"}, func(n *node) { c.resource = n })
+	for i, name := range c.names {
+		want := wanted{persist: s.Topology.Persistence, data: c.dataOf(name)}
+		server(name, firstNode+i, want, func(n *node) {
+			n.disk = c.Of(name)
+			c.Serve(name, n)
+		})
 		if s.Topology.Replicas > 0 {
-			server(nemesis.LinkName(name, nemesis.Replica), firstReplica+i, s.Topology.Persistence, func(n *node) { c.replicas[name] = n })
+			server(nemesis.LinkName(name, nemesis.Replica), firstReplica+i, wanted{persist: s.Topology.Persistence}, func(n *node) { c.replicas[name] = n })
 		}
 	}
 	for _, client := range s.ClientNames() {
 		do(func() error {
-			p, err := c.site.makePlayer(c.ctx, client)
+			p, err := c.site.makePlayer(c.ctx, client, c.turners[client])
 			if err != nil {
 				return err
 			}
@@ -313,7 +306,7 @@ func (c *cluster) awaitSecond(s harness.Scenario) error {
 	if s.Topology.Persistence != "everysec" {
 		return nil
 	}
-	n := c.Server(s.NodeNames()[0])
+	n := c.Nodes.Server(c.names[0])
 	v, err := n.Ask(c.ctx, n.At, "TIME")
 	if err != nil {
 		return err

@@ -16,7 +16,10 @@ func (b *Backend) Run(ctx context.Context, _ harness.Scenario, _ uint64, _ *hist
 	return errors.New("run: " + reason)
 }
 
-func (*Backend) lacks(context.Context) (reason, remedy string) { return "", "" } // missing has said no before
+func (*Backend) lacksDisks(context.Context) (reason, remedy string) { return "", "" }
+func (*Backend) lacks(context.Context) (reason, remedy string)      { return "", "" } // missing has said no before
+
+func (*Backend) lacksClocks(context.Context) (reason, remedy string) { return "", "" } // likewise
 
 func engineRemark(context.Context) string { return "" } // likewise
 

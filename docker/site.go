@@ -20,8 +20,10 @@ type site struct {
 	here   bool     // the engine is on this machine
 	links  []string // program that makes links, and its arguments
 	client []string // program of a client, and its arguments
-	server string   // program of a node
-	images struct{ redis, client string }
+	named  string   // image that the scenario wants for nodes; "": none
+	stock  software // and what they run
+	image  string   // of clients and links
+	own    []byte   // lockpick's program, as it is there
 	labels map[string]string
 	prefix string // of the names of containers
 	net    privateNet
@@ -92,7 +94,7 @@ func (s *site) makeBox(ctx context.Context, name string, host int, m making) (*b
 // join makes the container of the links, and returns once it can be talked to.
 func (s *site) join(ctx context.Context) error {
 	defer close(s.joined)
-	b, err := s.makeBox(ctx, "links", linksHost, making{image: s.images.client, command: s.links, talks: true})
+	b, err := s.makeBox(ctx, "links", linksHost, making{image: s.image, command: s.links, talks: true})
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,9 @@ type Capability struct {
 	Remedy    string `json:"remedy,omitempty"` // what to do about it
 }
 
+// stocked is a cluster that knows what its nodes run, as in "redis 7.0.15, image redis:7".
+type stocked interface{ Server() string }
+
 // ErrKilled is what RunClient returns for a client that the nemesis killed.
 var ErrKilled = errors.New("client was killed")
 

@@ -76,6 +76,9 @@ func (e *engine) params(backend string) history.Params {
 		Rate: clockRate, StampError: e.cluster.StampError(), Slack: slack, Rounds: rounds,
 		Fence: s.Workload.Fence, Limit: s.Limit, MaxExtends: s.Limits.Extensions, MaxHold: s.Limits.Hold, MayBeIdle: s.Vacuous, Persistence: s.Topology.Persistence,
 	}
+	if c, ok := e.cluster.(stocked); ok {
+		p.Server = c.Server()
+	}
 	for i, st := range s.Plan {
 		p.Steps = append(p.Steps, history.PlannedStep{Step: i + 1, Fault: st.Fault.Kind, Targets: e.targets(i),
 			When: st.When.String(), Every: st.When.Event != nil && st.When.Event.Every, Delay: st.Fault.Delay.Max, By: st.Fault.By,

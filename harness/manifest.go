@@ -19,6 +19,9 @@ type Manifest struct {
 	OS       string    `json:"os"`
 	Arch     string    `json:"arch"`
 	CPUs     int       `json:"cpus"`
+	// Server is what the nodes ran, in words; it is there once they have run, where the
+	// backend says so.
+	Server string `json:"server,omitempty"`
 	// Sets are the overrides of the command line, which void the expectations.
 	Sets []string `json:"sets,omitempty"`
 	// StopAtViolation: the run was to stop where mutual exclusion was violated.

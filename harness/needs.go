@@ -13,6 +13,7 @@ const (
 	CanPersist         = "persistence"
 	CanBeExact         = "exact-instants"
 	CanExpireMonotonic = "monotonic-expiry" // no Redis does
+	CanImage           = "image"            // nodes that run a named image, and so are containers
 	CanSetOwnTime      = "set-own-time"     // the clock of a client whose lock reads package time itself
 )
 
@@ -29,7 +30,7 @@ const (
 // Capabilities lists all that a backend may have, besides CanRun: those of
 // topologies, and of each fault on each sort of target.
 func Capabilities() []string {
-	all := []string{CanPersist, CanReplicate, CanExpireMonotonic, CanSetOwnTime, CanBeExact}
+	all := []string{CanPersist, CanReplicate, CanImage, CanExpireMonotonic, CanSetOwnTime, CanBeExact}
 	for _, k := range nemesis.Kinds {
 		for _, on := range k.On {
 			if c := k.Capability(on); !slices.Contains(all, c) {
@@ -118,6 +119,9 @@ func (s Scenario) Needs() []string {
 	}
 	if s.Topology.Expiry == ExpiryMonotonic {
 		add(CanExpireMonotonic)
+	}
+	if s.Topology.Image != "" {
+		add(CanImage)
 	}
 	if s.Exact {
 		add(CanBeExact)

@@ -35,3 +35,13 @@ func TestNeedsOfOwnTime(t *testing.T) {
 		t.Error("whatever a seed draws, the need is the same")
 	}
 }
+
+// Only containers run an image.
+func TestNeedsOfAnImage(t *testing.T) {
+	for image, want := range map[string]bool{"": false, "redis:7": true} {
+		s := Scenario{Topology: Topology{Nodes: 1, Persistence: PersistNone, Image: image}}
+		if got := slices.Contains(s.Needs(), CanImage); got != want {
+			t.Errorf("%q: %v, want %v", image, got, want)
+		}
+	}
+}

@@ -56,6 +56,9 @@ type Topology struct {
 	// DownAfter is how long a master is out of reach until its sentinels take it for dead;
 	// 0: it has none.
 	DownAfter time.Duration `json:"downAfter,omitempty"`
+	// Image is what the nodes run, as in redis:7, wherever they are containers; "": the
+	// backend's own choice.
+	Image string `json:"image,omitempty"`
 	// Addresses names the nodes as they stand in the lock's configuration, where that is wrong.
 	Addresses []string `json:"addresses,omitempty"`
 }

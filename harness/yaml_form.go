@@ -139,6 +139,7 @@ func topologyForm(t *Topology) object {
 		{key: "expiry", doc: "the clock that keys expire by: the wall clock, as Redis does it, or one that nobody sets", shape: oneOf(&t.Expiry, "clock", []string{"wall", ExpiryMonotonic})},
 		{key: "replicas", doc: "asynchronous replicas of each server", shape: integer(&t.Replicas, 0, 1)},
 		{key: "down-after", doc: "how long a master is out of reach until its sentinels take it for dead; 1s if it isn't given", shape: duration(&t.DownAfter, unit)},
+		{key: "image", doc: "what the servers run where they are containers, as in redis:7", shape: imageName(&t.Image)},
 		{key: "addresses", doc: "the servers as they stand in the lock's configuration, where that is wrong", shape: words{name: "addresses", to: &t.Addresses, item: nodeName, again: true}},
 	}}
 }
@@ -289,6 +290,8 @@ func faultForm(f *nemesis.Fault) object {
 		{key: "delay", doc: "how late messages are", shape: span(&f.Delay)},
 		{key: "share", doc: "of the messages; all if it isn't given", shape: percent(&f.Share, 1.0001)},
 		{key: "bandwidth", doc: "bytes a second", shape: integer(&f.Bandwidth, 1, 1<<30)},
+		{key: "cpu", doc: "share of one processor that a node may use", shape: processor(&f.CPU)},
+		{key: "memory", doc: "bytes that it may use", shape: size(&f.Memory)},
 		{key: "every", doc: "of what comes again and again: the time between", shape: span(&f.Every)},
 		{key: "lasts", doc: "and how long each one lasts; most are short, some long", shape: span(&f.Lasts)},
 		{key: "timer", doc: "the clock that counts `for`, where it is wrong", shape: optional[nemesis.Timer]{&f.Timer, timerForm}},

@@ -74,8 +74,10 @@ func (s *Scenario) checkFault(path string, step *nemesis.Step) error {
 	switch {
 	case f.Timer != nil && f.For == nil:
 		return badAt(path+".timer", "add for:, which it counts", "a timer needs something to count")
-	case f.Kind == "cut" && f.Way != "" && f.Mode != nemesis.CutHold && f.Mode != nemesis.CutDrop:
-		return badAt(path+".way", "leave it out, or use mode hold or drop", "a cut of mode %s has no one way", f.Mode)
+	case f.Kind == "cut" && f.Way != "" && !nemesis.CutsOneWay(f.Mode):
+		return badAt(path+".way", "leave it out, or use mode hold, drop or packets", "a cut of mode %s has no one way", f.Mode)
+	case f.Kind == "starve" && f.CPU == 0 && f.Memory == 0:
+		return badAt(path, "add cpu: 0.02, memory: 8MB, or both", "the fault starve needs cpu or memory")
 	case f.Kind == "failover" && s.Topology.Replicas == 0:
 		return badAt(path+".kind", "set topology.replicas: 1", "a failover needs replicas")
 	case f.Mode == nemesis.FailOverByHand && (f.For != nil || f.Until != nil):
@@ -132,8 +134,13 @@ func (s *Scenario) checkTarget(path, target string, kind nemesis.Kind, f *nemesi
 	if !kind.Hits(on) && !kind.Hits(nemesis.Link) {
 		return badAt(path, "it hits "+sorts(kind), "the fault %s can't hit a %s", kind.Name, on)
 	}
-	if _, end, _ := nemesis.SplitLink(target); end == nemesis.Replica && kind.Name != "cut" {
-		return badAt(path, "it can only be cut", "the fault %s can't hit a replication link", kind.Name)
+	if _, end, _ := nemesis.SplitLink(target); end == nemesis.Replica {
+		switch {
+		case kind.Name != "cut":
+			return badAt(path, "it can only be cut", "the fault %s can't hit a replication link", kind.Name)
+		case f.Mode == nemesis.CutPackets:
+			return badAt(path, "use another mode", "a cut of mode %s can't hit a replication link", f.Mode)
+		}
 	}
 	if kind.Name == "kill" && on == nemesis.Client && (f.For != nil || f.Until != nil) {
 		return badAt(path, "leave for and until out; to stop it for a time use pause", "a killed client does not come back")

@@ -33,7 +33,7 @@ func randomForm(r *nemesis.Random) shape {
 	*r = nemesis.Random{Every: nemesis.Span{Min: time.Second, Max: 5 * time.Second}, Lasts: nemesis.Span{Min: 10 * time.Millisecond, Max: 20 * time.Second}, Safety: 0.6}
 	var modes []string
 	for _, k := range nemesis.Kinds {
-		modes = append(modes, k.Modes...)
+		modes = append(modes, nemesis.Random{}.ModesOf(k)...)
 	}
 	list := func(name, sort string, to *[]string, allowed []string) shape {
 		return words{name: name, to: to, item: func(to *string) word { return oneOf(to, sort, allowed) }}

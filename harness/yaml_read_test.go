@@ -53,7 +53,7 @@ func TestParseDefaults(t *testing.T) {
 func TestParseEveryKey(t *testing.T) {
 	s := parse(t, head+`
 tags: [a, b-2]
-topology: {nodes: 3, persistence: no}
+topology: {nodes: 3, persistence: no, image: localhost:5000/valkey/valkey:8-alpine}
 lock: {kind: broken, mistake: plain-del, ttl: 1s, drift: 2.5%, timeout: 20ms, retry: 30ms, tries: 4, ask: sequential, fence: true, extends: 2}
 clients:
   c2: {start: 1s, reach: [n1, n3]}
@@ -108,7 +108,7 @@ scale: 1
 		"resource-safety":    {Want: "any"}, "deadlock-freedom": {Want: "violated"},
 	})
 	same(t, "the rest", []any{s.Tags, s.Topology, s.Limits, s.Limit, s.Scale, s.Vacuous},
-		[]any{[]string{"a", "b-2"}, Topology{Nodes: 3, Persistence: "no"}, Limits{4, 7 * time.Second}, 30 * time.Second, 1.0, true})
+		[]any{[]string{"a", "b-2"}, Topology{Nodes: 3, Persistence: "no", Image: "localhost:5000/valkey/valkey:8-alpine"}, Limits{4, 7 * time.Second}, 30 * time.Second, 1.0, true})
 }
 
 const withVariants = head + `

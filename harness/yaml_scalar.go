@@ -118,6 +118,24 @@ func target(to *string) word {
 	return word{to: to, sort: "target", pattern: targetPattern, hint: "a client (c1), a node (n3) or a link (c1-n3)"}
 }
 
+// imagePattern is as much of an image's name as can be told without the registry:
+// HOST:PORT/ and NAME, of small letters, :TAG, @DIGEST.
+var imagePattern = regexp.MustCompile(`^([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
+
+// longestImage is as long as a registry takes.
+const longestImage = 255
+
+func imageName(to *string) shape {
+	const hint = "as in redis:7, valkey/valkey:8 or localhost:5000/redis:7"
+	return single{"the name of an image", hint, func(s string) (string, string) {
+		if len(s) > longestImage || !imagePattern.MatchString(s) {
+			return quote(s) + " is no name of an image", hint
+		}
+		*to = s
+		return "", ""
+	}, map[string]any{"type": "string", "pattern": imagePattern.String()}}
+}
+
 // integer is a whole number within bounds.
 func integer(to *int, least, most int) shape {
 	hint := fmt.Sprintf("a whole number from %d to %d", least, most)
@@ -175,6 +193,36 @@ func percent(to *float64, below float64) shape {
 		*to = v / 100
 		return "", ""
 	}, map[string]any{"type": "string", "pattern": `^[0-9.]+%$`}}
+}
+
+// processor is a share of one processor. Less than a hundredth no kernel gives in
+// slices that a run would notice.
+func processor(to *float64) shape {
+	const hint = "a number from 0.01 to 1, as in 0.02"
+	return single{"a share of one processor", hint, func(s string) (string, string) {
+		v, err := strconv.ParseFloat(s, 64)
+		if err != nil || !(v >= 0.01 && v <= 1) {
+			return quote(s) + " is not allowed here", hint
+		}
+		*to = v
+		return "", ""
+	}, map[string]any{"type": "number", "minimum": 0.01, "maximum": 1}}
+}
+
+// size is a number of bytes with its unit. Less than the least no container gets.
+func size(to *int) shape {
+	const hint = "a number with its unit, from 6MB to 1GB, as in 8MB or 6500KB"
+	units := map[string]int{"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+	return single{"a number of bytes", hint, func(s string) (string, string) {
+		digits := strings.TrimRight(s, "KMGB")
+		n, err := strconv.Atoi(digits)
+		bytes := n * units[s[len(digits):]]
+		if err != nil || n > 1<<20 || bytes < 6<<20 || bytes > 1<<30 {
+			return quote(s) + " is not allowed here", hint
+		}
+		*to = bytes
+		return "", ""
+	}, map[string]any{"type": "string", "pattern": `^[0-9]+(KB|MB|GB)$`}}
 }
 
 const (

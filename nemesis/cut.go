@@ -1,5 +1,10 @@
 package nemesis
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Modes of a cut.
 const (
 	// CutHold keeps what is sent and delivers it after healing, as TCP does with
@@ -12,13 +17,33 @@ const (
 	CutReset = "reset"
 	// CutRefuse leaves the connections that there are, and refuses new ones.
 	CutRefuse = "refuse"
+	// CutPackets loses the packets below TCP: no connection is made, and what was sent
+	// is sent again after ever longer waits, and comes late after healing.
+	CutPackets = "packets"
 )
 
-// Cutter cuts a link and mends it. The way is Request, Reply or "", both; only a
-// cut that holds or drops can be one way.
+// PowerPackets is what a cut of packets needs besides.
+const PowerPackets = "packets"
+
+// oneWay are the modes that can cut one direction of a link.
+var oneWay = []string{CutHold, CutDrop, CutPackets}
+
+// CutsOneWay says whether a cut of a mode can be one way.
+func CutsOneWay(mode string) bool { return slices.Contains(oneWay, cmp.Or(mode, CutHold)) }
+
+// Cutter cuts a link and mends it, in all modes but CutPackets. The way is Request,
+// Reply or "", both; see CutsOneWay.
 type Cutter interface {
 	Cut(link, mode, way string) (readBack string, err error)
 	Mend(link string) (readBack string, err error)
+}
+
+// PacketCutter loses the packets of a link, and reads back that PING gets no answer,
+// and how many packets it has lost.
+type PacketCutter interface {
+	CutPackets(link, way string) (readBack string, err error)
+	// MendPackets lets them pass again, and reads back how many were lost in all.
+	MendPackets(link string) (readBack string, err error)
 }
 
 var cut = Kind{
@@ -26,9 +51,16 @@ var cut = Kind{
 	Doc:    "cuts links; a client as target means its links to all nodes, a node those to all clients",
 	Within: "any: the network need not deliver",
 	On:     []Target{Link},
-	Modes:  []string{CutHold, CutDrop, CutReset, CutRefuse},
-	Takes:  []string{"way"}, Nests: true,
+	Modes:  []string{CutHold, CutDrop, CutReset, CutRefuse, CutPackets},
+	ModeNeeds: map[string]string{
+		CutPackets: Capability(PowerPackets, Link),
+	},
+	Undrawn: []string{CutPackets},
+	Takes:   []string{"way"}, Nests: true,
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
+		if f.Mode == CutPackets {
+			return cutPackets(cluster, f, target)
+		}
 		c, ok := cluster.(Cutter)
 		if !ok {
 			return Effect{}, missing("cut", cluster)
@@ -36,4 +68,13 @@ var cut = Kind{
 		back, err := c.Cut(target, f.Mode, f.Way)
 		return Effect{ReadBack: back, Heal: func() (string, error) { return c.Mend(target) }}, err
 	},
+}
+
+func cutPackets(cluster any, f Fault, target string) (Effect, error) {
+	c, ok := cluster.(PacketCutter)
+	if !ok {
+		return Effect{}, missing("lose packets", cluster)
+	}
+	back, err := c.CutPackets(target, f.Way)
+	return Effect{ReadBack: back, Heal: func() (string, error) { return c.MendPackets(target) }}, err
 }

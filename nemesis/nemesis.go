@@ -48,6 +48,8 @@ type Fault struct {
 	Bandwidth int           `json:"bandwidth,omitempty"` // bytes a second
 	Every     Span          `json:"every,omitzero"`      // of what comes again and again: the time between
 	Lasts     Span          `json:"lasts,omitzero"`      // and how long each one lasts; most are short, some long
+	CPU       float64       `json:"cpu,omitempty"`       // of one processor, what a node may use
+	Memory    int           `json:"memory,omitempty"`    // bytes that it may use
 	Timer     *Timer        `json:"timer,omitempty"`     // the clock that For is counted by
 }
 
@@ -63,6 +65,7 @@ func (f Fault) given() []string {
 	for name, is := range map[string]bool{
 		"way": f.Way != "", "by": f.By != 0, "rate": f.Rate != 0, "delay": f.Delay != Span{}, "share": f.Share != 0,
 		"bandwidth": f.Bandwidth != 0, "every": f.Every != Span{}, "lasts": f.Lasts != Span{}, "timer": f.Timer != nil,
+		"cpu": f.CPU != 0, "memory": f.Memory != 0,
 	} {
 		if is {
 			names = append(names, name)
@@ -109,6 +112,9 @@ type Kind struct {
 	Modes []string // the first is the default; nil: it has none
 	// ModeNeeds lists the modes that a cluster must have another capability for.
 	ModeNeeds map[string]string
+	// Undrawn lists the modes that random plans leave out, for their seeds must run in
+	// the simulation; "" is the mode of a kind that has none.
+	Undrawn []string
 	// Takes and Needs name the fields of a Fault that it has a use for, and can't do without, by
 	// their names in a scenario file. For and Until any kind takes.
 	Takes, Needs []string
@@ -145,7 +151,7 @@ var ErrIdle = errors.New("it hit nothing")
 
 // Kinds is the one table of faults.
 var Kinds = []Kind{pause, gc, kill, shutdown, powerLoss, cut, delay, throttle, lose, hold, drop,
-	clockJump, clockRate, clockSlew, clockStrobe, slowDisk, fullDisk, failover, touch}
+	clockJump, clockRate, clockSlew, clockStrobe, slowDisk, fullDisk, failover, unplug, starve, touch}
 
 // KindOf finds a kind by its name.
 func KindOf(name string) (Kind, bool) {

@@ -1,6 +1,7 @@
 package nemesis
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -91,6 +92,40 @@ func TestKillHeals(t *testing.T) {
 	}
 }
 
+// What only containers can have is done by the power that stands for it, and undone by it.
+func TestContainersFaults(t *testing.T) {
+	for want, f := range map[string]Fault{
+		"reply of x cut, x mended":            {Kind: "cut", Mode: CutPackets, Way: Reply},
+		"x unplugged, x plugged":              {Kind: "unplug"},
+		"x gets 0.02 and 8388608 B, x is fed": {Kind: "starve", CPU: 0.02, Memory: 8 << 20},
+	} {
+		k, _ := KindOf(f.Kind)
+		e, err := k.Inject(&container{}, f, "x")
+		if err != nil || e.Heal == nil {
+			t.Fatalf("%+v: %v", f, err)
+		}
+		if back, err := e.Heal(); e.ReadBack+", "+back != want || err != nil {
+			t.Errorf("%s, %s, %v, want %s", e.ReadBack, back, err, want)
+		}
+	}
+	if _, err := cut.Inject(&container{}, Fault{Kind: "cut", Mode: CutHold}, "x"); err == nil {
+		t.Error("who can lose packets can't cut in other modes")
+	}
+}
+
+type container struct{}
+
+func (*container) CutPackets(link, way string) (string, error) {
+	return way + " of " + link + " cut", nil
+}
+func (*container) MendPackets(link string) (string, error) { return link + " mended", nil }
+func (*container) Unplug(node string) (string, error)      { return node + " unplugged", nil }
+func (*container) Plug(node string) (string, error)        { return node + " plugged", nil }
+func (*container) Feed(node string) (string, error)        { return node + " is fed", nil }
+func (*container) Starve(node string, cpu float64, memory int) (string, error) {
+	return fmt.Sprintf("%s gets %g and %d B", node, cpu, memory), nil
+}
+
 type hospital struct{}
 
 func (*hospital) Kill(target string) (string, error)  { return target + " is gone", nil }
@@ -102,6 +137,8 @@ func TestDetails(t *testing.T) {
 		"":                                 {Kind: "kill"},
 		"by -5s":                           {Kind: "clock-jump", By: -5 * time.Second},
 		"mode drop, way reply":             {Kind: "cut", Mode: CutDrop, Way: Reply},
+		"mode packets":                     {Kind: "cut", Mode: CutPackets},
+		"cpu 0.02, memory 8MB":             {Kind: "starve", CPU: 0.02, Memory: 8 << 20},
 		"delay 1ms..2s, share 20 %":        {Kind: "delay", Mode: DelayEven, Delay: Span{time.Millisecond, 2 * time.Second}, Share: 0.2},
 		"for 11s, timer at rate 2":         {Kind: "kill", For: span(11 * time.Second), Timer: &Timer{Rate: 2}},
 		"for 11s, timer set forward by 8s": {Kind: "kill", For: span(11 * time.Second), Timer: &Timer{Step: 8 * time.Second}},

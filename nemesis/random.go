@@ -62,6 +62,9 @@ type Choice struct {
 func allChoices() []Choice {
 	var all []Choice
 	for _, k := range Kinds {
+		if slices.Contains(k.Undrawn, "") {
+			continue
+		}
 		for _, on := range k.On {
 			c := Choice{k.Name, k, on}
 			if len(k.On) > 1 {
@@ -96,7 +99,9 @@ func (r Random) Choices() []Choice {
 
 // ModesOf lists the modes of a kind that may be drawn.
 func (r Random) ModesOf(k Kind) []string {
-	return slices.DeleteFunc(slices.Clone(k.Modes), func(m string) bool { return r.Modes != nil && !slices.Contains(r.Modes, m) })
+	return slices.DeleteFunc(slices.Clone(k.Modes), func(m string) bool {
+		return slices.Contains(k.Undrawn, m) || r.Modes != nil && !slices.Contains(r.Modes, m)
+	})
 }
 
 // mostSteps of one kind bounds a plan.
@@ -185,7 +190,7 @@ func (d *drawing) style(c Choice, swarm []Choice) style {
 	if modes := d.ModesOf(c.Kind); len(modes) > 0 {
 		s.mode = modes[d.upto(len(modes), c.Word, "mode")]
 	}
-	if slices.Contains(c.Kind.Takes, "way") && d.shapeable(OneWay) && (s.mode == "" || s.mode != CutReset && s.mode != CutRefuse) {
+	if slices.Contains(c.Kind.Takes, "way") && d.shapeable(OneWay) && (len(c.Kind.Modes) == 0 || c.Kind.Name != cut.Name || CutsOneWay(s.mode)) {
 		s.way = []string{"", "", Request, Reply}[d.upto(4, c.Word, "way")]
 	}
 	switch c.On {

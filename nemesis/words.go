@@ -14,6 +14,19 @@ func (s Span) String() string {
 	return fmt.Sprintf("%v..%v", s.Min, s.Max)
 }
 
+// Bytes is a number of bytes as a scenario file has it: "8MB".
+func Bytes(n int) string {
+	for _, u := range []struct {
+		name string
+		size int
+	}{{"GB", 1 << 30}, {"MB", 1 << 20}, {"KB", 1 << 10}} {
+		if n >= u.size && n%u.size == 0 {
+			return fmt.Sprintf("%d%s", n/u.size, u.name)
+		}
+	}
+	return fmt.Sprintf("%dB", n)
+}
+
 // Details is what a fault does besides its kind and targets, in the words of a
 // scenario file: "by 11s, for 10s".
 func (f Fault) Details() string {
@@ -31,6 +44,8 @@ func (f Fault) Details() string {
 	add(f.Delay != Span{}, "delay", f.Delay)
 	add(f.Share != 0, "share", fmt.Sprintf("%g %%", 100*f.Share))
 	add(f.Bandwidth != 0, "bandwidth", f.Bandwidth)
+	add(f.CPU != 0, "cpu", f.CPU)
+	add(f.Memory != 0, "memory", Bytes(f.Memory))
 	add(f.Every != Span{}, "every", f.Every)
 	add(f.Lasts != Span{}, "lasts", f.Lasts)
 	if f.For != nil {

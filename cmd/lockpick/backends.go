@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -15,23 +16,27 @@ import (
 	"lockpick/harness/sim"
 )
 
-// simulation is the name of the backend in virtual time.
-const simulation = "sim"
+// simulation is the name of the backend in virtual time, containers that of the one
+// that takes images.
+const (
+	simulation = "sim"
+	containers = "docker"
+)
 
 // backendNames lists the backends; the first is the default.
-var backendNames = []string{simulation, "process", "docker"}
+var backendNames = []string{simulation, "process", containers}
 
-func backend(name string) (harness.Backend, error) {
+// backend makes one. Containers run the client program, if one is given.
+func backend(name, client string) (harness.Backend, error) {
 	switch name {
 	case simulation:
 		return sim.New(kinds.All), nil
-	case "process", "docker":
+	case containers:
+		return docker.New(docker.Config{ClientBinary: client}), nil
+	case "process":
 		self, err := os.Executable()
 		if err != nil {
 			return nil, unable(fmt.Errorf("find own binary: %w", err), "start lockpick by its path")
-		}
-		if name == "docker" {
-			return docker.New(docker.Config{Client: []string{self, clientVerb}}), nil
 		}
 		return process.New(process.Config{Self: []string{self, clientVerb}}), nil
 	}
@@ -41,6 +46,31 @@ func backend(name string) (harness.Backend, error) {
 // remarker is a backend of which people must know how it stands in for what they
 // may think of.
 type remarker interface{ Remark(context.Context) string }
+
+// preparer is a backend that must get things before runs, as images, which may take
+// long. It says what it gets.
+type preparer interface {
+	Prepare(ctx context.Context, all []harness.Scenario, say func(line string)) error
+}
+
+// prepare lets a backend get what the runs of these need.
+func (a *app) prepare(ctx context.Context, b harness.Backend, all []pick) error {
+	p, ok := b.(preparer)
+	if !ok {
+		return nil
+	}
+	err := p.Prepare(ctx, resolved(all), func(line string) { fmt.Fprintf(a.errs, "%s: %s\n", b.Name(), line) })
+	var lack *docker.Lack
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &lack):
+		return unable(fmt.Errorf("backend %s can't run this: %w", b.Name(), lack.Reason), lack.Remedy)
+	case err != nil:
+		return unable(fmt.Errorf("backend %s can't run this: %w", b.Name(), err), "see lockpick doctor")
+	}
+	return nil
+}
 
 // abilities is what a backend can do on this machine.
 type abilities map[string]harness.Capability

@@ -20,6 +20,7 @@ const (
 	workerVerb = "__worker"
 	clientVerb = "__client"
 	linksVerb  = "__links"
+	clockVerb  = "__clock"
 )
 
 // patience is the wall clock that a simulated run may take, unless one says otherwise.
@@ -53,5 +54,12 @@ func (a *app) clientCmd() *cobra.Command {
 func (a *app) linksCmd() *cobra.Command {
 	return &cobra.Command{Use: linksVerb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
 		return docker.Links(a.in, a.out)
+	}}
+}
+
+// clockCmd turns the clocks of a container from one beside it.
+func (a *app) clockCmd() *cobra.Command {
+	return &cobra.Command{Use: clockVerb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		return docker.Clocks(a.in, a.out)
 	}}
 }

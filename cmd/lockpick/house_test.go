@@ -63,10 +63,13 @@ var house = map[string]row{
 		third: toxiproxy + " " + prometheus + " " + zerolog + " " + xsys, because: "links in front of any real node"},
 	"harness/real/contender": {ours: "harness/client harness/history harness/lock harness/real/proc",
 		because: "what a client and its harness say to each other, wherever the client runs"},
+	"harness/real/skew": {ours: "harness/history harness/real/clock harness/real/contender harness/real/proc harness/real/wire nemesis",
+		because: "clocks are turned and read back the same, wherever the process runs"},
 	"harness/real/network": {ours: "harness harness/history harness/lock harness/real/link harness/real/proc harness/real/wire harness/resp nemesis",
 		because: "faults of links are the same in front of any real node"},
-	"harness/real/wire": {because: "calls to a part of lockpick that runs elsewhere, whatever is called"},
-	"harness/real/disk": {ours: "harness/real/proc", third: goFuse + " " + xsys, because: "a disk below any real node"},
+	"harness/real/packets": {ours: "nemesis", third: nftables + " " + xsys, tests: "harness/history harness/real/link harness/real/proc", because: "loss below any real node's connections, whatever they carry"},
+	"harness/real/wire":    {because: "calls to a part of lockpick that runs elsewhere, whatever is called"},
+	"harness/real/disk":    {ours: "harness/real/proc nemesis", third: goFuse + " " + xsys, because: "a disk below any real node"},
 	"harness/conformance": {ours: "harness/resp", tests: miniredis + " harness/sim/node harness/real/proc harness/real/clock harness/real/disk",
 		because: "stories know no server; its tests tell them to each, below any network"},
 	"harness/process": {ours: "harness harness/client harness/lock harness/history harness/resp harness/real/… nemesis", tests: goRedis,
@@ -114,6 +117,7 @@ const (
 	porcupine  = "github.com/anishathalye/porcupine"
 	dockerPkg  = "github.com/docker/docker"
 	goFuse     = "github.com/hanwen/go-fuse/v2"
+	nftables   = "github.com/google/nftables"
 	gonumPlot  = "gonum.org/v1/plot"
 	cobraPkg   = "github.com/spf13/cobra"
 	miniredis  = "github.com/alicebob/miniredis/v2" // tests only

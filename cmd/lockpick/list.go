@@ -26,7 +26,7 @@ func (a *app) listCmd() *cobra.Command {
 			}
 			able := map[string]abilities{}
 			for _, name := range backendNames {
-				b, err := backend(name)
+				b, err := backend(name, "")
 				if err != nil {
 					return err
 				}

@@ -123,12 +123,15 @@ func (a *app) replayCmd() *cobra.Command {
 
 func (a *app) replay(ctx context.Context, s suite.Stored) error {
 	m := s.Manifest
-	b, err := backend(m.Backend)
+	b, err := backend(m.Backend, "")
 	if err != nil {
 		return err
 	}
 	if lacks := probe(ctx, b).missing(m.Scenario); len(lacks) > 0 {
 		return unable(fmt.Errorf("%s can't run this here: %s", b.Name(), reasons(lacks)), lacks[0].Remedy)
+	}
+	if err := a.prepare(ctx, b, []pick{{Scenario: m.Scenario}}); err != nil {
+		return err
 	}
 	dir, err := os.MkdirTemp("", "lockpick-replay-")
 	if err != nil {

@@ -80,6 +80,8 @@ n3-replica); a client or a node as target of what hits links means all its links
   delay      how late messages are, as in 1ms..50ms
   share      of the messages, as in 5%
   bandwidth  bytes a second
+  cpu        share of one processor that a node may use, as in 0.02
+  memory     bytes that it may use, as in 8MB
   every      of what comes again and again: the time between
   lasts      and how long each one lasts
   timer      {rate, step}: the clock that counts "for", where it is wrong

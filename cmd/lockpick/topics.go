@@ -23,7 +23,7 @@ Several at once: 70, 1, 3, 2, 0, whichever comes first.
 "go run" turns every code but 0 into 1: build the binary to see them.`},
 	{"files", "what a run leaves on disk", `store/NAME+VARIANT/TIME-BACKEND-SEED/   one run; TIME is UTC
     run.json         the scenario with all values resolved, seed, versions, the
-                     command that runs it again
+                     command that runs it again, the image that containers ran
     history.jsonl    the facts: one event for each line, the first with the
                      parameters of the run
     verdict.json     each property: holds, violated or undecided, because, cause,
@@ -106,6 +106,7 @@ source: where the claim comes from
 debate: {kleppmann: affirms}  # or denies; also antirez, redis (its documentation): whose claim it is
 tags: [ci]
 topology: {nodes: 5, persistence: none}   # addresses: [n1, n1, n3] is what the lock is told, if that is wrong
+                              # image: redis:7 is what nodes run in containers (--backend docker)
 lock: {kind: redlock, ttl: 10s, drift: 1%, timeout: 50ms, retry: 50ms..250ms}
 clients: 2                    # or a map: {c1: {reach: [n1, n2], hold: 8s, cycles: 1},
                               #            c2: {start: {client: c1, event: acquired}}}

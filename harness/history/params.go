@@ -38,6 +38,7 @@ type Params struct {
 	Steps       []PlannedStep `json:"steps,omitempty"`       // what the nemesis is to do
 	Reach       []Reach       `json:"reach,omitempty"`       // clients that can't reach every node
 	Persistence string        `json:"persistence,omitempty"` // of the nodes: none, everysec, always, no
+	Server      string        `json:"server,omitempty"`      // what the nodes run, in words, where the backend says so
 }
 
 // Reach lists the nodes that a client can talk to; the others refuse it.

@@ -72,12 +72,6 @@ var powers = []string{
 	harness.CanReplicate,
 }
 
-// These need a disk that can be hit.
-var (
-	losesPower = nemesis.Capability("power-loss", nemesis.Node)
-	hitsDisks  = nemesis.Capability(nemesis.PowerDisk, nemesis.Node)
-)
-
 // Probe says what it can do on this machine.
 func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 	run := b.canRun()
@@ -94,7 +88,7 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 	if run.Available {
 		disks = b.canMount()
 	}
-	for _, name := range []string{losesPower, hitsDisks} {
+	for _, name := range []string{disk.LosesPower, disk.HitsDisks} {
 		c := disks
 		c.Name = name
 		out = append(out, c)
@@ -114,7 +108,15 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 		c.Name = name
 		out = append(out, c)
 	}
-	return out
+	return append(out, uncontained...)
+}
+
+// uncontained is what only containers have.
+var uncontained = []harness.Capability{
+	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "nodes share this machine's network, and packets are dropped in a node's own", Remedy: "use --backend docker, or a cut of another mode"},
+	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "nodes share this machine's network, and have no cable of their own", Remedy: "use --backend docker, or cut the node's links"},
+	{Name: nemesis.Capability("starve", nemesis.Node), Reason: "nodes share this machine's processors and memory, without bounds of their own", Remedy: "use --backend docker, or pause the node"},
+	{Name: harness.CanImage, Reason: "nodes are this machine's redis-server, and run no image", Remedy: "run it in containers (--backend docker)"},
 }
 
 // canMount tries a disk: whether a user may mount one, nothing but a mount tells.

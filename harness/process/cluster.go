@@ -16,12 +16,14 @@ import (
 	"lockpick/harness/real/link"
 	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/skew"
 )
 
 // cluster is one run.
 type cluster struct {
 	*proc.Timeline
 	*network.Network
+	*disk.Disks
 	*failover.Nodes[*proc.Redis]
 	ctx   context.Context // ends with the run
 	self  []string
@@ -31,12 +33,11 @@ type cluster struct {
 
 	// These are filled before body is called.
 	resource *proc.Redis
-	clocks   map[string]*machine // of nodes and clients, where they can be turned
+	clocks   map[string]*skew.Machine // of nodes and clients, where they can be turned
 
 	mu      sync.Mutex
-	disks   map[string]*disk.Disk // of nodes whose disk can be hit
-	clients map[string]*child     // those that run
-	ended   map[string]bool       // clients that ran and run no more
+	clients map[string]*child // those that run
+	ended   map[string]bool   // clients that ran and run no more
 }
 
 var _ harness.Cluster = (*cluster)(nil)
@@ -44,13 +45,14 @@ var _ harness.Cluster = (*cluster)(nil)
 func newCluster(ctx context.Context, seed uint64, self []string, group *proc.Group, rec *history.Recorder) *cluster {
 	c := &cluster{
 		self: self, group: group, rec: rec,
-		disks: map[string]*disk.Disk{}, clocks: map[string]*machine{},
+		clocks:  map[string]*skew.Machine{},
 		clients: map[string]*child{}, ended: map[string]bool{},
 	}
 	c.Timeline = proc.NewTimeline(ctx)
 	c.ctx = c.Timeline.Context()
 	c.mesh = link.NewMesh(seed, c.Now, rec.Record)
 	c.Network = &network.Network{Context: c.ctx, Mesh: c.mesh, Addr: c.addr, Down: c.down, Mute: c.mute, Go: c.Timeline.Go}
+	c.Disks = &disk.Disks{Kill: c.Kill, Runs: func(node string) bool { return !c.down(node) }}
 	c.Nodes = &failover.Nodes[*proc.Redis]{Context: c.ctx, Kill: c.Kill, Pause: c.Pause, Gate: c.gate, Turn: c.turn}
 	return c
 }
@@ -60,9 +62,6 @@ func (c *cluster) close() error {
 	c.Stop()
 	// Processes first, so that nobody sees the links end.
 	errs := []error{c.group.Close(), c.Network.Close()}
-	for _, k := range c.clocks {
-		errs = append(errs, k.Close())
-	}
 	return errors.Join(append(errs, c.Wait())...)
 }
 
@@ -81,8 +80,8 @@ func (c *cluster) down(node string) bool {
 
 // mute says whether a node is there and can't answer, whatever its links do.
 func (c *cluster) mute(node string) bool {
-	d, n := c.disk(node), c.Server(node)
-	return d != nil && d.Stalled() || n != nil && n.Stopped()
+	n := c.Server(node)
+	return c.Stalled(node) || n != nil && n.Stopped()
 }
 
 // StampError is generous: all stamps are readings of one clock, by different

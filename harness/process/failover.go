@@ -44,8 +44,6 @@ func (c *cluster) gate(node string) (open func() error, err error) {
 // turn lets a node's links lead to its replica. The disk was the dead master's.
 func (c *cluster) turn(node, upstream string) error {
 	c.mesh.Turn(node, upstream)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.disks, node)
+	c.Disks.Forget(node)
 	return nil
 }

@@ -193,11 +193,11 @@ func TestProbeNamesWhatIsMissing(t *testing.T) {
 	needRedis(t)
 	b := New(Config{})
 	caps := b.Probe(t.Context())
-	if len(caps) != 1+len(powers)+2+1+len(clockPowers) || caps[0].Name != harness.CanRun {
+	if len(caps) != 1+len(powers)+2+1+len(clockPowers)+1 || caps[0].Name != harness.CanRun {
 		t.Errorf("%+v", caps)
 	}
 	for _, c := range caps {
-		if reason, remedy := disk.Missing(); (c.Name == losesPower || c.Name == hitsDisks) && (c.Reason != reason || c.Remedy != remedy) {
+		if reason, remedy := disk.Missing(); (c.Name == disk.LosesPower || c.Name == disk.HitsDisks) && (c.Reason != reason || c.Remedy != remedy) {
 			t.Errorf("%+v", c)
 		}
 	}

@@ -192,7 +192,7 @@ func victim(dir string) {
 	err := testBackend(dir).Run(ctx, s, 1, history.NewRecorder(os.Stderr), func(_ context.Context, c harness.Cluster) error {
 		return c.RunClient(ctx, spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
 			var err error
-			if c.(*cluster).disk("n1") != nil {
+			if c.(*cluster).Of("n1") != nil {
 				_, err = c.(*cluster).StallSync("n1")
 				go c.(*cluster).Touch("n1")
 				<-time.After(50 * time.Millisecond)

@@ -89,7 +89,16 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 	for _, name := range names {
 		out = append(out, harness.Capability{Name: name, Available: true})
 	}
+	out = append(out, uncontained...)
 	return append(out, harness.Capability{Name: harness.CanSetOwnTime, Reason: oneClock, Remedy: "run it on real processes (--backend process)"})
+}
+
+// uncontained is what only containers have.
+var uncontained = []harness.Capability{
+	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "simulated connections carry messages, no packets", Remedy: "use --backend docker, or a cut of another mode"},
+	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "simulated nodes have links, no network cable", Remedy: "use --backend docker, or cut the node's links"},
+	{Name: nemesis.Capability("starve", nemesis.Node), Reason: "simulated nodes need neither processor nor memory", Remedy: "use --backend docker, or pause the node"},
+	{Name: harness.CanImage, Reason: "simulated nodes run no image", Remedy: "run it in containers (--backend docker)"},
 }
 
 // Run runs body in virtual time, which begins at nought. ctx is looked at before

@@ -163,7 +163,7 @@ var faultNames = map[string]string{
 	"pause": "pause", "gc": "garbage collections", "kill": "kill", "shutdown": "shutdown", "power-loss": "power loss",
 	"failover": "failover to the replica", "cut": "cut of links", "delay": "late messages", "throttle": "throttled link",
 	"lose": "lost messages", "hold": "held message", "drop": "lost message", "slow-disk": "disk that stalls",
-	"full-disk": "full disk", "touch": "another key", "clock-jump": "clock jump", "clock-rate": "clock that runs wrong",
+	"full-disk": "full disk", "unplug": "network cable out", "starve": "starved node", "touch": "another key", "clock-jump": "clock jump", "clock-rate": "clock that runs wrong",
 	"clock-slew": "slewed clock", "clock-strobe": "clock that jumps to and fro",
 }
 

@@ -79,6 +79,10 @@ func wordsFor(g []*fault, targets, held string) faultWords {
 		return hit("the disk of "+targets, "stalls", "syncs again", "stalled")
 	case "full-disk":
 		return hit("the disk of "+targets, "is full", "has room again", "was full")
+	case "unplug":
+		return hit(targets, "loses its network", "is on the network again", "was off the network")
+	case "starve":
+		return hit(targets, "is starved"+saw, "is fed again", "was starved"+saw)
 	case "touch":
 		return hit(targets, "gets another key", "", "got another key")
 	default:

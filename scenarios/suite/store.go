@@ -114,10 +114,27 @@ func (d *runDir) write(facts []byte, h *history.History, o outcome.Outcome) erro
 	if h == nil {
 		return nil
 	}
+	if d.manifest.Server = h.Params.Server; d.manifest.Server != "" {
+		if err := d.again(); err != nil {
+			return err
+		}
+	}
 	if err := writeJSON(filepath.Join(d.path, verdictFile), o.Verdict); err != nil {
 		return err
 	}
 	return reports.Write(d.path, outcome.Run{Manifest: &d.manifest, History: h, Verdict: o.Verdict, Outcome: o})
+}
+
+// again replaces run.json by what is known now, at once: somebody may be reading it.
+func (d *runDir) again() error {
+	path := filepath.Join(d.path, ManifestFile)
+	if err := writeJSON(path+".new", d.manifest); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("write run.json: %w", err)
+	}
+	return nil
 }
 
 func writeJSON(path string, v any) error {

@@ -7,9 +7,9 @@
 //	                     ▲                    │
 //	                     └──── power loss ────┘
 //
-// Its noun is Disk. It can lose its power, let no sync come back, and be full.
-// Killing a process alone loses nothing here, as the page cache of a machine that
-// stays up does not.
+// Its nouns are Disk, and Disks, those of a run's nodes. One can lose its power, let no
+// sync come back, and be full. Killing a process alone loses nothing here, as the page
+// cache of a machine that stays up does not.
 //
 // It is ordered, as one journal makes a file system: a sync of any file commits the
 // entries of all directories. By the letter of POSIX even redis's `always` would

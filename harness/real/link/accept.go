@@ -50,22 +50,20 @@ func (l *Link) accept(ln net.Listener) {
 			if err != nil {
 				return // closed
 			}
-			l.connect(client.(*net.TCPConn))
+			if l.ports.first == 0 {
+				l.connect(client.(*net.TCPConn))
+				continue
+			}
+			// Packets may be lost: who comes later must not wait until they pass.
+			l.serving.Go(func() { l.connect(client.(*net.TCPConn)) })
 		}
 	})
 }
 
-// connect joins a client that has come to the node, one after the other: toxiproxy
-// asks for the pipes of the connection that is being opened. A listener that was
-// closed may still be at its last client when the next listener has its first.
+// connect joins a client that has come to the node.
 func (l *Link) connect(client *net.TCPConn) {
-	l.joining.Lock()
-	defer l.joining.Unlock()
 	l.mu.Lock()
-	resets, closed, upstream := l.cut.mode == nemesis.CutReset, l.closed || l.down, l.upstream
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	l.breakOff = cancel
+	resets, closed, upstream, way := l.cut.mode == nemesis.CutReset, l.closed || l.down, l.upstream, l.way
 	l.mu.Unlock()
 	if resets {
 		client.SetLinger(0)
@@ -74,14 +72,23 @@ func (l *Link) connect(client *net.TCPConn) {
 		client.Close()
 		return
 	}
-	node, err := new(net.Dialer).DialContext(ctx, "tcp", upstream)
+	node, err := l.dial(way, client, upstream)
 	if err != nil {
 		client.Close()
 		return
 	}
+	l.join(way, client, node)
+}
+
+// join lets a client and the node hear each other, one pair after the other: toxiproxy
+// asks for the pipes of the connection that is being opened. A listener that was
+// closed may still be at its last client when the next listener has its first.
+func (l *Link) join(way context.Context, client *net.TCPConn, node net.Conn) {
+	l.joining.Lock()
+	defer l.joining.Unlock()
 	c := &conn{link: l, stream: resp.NewStream(l.scripts), client: client, node: node.(*net.TCPConn)}
 	l.mu.Lock()
-	if ctx.Err() != nil {
+	if way.Err() != nil {
 		l.mu.Unlock()
 		client.Close()
 		node.Close()
@@ -128,7 +135,7 @@ func (l *Link) resetBroken() {
 func (l *Link) stop() error {
 	l.mu.Lock()
 	l.closed = true
-	l.breakOff()
+	l.cancel()
 	l.listener.Close()
 	release := l.refusing
 	l.refusing = nil
@@ -147,7 +154,7 @@ func (l *Link) stop() error {
 		open, changed := len(l.conns), l.changed
 		l.mu.Unlock()
 		if open == 0 {
-			return nil
+			return l.ports.short()
 		}
 		<-changed
 	}

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -24,6 +25,10 @@ type Link struct {
 	proxy      *toxiproxy.Proxy
 	raw        bool // it carries no lock commands
 
+	ports ports
+
+	ctx     context.Context // ends with the link
+	cancel  context.CancelFunc
 	server  *toxiproxy.ApiServer
 	serving sync.WaitGroup // goroutines that accept
 	joining sync.Mutex     // held while a connection is made
@@ -31,13 +36,14 @@ type Link struct {
 	mu       sync.Mutex // guards what follows, and the state of all connections
 	upstream string     // where the node listens
 	listener net.Listener
-	breakOff func()       // ends the latest attempt to reach the node: it leads nowhere now
 	refusing func() error // frees the address while nobody listens there
 	cut      cut
 	shapes   []*shape
 	random   *rand.Rand
-	gated    bool // the node is being read back
-	down     bool // nobody has that address
+	gated    bool            // the node is being read back
+	down     bool            // nobody has that address
+	way      context.Context // ends when the link leads nowhere, or elsewhere
+	leave    context.CancelFunc
 	closed   bool
 	taps     []*tap
 	opening  *conn          // whose pipes are being made
@@ -105,4 +111,10 @@ func (l *Link) update(change func()) {
 func (l *Link) wake() {
 	close(l.changed)
 	l.changed = make(chan struct{})
+}
+
+// newWay breaks off what tries to reach the node. The mutex is held.
+func (l *Link) newWay() {
+	l.leave()
+	l.way, l.leave = context.WithCancel(l.ctx)
 }

@@ -3,8 +3,10 @@
 package link
 
 import (
+	"context"
 	"errors"
 	"net"
+	"syscall"
 )
 
 func listen(addr string) (net.Listener, error) { return net.Listen("tcp4", addr) }
@@ -18,3 +20,8 @@ func occupy(string) (release func() error, err error) {
 func refuse(string) (addr string, release func() error, err error) {
 	return "", nil, errors.New("to refuse connections needs Linux")
 }
+
+// reusable and whileThere likewise need Linux.
+func reusable(syscall.RawConn) error { return errors.New("to dial from ports of its own needs Linux") }
+
+func whileThere(ctx context.Context, _ *net.TCPConn) (context.Context, func()) { return ctx, func() {} }

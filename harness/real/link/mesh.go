@@ -23,6 +23,7 @@ package link
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -44,6 +45,10 @@ type Mesh struct {
 	// Host is the address of this machine that links listen on; "": 127.0.0.1. It is
 	// set before the first Open.
 	Host string
+	// Ports is the first of the local ports that links dial their nodes from, each link
+	// from a range of its own (Link.Ports), so that its packets can be told apart; 0: from
+	// any. It is set before the first Open.
+	Ports int
 
 	seed    uint64
 	now     func() time.Duration
@@ -53,6 +58,7 @@ type Mesh struct {
 
 	mu    sync.Mutex
 	links map[string]*Link
+	given int // ranges of ports
 }
 
 // NewMesh returns a mesh without links. What is drawn for the messages of a link
@@ -76,12 +82,17 @@ func (m *Mesh) OpenReplication(node, upstream string) (*Link, error) {
 }
 
 func (m *Mesh) open(l *Link, upstream string) (*Link, error) {
-	l.changed, l.conns, l.upstream, l.breakOff = make(chan struct{}), map[*conn]bool{}, upstream, func() {}
+	l.changed, l.conns, l.upstream = make(chan struct{}), map[*conn]bool{}, upstream
 	l.now, l.record, l.scripts, l.server = m.now, m.record, &m.scripts, m.server
 	named := fnv.New64a()
 	named.Write([]byte(l.name))
 	l.random = rand.New(rand.NewPCG(m.seed, named.Sum64()))
 	l.proxy = toxiproxy.NewProxy(m.server, l.name, m.host()+":0", upstream)
+	if err := m.givePorts(l); err != nil {
+		return nil, err
+	}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.way, l.leave = context.WithCancel(l.ctx)
 	if err := bounded(l.name, "open", l.start); err != nil {
 		return nil, err
 	}
@@ -133,7 +144,7 @@ func (m *Mesh) Down(upstream string, is bool) {
 		if l.upstream == upstream {
 			l.update(func() {
 				if l.down = is; is {
-					l.breakOff()
+					l.newWay()
 				}
 			})
 		}
@@ -150,7 +161,7 @@ func (m *Mesh) Turn(node, upstream string) {
 		if l.node == node {
 			l.update(func() {
 				l.upstream, l.down = upstream, false
-				l.breakOff()
+				l.newWay()
 				for c := range l.conns {
 					c.reset()
 				}

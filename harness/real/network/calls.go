@@ -23,6 +23,9 @@ const (
 	callMend   = "mend"
 	callShape  = "shape"
 	callClear  = "unshape"
+	callPorts  = "ports"  // says where a link dials from
+	callSilent = "silent" // sees that a link is cut below
+	callHeard  = "heard"  // and that it is no more
 	callTap    = "tap"
 	callPass   = "pass" // lets what a tap holds pass
 	callLose   = "lose"
@@ -44,6 +47,7 @@ type Reading struct {
 type opening struct {
 	Seed    uint64            `json:"seed"`
 	Host    string            `json:"host"`  // the address that links listen on
+	Ports   int               `json:"ports"` // the first of the ports that they dial from; 0: any
 	Nodes   []string          `json:"nodes"` //
 	Clients []Client          `json:"clients"`
 	Addrs   map[string]string `json:"addrs"` // of nodes and the resource

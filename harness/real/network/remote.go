@@ -32,6 +32,7 @@ type Run struct {
 	Context context.Context     // ends with the run
 	Record  func(history.Event) // takes the links' facts
 	Go      func(func())        // runs code of the engine
+	Ports   int                 // the first of the local ports that links dial from, see link.Mesh; 0: any
 }
 
 var (
@@ -82,7 +83,7 @@ func (r *Remote) Open(run Run, seed uint64, host string, addrs map[string]string
 	r.run, r.taps = run, map[int64]func(nemesis.Held){}
 	r.mu.Unlock()
 	var got map[string]Addresses
-	err := r.caller.Call(run.Context, callOpen, opening{seed, host, nodes, clients, addrs}, &got)
+	err := r.caller.Call(run.Context, callOpen, opening{seed, host, run.Ports, nodes, clients, addrs}, &got)
 	r.mu.Lock()
 	r.addrs = got
 	r.mu.Unlock()
@@ -147,7 +148,8 @@ func (r *Remote) Ask(ctx context.Context, addr string, args ...string) (v resp.V
 			return v, fmt.Errorf("ask %s: %w", addr, context.DeadlineExceeded)
 		}
 	}
-	return v, r.caller.Call(ctx, callAsk, a, &v)
+	err = r.caller.Call(ctx, callAsk, a, &v)
+	return v, err
 }
 
 // Cut cuts a link.
@@ -167,6 +169,21 @@ func (r *Remote) Shape(link string, t nemesis.Traffic) (string, error) {
 func (r *Remote) Unshape(link string, t nemesis.Traffic) (string, error) {
 	return r.do(callClear, shaping{link, t})
 }
+
+// Ports, Silent and Heard are Network's.
+func (r *Remote) Ports(link string) (p Range, err error) {
+	r.mu.Lock()
+	ctx := r.run.Context
+	r.mu.Unlock()
+	err = r.caller.Call(ctx, callPorts, link, &p)
+	return p, err
+}
+
+// Silent sees that PING gets no answer.
+func (r *Remote) Silent(link string) (string, error) { return r.do(callSilent, link) }
+
+// Heard sees that it gets one again.
+func (r *Remote) Heard(link string) (string, error) { return r.do(callHeard, link) }
 
 func (r *Remote) do(call string, args any) (back string, err error) {
 	r.mu.Lock()

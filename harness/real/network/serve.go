@@ -53,6 +53,9 @@ func Serve(in io.Reader, out io.Writer) error {
 		callMend:   run(s, func(n *Network, name string) (string, error) { return n.Mend(name) }),
 		callShape:  run(s, func(n *Network, c shaping) (string, error) { return n.Shape(c.Link, c.Traffic) }),
 		callClear:  run(s, func(n *Network, c shaping) (string, error) { return n.Unshape(c.Link, c.Traffic) }),
+		callPorts:  run(s, (*Network).Ports),
+		callSilent: run(s, (*Network).Silent),
+		callHeard:  run(s, (*Network).Heard),
 		callTap:    run(s, s.tap),
 		callPass:   wire.Handle(func(id int64) (any, error) { s.let(id).Pass(); return nil, nil }),
 		callLose:   wire.Handle(func(id int64) (any, error) { s.let(id).Lose(); return nil, nil }),
@@ -117,7 +120,7 @@ func (s *served) open(o opening) (map[string]Addresses, error) {
 		Down: func(node string) bool { return s.is(node).Down },
 		Mute: func(node string) bool { return s.is(node).Mute },
 	}
-	n.Mesh.Host = o.Host
+	n.Mesh.Host, n.Mesh.Ports = o.Host, o.Ports
 	s.network, s.cancel = n, cancel // to be closed, if it fails half way
 	err := n.Open(o.Nodes, o.Clients)
 	return n.Addrs, err

@@ -1,0 +1,93 @@
+//go:build linux
+
+package docker
+
+import (
+	"fmt"
+	"os"
+
+	"lockpick/harness"
+	"lockpick/harness/real/disk"
+	"lockpick/harness/real/proc"
+	"lockpick/nemesis"
+)
+
+var (
+	_ nemesis.PowerLoser = (*cluster)(nil)
+	_ nemesis.Disker     = (*cluster)(nil)
+	_ nemesis.Toucher    = (*cluster)(nil)
+)
+
+// mountDisks gives a disk that can be hit to each node whose disk or power the plan
+// hits: a file system of this process, below a directory of this machine that is bound
+// into the container.
+func (c *cluster) mountDisks(s harness.Scenario) (err error) {
+	for _, node := range s.NodeNames() {
+		if !disk.Hit(s.Plan, node) {
+			continue
+		}
+		if c.group == nil {
+			if _, err := proc.Sweep(os.TempDir()); err != nil {
+				return err
+			}
+			if c.group, err = proc.NewGroup(os.TempDir()); err != nil {
+				return fmt.Errorf("%w; set TMPDIR to a directory that you can write to", err)
+			}
+		}
+		d, err := c.Disks.Mount(node, c.group.DataDir(node))
+		if err != nil {
+			return err
+		}
+		c.group.Cleanup(d.Unmount)
+	}
+	return nil
+}
+
+// dataOf is the directory of this machine where a node keeps its data; "": they are in
+// its container.
+func (c *cluster) dataOf(node string) string {
+	if c.Of(node) == nil {
+		return ""
+	}
+	return c.group.DataDir(node)
+}
+
+// lacksDisk says why there can be no disks on this machine that an engine can give to
+// containers; both are "" where there can be. here says whether the engine is here.
+func lacksDisk(here bool) (reason, remedy string) {
+	if !here {
+		return "disks are file systems of this process, and the engine may be on another machine", "run lockpick where the engine is"
+	}
+	if os.Geteuid() != 0 { // or the engine could not look into them
+		return "disks are file systems of this process, and only root can let the engine use them", "run as root, or use --backend process"
+	}
+	return disk.Missing()
+}
+
+// StallSync lets no sync of a node's disk come back.
+func (c *cluster) StallSync(node string) (string, error) {
+	defer c.at(node).tell(c.ctx)
+	return c.Disks.StallSync(node)
+}
+
+// FreeDisk ends that, or that the disk is full.
+func (c *cluster) FreeDisk(node string) (string, error) {
+	defer c.at(node).tell(c.ctx)
+	return c.Disks.FreeDisk(node)
+}
+
+// Touch writes a key on a node, past the links, and reads it back.
+func (c *cluster) Touch(node string) (string, error) {
+	n := c.Nodes.Server(node)
+	switch {
+	case n == nil:
+		return "", fmt.Errorf("touch %s: there is no such node", node)
+	case !n.Runs(): // nobody would refuse
+		return "", fmt.Errorf("touch %s: it is down", node)
+	}
+	back, err := n.Touch(c.ctx, c.Now().String())
+	if err != nil {
+		return "", err
+	}
+	return back + c.Unsynced(node), nil
+}

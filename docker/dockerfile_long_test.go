@@ -1,0 +1,85 @@
+//go:build linux && long
+
+package docker
+
+import (
+	"context"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/real/proc"
+)
+
+// dock runs the docker command.
+func dock(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command("docker", args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("docker %s: %v\n%s", strings.Join(args, " "), err, out[max(0, len(out)-3000):])
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// The images of the Dockerfiles are built, and lockpick in them runs on each backend.
+func TestDockerfiles(t *testing.T) {
+	e := testEngine(t)
+	if _, err := exec.LookPath("docker"); err != nil {
+		t.Skip("there is no docker command: apt-get install docker.io")
+	}
+	for _, base := range []string{"golang:1.26", "redis:7"} {
+		if has, err := e.hasImage(t.Context(), base); err != nil || !has {
+			t.Skipf("the engine has no image %s to build on (%v): docker pull %s", base, err, base)
+		}
+	}
+	self, err := proc.Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	label := ownerLabel + "=" + self.String()
+	modules, err := exec.Command("go", "env", "GOPROXY").Output()
+	if err != nil {
+		t.Skipf("go env GOPROXY: %v", err)
+	}
+	const prefix = "lockpick-test:"
+	// The stage build has a name of its own, by which it goes again.
+	for _, image := range []struct{ name, file, target, in string }{
+		{"build", "Dockerfile", "build", ".."}, {"alone", "Dockerfile", "client", ".."}, {"whole", "Dockerfile", "", ".."}, {"node", "node.Dockerfile", "", "."},
+	} {
+		args := []string{"build", "--network", "host", "--label", label, "--file", image.file, "--tag", prefix + image.name}
+		if image.in == ".." {
+			args = append(args, "--build-arg", "GOPROXY="+strings.TrimSpace(string(modules)), "--target", image.target)
+		}
+		dock(t, append(args, image.in)...)
+		t.Cleanup(func() { e.removeImage(context.Background(), prefix+image.name) })
+	}
+	in := func(image string, args ...string) string {
+		// Owners are told by their process ids, which is why lockpick sees the machine's.
+		return dock(t, append([]string{"run", "--rm", "--label", label, "--network", "host", "--pid", "host",
+			"--volume", "/var/run/docker.sock:/var/run/docker.sock", prefix + image}, args...)...)
+	}
+	for _, image := range []string{"alone", "whole"} {
+		if said := in(image, "version"); !strings.HasPrefix(said, "lockpick ") {
+			t.Errorf("%s: its version is %q", image, said)
+		}
+	}
+	for image, backend := range map[string]string{"alone": "sim", "whole": "process"} {
+		if said := in(image, "run", "baseline/", "--backend", backend); !strings.Contains(said, "1 as expected, 0 skipped") {
+			t.Errorf("%s on %s: %s", image, backend, said)
+		}
+	}
+	for _, image := range []string{"alone", "whole"} {
+		if said := in(image, "run", "baseline/", "--backend", "docker"); !strings.Contains(said, "1 as expected, 0 skipped") {
+			t.Errorf("%s in containers: %s", image, said)
+		}
+	}
+	node := dock(t, "run", "--detach", "--label", label, "--cap-drop", "ALL", "--security-opt", "no-new-privileges", prefix+"node")
+	defer e.remove(context.Background(), node)
+	for began := time.Now(); !strings.Contains(e.logs(t.Context(), node), "Ready to accept connections"); {
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("the node is not ready:\n%s", e.logs(t.Context(), node))
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}

@@ -1,0 +1,248 @@
+//go:build linux
+
+package docker
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"lockpick/harness"
+	"lockpick/harness/real/proc"
+)
+
+// software is what nodes run: a program in an image.
+type software struct {
+	ref     string // of the image
+	digest  string // of what is in it; "": it is made here, and its name tells
+	program string
+	from    string // the program of this machine that it is made of; "": it was there, or was pulled
+}
+
+func (s software) String() string {
+	if s.from != "" {
+		return fmt.Sprintf("image %s, made of this machine's %s", s.ref, s.from)
+	}
+	return fmt.Sprintf("image %s (%s)", s.ref, s.digest)
+}
+
+// supply is where images come from during a run, or before it.
+type supply struct {
+	*Backend
+	engine *engine
+	labels map[string]string // of all that is made
+	say    func(string)      // what takes long
+}
+
+// Prepare gets the images that scenarios need, and says what nodes will run. What can't
+// be had is a *Lack.
+func (b *Backend) Prepare(ctx context.Context, all []harness.Scenario, say func(string)) error {
+	e, _, err := meet(ctx)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	self, err := proc.Self()
+	if err != nil {
+		return err
+	}
+	from := supply{b, e, map[string]string{ownerLabel: self.String()}, say}
+	var had []string
+	for _, s := range all {
+		if slices.Contains(had, s.Topology.Image) {
+			continue
+		}
+		had = append(had, s.Topology.Image)
+		nodes, err := from.nodes(ctx, s.Topology.Image)
+		if err != nil {
+			return err
+		}
+		say("nodes run " + nodes.String())
+	}
+	if len(had) == 0 {
+		return nil
+	}
+	_, _, err = from.clients(ctx)
+	return err
+}
+
+// nodes sees to it that the engine has what nodes are to run: the image of that name;
+// or, where none is named, redis:7 if it is there, this machine's own redis-server, and
+// redis:7 from its registry.
+func (s supply) nodes(ctx context.Context, named string) (software, error) {
+	if named != "" {
+		return s.byName(ctx, named, "docker pull "+named+" where it can be had, or name another image by --set topology.image=NAME")
+	}
+	if s.cfg.RedisServer == "" {
+		has, err := s.engine.hasImage(ctx, usual)
+		if err != nil {
+			return software{}, fmt.Errorf("look for image %s: %w", usual, err)
+		}
+		if has {
+			return s.byName(ctx, usual, "docker pull "+usual)
+		}
+	}
+	made, err := s.ofThisMachine(ctx)
+	if !errors.Is(err, errNoServer) || s.cfg.RedisServer != "" {
+		return made, err
+	}
+	s.say(fmt.Sprintf("%v, and so nodes run %s", err, usual))
+	return s.byName(ctx, usual, "apt-get install redis-server; or docker pull "+usual+" where it can be had, or name another image by --set topology.image=NAME")
+}
+
+// errNoServer says that this machine has nothing to make a node of.
+var errNoServer = errors.New("this machine has no redis-server that could run in a container")
+
+// ofThisMachine makes the image of this machine's redis-server.
+func (s supply) ofThisMachine(ctx context.Context) (software, error) {
+	path, err := s.server()
+	if err != nil {
+		return software{}, err
+	}
+	arch, err := s.engine.arch(ctx)
+	if err != nil {
+		return software{}, fmt.Errorf("ask the engine for its architecture: %w", err)
+	}
+	f, err := elf.Open(path)
+	if err != nil {
+		return software{}, fmt.Errorf("%w: %s: %w", errNoServer, path, err)
+	}
+	defer f.Close()
+	if f.Machine != machines[arch] {
+		return software{}, fmt.Errorf("%w: %s is for %v, and its containers are %s", errNoServer, path, f.Machine, arch)
+	}
+	i, err := imageOf("redis", path)
+	if err != nil {
+		return software{}, err
+	}
+	if err := i.provide(ctx, s.engine, s.labels[ownerLabel]); err != nil {
+		return software{}, err
+	}
+	return software{ref: i.ref, program: path, from: path}, nil
+}
+
+// server finds this machine's redis-server.
+func (b *Backend) server() (string, error) {
+	name := b.cfg.RedisServer
+	if name == "" {
+		name = "redis-server"
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("%w: %s is not on PATH", errNoServer, name)
+	}
+	return filepath.Abs(path)
+}
+
+// byName has the engine pull an image that it doesn't have, and finds the server in it.
+func (s supply) byName(ctx context.Context, ref, remedy string) (software, error) {
+	has, err := s.engine.hasImage(ctx, ref)
+	if err != nil {
+		return software{}, fmt.Errorf("look for image %s: %w", ref, err)
+	}
+	if !has {
+		as, err := loginFor(ref)
+		if err == nil {
+			s.say("pulling " + ref + " from " + registryOf(ref))
+			err = s.engine.pull(ctx, ref, as, progress(ref, s.say))
+		}
+		if ctx.Err() != nil {
+			return software{}, context.Cause(ctx)
+		}
+		if err != nil {
+			return software{}, &Lack{fmt.Errorf("the engine has no image %s and can't pull it: %w", ref, err), remedy}
+		}
+	}
+	i, err := s.engine.look(ctx, ref)
+	if err != nil {
+		return software{}, fmt.Errorf("look at image %s: %w", ref, err)
+	}
+	nodes := software{ref: ref, digest: i.digest, program: i.server()}
+	if nodes.program != "" {
+		return nodes, nil
+	}
+	nodes.program, err = s.engine.holds(ctx, ref, s.labels, i.candidates())
+	if err != nil {
+		return software{}, fmt.Errorf("look for a server in image %s: %w", ref, err)
+	}
+	if nodes.program == "" {
+		return software{}, &Lack{fmt.Errorf("image %s has no server: it starts none, and neither redis-server nor valkey-server is on its PATH", ref),
+			"name an image of Redis or Valkey by --set topology.image=NAME"}
+	}
+	return nodes, nil
+}
+
+// server is the program that an image starts, past the script that most have before it:
+// that changes to another user, and root without capabilities can't. "": it is not to
+// be seen.
+func (i contents) server() (program string) {
+	for _, word := range i.starts {
+		if strings.HasSuffix(word, "-server") && !strings.HasPrefix(word, "-") && !strings.ContainsAny(word, " \t\n") {
+			program = word
+		}
+	}
+	return program
+}
+
+// candidates is where an image may have a server, the likelier ones first.
+func (i contents) candidates() (files []string) {
+	path := i.path
+	if path == "" {
+		path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" // as the engine has it
+	}
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		for _, dir := range filepath.SplitList(path) {
+			files = append(files, filepath.Join(dir, name))
+		}
+	}
+	return files
+}
+
+// clients sees to it that the engine has the clients' image, and says how one is started.
+func (s supply) clients(ctx context.Context) (i *image, command []string, err error) {
+	if given := slices.Clone(s.cfg.Client); len(given) > 0 {
+		if given[0], err = filepath.Abs(given[0]); err != nil {
+			return nil, nil, err
+		}
+		i, err = imageOf("client", given[0])
+		command = given
+	} else {
+		var arch string
+		if arch, err = s.engine.arch(ctx); err != nil {
+			return nil, nil, fmt.Errorf("ask the engine for its architecture: %w", err)
+		}
+		var text []byte
+		if text, err = s.program(ctx, arch, s.say); err == nil {
+			i, command = imageOfOne("client", insideClient, text), []string{insideClient, "__client"}
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return i, command, i.provide(ctx, s.engine, s.labels[ownerLabel])
+}
+
+// Server says what the nodes run: what they call themselves, and of which image they are.
+func (c *cluster) Server() string {
+	info, err := c.Resource(c.ctx, "INFO", "server")
+	if err != nil {
+		return c.site.stock.String()
+	}
+	return versionIn(fmt.Sprint(info)) + c.site.stock.String()
+}
+
+// versionIn is how a server's INFO names it. A Valkey calls itself a Redis, too.
+func versionIn(info string) string {
+	for _, name := range []string{"valkey", "redis"} {
+		if _, rest, ok := strings.Cut(info, "\n"+name+"_version:"); ok {
+			version, _, _ := strings.Cut(rest, "\r\n")
+			return name + " " + version + ", "
+		}
+	}
+	return ""
+}

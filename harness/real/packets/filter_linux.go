@@ -1,0 +1,182 @@
+package packets
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"lockpick/nemesis"
+)
+
+// tableName is nobody else's, so that what is left of a Filter that was not closed can
+// be removed.
+const tableName = "lockpick"
+
+// Filter is a table in one network namespace. It may be used by several goroutines.
+type Filter struct {
+	mu     sync.Mutex
+	conn   *nftables.Conn
+	table  *nftables.Table
+	chains map[string]*nftables.Chain // by way
+}
+
+// Open makes the table in the network namespace of the calling thread, in place of one
+// that was left there. It loses nothing yet.
+func Open() (*Filter, error) {
+	// A lasting connection stays in the namespace in which it was made.
+	conn, err := nftables.New(nftables.AsLasting())
+	if err != nil {
+		return nil, fmt.Errorf("open packet filter: %w", err)
+	}
+	f := &Filter{conn: conn, table: &nftables.Table{Family: nftables.TableFamilyIPv4, Name: tableName}, chains: map[string]*nftables.Chain{}}
+	conn.AddTable(f.table) // or there might be none to delete
+	conn.DelTable(f.table)
+	conn.AddTable(f.table)
+	for way, hook := range map[string]*nftables.ChainHook{nemesis.Request: nftables.ChainHookInput, nemesis.Reply: nftables.ChainHookOutput} {
+		f.chains[way] = conn.AddChain(&nftables.Chain{Name: way, Table: f.table, Type: nftables.ChainTypeFilter, Hooknum: hook, Priority: nftables.ChainPriorityFilter})
+	}
+	if err := conn.Flush(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open packet filter: %w", permitted(err)), conn.CloseLasting())
+	}
+	return f, nil
+}
+
+// permitted says what it takes to be permitted to.
+func permitted(err error) error {
+	if errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("%w; it needs the capability NET_ADMIN, as with --cap-add NET_ADMIN", err)
+	}
+	return err
+}
+
+// Drop loses the packets that meet a rule, from now until Pass.
+func (f *Filter) Drop(r Rule) error {
+	if err := r.validate(); err != nil {
+		return fmt.Errorf("drop packets: %w", err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch old, err := f.find(r); {
+	case err != nil:
+		return fmt.Errorf("drop packets: %w", err)
+	case old != nil:
+		return fmt.Errorf("drop packets: those of %v are dropped already", r)
+	}
+	f.conn.AddRule(&nftables.Rule{Table: f.table, Chain: f.chains[r.Way], Exprs: r.exprs(), UserData: []byte(r.String())})
+	if err := f.conn.Flush(); err != nil {
+		return fmt.Errorf("drop packets of %v: %w", r, permitted(err))
+	}
+	return nil
+}
+
+// Lost is how many packets have met a rule so far.
+func (f *Filter) Lost(r Rule) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, lost, err := f.lost(r)
+	return lost, err
+}
+
+// Pass ends a Drop, and returns how many packets have met the rule.
+func (f *Filter) Pass(r Rule) (lost int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	rule, lost, err := f.lost(r)
+	if err != nil {
+		return 0, err
+	}
+	if err := f.conn.DelRule(rule); err != nil {
+		return 0, fmt.Errorf("let packets of %v pass: %w", r, err)
+	}
+	if err := f.conn.Flush(); err != nil {
+		return 0, fmt.Errorf("let packets of %v pass: %w", r, err)
+	}
+	return lost, nil
+}
+
+// Close removes the table, and all packets pass.
+func (f *Filter) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.conn.DelTable(f.table)
+	if err := errors.Join(f.conn.Flush(), f.conn.CloseLasting()); err != nil {
+		return fmt.Errorf("close packet filter: %w", err)
+	}
+	return nil
+}
+
+// lost finds a rule as the kernel has it, and its count.
+func (f *Filter) lost(r Rule) (*nftables.Rule, int, error) {
+	rule, err := f.find(r)
+	if err != nil {
+		return nil, 0, fmt.Errorf("count lost packets: %w", err)
+	}
+	if rule != nil {
+		for _, e := range rule.Exprs {
+			if c, ok := e.(*expr.Counter); ok {
+				return rule, int(c.Packets), nil
+			}
+		}
+	}
+	return nil, 0, fmt.Errorf("count lost packets: those of %v are not dropped", r)
+}
+
+func (f *Filter) find(r Rule) (*nftables.Rule, error) {
+	chain := f.chains[r.Way]
+	if chain == nil {
+		return nil, nil
+	}
+	rules, err := f.conn.GetRules(f.table, chain)
+	if err != nil {
+		return nil, err
+	}
+	for _, rule := range rules {
+		if string(rule.UserData) == r.String() {
+			rule.Table, rule.Chain = f.table, chain
+			return rule, nil
+		}
+	}
+	return nil, nil
+}
+
+// Where the headers of IPv4 and TCP have what a rule goes by, and what it spoils.
+const (
+	headerSum, sourceAddr, destinationAddr = 10, 12, 16
+	sourcePort, destinationPort            = 0, 2
+)
+
+// exprs match a rule's packets, count them, and lose them.
+func (r Rule) exprs() []expr.Any {
+	addr, port := uint32(sourceAddr), uint32(sourcePort)
+	if r.Way == nemesis.Reply {
+		addr, port = destinationAddr, destinationPort
+	}
+	return append([]expr.Any{
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_TCP}},
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: addr, Len: 4},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: r.Peer.AsSlice()},
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: port, Len: 2},
+		&expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: binaryutil.BigEndian.PutUint16(r.First), ToData: binaryutil.BigEndian.PutUint16(r.Last)},
+		&expr.Counter{},
+	}, r.loss()...)
+}
+
+// loss is what loses a packet. Of one that is dropped on its way out its sender's TCP
+// is told: it holds back what is to be sent, and sees no loss. So that one leaves, with
+// a sum of its header that is off by one bit, and the peer's kernel throws it away.
+func (r Rule) loss() []expr.Any {
+	if r.Way == nemesis.Request {
+		return []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}}
+	}
+	return []expr.Any{
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: headerSum, Len: 2},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 2, Mask: []byte{0xff, 0xff}, Xor: []byte{0, 1}},
+		&expr.Payload{OperationType: expr.PayloadWrite, SourceRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: headerSum, Len: 2},
+	}
+}

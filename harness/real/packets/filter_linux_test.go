@@ -1,0 +1,300 @@
+package packets
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lockpick/nemesis"
+)
+
+// inside tells a test process that it is the one in a network namespace of its own.
+const inside = "LOCKPICK_TEST_NETNS"
+
+// lacking is why this machine gave none; "": it did.
+var lacking string
+
+// TestMain runs all tests in a network namespace of their own, where they harm nobody.
+func TestMain(m *testing.M) {
+	if os.Getenv(inside) != "" {
+		if err := loopback(); err != nil {
+			lacking = err.Error()
+		}
+		os.Exit(m.Run())
+	}
+	c := exec.Command("/proc/self/exe", os.Args[1:]...)
+	c.Env = append(os.Environ(), inside+"=1")
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	if os.Getuid() != 0 {
+		c.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		c.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
+		c.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
+	}
+	err := c.Run()
+	var ended *exec.ExitError
+	switch {
+	case errors.As(err, &ended):
+		os.Exit(max(ended.ExitCode(), 1))
+	case err != nil:
+		lacking = "no network namespace can be made: " + err.Error()
+		os.Exit(m.Run())
+	}
+}
+
+// loopback brings the namespace's only interface up.
+func loopback() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	ifr, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	ifr.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr); err != nil {
+		return fmt.Errorf("bring lo up: %w", err)
+	}
+	return nil
+}
+
+var host = netip.MustParseAddr("127.0.0.1")
+
+func filter(t *testing.T) *Filter {
+	t.Helper()
+	if lacking != "" {
+		t.Skip(lacking)
+	}
+	f, err := Open()
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPROTONOSUPPORT) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// wire is a connection from a port of our choice to a node.
+type wire struct {
+	t          *testing.T
+	peer, node *net.TCPConn
+}
+
+func listening(t *testing.T) *net.TCPListener {
+	t.Helper()
+	ln, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: host.AsSlice()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	return ln
+}
+
+func connect(ln *net.TCPListener, port int, within time.Duration) (*net.TCPConn, error) {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: host.AsSlice(), Port: port}, Timeout: within}
+	c, err := d.Dial("tcp4", ln.Addr().String())
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.TCPConn), nil
+}
+
+// port is one of a range, each time another: one that was used stays taken for a while.
+var port = map[bool]int{true: 20000, false: 20100}
+
+// ours is the range that rules are about.
+func ours(way string) Rule { return Rule{Peer: host, First: 20000, Last: 20099, Way: way} }
+
+func next(within bool) int {
+	port[within]++
+	return port[within] - 1
+}
+
+func connected(t *testing.T, within bool) wire {
+	t.Helper()
+	port := next(within)
+	ln := listening(t)
+	peer, err := connect(ln, port, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := ln.AcceptTCP()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { peer.Close(); node.Close() })
+	return wire{t, peer, node}
+}
+
+// quiet is long for what needs a tenth of a millisecond, and covers two repetitions.
+const quiet = 700 * time.Millisecond
+
+// arrives says whether what one end sends is read at the other within a time.
+func (w wire) arrives(from, to *net.TCPConn, text string, within time.Duration) bool {
+	w.t.Helper()
+	if _, err := from.Write([]byte(text)); err != nil {
+		w.t.Fatal(err)
+	}
+	return w.reads(to, text, within)
+}
+
+func (w wire) reads(to *net.TCPConn, text string, within time.Duration) bool {
+	w.t.Helper()
+	to.SetReadDeadline(time.Now().Add(within))
+	b := make([]byte, len(text))
+	n, err := to.Read(b)
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		w.t.Fatal(err)
+	}
+	return string(b[:n]) == text
+}
+
+// sentAgain is how many segments TCP has sent again on a connection.
+func sentAgain(t *testing.T, c *net.TCPConn) uint32 {
+	t.Helper()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var info *unix.TCPInfo
+	if e := raw.Control(func(fd uintptr) { info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) }); e != nil || err != nil {
+		t.Fatal(e, err)
+	}
+	return info.Total_retrans
+}
+
+// Data that is lost one way comes late when packets pass again, because TCP has sent it
+// again meanwhile; the other way is not touched, and no connection breaks.
+func TestLateAfterHealing(t *testing.T) {
+	for way, ends := range map[string]func(w wire) (from, to *net.TCPConn){
+		nemesis.Request: func(w wire) (from, to *net.TCPConn) { return w.peer, w.node },
+		nemesis.Reply:   func(w wire) (from, to *net.TCPConn) { return w.node, w.peer },
+	} {
+		t.Run(way, func(t *testing.T) {
+			f := filter(t)
+			defer f.Close()
+			rule := ours(way)
+			inRange, other := connected(t, true), connected(t, false)
+			if err := f.Drop(rule); err != nil {
+				t.Fatal(err)
+			}
+			from, to := ends(inRange)
+			if inRange.arrives(from, to, "lost", quiet) {
+				t.Fatalf("it arrived though %v are dropped", rule)
+			}
+			if sentAgain(t, from) == 0 {
+				t.Error("TCP has sent nothing again: it has seen no loss")
+			}
+			lost, err := f.Lost(rule)
+			if err != nil || lost < 2 {
+				t.Errorf("%d packets met the rule (%v), want the first and what was sent again", lost, err)
+			}
+			if from, to := ends(other); !other.arrives(from, to, "passes", time.Second) {
+				t.Error("a connection from another port is cut as well")
+			}
+			total, err := f.Pass(rule)
+			if err != nil || total < lost {
+				t.Errorf("%d packets in all, after %d (%v)", total, lost, err)
+			}
+			if !inRange.reads(to, "lost", 10*time.Second) {
+				t.Error("it did not arrive when packets passed again")
+			}
+			if _, err := f.Lost(rule); err == nil || !strings.Contains(err.Error(), "not dropped") {
+				t.Errorf("the rule is still there: %v", err)
+			}
+		})
+	}
+}
+
+// What is sent the way that is not cut arrives, though what acknowledges it is lost.
+func TestOneWay(t *testing.T) {
+	f := filter(t)
+	defer f.Close()
+	w := connected(t, true)
+	if err := f.Drop(ours(nemesis.Reply)); err != nil {
+		t.Fatal(err)
+	}
+	if !w.arrives(w.peer, w.node, "request", time.Second) {
+		t.Error("the request did not arrive, and only replies are dropped")
+	}
+	if w.arrives(w.node, w.peer, "reply", quiet) {
+		t.Error("the reply arrived")
+	}
+}
+
+// No connection is made: either way one packet of its hand-shake is lost.
+func TestNoConnection(t *testing.T) {
+	for _, way := range []string{nemesis.Request, nemesis.Reply} {
+		t.Run(way, func(t *testing.T) {
+			f := filter(t)
+			defer f.Close()
+			ln := listening(t)
+			rule := ours(way)
+			if err := f.Drop(rule); err != nil {
+				t.Fatal(err)
+			}
+			c, err := connect(ln, next(true), quiet)
+			var late net.Error
+			if !errors.As(err, &late) || !late.Timeout() {
+				t.Fatalf("connected: %v, %v", c, err)
+			}
+			lost, err := f.Lost(rule)
+			if err != nil || lost == 0 {
+				t.Errorf("%d packets were lost (%v)", lost, err)
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if c, err = connect(ln, next(true), 5*time.Second); err != nil {
+				t.Fatalf("the table is gone, and no connection is made: %v", err)
+			}
+			c.Close()
+		})
+	}
+}
+
+// A filter that was not closed leaves nothing behind for the next.
+func TestOpenReplacesWhatWasLeft(t *testing.T) {
+	left := filter(t)
+	rule := ours(nemesis.Request)
+	if err := left.Drop(rule); err != nil {
+		t.Fatal(err)
+	}
+	if err := left.Drop(rule); err == nil || !strings.Contains(err.Error(), "dropped already") {
+		t.Errorf("dropped twice: %v", err)
+	}
+	f := filter(t)
+	defer f.Close()
+	if w := connected(t, true); !w.arrives(w.peer, w.node, "passes", time.Second) {
+		t.Error("packets are still dropped")
+	}
+	if _, err := f.Pass(rule); err == nil || !strings.Contains(err.Error(), "not dropped") {
+		t.Errorf("let pass what passes: %v", err)
+	}
+}
+
+func TestRulesThatAreNone(t *testing.T) {
+	f := filter(t)
+	defer f.Close()
+	for want, r := range map[string]Rule{
+		"is no IPv4 address":        {Peer: netip.IPv6Loopback(), First: 1, Last: 2, Way: nemesis.Request},
+		"5 to 4 are no ports":       {Peer: host, First: 5, Last: 4, Way: nemesis.Request},
+		`"" is neither request nor`: {Peer: host, First: 1, Last: 2},
+	} {
+		if err := f.Drop(r); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %s", r, err, want)
+		}
+	}
+}

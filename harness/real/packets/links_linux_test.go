@@ -1,0 +1,133 @@
+package packets
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/harness/real/link"
+	"lockpick/harness/real/proc"
+	"lockpick/nemesis"
+)
+
+// linked is a real node in front of which two clients have a link each.
+func linked(t *testing.T) (c1, c2 *link.Link) {
+	t.Helper()
+	bin, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("redis-server is not on PATH: apt-get install redis-server")
+	}
+	g, err := proc.NewGroup(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closed(t, g.Close) })
+	node, err := g.StartRedis(t.Context(), "n1", bin, "none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := link.NewMesh(1, proc.TrueClock, func(history.Event) {})
+	m.Ports = 22000
+	t.Cleanup(func() { closed(t, m.Close) })
+	if c1, err = m.Open("c1", "n1", node.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	if c2, err = m.Open("c2", "n1", node.Addr()); err != nil {
+		t.Fatal(err)
+	}
+	return c1, c2
+}
+
+func closed(t *testing.T, end func() error) {
+	t.Helper()
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// client is one connection over a link.
+type client struct {
+	t    *testing.T
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+func over(t *testing.T, l *link.Link) client {
+	t.Helper()
+	conn, err := net.Dial("tcp4", l.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return client{t, conn, bufio.NewReader(conn)}
+}
+
+func (c client) send(command string) {
+	c.t.Helper()
+	if _, err := fmt.Fprintf(c.conn, "%s\r\n", command); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// answer is the next line within a time, "" if there is none.
+func (c client) answer(within time.Duration) string {
+	c.conn.SetReadDeadline(time.Now().Add(within))
+	line, _ := c.in.ReadString('\n')
+	return strings.TrimSpace(line)
+}
+
+func (c client) ask(command string, within time.Duration) string {
+	c.t.Helper()
+	c.send(command)
+	return c.answer(within)
+}
+
+// A link is told apart by its ports: its client hears nothing over any connection, old or
+// new, while another's hears all. When packets pass again the old connection goes on.
+func TestOneLink(t *testing.T) {
+	for _, way := range []string{nemesis.Request, nemesis.Reply} {
+		t.Run(way, func(t *testing.T) {
+			f := filter(t)
+			defer f.Close()
+			c1, c2 := linked(t)
+			old, other := over(t, c1), over(t, c2)
+			for _, c := range []client{old, other} {
+				if got := c.ask("PING", 5*time.Second); got != "+PONG" {
+					t.Fatalf("PING: %q", got)
+				}
+			}
+			first, last := c1.Ports()
+			rule := Rule{Peer: host, First: uint16(first), Last: uint16(last), Way: way}
+			if err := f.Drop(rule); err != nil {
+				t.Fatal(err)
+			}
+			fresh := over(t, c1)
+			fresh.send("PING")
+			if got := old.ask("SET k 1", quiet); got != "" {
+				t.Errorf("the old connection was answered %q", got)
+			}
+			if got := fresh.answer(quiet); got != "" {
+				t.Errorf("a new one was answered %q", got)
+			}
+			// Only where replies are lost the node has done it.
+			if got, want := other.ask("EXISTS k", 5*time.Second), map[string]string{nemesis.Request: ":0", nemesis.Reply: ":1"}[way]; got != want {
+				t.Errorf("EXISTS over another link: %q, want %q", got, want)
+			}
+			lost, err := f.Pass(rule)
+			if err != nil || lost < 2 {
+				t.Errorf("%d packets were lost (%v)", lost, err)
+			}
+			if got := old.answer(10 * time.Second); got != "+OK" {
+				t.Errorf("the late answer is %q", got)
+			}
+			if got := over(t, c1).ask("PING", 5*time.Second); got != "+PONG" {
+				t.Errorf("a new connection afterwards: %q", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,25 @@
+package nemesis
+
+// Starver leaves a node little of its machine: a share of one processor, bytes of
+// memory, or both; what is 0 has no bound.
+type Starver interface {
+	Starve(node string, cpu float64, memory int) (readBack string, err error)
+	Feed(node string) (readBack string, err error)
+}
+
+var starve = Kind{
+	Name:    "starve",
+	Doc:     "leaves a node a share of one processor (`cpu`), so many bytes of memory (`memory`), or both",
+	Within:  "any of a minority, for a node that needs more memory than it gets ends; of its processor any, for it only fails to answer",
+	On:      []Target{Node},
+	Undrawn: []string{""},
+	Takes:   []string{"cpu", "memory"},
+	Inject: func(cluster any, f Fault, target string) (Effect, error) {
+		c, ok := cluster.(Starver)
+		if !ok {
+			return Effect{}, missing("starve", cluster)
+		}
+		back, err := c.Starve(target, f.CPU, f.Memory)
+		return Effect{ReadBack: back, Heal: func() (string, error) { return c.Feed(target) }}, err
+	},
+}

@@ -1,0 +1,25 @@
+package nemesis
+
+// Unplugger takes a node's network cable out, with its address, and puts it back. The
+// node goes on and hears nobody; its connections are there still, and what was sent
+// over them comes late.
+type Unplugger interface {
+	Unplug(node string) (readBack string, err error)
+	Plug(node string) (readBack string, err error)
+}
+
+var unplug = Kind{
+	Name:    "unplug",
+	Doc:     "takes a node's network cable out, and puts it back after `for`",
+	Within:  "any: the network need not deliver, and the node keeps its keys",
+	On:      []Target{Node},
+	Undrawn: []string{""},
+	Inject: func(cluster any, _ Fault, target string) (Effect, error) {
+		c, ok := cluster.(Unplugger)
+		if !ok {
+			return Effect{}, missing("unplug", cluster)
+		}
+		back, err := c.Unplug(target)
+		return Effect{ReadBack: back, Heal: func() (string, error) { return c.Plug(target) }}, err
+	},
+}
