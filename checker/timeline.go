@@ -129,10 +129,20 @@ func (f *fault) memory() *history.Event {
 	return nil
 }
 
-// loss is the first fault between two instants by which the node may have forgotten a key.
+// before is the latest instant of which the record says that this was still to come.
+func (f *fault) before() *history.Event {
+	if f.kind == failedOver {
+		return f.first()
+	}
+	return f.begin
+}
+
+// loss is the first fault between two instants by which the node may have forgotten a
+// key. It may answer again some time before the fault's event says so, which is stamped
+// once that was read back.
 func (t *timeline) loss(vote, next *history.Event) *fault {
 	for _, f := range t.losses {
-		if at := f.memory().T; at > vote.Applied && at < next.Applied {
+		if f.memory().T > vote.Applied && f.before().T < next.Applied {
 			return f
 		}
 	}

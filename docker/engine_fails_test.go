@@ -87,7 +87,7 @@ func TestServerThatDoesNotStart(t *testing.T) {
 		return nil
 	})
 	t.Log(err)
-	if err == nil || !strings.Contains(err.Error(), "redis-server has ended") || !strings.Contains(err.Error(), "sleep: unrecognized option") {
+	if err == nil || !strings.Contains(err.Error(), "redis-server ended") || !strings.Contains(err.Error(), "sleep: unrecognized option") {
 		t.Errorf("it came out as %v", err)
 	}
 	self, err := proc.Self()
