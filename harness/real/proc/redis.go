@@ -193,6 +193,3 @@ func freePort() (addr string, err error) {
 	}
 	return l.Addr().String(), l.Close()
 }
-
-// ServerArgs are server.Args.
-func ServerArgs(persist string) ([]string, error) { return server.Args(persist) }
