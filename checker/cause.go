@@ -170,6 +170,8 @@ func (r *record) outlived(x explanation, first, second *session, from, to int64)
 	switch claimed := deadline(first.acquire.ret, never); {
 	case r.clockLost(first):
 		x.cause, x.text = ClientClock, key+fmt.Sprintf(", but %s's clock fell behind", first.client())
+	case !first.extended() && claimed != never && claimed-first.acquire.ret.T > to-from+tick: // it could not have been in time
+		x.cause, x.text = GivenShorter, key+fmt.Sprintf(", but %s claimed the lock until %s", first.client(), seconds(claimed))
 	case second.acquire.ret.T < first.acquire.ret.T:
 		x.cause = GrantedLate
 		x.text = key + fmt.Sprintf(", but its acquire returned only at %s, when %s held the lock", seconds(first.acquire.ret.T), second.client())

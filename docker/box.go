@@ -19,6 +19,7 @@ const engineBound = 15 * time.Second
 type box struct {
 	engine   *engine
 	name, id string
+	here     bool // its processes are on this machine, and ours to kill
 	beside   *box // where its clocks are turned; nil: nobody turns them, and its program starts at once
 
 	mu     sync.Mutex
@@ -28,24 +29,42 @@ type box struct {
 
 // running is one run of a container's program.
 type running struct {
-	done   chan struct{} // closed when it has ended
-	status int64         // of its end
-	err    error         // why its end is unknown
+	process int           // on this machine; 0: unknown
+	once    sync.Once     // closes ended
+	ended   chan struct{} // closed when it has ended
+	told    chan struct{} // closed when the engine has said so, with what follows
+	status  int64         // of its end
+	err     error         // why its end is unknown
 }
+
+func (r *running) end() { r.once.Do(func() { close(r.ended) }) }
 
 // start starts the container's program.
 func (b *box) start(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.run != nil { // the engine starts what it takes for ended
+		select {
+		case <-b.run.told:
+		case <-time.After(engineBound):
+			return fmt.Errorf("start %s: the engine does not say that it has ended, after %v", b.name, engineBound)
+		}
+	}
 	ended, err := b.engine.start(context.WithoutCancel(ctx), b.id)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", b.name, err)
 	}
-	r := &running{done: make(chan struct{})}
+	r := &running{ended: make(chan struct{}), told: make(chan struct{})}
+	if b.here {
+		if _, pid, err := b.engine.state(ctx, b.id); err == nil && proc.InContainer(pid, b.id) {
+			r.process = pid
+		}
+	}
 	b.run, b.paused = r, false
 	go func() {
 		r.status, r.err = ended()
-		close(r.done)
+		close(r.told)
+		r.end()
 	}()
 	return nil
 }
@@ -54,7 +73,7 @@ func (b *box) start(ctx context.Context) error {
 func (b *box) done() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.run.done
+	return b.run.ended
 }
 
 // Runs says whether its program is there.
@@ -69,7 +88,7 @@ func (b *box) runs() bool {
 		return false
 	}
 	select {
-	case <-b.run.done:
+	case <-b.run.ended:
 		return false
 	default:
 		return true
@@ -154,6 +173,15 @@ func (b *box) Kill(ctx context.Context) (readBack string, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, engineBound)
 	defer cancel()
+	// The engine would take tenths of a second to tell that it is gone. It knows how to
+	// kill who is frozen.
+	if r := b.run; r.process > 0 && !b.paused {
+		if err := proc.KillContained(ctx, r.process, b.id); err != nil {
+			return "", fmt.Errorf("kill %s: %w", b.name, err)
+		}
+		r.end()
+		return fmt.Sprintf("container %.12s: process %d is gone", b.id, r.process), nil
+	}
 	killed := b.engine.kill(ctx, b.id)
 	if killed != nil && b.runs() {
 		return "", fmt.Errorf("kill %s: %w", b.name, killed)
@@ -206,7 +234,7 @@ func (b *box) remove(ctx context.Context) error {
 // awaitEnd waits until its program has ended. The lock is held.
 func (b *box) awaitEnd(ctx context.Context, verb string) (readBack string, err error) {
 	select {
-	case <-b.run.done:
+	case <-b.run.told:
 	case <-ctx.Done():
 		return "", fmt.Errorf("%s %s: it still runs: %w", verb, b.name, context.Cause(ctx))
 	}
@@ -218,10 +246,11 @@ func (b *box) awaitEnd(ctx context.Context, verb string) (readBack string, err e
 
 // outcome says how its program came to its end: nil is exit status 0. It waits for it.
 func (b *box) outcome() error {
-	<-b.done()
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch r := b.run; {
+	r := b.run
+	b.mu.Unlock()
+	<-r.told
+	switch {
 	case r.err != nil:
 		return r.err
 	case r.status != 0:

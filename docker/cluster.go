@@ -55,7 +55,7 @@ func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
 	c.Timeline = proc.NewTimeline(ctx)
 	c.ctx = c.Timeline.Context()
 	c.Nodes = &failover.Nodes[*node]{Context: c.ctx, Kill: c.Kill, Pause: c.Pause, Gate: c.gate, Turn: c.turn}
-	c.Disks = &disk.Disks{Kill: c.Kill, Runs: func(node string) bool { return c.at(node).Runs() }}
+	c.Disks = &disk.Disks{Kill: func(node string) (string, error) { return c.at(node).end(c.ctx) }, Runs: func(node string) bool { return c.at(node).Runs() }}
 	return c
 }
 

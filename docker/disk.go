@@ -64,6 +64,17 @@ func lacksDisk(here bool) (reason, remedy string) {
 	return disk.Missing()
 }
 
+// LosePower cuts a node's power, if it is not just being started or ended.
+func (c *cluster) LosePower(node string, torn bool) (string, error) {
+	if c.Nodes.Server(node) == nil {
+		return "", fmt.Errorf("cut the power of %s: there is no such node", node)
+	}
+	n := c.at(node)
+	n.changing.Lock() // before it is off: who starts meanwhile would find a disk without power
+	defer n.changing.Unlock()
+	return c.Disks.LosePower(node, torn)
+}
+
 // StallSync lets no sync of a node's disk come back.
 func (c *cluster) StallSync(node string) (string, error) {
 	defer c.at(node).tell(c.ctx)

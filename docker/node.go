@@ -145,6 +145,11 @@ func (n *node) shutdown(ctx context.Context) (readBack string, err error) {
 func (n *node) kill(ctx context.Context) (readBack string, err error) {
 	n.changing.Lock()
 	defer n.changing.Unlock()
+	return n.end(ctx)
+}
+
+// end is kill for who holds changing.
+func (n *node) end(ctx context.Context) (readBack string, err error) {
 	back, err := n.Kill(ctx)
 	if errors.Is(err, proc.ErrEnded) {
 		return "", fmt.Errorf("kill %s: it does not run", n.Name)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -88,7 +89,7 @@ func (s *site) makeBox(ctx context.Context, name string, host int, m making) (*b
 	if err != nil {
 		return nil, fmt.Errorf("make the container of %s: %w", name, err)
 	}
-	return &box{engine: s.engine, name: name, id: id}, nil
+	return &box{engine: s.engine, name: name, id: id, here: s.here && os.Geteuid() == 0}, nil
 }
 
 // join makes the container of the links, and returns once it can be talked to.

@@ -119,7 +119,7 @@ func (n *Network) answers(l *link.Link) (string, error) {
 		return "something else is done to the link", nil
 	case n.mute(l):
 		return "the node was stopped, or waits for its disk, and answers nobody", nil
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded) && !n.down(l): // whose address may swallow what is sent there
 		return "", err
 	}
 	return fmt.Sprintf("the node is down: %v", err), nil
@@ -129,6 +129,12 @@ func (n *Network) answers(l *link.Link) (string, error) {
 func (n *Network) mute(l *link.Link) bool {
 	_, node, _ := nemesis.SplitLink(l.Name())
 	return n.Mute(node)
+}
+
+// down says whether a link's node does not run.
+func (n *Network) down(l *link.Link) bool {
+	_, node, _ := nemesis.SplitLink(l.Name())
+	return n.Down(node)
 }
 
 func (n *Network) ping(l *link.Link, within time.Duration) error {
