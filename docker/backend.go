@@ -16,6 +16,10 @@
 // that will do are wiped for the next run, and it is looked whether they are; others
 // are made anew.
 //
+// A node whose packets the plan loses has a container beside it, of lockpick, that shares
+// its network namespace. It alone has a capability, NET_ADMIN, and for one thing: to put
+// rules into that namespace by which packets are lost.
+//
 // Containers and networks carry the label of
 // their owner, by which they are removed, what a dead owner left too. Images stay, one of
 // each sort, as a cache: their names are sums of what is in them.
@@ -24,8 +28,8 @@
 // or redis:7, or one made of this machine's redis-server (software.go). Clients and links
 // run lockpick, in an image of one file (program.go).
 //
-// Deliberately missing so far: engines elsewhere, clocks, disks, replicas, drops of
-// packets. It needs Linux.
+// Deliberately missing so far: engines elsewhere, clocks, disks, replicas. It
+// needs Linux.
 package docker
 
 import (
@@ -79,6 +83,9 @@ const linksVerb = "__links"
 // program that makes a Backend has to do when its first argument is "__links".
 func Links(in io.Reader, out io.Writer) error { return network.Serve(in, out) }
 
+// packetsVerb is what lockpick's program is called with to lose packets, see Packets.
+const packetsVerb = "__packets"
+
 // powers are the faults that it can inject wherever it can run.
 var powers = []string{
 	nemesis.Capability("pause", nemesis.Client),
@@ -86,7 +93,9 @@ var powers = []string{
 	nemesis.Capability("kill", nemesis.Client),
 	nemesis.Capability("kill", nemesis.Node),
 	nemesis.Capability("shutdown", nemesis.Node),
+	nemesis.Capability("unplug", nemesis.Node),
 	nemesis.Capability("cut", nemesis.Link),
+	nemesis.Capability(nemesis.PowerPackets, nemesis.Link),
 	nemesis.Capability(nemesis.PowerShape, nemesis.Link),
 	nemesis.Capability(nemesis.Hold, nemesis.Message),
 	nemesis.Capability(nemesis.Drop, nemesis.Message),
@@ -126,6 +135,13 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 		c.Name = name
 		out = append(out, c)
 	}
+	starve := run
+	starve.Name = nemesis.Capability("starve", nemesis.Node)
+	if run.Available {
+		starve.Reason, starve.Remedy = b.lacksBounds(ctx)
+		starve.Available = starve.Reason == ""
+	}
+	out = append(out, starve)
 	for _, name := range unbuilt {
 		c := run
 		if c.Name = name; c.Available {

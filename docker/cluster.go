@@ -30,10 +30,11 @@ type cluster struct {
 	// These are filled before body is called.
 	resource *node
 	nodes    map[string]*node
-	ahead    time.Duration // how far the engine's clock is ahead of ours
-	within   time.Duration // by how much that may be wrong
-	limit    time.Duration // how long the run may take
-	group    *proc.Group   // directory that disks are mounted below; nil: there are none
+	filters  map[string]*filter // by node, where the plan loses packets
+	ahead    time.Duration      // how far the engine's clock is ahead of ours
+	within   time.Duration      // by how much that may be wrong
+	limit    time.Duration      // how long the run may take
+	group    *proc.Group        // directory that disks are mounted below; nil: there are none
 
 	mu      sync.Mutex
 	waiting map[string]*player // clients that have no order yet
@@ -45,7 +46,7 @@ var _ harness.Cluster = (*cluster)(nil)
 
 func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
 	c := &cluster{
-		site: s, rec: rec, nodes: map[string]*node{},
+		site: s, rec: rec, nodes: map[string]*node{}, filters: map[string]*filter{},
 		waiting: map[string]*player{}, playing: map[string]*player{}, ended: map[string]bool{},
 	}
 	c.Timeline = proc.NewTimeline(ctx)
@@ -67,6 +68,9 @@ func (c *cluster) open(s harness.Scenario, seed uint64) error {
 		addrs[name] = n.addr
 	}
 	run := network.Run{Context: c.ctx, Record: c.rec.Record, Go: c.Timeline.Go}
+	if len(c.filters) > 0 {
+		run.Ports = firstPort
+	}
 	return c.Open(run, seed, c.site.net.at(linksHost).String(), addrs, s.NodeNames(), network.ClientsOf(s))
 }
 
@@ -103,7 +107,7 @@ func (c *cluster) close() error {
 	if c.Remote != nil {
 		errs = append(errs, c.sameTime(ctx), c.Remote.Close(ctx))
 	}
-	errs = append(errs, c.unmountDisks(ctx))
+	errs = append(errs, c.unfilter(ctx), c.unmountDisks(ctx))
 	return errors.Join(append(errs, c.Wait())...)
 }
 

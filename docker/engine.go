@@ -273,6 +273,9 @@ type making struct {
 	labels               map[string]string
 	data                 string // directory of the engine's machine that is dataDir inside; "": none
 	talks                bool   // we write to its stdin
+	sysctls              map[string]string
+	beside               string // another container, whose network it shares; "": none
+	capability           string // of the kernel, that it has as the only one; "": none
 }
 
 func (m making) mounts() []mount.Mount {
@@ -282,8 +285,19 @@ func (m making) mounts() []mount.Mount {
 	return []mount.Mount{{Type: mount.TypeBind, Source: m.data, Target: dataDir}}
 }
 
-// create makes a container that has no privilege at all.
+// create makes a container that has no privilege at all, but what it is given.
 func (e *engine) create(ctx context.Context, m making) (id string, err error) {
+	host := &container.HostConfig{
+		NetworkMode: container.NetworkMode(m.network), CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
+		Mounts: m.mounts(), Sysctls: m.sysctls,
+	}
+	join := &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{m.network: fixed(m.addr)}}
+	if m.beside != "" {
+		host.NetworkMode, join = container.NetworkMode("container:"+m.beside), nil
+	}
+	if m.capability != "" {
+		host.CapAdd = []string{m.capability}
+	}
 	made, err := e.api.ContainerCreate(ctx, &container.Config{
 		Image: m.image, Entrypoint: m.command[:1], Cmd: m.command[1:], Labels: m.labels,
 		// Whoever the image starts its program as: root without capabilities can write to
@@ -291,13 +305,90 @@ func (e *engine) create(ctx context.Context, m making) (id string, err error) {
 		User: "0", WorkingDir: dataDir,
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, // the image's would be load, and ask a paused one
 		OpenStdin:   m.talks, StdinOnce: m.talks, AttachStdin: m.talks, AttachStdout: m.talks, AttachStderr: m.talks,
-	}, &container.HostConfig{
-		NetworkMode: container.NetworkMode(m.network), CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
-		Mounts: m.mounts(),
-	}, &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
-		m.network: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: m.addr.String()}},
-	}}, nil, m.name)
+	}, host, join, nil, m.name)
 	return made.ID, err
+}
+
+// fixed is a place on a network with an address of its own.
+func fixed(addr netip.Addr) *network.EndpointSettings {
+	return &network.EndpointSettings{IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: addr.String()}}
+}
+
+// disconnect takes a container off a network, and connect puts it there again.
+func (e *engine) disconnect(ctx context.Context, network, id string) error {
+	return e.api.NetworkDisconnect(ctx, network, id, false)
+}
+func (e *engine) connect(ctx context.Context, network, id string, addr netip.Addr) error {
+	return e.api.NetworkConnect(ctx, network, id, fixed(addr))
+}
+
+// bound lets a container use no more than a share of its machine.
+func (e *engine) bound(ctx context.Context, id string, s share) error {
+	r := container.Resources{CPUQuota: s.quota.Microseconds(), Memory: s.memory, MemorySwap: s.memory}
+	if s.quota > 0 {
+		r.CPUPeriod = sharePeriod.Microseconds()
+	}
+	_, err := e.api.ContainerUpdate(ctx, id, container.UpdateConfig{Resources: r})
+	return err
+}
+
+// unbound lets it use all. Of memory an engine takes no word for that, so that it gets
+// as much as there is.
+func (e *engine) unbound(ctx context.Context, id string) error {
+	about, err := e.api.Info(ctx)
+	if err != nil {
+		return err
+	}
+	r := container.Resources{CPUQuota: -1, Memory: about.MemTotal, MemorySwap: -1}
+	_, err = e.api.ContainerUpdate(ctx, id, container.UpdateConfig{Resources: r})
+	return err
+}
+
+// bounds is what the engine says that a container may use.
+func (e *engine) bounds(ctx context.Context, id string) (share, error) {
+	is, err := e.api.ContainerInspect(ctx, id)
+	if err != nil {
+		return share{}, err
+	}
+	return share{time.Duration(is.HostConfig.CPUQuota) * time.Microsecond, is.HostConfig.Memory}, nil
+}
+
+// hunger is what a container has had of its machine and what it has lacked, or that it
+// has ended for want of memory.
+func (e *engine) hunger(ctx context.Context, id string) (string, error) {
+	is, err := e.api.ContainerInspect(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	if !is.State.Running {
+		return fmt.Sprintf("it has ended with status %d, for want of memory: %v", is.State.ExitCode, is.State.OOMKilled), nil
+	}
+	answer, err := e.api.ContainerStatsOneShot(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	var s container.StatsResponse
+	if err := json.NewDecoder(answer.Body).Decode(&s); err != nil {
+		return "", err
+	}
+	cpu := s.CPUStats.ThrottlingData
+	return fmt.Sprintf("it was throttled in %d of %d periods, for %v in all, and uses %d KB of memory",
+		cpu.ThrottledPeriods, cpu.Periods, time.Duration(cpu.ThrottledTime).Round(time.Millisecond), s.MemoryStats.Usage>>10), nil
+}
+
+// starves says why the engine can't bound what containers use; "": it can.
+func (e *engine) starves(ctx context.Context) (reason string) {
+	about, err := e.api.Info(ctx)
+	switch {
+	case err != nil:
+		return "the engine does not say what it can bound: " + firstLine(err)
+	case !about.CPUCfsQuota:
+		return "the engine's kernel can't bound the processor of a container"
+	case !about.MemoryLimit:
+		return "the engine's kernel can't bound the memory of a container"
+	}
+	return ""
 }
 
 // away says whether an error is that no engine answers.

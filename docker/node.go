@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"lockpick/harness/real/disk"
@@ -38,6 +39,9 @@ type node struct {
 	changing   sync.Mutex // held while it is started or ended
 	generation string     // its run_id
 	telling    sync.Mutex // held while the links are told how it is
+
+	unplugged, starved atomic.Bool // now
+	spoiled            atomic.Bool // it is not as it was when it was new
 }
 
 // ask sends it a command from the links' container, past all links.
@@ -61,8 +65,13 @@ func (n *node) tell(ctx context.Context) {
 	n.telling.Lock()
 	defer n.telling.Unlock()
 	if remote, err := n.site.network(ctx); err == nil {
-		remote.Tell(ctx, n.name, n.Runs(), !n.Paused() && (n.disk == nil || !n.disk.Stalled())) // links that have ended need not know
+		remote.Tell(ctx, n.name, n.Runs(), !n.deaf()) // links that have ended need not know
 	}
+}
+
+// deaf says whether it may be there and answer nobody, whatever its links do.
+func (n *node) deaf() bool {
+	return n.Paused() || n.unplugged.Load() || n.starved.Load() || n.disk != nil && n.disk.Stalled()
 }
 
 // begin starts it and returns once it answers.
@@ -140,8 +149,8 @@ func (n *node) shutdown(ctx context.Context) (readBack string, err error) {
 	switch {
 	case !n.Runs():
 		return "", fmt.Errorf("shut %s down: it does not run", n.name)
-	case n.Paused():
-		return "", fmt.Errorf("shut %s down: it is paused, and hears nothing", n.name)
+	case n.Paused() || n.unplugged.Load():
+		return "", fmt.Errorf("shut %s down: it is paused or unplugged, and hears nothing", n.name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, shutdownBound)
 	defer cancel()
@@ -185,7 +194,7 @@ func (s *site) makeNode(ctx context.Context, name string, host int, want wanted)
 	s.mu.Lock()
 	n := s.nodes[name]
 	s.mu.Unlock()
-	if n != nil && n.want == want && n.Runs() && !n.Paused() {
+	if n != nil && n.want == want && n.Runs() && !n.deaf() && !n.spoiled.Load() {
 		return n, n.wipe(ctx)
 	}
 	if n != nil {
