@@ -66,11 +66,11 @@ func (c *cluster) Feed(node string) (string, error) {
 	n := c.at(node)
 	n.changing.Lock()
 	defer n.changing.Unlock()
-	met, err := n.engine.hunger(c.ctx, n.id)
-	if err != nil {
+	if err := n.engine.unbound(c.ctx, n.id); err != nil {
 		return "", fmt.Errorf("feed %s: %w", node, err)
 	}
-	if err := n.engine.unbound(c.ctx, n.id); err != nil {
+	met, err := n.engine.hunger(c.ctx, n.id)
+	if err != nil {
 		return "", fmt.Errorf("feed %s: %w", node, err)
 	}
 	back, err := n.heard(c.ctx)
