@@ -349,30 +349,31 @@ func (e *engine) bounds(ctx context.Context, id string) (share, error) {
 	if err != nil {
 		return share{}, err
 	}
-	return share{time.Duration(is.HostConfig.CPUQuota) * time.Microsecond, is.HostConfig.Memory}, nil
+	s := share{max(0, time.Duration(is.HostConfig.CPUQuota)*time.Microsecond), is.HostConfig.Memory}
+	if s.memory == allMemory {
+		s.memory = 0
+	}
+	return s, nil
 }
 
-// hunger is what a container has had of its machine and what it has lacked, or that it
-// has ended for want of memory.
-func (e *engine) hunger(ctx context.Context, id string) (string, error) {
+// hunger is what a container has lacked of its machine, as the engine says.
+func (e *engine) hunger(ctx context.Context, id string) (hunger, error) {
 	is, err := e.api.ContainerInspect(ctx, id)
 	if err != nil {
-		return "", err
+		return hunger{}, err
 	}
 	if !is.State.Running {
-		return fmt.Sprintf("it has ended with status %d, for want of memory: %v", is.State.ExitCode, is.State.OOMKilled), nil
+		return hunger{ended: fmt.Sprintf("it has ended with status %d, for want of memory: %v", is.State.ExitCode, is.State.OOMKilled)}, nil
 	}
 	answer, err := e.api.ContainerStatsOneShot(ctx, id)
 	if err != nil {
-		return "", err
+		return hunger{}, err
 	}
 	defer answer.Body.Close()
 	var s container.StatsResponse
-	if err := json.NewDecoder(answer.Body).Decode(&s); err != nil {
-		return "", err
-	}
+	err = json.NewDecoder(answer.Body).Decode(&s)
 	cpu := s.CPUStats.ThrottlingData
-	return fmt.Sprintf("it was throttled in %d of %d periods, and uses %d KB of memory", cpu.ThrottledPeriods, cpu.Periods, s.MemoryStats.Usage>>10), nil
+	return hunger{periods: cpu.Periods, throttled: cpu.ThrottledPeriods, memory: s.MemoryStats.Usage}, err
 }
 
 // starves says why the engine can't bound what containers use; "": it can.

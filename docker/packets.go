@@ -86,7 +86,7 @@ func (c *cluster) filterPackets(s harness.Scenario) error {
 			continue
 		}
 		all.Go(func() {
-			f, err := c.site.makeFilter(c.ctx, c.at(name))
+			f, err := c.site.makeFilter(c.ctx, c.at(name), mayFilter)
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			errs = append(errs, err)
@@ -99,9 +99,12 @@ func (c *cluster) filterPackets(s harness.Scenario) error {
 	return errors.Join(errs...)
 }
 
-func (s *site) makeFilter(ctx context.Context, n *node) (*filter, error) {
+// mayFilter is the capability without which nobody has rules for packets.
+const mayFilter = "NET_ADMIN"
+
+func (s *site) makeFilter(ctx context.Context, n *node, may string) (*filter, error) {
 	b, err := s.makeBox(ctx, n.name+"-packets", 0, making{
-		image: s.image, command: []string{s.links[0], packetsVerb}, talks: true, beside: n.id, capability: "NET_ADMIN",
+		image: s.image, command: []string{s.links[0], packetsVerb}, talks: true, beside: n.id, capability: may,
 	})
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ var _ nemesis.Starver = (*cluster)(nil)
 
 // share is what a container may use of its machine.
 type share struct {
-	quota  time.Duration // of processors in each sharePeriod; −1: no bound
+	quota  time.Duration // of processors in each sharePeriod; 0: no bound
 	memory int64         // bytes, with swap; 0: no bound
 }
 
@@ -66,18 +66,50 @@ func (c *cluster) Feed(node string) (string, error) {
 	n := c.at(node)
 	n.changing.Lock()
 	defer n.changing.Unlock()
-	if err := n.engine.unbound(c.ctx, n.id); err != nil {
+	err := n.engine.unbound(c.ctx, n.id)
+	if err != nil && n.ends() {
+		err = n.engine.unbound(c.ctx, n.id) // for when it is started again
+	}
+	if err != nil {
+		return "", fmt.Errorf("feed %s: %w", node, err)
+	}
+	heard, err := n.heard(c.ctx)
+	n.starved.Store(false)
+	n.tell(c.ctx)
+	if err != nil {
 		return "", fmt.Errorf("feed %s: %w", node, err)
 	}
 	met, err := n.engine.hunger(c.ctx, n.id)
 	if err != nil {
 		return "", fmt.Errorf("feed %s: %w", node, err)
 	}
-	back, err := n.heard(c.ctx)
-	n.starved.Store(false)
-	n.tell(c.ctx)
-	if err != nil {
-		return "", fmt.Errorf("feed %s: %w", node, err)
+	back := met.String() + "; " + heard
+	if met.periods > 0 && met.throttled == 0 {
+		return back, nemesis.ErrIdle
 	}
-	return met + "; " + back, nil
+	return back, nil
+}
+
+// ends says whether it is just ending, of which the engine may know before we do.
+func (n *node) ends() bool {
+	select {
+	case <-n.done():
+		return true
+	case <-time.After(time.Second):
+		return false
+	}
+}
+
+// hunger is what a container has met that was bound to a share of its machine.
+type hunger struct {
+	ended              string // how; "": it has not
+	periods, throttled uint64 // of sharePeriod; those in which it wanted more
+	memory             uint64 // bytes that it uses
+}
+
+func (h hunger) String() string {
+	if h.ended != "" {
+		return h.ended
+	}
+	return fmt.Sprintf("it was throttled in %d of %d periods, and uses %d KB of memory", h.throttled, h.periods, h.memory>>10)
 }
