@@ -4,8 +4,8 @@
 // Its nouns are Backend; site, which is what the engine has for one run after the
 // other: a network and what is on it; cluster, which is one run there and has its
 // powers; box, one container, which is a node's, a client's or that of the links; image,
-// what they are made of; engine, which is all that is asked of the Docker engine, in one
-// file; and endpoint, where it is, as the docker command finds it.
+// what they are made of; engine, which is all that is asked of the Docker engine, in the
+// files engine*.go; and endpoint, where it is, as the docker command finds it.
 //
 //	                    lockpick
 //	      stdin, stdout ╱   │   ╲  of each
@@ -16,9 +16,14 @@
 // that will do are wiped for the next run, and it is looked whether they are; others
 // are made anew.
 //
-// A node whose packets the plan loses has a container beside it, of lockpick, that shares
-// its network namespace. It alone has a capability, NET_ADMIN, and for one thing: to put
-// rules into that namespace by which packets are lost.
+// A container whose clocks the plan turns starts its program through a gate (package
+// clock), which an agent in a container beside it opens. That one shares its processes
+// and its network, and has one capability: SYS_PTRACE, without which nobody may rewrite
+// what another process reads the time by. It can trace nobody else.
+//
+// A node whose packets the plan loses has a filter beside it, that shares its network
+// namespace and has one capability: NET_ADMIN, without which nobody may have rules there
+// by which packets are lost. It can reach no other namespace. No other container has any.
 //
 // Containers and networks carry the label of
 // their owner, by which they are removed, what a dead owner left too. Images stay, one of
@@ -28,8 +33,7 @@
 // or redis:7, or one made of this machine's redis-server (software.go). Clients and links
 // run lockpick, in an image of one file (program.go).
 //
-// Deliberately missing so far: engines elsewhere, clocks, disks, replicas. It
-// needs Linux.
+// Deliberately missing so far: engines elsewhere, disks, replicas. It needs Linux.
 package docker
 
 import (
@@ -42,6 +46,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/real/disk"
 	"lockpick/harness/real/network"
+	"lockpick/harness/real/skew"
 	"lockpick/nemesis"
 )
 
@@ -58,7 +63,7 @@ type Backend struct {
 	clients program
 
 	mu   sync.Mutex
-	idle *site // of the run before
+	idle []*site // of runs before
 }
 
 var _ harness.Backend = (*Backend)(nil)
@@ -75,6 +80,14 @@ func (*Backend) Name() string { return "docker" }
 func (*Backend) Remark(ctx context.Context) string {
 	return engineRemark(ctx) + "; nodes run the image " + usual + " if it has that, else this machine's own redis-server with its libraries, or topology.image"
 }
+
+// clockVerb is what lockpick's program is called with to turn clocks, see Clocks.
+const clockVerb = "__clock"
+
+// Clocks turns the clocks of one container's program, from one beside it, as it is told
+// on in. A program that makes a Backend does it when its first argument is "__clock", and
+// clock.Gate with the arguments that follow when that is clock.GateVerb.
+func Clocks(in io.Reader, out io.Writer) error { return skew.Agent(in, out) }
 
 // linksVerb is what lockpick's program is called with to make links, see Links.
 const linksVerb = "__links"
@@ -108,10 +121,14 @@ var powers = []string{
 var unbuilt = []string{
 	nemesis.Capability("failover", nemesis.Node),
 	nemesis.Capability(nemesis.PowerSentinel, nemesis.Node),
+	harness.CanReplicate,
+}
+
+// clockPowers need more of the engine's machine than the others.
+var clockPowers = []string{
 	nemesis.Capability(nemesis.PowerClock, nemesis.Client),
 	nemesis.Capability(nemesis.PowerClock, nemesis.Node),
 	harness.CanSetOwnTime,
-	harness.CanReplicate,
 }
 
 // Probe says what it can do on this machine.
@@ -124,6 +141,15 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 		c := run
 		c.Name = name
 		out = append(out, c)
+	}
+	clocks := run
+	if clocks.Available {
+		clocks.Reason, clocks.Remedy = b.lacksClocks(ctx)
+		clocks.Available = clocks.Reason == ""
+	}
+	for _, name := range clockPowers {
+		clocks.Name = name
+		out = append(out, clocks)
 	}
 	disks := run
 	if run.Available {

@@ -19,6 +19,7 @@ const engineBound = 15 * time.Second
 type box struct {
 	engine   *engine
 	name, id string
+	beside   *box // where its clocks are turned; nil: nobody turns them, and its program starts at once
 
 	mu     sync.Mutex
 	run    *running // the latest; nil: it was never started
@@ -160,8 +161,40 @@ func (b *box) Kill(ctx context.Context) (readBack string, err error) {
 	return b.awaitEnd(ctx, "kill")
 }
 
+// endsBound is how long the engine may take to say that a program has ended which
+// others have seen end.
+const endsBound = 2 * time.Second
+
+// soonOver says whether its program has ended, if only just now.
+func (b *box) soonOver() bool {
+	select {
+	case <-b.done():
+		return true
+	case <-time.After(endsBound):
+		return false
+	}
+}
+
+// ended waits until its program has ended, if it was ever started.
+func (b *box) ended(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.run == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, engineBound)
+	defer cancel()
+	_, err := b.awaitEnd(ctx, "end")
+	return err
+}
+
 // remove ends it and removes it.
 func (b *box) remove(ctx context.Context) error {
+	if b.beside != nil {
+		if err := b.beside.remove(ctx); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineBound)
 	defer cancel()
 	if err := b.engine.remove(ctx, b.id); err != nil {

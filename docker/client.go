@@ -11,6 +11,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/real/contender"
+	"lockpick/harness/real/skew"
 )
 
 // player is one client in a container: it waits for its order from when it is made,
@@ -19,17 +20,28 @@ type player struct {
 	*box
 	*talk
 	killed atomic.Bool
+	clocks chan skew.Reading // what it says that its clocks show
 }
 
 // makePlayer lets a client wait for its order, in a container that it may have had
 // before.
-func (s *site) makePlayer(ctx context.Context, name string) (*player, error) {
+func (s *site) makePlayer(ctx context.Context, name string, k *turner) (*player, error) {
 	s.mu.Lock()
 	b, host := s.boxes[name], s.hosts[name]
 	s.mu.Unlock()
+	if b != nil && (b.beside != nil) != (k != nil) {
+		if err := b.remove(ctx); err != nil {
+			return nil, err
+		}
+		b = nil
+	}
 	if b == nil {
+		makeBox := s.makeBox
+		if k != nil {
+			makeBox = s.makeTurnable
+		}
 		var err error
-		if b, err = s.makeBox(ctx, name, host, making{image: s.image, command: s.client, talks: true}); err != nil {
+		if b, err = makeBox(ctx, name, host, making{image: s.image, command: s.client, talks: true}); err != nil {
 			return nil, err
 		}
 		s.mu.Lock()
@@ -40,7 +52,15 @@ func (s *site) makePlayer(ctx context.Context, name string) (*player, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &player{box: b, talk: t}, b.start(ctx)
+	err = b.start(ctx)
+	if err == nil {
+		err = k.open(ctx, b)
+	}
+	if err != nil {
+		t.leave()
+		return nil, err
+	}
+	return &player{box: b, talk: t, clocks: make(chan skew.Reading, 1)}, nil
 }
 
 // RunClient runs a client in a container until it has ended. Its error is
@@ -51,6 +71,9 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 		return fmt.Errorf("run client %s: the scenario has no such client", s.Name)
 	}
 	s.Nodes, s.Resource, s.Start = a.Nodes, a.Resource, c.Now()
+	m := c.machine(s.Name)
+	started := m.Starts()
+	defer started()
 	p, err := c.enter(s.Name)
 	if err != nil {
 		return fmt.Errorf("run client %s: %w", s.Name, err)
@@ -60,7 +83,10 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
 	defer context.AfterFunc(ctx, func() { p.Kill(context.Background()) })() // its error would come again when the run ends
-	err = contender.Conversation{In: p.in, Out: p.out, Record: c.rec.Record, At: at}.Hold(contender.Order{Spec: s, Origin: c.Origin()})
+	err = contender.Conversation{In: p.in, Out: p.out, Record: c.rec.Record, At: at, Clocks: p.clocks, Began: func(r skew.Reading) error {
+		defer started()
+		return m.Began(r)
+	}}.Hold(contender.Order{Spec: s, Origin: c.Origin(), Clocks: m != nil})
 	if err != nil {
 		p.Kill(context.Background())
 	}
@@ -84,7 +110,7 @@ func (c *cluster) enter(name string) (*player, error) {
 	delete(c.waiting, name)
 	if p == nil {
 		var err error
-		if p, err = c.site.makePlayer(c.ctx, name); err != nil {
+		if p, err = c.site.makePlayer(c.ctx, name, c.turners[name]); err != nil {
 			return nil, err
 		}
 	}

@@ -31,6 +31,7 @@ type cluster struct {
 	resource *node
 	nodes    map[string]*node
 	filters  map[string]*filter // by node, where the plan loses packets
+	turners  map[string]*turner // of nodes and clients whose clocks the plan may turn
 	ahead    time.Duration      // how far the engine's clock is ahead of ours
 	within   time.Duration      // by how much that may be wrong
 	limit    time.Duration      // how long the run may take
@@ -46,7 +47,7 @@ var _ harness.Cluster = (*cluster)(nil)
 
 func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
 	c := &cluster{
-		site: s, rec: rec, nodes: map[string]*node{}, filters: map[string]*filter{},
+		site: s, rec: rec, nodes: map[string]*node{}, filters: map[string]*filter{}, turners: map[string]*turner{},
 		waiting: map[string]*player{}, playing: map[string]*player{}, ended: map[string]bool{},
 	}
 	c.Timeline = proc.NewTimeline(ctx)

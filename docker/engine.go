@@ -3,6 +3,8 @@
 package docker
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,7 +29,8 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 )
 
-// engine is the Docker engine. All that lockpick asks of it is in this file.
+// engine is the Docker engine. All that lockpick asks of it is here and in
+// engine_share.go.
 type engine struct {
 	api *client.Client
 	at  endpoint
@@ -275,6 +278,7 @@ type making struct {
 	talks                bool   // we write to its stdin
 	sysctls              map[string]string
 	beside               string // another container, whose network it shares; "": none
+	tracing              bool   // it shares that one's processes as well
 	capability           string // of the kernel, that it has as the only one; "": none
 }
 
@@ -294,6 +298,9 @@ func (e *engine) create(ctx context.Context, m making) (id string, err error) {
 	join := &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{m.network: fixed(m.addr)}}
 	if m.beside != "" {
 		host.NetworkMode, join = container.NetworkMode("container:"+m.beside), nil
+	}
+	if m.tracing {
+		host.PidMode = container.PidMode("container:" + m.beside)
 	}
 	if m.capability != "" {
 		host.CapAdd = []string{m.capability}
@@ -322,72 +329,18 @@ func (e *engine) connect(ctx context.Context, network, id string, addr netip.Add
 	return e.api.NetworkConnect(ctx, network, id, fixed(addr))
 }
 
-// bound lets a container use no more than a share of its machine.
-func (e *engine) bound(ctx context.Context, id string, s share) error {
-	r := container.Resources{CPUQuota: s.quota.Microseconds(), Memory: s.memory, MemorySwap: s.memory}
-	if s.quota > 0 {
-		r.CPUPeriod = sharePeriod.Microseconds()
+// put writes a program into a container that was not started yet.
+func (e *engine) put(ctx context.Context, id, path string, text []byte) error {
+	var b bytes.Buffer
+	t := tar.NewWriter(&b)
+	err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(path, "/"), Mode: 0o755, Size: int64(len(text))})
+	if err == nil {
+		_, err = t.Write(text)
 	}
-	_, err := e.api.ContainerUpdate(ctx, id, container.UpdateConfig{Resources: r})
-	return err
-}
-
-// allMemory is more than any machine has: an engine has no word for no bound, once
-// there was one.
-const allMemory = 1 << 50
-
-// unbound lets it use all.
-func (e *engine) unbound(ctx context.Context, id string) error {
-	r := container.Resources{CPUQuota: -1, Memory: allMemory, MemorySwap: allMemory}
-	_, err := e.api.ContainerUpdate(ctx, id, container.UpdateConfig{Resources: r})
-	return err
-}
-
-// bounds is what the engine says that a container may use.
-func (e *engine) bounds(ctx context.Context, id string) (share, error) {
-	is, err := e.api.ContainerInspect(ctx, id)
-	if err != nil {
-		return share{}, err
+	if err := errors.Join(err, t.Close()); err != nil {
+		return err
 	}
-	s := share{max(0, time.Duration(is.HostConfig.CPUQuota)*time.Microsecond), is.HostConfig.Memory}
-	if s.memory == allMemory {
-		s.memory = 0
-	}
-	return s, nil
-}
-
-// hunger is what a container has lacked of its machine, as the engine says.
-func (e *engine) hunger(ctx context.Context, id string) (hunger, error) {
-	is, err := e.api.ContainerInspect(ctx, id)
-	if err != nil {
-		return hunger{}, err
-	}
-	if !is.State.Running {
-		return hunger{ended: fmt.Sprintf("it has ended with status %d, for want of memory: %v", is.State.ExitCode, is.State.OOMKilled)}, nil
-	}
-	answer, err := e.api.ContainerStatsOneShot(ctx, id)
-	if err != nil {
-		return hunger{}, err
-	}
-	defer answer.Body.Close()
-	var s container.StatsResponse
-	err = json.NewDecoder(answer.Body).Decode(&s)
-	cpu := s.CPUStats.ThrottlingData
-	return hunger{periods: cpu.Periods, throttled: cpu.ThrottledPeriods, memory: s.MemoryStats.Usage}, err
-}
-
-// starves says why the engine can't bound what containers use; "": it can.
-func (e *engine) starves(ctx context.Context) (reason string) {
-	about, err := e.api.Info(ctx)
-	switch {
-	case err != nil:
-		return "the engine does not say what it can bound: " + firstLine(err)
-	case !about.CPUCfsQuota:
-		return "the engine's kernel can't bound the processor of a container"
-	case !about.MemoryLimit:
-		return "the engine's kernel can't bound the memory of a container"
-	}
-	return ""
+	return e.api.CopyToContainer(ctx, id, "/", &b, container.CopyToContainerOptions{})
 }
 
 // away says whether an error is that no engine answers.

@@ -19,6 +19,7 @@ import (
 	"lockpick/harness/client"
 	"lockpick/harness/history"
 	"lockpick/harness/lock"
+	"lockpick/harness/real/clock"
 	"lockpick/harness/real/contender"
 )
 
@@ -39,6 +40,15 @@ func TestMain(m *testing.M) {
 				os.Exit(3)
 			}
 			os.Exit(0)
+		case clockVerb:
+			if err := Clocks(os.Stdin, os.Stdout); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(3)
+			}
+			os.Exit(0)
+		case clock.GateVerb:
+			fmt.Fprintln(os.Stderr, clock.Gate(os.Args[2:]))
+			os.Exit(3)
 		case "__victim":
 			victim()
 		}

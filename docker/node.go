@@ -79,6 +79,9 @@ func (n *node) begin(ctx context.Context) error {
 	if err := n.start(ctx); err != nil {
 		return err
 	}
+	if err := n.want.turner.open(ctx, n.box); err != nil {
+		return err
+	}
 	ended := n.done()
 	limit, cancel := context.WithTimeout(ctx, readyBound)
 	defer cancel()
@@ -185,7 +188,8 @@ func (n *node) kill(ctx context.Context) (readBack string, err error) {
 // wanted is what a node's container is to be.
 type wanted struct {
 	persist string
-	data    string // directory of the engine's machine where it keeps its data; "": in the container
+	data    string  // directory of the engine's machine where it keeps its data; "": in the container
+	turner  *turner // of its clocks in this run; nil: nobody turns them
 }
 
 // makeNode gives the container of a node, or of the resource, and starts it: that
@@ -194,10 +198,10 @@ func (s *site) makeNode(ctx context.Context, name string, host int, want wanted)
 	s.mu.Lock()
 	n := s.nodes[name]
 	s.mu.Unlock()
-	if n != nil && n.want == want && n.Runs() && !n.deaf() && !n.spoiled.Load() {
-		return n, n.wipe(ctx)
+	if n != nil && n.want == want && n.Runs() && !n.deaf() && !n.spoiled.Load() && n.wipe(ctx) == nil {
+		return n, nil
 	}
-	if n != nil {
+	if n != nil { // or the last run ended while it was being started again
 		if err := s.removeNode(ctx, n); err != nil {
 			return nil, err
 		}
@@ -207,7 +211,11 @@ func (s *site) makeNode(ctx context.Context, name string, host int, want wanted)
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	command := append([]string{s.stock.program, "--bind", "0.0.0.0", "--protected-mode", "no", "--port", redisPort, "--dir", dataDir}, settings...)
-	b, err := s.makeBox(ctx, name, host, making{image: s.stock.ref, command: command, data: want.data})
+	makeBox := s.makeBox
+	if want.turner != nil {
+		makeBox = s.makeTurnable
+	}
+	b, err := makeBox(ctx, name, host, making{image: s.stock.ref, command: command, data: want.data})
 	if err != nil {
 		return nil, err
 	}

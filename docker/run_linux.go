@@ -166,10 +166,7 @@ func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
 		return nil, fmt.Errorf("make a network: it has room for %d nodes and %d clients, not for %d and %d",
 			firstClient-firstNode, lastHost-firstClient+1, n, m)
 	}
-	b.mu.Lock()
-	st := b.idle
-	b.idle = nil
-	b.mu.Unlock()
+	st := b.left()
 	if st != nil && st.named == s.Topology.Image && st.lives() && st.seat(s.ClientNames()) {
 		return st, nil
 	}
@@ -194,27 +191,33 @@ func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
 	return st, nil
 }
 
+// left takes a site that a run before has left; nil: there is none.
+func (b *Backend) left() *site {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := len(b.idle)
+	if n == 0 {
+		return nil
+	}
+	st := b.idle[n-1]
+	b.idle = b.idle[:n-1]
+	return st
+}
+
 // give keeps a site for the next run.
 func (b *Backend) give(st *site) {
 	b.mu.Lock()
-	old := b.idle
-	b.idle = st
-	b.mu.Unlock()
-	if old != nil {
-		old.close() // of a run at the same time; what it leaves the next sweep removes
-	}
+	defer b.mu.Unlock()
+	b.idle = append(b.idle, st)
 }
 
 // Close removes what runs have left for the next one.
 func (b *Backend) Close() error {
-	b.mu.Lock()
-	st := b.idle
-	b.idle = nil
-	b.mu.Unlock()
-	if st == nil {
-		return nil
+	var errs []error
+	for st := b.left(); st != nil; st = b.left() {
+		errs = append(errs, st.close())
 	}
-	return st.close()
+	return errors.Join(errs...)
 }
 
 // identify says whose all is that is made on the site, and by which names.
@@ -242,7 +245,7 @@ func (s *site) found(ctx context.Context, b *Backend) (err error) {
 		return err
 	}
 	s.client, s.links = command, []string{command[0], linksVerb}
-	s.image = client.ref
+	s.image, s.own = client.ref, client.files[strings.TrimPrefix(command[0], "/")]
 	if err := s.engine.sweep(ctx, s.here, s.stock.ref, s.image); err != nil {
 		return err
 	}
@@ -266,6 +269,7 @@ func (c *cluster) fill(s harness.Scenario) error {
 	}
 	server := func(name string, host int, want wanted, keep func(*node)) {
 		do(func() error {
+			want.turner = c.turners[name]
 			n, err := c.site.makeNode(c.ctx, name, host, want)
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -273,6 +277,7 @@ func (c *cluster) fill(s harness.Scenario) error {
 			return err
 		})
 	}
+	c.wind(s)
 	if c.site.talk == nil {
 		do(func() error { return c.site.join(c.ctx) })
 	}
@@ -283,7 +288,7 @@ func (c *cluster) fill(s harness.Scenario) error {
 	}
 	for _, client := range s.ClientNames() {
 		do(func() error {
-			p, err := c.site.makePlayer(c.ctx, client)
+			p, err := c.site.makePlayer(c.ctx, client, c.turners[client])
 			if err != nil {
 				return err
 			}

@@ -20,6 +20,7 @@ const (
 	workerVerb  = "__worker"
 	clientVerb  = "__client"
 	linksVerb   = "__links"
+	clockVerb   = "__clock"
 	packetsVerb = "__packets"
 )
 
@@ -61,5 +62,12 @@ func (a *app) linksCmd() *cobra.Command {
 func (a *app) packetsCmd() *cobra.Command {
 	return &cobra.Command{Use: packetsVerb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
 		return docker.Packets(a.in, a.out)
+	}}
+}
+
+// clockCmd turns the clocks of a container from one beside it.
+func (a *app) clockCmd() *cobra.Command {
+	return &cobra.Command{Use: clockVerb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		return docker.Clocks(a.in, a.out)
 	}}
 }

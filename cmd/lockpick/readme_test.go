@@ -19,19 +19,25 @@ import (
 // TestReadme holds what the README shows against what a reader gets. With
 // -update it is rewritten.
 func TestReadme(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "store")
+	printed := lockpick(t, "run", "--store", store)
+	drawn := lockpick(t, "explain", filepath.Join(store, "gc-pause-after-acquire", "latest"))
+	asShown(t, filepath.Join(store, "gc-pause-after-acquire", "latest", reports.DrawingFile), "testdata/gc-pause-after-acquire.svg")
+	inReadme(t, map[string]string{
+		"run": fence(shortened(printed)), "explain gc-pause-after-acquire/": fence(drawn), "broken": brokenLocks(t),
+	})
+}
+
+// inReadme holds blocks of the README to what they should be.
+func inReadme(t *testing.T, blocks map[string]string) {
+	t.Helper()
 	const path = "../../README.md"
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := filepath.Join(t.TempDir(), "store")
-	printed := lockpick(t, "run", "--store", store)
-	drawn := lockpick(t, "explain", filepath.Join(store, "gc-pause-after-acquire", "latest"))
-	asShown(t, filepath.Join(store, "gc-pause-after-acquire", "latest", reports.DrawingFile), "testdata/gc-pause-after-acquire.svg")
 	want := string(text)
-	for name, block := range map[string]string{
-		"run": fence(shortened(printed)), "explain gc-pause-after-acquire/": fence(drawn), "broken": brokenLocks(t),
-	} {
+	for name, block := range blocks {
 		mark := regexp.MustCompile(`(?s)(<!-- begin ` + regexp.QuoteMeta(name) + ` -->\n).*?(<!-- end -->)`)
 		if !mark.MatchString(want) {
 			t.Errorf("README.md has no block %q", name)
@@ -45,7 +51,7 @@ func TestReadme(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Errorf("README.md does not show what one gets: run go test ./cmd/lockpick -run Readme -update\n%s", want)
+		t.Errorf("README.md does not show what one gets: run go test ./cmd/lockpick -run %s -update\n%s", t.Name(), want)
 		return
 	}
 	if err := os.WriteFile(path, []byte(want), 0o644); err != nil {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,6 +34,7 @@ type runFlags struct {
 	require  []string
 	scale    float64
 	patience time.Duration
+	jobs     int
 	json     bool
 	junit    string
 	dryRun   bool
@@ -70,6 +72,7 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 	fs.Float64Var(&f.scale, "scale", 0, "factor of all durations on real backends (default 0.1, or what the scenario pins)")
 	fs.DurationVar(&f.patience, "timeout", patience, "wall clock that one simulated run may take")
 	fs.StringVar(&f.client, "client-binary", "", "a lockpick that clients in containers run, if this one can't: static, for Linux")
+	fs.IntVar(&f.jobs, "jobs", 1, "runs at once on real backends: they mostly wait, but a busy machine is late")
 	fs.BoolVar(&f.json, "json", false, "print the outcomes as JSON")
 	fs.StringVar(&f.junit, "junit", "", "write the outcomes to this file as JUnit XML")
 	fs.BoolVar(&f.stop, "stop-at-violation", false, `stop where mutual exclusion is violated, and record the lock's key
@@ -143,6 +146,9 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 // mostSeeds bounds a sweep: a day of work for a large machine.
 const mostSeeds = 10_000_000
 
+// mostJobs bounds what is run at once.
+const mostJobs = 64
+
 // validate looks at what the flags' types don't show.
 func (f *runFlags) validate() error {
 	see := "see lockpick run --help"
@@ -157,6 +163,10 @@ func (f *runFlags) validate() error {
 		return usage(errors.New("--store names no folder"), "leave it out for "+defaultStore())
 	case !(f.scale >= 0 && f.scale <= 1000): // not a number is neither
 		return usage(fmt.Errorf("--scale %g is out of range", f.scale), "a factor up to 1000, as in --scale 0.5")
+	case f.jobs < 1 || f.jobs > mostJobs:
+		return usage(fmt.Errorf("--jobs %d is out of range", f.jobs), fmt.Sprintf("a number from 1 to %d", mostJobs))
+	case f.jobs > 1 && f.backend == simulation:
+		return usage(errors.New("--jobs is for backends in real time"), "leave it out: the simulation has one for each processor")
 	case f.scale > 0 && f.backend == simulation:
 		return usage(errors.New("--scale is for backends in real time"), "leave it out, or choose one with --backend")
 	case f.client != "" && f.backend != containers:
@@ -311,12 +321,20 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	stop := r.progress()
 	defer stop()
 	if b.Name() != simulation {
-		for i := range r.total {
-			if ctx.Err() != nil {
-				return
-			}
-			r.done(i, suite.Execute(ctx, b, job(i)))
+		var all sync.WaitGroup
+		next := make(chan int)
+		for range r.flags.jobs {
+			all.Go(func() {
+				for i := range next {
+					r.done(i, suite.Execute(ctx, b, job(i)))
+				}
+			})
 		}
+		for i := 0; i < r.total && ctx.Err() == nil; i++ {
+			next <- i
+		}
+		close(next)
+		all.Wait()
 		return
 	}
 	workers(r.flags.patience).Run(ctx, r.total, job, r.done)

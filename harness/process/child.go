@@ -16,10 +16,8 @@ import (
 	"lockpick/harness/client"
 	"lockpick/harness/real/contender"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/skew"
 )
-
-// reading is what a process's clocks showed.
-type reading = contender.Reading
 
 // child is the harness's end of one client subprocess.
 type child struct {
@@ -30,7 +28,7 @@ type child struct {
 	log    string   // file with its stderr
 	killed atomic.Bool
 	paused atomic.Bool
-	clocks chan reading // what it says that its clocks show
+	clocks chan skew.Reading // what it says that its clocks show
 }
 
 // RunClient runs a client in a subprocess until it has ended. Its error is
@@ -42,7 +40,7 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 	}
 	s.Nodes, s.Resource, s.Start = a.Nodes, a.Resource, c.Now()
 	k := c.clocks[s.Name]
-	started := k.starts()
+	started := k.Starts()
 	defer started()
 	ch, err := c.startChild(s.Name)
 	if err != nil {
@@ -54,9 +52,9 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
 	defer context.AfterFunc(ctx, func() { ch.Kill() })() // its error would come again when the run ends
-	err = contender.Conversation{In: ch.in, Out: ch.out, Record: c.rec.Record, At: at, Clocks: ch.clocks, Began: func(r reading) error {
+	err = contender.Conversation{In: ch.in, Out: ch.out, Record: c.rec.Record, At: at, Clocks: ch.clocks, Began: func(r skew.Reading) error {
 		defer started()
-		return k.began(r)
+		return k.Began(r)
 	}}.Hold(contender.Order{Spec: s, Origin: c.Origin(), Clocks: k != nil})
 	if err != nil {
 		ch.Kill()
@@ -76,7 +74,7 @@ func (c *cluster) startChild(name string) (*child, error) {
 	if c.clients[name] != nil {
 		return nil, errors.New("it runs already")
 	}
-	ch := &child{name: name, clocks: make(chan reading, 1), log: filepath.Join(c.group.Dir, name+".log")}
+	ch := &child{name: name, clocks: make(chan skew.Reading, 1), log: filepath.Join(c.group.Dir, name+".log")}
 	log, err := os.Create(ch.log)
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/real/clock"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/skew"
 	"lockpick/nemesis"
 )
 
@@ -55,7 +56,7 @@ func (b bench) onNode(node string, args ...string) any {
 func (b bench) ahead(node string) time.Duration {
 	b.Helper()
 	before := time.Now()
-	r, err := readTime(b.T.Context(), b.Server(node))
+	r, err := skew.ReadTime(b.T.Context(), b.Server(node).Addr())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func TestKeysExpireByTheNodesWallClock(t *testing.T) {
 		if v := b.onNode("n1", "GET", "k"); v != nil {
 			t.Errorf("after a jump of 11 s the key with 10 s to live is %v", v)
 		}
-		if !strings.Contains(back, "TIME shows ") || !strings.HasSuffix(back, ", 11s ahead, rate 1") {
+		if off, rate, _ := nemesis.ReadClock(back); !strings.Contains(back, "TIME shows ") || !within(off, 11*time.Second, slack) || rate != 1 {
 			t.Errorf("the jump was read back as %q", back)
 		}
 		b.turn("n1", -11*time.Second, 1)
@@ -207,7 +208,7 @@ func TestAClientsClocks(t *testing.T) {
 // What the client's clocks show is what the facts of their turns say they do: a
 // reader of the history can tell what it believed.
 func TestTurnsTellWhatAClientReads(t *testing.T) {
-	var told []reading
+	var told []skew.Reading
 	events := runClocked(t, 1, func(b bench) {
 		ch := make(chan string)
 		goes := make(chan bool)
@@ -274,12 +275,12 @@ func TestTurnIsRefused(t *testing.T) {
 func TestAClockThatDoesNotFollowIsAnError(t *testing.T) {
 	runClocked(t, 1, func(b bench) {
 		k := b.clocks["n1"]
-		stray := reading{From: proc.TrueClock(), Wall: time.Now().Add(time.Second).UnixNano(), To: proc.TrueClock()}
-		if _, err := k.see("TIME shows", func() (reading, error) { return stray, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
+		stray := skew.Reading{From: proc.TrueClock(), Wall: time.Now().Add(time.Second).UnixNano(), To: proc.TrueClock()}
+		if _, err := k.See("TIME shows", func() (skew.Reading, error) { return stray, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
 			t.Errorf("a clock that is a second off: %v", err)
 		}
 		// The process's lines are taken from it: it shows true time, whatever is written.
-		if err := k.Close(); err != nil {
+		if err := k.Clocks.(*clock.Machine).Close(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.TurnClock("n1", time.Minute, 1); err == nil || !strings.Contains(err.Error(), "should show") {
@@ -303,7 +304,7 @@ func TestManyStarts(t *testing.T) {
 	}
 	defer group.Close()
 	var mu sync.Mutex
-	machines := map[string]*machine{}
+	machines := map[string]*clock.Machine{}
 	group.Born = func(name string, pid int) error {
 		mu.Lock()
 		defer mu.Unlock()
@@ -313,7 +314,7 @@ func TestManyStarts(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 5 {
 			name := fmt.Sprintf("n%d", 5*round+i)
-			k := &machine{}
+			k := &clock.Machine{}
 			mu.Lock()
 			machines[name] = k
 			mu.Unlock()
@@ -325,7 +326,8 @@ func TestManyStarts(t *testing.T) {
 					return
 				}
 				_, _, err = k.Turn(-time.Hour, 1)
-				_, see := k.see("TIME shows", func() (reading, error) { return readTime(t.Context(), r) })
+				seen := skew.Machine{Clocks: k, True: proc.TrueClock}
+				_, see := seen.See("TIME shows", func() (skew.Reading, error) { return skew.ReadTime(t.Context(), r.Addr()) })
 				_, kill := r.Kill()
 				if err := errors.Join(err, see, kill); err != nil {
 					t.Error(err)
@@ -360,7 +362,7 @@ func BenchmarkStart(b *testing.B) {
 			}
 			defer group.Close()
 			if traced {
-				group.Born = func(_ string, pid int) error { return new(machine).Start(pid) }
+				group.Born = func(_ string, pid int) error { return new(clock.Machine).Start(pid) }
 			}
 			for i := 0; b.Loop(); i++ {
 				r, err := group.StartRedis(b.Context(), fmt.Sprintf("n%d", i), "redis-server", harness.PersistNone)

@@ -16,6 +16,7 @@ import (
 	"lockpick/harness/real/link"
 	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/skew"
 )
 
 // cluster is one run.
@@ -32,7 +33,7 @@ type cluster struct {
 
 	// These are filled before body is called.
 	resource *proc.Redis
-	clocks   map[string]*machine // of nodes and clients, where they can be turned
+	clocks   map[string]*skew.Machine // of nodes and clients, where they can be turned
 
 	mu      sync.Mutex
 	clients map[string]*child // those that run
@@ -44,7 +45,7 @@ var _ harness.Cluster = (*cluster)(nil)
 func newCluster(ctx context.Context, seed uint64, self []string, group *proc.Group, rec *history.Recorder) *cluster {
 	c := &cluster{
 		self: self, group: group, rec: rec,
-		clocks:  map[string]*machine{},
+		clocks:  map[string]*skew.Machine{},
 		clients: map[string]*child{}, ended: map[string]bool{},
 	}
 	c.Timeline = proc.NewTimeline(ctx)
@@ -61,9 +62,6 @@ func (c *cluster) close() error {
 	c.Stop()
 	// Processes first, so that nobody sees the links end.
 	errs := []error{c.group.Close(), c.Network.Close()}
-	for _, k := range c.clocks {
-		errs = append(errs, k.Close())
-	}
 	return errors.Join(append(errs, c.Wait())...)
 }
 

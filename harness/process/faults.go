@@ -48,7 +48,7 @@ func (c *cluster) Restart(node string) (string, error) {
 	}
 	defer c.mesh.Gate(node)()
 	k := c.clocks[node]
-	defer k.starts()()
+	defer k.Starts()()
 	back, err := n.Restart(c.ctx)
 	if errors.Is(err, server.ErrWontStart) && c.Of(node) != nil {
 		return "it did not come back: " + err.Error(), nil

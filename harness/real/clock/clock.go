@@ -4,13 +4,21 @@
 //
 // Its noun is Machine: the wall clock and the monotonic clock of one machine, on
 // which one process runs at a time. They stay as wrong as they are when it ends
-// and another starts. A line says what a clock shows at an instant of true time.
+// and another starts. Shown is what they show, as data for those who reckon with it
+// elsewhere. A line says what a clock shows at an instant of true time.
 //
 //	program ──► __vdso_clock_gettime ──► jump ──► clock_gettime, the system call
 //	                                               then fake0 + (t − real0) · rate
 //	                                               of the control block ◄── Machine.Turn
 //
+// A child that its parent traces is patched before its first instruction. So is the
+// program of a container, whose parent is the engine's: it starts as a Gate, which
+// waits for one that traces it, and executes the program then.
+//
 // What it does not reach: programs that make the system call themselves, which
 // is how true time is read; sleeps and time-outs, which the kernel counts by its
 // own clock; CPU time; programs that the process executes. It needs Linux on amd64.
 package clock
+
+// GateVerb is the argument by which a program of ours becomes a Gate, its first.
+const GateVerb = "__gate"

@@ -9,28 +9,28 @@ import (
 // nanoseconds; rate is in units of 2⁻³². The patched process calculates the same
 // with the same rounding, so that a change of rate alone is no jump.
 type line struct {
-	real0, fake0, rate int64
+	Real0, Fake0, Rate int64
 }
 
 // one is the rate of a clock that is right.
 const one = 1 << 32
 
-var right = line{rate: one}
+var right = line{Rate: one}
 
 // at is what the clock shows at t.
 func (l line) at(t int64) int64 {
-	d := t - l.real0
-	hi, lo := bits.Mul64(uint64(d), uint64(l.rate))
+	d := t - l.Real0
+	hi, lo := bits.Mul64(uint64(d), uint64(l.Rate))
 	if d < 0 { // Mul64 took it for 2⁶⁴ more; rate is never negative
-		hi -= uint64(l.rate)
+		hi -= uint64(l.Rate)
 	}
-	return l.fake0 + int64(hi<<32|lo>>32)
+	return l.Fake0 + int64(hi<<32|lo>>32)
 }
 
 // turned is the line from t on, once the clock was set by `by` and runs at rate.
 func (l line) turned(t, by int64, rate float64) line {
-	return line{real0: t, fake0: l.at(t) + by, rate: int64(math.Round(rate * one))}
+	return line{Real0: t, Fake0: l.at(t) + by, Rate: int64(math.Round(rate * one))}
 }
 
 // speed is the rate as a number.
-func (l line) speed() float64 { return float64(l.rate) / one }
+func (l line) speed() float64 { return float64(l.Rate) / one }

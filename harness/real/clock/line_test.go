@@ -10,10 +10,10 @@ import (
 func TestLineIsExact(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 100_000 {
-		l := line{real0: random.Int64N(2e18), fake0: random.Int64N(2e18), rate: random.Int64N(8 * one)}
-		at := l.real0 + random.Int64N(1e17) - 5e16
-		want := new(big.Int).Mul(big.NewInt(at-l.real0), big.NewInt(l.rate))
-		want.Rsh(want, 32).Add(want, big.NewInt(l.fake0))
+		l := line{Real0: random.Int64N(2e18), Fake0: random.Int64N(2e18), Rate: random.Int64N(8 * one)}
+		at := l.Real0 + random.Int64N(1e17) - 5e16
+		want := new(big.Int).Mul(big.NewInt(at-l.Real0), big.NewInt(l.Rate))
+		want.Rsh(want, 32).Add(want, big.NewInt(l.Fake0))
 		if got := l.at(at); !want.IsInt64() || got != want.Int64() {
 			t.Fatalf("%+v at %d: %d, want %v", l, at, got, want)
 		}

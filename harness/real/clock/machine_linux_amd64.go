@@ -19,7 +19,7 @@ type Machine struct {
 	Monotonic bool
 
 	mu    sync.Mutex
-	lines [2]line  // wall clock, monotonic clock; zero: right
+	lines [2]line  // see Shown
 	mem   *os.File // of the process that runs, or ran last
 	at    int64    // the control block's place there
 	count [2]uint64
@@ -27,11 +27,6 @@ type Machine struct {
 
 // Available is nil where processes can get wrong clocks.
 func Available() error { return nil }
-
-const (
-	wall      = 0
-	monotonic = 1
-)
 
 var ids = [2]int32{wall: unix.CLOCK_REALTIME, monotonic: unix.CLOCK_MONOTONIC}
 
@@ -59,7 +54,7 @@ func (m *Machine) Start(pid int) error {
 	m.mem, m.at, m.count = mem, at, [2]uint64{}
 	// They are the newer lines and the older: no time is before them.
 	for range 2 {
-		lines := [2]line{m.line(wall), m.line(monotonic)}
+		lines := [2]line{m.shown().line(wall), m.shown().line(monotonic)}
 		if err := errors.Join(m.prepare(lines), m.enforce(lines)); err != nil {
 			return fmt.Errorf("set the clock of process %d: %w", pid, err)
 		}
@@ -73,15 +68,13 @@ func (m *Machine) Start(pid int) error {
 func (m *Machine) Turn(by time.Duration, rate float64) (from, to time.Duration, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !(rate > 0 && rate <= 1000) {
-		return 0, 0, fmt.Errorf("turn a clock: a rate of %g is not above 0 and up to 1000", rate)
-	}
 	for try := 1; ; try++ {
 		at := now(monotonic) + int64(ahead)
-		turned := m.turned(at, by, rate)
-		if turned[wall].fake0 <= 0 {
-			return 0, 0, fmt.Errorf("turn a clock by %v: it would show a time before 1970", by)
+		shown, err := m.shown().Turned(time.Duration(at), by, rate, m.Monotonic)
+		if err != nil {
+			return 0, 0, err
 		}
+		turned := shown.Lines
 		// A process that has ended has no memory: the next one starts with the line.
 		if err := m.prepare(turned); err != nil && !errors.Is(err, errEnded) {
 			return 0, 0, fmt.Errorf("turn a clock: %w", err)
@@ -99,15 +92,6 @@ func (m *Machine) Turn(by time.Duration, rate float64) (from, to time.Duration, 
 	}
 }
 
-// turned is the machine's lines from an instant on.
-func (m *Machine) turned(at int64, by time.Duration, rate float64) [2]line {
-	lines := [2]line{wall: m.line(wall).turned(at+m.offset(), int64(by), rate), monotonic: m.line(monotonic)}
-	if m.Monotonic {
-		lines[monotonic] = lines[monotonic].turned(at, 0, rate)
-	}
-	return lines
-}
-
 // Close forgets the process. It keeps its clocks as they are.
 func (m *Machine) Close() error {
 	m.mu.Lock()
@@ -120,38 +104,23 @@ func (m *Machine) Close() error {
 	return mem.Close()
 }
 
-// Rate is how fast the clocks run, where 1 is right.
-func (m *Machine) Rate() float64 {
+// Shown is what its clocks show.
+func (m *Machine) Shown() Shown {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.line(wall).speed()
+	return m.shown()
 }
 
-// Wall is what the wall clock shows at an instant of true time, which is given by
-// CLOCK_MONOTONIC, and what it would show if it were right.
-func (m *Machine) Wall(t time.Duration) (shown, true time.Time) {
+func (m *Machine) shown() Shown {
+	// It changes only where somebody sets the real clock.
+	return Shown{Lines: m.lines, Offset: now(wall) - now(monotonic)}
+}
+
+// Take lets its clocks show what another's did, before a process starts.
+func (m *Machine) Take(s Shown) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	real := int64(t) + m.offset()
-	return time.Unix(0, m.line(wall).at(real)), time.Unix(0, real)
-}
-
-// Mono is what the monotonic clock shows at an instant of true time.
-func (m *Machine) Mono(t time.Duration) time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return time.Duration(m.line(monotonic).at(int64(t)))
-}
-
-// offset is how far the true wall clock is ahead of the true monotonic clock. It
-// changes only where somebody sets the real clock.
-func (m *Machine) offset() int64 { return now(wall) - now(monotonic) }
-
-func (m *Machine) line(which int) line {
-	if l := m.lines[which]; l != (line{}) {
-		return l
-	}
-	return right
+	m.lines = s.Lines
 }
 
 var errEnded = errors.New("the process has ended")
@@ -170,7 +139,7 @@ func (m *Machine) prepare(lines [2]line) error {
 		if err := m.put(words(m.count[which]), m.block(which)); err != nil {
 			return err
 		}
-		if err := m.put(words(uint64(l.real0), uint64(l.fake0), uint64(l.rate)), m.slot(which)); err != nil {
+		if err := m.put(words(uint64(l.Real0), uint64(l.Fake0), uint64(l.Rate)), m.slot(which)); err != nil {
 			return err
 		}
 	}

@@ -14,9 +14,17 @@ import (
 
 // The test binary is the process whose clock is turned.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "__watch" {
-		watch()
-		return
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "__watch":
+			watch()
+			return
+		case "__date":
+			date()
+		case GateVerb:
+			fmt.Fprintln(os.Stderr, Gate(os.Args[2:]))
+			os.Exit(1)
+		}
 	}
 	os.Exit(m.Run())
 }
@@ -101,8 +109,8 @@ func (w watched) read() (s shown) {
 func (w watched) ahead(what string, want time.Duration) {
 	w.Helper()
 	s := w.read()
-	_, from := w.Wall(s.from)
-	_, to := w.Wall(s.to)
+	_, from := w.Shown().Wall(s.from)
+	_, to := w.Shown().Wall(s.to)
 	low, high := s.wall-to.UnixNano(), s.wall-from.UnixNano()
 	if tick := int64(10 * time.Microsecond); int64(want) < low-tick || int64(want) > high+tick {
 		w.Errorf("%s: the wall clock is %v to %v ahead, want %v", what, time.Duration(low), time.Duration(high), want)

@@ -19,6 +19,9 @@ func Available() error {
 // Start always fails.
 func (*Machine) Start(int) error { return Available() }
 
+// StartGate always fails.
+func (*Machine) StartGate(int) error { return Available() }
+
 // Turn always fails.
 func (*Machine) Turn(time.Duration, float64) (from, to time.Duration, err error) {
 	return 0, 0, Available()
@@ -27,14 +30,8 @@ func (*Machine) Turn(time.Duration, float64) (from, to time.Duration, err error)
 // Close does nothing.
 func (*Machine) Close() error { return nil }
 
-// Rate is 1.
-func (*Machine) Rate() float64 { return 1 }
+// Shown is clocks that are right.
+func (*Machine) Shown() Shown { return Shown{} }
 
-// Wall is the time.
-func (*Machine) Wall(time.Duration) (shown, true time.Time) {
-	t := time.Now()
-	return t, t
-}
-
-// Mono is true time.
-func (*Machine) Mono(t time.Duration) time.Duration { return t }
+// Take does nothing.
+func (*Machine) Take(Shown) {}

@@ -148,7 +148,8 @@ func (r *Remote) Ask(ctx context.Context, addr string, args ...string) (v resp.V
 			return v, fmt.Errorf("ask %s: %w", addr, context.DeadlineExceeded)
 		}
 	}
-	return v, r.caller.Call(ctx, callAsk, a, &v)
+	err = r.caller.Call(ctx, callAsk, a, &v)
+	return v, err
 }
 
 // Cut cuts a link.

@@ -13,9 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrEnded says that a process has ended already.
-var ErrEnded = errors.New("process has ended")
-
 // signalBound is how long the kernel may take to stop, continue or end a
 // process. It takes milliseconds; beyond the bound something is wrong.
 const signalBound = 5 * time.Second

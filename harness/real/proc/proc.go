@@ -10,3 +10,8 @@
 // Deliberately missing: what the processes say to each other, and faults of
 // clocks and disks; Group.Born is where a process is got hold of for one. All but TrueClock needs Linux.
 package proc
+
+import "errors"
+
+// ErrEnded says that a process has ended already.
+var ErrEnded = errors.New("process has ended")

@@ -1,0 +1,139 @@
+//go:build long && !windows
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockpick/docker"
+	"lockpick/scenarios/outcome"
+)
+
+// needEngine needs what the backend of containers needs.
+func needEngine(t *testing.T) {
+	t.Helper()
+	needRedis(t)
+	if c := docker.New(docker.Config{}).Probe(t.Context())[0]; !c.Available {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("%s, and in CI it has to be there: %s", c.Reason, c.Remedy)
+		}
+		t.Skipf("%s: %s", c.Reason, c.Remedy)
+	}
+}
+
+// Every scenario for CI that containers can do comes out as expected there.
+func TestCatalogueOnDocker(t *testing.T) {
+	needEngine(t)
+	began := time.Now()
+	code, all := outcomes(t, build(t), "run", "--backend", "docker", "--tag", "ci", "--jobs", "2")
+	t.Logf("%d runs in %v", len(all), time.Since(began).Round(time.Second))
+	if code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	all = slices.DeleteFunc(all, func(o outcome.Outcome) bool {
+		only := o.Skipped != "" && o.Skipped == elsewhereOnly[o.Scenario]
+		if only {
+			t.Logf("skipped %s: %s", o.Scenario, o.Skipped)
+		}
+		return only
+	})
+	complain(t, all)
+	retries(t, all)
+	nothingOnEngine(t)
+}
+
+// nothingOnEngine sees that no container and no network of a lockpick is left.
+func nothingOnEngine(t *testing.T) {
+	t.Helper()
+	for _, list := range [][]string{{"ps", "--all"}, {"network", "ls"}} {
+		out, err := exec.Command("docker", append(list, "--quiet", "--filter", "label=lockpick")...).CombinedOutput()
+		if err != nil || len(out) > 0 {
+			t.Errorf("docker %v: %v\n%s", list, err, out)
+		}
+	}
+}
+
+// A signal in the middle of a run ends it with 130, keeps its history, and leaves
+// nothing on the engine.
+func TestInterruptedOnDocker(t *testing.T) {
+	needEngine(t)
+	store := filepath.Join(t.TempDir(), "store")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, build(t), "run", "baseline/", "--backend", "docker", "--scale", "1", "--store", store)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for ctx.Err() == nil { // until something has been recorded
+		if found, _ := filepath.Glob(filepath.Join(store, "baseline", "*", "history.jsonl")); len(found) > 0 && size(found[0]) > 10_000 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	cmd.Process.Signal(syscall.SIGINT)
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("exit code %d, want 130", code)
+	}
+	found, err := filepath.Glob(filepath.Join(store, "baseline", "*", "outcome.json"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no outcome was kept: %v", err)
+	}
+	var o outcome.Outcome
+	if text, err := os.ReadFile(found[0]); err != nil || json.Unmarshal(text, &o) != nil || o.Error == "" {
+		t.Errorf("%s: %v\n%s", found[0], err, text)
+	}
+	nothingOnEngine(t)
+}
+
+func size(path string) int64 {
+	is, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return is.Size()
+}
+
+// sameEverywhere are the scenarios of the README's table.
+var sameEverywhere = []string{"gc-pause-after-acquire", "clock-jump", "restart-forgets", "power-loss-everysec", "disjoint-views"}
+
+// TestBackendsAgree holds the README's table of backends to what runs on each of them
+// come to, which is the same. With -update it is rewritten.
+func TestBackendsAgree(t *testing.T) {
+	needEngine(t)
+	binary := build(t)
+	verdicts := map[string][]string{}
+	for _, b := range backendNames {
+		var args []string
+		for _, s := range sameEverywhere {
+			args = append(args, s+"/")
+		}
+		code, all := outcomes(t, binary, append([]string{"run", "--backend", b}, args...)...)
+		if code != 0 {
+			t.Errorf("%s: exit code %d", b, code)
+		}
+		complain(t, all)
+		for _, o := range all {
+			verdicts[o.Scenario] = append(verdicts[o.Scenario], strings.Join(summary(o), "; "))
+		}
+	}
+	var table strings.Builder
+	fmt.Fprintf(&table, "| scenario | %s |\n|---|%s\n", strings.Join(backendNames, " | "), strings.Repeat("---|", len(backendNames)))
+	for _, s := range sameEverywhere {
+		fmt.Fprintf(&table, "| `%s` | %s |\n", s, strings.Join(verdicts[s], " | "))
+		if v := verdicts[s]; len(slices.Compact(slices.Clone(v))) != 1 || len(v) != len(backendNames) {
+			t.Errorf("%s came out as %q", s, v)
+		}
+	}
+	inReadme(t, map[string]string{"backends": table.String()})
+}

@@ -1,0 +1,233 @@
+//go:build linux
+
+package docker
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/harness/real/clock"
+	"lockpick/harness/real/skew"
+	"lockpick/nemesis"
+)
+
+// clocked is the scenario with a plan that turns clocks.
+func clocked(t *testing.T, persist string, targets ...string) harness.Scenario {
+	t.Helper()
+	needEngine(t)
+	if reason, remedy := testBackend().lacksClocks(t.Context()); reason != "" {
+		t.Skipf("%s: %s", reason, remedy)
+	}
+	s := scenario
+	s.Topology.Persistence = persist
+	s.Plan = nemesis.Plan{{Fault: nemesis.Fault{Kind: "clock-jump", Targets: targets, By: time.Second}}}
+	return s
+}
+
+func (b bench) turn(target string, by time.Duration, rate float64) string {
+	b.Helper()
+	return b.do("turn clock of "+target, func() (string, error) { return b.TurnClock(target, by, rate) })
+}
+
+func (b bench) onNode(node string, args ...string) any {
+	b.Helper()
+	v, err := b.Node(b.T.Context(), node, args...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return v
+}
+
+// near bears with how long a busy machine takes to ask.
+func near(d, want time.Duration) bool { return (d - want).Abs() < 100*time.Millisecond }
+
+func TestAJumpExpiresKeysOfOneNode(t *testing.T) {
+	run(t, clocked(t, "none", "n1"), func(b bench) {
+		for _, n := range []string{"n1", "n2"} {
+			b.onNode(n, "SET", "k", "v", "PX", "10000")
+		}
+		back := b.turn("n1", 11*time.Second, 1)
+		if off, rate, _ := nemesis.ReadClock(back); !strings.Contains(back, "TIME shows ") || !near(off, 11*time.Second) || rate != 1 {
+			t.Errorf("the jump was read back as %q", back)
+		}
+		if v1, v2 := b.onNode("n1", "GET", "k"), b.onNode("n2", "GET", "k"); v1 != nil || v2 != "v" {
+			t.Errorf("after a jump of 11 s the key with 10 s to live is %v, and %v where no clock was turned", v1, v2)
+		}
+		back = b.turn("n1", -11*time.Second, 1)
+		if off, rate, ok := nemesis.ReadClock(back); !near(off, 0) || rate != 1 || !ok {
+			t.Errorf("set right, it was read back as %q", back)
+		}
+		if _, err := b.TurnClock("n2", time.Second, 1); err == nil {
+			t.Error("a clock was turned that no plan turns")
+		}
+
+		if back := b.turn("n1", 0, 2); !strings.Contains(back, "rate 2, seen over") {
+			t.Errorf("rate 2 was read back as %q", back)
+		}
+		b.onNode("n1", "SET", "k", "v", "PX", "2000")
+		began := time.Now()
+		for b.onNode("n1", "EXISTS", "k") == int64(1) {
+			time.Sleep(time.Millisecond)
+		}
+		if lived := time.Since(began); lived < 900*time.Millisecond || lived > 1500*time.Millisecond {
+			t.Errorf("at rate 2 a key with 2 s to live lived %v", lived)
+		}
+
+		b.do("pause", func() (string, error) { return b.Pause("n1") })
+		if back := b.turn("n1", time.Hour, 1); !strings.HasPrefix(back, "it is paused; the machine's clock shows") {
+			t.Errorf("a paused node's clock was read back as %q", back)
+		}
+		b.do("resume", func() (string, error) { return b.Resume("n1") })
+		back = b.turn("n1", -2*time.Hour, 1) // it has gained something at its rate, too
+		if off, _, ok := nemesis.ReadClock(back); off < -time.Hour || off > -time.Hour+time.Minute || !ok {
+			t.Errorf("after its pause it was read back as %q", back)
+		}
+	})
+}
+
+// A restarted node never sees the true time: loading its file, it keeps the key whose
+// time is up, since by its clock it is not.
+func TestARestartedNodeKeepsItsClock(t *testing.T) {
+	run(t, clocked(t, "always", "n1"), func(b bench) {
+		b.turn("n1", -time.Hour, 1)
+		b.onNode("n1", "SET", "k", "v", "PX", "1000")
+		b.onNode("n2", "SET", "k", "v", "PX", "1000")
+		for range 2 {
+			b.do("kill", func() (string, error) { return b.Kill("n1") })
+			if back := b.turn("n1", -time.Hour, 1); !strings.HasPrefix(back, "no process runs there; the machine's clock shows") {
+				t.Errorf("a dead node's clock was read back as %q", back)
+			}
+			time.Sleep(time.Second) // the key's time, by a true clock
+			back := b.do("restart", func() (string, error) { return b.Restart("n1") })
+			if !strings.Contains(back, ", 1 keys; TIME shows ") {
+				t.Errorf("the restart was read back as %q", back)
+			}
+		}
+		if v1, v2 := b.onNode("n1", "GET", "k"), b.onNode("n2", "GET", "k"); v1 != "v" || v2 != nil {
+			t.Errorf("the key is %v by a clock that is behind, and %v by one that is right", v1, v2)
+		}
+		b.do("kill", func() (string, error) { return b.Kill("n1") })
+		b.turn("n1", 4*time.Hour, 1)
+		// Past its time by its clock alone.
+		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.Contains(back, ", 0 keys; TIME shows ") {
+			t.Errorf("the last restart was read back as %q", back)
+		}
+	})
+}
+
+func TestAClientsClocks(t *testing.T) {
+	events := run(t, clocked(t, "none", "c1"), func(b bench) {
+		if back := b.turn("c1", -time.Hour, 1); !strings.HasPrefix(back, "it has not begun") {
+			t.Errorf("before its start: %q", back)
+		}
+		points := 0
+		s := spec("c1", 2, client.Point{Name: client.AfterAcquire})
+		s.Hold = client.Range{Min: 2 * time.Second, Max: 2 * time.Second}
+		err := b.RunClient(t.Context(), s, func(string) {
+			if points++; points == 1 {
+				if back := b.turn("c1", 10*time.Second, 1); !strings.HasPrefix(back, "wall clock shows ") {
+					t.Errorf("while it waits at a point: %q", back)
+				}
+				return
+			}
+			b.turn("c1", 0, 8)
+			b.do("pause", func() (string, error) { return b.Pause("c1") })
+			if back := b.turn("c1", time.Second, 8); !strings.HasPrefix(back, "it is paused") {
+				t.Errorf("while it is paused: %q", back)
+			}
+			b.do("resume", func() (string, error) { return b.Resume("c1") })
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if err := b.RunClient(t.Context(), spec("c1", 1), never); err != nil { // its next process, too
+			t.Error(err)
+		}
+	})
+	history.Sort(events)
+	// A hold of 2 s by its own clock is one of 250 ms once that runs at 8.
+	var held []time.Duration
+	turns := 0
+	for i, e := range events {
+		if e.Process == "c1" && e.Op == history.OpRead && e.Type == history.OK {
+			j := slices.IndexFunc(events[i:], func(e history.Event) bool { return e.Op == history.OpCheck })
+			if j < 0 {
+				t.Fatal("no write")
+			}
+			held = append(held, time.Duration(events[i+j].T-e.T))
+		}
+		if e.Op == history.OpClock {
+			turns++
+		}
+	}
+	if len(held) != 3 || held[0] < 2*time.Second || held[1] < 250*time.Millisecond || held[1] > time.Second {
+		t.Errorf("it held for %v, want 2 s and 250 ms", held)
+	}
+	if turns != 8 {
+		t.Errorf("%d turns are told, want both clocks' of 4", turns)
+	}
+}
+
+// aside is a machine whose true time is not that of the others.
+type aside struct{ skew.Clocks }
+
+func (a aside) Shown() clock.Shown {
+	s := a.Clocks.Shown()
+	s.Offset += int64(time.Second)
+	return s
+}
+
+func TestOthersMustBeRight(t *testing.T) {
+	run(t, clocked(t, "none", "n1"), func(b bench) {
+		k := b.turners["n1"]
+		if right, err := b.seeOthers(k); err != nil || fmt.Sprint(right) != "[n2]" {
+			t.Errorf("the others that are right are %v, %v", right, err)
+		}
+		k.Clocks = aside{k.Clocks}
+		if _, err := b.seeOthers(k); err == nil || !strings.Contains(err.Error(), "n2, which was not meant: its wall clock shows") {
+			t.Errorf("a node that is a second off: %v", err)
+		}
+	})
+}
+
+// Nobody has a privilege but the one beside a container whose clock is turned.
+func TestOneMayTrace(t *testing.T) {
+	run(t, clocked(t, "none", "n1", "c1"), func(b bench) {
+		all, err := b.site.engine.containers(t.Context(), runLabel+"="+b.site.labels[runLabel])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var may []string
+		for _, o := range all {
+			is, err := b.site.engine.api.ContainerInspect(t.Context(), o.id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := is.HostConfig
+			if h.Privileged || fmt.Sprint(h.CapDrop) != "[ALL]" || fmt.Sprint(h.SecurityOpt) != "[no-new-privileges]" {
+				t.Errorf("%s may do what it need not: %+v", o.name, h)
+			}
+			if len(h.CapAdd) > 0 || h.PidMode != "" {
+				may = append(may, fmt.Sprint(strings.TrimPrefix(o.name, "/"+b.site.prefix), h.CapAdd))
+			}
+		}
+		slices.Sort(may)
+		if fmt.Sprint(may) != "[c1-clock[SYS_PTRACE] n1-clock[SYS_PTRACE]]" && fmt.Sprint(may) != "[c1-clock[CAP_SYS_PTRACE] n1-clock[CAP_SYS_PTRACE]]" {
+			t.Errorf("capabilities of %v", may)
+		}
+	})
+}
+
+func TestPlansNameWhoseClocksAreTurned(t *testing.T) {
+	s := scenario
+	s.Plan = nemesis.Plan{{Fault: nemesis.Fault{Kind: "kill", Targets: []string{"n1"}}}, {Fault: nemesis.Fault{Kind: "clock-rate", Targets: []string{"n2"}}}}
+	if got := turnable(s); fmt.Sprint(got) != "[n2]" {
+		t.Errorf("a plan turns the clocks of %v", got)
+	}
+}

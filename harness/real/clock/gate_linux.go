@@ -1,0 +1,50 @@
+package clock
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A process is traced by its thread, and keeps its id only if its first thread executes
+// the program: a gate's main goroutine stays on that one.
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == GateVerb {
+		runtime.LockOSThread()
+	}
+}
+
+// Gate waits until somebody traces this process, and then becomes a program: whoever
+// traces it sees that before the program's first instruction. It returns only if it fails.
+// It is called on the main goroutine.
+func Gate(program []string) error {
+	if len(program) == 0 {
+		return errors.New("open the gate: it leads to no program")
+	}
+	if unix.Gettid() != unix.Getpid() {
+		return fmt.Errorf("open the gate to %s: this is not the first thread", program[0])
+	}
+	path, err := exec.LookPath(program[0])
+	if err != nil {
+		return fmt.Errorf("open the gate: %w", err)
+	}
+	for {
+		status, err := os.ReadFile("/proc/self/status")
+		if err != nil {
+			return fmt.Errorf("wait at the gate to %s: %w", program[0], err)
+		}
+		_, tracer, ok := strings.Cut(string(status), "\nTracerPid:\t")
+		if !ok || !strings.HasPrefix(tracer, "0\n") {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return fmt.Errorf("execute %s: %w", path, syscall.Exec(path, program, os.Environ()))
+}

@@ -1,0 +1,73 @@
+package skew
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"lockpick/harness/real/contender"
+	"lockpick/harness/real/proc"
+)
+
+// ReadTime asks the node at an address for its clock.
+func ReadTime(ctx context.Context, addr string) (Reading, error) {
+	r := Reading{From: proc.TrueClock()}
+	v, err := proc.Ask(ctx, addr, "TIME")
+	r.To = proc.TrueClock()
+	if err != nil {
+		return r, err
+	}
+	if len(v.Items) != 2 {
+		return r, fmt.Errorf("TIME answers %d values, want 2", len(v.Items))
+	}
+	seconds, err1 := strconv.ParseInt(v.Items[0].Str, 10, 64)
+	micros, err2 := strconv.ParseInt(v.Items[1].Str, 10, 64)
+	r.Wall = seconds*1e9 + micros*1e3
+	return r, cmp.Or(err1, err2)
+}
+
+// tellBound is within what time a client that runs tells its clocks.
+const tellBound = 2 * time.Second
+
+// ErrPaused says that a client can't tell its clocks.
+var ErrPaused = errors.New("it is paused")
+
+// Client is one that tells its clocks when it is asked.
+type Client struct {
+	In     io.Writer            // its stdin
+	Clocks <-chan Reading       // what it says that they show
+	Ended  <-chan struct{}      // closed when it has
+	Paused func() bool          // it is, and says nothing
+	True   func() time.Duration // true time, by CLOCK_MONOTONIC of where it is
+}
+
+// Read asks a client for its clocks.
+func (c Client) Read() (Reading, error) {
+	asked, began := c.True(), time.Now()
+	if _, err := io.WriteString(c.In, contender.TellClock); err != nil {
+		return Reading{}, proc.ErrEnded // nobody reads it any more
+	}
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case r := <-c.Clocks:
+			if r.From >= asked { // or it answers an earlier question
+				return r, nil
+			}
+		case <-c.Ended:
+			return Reading{}, proc.ErrEnded
+		case <-look.C:
+			switch {
+			case c.Paused():
+				return Reading{}, ErrPaused
+			case time.Since(began) > tellBound:
+				return Reading{}, fmt.Errorf("it did not tell its clocks within %v", tellBound)
+			}
+		}
+	}
+}

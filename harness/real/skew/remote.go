@@ -1,0 +1,91 @@
+package skew
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"lockpick/harness/real/clock"
+	"lockpick/harness/real/wire"
+)
+
+// Remote is clocks that an Agent turns. They stay as wrong as they are when the agent
+// ends, as it does with the process, and the next one goes on with them.
+type Remote struct {
+	Context context.Context      // bounds all calls
+	Both    bool                 // a rate is that of the monotonic clock, too
+	True    func() time.Duration // true time, by CLOCK_MONOTONIC of where they are
+
+	mu    sync.Mutex
+	shown clock.Shown
+	agent *wire.Caller // the latest
+}
+
+var _ Clocks = (*Remote)(nil)
+
+// callBound is how long an agent may take; to ask a node takes the longest.
+const callBound = 10 * time.Second
+
+// Start lets a process through its gate, whose id is as the agent sees it. It returns
+// when its program runs by these clocks.
+func (r *Remote) Start(agent *wire.Caller, pid int) error {
+	r.mu.Lock()
+	r.agent = agent
+	s := starting{PID: pid, Shown: r.shown, Both: r.Both}
+	r.mu.Unlock()
+	var shown clock.Shown
+	if err := r.call("start", s, &shown); err != nil {
+		return err
+	}
+	r.set(shown)
+	return nil
+}
+
+// Turn is of Clocks. Where no process runs, the next one finds them so.
+func (r *Remote) Turn(by time.Duration, rate float64) (from, to time.Duration, err error) {
+	var t turned
+	err = r.call("turn", turning{by, rate}, &t)
+	if errors.Is(err, wire.ErrGone) {
+		t.From = r.True()
+		t.To = t.From
+		t.Shown, err = r.Shown().Turned(t.From, by, rate, r.Both)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	r.set(t.Shown)
+	return t.From, t.To, nil
+}
+
+// Shown is of Clocks.
+func (r *Remote) Shown() clock.Shown {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.shown
+}
+
+func (r *Remote) set(s clock.Shown) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.shown = s
+}
+
+// ReadTime lets the agent ask the node at an address, as it sees it, for its clock.
+func (r *Remote) ReadTime(addr string) (reading Reading, err error) {
+	err = r.call("time", addr, &reading)
+	return reading, err
+}
+
+func (r *Remote) call(call string, args, result any) error {
+	r.mu.Lock()
+	agent := r.agent
+	r.mu.Unlock()
+	if agent == nil {
+		return fmt.Errorf("call %s: %w", call, wire.ErrGone)
+	}
+	ctx, cancel := context.WithTimeout(r.Context, callBound)
+	defer cancel()
+	return agent.Call(ctx, call, args, result)
+}

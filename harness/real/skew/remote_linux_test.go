@@ -1,0 +1,160 @@
+package skew
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/real/clock"
+	"lockpick/harness/real/proc"
+	"lockpick/harness/real/wire"
+)
+
+// The test binary is the process whose clocks are turned, and its gate.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "__tell":
+			tell()
+			os.Exit(0)
+		case clock.GateVerb:
+			fmt.Fprintln(os.Stderr, clock.Gate(os.Args[2:]))
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// tell writes what its clocks show for each line that it reads.
+func tell() {
+	began := time.Now()
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		r := Reading{From: proc.TrueClock()}
+		r.Wall, r.Now = time.Now().UnixNano(), began.Add(time.Since(began)).UnixNano()
+		r.To = proc.TrueClock()
+		json.NewEncoder(os.Stdout).Encode(r)
+	}
+}
+
+// beside starts an agent, and what tells it to end.
+func beside(t *testing.T) (agent *wire.Caller, end func()) {
+	t.Helper()
+	in, ask := io.Pipe()
+	answers, out := io.Pipe()
+	go func() {
+		Agent(in, out)
+		out.Close()
+	}()
+	end = func() { ask.Close() }
+	t.Cleanup(end)
+	return wire.NewCaller(ask, answers, Errors, func(string, json.RawMessage) {}), end
+}
+
+// behind starts a process behind a gate, lets an agent open it, and gives what reads the
+// process's clocks.
+func behind(t *testing.T, r *Remote, agent *wire.Caller) (read func() (Reading, error)) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], clock.GateVerb, os.Args[0], "__tell")
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := r.Start(agent, cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	answers := json.NewDecoder(out)
+	return func() (reading Reading, err error) {
+		if _, err := fmt.Fprintln(in); err != nil {
+			return reading, err
+		}
+		return reading, answers.Decode(&reading)
+	}
+}
+
+func TestAnAgentTurnsClocks(t *testing.T) {
+	if err := clock.Available(); err != nil {
+		t.Skip(err)
+	}
+	r := &Remote{Context: t.Context(), Both: true, True: proc.TrueClock}
+	m := &Machine{Clocks: r, True: proc.TrueClock}
+	agent, end := beside(t)
+	read := behind(t, r, agent)
+	first, err := read()
+	if err == nil {
+		err = m.Began(first)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	see := func() (string, error) { return m.See("wall clock shows", read) }
+	for _, c := range []struct {
+		by   time.Duration
+		rate float64
+		want string
+	}{
+		{-time.Hour, 1, ", 1h0m0s behind, rate 1"},
+		{time.Hour, 1, ", which is right, rate 1"},
+		{0, 2, "rate 2, seen over"},
+	} {
+		var at time.Duration
+		back, err := m.Turn(c.by, c.rate, func(t time.Duration) { at = t }, see)
+		if err != nil || !strings.Contains(back, c.want) || at == 0 {
+			t.Errorf("turned by %v at rate %g at %v: %q, %v", c.by, c.rate, at, back, err)
+		}
+	}
+	if _, err := m.Turn(0, -1, func(time.Duration) {}, see); err == nil || !strings.Contains(err.Error(), "a rate of -1") {
+		t.Errorf("a clock that runs backwards: %v", err)
+	}
+
+	// Its agent ends with a process. The next ones go on with the clocks as they are.
+	end()
+	<-agent.Ended()
+	if _, err := r.ReadTime("127.0.0.1:1"); !errors.Is(err, wire.ErrGone) {
+		t.Errorf("an agent that has ended: %v", err)
+	}
+	alone := func() (string, error) { return m.Alone(), nil }
+	if back, err := m.Turn(-48*time.Hour, 1, func(time.Duration) {}, alone); err != nil || !strings.HasPrefix(back, "no process runs there") {
+		t.Errorf("without a process: %q, %v", back, err)
+	}
+	agent, _ = beside(t)
+	read = behind(t, r, agent)
+	m.least, m.most = 0, 0 // another process counts from another start
+	if back, err := see(); err != nil || !strings.Contains(back, "47h59m59.") {
+		t.Errorf("the next process shows %q, %v", back, err)
+	}
+}
+
+func TestAClockThatDoesNotFollowIsAnError(t *testing.T) {
+	m := &Machine{Clocks: new(clock.Machine), True: proc.TrueClock}
+	stray := Reading{From: proc.TrueClock(), Wall: time.Now().Add(time.Second).UnixNano(), To: proc.TrueClock()}
+	if _, err := m.See("TIME shows", func() (Reading, error) { return stray, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
+		t.Errorf("a clock that is a second off: %v", err)
+	}
+}
+
+func TestAClientThatCantTell(t *testing.T) {
+	ended := make(chan struct{})
+	c := Client{In: io.Discard, Ended: ended, Paused: func() bool { return true }, True: proc.TrueClock}
+	if _, err := c.Read(); !errors.Is(err, ErrPaused) {
+		t.Errorf("paused: %v", err)
+	}
+	close(ended)
+	c.Paused = func() bool { return false }
+	if _, err := c.Read(); !errors.Is(err, proc.ErrEnded) {
+		t.Errorf("ended: %v", err)
+	}
+}
