@@ -33,7 +33,7 @@
 // or redis:7, or one made of this machine's redis-server (software.go). Clients and links
 // run lockpick, in an image of one file (program.go).
 //
-// Deliberately missing so far: engines elsewhere, disks, replicas. It needs Linux.
+// Deliberately missing so far: engines elsewhere, replicas. It needs Linux.
 package docker
 
 import (
