@@ -4,8 +4,8 @@
 // Its nouns are Backend; site, which is what the engine has for one run after the
 // other: a network and what is on it; cluster, which is one run there and has its
 // powers; box, one container, which is a node's, a client's or that of the links; image,
-// what they are made of; engine, which is all that is asked of the Docker engine, in one
-// file; and endpoint, where it is, as the docker command finds it.
+// what they are made of; engine, which is all that is asked of the Docker engine, in the
+// files engine*.go; and endpoint, where it is, as the docker command finds it.
 //
 //	                    lockpick
 //	      stdin, stdout ╱   │   ╲  of each
@@ -22,8 +22,12 @@
 //
 // A container whose clocks the plan turns starts its program through a gate (package
 // clock), which an agent in a container beside it opens. That one shares its processes
-// and its network, and is the only one with a capability: SYS_PTRACE, without which
-// nobody may rewrite what another process reads the time by. It can trace nobody else.
+// and its network, and has one capability: SYS_PTRACE, without which nobody may rewrite
+// what another process reads the time by. It can trace nobody else.
+//
+// A node whose packets the plan loses has a filter beside it, that shares its network
+// namespace and has one capability: NET_ADMIN, without which nobody may have rules there
+// by which packets are lost. It can reach no other namespace. No other container has any.
 //
 // Containers and networks carry the label of
 // their owner, by which they are removed, what a dead owner left too. Images stay, one of
@@ -33,8 +37,8 @@
 // or redis:7, or one made of this machine's redis-server (software.go). Clients and links
 // run lockpick, in an image of one file (program.go).
 //
-// Deliberately missing so far: engines elsewhere, drops of packets.
-// It needs Linux.
+// Deliberately missing: what redis-servers do among themselves beyond replicas, as a
+// cluster. It needs Linux.
 package docker
 
 import (
@@ -97,6 +101,9 @@ const linksVerb = "__links"
 // program that makes a Backend has to do when its first argument is "__links".
 func Links(in io.Reader, out io.Writer) error { return network.Serve(in, out) }
 
+// packetsVerb is what lockpick's program is called with to lose packets, see Packets.
+const packetsVerb = "__packets"
+
 // powers are the faults that it can inject wherever it can run.
 var powers = []string{
 	nemesis.Capability("pause", nemesis.Client),
@@ -106,7 +113,9 @@ var powers = []string{
 	nemesis.Capability("shutdown", nemesis.Node),
 	nemesis.Capability("failover", nemesis.Node),
 	nemesis.Capability(nemesis.PowerSentinel, nemesis.Node),
+	nemesis.Capability("unplug", nemesis.Node),
 	nemesis.Capability("cut", nemesis.Link),
+	nemesis.Capability(nemesis.PowerPackets, nemesis.Link),
 	nemesis.Capability(nemesis.PowerShape, nemesis.Link),
 	nemesis.Capability(nemesis.Hold, nemesis.Message),
 	nemesis.Capability(nemesis.Drop, nemesis.Message),
@@ -153,6 +162,13 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 		c.Name = name
 		out = append(out, c)
 	}
+	starve := run
+	starve.Name = nemesis.Capability("starve", nemesis.Node)
+	if run.Available {
+		starve.Reason, starve.Remedy = b.lacksBounds(ctx)
+		starve.Available = starve.Reason == ""
+	}
+	out = append(out, starve)
 	return out
 }
 

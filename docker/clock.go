@@ -101,7 +101,7 @@ func (s *site) makeTurnable(ctx context.Context, name string, host int, m making
 			return nil, fmt.Errorf("put a gate into the container of %s: %w", name, err)
 		}
 	}
-	b.beside, err = s.makeBox(ctx, name+"-clock", host, making{image: s.image, command: []string{own, clockVerb}, talks: true, beside: b.id})
+	b.beside, err = s.makeBox(ctx, name+"-clock", host, making{image: s.image, command: []string{own, clockVerb}, talks: true, beside: b.id, tracing: true, capability: "SYS_PTRACE"})
 	return b, err
 }
 

@@ -33,6 +33,7 @@ type cluster struct {
 	resource *node
 	names    []string           // of the nodes
 	replicas map[string]*node   // by the names of their nodes
+	filters  map[string]*filter // by node, where the plan loses packets
 	turners  map[string]*turner // of nodes and clients whose clocks the plan may turn
 	ahead    time.Duration      // how far the engine's clock is ahead of ours
 	within   time.Duration      // by how much that may be wrong
@@ -49,7 +50,7 @@ var _ harness.Cluster = (*cluster)(nil)
 
 func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
 	c := &cluster{
-		site: s, rec: rec, replicas: map[string]*node{}, turners: map[string]*turner{},
+		site: s, rec: rec, replicas: map[string]*node{}, filters: map[string]*filter{}, turners: map[string]*turner{},
 		waiting: map[string]*player{}, playing: map[string]*player{}, ended: map[string]bool{},
 	}
 	c.Timeline = proc.NewTimeline(ctx)
@@ -72,6 +73,9 @@ func (c *cluster) open(s harness.Scenario, seed uint64) error {
 		addrs[name] = c.Nodes.Server(name).At
 	}
 	run := network.Run{Context: c.ctx, Record: c.rec.Record, Go: c.Timeline.Go}
+	if len(c.filters) > 0 {
+		run.Ports = firstPort
+	}
 	return c.Open(run, seed, c.site.net.at(linksHost).String(), addrs, c.names, network.ClientsOf(s))
 }
 
@@ -108,6 +112,7 @@ func (c *cluster) close() error {
 	if c.Remote != nil {
 		errs = append(errs, c.sameTime(ctx), c.Remote.Close(ctx))
 	}
+	errs = append(errs, c.unfilter(ctx))
 	// Nodes with replicas have been changed in ways that wipe does not know.
 	errs = append(errs, c.site.removeNodes(ctx, func(n *node) bool { return n.disk != nil || len(c.replicas) > 0 && n != c.resource }))
 	if c.group != nil {

@@ -29,7 +29,8 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 )
 
-// engine is the Docker engine. All that lockpick asks of it is in this file.
+// engine is the Docker engine. All that lockpick asks of it is here and in
+// engine_share.go.
 type engine struct {
 	api *client.Client
 	at  endpoint
@@ -275,7 +276,10 @@ type making struct {
 	labels               map[string]string
 	data                 string // directory of the engine's machine that is dataDir inside; "": none
 	talks                bool   // we write to its stdin
-	beside               string // another container, whose network and processes it shares, and may trace
+	sysctls              map[string]string
+	beside               string // another container, whose network it shares; "": none
+	tracing              bool   // it shares that one's processes as well
+	capability           string // of the kernel, that it has as the only one; "": none
 }
 
 func (m making) mounts() []mount.Mount {
@@ -285,17 +289,21 @@ func (m making) mounts() []mount.Mount {
 	return []mount.Mount{{Type: mount.TypeBind, Source: m.data, Target: dataDir}}
 }
 
-// create makes a container that has no privilege at all, or that one.
+// create makes a container that has no privilege at all, but what it is given.
 func (e *engine) create(ctx context.Context, m making) (id string, err error) {
-	host := &container.HostConfig{NetworkMode: container.NetworkMode(m.network), CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"}, Mounts: m.mounts()}
-	join := &network.NetworkingConfig{}
+	host := &container.HostConfig{
+		NetworkMode: container.NetworkMode(m.network), CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
+		Mounts: m.mounts(), Sysctls: m.sysctls,
+	}
+	join := &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{m.network: fixed(m.addr)}}
 	if m.beside != "" {
-		other := "container:" + m.beside
-		host.NetworkMode, host.PidMode, host.CapAdd = container.NetworkMode(other), container.PidMode(other), []string{"SYS_PTRACE"}
-	} else {
-		join.EndpointsConfig = map[string]*network.EndpointSettings{
-			m.network: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: m.addr.String()}},
-		}
+		host.NetworkMode, join = container.NetworkMode("container:"+m.beside), nil
+	}
+	if m.tracing {
+		host.PidMode = container.PidMode("container:" + m.beside)
+	}
+	if m.capability != "" {
+		host.CapAdd = []string{m.capability}
 	}
 	made, err := e.api.ContainerCreate(ctx, &container.Config{
 		Image: m.image, Entrypoint: m.command[:1], Cmd: m.command[1:], Labels: m.labels,
@@ -306,6 +314,19 @@ func (e *engine) create(ctx context.Context, m making) (id string, err error) {
 		OpenStdin:   m.talks, StdinOnce: m.talks, AttachStdin: m.talks, AttachStdout: m.talks, AttachStderr: m.talks,
 	}, host, join, nil, m.name)
 	return made.ID, err
+}
+
+// fixed is a place on a network with an address of its own.
+func fixed(addr netip.Addr) *network.EndpointSettings {
+	return &network.EndpointSettings{IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: addr.String()}}
+}
+
+// disconnect takes a container off a network, and connect puts it there again.
+func (e *engine) disconnect(ctx context.Context, network, id string) error {
+	return e.api.NetworkDisconnect(ctx, network, id, false)
+}
+func (e *engine) connect(ctx context.Context, network, id string, addr netip.Addr) error {
+	return e.api.NetworkConnect(ctx, network, id, fixed(addr))
 }
 
 // put writes a file, as a program may be, into a container that was not started yet.

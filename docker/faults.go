@@ -86,6 +86,9 @@ func (c *cluster) Restart(node string) (string, error) {
 	if n == nil {
 		return "", fmt.Errorf("restart %s: no such node", node)
 	}
+	if n.unplugged.Load() {
+		return "", fmt.Errorf("restart %s: it is unplugged, and nobody would see whether it is back", node)
+	}
 	open, err := c.gate(node)
 	if err != nil {
 		return "", fmt.Errorf("restart %s: %w", node, err)
@@ -94,6 +97,9 @@ func (c *cluster) Restart(node string) (string, error) {
 	back, err := n.restart(c.ctx)
 	if errors.Is(err, server.ErrWontStart) && c.Of(node) != nil { // as becomes of nodes whose disk has lost something
 		back, err = "it did not come back: "+err.Error(), nil
+	}
+	if f := c.filters[node]; f != nil && err == nil && n.Runs() {
+		err = f.renew(c.ctx)
 	}
 	if k := n.want.turner; k != nil && err == nil {
 		var shown string

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -32,8 +33,9 @@ func TestMain(m *testing.M) {
 				os.Exit(3)
 			}
 			os.Exit(0)
-		case linksVerb:
-			if err := Links(os.Stdin, os.Stdout); err != nil {
+		case linksVerb, packetsVerb:
+			serve := map[string]func(io.Reader, io.Writer) error{linksVerb: Links, packetsVerb: Packets}[os.Args[1]]
+			if err := serve(os.Stdin, os.Stdout); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(3)
 			}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"lockpick/harness/real/disk"
@@ -38,6 +39,9 @@ type node struct {
 
 	telling sync.Mutex // held while the links are told how it is
 	removed bool
+
+	unplugged, starved atomic.Bool // now
+	spoiled            atomic.Bool // it is not as it was when it was new
 }
 
 // newNode is a redis-server in a container that has not started.
@@ -78,8 +82,13 @@ func (n *node) tell(ctx context.Context) {
 	n.telling.Lock()
 	defer n.telling.Unlock()
 	if !n.removed { // or another may have its address
-		remote.Tell(ctx, n.At, n.Runs(), !n.Paused() && (n.disk == nil || !n.disk.Stalled())) // links that have ended need not know
+		remote.Tell(ctx, n.At, n.Runs(), !n.deaf()) // links that have ended need not know
 	}
+}
+
+// deaf says whether it may be there and answer nobody, whatever its links do.
+func (n *node) deaf() bool {
+	return n.Paused() || n.unplugged.Load() || n.starved.Load() || n.disk != nil && n.disk.Stalled()
 }
 
 // begin starts it and returns once it answers.
@@ -128,8 +137,8 @@ func (n *node) shutdown(ctx context.Context) (readBack string, err error) {
 	switch {
 	case !n.Runs():
 		return "", fmt.Errorf("shut %s down: it does not run", n.Name)
-	case n.Paused():
-		return "", fmt.Errorf("shut %s down: it is paused, and hears nothing", n.Name)
+	case n.Paused() || n.unplugged.Load():
+		return "", fmt.Errorf("shut %s down: it is paused or unplugged, and hears nothing", n.Name)
 	}
 	if err := n.End(ctx, n.done()); err != nil {
 		return "", err
@@ -171,7 +180,7 @@ func (s *site) makeNode(ctx context.Context, name string, host int, want wanted)
 	s.mu.Lock()
 	n := s.nodes[name]
 	s.mu.Unlock()
-	if n != nil && n.want == want && n.Runs() && !n.Paused() && n.wipe(ctx) == nil {
+	if n != nil && n.want == want && n.Runs() && !n.deaf() && !n.spoiled.Load() && n.wipe(ctx) == nil {
 		return n, nil
 	}
 	if n != nil { // or the last run ended while it was being started again

@@ -57,6 +57,19 @@ func (b *Backend) lacksDisks(ctx context.Context) (reason, remedy string) {
 	return lacksDisk(e.at.isHere(a))
 }
 
+// lacksBounds says why it can starve no container.
+func (b *Backend) lacksBounds(ctx context.Context) (reason, remedy string) {
+	e, _, err := meet(ctx)
+	if err != nil {
+		return explain(err)
+	}
+	defer e.close()
+	if reason = e.starves(ctx); reason != "" {
+		remedy = "see the warnings of docker info"
+	}
+	return reason, remedy
+}
+
 // explain says why there is no engine, and what to do.
 func explain(err error) (reason, remedy string) {
 	remedy = "see DOCKER_HOST"
@@ -128,6 +141,9 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 		return err
 	}
 	if err := c.fill(s); err != nil {
+		return err
+	}
+	if err := c.filterPackets(s); err != nil {
 		return err
 	}
 	if err := c.open(s, seed); err != nil {

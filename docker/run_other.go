@@ -5,6 +5,7 @@ package docker
 import (
 	"context"
 	"errors"
+	"io"
 
 	"lockpick/harness"
 	"lockpick/harness/history"
@@ -16,8 +17,12 @@ func (b *Backend) Run(ctx context.Context, _ harness.Scenario, _ uint64, _ *hist
 	return errors.New("run: " + reason)
 }
 
-func (*Backend) lacksDisks(context.Context) (reason, remedy string) { return "", "" }
-func (*Backend) lacks(context.Context) (reason, remedy string)      { return "", "" } // missing has said no before
+func (*Backend) lacksBounds(context.Context) (reason, remedy string) { return "", "" }
+func (*Backend) lacksDisks(context.Context) (reason, remedy string)  { return "", "" }
+func (*Backend) lacks(context.Context) (reason, remedy string)       { return "", "" } // missing has said no before
+
+// Packets always fails: nobody starts it here.
+func Packets(io.Reader, io.Writer) error { return errors.New("lose packets: it needs Linux") }
 
 func (*Backend) lacksClocks(context.Context) (reason, remedy string) { return "", "" } // likewise
 

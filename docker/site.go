@@ -95,7 +95,11 @@ func (s *site) makeBox(ctx context.Context, name string, host int, m making) (*b
 // join makes the container of the links, and returns once it can be talked to.
 func (s *site) join(ctx context.Context) error {
 	defer close(s.joined)
-	b, err := s.makeBox(ctx, "links", linksHost, making{image: s.image, command: s.links, talks: true})
+	b, err := s.makeBox(ctx, "links", linksHost, making{
+		image: s.image, command: s.links, talks: true,
+		// A link that dials from few ports takes one again whose last connection only waits.
+		sysctls: map[string]string{"net.ipv4.tcp_tw_reuse": "1"},
+	})
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,8 @@ package nemesis
 // memory, or both; what is 0 has no bound.
 type Starver interface {
 	Starve(node string, cpu float64, memory int) (readBack string, err error)
+	// Feed ends that, and tells what it met. If it never wanted more of a processor
+	// than it got, the error is ErrIdle.
 	Feed(node string) (readBack string, err error)
 }
 

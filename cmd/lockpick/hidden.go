@@ -17,10 +17,11 @@ import (
 
 // Verbs that lockpick calls itself by.
 const (
-	workerVerb = "__worker"
-	clientVerb = "__client"
-	linksVerb  = "__links"
-	clockVerb  = "__clock"
+	workerVerb  = "__worker"
+	clientVerb  = "__client"
+	linksVerb   = "__links"
+	clockVerb   = "__clock"
+	packetsVerb = "__packets"
 )
 
 // patience is the wall clock that a simulated run may take, unless one says otherwise.
@@ -54,6 +55,13 @@ func (a *app) clientCmd() *cobra.Command {
 func (a *app) linksCmd() *cobra.Command {
 	return &cobra.Command{Use: linksVerb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
 		return docker.Links(a.in, a.out)
+	}}
+}
+
+// packetsCmd loses the packets of a node in a container.
+func (a *app) packetsCmd() *cobra.Command {
+	return &cobra.Command{Use: packetsVerb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		return docker.Packets(a.in, a.out)
 	}}
 }
 

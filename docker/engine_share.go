@@ -1,0 +1,80 @@
+//go:build linux
+
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+)
+
+// bound lets a container use no more than a share of its machine.
+func (e *engine) bound(ctx context.Context, id string, s share) error {
+	r := container.Resources{CPUQuota: s.quota.Microseconds(), Memory: s.memory, MemorySwap: s.memory}
+	if s.quota > 0 {
+		r.CPUPeriod = sharePeriod.Microseconds()
+	}
+	_, err := e.api.ContainerUpdate(ctx, id, container.UpdateConfig{Resources: r})
+	return err
+}
+
+// allMemory is more than any machine has: an engine has no word for no bound, once
+// there was one.
+const allMemory = 1 << 50
+
+// unbound lets it use all.
+func (e *engine) unbound(ctx context.Context, id string) error {
+	r := container.Resources{CPUQuota: -1, Memory: allMemory, MemorySwap: allMemory}
+	_, err := e.api.ContainerUpdate(ctx, id, container.UpdateConfig{Resources: r})
+	return err
+}
+
+// bounds is what the engine says that a container may use.
+func (e *engine) bounds(ctx context.Context, id string) (share, error) {
+	is, err := e.api.ContainerInspect(ctx, id)
+	if err != nil {
+		return share{}, err
+	}
+	s := share{max(0, time.Duration(is.HostConfig.CPUQuota)*time.Microsecond), is.HostConfig.Memory}
+	if s.memory == allMemory {
+		s.memory = 0
+	}
+	return s, nil
+}
+
+// hunger is what a container has lacked of its machine, as the engine says.
+func (e *engine) hunger(ctx context.Context, id string) (hunger, error) {
+	is, err := e.api.ContainerInspect(ctx, id)
+	if err != nil {
+		return hunger{}, err
+	}
+	if !is.State.Running {
+		return hunger{ended: fmt.Sprintf("it has ended with status %d, for want of memory: %v", is.State.ExitCode, is.State.OOMKilled)}, nil
+	}
+	answer, err := e.api.ContainerStatsOneShot(ctx, id)
+	if err != nil {
+		return hunger{}, err
+	}
+	defer answer.Body.Close()
+	var s container.StatsResponse
+	err = json.NewDecoder(answer.Body).Decode(&s)
+	cpu := s.CPUStats.ThrottlingData
+	return hunger{periods: cpu.Periods, throttled: cpu.ThrottledPeriods, memory: s.MemoryStats.Usage}, err
+}
+
+// starves says why the engine can't bound what containers use; "": it can.
+func (e *engine) starves(ctx context.Context) (reason string) {
+	about, err := e.api.Info(ctx)
+	switch {
+	case err != nil:
+		return "the engine does not say what it can bound: " + firstLine(err)
+	case !about.CPUCfsQuota:
+		return "the engine's kernel can't bound the processor of a container"
+	case !about.MemoryLimit:
+		return "the engine's kernel can't bound the memory of a container"
+	}
+	return ""
+}

@@ -1,0 +1,278 @@
+//go:build linux
+
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"lockpick/harness"
+	"lockpick/harness/real/packets"
+	"lockpick/harness/real/wire"
+	"lockpick/nemesis"
+)
+
+var _ nemesis.PacketCutter = (*cluster)(nil)
+
+// What a filter is asked.
+const (
+	callReady = "ready" // whether it can lose packets
+	callDrop  = "drop"
+	callLost  = "lost"
+	callPass  = "pass"
+)
+
+// Packets loses packets in the network namespace that it is started in, as it is told
+// on in. It is what a program that makes a Backend has to do when its first argument is
+// "__packets".
+func Packets(in io.Reader, out io.Writer) error {
+	f, err := packets.Open()
+	if err != nil {
+		return err
+	}
+	s := wire.Server{Handlers: map[string]wire.Handler{
+		callReady: wire.Handle(func(struct{}) (any, error) { return nil, nil }),
+		callDrop:  wire.Handle(func(r packets.Rule) (any, error) { return nil, f.Drop(r) }),
+		callLost:  wire.Handle(f.Lost),
+		callPass:  wire.Handle(f.Pass),
+	}}
+	return errors.Join(s.Serve(in, out), f.Close())
+}
+
+// firstPort is the first of the ports that links dial from, where their packets are
+// told apart by them.
+const firstPort = 10000
+
+// filter is the container beside a node that loses its packets, for one run.
+type filter struct {
+	*box
+	node *node
+
+	mu     sync.Mutex
+	talk   *talk
+	caller *wire.Caller
+	rules  map[string][]packets.Rule // in force, by link
+}
+
+// losesPackets says whether a plan cuts links to a node, or the resource, by packets.
+func losesPackets(s harness.Scenario, node string) bool {
+	return slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool {
+		return st.Fault.Mode == nemesis.CutPackets && slices.ContainsFunc(st.Fault.Targets, func(target string) bool {
+			_, end, _ := nemesis.SplitLink(target)
+			switch {
+			case target == node || end == node:
+				return true
+			case node == harness.ResourceName:
+				return end == "resource"
+			}
+			return slices.Contains(s.ClientNames(), target)
+		})
+	})
+}
+
+// filterPackets makes a filter beside each node whose packets the plan loses: it takes
+// tenths of a second, and a fault is to begin at its instant.
+func (c *cluster) filterPackets(s harness.Scenario) error {
+	var all sync.WaitGroup
+	var errs []error // guarded by c.mu
+	for _, name := range append(s.NodeNames(), harness.ResourceName) {
+		if !losesPackets(s, name) {
+			continue
+		}
+		all.Go(func() {
+			f, err := c.site.makeFilter(c.ctx, c.at(name), mayFilter)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			errs = append(errs, err)
+			if f != nil {
+				c.filters[name] = f
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// mayFilter is the capability without which nobody has rules for packets.
+const mayFilter = "NET_ADMIN"
+
+func (s *site) makeFilter(ctx context.Context, n *node, may string) (*filter, error) {
+	b, err := s.makeBox(ctx, n.name+"-packets", 0, making{
+		image: s.image, command: []string{s.links[0], packetsVerb}, talks: true, beside: n.id, capability: may,
+	})
+	if err != nil {
+		return nil, err
+	}
+	f := &filter{box: b, node: n, rules: map[string][]packets.Rule{}}
+	if err := f.begin(ctx); err != nil {
+		return nil, errors.Join(err, f.remove(ctx))
+	}
+	return f, nil
+}
+
+// begin starts it, and returns once it can lose packets.
+func (f *filter) begin(ctx context.Context) (err error) {
+	if f.talk, err = f.box.talk(ctx); err != nil {
+		return err
+	}
+	if err := f.start(ctx); err != nil {
+		return err
+	}
+	f.caller = wire.NewCaller(f.talk.in, f.talk.out, nil, func(string, json.RawMessage) {})
+	limit, cancel := context.WithTimeout(ctx, readyBound)
+	defer cancel()
+	if err := f.caller.Call(limit, callReady, struct{}{}, nil); err != nil {
+		f.Kill(ctx) // or what it says may not have come yet
+		return fmt.Errorf("lose packets beside %s: %w: %s", f.node.name, err, f.talk.words())
+	}
+	return nil
+}
+
+// renew gives a node that was started again the filter that it had: its namespace is
+// another. What was lost counts anew.
+func (f *filter) renew(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, err := f.Kill(ctx); err != nil {
+		return err
+	}
+	f.talk.leave()
+	if err := f.begin(ctx); err != nil {
+		return err
+	}
+	for _, rules := range f.rules {
+		for _, r := range rules {
+			if err := f.caller.Call(ctx, callDrop, r, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// cut loses the packets of a link.
+func (f *filter) cut(ctx context.Context, link string, rules []packets.Rule) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.rules[link] != nil {
+		return errors.New("its packets are lost already")
+	}
+	for _, r := range rules {
+		if err := f.caller.Call(ctx, callDrop, r, nil); err != nil {
+			return err
+		}
+		f.rules[link] = append(f.rules[link], r)
+	}
+	return nil
+}
+
+// count adds up what is said of each rule of a link.
+func (f *filter) count(ctx context.Context, call, link string) (sum int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.rules[link] {
+		var lost int
+		if err := f.caller.Call(ctx, call, r, &lost); err != nil {
+			return 0, err
+		}
+		sum += lost
+	}
+	if call == callPass {
+		delete(f.rules, link)
+	}
+	return sum, nil
+}
+
+// close lets all packets pass, and removes it. The namespace is the node's, and would
+// keep what a filter leaves there.
+func (f *filter) close(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.Runs() {
+		f.talk.leave()
+		select {
+		case <-f.done():
+		case <-ctx.Done():
+		}
+	}
+	if _, err := f.Kill(ctx); err == nil || f.outcome() != nil {
+		f.node.spoiled.Store(true)
+	}
+	return f.remove(ctx)
+}
+
+// unfilter ends all filters.
+func (c *cluster) unfilter(ctx context.Context) error {
+	var errs []error
+	for _, f := range c.filters {
+		errs = append(errs, f.close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// CutPackets loses the packets of a link in the network namespace of its node.
+func (c *cluster) CutPackets(link, way string) (string, error) {
+	f, err := c.filterOf(link)
+	if err != nil {
+		return "", err
+	}
+	ports, err := c.Ports(link)
+	if err != nil {
+		return "", err
+	}
+	var rules []packets.Rule
+	for _, w := range []string{nemesis.Request, nemesis.Reply} {
+		if way == "" || way == w {
+			rules = append(rules, packets.Rule{Peer: c.site.net.at(linksHost), First: uint16(ports.First), Last: uint16(ports.Last), Way: w})
+		}
+	}
+	if err := f.cut(c.ctx, link, rules); err != nil {
+		return "", fmt.Errorf("cut %s: %w", link, err)
+	}
+	if !f.node.Runs() {
+		return "the node is down", nil
+	}
+	back, err := c.Silent(link)
+	if err != nil {
+		return "", err
+	}
+	lost, err := f.count(c.ctx, callLost, link)
+	if err != nil {
+		return "", fmt.Errorf("cut %s: %w", link, err)
+	}
+	if lost == 0 && f.node.Runs() {
+		return "", fmt.Errorf("cut %s: PING got no answer, and no packet was lost: something else is done to the link", link)
+	}
+	return fmt.Sprintf("%s; %d packets were lost", back, lost), nil
+}
+
+// MendPackets lets them pass again.
+func (c *cluster) MendPackets(link string) (string, error) {
+	f, err := c.filterOf(link)
+	if err != nil {
+		return "", err
+	}
+	lost, err := f.count(c.ctx, callPass, link)
+	if err != nil {
+		return "", fmt.Errorf("mend %s: %w", link, err)
+	}
+	back, err := c.Heard(link)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d packets were lost; %s", lost, back), nil
+}
+
+func (c *cluster) filterOf(link string) (*filter, error) {
+	_, node, _ := nemesis.SplitLink(link)
+	if f := c.filters[strings.Replace(node, "resource", harness.ResourceName, 1)]; f != nil {
+		return f, nil
+	}
+	return nil, fmt.Errorf("lose packets of %s: the plan has said nothing of it", link)
+}

@@ -1,0 +1,97 @@
+//go:build linux
+
+package docker
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/nemesis"
+)
+
+// losing has a plan that loses packets of c1's links to n1 and the resource; the test
+// says when.
+func losing() harness.Scenario {
+	s := scenario
+	s.Plan = nemesis.Plan{{
+		Fault: nemesis.Fault{Kind: "cut", Mode: nemesis.CutPackets, Targets: []string{"c1-n1", "c1-r1"}},
+	}}
+	return s
+}
+
+// answered says whether PING gets an answer over a link.
+func (b bench) answered(client string, node int, within time.Duration) bool {
+	b.Helper()
+	way, _ := b.Addresses(client)
+	ctx, cancel := context.WithTimeout(b.T.Context(), within)
+	defer cancel()
+	_, err := b.Ask(ctx, append(way.Nodes, way.Resource)[node].Addr, "PING")
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		b.Logf("PING from %s: %v", client, err)
+	}
+	return err == nil
+}
+
+const (
+	quiet = 100 * time.Millisecond
+	soon  = 5 * time.Second
+)
+
+// The packets of one link are lost, and no other's, also when the node comes back in
+// another network namespace; nothing of it is left for the next run.
+func TestPacketsOfALinkAreLost(t *testing.T) {
+	run(t, losing(), func(b bench) {
+		for _, c := range []struct {
+			link, way string
+			node      int
+		}{{"c1-n1", "", 0}, {"c1-n1", nemesis.Request, 0}, {"c1-n1", nemesis.Reply, 0}, {"c1-r1", "", 2}} {
+			back := b.do("cut", func() (string, error) { return b.CutPackets(c.link, c.way) })
+			if !strings.HasPrefix(back, "PING got no answer: ") || !strings.HasSuffix(back, " packets were lost") {
+				t.Errorf("%+v: cut says %q", c, back)
+			}
+			if b.answered("c1", c.node, quiet) || !b.answered("c1", 1, soon) || c.node == 2 && !b.answered("c2", 2, soon) {
+				t.Errorf("%+v: another link is cut, or this one not", c)
+			}
+			if _, err := b.CutPackets(c.link, c.way); err == nil || !strings.Contains(err.Error(), "lost already") {
+				t.Errorf("%+v: cut again: %v", c, err)
+			}
+			back = b.do("mend", func() (string, error) { return b.MendPackets(c.link) })
+			if !strings.HasSuffix(back, " packets were lost; PING was answered") {
+				t.Errorf("%+v: mend says %q", c, back)
+			}
+		}
+		b.do("cut", func() (string, error) { return b.CutPackets("c1-n1", "") })
+		b.do("kill", func() (string, error) { return b.Kill("n1") })
+		b.do("restart", func() (string, error) { return b.Restart("n1") })
+		if b.answered("c1", 0, quiet) {
+			t.Error("the packets of a node that came back are lost no more")
+		}
+		b.do("mend", func() (string, error) { return b.MendPackets("c1-n1") })
+		if _, err := b.CutPackets("c2-n2", ""); err == nil {
+			t.Error("packets could be lost where no plan said so")
+		}
+		b.do("cut", func() (string, error) { return b.CutPackets("c1-r1", "") }) // for the rest of the run
+		r1, f := b.resource, b.filters["r1"]
+		if err := f.close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if r1.spoiled.Load() || !b.answered("c1", 2, soon) {
+			t.Error("a filter that was closed has left something")
+		}
+		delete(b.filters, "r1")
+	})
+}
+
+// Where the kernel does not let a filter lose packets, the run says so before it begins.
+func TestFilterThatMayNot(t *testing.T) {
+	run(t, scenario, func(b bench) {
+		_, err := b.site.makeFilter(t.Context(), b.resource, "")
+		if err == nil || !strings.Contains(err.Error(), "it needs the capability NET_ADMIN") {
+			t.Errorf("%v, want what it lacks", err)
+		}
+	})
+}

@@ -1,0 +1,92 @@
+//go:build linux
+
+package docker
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// A node off the network hears nobody and is not down; it comes back as it was.
+func TestUnpluggedNodeIsUnheard(t *testing.T) {
+	run(t, scenario, func(b bench) {
+		way, _ := b.Addresses("c1")
+		if _, err := b.Ask(t.Context(), way.Nodes[0].Addr, "SET", "k", "v"); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		b.do("unplug", func() (string, error) { return b.Unplug("n1") })
+		t.Logf("unplugged in %v", time.Since(began))
+		if b.answered("c1", 0, quiet) || !b.answered("c1", 1, soon) {
+			t.Error("n1 can be heard, or another can't")
+		}
+		for what, f := range map[string]func(string) (string, error){"unplug": b.Unplug, "shut down": b.Shutdown} {
+			if _, err := f("n1"); err == nil || !strings.Contains(err.Error(), "unplugged") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		b.do("cut", func() (string, error) { return b.Cut("c1-n1", "", "") })
+		if back := b.do("mend", func() (string, error) { return b.Mend("c1-n1") }); !strings.Contains(back, "answers nobody") {
+			t.Errorf("mend says %q", back)
+		}
+		began = time.Now()
+		back := b.do("plug", func() (string, error) { return b.Plug("n1") })
+		t.Logf("plugged in in %v: %s", time.Since(began), back)
+		if v, err := b.Node(t.Context(), "n1", "GET", "k"); err != nil || v != "v" {
+			t.Errorf("its key is %v, %v", v, err)
+		}
+		if !b.answered("c1", 0, soon) {
+			t.Error("its link does not lead there")
+		}
+		b.do("unplug", func() (string, error) { return b.Unplug("n1") })
+		b.do("kill", func() (string, error) { return b.Kill("n1") })
+		if _, err := b.Restart("n1"); err == nil || !strings.Contains(err.Error(), "unplugged") {
+			t.Errorf("restart: %v", err)
+		}
+		if back := b.do("plug", func() (string, error) { return b.Plug("n1") }); back != "the node has ended" {
+			t.Errorf("plug says %q", back)
+		}
+		b.do("restart", func() (string, error) { return b.Restart("n1") })
+		if !b.Nodes.Server("n1").spoiled.Load() {
+			t.Error("the next run would get it")
+		}
+	})
+}
+
+// A starved node answers late, and as before once it is fed. One that needs more memory
+// than it gets ends, and stays down.
+func TestStarvedNode(t *testing.T) {
+	run(t, scenario, func(b bench) {
+		began := time.Now()
+		back := b.do("starve", func() (string, error) { return b.Starve("n1", 0.01, 8<<20) })
+		t.Logf("starved in %v: %s", time.Since(began), back)
+		if !strings.HasSuffix(back, "may use 1ms of a processor in each 100ms, 8MB of memory") {
+			t.Errorf("starve says %q", back)
+		}
+		if _, err := b.Starve("n1", 0.5, 0); err == nil {
+			t.Error("a starved node could be starved")
+		}
+		began = time.Now()
+		if _, err := b.Node(t.Context(), "n1", "EVAL", "for i = 1, 1000000 do end return 'OK'", "0"); err != nil || time.Since(began) < 100*time.Millisecond {
+			t.Errorf("it did milliseconds of work in %v (%v)", time.Since(began), err)
+		}
+		began = time.Now()
+		back = b.do("feed", func() (string, error) { return b.Feed("n1") })
+		t.Logf("fed in %v: %s", time.Since(began), back)
+		if !strings.Contains(back, "was throttled in ") || !strings.Contains(back, "PING past the links was answered") {
+			t.Errorf("feed says %q", back)
+		}
+		b.do("starve", func() (string, error) { return b.Starve("n1", 0, 16<<20) })
+		if v, err := b.Node(t.Context(), "n1", "EVAL", "redis.call('SETRANGE', 'k', 33554432, 'x') return redis.call('BITCOUNT', 'k')", "0"); err == nil {
+			t.Errorf("it holds 32 MB: %v", v)
+		}
+		if back = b.do("feed", func() (string, error) { return b.Feed("n1") }); back != "it has ended with status 137, for want of memory: true; the node has ended" {
+			t.Errorf("feed says %q", back)
+		}
+		if b.Nodes.Server("n1").Runs() {
+			t.Error("it is back")
+		}
+		b.do("restart", func() (string, error) { return b.Restart("n1") })
+	})
+}
