@@ -25,6 +25,8 @@ var (
 // Pause freezes the container of a client or a node.
 func (c *cluster) Pause(target string) (string, error) {
 	if n := c.Nodes.Server(target); n != nil {
+		n.changing.Lock() // one that is just being started is paused then
+		defer n.changing.Unlock()
 		back, err := n.Pause(c.ctx)
 		n.tell(c.ctx)
 		return back, err

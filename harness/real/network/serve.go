@@ -19,6 +19,12 @@ import (
 	"lockpick/nemesis"
 )
 
+// gate keeps data from and to a node for as many as have asked for it.
+type gate struct {
+	open  func()
+	times int
+}
+
 // served is a network whose runs are elsewhere.
 type served struct {
 	wire.Server
@@ -30,7 +36,7 @@ type served struct {
 	cancel  context.CancelFunc
 	states  map[string]state // by address
 	held    map[int64]nemesis.Held
-	gates   map[string]func()
+	gates   map[string]*gate
 }
 
 // Serve makes the links of one run after the other, as a Remote asks for it on in,
@@ -108,7 +114,7 @@ func (s *served) open(o opening) (map[string]Addresses, error) {
 	if s.network != nil {
 		return nil, errors.New("open links: those of another run are there")
 	}
-	s.states, s.held, s.gates = map[string]state{}, map[int64]nemesis.Held{}, map[string]func(){}
+	s.states, s.held, s.gates = map[string]state{}, map[int64]nemesis.Held{}, map[string]*gate{}
 	s.origin.Store(int64(proc.TrueClock()))
 	ctx, cancel := context.WithCancel(context.Background())
 	now := func() time.Duration { return proc.TrueClock() - time.Duration(s.origin.Load()) }
@@ -178,18 +184,27 @@ func (s *served) state(is state) (any, error) {
 func (s *served) gate(node string) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.network == nil || s.gates[node] != nil {
-		return nil, fmt.Errorf("gate %s: it has a gate already, or no links", node)
+	if s.network == nil {
+		return nil, fmt.Errorf("gate %s: no run has links", node)
 	}
-	s.gates[node] = s.network.Mesh.Gate(node)
+	g := s.gates[node]
+	if g == nil {
+		g = &gate{open: s.network.Mesh.Gate(node)}
+		s.gates[node] = g
+	}
+	g.times++
 	return nil, nil
 }
 
 func (s *served) ungate(node string) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if open := s.gates[node]; open != nil {
-		open()
+	g := s.gates[node]
+	if g == nil {
+		return nil, nil
+	}
+	if g.times--; g.times == 0 {
+		g.open()
 		delete(s.gates, node)
 	}
 	return nil, nil
