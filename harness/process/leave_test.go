@@ -186,6 +186,9 @@ func TestStartThatFailsSaysWhatToDo(t *testing.T) {
 
 func TestProbeNamesWhatIsMissing(t *testing.T) {
 	for _, c := range New(Config{RedisServer: "no-such-redis-server"}).Probe(t.Context()) {
+		if slices.Contains(uncontained, c) {
+			continue // whatever there is
+		}
 		if c.Available || c.Reason != "no-such-redis-server is not on PATH" || c.Remedy != "apt-get install redis-server" {
 			t.Errorf("%+v", c)
 		}
@@ -193,7 +196,7 @@ func TestProbeNamesWhatIsMissing(t *testing.T) {
 	needRedis(t)
 	b := New(Config{})
 	caps := b.Probe(t.Context())
-	if len(caps) != 1+len(powers)+2+1+len(clockPowers)+1 || caps[0].Name != harness.CanRun {
+	if len(caps) != 1+len(powers)+2+1+len(clockPowers)+len(uncontained) || caps[0].Name != harness.CanRun {
 		t.Errorf("%+v", caps)
 	}
 	for _, c := range caps {
