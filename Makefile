@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: build test setup cross long broken broken-random random check-exhaustive bench bench-peers
+.PHONY: build test setup cross long containers broken broken-random random check-exhaustive bench bench-peers
 
 build:
 	CGO_ENABLED=0 $(GO) build -o bin/lockpick ./cmd/lockpick
@@ -27,6 +27,10 @@ cross:
 # The longer checks: the built binary, thousands of seeds, every scenario on real servers.
 long:
 	$(GO) test -tags long -count=1 -timeout 60m ./...
+
+# The built binary on a Docker engine, after the longer checks: both want the machine.
+containers:
+	$(GO) test -tags 'long containers' -count=1 -timeout 30m -v -run '^(TestEachPowerOnDocker|TestInterruptedOnDocker|TestBackendsAgree)$$' ./cmd/lockpick
 
 # Each lock with a mistake: by which scenario it is caught, as what, and with which seed.
 broken:

@@ -1,4 +1,4 @@
-//go:build long && !windows
+//go:build containers && !windows
 
 package main
 
