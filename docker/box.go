@@ -43,12 +43,8 @@ func (r *running) end() { r.once.Do(func() { close(r.ended) }) }
 func (b *box) start(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.run != nil { // the engine starts what it takes for ended
-		select {
-		case <-b.run.told:
-		case <-time.After(engineBound):
-			return fmt.Errorf("start %s: the engine does not say that it has ended, after %v", b.name, engineBound)
-		}
+	if err := b.settle(); err != nil {
+		return err
 	}
 	ended, err := b.engine.start(context.WithoutCancel(ctx), b.id)
 	if err != nil {
@@ -67,6 +63,20 @@ func (b *box) start(ctx context.Context) error {
 		r.end()
 	}()
 	return nil
+}
+
+// settle waits until the engine knows that it has ended, before it starts anew: what was
+// killed by its process the engine takes for running a while longer. The lock is held.
+func (b *box) settle() error {
+	if b.run == nil {
+		return nil
+	}
+	select {
+	case <-b.run.told:
+		return nil
+	case <-time.After(engineBound):
+		return fmt.Errorf("start %s: the engine does not say that it has ended, after %v", b.name, engineBound)
+	}
 }
 
 // done is closed when its program has ended.

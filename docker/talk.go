@@ -23,6 +23,12 @@ type talk struct {
 // talk joins them, before the container starts, and beyond the context: what it says
 // while it is ended is still read.
 func (b *box) talk(ctx context.Context) (*talk, error) {
+	b.mu.Lock()
+	err := b.settle() // or it would be the talk with who has just ended
+	b.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
 	out, stdout := io.Pipe()
 	t := &talk{out: out}
 	in, copyOut, err := b.engine.attach(context.WithoutCancel(ctx), b.id, stdout, t)
