@@ -213,19 +213,6 @@ func (b *box) soonOver() bool {
 	}
 }
 
-// ended waits until its program has ended, if it was ever started.
-func (b *box) ended(ctx context.Context) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.run == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, engineBound)
-	defer cancel()
-	_, err := b.awaitEnd(ctx, "end")
-	return err
-}
-
 // remove ends it and removes it.
 func (b *box) remove(ctx context.Context) error {
 	if b.beside != nil {

@@ -110,9 +110,6 @@ func (k *turner) open(ctx context.Context, b *box) error {
 	if k == nil {
 		return nil
 	}
-	if err := b.beside.ended(ctx); err != nil {
-		return err
-	}
 	t, err := b.beside.talk(ctx)
 	if err != nil {
 		return err

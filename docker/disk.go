@@ -87,17 +87,6 @@ func (c *cluster) FillDisk(node string) (string, error) {
 	return c.Disks.FillDisk(node)
 }
 
-// quiet waits until a node is not just being started or ended, and keeps it from that
-// until done is called, which tells the links how it is.
-func (c *cluster) quiet(node string) (done func()) {
-	n := c.at(node)
-	n.changing.Lock()
-	return func() {
-		n.changing.Unlock()
-		n.tell(c.ctx)
-	}
-}
-
 // FreeDisk ends that, or that the disk is full.
 func (c *cluster) FreeDisk(node string) (string, error) {
 	defer c.quiet(node)()

@@ -25,11 +25,8 @@ var (
 // Pause freezes the container of a client or a node.
 func (c *cluster) Pause(target string) (string, error) {
 	if n := c.Nodes.Server(target); n != nil {
-		n.changing.Lock() // one that is just being started is paused then
-		defer n.changing.Unlock()
-		back, err := n.Pause(c.ctx)
-		n.tell(c.ctx)
-		return back, err
+		defer c.quiet(target)()
+		return n.Pause(c.ctx)
 	}
 	p := c.player(target)
 	if p == nil {
@@ -37,6 +34,17 @@ func (c *cluster) Pause(target string) (string, error) {
 	}
 	back, err := p.Pause(c.ctx)
 	return back, overIfEnded("pause", target, err)
+}
+
+// quiet waits until a node is not just being started or ended, and keeps it from that
+// until done is called, which tells the links how it is.
+func (c *cluster) quiet(node string) (done func()) {
+	n := c.at(node)
+	n.changing.Lock()
+	return func() {
+		n.changing.Unlock()
+		n.tell(c.ctx)
+	}
 }
 
 // Resume lets it go on. There is nothing to do for one that was killed meanwhile.
