@@ -29,6 +29,9 @@
 // namespace and has one capability: NET_ADMIN, without which nobody may have rules there
 // by which packets are lost. It can reach no other namespace. No other container has any.
 //
+// A node may also be a guest: a container of somebody else's, on the run's network
+// besides its own, which is wiped and stays (adopt.go).
+//
 // Containers and networks carry the label of
 // their owner, by which they are removed, what a dead owner left too. Images stay, one of
 // each sort, as a cache: their names are sums of what is in them.
@@ -59,6 +62,7 @@ import (
 type Config struct {
 	Client       []string // program that becomes a client, and its arguments; nil: lockpick
 	ClientBinary string   // a lockpick for containers, where Client is nil; "": this one, or what the go tool makes of its source
+	Nodes        []string // running containers that become n1, n2, … of runs that they fit, in place of the backend's own
 	RedisServer  string   // program of this machine that nodes are made of; "": redis:7 where the engine has it, or redis-server on PATH
 }
 
@@ -82,8 +86,12 @@ func New(cfg Config) *Backend {
 func (*Backend) Name() string { return "docker" }
 
 // Remark says which engine it is, and what nodes run there.
-func (*Backend) Remark(ctx context.Context) string {
-	return engineRemark(ctx) + "; nodes run the image " + usual + " if it has that, else this machine's own redis-server with its libraries, or topology.image"
+func (b *Backend) Remark(ctx context.Context) string {
+	nodes := "run the image " + usual + " if it has that, else this machine's own redis-server with its libraries, or topology.image"
+	if len(b.cfg.Nodes) > 0 {
+		nodes = "are the containers " + strings.Join(b.cfg.Nodes, ", ") + "; where these don't fit, they run the image of the first, or topology.image"
+	}
+	return engineRemark(ctx) + "; nodes " + nodes
 }
 
 // clockVerb is what lockpick's program is called with to turn clocks, see Clocks.

@@ -11,3 +11,6 @@ func (l *Lack) Unwrap() error { return l.Reason }
 
 // usual is the image of nodes of which nothing is said.
 const usual = "redis:7"
+
+// MostNodes is how many containers of others can be nodes.
+const MostNodes = 40

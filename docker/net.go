@@ -20,7 +20,7 @@ const (
 	firstReplica  = 51
 	firstSentinel = 91
 	firstClient   = 101
-	lastHost      = 254
+	lastHost      = 214 // of clients; then come guests, see adopt.go
 )
 
 // privateNet is a run's network.

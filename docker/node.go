@@ -177,6 +177,9 @@ type wanted struct {
 // makeNode gives the container of a node, or of the resource, and starts it: that
 // which is there, wiped, if it will do.
 func (s *site) makeNode(ctx context.Context, name string, host int, want wanted) (*node, error) {
+	if n, err := s.lentNode(ctx, name); n != nil {
+		return n, err
+	}
 	s.mu.Lock()
 	n := s.nodes[name]
 	s.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/wire"
 )
 
 // ownerLabel is the label of everything that a run makes; its value is a proc.Owner.
@@ -56,17 +57,25 @@ func sameSort(a, b string) bool {
 	return a == b
 }
 
-// clearPatiently is clear of all with a label, for an engine that may be about to start
-// again.
+// clearPatiently is clear of all with a label.
 func (e *engine) clearPatiently(ctx context.Context, label string) error {
+	err := patiently(ctx, func() error { return e.clear(ctx, label, func(owned) bool { return true }) })
+	if away(err) {
+		return fmt.Errorf("%w; what is left the next lockpick removes", err)
+	}
+	return err
+}
+
+// patiently does something with an engine that may be about to start again.
+func patiently(ctx context.Context, do func() error) error {
 	for {
-		err := e.clear(ctx, label, func(owned) bool { return true })
-		if err == nil || !away(err) {
+		err := do()
+		if err == nil || !away(err) || errors.Is(err, wire.ErrGone) {
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w; what is left the next lockpick removes", err)
+			return err
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
@@ -98,8 +107,9 @@ func (e *engine) clear(ctx context.Context, label string, goes func(owned) bool)
 		if !goes(n) {
 			continue
 		}
+		vacated := e.vacate(ctx, n.id) // by containers that are not ours
 		if err := e.removeNetwork(ctx, n.id); err != nil {
-			errs = append(errs, fmt.Errorf("remove network %s: %w", n.name, err))
+			errs = append(errs, fmt.Errorf("remove network %s: %w", n.name, errors.Join(err, vacated)))
 		}
 	}
 	return errors.Join(errs...)

@@ -252,8 +252,10 @@ func (s *site) found(ctx context.Context, b *Backend) (err error) {
 	if err := s.engine.sweep(ctx, s.here, s.stock.ref, s.image); err != nil {
 		return err
 	}
-	s.net, err = makeNet(ctx, s.engine, strings.TrimSuffix(s.prefix, "-"), s.labels)
-	return err
+	if s.net, err = makeNet(ctx, s.engine, strings.TrimSuffix(s.prefix, "-"), s.labels); err != nil {
+		return err
+	}
+	return s.adopt(ctx, b.cfg.Nodes)
 }
 
 // fill makes all containers that are not there, at once, and returns when the servers
@@ -284,6 +286,7 @@ func (c *cluster) fill(s harness.Scenario) error {
 	}
 	c.wind(s)
 	c.names = s.NodeNames()
+	c.site.lend(s)
 	if c.site.talk == nil {
 		do(func() error { return c.site.join(c.ctx) })
 	}

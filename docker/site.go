@@ -33,10 +33,12 @@ type site struct {
 	talk   *talk         // with the container of the links; nil: it was not made
 	joined chan struct{} // closed when the links can be talked to, or never will
 
-	mu    sync.Mutex
-	nodes map[string]*node // with the resource, replicas and sentinels
-	boxes map[string]*box  // of clients
-	hosts map[string]int   // of clients, on the network
+	mu     sync.Mutex
+	nodes  map[string]*node  // with the resource, replicas and sentinels
+	guests []*guest          // in the order in which they become nodes
+	lent   map[string]*guest // by node, in this run
+	boxes  map[string]*box   // of clients
+	hosts  map[string]int    // of clients, on the network
 }
 
 // lives says whether its links do, without which it is of no use.
@@ -69,7 +71,8 @@ const removeBound = 4 * engineBound
 func (s *site) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeBound)
 	defer cancel()
-	err := s.engine.clearPatiently(ctx, runLabel+"="+s.labels[runLabel])
+	err := s.release(ctx)
+	err = errors.Join(err, s.engine.clearPatiently(ctx, runLabel+"="+s.labels[runLabel]))
 	if s.talk != nil {
 		s.talk.leave()
 	}

@@ -53,6 +53,9 @@ func (b *Backend) Prepare(ctx context.Context, all []harness.Scenario, say func(
 	}
 	from := supply{b, e, map[string]string{ownerLabel: self.String()}, say}
 	var had []string
+	if err := b.prepareGuests(ctx, all, say); err != nil {
+		return err
+	}
 	for _, s := range all {
 		if slices.Contains(had, s.Topology.Image) {
 			continue
@@ -72,11 +75,14 @@ func (b *Backend) Prepare(ctx context.Context, all []harness.Scenario, say func(
 }
 
 // nodes sees to it that the engine has what nodes are to run: the image of that name;
-// or, where none is named, redis:7 if it is there, this machine's own redis-server, and
-// redis:7 from its registry.
+// or, where none is named, what a container of Config.Nodes runs, redis:7 if it is there,
+// this machine's own redis-server, and redis:7 from its registry.
 func (s supply) nodes(ctx context.Context, named string) (software, error) {
 	if named != "" {
 		return s.byName(ctx, named, "docker pull "+named+" where it can be had, or name another image by --set topology.image=NAME")
+	}
+	if len(s.cfg.Nodes) > 0 {
+		return s.like(ctx, s.cfg.Nodes[0])
 	}
 	if s.cfg.RedisServer == "" {
 		has, err := s.engine.hasImage(ctx, usual)
@@ -233,7 +239,7 @@ func (c *cluster) Server() string {
 	if err != nil {
 		return c.site.stock.String()
 	}
-	return versionIn(fmt.Sprint(info)) + c.site.stock.String()
+	return versionIn(fmt.Sprint(info)) + c.site.stock.String() + c.site.lentTo(c.names)
 }
 
 // versionIn is how a server's INFO names it. A Valkey calls itself a Redis, too.

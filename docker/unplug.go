@@ -45,7 +45,7 @@ func (c *cluster) Unplug(node string) (string, error) {
 	case errors.Is(err, wire.ErrGone) || c.ctx.Err() != nil:
 		return "", fmt.Errorf("unplug %s: %w", node, err)
 	}
-	return fmt.Sprintf("container %.12s is on no network; PING past the links got no answer within %v", n.id, unheard), nil
+	return fmt.Sprintf("container %.12s is off the network; PING past the links got no answer within %v", n.id, unheard), nil
 }
 
 // Plug puts it back, where it was.

@@ -26,13 +26,13 @@ const (
 // backendNames lists the backends; the first is the default.
 var backendNames = []string{simulation, "process", containers}
 
-// backend makes one. Containers run the client program, if one is given.
-func backend(name, client string) (harness.Backend, error) {
+// backend makes one, that of containers by its own settings.
+func backend(name string, in docker.Config) (harness.Backend, error) {
 	switch name {
 	case simulation:
 		return sim.New(kinds.All), nil
 	case containers:
-		return docker.New(docker.Config{ClientBinary: client}), nil
+		return docker.New(in), nil
 	case "process":
 		self, err := os.Executable()
 		if err != nil {

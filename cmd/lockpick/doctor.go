@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockpick/docker"
 	"lockpick/harness"
 	"lockpick/nemesis"
 )
@@ -23,7 +24,7 @@ that docker context use has chosen, else of the usual socket.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			all, remarks := map[string][]harness.Capability{}, map[string]string{}
 			for _, name := range backendNames {
-				b, err := backend(name, "")
+				b, err := backend(name, docker.Config{})
 				if err != nil {
 					return err
 				}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockpick/docker"
 	"lockpick/harness"
 	"lockpick/scenarios"
 )
@@ -26,7 +27,7 @@ func (a *app) listCmd() *cobra.Command {
 			}
 			able := map[string]abilities{}
 			for _, name := range backendNames {
-				b, err := backend(name, "")
+				b, err := backend(name, docker.Config{})
 				if err != nil {
 					return err
 				}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockpick/docker"
 	"lockpick/harness"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
@@ -25,6 +26,7 @@ import (
 type runFlags struct {
 	backend  string
 	client   string
+	nodes    []string
 	seed     uint64
 	seeds    int
 	store    string
@@ -72,12 +74,14 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 	fs.Float64Var(&f.scale, "scale", 0, "factor of all durations on real backends (default 0.1, or what the scenario pins)")
 	fs.DurationVar(&f.patience, "timeout", patience, "wall clock that one simulated run may take")
 	fs.StringVar(&f.client, "client-binary", "", "a lockpick that clients in containers run, if this one can't: static, for Linux")
+	fs.StringSliceVar(&f.nodes, "nodes", nil, "running containers that become n1, n2, … of runs that they fit, on port 6379;\nthey must be empty, are wiped, and stay (--backend docker)")
 	fs.IntVar(&f.jobs, "jobs", 1, "runs at once on real backends: they mostly wait, but a busy machine is late")
 	fs.BoolVar(&f.json, "json", false, "print the outcomes as JSON")
 	fs.StringVar(&f.junit, "junit", "", "write the outcomes to this file as JUnit XML")
 	fs.BoolVar(&f.stop, "stop-at-violation", false, `stop where mutual exclusion is violated, and record the lock's key
 as each node has it then; what was still to be shown is undecided`)
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be run, resolved and with the plans that the seeds draw,\nand run nothing")
+	c.RegisterFlagCompletionFunc("nodes", cobra.NoFileCompletions)
 	return c
 }
 
@@ -99,7 +103,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if err := f.expect(chosen); err != nil {
 		return err
 	}
-	b, err := backend(f.backend, f.client)
+	b, err := backend(f.backend, docker.Config{ClientBinary: f.client, Nodes: f.nodes})
 	if err != nil {
 		return err
 	}
@@ -171,6 +175,14 @@ func (f *runFlags) validate() error {
 		return usage(errors.New("--scale is for backends in real time"), "leave it out, or choose one with --backend")
 	case f.client != "" && f.backend != containers:
 		return usage(errors.New("--client-binary is for clients in containers"), "leave it out, or add --backend "+containers)
+	case len(f.nodes) > 0 && f.backend != containers:
+		return usage(errors.New("--nodes names containers"), "leave it out, or add --backend "+containers)
+	case slices.Contains(f.nodes, ""):
+		return usage(errors.New("--nodes has an empty name"), "as in --nodes redis-1,redis-2")
+	case len(f.nodes) > docker.MostNodes:
+		return usage(fmt.Errorf("--nodes names %d containers", len(f.nodes)), fmt.Sprintf("at most %d", docker.MostNodes))
+	case len(f.nodes) > 0 && f.jobs > 1:
+		return usage(errors.New("--nodes are for one run at a time, and --jobs asks for more"), "leave one of them out")
 	}
 	return nil
 }
@@ -286,6 +298,9 @@ func (f *runFlags) overrides() (c string) {
 	}
 	if f.client != "" {
 		c += " --client-binary " + quoted(f.client)
+	}
+	if len(f.nodes) > 0 {
+		c += " --nodes " + quoted(strings.Join(f.nodes, ","))
 	}
 	if f.scale > 0 {
 		c += fmt.Sprintf(" --scale %g", f.scale)

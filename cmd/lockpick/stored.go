@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockpick/checker"
+	"lockpick/docker"
 	"lockpick/reports/sequence"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
@@ -123,7 +124,7 @@ func (a *app) replayCmd() *cobra.Command {
 
 func (a *app) replay(ctx context.Context, s suite.Stored) error {
 	m := s.Manifest
-	b, err := backend(m.Backend, "")
+	b, err := backend(m.Backend, docker.Config{})
 	if err != nil {
 		return err
 	}
