@@ -3,6 +3,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,9 +59,6 @@ func (s *site) adopt(ctx context.Context, names []string) error {
 // that is refused has not been changed; close takes it off the network.
 func (s *site) welcome(ctx context.Context, called string, host int) (*guest, error) {
 	is, err := s.engine.stranger(ctx, called)
-	if err == nil {
-		err = is.unfit(called)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -252,13 +250,21 @@ func (s *site) release(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// like is what a container runs.
-func (s supply) like(ctx context.Context, name string) (software, error) {
-	is, err := s.engine.stranger(ctx, name)
-	if err != nil {
-		return software{}, adopting(name, err)
+// like is what the first of some containers runs. It looks at all of them, before
+// anything is swept: who has the wrong label would be.
+func (s supply) like(ctx context.Context, names []string) (software, error) {
+	var image string
+	for _, name := range names {
+		is, err := s.engine.stranger(ctx, name)
+		if err == nil {
+			err = is.unfit(name)
+		}
+		if err != nil {
+			return software{}, adopting(name, err)
+		}
+		image = cmp.Or(image, is.image)
 	}
-	return s.byName(ctx, is.image, "docker pull "+is.image+", which is the image of "+name)
+	return s.byName(ctx, image, "docker pull "+image+", which is the image of "+names[0])
 }
 
 // prepareGuests adopts the containers of Config.Nodes for the runs to come, and says who

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // endpoint is where an engine listens, and what says so.
@@ -49,6 +50,33 @@ func (p endpoint) isSocket() bool { return strings.HasPrefix(p.host, "unix://") 
 func (p endpoint) isHere(a about) bool {
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	return err == nil && p.isSocket() && strings.TrimSpace(string(kernel)) == a.kernel
+}
+
+// sharesFiles says whether the engine's process has the root directory that we have, and
+// so the same files. In a container with its socket we have others, though it is here.
+func (p endpoint) sharesFiles() bool {
+	conn, err := net.Dial("unix", strings.TrimPrefix(p.host, "unix://"))
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return false
+	}
+	var peer *syscall.Ucred // its process is 0 where it is in no namespace that we see
+	failed := raw.Control(func(fd uintptr) {
+		peer, err = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	})
+	if failed != nil || err != nil {
+		return false
+	}
+	theirs, err := os.Stat(fmt.Sprintf("/proc/%d/root", peer.Pid))
+	if err != nil {
+		return false
+	}
+	ours, err := os.Stat("/")
+	return err == nil && os.SameFile(ours, theirs)
 }
 
 // silent says what to do about an engine that has not answered.

@@ -53,13 +53,16 @@ func (c *cluster) dataOf(node string) string {
 }
 
 // lacksDisk says why there can be no disks on this machine that an engine can give to
-// containers; both are "" where there can be. here says whether the engine is here.
-func lacksDisk(here bool) (reason, remedy string) {
-	if !here {
+// containers; both are "" where there can be.
+func (p endpoint) lacksDisk(a about) (reason, remedy string) {
+	if !p.isHere(a) {
 		return "disks are file systems of this process, and the engine may be on another machine", "run lockpick where the engine is"
 	}
 	if os.Geteuid() != 0 { // or the engine could not look into them
 		return "disks are file systems of this process, and only root can let the engine use them", "run as root, or use --backend process"
+	}
+	if !p.sharesFiles() {
+		return "disks are file systems of this process, and the engine sees other files: one of both is in a container", "run lockpick outside of containers, or use --backend process"
 	}
 	return disk.Missing()
 }

@@ -17,12 +17,19 @@ import (
 	"lockpick/harness/history"
 )
 
-// victim is a lockpick in the middle of a run, with a client that is paused.
-func victim() {
+// victim is a lockpick in the middle of a run, with a client that is paused, and
+// with a guest that is down, if it gets one.
+func victim(guests ...string) {
 	ctx := context.Background()
-	err := testBackend().Run(ctx, scenario, 1, history.NewRecorder(os.Stderr), func(_ context.Context, c harness.Cluster) error {
+	backend := testBackend()
+	backend.cfg.Nodes = guests
+	err := backend.Run(ctx, scenario, 1, history.NewRecorder(os.Stderr), func(_ context.Context, c harness.Cluster) error {
 		return c.RunClient(ctx, spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
-			if _, err := c.(*cluster).Pause("c1"); err == nil {
+			_, err := c.(*cluster).Pause("c1")
+			if len(guests) > 0 {
+				_, err = c.(*cluster).Kill("n1")
+			}
+			if err == nil {
 				fmt.Println(c.(*cluster).site.labels[ownerLabel])
 			}
 			select {}

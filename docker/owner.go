@@ -108,7 +108,7 @@ func (e *engine) clear(ctx context.Context, label string, goes func(owned) bool)
 			continue
 		}
 		vacated := e.vacate(ctx, n.id) // by containers that are not ours
-		if err := e.removeNetwork(ctx, n.id); err != nil {
+		if err := e.removeNetwork(ctx, n.id); err != nil && !e.miscounts(ctx, n.id, err) {
 			errs = append(errs, fmt.Errorf("remove network %s: %w", n.name, errors.Join(err, vacated)))
 		}
 	}

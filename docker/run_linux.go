@@ -54,7 +54,7 @@ func (b *Backend) lacksDisks(ctx context.Context) (reason, remedy string) {
 		return explain(err)
 	}
 	defer e.close()
-	return lacksDisk(e.at.isHere(a))
+	return e.at.lacksDisk(a)
 }
 
 // lacksBounds says why it can starve no container.

@@ -82,7 +82,7 @@ func (s supply) nodes(ctx context.Context, named string) (software, error) {
 		return s.byName(ctx, named, "docker pull "+named+" where it can be had, or name another image by --set topology.image=NAME")
 	}
 	if len(s.cfg.Nodes) > 0 {
-		return s.like(ctx, s.cfg.Nodes[0])
+		return s.like(ctx, s.cfg.Nodes)
 	}
 	if s.cfg.RedisServer == "" {
 		has, err := s.engine.hasImage(ctx, usual)
