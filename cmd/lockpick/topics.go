@@ -13,8 +13,9 @@ var topics = []struct{ name, short, text string }{
 1    something did not: a property that should hold was violated, or an expected
      violation did not come, or came for another reason
 2    undecided, and nothing worse: a fault did not take effect, nobody acquired
-3    a backend or a client program could not do its part; or everything, or
-     something that --require asks for, was skipped
+3    a backend or a client program could not do its part, a container of --nodes
+     is not there or does not do; or everything, or something that --require
+     asks for, was skipped
 64   wrong usage, or a bad scenario or history file
 70   a bug in lockpick
 130  interrupted; what was written until then is kept
