@@ -101,6 +101,9 @@ const linksVerb = "__links"
 // program that makes a Backend has to do when its first argument is "__links".
 func Links(in io.Reader, out io.Writer) error { return network.Serve(in, out) }
 
+// roomVerb is what lockpick's program is called with to run clients, see Room.
+const roomVerb = "__room"
+
 // packetsVerb is what lockpick's program is called with to lose packets, see Packets.
 const packetsVerb = "__packets"
 

@@ -57,7 +57,7 @@ func (s *site) makeSentinel(ctx context.Context, name string) (*server.Sentinel,
 	if err != nil {
 		return nil, err
 	}
-	n := s.newNode(b, firstSentinel+i-1, wanted{})
+	n := s.newNode(b, firstSentinel+i-1, wanted{once: true})
 	host, _, _ := strings.Cut(n.At, ":")
 	if err := s.engine.put(ctx, n.id, sentinelConfig, []byte(server.SentinelConfig(host))); err != nil {
 		return nil, fmt.Errorf("configure %s: %w", name, err)

@@ -31,6 +31,7 @@ type node struct {
 	server.Server
 	*box
 	site *site
+	host int // on the site's network
 	want wanted
 	disk *disk.Disk // that can be hit; nil: it has none
 
@@ -44,16 +45,25 @@ type node struct {
 	spoiled            atomic.Bool // it is not as it was when it was new
 }
 
+// place is where the site keeps a node: it has one for each way of persistence, and one
+// more for a run that does to its nodes what wipe does not undo.
+type place struct {
+	name, persist string
+	once          bool
+}
+
+func (n *node) place() place { return place{n.Name, n.want.persist, n.want.once} }
+
 // newNode is a redis-server in a container that has not started.
 func (s *site) newNode(b *box, host int, want wanted) *node {
-	n := &node{box: b, site: s, want: want}
+	n := &node{box: b, site: s, host: host, want: want}
 	n.Server = server.Server{
 		Name: b.name, At: net.JoinHostPort(s.net.at(host).String(), redisPort), Ask: s.ask,
 		Log: func() string { return s.engine.logs(context.Background(), b.id) },
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.nodes[b.name] = n
+	s.nodes[n.place()] = n
 	return n
 }
 
@@ -170,6 +180,7 @@ func (n *node) end(ctx context.Context) (readBack string, err error) {
 // wanted is what a node's container is to be.
 type wanted struct {
 	persist string
+	once    bool    // it is of no use to another run
 	data    string  // directory of the engine's machine where it keeps its data; "": in the container
 	turner  *turner // of its clocks in this run; nil: nobody turns them
 }
@@ -178,9 +189,9 @@ type wanted struct {
 // which is there, wiped, if it will do.
 func (s *site) makeNode(ctx context.Context, name string, host int, want wanted) (*node, error) {
 	s.mu.Lock()
-	n := s.nodes[name]
+	n := s.nodes[place{name, want.persist, want.once}]
 	s.mu.Unlock()
-	if n != nil && n.want == want && n.Runs() && !n.deaf() && !n.spoiled.Load() && n.wipe(ctx) == nil {
+	if n != nil && !want.once && n.Runs() && !n.deaf() && !n.spoiled.Load() && n.wipe(ctx) == nil {
 		return n, nil
 	}
 	if n != nil { // or the last run ended while it was being started again
@@ -196,12 +207,42 @@ func (s *site) makeNode(ctx context.Context, name string, host int, want wanted)
 	if want.turner != nil {
 		makeBox = s.makeTurnable
 	}
-	b, err := makeBox(ctx, name, host, making{image: s.stock.ref, command: s.command(settings), data: want.data})
+	m := making{image: s.stock.ref, command: s.command(settings), data: want.data, name: name + "-" + want.persist}
+	if want.once {
+		m.name += "-once"
+	}
+	if host == anyNode {
+		host = s.freeHost()
+	}
+	b, err := makeBox(ctx, name, host, m)
 	if err != nil {
 		return nil, err
 	}
 	n = s.newNode(b, host, want)
 	return n, n.begin(ctx)
+}
+
+// freeHost is a host that no node has, of those for nodes. There is one, see vacate.
+func (s *site) freeHost() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	host := firstNode
+	for s.housed[host] {
+		host++
+	}
+	s.housed[host] = true
+	return host
+}
+
+// vacate sees to it that there are hosts for the nodes of a run.
+func (s *site) vacate(ctx context.Context, nodes int) error {
+	s.mu.Lock()
+	free := firstReplica - firstNode - len(s.housed)
+	s.mu.Unlock()
+	if free >= nodes {
+		return nil
+	}
+	return s.removeNodes(ctx, func(n *node) bool { return firstNode <= n.host && n.host < firstReplica })
 }
 
 // command starts a redis-server, with settings of its own.
@@ -213,12 +254,18 @@ func (s *site) command(settings []string) []string {
 // removeNode removes a node that is of no more use.
 func (s *site) removeNode(ctx context.Context, n *node) error {
 	s.mu.Lock()
-	delete(s.nodes, n.Name)
+	delete(s.nodes, n.place())
 	s.mu.Unlock()
 	n.telling.Lock()
 	n.removed = true
 	n.telling.Unlock()
-	return n.remove(ctx)
+	if err := n.remove(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	delete(s.housed, n.host)
+	s.mu.Unlock()
+	return nil
 }
 
 // removeNodes removes all those that are to go, for the next run to make its own.

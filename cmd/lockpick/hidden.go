@@ -22,6 +22,7 @@ const (
 	linksVerb   = "__links"
 	clockVerb   = "__clock"
 	packetsVerb = "__packets"
+	roomVerb    = "__room"
 )
 
 // patience is the wall clock that a simulated run may take, unless one says otherwise.
@@ -48,6 +49,13 @@ func (a *app) workerCmd() *cobra.Command {
 func (a *app) clientCmd() *cobra.Command {
 	return &cobra.Command{Use: clientVerb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
 		return contender.Main(a.in, a.out, kinds.All)
+	}}
+}
+
+// roomCmd runs one contender after the other in a container.
+func (a *app) roomCmd() *cobra.Command {
+	return &cobra.Command{Use: roomVerb, Hidden: true, DisableFlagParsing: true, RunE: func(_ *cobra.Command, program []string) error {
+		return docker.Room(os.Stdin, os.Stdout, os.Stderr, program) // which its clients get as they are
 	}}
 }
 
