@@ -104,6 +104,16 @@ func Links(in io.Reader, out io.Writer) error { return network.Serve(in, out) }
 // roomVerb is what lockpick's program is called with to run clients, see Room.
 const roomVerb = "__room"
 
+// placeVerb is what lockpick's program is called with to be in a place, see Stay.
+const placeVerb = "__place"
+
+// Stay returns when in ends. It is what a program that makes a Backend has to do when its
+// first argument is "__place".
+func Stay(in io.Reader) error {
+	_, err := io.Copy(io.Discard, in)
+	return err
+}
+
 // packetsVerb is what lockpick's program is called with to lose packets, see Packets.
 const packetsVerb = "__packets"
 

@@ -30,10 +30,10 @@ const readyBound = 10 * time.Second // how long the links may take to answer
 type node struct {
 	server.Server
 	*box
-	site *site
-	host int // on the site's network
-	want wanted
-	disk *disk.Disk // that can be hit; nil: it has none
+	site  *site
+	place *place
+	want  wanted
+	disk  *disk.Disk // that can be hit; nil: it has none
 
 	changing sync.Mutex // held while it is started or ended
 	is       server.Identity
@@ -45,25 +45,25 @@ type node struct {
 	spoiled            atomic.Bool // it is not as it was when it was new
 }
 
-// place is where the site keeps a node: it has one for each way of persistence, and one
+// role is what the site keeps a node for: it has one for each way of persistence, and one
 // more for a run that does to its nodes what wipe does not undo.
-type place struct {
+type role struct {
 	name, persist string
 	once          bool
 }
 
-func (n *node) place() place { return place{n.Name, n.want.persist, n.want.once} }
+func (n *node) role() role { return role{n.Name, n.want.persist, n.want.once} }
 
 // newNode is a redis-server in a container that has not started.
-func (s *site) newNode(b *box, host int, want wanted) *node {
-	n := &node{box: b, site: s, host: host, want: want}
+func (s *site) newNode(b *box, at *place, want wanted) *node {
+	n := &node{box: b, site: s, place: at, want: want}
 	n.Server = server.Server{
-		Name: b.name, At: net.JoinHostPort(s.net.at(host).String(), redisPort), Ask: s.ask,
+		Name: b.name, At: net.JoinHostPort(s.net.at(at.host).String(), redisPort), Ask: s.ask,
 		Log: func() string { return s.engine.logs(context.Background(), b.id) },
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.nodes[n.place()] = n
+	s.nodes[n.role()] = n
 	return n
 }
 
@@ -189,7 +189,7 @@ type wanted struct {
 // which is there, wiped, if it will do.
 func (s *site) makeNode(ctx context.Context, name string, host int, want wanted) (*node, error) {
 	s.mu.Lock()
-	n := s.nodes[place{name, want.persist, want.once}]
+	n := s.nodes[role{name, want.persist, want.once}]
 	s.mu.Unlock()
 	if n != nil && !want.once && n.Runs() && !n.deaf() && !n.spoiled.Load() && n.wipe(ctx) == nil {
 		return n, nil
@@ -207,42 +207,17 @@ func (s *site) makeNode(ctx context.Context, name string, host int, want wanted)
 	if want.turner != nil {
 		makeBox = s.makeTurnable
 	}
-	m := making{image: s.stock.ref, command: s.command(settings), data: want.data, name: name + "-" + want.persist}
-	if want.once {
-		m.name += "-once"
-	}
-	if host == anyNode {
-		host = s.freeHost()
-	}
-	b, err := makeBox(ctx, name, host, m)
+	at, err := s.settle(ctx, host)
 	if err != nil {
 		return nil, err
 	}
-	n = s.newNode(b, host, want)
+	m := making{image: s.stock.ref, command: s.command(settings), data: want.data, name: fmt.Sprintf("%s-%d", name, at.host), beside: at.id}
+	b, err := makeBox(ctx, name, at.host, m)
+	if err != nil {
+		return nil, err
+	}
+	n = s.newNode(b, at, want)
 	return n, n.begin(ctx)
-}
-
-// freeHost is a host that no node has, of those for nodes. There is one, see vacate.
-func (s *site) freeHost() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	host := firstNode
-	for s.housed[host] {
-		host++
-	}
-	s.housed[host] = true
-	return host
-}
-
-// vacate sees to it that there are hosts for the nodes of a run.
-func (s *site) vacate(ctx context.Context, nodes int) error {
-	s.mu.Lock()
-	free := firstReplica - firstNode - len(s.housed)
-	s.mu.Unlock()
-	if free >= nodes {
-		return nil
-	}
-	return s.removeNodes(ctx, func(n *node) bool { return firstNode <= n.host && n.host < firstReplica })
 }
 
 // command starts a redis-server, with settings of its own.
@@ -254,7 +229,7 @@ func (s *site) command(settings []string) []string {
 // removeNode removes a node that is of no more use.
 func (s *site) removeNode(ctx context.Context, n *node) error {
 	s.mu.Lock()
-	delete(s.nodes, n.place())
+	delete(s.nodes, n.role())
 	s.mu.Unlock()
 	n.telling.Lock()
 	n.removed = true
@@ -262,10 +237,7 @@ func (s *site) removeNode(ctx context.Context, n *node) error {
 	if err := n.remove(ctx); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	delete(s.housed, n.host)
-	s.mu.Unlock()
-	return nil
+	return s.leave(ctx, n)
 }
 
 // removeNodes removes all those that are to go, for the next run to make its own.

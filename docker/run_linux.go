@@ -183,7 +183,7 @@ func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
 		reason, remedy := explain(err)
 		return nil, fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
 	}
-	st = &site{engine: e, here: e.at.isHere(a), named: s.Topology.Image, joined: make(chan struct{}), nodes: map[place]*node{}, seats: map[string]*seat{}, hosts: map[string]int{}, housed: map[int]bool{}}
+	st = &site{engine: e, here: e.at.isHere(a), named: s.Topology.Image, joined: make(chan struct{}), nodes: map[role]*node{}, seats: map[string]*seat{}, hosts: map[string]int{}, housed: map[int]bool{}, places: map[int]*place{}}
 	if err := st.identify(); err != nil {
 		return nil, errors.Join(err, e.close())
 	}

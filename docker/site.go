@@ -36,10 +36,11 @@ type site struct {
 	joined chan struct{} // closed when the links can be talked to, or never will
 
 	mu     sync.Mutex
-	nodes  map[place]*node  // with the resource, replicas and sentinels
+	nodes  map[role]*node   // with the resource, replicas and sentinels
 	seats  map[string]*seat // of clients
 	hosts  map[string]int   // of clients, on the network
-	housed map[int]bool     // hosts that nodes have
+	housed map[int]bool     // hosts where a node is, or is about to be
+	places map[int]*place   // by host
 }
 
 // lives says whether its links do, without which it is of no use.

@@ -23,6 +23,7 @@ const (
 	clockVerb   = "__clock"
 	packetsVerb = "__packets"
 	roomVerb    = "__room"
+	placeVerb   = "__place"
 )
 
 // patience is the wall clock that a simulated run may take, unless one says otherwise.
@@ -56,6 +57,13 @@ func (a *app) clientCmd() *cobra.Command {
 func (a *app) roomCmd() *cobra.Command {
 	return &cobra.Command{Use: roomVerb, Hidden: true, DisableFlagParsing: true, RunE: func(_ *cobra.Command, program []string) error {
 		return docker.Room(os.Stdin, os.Stdout, os.Stderr, program) // which its clients get as they are
+	}}
+}
+
+// placeCmd holds the place of a node among containers.
+func (a *app) placeCmd() *cobra.Command {
+	return &cobra.Command{Use: placeVerb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		return docker.Stay(a.in)
 	}}
 }
 
