@@ -5,8 +5,7 @@ package docker
 import (
 	"io"
 	"os"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"lockpick/harness/real/contender"
 )
@@ -23,10 +22,10 @@ func clearRoom() {
 	if os.Getpid() != 1 { // all others of this machine
 		return
 	}
-	unix.Kill(-1, unix.SIGKILL)
+	syscall.Kill(-1, syscall.SIGKILL)
 	for {
-		_, err := unix.Wait4(-1, nil, 0, nil)
-		if err != nil && err != unix.EINTR {
+		_, err := syscall.Wait4(-1, nil, 0, nil)
+		if err != nil && err != syscall.EINTR {
 			return // ECHILD: nobody is left
 		}
 	}
