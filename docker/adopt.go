@@ -73,7 +73,7 @@ func (s *site) welcome(ctx context.Context, called string, host int) (*guest, er
 		return nil, err
 	}
 	b := &box{engine: s.engine, name: called, id: is.id, here: s.here && os.Geteuid() == 0}
-	g := &guest{node: &node{box: b, site: s}, called: called, image: is.image}
+	g := &guest{node: &node{box: b, site: s, place: &place{b, host}}, called: called, image: is.image}
 	g.Server = server.Server{Name: called, At: net.JoinHostPort(at.String(), redisPort), Ask: s.ask,
 		Log: func() string { return s.engine.logs(context.Background(), is.id) }}
 	if v, err := g.Ask(ctx, g.At, "PING"); err == nil && v.Kind == '-' && !strings.HasPrefix(v.Str, "LOADING") {
@@ -179,6 +179,8 @@ func (s *site) lend(sc harness.Scenario) (reasons []string) {
 			reasons = append(reasons, "disks")
 		case slices.Contains(turned, name):
 			reasons = append(reasons, "clocks")
+		case losesPackets(sc, name): // a restart would give it another network, and its filter none
+			reasons = append(reasons, "packets")
 		case none:
 			reasons = append(reasons, "persistence "+sc.Topology.Persistence)
 		case len(fit) == 0:

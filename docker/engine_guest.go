@@ -7,11 +7,9 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/errdefs"
 )
 
@@ -48,20 +46,9 @@ func (e *engine) stranger(ctx context.Context, name string) (stranger, error) {
 	return s, nil
 }
 
-// miscounts says whether the engine keeps a network for endpoints that it does not have.
-// It may lose count when a container ends as it is being started, and counts anew when it
-// is started itself: until then each sweep asks again, in vain.
-func (e *engine) miscounts(ctx context.Context, id string, kept error) bool {
-	if !strings.Contains(kept.Error(), "has active endpoints") {
-		return false
-	}
-	is, err := e.api.NetworkInspect(ctx, id, network.InspectOptions{})
-	return err == nil && len(is.Containers) == 0
-}
-
-// vacate takes off a network who is still there, whether it runs or not: one that
+// expel takes off a network who is still there, whether it runs or not: one that
 // does not could not be started again, once the network is gone.
-func (e *engine) vacate(ctx context.Context, id string) error {
+func (e *engine) expel(ctx context.Context, id string) error {
 	there, err := e.api.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("network", id))})
 	for _, c := range there {
 		err = errors.Join(err, unlessGone(e.api.NetworkDisconnect(ctx, id, c.ID, true)))

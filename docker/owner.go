@@ -34,7 +34,7 @@ func (e *engine) sweep(ctx context.Context, here bool, keep ...string) error {
 		// Of an engine elsewhere, or in a virtual machine, other machines may be users, too.
 		return ok && owner.Dead(self) && (here || owner.Boot == self.Boot)
 	}
-	if err := e.clear(ctx, ownerLabel, dead); err != nil {
+	if _, err := e.clear(ctx, ownerLabel, dead); err != nil { // what the engine holds on to is in nobody's way
 		return fmt.Errorf("sweep: %w", err)
 	}
 	images, err := e.images(ctx, imageLabel)
@@ -59,11 +59,15 @@ func sameSort(a, b string) bool {
 
 // clearPatiently is clear of all with a label.
 func (e *engine) clearPatiently(ctx context.Context, label string) error {
-	err := patiently(ctx, func() error { return e.clear(ctx, label, func(owned) bool { return true }) })
+	var held error
+	err := patiently(ctx, func() (err error) {
+		held, err = e.clear(ctx, label, func(owned) bool { return true })
+		return err
+	})
 	if away(err) {
-		return fmt.Errorf("%w; what is left the next lockpick removes", err)
+		err = fmt.Errorf("%w; what is left the next lockpick removes", err)
 	}
-	return err
+	return errors.Join(held, err)
 }
 
 // patiently does something with an engine that may be about to start again.
@@ -81,11 +85,12 @@ func patiently(ctx context.Context, do func() error) error {
 	}
 }
 
-// clear removes the containers and then the networks with a label that are to go.
-func (e *engine) clear(ctx context.Context, label string, goes func(owned) bool) error {
+// clear removes the containers and then the networks with a label that are to go; held
+// is about networks that are errHeld.
+func (e *engine) clear(ctx context.Context, label string, goes func(owned) bool) (held, err error) {
 	containers, err := e.containers(ctx, label)
 	if err != nil {
-		return fmt.Errorf("list containers: %w", err)
+		return nil, fmt.Errorf("list containers: %w", err)
 	}
 	errs := make([]error, len(containers))
 	var all sync.WaitGroup
@@ -107,10 +112,16 @@ func (e *engine) clear(ctx context.Context, label string, goes func(owned) bool)
 		if !goes(n) {
 			continue
 		}
-		vacated := e.vacate(ctx, n.id) // by containers that are not ours
-		if err := e.removeNetwork(ctx, n.id); err != nil && !e.miscounts(ctx, n.id, err) {
-			errs = append(errs, fmt.Errorf("remove network %s: %w", n.name, errors.Join(err, vacated)))
+		there := e.expel(ctx, n.id) // containers that are not ours
+		err := e.removeNetwork(ctx, n.id)
+		if err != nil {
+			err = fmt.Errorf("remove network %s: %w", n.name, errors.Join(err, there))
 		}
+		if errors.Is(err, errHeld) {
+			held = errors.Join(held, err)
+			continue
+		}
+		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	return held, errors.Join(errs...)
 }

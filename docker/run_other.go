@@ -24,6 +24,11 @@ func (*Backend) lacks(context.Context) (reason, remedy string)       { return ""
 // Packets always fails: nobody starts it here.
 func Packets(io.Reader, io.Writer) error { return errors.New("lose packets: it needs Linux") }
 
+// Room always fails, likewise.
+func Room(io.Reader, io.Writer, io.Writer, []string) error {
+	return errors.New("run clients: it needs Linux")
+}
+
 func (*Backend) lacksClocks(context.Context) (reason, remedy string) { return "", "" } // likewise
 
 func engineRemark(context.Context) string { return "" } // likewise
