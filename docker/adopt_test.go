@@ -88,6 +88,20 @@ func (s serverOf) untouched() {
 	}
 }
 
+// says sees what is said before runs of these.
+func says(t *testing.T, b *Backend, all []harness.Scenario, want ...string) {
+	t.Helper()
+	var said strings.Builder
+	if err := b.Prepare(t.Context(), all, func(line string) { said.WriteString(line + "\n") }); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range want {
+		if !strings.Contains(said.String(), w) {
+			t.Errorf("%q is not in %q", w, said.String())
+		}
+	}
+}
+
 // Two containers serve as n1 and n2 as long as they fit; what is done to them does not
 // outlast the run; and they are left as they were.
 func TestGuestsServeAndStay(t *testing.T) {
@@ -95,17 +109,10 @@ func TestGuestsServeAndStay(t *testing.T) {
 	lent := []serverOf{startServer(t, "one", nil), startServer(t, "two", nil)}
 	backend := testBackend()
 	backend.cfg.Nodes = []string{lent[0].name, lent[1].name}
-	var said []string
 	lasting := scenario
 	lasting.Topology.Persistence = "always"
-	if err := backend.Prepare(t.Context(), []harness.Scenario{scenario, lasting}, func(line string) { said = append(said, line) }); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"container " + lent[1].name + " serves as a node: image ", "nodes of its own in 1 of 2 scenarios, where these don't fit: persistence always (1)"} {
-		if !strings.Contains(strings.Join(said, "\n"), want) {
-			t.Errorf("%q is not in %q", want, said)
-		}
-	}
+	says(t, backend, []harness.Scenario{scenario, lasting}, "container "+lent[1].name+" serves as a node: image ",
+		"nodes of its own in 1 of 2 scenarios, where these don't fit: persistence always (1)")
 	run := func(s harness.Scenario, body func(b bench)) {
 		t.Helper()
 		err := backend.Run(t.Context(), s, 1, history.NewRecorder(&bytes.Buffer{}), func(_ context.Context, c harness.Cluster) error {

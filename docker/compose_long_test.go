@@ -37,18 +37,8 @@ func composed(t *testing.T, e *engine, i *image, changes ...string) (ref string)
 	return ref
 }
 
-// The nodes of compose.yaml serve its lockpick, and one that sees no process of the
-// machine and has to kill by the engine; both leave them as they were, and nothing of
-// them all stays.
-func TestCompose(t *testing.T) {
-	e := testEngine(t)
-	command := []string{"docker", "compose"}
-	if exec.Command("docker", "compose", "version").Run() != nil {
-		command = []string{"docker-compose"}
-		if _, err := exec.LookPath(command[0]); err != nil {
-			t.Skip("there is no docker compose: apt-get install docker-compose")
-		}
-	}
+// redisImage is of this machine's redis-server.
+func redisImage(t *testing.T) *image {
 	server, err := testBackend().server()
 	if err != nil {
 		t.Skip(err)
@@ -57,6 +47,27 @@ func TestCompose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return redis
+}
+
+// compose is the command, in one of its two forms.
+func compose(t *testing.T) []string {
+	if exec.Command("docker", "compose", "version").Run() == nil {
+		return []string{"docker", "compose"}
+	}
+	if _, err := exec.LookPath("docker-compose"); err != nil {
+		t.Skip("there is no docker compose: apt-get install docker-compose")
+	}
+	return []string{"docker-compose"}
+}
+
+// The nodes of compose.yaml serve its lockpick, and one that sees no process of the
+// machine and has to kill by the engine; both leave them as they were, and nothing of
+// them all stays.
+func TestCompose(t *testing.T) {
+	e := testEngine(t)
+	command := compose(t)
+	redis := redisImage(t)
 	arch, err := e.arch(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +123,7 @@ func TestCompose(t *testing.T) {
 	if err != nil || status != 0 || !strings.Contains(said, "the engine sees other files") || !strings.Contains(said, "1 as expected, 1 skipped") {
 		t.Errorf("it ended with %d, %v:\n%s", status, err, said)
 	}
-	for i := range 5 {
+	for i := range 5 { // whose networks are those of compose
 		is, err := e.stranger(t.Context(), fmt.Sprintf("lockpick-n%d", i+1))
 		if err != nil || is.status != "running" || len(is.networks) != 1 {
 			t.Errorf("a node is left as %+v: %v", is, err)
