@@ -20,7 +20,8 @@ type box struct {
 	engine   *engine
 	name, id string
 	here     bool // its processes are on this machine, and ours to kill
-	beside   *box // where its clocks are turned; nil: nobody turns them, and its program starts at once
+	gated    bool // its program waits at a gate, see makeTurnable
+	beside   *box // from where that is opened; nil: it was not yet, or from this process
 
 	mu     sync.Mutex
 	run    *running // the latest; nil: it was never started

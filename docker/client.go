@@ -29,7 +29,7 @@ func (s *site) makePlayer(ctx context.Context, name string, k *turner) (*player,
 	s.mu.Lock()
 	b, host := s.boxes[name], s.hosts[name]
 	s.mu.Unlock()
-	if b != nil && (b.beside != nil) != (k != nil) {
+	if b != nil && b.gated != (k != nil) {
 		if err := b.remove(ctx); err != nil {
 			return nil, err
 		}
@@ -71,7 +71,7 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 		return fmt.Errorf("run client %s: the scenario has no such client", s.Name)
 	}
 	s.Nodes, s.Resource, s.Start = a.Nodes, a.Resource, c.Now()
-	m := c.machine(s.Name)
+	m := c.clocks.Of(s.Name)
 	started := m.Starts()
 	defer started()
 	p, err := c.enter(s.Name)
