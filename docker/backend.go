@@ -3,22 +3,28 @@
 //
 // Its nouns are Backend; site, which is what the engine has for one run after the
 // other: a network and what is on it; cluster, which is one run there and has its
-// powers; box, one container, which is a node's, a client's or that of the links; image,
-// what they are made of; engine, which is all that is asked of the Docker engine, in the
-// files engine*.go; and endpoint, where it is, as the docker command finds it.
+// powers; box, one container, which is a node's, a client's or that of the links; place,
+// a box that only has an address, on which nodes come and go; seat, a box in which
+// clients do; image, what they are made of; engine, which is all that is asked of the
+// Docker engine, in the files engine*.go; and endpoint, where it is, as the docker
+// command finds it.
 //
 //	                    lockpick
 //	      stdin, stdout ╱   │   ╲  of each
-//	client's box ── links' box ── node's box ──╮
-//	     .101+        .2 │           .11+      │
-//	                     ╰──── replica's box   │ past the links
-//	                                 .51+ ──╮  │
-//	                             sentinel's box
-//	                                 .91+
+//	client's box ── links' box ── node's box, in its place ──╮
+//	     .101+        .2 │           .11+                    │
+//	                     ╰──── replica's box, likewise       │ past the links
+//	                                 .51+ ────────────────╮  │
+//	                                            sentinel's box, likewise
+//	                                                      .91+
 //
 // Lockpick reaches nobody by the network: the links' box asks the nodes for it. Nodes
 // that will do are wiped for the next run, and it is looked whether they are; others
-// are made anew, and so are all that had replicas.
+// are made anew, and so are all that had replicas, disks that can be hit or clocks that
+// are turned. A site keeps nodes for each way of persistence. To make a container takes
+// tenths of a second of a processor, most of it for its network: a node has that of its
+// place, which stays when the node is killed, and a client is a process of its own for
+// each run, in a container that stays unless the client is killed.
 //
 // A container whose clocks the plan turns starts its program through a gate (package
 // clock). Where the engine is on this machine and lockpick is root, lockpick itself traces
@@ -104,6 +110,19 @@ const linksVerb = "__links"
 // Links makes the links of runs, in a container, as it is told on in. It is what a
 // program that makes a Backend has to do when its first argument is "__links".
 func Links(in io.Reader, out io.Writer) error { return network.Serve(in, out) }
+
+// roomVerb is what lockpick's program is called with to run clients, see Room.
+const roomVerb = "__room"
+
+// placeVerb is what lockpick's program is called with to be in a place, see Stay.
+const placeVerb = "__place"
+
+// Stay returns when in ends. It is what a program that makes a Backend has to do when its
+// first argument is "__place".
+func Stay(in io.Reader) error {
+	_, err := io.Copy(io.Discard, in)
+	return err
+}
 
 // packetsVerb is what lockpick's program is called with to lose packets, see Packets.
 const packetsVerb = "__packets"

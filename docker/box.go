@@ -20,8 +20,7 @@ type box struct {
 	engine   *engine
 	name, id string
 	here     bool // its processes are on this machine, and ours to kill
-	gated    bool // its program waits at a gate, see makeTurnable
-	beside   *box // from where that is opened; nil: it was not yet, or from this process
+	beside   *box // from where its gate is opened; nil: it has none, or it is opened from this process
 
 	mu     sync.Mutex
 	run    *running // the latest; nil: it was never started

@@ -14,53 +14,76 @@ import (
 	"lockpick/harness/real/skew"
 )
 
+// seat is the container of a client. It stays for the next run, and what is in it talks
+// on: a room, or a program whose clocks the run turns.
+type seat struct {
+	*box
+	*talk
+	turns bool // the run turns its clocks
+}
+
 // player is one client in a container: it waits for its order from when it is made,
 // for a container takes tenths of a second to start, and a run begins at once.
 type player struct {
-	*box
-	*talk
+	*seat
 	killed atomic.Bool
 	clocks chan skew.Reading // what it says that its clocks show
+	left   *contender.Left   // how it left its room; nil: the room has ended
 }
 
 // makePlayer lets a client wait for its order, in a container that it may have had
 // before.
 func (s *site) makePlayer(ctx context.Context, name string, k *turner) (*player, error) {
 	s.mu.Lock()
-	b, host := s.boxes[name], s.hosts[name]
+	at, host := s.seats[name], s.hosts[name]
 	s.mu.Unlock()
-	if b != nil && b.gated != (k != nil) {
-		if err := b.remove(ctx); err != nil {
+	if at != nil && at.turns != (k != nil) {
+		if err := at.remove(ctx); err != nil {
 			return nil, err
 		}
-		b = nil
+		at.leave()
+		at = nil
 	}
-	if b == nil {
-		makeBox := s.makeBox
-		if k != nil {
-			makeBox = s.makeTurnable
-		}
-		var err error
-		if b, err = makeBox(ctx, name, host, making{image: s.image, command: s.client, talks: true}); err != nil {
+	p := &player{seat: at, clocks: make(chan skew.Reading, 1)}
+	switch {
+	case at == nil:
+	case !at.Runs():
+	case k == nil && !at.Paused():
+		return p, nil
+	default:
+		if _, err := at.Kill(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if at == nil {
+		makeBox, program := s.makeBox, s.room
+		if k != nil {
+			makeBox, program = s.makeTurnable, s.client
+		}
+		b, err := makeBox(ctx, name, host, making{image: s.image, command: program, talks: true})
+		if err != nil {
+			return nil, err
+		}
+		p.seat = &seat{box: b, turns: k != nil}
 		s.mu.Lock()
-		s.boxes[name] = b
+		s.seats[name] = p.seat
 		s.mu.Unlock()
 	}
-	t, err := b.talk(ctx)
-	if err != nil {
-		return nil, err
+	return p, p.sit(ctx, k)
+}
+
+// sit starts the seat's program.
+func (p *seat) sit(ctx context.Context, k *turner) (err error) {
+	if p.talk != nil {
+		p.leave()
 	}
-	err = b.start(ctx)
-	if err == nil {
-		err = k.open(ctx, b)
+	if p.talk, err = p.box.talk(ctx); err != nil {
+		return err
 	}
-	if err != nil {
-		t.leave()
-		return nil, err
+	if err := p.start(ctx); err != nil {
+		return err
 	}
-	return &player{box: b, talk: t, clocks: make(chan skew.Reading, 1)}, nil
+	return k.open(ctx, p.box)
 }
 
 // RunClient runs a client in a container until it has ended. Its error is
@@ -78,19 +101,20 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 	if err != nil {
 		return fmt.Errorf("run client %s: %w", s.Name, err)
 	}
-	defer p.leave()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
 	defer context.AfterFunc(ctx, func() { p.Kill(context.Background()) })() // its error would come again when the run ends
-	err = contender.Conversation{In: p.in, Out: p.out, Record: c.rec.Record, At: at, Clocks: p.clocks, Began: func(r skew.Reading) error {
+	began := func(r skew.Reading) error {
 		defer started()
 		return m.Began(r)
-	}}.Hold(contender.Order{Spec: s, Origin: c.Origin(), Clocks: m != nil})
+	}
+	left := func(l contender.Left) { p.left = &l }
+	err = contender.Conversation{In: p.in, Out: p.out, Record: c.rec.Record, At: at, Clocks: p.clocks, Began: began, Left: left}.Hold(contender.Order{Spec: s, Origin: c.Origin(), Clocks: m != nil})
 	if err != nil {
 		p.Kill(context.Background())
 	}
-	end := p.outcome()
+	end := p.end()
 	c.mu.Lock()
 	delete(c.playing, s.Name)
 	c.ended[s.Name] = true
@@ -116,6 +140,17 @@ func (c *cluster) enter(name string) (*player, error) {
 	}
 	c.playing[name] = p
 	return p, nil
+}
+
+// end says how its program came to its end: nil is exit status 0. It waits for it.
+func (p *player) end() error {
+	switch {
+	case p.left == nil:
+		return p.outcome()
+	case p.left.Error != "":
+		return errors.New(p.left.Error)
+	}
+	return nil
 }
 
 // verdict says how the client came to its end.

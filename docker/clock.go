@@ -90,7 +90,6 @@ func (s *site) makeTurnable(ctx context.Context, name string, host int, m making
 	if err != nil {
 		return nil, err
 	}
-	b.gated = true
 	if gate == gatePath {
 		if err := s.engine.put(ctx, b.id, gate, s.own); err != nil {
 			return nil, fmt.Errorf("put a gate into the container of %s: %w", name, err)

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -104,34 +106,22 @@ func (c *cluster) close() error {
 	defer cancel()
 	var errs []error
 	c.mu.Lock()
-	players := c.players()
+	playing := slices.Collect(maps.Values(c.playing))
 	c.mu.Unlock()
-	for _, p := range players { // in front of the links, so that nobody sees these end
+	for _, p := range playing { // in front of the links, so that nobody sees these end
 		if _, err := p.Kill(ctx); err != nil && !errors.Is(err, proc.ErrEnded) {
 			errs = append(errs, err)
 		}
-		p.leave()
 	}
 	if c.Remote != nil {
 		errs = append(errs, c.sameTime(ctx), c.Remote.Close(ctx))
 	}
 	errs = append(errs, c.unfilter(ctx))
-	// Nodes with replicas have been changed in ways that wipe does not know.
-	errs = append(errs, c.site.removeNodes(ctx, func(n *node) bool { return n.disk != nil || len(c.replicas) > 0 && n != c.resource }))
+	errs = append(errs, c.site.removeNodes(ctx, func(n *node) bool { return n.want.once }))
 	if c.group != nil {
 		errs = append(errs, c.group.Close())
 	}
 	return errors.Join(append(errs, c.Wait())...)
-}
-
-// players are those that wait and those that run. The lock is held.
-func (c *cluster) players() (all []*player) {
-	for _, some := range []map[string]*player{c.waiting, c.playing} {
-		for _, p := range some {
-			all = append(all, p)
-		}
-	}
-	return all
 }
 
 // sameTime sees that the engine's clock is where StampError says, as far as it is not ours.

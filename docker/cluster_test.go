@@ -61,8 +61,9 @@ func TestPausedClientDoesNothing(t *testing.T) {
 				t.Error("a paused client could be paused again")
 			}
 			b.At(b.Now()+50*time.Millisecond, func() {
-				resumed <- b.Now()
+				at := b.Now()
 				b.do("resume", func() (string, error) { return b.Resume("c1") })
+				resumed <- at // the client may have ended meanwhile, but not the run
 			})
 		})
 		if err != nil {

@@ -53,11 +53,15 @@ func (s *site) makeSentinel(ctx context.Context, name string) (*server.Sentinel,
 	if _, err := fmt.Sscanf(name, "sentinel%d", &i); err != nil {
 		return nil, err
 	}
-	b, err := s.makeBox(ctx, name, firstSentinel+i-1, making{image: s.stock.ref, command: s.command(server.SentinelArgs(sentinelConfig))})
+	at, err := s.settle(ctx, firstSentinel+i-1)
 	if err != nil {
 		return nil, err
 	}
-	n := s.newNode(b, firstSentinel+i-1, wanted{})
+	b, err := s.makeBox(ctx, name, at.host, making{image: s.stock.ref, command: s.command(server.SentinelArgs(sentinelConfig)), beside: at.id})
+	if err != nil {
+		return nil, err
+	}
+	n := s.newNode(b, at, wanted{once: true})
 	host, _, _ := strings.Cut(n.At, ":")
 	if err := s.engine.put(ctx, n.id, sentinelConfig, []byte(server.SentinelConfig(host))); err != nil {
 		return nil, fmt.Errorf("configure %s: %w", name, err)

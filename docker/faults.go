@@ -108,9 +108,6 @@ func (c *cluster) Restart(node string) (string, error) {
 	if errors.Is(err, server.ErrWontStart) && c.Of(node) != nil { // as becomes of nodes whose disk has lost something
 		back, err = "it did not come back: "+err.Error(), nil
 	}
-	if f := c.filters[node]; f != nil && err == nil && n.Runs() {
-		err = f.renew(c.ctx)
-	}
 	if err == nil {
 		var shown string
 		shown, err = c.clocks.Again(node)

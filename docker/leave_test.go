@@ -46,7 +46,7 @@ func TestNextRunSweepsWhatKillNineLeft(t *testing.T) {
 	}
 	owner, _ := bufio.NewReader(out).ReadString('\n')
 	label := ownerLabel + "=" + strings.TrimSpace(owner)
-	const has = 2 + 1 + 2 + 1 + 1 // nodes, resource, clients, links, network
+	const has = 2*(2+1) + 2 + 1 + 1 // nodes and the resource with their places, clients, links, network
 	run(t, scenario, func(bench) {
 		if left := remains(t, label); owner == "" || len(left) != has {
 			t.Errorf("of a lockpick that lives, %q, there is %v", owner, left)

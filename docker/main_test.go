@@ -46,6 +46,12 @@ func TestMain(m *testing.M) {
 				os.Exit(3)
 			}
 			os.Exit(0)
+		case placeVerb:
+			Stay(os.Stdin)
+			os.Exit(0)
+		case roomVerb:
+			fmt.Fprintln(os.Stderr, Room(os.Stdin, os.Stdout, os.Stderr, os.Args[2:]))
+			os.Exit(3)
 		case clock.GateVerb:
 			fmt.Fprintln(os.Stderr, clock.Gate(os.Args[2:]))
 			os.Exit(3)

@@ -16,6 +16,7 @@ const (
 	gatewayHost   = 1 // of the bridge
 	linksHost     = 2
 	resourceHost  = 10
+	anyNode       = 0 // the first that is free from firstNode on
 	firstNode     = 11
 	firstReplica  = 51
 	firstSentinel = 91

@@ -30,9 +30,10 @@ const readyBound = 10 * time.Second // how long the links may take to answer
 type node struct {
 	server.Server
 	*box
-	site *site
-	want wanted
-	disk *disk.Disk // that can be hit; nil: it has none
+	site  *site
+	place *place
+	want  wanted
+	disk  *disk.Disk // that can be hit; nil: it has none
 
 	changing sync.Mutex // held while it is started or ended
 	is       server.Identity
@@ -44,16 +45,25 @@ type node struct {
 	spoiled            atomic.Bool // it is not as it was when it was new
 }
 
+// role is what the site keeps a node for: it has one for each way of persistence, and one
+// more for a run that does to its nodes what wipe does not undo.
+type role struct {
+	name, persist string
+	once          bool
+}
+
+func (n *node) role() role { return role{n.Name, n.want.persist, n.want.once} }
+
 // newNode is a redis-server in a container that has not started.
-func (s *site) newNode(b *box, host int, want wanted) *node {
-	n := &node{box: b, site: s, want: want}
+func (s *site) newNode(b *box, at *place, want wanted) *node {
+	n := &node{box: b, site: s, place: at, want: want}
 	n.Server = server.Server{
-		Name: b.name, At: net.JoinHostPort(s.net.at(host).String(), redisPort), Ask: s.ask,
+		Name: b.name, At: net.JoinHostPort(s.net.at(at.host).String(), redisPort), Ask: s.ask,
 		Log: func() string { return s.engine.logs(context.Background(), b.id) },
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.nodes[b.name] = n
+	s.nodes[n.role()] = n
 	return n
 }
 
@@ -170,6 +180,7 @@ func (n *node) end(ctx context.Context) (readBack string, err error) {
 // wanted is what a node's container is to be.
 type wanted struct {
 	persist string
+	once    bool    // it is of no use to another run
 	data    string  // directory of the engine's machine where it keeps its data; "": in the container
 	turner  *turner // of its clocks in this run; nil: nobody turns them
 }
@@ -178,9 +189,9 @@ type wanted struct {
 // which is there, wiped, if it will do.
 func (s *site) makeNode(ctx context.Context, name string, host int, want wanted) (*node, error) {
 	s.mu.Lock()
-	n := s.nodes[name]
+	n := s.nodes[role{name, want.persist, want.once}]
 	s.mu.Unlock()
-	if n != nil && n.want == want && n.Runs() && !n.deaf() && !n.spoiled.Load() && n.wipe(ctx) == nil {
+	if n != nil && !want.once && n.Runs() && !n.deaf() && !n.spoiled.Load() && n.wipe(ctx) == nil {
 		return n, nil
 	}
 	if n != nil { // or the last run ended while it was being started again
@@ -196,11 +207,16 @@ func (s *site) makeNode(ctx context.Context, name string, host int, want wanted)
 	if want.turner != nil {
 		makeBox = s.makeTurnable
 	}
-	b, err := makeBox(ctx, name, host, making{image: s.stock.ref, command: s.command(settings), data: want.data})
+	at, err := s.settle(ctx, host)
 	if err != nil {
 		return nil, err
 	}
-	n = s.newNode(b, host, want)
+	m := making{image: s.stock.ref, command: s.command(settings), data: want.data, name: fmt.Sprintf("%s-%d", name, at.host), beside: at.id}
+	b, err := makeBox(ctx, name, at.host, m)
+	if err != nil {
+		return nil, err
+	}
+	n = s.newNode(b, at, want)
 	return n, n.begin(ctx)
 }
 
@@ -213,12 +229,15 @@ func (s *site) command(settings []string) []string {
 // removeNode removes a node that is of no more use.
 func (s *site) removeNode(ctx context.Context, n *node) error {
 	s.mu.Lock()
-	delete(s.nodes, n.Name)
+	delete(s.nodes, n.role())
 	s.mu.Unlock()
 	n.telling.Lock()
 	n.removed = true
 	n.telling.Unlock()
-	return n.remove(ctx)
+	if err := n.remove(ctx); err != nil {
+		return err
+	}
+	return s.leave(ctx, n)
 }
 
 // removeNodes removes all those that are to go, for the next run to make its own.

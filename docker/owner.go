@@ -33,7 +33,7 @@ func (e *engine) sweep(ctx context.Context, here bool, keep ...string) error {
 		// Of an engine elsewhere, or in a virtual machine, other machines may be users, too.
 		return ok && owner.Dead(self) && (here || owner.Boot == self.Boot)
 	}
-	if err := e.clear(ctx, ownerLabel, dead); err != nil {
+	if _, err := e.clear(ctx, ownerLabel, dead); err != nil { // what the engine holds on to is in nobody's way
 		return fmt.Errorf("sweep: %w", err)
 	}
 	images, err := e.images(ctx, imageLabel)
@@ -60,9 +60,9 @@ func sameSort(a, b string) bool {
 // again.
 func (e *engine) clearPatiently(ctx context.Context, label string) error {
 	for {
-		err := e.clear(ctx, label, func(owned) bool { return true })
+		held, err := e.clear(ctx, label, func(owned) bool { return true })
 		if err == nil || !away(err) {
-			return err
+			return errors.Join(held, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -72,11 +72,12 @@ func (e *engine) clearPatiently(ctx context.Context, label string) error {
 	}
 }
 
-// clear removes the containers and then the networks with a label that are to go.
-func (e *engine) clear(ctx context.Context, label string, goes func(owned) bool) error {
+// clear removes the containers and then the networks with a label that are to go; held
+// is about networks that are errHeld.
+func (e *engine) clear(ctx context.Context, label string, goes func(owned) bool) (held, err error) {
 	containers, err := e.containers(ctx, label)
 	if err != nil {
-		return fmt.Errorf("list containers: %w", err)
+		return nil, fmt.Errorf("list containers: %w", err)
 	}
 	errs := make([]error, len(containers))
 	var all sync.WaitGroup
@@ -98,9 +99,15 @@ func (e *engine) clear(ctx context.Context, label string, goes func(owned) bool)
 		if !goes(n) {
 			continue
 		}
-		if err := e.removeNetwork(ctx, n.id); err != nil {
-			errs = append(errs, fmt.Errorf("remove network %s: %w", n.name, err))
+		err := e.removeNetwork(ctx, n.id)
+		if err != nil {
+			err = fmt.Errorf("remove network %s: %w", n.name, err)
 		}
+		if errors.Is(err, errHeld) {
+			held = errors.Join(held, err)
+			continue
+		}
+		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	return held, errors.Join(errs...)
 }

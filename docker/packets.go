@@ -104,7 +104,7 @@ const mayFilter = "NET_ADMIN"
 
 func (s *site) makeFilter(ctx context.Context, n *node, may string) (*filter, error) {
 	b, err := s.makeBox(ctx, n.name+"-packets", 0, making{
-		image: s.image, command: []string{s.links[0], packetsVerb}, talks: true, beside: n.id, capability: may,
+		image: s.image, command: []string{s.links[0], packetsVerb}, talks: true, beside: n.place.id, capability: may,
 	})
 	if err != nil {
 		return nil, err
@@ -130,28 +130,6 @@ func (f *filter) begin(ctx context.Context) (err error) {
 	if err := f.caller.Call(limit, callReady, struct{}{}, nil); err != nil {
 		f.Kill(ctx) // or what it says may not have come yet
 		return fmt.Errorf("lose packets beside %s: %w: %s", f.node.name, err, f.talk.words())
-	}
-	return nil
-}
-
-// renew gives a node that was started again the filter that it had: its namespace is
-// another. What was lost counts anew.
-func (f *filter) renew(ctx context.Context) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if _, err := f.Kill(ctx); err != nil {
-		return err
-	}
-	f.talk.leave()
-	if err := f.begin(ctx); err != nil {
-		return err
-	}
-	for _, rules := range f.rules {
-		for _, r := range rules {
-			if err := f.caller.Call(ctx, callDrop, r, nil); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
 }

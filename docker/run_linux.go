@@ -167,7 +167,7 @@ func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
 		reason, remedy := explain(err)
 		return nil, fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
 	}
-	st = &site{engine: e, here: e.at.isHere(a) && !b.far, named: s.Topology.Image, joined: make(chan struct{}), nodes: map[string]*node{}, boxes: map[string]*box{}, hosts: map[string]int{}}
+	st = &site{engine: e, here: e.at.isHere(a) && !b.far, named: s.Topology.Image, joined: make(chan struct{}), nodes: map[role]*node{}, seats: map[string]*seat{}, hosts: map[string]int{}, housed: map[int]bool{}, places: map[int]*place{}}
 	if err := st.identify(); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
@@ -232,6 +232,7 @@ func (s *site) found(ctx context.Context, b *Backend) (err error) {
 		return err
 	}
 	s.client, s.links = command, []string{command[0], linksVerb}
+	s.room = append([]string{command[0], roomVerb}, command...)
 	s.image, s.own = client.ref, client.files[strings.TrimPrefix(command[0], "/")]
 	if err := s.engine.sweep(ctx, s.here, s.stock.ref, s.image); err != nil {
 		return err
@@ -257,6 +258,8 @@ func (c *cluster) fill(s harness.Scenario) error {
 	server := func(name string, host int, want wanted, keep func(*node)) {
 		do(func() error {
 			want.turner = c.turners[name]
+			// Nodes with replicas are changed in ways that wipe does not know.
+			want.once = want.turner != nil || want.data != "" || s.Topology.Replicas > 0 && name != harness.ResourceName
 			n, err := c.site.makeNode(c.ctx, name, host, want)
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -268,18 +271,21 @@ func (c *cluster) fill(s harness.Scenario) error {
 	}
 	c.wind(s)
 	c.names = s.NodeNames()
+	if err := c.site.vacate(c.ctx, len(c.names)); err != nil {
+		return err
+	}
 	if c.site.talk == nil {
 		do(func() error { return c.site.join(c.ctx) })
 	}
 	server(harness.ResourceName, resourceHost, wanted{persist: "none"}, func(n *node) { c.resource = n })
 	for i, name := range c.names {
 		want := wanted{persist: s.Topology.Persistence, data: c.dataOf(name)}
-		server(name, firstNode+i, want, func(n *node) {
+		server(name, anyNode, want, func(n *node) {
 			n.disk = c.Of(name)
 			c.Serve(name, n)
 		})
 		if s.Topology.Replicas > 0 {
-			server(nemesis.LinkName(name, nemesis.Replica), firstReplica+i, wanted{persist: s.Topology.Persistence}, func(n *node) { c.replicas[name] = n })
+			server(nemesis.LinkName(name, nemesis.Replica), firstReplica+i, wanted{persist: s.Topology.Persistence, once: true}, func(n *node) { c.replicas[name] = n })
 		}
 	}
 	for _, client := range s.ClientNames() {

@@ -21,6 +21,11 @@ func (*Backend) lacks(context.Context) lacking { return lacking{} } // missing h
 // Packets always fails: nobody starts it here.
 func Packets(io.Reader, io.Writer) error { return errors.New("lose packets: it needs Linux") }
 
+// Room always fails, likewise.
+func Room(io.Reader, io.Writer, io.Writer, []string) error {
+	return errors.New("run clients: it needs Linux")
+}
+
 func engineRemark(context.Context) string { return "" } // likewise
 
 type site struct{} // there is none

@@ -3,6 +3,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ type site struct {
 	here   bool     // the engine is on this machine
 	links  []string // program that makes links, and its arguments
 	client []string // program of a client, and its arguments
+	room   []string // and of who runs one client after the other
 	named  string   // image that the scenario wants for nodes; "": none
 	stock  software // and what they run
 	image  string   // of clients and links
@@ -33,10 +35,12 @@ type site struct {
 	talk   *talk         // with the container of the links; nil: it was not made
 	joined chan struct{} // closed when the links can be talked to, or never will
 
-	mu    sync.Mutex
-	nodes map[string]*node // with the resource, replicas and sentinels
-	boxes map[string]*box  // of clients
-	hosts map[string]int   // of clients, on the network
+	mu     sync.Mutex
+	nodes  map[role]*node   // with the resource, replicas and sentinels
+	seats  map[string]*seat // of clients
+	hosts  map[string]int   // of clients, on the network
+	housed map[int]bool     // hosts where a node is, or is about to be
+	places map[int]*place   // by host
 }
 
 // lives says whether its links do, without which it is of no use.
@@ -73,10 +77,15 @@ func (s *site) close() error {
 	if s.talk != nil {
 		s.talk.leave()
 	}
+	for _, at := range s.seats {
+		if at.talk != nil {
+			at.leave()
+		}
+	}
 	return errors.Join(err, s.engine.close())
 }
 
-// makeBox makes a container on the site's network. What was begun is not broken off:
+// makeBox makes a container on the site's network, called as it is unless m has a name. What was begun is not broken off:
 // the engine would go on, and make what close has not seen.
 func (s *site) makeBox(ctx context.Context, name string, host int, m making) (*box, error) {
 	if ctx.Err() != nil {
@@ -84,7 +93,7 @@ func (s *site) makeBox(ctx context.Context, name string, host int, m making) (*b
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineBound)
 	defer cancel()
-	m.name, m.network, m.addr, m.labels = s.prefix+name, s.net.name, s.net.at(host), s.labels
+	m.name, m.network, m.addr, m.labels = s.prefix+cmp.Or(m.name, name), s.net.name, s.net.at(host), s.labels
 	id, err := s.engine.create(ctx, m)
 	if err != nil {
 		return nil, fmt.Errorf("make the container of %s: %w", name, err)

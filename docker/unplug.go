@@ -33,7 +33,7 @@ func (c *cluster) Unplug(node string) (string, error) {
 	n.spoiled.Store(true)
 	n.unplugged.Store(true)
 	n.tell(c.ctx)
-	if err := n.engine.disconnect(c.ctx, c.site.net.name, n.id); err != nil {
+	if err := n.engine.disconnect(c.ctx, c.site.net.name, n.place.id); err != nil {
 		return "", fmt.Errorf("unplug %s: %w", node, err)
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, unheard)
@@ -45,7 +45,7 @@ func (c *cluster) Unplug(node string) (string, error) {
 	case errors.Is(err, wire.ErrGone) || c.ctx.Err() != nil:
 		return "", fmt.Errorf("unplug %s: %w", node, err)
 	}
-	return fmt.Sprintf("container %.12s is on no network; PING past the links got no answer within %v", n.id, unheard), nil
+	return fmt.Sprintf("container %.12s, whose network it has, is on none; PING past the links got no answer within %v", n.place.id, unheard), nil
 }
 
 // Plug puts it back, where it was.
@@ -53,7 +53,7 @@ func (c *cluster) Plug(node string) (string, error) {
 	n := c.at(node)
 	n.changing.Lock()
 	defer n.changing.Unlock()
-	if err := n.engine.connect(c.ctx, c.site.net.name, n.id, netip.MustParseAddrPort(n.At).Addr()); err != nil {
+	if err := n.engine.connect(c.ctx, c.site.net.name, n.place.id, netip.MustParseAddrPort(n.At).Addr()); err != nil {
 		return "", fmt.Errorf("plug %s in: %w", node, err)
 	}
 	n.unplugged.Store(false)

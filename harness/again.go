@@ -30,13 +30,14 @@ func (e *engine) fireAgain(step int, f nemesis.Fault) {
 				if stopped(target) {
 					return
 				}
-				begun, _ := e.inject(step, f, []string{target}, nil)
-				if len(begun) == 0 {
-					return // it could not be done, and the record says so
-				}
 				lasts := e.draw(f.Every, step, target, "lasts", k)
 				if f.Lasts != (nemesis.Span{}) {
 					lasts = e.drawHeavy(f.Lasts, step, target, "lasts", k)
+				}
+				now := e.cluster.Now()
+				begun, _ := e.inject(step, f, e.queues.join([]string{target}, now, now+lasts), func() bool { return !stopped(target) }, nil)
+				if len(begun) == 0 {
+					return // it could not be done, and the record says so
 				}
 				e.after(lasts, func() {
 					for _, a := range begun {

@@ -21,6 +21,7 @@ type engine struct {
 	rec     *history.Recorder
 
 	firing *firing // stopped when the clients are done
+	queues *queues // likewise, or at the limit
 
 	until  Until
 	halted chan struct{} // closed when the run is to end where it stands
@@ -118,6 +119,7 @@ func (e *engine) clients(ctx context.Context) error {
 		case <-over:
 			over = nil
 			e.note(fmt.Sprintf("the limit of %v is reached", e.s.Limit))
+			e.queues.stop() // a client may be at a point meanwhile
 			stopAll()
 		case <-halted:
 			halted = nil

@@ -15,6 +15,11 @@
 // The engine looks at the time only through Cluster.Now and Cluster.At, so that
 // the same code runs in virtual and in real time.
 //
+// A fault lasts as long as planned from when it is in force, which may be late. So
+// that those of a plan hit a target in their order all the same, one that by the plan
+// begins after another's end waits for that end, and its invoke event is of then. One
+// that by the plan begins while another is in force does not wait.
+//
 // Deliberately missing: any backend, any checker, any report. The engine knows
 // what was planned and what happened, not what it means.
 package harness
@@ -44,7 +49,7 @@ func RunUntil(ctx context.Context, b Backend, s Scenario, seed uint64, rec *hist
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		e = &engine{s: s, seed: seed, cluster: c, rec: rec, applied: map[string]int64{}, points: map[string][]int{},
-			firing: newFiring(), nests: map[string]*nested{}, gone: map[string]bool{}, until: until, halted: make(chan struct{})}
+			firing: newFiring(), queues: newQueues(), nests: map[string]*nested{}, gone: map[string]bool{}, until: until, halted: make(chan struct{})}
 		rec.Watch(e.see)
 		params := e.params(b.Name())
 		e.record(history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: &params})

@@ -20,6 +20,7 @@ type active struct {
 	target string
 	heal   func() (string, error)
 	over   time.Duration // when it ends by itself; 0: it doesn't
+	place  *place
 }
 
 // arm sets up what sets each planned step off.
@@ -90,65 +91,85 @@ func (e *engine) onMessage(step int, m nemesis.Held) {
 // healBy ends it where the fault itself has no way back. A run that is stopped
 // injects nothing, and what comes too late does not either.
 func (e *engine) fire(step int, healBy func() (string, error)) (fired bool) {
-	f := e.s.Plan[step].Fault
-	if before := e.s.Plan[step].When.Before; before > 0 && e.cluster.Now() > before {
+	f, when := e.s.Plan[step].Fault, e.s.Plan[step].When
+	comes := func() bool { return when.Before == 0 || e.cluster.Now() <= when.Before }
+	if !comes() {
 		return false
 	}
 	if kind, _ := nemesis.KindOf(f.Kind); kind.Again {
 		e.fireAgain(step, f)
 		return true
 	}
-	begun, fired := e.inject(step, f, e.targets(step), healBy)
+	at, end := e.cluster.Now(), never
+	if when.At != nil {
+		at = *when.At
+	}
+	if f.For != nil {
+		end = at + f.Timer.True(*f.For)
+	}
+	begun, fired := e.inject(step, f, e.queues.join(e.targets(step), at, end), comes, healBy)
 	e.planEnd(f, begun)
 	return fired
 }
 
-// inject brings a fault into force on targets, all at once, and returns those of
-// them that have a way back.
-func (e *engine) inject(step int, f nemesis.Fault, targets []string, healBy func() (string, error)) (begun []*active, fired bool) {
-	if !e.firing.enter() {
+// inject brings a fault into force on its targets, all at once, when it is its turn and
+// if it is to come then. It returns those of them that have a way back.
+func (e *engine) inject(step int, f nemesis.Fault, targets []*place, comes func() bool, healBy func() (string, error)) (begun []*active, fired bool) {
+	if !e.turn(targets) || !comes() || !e.firing.enter() {
+		e.queues.leave(targets...)
 		return nil, false
 	}
 	defer e.firing.leave()
 	kind, _ := nemesis.KindOf(f.Kind)
-	for _, target := range targets {
-		e.record(history.Event{Process: history.Nemesis, Type: history.Invoke, Op: kind.Recorded(), Node: target, Step: step + 1})
+	for _, p := range targets {
+		e.record(history.Event{Process: history.Nemesis, Type: history.Invoke, Op: kind.Recorded(), Node: p.target, Step: step + 1})
 	}
 	// To read a fault back takes time on a real backend, and one target's must not
 	// keep the next one waiting.
 	effects := make([]effect, len(targets))
 	var all sync.WaitGroup
-	for i, target := range targets {
+	for i, p := range targets {
 		all.Go(func() {
 			x := &effects[i]
-			x.Effect, x.err = e.nest(kind, f, target)
+			x.Effect, x.err = e.nest(kind, f, p.target)
 			x.at = e.cluster.Now()
 		})
 	}
 	all.Wait()
-	for i, target := range targets {
-		x := effects[i]
-		ev := history.Event{T: int64(x.at), Process: history.Nemesis, Type: history.Begin, Op: kind.Recorded(), Node: target, Step: step + 1, Cause: x.ReadBack}
-		if kind.Again && errors.Is(x.err, nemesis.ErrEnded) {
-			continue // it came once too often
-		}
-		if x.err != nil {
-			ev.Type, ev.Cause = history.Fail, x.err.Error()
-			e.record(ev)
-			continue
-		}
-		e.record(ev)
-		if x.Heal == nil {
-			x.Heal = healBy
-		}
-		if x.Heal != nil {
-			begun = append(begun, &active{step: step, kind: kind.Recorded(), target: target, heal: x.Heal, over: x.Over})
+	for i, p := range targets {
+		if a := e.recordBegin(step, kind, p, effects[i], healBy); a != nil {
+			begun = append(begun, a)
+		} else {
+			e.queues.leave(p)
 		}
 	}
 	e.mu.Lock()
 	e.active = append(e.active, begun...)
 	e.mu.Unlock()
+	e.queues.begin(targets)
 	return begun, true
+}
+
+// recordBegin records what came of a fault on one target, and returns it if it has a
+// way back.
+func (e *engine) recordBegin(step int, kind nemesis.Kind, p *place, x effect, healBy func() (string, error)) *active {
+	ev := history.Event{T: int64(x.at), Process: history.Nemesis, Type: history.Begin, Op: kind.Recorded(), Node: p.target, Step: step + 1, Cause: x.ReadBack}
+	if kind.Again && errors.Is(x.err, nemesis.ErrEnded) {
+		return nil // it came once too often
+	}
+	if x.err != nil {
+		ev.Type, ev.Cause = history.Fail, x.err.Error()
+		e.record(ev)
+		return nil
+	}
+	e.record(ev)
+	if x.Heal == nil {
+		x.Heal = healBy
+	}
+	if x.Heal == nil {
+		return nil
+	}
+	return &active{step: step, kind: kind.Recorded(), target: p.target, heal: x.Heal, over: x.Over, place: p}
 }
 
 // effect is what came of injecting a fault on one target.
@@ -158,6 +179,8 @@ type effect struct {
 	at  time.Duration
 }
 
+// planEnd counts how long a fault lasts from when it is in force, so that what came
+// late is no shorter: a node that forgets is down for as long as its grants may last.
 func (e *engine) planEnd(f nemesis.Fault, begun []*active) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -167,6 +190,7 @@ func (e *engine) planEnd(f nemesis.Fault, begun []*active) {
 		case f.For != nil:
 			e.cluster.At(e.cluster.Now()+f.Timer.True(*f.For), heal)
 		case a.over > 0:
+			e.queues.due(a.place, a.place.at+a.over)
 			e.cluster.At(e.cluster.Now()+a.over, heal)
 		case f.Until != nil:
 			e.await(*f.Until, nil, heal)
@@ -186,7 +210,9 @@ func (e *engine) heal(a *active) {
 	}
 	e.active = slices.Delete(e.active, i, i+1)
 	e.mu.Unlock()
-	at := int64(e.cluster.Now())
+	at := e.cluster.Now()
+	e.queues.due(a.place, at)
+	defer e.queues.leave(a.place)
 	back, err := a.heal()
 	if err != nil && !idle(err) {
 		e.mu.Lock()
@@ -194,7 +220,7 @@ func (e *engine) heal(a *active) {
 		e.mu.Unlock()
 		return
 	}
-	e.record(history.Event{T: at, Process: history.Nemesis, Type: history.End, Op: a.kind, Node: a.target, Step: a.step + 1, Cause: back})
+	e.record(history.Event{T: int64(at), Process: history.Nemesis, Type: history.End, Op: a.kind, Node: a.target, Step: a.step + 1, Cause: back})
 	e.mu.Lock()
 	e.ends = append(e.ends, ended{a, back, idle(err)})
 	e.mu.Unlock()

@@ -58,7 +58,10 @@ func (e *engine) halt(key string, since time.Duration) {
 }
 
 // quit lets nothing be injected any more. What is being injected is recorded before.
-func (e *engine) quit() { e.firing.stop() }
+func (e *engine) quit() {
+	e.queues.stop()
+	e.firing.stop()
+}
 
 // readKey is a script, so that what it tells was so at one instant.
 const readKey = "return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}"

@@ -37,7 +37,7 @@ type Fault struct {
 	Kind    string         `json:"kind"`
 	Targets []string       `json:"targets,omitempty"` // clients, nodes or links ("c1-n3")
 	Mode    string         `json:"mode,omitempty"`    // how, where there are several ways
-	For     *time.Duration `json:"for,omitempty"`     // how long it lasts; for a node that is down: until it is started again
+	For     *time.Duration `json:"for,omitempty"`     // how long it lasts from when it is in force; for a node that is down: until it is started again
 	Until   *Event         `json:"until,omitempty"`   // or the event that ends it; neither: until the run ends
 
 	Way       string        `json:"way,omitempty"`       // on a link: Request, Reply or "", both

@@ -22,6 +22,8 @@ const (
 	linksVerb   = "__links"
 	clockVerb   = "__clock"
 	packetsVerb = "__packets"
+	roomVerb    = "__room"
+	placeVerb   = "__place"
 )
 
 // patience is the wall clock that a simulated run may take, unless one says otherwise.
@@ -48,6 +50,20 @@ func (a *app) workerCmd() *cobra.Command {
 func (a *app) clientCmd() *cobra.Command {
 	return &cobra.Command{Use: clientVerb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
 		return contender.Main(a.in, a.out, kinds.All)
+	}}
+}
+
+// roomCmd runs one contender after the other in a container.
+func (a *app) roomCmd() *cobra.Command {
+	return &cobra.Command{Use: roomVerb, Hidden: true, DisableFlagParsing: true, RunE: func(_ *cobra.Command, program []string) error {
+		return docker.Room(os.Stdin, os.Stdout, os.Stderr, program) // which its clients get as they are
+	}}
+}
+
+// placeCmd holds the place of a node among containers.
+func (a *app) placeCmd() *cobra.Command {
+	return &cobra.Command{Use: placeVerb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		return docker.Stay(a.in)
 	}}
 }
 

@@ -2,7 +2,8 @@
 // client's program in a process of its own, wherever that runs, on stdin and stdout.
 //
 // Its nouns are Order, Report and Reading, which are the messages; Main is the
-// client's end and Conversation the harness's.
+// client's end and Conversation the harness's; and Room, which is where one client
+// follows the other.
 //
 // Deliberately missing: how the process comes to be, and what the client does
 // (package client).
@@ -26,6 +27,7 @@ import (
 //	clock                               ──►
 //	                                    ◄──  {"clock":{…}}              what its clocks show
 //	                                    ◄──  {"error":"…"}              it can't do its part
+//	                                    ◄──  {"left":{}}                it has ended: of its room, if it is in one
 //
 // It ends with exit status 0 when its work is done, and at once when its stdin ends.
 
@@ -43,6 +45,12 @@ type Report struct {
 	At    string         `json:"at,omitempty"`    // it is at a point, and waits
 	Clock *Reading       `json:"clock,omitempty"` // what its clocks show
 	Error string         `json:"error,omitempty"`
+	Left  *Left          `json:"left,omitempty"` // it has ended, says its room, which stays
+}
+
+// Left is how a client came to its end that was in a room.
+type Left struct {
+	Error string `json:"error,omitempty"` // "": its exit status was 0
 }
 
 // Reading is what a process's clocks showed at an instant between two of true time.

@@ -19,6 +19,7 @@ type Conversation struct {
 	At     func(point string)  // is called when it is at a point; it waits until this returns
 	Began  func(Reading) error // looks at the first reading of its clocks
 	Clocks chan Reading        // has the latest of the others; room for one
+	Left   func(Left)          // hears how it ended, if it was in a room and that is still there
 }
 
 // Hold gives the order and listens until the client has nothing more to say.
@@ -37,6 +38,9 @@ func (c Conversation) Hold(o Order) error {
 		}
 		if err != nil {
 			return fmt.Errorf("read report: %w", err)
+		}
+		if len(line) == 1 {
+			continue
 		}
 		var r Report
 		if err := json.Unmarshal(line, &r); err != nil {
@@ -61,6 +65,9 @@ func (c Conversation) Hold(o Order) error {
 			default:
 			}
 			c.Clocks <- *r.Clock
+		case r.Left != nil:
+			c.Left(*r.Left)
+			return nil
 		case r.Error != "":
 			return errors.New(r.Error)
 		}

@@ -1,0 +1,160 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/nemesis"
+)
+
+// sluggish is a cluster in virtual time whose nodes take long to start again, and whose
+// client is at a point at 500 ms.
+type sluggish struct {
+	clockwork
+	start time.Time
+	mu    sync.Mutex
+	is    map[string]string // by node; "": it runs
+}
+
+const (
+	sluggishStart = 900 * time.Millisecond
+	sluggishPause = 10 * time.Millisecond
+)
+
+func (c *sluggish) Now() time.Duration           { return time.Since(c.start) }
+func (c *sluggish) At(t time.Duration, f func()) { time.AfterFunc(t-c.Now(), f) }
+
+func (c *sluggish) RunClient(ctx context.Context, _ client.Spec, at func(string)) error {
+	time.Sleep(500 * time.Millisecond)
+	at(client.BeforeRelease)
+	<-ctx.Done()
+	return nil
+}
+
+// change lets a node be something, if it was one of some others.
+func (c *sluggish) change(node, to string, from ...string) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Contains(from, c.is[node]) {
+		return "", fmt.Errorf("%s is %q and can't be %q", node, c.is[node], to)
+	}
+	c.is[node] = to
+	return to, nil
+}
+
+func (c *sluggish) Kill(node string) (string, error)     { return c.change(node, "down", "", "paused") }
+func (c *sluggish) Shutdown(node string) (string, error) { return c.change(node, "down", "") }
+func (c *sluggish) Pause(node string) (string, error) {
+	time.Sleep(sluggishPause)
+	return c.change(node, "paused", "")
+}
+func (c *sluggish) Resume(node string) (string, error) {
+	c.change(node, "", "paused") // there is nothing to do for one that was killed meanwhile
+	return "", nil
+}
+func (c *sluggish) Restart(node string) (string, error) {
+	time.Sleep(sluggishStart)
+	return c.change(node, "", "down")
+}
+
+func (c *sluggish) StallSync(string) (string, error) { return "stalled", nil }
+func (c *sluggish) FillDisk(string) (string, error)  { return "full", nil }
+func (c *sluggish) FreeDisk(string) (string, error)  { return "free", nil }
+
+func (c *sluggish) Run(ctx context.Context, _ Scenario, _ uint64, rec *history.Recorder, body Body) error {
+	c.start, c.rec, c.is = time.Now(), rec, map[string]string{}
+	return body(ctx, c)
+}
+
+// A step that finds a former one's end overdue comes after it; one that was to find the
+// former in force does not wait.
+func TestStepsComeInTheirOrder(t *testing.T) {
+	at := func(ms int) nemesis.Trigger {
+		d := time.Duration(ms) * time.Millisecond
+		return nemesis.Trigger{At: &d}
+	}
+	atPoint := nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: client.BeforeRelease, Nth: 1}}
+	step := func(when nemesis.Trigger, kind string, ms int, targets ...string) nemesis.Step {
+		d := time.Duration(ms) * time.Millisecond
+		f := nemesis.Fault{Kind: kind, Targets: targets, For: &d}
+		if ms == 0 {
+			f.For = nil
+		}
+		return nemesis.Step{When: when, Fault: f}
+	}
+	until := step(at(100), "kill", 0, "n1")
+	until.Fault.Until = &nemesis.Event{Client: "n2", Event: "paused"}
+	before := step(at(400), "kill", 300, "n1")
+	before.When.Before = time.Second
+	for name, row := range map[string]struct {
+		plan nemesis.Plan
+		want string
+	}{
+		"it is being started":  {nemesis.Plan{step(at(100), "kill", 300, "n1"), step(at(600), "shutdown", 300, "n1")}, "1 kill n1 100-400, 2 shutdown n1 1300-1600"},
+		"one waits behind one": {nemesis.Plan{step(at(100), "kill", 100, "n1"), step(at(300), "kill", 100, "n1"), step(at(500), "pause", 50, "n1")}, "1 kill n1 100-200, 2 kill n1 1100-1200, 3 pause n1 2110-2160"},
+		"another target":       {nemesis.Plan{step(at(100), "kill", 300, "n1"), step(at(600), "kill", 300, "n2")}, "1 kill n1 100-400, 2 kill n2 600-900"},
+		"all at once":          {nemesis.Plan{step(at(100), "kill", 300, "n1"), step(at(600), "pause", 300, "n2", "n1")}, "1 kill n1 100-400, 2 pause n1 1310-1610, 2 pause n2 1310-1610"},
+		"twice the same":       {nemesis.Plan{step(at(100), "kill", 300, "n1"), step(at(600), "slow-disk", 0, "n1", "n1")}, "1 kill n1 100-400, 2 slow-disk n1 1300-4000, 2 slow-disk n1 1300-4000"},
+		"at a point":           {nemesis.Plan{step(at(100), "kill", 300, "n1"), step(atPoint, "pause", 100, "n1")}, "1 kill n1 100-400, 2 pause n1 1310-1410"},
+		"it comes too late":    {nemesis.Plan{step(at(100), "kill", 200, "n1"), before}, "1 kill n1 100-300"},
+		"within a pause":       {nemesis.Plan{step(at(100), "pause", 1000, "n1"), step(at(200), "kill", 2000, "n1")}, "1 pause n1 110-1110, 2 kill n1 200-2200"},
+		"within one for good":  {nemesis.Plan{step(at(100), "pause", 0, "n1"), step(at(200), "kill", 300, "n1")}, "1 pause n1 110-4000, 2 kill n1 200-500"},
+		"until an event":       {nemesis.Plan{until, step(at(300), "pause", 50, "n2"), step(at(600), "shutdown", 300, "n1")}, "1 kill n1 100-310, 2 pause n2 310-360, 3 shutdown n1 1210-1510"},
+		"within one that waits": {nemesis.Plan{step(at(100), "kill", 100, "n1"), step(at(300), "pause", 500, "n1"), step(at(400), "kill", 2000, "n1")},
+			"1 kill n1 100-200, 2 pause n1 1110-1610, 3 kill n1 1110-3110"},
+		"at a point until the limit": {nemesis.Plan{step(at(100), "kill", 100, "n1"), step(at(210), "kill", 100, "n1"), step(at(320), "kill", 100, "n1"), step(at(430), "kill", 60, "n1"), step(atPoint, "pause", 100, "n1")},
+			"1 kill n1 100-200, 2 kill n1 1100-1200, 3 kill n1 2100-2200, 4 kill n1 3100-3160"},
+		"the limit comes first": {nemesis.Plan{step(at(100), "kill", 3200, "n1"), step(at(3500), "kill", 300, "n1")}, "1 kill n1 100-3300"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var text strings.Builder
+			synctest.Test(t, func(t *testing.T) {
+				s := Scenario{Name: "t", Topology: Topology{Nodes: 2}, Clients: []Client{{Name: "c1"}}, Limit: 4 * time.Second, Plan: row.plan}
+				if err := Run(t.Context(), &sluggish{}, s, 1, history.NewRecorder(&text)); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(sluggishStart) // what is being started need not keep a run from its end
+			})
+			if got := spans(t, text.String()); got != row.want {
+				t.Errorf("got  %s\nwant %s", got, row.want)
+			}
+		})
+	}
+}
+
+// spans tells when each step was in force, in milliseconds. It is when it is injected
+// that a step is said to be, not before.
+func spans(t *testing.T, text string) string {
+	t.Helper()
+	h, err := history.Read(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	invoked, begun := map[string]time.Duration{}, map[string]time.Duration{}
+	for _, e := range h.Events {
+		at := time.Duration(e.T).Truncate(time.Millisecond)
+		key := fmt.Sprintf("%d %s %s", e.Step, e.Op, e.Node)
+		switch {
+		case e.Process != history.Nemesis:
+		case e.Type == history.Invoke:
+			invoked[key] = at
+		case e.Type == history.Begin && at-invoked[key] <= sluggishPause:
+			begun[key] = at
+		case e.Type == history.End:
+			lines = append(lines, fmt.Sprintf("%s %d-%d", key, begun[key].Milliseconds(), at.Milliseconds()))
+		default:
+			t.Errorf("%s is %s at %v: %s", key, e.Type, at, e.Cause)
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, ", ")
+}
