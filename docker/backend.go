@@ -27,9 +27,11 @@
 // each run, in a container that stays unless the client is killed.
 //
 // A container whose clocks the plan turns starts its program through a gate (package
-// clock), which an agent in a container beside it opens. That one shares its processes
-// and its network, and has one capability: SYS_PTRACE, without which nobody may rewrite
-// what another process reads the time by. It can trace nobody else.
+// clock). Where the engine is on this machine and lockpick is root, lockpick itself traces
+// the program by its process, and opens the gate. Otherwise, and where it does not see the
+// process or may not trace it, an agent in a container beside does. That one shares the
+// processes of the first, is on no network, and has one capability: SYS_PTRACE, without
+// which nobody may rewrite what another process reads the time by. It can trace nobody else.
 //
 // A node whose packets the plan loses has a filter beside it, that shares its network
 // namespace and has one capability: NET_ADMIN, without which nobody may have rules there
@@ -76,6 +78,8 @@ type Config struct {
 type Backend struct {
 	cfg     Config
 	clients program
+
+	far bool // engines are taken to be on another machine, as tests want it
 
 	mu   sync.Mutex
 	idle []*site // of runs before
@@ -159,50 +163,45 @@ var clockPowers = []string{
 	harness.CanSetOwnTime,
 }
 
+// why is the reason that it can't do something, and what to do about it; zero: it can.
+type why struct{ reason, remedy string }
+
+func whyOf(reason, remedy string) why { return why{reason, remedy} }
+
+func (w why) capability(name string) harness.Capability {
+	return harness.Capability{Name: name, Available: w.reason == "", Reason: w.reason, Remedy: w.remedy}
+}
+
+// lacking is why it can't run, and what it can't do where it can.
+type lacking struct{ run, clocks, disks, bounds why }
+
 // Probe says what it can do on this machine.
 func (b *Backend) Probe(ctx context.Context) []harness.Capability {
-	run := harness.Capability{Name: harness.CanRun}
-	run.Reason, run.Remedy = b.missing(ctx)
-	run.Available = run.Reason == ""
-	out := []harness.Capability{run}
-	for _, name := range powers {
-		c := run
-		c.Name = name
-		out = append(out, c)
+	lacks := b.missing(ctx)
+	if lacks.run != (why{}) {
+		lacks = lacking{lacks.run, lacks.run, lacks.run, lacks.run}
 	}
-	clocks := run
-	if clocks.Available {
-		clocks.Reason, clocks.Remedy = b.lacksClocks(ctx)
-		clocks.Available = clocks.Reason == ""
+	out := []harness.Capability{lacks.run.capability(harness.CanRun)}
+	for _, some := range []struct {
+		why
+		names []string
+	}{
+		{lacks.run, powers},
+		{lacks.clocks, clockPowers},
+		{lacks.disks, []string{disk.LosesPower, disk.HitsDisks}},
+		{lacks.bounds, []string{nemesis.Capability("starve", nemesis.Node)}},
+	} {
+		for _, name := range some.names {
+			out = append(out, some.capability(name))
+		}
 	}
-	for _, name := range clockPowers {
-		clocks.Name = name
-		out = append(out, clocks)
-	}
-	disks := run
-	if run.Available {
-		disks.Reason, disks.Remedy = b.lacksDisks(ctx)
-		disks.Available = disks.Reason == ""
-	}
-	for _, name := range []string{disk.LosesPower, disk.HitsDisks} {
-		c := disks
-		c.Name = name
-		out = append(out, c)
-	}
-	starve := run
-	starve.Name = nemesis.Capability("starve", nemesis.Node)
-	if run.Available {
-		starve.Reason, starve.Remedy = b.lacksBounds(ctx)
-		starve.Available = starve.Reason == ""
-	}
-	out = append(out, starve)
 	return out
 }
 
-// missing says why nothing can run here; "": it can.
-func (b *Backend) missing(ctx context.Context) (reason, remedy string) {
+// missing says what can't be done here.
+func (b *Backend) missing(ctx context.Context) lacking {
 	if runtime.GOOS != "linux" {
-		return "it needs Linux, this is " + runtime.GOOS, "use the simulation (--backend sim)"
+		return lacking{run: why{"it needs Linux, this is " + runtime.GOOS, "use the simulation (--backend sim)"}}
 	}
 	return b.lacks(ctx)
 }

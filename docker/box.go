@@ -20,7 +20,7 @@ type box struct {
 	engine   *engine
 	name, id string
 	here     bool // its processes are on this machine, and ours to kill
-	beside   *box // where its clocks are turned; nil: nobody turns them, and its program starts at once
+	beside   *box // from where its gate is opened; nil: it has none, or it is opened from this process
 
 	mu     sync.Mutex
 	run    *running // the latest; nil: it was never started

@@ -94,7 +94,7 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 		return fmt.Errorf("run client %s: the scenario has no such client", s.Name)
 	}
 	s.Nodes, s.Resource, s.Start = a.Nodes, a.Resource, c.Now()
-	m := c.machine(s.Name)
+	m := c.clocks.Of(s.Name)
 	started := m.Starts()
 	defer started()
 	p, err := c.enter(s.Name)

@@ -8,13 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
+	"os"
 	"slices"
 	"time"
 
 	"lockpick/harness"
 	"lockpick/harness/real/clock"
-	"lockpick/harness/real/proc"
 	"lockpick/harness/real/skew"
 	"lockpick/harness/real/wire"
 	"lockpick/nemesis"
@@ -22,11 +21,12 @@ import (
 
 var _ nemesis.Clocker = (*cluster)(nil)
 
-// turner turns the clocks of a box, which start right with the run. It talks to the
-// agent in the box beside it, which ends with the box's program and starts with it.
+// turner turns the clocks of a box, which start right with the run. It calls an agent,
+// which ends with the box's program and starts with it: in this process, or in a box
+// beside that one.
 type turner struct {
-	*skew.Machine
-	remote *skew.Remote
+	*skew.Remote
+	site *site
 }
 
 // turnable lists the nodes and clients whose clocks the scenario may turn.
@@ -53,28 +53,24 @@ func turnable(s harness.Scenario) (names []string) {
 
 // wind makes the turners of a run.
 func (c *cluster) wind(s harness.Scenario) {
-	there := func() time.Duration { return c.Now() + c.Origin() } // by the engine's clock
 	for _, name := range turnable(s) {
-		r := &skew.Remote{Context: c.ctx, Both: slices.Contains(s.ClientNames(), name), True: there}
-		c.turners[name] = &turner{Machine: &skew.Machine{Clocks: r, True: there}, remote: r}
+		r := &skew.Remote{Context: c.ctx, Both: slices.Contains(s.ClientNames(), name), True: c.there}
+		c.turners[name] = &turner{r, c.site}
+		c.clocks.Add(name, &skew.Machine{Clocks: r, True: c.there})
 	}
 }
 
-// lacksClocks says why no clock of a container can be turned; "": it can.
-func (*Backend) lacksClocks(ctx context.Context) (reason, remedy string) {
+// there is true time by the engine's clock.
+func (c *cluster) there() time.Duration { return c.Now() + c.Origin() }
+
+// lacksClocks says why no clock of a container can be turned on an engine of an
+// architecture; "": it can.
+func lacksClocks(arch string) (reason, remedy string) {
 	remedy = "use an engine on amd64, or the simulation (--backend sim)"
 	if err := clock.Available(); err != nil {
 		return "no process can be given a wrong clock: " + err.Error(), remedy
 	}
-	e, _, err := meet(ctx)
-	if err != nil {
-		return explain(err)
-	}
-	defer e.close()
-	switch arch, err := e.arch(ctx); {
-	case err != nil:
-		return explain(err)
-	case arch != "amd64":
+	if arch != "amd64" {
 		return "it rewrites machine code of amd64, and the engine's machine is " + arch, remedy
 	}
 	return "", ""
@@ -83,11 +79,9 @@ func (*Backend) lacksClocks(ctx context.Context) (reason, remedy string) {
 // gatePath is where lockpick's program is put in a container of another image.
 const gatePath = "/lockpick-gate"
 
-// makeTurnable makes a container whose program waits at a gate, and that of the agent
-// beside it.
+// makeTurnable makes a container whose program waits at a gate.
 func (s *site) makeTurnable(ctx context.Context, name string, host int, m making) (*box, error) {
-	own := s.client[0]
-	gate := own
+	gate := s.client[0]
 	if m.image != s.image {
 		gate = gatePath
 	}
@@ -96,19 +90,55 @@ func (s *site) makeTurnable(ctx context.Context, name string, host int, m making
 	if err != nil {
 		return nil, err
 	}
-	if gate != own {
+	if gate == gatePath {
 		if err := s.engine.put(ctx, b.id, gate, s.own); err != nil {
 			return nil, fmt.Errorf("put a gate into the container of %s: %w", name, err)
 		}
 	}
-	b.beside, err = s.makeBox(ctx, name+"-clock", host, making{image: s.image, command: []string{own, clockVerb}, talks: true, beside: b.id, tracing: true, capability: "SYS_PTRACE"})
-	return b, err
+	return b, nil
 }
 
-// open lets the program of a box that was started through its gate.
+// open lets the program of a box through the gate that it was started through: by the
+// process, where that can be traced from here, or else from beside.
 func (k *turner) open(ctx context.Context, b *box) error {
 	if k == nil {
 		return nil
+	}
+	err := fs.ErrPermission
+	if pid := b.traceable(); pid > 0 {
+		err = k.Start(skew.Here(b.done()), pid)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		err = k.openBeside(ctx, b)
+	}
+	if err != nil {
+		return fmt.Errorf("start %s by clocks that can be turned: %w", b.name, err)
+	}
+	return nil
+}
+
+// traceable is the process of a box, if it is seen from here and its true clock is ours;
+// 0: it is not.
+func (b *box) traceable() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ours, _ := os.Readlink("/proc/self/ns/time") // before Linux 5.6 there is one
+	theirs, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/time", b.run.process))
+	if ours != theirs {
+		return 0
+	}
+	return b.run.process
+}
+
+// openBeside opens the gate by an agent in a box beside.
+func (k *turner) openBeside(ctx context.Context, b *box) (err error) {
+	if b.beside == nil {
+		b.beside, err = k.site.makeBox(ctx, b.name+"-clock", 0, making{
+			image: k.site.image, command: []string{k.site.client[0], clockVerb}, talks: true, traces: b.id, capability: "SYS_PTRACE",
+		})
+		if err != nil {
+			return err
+		}
 	}
 	t, err := b.beside.talk(ctx)
 	if err != nil {
@@ -122,74 +152,68 @@ func (k *turner) open(ctx context.Context, b *box) error {
 	if err := b.beside.start(ctx); err != nil {
 		return err
 	}
-	err = k.remote.Start(agent, 1)
+	err = k.Start(agent, 1)
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("start %s by clocks that can be turned: %w; let the engine's seccomp profile and the Yama of its machine allow ptrace to who has SYS_PTRACE", b.name, err)
+		return fmt.Errorf("%w; let the engine's seccomp profile and the Yama of its machine allow ptrace to who has SYS_PTRACE", err)
 	}
 	if err != nil {
-		return fmt.Errorf("start %s by clocks that can be turned: %w %s", b.name, err, t.words())
+		return fmt.Errorf("%w %s", err, t.words())
 	}
 	return nil
 }
 
-// TurnClock turns the clocks of a node or a client, and reads back what its process
-// shows. While no process runs, its next one is read back at its start.
+// TurnClock turns the clocks of a node or a client.
 func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (string, error) {
-	k, n := c.turners[target], c.Nodes.Server(target)
-	if n != nil {
-		k = n.want.turner // which a replica in its place has not
-	}
-	if k == nil {
-		return "", fmt.Errorf("turn clock of %s: no such node or client has a clock that can be turned", target)
-	}
-	if c.over(target) {
-		return "", fmt.Errorf("turn clock of %s: %w", target, nemesis.ErrEnded)
-	}
-	turned := func(at time.Duration) { k.Record(c.rec, target, at, c.Origin()) }
-	see := func() (string, error) { return c.seeClient(target, k) }
-	if n != nil {
-		turned = func(time.Duration) {}
-		see = func() (string, error) { return c.seeNode(n, k) }
-	}
-	back, err := k.Turn(by, rate, turned, see)
-	if err != nil {
-		return "", fmt.Errorf("turn clock of %s: %w", target, err)
-	}
-	return back, nil
+	return c.clocks.Turn(target, by, rate)
 }
 
-// seeNode reads back the clock of a node, and looks at those that nobody turns.
-func (c *cluster) seeNode(n *node, k *turner) (string, error) {
+// clockOf is a node's server, as far as its clock can be asked.
+func (c *cluster) clockOf(node string) skew.Node {
+	n := c.Nodes.Server(node)
+	if n == nil {
+		return skew.Node{}
+	}
+	asked := skew.Node{Name: n.Name, Runs: n.Runs(), Time: func() (skew.Reading, error) { return c.readTime(n) }, Ended: n.soonOver}
 	switch {
-	case !n.Runs():
-		return k.Alone(), nil
 	case n.Paused():
-		return k.Unasked("it is paused"), nil
+		asked.Mute = "it is paused"
+	case n.unplugged.Load():
+		asked.Mute = "it is unplugged"
 	}
-	back, err := k.See("TIME shows", func() (skew.Reading, error) { return k.remote.ReadTime(net.JoinHostPort("127.0.0.1", redisPort)) })
-	if err != nil && n.soonOver() {
-		return k.Alone(), nil
+	return asked
+}
+
+// clocksOf is a client that runs, as far as its clocks can be asked; nil: it does not.
+func (c *cluster) clocksOf(client string) *skew.Client {
+	p := c.player(client)
+	if p == nil {
+		return nil
 	}
+	return &skew.Client{In: p.in, Clocks: p.clocks, Ended: p.done(), Paused: p.Paused, True: c.there}
+}
+
+// readTime asks a node for its clock, past the links.
+func (c *cluster) readTime(n *node) (skew.Reading, error) {
+	r, err := c.AskStamped(c.ctx, n.At, "TIME")
 	if err != nil {
-		return "", err
+		return skew.Reading{}, err
 	}
-	_, err = c.seeOthers(k)
-	return back, err
+	return skew.Told(r.Value, r.From, r.To)
 }
 
 // seeOthers asks the nodes whose clocks nobody turns: it is an error if one does not show
 // true time, for a fault must hit whom it is meant for. Who can't answer now is left out.
-func (c *cluster) seeOthers(k *turner) (right []string, err error) {
+func (c *cluster) seeOthers(m *skew.Machine) (right []string, err error) {
 	for _, name := range c.names {
 		n := c.Nodes.Server(name)
-		if n.want.turner != nil || !n.Runs() || n.Paused() {
+		if n.want.turner != nil || !n.Runs() || n.deaf() {
 			continue
 		}
-		r, err := k.remote.ReadTime(n.At)
+		r, err := c.readTime(n)
 		if err != nil {
 			continue
 		}
-		if err := skew.Differs(clock.Shown{Offset: k.Shown().Offset}, r); err != nil {
+		if err := skew.Differs(clock.Shown{Offset: m.Shown().Offset}, r); err != nil {
 			return nil, fmt.Errorf("%s, which was not meant: %w", name, err)
 		}
 		right = append(right, name)
@@ -197,29 +221,7 @@ func (c *cluster) seeOthers(k *turner) (right []string, err error) {
 	return right, nil
 }
 
-// seeClient reads back the clocks of a client.
-func (c *cluster) seeClient(client string, k *turner) (string, error) {
-	p := c.player(client)
-	switch {
-	case p == nil && c.over(client):
-		return "", nemesis.ErrEnded
-	case p == nil:
-		return k.Unasked("it has not begun"), nil
-	}
-	back, err := k.See("wall clock shows", skew.Client{In: p.in, Clocks: p.clocks, Ended: p.done(), Paused: p.Paused, True: k.True}.Read)
-	switch {
-	case errors.Is(err, proc.ErrEnded):
-		return "", nemesis.ErrEnded
-	case errors.Is(err, skew.ErrPaused):
-		return k.Unasked("it is paused"), nil
-	}
-	return back, err
-}
-
-// machine is where a client or a node runs, as far as its clocks go; nil: nobody turns them.
-func (c *cluster) machine(name string) *skew.Machine {
-	if k := c.turners[name]; k != nil {
-		return k.Machine
-	}
-	return nil
+func (c *cluster) othersRight(m *skew.Machine) error {
+	_, err := c.seeOthers(m)
+	return err
 }

@@ -18,6 +18,7 @@ import (
 	"lockpick/harness/real/failover"
 	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/skew"
 	"lockpick/harness/real/wire"
 )
 
@@ -37,6 +38,7 @@ type cluster struct {
 	replicas map[string]*node   // by the names of their nodes
 	filters  map[string]*filter // by node, where the plan loses packets
 	turners  map[string]*turner // of nodes and clients whose clocks the plan may turn
+	clocks   skew.Machines      // likewise
 	ahead    time.Duration      // how far the engine's clock is ahead of ours
 	within   time.Duration      // by how much that may be wrong
 	limit    time.Duration      // how long the run may take
@@ -57,6 +59,7 @@ func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
 	}
 	c.Timeline = proc.NewTimeline(ctx)
 	c.ctx = c.Timeline.Context()
+	c.clocks = skew.Machines{Recorder: rec, Origin: c.Origin, Node: c.clockOf, Client: c.clocksOf, Over: c.over, Others: c.othersRight}
 	c.Nodes = &failover.Nodes[*node]{Context: c.ctx, Kill: c.Kill, Pause: c.Pause, Gate: c.gate, Turn: c.turn}
 	c.Disks = &disk.Disks{Kill: func(node string) (string, error) { return c.at(node).end(c.ctx) }, Runs: func(node string) bool { return c.at(node).Runs() }}
 	return c

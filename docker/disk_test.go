@@ -15,8 +15,8 @@ import (
 // A power loss takes what a node had not synced, and it is back with what it had; a
 // disk that stalls or is full is met. It needs no capability in the container.
 func TestPowerLossAndDisks(t *testing.T) {
-	if reason, remedy := testBackend().lacksDisks(t.Context()); reason != "" {
-		t.Skipf("%s: %s", reason, remedy)
+	if l := testBackend().lacks(t.Context()).disks; l.reason != "" {
+		t.Skipf("%s: %s", l.reason, l.remedy)
 	}
 	for mode, want := range map[string]string{"always": ", 1 keys", "no": ", 0 keys"} {
 		s := scenario

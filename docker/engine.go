@@ -74,6 +74,7 @@ type about struct {
 	api      string // what we speak with it
 	platform string // what its containers run on, as in linux
 	kernel   string // as in 6.1.0-50-amd64
+	arch     string // of its containers in Go's words, as in amd64
 }
 
 // about asks the engine, first of all for the API that it speaks: a question at which
@@ -88,7 +89,7 @@ func (e *engine) about(ctx context.Context) (about, error) {
 	if err != nil {
 		return about{}, e.at.silent(err)
 	}
-	return about{v.Version, e.api.ClientVersion(), v.Os, v.KernelVersion}, nil
+	return about{v.Version, e.api.ClientVersion(), v.Os, v.KernelVersion, v.Arch}, nil
 }
 
 func labelled(labels ...string) filters.Args {
@@ -286,7 +287,7 @@ type making struct {
 	talks                bool   // we write to its stdin
 	sysctls              map[string]string
 	beside               string // another container, whose network it shares; "": none
-	tracing              bool   // it shares that one's processes as well
+	traces               string // another, whose processes it sees, and no network; "": none
 	capability           string // of the kernel, that it has as the only one; "": none
 }
 
@@ -307,8 +308,8 @@ func (e *engine) create(ctx context.Context, m making) (id string, err error) {
 	if m.beside != "" {
 		host.NetworkMode, join = container.NetworkMode("container:"+m.beside), nil
 	}
-	if m.tracing {
-		host.PidMode = container.PidMode("container:" + m.beside)
+	if m.traces != "" {
+		host.NetworkMode, host.PidMode, join = "none", container.PidMode("container:"+m.traces), nil
 	}
 	if m.capability != "" {
 		host.CapAdd = []string{m.capability}

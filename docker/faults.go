@@ -103,15 +103,15 @@ func (c *cluster) Restart(node string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("restart %s: %w", node, err)
 	}
-	defer c.machine(n.Name).Starts()()
+	defer c.clocks.Of(n.Name).Starts()()
 	back, err := n.restart(c.ctx)
 	if errors.Is(err, server.ErrWontStart) && c.Of(node) != nil { // as becomes of nodes whose disk has lost something
 		back, err = "it did not come back: "+err.Error(), nil
 	}
-	if k := n.want.turner; k != nil && err == nil {
+	if err == nil {
 		var shown string
-		shown, err = c.seeNode(n, k) // its clock is as wrong as it was
-		back += "; " + shown
+		shown, err = c.clocks.Again(node)
+		back += shown
 	}
 	return back, errors.Join(err, open())
 }

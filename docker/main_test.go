@@ -106,8 +106,8 @@ func testBackend() *Backend { return New(Config{Client: []string{os.Args[0], "__
 
 func needEngine(t *testing.T) {
 	t.Helper()
-	if reason, remedy := testBackend().missing(t.Context()); reason != "" {
-		t.Skipf("%s: %s", reason, remedy)
+	if lacks := testBackend().missing(t.Context()).run; lacks != (why{}) {
+		t.Skipf("%s: %s", lacks.reason, lacks.remedy)
 	}
 }
 
@@ -136,6 +136,11 @@ type bench struct {
 // run runs body on a cluster, and sees that nothing is left behind.
 func run(t *testing.T, scenario harness.Scenario, body func(b bench)) []history.Event {
 	t.Helper()
+	return runOn(t, testBackend(), scenario, body)
+}
+
+func runOn(t *testing.T, backend *Backend, scenario harness.Scenario, body func(b bench)) []history.Event {
+	t.Helper()
 	needEngine(t)
 	var mu sync.Mutex
 	var events []history.Event
@@ -149,7 +154,6 @@ func run(t *testing.T, scenario harness.Scenario, body func(b bench)) []history.
 	var label string
 	began := time.Now()
 	var up, ended time.Duration
-	backend := testBackend()
 	err := backend.Run(t.Context(), scenario, 1, rec, func(_ context.Context, c harness.Cluster) error {
 		up = time.Since(began)
 		label = c.(*cluster).site.labels[runLabel]

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,22 +20,30 @@ const pingBound = 5 * time.Second
 
 const startEngine = "apt-get install docker.io; dockerd &"
 
-// lacks asks for the engine, and whether there is something to make clients of. Nodes'
-// images may have to be pulled: only Prepare tells.
-func (b *Backend) lacks(ctx context.Context) (reason, remedy string) {
-	e, _, err := meet(ctx)
+// lacks asks for the engine, whether there is something to make clients of, and what
+// can be done to containers there. Nodes' images may have to be pulled: only Prepare tells.
+func (b *Backend) lacks(ctx context.Context) (l lacking) {
+	e, a, err := meet(ctx)
 	if err != nil {
-		return explain(err)
+		l.run = whyOf(explain(err))
+		return l
 	}
 	defer e.close()
+	l.run = whyOf(b.lacksClients(ctx, a.arch))
+	l.clocks = whyOf(lacksClocks(a.arch))
+	l.disks = whyOf(e.at.lacksDisk(a))
+	if l.bounds.reason = e.starves(ctx); l.bounds.reason != "" {
+		l.bounds.remedy = "see the warnings of docker info"
+	}
+	return l
+}
+
+// lacksClients says why there is no program for clients on an architecture.
+func (b *Backend) lacksClients(ctx context.Context, arch string) (reason, remedy string) {
 	if len(b.cfg.Client) > 0 {
 		return "", ""
 	}
-	arch, err := e.arch(ctx)
-	if err != nil {
-		return "the engine does not say what it runs on: " + firstLine(err), startEngine
-	}
-	err = b.lacksProgram(ctx, arch)
+	err := b.lacksProgram(ctx, arch)
 	var lack *Lack
 	switch {
 	case errors.As(err, &lack):
@@ -45,29 +52,6 @@ func (b *Backend) lacks(ctx context.Context) (reason, remedy string) {
 		return firstLine(err), byHand(arch)
 	}
 	return "", ""
-}
-
-// lacksDisks says why its containers can have no disks that can be hit.
-func (b *Backend) lacksDisks(ctx context.Context) (reason, remedy string) {
-	e, a, err := meet(ctx)
-	if err != nil {
-		return explain(err)
-	}
-	defer e.close()
-	return e.at.lacksDisk(a)
-}
-
-// lacksBounds says why it can starve no container.
-func (b *Backend) lacksBounds(ctx context.Context) (reason, remedy string) {
-	e, _, err := meet(ctx)
-	if err != nil {
-		return explain(err)
-	}
-	defer e.close()
-	if reason = e.starves(ctx); reason != "" {
-		remedy = "see the warnings of docker info"
-	}
-	return reason, remedy
 }
 
 // explain says why there is no engine, and what to do.
@@ -183,7 +167,7 @@ func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
 		reason, remedy := explain(err)
 		return nil, fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
 	}
-	st = &site{engine: e, here: e.at.isHere(a), named: s.Topology.Image, joined: make(chan struct{}), nodes: map[role]*node{}, seats: map[string]*seat{}, hosts: map[string]int{}, housed: map[int]bool{}, places: map[int]*place{}}
+	st = &site{engine: e, here: e.at.isHere(a) && !b.far, named: s.Topology.Image, joined: make(chan struct{}), nodes: map[role]*node{}, seats: map[string]*seat{}, hosts: map[string]int{}, housed: map[int]bool{}, places: map[int]*place{}}
 	if err := st.identify(); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
@@ -331,22 +315,14 @@ func (c *cluster) awaitSecond(s harness.Scenario) error {
 	if s.Topology.Persistence != "everysec" {
 		return nil
 	}
-	n := c.Nodes.Server(c.names[0])
-	v, err := n.Ask(c.ctx, n.At, "TIME")
+	r, err := c.readTime(c.Nodes.Server(c.names[0]))
 	if err != nil {
 		return err
-	}
-	if len(v.Items) != 2 {
-		return fmt.Errorf("TIME answers %d values, want 2", len(v.Items))
-	}
-	micros, err := strconv.Atoi(v.Items[1].Str)
-	if err != nil {
-		return fmt.Errorf("TIME answers %q: %w", v.Items[1].Str, err)
 	}
 	select {
 	case <-c.ctx.Done():
 		return context.Cause(c.ctx)
-	case <-time.After(time.Second - time.Duration(micros)*time.Microsecond):
+	case <-time.After(time.Second - time.Duration(r.Wall)%time.Second):
 		return nil
 	}
 }

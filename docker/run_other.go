@@ -13,13 +13,10 @@ import (
 
 // Run always fails: Probe says why.
 func (b *Backend) Run(ctx context.Context, _ harness.Scenario, _ uint64, _ *history.Recorder, _ harness.Body) error {
-	reason, _ := b.missing(ctx)
-	return errors.New("run: " + reason)
+	return errors.New("run: " + b.missing(ctx).run.reason)
 }
 
-func (*Backend) lacksBounds(context.Context) (reason, remedy string) { return "", "" }
-func (*Backend) lacksDisks(context.Context) (reason, remedy string)  { return "", "" }
-func (*Backend) lacks(context.Context) (reason, remedy string)       { return "", "" } // missing has said no before
+func (*Backend) lacks(context.Context) lacking { return lacking{} } // missing has said no before
 
 // Packets always fails: nobody starts it here.
 func Packets(io.Reader, io.Writer) error { return errors.New("lose packets: it needs Linux") }
@@ -28,8 +25,6 @@ func Packets(io.Reader, io.Writer) error { return errors.New("lose packets: it n
 func Room(io.Reader, io.Writer, io.Writer, []string) error {
 	return errors.New("run clients: it needs Linux")
 }
-
-func (*Backend) lacksClocks(context.Context) (reason, remedy string) { return "", "" } // likewise
 
 func engineRemark(context.Context) string { return "" } // likewise
 

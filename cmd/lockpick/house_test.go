@@ -63,7 +63,7 @@ var house = map[string]row{
 		third: toxiproxy + " " + prometheus + " " + zerolog + " " + xsys, because: "links in front of any real node"},
 	"harness/real/contender": {ours: "harness/client harness/history harness/lock harness/real/proc",
 		because: "what a client and its harness say to each other, wherever the client runs"},
-	"harness/real/skew": {ours: "harness/history harness/real/clock harness/real/contender harness/real/proc harness/real/wire nemesis",
+	"harness/real/skew": {ours: "harness/history harness/real/clock harness/real/contender harness/real/proc harness/real/wire harness/resp nemesis",
 		because: "clocks are turned and read back the same, wherever the process runs"},
 	"harness/real/network": {ours: "harness harness/history harness/lock harness/real/link harness/real/proc harness/real/wire harness/resp nemesis",
 		because: "faults of links are the same in front of any real node"},

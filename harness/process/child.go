@@ -39,7 +39,7 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 		return fmt.Errorf("run client %s: the scenario has no such client", s.Name)
 	}
 	s.Nodes, s.Resource, s.Start = a.Nodes, a.Resource, c.Now()
-	k := c.clocks[s.Name]
+	k := c.clocks.Of(s.Name)
 	started := k.Starts()
 	defer started()
 	ch, err := c.startChild(s.Name)

@@ -32,7 +32,7 @@ func (c *cluster) turnable(s harness.Scenario) {
 		own[name] = &clock.Machine{Monotonic: true}
 	}
 	for name, m := range own {
-		c.clocks[name] = &skew.Machine{Clocks: m, True: proc.TrueClock}
+		c.clocks.Add(name, &skew.Machine{Clocks: m, True: proc.TrueClock})
 		c.group.Cleanup(m.Close)
 	}
 	c.group.Born = func(name string, pid int) error {
@@ -43,61 +43,31 @@ func (c *cluster) turnable(s harness.Scenario) {
 	}
 }
 
-// TurnClock turns the clocks of a node's or a client's machine, and reads back what
-// its process shows. While no process runs, its next one is read back at its start.
+// TurnClock turns the clocks of a node's or a client's machine.
 func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (string, error) {
-	k := c.clocks[target]
-	if k == nil {
-		return "", fmt.Errorf("turn clock of %s: no such node or client has a clock that can be turned", target)
-	}
-	if c.over(target) {
-		return "", fmt.Errorf("turn clock of %s: %w", target, nemesis.ErrEnded)
-	}
-	turned := func(at time.Duration) { k.Record(c.rec, target, at, c.Origin()) }
-	see := func() (string, error) { return c.seeClient(target, k) }
-	if c.Server(target) != nil {
-		turned = func(time.Duration) {}
-		see = func() (string, error) { return c.seeNode(target, k) }
-	}
-	back, err := k.Turn(by, rate, turned, see)
-	if err != nil {
-		return "", fmt.Errorf("turn clock of %s: %w", target, err)
-	}
-	return back, nil
+	return c.clocks.Turn(target, by, rate)
 }
 
-// seeNode reads back the clock of a node.
-func (c *cluster) seeNode(node string, k *skew.Machine) (string, error) {
-	server := c.Server(node)
-	back, err := k.See("TIME shows", func() (skew.Reading, error) { return skew.ReadTime(c.ctx, server.Addr()) })
-	if err != nil && !server.Runs() {
-		return k.Alone(), nil
+// clockOf is a node's server, as far as its clock can be asked.
+func (c *cluster) clockOf(node string) skew.Node {
+	s := c.Server(node)
+	if s == nil {
+		return skew.Node{}
 	}
-	return back, err
+	n := skew.Node{Name: s.Name, Runs: s.Runs(), Time: func() (skew.Reading, error) { return skew.ReadTime(c.ctx, s.Addr()) }, Ended: func() bool { return !s.Runs() }}
+	if s.Stopped() {
+		n.Mute = "it is paused"
+	}
+	return n
 }
 
-// seeClient reads back the clocks of a client.
-func (c *cluster) seeClient(client string, k *skew.Machine) (string, error) {
+// clocksOf is a client that runs, as far as its clocks can be asked; nil: it does not.
+func (c *cluster) clocksOf(client string) *skew.Client {
 	ch := c.running(client)
-	if ch == nil && c.over(client) {
-		return "", nemesis.ErrEnded
-	}
 	if ch == nil {
-		return k.Alone(), nil
+		return nil
 	}
-	back, err := k.See("wall clock shows", ch.readClock)
-	switch {
-	case errors.Is(err, proc.ErrEnded):
-		return "", nemesis.ErrEnded
-	case errors.Is(err, skew.ErrPaused):
-		return k.Unasked("it is paused"), nil
-	}
-	return back, err
-}
-
-// readClock asks a client for its clocks.
-func (ch *child) readClock() (skew.Reading, error) {
-	return skew.Client{In: ch.in, Clocks: ch.clocks, Ended: ch.Done(), Paused: ch.paused.Load, True: proc.TrueClock}.Read()
+	return &skew.Client{In: ch.in, Clocks: ch.clocks, Ended: ch.Done(), Paused: ch.paused.Load, True: proc.TrueClock}
 }
 
 // tryClock is whether a process's clock can be turned on this machine: it really

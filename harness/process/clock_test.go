@@ -149,7 +149,7 @@ func TestARestartedNodeKeepsItsClock(t *testing.T) {
 func TestAClientsClocks(t *testing.T) {
 	events := runClocked(t, 2, func(b bench) {
 		back := b.turn("c1", -time.Hour, 1)
-		if !strings.HasPrefix(back, "no process runs there") {
+		if !strings.HasPrefix(back, "it has not begun") {
 			t.Errorf("before its start: %q", back)
 		}
 		points := 0
@@ -219,7 +219,7 @@ func TestTurnsTellWhatAClientReads(t *testing.T) {
 			rate float64
 		}{{0, 0.5}, {time.Hour, 0.5}, {-2 * time.Hour, 1}, {0, 1.25}} {
 			b.turn("c1", turn.by, turn.rate)
-			r, err := b.running("c1").readClock()
+			r, err := b.clocksOf("c1").Read()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -274,7 +274,7 @@ func TestTurnIsRefused(t *testing.T) {
 // A process whose clock does not do what it was told is no fault in force.
 func TestAClockThatDoesNotFollowIsAnError(t *testing.T) {
 	runClocked(t, 1, func(b bench) {
-		k := b.clocks["n1"]
+		k := b.clocks.Of("n1")
 		stray := skew.Reading{From: proc.TrueClock(), Wall: time.Now().Add(time.Second).UnixNano(), To: proc.TrueClock()}
 		if _, err := k.See("TIME shows", func() (skew.Reading, error) { return stray, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
 			t.Errorf("a clock that is a second off: %v", err)

@@ -33,7 +33,7 @@ type cluster struct {
 
 	// These are filled before body is called.
 	resource *proc.Redis
-	clocks   map[string]*skew.Machine // of nodes and clients, where they can be turned
+	clocks   skew.Machines // of nodes and clients, where they can be turned
 
 	mu      sync.Mutex
 	clients map[string]*child // those that run
@@ -45,11 +45,11 @@ var _ harness.Cluster = (*cluster)(nil)
 func newCluster(ctx context.Context, seed uint64, self []string, group *proc.Group, rec *history.Recorder) *cluster {
 	c := &cluster{
 		self: self, group: group, rec: rec,
-		clocks:  map[string]*skew.Machine{},
 		clients: map[string]*child{}, ended: map[string]bool{},
 	}
 	c.Timeline = proc.NewTimeline(ctx)
 	c.ctx = c.Timeline.Context()
+	c.clocks = skew.Machines{Recorder: rec, Origin: c.Origin, Node: c.clockOf, Client: c.clocksOf, Over: c.over}
 	c.mesh = link.NewMesh(seed, c.Now, rec.Record)
 	c.Network = &network.Network{Context: c.ctx, Mesh: c.mesh, Addr: c.addr, Down: c.down, Mute: c.mute, Go: c.Timeline.Go}
 	c.Disks = &disk.Disks{Kill: c.Kill, Runs: func(node string) bool { return !c.down(node) }}

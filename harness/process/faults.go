@@ -47,17 +47,16 @@ func (c *cluster) Restart(node string) (string, error) {
 		return "", fmt.Errorf("restart %s: no such node", node)
 	}
 	defer c.mesh.Gate(node)()
-	k := c.clocks[node]
-	defer k.Starts()()
+	defer c.clocks.Of(node).Starts()()
 	back, err := n.Restart(c.ctx)
 	if errors.Is(err, server.ErrWontStart) && c.Of(node) != nil {
 		return "it did not come back: " + err.Error(), nil
 	}
-	if err != nil || k == nil {
+	if err != nil {
 		return back, err
 	}
-	shown, err := c.seeNode(node, k) // the machine's clock is as wrong as it was
-	return back + "; " + shown, err
+	shown, err := c.clocks.Again(node)
+	return back + shown, err
 }
 
 func (c *cluster) running(client string) *child {

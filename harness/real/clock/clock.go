@@ -12,8 +12,9 @@
 //	                                               of the control block ◄── Machine.Turn
 //
 // A child that its parent traces is patched before its first instruction. So is the
-// program of a container, whose parent is the engine's: it starts as a Gate, which
-// waits for one that traces it, and executes the program then.
+// program of a container, whose parent is the engine's: it starts as a Gate, which waits
+// for a signal of one that traces it, inside of the container or outside, and executes
+// the program then.
 //
 // What it does not reach: programs that make the system call themselves, which
 // is how true time is read; sleeps and time-outs, which the kernel counts by its

@@ -21,10 +21,8 @@ const gateBound = 10 * time.Second
 func (m *Machine) StartGate(pid int) error {
 	runtime.LockOSThread() // a traced process obeys one thread
 	defer runtime.UnlockOSThread()
-	for end := time.Now().Add(gateBound); !atGate(pid); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			return fmt.Errorf("process %d did not come to its gate within %v", pid, gateBound)
-		}
+	if err := awaitGate(pid); err != nil {
+		return err
 	}
 	if err := seize(pid); err != nil {
 		return fmt.Errorf("trace process %d: %w", pid, err)
@@ -42,11 +40,24 @@ func (m *Machine) StartGate(pid int) error {
 	return unix.PtraceDetach(pid)
 }
 
+// awaitGate waits until a process is a gate.
+func awaitGate(pid int) error {
+	for end := time.Now().Add(gateBound); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		switch at, err := atGate(pid); {
+		case err != nil:
+			return fmt.Errorf("process %d ended before it came to its gate: %w", pid, err)
+		case at:
+			return nil
+		}
+	}
+	return fmt.Errorf("process %d did not come to its gate within %v", pid, gateBound)
+}
+
 // atGate says whether it is a gate so far.
-func atGate(pid int) bool {
+func atGate(pid int) (bool, error) {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	args := bytes.Split(line, []byte{0})
-	return err == nil && len(args) > 1 && string(args[1]) == GateVerb
+	return len(args) > 1 && string(args[1]) == GateVerb, err
 }
 
 // seize traces a process without stopping it. It is to stop when it has executed a
@@ -59,16 +70,20 @@ func seize(pid int) error {
 	return nil
 }
 
-// executed waits until a process that was seized has executed a program, and stands
-// before its first instruction.
+// executed lets a process that was seized through its gate, and waits until it has
+// executed the program, and stands before its first instruction.
 func executed(pid int) error {
+	defer knock(pid)()
 	for {
 		status, err := traced(pid)
 		if err != nil {
 			return err
 		}
 		if status.TrapCause() == unix.PTRACE_EVENT_EXEC {
-			break
+			// What was executed may be the gate itself, whose name shows a moment before.
+			if at, err := atGate(pid); err != nil || !at {
+				break
+			}
 		}
 		// A signal on its way is delivered; any other stop was none of ours.
 		signal := status.StopSignal()
@@ -111,6 +126,26 @@ func signalMask(request uintptr, pid int, mask *uint64) error {
 		return fmt.Errorf("hold back signals of process %d: %w", pid, errno)
 	}
 	return nil
+}
+
+// knock sends the signal that opens a gate until stop is called: one that comes before
+// the gate listens does nothing.
+func knock(pid int) (stop func()) {
+	tick, done := time.NewTicker(time.Millisecond), make(chan bool)
+	go func() {
+		for {
+			unix.Kill(pid, opens) // if it has ended, its tracer sees that
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		tick.Stop()
+		close(done)
+	}
 }
 
 // traced waits until a traced process stops.

@@ -56,7 +56,7 @@ func TestAGateLeadsToWrongClocks(t *testing.T) {
 		cmd, stdout := atAGate(t, os.Args[0], "__date")
 		stop := make(chan bool)
 		go func() { // its runtime may do so at any time
-			for tick := time.NewTicker(20 * time.Microsecond); ; {
+			for tick := time.NewTicker(100 * time.Microsecond); ; {
 				select {
 				case <-tick.C:
 					cmd.Process.Signal(syscall.SIGURG)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"lockpick/harness/real/wire"
+	"lockpick/harness/resp"
 	"lockpick/nemesis"
 )
 
@@ -70,6 +71,14 @@ type asking struct {
 	Addr   string        `json:"addr"`
 	Args   []string      `json:"args"`
 	Within time.Duration `json:"within,omitempty"` // 0: as long as such a command may take
+}
+
+// Reply is a server's, which it was asked for and gave between two instants of true time
+// there.
+type Reply struct {
+	Value resp.Value    `json:"value"`
+	From  time.Duration `json:"from"`
+	To    time.Duration `json:"to"`
 }
 
 type cutting struct {

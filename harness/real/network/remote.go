@@ -141,15 +141,21 @@ func (r *Remote) OpenReplication(ctx context.Context, node, addr string) (link s
 }
 
 // Ask sends one command to a server past the links, as proc.Ask does.
-func (r *Remote) Ask(ctx context.Context, addr string, args ...string) (v resp.Value, err error) {
+func (r *Remote) Ask(ctx context.Context, addr string, args ...string) (resp.Value, error) {
+	reply, err := r.AskStamped(ctx, addr, args...)
+	return reply.Value, err
+}
+
+// AskStamped is Ask that says when.
+func (r *Remote) AskStamped(ctx context.Context, addr string, args ...string) (reply Reply, err error) {
 	a := asking{Addr: addr, Args: args}
 	if end, ok := ctx.Deadline(); ok {
 		if a.Within = time.Until(end); a.Within <= 0 {
-			return v, fmt.Errorf("ask %s: %w", addr, context.DeadlineExceeded)
+			return reply, fmt.Errorf("ask %s: %w", addr, context.DeadlineExceeded)
 		}
 	}
-	err = r.caller.Call(ctx, callAsk, a, &v)
-	return v, err
+	err = r.caller.Call(ctx, callAsk, a, &reply)
+	return reply, err
 }
 
 // Cut cuts a link.

@@ -15,7 +15,6 @@ import (
 	"lockpick/harness/real/link"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/wire"
-	"lockpick/harness/resp"
 	"lockpick/nemesis"
 )
 
@@ -81,7 +80,7 @@ func clockID() string {
 	return strings.TrimSpace(string(boot)) + space
 }
 
-func ask(a asking) (resp.Value, error) {
+func ask(a asking) (r Reply, err error) {
 	ctx := context.Background()
 	if a.Within > 0 {
 		var cancel context.CancelFunc
@@ -89,9 +88,12 @@ func ask(a asking) (resp.Value, error) {
 		defer cancel()
 	}
 	if len(a.Args) == 0 {
-		return resp.Value{}, fmt.Errorf("ask %s: no command", a.Addr)
+		return r, fmt.Errorf("ask %s: no command", a.Addr)
 	}
-	return proc.Ask(ctx, a.Addr, a.Args...)
+	r.From = proc.TrueClock()
+	r.Value, err = proc.Ask(ctx, a.Addr, a.Args...)
+	r.To = proc.TrueClock()
+	return r, err
 }
 
 // run makes a handler of what needs the run's network.

@@ -1,7 +1,7 @@
 package skew
 
 import (
-	"context"
+	"encoding/json"
 	"io"
 	"io/fs"
 	"time"
@@ -31,10 +31,10 @@ type turned struct {
 // Errors are those of an agent by which callers branch.
 var Errors = wire.Errors{"permission": fs.ErrPermission}
 
-// Agent turns the clocks of one process that it sees, and asks nodes that it reaches,
-// until in ends.
+// Agent turns the clocks of one process that it sees, until in ends.
 func Agent(in io.Reader, out io.Writer) error {
 	var m clock.Machine
+	defer m.Close()
 	s := wire.Server{Errors: Errors, Handlers: map[string]wire.Handler{
 		"start": wire.Handle(func(s starting) (clock.Shown, error) {
 			m.Monotonic = s.Both
@@ -45,9 +45,18 @@ func Agent(in io.Reader, out io.Writer) error {
 			from, to, err := m.Turn(t.By, t.Rate)
 			return turned{from, to, m.Shown()}, err
 		}),
-		"time": wire.Handle(func(addr string) (Reading, error) {
-			return ReadTime(context.Background(), addr)
-		}),
 	}}
 	return s.Serve(in, out)
+}
+
+// Here is an agent in this process, for one that ended tells the end of.
+func Here(ended <-chan struct{}) *wire.Caller {
+	in, ask := io.Pipe()
+	answers, out := io.Pipe()
+	go func() { out.CloseWithError(Agent(in, out)) }()
+	go func() {
+		<-ended
+		ask.Close()
+	}()
+	return wire.NewCaller(ask, answers, Errors, func(string, json.RawMessage) {})
 }

@@ -11,23 +11,28 @@ import (
 
 	"lockpick/harness/real/contender"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/resp"
 )
 
 // ReadTime asks the node at an address for its clock.
 func ReadTime(ctx context.Context, addr string) (Reading, error) {
-	r := Reading{From: proc.TrueClock()}
+	from := proc.TrueClock()
 	v, err := proc.Ask(ctx, addr, "TIME")
-	r.To = proc.TrueClock()
 	if err != nil {
-		return r, err
+		return Reading{}, err
 	}
+	return Told(v, from, proc.TrueClock())
+}
+
+// Told is the reading of a node's clock that a reply to TIME is, which was asked for and
+// given between two instants of true time.
+func Told(v resp.Value, from, to time.Duration) (Reading, error) {
 	if len(v.Items) != 2 {
-		return r, fmt.Errorf("TIME answers %d values, want 2", len(v.Items))
+		return Reading{}, fmt.Errorf("TIME answers %d values, want 2: %s", len(v.Items), v.Str)
 	}
 	seconds, err1 := strconv.ParseInt(v.Items[0].Str, 10, 64)
 	micros, err2 := strconv.ParseInt(v.Items[1].Str, 10, 64)
-	r.Wall = seconds*1e9 + micros*1e3
-	return r, cmp.Or(err1, err2)
+	return Reading{From: from, To: to, Wall: seconds*1e9 + micros*1e3}, cmp.Or(err1, err2)
 }
 
 // tellBound is within what time a client that runs tells its clocks.

@@ -2,12 +2,12 @@
 // what they show.
 //
 // Its nouns are Machine, on which a node or a client runs, as far as its clocks go;
-// Clocks, which really turns them; and Reading, what a process said that they show.
-// ReadTime and Client get readings of nodes and of clients. Where the process is in
-// a container, Agent turns its clocks beside it, and Remote is lockpick's end of that.
+// Machines, those of a run; Clocks, which really turns them; and Reading, what a process
+// said that they show. Node and Client get readings. The clocks of a process in a
+// container are turned by an Agent, beside it or Here, and Remote is who calls that.
 //
-//	Machine ──► Clocks: clock.Machine, of a process of this machine
-//	                    Remote ── wire ── Agent ── clock.Machine, beside a container
+//	Machine ──► Clocks: clock.Machine, of a child of this process
+//	                    Remote ── wire ── Agent ── clock.Machine, of a container's process
 //
 // A node's wall clock is turned, by which Redis expires keys; its monotonic clock is
 // true. A client's are turned both: a jump sets the wall clock, a rate is that of both.

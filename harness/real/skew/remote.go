@@ -25,7 +25,7 @@ type Remote struct {
 
 var _ Clocks = (*Remote)(nil)
 
-// callBound is how long an agent may take; to ask a node takes the longest.
+// callBound is how long an agent may take; to wait for a gate takes the longest.
 const callBound = 10 * time.Second
 
 // Start lets a process through its gate, whose id is as the agent sees it. It returns
@@ -70,12 +70,6 @@ func (r *Remote) set(s clock.Shown) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.shown = s
-}
-
-// ReadTime lets the agent ask the node at an address, as it sees it, for its clock.
-func (r *Remote) ReadTime(addr string) (reading Reading, err error) {
-	err = r.call("time", addr, &reading)
-	return reading, err
 }
 
 func (r *Remote) call(call string, args, result any) error {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,18 +44,12 @@ func tell() {
 	}
 }
 
-// beside starts an agent, and what tells it to end.
-func beside(t *testing.T) (agent *wire.Caller, end func()) {
-	t.Helper()
-	in, ask := io.Pipe()
-	answers, out := io.Pipe()
-	go func() {
-		Agent(in, out)
-		out.Close()
-	}()
-	end = func() { ask.Close() }
+// here starts an agent, and what tells it to end.
+func here(t *testing.T) (agent *wire.Caller, end func()) {
+	ended := make(chan struct{})
+	end = sync.OnceFunc(func() { close(ended) })
 	t.Cleanup(end)
-	return wire.NewCaller(ask, answers, Errors, func(string, json.RawMessage) {}), end
+	return Here(ended), end
 }
 
 // behind starts a process behind a gate, lets an agent open it, and gives what reads the
@@ -91,7 +86,7 @@ func TestAnAgentTurnsClocks(t *testing.T) {
 	}
 	r := &Remote{Context: t.Context(), Both: true, True: proc.TrueClock}
 	m := &Machine{Clocks: r, True: proc.TrueClock}
-	agent, end := beside(t)
+	agent, end := here(t)
 	read := behind(t, r, agent)
 	first, err := read()
 	if err == nil {
@@ -123,14 +118,11 @@ func TestAnAgentTurnsClocks(t *testing.T) {
 	// Its agent ends with a process. The next ones go on with the clocks as they are.
 	end()
 	<-agent.Ended()
-	if _, err := r.ReadTime("127.0.0.1:1"); !errors.Is(err, wire.ErrGone) {
-		t.Errorf("an agent that has ended: %v", err)
-	}
 	alone := func() (string, error) { return m.Alone(), nil }
 	if back, err := m.Turn(-48*time.Hour, 1, func(time.Duration) {}, alone); err != nil || !strings.HasPrefix(back, "no process runs there") {
 		t.Errorf("without a process: %q, %v", back, err)
 	}
-	agent, _ = beside(t)
+	agent, _ = here(t)
 	read = behind(t, r, agent)
 	m.least, m.most = 0, 0 // another process counts from another start
 	if back, err := see(); err != nil || !strings.Contains(back, "47h59m59.") {
