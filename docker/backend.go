@@ -81,6 +81,8 @@ type Backend struct {
 
 	far bool // engines are taken to be on another machine, as tests want it
 
+	founding sync.RWMutex // held for reading while a site is made
+
 	mu   sync.Mutex
 	idle []*site // of runs before
 }

@@ -151,14 +151,16 @@ func (b *box) Resume(ctx context.Context) (readBack string, err error) {
 		return "", fmt.Errorf("resume %s: %w", b.name, err)
 	}
 	b.paused = false
-	status, _, err := b.engine.state(ctx, b.id)
-	if err != nil {
-		return "", fmt.Errorf("resume %s: %w", b.name, err)
+	for {
+		status, _, err := b.engine.state(ctx, b.id)
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("resume %s: the engine does not say that it goes on: %w", b.name, err)
+		case status != "paused": // one that has ended at once is no error
+			return fmt.Sprintf("container %.12s is %s", b.id, status), nil
+		}
+		time.Sleep(time.Millisecond) // a busy engine is late to note it
 	}
-	if status == "paused" { // one that has ended at once is no error
-		return "", fmt.Errorf("resume %s: the engine says that it is still paused", b.name)
-	}
-	return fmt.Sprintf("container %.12s is %s", b.id, status), nil
 }
 
 // is reads back the status that a container should have. The lock is held.

@@ -40,10 +40,17 @@ func imageOf(sort, program string) (*image, error) {
 
 // imageOfOne is the image of a program that needs nothing but itself.
 func imageOfOne(sort, path string, text []byte) *image {
-	i := &image{sort: sort, files: map[string][]byte{strings.TrimPrefix(path, "/"): text}}
-	i.name()
+	i := &image{sort: sort, files: map[string][]byte{}}
+	i.put(path, text)
 	return i
 }
+
+// put adds a file, and get is the text of one.
+func (i *image) put(path string, text []byte) {
+	i.files[strings.TrimPrefix(path, "/")] = text
+	i.name()
+}
+func (i *image) get(path string) []byte { return i.files[strings.TrimPrefix(path, "/")] }
 
 func (i *image) name() { i.ref = "lockpick-" + i.sort + ":" + i.sum() }
 

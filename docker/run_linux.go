@@ -107,9 +107,15 @@ var sites atomic.Int64
 // leaves to it. On the seed depends what is drawn for messages; clients get theirs with
 // their Spec.
 func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
+	b.founding.RLock()
+	founded := sync.OnceFunc(b.founding.RUnlock)
+	defer founded()
 	st, err := b.take(ctx, s)
 	if err != nil {
 		return err
+	}
+	if st.talk != nil { // it is of a run before
+		founded()
 	}
 	c := newCluster(ctx, st, rec)
 	well := false
@@ -127,6 +133,9 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 	if err := c.fill(s); err != nil {
 		return err
 	}
+	founded()
+	b.founding.Lock() // a run that began while another's site is made would be late in all it does
+	b.founding.Unlock()
 	if err := c.filterPackets(s); err != nil {
 		return err
 	}
@@ -233,7 +242,7 @@ func (s *site) found(ctx context.Context, b *Backend) (err error) {
 	}
 	s.client, s.links = command, []string{command[0], linksVerb}
 	s.room = append([]string{command[0], roomVerb}, command...)
-	s.image, s.own = client.ref, client.files[strings.TrimPrefix(command[0], "/")]
+	s.image, s.own = client.ref, client.get(command[0])
 	if err := s.engine.sweep(ctx, s.here, s.stock.ref, s.image); err != nil {
 		return err
 	}

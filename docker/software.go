@@ -22,6 +22,7 @@ type software struct {
 	digest  string // of what is in it; "": it is made here, and its name tells
 	program string
 	from    string // the program of this machine that it is made of; "": it was there, or was pulled
+	gated   bool   // it has lockpick's program at gatePath
 }
 
 func (s software) String() string {
@@ -126,10 +127,15 @@ func (s supply) ofThisMachine(ctx context.Context) (software, error) {
 	if err != nil {
 		return software{}, err
 	}
+	own, command, err := s.client(ctx)
+	if err != nil {
+		return software{}, err
+	}
+	i.put(gatePath, own.get(command[0]))
 	if err := i.provide(ctx, s.engine, s.labels[ownerLabel]); err != nil {
 		return software{}, err
 	}
-	return software{ref: i.ref, program: path, from: path}, nil
+	return software{ref: i.ref, program: path, from: path, gated: true}, nil
 }
 
 // server finds this machine's redis-server.
@@ -211,6 +217,14 @@ func (i contents) candidates() (files []string) {
 
 // clients sees to it that the engine has the clients' image, and says how one is started.
 func (s supply) clients(ctx context.Context) (i *image, command []string, err error) {
+	if i, command, err = s.client(ctx); err != nil {
+		return nil, nil, err
+	}
+	return i, command, i.provide(ctx, s.engine, s.labels[ownerLabel])
+}
+
+// client is the clients' image, and how one is started.
+func (s supply) client(ctx context.Context) (i *image, command []string, err error) {
 	if given := slices.Clone(s.cfg.Client); len(given) > 0 {
 		if given[0], err = filepath.Abs(given[0]); err != nil {
 			return nil, nil, err
@@ -227,10 +241,7 @@ func (s supply) clients(ctx context.Context) (i *image, command []string, err er
 			i, command = imageOfOne("client", insideClient, text), []string{insideClient, "__client"}
 		}
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return i, command, i.provide(ctx, s.engine, s.labels[ownerLabel])
+	return i, command, err
 }
 
 // Server says what the nodes run: what they call themselves, and of which image they are.
