@@ -33,7 +33,11 @@ type serverOf struct {
 func startServer(t *testing.T, name string, change func(*container.Config, *container.HostConfig)) serverOf {
 	t.Helper()
 	e := testEngine(t)
-	stock, err := supply{testBackend(), e, map[string]string{}, func(string) {}}.nodes(t.Context(), "")
+	self, err := proc.Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stock, err := supply{testBackend(), e, map[string]string{ownerLabel: self.String()}, func(string) {}}.nodes(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,6 +182,10 @@ func TestGuestsServeAndStay(t *testing.T) {
 // left as it is.
 func TestGuestsThatWillNotDo(t *testing.T) {
 	needEngine(t)
+	self, err := proc.Self()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for what, c := range map[string]struct {
 		change       func(*container.Config, *container.HostConfig)
 		then         func(s serverOf) error
@@ -188,7 +196,7 @@ func TestGuestsThatWillNotDo(t *testing.T) {
 		"restarted": {change: func(_ *container.Config, h *container.HostConfig) { h.RestartPolicy.Name = "always" }, want: "policy always", remedy: "docker update --restart no "},
 		"passing":   {change: func(_ *container.Config, h *container.HostConfig) { h.AutoRemove = true }, want: "the engine removes it", remedy: "--rm"},
 		"bounded":   {change: func(_ *container.Config, h *container.HostConfig) { h.Memory = 1 << 28 }, want: "bounded", remedy: "start it without any"},
-		"labelled":  {change: func(c *container.Config, _ *container.HostConfig) { c.Labels = nil }, want: "the label lockpick", remedy: "--label lockpick="},
+		"labelled":  {change: func(c *container.Config, _ *container.HostConfig) { c.Labels[ownerLabel] = self.String() }, want: "the label lockpick", remedy: "--label lockpick="},
 		"saving":    {change: func(c *container.Config, _ *container.HostConfig) { c.Cmd = append(c.Cmd, "--save", "60 1") }, want: "save 60 1", remedy: "--save ''"},
 		"used":      {then: func(s serverOf) error { s.ask("SET", "mine", "1"); return nil }, want: "db0:keys=1", remedy: "redis-cli FLUSHALL"},
 		"follower":  {then: func(s serverOf) error { s.ask("REPLICAOF", "192.0.2.1", "6379"); return nil }, want: "it is not so that role:master", remedy: "alone"},
