@@ -90,7 +90,7 @@ func (s *site) makeTurnable(ctx context.Context, name string, host int, m making
 	if err != nil {
 		return nil, err
 	}
-	if gate == gatePath {
+	if gate == gatePath && !s.stock.gated {
 		if err := s.engine.put(ctx, b.id, gate, s.own); err != nil {
 			return nil, fmt.Errorf("put a gate into the container of %s: %w", name, err)
 		}

@@ -88,8 +88,9 @@ func (s *site) close() error {
 	return errors.Join(err, s.engine.close())
 }
 
-// makeBox makes a container on the site's network, called as it is unless m has a name. What was begun is not broken off:
-// the engine would go on, and make what close has not seen.
+// makeBox makes a container on the site's network, called as it is unless m has a name.
+// What was begun is not broken off: the engine would go on, and make what close has not
+// seen.
 func (s *site) makeBox(ctx context.Context, name string, host int, m making) (*box, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
