@@ -3,14 +3,12 @@
 package docker
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -241,15 +239,7 @@ func TestGuestsThatWillNotDo(t *testing.T) {
 func TestGuestOutlivesKillNine(t *testing.T) {
 	needEngine(t)
 	s := startServer(t, "survivor", nil)
-	cmd := exec.Command(os.Args[0], "__victim", s.name)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	owner, _ := bufio.NewReader(out).ReadString('\n')
+	cmd, owner := startVictim(t, s.name)
 	cmd.Process.Kill()
 	cmd.Wait()
 	if is, err := s.engine.stranger(t.Context(), s.name); err != nil || is.status != "exited" || len(is.networks) != 2 {

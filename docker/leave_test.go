@@ -39,11 +39,11 @@ func victim(guests ...string) {
 	os.Exit(1)
 }
 
-// What a killed lockpick leaves, the next one removes; what a living one has, it
-// does not touch.
-func TestNextRunSweepsWhatKillNineLeft(t *testing.T) {
-	needEngine(t)
-	cmd := exec.Command(os.Args[0], "__victim")
+// startVictim starts a lockpick to be killed, with guests, and says who it is once it is in
+// the middle of its run.
+func startVictim(t *testing.T, guests ...string) (cmd *exec.Cmd, owner string) {
+	t.Helper()
+	cmd = exec.Command(os.Args[0], append([]string{"__victim"}, guests...)...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,15 @@ func TestNextRunSweepsWhatKillNineLeft(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	owner, _ := bufio.NewReader(out).ReadString('\n')
+	owner, _ = bufio.NewReader(out).ReadString('\n')
+	return cmd, owner
+}
+
+// What a killed lockpick leaves, the next one removes; what a living one has, it
+// does not touch.
+func TestNextRunSweepsWhatKillNineLeft(t *testing.T) {
+	needEngine(t)
+	cmd, owner := startVictim(t)
 	label := ownerLabel + "=" + strings.TrimSpace(owner)
 	const has = 2*(2+1) + 2 + 1 + 1 // nodes and the resource with their places, clients, links, network
 	run(t, scenario, func(bench) {
