@@ -141,7 +141,9 @@ func (e *secondEngine) use(certs string) {
 
 func (e *secondEngine) start() {
 	e.Helper()
-	os.Remove(e.dir + "/pid") // of one that was killed
+	// Of one that was killed; what now has these numbers would be taken for it.
+	os.Remove(e.dir + "/pid")
+	os.Remove(e.dir + "/exec/containerd/containerd.pid")
 	cmd := exec.Command(e.command[0], e.command[1:]...)
 	cmd.ExtraFiles = []*os.File{e.port}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

@@ -39,6 +39,14 @@ type engine struct {
 // owned is what the engine has with our label.
 type owned struct{ id, name, owner string }
 
+// An engine that takes connections and then says nothing has died with its socket in
+// other hands, or hangs. No call is known to need as long as answerBound: what takes
+// longer, as a pull or the wait for an end, begins to answer at once.
+const (
+	handshakeBound = 10 * time.Second
+	answerBound    = 2 * time.Minute
+)
+
 // connect finds the engine as the docker command does, and speaks the newest API that
 // both know, or that of DOCKER_API_VERSION.
 func connect() (*engine, error) {
@@ -47,7 +55,8 @@ func connect() (*engine, error) {
 		return nil, fmt.Errorf("find the Docker engine: %w", err)
 	}
 	opts := []client.Opt{client.WithVersionFromEnv(), client.WithAPIVersionNegotiation()}
-	transport := &http.Transport{TLSClientConfig: at.tls, MaxIdleConns: 6, IdleConnTimeout: 30 * time.Second}
+	transport := &http.Transport{TLSClientConfig: at.tls, MaxIdleConns: 6, IdleConnTimeout: 30 * time.Second,
+		TLSHandshakeTimeout: handshakeBound, ResponseHeaderTimeout: answerBound}
 	opts = append(opts, client.WithHTTPClient(&http.Client{Transport: transport, CheckRedirect: client.CheckRedirect}))
 	if strings.HasPrefix(at.host, "ssh://") {
 		command, err := sshCommand(at.host)
