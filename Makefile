@@ -30,7 +30,7 @@ long:
 
 # The built binary on a Docker engine, after the longer checks: both want the machine.
 containers:
-	$(GO) test -tags 'long containers' -count=1 -timeout 30m -v -run '^(TestEachPowerOnDocker|TestInterruptedOnDocker|TestBackendsAgree)$$' ./cmd/lockpick
+	$(GO) test -tags 'long containers' -count=1 -timeout 30m -v -run '^(TestCatalogueOnDocker|TestInterruptedOnDocker|TestBackendsAgree)$$' ./cmd/lockpick
 
 # Each lock with a mistake: by which scenario it is caught, as what, and with which seed.
 broken:

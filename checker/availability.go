@@ -22,9 +22,10 @@ const (
 	all
 )
 
-// takes is what each kind of fault takes away. A kind that isn't here takes all:
-// those that turn a clock, for keys then live longer, and clients wait longer, by
-// what the record doesn't tell. A node's clock that jumps is another matter: see setBack.
+// takes is what each kind of fault takes away. A kind that isn't here takes all: a
+// stall of the machine, for what was under way is late everywhere; and those that turn
+// a clock, for keys then live longer, and clients wait longer, by what the record
+// doesn't tell. A node's clock that jumps is another matter: see setBack.
 var takes = map[string]taken{
 	killed: answers, "shutdown": answers, powerLost: answers, failedOver: answers, // of a client or node
 	paused: answers, "gc": answers, // of a client

@@ -15,8 +15,8 @@ import (
 //	+ RetryMax + 2·NodeTimeout, for each waiter  a round of attempts, and what a split vote may cost
 //	+ Slack
 //
-// A loss is left out if faults kept a majority from the one that waits meanwhile:
-// then nothing was promised.
+// A loss is left out if faults kept a majority from the one that waits meanwhile, or the
+// machine stood still: then nothing was promised. If that leaves none, it is undecided.
 func deadlockFreedom(r *record) Result {
 	if missing := r.missingFigure(); missing != "" {
 		return Result{Outcome: Undecided, Because: "the history has no " + missing + ", so there is no bound"}
@@ -51,6 +51,8 @@ func deadlockFreedom(r *record) Result {
 	case open != nil:
 		open.Occasions = occasions
 		return *open
+	case occasions == 0 && leftOut > 0 && len(r.stalls()) > 0:
+		return Result{Outcome: Undecided, Because: "the machine stood still, and " + inTime(judged, leftOut)}
 	}
 	return Result{Outcome: Holds, Occasions: occasions, Because: inTime(judged, leftOut)}
 }
@@ -86,10 +88,10 @@ func (r *record) handover(d loss) (res Result, disturbed bool) {
 		bound := max(d.free, w.acquire.call.T) + patience
 		left, gone := r.gone[w.client()]
 		switch {
+		case next != nil && next.acquire.ret.T <= bound:
+			return Result{Outcome: Holds}, false // whatever the faults
 		case r.disturbed(d, w, next, bound):
 			disturbed = true
-		case next != nil && next.acquire.ret.T <= bound:
-			return Result{Outcome: Holds}, false
 		case w.acquire.ended() <= bound, gone && left <= bound:
 			continue // it gave up
 		case r.end < bound:

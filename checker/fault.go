@@ -53,6 +53,17 @@ func (r *record) fault(e *history.Event) {
 	}
 }
 
+// stalls is where the machine stood still, in the order of time.
+func (r *record) stalls() []interval {
+	var all []interval
+	for _, f := range r.faults {
+		if f.kind == history.OpStall && f.begin != nil && f.end != nil {
+			all = append(all, interval{f.begin.T, f.end.T})
+		}
+	}
+	return all
+}
+
 // first is the earliest event of the fault: it can't have been in force before.
 func (f *fault) first() *history.Event {
 	for _, e := range []*history.Event{f.invoke, f.begin, f.fail} {

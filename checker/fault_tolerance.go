@@ -44,6 +44,8 @@ func faultTolerance(r *record) Result {
 		res := r.starved(*worst)
 		res.Occasions, res.Incidents = occasions, incidents
 		return res
+	case occasions == 0 && len(r.stalls()) > 0:
+		return Result{Outcome: Undecided, Because: "the machine stood still, and at no other time did anybody want a free lock while a majority was available to them"}
 	case occasions == 0:
 		return Result{Outcome: Holds, Because: "nobody wanted a free lock while a majority was available to them"}
 	}

@@ -30,7 +30,7 @@ const (
 func Numbers() []string {
 	return []string{Grants, GrantsPerSecond, AcquireP50, AcquireP99, AcquireMax, DoubleHoldSeconds, DoubleHoldIncidents,
 		Writes, RefusedWrites, WritesOutsideBelief, LostUpdates, RefusedHolders, ValidityLeftMin, ValidityLeftP50,
-		SplitVoteRate, LosingStreak, Bypasses, JainIndex, UnavailableSeconds, UnavailableShare, UnavailableMax, DeathToGrant, OrphanKeys}
+		SplitVoteRate, LosingStreak, Bypasses, JainIndex, UnavailableSeconds, UnavailableShare, UnavailableMax, DeathToGrant, OrphanKeys, StalledSeconds, StalledMax}
 }
 
 // numbers measures a run. What it finds is reported, not judged.

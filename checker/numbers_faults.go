@@ -1,6 +1,10 @@
 package checker
 
-import "fmt"
+import (
+	"fmt"
+
+	"lockpick/harness/history"
+)
 
 // What became of each planned step of the nemesis, under "fault-STEP-" and one of
 // these. A step that comes every time has all its occurrences in one.
@@ -10,6 +14,21 @@ const (
 	faultReadBack = "read-back" // of these: it was seen to be in force
 	faultOnHeld   = "on-held"   // of these: somebody believed to hold a lock while it was
 )
+
+// How long the machine stood still, in all and at most at once. A run in which it never
+// did has neither.
+const (
+	StalledSeconds = "stalled-seconds"
+	StalledMax     = "stalled-longest"
+)
+
+func (r *record) stallNumbers(n map[string]float64) {
+	for _, s := range r.stalls() {
+		d := history.Seconds(s.length())
+		n[StalledSeconds] += d
+		n[StalledMax] = max(n[StalledMax], d)
+	}
+}
 
 func (r *record) faultNumbers(n map[string]float64) {
 	if len(r.params.Steps) == 0 {
@@ -55,5 +74,6 @@ func (r *record) liveness(n map[string]float64) map[string]string {
 	r.fairness(n)
 	r.availability(n, words)
 	r.faultNumbers(n)
+	r.stallNumbers(n)
 	return words
 }

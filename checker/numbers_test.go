@@ -43,3 +43,16 @@ func TestNumbersAreNamed(t *testing.T) {
 		}
 	}
 }
+
+func TestStalls(t *testing.T) {
+	n := Check(tale(t, `params clients=c1 nodes=n1
+0 c1 begin client
+1 nemesis begin stall node=machine
+1.5 nemesis end stall node=machine
+3 nemesis begin stall node=machine
+3.25 nemesis end stall node=machine
+9 harness end run`)).Numbers
+	if n[StalledSeconds] != 0.75 || n[StalledMax] != 0.5 {
+		t.Errorf("%v s in all, %v at most", n[StalledSeconds], n[StalledMax])
+	}
+}

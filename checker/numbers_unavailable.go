@@ -20,6 +20,7 @@ const (
 
 // Causes of a window of unavailability besides the lease of a lost holder.
 const (
+	stoodStill   = "the machine stood still"
 	majorityDown = "a majority was down or out of reach"
 	noAnswer     = "lease of a holder whose release got no answer"
 	neverKnew    = "keys of a client that never got an answer"
@@ -121,7 +122,9 @@ func (r *record) whyUnavailable(c *contest, w interval) string {
 		}
 	}
 	for _, down := range common(common([]interval{w}, outside(up)), outside(union(taken))) {
-		filled[majorityDown] += down.length()
+		still := share(r.stalls(), down)
+		filled[stoodStill] += still
+		filled[majorityDown] += down.length() - still
 	}
 	blocked := r.blocked(c)
 	for _, free := range common(up, outside(union(held))) {

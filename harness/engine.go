@@ -56,6 +56,7 @@ func (e *engine) run(ctx context.Context) error {
 	if err := e.arm(); err != nil {
 		return err
 	}
+	e.watchMachine()
 	err := e.clients(ctx)
 	e.quit() // what comes now meets nobody
 	e.healAll(ctx)

@@ -96,7 +96,13 @@ valid-on-return    Did an acquire return a lock that was past its deadline alrea
 Each has three outcomes: holds, violated, undecided. Before any of them come the
 assumptions: a record that is malformed, or a run in which nobody acquired or a
 planned fault did not take effect, is undecided. "Holds" means: no violation was
-found in this run under these faults.`},
+found in this run under these faults.
+
+On a real backend the machine itself may stand still for a while, as a virtual one
+does whose processor others use. The harness watches for that and records it as a
+fault that nobody planned: stall machine. Nobody is held to what he was to do in
+time meanwhile, and where that leaves nothing to judge, deadlock-freedom and
+fault-tolerance are undecided.`},
 }
 
 var scenarioFormat = `A scenario is one YAML file. "lockpick show NAME" prints one to copy.

@@ -43,6 +43,13 @@ const (
 	OpKey   = "key" // Key as it stands on Node then, seen past all links. ok: token and ttl; fail: there is none; info: not seen
 )
 
+// OpStall is the one kind of fault that no plan has: the Machine that the harness is on did
+// nothing from begin to end, nor did any process there.
+const (
+	OpStall = "stall"
+	Machine = "machine"
+)
+
 // Processes that are no clients.
 const (
 	Harness = "harness"

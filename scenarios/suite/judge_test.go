@@ -2,6 +2,7 @@ package suite
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"lockpick/checker"
@@ -103,6 +104,10 @@ func TestRetries(t *testing.T) {
 		failed := o
 		if failed.Error = "the disk is full"; again(failed) != "" {
 			t.Errorf("case %d: tried again after an error", i)
+		}
+		o.Verdict.Numbers = map[string]float64{checker.StalledMax: 0.25}
+		if got := again(o); (got != "") != c.again || c.again && !strings.HasSuffix(got, Stalls+"0.25 s") {
+			t.Errorf("case %d: where the machine stood still: again %q", i, got)
 		}
 		o.Retried = []string{"once"}
 		giveUp(&o)

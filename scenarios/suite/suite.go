@@ -88,8 +88,12 @@ func write(o *outcome.Outcome) {
 	}
 }
 
-// Missed ends the reason of Retried where a violation was expected and did not come.
-const Missed = " was expected to be violated and held"
+// These are in a reason of Retried: a violation was expected and did not come; and the
+// machine may be why.
+const (
+	Missed = " was expected to be violated and held"
+	Stalls = ", and the machine stood still for up to "
+)
 
 // again says why a run should be tried once more, "" if it should not: a
 // violation that a race missed, or a run in which a fault did not take effect. A
@@ -110,6 +114,9 @@ func again(o outcome.Outcome) string {
 		default:
 			return ""
 		}
+	}
+	if longest := o.Verdict.Numbers[checker.StalledMax]; why != "" && longest > 0 {
+		why += fmt.Sprintf("%s%.3g s", Stalls, longest)
 	}
 	return why
 }

@@ -1,0 +1,70 @@
+package harness
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+)
+
+// halting is a machine that now and then is not there, when something was due.
+type halting struct {
+	clockwork
+	now time.Duration
+	ε   time.Duration
+	due []func() // in the order of their time, which is that in which they come
+	at  []time.Duration
+}
+
+func (h *halting) StampError() time.Duration { return h.ε }
+func (h *halting) Now() time.Duration        { return h.now }
+func (h *halting) At(at time.Duration, f func()) {
+	h.at, h.due = append(h.at, at), append(h.due, f)
+}
+
+// go on until nothing is due by then, and each call comes late.
+func (h *halting) until(end, late time.Duration) {
+	for len(h.due) > 0 && h.at[0] <= end {
+		f := h.due[0]
+		h.now = max(h.now, h.at[0]) + late
+		h.at, h.due = h.at[1:], h.due[1:]
+		f()
+	}
+	h.now = max(h.now, end)
+}
+
+func TestMachineThatStandsStill(t *testing.T) {
+	for _, exact := range []bool{false, true} {
+		h := &halting{ε: time.Millisecond}
+		if exact {
+			h.ε = 0
+		}
+		var said bytes.Buffer
+		var got strings.Builder
+		rec := history.NewRecorder(&said)
+		rec.Watch(func(e history.Event) {
+			fmt.Fprintf(&got, "%v %s %s %s %s %s\n", time.Duration(e.T), e.Process, e.Type, e.Op, e.Node, e.Cause)
+		})
+		e := &engine{cluster: h, rec: rec, firing: newFiring()}
+		e.watchMachine()
+		h.until(100*time.Millisecond, 5*time.Millisecond) // busy, as ever
+		h.until(300*time.Millisecond, 0)
+		h.until(310*time.Millisecond, 700*time.Millisecond)
+		h.until(1500*time.Millisecond, 0)
+		e.firing.stop()
+		h.until(1510*time.Millisecond, 700*time.Millisecond) // it is over
+		want := "295ms nemesis begin stall machine nothing was done for 710ms\n1.005s nemesis end stall machine \n"
+		if exact {
+			want = ""
+		}
+		if got.String() != want {
+			t.Errorf("clock exact: %v: recorded\n%swant\n%s", exact, got.String(), want)
+		}
+		if len(h.due) > 0 {
+			t.Errorf("clock exact: %v: it is still looked for stalls", exact)
+		}
+	}
+}
