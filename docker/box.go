@@ -132,7 +132,7 @@ func (b *box) Pause(ctx context.Context) (readBack string, err error) {
 		return "", fmt.Errorf("pause %s: %w", b.name, err)
 	}
 	b.paused = true
-	return b.is(ctx, "pause", "paused")
+	return b.noted(ctx, "pause", "running", "paused")
 }
 
 // Resume lets it go on. There is nothing to do for one that has ended meanwhile.
@@ -151,28 +151,24 @@ func (b *box) Resume(ctx context.Context) (readBack string, err error) {
 		return "", fmt.Errorf("resume %s: %w", b.name, err)
 	}
 	b.paused = false
-	for {
-		status, _, err := b.engine.state(ctx, b.id)
-		switch {
-		case err != nil:
-			return "", fmt.Errorf("resume %s: the engine does not say that it goes on: %w", b.name, err)
-		case status != "paused": // one that has ended at once is no error
-			return fmt.Sprintf("container %.12s is %s", b.id, status), nil
-		}
-		time.Sleep(time.Millisecond) // a busy engine is late to note it
-	}
+	return b.noted(ctx, "resume", "paused", "") // one that has ended at once is no error
 }
 
-// is reads back the status that a container should have. The lock is held.
-func (b *box) is(ctx context.Context, verb, want string) (string, error) {
-	status, pid, err := b.engine.state(ctx, b.id)
-	if err != nil {
-		return "", fmt.Errorf("%s %s: %w", verb, b.name, err)
+// noted reads back what a container is that was something else before, and should be as
+// wanted; "": whatever. A busy engine is late to note it. The lock is held.
+func (b *box) noted(ctx context.Context, verb, before, want string) (string, error) {
+	for {
+		status, pid, err := b.engine.state(ctx, b.id)
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("%s %s: the engine says no more than that it is %s: %w", verb, b.name, before, err)
+		case status != before && want != "" && status != want:
+			return "", fmt.Errorf("%s %s: the engine says that it is %s", verb, b.name, status)
+		case status != before:
+			return fmt.Sprintf("container %.12s is %s, process %d", b.id, status, pid), nil
+		}
+		time.Sleep(time.Millisecond)
 	}
-	if status != want {
-		return "", fmt.Errorf("%s %s: the engine says that it is %s", verb, b.name, status)
-	}
-	return fmt.Sprintf("container %.12s is %s, process %d", b.id, status, pid), nil
 }
 
 // Kill ends its program without warning, and returns once it has ended. One that has
