@@ -39,6 +39,8 @@ var meanings = map[string]struct{ unit, meaning string }{
 	checker.UnavailableMax:      {"s", "the longest such spell, and why"},
 	checker.DeathToGrant:        {"s", "the longest from a holder's death to the next grant"},
 	checker.OrphanKeys:          {"", "keys that a node still had after their TTL"},
+	checker.StalledSeconds:      {"s", "the machine stood still, which nobody planned"},
+	checker.StalledMax:          {"s", "the longest such spell"},
 }
 
 func measured(r outcome.Run) []number {
