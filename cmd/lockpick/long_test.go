@@ -139,7 +139,7 @@ var elsewhereOnly = map[string]string{
 // nothing otherwise than expected.
 func TestCatalogueOnProcesses(t *testing.T) {
 	needRedis(t)
-	code, all := outcomes(t, build(t), "run", "--backend", "process")
+	code, all := outcomes(t, build(t), "run", "--backend", "process", "--jobs", "2")
 	if code != 0 {
 		t.Errorf("exit code %d", code)
 	}
