@@ -15,8 +15,9 @@ import (
 //	+ RetryMax + 2·NodeTimeout, for each waiter  a round of attempts, and what a split vote may cost
 //	+ Slack
 //
-// A loss is left out if faults kept a majority from the one that waits meanwhile, or the
-// machine stood still: then nothing was promised. If that leaves none, it is undecided.
+// A loss after which nobody had the lock by then is left out if faults kept a majority from
+// the one that waits meanwhile, or the machine stood still: then nothing was promised. Where
+// the machine ever did, and no loss is left, it is undecided.
 func deadlockFreedom(r *record) Result {
 	if missing := r.missingFigure(); missing != "" {
 		return Result{Outcome: Undecided, Because: "the history has no " + missing + ", so there is no bound"}

@@ -121,8 +121,9 @@ func (r *record) whyUnavailable(c *contest, w interval) string {
 			filled[cause] -= share(where, interval{s.acquire.ret.T, t.believed})
 		}
 	}
+	stalls := r.stalls()
 	for _, down := range common(common([]interval{w}, outside(up)), outside(union(taken))) {
-		still := share(r.stalls(), down)
+		still := share(stalls, down)
 		filled[stoodStill] += still
 		filled[majorityDown] += down.length() - still
 	}

@@ -25,7 +25,7 @@ func (h *halting) At(at time.Duration, f func()) {
 	h.at, h.due = append(h.at, at), append(h.due, f)
 }
 
-// go on until nothing is due by then, and each call comes late.
+// until lets it go on until nothing is due by then. Each call comes late.
 func (h *halting) until(end, late time.Duration) {
 	for len(h.due) > 0 && h.at[0] <= end {
 		f := h.due[0]

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -120,8 +121,8 @@ func TestSameSeedSameBytes(t *testing.T) {
 	}
 }
 
-// elsewhereOnly is what no process can show, and why: nothing else may be skipped there.
-var elsewhereOnly = map[string]string{
+// containersOnly is what no process can show, and why.
+var containersOnly = map[string]string{
 	"lost-packets":            "packets-link: nodes share this machine's network, and packets are dropped in a node's own",
 	"lost-packets/requests":   "packets-link: nodes share this machine's network, and packets are dropped in a node's own",
 	"lost-packets/replies":    "packets-link: nodes share this machine's network, and packets are dropped in a node's own",
@@ -129,7 +130,10 @@ var elsewhereOnly = map[string]string{
 	"node-starved/memory":     "starve-node: nodes share this machine's processors and memory, without bounds of their own",
 	"node-unplugged":          "unplug-node: nodes share this machine's network, and have no cable of their own",
 	"node-unplugged/majority": "unplug-node: nodes share this machine's network, and have no cable of their own",
+}
 
+// simulatedOnly is what no real server can show, and why.
+var simulatedOnly = map[string]string{
 	"clock-jump/monotonic-expiry": "monotonic-expiry: this backend does not have it", // Redis goes by the wall clock
 	"weak-token":                  "exact-instants: this backend does not have it",   // two starts within a microsecond
 	"weak-token/random-bytes":     "exact-instants: this backend does not have it",
@@ -143,7 +147,7 @@ func TestCatalogueOnProcesses(t *testing.T) {
 	if code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	all = able(t, all, elsewhereOnly)
+	all = able(t, all, simulatedOnly, containersOnly)
 	complain(t, all)
 	retries(t, all)
 	for _, o := range all {
@@ -157,19 +161,18 @@ func TestCatalogueOnProcesses(t *testing.T) {
 	}
 }
 
-// able is the runs that were not skipped. Those of a list were, each for the reason there.
-func able(t *testing.T, all []outcome.Outcome, not map[string]string) []outcome.Outcome {
+// able is the runs that were not skipped. Those of lists were, each for the reason there,
+// and no others may be.
+func able(t *testing.T, all []outcome.Outcome, lists ...map[string]string) []outcome.Outcome {
 	t.Helper()
-	skipped := 0
-	all = slices.DeleteFunc(all, func(o outcome.Outcome) bool {
-		only := o.Skipped != "" && o.Skipped == not[o.Scenario]
-		if only {
-			skipped++
-		}
-		return only
-	})
-	if skipped != len(not) {
-		t.Errorf("%d skipped for what this backend has not, want %d", skipped, len(not))
+	why := map[string]string{}
+	for _, list := range lists {
+		maps.Copy(why, list)
+	}
+	total := len(all)
+	all = slices.DeleteFunc(all, func(o outcome.Outcome) bool { return o.Skipped != "" && o.Skipped == why[o.Scenario] })
+	if skipped := total - len(all); skipped != len(why) {
+		t.Errorf("%d skipped for what this backend has not, want %d", skipped, len(why))
 	}
 	return all
 }
