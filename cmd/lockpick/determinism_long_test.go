@@ -3,52 +3,18 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"runtime/debug"
+	"sync"
 	"testing"
 	"time"
 
 	"lockpick/harness"
-	"lockpick/harness/history"
-	"lockpick/harness/lock/kinds"
-	"lockpick/harness/sim"
 	"lockpick/nemesis"
+	"lockpick/scenarios/suite"
 )
-
-// trace is all that a simulated run leaves: its history, and a digest of every
-// message with its instants of sending and of delivery.
-type trace struct {
-	history []byte
-	wire    uint64
-}
-
-func simulate(s harness.Scenario, seed uint64) (tr trace, err error) {
-	var out bytes.Buffer
-	b := sim.New(kinds.All)
-	b.Digest = func(d uint64) { tr.wire = d }
-	err = harness.Run(context.Background(), b, s, seed, history.NewRecorder(&out))
-	tr.history = out.Bytes()
-	return tr, err
-}
-
-// differs says what two traces don't have in common, "" if they are the same.
-func (tr trace) differs(o trace) string {
-	a, b := bytes.Split(tr.history, []byte("\n")), bytes.Split(o.history, []byte("\n"))
-	for n := range max(len(a), len(b)) {
-		if line(a, n) != line(b, n) {
-			return fmt.Sprintf("line %d of the history:\n  %s\n  %s", n+1, line(a, n), line(b, n))
-		}
-	}
-	if tr.wire != o.wire {
-		return "the wire, though not the history"
-	}
-	return ""
-}
 
 // storm is a scenario of five clients in which everything that can go wrong does,
 // often at once: what its plan is depends on the seed alone.
@@ -95,34 +61,34 @@ func storm(t *testing.T, seed uint64) harness.Scenario {
 	return s
 }
 
-var pairs = flag.Uint64("pairs", 5, "seeds of each scenario that are run twice; of storms eight times as many")
+// Seeds of each scenario that are run twice, and random plans. At night there are more.
+var (
+	pairs = flag.Uint64("pairs", map[bool]uint64{false: 1, true: 5}[night], "seeds of each scenario that are run twice; of storms eight times as many")
+	plans = flag.Uint64("plans", map[bool]uint64{false: 150, true: 1000}[night], "random plans that are run twice")
+)
 
 // Every scenario and variant, and storms, each seed twice: on one processor, and
 // on two with a garbage collector that interrupts all the time. What the
 // scheduler does must not show, not even in the instants of messages.
 func TestEverySeedTwice(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	picks, err := choice{}.scenarios()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []harness.Scenario
-	for _, p := range picks {
-		all = append(all, p.Scenario)
-	}
-	for seed := uint64(1); seed <= *pairs; seed++ {
-		for _, s := range all {
-			twice(t, s, seed)
+	twice(t, func(run func(harness.Scenario, uint64)) {
+		for seed := uint64(1); seed <= *pairs; seed++ {
+			for _, p := range picks {
+				run(p.Scenario, seed)
+			}
 		}
-	}
-	for seed := uint64(1); seed <= 8**pairs; seed++ {
-		twice(t, storm(t, seed), seed)
-		twice(t, library(storm(t, seed), false), seed)
-		if seed <= *pairs { // they take ten times as long
-			twice(t, library(storm(t, seed), true), seed)
+		for seed := uint64(1); seed <= 8**pairs; seed++ {
+			run(storm(t, seed), seed)
+			run(library(storm(t, seed), false), seed)
+			if seed <= *pairs { // they take ten times as long
+				run(library(storm(t, seed), true), seed)
+			}
 		}
-	}
+	})
 }
 
 // library is a scenario with a lock that nobody changed, in the run's bubble, or,
@@ -138,32 +104,73 @@ func library(s harness.Scenario, skewed bool) harness.Scenario {
 	return s
 }
 
-// twice runs a scenario twice and complains if the runs differ.
-func twice(t *testing.T, s harness.Scenario, seed uint64) {
-	t.Helper()
-	run := func(procs, gc int) trace {
-		runtime.GOMAXPROCS(procs)
-		debug.SetGCPercent(gc)
-		tr, err := simulate(s, seed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return tr
-	}
-	if d := run(1, 100).differs(run(2, 5)); d != "" {
-		t.Errorf("%s seed %d differs in %s", s.ID(), seed, d)
-	}
-}
-
-// A thousand random plans, half of them within the assumptions, each twice.
-func TestThousandRandomPlansTwice(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	defer debug.SetGCPercent(debug.SetGCPercent(100))
+// Random plans, half of them within the assumptions, each twice.
+func TestRandomPlansTwice(t *testing.T) {
 	picks, err := choice{names: []string{"random-faults/", "random-within-assumptions/"}}.scenarios()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for seed := uint64(1); seed <= 1000; seed++ {
-		twice(t, picks[seed%2].Scenario, seed)
+	twice(t, func(run func(harness.Scenario, uint64)) {
+		for seed := uint64(1); seed <= *plans; seed++ {
+			run(picks[seed%2].Scenario, seed)
+		}
+	})
+}
+
+// twice runs each scenario with its seed in two processes that differ in processors and
+// garbage collection, and complains if the runs differ. There are as many such couples
+// as processors, side by side.
+func twice(t *testing.T, all func(run func(harness.Scenario, uint64))) {
+	t.Helper()
+	jobs := make(chan suite.Job)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var couples sync.WaitGroup
+	for range runtime.NumCPU() {
+		couples.Go(func() {
+			if err := couple(ctx, t, jobs); err != nil {
+				t.Error(err)
+				stop()
+			}
+		})
 	}
+	n := 0
+	all(func(s harness.Scenario, seed uint64) {
+		select {
+		case jobs <- suite.Job{Scenario: s, Seed: seed}:
+			n++
+		case <-ctx.Done():
+		}
+	})
+	close(jobs)
+	couples.Wait()
+	t.Logf("%d runs, each twice", n)
+}
+
+// couple does jobs in two processes until there are no more.
+func couple(ctx context.Context, t *testing.T, jobs <-chan suite.Job) error {
+	one, err := startTracer(ctx, "GOMAXPROCS=1", "GOGC=100")
+	if err != nil {
+		return err
+	}
+	defer one.end()
+	two, err := startTracer(ctx, "GOMAXPROCS=2", "GOGC=5")
+	if err != nil {
+		return err
+	}
+	defer two.end()
+	for j := range jobs {
+		a, err := one.trace(j)
+		if err != nil {
+			return err
+		}
+		b, err := two.trace(j)
+		if err != nil {
+			return err
+		}
+		if d := a.differs(b); d != "" {
+			t.Errorf("%s seed %d differs in %s", j.Scenario.ID(), j.Seed, d)
+		}
+	}
+	return nil
 }

@@ -14,8 +14,11 @@ var update = flag.Bool("update", false, "rewrite what the scripts compare with")
 // TestMain makes the test binary double as lockpick, for scripts and for the
 // workers and clients that lockpick starts of itself.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"lockpick": main})
+	testscript.Main(m, programs)
 }
+
+// programs is what the test binary is where it is called by one of these names.
+var programs = map[string]func(){"lockpick": main, tracerName: traces}
 
 // TestScripts are conversations with the command line, one file a topic.
 func TestScripts(t *testing.T) {

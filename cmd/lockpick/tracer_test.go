@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/gob"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/exec"
+
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/sim"
+	"lockpick/scenarios/suite"
+)
+
+// trace is all that a simulated run leaves: its history, and a digest of every
+// message with its instants of sending and of delivery.
+type trace struct {
+	History []byte
+	Wire    uint64
+}
+
+func simulate(s harness.Scenario, seed uint64) (tr trace, err error) {
+	var out bytes.Buffer
+	b := sim.New(kinds.All)
+	b.Digest = func(d uint64) { tr.Wire = d }
+	err = harness.Run(context.Background(), b, s, seed, history.NewRecorder(&out))
+	tr.History = out.Bytes()
+	return tr, err
+}
+
+// differs says what two traces don't have in common, "" if they are the same.
+func (tr trace) differs(o trace) string {
+	a, b := bytes.Split(tr.History, []byte("\n")), bytes.Split(o.History, []byte("\n"))
+	for n := range max(len(a), len(b)) {
+		if line(a, n) != line(b, n) {
+			return fmt.Sprintf("line %d of the history:\n  %s\n  %s", n+1, line(a, n), line(b, n))
+		}
+	}
+	if tr.Wire != o.Wire {
+		return "the wire, though not the history"
+	}
+	return ""
+}
+
+// tracerName is what the test binary is called by where it runs jobs for another.
+const tracerName = "lockpick-tracer"
+
+// tracer is a process that runs jobs and answers with their traces.
+type tracer struct {
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	jobs *json.Encoder
+	said *gob.Decoder
+	errs bytes.Buffer
+}
+
+func startTracer(ctx context.Context, env ...string) (*tracer, error) {
+	tr := &tracer{cmd: exec.CommandContext(ctx, tracerName)}
+	tr.cmd.Env = append(os.Environ(), env...)
+	tr.cmd.Stderr = &tr.errs
+	in, err := tr.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := tr.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	tr.in, tr.jobs, tr.said = in, json.NewEncoder(in), gob.NewDecoder(bufio.NewReader(out))
+	return tr, tr.cmd.Start()
+}
+
+func (tr *tracer) trace(j suite.Job) (got trace, err error) {
+	if err = tr.jobs.Encode(j); err == nil {
+		err = tr.said.Decode(&got)
+	}
+	if err != nil {
+		tr.end()
+		return got, fmt.Errorf("%s seed %d: %w\n%s", j.Scenario.ID(), j.Seed, err, tr.errs.String())
+	}
+	return got, nil
+}
+
+func (tr *tracer) end() {
+	tr.in.Close()
+	tr.cmd.Wait()
+}
+
+// traces is the program of a tracer.
+func traces() {
+	jobs, answers := json.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout)
+	for {
+		var j suite.Job
+		if err := jobs.Decode(&j); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			log.Fatal(err)
+		}
+		got, err := simulate(j.Scenario, j.Seed)
+		if err == nil {
+			err = answers.Encode(got)
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+}
