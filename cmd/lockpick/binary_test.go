@@ -1,0 +1,70 @@
+//go:build !windows
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"lockpick/scenarios/outcome"
+)
+
+// build makes the binary as a user does. The longer checks run it, not the test
+// binary: bubbles must work outside "go test", and "go run" hides exit codes.
+func build(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "lockpick")
+	cmd := exec.Command("go", "build", "-o", path, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return path
+}
+
+// outcomes runs lockpick with --json and returns its exit code and what came out.
+func outcomes(t *testing.T, binary string, args ...string) (int, []outcome.Outcome) {
+	t.Helper()
+	args = append(args, "--json", "--store", filepath.Join(t.TempDir(), "store"))
+	cmd := exec.Command(binary, args...)
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	var all struct{ Outcomes []outcome.Outcome }
+	if err := json.Unmarshal(out, &all); err != nil {
+		t.Fatalf("lockpick %s: %v\n%s%s", strings.Join(args, " "), err, out, said.String())
+	}
+	return cmd.ProcessState.ExitCode(), all.Outcomes
+}
+
+func complain(t *testing.T, all []outcome.Outcome) {
+	t.Helper()
+	for _, o := range all {
+		if o.Code != outcome.ExitOK || o.Skipped != "" {
+			t.Errorf("%s seed %d: %s %s %s", o.Scenario, o.Seed, strings.Join(summary(o), "; "), o.Error, o.Skipped)
+		}
+	}
+}
+
+func needRedis(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("the process backend needs Linux")
+	}
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("redis-server is missing, and in CI it has to be there: apt-get install redis-server")
+		}
+		t.Skip("redis-server is missing: apt-get install redis-server")
+	}
+}
