@@ -1,8 +1,9 @@
 # Two commands suffice: "go run ./cmd/lockpick run" and "make test".
+# What each check proves, and when it runs: .ci/README.md.
 
 GO ?= go
 
-.PHONY: build test setup cross long containers broken broken-random random check-exhaustive bench bench-peers
+.PHONY: build test setup race race-all cross simulation processes containers nightly canary broken broken-random random check-exhaustive fuzz bench bench-peers
 
 build:
 	CGO_ENABLED=0 $(GO) build -o bin/lockpick ./cmd/lockpick
@@ -12,9 +13,18 @@ build:
 setup:
 	@.ci/setup
 
+# The tests that need an engine of containers take minutes: make containers.
 test: setup
 	$(GO) vet ./...
-	$(GO) test ./...
+	$(GO) test -short ./...
+
+# The packages whose tests the race detector slows down least; race-all is all of them.
+RACE = ./harness ./harness/client ./harness/history ./harness/lock/... ./harness/real/... ./harness/process ./nemesis ./redlock/... ./scenarios/...
+race:
+	$(GO) test -race -short $(RACE)
+
+race-all:
+	$(GO) test -race -short -timeout 30m ./...
 
 # The simulation works everywhere; elsewhere the other backends say why they don't.
 cross:
@@ -24,14 +34,35 @@ cross:
 		GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) vet ./...; \
 	done
 
-# The longer checks: the built binary, thousands of seeds, every scenario on real servers.
-# Packages that have none are not tested again.
-long:
-	$(GO) test -tags long -count=1 -timeout 60m $$(grep -rlE '^//go:build.*\blong\b' --include=*_test.go . | xargs -n1 dirname | sort -u)
+# The longer checks stand in files with a build tag: long (the simulation, the checker's
+# mutants, a browser), processes (real servers, in real time), containers (an engine), and
+# nightly, which lets the others take longer as well. tagged runs the tests of the files
+# with tag $(1), and no others of their packages, built with tags $(2).
+files = $(shell grep -rlE '^//go:build.*\b($(1))\b' --include=*_test.go .)
+names = $(shell grep -hoE '^func Test[A-Za-z0-9]+' $(call files,$(1)) | sed 's/^func //')
+space := $() $()
+tagged = $(GO) test -tags '$(2)' -count=1 -p 1 -timeout $(3) -v -run '^($(subst $(space),|,$(call names,$(1))))$$' $(sort $(dir $(call files,$(1))))
 
-# The built binary on a Docker engine, after the longer checks: both want the machine.
+simulation:
+	$(call tagged,long,long,20m)
+
+processes:
+	$(call tagged,processes,processes,20m)
+
+# The tests of package docker that need an engine are among its quick ones.
 containers:
-	$(GO) test -tags 'long containers' -count=1 -timeout 30m -v -run '^(TestCatalogueOnDocker|TestInterruptedOnDocker|TestBackendsAgree)$$' ./cmd/lockpick
+	$(call tagged,containers,containers,20m)
+	$(GO) test -count=1 -timeout 20m ./docker
+
+# All that is thorough; it takes hours. .ci/nightly runs it after the canary.
+nightly:
+	$(call tagged,long|processes|containers|nightly,long processes containers nightly,120m)
+	$(GO) test -count=1 -timeout 30m ./docker
+	$(MAKE) check-exhaustive random race-all
+
+# A lock that is broken must be caught, or nothing else that passes says anything.
+canary:
+	$(GO) test -tags nightly -count=1 -timeout 10m -v -run '^TestCanary$$' ./cmd/lockpick
 
 # Each lock with a mistake: by which scenario it is caught, as what, and with which seed.
 broken:
@@ -39,7 +70,7 @@ broken:
 
 # The same locks under random plans, which nobody has told what to look for: some minutes.
 broken-random:
-	$(GO) test -tags long -count=1 -timeout 20m -v -run '^TestBrokenLocksUnderRandomPlans$$' ./cmd/lockpick
+	$(GO) test -tags 'long nightly' -count=1 -timeout 20m -v -run '^TestBrokenLocksUnderRandomPlans$$' ./cmd/lockpick
 
 # The reference lock under ten thousand random plans within its assumptions: no
 # violation is to be found. Ten minutes on two cores; make random SEEDS=1000 is a tenth.

@@ -12,30 +12,29 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// A hundred bubbles in the built binary. They lean on synctest.Test taking a
-// zero testing.T outside "go test". Should a Go release end that, the fall-back
-// is testing.MainStart with own deps in harness/sim/bubble.go, which is all that
+// Many bubbles in the built binary, which lean on synctest.Test taking a zero
+// testing.T outside "go test". Should a Go release end that, the fall-back is
+// testing.MainStart with own deps in harness/sim/bubble.go, which is all that
 // knows of it.
 func TestBuiltBinaryRunsBubbles(t *testing.T) {
-	code, all := outcomes(t, build(t), "run", "baseline/", "--seeds", "100")
-	if code != 0 || len(all) != 100 {
+	seeds := 200
+	if night {
+		seeds = 1000
+	}
+	code, all := outcomes(t, build(t), "run", "baseline/", "--seeds", strconv.Itoa(seeds), "--seed", "1000")
+	if code != 0 || len(all) != seeds {
 		t.Errorf("exit code %d, %d runs", code, len(all))
 	}
 	complain(t, all)
 }
 
-func TestThousandSeedsOfBaseline(t *testing.T) {
-	code, all := outcomes(t, build(t), "run", "baseline/", "--seeds", "1000", "--seed", "1000")
-	if code != 0 || len(all) != 1000 {
-		t.Errorf("exit code %d, %d runs", code, len(all))
+// The reference lock within its assumptions; make random draws ten thousand plans.
+func TestRandomPlansWithinAssumptions(t *testing.T) {
+	const variants = 4
+	seeds := 100
+	if night {
+		seeds = 250
 	}
-	complain(t, all)
-}
-
-// The reference lock within its assumptions. A thousand plans fit into a minute; make
-// random draws ten thousand.
-func TestThousandRandomPlansWithinAssumptions(t *testing.T) {
-	const seeds, variants = 250, 4
 	begin := time.Now()
 	code, all := outcomes(t, build(t), "run", "random-within-assumptions", "--seeds", strconv.Itoa(seeds))
 	if code != 0 || len(all) != seeds*variants {

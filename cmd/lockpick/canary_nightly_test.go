@@ -1,0 +1,34 @@
+//go:build nightly && !windows
+
+package main
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/scenarios/outcome"
+)
+
+// TestCanary runs a lock that deletes whatever key is there, as an ordinary user would run
+// his own, on each backend: nobody expects anything, and it must end with 1 for mutual
+// exclusion. A night in which the canary lives says nothing.
+func TestCanary(t *testing.T) {
+	needRedis(t)
+	binary := build(t)
+	for _, backend := range backendNames {
+		t.Run(backend, func(t *testing.T) {
+			code, all := outcomes(t, binary, "run", "foreign-release/", "--backend", backend, "--set", "lock.kind=broken", "--set", "lock.mistake=plain-del")
+			if code == outcome.ExitBackend && os.Getenv("CI") == "" {
+				t.Skipf("this machine can't run it: %+v", all)
+			}
+			caught := len(all) == 1 && slices.ContainsFunc(all[0].Judgements, func(j outcome.Judgement) bool {
+				return j.Property == checker.MutualExclusion && j.Got == checker.Violated && j.Cause == checker.DeletedByOther && !j.AsExpected
+			})
+			if code != outcome.ExitUnexpected || !caught {
+				t.Errorf("exit code %d, want %d for a lock that deletes others' keys; it came out as %+v", code, outcome.ExitUnexpected, all)
+			}
+		})
+	}
+}
