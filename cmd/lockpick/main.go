@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -27,6 +28,11 @@ func main() {
 		fmt.Fprintln(os.Stderr, "error:", clock.Gate(os.Args[2:]))
 		os.Exit(outcome.ExitBackend)
 	}
+	if len(os.Args) < 2 || !strings.HasPrefix(os.Args[1], "__") { // whose parent sees that they died, and how
+		// Go's runtime ends a program that it can't keep up, and one that is sent SIGQUIT, with
+		// status 2, which is undecided here. So it aborts instead: no exit code of ours.
+		debug.SetTraceback("crash")
+	}
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -39,7 +45,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	root := a.root()
 	root.SetArgs(args)
 	ended := make(chan error, 1)
-	go func() { ended <- root.ExecuteContext(ctx) }()
+	go func() { ended <- guarded(root.ExecuteContext, ctx) }()
 	var err error
 	select {
 	case err = <-ended:
@@ -59,6 +65,16 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 		a.complain(err)
 	}
 	return outcome.Worse(a.code, codeOf(err))
+}
+
+// guarded makes a panic in a verb an error: a bug in lockpick, with its stack.
+func guarded(verb func(context.Context) error, ctx context.Context) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &failure{err: fmt.Errorf("panic: %v\n%s", r, debug.Stack()), code: outcome.ExitBug, hint: "this is a bug in lockpick"}
+		}
+	}()
+	return verb(ctx)
 }
 
 // app is what the verbs share.
