@@ -205,6 +205,14 @@ func (a aside) Shown() clock.Shown {
 	return s
 }
 
+// Where nodes run somebody's image, their gates are put into it with all that they need.
+func TestClocksInANamedImage(t *testing.T) {
+	s := clocked(t, "none", "n1")
+	s.Topology.Image = "lockpick-test:clocks"
+	store(t, testEngine(t), s.Topology.Image, "redis-server", alike...)
+	run(t, s, func(b bench) { b.turn("n1", time.Hour, 1) })
+}
+
 func TestOthersMustBeRight(t *testing.T) {
 	run(t, clocked(t, "none", "n1"), func(b bench) {
 		k := b.clocks.Of("n1")

@@ -253,7 +253,7 @@ func (s *site) found(ctx context.Context, b *Backend) (err error) {
 	}
 	s.client, s.links = command, []string{command[0], linksVerb}
 	s.room = append([]string{command[0], roomVerb}, command...)
-	s.image, s.own = client.ref, client.get(command[0])
+	s.image, s.own = client.ref, client
 	if err := s.engine.sweep(ctx, s.here, s.stock.ref, s.image); err != nil {
 		return err
 	}
