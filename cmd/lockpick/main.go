@@ -28,9 +28,14 @@ func main() {
 		fmt.Fprintln(os.Stderr, "error:", clock.Gate(os.Args[2:]))
 		os.Exit(outcome.ExitBackend)
 	}
-	if len(os.Args) < 2 || !strings.HasPrefix(os.Args[1], "__") { // whose parent sees that they died, and how
-		// Go's runtime ends a program that it can't keep up, and one that is sent SIGQUIT, with
-		// status 2, which is undecided here. So it aborts instead: no exit code of ours.
+	if len(os.Args) < 2 || !strings.HasPrefix(os.Args[1], "__") { // their parent sees that they died, and how
+		if code, over := asInit(); over {
+			os.Exit(code)
+		}
+		// Go's runtime ends a program that has no memory left, overflows its stack or is sent
+		// SIGQUIT with status 2, which is undecided here. So it aborts instead, which is none
+		// of our codes: a parent that supervises would have to pass on all signals, and die
+		// with its child and its child with it.
 		debug.SetTraceback("crash")
 	}
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))

@@ -140,7 +140,7 @@ func (b *Backend) canWatch(ctx context.Context) harness.Capability {
 	if err == nil {
 		return harness.Capability{Available: true}
 	}
-	why, _, _ := strings.Cut(err.Error(), "\n")
+	why := telling(err)
 	if remedy := shortage.Remedy(err, shortage.Temporary); remedy != "" {
 		return harness.Capability{Reason: why, Remedy: remedy}
 	}
@@ -204,7 +204,7 @@ func (b *Backend) trust(ctx context.Context, run harness.Capability) harness.Cap
 		err = b.answers(ctx)
 	}
 	if err != nil {
-		why, _, _ := strings.Cut(err.Error(), "\n")
+		why := telling(err)
 		run.Available = false
 		if run.Remedy = shortage.Remedy(err, shortage.Temporary); run.Remedy != "" {
 			run.Reason = why
@@ -214,6 +214,18 @@ func (b *Backend) trust(ctx context.Context, run harness.Capability) harness.Cap
 		run.Remedy = "apt-get install redis-server, and see that it comes first on PATH"
 	}
 	return run
+}
+
+// telling is the line of an error, with a server's log in it, that says what the machine is
+// short of, or else the first.
+func telling(err error) string {
+	for line := range strings.Lines(err.Error()) {
+		if shortage.Remedy(errors.New(line), "") != "" {
+			return strings.TrimSpace(line)
+		}
+	}
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	return first
 }
 
 // versionBound is how long the program may take to tell its version.

@@ -39,7 +39,7 @@ var shortages = []shortage{
 	{errno: syscall.EROFS, remedy: "let that file system be writable", moves: true},
 	{errno: syscall.EFBIG, remedy: "allow larger files: ulimit -f"},
 	{errno: syscall.ENFILE, remedy: "end what has many files open on this machine, or allow more: sysctl fs.file-max"},
-	{errno: syscall.EMFILE, remedy: "allow more open files: ulimit -n; or use fewer clients"},
+	{errno: syscall.EMFILE, also: []string{"increase your open file limit"}, remedy: "allow more open files: ulimit -n; or use fewer clients"},
 	{errno: syscall.EAGAIN, also: []string{"failed to create new os thread"},
 		remedy: "allow more processes: ulimit -u, or the pids limit of the container; or use fewer clients"},
 	{errno: syscall.ENOMEM, also: []string{"out of memory", "failed to reserve", "cannot reserve arena"},
