@@ -3,8 +3,7 @@ package process
 import (
 	"fmt"
 	"os"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"lockpick/harness"
 	"lockpick/harness/real/network"
@@ -22,8 +21,8 @@ func enough(s harness.Scenario) error {
 	if err != nil {
 		return fmt.Errorf("count open files: %w", err)
 	}
-	var limit unix.Rlimit // Go has raised it as far as it may
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+	var limit syscall.Rlimit // Go has raised it as far as it may
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("count open files: %w", err)
 	}
 	need := len(open) + spareFiles
@@ -39,5 +38,5 @@ func enough(s harness.Scenario) error {
 		return nil
 	}
 	return fmt.Errorf("start %d clients with links to %d nodes: that takes %d open files or more, and this process may have %d: %w",
-		len(s.Clients), nodes, need, limit.Cur, unix.EMFILE)
+		len(s.Clients), nodes, need, limit.Cur, syscall.EMFILE)
 }
