@@ -46,7 +46,8 @@
 //
 // Nodes run the image that the scenario names, whatever it does at its start by itself;
 // or redis:7, or one made of this machine's redis-server (software.go). Clients and links
-// run lockpick, in an image of one file (program.go).
+// run lockpick, in an image of that alone and the libraries that it is linked to, as Go
+// links it where there is a C compiler (program.go).
 //
 // Deliberately missing: what redis-servers do among themselves beyond replicas, as a
 // cluster. It needs Linux.

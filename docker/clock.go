@@ -76,22 +76,23 @@ func lacksClocks(arch string) (reason, remedy string) {
 	return "", ""
 }
 
-// gatePath is where lockpick's program is put in a container of another image.
-const gatePath = "/lockpick-gate"
+// gateDir is where lockpick's program, with what it needs, is put in a container of
+// another image.
+const gateDir = "/lockpick-gate"
 
 // makeTurnable makes a container whose program waits at a gate.
 func (s *site) makeTurnable(ctx context.Context, name string, host int, m making) (*box, error) {
-	gate := s.client[0]
+	files, gate := map[string][]byte(nil), []string{s.client[0]}
 	if m.image != s.image {
-		gate = gatePath
+		files, gate = s.own.apart(gateDir)
 	}
-	m.command = append([]string{gate, clock.GateVerb}, m.command...)
+	m.command = slices.Concat(gate, []string{clock.GateVerb}, m.command)
 	b, err := s.makeBox(ctx, name, host, m)
 	if err != nil {
 		return nil, err
 	}
-	if gate == gatePath && !s.stock.gated {
-		if err := s.engine.put(ctx, b.id, gate, s.own); err != nil {
+	if files != nil && !s.stock.gated {
+		if err := s.engine.put(ctx, b.id, files); err != nil {
 			return nil, fmt.Errorf("put a gate into the container of %s: %w", name, err)
 		}
 	}

@@ -88,13 +88,17 @@ func jumpExpiresKeys(t *testing.T, on *Backend) {
 		if back := b.turn("n1", 0, 2); !strings.Contains(back, "rate 2, seen over") {
 			t.Errorf("rate 2 was read back as %q", back)
 		}
+		asked := time.Now()
 		b.onNode("n1", "SET", "k", "v", "PX", "2000")
-		began := time.Now()
+		set := time.Now()
+		least, asking := time.Duration(0), set // that it lived for; a busy machine is late to ask
 		for b.onNode("n1", "EXISTS", "k") == int64(1) {
+			least = asking.Sub(set)
 			time.Sleep(time.Millisecond)
+			asking = time.Now()
 		}
-		if lived := time.Since(began); lived < 900*time.Millisecond || lived > 1500*time.Millisecond {
-			t.Errorf("at rate 2 a key with 2 s to live lived %v", lived)
+		if most := time.Since(asked); least > 1100*time.Millisecond || most < 900*time.Millisecond {
+			t.Errorf("at rate 2 a key with 2 s to live lived for %v to %v", least, most)
 		}
 
 		b.do("pause", func() (string, error) { return b.Pause("n1") })
@@ -203,6 +207,14 @@ func (a aside) Shown() clock.Shown {
 	s := a.Clocks.Shown()
 	s.Offset += int64(time.Second)
 	return s
+}
+
+// Where nodes run somebody's image, their gates are put into it with all that they need.
+func TestClocksInANamedImage(t *testing.T) {
+	s := clocked(t, "none", "n1")
+	s.Topology.Image = "lockpick-test:clocks"
+	store(t, testEngine(t), s.Topology.Image, "redis-server", alike...)
+	run(t, s, func(b bench) { b.turn("n1", time.Hour, 1) })
 }
 
 func TestOthersMustBeRight(t *testing.T) {

@@ -43,7 +43,7 @@ func redisImage(t *testing.T) *image {
 	if err != nil {
 		t.Skip(err)
 	}
-	redis, err := imageOf("redis", server)
+	redis, err := imageOf("redis", server, server)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,11 +78,11 @@ func TestCompose(t *testing.T) {
 	if err := askGo(t.Context(), arch, "build", "-o", binary, clientPackage); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(binary)
+	lockpick, err := imageOf("alone", binary, "/lockpick")
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone := composed(t, e, imageOfOne("alone", "lockpick", text), `ENTRYPOINT ["/lockpick"]`, "ENV LOCKPICK_STORE=/runs")
+	alone := composed(t, e, lockpick, `ENTRYPOINT ["/lockpick"]`, "ENV LOCKPICK_STORE=/runs")
 	env := append(os.Environ(), "REDIS_IMAGE="+composed(t, e, redis), "LOCKPICK_IMAGE="+alone, "LOCKPICK_STORE="+store, "LOCKPICK_ARGS=holder-crashes/ delayed-restart/")
 	project := fmt.Sprintf("lockpick-test-%d", os.Getpid())
 	do := func(args ...string) string {

@@ -9,6 +9,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/real/disk"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/shortage"
 	"lockpick/nemesis"
 )
 
@@ -31,7 +32,7 @@ func (c *cluster) mountDisks(s harness.Scenario) (err error) {
 				return err
 			}
 			if c.group, err = proc.NewGroup(os.TempDir()); err != nil {
-				return fmt.Errorf("%w; set TMPDIR to a directory that you can write to", err)
+				return err
 			}
 		}
 		d, err := c.Disks.Mount(node, c.group.DataDir(node))
@@ -63,6 +64,13 @@ func (p endpoint) lacksDisk(a about) (reason, remedy string) {
 	}
 	if !p.sharesFiles() {
 		return "disks are file systems of this process, and the engine sees other files: one of both is in a container", "run lockpick outside of containers, or use --backend process"
+	}
+	group, err := proc.NewGroup(os.TempDir())
+	if err == nil {
+		err = group.Close()
+	}
+	if err != nil {
+		return "disks are in a folder of this machine: " + err.Error(), shortage.Remedy(err, shortage.Temporary)
 	}
 	return disk.Missing()
 }

@@ -284,7 +284,7 @@ func makeOne(t *testing.T, e *engine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i, err := imageOf("test", "/bin/sh")
+	i, err := imageOf("test", "/bin/sh", "/bin/sh")
 	if err != nil {
 		t.Fatal(err)
 	}

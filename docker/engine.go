@@ -347,15 +347,16 @@ func (e *engine) connect(ctx context.Context, network, id string, addr netip.Add
 	return e.api.NetworkConnect(ctx, network, id, fixed(addr))
 }
 
-// put writes a file, as a program may be, into a container that was not started yet.
-func (e *engine) put(ctx context.Context, id, path string, text []byte) error {
+// put writes files, as programs may be, into a container that was not started yet.
+func (e *engine) put(ctx context.Context, id string, files map[string][]byte) error {
 	var b bytes.Buffer
 	t := tar.NewWriter(&b)
-	err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(path, "/"), Mode: 0o755, Size: int64(len(text))})
-	if err == nil {
-		_, err = t.Write(text)
+	for path, text := range files {
+		if err := tarFile(t, path, text); err != nil {
+			return err
+		}
 	}
-	if err := errors.Join(err, t.Close()); err != nil {
+	if err := t.Close(); err != nil {
 		return err
 	}
 	return e.api.CopyToContainer(ctx, id, "/", &b, container.CopyToContainerOptions{})

@@ -63,7 +63,7 @@ func (s *site) makeSentinel(ctx context.Context, name string) (*server.Sentinel,
 	}
 	n := s.newNode(b, at, wanted{once: true})
 	host, _, _ := strings.Cut(n.At, ":")
-	if err := s.engine.put(ctx, n.id, sentinelConfig, []byte(server.SentinelConfig(host))); err != nil {
+	if err := s.engine.put(ctx, n.id, map[string][]byte{sentinelConfig: []byte(server.SentinelConfig(host))}); err != nil {
 		return nil, fmt.Errorf("configure %s: %w", name, err)
 	}
 	if err := n.begin(ctx); err != nil {

@@ -1,10 +1,8 @@
-//go:build linux
-
 package docker
 
 import (
 	"archive/tar"
-	"context"
+	"bytes"
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/hex"
@@ -12,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,40 +22,34 @@ const imageLabel = "lockpick.image"
 // image is a root file system: of a program of this machine and the libraries that it
 // is linked to, each at its own path, or of one file that needs none.
 type image struct {
-	sort  string            // redis or client
-	files map[string][]byte // by path, without the leading slash
-	ref   string            // its name, which is a sum of what is in it
+	sort    string            // redis or client
+	program string            // the path of what it is made for
+	loader  string            // the path of what loads that; "": nothing, it needs no library
+	files   map[string][]byte // by path
+	ref     string            // its name, which is a sum of what is in it
 }
 
-// imageOf reads a program and all that it needs to start.
-func imageOf(sort, program string) (*image, error) {
-	i := &image{sort: sort, files: map[string][]byte{}}
-	if err := i.add(program); err != nil {
+// imageOf reads a program of this machine and all that it needs to start. It has the
+// path inside there; what it needs has the path that it has here.
+func imageOf(sort, program, inside string) (*image, error) {
+	i := &image{sort: sort, program: inside, files: map[string][]byte{}}
+	if err := i.add(program, inside); err != nil {
 		return nil, fmt.Errorf("make the image of %s: %w", program, err)
 	}
 	i.name()
 	return i, nil
 }
 
-// imageOfOne is the image of a program that needs nothing but itself.
-func imageOfOne(sort, path string, text []byte) *image {
-	i := &image{sort: sort, files: map[string][]byte{}}
-	i.put(path, text)
-	return i
-}
-
-// put adds a file, and get is the text of one.
-func (i *image) put(path string, text []byte) {
-	i.files[strings.TrimPrefix(path, "/")] = text
+// put adds files.
+func (i *image) put(files map[string][]byte) {
+	maps.Copy(i.files, files)
 	i.name()
 }
-func (i *image) get(path string) []byte { return i.files[strings.TrimPrefix(path, "/")] }
 
 func (i *image) name() { i.ref = "lockpick-" + i.sort + ":" + i.sum() }
 
-// add adds a file of the machine's with its interpreter and its libraries.
-func (i *image) add(path string) error {
-	inside := strings.TrimPrefix(path, "/")
+// add adds a file of this machine with its loader and its libraries.
+func (i *image) add(path, inside string) error {
 	if i.files[inside] != nil {
 		return nil
 	}
@@ -65,20 +58,19 @@ func (i *image) add(path string) error {
 		return err
 	}
 	i.files[inside] = text
-	f, err := elf.Open(path)
+	f, err := elf.NewFile(bytes.NewReader(text))
 	if err != nil {
 		return fmt.Errorf("%s is no program that Linux runs by itself: %w", path, err)
 	}
-	defer f.Close()
-	for _, p := range f.Progs {
-		if p.Type != elf.PT_INTERP {
-			continue
-		}
-		loader, err := io.ReadAll(p.Open())
-		if err != nil {
-			return fmt.Errorf("read %s: %w", path, err)
-		}
-		if err := i.add(strings.TrimRight(string(loader), "\x00")); err != nil {
+	loader, err := loaderOf(f)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	if inside == i.program {
+		i.loader = loader
+	}
+	if loader != "" {
+		if err := i.add(loader, loader); err != nil {
 			return err
 		}
 	}
@@ -87,27 +79,62 @@ func (i *image) add(path string) error {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
 	for _, name := range libraries {
-		lib, err := findLibrary(name)
+		lib, err := findLibrary(name, f.Machine)
 		if err != nil {
 			return fmt.Errorf("%s needs %w", path, err)
 		}
-		if err := i.add(lib); err != nil {
+		if err := i.add(lib, lib); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// loaderOf is the path of what loads a program and its libraries; "": it is linked
+// statically, or is a library.
+func loaderOf(f *elf.File) (string, error) {
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			path, err := io.ReadAll(p.Open())
+			return strings.TrimRight(string(path), "\x00"), err
+		}
+	}
+	return "", nil
+}
+
+// apart is the image's program with all that it needs in one directory, where it
+// disturbs no other image's libraries, and how it is called there: by its own loader.
+func (i *image) apart(dir string) (files map[string][]byte, command []string) {
+	files = map[string][]byte{}
+	for at, text := range i.files {
+		files[path.Join(dir, path.Base(at))] = text
+	}
+	command = []string{path.Join(dir, path.Base(i.program))}
+	if i.loader != "" {
+		command = append([]string{path.Join(dir, path.Base(i.loader)), "--library-path", dir}, command...)
+	}
+	return files, command
+}
+
 // libraryDirs is where the loader looks by itself.
 var libraryDirs = []string{"/lib/*-linux-gnu", "/usr/lib/*-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"}
 
-func findLibrary(name string) (string, error) {
+// findLibrary finds a library, of those that are for the machine.
+func findLibrary(name string, machine elf.Machine) (string, error) {
 	for _, dir := range libraryDirs {
-		if found, _ := filepath.Glob(filepath.Join(dir, name)); len(found) > 0 {
-			return found[0], nil
+		found, _ := filepath.Glob(filepath.Join(dir, name))
+		for _, path := range found {
+			f, err := elf.Open(path)
+			if err != nil {
+				continue
+			}
+			f.Close()
+			if f.Machine == machine {
+				return path, nil
+			}
 		}
 	}
-	return "", fmt.Errorf("%s, which is in none of %s", name, strings.Join(libraryDirs, ", "))
+	return "", fmt.Errorf("%s for %v, which is in none of %s", name, machine, strings.Join(libraryDirs, ", "))
 }
 
 // sum is of all files and their names.
@@ -127,29 +154,17 @@ func (i *image) write(w io.Writer) error {
 		return err
 	}
 	for _, path := range slices.Sorted(maps.Keys(i.files)) {
-		text := i.files[path]
-		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: 0o755, Size: int64(len(text))}); err != nil {
-			return err
-		}
-		if _, err := t.Write(text); err != nil {
+		if err := tarFile(t, path, i.files[path]); err != nil {
 			return err
 		}
 	}
 	return t.Close()
 }
 
-// provide sees to it that the engine has the image.
-func (i *image) provide(ctx context.Context, e *engine, owner string) error {
-	has, err := e.hasImage(ctx, i.ref)
-	if err != nil || has {
-		return err
+func tarFile(t *tar.Writer, path string, text []byte) error {
+	err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(path, "/"), Mode: 0o755, Size: int64(len(text))})
+	if err == nil {
+		_, err = t.Write(text)
 	}
-	out, in := io.Pipe()
-	go func() { in.CloseWithError(i.write(in)) }()
-	err = e.importImage(ctx, i.ref, out, map[string]string{ownerLabel: owner, imageLabel: i.sort})
-	out.Close() // or the writer would wait for an engine that has given up
-	if err != nil {
-		return fmt.Errorf("import image %s: %w", i.ref, err)
-	}
-	return nil
+	return err
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func TestImageHasTheProgramAndWhatItNeeds(t *testing.T) {
-	i, err := imageOf("test", "/bin/sh")
+	i, err := imageOf("test", "/bin/sh", "/bin/sh")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,18 +38,18 @@ func TestImageHasTheProgramAndWhatItNeeds(t *testing.T) {
 			t.Errorf("%q is not in the image:\n%s", want, names)
 		}
 	}
-	other, err := imageOf("test", "/bin/cat")
+	other, err := imageOf("test", "/bin/cat", "/bin/cat")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, _ := imageOf("test", "/bin/sh"); again.ref != i.ref || other.ref == i.ref {
+	if again, _ := imageOf("test", "/bin/sh", "/bin/sh"); again.ref != i.ref || other.ref == i.ref {
 		t.Errorf("the same is %s and %s, another %s", i.ref, again.ref, other.ref)
 	}
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := imageOf("test", script); err == nil || !strings.Contains(err.Error(), script) {
+	if _, err := imageOf("test", script, script); err == nil || !strings.Contains(err.Error(), script) {
 		t.Errorf("a script came out as %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"debug/elf"
 	"errors"
@@ -9,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+
+	"lockpick/harness/shortage"
 )
 
 // insideClient is where a client's container has its program, which is the whole image.
@@ -18,19 +21,19 @@ const insideClient = "/bin/lockpick"
 // can't run in one.
 const clientPackage = "lockpick/cmd/lockpick"
 
-// program is what clients run, read or built once.
+// program is what clients run, read or built once, with the libraries that it needs.
 type program struct {
-	mu   sync.Mutex
-	text []byte
+	mu    sync.Mutex
+	image *image
 }
 
-// program gets a lockpick that runs by itself on an architecture: the one that the user
-// names, this one, or what the go tool makes of the source.
-func (b *Backend) program(ctx context.Context, arch string, say func(string)) ([]byte, error) {
+// program gets the image of a lockpick that runs on an architecture: of the one that the
+// user names, this one, or what the go tool makes of the source.
+func (b *Backend) program(ctx context.Context, arch string, say func(string)) (*image, error) {
 	b.clients.mu.Lock()
 	defer b.clients.mu.Unlock()
-	if b.clients.text != nil {
-		return b.clients.text, nil
+	if b.clients.image != nil {
+		return b.clients.image, nil
 	}
 	file, unfit, err := b.own(arch)
 	if err != nil {
@@ -48,8 +51,8 @@ func (b *Backend) program(ctx context.Context, arch string, say func(string)) ([
 			return nil, lackProgram(unfit, err, arch)
 		}
 	}
-	b.clients.text, err = os.ReadFile(file)
-	return b.clients.text, err
+	b.clients.image, err = imageOf("client", file, insideClient)
+	return b.clients.image, err
 }
 
 // lacksProgram says why there is no program for clients and can't be built one, as far
@@ -78,12 +81,13 @@ func (b *Backend) own(arch string) (file string, unfit, err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("find own executable: %w", err)
 	}
-	return self, standsAlone(self, arch), nil
+	return self, runsOn(self, arch), nil
 }
 
 func lackProgram(unfit, unbuilt error, arch string) error {
+	remedy := byHand(arch) + "; or run lockpick in the folder of its source, with go on PATH"
 	return &Lack{fmt.Errorf("no client can run this lockpick: %w; and the go tool makes no other: %w", unfit, unbuilt),
-		byHand(arch) + "; or run lockpick in the folder of its source, with go on PATH"}
+		cmp.Or(shortage.Remedy(errors.Join(unfit, unbuilt), shortage.Temporary), remedy)}
 }
 
 func byHand(arch string) string {
@@ -113,9 +117,9 @@ var machines = map[string]elf.Machine{
 	"ppc64le": elf.EM_PPC64, "riscv64": elf.EM_RISCV, "s390x": elf.EM_S390,
 }
 
-// standsAlone says why a program can't be all that is in a container of an
-// architecture; nil: it can.
-func standsAlone(file, arch string) error {
+// runsOn says why a program can't run in a container of an architecture, with this
+// machine's libraries where it needs some; nil: it can.
+func runsOn(file, arch string) error {
 	f, err := elf.Open(file)
 	if err != nil {
 		return fmt.Errorf("%s is no program of Linux: %w", file, err)
@@ -124,10 +128,22 @@ func standsAlone(file, arch string) error {
 	if want := machines[arch]; f.Machine != want {
 		return fmt.Errorf("%s is for %v, and the engine's containers are %s", file, f.Machine, arch)
 	}
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_INTERP {
-			return fmt.Errorf("%s needs libraries, it is not linked statically", file)
-		}
+	return (&image{files: map[string][]byte{}}).add(file, insideClient)
+}
+
+// standsAlone is runsOn for a program that may come from another machine, and so can't
+// have this one's libraries.
+func standsAlone(file, arch string) error {
+	if err := runsOn(file, arch); err != nil {
+		return err
+	}
+	f, err := elf.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if loader, err := loaderOf(f); loader != "" || err != nil {
+		return errors.Join(fmt.Errorf("%s needs libraries, it is not linked statically", file), err)
 	}
 	return nil
 }

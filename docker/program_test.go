@@ -3,50 +3,71 @@
 package docker
 
 import (
-	"debug/elf"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// A program for containers is this one, or one that the go tool makes, or one that the
-// user names and that must fit.
-func TestProgramStandsAlone(t *testing.T) {
-	if _, err := exec.LookPath("go"); err != nil {
+// A program for containers is this one with the libraries that it needs, or one that the
+// go tool makes, or one that the user names and that must need none.
+func TestProgramForContainers(t *testing.T) {
+	tool, err := exec.LookPath("go")
+	if err != nil {
 		t.Skip("there is no go on PATH to build with")
 	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
+	t.Chdir(dir) // where is no source
+	t.Setenv("PATH", dir)
 	b := New(Config{})
 	if err := b.lacksProgram(t.Context(), runtime.GOARCH); err != nil {
 		t.Error(err)
 	}
+	self, err := b.program(t.Context(), runtime.GOARCH, func(s string) { t.Errorf("built, though this one does: %s", s) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts(t, self)
+	if again, err := b.program(t.Context(), runtime.GOARCH, func(s string) { t.Errorf("built twice: %s", s) }); err != nil || again != self {
+		t.Errorf("the second time: %v", err)
+	}
+	err = New(Config{}).lacksProgram(t.Context(), "s390x") // not this one, and go is not on PATH
+	if err == nil || !strings.Contains(err.Error(), "go is not on PATH") {
+		t.Errorf("without the go tool: %v", err)
+	}
+	t.Setenv("PATH", filepath.Dir(tool))
+	t.Chdir(here)
+	other := "arm64" // this can't be
+	if runtime.GOARCH == other {
+		other = "amd64"
+	}
 	var said lines
-	text, err := b.program(t.Context(), runtime.GOARCH, said.add)
+	built, err := New(Config{}).program(t.Context(), other, said.add)
 	if err != nil {
 		t.Fatal(err)
 	}
 	made := filepath.Join(dir, "made")
-	if err := os.WriteFile(made, text, 0o755); err != nil {
+	if err := os.WriteFile(made, built.files[insideClient], 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := standsAlone(made, runtime.GOARCH); err != nil {
-		t.Error(err)
+	if err := standsAlone(made, other); err != nil || len(built.files) != 1 {
+		t.Errorf("%d files, %v", len(built.files), err)
 	}
-	if err := standsAlone(made, "s390x"); err == nil || !strings.Contains(err.Error(), elf.EM_X86_64.String()) && runtime.GOARCH == "amd64" {
+	if err := standsAlone(made, "s390x"); err == nil || !strings.Contains(err.Error(), machines[other].String()) {
 		t.Errorf("on another architecture: %v", err)
 	}
-	if again, err := b.program(t.Context(), runtime.GOARCH, func(s string) { t.Errorf("built twice: %s", s) }); err != nil || len(again) != len(text) {
-		t.Errorf("the second time: %v", err)
-	}
 	b = New(Config{ClientBinary: made})
-	if got, err := b.program(t.Context(), runtime.GOARCH, func(s string) { t.Error(s) }); err != nil || len(got) != len(text) {
+	if got, err := b.program(t.Context(), other, func(s string) { t.Error(s) }); err != nil || got.ref != built.ref {
 		t.Errorf("by --client-binary: %v", err)
 	}
-	t.Setenv("PATH", dir)
 	for _, unfit := range []string{"/bin/sh", filepath.Join(dir, "none")} {
 		var lack *Lack
 		err := New(Config{ClientBinary: unfit}).lacksProgram(t.Context(), runtime.GOARCH)
@@ -54,8 +75,42 @@ func TestProgramStandsAlone(t *testing.T) {
 			t.Errorf("%s: %v", unfit, err)
 		}
 	}
-	err = New(Config{}).lacksProgram(t.Context(), "s390x") // not this one, and go is not on PATH
-	if err == nil || !strings.Contains(err.Error(), "go is not on PATH") {
-		t.Errorf("without the go tool: %v", err)
+}
+
+// A program with its libraries starts by those alone, in a directory of its own, whatever
+// other libraries there are.
+func TestProgramApart(t *testing.T) {
+	for _, program := range []string{"/bin/sh", os.Args[0]} {
+		i, err := imageOf("test", program, program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		starts(t, i)
+	}
+}
+
+// starts sees that an image's program starts from a directory with what it needs, and has
+// no other library.
+func starts(t *testing.T, i *image) {
+	t.Helper()
+	dir := t.TempDir()
+	files, command := i.apart(dir)
+	for path, text := range files {
+		if err := os.WriteFile(path, text, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if i.loader == "" {
+		return
+	}
+	list := slices.Insert(slices.Clone(command), 1, "--list")
+	out, err := exec.Command(list[0], list[1:]...).CombinedOutput()
+	if err != nil || strings.Contains(string(out), "not found") {
+		t.Errorf("%v: %v: %s", list, err, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		if _, at, ok := strings.Cut(line, " => "); ok && !strings.HasPrefix(at, dir) {
+			t.Errorf("it is loaded with %s", line)
+		}
 	}
 }

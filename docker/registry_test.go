@@ -15,7 +15,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -88,13 +87,13 @@ func store(t *testing.T, e *engine, ref, server string, changes ...string) {
 	if err != nil {
 		t.Skip(err)
 	}
-	i, err := imageOf("redis", path)
+	i, err := imageOf("redis", path, path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.files["usr/local/bin/"+server] = i.files[strings.TrimPrefix(path, "/")]
-	delete(i.files, strings.TrimPrefix(path, "/"))
-	i.files["usr/local/bin/docker-entrypoint.sh"] = []byte("#!/bin/false\n")
+	i.files["/usr/local/bin/"+server] = i.files[path]
+	delete(i.files, path)
+	i.files["/usr/local/bin/docker-entrypoint.sh"] = []byte("#!/bin/false\n")
 	var text bytes.Buffer
 	w := tar.NewWriter(&text)
 	w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "data/", Mode: 0o755, Uid: 999, Gid: 999})

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/shortage"
 	"lockpick/nemesis"
 )
 
@@ -49,7 +51,7 @@ func (b *Backend) lacksClients(ctx context.Context, arch string) (reason, remedy
 	case errors.As(err, &lack):
 		return lack.Reason.Error(), lack.Remedy
 	case err != nil:
-		return firstLine(err), byHand(arch)
+		return firstLine(err), cmp.Or(shortage.Remedy(err, shortage.Temporary), byHand(arch))
 	}
 	return "", ""
 }
@@ -60,6 +62,7 @@ func explain(err error) (reason, remedy string) {
 	if a := (*astray)(nil); errors.As(err, &a) {
 		remedy = a.remedy
 	}
+	remedy = cmp.Or(shortage.Remedy(err, shortage.Temporary), remedy)
 	return firstLine(err), remedy
 }
 
@@ -158,9 +161,8 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 
 // take is the site that the run before has left, or a new one.
 func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
-	if n, m := len(s.NodeNames()), len(s.Clients); firstNode+n > firstReplica || firstClient+m-1 > lastHost {
-		return nil, fmt.Errorf("make a network: it has room for %d nodes and %d clients, not for %d and %d",
-			firstReplica-firstNode, lastHost-firstClient+1, n, m)
+	if err := b.Fits(s); err != nil {
+		return nil, err
 	}
 	st := b.left()
 	if st != nil && st.named == s.Topology.Image && st.lives() && st.seat(s.ClientNames()) {
@@ -185,6 +187,15 @@ func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
 		return nil, errors.Join(err, st.close())
 	}
 	return st, nil
+}
+
+// Fits says why a scenario is too large, whatever the machine.
+func (*Backend) Fits(s harness.Scenario) error {
+	if n, m := len(s.NodeNames()), len(s.Clients); firstNode+n > firstReplica || firstClient+m-1 > lastHost {
+		return fmt.Errorf("make a network: it has room for %d nodes and %d clients, not for %d and %d",
+			firstReplica-firstNode, lastHost-firstClient+1, n, m)
+	}
+	return nil
 }
 
 // left takes a site that a run before has left; nil: there is none.
@@ -242,7 +253,7 @@ func (s *site) found(ctx context.Context, b *Backend) (err error) {
 	}
 	s.client, s.links = command, []string{command[0], linksVerb}
 	s.room = append([]string{command[0], roomVerb}, command...)
-	s.image, s.own = client.ref, client.get(command[0])
+	s.image, s.own = client.ref, client
 	if err := s.engine.sweep(ctx, s.here, s.stock.ref, s.image); err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ type site struct {
 	named  string   // image that the scenario wants for nodes; "": none
 	stock  software // and what they run
 	image  string   // of clients and links
-	own    []byte   // lockpick's program, as it is there
+	own    *image   // the clients', of which gates are made
 	labels map[string]string
 	prefix string // of the names of containers
 	net    privateNet

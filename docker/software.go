@@ -7,6 +7,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -22,7 +23,7 @@ type software struct {
 	digest  string // of what is in it; "": it is made here, and its name tells
 	program string
 	from    string // the program of this machine that it is made of; "": it was there, or was pulled
-	gated   bool   // it has lockpick's program at gatePath
+	gated   bool   // it has lockpick's program in gateDir
 }
 
 func (s software) String() string {
@@ -123,15 +124,16 @@ func (s supply) ofThisMachine(ctx context.Context) (software, error) {
 	if f.Machine != machines[arch] {
 		return software{}, fmt.Errorf("%w: %s is for %v, and its containers are %s", errNoServer, path, f.Machine, arch)
 	}
-	i, err := imageOf("redis", path)
+	i, err := imageOf("redis", path, path)
 	if err != nil {
 		return software{}, err
 	}
-	own, command, err := s.client(ctx)
+	own, _, err := s.client(ctx)
 	if err != nil {
 		return software{}, err
 	}
-	i.put(gatePath, own.get(command[0]))
+	gate, _ := own.apart(gateDir)
+	i.put(gate)
 	if err := i.provide(ctx, s.engine, s.labels[ownerLabel]); err != nil {
 		return software{}, err
 	}
@@ -229,19 +231,31 @@ func (s supply) client(ctx context.Context) (i *image, command []string, err err
 		if given[0], err = filepath.Abs(given[0]); err != nil {
 			return nil, nil, err
 		}
-		i, err = imageOf("client", given[0])
-		command = given
-	} else {
-		var arch string
-		if arch, err = s.engine.arch(ctx); err != nil {
-			return nil, nil, fmt.Errorf("ask the engine for its architecture: %w", err)
-		}
-		var text []byte
-		if text, err = s.program(ctx, arch, s.say); err == nil {
-			i, command = imageOfOne("client", insideClient, text), []string{insideClient, "__client"}
-		}
+		i, err = imageOf("client", given[0], given[0])
+		return i, given, err
 	}
-	return i, command, err
+	arch, err := s.engine.arch(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("ask the engine for its architecture: %w", err)
+	}
+	i, err = s.program(ctx, arch, s.say)
+	return i, []string{insideClient, "__client"}, err
+}
+
+// provide sees to it that the engine has the image.
+func (i *image) provide(ctx context.Context, e *engine, owner string) error {
+	has, err := e.hasImage(ctx, i.ref)
+	if err != nil || has {
+		return err
+	}
+	out, in := io.Pipe()
+	go func() { in.CloseWithError(i.write(in)) }()
+	err = e.importImage(ctx, i.ref, out, map[string]string{ownerLabel: owner, imageLabel: i.sort})
+	out.Close() // or the writer would wait for an engine that has given up
+	if err != nil {
+		return fmt.Errorf("import image %s: %w", i.ref, err)
+	}
+	return nil
 }
 
 // Server says what the nodes run: what they call themselves, and of which image they are.

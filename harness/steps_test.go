@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,14 +15,14 @@ import (
 // clockwork is a cluster whose time goes on by a step at each look at it. Its
 // client writes a fact as soon as it is resumed, before Resume returns.
 type clockwork struct {
-	now time.Duration
+	now atomic.Int64 // a step begins on its targets at once, and each looks
 	rec *history.Recorder
 }
 
 func (c *clockwork) Name() string                       { return "clockwork" }
 func (c *clockwork) Probe(context.Context) []Capability { return nil }
 func (c *clockwork) StampError() time.Duration          { return 0 }
-func (c *clockwork) Now() time.Duration                 { c.now += time.Millisecond; return c.now }
+func (c *clockwork) Now() time.Duration                 { return time.Duration(c.now.Add(int64(time.Millisecond))) }
 func (c *clockwork) Pause(string) (string, error)       { return "stopped", nil }
 func (c *clockwork) Resume(client string) (string, error) {
 	c.rec.Record(history.Event{T: int64(c.Now()), Process: client, Type: history.Invoke, Op: history.OpRead})

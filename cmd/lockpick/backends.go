@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/process"
+	"lockpick/harness/shortage"
 	"lockpick/harness/sim"
 )
 
@@ -67,7 +69,7 @@ func (a *app) prepare(ctx context.Context, b harness.Backend, all []pick) error 
 	case errors.As(err, &lack):
 		return unable(fmt.Errorf("backend %s can't run this: %w", b.Name(), lack.Reason), lack.Remedy)
 	case err != nil:
-		return unable(fmt.Errorf("backend %s can't run this: %w", b.Name(), err), "see lockpick doctor")
+		return unable(fmt.Errorf("backend %s can't run this: %w", b.Name(), err), cmp.Or(shortage.Remedy(err, shortage.Temporary), "see lockpick doctor"))
 	}
 	return nil
 }

@@ -52,6 +52,30 @@ func TestCatalogueOnDocker(t *testing.T) {
 	nothingOnEngine(t)
 }
 
+// What go build makes as README has it, linked to libraries where there is a C compiler,
+// runs in containers from anywhere: where there is no source, and no go tool.
+func TestReadmesBuildOnDocker(t *testing.T) {
+	needEngine(t)
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "lockpick")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	server, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, "run", "holder-crashes/", "clock-jump/", "--backend", "docker", "--store", filepath.Join(dir, "store"))
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "PATH="+filepath.Dir(server))
+	if _, err := os.Stat(filepath.Join(filepath.Dir(server), "go")); err == nil {
+		t.Skipf("go is beside %s", server)
+	}
+	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "building lockpick") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	nothingOnEngine(t)
+}
+
 // nothingOnEngine sees that no container and no network of a lockpick is left.
 func nothingOnEngine(t *testing.T) {
 	t.Helper()

@@ -30,12 +30,13 @@ const (
 const patience = time.Minute
 
 // workers is the processes that do simulated runs, one a core.
-func workers(patience time.Duration) sweep.Pool {
+// What they say in dying is kept in the folder stacks.
+func workers(patience time.Duration, stacks string) sweep.Pool {
 	self, err := os.Executable()
 	if err != nil {
 		self = os.Args[0] // starting it will tell
 	}
-	return sweep.Pool{Command: []string{self, workerVerb}, Size: runtime.NumCPU(), Patience: patience}
+	return sweep.Pool{Command: []string{self, workerVerb}, Size: runtime.NumCPU(), Patience: patience, Stacks: stacks}
 }
 
 // workerCmd does simulated runs in a process of its own.

@@ -36,6 +36,8 @@ var house = map[string]row{
 	"harness/history/story": {ours: "harness/history", because: "histories that people can write, for the tests of several rooms"},
 	"nemesis":               {ours: "harness/history", because: "a plan is data; what it needs are small interfaces"},
 
+	"harness/shortage": {because: "from an error to what to do about it, whoever had it"},
+
 	"harness/lock": {because: "interfaces and Env; a lock must not see faults or the resource"},
 	"harness/lock/redlock": {ours: "harness/lock redlock redlock/redisnode", third: goRedis,
 		tests: redistest + " harness/history harness/resp", because: "adapters never import each other"},
@@ -59,7 +61,7 @@ var house = map[string]row{
 		because: "one course of a failover for all real nodes; it knows no process, no container and no link"},
 	"harness/real/proc":  {ours: "harness/real/server harness/resp", third: xsys, because: "child processes and the true clock"},
 	"harness/real/clock": {third: xsys, tests: "harness/real/proc", because: "wrong clocks for any process that a caller traces"},
-	"harness/real/link": {ours: "harness/history harness/resp nemesis", tests: "harness/real/proc",
+	"harness/real/link": {ours: "harness/history harness/resp harness/shortage nemesis", tests: "harness/real/proc",
 		third: toxiproxy + " " + prometheus + " " + zerolog + " " + xsys, because: "links in front of any real node"},
 	"harness/real/contender": {ours: "harness/client harness/history harness/lock harness/real/proc",
 		because: "what a client and its harness say to each other, wherever the client runs"},
@@ -72,10 +74,10 @@ var house = map[string]row{
 	"harness/real/disk":    {ours: "harness/real/proc nemesis", third: goFuse + " " + xsys, because: "a disk below any real node"},
 	"harness/conformance": {ours: "harness/resp", tests: miniredis + " harness/sim/node harness/real/proc harness/real/clock harness/real/disk",
 		because: "stories know no server; its tests tell them to each, below any network"},
-	"harness/process": {ours: "harness harness/client harness/lock harness/history harness/resp harness/real/… nemesis", tests: goRedis,
+	"harness/process": {ours: "harness harness/client harness/lock harness/history harness/resp harness/real/… harness/shortage nemesis", tests: goRedis,
 		because: "backends never import each other"},
 
-	"docker": {ours: "harness harness/client harness/history harness/real/… harness/resp nemesis", third: dockerPkg, tests: "harness/lock",
+	"docker": {ours: "harness harness/client harness/history harness/real/… harness/resp harness/shortage nemesis", third: dockerPkg, tests: "harness/lock",
 		because: "backends never import each other"},
 
 	"checker":   {ours: "harness/history", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},
@@ -97,8 +99,8 @@ var house = map[string]row{
 	"reports/trace":     {ours: "harness/history checker reports/words", tests: "harness/history/story", because: "one run for viewers of traces"},
 	"reports/junit":     {ours: "scenarios/outcome checker reports/words", because: "a table of outcomes in a form that others read"},
 	"scenarios/outcome": {ours: "harness harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
-	"scenarios/suite":   {ours: "harness harness/history harness/history/edn checker reports scenarios/outcome", tests: "harness/lock", because: "the only judge"},
-	"scenarios/sweep":   {ours: "harness scenarios/outcome scenarios/suite", because: "many jobs in worker processes"},
+	"scenarios/suite":   {ours: "harness harness/history harness/history/edn harness/shortage checker reports scenarios/outcome", tests: "harness/lock", because: "the only judge"},
+	"scenarios/sweep":   {ours: "harness harness/shortage scenarios/outcome scenarios/suite", because: "many jobs in worker processes"},
 	"cmd/lockpick": {ours: "redlock docker harness harness/… checker nemesis reports reports/… scenarios scenarios/…", third: cobraPkg, tests: goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
 		because: "the composition root"},
 }

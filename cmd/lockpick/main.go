@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -27,6 +28,16 @@ func main() {
 		fmt.Fprintln(os.Stderr, "error:", clock.Gate(os.Args[2:]))
 		os.Exit(outcome.ExitBackend)
 	}
+	if len(os.Args) < 2 || !strings.HasPrefix(os.Args[1], "__") { // their parent sees that they died, and how
+		if code, over := asInit(); over {
+			os.Exit(code)
+		}
+		// Go's runtime ends a program that has no memory left, overflows its stack or is sent
+		// SIGQUIT with status 2, which is undecided here. So it aborts instead, which is none
+		// of our codes: a parent that supervises would have to pass on all signals, and die
+		// with its child and its child with it.
+		debug.SetTraceback("crash")
+	}
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -39,7 +50,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	root := a.root()
 	root.SetArgs(args)
 	ended := make(chan error, 1)
-	go func() { ended <- root.ExecuteContext(ctx) }()
+	go func() { ended <- guarded(root.ExecuteContext, ctx) }()
 	var err error
 	select {
 	case err = <-ended:
@@ -59,6 +70,16 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 		a.complain(err)
 	}
 	return outcome.Worse(a.code, codeOf(err))
+}
+
+// guarded makes a panic in a verb an error: a bug in lockpick, with its stack.
+func guarded(verb func(context.Context) error, ctx context.Context) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &failure{err: fmt.Errorf("panic: %v\n%s", r, debug.Stack()), code: outcome.ExitBug, hint: "this is a bug in lockpick"}
+		}
+	}()
+	return verb(ctx)
 }
 
 // app is what the verbs share.

@@ -130,6 +130,9 @@ func (r *report) explain(o outcome.Outcome) {
 	if o.Error != "" {
 		fmt.Fprintf(r.out, "    error: %s\n", strings.ReplaceAll(strings.TrimSpace(o.Error), "\n", "\n    "))
 	}
+	if o.Hint != "" {
+		fmt.Fprintf(r.out, "    hint: %s\n", o.Hint)
+	}
 	if o.Dir != "" {
 		if text, err := os.ReadFile(filepath.Join(o.Dir, reports.SequenceFile)); err == nil {
 			fmt.Fprintf(r.out, "\n%s\n", bytes.TrimRight(text, "\n"))

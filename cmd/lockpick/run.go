@@ -7,17 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"lockpick/docker"
 	"lockpick/harness"
+	"lockpick/harness/shortage"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
@@ -124,7 +127,10 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 		return err
 	}
 	if err := suite.CanWrite(f.store); err != nil {
-		return usage(err, "choose another folder with --store")
+		return noStore(err)
+	}
+	if err := fit(b, chosen, able); err != nil {
+		return err
 	}
 	ci, err := newCI(f.junit)
 	if err != nil {
@@ -145,6 +151,30 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 		return err
 	}
 	return ctx.Err()
+}
+
+// fit refuses scenarios that are too large for a backend on any machine.
+func fit(b harness.Backend, chosen []pick, able abilities) error {
+	bounded, ok := b.(interface{ Fits(harness.Scenario) error })
+	for _, p := range chosen {
+		if !ok || len(able.missing(p.Scenario)) > 0 {
+			continue
+		}
+		if err := bounded.Fits(p.Scenario); err != nil {
+			return usage(fmt.Errorf("run %s on %s: %w", p.ID(), b.Name(), err), "use fewer clients or nodes")
+		}
+	}
+	return nil
+}
+
+// noStore says what to do about a store that can't be written to. To choose one is use of
+// lockpick; that it has no room left is none.
+func noStore(err error) error {
+	hint := shortage.Remedy(err, shortage.Store)
+	if hint == "" || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EROFS) {
+		return usage(err, "choose another folder with --store")
+	}
+	return unable(err, hint)
 }
 
 // mostSeeds bounds a sweep: a day of work for a large machine.
@@ -352,7 +382,7 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 		all.Wait()
 		return
 	}
-	workers(r.flags.patience).Run(ctx, r.total, job, r.done)
+	workers(r.flags.patience, r.flags.store).Run(ctx, r.total, job, r.done)
 }
 
 func printJSON(w io.Writer, v any) error {

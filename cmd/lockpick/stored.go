@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/docker"
+	"lockpick/harness/shortage"
 	"lockpick/reports/sequence"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
@@ -136,7 +138,7 @@ func (a *app) replay(ctx context.Context, s suite.Stored) error {
 	}
 	dir, err := os.MkdirTemp("", "lockpick-replay-")
 	if err != nil {
-		return unable(fmt.Errorf("make a place for the run: %w", err), "set TMPDIR to a folder that can be written")
+		return unable(fmt.Errorf("make a place for the run: %w", err), shortage.Remedy(err, shortage.Temporary))
 	}
 	defer os.RemoveAll(dir)
 	j := suite.Job{Scenario: m.Scenario, Seed: m.Seed, Backend: m.Backend, Store: dir, Keep: suite.KeepAll, Version: version(), Command: m.Command,
@@ -146,7 +148,7 @@ func (a *app) replay(ctx context.Context, s suite.Stored) error {
 	}
 	o := suite.Execute(ctx, b, j)
 	if o.Error != "" {
-		return unable(errors.New(o.Error), "see lockpick doctor")
+		return unable(errors.New(o.Error), cmp.Or(o.Hint, "see lockpick doctor"))
 	}
 	a.code = outcome.Worse(a.code, o.Code)
 	a.printVerdict(o.Verdict, o.Judgements)
@@ -154,9 +156,9 @@ func (a *app) replay(ctx context.Context, s suite.Stored) error {
 }
 
 func (a *app) replaySim(ctx context.Context, s suite.Stored, j suite.Job) (err error) {
-	workers(patience).Run(ctx, 1, func(int) suite.Job { return j }, func(_ int, o outcome.Outcome) {
+	workers(patience, os.TempDir()).Run(ctx, 1, func(int) suite.Job { return j }, func(_ int, o outcome.Outcome) {
 		if o.Error != "" {
-			err = &failure{err: errors.New(o.Error), code: o.Code, hint: "see lockpick help exit-codes"}
+			err = &failure{err: errors.New(o.Error), code: o.Code, hint: cmp.Or(o.Hint, "see lockpick help exit-codes")}
 			return
 		}
 		var again []byte

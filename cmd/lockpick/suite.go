@@ -45,7 +45,6 @@ func (f *runFlags) all(names []string) string {
 
 // keep writes the suite, if it is one, and the index of the store.
 func (r *report) keep(interrupted bool) error {
-	const hint = "make room, or choose another folder with --store"
 	s := r.suite
 	if len(s.Scenarios) > 1 || s.Seeds > 1 {
 		s.Seconds, s.Code, s.Planned, s.Interrupted = time.Since(r.started).Seconds(), r.code, r.total, interrupted
@@ -54,12 +53,12 @@ func (r *report) keep(interrupted bool) error {
 		}
 		dir, err := suites.Write(s, suites.File{Name: reports.JUnitFile, Write: r.ci.junit.Write})
 		if err != nil {
-			return usage(err, hint)
+			return noStore(err)
 		}
 		fmt.Fprintf(r.errs, "report: %s\n", dir+"/"+suites.PageFile)
 	}
 	if err := suites.Index(r.flags.store); err != nil {
-		return usage(err, hint)
+		return noStore(err)
 	}
 	return nil
 }

@@ -47,6 +47,7 @@ outcome.json: what came, held against what the scenario expected
   code           exit code of this run alone (help exit-codes)
   judgements ?   one for each property and each number that has a bound (below)
   error ?        why it could not be run or judged
+  hint ?         what to do about that
   skipped ?      why it was not run
   retried ?      why each earlier try did not count, and its directory
   stopped ?      where the run was stopped early, and why

@@ -14,14 +14,19 @@ var topics = []struct{ name, short, text string }{
      violation did not come, or came for another reason
 2    undecided, and nothing worse: a fault did not take effect, nobody acquired
 3    a backend or a client program could not do its part, a container of --nodes
-     is not there or does not do; or everything, or something that --require
-     asks for, was skipped
+     is not there or does not do; the machine had no room, open files, processes
+     or memory left; a simulated run took longer than --timeout; or everything, or
+     something that --require asks for, was skipped
 64   wrong usage, or a bad scenario or history file
 70   a bug in lockpick
 130  interrupted; what was written until then is kept
+134  aborted (SIGABRT): lockpick itself had no memory left or met with a bug that Go's
+     runtime ends, or was sent SIGQUIT; its stacks are on standard error
 
 Several at once: 70, 1, 3, 2, 0, whichever comes first.
-"go run" turns every code but 0 into 1: build the binary to see them.`},
+"go run" turns every code but 0 into 1: build the binary to see them. Where there
+is too little memory for Go's runtime to begin, it exits with 2 by itself, and prints
+nothing but "fatal error" on standard error.`},
 	{"files", "what a run leaves on disk", `store/NAME+VARIANT/TIME-BACKEND-SEED/   one run; TIME is UTC
     run.json         the scenario with all values resolved, seed, versions, the
                      command that runs it again, the image that containers ran
@@ -44,6 +49,8 @@ Several at once: 70, 1, 3, 2, 0, whichever comes first.
     porcupine.html   where the lock's answers were wrong: what porcupine, the second
                      judge, says of them; a page for a browser, without a network
 store/NAME+VARIANT/latest               a link to the newest of them
+store/lockpick-stack-NAME-SEED-….txt    where a simulated run was that took too long, or
+                                        what Go's runtime said when one ended its process
 store/suites/TIME/                      one "lockpick run" of several scenarios
     suite.html       the safety report: what was expected and what came, cures, and
                      whose claims held; suite.md is the same in Markdown

@@ -12,6 +12,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/real/clock"
 	"lockpick/harness/real/disk"
+	"lockpick/harness/shortage"
 	"lockpick/nemesis"
 )
 
@@ -124,7 +126,7 @@ func (b *Backend) canMount() harness.Capability {
 	reason, remedy := disk.Missing()
 	if reason == "" {
 		if err := b.tryDisk(); err != nil {
-			reason, remedy = err.Error(), disk.Remedy
+			reason, remedy = err.Error(), cmp.Or(shortage.Remedy(err, shortage.Temporary), disk.Remedy)
 		}
 	}
 	return harness.Capability{Available: reason == "", Reason: reason, Remedy: remedy}
@@ -138,7 +140,10 @@ func (b *Backend) canWatch(ctx context.Context) harness.Capability {
 	if err == nil {
 		return harness.Capability{Available: true}
 	}
-	why, _, _ := strings.Cut(err.Error(), "\n")
+	why := telling(err)
+	if remedy := shortage.Remedy(err, shortage.Temporary); remedy != "" {
+		return harness.Capability{Reason: why, Remedy: remedy}
+	}
 	return harness.Capability{Reason: b.cfg.RedisServer + " can't be a sentinel: " + strings.TrimSuffix(why, ":"),
 		Remedy: "apt-get install redis-server, whose program is redis-sentinel as well, and see that it comes first on PATH"}
 }
@@ -155,8 +160,9 @@ func (b *Backend) canTurnClocks() harness.Capability {
 	if err == nil {
 		return harness.Capability{Available: true}
 	}
-	c := harness.Capability{Reason: "no process can be given a wrong clock: " + err.Error()}
+	c := harness.Capability{Reason: "no process can be given a wrong clock: " + err.Error(), Remedy: shortage.Remedy(err, shortage.Temporary)}
 	switch {
+	case c.Remedy != "":
 	case clock.Available() != nil:
 		c.Remedy = "run it on Linux on amd64, or in the simulation (--backend sim)"
 	case errors.Is(err, fs.ErrPermission):
@@ -198,11 +204,28 @@ func (b *Backend) trust(ctx context.Context, run harness.Capability) harness.Cap
 		err = b.answers(ctx)
 	}
 	if err != nil {
-		why, _, _ := strings.Cut(err.Error(), "\n")
-		run.Available, run.Reason = false, fmt.Sprintf("%s is no redis-server that runs here: %s", program, strings.TrimSuffix(why, ":"))
+		why := telling(err)
+		run.Available = false
+		if run.Remedy = shortage.Remedy(err, shortage.Temporary); run.Remedy != "" {
+			run.Reason = why
+			return run
+		}
+		run.Reason = fmt.Sprintf("%s is no redis-server that runs here: %s", program, strings.TrimSuffix(why, ":"))
 		run.Remedy = "apt-get install redis-server, and see that it comes first on PATH"
 	}
 	return run
+}
+
+// telling is the line of an error, with a server's log in it, that says what the machine is
+// short of, or else the first.
+func telling(err error) string {
+	for line := range strings.Lines(err.Error()) {
+		if shortage.Remedy(errors.New(line), "") != "" {
+			return strings.TrimSpace(line)
+		}
+	}
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	return first
 }
 
 // versionBound is how long the program may take to tell its version.

@@ -152,6 +152,15 @@ func supports(s harness.Scenario, k lock.Kind) error {
 		return fmt.Errorf("a client's clock can't be set: %s", oneClock)
 	case s.Topology.Replicas > 1:
 		return fmt.Errorf("%d replicas of each node can't be simulated: use one", s.Topology.Replicas)
+	}
+	return fits(s)
+}
+
+// Fits says why a scenario is too large, whatever the machine.
+func (*Backend) Fits(s harness.Scenario) error { return fits(s) }
+
+func fits(s harness.Scenario) error {
+	switch {
 	case s.Topology.Nodes < 1 || s.Topology.Nodes > 250:
 		return fmt.Errorf("%d nodes can't be simulated: use 1 to 250", s.Topology.Nodes)
 	case 2*len(s.Clients)*(s.Topology.Nodes+1) > firstClientSlot || len(s.Clients) > 250:

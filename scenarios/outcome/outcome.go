@@ -28,6 +28,7 @@ type Outcome struct {
 	Code       int                `json:"code"` // exit code of this run alone
 	Judgements []Judgement        `json:"judgements,omitempty"`
 	Error      string             `json:"error,omitempty"`   // why it could not be run or judged
+	Hint       string             `json:"hint,omitempty"`    // what to do about the error, where that is known
 	Skipped    string             `json:"skipped,omitempty"` // why it was not run
 	Retried    []string           `json:"retried,omitempty"` // why each earlier try did not count, and its directory
 	Stopped    string             `json:"stopped,omitempty"` // where the run was stopped early, and why

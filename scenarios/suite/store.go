@@ -35,11 +35,11 @@ func (d *runDir) create() error {
 	stamp := m.Started.Format("20060102T150405.000Z")
 	parent := filepath.Join(d.store, id)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return fmt.Errorf("create run directory: %w; choose another with --store", err)
+		return fmt.Errorf("create run directory: %w", err)
 	}
 	tmp, err := os.MkdirTemp(parent, ".new-")
 	if err != nil {
-		return fmt.Errorf("create run directory: %w; choose another with --store", err)
+		return fmt.Errorf("create run directory: %w", err)
 	}
 	defer os.RemoveAll(tmp) // it has its name by then, unless something failed
 	if err := os.Chmod(tmp, 0o755); err != nil {
@@ -143,7 +143,7 @@ func writeJSON(path string, v any) error {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
-		return fmt.Errorf("%w; make room, or choose another folder with --store", err) // it names the file
+		return err // it names the file
 	}
 	return nil
 }

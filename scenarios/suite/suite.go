@@ -11,6 +11,7 @@ package suite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"lockpick/checker"
 	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/shortage"
 	"lockpick/scenarios/outcome"
 )
 
@@ -84,8 +86,19 @@ func write(o *outcome.Outcome) {
 		return
 	}
 	if err := writeJSON(filepath.Join(o.Dir, outcomeFile), o); err != nil {
-		o.Fail(outcome.ExitUsage, err)
+		failStore(o, err)
 	}
+}
+
+// failStore adds an error of writing to the store, which is the user's choice, and yet no
+// wrong one where only room is missing.
+func failStore(o *outcome.Outcome, err error) {
+	code := outcome.ExitUsage
+	if o.Hint = shortage.Remedy(err, shortage.Store); o.Hint != "" {
+		code = outcome.ExitBackend
+	}
+	o.Hint = cmp.Or(o.Hint, "choose another folder with --store")
+	o.Fail(code, err)
 }
 
 // These are in a reason of Retried: a violation was expected and did not come; and the
@@ -145,7 +158,7 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 	if j.Live && j.Keep != KeepNone {
 		f, err := d.live()
 		if err != nil {
-			o.Fail(outcome.ExitUsage, err)
+			failStore(&o, err)
 			return o
 		}
 		defer f.Close()
@@ -161,13 +174,14 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 		events = append(events, e)
 	})
 	if err := harness.RunUntil(ctx, b, j.Scenario, j.Seed, rec, j.until()); err != nil {
+		o.Hint = shortage.Remedy(err, shortage.Temporary)
 		o.Fail(outcome.ExitBackend, err)
 	}
 	h := judged(&o, d.manifest, events)
 	unexpected := o.Code != outcome.ExitOK
 	if j.Keep == KeepAll || j.Keep == KeepUnexpected && unexpected {
 		if err := d.write(facts.Bytes(), h, o); err != nil {
-			o.Fail(outcome.ExitUsage, err)
+			failStore(&o, err)
 		}
 		o.Dir = d.path
 	}

@@ -1,9 +1,10 @@
 // Package sweep runs many jobs in worker processes.
 //
 // A Pool keeps a few workers, one a core, each the same binary with one
-// processor; Worker is their half of the conversation. What kills a worker, a
-// panic in a goroutine of a simulated client or a bubble that stands still, is
-// the outcome of that one job, with the end of what the worker said.
+// processor; Worker is their half of the conversation. What ends a worker in the
+// middle of a job, a panic in a goroutine of a simulated client or a bubble that
+// stands still, is the outcome of that one job (death.go); the stacks that the
+// worker printed are in a file of their own.
 //
 // Deliberately missing: what a job means, and sharing among machines.
 package sweep
@@ -29,6 +30,7 @@ type Pool struct {
 	Command  []string      // starts a worker
 	Size     int           // workers at once
 	Patience time.Duration // wall clock that one job may take
+	Stacks   string        // folder for the stacks of workers that ended in the middle of a job
 }
 
 // Run does n jobs, each of which job makes when its turn comes, and calls done for
@@ -72,27 +74,25 @@ type worker struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	answers chan []byte // closed when the process has ended
-	said    *tail
+	said    *speech
 }
 
 func (w *worker) do(ctx context.Context, j suite.Job) outcome.Outcome {
-	broken := func(format string, a ...any) outcome.Outcome {
-		w.kill()
-		return outcome.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: j.Backend, Seed: j.Seed, Command: j.Command,
-			Code: outcome.ExitBug, Error: fmt.Sprintf(format, a...) + "\n" + w.said.String()}
-	}
 	if w.cmd == nil {
 		if err := w.start(); err != nil {
-			w.said = &tail{}
-			return broken("start worker: %v", err)
+			return unanswered(j, startFailed(err))
 		}
 	}
+	w.said.forget()
 	line, err := json.Marshal(j)
 	if err != nil {
-		return broken("send job: %v", err)
+		return w.lost(j, death{outcome.ExitBug, fmt.Sprintf("send job: %v", err), ""})
 	}
 	if _, err := w.in.Write(append(line, '\n')); err != nil {
-		return broken("the worker ended before it took the job: %v", err)
+		w.in.Close()
+		for range w.answers {
+		}
+		return w.lost(j, w.died())
 	}
 	patience := time.NewTimer(w.pool.Patience)
 	defer patience.Stop()
@@ -100,27 +100,41 @@ func (w *worker) do(ctx context.Context, j suite.Job) outcome.Outcome {
 	case answer, ok := <-w.answers:
 		var o outcome.Outcome
 		if !ok {
-			return broken("the worker died in this run")
+			return w.lost(j, w.died())
 		}
 		if err := json.Unmarshal(answer, &o); err != nil {
-			return broken("the worker's answer makes no sense: %v", err)
+			return w.lost(j, death{outcome.ExitBug, fmt.Sprintf("the worker's answer makes no sense: %v", err), ""})
 		}
 		return o
 	case <-patience.C:
 		w.dump()
-		return broken("the run stood still: no end after %v; its goroutines:", w.pool.Patience)
+		return w.lost(j, tooLong(w.pool.Patience))
 	case <-ctx.Done():
-		return broken("interrupted")
+		w.kill()
+		return unanswered(j, death{outcome.ExitInterrupt, "interrupted", ""})
 	}
+}
+
+// lost ends the worker, if it has not ended by itself, keeps what it said, and makes an
+// outcome of it all.
+func (w *worker) lost(j suite.Job, d death) outcome.Outcome {
+	w.kill()
+	d.why += w.said.keep(w.pool.Stacks, j)
+	return unanswered(j, d)
+}
+
+// unanswered is the outcome of a job that no worker has answered.
+func unanswered(j suite.Job, d death) outcome.Outcome {
+	return outcome.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: j.Backend, Seed: j.Seed, Command: j.Command, Code: d.code, Error: d.why, Hint: d.hint}
 }
 
 func (w *worker) start() error {
 	cmd := exec.Command(w.pool.Command[0], w.pool.Command[1:]...)
 	// A run makes much garbage and keeps little, so collecting a quarter as often
 	// costs a few megabytes; and a bubble on two processors is slower than on one.
-	// Whoever sets these himself is obeyed.
+	// Values already in the environment win.
 	cmd.Env = append([]string{"GOGC=400", "GOMAXPROCS=1"}, os.Environ()...)
-	w.said = &tail{}
+	w.said = &speech{}
 	cmd.Stderr = w.said
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -184,28 +198,4 @@ func (w *worker) stop() {
 	for range w.answers {
 	}
 	w.cmd = nil
-}
-
-// tail keeps the end of what is written to it.
-type tail struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-const tailSize = 64 << 10
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, b...)
-	if len(t.text) > tailSize {
-		t.text = append(t.text[:0], t.text[len(t.text)-tailSize:]...)
-	}
-	return len(b), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.text)
 }

@@ -3,8 +3,12 @@ package sweep
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
+	"path/filepath"
+	"runtime/debug"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,6 +33,31 @@ func TestMain(m *testing.M) {
 			panic("a goroutine of the run panicked")
 		case "freezes":
 			<-time.After(time.Hour)
+		case "overflows":
+			debug.SetMaxStack(1 << 20)
+			overflow(0)
+		case "writes a map twice":
+			m := map[int]int{}
+			for range 2 {
+				go func() {
+					for {
+						m[1]++
+					}
+				}()
+			}
+			<-time.After(time.Hour)
+		case "has no memory":
+			os.Stderr.WriteString("runtime: out of memory: cannot allocate 104857600-byte block (3833856 in use)\nfatal error: out of memory\n\ngoroutine 1\n")
+			os.Exit(2)
+		case "has no threads":
+			os.Stderr.WriteString("runtime: failed to create new OS thread (have 5 already; errno=11)\nfatal error: newosproc\n")
+			os.Exit(2)
+		case "is killed":
+			end(syscall.SIGKILL)
+		case "is ended":
+			end(syscall.SIGTERM)
+		case "is told to quit":
+			end(syscall.SIGQUIT)
 		case "babbles":
 			os.Stdout.WriteString("what?\n")
 			continue
@@ -37,25 +66,74 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// What kills or stops a worker is the outcome of that one job; the others are done.
+func overflow(n int) int { return overflow(n+1) + 1 }
+
+// end sends this process a signal that ends it.
+func end(s syscall.Signal) {
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Signal(s)
+	}
+	fmt.Fprintln(os.Stderr, "sent", s, err)
+	<-time.After(time.Hour)
+}
+
+// What kills or stops a worker is the outcome of that one job; the others are done. The
+// exit status is 2 for most of these, and never undecided. One line says why, and names
+// the file with the stacks.
 func TestPoolTellsWhichRunKilledItsWorker(t *testing.T) {
 	t.Setenv("SWEEP_TEST_WORKER", "1")
-	var jobs []suite.Job
-	for i, name := range []string{"fine", "dies", "fine", "freezes", "fine", "babbles", "fine"} {
-		jobs = append(jobs, suite.Job{Scenario: harness.Scenario{Name: name}, Seed: uint64(i)})
+	ends := []struct {
+		name             string
+		code             int
+		said, hint, kept string
+	}{
+		{name: "dies", code: 70, said: "the worker died in this run: panic: a goroutine of the run panicked", kept: "goroutine "},
+		{name: "overflows", code: 70, said: "fatal error: stack overflow", kept: "overflow("},
+		{name: "writes a map twice", code: 70, said: "fatal error: concurrent map", kept: "goroutine "},
+		{name: "babbles", code: 70, said: "makes no sense"},
+		{name: "freezes", code: 3, said: "did not end within 2s", hint: "--timeout", kept: "goroutine "},
+		{name: "has no memory", code: 3, said: "out of memory", hint: "ulimit -v", kept: "goroutine 1"},
+		{name: "has no threads", code: 3, said: "failed to create new OS thread", hint: "ulimit -u", kept: "newosproc"},
+		{name: "is killed", code: 3, said: "killed in this run (signal: killed)", hint: "memory"},
+		{name: "is ended", code: 3, said: "killed in this run (signal: terminated)", hint: "memory"},
+		{name: "is told to quit", code: 3, said: "SIGQUIT", hint: "let it run", kept: "goroutine "},
 	}
-	pool := Pool{Command: []string{os.Args[0]}, Size: 2, Patience: time.Second}
+	var jobs []suite.Job
+	for i, e := range ends {
+		jobs = append(jobs, suite.Job{Scenario: harness.Scenario{Name: e.name}, Seed: uint64(2 * i)},
+			suite.Job{Scenario: harness.Scenario{Name: "fine"}, Seed: uint64(2*i + 1)})
+	}
+	pool := Pool{Command: []string{os.Args[0]}, Size: 2, Patience: 2 * time.Second, Stacks: t.TempDir()}
 	got := make([]outcome.Outcome, len(jobs))
 	pool.Run(t.Context(), len(jobs), func(i int) suite.Job { return jobs[i] }, func(i int, o outcome.Outcome) { got[i] = o })
-	for i, want := range []struct {
-		code int
-		said string
-	}{{0, ""}, {70, "a goroutine of the run panicked"}, {0, ""}, {70, "goroutine "}, {0, ""}, {70, "makes no sense"}, {0, ""}} {
-		o := got[i]
-		if o.Code != want.code || !strings.Contains(o.Error, want.said) || o.Seed != uint64(i) || o.Scenario != jobs[i].Scenario.Name {
-			t.Errorf("job %d (%s): %+v", i, jobs[i].Scenario.Name, o)
+	for i, e := range ends {
+		if o := got[2*i+1]; o.Code != 0 || o.Seed != uint64(2*i+1) {
+			t.Errorf("the job after %q: %+v", e.name, o)
+		}
+		o := got[2*i]
+		why, file, _ := strings.Cut(o.Error, "; its stacks are in ")
+		if o.Code != e.code || !strings.Contains(why, e.said) || !strings.Contains(o.Hint, e.hint) || o.Seed != uint64(2*i) || o.Scenario != e.name || strings.Contains(o.Error, "\n") {
+			t.Errorf("%q: %+v", e.name, o)
+		}
+		if e.kept == "" {
+			continue
+		}
+		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), e.kept) {
+			t.Errorf("%q: in the file of its stacks is %q (%v)", e.name, text, err)
 		}
 	}
+}
+
+// Stacks that can't be kept are told.
+func TestStacksWithoutAFolder(t *testing.T) {
+	t.Setenv("SWEEP_TEST_WORKER", "1")
+	pool := Pool{Command: []string{os.Args[0]}, Size: 1, Patience: time.Minute, Stacks: filepath.Join(t.TempDir(), "none")}
+	pool.Run(t.Context(), 1, func(int) suite.Job { return suite.Job{Scenario: harness.Scenario{Name: "dies"}} }, func(_ int, o outcome.Outcome) {
+		if o.Code != 70 || !strings.Contains(o.Error, "could not be kept") || !strings.Contains(o.Error, "goroutine ") {
+			t.Errorf("%+v", o)
+		}
+	})
 }
 
 func TestPoolStopsWhenItIsInterrupted(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,8 +69,8 @@ var epoch = time.Unix(1_800_000_000, 0)
 // ticking is both clocks of a client, and shows tick more at each reading.
 func ticking(tick time.Duration) func(*lock.Env) {
 	return func(e *lock.Env) {
-		now := epoch.Add(-tick)
-		e.Now = func() time.Time { now = now.Add(tick); return now }
+		var readings atomic.Int64 // some mistakes read it once for each node, at once
+		e.Now = func() time.Time { return epoch.Add(time.Duration(readings.Add(1)-1) * tick) }
 		e.Wall = e.Now
 	}
 }
@@ -209,10 +210,10 @@ func TestFailedAttemptIsUndone(t *testing.T) {
 		}
 		n.take(0)
 		ctx, cancel := context.WithCancel(t.Context())
-		reads := 0
+		var readings atomic.Int64
 		l := n.open(m.Name, func(e *lock.Env) {
 			e.Now = func() time.Time {
-				if reads++; reads == 2 { // all answers are there
+				if readings.Add(1) == 2 { // all answers are there, or a node's is being asked for
 					cancel()
 				}
 				return time.Now()

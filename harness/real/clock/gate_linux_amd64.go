@@ -56,8 +56,8 @@ func awaitGate(pid int) error {
 // atGate says whether it is a gate so far.
 func atGate(pid int) (bool, error) {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	args := bytes.Split(line, []byte{0})
-	return len(args) > 1 && string(args[1]) == GateVerb, err
+	// A loader of libraries may stand before it.
+	return bytes.Contains(line, []byte("\x00"+GateVerb+"\x00")), err
 }
 
 // seize traces a process without stopping it. It is to stop when it has executed a

@@ -2,12 +2,15 @@ package link
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/Shopify/toxiproxy/v2/stream"
 
 	"lockpick/harness/resp"
+	"lockpick/harness/shortage"
 	"lockpick/nemesis"
 )
 
@@ -47,6 +50,10 @@ func (l *Link) accept(ln net.Listener) {
 	l.serving.Go(func() {
 		for {
 			client, err := ln.Accept()
+			if l.lacks(err) {
+				time.Sleep(acceptAgain) // until another connection ends
+				continue
+			}
 			if err != nil {
 				return // closed
 			}
@@ -58,6 +65,29 @@ func (l *Link) accept(ln net.Listener) {
 			l.serving.Go(func() { l.connect(client.(*net.TCPConn)) })
 		}
 	})
+}
+
+// acceptAgain is how long a link waits that could not accept for want of open files.
+const acceptAgain = 5 * time.Millisecond
+
+// lacks says whether an error comes of what this machine is short of, and keeps the
+// first: the clients saw a link that is cut, and nobody has planned that.
+func (l *Link) lacks(err error) bool {
+	if shortage.Remedy(err, "") == "" {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lacked == nil {
+		l.lacked = fmt.Errorf("connect: %w", err)
+	}
+	return true
+}
+
+func (l *Link) lacking() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lacked
 }
 
 // connect joins a client that has come to the node.
@@ -74,6 +104,7 @@ func (l *Link) connect(client *net.TCPConn) {
 	}
 	node, err := l.dial(way, client, upstream)
 	if err != nil {
+		l.lacks(err)
 		client.Close()
 		return
 	}
@@ -154,7 +185,7 @@ func (l *Link) stop() error {
 		open, changed := len(l.conns), l.changed
 		l.mu.Unlock()
 		if open == 0 {
-			return l.ports.short()
+			return errors.Join(l.ports.short(), l.lacking())
 		}
 		<-changed
 	}

@@ -45,6 +45,7 @@ type Link struct {
 	way      context.Context // ends when the link leads nowhere, or elsewhere
 	leave    context.CancelFunc
 	closed   bool
+	lacked   error // why a connection could not be made that neither the client nor the node is to blame for
 	taps     []*tap
 	opening  *conn          // whose pipes are being made
 	conns    map[*conn]bool // connections whose events are not all recorded

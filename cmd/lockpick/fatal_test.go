@@ -1,0 +1,167 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// serving starts lockpick, which serves until something ends it.
+func serving(t *testing.T, namespaces uintptr) (cmd *exec.Cmd, said *bytes.Buffer) {
+	t.Helper()
+	cmd, said = exec.Command("lockpick", "serve", "--port", "0", "--store", t.TempDir()), &bytes.Buffer{}
+	cmd.Stderr, cmd.SysProcAttr = said, &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if errors.Is(err, syscall.EPERM) && namespaces != 0 {
+		t.Skip("only root has a namespace of processes")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("it says %q, %v: %s", line, err, said)
+	}
+	return cmd, said
+}
+
+// What Go's runtime ends by itself has exit status 2, which is undecided here: so it
+// aborts. These signals are ended as memory that is short and concurrent writes are.
+func TestWhatTheRuntimeEndsIsNotUndecided(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGILL, syscall.SIGTRAP, syscall.SIGSYS} {
+		cmd, said := serving(t, 0)
+		cmd.Process.Signal(s)
+		cmd.Wait()
+		if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGABRT || !strings.Contains(said.String(), "goroutine ") {
+			t.Errorf("%v: %v, %q", s, cmd.ProcessState, said)
+		}
+	}
+}
+
+// The first process of a container can't abort, and so has a child that can.
+func TestFirstProcessOfAContainer(t *testing.T) {
+	for s, want := range map[syscall.Signal]int{syscall.SIGQUIT: 134, syscall.SIGTERM: 130, syscall.SIGINT: 130} {
+		cmd, said := serving(t, syscall.CLONE_NEWPID)
+		cmd.Process.Signal(s)
+		cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != want {
+			t.Errorf("%v: exit code %d, want %d: %s", s, code, want, said)
+		}
+	}
+	cmd := exec.Command("lockpick", "run", "no-such-scenario")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 64 {
+		t.Errorf("exit code %d: %s", cmd.ProcessState.ExitCode(), out)
+	}
+}
+
+// limited runs lockpick below a limit of the shell's.
+func limited(t *testing.T, limit string, env []string, args ...string) (code int, said string) {
+	t.Helper()
+	cmd := exec.Command("sh", append([]string{"-c", limit + `; exec lockpick "$@"`, "sh"}, args...)...)
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+// What the machine is short of is no bug and no missing redis-server: one line says what
+// it is, another what to do.
+func TestWhatIsShortIsNamed(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("redis-server is not on PATH: apt-get install redis-server")
+	}
+	dir := t.TempDir()
+	store := filepath.Join(dir, "store")
+	none := filepath.Join(dir, "none")
+	full := smallDisk(t, "")
+	sealed := smallDisk(t, "ro")
+	simulated := []string{"run", "baseline/", "--store", store}
+	real := append(simulated, "--backend", "process")
+	for _, c := range []struct {
+		what, limit, tmp string
+		args             []string
+		code             int
+		error, hint      string
+	}{
+		{"open files for workers", "ulimit -n 10", dir, simulated, 3, "too many open files", "ulimit -n"},
+		{"open files for links", "ulimit -n 50", dir, real, 3, "open files or more, and this process may have 50", "ulimit -n"},
+		{"open files for a trial", "ulimit -n 10", dir, real, 3, "too many open files", "ulimit -n"},
+		{"open files for a server", "ulimit -n 20", dir, real, 3, "increase your open file limit", "ulimit -n"},
+		{"size of files", "ulimit -f 1", dir, simulated, 3, "file too large", "ulimit -f"},
+		{"no TMPDIR", "true", none, real, 3, none + ": no such file", "folder that is there by TMPDIR"},
+		{"TMPDIR is a file", "true", "/etc/passwd", real, 3, "/etc/passwd", "folder that is there by TMPDIR"},
+		{"full TMPDIR", "true", full, real, 3, "no space left on device", "make room on that file system, or name a folder on another by TMPDIR"},
+		{"sealed TMPDIR", "true", sealed, real, 3, "read-only file system", "by TMPDIR"},
+		{"full store", "true", dir, []string{"run", "baseline/", "--store", full}, 3, "no space left on device", "by --store"},
+		{"sealed store", "true", dir, []string{"run", "baseline/", "--store", sealed}, 64, "read-only file system", "--store"},
+		{"too many for the simulation", "true", dir, append(simulated, "--set", "clients=999"), 64, "999 clients", "use fewer clients"},
+		{"too many for open files", "ulimit -n 5000", dir, append(real, "--set", "clients=999"), 3, "start 999 clients", "ulimit -n"},
+		{"wall clock", "true", dir, append(simulated, "--set", "workload.cycles=100000", "--set", "limit=24h", "--timeout", "1s"), 3, "did not end within 1s", "--timeout"},
+	} {
+		if c.tmp == "" {
+			continue // not on this machine
+		}
+		code, said := limited(t, c.limit, []string{"TMPDIR=" + c.tmp}, c.args...)
+		errors, hint := lineOf(said, "error: "), lineOf(said, "hint: ")
+		if code != c.code || !strings.Contains(errors, c.error) || !strings.Contains(hint, c.hint) || strings.Contains(said, "goroutine ") || strings.Contains(said, "apt-get") {
+			t.Errorf("%s: exit code %d, want %d:\n%s", c.what, code, c.code, said)
+		}
+	}
+	if kept, err := filepath.Glob(filepath.Join(store, "lockpick-stack-baseline-1-*.txt")); err != nil || len(kept) != 1 {
+		t.Errorf("stacks of the run that took too long: %v, %v", kept, err)
+	}
+	if code, said := limited(t, "true", []string{"TMPDIR=" + none}, "doctor"); code != 0 || !strings.Contains(said, "remedy: name a folder that is there by TMPDIR") {
+		t.Errorf("doctor without a TMPDIR: exit code %d:\n%s", code, said)
+	}
+	if code, said := limited(t, "true", nil, simulated...); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, said)
+	}
+	if code, said := limited(t, "true", []string{"TMPDIR=" + none}, "replay", filepath.Join(store, "baseline", "latest")); code != 3 || !strings.Contains(said, "by TMPDIR") {
+		t.Errorf("replay without a TMPDIR: exit code %d:\n%s", code, said)
+	}
+}
+
+// lineOf is what a line says after its beginning; "": there is none.
+func lineOf(text, begin string) string {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), begin); ok {
+			return rest
+		}
+	}
+	return ""
+}
+
+// smallDisk is a file system without room, or one that nobody may write to; "": this
+// machine mounts none.
+func smallDisk(t *testing.T, options string) string {
+	t.Helper()
+	dir := t.TempDir()
+	flags := uintptr(0)
+	if options == "ro" {
+		flags = syscall.MS_RDONLY
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, fmt.Sprintf("size=%d", 2*os.Getpagesize())); err != nil {
+		t.Logf("no file system can be mounted here: %v", err)
+		return ""
+	}
+	t.Cleanup(func() { syscall.Unmount(dir, 0) })
+	if options == "" {
+		os.WriteFile(filepath.Join(dir, "all"), make([]byte, 2*os.Getpagesize()), 0o644)
+	}
+	return dir
+}
