@@ -27,9 +27,6 @@ func (c *cluster) mountDisks(s harness.Scenario) (err error) {
 			continue
 		}
 		if c.group == nil {
-			if _, err := proc.Sweep(os.TempDir()); err != nil {
-				return err
-			}
 			if c.group, err = proc.NewGroup(os.TempDir()); err != nil {
 				return fmt.Errorf("%w; set TMPDIR to a directory that you can write to", err)
 			}
