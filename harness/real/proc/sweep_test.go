@@ -121,11 +121,10 @@ func TestSweepEndsOnlyChildren(t *testing.T) {
 	works, writes, elsewhere := sleeper(t, g, path), sleeper(t, g, "/", log), sleeper(t, g, "/")
 	below := sleeper(t, g, filepath.Join(path, "n1"))
 	later := sleeper(t, g, path) // of its number another process is recorded
-	recorded := *later
-	recorded.start--
+	recorded := &Child{pid: later.pid, start: later.start - 1}
 	alike := sleeper(t, g, dir) // its path begins alike
 	var text string
-	for _, c := range []*Child{works, writes, below, elsewhere, &recorded, alike} {
+	for _, c := range []*Child{works, writes, below, elsewhere, recorded, alike} {
 		text += fmt.Sprintln(c.pid, c.start)
 	}
 	must(t, os.WriteFile(filepath.Join(path, childrenFile), []byte(text), 0o644))
