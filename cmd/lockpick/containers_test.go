@@ -15,21 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/docker"
 	"lockpick/scenarios/outcome"
 )
-
-// needEngine needs what the backend of containers needs.
-func needEngine(t *testing.T) {
-	t.Helper()
-	needRedis(t)
-	if c := docker.New(docker.Config{}).Probe(t.Context())[0]; !c.Available {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("%s, and in CI it has to be there: %s", c.Reason, c.Remedy)
-		}
-		t.Skipf("%s: %s", c.Reason, c.Remedy)
-	}
-}
 
 // The catalogue's part for CI comes out in containers as it does elsewhere.
 func TestCatalogueOnDocker(t *testing.T) {

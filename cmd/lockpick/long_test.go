@@ -3,20 +3,15 @@
 package main
 
 import (
-	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,19 +19,6 @@ import (
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
-
-// build makes the binary as a user does. The longer checks run it, not the test
-// binary: bubbles must work outside "go test", and "go run" hides exit codes.
-func build(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "lockpick")
-	cmd := exec.Command("go", "build", "-o", path, ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return path
-}
 
 // outcomes runs lockpick with --json and returns its exit code and what came out.
 func outcomes(t *testing.T, binary string, args ...string) (int, []outcome.Outcome) {
@@ -203,74 +185,3 @@ func retries(t *testing.T, all []outcome.Outcome) {
 		t.Errorf("%d runs needed luck, at most %d may", len(lucky), mostLucky)
 	}
 }
-
-func needRedis(t *testing.T) {
-	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("the process backend needs Linux")
-	}
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("redis-server is missing, and in CI it has to be there: apt-get install redis-server")
-		}
-		t.Skip("redis-server is missing: apt-get install redis-server")
-	}
-}
-
-// Kill -9 in the middle of a run on processes leaves no process behind.
-func TestKill9LeavesNothing(t *testing.T) {
-	needRedis(t)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, build(t), "run", "baseline/", "--backend", "process", "--scale", "1",
-		"--store", filepath.Join(t.TempDir(), "store"))
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var children []int
-	// Five nodes, the resource and a client at least.
-	for len(children) < 7 && ctx.Err() == nil {
-		children = descendants(t, cmd.Process.Pid)
-		time.Sleep(5 * time.Millisecond)
-	}
-	cmd.Process.Kill()
-	cmd.Wait()
-	if len(children) < 7 {
-		t.Fatalf("only %d children were seen", len(children))
-	}
-	for _, pid := range children {
-		for ctx.Err() == nil && alive(pid) {
-			time.Sleep(5 * time.Millisecond)
-		}
-		if alive(pid) {
-			t.Errorf("process %d is left", pid)
-			syscall.Kill(pid, syscall.SIGKILL)
-		}
-	}
-}
-
-// descendants lists the children of a process, and theirs.
-func descendants(t *testing.T, pid int) []int {
-	t.Helper()
-	var out []int
-	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, task := range tasks {
-		f, err := os.Open(task)
-		if err != nil {
-			continue // the thread has ended
-		}
-		words := bufio.NewScanner(f)
-		words.Split(bufio.ScanWords)
-		for words.Scan() {
-			var child int
-			if _, err := fmt.Sscan(words.Text(), &child); err != nil {
-				t.Fatal(err)
-			}
-			out = append(append(out, child), descendants(t, child)...)
-		}
-		f.Close()
-	}
-	return out
-}
-
-func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }

@@ -1,0 +1,51 @@
+//go:build (long || nightly || containers) && !windows
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"lockpick/docker"
+)
+
+// build makes the binary as a user does. The longer checks run it, not the test
+// binary: bubbles must work outside "go test", and "go run" hides exit codes.
+func build(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "lockpick")
+	cmd := exec.Command("go", "build", "-o", path, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return path
+}
+
+func needRedis(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("the process backend needs Linux")
+	}
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("redis-server is missing, and in CI it has to be there: apt-get install redis-server")
+		}
+		t.Skip("redis-server is missing: apt-get install redis-server")
+	}
+}
+
+// needEngine needs what the backend of containers needs.
+func needEngine(t *testing.T) {
+	t.Helper()
+	needRedis(t)
+	if c := docker.New(docker.Config{}).Probe(t.Context())[0]; !c.Available {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("%s, and in CI it has to be there: %s", c.Reason, c.Remedy)
+		}
+		t.Skipf("%s: %s", c.Reason, c.Remedy)
+	}
+}
