@@ -124,7 +124,7 @@ func (f *field) signal(k kind, sig syscall.Signal) {
 			f.ends(args...)
 			life = f.lasts[strings.Join(args, " ")]
 		}
-		after := time.Duration(f.rng.Int64N(int64(life)))
+		after, before := time.Duration(f.rng.Int64N(int64(life))), f.runs()
 		cmd := f.command(args...)
 		if err := cmd.Start(); err != nil {
 			f.Fatal(err)
@@ -145,23 +145,33 @@ func (f *field) signal(k kind, sig syscall.Signal) {
 		if left := f.await(); left != "" {
 			f.Errorf("lockpick %s, %v after %v has left\n%s", strings.Join(args, " "), sig, after, left)
 		}
-		f.judged(fmt.Sprintf("lockpick %s, %v after %v", strings.Join(args, " "), sig, after))
+		for _, dir := range f.runs() {
+			if !slices.Contains(before, dir) {
+				f.judged(dir, fmt.Sprintf("lockpick %s, %v after %v", strings.Join(args, " "), sig, after))
+			}
+		}
 	}
 	f.Logf("%-11v of %-17s %3d, %d before they knew of signals, %d at their end already; each ended within %v", sig, k.name+":", k.kills, early, late, longest.Round(time.Millisecond))
 }
 
-// judged sees that every run in the store that was ended in good order has a verdict.
-func (f *field) judged(what string) {
+// runs are the directories of all runs in the store.
+func (f *field) runs() []string {
+	runs, err := filepath.Glob(filepath.Join(f.store, "*", "*-*-*"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	return runs
+}
+
+// judged sees that a run has a verdict, if there was anything to judge.
+func (f *field) judged(dir, what string) {
 	f.Helper()
-	runs, _ := filepath.Glob(filepath.Join(f.store, "*", "*-*", "history.jsonl"))
-	for _, history := range runs {
-		if is, err := os.Stat(history); err != nil || is.Size() == 0 {
-			continue // ended before there was anything to judge
-		}
-		for _, name := range []string{"outcome.json", "verdict.json"} {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(history), name)); err != nil {
-				f.Errorf("%s: %v", what, err)
-			}
+	if is, err := os.Stat(filepath.Join(dir, "history.jsonl")); err != nil || is.Size() == 0 {
+		return
+	}
+	for _, name := range []string{"outcome.json", "verdict.json"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			f.Errorf("%s: %v", what, err)
 		}
 	}
 }
