@@ -9,7 +9,7 @@ import (
 
 // Some of what TestHundredKills does at night.
 func TestKillsLeaveNothing(t *testing.T) {
-	f := newField(t, 1)
+	f := newField(t, 1, false)
 	for _, k := range f.kinds(2, 0, 1, 1) {
 		f.kill(k)
 	}

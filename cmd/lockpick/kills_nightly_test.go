@@ -20,7 +20,7 @@ func TestHundredKills(t *testing.T) {
 		seed = 1
 	}
 	began := time.Now()
-	f := newField(t, seed)
+	f := newField(t, seed, true)
 	for _, k := range f.kinds(40, 28, 16, 16) {
 		f.kill(k)
 	}

@@ -26,14 +26,15 @@ type field struct {
 	*testing.T
 	binary, tmp, store string
 	rng                *rand.Rand
+	engine             bool              // containers are ended, too, and no others come and go meanwhile
 	clean              map[string]string // what the machine has when no lockpick runs
 	lasts              map[string]time.Duration
 }
 
-func newField(t *testing.T, seed uint64) *field {
+func newField(t *testing.T, seed uint64, engine bool) *field {
 	t.Helper()
 	needRedis(t)
-	f := &field{T: t, binary: build(t), tmp: t.TempDir(), store: filepath.Join(t.TempDir(), "store"),
+	f := &field{T: t, engine: engine, binary: build(t), tmp: t.TempDir(), store: filepath.Join(t.TempDir(), "store"),
 		rng: rand.New(rand.NewPCG(seed, 13)), lasts: map[string]time.Duration{}}
 	t.Logf("seed %d", seed)
 	f.clean = f.machine()
@@ -239,6 +240,9 @@ func (f *field) processes() (left []string) {
 // network namespaces and the rules of the kernel's filters.
 func (f *field) machine() map[string]string {
 	has := map[string]string{}
+	if !f.engine {
+		return has
+	}
 	ask := func(what string, command ...string) {
 		if out, err := exec.Command(command[0], command[1:]...).Output(); err == nil {
 			var lines []string
