@@ -49,3 +49,12 @@ func needEngine(t *testing.T) {
 		t.Skipf("%s: %s", c.Reason, c.Remedy)
 	}
 }
+
+// size is of a file, 0 if there is none.
+func size(path string) int64 {
+	is, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return is.Size()
+}

@@ -77,14 +77,6 @@ func TestInterruptedOnDocker(t *testing.T) {
 	nothingOnEngine(t)
 }
 
-func size(path string) int64 {
-	is, err := os.Stat(path)
-	if err != nil {
-		return 0
-	}
-	return is.Size()
-}
-
 // sameEverywhere are the scenarios of the README's table.
 var sameEverywhere = []string{"gc-pause-after-acquire", "clock-jump", "restart-forgets", "power-loss-everysec", "disjoint-views"}
 

@@ -18,7 +18,8 @@ var topics = []struct{ name, short, text string }{
      asks for, was skipped
 64   wrong usage, or a bad scenario or history file
 70   a bug in lockpick
-130  interrupted; what was written until then is kept
+130  interrupted, as by Ctrl-C, SIGTERM or a closed terminal; what was written until then
+     is kept
 
 Several at once: 70, 1, 3, 2, 0, whichever comes first.
 "go run" turns every code but 0 into 1: build the binary to see them.`},
