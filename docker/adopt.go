@@ -16,8 +16,8 @@ import (
 	"sync"
 
 	"lockpick/harness"
+	"lockpick/harness/owned"
 	"lockpick/harness/real/disk"
-	"lockpick/harness/real/proc"
 	"lockpick/harness/real/server"
 )
 
@@ -99,7 +99,7 @@ func (s stranger) unfit(name string) error {
 	case s.bounded:
 		return &Lack{errors.New("its use of processor or memory is bounded, and who starves a node sets these bounds"), "start it without any"}
 	}
-	if _, ok := proc.ParseOwner(s.owner); ok {
+	if _, ok := owned.Parse(s.owner); ok {
 		return &Lack{fmt.Errorf("it has the label %s, by which lockpicks remove what is their own", ownerLabel), "start it with --label " + ownerLabel + "="}
 	}
 	return nil

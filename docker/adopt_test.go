@@ -17,6 +17,7 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/owned"
 	"lockpick/harness/real/proc"
 )
 
@@ -31,7 +32,7 @@ type serverOf struct {
 func startServer(t *testing.T, name string, change func(*container.Config, *container.HostConfig)) serverOf {
 	t.Helper()
 	e := testEngine(t)
-	self, err := proc.Self()
+	self, err := owned.Self()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +168,7 @@ func TestGuestsServeAndStay(t *testing.T) {
 	for _, s := range lent {
 		s.untouched()
 	}
-	self, err := proc.Self()
+	self, err := owned.Self()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func TestGuestsServeAndStay(t *testing.T) {
 // left as it is.
 func TestGuestsThatWillNotDo(t *testing.T) {
 	needEngine(t)
-	self, err := proc.Self()
+	self, err := owned.Self()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,9 +28,6 @@ func (c *cluster) mountDisks(s harness.Scenario) (err error) {
 			continue
 		}
 		if c.group == nil {
-			if _, err := proc.Sweep(os.TempDir()); err != nil {
-				return err
-			}
 			if c.group, err = proc.NewGroup(os.TempDir()); err != nil {
 				return err
 			}

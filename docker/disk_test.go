@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness/real/proc"
+	"lockpick/harness/owned"
 	"lockpick/nemesis"
 )
 
@@ -50,7 +50,7 @@ func TestPowerLossAndDisks(t *testing.T) {
 			}
 		})
 	}
-	self, err := proc.Self()
+	self, err := owned.Self()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness/real/proc"
+	"lockpick/harness/owned"
 )
 
 // dock runs the docker command.
@@ -33,7 +33,7 @@ func TestDockerfiles(t *testing.T) {
 			t.Skipf("the engine has no image %s to build on (%v): docker pull %s", base, err, base)
 		}
 	}
-	self, err := proc.Self()
+	self, err := owned.Self()
 	if err != nil {
 		t.Fatal(err)
 	}

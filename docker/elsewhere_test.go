@@ -24,7 +24,7 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness/real/proc"
+	"lockpick/harness/owned"
 )
 
 // authority signs certificates.
@@ -280,7 +280,7 @@ func TestEngineBehindTLS(t *testing.T) {
 // makeOne imports an image, and makes and runs a container of it on a network.
 func makeOne(t *testing.T, e *engine) {
 	t.Helper()
-	self, err := proc.Self()
+	self, err := owned.Self()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func makeOne(t *testing.T, e *engine) {
 	labels := map[string]string{ownerLabel: self.String(), runLabel: "elsewhere." + self.String()}
 	name := "lockpick-" + labels[runLabel]
 	defer func() {
-		_, err := e.clear(context.Background(), runLabel+"="+labels[runLabel], func(owned) bool { return true })
+		_, err := e.clear(context.Background(), runLabel+"="+labels[runLabel], func(belonging) bool { return true })
 		if err := errors.Join(err, e.removeImage(context.Background(), i.ref)); err != nil {
 			t.Error(err)
 		}

@@ -36,8 +36,12 @@ type engine struct {
 	at  endpoint
 }
 
-// owned is what the engine has with our label.
-type owned struct{ id, name, owner string }
+// belonging is what the engine has with our label.
+type belonging struct {
+	id, name, owner string
+	made            time.Time
+	runs            bool // a container
+}
 
 // An engine that takes connections and then says nothing has died with its socket in
 // other hands, or hangs. No call is known to need as long as answerBound: what takes
@@ -232,11 +236,11 @@ func (e *engine) importImage(ctx context.Context, ref string, tar io.Reader, lab
 }
 
 // images lists the images with a label, as name:tag.
-func (e *engine) images(ctx context.Context, label string) (found []owned, err error) {
+func (e *engine) images(ctx context.Context, label string) (found []belonging, err error) {
 	all, err := e.api.ImageList(ctx, imageapi.ListOptions{Filters: labelled(label)})
 	for _, i := range all {
 		for _, tag := range i.RepoTags {
-			found = append(found, owned{id: i.ID, name: tag, owner: i.Labels[ownerLabel]})
+			found = append(found, belonging{id: i.ID, name: tag, owner: i.Labels[ownerLabel], made: time.Unix(i.Created, 0)})
 		}
 	}
 	return found, err
@@ -262,10 +266,10 @@ func (e *engine) makeNetwork(ctx context.Context, name string, subnet netip.Pref
 	return made.ID, err
 }
 
-func (e *engine) networks(ctx context.Context, label string) (found []owned, err error) {
+func (e *engine) networks(ctx context.Context, label string) (found []belonging, err error) {
 	all, err := e.api.NetworkList(ctx, network.ListOptions{Filters: labelled(label)})
 	for _, n := range all {
-		found = append(found, owned{n.ID, n.Name, n.Labels[ownerLabel]})
+		found = append(found, belonging{id: n.ID, name: n.Name, owner: n.Labels[ownerLabel], made: n.Created})
 	}
 	return found, err
 }
@@ -430,10 +434,10 @@ func (e *engine) logs(ctx context.Context, id string) string {
 	return strings.TrimSpace(text.String())
 }
 
-func (e *engine) containers(ctx context.Context, label string) (found []owned, err error) {
+func (e *engine) containers(ctx context.Context, label string) (found []belonging, err error) {
 	all, err := e.api.ContainerList(ctx, container.ListOptions{All: true, Filters: labelled(label)})
 	for _, c := range all {
-		found = append(found, owned{c.ID, strings.Join(c.Names, " "), c.Labels[ownerLabel]})
+		found = append(found, belonging{c.ID, strings.Join(c.Names, " "), c.Labels[ownerLabel], time.Unix(c.Created, 0), c.State == container.StateRunning})
 	}
 	return found, err
 }

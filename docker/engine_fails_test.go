@@ -13,7 +13,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/history"
-	"lockpick/harness/real/proc"
+	"lockpick/harness/owned"
 )
 
 // own is a second engine for the test alone, to do to it what ends it.
@@ -90,7 +90,7 @@ func TestServerThatDoesNotStart(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "redis-server ended") || !strings.Contains(err.Error(), "sleep: unrecognized option") {
 		t.Errorf("it came out as %v", err)
 	}
-	self, err := proc.Self()
+	self, err := owned.Self()
 	if err != nil {
 		t.Fatal(err)
 	}

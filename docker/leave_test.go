@@ -15,6 +15,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/history"
+	"lockpick/harness/owned"
 )
 
 // victim is a lockpick in the middle of a run, with a client that is paused, and
@@ -77,6 +78,33 @@ func TestNextRunSweepsWhatKillNineLeft(t *testing.T) {
 			t.Errorf("the next run has not removed %v", left)
 		}
 	})
+}
+
+// Of another machine, which may use this engine by way of the network, nothing is known but
+// how old its things are.
+func TestSweepKeepsWhatAnotherMachineHas(t *testing.T) {
+	needEngine(t)
+	e, err := connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.close()
+	o, err := owned.Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Boot = "00000000"
+	label := map[string]string{ownerLabel: o.String()}
+	if _, err := makeNet(t.Context(), e, "lockpick-"+o.String(), label); err != nil {
+		t.Fatal(err)
+	}
+	defer e.clear(context.Background(), ownerLabel+"="+o.String(), func(belonging) bool { return true })
+	if err := e.sweep(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if left := remains(t, ownerLabel+"="+o.String()); len(left) != 1 {
+		t.Errorf("of a network was left %v", left)
+	}
 }
 
 func TestPanicAndCancelLeaveNothing(t *testing.T) {

@@ -11,11 +11,11 @@ import (
 	"sync"
 	"time"
 
-	"lockpick/harness/real/proc"
+	"lockpick/harness/owned"
 	"lockpick/harness/real/wire"
 )
 
-// ownerLabel is the label of everything that a run makes; its value is a proc.Owner.
+// ownerLabel is the label of everything that a run makes; its value is an owned.Owner.
 const ownerLabel = "lockpick"
 
 // runLabel tells the runs of one owner apart.
@@ -25,14 +25,26 @@ const runLabel = "lockpick.run"
 // there is another now. It touches nothing of a living owner, nor what it can't tell;
 // here says whether the engine is on this machine.
 func (e *engine) sweep(ctx context.Context, here bool, keep ...string) error {
-	self, err := proc.Self()
+	self, err := owned.Self()
 	if err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
-	dead := func(o owned) bool {
-		owner, ok := proc.ParseOwner(o.owner)
-		// Of an engine elsewhere, or in a virtual machine, other machines may be users, too.
-		return ok && owner.Dead(self) && (here || owner.Boot == self.Boot)
+	containers, err := e.containers(ctx, ownerLabel)
+	if err != nil {
+		return fmt.Errorf("sweep: list containers: %w", err)
+	}
+	runs := map[string]bool{} // an owner has something that runs
+	for _, c := range containers {
+		runs[c.owner] = runs[c.owner] || c.runs
+	}
+	dead := func(o belonging) bool {
+		owner, ok := owned.Parse(o.owner)
+		// Of an engine elsewhere, or in a virtual machine, other machines may be users, too; of
+		// one here, by way of the network.
+		if !ok || !here && owner.Boot != self.Boot {
+			return false
+		}
+		return owner.Ended(self, time.Now()) || owner.Ended(self, o.made) && !runs[o.owner]
 	}
 	if _, err := e.clear(ctx, ownerLabel, dead); err != nil { // what the engine holds on to is in nobody's way
 		return fmt.Errorf("sweep: %w", err)
@@ -61,7 +73,7 @@ func sameSort(a, b string) bool {
 func (e *engine) clearPatiently(ctx context.Context, label string) error {
 	var held error
 	err := patiently(ctx, func() (err error) {
-		held, err = e.clear(ctx, label, func(owned) bool { return true })
+		held, err = e.clear(ctx, label, func(belonging) bool { return true })
 		return err
 	})
 	if away(err) {
@@ -87,7 +99,7 @@ func patiently(ctx context.Context, do func() error) error {
 
 // clear removes the containers and then the networks with a label that are to go; held
 // is about networks that are errHeld.
-func (e *engine) clear(ctx context.Context, label string, goes func(owned) bool) (held, err error) {
+func (e *engine) clear(ctx context.Context, label string, goes func(belonging) bool) (held, err error) {
 	containers, err := e.containers(ctx, label)
 	if err != nil {
 		return nil, fmt.Errorf("list containers: %w", err)

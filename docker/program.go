@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"lockpick/harness/real/proc"
 	"lockpick/harness/shortage"
 )
 
@@ -40,14 +41,14 @@ func (b *Backend) program(ctx context.Context, arch string, say func(string)) (*
 		return nil, err
 	}
 	if unfit != nil {
-		dir, err := os.MkdirTemp("", "lockpick-client-")
+		dir, err := proc.MakeDir(os.TempDir())
 		if err != nil {
 			return nil, fmt.Errorf("build the clients' program: %w", err)
 		}
 		defer os.RemoveAll(dir)
 		file = filepath.Join(dir, "lockpick")
 		say(fmt.Sprintf("building lockpick for clients: %v", unfit))
-		if err := askGo(ctx, arch, "build", "-o", file, clientPackage); err != nil {
+		if err := askGo(ctx, arch, dir, "build", "-o", file, clientPackage); err != nil {
 			return nil, lackProgram(unfit, err, arch)
 		}
 	}
@@ -62,7 +63,7 @@ func (b *Backend) lacksProgram(ctx context.Context, arch string) error {
 	if err != nil || unfit == nil {
 		return err
 	}
-	if err := askGo(ctx, arch, "list", clientPackage); err != nil {
+	if err := askGo(ctx, arch, "", "list", clientPackage); err != nil {
 		return lackProgram(unfit, err, arch)
 	}
 	return nil
@@ -94,14 +95,18 @@ func byHand(arch string) string {
 	return fmt.Sprintf("CGO_ENABLED=0 GOOS=linux GOARCH=%s go build -o FILE ./cmd/lockpick, and --client-binary FILE", arch)
 }
 
-// askGo has the go tool do something for Linux on an architecture, without C.
-func askGo(ctx context.Context, arch string, args ...string) error {
+// askGo has the go tool do something for Linux on an architecture, without C; what it needs
+// meanwhile it has in tmp, if it is named.
+func askGo(ctx context.Context, arch, tmp string, args ...string) error {
 	tool, err := exec.LookPath("go")
 	if err != nil {
 		return errors.New("go is not on PATH")
 	}
 	cmd := exec.CommandContext(ctx, tool, args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
+	if tmp != "" {
+		cmd.Env = append(cmd.Env, "GOTMPDIR="+tmp)
+	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		if said := firstLine(errors.New(string(out))); said != "" {
 			return fmt.Errorf("go %s: %s", args[0], said)

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"lockpick/harness"
-	"lockpick/harness/real/proc"
+	"lockpick/harness/owned"
 )
 
 func testEngine(t *testing.T) *engine {
@@ -124,7 +124,7 @@ func TestServerOfAnImage(t *testing.T) {
 	e := testEngine(t)
 	const ref = "lockpick-test:searched"
 	store(t, e, ref, "valkey-server")
-	self, err := proc.Self()
+	self, err := owned.Self()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 	imageapi "github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/registry"
 
-	"lockpick/harness/real/proc"
+	"lockpick/harness/owned"
 )
 
 // hashed is "secret" as bcrypt has it, at its least cost.
@@ -104,7 +104,7 @@ func store(t *testing.T, e *engine, ref, server string, changes ...string) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	self, err := proc.Self()
+	self, err := owned.Self()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/owned"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/shortage"
 	"lockpick/nemesis"
@@ -229,7 +231,7 @@ func (b *Backend) Close() error {
 
 // identify says whose all is that is made on the site, and by which names.
 func (s *site) identify() error {
-	self, err := proc.Self()
+	self, err := owned.Self()
 	if err != nil {
 		return err
 	}
@@ -255,6 +257,9 @@ func (s *site) found(ctx context.Context, b *Backend) (err error) {
 	s.room = append([]string{command[0], roomVerb}, command...)
 	s.image, s.own = client.ref, client
 	if err := s.engine.sweep(ctx, s.here, s.stock.ref, s.image); err != nil {
+		return err
+	}
+	if _, err := proc.Sweep(os.TempDir()); err != nil { // disks, after the containers that had them
 		return err
 	}
 	if s.net, err = makeNet(ctx, s.engine, strings.TrimSuffix(s.prefix, "-"), s.labels); err != nil {

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"lockpick/harness"
-	"lockpick/harness/real/proc"
+	"lockpick/harness/owned"
 )
 
 // software is what nodes run: a program in an image.
@@ -49,7 +49,7 @@ func (b *Backend) Prepare(ctx context.Context, all []harness.Scenario, say func(
 		return err
 	}
 	defer e.close()
-	self, err := proc.Self()
+	self, err := owned.Self()
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockpick/docker"
 	"lockpick/scenarios/outcome"
 )
 
@@ -67,4 +68,25 @@ func needRedis(t *testing.T) {
 		}
 		t.Skip("redis-server is missing: apt-get install redis-server")
 	}
+}
+
+// needEngine needs what the backend of containers needs.
+func needEngine(t *testing.T) {
+	t.Helper()
+	needRedis(t)
+	if c := docker.New(docker.Config{}).Probe(t.Context())[0]; !c.Available {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("%s, and in CI it has to be there: %s", c.Reason, c.Remedy)
+		}
+		t.Skipf("%s: %s", c.Reason, c.Remedy)
+	}
+}
+
+// size is of a file, 0 if there is none.
+func size(path string) int64 {
+	is, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return is.Size()
 }

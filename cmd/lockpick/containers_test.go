@@ -16,21 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/docker"
 	"lockpick/scenarios/outcome"
 )
-
-// needEngine needs what the backend of containers needs.
-func needEngine(t *testing.T) {
-	t.Helper()
-	needRedis(t)
-	if c := docker.New(docker.Config{}).Probe(t.Context())[0]; !c.Available {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("%s, and in CI it has to be there: %s", c.Reason, c.Remedy)
-		}
-		t.Skipf("%s: %s", c.Reason, c.Remedy)
-	}
-}
 
 // The catalogue comes out in containers as it does elsewhere: at night all of it, and by
 // day what nothing else can show. TestBackendsAgree has a run of other sorts of faults.
@@ -118,14 +105,6 @@ func TestInterruptedOnDocker(t *testing.T) {
 		t.Errorf("%s: %v\n%s", found[0], err, text)
 	}
 	nothingOnEngine(t)
-}
-
-func size(path string) int64 {
-	is, err := os.Stat(path)
-	if err != nil {
-		return 0
-	}
-	return is.Size()
 }
 
 // sameEverywhere are the scenarios of the README's table.

@@ -22,6 +22,7 @@ The engine of the backend docker is the docker command's: that of DOCKER_HOST (w
 DOCKER_TLS_VERIFY and DOCKER_CERT_PATH), else of DOCKER_CONTEXT, else of the context
 that docker context use has chosen, else of the usual socket.`,
 		RunE: func(c *cobra.Command, _ []string) error {
+			a.tidies() // a probe tries what a run has
 			all, remarks := map[string][]harness.Capability{}, map[string]string{}
 			for _, name := range backendNames {
 				b, err := backend(name, docker.Config{})

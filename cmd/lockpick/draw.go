@@ -8,6 +8,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/history"
+	"lockpick/harness/owned"
 	"lockpick/reports"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
@@ -26,6 +27,9 @@ func (a *app) reportRun(path string) error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return unable(err, "copy the history to where one may write")
 		}
+	}
+	if _, err := owned.Unfinished.SweepTree(dir, func(path string) bool { return path == reports.FigureDir }); err != nil {
+		return unable(err, "remove it by hand, or copy the history to where one may write")
 	}
 	r := outcome.Run{Manifest: s.Manifest, History: s.History, Verdict: v, Outcome: rejudged(s, v)}
 	if err := reports.Write(dir, r); err != nil {

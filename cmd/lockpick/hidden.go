@@ -2,7 +2,9 @@ package main
 
 import (
 	"os"
+	"os/signal"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,6 +44,9 @@ func workers(patience time.Duration, stacks string) sweep.Pool {
 // workerCmd does simulated runs in a process of its own.
 func (a *app) workerCmd() *cobra.Command {
 	return &cobra.Command{Use: workerVerb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		// What a terminal tells all of a group is for the parent to act on: a worker ends with
+		// its input.
+		signal.Ignore(os.Interrupt, syscall.SIGHUP)
 		b := sim.New(kinds.All)
 		return sweep.Worker(a.in, a.out, map[string]harness.Backend{b.Name(): b})
 	}}

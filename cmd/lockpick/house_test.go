@@ -31,6 +31,7 @@ var house = map[string]row{
 	redistest: {ours: "redlock/redisnode", third: goRedis, because: "real servers for tests that stand below the harness"},
 
 	"harness/history":       {because: "a leaf: everybody reads facts"},
+	"harness/owned":         {third: xsys, because: "a leaf: whoever makes what a kill could leave names it after itself"},
 	"harness/resp":          {ours: "harness/history", because: "reads lock commands off the wire, as facts"},
 	"harness/history/edn":   {ours: "harness/history", tests: goEDN + " harness/history/story checker", because: "translates other people's facts into ours, and judges nothing"},
 	"harness/history/story": {ours: "harness/history", because: "histories that people can write, for the tests of several rooms"},
@@ -59,7 +60,7 @@ var house = map[string]row{
 	"harness/real/server": {ours: "harness/resp", tests: "harness/real/proc", because: "what redis-servers are asked and told, whatever they run as"},
 	"harness/real/failover": {ours: "harness harness/real/server",
 		because: "one course of a failover for all real nodes; it knows no process, no container and no link"},
-	"harness/real/proc":  {ours: "harness/real/server harness/resp", third: xsys, because: "child processes and the true clock"},
+	"harness/real/proc":  {ours: "harness/owned harness/real/server harness/resp", third: xsys, because: "child processes and the true clock"},
 	"harness/real/clock": {third: xsys, tests: "harness/real/proc", because: "wrong clocks for any process that a caller traces"},
 	"harness/real/link": {ours: "harness/history harness/resp harness/shortage nemesis", tests: "harness/real/proc",
 		third: toxiproxy + " " + prometheus + " " + zerolog + " " + xsys, because: "links in front of any real node"},
@@ -77,7 +78,7 @@ var house = map[string]row{
 	"harness/process": {ours: "harness harness/client harness/lock harness/history harness/resp harness/real/… harness/shortage nemesis", tests: goRedis,
 		because: "backends never import each other"},
 
-	"docker": {ours: "harness harness/client harness/history harness/real/… harness/resp harness/shortage nemesis", third: dockerPkg, tests: "harness/lock",
+	"docker": {ours: "harness harness/client harness/history harness/owned harness/real/… harness/resp harness/shortage nemesis", third: dockerPkg, tests: "harness/lock",
 		because: "backends never import each other"},
 
 	"checker":   {ours: "harness/history", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},
@@ -91,7 +92,7 @@ var house = map[string]row{
 		because: "draws what was recorded and judged"},
 	"reports/page": {ours: "harness harness/history checker scenarios/outcome reports/palette reports/sequence reports/words", tests: "harness/history/story",
 		because: "puts on one page what others have judged and drawn"},
-	"reports/suites": {ours: "harness checker reports/figures reports/palette reports/words scenarios/outcome",
+	"reports/suites": {ours: "harness harness/owned checker reports/figures reports/palette reports/words scenarios/outcome",
 		because: "sums up outcomes and links to the runs' reports; judges and draws none"},
 	"reports/timeline": {ours: "harness/history checker nemesis reports/words", tests: "harness/history/story harness harness/sim harness/lock/kinds harness/lock/broken scenarios",
 		because: "lays out what was recorded and judged, for a page"},
@@ -99,7 +100,7 @@ var house = map[string]row{
 	"reports/trace":     {ours: "harness/history checker reports/words", tests: "harness/history/story", because: "one run for viewers of traces"},
 	"reports/junit":     {ours: "scenarios/outcome checker reports/words", because: "a table of outcomes in a form that others read"},
 	"scenarios/outcome": {ours: "harness harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
-	"scenarios/suite":   {ours: "harness harness/history harness/history/edn harness/shortage checker reports scenarios/outcome", tests: "harness/lock", because: "the only judge"},
+	"scenarios/suite":   {ours: "harness harness/history harness/owned harness/history/edn harness/shortage checker reports scenarios/outcome", tests: "harness/lock", because: "the only judge"},
 	"scenarios/sweep":   {ours: "harness harness/shortage scenarios/outcome scenarios/suite", because: "many jobs in worker processes"},
 	"cmd/lockpick": {ours: "redlock docker harness harness/… checker nemesis reports reports/… scenarios scenarios/…", third: cobraPkg, tests: goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
 		because: "the composition root"},

@@ -10,11 +10,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -43,10 +41,10 @@ func main() {
 
 // run is main with its world as arguments. It returns the exit code.
 func run(args []string, in io.Reader, out, errs io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, end, stop := interrupts()
 	defer stop()
-	result := &output{w: out}
-	a := &app{in: in, out: result, errs: &output{w: errs}}
+	result := &output{w: out, over: ctx.Done(), lost: func() { end(errUnread) }}
+	a := &app{in: in, out: result, errs: &output{w: errs, over: ctx.Done()}}
 	root := a.root()
 	root.SetArgs(args)
 	ended := make(chan error, 1)
@@ -55,12 +53,11 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
-		stop() // a second signal ends the program at once
-		if a.tidies.Load() {
+		if a.tidy.Load() {
 			err = <-ended
 		}
 	}
-	if ctx.Err() != nil {
+	if context.Cause(ctx) == errInterrupted {
 		return outcome.ExitInterrupt
 	}
 	if lost := result.failed(); lost != nil {
@@ -87,9 +84,7 @@ type app struct {
 	in        io.Reader
 	out, errs io.Writer
 	code      int
-	// tidies: the verb has things to put away when it is interrupted. The others
-	// only read, and are left where they stand.
-	tidies atomic.Bool
+	tidy      atomic.Bool // see tidies
 }
 
 func (a *app) root() *cobra.Command {

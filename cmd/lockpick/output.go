@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"sync"
+	"syscall"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -13,22 +16,58 @@ import (
 // anybody may have written: what could move the cursor, change colours or turn
 // the writing direction is written as \uXXXX, which is harmless in JSON, too.
 // The first error is kept, so that a result that was lost is not taken for told.
+// Once over is closed nobody waits for who does not read.
 type output struct {
-	mu  sync.Mutex
-	w   io.Writer
-	err error
+	mu    sync.Mutex
+	w     io.Writer
+	err   error
+	over  <-chan struct{} // the program is to end
+	stuck bool            // nobody reads
+	lost  func()          // told that nobody will ever read; nil: it is all the same
 }
 
 func (o *output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if _, err := io.WriteString(o.w, visible(string(b))); err != nil {
+	if err := o.tell(visible(string(b))); err != nil {
 		if o.err == nil {
 			o.err = err
+		}
+		if o.lost != nil && errors.Is(err, syscall.EPIPE) {
+			o.lost()
 		}
 		return 0, err
 	}
 	return len(b), nil
+}
+
+// lastWords is how long a text may take once the program is to end.
+const lastWords = time.Second
+
+// errStuck is about a pipe that is full, or a terminal that is stopped.
+var errStuck = errors.New("nobody reads what is written")
+
+func (o *output) tell(text string) error {
+	if o.stuck {
+		return errStuck
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(o.w, text)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-o.over:
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(lastWords):
+		o.stuck = true
+		return errStuck
+	}
 }
 
 func (o *output) failed() error {

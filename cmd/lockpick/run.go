@@ -21,6 +21,7 @@ import (
 	"lockpick/docker"
 	"lockpick/harness"
 	"lockpick/harness/shortage"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
@@ -119,6 +120,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if f.dryRun {
 		return printJSON(a.out, f.drawn(chosen))
 	}
+	a.tidies() // a probe tries what a run has
 	able := probe(ctx, b)
 	if c := able[harness.CanRun]; !c.Available {
 		return unable(fmt.Errorf("backend %s can't run here: %s", b.Name(), c.Reason), c.Remedy)
@@ -126,7 +128,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if err := f.known(able); err != nil {
 		return err
 	}
-	if err := suite.CanWrite(f.store); err != nil {
+	if err := cmp.Or(suite.CanWrite(f.store), suites.Sweep(f.store)); err != nil {
 		return noStore(err)
 	}
 	if err := fit(b, chosen, able); err != nil {
@@ -139,7 +141,6 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if m, ok := b.(remarker); ok {
 		fmt.Fprintf(a.errs, "%s: %s\n", b.Name(), m.Remark(ctx))
 	}
-	a.tidies.Store(true)
 	started := time.Now()
 	r := &report{app: a, ci: ci, flags: f, named: len(args) > 0, started: started, suite: f.suiteOf(chosen, args, started)}
 	chosen = f.able(chosen, able, r)

@@ -37,7 +37,7 @@ func (a *app) serve(ctx context.Context, store string, port uint16) error {
 	if err != nil {
 		return usage(fmt.Errorf("open store: %w", err), "run something first, or name another folder with --store")
 	}
-	a.tidies.Store(true)
+	a.tidies()
 	fmt.Fprintf(a.out, "http://%s/\n", l.Addr())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()

@@ -14,6 +14,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/docker"
+	"lockpick/harness/real/proc"
 	"lockpick/harness/shortage"
 	"lockpick/reports/sequence"
 	"lockpick/scenarios/outcome"
@@ -119,7 +120,7 @@ func (a *app) replayCmd() *cobra.Command {
 			if s.Manifest == nil {
 				return usage(errors.New("a bare history can't be run again"), "name the run directory: it holds run.json")
 			}
-			a.tidies.Store(true)
+			a.tidies() // a probe tries what a run has
 			return a.replay(c.Context(), s)
 		}}
 }
@@ -136,7 +137,7 @@ func (a *app) replay(ctx context.Context, s suite.Stored) error {
 	if err := a.prepare(ctx, b, []pick{{Scenario: m.Scenario}}); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "lockpick-replay-")
+	dir, err := proc.MakeDir(os.TempDir())
 	if err != nil {
 		return unable(fmt.Errorf("make a place for the run: %w", err), shortage.Remedy(err, shortage.Temporary))
 	}

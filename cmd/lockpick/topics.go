@@ -19,7 +19,8 @@ var topics = []struct{ name, short, text string }{
      something that --require asks for, was skipped
 64   wrong usage, or a bad scenario or history file
 70   a bug in lockpick
-130  interrupted; what was written until then is kept
+130  interrupted, as by Ctrl-C, SIGTERM or a closed terminal; what was written until then
+     is kept
 134  aborted (SIGABRT): lockpick itself had no memory left or met with a bug that Go's
      runtime ends, or was sent SIGQUIT; its stacks are on standard error
 

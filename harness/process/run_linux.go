@@ -30,9 +30,6 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 	if err := enough(s); err != nil {
 		return err
 	}
-	if _, err := proc.Sweep(b.cfg.Dir); err != nil {
-		return err
-	}
 	group, err := proc.NewGroup(b.cfg.Dir)
 	if err != nil {
 		return err

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+
+	"lockpick/harness/owned"
 )
 
 // Names in a store.
@@ -45,14 +47,11 @@ func Write(s *Suite, more ...File) (dir string, err error) {
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return "", fmt.Errorf("create suite directory: %w; choose another with --store", err)
 	}
-	tmp, err := os.MkdirTemp(parent, ".new-")
+	tmp, err := owned.Unfinished.MakeDir(parent)
 	if err != nil {
 		return "", fmt.Errorf("create suite directory: %w; choose another with --store", err)
 	}
 	defer os.RemoveAll(tmp) // it has its name by then, unless something failed
-	if err := os.Chmod(tmp, 0o755); err != nil {
-		return "", fmt.Errorf("create suite directory: %w", err)
-	}
 	pictures, err := s.pictures()
 	if err != nil {
 		return "", err
@@ -80,6 +79,9 @@ func Write(s *Suite, more ...File) (dir string, err error) {
 	if dir, err = settle(tmp, filepath.Join(parent, name)); err != nil {
 		return "", err
 	}
+	if err := os.Chmod(dir, 0o755); err != nil { // not before: what others may enter is not swept
+		return "", fmt.Errorf("create suite directory: %w", err)
+	}
 	latest(parent, filepath.Base(dir))
 	return dir, nil
 }
@@ -105,16 +107,21 @@ func settle(tmp, name string) (string, error) {
 // latest points a link beside the suites at the newest; where links can't be made,
 // there is none.
 func latest(parent, name string) {
-	tmp := filepath.Join(parent, ".latest-"+name)
-	if os.Symlink(name, tmp) == nil && os.Rename(tmp, filepath.Join(parent, "latest")) != nil {
+	own, err := owned.Unfinished.Name()
+	tmp := filepath.Join(parent, own)
+	if err == nil && os.Symlink(name, tmp) == nil && os.Rename(tmp, filepath.Join(parent, "latest")) != nil {
 		os.Remove(tmp)
 	}
 }
 
-// Draw draws a stored suite again, from its outcome.json alone: nothing is judged anew.
+// Draw draws a stored suite again, from its outcome.json alone: nothing is judged anew. It
+// sweeps its store before.
 func Draw(dir string) (*Suite, error) {
 	s, err := Open(dir)
 	if err != nil {
+		return nil, err
+	}
+	if err := Sweep(s.Store); err != nil {
 		return nil, err
 	}
 	return s, draw(dir, s)
@@ -199,7 +206,11 @@ func Open(dir string) (*Suite, error) {
 
 // replace writes a file that appears under its name when it is whole.
 func replace(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	own, err := owned.Unfinished.Name()
+	if err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
+	}
+	f, err := os.OpenFile(filepath.Join(filepath.Dir(path), own), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}

@@ -10,6 +10,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/history/edn"
+	"lockpick/harness/owned"
 	"lockpick/reports"
 	"lockpick/scenarios/outcome"
 )
@@ -37,14 +38,11 @@ func (d *runDir) create() error {
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return fmt.Errorf("create run directory: %w", err)
 	}
-	tmp, err := os.MkdirTemp(parent, ".new-")
+	tmp, err := owned.Unfinished.MakeDir(parent)
 	if err != nil {
 		return fmt.Errorf("create run directory: %w", err)
 	}
 	defer os.RemoveAll(tmp) // it has its name by then, unless something failed
-	if err := os.Chmod(tmp, 0o755); err != nil {
-		return fmt.Errorf("create run directory: %w", err)
-	}
 	if err := writeJSON(filepath.Join(tmp, ManifestFile), m); err != nil {
 		return err
 	}
@@ -62,6 +60,9 @@ func (d *runDir) create() error {
 		}
 		break
 	}
+	if err := os.Chmod(d.path, 0o755); err != nil { // not before: what others may enter is not swept
+		return fmt.Errorf("create run directory: %w", err)
+	}
 	latest(parent, filepath.Base(d.path))
 	return nil
 }
@@ -69,8 +70,8 @@ func (d *runDir) create() error {
 // latest points a link beside the runs at the newest; where links can't be
 // made, there is none.
 func latest(parent, name string) {
-	tmp := filepath.Join(parent, ".latest-"+name)
-	if os.Symlink(name, tmp) == nil {
+	own, err := owned.Unfinished.Name()
+	if tmp := filepath.Join(parent, own); err == nil && os.Symlink(name, tmp) == nil {
 		if os.Rename(tmp, filepath.Join(parent, "latest")) != nil {
 			os.Remove(tmp)
 		}
@@ -82,7 +83,7 @@ func CanWrite(store string) error {
 	if err := os.MkdirAll(store, 0o755); err != nil {
 		return fmt.Errorf("open store: %w", err)
 	}
-	probe, err := os.MkdirTemp(store, ".new-")
+	probe, err := owned.Unfinished.MakeDir(store)
 	if err != nil {
 		return fmt.Errorf("open store: %w", err)
 	}
@@ -127,11 +128,16 @@ func (d *runDir) write(facts []byte, h *history.History, o outcome.Outcome) erro
 
 // again replaces run.json by what is known now, at once: somebody may be reading it.
 func (d *runDir) again() error {
-	path := filepath.Join(d.path, ManifestFile)
-	if err := writeJSON(path+".new", d.manifest); err != nil {
+	own, err := owned.Unfinished.Name()
+	if err != nil {
+		return fmt.Errorf("write run.json: %w", err)
+	}
+	tmp := filepath.Join(filepath.Dir(d.path), own) // where it is swept
+	defer os.Remove(tmp)                            // it has its name by then, unless something failed
+	if err := writeJSON(tmp, d.manifest); err != nil {
 		return err
 	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := os.Rename(tmp, filepath.Join(d.path, ManifestFile)); err != nil {
 		return fmt.Errorf("write run.json: %w", err)
 	}
 	return nil

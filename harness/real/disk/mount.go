@@ -10,10 +10,12 @@ import (
 	"os/exec"
 
 	"golang.org/x/sys/unix"
+
+	"lockpick/harness/real/proc"
 )
 
 const (
-	fsName     = "lockpick"
+	fsName     = proc.DiskName
 	fusermount = "fusermount3"
 )
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"lockpick/harness/owned"
 )
 
 // signalBound is how long the kernel may take to stop, continue or end a
@@ -21,7 +23,7 @@ const signalBound = 5 * time.Second
 type Child struct {
 	name  string
 	pid   int
-	start uint64 // see stat
+	start uint64 // see owned.Stat
 	done  chan struct{}
 
 	mu    sync.Mutex // held while it is signalled or reaped: until reaped, its pid is its own
@@ -32,8 +34,8 @@ type Child struct {
 // newChild takes charge of a started command. Nobody else may wait for it.
 func newChild(name string, cmd *exec.Cmd) (*Child, error) {
 	c := &Child{name: name, pid: cmd.Process.Pid, done: make(chan struct{})}
-	s, err := process(c.pid) // not reaped yet, so it is there
-	c.start = s.start
+	s, err := owned.StatOf(c.pid) // not reaped yet, so it is there
+	c.start = s.Start
 	go c.reap(cmd)
 	return c, err
 }
@@ -103,7 +105,7 @@ func (c *Child) drive(verb string, s unix.Signal, reached func(states string) bo
 	for end := time.Now().Add(signalBound); ; time.Sleep(100 * time.Microsecond) {
 		states, err := threads(c.pid)
 		switch {
-		case gone(err), err == nil && !alive(c.pid, c.start):
+		case owned.Gone(err), err == nil && !owned.Runs(c.pid, c.start):
 			return "", fmt.Errorf("%s %s: %w", verb, c.name, ErrEnded)
 		case err != nil:
 			return "", fmt.Errorf("%s %s: %w", verb, c.name, err)

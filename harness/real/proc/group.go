@@ -30,15 +30,11 @@ type Group struct {
 	cleanup  []func() error
 }
 
-// NewGroup makes a group with a directory of its own below dir.
+// NewGroup makes a group with a directory of its own below dir, which it sweeps before.
 func NewGroup(dir string) (*Group, error) {
-	self, err := Self()
+	own, err := MakeDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("make run directory: %w", err)
-	}
-	own, err := os.MkdirTemp(dir, dirPrefix+self.String()+"-*")
-	if err != nil {
-		return nil, fmt.Errorf("make run directory: %w", err)
+		return nil, err
 	}
 	record, err := os.Create(filepath.Join(own, childrenFile))
 	if err != nil {
@@ -60,9 +56,13 @@ func (g *Group) start() {
 	}
 }
 
-// Start starts cmd in a process group of its own.
+// Start starts cmd in a process group of its own, in the group's directory unless it names
+// another: by it Sweep knows a child again.
 func (g *Group) Start(name string, cmd *exec.Cmd) (*Child, error) {
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL, Setpgid: true}
+	if cmd.Dir == "" {
+		cmd.Dir = g.Dir
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {

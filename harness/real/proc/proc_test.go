@@ -5,15 +5,14 @@ package proc
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"lockpick/harness/owned"
 	"lockpick/harness/real/server"
 )
 
@@ -165,7 +164,7 @@ func TestCloseEndsAll(t *testing.T) {
 	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if alive(c.pid, c.start) {
+	if owned.Runs(c.pid, c.start) {
 		t.Error("the child lives")
 	}
 	if _, err := os.Stat(g.Dir); !errors.Is(err, os.ErrNotExist) {
@@ -173,66 +172,6 @@ func TestCloseEndsAll(t *testing.T) {
 	}
 	if _, err := g.Start("late", exec.Command("/bin/true")); err == nil {
 		t.Error("a child started after the end")
-	}
-}
-
-func TestSweepTouchesOnlyTheDead(t *testing.T) {
-	self, err := Self()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if back, ok := ParseOwner(self.String()); !ok || back != self {
-		t.Fatalf("%v came back as %v", self, back)
-	}
-	g := newGroup(t)
-	orphan, err := g.Start("orphan", exec.Command("/bin/sleep", "60"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	bystander, err := g.Start("bystander", exec.Command("/bin/sleep", "60"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	leave := func(o Owner) string {
-		path := filepath.Join(dir, dirPrefix+o.String()+"-1")
-		// The orphan as it is, and the bystander's pid as it was of another process.
-		record := fmt.Sprintf("%d %d\n%d %d\ngarbage\n", orphan.pid, orphan.start, bystander.pid, bystander.start-1)
-		if err := errors.Join(os.Mkdir(path, 0o755), os.WriteFile(filepath.Join(path, childrenFile), []byte(record), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	with := func(change func(*Owner)) Owner { o := self; change(&o); return o }
-	for what, o := range map[string]Owner{
-		"living":                                 self,
-		"unknown, in another container":          with(func(o *Owner) { o.Space, o.PID = "1", 1<<22+1 }),
-		"dead, and its pid somebody else":        with(func(o *Owner) { o.Start-- }),
-		"dead":                                   with(func(o *Owner) { o.PID = 1<<22 + 1 }),
-		"dead, before the machine started again": with(func(o *Owner) { o.Boot = "00000000" }),
-	} {
-		path := leave(o)
-		removed, err := Sweep(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := os.Stat(path); (err != nil) != strings.HasPrefix(what, "dead") || len(removed) > 0 != (err != nil) {
-			t.Errorf("owner that is %s: removed %v, %v", what, removed, err)
-		}
-		os.RemoveAll(path)
-	}
-	if alive(orphan.pid, orphan.start) {
-		t.Error("a dead owner's process lives")
-	}
-	if !alive(bystander.pid, bystander.start) {
-		t.Error("a process that only has the pid of a dead owner's was killed")
-	}
-	foreign := filepath.Join(dir, dirPrefix+"notes")
-	if err := os.Mkdir(foreign, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if removed, err := Sweep(dir); err != nil || len(removed) > 0 {
-		t.Errorf("swept %v, %v", removed, err)
 	}
 }
 

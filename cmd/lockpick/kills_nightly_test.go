@@ -1,0 +1,140 @@
+//go:build nightly && linux
+
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockpick/scenarios/outcome"
+)
+
+// A lockpick that is killed at any instant leaves nothing that the next start of its kind
+// does not remove, and one that a signal ends leaves nothing at all: a hundred kills and
+// twenty of each signal, with those of TestKillsOnDocker. KILLS_SEED draws other instants.
+func TestKills(t *testing.T) {
+	endMany(newField(t, drawn(), false), []int{40, 0, 16, 16}, []int{10, 0, 4, 0})
+}
+
+func TestKillsOnDocker(t *testing.T) {
+	needEngine(t)
+	endMany(newField(t, drawn(), true), []int{0, 28, 0, 0}, []int{0, 6, 0, 0})
+}
+
+func drawn() uint64 {
+	seed, err := strconv.ParseUint(os.Getenv("KILLS_SEED"), 10, 64)
+	if err != nil {
+		return 1
+	}
+	return seed
+}
+
+// endMany kills so many lockpicks of each kind, and ends so many by each signal.
+func endMany(f *field, kills, signals []int) {
+	began := time.Now()
+	for _, k := range f.kinds(kills[0], kills[1], kills[2], kills[3]) {
+		f.kill(k)
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM} {
+		for _, k := range f.kinds(signals[0], signals[1], signals[2], signals[3]) {
+			f.signal(k, sig)
+		}
+	}
+	f.Logf("in %v", time.Since(began).Round(time.Second))
+}
+
+// A second signal ends a lockpick at once that waits for an engine which says nothing any
+// more; what it leaves, the next start removes.
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	needEngine(t)
+	f := newField(t, 1, true)
+	host, freeze := frozen(t)
+	cmd := f.command("run", "baseline/", "--backend", "docker", "--scale", "1")
+	cmd.Env = append(cmd.Env, "DOCKER_HOST=unix://"+host)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if found, _ := filepath.Glob(filepath.Join(f.store, "baseline", "*-docker-*", "history.jsonl")); len(found) > 0 && size(found[0]) > 10_000 {
+			break
+		}
+	}
+	freeze()
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-ended:
+		t.Fatal("it has put all away without its engine")
+	case <-time.After(2 * time.Second):
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-ended:
+	case <-time.After(2 * time.Second):
+		cmd.Process.Kill()
+		t.Error("it goes on after a second signal")
+	}
+	if code := cmd.ProcessState.ExitCode(); code != outcome.ExitInterrupt {
+		t.Errorf("exit code %d", code)
+	}
+	if f.remains() == "" {
+		t.Error("it left nothing, and nothing is shown")
+	}
+	f.ends("run", "baseline/", "--backend", "docker", "--set", "workload.for=5s")
+	if left := f.await(); left != "" {
+		t.Errorf("the next start has left\n%s", left)
+	}
+}
+
+// frozen is a socket that leads to the engine, until it is frozen.
+func frozen(t *testing.T) (path string, freeze func()) {
+	t.Helper()
+	engine, ok := strings.CutPrefix(os.Getenv("DOCKER_HOST"), "unix://")
+	if !ok {
+		engine = "/var/run/docker.sock"
+	}
+	path = filepath.Join(t.TempDir(), "engine.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	var flows sync.RWMutex // held for writing while nothing flows
+	pass := func(to, from net.Conn) {
+		defer to.Close()
+		buf := make([]byte, 1<<16)
+		for {
+			n, err := from.Read(buf)
+			flows.RLock()
+			_, err2 := to.Write(buf[:n])
+			flows.RUnlock()
+			if err != nil || err2 != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			e, err := net.Dial("unix", engine)
+			if err != nil {
+				c.Close()
+				continue
+			}
+			go pass(e, c)
+			go pass(c, e)
+		}
+	}()
+	return path, sync.OnceFunc(func() { flows.Lock(); t.Cleanup(flows.Unlock) })
+}

@@ -1,0 +1,316 @@
+//go:build (long || nightly) && linux
+
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockpick/scenarios/outcome"
+)
+
+// field is where a lockpick is ended at random instants: its binary, its own TMPDIR and a
+// store, in which all that is there besides runs has been left by one that was ended.
+type field struct {
+	*testing.T
+	binary, tmp, store string
+	rng                *rand.Rand
+	engine             bool              // containers are ended, too, and no others come and go meanwhile
+	clean              map[string]string // what the machine has when no lockpick runs
+	lasts              map[string]time.Duration
+}
+
+func newField(t *testing.T, seed uint64, engine bool) *field {
+	t.Helper()
+	needRedis(t)
+	f := &field{T: t, engine: engine, binary: build(t), tmp: t.TempDir(), store: filepath.Join(t.TempDir(), "store"),
+		rng: rand.New(rand.NewPCG(seed, 13)), lasts: map[string]time.Duration{}}
+	t.Logf("seed %d", seed)
+	f.clean = f.machine()
+	f.ends("run", "baseline/", "gc-pause-after-acquire/", "restart-forgets/") // to be reported and replayed
+	return f
+}
+
+func (f *field) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(f.binary, args...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+f.tmp, "LOCKPICK_STORE="+f.store)
+	// A group of its own, as a shell gives it, or a signal would reach the test.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// ends lets a lockpick come to its end by itself, and remembers how long that takes. What it
+// finds is all the same: a busy machine may be in the way.
+func (f *field) ends(args ...string) {
+	f.Helper()
+	began := time.Now()
+	cmd := f.command(args...)
+	out, err := cmd.CombinedOutput()
+	if !judges(cmd.ProcessState) {
+		f.Fatalf("lockpick %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	f.lasts[strings.Join(args, " ")] = time.Since(began)
+}
+
+// judges says whether a lockpick came to a verdict, whichever.
+func judges(is *os.ProcessState) bool {
+	return slices.Contains([]int{outcome.ExitOK, outcome.ExitUnexpected, outcome.ExitUndecided}, is.ExitCode())
+}
+
+// kind is a sort of start: what is ended, and the start that sweeps after it.
+type kind struct {
+	name  string
+	begin [][]string // taken in turns
+	next  []string
+	kills int
+}
+
+// sum is what came of ending one kind many times.
+type sum struct{ ended, before, left, swept int }
+
+// kill ends each lockpick of a kind at an instant of its life, and sees that after the next
+// start nothing of it is left.
+func (f *field) kill(k kind) {
+	f.Helper()
+	var s sum
+	for n := range k.kills {
+		args := k.begin[n%len(k.begin)]
+		life := f.lasts[strings.Join(args, " ")]
+		if life == 0 {
+			f.ends(args...)
+			life = f.lasts[strings.Join(args, " ")]
+		}
+		after := time.Duration(f.rng.Int64N(int64(life)))
+		cmd := f.command(args...)
+		if err := cmd.Start(); err != nil {
+			f.Fatal(err)
+		}
+		time.Sleep(after)
+		cmd.Process.Kill()
+		cmd.Wait()
+		s.ended++
+		if cmd.ProcessState.Exited() {
+			s.before++
+		}
+		had := f.remains()
+		if had != "" {
+			s.left++
+		}
+		f.ends(k.next...)
+		left := f.await()
+		if left == "" && had != "" {
+			s.swept++
+		}
+		if left != "" {
+			f.Errorf("lockpick %s, killed after %v: the next start has left\n%s", strings.Join(args, " "), after, left)
+		}
+	}
+	f.Logf("kill -9 of %-17s %3d, %d at their end already; %d left something, all of it swept in %d", k.name+":", s.ended, s.before, s.left, s.swept)
+}
+
+// signal ends each lockpick of a kind in good order, which it has to do: it leaves nothing,
+// keeps its history with a verdict, and says 130.
+func (f *field) signal(k kind, sig syscall.Signal) {
+	f.Helper()
+	early, late := 0, 0
+	var longest time.Duration
+	for n := range k.kills {
+		args := k.begin[n%len(k.begin)]
+		life := f.lasts[strings.Join(args, " ")]
+		if life == 0 {
+			f.ends(args...)
+			life = f.lasts[strings.Join(args, " ")]
+		}
+		after, before := time.Duration(f.rng.Int64N(int64(life))), f.runs()
+		cmd := f.command(args...)
+		if err := cmd.Start(); err != nil {
+			f.Fatal(err)
+		}
+		time.Sleep(after)
+		cmd.Process.Signal(sig)
+		sent := time.Now()
+		cmd.Wait()
+		longest = max(longest, time.Since(sent))
+		switch is := cmd.ProcessState; {
+		case is.Sys().(syscall.WaitStatus).Signaled(): // before it could know of signals, so it had made nothing
+			early++
+		case judges(is):
+			late++
+		case is.ExitCode() != outcome.ExitInterrupt:
+			f.Errorf("lockpick %s, %v after %v: exit code %d", strings.Join(args, " "), sig, after, is.ExitCode())
+		}
+		if left := f.await(); left != "" {
+			f.Errorf("lockpick %s, %v after %v has left\n%s", strings.Join(args, " "), sig, after, left)
+		}
+		for _, dir := range f.runs() {
+			if !slices.Contains(before, dir) {
+				f.judged(dir, fmt.Sprintf("lockpick %s, %v after %v", strings.Join(args, " "), sig, after))
+			}
+		}
+	}
+	f.Logf("%-11v of %-17s %3d, %d before they knew of signals, %d at their end already; each ended within %v", sig, k.name+":", k.kills, early, late, longest.Round(time.Millisecond))
+}
+
+// runs are the directories of all runs in the store.
+func (f *field) runs() []string {
+	runs, err := filepath.Glob(filepath.Join(f.store, "*", "*-*-*"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	return runs
+}
+
+// judged sees that a run has a verdict, if there was anything to judge.
+func (f *field) judged(dir, what string) {
+	f.Helper()
+	if is, err := os.Stat(filepath.Join(dir, "history.jsonl")); err != nil || is.Size() == 0 {
+		return
+	}
+	for _, name := range []string{"outcome.json", "verdict.json"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			f.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// await is remains, once what has been killed has had the time to end.
+func (f *field) await() (left string) {
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if left = f.remains(); left == "" {
+			return ""
+		}
+	}
+	return left
+}
+
+// remains is all that is there of lockpicks, "" for nothing.
+func (f *field) remains() string {
+	var left []string
+	entries, err := os.ReadDir(f.tmp)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, e := range entries {
+		left = append(left, "in TMPDIR: "+e.Name())
+	}
+	filepath.WalkDir(f.store, func(path string, _ fs.DirEntry, _ error) error {
+		if name := filepath.Base(path); strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".new") {
+			left = append(left, "in the store: "+path)
+		}
+		return nil
+	})
+	left = append(left, f.processes()...)
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, f.tmp) {
+			left = append(left, "mounted: "+line)
+		}
+	}
+	for what, has := range f.machine() {
+		if was := f.clean[what]; was != has {
+			left = append(left, fmt.Sprintf("%s: %s\ninstead of\n%s", what, has, was))
+		}
+	}
+	return strings.Join(left, "\n")
+}
+
+// processes lists those that run the binary, or work or have a file open in its TMPDIR.
+func (f *field) processes() (left []string) {
+	links, _ := filepath.Glob("/proc/[0-9]*/exe")
+	cwds, _ := filepath.Glob("/proc/[0-9]*/cwd")
+	files, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	own := fmt.Sprintf("/proc/%d/", os.Getpid())
+	for _, link := range slices.Concat(links, cwds, files) {
+		to, err := os.Readlink(link)
+		if err == nil && !strings.HasPrefix(link, own) && (strings.HasPrefix(to, f.binary) || strings.HasPrefix(to, f.tmp)) {
+			left = append(left, "process: "+link+" -> "+to)
+		}
+	}
+	return left
+}
+
+// machine is what a run has besides files and processes: containers, networks, interfaces,
+// network namespaces and the rules of the kernel's filters.
+func (f *field) machine() map[string]string {
+	has := map[string]string{}
+	if !f.engine {
+		return has
+	}
+	ask := func(what string, command ...string) {
+		if out, err := exec.Command(command[0], command[1:]...).Output(); err == nil {
+			var lines []string
+			for line := range strings.Lines(string(out)) {
+				if line, _, _ = strings.Cut(line, " ["); !strings.HasPrefix(line, "#") { // times and counts
+					lines = append(lines, strings.TrimSpace(line))
+				}
+			}
+			slices.Sort(lines)
+			has[what] = strings.Join(lines, "\n")
+		}
+	}
+	ask("containers", "docker", "ps", "--all", "--quiet", "--filter", "label=lockpick")
+	ask("networks", "docker", "network", "ls", "--quiet", "--filter", "label=lockpick")
+	ask("rules", "iptables-save")
+	ask("tables", "nft", "list", "tables")
+	if all, err := net.Interfaces(); err == nil {
+		var names []string
+		for _, i := range all {
+			names = append(names, i.Name)
+		}
+		has["interfaces"] = strings.Join(names, " ")
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		f.Fatal(err)
+	}
+	has["network namespaces"] = fmt.Sprint(strings.Count(string(mounts), "nsfs "))
+	return has
+}
+
+// kinds are the starts that are ended: so many of each, with those on an engine or without.
+func (f *field) kinds(process, docker, replay, report int) (all []kind) {
+	latest := func(scenario string) string { return filepath.Join(f.store, scenario, "latest") }
+	onProcess := []string{"run", "baseline/", "--backend", "process", "--set", "workload.for=5s"}
+	if process > 0 || replay > 0 {
+		f.ends(onProcess...)
+	}
+	stored := func(scenario, backend string) string {
+		runs, err := filepath.Glob(filepath.Join(f.store, scenario, "*-"+backend+"-*"))
+		if err != nil || len(runs) == 0 {
+			f.Fatalf("no run of %s on %s: %v", scenario, backend, err)
+		}
+		return runs[0]
+	}
+	all = append(all, kind{"runs on processes", [][]string{onProcess,
+		{"run", "power-loss-everysec/", "--backend", "process"}, {"run", "clock-jump/", "--backend", "process"},
+		{"run", "failover-loses-lock/", "--backend", "process"}}, onProcess, process})
+	if docker > 0 {
+		onDocker := []string{"run", "baseline/", "--backend", "docker", "--set", "workload.for=5s"}
+		all = append(all, kind{"runs on docker", [][]string{onDocker,
+			{"run", "power-loss-everysec/", "--backend", "docker"}, {"run", "clock-jump/", "--backend", "docker"},
+			{"run", "lost-packets/", "--backend", "docker"}}, onDocker, docker})
+	}
+	if replay > 0 {
+		again := []string{"replay", stored("baseline", "process")}
+		simulated := []string{"replay", stored("baseline", "sim")}
+		all = append(all, kind{"replays", [][]string{simulated, again}, simulated, replay})
+	}
+	if report > 0 {
+		suite := []string{"report", latest("suites")}
+		all = append(all, kind{"reports", [][]string{suite, {"report", latest("restart-forgets")}}, suite, report})
+	}
+	return slices.DeleteFunc(all, func(k kind) bool { return k.kills == 0 })
+}

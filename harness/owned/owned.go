@@ -1,0 +1,95 @@
+// Package owned gives files and folders names that tell which process made them, and
+// removes those whose process has ended without removing them itself.
+//
+// Its nouns are Owner, which identifies a process among all that ever ran, and Kind, a
+// sort of names: Temporary for folders below the system's temporary directory, Unfinished
+// for what appears in a store by a rename. A name alone proves nothing, for others may
+// write into a shared directory, too: only what belongs to this user and is closed to all
+// others counts, and no link is followed and no other file system entered on the way.
+//
+// Deliberately missing: processes and mounts that a folder's owner may have left; Kind.Before
+// is where package proc ends them.
+package owned
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Kind is a sort of names: what stands in front of the owner, and what may have them.
+type Kind struct {
+	Prefix string
+	Files  bool // files and links have such names, too, not only folders
+	// Before, if it is set, puts away what is in the way of removing a folder of an owner
+	// that has ended. ErrLeave lets it stay.
+	Before func(Left) error
+}
+
+var (
+	// Temporary is folders in the system's temporary directory.
+	Temporary = Kind{Prefix: "lockpick-"}
+	// Unfinished is what gets another name in a store once it is whole.
+	Unfinished = Kind{Prefix: ".new-", Files: true}
+)
+
+// Left is a folder whose owner has ended.
+type Left struct {
+	Dir *os.File // opened without following a link below the directory that is swept
+	// Known says that the owner ran beside this process, in the same boot and PID
+	// namespace: what it says of processes is about those seen here.
+	Known bool
+}
+
+// ErrLeave says that a folder is to stay as it is.
+var ErrLeave = errors.New("the folder stays")
+
+// Name is a name that nothing has.
+func (k Kind) Name() (string, error) {
+	self, err := Self()
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s%s-%d", k.Prefix, self, rand.Uint64()), nil
+}
+
+// MakeDir makes a folder below dir that only this user may enter.
+func (k Kind) MakeDir(dir string) (string, error) {
+	name, err := k.Name()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, name)
+	return path, os.Mkdir(path, private)
+}
+
+// private is the mode of all folders with such a name: what others could have put into one
+// is not ours.
+const private = 0o700
+
+// owner reads the owner off a name.
+func (k Kind) owner(name string) (Owner, bool) {
+	rest, ok := strings.CutPrefix(name, k.Prefix)
+	if !ok {
+		return Owner{}, false
+	}
+	id, _, _ := strings.Cut(rest, "-")
+	return Parse(id)
+}
+
+// Patience is how old something has to be before an owner that can't be looked for, as on
+// another machine or before this one started again, is taken for one that has ended.
+const Patience = 24 * time.Hour
+
+// Ended says whether o has certainly ended, as seen from self, or can't be looked for and
+// touched nothing for longer than Patience.
+func (o Owner) Ended(self Owner, touched time.Time) bool {
+	if o.near(self) {
+		return !o.runs()
+	}
+	return time.Since(touched) > Patience
+}

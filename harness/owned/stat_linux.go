@@ -1,0 +1,60 @@
+package owned
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Stat is what /proc says of a process or thread.
+type Stat struct {
+	State byte   // R, S, D, T (stopped), t, Z (ended, not reaped), X
+	Start uint64 // clock ticks since the machine started: with the pid, an identity
+}
+
+// Ended says whether it runs no more.
+func (s Stat) Ended() bool { return s.State == 'Z' || s.State == 'X' }
+
+// ReadStat reads a file that is called stat.
+func ReadStat(path string) (Stat, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return Stat{}, err
+	}
+	// "pid (comm) state ppid …": comm may hold anything, so count from its last bracket.
+	_, rest, ok := strings.Cut(string(b[max(0, strings.LastIndexByte(string(b), ')')):]), ") ")
+	f := strings.Fields(rest)
+	if !ok || len(f) < 20 {
+		return Stat{}, fmt.Errorf("%s: not what proc(5) says", path)
+	}
+	start, err := strconv.ParseUint(f[19], 10, 64) // field 22
+	return Stat{State: f[0][0], Start: start}, err
+}
+
+// StatOf reads the state of a process; one that is gone is X.
+func StatOf(pid int) (Stat, error) {
+	s, err := ReadStat(fmt.Sprintf("/proc/%d/stat", pid))
+	if !Gone(err) {
+		return s, err
+	}
+	// Where /proc hides the processes of others, a signal tells them from those that are gone.
+	if unix.Kill(pid, 0) == unix.EPERM {
+		return Stat{}, fmt.Errorf("process %d is hidden: %w", pid, err)
+	}
+	return Stat{State: 'X'}, nil
+}
+
+// Gone says whether a file of /proc is not there because its process is not.
+func Gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
+
+// Runs says whether the process that had this pid at this start time still runs; when in
+// doubt, it does.
+func Runs(pid int, start uint64) bool {
+	s, err := StatOf(pid)
+	return err != nil || !s.Ended() && s.Start == start
+}

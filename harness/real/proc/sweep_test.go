@@ -1,0 +1,304 @@
+//go:build linux
+
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lockpick/harness/owned"
+)
+
+// stranger is a user whom lockpick knows nothing of.
+const stranger = 65534
+
+func self(t *testing.T) owned.Owner {
+	t.Helper()
+	o, err := owned.Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// deadName is the name of a folder whose owner has ended.
+func deadName(t *testing.T) string {
+	o := self(t)
+	o.PID = 1<<22 + 1
+	return owned.Temporary.Prefix + o.String() + "-1"
+}
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// left makes what a killed lockpick leaves below dir, with a record of children.
+func left(t *testing.T, dir, name string, record ...*Child) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	text := "garbage\n"
+	for _, c := range record {
+		text += fmt.Sprintln(c.pid, c.start)
+	}
+	must(t, os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, childrenFile), []byte(text), 0o644), os.Mkdir(filepath.Join(path, "n1"), 0o755))
+	return path
+}
+
+// sleeper starts a process; in is its working directory, or "".
+func sleeper(t *testing.T, g *Group, in string, files ...*os.File) *Child {
+	t.Helper()
+	cmd := exec.Command("/bin/sleep", "60")
+	cmd.Dir, cmd.ExtraFiles = in, files
+	c, err := g.Start("sleeper", cmd)
+	must(t, err)
+	return c
+}
+
+func lives(c *Child) bool { return owned.Runs(c.pid, c.start) }
+
+func sweep(t *testing.T, dir string) []string {
+	t.Helper()
+	removed, err := Sweep(dir)
+	if err != nil {
+		t.Error(err)
+	}
+	return removed
+}
+
+func TestSweepTouchesOnlyTheDead(t *testing.T) {
+	me := self(t)
+	with := func(change func(*owned.Owner)) owned.Owner { o := me; change(&o); return o }
+	elsewhere := with(func(o *owned.Owner) { o.Space, o.PID = "1", 1<<22+1 })
+	before := with(func(o *owned.Owner) { o.Boot = "00000000" })
+	for _, c := range []struct {
+		what string
+		o    owned.Owner
+		old  bool
+		goes bool
+	}{
+		{"living", me, true, false},
+		{"in another container", elsewhere, false, false},
+		{"in another container, long ago", elsewhere, true, true},
+		{"dead, and its pid somebody else's", with(func(o *owned.Owner) { o.Start-- }), false, true},
+		{"dead", with(func(o *owned.Owner) { o.PID = 1<<22 + 1 }), false, true},
+		{"of another boot", before, false, false},
+		{"of another boot, long ago", before, true, true},
+	} {
+		dir := t.TempDir()
+		path := left(t, dir, owned.Temporary.Prefix+c.o.String()+"-1")
+		if c.old {
+			then := time.Now().Add(-owned.Patience - time.Minute)
+			must(t, os.Chtimes(path, then, then))
+		}
+		removed := sweep(t, dir)
+		if _, err := os.Stat(path); (err != nil) != c.goes || len(removed) > 0 != c.goes {
+			t.Errorf("owner %s: removed %v, %v", c.what, removed, err)
+		}
+	}
+}
+
+// Of a run that is over its processes are ended, by each of the ways in which they are known
+// again, and no others.
+func TestSweepEndsOnlyChildren(t *testing.T) {
+	g := newGroup(t)
+	dir := t.TempDir()
+	path := left(t, dir, deadName(t))
+	log, err := os.Create(filepath.Join(path, "n1.log"))
+	must(t, err)
+	defer log.Close()
+	works, writes, elsewhere := sleeper(t, g, path), sleeper(t, g, "/", log), sleeper(t, g, "/")
+	below := sleeper(t, g, filepath.Join(path, "n1"))
+	later := sleeper(t, g, path) // of its number another process is recorded
+	recorded := &Child{pid: later.pid, start: later.start - 1}
+	alike := sleeper(t, g, dir) // its path begins alike
+	var text string
+	for _, c := range []*Child{works, writes, below, elsewhere, recorded, alike} {
+		text += fmt.Sprintln(c.pid, c.start)
+	}
+	must(t, os.WriteFile(filepath.Join(path, childrenFile), []byte(text), 0o644))
+	if removed := sweep(t, dir); !slices.Equal(removed, []string{path}) {
+		t.Errorf("removed %v", removed)
+	}
+	for what, c := range map[string]*Child{"works in the folder": works, "has a file open there": writes, "works below": below} {
+		if lives(c) {
+			t.Errorf("a child that %s lives", what)
+		}
+	}
+	for what, c := range map[string]*Child{"has nothing to do with the folder": elsewhere, "has the number of a child": later, "works beside": alike} {
+		if !lives(c) {
+			t.Errorf("a process that %s was killed", what)
+		}
+	}
+}
+
+// All that a Group starts is known again, servers too, which take another directory and
+// forget their environment.
+func TestChildrenAreKnownAgain(t *testing.T) {
+	bin := redisServer(t)
+	g := newGroup(t)
+	r, err := g.StartRedis(t.Context(), "n1", bin, "always")
+	must(t, err)
+	s, err := g.StartSentinel(t.Context(), "s1", bin)
+	must(t, err)
+	_ = s
+	children := append(slices.Clone(g.children), sleeper(t, g, ""))
+	dir, err := os.Open(g.Dir)
+	must(t, err)
+	defer dir.Close()
+	for _, c := range children {
+		if lives(c) && !within(c.pid, dir, g.Dir) {
+			t.Errorf("process %d is not known again", c.pid)
+		}
+	}
+	if len(children) < 3 || !r.Runs() {
+		t.Errorf("%d children", len(children))
+	}
+}
+
+// What others have put into a shared directory is left alone, whatever it looks like.
+func TestSweepTouchesNothingOfOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make what belongs to another user")
+	}
+	g := newGroup(t)
+	innocent := sleeper(t, g, "/")
+	tempDir := func() string { // to which anybody may write
+		dir := t.TempDir()
+		must(t, os.Chmod(dir, 0o1777))
+		return dir
+	}
+	for what, plant := range map[string]func(dir, path string){
+		"another user's folder": func(dir, path string) {
+			left(t, dir, filepath.Base(path), innocent)
+			must(t, os.Chown(path, stranger, stranger))
+		},
+		"a folder of ours that others may enter": func(dir, path string) {
+			left(t, dir, filepath.Base(path), innocent)
+			must(t, os.Chmod(path, 0o755))
+		},
+		"a folder of ours that others may write to": func(dir, path string) {
+			left(t, dir, filepath.Base(path), innocent)
+			must(t, os.Chmod(path, 0o777))
+		},
+		"a link of another user": func(dir, path string) {
+			to := left(t, dir, "real", innocent)
+			must(t, os.Symlink(to, path), os.Lchown(path, stranger, stranger))
+		},
+		"a link of ours": func(dir, path string) { must(t, os.Symlink(left(t, dir, "real", innocent), path)) },
+		"a file of ours": func(dir, path string) { must(t, os.WriteFile(path, []byte("mine"), 0o600)) },
+		"a record of another user's": func(dir, path string) {
+			left(t, dir, filepath.Base(path), innocent)
+			must(t, os.Chown(filepath.Join(path, childrenFile), stranger, stranger))
+		},
+		"a record that is a link": func(dir, path string) {
+			left(t, dir, filepath.Base(path))
+			record := filepath.Join(path, childrenFile)
+			text := fmt.Sprintln(innocent.pid, innocent.start)
+			must(t, os.WriteFile(filepath.Join(dir, "record"), []byte(text), 0o644), os.Remove(record), os.Symlink("../record", record))
+		},
+		"a record that is a pipe": func(dir, path string) {
+			left(t, dir, filepath.Base(path))
+			record := filepath.Join(path, childrenFile)
+			must(t, os.Remove(record), unix.Mkfifo(record, 0o600))
+		},
+		"a record without end": func(dir, path string) {
+			left(t, dir, filepath.Base(path), innocent)
+			must(t, os.Truncate(filepath.Join(path, childrenFile), 1<<40))
+		},
+	} {
+		dir := tempDir()
+		path := filepath.Join(dir, deadName(t))
+		plant(dir, path)
+		before := tree(t, dir)
+		if removed := sweep(t, dir); len(removed) > 0 {
+			t.Errorf("%s: removed %v", what, removed)
+		}
+		if after := tree(t, dir); after != before {
+			t.Errorf("%s: there was\n%s, and is\n%s", what, before, after)
+		}
+		if !lives(innocent) {
+			t.Fatalf("%s: a process was killed that has nothing to do with it", what)
+		}
+	}
+}
+
+// tree lists what is below a directory.
+func tree(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		fmt.Fprintln(&b, path, d.Type(), err)
+		return err
+	}))
+	return b.String()
+}
+
+// Only disks of lockpick's are unmounted, and none through a link.
+func TestSweepUnmountsOnlyDisks(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root mounts")
+	}
+	mountAt := func(source, kind, at string, flags uintptr) {
+		if err := unix.Mount(source, at, kind, flags, ""); err != nil {
+			t.Skipf("nothing can be mounted here: %v", err)
+		}
+		t.Cleanup(func() { unix.Unmount(at, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) })
+	}
+	dir, other := t.TempDir(), t.TempDir() // of the latter all must stay
+	must(t, os.Mkdir(filepath.Join(other, "tmpfs"), 0o700), os.Mkdir(filepath.Join(other, "kept"), 0o700))
+	mountAt("other", "tmpfs", filepath.Join(other, "tmpfs"), 0)
+	must(t, os.WriteFile(filepath.Join(other, "tmpfs", "precious"), nil, 0o600), os.WriteFile(filepath.Join(other, "kept", "precious"), nil, 0o600))
+
+	name := func(n int) string { return fmt.Sprintf("%s%d", deadName(t), n) }
+	must(t, os.Symlink(other, filepath.Join(dir, name(1)))) // the folder itself leads there
+	within := left(t, dir, name(2))                         // and one in it
+	must(t, os.Symlink(other, filepath.Join(within, "n2")))
+	bound := left(t, dir, name(3)) // something is mounted that is no disk
+	mountAt(filepath.Join(other, "kept"), "", filepath.Join(bound, "n1"), unix.MS_BIND)
+	strange := left(t, dir, name(4))
+	mountAt("lockpick", "tmpfs", filepath.Join(strange, "n1"), 0)
+	over := filepath.Join(dir, name(5)) // a mount is the folder itself
+	must(t, os.Mkdir(over, 0o700))
+	mountAt("other", "tmpfs", over, 0)
+	must(t, os.Chmod(over, 0o700), os.WriteFile(filepath.Join(over, "precious"), nil, 0o600))
+
+	count := func() int { return len(strings.Split(tree(t, other), "\n")) }
+	had, mounted := count(), mountsBelow(t, dir, other)
+	if removed := sweep(t, dir); !slices.Equal(removed, []string{within}) { // its link is ours, where it leads is not
+		t.Errorf("removed %v", removed)
+	}
+	if has, still := count(), mountsBelow(t, dir, other); has != had || still != mounted || mounted != 4 {
+		t.Errorf("of %d entries there are %d, of %d mounts %d", had, has, mounted, still)
+	}
+	for _, path := range []string{bound, strange, filepath.Join(over, "precious")} {
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func mountsBelow(t *testing.T, dirs ...string) (n int) {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/mountinfo")
+	must(t, err)
+	for _, m := range mounts(string(b)) {
+		for _, dir := range dirs {
+			if strings.HasPrefix(m.point, dir+"/") {
+				n++
+			}
+		}
+	}
+	return n
+}

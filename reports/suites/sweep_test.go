@@ -1,0 +1,72 @@
+//go:build linux
+
+package suites
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/owned"
+)
+
+// What killed lockpicks have left in a store is removed wherever they write there, and what
+// another one is just writing is not.
+func TestSweepOfAStore(t *testing.T) {
+	me, err := owned.Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead, elsewhere := me, me
+	dead.PID, elsewhere.Boot = 1<<22+1, "00000000"
+	must := func(errs ...error) {
+		t.Helper()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := t.TempDir()
+	precious := filepath.Join(store, "precious")
+	must(os.WriteFile(precious, nil, 0o644))
+	long := time.Now().Add(-owned.Patience - time.Minute)
+	goes := map[string]bool{} // what has been made, and whether it is to go
+	for _, dir := range []string{".", "a+b", "suites", "a+b/20260102T030405.000Z-sim-1", "a+b/20260102T030405.000Z-sim-1/figures", "suites/20260102T030405.000Z", "a+b/notes", ".git"} {
+		swept := dir != "a+b/notes" && dir != ".git" // no run is called so
+		must(os.MkdirAll(filepath.Join(store, dir), 0o755))
+		path := func(o owned.Owner) string {
+			return filepath.Join(store, dir, fmt.Sprintf("%s%s-%d", owned.Unfinished.Prefix, o, len(goes)))
+		}
+		for o, gone := range map[owned.Owner]bool{me: false, dead: true, elsewhere: false} {
+			file := path(o)
+			must(os.WriteFile(file, nil, 0o644))
+			goes[file] = gone && swept
+			link := path(o)
+			must(os.Symlink(precious, link))
+			goes[link] = gone && swept
+			folder := path(o)
+			must(os.Mkdir(folder, 0o700), os.Symlink(store, filepath.Join(folder, "link")), os.MkdirAll(filepath.Join(folder, "a", "b"), 0o755))
+			goes[folder] = gone && swept
+		}
+		old, open, theirs := path(elsewhere), path(dead)+"1", path(dead)+"2"
+		must(os.WriteFile(old, nil, 0o644), os.Chtimes(old, long, long), os.Mkdir(open, 0o755), os.WriteFile(theirs, nil, 0o644))
+		goes[old], goes[open], goes[theirs] = swept, false, swept
+		if os.Geteuid() == 0 {
+			must(os.Chown(theirs, 65534, 65534))
+			goes[theirs] = false
+		}
+	}
+	must(Sweep(store))
+	for path, gone := range goes {
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) != gone {
+			t.Errorf("%s: to go %v, and there is %v", strings.TrimPrefix(path, store), gone, err)
+		}
+	}
+	if _, err := os.Stat(precious); err != nil {
+		t.Error(err)
+	}
+}
