@@ -93,7 +93,7 @@ func parseError(t *testing.T, name, text string) string {
 
 func TestParseRefusesWhatIsNoText(t *testing.T) {
 	for name, data := range map[string][]byte{
-		"too large":  []byte(head + "# " + strings.Repeat("x", maxFile)),
+		"too large":  []byte(head + "# " + strings.Repeat("x", MaxFile)),
 		"not UTF-8":  []byte(head + "tags: [\xff]"),
 		"empty":      nil,
 		"blank":      []byte(" \n\n"),

@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -83,7 +82,7 @@ func write(o *outcome.Outcome) {
 	if o.Dir == "" {
 		return
 	}
-	if err := writeJSON(filepath.Join(o.Dir, outcomeFile), o); err != nil {
+	if err := writeJSON(o.Dir, outcomeFile, o); err != nil {
 		o.Fail(outcome.ExitUsage, err)
 	}
 }
