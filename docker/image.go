@@ -11,10 +11,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"lockpick/harness/files"
 )
 
 // imageLabel says which sort of image it is.
@@ -60,7 +61,7 @@ func (i *image) add(path string) error {
 	if i.files[inside] != nil {
 		return nil
 	}
-	text, err := os.ReadFile(path)
+	text, err := files.Read(path, mostProgram)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+
+	"lockpick/harness/files"
 )
 
 // insideClient is where a client's container has its program, which is the whole image.
@@ -48,7 +50,7 @@ func (b *Backend) program(ctx context.Context, arch string, say func(string)) ([
 			return nil, lackProgram(unfit, err, arch)
 		}
 	}
-	b.clients.text, err = os.ReadFile(file)
+	b.clients.text, err = files.Read(file, mostProgram)
 	return b.clients.text, err
 }
 
@@ -107,6 +109,9 @@ func askGo(ctx context.Context, arch string, args ...string) error {
 	return nil
 }
 
+// mostProgram bounds what is taken for a program: ten times this one.
+const mostProgram = 512 << 20
+
 // machines is how programs name the architectures of Go.
 var machines = map[string]elf.Machine{
 	"386": elf.EM_386, "amd64": elf.EM_X86_64, "arm": elf.EM_ARM, "arm64": elf.EM_AARCH64, "loong64": elf.EM_LOONGARCH,
@@ -116,11 +121,15 @@ var machines = map[string]elf.Machine{
 // standsAlone says why a program can't be all that is in a container of an
 // architecture; nil: it can.
 func standsAlone(file, arch string) error {
-	f, err := elf.Open(file)
+	text, err := files.Open(file, mostProgram)
+	if err != nil {
+		return err
+	}
+	defer text.Close()
+	f, err := elf.NewFile(text)
 	if err != nil {
 		return fmt.Errorf("%s is no program of Linux: %w", file, err)
 	}
-	defer f.Close()
 	if want := machines[arch]; f.Machine != want {
 		return fmt.Errorf("%s is for %v, and the engine's containers are %s", file, f.Machine, arch)
 	}

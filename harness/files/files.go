@@ -65,7 +65,7 @@ func open(name string, most int64, stat func(string) (fs.FileInfo, error), opene
 func fit(name string, info fs.FileInfo, most int64) error {
 	switch {
 	case !info.Mode().IsRegular():
-		return unfit(name, "is %s, not a regular file", sort(info.Mode()))
+		return unfit(name, "is %s, no regular file", sort(info.Mode()))
 	case info.Size() > most:
 		return unfit(name, "has %d bytes, and at most %d are read", info.Size(), most)
 	}

@@ -62,7 +62,7 @@ func (f *Folder) Sub(name string) (*Folder, error) {
 	case err != nil:
 		return nil, told(path, err)
 	case !info.IsDir():
-		return nil, unfit(path, "is %s, not a directory", sort(info.Mode()))
+		return nil, unfit(path, "is %s, no directory", sort(info.Mode()))
 	}
 	root, err := f.root.OpenRoot(name)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"io"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"lockpick/checker"
@@ -159,7 +160,7 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 		}
 		events = append(events, e)
 	})
-	if err := harness.RunUntil(ctx, b, j.Scenario, j.Seed, rec, j.until()); err != nil {
+	if err := harness.RunUntil(ctx, b, j.Scenario, j.Seed, rec, j.until(harness.MaxEvents)); err != nil {
 		o.Fail(outcome.ExitBackend, err)
 	}
 	h := judged(&o, d.manifest, events)
@@ -192,7 +193,9 @@ func judged(o *outcome.Outcome, m harness.Manifest, events []history.Event) *his
 		o.Fail(outcome.ExitBug, fmt.Errorf("the two judges disagree: %s", o.Verdict.Disagreement))
 	}
 	o.Code = outcome.Worse(o.Code, outcome.CodeOf(decided(o.Judgements)))
-	if r := o.Verdict.Result(checker.MutualExclusion); o.Stopped != "" && r.Outcome != checker.Violated {
+	if strings.HasSuffix(o.Stopped, tooLong) {
+		o.Fail(outcome.ExitUndecided, errors.New("the run was "+o.Stopped))
+	} else if r := o.Verdict.Result(checker.MutualExclusion); o.Stopped != "" && r.Outcome != checker.Violated {
 		o.Fail(outcome.ExitUndecided, errors.New("the run was stopped for a violation that its whole record does not show, as where a release arrives late; run it again"))
 	}
 	return h
