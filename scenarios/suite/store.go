@@ -169,13 +169,17 @@ func ReadOutcome(dir string) (outcome.Outcome, error) {
 	if err != nil {
 		return o, fmt.Errorf("read outcome: %w", err)
 	}
-	if err = files.JSON(text, &o); err == nil {
-		err = o.Check()
-	}
-	if err != nil {
+	if o, err = parseOutcome(text); err != nil {
 		return o, fmt.Errorf("read %s: %w", filepath.Join(dir, outcomeFile), err)
 	}
 	return o, nil
+}
+
+func parseOutcome(text []byte) (o outcome.Outcome, err error) {
+	if err = files.JSON(text, &o); err == nil {
+		err = o.Check()
+	}
+	return o, err
 }
 
 // IsRun reports whether a directory has a history or a manifest, or what claims to be one.
