@@ -279,3 +279,50 @@ func TestEngineHasNoClock(t *testing.T) {
 		})
 	}
 }
+
+// TestFilesAreOpenedInOnePlace: what may come from others is opened by package files,
+// which waits for nothing, reads no more than it should, and leaves no directory.
+// Only what is made anew, under a name that nobody else has, is made here.
+func TestFilesAreOpenedInOnePlace(t *testing.T) {
+	rooms := []string{"cmd/lockpick", "harness", "harness/history", "scenarios", "reports", "checker", "nemesis"}
+	forbidden := map[string][]string{
+		"os":       {"Open", "OpenFile", "Create", "CreateTemp", "WriteFile", "ReadFile", "ReadDir", "DirFS", "Truncate", "Link", "OpenRoot", "OpenInRoot"},
+		"filepath": {"Walk", "WalkDir", "Glob", "EvalSymlinks"},
+		"template": {"ParseFiles", "ParseGlob"},
+		"http":     {"Dir", "FileServer", "ServeFile"},
+	}
+	seen := 0
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		below := slices.ContainsFunc(rooms, func(room string) bool {
+			return name == room || room != "harness" && strings.HasPrefix(name, room+"/")
+		})
+		if !below {
+			continue
+		}
+		for _, file := range slices.Concat(p.GoFiles, p.IgnoredGoFiles) {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			seen++
+			fset := token.NewFileSet()
+			f, err := parser.ParseFile(fset, filepath.Join(p.Dir, file), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				s, ok := n.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				if x, ok := s.X.(*ast.Ident); ok && slices.Contains(forbidden[x.Name], s.Sel.Name) {
+					t.Errorf("%s: %s.%s: open it by package harness/files", fset.Position(s.Pos()), x.Name, s.Sel.Name)
+				}
+				return true
+			})
+		}
+	}
+	if seen < 100 {
+		t.Errorf("%d files were looked at", seen)
+	}
+}

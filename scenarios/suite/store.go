@@ -154,7 +154,7 @@ func writeFile(dir, name string, text []byte) error {
 }
 
 // mostJSON bounds run.json and a run's outcome.json: the longest plan takes a tenth of it.
-const mostJSON = 16 << 20
+const mostJSON = 8 << 20
 
 // ReadOutcome reads the outcome.json of a run directory. What of it can't be right is an
 // error: nothing in it is worth a guess.
