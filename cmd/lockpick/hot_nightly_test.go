@@ -31,7 +31,7 @@ limit: 24h
 	picked, err := choice{names: []string{file}}.scenarios()
 	must(t, err)
 	o := suite.Execute(t.Context(), sim.New(kinds.All), suite.Job{Scenario: picked[0].Scenario, Seed: 1, Backend: simulation, Keep: suite.KeepNone})
-	if o.Code != outcome.ExitUndecided || !strings.Contains(o.Stopped, "one run may record no more") || o.Events < harness.MaxEvents || o.Events > harness.MaxEvents+1000 {
+	if o.Code != outcome.ExitUndecided || !strings.Contains(o.Stopped, "one run may record no more") || o.Events < harness.MaxEvents || o.Events > harness.MaxEvents*11/10 {
 		t.Errorf("code %d after %d events: %s %s", o.Code, o.Events, o.Stopped, o.Error)
 	}
 	var m runtime.MemStats
