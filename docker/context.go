@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"lockpick/harness/files"
 )
 
 // endpoint is where an engine listens, and what says so.
@@ -228,7 +230,7 @@ func credentials(dir string, blind bool) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: blind}
 	used := blind
 	ca := filepath.Join(dir, "ca.pem")
-	switch text, err := os.ReadFile(ca); {
+	switch text, err := files.Read(ca, mostConfig); {
 	case err == nil:
 		used, c.RootCAs = true, x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(text) {
@@ -239,7 +241,7 @@ func credentials(dir string, blind bool) (*tls.Config, error) {
 	}
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	if exists(cert) || exists(key) {
-		pair, err := tls.LoadX509KeyPair(cert, key)
+		pair, err := keyPair(cert, key)
 		if err != nil {
 			return nil, fmt.Errorf("read %s and key.pem: %w", cert, err)
 		}
@@ -249,6 +251,18 @@ func credentials(dir string, blind bool) (*tls.Config, error) {
 		return nil, nil
 	}
 	return c, nil
+}
+
+func keyPair(cert, key string) (tls.Certificate, error) {
+	public, err := files.Read(cert, mostConfig)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	private, err := files.Read(key, mostConfig)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(public, private)
 }
 
 // normal says in full where an engine listens.
@@ -299,7 +313,7 @@ func exists(path string) bool {
 }
 
 func readJSON(path string, into any) error {
-	text, err := os.ReadFile(path)
+	text, err := files.Read(path, mostConfig)
 	if err != nil {
 		return err
 	}

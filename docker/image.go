@@ -9,11 +9,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"lockpick/harness/files"
 )
 
 // imageLabel says which sort of image it is.
@@ -53,7 +54,7 @@ func (i *image) add(path, inside string) error {
 	if i.files[inside] != nil {
 		return nil
 	}
-	text, err := os.ReadFile(path)
+	text, err := files.Read(path, mostProgram)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"lockpick/harness/files"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/shortage"
 )
@@ -116,6 +117,9 @@ func askGo(ctx context.Context, arch, tmp string, args ...string) error {
 	return nil
 }
 
+// mostProgram bounds what is taken for a program: ten times this one.
+const mostProgram = 512 << 20
+
 // machines is how programs name the architectures of Go.
 var machines = map[string]elf.Machine{
 	"386": elf.EM_386, "amd64": elf.EM_X86_64, "arm": elf.EM_ARM, "arm64": elf.EM_AARCH64, "loong64": elf.EM_LOONGARCH,
@@ -125,11 +129,15 @@ var machines = map[string]elf.Machine{
 // runsOn says why a program can't run in a container of an architecture, with this
 // machine's libraries where it needs some; nil: it can.
 func runsOn(file, arch string) error {
-	f, err := elf.Open(file)
+	text, err := files.Open(file, mostProgram)
+	if err != nil {
+		return err
+	}
+	defer text.Close()
+	f, err := elf.NewFile(text)
 	if err != nil {
 		return fmt.Errorf("%s is no program of Linux: %w", file, err)
 	}
-	defer f.Close()
 	if want := machines[arch]; f.Machine != want {
 		return fmt.Errorf("%s is for %v, and the engine's containers are %s", file, f.Machine, arch)
 	}

@@ -10,7 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"lockpick/harness/files"
 )
+
+// mostConfig bounds the files that docker's own client has left.
+const mostConfig = 4 << 20
 
 // login is how a registry is to know us; the zero value: not at all.
 type login struct{ host, user, password string }
@@ -44,7 +49,7 @@ func loginFor(ref string) (login, error) {
 		dir = filepath.Join(home, ".docker")
 	}
 	path := filepath.Join(dir, "config.json")
-	text, err := os.ReadFile(path)
+	text, err := files.Read(path, mostConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return login{}, nil
 	}

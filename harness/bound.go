@@ -71,6 +71,8 @@ func parseBound(text string) (b Bound, wrong string) {
 		return b, quote(value) + " is no number"
 	case product && (!namePattern.MatchString(b.Than) || numeric(b.Than)):
 		return b, quote(b.Than) + " is no variant's name"
+	case len(b.Than) > longestName:
+		return b, quote(b.Than) + " is too long for a variant's name"
 	case product && v <= 0:
 		return b, "the factor " + quote(value) + " is not positive"
 	}

@@ -45,7 +45,10 @@ func (e *engine) ask(ev history.Event) {
 func (e *engine) halt(key string, since time.Duration) {
 	// The stamp of what led here may be ahead of ours by the error of the stamps.
 	at := max(e.cluster.Now(), since)
-	keys := e.readKeys(key)
+	var keys []history.Event
+	if key != "" {
+		keys = e.readKeys(key)
+	}
 	e.quit()
 	e.mu.Lock()
 	why := e.stop

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"lockpick/harness/client"
@@ -16,7 +17,7 @@ func check(s *Scenario, k Known) error {
 	if s.Lock.Kind == brokenLock && s.Lock.Mistake == "" {
 		return badAt("lock.kind", suggest("", "add mistake: and one of these", k.Mistakes), "the lock kind broken needs a mistake")
 	}
-	for _, part := range []func(*Scenario) error{checkLock, checkAddresses, checkClients, checkStarts, checkWorkload, checkPlan, checkRandom, checkExpect} {
+	for _, part := range []func(*Scenario) error{checkLock, checkAddresses, checkClients, checkStarts, checkWorkload, checkPlan, checkRandom, checkExpect, checkWork} {
 		if err := part(s); err != nil {
 			return err
 		}
@@ -38,7 +39,7 @@ func checkLock(s *Scenario) error {
 
 func checkAddresses(s *Scenario) error {
 	for i, node := range s.Topology.Addresses {
-		if !slices.Contains(s.NodeNames(), node) {
+		if !s.hasNode(node) {
 			return badAt(fmt.Sprintf("topology.addresses.%d", i+1), s.nodesHint(), "there is no node %s", node)
 		}
 	}
@@ -48,7 +49,7 @@ func checkAddresses(s *Scenario) error {
 func checkClients(s *Scenario) error {
 	for _, c := range s.Clients {
 		for i, node := range c.Reach {
-			if !slices.Contains(s.NodeNames(), node) {
+			if !s.hasNode(node) {
 				return badAt(fmt.Sprintf("clients.%s.reach.%d", c.Name, i+1), s.nodesHint(), "there is no node %s", node)
 			}
 		}
@@ -108,7 +109,7 @@ func checkExpect(s *Scenario) error {
 		if property == boundedHold && s.Limits == (Limits{}) {
 			return badAt("expect."+property, "add a section, as in limits: {extensions: 5, hold: 40s}", "bounded-hold can't be judged without limits")
 		}
-		if e.Node != "" && !slices.Contains(s.NodeNames(), e.Node) {
+		if e.Node != "" && !s.hasNode(e.Node) {
 			return badAt("expect."+property+".node", s.nodesHint(), "there is no node %s", e.Node)
 		}
 	}
@@ -119,8 +120,18 @@ func (s *Scenario) nodesHint() string {
 	return fmt.Sprintf("the topology has %d nodes: n1 … n%d", s.Topology.Nodes, s.Topology.Nodes)
 }
 
+// hasNode and hasClient make no list of names: there may be a million targets to look up.
+func (s *Scenario) hasNode(name string) bool {
+	n, err := strconv.Atoi(strings.TrimPrefix(name, "n"))
+	return err == nil && n <= s.Topology.Nodes && nodePattern.MatchString(name)
+}
+
+func (s *Scenario) hasClient(name string) bool {
+	return slices.ContainsFunc(s.Clients, func(c Client) bool { return c.Name == name })
+}
+
 func (s *Scenario) checkClient(path, name string) error {
-	if slices.Contains(s.ClientNames(), name) {
+	if s.hasClient(name) {
 		return nil
 	}
 	return badAt(path, s.clientsHint(), "there is no client %s", name)
@@ -152,7 +163,7 @@ func (s *Scenario) checkLink(path, link string) error {
 	if !ok {
 		return badAt(path, hint, "%s is not a link", quote(link))
 	}
-	if end == nemesis.Replica && s.Topology.Replicas > 0 && slices.Contains(s.NodeNames(), name) {
+	if end == nemesis.Replica && s.Topology.Replicas > 0 && s.hasNode(name) {
 		return nil
 	}
 	if err := s.checkClient(path, name); err != nil {
@@ -161,7 +172,7 @@ func (s *Scenario) checkLink(path, link string) error {
 	if end == ResourceName {
 		return nil
 	}
-	if !slices.Contains(s.NodeNames(), end) {
+	if !s.hasNode(end) {
 		return badAt(path, s.nodesHint()+"; the resource is r1", "there is no node %s", end)
 	}
 	for _, c := range s.Clients {

@@ -11,6 +11,7 @@ import (
 // ScenarioError says what is wrong in a scenario file, and where.
 type ScenarioError struct {
 	File   string // as the caller named it; "--set" for an override
+	Field  string // of a run.json, instead of a line: scenario.clients[0].name
 	Line   int    // from 1
 	Column int    // from 1, in characters
 	Text   string // the line
@@ -26,7 +27,15 @@ type ScenarioError struct {
 //	hint: did you mean redlock? Known: broken, redlock
 func (e *ScenarioError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s:%d:%d: %s", e.File, e.Line, e.Column, e.What)
+	switch {
+	case e.Field == "":
+		fmt.Fprintf(&b, "%s:%d:%d: ", e.File, e.Line, e.Column)
+	case e.File == "":
+		fmt.Fprintf(&b, "%s: ", e.Field)
+	default:
+		fmt.Fprintf(&b, "%s: %s: ", e.File, e.Field)
+	}
+	b.WriteString(e.What)
 	if text, caret := excerpt(e.Text, e.Column); strings.TrimSpace(text) != "" {
 		fmt.Fprintf(&b, "\n    %s\n    %s^", text, caret)
 	}

@@ -13,6 +13,7 @@ const maxItems = 1000
 type list struct {
 	name  string
 	least int
+	most  int
 	item  func() shape
 }
 
@@ -20,8 +21,8 @@ func (l list) read(n *yaml.Node) error {
 	if n.Kind != yaml.SequenceNode {
 		return bad(n, "write [a, b], or one item a line, each after a dash", "%s must be a list, not %s", l.name, sortOf(n))
 	}
-	if len(n.Content) > maxItems {
-		return bad(n.Content[maxItems], fmt.Sprintf("at most %d are allowed", maxItems), "%s is too long", l.name)
+	if len(n.Content) > l.most {
+		return bad(n.Content[l.most], fmt.Sprintf("at most %d are allowed", l.most), "%s is too long", l.name)
 	}
 	if len(n.Content) < l.least {
 		return bad(n, "name at least one", "%s is empty", l.name)
@@ -35,7 +36,7 @@ func (l list) read(n *yaml.Node) error {
 }
 
 func (l list) schema() map[string]any {
-	return map[string]any{"type": "array", "minItems": l.least, "maxItems": maxItems, "items": l.item().schema()}
+	return map[string]any{"type": "array", "minItems": l.least, "maxItems": l.most, "items": l.item().schema()}
 }
 
 // words is a list of words, all different unless it says otherwise.
@@ -50,7 +51,7 @@ type words struct {
 func (w words) read(n *yaml.Node) error {
 	var out []string
 	seen := map[string]bool{}
-	each := list{w.name, 1, func() shape {
+	each := list{w.name, 1, maxItems, func() shape {
 		out = append(out, "")
 		return w.item(&out[len(out)-1])
 	}}

@@ -125,9 +125,9 @@ func (s *Scenario) checkTarget(path, target string, kind nemesis.Kind, f *nemesi
 		if err := s.checkLink(path, target); err != nil {
 			return err
 		}
-	case slices.Contains(s.NodeNames(), target):
+	case s.hasNode(target):
 		on = nemesis.Node
-	case !slices.Contains(s.ClientNames(), target):
+	case !s.hasClient(target):
 		return badAt(path, s.clientsHint()+"; "+s.nodesHint(), "there is no target %s", target)
 	}
 	// A client or a node as target of a fault of links means all its links.

@@ -29,7 +29,7 @@ func (l listOr) schema() map[string]any {
 }
 
 // randomForm is how a seed draws its plan.
-func randomForm(r *nemesis.Random) shape {
+func randomForm(r *nemesis.Random, unit time.Duration) shape {
 	*r = nemesis.Random{Every: nemesis.Span{Min: time.Second, Max: 5 * time.Second}, Lasts: nemesis.Span{Min: 10 * time.Millisecond, Max: 20 * time.Second}, Safety: 0.6}
 	var modes []string
 	for _, k := range nemesis.Kinds {
@@ -41,8 +41,8 @@ func randomForm(r *nemesis.Random) shape {
 	return object{"random", []field{
 		{key: "faults", doc: "what may be drawn; a seed uses about half of them", shape: list("faults", "fault", &r.Faults, nemesis.Choices()), must: true},
 		{key: "within", doc: "keeps clocks and restarts within what Redlock assumes", shape: oneOf(&r.Within, "bound", []string{nemesis.Assumptions})},
-		{key: "every", doc: "time between two faults of a kind: where a seed's mean lies", shape: span(&r.Every)},
-		{key: "lasts", doc: "the shortest fault, and the longest; most are short", shape: span(&r.Lasts)},
+		{key: "every", doc: "time between two faults of a kind: where a seed's mean lies", shape: span(&r.Every, unit)},
+		{key: "lasts", doc: "the shortest fault, and the longest; most are short", shape: span(&r.Lasts, unit)},
 		{key: "safety", doc: "share of the limit after which all is healed, and somebody must acquire", shape: percent(&r.Safety, 1)},
 		{key: "modes", doc: "of faults that have several; all if it isn't given", shape: list("modes", "mode", &r.Modes, modes)},
 		{key: "shapes", doc: "of what hits links; all if it isn't given", shape: list("shapes", "shape", &r.Shapes, nemesis.Shapes)},

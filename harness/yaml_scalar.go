@@ -257,7 +257,7 @@ func duration(to *time.Duration, least time.Duration) shape {
 }
 
 // signed is a length of time, or one back.
-func signed(to *time.Duration) shape {
+func signed(to *time.Duration, unit time.Duration) shape {
 	const hint = "a number with its unit, as in 11s, or -5s to go back"
 	return single{"a duration", hint, func(s string) (string, string) {
 		digits, back := strings.CutPrefix(s, "-")

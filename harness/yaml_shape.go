@@ -105,7 +105,11 @@ func pairs(n *yaml.Node, name, hint string) ([]pair, error) {
 			return nil, bad(key, hint, "a key in %s must be a single word", name)
 		}
 		if line, again := seen[key.Value]; again {
-			return nil, bad(key, fmt.Sprintf("it stands in line %d already; keep one of them", line), "key %s is given twice in %s", quote(key.Value), name)
+			hint := "keep one of them"
+			if line > 0 {
+				hint = fmt.Sprintf("it stands in line %d already; %s", line, hint)
+			}
+			return nil, bad(key, hint, "key %s is given twice in %s", quote(key.Value), name)
 		}
 		seen[key.Value] = key.Line
 		out = append(out, pair{key, n.Content[i+1]})

@@ -15,6 +15,7 @@ var update = flag.Bool("update", false, "write what the golden files should say"
 
 // known is what the suite will pass to Parse.
 var known = Known{
+	Backends:   []string{"sim", "process"},
 	Locks:      []string{"broken", "failover", "redlock", "redsync", "single"},
 	Mistakes:   mistakes,
 	Properties: []string{"mutual-exclusion", "lease-linearizable", "resource-safety", "fencing-order", "deadlock-freedom", "fault-tolerance", "bounded-hold"},
@@ -93,7 +94,7 @@ func parseError(t *testing.T, name, text string) string {
 
 func TestParseRefusesWhatIsNoText(t *testing.T) {
 	for name, data := range map[string][]byte{
-		"too large":  []byte(head + "# " + strings.Repeat("x", maxFile)),
+		"too large":  []byte(head + "# " + strings.Repeat("x", MaxFile)),
 		"not UTF-8":  []byte(head + "tags: [\xff]"),
 		"empty":      nil,
 		"blank":      []byte(" \n\n"),

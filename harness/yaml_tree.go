@@ -14,9 +14,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxFile is the largest scenario file that is read. The largest in the
+// MaxFile is the largest scenario file that is read. The largest in the
 // catalogue has a few kilobytes.
-const maxFile = 1 << 20
+const MaxFile = 1 << 20
 
 // source is a text that nodes come from.
 type source struct {
@@ -48,9 +48,9 @@ func (s *source) fail(line, column int, what, hint string) *ScenarioError {
 
 // load reads the tree of a scenario file.
 func load(name string, data []byte) (*document, error) {
-	if len(data) > maxFile {
+	if len(data) > MaxFile {
 		return nil, newSource(name, "").fail(1, 1, fmt.Sprintf("the file has %d bytes", len(data)),
-			fmt.Sprintf("a scenario file has at most %d bytes", maxFile))
+			fmt.Sprintf("a scenario file has at most %d bytes", MaxFile))
 	}
 	if !utf8.Valid(data) {
 		return nil, newSource(name, "").fail(1, 1, "the file is not UTF-8 text", "save it as UTF-8")

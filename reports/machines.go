@@ -1,12 +1,12 @@
 package reports
 
 import (
+	"bytes"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	"lockpick/checker"
+	"lockpick/harness/files"
 	"lockpick/harness/history/edn"
 	"lockpick/reports/junit"
 	"lockpick/reports/trace"
@@ -14,7 +14,7 @@ import (
 )
 
 // forMachines writes what other tools read of a run.
-func forMachines(dir string, r outcome.Run, drawn string) error {
+func forMachines(to *files.Folder, r outcome.Run, drawn string) error {
 	o := r.Outcome
 	o.Seconds = 0 // the same run gives the same file
 	o.Dir = ""
@@ -25,7 +25,7 @@ func forMachines(dir string, r outcome.Run, drawn string) error {
 		EDNFile:   func(w io.Writer) error { return edn.Write(w, r.History, checker.Beliefs(r.History)) },
 		TraceFile: func(w io.Writer) error { return trace.Write(w, r.History, r.Verdict) },
 	} {
-		if err := toFile(filepath.Join(dir, name), write); err != nil {
+		if err := toFile(to, name, write); err != nil {
 			return err
 		}
 	}
@@ -33,16 +33,12 @@ func forMachines(dir string, r outcome.Run, drawn string) error {
 }
 
 // toFile writes a file by a function.
-func toFile(path string, write func(io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	if err := write(f); err != nil {
-		f.Close()
+func toFile(to *files.Folder, name string, write func(io.Writer) error) error {
+	var text bytes.Buffer
+	if err := write(&text); err != nil {
 		return err
 	}
-	if err := f.Close(); err != nil {
+	if err := to.Write(name, text.Bytes()); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil

@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"html/template"
-	"os"
-	"path/filepath"
 
 	"lockpick/checker"
+	"lockpick/harness/files"
 	"lockpick/reports/figures"
 	"lockpick/reports/page"
 	"lockpick/reports/sequence"
@@ -30,6 +29,11 @@ const (
 // Write writes a run's reports into its directory. It asks porcupine, so it is
 // called outside any bubble of virtual time.
 func Write(dir string, r outcome.Run) error {
+	to, err := files.OpenFolder(dir)
+	if err != nil {
+		return fmt.Errorf("write reports: %w", err)
+	}
+	defer to.Close()
 	d := sequence.Tell(r.History, r.Verdict)
 	text := sequence.Text(d, sequence.DefaultWidth, false)
 	for name, content := range map[string][]byte{
@@ -37,20 +41,20 @@ func Write(dir string, r outcome.Run) error {
 		DrawingFile:  sequence.SVG(d, sequence.SVGOptions{}),
 		MermaidFile:  []byte(sequence.Mermaid(d)),
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+		if err := to.Write(name, content); err != nil {
 			return fmt.Errorf("write sequence diagram: %w", err)
 		}
 	}
-	if err := forMachines(dir, r, text); err != nil {
+	if err := forMachines(to, r, text); err != nil {
 		return err
 	}
-	shown, err := writePicture(dir, r)
+	shown, err := writePicture(to, r)
 	if err != nil {
 		return err
 	}
-	files := []string{SequenceFile, DrawingFile, MermaidFile, JUnitFile, EDNFile, TraceFile}
+	names := []string{SequenceFile, DrawingFile, MermaidFile, JUnitFile, EDNFile, TraceFile}
 	if shown {
-		files = append(files, PictureFile)
+		names = append(names, PictureFile)
 	}
 	plots, err := figures.Of(r.History)
 	if err != nil {
@@ -60,30 +64,32 @@ func Write(dir string, r outcome.Run) error {
 	if err != nil {
 		return err
 	}
-	p := page.Page{Run: r, Diagram: d, Files: files,
+	p := page.Page{Run: r, Diagram: d, Files: names,
 		Picture:  template.HTML(sequence.SVG(d, sequence.SVGOptions{Embedded: true, Prefix: "sq-"})), // every text in it is escaped
 		Timeline: page.Part{HTML: fragment, Style: template.CSS(timeline.Style), Script: template.JS(timeline.Script)}}
 	for _, f := range plots {
 		p.Figures = append(p.Figures, page.Figure{Name: f.Name, Title: f.Title, Caption: f.Caption, SVG: f.SVG})
 	}
-	if err := writeFigures(dir, plots); err != nil {
+	if err := writeFigures(to, plots); err != nil {
 		return err
 	}
-	return writePage(dir, p)
+	return writePage(to, p)
 }
 
 // FigureDir is where the figures lie that the page shows.
 const FigureDir = "figures"
 
-func writeFigures(dir string, plots []figures.Figure) error {
+func writeFigures(to *files.Folder, plots []figures.Figure) error {
 	if len(plots) == 0 {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Join(dir, FigureDir), 0o755); err != nil {
+	in, err := to.Sub(FigureDir)
+	if err != nil {
 		return fmt.Errorf("write figures: %w", err)
 	}
+	defer in.Close()
 	for _, f := range plots {
-		if err := os.WriteFile(filepath.Join(dir, FigureDir, f.Name+".svg"), f.SVG, 0o644); err != nil {
+		if err := in.Write(f.Name+".svg", f.SVG); err != nil {
 			return fmt.Errorf("write figures: %w", err)
 		}
 	}
@@ -94,39 +100,49 @@ func writeFigures(dir string, plots []figures.Figure) error {
 // times as long as all other reports, so it is for those who ask.
 func WriteImages(dir string, r outcome.Run) error {
 	plots, err := figures.Of(r.History)
-	if err != nil {
+	if err != nil || len(plots) == 0 {
 		return err
 	}
+	to, err := files.OpenFolder(dir)
+	if err != nil {
+		return fmt.Errorf("write figures: %w", err)
+	}
+	defer to.Close()
+	in, err := to.Sub(FigureDir)
+	if err != nil {
+		return fmt.Errorf("write figures: %w", err)
+	}
+	defer in.Close()
 	for _, f := range plots {
 		image, err := f.PNG()
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, FigureDir, f.Name+".png"), image, 0o644); err != nil {
+		if err := in.Write(f.Name+".png", image); err != nil {
 			return fmt.Errorf("write figures: %w", err)
 		}
 	}
 	return nil
 }
 
-func writePage(dir string, p page.Page) error {
+func writePage(to *files.Folder, p page.Page) error {
 	var text bytes.Buffer
 	if err := page.Write(&text, p); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, PageFile), text.Bytes(), 0o644); err != nil {
+	if err := to.Write(PageFile, text.Bytes()); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil
 }
 
 // writePicture writes porcupine's picture, and reports whether there is one.
-func writePicture(dir string, r outcome.Run) (bool, error) {
+func writePicture(to *files.Folder, r outcome.Run) (bool, error) {
 	var text bytes.Buffer
 	if shown, err := checker.Visualize(&text, r.History, r.Verdict); err != nil || !shown {
 		return false, err
 	}
-	if err := os.WriteFile(filepath.Join(dir, PictureFile), text.Bytes(), 0o644); err != nil {
+	if err := to.Write(PictureFile, text.Bytes()); err != nil {
 		return false, fmt.Errorf("write porcupine's picture: %w", err)
 	}
 	return true, nil

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness"
+	"lockpick/harness/files"
 	"lockpick/harness/lock/broken"
 	"lockpick/harness/lock/kinds"
 	"lockpick/scenarios"
@@ -20,7 +20,7 @@ import (
 
 // known is what a scenario may name.
 func known() harness.Known {
-	k := harness.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers()}
+	k := harness.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers(), Backends: backendNames}
 	for _, m := range broken.Mistakes() {
 		k.Mistakes = append(k.Mistakes, m.Name)
 	}
@@ -127,20 +127,9 @@ func file(name string) (path, variant string, ok bool) {
 	return "", "", false
 }
 
-// largestFile is more than any scenario has; the reader says what is too much.
-const largestFile = 2 << 20
-
 func (c choice) read(name, variant string) ([]pick, error) {
 	const hint = "name a scenario of lockpick list, or a readable file"
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return nil, usage(fmt.Errorf("read scenario %s: it is no regular file", name), hint)
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, usage(fmt.Errorf("read scenario: %w", err), hint)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, largestFile))
+	text, err := files.Read(name, harness.MaxFile)
 	if err != nil {
 		return nil, usage(fmt.Errorf("read scenario: %w", err), hint)
 	}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
+	"lockpick/harness/files"
 	"lockpick/reports"
 	"lockpick/reports/github"
 	"lockpick/reports/junit"
@@ -32,7 +32,7 @@ func newCI(junitFile string) (*ci, error) {
 	if junitFile == "" {
 		return c, nil
 	}
-	f, err := os.OpenFile(junitFile, os.O_WRONLY|os.O_CREATE, 0o644)
+	f, err := files.Output(junitFile, 0)
 	if err != nil {
 		return nil, usage(fmt.Errorf("write junit file: %w", err), "name a file that can be written with --junit")
 	}
@@ -67,7 +67,7 @@ func (c *ci) finish(to io.Writer) error {
 }
 
 func written(path string, how int, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|how, 0o644)
+	f, err := files.Output(path, how)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -82,11 +82,19 @@ func drawingOf(o outcome.Outcome) string {
 	return cmp.Or(kept(o, "sequence.mmd"), kept(o, reports.SequenceFile))
 }
 
+// mostDrawn is larger than any diagram.
+const mostDrawn = 64 << 20
+
 func kept(o outcome.Outcome, name string) string {
 	if o.Dir == "" {
 		return ""
 	}
-	text, err := os.ReadFile(filepath.Join(o.Dir, name))
+	dir, err := files.OpenFolder(o.Dir)
+	if err != nil {
+		return ""
+	}
+	defer dir.Close()
+	text, err := dir.Read(name, mostDrawn)
 	if err != nil { // it is a picture, and the words are there
 		return ""
 	}

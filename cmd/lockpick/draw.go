@@ -2,11 +2,12 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"lockpick/checker"
+	"lockpick/harness/files"
 	"lockpick/harness/history"
 	"lockpick/harness/owned"
 	"lockpick/reports"
@@ -24,22 +25,34 @@ func (a *app) reportRun(path string) error {
 	dir := s.Dir
 	if s.Manifest == nil { // there may be a history.edn beside it that is not ours
 		dir += ".report"
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return unable(err, "copy the history to where one may write")
+		beside, err := files.MakeFolder(dir)
+		if err != nil {
+			return unwritable(err, "copy the history to where one may write")
 		}
+		beside.Close()
 	}
 	if _, err := owned.Unfinished.SweepTree(dir, func(path string) bool { return path == reports.FigureDir }); err != nil {
 		return unable(err, "remove it by hand, or copy the history to where one may write")
 	}
 	r := outcome.Run{Manifest: s.Manifest, History: s.History, Verdict: v, Outcome: rejudged(s, v)}
 	if err := reports.Write(dir, r); err != nil {
-		return unable(err, "make room there, or copy the history to where one may write")
+		return unwritable(err, "make room there, or copy the history to where one may write")
 	}
 	if err := reports.WriteImages(dir, r); err != nil {
-		return unable(err, "make room there, or copy the history to where one may write")
+		return unwritable(err, "make room there, or copy the history to where one may write")
 	}
 	fmt.Fprintln(a.out, filepath.Join(dir, reports.PageFile))
 	return nil
+}
+
+// unwritable is an error in writing reports: where something stands in the way that
+// leads elsewhere, the directory is wrong, not the machine.
+func unwritable(err error, hint string) error {
+	var unfit *files.Unfit
+	if errors.As(err, &unfit) {
+		return usage(err, "remove it, if it is not yours")
+	}
+	return unable(err, hint)
 }
 
 // rejudged is what comes of a stored run now, with what only its outcome.json knows:

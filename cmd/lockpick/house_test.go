@@ -30,10 +30,11 @@ var house = map[string]row{
 		because: "a node on the Redis client that most people use"},
 	redistest: {ours: "redlock/redisnode", third: goRedis, because: "real servers for tests that stand below the harness"},
 
-	"harness/history":       {because: "a leaf: everybody reads facts"},
 	"harness/owned":         {third: xsys, because: "a leaf: whoever makes what a kill could leave names it after itself"},
+	"harness/files":         {ours: "harness/owned", because: "whoever opens what others may have left opens it here"},
+	"harness/history":       {ours: "harness/files", because: "next to a leaf: everybody reads facts"},
 	"harness/resp":          {ours: "harness/history", because: "reads lock commands off the wire, as facts"},
-	"harness/history/edn":   {ours: "harness/history", tests: goEDN + " harness/history/story checker", because: "translates other people's facts into ours, and judges nothing"},
+	"harness/history/edn":   {ours: "harness/files harness/history", tests: goEDN + " harness/history/story checker", because: "translates other people's facts into ours, and judges nothing"},
 	"harness/history/story": {ours: "harness/history", because: "histories that people can write, for the tests of several rooms"},
 	"nemesis":               {ours: "harness/history", because: "a plan is data; what it needs are small interfaces"},
 
@@ -52,7 +53,7 @@ var house = map[string]row{
 		because: "name → factory, a map literal"},
 
 	"harness/client": {ours: "harness/history harness/lock", third: goRedis, because: "one client program for all backends"},
-	"harness": {ours: "harness/history harness/lock harness/client nemesis", third: yamlPkg, tests: "scenarios",
+	"harness": {ours: "harness/files harness/history harness/lock harness/client nemesis", third: yamlPkg, tests: "scenarios",
 		because: "the engine knows no backend, no checker, no report"},
 	"harness/sim": {ours: "harness harness/client harness/lock harness/history harness/resp harness/sim/node nemesis", tests: goRedis,
 		because: "the simulation knows no real process and no judge"},
@@ -78,12 +79,12 @@ var house = map[string]row{
 	"harness/process": {ours: "harness harness/client harness/lock harness/history harness/resp harness/real/… harness/shortage nemesis", tests: goRedis,
 		because: "backends never import each other"},
 
-	"docker": {ours: "harness harness/client harness/history harness/owned harness/real/… harness/resp harness/shortage nemesis", third: dockerPkg, tests: "harness/lock",
+	"docker": {ours: "harness harness/client harness/files harness/history harness/owned harness/real/… harness/resp harness/shortage nemesis", third: dockerPkg, tests: "harness/lock",
 		because: "backends never import each other"},
 
 	"checker":   {ours: "harness/history", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},
 	"scenarios": {because: "embedded text"},
-	"reports":   {ours: "harness/history harness/history/edn checker scenarios/outcome reports/…", tests: "harness/history/story", because: "puts together what the packages below draw"},
+	"reports":   {ours: "harness/files harness/history harness/history/edn checker scenarios/outcome reports/…", tests: "harness/history/story", because: "puts together what the packages below draw"},
 	"reports/figures": {ours: "harness/history checker nemesis reports/palette reports/words scenarios/outcome", third: gonumPlot, tests: "harness/history/story",
 		because: "draws what was measured"},
 	"reports/palette": {because: "one meaning a colour, everywhere"},
@@ -92,7 +93,7 @@ var house = map[string]row{
 		because: "draws what was recorded and judged"},
 	"reports/page": {ours: "harness harness/history checker scenarios/outcome reports/palette reports/sequence reports/words", tests: "harness/history/story",
 		because: "puts on one page what others have judged and drawn"},
-	"reports/suites": {ours: "harness harness/owned checker reports/figures reports/palette reports/words scenarios/outcome",
+	"reports/suites": {ours: "harness harness/files harness/owned checker reports/figures reports/palette reports/words scenarios/outcome",
 		because: "sums up outcomes and links to the runs' reports; judges and draws none"},
 	"reports/timeline": {ours: "harness/history checker nemesis reports/words", tests: "harness/history/story harness harness/sim harness/lock/kinds harness/lock/broken scenarios",
 		because: "lays out what was recorded and judged, for a page"},
@@ -100,7 +101,7 @@ var house = map[string]row{
 	"reports/trace":     {ours: "harness/history checker reports/words", tests: "harness/history/story", because: "one run for viewers of traces"},
 	"reports/junit":     {ours: "scenarios/outcome checker reports/words", because: "a table of outcomes in a form that others read"},
 	"scenarios/outcome": {ours: "harness harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
-	"scenarios/suite":   {ours: "harness harness/history harness/owned harness/history/edn harness/shortage checker reports scenarios/outcome", tests: "harness/lock", because: "the only judge"},
+	"scenarios/suite":   {ours: "harness harness/files harness/history harness/owned harness/history/edn harness/shortage checker reports scenarios/outcome", tests: "harness/lock", because: "the only judge"},
 	"scenarios/sweep":   {ours: "harness harness/shortage scenarios/outcome scenarios/suite", because: "many jobs in worker processes"},
 	"cmd/lockpick": {ours: "redlock docker harness harness/… checker nemesis reports reports/… scenarios scenarios/…", third: cobraPkg, tests: goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
 		because: "the composition root"},
@@ -279,5 +280,52 @@ func TestEngineHasNoClock(t *testing.T) {
 			}
 			return true
 		})
+	}
+}
+
+// TestFilesAreOpenedInOnePlace: what may come from others is opened by package files,
+// which waits for nothing, reads no more than it should, and leaves no directory.
+// Only what is made anew, under a name that nobody else has, is made here.
+func TestFilesAreOpenedInOnePlace(t *testing.T) {
+	rooms := []string{"cmd/lockpick", "harness", "harness/history", "scenarios", "reports", "checker", "nemesis"}
+	forbidden := map[string][]string{
+		"os":       {"Open", "OpenFile", "Create", "CreateTemp", "WriteFile", "ReadFile", "ReadDir", "DirFS", "Truncate", "Link", "OpenRoot", "OpenInRoot"},
+		"filepath": {"Walk", "WalkDir", "Glob", "EvalSymlinks"},
+		"template": {"ParseFiles", "ParseGlob"},
+		"http":     {"Dir", "FileServer", "ServeFile"},
+	}
+	seen := 0
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		below := slices.ContainsFunc(rooms, func(room string) bool {
+			return name == room || room != "harness" && strings.HasPrefix(name, room+"/")
+		})
+		if !below {
+			continue
+		}
+		for _, file := range slices.Concat(p.GoFiles, p.IgnoredGoFiles) {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			seen++
+			fset := token.NewFileSet()
+			f, err := parser.ParseFile(fset, filepath.Join(p.Dir, file), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				s, ok := n.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				if x, ok := s.X.(*ast.Ident); ok && slices.Contains(forbidden[x.Name], s.Sel.Name) {
+					t.Errorf("%s: %s.%s: open it by package harness/files", fset.Position(s.Pos()), x.Name, s.Sel.Name)
+				}
+				return true
+			})
+		}
+	}
+	if seen < 100 {
+		t.Errorf("%d files were looked at", seen)
 	}
 }

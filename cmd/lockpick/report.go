@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +11,6 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness"
-	"lockpick/reports"
 	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 )
@@ -134,8 +130,8 @@ func (r *report) explain(o outcome.Outcome) {
 		fmt.Fprintf(r.out, "    hint: %s\n", o.Hint)
 	}
 	if o.Dir != "" {
-		if text, err := os.ReadFile(filepath.Join(o.Dir, reports.SequenceFile)); err == nil {
-			fmt.Fprintf(r.out, "\n%s\n", bytes.TrimRight(text, "\n"))
+		if text := sequenceOf(o); text != "" {
+			fmt.Fprintf(r.out, "\n%s\n", strings.TrimRight(text, "\n"))
 		}
 		fmt.Fprintf(r.out, "\n    record:    %s\n", o.Dir)
 	}

@@ -284,9 +284,14 @@ func (f *runFlags) scaleAll(chosen []pick) error {
 	for i, s := range chosen {
 		factor := cmp.Or(f.scale, s.Scale, realScale)
 		chosen[i].Scenario = s.Scaled(factor)
-		if l := chosen[i].Lock; l.TTL < 2*l.Timeout {
+		l, err := chosen[i].Lock, chosen[i].Check(known())
+		var wrong *harness.ScenarioError
+		switch errors.As(err, &wrong); {
+		case l.TTL <= 2*l.Timeout:
 			return usage(fmt.Errorf("scale %g makes the TTL of %s %v, too short for a node timeout of %v", factor, s.ID(), l.TTL, l.Timeout),
 				"choose a larger --scale")
+		case wrong != nil:
+			return usage(fmt.Errorf("scale %g makes %s impossible: %s: %s", factor, s.ID(), wrong.Field, wrong.What), "choose another --scale")
 		}
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -22,7 +21,7 @@ import (
 )
 
 func (a *app) open(path string) (suite.Stored, error) {
-	s, err := suite.Open(path)
+	s, err := suite.Open(path, known())
 	if err != nil {
 		return s, usage(err, "name a run directory of the store, a history.jsonl, or a history.edn of Jepsen's; see lockpick help files")
 	}
@@ -163,7 +162,7 @@ func (a *app) replaySim(ctx context.Context, s suite.Stored, j suite.Job) (err e
 			return
 		}
 		var again []byte
-		if again, err = os.ReadFile(filepath.Join(o.Dir, suite.HistoryFile)); err == nil {
+		if again, err = suite.Facts(o.Dir); err == nil {
 			err = a.compare(s, again)
 		}
 	})
@@ -172,7 +171,7 @@ func (a *app) replaySim(ctx context.Context, s suite.Stored, j suite.Job) (err e
 
 // compare holds a replayed history against the stored one.
 func (a *app) compare(s suite.Stored, again []byte) error {
-	before, err := os.ReadFile(filepath.Join(s.Dir, suite.HistoryFile))
+	before, err := suite.Facts(s.Dir)
 	if err != nil {
 		return usage(fmt.Errorf("read history: %w", err), "name a run directory")
 	}

@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"lockpick/checker"
+	"lockpick/harness"
 )
 
 // topics are help pages that belong to no command.
@@ -65,7 +66,12 @@ store/suites/latest                     a link to the newest of them
 store/index.html                        suites and runs, written anew after each run
 
 The store is ./store, or $LOCKPICK_STORE, or --store. history.jsonl alone
-suffices for "lockpick check", and so does Jepsen's history.edn of a lock.`},
+suffices for "lockpick check", and so does Jepsen's history.edn of a lock.
+
+A run may come from a stranger. Its run.json has to say what a scenario file could
+have said; a history has at most 2 GiB, each of the others 8 to 64 MiB; a pipe or a
+device in a file's place is refused. No link is followed out of a run's directory, a
+suite's or the store: a report replaces a link that has its name.`},
 	{"verdict-file", "what stands in verdict.json and outcome.json", verdictFile},
 	{"faults", "what can go wrong on purpose", faults()},
 	{"scenario-format", "how to write a scenario", scenarioFormat},
@@ -152,6 +158,8 @@ Points: during-acquire, after-acquire, between-check-and-write, before-release.
 Durations are those of the simulation; on real backends they are scaled (--scale).
 A safety property that is not listed under expect must hold.
 exact: true is a scenario in which things must fall on one microsecond: simulation only.
+` + wrapped(0, 0, "What one run may have at most: "+strings.Join(harness.Bounds(), "; ")+". More is refused where it stands, and a run "+
+	"that records more events is stopped there, undecided. What is scaled is held to the same bounds. FILE is a regular file of at most a megabyte: no pipe, no device.") + `
 Numbers that can be expected: ` + numbers()
 
 func numbers() string {

@@ -1,6 +1,11 @@
 package history
 
-import "time"
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
 
 // Schema is the version of the history's form.
 const Schema = 1
@@ -61,4 +66,61 @@ type PlannedStep struct {
 	By time.Duration `json:"by,omitempty"`
 	// Optional: its trigger need not come. If it does, the fault has to take effect.
 	Optional bool `json:"optional,omitempty"`
+}
+
+// Bounds of Params. They are far above what a run has (package harness), so that what
+// is reckoned with them neither overflows nor takes memory that the file has not.
+const (
+	maxClients = 100_000 // a history of Jepsen's has a new one after each crash
+	maxNodes   = 1000
+	maxSteps   = 10_000
+	maxName    = 1024
+	maxTimes   = 1_000_000
+	maxSpan    = 100 * 24 * time.Hour
+)
+
+// check says what is wrong with params that stand in a file.
+func (p *Params) check() error {
+	spans := map[string]time.Duration{"ttl": p.TTL, "drift": p.Drift, "nodeTimeout": p.NodeTimeout, "retryMin": p.RetryMin, "retryMax": p.RetryMax,
+		"stampError": p.StampError, "slack": p.Slack, "limit": p.Limit, "maxHold": p.MaxHold}
+	counts := []struct {
+		name      string
+		got, most int
+	}{
+		{"clients", len(p.Clients), maxClients}, {"nodes", len(p.Nodes), maxNodes}, {"steps", len(p.Steps), maxSteps}, {"reach", len(p.Reach), maxClients},
+		{"quorum", p.Quorum, maxNodes}, {"rounds", p.Rounds, maxTimes}, {"maxExtends", p.MaxExtends, maxTimes},
+	}
+	words := map[string][]string{"clients": p.Clients, "nodes": p.Nodes, "names": {p.Scenario, p.Variant, p.Backend, p.Resource, p.Lock, p.Fence, p.Persistence}}
+	for i, s := range p.Steps {
+		name := fmt.Sprintf("steps[%d]", i)
+		spans[name+".delay"], spans[name+".by"] = s.Delay, s.By.Abs()
+		words[name] = append([]string{s.Fault, s.When}, s.Targets...)
+		if s.Step < 1 || s.Step > maxSteps {
+			return fmt.Errorf("%s.step: %d is out of range: at most %d from 1", name, s.Step, maxSteps)
+		}
+	}
+	for i, r := range p.Reach {
+		words[fmt.Sprintf("reach[%d]", i)] = append([]string{r.Client}, r.Nodes...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(spans)) {
+		if d := spans[name]; d < 0 || d > maxSpan {
+			return fmt.Errorf("%s: %d is out of range: at most %d nanoseconds from 0", name, d, maxSpan)
+		}
+	}
+	for _, c := range counts {
+		if c.got < 0 || c.got > c.most {
+			return fmt.Errorf("%s: %d is out of range: at most %d from 0", c.name, c.got, c.most)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(words)) {
+		for _, w := range words[name] {
+			if len(w) > maxName {
+				return fmt.Errorf("%s: a name of %d bytes: at most %d", name, len(w), maxName)
+			}
+		}
+	}
+	if !(p.Rate >= 0 && p.Rate < 1) {
+		return fmt.Errorf("rate: %g is out of range: from 0 to below 1", p.Rate)
+	}
+	return nil
 }

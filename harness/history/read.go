@@ -7,7 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"lockpick/harness/files"
 )
+
+// MaxFile bounds the file of a history, here and of Jepsen's: the events of one take
+// somewhat more memory than it. A run of ours records less (package suite).
+const MaxFile = 2 << 30
 
 // maxLine bounds one line, so that a file which is no history can't eat the memory.
 const maxLine = 16 << 20
@@ -118,23 +124,29 @@ func begins(e Event) error {
 	if e.Params.Schema != Schema {
 		return fmt.Errorf("line 1: schema %d, this version reads %d", e.Params.Schema, Schema)
 	}
+	if err := e.Params.check(); err != nil {
+		return fmt.Errorf("line 1: params: %w", err)
+	}
 	return nil
 }
 
-// ReadFile reads the history in a file. It goes through a regular file twice: to
-// count its lines costs little, and saves as much memory as the events take.
+// ReadFile reads the history in a regular file of at most MaxFile bytes.
 func ReadFile(path string) (*History, error) {
-	f, err := os.Open(path)
+	f, err := files.Open(path, MaxFile)
 	if err != nil {
 		return nil, fmt.Errorf("read history: %w", err)
 	}
 	defer f.Close()
-	h, err := read(f, countLines(f))
+	h, err := FromFile(f)
 	if err != nil {
 		return nil, fmt.Errorf("read history %s: %w", path, err)
 	}
 	return h, nil
 }
+
+// FromFile reads the history in an open file. It goes through a regular file twice: to
+// count its lines costs little, and saves as much memory as the events take.
+func FromFile(f *os.File) (*History, error) { return read(f, countLines(f)) }
 
 // countLines counts the lines of a regular file, where they could hold an event,
 // without moving in it. Of anything else it says 0. What it can't read, read will

@@ -3,8 +3,8 @@ package suites
 import (
 	"encoding/json"
 	"io"
-	"os"
 
+	"lockpick/harness/files"
 	"lockpick/scenarios/outcome"
 )
 
@@ -20,17 +20,19 @@ type heads struct {
 	there             bool // all of it was read
 }
 
-// head reads the beginning of an outcome.json, of a run or a suite, and nothing that
-// grows with the run. A file that is no such thing says nothing.
-func head(path string) (h heads) {
-	f, err := os.Open(path)
+// head reads the beginning of the outcome.json in a directory, of a run or a suite, and
+// nothing that grows with the run. A file that is no such thing says nothing.
+func head(dir string) (h heads) {
+	in, err := files.OpenFolder(dir)
+	if err != nil {
+		return h
+	}
+	defer in.Close()
+	f, err := in.Open(OutcomeFile, mostJSON)
 	if err != nil {
 		return h
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return h
-	}
 	d := json.NewDecoder(io.LimitReader(f, headSize))
 	d.UseNumber()
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {

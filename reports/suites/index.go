@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"html/template"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"lockpick/harness/files"
 )
 
 // mostRuns bounds the runs of an index: what is older is still in the store.
@@ -61,7 +62,7 @@ func Index(store string) error {
 		if bytes.Equal(page, before) {
 			break
 		}
-		if err := replace(filepath.Join(store, IndexFile), page); err != nil {
+		if err := replace(store, IndexFile, page); err != nil {
 			return err
 		}
 		before = page
@@ -95,7 +96,7 @@ func list(store string) (index, error) {
 	shelves := map[string][]entry{}
 	backends, states := map[string]bool{}, map[string]bool{}
 	for _, r := range runs {
-		h := head(filepath.Join(store, r.dir, OutcomeFile))
+		h := head(filepath.Join(store, r.dir))
 		r.mark(h.state())
 		r.Href = escaped(r.dir + "/" + page(filepath.Join(store, r.dir)))
 		shelves[r.Scenario] = append(shelves[r.Scenario], r)
@@ -108,7 +109,7 @@ func list(store string) (index, error) {
 		if len(x.Suites) == mostRuns {
 			break
 		}
-		h := head(filepath.Join(dir, OutcomeFile))
+		h := head(dir)
 		e := entry{Time: when(filepath.Base(dir)), Backend: h.backend, Seed: h.seed.String(), Scenario: "suite",
 			Href: Folder + "/" + escaped(filepath.Base(dir)) + "/" + PageFile}
 		if h.seeds > 1 {
@@ -124,7 +125,12 @@ func list(store string) (index, error) {
 
 // runsOf lists the run directories of a store by their names alone.
 func runsOf(store string) ([]entry, error) {
-	folders, err := os.ReadDir(store)
+	in, err := files.OpenFolder(store)
+	if err != nil {
+		return nil, fmt.Errorf("list store: %w", err)
+	}
+	defer in.Close()
+	folders, err := in.Entries()
 	if err != nil {
 		return nil, fmt.Errorf("list store: %w", err)
 	}
@@ -133,7 +139,7 @@ func runsOf(store string) ([]entry, error) {
 		if !f.IsDir() || strings.HasPrefix(f.Name(), ".") {
 			continue
 		}
-		runs, err := os.ReadDir(filepath.Join(store, f.Name()))
+		runs, err := in.EntriesOf(f.Name())
 		if err != nil {
 			continue // removed meanwhile, or not ours to read
 		}
@@ -151,8 +157,13 @@ func runsOf(store string) ([]entry, error) {
 
 // page is the file to open of a run's directory.
 func page(dir string) string {
+	in, err := files.OpenFolder(dir)
+	if err != nil {
+		return "run.json"
+	}
+	defer in.Close()
 	for _, name := range []string{runPage, runText} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+		if in.Has(name) {
 			return name
 		}
 	}

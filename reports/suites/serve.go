@@ -3,14 +3,16 @@ package suites
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"mime"
 	"net"
 	"net/http"
-	"os"
 	"path"
 	"strconv"
 	"strings"
 	"time"
+
+	"lockpick/harness/files"
 )
 
 // policy is the content security policy of what a store holds: pages carry their own
@@ -29,7 +31,7 @@ var types = map[string]string{
 // server shows a store to browsers of this machine.
 type server struct {
 	store string
-	root  *os.Root // what leads out of it, a link too, can't be opened
+	root  *files.Folder // what leads out of it, a link too, can't be opened
 	port  string
 }
 
@@ -38,7 +40,7 @@ type server struct {
 // page from elsewhere whose host name is made to mean 127.0.0.1 is refused. The
 // index is drawn anew when it is asked for.
 func Server(store string, at net.Addr) (*http.Server, error) {
-	root, err := os.OpenRoot(store)
+	root, err := files.OpenFolder(store)
 	if err != nil {
 		return nil, err
 	}
@@ -116,19 +118,14 @@ func (s *server) index(w http.ResponseWriter, r *http.Request) {
 
 // file sends a regular file; a directory has no listing.
 func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
-	// Asked first, for the opening of a pipe might never end.
-	if info, err := s.root.Stat(name); err != nil || !info.Mode().IsRegular() {
-		http.NotFound(w, r)
-		return
-	}
-	f, err := s.root.Open(name)
+	f, err := s.root.Open(name, math.MaxInt64) // it is sent as it is read
 	if err != nil {
 		http.NotFound(w, r)
 		return
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
+	if err != nil {
 		http.NotFound(w, r)
 		return
 	}

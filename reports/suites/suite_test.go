@@ -66,7 +66,7 @@ func made(store string) *Suite {
 	broken := came(store, "broken", 1, 70)
 	broken.Error = "panic: out of luck\ngoroutine 1"
 	s.Add(broken)
-	s.Add(outcome.Outcome{Scenario: "lacking", Backend: "sim", Skipped: "power-loss: this backend does not have it"})
+	s.Add(outcome.Outcome{Schema: 1, Scenario: "lacking", Backend: "sim", Skipped: "power-loss: this backend does not have it"})
 	s.Code, s.Interrupted = 70, true
 	return s
 }
@@ -190,7 +190,7 @@ func TestOtherBackendsStandBeside(t *testing.T) {
 	o := came(store, "pause", 1, 0, judged(checker.ResourceSafety, "holds", checker.Holds, "", true))
 	o.Backend = "process"
 	real.Add(o)
-	real.Add(outcome.Outcome{Scenario: "other", Backend: "process", Skipped: "no power"})
+	real.Add(outcome.Outcome{Schema: 1, Scenario: "other", Backend: "process", Skipped: "no power"})
 	if _, err := Write(real); err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestHostileTexts(t *testing.T) {
 	evil := "<script>alert(1)</script>|`\x1b[31m\u202e\"'\xff](javascript:alert(2))" + strings.Repeat("x", 1<<20)
 	s := begun(store)
 	s.Scenarios = []*Scenario{{Name: evil, Claim: evil, Source: evil, Debate: map[string]string{"redis": harness.Affirms, evil: evil}}, {Name: "b"}}
-	o := outcome.Outcome{Scenario: evil, Code: 1, Error: evil, Command: evil, Retried: []string{evil},
+	o := outcome.Outcome{Schema: 1, Scenario: evil, Code: 1, Error: evil, Command: evil, Retried: []string{evil},
 		Judgements: []outcome.Judgement{{Property: checker.MutualExclusion, Expected: evil, Got: checker.Violated, Cause: evil, Node: evil, Because: evil}}}
 	s.Scenarios[0].Dir = "javascript:alert(3)//"
 	s.Scenarios[0].add(o)
@@ -271,7 +271,7 @@ func TestUnfinished(t *testing.T) {
 func TestSeedsArePictures(t *testing.T) {
 	s := &Suite{Store: t.TempDir(), Seed: 7, Seeds: 3, Scenarios: []*Scenario{{Name: "a", Variant: "b"}}}
 	for seed, got := range map[uint64]checker.Outcome{9: checker.Violated, 7: checker.Holds} {
-		s.Add(outcome.Outcome{Scenario: "a/b", Seed: seed, Judgements: []outcome.Judgement{
+		s.Add(outcome.Outcome{Schema: 1, Scenario: "a/b", Seed: seed, Judgements: []outcome.Judgement{
 			{Property: checker.MutualExclusion, Expected: "any", Got: got, AsExpected: true}}})
 	}
 	dir, err := Write(s)

@@ -68,8 +68,8 @@ type claimView struct {
 	ID, Href, Picture                        string
 }
 
-// files tells which of a run's reports there are, so that no link leads nowhere.
-type files func(path string) bool
+// there tells which of a run's reports there are, so that no link leads nowhere.
+type there func(path string) bool
 
 const (
 	runPage    = "report.html"
@@ -78,7 +78,7 @@ const (
 )
 
 // page is where a run is read: its report, or until there is one its diagram.
-func (has files) page(dir, anchor string) string {
+func (has there) page(dir, anchor string) string {
 	switch {
 	case !linkable(dir):
 		return ""
@@ -99,7 +99,7 @@ func linkable(dir string) bool {
 func escaped(path string) string { return (&url.URL{Path: path}).EscapedPath() }
 
 // look makes the report of a suite, with the latest ones of other backends beside it.
-func look(s *Suite, others []*Suite, has files) view {
+func look(s *Suite, others []*Suite, has there) view {
 	all := append([]*Suite{s}, others...)
 	v := view{Headline: s.Headline(), Good: s.Code == outcome.ExitOK && !s.Interrupted, Index: toStore + "index.html"}
 	v.Columns, v.Hidden = columns(all)
@@ -161,7 +161,7 @@ func asked(all []*Suite, property string) bool {
 }
 
 // rows are all scenarios of all suites, those of one scenario together.
-func rows(all []*Suite, columns []string, has files) []row {
+func rows(all []*Suite, columns []string, has there) []row {
 	var out []row
 	done := map[string]bool{}
 	for _, s := range all {
@@ -192,7 +192,7 @@ func (s *Suite) find(id string) *Scenario {
 	return nil
 }
 
-func (s *Suite) row(c *Scenario, columns []string, has files) row {
+func (s *Suite) row(c *Scenario, columns []string, has there) row {
 	r := row{ID: c.ID(), Claim: c.Claim, Href: has.page(c.Dir, "#verdict"), Backend: s.Backend, State: c.State()}
 	expected := ""
 	if len(c.Expect) > 0 {
@@ -230,7 +230,7 @@ func (s *Suite) row(c *Scenario, columns []string, has files) row {
 }
 
 // mark shows a cell: a symbol, a word, and what else there is to say.
-func (s *Suite) mark(c *Scenario, cell *Cell, has files) mark {
+func (s *Suite) mark(c *Scenario, cell *Cell, has there) mark {
 	if cell == nil {
 		return mark{Symbol: "–", Word: "not judged", Class: "none"}
 	}
@@ -297,7 +297,7 @@ func (c *Scenario) troubles() []string {
 }
 
 // groups puts what is said of one base together, after what is said of the base itself.
-func groups(rs []remedy, has files, first, text func(remedy) string) []group {
+func groups(rs []remedy, has there, first, text func(remedy) string) []group {
 	var out []group
 	for _, r := range rs {
 		id := r.base.ID()
@@ -316,7 +316,7 @@ func groups(rs []remedy, has files, first, text func(remedy) string) []group {
 // marks of a verdict on a claim.
 var verdictMarks = map[string]string{upheld: "✓", refuted: "✗", open: "?", notTried: "–"}
 
-func (v voice) view(has files) voiceView {
+func (v voice) view(has there) voiceView {
 	out := voiceView{Title: v.title}
 	parts := []string{}
 	for _, verdict := range []string{upheld, refuted, open, notTried} {

@@ -9,11 +9,15 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 
+	"lockpick/harness/files"
 	"lockpick/harness/owned"
+	"lockpick/scenarios/outcome"
 )
 
 // Names in a store.
@@ -44,9 +48,14 @@ func Write(s *Suite, more ...File) (dir string, err error) {
 	s.Schema = Schema
 	s.sorted()
 	parent := filepath.Join(s.Store, Folder)
-	if err := os.MkdirAll(parent, 0o755); err != nil {
+	if err := os.MkdirAll(s.Store, 0o755); err != nil {
 		return "", fmt.Errorf("create suite directory: %w; choose another with --store", err)
 	}
+	shelf, err := files.MakeFolder(parent)
+	if err != nil {
+		return "", fmt.Errorf("create suite directory: %w; choose another with --store", err)
+	}
+	defer shelf.Close()
 	tmp, err := owned.Unfinished.MakeDir(parent)
 	if err != nil {
 		return "", fmt.Errorf("create suite directory: %w; choose another with --store", err)
@@ -60,7 +69,7 @@ func Write(s *Suite, more ...File) (dir string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("write suite: %w", err)
 	}
-	if err := replace(filepath.Join(tmp, OutcomeFile), append(text, '\n')); err != nil {
+	if err := replace(tmp, OutcomeFile, append(text, '\n')); err != nil {
 		return "", err
 	}
 	if err := draw(tmp, s); err != nil {
@@ -71,7 +80,7 @@ func Write(s *Suite, more ...File) (dir string, err error) {
 		if err := f.Write(&text); err != nil {
 			return "", err
 		}
-		if err := replace(filepath.Join(tmp, f.Name), text.Bytes()); err != nil {
+		if err := replace(tmp, f.Name, text.Bytes()); err != nil {
 			return "", err
 		}
 	}
@@ -129,27 +138,29 @@ func Draw(dir string) (*Suite, error) {
 
 // draw writes a suite's reports into a directory of store/suites.
 func draw(dir string, s *Suite) error {
-	has := func(path string) bool {
-		_, err := os.Stat(filepath.Join(dir, filepath.FromSlash(path)))
-		return err == nil
+	store, err := files.OpenFolder(s.Store)
+	if err != nil {
+		return fmt.Errorf("draw suite: %w", err)
 	}
+	defer store.Close()
+	has := func(name string) bool { return store.Has(path.Join(Folder, "this", name)) } // as seen from here
 	v := look(s, beside(s), has)
 	var page, text bytes.Buffer
 	if err := writePage(&page, v); err != nil {
 		return err
 	}
 	writeMarkdown(&text, v)
-	if err := replace(filepath.Join(dir, PageFile), page.Bytes()); err != nil {
+	if err := replace(dir, PageFile, page.Bytes()); err != nil {
 		return err
 	}
-	return replace(filepath.Join(dir, TextFile), text.Bytes())
+	return replace(dir, TextFile, text.Bytes())
 }
 
 // beside are the latest suites of other backends in the same store.
 func beside(s *Suite) []*Suite {
 	newest := map[string]*Suite{}
 	for _, dir := range Stored(s.Store) {
-		backend := head(filepath.Join(dir, OutcomeFile)).backend
+		backend := head(dir).backend
 		if backend == "" || backend == s.Backend || newest[backend] != nil {
 			continue
 		}
@@ -167,7 +178,12 @@ func beside(s *Suite) []*Suite {
 
 // Stored lists the directories of a store's suites, the newest first.
 func Stored(store string) []string {
-	entries, err := os.ReadDir(filepath.Join(store, Folder))
+	in, err := files.OpenFolder(filepath.Join(store, Folder))
+	if err != nil {
+		return nil
+	}
+	defer in.Close()
+	entries, err := in.Entries()
 	if err != nil {
 		return nil
 	}
@@ -181,47 +197,86 @@ func Stored(store string) []string {
 	return out
 }
 
+// mostJSON bounds the outcome.json of a suite.
+const mostJSON = 64 << 20
+
 // Open reads the outcome.json of a suite's directory.
 func Open(dir string) (*Suite, error) {
-	path := filepath.Join(dir, OutcomeFile)
-	text, err := os.ReadFile(path)
+	in, err := files.OpenFolder(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open suite: %w", err)
 	}
-	// A run's outcome.json has no scenarios.
-	s := &Suite{}
-	if err := json.Unmarshal(text, s); err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	if s.Schema != Schema || s.Scenarios == nil || slices.Contains(s.Scenarios, nil) {
-		return nil, fmt.Errorf("read %s: it is no suite of this version", path)
-	}
-	real, err := filepath.EvalSymlinks(dir) // `latest`
+	defer in.Close()
+	text, err := in.Read(OutcomeFile, mostJSON)
 	if err != nil {
 		return nil, fmt.Errorf("open suite: %w", err)
 	}
-	s.Store = filepath.Dir(filepath.Dir(real))
+	s, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, OutcomeFile), err)
+	}
+	s.Store = filepath.Join(dir, "..", "..") // `latest` lies beside what it leads to
 	return s, nil
 }
 
+// parse reads a suite's outcome.json, and says what of it can't be right. A run's has
+// no scenarios.
+func parse(text []byte) (*Suite, error) {
+	s := &Suite{}
+	if err := files.JSON(text, s); err != nil {
+		return nil, err
+	}
+	if s.Schema != Schema || s.Scenarios == nil || slices.Contains(s.Scenarios, nil) {
+		return nil, errors.New("it is no suite of this version")
+	}
+	counts := []int{s.Seeds, s.Planned, s.Runs}
+	for _, c := range s.Scenarios {
+		counts = append(counts, c.Runs, c.Retries)
+		for _, cell := range c.Cells {
+			counts = append(counts, cell.Decided, cell.Violated, cell.Unexpected)
+		}
+	}
+	for _, n := range counts {
+		if n < 0 || n > mostCounted {
+			return nil, fmt.Errorf("it counts %d of something: at most %d from 0", n, mostCounted)
+		}
+	}
+	if !outcome.KnownCode(s.Code) {
+		return nil, fmt.Errorf("code: %d is no exit code", s.Code)
+	}
+	for _, picture := range append(pictures(s), s.Rates...) {
+		if strings.ContainsAny(picture, `/\:`) {
+			return nil, fmt.Errorf("a picture of it is called %q, which is not beside it", picture)
+		}
+	}
+	for i := range s.Outcomes {
+		if err := s.Outcomes[i].Check(); err != nil {
+			return nil, fmt.Errorf("outcomes[%d]: %w", i, err)
+		}
+	}
+	return s, nil
+}
+
+// pictures are those of scenarios of many seeds.
+func pictures(s *Suite) (all []string) {
+	for _, c := range s.Scenarios {
+		all = append(all, c.Seeds)
+	}
+	return all
+}
+
+// mostCounted is more than all runs of all scenarios.
+const mostCounted = 1 << 40
+
 // replace writes a file that appears under its name when it is whole.
-func replace(path string, text []byte) error {
-	own, err := owned.Unfinished.Name()
-	if err != nil {
-		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
-	}
-	f, err := os.OpenFile(filepath.Join(filepath.Dir(path), own), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
-	}
-	defer os.Remove(f.Name()) // it has its name by then, unless something failed
-	_, err = f.Write(text)
-	err = cmp.Or(err, f.Chmod(0o644), f.Close())
+func replace(dir, name string, text []byte) error {
+	in, err := files.OpenFolder(dir)
 	if err == nil {
-		err = os.Rename(f.Name(), path)
+		defer in.Close()
+		err = in.Write(name, text)
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
+		return fmt.Errorf("write %s: %w; make room, or choose another folder with --store", name, err)
 	}
 	return nil
 }

@@ -17,6 +17,11 @@ const (
 	ExitInterrupt  = 130
 )
 
+// KnownCode says whether a run or a suite can have come to an exit code.
+func KnownCode(code int) bool {
+	return slices.Contains([]int{ExitOK, ExitUnexpected, ExitUndecided, ExitBackend, ExitUsage, ExitBug, ExitInterrupt}, code)
+}
+
 // CodeOf is the exit code that the judgements of one run call for.
 func CodeOf(js []Judgement) int {
 	code := ExitOK

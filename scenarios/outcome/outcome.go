@@ -49,6 +49,24 @@ type Run struct {
 	Outcome  Outcome
 }
 
+// Check says what can't be right in an outcome that was read from a file.
+func (o *Outcome) Check() error {
+	switch {
+	case o.Schema != 1:
+		return fmt.Errorf("it has schema %d, and this version reads 1", o.Schema)
+	case !KnownCode(o.Code):
+		return fmt.Errorf("code: %d is no exit code", o.Code)
+	case !(o.Seconds >= 0 && o.Seconds < mostSeconds && o.Virtual >= 0 && o.Virtual < mostSeconds):
+		return fmt.Errorf("seconds: %g and virtual: %g are not both from 0 to %g", o.Seconds, o.Virtual, float64(mostSeconds))
+	case o.Events < 0:
+		return fmt.Errorf("events: %d is negative", o.Events)
+	}
+	return nil
+}
+
+// mostSeconds bounds what a run may say that it took: a year.
+const mostSeconds = 366 * 24 * 3600
+
 // AnyOutcome is the expectation of a property whose outcome doesn't matter.
 const AnyOutcome = "any"
 

@@ -8,8 +8,26 @@ import (
 	"lockpick/harness/history"
 )
 
-// until is what ends the job's run early, nil where nothing does.
-func (j Job) until() harness.Until {
+// tooLong is why a run is stopped that has recorded so many.
+const tooLong = "one run may record no more; let clients think or hold, or set a shorter limit"
+
+// until is what ends the job's run early.
+func (j Job) until(most int) harness.Until {
+	violated := j.violated()
+	n := 0
+	return func(e history.Event) harness.Halt {
+		switch n++; {
+		case n >= most:
+			return harness.Halt{Why: tooLong}
+		case violated != nil:
+			return violated(e)
+		}
+		return harness.Halt{}
+	}
+}
+
+// violated ends a run where mutual exclusion is violated; nil: it isn't asked for.
+func (j Job) violated() harness.Until {
 	if !j.StopAtViolation {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"lockpick/harness"
+	"lockpick/harness/files"
 	"lockpick/harness/history"
 	"lockpick/harness/history/edn"
 	"lockpick/harness/owned"
@@ -35,15 +36,20 @@ func (d *runDir) create() error {
 	id := strings.ReplaceAll(m.Scenario.ID(), "/", "+")
 	stamp := m.Started.Format("20060102T150405.000Z")
 	parent := filepath.Join(d.store, id)
-	if err := os.MkdirAll(parent, 0o755); err != nil {
+	if err := os.MkdirAll(d.store, 0o755); err != nil {
 		return fmt.Errorf("create run directory: %w", err)
 	}
+	shelf, err := files.MakeFolder(parent)
+	if err != nil {
+		return fmt.Errorf("create run directory: %w", err)
+	}
+	defer shelf.Close()
 	tmp, err := owned.Unfinished.MakeDir(parent)
 	if err != nil {
 		return fmt.Errorf("create run directory: %w", err)
 	}
 	defer os.RemoveAll(tmp) // it has its name by then, unless something failed
-	if err := writeJSON(filepath.Join(tmp, ManifestFile), m); err != nil {
+	if err := writeJSON(tmp, ManifestFile, m); err != nil {
 		return err
 	}
 	name := fmt.Sprintf("%s-%s-%d", stamp, m.Backend, m.Seed)
@@ -95,11 +101,12 @@ func (d *runDir) live() (*os.File, error) {
 	if err := d.create(); err != nil {
 		return nil, err
 	}
-	f, err := os.Create(filepath.Join(d.path, HistoryFile))
+	f, err := files.OpenFolder(d.path)
 	if err != nil {
 		return nil, fmt.Errorf("write history: %w", err)
 	}
-	return f, nil
+	defer f.Close()
+	return f.Create(HistoryFile)
 }
 
 // write writes what isn't there yet.
@@ -108,63 +115,92 @@ func (d *runDir) write(facts []byte, h *history.History, o outcome.Outcome) erro
 		if err := d.create(); err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(d.path, HistoryFile), facts, 0o644); err != nil {
-			return fmt.Errorf("write history: %w", err)
+		if err := writeFile(d.path, HistoryFile, facts); err != nil {
+			return err
 		}
 	}
 	if h == nil {
 		return nil
 	}
 	if d.manifest.Server = h.Params.Server; d.manifest.Server != "" {
-		if err := d.again(); err != nil {
+		if err := writeJSON(d.path, ManifestFile, d.manifest); err != nil { // somebody may be reading it
 			return err
 		}
 	}
-	if err := writeJSON(filepath.Join(d.path, verdictFile), o.Verdict); err != nil {
+	if err := writeJSON(d.path, verdictFile, o.Verdict); err != nil {
 		return err
 	}
 	return reports.Write(d.path, outcome.Run{Manifest: &d.manifest, History: h, Verdict: o.Verdict, Outcome: o})
 }
 
-// again replaces run.json by what is known now, at once: somebody may be reading it.
-func (d *runDir) again() error {
-	own, err := owned.Unfinished.Name()
-	if err != nil {
-		return fmt.Errorf("write run.json: %w", err)
-	}
-	tmp := filepath.Join(filepath.Dir(d.path), own) // where it is swept
-	defer os.Remove(tmp)                            // it has its name by then, unless something failed
-	if err := writeJSON(tmp, d.manifest); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, filepath.Join(d.path, ManifestFile)); err != nil {
-		return fmt.Errorf("write run.json: %w", err)
-	}
-	return nil
-}
-
-func writeJSON(path string, v any) error {
+func writeJSON(dir, name string, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("write %s: %w", filepath.Join(dir, name), err)
 	}
-	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
+	return writeFile(dir, name, append(text, '\n'))
+}
+
+// writeFile writes a file into a run directory, at once and whole.
+func writeFile(dir, name string, text []byte) error {
+	f, err := files.OpenFolder(dir)
+	if err == nil {
+		defer f.Close()
+		err = f.Write(name, text)
+	}
+	if err != nil {
 		return err // it names the file
 	}
 	return nil
 }
 
-// ReadOutcome reads the outcome.json of a run directory.
+// mostJSON bounds run.json and a run's outcome.json: the longest plan takes a tenth of it.
+const mostJSON = 8 << 20
+
+// ReadOutcome reads the outcome.json of a run directory. What of it can't be right is an
+// error: nothing in it is worth a guess.
 func ReadOutcome(dir string) (outcome.Outcome, error) {
 	var o outcome.Outcome
-	text, err := os.ReadFile(filepath.Join(dir, outcomeFile))
+	f, err := files.OpenFolder(dir)
 	if err != nil {
 		return o, fmt.Errorf("read outcome: %w", err)
 	}
-	if err := json.Unmarshal(text, &o); err != nil {
-		return o, fmt.Errorf("read outcome %s: %w", filepath.Join(dir, outcomeFile), err)
+	defer f.Close()
+	text, err := f.Read(outcomeFile, mostJSON)
+	if err != nil {
+		return o, fmt.Errorf("read outcome: %w", err)
+	}
+	if o, err = parseOutcome(text); err != nil {
+		return o, fmt.Errorf("read %s: %w", filepath.Join(dir, outcomeFile), err)
 	}
 	return o, nil
+}
+
+func parseOutcome(text []byte) (o outcome.Outcome, err error) {
+	if err = files.JSON(text, &o); err == nil {
+		err = o.Check()
+	}
+	return o, err
+}
+
+// IsRun reports whether a directory has a history or a manifest, or what claims to be one.
+func IsRun(dir string) bool {
+	for _, name := range []string{HistoryFile, ManifestFile} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Facts is the history.jsonl of a run directory, as it stands there.
+func Facts(dir string) ([]byte, error) {
+	f, err := files.OpenFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Read(HistoryFile, history.MaxFile)
 }
 
 // Stored is a run as it lies on disk.
@@ -176,43 +212,44 @@ type Stored struct {
 }
 
 // Open reads a run directory, a bare history.jsonl, or Jepsen's history of a
-// lock, whose name ends in .edn.
-func Open(path string) (Stored, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return Stored{}, fmt.Errorf("open run: %w", err)
-	}
+// lock, whose name ends in .edn. A run.json must be one that a run could have left.
+func Open(path string, known harness.Known) (Stored, error) {
 	s := Stored{Dir: path}
-	file := path
-	if info.IsDir() {
-		file = filepath.Join(path, HistoryFile)
-		if s.Manifest, err = readManifest(filepath.Join(path, ManifestFile)); err != nil {
-			return s, err
-		}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return s, fmt.Errorf("open run: %w", err)
+	case info.IsDir():
+		return openDir(path, known)
+	case filepath.Ext(path) == ".edn":
+		s.History, s.Notes, err = edn.ReadFile(path)
+	default:
+		s.History, err = history.ReadFile(path)
 	}
-	// Anything else, such as a pipe, might never end.
-	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
-		return s, fmt.Errorf("read history %s: it is no regular file", file)
-	}
-	if !info.IsDir() && filepath.Ext(file) == ".edn" {
-		s.History, s.Notes, err = edn.ReadFile(file)
-		return s, err
-	}
-	s.History, err = history.ReadFile(file)
 	return s, err
 }
 
-func readManifest(path string) (*harness.Manifest, error) {
-	text, err := os.ReadFile(path)
+func openDir(path string, known harness.Known) (Stored, error) {
+	s := Stored{Dir: path}
+	dir, err := files.OpenFolder(path)
 	if err != nil {
-		return nil, fmt.Errorf("open run: %w", err)
+		return s, fmt.Errorf("open run: %w", err)
 	}
-	m := &harness.Manifest{}
-	if err := json.Unmarshal(text, m); err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+	defer dir.Close()
+	text, err := dir.Read(ManifestFile, mostJSON)
+	if err != nil {
+		return s, fmt.Errorf("open run: %w", err)
 	}
-	if m.Schema != 1 || m.Scenario.Name == "" || m.Backend == "" {
-		return nil, fmt.Errorf("read %s: it is no run.json of this version; its history.jsonl can still be judged alone", path)
+	if s.Manifest, err = harness.ReadManifest(filepath.Join(path, ManifestFile), text, known); err != nil {
+		return s, err
 	}
-	return m, nil
+	f, err := dir.Open(HistoryFile, history.MaxFile)
+	if err != nil {
+		return s, fmt.Errorf("read history: %w", err)
+	}
+	defer f.Close()
+	if s.History, err = history.FromFile(f); err != nil {
+		return s, fmt.Errorf("read history %s: %w", filepath.Join(path, HistoryFile), err)
+	}
+	return s, nil
 }

@@ -16,9 +16,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"lockpick/checker"
@@ -85,7 +85,7 @@ func write(o *outcome.Outcome) {
 	if o.Dir == "" {
 		return
 	}
-	if err := writeJSON(filepath.Join(o.Dir, outcomeFile), o); err != nil {
+	if err := writeJSON(o.Dir, outcomeFile, o); err != nil {
 		failStore(o, err)
 	}
 }
@@ -173,7 +173,7 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 		}
 		events = append(events, e)
 	})
-	if err := harness.RunUntil(ctx, b, j.Scenario, j.Seed, rec, j.until()); err != nil {
+	if err := harness.RunUntil(ctx, b, j.Scenario, j.Seed, rec, j.until(harness.MaxEvents)); err != nil {
 		o.Hint = shortage.Remedy(err, shortage.Temporary)
 		o.Fail(outcome.ExitBackend, err)
 	}
@@ -207,7 +207,9 @@ func judged(o *outcome.Outcome, m harness.Manifest, events []history.Event) *his
 		o.Fail(outcome.ExitBug, fmt.Errorf("the two judges disagree: %s", o.Verdict.Disagreement))
 	}
 	o.Code = outcome.Worse(o.Code, outcome.CodeOf(decided(o.Judgements)))
-	if r := o.Verdict.Result(checker.MutualExclusion); o.Stopped != "" && r.Outcome != checker.Violated {
+	if strings.HasSuffix(o.Stopped, tooLong) {
+		o.Fail(outcome.ExitUndecided, errors.New("the run was "+o.Stopped))
+	} else if r := o.Verdict.Result(checker.MutualExclusion); o.Stopped != "" && r.Outcome != checker.Violated {
 		o.Fail(outcome.ExitUndecided, errors.New("the run was stopped for a violation that its whole record does not show, as where a release arrives late; run it again"))
 	}
 	return h

@@ -21,9 +21,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
+	"lockpick/harness/files"
 	"lockpick/harness/history"
 )
 
@@ -51,7 +51,7 @@ func Read(r io.Reader) (h *history.History, notes []string, err error) {
 
 // ReadFile reads the history in a file.
 func ReadFile(path string) (*history.History, []string, error) {
-	f, err := os.Open(path)
+	f, err := files.Open(path, history.MaxFile)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read history: %w", err)
 	}

@@ -1,0 +1,305 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/sim"
+	"lockpick/reports/suites"
+	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/suite"
+)
+
+// said runs lockpick in this process, and gives up on it where it waits for something
+// that never comes.
+func said(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	ended := make(chan int, 1)
+	go func() { ended <- run(args, strings.NewReader(""), &o, &e) }()
+	select {
+	case code = <-ended:
+		return code, o.String(), e.String()
+	case <-time.After(30 * time.Second):
+		t.Fatalf("lockpick %s hangs", strings.Join(args, " "))
+		return 0, "", ""
+	}
+}
+
+// refused sees that lockpick takes something for bad input, and says what to do.
+func refused(t *testing.T, what string, args ...string) (errs string) {
+	t.Helper()
+	code, _, errs := said(t, args...)
+	if code != outcome.ExitUsage || !strings.HasPrefix(errs, "error: ") || !strings.Contains(errs, "hint: ") || len(errs) > 5000 {
+		t.Errorf("%s: lockpick %s: code %d\n%.1000s", what, strings.Join(args, " "), code, errs)
+	}
+	return errs
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// realRun is a run of the catalogue in a store, and a suite that names it.
+func realRun(t *testing.T, name string) (store, dir, suiteDir string) {
+	t.Helper()
+	store = filepath.Join(t.TempDir(), "store")
+	picked, err := choice{names: []string{name}}.scenarios()
+	must(t, err)
+	o := suite.Execute(context.Background(), sim.New(kinds.All), suite.Job{Scenario: picked[0].Scenario, Seed: 1, Backend: simulation, Store: store, Keep: suite.KeepAll, Version: "v1"})
+	if o.Error != "" {
+		t.Fatal(o.Error)
+	}
+	s := &suites.Suite{Store: store, Backend: simulation, Seed: 1, Seeds: 1, Started: time.Unix(1e9, 0)}
+	s.Add(o)
+	suiteDir, err = suites.Write(s)
+	must(t, err)
+	return store, o.Dir, suiteDir
+}
+
+const example = "gc-pause-after-acquire/" // violated: it has every report
+
+// fortress is a directory beside the store in which nothing may change.
+type fortress struct{ dir, file string }
+
+func newFortress(t *testing.T, store string) fortress {
+	f := fortress{dir: filepath.Join(filepath.Dir(store), "elsewhere")}
+	f.file = filepath.Join(f.dir, "mine")
+	must(t, os.Mkdir(f.dir, 0o755))
+	must(t, os.WriteFile(f.file, []byte("mine"), 0o644))
+	return f
+}
+
+func (f fortress) holds(t *testing.T, what string) {
+	t.Helper()
+	text, err := os.ReadFile(f.file)
+	all, _ := os.ReadDir(f.dir)
+	if string(text) != "mine" || err != nil || len(all) != 1 {
+		t.Fatalf("%s: what lies elsewhere is now %.40q and %v (%v)", what, text, all, err)
+	}
+}
+
+// Reports that are links, or other names of files elsewhere, are replaced and not
+// written through.
+func TestReportsAreNotWrittenThroughLinks(t *testing.T) {
+	store, dir, suiteDir := realRun(t, example)
+	f := newFortress(t, store)
+	plant := func(path string, how func(old, new string) error) {
+		os.RemoveAll(path)
+		must(t, how(f.file, path))
+	}
+	for name, how := range map[string]func(old, new string) error{"link": os.Symlink, "hard link": os.Link} {
+		reports, err := os.ReadDir(dir)
+		must(t, err)
+		for _, r := range reports {
+			if r.Name() != suite.ManifestFile && r.Name() != suite.HistoryFile && r.Name() != "outcome.json" && !r.IsDir() {
+				plant(filepath.Join(dir, r.Name()), how)
+			}
+		}
+		if code, _, errs := said(t, "report", dir); code != 0 {
+			t.Errorf("%s: %s", name, errs)
+		}
+		f.holds(t, "report of a run with a "+name)
+		figures := filepath.Join(dir, "figures")
+		pictures, err := os.ReadDir(figures)
+		must(t, err)
+		for _, p := range pictures {
+			plant(filepath.Join(figures, p.Name()), how)
+		}
+		if code, _, errs := said(t, "report", dir); code != 0 {
+			t.Errorf("%s: %s", name, errs)
+		}
+		f.holds(t, "figures with a "+name)
+		for _, file := range []string{suites.PageFile, suites.TextFile, "../../" + suites.IndexFile} {
+			plant(filepath.Join(suiteDir, file), how)
+		}
+		if code, _, errs := said(t, "report", suiteDir); code != 0 {
+			t.Errorf("%s: %s", name, errs)
+		}
+		f.holds(t, "report of a suite with a "+name)
+	}
+}
+
+// A directory that is a link elsewhere is refused, wherever a command would write.
+func TestNoDirectoryIsALinkElsewhere(t *testing.T) {
+	store, dir, suiteDir := realRun(t, example)
+	f := newFortress(t, store)
+	figures := filepath.Join(dir, "figures")
+	must(t, os.RemoveAll(figures))
+	must(t, os.Symlink(f.dir, figures))
+	refused(t, "figures", "report", dir)
+	f.holds(t, "figures")
+	must(t, os.Remove(figures))
+
+	for _, d := range []string{dir, suiteDir} { // all of it lies elsewhere
+		away := filepath.Join(t.TempDir(), "away")
+		must(t, os.CopyFS(away, os.DirFS(d)))
+		before, _ := os.ReadDir(away)
+		link := filepath.Join(filepath.Dir(d), "latest")
+		must(t, os.Remove(link))
+		must(t, os.Symlink(away, link))
+		refused(t, "latest", "report", link)
+		if after, _ := os.ReadDir(away); len(after) != len(before) {
+			t.Errorf("%v became %v", before, after)
+		}
+		must(t, os.Remove(link))
+		must(t, os.Symlink(filepath.Base(d), link))
+		if code, _, errs := said(t, "report", link); code != 0 {
+			t.Errorf("latest that leads to what lies beside it: %s", errs)
+		}
+	}
+
+	bare := filepath.Join(t.TempDir(), "history.jsonl")
+	must(t, os.Link(filepath.Join(dir, suite.HistoryFile), bare))
+	must(t, os.Symlink(f.dir, bare+".report"))
+	refused(t, "FILE.report", "report", bare)
+	f.holds(t, "FILE.report")
+
+	shelf := filepath.Dir(dir)
+	must(t, os.RemoveAll(shelf))
+	must(t, os.Symlink(f.dir, shelf))
+	picked, err := choice{names: []string{example}}.scenarios()
+	must(t, err)
+	for _, live := range []bool{false, true} {
+		o := suite.Execute(context.Background(), sim.New(kinds.All), suite.Job{Scenario: picked[0].Scenario, Seed: 1, Backend: simulation, Store: store, Keep: suite.KeepAll, Live: live})
+		if o.Code != outcome.ExitUsage || !strings.Contains(o.Error, "is a link") {
+			t.Errorf("a run into a link: code %d, %s", o.Code, o.Error)
+		}
+		f.holds(t, "a scenario's folder")
+	}
+	all := filepath.Join(store, suites.Folder)
+	must(t, os.RemoveAll(all))
+	must(t, os.Symlink(f.dir, all))
+	if _, err := suites.Write(&suites.Suite{Store: store, Started: time.Unix(1e9, 0)}); err == nil {
+		t.Error("a suite was written into a link")
+	}
+	f.holds(t, "the suites' folder")
+}
+
+// What is no regular file, or too large for one, is refused at once in any file's place.
+func TestNoCommandWaitsForAFile(t *testing.T) {
+	store, dir, suiteDir := realRun(t, example)
+	f := newFortress(t, store)
+	must(t, os.Mkdir(filepath.Join(store, "odd"), 0o755))
+	for name, plant := range map[string]func(path string) error{
+		"a pipe":        func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"a device":      func(path string) error { return os.Symlink("/dev/zero", path) },
+		"a directory":   func(path string) error { return os.Mkdir(path, 0o755) },
+		"a file beyond": func(path string) error { return os.Symlink(f.file, path) },
+		"6 GB": func(path string) error {
+			must(t, os.WriteFile(path, nil, 0o644))
+			return os.Truncate(path, 6<<30)
+		},
+	} {
+		with := func(path string, check func()) {
+			kept := path + ".kept"
+			must(t, os.Rename(path, kept))
+			must(t, plant(path))
+			check()
+			must(t, os.RemoveAll(path))
+			must(t, os.Rename(kept, path))
+		}
+		for _, file := range []string{suite.ManifestFile, suite.HistoryFile} {
+			with(filepath.Join(dir, file), func() {
+				for _, verb := range []string{"check", "explain", "report", "replay"} {
+					errs := refused(t, name+" as "+file, verb, dir)
+					if name == "6 GB" && !strings.Contains(errs, "6442450944") {
+						t.Errorf("the size is not told: %s", errs)
+					}
+				}
+			})
+		}
+		with(filepath.Join(dir, "outcome.json"), func() {
+			// A run that was interrupted has none, either.
+			if code, _, errs := said(t, "report", dir); code != 0 {
+				t.Errorf("%s as outcome.json: %d %s", name, code, errs)
+			}
+			must(t, suites.Index(store))
+		})
+		with(filepath.Join(suiteDir, "outcome.json"), func() {
+			refused(t, name+" as a suite's outcome.json", "report", suiteDir)
+			must(t, suites.Index(store))
+		})
+		for _, file := range []string{"odd.yaml", "odd.jsonl", "odd.edn"} {
+			path := filepath.Join(store, file)
+			must(t, plant(path))
+			switch {
+			case name == "a directory", name == "a file beyond" && file != "odd.yaml":
+			case file == "odd.yaml":
+				refused(t, name, "run", path)
+			default:
+				refused(t, name, "check", path)
+				refused(t, name, "explain", path)
+			}
+			must(t, os.RemoveAll(path))
+		}
+		f.holds(t, name)
+	}
+	for _, device := range []string{"/dev/zero", "/dev/stdin", "/dev/tty", "/proc/self/mem"} {
+		if _, err := os.Stat(device); err == nil {
+			refused(t, device, "run", device)
+			refused(t, device, "check", device)
+		}
+	}
+	pipe := filepath.Join(store, "junit")
+	must(t, syscall.Mkfifo(pipe, 0o600))
+	refused(t, "a pipe that nobody reads", "run", example, "--store", store, "--junit", pipe)
+}
+
+// A suite's outcome.json that tells of what can't be is refused.
+func TestSuiteThatCantBe(t *testing.T) {
+	_, _, suiteDir := realRun(t, example)
+	path := filepath.Join(suiteDir, suites.OutcomeFile)
+	text, err := os.ReadFile(path)
+	must(t, err)
+	for _, change := range [][2]string{
+		{`"code": 0`, `"code": 7`}, {`"seeds": 1`, `"seeds": -1`}, {`"runs": 1`, `"runs": 9223372036854775807`}, {`"events": `, `"events": -`},
+		{`"schema": 1`, `"schema": 2`}, {`"seeds": 1`, `"rates": ["../../../x.svg"], "seeds": 1`}, {`"scenarios": [`, `"scenarios": [` + strings.Repeat("{},", 300_000)},
+	} {
+		hostile := strings.Replace(string(text), change[0], change[1], 1)
+		if hostile == string(text) {
+			t.Errorf("there is no %s", change[0])
+		}
+		must(t, os.WriteFile(path, []byte(hostile), 0o644))
+		refused(t, fmt.Sprintf("%.60s", change[1]), "report", suiteDir)
+	}
+}
+
+// A client whose name is a path made a file elsewhere be written over.
+func TestReplayRefusesWhatNoScenarioSays(t *testing.T) {
+	store, dir, _ := realRun(t, example)
+	f := newFortress(t, store)
+	path := filepath.Join(dir, suite.ManifestFile)
+	text, err := os.ReadFile(path)
+	must(t, err)
+	for _, backend := range []string{"sim", "process"} {
+		hostile := strings.Replace(strings.Replace(string(text), `"name": "c1"`, `"name": "../../../elsewhere/mine"`, 1), `"backend": "sim"`, `"backend": "`+backend+`"`, 1)
+		must(t, os.WriteFile(path, []byte(hostile), 0o644))
+		errs := refused(t, "client", "replay", dir)
+		if !strings.Contains(errs, `run.json: scenario.clients[0].name: "../../../elsewhere/mine" is no name for a client`) {
+			t.Error(errs)
+		}
+		f.holds(t, "replay")
+	}
+	var m map[string]any
+	must(t, json.Unmarshal(text, &m))
+	m["colour"] = "red"
+	odd, err := json.Marshal(m)
+	must(t, err)
+	must(t, os.WriteFile(path, odd, 0o644))
+	refused(t, "a field that nobody knows", "check", dir)
+}

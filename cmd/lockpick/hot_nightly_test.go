@@ -1,0 +1,42 @@
+//go:build unix && nightly
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"lockpick/harness"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/sim"
+	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/suite"
+)
+
+// Clients that neither think nor hold for a day end a run at the bound of its record,
+// in the time and the memory that this takes.
+func TestEndlessRunIsStopped(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "hot.yaml")
+	must(t, os.WriteFile(file, []byte(`name: hot
+claim: Clients that neither think nor hold.
+source: nobody
+workload: {think: 0s, hold: 0s, for: 23h}
+lock: {retry: 1ms}
+clients: 20
+limit: 24h
+`), 0o644))
+	picked, err := choice{names: []string{file}}.scenarios()
+	must(t, err)
+	o := suite.Execute(t.Context(), sim.New(kinds.All), suite.Job{Scenario: picked[0].Scenario, Seed: 1, Backend: simulation, Keep: suite.KeepNone})
+	if o.Code != outcome.ExitUndecided || !strings.Contains(o.Stopped, "one run may record no more") || o.Events < harness.MaxEvents || o.Events > harness.MaxEvents*11/10 {
+		t.Errorf("code %d after %d events: %s %s", o.Code, o.Events, o.Stopped, o.Error)
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if t.Logf("heap of %d MB", m.HeapSys>>20); m.HeapSys > 3<<30 {
+		t.Error("that is too much")
+	}
+}

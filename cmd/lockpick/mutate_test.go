@@ -1,0 +1,152 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/suite"
+)
+
+// wild are values that stand in the place of any other.
+var wild = []any{-1, json.Number("-9223372036854775808"), json.Number("9223372036854775807"), json.Number("18446744073709551615"), json.Number("1e300"),
+	"", "../../../elsewhere/mine", "a\x00b", strings.Repeat("x", 1<<20), nil, true, []any{}, map[string]any{}, []any{nil}}
+
+// mutants calls do for each value that JSON has, with the whole in which a wild one
+// stands in its place, or for one in stride of those.
+func mutants(t *testing.T, text []byte, do func(what string, mutant []byte)) (n int) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var root any
+	must(t, d.Decode(&root))
+	var walk func(path string, v any, set func(any))
+	walk = func(path string, v any, set func(any)) {
+		switch v := v.(type) {
+		case map[string]any:
+			for _, key := range slices.Sorted(maps.Keys(v)) {
+				walk(path+"."+key, v[key], func(x any) { v[key] = x })
+			}
+		case []any:
+			for i := range v {
+				walk(fmt.Sprintf("%s[%d]", path, i), v[i], func(x any) { v[i] = x })
+			}
+		}
+		if path == "" {
+			return
+		}
+		for _, x := range wild {
+			if n++; n%stride != 0 {
+				continue
+			}
+			set(x)
+			mutant, err := json.Marshal(root)
+			must(t, err)
+			do(fmt.Sprintf("%s = %.30v", path, x), mutant)
+		}
+		set(v)
+	}
+	walk("", root, nil)
+	return n
+}
+
+// bears runs a verb on something hostile: it may be refused as bad input, or be judged
+// like any other run, and nothing else may come of it.
+func bears(t *testing.T, what, verb, dir string) (accepted bool) {
+	t.Helper()
+	code, _, errs := said(t, verb, dir)
+	fine := code == outcome.ExitUsage && strings.HasPrefix(errs, "error: ") && strings.Contains(errs, "hint: ")
+	if code != outcome.ExitUsage {
+		fine = slices.Contains([]int{outcome.ExitOK, outcome.ExitUnexpected, outcome.ExitUndecided}, code)
+	}
+	if !fine {
+		t.Errorf("%s: %s: code %d\n%.1500s", what, verb, code, errs)
+	}
+	return code != outcome.ExitUsage
+}
+
+// Each value of a real run.json, one after the other, replaced by a wild one.
+func TestMutatedManifest(t *testing.T) {
+	store, dir, _ := realRun(t, example)
+	f := newFortress(t, store)
+	text, err := os.ReadFile(filepath.Join(dir, suite.ManifestFile))
+	must(t, err)
+	judged, drawn := 0, 0
+	n := mutants(t, text, func(what string, mutant []byte) {
+		must(t, os.WriteFile(filepath.Join(dir, suite.ManifestFile), mutant, 0o644))
+		if !bears(t, what, "check", dir) {
+			return // the others read it by the same function
+		}
+		if judged++; judged%(1+10/stride) == 0 {
+			bears(t, what, "explain", dir)
+			bears(t, what, "report", dir)
+			drawn++
+		}
+		f.holds(t, what)
+	})
+	if n < 1000 || judged*stride < 50 || drawn < 2 || judged*stride > n/5 {
+		t.Errorf("%d mutants, of which %d were judged and %d drawn: it shows little", n, judged, drawn)
+	}
+}
+
+// Each value of the first event of a real history, and of some of the others.
+func TestMutatedHistory(t *testing.T) {
+	store, dir, _ := realRun(t, example)
+	f := newFortress(t, store)
+	path := filepath.Join(dir, suite.HistoryFile)
+	text, err := os.ReadFile(path)
+	must(t, err)
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	n, judged := 0, 0
+	for i := 0; i < len(lines)-1; i += 1 + i*2 { // 0, 1, 4, 13, 40 …
+		n += mutants(t, lines[i], func(what string, mutant []byte) {
+			hostile := slices.Concat(bytes.Join(lines[:i], nil), mutant, []byte("\n"), bytes.Join(lines[i+1:], nil))
+			must(t, os.WriteFile(path, hostile, 0o644))
+			what = fmt.Sprintf("line %d: %s", i+1, what)
+			if !bears(t, what, "check", dir) {
+				return
+			}
+			bears(t, what, "explain", dir)
+			if judged++; judged%20 == 0 {
+				bears(t, what, "report", dir)
+			}
+			f.holds(t, what)
+		})
+	}
+	if n < 500 || judged*stride < 100 {
+		t.Errorf("%d mutants, of which %d were judged: it shows little", n, judged)
+	}
+}
+
+// Each value of the outcome.json of a run and of a suite.
+func TestMutatedOutcome(t *testing.T) {
+	store, dir, suiteDir := realRun(t, example)
+	f := newFortress(t, store)
+	for _, d := range []string{dir, suiteDir} {
+		path := filepath.Join(d, "outcome.json")
+		text, err := os.ReadFile(path)
+		must(t, err)
+		k := 0
+		n := mutants(t, text, func(what string, mutant []byte) {
+			if k++; d == dir && k%25 != 0 { // a run's is looked at when all of the run is drawn
+				return
+			}
+			must(t, os.WriteFile(path, mutant, 0o644))
+			bears(t, what, "report", d)
+			f.holds(t, what)
+		})
+		if n < 100 {
+			t.Errorf("%d mutants: it shows little", n)
+		}
+		must(t, os.WriteFile(path, text, 0o644))
+	}
+}

@@ -1,0 +1,144 @@
+package files
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"lockpick/harness/owned"
+)
+
+// Folder is a directory as a root: names in it that lead out, by links or by "..", can't
+// be opened.
+type Folder struct {
+	root *os.Root
+	path string
+}
+
+// OpenFolder opens a directory. Where the last part of the path is a link, as `latest`
+// is, it has to lead to somewhere beside it.
+func OpenFolder(path string) (*Folder, error) { return folder(path, false) }
+
+// MakeFolder is OpenFolder that makes the directory where there is none, and takes no
+// link for one. What it lies in must be there.
+func MakeFolder(path string) (*Folder, error) { return folder(path, true) }
+
+func folder(path string, create bool) (*Folder, error) {
+	parent, name := filepath.Split(filepath.Clean(path))
+	if name == "" || name == "." || name == ".." { // it has no name that could be a link
+		root, err := os.OpenRoot(path)
+		if err != nil {
+			return nil, err
+		}
+		return &Folder{root, path}, nil
+	}
+	above, err := os.OpenRoot(cmp.Or(parent, "."))
+	if err != nil {
+		return nil, err
+	}
+	defer above.Close()
+	in := &Folder{above, parent}
+	if create {
+		return in.Sub(name)
+	}
+	root, err := above.OpenRoot(name)
+	if err != nil {
+		return nil, told(path, err)
+	}
+	return &Folder{root, path}, nil
+}
+
+// Sub opens a folder in this one, and makes it where there is none. A link is no folder.
+func (f *Folder) Sub(name string) (*Folder, error) {
+	path := f.of(name)
+	if err := f.root.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, told(path, err)
+	}
+	info, err := f.root.Lstat(name)
+	switch {
+	case err != nil:
+		return nil, told(path, err)
+	case !info.IsDir():
+		return nil, unfit(path, "is %s, no directory", sort(info.Mode()))
+	}
+	root, err := f.root.OpenRoot(name)
+	if err != nil {
+		return nil, told(path, err)
+	}
+	return &Folder{root, path}, nil
+}
+
+// Close lets go of the folder.
+func (f *Folder) Close() error { return f.root.Close() }
+
+func (f *Folder) of(name string) string { return filepath.Join(f.path, name) }
+
+// Open is Open in the folder.
+func (f *Folder) Open(name string, most int64) (*os.File, error) {
+	return open(f.of(name), most, func(string) (fs.FileInfo, error) { return f.root.Stat(name) },
+		func() (*os.File, error) { return f.root.OpenFile(name, atOnce, 0) })
+}
+
+// Read is Read in the folder.
+func (f *Folder) Read(name string, most int64) ([]byte, error) {
+	file, err := f.Open(name, most)
+	return all(file, err, f.of(name), most)
+}
+
+// Create makes a file that is not there yet, to be written bit by bit.
+func (f *Folder) Create(name string) (*os.File, error) {
+	file, err := f.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	return file, told(f.of(name), err)
+}
+
+// Write writes a file that appears under its name when it is whole. What had the name
+// before, a link or a file that has other names, too, is as it was.
+func (f *Folder) Write(name string, text []byte) error {
+	own, err := owned.Unfinished.Name()
+	if err != nil {
+		return fmt.Errorf("write %s: %w", f.of(name), err)
+	}
+	tmp := filepath.Join(filepath.Dir(name), own)
+	file, err := f.root.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600) // closed to others, or nobody would sweep it
+	if err != nil {
+		return told(f.of(name), err)
+	}
+	_, err = file.Write(text)
+	if err = cmp.Or(err, file.Chmod(0o644), file.Close()); err == nil {
+		err = f.root.Rename(tmp, name)
+	}
+	if err != nil {
+		f.root.Remove(tmp)
+		return told(f.of(name), err)
+	}
+	return nil
+}
+
+// Has reports whether a name in the folder stands for a regular file.
+func (f *Folder) Has(name string) bool {
+	info, err := f.root.Stat(name)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// Entries lists what lies in the folder, by name.
+func (f *Folder) Entries() ([]fs.DirEntry, error) { return f.EntriesOf(".") }
+
+// EntriesOf lists what lies in a folder of this one.
+func (f *Folder) EntriesOf(name string) ([]fs.DirEntry, error) { return fs.ReadDir(f.root.FS(), name) }
+
+// told is an error with the path that its reader knows, not the part of it that a
+// folder was asked for. For a way out of a folder package os has words only.
+func told(path string, err error) error {
+	var p *fs.PathError
+	switch {
+	case !errors.As(err, &p):
+		return err
+	case strings.Contains(p.Err.Error(), "escapes"):
+		return unfit(path, "leads out of its directory")
+	}
+	return fmt.Errorf("%s %s: %w", strings.TrimSuffix(p.Op, "at"), path, p.Err)
+}

@@ -1,0 +1,83 @@
+package history
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Params that no run has are refused: each figure, count and name that they have.
+func TestParamsAreBounded(t *testing.T) {
+	full := func() Params {
+		return Params{Schema: Schema, Scenario: "s", Variant: "v", Backend: "sim", Seed: 1, Clients: []string{"c1"}, Nodes: []string{"n1"}, Resource: "r1", Quorum: 1,
+			Lock: "redlock", TTL: time.Second, Drift: 1, NodeTimeout: 1, RetryMin: 1, RetryMax: 1, Rate: 0.1, StampError: 1, Slack: 1, Rounds: 1, Fence: "none", Limit: 1,
+			MaxExtends: 1, MaxHold: 1, Persistence: "none", Steps: []PlannedStep{{Step: 1, Fault: "cut", Targets: []string{"c1"}, When: "at 1s", Delay: 1, By: -1}},
+			Reach: []Reach{{Client: "c1", Nodes: []string{"n1"}}}}
+	}
+	p := full()
+	if err := p.check(); err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	var walk func(path string, v reflect.Value, whole *Params)
+	refuses := func(path string, v reflect.Value, whole *Params, x any) {
+		before := reflect.New(v.Type()).Elem()
+		before.Set(v)
+		v.Set(reflect.ValueOf(x).Convert(v.Type()))
+		tried++
+		if whole.check() == nil {
+			t.Errorf("%s: %.40q is accepted", path, fmt.Sprint(x))
+		}
+		v.Set(before)
+	}
+	walk = func(path string, v reflect.Value, whole *Params) {
+		switch v.Kind() {
+		case reflect.Struct:
+			for i := range v.NumField() {
+				name := v.Type().Field(i).Name
+				if name == "Schema" || name == "Seed" || name == "Server" { // looked at before; any; words for the page
+					continue
+				}
+				walk(path+"."+name, v.Field(i), whole)
+			}
+		case reflect.Slice:
+			if path == ".Clients" || path == ".Nodes" || path == ".Steps" || path == ".Reach" {
+				refuses(path, v, whole, reflect.MakeSlice(v.Type(), maxClients+1, maxClients+1).Interface())
+			}
+			for i := range v.Len() {
+				walk(fmt.Sprintf("%s[%d]", path, i), v.Index(i), whole)
+			}
+		case reflect.String:
+			refuses(path, v, whole, strings.Repeat("x", 1<<20))
+		case reflect.Int, reflect.Int64:
+			if v.Type() == reflect.TypeFor[time.Duration]() && strings.HasSuffix(path, ".By") {
+				refuses(path, v, whole, int64(math.MinInt64))
+			} else {
+				refuses(path, v, whole, int64(-1))
+			}
+			refuses(path, v, whole, int64(math.MaxInt64))
+		case reflect.Float64:
+			refuses(path, v, whole, -1.0)
+			refuses(path, v, whole, 1.0)
+			refuses(path, v, whole, math.NaN())
+		}
+	}
+	walk("", reflect.ValueOf(&p).Elem(), &p)
+	if tried < 40 {
+		t.Errorf("%d values were tried", tried)
+	}
+	// A reader refuses them where they stand.
+	p = full()
+	p.TTL = -1
+	line, err := json.Marshal(Event{N: 1, Process: Harness, Type: Begin, Op: OpRun, Params: &p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(strings.NewReader(string(line) + "\n")); err == nil || !strings.Contains(err.Error(), "line 1: params: ttl: -1") {
+		t.Errorf("%v", err)
+	}
+}
