@@ -62,7 +62,7 @@ func limits(r outcome.Run, l listing) []term {
 		}
 	}
 	if names := untested(r); len(names) > 0 {
-		add("Never put to the test", "This run gave no occasion to violate %s: that they hold says nothing here.", words.List(names))
+		add("Never put to the test", "This run gave no occasion to violate %s: nothing is said of them here.", words.List(names))
 	}
 	if p.Resource == "" {
 		add("No resource", "The history tells of no protected resource, so what the lock is for could not be judged.")
@@ -100,11 +100,11 @@ func backendLimits(r outcome.Run, add func(title, format string, args ...any)) {
 	}
 }
 
-// untested are the properties that hold without ever having been put to the test.
+// untested are the properties that were never put to the test.
 func untested(r outcome.Run) []string {
 	var out []string
 	for _, res := range r.Verdict.Results {
-		if res.Outcome == checker.Holds && res.Occasions == 0 {
+		if res.Outcome == checker.NotExercised {
 			out = append(out, res.Property)
 		}
 	}

@@ -1,0 +1,103 @@
+package checker
+
+import (
+	"slices"
+
+	"lockpick/harness/history"
+)
+
+// exercised settles what a property came out as by its occasions. What was never put
+// to the test does not hold: it was not exercised. A violation was an occasion.
+func exercised(res Result) Result {
+	switch {
+	case res.Outcome == Holds && res.Occasions == 0:
+		res.Outcome = NotExercised
+	case res.Outcome == Violated:
+		res.Occasions = max(res.Occasions, res.Incidents, 1)
+	}
+	return res
+}
+
+// meetings counts the acquires of one lock that were under way while another session
+// held it, by windows in the order of their begin: each could have been answered with
+// what somebody had. So there are none where one session ends before the next begins.
+//
+//	c1   |=========|                |=====|
+//	c2        ----------------------------|     it waits twice, and is one
+//	c3                 ---|                     it meets nobody
+//
+// Of the windows that had begun when an acquire returned, the one that reaches furthest
+// is enough to look at, or the furthest of another session, where it is its own.
+func (r *record) meetings(l *lock, ws []window) int {
+	met, next := 0, 0
+	var far, other window // of two sessions
+	ε := int64(r.params.StampError)
+	for s := range l.sessions() {
+		wait := r.wait(s)
+		if s.acquire.ret == nil { // the last of its client, and the client may have ended before others return
+			if slices.ContainsFunc(ws, func(w window) bool { return w.session != s && w.from-ε <= wait.to && w.to+ε >= wait.from }) {
+				met++
+			}
+			continue
+		}
+		for ; next < len(ws) && ws[next].from-ε <= wait.to; next++ {
+			switch w := ws[next]; {
+			case far.session == w.session:
+				far.to = max(far.to, w.to)
+			case far.session == nil || w.to > far.to:
+				far, other = w, far
+			case other.session == nil || w.to > other.to:
+				other = w
+			}
+		}
+		w := far
+		if w.session == s {
+			w = other
+		}
+		if w.session != nil && w.to+ε >= wait.from {
+			met++
+		}
+	}
+	return met
+}
+
+// contended counts the log's entries of a sort that may come to harm: those on a key
+// on which another client than theirs has worked, too.
+func (r *record) contended(sort func(*history.Event) bool) int {
+	workers := map[string][]string{}
+	for _, e := range r.log {
+		if who := r.who(e.Session); !slices.Contains(workers[e.Key], who) {
+			workers[e.Key] = append(workers[e.Key], who)
+		}
+	}
+	n := 0
+	for _, e := range r.log {
+		if sort(e) && len(workers[e.Key]) > 1 {
+			n++
+		}
+	}
+	return n
+}
+
+// compared counts what the order of fencing tokens was put to the test by: each token
+// after the first of its key, and each answer of the resource on a key on which it had
+// answered another session.
+func (r *record) compared(grants [][]*fencedGrant) int {
+	n := 0
+	for _, of := range grants {
+		n += len(of) - 1
+	}
+	if !r.byTokens() {
+		return n
+	}
+	first := map[string]string{}
+	several := map[string]bool{}
+	for _, e := range r.log {
+		if one, seen := first[e.Key]; !seen {
+			first[e.Key] = e.Session
+		} else if several[e.Key] = several[e.Key] || one != e.Session; several[e.Key] {
+			n++
+		}
+	}
+	return n
+}
