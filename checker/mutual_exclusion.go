@@ -10,8 +10,8 @@ import (
 // mutualExclusion asks whether two clients believed, each by its own clock, that
 // they held one lock at one instant. Two belief windows of different sessions
 // that surely overlap are a violation: there are no false positives by
-// construction, and it is always the lock's fault. An acquire that was under way while
-// another session was believed in is an occasion.
+// construction, and it is always the lock's fault. An acquire that could have been
+// answered with what another session had is an occasion (meetings).
 func mutualExclusion(r *record) Result {
 	o := r.overlapping()
 	met := 0
@@ -21,7 +21,7 @@ func mutualExclusion(r *record) Result {
 	if o.incidents == 0 {
 		return Result{
 			Outcome: Holds, Occasions: met,
-			Because: fmt.Sprintf("no two sessions were believed in at one instant, in %s; %s while another was believed in", plural(r.grants, "grant"), asked(met)),
+			Because: fmt.Sprintf("no two sessions were believed in at one instant, in %s; %s", plural(r.grants, "grant"), asked(met)),
 		}
 	}
 	a, b := o.a.session, o.b.session
@@ -37,15 +37,12 @@ func mutualExclusion(r *record) Result {
 	}
 }
 
-// asked says how many acquires were under way.
+// asked says how many acquires there were that another session was in the way of.
 func asked(met int) string {
-	switch met {
-	case 0:
-		return "nobody wanted the lock"
-	case 1:
-		return "one acquire was under way"
+	if met == 0 {
+		return "nobody wanted it while another had it"
 	}
-	return plural(met, "acquire") + " were under way"
+	return fmt.Sprintf("%s met another's hold", plural(met, "acquire"))
 }
 
 // pair names two sessions by their clients, and by themselves where one client has both.

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"cmp"
 	"slices"
 
 	"lockpick/harness/history"
@@ -20,11 +21,12 @@ func exercised(res Result) Result {
 
 // meetings counts the acquires of one lock that were under way while another session
 // held it, by windows in the order of their begin: each could have been answered with
-// what somebody had. So there are none where one session ends before the next begins.
+// what somebody had. So could one that failed, where another client had the lock within a
+// TTL. There are none where each session ends before the next is asked for.
 //
 //	c1   |=========|                |=====|
-//	c2        ----------------------------|     it waits twice, and is one
-//	c3                 ---|                     it meets nobody
+//	c2        --------------------------------|  it meets both, and is one
+//	c3                 ---✗                      it had failed, and might have held until c1 did, too
 //
 // Of the windows that had begun when an acquire returned, the one that reaches furthest
 // is enough to look at, or the furthest of another session, where it is its own.
@@ -54,11 +56,26 @@ func (r *record) meetings(l *lock, ws []window) int {
 		if w.session == s {
 			w = other
 		}
-		if w.session != nil && w.to+ε >= wait.from {
+		if w.session != nil && w.to+ε >= wait.from || s.acquire.outcome() == history.Fail && r.followed(s, ws) {
 			met++
 		}
 	}
 	return met
+}
+
+// followed reports whether another client held a lock within a TTL of a failure.
+func (r *record) followed(s *session, ws []window) bool {
+	at := s.acquire.ret.T
+	i, _ := slices.BinarySearchFunc(ws, at, func(w window, t int64) int { return cmp.Compare(w.from, t) })
+	for _, w := range ws[i:] {
+		if w.from > at+int64(r.params.TTL) {
+			break
+		}
+		if w.session.client() != s.client() {
+			return true
+		}
+	}
+	return false
 }
 
 // contended counts the log's entries of a sort that may come to harm: those on a key
