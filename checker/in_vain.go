@@ -24,8 +24,13 @@ func (r *record) inVain(s history.PlannedStep, f *fault) string {
 		return "the nodes keep nothing on disk"
 	case p.Off > 0 && r.wrongBy(s, f) < p.Off:
 		return fmt.Sprintf("the clock of %s was not wrong by as much as %v", f.target, p.Off)
-	case p.Off > 0 && r.nobodyRead(f):
-		return f.target + " was down all the while"
+	}
+	from, to, link := strings.Cut(f.target, "-")
+	switch {
+	case link && to != history.Replica && r.absent(to, f):
+		return to + " was down all the while"
+	case link && to == history.Replica && r.absent(from, f), !link && r.absent(f.target, f):
+		return from + " was down all the while"
 	}
 	return r.unused(p, f)
 }
@@ -55,12 +60,12 @@ func (r *record) spanOf(f *fault) interval {
 	return s
 }
 
-// nobodyRead says whether a clock was turned that nobody read: that of a node that was
-// down, and did not come back before the clock was right again.
-func (r *record) nobodyRead(f *fault) bool {
+// absent says whether a node was down already, and did not come back before a fault of it or
+// of its link was over.
+func (r *record) absent(node string, f *fault) bool {
 	return slices.ContainsFunc(r.faults, func(d *fault) bool {
 		switch {
-		case d.target != f.target || d.kind != killed && d.kind != "shutdown" && d.kind != powerLost:
+		case d == f || d.target != node || d.kind != killed && d.kind != "shutdown" && d.kind != powerLost:
 			return false
 		case d.begin == nil || d.begin.T > f.begin.T:
 			return false
@@ -68,8 +73,8 @@ func (r *record) nobodyRead(f *fault) bool {
 			return true
 		}
 		// What a rate has made of a clock stays when it ends, what a jump has does not.
-		right := f.end != nil && (f.kind == clockWrong+"jump" || f.kind == clockWrong+"strobe")
-		return right && d.end.T > f.begin.T && f.end.T <= d.end.T
+		stays := f.kind == clockWrong+"rate" || f.kind == clockWrong+"slew"
+		return f.end != nil && !stays && d.end.T > f.begin.T && f.end.T <= d.end.T
 	})
 }
 
