@@ -12,6 +12,9 @@ import (
 // vacuity says what was to happen in the run and didn't, or "". A run that
 // shows nothing must not pass.
 func vacuity(r *record) string {
+	if len(r.lacks) > 0 { // whatever came of it, Redis would have answered otherwise
+		return fmt.Sprintf("the simulated %s does not know %s; run it on process", r.lacks[0].Node, r.lacks[0].Value)
+	}
 	for _, c := range r.params.Clients {
 		if !r.began[c] {
 			return c + " never began"

@@ -29,6 +29,27 @@ params clients=c1,c2 nodes=n1 quorum=1 ttl=10s
 0.023 c2 ok acquire session=c2/1 until=5
 9     harness end run`
 
+// A property that is added later can't hold without an occasion, whatever it says.
+func TestNothingHoldsWithoutAnOccasion(t *testing.T) {
+	defer func(old []property) { properties = old }(properties)
+	for _, c := range []struct{ says, want Result }{
+		{Result{Outcome: Holds}, Result{Outcome: NotExercised}},
+		{Result{Outcome: Holds, Occasions: 2}, Result{Outcome: Holds, Occasions: 2}},
+		{Result{Outcome: Violated, Incidents: 3}, Result{Outcome: Violated, Incidents: 3, Occasions: 3}},
+		{Result{Outcome: Undecided}, Result{Outcome: Undecided}},
+	} {
+		properties = []property{{"new", liveness, func(*record) Result { return c.says }}}
+		h := tale(t, twoHolders)
+		if got := Check(h, "new").Results[0]; got.Outcome != c.want.Outcome || got.Occasions != c.want.Occasions {
+			t.Errorf("%+v came out as %+v", c.says, got)
+		}
+		h.Cut = "in the midst"
+		if got := Check(h, "new").Results[0]; got.Outcome != c.want.Outcome {
+			t.Errorf("cut, %+v came out as %+v", c.says, got)
+		}
+	}
+}
+
 func TestPropertyThatPanicsDecidesNothing(t *testing.T) {
 	defer func(old []property) { properties = old }(properties)
 	properties = []property{{"broken", safety, func(r *record) Result { return Result{Outcome: Outcome(r.named("nobody").name())} }}}

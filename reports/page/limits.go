@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockpick/checker"
+	"lockpick/harness/history"
 	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
@@ -52,6 +53,11 @@ func limits(r outcome.Run, l listing) []term {
 	backendLimits(r, add)
 	if v.Assumption != "" {
 		add("Nothing decided", "%s A run that shows nothing of what it was made for counts neither for the lock nor against it.", full(v.Assumption))
+	}
+	for _, e := range r.History.Events {
+		if e.Op == history.OpLack {
+			add("Not in the simulation", "%s of %s, %s. Redis has it, and its answer would have been another one: --backend process.", name(e.Value), name(e.Node), name(e.Cause))
+		}
 	}
 	if v.Cut != "" {
 		add("The record is cut", "%s What came after it is unknown; what was violated before it stays violated.", full(v.Cut))
