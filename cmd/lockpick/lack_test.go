@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -11,16 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"lockpick/checker"
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/kinds"
-	"lockpick/harness/lock/single"
 	"lockpick/harness/sim"
-	"lockpick/redlock/redisnode"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
@@ -28,68 +23,35 @@ import (
 // asking is the lock on a single node, which sends one more command before each acquire.
 type asking struct {
 	lock.Lock
-	client *redis.Client
-	args   []any
+	env  lock.Env
+	args []string
 }
 
 func (a asking) Acquire(ctx context.Context, key string) (lock.Handle, error) {
-	a.client.Do(ctx, a.args...) // whatever comes of it
+	conn, err := a.env.Dial(ctx, "tcp", a.env.Nodes[0].Addr)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "*%d\r\n", len(a.args))
+	for _, arg := range a.args {
+		fmt.Fprintf(conn, "$%d\r\n%s\r\n", len(arg), arg)
+	}
+	if _, err := conn.Read(make([]byte, 512)); err != nil { // whatever the answer is
+		return nil, err
+	}
 	return a.Lock.Acquire(ctx, key)
 }
 
-func (a asking) Close() error { return errors.Join(a.Lock.Close(), a.client.Close()) }
-
-func asks(args ...any) lock.Kind {
+func asks(args []string) lock.Kind {
 	return lock.Kind{New: func(e lock.Env) (lock.Lock, error) {
-		l, err := single.New(e)
-		if err != nil {
-			return nil, err
-		}
-		o := redisnode.Options(e.Nodes[0].Addr)
-		o.Dialer = e.Dial
-		return asking{l, redis.NewClient(o), args}, nil
+		l, err := kinds.All["single"].New(e)
+		return asking{l, e, args}, err
 	}}
 }
 
-// A lock that needs what the simulation doesn't have has not met Redis there: nothing is
-// decided, and the run says what it was. What Redis itself refuses it has met.
-func TestWhatTheSimulationLacksIsUndecided(t *testing.T) {
-	for _, c := range []struct {
-		args  []any
-		lacks string // "": nothing
-	}{
-		{[]any{"SET", "other", "x", "PX", "1000"}, ""},
-		{[]any{"MSET", "other", "x"}, "MSET"},
-		{[]any{"multi"}, "MULTI"},
-		{[]any{"PSETEX", "other", "1000", "x"}, "PSETEX"},
-		{[]any{"EVAL", "return redis.call('PTTL', KEYS[1])", "1", "other"}, ""},
-		{[]any{"EVAL", "return redis.call('SETEX', KEYS[1], '10', 'x')", "1", "other"}, "SETEX"},
-		{[]any{"EVAL", "return redis.pcall('ZADD', KEYS[1], '10', 'x')", "1", "other"}, "ZADD"},
-		{[]any{"EVAL", "return cjson.encode({})", "0"}, "cjson in scripts"},
-		{[]any{"EVAL", "redis.replicate_commands() return 1", "0"}, "redis.replicate_commands in scripts"},
-		{[]any{"EVAL", "return redis.setnone", "0"}, ""},
-		{[]any{"EVAL", "return nothing_of_the_sort", "0"}, ""},
-		{[]any{"EVAL", "return redis.call('NOTHING')", "0"}, ""},
-		{[]any{"EVAL_RO", "return 1", "0"}, "EVAL_RO"},
-		{[]any{"CONFIG", "SET", "maxmemory", "1"}, "CONFIG SET"},
-		{[]any{"CLIENT", "TRACKING", "ON"}, "CLIENT TRACKING"},
-		{[]any{"CLIENT", "MAINT_NOTIFICATIONS", "ON"}, ""}, // of Redis 8, and libraries send it unasked
-		{[]any{"CLIENT", "SETINFO", "LIB-NAME", "x"}, ""},
-		{[]any{"INFO", "replication"}, "INFO REPLICATION"},
-		{[]any{"INFO", "server"}, ""},
-		{[]any{"SELECT", "3"}, "SELECT 3"},
-		{[]any{"SELECT", "16"}, ""},
-		{[]any{"COMMAND"}, ""},
-		{[]any{"NOTHING", "OF", "THE", "SORT"}, ""},
-		{[]any{"SET", "other", "x", "NOTHING"}, ""},
-		{[]any{"GET"}, ""},
-	} {
-		t.Run(strings.Trim(strings.ReplaceAll(fmt.Sprint(c.args), "/", ""), "[]"), func(t *testing.T) {
-			locks := maps.Clone(kinds.All)
-			locks["asks"] = asks(c.args...)
-			k := known()
-			k.Locks = append(k.Locks, "asks")
-			all, err := harness.Parse("asks.yaml", []byte(`
+// asksYAML is its scenario.
+const asksYAML = `
 name: asks
 claim: A lock sends a command.
 source: the harness itself
@@ -98,7 +60,47 @@ lock: {kind: asks, ttl: 10s, timeout: 50ms, retry: 50ms..250ms}
 clients: 2
 workload: {kind: read-modify-write, keys: 1, fence: none, think: 0s, hold: 100ms, cycles: 2}
 expect: {mutual-exclusion: holds}
-`), k)
+`
+
+// A lock that needs what the simulation doesn't have has not met Redis there: nothing is
+// decided, and the run says what it was. What Redis itself refuses it has met.
+func TestWhatTheSimulationLacksIsUndecided(t *testing.T) {
+	for _, c := range []struct {
+		args  []string
+		lacks string // "": nothing
+	}{
+		{[]string{"SET", "other", "x", "PX", "1000"}, ""},
+		{[]string{"MSET", "other", "x"}, "MSET"},
+		{[]string{"multi"}, "MULTI"},
+		{[]string{"PSETEX", "other", "1000", "x"}, "PSETEX"},
+		{[]string{"EVAL", "return redis.call('PTTL', KEYS[1])", "1", "other"}, ""},
+		{[]string{"EVAL", "return redis.call('SETEX', KEYS[1], '10', 'x')", "1", "other"}, "SETEX"},
+		{[]string{"EVAL", "return redis.pcall('ZADD', KEYS[1], '10', 'x')", "1", "other"}, "ZADD"},
+		{[]string{"EVAL", "return cjson.encode({})", "0"}, "cjson in scripts"},
+		{[]string{"EVAL", "redis.replicate_commands() return 1", "0"}, "redis.replicate_commands in scripts"},
+		{[]string{"EVAL", "return redis.setnone", "0"}, ""},
+		{[]string{"EVAL", "return nothing_of_the_sort", "0"}, ""},
+		{[]string{"EVAL", "return redis.call('NOTHING')", "0"}, ""},
+		{[]string{"EVAL_RO", "return 1", "0"}, "EVAL_RO"},
+		{[]string{"CONFIG", "SET", "maxmemory", "1"}, "CONFIG SET"},
+		{[]string{"CLIENT", "TRACKING", "ON"}, "CLIENT TRACKING"},
+		{[]string{"CLIENT", "MAINT_NOTIFICATIONS", "ON"}, ""}, // of Redis 8, and libraries send it unasked
+		{[]string{"CLIENT", "SETINFO", "LIB-NAME", "x"}, ""},
+		{[]string{"INFO", "replication"}, "INFO REPLICATION"},
+		{[]string{"INFO", "server"}, ""},
+		{[]string{"SELECT", "3"}, "SELECT 3"},
+		{[]string{"SELECT", "16"}, ""},
+		{[]string{"COMMAND"}, ""},
+		{[]string{"NOTHING", "OF", "THE", "SORT"}, ""},
+		{[]string{"SET", "other", "x", "NOTHING"}, ""},
+		{[]string{"GET"}, ""},
+	} {
+		t.Run(strings.Trim(strings.ReplaceAll(fmt.Sprint(c.args), "/", ""), "[]"), func(t *testing.T) {
+			locks := maps.Clone(kinds.All)
+			locks["asks"] = asks(c.args)
+			k := known()
+			k.Locks = append(k.Locks, "asks")
+			all, err := harness.Parse("asks.yaml", []byte(asksYAML), k)
 			if err != nil {
 				t.Fatal(err)
 			}
