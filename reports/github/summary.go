@@ -130,6 +130,8 @@ func (r *row) line(g *group) string {
 		mark = "**undecided**"
 	case r.unexpected > 0:
 		mark = "**unexpected**"
+	case r.idle == 1 && r.runs == 1:
+		mark = "need not be"
 	case r.runs > 1:
 		mark = fmt.Sprintf("as expected, in %d runs", r.runs)
 	}
