@@ -78,22 +78,35 @@ func (r *record) followed(s *session, ws []window) bool {
 	return false
 }
 
-// contended counts the log's entries of a sort that may come to harm: those on a key
-// on which another client than theirs has worked, too.
-func (r *record) contended(sort func(*history.Event) bool) int {
-	workers := map[string][]string{}
-	for _, e := range r.log {
-		if who := r.who(e.Session); !slices.Contains(workers[e.Key], who) {
-			workers[e.Key] = append(workers[e.Key], who)
-		}
-	}
+// contended counts the log's writes that may come to harm: those on a key on which another
+// client than theirs has worked, too.
+func (r *record) contended() int {
+	several := shared(r.log, func(e *history.Event) string { return r.who(e.Session) })
 	n := 0
 	for _, e := range r.log {
-		if sort(e) && len(workers[e.Key]) > 1 {
+		if _, ok := several[e.Key]; ok && e.Cause == entryWrite {
 			n++
 		}
 	}
 	return n
+}
+
+// shared finds the keys on which there are entries of more than one, and the place of the
+// first entry that is of another than the first.
+func shared(log []*history.Event, whose func(*history.Event) string) map[string]int {
+	first, second := map[string]string{}, map[string]int{}
+	for i, e := range log {
+		if _, ok := second[e.Key]; ok {
+			continue
+		}
+		switch one, seen := first[e.Key]; {
+		case !seen:
+			first[e.Key] = whose(e)
+		case one != whose(e):
+			second[e.Key] = i
+		}
+	}
+	return second
 }
 
 // compared counts what the order of fencing tokens was put to the test by: each token
@@ -107,12 +120,9 @@ func (r *record) compared(grants [][]*fencedGrant) int {
 	if !r.byTokens() {
 		return n
 	}
-	first := map[string]string{}
-	several := map[string]bool{}
-	for _, e := range r.log {
-		if one, seen := first[e.Key]; !seen {
-			first[e.Key] = e.Session
-		} else if several[e.Key] = several[e.Key] || one != e.Session; several[e.Key] {
+	second := shared(r.log, func(e *history.Event) string { return e.Session })
+	for i, e := range r.log {
+		if at, ok := second[e.Key]; ok && i >= at {
 			n++
 		}
 	}

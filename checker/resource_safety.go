@@ -21,7 +21,7 @@ func resourceSafety(r *record) Result {
 		return Result{Outcome: Undecided, Because: "the history tells of no resource"}
 	}
 	b := readBooks(r)
-	contended := r.contended(func(e *history.Event) bool { return e.Cause == entryWrite })
+	contended := r.contended()
 	harms := slices.Concat(lostUpdates(r, b), interleavings(r, b))
 	if r.cut == "" { // otherwise the log may go on
 		harms = append(harms, contradictions(r, b)...)
