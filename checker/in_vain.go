@@ -94,6 +94,8 @@ func (r *record) unused(p *history.Proof, f *fault) string {
 	switch {
 	case !slices.Contains(p.Use, of):
 		return ""
+	case of != history.UseClient && len(r.links) == 0 && slices.ContainsFunc(r.params.Clients, func(c string) bool { return r.inSession(c, span) }):
+		return "" // the record tells of no commands
 	case of == history.UseClient:
 		if !r.inSession(f.target, span) {
 			return f.target + " wanted no lock meanwhile, and had none"

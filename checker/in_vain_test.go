@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +73,19 @@ func TestInVain(t *testing.T) {
 		h.Params.Steps[0].Optional = true
 		if v := Check(h); v.Assumption != "" {
 			t.Errorf("%s, of which nothing was promised: %q", c.what, v.Assumption)
+		}
+	}
+}
+
+// Where a record tells of no commands, as of a lock that nobody can read, what matters is
+// whether anybody wanted a lock or had one.
+func TestInVainWithoutCommands(t *testing.T) {
+	for when, because := range map[string]string{"1.5": "", "0.5": "n1 was asked nothing meanwhile"} {
+		h := tale(t, quietHold+"\n"+when+" nemesis begin kill node=n1 step=1\n"+when+"9 nemesis end kill node=n1 step=1")
+		h.Params.Steps = []history.PlannedStep{{Step: 1, Fault: "kill", Targets: []string{"n1"}, Proof: &history.Proof{Use: []string{history.UseNode}}}}
+		h.Events = slices.DeleteFunc(h.Events, func(e history.Event) bool { return strings.Contains(e.Process, "-") })
+		if v := Check(h); because == "" && v.Assumption != "" || !strings.Contains(v.Assumption, because) {
+			t.Errorf("at %s s: %q, want %q", when, v.Assumption, because)
 		}
 	}
 }
