@@ -33,8 +33,8 @@ var boundedRows = []struct {
 	occasions             int
 	because               string
 }{
-	{"nobody extended", "maxExtends=3 maxHold=20s", "", Holds, "", 0, "nobody extended a lock"},
-	{"nobody extended, and there are no limits", "", "", Holds, "", 0, "nobody extended a lock"},
+	{"nobody extended", "maxExtends=3 maxHold=20s", "", NotExercised, "", 0, "nobody extended a lock"},
+	{"nobody extended, and there are no limits", "", "", NotExercised, "", 0, "nobody extended a lock"},
 	{"no limits", "", extending(1), Undecided, "", 1, "has no limits"},
 	{"one limit only, and it is kept", "maxExtends=3", extending(3), Undecided, "", 1, "has no limits"},
 	{"one limit only, and it is not", "maxExtends=2", extending(3), Violated, ExtendedTooOften, 1, "c1 extended its hold of lock-1 3 times, and the limit is 2; it held it from 1 s to 20 s (19 s)"},
@@ -45,8 +45,8 @@ var boundedRows = []struct {
 	{"too long, but for the error of the stamps", "maxExtends=3 maxHold=18999ms stampError=1ms", extending(3), Holds, "", 1, ""},
 	{"the first limit that was passed", "maxExtends=2 maxHold=8s", extending(3), Violated, HeldTooLong, 1, ""},
 	{"the first limit, the other way round", "maxExtends=1 maxHold=12s", extending(3), Violated, ExtendedTooOften, 1, ""},
-	{"too long without any extension", "maxExtends=3 maxHold=9s", "", Violated, HeldTooLong, 0, "c1 extended its hold of lock-1 0 times"},
-	{"a release ends it", "maxExtends=3 maxHold=9s", "5 c1 invoke release session=c1/1\n5 c1 ok release session=c1/1\n", Holds, "", 0, ""},
+	{"too long without any extension", "maxExtends=3 maxHold=9s", "", Violated, HeldTooLong, 1, "c1 extended its hold of lock-1 0 times"},
+	{"a release ends it", "maxExtends=3 maxHold=9s", "5 c1 invoke release session=c1/1\n5 c1 ok release session=c1/1\n", NotExercised, "", 0, ""},
 	{"only what was granted counts", "maxExtends=1 maxHold=20s", extending(1) +
 		"7 c1 invoke extend session=c1/1\n8 c1 info extend session=c1/1\n9 c1 invoke extend session=c1/1\n10 c1 fail extend session=c1/1\n", Holds, "", 1,
 		"at most 1 extension of one hold, and the limit is 1; at most 9 s long"},
@@ -143,8 +143,8 @@ var returnRows = []struct {
 	{"time left", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=2.000001", Holds, 1, 0, "in 1 grant"},
 	{"none left", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=2", Violated, 1, 1,
 		"c1's acquire of lock-1 returned at 2 s, and the lock was past its deadline since 2 s"},
-	{"no deadline", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1", Holds, 0, 0, "with a deadline"},
-	{"not granted", "1 c1 invoke acquire session=c1/1\n2 c1 info acquire session=c1/1 until=1", Holds, 0, 0, "with a deadline"},
+	{"no deadline", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1", NotExercised, 0, 0, "with a deadline"},
+	{"not granted", "1 c1 invoke acquire session=c1/1\n2 c1 info acquire session=c1/1 until=1", NotExercised, 0, 0, "with a deadline"},
 	{"the worst of two", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=1.9\n3 c1 invoke acquire session=c1/2\n4 c1 ok acquire session=c1/2 until=3.5",
 		Violated, 2, 2, "returned at 4 s, and the lock was past its deadline since 3.5 s"},
 	{"stopped meanwhile", "1 c1 invoke acquire session=c1/1\n2 nemesis begin pause node=c1\n5 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 until=4",

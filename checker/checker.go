@@ -11,14 +11,18 @@ import (
 // Schema is the version of the verdict's form.
 const Schema = 1
 
-// Outcome is one of three values, never two.
+// Outcome is one of four values, never two.
 type Outcome string
 
 const (
-	Holds     Outcome = "holds"
-	Violated  Outcome = "violated"
-	Undecided Outcome = "undecided"
+	Holds        Outcome = "holds"
+	Violated     Outcome = "violated"
+	Undecided    Outcome = "undecided"
+	NotExercised Outcome = "not-exercised" // it was not violated, and had no occasion to be
 )
+
+// String is the outcome in words.
+func (o Outcome) String() string { return strings.ReplaceAll(string(o), "-", " ") }
 
 // Names of the properties.
 const (
@@ -210,6 +214,7 @@ func judge(r *record, name string) (res Result) {
 			res = Result{Outcome: Undecided, Because: fmt.Sprintf("the checker failed: %v", p)}
 		}
 		res.Property = name
+		res = exercised(res)
 	}()
 	i := slices.IndexFunc(properties, func(p property) bool { return p.name == name })
 	if i < 0 {
@@ -224,7 +229,7 @@ func judge(r *record, name string) (res Result) {
 func cutShort(r *record, vacuous string, res Result) Result {
 	switch {
 	case r.cut == "" || res.Outcome == Violated:
-	case vacuous != "" && res.Outcome == Holds:
+	case vacuous != "" && (res.Outcome == Holds || res.Outcome == NotExercised):
 		res.Outcome = Undecided
 		res.Because = fmt.Sprintf("the record is cut (%s), and up to there %s", r.cut, vacuous)
 	default:

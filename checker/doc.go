@@ -1,11 +1,12 @@
 // Package checker judges a history and nothing else: it knows no backend, no
 // fault injector and no expectation.
 //
-// Check answers with a Verdict: for each property holds, violated or undecided,
-// why in one sentence, and where it is violated the cause and a Witness, the
-// numbers of the events that prove it. Before any property come the
+// Check answers with a Verdict: for each property holds, violated, undecided or
+// not exercised, why in one sentence, and where it is violated the cause and a
+// Witness, the numbers of the events that prove it. What was never put to the
+// test does not hold (occasions.go). Before any property come the
 // assumptions: a history that is malformed or vacuous is undecided, whatever
-// else it shows. Mutual exclusion is judged by belief windows (windows.go), and
+// else it shows, and so is one of a fault that hit nothing (in_vain.go). Mutual exclusion is judged by belief windows (windows.go), and
 // lease-linearizable by the spans in which sessions must have held (lease.go).
 // The second is put before porcupine as a second judge wherever it is small
 // enough, and every violation of either (porcupine.go).

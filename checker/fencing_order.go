@@ -30,7 +30,8 @@ func (r *record) byTokens() bool { return r.params.Fence == "token" || r.params.
 // before another's winning attempt began, its token is lower. Enforced means, in
 // the order of the resource's own log, reads and writes alike: an accepted token
 // is never below one that was accepted before, and a refused one always is. And
-// whom the resource refuses must not be the valid holder (refusedHolder).
+// whom the resource refuses must not be the valid holder (refusedHolder). A token, or an
+// answer, that comes after another session's is an occasion.
 func fencingOrder(r *record) Result {
 	grants := r.fencedGrants()
 	failures := disorders(r, grants)
@@ -43,7 +44,7 @@ func fencingOrder(r *record) Result {
 	for _, of := range grants {
 		tokens += len(of)
 	}
-	res := Result{Outcome: Holds, Occasions: tokens + asked}
+	res := Result{Outcome: Holds, Occasions: r.compared(grants)}
 	if len(failures) > 0 {
 		bad := r.harmed(failures)
 		bad.Occasions = res.Occasions
@@ -52,8 +53,10 @@ func fencingOrder(r *record) Result {
 	switch {
 	case r.byTokens() && r.touched && (r.cut != "" || len(r.log) == 0):
 		res.Outcome, res.Because = Undecided, "the resource's log was not read back, or may not be whole"
-	case res.Occasions == 0:
+	case tokens+asked == 0:
 		res.Because = "the lock gave no fencing tokens"
+	case res.Occasions == 0:
+		res.Because = "one session alone had a token of a key, and there was none to compare it with"
 	case r.byTokens():
 		res.Because = fmt.Sprintf("%s rose, and the resource went by them in %s", plural(tokens, "token"), plural(asked, "answer"))
 	default:

@@ -25,7 +25,7 @@ var fencingRows = []struct {
 }{
 	{"no tokens", `
 1 c1 invoke acquire session=c1/1
-2 c1 ok acquire session=c1/1`, Holds, "", 0, "gave no fencing tokens"},
+2 c1 ok acquire session=c1/1`, NotExercised, "", 0, "gave no fencing tokens"},
 	{"they rise", `
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=1
@@ -55,7 +55,7 @@ var fencingRows = []struct {
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=7
 3 c2 invoke acquire session=c2/1 key=lock-2
-4 c2 ok acquire session=c2/1 key=lock-2 fence=7`, Holds, "", 0, "2 tokens rose"},
+4 c2 ok acquire session=c2/1 key=lock-2 fence=7`, NotExercised, "", 0, "none to compare it with"},
 	{"called at the instant of a return", `
 1 c1 invoke acquire session=c1/1
 2 c1 ok acquire session=c1/1 fence=7
@@ -213,11 +213,11 @@ r1 ok log session=c9/1 fence=9 applied=4 cause=read
 r1 fail log session=c2/1 fence=2 value=y applied=7.1 cause=write`, Violated, HolderRefused, 1, "of session c9/1"},
 	{"each lock has marks of its own", "fence=token", `
 r1 ok log session=c2/1 fence=2 applied=6.1 cause=read
-r1 ok log session=c1/1 key=lock-2 fence=1 applied=6.2 cause=read`, Holds, "", 0, ""},
+r1 ok log session=c1/1 key=lock-2 fence=1 applied=6.2 cause=read`, NotExercised, "", 0, ""},
 	{"by claims there are no tokens", "fence=check-and-set", `
 r1 ok log session=c1/1 applied=1 cause=claim
 r1 ok log session=c3/1 applied=6 cause=claim
-r1 fail log session=c2/1 value=y applied=7.1 cause=write`, Holds, "", 0, "gave no fencing tokens"},
+r1 fail log session=c2/1 value=y applied=7.1 cause=write`, NotExercised, "", 0, "gave no fencing tokens"},
 	{"the log is missing", "fence=token", "", Undecided, "", 0, "was not read back"},
 	{"the log may go on", "fence=token\ncut in the middle", `
 r1 ok log session=c1/1 fence=1 applied=1 cause=read`, Undecided, "", 0, "may not be whole"},

@@ -22,11 +22,15 @@ import (
 // an overlap is a violation. Conversely, where they are disjoint, holding exactly
 // the forced spans explains every answer: the rest asks only for a later begin
 // or an earlier end. lease_certificate.go verifies just that.
+//
+// Each answer that could have contradicted another is an occasion: an extension's and a
+// release's, and an acquire's that was under way while another session must have held.
 func leaseLinearizable(r *record) Result {
-	holds, incidents := 0, 0
+	holds, answers, incidents := 0, 0, 0
 	var worst *conflict
 	for _, k := range r.leases() {
-		holds += k.occasions
+		holds += k.holds
+		answers += k.occasions
 		incidents += k.incidents
 		if worse(k.worst, worst) {
 			worst = k.worst
@@ -34,12 +38,12 @@ func leaseLinearizable(r *record) Result {
 	}
 	if worst == nil {
 		return Result{
-			Outcome: Holds, Occasions: holds,
+			Outcome: Holds, Occasions: answers,
 			Because: fmt.Sprintf("one lease lock could have given these answers, in %s", plural(holds, "hold")),
 		}
 	}
 	return Result{
-		Outcome: Violated, Occasions: holds, Incidents: incidents, Cause: worst.kind,
+		Outcome: Violated, Occasions: answers, Incidents: incidents, Cause: worst.kind,
 		Because: worst.because(r), Witness: worst.witness(r),
 	}
 }
@@ -47,7 +51,8 @@ func leaseLinearizable(r *record) Result {
 // leaseKey is what was found about one key.
 type leaseKey struct {
 	firm, brief []window // when sessions must have held; firm ones in the order of their begin
-	occasions   int      // sessions that must have held
+	holds       int      // sessions that must have held
+	occasions   int      // answers that could have contradicted another
 	incidents   int      // connected components of firm holds that overlap, and each other conflict
 	worst       *conflict
 	doubt       string // what the certificate leaves unexplained, if nothing is in conflict
@@ -65,6 +70,7 @@ func (r *record) leases() []leaseKey {
 	for _, l := range r.keys {
 		k := leaseKey{operations: r.operationsOf, firm: slices.Grow(r.windows[:0], r.grants)}
 		k.judge(l.sessions())
+		k.occasions += r.meetings(l, k.firm)
 		if k.worst == nil {
 			k.doubt = k.uncertified()
 		}
@@ -88,7 +94,8 @@ func (k *leaseKey) judge(ss iter.Seq[*session]) {
 			k.brief = append(k.brief, h.window)
 		}
 		if held || against != nil {
-			k.occasions++
+			k.holds++
+			k.occasions += len(k.evidence.yes) + len(k.evidence.no)
 		}
 		if against != nil {
 			alone[s] = against

@@ -10,20 +10,24 @@ import (
 // mutualExclusion asks whether two clients believed, each by its own clock, that
 // they held one lock at one instant. Two belief windows of different sessions
 // that surely overlap are a violation: there are no false positives by
-// construction, and it is always the lock's fault.
+// construction, and it is always the lock's fault. An acquire that could have been
+// answered with what another session had is an occasion (meetings).
 func mutualExclusion(r *record) Result {
-	grants := r.grants
 	o := r.overlapping()
+	met := 0
+	for _, l := range r.keys {
+		met += r.meetings(l, r.windowsOf(l))
+	}
 	if o.incidents == 0 {
 		return Result{
-			Outcome: Holds, Occasions: grants,
-			Because: fmt.Sprintf("no two sessions were believed in at one instant, in %s", plural(grants, "grant")),
+			Outcome: Holds, Occasions: met,
+			Because: fmt.Sprintf("no two sessions were believed in at one instant, in %s; %s", plural(r.grants, "grant"), asked(met)),
 		}
 	}
 	a, b := o.a.session, o.b.session
 	why := r.explain(a, b)
 	return Result{
-		Outcome: Violated, Occasions: grants, Incidents: o.incidents, Cause: why.cause, Node: why.node,
+		Outcome: Violated, Occasions: met, Incidents: o.incidents, Cause: why.cause, Node: why.node,
 		Because: fmt.Sprintf("%s both believed they held %s from %s to %s (%s): %s",
 			r.pair(a, b), lockName(a.key()), seconds(o.from), seconds(o.to), seconds(o.to-o.from), why.text),
 		Witness: &Witness{
@@ -31,6 +35,14 @@ func mutualExclusion(r *record) Result {
 			Sessions: []string{a.name(), b.name()}, Key: a.key(), From: o.from, To: o.to, of: []*session{a, b},
 		},
 	}
+}
+
+// asked says how many acquires there were that another session was in the way of.
+func asked(met int) string {
+	if met == 0 {
+		return "nobody wanted it while another had it"
+	}
+	return fmt.Sprintf("%s met another's hold", plural(met, "acquire"))
 }
 
 // pair names two sessions by their clients, and by themselves where one client has both.

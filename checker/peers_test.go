@@ -154,7 +154,7 @@ func checkLabel(t *testing.T, c contention, h *history.History, unknown int) boo
 	r := newRecord(h)
 	for _, name := range []string{MutualExclusion, LeaseLinearizable} {
 		res := judge(r, name)
-		if res.Outcome != want || res.Incidents != incidents {
+		if res.Outcome.answer() != want || res.Incidents != incidents {
 			t.Errorf("%+v: %s is %s: %s", c, name, res.Outcome, res.Because)
 		}
 		if c.violated && c.operations == 300 && slices.Max(res.Witness.Events) < int64(len(h.Events))*8/10 {
@@ -186,7 +186,7 @@ func TestMutexKnowsNoLapse(t *testing.T) {
 			e.Type, lapsed = history.Fail, true
 		}
 	}
-	if v := Check(h); v.Result(MutualExclusion).Outcome != Holds || v.Result(LeaseLinearizable).Outcome != Holds {
+	if v := Check(h); v.Result(MutualExclusion).Outcome.answer() != Holds || v.Result(LeaseLinearizable).Outcome != Holds {
 		t.Error(v.Results)
 	}
 	got := fmt.Sprintf("mutex %s, lease %s", askPeer(mutexModel, peerOps(h)), askPeer(leaseModel, peerOps(h)))

@@ -62,7 +62,8 @@ func (r *record) disagreements(v Verdict) string {
 	if first == nil || first.Outcome == Undecided {
 		return ""
 	}
-	if first.Outcome == Holds {
+	answer := first.Outcome.answer()
+	if answer == Holds {
 		for _, k := range r.leases() {
 			why := k.doubt
 			if k.worst != nil {
@@ -73,10 +74,19 @@ func (r *record) disagreements(v Verdict) string {
 			}
 		}
 	}
-	if v.Second != Undecided && v.Second != first.Outcome {
+	if v.Second != Undecided && v.Second != answer {
 		return fmt.Sprintf("%s came out as %s, and porcupine answers %s", LeaseLinearizable, first.Outcome, v.Second)
 	}
 	return ""
+}
+
+// answer is what an outcome says to the second judge's question, which asks for no
+// occasion.
+func (o Outcome) answer() Outcome {
+	if o == NotExercised {
+		return Holds
+	}
+	return o
 }
 
 // disagreement says what porcupine has against a violation, or "". It is asked

@@ -46,7 +46,7 @@ func TestAgainstPorcupine(t *testing.T) {
 		}
 		r := newRecord(h)
 		second := r.second(SecondTimeout)
-		if v := Check(h); v.Disagreement != "" || v.Second != v.Result(LeaseLinearizable).Outcome {
+		if v := Check(h); v.Disagreement != "" || v.Second != v.Result(LeaseLinearizable).Outcome.answer() {
 			t.Fatalf("%s:\n%s", v.Disagreement, lines(h))
 		}
 		if second == Holds {

@@ -62,6 +62,8 @@ func (in *reading) event(e *history.Event) {
 		if c := in.clients[e.Node]; c != nil && e.Op == killed && e.Type == history.Begin {
 			c.dead = true
 		}
+	case e.Op == history.OpLack:
+		in.lacks = append(in.lacks, e)
 	case e.Op == history.OpLog:
 		in.log = append(in.log, e)
 	case e.Node != "" && (e.Op == history.OpSet || e.Op == history.OpExtend || e.Op == history.OpRelease):

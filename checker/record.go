@@ -28,6 +28,7 @@ type record struct {
 	touched  bool             // a client called the resource
 	faults   []*fault         // in the order in which they were tried
 	links    []*history.Event // what the links saw of sets, extensions and releases on nodes
+	lacks    []*history.Event // what the simulation doesn't have
 	log      []*history.Event // the resource's log, in the order of apply
 
 	found     *overlaps            // memo of overlapping

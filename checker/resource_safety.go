@@ -11,7 +11,8 @@ import (
 // The resource's own log is the order of apply. Harm is a lost update, an
 // interleaving, a write that was acknowledged and is missing, or one that was
 // refused and is there. A write that was applied outside its session's belief
-// but harmed nobody is counted in the numbers, not judged.
+// but harmed nobody is counted in the numbers, not judged. A write where another client
+// works, too, is an occasion.
 func resourceSafety(r *record) Result {
 	if len(r.log) == 0 && r.touched {
 		return withoutLog(r)
@@ -20,23 +21,35 @@ func resourceSafety(r *record) Result {
 		return Result{Outcome: Undecided, Because: "the history tells of no resource"}
 	}
 	b := readBooks(r)
+	contended := r.contended()
 	harms := slices.Concat(lostUpdates(r, b), interleavings(r, b))
 	if r.cut == "" { // otherwise the log may go on
 		harms = append(harms, contradictions(r, b)...)
 	}
 	harms = eachOnce(harms)
 	if len(harms) == 0 && r.cut != "" && r.touched {
-		return Result{Outcome: Undecided, Occasions: b.writes, Because: "the resource's log may not have been read back whole"}
+		return Result{Outcome: Undecided, Occasions: contended, Because: "the resource's log may not have been read back whole"}
 	}
 	if len(harms) == 0 {
 		return Result{
-			Outcome: Holds, Occasions: b.writes,
-			Because: fmt.Sprintf("the resource came to no harm, in %s", plural(b.writes, "write")),
+			Outcome: Holds, Occasions: contended,
+			Because: fmt.Sprintf("the resource came to no harm, in %s", plural(b.writes, "write")) + beside(b.writes, contended),
 		}
 	}
 	res := r.harmed(harms)
-	res.Occasions = b.writes
+	res.Occasions = contended
 	return res
+}
+
+// beside says how many of the writes were where another client worked, too.
+func beside(writes, contended int) string {
+	switch {
+	case writes == 0:
+		return ""
+	case contended == 0:
+		return "; no other client worked there"
+	}
+	return fmt.Sprintf(", %d of them where another client worked, too", contended)
 }
 
 // harm is one harm to the resource, by at most two sessions.

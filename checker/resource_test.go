@@ -25,7 +25,7 @@ var resourceLogs = []struct {
 	{"two writes of one section on one base", `
 11 r1 ok log session=c1/1 version=0 applied=1 cause=read
 11 r1 ok log session=c1/1 value=x1 version=0 applied=2 cause=write
-11 r1 ok log session=c1/1 value=x2 version=0 applied=3 cause=write`, Holds, "", 0, "in 2 writes"},
+11 r1 ok log session=c1/1 value=x2 version=0 applied=3 cause=write`, NotExercised, "", 0, "in 2 writes"},
 	{"the same on top of another's", `
 11 r1 ok log session=c1/1 value=x version=0 applied=3 cause=write
 11 r1 ok log session=c2/1 value=y1 version=1 applied=6 cause=write
@@ -36,7 +36,7 @@ var resourceLogs = []struct {
 11 r1 ok log session=c1/1 value=x2 version=0 applied=8 cause=write`, Violated, Overrun, 2, "lost update: c1's write, based on version 0, was applied at 7 s to version 1"},
 	{"a key of its own has versions of its own", `
 11 r1 ok log session=c1/1 value=x version=0 applied=1 cause=write
-11 r1 ok log session=c2/1 key=lock-2 value=y version=0 applied=6 cause=write`, Holds, "", 0, ""},
+11 r1 ok log session=c2/1 key=lock-2 value=y version=0 applied=6 cause=write`, NotExercised, "", 0, ""},
 	{"the resource's count is believed", `
 11 r1 ok log session=c1/1 version=7 applied=1 cause=read
 11 r1 ok log session=c1/1 value=x version=7 applied=2 cause=write
@@ -48,7 +48,7 @@ var resourceLogs = []struct {
 11 r1 ok log session=c2/1 value=y version=1 applied=7 cause=write`, Holds, "", 0, ""},
 	{"a write outside belief that harms nobody", `
 11 r1 ok log session=c1/1 version=0 applied=1 cause=read
-11 r1 ok log session=c1/1 value=x version=0 applied=5.1 cause=write`, Holds, "", 0, ""},
+11 r1 ok log session=c1/1 value=x version=0 applied=5.1 cause=write`, NotExercised, "", 0, ""},
 	{"acknowledged and missing", `
 5.3 c2 invoke write session=c2/1 value=y version=0
 5.4 c2 ok write session=c2/1
@@ -62,8 +62,8 @@ var resourceLogs = []struct {
 5.4 c2 info write session=c2/1
 5.5 c2 invoke write session=c2/1 value=z version=0
 5.6 c2 info write session=c2/1
-11 r1 ok log session=c2/1 value=y version=0 applied=5.35 cause=write`, Holds, "", 0, ""},
-	{"nobody touched it", "", Holds, "", 0, "in 0 writes"},
+11 r1 ok log session=c2/1 value=y version=0 applied=5.35 cause=write`, NotExercised, "", 0, ""},
+	{"nobody touched it", "", NotExercised, "", 0, "in 0 writes"},
 	{"the log is missing", `
 5.3 c2 invoke read session=c2/1
 5.4 c2 ok read session=c2/1`, Undecided, "", 0, "was not read back"},

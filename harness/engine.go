@@ -63,6 +63,7 @@ func (e *engine) run(ctx context.Context) error {
 	// What was held is delivered now, and late answers come in.
 	e.pause(ctx, 4*e.s.Lock.Timeout)
 	e.recordIdle()
+	e.recordLacks()
 	if ctx.Err() != nil { // the backend takes all down, and answers nothing any more
 		err = context.Cause(ctx)
 	} else {

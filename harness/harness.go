@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"lockpick/harness/history"
+	"lockpick/nemesis"
 )
 
 // Run runs a scenario once on a backend and records what happens. An error means
@@ -88,9 +89,13 @@ func (e *engine) params(backend string) history.Params {
 		p.Server = c.Server()
 	}
 	for i, st := range s.Plan {
+		kind, _ := nemesis.KindOf(st.Fault.Kind)
 		p.Steps = append(p.Steps, history.PlannedStep{Step: i + 1, Fault: st.Fault.Kind, Targets: e.targets(i),
-			When: st.When.String(), Every: st.When.Event != nil && st.When.Event.Every, Delay: st.Fault.Delay.Max, By: st.Fault.By,
+			When: st.When.String(), Every: st.When.Event != nil && st.When.Event.Every, Delay: st.Fault.Delay.Max, By: st.Fault.By, Rate: kind.RateOf(st.Fault),
 			Optional: st.Drawn || st.When.Before > 0})
+		if !st.Drawn && st.When.Before == 0 {
+			p.Steps[i].Proof = kind.ProofOf(s.Topology.Persistence)
+		}
 	}
 	for _, c := range s.Clients {
 		if c.Reach != nil {

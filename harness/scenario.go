@@ -122,8 +122,8 @@ type Expectation struct {
 	Want  string `json:"want"`            // holds, violated or any
 	Cause string `json:"cause,omitempty"` // of a violation: its cause or class
 	Node  string `json:"node,omitempty"`  // and the node to blame
-	// Implied: the file doesn't name the property, but safety must hold all the same. It
-	// then needs no occasion to be put to the test.
+	// Implied: the property needs no occasion to be violated. The file doesn't name it, and
+	// safety must hold all the same; or what the run puts to the test is left to the dice.
 	Implied bool `json:"implied,omitempty"`
 	// Follows names the property that this one comes out as, where it was not named itself.
 	Follows string `json:"follows,omitempty"`

@@ -107,7 +107,7 @@ func (r *reading) finish() {
 	if len(r.numbers) > 0 {
 		s.Numbers = r.numbers
 	}
-	if s.Random != nil {
+	if s.Random != nil || r.vacuous != "" {
 		excuse(s.Expect)
 	}
 	s.Vacuous = r.vacuous != ""

@@ -40,6 +40,7 @@ var clockJump = Kind{
 	Doc:    "sets a clock forward, or back where `by` is negative; after `for` it is set right again",
 	Within: "of a node by a fifth of the margin, or by any time before the first lock is asked for; any of a client, whose lease is by its monotonic clock",
 	On:     []Target{Node, Client},
+	Proof:  turned,
 	Power:  PowerClock, Sets: true,
 	Takes: []string{"by"}, Needs: []string{"by"},
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
@@ -57,6 +58,7 @@ var clockRate = Kind{
 	Doc:    "lets a clock run fast or slow: by `rate`, where 1 is right; what it has gained or lost by the end it keeps",
 	Within: "a fifth of the drift that the lock allows for",
 	On:     []Target{Node, Client},
+	Proof:  turned,
 	Power:  PowerClock,
 	Takes:  []string{"rate"}, Needs: []string{"rate"},
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
@@ -74,14 +76,11 @@ var clockSlew = Kind{
 	Doc:    "corrects a clock as NTP does: it runs 500 ppm fast, or slow where `by` is negative, until it has made up `by`",
 	Within: "any where 500 ppm are at most a fifth of the drift that the lock allows for",
 	On:     []Target{Node, Client},
+	Proof:  turned,
 	Power:  PowerClock,
 	Takes:  []string{"by"}, Needs: []string{"by"},
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
-		rate := 1 + SlewRate
-		if f.By < 0 {
-			rate = 1 - SlewRate
-		}
-		back, err := turn(cluster, "clock-slew", target, 0, rate)
+		back, err := turn(cluster, "clock-slew", target, 0, slewed(f.By))
 		return Effect{
 			ReadBack: back,
 			Heal:     turnBack(cluster, "clock-slew", target, 0),
@@ -95,6 +94,7 @@ var clockStrobe = Kind{
 	Doc:    "sets a clock forward and back again, over and over, every so often",
 	Within: "of a node by a fifth of the margin; any of a client",
 	On:     []Target{Node, Client},
+	Proof:  turned,
 	Power:  PowerClock, Sets: true,
 	Takes: []string{"by", "every"}, Needs: []string{"by", "every"},
 	Again: true,
@@ -102,6 +102,14 @@ var clockStrobe = Kind{
 		back, err := turn(cluster, "clock-strobe", target, f.By, 1)
 		return Effect{ReadBack: back, Heal: turnBack(cluster, "clock-strobe", target, -f.By)}, err
 	},
+}
+
+// slewed is how fast a clock runs until it has made up by.
+func slewed(by time.Duration) float64 {
+	if by < 0 {
+		return 1 - SlewRate
+	}
+	return 1 + SlewRate
 }
 
 // Timer is the clock by which a killed node's way back is counted, and which may be wrong.

@@ -51,6 +51,7 @@ var cut = Kind{
 	Doc:    "cuts links; a client as target means its links to all nodes, a node those to all clients",
 	Within: "any: the network need not deliver",
 	On:     []Target{Link},
+	Proof:  usedLink,
 	Modes:  []string{CutHold, CutDrop, CutReset, CutRefuse, CutPackets},
 	ModeNeeds: map[string]string{
 		CutPackets: Capability(PowerPackets, Link),

@@ -1,5 +1,7 @@
 package nemesis
 
+import "lockpick/harness/history"
+
 // PowerLoser cuts a node's power: its process is gone, and so is all that its disk
 // was not asked to sync. Torn leaves the last record half written. A Restarter
 // brings it back, which may fail: a node that can't read its disk stays away.
@@ -18,6 +20,7 @@ var powerLoss = Kind{
 	Doc:    "cuts a node's power: what it had not synced is lost; it starts again after `for`",
 	Within: "any where nodes sync each write before they answer; otherwise the node comes back after all that it granted has lapsed",
 	On:     []Target{Node},
+	Proof:  history.Proof{Use: []string{history.UseNode}, Idle: "its disk lost 0 records"},
 	Modes:  []string{PowerClean, PowerTorn},
 	Takes:  []string{"timer"},
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
@@ -73,6 +76,7 @@ var touch = Kind{
 	Doc:    "writes another key on a node: no fault, but it moves the node's next sync",
 	Within: "any: a lock has its own keys",
 	On:     []Target{Node},
+	Proof:  keeps,
 	Inject: func(cluster any, _ Fault, target string) (Effect, error) {
 		c, ok := cluster.(Toucher)
 		if !ok {

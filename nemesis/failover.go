@@ -1,5 +1,7 @@
 package nemesis
 
+import "lockpick/harness/history"
+
 // FailOverer lets a node's master die and its asynchronous replica take its place
 // and address, with what had been replicated by then. It reads back which process
 // answers now and how many keys it has.
@@ -33,6 +35,7 @@ var failover = Kind{
 	Doc: "kills a node's master and promotes its asynchronous replica in its place, or pauses or kills it and leaves the rest to its sentinels; " +
 		"`for` is when the old master is back, to follow the new one; needs topology.replicas",
 	On:    []Target{Node},
+	Proof: usedNode,
 	Modes: []string{FailOverByHand, FailOverKilled, FailOverPaused},
 	ModeNeeds: map[string]string{
 		FailOverKilled: Capability(PowerSentinel, Node),
@@ -65,4 +68,4 @@ func failOverBySentinel(cluster any, f Fault, target string) (Effect, error) {
 }
 
 // Replica is the end of a node's replication link, as in "n3-replica".
-const Replica = "replica"
+const Replica = history.Replica

@@ -5,6 +5,7 @@ var gc = Kind{
 	Doc:    "pauses a client again and again, every so often, as garbage collections do; most pauses are short, some long",
 	Within: "any, as pauses of clients are",
 	On:     []Target{Client},
+	Proof:  usedBoth,
 	Takes:  []string{"every", "lasts"}, Needs: []string{"every", "lasts"},
 	As: "pause", Power: "pause",
 	Nests: true, Again: true, Inject: pause.Inject,

@@ -16,6 +16,7 @@ var kill = Kind{
 	Doc:    "kills a client for good, or a node, which starts again after `for` with what its disk kept",
 	Within: "any of a client; a node that does not sync each write comes back after all that it granted has lapsed",
 	On:     []Target{Client, Node},
+	Proof:  usedNode, // a client that is gone is missed, whatever it did
 	Takes:  []string{"timer"},
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
 		c, ok := cluster.(Killer)

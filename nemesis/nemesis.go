@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"lockpick/harness/history"
 )
 
 // Plan is what the nemesis does in one run.
@@ -128,6 +130,8 @@ type Kind struct {
 	// safety arguments, and performance, crash recovery and fsync; antirez 2016, "Is
 	// Redlock safe?", http://antirez.com/news/101.
 	Within string
+	// Proof is what must be seen of it besides that it is in force, unless the dice drew it.
+	Proof history.Proof
 	// Inject brings it into force on one target, and reads back that it is.
 	Inject func(cluster any, f Fault, target string) (Effect, error)
 }
@@ -148,6 +152,20 @@ type Effect struct {
 // ErrIdle is Heal's word for a fault that has met nothing while it was in force. A
 // step that is idle on all of its targets has not taken place.
 var ErrIdle = errors.New("it hit nothing")
+
+// What shows that a fault hit something.
+var (
+	usedNode = history.Proof{Use: []string{history.UseNode}}
+	usedLink = history.Proof{Use: []string{history.UseLink}}
+	usedBoth = history.Proof{Use: []string{history.UseClient, history.UseNode}}
+	turned   = history.Proof{Use: usedBoth.Use, Off: Felt}
+	keeps    = history.Proof{Keeps: true}
+)
+
+// Felt is the least that a message has to be late, or a clock to be wrong, for anybody to
+// notice: what is less is lost in how long messages travel, and in the milliseconds that
+// Redis counts by.
+const Felt = 100 * time.Microsecond
 
 // Kinds is the one table of faults.
 var Kinds = []Kind{pause, gc, kill, shutdown, powerLoss, cut, delay, throttle, lose, hold, drop,
@@ -174,6 +192,26 @@ func Capability(power string, on Target) string { return power + "-" + string(on
 
 // Recorded is the kind that its events in the history name.
 func (k Kind) Recorded() string { return cmp.Or(k.As, k.Name) }
+
+// ProofOf is what must be seen of a fault of the kind where nodes persist in a way.
+func (k Kind) ProofOf(persistence string) *history.Proof {
+	p := k.Proof
+	if later := persistence == "everysec" || persistence == "no"; !later {
+		p.Idle = "" // what is synced before it is answered, nothing can lose
+	}
+	if p.Off == 0 && !p.Keeps && p.Idle == "" && len(p.Use) == 0 {
+		return nil
+	}
+	return &p
+}
+
+// RateOf is how fast a fault of the kind lets clocks run; 0: it leaves that as it is.
+func (k Kind) RateOf(f Fault) float64 {
+	if k.Name == "clock-slew" {
+		return slewed(f.By)
+	}
+	return f.Rate
+}
 
 // Capability is what a cluster must be able to do for the fault on a target.
 func (k Kind) Capability(on Target) string { return Capability(cmp.Or(k.Power, k.Name), on) }

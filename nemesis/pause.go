@@ -21,6 +21,7 @@ var pause = Kind{
 	Doc:    "stops a client or a node for a time, as a garbage collection or a suspended machine does",
 	Within: "any: a node that stops only fails to answer, and a client looks at its lease when it goes on",
 	On:     []Target{Client, Node}, Nests: true,
+	Proof: usedBoth,
 	Inject: func(cluster any, _ Fault, target string) (Effect, error) {
 		c, ok := cluster.(Pauser)
 		if !ok {

@@ -11,6 +11,7 @@ var shutdown = Kind{
 	Doc:    "ends a node in good order; it starts again after `for`",
 	Within: "any where nodes persist; otherwise as a kill",
 	On:     []Target{Node},
+	Proof:  usedNode,
 	Takes:  []string{"timer"},
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
 		c, ok := cluster.(Shutter)

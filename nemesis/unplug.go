@@ -13,6 +13,7 @@ var unplug = Kind{
 	Doc:     "takes a node's network cable out, and puts it back after `for`",
 	Within:  "any: the network need not deliver, and the node keeps its keys",
 	On:      []Target{Node},
+	Proof:   usedNode,
 	Undrawn: []string{""},
 	Inject: func(cluster any, _ Fault, target string) (Effect, error) {
 		c, ok := cluster.(Unplugger)

@@ -97,7 +97,8 @@ func jepsen(t *testing.T, path string, h *history.History, v checker.Verdict) {
 	if want.Outcome == checker.Undecided || got.Outcome == checker.Undecided {
 		return
 	}
-	if got.Outcome != want.Outcome {
+	// Jepsen's knows no TTL, and so of fewer occasions.
+	if (got.Outcome == checker.Violated) != (want.Outcome == checker.Violated) || got.Outcome == checker.Holds && want.Outcome != checker.Holds {
 		t.Errorf("as Jepsen's it is %s (%s), as ours %s (%s)", got.Outcome, got.Because, want.Outcome, want.Because)
 	}
 }

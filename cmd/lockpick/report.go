@@ -116,7 +116,7 @@ func (r *report) explain(o outcome.Outcome) {
 		return
 	}
 	for _, j := range o.Judgements {
-		if j.Got != checker.Holds || !j.AsExpected {
+		if told := j.Expected != "" || j.Got != checker.NotExercised; told && j.Got != checker.Holds || !j.AsExpected {
 			fmt.Fprintf(r.out, "    %s: %s\n", j.Property, j.Because)
 		}
 	}

@@ -20,6 +20,7 @@ type seedSum struct {
 // tally is how often a property was decided, and how often it was violated.
 type tally struct {
 	decided, violated int
+	idle              int  // runs that gave no occasion to violate it
 	told              bool // something was expected of it, or it was violated
 }
 
@@ -47,6 +48,8 @@ func (s *seedSum) add(o outcome.Outcome) {
 			fallthrough
 		case checker.Holds:
 			t.decided++
+		case checker.NotExercised:
+			t.idle++
 		}
 		s.tally[j.Property] = t
 	}
@@ -60,7 +63,7 @@ func (s *seedSum) rates(backend string) []rate {
 	for _, name := range checker.Properties() {
 		if t := s.tally[name]; t.told && t.decided >= leastRuns && backend == simulation {
 			low, high := outcome.Wilson(t.violated, t.decided)
-			rates = append(rates, rate{s.scenario, name, t.decided, t.violated, float64(t.violated) / float64(t.decided), low, high})
+			rates = append(rates, rate{s.scenario, name, t.decided, t.violated, t.idle, float64(t.violated) / float64(t.decided), low, high})
 		}
 	}
 	return rates
@@ -72,6 +75,7 @@ type rate struct {
 	Property string  `json:"property"`
 	Runs     int     `json:"runs"` // that decided it
 	Violated int     `json:"violated"`
+	Idle     int     `json:"notExercised,omitempty"` // runs that gave no occasion to violate it
 	Rate     float64 `json:"rate"`
 	Low      float64 `json:"low"`
 	High     float64 `json:"high"`
@@ -105,7 +109,11 @@ func (r *report) printSeeds() {
 	}
 	fmt.Fprintf(r.out, "%-44s %d seeds: %s\n", s.scenario, s.runs, strings.Join(parts, ", "))
 	for _, rate := range s.rates(r.flags.backend) {
-		fmt.Fprintf(r.out, "    %s violated in %s\n", rate.Property, outcome.Rate(rate.Violated, rate.Runs))
+		idle := ""
+		if rate.Idle > 0 {
+			idle = fmt.Sprintf("; %d did not exercise it", rate.Idle)
+		}
+		fmt.Fprintf(r.out, "    %s violated in %s%s\n", rate.Property, outcome.Rate(rate.Violated, rate.Runs), idle)
 	}
 	for _, o := range s.shown {
 		fmt.Fprintf(r.out, "    seed %d: %s\n    run again: %s\n", o.Seed, strings.Join(summary(o), "; "), o.Command)

@@ -92,9 +92,14 @@ model: they always agree, and promote the replica one to two seconds later, as d
 from the seed. With "for" the old master is back so much later, and follows the new one.
 
 Each is read back once it is in force, and what was seen is in the history. A run in
-which a planned fault did not take effect is undecided, never a pass. "for" counts from
-then. What is planned for a target after another fault's end waits for that end, as for
-a node that takes long to start again; what is planned within it does not wait.
+which a planned fault did not take effect is undecided, never a pass. Nor has one that
+hit nothing: a link that carried nothing meanwhile, a node that was asked nothing and
+had no key, or was down all the while, a client that neither wanted a lock nor had one,
+a clock or messages off by less than 100µs, a loss of power that lost nothing where
+nodes don't sync each write, a touch of nodes that keep nothing. What the dice drew is
+exempt. "for" counts from when it is in force. What is planned for a target after
+another fault's end waits for that end, as for a node that takes long to start again;
+what is planned within it does not wait.
 
 A plan that each seed draws (plan: {random: …}; run --dry-run shows it):
 

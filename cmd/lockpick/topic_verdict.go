@@ -11,7 +11,8 @@ the run began.
 
 verdict.json: what the record shows, whatever was expected
   schema         1
-  assumption ?   why nothing can be decided: a malformed record, or a vacuous run
+  assumption ?   why nothing can be decided: a malformed record, a vacuous run, or
+                 what the simulation does not know
   cut ?          where and why the record ends before the run did
   second         what porcupine, the second judge, says of lease-linearizable:
                  holds, violated or undecided
@@ -24,9 +25,9 @@ verdict.json: what the record shows, whatever was expected
 
 verdict.json, each of results
   property       its name (help properties)
-  outcome        holds, violated or undecided
+  outcome        holds, violated, undecided or not-exercised (help properties)
   because        why, in one sentence
-  occasions      how often the property was put to the test
+  occasions      how often the property was put to the test; 0 of none that holds
   incidents ?    how often it was violated
   cause ?        of the violation that is shown
   node ?         the node to blame
@@ -61,7 +62,7 @@ outcome.json: what came, held against what the scenario expected
 outcome.json, each of judgements
   property       its name, or that of a number
   expected       in words; "" if nothing was
-  got            holds, violated or undecided
+  got            holds, violated, undecided or not-exercised
   cause ?        of the violation that is shown
   node ?         the node to blame
   because        why, in one sentence

@@ -13,7 +13,9 @@ var topics = []struct{ name, short, text string }{
 	{"exit-codes", "what the exit code says", `0    everything came out as expected
 1    something did not: a property that should hold was violated, or an expected
      violation did not come, or came for another reason
-2    undecided, and nothing worse: a fault did not take effect, nobody acquired
+2    undecided, and nothing worse: a fault did not take effect or hit nothing, nobody
+     acquired, a property that was to hold was never put to the test, or the lock asked
+     for what the simulation does not know
 3    a backend or a client program could not do its part, a container of --nodes
      is not there or does not do; the machine had no room, open files, processes
      or memory left; a simulated run took longer than --timeout; or everything, or
@@ -34,8 +36,8 @@ nothing but "fatal error" on standard error.`},
                      command that runs it again, the image that containers ran
     history.jsonl    the facts: one event for each line, the first with the
                      parameters of the run
-    verdict.json     each property: holds, violated or undecided, because, cause,
-                     and the numbers of the events that prove it
+    verdict.json     each property: holds, violated, undecided or not exercised,
+                     because, cause, and the numbers of the events that prove it
     outcome.json     what was expected of each property and what came; this and
                      verdict.json field by field: lockpick help verdict-file
     report.html      all of it on one page for a browser, without a network: the verdict,
@@ -58,7 +60,8 @@ store/suites/TIME/                      one "lockpick run" of several scenarios
                      whose claims held; suite.md is the same in Markdown
     seeds-NAME.svg   of many seeds, which came out how; rates-PROPERTY.svg: how often
                      a property was violated
-    junit.xml        a case for each property of each scenario
+    junit.xml        a case for each property of each scenario; one that no run put
+                     to the test is skipped
     outcome.json     all outcomes (of many seeds their sums, and the first that were
                      not as expected), versions, seeds; "lockpick report" draws the
                      others again from it. Directories in it are relative to its own
@@ -107,10 +110,27 @@ bounded-hold       Can one client keep the lock for ever by extending it? Violat
 valid-on-return    Did an acquire return a lock that was past its deadline already,
                    by the client's own clock?
 
-Each has three outcomes: holds, violated, undecided. Before any of them come the
-assumptions: a record that is malformed, or a run in which nobody acquired or a
-planned fault did not take effect, is undecided. "Holds" means: no violation was
-found in this run under these faults.
+Each has four outcomes: holds, violated, undecided, not exercised. Before any of them
+come the assumptions: a record that is malformed, or a run in which nobody acquired, a
+planned fault did not take effect or hit nothing, or the lock asked for what the
+simulation does not know, is undecided. "Holds" means: no violation was found in this
+run under these faults.
+
+"Not exercised" means: nor was there an occasion for one, and nothing is known. Occasions
+are, of
+  mutual-exclusion    acquires that were under way while another session was believed in,
+                      or failed less than a TTL before another client was
+  lease-linearizable  acquires that were under way while another session must have held,
+                      and answers to extensions and releases
+  resource-safety     writes where another client works, too
+  fencing-order       tokens, and the resource's answers, that come after another's
+  valid-on-return     grants with a deadline
+  deadlock-freedom    losses of a holder while another waits
+  fault-tolerance     spans in which the lock was free, available and wanted
+  bounded-hold        holds that were extended
+A scenario that names a property with "holds" must put it to the test, or the run is
+undecided. What is left to the dice (a drawn plan), and vacuous: allowed, need not; rates
+are over the seeds that did.
 
 On a real backend the machine itself may stand still for a while, as a virtual one
 does whose processor others use. The harness watches for that and records it as a

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -32,10 +33,19 @@ type trial struct {
 type vain struct {
 	steps    []string
 	topology string
-	because  string // a regular expression
+	because  string               // a regular expression
+	change   func(*nemesis.Fault) // the first step, beyond what a file may say
+}
+
+// tiny is less than a file may say, and what a small scale may make of it.
+func tiny(f *nemesis.Fault) {
+	const scale = 20
+	f.By /= scale
+	f.Delay = nemesis.Span{Min: f.Delay.Min / scale, Max: f.Delay.Max / scale}
 }
 
 const (
+	early    = "{at: 20ms}" // c1 begins at 100 ms
 	acquired = "{client: c1, event: acquired, after: 100ms}"
 	later    = "{client: c1, event: acquired, after: 200ms}"
 	hasEnded = "{client: c1, event: released, after: 200ms}" // c2 holds the lock
@@ -50,21 +60,25 @@ var trials = map[string]trial{
 	"pause": {
 		fault: "kind: pause, targets: [c1], for: 300ms", readBack: `^c1 is stopped, its clock shows `,
 		vain: map[string]vain{
-			"a client that has ended": {steps: []string{step(hasEnded, "kind: pause, targets: [c1], for: 100ms")}, because: `step 1 .* failed on c1: .*it has ended`},
-			"a node that is down":     {steps: []string{n1Down, step(later, "kind: pause, targets: [n1], for: 100ms")}, because: `step 2 .* failed on n1: .*it is down`},
+			"a client that has ended":   {steps: []string{step(hasEnded, "kind: pause, targets: [c1], for: 100ms")}, because: `step 1 .* failed on c1: .*it has ended`},
+			"a node that is down":       {steps: []string{n1Down, step(later, "kind: pause, targets: [n1], for: 100ms")}, because: `step 2 .* failed on n1: .*it is down`},
+			"a client before it begins": {steps: []string{step(early, "kind: pause, targets: [c1], for: 20ms")}, because: `step 1 .* hit nothing: c1 wanted no lock meanwhile, and had none`},
+			"a node that nobody asks":   {steps: []string{step(early, "kind: pause, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing`},
 		},
 	},
 	"gc": {
 		fault: "kind: gc, targets: [c1], every: 10ms..50ms, lasts: 1ms..50ms", readBack: `^c1 is stopped, its clock shows `,
 		vain: map[string]vain{
-			"a client that has ended": {steps: []string{step(hasEnded, "kind: gc, targets: [c1], every: 10ms..50ms, lasts: 1ms..50ms")}, because: `step 1 .* never came`},
-			"rarer than it is long":   {steps: []string{step(acquired, "kind: gc, targets: [c1], every: 1s..2s, lasts: 1ms..50ms, for: 500ms")}, because: `step 1 .* never came`},
+			"a client that has ended":   {steps: []string{step(hasEnded, "kind: gc, targets: [c1], every: 10ms..50ms, lasts: 1ms..50ms")}, because: `step 1 .* never came`},
+			"a client before it begins": {steps: []string{step(early, "kind: gc, targets: [c1], every: 1ms..5ms, lasts: 1ms..2ms, for: 30ms")}, because: `step 1 .* hit nothing: c1 wanted no lock meanwhile`},
+			"rarer than it is long":     {steps: []string{step(acquired, "kind: gc, targets: [c1], every: 1s..2s, lasts: 1ms..50ms, for: 500ms")}, because: `step 1 .* never came`},
 		},
 	},
 	"kill": {
 		fault: "kind: kill, targets: [n1], for: 300ms", readBack: `^run_id \w+, \d keys is gone; PING: refused$`,
 		vain: map[string]vain{
 			"a node that is down":        {steps: []string{n1Down, step(later, "kind: kill, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
+			"a node that nobody asks":    {steps: []string{step(early, "kind: kill, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing meanwhile, and had no key of a lock`},
 			"a client that has ended":    {steps: []string{step(hasEnded, "kind: kill, targets: [c1]")}, because: `step 1 .* failed on c1: .*it has ended`},
 			"a client that is dead":      {steps: []string{step(acquired, "kind: kill, targets: [c1]"), step(later, "kind: kill, targets: [c1]")}, because: `step 2 .* failed on c1: .*it was killed: it has ended`},
 			"a pause of one that's dead": {steps: []string{step(acquired, "kind: kill, targets: [c1]"), step(later, "kind: pause, targets: [c1]")}, because: `step 2 .* failed on c1: .*it was killed: it has ended`},
@@ -73,19 +87,28 @@ var trials = map[string]trial{
 	"shutdown": {
 		fault: "kind: shutdown, targets: [n1], for: 300ms", readBack: `^run_id \w+, \d keys was shut down; PING: refused$`,
 		vain: map[string]vain{
-			"a node that is down": {steps: []string{n1Down, step(later, "kind: shutdown, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
+			"a node that is down":     {steps: []string{n1Down, step(later, "kind: shutdown, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
+			"a node that nobody asks": {steps: []string{step(early, "kind: shutdown, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing`},
 		},
 	},
 	"power-loss": {
 		fault: "kind: power-loss, targets: [n1], for: 300ms", topology: "persistence: no",
 		readBack: `^run_id \w+, \d keys has no power, its disk lost [1-9]\d* records; PING: no answer$`,
 		vain: map[string]vain{
-			"a node that is down": {steps: []string{n1Down, step(later, "kind: power-loss, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
+			"a node that is down":     {steps: []string{n1Down, step(later, "kind: power-loss, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
+			"nothing is unsynced":     {steps: []string{step(early, "kind: power-loss, targets: [n1], for: 300ms")}, topology: "persistence: no", because: `step 1 .* hit nothing: its disk lost 0 records`},
+			"a node that nobody asks": {steps: []string{step(early, "kind: power-loss, targets: [n1], for: 20ms")}, topology: "persistence: always", because: `step 1 .* hit nothing: n1 was asked nothing`},
 		},
 	},
 	"cut": {
-		fault: "kind: cut, targets: [c1-n1], way: reply, for: 300ms", readBack: `^PING through c1-n1: no answer, though the node gave one: PONG$`,
+		fault: "kind: cut, targets: [c2-n1], way: reply, for: 300ms", readBack: `^PING through c2-n1: no answer, though the node gave one: PONG$`,
 		vain: map[string]vain{
+			"a link without traffic":                  {steps: []string{step(acquired, "kind: cut, targets: [c1-n1], for: 300ms")}, because: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
+			"one that refuses, without traffic":       {steps: []string{step(acquired, "kind: cut, targets: [c1], mode: refuse, for: 300ms")}, because: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
+			"a link to the resource that nobody uses": {steps: []string{step(later, "kind: cut, targets: [c1-r1], for: 300ms")}, because: `step 1 .* hit nothing: c1-r1 carried nothing meanwhile`},
+			"a link of a client that has ended":       {steps: []string{step(hasEnded, "kind: cut, targets: [c1-n1]")}, because: `step 1 .* hit nothing: c1-n1 carried nothing meanwhile`},
+			"a link to a node that is down":           {steps: []string{n1Down, step(later, "kind: cut, targets: [c2-n1]")}, because: `step 2 .* hit nothing: n1 was down all the while`},
+			"replication of nothing":                  {steps: []string{step(acquired, "kind: cut, targets: [n1-replica], for: 100ms")}, topology: "replicas: 1", because: `step 1 .* hit nothing: n1 had nothing to replicate`},
 			"a link that is cut in another way": {
 				steps:   []string{step(acquired, "kind: cut, targets: [c1-n1], mode: drop"), step(later, "kind: cut, targets: [c1-n1]")},
 				because: `step 2 .* failed on c1-n1: .*in force already, in another way`},
@@ -94,12 +117,14 @@ var trials = map[string]trial{
 	"delay": {
 		fault: "kind: delay, targets: [c1-n1], delay: 5ms..10ms", readBack: `^all messages are late by 5ms to 10ms; PING through c1-n1: PONG after 1\d\.`,
 		vain: map[string]vain{
-			"no message passes": {steps: []string{step(acquired, "kind: delay, targets: [c1], delay: 5ms, for: 100ms")}, because: `step 1 .* failed on c1-n1: it hit nothing: it hit 0 of 0 messages`},
+			"too little to notice": {steps: []string{step(early, "kind: delay, targets: [c1], delay: 1ms")}, change: tiny, because: `step 1 .* failed on c1-n1: it hit nothing: none was late by as much as 100µs`},
+			"no message passes":    {steps: []string{step(acquired, "kind: delay, targets: [c1], delay: 5ms, for: 100ms")}, because: `step 1 .* failed on c1-n1: it hit nothing: it hit 0 of 0 messages`},
 		},
 	},
 	"throttle": {
 		fault: "kind: throttle, targets: [c1-n1], bandwidth: 10000", readBack: `^all messages pass at 10000 bytes/s; PING through c1-n1: PONG after \d`,
 		vain: map[string]vain{
+			"above the traffic": {steps: []string{step(early, "kind: throttle, targets: [c1], bandwidth: 1000000000")}, because: `step 1 .* failed on c1-n1: it hit nothing: none was late by as much as 100µs`},
 			"no message passes": {steps: []string{step(acquired, "kind: throttle, targets: [c1], bandwidth: 10000, for: 100ms")}, because: `step 1 .* failed on c1-n1: it hit nothing: it hit 0 of 0 messages`},
 		},
 	},
@@ -124,6 +149,9 @@ var trials = map[string]trial{
 	"clock-jump": {
 		fault: "kind: clock-jump, targets: [n1], by: 3s", readBack: `^TIME shows .*, 3s ahead, rate 1$`,
 		vain: map[string]vain{
+			"by next to nothing":            {steps: []string{step(acquired, "kind: clock-jump, targets: [n1], by: 1ms")}, change: tiny, because: `step 1 .* hit nothing: the clock of n1 was not wrong by as much as 100µs`},
+			"right again before it is read": {steps: []string{step(early, "kind: clock-jump, targets: [n1], by: 3s, for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing`},
+			"of a client before it begins":  {steps: []string{step(early, "kind: clock-jump, targets: [c1], by: 3s, for: 20ms")}, because: `step 1 .* hit nothing: c1 wanted no lock meanwhile`},
 			"a client that has ended":       {steps: []string{step(hasEnded, "kind: clock-jump, targets: [c1], by: 3s")}, because: `step 1 .* failed on c1: .*it has ended`},
 			"a node that stays down":        {steps: []string{n1Down, step(later, "kind: clock-jump, targets: [n1], by: 3s")}, because: `step 2 .* hit nothing: n1 was down all the while`},
 			"right again before it is back": {steps: []string{step(acquired, "kind: kill, targets: [n1], for: 400ms"), step(later, "kind: clock-jump, targets: [n1], by: 3s, for: 100ms")}, because: `step 2 .* hit nothing: n1 was down all the while`},
@@ -132,6 +160,8 @@ var trials = map[string]trial{
 	"clock-rate": {
 		fault: "kind: clock-rate, targets: [c1], rate: 1.1", readBack: `^wall clock shows .*, rate 1.1 of both clocks`,
 		vain: map[string]vain{
+			"right":                   {steps: []string{step(acquired, "kind: clock-rate, targets: [c1], rate: 1")}, because: `step 1 .* hit nothing: the clock of c1 was not wrong by as much as 100µs`},
+			"all but right":           {steps: []string{step(acquired, "kind: clock-rate, targets: [n1, n2], rate: 1.00001")}, because: `step 1 .* hit nothing: the clock of n1 was not wrong by as much as 100µs`},
 			"a client that has ended": {steps: []string{step(hasEnded, "kind: clock-rate, targets: [c1], rate: 1.1")}, because: `step 1 .* failed on c1: .*it has ended`},
 			"a node that stays down":  {steps: []string{n1Down, step(later, "kind: clock-rate, targets: [n1], rate: 1.1")}, because: `step 2 .* hit nothing: n1 was down all the while`},
 		},
@@ -139,6 +169,7 @@ var trials = map[string]trial{
 	"clock-slew": {
 		fault: "kind: clock-slew, targets: [n1], by: 1ms", readBack: `^TIME shows .*, rate 1.0005`,
 		vain: map[string]vain{
+			"by next to nothing":      {steps: []string{step(acquired, "kind: clock-slew, targets: [n1], by: -1ms")}, change: tiny, because: `step 1 .* hit nothing: the clock of n1 was not wrong by as much as 100µs`},
 			"a client that has ended": {steps: []string{step(hasEnded, "kind: clock-slew, targets: [c1], by: -1ms")}, because: `step 1 .* failed on c1: .*it has ended`},
 			"a node that stays down":  {steps: []string{n1Down, step(later, "kind: clock-slew, targets: [n1], by: 1ms")}, because: `step 2 .* hit nothing: n1 was down all the while`},
 		},
@@ -146,6 +177,7 @@ var trials = map[string]trial{
 	"clock-strobe": {
 		fault: "kind: clock-strobe, targets: [n1], by: 1s, every: 50ms..100ms", readBack: `^TIME shows .*, 1s ahead, rate 1$`,
 		vain: map[string]vain{
+			"by next to nothing":      {steps: []string{step(acquired, "kind: clock-strobe, targets: [n1], by: 1ms, every: 50ms..100ms")}, change: tiny, because: `step 1 .* hit nothing: the clock of n1 was not wrong by as much as 100µs`},
 			"a client that has ended": {steps: []string{step(hasEnded, "kind: clock-strobe, targets: [c1], by: 1s, every: 50ms")}, because: `step 1 .* never came`},
 			"rarer than it is long":   {steps: []string{step(acquired, "kind: clock-strobe, targets: [n1], by: 1s, every: 1s, for: 500ms")}, because: `step 1 .* never came`},
 		},
@@ -176,14 +208,21 @@ var trials = map[string]trial{
 		},
 	},
 	"touch": {
-		fault: "kind: touch, targets: [n1]", readBack: `^n1 has touched = 1; run_id \w+, \d keys$`,
+		fault: "kind: touch, targets: [n1]", topology: "persistence: everysec", readBack: `^n1 has touched = 1; run_id \w+, \d keys$`,
 		vain: map[string]vain{
-			"a node that is down": {steps: []string{n1Down, step(later, "kind: touch, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down`},
+			"a node that keeps nothing": {steps: []string{step(acquired, "kind: touch, targets: [n1]")}, because: `step 1 .* hit nothing: the nodes keep nothing on disk`},
+			"a node that is down":       {steps: []string{n1Down, step(later, "kind: touch, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down`},
 			"a node that stands still": {
 				steps:   []string{step(acquired, "kind: pause, targets: [n1], for: 500ms"), step(later, "kind: touch, targets: [n1]")},
 				because: `step 2 .* failed on n1: .*it does not answer`},
 		},
 	},
+}
+
+// elsewhere is the kinds that the simulation can't have, and the test of each in vain.
+var elsewhere = map[string]string{
+	"unplug": "checker, TestInVain",
+	"starve": "docker, TestStarvedNode",
 }
 
 // never are triggers that don't come, or when everybody has gone.
@@ -211,7 +250,7 @@ func TestEveryFaultTakesEffect(t *testing.T) {
 			if c.when == "" {
 				c.when = acquired
 			}
-			h, v, js := try(t, c.topology, step(c.when, c.fault))
+			h, v, js := try(t, c.topology, nil, step(c.when, c.fault))
 			if code := outcome.CodeOf(js); code != outcome.ExitOK {
 				t.Errorf("exit code %d: %v (%s)", code, js, v.Assumption)
 			}
@@ -235,6 +274,9 @@ func TestEveryFaultTakesEffect(t *testing.T) {
 func TestAFaultInVainIsUndecided(t *testing.T) {
 	for _, k := range nemesis.Kinds {
 		c := trials[k.Name]
+		if _, other := elsewhere[k.Name]; len(c.vain) == 0 && !other {
+			t.Errorf("nothing shows that a %s in vain is undecided: add its row to trials, or to elsewhere", k.Name)
+		}
 		all := map[string]vain{}
 		for name, v := range c.vain {
 			all[name] = v
@@ -246,7 +288,7 @@ func TestAFaultInVainIsUndecided(t *testing.T) {
 		}
 		for name, x := range all {
 			t.Run(k.Name+"/"+strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-				_, v, js := try(t, x.topology, x.steps...)
+				_, v, js := try(t, x.topology, x.change, x.steps...)
 				if code := outcome.CodeOf(js); code != outcome.ExitUndecided {
 					t.Errorf("exit code %d: %v", code, js)
 				}
@@ -265,7 +307,7 @@ func TestAFaultInVainIsUndecided(t *testing.T) {
 
 // try runs a small scenario through the whole pipe: c1 holds the lock for a second,
 // and then c2 does.
-func try(t *testing.T, topology string, steps ...string) (*history.History, checker.Verdict, []outcome.Judgement) {
+func try(t *testing.T, topology string, change func(*nemesis.Fault), steps ...string) (*history.History, checker.Verdict, []outcome.Judgement) {
 	t.Helper()
 	nodes := "nodes: 3"
 	if topology != "" {
@@ -295,6 +337,9 @@ expect:
 	if err != nil {
 		t.Fatal(err)
 	}
+	if change != nil {
+		change(&all[0].Plan[0].Fault)
+	}
 	var record bytes.Buffer
 	if err := harness.Run(t.Context(), sim.New(kinds.All), all[0], 1, history.NewRecorder(&record)); err != nil {
 		t.Fatal(err)
@@ -309,7 +354,7 @@ expect:
 
 // Each row is of a kind that there is.
 func TestTrialsAreOfKinds(t *testing.T) {
-	for name := range trials {
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(trials)), slices.Collect(maps.Keys(elsewhere))) {
 		if !slices.ContainsFunc(nemesis.Kinds, func(k nemesis.Kind) bool { return k.Name == name }) {
 			t.Errorf("%s is no kind of fault", name)
 		}

@@ -40,7 +40,10 @@ const (
 	// runs Drift fast. T is the instant of the turn, or what a holder believes less by: before
 	// a turn forward, after one back.
 	OpClock = "clock"
-	OpKey   = "key" // Key as it stands on Node then, seen past all links. ok: token and ttl; fail: there is none; info: not seen
+	// OpLack is a command (Value) of Redis's that a client asked a node for, which the
+	// simulation doesn't know.
+	OpLack = "lack"
+	OpKey  = "key" // Key as it stands on Node then, seen past all links. ok: token and ttl; fail: there is none; info: not seen
 )
 
 // OpStall is the one kind of fault that no plan has: the Machine that the harness is on did

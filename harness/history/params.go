@@ -64,9 +64,37 @@ type PlannedStep struct {
 	Delay time.Duration `json:"delay,omitempty"`
 	// By is how far the step sets clocks forward, or back where it is negative; 0: it doesn't.
 	By time.Duration `json:"by,omitempty"`
+	// Rate is how fast the step lets clocks run; 0: it leaves that as it is.
+	Rate float64 `json:"rate,omitempty"`
+	// Proof is what must be seen of the step besides, nil: nothing.
+	Proof *Proof `json:"proof,omitempty"`
 	// Optional: its trigger need not come. If it does, the fault has to take effect.
 	Optional bool `json:"optional,omitempty"`
 }
+
+// Proof is what must be seen of a fault that was in force, on one of its targets, for it
+// to have hit something. A step that hit nothing shows nothing.
+type Proof struct {
+	// Use lists the sorts of target that a lock must have made use of meanwhile.
+	Use []string `json:"use,omitempty"`
+	// Off is by how much a clock must have gone wrong at the least.
+	Off time.Duration `json:"off,omitempty"`
+	// Keeps: the nodes must keep what they are told on a disk.
+	Keeps bool `json:"keeps,omitempty"`
+	// Idle is words by which a read-back of the begin tells that nothing was hit.
+	Idle string `json:"idle,omitempty"`
+}
+
+// Sorts of target that are of use to a lock: a client that wants it or has it; a node that
+// is asked, or has a key; a link that carries a command, or is to.
+const (
+	UseClient = "client"
+	UseNode   = "node"
+	UseLink   = "link"
+)
+
+// Replica is the end of a node's replication link, as in "n3-replica".
+const Replica = "replica"
 
 // Bounds of Params. They are far above what a run has (package harness), so that what
 // is reckoned with them neither overflows nor takes memory that the file has not.
@@ -95,6 +123,13 @@ func (p *Params) check() error {
 		name := fmt.Sprintf("steps[%d]", i)
 		spans[name+".delay"], spans[name+".by"] = s.Delay, s.By.Abs()
 		words[name] = append([]string{s.Fault, s.When}, s.Targets...)
+		if p := s.Proof; p != nil {
+			spans[name+".proof.off"] = p.Off.Abs()
+			words[name+".proof"] = append([]string{p.Idle}, p.Use...)
+		}
+		if !(s.Rate >= 0 && s.Rate <= maxTimes) {
+			return fmt.Errorf("%s.rate: %g is out of range: at most %d from 0", name, s.Rate, maxTimes)
+		}
 		if s.Step < 1 || s.Step > maxSteps {
 			return fmt.Errorf("%s.step: %d is out of range: at most %d from 1", name, s.Step, maxSteps)
 		}

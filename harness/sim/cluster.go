@@ -3,6 +3,8 @@ package sim
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"lockpick/harness"
@@ -127,6 +129,19 @@ func (c *cluster) Node(_ context.Context, name string, args ...string) (any, err
 		return nil, fmt.Errorf("ask %s: it is down", name)
 	}
 	return s.do(args...)
+}
+
+// Lacks lists what clients asked nodes for that Redis has and the simulation doesn't.
+func (c *cluster) Lacks() []harness.Lack {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []harness.Lack
+	for _, s := range c.servers {
+		for _, what := range slices.Sorted(maps.Keys(s.lacking)) {
+			all = append(all, harness.Lack{Node: s.name, What: what, Times: s.lacking[what]})
+		}
+	}
+	return all
 }
 
 func (c *cluster) host(name string) *host {

@@ -169,7 +169,7 @@ func (s *server) promote() (readBack string) {
 		s.disk.Keep(kept)
 	}
 	s.runID = r.runID
-	s.node = node.New(node.Config{RunID: r.runID, ProcessID: 2000, Clock: s.clock, Disk: s.disk})
+	s.node = node.New(node.Config{RunID: r.runID, ProcessID: 2000, Clock: s.clock, Disk: s.disk, Lacks: s.lacks})
 	s.node.Apply(kept)
 	return fmt.Sprintf("now %s, %d changes were not replicated; PING: %s", s.identity(), len(r.queue), s.ping())
 }

@@ -23,16 +23,26 @@ type server struct {
 	runID string     // of the node, or of the last one
 	lives int64
 
-	off      bool      // the machine has no power
-	paused   bool      // the Redis is stopped
-	waiting  bool      // the Redis waits for its disk
-	backlog  []arrival // what came while the Redis could not run
-	catching bool      // what comes next of it is on the timeline
-	looking  bool      // the Redis' next tick is
-	stalled  []func()  // syncs that don't come back
-	dials    []*conn   // to a machine without power
-	replica  *replica  // nil: there is none
-	promoted *replica  // the one that has taken this server's place
+	off      bool           // the machine has no power
+	paused   bool           // the Redis is stopped
+	waiting  bool           // the Redis waits for its disk
+	backlog  []arrival      // what came while the Redis could not run
+	catching bool           // what comes next of it is on the timeline
+	looking  bool           // the Redis' next tick is
+	stalled  []func()       // syncs that don't come back
+	dials    []*conn        // to a machine without power
+	replica  *replica       // nil: there is none
+	promoted *replica       // the one that has taken this server's place
+	lacking  map[string]int // what clients asked for that Redis has and the simulation doesn't, and how often
+}
+
+// lacks notes something that the Redis in the simulation doesn't have. The network's mutex
+// is held, as it is whenever a node is fed.
+func (s *server) lacks(what string) {
+	if s.lacking == nil {
+		s.lacking = map[string]int{}
+	}
+	s.lacking[what]++
 }
 
 // start starts the Redis with what the disk kept.
@@ -40,7 +50,7 @@ func (s *server) start() {
 	s.lives++
 	s.off = false
 	s.runID = runID(s.net.seed, s.name, s.lives)
-	c := node.Config{RunID: s.runID, ProcessID: 1000 + s.lives, Clock: s.clock, Monotonic: s.mono, Disk: s.disk}
+	c := node.Config{RunID: s.runID, ProcessID: 1000 + s.lives, Clock: s.clock, Monotonic: s.mono, Disk: s.disk, Lacks: s.lacks}
 	if s.replica != nil {
 		c.Replicate = s.replica.send
 	}

@@ -15,6 +15,7 @@ var _ nemesis.Shaper = (*cluster)(nil)
 type shape struct {
 	nemesis.Traffic
 	met, hit int      // messages with lock commands
+	felt     bool     // one of them was lost, or late by enough to notice
 	busy     [2]int64 // of each direction: when the last byte that has its turn is through
 }
 
@@ -51,31 +52,38 @@ func (c *cluster) Unshape(name string, t nemesis.Traffic) (string, error) {
 		l.resetBroken()
 	}
 	back := fmt.Sprintf("it hit %d of %d messages; PING through %s: %s", s.hit, s.met, name, l.ping())
-	if s.hit == 0 {
+	if !s.felt {
+		if s.hit > 0 {
+			back = fmt.Sprintf("none was late by as much as %v; %s", nemesis.Felt, back)
+		}
 		return back, nemesis.ErrIdle
 	}
 	return back, nil
 }
 
 // meets says whether the shape hits a message, and counts. k tells the shapes of
-// a link apart.
-func (s *shape) meets(m *message, k int) bool {
-	hit := s.Hits(mix(m.name, uint64(k), 1))
+// a link apart, and late is by how much it makes the message late.
+func (s *shape) meets(m *message, k int, late func() int64) (hit bool, by int64) {
+	if hit = s.Hits(mix(m.name, uint64(k), 1)); hit {
+		by = late()
+	}
 	if m.locks {
 		s.met++
 		if hit {
 			s.hit++
 		}
+		s.felt = s.felt || hit && (s.Lose || by >= int64(nemesis.Felt))
 	}
-	return hit
+	return hit, by
 }
 
 // late is how much later than usual a message arrives that is sent now. The
 // beginning and the end of a connection are in time.
 func (d *direction) late(m *message) (late int64) {
 	for k, s := range d.link.shapes {
-		if s.DelayMax > 0 && s.On(d.of) && len(m.payload) > 0 && s.meets(m, k) {
-			late += int64(s.Late(mix(m.name, uint64(k), 2)))
+		if s.DelayMax > 0 && s.On(d.of) && len(m.payload) > 0 {
+			_, by := s.meets(m, k, func() int64 { return int64(s.Late(mix(m.name, uint64(k), 2))) })
+			late += by
 		}
 	}
 	return late
@@ -84,8 +92,9 @@ func (d *direction) late(m *message) (late int64) {
 // lost says whether a message that would be delivered now is one that gets lost.
 func (d *direction) lost(m *message) (lost bool) {
 	for k, s := range d.link.shapes {
-		if s.Lose && s.On(d.of) && s.meets(m, k) {
-			lost = true
+		if s.Lose && s.On(d.of) {
+			hit, _ := s.meets(m, k, func() int64 { return 0 })
+			lost = lost || hit
 		}
 	}
 	return lost
@@ -100,8 +109,11 @@ func (d *direction) turn(m *message) (wait int64) {
 	m.paced = true
 	now := d.link.net.now()
 	for k, s := range d.link.shapes {
-		if s.Bandwidth > 0 && s.On(d.of) && s.meets(m, k) {
-			wait = max(wait, s.through(d, now, len(m.payload))-now)
+		if s.Bandwidth == 0 || !s.On(d.of) {
+			continue
+		}
+		if hit, by := s.meets(m, k, func() int64 { return s.through(d, now, len(m.payload)) - now }); hit {
+			wait = max(wait, by)
 			s.busy[d.index()] = now + wait
 		}
 	}

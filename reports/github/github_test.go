@@ -31,8 +31,12 @@ func runs() []outcome.Outcome {
 	broken.Error = "panic: no such thing\ngoroutine 1"
 	skipped := one("needs-disk", outcome.ExitOK)
 	skipped.Skipped = "no power-loss: /dev/fuse is missing"
+	idle := outcome.Judgement{Property: checker.DeadlockFreedom, Expected: "holds", Got: checker.NotExercised, Because: "no client died"}
+	spared := idle
+	spared.AsExpected = true
 	return []outcome.Outcome{one("baseline", outcome.ExitOK, holds), one("meant-to-break", outcome.ExitOK, meant),
-		one("restart-forgets", outcome.ExitUnexpected, violated), one("vacuous", outcome.ExitUndecided, holds, unknown), broken, skipped}
+		one("restart-forgets", outcome.ExitUnexpected, violated), one("vacuous", outcome.ExitUndecided, holds, unknown), broken, skipped,
+		one("drawn", outcome.ExitOK, holds, spared), one("named", outcome.ExitUndecided, holds, idle)}
 }
 
 func hostile() []outcome.Outcome {

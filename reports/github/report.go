@@ -52,6 +52,7 @@ type row struct {
 	property, expected string
 	first              outcome.Judgement // that was not as expected; else the first
 	runs, unexpected   int
+	idle               int // runs that gave no occasion to violate it
 }
 
 // mostBad is how many runs of one scenario are told of.
@@ -104,6 +105,11 @@ func (g *group) judged(j outcome.Judgement) {
 		g.rows = append(g.rows, r)
 	}
 	r.runs++
+	if j.Got == checker.NotExercised {
+		r.idle++
+	} else if r.idle > 0 && r.unexpected == 0 && r.first.Got == checker.NotExercised {
+		r.first = j
+	}
 	if !j.AsExpected && !j.Waits() {
 		if r.unexpected == 0 {
 			r.first = j

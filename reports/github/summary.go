@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 
-	"lockpick/checker"
 	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
@@ -111,7 +110,7 @@ func (d *document) table(r *Report) {
 
 func (r *row) line(g *group) string {
 	j := r.first
-	got := string(j.Got)
+	got := j.Got.String()
 	if j.Number != nil {
 		got = outcome.Figure(j.Number.Value)
 	}
@@ -127,12 +126,17 @@ func (r *row) line(g *group) string {
 		mark = "waits for " + j.Number.Bound.Than
 	case r.unexpected > 0 && r.runs > 1:
 		mark = fmt.Sprintf("**not as expected in %d of %d**", r.unexpected, r.runs)
-	case r.unexpected > 0 && j.Got == checker.Undecided:
+	case r.unexpected > 0 && j.Open():
 		mark = "**undecided**"
 	case r.unexpected > 0:
 		mark = "**unexpected**"
+	case r.idle == 1 && r.runs == 1:
+		mark = "need not be"
 	case r.runs > 1:
 		mark = fmt.Sprintf("as expected, in %d runs", r.runs)
+	}
+	if r.idle > 0 && r.runs > 1 {
+		mark += fmt.Sprintf("; %d did not exercise it", r.idle)
 	}
 	cells := []string{plain(g.scenario), plain(r.property), plain(r.expected), plain(got)}
 	return "| " + strings.Join(cells, " | ") + " | " + mark + " |"

@@ -47,8 +47,12 @@ func runs() []outcome.Outcome {
 	required.Scenario, required.Code = "must-have-disk", outcome.ExitBackend
 	bad := one("restart-forgets", outcome.ExitUnexpected, violated, number, quiet)
 	bad.Dir = "store/restart-forgets/1"
+	idle := outcome.Judgement{Property: checker.DeadlockFreedom, Expected: "holds", Got: checker.NotExercised, Because: "no client died"}
+	spared := idle
+	spared.AsExpected = true
 	return []outcome.Outcome{one("baseline", outcome.ExitOK, holds, quiet), bad, one("meant-to-break", outcome.ExitOK, expected), one("vacuous", outcome.ExitUndecided, holds, unknown),
-		one("split-vote", outcome.ExitOK, waits), broken, skipped, required, retried}
+		one("split-vote", outcome.ExitOK, waits), broken, skipped, required, retried,
+		one("drawn", outcome.ExitOK, holds, spared), one("named", outcome.ExitUndecided, holds, idle)}
 }
 
 func TestGolden(t *testing.T) {
@@ -56,6 +60,13 @@ func TestGolden(t *testing.T) {
 	for i := range 10 {
 		o := runs()[i%2]
 		o.Scenario, o.Seed = "many", uint64(i+1)
+		seeds = append(seeds, o)
+	}
+	for i := range 3 { // two of three gave an occasion
+		o := runs()[9]
+		if o.Seed = uint64(i + 1); i > 0 {
+			o.Judgements[1].Got = checker.Holds
+		}
 		seeds = append(seeds, o)
 	}
 	for name, outcomes := range map[string][]outcome.Outcome{"suite": runs(), "seeds": seeds, "hostile": hostile(), "empty": nil} {

@@ -50,6 +50,8 @@ type entry struct {
 	runs    int
 	failed  int
 	errors  int
+	idle    int    // runs that gave no occasion to violate it
+	idly    string // why
 	waits   string
 	harm    string // a violation that was expected: a case that passes, and no pass
 	skipped string
@@ -98,6 +100,10 @@ func (r *Report) Add(o outcome.Outcome) {
 		if j.Expected != "" || j.Got == checker.Violated || !j.AsExpected {
 			r.judged(g, o, j)
 		}
+	}
+	if idle := unmet(o); idle != "" {
+		g.entry(runCase).runs++
+		g.entry(runCase).add(detail{errored, outcome.Undecided, idle, again(o)})
 	}
 	if o.Error != "" || len(g.cases) == 0 || o.Code != outcome.ExitOK && outcome.CodeOf(o.Judgements) == outcome.ExitOK {
 		r.failed(g, o)
@@ -181,13 +187,16 @@ func (r *Report) judged(g *group, o outcome.Outcome, j outcome.Judgement) {
 	e := g.entry(j.Property)
 	e.runs++
 	switch {
+	case j.Got == checker.NotExercised && !j.Missed:
+		e.idle++
+		e.idly = fmt.Sprintf("%s: %s", checker.NotExercised, j.Because)
 	case j.AsExpected:
 		if j.Got == checker.Violated && j.Number == nil && e.harm == "" {
 			e.harm = fmt.Sprintf("%s: %s", j, j.Because)
 		}
 	case j.Waits():
 		e.waits = j.Because
-	case j.Got == checker.Undecided || j.Missed && o.Code == outcome.ExitUndecided:
+	case j.Open() || j.Missed && o.Code == outcome.ExitUndecided:
 		e.add(detail{errored, string(checker.Undecided), fmt.Sprintf("%s: %s", j, j.Because), again(o)})
 	default:
 		d := detail{element: failure, kind: string(j.Got), message: fmt.Sprintf("%s: %s", j, j.Because)}
@@ -196,6 +205,17 @@ func (r *Report) judged(g *group, o outcome.Outcome, j outcome.Judgement) {
 		}
 		e.add(d)
 	}
+}
+
+// unmet says which property a run was to put to the test and didn't, "" if there is none.
+// Its case is skipped, and the run is undecided all the same.
+func unmet(o outcome.Outcome) string {
+	for _, j := range o.Judgements {
+		if j.Got == checker.NotExercised && j.Open() {
+			return fmt.Sprintf("%s: %s", j, j.Because)
+		}
+	}
+	return ""
 }
 
 func (r *Report) drawing(o outcome.Outcome) string {

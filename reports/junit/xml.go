@@ -120,6 +120,9 @@ func (e *entry) xml(g *group) xmlCase {
 	if why == "" {
 		why = e.waits
 	}
+	if e.idle > 0 && e.idle == e.runs {
+		why = e.idly
+	}
 	if why != "" && len(e.details) == 0 {
 		c.Skipped = &xmlText{clean(words.Clip(why, mostMessage))}
 	}
@@ -136,12 +139,15 @@ func (e *entry) notes() []string {
 	if e.runs < 2 {
 		return notes
 	}
-	text := fmt.Sprintf("%d runs: %d as expected", e.runs, e.runs-e.failed-e.errors)
+	text := fmt.Sprintf("%d runs: %d as expected", e.runs, e.runs-e.failed-e.errors-e.idle)
 	if e.failed > 0 {
 		text += fmt.Sprintf(", %d unexpected", e.failed)
 	}
 	if e.errors > 0 {
 		text += fmt.Sprintf(", %d undecided or failed", e.errors)
+	}
+	if e.idle > 0 {
+		text += fmt.Sprintf(", %d that did not exercise it", e.idle)
 	}
 	if shown := len(e.details); shown < e.failed+e.errors {
 		text += fmt.Sprintf("; the first %d are shown", shown)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockpick/checker"
+	"lockpick/harness/history"
 	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
@@ -53,6 +54,11 @@ func limits(r outcome.Run, l listing) []term {
 	if v.Assumption != "" {
 		add("Nothing decided", "%s A run that shows nothing of what it was made for counts neither for the lock nor against it.", full(v.Assumption))
 	}
+	for _, e := range r.History.Events {
+		if e.Op == history.OpLack {
+			add("Not in the simulation", "%s of %s, %s. Redis has it, and its answer would have been another one: --backend process.", name(e.Value), name(e.Node), name(e.Cause))
+		}
+	}
 	if v.Cut != "" {
 		add("The record is cut", "%s What came after it is unknown; what was violated before it stays violated.", full(v.Cut))
 	}
@@ -62,7 +68,7 @@ func limits(r outcome.Run, l listing) []term {
 		}
 	}
 	if names := untested(r); len(names) > 0 {
-		add("Never put to the test", "This run gave no occasion to violate %s: that they hold says nothing here.", words.List(names))
+		add("Never put to the test", "This run gave no occasion to violate %s: nothing is said of them here.", words.List(names))
 	}
 	if p.Resource == "" {
 		add("No resource", "The history tells of no protected resource, so what the lock is for could not be judged.")
@@ -100,11 +106,11 @@ func backendLimits(r outcome.Run, add func(title, format string, args ...any)) {
 	}
 }
 
-// untested are the properties that hold without ever having been put to the test.
+// untested are the properties that were never put to the test.
 func untested(r outcome.Run) []string {
 	var out []string
 	for _, res := range r.Verdict.Results {
-		if res.Outcome == checker.Holds && res.Occasions == 0 {
+		if res.Outcome == checker.NotExercised {
 			out = append(out, res.Property)
 		}
 	}

@@ -71,6 +71,8 @@ func sentence(r outcome.Run) string {
 	for _, j := range r.Outcome.Judgements {
 		if j.Missed {
 			s += fmt.Sprintf(" %s was expected to be %s, and was not.", j.Property, j.Expected)
+		} else if j.Got == checker.NotExercised && !j.AsExpected {
+			s += fmt.Sprintf(" %s had no occasion to be violated: %s.", j.Property, strings.TrimSuffix(j.Because, "."))
 		} else if j.Got == checker.Undecided && !j.AsExpected {
 			s += fmt.Sprintf(" %s could not be decided: %s.", j.Property, strings.TrimSuffix(j.Because, "."))
 		}
@@ -257,7 +259,7 @@ type ref struct {
 }
 
 var outcomes = map[checker.Outcome]badge{
-	checker.Holds: {good, "○"}, checker.Violated: {alarm, "✗"}, checker.Undecided: {doubt, "?"},
+	checker.Holds: {good, "○"}, checker.Violated: {alarm, "✗"}, checker.Undecided: {doubt, "?"}, checker.NotExercised: {calm, "–"},
 }
 
 // judged is the table of properties, safety and liveness apart, and the numbers that
@@ -333,15 +335,17 @@ func boundOf(j outcome.Judgement) result {
 
 func begun(j outcome.Judgement) result {
 	look := outcomes[j.Got]
-	x := result{Property: name(j.Property), Expected: name(cmp.Or(j.Expected, "–")), Got: string(j.Got), Mark: look.Text, Tone: look.Tone}
+	x := result{Property: name(j.Property), Expected: name(cmp.Or(j.Expected, "–")), Got: j.Got.String(), Mark: look.Text, Tone: look.Tone}
 	switch {
 	case j.Expected == "" || j.Expected == outcome.AnyOutcome:
 		x.AsExpected, x.AsTone = "–", calm
 	case j.Waits():
 		x.AsExpected, x.AsTone = "waits for another run", doubt
+	case j.AsExpected && j.Got == checker.NotExercised:
+		x.AsExpected, x.AsTone = "– need not be", calm
 	case j.AsExpected:
 		x.AsExpected, x.AsTone = "✓ as expected", good
-	case j.Got == checker.Undecided:
+	case j.Open():
 		x.AsExpected, x.AsTone = "? can't say", doubt
 	default:
 		x.AsExpected, x.AsTone = "! not as expected", alarm

@@ -83,11 +83,12 @@ type Cell struct {
 	Cause      string          `json:"cause,omitempty"`
 	Node       string          `json:"node,omitempty"`
 	Because    string          `json:"because"`
-	Decided    int             `json:"decided"`              // runs that decided it
-	Violated   int             `json:"violated"`             // runs that violated it
-	Unexpected int             `json:"unexpected,omitempty"` // runs in which it was not as expected
-	Follows    string          `json:"follows,omitempty"`    // the property it comes out as
-	Number     string          `json:"number,omitempty"`     // what was measured, in words
+	Decided    int             `json:"decided"`                // runs that decided it
+	Violated   int             `json:"violated"`               // runs that violated it
+	Idle       int             `json:"notExercised,omitempty"` // runs that gave no occasion to violate it
+	Unexpected int             `json:"unexpected,omitempty"`   // runs in which it was not as expected
+	Follows    string          `json:"follows,omitempty"`      // the property it comes out as
+	Number     string          `json:"number,omitempty"`       // what was measured, in words
 
 	rank int
 }
@@ -213,22 +214,27 @@ func before(a, b outcome.Outcome) bool {
 }
 
 func (c *Cell) add(j outcome.Judgement) {
-	if j.Got != checker.Undecided {
-		c.Decided++
-	}
-	if j.Got == checker.Violated {
+	switch j.Got {
+	case checker.Violated:
 		c.Violated++
+		c.Decided++
+	case checker.Holds:
+		c.Decided++
+	case checker.NotExercised:
+		c.Idle++
 	}
-	rank := 0
+	rank := 1
 	switch {
 	case !j.AsExpected:
 		c.Unexpected++
-		rank = 3
-		if j.Got == checker.Undecided {
-			rank = 2
+		rank = 4
+		if j.Open() {
+			rank = 3
 		}
 	case j.Got == checker.Violated:
-		rank = 1
+		rank = 2
+	case j.Got == checker.NotExercised:
+		rank = 0
 	}
 	if rank > c.rank {
 		c.rank = rank
@@ -237,6 +243,11 @@ func (c *Cell) add(j outcome.Judgement) {
 			c.Number = j.String()
 		}
 	}
+}
+
+// open reports whether what is shown is neither what was expected nor found to be otherwise.
+func (c Cell) open() bool {
+	return c.Got == checker.Undecided || c.Got == checker.NotExercised && !strings.HasPrefix(c.Expected, string(checker.Violated))
 }
 
 // sorted puts the outcomes into the order of the scenarios, whatever order they ended in.

@@ -51,6 +51,8 @@ func made(store string) *Suite {
 	say("clean", "flawed", "A flaw breaks it.", nil)
 	say("surprise", "", "Clocks don't matter.", map[string]string{a: harness.Affirms, k: harness.Denies})
 	say("vacuous", "", "Nobody came.", map[string]string{r: harness.Affirms})
+	say("drawn", "", "The dice left it out.", nil)
+	say("named", "", "Nobody died.", map[string]string{r: harness.Affirms})
 	say("broken", "", "It can't be run.", nil)
 	say("lacking", "", "Power is lost.", map[string]string{r: harness.Affirms})
 	say("late", "", "It had no turn.", map[string]string{a: harness.Affirms})
@@ -63,6 +65,8 @@ func made(store string) *Suite {
 	vacuous := came(store, "vacuous", 1, 2, judged(me, "holds", checker.Undecided, "", false))
 	vacuous.Retried = []string{"mutual-exclusion is undecided: nobody acquired (" + store + "/vacuous/20260102T030404.000Z-sim-1)"}
 	s.Add(vacuous)
+	s.Add(came(store, "drawn", 1, 0, judged(me, "holds", checker.Holds, "", true), judged(rs, "holds", checker.NotExercised, "", true)))
+	s.Add(came(store, "named", 1, 2, judged(me, "holds", checker.Holds, "", true), judged(rs, "holds", checker.NotExercised, "", false)))
 	broken := came(store, "broken", 1, 70)
 	broken.Error = "panic: out of luck\ngoroutine 1"
 	s.Add(broken)

@@ -239,10 +239,12 @@ func (s *Suite) mark(c *Scenario, cell *Cell, has there) mark {
 		m.Detail += " at " + cell.Node
 	}
 	switch {
-	case cell.Unexpected > 0 && cell.Got == checker.Undecided:
-		m.Symbol, m.Word, m.Class = "?", "undecided, expected "+cell.Expected, "open"
+	case cell.Unexpected > 0 && cell.open():
+		m.Symbol, m.Word, m.Class = "?", cell.Got.String()+", expected "+cell.Expected, "open"
 	case cell.Unexpected > 0:
-		m.Symbol, m.Word, m.Class = "!", "unexpected: "+string(cell.Got)+", expected "+cell.Expected, "alarm"
+		m.Symbol, m.Word, m.Class = "!", "unexpected: "+cell.Got.String()+", expected "+cell.Expected, "alarm"
+	case cell.Got == checker.NotExercised:
+		m.Symbol, m.Word, m.Class = "–", cell.Got.String(), "faint"
 	case cell.Got == checker.Undecided:
 		m.Symbol, m.Word, m.Class = "?", "undecided", "faint" // and nothing was expected
 	case cell.Got == checker.Violated && (cell.Expected == "" || cell.Expected == outcome.AnyOutcome):
@@ -271,6 +273,9 @@ func (s *Suite) often(c *Scenario, cell *Cell) string {
 	text := fmt.Sprintf("violated in %d of %d", cell.Violated, cell.Decided)
 	if s.Backend == simulation && cell.Decided >= leastRuns {
 		text = "violated in " + outcome.Rate(cell.Violated, cell.Decided)
+	}
+	if cell.Idle > 0 {
+		text += fmt.Sprintf("; %d did not exercise it", cell.Idle)
 	}
 	if cell.Unexpected > 0 {
 		text += fmt.Sprintf("; not as expected in %d of %d", cell.Unexpected, c.Runs)

@@ -66,7 +66,7 @@ func (s *Suite) surprises() (found, missed []string) {
 	for _, c := range s.Scenarios {
 		for _, cell := range c.Cells {
 			switch {
-			case cell.Unexpected == 0 || cell.Got == checker.Undecided:
+			case cell.Unexpected == 0 || cell.open():
 			case cell.Number != "":
 				missed = append(missed, c.ID()+" "+cell.Number)
 			case cell.Got == checker.Violated && strings.HasPrefix(cell.Expected, string(checker.Holds)):
@@ -139,6 +139,8 @@ func (c Cell) clause() string {
 		text += " was violated" + blame(c)
 	case checker.Holds:
 		text += " held"
+	case checker.NotExercised:
+		text += " was not exercised"
 	default:
 		text += " is undecided"
 	}

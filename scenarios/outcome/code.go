@@ -1,10 +1,6 @@
 package outcome
 
-import (
-	"slices"
-
-	"lockpick/checker"
-)
+import "slices"
 
 // Exit codes of the command line (topic exit-codes).
 const (
@@ -28,7 +24,7 @@ func CodeOf(js []Judgement) int {
 	for _, j := range js {
 		switch {
 		case j.AsExpected:
-		case j.Got == checker.Undecided:
+		case j.Open():
 			code = Worse(code, ExitUndecided)
 		default:
 			code = Worse(code, ExitUnexpected)

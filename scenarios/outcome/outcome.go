@@ -95,6 +95,12 @@ type Number struct {
 	Waits bool `json:"waits,omitempty"`
 }
 
+// Open: nothing was found that is not as expected, nor that what was is so: the property is
+// undecided, or was to hold and had no occasion to be violated.
+func (j Judgement) Open() bool {
+	return j.Got == checker.Undecided || j.Got == checker.NotExercised && !j.AsExpected && !j.Missed
+}
+
 // Waits: another run of the same suite decides.
 func (j Judgement) Waits() bool { return j.Number != nil && j.Number.Waits }
 

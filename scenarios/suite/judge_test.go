@@ -13,7 +13,7 @@ import (
 func TestJudge(t *testing.T) {
 	const me = checker.MutualExclusion
 	yes := checker.Result{Property: me, Outcome: checker.Holds, Occasions: 3}
-	idle := checker.Result{Property: me, Outcome: checker.Holds}
+	idle := checker.Result{Property: me, Outcome: checker.NotExercised}
 	no := checker.Result{Property: me, Outcome: checker.Violated, Occasions: 3, Cause: checker.RestartedAndForgot, Node: "n3"}
 	open := checker.Result{Property: me, Outcome: checker.Undecided}
 	for _, c := range []struct {
@@ -27,6 +27,8 @@ func TestJudge(t *testing.T) {
 		{"should hold, is violated", harness.Expectation{Want: "holds"}, no, false, outcome.ExitUnexpected},
 		{"named, but never put to the test", harness.Expectation{Want: "holds"}, idle, false, outcome.ExitUndecided},
 		{"implied, and never put to the test", harness.Expectation{Want: "holds", Implied: true}, idle, true, outcome.ExitOK},
+		{"any, and never put to the test", harness.Expectation{Want: "any"}, idle, true, outcome.ExitOK},
+		{"should be violated, and was never put to the test", harness.Expectation{Want: "violated"}, idle, false, outcome.ExitUnexpected},
 		{"violated", harness.Expectation{Want: "violated"}, no, true, outcome.ExitOK},
 		{"for the right reason", harness.Expectation{Want: "violated", Cause: checker.RestartedAndForgot, Node: "n3"}, no, true, outcome.ExitOK},
 		{"for the wrong reason", harness.Expectation{Want: "violated", Cause: checker.ExpiredEarly}, no, false, outcome.ExitUnexpected},
@@ -85,6 +87,8 @@ func TestRetries(t *testing.T) {
 	missed := outcome.Judgement{Property: "a", Got: checker.Holds, Missed: true}
 	vacuous := outcome.Judgement{Property: "b", Got: checker.Undecided}
 	harm := outcome.Judgement{Property: "c", Got: checker.Violated}
+	idle := outcome.Judgement{Property: "e", Got: checker.NotExercised, Expected: "holds"}
+	spared := outcome.Judgement{Property: "f", Got: checker.NotExercised, AsExpected: true}
 	fine := outcome.Judgement{Property: "d", Got: checker.Holds, AsExpected: true}
 	for i, c := range []struct {
 		js    []outcome.Judgement
@@ -94,6 +98,9 @@ func TestRetries(t *testing.T) {
 		{[]outcome.Judgement{fine}, false, outcome.ExitOK},
 		{[]outcome.Judgement{fine, missed}, true, outcome.ExitUndecided},
 		{[]outcome.Judgement{vacuous}, true, outcome.ExitUndecided},
+		{[]outcome.Judgement{idle, fine}, true, outcome.ExitUndecided},
+		{[]outcome.Judgement{idle, harm}, false, outcome.ExitUnexpected},
+		{[]outcome.Judgement{spared, fine}, false, outcome.ExitOK},
 		{[]outcome.Judgement{missed, harm}, false, outcome.ExitUnexpected},
 		{[]outcome.Judgement{harm, vacuous}, false, outcome.ExitUnexpected},
 	} {

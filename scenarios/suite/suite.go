@@ -121,9 +121,9 @@ func again(o outcome.Outcome) string {
 		case j.AsExpected, j.Waits():
 		case j.Missed:
 			why = j.Property + Missed
-		case j.Got == checker.Undecided && why != "": // a miss is the graver reason
-		case j.Got == checker.Undecided:
-			why = j.Property + " is undecided: " + j.Because
+		case j.Open() && why != "": // a miss is the graver reason
+		case j.Open():
+			why = fmt.Sprintf("%s is %s: %s", j.Property, j.Got, j.Because)
 		default:
 			return ""
 		}

@@ -95,7 +95,7 @@ func (d *Disk) LosePower(kill func() (string, error), torn bool) (readBack strin
 		return "", fmt.Errorf("lose the power of %s: %s is still there", d.dir, strings.Join(left, ", "))
 	}
 	if len(lost) == 0 {
-		return killed + "; all was synced", nil
+		return killed + "; its disk lost 0 records, for all was synced", nil
 	}
 	return killed + "; lost " + strings.Join(lost, ", "), nil
 }

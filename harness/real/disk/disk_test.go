@@ -79,7 +79,7 @@ func TestPowerLossTakesWhatWasNotSynced(t *testing.T) {
 	if got := d.sh(t, "cat dir/synced dir/other; echo; ls; ls dir"); got != "1\ndir\nother\nsynced\n" {
 		t.Errorf("there is %q", got)
 	}
-	if back := d.lose(t, false); back != "nobody used it; all was synced" {
+	if back := d.lose(t, false); back != "nobody used it; its disk lost 0 records, for all was synced" {
 		t.Errorf("a second time it says %q", back)
 	}
 	// What is on disk is not changed by what is written over it.

@@ -33,6 +33,7 @@ type piece struct {
 	due     time.Duration // true time before which it doesn't go out
 	paced   bool          // it has its turn where bytes are counted
 	lost    bool          // it will be lost
+	locks   bool          // there is a lock command in it
 }
 
 // closeGrace is how long the node may take to answer a client that has gone.

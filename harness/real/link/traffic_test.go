@@ -19,7 +19,7 @@ const ms = time.Millisecond
 // counts ends a shape and checks what it says that it met and hit.
 func (b *bench) counts(t nemesis.Traffic, met, hit int) {
 	b.t.Helper()
-	m, h, err := b.link.Unshape(t)
+	m, h, _, err := b.link.Unshape(t)
 	if err != nil || m != met || h != hit {
 		b.t.Errorf("%v: it hit %d of %d, %v; want %d of %d", t, h, m, err, hit, met)
 	}
@@ -145,7 +145,7 @@ func TestLose(t *testing.T) {
 
 func TestUnshapeOfWhatIsNone(t *testing.T) {
 	b := newBench(t)
-	if _, _, err := b.link.Unshape(nemesis.Traffic{Lose: true}); err == nil || b.link.Disturbed() {
+	if _, _, _, err := b.link.Unshape(nemesis.Traffic{Lose: true}); err == nil || b.link.Disturbed() {
 		t.Error("there was something to end")
 	}
 	b.link.Shape(nemesis.Traffic{Lose: true})

@@ -45,7 +45,7 @@ func newInterpreter(n *Node) *interpreter {
 	for _, name := range []string{"print", "_printregs", "dofile", "loadfile", "require", "module"} {
 		in.globals.RawSetString(name, lua.LNil)
 	}
-	in.globals.RawSetString("redis", readOnly(state, state.SetFuncs(state.NewTable(), map[string]lua.LGFunction{
+	library := state.SetFuncs(state.NewTable(), map[string]lua.LGFunction{
 		"call":         func(l *lua.LState) int { return in.redis(l, false) },
 		"pcall":        func(l *lua.LState) int { return in.redis(l, true) },
 		"status_reply": func(l *lua.LState) int { return reply(l, "ok", l.CheckString(1)) },
@@ -54,11 +54,24 @@ func newInterpreter(n *Node) *interpreter {
 			l.Push(lua.LString(sha1hex(l.CheckString(1))))
 			return 1
 		},
-	})))
+	})
+	state.SetMetatable(library, state.SetFuncs(state.NewTable(), map[string]lua.LGFunction{
+		"__index": func(l *lua.LState) int {
+			if name := lua.LVAsString(l.Get(2)); redisFields[name] {
+				in.node.lacks(in.session, "redis."+name+" in scripts")
+			}
+			l.Push(lua.LNil)
+			return 1
+		},
+	}))
+	in.globals.RawSetString("redis", readOnly(state, library))
 	maths := in.globals.RawGetString("math").(*lua.LTable)
 	state.SetFuncs(maths, map[string]lua.LGFunction{"random": in.draw, "randomseed": in.seed})
 	state.SetMetatable(in.globals, state.SetFuncs(state.NewTable(), map[string]lua.LGFunction{
 		"__index": func(l *lua.LState) int {
+			if name := lua.LVAsString(l.Get(2)); redisGlobals[name] {
+				in.node.lacks(in.session, name+" in scripts")
+			}
 			l.RaiseError("Script attempted to access nonexistent global variable '%s'", lua.LVAsString(l.Get(2)))
 			return 0
 		},
@@ -132,6 +145,7 @@ func (in *interpreter) command(l *lua.LState) any {
 	c, known := in.node.commands[strings.ToLower(args[0])]
 	switch {
 	case !known:
+		in.node.lacksCommand(in.session, args, 1)
 		return failure("ERR Unknown Redis command called from script")
 	case !c.takes(len(args)):
 		return failure("ERR Wrong number of args calling Redis command from script")

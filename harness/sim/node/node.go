@@ -28,6 +28,7 @@ type Config struct {
 	Monotonic bool         // keys expire by a clock that runs as Clock does and that nobody sets: no Redis has one
 	Disk      *Disk        // nil: it keeps nothing
 	Replicate func(Record) // told of each change; nil: nobody is
+	Lacks     func(string) // told of each thing that a client asks for, that Redis has and this node doesn't; nil: nobody is
 }
 
 // Node is one life of a server. It is safe for concurrent use.
@@ -123,6 +124,7 @@ func (s *Session) Feed(b []byte) (replies []byte, hangUp bool) {
 func (n *Node) exec(s *Session, args []string) any {
 	c, ok := n.commands[strings.ToLower(args[0])]
 	if !ok {
+		n.lacksCommand(s, args, 1)
 		return unknownCommand(args)
 	}
 	if !c.takes(len(args)) {
@@ -132,6 +134,9 @@ func (n *Node) exec(s *Session, args []string) any {
 		return misconf
 	}
 	reply := c.run(n, s, args)
+	if bad, failed := reply.(failure); failed && len(args) > 1 && bad == unknownSubcommand(args) {
+		n.lacksCommand(s, args, 2)
+	}
 	n.commit()
 	return reply
 }

@@ -41,7 +41,12 @@ func flushAll(n *Node, _ *Session, a []string) any {
 
 func syncWord(s string) bool { return strings.EqualFold(s, "SYNC") || strings.EqualFold(s, "ASYNC") }
 
-func info(n *Node, _ *Session, a []string) any {
+func info(n *Node, s *Session, a []string) any {
+	for _, word := range a[1:] {
+		if redisSections[strings.ToLower(word)] {
+			n.lacks(s, "INFO "+strings.ToUpper(word))
+		}
+	}
 	wanted := func(section string) bool {
 		if len(a) == 1 {
 			return true

@@ -57,12 +57,15 @@ func auth(_ *Node, _ *Session, a []string) any {
 	return ok
 }
 
-func selectDB(_ *Node, _ *Session, a []string) any {
+func selectDB(n *Node, s *Session, a []string) any {
 	i, isInt := integer(a[1])
 	if !isInt {
 		return notInteger
 	}
 	if i != 0 {
+		if i > 0 && i < redisDatabases {
+			n.lacks(s, "SELECT "+a[1])
+		}
 		return failure("ERR DB index is out of range")
 	}
 	return ok

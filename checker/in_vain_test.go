@@ -1,0 +1,91 @@
+package checker
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+)
+
+// c1 has a lock from 1 s to 3 s and asks nobody in between; c2 tries at 6 s.
+const quietHold = `
+params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=2s nodeTimeout=50ms retryMax=100ms
+0     c1 begin client
+0     c2 begin client
+1     c1 invoke acquire session=c1/1
+1.01  c1-n1,n2,n3 ok set token=A
+1.02  c1 ok acquire session=c1/1 until=3
+2.9   c1 invoke write session=c1/1
+2.95  c1 ok write session=c1/1
+3     c1 invoke release session=c1/1
+3.01  c1-n1,n2,n3 ok release token=A
+3.02  c1 ok release session=c1/1
+3.03  c1 end client
+6     c2 invoke acquire session=c2/1
+6.2   c2 ok acquire session=c2/1 until=8
+9     harness end run`
+
+// What hits nothing is told by the record and by what the step says must be seen of it.
+func TestInVain(t *testing.T) {
+	node, link, client := history.Proof{Use: []string{history.UseNode}}, history.Proof{Use: []string{history.UseLink}}, history.Proof{Use: []string{history.UseClient}}
+	clock := history.Proof{Use: []string{history.UseNode}, Off: time.Millisecond}
+	for _, c := range []struct {
+		what    string
+		proof   history.Proof
+		rate    float64
+		kind    string
+		target  string
+		from    string
+		to      string
+		because string // "": it hit something
+	}{
+		{"a node that nobody asks", node, 0, "unplug", "n1", "0.5", "0.9", "n1 was asked nothing meanwhile"},
+		{"a node after all was given back", node, 0, "unplug", "n1", "3.5", "5.9", "n1 was asked nothing meanwhile"},
+		{"a node that has a key", node, 0, "unplug", "n1", "1.5", "2", ""},
+		{"a node that is asked", node, 0, "unplug", "n1", "0.9", "1.1", ""},
+		{"a node that is down when it is asked, and so was sent nothing", node, 0, "kill", "n3", "5.9", "7", ""},
+		{"a node that is not among those", node, 0, "kill", "n4", "0.9", "7", "n4 was asked nothing meanwhile"},
+		{"a link while its client holds", link, 0, "cut", "c1-n1", "1.5", "2", "c1-n1 carried nothing meanwhile"},
+		{"a link in use", link, 0, "cut", "c1-n1", "2.99", "3.2", ""},
+		{"a link before its client has a connection", link, 0, "cut", "c2-n1", "5", "7", ""},
+		{"a link of a client in the midst of an acquire, for less than a round", link, 0, "cut", "c2-n1", "6.05", "6.1", "c2-n1 carried nothing meanwhile"},
+		{"a link to the resource", link, 0, "cut", "c1-r1", "1.5", "2.5", "c1-r1 carried nothing meanwhile"},
+		{"a link to the resource in use", link, 0, "cut", "c1-r1", "2.5", "2.92", ""},
+		{"a link to a replica", link, 0, "cut", "n1-replica", "1.5", "2", "n1 had nothing to replicate"},
+		{"a link to a replica of a node that is told something", link, 0, "cut", "n1-replica", "0.5", "2", ""},
+		{"a client that has nothing", client, 0, "pause", "c2", "1", "5", "c2 wanted no lock meanwhile"},
+		{"a client that holds", client, 0, "pause", "c1", "1.5", "2", ""},
+		{"a client that wants", client, 0, "pause", "c2", "6.05", "6.1", ""},
+		{"a node's clock that nobody reads", clock, 1.5, "clock-rate", "n1", "3.5", "5.9", "n1 was asked nothing"},
+		{"a node's clock that is all but right", clock, 1.0001, "clock-rate", "n1", "1", "9", "the clock of n1 was not wrong by as much as 1ms"},
+		{"a node's clock", clock, 1.001, "clock-rate", "n1", "1", "9", ""},
+		{"what says that it is idle", history.Proof{Idle: "lost 0 records"}, 0, "power-loss", "n1", "1", "2", "lost 0 records"},
+		{"what does not", history.Proof{Idle: "lost 1 record"}, 0, "power-loss", "n1", "1", "2", ""},
+	} {
+		h := tale(t, quietHold+"\n"+c.from+" nemesis begin "+c.kind+" node="+c.target+" step=1 cause=it lost 0 records\n"+c.to+" nemesis end "+c.kind+" node="+c.target+" step=1")
+		h.Params.Steps = []history.PlannedStep{{Step: 1, Fault: c.kind, Targets: []string{c.target}, Rate: c.rate, Proof: &c.proof}}
+		v := Check(h)
+		if c.because == "" && v.Assumption != "" || !strings.Contains(v.Assumption, c.because) {
+			t.Errorf("%s: %q, want %q", c.what, v.Assumption, c.because)
+		}
+		h.Params.Steps[0].Optional = true
+		if v := Check(h); v.Assumption != "" {
+			t.Errorf("%s, of which nothing was promised: %q", c.what, v.Assumption)
+		}
+	}
+}
+
+// Where a record tells of no commands, as of a lock that nobody can read, what matters is
+// whether anybody wanted a lock or had one.
+func TestInVainWithoutCommands(t *testing.T) {
+	for when, because := range map[string]string{"1.5": "", "0.5": "n1 was asked nothing meanwhile"} {
+		h := tale(t, quietHold+"\n"+when+" nemesis begin kill node=n1 step=1\n"+when+"9 nemesis end kill node=n1 step=1")
+		h.Params.Steps = []history.PlannedStep{{Step: 1, Fault: "kill", Targets: []string{"n1"}, Proof: &history.Proof{Use: []string{history.UseNode}}}}
+		h.Events = slices.DeleteFunc(h.Events, func(e history.Event) bool { return strings.Contains(e.Process, "-") })
+		if v := Check(h); because == "" && v.Assumption != "" || !strings.Contains(v.Assumption, because) {
+			t.Errorf("at %s s: %q, want %q", when, v.Assumption, because)
+		}
+	}
+}

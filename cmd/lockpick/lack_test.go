@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/lock"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/sim"
+	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/suite"
+)
+
+// asking is the lock on a single node, which sends one more command before each acquire.
+type asking struct {
+	lock.Lock
+	env  lock.Env
+	args []string
+}
+
+func (a asking) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+	conn, err := a.env.Dial(ctx, "tcp", a.env.Nodes[0].Addr)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "*%d\r\n", len(a.args))
+	for _, arg := range a.args {
+		fmt.Fprintf(conn, "$%d\r\n%s\r\n", len(arg), arg)
+	}
+	if _, err := conn.Read(make([]byte, 512)); err != nil { // whatever the answer is
+		return nil, err
+	}
+	return a.Lock.Acquire(ctx, key)
+}
+
+func asks(args []string) lock.Kind {
+	return lock.Kind{New: func(e lock.Env) (lock.Lock, error) {
+		l, err := kinds.All["single"].New(e)
+		return asking{l, e, args}, err
+	}}
+}
+
+// asksYAML is its scenario.
+const asksYAML = `
+name: asks
+claim: A lock sends a command.
+source: the harness itself
+topology: {nodes: 1, persistence: none}
+lock: {kind: asks, ttl: 10s, timeout: 50ms, retry: 50ms..250ms}
+clients: 2
+workload: {kind: read-modify-write, keys: 1, fence: none, think: 0s, hold: 100ms, cycles: 2}
+expect: {mutual-exclusion: holds}
+`
+
+// A lock that needs what the simulation doesn't have has not met Redis there: nothing is
+// decided, and the run says what it was. What Redis itself refuses it has met.
+func TestWhatTheSimulationLacksIsUndecided(t *testing.T) {
+	for _, c := range []struct {
+		args  []string
+		lacks string // "": nothing
+	}{
+		{[]string{"SET", "other", "x", "PX", "1000"}, ""},
+		{[]string{"MSET", "other", "x"}, "MSET"},
+		{[]string{"multi"}, "MULTI"},
+		{[]string{"PSETEX", "other", "1000", "x"}, "PSETEX"},
+		{[]string{"EVAL", "return redis.call('PTTL', KEYS[1])", "1", "other"}, ""},
+		{[]string{"EVAL", "return redis.call('SETEX', KEYS[1], '10', 'x')", "1", "other"}, "SETEX"},
+		{[]string{"EVAL", "return redis.pcall('ZADD', KEYS[1], '10', 'x')", "1", "other"}, "ZADD"},
+		{[]string{"EVAL", "return cjson.encode({})", "0"}, "cjson in scripts"},
+		{[]string{"EVAL", "redis.replicate_commands() return 1", "0"}, "redis.replicate_commands in scripts"},
+		{[]string{"EVAL", "return redis.setnone", "0"}, ""},
+		{[]string{"EVAL", "return nothing_of_the_sort", "0"}, ""},
+		{[]string{"EVAL", "return redis.call('NOTHING')", "0"}, ""},
+		{[]string{"EVAL_RO", "return 1", "0"}, "EVAL_RO"},
+		{[]string{"CONFIG", "SET", "maxmemory", "1"}, "CONFIG SET"},
+		{[]string{"CLIENT", "TRACKING", "ON"}, "CLIENT TRACKING"},
+		{[]string{"CLIENT", "MAINT_NOTIFICATIONS", "ON"}, ""}, // of Redis 8, and libraries send it unasked
+		{[]string{"CLIENT", "SETINFO", "LIB-NAME", "x"}, ""},
+		{[]string{"INFO", "replication"}, "INFO REPLICATION"},
+		{[]string{"INFO", "server"}, ""},
+		{[]string{"SELECT", "3"}, "SELECT 3"},
+		{[]string{"SELECT", "16"}, ""},
+		{[]string{"COMMAND"}, ""},
+		{[]string{"NOTHING", "OF", "THE", "SORT"}, ""},
+		{[]string{"SET", "other", "x", "NOTHING"}, ""},
+		{[]string{"GET"}, ""},
+	} {
+		t.Run(strings.Trim(strings.ReplaceAll(fmt.Sprint(c.args), "/", ""), "[]"), func(t *testing.T) {
+			locks := maps.Clone(kinds.All)
+			locks["asks"] = asks(c.args)
+			k := known()
+			k.Locks = append(k.Locks, "asks")
+			all, err := harness.Parse("asks.yaml", []byte(asksYAML), k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j := suite.Job{Scenario: all[0], Seed: 1, Store: t.TempDir(), Keep: suite.KeepAll}
+			o := suite.Execute(t.Context(), sim.New(locks), j)
+			if o.Error != "" {
+				t.Fatal(o.Error)
+			}
+			want, code := "", outcome.ExitOK
+			if c.lacks != "" {
+				want, code = "the simulated n1 does not know "+c.lacks+"; run it on process", outcome.ExitUndecided
+			}
+			if o.Verdict.Assumption != want || o.Code != code {
+				t.Errorf("assumption %q, exit code %d; want %q, %d", o.Verdict.Assumption, o.Code, want, code)
+			}
+			page, err := os.ReadFile(filepath.Join(o.Dir, "report.html"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.lacks != "" && !bytes.Contains(page, []byte(c.lacks+" of n1, asked for 4 times")) {
+				t.Error("the report doesn't list it")
+			}
+			once(t, filepath.Join(o.Dir, suite.HistoryFile), c.lacks)
+		})
+	}
+}
+
+// once: however often something was asked for, there is one event.
+func once(t *testing.T, file, what string) {
+	t.Helper()
+	h, err := history.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lacks []string
+	for _, e := range h.Events {
+		if e.Op == history.OpLack {
+			lacks = append(lacks, e.Value)
+		}
+	}
+	if got := strings.Join(lacks, ", "); got != what {
+		t.Errorf("the record has %q, want %q", got, what)
+	}
+	if v := checker.Check(h); (v.Assumption == "") != (what == "") {
+		t.Errorf("from disk: %q", v.Assumption)
+	}
+}
