@@ -57,6 +57,8 @@ func (e *engine) run(ctx context.Context) error {
 		return err
 	}
 	e.watchMachine()
+	unguarded := e.guard()
+	defer unguarded()
 	err := e.clients(ctx)
 	e.quit() // what comes now meets nobody
 	e.healAll(ctx)

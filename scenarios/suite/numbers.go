@@ -32,6 +32,9 @@ func JudgeNumbers(bounds map[string]harness.Bound, v checker.Verdict) []outcome.
 			j.Number.Waits = true
 		default:
 			keep(&j, x, 0)
+			if longest := v.Numbers[checker.StalledMax]; longest > 0 && !j.AsExpected {
+				undecided(&j, fmt.Sprintf("the machine stood still for up to %.3g s, which may be why %s", longest, j.Because))
+			}
 		}
 		out = append(out, j)
 	}

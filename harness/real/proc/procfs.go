@@ -16,8 +16,14 @@ import (
 // stat is what /proc says of a process or thread.
 type stat struct {
 	state byte   // R, S, D, T (stopped), t, Z (ended, not reaped), X
+	flags uint64 // of the kernel
 	start uint64 // clock ticks since the machine started: with the pid, an identity
 }
+
+// exiting is the kernel's PF_EXITING: it is on its way to the end, its files closed or not.
+const exiting = 0x4
+
+func (s stat) ends() bool { return s.ended() || s.flags&exiting != 0 }
 
 func (s stat) ended() bool { return s.state == 'Z' || s.state == 'X' }
 
@@ -33,7 +39,8 @@ func readStat(path string) (stat, error) {
 		return stat{}, fmt.Errorf("%s: not what proc(5) says", path)
 	}
 	start, err := strconv.ParseUint(f[19], 10, 64) // field 22
-	return stat{state: f[0][0], start: start}, err
+	flags, bad := strconv.ParseUint(f[6], 10, 64)
+	return stat{state: f[0][0], flags: flags, start: start}, errors.Join(err, bad)
 }
 
 // process reads the state of a process; one that is gone is X.

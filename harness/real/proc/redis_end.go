@@ -61,7 +61,9 @@ func (r *Redis) Shutdown(ctx context.Context) (readBack string, err error) {
 	case r.stopped:
 		return "", fmt.Errorf("shut %s down: it is stopped, and hears nothing", r.Name)
 	}
+	r.child.MayEnd(true)
 	if err := r.End(ctx, r.child.Done()); err != nil {
+		r.child.MayEnd(false)
 		return "", err
 	}
 	if err := r.child.Err(); err != nil {
