@@ -1,0 +1,393 @@
+//go:build linux
+
+package docker
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/real/proc"
+)
+
+// guard sees what becomes of a run's containers, and of what is in them, that the plan does
+// not ask for: the engine tells of ends and of pauses, /proc of processes that a signal has
+// stopped where the engine is on this machine, and whoever answers no question for longer
+// than answersIn stands still, however that came about.
+type guard struct {
+	c *cluster
+
+	mu     sync.Mutex
+	tell   func(harness.Unplanned)
+	boxes  map[string]ward // by the container's id
+	stands map[string]bool // what stands still, by how it is seen
+	hit    bool            // something was told
+}
+
+// ward is a container that is looked after, and whose it is.
+type ward struct {
+	*box
+	actor string // in the record
+	what  string // of the actor's it is, in words; "": the actor itself
+	node  *node  // that it is; nil: it is none
+	plays bool   // its program is a client's, and ends with it
+}
+
+// linksName is what the record calls the container of the links.
+const linksName = "links"
+
+// Guard looks after the containers of the run until over is called.
+func (c *cluster) Guard(tell func(harness.Unplanned)) (over func()) {
+	g := &guard{c: c, tell: tell, boxes: map[string]ward{}, stands: map[string]bool{}}
+	ctx, cancel := context.WithCancel(c.ctx)
+	var watching sync.WaitGroup
+	said, failed := c.site.engine.pauses(ctx)
+	for _, w := range c.wards() {
+		g.take(w)
+	}
+	c.mu.Lock()
+	c.guard = g
+	c.mu.Unlock()
+	watching.Go(func() { g.hear(said, failed) })
+	if c.site.here {
+		watching.Go(func() { every(ctx, lookTick, g.look) })
+	}
+	watching.Go(func() { g.ask(ctx, ward{box: c.site.linksBox, actor: linksName}, c.askLinks) })
+	for _, n := range c.servers() {
+		watching.Go(func() { g.ask(ctx, ward{box: n.box, actor: n.Name}, c.answersOf(n)) })
+	}
+	return func() {
+		cancel()
+		watching.Wait()
+		g.lookAgain()
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.tell = nil
+	}
+}
+
+// servers are the run's redis-servers that somebody may ask something.
+func (c *cluster) servers() []*node {
+	all := []*node{c.resource}
+	for _, name := range c.names {
+		all = append(all, c.Nodes.Server(name))
+	}
+	all = append(all, slices.Collect(maps.Values(c.replicas))...)
+	c.site.mu.Lock()
+	defer c.site.mu.Unlock()
+	for _, s := range c.Sentinels {
+		if n := c.site.nodes[role{name: s.Name, once: true}]; n != nil {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+func (c *cluster) wards() []ward {
+	all := []ward{{box: c.site.linksBox, actor: linksName}}
+	for _, n := range c.servers() {
+		all = append(all, ward{box: n.box, actor: n.Name, node: n})
+		if n.place.box != n.box { // a guest's is its own
+			all = append(all, ward{box: n.place.box, actor: n.Name, what: "what has its address, "})
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, players := range []map[string]*player{c.waiting, c.playing} {
+		for name, p := range players {
+			all = append(all, p.ward(name))
+		}
+	}
+	return all
+}
+
+// guarding is the run's guard; nil: it has not begun.
+func (c *cluster) guarding() *guard {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.guard
+}
+
+// clean says whether nobody but the plan has done anything to the run's containers. Others
+// are of no use to the next run.
+func (c *cluster) clean() bool {
+	g := c.guarding()
+	if g == nil {
+		return true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.hit
+}
+
+func (p *player) ward(name string) ward { return ward{box: p.box, actor: name, plays: p.turns} }
+
+// take looks after a container from now on.
+func (g *guard) take(w ward) {
+	g.mu.Lock()
+	g.boxes[w.id] = w
+	g.mu.Unlock()
+	w.mu.Lock()
+	w.guard, w.frozen, w.pausing, w.resuming = g, false, 0, 0
+	r, dead := w.run, !w.runs()
+	w.mu.Unlock()
+	if dead && r != nil {
+		g.ended(w.box, r)
+	}
+}
+
+func (g *guard) say(w ward, u harness.Unplanned) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.tell != nil {
+		g.hit = true
+		u.Node, u.Cause = w.actor, w.what+u.Cause
+		g.tell(u)
+	}
+}
+
+func (g *guard) ward(id string) (w ward, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w, ok = g.boxes[id]
+	return w, ok
+}
+
+// killedBy is the status of a container's end by a signal, without the signal's number.
+const killedBy = 128
+
+// ended takes in that a container's program has ended, which the engine has said.
+func (g *guard) ended(b *box, r *running) {
+	w, ours := g.ward(b.id)
+	strange := ours && w.endsStrangely(r)
+	b.mu.Lock()
+	strange = strange && !r.asked && !r.strange
+	r.strange = r.strange || strange
+	b.mu.Unlock()
+	if !strange {
+		return
+	}
+	cause := fmt.Sprintf("container %.12s has ended with status %d", b.id, r.status)
+	switch {
+	case r.err != nil:
+		cause = fmt.Sprintf("container %.12s has ended: %v", b.id, r.err)
+	case r.starved:
+		cause += ", for want of memory"
+	case r.status > killedBy:
+		cause += fmt.Sprintf(", by signal %d", r.status-killedBy)
+	}
+	g.say(w, harness.Unplanned{Op: "kill", Cause: cause})
+}
+
+// endsStrangely says whether an end that was not asked for is none that a fault of the plan,
+// or the program of a client, brings about by itself.
+func (w ward) endsStrangely(r *running) bool {
+	switch {
+	case r.err != nil || r.status > killedBy && !r.starved:
+		return true
+	case w.node != nil && r.starved:
+		return !w.node.hungered.Load()
+	case w.node != nil && w.node.disk != nil && r.status > 0:
+		return !w.node.disk.Harmed()
+	}
+	return !w.plays
+}
+
+// hear takes in the pauses and their ends that the engine tells of.
+func (g *guard) hear(said <-chan pausing, failed <-chan error) {
+	for {
+		select {
+		case p := <-said:
+			if w, ok := g.ward(p.id); ok {
+				g.paused(w, p.over)
+			}
+		case <-failed:
+			return // the run is over; or the engine is not there any more, as others will see
+		}
+	}
+}
+
+func (g *guard) paused(w ward, over bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	u := harness.Unplanned{Op: "pause", Over: over, Cause: fmt.Sprintf("container %.12s was paused by somebody else", w.id)}
+	switch {
+	case !over && w.pausing > 0:
+		w.pausing--
+		return
+	case over && w.resuming > 0:
+		w.resuming--
+		return
+	case !over:
+		w.frozen = true
+	case w.frozen:
+		w.frozen, u.Cause = false, "it was unpaused"
+	case w.paused:
+		u.Op, u.Over, u.Cause = history.OpGoOn, false, fmt.Sprintf("container %.12s was unpaused by somebody else, while it was paused", w.id)
+	default:
+		return // of before the run
+	}
+	g.say(w, u)
+}
+
+// lookTick is how often /proc is looked at.
+const lookTick = 20 * time.Millisecond
+
+// look sees who is stopped by a signal, as no fault of the plan does in a container.
+func (g *guard) look() {
+	g.mu.Lock()
+	all := slices.Collect(maps.Values(g.boxes))
+	g.mu.Unlock()
+	for _, w := range all {
+		w.mu.Lock()
+		pid := 0
+		if w.runs() {
+			pid = w.run.process
+		}
+		w.mu.Unlock()
+		stopped := 0
+		if pid > 0 {
+			stopped = proc.StoppedIn(pid, w.id)
+		}
+		g.still(w, "stopped", stopped > 0, fmt.Sprintf("process %d in container %.12s was stopped by a signal", stopped, w.id))
+	}
+}
+
+// still takes in whether a ward stands still, in one of the ways to see that.
+func (g *guard) still(w ward, how string, is bool, cause string) {
+	key := how + " " + w.id
+	g.mu.Lock()
+	was := g.stands[key]
+	g.stands[key] = is
+	g.mu.Unlock()
+	if is != was {
+		if !is {
+			cause = "it goes on"
+		}
+		g.say(w, harness.Unplanned{Op: "pause", Over: !is, Cause: cause})
+	}
+}
+
+// A question is put each askTick, and to be answered in answersIn of this process's own
+// time: where it stands still itself, nobody is late. Where the links don't answer in
+// linksPatience the run is over: all that it asks of anybody goes by them.
+const (
+	askTick       = 200 * time.Millisecond
+	answersIn     = time.Second
+	linksPatience = 5 * time.Second
+)
+
+// ask puts a question over and over, until the context ends. Answers returns once the ward
+// has answered, or need not.
+func (g *guard) ask(ctx context.Context, w ward, answers func(context.Context)) {
+	every(ctx, askTick, func() {
+		done := make(chan struct{})
+		go func() { defer close(done); answers(ctx) }()
+		for waited := lookTick; ; waited += lookTick {
+			select {
+			case <-done:
+				if ctx.Err() == nil {
+					g.still(w, "mute", false, "")
+				}
+				return
+			case <-time.After(lookTick):
+			}
+			switch {
+			case waited == answersIn && (w.actor == linksName || g.c.linksAnswer(ctx)):
+				g.still(w, "mute", true, fmt.Sprintf("it answers nothing for %v", answersIn))
+			case waited == linksPatience && w.actor == linksName:
+				g.c.Fail(fmt.Errorf("the links answer nothing for %v", linksPatience))
+			}
+		}
+	})
+}
+
+func every(ctx context.Context, d time.Duration, f func()) {
+	t := time.NewTicker(d)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			f()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// askLinks asks the links for the time.
+func (c *cluster) askLinks(ctx context.Context) { c.Time(ctx) } // links that have ended are another matter
+
+// linksAnswer says whether the links answer soon.
+func (c *cluster) linksAnswer(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, askTick)
+	defer cancel()
+	_, err := c.Time(ctx)
+	return err == nil
+}
+
+// answersOf asks a server until it answers, or need not.
+func (c *cluster) answersOf(n *node) func(context.Context) {
+	return func(ctx context.Context) {
+		for ctx.Err() == nil {
+			if !n.changing.TryLock() {
+				return // it is just being started or ended
+			}
+			excused := !n.Runs() || n.deaf()
+			n.changing.Unlock()
+			if excused {
+				return
+			}
+			if _, err := n.Ask(ctx, n.At, "PING"); err == nil {
+				return
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(lookTick):
+			}
+		}
+	}
+}
+
+// lookAgain sees what became of the wards just before the run's end, of which the engine
+// may not have told yet.
+func (g *guard) lookAgain() {
+	ctx, cancel := context.WithTimeout(context.Background(), engineBound)
+	defer cancel()
+	if g.c.site.here {
+		g.look()
+	}
+	g.mu.Lock()
+	all := slices.Collect(maps.Values(g.boxes))
+	g.mu.Unlock()
+	var looks sync.WaitGroup
+	for _, w := range all {
+		looks.Go(func() {
+			w.mu.Lock()
+			runs, r, mine, known := w.runs(), w.run, w.paused, w.frozen
+			w.mu.Unlock()
+			if !runs {
+				return
+			}
+			status, _, err := w.engine.state(ctx, w.id)
+			switch {
+			case err != nil:
+			case status == "paused" && !mine && !known:
+				g.say(w, harness.Unplanned{Op: "pause", Cause: fmt.Sprintf("container %.12s is paused", w.id)})
+			case strings.HasPrefix(status, "exit") || status == "dead" || r.process > 0 && !proc.InContainer(r.process, w.id):
+				select {
+				case <-r.told:
+					g.ended(w.box, r)
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	looks.Wait()
+}
