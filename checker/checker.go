@@ -180,6 +180,10 @@ func Check(h *history.History, names ...string) (v Verdict) {
 	if text, ok := unplanned(r); ok {
 		v = nothing(h, names, text)
 		v.Assumption, v.Unplanned = text, true
+		if wrong == "" {
+			v.Numbers = numbers(r)
+			v.Words = r.liveness(v.Numbers)
+		}
 		return v
 	}
 	if wrong != "" {

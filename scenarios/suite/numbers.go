@@ -32,8 +32,8 @@ func JudgeNumbers(bounds map[string]harness.Bound, v checker.Verdict) []outcome.
 			j.Number.Waits = true
 		default:
 			keep(&j, x, 0)
-			if longest := v.Numbers[checker.StalledMax]; longest > 0 && !j.AsExpected {
-				undecided(&j, fmt.Sprintf("the machine stood still for up to %.3g s, which may be why %s", longest, j.Because))
+			if v.Numbers[checker.StalledMax] > 0 && !j.AsExpected {
+				undecided(&j, "the machine stood still, which may be why "+j.Because)
 			}
 		}
 		out = append(out, j)
