@@ -3,6 +3,8 @@ package timeline
 import (
 	"fmt"
 	"slices"
+
+	"lockpick/harness/history"
 	"strings"
 )
 
