@@ -3,9 +3,9 @@ package timeline
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"lockpick/harness/history"
-	"strings"
 )
 
 // mostTracks is how many rows of faults a reader can follow.
