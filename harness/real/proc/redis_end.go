@@ -41,6 +41,15 @@ func (r *Redis) Stopped() bool {
 	return r.stopped && r.runs()
 }
 
+// Silent says whether it need not answer: it is stopped, has ended, or is just being changed.
+func (r *Redis) Silent() bool {
+	if !r.mu.TryLock() {
+		return true
+	}
+	defer r.mu.Unlock()
+	return r.stopped || !r.runs()
+}
+
 // Return brings it back, as it was stopped or with what its disk has kept.
 func (r *Redis) Return(ctx context.Context) (err error) {
 	if r.Runs() {

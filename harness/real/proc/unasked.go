@@ -81,6 +81,7 @@ func (g *Group) Listen(tell func(Unasked)) (over func()) {
 
 // Codes by which the kernel tells a parent what became of a child, see waitid(2).
 const (
+	childDumped    = 3 // like smaller ones, of one that has ended
 	childStopped   = 5
 	childContinued = 6
 )
@@ -91,7 +92,7 @@ func (c *Child) reap(cmd *exec.Cmd) {
 	for {
 		var info unix.Siginfo
 		err := unix.Waitid(unix.P_PID, c.pid, &info, unix.WEXITED|unix.WSTOPPED|unix.WCONTINUED|unix.WNOWAIT, nil)
-		if err == nil && (info.Code == childStopped || info.Code == childContinued) {
+		if err == nil && info.Code > childDumped { // it has not ended
 			c.mu.Lock()
 			c.look()
 			c.mu.Unlock()
