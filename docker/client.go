@@ -101,9 +101,6 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 	if err != nil {
 		return fmt.Errorf("run client %s: %w", s.Name, err)
 	}
-	if g := c.guarding(); g != nil {
-		g.take(p.ward(s.Name))
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
@@ -152,6 +149,9 @@ func (c *cluster) enter(name string) (*player, error) {
 		if p, err = c.site.makePlayer(c.ctx, name, c.turners[name]); err != nil {
 			return nil, err
 		}
+	}
+	if c.guard != nil {
+		c.guard.take(p.ward(name))
 	}
 	c.playing[name] = p
 	return p, nil

@@ -123,8 +123,14 @@ func (c *cluster) clean() bool {
 
 func (p *player) ward(name string) ward { return ward{box: p.box, actor: name, plays: p.turns} }
 
-// take looks after a container from now on.
+// take looks after a container from now on, before anybody can pause it.
 func (g *guard) take(w ward) {
+	w.mu.Lock()
+	taken := w.guard == g
+	w.mu.Unlock()
+	if taken {
+		return
+	}
 	g.mu.Lock()
 	g.boxes[w.id] = w
 	g.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 // A question is to be answered in answersIn. Where the links don't answer in linksPatience
 // the run is over: all that it asks of anybody goes by them.
 const (
-	answersIn     = time.Second
-	linksPatience = 5 * time.Second
+	answersIn     = 3 * time.Second // all goes by the engine, which may be busy
+	linksPatience = 10 * time.Second
 )
 
 // ask puts a question to a ward until the context ends.

@@ -42,7 +42,7 @@ func (c *cluster) Guard(tell func(harness.Unplanned)) (over func()) {
 }
 
 // answersIn is how long a server may take to answer.
-const answersIn = time.Second
+const answersIn = 2 * time.Second
 
 // ask tells where a server answers nobody, though no signal has stopped it and no fault of
 // the plan keeps it from that.

@@ -17,7 +17,7 @@ import (
 // await waits until something was heard of a process.
 func (b bench) await(node, op string, over bool) {
 	b.Helper()
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		b.mu.Lock()
 		var got []string
 		for _, u := range *b.heard {
@@ -40,10 +40,12 @@ func TestGuard(t *testing.T) {
 		b.mu.Lock()
 		b.ends["n1"], b.ends["c1"] = true, true
 		b.mu.Unlock()
-		busy := "for i = 1, 4e8 do end"
-		b.ask(b.Server("n1").Addr(), "EVAL", busy, "0") // it is there, and answers nobody else
+		n1 := b.Server("n1").Addr()
+		b.ask(n1, "CONFIG", "SET", "lua-time-limit", "5000") // then it answers that it is busy
+		b.ask(n1, "EVAL", "while true do end", "0")
 		b.await("n1", "pause", false)
 		b.await("n1", "pause", true)
+		b.ask(n1, "SCRIPT", "KILL")
 
 		at, goes := make(chan string), make(chan struct{})
 		done := b.start(spec("c1", 1, client.Point{Name: client.AfterAcquire, Nth: 1}), func(point string) {

@@ -26,14 +26,15 @@ type Child struct {
 
 	unasked *unasked // hears what nobody here did to it
 
-	mu       sync.Mutex // held while it is signalled or reaped: until reaped, its pid is its own
-	ended    bool
-	err      error
-	asked    bool // to end
-	stopping bool // Stop was called, and Continue was not since
-	strange  bool // somebody else has stopped it
-	stays    bool // it is to run until it is asked to end
-	struck   bool // somebody else has ended it
+	mu         sync.Mutex // held while it is signalled or reaped: until reaped, its pid is its own
+	ended      bool
+	err        error
+	asked      bool // to end
+	stopping   bool // Stop was called, and Continue was not since
+	continuing bool // which the kernel has not told yet
+	strange    bool // somebody else has stopped it
+	stays      bool // it is to run until it is asked to end
+	struck     bool // somebody else has ended it
 }
 
 // newChild takes charge of a started command. Nobody else may wait for it.
@@ -92,6 +93,7 @@ func (c *Child) signal(s unix.Signal) error {
 	case unix.SIGSTOP:
 		c.stopping = true
 	case unix.SIGCONT:
+		c.continuing = c.stopping || c.strange
 		c.stopping = false
 	case unix.SIGKILL:
 		if is, err := process(c.pid); err != nil || !is.ends() { // else another was first

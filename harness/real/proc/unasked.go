@@ -115,23 +115,28 @@ func (c *Child) reap(cmd *exec.Cmd) {
 // is held.
 func (c *Child) look() {
 	var info unix.Siginfo
-	if c.ended || unix.Waitid(unix.P_PID, c.pid, &info, unix.WSTOPPED|unix.WCONTINUED|unix.WNOHANG, nil) != nil {
+	if c.ended || unix.Waitid(unix.P_PID, c.pid, &info, unix.WSTOPPED|unix.WCONTINUED|unix.WNOHANG, nil) != nil || info.Code == 0 {
 		return
 	}
-	x := Unasked{Child: c.name, Status: -1}
+	expected := c.continuing
+	c.continuing = false
+	stopped := Unasked{Child: c.name, What: Stopped, Status: -1, Cause: fmt.Sprintf("process %d was stopped by a signal from outside", c.pid)}
+	wentOn := Unasked{Child: c.name, What: WentOn, Status: -1, Cause: fmt.Sprintf("process %d goes on", c.pid)}
 	switch {
 	case info.Code == childStopped && !c.stopping:
 		c.strange = true
-		x.What, x.Cause = Stopped, fmt.Sprintf("process %d was stopped by a signal from outside", c.pid)
-	case info.Code == childContinued && c.strange:
+		c.unasked.add(stopped)
+	case info.Code != childContinued:
+	case c.strange:
 		c.strange = false
-		x.What, x.Cause = WentOn, fmt.Sprintf("process %d goes on", c.pid)
-	case info.Code == childContinued && c.stopping:
-		x.What, x.Paused, x.Cause = WentOn, true, fmt.Sprintf("process %d was continued by a signal from outside, while it was paused", c.pid)
-	default:
-		return
+		c.unasked.add(wentOn)
+	case c.stopping:
+		wentOn.Paused, wentOn.Cause = true, fmt.Sprintf("process %d was continued by a signal from outside, while it was paused", c.pid)
+		c.unasked.add(wentOn)
+	case !expected: // it was stopped before, too shortly to be seen
+		c.unasked.add(stopped)
+		c.unasked.add(wentOn)
 	}
-	c.unasked.add(x)
 }
 
 // tellEnd tells that it has ended, unless it may end by itself and did. The lock is held.

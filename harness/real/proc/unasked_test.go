@@ -10,36 +10,43 @@ import (
 	"time"
 )
 
-// What a Group does to its children is nobody's news; what others do is, and what they do
-// themselves that are to stay.
-func TestUnasked(t *testing.T) {
-	must := func(t *testing.T, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
-	send := func(s syscall.Signal) func(*testing.T, *Child) {
-		return func(t *testing.T, c *Child) { must(t, syscall.Kill(c.PID(), s)) }
-	}
-	stop := func(t *testing.T, c *Child) { _, err := c.Stop(); must(t, err) }
-	goOn := func(t *testing.T, c *Child) { _, err := c.Continue(); must(t, err) }
-	kill := func(t *testing.T, c *Child) { must(t, c.Kill()) }
-	end := func(_ *testing.T, c *Child) { <-c.Done() }
-	state := func(want byte) func(*testing.T, *Child) {
-		return func(t *testing.T, c *Child) {
-			for until := time.Now().Add(signalBound); ; time.Sleep(time.Millisecond) {
-				if s, err := process(c.PID()); err != nil || s.state == want {
-					must(t, err)
-					return
-				}
-				if time.Now().After(until) {
-					t.Fatalf("it is not %c", want)
-				}
+}
+
+// step is something that is done to a child, or waited for.
+type step func(*testing.T, *Child)
+
+func send(s syscall.Signal) step {
+	return func(t *testing.T, c *Child) { must(t, syscall.Kill(c.PID(), s)) }
+}
+func stop(t *testing.T, c *Child) { _, err := c.Stop(); must(t, err) }
+func goOn(t *testing.T, c *Child) { _, err := c.Continue(); must(t, err) }
+func kill(t *testing.T, c *Child) { must(t, c.Kill()) }
+func end(_ *testing.T, c *Child)  { <-c.Done() }
+
+// state waits until /proc says that it is so.
+func state(want byte) step {
+	return func(t *testing.T, c *Child) {
+		for until := time.Now().Add(signalBound); ; time.Sleep(time.Millisecond) {
+			if s, err := process(c.PID()); err != nil || s.state == want {
+				must(t, err)
+				return
+			}
+			if time.Now().After(until) {
+				t.Fatalf("it is not %c", want)
 			}
 		}
 	}
-	type course []func(*testing.T, *Child)
+}
+
+// What a Group does to its children is nobody's news; what others do is, and what they do
+// themselves that are to stay.
+func TestUnasked(t *testing.T) {
+	type course []step
 	sleep, fail := []string{"sleep", "60"}, []string{"sh", "-c", "read line; exit 3"}
 	for name, c := range map[string]struct {
 		command []string
