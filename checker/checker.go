@@ -77,6 +77,8 @@ type Verdict struct {
 	Schema int `json:"schema"`
 	// Assumption is why nothing can be decided, "" if all assumptions hold.
 	Assumption string `json:"assumption,omitempty"`
+	// Unplanned: the assumption that does not hold is that nobody but the plan injects faults.
+	Unplanned bool `json:"unplanned,omitempty"`
 	// Cut is history.Cut: the record was judged up to there.
 	Cut string `json:"cut,omitempty"`
 	// Second is the second judge's answer, porcupine's, to the question of
@@ -95,14 +97,17 @@ type Verdict struct {
 
 // Result is the judgement of one property.
 type Result struct {
-	Property  string   `json:"property"`
-	Outcome   Outcome  `json:"outcome"`
-	Because   string   `json:"because"`             // one sentence
-	Occasions int      `json:"occasions"`           // how often the property was put to the test
-	Incidents int      `json:"incidents,omitempty"` // how often it was violated
-	Cause     string   `json:"cause,omitempty"`     // of the violation shown: a cause or a class above
-	Node      string   `json:"node,omitempty"`      // the node to blame, where there is one
-	Witness   *Witness `json:"witness,omitempty"`
+	Property  string  `json:"property"`
+	Outcome   Outcome `json:"outcome"`
+	Because   string  `json:"because"`             // one sentence
+	Occasions int     `json:"occasions"`           // how often the property was put to the test
+	Incidents int     `json:"incidents,omitempty"` // how often it was violated
+	Cause     string  `json:"cause,omitempty"`     // of the violation shown: a cause or a class above
+	Node      string  `json:"node,omitempty"`      // the node to blame, where there is one
+	// Stalled is the longest stall of the machine, in seconds, that may be why the outcome is
+	// not another: see stalled.go. 0: there was none.
+	Stalled float64  `json:"stalled,omitempty"`
+	Witness *Witness `json:"witness,omitempty"`
 }
 
 // Witness proves a violation by at most two sessions.
@@ -176,6 +181,15 @@ func Check(h *history.History, names ...string) (v Verdict) {
 		}
 	}()
 	r, wrong := readRecord(h)
+	if text, ok := unplanned(r); ok {
+		v = nothing(h, names, text)
+		v.Assumption, v.Unplanned = text, true
+		if wrong == "" {
+			v.Numbers = numbers(r)
+			v.Words = r.liveness(v.Numbers)
+		}
+		return v
+	}
 	if wrong != "" {
 		v = nothing(h, names, "the history is malformed: "+wrong)
 		v.Assumption = wrong
@@ -191,7 +205,7 @@ func Check(h *history.History, names ...string) (v Verdict) {
 	v = Verdict{Schema: Schema, Cut: h.Cut, Numbers: numbers(r)}
 	v.Words = r.liveness(v.Numbers)
 	for _, name := range names {
-		v.Results = append(v.Results, cutShort(r, vacuous, judge(r, name)))
+		v.Results = append(v.Results, r.stalled(cutShort(r, vacuous, judge(r, name))))
 	}
 	v.Second = r.second(SecondTimeout)
 	v.Disagreement = r.disagreements(v)

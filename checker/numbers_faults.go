@@ -48,7 +48,7 @@ func (r *record) faultNumbers(n map[string]float64) {
 		}
 	}
 	for _, f := range r.faults {
-		if f.step == 0 {
+		if f.step <= 0 { // in no plan
 			continue
 		}
 		n[faultNumber(f.step, faultInjected)]++

@@ -98,6 +98,9 @@ func tell(h *history.History, v Verdict) string {
 		if r.Outcome != Undecided {
 			fmt.Fprintf(&b, "  occasions %d, incidents %d\n", r.Occasions, r.Incidents)
 		}
+		if r.Stalled > 0 {
+			fmt.Fprintf(&b, "  a stall of %g s may be why\n", r.Stalled)
+		}
 		if w := r.Witness; w != nil {
 			fmt.Fprintf(&b, "  witness: %s of %s, %s to %s\n", strings.Join(w.Sessions, " and "), w.Key, seconds(w.From), seconds(w.To))
 			for _, n := range w.Events {

@@ -72,7 +72,7 @@ func (s *site) welcome(ctx context.Context, called string, host int) (*guest, er
 	if err := s.engine.shared(ctx, called, s.net.name); err != nil {
 		return nil, err
 	}
-	b := &box{engine: s.engine, name: called, id: is.id, here: s.here && os.Geteuid() == 0}
+	b := &box{engine: s.engine, name: called, id: is.id, near: s.here, here: s.here && os.Geteuid() == 0}
 	g := &guest{node: &node{box: b, site: s, place: &place{b, host}}, called: called, image: is.image}
 	g.Server = server.Server{Name: called, At: net.JoinHostPort(at.String(), redisPort), Ask: s.ask,
 		Log: func() string { return s.engine.logs(context.Background(), is.id) }}

@@ -19,12 +19,17 @@ const engineBound = 15 * time.Second
 type box struct {
 	engine   *engine
 	name, id string
-	here     bool // its processes are on this machine, and ours to kill
+	near     bool // its processes are on this machine
+	here     bool // and ours to kill
 	beside   *box // from where its gate is opened; nil: it has none, or it is opened from this process
 
 	mu     sync.Mutex
 	run    *running // the latest; nil: it was never started
 	paused bool
+	guard  *guard // of the run; nil: nobody looks after it
+	frozen bool   // somebody else has paused it
+	// Pauses, and ends of these, that were asked for and the engine has not told of yet.
+	pausing, resuming int
 }
 
 // running is one run of a container's program.
@@ -35,6 +40,9 @@ type running struct {
 	told    chan struct{} // closed when the engine has said so, with what follows
 	status  int64         // of its end
 	err     error         // why its end is unknown
+	starved bool          // it ended for want of memory
+	asked   bool          // it was asked to end
+	strange bool          // it was not, and that is recorded
 }
 
 func (r *running) end() { r.once.Do(func() { close(r.ended) }) }
@@ -51,7 +59,7 @@ func (b *box) start(ctx context.Context) error {
 		return fmt.Errorf("start %s: %w", b.name, err)
 	}
 	r := &running{ended: make(chan struct{}), told: make(chan struct{})}
-	if b.here {
+	if b.near {
 		if _, pid, err := b.engine.state(ctx, b.id); err == nil && proc.InContainer(pid, b.id) {
 			r.process = pid
 		}
@@ -59,8 +67,17 @@ func (b *box) start(ctx context.Context) error {
 	b.run, b.paused = r, false
 	go func() {
 		r.status, r.err = ended()
+		if r.status > killedBy {
+			r.starved = b.engine.starved(context.WithoutCancel(ctx), b.id)
+		}
 		close(r.told)
 		r.end()
+		b.mu.Lock()
+		g := b.guard
+		b.mu.Unlock()
+		if g != nil {
+			g.ended(b, r)
+		}
 	}()
 	return nil
 }
@@ -125,7 +142,9 @@ func (b *box) Pause(ctx context.Context) (readBack string, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, engineBound)
 	defer cancel()
+	b.pausing++
 	if err := b.engine.pause(ctx, b.id); err != nil {
+		b.pausing--
 		if !b.runs() {
 			err = proc.ErrEnded
 		}
@@ -147,7 +166,9 @@ func (b *box) Resume(ctx context.Context) (readBack string, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, engineBound)
 	defer cancel()
+	b.resuming++
 	if err := b.engine.unpause(ctx, b.id); err != nil {
+		b.resuming--
 		return "", fmt.Errorf("resume %s: %w", b.name, err)
 	}
 	b.paused = false
@@ -181,9 +202,15 @@ func (b *box) Kill(ctx context.Context) (readBack string, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, engineBound)
 	defer cancel()
+	r := b.run
+	if r.process > 0 && !proc.InContainer(r.process, b.id) {
+		// Somebody else has ended it, which the engine is about to tell.
+		return "", fmt.Errorf("kill %s: %w", b.name, proc.ErrEnded)
+	}
+	r.asked = true
 	// The engine would take tenths of a second to tell that it is gone. It knows how to
 	// kill who is frozen.
-	if r := b.run; r.process > 0 && !b.paused {
+	if r.process > 0 && b.here && !b.paused && !b.frozen {
 		if err := proc.KillContained(ctx, r.process, b.id); err != nil {
 			return "", fmt.Errorf("kill %s: %w", b.name, err)
 		}
@@ -192,6 +219,7 @@ func (b *box) Kill(ctx context.Context) (readBack string, err error) {
 	}
 	killed := b.engine.kill(ctx, b.id)
 	if killed != nil && b.runs() {
+		r.asked = false
 		return "", fmt.Errorf("kill %s: %w", b.name, killed)
 	}
 	return b.awaitEnd(ctx, "kill")
@@ -211,8 +239,32 @@ func (b *box) soonOver() bool {
 	}
 }
 
+// mayEnd says whether its program is just being asked to end.
+func (b *box) mayEnd(may bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.run != nil {
+		b.run.asked = may
+	}
+}
+
+// struck says whether somebody else has ended its program. It waits for the end.
+func (b *box) struck() bool {
+	b.mu.Lock()
+	r, g := b.run, b.guard
+	b.mu.Unlock()
+	<-r.told
+	if g != nil {
+		g.ended(b, r)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return r.strange
+}
+
 // remove ends it and removes it.
 func (b *box) remove(ctx context.Context) error {
+	b.mayEnd(true)
 	if b.beside != nil {
 		if err := b.beside.remove(ctx); err != nil {
 			return err

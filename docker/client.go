@@ -109,7 +109,12 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 		defer started()
 		return m.Began(r)
 	}
-	left := func(l contender.Left) { p.left = &l }
+	left := func(l contender.Left) {
+		p.left = &l
+		if l.Signal > 0 && !p.killed.Load() && ctx.Err() == nil {
+			c.strike(p, l.Signal)
+		}
+	}
 	err = contender.Conversation{In: p.in, Out: p.out, Record: c.rec.Record, At: at, Clocks: p.clocks, Began: began, Left: left}.Hold(contender.Order{Spec: s, Origin: c.Origin(), Clocks: m != nil})
 	if err != nil {
 		p.Kill(context.Background())
@@ -120,6 +125,13 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 	c.ended[s.Name] = true
 	c.mu.Unlock()
 	return p.verdict(ctx, err, end)
+}
+
+// strike tells that somebody else has ended a client, in a room that is still there.
+func (c *cluster) strike(p *player, signal int) {
+	if g := c.guarding(); g != nil {
+		g.say(p.ward(p.name), harness.Unplanned{Op: "kill", Cause: fmt.Sprintf("its process in container %.12s was ended by signal %d", p.id, signal)})
+	}
 }
 
 // enter takes the container that waits for the client's order, or starts it again for
@@ -137,6 +149,9 @@ func (c *cluster) enter(name string) (*player, error) {
 		if p, err = c.site.makePlayer(c.ctx, name, c.turners[name]); err != nil {
 			return nil, err
 		}
+	}
+	if c.guard != nil {
+		c.guard.take(p.ward(name))
 	}
 	c.playing[name] = p
 	return p, nil
@@ -162,6 +177,8 @@ func (p *player) verdict(ctx context.Context, said, end error) error {
 		return harness.ErrKilled
 	case ctx.Err() != nil:
 		return fmt.Errorf("run client %s: %w", p.name, context.Cause(ctx))
+	case p.left != nil && p.left.Signal > 0, p.left == nil && p.struck(): // which is recorded
+		return harness.ErrKilled
 	case said != nil:
 		return fmt.Errorf("run client %s: %w", p.name, said)
 	}

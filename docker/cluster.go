@@ -48,6 +48,7 @@ type cluster struct {
 	waiting map[string]*player // clients that have no order yet
 	playing map[string]*player // those that run
 	ended   map[string]bool    // those that ran and run no more
+	guard   *guard             // of this run; nil: it has not begun
 }
 
 var _ harness.Cluster = (*cluster)(nil)
@@ -113,7 +114,7 @@ func (c *cluster) close() error {
 			errs = append(errs, err)
 		}
 	}
-	if c.Remote != nil {
+	if c.Remote != nil && (c.clean() || c.linksAnswer(ctx)) {
 		errs = append(errs, c.sameTime(ctx), c.Remote.Close(ctx))
 	}
 	errs = append(errs, c.unfilter(ctx))

@@ -65,6 +65,12 @@ func (e *engine) hunger(ctx context.Context, id string) (hunger, error) {
 	return hunger{periods: cpu.Periods, throttled: cpu.ThrottledPeriods, memory: s.MemoryStats.Usage}, err
 }
 
+// starved says whether a container has ended for want of memory.
+func (e *engine) starved(ctx context.Context, id string) bool {
+	is, err := e.api.ContainerInspect(ctx, id)
+	return err == nil && is.State.OOMKilled
+}
+
 // starves says why the engine can't bound what containers use; "": it can.
 func (e *engine) starves(ctx context.Context) (reason string) {
 	about, err := e.api.Info(ctx)

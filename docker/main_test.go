@@ -161,6 +161,7 @@ func runOn(t *testing.T, backend *Backend, scenario harness.Scenario, body func(
 	err := backend.Run(t.Context(), scenario, 1, rec, func(_ context.Context, c harness.Cluster) error {
 		up = time.Since(began)
 		label = c.(*cluster).site.labels[runLabel]
+		defer c.(*cluster).Guard(func(u harness.Unplanned) { t.Errorf("nobody asked for it: %+v", u) })()
 		body(bench{t, c.(*cluster), &mu, &events})
 		ended = time.Since(began)
 		return nil

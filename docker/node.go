@@ -42,6 +42,7 @@ type node struct {
 	removed bool
 
 	unplugged, starved atomic.Bool // now
+	hungered           atomic.Bool // it was starved, if not now
 	spoiled            atomic.Bool // it is not as it was when it was new
 }
 
@@ -72,6 +73,11 @@ func (s *site) ask(ctx context.Context, addr string, args ...string) (resp.Value
 	remote, err := s.network(ctx)
 	if err != nil {
 		return resp.Value{}, err
+	}
+	if _, bounded := ctx.Deadline(); !bounded { // or links that stand still would keep us for ever
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, engineBound)
+		defer cancel()
 	}
 	return remote.Ask(ctx, addr, args...)
 }
@@ -150,7 +156,9 @@ func (n *node) shutdown(ctx context.Context) (readBack string, err error) {
 	case n.Paused() || n.unplugged.Load():
 		return "", fmt.Errorf("shut %s down: it is paused or unplugged, and hears nothing", n.Name)
 	}
+	n.mayEnd(true)
 	if err := n.End(ctx, n.done()); err != nil {
+		n.mayEnd(false)
 		return "", err
 	}
 	if err := n.outcome(); err != nil {

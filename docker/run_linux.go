@@ -157,7 +157,7 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 		return err
 	}
 	err = body(c.ctx, c)
-	well = true
+	well = c.clean()
 	return err
 }
 

@@ -31,9 +31,10 @@ type site struct {
 	prefix string // of the names of containers
 	net    privateNet
 
-	remote *network.Remote
-	talk   *talk         // with the container of the links; nil: it was not made
-	joined chan struct{} // closed when the links can be talked to, or never will
+	remote   *network.Remote
+	talk     *talk         // with the container of the links; nil: it was not made
+	linksBox *box          // that container
+	joined   chan struct{} // closed when the links can be talked to, or never will
 
 	mu     sync.Mutex
 	nodes  map[role]*node    // with the resource, replicas and sentinels
@@ -102,13 +103,13 @@ func (s *site) makeBox(ctx context.Context, name string, host int, m making) (*b
 	if err != nil {
 		return nil, fmt.Errorf("make the container of %s: %w", name, err)
 	}
-	return &box{engine: s.engine, name: name, id: id, here: s.here && os.Geteuid() == 0}, nil
+	return &box{engine: s.engine, name: name, id: id, near: s.here, here: s.here && os.Geteuid() == 0}, nil
 }
 
 // join makes the container of the links, and returns once it can be talked to.
 func (s *site) join(ctx context.Context) error {
 	defer close(s.joined)
-	b, err := s.makeBox(ctx, "links", linksHost, making{
+	b, err := s.makeBox(ctx, linksName, linksHost, making{
 		image: s.image, command: s.links, talks: true,
 		// A link that dials from few ports takes one again whose last connection only waits.
 		sysctls: map[string]string{"net.ipv4.tcp_tw_reuse": "1"},
@@ -116,6 +117,7 @@ func (s *site) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.linksBox = b
 	if s.talk, err = b.talk(ctx); err != nil {
 		return err
 	}

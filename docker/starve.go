@@ -45,6 +45,7 @@ func (c *cluster) Starve(node string, cpu float64, memory int) (string, error) {
 	}
 	n.spoiled.Store(true)
 	n.starved.Store(true)
+	n.hungered.Store(true)
 	n.tell(c.ctx)
 	want := share{quota: time.Duration(cpu * float64(sharePeriod)).Round(time.Microsecond), memory: int64(memory)}
 	if err := n.engine.bound(c.ctx, n.id, want); err != nil {

@@ -26,6 +26,8 @@ type engine struct {
 	until  Until
 	halted chan struct{} // closed when the run is to end where it stands
 
+	machine machine
+
 	nesting sync.Mutex
 	nests   map[string]*nested // by kind and target
 
@@ -57,7 +59,10 @@ func (e *engine) run(ctx context.Context) error {
 		return err
 	}
 	e.watchMachine()
+	unguarded := e.guard()
+	defer unguarded()
 	err := e.clients(ctx)
+	e.moves()
 	e.quit() // what comes now meets nobody
 	e.healAll(ctx)
 	// What was held is delivered now, and late answers come in.

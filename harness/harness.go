@@ -20,8 +20,8 @@
 // begins after another's end waits for that end, and its invoke event is of then. One
 // that by the plan begins while another is in force does not wait.
 //
-// What a real machine does by itself is recorded as well: where it stood still, which
-// nobody planned (stall.go).
+// What nobody planned is recorded as well: where a real machine stood still by itself
+// (stall.go), and what somebody else did to a process of the run (unplanned.go).
 //
 // Deliberately missing: any backend, any checker, any report. The engine knows
 // what was planned and what happened, not what it means.

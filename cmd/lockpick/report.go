@@ -28,6 +28,7 @@ type report struct {
 	mu       sync.Mutex
 	total    int
 	ended    int
+	tries    int                     // that did not count
 	count    map[string]int          // outcomes by state, skips too
 	outcomes map[int]outcome.Outcome // those that are not printed yet, or all for JSON
 	skipped  []outcome.Outcome
@@ -57,6 +58,7 @@ func (r *report) done(i int, o outcome.Outcome) {
 	defer r.mu.Unlock()
 	r.outcomes[i] = o
 	r.ended++
+	r.tries += len(o.Retried)
 	for _, i := range r.compared.settle(r.outcomes, i) {
 		r.count[r.outcomes[i].State()]++
 		r.code = outcome.Worse(r.code, r.outcomes[i].Code)
@@ -88,7 +90,7 @@ func (r *report) done(i int, o outcome.Outcome) {
 func (r *report) print(o outcome.Outcome) {
 	r.line(o)
 	for _, why := range o.Retried {
-		fmt.Fprintf(r.out, "    tried again: %s\n", why)
+		fmt.Fprintf(r.out, "    discarded, and tried again: %s\n", why)
 	}
 	r.explain(o)
 }
@@ -215,8 +217,19 @@ func (r *report) finish(ctx context.Context) error {
 	if runs == 1 {
 		noun = "run"
 	}
-	fmt.Fprintf(r.out, "\n%d %s on %s, %s: %s\n", runs, noun, r.flags.backend, seeds, strings.Join(parts, ", "))
+	fmt.Fprintf(r.out, "\n%d %s on %s, %s: %s%s\n", runs, noun, r.flags.backend, seeds, strings.Join(parts, ", "), r.discarded())
 	return nil
+}
+
+// discarded says how many tries did not count; "": all did.
+func (r *report) discarded() string {
+	switch r.tries {
+	case 0:
+		return ""
+	case 1:
+		return "; 1 try was discarded"
+	}
+	return fmt.Sprintf("; %d tries were discarded", r.tries)
 }
 
 // progress tells on stderr how far a run is that takes over a second.

@@ -136,7 +136,17 @@ On a real backend the machine itself may stand still for a while, as a virtual o
 does whose processor others use. The harness watches for that and records it as a
 fault that nobody planned: stall machine. Nobody is held to what he was to do in
 time meanwhile, and where that leaves nothing to judge, deadlock-freedom and
-fault-tolerance are undecided.`},
+fault-tolerance are undecided. Where it made a lease end or a step of the plan late, or
+lies within what a witness shows, an expected violation that was missed or has another
+cause is undecided, and so is one that nobody expected of what has to be done in time.
+An unexpected violation of mutual-exclusion, lease-linearizable or fencing-order stays.
+
+What somebody else does to a process of the run is recorded as well, as a kill, a pause
+or a go-on (the end of a planned pause) with step -1: kill -9, SIGSTOP, docker kill, an
+out-of-memory kill, whatever hits a node, a replica, a sentinel, the resource, a client or
+the container of the links. Such a run is undecided whatever came of it. On real backends
+it is discarded and tried again, up to five times; where each try was hit, the exit code
+is 2, or 3 if the run could not be ended, and the reason is said.`},
 }
 
 var scenarioFormat = `A scenario is one YAML file. "lockpick show NAME" prints one to copy.

@@ -53,6 +53,14 @@ const (
 	Machine = "machine"
 )
 
+// Unplanned is the Step of a fault that hit one process of the run from outside and that no
+// plan has: it was killed or stopped, or went on in the midst of a planned pause (OpGoOn).
+// Its begin is of when that was seen.
+const (
+	Unplanned = -1
+	OpGoOn    = "go-on"
+)
+
 // Processes that are no clients.
 const (
 	Harness = "harness"
@@ -83,7 +91,7 @@ type Event struct {
 	Sent       int64  `json:"sent,omitempty"`       // wire: the request entered the link
 	Applied    int64  `json:"applied,omitempty"`    // wire: the node had answered; log: the resource had applied or refused it
 	Answered   int64  `json:"answered,omitempty"`   // wire: the answer left the link for the client; 0: the client never saw it
-	Step       int    `json:"step,omitempty"`       // the planned step a fault belongs to, from 1
+	Step       int    `json:"step,omitempty"`       // the planned step a fault belongs to, from 1; Unplanned; 0: unknown
 	Cause      string `json:"cause,omitempty"`      // why it failed; what was read back; what the node answered
 
 	Params *Params `json:"params,omitempty"` // in the first event only

@@ -14,8 +14,15 @@ import (
 // Stat is what /proc says of a process or thread.
 type Stat struct {
 	State byte   // R, S, D, T (stopped), t, Z (ended, not reaped), X
+	Flags uint64 // of the kernel
 	Start uint64 // clock ticks since the machine started: with the pid, an identity
 }
+
+// exiting is the kernel's PF_EXITING: it is on its way to the end, its files closed or not.
+const exiting = 0x4
+
+// Ends says whether it has ended, or is about to.
+func (s Stat) Ends() bool { return s.Ended() || s.Flags&exiting != 0 }
 
 // Ended says whether it runs no more.
 func (s Stat) Ended() bool { return s.State == 'Z' || s.State == 'X' }
@@ -33,7 +40,8 @@ func ReadStat(path string) (Stat, error) {
 		return Stat{}, fmt.Errorf("%s: not what proc(5) says", path)
 	}
 	start, err := strconv.ParseUint(f[19], 10, 64) // field 22
-	return Stat{State: f[0][0], Start: start}, err
+	flags, bad := strconv.ParseUint(f[6], 10, 64)
+	return Stat{State: f[0][0], Flags: flags, Start: start}, errors.Join(err, bad)
 }
 
 // StatOf reads the state of a process; one that is gone is X.

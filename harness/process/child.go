@@ -110,6 +110,8 @@ func (ch *child) outcome(ctx context.Context, said, end error) error {
 		return harness.ErrKilled
 	case ctx.Err() != nil:
 		return fmt.Errorf("run client %s: %w", ch.name, context.Cause(ctx))
+	case ch.Struck(): // which is recorded
+		return harness.ErrKilled
 	case said != nil:
 		return fmt.Errorf("run client %s: %w", ch.name, said)
 	}

@@ -33,6 +33,7 @@ type cluster struct {
 
 	// These are filled before body is called.
 	resource *proc.Redis
+	servers  []*proc.Redis // that one, the nodes and their replicas
 	clocks   skew.Machines // of nodes and clients, where they can be turned
 
 	mu      sync.Mutex

@@ -28,6 +28,7 @@ func (c *cluster) startReplicas(s harness.Scenario, bin string) error {
 		if err != nil {
 			return err
 		}
+		c.servers = append(c.servers, r)
 		if err := c.Replicate(node, r, l.Addr()); err != nil {
 			return err
 		}

@@ -113,6 +113,8 @@ type bench struct {
 	*cluster
 	mu     *sync.Mutex
 	events *[]history.Event
+	ends   map[string]bool // processes that the test itself ends, or stops
+	heard  *[]harness.Unplanned
 }
 
 // run runs body on a cluster, and sees that nothing is left behind.
@@ -136,7 +138,16 @@ func runOn(t *testing.T, scenario harness.Scenario, body func(b bench)) []histor
 	})
 	var pids []int
 	err := testBackend(dir).Run(t.Context(), scenario, 1, rec, func(_ context.Context, c harness.Cluster) error {
-		body(bench{t, c.(*cluster), &mu, &events})
+		ends, heard := map[string]bool{}, []harness.Unplanned{}
+		defer c.(*cluster).Guard(func(u harness.Unplanned) {
+			mu.Lock()
+			defer mu.Unlock()
+			heard = append(heard, u)
+			if !ends[u.Node] {
+				t.Errorf("nobody asked for it: %+v", u)
+			}
+		})()
+		body(bench{t, c.(*cluster), &mu, &events, ends, &heard})
 		pids = children(t, dir)
 		return nil
 	})

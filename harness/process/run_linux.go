@@ -93,6 +93,7 @@ func (c *cluster) startServers(s harness.Scenario, bin string) error {
 				errs = append(errs, err)
 				return
 			}
+			c.servers = append(c.servers, r)
 			if name == harness.ResourceName {
 				c.resource = r
 			} else {

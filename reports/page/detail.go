@@ -42,8 +42,11 @@ func detail(e *history.Event) string {
 	if e.Cause != "" && e.Op != history.OpLog {
 		add("%s", words.Visible(e.Cause, longestCell))
 	}
-	if e.Step != 0 {
+	if e.Step > 0 {
 		add("step %d", e.Step)
+	}
+	if e.Step == history.Unplanned {
+		add("nobody planned it")
 	}
 	return strings.TrimPrefix(strings.Join(parts, " · "), " · ")
 }

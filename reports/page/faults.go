@@ -45,8 +45,8 @@ const (
 // occurrence is a fault on a target, by the events of the nemesis.
 type occurrence struct{ invoke, begin, end, fail *history.Event }
 
-// occurrences are the faults of each step, in the order in which they came. Step 0
-// has those that nobody planned.
+// occurrences are the faults of each step, in the order in which they came. Steps
+// below 1 have those that nobody planned.
 func occurrences(h *history.History) map[int][]*occurrence {
 	out := map[int][]*occurrence{}
 	type at struct {
@@ -98,7 +98,13 @@ func faults(r outcome.Run, rows map[int64]bool) faultTable {
 	}
 	slices.Sort(others)
 	for _, s := range others {
-		steps = append(steps, history.PlannedStep{Step: s, Fault: first(all[s]).Op, When: "nobody planned it"})
+		var kinds []string
+		for _, o := range all[s] {
+			if kind := first([]*occurrence{o}).Op; !slices.Contains(kinds, kind) {
+				kinds = append(kinds, kind)
+				steps = append(steps, history.PlannedStep{Step: s, Fault: kind, When: "nobody planned it"})
+			}
+		}
 	}
 	if len(steps) > mostSteps {
 		t.More = len(steps) - mostSteps
@@ -106,10 +112,14 @@ func faults(r outcome.Run, rows map[int64]bool) faultTable {
 	}
 	t.Long = len(steps) > mostOpen
 	for _, s := range steps {
-		x := faultStep{Step: s.Step, What: what(s), When: plain(s.When)}
-		x.count(r, all[s.Step])
-		x.times(all[s.Step], rows)
-		if len(all[s.Step]) == 0 {
+		x := faultStep{Step: max(s.Step, 0), What: what(s), When: plain(s.When)}
+		came := all[s.Step]
+		if !planned[s.Step] {
+			came = slices.DeleteFunc(slices.Clone(came), func(o *occurrence) bool { return first([]*occurrence{o}).Op != s.Fault })
+		}
+		x.count(r, came)
+		x.times(came, rows)
+		if len(came) == 0 {
 			x.Never = "never came: its trigger was not seen"
 			if s.Optional {
 				x.Never = "did not come, and need not have"
@@ -164,7 +174,7 @@ var faultNames = map[string]string{
 	"failover": "failover to the replica", "cut": "cut of links", "delay": "late messages", "throttle": "throttled link",
 	"lose": "lost messages", "hold": "held message", "drop": "lost message", "slow-disk": "disk that stalls",
 	"full-disk": "full disk", "unplug": "network cable out", "starve": "starved node", "touch": "another key", "clock-jump": "clock jump", "clock-rate": "clock that runs wrong",
-	"clock-slew": "slewed clock", "clock-strobe": "clock that jumps to and fro",
+	history.OpGoOn: "end of a pause", "clock-slew": "slewed clock", "clock-strobe": "clock that jumps to and fro",
 }
 
 func (x *faultStep) count(r outcome.Run, os []*occurrence) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"lockpick/harness/history"
 	"lockpick/nemesis"
 	"lockpick/reports/words"
 )
@@ -83,6 +84,8 @@ func wordsFor(g []*fault, targets, held string) faultWords {
 		return hit(targets, "loses its network", "is on the network again", "was off the network")
 	case "starve":
 		return hit(targets, "is starved"+saw, "is fed again", "was starved"+saw)
+	case history.OpGoOn:
+		return hit(targets, "goes on by itself", "", "went on by itself")
 	case "touch":
 		return hit(targets, "gets another key", "", "got another key")
 	default:

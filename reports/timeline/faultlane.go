@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"lockpick/harness/history"
 )
 
 // mostTracks is how many rows of faults a reader can follow.
@@ -87,6 +89,9 @@ func (b *builder) drawFault(row int, g []*fault) {
 
 // planned says what a step was to do.
 func (b *builder) planned(step int) string {
+	if step == history.Unplanned {
+		return "nobody planned it"
+	}
 	for _, p := range b.h.Params.Steps {
 		if p.Step == step {
 			return fmt.Sprintf("planned as step %d: %s %s when %s", step, p.Fault, joined(p.Targets), p.When)

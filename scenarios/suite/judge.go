@@ -29,6 +29,7 @@ func Judge(expect map[string]harness.Expectation, v checker.Verdict) []outcome.J
 			if j.Missed && v.Cut != "" { // it may have been still to come
 				j.Missed, j.Got, j.Because = false, checker.Undecided, "not violated so far: "+r.Because
 			}
+			excuse(&j, want, r)
 		}
 		out = append(out, j)
 	}

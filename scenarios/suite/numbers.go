@@ -32,6 +32,9 @@ func JudgeNumbers(bounds map[string]harness.Bound, v checker.Verdict) []outcome.
 			j.Number.Waits = true
 		default:
 			keep(&j, x, 0)
+			if v.Numbers[checker.StalledMax] > 0 && !j.AsExpected {
+				undecided(&j, "the machine stood still, which may be why "+j.Because)
+			}
 		}
 		out = append(out, j)
 	}

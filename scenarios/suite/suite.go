@@ -109,9 +109,13 @@ const (
 )
 
 // again says why a run should be tried once more, "" if it should not: a
-// violation that a race missed, or a run in which a fault did not take effect. A
-// violation that nobody expected is final, and so is an error.
+// violation that a race missed, or a run in which a fault did not take effect, or one that
+// nobody planned did. A violation that nobody expected is final, and so is an error, unless
+// what nobody planned may be why.
 func again(o outcome.Outcome) string {
+	if o.Verdict.Unplanned {
+		return o.Verdict.Assumption
+	}
 	if o.Error != "" || o.Stopped != "" { // another try would be stopped, too
 		return ""
 	}
@@ -207,6 +211,9 @@ func judged(o *outcome.Outcome, m harness.Manifest, events []history.Event) *his
 		o.Fail(outcome.ExitBug, fmt.Errorf("the two judges disagree: %s", o.Verdict.Disagreement))
 	}
 	o.Code = outcome.Worse(o.Code, outcome.CodeOf(decided(o.Judgements)))
+	if o.Verdict.Unplanned { // whatever was expected, and of whatever
+		o.Code = outcome.Worse(o.Code, outcome.ExitUndecided)
+	}
 	if strings.HasSuffix(o.Stopped, tooLong) {
 		o.Fail(outcome.ExitUndecided, errors.New("the run was "+o.Stopped))
 	} else if r := o.Verdict.Result(checker.MutualExclusion); o.Stopped != "" && r.Outcome != checker.Violated {

@@ -50,7 +50,8 @@ type Report struct {
 
 // Left is how a client came to its end that was in a room.
 type Left struct {
-	Error string `json:"error,omitempty"` // "": its exit status was 0
+	Error  string `json:"error,omitempty"`  // "": its exit status was 0
+	Signal int    `json:"signal,omitempty"` // that ended it
 }
 
 // Reading is what a process's clocks showed at an instant between two of true time.

@@ -3,10 +3,12 @@ package contender
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
 	"strings"
+	"syscall"
 )
 
 // Room lets clients run one after the other where to start a process is cheap and to
@@ -77,7 +79,17 @@ func admit(program []string, out, errs io.Writer, lines <-chan string) (*Left, e
 			if err == nil {
 				return &Left{}, nil
 			}
-			return &Left{Error: err.Error()}, nil
+			left := &Left{Error: err.Error()}
+			var exit *exec.ExitError
+			if errors.As(err, &exit) {
+				if is, ok := exit.Sys().(interface {
+					Signaled() bool
+					Signal() syscall.Signal
+				}); ok && is.Signaled() {
+					left.Signal = int(is.Signal())
+				}
+			}
+			return left, nil
 		}
 	}
 }

@@ -28,6 +28,7 @@ type Disk struct {
 	ino     uint64
 	off     bool          // it has no power: nothing more reaches it
 	full    bool          // it has no room
+	harmed  bool          // once
 	stalled chan struct{} // closed when syncs come back; nil: they do
 	met     int           // syncs that had to wait, and writes that found no room, since it was harmed
 }
@@ -80,7 +81,7 @@ func (d *Disk) Unmount() error {
 // of the first write that was lost in each file. It says what was lost.
 func (d *Disk) LosePower(kill func() (string, error), torn bool) (readBack string, err error) {
 	d.mu.Lock()
-	d.off = true
+	d.off, d.harmed = true, true
 	d.mu.Unlock()
 	killed, err := kill()
 	d.mu.Lock()
@@ -131,7 +132,7 @@ func (d *Disk) Stall() (readBack string, err error) {
 		d.mu.Unlock()
 		return "", fmt.Errorf("stall %s: it is slow or full already", d.dir)
 	}
-	d.stalled = make(chan struct{})
+	d.stalled, d.harmed = make(chan struct{}), true
 	d.met = -1 // our own doesn't count
 	d.mu.Unlock()
 	if errno := d.probeSync(); errno != syscall.EINTR {
@@ -147,6 +148,13 @@ func (d *Disk) Stalled() bool {
 	return d.stalled != nil
 }
 
+// Harmed says whether anything was done to it. A server may end by itself then.
+func (d *Disk) Harmed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.harmed
+}
+
 // Fill lets every write fail for want of room until Free, and sees that one does.
 func (d *Disk) Fill() (readBack string, err error) {
 	d.mu.Lock()
@@ -154,7 +162,7 @@ func (d *Disk) Fill() (readBack string, err error) {
 		d.mu.Unlock()
 		return "", fmt.Errorf("fill %s: it is slow or full already", d.dir)
 	}
-	d.full = true
+	d.full, d.harmed = true, true
 	d.met = -1
 	d.mu.Unlock()
 	if errno := d.probeWrite(); errno != syscall.ENOSPC {

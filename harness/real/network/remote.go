@@ -209,6 +209,13 @@ func (r *Remote) Tap(m nemesis.OnMessage, hit func(nemesis.Held)) error {
 	return r.caller.Call(ctx, callTap, tapping{id, m}, nil)
 }
 
+// Time asks what time it is there.
+func (r *Remote) Time(ctx context.Context) (time.Duration, error) {
+	var there Reading
+	err := r.caller.Call(ctx, callClock, struct{}{}, &there)
+	return there.Now, err
+}
+
 // Offset is how far the clock of the machine where it is served is ahead of this
 // machine's, and by how much that may be wrong. Of one clock it is 0, exactly.
 // Otherwise it is measured as NTP does (RFC 5905, section 8): by the exchange that took

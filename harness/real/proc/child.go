@@ -26,31 +26,26 @@ type Child struct {
 	start uint64 // see owned.Stat
 	done  chan struct{}
 
-	mu    sync.Mutex // held while it is signalled or reaped: until reaped, its pid is its own
-	ended bool
-	err   error
+	unasked *unasked // hears what nobody here did to it
+
+	mu         sync.Mutex // held while it is signalled or reaped: until reaped, its pid is its own
+	ended      bool
+	err        error
+	asked      bool // to end
+	stopping   bool // Stop was called, and Continue was not since
+	continuing bool // which the kernel has not told yet
+	strange    bool // somebody else has stopped it
+	stays      bool // it is to run until it is asked to end
+	struck     bool // somebody else has ended it
 }
 
 // newChild takes charge of a started command. Nobody else may wait for it.
-func newChild(name string, cmd *exec.Cmd) (*Child, error) {
-	c := &Child{name: name, pid: cmd.Process.Pid, done: make(chan struct{})}
+func newChild(name string, cmd *exec.Cmd, u *unasked) (*Child, error) {
+	c := &Child{name: name, pid: cmd.Process.Pid, done: make(chan struct{}), unasked: u}
 	s, err := owned.StatOf(c.pid) // not reaped yet, so it is there
 	c.start = s.Start
 	go c.reap(cmd)
 	return c, err
-}
-
-func (c *Child) reap(cmd *exec.Cmd) {
-	for {
-		err := unix.Waitid(unix.P_PID, c.pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	c.mu.Lock()
-	c.ended, c.err = true, cmd.Wait()
-	c.mu.Unlock()
-	close(c.done)
 }
 
 // PID is its process id.
@@ -94,6 +89,18 @@ func (c *Child) signal(s unix.Signal) error {
 	defer c.mu.Unlock()
 	if c.ended {
 		return ErrEnded
+	}
+	c.look() // what was until now is by the words of then
+	switch s {
+	case unix.SIGSTOP:
+		c.stopping = true
+	case unix.SIGCONT:
+		c.continuing = c.stopping || c.strange
+		c.stopping = false
+	case unix.SIGKILL:
+		if is, err := owned.StatOf(c.pid); err != nil || !is.Ends() { // else another was first
+			c.asked = true
+		}
 	}
 	return unix.Kill(-c.pid, s)
 }

@@ -7,16 +7,52 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"lockpick/harness/owned"
 )
 
-// InContainer says whether a process of this machine is in the container of that id, as
+// InContainer says whether a process of this machine runs in the container of that id, as
 // its control groups tell.
 func InContainer(pid int, id string) bool {
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	return err == nil && pid > 1 && len(id) >= 12 && strings.Contains(string(groups), id)
+	if err != nil || pid <= 1 || len(id) < 12 || !strings.Contains(string(groups), id) {
+		return false
+	}
+	is, err := owned.StatOf(pid)
+	return err == nil && !is.Ended()
+}
+
+// StoppedIn is a process that a signal has stopped: that process of this machine, in the
+// container of that id, or one that it has started, or these have; 0: there is none.
+func StoppedIn(pid int, id string) int {
+	if !InContainer(pid, id) {
+		return 0
+	}
+	if s, err := owned.StatOf(pid); err == nil && s.State == 'T' {
+		return pid
+	}
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return 0
+	}
+	for _, t := range tasks {
+		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, t.Name()))
+		if err != nil {
+			continue
+		}
+		for _, text := range strings.Fields(string(children)) {
+			if child, err := strconv.Atoi(text); err == nil {
+				if stopped := StoppedIn(child, id); stopped > 0 {
+					return stopped
+				}
+			}
+		}
+	}
+	return 0
 }
 
 // KillContained kills a process in the container of that id, and returns when it is

@@ -23,6 +23,8 @@ type Group struct {
 	Born  func(name string, pid int) error
 	tasks chan func()
 
+	unasked unasked
+
 	mu       sync.Mutex
 	closed   bool
 	children []*Child
@@ -73,7 +75,7 @@ func (g *Group) Start(name string, cmd *exec.Cmd) (*Child, error) {
 	if err := <-done; err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	c, err := newChild(name, cmd)
+	c, err := newChild(name, cmd, &g.unasked)
 	g.children = append(g.children, c)
 	if err == nil {
 		_, err = fmt.Fprintln(g.record, c.pid, c.start)

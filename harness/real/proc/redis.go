@@ -151,6 +151,7 @@ func (r *Redis) start(ctx context.Context) error {
 	if err := r.ready(ctx, child); err != nil {
 		return errors.Join(fmt.Errorf("start %s at %s: %w", r.Name, r.At, err), child.Kill())
 	}
+	child.Stays()
 	r.child, r.stopped = child, false
 	return nil
 }

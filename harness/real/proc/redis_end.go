@@ -41,6 +41,15 @@ func (r *Redis) Stopped() bool {
 	return r.stopped && r.runs()
 }
 
+// Silent says whether it need not answer: it is stopped, has ended, or is just being changed.
+func (r *Redis) Silent() bool {
+	if !r.mu.TryLock() {
+		return true
+	}
+	defer r.mu.Unlock()
+	return r.stopped || !r.runs()
+}
+
 // Return brings it back, as it was stopped or with what its disk has kept.
 func (r *Redis) Return(ctx context.Context) (err error) {
 	if r.Runs() {
@@ -61,7 +70,9 @@ func (r *Redis) Shutdown(ctx context.Context) (readBack string, err error) {
 	case r.stopped:
 		return "", fmt.Errorf("shut %s down: it is stopped, and hears nothing", r.Name)
 	}
+	r.child.MayEnd(true)
 	if err := r.End(ctx, r.child.Done()); err != nil {
+		r.child.MayEnd(false)
 		return "", err
 	}
 	if err := r.child.Err(); err != nil {

@@ -1,0 +1,48 @@
+package checker
+
+import (
+	"fmt"
+	"strings"
+
+	"lockpick/harness/history"
+)
+
+// mostUnplanned bounds how many faults are told that nobody planned.
+const mostUnplanned = 3
+
+// unplanned says what hit the run that no plan has, if something did. Such a run shows
+// nothing, whatever came of it: neither that a lock holds under the plan's faults, nor that
+// these break it. A machine that stood still is another matter: nobody is to blame for it,
+// it hits all alike, and it is seen so often that each result says whether it matters.
+func unplanned(r *record) (text string, hit bool) {
+	var all []string
+	for _, f := range r.faults {
+		if f.step != history.Unplanned || f.begin == nil {
+			continue
+		}
+		is := unplannedWords[f.kind]
+		if is == "" {
+			is = "was hit by " + f.kind
+		}
+		text := fmt.Sprintf("%s %s at %s", f.target, is, seconds(f.begin.T))
+		if f.end != nil {
+			text += fmt.Sprintf(", until %s", seconds(f.end.T))
+		}
+		if f.begin.Cause != "" {
+			text += " (" + f.begin.Cause + ")"
+		}
+		all = append(all, text)
+	}
+	if len(all) == 0 {
+		return "", false
+	}
+	if more := len(all) - mostUnplanned; more > 0 {
+		all = append(all[:mostUnplanned:mostUnplanned], fmt.Sprintf("and %d more", more))
+	}
+	return "nobody planned it: " + strings.Join(all, "; "), true
+}
+
+// unplannedWords tell of each kind of such a fault.
+var unplannedWords = map[string]string{
+	killed: "ended", paused: "stood still", history.OpGoOn: "went on",
+}

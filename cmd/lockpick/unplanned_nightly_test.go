@@ -1,0 +1,121 @@
+//go:build nightly && linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"lockpick/docker"
+)
+
+// What may be done to a container's processes, or to the container by its engine, is seen
+// of each that a run has.
+func TestUnplannedOnDocker(t *testing.T) {
+	if c := docker.New(docker.Config{}).Probe(t.Context())[0]; !c.Available {
+		t.Skipf("%s: %s", c.Reason, c.Remedy)
+	}
+	binary := filepath.Join(t.TempDir(), "lockpick")
+	build := exec.Command("go", "build", "-o", binary, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	for _, c := range []struct {
+		container, actor string
+		ways             []string
+	}{
+		{"n1-11", "n1", []string{"kill", "pause", "restart", "SIGKILL", "SIGSTOP", "SIGSTOP SIGCONT", "network"}},
+		{"r1-10", "r1", []string{"kill", "pause", "SIGSTOP SIGCONT"}},
+		{"c1", "c1", []string{"kill", "pause", "SIGKILL", "SIGSTOP"}},
+		{"c1", "c1", []string{"inside SIGKILL", "inside SIGSTOP", "inside SIGSTOP SIGCONT"}},
+		{"links", "links", []string{"kill", "pause", "SIGKILL", "SIGSTOP", "SIGSTOP SIGCONT"}},
+		{"place11", "n1", []string{"kill"}},
+	} {
+		for _, way := range c.ways {
+			t.Run(c.container+": "+way, func(t *testing.T) {
+				a := attack{binary, oneNode, "docker", 1, func(lockpick int) error { return onContainer(lockpick, c.container, way) }}
+				code, said := a.run(t)
+				if want := "discarded, and tried again: nobody planned it: " + c.actor + " "; code != 0 || !strings.Contains(said, want) {
+					t.Errorf("exit code %d, want 0 and %q:\n%s", code, want, said)
+				}
+			})
+		}
+	}
+	for _, container := range []string{"n1-11", "r1-10", "c1", "links"} {
+		t.Run(container+" in each try", func(t *testing.T) {
+			a := attack{binary, oneNode, "docker", every, func(lockpick int) error { return onContainer(lockpick, container, "kill") }}
+			if code, said := a.run(t); code != 2 && code != 3 {
+				t.Errorf("exit code %d:\n%s", code, said)
+			}
+		})
+	}
+}
+
+// onContainer does something to a container of a lockpick by the engine, or sends signals
+// to its first process, or to what that has started inside.
+func onContainer(lockpick int, name, way string) error {
+	list, err := exec.Command("docker", "ps", "--format", "{{.Names}}").Output()
+	if err != nil {
+		return err
+	}
+	called := ""
+	for _, is := range strings.Fields(string(list)) {
+		if strings.HasSuffix(is, "-"+name) && strings.Contains(is, strconv.Itoa(lockpick)) {
+			called = is
+		}
+	}
+	if called == "" {
+		return fmt.Errorf("lockpick has no container %s among %s", name, list)
+	}
+	words := strings.Fields(way)
+	if way == "network" {
+		net, err := exec.Command("docker", "inspect", "--format", "{{.HostConfig.NetworkMode}}", called).Output()
+		if err != nil {
+			return err
+		}
+		place := strings.TrimPrefix(strings.TrimSpace(string(net)), "container:")
+		all, err := exec.Command("docker", "inspect", "--format", "{{range $name, $_ := .NetworkSettings.Networks}}{{$name}}{{end}}", place).Output()
+		if err != nil {
+			return err
+		}
+		return exec.Command("docker", "network", "disconnect", strings.TrimSpace(string(all)), place).Run()
+	}
+	if !strings.Contains(way, "SIG") {
+		return exec.Command("docker", append(words, called)...).Run()
+	}
+	text, err := exec.Command("docker", "inspect", "--format", "{{.State.Pid}}", called).Output()
+	if err != nil {
+		return err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if words[0] == "inside" {
+		words = words[1:]
+		pid, err = inside(pid)
+	}
+	if err != nil {
+		return err
+	}
+	var all []syscall.Signal
+	for _, word := range words {
+		all = append(all, map[string]syscall.Signal{"SIGKILL": syscall.SIGKILL, "SIGSTOP": syscall.SIGSTOP, "SIGCONT": syscall.SIGCONT}[word])
+	}
+	return signals(pid, all...)
+}
+
+// inside is a process that a container's first has started.
+func inside(pid int) (int, error) {
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, task := range tasks {
+		if text, _ := os.ReadFile(task); len(text) > 0 { // or the thread has ended
+			return strconv.Atoi(strings.Fields(string(text))[0])
+		}
+	}
+	return 0, fmt.Errorf("process %d has started none: %v", pid, err)
+}

@@ -1,0 +1,155 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// attack is what somebody else does to a run: hit is called once in each of the first
+// tries, when a client has begun to write.
+type attack struct {
+	binary   string
+	scenario string
+	backend  string
+	tries    int
+	hit      func(lockpick int) error
+}
+
+// every is more tries than a run has.
+const every = 99
+
+// run runs lockpick meanwhile, and returns its exit code and what it said.
+func (a attack) run(t *testing.T) (code int, said string) {
+	t.Helper()
+	store := t.TempDir()
+	cmd := exec.Command(a.binary, "run", a.scenario, "--backend", a.backend, "--store", store)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); cmd.Wait() }() // how it ended, its state says
+	hit := map[string]bool{}
+	for {
+		select {
+		case <-done:
+			if len(hit) == 0 {
+				t.Errorf("nothing was hit")
+			}
+			return cmd.ProcessState.ExitCode(), out.String()
+		case <-time.After(2 * time.Millisecond):
+		}
+		filepath.WalkDir(store, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.Name() != "history.jsonl" || hit[path] || len(hit) >= a.tries {
+				return nil
+			}
+			if text, err := os.ReadFile(path); err != nil || !bytes.Contains(text, []byte(`"op":"write"`)) {
+				return nil
+			}
+			hit[path] = true
+			if err := a.hit(cmd.Process.Pid); err != nil {
+				t.Errorf("hit it: %v", err)
+			}
+			return nil
+		})
+	}
+}
+
+// signals sends signals to a process, a while apart.
+func signals(pid int, all ...syscall.Signal) error {
+	for i, s := range all {
+		if i > 0 {
+			time.Sleep(100 * time.Millisecond) // how long it stands still
+		}
+		if err := syscall.Kill(pid, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// childOf is lockpick's child of a name: what it says on stderr is in a file called so.
+func childOf(lockpick int, name string) (pid int, err error) {
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", lockpick))
+	for _, task := range tasks {
+		text, _ := os.ReadFile(task) // or the thread has ended
+		for _, field := range strings.Fields(string(text)) {
+			if to, _ := os.Readlink("/proc/" + field + "/fd/2"); filepath.Base(to) == name+".log" {
+				return strconv.Atoi(field)
+			}
+		}
+	}
+	return 0, fmt.Errorf("lockpick has no child %s: %v", name, err)
+}
+
+// onChild hits one process of a run on processes.
+func onChild(name string, all ...syscall.Signal) func(int) error {
+	return func(lockpick int) error {
+		pid, err := childOf(lockpick, name)
+		if err != nil {
+			return err
+		}
+		return signals(pid, all...)
+	}
+}
+
+// self is lockpick, as the tests of scripts have it, where redis-server is there.
+func self(t *testing.T) string {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("redis-server is missing: apt-get install redis-server")
+	}
+	path, err := exec.LookPath("lockpick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const oneNode, watchedNode = "./testdata/unplanned/one.yaml", "./testdata/unplanned/watched.yaml"
+
+// Where somebody kills or stops a process of each try, no run passes; where of the first
+// only, the next one counts, and it is said why that one does not.
+func TestUnplannedNeverPasses(t *testing.T) {
+	binary := self(t)
+	for _, c := range []struct {
+		name     string
+		scenario string
+		tries    int
+		hit      func(int) error
+		code     int
+		says     []string
+	}{
+		{"a node in each try", oneNode, every, onChild("n1", syscall.SIGKILL), 2,
+			[]string{"nobody planned it: n1 ended", "signal 9", "5 tries were discarded"}},
+		{"a client in the first", oneNode, 1, onChild("c1", syscall.SIGKILL), 0,
+			[]string{"discarded, and tried again: nobody planned it: c1 ended", "1 as expected", "1 try was discarded"}},
+		{"the resource stops for a while", oneNode, 1, onChild("r1", syscall.SIGSTOP, syscall.SIGCONT), 0,
+			[]string{"discarded, and tried again: nobody planned it: r1 stood still", "1 try was discarded"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			code, said := attack{binary, c.scenario, "process", c.tries, c.hit}.run(t)
+			if code != c.code {
+				t.Errorf("exit code %d, want %d:\n%s", code, c.code, said)
+			}
+			for _, want := range c.says {
+				if !strings.Contains(said, want) {
+					t.Errorf("it does not say %q:\n%s", want, said)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,89 @@
+//go:build linux
+
+package docker
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/real/proc"
+)
+
+// hear takes in the pauses and their ends that the engine tells of.
+func (g *guard) hear(said <-chan pausing, failed <-chan error) {
+	for {
+		select {
+		case p := <-said:
+			if w, ok := g.ward(p.id); ok {
+				g.paused(w, p.over)
+			}
+		case <-failed:
+			return // the run is over; or the engine is not there any more, as others will see
+		}
+	}
+}
+
+func (g *guard) paused(w ward, over bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	u := harness.Unplanned{Op: "pause", Over: over, Cause: fmt.Sprintf("container %.12s was paused by somebody else", w.id)}
+	switch {
+	case !over && w.pausing > 0:
+		w.pausing--
+		return
+	case over && w.resuming > 0:
+		w.resuming--
+		return
+	case !over:
+		w.frozen = true
+	case w.frozen:
+		w.frozen, u.Cause = false, "it was unpaused"
+	case w.paused:
+		u.Op, u.Over, u.Cause = history.OpGoOn, false, fmt.Sprintf("container %.12s was unpaused by somebody else, while it was paused", w.id)
+	default:
+		return // of before the run
+	}
+	g.say(w, u)
+}
+
+// lookTick is how often /proc is looked at.
+const lookTick = 20 * time.Millisecond
+
+// look sees who is stopped by a signal, as no fault of the plan does in a container.
+func (g *guard) look() {
+	g.mu.Lock()
+	all := slices.Collect(maps.Values(g.boxes))
+	g.mu.Unlock()
+	for _, w := range all {
+		w.mu.Lock()
+		pid := 0
+		if w.runs() {
+			pid = w.run.process
+		}
+		w.mu.Unlock()
+		stopped := 0
+		if pid > 0 {
+			stopped = proc.StoppedIn(pid, w.id)
+		}
+		g.still(w, "stopped", stopped > 0, fmt.Sprintf("process %d in container %.12s was stopped by a signal", stopped, w.id))
+	}
+}
+
+// still takes in whether a ward stands still, in one of the ways to see that.
+func (g *guard) still(w ward, how string, is bool, cause string) {
+	key := how + " " + w.id
+	g.mu.Lock()
+	was := g.stands[key]
+	g.stands[key] = is
+	g.mu.Unlock()
+	if is != was {
+		if !is {
+			cause = "it goes on"
+		}
+		g.say(w, harness.Unplanned{Op: "pause", Over: !is, Cause: cause})
+	}
+}

@@ -1,0 +1,75 @@
+//go:build linux
+
+package process
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/real/proc"
+)
+
+// Guard tells what becomes of the run's processes that the plan does not ask for. Names are
+// those that the processes have had from the start: a replica that serves a node now is
+// called as before.
+func (c *cluster) Guard(tell func(harness.Unplanned)) (over func()) {
+	unlisten := c.group.Listen(func(x proc.Unasked) {
+		u := harness.Unplanned{Op: "kill", Node: x.Child, Cause: x.Cause}
+		switch {
+		case x.What == proc.Ended && x.Status > 0 && c.harmed(x.Child):
+			return // which is what becomes of servers whose disk is hit
+		case x.Paused:
+			u.Op = history.OpGoOn
+		case x.What != proc.Ended:
+			u.Op, u.Over = "pause", x.What == proc.WentOn
+		}
+		tell(u)
+	})
+	ctx, cancel := context.WithCancel(c.ctx)
+	var asking sync.WaitGroup
+	for _, r := range c.servers {
+		asking.Go(func() { c.ask(ctx, r, tell) })
+	}
+	return func() {
+		cancel()
+		asking.Wait()
+		unlisten()
+	}
+}
+
+// answersIn is how long a server may take to answer.
+const answersIn = 2 * time.Second
+
+// ask tells where a server answers nobody, though no signal has stopped it and no fault of
+// the plan keeps it from that.
+func (c *cluster) ask(ctx context.Context, r *proc.Redis, tell func(harness.Unplanned)) {
+	mute := false
+	say := func(cause string) {
+		mute = !mute
+		tell(harness.Unplanned{Op: "pause", Node: r.Name, Over: !mute, Cause: cause})
+	}
+	proc.Question{Late: func(waited time.Duration) {
+		switch {
+		case waited == 0 && mute:
+			say("it answers again, or need not")
+		case waited == answersIn:
+			say(fmt.Sprintf("it answers nothing for %v", answersIn))
+		}
+	}, Ask: func(ctx context.Context) {
+		excused := func() bool { return r.Silent() || c.Stalled(r.Name) }
+		proc.Answers(ctx, excused, func(ctx context.Context) error {
+			_, err := proc.Ask(ctx, r.Addr(), "PING")
+			return err
+		})
+	}}.Put(ctx)
+}
+
+// harmed says whether a fault has hit a node's disk.
+func (c *cluster) harmed(node string) bool {
+	d := c.Of(node)
+	return d != nil && d.Harmed()
+}

@@ -1,0 +1,67 @@
+//go:build linux
+
+package process
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+)
+
+// await waits until something was heard of a process.
+func (b bench) await(node, op string, over bool) {
+	b.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		b.mu.Lock()
+		var got []string
+		for _, u := range *b.heard {
+			got = append(got, fmt.Sprint(u.Node, u.Op, u.Over))
+		}
+		b.mu.Unlock()
+		if slices.Contains(got, fmt.Sprint(node, op, over)) {
+			return
+		}
+		if time.Now().After(end) {
+			b.Fatalf("nobody heard of %s: %s, over %v; only %q", node, op, over, got)
+		}
+	}
+}
+
+// What is done to a process from outside is heard of, whatever keeps it from its work.
+func TestGuard(t *testing.T) {
+	t.Parallel()
+	run(t, func(b bench) {
+		b.mu.Lock()
+		b.ends["n1"], b.ends["c1"] = true, true
+		b.mu.Unlock()
+		n1 := b.Server("n1").Addr()
+		b.ask(n1, "CONFIG", "SET", "lua-time-limit", "5000") // then it answers that it is busy
+		b.ask(n1, "EVAL", "while true do end", "0")
+		b.await("n1", "pause", false)
+		b.await("n1", "pause", true)
+		b.ask(n1, "SCRIPT", "KILL")
+
+		at, goes := make(chan string), make(chan struct{})
+		done := b.start(spec("c1", 1, client.Point{Name: client.AfterAcquire, Nth: 1}), func(point string) {
+			at <- point
+			<-goes
+		})
+		receive(t, "point", at)
+		pid := b.running("c1").PID()
+		b.do("pause", func() (string, error) { return b.Pause("c1") })
+		syscall.Kill(pid, syscall.SIGCONT)
+		b.await("c1", "go-on", false)
+		syscall.Kill(pid, syscall.SIGKILL)
+		b.await("c1", "kill", false)
+		close(goes)
+		if err := receive(t, "end of c1", done); !errors.Is(err, harness.ErrKilled) {
+			t.Errorf("c1 ended with %v", err)
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package proc
+
+import (
+	"context"
+	"time"
+)
+
+// A question is put each askEvery. How long its answer takes is counted in steps of this
+// process's own time: where it stands still itself, nobody is late.
+const (
+	askEvery = 200 * time.Millisecond
+	waitStep = 20 * time.Millisecond
+)
+
+// Question is put over and over to somebody who is to answer in time.
+type Question struct {
+	Ask func(context.Context) // returns once it is answered, or need not be
+	// Late says at each step how long an answer is due; 0: it has come.
+	Late func(waited time.Duration)
+}
+
+// Answers returns once a server answers PING, or is excused: then nothing is due from when it
+// is not any more.
+func Answers(ctx context.Context, excused func() bool, ping func(context.Context) error) {
+	for ctx.Err() == nil && !excused() {
+		limit, cancel := context.WithTimeout(ctx, askEvery)
+		err := ping(limit)
+		cancel()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(waitStep):
+		}
+	}
+}
+
+// Put puts it until the context ends.
+func (q Question) Put(ctx context.Context) {
+	for {
+		answered := make(chan struct{})
+		go func() { defer close(answered); q.Ask(ctx) }()
+		for waited, open := waitStep, true; open; waited += waitStep {
+			select {
+			case <-answered:
+				open = false
+			case <-time.After(waitStep):
+				q.Late(waited)
+			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		q.Late(0)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(askEvery):
+		}
+	}
+}

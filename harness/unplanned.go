@@ -1,0 +1,39 @@
+package harness
+
+import (
+	"time"
+
+	"lockpick/harness/history"
+)
+
+// Unplanned is what somebody other than the harness did to a process of the run: a node,
+// the resource, a client, a replica, a sentinel, or what makes the links.
+type Unplanned struct {
+	Op    string // kill, pause or history.OpGoOn
+	Node  string // by its name
+	Over  bool   // of a pause: it goes on again
+	Cause string // what was seen
+}
+
+// guarded is a cluster that sees what is done to its processes besides what it does
+// itself. Guard tells of what was done since they were started, and of all that comes
+// until over is called, which looks once more: later nothing is told.
+type guarded interface {
+	Guard(tell func(Unplanned)) (over func())
+}
+
+// guard records what nobody planned, until over is called. A process that ends or stands
+// still for somebody else's sake makes the run one that the plan does not tell of.
+func (e *engine) guard() (over func()) {
+	g, ok := e.cluster.(guarded)
+	if !ok {
+		return func() {}
+	}
+	return g.Guard(func(u Unplanned) {
+		ev := history.Event{T: int64(max(e.cluster.Now(), time.Nanosecond)), Process: history.Nemesis, Type: history.Begin, Op: u.Op, Node: u.Node, Step: history.Unplanned, Cause: u.Cause}
+		if u.Over {
+			ev.Type = history.End
+		}
+		e.record(ev)
+	})
+}

@@ -1,0 +1,80 @@
+package suite
+
+import (
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/harness"
+	"lockpick/scenarios/outcome"
+)
+
+// A machine that stood still excuses what came too late or otherwise than planned, and
+// nothing else; and only where the stall may be why.
+func TestStallExcuses(t *testing.T) {
+	violated := func(property, cause string) checker.Result {
+		return checker.Result{Property: property, Outcome: checker.Violated, Cause: cause, Occasions: 1}
+	}
+	holds := func(property string) checker.Result {
+		return checker.Result{Property: property, Outcome: checker.Holds, Occasions: 1}
+	}
+	yes, no := harness.Expectation{Want: wantHolds}, harness.Expectation{Want: wantViolated, Cause: checker.RestartedAndForgot}
+	for _, c := range []struct {
+		want    harness.Expectation
+		got     checker.Result
+		code    int // without a stall
+		excused bool
+	}{
+		{no, violated(checker.MutualExclusion, checker.RestartedAndForgot), outcome.ExitOK, false},
+		{no, violated(checker.MutualExclusion, checker.ExpiredEarly), outcome.ExitUnexpected, true},
+		{no, holds(checker.MutualExclusion), outcome.ExitUnexpected, true},
+		{no, violated(checker.FencingOrder, checker.TokenOrder), outcome.ExitUnexpected, true},
+		{yes, violated(checker.MutualExclusion, checker.ExpiredEarly), outcome.ExitUnexpected, false},
+		{yes, violated(checker.LeaseLinearizable, checker.Overlap), outcome.ExitUnexpected, false},
+		{yes, violated(checker.FencingOrder, checker.TokenOrder), outcome.ExitUnexpected, false},
+		{yes, violated(checker.ResourceSafety, checker.LockBroken), outcome.ExitUnexpected, false},
+		{yes, violated(checker.ResourceSafety, checker.FenceBroken), outcome.ExitUnexpected, false},
+		{yes, violated(checker.ResourceSafety, checker.Overrun), outcome.ExitUnexpected, true},
+		{yes, violated(checker.DeadlockFreedom, ""), outcome.ExitUnexpected, true},
+		{yes, violated(checker.FaultTolerance, checker.SplitVote), outcome.ExitUnexpected, true},
+		{yes, violated(checker.BoundedHold, checker.HeldTooLong), outcome.ExitUnexpected, true},
+		{yes, violated(checker.ValidOnReturn, checker.ReturnedLate), outcome.ExitUnexpected, true},
+		{yes, holds(checker.MutualExclusion), outcome.ExitOK, false},
+	} {
+		for _, stalled := range []float64{0, 4} {
+			c.got.Stalled = stalled
+			o := outcome.Outcome{Judgements: Judge(map[string]harness.Expectation{c.got.Property: c.want}, checker.Verdict{Results: []checker.Result{c.got}})}
+			o.Code = outcome.CodeOf(o.Judgements)
+			want, retried := c.code, o.Judgements[0].Missed
+			if c.excused && stalled > 0 {
+				want, retried = outcome.ExitUndecided, true
+			}
+			if o.Code != want || (again(o) != "") != retried {
+				t.Errorf("%s %s (%s), expected %s, after a stall of %g s: code %d, want %d; again %q",
+					c.got.Property, c.got.Outcome, c.got.Cause, c.want, stalled, o.Code, want, again(o))
+			}
+		}
+	}
+}
+
+// Numbers that a stall may have spoiled are no news either.
+func TestStallExcusesNumbers(t *testing.T) {
+	bound := map[string]harness.Bound{checker.Grants: {Is: ">=", Value: 3}}
+	for stalled, code := range map[float64]int{0: outcome.ExitUnexpected, 0.5: outcome.ExitUndecided} {
+		v := checker.Verdict{Numbers: map[string]float64{checker.Grants: 2, checker.StalledMax: stalled}}
+		if got := outcome.CodeOf(JudgeNumbers(bound, v)); got != code {
+			t.Errorf("after a stall of %g s: code %d, want %d", stalled, got, code)
+		}
+	}
+}
+
+// What nobody planned makes each try one that does not count, whatever its error and
+// whatever was expected.
+func TestUnplannedIsTriedAgain(t *testing.T) {
+	v := checker.Verdict{Assumption: "nobody planned it: n1 ended at 1 s", Unplanned: true}
+	for _, o := range []outcome.Outcome{{}, {Error: "the resource is gone", Code: outcome.ExitBackend}, {Stopped: "at a violation"}} {
+		o.Verdict = v
+		if again(o) != v.Assumption {
+			t.Errorf("%+v: again %q", o, again(o))
+		}
+	}
+}
