@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -64,6 +65,14 @@ func TestFirstProcessOfAContainer(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 	if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 64 {
 		t.Errorf("exit code %d: %s", cmd.ProcessState.ExitCode(), out)
+	}
+}
+
+// A panic in a verb is a bug, and no verdict.
+func TestPanicIsABug(t *testing.T) {
+	err := guarded(func(context.Context) error { panic("it hurts") }, t.Context())
+	if codeOf(err) != 70 || !strings.Contains(err.Error(), "panic: it hurts\ngoroutine ") {
+		t.Errorf("exit code %d: %v", codeOf(err), err)
 	}
 }
 

@@ -89,8 +89,8 @@ func (w *worker) do(ctx context.Context, j suite.Job) outcome.Outcome {
 		return w.lost(j, death{outcome.ExitBug, fmt.Sprintf("send job: %v", err), ""})
 	}
 	if _, err := w.in.Write(append(line, '\n')); err != nil {
-		w.in.Close()
-		for range w.answers {
+		if !w.await() {
+			return w.lost(j, death{outcome.ExitBug, "the worker takes no jobs any more, and goes on", ""})
 		}
 		return w.lost(j, w.died())
 	}
@@ -169,12 +169,23 @@ func read(cmd *exec.Cmd, out io.Reader, answers chan<- []byte) {
 // dump makes a worker that stands still tell where: the Go runtime prints all
 // goroutines on SIGQUIT.
 func (w *worker) dump() {
-	if w.cmd.Process.Signal(syscall.SIGQUIT) != nil {
-		return
+	if w.cmd.Process.Signal(syscall.SIGQUIT) == nil {
+		w.await()
 	}
-	select {
-	case <-w.answers:
-	case <-time.After(5 * time.Second):
+}
+
+// await waits for the end of a worker that takes no more jobs, within reason.
+func (w *worker) await() (ended bool) {
+	end := time.After(5 * time.Second)
+	for {
+		select {
+		case _, open := <-w.answers:
+			if !open {
+				return true
+			}
+		case <-end:
+			return false
+		}
 	}
 }
 
