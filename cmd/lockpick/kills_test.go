@@ -299,7 +299,8 @@ func (f *field) kinds(process, docker, replay, report int) (all []kind) {
 		{"run", "failover-loses-lock/", "--backend", "process"}}, onProcess, process})
 	if docker > 0 {
 		onDocker := []string{"run", "baseline/", "--backend", "docker", "--set", "workload.for=5s"}
-		all = append(all, kind{"runs on docker", [][]string{onDocker,
+		f.ends(onDocker...)
+		all = append(all, kind{"runs on docker", [][]string{onDocker, {"replay", stored("baseline", "docker")},
 			{"run", "power-loss-everysec/", "--backend", "docker"}, {"run", "clock-jump/", "--backend", "docker"},
 			{"run", "lost-packets/", "--backend", "docker"}}, onDocker, docker})
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 
@@ -124,11 +125,14 @@ func (a *app) replayCmd() *cobra.Command {
 		}}
 }
 
-func (a *app) replay(ctx context.Context, s suite.Stored) error {
+func (a *app) replay(ctx context.Context, s suite.Stored) (err error) {
 	m := s.Manifest
 	b, err := backend(m.Backend, docker.Config{})
 	if err != nil {
 		return err
+	}
+	if c, ok := b.(io.Closer); ok { // it keeps something for another run
+		defer func() { err = errors.Join(err, c.Close()) }()
 	}
 	if lacks := probe(ctx, b).missing(m.Scenario); len(lacks) > 0 {
 		return unable(fmt.Errorf("%s can't run this here: %s", b.Name(), reasons(lacks)), lacks[0].Remedy)

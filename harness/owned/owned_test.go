@@ -5,7 +5,9 @@ package owned
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -59,4 +61,36 @@ func TestOpenStaysInItsDirectory(t *testing.T) {
 			f.Close()
 		}
 	}
+}
+
+// Where /proc hides the processes of others, as it does with hidepid, they live even so.
+func TestHiddenProcessLives(t *testing.T) {
+	if os.Getenv("LOCKPICK_HIDDEN") != "" { // root, in a mount namespace of its own
+		for _, err := range []error{unix.Mount("proc", "/proc", "proc", 0, "hidepid=2"), syscall.Setgroups(nil), syscall.Setgid(65534), syscall.Setuid(65534)} {
+			if err != nil {
+				t.Skip(err)
+			}
+		}
+		if _, err := os.Stat("/proc/1/stat"); err == nil {
+			t.Skip("nothing is hidden")
+		}
+		if s, err := StatOf(1); err == nil || !Runs(1, 0) {
+			t.Errorf("process 1 is %+v", s)
+		}
+		if Runs(1<<22+1, 0) {
+			t.Error("a process lives that there can't be")
+		}
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can hide processes")
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestHiddenProcessLives$", "-test.v")
+	cmd.Env = append(os.Environ(), "LOCKPICK_HIDDEN=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
 }

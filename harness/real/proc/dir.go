@@ -2,6 +2,7 @@ package proc
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"lockpick/harness/owned"
 )
@@ -9,6 +10,10 @@ import (
 // MakeDir makes a temporary folder below dir, and removes before what killed lockpicks
 // have left there. Its name tells whose it is, so that it is removed in its turn.
 func MakeDir(dir string) (string, error) {
+	dir, err := filepath.Abs(dir) // who gets it works elsewhere
+	if err != nil {
+		return "", fmt.Errorf("make run directory: %w", err)
+	}
 	if _, err := Sweep(dir); err != nil {
 		return "", err
 	}

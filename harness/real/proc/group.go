@@ -63,6 +63,9 @@ func (g *Group) start() {
 func (g *Group) Start(name string, cmd *exec.Cmd) (*Child, error) {
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL, Setpgid: true}
 	if cmd.Dir == "" {
+		if path, err := filepath.Abs(cmd.Path); err == nil {
+			cmd.Path = path
+		}
 		cmd.Dir = g.Dir
 	}
 	g.mu.Lock()

@@ -149,6 +149,9 @@ func (m mount) unmount(dir *os.File, path string) error {
 func openBelow(dir *os.File, path string) (*os.File, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH}
 	fd, err := unix.Openat2(int(dir.Fd()), path, &how)
+	if errors.Is(err, unix.ENOSYS) { // before Linux 5.6, or in a sandbox
+		return nil, fmt.Errorf("%w: %w", owned.ErrLeave, err)
+	}
 	if err != nil {
 		return nil, err
 	}
