@@ -1,4 +1,4 @@
-//go:build (long || nightly) && linux
+//go:build (processes || nightly) && linux
 
 package main
 

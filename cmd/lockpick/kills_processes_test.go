@@ -1,4 +1,4 @@
-//go:build long && linux
+//go:build processes && linux
 
 package main
 
@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Some of what TestHundredKills does at night.
+// Some of what TestKills does at night.
 func TestKillsLeaveNothing(t *testing.T) {
 	f := newField(t, 1, false)
 	for _, k := range f.kinds(2, 0, 1, 1) {
