@@ -34,7 +34,7 @@ func runs(t *testing.T, length, script string, change func(*exec.Cmd)) running {
 		t.Skip("redis-server is not on PATH: apt-get install redis-server")
 	}
 	r := running{t, nil, t.TempDir(), t.TempDir()}
-	args := []string{"lockpick", "run", "baseline/", "--backend", "process", "--set", "workload.for=" + length, "--set", "workload.cycles=100000", "--set", "limit=11m", "--store", r.store}
+	args := []string{"lockpick", "run", "baseline/", "--backend", "process", "--set", "workload.for=" + length, "--set", "workload.cycles=50000", "--set", "limit=11m", "--store", r.store}
 	if script != "" {
 		args = append([]string{"sh", "-c", script + `; exec "$@"`, "sh"}, args...)
 	}

@@ -12,7 +12,8 @@ the run began.
 verdict.json: what the record shows, whatever was expected
   schema         1
   assumption ?   why nothing can be decided: a malformed record, a vacuous run, or
-                 what the simulation does not know
+                 what the simulation does not know, or a fault that nobody planned
+  unplanned ?    true: the assumption is that nobody but the plan injects faults
   cut ?          where and why the record ends before the run did
   second         what porcupine, the second judge, says of lease-linearizable:
                  holds, violated or undecided
@@ -31,6 +32,7 @@ verdict.json, each of results
   incidents ?    how often it was violated
   cause ?        of the violation that is shown
   node ?         the node to blame
+  stalled ?      the longest stall of the machine that may be why, s
   witness ?      the proof of a violation (below)
 
 verdict.json, a witness

@@ -124,7 +124,7 @@ func (p *Params) check() error {
 		spans[name+".delay"], spans[name+".by"] = s.Delay, s.By.Abs()
 		words[name] = append([]string{s.Fault, s.When}, s.Targets...)
 		if p := s.Proof; p != nil {
-			spans[name+".proof.off"] = p.Off.Abs()
+			spans[name+".proof.off"] = p.Off
 			words[name+".proof"] = append([]string{p.Idle}, p.Use...)
 		}
 		if !(s.Rate >= 0 && s.Rate <= maxTimes) {

@@ -15,7 +15,7 @@ func TestParamsAreBounded(t *testing.T) {
 	full := func() Params {
 		return Params{Schema: Schema, Scenario: "s", Variant: "v", Backend: "sim", Seed: 1, Clients: []string{"c1"}, Nodes: []string{"n1"}, Resource: "r1", Quorum: 1,
 			Lock: "redlock", TTL: time.Second, Drift: 1, NodeTimeout: 1, RetryMin: 1, RetryMax: 1, Rate: 0.1, StampError: 1, Slack: 1, Rounds: 1, Fence: "none", Limit: 1,
-			MaxExtends: 1, MaxHold: 1, Persistence: "none", Steps: []PlannedStep{{Step: 1, Fault: "cut", Targets: []string{"c1"}, When: "at 1s", Delay: 1, By: -1}},
+			MaxExtends: 1, MaxHold: 1, Persistence: "none", Steps: []PlannedStep{{Step: 1, Fault: "cut", Targets: []string{"c1"}, When: "at 1s", Delay: 1, By: -1, Rate: 1, Proof: &Proof{Use: []string{UseNode}, Off: 1, Idle: "nothing"}}},
 			Reach: []Reach{{Client: "c1", Nodes: []string{"n1"}}}}
 	}
 	p := full()
@@ -44,6 +44,8 @@ func TestParamsAreBounded(t *testing.T) {
 				}
 				walk(path+"."+name, v.Field(i), whole)
 			}
+		case reflect.Pointer:
+			walk(path, v.Elem(), whole)
 		case reflect.Slice:
 			if path == ".Clients" || path == ".Nodes" || path == ".Steps" || path == ".Reach" {
 				refuses(path, v, whole, reflect.MakeSlice(v.Type(), maxClients+1, maxClients+1).Interface())
@@ -62,7 +64,10 @@ func TestParamsAreBounded(t *testing.T) {
 			refuses(path, v, whole, int64(math.MaxInt64))
 		case reflect.Float64:
 			refuses(path, v, whole, -1.0)
-			refuses(path, v, whole, 1.0)
+			refuses(path, v, whole, math.Inf(1))
+			if path == ".Rate" {
+				refuses(path, v, whole, 1.0)
+			}
 			refuses(path, v, whole, math.NaN())
 		}
 	}

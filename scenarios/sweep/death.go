@@ -1,9 +1,9 @@
 package sweep
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"lockpick/harness/files"
 	"lockpick/harness/shortage"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
@@ -105,14 +106,14 @@ func (s *speech) keep(folder string, j suite.Job) string {
 	if text == "" {
 		return ""
 	}
-	name := fmt.Sprintf("lockpick-stack-%s-%d-*.txt", strings.ReplaceAll(j.Scenario.ID(), "/", "+"), j.Seed)
-	f, err := os.CreateTemp(folder, filepath.Base(name))
+	name := fmt.Sprintf("lockpick-stack-%s-%d-%.8s.txt", strings.ReplaceAll(j.Scenario.ID(), "/", "+"), j.Seed, rand.Text())
+	in, err := files.OpenFolder(folder)
 	if err == nil {
-		_, err = f.WriteString(text)
-		err = errors.Join(err, f.Close())
+		defer in.Close()
+		err = in.Write(name, []byte(text))
 	}
 	if err != nil {
 		return fmt.Sprintf("; its stacks could not be kept: %v:\n%s", err, text)
 	}
-	return "; its stacks are in " + f.Name()
+	return "; its stacks are in " + filepath.Join(folder, name)
 }
