@@ -11,7 +11,9 @@ the run began.
 
 verdict.json: what the record shows, whatever was expected
   schema         1
-  assumption ?   why nothing can be decided: a malformed record, or a vacuous run
+  assumption ?   why nothing can be decided: a malformed record, a vacuous run, or a
+                 fault that nobody planned
+  unplanned ?    true: it is that
   cut ?          where and why the record ends before the run did
   second         what porcupine, the second judge, says of lease-linearizable:
                  holds, violated or undecided
@@ -30,6 +32,8 @@ verdict.json, each of results
   incidents ?    how often it was violated
   cause ?        of the violation that is shown
   node ?         the node to blame
+  stalled ?      how long the machine stood still at most, s, where that may be why
+                 the outcome is not another (help properties)
   witness ?      the proof of a violation (below)
 
 verdict.json, a witness

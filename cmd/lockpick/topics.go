@@ -12,7 +12,8 @@ var topics = []struct{ name, short, text string }{
 	{"exit-codes", "what the exit code says", `0    everything came out as expected
 1    something did not: a property that should hold was violated, or an expected
      violation did not come, or came for another reason
-2    undecided, and nothing worse: a fault did not take effect, nobody acquired
+2    undecided, and nothing worse: a fault did not take effect, nobody acquired,
+     somebody else hit a process in each try
 3    a backend or a client program could not do its part, a container of --nodes
      is not there or does not do; or everything, or something that --require
      asks for, was skipped
