@@ -25,13 +25,13 @@ func InContainer(pid int, id string) bool {
 }
 
 // StoppedIn is a process that a signal has stopped: that process of this machine, in the
-// container of that id, or one that it has started, or these have; 0: there is none.
-func StoppedIn(pid int, id string) int {
-	if !InContainer(pid, id) {
-		return 0
-	}
-	if s, err := process(pid); err == nil && s.state == 'T' {
+// container of that id, or, if it matters, one that it has started; 0: there is none.
+func StoppedIn(pid int, id string, started bool) int {
+	if s, err := process(pid); err == nil && s.state == 'T' && InContainer(pid, id) {
 		return pid
+	}
+	if !started {
+		return 0
 	}
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {
@@ -44,7 +44,7 @@ func StoppedIn(pid int, id string) int {
 		}
 		for _, text := range strings.Fields(string(children)) {
 			if child, err := strconv.Atoi(text); err == nil {
-				if stopped := StoppedIn(child, id); stopped > 0 {
+				if stopped := StoppedIn(child, id, false); stopped > 0 {
 					return stopped
 				}
 			}
