@@ -6,7 +6,8 @@
 // Witness, the numbers of the events that prove it. What was never put to the
 // test does not hold (occasions.go). Before any property come the
 // assumptions: a history that is malformed or vacuous is undecided, whatever
-// else it shows, and so is one of a fault that hit nothing (in_vain.go). Mutual exclusion is judged by belief windows (windows.go), and
+// else it shows, and so is one of a fault that hit nothing (in_vain.go), or of a run in
+// which somebody else than the plan hit a process (unplanned.go). Mutual exclusion is judged by belief windows (windows.go), and
 // lease-linearizable by the spans in which sessions must have held (lease.go).
 // The second is put before porcupine as a second judge wherever it is small
 // enough, and every violation of either (porcupine.go).

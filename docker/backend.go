@@ -40,6 +40,10 @@
 // A node may also be a guest: a container of somebody else's, on the run's network
 // besides its own, which is wiped and stays (adopt.go).
 //
+// What somebody else does to a container, or to a process in it, is told (guard*.go): the
+// engine tells of ends and pauses, /proc of what a signal has stopped where that is on this
+// machine, and silence of the rest.
+//
 // Containers and networks carry the label of
 // their owner, by which they are removed, what a dead owner left too. Images stay, one of
 // each sort, as a cache: their names are sums of what is in them.

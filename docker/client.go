@@ -11,6 +11,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/real/contender"
+	"lockpick/harness/real/proc"
 	"lockpick/harness/real/skew"
 )
 
@@ -51,7 +52,7 @@ func (s *site) makePlayer(ctx context.Context, name string, k *turner) (*player,
 	case k == nil && !at.Paused():
 		return p, nil
 	default:
-		if _, err := at.Kill(ctx); err != nil {
+		if _, err := at.Kill(ctx); err != nil && !errors.Is(err, proc.ErrEnded) {
 			return nil, err
 		}
 	}

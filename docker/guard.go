@@ -28,10 +28,11 @@ type guard struct {
 // ward is a container that is looked after, and whose it is.
 type ward struct {
 	*box
-	actor string // in the record
-	what  string // of the actor's it is, in words; "": the actor itself
-	node  *node  // that it is; nil: it is none
-	plays bool   // its program is a client's, and ends with it
+	actor  string // in the record
+	what   string // of the actor's it is, in words; "": the actor itself
+	node   *node  // that it is; nil: it is none
+	client bool   // its program is a client's, or starts those
+	plays  bool   // its program is a client's, and ends with it
 }
 
 // linksName is what the record calls the container of the links.
@@ -121,7 +122,9 @@ func (c *cluster) clean() bool {
 	return !g.hit
 }
 
-func (p *player) ward(name string) ward { return ward{box: p.box, actor: name, plays: p.turns} }
+func (p *player) ward(name string) ward {
+	return ward{box: p.box, actor: name, client: true, plays: p.turns}
+}
 
 // take looks after a container from now on, before anybody can pause it.
 func (g *guard) take(w ward) {

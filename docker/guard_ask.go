@@ -17,18 +17,22 @@ const (
 	linksPatience = 10 * time.Second
 )
 
-// ask puts a question to a ward until the context ends.
+// ask puts a question to a ward until the context ends, and once more then.
 func (g *guard) ask(ctx context.Context, w ward, answers func(context.Context)) {
-	proc.Question{Ask: answers, Late: func(waited time.Duration) {
+	q := proc.Question{Ask: answers, Late: func(waited time.Duration) {
 		switch {
 		case waited == 0:
 			g.still(w, "mute", false, "")
-		case waited == answersIn && (w.actor == linksName || g.c.linksAnswer(ctx)):
+		case waited == answersIn && (w.actor == linksName || g.c.linksAnswer(context.WithoutCancel(ctx))):
 			g.still(w, "mute", true, fmt.Sprintf("it answers nothing for %v", answersIn))
 		case waited == linksPatience && w.actor == linksName:
 			g.c.Fail(fmt.Errorf("the links answer nothing for %v", linksPatience))
 		}
-	}}.Put(ctx)
+	}}
+	q.Put(ctx)
+	if g.c.ctx.Err() == nil { // or the run is over, and all is taken down
+		q.Last(answersIn)
+	}
 }
 
 func every(ctx context.Context, d time.Duration, f func()) {

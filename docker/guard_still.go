@@ -59,7 +59,9 @@ func (g *guard) look() {
 	all := slices.Collect(maps.Values(g.boxes))
 	g.mu.Unlock()
 	for _, w := range all {
-		w.mu.Lock()
+		if !w.mu.TryLock() {
+			continue // it is just being changed
+		}
 		pid := 0
 		if w.runs() {
 			pid = w.run.process
@@ -67,7 +69,7 @@ func (g *guard) look() {
 		w.mu.Unlock()
 		stopped := 0
 		if pid > 0 {
-			stopped = proc.StoppedIn(pid, w.id)
+			stopped = proc.StoppedIn(pid, w.id, w.client)
 		}
 		g.still(w, "stopped", stopped > 0, fmt.Sprintf("process %d in container %.12s was stopped by a signal", stopped, w.id))
 	}

@@ -59,7 +59,7 @@ func (e *engine) run(ctx context.Context) error {
 		return err
 	}
 	e.watchMachine()
-	unguarded := e.guard()
+	unguarded := sync.OnceFunc(e.guard())
 	defer unguarded()
 	err := e.clients(ctx)
 	e.moves()
@@ -74,6 +74,7 @@ func (e *engine) run(ctx context.Context) error {
 	} else {
 		err = errors.Join(err, e.readLogs(ctx), errors.Join(e.failed...))
 	}
+	unguarded()
 	e.over = e.cluster.Now()
 	return err
 }

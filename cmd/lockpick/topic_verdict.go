@@ -32,7 +32,8 @@ verdict.json, each of results
   incidents ?    how often it was violated
   cause ?        of the violation that is shown
   node ?         the node to blame
-  stalled ?      the longest stall of the machine that may be why, s
+  stalled ?      how long the machine stood still at most, s, where that may be why
+                 the outcome is not another (help properties)
   witness ?      the proof of a violation (below)
 
 verdict.json, a witness

@@ -14,8 +14,8 @@ var topics = []struct{ name, short, text string }{
 1    something did not: a property that should hold was violated, or an expected
      violation did not come, or came for another reason
 2    undecided, and nothing worse: a fault did not take effect or hit nothing, nobody
-     acquired, a property that was to hold was never put to the test, or the lock asked
-     for what the simulation does not know
+     acquired, a property that was to hold was never put to the test, the lock asked
+     for what the simulation does not know, or somebody else hit a process in each try
 3    a backend or a client program could not do its part, a container of --nodes
      is not there or does not do; the machine had no room, open files, processes
      or memory left; a simulated run took longer than --timeout; or everything, or

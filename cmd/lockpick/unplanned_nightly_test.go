@@ -40,11 +40,7 @@ func TestUnplannedOnDocker(t *testing.T) {
 	} {
 		for _, way := range c.ways {
 			t.Run(c.container+": "+way, func(t *testing.T) {
-				a := attack{binary, oneNode, "docker", 1, func(lockpick int) error { return onContainer(lockpick, c.container, way) }}
-				code, said := a.run(t)
-				if want := "discarded, and tried again: nobody planned it: " + c.actor + " "; code != 0 || !strings.Contains(said, want) {
-					t.Errorf("exit code %d, want 0 and %q:\n%s", code, want, said)
-				}
+				hitOnce(t, attack{binary, oneNode, "docker", 1, func(lockpick int) error { return onContainer(lockpick, c.container, way) }}, c.actor)
 			})
 		}
 	}
@@ -55,6 +51,19 @@ func TestUnplannedOnDocker(t *testing.T) {
 				t.Errorf("exit code %d:\n%s", code, said)
 			}
 		})
+	}
+}
+
+// The same of replicas and sentinels, which a failover has to wait for.
+func TestUnplannedOnWatchers(t *testing.T) {
+	binary := self(t)
+	for _, name := range []string{"n1-replica", "sentinel2"} {
+		for way, all := range waysToHit {
+			t.Run(name+" is "+way, func(t *testing.T) {
+				t.Parallel()
+				hitOnce(t, attack{binary, watchedNode, "process", 1, onChild(name, all...)}, name)
+			})
+		}
 	}
 }
 

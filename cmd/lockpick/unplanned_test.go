@@ -71,7 +71,7 @@ func (a attack) run(t *testing.T) (code int, said string) {
 func signals(pid int, all ...syscall.Signal) error {
 	for i, s := range all {
 		if i > 0 {
-			time.Sleep(100 * time.Millisecond) // how long it stands still
+			time.Sleep(150 * time.Millisecond) // how long it stands still
 		}
 		if err := syscall.Kill(pid, s); err != nil {
 			return err
@@ -151,5 +151,19 @@ func TestUnplannedNeverPasses(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// waysToHit are what may be sent to a process.
+var waysToHit = map[string][]syscall.Signal{
+	"killed": {syscall.SIGKILL}, "terminated": {syscall.SIGTERM}, "stopped": {syscall.SIGSTOP}, "stopped for a while": {syscall.SIGSTOP, syscall.SIGCONT},
+}
+
+// hitOnce sees that a run whose first try was hit passes by the next one, and says so.
+func hitOnce(t *testing.T, a attack, name string) {
+	t.Helper()
+	code, said := a.run(t)
+	if want := "discarded, and tried again: nobody planned it: " + name + " "; code != 0 || !strings.Contains(said, want) {
+		t.Errorf("exit code %d, want 0 and %q:\n%s", code, want, said)
 	}
 }

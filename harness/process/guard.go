@@ -32,7 +32,13 @@ func (c *cluster) Guard(tell func(harness.Unplanned)) (over func()) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	var asking sync.WaitGroup
 	for _, r := range c.servers {
-		asking.Go(func() { c.ask(ctx, r, tell) })
+		q := c.question(r, tell)
+		asking.Go(func() {
+			q.Put(ctx)
+			if c.ctx.Err() == nil { // or the run is over, and all is taken down
+				q.Last(answersIn)
+			}
+		})
 	}
 	return func() {
 		cancel()
@@ -44,19 +50,19 @@ func (c *cluster) Guard(tell func(harness.Unplanned)) (over func()) {
 // answersIn is how long a server may take to answer.
 const answersIn = 2 * time.Second
 
-// ask tells where a server answers nobody, though no signal has stopped it and no fault of
-// the plan keeps it from that.
-func (c *cluster) ask(ctx context.Context, r *proc.Redis, tell func(harness.Unplanned)) {
+// question tells where a server answers nobody, though no signal has stopped it and no
+// fault of the plan keeps it from that.
+func (c *cluster) question(r *proc.Redis, tell func(harness.Unplanned)) proc.Question {
 	mute := false
 	say := func(cause string) {
 		mute = !mute
 		tell(harness.Unplanned{Op: "pause", Node: r.Name, Over: !mute, Cause: cause})
 	}
-	proc.Question{Late: func(waited time.Duration) {
+	return proc.Question{Late: func(waited time.Duration) {
 		switch {
 		case waited == 0 && mute:
 			say("it answers again, or need not")
-		case waited == answersIn:
+		case waited == answersIn && !mute:
 			say(fmt.Sprintf("it answers nothing for %v", answersIn))
 		}
 	}, Ask: func(ctx context.Context) {
@@ -65,7 +71,7 @@ func (c *cluster) ask(ctx context.Context, r *proc.Redis, tell func(harness.Unpl
 			_, err := proc.Ask(ctx, r.Addr(), "PING")
 			return err
 		})
-	}}.Put(ctx)
+	}}
 }
 
 // harmed says whether a fault has hit a node's disk.

@@ -27,13 +27,16 @@ func InContainer(pid int, id string) bool {
 }
 
 // StoppedIn is a process that a signal has stopped: that process of this machine, in the
-// container of that id, or one that it has started, or these have; 0: there is none.
-func StoppedIn(pid int, id string) int {
+// container of that id, or, if it matters, one that it has started; 0: there is none.
+func StoppedIn(pid int, id string, started bool) int {
 	if !InContainer(pid, id) {
 		return 0
 	}
 	if s, err := owned.StatOf(pid); err == nil && s.State == 'T' {
 		return pid
+	}
+	if !started {
+		return 0
 	}
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {
@@ -46,7 +49,7 @@ func StoppedIn(pid int, id string) int {
 		}
 		for _, text := range strings.Fields(string(children)) {
 			if child, err := strconv.Atoi(text); err == nil {
-				if stopped := StoppedIn(child, id); stopped > 0 {
+				if stopped := StoppedIn(child, id, false); stopped > 0 {
 					return stopped
 				}
 			}

@@ -36,6 +36,23 @@ func Answers(ctx context.Context, excused func() bool, ping func(context.Context
 	}
 }
 
+// Last puts it once more, and waits for so long at most.
+func (q Question) Last(patience time.Duration) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	answered := make(chan struct{})
+	go func() { defer close(answered); q.Ask(ctx) }()
+	for waited := waitStep; waited <= patience; waited += waitStep {
+		select {
+		case <-answered:
+			q.Late(0)
+			return
+		case <-time.After(waitStep):
+			q.Late(waited)
+		}
+	}
+}
+
 // Put puts it until the context ends.
 func (q Question) Put(ctx context.Context) {
 	for {

@@ -1,0 +1,54 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+)
+
+// beset is a cluster whose processes somebody else hits: one before the run, one in it,
+// one at its very end.
+type beset struct{ clockwork }
+
+func (b *beset) Run(ctx context.Context, _ Scenario, _ uint64, rec *history.Recorder, body Body) error {
+	b.rec = rec
+	return body(ctx, b)
+}
+
+func (b *beset) Guard(tell func(Unplanned)) (over func()) {
+	tell(Unplanned{Op: "kill", Node: "n1", Cause: "before"})
+	tell(Unplanned{Op: "pause", Node: "c1"})
+	tell(Unplanned{Op: "pause", Node: "c1", Over: true})
+	return func() { tell(Unplanned{Op: history.OpGoOn, Node: "n2"}) }
+}
+
+// What a cluster tells is recorded as what nobody planned, in the run's time and within it.
+func TestUnplannedIsRecorded(t *testing.T) {
+	var text strings.Builder
+	s := Scenario{Name: "t", Clients: []Client{{Name: "c1"}}, Limit: time.Hour}
+	err := Run(t.Context(), &beset{}, s, 1, history.NewRecorder(&text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := history.Read(strings.NewReader(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range h.Events {
+		if e.Process == history.Nemesis {
+			got = append(got, fmt.Sprint(e.Type, " ", e.Op, " ", e.Node, " ", e.Step, e.Cause))
+		}
+	}
+	if want := []string{"begin kill n1 -1before", "begin pause c1 -1", "end pause c1 -1", "begin go-on n2 -1"}; !slices.Equal(got, want) {
+		t.Errorf("recorded %q, want %q", got, want)
+	}
+	if last := h.Events[len(h.Events)-1]; last.Op != history.OpRun || last.Type != history.End {
+		t.Errorf("the last event is %+v", last)
+	}
+}
