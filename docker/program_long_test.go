@@ -1,0 +1,35 @@
+//go:build long && linux
+
+package docker
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Where the engine's containers can't run this program, the go tool makes one of the source.
+func TestProgramForAnotherArchitecture(t *testing.T) {
+	arch := "arm64" // which is built for anyway
+	if runtime.GOARCH == arch {
+		arch = "amd64"
+	}
+	var said lines
+	built, err := New(Config{}).program(t.Context(), arch, said.add)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := filepath.Join(t.TempDir(), "made")
+	if err := os.WriteFile(made, built.files[insideClient], 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := standsAlone(made, arch); err != nil || len(built.files) != 1 {
+		t.Errorf("%d files, %v", len(built.files), err)
+	}
+	if !slices.ContainsFunc(said, func(line string) bool { return strings.HasPrefix(line, "building lockpick for clients: ") }) {
+		t.Errorf("it says %q", said)
+	}
+}
