@@ -1,4 +1,4 @@
-//go:build long && linux
+//go:build linux && nightly
 
 package docker
 
