@@ -75,7 +75,7 @@ func TestCompose(t *testing.T) {
 		t.Fatal(err)
 	}
 	binary, store := filepath.Join(t.TempDir(), "lockpick"), t.TempDir()
-	if err := askGo(t.Context(), arch, "build", "-o", binary, clientPackage); err != nil {
+	if err := askGo(t.Context(), arch, "", "build", "-o", binary, clientPackage); err != nil {
 		t.Fatal(err)
 	}
 	lockpick, err := imageOf("alone", binary, "/lockpick")

@@ -98,6 +98,7 @@ type secondEngine struct {
 // dockerd starts one. prepare is what its shell does first.
 func dockerd(t *testing.T, certs, prepare string) *secondEngine {
 	t.Helper()
+	unlessShort(t)
 	if os.Getuid() != 0 {
 		t.Skip("a second engine needs root")
 	}

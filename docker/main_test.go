@@ -104,12 +104,17 @@ func (h held) Deadline() time.Time               { return time.Time{} }
 
 func testBackend() *Backend { return New(Config{Client: []string{os.Args[0], "__client"}}) }
 
-// needEngine skips a test where no engine answers, and where only what is quick is asked for.
-func needEngine(t *testing.T) {
+// unlessShort skips a test of an engine where only what is quick is asked for.
+func unlessShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("it needs an engine and seconds: run it with make containers")
 	}
+}
+
+func needEngine(t *testing.T) {
+	t.Helper()
+	unlessShort(t)
 	if lacks := testBackend().missing(t.Context()).run; lacks != (why{}) {
 		t.Skipf("%s: %s", lacks.reason, lacks.remedy)
 	}

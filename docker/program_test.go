@@ -46,7 +46,7 @@ func TestProgramForContainers(t *testing.T) {
 	t.Setenv("PATH", filepath.Dir(tool))
 	t.Chdir(here)
 	made := filepath.Join(dir, "made")
-	if err := askGo(t.Context(), runtime.GOARCH, "build", "-o", made, clientPackage); err != nil {
+	if err := askGo(t.Context(), runtime.GOARCH, "", "build", "-o", made, clientPackage); err != nil {
 		t.Fatal(err)
 	}
 	if err := standsAlone(made, runtime.GOARCH); err != nil {

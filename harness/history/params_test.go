@@ -75,9 +75,11 @@ func TestParamsAreBounded(t *testing.T) {
 	if tried < 40 {
 		t.Errorf("%d values were tried", tried)
 	}
-	// A reader refuses them where they stand.
-	p = full()
-	p.TTL = -1
+}
+
+// A reader refuses them where they stand.
+func TestParamsAreRefusedWhereTheyStand(t *testing.T) {
+	p := Params{Schema: Schema, TTL: -1}
 	line, err := json.Marshal(Event{N: 1, Process: Harness, Type: Begin, Op: OpRun, Params: &p})
 	if err != nil {
 		t.Fatal(err)

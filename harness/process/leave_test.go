@@ -172,7 +172,7 @@ func TestStartThatFailsSaysWhatToDo(t *testing.T) {
 	runs := t.TempDir()
 	for what, cfg := range map[string]Config{
 		"it hurts\n3 of 3 servers did not start; try " + bin + " --port 0": {RedisServer: bin, Dir: runs},
-		"make run directory: stat " + filepath.Join(dir, "none"):           {Dir: filepath.Join(dir, "none")},
+		"make run directory: mkdir " + filepath.Join(dir, "none"):          {Dir: filepath.Join(dir, "none")},
 	} {
 		err := New(cfg).Run(t.Context(), scenario, 1, history.NewRecorder(&strings.Builder{}), body)
 		if err == nil || !strings.Contains(err.Error(), what) {
