@@ -5,12 +5,14 @@ package process
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -162,6 +164,7 @@ func runOn(t *testing.T, scenario harness.Scenario, body func(b bench)) []histor
 			t.Errorf("process %d still runs", pid)
 		}
 	}
+	slices.SortFunc(events, func(a, b history.Event) int { return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.N, b.N)) }) // as a reader has them
 	return events
 }
 
