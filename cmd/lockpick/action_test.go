@@ -2,10 +2,8 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -142,87 +140,4 @@ func TestActionScriptsHoldNoExpressions(t *testing.T) {
 			t.Errorf("%s has no shell", s.Name)
 		}
 	}
-}
-
-// The action's scripts do in a job's folder what its outputs say.
-func TestActionRuns(t *testing.T) {
-	for name, c := range map[string]struct {
-		inputs  map[string]string
-		verdict string
-		code    int
-	}{
-		"ok":         {map[string]string{"scenarios": "minority-down/ skewed-clock*", "seeds": "2"}, "ok", 0},
-		"unexpected": {map[string]string{"scenarios": "minority-down/", "args": "--set=lock.ttl=9s\n--expect=mutual-exclusion=violated\n"}, "unexpected", 1},
-		"hostile":    {map[string]string{"scenarios": "$(touch${IFS}pwned) `touch pwned` \"; touch pwned; \"", "args": "$(touch pwned)"}, "failed", 64},
-	} {
-		t.Run(name, func(t *testing.T) {
-			job := t.TempDir()
-			outputs, code := runAction(t, job, c.inputs)
-			if code != c.code || outputs["run.verdict"] != c.verdict || outputs["run.code"] != fmt.Sprint(c.code) {
-				t.Errorf("exit code %d, outputs %v", code, outputs)
-			}
-			if _, err := os.Stat(filepath.Join(job, "pwned")); err == nil {
-				t.Error("an input was executed")
-			}
-			if c.code == 64 {
-				return
-			}
-			for output, holds := range map[string]string{"run.report": ".html", "run.junit": "<testsuites"} {
-				if text, err := os.ReadFile(filepath.Join(job, outputs[output])); err != nil || !bytes.Contains(text, []byte(holds)) {
-					t.Errorf("%s: %v", output, err)
-				}
-			}
-			if text, err := os.ReadFile(filepath.Join(job, "summary.md")); err != nil || !bytes.HasPrefix(text, []byte("## lockpick: ")) {
-				t.Errorf("summary: %v\n%s", err, text)
-			}
-		})
-	}
-}
-
-// runAction runs the steps that are scripts, in order, as GitHub's runner does: up to
-// the first that fails.
-func runAction(t *testing.T, job string, inputs map[string]string) (outputs map[string]string, code int) {
-	t.Helper()
-	root := repository(t)
-	a := readAction(t, root)
-	outputs = map[string]string{}
-	expression := regexp.MustCompile(`\$\{\{ *([a-z_.]+) *\}\}`)
-	value := func(name string) string {
-		kind, rest, _ := strings.Cut(name, ".")
-		switch in, given := inputs[rest]; {
-		case name == "github.action_path":
-			return filepath.Dir(filepath.Join(root, actionFile))
-		case kind == "inputs" && given:
-			return in
-		case kind == "inputs":
-			return a.Inputs[rest].Default
-		}
-		return outputs[strings.Replace(rest, ".outputs.", ".", 1)]
-	}
-	for i, s := range a.Runs.Steps {
-		if s.Run == "" {
-			continue
-		}
-		file := filepath.Join(job, fmt.Sprint("output", i))
-		cmd := exec.Command("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", s.Run)
-		cmd.Dir = job
-		cmd.Env = append(os.Environ(), "GITHUB_ACTIONS=true", "GITHUB_OUTPUT="+file, "GITHUB_STEP_SUMMARY="+filepath.Join(job, "summary.md"))
-		for k, v := range s.Env {
-			cmd.Env = append(cmd.Env, k+"="+expression.ReplaceAllStringFunc(v, func(m string) string { return value(expression.FindStringSubmatch(m)[1]) }))
-		}
-		said, err := cmd.CombinedOutput()
-		if code = cmd.ProcessState.ExitCode(); err != nil && code < 1 {
-			t.Fatal(err)
-		}
-		text, _ := os.ReadFile(file) // a step may have none
-		for line := range strings.Lines(string(text)) {
-			k, v, _ := strings.Cut(strings.TrimSpace(line), "=")
-			outputs[s.ID+"."+k] = v
-		}
-		if code != 0 {
-			t.Logf("%s: exit code %d\n%s", s.Name, code, said)
-			return outputs, code
-		}
-	}
-	return outputs, code
 }

@@ -19,6 +19,7 @@ import (
 // must come to the very same verdict, in every scenario. What was never put to the test
 // does not hold.
 func TestStoredRunIsWhatWasJudged(t *testing.T) {
+	t.Parallel()
 	all, err := choice{}.scenarios()
 	if err != nil {
 		t.Fatal(err)

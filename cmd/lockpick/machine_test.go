@@ -25,6 +25,7 @@ import (
 
 // What every run of the catalogue leaves for other tools is what they take.
 func TestFilesForMachines(t *testing.T) {
+	t.Parallel()
 	all, err := choice{}.scenarios()
 	if err != nil {
 		t.Fatal(err)
