@@ -246,7 +246,8 @@ func testHostile(t *testing.T, browser context.Context) {
 func hostileHistory(t *testing.T) []byte {
 	t.Helper()
 	const attack = `"'></title></style></script><script>window.pwned=1;alert(1)</script><img src=x onerror="window.pwned=1"><b onclick=x>` + "\x1b[31m\u202e]]>-->{{.}}`${1}"
-	huge := strings.Repeat("<script>window.pwned=2</script>\u2028", 1<<15)
+	const script = "<script>window.pwned=2</script>\u2028"
+	huge, long := strings.Repeat(script, 1<<15), strings.Repeat(script, 20) // names of params may be no longer
 	n := int64(0)
 	var out bytes.Buffer
 	add := func(e history.Event) {
@@ -258,11 +259,11 @@ func hostileHistory(t *testing.T) []byte {
 		}
 		out.Write(append(line, '\n'))
 	}
-	client, other := "c1"+attack, "c2"+huge
+	client, other := "c1"+attack, "c2"+long
 	add(history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: &history.Params{Schema: history.Schema,
-		Scenario: attack, Variant: huge, Backend: attack, Clients: []string{client, other}, Nodes: []string{"n1" + attack}, Resource: "r1" + attack, Quorum: 1,
+		Scenario: attack, Variant: long, Backend: attack, Clients: []string{client, other}, Nodes: []string{"n1" + attack}, Resource: "r1" + attack, Quorum: 1,
 		Lock: attack, TTL: 1e10, Fence: attack, Persistence: attack,
-		Steps: []history.PlannedStep{{Step: 1, Fault: "pause" + attack, Targets: []string{client}, When: attack + huge}}}})
+		Steps: []history.PlannedStep{{Step: 1, Fault: "pause" + attack, Targets: []string{client}, When: attack + long}}}})
 	for i, c := range []string{client, other} {
 		session := fmt.Sprint(c, "/", i)
 		add(history.Event{Process: c, Type: history.Begin, Op: history.OpClient})
