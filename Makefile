@@ -60,7 +60,7 @@ containers:
 nightly:
 	$(call tagged,long|processes|containers|nightly,long processes containers nightly,120m)
 	$(GO) test -count=1 -timeout 30m ./docker
-	$(MAKE) check-exhaustive random race-all
+	$(MAKE) check-exhaustive random fuzz race-all
 
 # A lock that is broken must be caught, or nothing else that passes says anything.
 canary:
@@ -87,6 +87,13 @@ random: build
 # take each 83rd, and 50,000.
 check-exhaustive:
 	$(GO) test -tags exhaustive -count=1 -timeout 30m -v -run 'Exhaustively|Against' ./checker
+
+# Files of strangers: each reader of them for a minute. It is one target a call.
+FUZZ ?= 60s
+fuzz:
+	@set -e; grep -rEo --include=*_test.go '^func Fuzz[A-Za-z]+' . | sed 's|/[^/]*:func | |' | while read dir name; do \
+		echo "$$name in $$dir"; $(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZ) -fuzzminimizetime 1s $$dir; \
+	done
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
