@@ -91,9 +91,7 @@ func limited(t *testing.T, limit string, env []string, args ...string) (code int
 // What the machine is short of is no bug and no missing redis-server: one line says what
 // it is, another what to do.
 func TestWhatIsShortIsNamed(t *testing.T) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		t.Skip("redis-server is not on PATH: apt-get install redis-server")
-	}
+	needRedis(t)
 	dir := t.TempDir()
 	store := filepath.Join(dir, "store")
 	none := filepath.Join(dir, "none")

@@ -30,9 +30,7 @@ const short, endless = "5s", "10m"
 // runs starts one, by a shell where there is a script, and waits until something is recorded.
 func runs(t *testing.T, length, script string, change func(*exec.Cmd)) running {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		t.Skip("redis-server is not on PATH: apt-get install redis-server")
-	}
+	needRedis(t)
 	r := running{t, nil, t.TempDir(), t.TempDir()}
 	args := []string{"lockpick", "run", "baseline/", "--backend", "process", "--set", "workload.for=" + length, "--set", "workload.cycles=50000", "--set", "limit=11m", "--store", r.store}
 	if script != "" {

@@ -11,22 +11,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"lockpick/docker"
 )
 
 // What may be done to a container's processes, or to the container by its engine, is seen
 // of each that a run has.
 func TestUnplannedOnDocker(t *testing.T) {
-	if c := docker.New(docker.Config{}).Probe(t.Context())[0]; !c.Available {
-		t.Skipf("%s: %s", c.Reason, c.Remedy)
-	}
-	binary := filepath.Join(t.TempDir(), "lockpick")
-	build := exec.Command("go", "build", "-o", binary, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	needEngine(t)
+	binary := build(t)
 	for _, c := range []struct {
 		container, actor string
 		ways             []string

@@ -108,9 +108,7 @@ func onChild(name string, all ...syscall.Signal) func(int) error {
 // self is lockpick, as the tests of scripts have it, where redis-server is there.
 func self(t *testing.T) string {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		t.Skip("redis-server is missing: apt-get install redis-server")
-	}
+	needRedis(t)
 	path, err := exec.LookPath("lockpick")
 	if err != nil {
 		t.Fatal(err)
