@@ -19,19 +19,22 @@ func TestUnplannedOnDocker(t *testing.T) {
 	needEngine(t)
 	binary := build(t)
 	for _, c := range []struct {
-		container, actor string
-		ways             []string
+		scenario, container, actor string
+		ways                       []string
 	}{
-		{"n1-11", "n1", []string{"kill", "pause", "restart", "SIGKILL", "SIGSTOP", "SIGSTOP SIGCONT", "network"}},
-		{"r1-10", "r1", []string{"kill", "pause", "SIGSTOP SIGCONT"}},
-		{"c1", "c1", []string{"kill", "pause", "SIGKILL", "SIGSTOP"}},
-		{"c1", "c1", []string{"inside SIGKILL", "inside SIGSTOP", "inside SIGSTOP SIGCONT"}},
-		{"links", "links", []string{"kill", "pause", "SIGKILL", "SIGSTOP", "SIGSTOP SIGCONT"}},
-		{"place11", "n1", []string{"kill"}},
+		{oneNode, "n1-11", "n1", []string{"kill", "pause", "restart", "SIGKILL", "SIGSTOP", "SIGSTOP SIGCONT", "network"}},
+		{oneNode, "r1-10", "r1", []string{"kill", "pause", "SIGSTOP SIGCONT"}},
+		{oneNode, "c1", "c1", []string{"kill", "pause", "SIGKILL", "SIGSTOP"}},
+		{oneNode, "c1", "c1", []string{"inside SIGKILL", "inside SIGSTOP", "inside SIGSTOP SIGCONT"}},
+		{oneNode, "links", "links", []string{"kill", "pause", "SIGKILL", "SIGSTOP", "SIGSTOP SIGCONT"}},
+		{oneNode, "place11", "n1", []string{"kill"}},
+		// which a failover has to wait for
+		{watchedNode, "n1-replica-51", "n1-replica", []string{"kill", "pause", "restart", "SIGKILL", "SIGSTOP", "SIGSTOP SIGCONT", "network"}},
+		{watchedNode, "sentinel2", "sentinel2", []string{"kill", "pause", "restart", "SIGKILL", "SIGSTOP", "SIGSTOP SIGCONT", "network"}},
 	} {
 		for _, way := range c.ways {
 			t.Run(c.container+": "+way, func(t *testing.T) {
-				hitOnce(t, attack{binary, oneNode, "docker", 1, func(lockpick int) error { return onContainer(lockpick, c.container, way) }}, c.actor)
+				hitOnce(t, attack{binary, c.scenario, "docker", 1, func(lockpick int) error { return onContainer(lockpick, c.container, way) }}, c.actor)
 			})
 		}
 	}
