@@ -88,6 +88,9 @@ func (e *engine) params(backend string) history.Params {
 	if c, ok := e.cluster.(stocked); ok {
 		p.Server = c.Server()
 	}
+	if c, ok := e.cluster.(telling); ok {
+		p.Life, p.Epoch = c.TellsLife(), c.Epoch()
+	}
 	for i, st := range s.Plan {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
 		p.Steps = append(p.Steps, history.PlannedStep{Step: i + 1, Fault: st.Fault.Kind, Targets: e.targets(i),

@@ -28,6 +28,11 @@ func (d *decoder) event(line []byte, e *Event) error {
 	for _, s := range e.texts() {
 		*s = d.seen.again(*s)
 	}
+	if e.Life != nil {
+		for _, s := range e.Life.texts() {
+			*s = d.seen.again(*s)
+		}
+	}
 	return err
 }
 
@@ -59,6 +64,7 @@ func (d *decoder) plain(line []byte, e *Event) bool {
 	d.number(`,"answered":`, &e.Answered)
 	d.number(`,"step":`, &step)
 	d.text(`,"cause":"`, &e.Cause)
+	d.life(e)
 	e.Step = int(step)
 	ended := string(d.rest) == "}\n" || string(d.rest) == "}" // a last line may lack its end
 	return ended && int64(e.Step) == step && e.check() == nil
@@ -130,6 +136,9 @@ func decode(line []byte) (Event, error) {
 func (e *Event) check() error {
 	if e.N <= 0 || e.Type == "" || e.Process == "" || e.Op == "" {
 		return errors.New("not an event: n, process, type and op are needed")
+	}
+	if e.Op == OpLife && e.Life == nil {
+		return errors.New("not an event: op life without the fact")
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func TestWhatARecorderWritesIsPlain(t *testing.T) {
 	}
 	// Each field alone, and its extremes.
 	for i := range reflect.TypeFor[Event]().NumField() {
-		for _, n := range []int64{-1<<63 + 1, -1, 1, 1<<63 - 1} {
+		for _, n := range []int64{-1<<63 + 1, -1, 1, 2, 1<<63 - 1} {
 			e, full := Event{N: 1, Process: "c1", Type: OK, Op: OpRead}, hostile("~ /<'", n)
 			full.Params = nil
 			reflect.ValueOf(&e).Elem().Field(i).Set(reflect.ValueOf(full).Field(i))
@@ -183,5 +183,26 @@ func TestRecentStringsAreShared(t *testing.T) {
 		if s.of([]byte(c)) != c {
 			t.Errorf("%q became another", c)
 		}
+	}
+}
+
+// Each field of a fact alone, and its extremes.
+func TestFactsArePlain(t *testing.T) {
+	d := decoder{seen: newRecent()}
+	for i := range reflect.TypeFor[Life]().NumField() {
+		for _, n := range []int64{-1<<63 + 1, -1, 2, 1<<63 - 1} {
+			var l, full Life
+			fill(reflect.ValueOf(&full).Elem(), "~ /", n)
+			reflect.ValueOf(&l).Elem().Field(i).Set(reflect.ValueOf(full).Field(i))
+			e := Event{N: 1, Process: "n1", Type: Info, Op: OpLife, Life: &l}
+			checkLine(t, e)
+			line, _ := appendLine(nil, &e)
+			if !checkDecoder(t, &d, line) {
+				t.Errorf("%q isn't plain", line)
+			}
+		}
+	}
+	if _, err := decode([]byte(`{"n":1,"t":0,"process":"n1","type":"info","op":"life"}`)); err == nil {
+		t.Error("op life without the fact is taken")
 	}
 }

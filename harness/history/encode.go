@@ -35,6 +35,9 @@ func appendLine(b []byte, e *Event) ([]byte, error) {
 	b = appendNumber(b, `,"answered":`, e.Answered)
 	b = appendNumber(b, `,"step":`, int64(e.Step))
 	b = appendText(b, `,"cause":`, e.Cause)
+	if e.Life != nil {
+		b = e.Life.append(append(b, `,"life":`...))
+	}
 	if e.Params != nil {
 		params, err := json.Marshal(e.Params)
 		if err != nil {
@@ -80,6 +83,9 @@ func (e Event) readable() Event {
 		if !utf8.ValidString(*s) {
 			*s = string([]rune(*s))
 		}
+	}
+	if e.Life != nil {
+		e.Life = e.Life.readable()
 	}
 	if e.Params != nil {
 		var p Params

@@ -36,14 +36,15 @@ const (
 	OpRun  = "run"  // the first event, with Params; and the last one
 	OpLog  = "log"  // one entry of the resource's own log, read back after the run
 	OpStop = "stop" // the run ends here, by a watcher's word (Cause); what follows is its taking down
-	// OpClock says that a client's clock (node) was turned: from T on it shows Local and
-	// runs Drift fast. T is the instant of the turn, or what a holder believes less by: before
-	// a turn forward, after one back.
+	// OpClock says that the clock of a client or a lock node (node) was turned: from T on it shows
+	// Local and runs Drift fast. T is the instant of the turn, or of a client's what a holder
+	// believes less by: before a turn forward, after one back.
 	OpClock = "clock"
 	// OpLack is a command (Value) of Redis's that a client asked a node for, which the
 	// simulation doesn't know.
 	OpLack = "lack"
-	OpKey  = "key" // Key as it stands on Node then, seen past all links. ok: token and ttl; fail: there is none; info: not seen
+	OpLife = "life" // Life of a key on a node, which is the Process; type info
+	OpKey  = "key"  // Key as it stands on Node then, seen past all links. ok: token and ttl; fail: there is none; info: not seen
 )
 
 // OpStall is the one kind of fault that no plan has: the Machine that the harness is on did
@@ -94,6 +95,7 @@ type Event struct {
 	Step       int    `json:"step,omitempty"`       // the planned step a fault belongs to, from 1; Unplanned; 0: unknown
 	Cause      string `json:"cause,omitempty"`      // why it failed; what was read back; what the node answered
 
+	Life   *Life   `json:"life,omitempty"`   // of OpLife, and of it only
 	Params *Params `json:"params,omitempty"` // in the first event only
 }
 

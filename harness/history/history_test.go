@@ -115,7 +115,11 @@ func (broken) Write([]byte) (int, error) { return 0, fmt.Errorf("disk is full") 
 // hostile is an event with something of everything in each of its fields.
 func hostile(text string, n int64) Event {
 	var e Event
-	v := reflect.ValueOf(&e).Elem()
+	fill(reflect.ValueOf(&e).Elem(), text, n)
+	return e
+}
+
+func fill(v reflect.Value, text string, n int64) {
 	for i := range v.NumField() {
 		switch f := v.Field(i); f.Kind() {
 		case reflect.String:
@@ -125,14 +129,19 @@ func hostile(text string, n int64) Event {
 		case reflect.Bool:
 			f.SetBool(n%2 == 0)
 		case reflect.Pointer:
-			if n%2 == 0 {
+			if n%2 != 0 {
+				continue
+			}
+			if f.Type() == reflect.TypeFor[*Life]() {
+				f.Set(reflect.New(f.Type().Elem()))
+				fill(f.Elem(), text, n+1)
+			} else {
 				f.Set(reflect.ValueOf(&Params{Schema: Schema, Scenario: text, Nodes: []string{text}, Clients: []string{}, Steps: []PlannedStep{}, Rate: float64(n) / 7}))
 			}
 		default:
 			panic("a field of kind " + f.Kind().String())
 		}
 	}
-	return e
 }
 
 func TestLinesAreWhatJSONMakes(t *testing.T) {

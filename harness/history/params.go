@@ -43,6 +43,8 @@ type Params struct {
 	Steps       []PlannedStep `json:"steps,omitempty"`       // what the nemesis is to do
 	Reach       []Reach       `json:"reach,omitempty"`       // clients that can't reach every node
 	Persistence string        `json:"persistence,omitempty"` // of the nodes: none, everysec, always, no
+	Life        bool          `json:"life,omitempty"`        // the nodes' own word of each key's life is in the record; see Life
+	Epoch       int64         `json:"epoch,omitempty"`       // what a right wall clock shows at T = 0, nanoseconds since 1970
 	Server      string        `json:"server,omitempty"`      // what the nodes run, in words, where the backend says so
 }
 
@@ -105,6 +107,7 @@ const (
 	maxName    = 1024
 	maxTimes   = 1_000_000
 	maxSpan    = 100 * 24 * time.Hour
+	maxEpoch   = 1 << 62 // in 2116
 )
 
 // check says what is wrong with params that stand in a file.
@@ -153,6 +156,9 @@ func (p *Params) check() error {
 				return fmt.Errorf("%s: a name of %d bytes: at most %d", name, len(w), maxName)
 			}
 		}
+	}
+	if p.Epoch < 0 || p.Epoch > maxEpoch {
+		return fmt.Errorf("epoch: %d is out of range: at most %d from 0", p.Epoch, int64(maxEpoch))
 	}
 	if !(p.Rate >= 0 && p.Rate < 1) {
 		return fmt.Errorf("rate: %g is out of range: from 0 to below 1", p.Rate)
