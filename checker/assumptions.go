@@ -12,20 +12,20 @@ import (
 // vacuity says what was to happen in the run and didn't, or "". A run that
 // shows nothing must not pass.
 func vacuity(r *record) string {
-	if len(r.lacks) > 0 { // whatever came of it, Redis would have answered otherwise
-		return fmt.Sprintf("the simulated %s does not know %s; run it on process", r.lacks[0].Node, r.lacks[0].Value)
+	if len(r.Lacks) > 0 { // whatever came of it, Redis would have answered otherwise
+		return fmt.Sprintf("the simulated %s does not know %s; run it on process", r.Lacks[0].Node, r.Lacks[0].Value)
 	}
-	for _, c := range r.params.Clients {
-		if !r.began[c] {
+	for _, c := range r.Params.Clients {
+		if !r.Began[c] {
 			return c + " never began"
 		}
 	}
-	for _, s := range r.params.Steps {
+	for _, s := range r.Params.Steps {
 		if why := r.missed(s); why != "" {
 			return fmt.Sprintf("step %d (%s) %s", s.Step, describe(s), why)
 		}
 	}
-	if !r.params.MayBeIdle && r.grants == 0 {
+	if !r.Params.MayBeIdle && r.Grants == 0 {
 		return "nobody acquired a lock"
 	}
 	return ""
@@ -35,16 +35,16 @@ func vacuity(r *record) string {
 func (r *record) missed(s history.PlannedStep) string {
 	var begun []string
 	tried, met, vain := false, s.Optional, ""
-	for _, f := range r.faults {
-		if f.step != s.Step {
+	for _, f := range r.Faults {
+		if f.Step != s.Step {
 			continue
 		}
 		tried = true
-		if f.fail != nil {
-			return fmt.Sprintf("failed on %s: %s", f.target, f.fail.Cause)
+		if f.Fail != nil {
+			return fmt.Sprintf("failed on %s: %s", f.Target, f.Fail.Cause)
 		}
-		if f.begin != nil {
-			begun = append(begun, f.target)
+		if f.Begin != nil {
+			begun = append(begun, f.Target)
 			if !met {
 				why := r.inVain(s, f)
 				met, vain = why == "", cmp.Or(vain, why)

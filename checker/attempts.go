@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // attempt is one round of asking the nodes: the sets of one token, by one client.
@@ -36,13 +37,13 @@ func (r *record) wires() map[string]*wire {
 		return r.seen
 	}
 	in := wireReader{record: r, locks: map[string]*wire{}, places: map[place]*seat{}}
-	if len(r.links) > 0 {
-		for s := range r.sessions.all() {
-			b := in.seat(s.client(), s.key())
+	if len(r.Links) > 0 {
+		for s := range r.Sessions() {
+			b := in.seat(s.Client(), s.Key())
 			b.sessions = append(b.sessions, s)
 		}
 	}
-	for _, e := range r.links {
+	for _, e := range r.Links {
 		in.event(e)
 	}
 	for _, w := range in.locks {
@@ -79,7 +80,7 @@ func (in *wireReader) seat(client, key string) *seat {
 }
 
 func (in *wireReader) event(e *history.Event) {
-	b := in.seat(linkClient(e.Process), e.Key)
+	b := in.seat(facts.LinkClient(e.Process), e.Key)
 	w := in.locks[e.Key]
 	if w == nil {
 		w = &wire{last: map[*session]*attempt{}, extended: map[*session]int64{}}
@@ -153,16 +154,16 @@ func (r *record) finish(w *wire) {
 			last.over = min(last.over, a.from)
 		}
 		w.last[s] = a
-		a.over = s.acquire.returned()
-		if s.granted() {
-			a.over = s.released()
+		a.over = s.Acquire.Returned()
+		if s.Granted() {
+			a.over = released(s)
 		}
-		if t, ok := r.gone[s.client()]; ok {
+		if t, ok := r.Gone[s.Client()]; ok {
 			a.over = min(a.over, t)
 		}
 	}
 	for s, a := range w.last {
-		a.won = s.granted()
+		a.won = s.Granted()
 	}
 }
 

@@ -45,24 +45,24 @@ func takesOf(kind string) taken {
 // takes is the same for one fault. A link that is late takes little as long as the
 // answer comes within the node time-out, though both ways be late.
 func (r *record) takes(f *fault) taken {
-	if i := f.step - 1; f.kind == "delay" && i >= 0 && i < len(r.params.Steps) {
-		if late := r.params.Steps[i].Delay; late > 0 && 2*late < r.params.NodeTimeout {
+	if i := f.Step - 1; f.Kind == "delay" && i >= 0 && i < len(r.Params.Steps) {
+		if late := r.Params.Steps[i].Delay; late > 0 && 2*late < r.Params.NodeTimeout {
 			return little
 		}
 	}
 	if r.jumps(f) != 0 {
 		return none
 	}
-	return takesOf(f.kind)
+	return takesOf(f.Kind)
 }
 
 // during is the span in which a fault may have been in force: from its first
 // event until its end has surely been done, which is stamped before it begins. A
 // node has to start.
 func (r *record) during(f *fault) interval {
-	s := interval{f.first().T, never}
-	if f.end != nil {
-		s.to = f.end.T + int64(r.params.Slack)
+	s := interval{f.First().T, never}
+	if f.End != nil {
+		s.to = f.End.T + int64(r.Params.Slack)
 	}
 	return s
 }
@@ -83,16 +83,16 @@ func (r *record) outages() *outages {
 	if r.down != nil {
 		return r.down
 	}
-	o := &outages{of: map[string][]interval{}, links: map[string][]interval{}, reach: map[string][]string{}, little: map[string][]interval{}, nodes: r.params.Nodes, up: map[string][]interval{}}
-	for _, f := range r.faults {
+	o := &outages{of: map[string][]interval{}, links: map[string][]interval{}, reach: map[string][]string{}, little: map[string][]interval{}, nodes: r.Params.Nodes, up: map[string][]interval{}}
+	for _, f := range r.Faults {
 		switch r.takes(f) {
 		case answers:
-			o.of[f.target] = append(o.of[f.target], r.during(f))
+			o.of[f.Target] = append(o.of[f.Target], r.during(f))
 		case all:
 			o.all = append(o.all, r.during(f))
 		case none:
 		default:
-			o.little[f.target] = append(o.little[f.target], r.during(f))
+			o.little[f.Target] = append(o.little[f.Target], r.during(f))
 		}
 	}
 	for name, spans := range o.little {
@@ -102,7 +102,7 @@ func (r *record) outages() *outages {
 		o.of[name] = union(spans)
 	}
 	o.all = union(o.all)
-	for _, reach := range r.params.Reach {
+	for _, reach := range r.Params.Reach {
 		o.reach[reach.Client] = reach.Nodes
 	}
 	r.down = o
@@ -160,7 +160,7 @@ func quorumOf(nodes int) int { return nodes/2 + 1 }
 // notice that it is over: an attempt that waits for its node time-out, a retry
 // delay, and slack. Where nothing came before there is nothing to notice.
 func (r *record) settled(list []interval) []interval {
-	settling := int64(r.params.NodeTimeout + r.params.RetryMax + r.params.Slack)
+	settling := int64(r.Params.NodeTimeout + r.Params.RetryMax + r.Params.Slack)
 	var left []interval
 	for _, s := range list {
 		if s.from != ever {

@@ -125,18 +125,18 @@ func TestBypassesAgainstDumb(t *testing.T) {
 		h.Events = oddTimes(seed)
 		r := newRecord(h)
 		var all []*session
-		for s := range r.sessions.all() {
+		for s := range r.Sessions() {
 			all = append(all, s)
 		}
 		want := 0
 		for _, s := range all {
 			for _, o := range all {
-				if o.granted() && o.acquire.call.T > s.acquire.call.T && o.acquire.ret.T < s.acquire.ended() {
+				if o.Granted() && o.Acquire.Call.T > s.Acquire.Call.T && o.Acquire.Return.T < s.Acquire.Ended() {
 					want++
 				}
 			}
 		}
-		if got := r.bypasses; got != want {
+		if got := r.Bypasses; got != want {
 			t.Fatalf("seed %d: %d bypasses, want %d", seed, got, want)
 		}
 	}

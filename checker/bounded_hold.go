@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // Ways to keep a lock for too long.
@@ -21,11 +22,11 @@ func boundedHold(r *record) Result {
 	res := Result{Outcome: Holds}
 	var first *longHold
 	most, longest := 0, int64(0)
-	for s := range r.sessions.all() {
-		if !s.granted() || r.params.MaxHold == 0 && !s.extended() {
+	for s := range r.Sessions() {
+		if !s.Granted() || r.Params.MaxHold == 0 && !s.Extended() {
 			continue
 		}
-		if s.extended() {
+		if s.Extended() {
 			res.Occasions++
 		}
 		h := r.holdUnder(s)
@@ -38,7 +39,7 @@ func boundedHold(r *record) Result {
 			first = &h
 		}
 	}
-	p := r.params
+	p := r.Params
 	switch {
 	case first != nil:
 		return r.tooLong(res, first)
@@ -70,27 +71,27 @@ const shown = 8
 func (r *record) holdUnder(s *session) longHold {
 	h := longHold{session: s, at: never}
 	var granted []*history.Event
-	for x := range s.extends() {
-		if x.outcome() == history.OK {
-			granted = append(granted, x.ret)
+	for x := range s.Extends() {
+		if x.Outcome() == history.OK {
+			granted = append(granted, x.Return)
 		}
 	}
 	h.extends = len(granted)
-	if n := r.params.MaxExtends; n > 0 && h.extends > n {
+	if n := r.Params.MaxExtends; n > 0 && h.extends > n {
 		h.cause, h.at = ExtendedTooOften, granted[n].T
 		h.events = granted[max(0, n+1-shown) : n+1]
 	}
-	var last believed
-	for last = range r.belief(s) {
+	var last facts.Window
+	for last = range r.Windows(s) {
 		if h.to == 0 {
-			h.from = last.from
+			h.from = last.From
 		}
-		h.to = last.to
+		h.to = last.To
 	}
-	most := int64(r.params.MaxHold)
-	if certain := h.to - h.from - 2*int64(r.params.StampError); most > 0 && certain > most && h.from+most < h.at {
+	most := int64(r.Params.MaxHold)
+	if certain := h.to - h.from - 2*int64(r.Params.StampError); most > 0 && certain > most && h.from+most < h.at {
 		h.cause, h.at = HeldTooLong, h.from+most
-		h.events = []*history.Event{last.opens, last.closes}
+		h.events = []*history.Event{last.Opens, last.Closes}
 	}
 	return h
 }
@@ -98,17 +99,17 @@ func (r *record) holdUnder(s *session) longHold {
 func (r *record) tooLong(res Result, h *longHold) Result {
 	s := h.session
 	res.Outcome, res.Cause = Violated, h.cause
-	res.Because = fmt.Sprintf("%s extended its hold of %s %s", s.client(), lockName(s.key()), times(h.extends))
-	if n := r.params.MaxExtends; n > 0 {
+	res.Because = fmt.Sprintf("%s extended its hold of %s %s", s.Client(), lockName(s.Key()), times(h.extends))
+	if n := r.Params.MaxExtends; n > 0 {
 		res.Because += fmt.Sprintf(", and the limit is %d", n)
 	}
 	res.Because += fmt.Sprintf("; it held it from %s to %s (%s)", seconds(h.from), seconds(h.to), seconds(h.to-h.from))
-	if most := r.params.MaxHold; most > 0 {
+	if most := r.Params.MaxHold; most > 0 {
 		res.Because += ", and the limit is " + seconds(int64(most))
 	}
 	res.Witness = &Witness{
-		Events:   numbered(append([]*history.Event{s.acquire.call, s.acquire.ret}, h.events...)),
-		Sessions: []string{s.name()}, Key: s.key(), From: h.from, To: h.to,
+		Events:   numbered(append([]*history.Event{s.Acquire.Call, s.Acquire.Return}, h.events...)),
+		Sessions: []string{s.Name()}, Key: s.Key(), From: h.from, To: h.to,
 	}
 	return res
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // explanation is why two sessions could both be granted one lock.
@@ -27,22 +28,22 @@ var strength = []string{RestartedAndForgot, LostUnsynced, FailedOver, DeletedByO
 // node, so either one session had no quorum, or at least one node granted both;
 // there the key that was set first must have vanished before the other's set.
 func (r *record) explain(a, b *session) explanation {
-	nodes := r.timelines(a.key())
+	nodes := r.timelines(a.Key())
 	votes := map[*session]map[string]*history.Event{a: r.votes(a, nodes), b: r.votes(b, nodes)}
 	if len(votes[a])+len(votes[b]) == 0 {
 		return explanation{cause: Unexplained, text: "the record has no votes of the nodes for either"}
 	}
-	quorum := r.params.Quorum
+	quorum := r.Params.Quorum
 	for _, s := range []*session{a, b} {
 		if n := len(votes[s]); n < quorum {
 			return explanation{
-				cause: NeverSet, events: votesOf(r.params.Nodes, votes[s]),
-				text: fmt.Sprintf("%s counted itself in with the votes of %d of %d nodes, and a quorum is %d", s.client(), n, len(nodes), quorum),
+				cause: NeverSet, events: votesOf(r.Params.Nodes, votes[s]),
+				text: fmt.Sprintf("%s counted itself in with the votes of %d of %d nodes, and a quorum is %d", s.Client(), n, len(nodes), quorum),
 			}
 		}
 	}
 	var found []explanation
-	for _, name := range r.params.Nodes {
+	for _, name := range r.Params.Nodes {
 		va, vb := votes[a][name], votes[b][name]
 		switch {
 		case va == nil || vb == nil:
@@ -90,8 +91,8 @@ func (r *record) vanished(t *timeline, first, second *session, vote, other *hist
 		next = other
 	}
 	x := explanation{node: t.node, events: []*history.Event{vote, next, other}}
-	from, to := t.life(vote, next, int64(r.params.TTL))
-	lived := next.Applied >= to-tick-2*int64(r.params.StampError)
+	from, to := t.life(vote, next, int64(r.Params.TTL))
+	lived := next.Applied >= to-tick-2*int64(r.Params.StampError)
 
 	if d := deletion(t.releases, vote, next); d != nil {
 		return r.deleted(x, first, d)
@@ -114,27 +115,27 @@ func (r *record) vanished(t *timeline, first, second *session, vote, other *hist
 
 // forgotten tells how a node lost a key that it had.
 func (x explanation) forgotten(first *session, f *fault) explanation {
-	switch f.kind {
+	switch f.Kind {
 	case powerLost:
-		x.cause, x.text = LostUnsynced, fmt.Sprintf("%s lost its power, and with it %s's key, which it had not synced", x.node, first.client())
+		x.cause, x.text = LostUnsynced, fmt.Sprintf("%s lost its power, and with it %s's key, which it had not synced", x.node, first.Client())
 	case failedOver:
-		x.cause, x.text = FailedOver, fmt.Sprintf("%s failed over to a replica that had not got %s's key", x.node, first.client())
+		x.cause, x.text = FailedOver, fmt.Sprintf("%s failed over to a replica that had not got %s's key", x.node, first.Client())
 	default:
-		x.cause, x.text = RestartedAndForgot, fmt.Sprintf("%s restarted and forgot %s's key", x.node, first.client())
+		x.cause, x.text = RestartedAndForgot, fmt.Sprintf("%s restarted and forgot %s's key", x.node, first.Client())
 	}
-	x.events = append(x.events, f.begin, f.end)
+	x.events = append(x.events, f.Begin, f.End)
 	return x
 }
 
 // deleted tells whose release it was: an earlier attempt's of the same client,
 // that came late, or another session's.
 func (r *record) deleted(x explanation, first *session, d *history.Event) explanation {
-	client := linkClient(d.Process)
+	client := facts.LinkClient(d.Process)
 	whose := "a failed attempt of " + client
-	if client == first.client() && d.Sent < first.acquire.ret.T {
+	if client == first.Client() && d.Sent < first.Acquire.Return.T {
 		whose = "an earlier attempt of " + client
 	} else if s := r.releasing(client, d); s != nil {
-		whose = "session " + s.name()
+		whose = "session " + s.Name()
 	}
 	with := "with token " + d.Token
 	if d.Token == "" {
@@ -142,7 +143,7 @@ func (r *record) deleted(x explanation, first *session, d *history.Event) explan
 	}
 	x.cause = DeletedByOther
 	x.text = fmt.Sprintf("the release of %s %s, sent on %s at %s, deleted %s's key on %s",
-		whose, with, d.Process, seconds(d.Sent), first.client(), x.node)
+		whose, with, d.Process, seconds(d.Sent), first.Client(), x.node)
 	if d.Applied > 0 {
 		x.text += " at " + seconds(d.Applied)
 	}
@@ -153,11 +154,11 @@ func (r *record) deleted(x explanation, first *session, d *history.Event) explan
 // releasing is the session whose release a wire command belongs to.
 func (r *record) releasing(client string, d *history.Event) *session {
 	var last *session
-	for s := range r.sessions.all() {
-		if s.client() != client || s.key() != d.Key {
+	for s := range r.Sessions() {
+		if s.Client() != client || s.Key() != d.Key {
 			continue
 		}
-		if call := s.firstRelease(); call != nil && call.T <= d.Sent {
+		if call := s.FirstRelease(); call != nil && call.T <= d.Sent {
 			last = s
 		}
 	}
@@ -166,19 +167,19 @@ func (r *record) releasing(client string, d *history.Event) *session {
 
 // outlived tells a claim that outlived its key: the node did all that was asked.
 func (r *record) outlived(x explanation, first, second *session, from, to int64) explanation {
-	key := fmt.Sprintf("%s's key on %s lived its %s, to %s", first.client(), x.node, seconds(to-from), seconds(to))
-	switch claimed := deadline(first.acquire.ret, never); {
+	key := fmt.Sprintf("%s's key on %s lived its %s, to %s", first.Client(), x.node, seconds(to-from), seconds(to))
+	switch claimed := facts.Deadline(first.Acquire.Return, never); {
 	case r.clockLost(first):
-		x.cause, x.text = ClientClock, key+fmt.Sprintf(", but %s's clock fell behind", first.client())
-	case !first.extended() && claimed != never && claimed-first.acquire.ret.T > to-from+tick: // it could not have been in time
-		x.cause, x.text = GivenShorter, key+fmt.Sprintf(", but %s claimed the lock until %s", first.client(), seconds(claimed))
-	case second.acquire.ret.T < first.acquire.ret.T:
+		x.cause, x.text = ClientClock, key+fmt.Sprintf(", but %s's clock fell behind", first.Client())
+	case !first.Extended() && claimed != never && claimed-first.Acquire.Return.T > to-from+tick: // it could not have been in time
+		x.cause, x.text = GivenShorter, key+fmt.Sprintf(", but %s claimed the lock until %s", first.Client(), seconds(claimed))
+	case second.Acquire.Return.T < first.Acquire.Return.T:
 		x.cause = GrantedLate
-		x.text = key + fmt.Sprintf(", but its acquire returned only at %s, when %s held the lock", seconds(first.acquire.ret.T), second.client())
-	case first.extended() || claimed == never:
-		x.cause, x.text = GivenShorter, key+fmt.Sprintf(", but %s claimed the lock for longer", first.client())
+		x.text = key + fmt.Sprintf(", but its acquire returned only at %s, when %s held the lock", seconds(first.Acquire.Return.T), second.Client())
+	case first.Extended() || claimed == never:
+		x.cause, x.text = GivenShorter, key+fmt.Sprintf(", but %s claimed the lock for longer", first.Client())
 	default:
-		x.cause, x.text = GivenShorter, key+fmt.Sprintf(", but %s claimed the lock until %s", first.client(), seconds(claimed))
+		x.cause, x.text = GivenShorter, key+fmt.Sprintf(", but %s claimed the lock until %s", first.Client(), seconds(claimed))
 	}
 	return x
 }
@@ -190,23 +191,23 @@ func (r *record) outlived(x explanation, first, second *session, from, to int64)
 // is a reading too, and tells what it shows from then on; what it was wrong by
 // before the acquire is no matter.
 func (r *record) clockLost(s *session) bool {
-	end, _ := r.lastMoment(s)
-	end = min(end, deadline(s.acquire.ret, never))
+	end, _ := r.LastMoment(s)
+	end = min(end, facts.Deadline(s.Acquire.Return, never))
 	var base, turn *history.Event
 	lost := func(at, shows int64) bool {
-		return base != nil && at >= s.acquire.call.T &&
-			(base.Local-base.T)-(shows-at) > int64(r.params.Rate*float64(at-base.T))+tick
+		return base != nil && at >= s.Acquire.Call.T &&
+			(base.Local-base.T)-(shows-at) > int64(r.Params.Rate*float64(at-base.T))+tick
 	}
-	for i := range r.events {
-		e := &r.events[i]
-		turned := e.Op == history.OpClock && e.Node == s.client()
-		if e.Process != s.client() && !turned || e.Local == 0 || e.T > end || e.Wall != s.acquire.ret.Wall {
+	for i := range r.Events {
+		e := &r.Events[i]
+		turned := e.Op == history.OpClock && e.Node == s.Client()
+		if e.Process != s.Client() && !turned || e.Local == 0 || e.T > end || e.Wall != s.Acquire.Return.Wall {
 			continue
 		}
 		if turned {
 			turn = e
 		}
-		if turned && e.T < s.acquire.call.T {
+		if turned && e.T < s.Acquire.Call.T {
 			base = nil
 		}
 		if lost(e.T, e.Local) {
@@ -227,22 +228,22 @@ func (r *record) early(x explanation, first *session, next *history.Event, clock
 	short := to - next.Applied - tick
 	for _, f := range clocks {
 		// It was in force when it was read back, and may have been since it was ordered.
-		if f.first().T < next.Applied && r.mayGain(clocks, next.Applied, short) {
+		if f.First().T < next.Applied && r.mayGain(clocks, next.Applied, short) {
 			x.cause = ExpiredEarly
 			x.text = fmt.Sprintf("%s's clock was wrong (%s), and %s's key was gone there by %s, before its %s were over",
-				x.node, f.begin.Cause, first.client(), seconds(next.Applied), seconds(to-from))
-			x.events = append(x.events, f.begin)
+				x.node, f.Begin.Cause, first.Client(), seconds(next.Applied), seconds(to-from))
+			x.events = append(x.events, f.Begin)
 			return x
 		}
 	}
-	if r.refused(first.key()) {
+	if r.refused(first.Key()) {
 		x.cause = ExpiredEarly
-		x.text = fmt.Sprintf("%s's key vanished from %s by %s, before its %s were over", first.client(), x.node, seconds(next.Applied), seconds(to-from))
+		x.text = fmt.Sprintf("%s's key vanished from %s by %s, before its %s were over", first.Client(), x.node, seconds(next.Applied), seconds(to-from))
 		return x
 	}
 	x.cause = Overwritten
 	x.text = fmt.Sprintf("%s took %s's set at %s while %s's key was alive there until %s",
-		x.node, linkClient(next.Process), seconds(next.Applied), first.client(), seconds(to))
+		x.node, facts.LinkClient(next.Process), seconds(next.Applied), first.Client(), seconds(to))
 	return x
 }
 
@@ -252,21 +253,21 @@ func (r *record) early(x explanation, first *session, next *history.Event, clock
 func (r *record) mayGain(clocks []*fault, by, short int64) bool {
 	gained := int64(0)
 	for _, f := range clocks {
-		if f.first().T >= by {
+		if f.First().T >= by {
 			continue
 		}
-		i := f.step - 1
-		if f.kind != clockJump && f.kind != clockSlew || i < 0 || i >= len(r.params.Steps) || r.params.Steps[i].By == 0 {
+		i := f.Step - 1
+		if f.Kind != clockJump && f.Kind != clockSlew || i < 0 || i >= len(r.Params.Steps) || r.Params.Steps[i].By == 0 {
 			return true
 		}
-		gained += int64(r.params.Steps[i].By.Abs())
+		gained += int64(r.Params.Steps[i].By.Abs())
 	}
 	return gained >= short
 }
 
 // refused reports whether a node ever refused to set a key because there was one.
 func (r *record) refused(key string) bool {
-	return slices.ContainsFunc(r.links, func(e *history.Event) bool {
+	return slices.ContainsFunc(r.Links, func(e *history.Event) bool {
 		return e.Op == history.OpSet && e.Type == history.Fail && e.Key == key && e.Cause == ""
 	})
 }

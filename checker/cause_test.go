@@ -170,7 +170,7 @@ func TestCause(t *testing.T) {
 				t.Fatal(why)
 			}
 			r := newRecord(h)
-			got := r.explain(r.named("c1/1"), r.named("c2/1"))
+			got := r.explain(r.Named("c1/1"), r.Named("c2/1"))
 			if got.cause != row.cause || got.node != row.node || !strings.Contains(got.text, row.text) {
 				t.Errorf("got %s %s %q\nwant %s %s %q", got.cause, got.node, got.text, row.cause, row.node, row.text)
 			}
@@ -190,7 +190,7 @@ func TestClocksAreBlamedForWhatTheyCanDo(t *testing.T) {
 		}
 		h.Params.Steps = []history.PlannedStep{{Step: 1, By: by}}
 		r := newRecord(h)
-		if got := r.explain(r.named("c1/1"), r.named("c2/1")); got.cause != want {
+		if got := r.explain(r.Named("c1/1"), r.Named("c2/1")); got.cause != want {
 			t.Errorf("a clock that slews by %v: %s, want %s (%s)", by, got.cause, want, got.text)
 		}
 	}

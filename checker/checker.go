@@ -180,19 +180,19 @@ func Check(h *history.History, names ...string) (v Verdict) {
 			v = nothing(h, names, fmt.Sprintf("the checker failed: %v", p))
 		}
 	}()
-	r, wrong := readRecord(h)
+	r := newRecord(h)
 	if text, ok := unplanned(r); ok {
 		v = nothing(h, names, text)
 		v.Assumption, v.Unplanned = text, true
-		if wrong == "" {
+		if r.Malformed == "" {
 			v.Numbers = numbers(r)
 			v.Words = r.liveness(v.Numbers)
 		}
 		return v
 	}
-	if wrong != "" {
-		v = nothing(h, names, "the history is malformed: "+wrong)
-		v.Assumption = wrong
+	if r.Malformed != "" {
+		v = nothing(h, names, "the history is malformed: "+r.Malformed)
+		v.Assumption = r.Malformed
 		return v
 	}
 	vacuous := vacuity(r)
@@ -242,12 +242,12 @@ func judge(r *record, name string) (res Result) {
 // still to come.
 func cutShort(r *record, vacuous string, res Result) Result {
 	switch {
-	case r.cut == "" || res.Outcome == Violated:
+	case r.Cut == "" || res.Outcome == Violated:
 	case vacuous != "" && (res.Outcome == Holds || res.Outcome == NotExercised):
 		res.Outcome = Undecided
-		res.Because = fmt.Sprintf("the record is cut (%s), and up to there %s", r.cut, vacuous)
+		res.Because = fmt.Sprintf("the record is cut (%s), and up to there %s", r.Cut, vacuous)
 	default:
-		res.Because += fmt.Sprintf("; the record is cut: %s", r.cut)
+		res.Because += fmt.Sprintf("; the record is cut: %s", r.Cut)
 	}
 	return res
 }

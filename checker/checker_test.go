@@ -52,7 +52,7 @@ func TestNothingHoldsWithoutAnOccasion(t *testing.T) {
 
 func TestPropertyThatPanicsDecidesNothing(t *testing.T) {
 	defer func(old []property) { properties = old }(properties)
-	properties = []property{{"broken", safety, func(r *record) Result { return Result{Outcome: Outcome(r.named("nobody").name())} }}}
+	properties = []property{{"broken", safety, func(r *record) Result { return Result{Outcome: Outcome(r.Named("nobody").Name())} }}}
 	res := Check(tale(t, twoHolders)).Result("broken")
 	if res == nil || res.Outcome != Undecided || !strings.HasPrefix(res.Because, "the checker failed: ") {
 		t.Errorf("got %+v", res)
@@ -170,7 +170,7 @@ func TestDisagreement(t *testing.T) {
 	h := tale(t, strings.Replace(twoHolders, "c2 ok acquire session=c2/1 until=5", "c2 fail acquire session=c2/1", 1))
 	witness := func(r *record) *Witness {
 		pair := []string{"c1/1", "c2/1"}
-		return &Witness{Sessions: pair, Key: "lock-1", of: []*session{r.named(pair[0]), r.named(pair[1])}}
+		return &Witness{Sessions: pair, Key: "lock-1", of: []*session{r.Named(pair[0]), r.Named(pair[1])}}
 	}
 	r := newRecord(h)
 	wrong := Result{Property: MutualExclusion, Outcome: Violated, Witness: witness(r)}
@@ -292,6 +292,5 @@ func turns(n int) *history.History {
 }
 
 func malformed(h *history.History) string {
-	_, why := readRecord(h)
-	return why
+	return newRecord(h).Malformed
 }

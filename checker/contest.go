@@ -29,8 +29,8 @@ func (r *record) contests() []*contest {
 	}
 	wires := r.wires()
 	byKey := map[string]*contest{}
-	for _, l := range r.keys {
-		c := &contest{lock: l, name: l.name, wire: wires[l.name], ready: map[string][]interval{}, noticed: map[string][]interval{}}
+	for _, l := range r.Locks {
+		c := &contest{lock: l, name: l.Name, wire: wires[l.Name], ready: map[string][]interval{}, noticed: map[string][]interval{}}
 		c.kept = r.kept(c.wire)
 		byKey[c.name] = c
 		r.contested = append(r.contested, c)
@@ -39,9 +39,9 @@ func (r *record) contests() []*contest {
 		return r.contested
 	}
 	var last *contest
-	for s := range r.sessions.all() {
-		if last == nil || last.name != s.key() {
-			last = byKey[s.key()]
+	for s := range r.Sessions() {
+		if last == nil || last.name != s.Key() {
+			last = byKey[s.Key()]
 		}
 		last.listed = append(last.listed, s)
 	}
@@ -51,7 +51,7 @@ func (r *record) contests() []*contest {
 // calls is a lock's sessions in the order of their call.
 func (r *record) calls(c *contest) iter.Seq[*session] {
 	if len(r.contested) == 1 {
-		return r.sessions.all()
+		return r.Sessions()
 	}
 	return slices.Values(c.listed)
 }
@@ -59,8 +59,8 @@ func (r *record) calls(c *contest) iter.Seq[*session] {
 // grants is those that got the lock, in the order in which their acquires returned.
 func (c *contest) grants() []*session {
 	if c.granted == nil {
-		for s := range c.lock.sessions() {
-			if s.granted() {
+		for s := range c.lock.Sessions() {
+			if s.Granted() {
 				c.granted = append(c.granted, s)
 			}
 		}
@@ -73,10 +73,10 @@ func (r *record) of(c *contest) map[string][]*session {
 	if c.clients == nil {
 		c.clients = map[string][]*session{}
 		for s := range r.calls(c) {
-			if _, ok := c.clients[s.client()]; !ok {
-				c.names = append(c.names, s.client())
+			if _, ok := c.clients[s.Client()]; !ok {
+				c.names = append(c.names, s.Client())
 			}
-			c.clients[s.client()] = append(c.clients[s.client()], s)
+			c.clients[s.Client()] = append(c.clients[s.Client()], s)
 		}
 	}
 	return c.clients
@@ -84,7 +84,7 @@ func (r *record) of(c *contest) map[string][]*session {
 
 // lastCalled is the last of one client's sessions that it had called by an instant, or nil.
 func lastCalled(sessions []*session, at int64) *session {
-	i := firstOf(sessions, func(s *session) bool { return s.acquire.call.T > at })
+	i := firstOf(sessions, func(s *session) bool { return s.Acquire.Call.T > at })
 	if i == 0 {
 		return nil
 	}
@@ -93,13 +93,13 @@ func lastCalled(sessions []*session, at int64) *session {
 
 // outliving is one client's sessions whose acquire had not returned at an instant.
 func outliving(sessions []*session, at int64) []*session {
-	return sessions[firstOf(sessions, func(s *session) bool { return s.acquire.ended() > at }):]
+	return sessions[firstOf(sessions, func(s *session) bool { return s.Acquire.Ended() > at }):]
 }
 
 // grantAfter is the first grant after an instant to anybody but one client, or nil.
 func (c *contest) grantAfter(at int64, but string) *session {
-	for _, s := range c.grants()[firstOf(c.grants(), func(s *session) bool { return s.acquire.ret.T > at }):] {
-		if s.client() != but {
+	for _, s := range c.grants()[firstOf(c.grants(), func(s *session) bool { return s.Acquire.Return.T > at }):] {
+		if s.Client() != but {
 			return s
 		}
 	}
@@ -118,24 +118,16 @@ func firstOf(sessions []*session, holds func(*session) bool) int {
 	return i
 }
 
-// ended is when the call returned, whatever the outcome, or never.
-func (o operation) ended() int64 {
-	if o.ret == nil {
-		return never
-	}
-	return o.ret.T
-}
-
 // wait is where a session's client was trying to acquire.
 func (r *record) wait(s *session) interval {
-	if s.acquire.ret != nil {
-		return interval{s.acquire.call.T, s.acquire.ret.T}
+	if s.Acquire.Return != nil {
+		return interval{s.Acquire.Call.T, s.Acquire.Return.T}
 	}
-	to := r.end
-	if t, ok := r.gone[s.client()]; ok {
+	to := r.End
+	if t, ok := r.Gone[s.Client()]; ok {
 		to = min(to, t)
 	}
-	return interval{s.acquire.call.T, to}
+	return interval{s.Acquire.Call.T, to}
 }
 
 // waits is where a client was trying to acquire a lock, as far as it has to do
@@ -144,10 +136,10 @@ func (r *record) wait(s *session) interval {
 func (r *record) waits(c *contest, client string, in interval) []interval {
 	var spans []interval
 	for _, s := range outliving(r.of(c)[client], in.from) {
-		if s.acquire.call.T >= in.to {
+		if s.Acquire.Call.T >= in.to {
 			break
 		}
 		spans = append(spans, r.wait(s))
 	}
-	return joined(spans, int64(r.params.RetryMax))
+	return joined(spans, int64(r.Params.RetryMax))
 }

@@ -33,7 +33,7 @@ func deadlockFreedom(r *record) Result {
 		if res.Outcome == "" {
 			continue
 		}
-		judged[d.fault.kind]++
+		judged[d.fault.Kind]++
 		occasions++
 		switch {
 		case res.Outcome == Violated:
@@ -81,24 +81,24 @@ func inTime(judged map[string]int, leftOut int) string {
 // handover judges one loss. The result has no outcome if it was no test: other
 // faults disturbed it, or nobody waited long enough.
 func (r *record) handover(d loss) (res Result, disturbed bool) {
-	next := d.contest.grantAfter(d.at, d.session.client())
+	next := d.contest.grantAfter(d.at, d.session.Client())
 	waiters, rivals := r.waiters(d, next)
-	round := int64(r.params.RetryMax + 2*r.params.NodeTimeout)
-	patience := round*int64(rivals) + int64(r.params.Slack)
+	round := int64(r.Params.RetryMax + 2*r.Params.NodeTimeout)
+	patience := round*int64(rivals) + int64(r.Params.Slack)
 	for _, w := range waiters {
-		bound := max(d.free, w.acquire.call.T) + patience
-		left, gone := r.gone[w.client()]
+		bound := max(d.free, w.Acquire.Call.T) + patience
+		left, gone := r.Gone[w.Client()]
 		switch {
-		case next != nil && next.acquire.ret.T <= bound:
+		case next != nil && next.Acquire.Return.T <= bound:
 			return Result{Outcome: Holds}, false // whatever the faults
 		case r.disturbed(d, w, next, bound):
 			disturbed = true
-		case w.acquire.ended() <= bound, gone && left <= bound:
+		case w.Acquire.Ended() <= bound, gone && left <= bound:
 			continue // it gave up
-		case r.end < bound:
+		case r.End < bound:
 			res = Result{Outcome: Undecided, Because: fmt.Sprintf(
 				"%s %s at %s while it may have held %s; the lock must be free again by %s, and the record ends at %s",
-				d.session.client(), ways[d.fault.kind].verb, seconds(d.at), lockName(d.session.key()), seconds(bound), seconds(r.end))}
+				d.session.Client(), ways[d.fault.Kind].verb, seconds(d.at), lockName(d.session.Key()), seconds(bound), seconds(r.End))}
 		default:
 			return r.late(d, w, next, bound), false
 		}
@@ -111,14 +111,14 @@ func (r *record) handover(d loss) (res Result, disturbed bool) {
 func (r *record) waiters(d loss, next *session) (waiters []*session, clients int) {
 	until := int64(never)
 	if next != nil {
-		until = next.acquire.ret.T
+		until = next.Acquire.Return.T
 	}
 	of := r.of(d.contest)
 	for _, client := range d.contest.names {
 		before := len(waiters)
-		if client != d.session.client() {
+		if client != d.session.Client() {
 			for _, s := range outliving(of[client], d.at) {
-				if s.acquire.call.T > until {
+				if s.Acquire.Call.T > until {
 					break
 				}
 				waiters = append(waiters, s)
@@ -139,27 +139,27 @@ func (r *record) disturbed(d loss, w, next *session, until int64) bool {
 		got, _ := r.tenure(next, d.contest.wire)
 		until = min(until, got.from)
 	}
-	at := w.acquire.call.T
-	return !covering(r.outages().majority(w.client()), interval{max(d.at, at), until}) ||
-		!covering(r.majority(d.contest, w.client()), interval{max(d.free, at), until})
+	at := w.Acquire.Call.T
+	return !covering(r.outages().majority(w.Client()), interval{max(d.at, at), until}) ||
+		!covering(r.majority(d.contest, w.Client()), interval{max(d.free, at), until})
 }
 
 func (r *record) late(d loss, w, next *session, bound int64) Result {
-	to := r.end
-	text := fmt.Sprintf("had not been granted again by %s, when the record ends", seconds(r.end))
-	events := []*history.Event{d.session.acquire.call, d.session.acquire.ret, d.lastSet, d.fault.begin, w.acquire.call, w.acquire.ret}
+	to := r.End
+	text := fmt.Sprintf("had not been granted again by %s, when the record ends", seconds(r.End))
+	events := []*history.Event{d.session.Acquire.Call, d.session.Acquire.Return, d.lastSet, d.fault.Begin, w.Acquire.Call, w.Acquire.Return}
 	if next != nil {
-		to = next.acquire.ret.T
-		text = fmt.Sprintf("was granted again only at %s, to %s", seconds(to), next.client())
-		events = append(events, next.acquire.ret)
+		to = next.Acquire.Return.T
+		text = fmt.Sprintf("was granted again only at %s, to %s", seconds(to), next.Client())
+		events = append(events, next.Acquire.Return)
 	}
 	return Result{
 		Outcome: Violated,
 		Because: fmt.Sprintf("%s %s at %s while it may have held %s, and %s was waiting; the lock must be free again by %s, and %s",
-			d.session.client(), ways[d.fault.kind].verb, seconds(d.at), lockName(d.session.key()), w.client(), seconds(bound), text),
+			d.session.Client(), ways[d.fault.Kind].verb, seconds(d.at), lockName(d.session.Key()), w.Client(), seconds(bound), text),
 		Witness: &Witness{
-			Events: numbered(events), Sessions: []string{d.session.name(), w.name()},
-			Key: d.session.key(), From: d.at, To: to,
+			Events: numbered(events), Sessions: []string{d.session.Name(), w.Name()},
+			Key: d.session.Key(), From: d.at, To: to,
 		},
 	}
 }
@@ -167,11 +167,11 @@ func (r *record) late(d loss, w, next *session, bound int64) Result {
 // missingFigure names a figure that a bound of liveness needs and the history lacks.
 func (r *record) missingFigure() string {
 	switch {
-	case r.params.TTL == 0:
+	case r.Params.TTL == 0:
 		return "TTL"
-	case r.params.NodeTimeout == 0:
+	case r.Params.NodeTimeout == 0:
 		return "node time-out"
-	case r.params.RetryMax == 0:
+	case r.Params.RetryMax == 0:
 		return "retry delay"
 	}
 	return ""

@@ -1,5 +1,5 @@
-// Package checker judges a history and nothing else: it knows no backend, no
-// fault injector and no expectation.
+// Package checker judges a history, as package facts puts it in order, and nothing
+// else: it knows no backend, no fault injector and no expectation.
 //
 // Check answers with a Verdict: for each property holds, violated, undecided or
 // not exercised, why in one sentence, and where it is violated the cause and a
@@ -7,8 +7,9 @@
 // test does not hold (occasions.go). Before any property come the
 // assumptions: a history that is malformed or vacuous is undecided, whatever
 // else it shows, and so is one of a fault that hit nothing (in_vain.go), or of a run in
-// which somebody else than the plan hit a process (unplanned.go). Mutual exclusion is judged by belief windows (windows.go), and
-// lease-linearizable by the spans in which sessions must have held (lease.go).
+// which somebody else than the plan hit a process (unplanned.go). Mutual exclusion is
+// judged by belief windows (facts.Window, windows.go), and lease-linearizable by the
+// spans in which sessions must have held (lease.go).
 // The second is put before porcupine as a second judge wherever it is small
 // enough, and every violation of either (porcupine.go).
 //
@@ -24,7 +25,7 @@
 // (lease_certificate.go). What is small enough is put before porcupine as well,
 // and so is every witness. The comparisons of millions of histories with porcupine
 // and with judges too dumb to be wrong are themselves put to the test: each of
-// these mistakes, made in a copy of the checker, is found by them
+// these mistakes, made in a copy of the checker or of the facts, is found by them
 // (testdata/mutants, TestMutants).
 //
 //	after-at-once            held at the instant of the return counts as held after it

@@ -32,7 +32,7 @@ func (r *record) whyDry(d drought) string {
 			continue
 		}
 		switch left, rivals := met(a, keys); {
-		case len(r.params.Nodes)-left < quorumOf(len(r.params.Nodes)):
+		case len(r.Params.Nodes)-left < quorumOf(len(r.Params.Nodes)):
 			count[LeftKeys]++
 		case rivals > 0:
 			count[SplitVote]++
@@ -83,7 +83,7 @@ func met(a *attempt, keys []setKey) (left, rivals int) {
 		switch {
 		case k.left && k.by.over <= a.from:
 			leftOn = append(leftOn, k.node)
-		case k.by.session.client() != a.session.client():
+		case k.by.session.Client() != a.session.Client():
 			rivalOn = append(rivalOn, k.node)
 		}
 	}

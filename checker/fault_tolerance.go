@@ -23,9 +23,9 @@ func faultTolerance(r *record) Result {
 		return Result{Outcome: Undecided, Because: "the history has no " + missing + ", so there is no bound"}
 	}
 	switch {
-	case r.params.Rounds == 0:
+	case r.Params.Rounds == 0:
 		return Result{Outcome: Undecided, Because: "the history has no number of rounds to wait, so there is no bound"}
-	case len(r.params.Nodes) == 0:
+	case len(r.Params.Nodes) == 0:
 		return Result{Outcome: Undecided, Because: "the history has no nodes, so there is no majority"}
 	}
 	occasions, incidents := 0, 0
@@ -56,7 +56,7 @@ func faultTolerance(r *record) Result {
 
 // rounds is how long a lock that is free and available may go without a grant.
 func (r *record) rounds() int64 {
-	return int64(r.params.Rounds)*int64(r.params.NodeTimeout+r.params.RetryMax) + int64(r.params.Slack)
+	return int64(r.Params.Rounds)*int64(r.Params.NodeTimeout+r.Params.RetryMax) + int64(r.Params.Slack)
 }
 
 // gap is a span in which nobody held a lock or may have held it.
@@ -107,7 +107,7 @@ func (r *record) droughts(c *contest) (judged int, long []drought) {
 		case ok:
 			judged++
 			long = append(long, d)
-		case g.next != nil && g.next.granted() && meets(r.available(c, g.next.client()), interval{g.to - 1, g.to}):
+		case g.next != nil && g.next.Granted() && meets(r.available(c, g.next.Client()), interval{g.to - 1, g.to}):
 			judged++
 		}
 	}
@@ -136,20 +136,20 @@ func (r *record) starved(d drought) Result {
 	var events []*history.Event
 	since := "it had never been held"
 	if s := d.gap.before; s != nil {
-		since = fmt.Sprintf("the last hold of %s had ended by %s", s.client(), seconds(d.gap.from))
-		w.Sessions = append(w.Sessions, s.name())
+		since = fmt.Sprintf("the last hold of %s had ended by %s", s.Client(), seconds(d.gap.from))
+		w.Sessions = append(w.Sessions, s.Name())
 		events = append(events, r.ending(d.contest, s)...)
 	}
 	waiters := 0
 	for _, client := range d.contest.names {
 		for _, s := range outliving(r.of(d.contest)[client], d.from) {
-			if s.acquire.call.T >= d.to {
+			if s.Acquire.Call.T >= d.to {
 				break
 			}
 			if client == d.client {
-				w.Sessions = append(w.Sessions, s.name())
+				w.Sessions = append(w.Sessions, s.Name())
 			}
-			events = append(events, s.acquire.call)
+			events = append(events, s.Acquire.Call)
 			waiters++
 			break // one of each client is enough
 		}
@@ -167,10 +167,10 @@ func (r *record) starved(d drought) Result {
 // the last key that was set where that was what ended it.
 func (r *record) ending(c *contest, s *session) []*history.Event {
 	t, _ := r.tenure(s, c.wire)
-	events := []*history.Event{s.acquire.call, s.acquire.ret}
-	for x := range s.releases() {
-		if x.ret != nil && x.ret.T == t.to {
-			return append(events, x.ret)
+	events := []*history.Event{s.Acquire.Call, s.Acquire.Return}
+	for x := range s.Releases() {
+		if x.Return != nil && x.Return.T == t.to {
+			return append(events, x.Return)
 		}
 	}
 	return append(events, t.last)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // refusals reads the log of a resource that goes by tokens, and finds answers
@@ -12,7 +13,7 @@ import (
 func refusals(r *record) []harm {
 	var harms []harm
 	tops := map[string]*history.Event{} // by key: the first entry with the highest token accepted so far
-	for _, e := range r.log {
+	for _, e := range r.Log {
 		top := tops[e.Key]
 		below := top != nil && e.Fence < top.Fence
 		switch accepted := e.Type == history.OK; {
@@ -51,7 +52,7 @@ func (r *record) refusal(class, kind string, e, top *history.Event, text string)
 
 // entryName is what a log entry is an answer to.
 func entryName(e *history.Event) string {
-	if e.Cause == entryWrite {
+	if e.Cause == history.OpWrite {
 		return "write"
 	}
 	return "read"
@@ -63,19 +64,19 @@ func entryName(e *history.Event) string {
 // no one valid holder: the fence does its work, and the lock is to blame.
 func (r *record) refusedHolder(e, top *history.Event) bool {
 	w, held := r.heldWhenRefused(e)
-	other := r.named(top.Session)
+	other := r.Named(top.Session)
 	switch {
 	case !held:
 		return false
-	case other == nil || other == w.session:
+	case other == nil || other == w.Session:
 		return true
 	}
-	margin := 2 * int64(r.params.StampError)
-	if !other.granted() || other.acquire.ret.T+margin >= w.from {
+	margin := 2 * int64(r.Params.StampError)
+	if !other.Granted() || other.Acquire.Return.T+margin >= w.From {
 		return false
 	}
-	for v := range r.belief(other) {
-		if max(v.from, w.from) < min(v.to, w.to)+margin {
+	for v := range r.Windows(other) {
+		if max(v.From, w.From) < min(v.To, w.To)+margin {
 			return false
 		}
 	}
@@ -85,54 +86,54 @@ func (r *record) refusedHolder(e, top *history.Event) bool {
 // heldWhenRefused is the belief window in which a log entry surely was answered:
 // open when the client called, and still open when the resource had answered, or
 // where nobody saw that, when the client was told.
-func (r *record) heldWhenRefused(e *history.Event) (window, bool) {
-	s := r.named(e.Session)
-	if s == nil || !s.granted() {
-		return window{}, false
+func (r *record) heldWhenRefused(e *history.Event) (facts.Window, bool) {
+	s := r.Named(e.Session)
+	if s == nil || !s.Granted() {
+		return facts.Window{}, false
 	}
-	call, told, answered := s.acquire.ret.T, int64(never), instant(e) // it can't have called before
-	if x, ok := s.asked(e); ok {
-		call, told = x.call.T, x.returned()
+	call, told, answered := s.Acquire.Return.T, int64(never), instant(e) // it can't have called before
+	if x, ok := answeredBy(s, e); ok {
+		call, told = x.Call.T, x.Returned()
 		if e.Applied == 0 && told != never {
 			answered = told
 		}
 	}
-	answered += 2 * int64(r.params.StampError)
-	for w := range r.belief(s) {
+	answered += 2 * int64(r.Params.StampError)
+	for w := range r.Windows(s) {
 		// A client that was told and released only then, did so in this order, whatever the
 		// error of the stamps. Its deadline must lie behind both all the same.
-		inOrder := told <= w.to && answered <= s.claimedAt(call)
-		if w.from <= call && (answered <= w.to || inOrder) {
-			return w.window, true
+		inOrder := told <= w.To && answered <= claimedAt(s, call)
+		if w.From <= call && (answered <= w.To || inOrder) {
+			return w, true
 		}
 	}
-	return window{}, false
+	return facts.Window{}, false
 }
 
 // claimedAt is the deadline that a granted session had at an instant.
-func (s *session) claimedAt(at int64) int64 {
-	d := deadline(s.acquire.ret, never)
-	for x := range s.extends() {
-		if x.outcome() == history.OK && x.ret.T <= at {
-			d = deadline(x.ret, d)
+func claimedAt(s *session, at int64) int64 {
+	d := facts.Deadline(s.Acquire.Return, never)
+	for x := range s.Extends() {
+		if x.Outcome() == history.OK && x.Return.T <= at {
+			d = facts.Deadline(x.Return, d)
 		}
 	}
 	return d
 }
 
-// asked is the session's operation that a log entry answers: the write of its
+// answeredBy is the session's operation that a log entry answers: the write of its
 // value, or the session's only read.
-func (s *session) asked(e *history.Event) (found operation, ok bool) {
-	if e.Cause == entryWrite {
-		for x := range s.writes() {
-			if x.call.Value != "" && x.call.Value == e.Value {
+func answeredBy(s *session, e *history.Event) (found operation, ok bool) {
+	if e.Cause == history.OpWrite {
+		for x := range s.Writes() {
+			if x.Call.Value != "" && x.Call.Value == e.Value {
 				return x, true
 			}
 		}
 		return found, false
 	}
 	n := 0
-	for x := range s.reads() {
+	for x := range s.Reads() {
 		found = x
 		n++
 	}
@@ -143,7 +144,7 @@ func (s *session) asked(e *history.Event) (found operation, ok bool) {
 // lock, whatever mode the fence has and whoever is to blame.
 func (r *record) refusedHolders() int {
 	n := 0
-	for _, e := range r.log {
+	for _, e := range r.Log {
 		if _, held := r.heldWhenRefused(e); held && e.Type == history.Fail {
 			n++
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // Ways in which fencing tokens fail. The first three are the resource's to
@@ -21,7 +22,7 @@ const (
 // byTokens reports whether the resource goes by tokens: by the lock's, or by
 // numbers that it counts itself. By check-and-set it goes by claims, and there are
 // no tokens to be in order.
-func (r *record) byTokens() bool { return r.params.Fence == "token" || r.params.Fence == "counter" }
+func (r *record) byTokens() bool { return r.Params.Fence == "token" || r.Params.Fence == "counter" }
 
 // fencingOrder asks whether fencing tokens rise, and whether the resource
 // enforces them. O(n log n).
@@ -37,7 +38,7 @@ func fencingOrder(r *record) Result {
 	failures := disorders(r, grants)
 	asked := 0
 	if r.byTokens() {
-		asked = len(r.log)
+		asked = len(r.Log)
 		failures = append(failures, refusals(r)...)
 	}
 	tokens := 0
@@ -51,7 +52,7 @@ func fencingOrder(r *record) Result {
 		return bad
 	}
 	switch {
-	case r.byTokens() && r.touched && (r.cut != "" || len(r.log) == 0):
+	case r.byTokens() && r.Touched && (r.Cut != "" || len(r.Log) == 0):
 		res.Outcome, res.Because = Undecided, "the resource's log was not read back, or may not be whole"
 	case tokens+asked == 0:
 		res.Because = "the lock gave no fencing tokens"
@@ -76,11 +77,11 @@ type fencedGrant struct {
 // fencedGrants is those of each key, in the order in which they returned.
 func (r *record) fencedGrants() [][]*fencedGrant {
 	var keys [][]*fencedGrant
-	for _, l := range r.keys {
+	for _, l := range r.Locks {
 		var grants []*fencedGrant
-		for s := range l.sessions() {
-			if s.granted() && s.acquire.ret.Fence != 0 {
-				grants = append(grants, &fencedGrant{session: s, fence: s.acquire.ret.Fence, begin: never, end: s.acquire.ret.T})
+		for s := range l.Sessions() {
+			if s.Granted() && s.Acquire.Return.Fence != 0 {
+				grants = append(grants, &fencedGrant{session: s, fence: s.Acquire.Return.Fence, begin: never, end: s.Acquire.Return.T})
 			}
 		}
 		if grants != nil {
@@ -106,28 +107,28 @@ func (r *record) fencedGrants() [][]*fencedGrant {
 // of this can hide a disorder, and invent none.
 func (r *record) dateAttempts(keys [][]*fencedGrant) {
 	type attempt struct{ client, key, token string }
-	margin := 2 * int64(r.params.StampError)
+	margin := 2 * int64(r.Params.StampError)
 	won := map[attempt][]*fencedGrant{} // of one client, so in the order of their calls too
 	for _, grants := range keys {
 		for _, g := range grants {
-			if r.cut == "" {
-				a := attempt{g.session.client(), g.session.key(), g.session.token()}
+			if r.Cut == "" {
+				a := attempt{g.session.Client(), g.session.Key(), g.session.Token()}
 				won[a] = append(won[a], g)
 			}
 		}
 	}
-	for _, e := range r.links {
+	for _, e := range r.Links {
 		if e.Op != history.OpSet || e.Token == "" {
 			continue
 		}
-		of := won[attempt{linkClient(e.Process), e.Key, e.Token}]
+		of := won[attempt{facts.LinkClient(e.Process), e.Key, e.Token}]
 		if e.Sent == 0 { // nobody knows when
 			for _, g := range of {
-				g.begin = min(g.begin, g.session.acquire.call.T)
+				g.begin = min(g.begin, g.session.Acquire.Call.T)
 			}
 			continue
 		}
-		n, _ := slices.BinarySearchFunc(of, e.Sent+margin+1, func(g *fencedGrant, t int64) int { return cmp.Compare(g.session.acquire.call.T, t) })
+		n, _ := slices.BinarySearchFunc(of, e.Sent+margin+1, func(g *fencedGrant, t int64) int { return cmp.Compare(g.session.Acquire.Call.T, t) })
 		for _, g := range slices.Backward(of[:n]) {
 			if g.end+margin < e.Sent {
 				break
@@ -138,7 +139,7 @@ func (r *record) dateAttempts(keys [][]*fencedGrant) {
 	for _, grants := range keys {
 		for _, g := range grants {
 			if g.begin == never {
-				g.begin = g.session.acquire.call.T
+				g.begin = g.session.Acquire.Call.T
 			}
 		}
 	}
@@ -148,7 +149,7 @@ func (r *record) dateAttempts(keys [][]*fencedGrant) {
 // look at each grant, in the order of their begins, is enough: the highest token
 // of all that had returned by then is the one to be above.
 func disorders(r *record, keys [][]*fencedGrant) []harm {
-	margin := 2 * int64(r.params.StampError)
+	margin := 2 * int64(r.Params.StampError)
 	var harms []harm
 	for _, byEnd := range keys {
 		byBegin := slices.Clone(byEnd)
@@ -180,17 +181,17 @@ func disorders(r *record, keys [][]*fencedGrant) []harm {
 func (r *record) disorder(first, second *fencedGrant) harm {
 	a, b := first.session, second.session
 	h := harm{
-		class: TokenOrder, kind: "token out of order", key: b.key(), at: b.acquire.ret, from: first.end,
-		sessions: []string{a.name(), b.name()}, events: []*history.Event{a.acquire.ret, b.acquire.call, b.acquire.ret},
+		class: TokenOrder, kind: "token out of order", key: b.Key(), at: b.Acquire.Return, from: first.end,
+		sessions: []string{a.Name(), b.Name()}, events: []*history.Event{a.Acquire.Return, b.Acquire.Call, b.Acquire.Return},
 	}
 	if first.fence == second.fence {
 		h.class, h.kind, h.from = TokenTwice, "token given twice", min(first.end, second.end)
-		h.sessions = r.ordered(a.name(), b.name())
+		h.sessions = r.ordered(a.Name(), b.Name())
 		h.text = fmt.Sprintf("%s both got token %d with %s, at %s and %s",
-			r.pair(a, b), first.fence, lockName(b.key()), seconds(first.end), seconds(second.end))
+			r.pair(a, b), first.fence, lockName(b.Key()), seconds(first.end), seconds(second.end))
 		return h
 	}
 	h.text = fmt.Sprintf("%s got token %d with %s at %s, though %s had got %d by %s, before that attempt began at %s",
-		b.client(), second.fence, lockName(b.key()), seconds(second.end), a.client(), first.fence, seconds(first.end), seconds(second.begin))
+		b.Client(), second.fence, lockName(b.Key()), seconds(second.end), a.Client(), first.fence, seconds(first.end), seconds(second.begin))
 	return h
 }

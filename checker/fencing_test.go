@@ -316,7 +316,7 @@ func randomFenced(rnd *rand.Rand) *history.History {
 			break
 		}
 		g := granted[rnd.IntN(len(granted))]
-		e := history.Event{T: end, Process: "r1", Type: history.OK, Op: history.OpLog, Cause: entryWrite, Session: g.Session,
+		e := history.Event{T: end, Process: "r1", Type: history.OK, Op: history.OpLog, Cause: history.OpWrite, Session: g.Session,
 			Fence: int64(rnd.IntN(6)), Applied: g.T + beat/2 + beat*int64(rnd.IntN(6))}
 		if right := rnd.IntN(6) > 0; right == (e.Fence < top) { // mostly the resource does as it should
 			e.Type = history.Fail
@@ -335,7 +335,7 @@ func dumbFencing(h *history.History) map[string]int {
 	var grants []*fencedGrant
 	for i := range h.Events {
 		if e := &h.Events[i]; e.Op == history.OpAcquire && e.Type == history.OK && e.Fence != 0 {
-			grants = append(grants, &fencedGrant{session: &session{acquire: operation{call: dumbCall(h, e.Session), ret: e}}, fence: e.Fence, begin: dumbBegin(h, e), end: e.T})
+			grants = append(grants, &fencedGrant{session: &session{Acquire: operation{Call: dumbCall(h, e.Session), Return: e}}, fence: e.Fence, begin: dumbBegin(h, e), end: e.T})
 		}
 	}
 	// Of two that have one token, the one that began later has it twice; of equals, that which returned later.

@@ -18,18 +18,18 @@ func (r *record) inVain(s history.PlannedStep, f *fault) string {
 		return ""
 	}
 	switch {
-	case p.Idle != "" && strings.Contains(f.begin.Cause, p.Idle):
+	case p.Idle != "" && strings.Contains(f.Begin.Cause, p.Idle):
 		return p.Idle
-	case p.Keeps && r.params.Persistence == "none":
+	case p.Keeps && r.Params.Persistence == "none":
 		return "the nodes keep nothing on disk"
 	case p.Off > 0 && r.wrongBy(s, f) < p.Off:
-		return fmt.Sprintf("the clock of %s was not wrong by as much as %v", f.target, p.Off)
+		return fmt.Sprintf("the clock of %s was not wrong by as much as %v", f.Target, p.Off)
 	}
-	from, to, link := strings.Cut(f.target, "-")
+	from, to, link := strings.Cut(f.Target, "-")
 	switch {
 	case link && to != history.Replica && r.absent(to, f):
 		return to + " was down all the while"
-	case link && to == history.Replica && r.absent(from, f), !link && r.absent(f.target, f):
+	case link && to == history.Replica && r.absent(from, f), !link && r.absent(f.Target, f):
 		return from + " was down all the while"
 	}
 	return r.unused(p, f)
@@ -42,9 +42,9 @@ func (r *record) wrongBy(s history.PlannedStep, f *fault) time.Duration {
 	if s.Rate != 0 {
 		by = time.Duration(max(s.Rate-1, 1-s.Rate) * float64(r.spanOf(f).length()))
 	}
-	if slices.ContainsFunc(r.faults, func(o *fault) bool {
-		return o != f && o.target == f.target && strings.HasPrefix(o.kind, clockWrong) && o.begin != nil && o.begin.T < f.begin.T &&
-			(o.end == nil || o.end.T > f.begin.T)
+	if slices.ContainsFunc(r.Faults, func(o *fault) bool {
+		return o != f && o.Target == f.Target && strings.HasPrefix(o.Kind, clockWrong) && o.Begin != nil && o.Begin.T < f.Begin.T &&
+			(o.End == nil || o.End.T > f.Begin.T)
 	}) {
 		return never
 	}
@@ -53,9 +53,9 @@ func (r *record) wrongBy(s history.PlannedStep, f *fault) time.Duration {
 
 // spanOf is where a fault was in force.
 func (r *record) spanOf(f *fault) interval {
-	s := interval{f.first().T, max(r.end, f.begin.T)}
-	if f.end != nil {
-		s.to = f.end.T
+	s := interval{f.First().T, max(r.End, f.Begin.T)}
+	if f.End != nil {
+		s.to = f.End.T
 	}
 	return s
 }
@@ -63,28 +63,28 @@ func (r *record) spanOf(f *fault) interval {
 // absent says whether a node was down already, and did not come back before a fault of it or
 // of its link was over.
 func (r *record) absent(node string, f *fault) bool {
-	return slices.ContainsFunc(r.faults, func(d *fault) bool {
+	return slices.ContainsFunc(r.Faults, func(d *fault) bool {
 		switch {
-		case d == f || d.target != node || d.kind != killed && d.kind != "shutdown" && d.kind != powerLost:
+		case d == f || d.Target != node || d.Kind != killed && d.Kind != "shutdown" && d.Kind != powerLost:
 			return false
-		case d.begin == nil || d.begin.T > f.begin.T:
+		case d.Begin == nil || d.Begin.T > f.Begin.T:
 			return false
-		case d.end == nil:
+		case d.End == nil:
 			return true
 		}
 		// What a rate has made of a clock stays when it ends, what a jump has does not.
-		stays := f.kind == clockWrong+"rate" || f.kind == clockWrong+"slew"
-		return f.end != nil && !stays && d.end.T > f.begin.T && f.end.T <= d.end.T
+		stays := f.Kind == clockWrong+"rate" || f.Kind == clockWrong+"slew"
+		return f.End != nil && !stays && d.End.T > f.Begin.T && f.End.T <= d.End.T
 	})
 }
 
 // unused says that no lock made use of what a fault hit while it lasted, or "".
 func (r *record) unused(p *history.Proof, f *fault) string {
 	span := r.spanOf(f)
-	node, of := f.target, history.UseNode
-	from, to, link := strings.Cut(f.target, "-")
+	node, of := f.Target, history.UseNode
+	from, to, link := strings.Cut(f.Target, "-")
 	switch {
-	case slices.Contains(r.params.Clients, f.target):
+	case slices.Contains(r.Params.Clients, f.Target):
 		of = history.UseClient
 	case link && to == history.Replica:
 		node, of = from, history.UseLink
@@ -94,11 +94,11 @@ func (r *record) unused(p *history.Proof, f *fault) string {
 	switch {
 	case !slices.Contains(p.Use, of):
 		return ""
-	case of != history.UseClient && len(r.links) == 0 && slices.ContainsFunc(r.params.Clients, func(c string) bool { return r.inSession(c, span) }):
+	case of != history.UseClient && len(r.Links) == 0 && slices.ContainsFunc(r.Params.Clients, func(c string) bool { return r.inSession(c, span) }):
 		return "" // the record tells of no commands
 	case of == history.UseClient:
-		if !r.inSession(f.target, span) {
-			return f.target + " wanted no lock meanwhile, and had none"
+		if !r.inSession(f.Target, span) {
+			return f.Target + " wanted no lock meanwhile, and had none"
 		}
 	case of == history.UseNode:
 		if !r.asked(span, func(e *history.Event) bool { return e.Node == node }) && !r.keyOn(node, span.from) &&
@@ -109,24 +109,24 @@ func (r *record) unused(p *history.Proof, f *fault) string {
 		if !r.asked(span, func(e *history.Event) bool { return e.Node == node && e.Type == history.OK }) {
 			return node + " had nothing to replicate meanwhile"
 		}
-	case !r.asked(span, func(e *history.Event) bool { return e.Process == f.target }) && !r.wanted(from, node, span):
-		return f.target + " carried nothing meanwhile"
+	case !r.asked(span, func(e *history.Event) bool { return e.Process == f.Target }) && !r.wanted(from, node, span):
+		return f.Target + " carried nothing meanwhile"
 	}
 	return ""
 }
 
 // inSession reports whether a client wanted a lock or had one in a span.
 func (r *record) inSession(client string, span interval) bool {
-	for s := range r.sessions.all() {
-		if s.client() != client || s.acquire.call.T > span.to {
+	for s := range r.Sessions() {
+		if s.Client() != client || s.Acquire.Call.T > span.to {
 			continue
 		}
 		to := r.wait(s).to
-		for a := range s.actions() {
-			if to = max(to, a.call.T); a.ret == nil {
+		for a := range s.Actions() {
+			if to = max(to, a.Call.T); a.Return == nil {
 				to = never
 			} else {
-				to = max(to, a.ret.T)
+				to = max(to, a.Return.T)
 			}
 		}
 		if to >= span.from {
@@ -138,7 +138,7 @@ func (r *record) inSession(client string, span interval) bool {
 
 // asked reports whether a lock's command of a sort was under way in a span.
 func (r *record) asked(span interval, sort func(*history.Event) bool) bool {
-	return slices.ContainsFunc(r.links, func(e *history.Event) bool {
+	return slices.ContainsFunc(r.Links, func(e *history.Event) bool {
 		return e.Sent <= span.to && max(e.T, e.Applied, e.Answered) >= span.from && sort(e)
 	})
 }
@@ -147,12 +147,12 @@ func (r *record) asked(span interval, sort func(*history.Event) bool) bool {
 // extended less than its TTL before, and not deleted since.
 func (r *record) keyOn(node string, at int64) bool {
 	live := map[string]string{} // by key, the token
-	for _, e := range r.links {
+	for _, e := range r.Links {
 		switch {
 		case e.Node != node || e.Type != history.OK || applied(e) > at:
 		case e.Op == history.OpRelease:
 			delete(live, e.Key)
-		case applied(e)+cmp.Or(e.TTL, int64(r.params.TTL)) >= at:
+		case applied(e)+cmp.Or(e.TTL, int64(r.Params.TTL)) >= at:
 			live[e.Key] = e.Token
 		}
 	}
@@ -164,25 +164,25 @@ func (r *record) keyOn(node string, at int64) bool {
 // operation asks; who waits in one asks again within a round. A node that nobody has asked
 // at any time, though others were, is none that the lock uses.
 func (r *record) wanted(client, node string, span interval) bool {
-	if node != r.params.Resource && len(r.links) > 0 && !slices.ContainsFunc(r.links, func(e *history.Event) bool { return e.Node == node }) &&
-		!covering([]interval{span}, interval{r.first, r.last}) {
+	if node != r.Params.Resource && len(r.Links) > 0 && !slices.ContainsFunc(r.Links, func(e *history.Event) bool { return e.Node == node }) &&
+		!covering([]interval{span}, interval{r.First, r.Last}) {
 		return false
 	}
-	round := int64(r.params.NodeTimeout + r.params.RetryMax)
+	round := int64(r.Params.NodeTimeout + r.Params.RetryMax)
 	meets := func(o operation) bool {
-		to := min(o.ended(), r.end)
-		return o.call.T >= span.from && o.call.T <= span.to || min(to, span.to)-max(o.call.T, span.from) > round
+		to := min(o.Ended(), r.End)
+		return o.Call.T >= span.from && o.Call.T <= span.to || min(to, span.to)-max(o.Call.T, span.from) > round
 	}
-	for s := range r.sessions.all() {
-		if client != "" && s.client() != client {
+	for s := range r.Sessions() {
+		if client != "" && s.Client() != client {
 			continue
 		}
-		if node != r.params.Resource && meets(s.acquire) {
+		if node != r.Params.Resource && meets(s.Acquire) {
 			return true
 		}
-		for a := range s.actions() {
-			work := a.call.Op == history.OpRead || a.call.Op == history.OpWrite
-			if work == (node == r.params.Resource) && meets(a.operation) {
+		for a := range s.Actions() {
+			work := a.Call.Op == history.OpRead || a.Call.Op == history.OpWrite
+			if a.Call.Op != history.OpCheck && work == (node == r.Params.Resource) && meets(a.Operation) {
 				return true
 			}
 		}

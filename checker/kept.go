@@ -16,7 +16,7 @@ func (r *record) kept(w *wire) map[string][]interval {
 		return nil
 	}
 	down := r.outages()
-	late := int64(r.params.NodeTimeout)
+	late := int64(r.Params.NodeTimeout)
 	kept := map[string][]interval{}
 	for _, a := range w.attempts {
 		set := int64(0)
@@ -27,7 +27,7 @@ func (r *record) kept(w *wire) map[string][]interval {
 			at := applied(e)
 			deleted, sent := a.deletion(e)
 			if at-e.Sent > late || sent != 0 && deleted-sent > late ||
-				meets(down.link(a.session.client(), e.Node), interval{e.Sent, plus(a.over, late)}) ||
+				meets(down.link(a.session.Client(), e.Node), interval{e.Sent, plus(a.over, late)}) ||
 				e.Answered == 0 && !meets(down.little[e.Process], interval{e.Sent, plus(a.over, late)}) {
 				kept[e.Node] = append(kept[e.Node], interval{at, min(deleted, r.lapse(max(at, set)))})
 			}
@@ -45,7 +45,7 @@ func (r *record) blocked(c *contest) []interval {
 		return nil
 	}
 	var lists [][]interval
-	for _, n := range r.params.Nodes {
+	for _, n := range r.Params.Nodes {
 		lists = append(lists, c.kept[n])
 	}
 	return atLeast(len(lists)-quorumOf(len(lists))+1, lists...)

@@ -67,9 +67,9 @@ func (r *record) leases() []leaseKey {
 		return r.leased
 	}
 	r.leased = []leaseKey{}
-	for _, l := range r.keys {
-		k := leaseKey{operations: r.operationsOf, firm: slices.Grow(r.windows[:0], r.grants)}
-		k.judge(l.sessions())
+	for _, l := range r.Locks {
+		k := leaseKey{operations: r.operationsOf, firm: slices.Grow(r.windows[:0], r.Grants)}
+		k.judge(l.Sessions())
 		k.occasions += r.meetings(l, k.firm)
 		if k.worst == nil {
 			k.doubt = k.uncertified()
@@ -182,41 +182,41 @@ func worse(a, than *conflict) bool {
 // because tells a conflict in one sentence.
 func (c *conflict) because(r *record) string {
 	first := c.sessions[0]
-	lock := lockName(first.key())
+	lock := lockName(first.Key())
 	from, to := seconds(c.from), seconds(r.recorded(c.from, c.to))
 	switch c.kind {
 	case Overlap:
 		return fmt.Sprintf("%s must both have held %s from %s to %s (%s)", r.pair(first, c.sessions[1]), lock, from, to, seconds(r.recorded(c.from, c.to)-c.from))
 	case Buried:
 		return fmt.Sprintf("%s held %s at some instant from %s to %s, when %s must have held it throughout",
-			c.sessions[1].name(), lock, from, to, first.name())
+			c.sessions[1].Name(), lock, from, to, first.Name())
 	case Phantom:
-		return fmt.Sprintf("%s held %s between %s and %s, though its acquire had failed", first.name(), lock, from, to)
+		return fmt.Sprintf("%s held %s between %s and %s, though its acquire had failed", first.Name(), lock, from, to)
 	case DoubleRelease:
-		return fmt.Sprintf("%s gave %s back twice, between %s and %s", first.name(), lock, from, to)
+		return fmt.Sprintf("%s gave %s back twice, between %s and %s", first.Name(), lock, from, to)
 	case HeldBefore:
-		return fmt.Sprintf("%s held %s by %s, and called its acquire only at %s", first.name(), lock, from, to)
+		return fmt.Sprintf("%s held %s by %s, and called its acquire only at %s", first.Name(), lock, from, to)
 	case HeldAfter:
-		return fmt.Sprintf("%s still held %s at %s, and had given it back by %s", first.name(), lock, to, from)
+		return fmt.Sprintf("%s still held %s at %s, and had given it back by %s", first.Name(), lock, to, from)
 	}
-	return fmt.Sprintf("%s was told between %s and %s that it did not hold %s, and nothing could have ended its lease by then", first.name(), from, to, lock)
+	return fmt.Sprintf("%s was told between %s and %s that it did not hold %s, and nothing could have ended its lease by then", first.Name(), from, to, lock)
 }
 
 func (c *conflict) witness(r *record) *Witness {
 	var events []*history.Event
 	for _, s := range c.sessions { // a failed acquire is no operation, and proves a phantom
-		events = append(events, s.acquire.call, s.acquire.ret)
+		events = append(events, s.Acquire.Call, s.Acquire.Return)
 	}
 	for _, o := range c.ops {
-		events = append(events, o.operation.call, o.operation.ret)
+		events = append(events, o.operation.Call, o.operation.Return)
 	}
-	w := &Witness{Events: numbered(events), Key: c.sessions[0].key(), From: c.from, To: r.recorded(c.from, c.to), of: c.sessions}
+	w := &Witness{Events: numbered(events), Key: c.sessions[0].Key(), From: c.from, To: r.recorded(c.from, c.to), of: c.sessions}
 	for _, s := range c.sessions {
-		w.Sessions = append(w.Sessions, s.name())
+		w.Sessions = append(w.Sessions, s.Name())
 	}
 	return w
 }
 
 // recorded is the end of a span, for the eye: a lock without a deadline is held for
 // ever, and the record ends.
-func (r *record) recorded(from, to int64) int64 { return min(to, max(from, r.end)) }
+func (r *record) recorded(from, to int64) int64 { return min(to, max(from, r.End)) }

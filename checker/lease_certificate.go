@@ -21,7 +21,7 @@ func (k *leaseKey) uncertified() string {
 			at = firm.to
 		}
 		if at > h.to {
-			return h.session.name() + " finds no instant that is free"
+			return h.session.Name() + " finds no instant that is free"
 		}
 		instants = append(instants, window{from: at, to: at, session: h.session})
 	}
@@ -29,7 +29,7 @@ func (k *leaseKey) uncertified() string {
 	for _, spans := range [][]window{k.firm, instants} {
 		for _, w := range spans {
 			if why := w.unexplained(k.operations(w.session)); why != "" {
-				return w.session.name() + ": " + why
+				return w.session.Name() + ": " + why
 			}
 		}
 	}
@@ -41,7 +41,7 @@ func (k *leaseKey) uncertified() string {
 func together(firm, instants []window) string {
 	for i := 1; i < len(firm); i++ {
 		if firm[i-1].to > firm[i].from {
-			return fmt.Sprintf("%s and %s hold at once", firm[i-1].session.name(), firm[i].session.name())
+			return fmt.Sprintf("%s and %s hold at once", firm[i-1].session.Name(), firm[i].session.Name())
 		}
 	}
 	for _, at := range instants {
@@ -49,7 +49,7 @@ func together(firm, instants []window) string {
 			firm = firm[1:]
 		}
 		if len(firm) > 0 && firm[0].from < at.from {
-			return fmt.Sprintf("%s and %s hold at once", firm[0].session.name(), at.session.name())
+			return fmt.Sprintf("%s and %s hold at once", firm[0].session.Name(), at.session.Name())
 		}
 	}
 	return ""

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // leaseOp is one operation on the lease object, as both judges of
@@ -26,9 +27,9 @@ type leaseOp struct {
 // error of the stamps widens every interval and brings every lapse forward: it
 // can hide a violation, never invent one.
 func (r *record) operationsOf(s *session) []leaseOp {
-	ops := s.leaseOps(r.ops[:0])
+	ops := leaseOps(s, r.ops[:0])
 	r.ops = ops
-	ε := int64(r.params.StampError)
+	ε := int64(r.Params.StampError)
 	last := int64(math.MinInt64)
 	for i := range ops {
 		o := &ops[i]
@@ -58,30 +59,30 @@ func (r *record) operationsOf(s *session) []leaseOp {
 // All extensions that were granted carry the lapse of the last. The others'
 // can't matter, for the session still held when the next was granted, and so the
 // order of extensions outlives the error of the stamps.
-func (s *session) leaseOps(ops []leaseOp) []leaseOp {
+func leaseOps(s *session, ops []leaseOp) []leaseOp {
 	add := func(o operation, op string, lapse int64) {
-		ops = append(ops, leaseOp{operation: o, op: op, outcome: o.outcome(), call: o.call.T, ret: o.returned(), lapse: lapse})
+		ops = append(ops, leaseOp{operation: o, op: op, outcome: o.Outcome(), call: o.Call.T, ret: o.Returned(), lapse: lapse})
 	}
 	lapse := int64(math.MinInt64) // nobody knows what an acquire without an answer claims
-	switch s.acquire.outcome() {
+	switch s.Acquire.Outcome() {
 	case history.OK:
-		lapse = deadline(s.acquire.ret, never)
-		add(s.acquire, history.OpAcquire, lapse)
+		lapse = facts.Deadline(s.Acquire.Return, never)
+		add(s.Acquire, history.OpAcquire, lapse)
 	case history.Info:
-		add(s.acquire, history.OpAcquire, lapse)
+		add(s.Acquire, history.OpAcquire, lapse)
 	}
 	extended := false
-	for x := range s.actions() {
+	for x := range s.Actions() {
 		switch {
-		case x.call.Op == history.OpRelease:
-			add(x.operation, history.OpRelease, never)
-		case x.call.Op != history.OpExtend:
-		case x.outcome() == history.OK:
+		case x.Call.Op == history.OpRelease:
+			add(x.Operation, history.OpRelease, never)
+		case x.Call.Op != history.OpExtend:
+		case x.Outcome() == history.OK:
 			extended = true
-			lapse = deadline(x.ret, lapse)
-			add(x.operation, history.OpExtend, lapse)
-		case x.outcome() == history.Fail:
-			add(x.operation, history.OpExtend, never)
+			lapse = facts.Deadline(x.Return, lapse)
+			add(x.Operation, history.OpExtend, lapse)
+		case x.Outcome() == history.Fail:
+			add(x.Operation, history.OpExtend, never)
 		}
 	}
 	if !extended {

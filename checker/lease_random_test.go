@@ -30,7 +30,7 @@ func (c leaseCase) contradiction() string {
 	alone := leaseCase{}
 	for _, s := range k.worst.sessions {
 		for n, of := range c {
-			if s.name() == fmt.Sprint(n) {
+			if s.Name() == fmt.Sprint(n) {
 				alone[n] = of
 			}
 		}

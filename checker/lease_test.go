@@ -23,13 +23,13 @@ var numberedSessions = func() []*session {
 	var ss []*session
 	for n := 1; n <= 9; n++ {
 		name := strconv.Itoa(n)
-		ss = append(ss, &session{acquire: operation{call: &history.Event{N: int64(n), Process: "c" + name, Session: name, Key: "k"}}})
+		ss = append(ss, &session{Acquire: operation{Call: &history.Event{N: int64(n), Process: "c" + name, Session: name, Key: "k"}}})
 	}
 	return ss
 }()
 
 func (c leaseCase) judge() *leaseKey {
-	k := &leaseKey{operations: func(s *session) []leaseOp { return c[int(s.acquire.call.N)] }}
+	k := &leaseKey{operations: func(s *session) []leaseOp { return c[int(s.Acquire.Call.N)] }}
 	k.judge(slices.Values(c.sessions()))
 	return k
 }
@@ -115,9 +115,9 @@ func TestConflicts(t *testing.T) {
 		if k.worst != nil {
 			kind = k.worst.kind
 			for _, s := range k.worst.sessions {
-				sessions = append(sessions, s.name())
+				sessions = append(sessions, s.Name())
 			}
-			if because := k.worst.because(&record{}); !strings.Contains(because, " k") {
+			if because := k.worst.because(newRecord(&history.History{})); !strings.Contains(because, " k") {
 				t.Errorf("%s: because %q", row.ops, because)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // loss is where a client held a lock, or may have held it, and from some instant
@@ -33,39 +34,39 @@ func (r *record) losses() []loss {
 	var all []loss
 	add := func(f *fault, client string, at, until int64) {
 		d, ok := r.holding(client, at)
-		if d.fault = f; ok && d.free > f.first().T && d.free <= until {
+		if d.fault = f; ok && d.free > f.First().T && d.free <= until {
 			all = append(all, d)
 		}
 	}
-	for _, f := range r.faults {
-		stops := f.kind == killed || f.kind == paused
-		if !stops || f.begin == nil || !slices.Contains(r.params.Clients, f.target) {
+	for _, f := range r.Faults {
+		stops := f.Kind == killed || f.Kind == paused
+		if !stops || f.Begin == nil || !slices.Contains(r.Params.Clients, f.Target) {
 			continue
 		}
 		until := int64(never)
-		if f.end != nil {
-			until = f.end.T
+		if f.End != nil {
+			until = f.End.T
 		}
-		add(f, f.target, f.begin.T, until)
+		add(f, f.Target, f.Begin.T, until)
 	}
 	for client, cuts := range r.cuts() {
 		by := map[int64]*fault{}
 		for _, f := range slices.Backward(cuts) {
-			by[f.begin.T] = f
+			by[f.Begin.T] = f
 		}
 		for _, s := range r.isolated(client, cuts) {
 			add(by[s.from], client, s.from, s.to)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b loss) int { return byTime(a.fault.begin, b.fault.begin) })
+	slices.SortStableFunc(all, func(a, b loss) int { return byTime(a.fault.Begin, b.fault.Begin) })
 	return all
 }
 
 // cuts is the cuts of each client's links that were seen to be in force.
 func (r *record) cuts() map[string][]*fault {
 	cuts := map[string][]*fault{}
-	for _, f := range r.faults {
-		if client := linkClient(f.target); f.kind == cutOff && f.begin != nil {
+	for _, f := range r.Faults {
+		if client := facts.LinkClient(f.Target); f.Kind == cutOff && f.Begin != nil {
 			cuts[client] = append(cuts[client], f)
 		}
 	}
@@ -77,24 +78,24 @@ func (r *record) cuts() map[string][]*fault {
 func (r *record) isolated(client string, cuts []*fault) []interval {
 	down := r.outages()
 	var lists [][]interval
-	for _, n := range r.params.Nodes {
+	for _, n := range r.Params.Nodes {
 		var spans []interval
 		if reach, ok := down.reach[client]; ok && !slices.Contains(reach, n) {
 			spans = []interval{{ever, never}}
 		}
 		for _, f := range cuts {
-			if f.target != client+"-"+n {
+			if f.Target != client+"-"+n {
 				continue
 			}
-			s := interval{f.begin.T, never}
-			if f.end != nil {
-				s.to = f.end.T
+			s := interval{f.Begin.T, never}
+			if f.End != nil {
+				s.to = f.End.T
 			}
 			spans = append(spans, s)
 		}
 		lists = append(lists, union(spans))
 	}
-	n := len(r.params.Nodes)
+	n := len(r.Params.Nodes)
 	found := atLeast(n-quorumOf(n)+1, lists...)
 	return slices.DeleteFunc(found, func(s interval) bool { return s.from == ever })
 }
@@ -105,12 +106,12 @@ func (r *record) holding(client string, at int64) (loss, bool) {
 	var d loss
 	for _, c := range r.contests() {
 		s := lastCalled(r.of(c)[client], at)
-		if s == nil || d.session != nil && s.acquire.call.T < d.session.acquire.call.T {
+		if s == nil || d.session != nil && s.Acquire.Call.T < d.session.Acquire.Call.T {
 			continue
 		}
 		d = loss{contest: c, session: s, at: at}
 	}
-	if d.session == nil || d.session.over(at) {
+	if d.session == nil || over(d.session, at) {
 		return d, false
 	}
 	h, ok := r.tenure(d.session, d.contest.wire)
@@ -122,12 +123,12 @@ func (r *record) holding(client string, at int64) (loss, bool) {
 }
 
 // over reports whether a session surely held nothing any more.
-func (s *session) over(at int64) bool {
-	if s.acquire.outcome() == history.Fail {
+func over(s *session, at int64) bool {
+	if s.Acquire.Outcome() == history.Fail {
 		return true
 	}
-	for x := range s.releases() {
-		if x.outcome() != history.Info && x.ret.T <= at {
+	for x := range s.Releases() {
+		if x.Outcome() != history.Info && x.Return.T <= at {
 			return true
 		}
 	}

@@ -16,8 +16,8 @@ import (
 // that are too dumb to be wrong.
 const proofs = "Exhaustively|Against"
 
-// TestMutants makes one mistake in a copy of the checker for each patch in
-// testdata/mutants, and expects the proofs to find it.
+// TestMutants makes one mistake in a copy of the checker, or of the facts that it
+// judges, for each patch in testdata/mutants, and expects the proofs to find it.
 func TestMutants(t *testing.T) {
 	patches, err := filepath.Glob("testdata/mutants/*.patch")
 	if err != nil || len(patches) == 0 {
@@ -65,7 +65,7 @@ func build(t *testing.T, patch string) string {
 	if err != nil {
 		t.Fatalf("the patch no longer applies: %v", err)
 	}
-	changed := filepath.Join(dir, name)
+	changed := filepath.Join(dir, filepath.Base(name))
 	if err := os.WriteFile(changed, []byte(mutated), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func apply(patch string) (file, mutated string, err error) {
 	for line := range strings.Lines(patch[strings.Index(patch, "--- "):]) {
 		switch {
 		case strings.HasPrefix(line, "+++ "):
-			file = filepath.Base(strings.TrimSpace(line))
+			file = filepath.Join("..", strings.TrimPrefix(strings.TrimSpace(line), "+++ b/"))
 		case strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "@@"):
 		case line[0] == '-':
 			was.WriteString(line[1:])

@@ -15,13 +15,13 @@ import (
 func mutualExclusion(r *record) Result {
 	o := r.overlapping()
 	met := 0
-	for _, l := range r.keys {
+	for _, l := range r.Locks {
 		met += r.meetings(l, r.windowsOf(l))
 	}
 	if o.incidents == 0 {
 		return Result{
 			Outcome: Holds, Occasions: met,
-			Because: fmt.Sprintf("no two sessions were believed in at one instant, in %s; %s", plural(r.grants, "grant"), asked(met)),
+			Because: fmt.Sprintf("no two sessions were believed in at one instant, in %s; %s", plural(r.Grants, "grant"), asked(met)),
 		}
 	}
 	a, b := o.a.session, o.b.session
@@ -29,10 +29,10 @@ func mutualExclusion(r *record) Result {
 	return Result{
 		Outcome: Violated, Occasions: met, Incidents: o.incidents, Cause: why.cause, Node: why.node,
 		Because: fmt.Sprintf("%s both believed they held %s from %s to %s (%s): %s",
-			r.pair(a, b), lockName(a.key()), seconds(o.from), seconds(o.to), seconds(o.to-o.from), why.text),
+			r.pair(a, b), lockName(a.Key()), seconds(o.from), seconds(o.to), seconds(o.to-o.from), why.text),
 		Witness: &Witness{
 			Events:   numbered(slices.Concat(r.proof(o.a), r.proof(o.b), why.events)),
-			Sessions: []string{a.name(), b.name()}, Key: a.key(), From: o.from, To: o.to, of: []*session{a, b},
+			Sessions: []string{a.Name(), b.Name()}, Key: a.Key(), From: o.from, To: o.to, of: []*session{a, b},
 		},
 	}
 }
@@ -47,23 +47,23 @@ func asked(met int) string {
 
 // pair names two sessions by their clients, and by themselves where one client has both.
 func (r *record) pair(a, b *session) string {
-	if a.client() == b.client() {
-		return list([]string{a.name(), b.name()})
+	if a.Client() == b.Client() {
+		return list([]string{a.Name(), b.Name()})
 	}
-	return list([]string{a.client(), b.client()})
+	return list([]string{a.Client(), b.Client()})
 }
 
 // proof is the events that prove a window.
 func (r *record) proof(w window) []*history.Event {
-	events := []*history.Event{w.session.acquire.call, w.session.acquire.ret}
-	for b := range r.belief(w.session) {
-		if b.from > w.to || b.to < w.from {
+	events := []*history.Event{w.session.Acquire.Call, w.session.Acquire.Return}
+	for b := range r.Windows(w.session) {
+		if b.From > w.to || b.To < w.from {
 			continue
 		}
-		if b.closes == nil {
-			b.closes = r.departure(w.session.client())
+		if b.Closes == nil {
+			b.Closes = r.Departure(w.session.Client())
 		}
-		events = append(events, b.opens, b.closes)
+		events = append(events, b.Opens, b.Closes)
 	}
 	return events
 }

@@ -43,7 +43,7 @@ func numbers(r *record) map[string]float64 {
 	}
 	latencies := r.acquireLatencies()
 	n[Grants] = float64(len(latencies))
-	if elapsed := r.last - r.first; elapsed > 0 {
+	if elapsed := r.Last - r.First; elapsed > 0 {
 		n[GrantsPerSecond] = float64(len(latencies)) / history.Seconds(elapsed)
 	}
 	if len(latencies) > 0 {
@@ -55,7 +55,7 @@ func numbers(r *record) map[string]float64 {
 		n[ValidityLeftMin] = history.Seconds(left[0])
 		n[ValidityLeftP50] = history.Seconds(rank(left, 0.50))
 	}
-	if len(r.log) > 0 {
+	if len(r.Log) > 0 {
 		b := readBooks(r)
 		n[Writes] = float64(b.writes)
 		n[RefusedWrites] = float64(b.refused)
@@ -71,10 +71,10 @@ func numbers(r *record) map[string]float64 {
 // acquireLatencies is how long each granted acquire took, sorted. It is good until
 // the next measure.
 func (r *record) acquireLatencies() []int64 {
-	ls := slices.Grow(r.spans[:0], r.grants)
-	for s := range r.sessions.all() {
-		if s.granted() {
-			ls = append(ls, s.acquire.ret.T-s.acquire.call.T)
+	ls := slices.Grow(r.spans[:0], r.Grants)
+	for s := range r.Sessions() {
+		if s.Granted() {
+			ls = append(ls, s.Acquire.Return.T-s.Acquire.Call.T)
 		}
 	}
 	slices.Sort(ls)

@@ -20,10 +20,10 @@ func (r *record) fairness(n map[string]float64) {
 		n[SplitVoteRate] = float64(split) / float64(split+won)
 		n[LosingStreak] = float64(streak)
 	}
-	if len(r.shares) > 1 {
-		n[Bypasses] = float64(r.bypasses)
+	if len(r.Shares) > 1 {
+		n[Bypasses] = float64(r.Bypasses)
 	}
-	if jain, ok := jainIndex(r.shares); ok {
+	if jain, ok := jainIndex(r.Shares); ok {
 		n[JainIndex] = jain
 	}
 }
@@ -33,7 +33,7 @@ func (r *record) fairness(n map[string]float64) {
 // client had a majority, for attempts met. One that meets nobody's loses to keys
 // that were left behind.
 func (r *record) splitVotes(c *contest) (split, won, longest int) {
-	quorum := quorumOf(len(r.params.Nodes))
+	quorum := quorumOf(len(r.Params.Nodes))
 	held, blocked := r.held(c), r.blocked(c)
 	streak := 0
 	met := c.wire.met()
@@ -61,17 +61,17 @@ func (w *wire) met() []bool {
 	far, second = -1, -1
 	for i, a := range w.attempts {
 		for _, k := range []int{far, second} {
-			if k >= 0 && w.attempts[k].session.client() != a.session.client() && w.attempts[k].gone() >= a.from {
+			if k >= 0 && w.attempts[k].session.Client() != a.session.Client() && w.attempts[k].gone() >= a.from {
 				met[k], met[i] = true, true
 			}
 		}
 		switch {
 		case far < 0 || w.attempts[far].gone() <= a.gone():
-			if far >= 0 && w.attempts[far].session.client() != a.session.client() {
+			if far >= 0 && w.attempts[far].session.Client() != a.session.Client() {
 				second = far
 			}
 			far = i
-		case w.attempts[far].session.client() == a.session.client():
+		case w.attempts[far].session.Client() == a.session.Client():
 		case second < 0 || w.attempts[second].gone() <= a.gone():
 			second = i
 		}

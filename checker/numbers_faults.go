@@ -31,37 +31,37 @@ func (r *record) stallNumbers(n map[string]float64) {
 }
 
 func (r *record) faultNumbers(n map[string]float64) {
-	if len(r.params.Steps) == 0 {
+	if len(r.Params.Steps) == 0 {
 		return
 	}
 	var held []interval
-	for _, l := range r.keys {
+	for _, l := range r.Locks {
 		for _, w := range r.windowsOf(l) {
 			held = append(held, interval{w.from, w.to})
 		}
 	}
 	held = union(held)
-	for _, s := range r.params.Steps {
+	for _, s := range r.Params.Steps {
 		n[faultNumber(s.Step, faultPlanned)] = float64(len(s.Targets))
 		for _, what := range []string{faultInjected, faultReadBack, faultOnHeld} {
 			n[faultNumber(s.Step, what)] = 0
 		}
 	}
-	for _, f := range r.faults {
-		if f.step <= 0 { // in no plan
+	for _, f := range r.Faults {
+		if f.Step <= 0 { // in no plan
 			continue
 		}
-		n[faultNumber(f.step, faultInjected)]++
-		if f.begin == nil {
+		n[faultNumber(f.Step, faultInjected)]++
+		if f.Begin == nil {
 			continue
 		}
-		n[faultNumber(f.step, faultReadBack)]++
-		inForce := interval{f.begin.T, never}
-		if f.end != nil {
-			inForce.to = max(f.end.T, f.begin.T+1)
+		n[faultNumber(f.Step, faultReadBack)]++
+		inForce := interval{f.Begin.T, never}
+		if f.End != nil {
+			inForce.to = max(f.End.T, f.Begin.T+1)
 		}
 		if meets(held, inForce) {
-			n[faultNumber(f.step, faultOnHeld)]++
+			n[faultNumber(f.Step, faultOnHeld)]++
 		}
 	}
 }

@@ -40,9 +40,9 @@ func (r *record) availability(n map[string]float64, words map[string]string) {
 			}
 		}
 	}
-	if elapsed := r.last - r.first; elapsed > 0 && len(r.keys) > 0 {
+	if elapsed := r.Last - r.First; elapsed > 0 && len(r.Locks) > 0 {
 		n[UnavailableSeconds] = history.Seconds(sum)
-		n[UnavailableShare] = float64(sum) / float64(elapsed) / float64(len(r.keys))
+		n[UnavailableShare] = float64(sum) / float64(elapsed) / float64(len(r.Locks))
 	}
 	if of != nil {
 		n[UnavailableMax] = history.Seconds(longest.length())
@@ -94,7 +94,7 @@ func (r *record) unavailable(c *contest) iter.Seq[interval] {
 func (r *record) whyUnavailable(c *contest, w interval) string {
 	lost := map[*session]string{}
 	for _, d := range r.losses() {
-		lost[d.session] = "lease of a " + ways[d.fault.kind].holder
+		lost[d.session] = "lease of a " + ways[d.fault.Kind].holder
 	}
 	near := r.near(c, w)
 	up := r.reached(near, w)
@@ -111,14 +111,14 @@ func (r *record) whyUnavailable(c *contest, w interval) string {
 		case lost[s] != "":
 			cause, where = lost[s], []interval{w}
 			taken = append(taken, t.interval)
-		case !s.granted():
+		case !s.Granted():
 			cause = neverKnew
-		case s.released() == never:
+		case released(s) == never:
 			cause = noAnswer
 		}
 		filled[cause] += share(where, t.interval)
-		if s.granted() {
-			filled[cause] -= share(where, interval{s.acquire.ret.T, t.believed})
+		if s.Granted() {
+			filled[cause] -= share(where, interval{s.Acquire.Return.T, t.believed})
 		}
 	}
 	stalls := r.stalls()
@@ -144,10 +144,10 @@ func (r *record) whyUnavailable(c *contest, w interval) string {
 func (r *record) near(c *contest, w interval) []*session {
 	var near []*session
 	for s := range r.calls(c) {
-		if s.acquire.call.T >= w.to {
+		if s.Acquire.Call.T >= w.to {
 			break
 		}
-		if life := plus(r.life(), r.stepsBack()); life > never/4 || s.acquire.ended() >= w.from-3*life {
+		if life := plus(r.life(), r.stepsBack()); life > never/4 || s.Acquire.Ended() >= w.from-3*life {
 			near = append(near, s)
 		}
 	}
@@ -159,12 +159,12 @@ func (r *record) reached(near []*session, w interval) []interval {
 	waits := map[string][]interval{}
 	for _, s := range near {
 		if wait := r.wait(s); wait.from < w.to && wait.to > w.from {
-			waits[s.client()] = append(waits[s.client()], wait)
+			waits[s.Client()] = append(waits[s.Client()], wait)
 		}
 	}
 	var all []interval
 	for client, spans := range waits {
-		all = append(all, common(joined(spans, int64(r.params.RetryMax)), r.outages().majority(client))...)
+		all = append(all, common(joined(spans, int64(r.Params.RetryMax)), r.outages().majority(client))...)
 	}
 	return common([]interval{w}, union(all))
 }
@@ -173,8 +173,8 @@ func (r *record) reached(near []*session, w interval) []interval {
 func (r *record) deathToGrant() int64 {
 	slowest := int64(0)
 	for _, d := range r.losses() {
-		if next := d.contest.grantAfter(d.at, d.session.client()); next != nil && d.fault.kind == killed {
-			slowest = max(slowest, next.acquire.ret.T-d.at)
+		if next := d.contest.grantAfter(d.at, d.session.Client()); next != nil && d.fault.Kind == killed {
+			slowest = max(slowest, next.Acquire.Return.T-d.at)
 		}
 	}
 	return slowest
@@ -190,9 +190,9 @@ func (r *record) orphans(n map[string]float64) {
 	}
 	keys := map[spot]*age{}
 	count := 0
-	limit := plus(r.life(), int64(r.params.Slack))
+	limit := plus(r.life(), int64(r.Params.Slack))
 	// In the order of the nodes' doing: an answer that took longer is recorded later.
-	links := slices.SortedStableFunc(slices.Values(r.links), func(a, b *history.Event) int { return cmp.Compare(applied(a), applied(b)) })
+	links := slices.SortedStableFunc(slices.Values(r.Links), func(a, b *history.Event) int { return cmp.Compare(applied(a), applied(b)) })
 	for _, e := range links {
 		if e.Op == history.OpRelease {
 			continue
@@ -210,7 +210,7 @@ func (r *record) orphans(n map[string]float64) {
 			count++
 		}
 	}
-	if len(keys) > 0 && r.params.TTL > 0 {
+	if len(keys) > 0 && r.Params.TTL > 0 {
 		n[OrphanKeys] = float64(count)
 	}
 }

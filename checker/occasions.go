@@ -33,10 +33,10 @@ func exercised(res Result) Result {
 func (r *record) meetings(l *lock, ws []window) int {
 	met, next := 0, 0
 	var far, other window // of two sessions
-	ε := int64(r.params.StampError)
-	for s := range l.sessions() {
+	ε := int64(r.Params.StampError)
+	for s := range l.Sessions() {
 		wait := r.wait(s)
-		if s.acquire.ret == nil { // the last of its client, and the client may have ended before others return
+		if s.Acquire.Return == nil { // the last of its client, and the client may have ended before others return
 			if slices.ContainsFunc(ws, func(w window) bool { return w.session != s && w.from-ε <= wait.to && w.to+ε >= wait.from }) {
 				met++
 			}
@@ -56,7 +56,7 @@ func (r *record) meetings(l *lock, ws []window) int {
 		if w.session == s {
 			w = other
 		}
-		if w.session != nil && w.to+ε >= wait.from || s.acquire.outcome() == history.Fail && r.followed(s, ws) {
+		if w.session != nil && w.to+ε >= wait.from || s.Acquire.Outcome() == history.Fail && r.followed(s, ws) {
 			met++
 		}
 	}
@@ -65,13 +65,13 @@ func (r *record) meetings(l *lock, ws []window) int {
 
 // followed reports whether another client held a lock within a TTL of a failure.
 func (r *record) followed(s *session, ws []window) bool {
-	at := s.acquire.ret.T
+	at := s.Acquire.Return.T
 	i, _ := slices.BinarySearchFunc(ws, at, func(w window, t int64) int { return cmp.Compare(w.from, t) })
 	for _, w := range ws[i:] {
-		if w.from > at+int64(r.params.TTL) {
+		if w.from > at+int64(r.Params.TTL) {
 			break
 		}
-		if w.session.client() != s.client() {
+		if w.session.Client() != s.Client() {
 			return true
 		}
 	}
@@ -81,10 +81,10 @@ func (r *record) followed(s *session, ws []window) bool {
 // contended counts the log's writes that may come to harm: those on a key on which another
 // client than theirs has worked, too.
 func (r *record) contended() int {
-	several := shared(r.log, func(e *history.Event) string { return r.who(e.Session) })
+	several := shared(r.Log, func(e *history.Event) string { return r.who(e.Session) })
 	n := 0
-	for _, e := range r.log {
-		if _, ok := several[e.Key]; ok && e.Cause == entryWrite {
+	for _, e := range r.Log {
+		if _, ok := several[e.Key]; ok && e.Cause == history.OpWrite {
 			n++
 		}
 	}
@@ -120,8 +120,8 @@ func (r *record) compared(grants [][]*fencedGrant) int {
 	if !r.byTokens() {
 		return n
 	}
-	second := shared(r.log, func(e *history.Event) string { return e.Session })
-	for i, e := range r.log {
+	second := shared(r.Log, func(e *history.Event) string { return e.Session })
+	for i, e := range r.Log {
 		if at, ok := second[e.Key]; ok && i >= at {
 			n++
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // mutexModel is the plain mutex that locks are commonly checked by: no lease, so
@@ -78,7 +79,7 @@ func peerOps(h *history.History) [][]porcupine.Operation {
 		case e.Type == history.Info:
 			o.ret = never
 		case e.Op == history.OpAcquire:
-			o.lapse = deadline(e, never)
+			o.lapse = facts.Deadline(e, never)
 		}
 		k, ok := place[e.Key]
 		if !ok {
@@ -130,7 +131,7 @@ func TestPeersAgree(t *testing.T) {
 
 func count(h *history.History) (operations, unknown int) {
 	for _, e := range h.Events {
-		if isOperation(e.Op) && e.Type != history.Invoke {
+		if facts.IsOperation(e.Op) && e.Type != history.Invoke {
 			operations++
 			if e.Type == history.Info {
 				unknown++

@@ -28,8 +28,8 @@ const (
 // not the other way: a definite no inside a lease that nobody else got is fine
 // there. A malformed history is Undecided.
 func Second(h *history.History, timeout time.Duration) Outcome {
-	r, wrong := readRecord(h)
-	if wrong != "" {
+	r := newRecord(h)
+	if r.Malformed != "" {
 		return Undecided
 	}
 	return r.second(timeout)
@@ -38,7 +38,7 @@ func Second(h *history.History, timeout time.Duration) Outcome {
 func (r *record) second(timeout time.Duration) Outcome {
 	until := time.Now().Add(timeout)
 	answer := Holds
-	for _, l := range r.keys {
+	for _, l := range r.Locks {
 		switch r.whole(l, max(time.Until(until), time.Millisecond)) {
 		case Violated:
 			return Violated
@@ -95,7 +95,7 @@ func disagreement(r *record, res *Result) string {
 	if res == nil || res.Outcome != Violated {
 		return ""
 	}
-	l := r.locked(res.Witness.Key)
+	l := r.Lock(res.Witness.Key)
 	if r.linearizable(slices.Values(res.Witness.of), SecondTimeout) == Holds {
 		return fmt.Sprintf("porcupine finds nothing wrong with the witness of %s, sessions %s", res.Property, list(res.Witness.Sessions))
 	}
@@ -107,10 +107,10 @@ func disagreement(r *record, res *Result) string {
 
 // whole puts all sessions of one lock before porcupine, until it has decided.
 func (r *record) whole(l *lock, timeout time.Duration) Outcome {
-	if l.asked == "" {
-		l.asked = r.linearizable(l.sessions(), timeout)
+	if r.answers[l] == "" {
+		r.answers[l] = r.linearizable(l.Sessions(), timeout)
 	}
-	return l.asked
+	return r.answers[l]
 }
 
 // linearizable puts some sessions of one key before porcupine.

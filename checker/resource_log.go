@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // Kinds of harm, as they begin a sentence.
@@ -16,28 +17,13 @@ const (
 	refusedWrite = "refused write"
 )
 
-// Kinds of entries in the resource's log.
-const (
-	entryWrite = "write"
-	entryClaim = "claim" // a read that also claims, under check-and-set
-)
-
 // books is the resource's log with what follows from it.
 type books struct {
-	applied []write                   // in the order of apply
-	reads   map[string]*history.Event // last read of a session
+	applied []facts.Write             // in the order of apply
 	values  map[string]*history.Event // entry of an applied value
 	writes  int                       // applied or refused
 	refused int
 	outside int // applied outside the session's belief
-}
-
-// write is one applied write.
-type write struct {
-	*history.Event
-	read    *history.Event // the read that the session had based it on; nil: not in the log
-	version int64          // the version that it made
-	under   int64          // the version that it was applied to
 }
 
 // stay is the time that a session worked on the resource: from its read to the apply of its write.
@@ -46,10 +32,10 @@ type stay struct {
 	from, to int64
 }
 
-func (w write) stay() stay {
+func stayAt(w facts.Write) stay {
 	s := stay{session: w.Session, from: instant(w.Event), to: instant(w.Event)}
-	if w.read != nil {
-		s.from = instant(w.read)
+	if w.Read != nil {
+		s.from = instant(w.Read)
 	}
 	return s
 }
@@ -62,31 +48,19 @@ func instant(e *history.Event) int64 {
 	return e.T
 }
 
-// readBooks reads the log. A version is the number of writes applied to a key; a
-// read that says otherwise is believed, for it is the resource that counts.
+// readBooks sums up the log.
 func readBooks(r *record) books {
-	b := books{reads: map[string]*history.Event{}, values: map[string]*history.Event{}}
-	version := map[string]int64{}
-	for _, e := range r.log {
-		switch {
-		case e.Cause != entryWrite:
-			if e.Type == history.OK {
-				b.reads[e.Session] = e
-				version[e.Key] = e.Version
-			}
-		case e.Type == history.OK:
-			w := write{Event: e, read: b.reads[e.Session], under: version[e.Key]}
-			version[e.Key]++
-			w.version = version[e.Key]
-			b.applied = append(b.applied, w)
-			b.values[e.Value] = e
-			b.writes++
-			if !r.within(stay{e.Session, instant(e), instant(e)}) {
-				b.outside++
-			}
-		default:
-			b.writes++
+	b := books{values: map[string]*history.Event{}}
+	for _, w := range r.Writes() {
+		b.writes++
+		if w.Type != history.OK {
 			b.refused++
+			continue
+		}
+		b.applied = append(b.applied, w)
+		b.values[w.Value] = w.Event
+		if !r.within(stay{w.Session, instant(w.Event), instant(w.Event)}) {
+			b.outside++
 		}
 	}
 	return b
@@ -94,12 +68,12 @@ func readBooks(r *record) books {
 
 // within reports whether a session's stay lies in one of its belief windows.
 func (r *record) within(s stay) bool {
-	owner := r.named(s.session)
+	owner := r.Named(s.session)
 	if owner == nil {
 		return false
 	}
-	for w := range r.belief(owner) {
-		if w.from <= s.from && s.to <= w.to {
+	for w := range r.Windows(owner) {
+		if w.From <= s.from && s.to <= w.To {
 			return true
 		}
 	}
@@ -111,15 +85,15 @@ func (r *record) within(s stay) bool {
 // earlier writes it knows.
 func lostUpdates(r *record, b books) []harm {
 	var harms []harm
-	before := map[string][]write{} // by key, in the order of versions
+	before := map[string][]facts.Write{} // by key, in the order of versions
 	for _, w := range b.applied {
 		if other, ok := unseen(before[w.Key], w); ok {
 			harms = append(harms, harm{
-				kind: lostUpdate, class: r.classify([]stay{other.stay(), w.stay()}), key: w.Key,
+				kind: lostUpdate, class: r.classify([]stay{stayAt(other), stayAt(w)}), key: w.Key,
 				at: w.Event, from: instant(other.Event), sessions: r.ordered(other.Session, w.Session),
-				events: []*history.Event{other.read, other.Event, w.read, w.Event},
+				events: []*history.Event{other.Read, other.Event, w.Read, w.Event},
 				text: fmt.Sprintf("%s's write, based on version %d, was applied at %s to version %d: what %s had written at %s is lost",
-					r.who(w.Session), w.Version, seconds(instant(w.Event)), w.under, r.who(other.Session), seconds(instant(other.Event))),
+					r.who(w.Session), w.Version, seconds(instant(w.Event)), w.Met, r.who(other.Session), seconds(instant(other.Event))),
 			})
 		}
 		before[w.Key] = append(before[w.Key], w)
@@ -129,22 +103,22 @@ func lostUpdates(r *record, b books) []harm {
 
 // unseen finds the first of the earlier writes that w, by the version it is based
 // on, had not seen and that is another session's.
-func unseen(earlier []write, w write) (write, bool) {
-	i, _ := slices.BinarySearchFunc(earlier, w.Version+1, func(x write, v int64) int { return cmp.Compare(x.version, v) })
+func unseen(earlier []facts.Write, w facts.Write) (facts.Write, bool) {
+	i, _ := slices.BinarySearchFunc(earlier, w.Version+1, func(x facts.Write, v int64) int { return cmp.Compare(x.Made, v) })
 	for _, x := range earlier[i:] {
 		if x.Session != w.Session {
 			return x, true
 		}
 	}
-	return write{}, false
+	return facts.Write{}, false
 }
 
 // interleavings finds sessions that wrote, were followed by another's write, and
 // wrote again.
 func interleavings(r *record, b books) []harm {
 	type seen struct {
-		last  write // of the session
-		after write // the first of another session after that; zero: none yet
+		last  facts.Write // of the session
+		after facts.Write // the first of another session after that; zero: none yet
 	}
 	type section struct{ key, session string }
 	var harms []harm
@@ -158,7 +132,7 @@ func interleavings(r *record, b books) []harm {
 		if s := sections[section{w.Key, w.Session}]; s != nil && current[w.Key] != w.Session {
 			other := s.after
 			harms = append(harms, harm{
-				kind: interleaving, class: r.classify([]stay{s.last.stay(), other.stay(), w.stay()}), key: w.Key,
+				kind: interleaving, class: r.classify([]stay{stayAt(s.last), stayAt(other), stayAt(w)}), key: w.Key,
 				at: w.Event, from: instant(s.last.Event), sessions: r.ordered(s.last.Session, other.Session),
 				events: []*history.Event{s.last.Event, other.Event, w.Event},
 				text: fmt.Sprintf("%s wrote at %s between two writes of %s, at %s and %s",
@@ -175,19 +149,19 @@ func interleavings(r *record, b books) []harm {
 // log says another.
 func contradictions(r *record, b books) []harm {
 	var harms []harm
-	for s := range r.sessions.all() {
-		for w := range s.writes() {
-			if w.call.Value == "" {
+	for s := range r.Sessions() {
+		for w := range s.Writes() {
+			if w.Call.Value == "" {
 				continue
 			}
-			entry := b.values[w.call.Value]
-			h := harm{class: Unexplained, key: s.key(), at: w.ret, from: w.call.T, sessions: []string{s.name()}, events: []*history.Event{w.call, w.ret, entry}}
+			entry := b.values[w.Call.Value]
+			h := harm{class: Unexplained, key: s.Key(), at: w.Return, from: w.Call.T, sessions: []string{s.Name()}, events: []*history.Event{w.Call, w.Return, entry}}
 			switch {
-			case w.outcome() == history.OK && entry == nil:
-				h.kind, h.text = missingWrite, fmt.Sprintf("%s was told that its write was applied, and the resource's log has none", s.client())
-			case w.outcome() == history.Fail && entry != nil:
+			case w.Outcome() == history.OK && entry == nil:
+				h.kind, h.text = missingWrite, fmt.Sprintf("%s was told that its write was applied, and the resource's log has none", s.Client())
+			case w.Outcome() == history.Fail && entry != nil:
 				h.class = r.classify(nil)
-				h.kind, h.text = refusedWrite, fmt.Sprintf("%s was told that its write was refused, and the resource's log has it", s.client())
+				h.kind, h.text = refusedWrite, fmt.Sprintf("%s was told that its write was refused, and the resource's log has it", s.Client())
 			default:
 				continue
 			}
@@ -199,8 +173,8 @@ func contradictions(r *record, b books) []harm {
 
 // ordered is two sessions' names, the one that acquired first first.
 func (r *record) ordered(a, b string) []string {
-	x, y := r.named(a), r.named(b)
-	if x != nil && y != nil && y.acquire.call.T < x.acquire.call.T {
+	x, y := r.Named(a), r.Named(b)
+	if x != nil && y != nil && y.Acquire.Call.T < x.Acquire.Call.T {
 		return []string{b, a}
 	}
 	return []string{a, b}

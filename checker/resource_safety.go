@@ -14,20 +14,20 @@ import (
 // but harmed nobody is counted in the numbers, not judged. A write where another client
 // works, too, is an occasion.
 func resourceSafety(r *record) Result {
-	if len(r.log) == 0 && r.touched {
+	if len(r.Log) == 0 && r.Touched {
 		return withoutLog(r)
 	}
-	if len(r.log) == 0 && r.params.Resource == "" {
+	if len(r.Log) == 0 && r.Params.Resource == "" {
 		return Result{Outcome: Undecided, Because: "the history tells of no resource"}
 	}
 	b := readBooks(r)
 	contended := r.contended()
 	harms := slices.Concat(lostUpdates(r, b), interleavings(r, b))
-	if r.cut == "" { // otherwise the log may go on
+	if r.Cut == "" { // otherwise the log may go on
 		harms = append(harms, contradictions(r, b)...)
 	}
 	harms = eachOnce(harms)
-	if len(harms) == 0 && r.cut != "" && r.touched {
+	if len(harms) == 0 && r.Cut != "" && r.Touched {
 		return Result{Outcome: Undecided, Occasions: contended, Because: "the resource's log may not have been read back whole"}
 	}
 	if len(harms) == 0 {
@@ -78,9 +78,9 @@ func (r *record) harmed(harms []harm) Result {
 	})
 	events := worst.events
 	for _, name := range worst.sessions {
-		if s := r.named(name); s != nil {
-			events = append(events, s.acquire.ret)
-			events = append(events, s.writesOf(worst.events)...)
+		if s := r.Named(name); s != nil {
+			events = append(events, s.Acquire.Return)
+			events = append(events, writesOf(s, worst.events)...)
 		}
 	}
 	return Result{
@@ -94,11 +94,11 @@ func (r *record) harmed(harms []harm) Result {
 }
 
 // writesOf is the session's own calls and returns of the writes in a harm.
-func (s *session) writesOf(harm []*history.Event) []*history.Event {
+func writesOf(s *session, harm []*history.Event) []*history.Event {
 	var events []*history.Event
-	for w := range s.writes() {
-		if w.call.Value != "" && slices.ContainsFunc(harm, func(e *history.Event) bool { return e != nil && e.Value == w.call.Value }) {
-			events = append(events, w.call, w.ret)
+	for w := range s.Writes() {
+		if w.Call.Value != "" && slices.ContainsFunc(harm, func(e *history.Event) bool { return e != nil && e.Value == w.Call.Value }) {
+			events = append(events, w.Call, w.Return)
 		}
 	}
 	return events
@@ -128,12 +128,12 @@ func withoutLog(r *record) Result {
 		write   operation
 	}
 	first := map[base]acked{}
-	for s := range r.sessions.all() {
-		for w := range s.writes() {
-			if w.outcome() != history.OK {
+	for s := range r.Sessions() {
+		for w := range s.Writes() {
+			if w.Outcome() != history.OK {
 				continue
 			}
-			at := base{s.key(), w.call.Version}
+			at := base{s.Key(), w.Call.Version}
 			other, taken := first[at]
 			if !taken {
 				first[at] = acked{s, w}
@@ -141,10 +141,10 @@ func withoutLog(r *record) Result {
 			}
 			if o := other.session; o != s {
 				return r.harmed([]harm{{
-					kind: lostUpdate, class: r.classify([]stay{o.stay(other.write), s.stay(w)}), key: s.key(),
-					at: later(other.write.ret, w.ret), from: min(other.write.call.T, w.call.T), sessions: []string{o.name(), s.name()},
-					events: []*history.Event{other.write.call, other.write.ret, w.call, w.ret},
-					text:   fmt.Sprintf("writes of %s and %s, both based on version %d, were acknowledged, so one is lost", o.client(), s.client(), at.version),
+					kind: lostUpdate, class: r.classify([]stay{stayOf(o, other.write), stayOf(s, w)}), key: s.Key(),
+					at: later(other.write.Return, w.Return), from: min(other.write.Call.T, w.Call.T), sessions: []string{o.Name(), s.Name()},
+					events: []*history.Event{other.write.Call, other.write.Return, w.Call, w.Return},
+					text:   fmt.Sprintf("writes of %s and %s, both based on version %d, were acknowledged, so one is lost", o.Client(), s.Client(), at.version),
 				}})
 			}
 		}
@@ -160,14 +160,14 @@ func later(a, b *history.Event) *history.Event {
 }
 
 // stay is the session's time on the resource as its client saw it.
-func (s *session) stay(w operation) stay {
-	from := w.call.T
-	for read := range s.reads() {
-		if read.outcome() == history.OK && read.ret.T < w.call.T {
-			from = read.ret.T
+func stayOf(s *session, w operation) stay {
+	from := w.Call.T
+	for read := range s.Reads() {
+		if read.Outcome() == history.OK && read.Return.T < w.Call.T {
+			from = read.Return.T
 		}
 	}
-	return stay{s.name(), from, w.ret.T}
+	return stay{s.Name(), from, w.Return.T}
 }
 
 // classify says whose fault a harm is: the fence's if there is one, the lock's
@@ -188,12 +188,12 @@ func (r *record) classify(spans []stay) string {
 }
 
 // fenced reports whether the resource refuses anything.
-func (r *record) fenced() bool { return r.params.Fence != "" && r.params.Fence != "none" }
+func (r *record) fenced() bool { return r.Params.Fence != "" && r.Params.Fence != "none" }
 
 // who names a session in a sentence.
 func (r *record) who(session string) string {
-	if s := r.named(session); s != nil {
-		return s.client()
+	if s := r.Named(session); s != nil {
+		return s.Client()
 	}
 	return "session " + session
 }

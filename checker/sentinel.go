@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // Sentinel judges mutual exclusion while a run goes on, an event at a time. It
@@ -126,7 +127,7 @@ func (s *Sentinel) client(c *watched, e *history.Event) {
 		s.named[e.Session] = c.session
 	case e.Type == history.Invoke:
 		c.of = nil
-		if b := s.of(c, e); b != nil && isOperation(e.Op) {
+		if b := s.of(c, e); b != nil && facts.IsOperation(e.Op) {
 			c.of, c.op, c.called = b, e.Op, e.T
 			if e.Op == history.OpRelease {
 				s.release(b, e.T)

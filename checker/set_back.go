@@ -20,14 +20,14 @@ type setBack struct {
 // 0 if that isn't all that it does, or the record doesn't tell. Where a replica took
 // the node's place the clock is another one.
 func (r *record) jumps(f *fault) int64 {
-	i := f.step - 1
-	if f.kind != clockJump || i < 0 || i >= len(r.params.Steps) || !slices.Contains(r.params.Nodes, f.target) {
+	i := f.Step - 1
+	if f.Kind != clockJump || i < 0 || i >= len(r.Params.Steps) || !slices.Contains(r.Params.Nodes, f.Target) {
 		return 0
 	}
-	if slices.ContainsFunc(r.faults, func(o *fault) bool { return o.kind == failedOver && o.target == f.target }) {
+	if slices.ContainsFunc(r.Faults, func(o *fault) bool { return o.Kind == failedOver && o.Target == f.Target }) {
 		return 0
 	}
-	return int64(r.params.Steps[i].By)
+	return int64(r.Params.Steps[i].By)
 }
 
 // setBacks is all steps back of the nodes' clocks, by node, in the order of time. One
@@ -37,14 +37,14 @@ func (r *record) setBacks() map[string][]setBack {
 		return r.back
 	}
 	r.back = map[string][]setBack{}
-	for _, f := range r.faults {
+	for _, f := range r.Faults {
 		switch by := r.jumps(f); {
-		case by < 0 && f.begin != nil:
-			r.back[f.target] = append(r.back[f.target], setBack{interval{f.first().T, f.begin.T}, -by})
+		case by < 0 && f.Begin != nil:
+			r.back[f.Target] = append(r.back[f.Target], setBack{interval{f.First().T, f.Begin.T}, -by})
 		case by < 0: // it may have been
-			r.back[f.target] = append(r.back[f.target], setBack{interval{f.first().T, never}, -by})
-		case by > 0 && f.end != nil:
-			r.back[f.target] = append(r.back[f.target], setBack{interval{f.end.T, r.during(f).to}, by})
+			r.back[f.Target] = append(r.back[f.Target], setBack{interval{f.First().T, never}, -by})
+		case by > 0 && f.End != nil:
+			r.back[f.Target] = append(r.back[f.Target], setBack{interval{f.End.T, r.during(f).to}, by})
 		}
 	}
 	for _, steps := range r.back {

@@ -30,8 +30,8 @@ func (r *record) withinWitness(w *Witness, stall interval) bool {
 	for _, n := range w.Events {
 		shows[n] = true
 	}
-	for i := range r.events {
-		if e := &r.events[i]; shows[e.N] {
+	for i := range r.Events {
+		if e := &r.Events[i]; shows[e.N] {
 			span.from, span.to = min(span.from, e.T), max(span.to, e.T)
 		}
 	}
@@ -40,19 +40,19 @@ func (r *record) withinWitness(w *Witness, stall interval) bool {
 
 // madeLate says whether a belief ended in a stall, or the plan was late by it.
 func (r *record) madeLate(stall interval) bool {
-	for s := range r.sessions.all() {
-		for b := range r.belief(s) {
-			if stall.from < b.to && b.to < stall.to {
+	for s := range r.Sessions() {
+		for b := range r.Windows(s) {
+			if stall.from < b.To && b.To < stall.to {
 				return true
 			}
 		}
 	}
-	for _, f := range r.faults {
-		if f.kind == history.OpStall {
+	for _, f := range r.Faults {
+		if f.Kind == history.OpStall {
 			continue
 		}
-		for _, e := range []*history.Event{f.invoke, f.begin, f.end} {
-			if e != nil && stall.from < e.T && e.T < stall.to+int64(r.params.Slack) {
+		for _, e := range []*history.Event{f.Invoke, f.Begin, f.End} {
+			if e != nil && stall.from < e.T && e.T < stall.to+int64(r.Params.Slack) {
 				return true
 			}
 		}

@@ -33,31 +33,31 @@ type tenancy struct {
 // tenure is what a session may have held, and whether it may have held anything.
 func (r *record) tenure(s *session, w *wire) (tenure, bool) {
 	var t tenure
-	switch s.acquire.outcome() {
+	switch s.Acquire.Outcome() {
 	case history.Fail:
 		return t, false
 	case history.OK:
-		t.from = s.acquire.ret.T
+		t.from = s.Acquire.Return.T
 		t.believed = t.from
-		for b := range r.belief(s) {
-			t.believed = b.to
+		for b := range r.Windows(s) {
+			t.believed = b.To
 		}
 	default:
-		t.from = s.acquire.call.T
+		t.from = s.Acquire.Call.T
 		t.believed = t.from
 	}
 	at := t.from
 	if w != nil {
 		a := w.last[s]
-		if a == nil && !s.granted() {
+		if a == nil && !s.Granted() {
 			return t, false // it died before it asked
 		}
 		at = t.set(s, a, w.extended[s])
-	} else if !s.granted() {
+	} else if !s.Granted() {
 		at = never
 	}
 	t.lapse = r.lapse(at)
-	t.to = max(t.believed, min(t.lapse, s.released()))
+	t.to = max(t.believed, min(t.lapse, released(s)))
 	return t, t.from < t.to
 }
 
@@ -68,7 +68,7 @@ func (t *tenure) set(s *session, a *attempt, extended int64) int64 {
 		return cmp.Or(extended, t.from)
 	}
 	at := max(extended, a.from)
-	if !s.granted() {
+	if !s.Granted() {
 		t.from = a.from
 	}
 	for _, e := range a.sets {
@@ -110,10 +110,10 @@ func (r *record) held(c *contest) []interval {
 
 // life is how long a key lives at the longest.
 func (r *record) life() int64 {
-	if r.params.TTL == 0 {
+	if r.Params.TTL == 0 {
 		return never
 	}
-	return int64(float64(r.params.TTL) * (1 + r.params.Rate))
+	return int64(float64(r.Params.TTL) * (1 + r.Params.Rate))
 }
 
 func plus(at, by int64) int64 {
@@ -125,10 +125,10 @@ func plus(at, by int64) int64 {
 
 // released is when a session had surely given the lock back, by its client's own
 // account, or never.
-func (s *session) released() int64 {
-	for x := range s.releases() {
-		if x.outcome() != history.Info {
-			return x.ret.T
+func released(s *session) int64 {
+	for x := range s.Releases() {
+		if x.Outcome() != history.Info {
+			return x.Return.T
 		}
 	}
 	return never

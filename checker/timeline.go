@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // timeline is what became of one key on one node, as the links saw it. All is in
@@ -23,10 +24,10 @@ type timeline struct {
 // timelines is the timelines of a key by node.
 func (r *record) timelines(key string) map[string]*timeline {
 	nodes := map[string]*timeline{}
-	for _, n := range r.params.Nodes {
+	for _, n := range r.Params.Nodes {
 		nodes[n] = &timeline{node: n}
 	}
-	for _, e := range r.links {
+	for _, e := range r.Links {
 		t := nodes[e.Node]
 		if t == nil || e.Key != key {
 			continue
@@ -42,13 +43,13 @@ func (r *record) timelines(key string) map[string]*timeline {
 			t.silent = append(t.silent, e)
 		}
 	}
-	for _, f := range r.faults {
-		t := nodes[f.target]
+	for _, f := range r.Faults {
+		t := nodes[f.Target]
 		switch {
 		case t == nil:
-		case f.memory() != nil:
+		case memory(f) != nil:
 			t.losses = append(t.losses, f)
-		case strings.HasPrefix(f.kind, clockWrong) && f.begin != nil:
+		case strings.HasPrefix(f.Kind, clockWrong) && f.Begin != nil:
 			t.clocks = append(t.clocks, f)
 		}
 	}
@@ -65,15 +66,15 @@ func (r *record) timelines(key string) map[string]*timeline {
 // Where the lock doesn't tell its token, the last accepted set of all tells it,
 // for a lock may have made several attempts in one acquire.
 func (r *record) votes(s *session, nodes map[string]*timeline) map[string]*history.Event {
-	ε := int64(r.params.StampError)
-	token := s.token()
+	ε := int64(r.Params.StampError)
+	token := s.Token()
 	counted := func(e *history.Event) bool {
-		return linkClient(e.Process) == s.client() && (token == "" || e.Token == token) &&
-			e.Sent >= s.acquire.call.T-ε && e.Answered > 0 && e.Answered <= s.acquire.ret.T+ε
+		return facts.LinkClient(e.Process) == s.Client() && (token == "" || e.Token == token) &&
+			e.Sent >= s.Acquire.Call.T-ε && e.Answered > 0 && e.Answered <= s.Acquire.Return.T+ε
 	}
 	if token == "" {
 		var last *history.Event
-		for _, name := range r.params.Nodes {
+		for _, name := range r.Params.Nodes {
 			for _, e := range nodes[name].sets {
 				if counted(e) && (last == nil || e.Applied > last.Applied) {
 					last = e
@@ -99,7 +100,7 @@ func (r *record) votes(s *session, nodes map[string]*timeline) map[string]*histo
 // somebody else's: by then the voted key was gone.
 func (t *timeline) successor(vote *history.Event) *history.Event {
 	for _, e := range t.sets {
-		if e.Applied > vote.Applied && (e.Token != vote.Token || linkClient(e.Process) != linkClient(vote.Process)) {
+		if e.Applied > vote.Applied && (e.Token != vote.Token || facts.LinkClient(e.Process) != facts.LinkClient(vote.Process)) {
 			return e
 		}
 	}
@@ -119,22 +120,22 @@ func deletion(releases []*history.Event, vote, next *history.Event) *history.Eve
 }
 
 // memory is when a fault's node had only what had outlived the fault, or nil.
-func (f *fault) memory() *history.Event {
-	switch f.kind {
+func memory(f *fault) *history.Event {
+	switch f.Kind {
 	case killed, powerLost:
-		return f.end
+		return f.End
 	case failedOver:
-		return f.begin
+		return f.Begin
 	}
 	return nil
 }
 
 // before is the latest instant of which the record says that this was still to come.
-func (f *fault) before() *history.Event {
-	if f.kind == failedOver {
-		return f.first()
+func before(f *fault) *history.Event {
+	if f.Kind == failedOver {
+		return f.First()
 	}
-	return f.begin
+	return f.Begin
 }
 
 // loss is the first fault between two instants by which the node may have forgotten a
@@ -142,7 +143,7 @@ func (f *fault) before() *history.Event {
 // once that was read back.
 func (t *timeline) loss(vote, next *history.Event) *fault {
 	for _, f := range t.losses {
-		if f.memory().T > vote.Applied && f.before().T < next.Applied {
+		if memory(f).T > vote.Applied && before(f).T < next.Applied {
 			return f
 		}
 	}

@@ -16,20 +16,20 @@ const mostUnplanned = 3
 // it hits all alike, and it is seen so often that each result says whether it matters.
 func unplanned(r *record) (text string, hit bool) {
 	var all []string
-	for _, f := range r.faults {
-		if f.step != history.Unplanned || f.begin == nil {
+	for _, f := range r.Faults {
+		if f.Step != history.Unplanned || f.Begin == nil {
 			continue
 		}
-		is := unplannedWords[f.kind]
+		is := unplannedWords[f.Kind]
 		if is == "" {
-			is = "was hit by " + f.kind
+			is = "was hit by " + f.Kind
 		}
-		text := fmt.Sprintf("%s %s at %s", f.target, is, seconds(f.begin.T))
-		if f.end != nil {
-			text += fmt.Sprintf(", until %s", seconds(f.end.T))
+		text := fmt.Sprintf("%s %s at %s", f.Target, is, seconds(f.Begin.T))
+		if f.End != nil {
+			text += fmt.Sprintf(", until %s", seconds(f.End.T))
 		}
-		if f.begin.Cause != "" {
-			text += " (" + f.begin.Cause + ")"
+		if f.Begin.Cause != "" {
+			text += " (" + f.Begin.Cause + ")"
 		}
 		all = append(all, text)
 	}

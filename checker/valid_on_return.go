@@ -20,8 +20,8 @@ const ReturnedLate = "returned-late" // the acquire returned a lock that was pas
 func validOnReturn(r *record) Result {
 	res := Result{Outcome: Holds}
 	var worst *session
-	for s := range r.sessions.all() {
-		left, ok := s.leftOnReturn()
+	for s := range r.Sessions() {
+		left, ok := leftOnReturn(s)
 		if !ok {
 			continue
 		}
@@ -32,7 +32,7 @@ func validOnReturn(r *record) Result {
 		res.Incidents++
 		if worst == nil {
 			worst = s
-		} else if least, _ := worst.leftOnReturn(); left < least {
+		} else if least, _ := leftOnReturn(worst); left < least {
 			worst = s
 		}
 	}
@@ -49,36 +49,36 @@ func validOnReturn(r *record) Result {
 
 // leftOnReturn is how much of its validity a granted lock had left when its
 // acquire returned, by the client's own clock.
-func (s *session) leftOnReturn() (left int64, ok bool) {
-	if !s.granted() || s.acquire.ret.ValidUntil == 0 {
+func leftOnReturn(s *session) (left int64, ok bool) {
+	if !s.Granted() || s.Acquire.Return.ValidUntil == 0 {
 		return 0, false
 	}
-	return s.acquire.ret.ValidUntil - s.acquire.ret.T, true
+	return s.Acquire.Return.ValidUntil - s.Acquire.Return.T, true
 }
 
 func (r *record) returnedLate(res Result, s *session) Result {
-	call, ret := s.acquire.call, s.acquire.ret
+	call, ret := s.Acquire.Call, s.Acquire.Return
 	events := []*history.Event{call, ret}
 	res.Outcome, res.Cause = Violated, ReturnedLate
 	res.Because = fmt.Sprintf("%s's acquire of %s returned at %s, and the lock was past its deadline since %s",
-		s.client(), lockName(s.key()), seconds(ret.T), seconds(ret.ValidUntil))
-	for _, f := range r.faults {
-		if f.kind == paused && f.target == s.client() && f.begin != nil && f.begin.T < ret.T && (f.end == nil || f.end.T > call.T) {
-			res.Because += fmt.Sprintf("; %s had been paused at %s", s.client(), seconds(f.begin.T))
-			events = append(events, f.begin, f.end)
+		s.Client(), lockName(s.Key()), seconds(ret.T), seconds(ret.ValidUntil))
+	for _, f := range r.Faults {
+		if f.Kind == paused && f.Target == s.Client() && f.Begin != nil && f.Begin.T < ret.T && (f.End == nil || f.End.T > call.T) {
+			res.Because += fmt.Sprintf("; %s had been paused at %s", s.Client(), seconds(f.Begin.T))
+			events = append(events, f.Begin, f.End)
 			break
 		}
 	}
-	res.Witness = &Witness{Events: numbered(events), Sessions: []string{s.name()}, Key: s.key(), From: ret.ValidUntil, To: ret.T}
+	res.Witness = &Witness{Events: numbered(events), Sessions: []string{s.Name()}, Key: s.Key(), From: ret.ValidUntil, To: ret.T}
 	return res
 }
 
 // validitiesLeft is what leftOnReturn says of all grants, sorted. It is good until
 // the next measure.
 func (r *record) validitiesLeft() []int64 {
-	all := slices.Grow(r.spans[:0], r.grants)
-	for s := range r.sessions.all() {
-		if left, ok := s.leftOnReturn(); ok {
+	all := slices.Grow(r.spans[:0], r.Grants)
+	for s := range r.Sessions() {
+		if left, ok := leftOnReturn(s); ok {
 			all = append(all, left)
 		}
 	}

@@ -88,7 +88,7 @@ func (r *record) picture(res *Result) ([]byte, error) {
 func (r *record) witnesses(w *Witness) []*session {
 	var out []*session
 	for _, name := range w.Sessions {
-		if s := r.named(name); s != nil {
+		if s := r.Named(name); s != nil {
 			out = append(out, s)
 		}
 	}
@@ -119,12 +119,12 @@ func (r *record) cutOut(w *Witness) []*session {
 		fits(s)
 	}
 	var others []*session
-	for s := range r.locked(w.Key).sessions() {
+	for s := range r.Lock(w.Key).Sessions() {
 		if !slices.Contains(chosen, s) {
 			others = append(others, s)
 		}
 	}
-	away := func(s *session) int64 { return max(s.acquire.call.T-w.To, w.From-s.acquire.call.T, 0) }
+	away := func(s *session) int64 { return max(s.Acquire.Call.T-w.To, w.From-s.Acquire.Call.T, 0) }
 	slices.SortStableFunc(others, func(a, b *session) int { return cmp.Compare(away(a), away(b)) })
 	for _, s := range others {
 		if operations == pictureOperations {
@@ -134,7 +134,7 @@ func (r *record) cutOut(w *Witness) []*session {
 			chosen = append(chosen, s)
 		}
 	}
-	slices.SortStableFunc(chosen, func(a, b *session) int { return byTime(a.acquire.call, b.acquire.call) })
+	slices.SortStableFunc(chosen, func(a, b *session) int { return byTime(a.Acquire.Call, b.Acquire.Call) })
 	return chosen
 }
 
@@ -144,11 +144,11 @@ func (r *record) pictureOps(ss []*session) (porcupine.Model, []porcupine.Operati
 	names := make([]string, len(ss)+1)
 	var ops []porcupine.Operation
 	for i, s := range ss {
-		names[i+1] = inert(s.name())
+		names[i+1] = inert(s.Name())
 		from := len(ops)
 		ops = putLeaseOps(ops, i+1, r.operationsOf(s))
 		for j := range ops[from:] {
-			ops[from+j].Metadata = s.client()
+			ops[from+j].Metadata = s.Client()
 		}
 	}
 	putRows(ops)
@@ -218,16 +218,16 @@ func describeStates(states []lease, names []string) string {
 
 // annotations is when clients believed that they held the lock, and the harm.
 func (r *record) annotations(ss []*session, res *Result) []porcupine.Annotation {
-	ε := int64(r.params.StampError)
+	ε := int64(r.Params.StampError)
 	var out []porcupine.Annotation
 	for _, s := range ss {
-		for w := range r.belief(s) {
-			if w.from+ε >= w.to-ε {
+		for w := range r.Windows(s) {
+			if w.From+ε >= w.To-ε {
 				continue
 			}
-			out = append(out, porcupine.Annotation{Tag: inert(s.client()) + " believes", Start: w.from + ε, End: w.to - ε,
-				Description: "believes by " + inert(s.name()), BackgroundColor: "#cfe8cf",
-				Details: fmt.Sprintf("%s believes that it holds %s, from %s to %s", inert(s.client()), inert(lockName(s.key())), seconds(w.from+ε), seconds(w.to-ε))})
+			out = append(out, porcupine.Annotation{Tag: inert(s.Client()) + " believes", Start: w.From + ε, End: w.To - ε,
+				Description: "believes by " + inert(s.Name()), BackgroundColor: "#cfe8cf",
+				Details: fmt.Sprintf("%s believes that it holds %s, from %s to %s", inert(s.Client()), inert(lockName(s.Key())), seconds(w.From+ε), seconds(w.To-ε))})
 		}
 	}
 	return append(out, porcupine.Annotation{Tag: "violated", Start: res.Witness.From, End: res.Witness.To,

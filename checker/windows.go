@@ -2,116 +2,13 @@ package checker
 
 import (
 	"cmp"
-	"iter"
 	"slices"
-
-	"lockpick/harness/history"
 )
 
-// window is a span of true time in which a client surely believed, by its own
-// clock, that it held a lock:
-//
-//	acquire call   return            call of the first release, or
-//	     |-----------|=================| deadline, or death
-//	                 from              to
-//
-// It begins when acquire has returned, for until then the client believes
-// nothing. It ends at the earliest of its deadline, the call of its first
-// release (whatever comes of that), the instant before its kill and a definite
-// "not held" in answer to an extension. A pause does not end it: the clock runs
-// on, and validity is what the lock promised. An extension that comes back late
-// opens another window. An acquire of unknown outcome opens none.
+// window is a facts.Window without the events that prove it, for there may be millions.
 type window struct {
 	from, to int64
 	session  *session
-}
-
-// believed is a window with the events that prove it.
-type believed struct {
-	window
-	opens  *history.Event // the return that opened it
-	closes *history.Event // the event that fixed its end; nil: the record's end, or a death
-}
-
-// belief is the windows of one session, disjoint and in the order of time.
-func (r *record) belief(s *session) iter.Seq[believed] {
-	return func(yield func(believed) bool) {
-		if !s.granted() {
-			return
-		}
-		end, release := r.lastMoment(s)
-		held := func(w believed) bool {
-			if w.to > end {
-				w.to, w.closes = end, release
-			}
-			return w.from >= w.to || yield(w)
-		}
-		last := opened(s, s.acquire.ret)
-		for x := range s.extends() {
-			switch x.outcome() {
-			case history.OK:
-				d := max(x.call.T, deadline(x.ret, last.to))
-				if d < x.ret.T { // it shortened the lease, perhaps from its call on
-					if d < last.to {
-						last.to, last.closes = d, x.ret
-					}
-					continue
-				}
-				if x.ret.T > last.to {
-					if !held(last) {
-						return
-					}
-					last = opened(s, x.ret)
-				}
-				last.to, last.closes = d, x.ret
-			case history.Fail:
-				if x.ret.T < last.to {
-					last.to, last.closes = x.ret.T, x.ret
-				}
-			}
-		}
-		held(last)
-	}
-}
-
-func opened(s *session, ret *history.Event) believed {
-	return believed{window: window{from: ret.T, to: deadline(ret, never), session: s}, opens: ret, closes: ret}
-}
-
-// deadline is the instant at which the client stops believing, as an acquire or
-// an extension returned it, and as it came true. A lock without one is believed in until it is given back.
-func deadline(ret *history.Event, otherwise int64) int64 {
-	if ret.ValidUntil == 0 {
-		return otherwise
-	}
-	return ret.ValidUntil
-}
-
-// lastMoment is the instant after which a session can't be believed in whatever
-// its deadline, and the release that says so, if one does.
-func (r *record) lastMoment(s *session) (int64, *history.Event) {
-	end := r.end
-	if t, ok := r.gone[s.client()]; ok && t < end {
-		end = t
-	}
-	if call := s.firstRelease(); call != nil && call.T <= end {
-		return call.T, call
-	}
-	return end, nil
-}
-
-// departure is the event by which a client was gone, if there is one.
-func (r *record) departure(client string) *history.Event {
-	at, ok := r.gone[client]
-	if !ok {
-		return nil
-	}
-	for _, f := range r.faults {
-		if f.kind == killed && f.target == client && f.first().T == at {
-			return f.first()
-		}
-	}
-	return nil
 }
 
 // windowsOf is the belief windows of a lock's sessions in the order of their
@@ -122,12 +19,12 @@ func (r *record) windowsOf(l *lock) []window {
 		return r.windows
 	}
 	r.windowed = l
-	ε := int64(r.params.StampError)
-	ws := slices.Grow(r.windows[:0], r.grants)
-	for s := range l.sessions() {
-		for b := range r.belief(s) {
-			if w := b.window; w.from+ε < w.to-ε {
-				ws = append(ws, window{from: w.from + ε, to: w.to - ε, session: s})
+	ε := int64(r.Params.StampError)
+	ws := slices.Grow(r.windows[:0], r.Grants)
+	for s := range l.Sessions() {
+		for b := range r.Windows(s) {
+			if b.From+ε < b.To-ε {
+				ws = append(ws, window{from: b.From + ε, to: b.To - ε, session: s})
 			}
 		}
 	}
@@ -143,7 +40,7 @@ func inOrder(ws []window) {
 		if a.from != b.from {
 			return cmp.Compare(a.from, b.from)
 		}
-		return cmp.Or(cmp.Compare(a.to, b.to), byTime(a.session.acquire.call, b.session.acquire.call))
+		return cmp.Or(cmp.Compare(a.to, b.to), byTime(a.session.Acquire.Call, b.session.Acquire.Call))
 	}
 	if !slices.IsSortedFunc(ws, order) {
 		slices.SortFunc(ws, order)
@@ -162,7 +59,7 @@ type overlaps struct {
 func (r *record) overlapping() overlaps {
 	if r.found == nil {
 		r.found = &overlaps{}
-		for _, l := range r.keys {
+		for _, l := range r.Locks {
 			r.found.sweep(r.windowsOf(l))
 		}
 	}

@@ -6,19 +6,11 @@ import (
 	"strings"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
-// seconds writes an instant or a span as people read it: to the millisecond,
-// and finer only where nothing else would be left.
-func seconds(ns int64) string {
-	for _, digits := range []int{3, 6} {
-		s := strconv.FormatFloat(history.Seconds(ns), 'f', digits, 64)
-		if s = strings.TrimRight(strings.TrimRight(s, "0"), "."); ns == 0 || s != "0" && s != "-0" {
-			return s + " s"
-		}
-	}
-	return strconv.FormatInt(ns, 10) + " ns"
-}
+// seconds writes an instant or a span as people read it.
+func seconds(ns int64) string { return facts.Seconds(ns) }
 
 // lockName names a lock in a sentence.
 func lockName(key string) string {

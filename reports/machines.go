@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 
-	"lockpick/checker"
 	"lockpick/harness/files"
 	"lockpick/harness/history/edn"
 	"lockpick/reports/junit"
@@ -22,7 +21,7 @@ func forMachines(to *files.Folder, r outcome.Run, drawn string) error {
 		JUnitFile: func(w io.Writer) error {
 			return junit.Write(w, []outcome.Outcome{o}, func(outcome.Outcome) string { return drawn })
 		},
-		EDNFile:   func(w io.Writer) error { return edn.Write(w, r.History, checker.Beliefs(r.History)) },
+		EDNFile:   func(w io.Writer) error { return edn.Write(w, r.History) },
 		TraceFile: func(w io.Writer) error { return trace.Write(w, r.History, r.Verdict) },
 	} {
 		if err := toFile(to, name, write); err != nil {

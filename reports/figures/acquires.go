@@ -13,9 +13,9 @@ import (
 )
 
 // latency draws how long each acquire took, when it returned.
-func latency(f *facts) *Figure {
+func latency(m *readings) *Figure {
 	var granted, refused plotter.XYs
-	for _, a := range f.acquires {
+	for _, a := range m.acquires {
 		p := plotter.XY{X: a.at, Y: max(a.took, least)}
 		if a.granted {
 			granted = append(granted, p)
@@ -28,9 +28,9 @@ func latency(f *facts) *Figure {
 	}
 	fig := figure("latency", "Latency of acquires", "seconds", "from call to return")
 	fig.Caption = fmt.Sprintf("How long each acquire took, at the instant of its return: %d were granted (●), %d were not (×). Hatched: a fault in force.", len(granted), len(refused))
-	fig.between(0, f.end)
+	fig.between(0, m.end)
 	logarithmic(&fig.plot.Y)
-	fig.plot.Add(bands(f.faults))
+	fig.plot.Add(bands(m.faults))
 	if len(refused) > 0 {
 		fig.plot.Add(dotted(refused, palette.Alarm, draw.CrossGlyph{}))
 	}
@@ -60,9 +60,9 @@ func spread(a *plot.Axis) {
 }
 
 // quantiles draws within which time which share of the granted acquires returned.
-func quantiles(f *facts) *Figure {
+func quantiles(m *readings) *Figure {
 	var took []float64
-	for _, a := range f.acquires {
+	for _, a := range m.acquires {
 		if a.granted {
 			took = append(took, max(a.took, least))
 		}
@@ -94,14 +94,14 @@ func quantiles(f *facts) *Figure {
 func stretched(q float64) float64 { return -math.Log10(1 - q) }
 
 // rate draws how many acquires a second were granted, and how many were not.
-func rate(f *facts) *Figure {
-	if len(f.acquires) == 0 || f.end <= 0 {
+func rate(m *readings) *Figure {
+	if len(m.acquires) == 0 || m.end <= 0 {
 		return nil
 	}
-	bin := round(f.end / 30)
-	n := int(math.Ceil(f.end / bin))
+	bin := round(m.end / 30)
+	n := int(math.Ceil(m.end / bin))
 	granted, refused := make([]float64, n), make([]float64, n)
-	for _, a := range f.acquires {
+	for _, a := range m.acquires {
 		i := min(int(a.at/bin), n-1)
 		if a.granted {
 			granted[i] += 1 / bin
@@ -111,10 +111,10 @@ func rate(f *facts) *Figure {
 	}
 	fig := figure("rate", "Acquires a second", "seconds", "acquires / s")
 	fig.Caption = fmt.Sprintf("Acquires that returned, granted (solid) and not granted (dashed), in each %s.", seconds(bin))
-	fig.between(0, f.end)
+	fig.between(0, m.end)
 	fig.plot.Y.Min = 0
-	fig.plot.Add(bands(f.faults))
-	yes, no := line(stairs(granted, bin, f.end), palette.Lease, 0), line(stairs(refused, bin, f.end), palette.Alarm, 1)
+	fig.plot.Add(bands(m.faults))
+	yes, no := line(stairs(granted, bin, m.end), palette.Lease, 0), line(stairs(refused, bin, m.end), palette.Alarm, 1)
 	fig.plot.Add(no, yes)
 	fig.plot.Legend.Add("granted", yes)
 	fig.plot.Legend.Add("not granted", no)

@@ -10,13 +10,13 @@ import (
 	"gonum.org/v1/plot/plotter"
 
 	"lockpick/harness/history"
-	"lockpick/nemesis"
+	"lockpick/harness/history/facts"
 	"lockpick/reports/palette"
 )
 
-// clockLines is how far each clock that was turned was ahead of true time, as read
-// back when it was turned and as it ran on from there.
-func (f *facts) clockLines() map[string]plotter.XYs {
+// clockLines is how far each clock that was turned was ahead of true time, from when it
+// was turned and as it ran on from there.
+func (m *readings) clockLines() map[string]plotter.XYs {
 	lines := map[string]plotter.XYs{}
 	rates := map[string]float64{}
 	extend := func(name string, to float64) {
@@ -24,36 +24,32 @@ func (f *facts) clockLines() map[string]plotter.XYs {
 		last := l[len(l)-1]
 		lines[name] = append(l, plotter.XY{X: to, Y: last.Y + (to-last.X)*(rates[name]-1)})
 	}
-	for _, e := range f.events {
-		if e.Process != history.Nemesis || e.Type != history.Begin && e.Type != history.End {
+	for _, t := range m.turns {
+		if !slices.ContainsFunc(m.turns, func(x facts.Turn) bool { return x.Process == t.Process && x.Wrong() }) {
 			continue
 		}
-		off, rate, ok := nemesis.ReadClock(e.Cause)
-		if !ok {
-			continue
+		if lines[t.Process] == nil {
+			lines[t.Process], rates[t.Process] = plotter.XYs{{X: 0, Y: 0}}, 1
 		}
-		if lines[e.Node] == nil {
-			lines[e.Node], rates[e.Node] = plotter.XYs{{X: 0, Y: 0}}, 1
-		}
-		at := history.Seconds(e.T)
-		extend(e.Node, at)
-		lines[e.Node] = append(lines[e.Node], plotter.XY{X: at, Y: off.Seconds()})
-		rates[e.Node] = rate
+		at := history.Seconds(t.T)
+		extend(t.Process, at)
+		lines[t.Process] = append(lines[t.Process], plotter.XY{X: at, Y: history.Seconds(t.Offset)})
+		rates[t.Process] = t.Rate
 	}
 	for name := range lines {
-		extend(name, f.end)
+		extend(name, m.end)
 	}
 	return lines
 }
 
 // clocks draws how far clocks of nodes and clients were ahead of true time.
-func clocks(f *facts) *Figure {
-	lines := f.clockLines()
+func clocks(m *readings) *Figure {
+	lines := m.clockLines()
 	if len(lines) == 0 {
 		return nil
 	}
 	fig := figure("clocks", "Clocks against true time", "seconds", "ahead")
-	fig.Caption = "How far each clock that was turned was ahead of true time (below 0: behind), as it was read back and ran on from there."
+	fig.Caption = "How far each clock that was turned was ahead of true time (below 0: behind), as it was turned and ran on from there."
 	hues := []string{palette.Clock, palette.Lease, palette.Alarm, palette.Fine, palette.Other, palette.Stall}
 	var all []plotter.XYs
 	for i, g := range alike(lines) {
@@ -66,7 +62,7 @@ func clocks(f *facts) *Figure {
 		}
 	}
 	fig.plot.Legend.Left = true
-	fig.between(0, f.end)
+	fig.between(0, m.end)
 	scale(&fig.plot.Y, all)
 	return fig
 }

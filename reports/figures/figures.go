@@ -11,8 +11,10 @@ package figures
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -20,8 +22,8 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
-	"lockpick/checker"
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // Figure is one drawing.
@@ -40,10 +42,10 @@ func Of(h *history.History) ([]Figure, error) {
 	if h == nil || len(h.Events) == 0 {
 		return nil, nil
 	}
-	f := newFacts(h)
+	m := measure(h)
 	var all []Figure
-	for _, draw := range []func(*facts) *Figure{holders, latency, quantiles, rate, clocks} {
-		fig := draw(f)
+	for _, draw := range []func(*readings) *Figure{holders, latency, quantiles, rate, clocks} {
+		fig := draw(m)
 		if fig == nil {
 			continue
 		}
@@ -87,13 +89,13 @@ func (f Figure) PNG() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// facts is what the figures are drawn from. Instants and spans are seconds.
-type facts struct {
+// readings is what the figures are drawn from. Instants and spans are seconds.
+type readings struct {
 	end      float64
 	acquires []acquire
 	faults   []span
-	beliefs  []history.Belief
-	events   []history.Event
+	beliefs  []facts.Belief
+	turns    []facts.Turn
 }
 
 // acquire is one acquire call that returned.
@@ -108,36 +110,30 @@ type span struct {
 	label    string
 }
 
-func newFacts(h *history.History) *facts {
-	f := &facts{events: h.Events, beliefs: checker.Beliefs(h)}
-	called := map[string]int64{}
-	open := map[string]int{}
-	for _, e := range h.Events {
+func measure(h *history.History) *readings {
+	f := facts.Read(h)
+	m := &readings{beliefs: f.Beliefs(), turns: f.Turns}
+	for _, e := range f.Events {
 		if e.Op != history.OpLog && e.Op != history.OpRun {
-			f.end = max(f.end, history.Seconds(e.T))
-		}
-		fault := fmt.Sprint(e.Op, e.Node, e.Step)
-		switch {
-		case e.Process == history.Nemesis && e.Type == history.Begin:
-			open[fault] = len(f.faults)
-			f.faults = append(f.faults, span{from: history.Seconds(e.T), to: -1, label: e.Op + " " + e.Node})
-		case e.Process == history.Nemesis && e.Type == history.End:
-			if i, ok := open[fault]; ok {
-				f.faults[i].to = history.Seconds(e.T)
-				delete(open, fault)
-			}
-		case e.Op == history.OpAcquire && e.Type == history.Invoke:
-			called[e.Session] = e.T
-		case e.Op == history.OpAcquire:
-			if t, ok := called[e.Session]; ok {
-				f.acquires = append(f.acquires, acquire{at: history.Seconds(e.T), took: history.Seconds(e.T - t), granted: e.Type == history.OK})
-			}
+			m.end = max(m.end, history.Seconds(e.T))
 		}
 	}
-	for i := range f.faults {
-		if f.faults[i].to < 0 {
-			f.faults[i].to = f.end
+	for s := range f.Sessions() {
+		if call, ret := s.Acquire.Call, s.Acquire.Return; ret != nil {
+			m.acquires = append(m.acquires, acquire{at: history.Seconds(ret.T), took: history.Seconds(ret.T - call.T), granted: s.Granted()})
 		}
 	}
-	return f
+	slices.SortStableFunc(m.acquires, func(a, b acquire) int { return cmp.Compare(a.at, b.at) })
+	for _, x := range f.Faults {
+		if x.Begin == nil {
+			continue
+		}
+		s := span{from: history.Seconds(x.Begin.T), to: m.end, label: x.Kind + " " + x.Target}
+		if x.End != nil {
+			s.to = history.Seconds(x.End.T)
+		}
+		m.faults = append(m.faults, s)
+	}
+	slices.SortStableFunc(m.faults, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	return m
 }

@@ -97,7 +97,7 @@ func wellFormed(t *testing.T, name string, svg []byte) {
 // The line of holders passes 1 where two believed at once, and the figure says so.
 func TestHoldersPassOne(t *testing.T) {
 	for name, most := range map[string]int{"restart-forgets": 2, "fenced": 1, "clock-jump": 2} {
-		f := newFacts(stories(t)[name])
+		f := measure(stories(t)[name])
 		steps, n := counted(f)
 		if n != most {
 			t.Errorf("%s: at most %d held, want %d", name, n, most)
@@ -177,12 +177,14 @@ func TestStripOfMany(t *testing.T) {
 
 // Clocks run on from what was read back; those that are alike are one line.
 func TestClocks(t *testing.T) {
-	turn := func(n, at int64, node, shows string) history.Event {
-		return history.Event{N: n, T: at * 1e9, Process: history.Nemesis, Type: history.Begin, Op: "clock-rate", Node: node, Cause: "TIME shows 00:00:00, " + shows}
+	const epoch, h = 1e18, 3600e9
+	turn := func(n, at int64, node string, off, drift int64) history.Event {
+		return history.Event{N: n, T: at * 1e9, Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: node, Wall: true, Local: epoch + at*1e9 + off, Drift: drift}
 	}
-	f := newFacts(&history.History{Events: []history.Event{
-		turn(1, 1, "n1", "right until now, rate 1.5"), turn(2, 1, "n2", "right until now, rate 1.5"),
-		turn(3, 1, "n3", "3h0m0s behind, rate 1"), turn(4, 5, "n4", "PING timed out"),
+	monotonic := turn(4, 2, "n4", 5e9, 0)
+	monotonic.Wall = false
+	f := measure(&history.History{Params: history.Params{Epoch: epoch}, Events: []history.Event{
+		turn(1, 1, "n1", 0, 5e8), turn(2, 1, "n2", 0, 5e8), turn(3, 1, "n3", -3*h, 0), monotonic, {N: 5, T: 5e9, Process: "c1", Type: history.End, Op: history.OpClient},
 	}})
 	fig := clocks(f)
 	if err := fig.draw(); err != nil {
@@ -195,7 +197,7 @@ func TestClocks(t *testing.T) {
 		}
 	}
 	if bytes.Contains(fig.SVG, []byte("n4")) {
-		t.Error("a clock that nobody read is drawn")
+		t.Error("a clock that shows no time of day is drawn")
 	}
 	if y := f.clockLines()["n1"]; y[len(y)-1].Y != 2 {
 		t.Errorf("after 4 s at 1.5, n1 is %v", y)

@@ -16,40 +16,40 @@ import (
 
 // holders draws how many clients believed at once that they held a lock, of the lock
 // that had most: the line that must never pass 1.
-func holders(f *facts) *Figure {
-	if len(f.beliefs) == 0 {
+func holders(m *readings) *Figure {
+	if len(m.beliefs) == 0 {
 		return nil
 	}
-	steps, most := counted(f)
+	steps, most := counted(m)
 	fig := figure("holders", "Holders of one lock at once", "seconds", "clients that believe so")
 	fig.Caption = "How many clients believed at one instant, each by its own clock, that they held the lock; of several locks, the one with most. It must never pass 1."
 	if most > 1 {
 		fig.Caption = fmt.Sprintf("How many clients believed at one instant, each by its own clock, that they held the lock. It passes 1: %d did at once.", most)
 	}
-	fig.between(0, f.end)
+	fig.between(0, m.end)
 	fig.plot.Y.Min, fig.plot.Y.Max = 0, float64(max(most, 1))+0.6
 	marks := ticks{}
 	for n := range max(most, 1) + 1 {
 		marks[float64(n)] = fmt.Sprint(n)
 	}
 	fig.plot.Y.Tick.Marker = marks
-	fig.plot.Add(bands(f.faults), excess(steps))
+	fig.plot.Add(bands(m.faults), excess(steps))
 	fig.plot.Add(line(steps, palette.Lease, 0))
-	allowed := line(plotter.XYs{{X: 0, Y: 1}, {X: f.end, Y: 1}}, palette.Alarm, 1)
+	allowed := line(plotter.XYs{{X: 0, Y: 1}, {X: m.end, Y: 1}}, palette.Alarm, 1)
 	allowed.Width = vg.Points(0.8)
 	fig.plot.Add(allowed)
 	return fig
 }
 
 // counted is the number of holders as a line of steps, and its greatest.
-func counted(f *facts) (steps plotter.XYs, most int) {
+func counted(m *readings) (steps plotter.XYs, most int) {
 	type change struct {
 		t   int64
 		by  int
 		key string
 	}
 	var all []change
-	for _, b := range f.beliefs {
+	for _, b := range m.beliefs {
 		all = append(all, change{b.From, 1, b.Key}, change{b.To, -1, b.Key})
 	}
 	// Who ends at the instant at which another begins is gone by then.
@@ -69,11 +69,11 @@ func counted(f *facts) (steps plotter.XYs, most int) {
 		if n == last {
 			continue
 		}
-		x := min(history.Seconds(c.t), f.end)
+		x := min(history.Seconds(c.t), m.end)
 		steps = append(steps, plotter.XY{X: x, Y: float64(last)}, plotter.XY{X: x, Y: float64(n)})
 		last, most = n, max(most, n)
 	}
-	return append(steps, plotter.XY{X: f.end, Y: float64(last)}), most
+	return append(steps, plotter.XY{X: m.end, Y: float64(last)}), most
 }
 
 // excess hatches what a line of steps has above 1.

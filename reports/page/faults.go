@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
@@ -42,49 +43,19 @@ const (
 	mostTimes = 12
 )
 
-// occurrence is a fault on a target, by the events of the nemesis.
-type occurrence struct{ invoke, begin, end, fail *history.Event }
-
 // occurrences are the faults of each step, in the order in which they came. Steps
 // below 1 have those that nobody planned.
-func occurrences(h *history.History) map[int][]*occurrence {
-	out := map[int][]*occurrence{}
-	type at struct {
-		step       int
-		kind, node string
-	}
-	open := map[at]*occurrence{}
-	for i := range h.Events {
-		e := &h.Events[i]
-		if e.Process != history.Nemesis {
-			continue
-		}
-		k := at{e.Step, e.Op, e.Node}
-		o := open[k]
-		begins := e.Type == history.Invoke || o == nil || e.Type == history.Begin && o.begin != nil
-		if begins {
-			o = &occurrence{}
-			open[k] = o
-			out[e.Step] = append(out[e.Step], o)
-		}
-		switch e.Type {
-		case history.Invoke:
-			o.invoke = e
-		case history.Begin:
-			o.begin = e
-		case history.End:
-			o.end = e
-			delete(open, k)
-		case history.Fail:
-			o.fail = e
-		}
+func occurrences(f *facts.Facts) map[int][]*facts.Fault {
+	out := map[int][]*facts.Fault{}
+	for _, x := range f.Faults {
+		out[x.Step] = append(out[x.Step], x)
 	}
 	return out
 }
 
 func faults(r outcome.Run, rows map[int64]bool) faultTable {
 	var t faultTable
-	all := occurrences(r.History)
+	all := occurrences(facts.Read(r.History))
 	steps := slices.Clone(r.History.Params.Steps)
 	planned := map[int]bool{}
 	for _, s := range steps {
@@ -99,10 +70,10 @@ func faults(r outcome.Run, rows map[int64]bool) faultTable {
 	slices.Sort(others)
 	for _, s := range others {
 		var kinds []string
-		for _, o := range all[s] {
-			if kind := first([]*occurrence{o}).Op; !slices.Contains(kinds, kind) {
-				kinds = append(kinds, kind)
-				steps = append(steps, history.PlannedStep{Step: s, Fault: kind, When: "nobody planned it"})
+		for _, x := range all[s] {
+			if !slices.Contains(kinds, x.Kind) {
+				kinds = append(kinds, x.Kind)
+				steps = append(steps, history.PlannedStep{Step: s, Fault: x.Kind, When: "nobody planned it"})
 			}
 		}
 	}
@@ -115,7 +86,7 @@ func faults(r outcome.Run, rows map[int64]bool) faultTable {
 		x := faultStep{Step: max(s.Step, 0), What: what(s), When: plain(s.When)}
 		came := all[s.Step]
 		if !planned[s.Step] {
-			came = slices.DeleteFunc(slices.Clone(came), func(o *occurrence) bool { return first([]*occurrence{o}).Op != s.Fault })
+			came = slices.DeleteFunc(slices.Clone(came), func(x *facts.Fault) bool { return x.Kind != s.Fault })
 		}
 		x.count(r, came)
 		x.times(came, rows)
@@ -128,17 +99,6 @@ func faults(r outcome.Run, rows map[int64]bool) faultTable {
 		t.Steps = append(t.Steps, x)
 	}
 	return t
-}
-
-func first(os []*occurrence) *history.Event {
-	for _, o := range os {
-		for _, e := range []*history.Event{o.invoke, o.begin, o.fail, o.end} {
-			if e != nil {
-				return e
-			}
-		}
-	}
-	return &history.Event{}
 }
 
 func what(s history.PlannedStep) string {
@@ -177,7 +137,7 @@ var faultNames = map[string]string{
 	history.OpGoOn: "end of a pause", "clock-slew": "slewed clock", "clock-strobe": "clock that jumps to and fro",
 }
 
-func (x *faultStep) count(r outcome.Run, os []*occurrence) {
+func (x *faultStep) count(r outcome.Run, os []*facts.Fault) {
 	of := func(what string) string {
 		n, ok := r.Verdict.Numbers[fmt.Sprintf("fault-%d-%s", x.Step, what)]
 		if !ok {
@@ -188,36 +148,36 @@ func (x *faultStep) count(r outcome.Run, os []*occurrence) {
 	x.Planned, x.Injected, x.Seen, x.Hit = of("planned"), of("injected"), of("read-back"), of("on-held")
 	healed := 0
 	for _, o := range os {
-		if o.end != nil {
+		if o.End != nil {
 			healed++
 		}
 	}
 	x.Was = words.Grouped(healed)
 }
 
-func (x *faultStep) times(os []*occurrence, rows map[int64]bool) {
+func (x *faultStep) times(os []*facts.Fault, rows map[int64]bool) {
 	x.More = max(len(os)-mostTimes, 0)
 	if len(os) > 0 {
-		x.Each = words.Plural(len(os), "time") + ", first at " + words.Seconds(first(os).T)
+		x.Each = words.Plural(len(os), "time") + ", first at " + words.Seconds(os[0].First().T)
 	}
 	for _, o := range os[:len(os)-x.More] {
-		e := first([]*occurrence{o})
+		e := o.First()
 		t := faultTime{Target: name(e.Node), at: e.T, From: words.Seconds(e.T), Begin: ref{e.N, rows[e.N]}}
 		switch {
-		case o.fail != nil:
-			t.Saw = "failed: " + words.Visible(o.fail.Cause, longestCell)
-		case o.begin == nil:
+		case o.Fail != nil:
+			t.Saw = "failed: " + words.Visible(o.Fail.Cause, longestCell)
+		case o.Begin == nil:
 			t.Saw = "not seen to be in force"
 		default:
-			t.From, t.Begin = words.Seconds(o.begin.T), ref{o.begin.N, rows[o.begin.N]}
-			t.Saw = words.Visible(o.begin.Cause, longestCell)
+			t.From, t.Begin = words.Seconds(o.Begin.T), ref{o.Begin.N, rows[o.Begin.N]}
+			t.Saw = words.Visible(o.Begin.Cause, longestCell)
 		}
 		to := e.T
-		if o.end != nil {
-			to = o.end.T
-			t.To, t.Lasted, t.End = words.Seconds(to), words.Span(to-e.T), ref{o.end.N, rows[o.end.N]}
-			if o.end.Cause != "" {
-				t.Saw = strings.TrimPrefix(t.Saw+"; at its end: "+words.Visible(o.end.Cause, longestCell), "; ")
+		if o.End != nil {
+			to = o.End.T
+			t.To, t.Lasted, t.End = words.Seconds(to), words.Span(to-e.T), ref{o.End.N, rows[o.End.N]}
+			if o.End.Cause != "" {
+				t.Saw = strings.TrimPrefix(t.Saw+"; at its end: "+words.Visible(o.End.Cause, longestCell), "; ")
 			}
 		}
 		margin := max((to-e.T)/5, 500e6)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 	"lockpick/reports/sequence"
 	"lockpick/reports/words"
 )
@@ -89,10 +90,10 @@ func centre(p Page) int {
 	at := int64(0)
 	if r := sequence.Shown(p.Run.Verdict); r != nil && r.Witness != nil {
 		at = r.Witness.From + (r.Witness.To-r.Witness.From)/2
-	} else if all := occurrences(p.Run.History); len(all) > 0 {
+	} else if all := facts.Read(p.Run.History).Faults; len(all) > 0 {
 		at = ends(p.Run.History)
-		for _, os := range all {
-			at = min(at, first(os).T)
+		for _, f := range all {
+			at = min(at, f.First().T)
 		}
 	}
 	i, _ := slices.BinarySearchFunc(p.Run.History.Events, at, func(e history.Event, t int64) int {

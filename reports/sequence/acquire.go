@@ -6,18 +6,19 @@ import (
 	"slices"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 	"lockpick/reports/words"
 )
 
 // drawAcquire draws how a session got the lock: what was tried in vain in one
 // note, the winning round as a request and its answers.
 func (b *builder) drawAcquire(s *session) {
-	me, ok := b.lane(s.client)
+	me, ok := b.lane(s.Client())
 	if !ok {
 		return
 	}
 	b.drawFutile(s, me)
-	if !s.granted() {
+	if !s.Granted() {
 		return
 	}
 	won := b.f.winning(s)
@@ -40,29 +41,29 @@ func (b *builder) drawFutile(s *session, me int) {
 		return
 	}
 	times := words.Plural(w.rounds, "time")
-	label := fmt.Sprintf("%s tries %s: %s", short(s.client), times, w.because())
+	label := fmt.Sprintf("%s tries %s: %s", short(s.Client()), times, w.because())
 	if w.rounds == 1 {
-		label = fmt.Sprintf("%s tries once: %s", short(s.client), w.because())
+		label = fmt.Sprintf("%s tries once: %s", short(s.Client()), w.because())
 	} else if w.to > w.from {
 		label += ", until " + words.Seconds(w.to)
 	}
 	b.note(Note{Lane: me, At: max(w.from, b.from), Mark: Dot, Label: label, Events: numbers(w.events...)})
-	if !s.granted() {
-		b.tell(max(w.from, b.from), short(s.client), fmt.Sprintf("tried %s in vain from %s to %s (%s)", times, words.Seconds(w.from), words.Seconds(w.to), w.because()))
+	if !s.Granted() {
+		b.tell(max(w.from, b.from), short(s.Client()), fmt.Sprintf("tried %s in vain from %s to %s (%s)", times, words.Seconds(w.from), words.Seconds(w.to), w.because()))
 	}
 }
 
 // presumed stands for a round that no link recorded: all nodes, at once.
 func (b *builder) presumed(s *session) *attempt {
-	c := s.acquire()
+	c := s.Acquire
 	a := &attempt{}
 	names := b.nodes()
 	if len(names) == 0 {
 		names = []string{""}
 	}
 	for _, n := range names {
-		e := *c.call
-		e.Node, e.Sent, e.Type = n, max(c.call.T, b.from), history.Info
+		e := *c.Call
+		e.Node, e.Sent, e.Type = n, max(c.Call.T, b.from), history.Info
 		e.Applied = e.Sent
 		a.sets = append(a.sets, &e)
 	}
@@ -70,7 +71,7 @@ func (b *builder) presumed(s *session) *attempt {
 }
 
 func (b *builder) drawGrant(s *session, me int, won *attempt) {
-	ok := s.acquire().ret
+	ok := s.Acquire.Return
 	votes := won.votes(ok.T)
 	label := "ok"
 	if len(votes) > 0 {
@@ -92,20 +93,20 @@ func (b *builder) drawGrant(s *session, me int, won *attempt) {
 		}
 		b.message(a)
 	}
-	text := fmt.Sprintf("acquired %s at %s", short(s.key), words.Seconds(ok.T))
-	if until := validUntil(ok); until != never {
+	text := fmt.Sprintf("acquired %s at %s", short(s.Key()), words.Seconds(ok.T))
+	if until := facts.Deadline(ok, never); until != never {
 		text += fmt.Sprintf(" with %s left", words.Span(max(0, minus(until, s.begin))))
 	}
 	if n := len(votes); n > 0 {
 		text += fmt.Sprintf(", by %d of %d votes", n, max(len(b.nodes()), n))
 	}
-	if q := b.f.params.Quorum; len(votes) > 0 && len(votes) < q {
+	if q := b.f.Params.Quorum; len(votes) > 0 && len(votes) < q {
 		text += fmt.Sprintf(" where %d are a majority", q)
 	}
 	if twice != "" {
 		text += "; " + twice
 	}
-	b.tell(ok.T, short(s.client), text)
+	b.tell(ok.T, short(s.Client()), text)
 	b.drawExpiry(s, won, votes)
 }
 
@@ -113,8 +114,8 @@ func (b *builder) drawGrant(s *session, me int, won *attempt) {
 // node voted twice.
 func (b *builder) grantDetail(s *session, votes []string, twice string) (string, bool) {
 	bad := twice != ""
-	detail := fmt.Sprintf("%s holds %s", short(s.client), short(s.key))
-	switch until := validUntil(s.acquire().ret); {
+	detail := fmt.Sprintf("%s holds %s", short(s.Client()), short(s.Key()))
+	switch until := facts.Deadline(s.Acquire.Return, never); {
 	case until == never:
 		detail += ", no deadline"
 	case until <= s.begin:
@@ -122,10 +123,10 @@ func (b *builder) grantDetail(s *session, votes []string, twice string) (string,
 	default:
 		detail += fmt.Sprintf(" until %s", words.Seconds(until))
 	}
-	if fence := s.acquire().ret.Fence; fence != 0 {
+	if fence := s.Acquire.Return.Fence; fence != 0 {
 		detail += fmt.Sprintf(", fence %d", fence)
 	}
-	if q := b.f.params.Quorum; len(votes) > 0 && len(votes) < q {
+	if q := b.f.Params.Quorum; len(votes) > 0 && len(votes) < q {
 		detail += fmt.Sprintf("; a majority is %d", q)
 		bad = true
 	}
@@ -139,7 +140,7 @@ func (b *builder) grantDetail(s *session, votes []string, twice string) (string,
 func (b *builder) twice(s *session, won *attempt, votes []string) string {
 	for _, o := range b.focus {
 		first := b.f.winning(o)
-		if o == s || first == nil || o.key != s.key || !o.believes(s.begin) {
+		if o == s || first == nil || o.Key() != s.Key() || !o.believes(s.begin) {
 			continue
 		}
 		var both []string
@@ -149,7 +150,7 @@ func (b *builder) twice(s *session, won *attempt, votes []string) string {
 			}
 		}
 		if len(both) > 0 {
-			return fmt.Sprintf("%s had voted for %s", nodeRange(both), short(o.client))
+			return fmt.Sprintf("%s had voted for %s", nodeRange(both), short(o.Client()))
 		}
 	}
 	return ""
@@ -166,7 +167,7 @@ func (b *builder) drawExpiry(s *session, won *attempt, votes []string) {
 		}
 		if at != 0 && at < s.until {
 			b.note(Note{Lane: g.lane, At: at, Mark: Cross, Bad: true, Events: numbers(g.events...),
-				Label: fmt.Sprintf("%s's key is due to expire on %s, %s before its belief ends", short(s.client), b.d.Lanes[g.lane].Name, words.Span(minus(s.until, at)))})
+				Label: fmt.Sprintf("%s's key is due to expire on %s, %s before its belief ends", short(s.Client()), b.d.Lanes[g.lane].Name, words.Span(minus(s.until, at)))})
 		}
 	}
 }

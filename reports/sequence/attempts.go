@@ -44,11 +44,11 @@ func (a *attempt) refused() bool {
 // attempts tells the rounds of one acquire apart: by the random value, and where
 // a lock uses one for all, by a node that is asked again after it was told to
 // forget the round before.
-func (f *facts) attempts(s *session) []*attempt {
-	c := s.acquire()
+func (f *course) attempts(s *session) []*attempt {
+	c := s.Acquire
 	var out []*attempt
-	for _, e := range sent(f.tries, s.client, c.call.T, min(c.returned(), f.last)) {
-		if e.Key != s.key {
+	for _, e := range sent(f.tries, s.Client(), c.Call.T, min(c.Ended(), f.last)) {
+		if e.Key != s.Key() {
 			continue
 		}
 		last := len(out) - 1
@@ -63,16 +63,16 @@ func (f *facts) attempts(s *session) []*attempt {
 
 // forgotten reports whether a client released what it had set on a node before it
 // set it again.
-func (f *facts) forgotten(first, again *event) bool {
+func (f *course) forgotten(first, again *event) bool {
 	return first != nil && slices.ContainsFunc(f.wires, func(e *event) bool {
 		return e.Op == history.OpRelease && e.Process == again.Process && first.Sent <= e.Sent && e.Sent <= again.Sent
 	})
 }
 
 // winning is the round that got the lock, nil if the wire was not recorded.
-func (f *facts) winning(s *session) *attempt {
+func (f *course) winning(s *session) *attempt {
 	rounds := f.attempts(s)
-	if !s.granted() || len(rounds) == 0 {
+	if !s.Granted() || len(rounds) == 0 {
 		return nil
 	}
 	return rounds[len(rounds)-1]
@@ -88,21 +88,21 @@ type futile struct {
 
 // futile counts what the session's client tried from an instant on until the
 // session's own winning round, in this session and in those before it that failed.
-func (f *facts) futile(s *session, from int64) futile {
+func (f *course) futile(s *session, from int64) futile {
 	w := futile{from: never, mute: true}
 	for i, prev := range f.sessions {
-		if prev.client != s.client || prev.key != s.key || prev.granted() && prev != s {
+		if prev.Client() != s.Client() || prev.Key() != s.Key() || prev.Granted() && prev != s {
 			continue
 		}
-		if prev.acquire().call.T > s.acquire().call.T || prev.acquire().returned() < from {
+		if prev.Acquire.Call.T > s.Acquire.Call.T || prev.Acquire.Ended() < from {
 			continue
 		}
 		rounds := f.attempts(f.sessions[i])
-		if prev == s && s.granted() && len(rounds) > 0 {
+		if prev == s && s.Granted() && len(rounds) > 0 {
 			rounds = rounds[:len(rounds)-1]
 		}
 		if len(rounds) == 0 && prev != s { // its wire was not recorded
-			w.add(max(prev.acquire().call.T, from), prev.acquire().call)
+			w.add(max(prev.Acquire.Call.T, from), prev.Acquire.Call)
 			w.taken, w.mute = true, false
 		}
 		for _, a := range rounds {
@@ -141,7 +141,7 @@ type deletion struct {
 
 // deletions finds the keys of the sessions that releases deleted while the
 // session's client still believed that it held the lock, in the order of time.
-func (f *facts) deletions(sessions []*session) []deletion {
+func (f *course) deletions(sessions []*session) []deletion {
 	type owner struct {
 		s     *session
 		since int64

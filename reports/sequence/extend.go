@@ -5,25 +5,26 @@ import (
 	"fmt"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 	"lockpick/reports/words"
 )
 
 // drawExtend notes an extension. Those that came to the same, one after the
 // other, are one note at the first of them.
-func (b *builder) drawExtend(s *session, c *call, me int) {
+func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 	run := s.alike(c)
 	if run == nil {
 		return
 	}
 	last := run[len(run)-1]
-	n := Note{Lane: me, At: c.call.T, Mark: Dot, Events: numbers(c.call, c.ret, last.call, last.ret)}
-	who, what := short(s.client), "extends"
+	n := Note{Lane: me, At: c.Call.T, Mark: Dot, Events: numbers(c.Call, c.Return, last.Call, last.Return)}
+	who, what := short(s.Client()), "extends"
 	if len(run) > 1 {
 		what += " " + words.Plural(len(run), "time")
 	}
-	switch c.outcome() {
+	switch c.Outcome() {
 	case history.OK:
-		until := validUntil(last.ret)
+		until := facts.Deadline(last.Return, never)
 		n.Label = fmt.Sprintf("%s %s, at last until %s", who, what, words.Seconds(until))
 		if len(run) == 1 {
 			n.Label = fmt.Sprintf("%s %s until %s", who, what, words.Seconds(until))
@@ -41,17 +42,17 @@ func (b *builder) drawExtend(s *session, c *call, me int) {
 
 // alike is the extensions from c on that ended as it did, or nil if c is not the
 // first of them.
-func (s *session) alike(c *call) []*call {
-	var run []*call
+func (s *session) alike(c facts.Operation) []facts.Operation {
+	var run []facts.Operation
 	for _, x := range s.calls {
 		switch {
-		case x.op != history.OpExtend:
-		case len(run) > 0 && x.outcome() == run[0].outcome():
+		case x.Call.Op != history.OpExtend:
+		case len(run) > 0 && x.Outcome() == run[0].Outcome():
 			run = append(run, x)
 		case len(run) > 0 && run[0] == c:
 			return run
 		default:
-			run = []*call{x}
+			run = []facts.Operation{x}
 		}
 	}
 	if len(run) > 0 && run[0] == c {
@@ -62,9 +63,9 @@ func (s *session) alike(c *call) []*call {
 
 // expiry is when a key that was set is due to expire, by the extensions that its
 // node agreed to.
-func (f *facts) expiry(set *event) int64 {
+func (f *course) expiry(set *event) int64 {
 	at := plus(set.Applied, set.TTL)
-	for _, e := range sent(f.wires, linkClient(set), set.Sent, f.last) {
+	for _, e := range sent(f.wires, facts.Sender(set), set.Sent, f.last) {
 		if e.Op == history.OpExtend && e.Type == history.OK && e.Node == set.Node && e.Key == set.Key && e.Token == set.Token && e.Applied > 0 {
 			at = max(at, plus(e.Applied, cmp.Or(e.TTL, set.TTL)))
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 	"lockpick/nemesis"
 	"lockpick/reports/words"
 )
@@ -36,12 +37,12 @@ func (w faultWords) whole(from, to, back string) string {
 
 // wordsFor tells a group of faults on targets. Held is the message that a fault of
 // one message is about.
-func wordsFor(g []*fault, targets, held string) faultWords {
-	client, _, _ := nemesis.SplitLink(g[0].target)
+func wordsFor(g []*facts.Fault, targets, held string) faultWords {
+	client, _, _ := nemesis.SplitLink(g[0].Target)
 	client = short(client)
 	saw := ""
-	if g[0].begin != nil && g[0].begin.Cause != "" {
-		saw = " (" + words.Fit(g[0].begin.Cause, 60) + ")"
+	if g[0].Begin != nil && g[0].Begin.Cause != "" {
+		saw = " (" + words.Fit(g[0].Begin.Cause, 60) + ")"
 	}
 	hit := func(subject, begins, ends, was string) faultWords {
 		return faultWords{subject: subject, began: subject + " " + begins, ended: subject + " " + ends, was: was, mark: Down, over: Up}
@@ -51,7 +52,7 @@ func wordsFor(g []*fault, targets, held string) faultWords {
 		w.down, w.mark, w.over = was, Cross, Ring
 		return w
 	}
-	switch kind := g[0].kind; kind {
+	switch kind := g[0].Kind; kind {
 	case "pause":
 		return hit(targets, "is paused", "resumes", "was paused")
 	case "kill":

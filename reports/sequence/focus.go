@@ -4,11 +4,12 @@ import (
 	"slices"
 
 	"lockpick/checker"
+	"lockpick/harness/history/facts"
 )
 
 // focus chooses the sessions that the diagram is about, the earlier first: those of
 // the witness, else those that the first fault touched, else the first two.
-func (f *facts) focus(r *checker.Result) []*session {
+func (f *course) focus(r *checker.Result) []*session {
 	if r != nil && r.Witness != nil {
 		var out []*session
 		for _, name := range r.Witness.Sessions {
@@ -26,7 +27,7 @@ func (f *facts) focus(r *checker.Result) []*session {
 		}
 	}
 	for _, s := range f.sessions {
-		if s.granted() {
+		if s.Granted() {
 			return f.withNext(s)
 		}
 	}
@@ -34,15 +35,15 @@ func (f *facts) focus(r *checker.Result) []*session {
 }
 
 // touched is the session that a fault hit, or nil.
-func (f *facts) touched(ft *fault) *session {
-	at := ft.from()
+func (f *course) touched(ft *facts.Fault) *session {
+	at := ft.First().T // whom it ended was believed in until then
 	var holder, first *session
 	for _, s := range f.sessions {
 		if !s.pending() && s.last() < at && s.until < at {
 			continue
 		}
-		busy := s.acquire().call.T <= at && (s.pending() || at <= max(s.last(), s.until))
-		if s.client == ft.target || onLinkOf(ft.target, s.client) {
+		busy := s.Acquire.Call.T <= at && (s.pending() || at <= max(s.last(), s.until))
+		if s.Client() == ft.Target || onLinkOf(ft.Target, s.Client()) {
 			if busy {
 				return s
 			}
@@ -51,11 +52,11 @@ func (f *facts) touched(ft *fault) *session {
 		if holder == nil && s.believes(at) {
 			holder = s
 		}
-		if first == nil && s.granted() {
+		if first == nil && s.Granted() {
 			first = s
 		}
 	}
-	if slices.Contains(f.params.Clients, ft.target) {
+	if slices.Contains(f.Params.Clients, ft.Target) {
 		return nil // the client was idle
 	}
 	if holder != nil {
@@ -66,16 +67,16 @@ func (f *facts) touched(ft *fault) *session {
 
 // withNext adds the next session of another client that got the same lock, or,
 // where nobody did, the first that tried to.
-func (f *facts) withNext(s *session) []*session {
+func (f *course) withNext(s *session) []*session {
 	var next, tried *session
 	for _, o := range f.sessions {
-		if o.client == s.client || o.key != s.key || o.last() < s.acquire().call.T {
+		if o.Client() == s.Client() || o.Key() != s.Key() || o.last() < s.Acquire.Call.T {
 			continue
 		}
-		if o.granted() && o.begin >= s.begin && (next == nil || o.begin < next.begin) {
+		if o.Granted() && o.begin >= s.begin && (next == nil || o.begin < next.begin) {
 			next = o
 		}
-		if !o.granted() && tried == nil {
+		if !o.Granted() && tried == nil {
 			tried = o
 		}
 	}

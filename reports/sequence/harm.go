@@ -5,22 +5,25 @@ import (
 	"slices"
 
 	"lockpick/checker"
+	"lockpick/harness/history/facts"
 	"lockpick/reports/words"
 )
 
 // drawLease draws a session's belief, and its end where a deadline ended it.
 func (b *builder) drawLease(s *session) {
-	lane, ok := b.lane(s.client)
-	if !ok || !s.granted() {
+	lane, ok := b.lane(s.Client())
+	if !ok || !s.Granted() {
 		return
 	}
-	b.bar(lane, Believes, s.begin, s.until, s.acquire().ret)
+	for _, w := range s.windows {
+		b.bar(lane, Believes, w.From, w.To, w.Opens)
+	}
 	if s.ended != byDeadline || !b.shown(s.until) || s.until == s.begin {
 		return
 	}
-	b.note(Note{Lane: lane, At: s.until, Mark: Stop, Label: short(s.client) + "'s lease ends", Events: numbers(s.acquire().ret)})
+	b.note(Note{Lane: lane, At: s.until, Mark: Stop, Label: short(s.Client()) + "'s lease ends", Events: numbers(s.Acquire.Return)})
 	if s.last() > s.until {
-		b.tellOf(s.until, short(s.client), "lease ended at "+words.Seconds(s.until))
+		b.tellOf(s.until, short(s.Client()), "lease ended at "+words.Seconds(s.until))
 	}
 }
 
@@ -31,10 +34,10 @@ func (b *builder) drawDeletions() {
 		if done[d.release] || !b.shown(d.release.Applied) {
 			continue
 		}
-		client := linkClient(d.release)
+		client := facts.Sender(d.release)
 		var same []*event
 		for _, o := range b.deletions {
-			if linkClient(o.release) == client && o.victim == d.victim && !done[o.release] &&
+			if facts.Sender(o.release) == client && o.victim == d.victim && !done[o.release] &&
 				minus(o.release.Applied, d.release.Applied) <= b.slow() {
 				same = append(same, o.release)
 				done[o.release] = true
@@ -56,7 +59,7 @@ func (b *builder) drawDeletion(victim *session, client string, releases []*event
 	slices.Sort(names)
 	nodes := nodeRange(unique(names))
 	g := laneEvents{events: releases}
-	whose := short(victim.client) + "'s"
+	whose := short(victim.Client()) + "'s"
 	b.facts++
 	for _, l := range b.byLane(releases) {
 		b.message(Arrow{From: me, To: l.lane, Label: "release", Mark: Cross, Bad: true, Sent: l.first(sentAt), Arrived: l.last(appliedAt),
@@ -73,20 +76,28 @@ func (b *builder) drawOverlap() {
 		return
 	}
 	x, y := b.focus[0], b.focus[1]
-	from, to := max(x.begin, y.begin), min(x.until, y.until)
-	if !x.granted() || !y.granted() || x.key != y.key || from >= to {
+	w := b.result.Witness
+	from, to := together(x, y)
+	if x.Key() != y.Key() {
 		return
 	}
-	if w := b.result.Witness; b.result.Property == checker.MutualExclusion && w != nil && from <= w.From && w.From < w.To && w.To <= to {
+	if from >= to {
+		if b.result.Cause == checker.Overlap && w != nil {
+			b.tell(w.From, "both", fmt.Sprintf("must have held %s from %s to %s, by the answers that they got, though they never believed so at once",
+				short(x.Key()), words.Seconds(w.From), words.Seconds(min(w.To, b.f.last))))
+		}
+		return
+	}
+	if b.result.Property == checker.MutualExclusion && w != nil && from <= w.From && w.From < w.To && w.To <= to {
 		from, to = w.From, w.To // the verdict allows for the error of the stamps
 	}
-	label := fmt.Sprintf("BOTH %s and %s believe that they hold %s", short(x.client), short(y.client), short(x.key))
+	label := fmt.Sprintf("BOTH %s and %s believe that they hold %s", short(x.Client()), short(y.Client()), short(x.Key()))
 	if to == never {
 		to = b.f.last
 	} else {
 		label += " until " + words.Seconds(to)
 	}
-	events := numbers(x.acquire().ret, y.acquire().ret)
+	events := numbers(x.Acquire.Return, y.Acquire.Return)
 	b.d.Bands = append(b.d.Bands, Band{From: from, To: min(to, plus(b.to, 1)), Label: label, Events: events})
-	b.tell(from, "both", fmt.Sprintf("believed that they held %s from %s to %s", short(x.key), words.Seconds(from), words.Seconds(to)))
+	b.tell(from, "both", fmt.Sprintf("believed that they held %s from %s to %s", short(x.Key()), words.Seconds(from), words.Seconds(to)))
 }

@@ -7,6 +7,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // mostLanes is how many lanes a reader can follow, and a terminal can show.
@@ -50,10 +51,10 @@ func (b *builder) addLane(l Lane) int {
 func (b *builder) laneClients() []string {
 	var out []string
 	for _, s := range b.focus {
-		out = append(out, s.client)
+		out = append(out, s.Client())
 	}
 	for _, d := range b.deletions {
-		out = append(out, linkClient(d.release))
+		out = append(out, facts.Sender(d.release))
 	}
 	out = unique(out)
 	return out[:min(3, len(out))]
@@ -62,13 +63,13 @@ func (b *builder) laneClients() []string {
 // resource is the name of the storage, "" if nobody used one.
 func (b *builder) resource() string {
 	used := slices.ContainsFunc(b.focus, func(s *session) bool {
-		return slices.ContainsFunc(s.calls, func(c *call) bool { return c.op == history.OpRead || c.op == history.OpWrite })
+		return slices.ContainsFunc(s.calls, func(c facts.Operation) bool { return c.Call.Op == history.OpRead || c.Call.Op == history.OpWrite })
 	})
 	switch {
 	case !used:
 		return ""
-	case b.f.params.Resource != "":
-		return b.f.params.Resource
+	case b.f.Params.Resource != "":
+		return b.f.Params.Resource
 	}
 	return "storage"
 }
@@ -90,8 +91,8 @@ func (b *builder) nodeGroups(room int) [][]string {
 
 // nodes lists the lock nodes, from the params or else from the wire.
 func (b *builder) nodes() []string {
-	if len(b.f.params.Nodes) > 0 {
-		return b.f.params.Nodes
+	if len(b.f.Params.Nodes) > 0 {
+		return b.f.Params.Nodes
 	}
 	var out []string
 	for _, e := range b.f.tries {
@@ -120,11 +121,11 @@ func (b *builder) blamed(node string) string {
 func (b *builder) faultSignature(node string) string {
 	s := ""
 	for _, ft := range b.faults {
-		if ft.target == node {
-			s += " " + ft.kind
+		if ft.Target == node {
+			s += " " + ft.Kind
 		}
-		if client, ok := strings.CutSuffix(ft.target, "-"+node); ok && slices.Contains(b.laneClients(), client) {
-			s += " " + ft.kind + " " + client
+		if client, ok := strings.CutSuffix(ft.Target, "-"+node); ok && slices.Contains(b.laneClients(), client) {
+			s += " " + ft.Kind + " " + client
 		}
 	}
 	return strings.Join(unique(strings.Fields(s)), " ")

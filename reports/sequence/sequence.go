@@ -8,6 +8,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 	"lockpick/reports/words"
 )
 
@@ -15,7 +16,7 @@ import (
 // earlier session's acquire to the end of the harm; where r is nil or has no
 // witness, of the sessions that the first fault touched. It takes any history.
 func Of(h *history.History, r *checker.Result) Diagram {
-	b := &builder{f: newFacts(h), result: r, laneOf: map[string]int{}, storage: -1}
+	b := &builder{f: newCourse(h), result: r, laneOf: map[string]int{}, storage: -1}
 	b.focus = b.f.focus(r)
 	b.deletions = b.f.deletions(b.focus)
 	b.extra = b.deleters()
@@ -42,13 +43,13 @@ func Of(h *history.History, r *checker.Result) Diagram {
 
 // builder is a diagram in the making.
 type builder struct {
-	f         *facts
+	f         *course
 	result    *checker.Result // nil: nothing is violated
 	focus     []*session
 	deletions []deletion
-	extra     []*session // whose releases deleted a key of the focus
-	faults    []*fault   // those that touch what is shown
-	from, to  int64      // the span that is shown
+	extra     []*session     // whose releases deleted a key of the focus
+	faults    []*facts.Fault // those that touch what is shown
+	from, to  int64          // the span that is shown
 
 	laneOf  map[string]int // process: lane
 	storage int            // lane of the storage, -1: none
@@ -94,7 +95,7 @@ func (b *builder) cut() {
 	b.from = min(b.from, b.to)
 	from := b.from
 	for _, ft := range b.f.faults {
-		if !b.touches(ft) || ft.from() > b.to || ft.to() < from {
+		if !b.touches(ft) || ft.From() > b.to || ft.To() < from {
 			continue
 		}
 		if len(b.faults) == mostTargets {
@@ -102,7 +103,7 @@ func (b *builder) cut() {
 			continue
 		}
 		b.faults = append(b.faults, ft)
-		b.from = min(b.from, ft.from())
+		b.from = min(b.from, ft.From())
 	}
 }
 
@@ -111,19 +112,19 @@ func (b *builder) start(s *session) int64 {
 	if w := b.f.winning(s); w != nil {
 		return w.sent()
 	}
-	return s.acquire().call.T
+	return s.Acquire.Call.T
 }
 
 // deleters are the sessions beside the focus whose clients' releases took a key away.
 func (b *builder) deleters() []*session {
 	var out []*session
 	for _, d := range b.deletions {
-		client := linkClient(d.release)
-		if slices.ContainsFunc(slices.Concat(b.focus, out), func(s *session) bool { return s.client == client }) {
+		client := facts.Sender(d.release)
+		if slices.ContainsFunc(slices.Concat(b.focus, out), func(s *session) bool { return s.Client() == client }) {
 			continue
 		}
 		for _, s := range slices.Backward(b.f.sessions) {
-			if s.client == client && s.granted() && s.begin <= d.release.Sent {
+			if s.Client() == client && s.Granted() && s.begin <= d.release.Sent {
 				out = append(out, s)
 				break
 			}
@@ -138,10 +139,10 @@ func (b *builder) end(s *session) int64 {
 	if !b.violated() {
 		return s.last()
 	}
-	t := min(s.acquire().returned(), b.f.last)
+	t := min(s.Acquire.Ended(), b.f.last)
 	for _, c := range s.calls {
-		if c.op == history.OpWrite {
-			t = max(t, c.call.T, min(b.f.appliedAt(c.call.Value), b.f.last))
+		if c.Call.Op == history.OpWrite {
+			t = max(t, c.Call.T, min(b.f.appliedAt(c.Call.Value), b.f.last))
 		}
 	}
 	return t
@@ -149,23 +150,23 @@ func (b *builder) end(s *session) int64 {
 
 // touches reports whether a fault has to do with what is shown: a client of it, a
 // link of such a client, or a node.
-func (b *builder) touches(ft *fault) bool {
+func (b *builder) touches(ft *facts.Fault) bool {
 	for _, s := range b.focus {
-		if ft.target == s.client || onLinkOf(ft.target, s.client) {
+		if ft.Target == s.Client() || onLinkOf(ft.Target, s.Client()) {
 			return true
 		}
 	}
 	for _, d := range b.deletions {
-		if c := linkClient(d.release); ft.target == c || onLinkOf(ft.target, c) {
+		if c := facts.Sender(d.release); ft.Target == c || onLinkOf(ft.Target, c) {
 			return true
 		}
 	}
-	return slices.Contains(b.f.params.Nodes, ft.target) || ft.target == b.f.params.Resource && ft.target != ""
+	return slices.Contains(b.f.Params.Nodes, ft.Target) || ft.Target == b.f.Params.Resource && ft.Target != ""
 }
 
 // slow is how long a message is in flight if it is worth telling.
 func (b *builder) slow() int64 {
-	return int64(cmp.Or(max(b.f.params.NodeTimeout, 0), 50*time.Millisecond))
+	return int64(cmp.Or(max(b.f.Params.NodeTimeout, 0), 50*time.Millisecond))
 }
 
 // message adds an arrow of the latest fact.
@@ -196,7 +197,7 @@ func (b *builder) bar(lane int, state State, from, to int64, events ...*event) {
 const nothingShown = "no violation shown"
 
 func (b *builder) title() string {
-	p := b.f.params
+	p := b.f.Params
 	name := cmp.Or(p.Scenario, "run")
 	if p.Variant != "" {
 		name += "/" + p.Variant
@@ -222,9 +223,9 @@ func (b *builder) omitted() string {
 	var clients []string
 	n := 0
 	for _, s := range b.f.sessions {
-		if s.granted() && !slices.Contains(b.focus, s) && !slices.Contains(b.extra, s) && s.begin <= b.to && s.last() >= b.from {
+		if s.Granted() && !slices.Contains(b.focus, s) && !slices.Contains(b.extra, s) && s.begin <= b.to && s.last() >= b.from {
 			n++
-			clients = append(clients, s.client)
+			clients = append(clients, s.Client())
 		}
 	}
 	if n == 0 && b.folded > 0 {

@@ -4,15 +4,16 @@ import (
 	"slices"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
-// session is one acquire call and all that was done with its handle.
+// session is a session as it is drawn.
 type session struct {
-	name, client, key string
-	calls             []*call // the first is the acquire
+	*facts.Session
+	calls   []facts.Operation // the first is the acquire
+	windows []facts.Window    // in which the client believes that it holds the lock
 
-	// The client believes that it holds the lock from begin to before until.
-	begin, until int64
+	begin, until int64 // of all windows; of one that had none, both are the acquire's return
 	deadline     int64 // when it stops believing if nothing else ends it; never: no deadline
 	ended        string
 }
@@ -22,60 +23,64 @@ const (
 	byDeadline = "deadline"
 	byRelease  = "release"
 	byDeath    = "death"
+	byAnswer   = "answer" // that it does not hold the lock
 	byNothing  = ""
 )
 
-// call is one operation: its call and its return, nil if it never returned.
-type call struct {
-	op        string
-	call, ret *event
-}
-
-// outcome is ok, fail or info; what never returned is unknown.
-func (c *call) outcome() history.Type {
-	if c.ret == nil {
-		return history.Info
+// session adds one.
+func (f *course) session(x *facts.Session) {
+	s := &session{Session: x, calls: []facts.Operation{x.Acquire}}
+	for a := range x.Actions() {
+		s.calls = append(s.calls, a.Operation)
 	}
-	return c.ret.Type
-}
-
-// returned is the instant of the return, or never.
-func (c *call) returned() int64 {
-	if c.ret == nil {
-		return never
+	f.sessions = append(f.sessions, s)
+	if s.Name() != "" && f.named[s.Name()] == nil {
+		f.named[s.Name()] = s
 	}
-	return c.ret.T
-}
-
-// book adds an event. A check has no call of its own: it takes no time.
-func (s *session) book(e *event) {
-	if e.Type == history.Invoke {
-		s.calls = append(s.calls, &call{op: e.Op, call: e})
+	if !s.Granted() {
 		return
 	}
-	if e.Op == history.OpCheck {
-		s.calls = append(s.calls, &call{op: e.Op, call: e, ret: e})
-		return
-	}
-	for _, c := range slices.Backward(s.calls) {
-		if c.op == e.Op && c.ret == nil {
-			c.ret = e
-			return
+	s.begin, s.deadline = x.Acquire.Return.T, facts.Deadline(x.Acquire.Return, never)
+	for e := range x.Extends() {
+		if e.Outcome() == history.OK {
+			s.deadline = facts.Deadline(e.Return, s.deadline)
 		}
 	}
+	s.windows = slices.Collect(f.Windows(x))
+	s.until, s.ended = s.begin, byDeadline
+	if n := len(s.windows); n > 0 {
+		f.end(s, &s.windows[n-1])
+	}
 }
 
-func (s *session) acquire() *call { return s.calls[0] }
-
-func (s *session) granted() bool { return s.acquire().outcome() == history.OK }
+// end says what ended a session's last window. What nothing in the record ends lasts
+// until its deadline.
+func (f *course) end(s *session, w *facts.Window) {
+	_, how := f.Closing(*w)
+	at, gone := f.Gone[s.Client()]
+	switch {
+	case how == facts.Released:
+		s.ended = byRelease
+	case how == facts.NotHeld:
+		s.ended = byAnswer
+	case how == facts.Still && gone && at == w.To || how == facts.Died:
+		s.ended = byDeath
+	case how == facts.Still:
+		w.To, s.ended = max(w.To, s.deadline), byDeadline
+		if s.deadline == never {
+			s.ended = byNothing
+		}
+	}
+	s.until = w.To
+}
 
 // last is the instant of the last thing that the session is seen to do.
 func (s *session) last() int64 {
-	t := s.acquire().call.T
+	t := s.Acquire.Call.T
 	for _, c := range s.calls {
-		t = max(t, c.call.T)
-		if c.ret != nil {
-			t = max(t, c.ret.T)
+		t = max(t, c.Call.T)
+		if c.Return != nil {
+			t = max(t, c.Return.T)
 		}
 	}
 	return t
@@ -83,43 +88,22 @@ func (s *session) last() int64 {
 
 // pending reports whether a call never returned, as when its client was killed.
 func (s *session) pending() bool {
-	return slices.ContainsFunc(s.calls, func(c *call) bool { return c.ret == nil })
+	return slices.ContainsFunc(s.calls, func(c facts.Operation) bool { return c.Return == nil })
 }
 
 // believes reports whether the client believed at an instant that it held the lock.
-func (s *session) believes(at int64) bool { return s.granted() && s.begin <= at && at < s.until }
-
-// settle works out the span of belief: from the acquire's return to the deadline,
-// the first call of a release or the client's end, whichever comes first.
-func (s *session) settle(gone map[string]int64) {
-	if !s.granted() {
-		return
-	}
-	s.begin = s.acquire().ret.T
-	s.deadline = validUntil(s.acquire().ret)
-	for _, c := range s.calls {
-		if c.op == history.OpExtend && c.outcome() == history.OK {
-			s.deadline = validUntil(c.ret)
-		}
-	}
-	s.until, s.ended = s.deadline, byDeadline
-	if s.deadline == never {
-		s.ended = byNothing
-	}
-	for _, c := range s.calls {
-		if c.op == history.OpRelease && c.call.T < s.until {
-			s.until, s.ended = c.call.T, byRelease
-		}
-	}
-	if t, ok := gone[s.client]; ok && t < s.until && t >= s.begin {
-		s.until, s.ended = t, byDeath
-	}
-	s.until = max(s.until, s.begin)
+func (s *session) believes(at int64) bool {
+	return slices.ContainsFunc(s.windows, func(w facts.Window) bool { return w.From <= at && at < w.To })
 }
 
-func validUntil(e *event) int64 {
-	if e.ValidUntil == 0 {
-		return never
+// together is the longest span in which both believed that they held the lock.
+func together(a, b *session) (from, to int64) {
+	for _, v := range a.windows {
+		for _, w := range b.windows {
+			if f, t := max(v.From, w.From), min(v.To, w.To); minus(t, f) > minus(to, from) {
+				from, to = f, t
+			}
+		}
 	}
-	return e.ValidUntil
+	return from, to
 }

@@ -1,12 +1,11 @@
 package sequence
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 	"lockpick/reports/words"
 )
 
@@ -14,13 +13,12 @@ import (
 const mostKeys = 15
 
 // stopped is where the record was stopped, and what was seen then; nil: nowhere.
-func (f *facts) stopped() *Stopped {
-	if f.stop == nil {
+func (f *course) stopped() *Stopped {
+	if f.Stop == nil {
 		return nil
 	}
-	s := &Stopped{At: f.stop.T, Why: f.stop.Cause, Lock: f.stop.Key, Events: numbers(f.stop)}
-	slices.SortStableFunc(f.keys, func(a, b *event) int { return cmp.Compare(a.N, b.N) }) // as the nodes are named
-	for _, e := range f.keys {
+	s := &Stopped{At: f.Stop.T, Why: f.Stop.Cause, Lock: f.Stop.Key, Events: numbers(f.Stop)}
+	for _, e := range f.Keys {
 		s.Keys = append(s.Keys, NodeKey{Node: e.Node, Text: f.stands(e)})
 		s.Events = append(s.Events, e.N)
 	}
@@ -28,7 +26,7 @@ func (f *facts) stopped() *Stopped {
 }
 
 // stands says how a key stood on a node.
-func (f *facts) stands(e *event) string {
+func (f *course) stands(e *event) string {
 	switch {
 	case e.Type == history.Fail:
 		return "no key"
@@ -41,15 +39,15 @@ func (f *facts) stands(e *event) string {
 }
 
 // owner says whose key has a token.
-func (f *facts) owner(token string) string {
+func (f *course) owner(token string) string {
 	for _, s := range f.sessions {
-		if a := s.acquire(); a.ret != nil && a.ret.Token == token && token != "" {
-			return short(s.client) + "'s key"
+		if a := s.Acquire; a.Return != nil && a.Return.Token == token && token != "" {
+			return short(s.Client()) + "'s key"
 		}
 	}
 	for _, e := range f.tries {
 		if e.Token == token && token != "" {
-			return short(linkClient(e)) + "'s key of another attempt"
+			return short(facts.Sender(e)) + "'s key of another attempt"
 		}
 	}
 	return "a key of nobody's, " + words.Fit(token, 12)

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"lockpick/checker"
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 	"lockpick/reports/words"
 )
 
@@ -13,15 +13,11 @@ type event = history.Event
 
 // builder makes a Timeline lane by lane.
 type builder struct {
-	h         *history.History
-	events    []event // deadlines as they came true
-	end       int64   // of the run's own time, ns
-	faults    []*fault
-	beliefs   []history.Belief
-	bySession map[string][]history.Belief
-	gone      map[string]*event // by which a client was killed
+	f         *facts.Facts
+	end       int64 // of the run's own time, ns
+	beliefs   []facts.Belief
+	bySession map[string][]facts.Belief
 	owners    map[string]string // token: session
-	clocks    map[string][]turn
 
 	t     Timeline
 	kinds map[string]int
@@ -30,27 +26,26 @@ type builder struct {
 }
 
 func newBuilder(h *history.History) *builder {
-	b := &builder{h: h, events: history.CameTrue(h.Events), beliefs: checker.Beliefs(h),
-		gone: map[string]*event{}, owners: map[string]string{}, clocks: map[string][]turn{},
+	f := facts.Read(h)
+	b := &builder{f: f, beliefs: f.Beliefs(), bySession: map[string][]facts.Belief{}, owners: map[string]string{},
 		kinds: map[string]int{}, texts: map[string]int{"": 0}}
 	b.t.Texts = []string{""}
 	b.t.Lanes, b.t.Rows, b.t.Lines, b.t.Kinds, b.t.Items, b.t.Views = []Lane{}, []Row{}, []Line{}, []Kind{}, []Item{}, []View{}
-	b.bySession = map[string][]history.Belief{}
 	for _, x := range b.beliefs {
 		b.bySession[x.Session] = append(b.bySession[x.Session], x)
 	}
-	stopped := false
-	for i := range b.events {
-		e := &b.events[i]
-		if !stopped && e.Op != history.OpLog {
+	for s := range f.Sessions() {
+		if token := s.Token(); token != "" {
+			b.owners[token] = s.Name()
+		}
+	}
+	for i := range f.Events {
+		e := &f.Events[i]
+		if e.Op != history.OpLog {
 			b.end = max(b.end, e.T)
 		}
-		stopped = stopped || e.Process == history.Harness && e.Op == history.OpStop
-		if e.Process == history.Nemesis {
-			b.readFault(e)
-		}
-		if e.Op == history.OpAcquire && e.Token != "" {
-			b.owners[e.Token] = e.Session
+		if e == f.Stop {
+			break
 		}
 	}
 	b.end = max(b.end, 1000)
@@ -155,8 +150,11 @@ func (b *builder) finish() {
 	b.thin()
 }
 
-// clientOf is the client that a session's name begins with.
+// clientOf is a session's client; of one that is not in the record, what its name begins with.
 func (b *builder) clientOf(session string) string {
+	if s := b.f.Named(session); s != nil {
+		return s.Client()
+	}
 	for i := len(session) - 1; i > 0; i-- {
 		if session[i] == '/' {
 			return session[:i]

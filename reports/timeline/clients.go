@@ -1,10 +1,13 @@
 package timeline
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 	"lockpick/reports/words"
 )
 
@@ -13,9 +16,9 @@ const mostClients = 24
 
 // clientLanes draws each client: its operations, and below them its belief.
 func (b *builder) clientLanes() {
-	names := b.first(b.h.Params.Clients, mostClients, "client")
+	names := b.first(b.f.Params.Clients, mostClients, "client")
 	rows := map[string]int{}
-	beliefs := map[string][]history.Belief{}
+	beliefs := map[string][]facts.Belief{}
 	for _, x := range b.beliefs {
 		beliefs[x.Client] = append(beliefs[x.Client], x)
 	}
@@ -32,8 +35,8 @@ func (b *builder) clientLanes() {
 	b.operations(rows)
 }
 
-func (b *builder) believed(row int, beliefs []history.Belief) {
-	slices.SortStableFunc(beliefs, func(x, y history.Belief) int { return int(min(max(x.From-y.From, -1), 1)) })
+func (b *builder) believed(row int, beliefs []facts.Belief) {
+	slices.SortStableFunc(beliefs, func(x, y facts.Belief) int { return int(min(max(x.From-y.From, -1), 1)) })
 	var last int64
 	for _, x := range beliefs {
 		from := max(x.From, last) // a client that holds two locks believes in one after the other here
@@ -50,58 +53,64 @@ func (b *builder) believed(row int, beliefs []history.Belief) {
 	}
 }
 
-// operations draws calls with their returns.
+// operations draws calls with their returns, in the order of calls.
 func (b *builder) operations(rows map[string]int) {
-	open := map[string]*event{}
-	free := map[string]int64{}
-	for i := range b.events {
-		e := &b.events[i]
-		row, ok := rows[e.Process]
-		if !ok || e.Op == history.OpClient {
-			continue
-		}
-		switch {
-		case e.Type == history.Invoke:
-			if call := open[e.Process]; call != nil {
-				b.operation(row, call, nil, e.T, free)
-			}
-			open[e.Process] = e
-		case e.Op == history.OpCheck:
-			b.operation(row, e, e, e.T, free)
-		default:
-			if call := open[e.Process]; call != nil && call.Op == e.Op {
-				b.operation(row, call, e, e.T, free)
-				delete(open, e.Process)
-			}
+	all := map[string][]facts.Operation{} // by client
+	put := func(o facts.Operation) {
+		if _, ok := rows[o.Call.Process]; ok {
+			all[o.Call.Process] = append(all[o.Call.Process], o)
 		}
 	}
-	for _, name := range b.h.Params.Clients { // in order, so that it is the same each time
-		if call := open[name]; call != nil {
-			to := b.end
-			if e := b.gone[name]; e != nil && e.T >= call.T {
-				to = e.T
-			}
-			b.operation(rows[name], call, nil, to, free)
-			delete(open, name)
+	for s := range b.f.Sessions() {
+		put(s.Acquire)
+		for a := range s.Actions() {
+			put(a.Operation)
+		}
+	}
+	for _, e := range b.f.Loose {
+		put(facts.Operation{Call: e, Return: e})
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		of := all[name]
+		slices.SortStableFunc(of, func(x, y facts.Operation) int {
+			return cmp.Or(cmp.Compare(x.Call.T, y.Call.T), cmp.Compare(x.Call.N, y.Call.N))
+		})
+		free := int64(0)
+		for i, o := range of {
+			free = b.operation(rows[name], o, b.over(of, i), free)
 		}
 	}
 }
 
-func (b *builder) operation(row int, call, ret *event, to int64, free map[string]int64) {
-	outcome, s := history.Info, said{session: call.Session}
-	e := call
-	if ret != nil {
-		outcome, e = ret.Type, ret
+// over is when the i-th of a client's operations returned, or else when the client did
+// something else, or was gone.
+func (b *builder) over(of []facts.Operation, i int) int64 {
+	o := of[i]
+	if o.Return != nil {
+		return o.Return.T
 	}
-	class := call.Op + "-" + string(outcome)
+	if i+1 < len(of) {
+		return of[i+1].Call.T
+	}
+	if t, gone := b.f.Gone[o.Call.Process]; gone && t >= o.Call.T {
+		return t
+	}
+	return b.end
+}
+
+// operation draws one where its client's row is free, and says from when on it is again.
+func (b *builder) operation(row int, o facts.Operation, to, free int64) int64 {
+	e := o.Call
+	if o.Return != nil {
+		e = o.Return
+	}
+	class := o.Call.Op + "-" + string(o.Outcome())
 	if _, known := looks[class]; !known {
 		class = "other"
 	}
-	s.label = call.Op
-	from := max(call.T, free[call.Process])
-	free[call.Process] = max(to, from)
-	s.detail = b.about(call, e)
-	b.put(row, class, from, to, s, call, ret)
+	from := max(o.Call.T, free)
+	b.put(row, class, from, to, said{label: o.Call.Op, detail: b.about(o.Call, e), session: o.Call.Session}, o.Call, o.Return)
+	return max(to, from)
 }
 
 // about tells what an operation was told.

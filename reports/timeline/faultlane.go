@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // mostTracks is how many rows of faults a reader can follow.
@@ -44,36 +45,36 @@ func (b *builder) faultLane() {
 	}
 }
 
-func (b *builder) spanOf(g []*fault) (from, to int64) {
+func (b *builder) spanOf(g []*facts.Fault) (from, to int64) {
 	from = never
 	for _, f := range g {
-		from = min(from, f.from())
-		if f.invoke != nil {
-			from = min(from, f.invoke.T)
+		from = min(from, f.From())
+		if f.Invoke != nil {
+			from = min(from, f.Invoke.T)
 		}
-		to = max(to, min(f.to(), b.end))
+		to = max(to, min(over(f), b.end))
 	}
 	return from, to
 }
 
-func (b *builder) drawFault(row int, g []*fault) {
+func (b *builder) drawFault(row int, g []*facts.Fault) {
 	var events []*event
 	var targets, details []string
 	begun, tried, failed := int64(never), int64(never), false
 	for _, f := range g {
-		events = append(events, f.events()...)
-		targets = append(targets, f.target)
+		events = append(events, f.Events()...)
+		targets = append(targets, f.Target)
 		details = append(details, causes(f))
-		if f.begin != nil {
-			begun = min(begun, f.begin.T)
+		if f.Begin != nil {
+			begun = min(begun, f.Begin.T)
 		}
-		if f.invoke != nil {
-			tried = min(tried, f.invoke.T)
+		if f.Invoke != nil {
+			tried = min(tried, f.Invoke.T)
 		}
-		failed = failed || f.bad != nil
+		failed = failed || f.Fail != nil
 	}
 	_, to := b.spanOf(g)
-	s := said{label: g[0].kind + " " + joined(targets), detail: sentence(append([]string{b.planned(g[0].step)}, slices.Compact(details)...)...)}
+	s := said{label: g[0].Kind + " " + joined(targets), detail: sentence(append([]string{b.planned(g[0].Step)}, slices.Compact(details)...)...)}
 	if tried < min(begun, to) && micros(tried) < micros(min(begun, to)) {
 		b.put(row, "fault-try", tried, min(begun, to), s, events...)
 	}
@@ -92,7 +93,7 @@ func (b *builder) planned(step int) string {
 	if step == history.Unplanned {
 		return "nobody planned it"
 	}
-	for _, p := range b.h.Params.Steps {
+	for _, p := range b.f.Params.Steps {
 		if p.Step == step {
 			return fmt.Sprintf("planned as step %d: %s %s when %s", step, p.Fault, joined(p.Targets), p.When)
 		}
@@ -102,18 +103,18 @@ func (b *builder) planned(step int) string {
 
 // faultGroups puts those together that came and went at once. They are in the
 // order of their begin.
-func (b *builder) faultGroups() [][]*fault {
+func (b *builder) faultGroups() [][]*facts.Fault {
 	const moment = 20e6
 	near := func(x, y int64) bool { return x == y || max(x, y)-min(x, y) <= moment }
-	var out [][]*fault
-	for _, f := range b.faults {
+	var out [][]*facts.Fault
+	for _, f := range b.f.Faults {
 		i := -1
 		for j := len(out) - 1; j >= max(0, len(out)-20); j-- {
 			o := out[j][0]
-			if slices.ContainsFunc(out[j], func(x *fault) bool { return x.target == f.target }) {
+			if slices.ContainsFunc(out[j], func(x *facts.Fault) bool { return x.Target == f.Target }) {
 				continue
 			}
-			if o.kind == f.kind && o.step == f.step && near(o.from(), f.from()) && near(min(o.to(), b.end), min(f.to(), b.end)) {
+			if o.Kind == f.Kind && o.Step == f.Step && near(o.From(), f.From()) && near(min(over(o), b.end), min(over(f), b.end)) {
 				i = j
 				break
 			}
@@ -124,7 +125,7 @@ func (b *builder) faultGroups() [][]*fault {
 		}
 		out[i] = append(out[i], f)
 	}
-	slices.SortStableFunc(out, func(x, y []*fault) int {
+	slices.SortStableFunc(out, func(x, y []*facts.Fault) int {
 		a, _ := b.spanOf(x)
 		c, _ := b.spanOf(y)
 		return int(min(max(a-c, -1), 1))

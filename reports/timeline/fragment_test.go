@@ -8,6 +8,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 func TestScriptIsShort(t *testing.T) {
@@ -91,7 +92,7 @@ func TestLongRunIsCapped(t *testing.T) {
 // itself would ask porcupine about them for seconds.
 func overlap(t *testing.T, h *history.History) checker.Result {
 	t.Helper()
-	all := checker.Beliefs(h)
+	all := facts.Read(h).Beliefs()
 	for i, b := range all[1:] {
 		if a := all[i]; b.From < a.To {
 			return checker.Result{Property: checker.MutualExclusion, Outcome: checker.Violated,

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 	"lockpick/reports/words"
 )
 
@@ -14,13 +14,13 @@ const mostKeys = 4
 // holderLanes draws for each lock how many clients believe that they hold it. Only
 // what is certain counts, as it does for the checker.
 func (b *builder) holderLanes() {
-	byKey := map[string][]history.Belief{}
+	byKey := map[string][]facts.Belief{}
 	var keys []string
 	for _, x := range b.beliefs {
 		if byKey[x.Key] == nil {
 			keys = append(keys, x.Key)
 		}
-		ε := int64(b.h.Params.StampError)
+		ε := int64(b.f.Params.StampError)
 		x.From, x.To = x.From+ε, x.To-ε
 		if x.From < x.To {
 			byKey[x.Key] = append(byKey[x.Key], x)
@@ -47,7 +47,7 @@ type step struct {
 }
 
 // holders draws the line of one lock.
-func (b *builder) holders(row int, beliefs []history.Belief) {
+func (b *builder) holders(row int, beliefs []facts.Belief) {
 	var steps []step
 	for i, x := range beliefs {
 		steps = append(steps, step{x.From, i, 1}, step{x.To, i, -1})
@@ -76,7 +76,7 @@ func (b *builder) holders(row int, beliefs []history.Belief) {
 	b.t.Lines = append(b.t.Lines, Line{Row: row, Points: points})
 }
 
-func (b *builder) overlap(row int, beliefs []history.Belief, now []int, from, to int64) {
+func (b *builder) overlap(row int, beliefs []facts.Belief, now []int, from, to int64) {
 	i := Item{Row: row, Kind: b.kind("overlap"), From: micros(from), To: micros(to), Label: b.text(fmt.Sprintf("%d hold", len(now)))}
 	detail := ""
 	for k, n := range now {

@@ -11,25 +11,19 @@ import (
 // resourceLane draws the writes that the resource accepted or refused, from its
 // own log.
 func (b *builder) resourceLane(v checker.Verdict) {
-	var log []*event
-	for i := range b.events {
-		if e := &b.events[i]; e.Op == history.OpLog && e.Applied != 0 {
-			log = append(log, e)
-		}
-	}
-	if len(log) == 0 {
+	if !slices.ContainsFunc(b.f.Log, func(e *event) bool { return e.Applied != 0 }) {
 		return
 	}
-	slices.SortStableFunc(log, func(x, y *event) int { return int(x.N - y.N) })
-	name := b.h.Params.Resource
+	name := b.f.Params.Resource
 	if name == "" {
 		name = "resource"
 	}
 	b.lane(name, Resource)
 	row := b.row(26)
 	harm := harmed(v)
-	for _, e := range log {
-		if e.Cause != history.OpWrite {
+	for _, w := range b.f.Writes() {
+		e := w.Event
+		if e.Applied == 0 {
 			continue
 		}
 		client := short(b.clientOf(e.Session))

@@ -2,10 +2,10 @@ package timeline
 
 import (
 	"encoding/json"
-	"math"
 
 	"lockpick/checker"
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // Timeline is a run laid out. Instants are microseconds of true time since the run
@@ -98,9 +98,6 @@ type View struct {
 // Of lays a run out as the verdict judges it. It takes any history, also one that
 // no run could have made: what makes no sense is left out.
 func Of(h *history.History, v checker.Verdict) Timeline {
-	if h == nil {
-		h = &history.History{}
-	}
 	b := newBuilder(h)
 	b.views(v)
 	b.faultLane()
@@ -115,4 +112,4 @@ func Of(h *history.History, v checker.Verdict) Timeline {
 // micros is an instant of a history as a timeline has it.
 func micros(ns int64) int64 { return ns / 1000 }
 
-const never = math.MaxInt64
+const never = facts.Never

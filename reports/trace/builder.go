@@ -7,11 +7,12 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // builder puts the facts of a run on threads.
 type builder struct {
-	h       *history.History
+	f       *facts.Facts
 	threads []*thread
 	lanes   map[string][]*thread // by group and name; the second and later for what overlaps
 	counts  []mark
@@ -19,7 +20,7 @@ type builder struct {
 }
 
 func newBuilder(h *history.History) *builder {
-	b := &builder{h: h, lanes: map[string][]*thread{}}
+	b := &builder{f: facts.Read(h), lanes: map[string][]*thread{}}
 	for _, c := range h.Params.Clients {
 		b.lane(clients, c, 0)
 		b.lane(clients, c+" believes", 0)
@@ -27,7 +28,7 @@ func newBuilder(h *history.History) *builder {
 	for _, n := range h.Params.Nodes {
 		b.lane(nodes, n, 0)
 	}
-	for _, e := range h.Events {
+	for _, e := range b.f.Events {
 		b.end = max(b.end, e.T)
 	}
 	return b
@@ -63,66 +64,71 @@ func (b *builder) instant(pid int, name string, m mark) {
 	t.instants = append(t.instants, m)
 }
 
-// begun is what has a begin and no end yet.
+// begun is a span with the place where it belongs.
 type begun struct {
 	pid  int
 	lane string
 	span span
 }
 
-// read puts each event on its thread.
+// read puts each fact on its thread.
 func (b *builder) read() {
-	open := map[string]begun{}
-	var ended []begun
-	finish := func(id string, e history.Event) {
-		if s, ok := open[id]; ok {
-			delete(open, id)
-			s.span.to = e.T
-			s.span.args["end"], s.span.args["came"] = e.N, string(e.Type)
-			if e.Cause != "" {
-				s.span.args["cause"] = clip(e.Cause)
+	for _, e := range slices.Concat(b.f.Links, b.f.Others) {
+		b.instant(nodes, e.Node, mark{Name: e.Process + " " + e.Op + " " + string(e.Type), TS: micros(cmp.Or(e.Applied, e.Sent, e.T)), Args: args(e)})
+	}
+	var all []begun
+	for s := range b.f.Sessions() {
+		all = append(all, b.lasting(clients, s.Client(), history.OpAcquire, s.Acquire))
+		for a := range s.Actions() {
+			if a.Call == a.Return { // a look at the deadline
+				b.remark(a.Call)
+				continue
 			}
-			ended = append(ended, s)
+			all = append(all, b.lasting(clients, s.Client(), a.Call.Op, a.Operation))
 		}
 	}
-	for _, e := range b.h.Events {
-		operation, fault := e.Process+"\x00"+e.Session+"\x00"+e.Op, e.Op+"\x00"+e.Node+fmt.Sprint("\x00", e.Step)
-		switch {
-		case e.Process == history.Nemesis && e.Type == history.Begin:
-			finish(fault, e)
-			open[fault] = begun{faults, e.Op + " " + e.Node, span{name: e.Op + " " + e.Node, from: e.T, args: args(e)}}
-		case e.Process == history.Nemesis && e.Type == history.End:
-			finish(fault, e)
-		case e.Process == history.Nemesis || e.Process == history.Harness:
-		case e.Op == history.OpLog:
-			b.instant(resource, "log", mark{Name: string(e.Type) + " " + e.Cause, TS: micros(cmp.Or(e.Applied, e.T)), Args: args(e)})
-		case e.Node != "":
-			b.instant(nodes, e.Node, mark{Name: e.Process + " " + e.Op + " " + string(e.Type), TS: micros(cmp.Or(e.Applied, e.Sent, e.T)), Args: args(e)})
-		case e.Op == history.OpClient:
-		case e.Type == history.Invoke:
-			open[operation] = begun{clients, e.Process, span{name: e.Op, from: e.T, args: args(e)}}
-		default:
-			if _, ok := open[operation]; !ok { // such as a look at the deadline
-				b.instant(clients, e.Process, mark{Name: e.Op + " " + string(e.Type), TS: micros(e.T), Args: args(e)})
-			}
-			finish(operation, e)
+	for _, e := range b.f.Loose {
+		b.remark(e)
+	}
+	for _, e := range b.f.Log {
+		b.instant(resource, "log", mark{Name: string(e.Type) + " " + e.Cause, TS: micros(facts.Applied(e)), Args: args(e)})
+	}
+	for _, f := range b.f.Faults {
+		if f.Begin != nil {
+			name := f.Kind + " " + f.Target
+			all = append(all, b.lasting(faults, name, name, facts.Operation{Call: f.Begin, Return: f.End}))
 		}
 	}
-	for _, s := range open {
-		s.span.to = b.end
-		s.span.args["unfinished"] = true
-		ended = append(ended, s)
-	}
-	slices.SortStableFunc(ended, func(x, y begun) int {
+	slices.SortStableFunc(all, func(x, y begun) int {
 		return cmp.Or(cmp.Compare(x.span.from, y.span.from), cmp.Compare(x.span.args["event"].(int64), y.span.args["event"].(int64)))
 	})
-	for _, s := range ended {
+	for _, s := range all {
 		b.span(s.pid, s.lane, s.span)
 	}
 }
 
+// remark puts what takes no time on its client's thread.
+func (b *builder) remark(e *history.Event) {
+	b.instant(clients, e.Process, mark{Name: e.Op + " " + string(e.Type), TS: micros(e.T), Args: args(e)})
+}
+
+// lasting is a span from a call to its return, or to the end of the record.
+func (b *builder) lasting(pid int, lane, name string, o facts.Operation) begun {
+	s := span{name: name, from: o.Call.T, to: b.end, args: args(o.Call)}
+	if ret := o.Return; ret != nil {
+		s.to = ret.T
+		s.args["end"], s.args["came"] = ret.N, string(ret.Type)
+		if ret.Cause != "" {
+			s.args["cause"] = clip(ret.Cause)
+		}
+	} else {
+		s.args["unfinished"] = true
+	}
+	return begun{pid, lane, s}
+}
+
 // args are what a viewer shows of an event.
-func args(e history.Event) map[string]any {
+func args(e *history.Event) map[string]any {
 	a := map[string]any{"event": e.N}
 	for name, text := range map[string]string{"key": e.Key, "session": e.Session, "value": e.Value, "cause": e.Cause} {
 		if text != "" {
@@ -146,9 +152,9 @@ func (b *builder) believe() {
 	}
 	var changes []change
 	keys := map[string]bool{}
-	for _, s := range checker.Beliefs(b.h) {
+	for _, s := range b.f.Beliefs() {
 		a := map[string]any{"event": s.Opens, "session": clip(s.Session), "ended": string(s.End)}
-		if s.End == history.Still {
+		if s.End == facts.Still {
 			a["unfinished"] = true
 		}
 		b.span(clients, s.Client+" believes", span{name: "believes it holds " + s.Key, from: s.From, to: s.To, args: a})

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // Write writes a history of ours as Jepsen writes one: a map a line, with :index (from
@@ -32,9 +33,9 @@ import (
 //   - A fault is two :info of :process :nemesis, as for Jepsen's nemesis, which calls
 //     and returns: :start-pause with [target], and that with what was read back.
 //
-// beliefs are the checker's (Beliefs). What has no name in EDN is escaped, and what is not UTF-8 replaced.
-func Write(w io.Writer, h *history.History, beliefs []history.Belief) error {
-	t := &writing{h: h, beliefs: beliefs, number: map[string]int{}, open: map[string]history.Event{}}
+// What has no name in EDN is escaped, and what is not UTF-8 replaced.
+func Write(w io.Writer, h *history.History) error {
+	t := &writing{Facts: facts.Read(h), keys: map[string]bool{}, number: map[string]int{}, open: map[string]line{}}
 	t.gather()
 	out := bufio.NewWriterSize(w, 1<<16)
 	for i, o := range t.operations() {
@@ -46,60 +47,45 @@ func Write(w io.Writer, h *history.History, beliefs []history.Belief) error {
 	return nil
 }
 
-// line is an operation before it has its place.
+// line is a call or a return before it has its place.
 type line struct {
 	t     int64
 	n     int64 // event, by which equals are ordered
 	order int   // and of one event's
+	of    int   // which operation it is of
+	call  bool
 	e     history.Event
 	f     string
-	key   string
 	cause string // a keyword for :error
 	text  string
 }
 
 // writing turns facts into operations.
 type writing struct {
-	h       *history.History
-	beliefs []history.Belief
-	lines   []line
-	keys    map[string]bool
-	number  map[string]int // a client's process
-	next    int            // how many clients there are, at least one
-	open    map[string]history.Event
+	*facts.Facts
+	lines  []line
+	count  int // of operations
+	keys   map[string]bool
+	number map[string]int // a client's process
+	next   int            // how many clients there are, at least one
+	open   map[string]line
 
 	out     []line
 	waiting map[string][]line // of processes that are busy
 }
 
 func (t *writing) gather() {
-	t.keys = map[string]bool{}
-	lapsed := map[string]bool{} // sessions whose belief ended without a release
-	opened := map[int64]bool{}  // by these events
-	extends := map[int64]bool{}
-	for _, e := range t.h.Events {
-		if e.Op == history.OpExtend {
-			extends[e.N] = true
+	for _, c := range t.Params.Clients {
+		if t.Began[c] {
+			t.client(c)
 		}
 	}
-	for _, s := range t.beliefs {
-		t.keys[s.Key] = true
-		t.span(s, extends[s.Opens])
-		lapsed[s.Session] = s.End != history.Released && s.End != history.Still
-		opened[s.Opens] = true
+	for s := range t.Sessions() {
+		t.session(s)
 	}
-	for i, e := range t.h.Events {
-		switch {
-		case e.Process == history.Nemesis:
-			t.fault(e)
-		case e.Op == history.OpClient && e.Type == history.Begin:
-			t.client(e.Process)
-		case e.Session == "" || e.Op != history.OpAcquire && e.Op != history.OpRelease:
-		case e.Op == history.OpRelease && lapsed[e.Session]:
-		default:
-			t.keys[e.Key] = true
-			t.add(&t.h.Events[i], opened[e.N])
-		}
+	for _, f := range t.Faults {
+		t.fault("start-", f.Begin)
+		t.fault("stop-", f.End)
 	}
 }
 
@@ -111,51 +97,76 @@ func (t *writing) client(name string) {
 	}
 }
 
-// add takes an operation on the lock. An acquire that returned after its own deadline
-// is given back at once.
-func (t *writing) add(e *history.Event, believed bool) {
-	t.client(e.Process)
-	t.lines = append(t.lines, line{t: e.T, n: e.N, e: *e, f: e.Op})
-	if e.Op == history.OpAcquire && e.Type == history.OK && !believed {
-		t.release(*e, e.T, e.N, history.Expired)
+// session takes what a session did with its lock. An acquire that returned after its own
+// deadline is given back at once, and what ended without a release is released only once.
+func (t *writing) session(s *facts.Session) {
+	t.client(s.Client())
+	t.keys[s.Key()] = true
+	opened, lapsed := false, false
+	for w := range t.Windows(s) {
+		_, how := t.Closing(w)
+		t.span(w, how)
+		opened = opened || w.Opens == s.Acquire.Return
+		lapsed = how != facts.Released && how != facts.Still
+	}
+	t.operation(history.OpAcquire, s.Acquire)
+	if s.Granted() && !opened {
+		ret := s.Acquire.Return
+		t.release(*ret, ret.T, ret.N, facts.Expired)
+	}
+	for x := range s.Releases() {
+		if !lapsed {
+			t.operation(history.OpRelease, x)
+		}
+	}
+}
+
+// operation takes one that the client called.
+func (t *writing) operation(f string, o facts.Operation) {
+	t.count++
+	t.lines = append(t.lines, line{t: o.Call.T, n: o.Call.N, of: t.count, call: true, e: *o.Call, f: f})
+	if o.Return != nil {
+		t.lines = append(t.lines, line{t: o.Return.T, n: o.Return.N, of: t.count, e: *o.Return, f: f})
 	}
 }
 
 // span writes what the model can't know of a belief: an end that is no release, and a
 // begin that is no acquire.
-func (t *writing) span(s history.Belief, again bool) {
-	e := history.Event{N: s.Opens, Process: s.Client, Key: s.Key, Session: s.Session}
-	if again {
-		for k, kind := range []history.Type{history.Invoke, history.OK} {
-			x := e
-			x.Type = kind
-			t.lines = append(t.lines, line{t: s.From, n: s.Opens, order: k, e: x, f: history.OpAcquire})
-		}
+func (t *writing) span(w facts.Window, how facts.Ending) {
+	e := history.Event{N: w.Opens.N, Process: w.Session.Client(), Key: w.Session.Key(), Session: w.Session.Name()}
+	if w.Opens.Op == history.OpExtend {
+		t.pair(line{t: w.From, n: w.Opens.N, e: e, f: history.OpAcquire})
 	}
-	if s.End != history.Released && s.End != history.Still {
-		t.release(e, s.To, 0, s.End)
+	if how != facts.Released && how != facts.Still {
+		t.release(e, w.To, 0, how)
 	}
 }
 
 // release gives a lock back that nobody believes in any more.
-func (t *writing) release(e history.Event, at, n int64, why history.Ending) {
-	e.Type = history.Invoke
-	t.lines = append(t.lines, line{t: at, n: n, order: 2, e: e, f: history.OpRelease})
-	e.Type = history.OK
-	t.lines = append(t.lines, line{t: at, n: n, order: 3, e: e, f: history.OpRelease, cause: string(why)})
+func (t *writing) release(e history.Event, at, n int64, why facts.Ending) {
+	t.pair(line{t: at, n: n, order: 2, e: e, f: history.OpRelease, cause: string(why)})
+}
+
+// pair adds an operation that the client did not do, and that returns at once.
+func (t *writing) pair(l line) {
+	t.count++
+	l.of = t.count
+	call := l
+	call.call, call.cause, call.e.Type = true, "", history.Invoke
+	l.order, l.e.Type = l.order+1, history.OK
+	t.lines = append(t.lines, call, l)
 }
 
 // fault writes what the nemesis did.
-func (t *writing) fault(e history.Event) {
-	word := map[history.Type]string{history.Begin: "start-", history.End: "stop-"}[e.Type]
-	if word == "" {
+func (t *writing) fault(word string, e *history.Event) {
+	if e == nil {
 		return
 	}
-	e.Type = history.Info
-	for k := range 2 {
-		t.lines = append(t.lines, line{t: e.T, n: e.N, order: k, e: e, f: word + e.Op})
-		e.Value = "read back"
-	}
+	l := line{t: e.T, n: e.N, e: *e, f: word + e.Op}
+	l.e.Type = history.Info
+	t.lines = append(t.lines, l)
+	l.order, l.e.Value = 1, "read back"
+	t.lines = append(t.lines, l)
 }
 
 // operations are the lines in order, with their text. What never returned is :info.
@@ -168,9 +179,9 @@ func (t *writing) operations() []line {
 		t.do(l)
 	}
 	for len(t.open) > 0 {
-		e := t.open[slices.Min(slices.Collect(maps.Keys(t.open)))]
-		e.Type, e.Cause = history.Info, "it never returned"
-		t.do(line{e: e, f: e.Op})
+		l := t.open[slices.Min(slices.Collect(maps.Keys(t.open)))]
+		l.call, l.t, l.e.Type, l.e.Cause = false, 0, history.Info, "it never returned"
+		t.do(l)
 	}
 	return t.out
 }
@@ -180,17 +191,15 @@ func (t *writing) operations() []line {
 func (t *writing) do(l line) {
 	name := l.e.Process
 	open, busy := t.open[name]
-	call := l.e.Type == history.Invoke
 	switch {
 	case name == history.Nemesis:
-	case busy && (call || open.Session != l.e.Session || open.Op != l.f):
+	case busy && open.of != l.of:
 		t.waiting[name] = append(t.waiting[name], l)
 		return
-	case call:
-		l.e.Op = l.f
-		t.open[name] = l.e
+	case l.call:
+		t.open[name] = l
 	case !busy:
-		return // a return without a call: no recorder writes it
+		return // a return before its call: no recorder writes it
 	default:
 		delete(t.open, name)
 	}
@@ -198,7 +207,7 @@ func (t *writing) do(l line) {
 		l.t = max(l.t, t.out[n-1].t) // of one that waited
 	}
 	t.out = append(t.out, t.written(l))
-	if call {
+	if l.call {
 		return
 	}
 	held := t.waiting[name]
@@ -232,7 +241,7 @@ func (t *writing) written(l line) line {
 	switch {
 	case l.cause != "":
 		b.WriteString(", :error [:" + l.cause + "]")
-	case e.Cause != "" && kind != history.Invoke:
+	case e.Cause != "" && !l.call:
 		b.WriteString(", :error " + quotedText(e.Cause))
 	}
 	fmt.Fprintf(&b, ", :event %d", e.N)

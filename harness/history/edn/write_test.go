@@ -9,7 +9,6 @@ import (
 
 	goedn "olympos.io/encoding/edn"
 
-	"lockpick/checker"
 	"lockpick/harness/history/story"
 )
 
@@ -58,7 +57,7 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := Write(&b, h, checker.Beliefs(h)); err != nil {
+	if err := Write(&b, h); err != nil {
 		t.Fatal(err)
 	}
 	if b.String() != want {
@@ -82,7 +81,7 @@ func TestWriteHostileNames(t *testing.T) {
 			}
 		}
 		var b bytes.Buffer
-		if err := Write(&b, h, checker.Beliefs(h)); err != nil {
+		if err := Write(&b, h); err != nil {
 			t.Fatal(err)
 		}
 		if n := strings.Count(b.String(), "\n"); n != strings.Count(want, "\n") {

@@ -100,6 +100,8 @@ func setParam(p *history.Params, name, value string) (err error) {
 		p.Rate, err = strconv.ParseFloat(value, 64)
 	case name == "rounds":
 		p.Rounds, err = strconv.Atoi(value)
+	case name == "epoch":
+		p.Epoch, err = nanos(value)
 	case name == "fence":
 		p.Fence = value
 	case name == "mayBeIdle":

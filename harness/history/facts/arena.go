@@ -1,4 +1,4 @@
-package checker
+package facts
 
 import "iter"
 

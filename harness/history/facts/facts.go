@@ -1,0 +1,147 @@
+// Package facts puts a history in order, once, for all who judge, draw or translate it.
+//
+// Its nouns are Facts (a history in order), Session (one acquire call and all that was
+// done with its handle), Operation (a call and its return), Lock (a key and its
+// sessions), Fault (one fault on one target, from its invoke to its end), Window and
+// Belief (where a session's client surely believed that it held its lock), Turn (a clock
+// that was turned, as numbers) and Write (an entry of the resource's log, with the
+// version that it met). Each has a file of its name; reading.go is the one pass over the
+// events that finds them, and malformed.go says what no client can have done.
+//
+// Read takes any history, also one that nobody can have recorded: it pairs what makes
+// sense, says in Malformed what does not, and never panics. Whoever needs to know which
+// return answers which call, when a fault was over, or until when somebody believed,
+// asks here, so that a picture and a verdict can't disagree.
+//
+// Deliberately missing: what any of it means. Causes, harm and words are for those who
+// judge and draw.
+package facts
+
+import (
+	"iter"
+	"slices"
+
+	"lockpick/harness/history"
+)
+
+// Facts is a history in order. Events are those of the history with each ValidUntil as it
+// came true; pointers to events point into it.
+type Facts struct {
+	Params    history.Params
+	Cut       string
+	Malformed string // why nobody can have recorded the history, or ""
+	Events    []history.Event
+	End       int64 // the instant of the last event of the run's own time
+
+	Grants   int
+	Shares   []int            // of each client that tried, its grants
+	Bypasses int              // grants that an acquire saw go to one called later
+	Locks    []*Lock          // in the order of first use
+	Began    map[string]bool  // clients that began
+	Gone     map[string]int64 // the instant at which a client ended or was about to be killed
+	First    int64            // instants of the clients' first event and their last; -1: there is none
+	Last     int64
+	Touched  bool             // a client called the resource
+	Loose    []*history.Event // of clients, that belong to no session or answer no call
+
+	Faults []*Fault         // in the order in which they were tried
+	Turns  []Turn           // of clocks, in the order of time
+	Links  []*history.Event // what the links saw of sets, extensions and releases on nodes
+	Others []*history.Event // and of all else
+	Lacks  []*history.Event // what the simulation doesn't have
+	Log    []*history.Event // the resource's log, in the order of apply
+	Stop   *history.Event   // where the run was stopped early; nil: it was not
+	Keys   []*history.Event // how the lock's key stood on each node then, in the order in which they were read
+
+	sessions arena[Session] // in the order of their acquires' calls
+	actions  arena[Action]
+	byName   map[string]*Session // made when first asked for
+}
+
+// Read puts a history in order. It keeps the events, and copies them only where a clock
+// was turned.
+func Read(h *history.History) *Facts {
+	if h == nil {
+		h = &history.History{}
+	}
+	f := &Facts{
+		Params: h.Params, Cut: h.Cut, Events: history.CameTrue(h.Events), First: -1, Last: -1,
+		Began: map[string]bool{}, Gone: map[string]int64{},
+	}
+	in := &reading{Facts: f, clients: map[string]*client{}, locks: map[string]*Lock{}}
+	for _, name := range h.Params.Clients {
+		in.client(name)
+	}
+	for i := range f.Events {
+		in.event(&f.Events[i])
+	}
+	in.finish()
+	f.Malformed = in.malformed()
+	return f
+}
+
+// Sessions are in the order of their acquires' calls.
+func (f *Facts) Sessions() iter.Seq[*Session] { return f.sessions.all() }
+
+// Named is the session of a name, or nil.
+func (f *Facts) Named(name string) *Session {
+	if f.byName == nil {
+		f.byName = map[string]*Session{}
+		for s := range f.Sessions() {
+			f.byName[s.Name()] = s
+		}
+	}
+	return f.byName[name]
+}
+
+// Lock is the lock of a name, or nil.
+func (f *Facts) Lock(key string) *Lock {
+	for _, l := range f.Locks {
+		if l.Name == key {
+			return l
+		}
+	}
+	return nil
+}
+
+// ReadUpToStop puts in order what happened before a run was stopped early, for whoever
+// tells of it: what was done and answered as it was taken down nobody meant. Of any other
+// run it is all.
+func ReadUpToStop(h *history.History) *Facts {
+	f := Read(h)
+	if f.Stop == nil {
+		return f
+	}
+	short := &history.History{Params: h.Params, Cut: h.Cut}
+	for i := range h.Events {
+		if e := &h.Events[i]; !f.takenDown(e) {
+			short.Events = append(short.Events, *e)
+		}
+	}
+	return Read(short)
+}
+
+// takenDown reports whether an event is of the taking down of a stopped run. A command
+// counts by when it was sent; what is read back then is of the run.
+func (f *Facts) takenDown(e *history.Event) bool {
+	switch {
+	case e.Op == history.OpLog || e.Op == history.OpKey:
+		return false
+	case onWire(e) && e.Sent != 0:
+		return e.Sent > f.Stop.T
+	}
+	return e.T > f.Stop.T || e.T == f.Stop.T && e.N > f.Stop.N
+}
+
+// leave books when a client was gone.
+func (f *Facts) leave(client string, at int64) {
+	if t, ok := f.Gone[client]; !ok || at < t {
+		f.Gone[client] = at
+	}
+}
+
+// inOrder sorts by number: of what is read back, that is the order in which it happened,
+// or in which it was asked for. It needn't be that of T.
+func inOrder(events []*history.Event) {
+	slices.SortStableFunc(events, func(a, b *history.Event) int { return int(min(max(a.N-b.N, -1), 1)) })
+}

@@ -1,0 +1,131 @@
+package facts
+
+import (
+	"cmp"
+	"fmt"
+
+	"lockpick/harness/history"
+)
+
+// malformed says why the history can't be a record of clients that do one thing
+// after the other, under the faults that it tells of, or "". Where time runs
+// backwards the order of events means nothing, so that goes first.
+func (in *reading) malformed() string {
+	return cmp.Or(in.backwards, in.misuse, in.unfaithful())
+}
+
+// look looks out for what a client can't have done.
+func (in *reading) look(c *client, e *history.Event) {
+	in.order(c, e)
+	if in.misuse == "" {
+		in.misuse = cmp.Or(in.use(c, e), c.pair(e))
+	}
+}
+
+func (in *reading) misused(format string, args ...any) {
+	if in.misuse == "" {
+		in.misuse = fmt.Sprintf(format, args...)
+	}
+}
+
+// order finds time that runs backwards. Events are sorted by time, and one
+// client's arrive in the order in which they happened, so it shows in the numbers.
+func (in *reading) order(c *client, e *history.Event) {
+	if c.last != nil && e.N < c.last.N && in.backwards == "" {
+		in.backwards = fmt.Sprintf("time runs backwards in %s: event %d is stamped %s, and the later event %d is stamped %s",
+			e.Process, e.N, Seconds(e.T), c.last.N, Seconds(c.last.T))
+	}
+	c.last = e
+	if in.First < 0 {
+		in.First = e.T
+	}
+	in.Last = e.T
+}
+
+// use finds sessions that change hands, or are used out of order.
+func (in *reading) use(c *client, e *history.Event) string {
+	calls := e.Op == history.OpAcquire && e.Type == history.Invoke
+	if e.Session == "" {
+		if calls {
+			return fmt.Sprintf("%s calls acquire without a session (event %d)", e.Process, e.N)
+		}
+		return ""
+	}
+	s := c.session
+	if s == nil || s.Name() != e.Session {
+		s = nil
+		if !calls || in.byName != nil || c.number(e) <= c.serial {
+			s = in.Named(e.Session)
+		}
+	}
+	switch {
+	case s != nil && s.Client() != e.Process:
+		return fmt.Sprintf("session %s of %s is used by %s (event %d)", e.Session, s.Client(), e.Process, e.N)
+	case s != nil && calls:
+		return fmt.Sprintf("session %s is acquired twice (event %d)", e.Session, e.N)
+	case s == nil && !calls:
+		return fmt.Sprintf("session %s is used before its acquire is called (event %d)", e.Session, e.N)
+	}
+	return ""
+}
+
+// pair finds two operations at once, and returns without a call.
+func (c *client) pair(e *history.Event) string {
+	if !IsOperation(e.Op) {
+		return ""
+	}
+	open := c.called
+	switch e.Type {
+	case history.Invoke:
+		if open != nil {
+			return fmt.Sprintf("%s calls %s (event %d) while its %s (event %d) has not returned", e.Process, e.Op, e.N, open.Op, open.N)
+		}
+		c.called = e
+	case history.OK, history.Fail, history.Info:
+		if open == nil || open.Op != e.Op {
+			return fmt.Sprintf("%s returns from %s (event %d), which it had not called", e.Process, e.Op, e.N)
+		}
+		if open.Session != "" && e.Session != "" && open.Session != e.Session {
+			return fmt.Sprintf("%s calls %s for session %s (event %d) and returns for %s (event %d)",
+				e.Process, e.Op, open.Session, open.N, e.Session, e.N)
+		}
+		c.called = nil
+	}
+	return ""
+}
+
+// unfaithful says where a history contradicts itself about time: a wire command
+// whose stamps are in no order of cause and effect, or a client that does
+// something while it was stopped or after it was killed. Then the fault was not
+// what the record says, or the stamps are wrong, and neither can be judged by.
+//
+// The record gives each fault the span in which it was certainly in force: from
+// when it was seen to be, until its end was about to begin.
+func (in *reading) unfaithful() string {
+	stops := map[string][]*Fault{}
+	for _, f := range in.Faults {
+		if f.Begin != nil && (f.Kind == Pause || f.Kind == Kill) {
+			stops[f.Target] = append(stops[f.Target], f)
+		}
+	}
+	if len(stops) == 0 && !in.wired {
+		return ""
+	}
+	for i := range in.Events {
+		e := &in.Events[i]
+		if e.Process == history.Nemesis {
+			continue
+		}
+		for _, f := range stops[e.Process] {
+			if e.T > f.Begin.T && (f.End == nil || e.T < f.End.T) {
+				return fmt.Sprintf("%s does something at %s (event %d: %s), and had been stopped since %s (event %d: %s)",
+					e.Process, Seconds(e.T), e.N, e.Op, Seconds(f.Begin.T), f.Begin.N, f.Kind)
+			}
+		}
+		if e.Applied > 0 && e.Sent > e.Applied || e.Answered > 0 && max(e.Sent, e.Applied) > e.Answered {
+			return fmt.Sprintf("event %d on %s was sent at %s, applied at %s and answered at %s",
+				e.N, e.Process, Seconds(e.Sent), Seconds(e.Applied), Seconds(e.Answered))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,246 @@
+package facts
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"lockpick/harness/history"
+)
+
+// reading is the facts while their history is read, once from begin to end. It
+// looks out for what no clients can have done that do one thing after the other.
+type reading struct {
+	*Facts
+	clients map[string]*client
+	all     []*client
+	locks   map[string]*Lock
+
+	backwards string // where time runs backwards, or ""
+	misuse    string // what no client can have done, or ""
+	wired     bool   // there are stamps of the wire
+}
+
+// client is where one client stands.
+type client struct {
+	session *Session
+	lock    *Lock          // the session's
+	open    *Operation     // what is awaited for it
+	called  *history.Event // the call that has not returned
+	last    *history.Event
+	serial  int64 // of the last session whose name tells it
+	grants  int
+	dead    bool // it has ended, or was killed
+}
+
+// client begins a client.
+func (in *reading) client(name string) *client {
+	c := &client{}
+	in.clients[name] = c
+	in.all = append(in.all, c)
+	return c
+}
+
+func (in *reading) event(e *history.Event) {
+	if in.Stop == nil {
+		in.End = e.T
+	}
+	in.wired = in.wired || e.Applied != 0 || e.Answered != 0
+	c := in.clients[e.Process]
+	if c == nil && e.Op == history.OpAcquire {
+		c = in.stranger(e)
+	}
+	switch {
+	case c != nil:
+		in.look(c, e)
+		in.book(c, e)
+	case e.Process == history.Nemesis:
+		in.nemesis(e)
+	case e.Op == history.OpLack:
+		in.Lacks = append(in.Lacks, e)
+	case e.Op == history.OpLog:
+		in.Log = append(in.Log, e)
+	case e.Process == history.Harness:
+		in.harness(e)
+	case e.Node == "":
+		in.remark(e)
+	case e.Op == history.OpSet || e.Op == history.OpExtend || e.Op == history.OpRelease:
+		in.Links = append(in.Links, e)
+	default:
+		in.Others = append(in.Others, e)
+	}
+}
+
+// stranger begins a client that is not among the run's, by its acquire.
+func (in *reading) stranger(e *history.Event) *client {
+	in.misused("%s acquires (event %d), but is not among the clients", e.Process, e.N)
+	if e.Node != "" || e.Process == history.Nemesis || e.Process == history.Harness {
+		return nil
+	}
+	return in.client(e.Process)
+}
+
+// nemesis books a turn of a clock, or an event of a fault.
+func (in *reading) nemesis(e *history.Event) {
+	in.turn(e)
+	in.fault(e)
+	if c := in.clients[e.Node]; c != nil && e.Op == Kill && e.Type == history.Begin {
+		c.dead = true
+	}
+}
+
+// harness books what the harness says of the run's end.
+func (in *reading) harness(e *history.Event) {
+	switch {
+	case e.Op == history.OpStop && in.Stop == nil:
+		in.Stop = e
+	case e.Op == history.OpKey:
+		in.Keys = append(in.Keys, e)
+	}
+}
+
+// remark books what nobody did whom the run knows. A key's life is a node's.
+func (in *reading) remark(e *history.Event) {
+	if e.Op != history.OpLife && e.Op != history.OpClient {
+		in.Loose = append(in.Loose, e)
+	}
+}
+
+// book enters a client's event.
+func (in *reading) book(c *client, e *history.Event) {
+	switch {
+	case e.Op == history.OpClient:
+		if e.Type == history.Begin {
+			in.Began[e.Process] = true
+		}
+		if e.Type == history.End {
+			in.leave(e.Process, e.T)
+			c.dead = true
+		}
+	case e.Type == history.Invoke && e.Op == history.OpAcquire:
+		in.begin(c, e)
+	case e.Type == history.Invoke:
+		c.open = nil
+		if a := in.act(c, e); a != nil {
+			c.open = &a.Operation
+			in.Touched = in.Touched || e.Op == history.OpRead || e.Op == history.OpWrite
+		}
+	case c.open != nil && e.Op == c.open.Call.Op:
+		in.returned(c, e)
+	case e.Op == history.OpCheck:
+		if a := in.act(c, e); a != nil {
+			a.Return = e
+		}
+	default:
+		in.Loose = append(in.Loose, e)
+	}
+}
+
+// act enters what a client does with a handle; nil: it has none.
+func (in *reading) act(c *client, e *history.Event) *Action {
+	s := in.of(c, e)
+	if s == nil || !isAction(e.Op) && e.Op != history.OpCheck {
+		in.Loose = append(in.Loose, e)
+		return nil
+	}
+	a := in.actions.add(Action{Operation: Operation{Call: e}})
+	s.add(a)
+	return a
+}
+
+// returned enters the return that a client awaits.
+func (in *reading) returned(c *client, e *history.Event) {
+	c.open.Return = e
+	c.open = nil
+	if e.Op != history.OpAcquire {
+		return
+	}
+	c.lock.add(c.session)
+	if e.Type == history.OK {
+		in.Grants++
+		c.grants++
+		in.bypass(c)
+	}
+}
+
+// acquiring reports whether the client awaits the lock.
+func (c *client) acquiring() bool {
+	return c.session != nil && c.open == &c.session.Acquire
+}
+
+// bypass counts the clients that see a grant go to one that called after them.
+func (in *reading) bypass(granted *client) {
+	for _, c := range in.all {
+		if c.acquiring() && c.lock == granted.lock && !c.dead && c.open.Call.T < granted.session.Acquire.Call.T {
+			in.Bypasses++
+		}
+	}
+}
+
+// begin enters a new session.
+func (in *reading) begin(c *client, e *history.Event) {
+	if c.acquiring() { // it never returned
+		c.lock.add(c.session)
+	}
+	if n := c.number(e); n > 0 {
+		c.serial = n
+	}
+	c.session = in.sessions.add(Session{Acquire: Operation{Call: e}})
+	c.open = &c.session.Acquire
+	if in.byName != nil {
+		in.byName[e.Session] = c.session
+	}
+	if c.lock != nil && c.lock.Name == e.Key {
+		return
+	}
+	if c.lock = in.locks[e.Key]; c.lock == nil {
+		c.lock = &Lock{Name: e.Key}
+		in.locks[e.Key] = c.lock
+		in.Locks = append(in.Locks, c.lock)
+	}
+}
+
+// of is the session that an event belongs to: the one it names, or the client's last.
+func (in *reading) of(c *client, e *history.Event) *Session {
+	if e.Session == "" || c.session != nil && c.session.Name() == e.Session {
+		return c.session
+	}
+	if s := in.Named(e.Session); s != nil {
+		return s
+	}
+	return c.session
+}
+
+// number is the number in a session's name of the form "c1/3", or 0. A client
+// that counts upwards can't use a name twice, so such names need no index.
+func (c *client) number(e *history.Event) int64 {
+	digits, ok := strings.CutPrefix(e.Session, e.Process)
+	if !ok || len(digits) < 2 || digits[0] != '/' || digits[1] < '1' || digits[1] > '9' {
+		return 0
+	}
+	n, err := strconv.ParseInt(digits[1:], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// finish books what only the end of the history tells.
+func (in *reading) finish() {
+	for _, c := range in.all {
+		if c.acquiring() {
+			c.lock.add(c.session)
+		}
+		if c.session != nil {
+			in.Shares = append(in.Shares, c.grants)
+		}
+	}
+	inOrder(in.Log)
+	inOrder(in.Keys)
+	for _, f := range in.Faults {
+		if f.Kind == Kill && in.clients[f.Target] != nil {
+			in.leave(f.Target, f.First().T)
+		}
+	}
+	slices.SortStableFunc(in.Turns, func(a, b Turn) int { return int(min(max(a.T-b.T, -1), 1)) })
+}

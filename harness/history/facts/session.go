@@ -1,0 +1,138 @@
+package facts
+
+import (
+	"iter"
+	"math"
+
+	"lockpick/harness/history"
+)
+
+// Never is the instant of what did not happen, or is not known to have.
+const Never = math.MaxInt64
+
+// Session is one acquire call and all that was done with its handle.
+type Session struct {
+	Acquire Operation
+	last    *Action  // the last that was done with the handle; its next is the first
+	next    *Session // of the same lock, in the order of their acquires' returns
+}
+
+// Action is one thing that was done with a handle. The client's look at its own deadline
+// is one that takes no time: its call is its return.
+type Action struct {
+	Operation
+	next *Action // in the order of calls; after the last comes the first
+}
+
+// Name is the session's name, Client whose it is and Key the lock that it is about.
+func (s *Session) Name() string   { return s.Acquire.Call.Session }
+func (s *Session) Client() string { return s.Acquire.Call.Process }
+func (s *Session) Key() string    { return s.Acquire.Call.Key }
+
+// Token is the lock's random value, "" if the lock doesn't tell.
+func (s *Session) Token() string {
+	if s.Acquire.Return == nil {
+		return ""
+	}
+	return s.Acquire.Return.Token
+}
+
+// Granted reports whether the acquire returned the lock.
+func (s *Session) Granted() bool { return s.Acquire.Outcome() == history.OK }
+
+// Extends are the session's extensions, in the order of their calls. So are the others.
+func (s *Session) Extends() iter.Seq[Operation]  { return s.Of(history.OpExtend) }
+func (s *Session) Reads() iter.Seq[Operation]    { return s.Of(history.OpRead) }
+func (s *Session) Writes() iter.Seq[Operation]   { return s.Of(history.OpWrite) }
+func (s *Session) Releases() iter.Seq[Operation] { return s.Of(history.OpRelease) }
+
+// Of is the operations of one kind, in the order of their calls.
+func (s *Session) Of(op string) iter.Seq[Operation] {
+	return func(yield func(Operation) bool) {
+		for a := range s.Actions() {
+			if a.Call.Op == op && !yield(a.Operation) {
+				return
+			}
+		}
+	}
+}
+
+// Actions is all that was done with the handle, in the order of calls.
+func (s *Session) Actions() iter.Seq[*Action] {
+	return func(yield func(*Action) bool) {
+		if s.last == nil {
+			return
+		}
+		for a := s.last.next; yield(a) && a != s.last; a = a.next {
+		}
+	}
+}
+
+// Extended reports whether an extension was called.
+func (s *Session) Extended() bool {
+	for range s.Extends() {
+		return true
+	}
+	return false
+}
+
+// FirstRelease is the call of the first release, or nil.
+func (s *Session) FirstRelease() *history.Event {
+	for x := range s.Releases() {
+		return x.Call
+	}
+	return nil
+}
+
+// add puts an action behind those that are there.
+func (s *Session) add(a *Action) {
+	a.next = a
+	if s.last != nil {
+		a.next, s.last.next = s.last.next, a
+	}
+	s.last = a
+}
+
+// Operation is a call and its return.
+type Operation struct {
+	Call   *history.Event
+	Return *history.Event // nil: it never returned
+}
+
+// Outcome is OK, Fail or Info; what never returned is unknown.
+func (o Operation) Outcome() history.Type {
+	if o.Return == nil {
+		return history.Info
+	}
+	return o.Return.Type
+}
+
+// Returned is the instant of the return, and Never for an unknown outcome: such
+// an operation may take effect at any later time.
+func (o Operation) Returned() int64 {
+	if o.Outcome() == history.Info {
+		return Never
+	}
+	return o.Return.T
+}
+
+// Ended is when the call returned, whatever the outcome, or Never.
+func (o Operation) Ended() int64 {
+	if o.Return == nil {
+		return Never
+	}
+	return o.Return.T
+}
+
+// IsOperation reports whether what a client did has a call and a return. Its
+// look at its own deadline has not, nor has a remark.
+func IsOperation(op string) bool { return op == history.OpAcquire || isAction(op) }
+
+// isAction reports whether it is done with a handle.
+func isAction(op string) bool {
+	switch op {
+	case history.OpExtend, history.OpRead, history.OpWrite, history.OpRelease:
+		return true
+	}
+	return false
+}
