@@ -200,12 +200,12 @@ func (in *reading) begin(c *client, e *history.Event) {
 	}
 }
 
-// of is the session that an event belongs to: the one it names, or the client's last.
+// of is the client's session that an event belongs to: the one it names, or its last.
 func (in *reading) of(c *client, e *history.Event) *Session {
 	if e.Session == "" || c.session != nil && c.session.Name() == e.Session {
 		return c.session
 	}
-	if s := in.Named(e.Session); s != nil {
+	if s := in.Named(e.Session); s != nil && s.Client() == e.Process {
 		return s
 	}
 	return c.session

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestHistoriesAreReadOnce: which return answers which call, and when a fault began and
+// was over, is for package facts to say, so that a picture and a verdict can't disagree;
+// and nobody takes from a cause, which is a sentence for people, what an event must tell
+// in a field.
+func TestHistoriesAreReadOnce(t *testing.T) {
+	rooms := []string{"checker", "reports", "scenarios"}
+	allowed := map[string]string{ // a file that breaks a rule, and why it may
+		"checker/sentinel.go":    "judges while the run goes on, an event at a time, and is held to what the checker finds afterwards",
+		"reports/page/detail.go": "tells one event in words, whatever others there are",
+		"checker/in_vain.go":     "a step's Proof has the words by which its read-back tells that nothing was hit",
+	}
+	seen, broken := 0, map[string]bool{}
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		ours := slices.ContainsFunc(rooms, func(room string) bool { return name == room || strings.HasPrefix(name, room+"/") })
+		for _, file := range p.GoFiles {
+			if !ours && name+"/"+file != "harness/history/edn/write.go" {
+				continue
+			}
+			seen++
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, why := range readsHistories(f) {
+				broken[name+"/"+file] = true
+				if allowed[name+"/"+file] == "" {
+					t.Errorf("%s/%s: %s", name, file, why)
+				}
+			}
+		}
+	}
+	for file := range allowed {
+		if !broken[file] {
+			t.Errorf("%s is allowed what it doesn't do", file)
+		}
+	}
+	if seen < 100 || !broken["checker/sentinel.go"] {
+		t.Errorf("%d files were looked at", seen)
+	}
+}
+
+// readsHistories says what in a file reads a history by itself.
+func readsHistories(f *ast.File) (all []string) {
+	pairs := func(at string, e ast.Expr) {
+		if x := dotted(e); slices.Contains([]string{"history.Invoke", "history.Begin", "history.End", `"invoke"`, `"begin"`, `"end"`}, x) {
+			all = append(all, at+x+": package facts pairs events")
+		}
+	}
+	for _, d := range f.Decls {
+		causes := map[string]bool{} // variables that hold one
+		ast.Inspect(d, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BinaryExpr:
+				if n.Op == token.EQL || n.Op == token.NEQ {
+					pairs("compares with ", n.X)
+					pairs("compares with ", n.Y)
+				}
+			case *ast.CaseClause:
+				for _, e := range n.List {
+					pairs("compares with ", e)
+				}
+			case *ast.KeyValueExpr:
+				pairs("has a table by ", n.Key)
+			case *ast.AssignStmt:
+				for i, e := range n.Rhs {
+					if x, ok := n.Lhs[i].(*ast.Ident); ok && hasCause(e, causes) {
+						causes[x.Name] = true
+					}
+				}
+			case *ast.SelectorExpr:
+				if x := dotted(n); x == "history.CameTrue" || x == "nemesis.ReadClock" {
+					all = append(all, "mentions "+x+": package facts has deadlines as they came true, and turns of clocks as numbers")
+				}
+			case *ast.CallExpr:
+				if looksFor(n) && slices.ContainsFunc(n.Args, func(e ast.Expr) bool { return hasCause(e, causes) }) {
+					all = append(all, "looks for words in a cause: what somebody needs is a field")
+				}
+			}
+			return true
+		})
+	}
+	return all
+}
+
+// looksFor reports whether a call looks for something in a text.
+func looksFor(c *ast.CallExpr) bool {
+	s, ok := c.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	if x, ok := s.X.(*ast.Ident); ok && x.Name == "fmt" {
+		return strings.HasPrefix(s.Sel.Name, "Sscan")
+	}
+	for _, verb := range []string{"Contains", "Has", "Index", "LastIndex", "Cut", "Split", "Fields", "Count", "EqualFold", "Match", "Find"} {
+		if strings.HasPrefix(s.Sel.Name, verb) && dotted(s.X) != "slices" {
+			return true
+		}
+	}
+	return false
+}
+
+// hasCause reports whether an expression has an event's cause in it, or a variable that does.
+func hasCause(e ast.Expr, causes map[string]bool) (found bool) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			found = found || n.Sel.Name == "Cause"
+		case *ast.Ident:
+			found = found || causes[n.Name]
+		}
+		return true
+	})
+	return found
+}
+
+// dotted is the source of a name, qualified or not, or of a literal.
+func dotted(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		return e.Value
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return dotted(e.X) + "." + e.Sel.Name
+	}
+	return ""
+}
+
+// TestReadersAreFound plants what must not be, and what may.
+func TestReadersAreFound(t *testing.T) {
+	for code, want := range map[string]int{
+		`if e.Type == history.Invoke { open[e.Process] = e }`:                        1,
+		`switch e.Type { case history.OK: case history.Begin, history.End: f() }`:    2,
+		`_ = map[history.Type]string{history.Begin: "start-"}[e.Type]`:               1,
+		`if e.Type != "end" { f() }`:                                                 1,
+		`off, rate, ok := nemesis.ReadClock(e.Cause)`:                                1,
+		`events := history.CameTrue(h.Events)`:                                       1,
+		`if strings.Contains(f.End.Cause, " 0 keys") { f() }`:                        1,
+		`if c := f.End.Cause; strings.HasPrefix(strings.ToLower(c), "lost") { f() }`: 1,
+		`m := clockWords.FindStringSubmatch(e.Cause)`:                                1,
+		`fmt.Sscanf(e.Cause, "%d keys", &n)`:                                         1,
+		`call.Type = history.Invoke`:                                                 0,
+		`if e.Type == history.OK && w.Cause == history.OpWrite { f() }`:              0,
+		`s := words.Fit(e.Cause, 60) + strings.TrimSuffix(text, ": ")`:               0,
+		`if slices.Contains(causes, r.Cause) { f() }`:                                0,
+	} {
+		f, err := parser.ParseFile(token.NewFileSet(), "planted.go", "package p\nfunc planted() {\n"+code+"\n}", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := readsHistories(f); len(got) != want {
+			t.Errorf("%s: found %q, want %d", code, got, want)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package facts
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"lockpick/harness/history"
+)
+
+// pick is an endless source of choices: bytes, then zeros.
+type pick []byte
+
+func (p *pick) n(n int) int {
+	if len(*p) == 0 {
+		return 0
+	}
+	b := (*p)[0]
+	*p = (*p)[1:]
+	return int(b) % n
+}
+
+func choose[T any](p *pick, of ...T) T { return of[p.n(len(of))] }
+
+// anyHistory makes a history that looks like one in its words only.
+func anyHistory(p *pick) *history.History {
+	names := []string{"c1", "c1", "c1", "c1", "c2", "c2", "c3", "n1", "c1-n1", "c2-r1", "r1", history.Nemesis, history.Harness, history.Machine, ""}
+	ops := []string{history.OpAcquire, history.OpAcquire, history.OpAcquire, history.OpAcquire, history.OpRead, history.OpCheck, history.OpWrite, history.OpRelease, history.OpExtend, history.OpSet,
+		history.OpLog, history.OpClient, history.OpRun, history.OpClock, history.OpStop, history.OpKey, history.OpLack, history.OpLife, Pause, Kill, history.OpStall, "\x00"}
+	types := []history.Type{history.Invoke, history.Invoke, history.OK, history.OK, history.Fail, history.Info, history.Begin, history.End, "?"}
+	times := []int64{0, 1, 5e8, 1e9, 1e9 + 1, 2e9, 11e9, -1, math.MaxInt64, math.MinInt64}
+	h := &history.History{Params: history.Params{Epoch: choose(p, times...)}}
+	for range p.n(5) {
+		h.Params.Clients = append(h.Params.Clients, choose(p, names...))
+	}
+	for len(*p) > 0 {
+		h.Events = append(h.Events, history.Event{
+			N: int64(len(h.Events) + 1), T: choose(p, times...), Process: choose(p, names...), Type: choose(p, types...), Op: choose(p, ops...),
+			Key: choose(p, "k", "k", "l", ""), Session: choose(p, "c1/1", "c1/2", "c2/1", ""), Token: choose(p, "a", "b", ""), Fence: choose(p, times...),
+			ValidUntil: choose(p, times...), Local: choose(p, times...), Wall: p.n(2) == 0, Drift: choose(p, times...), Node: choose(p, "", "", "n1", "c1", "c1-n1"),
+			Version: choose(p, times...), Sent: choose(p, times...), Applied: choose(p, times...), Step: p.n(3), Cause: choose(p, "", "write", "read"),
+		})
+	}
+	if p.n(2) == 0 {
+		history.Sort(h.Events)
+	}
+	return h
+}
+
+// holds checks what holds of the facts of any history: each event is in one place at most,
+// and where it belongs.
+func holds(t *testing.T, f *Facts) {
+	t.Helper()
+	places := map[*history.Event]int{}
+	put := func(events ...*history.Event) {
+		for _, e := range events {
+			if e == nil {
+				continue
+			}
+			if places[e]++; places[e] > 1 {
+				t.Fatalf("event %d stands in two places", e.N)
+			}
+		}
+	}
+	operation := func(s *Session, o Operation) {
+		if put(o.Call); o.Return != o.Call {
+			put(o.Return)
+		}
+		if o.Return != nil && (o.Return.Op != o.Call.Op || o.Return.Process != s.Client()) {
+			t.Fatalf("event %d returns from %d", o.Return.N, o.Call.N)
+		}
+	}
+	sessions, ofLocks := 0, 0
+	for s := range f.Sessions() {
+		sessions++
+		operation(s, s.Acquire)
+		for a := range s.Actions() {
+			operation(s, a.Operation)
+		}
+		last := int64(math.MinInt64)
+		for w := range f.Windows(s) {
+			if w.From >= w.To || w.From < last || w.Opens == nil {
+				t.Fatalf("%s is believed in from %d to %d, after %d", s.Name(), w.From, w.To, last)
+			}
+			last = w.To
+			f.Closing(w)
+		}
+	}
+	for _, l := range f.Locks {
+		for s := range l.Sessions() {
+			if ofLocks++; s.Key() != l.Name {
+				t.Fatalf("%s is of lock %s, and not of %s", s.Name(), s.Key(), l.Name)
+			}
+		}
+	}
+	if ofLocks > sessions {
+		t.Fatalf("%d sessions are of locks, and there are %d", ofLocks, sessions)
+	}
+	for _, x := range f.Faults {
+		put(x.Events()...)
+		if x.First() == nil || x.To() < x.From() && f.Malformed == "" && x.End.N > x.Begin.N {
+			t.Fatalf("%s %s is from %d to %d", x.Kind, x.Target, x.From(), x.To())
+		}
+		for _, e := range x.Events() {
+			if e.Op != x.Kind || e.Node != x.Target || e.Step != x.Step {
+				t.Fatalf("event %d is of no %s %s", e.N, x.Kind, x.Target)
+			}
+		}
+	}
+	for _, list := range [][]*history.Event{f.Links, f.Others, f.Lacks, f.Log, f.Keys, f.Loose} {
+		put(list...)
+	}
+	if put(f.Stop); len(f.Sent()) != len(f.Links)+len(f.Others) {
+		t.Fatal("a command is sent twice, or never")
+	}
+	f.Beliefs()
+	f.Writes()
+	f.ByNode()
+}
+
+func TestAnyHistoryIsRead(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	granted, lost := 0, 0
+	for range 3000 {
+		raw := make([]byte, rng.IntN(2000))
+		for i := range raw {
+			raw[i] = byte(rng.Uint32())
+		}
+		p := pick(raw)
+		h := anyHistory(&p)
+		f := Read(h)
+		holds(t, f)
+		holds(t, ReadUpToStop(h))
+		granted += f.Grants
+		lost += len(f.Loose)
+	}
+	if granted < 200 || lost < 1000 {
+		t.Errorf("of all histories, %d grants and %d events that belong nowhere: too few to show anything", granted, lost)
+	}
+}
+
+func TestNothingIsRead(t *testing.T) {
+	if f := Read(nil); f.Malformed != "" || f.First != -1 {
+		t.Errorf("of no history: %+v", f)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte("\x03\x01\x01\x02 acquire ok acquire"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		p := pick(raw)
+		h := anyHistory(&p)
+		holds(t, Read(h))
+		holds(t, ReadUpToStop(h))
+	})
+}
