@@ -261,6 +261,15 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
+// BenchmarkReading puts a long history in order, and judges nothing.
+func BenchmarkReading(b *testing.B) {
+	h := contention{operations: 1_000_000, keys: 10, unknown: 5, seed: 1}.history()
+	b.ReportAllocs()
+	for b.Loop() {
+		newRecord(h)
+	}
+}
+
 func turns(n int) *history.History {
 	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2", "c3", "c4"}, TTL: 10 * time.Second}}
 	at := int64(0)

@@ -27,7 +27,7 @@ func (r *record) contests() []*contest {
 	if r.contested != nil {
 		return r.contested
 	}
-	wires := r.wires()
+	wires := r.Wires()
 	byKey := map[string]*contest{}
 	for _, l := range r.Locks {
 		c := &contest{lock: l, name: l.Name, wire: wires[l.Name], ready: map[string][]interval{}, noticed: map[string][]interval{}}
@@ -80,15 +80,6 @@ func (r *record) of(c *contest) map[string][]*session {
 		}
 	}
 	return c.clients
-}
-
-// lastCalled is the last of one client's sessions that it had called by an instant, or nil.
-func lastCalled(sessions []*session, at int64) *session {
-	i := firstOf(sessions, func(s *session) bool { return s.Acquire.Call.T > at })
-	if i == 0 {
-		return nil
-	}
-	return sessions[i-1]
 }
 
 // outliving is one client's sessions whose acquire had not returned at an instant.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // Causes of a drought: why the attempts in it came to nothing.
@@ -20,15 +21,15 @@ func (r *record) whyDry(d drought) string {
 		return Unexplained
 	}
 	var near []*attempt
-	for _, a := range d.contest.wire.attempts {
-		if a.from < d.to && a.to+r.life() > d.from {
+	for _, a := range d.contest.wire.Attempts {
+		if a.From < d.to && a.To+r.life() > d.from {
 			near = append(near, a)
 		}
 	}
 	keys := r.keysOf(near)
 	count := map[string]int{}
 	for _, a := range near {
-		if a.from < d.from || a.won {
+		if a.From < d.from || a.Won {
 			continue
 		}
 		switch left, rivals := met(a, keys); {
@@ -59,11 +60,11 @@ type setKey struct {
 func (r *record) keysOf(attempts []*attempt) []setKey {
 	var keys []setKey
 	for _, a := range attempts {
-		for _, s := range a.sets {
-			k := setKey{interval{applied(s), applied(s) + r.life()}, s.Node, a, true}
-			for _, e := range a.deletes {
-				if e.Node == s.Node && e.Type == history.OK && applied(e) >= k.from {
-					k.to, k.left = min(k.to, applied(e)), false
+		for _, s := range a.Sets {
+			k := setKey{interval{facts.Applied(s), facts.Applied(s) + r.life()}, s.Node, a, true}
+			for _, e := range a.Deletes {
+				if e.Node == s.Node && e.Type == history.OK && facts.Applied(e) >= k.from {
+					k.to, k.left = min(k.to, facts.Applied(e)), false
 				}
 			}
 			keys = append(keys, k)
@@ -77,13 +78,13 @@ func (r *record) keysOf(attempts []*attempt) []setKey {
 func met(a *attempt, keys []setKey) (left, rivals int) {
 	var leftOn, rivalOn []string
 	for _, k := range keys {
-		if k.by == a || k.from > a.to || k.to < a.from {
+		if k.by == a || k.from > a.To || k.to < a.From {
 			continue
 		}
 		switch {
-		case k.left && k.by.over <= a.from:
+		case k.left && k.by.Over <= a.From:
 			leftOn = append(leftOn, k.node)
-		case k.by.session.Client() != a.session.Client():
+		case k.by.Session.Client() != a.Session.Client():
 			rivalOn = append(rivalOn, k.node)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // inVain says how a fault that was in force hit nothing, by what its step says must be
@@ -149,10 +150,10 @@ func (r *record) keyOn(node string, at int64) bool {
 	live := map[string]string{} // by key, the token
 	for _, e := range r.Links {
 		switch {
-		case e.Node != node || e.Type != history.OK || applied(e) > at:
+		case e.Node != node || e.Type != history.OK || facts.Applied(e) > at:
 		case e.Op == history.OpRelease:
 			delete(live, e.Key)
-		case applied(e)+cmp.Or(e.TTL, int64(r.Params.TTL)) >= at:
+		case facts.Applied(e)+cmp.Or(e.TTL, int64(r.Params.TTL)) >= at:
 			live[e.Key] = e.Token
 		}
 	}

@@ -1,5 +1,7 @@
 package checker
 
+import "lockpick/harness/history/facts"
+
 // kept is, by node, where the key of an attempt may have stayed on it because of
 // a fault, so that nobody else can have that node's vote. It stays until its
 // deletion was seen, or it has lapsed. The lock is not to blame where
@@ -18,17 +20,17 @@ func (r *record) kept(w *wire) map[string][]interval {
 	down := r.outages()
 	late := int64(r.Params.NodeTimeout)
 	kept := map[string][]interval{}
-	for _, a := range w.attempts {
+	for _, a := range w.Attempts {
 		set := int64(0)
-		if a.won {
-			set = w.extended[a.session]
+		if a.Won {
+			set = w.Extended[a.Session]
 		}
-		for _, e := range a.sets {
-			at := applied(e)
-			deleted, sent := a.deletion(e)
+		for _, e := range a.Sets {
+			at := facts.Applied(e)
+			deleted, sent := a.Deletion(e)
 			if at-e.Sent > late || sent != 0 && deleted-sent > late ||
-				meets(down.link(a.session.Client(), e.Node), interval{e.Sent, plus(a.over, late)}) ||
-				e.Answered == 0 && !meets(down.little[e.Process], interval{e.Sent, plus(a.over, late)}) {
+				meets(down.link(a.Session.Client(), e.Node), interval{e.Sent, plus(a.Over, late)}) ||
+				e.Answered == 0 && !meets(down.little[e.Process], interval{e.Sent, plus(a.Over, late)}) {
 				kept[e.Node] = append(kept[e.Node], interval{at, min(deleted, r.lapse(max(at, set)))})
 			}
 		}

@@ -105,7 +105,7 @@ func (r *record) isolated(client string, cuts []*fault) []interval {
 func (r *record) holding(client string, at int64) (loss, bool) {
 	var d loss
 	for _, c := range r.contests() {
-		s := lastCalled(r.of(c)[client], at)
+		s := facts.LastCalled(r.of(c)[client], at)
 		if s == nil || d.session != nil && s.Acquire.Call.T < d.session.Acquire.Call.T {
 			continue
 		}

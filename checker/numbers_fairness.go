@@ -36,14 +36,14 @@ func (r *record) splitVotes(c *contest) (split, won, longest int) {
 	quorum := quorumOf(len(r.Params.Nodes))
 	held, blocked := r.held(c), r.blocked(c)
 	streak := 0
-	met := c.wire.met()
-	for i, a := range c.wire.attempts {
-		s := interval{a.from, a.to}
+	met := metRival(c.wire)
+	for i, a := range c.wire.Attempts {
+		s := interval{a.From, a.To}
 		switch {
-		case a.won:
+		case a.Won:
 			won++
 			streak = 0
-		case a.yes >= quorum, a.yes+a.no < quorum, !met[i], meets(held, s), meets(blocked, s):
+		case a.Yes >= quorum, a.Yes+a.No < quorum, !met[i], meets(held, s), meets(blocked, s):
 		default:
 			split++
 			streak++
@@ -53,36 +53,36 @@ func (r *record) splitVotes(c *contest) (split, won, longest int) {
 	return split, won, longest
 }
 
-// met says of each attempt whether it met another client's: its keys were not
+// metRival says of each attempt whether it met another client's: its keys were not
 // taken back yet when the other's were set.
-func (w *wire) met() []bool {
-	met := make([]bool, len(w.attempts))
+func metRival(w *wire) []bool {
+	met := make([]bool, len(w.Attempts))
 	var far, second int // the attempt that reaches furthest so far, and the furthest of another client
 	far, second = -1, -1
-	for i, a := range w.attempts {
+	for i, a := range w.Attempts {
 		for _, k := range []int{far, second} {
-			if k >= 0 && w.attempts[k].session.Client() != a.session.Client() && w.attempts[k].gone() >= a.from {
+			if k >= 0 && w.Attempts[k].Session.Client() != a.Session.Client() && goneBy(w.Attempts[k]) >= a.From {
 				met[k], met[i] = true, true
 			}
 		}
 		switch {
-		case far < 0 || w.attempts[far].gone() <= a.gone():
-			if far >= 0 && w.attempts[far].session.Client() != a.session.Client() {
+		case far < 0 || goneBy(w.Attempts[far]) <= goneBy(a):
+			if far >= 0 && w.Attempts[far].Session.Client() != a.Session.Client() {
 				second = far
 			}
 			far = i
-		case w.attempts[far].session.Client() == a.session.Client():
-		case second < 0 || w.attempts[second].gone() <= a.gone():
+		case w.Attempts[far].Session.Client() == a.Session.Client():
+		case second < 0 || goneBy(w.Attempts[second]) <= goneBy(a):
 			second = i
 		}
 	}
 	return met
 }
 
-// gone is when the last of an attempt's commands was done.
-func (a *attempt) gone() int64 {
-	at := a.to
-	for _, d := range a.deletes {
+// goneBy is when the last of an attempt's commands was done.
+func goneBy(a *attempt) int64 {
+	at := a.To
+	for _, d := range a.Deletes {
 		at = max(at, d.T)
 	}
 	return at

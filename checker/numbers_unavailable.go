@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // Numbers of when a lock was to be had.
@@ -113,7 +114,7 @@ func (r *record) whyUnavailable(c *contest, w interval) string {
 			taken = append(taken, t.interval)
 		case !s.Granted():
 			cause = neverKnew
-		case released(s) == never:
+		case s.Released() == never:
 			cause = noAnswer
 		}
 		filled[cause] += share(where, t.interval)
@@ -192,7 +193,7 @@ func (r *record) orphans(n map[string]float64) {
 	count := 0
 	limit := plus(r.life(), int64(r.Params.Slack))
 	// In the order of the nodes' doing: an answer that took longer is recorded later.
-	links := slices.SortedStableFunc(slices.Values(r.Links), func(a, b *history.Event) int { return cmp.Compare(applied(a), applied(b)) })
+	links := slices.SortedStableFunc(slices.Values(r.Links), func(a, b *history.Event) int { return cmp.Compare(facts.Applied(a), facts.Applied(b)) })
 	for _, e := range links {
 		if e.Op == history.OpRelease {
 			continue
@@ -204,7 +205,7 @@ func (r *record) orphans(n map[string]float64) {
 		}
 		switch {
 		case e.Type != history.Fail:
-			*k = age{set: max(k.set, applied(e))}
+			*k = age{set: max(k.set, facts.Applied(e))}
 		case e.Op == history.OpSet && e.Cause == "" && !k.counted && e.Sent > plus(k.set, limit):
 			k.counted = true
 			count++

@@ -11,6 +11,8 @@ type (
 	operation = facts.Operation
 	lock      = facts.Lock
 	fault     = facts.Fault
+	attempt   = facts.Attempt
+	wire      = facts.Wire
 )
 
 // never is the instant of what did not happen, or is not known to have.
@@ -25,7 +27,6 @@ type record struct {
 	leased    []leaseKey           // memo of leases
 	down      *outages             // memo of outages
 	back      map[string][]setBack // memo of setBacks
-	seen      map[string]*wire     // memo of wires
 	contested []*contest           // memo of contests
 	answers   map[*lock]Outcome    // memo of porcupine's answers
 	windowed  *lock

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // tenure is how long a session held a lock, or may have held it:
@@ -48,16 +49,16 @@ func (r *record) tenure(s *session, w *wire) (tenure, bool) {
 	}
 	at := t.from
 	if w != nil {
-		a := w.last[s]
+		a := w.Last[s]
 		if a == nil && !s.Granted() {
 			return t, false // it died before it asked
 		}
-		at = t.set(s, a, w.extended[s])
+		at = t.set(s, a, w.Extended[s])
 	} else if !s.Granted() {
 		at = never
 	}
 	t.lapse = r.lapse(at)
-	t.to = max(t.believed, min(t.lapse, released(s)))
+	t.to = max(t.believed, min(t.lapse, s.Released()))
 	return t, t.from < t.to
 }
 
@@ -67,14 +68,14 @@ func (t *tenure) set(s *session, a *attempt, extended int64) int64 {
 	if a == nil {
 		return cmp.Or(extended, t.from)
 	}
-	at := max(extended, a.from)
+	at := max(extended, a.From)
 	if !s.Granted() {
-		t.from = a.from
+		t.from = a.From
 	}
-	for _, e := range a.sets {
-		t.from = min(t.from, applied(e))
-		at = max(at, applied(e))
-		if t.last == nil || applied(e) > applied(t.last) {
+	for _, e := range a.Sets {
+		t.from = min(t.from, facts.Applied(e))
+		at = max(at, facts.Applied(e))
+		if t.last == nil || facts.Applied(e) > facts.Applied(t.last) {
 			t.last = e
 		}
 	}
@@ -121,15 +122,4 @@ func plus(at, by int64) int64 {
 		return never
 	}
 	return at + by
-}
-
-// released is when a session had surely given the lock back, by its client's own
-// account, or never.
-func released(s *session) int64 {
-	for x := range s.Releases() {
-		if x.Outcome() != history.Info {
-			return x.Return.T
-		}
-	}
-	return never
 }

@@ -98,14 +98,7 @@ func holds(t *testing.T, f *Facts) {
 	}
 	for _, x := range f.Faults {
 		put(x.Events()...)
-		if x.First() == nil || x.To() < x.From() && f.Malformed == "" && x.End.N > x.Begin.N {
-			t.Fatalf("%s %s is from %d to %d", x.Kind, x.Target, x.From(), x.To())
-		}
-		for _, e := range x.Events() {
-			if e.Op != x.Kind || e.Node != x.Target || e.Step != x.Step {
-				t.Fatalf("event %d is of no %s %s", e.N, x.Kind, x.Target)
-			}
-		}
+		whole(t, f, x)
 	}
 	for _, list := range [][]*history.Event{f.Links, f.Others, f.Lacks, f.Log, f.Keys, f.Loose} {
 		put(list...)
@@ -113,9 +106,29 @@ func holds(t *testing.T, f *Facts) {
 	if put(f.Stop); len(f.Sent()) != len(f.Links)+len(f.Others) {
 		t.Fatal("a command is sent twice, or never")
 	}
+	for _, w := range f.Wires() {
+		for _, a := range w.Attempts {
+			if len(a.Asked()) == 0 || a.Session.Client() != Sender(a.Asked()[0]) {
+				t.Fatalf("an attempt of %s is not its own", a.Session.Name())
+			}
+		}
+	}
 	f.Beliefs()
 	f.Writes()
 	f.ByNode()
+}
+
+// whole checks what holds of any fault.
+func whole(t *testing.T, f *Facts, x *Fault) {
+	t.Helper()
+	if x.First() == nil || x.To() < x.From() && f.Malformed == "" && x.End.N > x.Begin.N {
+		t.Fatalf("%s %s is from %d to %d", x.Kind, x.Target, x.From(), x.To())
+	}
+	for _, e := range x.Events() {
+		if e.Op != x.Kind || e.Node != x.Target || e.Step != x.Step {
+			t.Fatalf("event %d is of no %s %s", e.N, x.Kind, x.Target)
+		}
+	}
 }
 
 func TestAnyHistoryIsRead(t *testing.T) {

@@ -2,7 +2,7 @@
 //
 // Its nouns are Facts (a history in order), Session (one acquire call and all that was
 // done with its handle), Operation (a call and its return), Lock (a key and its
-// sessions), Fault (one fault on one target, from its invoke to its end), Window and
+// sessions), Attempt (one round of asking the nodes, as the links saw it), Fault (one fault on one target, from its invoke to its end), Window and
 // Belief (where a session's client surely believed that it held its lock), Turn (a clock
 // that was turned, as numbers) and Write (an entry of the resource's log, with the
 // version that it met). Each has a file of its name; reading.go is the one pass over the
@@ -56,6 +56,7 @@ type Facts struct {
 	sessions arena[Session] // in the order of their acquires' calls
 	actions  arena[Action]
 	byName   map[string]*Session // made when first asked for
+	wires    map[string]*Wire    // likewise
 }
 
 // Read puts a history in order. It keeps the events, and copies them only where a clock

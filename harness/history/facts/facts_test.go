@@ -86,6 +86,18 @@ func tell(f *Facts) string {
 	for _, w := range f.Writes() {
 		line("write %s %s: read %s, met version %d, made %d, tokens up to %d", number(w.Event), w.Type, number(w.Read), w.Met, w.Made, w.Seen)
 	}
+	wires := f.Wires()
+	for _, l := range slices.Sorted(maps.Keys(wires)) {
+		for _, a := range wires[l].Attempts {
+			line("attempt of %s at %s with %s, %s to %s: asked %s, %d yes, %d no, won %t, over at %s, deletes %s",
+				a.Session.Name(), l, a.Token, Seconds(a.From), Seconds(a.To), numbers(a.Asked()), a.Yes, a.No, a.Won, Seconds(a.Over), numbers(a.Deletes))
+		}
+		for s := range f.Sessions() {
+			if t, ok := wires[l].Extended[s]; ok {
+				line("extended %s at %s", s.Name(), Seconds(t))
+			}
+		}
+	}
 	nodes := f.ByNode()
 	for _, n := range slices.Sorted(maps.Keys(nodes)) {
 		line("%s did %s", n, numbers(nodes[n]))

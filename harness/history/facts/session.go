@@ -84,6 +84,17 @@ func (s *Session) FirstRelease() *history.Event {
 	return nil
 }
 
+// Released is when the session had surely given the lock back, by its client's own
+// account, or Never.
+func (s *Session) Released() int64 {
+	for x := range s.Releases() {
+		if x.Outcome() != history.Info {
+			return x.Return.T
+		}
+	}
+	return Never
+}
+
 // add puts an action behind those that are there.
 func (s *Session) add(a *Action) {
 	a.next = a

@@ -16,8 +16,12 @@ func onWire(e *history.Event) bool {
 // Sent is all commands that the links saw, in the order in which they were sent.
 func (f *Facts) Sent() []*history.Event {
 	all := slices.Concat(f.Links, f.Others)
-	slices.SortStableFunc(all, func(a, b *history.Event) int { return cmp.Or(cmp.Compare(a.Sent, b.Sent), cmp.Compare(a.N, b.N)) })
+	slices.SortStableFunc(all, bySent)
 	return all
+}
+
+func bySent(a, b *history.Event) int {
+	return cmp.Or(cmp.Compare(a.Sent, b.Sent), cmp.Compare(a.N, b.N))
 }
 
 // ByNode is what the links saw each node do, in the order in which it answered. Commands
@@ -42,4 +46,9 @@ func LinkClient(link string) string {
 }
 
 // Sender is the client that sent a command. Unlike a link's, its name may have a dash.
-func Sender(e *history.Event) string { return strings.TrimSuffix(e.Process, "-"+e.Node) }
+func Sender(e *history.Event) string {
+	if client, ok := strings.CutSuffix(e.Process, e.Node); ok {
+		return strings.TrimSuffix(client, "-")
+	}
+	return e.Process
+}
