@@ -12,8 +12,8 @@ import (
 // lives is the lives of each key on each node, in the order of the keys' first use there
 // and of time. It is inferred from what the links saw and what befell the node, for want
 // of the node's own word: a set or an extension that was accepted says that the key is
-// there, one of somebody else's that it was gone. This is the one place to ask for lives,
-// and who has the node's word puts it here.
+// there, one of somebody else's that it was gone. Lives that a node itself has told of
+// take the place of these here; nobody else asks where they come from.
 func (b *builder) lives() map[string][][]life {
 	out := map[string][][]life{}
 	for node, commands := range b.f.ByNode() {
@@ -42,8 +42,11 @@ type inference struct {
 	*builder
 	node  string
 	lives []life
-	open  *life // nil: there is no key
-	seen  int64 // it was there
+
+	open *life  // nil: there is no key
+	set  *event // that set it
+	last int64  // when it was set or extended for the last time
+	seen int64  // when it was there for the last time
 }
 
 func (in *inference) command(e *event) {
@@ -51,13 +54,14 @@ func (in *inference) command(e *event) {
 	switch {
 	case ok && e.Op == history.OpSet:
 		in.end(e.Applied, e, fmt.Sprintf("gone when %s set its own", facts.Sender(e)))
-		in.open, in.seen = &life{set: e, of: []*event{e}, from: e.Applied, due: in.due(e.Applied, e.TTL)}, e.Applied
+		in.begin(e)
 	case in.open == nil:
-	case ok && e.Op == history.OpExtend && e.Token == in.open.set.Token:
-		in.open.of, in.open.due, in.seen = append(in.open.of, e), in.due(e.Applied, e.TTL), e.Applied
+	case ok && e.Op == history.OpExtend && e.Token == in.set.Token:
+		in.open.events, in.open.due = append(in.open.events, e), in.due(e.Applied, e.TTL)
+		in.last, in.seen = e.Applied, e.Applied
 	case ok && e.Op == history.OpRelease:
 		how := "a release deleted it"
-		if e.Token != in.open.set.Token {
+		if e.Token != in.set.Token {
 			how = facts.Sender(e) + "'s release deletes it, which is not its own"
 		}
 		in.seen = e.Applied
@@ -65,6 +69,15 @@ func (in *inference) command(e *event) {
 	case e.Type == history.Fail && e.Op == history.OpSet && e.Cause == "" && e.Applied < in.open.due:
 		in.seen = e.Applied // refused, so it was there
 	}
+}
+
+func (in *inference) begin(set *event) {
+	in.open = &life{key: set.Key, owner: facts.Sender(set), session: in.owners[set.Token], from: set.Applied,
+		due: in.due(set.Applied, set.TTL), events: []*event{set}}
+	if in.open.session != "" {
+		in.open.owner = in.clientOf(in.open.session)
+	}
+	in.set, in.last, in.seen = set, set.Applied, set.Applied
 }
 
 // end ends the life that there is, if there is one, at an instant by which the key is
@@ -77,9 +90,9 @@ func (in *inference) end(at int64, by *event, how string) {
 	in.open = nil
 	gone, why := in.ends(l, at)
 	l.to = min(gone, at)
-	own := by != nil && l.to == at && by.Op == history.OpRelease && by.Token == l.set.Token
+	own := by != nil && l.to == at && by.Op == history.OpRelease && by.Token == in.set.Token
 	switch {
-	case own && in.believes(in.owners[l.set.Token], at):
+	case own && in.believes(l.session, at):
 		l.early, l.how = true, fmt.Sprintf("%s's own release deletes it late, while it believes that it holds the lock", facts.Sender(by))
 	case own:
 		l.how = facts.Sender(by) + " deletes it"
@@ -89,7 +102,7 @@ func (in *inference) end(at int64, by *event, how string) {
 		l.early, l.how = true, how
 	}
 	if by != nil && l.to == by.Applied {
-		l.by = by
+		l.events = append(l.events, by)
 	}
 	in.lives = append(in.lives, *l)
 }
@@ -97,10 +110,11 @@ func (in *inference) end(at int64, by *event, how string) {
 // due is when a time to live that began at an instant is over as the node's
 // clock runs then; what happens to that clock later, ends tells.
 func (in *inference) due(at, ttl int64) int64 {
-	if ttl <= 0 || ttl > math.MaxInt64/4 {
+	rate := clockAt(in.f.TurnsOf(in.node), at).Rate
+	if ttl <= 0 || ttl > math.MaxInt64/4 || rate <= 0 {
 		return never
 	}
-	return at + int64(float64(ttl)/clockAt(in.f.TurnsOf(in.node), at).Rate)
+	return at + int64(float64(ttl)/rate)
 }
 
 // clockAt is the turn by which a clock runs at an instant.
@@ -140,14 +154,13 @@ func (in *inference) ends(l *life, shown int64) (int64, string) {
 // turns that clock.
 func (in *inference) turnedAway(l *life) (int64, string) {
 	at, why := l.due, ""
-	start := l.of[len(l.of)-1].Applied
 	turns := in.f.TurnsOf(in.node)
 	for i, t := range turns {
-		if t.T <= start || t.T <= in.seen || i == 0 && !t.Wrong() || t.T >= at || l.due == never {
+		if t.T <= in.last || t.T <= in.seen || i == 0 && !t.Wrong() || t.T >= at || l.due == never {
 			continue
 		}
 		jump := t.Offset - clockAt(turns, t.T-1).Ahead(t.T)
-		if end := t.T + max(0, l.due-t.T-jump); jump > (l.due-start)/1000 && end < at {
+		if end := t.T + max(0, l.due-t.T-jump); jump > (l.due-in.last)/1000 && end < at {
 			at, why = end, "its "+clockWords(t)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"lockpick/harness/history/facts"
 	"lockpick/reports/words"
 )
 
@@ -36,21 +35,16 @@ func (b *builder) nodeLanes() {
 
 // life is a key on a node from when it was set to when it was gone.
 type life struct {
-	set      *event // the command that set it
-	of       []*event
-	from, to int64
-	due      int64  // when it was to expire as the node's clock ran then; never: it was not
-	early    bool   // it was gone before that, or while its session believed in it
-	how      string // in words, "": as it was to be
-	by       *event // the command that ended it; nil: none did
+	key, owner string
+	session    string // of the owner; "": nobody knows which
+	from, to   int64
+	due        int64    // when it was to expire as the node's clock ran then; never: it was not
+	early      bool     // it was gone before that, or while its session believed in it
+	how        string   // in words, "": as it was to be
+	events     []*event // that tell of it
 }
 
 func (b *builder) drawLife(row int, l life) {
-	owner := facts.Sender(l.set)
-	session := b.owners[l.set.Token]
-	if session != "" {
-		owner = b.clientOf(session)
-	}
 	until := ""
 	if l.due < never {
 		until = "due to expire at " + words.Seconds(l.due) + " by its clock"
@@ -59,13 +53,9 @@ func (b *builder) drawLife(row int, l life) {
 	if l.early {
 		class = "lease-early"
 	}
-	events := l.of
-	if l.by != nil {
-		events = append(slices.Clone(l.of), l.by)
-	}
-	b.put(row, class, l.from, l.to, said{label: short(owner), session: session,
-		detail: sentence(fmt.Sprintf("%s's %s", short(owner), short(l.set.Key)), until, l.how)}, events...)
+	b.put(row, class, l.from, l.to, said{label: short(l.owner), session: l.session,
+		detail: sentence(fmt.Sprintf("%s's %s", short(l.owner), short(l.key)), until, l.how)}, l.events...)
 	if l.early {
-		b.put(row, "lost", l.to, l.to, said{detail: sentence(fmt.Sprintf("%s's key is gone", short(owner)), l.how), session: session}, events...)
+		b.put(row, "lost", l.to, l.to, said{detail: sentence(fmt.Sprintf("%s's key is gone", short(l.owner)), l.how), session: l.session}, l.events...)
 	}
 }
