@@ -50,6 +50,11 @@ type Backend struct {
 	// delivery. It finds irreproducible runs whose histories happen to be equal.
 	Digest func(uint64)
 
+	// Spare, if it isn't nil, is asked before a key ends or changes on a lock node (history.OpLife:
+	// changed, deleted, expired, lost, reverted) whether that is not to be. So one sees what
+	// would have come if a node had kept a key. All before the first yes is the same.
+	Spare func(history.Event) bool
+
 	patience time.Duration // real time for one step of a client's own bubble; 0: 30 s
 }
 
@@ -116,6 +121,7 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 	owns, over := b.bubbles(s)
 	bubbleErr := inBubble(func() {
 		c := newCluster(s, seed, rec, owns)
+		c.spare = b.Spare
 		c.locks = b.locks
 		crash = protect("run scenario", func() { bodyErr = body(context.Background(), c) })
 		c.close()
@@ -180,6 +186,9 @@ func newCluster(s harness.Scenario, seed uint64, rec *history.Recorder, owns []*
 		}
 		if s.Topology.Replicas > 0 && name != harness.ResourceName {
 			srv.replica = srv.newReplica(newSlot(firstReplicaSlot+i), node.NewClock(time.Now().UnixNano(), n.now))
+		}
+		if name != harness.ResourceName {
+			srv.witness = &witness{server: srv}
 		}
 		srv.start()
 		n.servers = append(n.servers, srv)

@@ -2,9 +2,13 @@ package node
 
 import (
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
+
+	"lockpick/harness/history"
 )
 
 // version is the Redis whose answers these are.
@@ -33,6 +37,14 @@ func dbsize(n *Node, _ *Session, _ []string) any {
 func flushAll(n *Node, _ *Session, a []string) any {
 	if len(a) > 2 || len(a) == 2 && !syncWord(a[1]) {
 		return syntax
+	}
+	if n.config.Teller != nil {
+		for _, key := range slices.Sorted(maps.Keys(n.keys)) {
+			if n.look(key) != nil {
+				n.config.Teller.Tell(n.goes(key, history.KeyFlushed))
+			}
+		}
+		clear(n.held)
 	}
 	clear(n.keys)
 	n.note(change{all: true})
