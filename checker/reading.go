@@ -59,6 +59,9 @@ func (in *reading) event(e *history.Event) {
 		in.misuse = fmt.Sprintf("%s acquires (event %d), but is not among the clients", e.Process, e.N)
 	case e.Process == history.Nemesis:
 		in.fault(e)
+		if e.Op == history.OpClock {
+			in.turns = append(in.turns, e)
+		}
 		if c := in.clients[e.Node]; c != nil && e.Op == killed && e.Type == history.Begin {
 			c.dead = true
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // record is a history put in the order of its sessions.
@@ -29,6 +30,8 @@ type record struct {
 	faults   []*fault         // in the order in which they were tried
 	links    []*history.Event // what the links saw of sets, extensions and releases on nodes
 	lacks    []*history.Event // what the simulation doesn't have
+	lives    *facts.Lives     // of keys on nodes
+	turns    []*history.Event // of clocks
 	log      []*history.Event // the resource's log, in the order of apply
 
 	found     *overlaps            // memo of overlapping
@@ -82,6 +85,7 @@ func readRecord(h *history.History) (*record, string) {
 		params: h.Params, cut: h.Cut, events: history.CameTrue(h.Events), first: -1, last: -1,
 		began: map[string]bool{}, gone: map[string]int64{},
 	}
+	r.lives = facts.ReadLives(r.events)
 	in := &reading{record: r, clients: map[string]*client{}, locks: map[string]*lock{}}
 	for _, name := range h.Params.Clients {
 		c := &client{}

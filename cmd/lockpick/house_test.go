@@ -35,6 +35,7 @@ var house = map[string]row{
 	"harness/history":       {ours: "harness/files", because: "next to a leaf: everybody reads facts"},
 	"harness/resp":          {ours: "harness/history", because: "reads lock commands off the wire, as facts"},
 	"harness/history/edn":   {ours: "harness/files harness/history", tests: goEDN + " harness/history/story checker", because: "translates other people's facts into ours, and judges nothing"},
+	"harness/history/facts": {ours: "harness/history", because: "one reading of a history for all who judge or draw it"},
 	"harness/history/story": {ours: "harness/history", because: "histories that people can write, for the tests of several rooms"},
 	"nemesis":               {ours: "harness/history", because: "a plan is data; what it needs are small interfaces"},
 
@@ -82,7 +83,7 @@ var house = map[string]row{
 	"docker": {ours: "harness harness/client harness/files harness/history harness/owned harness/real/… harness/resp harness/shortage nemesis", third: dockerPkg, tests: "harness/lock",
 		because: "backends never import each other"},
 
-	"checker":   {ours: "harness/history", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},
+	"checker":   {ours: "harness/history harness/history/facts", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},
 	"scenarios": {because: "embedded text"},
 	"reports":   {ours: "harness/files harness/history harness/history/edn checker scenarios/outcome reports/…", tests: "harness/history/story", because: "puts together what the packages below draw"},
 	"reports/figures": {ours: "harness/history checker nemesis reports/palette reports/words scenarios/outcome", third: gonumPlot, tests: "harness/history/story",

@@ -1,0 +1,78 @@
+package checker
+
+import (
+	"slices"
+	"strings"
+
+	"lockpick/harness/history"
+)
+
+// Which steps of the plan did what a fact tells. An unplanned fault has no step, but is
+// told all the same, as history.Unplanned.
+
+// inForce reports whether a fault may have been in force in a span of time.
+func (f *fault) inForce(from, to int64) bool {
+	return f.begin != nil && f.first().T <= to && (f.end == nil || f.end.T >= from)
+}
+
+func appendStep(steps []int, f *fault) []int {
+	if f.step == 0 || slices.Contains(steps, f.step) {
+		return steps
+	}
+	steps = append(steps, f.step)
+	slices.Sort(steps)
+	return steps
+}
+
+// turned is the steps by which the clock of a node or a client went wrong, or right again,
+// in a span of time. One that sets a clock has done so when it begins, and undoes it when
+// it ends; in between it does nothing.
+func (r *record) turned(name string, from, to int64) (steps []int) {
+	for _, f := range r.faults {
+		if f.target != name || !strings.HasPrefix(f.kind, clockWrong) || !f.inForce(from, to) {
+			continue
+		}
+		sets := f.kind == clockJump
+		begins := f.begin.T >= from
+		ends := f.end != nil && f.end.T <= to
+		if !sets || begins || ends {
+			steps = appendStep(steps, f)
+		}
+	}
+	return steps
+}
+
+// hit is the steps that kept a client from going on in a span of time, or its messages.
+func (r *record) hit(client string, from, to int64) (steps []int) {
+	for _, f := range r.faults {
+		if linkClient(f.target) == client && f.inForce(from, to) {
+			steps = appendStep(steps, f)
+		}
+	}
+	return steps
+}
+
+// delayed is the steps that hit a link, or an end of it, while a command was on its way.
+func (r *record) delayed(link string, e *history.Event) (steps []int) {
+	for _, f := range r.faults {
+		if (f.target == link || f.target == linkClient(link) || f.target == e.Process) && e.Sent != 0 && f.inForce(e.Sent, e.T) {
+			steps = appendStep(steps, f)
+		}
+	}
+	return steps
+}
+
+// outage is the fault that ended a node's life before a fact which tells what came of it:
+// the last that had begun by then, and could.
+func (r *record) outage(node string, e *history.Event) *fault {
+	var last *fault
+	for _, f := range r.faults {
+		switch f.kind {
+		case killed, shutDown, powerLost, failedOver:
+			if f.target == node && f.begin != nil && f.first().T <= e.T && (f.kind == failedOver) == (e.Life.Why == history.Failover) {
+				last = f
+			}
+		}
+	}
+	return last
+}
