@@ -17,7 +17,8 @@ type Loss struct {
 	Node  string `json:"node"`
 	Cause string `json:"cause"`
 	Text  string `json:"text"`
-	Fact  int64  `json:"fact,omitempty"`  // number of the fact that ended the key; 0: none did
+	Fact  int64  `json:"fact,omitempty"`  // number of the fact that ended the key before its time; 0: none did
+	Put   int64  `json:"put,omitempty"`   // and of the one by which the second's took its place
 	Steps []int  `json:"steps,omitempty"` // of the plan, that did it
 
 	// First and Second are the sessions by the order of their keys on this node.
@@ -157,7 +158,7 @@ func (r *record) loss(first, second *session, vote, other *facts.Stay) Loss {
 		x.Cause, x.Text = Unexplained, fmt.Sprintf("%s granted both, and has not told how %s's key ended", x.Node, first.client())
 		return *x.Loss
 	}
-	x.Fact = end.N
+	x.Fact, x.Put = end.N, other.Put.N
 	x.events = append(x.events, vote.Given, end)
 	what := end.Life.What
 	switch {

@@ -78,6 +78,7 @@ func (r *record) clockError(name string, at *history.Event) int64 {
 
 // outlived tells a claim that outlived its key: the node did all that was asked.
 func (r *record) outlived(x losing) {
+	x.Fact = 0 // it ended in time
 	first := x.first
 	lived := given(x.vote)
 	key := fmt.Sprintf("%s's key on %s lived its %s, to %s", first.client(), x.Node, seconds(lived), seconds(x.due))

@@ -50,11 +50,7 @@ type Backend struct {
 	// delivery. It finds irreproducible runs whose histories happen to be equal.
 	Digest func(uint64)
 
-	// Spare, if it isn't nil, is asked before a key ends or changes on a lock node (history.OpLife:
-	// changed, deleted, expired, lost, reverted) whether that is not to be. So one sees what
-	// would have come if a node had kept a key. All before the first yes is the same.
-	Spare func(history.Event) bool
-
+	spare    func(history.Event) bool // see Sparing; nil: nobody is asked
 	patience time.Duration // real time for one step of a client's own bubble; 0: 30 s
 }
 
@@ -121,7 +117,7 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 	owns, over := b.bubbles(s)
 	bubbleErr := inBubble(func() {
 		c := newCluster(s, seed, rec, owns)
-		c.spare = b.Spare
+		c.spare = b.spare
 		c.locks = b.locks
 		crash = protect("run scenario", func() { bodyErr = body(context.Background(), c) })
 		c.close()
@@ -160,6 +156,13 @@ func supports(s harness.Scenario, k lock.Kind) error {
 		return fmt.Errorf("%d replicas of each node can't be simulated: use one", s.Topology.Replicas)
 	}
 	return fits(s)
+}
+
+// Sparing asks before a key is changed, deleted, flushed, expired, lost or reverted.
+func (b *Backend) Sparing(spare func(history.Event) bool) harness.Backend {
+	other := *b
+	other.spare = spare
+	return &other
 }
 
 // Fits says why a scenario is too large, whatever the machine.

@@ -38,16 +38,16 @@ func flushAll(n *Node, _ *Session, a []string) any {
 	if len(a) > 2 || len(a) == 2 && !syncWord(a[1]) {
 		return syntax
 	}
-	if n.config.Teller != nil {
-		for _, key := range slices.Sorted(maps.Keys(n.keys)) {
-			if n.look(key) != nil {
-				n.config.Teller.Tell(n.goes(key, history.KeyFlushed))
-			}
-		}
-		clear(n.held)
+	if n.config.Teller == nil {
+		clear(n.keys)
+		n.note(change{all: true})
+		return ok
 	}
-	clear(n.keys)
-	n.note(change{all: true})
+	for _, key := range slices.Sorted(maps.Keys(n.keys)) {
+		if n.look(key) != nil {
+			n.end(key, history.KeyFlushed)
+		}
+	}
 	return ok
 }
 
