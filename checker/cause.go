@@ -100,7 +100,7 @@ func (r *record) votes(s *session) map[string]*facts.Stay {
 	}
 	for _, n := range r.params.Nodes {
 		for _, v := range r.lives.Stays(n, s.key()) {
-			if strings.Contains(v.Value, s.token()) && (within(v.Put) || within(v.Given)) {
+			if v.Holds(s.token()) && (within(v.Put) || within(v.Given)) {
 				votes[n] = v
 			}
 		}
@@ -156,11 +156,21 @@ func (r *record) loss(first, second *session, vote, other *facts.Stay) Loss {
 	end := vote.End
 	if end == nil || end.Life.Seq > other.Put.Life.Seq {
 		x.Cause, x.Text = Unexplained, fmt.Sprintf("%s granted both, and has not told how %s's key ended", x.Node, first.client())
-		return *x.Loss
+	} else {
+		x.Fact, x.Put = end.N, other.Put.N
+		x.events = append(x.events, vote.Given, end)
+		r.row(x, end)
 	}
-	x.Fact, x.Put = end.N, other.Put.N
-	x.events = append(x.events, vote.Given, end)
-	what := end.Life.What
+	if g := r.lives.Gap(x.Node, vote.Put.T, other.Put.T); g != nil && x.Cause == Unexplained {
+		x.Text += "; facts of that node may be missing"
+		x.events = append(x.events, g)
+	}
+	return *x.Loss
+}
+
+// row fills in the first row that fits.
+func (r *record) row(x losing, end *history.Event) {
+	first, other, what := x.first, x.other, end.Life.What
 	switch {
 	case r.shortened(x):
 	case other.Put.T+facts.Error(other.Put) >= x.due:
@@ -183,11 +193,6 @@ func (r *record) loss(first, second *session, vote, other *facts.Stay) Loss {
 	default:
 		x.Cause, x.Text = Unexplained, fmt.Sprintf("%s's key on %s is told to be %s at %s", first.client(), x.Node, what, seconds(end.T))
 	}
-	if g := r.lives.Gap(x.Node, vote.Put.T, other.Put.T); g != nil && x.Cause == Unexplained {
-		x.Text += "; facts of that node may be missing"
-		x.events = append(x.events, g)
-	}
-	return *x.Loss
 }
 
 // until says when a key's time is over.
@@ -212,7 +217,7 @@ func doer(e *history.Event) string {
 
 // command is the command of a fact.
 func command(e *history.Event) string {
-	word := "the " + strings.ToUpper(e.Life.Command)
+	word := "the " + strings.ToUpper(cmp.Or(e.Life.Command, "command"))
 	if e.Life.Script {
 		word += " in a script"
 	}

@@ -207,7 +207,7 @@ func (r *record) forgotten(x losing, end *history.Event) {
 	switch {
 	case end.Life.Why == history.Failover:
 		x.Cause, x.Text = FailedOver, fmt.Sprintf("%s failed over to a replica that had not got %s", x.Node, key)
-	case f != nil && f.kind == powerLost && r.params.Persistence != "" && r.params.Persistence != "none":
+	case f != nil && f.kind == powerLost && r.params.Persistence != "none":
 		x.Cause, x.Text = LostUnsynced, fmt.Sprintf("%s lost its power, and with it %s, which it had not synced", x.Node, key)
 	default:
 		x.Cause, x.Text = RestartedAndForgot, fmt.Sprintf("%s restarted and forgot %s", x.Node, key)

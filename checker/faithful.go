@@ -25,7 +25,7 @@ func (in *reading) unfaithful() string {
 	}
 	for i := range in.events {
 		e := &in.events[i]
-		if e.Process == history.Nemesis {
+		if e.Process == history.Nemesis || e.Op == history.OpLife { // a node that is back tells what it has before its end is stamped
 			continue
 		}
 		for _, f := range stops[e.Process] {

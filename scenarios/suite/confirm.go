@@ -137,9 +137,13 @@ func clientOf(h *history.History, session string) string {
 // rerun runs the seed again, and lets none of these keys end before the overlap is over,
 // but by its own client's hand.
 func (x *trial) rerun(ctx context.Context, b harness.Sparer, s harness.Scenario, seed uint64, ends []*ending) (*history.History, error) {
+	from := x.to // the courses differ from the first of them on, so that another may come earlier
+	for _, k := range ends {
+		from = min(from, k.end.T)
+	}
 	spare := func(e history.Event) bool {
 		for _, k := range ends {
-			if e.Process != k.end.Process || e.Key != k.end.Key || e.Life.Old != k.value || e.T < k.end.T || e.T >= x.to {
+			if e.Process != k.end.Process || e.Key != k.end.Key || e.Life.Old != k.value || e.T < from || e.T >= x.to {
 				continue
 			}
 			client, _, _ := strings.Cut(e.Life.By, "-")

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
+	"unicode"
 
 	"lockpick/harness/history"
 )
@@ -22,6 +24,23 @@ type Stay struct {
 	Put              *history.Event // set, changed, reverted or appeared
 	Given            *history.Event // by which it last got an expiry; Put, if no later one
 	End              *history.Event // nil: the record has no end of it
+}
+
+// Holds reports whether the value is a token, or has it among its fields.
+func (s *Stay) Holds(token string) bool {
+	word := func(i int) bool {
+		return i >= 0 && i < len(s.Value) && (unicode.IsLetter(rune(s.Value[i])) || unicode.IsDigit(rune(s.Value[i])))
+	}
+	for at := 0; token != ""; at++ {
+		i := strings.Index(s.Value[at:], token)
+		if i < 0 {
+			return false
+		}
+		if at += i; !word(at-1) && !word(at+len(token)) {
+			return true
+		}
+	}
+	return true
 }
 
 // By is who put it there: see history.Life.
@@ -117,10 +136,12 @@ func (l *Lives) next(now *Stay, p place, e *history.Event) *Stay {
 			now.Given = e
 		}
 		return now
-	case history.KeySet, history.KeyAppeared, history.KeyChanged, history.KeyReverted:
+	case history.KeyChanged, history.KeyReverted:
 		if now != nil {
 			now.End = e
 		}
+		return begin()
+	case history.KeySet, history.KeyAppeared: // if there was one, the fact that ended it is missing
 		return begin()
 	default:
 		if now != nil {
