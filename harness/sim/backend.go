@@ -51,7 +51,7 @@ type Backend struct {
 	Digest func(uint64)
 
 	spare    func(history.Event) bool // see Sparing; nil: nobody is asked
-	patience time.Duration // real time for one step of a client's own bubble; 0: 30 s
+	patience time.Duration            // real time for one step of a client's own bubble; 0: 30 s
 }
 
 var _ harness.Backend = (*Backend)(nil)
