@@ -16,5 +16,10 @@ func (c *cluster) Shutdown(node string) (string, error) {
 	if n == nil {
 		return "", fmt.Errorf("shut %s down: no such node", node)
 	}
-	return n.Shutdown(c.ctx)
+	goesOn := c.lives.Ends(node, true)
+	back, err := n.Shutdown(c.ctx)
+	if err != nil {
+		goesOn()
+	}
+	return back, err
 }
