@@ -161,6 +161,7 @@ var powers = []string{
 	harness.CanPersist,
 	harness.CanReplicate,
 	harness.CanImage,
+	harness.CanTellLife,
 }
 
 // clockPowers need more of the engine's machine than the others.

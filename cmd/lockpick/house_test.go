@@ -65,7 +65,7 @@ var house = map[string]row{
 	"harness/real/clock": {third: xsys, tests: "harness/real/proc", because: "wrong clocks for any process that a caller traces"},
 	"harness/real/link": {ours: "harness/history harness/resp harness/shortage nemesis", tests: "harness/real/proc",
 		third: toxiproxy + " " + prometheus + " " + zerolog + " " + xsys, because: "links in front of any real node"},
-	"harness/real/life": {ours: "harness/history harness/resp", tests: "harness/real/clock harness/real/link harness/real/network harness/real/proc harness/real/server",
+	"harness/real/life": {ours: "harness/history harness/resp", tests: "harness/real/clock harness/real/link harness/real/proc",
 		because: "what nodes tell of their keys, as facts; it knows links by what these tell it"},
 	"harness/real/contender": {ours: "harness/client harness/history harness/lock harness/real/proc",
 		because: "what a client and its harness say to each other, wherever the client runs"},

@@ -56,8 +56,7 @@ func newCluster(ctx context.Context, seed uint64, self []string, group *proc.Gro
 	c.clocks = skew.Machines{Recorder: rec, Origin: c.Origin, Node: c.clockOf, Client: c.clocksOf, Over: c.over}
 	c.mesh = link.NewMesh(seed, c.Now, rec.Record)
 	c.lives = life.New(life.Config{Clock: proc.TrueClock, Ours: proc.Asked, Record: rec.Record})
-	c.mesh.Witness = network.Hears(c.lives)
-	c.Network = &network.Network{Context: c.ctx, Mesh: c.mesh, Addr: c.addr, Down: c.down, Mute: c.mute, Go: c.Timeline.Go}
+	c.Network = &network.Network{Context: c.ctx, Mesh: c.mesh, Lives: c.lives, Addr: c.addr, Down: c.down, Mute: c.mute, Go: c.Timeline.Go}
 	c.Disks = &disk.Disks{Kill: c.Kill, Runs: func(node string) bool { return !c.down(node) }}
 	c.Nodes = &failover.Nodes[*proc.Redis]{Context: c.ctx, Kill: c.Kill, Pause: c.Pause, Gate: c.gate, Turn: c.turn}
 	return c

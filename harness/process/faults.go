@@ -19,12 +19,7 @@ var (
 // Kill ends a client or a node by SIGKILL.
 func (c *cluster) Kill(target string) (string, error) {
 	if n := c.Server(target); n != nil {
-		goesOn := c.lives.Ends(target, false)
-		back, err := n.Kill()
-		if err != nil {
-			goesOn()
-		}
-		return back, err
+		return c.ends(target, false, n.Kill)
 	}
 	ch := c.running(target)
 	if ch == nil && c.over(target) {

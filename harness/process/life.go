@@ -15,6 +15,16 @@ func (c *cluster) tell(s harness.Scenario) error {
 	return nil
 }
 
+// ends ends a node whose last facts are waited for.
+func (c *cluster) ends(node string, inOrder bool, end func() (string, error)) (string, error) {
+	c.lives.Ends(node, inOrder)
+	back, err := end()
+	if err != nil {
+		c.lives.Lives(node)
+	}
+	return back, err
+}
+
 // TellsLife says whether the record has what the nodes tell of their keys.
 func (c *cluster) TellsLife() bool { return c.tells }
 

@@ -16,10 +16,5 @@ func (c *cluster) Shutdown(node string) (string, error) {
 	if n == nil {
 		return "", fmt.Errorf("shut %s down: no such node", node)
 	}
-	goesOn := c.lives.Ends(node, true)
-	back, err := n.Shutdown(c.ctx)
-	if err != nil {
-		goesOn()
-	}
-	return back, err
+	return c.ends(node, true, func() (string, error) { return n.Shutdown(c.ctx) })
 }

@@ -19,7 +19,6 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/real/life"
 	"lockpick/harness/real/link"
-	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/resp"
 )
@@ -58,7 +57,12 @@ func newBench(t *testing.T, persist string, settings ...string) *bench {
 		defer b.mu.Unlock()
 		b.wire = append(b.wire, e)
 	})
-	b.mesh.Witness = network.Hears(b.lives)
+	b.mesh.Witness = func(name, node, from string) link.Witness {
+		if s := b.lives.Sender(name, node, from); s != nil {
+			return s
+		}
+		return nil
+	}
 	b.Cleanup(func() { b.check(b.mesh.Close()) })
 	return b
 }

@@ -45,15 +45,14 @@ type Config struct {
 	Record func(e history.Event)  // takes the facts
 }
 
-// Lives are those of the nodes of one run.
+// Lives are those of the nodes of one run. Nil is of nodes that don't tell.
 type Lives struct {
 	cfg    Config
 	origin atomic.Int64 // true time zero of the run, by Clock
 	wall   int64        // how far a right wall clock is ahead of Clock
 
-	mu     sync.Mutex
-	nodes  map[string]*node // those that tell; nil: none does
-	closed bool
+	mu    sync.Mutex
+	nodes map[string]*node // those that tell; nil: none does
 }
 
 // New returns the lives of a run that has not begun.
@@ -125,22 +124,23 @@ func (l *Lives) Again(name, addr, why string) {
 }
 
 // Ends says that a node is about to end, and that Again will be called if it comes back. One
-// that ends in good order has told of all that it has answered. It has not ended after all
-// if goesOn is called.
-func (l *Lives) Ends(name string, inOrder bool) (goesOn func()) {
-	n := l.node(name)
-	if n == nil {
-		return func() {}
-	}
-	n.awaited.Store(true)
-	n.orderly.Store(inOrder)
-	return func() {
-		n.awaited.Store(false)
-		n.orderly.Store(false)
+// that ends in good order has told of all that it has answered.
+func (l *Lives) Ends(name string, inOrder bool) { l.expect(name, true, inOrder) }
+
+// Lives says that it has not ended after all.
+func (l *Lives) Lives(name string) { l.expect(name, false, false) }
+
+func (l *Lives) expect(name string, end, inOrder bool) {
+	if n := l.node(name); n != nil {
+		n.awaited.Store(end)
+		n.orderly.Store(inOrder)
 	}
 }
 
 func (l *Lives) node(name string) *node {
+	if l == nil {
+		return nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.nodes[name]
@@ -148,12 +148,17 @@ func (l *Lives) node(name string) *node {
 
 // Close returns once all facts are recorded that the nodes have to tell, and leaves the
 // nodes as they were. Nodes that don't answer keep it waiting for a while.
-func (l *Lives) Close() error { return l.leave(func(n *node) error { return n.leave(true) }) }
+func (l *Lives) Close() error {
+	if l == nil {
+		return nil
+	}
+	return l.leave(func(n *node) error { return n.leave(true) })
+}
 
 func (l *Lives) leave(how func(*node) error) error {
 	l.mu.Lock()
 	nodes := l.nodes
-	l.nodes, l.closed = nil, true
+	l.nodes = nil
 	l.mu.Unlock()
 	errs := make(chan error, len(nodes))
 	for _, n := range nodes {
