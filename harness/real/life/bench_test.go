@@ -25,7 +25,7 @@ import (
 
 // bench is one real node behind links, which tells of its keys.
 type bench struct {
-	*testing.T
+	testing.TB
 	group  *proc.Group
 	node   *proc.Redis
 	mesh   *link.Mesh
@@ -39,9 +39,9 @@ type bench struct {
 
 // newBench starts redis-server with settings in place of those of package server that
 // matter here.
-func newBench(t *testing.T, persist string, settings ...string) *bench {
+func newBench(t testing.TB, persist string, settings ...string) *bench {
 	t.Helper()
-	b := &bench{T: t, origin: proc.TrueClock()}
+	b := &bench{TB: t, origin: proc.TrueClock()}
 	var err error
 	if b.group, err = proc.NewGroup(t.TempDir()); err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func newBench(t *testing.T, persist string, settings ...string) *bench {
 }
 
 // program is redis-server, or a script that starts it with more settings.
-func program(t *testing.T, settings []string) string {
+func program(t testing.TB, settings []string) string {
 	t.Helper()
 	bin, err := exec.LookPath("redis-server")
 	if err != nil {

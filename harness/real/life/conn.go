@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	dialBound   = time.Second     // how long a server may take to be connected to
-	answerBound = 2 * time.Second // and to answer
+	dialBound   = 2 * time.Second // how long a server may take to be connected to
+	answerBound = 5 * time.Second // and to answer
 )
 
 // conn is a connection to a server.

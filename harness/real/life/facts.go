@@ -129,15 +129,9 @@ func (n *node) whose(s *stream, it item) (who cause) {
 		s.marked(it.args)
 		who.by = history.Harness
 	} else if of, is := n.senders.Load(it.from); is {
-		c := of.(*Sender).told(it.args)
-		who.by = of.(*Sender).link
-		if origin := n.lives.origin.Load(); c.args != nil {
-			who.sent = c.at + origin
-			if c.answered != 0 {
-				who.answered = c.answered + origin
-			}
-		}
-	} else if n.lives.cfg.Ours(it.from) {
+		of.(*Sender).claim(&who, it.args, n.lives.origin.Load())
+	}
+	if who.sent == 0 && n.lives.cfg.Ours(it.from) { // a link may have had that port before
 		who.by = history.Harness
 	}
 	switch strings.ToLower(it.args[0]) {
@@ -151,17 +145,20 @@ func (n *node) whose(s *stream, it item) (who cause) {
 const doubt = 1_000_000
 
 // when bounds a command's instant: after it had entered its link, not before what the node
-// did before, and before it was told or answered. In between, a clock that is right says
-// when.
+// did before, and before it was told or answered. In between, the node's clock says when,
+// unless it was turned just now.
 func (n *node) when(it item, who cause) bounds {
 	b := bounds{lo: max(n.low, who.sent), hi: it.at}
 	if who.answered != 0 {
 		b.hi = min(b.hi, who.answered)
 	}
 	b.lo = min(b.lo, b.hi)
-	b.t = it.clock - n.lives.wall
-	if b.t < b.lo-doubt || b.t > b.hi+doubt {
-		b.t = b.hi // the clock is wrong
+	b.t = b.hi
+	for _, ahead := range []int64{n.lives.wall, n.ahead} { // right, or as wrong as before
+		if t := it.clock - ahead; t >= b.lo-doubt && t <= b.hi+doubt {
+			b.t = t
+			break
+		}
 	}
 	b.t = min(max(b.t, b.lo, n.t), b.hi)
 	n.low, n.t, n.ahead = b.lo, b.t, it.clock-b.t

@@ -69,6 +69,7 @@ func (n *node) again(addr, why string) {
 	}
 	s, err := n.attach()
 	if err != nil {
+		n.awaited.Store(false) // nobody will say it again
 		n.retry()
 		return
 	}
@@ -123,9 +124,11 @@ func (n *node) detach() {
 	n.told = now
 }
 
-// gap tells that facts may be missing since what was told last.
+// gap tells that facts may be missing since what was told last, which is its instant: the
+// node may have been dead at the end of the gap.
 func (n *node) gap(until int64) {
-	n.record(fact{what: history.KeyGap, bounds: bounds{until, n.told, until}, clock: until + n.ahead})
+	since := min(n.told, until)
+	n.record(fact{what: history.KeyGap, bounds: bounds{since, since, until}, clock: since + n.ahead})
 }
 
 // retryAfter is how long a node is left alone that could not be attached.

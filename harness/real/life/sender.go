@@ -60,6 +60,19 @@ func (s *Sender) told(args []string) (c sent) {
 	return sent{}
 }
 
+// claim says that a command came from here.
+func (s *Sender) claim(who *cause, args []string, origin int64) {
+	who.by = s.link
+	c := s.told(args)
+	if c.args == nil {
+		return
+	}
+	who.sent = c.at + origin
+	if c.answered != 0 {
+		who.answered = c.answered + origin
+	}
+}
+
 // Sender is of a connection that a link has made to a node from an address; nil: the node
 // doesn't tell. Its instants are true time since the run began.
 func (l *Lives) Sender(link, name, from string) *Sender {

@@ -188,6 +188,9 @@ func (s *stream) finish() {
 	<-s.done
 }
 
+// drainBound is how long a server may take to tell all at the end of a run.
+const drainBound = 2 * time.Second
+
 // drained waits until all is taken that the server has done until now, if it tells in time.
 func (s *stream) drained() bool {
 	const word = "lockpick: all until here"
@@ -195,14 +198,14 @@ func (s *stream) drained() bool {
 	s.mu.Lock()
 	s.marks[word] = mark
 	s.mu.Unlock()
-	if _, err := s.probe.tell("ECHO", word); err != nil {
+	if s.probe.send([]string{"ECHO", word}) != nil {
 		return false
 	}
 	select {
 	case <-mark:
 		return true
 	case <-s.done:
-	case <-time.After(answerBound):
+	case <-time.After(drainBound):
 	}
 	return false
 }
