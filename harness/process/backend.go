@@ -7,6 +7,8 @@
 // client is a subprocess, child.go; what they say to each other is package contender,
 // and what is done to links package network.
 //
+// What becomes of each key on a node, the node itself tells (life.go, package life).
+//
 // What somebody else does to a process is told (guard.go): the kernel tells its parent.
 //
 // Deliberately missing: the client's program (package client), the meaning of

@@ -5,6 +5,9 @@
 // which has the powers over links and messages that package nemesis declares; and
 // Remote, a Network of another process, which Serve makes there, with the same powers.
 //
+// What passes the links is heard by the lives of the nodes' keys (package life), which it
+// closes before.
+//
 // Deliberately missing: the links themselves (package link), and what the nodes run
 // on, of which it knows their addresses and whether they can answer.
 package network
