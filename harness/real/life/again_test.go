@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -223,4 +224,58 @@ func TestKilledUnderLoad(t *testing.T) {
 		b.wire = nil
 	}
 	b.all()
+}
+
+// A node that is read in the midst of traffic, since its connection was cut, is as it was
+// told to be in the end.
+func TestReadInTheMidstOfTraffic(t *testing.T) {
+	b := newBench(t, "none")
+	b.watch()
+	var all sync.WaitGroup
+	var over atomic.Bool
+	for i := range 3 {
+		c := b.client(fmt.Sprint("c", i))
+		all.Go(func() {
+			for k := 0; !over.Load(); k++ {
+				key := fmt.Sprint("k", k%7)
+				c.try("SET", key, fmt.Sprintf("%d-%d", i, k), "NX", "PX", "60000")
+				c.try("APPEND", key, "+")
+				if k%3 == 0 {
+					c.try("DEL", key)
+				}
+			}
+		})
+	}
+	s := b.stranger()
+	for cuts := 0; cuts < 10; {
+		time.Sleep(10 * time.Millisecond)
+		cuts += int(s.do("CLIENT", "KILL", "TYPE", "pubsub").Int)
+	}
+	over.Store(true)
+	all.Wait()
+	for end := time.Now().Add(5 * time.Second); s.do("CLIENT", "LIST", "TYPE", "pubsub").Str == ""; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it tells no more")
+		}
+	}
+	facts := b.all()
+	now, gaps := map[string]string{}, 0
+	for _, e := range facts {
+		if e.Life.What == history.KeyGap {
+			gaps++
+			continue
+		}
+		if e.Life.Old != now[e.Key] {
+			t.Errorf("%s was %q, and %s of %q is told", e.Key, now[e.Key], e.Life.What, e.Life.Old)
+		}
+		now[e.Key] = e.Life.Value
+	}
+	for key, told := range now {
+		if is := b.direct("GET", key).Str; is != told {
+			t.Errorf("%s is %q, and was told to be %q", key, is, told)
+		}
+	}
+	if gaps < 10 || len(now) != 7 {
+		t.Errorf("%d gaps, %d keys", gaps, len(now))
+	}
 }
