@@ -49,6 +49,10 @@ const (
 	NeverSet           = "never-set"            // fewer nodes than a quorum granted the session
 	GivenShorter       = "given-shorter"        // it lived its TTL, and the session claimed longer
 	ClientClock        = "client-clock"         // the same, for the session's clock fell behind
+	DeletedByHarness   = "deleted-by-harness"   // lockpick itself deleted it, or nobody whom the record names
+	Flushed            = "flushed"              // with all other keys of the node
+	Evicted            = "evicted"              // the node had no memory left for it
+	ClocksDisagree     = "clocks-disagree"      // it got too little time, for the clocks of the client and of the node were both wrong
 	Unexplained        = "unexplained"
 )
 
@@ -64,7 +68,7 @@ const (
 // the kinds of the properties that have their own.
 func Causes() []string {
 	return []string{ExpiredEarly, GrantedLate, RestartedAndForgot, LostUnsynced, FailedOver, DeletedByOther, Overwritten, NeverSet,
-		GivenShorter, ClientClock, Unexplained,
+		GivenShorter, ClientClock, DeletedByHarness, Flushed, Evicted, ClocksDisagree, Unexplained,
 		Overlap, Buried, Phantom, DoubleRelease, HeldBefore, HeldAfter, LostEarly,
 		LockBroken, Overrun, FenceBroken,
 		HolderRefused, StaleAccepted, FreshRefused, TokenOrder, TokenTwice,
@@ -104,6 +108,11 @@ type Result struct {
 	Incidents int     `json:"incidents,omitempty"` // how often it was violated
 	Cause     string  `json:"cause,omitempty"`     // of the violation shown: a cause or a class above
 	Node      string  `json:"node,omitempty"`      // the node to blame, where there is one
+	// Losses is why each node that granted both sessions could, in the order of nodes: the
+	// facts that Cause sums up. Spare is how many of these nodes' votes the second could have
+	// done without; 0: each loss was needed.
+	Losses []Loss `json:"losses,omitempty"`
+	Spare  int    `json:"spare,omitempty"`
 	// Stalled is the longest stall of the machine, in seconds, that may be why the outcome is
 	// not another: see stalled.go. 0: there was none.
 	Stalled float64  `json:"stalled,omitempty"`

@@ -29,6 +29,6 @@ func ExampleCheck() {
 	fmt.Println(r.Witness.Events, v.Numbers[checker.DoubleHoldSeconds])
 	// Output:
 	// violated
-	// c1 and c2 both believed they held lock-1 from 4 s to 9 s (5 s): the record has no votes of the nodes for either
+	// c1 and c2 both believed they held lock-1 from 4 s to 9 s (5 s): the record has no facts of the nodes
 	// [3 4 5 6 7] 5
 }

@@ -8,6 +8,7 @@ const (
 	paused     = facts.Pause
 	cutOff     = "cut"        // a link carries nothing
 	withheld   = "hold"       // a link keeps a single message
+	shutDown   = "shutdown"   // a node ends in good order
 	powerLost  = "power-loss" // a node stops, and forgets what it had not synced
 	failedOver = "failover"   // a replica takes a node's place
 	clockWrong = "clock-"     // how those begin that turn a clock

@@ -27,7 +27,7 @@ func mutualExclusion(r *record) Result {
 	a, b := o.a.session, o.b.session
 	why := r.explain(a, b)
 	return Result{
-		Outcome: Violated, Occasions: met, Incidents: o.incidents, Cause: why.cause, Node: why.node,
+		Outcome: Violated, Occasions: met, Incidents: o.incidents, Cause: why.cause, Node: why.node, Losses: why.losses, Spare: why.spare,
 		Because: fmt.Sprintf("%s both believed they held %s from %s to %s (%s): %s",
 			r.pair(a, b), lockName(a.Key()), seconds(o.from), seconds(o.to), seconds(o.to-o.from), why.text),
 		Witness: &Witness{

@@ -101,11 +101,17 @@ func tell(h *history.History, v Verdict) string {
 		if r.Stalled > 0 {
 			fmt.Fprintf(&b, "  a stall of %g s may be why\n", r.Stalled)
 		}
+		for _, l := range r.Losses {
+			fmt.Fprintf(&b, "  on %s: %s, steps %v\n", l.Node, l.Cause, l.Steps)
+		}
 		if w := r.Witness; w != nil {
 			fmt.Fprintf(&b, "  witness: %s of %s, %s to %s\n", strings.Join(w.Sessions, " and "), w.Key, seconds(w.From), seconds(w.To))
 			for _, n := range w.Events {
 				i := slices.IndexFunc(h.Events, func(e history.Event) bool { return e.N == n })
 				e := h.Events[i]
+				if l := e.Life; l != nil {
+					e.Cause = string(l.What) + " " + l.Old + "→" + l.Value
+				}
 				fmt.Fprintf(&b, "    %s\n", strings.Join(strings.Fields(fmt.Sprintf("%.3f %s %s %s %s %s %s", history.Seconds(e.T), e.Process, e.Type, e.Op, e.Node, e.Session, e.Cause)), " "))
 			}
 		}

@@ -31,7 +31,11 @@ type guest struct {
 	image   string
 	version string // as in redis 7.0.15
 	persist string // as a scenario's topology.persistence
+	notify  string // its notify-keyspace-events, which runs change
 }
+
+// notify is the setting by which a server tells of its keys.
+const notify = "notify-keyspace-events"
 
 // firstGuest is the first guest's host on the network, see net.go.
 const firstGuest = lastHost + 1
@@ -143,7 +147,7 @@ func (g *guest) introduce(ctx context.Context) error {
 			"name one that is empty; if nobody needs the keys: docker exec " + g.called + " redis-cli FLUSHALL"}
 	}
 	set := map[string]string{}
-	for _, name := range []string{"appendonly", "appendfsync", "save"} {
+	for _, name := range []string{"appendonly", "appendfsync", "save", notify} {
 		v, err := g.command(ctx, g.called, []string{"CONFIG", "GET", name})
 		if err != nil {
 			return err
@@ -155,6 +159,7 @@ func (g *guest) introduce(ctx context.Context) error {
 	if set["save"] != "" {
 		return &Lack{fmt.Errorf("its server saves snapshots (save %s), as no scenario's node does", set["save"]), "start it with --save ''"}
 	}
+	g.notify = set[notify]
 	g.persist = set["appendfsync"]
 	if set["appendonly"] != "yes" {
 		g.persist = "none"
@@ -233,6 +238,9 @@ func (g *guest) restore(ctx context.Context) error {
 	}
 	g.spoiled.Store(false)
 	g.tell(ctx)
+	if _, err := g.command(ctx, g.called, []string{"CONFIG", "SET", notify, g.notify}); err != nil {
+		return err
+	}
 	return g.wipe(ctx)
 }
 

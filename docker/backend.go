@@ -37,6 +37,8 @@
 // namespace and has one capability: NET_ADMIN, without which nobody may have rules there
 // by which packets are lost. It can reach no other namespace. No other container has any.
 //
+// Nodes tell the links' box of their keys (life.go), by a connection that no link carries.
+//
 // A node may also be a guest: a container of somebody else's, on the run's network
 // besides its own, which is wiped and stays (adopt.go).
 //
@@ -161,6 +163,7 @@ var powers = []string{
 	harness.CanPersist,
 	harness.CanReplicate,
 	harness.CanImage,
+	harness.CanTellLife,
 }
 
 // clockPowers need more of the engine's machine than the others.

@@ -5,6 +5,7 @@ package docker
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ type box struct {
 	frozen bool   // somebody else has paused it
 	// Pauses, and ends of these, that were asked for and the engine has not told of yet.
 	pausing, resuming int
+	turned            time.Time // when the last of them was asked for
 }
 
 // running is one run of a container's program.
@@ -143,7 +145,8 @@ func (b *box) Pause(ctx context.Context) (readBack string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, engineBound)
 	defer cancel()
 	b.pausing++
-	if err := b.engine.pause(ctx, b.id); err != nil {
+	b.turned = time.Now()
+	if err := b.insist(ctx, b.engine.pause, "already paused", true); err != nil {
 		b.pausing--
 		if !b.runs() {
 			err = proc.ErrEnded
@@ -167,12 +170,52 @@ func (b *box) Resume(ctx context.Context) (readBack string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, engineBound)
 	defer cancel()
 	b.resuming++
-	if err := b.engine.unpause(ctx, b.id); err != nil {
+	b.turned = time.Now()
+	if err := b.insist(ctx, b.engine.unpause, "not paused", false); err != nil {
 		b.resuming--
 		return "", fmt.Errorf("resume %s: %w", b.name, err)
 	}
 	b.paused = false
 	return b.noted(ctx, "resume", "paused", "") // one that has ended at once is no error
+}
+
+// echoes is for how long an engine may still be told by the kernel's side of a pause that it
+// has asked for itself, and then believes that it has just come, or gone: the engine 20.10
+// takes what containerd tells it for news (daemon/monitor.go, EventPaused and EventResumed).
+const echoes = 5 * time.Second
+
+// insist asks again as long as the engine refuses because of such an echo: it says that
+// the container is there already where it isn't. The lock is held.
+func (b *box) insist(ctx context.Context, ask func(context.Context, string) error, already string, frozen bool) error {
+	for {
+		err := ask(ctx, b.id)
+		if err == nil || !strings.Contains(err.Error(), already) || time.Since(b.turned) > echoes {
+			return err
+		}
+		if is, known := proc.Frozen(b.run.process); known && is == frozen {
+			return nil
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// echo reports whether what the engine says of a pause may be such an echo: somebody has
+// just asked for one, and, where that can be seen, the container is as it should be. The
+// lock is held.
+func (b *box) echo() bool {
+	if time.Since(b.turned) > echoes {
+		return false
+	}
+	pid := 0
+	if b.near && b.runs() {
+		pid = b.run.process
+	}
+	is, known := proc.Frozen(pid)
+	return !known || is == (b.paused || b.frozen)
 }
 
 // noted reads back what a container is that was something else before, and should be as

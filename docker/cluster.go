@@ -42,6 +42,8 @@ type cluster struct {
 	ahead    time.Duration      // how far the engine's clock is ahead of ours
 	within   time.Duration      // by how much that may be wrong
 	limit    time.Duration      // how long the run may take
+	tells    bool               // the nodes tell of their keys
+	epoch    int64              // what a right wall clock shows at true time zero
 	group    *proc.Group        // directory that disks are mounted below; nil: there are none
 
 	mu      sync.Mutex
@@ -62,7 +64,9 @@ func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
 	c.ctx = c.Timeline.Context()
 	c.clocks = skew.Machines{Recorder: rec, Origin: c.Origin, Node: c.clockOf, Client: c.clocksOf, Over: c.over, Others: c.othersRight}
 	c.Nodes = &failover.Nodes[*node]{Context: c.ctx, Kill: c.Kill, Pause: c.Pause, Gate: c.gate, Turn: c.turn}
-	c.Disks = &disk.Disks{Kill: func(node string) (string, error) { return c.at(node).end(c.ctx) }, Runs: func(node string) bool { return c.at(node).Runs() }}
+	c.Disks = &disk.Disks{Kill: func(node string) (string, error) {
+		return c.ends(node, false, func() (string, error) { return c.at(node).end(c.ctx) })
+	}, Runs: func(node string) bool { return c.at(node).Runs() }}
 	return c
 }
 
@@ -97,7 +101,9 @@ func (c *cluster) watch() {
 // begin makes this instant true time zero.
 func (c *cluster) begin() error {
 	c.Timeline.Begin()
-	return c.Remote.Begin(c.Origin())
+	var err error
+	c.epoch, err = c.Remote.Begin(c.Origin())
+	return err
 }
 
 // close ends what the run has made, and waits for it. The servers stay.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"lockpick/harness"
+	"lockpick/harness/history"
 	"lockpick/harness/real/server"
 	"lockpick/nemesis"
 )
@@ -78,6 +79,7 @@ func (c *cluster) gate(node string) (open func() error, err error) { return c.Re
 // turn lets a node's links lead to its replica. The disk was the dead master's.
 func (c *cluster) turn(node, upstream string) error {
 	c.Forget(node)
+	c.Again(c.ctx, node, upstream, history.Failover)
 	return c.Remote.Turn(c.ctx, node, upstream)
 }
 

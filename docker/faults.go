@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"lockpick/harness/history"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/server"
 	"lockpick/nemesis"
@@ -64,7 +65,7 @@ func (c *cluster) Resume(target string) (string, error) {
 // Kill ends a client or a node by SIGKILL.
 func (c *cluster) Kill(target string) (string, error) {
 	if n := c.Nodes.Server(target); n != nil {
-		return n.kill(c.ctx)
+		return c.ends(target, false, func() (string, error) { return n.kill(c.ctx) })
 	}
 	p := c.player(target)
 	if p == nil && c.over(target) {
@@ -87,7 +88,7 @@ func (c *cluster) Shutdown(node string) (string, error) {
 	if n == nil {
 		return "", fmt.Errorf("shut %s down: no such node", node)
 	}
-	return n.shutdown(c.ctx)
+	return c.ends(node, true, func() (string, error) { return n.shutdown(c.ctx) })
 }
 
 // Restart starts a node again that is down.
@@ -109,6 +110,7 @@ func (c *cluster) Restart(node string) (string, error) {
 		back, err = "it did not come back: "+err.Error(), nil
 	}
 	if err == nil {
+		c.Again(c.ctx, node, n.At, history.Restart)
 		var shown string
 		shown, err = c.clocks.Again(node)
 		back += shown

@@ -38,6 +38,8 @@ func (g *guard) paused(w ward, over bool) {
 	case over && w.resuming > 0:
 		w.resuming--
 		return
+	case w.echo():
+		return
 	case !over:
 		w.frozen = true
 	case w.frozen:

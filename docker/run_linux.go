@@ -148,7 +148,7 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 		return err
 	}
 	go c.watch()
-	for _, setUp := range []func(harness.Scenario) error{c.replicate, c.beWatched, c.awaitSecond} {
+	for _, setUp := range []func(harness.Scenario) error{c.tell, c.replicate, c.beWatched, c.awaitSecond} {
 		if err := setUp(s); err != nil {
 			return err
 		}

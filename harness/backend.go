@@ -21,6 +21,13 @@ type Backend interface {
 	Run(ctx context.Context, s Scenario, seed uint64, rec *history.Recorder, body Body) error
 }
 
+// Sparer is a backend that can run a seed again as if some facts of keys' lives had not been.
+type Sparer interface {
+	// Sparing is the backend whose nodes ask spare before a key on a lock node ends or changes
+	// (history.OpLife) whether that is not to be. All before the first yes is the same as without.
+	Sparing(spare func(history.Event) bool) Backend
+}
+
 // Body is what is done on a cluster. Its context is the backend's: one from
 // outside has no meaning in virtual time.
 type Body func(ctx context.Context, c Cluster) error

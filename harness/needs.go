@@ -14,6 +14,7 @@ const (
 	CanBeExact         = "exact-instants"
 	CanExpireMonotonic = "monotonic-expiry" // no Redis does
 	CanImage           = "image"            // nodes that run a named image, and so are containers
+	CanTellLife        = "life"             // nodes tell of each key's life, which no scenario needs: see history.Life
 	CanSetOwnTime      = "set-own-time"     // the clock of a client whose lock reads package time itself
 )
 

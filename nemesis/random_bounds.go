@@ -69,7 +69,7 @@ func (d *drawing) lag(s style, k string, at time.Duration) time.Duration {
 	if s.Kind.Name != failover.Name || d.chance(s.Word, "lags", k) < 0.5 {
 		return 0
 	}
-	return min(at-d.Begin, d.logarithmic(Span{d.TTL / 100, d.TTL / 2}, s.Word, "lag", k))
+	return min(at-d.Begin, d.logarithmic(Span{d.TTL / 10, 2 * d.TTL}, s.Word, "lag", k))
 }
 
 // behind cuts the replica off before its failover, and mends what is left of the link

@@ -1,6 +1,9 @@
 package history
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // CameTrue returns the events with each ValidUntil as it came true. A client
 // reckons it from what its clock shows when it gets the lock, as if that clock were
@@ -16,8 +19,12 @@ import "math"
 // they are returned as they are, otherwise they are copied.
 func CameTrue(events []Event) []Event {
 	var turns []Event
+	var nodes []string // whose clocks no client believes in
+	if len(events) > 0 && events[0].Params != nil {
+		nodes = events[0].Params.Nodes
+	}
 	for i := range events {
-		if events[i].Op == OpClock {
+		if events[i].Op == OpClock && !slices.Contains(nodes, events[i].Node) {
 			turns = append(turns, events[i])
 		}
 	}

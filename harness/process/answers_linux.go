@@ -7,7 +7,9 @@ import (
 	"os"
 	"time"
 
+	"lockpick/harness/history"
 	"lockpick/harness/real/disk"
+	"lockpick/harness/real/life"
 	"lockpick/harness/real/proc"
 )
 
@@ -28,6 +30,23 @@ func (b *Backend) answers(ctx context.Context) (err error) {
 		return fmt.Errorf("it does not answer PING: %w", err)
 	}
 	return nil
+}
+
+// tellsLife starts the program for a moment and lets it tell of its keys.
+func (b *Backend) tellsLife(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, trialBound)
+	defer cancel()
+	group, err := proc.NewGroup(b.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, group.Close()) }()
+	r, err := group.StartRedis(ctx, "trial", b.cfg.RedisServer, "none")
+	if err != nil {
+		return err
+	}
+	lives := life.New(life.Config{Clock: proc.TrueClock, Ours: proc.Asked, Record: func(history.Event) {}})
+	return errors.Join(lives.Watch(map[string]string{"trial": r.Addr()}), lives.Close())
 }
 
 // tryDisk mounts a disk for a moment.

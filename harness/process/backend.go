@@ -7,6 +7,8 @@
 // client is a subprocess, child.go; what they say to each other is package contender,
 // and what is done to links package network.
 //
+// What becomes of each key on a node, the node itself tells (life.go, package life).
+//
 // What somebody else does to a process is told (guard.go): the kernel tells its parent.
 //
 // Deliberately missing: the client's program (package client), the meaning of
@@ -97,6 +99,12 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 		c.Name = name
 		out = append(out, c)
 	}
+	tell := run
+	if run.Available {
+		tell = b.canTell(ctx)
+	}
+	tell.Name = harness.CanTellLife
+	out = append(out, tell)
 	watch := run
 	if run.Available {
 		watch = b.canWatch(ctx)
@@ -148,6 +156,17 @@ func (b *Backend) canWatch(ctx context.Context) harness.Capability {
 	}
 	return harness.Capability{Reason: b.cfg.RedisServer + " can't be a sentinel: " + strings.TrimSuffix(why, ":"),
 		Remedy: "apt-get install redis-server, whose program is redis-sentinel as well, and see that it comes first on PATH"}
+}
+
+// canTell says whether nodes tell of their keys. Runs do without.
+func (b *Backend) canTell(ctx context.Context) harness.Capability {
+	err := b.tellsLife(ctx)
+	if err == nil {
+		return harness.Capability{Available: true}
+	}
+	why := telling(err)
+	return harness.Capability{Reason: "causes come from what clients saw alone: " + why,
+		Remedy: cmp.Or(shortage.Remedy(err, shortage.Temporary), "use Redis 7.0 or later that allows CONFIG and MONITOR")}
 }
 
 // clockPowers need more of a machine than the others.

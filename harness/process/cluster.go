@@ -13,6 +13,7 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/real/disk"
 	"lockpick/harness/real/failover"
+	"lockpick/harness/real/life"
 	"lockpick/harness/real/link"
 	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
@@ -29,12 +30,14 @@ type cluster struct {
 	self  []string
 	group *proc.Group
 	mesh  *link.Mesh
+	lives *life.Lives
 	rec   *history.Recorder
 
 	// These are filled before body is called.
 	resource *proc.Redis
 	servers  []*proc.Redis // that one, the nodes and their replicas
 	clocks   skew.Machines // of nodes and clients, where they can be turned
+	tells    bool          // the nodes tell of their keys
 
 	mu      sync.Mutex
 	clients map[string]*child // those that run
@@ -52,7 +55,8 @@ func newCluster(ctx context.Context, seed uint64, self []string, group *proc.Gro
 	c.ctx = c.Timeline.Context()
 	c.clocks = skew.Machines{Recorder: rec, Origin: c.Origin, Node: c.clockOf, Client: c.clocksOf, Over: c.over}
 	c.mesh = link.NewMesh(seed, c.Now, rec.Record)
-	c.Network = &network.Network{Context: c.ctx, Mesh: c.mesh, Addr: c.addr, Down: c.down, Mute: c.mute, Go: c.Timeline.Go}
+	c.lives = life.New(life.Config{Clock: proc.TrueClock, Ours: proc.Asked, Record: rec.Record})
+	c.Network = &network.Network{Context: c.ctx, Mesh: c.mesh, Lives: c.lives, Addr: c.addr, Down: c.down, Mute: c.mute, Go: c.Timeline.Go}
 	c.Disks = &disk.Disks{Kill: c.Kill, Runs: func(node string) bool { return !c.down(node) }}
 	c.Nodes = &failover.Nodes[*proc.Redis]{Context: c.ctx, Kill: c.Kill, Pause: c.Pause, Gate: c.gate, Turn: c.turn}
 	return c
@@ -61,6 +65,7 @@ func newCluster(ctx context.Context, seed uint64, self []string, group *proc.Gro
 // close ends everything that the run started, and waits for it.
 func (c *cluster) close() error {
 	c.Stop()
+	c.lives.Close() // of servers that are about to end
 	// Processes first, so that nobody sees the links end.
 	errs := []error{c.group.Close(), c.Network.Close()}
 	return errors.Join(append(errs, c.Wait())...)

@@ -4,6 +4,7 @@ package process
 
 import (
 	"lockpick/harness"
+	"lockpick/harness/history"
 	"lockpick/nemesis"
 )
 
@@ -44,6 +45,7 @@ func (c *cluster) gate(node string) (open func() error, err error) {
 
 // turn lets a node's links lead to its replica. The disk was the dead master's.
 func (c *cluster) turn(node, upstream string) error {
+	c.lives.Again(node, upstream, history.Failover)
 	c.mesh.Turn(node, upstream)
 	c.Disks.Forget(node)
 	return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"lockpick/harness/history"
 	"lockpick/harness/real/server"
 	"lockpick/nemesis"
 )
@@ -18,7 +19,7 @@ var (
 // Kill ends a client or a node by SIGKILL.
 func (c *cluster) Kill(target string) (string, error) {
 	if n := c.Server(target); n != nil {
-		return n.Kill()
+		return c.ends(target, false, n.Kill)
 	}
 	ch := c.running(target)
 	if ch == nil && c.over(target) {
@@ -55,6 +56,7 @@ func (c *cluster) Restart(node string) (string, error) {
 	if err != nil {
 		return back, err
 	}
+	c.lives.Again(node, n.Addr(), history.Restart)
 	shown, err := c.clocks.Again(node)
 	return back + shown, err
 }

@@ -196,7 +196,7 @@ func TestProbeNamesWhatIsMissing(t *testing.T) {
 	needRedis(t)
 	b := New(Config{})
 	caps := b.Probe(t.Context())
-	if len(caps) != 1+len(powers)+2+1+len(clockPowers)+len(uncontained) || caps[0].Name != harness.CanRun {
+	if len(caps) != 1+len(powers)+2+1+1+len(clockPowers)+len(uncontained) || caps[0].Name != harness.CanRun {
 		t.Errorf("%+v", caps)
 	}
 	for _, c := range caps {

@@ -48,6 +48,7 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 				return c.group.StartSentinel(c.ctx, name, b.cfg.RedisServer)
 			})
 		},
+		c.tell,
 		func(s harness.Scenario) error { return c.Open(s.NodeNames(), network.ClientsOf(s)) },
 		c.awaitSecond,
 	} {
@@ -56,6 +57,7 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 		}
 	}
 	c.Begin()
+	c.lives.Start(c.Origin())
 	return body(ctx, c)
 }
 

@@ -16,5 +16,5 @@ func (c *cluster) Shutdown(node string) (string, error) {
 	if n == nil {
 		return "", fmt.Errorf("shut %s down: no such node", node)
 	}
-	return n.Shutdown(c.ctx)
+	return c.ends(node, true, func() (string, error) { return n.Shutdown(c.ctx) })
 }

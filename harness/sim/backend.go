@@ -50,7 +50,8 @@ type Backend struct {
 	// delivery. It finds irreproducible runs whose histories happen to be equal.
 	Digest func(uint64)
 
-	patience time.Duration // real time for one step of a client's own bubble; 0: 30 s
+	spare    func(history.Event) bool // see Sparing; nil: nobody is asked
+	patience time.Duration            // real time for one step of a client's own bubble; 0: 30 s
 }
 
 var _ harness.Backend = (*Backend)(nil)
@@ -116,6 +117,7 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 	owns, over := b.bubbles(s)
 	bubbleErr := inBubble(func() {
 		c := newCluster(s, seed, rec, owns)
+		c.spare = b.spare
 		c.locks = b.locks
 		crash = protect("run scenario", func() { bodyErr = body(context.Background(), c) })
 		c.close()
@@ -156,6 +158,13 @@ func supports(s harness.Scenario, k lock.Kind) error {
 	return fits(s)
 }
 
+// Sparing asks before a key is changed, deleted, flushed, expired, lost or reverted.
+func (b *Backend) Sparing(spare func(history.Event) bool) harness.Backend {
+	other := *b
+	other.spare = spare
+	return &other
+}
+
 // Fits says why a scenario is too large, whatever the machine.
 func (*Backend) Fits(s harness.Scenario) error { return fits(s) }
 
@@ -180,6 +189,9 @@ func newCluster(s harness.Scenario, seed uint64, rec *history.Recorder, owns []*
 		}
 		if s.Topology.Replicas > 0 && name != harness.ResourceName {
 			srv.replica = srv.newReplica(newSlot(firstReplicaSlot+i), node.NewClock(time.Now().UnixNano(), n.now))
+		}
+		if name != harness.ResourceName {
+			srv.witness = &witness{server: srv}
 		}
 		srv.start()
 		n.servers = append(n.servers, srv)

@@ -14,6 +14,7 @@ import (
 type arrival struct {
 	conn *conn
 	data []byte
+	sent int64 // when it entered the link
 	end  bool
 }
 
@@ -33,7 +34,7 @@ func (s *server) take(a arrival) []*resp.Command {
 	if c.session == nil {
 		return nil
 	}
-	out, hangUp := c.session.Feed(a.data)
+	out, hangUp := s.feed(a)
 	out = append([]byte(nil), out...)
 	s.flush(func() { s.answer(c, out, hangUp) })
 	return nil
@@ -75,6 +76,7 @@ func (s *server) catchUp() {
 		open := s.take(a)
 		s.catchUp()
 		s.net.mu.Unlock()
+		s.net.tell()
 		s.net.record(a.conn.link, open)
 	})
 }

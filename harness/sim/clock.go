@@ -85,6 +85,7 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 	if h := c.host(target); h != nil {
 		return c.turnClient(h, by, rate)
 	}
+	defer c.tell()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, err := c.node(target)
@@ -99,6 +100,8 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 		s.node.Sweep()
 	}
 	s.clock.Turn(by, rate)
+	c.told = append(c.told, history.Event{T: c.now(), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: target,
+		Local: s.clock.Now(), Wall: true, Drift: s.clock.Drift()})
 	s.lookAgain()
 	now, err := s.time()
 	if err != nil {

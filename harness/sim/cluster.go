@@ -31,6 +31,12 @@ func (c *cluster) Now() time.Duration { return time.Duration(c.now()) }
 // StampError is nought: the simulation owns true time.
 func (c *cluster) StampError() time.Duration { return 0 }
 
+// TellsLife is true: the simulation's nodes tell what becomes of each key.
+func (c *cluster) TellsLife() bool { return true }
+
+// Epoch is what a right wall clock shows at the begin of the run.
+func (c *cluster) Epoch() int64 { return c.start.UnixNano() }
+
 // At calls f in a goroutine of its own, at an instant that nothing else has: at
 // most some microseconds after t. Nothing is called any more once the run has ended.
 func (c *cluster) At(t time.Duration, f func()) {
@@ -119,6 +125,7 @@ func (c *cluster) Resource(_ context.Context, args ...string) (any, error) {
 
 // Node runs one command on a node, past the network.
 func (c *cluster) Node(_ context.Context, name string, args ...string) (any, error) {
+	defer c.tell()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, err := c.node(name)
@@ -159,6 +166,7 @@ const coolDown = time.Minute
 // close ends the run: it records what is still open, heals every fault, kills
 // every client and waits until what they left behind has gone.
 func (c *cluster) close() {
+	c.tell()
 	for _, l := range c.links {
 		c.record(l, l.open())
 	}

@@ -68,8 +68,9 @@ func (c *conn) Write(b []byte) (int, error) {
 		return 0, os.ErrDeadlineExceeded
 	}
 	m := &message{payload: slices.Clone(b)}
-	m.deliver = func() { c.link.server.receive(c, m.payload) }
-	commands := c.stream.Request(m.payload, c.net.now())
+	sent := c.net.now()
+	m.deliver = func() { c.link.server.receive(arrival{conn: c, data: m.payload, sent: sent}) }
+	commands := c.stream.Request(m.payload, sent)
 	m.locks = lockCommand(commands)
 	c.link.match(m, nemesis.Request, commands)
 	c.up.send(m)

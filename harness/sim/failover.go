@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"lockpick/harness/history"
 	"lockpick/harness/sim/node"
 	"lockpick/nemesis"
 )
@@ -130,6 +131,7 @@ func (n *network) replica(link string) *replica {
 // FailOver kills a node's master. Its replica takes its address, on its own
 // machine, and has no replica of its own. What it was sent by then is on its disk.
 func (c *cluster) FailOver(target string) (string, error) {
+	defer c.tell()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, err := c.failing(target)
@@ -169,7 +171,8 @@ func (s *server) promote() (readBack string) {
 		s.disk.Keep(kept)
 	}
 	s.runID = r.runID
-	s.node = node.New(node.Config{RunID: r.runID, ProcessID: 2000, Clock: s.clock, Disk: s.disk, Lacks: s.lacks})
+	s.begin(node.Config{RunID: r.runID, ProcessID: 2000, Clock: s.clock, Monotonic: s.mono, Disk: s.disk, Lacks: s.lacks})
 	s.node.Apply(kept)
+	s.compare(history.Failover)
 	return fmt.Sprintf("now %s, %d changes were not replicated; PING: %s", s.identity(), len(r.queue), s.ping())
 }

@@ -33,6 +33,8 @@ type network struct {
 	hosts   []*host
 	servers []*server
 	links   []*link
+	told    []history.Event          // facts of keys' lives that are not recorded yet
+	spare   func(history.Event) bool // whether such a fact is not to be; nil: all are
 }
 
 // link joins a client and a server.

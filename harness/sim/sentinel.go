@@ -35,6 +35,7 @@ func (c *cluster) election(target string) time.Duration {
 // It is a model: sentinels are no machines here, so that they always are a majority,
 // reach everybody and agree in the first election.
 func (c *cluster) FailOverBySentinel(target string, stop bool) (string, error) {
+	defer c.tell()
 	c.mu.Lock()
 	s, err := c.failing(target)
 	if err == nil && s.paused {

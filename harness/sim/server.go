@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 
+	"lockpick/harness/history"
 	"lockpick/harness/sim/node"
 	"lockpick/nemesis"
 )
@@ -33,6 +34,7 @@ type server struct {
 	dials    []*conn        // to a machine without power
 	replica  *replica       // nil: there is none
 	promoted *replica       // the one that has taken this server's place
+	witness  *witness       // of the life of its keys; nil: it is the resource
 	lacking  map[string]int // what clients asked for that Redis has and the simulation doesn't, and how often
 }
 
@@ -54,11 +56,20 @@ func (s *server) start() {
 	if s.replica != nil {
 		c.Replicate = s.replica.send
 	}
-	s.node = node.New(c)
+	s.begin(c)
+	s.compare(history.Restart)
 	if s.replica != nil {
 		s.replica.resync()
 	}
 	s.remind()
+}
+
+// begin begins a life of the server.
+func (s *server) begin(c node.Config) {
+	if s.witness != nil {
+		c.Teller = s.witness
+	}
+	s.node = node.New(c)
 }
 
 // runID is 40 digits, another one for each life of a server.
@@ -93,6 +104,7 @@ func (s *server) crash() { s.end(syscall.ECONNRESET) }
 
 // end ends the process, and its connections with err; nil: nobody hears of it.
 func (s *server) end(err error) {
+	s.remembers()
 	s.node.Close()
 	s.node = nil
 	s.paused, s.waiting, s.backlog = false, false, nil
@@ -181,9 +193,11 @@ func (s *server) accept(c *conn) {
 }
 
 // receive takes what a client sent.
-func (s *server) receive(c *conn, b []byte) {
+func (s *server) receive(a arrival) {
+	defer s.net.tell()
 	s.net.mu.Lock()
 	defer s.net.mu.Unlock()
+	c := a.conn
 	switch {
 	case c.orphan && s.off:
 		c.unheard = true
@@ -191,9 +205,9 @@ func (s *server) receive(c *conn, b []byte) {
 		s.hangUp(c, syscall.ECONNRESET)
 	case c.session == nil: // killed meanwhile; the end of the connection is on its way
 	case !s.runs():
-		s.backlog = append(s.backlog, arrival{conn: c, data: b})
+		s.backlog = append(s.backlog, a)
 	default:
-		s.take(arrival{conn: c, data: b})
+		s.take(a)
 	}
 }
 

@@ -38,6 +38,7 @@ func anyHistory(p *pick) *history.History {
 			N: int64(len(h.Events) + 1), T: choose(p, times...), Process: choose(p, names...), Type: choose(p, types...), Op: choose(p, ops...),
 			Key: choose(p, "k", "k", "l", ""), Session: choose(p, "c1/1", "c1/2", "c2/1", ""), Token: choose(p, "a", "b", ""), Fence: choose(p, times...),
 			ValidUntil: choose(p, times...), Local: choose(p, times...), Wall: p.n(2) == 0, Drift: choose(p, times...), Node: choose(p, "", "", "n1", "c1", "c1-n1"),
+			Life:    choose(p, nil, &history.Life{What: choose(p, history.KeySet, history.KeyExpiry, history.KeyChanged, history.KeyDeleted, history.KeyGap), Seq: int64(p.n(9))}),
 			Version: choose(p, times...), Sent: choose(p, times...), Applied: choose(p, times...), Step: p.n(3), Cause: choose(p, "", "write", "read"),
 		})
 	}
@@ -110,6 +111,13 @@ func holds(t *testing.T, f *Facts) {
 		for _, a := range w.Attempts {
 			if len(a.Asked()) == 0 || a.Session.Client() != Sender(a.Asked()[0]) {
 				t.Fatalf("an attempt of %s is not its own", a.Session.Name())
+			}
+		}
+	}
+	for _, key := range f.Lives().Keys {
+		for _, s := range f.Lives().Stays("n1", key) {
+			if s.To(); s.Put == nil || s.Put.Process != "n1" || s.Put.Key != key {
+				t.Fatalf("a value of %s on n1 was put there by nobody", key)
 			}
 		}
 	}

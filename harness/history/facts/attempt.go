@@ -33,7 +33,7 @@ func (f *Facts) Wires() map[string]*Wire {
 	if f.wires != nil {
 		return f.wires
 	}
-	in := wireReader{locks: map[string]*Wire{}, places: map[place]*bidder{}}
+	in := wireReader{locks: map[string]*Wire{}, places: map[asker]*bidder{}}
 	if len(f.Links) > 0 {
 		for s := range f.Sessions() {
 			b := in.bidder(s.Client(), s.Key())
@@ -53,11 +53,11 @@ func (f *Facts) Wires() map[string]*Wire {
 
 type wireReader struct {
 	locks  map[string]*Wire
-	places map[place]*bidder
+	places map[asker]*bidder
 }
 
-// place is one client at one lock.
-type place struct{ client, key string }
+// asker is one client at one lock.
+type asker struct{ client, key string }
 
 // bidder is what is known of a client at a lock while its commands are read.
 type bidder struct {
@@ -67,10 +67,10 @@ type bidder struct {
 }
 
 func (in *wireReader) bidder(client, key string) *bidder {
-	b := in.places[place{client, key}]
+	b := in.places[asker{client, key}]
 	if b == nil {
 		b = &bidder{attempts: map[string]*Attempt{}}
-		in.places[place{client, key}] = b
+		in.places[asker{client, key}] = b
 	}
 	return b
 }

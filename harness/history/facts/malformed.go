@@ -113,7 +113,7 @@ func (in *reading) unfaithful() string {
 	}
 	for i := range in.Events {
 		e := &in.Events[i]
-		if e.Process == history.Nemesis {
+		if e.Process == history.Nemesis || e.Op == history.OpLife { // a node that is back tells what it has before its end is stamped
 			continue
 		}
 		for _, f := range stops[e.Process] {

@@ -56,6 +56,8 @@ func (in *reading) event(e *history.Event) {
 		in.book(c, e)
 	case e.Process == history.Nemesis:
 		in.nemesis(e)
+	case e.Op == history.OpLife:
+		in.life(e)
 	case e.Op == history.OpLack:
 		in.Lacks = append(in.Lacks, e)
 	case e.Op == history.OpLog:
@@ -99,9 +101,16 @@ func (in *reading) harness(e *history.Event) {
 	}
 }
 
-// remark books what nobody did whom the run knows. A key's life is a node's.
+// life books what a node told of a key.
+func (in *reading) life(e *history.Event) {
+	if e.Life != nil {
+		in.told = append(in.told, e)
+	}
+}
+
+// remark books what nobody did whom the run knows.
 func (in *reading) remark(e *history.Event) {
-	if e.Op != history.OpLife && e.Op != history.OpClient {
+	if e.Op != history.OpClient {
 		in.Loose = append(in.Loose, e)
 	}
 }

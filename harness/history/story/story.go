@@ -6,8 +6,12 @@
 //	cut it ends here
 //	SECONDS PROCESS TYPE OP [field=value …] [cause=all the rest]
 //
-// PROCESS may be several links, as in c1-n1,n2. Of a wire command what isn't
-// given is filled in: it was sent 2 ms and applied 1 ms before it was answered.
+//	SECONDS NODE life WHAT [value=… old=… by=CLIENT ttl=SECONDS local=SECONDS …]
+//
+// PROCESS may be several links, as in c1-n1,n2, and NODE several nodes. Of a wire command what isn't
+// given is filled in: it was sent 2 ms and applied 1 ms before it was answered. A node's
+// clock is right, and a key that it sets or extends has the lock's TTL, where a fact of its
+// life doesn't say otherwise. A story with such a fact has them all.
 // The key is lock-1, the resource r1.
 //
 // Deliberately missing: the record's own form (package history), and any judgement.
@@ -37,6 +41,7 @@ func Parse(text string) (*history.History, error) {
 	for i := range h.Events {
 		h.Events[i].N = int64(i + 1)
 	}
+	order(h)
 	history.Sort(h.Events)
 	return h, nil
 }
@@ -74,7 +79,11 @@ func parseLine(h *history.History, f []string) error {
 			p = client + "-" + p
 		}
 		e := history.Event{T: at + int64(i)*1000, Process: p, Type: history.Type(f[2]), Op: f[3]}
-		if err := setFields(&e, f[4:], int64(h.Params.TTL)); err != nil {
+		if f[2] == history.OpLife {
+			e.Type, e.Op, e.Life = history.Info, history.OpLife, &history.Life{What: history.Change(f[3])}
+			h.Params.Life = true
+		}
+		if err := setFields(&e, f[4:], h.Params); err != nil {
 			return err
 		}
 		h.Events = append(h.Events, e)
@@ -102,6 +111,8 @@ func setParam(p *history.Params, name, value string) (err error) {
 		p.Rounds, err = strconv.Atoi(value)
 	case name == "epoch":
 		p.Epoch, err = nanos(value)
+	case name == "persistence":
+		p.Persistence = value
 	case name == "fence":
 		p.Fence = value
 	case name == "mayBeIdle":
@@ -112,12 +123,12 @@ func setParam(p *history.Params, name, value string) (err error) {
 	return err
 }
 
-func setFields(e *history.Event, fields []string, ttl int64) (err error) {
+func setFields(e *history.Event, fields []string, p history.Params) (err error) {
 	if _, node, isLink := strings.Cut(e.Process, "-"); isLink {
 		const ms = int64(time.Millisecond)
 		e.Node, e.Sent, e.Applied, e.Answered = node, e.T-2*ms, e.T-ms, e.T
 		if e.Op == history.OpSet {
-			e.TTL = ttl
+			e.TTL = int64(p.TTL)
 		}
 	}
 	if e.Process != history.Nemesis && e.Process != history.Harness && e.Op != history.OpClient {
@@ -126,6 +137,9 @@ func setFields(e *history.Event, fields []string, ttl int64) (err error) {
 	words := map[string]*string{"key": &e.Key, "session": &e.Session, "token": &e.Token, "node": &e.Node, "value": &e.Value}
 	numbers := map[string]*int64{"version": &e.Version, "fence": &e.Fence, "n": &e.N, "drift": &e.Drift}
 	stamps := map[string]*int64{"until": &e.ValidUntil, "local": &e.Local, "ttl": &e.TTL, "sent": &e.Sent, "applied": &e.Applied, "answered": &e.Answered}
+	if e.Life != nil {
+		return setLife(e, fields, p)
+	}
 	for i, kv := range fields {
 		name, value, _ := strings.Cut(kv, "=")
 		switch {

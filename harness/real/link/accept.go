@@ -19,6 +19,7 @@ type conn struct {
 	link         *Link
 	stream       *resp.Stream
 	client, node *net.TCPConn
+	witness      Witness // nil: nobody hears of it
 	clientGone   bool
 	nodeGone     bool
 	broken       bool // it has lost a message
@@ -118,6 +119,9 @@ func (l *Link) join(way context.Context, client *net.TCPConn, node net.Conn) {
 	l.joining.Lock()
 	defer l.joining.Unlock()
 	c := &conn{link: l, stream: resp.NewStream(l.scripts), client: client, node: node.(*net.TCPConn)}
+	if l.witness != nil && !l.raw {
+		c.witness = l.witness(l.name, l.node, node.LocalAddr().String())
+	}
 	l.mu.Lock()
 	if way.Err() != nil {
 		l.mu.Unlock()

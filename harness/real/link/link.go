@@ -23,6 +23,7 @@ type Link struct {
 	record     func(history.Event)
 	scripts    *resp.Scripts
 	proxy      *toxiproxy.Proxy
+	witness    func(link, node, from string) Witness
 	raw        bool // it carries no lock commands
 
 	ports ports

@@ -49,6 +49,9 @@ type Mesh struct {
 	// from a range of its own (Link.Ports), so that its packets can be told apart; 0: from
 	// any. It is set before the first Open.
 	Ports int
+	// Witness gives who is to hear of what passes a connection that a link has made to its
+	// node, which sees it come from an address; nil: nobody. It is set before the first Open.
+	Witness func(link, node, from string) Witness
 
 	seed    uint64
 	now     func() time.Duration
@@ -59,6 +62,13 @@ type Mesh struct {
 	mu    sync.Mutex
 	links map[string]*Link
 	given int // ranges of ports
+}
+
+// Witness hears of each command on one connection, before the node has it, and of each
+// answer, which is to the first command that had none. It must not block.
+type Witness interface {
+	Sent(args []string, at int64)
+	Answered(at int64)
 }
 
 // NewMesh returns a mesh without links. What is drawn for the messages of a link
@@ -83,7 +93,7 @@ func (m *Mesh) OpenReplication(node, upstream string) (*Link, error) {
 
 func (m *Mesh) open(l *Link, upstream string) (*Link, error) {
 	l.changed, l.conns, l.upstream = make(chan struct{}), map[*conn]bool{}, upstream
-	l.now, l.record, l.scripts, l.server = m.now, m.record, &m.scripts, m.server
+	l.now, l.record, l.scripts, l.server, l.witness = m.now, m.record, &m.scripts, m.server, m.Witness
 	named := fnv.New64a()
 	named.Write([]byte(l.name))
 	l.random = rand.New(rand.NewPCG(m.seed, named.Sum64()))

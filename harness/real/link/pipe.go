@@ -145,6 +145,9 @@ func (p *pipe) take(b []byte) {
 			commands := c.stream.Request(data, now)
 			l.meet(p.of, q, commands, at)
 			for _, cmd := range commands {
+				if c.witness != nil {
+					c.witness.Sent(cmd.Args, now)
+				}
 				l.tapped(c, p.of, cmd.Counts, q)
 			}
 			continue
@@ -152,6 +155,9 @@ func (p *pipe) take(b []byte) {
 		commands := c.stream.Reply(data, now)
 		l.meet(p.of, q, commands, at)
 		for _, cmd := range commands {
+			if c.witness != nil {
+				c.witness.Answered(now)
+			}
 			q.command = cmd
 			l.tapped(c, p.of, cmd.CountsReply, q)
 		}

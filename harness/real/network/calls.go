@@ -19,6 +19,10 @@ const (
 	callGate   = "gate"   // keeps all data from and to a node
 	callUngate = "ungate" //
 	callTurn   = "turn"   // lets a node's links lead to another server
+	callTell   = "tell"   // lets nodes tell of their keys
+	callAgain  = "again"  // takes in that a node is back
+	callEnds   = "ends"   // and that one is about to end
+	callLives  = "lives"  // which it did not
 	callFollow = "follow" // makes the link by which a replica follows a node
 	callCut    = "cut"
 	callMend   = "mend"
@@ -65,6 +69,18 @@ type state struct {
 type leading struct {
 	Node string `json:"node"`
 	Addr string `json:"addr"`
+}
+
+// coming is a node that is back, or what has taken its place.
+type coming struct {
+	leading
+	Why string `json:"why"`
+}
+
+// ending is a node that is about to end.
+type ending struct {
+	Node    string `json:"node"`
+	InOrder bool   `json:"inOrder"`
 }
 
 type asking struct {

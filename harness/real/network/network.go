@@ -5,6 +5,9 @@
 // which has the powers over links and messages that package nemesis declares; and
 // Remote, a Network of another process, which Serve makes there, with the same powers.
 //
+// What passes the links is heard by the lives of the nodes' keys (package life), which it
+// closes before.
+//
 // Deliberately missing: the links themselves (package link), and what the nodes run
 // on, of which it knows their addresses and whether they can answer.
 package network
@@ -17,6 +20,7 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/lock"
+	"lockpick/harness/real/life"
 	"lockpick/harness/real/link"
 	"lockpick/nemesis"
 )
@@ -30,6 +34,7 @@ type Network struct {
 	Down    func(node string) bool   // it doesn't run
 	Mute    func(node string) bool   // it runs and can't answer, whatever the links do
 	Go      func(func())             // runs code of the engine
+	Lives   *life.Lives              // of the nodes, which hear of what passes the links; closed with them
 
 	Addrs   map[string]Addresses    // of each client; filled by Open
 	refused map[string]func() error // links that are none, and what frees their addresses
@@ -62,6 +67,7 @@ func ClientsOf(s harness.Scenario) []Client {
 // that refuses for each node that it can't reach.
 func (n *Network) Open(nodes []string, clients []Client) error {
 	n.Addrs, n.refused = map[string]Addresses{}, map[string]func() error{}
+	n.Mesh.Witness = n.witness
 	for _, client := range clients {
 		a := Addresses{}
 		for _, node := range nodes {
@@ -96,8 +102,17 @@ func (n *Network) openLink(client Client, node string) (addr string, err error) 
 	return l.Addr(), nil
 }
 
+// witness is whoever hears of what passes a connection to a node.
+func (n *Network) witness(name, node, from string) link.Witness {
+	if s := n.Lives.Sender(name, node, from); s != nil {
+		return s
+	}
+	return nil
+}
+
 // Close ends the links and frees their addresses.
 func (n *Network) Close() error {
+	n.Lives.Close() // a node that can't be left as it was is in a worse state, which somebody else says
 	errs := []error{n.Mesh.Close()}
 	for _, release := range n.refused {
 		errs = append(errs, release())

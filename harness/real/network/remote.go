@@ -98,9 +98,27 @@ func (r *Remote) Addresses(client string) (a Addresses, ok bool) {
 	return a, ok
 }
 
-// Begin says when, by the other machine's clock, true time is zero.
-func (r *Remote) Begin(origin time.Duration) error {
-	return r.caller.Call(r.run.Context, callBegin, origin, nil)
+// Begin says when, by the other machine's clock, true time is zero, and returns what a
+// right wall clock showed there then.
+func (r *Remote) Begin(origin time.Duration) (epoch int64, err error) {
+	err = r.caller.Call(r.run.Context, callBegin, origin, &epoch)
+	return epoch, err
+}
+
+// Told, Again and Ends are life.Lives's Watch, Again and Ends.
+func (r *Remote) Told(ctx context.Context, nodes map[string]string) error {
+	return r.caller.Call(ctx, callTell, nodes, nil)
+}
+
+// Again takes in that a node is back, or what has taken its place.
+func (r *Remote) Again(ctx context.Context, node, addr, why string) {
+	r.caller.Call(ctx, callAgain, coming{leading{node, addr}, why}, nil) // or the links have ended, and with them all that tells
+}
+
+// Ends takes in that a node is about to end.
+func (r *Remote) Ends(ctx context.Context, node string, inOrder bool) (goesOn func()) {
+	r.caller.Call(ctx, callEnds, ending{node, inOrder}, nil)
+	return func() { r.caller.Call(ctx, callLives, node, nil) }
 }
 
 // Close ends the run's links and returns when their last facts are recorded.

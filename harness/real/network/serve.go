@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lockpick/harness/history"
+	"lockpick/harness/real/life"
 	"lockpick/harness/real/link"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/wire"
@@ -47,7 +48,11 @@ func Serve(in io.Reader, out io.Writer) error {
 		callClock:  wire.Handle(func(struct{}) (Reading, error) { return Reading{clockID(), proc.TrueClock()}, nil }),
 		callAsk:    wire.Handle(ask),
 		callOpen:   wire.Handle(s.open),
-		callBegin:  wire.Handle(func(at time.Duration) (any, error) { s.origin.Store(int64(at)); return nil, nil }),
+		callBegin:  run(s, s.begin),
+		callTell:   run(s, func(n *Network, at map[string]string) (any, error) { return nil, n.Lives.Watch(at) }),
+		callAgain:  run(s, func(n *Network, c coming) (any, error) { n.Lives.Again(c.Node, c.Addr, c.Why); return nil, nil }),
+		callEnds:   run(s, func(n *Network, e ending) (any, error) { n.Lives.Ends(e.Node, e.InOrder); return nil, nil }),
+		callLives:  run(s, func(n *Network, node string) (any, error) { n.Lives.Lives(node); return nil, nil }),
 		callClose:  wire.Handle(func(struct{}) (any, error) { return nil, s.close() }),
 		callState:  wire.Handle(s.state),
 		callGate:   wire.Handle(s.gate),
@@ -121,17 +126,26 @@ func (s *served) open(o opening) (map[string]Addresses, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	now := func() time.Duration { return proc.TrueClock() - time.Duration(s.origin.Load()) }
 	s.addrs = &addrs{at: o.Addrs}
+	record := func(e history.Event) { s.Notify(noticeEvent, e) }
 	n := &Network{
 		Context: ctx, Go: func(f func()) { go f() },
-		Mesh: link.NewMesh(o.Seed, now, func(e history.Event) { s.Notify(noticeEvent, e) }),
-		Addr: s.addrs.of,
-		Down: func(node string) bool { return s.is(node).Down },
-		Mute: func(node string) bool { return s.is(node).Mute },
+		Mesh:  link.NewMesh(o.Seed, now, record),
+		Lives: life.New(life.Config{Clock: proc.TrueClock, Ours: proc.Asked, Record: record}),
+		Addr:  s.addrs.of,
+		Down:  func(node string) bool { return s.is(node).Down },
+		Mute:  func(node string) bool { return s.is(node).Mute },
 	}
 	n.Mesh.Host, n.Mesh.Ports = o.Host, o.Ports
 	s.network, s.cancel = n, cancel // to be closed, if it fails half way
 	err := n.Open(o.Nodes, o.Clients)
 	return n.Addrs, err
+}
+
+// begin makes an instant true time zero, and says what a right wall clock showed then.
+func (s *served) begin(n *Network, at time.Duration) (epoch int64, err error) {
+	s.origin.Store(int64(at))
+	n.Lives.Start(at)
+	return n.Lives.Epoch(), nil
 }
 
 // addrs are where nodes and the resource are, by a lock of their own: links look there

@@ -1,6 +1,9 @@
 package server
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // persistence lists redis's arguments for each mode of a scenario's topology.
 var persistence = map[string][]string{
@@ -10,6 +13,10 @@ var persistence = map[string][]string{
 	"no":       {"--appendonly", "yes", "--appendfsync", "no"},
 }
 
+// tells lets a server tell of all that is done to keys, as package life reads it, and never
+// lets go of who is slow to read that.
+var tells = []string{"--notify-keyspace-events", "KA", "--client-output-buffer-limit", "pubsub 0 0 0"}
+
 // Args are redis-server's arguments on any real backend, beyond where it listens and
 // where its data are, for a mode of persistence.
 func Args(persist string) ([]string, error) {
@@ -18,7 +25,7 @@ func Args(persist string) ([]string, error) {
 		return nil, fmt.Errorf("persistence %q is none of none, everysec, always, no", persist)
 	}
 	common := []string{"--databases", "1", "--save", "", "--repl-diskless-sync-delay", "0"} // a replica need not wait for others
-	return append(common, args...), nil
+	return slices.Concat(common, tells, args), nil
 }
 
 // SentinelConfig is what a sentinel begins with that others reach at a host. It must

@@ -73,16 +73,20 @@ func (m *Machine) Turn(by time.Duration, rate float64, turned func(at time.Durat
 	return see()
 }
 
-// Record records what a client's clocks show from an instant of true time on.
-func (m *Machine) Record(rec *history.Recorder, client string, at, origin time.Duration) {
+// Record records what a node's clock shows from an instant of true time on, or a client's
+// clocks.
+func (m *Machine) Record(rec *history.Recorder, whose string, client bool, at, origin time.Duration) {
 	s := m.Shown()
 	shown, _ := s.Wall(at)
 	e := history.Event{
-		T: int64(at) - int64(origin), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: client,
+		T: int64(at) - int64(origin), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: whose,
 		Drift: int64(math.Round((s.Rate() - 1) * 1e9)),
 	}
 	e.Wall, e.Local = true, shown.UnixNano()
 	rec.Record(e)
+	if !client { // its monotonic clock is true
+		return
+	}
 	e.Wall, e.Local = false, int64(s.Mono(at))+m.most
 	rec.Record(e)
 }

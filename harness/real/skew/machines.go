@@ -55,10 +55,9 @@ func (ms *Machines) Turn(target string, by time.Duration, rate float64) (string,
 	case n.Name == "" && ms.Over(target):
 		return "", fmt.Errorf("turn clock of %s: %w", target, nemesis.ErrEnded)
 	}
-	turned := func(at time.Duration) { m.Record(ms.Recorder, target, at, ms.Origin()) }
+	turned := func(at time.Duration) { m.Record(ms.Recorder, target, n.Name == "", at, ms.Origin()) }
 	see := func() (string, error) { return ms.seeClient(target, m) }
 	if n.Name != "" {
-		turned = func(time.Duration) {}
 		see = func() (string, error) { return ms.seeNode(target, m) }
 	}
 	back, err := m.Turn(by, rate, turned, see)

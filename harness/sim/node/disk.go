@@ -104,11 +104,14 @@ func (n *Node) apply(r Record) {
 		switch {
 		case c.all:
 			clear(n.keys)
+			clear(n.held)
 		case c.value == nil:
 			delete(n.keys, c.key)
+			n.remember(c.key, nil)
 		default:
 			v := c.value.clone()
 			n.keys[c.key] = &v
+			n.remember(c.key, &v)
 		}
 	}
 }

@@ -1,5 +1,7 @@
 package node
 
+import "lockpick/harness/history"
+
 // kind is the type of a value, as TYPE names it.
 type kind string
 
@@ -25,8 +27,7 @@ const wrongType = failure("WRONGTYPE Operation against a key holding the wrong k
 // look finds a key, and drops it if it has expired: once now > expires.
 func (n *Node) look(key string) *value {
 	v := n.keys[key]
-	if v != nil && v.expires != 0 && n.millis() > v.expires {
-		n.drop(key)
+	if v != nil && v.expires != 0 && n.millis() > v.expires && n.end(key, history.KeyExpired) {
 		return nil
 	}
 	return v
@@ -51,20 +52,44 @@ func (n *Node) findOrNew(key string, k kind) (v *value, ok bool) {
 // put and drop are where a key changes, in place or not, and where that is noted
 // for the disk and the replica.
 
-func (n *Node) put(key string, v *value) {
+// put reports whether the key got the value; a change that somebody spares is refused.
+func (n *Node) put(key string, v *value) bool {
 	if v.kind == hash && len(v.hash) == 0 || v.kind == list && len(v.list) == 0 {
 		n.drop(key)
-		return
+		return true
+	}
+	if n.config.Teller != nil {
+		if f, changed := n.becomes(key, v); changed {
+			if inPlace := n.keys[key] == v; f.What == history.KeyChanged && !inPlace && n.config.Teller.Spare(f) {
+				return false
+			}
+			n.config.Teller.Tell(f)
+		}
+		n.remember(key, v)
 	}
 	n.keys[key] = v
 	n.note(change{key: key, value: v})
+	return true
 }
 
-func (n *Node) drop(key string) {
-	if _, there := n.keys[key]; there {
-		delete(n.keys, key)
-		n.note(change{key: key})
+func (n *Node) drop(key string) { n.end(key, history.KeyDeleted) }
+
+// end ends a key, unless somebody spares it.
+func (n *Node) end(key string, how history.Change) bool {
+	if _, there := n.keys[key]; !there {
+		return true
 	}
+	if n.config.Teller != nil {
+		f := n.goes(key, how)
+		if n.config.Teller.Spare(f) {
+			return false
+		}
+		n.config.Teller.Tell(f)
+		n.remember(key, nil)
+	}
+	delete(n.keys, key)
+	n.note(change{key: key})
+	return true
 }
 
 // count counts the keys that live, and those of them that will expire.

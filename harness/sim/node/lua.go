@@ -142,7 +142,8 @@ func (in *interpreter) command(l *lua.LState) any {
 			return failure("ERR Lua redis lib command arguments must be strings or integers")
 		}
 	}
-	c, known := in.node.commands[strings.ToLower(args[0])]
+	name := strings.ToLower(args[0])
+	c, known := in.node.commands[name]
 	switch {
 	case !known:
 		in.node.lacksCommand(in.session, args, 1)
@@ -154,6 +155,7 @@ func (in *interpreter) command(l *lua.LState) any {
 	case c.writes && in.node.file.failed:
 		return misconf
 	}
+	in.node.doing, in.node.scripted = name, true
 	return c.run(in.node, in.session, args)
 }
 

@@ -28,6 +28,7 @@ type Config struct {
 	Monotonic bool         // keys expire by a clock that runs as Clock does and that nobody sets: no Redis has one
 	Disk      *Disk        // nil: it keeps nothing
 	Replicate func(Record) // told of each change; nil: nobody is
+	Teller    Teller       // told of each key's life; nil: nobody is
 	Lacks     func(string) // told of each thing that a client asks for, that Redis has and this node doesn't; nil: nobody is
 }
 
@@ -42,11 +43,15 @@ type Node struct {
 	sessions int64
 	own      Session // of Do
 	file     appender
+
+	held     map[string]holding // what each key was last told to hold, where somebody is told
+	doing    string             // the command that runs, in small letters; "": none does
+	scripted bool               // a script runs it
 }
 
 // New starts a node with what its disk kept.
 func New(c Config) *Node {
-	n := &Node{config: c, commands: commands(), keys: map[string]*value{}, scripts: map[string]*loaded{}}
+	n := &Node{config: c, commands: commands(), keys: map[string]*value{}, scripts: map[string]*loaded{}, held: map[string]holding{}}
 	n.own.node = n
 	n.readFile()
 	return n
@@ -122,18 +127,21 @@ func (s *Session) Feed(b []byte) (replies []byte, hangUp bool) {
 
 // exec runs one command; args has at least its name.
 func (n *Node) exec(s *Session, args []string) any {
-	c, ok := n.commands[strings.ToLower(args[0])]
+	name := strings.ToLower(args[0])
+	c, ok := n.commands[name]
 	if !ok {
 		n.lacksCommand(s, args, 1)
 		return unknownCommand(args)
 	}
 	if !c.takes(len(args)) {
-		return wrongNumber(strings.ToLower(args[0]))
+		return wrongNumber(name)
 	}
 	if n.file.failed && (c.writes || strings.EqualFold(args[0], "ping")) {
 		return misconf
 	}
+	n.doing = name
 	reply := c.run(n, s, args)
+	n.doing, n.scripted = "", false
 	if bad, failed := reply.(failure); failed && len(args) > 1 && bad == unknownSubcommand(args) {
 		n.lacksCommand(s, args, 2)
 	}

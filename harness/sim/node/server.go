@@ -2,9 +2,13 @@ package node
 
 import (
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
+
+	"lockpick/harness/history"
 )
 
 // version is the Redis whose answers these are.
@@ -34,8 +38,16 @@ func flushAll(n *Node, _ *Session, a []string) any {
 	if len(a) > 2 || len(a) == 2 && !syncWord(a[1]) {
 		return syntax
 	}
-	clear(n.keys)
-	n.note(change{all: true})
+	if n.config.Teller == nil {
+		clear(n.keys)
+		n.note(change{all: true})
+		return ok
+	}
+	for _, key := range slices.Sorted(maps.Keys(n.keys)) {
+		if n.look(key) != nil {
+			n.end(key, history.KeyFlushed)
+		}
+	}
 	return ok
 }
 

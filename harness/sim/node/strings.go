@@ -37,7 +37,9 @@ func set(n *Node, _ *Session, a []string) any {
 	if o.keepTTL && old != nil {
 		v.expires = old.expires
 	}
-	n.put(a[1], v)
+	if !n.put(a[1], v) {
+		return nil
+	}
 	return reply
 }
 

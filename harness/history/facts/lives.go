@@ -1,0 +1,164 @@
+package facts
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"lockpick/harness/history"
+)
+
+// Stay is one value of a key on a node, from the fact that put it there to the fact that
+// ended it.
+//
+//	set          expiry       deleted, expired, changed, lost, reverted, …
+//	 |-------------|-------------|
+//	Put         Given           End
+type Stay struct {
+	Node, Key, Value string
+	Put              *history.Event // set, changed, reverted or appeared
+	Given            *history.Event // by which it last got an expiry; Put, if no later one
+	End              *history.Event // nil: the record has no end of it
+}
+
+// Holds reports whether the value is a token, or has it among its fields.
+func (s *Stay) Holds(token string) bool {
+	word := func(i int) bool {
+		return i >= 0 && i < len(s.Value) && (unicode.IsLetter(rune(s.Value[i])) || unicode.IsDigit(rune(s.Value[i])))
+	}
+	for at := 0; token != ""; at++ {
+		i := strings.Index(s.Value[at:], token)
+		if i < 0 {
+			return false
+		}
+		if at += i; !word(at-1) && !word(at+len(token)) {
+			return true
+		}
+	}
+	return true
+}
+
+// By is who put it there: see history.Life.
+func (s *Stay) By() string { return s.Put.Life.By }
+
+// From is when it was put there.
+func (s *Stay) From() int64 { return s.Put.T }
+
+// To is when it was gone, as far as the record tells: the instant of End, or when its time
+// was over, if nobody looked.
+func (s *Stay) To() int64 {
+	if s.End == nil {
+		return s.Due()
+	}
+	if s.End.Life.What == history.KeyExpired { // that is when somebody looked
+		return min(s.End.T, max(s.Due(), s.Given.T))
+	}
+	return s.End.T
+}
+
+// Due is the instant at which its time was over if the node's clock ran right from Given
+// on: T + Expires − Local. Never: it had no expiry.
+func (s *Stay) Due() int64 {
+	l := s.Given.Life
+	if l.Expires == 0 || s.Given.Local == 0 {
+		return Never
+	}
+	return s.Given.T + l.Expires - s.Given.Local
+}
+
+// Error bounds how far an instant of the node's may be from the one that a fact has.
+func Error(e *history.Event) int64 {
+	if e.Life == nil || e.Life.Hi == 0 {
+		return 0
+	}
+	return max(e.Life.Hi-e.T, e.T-e.Life.Lo)
+}
+
+// Lives is what became of each key on each node, as the nodes told it (history.OpLife). A
+// record whose nodes told nothing has none.
+type Lives struct {
+	stays map[place][]*Stay
+	facts map[place][]*history.Event
+	gaps  map[string][]*history.Event // by node
+	Keys  []string                    // in the order of their first fact
+}
+
+type place struct{ node, key string }
+
+// Lives puts what the nodes told in order, those facts of a node in the node's own order,
+// when it is first asked for.
+func (f *Facts) Lives() *Lives {
+	if f.lives == nil {
+		f.lives = readLives(f.told)
+	}
+	return f.lives
+}
+
+func readLives(told []*history.Event) *Lives {
+	l := &Lives{stays: map[place][]*Stay{}, facts: map[place][]*history.Event{}, gaps: map[string][]*history.Event{}}
+	all := slices.Clone(told)
+	slices.SortStableFunc(all, func(a, b *history.Event) int {
+		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Life.Seq, b.Life.Seq))
+	})
+	open := map[place]*Stay{}
+	for _, e := range all {
+		if e.Life.What == history.KeyGap {
+			l.gaps[e.Process] = append(l.gaps[e.Process], e)
+			continue
+		}
+		p := place{e.Process, e.Key}
+		l.facts[p] = append(l.facts[p], e)
+		if s := l.next(open[p], p, e); s != open[p] {
+			open[p] = s
+		}
+		if !slices.Contains(l.Keys, e.Key) {
+			l.Keys = append(l.Keys, e.Key)
+		}
+	}
+	return l
+}
+
+// next takes one fact, and returns the value that stays there after it, or nil.
+func (l *Lives) next(now *Stay, p place, e *history.Event) *Stay {
+	begin := func() *Stay {
+		s := &Stay{Node: p.node, Key: p.key, Value: e.Life.Value, Put: e, Given: e}
+		l.stays[p] = append(l.stays[p], s)
+		return s
+	}
+	switch e.Life.What {
+	case history.KeyExpiry, history.KeyKept:
+		if now == nil || now.Value != e.Life.Value {
+			return begin() // the facts before it are missing
+		}
+		if e.Life.What == history.KeyExpiry {
+			now.Given = e
+		}
+		return now
+	case history.KeyChanged, history.KeyReverted:
+		if now != nil {
+			now.End = e
+		}
+		return begin()
+	case history.KeySet, history.KeyAppeared: // if there was one, the fact that ended it is missing
+		return begin()
+	default:
+		if now != nil {
+			now.End = e
+		}
+		return nil
+	}
+}
+
+// Stays is the values of a key on a node, one after the other.
+func (l *Lives) Stays(node, key string) []*Stay { return l.stays[place{node, key}] }
+
+// Gap is a span of a node's from which facts may be missing and that meets [from, to], or nil.
+func (l *Lives) Gap(node string, from, to int64) *history.Event {
+	for _, g := range l.gaps[node] {
+		if g.Life.Lo <= to && g.Life.Hi >= from {
+			return g
+		}
+	}
+	return nil
+}

@@ -1,0 +1,276 @@
+//go:build linux
+
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/nemesis"
+)
+
+// told is the facts of a node's keys in words.
+func told(events []history.Event, node string) string {
+	var out []string
+	for _, e := range events {
+		if e.Life == nil || e.Process != node {
+			continue
+		}
+		l := e.Life
+		by := l.By
+		if strings.Contains(by, ":") {
+			by = "stranger"
+		}
+		out = append(out, strings.Join(strings.Fields(fmt.Sprintf("%s %s %s by %s %s", l.What, e.Key, l.Value, by, l.Why)), " "))
+	}
+	return strings.Join(out, "; ")
+}
+
+func (b bench) wantsTold(events []history.Event, node, want string) {
+	b.Helper()
+	if got := told(events, node); got != want {
+		b.Errorf("%s told:\n%s\nwant:\n%s", node, got, want)
+	}
+}
+
+// over sends a command by a client's link to a node.
+func (b bench) over(client string, node int, args ...string) string {
+	b.Helper()
+	return b.ask(b.Addrs[client].Nodes[node].Addr, args...)
+}
+
+// What a replica has not got when it takes its master's place is lost, what it has is kept;
+// both are told before anybody reaches it.
+func TestFailoverIsTold(t *testing.T) {
+	for name, fail := range map[string]func(b bench) (string, error){
+		"by hand": func(b bench) (string, error) { return b.FailOver("n1") },
+		"killed":  func(b bench) (string, error) { return b.FailOverBySentinel("n1", false) },
+		"paused":  func(b bench) (string, error) { return b.FailOverBySentinel("n1", true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			needSentinel(t)
+			t.Parallel()
+			var in bench
+			events := runOn(t, watched(), func(b bench) {
+				in = b
+				replica := b.Replica("n1")
+				b.over("c1", 0, "SET", "early", "v", "PX", "600000")
+				for end := time.Now().Add(5 * time.Second); b.ask(replica.Addr(), "GET", "early") != "v"; time.Sleep(time.Millisecond) {
+					if time.Now().After(end) {
+						t.Fatal("the replica does not get what its master got")
+					}
+				}
+				b.do("cut", func() (string, error) { return b.Cut("n1-replica", nemesis.CutHold, "") })
+				b.over("c1", 0, "SET", "late", "v", "PX", "600000")
+				b.do("fail over", func() (string, error) { return fail(b) })
+				b.over("c1", 0, "SET", "late", "w", "NX", "PX", "600000")
+			})
+			in.wantsTold(events, "n1", "set early v by c1-n1; set late v by c1-n1; gap by; kept early v by failover; lost late by failover; set late w by c1-n1")
+		})
+	}
+}
+
+// A power loss brings back what a key once was.
+func TestPowerLossIsTold(t *testing.T) {
+	needDisk(t)
+	var in bench
+	events := runOn(t, with("everysec", 0, hitsN1), func(b bench) {
+		in = b
+		b.pause(1100 * time.Millisecond) // the first write in a new second is synced at once
+		b.over("c1", 0, "SET", "k", "old", "PX", "600000")
+		b.synced(b.Server("n1").Addr())
+		b.over("c1", 0, "SET", "k", "new", "PX", "600000")
+		b.over("c1", 0, "SET", "j", "new", "PX", "600000")
+		b.do("cut power", func() (string, error) { return b.LosePower("n1", false) })
+		b.do("restart", func() (string, error) { return b.Restart("n1") })
+	})
+	in.wantsTold(events, "n1", "set k old by c1-n1; changed k new by c1-n1; set j new by c1-n1; gap by; lost j by restart; reverted k old by restart")
+}
+
+// Facts carry the node's own clock, which is wrong, and true time, which its links saw;
+// each turn is recorded by what the clock shows right after it.
+func TestWrongClocksAreTold(t *testing.T) {
+	var c *cluster
+	events := runClocked(t, 1, func(b bench) {
+		c = b.cluster
+		b.over("c1", 0, "SET", "k", "a", "PX", "600000")
+		b.turn("n1", 5*time.Second, 1)
+		b.over("c1", 0, "SET", "k", "b", "PX", "600000")
+		b.turn("n1", -8*time.Second, 1)
+		b.over("c1", 0, "SET", "k", "c", "PX", "600000")
+		b.turn("n1", 0, 1.5)
+		b.pause(200 * time.Millisecond)
+		b.over("c1", 0, "SET", "k", "d", "PX", "600000")
+	})
+	right := func(e history.Event) time.Duration { return time.Duration(e.Local - c.Epoch() - e.T) }
+	var ahead, turns []time.Duration
+	var wire []history.Event
+	for _, e := range events {
+		switch {
+		case e.Op == history.OpSet:
+			wire = append(wire, e)
+		case e.Op == history.OpLife:
+			ahead = append(ahead, right(e))
+		case e.Op == history.OpClock:
+			turns = append(turns, right(e))
+			if e.Node != "n1" || !e.Wall || e.Process != history.Nemesis || e.Type != history.Info || (e.Drift == 500_000_000) != (len(turns) == 3) {
+				t.Errorf("turn %d is %+v", len(turns), e)
+			}
+		}
+	}
+	near := func(got []time.Duration, want ...time.Duration) {
+		t.Helper()
+		for i := range want {
+			if len(got) != len(want) || !within(got[i], want[i], slack) {
+				t.Errorf("clocks were ahead by %v, want %v", got, want)
+				return
+			}
+		}
+	}
+	near(turns, 5*time.Second, -3*time.Second, -3*time.Second)
+	near(ahead, 0, 5*time.Second, -3*time.Second, -2900*time.Millisecond)
+	i := 0
+	for _, e := range events {
+		if e.Op != history.OpLife {
+			continue
+		}
+		if w := wire[i]; e.Sent != w.Sent || e.T < w.Sent || e.T > w.Applied || e.Life.Lo < w.Sent || e.Life.Hi > w.Applied {
+			t.Errorf("fact %d is of %d in [%d, %d]; the link saw the command in [%d, %d]", i+1, e.T, e.Life.Lo, e.Life.Hi, w.Sent, w.Applied)
+		}
+		if left := e.Life.Expires - e.Local; left > int64(600*time.Second) || left < int64(600*time.Second-20*time.Millisecond) {
+			t.Errorf("fact %d leaves the key %v", i+1, time.Duration(left))
+		}
+		i++
+	}
+}
+
+// What lockpick does to a key past the links is its own doing; a pause keeps facts back,
+// and loses none.
+func TestTouchAndPauseAreTold(t *testing.T) {
+	var in bench
+	events := run(t, func(b bench) {
+		in = b
+		b.do("touch", func() (string, error) { return b.Touch("n1") })
+		b.over("c1", 0, "SET", "k", "v")
+		b.do("pause", func() (string, error) { return b.Pause("n1") })
+		answered := make(chan string)
+		go func() { answered <- b.over("c1", 0, "DEL", "k") }()
+		b.pause(50 * time.Millisecond)
+		b.do("resume", func() (string, error) { return b.Resume("n1") })
+		<-answered
+	})
+	got := told(events, "n1")
+	if want := "by harness; set k v by c1-n1; deleted k by c1-n1"; !strings.HasPrefix(got, "set lockpick-touched ") || !strings.HasSuffix(got, want) {
+		in.Errorf("n1 told: %s", got)
+	}
+	if got := told(events, "n2"); got != "" {
+		t.Errorf("n2 told: %s", got)
+	}
+}
+
+// readAll runs the engine and returns what a reader has of it.
+func readAll(t *testing.T, ctx context.Context, b *Backend, until func(history.Event)) ([]history.Event, error) {
+	t.Helper()
+	var events []history.Event
+	rec := history.NewRecorder(&strings.Builder{})
+	rec.Watch(func(e history.Event) {
+		events = append(events, e)
+		until(e)
+	})
+	s := scenario
+	s.Limit, s.Workload.For, s.Workload.Cycles, s.Workload.Writes = time.Minute, time.Minute-1, 3, 1
+	s.Clients = s.Clients[:1]
+	s.Lock = spec("c1", 0).Lock
+	s.Lock.Timeout = 50 * time.Millisecond
+	s.Workload.Fence = "none"
+	err := harness.Run(ctx, b, s, 1, rec)
+	return events, err
+}
+
+// All facts of a run stand before its end, and its begin says that there are some.
+func TestARunHasAllFacts(t *testing.T) {
+	needRedis(t)
+	events, err := readAll(t, t.Context(), testBackend(t.TempDir()), func(history.Event) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, last := events[0], events[len(events)-1]
+	if first.Op != history.OpRun || first.Params == nil || !first.Params.Life || time.Since(time.Unix(0, first.Params.Epoch)).Abs() > time.Minute {
+		t.Errorf("it begins with %+v, %+v", first, first.Params)
+	}
+	if last.Op != history.OpRun || last.Type != history.End {
+		t.Errorf("it ends with %+v", last)
+	}
+	acquired, set, deleted := 0, 0, 0
+	for _, e := range events {
+		switch {
+		case e.Op == history.OpAcquire && e.Type == history.OK:
+			acquired++
+		case e.Life != nil && e.Life.What == history.KeySet:
+			set++
+		case e.Life != nil && e.Life.What == history.KeyDeleted:
+			deleted++
+		case e.Life != nil:
+			t.Errorf("%+v", *e.Life)
+		}
+	}
+	if acquired != 3 || set != 6 || deleted != 6 {
+		t.Errorf("%d grants on two nodes, %d keys set, %d deleted", acquired, set, deleted)
+	}
+}
+
+// A server that refuses CONFIG tells nothing: the run goes on without, and Probe says so.
+func TestNodesThatCannotTell(t *testing.T) {
+	needRedis(t)
+	bin, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(t.TempDir(), "redis-server")
+	text := "#!/bin/sh\nexec " + bin + ` "$@" --rename-command CONFIG ""` + "\n"
+	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b := New(Config{Self: []string{os.Args[0], "__client"}, Dir: t.TempDir(), RedisServer: script})
+	events, err := readAll(t, t.Context(), b, func(e history.Event) {
+		if e.Life != nil {
+			t.Errorf("%+v", *e.Life)
+		}
+	})
+	if err != nil || len(events) == 0 || events[0].Params == nil || events[0].Params.Life {
+		t.Errorf("the run ended with %v and %d events", err, len(events))
+	}
+	c := b.canTell(t.Context())
+	if c.Available || !strings.Contains(c.Reason, "CONFIG") || c.Remedy == "" {
+		t.Errorf("Probe says %+v", c)
+	}
+}
+
+// A run that is interrupted has what was told until then.
+func TestInterruptedRunHasItsFacts(t *testing.T) {
+	needRedis(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	events, err := readAll(t, ctx, testBackend(t.TempDir()), func(e history.Event) {
+		if e.Op == history.OpAcquire && e.Type == history.OK {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+	for _, node := range []string{"n1", "n2"} {
+		if got := told(events, node); !strings.HasPrefix(got, "set lock-1 c1 by c1-"+node) {
+			t.Errorf("%s told %q", node, got)
+		}
+	}
+}
