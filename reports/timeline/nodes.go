@@ -33,6 +33,15 @@ func (b *builder) nodeLanes() {
 	}
 }
 
+// lives is by node the lives of each key there, in the order of the keys' first use and of
+// time: as the nodes told them, or else as they can be inferred.
+func (b *builder) lives() map[string][][]life {
+	if b.f.Params.Life {
+		return b.told()
+	}
+	return b.inferred()
+}
+
 // life is a key on a node from when it was set to when it was gone.
 type life struct {
 	key, owner string

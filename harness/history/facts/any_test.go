@@ -107,6 +107,15 @@ func holds(t *testing.T, f *Facts) {
 	if put(f.Stop); len(f.Sent()) != len(f.Links)+len(f.Others) {
 		t.Fatal("a command is sent twice, or never")
 	}
+	inferred(t, f)
+	f.Beliefs()
+	f.Writes()
+	f.ByNode()
+}
+
+// inferred checks what follows from facts when it is asked for.
+func inferred(t *testing.T, f *Facts) {
+	t.Helper()
 	for _, w := range f.Wires() {
 		for _, a := range w.Attempts {
 			if len(a.Asked()) == 0 || a.Session.Client() != Sender(a.Asked()[0]) {
@@ -121,9 +130,6 @@ func holds(t *testing.T, f *Facts) {
 			}
 		}
 	}
-	f.Beliefs()
-	f.Writes()
-	f.ByNode()
 }
 
 // whole checks what holds of any fault.

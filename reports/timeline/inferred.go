@@ -9,12 +9,10 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// lives is the lives of each key on each node, in the order of the keys' first use there
-// and of time. It is inferred from what the links saw and what befell the node, for want
-// of the node's own word: a set or an extension that was accepted says that the key is
-// there, one of somebody else's that it was gone. Lives that a node itself has told of
-// take the place of these here; nobody else asks where they come from.
-func (b *builder) lives() map[string][][]life {
+// inferred is the lives of keys by what the links saw and what befell the node, for want of
+// the node's own word: a set or an extension that was accepted says that the key is there,
+// one of somebody else's that it was gone.
+func (b *builder) inferred() map[string][][]life {
 	out := map[string][][]life{}
 	for node, commands := range b.f.ByNode() {
 		byKey := map[string][]*event{}
