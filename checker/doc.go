@@ -19,6 +19,31 @@
 // Check and Visualize wait for real time when they ask the second judge, so call
 // them outside any bubble of virtual time.
 //
+// # Causes
+//
+// Why two sessions could have one lock is not inferred from what clients were answered. The
+// nodes tell what became of each key (history.Life): any two quorums share a node, and there
+// the key by which the first session was granted had ended when the second was granted
+// (cause.go). For each such node the first row that fits says how:
+//
+//	a session's keys are on fewer nodes than a quorum          never-set
+//	it got less time than the TTL, for a wrong clock           expired-early; both clocks: clocks-disagree
+//	the second came when its time was over                     given-shorter, granted-late, client-clock
+//	deleted by a client, by a stranger / by lockpick           deleted-by-other / deleted-by-harness
+//	gone with all others / for want of memory                  flushed / evicted
+//	not there, or an older one, after a failover               failed-over
+//	likewise after a power loss, on a node that keeps a file   lost-unsynced
+//	likewise after any other restart                           restarted-and-forgot
+//	expired, and the node's clock had gained that much         expired-early
+//	another value was put over it                              overwritten
+//	none of that was told, or it can't be                      unexplained
+//
+// What befell a key before is no matter where its time would have been over by then: the
+// second would have been granted all the same. The rows of all common nodes are the cause
+// (Result.Losses), each with the fact and the steps of the plan that did it; the one that
+// holds on the most nodes gives it its name. A record without the nodes' word (Params.Life)
+// is judged all the same, and its overlaps are unexplained.
+//
 // # Why to trust it
 //
 // What holds is proven by a certificate that is verified operation by operation

@@ -121,6 +121,9 @@ func (r *report) explain(o outcome.Outcome) {
 		if told := j.Expected != "" || j.Got != checker.NotExercised; told && j.Got != checker.Holds || !j.AsExpected {
 			fmt.Fprintf(r.out, "    %s: %s\n", j.Property, j.Because)
 		}
+		if c := j.Confirmation; c != nil {
+			fmt.Fprintf(r.out, "    cause %s: %s\n", c.State, c.Why)
+		}
 	}
 	if o.Stopped != "" {
 		fmt.Fprintf(r.out, "    %s\n", o.Stopped)

@@ -45,6 +45,7 @@ type runFlags struct {
 	junit    string
 	dryRun   bool
 	stop     bool
+	confirm  bool
 }
 
 func (a *app) runCmd() *cobra.Command {
@@ -84,6 +85,7 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 	fs.StringVar(&f.junit, "junit", "", "write the outcomes to this file as JUnit XML")
 	fs.BoolVar(&f.stop, "stop-at-violation", false, `stop where mutual exclusion is violated, and record the lock's key
 as each node has it then; what was still to be shown is undecided`)
+	fs.BoolVar(&f.confirm, "confirm", false, "run each violation of mutual exclusion again with the facts undone that are its cause\n(sim; without it only those that nobody expected)")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be run, resolved and with the plans that the seeds draw,\nand run nothing")
 	c.RegisterFlagCompletionFunc("nodes", cobra.NoFileCompletions)
 	return c
@@ -311,7 +313,7 @@ func (f *runFlags) able(chosen []pick, able abilities, r *report) []pick {
 // job is one scenario with its n-th seed.
 func (f *runFlags) job(p pick, n int) suite.Job {
 	j := suite.Job{Scenario: p.Scenario, Seed: f.seed + uint64(n), Backend: f.backend, Store: f.store, Keep: suite.KeepAll,
-		Version: version(), Sets: f.sets, StopAtViolation: f.stop}
+		Version: version(), Sets: f.sets, StopAtViolation: f.stop, Confirm: f.confirm}
 	if f.seeds > 1 {
 		j.Keep = suite.KeepUnexpected
 	}

@@ -13,8 +13,8 @@ type Life struct {
 	Seq int64 `json:"seq,omitempty"`
 	// Run begins the run_id of the server's life in which this happened, or was found.
 	Run string `json:"run,omitempty"`
-	// Value is what the key holds now and Old what it held before; of a hash or a list all of
-	// it, in an order that its type gives.
+	// Value is what the key holds now and Old what it held before; of a hash or a list all
+	// its words, as HGETALL or LRANGE tells them, with spaces between.
 	Value string `json:"value,omitempty"`
 	Old   string `json:"old,omitempty"`
 	// Expires is when the key is to expire now, and Before when it was to, in nanoseconds

@@ -111,7 +111,7 @@ func TestLife(t *testing.T) {
 		{"a script", topology(1, 1), []any{"SET k a", "EVAL return_redis.call('del',KEYS[1]) 1 k"},
 			[]string{"set k →a by c1-n1 set", "deleted k a→ by c1-n1 del in a script"}},
 		{"a hash", topology(1, 1), []any{"HSET h f 1", "HINCRBY h f 1", "HDEL h f"},
-			[]string{"set h →f=1; by c1-n1 hset", "changed h f=1;→f=2; by c1-n1 hincrby", "deleted h f=2;→ by c1-n1 hdel"}},
+			[]string{"set h →f 1 by c1-n1 hset", "changed h f 1→f 2 by c1-n1 hincrby", "deleted h f 2→ by c1-n1 hdel"}},
 		{"flushed", topology(1, 1), []any{"SET k a", "SET l b", "FLUSHALL"},
 			[]string{"set k →a by c1-n1 set", "set l →b by c1-n1 set", "flushed k a→ by c1-n1 flushall", "flushed l b→ by c1-n1 flushall"}},
 		{"lockpick's own", topology(1, 1), []any{func(c *cluster) { c.Touch("n1") }}, []string{"set touched →1 by harness incr"}},

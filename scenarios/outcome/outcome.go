@@ -83,6 +83,8 @@ type Judgement struct {
 	Missed bool `json:"missed,omitempty"`
 	// Follows is harness.Expectation's: what came as expected is no news.
 	Follows string `json:"follows,omitempty"`
+	// Confirmation is what came of trying the cause, nil: it was not tried.
+	Confirmation *Confirmation `json:"confirmation,omitempty"`
 	// Number is set where the property is a measured number that has a bound.
 	Number *Number `json:"number,omitempty"`
 }

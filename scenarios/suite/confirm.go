@@ -18,6 +18,23 @@ import (
 // near is how far apart two runs may have the same thing, once their courses differ.
 const near = int64(20 * time.Millisecond)
 
+// confirm tries the cause of a violation of mutual exclusion that nobody expected, or of any.
+// What comes of it changes neither the cause nor the exit code.
+func (j Job) confirm(ctx context.Context, b harness.Backend, h *history.History, o *outcome.Outcome) {
+	i := slices.IndexFunc(o.Judgements, func(x outcome.Judgement) bool {
+		return x.Property == checker.MutualExclusion && x.Got == checker.Violated && (j.Confirm || !x.AsExpected)
+	})
+	if i < 0 {
+		return
+	}
+	c, err := confirm(ctx, b, j.Scenario, j.Seed, h, o.Verdict)
+	if err != nil {
+		o.Fail(outcome.ExitBackend, err)
+		return
+	}
+	o.Judgements[i].Confirmation = c
+}
+
 // confirm runs a violation of mutual exclusion again with the facts that are its cause
 // undone. That merely the overlap is gone would say little: most losses between two grants
 // are needed for the second one, as when a failed attempt cleans up on the same nodes. So
@@ -82,7 +99,6 @@ type trial struct {
 	first   string // session
 	client  string // of the second session
 	granted int64  // when that was granted
-	to      int64  // when the overlap was over
 }
 
 // ending is one key's end before its time.
@@ -90,10 +106,12 @@ type ending struct {
 	end, put *history.Event // the fact, and the one of the key that took its place
 	value    string
 	first    string // client
+	due      int64  // when the key's time was over
 }
 
 func newTrial(h *history.History, r *checker.Result) *trial {
-	x := &trial{to: r.Witness.To}
+	x := &trial{}
+	lives := facts.ReadLives(h.Events)
 	byNumber := map[int64]*history.Event{}
 	for i := range h.Events {
 		byNumber[h.Events[i].N] = &h.Events[i]
@@ -107,7 +125,9 @@ func newTrial(h *history.History, r *checker.Result) *trial {
 			continue
 		}
 		end, put := byNumber[l.Fact], byNumber[l.Put]
-		x.ends = append(x.ends, &ending{end: end, put: put, value: end.Life.Old, first: clientOf(h, l.First)})
+		stays := lives.Stays(l.Node, end.Key)
+		i := slices.IndexFunc(stays, func(s *facts.Stay) bool { return s.End == end })
+		x.ends = append(x.ends, &ending{end: end, put: put, value: end.Life.Old, first: clientOf(h, l.First), due: stays[i].Due()})
 	}
 	if len(r.Losses) == 0 {
 		return x
@@ -134,16 +154,16 @@ func clientOf(h *history.History, session string) string {
 	return ""
 }
 
-// rerun runs the seed again, and lets none of these keys end before the overlap is over,
-// but by its own client's hand.
+// rerun runs the seed again, and lets none of these keys end before its time is over, but
+// by its own client's hand.
 func (x *trial) rerun(ctx context.Context, b harness.Sparer, s harness.Scenario, seed uint64, ends []*ending) (*history.History, error) {
-	from := x.to // the courses differ from the first of them on, so that another may come earlier
+	from := int64(facts.Never) // the courses differ from the first of them on, so that another may come earlier
 	for _, k := range ends {
 		from = min(from, k.end.T)
 	}
 	spare := func(e history.Event) bool {
 		for _, k := range ends {
-			if e.Process != k.end.Process || e.Key != k.end.Key || e.Life.Old != k.value || e.T < from || e.T >= x.to {
+			if e.Process != k.end.Process || e.Key != k.end.Key || e.Life.Old != k.value || e.T < from || e.T >= k.due {
 				continue
 			}
 			client, _, _ := strings.Cut(e.Life.By, "-")

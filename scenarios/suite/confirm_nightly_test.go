@@ -170,7 +170,7 @@ func controls(t *testing.T, b *sim.Backend, s harness.Scenario, seed uint64, h *
 			if e == nil || e == named.end || e.T < from || e.T > x.granted || tried >= 8 || stay.Put.Life.Seq > named.put.Life.Seq {
 				continue
 			}
-			other := &ending{end: e, put: named.put, value: stay.Value, first: x.client}
+			other := &ending{end: e, put: named.put, value: stay.Value, first: x.client, due: named.due}
 			tried++
 			again, err := x.rerun(context.Background(), b, s, seed, []*ending{other})
 			if err != nil {

@@ -52,6 +52,8 @@ type Job struct {
 	Live bool `json:"live,omitempty"`
 	// StopAtViolation: end the run at the event by which mutual exclusion is violated.
 	StopAtViolation bool `json:"stopAtViolation,omitempty"`
+	// Confirm: try the cause of each violation of mutual exclusion, also of one that was expected.
+	Confirm bool `json:"confirm,omitempty"`
 	// Retries: how often a missed violation or a vacuous run is tried again.
 	Retries int `json:"retries,omitempty"`
 }
@@ -182,6 +184,7 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 		o.Fail(outcome.ExitBackend, err)
 	}
 	h := judged(&o, d.manifest, events)
+	j.confirm(ctx, b, h, &o)
 	unexpected := o.Code != outcome.ExitOK
 	if j.Keep == KeepAll || j.Keep == KeepUnexpected && unexpected {
 		if err := d.write(facts.Bytes(), h, o); err != nil {

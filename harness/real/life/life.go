@@ -11,12 +11,16 @@
 // keys comes before the command's line, in the order in which the node did it.
 //
 // What is exact: the order of a node's facts (Seq), which keys a command changed, by whom
-// it came, the node's clock (Local, to a microsecond) and values. An expiry comes out of the
-// command and the clock on its line, which is read once the command is done: it is late by
-// that, as a rule by nothing, seldom by a millisecond. What is bounded: T, by Lo and Hi. A command of a link's was executed after it had entered the link, and before
-// the fact was told or the link had the answer. Who came past the links, and what nobody's
-// command did, happened after what the node did before it. An expiry that nobody looks for
-// is found by the node some tenths of a second late: that is when it is told.
+// it came, the node's clock (Local, to a microsecond) and values: a string, a hash's fields
+// and values, or a list's elements, with a space between them, in the node's order. An expiry
+// comes out of the command and the clock on its line, which is read once the command is
+// done: it is late by that, as a rule by nothing, seldom by a millisecond.
+//
+// What is bounded: T, by Lo and Hi. A command of a link's was executed after it had entered
+// the link, and before the fact was told or the link had the answer. What came past the
+// links, and what nobody's command did, happened after what the node did before it. An
+// expiry that nobody looks for is found by the node some tenths of a second late: that is
+// when it is told, and its Local is reckoned from the line before.
 //
 // What was told last of a node that was killed may be missing, and a gap says so. A life
 // that begins tells nothing of what it loads, nor does a replica that is promoted of what
@@ -25,8 +29,8 @@
 // says since when.
 //
 // Deliberately missing: databases other than 0, the values of sets, sorted sets and streams
-// (they read as nothing until a node is read), Redis before 7.0, whose MONITOR tells of a
-// command before its events, and what facts mean.
+// (facts of these have none), Redis before 7.0, which does not say when a key expires
+// (PEXPIRETIME), and what facts mean.
 package life
 
 import (

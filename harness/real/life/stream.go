@@ -97,8 +97,8 @@ func (n *node) open(s *stream) (err error) {
 // runDigits is how much of a run_id tells one life from another.
 const runDigits = 8
 
-// recent is an error if a server is too old: it tells of a command before its events. From
-// 7.2 on, what a script does is all at the instant at which the script began.
+// recent is an error if a server is too old: it has no PEXPIRETIME. From 7.2 on, what a
+// script does is all at the instant at which the script began.
 func recent(hello resp.Value) (frozen bool, err error) {
 	for i := 0; i+1 < len(hello.Items); i += 2 {
 		if hello.Items[i].Str != "version" {
@@ -107,7 +107,7 @@ func recent(hello resp.Value) (frozen bool, err error) {
 		version := hello.Items[i+1].Str
 		var major, minor int
 		if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil || major < 7 {
-			return false, fmt.Errorf("it is version %s, and 7.0 is the first that tells in order", version)
+			return false, fmt.Errorf("it is version %s, and 7.0 is the first that says when a key expires", version)
 		}
 		return major > 7 || minor >= 2, nil
 	}

@@ -36,13 +36,13 @@ func (v *value) holding() holding {
 	h := holding{v.text, v.expires}
 	switch v.kind {
 	case hash:
-		var b strings.Builder
+		var words []string
 		for _, f := range v.hash {
-			b.WriteString(f.name + "=" + f.value + ";")
+			words = append(words, f.name, f.value)
 		}
-		h.text = b.String()
+		h.text = strings.Join(words, " ")
 	case list:
-		h.text = strings.Join(v.list, ";")
+		h.text = strings.Join(v.list, " ")
 	}
 	return h
 }
