@@ -111,7 +111,7 @@ type ending struct {
 
 func newTrial(h *history.History, r *checker.Result) *trial {
 	x := &trial{}
-	lives := facts.ReadLives(h.Events)
+	lives := facts.Read(h).Lives()
 	byNumber := map[int64]*history.Event{}
 	for i := range h.Events {
 		byNumber[h.Events[i].N] = &h.Events[i]
