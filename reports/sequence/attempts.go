@@ -41,23 +41,21 @@ func (a *attempt) refused() bool {
 	return slices.ContainsFunc(a.sets, func(e *event) bool { return e.Type == history.Fail })
 }
 
-// attempts is the rounds of one acquire. Where a lock uses one random value for all, a
-// node that is asked again after it was told to forget begins another round.
+// attempts tells the rounds of one acquire apart: by the random value, and where
+// a lock uses one for all, by a node that is asked again after it was told to
+// forget the round before.
 func (f *course) attempts(s *session) []*attempt {
 	var out []*attempt
-	until := min(s.Acquire.Ended(), f.last)
-	for _, a := range f.asked[s.Session] {
-		begun := false
-		for _, e := range a.Asked() {
-			if e.Sent > until {
-				continue
-			}
-			if !begun || f.forgotten(out[len(out)-1].of(e.Node), e) {
-				out, begun = append(out, &attempt{}), true
-			}
-			round := out[len(out)-1]
-			round.sets = append(round.sets, e)
+	for _, e := range sent(f.tries, s.Client(), s.Acquire.Call.T, min(s.Acquire.Ended(), f.last)) {
+		if e.Key != s.Key() {
+			continue
 		}
+		last := len(out) - 1
+		if last < 0 || out[last].sets[0].Token != e.Token || f.forgotten(out[last].of(e.Node), e) {
+			out = append(out, &attempt{})
+			last++
+		}
+		out[last].sets = append(out[last].sets, e)
 	}
 	return out
 }

@@ -21,14 +21,13 @@ type course struct {
 	named    map[string]*session
 	wires    []*event // commands on the wire, in the order in which they were sent
 	tries    []*event // those of them that set a key
-	asked    map[*facts.Session][]*facts.Attempt
 	applies  map[string]*apply
 	faults   []*facts.Fault // that were seen to be in force, in that order
 	last     int64          // the last instant of the run's own time
 }
 
 func newCourse(h *history.History) *course {
-	f := &course{Facts: facts.ReadUpToStop(h), named: map[string]*session{}, applies: map[string]*apply{}, asked: map[*facts.Session][]*facts.Attempt{}}
+	f := &course{Facts: facts.ReadUpToStop(h), named: map[string]*session{}, applies: map[string]*apply{}}
 	for s := range f.Sessions() {
 		f.session(s)
 	}
@@ -36,11 +35,6 @@ func newCourse(h *history.History) *course {
 	for _, e := range f.wires {
 		if e.Op == history.OpSet {
 			f.tries = append(f.tries, e)
-		}
-	}
-	for _, w := range f.Wires() {
-		for _, a := range w.Attempts {
-			f.asked[a.Session] = append(f.asked[a.Session], a)
 		}
 	}
 	for _, x := range f.Faults {

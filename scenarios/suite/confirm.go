@@ -111,10 +111,11 @@ type ending struct {
 
 func newTrial(h *history.History, r *checker.Result) *trial {
 	x := &trial{}
-	lives := facts.Read(h).Lives()
+	f := facts.Read(h)
+	lives := f.Lives()
 	byNumber := map[int64]*history.Event{}
-	for i := range h.Events {
-		byNumber[h.Events[i].N] = &h.Events[i]
+	for i := range f.Events {
+		byNumber[f.Events[i].N] = &f.Events[i]
 	}
 	turns := 0
 	for _, l := range r.Losses {

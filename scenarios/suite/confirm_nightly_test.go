@@ -167,7 +167,7 @@ func controls(t *testing.T, b *sim.Backend, s harness.Scenario, seed uint64, h *
 	for _, named := range x.ends {
 		for _, stay := range lives.Stays(named.end.Process, named.end.Key) {
 			e := stay.End
-			if e == nil || e == named.end || e.T < from || e.T > x.granted || tried >= 8 || stay.Put.Life.Seq > named.put.Life.Seq {
+			if e == nil || e.N == named.end.N || e.T < from || e.T > x.granted || tried >= 8 || stay.Put.Life.Seq > named.put.Life.Seq {
 				continue
 			}
 			other := &ending{end: e, put: named.put, value: stay.Value, first: x.client, due: named.due}

@@ -8,7 +8,8 @@ import (
 )
 
 // Attempt is one round of asking the nodes: the sets of one token, by one client.
-// It belongs to the session during whose acquire it was begun.
+// It belongs to the session during whose acquire it was begun. Where a lock uses one
+// token for several acquires, so does all that is asked with it.
 type Attempt struct {
 	Session  *Session
 	Token    string
@@ -17,7 +18,6 @@ type Attempt struct {
 	Yes, No  int              // nodes that answered in time for the client to know
 	Won      bool             // its session got the lock by it
 	Sets     []*history.Event // that a node applied, or may have
-	Refused  []*history.Event // sets that surely did nothing
 	Deletes  []*history.Event // with its token, applied or not
 }
 
@@ -132,11 +132,9 @@ func (a *Attempt) set(e *history.Event) {
 	case e.Type == history.Fail && e.Cause == "" && known:
 		a.No++
 	}
-	if e.Type == history.Fail {
-		a.Refused = append(a.Refused, e)
-		return
+	if e.Type != history.Fail {
+		a.Sets = append(a.Sets, e)
 	}
-	a.Sets = append(a.Sets, e)
 }
 
 // settle says of each attempt of a lock whether it won, and when it was over.
@@ -176,13 +174,6 @@ func (a *Attempt) Deletion(set *history.Event) (at, sent int64) {
 		}
 	}
 	return at, sent
-}
-
-// Asked is all sets of an attempt, in the order in which they were sent.
-func (a *Attempt) Asked() []*history.Event {
-	all := slices.Concat(a.Sets, a.Refused)
-	slices.SortStableFunc(all, bySent)
-	return all
 }
 
 // LastCalled is the last of one client's sessions, in the order of their calls, that it

@@ -89,8 +89,8 @@ func tell(f *Facts) string {
 	wires := f.Wires()
 	for _, l := range slices.Sorted(maps.Keys(wires)) {
 		for _, a := range wires[l].Attempts {
-			line("attempt of %s at %s with %s, %s to %s: asked %s, %d yes, %d no, won %t, over at %s, deletes %s",
-				a.Session.Name(), l, a.Token, Seconds(a.From), Seconds(a.To), numbers(a.Asked()), a.Yes, a.No, a.Won, Seconds(a.Over), numbers(a.Deletes))
+			line("attempt of %s at %s with %s, %s to %s: sets %s, %d yes, %d no, won %t, over at %s, deletes %s",
+				a.Session.Name(), l, a.Token, Seconds(a.From), Seconds(a.To), numbers(a.Sets), a.Yes, a.No, a.Won, Seconds(a.Over), numbers(a.Deletes))
 		}
 		for s := range f.Sessions() {
 			if t, ok := wires[l].Extended[s]; ok {
