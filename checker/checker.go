@@ -73,7 +73,7 @@ func Causes() []string {
 		LockBroken, Overrun, FenceBroken,
 		HolderRefused, StaleAccepted, FreshRefused, TokenOrder, TokenTwice,
 		ReturnedLate, ExtendedTooOften, HeldTooLong,
-		LeftKeys, SplitVote, TooFewVotes}
+		LeftKeys, NoMajority, SplitVote, TooFewVotes}
 }
 
 // Verdict is the judgement of one history.

@@ -153,10 +153,11 @@ func (r *record) late(d loss, w, next *session, bound int64) Result {
 		text = fmt.Sprintf("was granted again only at %s, to %s", seconds(to), next.Client())
 		events = append(events, next.Acquire.Return)
 	}
+	cause, why := r.whyDry(d.contest, interval{d.free, to})
 	return Result{
-		Outcome: Violated,
-		Because: fmt.Sprintf("%s %s at %s while it may have held %s, and %s was waiting; the lock must be free again by %s, and %s",
-			d.session.Client(), ways[d.fault.Kind].verb, seconds(d.at), lockName(d.session.Key()), w.Client(), seconds(bound), text),
+		Outcome: Violated, Cause: cause,
+		Because: fmt.Sprintf("%s %s at %s while it may have held %s, and %s was waiting; the lock must be free again by %s, and %s; %s",
+			d.session.Client(), ways[d.fault.Kind].verb, seconds(d.at), lockName(d.session.Key()), w.Client(), seconds(bound), text, why),
 		Witness: &Witness{
 			Events: numbered(events), Sessions: []string{d.session.Name(), w.Name()},
 			Key: d.session.Key(), From: d.at, To: to,

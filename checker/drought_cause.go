@@ -1,97 +1,116 @@
 package checker
 
 import (
+	"fmt"
 	"slices"
 
-	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
 
 // Causes of a drought: why the attempts in it came to nothing.
 const (
 	LeftKeys    = "left-keys"     // keys of attempts that were over stood in the way on so many nodes that no majority was left
+	NoMajority  = "no-majority"   // with the nodes that were down or out of reach no majority was left
 	SplitVote   = "split-vote"    // attempts of several clients stood in each other's way
 	TooFewVotes = "too-few-votes" // nothing stood in the way, and the nodes gave too few votes all the same
 )
 
-// whyDry is the cause that holds for most of the attempts in a drought;
-// Unexplained if the record has none.
-func (r *record) whyDry(d drought) string {
-	if d.contest.wire == nil {
-		return Unexplained
+// droughtCauses is in the order in which equals are named.
+var droughtCauses = []string{LeftKeys, NoMajority, SplitVote, TooFewVotes}
+
+// whyDry is the cause that holds for most of the attempts in a span in which nobody got a
+// lock, and what the first of these met. What stood in an attempt's way the nodes tell.
+func (r *record) whyDry(c *contest, in interval) (cause, text string) {
+	if !r.Params.Life {
+		return Unexplained, "the record has no facts of the nodes"
 	}
-	var near []*attempt
-	for _, a := range d.contest.wire.Attempts {
-		if a.From < d.to && a.To+r.life() > d.from {
-			near = append(near, a)
+	if c.wire == nil {
+		return Unexplained, "the links saw no attempt"
+	}
+	count, first := map[string]int{}, map[string]string{}
+	owners := map[string]*attempt{} // by the value that it set
+	for _, a := range c.wire.Attempts {
+		if a.From >= in.to {
+			break
 		}
+		owners[a.Token] = a
 	}
-	keys := r.keysOf(near)
-	count := map[string]int{}
-	for _, a := range near {
-		if a.From < d.from || a.Won {
+	for _, a := range c.wire.Attempts {
+		if a.From < in.from || a.From >= in.to || a.Won {
 			continue
 		}
-		switch left, rivals := met(a, keys); {
-		case len(r.Params.Nodes)-left < quorumOf(len(r.Params.Nodes)):
-			count[LeftKeys]++
-		case rivals > 0:
-			count[SplitVote]++
-		default:
-			count[TooFewVotes]++
+		m := r.meets(c.name, a, owners)
+		cause, text := m.cause(len(r.Params.Nodes))
+		if count[cause]++; count[cause] == 1 {
+			first[cause] = fmt.Sprintf("%s's attempt at %s %s", a.Session.Client(), seconds(a.From), text)
 		}
 	}
 	if len(count) == 0 {
-		return Unexplained
+		return Unexplained, "nobody's attempt began in that time"
 	}
-	causes := []string{LeftKeys, SplitVote, TooFewVotes}
-	return slices.MaxFunc(causes, func(a, b string) int { return count[a] - count[b] })
+	cause = slices.MaxFunc(droughtCauses, func(a, b string) int { return count[a] - count[b] })
+	return cause, first[cause]
 }
 
-// setKey is a key that an attempt set on a node, from then until it was deleted
-// or its life was over at the latest.
-type setKey struct {
-	interval
-	node string
-	by   *attempt
-	left bool // it wasn't seen to be deleted
+// encounter is what an attempt met on the nodes.
+type encounter struct {
+	left   []string // nodes with the key of an attempt that was over
+	whose  []string // clients whose keys these were
+	rival  []string // nodes with the key of another client's that was not
+	away   []string // nodes that were down or out of reach
+	quorum int
 }
 
-func (r *record) keysOf(attempts []*attempt) []setKey {
-	var keys []setKey
-	for _, a := range attempts {
-		for _, s := range a.Sets {
-			k := setKey{interval{facts.Applied(s), facts.Applied(s) + r.life()}, s.Node, a, true}
-			for _, e := range a.Deletes {
-				if e.Node == s.Node && e.Type == history.OK && facts.Applied(e) >= k.from {
-					k.to, k.left = min(k.to, facts.Applied(e)), false
-				}
-			}
-			keys = append(keys, k)
-		}
-	}
-	return keys
-}
-
-// met counts the nodes on which an attempt met a key that was left by one that
-// was over, and those on which it met a key of another client's that was not.
-func met(a *attempt, keys []setKey) (left, rivals int) {
-	var leftOn, rivalOn []string
-	for _, k := range keys {
-		if k.by == a || k.from > a.To || k.to < a.From {
-			continue
-		}
+// meets looks at each node: the key that was there, if it was not the attempt's own, or
+// that nobody could ask.
+func (r *record) meets(key string, a *attempt, owners map[string]*attempt) encounter {
+	m := encounter{quorum: quorumOf(len(r.Params.Nodes))}
+	down := r.outages()
+	for _, n := range r.Params.Nodes {
+		other := r.inTheWay(n, key, a)
 		switch {
-		case k.left && k.by.Over <= a.From:
-			leftOn = append(leftOn, k.node)
-		case k.by.Session.Client() != a.Session.Client():
-			rivalOn = append(rivalOn, k.node)
+		case other != nil:
+			client := facts.LinkClient(other.By())
+			if by := owners[other.Value]; by != nil && by.Over > a.From {
+				if by.Session.Client() != a.Session.Client() {
+					m.rival = append(m.rival, n)
+				}
+				continue
+			}
+			m.left = append(m.left, n)
+			if client != "" && !slices.Contains(m.whose, client) {
+				m.whose = append(m.whose, client)
+			}
+		case meets(down.link(a.Session.Client(), n), interval{a.From, a.To + 1}):
+			m.away = append(m.away, n)
 		}
 	}
-	return distinct(leftOn), distinct(rivalOn)
+	return m
 }
 
-func distinct(words []string) int {
-	slices.Sort(words)
-	return len(slices.Compact(words))
+// inTheWay is a key of another attempt's that a node had while one was under way, or nil.
+func (r *record) inTheWay(node, key string, a *attempt) *facts.Stay {
+	for _, s := range r.Lives().Stays(node, key) {
+		if !s.Holds(a.Token) && s.From() <= a.To && s.To() > a.From {
+			return s
+		}
+	}
+	return nil
+}
+
+// cause is what kept an attempt from a quorum of so many nodes.
+func (m encounter) cause(nodes int) (cause, text string) {
+	switch {
+	case nodes-len(m.left) < m.quorum:
+		return LeftKeys, fmt.Sprintf("met keys on %s that attempts of %s had left there", list(m.left), list(m.whose))
+	case len(m.away) > 0 && nodes-len(m.left)-len(m.away) < m.quorum:
+		text = fmt.Sprintf("could not ask %s", list(m.away))
+		if len(m.left) > 0 {
+			text += fmt.Sprintf(", and met keys on %s that were left there", list(m.left))
+		}
+		return NoMajority, text
+	case len(m.rival) > 0:
+		return SplitVote, fmt.Sprintf("met keys of others' attempts on %s", list(m.rival))
+	}
+	return TooFewVotes, "met no key on so many nodes that it could not have had a quorum"
 }

@@ -14,12 +14,36 @@ const sought = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout
 0.010  c2 invoke acquire session=c2/1
 `
 
-// A drought is told by what most of its attempts met. Keys that were left behind are in the
-// story keys-left-by-the-lock.
+// A drought is told by what most of its attempts met, as the nodes tell it.
 func TestWhyDry(t *testing.T) {
 	for name, row := range map[string]struct{ wire, want string }{
 		"no record of the nodes": {"", Unexplained},
+		"the links' word alone": {`
+1      c1-n1 ok set token=A1
+1.001  c1-n2,n3 fail set token=A1
+`, Unexplained},
+		"keys that were left behind": {`
+0.999  n2,n3 life set value=Z by=c2
+1      c1-n1 ok set token=A1
+0.999  n1 life set value=A1 by=c1
+1.001  c1-n2,n3 fail set token=A1
+1.009  n1 life deleted old=A1 by=c1
+1.010  c1-n1 ok release token=A1
+`, LeftKeys},
+		"a node that is down, and a key that was left on another": {`
+0.5    nemesis begin kill node=n3
+0.999  n2 life set value=Z by=c2
+1      c1-n1 ok set token=A1
+0.999  n1 life set value=A1 by=c1
+1.009  n1 life deleted old=A1 by=c1
+1.010  c1-n1 ok release token=A1
+8      nemesis end kill node=n3
+`, NoMajority},
 		"one vote each": {`
+0.999  n1 life set value=A1 by=c1
+0.999  n2 life set value=B1 by=c2
+1.009  n1 life deleted old=A1 by=c1
+1.009  n2 life deleted old=B1 by=c2
 1      c1-n1 ok set token=A1
 1      c2-n2 ok set token=B1
 1.001  c1-n2,n3 fail set token=A1
@@ -28,6 +52,10 @@ func TestWhyDry(t *testing.T) {
 1.010  c2-n2 ok release token=B1
 `, SplitVote},
 		"refused without a key": {`
+0.999  n1 life set value=A1 by=c1
+1.009  n1 life deleted old=A1 by=c1
+1.999  n1 life set value=B1 by=c2
+2.009  n1 life deleted old=B1 by=c2
 1      c1-n1 ok set token=A1
 1.001  c1-n2,n3 fail set token=A1
 1.010  c1-n1 ok release token=A1

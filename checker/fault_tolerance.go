@@ -155,11 +155,12 @@ func (r *record) starved(d drought) Result {
 		}
 	}
 	w.Events = numbered(events)
+	cause, why := r.whyDry(d.contest, d.interval)
 	return Result{
-		Outcome: Violated, Witness: w, Cause: r.whyDry(d),
-		Because: fmt.Sprintf("%s could have had %s from %s to %s (%s), a majority being available, and %s tried, but nobody acquired it within %s: %s",
+		Outcome: Violated, Witness: w, Cause: cause,
+		Because: fmt.Sprintf("%s could have had %s from %s to %s (%s), a majority being available, and %s tried, but nobody acquired it within %s: %s; %s",
 			d.client, lockName(d.contest.name), seconds(d.from), seconds(d.to), seconds(d.to-d.from),
-			plural(waiters, "client"), seconds(r.rounds()), since),
+			plural(waiters, "client"), seconds(r.rounds()), since, why),
 	}
 }
 
