@@ -34,6 +34,7 @@ func (r *record) shortened(x losing) bool {
 	}
 	slices.Sort(wrong)
 	slices.Sort(x.Steps)
+	x.Fact = 0 // it ended as it was told to
 	x.Cause = ExpiredEarly
 	if len(wrong) > 1 {
 		x.Cause = ClocksDisagree
