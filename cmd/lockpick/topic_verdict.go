@@ -32,9 +32,23 @@ verdict.json, each of results
   incidents ?    how often it was violated
   cause ?        of the violation that is shown
   node ?         the node to blame
+  losses ?       why each node that granted both sessions could (below); cause sums
+                 them up
+  spare ?        votes that the second session had to spare; 0: each loss was needed
   stalled ?      how long the machine stood still at most, s, where that may be why
                  the outcome is not another (help properties)
   witness ?      the proof of a violation (below)
+
+verdict.json, each of losses
+  node           the node
+  cause          what became there of the key of the session that was granted first
+  text           the same in a sentence
+  fact ?         number (n) of the event by which the node tells that the key ended;
+                 none where its time was over
+  put ?          number of the one by which the second's key took its place
+  steps ?        steps of the plan that did it; -1: a fault that nobody planned
+  first          the session whose key was there first
+  second         the other one
 
 verdict.json, a witness
   events         numbers (n) of events in history.jsonl, in the order of time
@@ -72,7 +86,18 @@ outcome.json, each of judgements
   asExpected     true or false; an expected violation is true, and still no pass
   missed ?       a violation was expected and did not come
   follows ?      the property that this one is expected to come out as
+  confirmation ? what came of running it again with the cause undone (below)
   number ?       where it is a number (below)
+
+outcome.json, a confirmation
+  state          confirmed: each node that is named refuses the second session once
+                 it has kept the first's key, and the two do not overlap; put-off: they
+                 overlap later, through another loss; jointly-necessary: no single
+                 node would have sufficed; refuted; not-applicable: no key ended
+                 before its time; facts-suffice: this backend can't run it again
+  why            in one sentence
+  alone ?        nodes of which one alone, had it kept its key, would have sufficed
+  runs           how often it was run again
 
 outcome.json, a number
   value          what was measured, in the number's unit; 0 where it is missing

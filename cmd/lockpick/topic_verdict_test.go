@@ -16,7 +16,7 @@ import (
 // fails here, so that it is done on purpose.
 func TestVerdictFileIsTold(t *testing.T) {
 	sections := strings.Split(verdictFile, "\n\n")[1:]
-	structs := []any{checker.Verdict{}, checker.Result{}, checker.Witness{}, outcome.Outcome{}, outcome.Judgement{}, outcome.Number{}, harness.Bound{}}
+	structs := []any{checker.Verdict{}, checker.Result{}, checker.Loss{}, checker.Witness{}, outcome.Outcome{}, outcome.Judgement{}, outcome.Confirmation{}, outcome.Number{}, harness.Bound{}}
 	if len(sections) != len(structs) {
 		t.Fatalf("%d sections, want %d", len(sections), len(structs))
 	}
