@@ -141,6 +141,9 @@ type deletion struct {
 // deletions finds the keys of the sessions that releases deleted while the
 // session's client still believed that it held the lock, in the order of time.
 func (f *course) deletions(sessions []*session) []deletion {
+	if f.Params.Life {
+		return f.toldDeletions(sessions)
+	}
 	type owner struct {
 		s     *session
 		since int64

@@ -33,6 +33,7 @@ func Of(h *history.History, r *checker.Result) Diagram {
 	}
 	b.drawDeletions()
 	b.drawFaults()
+	b.drawLosses()
 	b.drawOverlap()
 	b.d.Title = b.title()
 	b.d.Caption = b.caption()

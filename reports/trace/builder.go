@@ -99,12 +99,34 @@ func (b *builder) read() {
 			all = append(all, b.lasting(faults, name, name, facts.Operation{Call: f.Begin, Return: f.End}))
 		}
 	}
+	all = append(all, b.keys()...)
 	slices.SortStableFunc(all, func(x, y begun) int {
 		return cmp.Or(cmp.Compare(x.span.from, y.span.from), cmp.Compare(x.span.args["event"].(int64), y.span.args["event"].(int64)))
 	})
 	for _, s := range all {
 		b.span(s.pid, s.lane, s.span)
 	}
+}
+
+// keys are the values that keys had on nodes, as the nodes told it, each to the fact that
+// ended it.
+func (b *builder) keys() (all []begun) {
+	lives := b.f.Lives()
+	for _, n := range b.f.Params.Nodes {
+		for _, key := range lives.Keys {
+			for _, s := range lives.Stays(n, key) {
+				x := span{name: cmp.Or(facts.LinkClient(s.By()), "nobody") + "'s " + key, from: s.From(), to: min(s.To(), b.end), args: args(s.Put)}
+				x.args["value"] = clip(s.Value)
+				if e := s.End; e != nil {
+					x.args["end"], x.args["came"] = e.N, string(e.Life.What)
+				} else {
+					x.args["unfinished"] = true
+				}
+				all = append(all, begun{nodes, n + " " + key, x})
+			}
+		}
+	}
+	return all
 }
 
 // remark puts what takes no time on its client's thread.

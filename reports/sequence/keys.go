@@ -1,0 +1,108 @@
+package sequence
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"lockpick/checker"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+	"lockpick/reports/words"
+)
+
+// drawLosses draws where a node lost the key by which it had granted the first session, by
+// the facts that the verdict names. What a release took away is drawn as that release.
+func (b *builder) drawLosses() {
+	if b.result == nil {
+		return
+	}
+	type group struct {
+		lane  int
+		first string
+		what  history.Change
+	}
+	ends := map[group][]*event{}
+	var order []group
+	for _, l := range b.result.Losses {
+		e := b.ending(l)
+		lane, ok := b.lane(l.Node)
+		if e == nil || !ok || e.Life.What == history.KeyDeleted && l.Cause == checker.DeletedByOther || !b.shown(e.T) {
+			continue
+		}
+		g := group{lane, l.First, e.Life.What}
+		if ends[g] == nil {
+			order = append(order, g)
+		}
+		ends[g] = append(ends[g], e)
+	}
+	for _, g := range order {
+		i := slices.IndexFunc(b.f.sessions, func(s *session) bool { return s.Name() == g.first })
+		if i < 0 {
+			continue
+		}
+		var names []string
+		for _, e := range ends[g] {
+			names = append(names, e.Process)
+		}
+		slices.Sort(names)
+		at := ends[g][0].T
+		nodes, text := nodeRange(unique(names)), gone(g.what, short(b.f.sessions[i].Client()), ends[g][0].Life.By)
+		b.note(Note{Lane: g.lane, At: at, Mark: Cross, Label: nodes + " " + text, Bad: true, Events: numbers(ends[g]...)})
+		b.tell(at, nodes, text+" at "+words.Seconds(at))
+	}
+}
+
+// toldDeletions finds the same as deletions by what the nodes told.
+func (f *course) toldDeletions(sessions []*session) []deletion {
+	var out []deletion
+	for _, s := range sessions {
+		if s.Token() == "" {
+			continue
+		}
+		for _, node := range f.Params.Nodes {
+			for _, stay := range f.Lives().Stays(node, s.Key()) {
+				e := stay.End
+				if e == nil || e.Life.What != history.KeyDeleted || facts.LinkClient(stay.By()) != s.Client() || !stay.Holds(s.Token()) || e.T < s.begin || e.T >= s.until {
+					continue
+				}
+				i := slices.IndexFunc(f.wires, func(w *event) bool {
+					return w.Op == history.OpRelease && w.Process == e.Life.By && w.Sent == e.Sent && w.Key == e.Key
+				})
+				if i >= 0 {
+					out = append(out, deletion{f.wires[i], s})
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b deletion) int { return cmp.Compare(a.release.Applied, b.release.Applied) })
+	return out
+}
+
+// ending is the fact that ended a key before its time, or nil.
+func (b *builder) ending(l checker.Loss) *event {
+	for _, s := range b.f.Lives().Stays(l.Node, b.result.Witness.Key) {
+		if s.End != nil && s.End.N == l.Fact {
+			return s.End
+		}
+	}
+	return nil
+}
+
+// gone says how a node lost a client's key.
+func gone(what history.Change, client, by string) string {
+	key := client + "'s key"
+	switch what {
+	case history.KeyExpired:
+		return "let " + key + " expire before its time"
+	case history.KeyReverted:
+		return "lost " + key + ", and has what was there before"
+	case history.KeyChanged:
+		return fmt.Sprintf("has %s put over %s", short(facts.LinkClient(by))+"'s value", key)
+	case history.KeyFlushed:
+		return "lost " + key + " with all others"
+	case history.KeyEvicted:
+		return "dropped " + key + " for want of memory"
+	}
+	return "lost " + key
+}
