@@ -58,6 +58,10 @@ func told(e *history.Event) string {
 		key = "the lock"
 	}
 	switch {
+	case e.Life != nil:
+		return toldLife(e.Life, key)
+	case e.Process == history.Nemesis && e.Op == history.OpClock:
+		return "the clock of " + node + " is turned"
 	case e.Process == history.Nemesis:
 		return nemesisWords[e.Type] + " " + faultName(e.Op) + " on " + node
 	case e.Op == history.OpLog:
@@ -69,6 +73,43 @@ func told(e *history.Event) string {
 		return strings.NewReplacer("KEY", key, "NODE", node).Replace(w)
 	}
 	return name(e.Op) + " " + key
+}
+
+// lifeWords says what became of a key.
+var lifeWords = map[history.Change]string{
+	history.KeySet: "KEY is set", history.KeyChanged: "KEY gets another value", history.KeyExpiry: "KEY gets another expiry",
+	history.KeyDeleted: "KEY is deleted", history.KeyExpired: "KEY has expired", history.KeyEvicted: "KEY is dropped for want of memory",
+	history.KeyFlushed: "KEY is flushed with all others", history.KeyLost: "KEY is lost", history.KeyKept: "KEY is still there",
+	history.KeyReverted: "KEY is what it once was", history.KeyAppeared: "KEY is there again", history.KeyGap: "facts may be missing here",
+}
+
+// toldLife is a fact of a key's life.
+func toldLife(l *history.Life, key string) string {
+	text := lifeWords[l.What]
+	if text == "" {
+		text = "KEY: " + name(string(l.What))
+	}
+	text = strings.ReplaceAll(text, "KEY", key)
+	if l.Old != "" && l.Old != l.Value {
+		text += ", was " + words.Visible(l.Old, 8)
+	}
+	if l.Value != "" {
+		text += ", is " + words.Visible(l.Value, 8)
+	}
+	switch {
+	case l.By == "":
+	case l.By == history.Harness:
+		text += ", by lockpick"
+	default:
+		text += ", by " + name(l.By)
+	}
+	if l.Command != "" {
+		text += " (" + name(strings.ToUpper(l.Command)) + ")"
+	}
+	if l.Why != "" {
+		text += ", after a " + name(l.Why)
+	}
+	return text
 }
 
 func faultName(kind string) string {
@@ -106,7 +147,7 @@ var eventWords = map[string]string{
 // wire is how long a command was under way, from when it was sent.
 func wire(e *history.Event) string {
 	var parts []string
-	if e.Sent == 0 {
+	if e.Sent == 0 || e.Life != nil {
 		return ""
 	}
 	if e.Applied != 0 {

@@ -249,6 +249,8 @@ type result struct {
 	AsExpected, AsTone                  string
 	Because, Cause, Occasions           string
 	Witness                             []ref
+	Losses                              []lossRow
+	Tried                               string // what came of running it again with the cause undone
 	Range                               string // of the timeline, "FROM-TO" in seconds
 }
 
@@ -313,12 +315,42 @@ func resultOf(j outcome.Judgement, res *checker.Result, rows map[int64]bool) res
 	if res.Incidents > 1 {
 		x.Occasions += ", violated " + words.Grouped(res.Incidents) + " times"
 	}
+	x.Losses = losses(res, rows)
+	if c := j.Confirmation; c != nil {
+		x.Tried = plain(string(c.State) + ": " + c.Why + ".")
+	}
 	if w := res.Witness; w != nil {
 		x.Witness = refs(w.Events, rows)
 		margin := max((w.To-w.From)/5, 50e6)
 		x.Range = words.Decimal(max(w.From-margin, 0), 3) + "-" + words.Decimal(w.To+margin, 3)
 	}
 	return x
+}
+
+// lossRow is what became of the first's key on one node that granted both.
+type lossRow struct {
+	Node, Cause, Steps string
+	Fact               ref
+}
+
+func losses(res *checker.Result, rows map[int64]bool) (all []lossRow) {
+	for _, l := range res.Losses {
+		x := lossRow{Node: name(l.Node), Cause: name(l.Cause)}
+		if l.Fact > 0 {
+			x.Fact = refs([]int64{l.Fact}, rows)[0]
+		}
+		var steps []string
+		for _, s := range l.Steps {
+			if s == history.Unplanned {
+				steps = append(steps, "a fault that nobody planned")
+			} else {
+				steps = append(steps, fmt.Sprintf("step %d", s))
+			}
+		}
+		x.Steps = words.List(steps)
+		all = append(all, x)
+	}
+	return all
 }
 
 func boundOf(j outcome.Judgement) result {

@@ -3,6 +3,7 @@ package sequence
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -49,8 +50,11 @@ func (b *builder) caption() []string {
 	return out
 }
 
-// isName reports whether a subject is a process, whose name is left as it is.
+// isName reports whether a subject is a process, or begins with one, whose name is left as
+// it is.
 func (b *builder) isName(subject string) bool {
+	subject, _, _ = strings.Cut(subject, " ")
+	subject = strings.TrimSuffix(subject, ",")
 	return slices.ContainsFunc(b.d.Lanes, func(l Lane) bool {
 		return short(l.Name) == subject || slices.ContainsFunc(l.Members, func(m string) bool { return short(m) == subject })
 	})

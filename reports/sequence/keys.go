@@ -49,7 +49,7 @@ func (b *builder) drawLosses() {
 		at := ends[g][0].T
 		nodes, text := nodeRange(unique(names)), gone(g.what, short(b.f.sessions[i].Client()), ends[g][0].Life.By)
 		b.note(Note{Lane: g.lane, At: at, Mark: Cross, Label: nodes + " " + text, Bad: true, Events: numbers(ends[g]...)})
-		b.tell(at, nodes, text+" at "+words.Seconds(at))
+		b.tell(at, list(unique(names)), text+" at "+words.Seconds(at))
 	}
 }
 
