@@ -1,0 +1,191 @@
+//go:build long && !windows
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/harness"
+	"lockpick/harness/history"
+	read "lockpick/harness/history/facts"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/sim"
+	"lockpick/reports/sequence"
+	"lockpick/reports/timeline"
+	viewer "lockpick/reports/trace"
+)
+
+// What the diagram, the timeline and the trace say of a key's end is the fact that the
+// node told and the verdict names, over the catalogue and random plans.
+func TestPicturesAgreeWithVerdicts(t *testing.T) {
+	all, err := choice{}.scenarios()
+	if err != nil {
+		t.Fatal(err)
+	}
+	random, err := choice{names: []string{"random-faults"}}.scenarios()
+	if err != nil {
+		t.Fatal(err)
+	}
+	able := probe(t.Context(), sim.New(kinds.All))
+	losses, ends := 0, 0
+	look := func(p pick, seed uint64) {
+		var record bytes.Buffer
+		b := sim.New(kinds.All)
+		s := p.Scenario.Drawn(seed)
+		if len(able.missing(s)) > 0 {
+			return
+		}
+		if err := harness.Run(t.Context(), b, s, seed, history.NewRecorder(&record)); err != nil {
+			t.Errorf("%s seed %d: %v", s.ID(), seed, err)
+			return
+		}
+		h, err := history.Read(&record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := pictures{h: h, f: read.Read(h), v: checker.Check(h)}
+		x.read(t)
+		for _, wrong := range x.contradictions() {
+			t.Errorf("%s seed %d: %s", s.ID(), seed, wrong)
+		}
+		losses += x.losses
+		ends += x.ends
+	}
+	for _, p := range all {
+		look(p, 1)
+	}
+	for i := range uint64(200) {
+		look(random[i%uint64(len(random))], 500+i)
+	}
+	t.Logf("%d ends of keys, %d of them named by verdicts", ends, losses)
+	if losses < 50 || ends < 10_000 {
+		t.Error("too few to say anything")
+	}
+}
+
+// pictures is one run and what is drawn of it.
+type pictures struct {
+	h *history.History
+	f *read.Facts
+	v checker.Verdict
+
+	diagram  map[int64]bool           // events that it points to
+	timeline map[int64][][]int64      // by event: items that stand for it, as their events
+	trace    map[int64]map[string]any // by the event that put a value: its span's arguments
+
+	losses, ends int
+}
+
+func (x *pictures) read(t *testing.T) {
+	x.diagram, x.timeline, x.trace = map[int64]bool{}, map[int64][][]int64{}, map[int64]map[string]any{}
+	d := sequence.Tell(x.h, x.v)
+	for _, n := range d.Notes {
+		for _, e := range n.Events {
+			x.diagram[e] = true
+		}
+	}
+	for _, a := range d.Arrows {
+		for _, e := range a.Events {
+			x.diagram[e] = true
+		}
+	}
+	for _, i := range timeline.Of(x.h, x.v).Items {
+		for _, e := range i.Events {
+			x.timeline[e] = append(x.timeline[e], i.Events)
+		}
+	}
+	var out bytes.Buffer
+	if err := viewer.Write(&out, x.h, x.v); err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		TraceEvents []struct {
+			Ph   string
+			Args map[string]any
+		} `json:"traceEvents"`
+	}
+	if err := json.Unmarshal(out.Bytes(), &file); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range file.TraceEvents {
+		if n, ok := e.Args["event"].(float64); ok && e.Ph == "B" {
+			x.trace[int64(n)] = e.Args
+		}
+	}
+}
+
+func (x *pictures) contradictions() (wrong []string) {
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	lives := x.f.Lives()
+	byFact := map[int64]*read.Stay{}
+	for _, node := range x.h.Params.Nodes {
+		for _, key := range lives.Keys {
+			for _, s := range lives.Stays(node, key) {
+				if s.End == nil {
+					continue
+				}
+				x.ends++
+				byFact[s.End.N] = s
+				args := x.trace[s.Put.N]
+				if args == nil || args["end"] != float64(s.End.N) || args["came"] != string(s.End.Life.What) {
+					say("the trace says of event %d, which is ended by %d (%s): %v", s.Put.N, s.End.N, s.End.Life.What, args)
+				}
+				for _, item := range x.timeline[s.Put.N] {
+					for _, n := range item {
+						if other := x.ending(n); other != nil && n != s.End.N && other.Process == node && other.Key == key && other.Life.Old == s.Value && !slices.Contains(item, s.End.N) {
+							say("the timeline lets event %d be ended by %d, and it was %d", s.Put.N, n, s.End.N)
+						}
+					}
+				}
+			}
+		}
+	}
+	r := x.v.Result(checker.MutualExclusion)
+	shown := sequence.Shown(x.v)
+	if r == nil || r.Outcome != checker.Violated {
+		return wrong
+	}
+	for _, l := range r.Losses {
+		if l.Fact == 0 {
+			continue
+		}
+		x.losses++
+		s := byFact[l.Fact]
+		if s == nil || s.Node != l.Node {
+			say("the verdict names event %d of %s, which ended no key", l.Fact, l.Node)
+			continue
+		}
+		if !slices.ContainsFunc(x.timeline[l.Fact], func(item []int64) bool { return slices.Contains(item, s.Put.N) }) {
+			say("the timeline does not show that event %d ended what %d had put on %s (%s)", l.Fact, s.Put.N, l.Node, l.Cause)
+		}
+		if shown.Property == checker.MutualExclusion && !x.diagram[l.Fact] && !x.diagram[x.release(s.End)] {
+			say("the diagram does not show event %d, by which %s lost a key (%s)", l.Fact, l.Node, l.Cause)
+		}
+	}
+	return wrong
+}
+
+// ending is a fact that ends a key, or nil.
+func (x *pictures) ending(n int64) *history.Event {
+	for i := range x.h.Events {
+		if e := &x.h.Events[i]; e.N == n && e.Life != nil && e.Life.Old != "" && e.Life.What != history.KeyExpiry && e.Life.What != history.KeyKept {
+			return e
+		}
+	}
+	return nil
+}
+
+// release is the number of the release on the wire by which a key was deleted, or 0.
+func (x *pictures) release(end *history.Event) int64 {
+	for i := range x.h.Events {
+		if e := &x.h.Events[i]; e.Process == end.Life.By && e.Sent == end.Sent && e.Op == history.OpRelease {
+			return e.N
+		}
+	}
+	return 0
+}
