@@ -241,17 +241,25 @@ var causes = []struct {
 
 	{"a key that never ended", wins + follows("1.10"),
 		Unexplained, "n2", "n2 granted both, and has not told how c1's key ended", nil},
+	{"a key that both took for theirs, and that ended later", `
+0.012 n1,n2 life set value=A by=c1
+0.013 c1 ok acquire session=c1/1 token=A until=30
+1.100 n2 life expiry value=A old=A by=c2
+1.100 n3 life set value=A by=c2
+1.101 c2 ok acquire session=c2/1 token=A until=40
+5.000 n2 life deleted old=A by=c3`,
+		Unexplained, "n2", "has not told how c1's key ended", nil},
 	{"nor may it have been told", wins + `
 1.050 n2 life gap lo=1.040 hi=1.060` + follows("1.10"),
 		Unexplained, "n2", "facts of that node may be missing", nil},
 	{"what happened on most nodes leads, and the rest is told", `
 0.012 n1,n2,n3 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30
-1.010 n1 life deleted old=A by=c3
-1.045 n2,n3 life lost old=A why=restart
+1.010 n2,n3 life deleted old=A by=c3 command=del
+1.045 n1 life lost old=A why=restart
 1.100 n1,n2,n3 life set value=B by=c2
 1.101 c2 ok acquire session=c2/1 token=B until=40`,
-		RestartedAndForgot, "n2", "n2 restarted and forgot c1's key; likewise on n3; the COMMAND of a failed attempt of c3", nil},
+		DeletedByOther, "n2", "likewise on n3; n1 restarted and forgot c1's key", nil},
 }
 
 func explained(t *testing.T, text string) explanation {

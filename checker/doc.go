@@ -54,6 +54,7 @@
 // (testdata/mutants, TestMutants).
 //
 //	after-at-once            held at the instant of the return counts as held after it
+//	any-token-votes          a key is a vote whatever token it holds
 //	before-at-once           held at the instant of the call counts as held before it
 //	begin-by-max             the hold begins by the last return that shows it
 //	both-hold-refused        whom the fence refuses counts as the valid holder, though another held too
@@ -61,38 +62,57 @@
 //	burial-not-sought        brief holds are not looked for inside firm ones
 //	buried-at-end            a hold that may end with the one around it counts as buried
 //	call-not-widened         the error of the stamps widens no call
+//	cause-by-first           the cause of the first node leads, not that of the most
+//	clock-gain-unasked       a clock need not have gained what a key was short
 //	cluster-not-closed       an incident never ends, so later ones are not counted
 //	counted-twice            time in which three believe is counted twice
 //	death-ends-nothing       belief goes on after the client's kill
+//	deleted-before-due       a deletion counts though the key would have been over by then
 //	end-by-first             the hold lasts to the first call that shows it
+//	ended-later-counts       an end that came after the second key counts
 //	equal-token-stale        a token as high as the highest accepted counts as below it
 //	error-ignored            a window is not shrunk by the error of the stamps at its end
 //	extension-forgotten      the lease lapses as its acquire claimed
+//	extension-gives-nothing  the time of a key counts from its set, not from its last expiry
+//	failover-is-restart      a key that a failover lost counts as forgotten by a restart
 //	furthest-forgotten       only neighbours are compared, not the window that reaches furthest
 //	gap-closed               an extension that comes back late fills the gap before it
+//	gap-not-told             that facts may be missing is not said
 //	granted-since            a token of somebody granted the lock meanwhile counts as an earlier one
+//	harness-is-stranger      what lockpick deletes counts as a stranger's
 //	hold-from-last-window    a hold begins where belief began for the last time
+//	kept-ends                a key that survived a restart counts as ended by it
 //	lapse-by-max             of the extensions that may be the last, the longest counts
 //	lapse-not-early          the error of the stamps brings no lapse forward
 //	last-extension-free      the last extension that a limit allows is one too many
 //	latest-for-earliest      of equal overlaps the latest is shown
 //	latest-unknown-release   of the unknown releases the last counts
 //	latest-vote-asked        an attempt begins when its last vote was asked for
+//	left-is-rival            a key of an attempt that is over counts as a rival's
 //	lost-at-begin            a no that was called as the hold began counts as inside it
 //	lost-at-end              a no that returned as the hold ended counts as inside it
 //	not-put-in-order         windows stay in the order in which acquires returned
+//	one-wrong-clock          two wrong clocks count as one
 //	phantom-extends          only a release shows a hold without an acquire
+//	power-is-kill            a power loss on a node that keeps a file counts as a kill
+//	quorum-unasked           a session counts though its keys are on fewer nodes than a quorum
 //	refusal-ignored          a definite no to an extension ends no belief
 //	release-ends-nothing     belief goes on after the release was called
 //	released-twice           a lock may be given back twice
 //	session-unordered        a session's operations may overlap where stamps are equal
+//	set-ends-nothing         another value over a key does not end it
 //	shortening-ignored       an extension that shortens the lease leaves it as it was
 //	silence-claims-for-ever  an extension that names no deadline takes the lock for ever
+//	spare-of-first           the votes to spare are the first session's
+//	step-of-other-node       a step counts whatever node it turned
 //	token-at-return          a token counts as earlier if it was returned at the instant at which the next attempt began
 //	touching-is-overlap      windows that only touch count as overlapping
+//	turned-before            a clock that was set before the key counts as what ended it
 //	unknown-acquire-claims   an acquire without an answer claims the lock for ever
 //	unknown-release-ignored  a release of unknown outcome never takes effect
 //	unknown-returns          an operation of unknown outcome took effect before its return
+//	vote-after-return        a key that came after the acquire returned is a vote
+//	wrong-clock-unseen       a key that got too little time for a wrong clock counts as given shorter
 //	wrong-min                an overlap lasts to the later of the two ends
 //
 // Deliberately missing: how the history was made, and what somebody hoped for.

@@ -22,8 +22,10 @@ func TestWhyDry(t *testing.T) {
 1      c1-n1 ok set token=A1
 1.001  c1-n2,n3 fail set token=A1
 `, Unexplained},
-		"keys that were left behind": {`
-0.999  n2,n3 life set value=Z by=c2
+		"keys that an attempt left which is over": {`
+0.500  c2-n2,n3 ok set token=Z
+0.499  n2,n3 life set value=Z by=c2
+0.900  c2-n1 fail set token=Y
 1      c1-n1 ok set token=A1
 0.999  n1 life set value=A1 by=c1
 1.001  c1-n2,n3 fail set token=A1
