@@ -22,7 +22,7 @@ var known = Known{
 	Numbers:    []string{"grants", "unavailable-share", "split-vote-rate"},
 	Causes: []string{
 		"expired-early", "granted-late", "restarted-and-forgot", "deleted-by-other", "overwritten", "never-set",
-		"given-shorter", "client-clock", "unexplained", "lock-broken", "overrun", "fence-broken", "extended-too-often", "holder-refused",
+		"given-shorter", "client-clock", "clocks-disagree", "unexplained", "lock-broken", "overrun", "fence-broken", "extended-too-often", "holder-refused",
 		"lost-unsynced", "failed-over", "overlap", "left-keys", "split-vote", "too-few-votes",
 	},
 }
