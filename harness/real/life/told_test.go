@@ -122,7 +122,7 @@ func TestEvictionIsTold(t *testing.T) {
 
 // Under contention the facts say what the answers say, of whom, and when.
 func TestFactsAndAnswersAgree(t *testing.T) {
-	const clients, each = 4, 1500
+	const clients, each = 4, 3000
 	b := newBench(t, "none")
 	b.watch()
 	var all sync.WaitGroup
