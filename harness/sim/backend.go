@@ -77,7 +77,7 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 		nemesis.Capability("touch", nemesis.Node),
 		nemesis.Capability("failover", nemesis.Node),
 		nemesis.Capability(nemesis.PowerSentinel, nemesis.Node),
-		harness.CanPersist, harness.CanReplicate,
+		harness.CanPersist, harness.CanReplicate, harness.CanTellLife,
 		nemesis.Capability(nemesis.PowerClock, nemesis.Client),
 		nemesis.Capability(nemesis.PowerClock, nemesis.Node),
 		harness.CanExpireMonotonic,
