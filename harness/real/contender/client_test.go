@@ -11,6 +11,7 @@ import (
 
 	"lockpick/harness/client"
 	"lockpick/harness/lock"
+	"lockpick/harness/real/proc"
 )
 
 // free is a lock that everybody has.
@@ -27,12 +28,16 @@ func TestClientEndsWhenItsHarnessIsGone(t *testing.T) {
 	in, orders := io.Pipe()
 	reports, out := io.Pipe()
 	done := make(chan error, 1)
-	go func() { done <- Main(in, out, locks) }()
+	go func() {
+		err := Main(in, out, locks)
+		out.Close() // or whoever reads would wait for a client that ended too early
+		done <- err
+	}()
 	s := client.Spec{
 		Name: "c1", Seed: 1, Keys: []string{"k"}, Fence: client.FenceNone, Writes: 1, Cycles: 1, Until: time.Minute,
 		Armed: []client.Point{{Name: client.AfterAcquire}}, Lock: lock.Settings{Kind: "free", TTL: 10 * time.Second},
 	}
-	if err := json.NewEncoder(orders).Encode(Order{Spec: s}); err != nil {
+	if err := json.NewEncoder(orders).Encode(Order{Spec: s, Origin: proc.TrueClock()}); err != nil {
 		t.Fatal(err)
 	}
 	lines := bufio.NewReader(reports)
