@@ -72,6 +72,9 @@ func (r running) ends(want int) {
 	}
 	all, _ := filepath.Glob(filepath.Join(r.store, "baseline", "*-*-*")) // several, where it was tried again
 	for _, dir := range all {
+		if record, err := os.Stat(filepath.Join(dir, "history.jsonl")); err == nil && record.Size() == 0 {
+			continue // another try, which was ended before it began
+		}
 		if _, err := os.Stat(filepath.Join(dir, "verdict.json")); err != nil {
 			r.Error(err)
 		}
