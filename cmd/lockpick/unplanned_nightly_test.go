@@ -38,9 +38,10 @@ func TestUnplannedOnDocker(t *testing.T) {
 			})
 		}
 	}
-	for _, container := range []string{"n1-11", "r1-10", "c1", "links"} {
+	for container, scenario := range map[string]string{"n1-11": oneNode, "r1-10": oneNode, "c1": oneNode, "links": oneNode,
+		"n1-replica-51": watchedNode, "sentinel2": watchedNode} {
 		t.Run(container+" in each try", func(t *testing.T) {
-			a := attack{binary, oneNode, "docker", every, func(lockpick int) error { return onContainer(lockpick, container, "kill") }}
+			a := attack{binary, scenario, "docker", every, func(lockpick int) error { return onContainer(lockpick, container, "kill") }}
 			if code, said := a.run(t); code != 2 && code != 3 {
 				t.Errorf("exit code %d:\n%s", code, said)
 			}
@@ -58,6 +59,13 @@ func TestUnplannedOnWatchers(t *testing.T) {
 				hitOnce(t, attack{binary, watchedNode, "process", 1, onChild(name, all...)}, name)
 			})
 		}
+		t.Run(name+" in each try", func(t *testing.T) {
+			t.Parallel()
+			a := attack{binary, watchedNode, "process", every, onChild(name, syscall.SIGKILL)}
+			if code, said := a.run(t); code != 2 && code != 3 {
+				t.Errorf("exit code %d:\n%s", code, said)
+			}
+		})
 	}
 }
 
