@@ -126,7 +126,7 @@ func (n *node) whose(s *stream, it item) (who cause) {
 	}
 	who = cause{by: it.from, clock: it.clock}
 	if it.from == s.own {
-		s.marked(it.args)
+		s.mark(it.args)
 		who.by = history.Harness
 	} else if of, is := n.senders.Load(it.from); is {
 		of.(*Sender).claim(&who, it.args, n.lives.origin.Load())

@@ -127,9 +127,15 @@ func (l *Lives) Again(name, addr, why string) {
 	}
 }
 
-// Ends says that a node is about to end, and that Again will be called if it comes back. One
-// that ends in good order has told of all that it has answered.
-func (l *Lives) Ends(name string, inOrder bool) { l.expect(name, true, inOrder) }
+// Ends says that a node is about to end, and that Again will be called if it comes back. It
+// returns when all is told that the node has done until then, or soon: what a killed one has
+// answered and not told yet is lost. One that ends in good order tells it by itself.
+func (l *Lives) Ends(name string, inOrder bool) {
+	if n := l.node(name); n != nil && !inOrder {
+		n.catchUp()
+	}
+	l.expect(name, true, inOrder)
+}
 
 // Lives says that it has not ended after all.
 func (l *Lives) Lives(name string) { l.expect(name, false, false) }

@@ -113,6 +113,19 @@ func (n *node) listen(s *stream) {
 	})
 }
 
+// endBound is how long a node that is about to be killed may take to tell what it has done.
+const endBound = 100 * time.Millisecond
+
+// catchUp waits until that is taken, if it tells in time.
+func (n *node) catchUp() {
+	n.mu.Lock()
+	s := n.stream
+	n.mu.Unlock()
+	if s != nil {
+		s.drained(endBound)
+	}
+}
+
 // detach takes in that it tells no more: its reader has ended. The mutex is held.
 func (n *node) detach() {
 	n.stream.close()
@@ -173,7 +186,7 @@ func (n *node) leave(begun bool) error {
 	n.mu.Lock()
 	n.over = true
 	if s := n.stream; s != nil {
-		drained := begun && s.drained()
+		drained := begun && s.drained(drainBound)
 		if drained {
 			s.close()
 		}

@@ -26,8 +26,9 @@ type stream struct {
 	found map[string]found // what it had
 	rest  []item           // what it told since
 
-	mu    sync.Mutex
-	marks map[string]chan struct{} // closed when the line is there
+	mu     sync.Mutex
+	marks  map[string]chan struct{} // closed when the line is there
+	marked int                      // of these, all in all
 }
 
 // found is a key that was read.
@@ -192,10 +193,11 @@ func (s *stream) finish() {
 const drainBound = 2 * time.Second
 
 // drained waits until all is taken that the server has done until now, if it tells in time.
-func (s *stream) drained() bool {
-	const word = "lockpick: all until here"
+func (s *stream) drained(bound time.Duration) bool {
 	mark := make(chan struct{})
 	s.mu.Lock()
+	s.marked++
+	word := fmt.Sprintf("lockpick: all until here, %d", s.marked)
 	s.marks[word] = mark
 	s.mu.Unlock()
 	if s.probe.send([]string{"ECHO", word}) != nil {
@@ -205,13 +207,13 @@ func (s *stream) drained() bool {
 	case <-mark:
 		return true
 	case <-s.done:
-	case <-time.After(drainBound):
+	case <-time.After(bound):
 	}
 	return false
 }
 
-// marked takes a line of the probe's.
-func (s *stream) marked(args []string) {
+// mark takes a line of the probe's.
+func (s *stream) mark(args []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(args) == 2 && s.marks[args[1]] != nil {
