@@ -145,14 +145,14 @@ func testLinks(t *testing.T, browser context.Context, report string) {
 	b := newTab(t, browser)
 	b.window(1280, 900, "light")
 	const inWindow = `(() => { const r = document.querySelector(':target').getBoundingClientRect(); return r.top >= 0 && r.top < innerHeight; })()`
-	b.open(report, "#e172")
-	b.becomes(`document.querySelector(':target') && document.querySelector(':target').id === 'e172'`)
+	b.open(report, "#e197")
+	b.becomes(`document.querySelector(':target') && document.querySelector(':target').id === 'e197'`)
 	b.becomes(inWindow)
 	b.open(report, "#p-resource-safety")
 	b.becomes(inWindow)
 	b.is(`document.querySelector(':target').textContent.includes('overrun')`, true)
 	b.do(chromedp.Click(chromedp.CSS(`#p-resource-safety .refs a`)))
-	b.is(`location.hash`, "#e172")
+	b.is(`location.hash`, "#e197")
 	b.becomes(inWindow)
 	b.screenshot("event", false)
 }
@@ -170,8 +170,8 @@ func testFilter(t *testing.T, browser context.Context, report string) {
 	b.becomes(`document.getElementById('f-count').textContent.startsWith('1 of ')`)
 	b.screenshot("filter", false)
 	// A link to an event that is hidden shows it.
-	b.do(chromedp.Evaluate[chromedp.Void](`location.hash = '#e172'`))
-	b.becomes(`!document.getElementById('e172').hidden`)
+	b.do(chromedp.Evaluate[chromedp.Void](`location.hash = '#e197'`))
+	b.becomes(`!document.getElementById('e197').hidden`)
 	b.is(`document.querySelectorAll('#events tbody tr:not([hidden])').length`, all)
 }
 

@@ -54,7 +54,7 @@ func (c *cluster) FailOverBySentinel(target string, stop bool) (string, error) {
 	}
 	c.mu.Unlock()
 	took := c.downAfter + c.election(target)
-	c.sleep(c.slot, c.now()+int64(took))
+	c.sleep(s.slot, c.now()+int64(took))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s.replica != r || s.lives != lives || s.node != nil && !s.paused {
