@@ -177,16 +177,15 @@ func (r *record) row(x losing, end *history.Event) {
 		r.outlived(x)
 	case what == history.KeyDeleted:
 		r.deleted(x, end)
-	case what == history.KeyFlushed, what == history.KeyEvicted:
+	case what == history.KeyFlushed:
 		x.Cause, x.Text = Flushed, fmt.Sprintf("%s emptied %s at %s, and %s's key went with all others", doer(end), x.Node, seconds(end.T), first.Client())
-		if what == history.KeyEvicted {
-			x.Cause, x.Text = Evicted, fmt.Sprintf("%s had no memory left, and dropped %s's key at %s", x.Node, first.Client(), seconds(end.T))
-		}
+	case what == history.KeyEvicted:
+		x.Cause, x.Text = Evicted, fmt.Sprintf("%s had no memory left, and dropped %s's key at %s", x.Node, first.Client(), seconds(end.T))
 	case what == history.KeyLost, what == history.KeyReverted:
 		r.forgotten(x, end)
 	case what == history.KeyExpired:
 		r.early(x, end)
-	case end.Life.By != "" && facts.LinkClient(end.Life.By) != "":
+	case facts.LinkClient(end.Life.By) != "":
 		x.Cause = Overwritten
 		x.Text = fmt.Sprintf("%s of %s put another value into %s's key on %s at %s, which had been to live until %s",
 			command(end), doer(end), first.Client(), x.Node, seconds(end.T), until(x.due))

@@ -152,7 +152,7 @@ func (r *record) deleted(x losing, end *history.Event) {
 	x.Cause = DeletedByOther
 	whose := command(end) + " of a failed attempt of " + client
 	token := ""
-	if d := r.sentAs(end); d != nil {
+	if d := r.ReleaseOf(end); d != nil {
 		x.events = append(x.events, d)
 		whose, token = "the release of "+r.releaser(x.first, client, d), " without a token"
 		if d.Token != "" {
@@ -161,16 +161,6 @@ func (r *record) deleted(x losing, end *history.Event) {
 	}
 	x.Text = fmt.Sprintf("%s%s, sent on %s at %s, deleted %s's key on %s at %s", whose, token, by, seconds(end.Sent), x.first.Client(), x.Node, seconds(end.T))
 	x.Steps = r.delayed(by, end)
-}
-
-// sentAs is the release on the wire by which a key was deleted, or nil.
-func (r *record) sentAs(end *history.Event) *history.Event {
-	for _, e := range r.Links {
-		if e.Op == history.OpRelease && e.Process == end.Life.By && e.Sent == end.Sent && e.Key == end.Key {
-			return e
-		}
-	}
-	return nil
 }
 
 // releaser says whose a release on the wire was.

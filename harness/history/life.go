@@ -1,6 +1,9 @@
 package history
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // Life is one change of what a key is on a node: a fact, told by the node itself and not
 // reckoned from what clients were answered. Its event (OpLife) has the node as Process, the
@@ -64,18 +67,19 @@ const (
 
 // readable is the fact as a reader will have it; see Event.readable.
 func (l *Life) readable() *Life {
+	if !slices.ContainsFunc(l.texts(), func(s *string) bool { return !utf8.ValidString(*s) }) {
+		return l
+	}
 	c := *l
 	for _, s := range c.texts() {
-		if !utf8.ValidString(*s) {
-			*s = string([]rune(*s))
-		}
+		*s = string([]rune(*s)) // of one that is valid it is the same
 	}
 	return &c
 }
 
 // texts are the fields that are strings.
-func (l *Life) texts() [7]*string {
-	return [7]*string{(*string)(&l.What), &l.Run, &l.Value, &l.Old, &l.By, &l.Command, &l.Why}
+func (l *Life) texts() []*string {
+	return []*string{(*string)(&l.What), &l.Run, &l.Value, &l.Old, &l.By, &l.Command, &l.Why}
 }
 
 // append appends the very bytes that encoding/json writes.

@@ -85,8 +85,7 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 	if h := c.host(target); h != nil {
 		return c.turnClient(h, by, rate)
 	}
-	c.waitTurn(target)
-	defer c.tell()
+	defer c.inTurn(target)()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, err := c.node(target)

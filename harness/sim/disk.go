@@ -120,8 +120,7 @@ const touched = "touched"
 
 // Touch writes a key on a node, once that has done what it is at.
 func (c *cluster) Touch(target string) (string, error) {
-	c.waitTurn(target)
-	defer c.tell()
+	defer c.inTurn(target)()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, err := c.node(target)

@@ -131,8 +131,7 @@ func (n *network) replica(link string) *replica {
 // FailOver kills a node's master. Its replica takes its address, on its own
 // machine, and has no replica of its own. What it was sent by then is on its disk.
 func (c *cluster) FailOver(target string) (string, error) {
-	c.waitTurn(target)
-	defer c.tell()
+	defer c.inTurn(target)()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, err := c.failing(target)

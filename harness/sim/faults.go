@@ -43,8 +43,7 @@ func (c *cluster) Kill(target string) (string, error) {
 
 // Restart starts a killed node.
 func (c *cluster) Restart(target string) (string, error) {
-	c.waitTurn(target)
-	defer c.tell()
+	defer c.inTurn(target)()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, err := c.node(target)

@@ -49,15 +49,17 @@ func (w *witness) event(f node.Fact) history.Event {
 	return e
 }
 
-// waitTurn waits for an instant that a node has for itself: whoever does something to several
-// nodes at once does it to one after the other, so that what they tell has an order.
-func (c *cluster) waitTurn(target string) {
+// inTurn waits for an instant that a node has for itself: whoever does something to several
+// nodes at once does it to one after the other, so that what they tell has an order. What it
+// returns is called at the end, without the network's mutex.
+func (c *cluster) inTurn(target string) (tell func()) {
 	c.mu.Lock()
 	s, err := c.node(target)
 	c.mu.Unlock()
 	if err == nil {
 		c.sleep(s.slot, c.now())
 	}
+	return c.tell
 }
 
 // tell records what was told. The network's mutex is not held.

@@ -66,11 +66,8 @@ func (f *course) toldDeletions(sessions []*session) []deletion {
 				if e == nil || e.Life.What != history.KeyDeleted || facts.LinkClient(stay.By()) != s.Client() || !stay.Holds(s.Token()) || e.T < s.begin || e.T >= s.until {
 					continue
 				}
-				i := slices.IndexFunc(f.wires, func(w *event) bool {
-					return w.Op == history.OpRelease && w.Process == e.Life.By && w.Sent == e.Sent && w.Key == e.Key
-				})
-				if i >= 0 {
-					out = append(out, deletion{f.wires[i], s})
+				if release := f.ReleaseOf(e); release != nil {
+					out = append(out, deletion{release, s})
 				}
 			}
 		}

@@ -128,7 +128,7 @@ func newTrial(h *history.History, r *checker.Result) *trial {
 		end, put := byNumber[l.Fact], byNumber[l.Put]
 		stays := lives.Stays(l.Node, end.Key)
 		i := slices.IndexFunc(stays, func(s *facts.Stay) bool { return s.End == end })
-		x.ends = append(x.ends, &ending{end: end, put: put, value: end.Life.Old, first: clientOf(h, l.First), due: stays[i].Due()})
+		x.ends = append(x.ends, &ending{end: end, put: put, value: end.Life.Old, first: f.Named(l.First).Client(), due: stays[i].Due()})
 	}
 	if len(r.Losses) == 0 {
 		return x
@@ -137,22 +137,9 @@ func newTrial(h *history.History, r *checker.Result) *trial {
 	if turns*2 < len(r.Losses) {
 		first, second = second, first
 	}
-	x.first, x.client = first, clientOf(h, second)
-	for i := range h.Events {
-		if e := &h.Events[i]; e.Session == second && e.Op == history.OpAcquire && e.Type == history.OK {
-			x.granted = e.T
-		}
-	}
+	x.first, x.client = first, f.Named(second).Client()
+	x.granted = f.Named(second).Acquire.Return.T
 	return x
-}
-
-func clientOf(h *history.History, session string) string {
-	for i := range h.Events {
-		if h.Events[i].Session == session && h.Events[i].Op == history.OpAcquire {
-			return h.Events[i].Process
-		}
-	}
-	return ""
 }
 
 // rerun runs the seed again, and lets none of these keys end before its time is over, but

@@ -79,7 +79,6 @@ func Error(e *history.Event) int64 {
 // record whose nodes told nothing has none.
 type Lives struct {
 	stays map[place][]*Stay
-	facts map[place][]*history.Event
 	gaps  map[string][]*history.Event // by node
 	Keys  []string                    // in the order of their first fact
 }
@@ -96,7 +95,7 @@ func (f *Facts) Lives() *Lives {
 }
 
 func readLives(told []*history.Event) *Lives {
-	l := &Lives{stays: map[place][]*Stay{}, facts: map[place][]*history.Event{}, gaps: map[string][]*history.Event{}}
+	l := &Lives{stays: map[place][]*Stay{}, gaps: map[string][]*history.Event{}}
 	all := slices.Clone(told)
 	slices.SortStableFunc(all, func(a, b *history.Event) int {
 		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Life.Seq, b.Life.Seq))
@@ -108,10 +107,7 @@ func readLives(told []*history.Event) *Lives {
 			continue
 		}
 		p := place{e.Process, e.Key}
-		l.facts[p] = append(l.facts[p], e)
-		if s := l.next(open[p], p, e); s != open[p] {
-			open[p] = s
-		}
+		open[p] = l.next(open[p], p, e)
 		if !slices.Contains(l.Keys, e.Key) {
 			l.Keys = append(l.Keys, e.Key)
 		}

@@ -52,3 +52,13 @@ func Sender(e *history.Event) string {
 	}
 	return e.Process
 }
+
+// ReleaseOf is the release on the wire by which a node deleted a key, as it tells, or nil.
+func (f *Facts) ReleaseOf(end *history.Event) *history.Event {
+	for _, e := range f.Links {
+		if e.Op == history.OpRelease && e.Process == end.Life.By && e.Sent == end.Sent && e.Key == end.Key {
+			return e
+		}
+	}
+	return nil
+}
