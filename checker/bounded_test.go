@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"lockpick/checker/bruteforce"
 	"lockpick/harness/history"
 )
 
@@ -118,12 +119,12 @@ func dumbBounded(h *history.History) int {
 				extends++
 			}
 		}
-		for at := int64(0); at < end; at += beat {
-			if believes(h, e.Session, at+beat/2) {
+		for at := int64(0); at <= end; at += beat {
+			if bruteforce.Believes(h, e.Session, at+beat/2) {
 				if first < 0 {
 					first = at
 				}
-				last = at + beat
+				last = min(at+beat, end)
 			}
 		}
 		if extends > h.Params.MaxExtends || last-first-2*int64(h.Params.StampError) > int64(h.Params.MaxHold) {

@@ -16,7 +16,7 @@ import (
 // node's. If both are wrong, neither alone is the cause.
 func (r *record) shortened(x losing) bool {
 	at := x.vote.Given
-	claimed := facts.Deadline(x.first.Acquire.Return, never)
+	claimed := facts.Deadline(x.first.Acquire.Return)
 	if x.first.Extended() || x.due == facts.Never || claimed <= x.due || x.other.Put.T < x.due-tick {
 		return false
 	}
@@ -83,7 +83,7 @@ func (r *record) outlived(x losing) {
 	first := x.first
 	lived := given(x.vote)
 	key := fmt.Sprintf("%s's key on %s lived its %s, to %s", first.Client(), x.Node, seconds(lived), seconds(x.due))
-	switch claimed := facts.Deadline(first.Acquire.Return, never); {
+	switch claimed := facts.Deadline(first.Acquire.Return); {
 	case r.clockLost(first):
 		x.Cause, x.Text = ClientClock, key+fmt.Sprintf(", but %s's clock fell behind", first.Client())
 		x.Steps = r.turned(first.Client(), first.Acquire.Call.T, x.other.Put.T)
@@ -108,7 +108,7 @@ func (r *record) outlived(x losing) {
 // before the acquire is no matter.
 func (r *record) clockLost(s *session) bool {
 	end, _ := r.LastMoment(s)
-	end = min(end, facts.Deadline(s.Acquire.Return, never))
+	end = min(end, facts.Deadline(s.Acquire.Return))
 	var base, turn *history.Event
 	lost := func(at, shows int64) bool {
 		return base != nil && at >= s.Acquire.Call.T &&

@@ -69,7 +69,7 @@ const (
 func Causes() []string {
 	return []string{ExpiredEarly, GrantedLate, RestartedAndForgot, LostUnsynced, FailedOver, DeletedByOther, Overwritten, NeverSet,
 		GivenShorter, ClientClock, DeletedByHarness, Flushed, Evicted, ClocksDisagree, Unexplained,
-		Overlap, Buried, Phantom, DoubleRelease, HeldBefore, HeldAfter, LostEarly,
+		Overlap, Buried, Phantom, DoubleRelease, HeldAfter, LostEarly,
 		LockBroken, Overrun, FenceBroken,
 		HolderRefused, StaleAccepted, FreshRefused, TokenOrder, TokenTwice,
 		ReturnedLate, ExtendedTooOften, HeldTooLong,
@@ -119,7 +119,8 @@ type Result struct {
 	Witness *Witness `json:"witness,omitempty"`
 }
 
-// Witness proves a violation by at most two sessions.
+// Witness proves a violation by two sessions at most, and a third where the order in which a
+// client used its handles matters.
 type Witness struct {
 	Events   []int64  `json:"events"`   // numbers (N), in the order of time
 	Sessions []string `json:"sessions"` // the earlier one first

@@ -53,11 +53,11 @@
 // these mistakes, made in a copy of the checker or of the facts, is found by them
 // (testdata/mutants, TestMutants).
 //
-//	after-at-once            held at the instant of the return counts as held after it
 //	any-token-votes          a key is a vote whatever token it holds
-//	before-at-once           held at the instant of the call counts as held before it
-//	begin-by-max             the hold begins by the last return that shows it
+//	begin-by-last            the hold begins by the last return that shows it
+//	belief-taken-back        an extension that comes back after its own deadline takes back the belief before
 //	both-hold-refused        whom the fence refuses counts as the valid holder, though another held too
+//	brief-before-firm        a brief hold may come before what its client held earlier
 //	brief-is-firm            a hold of one instant counts as one that lasted
 //	burial-not-sought        brief holds are not looked for inside firm ones
 //	buried-at-end            a hold that may end with the one around it counts as buried
@@ -72,37 +72,45 @@
 //	ended-later-counts       an end that came after the second key counts
 //	equal-token-stale        a token as high as the highest accepted counts as below it
 //	error-ignored            a window is not shrunk by the error of the stamps at its end
+//	extended-after-release   a lock may be extended after it was given back
 //	extension-forgotten      the lease lapses as its acquire claimed
 //	extension-gives-nothing  the time of a key counts from its set, not from its last expiry
+//	extension-opens-nothing  an extension that is granted after an acquire of unknown outcome opens no window
 //	failover-is-restart      a key that a failover lost counts as forgotten by a restart
+//	first-extension-lasts    the lease lapses as the first extension claimed
 //	furthest-forgotten       only neighbours are compared, not the window that reaches furthest
 //	gap-closed               an extension that comes back late fills the gap before it
 //	gap-not-told             that facts may be missing is not said
 //	granted-since            a token of somebody granted the lock meanwhile counts as an earlier one
+//	handles-not-mixed        two handles of one client may hold by turns
 //	harness-is-stranger      what lockpick deletes counts as a stranger's
 //	hold-from-last-window    a hold begins where belief began for the last time
 //	kept-ends                a key that survived a restart counts as ended by it
-//	lapse-by-max             of the extensions that may be the last, the longest counts
 //	lapse-not-early          the error of the stamps brings no lapse forward
 //	last-extension-free      the last extension that a limit allows is one too many
+//	last-instant-forgotten   who is granted by the last event believes nothing
+//	last-instant-of-the-dead who is gone believes on
+//	late-release-ends        a release called after the client held by another handle may have ended the hold before
 //	latest-for-earliest      of equal overlaps the latest is shown
 //	latest-unknown-release   of the unknown releases the last counts
 //	latest-vote-asked        an attempt begins when its last vote was asked for
 //	left-is-rival            a key of an attempt that is over counts as a rival's
-//	lost-at-begin            a no that was called as the hold began counts as inside it
 //	lost-at-end              a no that returned as the hold ended counts as inside it
 //	not-put-in-order         windows stay in the order in which acquires returned
 //	one-wrong-clock          two wrong clocks count as one
+//	order-within-forgotten   "not held" between two answers that show a hold is no conflict where stamps allow it
 //	phantom-extends          only a release shows a hold without an acquire
 //	power-is-kill            a power loss on a node that keeps a file counts as a kill
 //	quorum-unasked           a session counts though its keys are on fewer nodes than a quorum
+//	refusal-before-acquire   a "not held" before an acquire of unknown outcome took effect counts against it
 //	refusal-ignored          a definite no to an extension ends no belief
+//	release-after-refusal    a release that came after a "not held" may have been what ended the hold before it
 //	release-ends-nothing     belief goes on after the release was called
 //	released-twice           a lock may be given back twice
-//	session-unordered        a session's operations may overlap where stamps are equal
 //	set-ends-nothing         another value over a key does not end it
 //	shortening-ignored       an extension that shortens the lease leaves it as it was
 //	silence-claims-for-ever  an extension that names no deadline takes the lock for ever
+//	silence-claims-nothing   an extension that names no deadline claims nothing after an acquire without an answer
 //	spare-of-first           the votes to spare are the first session's
 //	step-of-other-node       a step counts whatever node it turned
 //	token-at-return          a token counts as earlier if it was returned at the instant at which the next attempt began

@@ -112,10 +112,10 @@ func (r *record) heldWhenRefused(e *history.Event) (facts.Window, bool) {
 
 // claimedAt is the deadline that a granted session had at an instant.
 func claimedAt(s *session, at int64) int64 {
-	d := facts.Deadline(s.Acquire.Return, never)
+	d := facts.Deadline(s.Acquire.Return)
 	for x := range s.Extends() {
 		if x.Outcome() == history.OK && x.Return.T <= at {
-			d = facts.Deadline(x.Return, d)
+			d = facts.Renewed(x.Return, d)
 		}
 	}
 	return d

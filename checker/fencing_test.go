@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"lockpick/checker/bruteforce"
 	"lockpick/harness/history"
 )
 
@@ -408,7 +409,7 @@ func dumbHolder(h *history.History, session string, refused int64, other string,
 		other = ""
 	}
 	end := h.Events[len(h.Events)-1].T
-	in := func(s string, at int64) bool { return at < end && believes(h, s, at) }
+	in := func(s string, at int64) bool { return at < end && bruteforce.Believes(h, s, at) }
 	var from int64
 	for _, e := range h.Events {
 		if e.Op == history.OpAcquire && e.Type == history.OK {

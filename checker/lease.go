@@ -25,6 +25,10 @@ import (
 //
 // Each answer that could have contradicted another is an occasion: an extension's and a
 // release's, and an acquire's that was under way while another session must have held.
+//
+// A client's own operations are in their order whatever their stamps say, also where it
+// has several sessions of the lock (lease_handles.go): a brief hold comes after what its
+// client must have held before. Equal stamps of different clients are concurrent.
 func leaseLinearizable(r *record) Result {
 	holds, answers, incidents := 0, 0, 0
 	var worst *conflict
@@ -50,15 +54,17 @@ func leaseLinearizable(r *record) Result {
 
 // leaseKey is what was found about one key.
 type leaseKey struct {
-	firm, brief []window // when sessions must have held; firm ones in the order of their begin
-	holds       int      // sessions that must have held
-	occasions   int      // answers that could have contradicted another
-	incidents   int      // connected components of firm holds that overlap, and each other conflict
-	worst       *conflict
-	doubt       string // what the certificate leaves unexplained, if nothing is in conflict
+	firm      []window // when sessions must have held, in the order of their begin
+	brief     []hold   // where they must have held for an instant
+	holds     int      // sessions that must have held
+	occasions int      // answers that could have contradicted another
+	incidents int      // connected components of firm holds that overlap, and each other conflict
+	worst     *conflict
+	doubt     string // what the certificate leaves unexplained, if nothing is in conflict
 
 	operations func(*session) []leaseOp
 	evidence   evidence
+	handles    *handles // nil: each client used its last handle only
 }
 
 // leases judges each key, once.
@@ -68,22 +74,37 @@ func (r *record) leases() []leaseKey {
 	}
 	r.leased = []leaseKey{}
 	for _, l := range r.Locks {
-		k := leaseKey{operations: r.operationsOf, firm: slices.Grow(r.windows[:0], r.Grants)}
-		k.judge(l.Sessions())
+		k := r.lease(l)
 		k.occasions += r.meetings(l, k.firm)
 		if k.worst == nil {
 			k.doubt = k.uncertified()
 		}
 		r.windows = k.firm
 		k.firm = nil // the next key's
-		r.leased = append(r.leased, k)
+		r.leased = append(r.leased, *k)
 	}
 	return r.leased
 }
 
-// judge judges one key by its sessions' operations.
-func (k *leaseKey) judge(ss iter.Seq[*session]) {
-	alone := map[*session]*conflict{} // sessions that contradict themselves
+// lease judges one key. Its firm holds are good until the next is judged.
+func (r *record) lease(l *lock) *leaseKey {
+	k := &leaseKey{operations: r.operationsOf, firm: slices.Grow(r.windows[:0], r.Grants)}
+	alone := map[*session]*conflict{}
+	if r.Interleaved {
+		k.handles = r.handlesOf(l.Sessions())
+		k.operations = func(s *session) []leaseOp { return k.handles.mark(s, r.operationsOf(s)) }
+		alone = k.handles.mixed
+	}
+	k.judge(l.Sessions(), alone)
+	if k.worst != nil && k.handles != nil {
+		k.handles.explain(k.worst, k.operations)
+	}
+	return k
+}
+
+// judge judges one key by its sessions' operations. alone is sessions that contradict
+// themselves, or others of their client.
+func (k *leaseKey) judge(ss iter.Seq[*session], alone map[*session]*conflict) {
 	for s := range ss {
 		k.evidence.read(k.operations(s))
 		h, held, against := k.evidence.holdOf(s)
@@ -91,18 +112,19 @@ func (k *leaseKey) judge(ss iter.Seq[*session]) {
 		case held && h.firm:
 			k.firm = append(k.firm, h.window)
 		case held:
-			k.brief = append(k.brief, h.window)
+			k.brief = append(k.brief, h)
 		}
 		if held || against != nil {
 			k.holds++
-			k.occasions += len(k.evidence.yes) + len(k.evidence.no)
+			k.occasions += k.evidence.answers
 		}
 		if against != nil {
 			alone[s] = against
 		}
 	}
+	k.follow(ss)
 	inOrder(k.firm)
-	var o overlaps
+	o := overlaps{end: never}
 	o.sweep(k.firm)
 	k.incidents = o.incidents
 	if o.incidents > 0 {
@@ -146,12 +168,52 @@ func overlapping(ws []window) []*session {
 	return ss
 }
 
+// follow puts each brief hold behind what its client must have held before it, by the
+// order of its operations. Where that leaves it no instant it is buried there.
+func (k *leaseKey) follow(ss iter.Seq[*session]) {
+	if len(k.brief) == 0 {
+		return
+	}
+	firm := k.firmOf(ss)
+	for i := range k.brief {
+		h := &k.brief[i]
+		of := firm[h.session.Client()]
+		n, _ := slices.BinarySearchFunc(of, h.first, func(w hold, n int64) int { return cmp.Compare(w.first, n) })
+		if n == 0 || of[n-1].to <= h.from {
+			continue
+		}
+		h.from = of[n-1].to
+	}
+}
+
+// firmOf is the firm holds of each client that has a brief one, in its own order.
+func (k *leaseKey) firmOf(ss iter.Seq[*session]) map[string][]hold {
+	firm := map[string][]hold{}
+	for _, h := range k.brief {
+		firm[h.session.Client()] = nil
+	}
+	for s := range ss {
+		of, ok := firm[s.Client()]
+		if !ok {
+			continue
+		}
+		k.evidence.read(k.operations(s))
+		if h, held, _ := k.evidence.holdOf(s); held && h.firm {
+			firm[s.Client()] = append(of, h)
+		}
+	}
+	for _, of := range firm {
+		slices.SortFunc(of, func(a, b hold) int { return cmp.Compare(a.first, b.first) })
+	}
+	return firm
+}
+
 // bury finds brief holds that must lie strictly inside a firm one. The firm ones
 // are disjoint: only the last that begins before it can contain it.
 func (k *leaseKey) bury(alone map[*session]*conflict) {
 	for _, h := range k.brief {
-		if w := around(k.firm, h); w != nil {
-			alone[h.session] = k.conflict(Buried, w.session, h.session, h.from, h.to)
+		if w := around(k.firm, h.window); w != nil && alone[h.session] == nil {
+			alone[h.session] = k.conflict(Buried, w.session, h.session, min(h.from, h.to), h.to)
 		}
 	}
 }
@@ -194,10 +256,8 @@ func (c *conflict) because(r *record) string {
 		return fmt.Sprintf("%s held %s between %s and %s, though its acquire had failed", first.Name(), lock, from, to)
 	case DoubleRelease:
 		return fmt.Sprintf("%s gave %s back twice, between %s and %s", first.Name(), lock, from, to)
-	case HeldBefore:
-		return fmt.Sprintf("%s held %s by %s, and called its acquire only at %s", first.Name(), lock, from, to)
 	case HeldAfter:
-		return fmt.Sprintf("%s still held %s at %s, and had given it back by %s", first.Name(), lock, to, from)
+		return fmt.Sprintf("%s still held %s at %s, and had given it back before, by %s", first.Name(), lock, to, from)
 	}
 	return fmt.Sprintf("%s was told between %s and %s that it did not hold %s, and nothing could have ended its lease by then", first.Name(), from, to, lock)
 }

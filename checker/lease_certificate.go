@@ -15,15 +15,22 @@ import (
 // but those spans, so a mistake in the finding shows here.
 func (k *leaseKey) uncertified() string {
 	instants := make([]window, 0, len(k.brief))
+	inOrder := map[string][]hold{} // of each client with a brief hold, by the first call that shows it
+	slices.SortFunc(k.brief, func(a, b hold) int { return cmp.Compare(a.first, b.first) })
 	for _, h := range k.brief {
 		at := h.from
+		if of := inOrder[h.session.Client()]; len(of) > 0 {
+			at = max(at, of[len(of)-1].to)
+		}
 		if firm := around(k.firm, window{from: at, to: at}); firm != nil {
 			at = firm.to
 		}
 		if at > h.to {
 			return h.session.Name() + " finds no instant that is free"
 		}
-		instants = append(instants, window{from: at, to: at, session: h.session})
+		h.from, h.to = at, at
+		instants = append(instants, h.window)
+		inOrder[h.session.Client()] = append(inOrder[h.session.Client()], h)
 	}
 	slices.SortFunc(instants, func(a, b window) int { return cmp.Compare(a.from, b.from) })
 	for _, spans := range [][]window{k.firm, instants} {
@@ -33,7 +40,32 @@ func (k *leaseKey) uncertified() string {
 			}
 		}
 	}
+	if why := k.outOfOrder(inOrder); why != "" {
+		return why
+	}
 	return together(k.firm, instants)
+}
+
+// outOfOrder says which client of some, with their brief holds, held by a session before
+// it did by an earlier one, or "".
+func (k *leaseKey) outOfOrder(brief map[string][]hold) string {
+	for _, w := range k.firm {
+		of, ok := brief[w.session.Client()]
+		if !ok {
+			continue
+		}
+		k.evidence.read(k.operations(w.session))
+		brief[w.session.Client()] = append(of, hold{window: w, first: k.evidence.first.number()})
+	}
+	for _, of := range brief {
+		slices.SortFunc(of, func(a, b hold) int { return cmp.Compare(a.first, b.first) })
+		for i := 1; i < len(of); i++ {
+			if of[i-1].to > of[i].from {
+				return fmt.Sprintf("%s held before %s, and was called after it", of[i].session.Name(), of[i-1].session.Name())
+			}
+		}
+	}
+	return ""
 }
 
 // together says which two of the spans have more than an end in common, or "".
@@ -56,37 +88,42 @@ func together(firm, instants []window) string {
 }
 
 // unexplained says which operation of a session does not fit a hold of the
-// window's span, or that nothing can have ended it there.
+// window's span, or that nothing can have ended it there. Each takes effect after
+// the one before it, as early as it can.
 func (w window) unexplained(ops []leaseOp) string {
-	ends := w.to == never
-	var extended []leaseOp // rarely any
-	var lapse, called int64 = never, w.from
+	at, lapse := int64(ever), int64(never)
+	held, refused, ends := false, false, w.to == never
 	for _, o := range ops {
-		fits := true
+		from, to := max(at, o.call), o.ret
 		switch {
+		case o.op == history.OpAcquire && o.outcome == history.Info:
+			from, to, lapse = w.from, w.from, o.lapse
+			if o.call > w.from {
+				to = ever
+			}
 		case o.op == history.OpAcquire:
-			fits, lapse = o.call <= w.from && w.from <= o.ret, o.lapse
+			from, to, lapse, held = max(from, w.from), min(to, w.from), o.lapse, true
+		case o.outcome == history.Fail && held:
+			from, refused = max(from, w.to), true
 		case o.outcome == history.Fail:
-			fits = o.call <= w.from || w.to <= o.ret
-		case o.op == history.OpRelease && o.outcome == history.OK:
-			fits = o.call <= w.to && w.to <= o.ret
-			ends = true
+			to = min(to, w.from)
+		case o.outcome == history.Info:
+			ends = ends || from <= w.to && !o.late && !refused
+			continue
 		case o.op == history.OpRelease:
-			ends = ends || o.call <= w.to
-		case o.outcome == history.OK:
-			fits = o.call <= w.to && w.from <= o.ret
-			extended, called = append(extended, o), max(called, o.call)
+			from, to, ends, held = max(from, w.to), min(to, w.to), true, true
+		default:
+			from, to, lapse, held = max(from, w.from), min(to, w.to), o.lapse, true
 		}
-		if !fits {
+		if from > to {
 			return fmt.Sprintf("%s %s between %s and %s does not fit a hold from %s to %s",
 				o.op, o.outcome, seconds(o.call), seconds(o.ret), seconds(w.from), seconds(w.to))
 		}
+		if o.op != history.OpAcquire || o.outcome == history.OK {
+			at = from
+		}
 	}
-	ends = ends || len(extended) == 0 && lapse <= w.to
-	for _, x := range extended { // the last to take effect set the lapse
-		ends = ends || x.ret >= called && x.lapse <= w.to
-	}
-	if !ends {
+	if !ends && lapse > w.to {
 		return "nothing can have ended its hold at " + seconds(w.to)
 	}
 	return ""

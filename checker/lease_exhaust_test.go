@@ -1,7 +1,7 @@
 package checker
 
 import (
-	"math"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -9,13 +9,15 @@ import (
 )
 
 // TestLeaseExhaustively goes through all cases of two sessions with an acquire
-// each, up to two releases, or an extension and a release: every order of calls
-// and returns, every outcome, and a lapse between any two of these instants.
+// each, up to two releases, or an extension and a release, of two clients or of one:
+// every order of calls and returns, with each at the instant of the one before it or
+// later, every outcome, and a lapse between any two of these instants. Where a session is
+// extended no two instants are equal.
 // Without the tag exhaustive it compares every leaseStride-th.
 func TestLeaseExhaustively(t *testing.T) {
 	e := &enumeration{t: t}
-	for _, ops := range leaseShapes() {
-		e.shape(ops)
+	for _, s := range leaseShapes() {
+		e.shape(s)
 	}
 	t.Logf("%d of %d cases compared, %d violated", e.compared, e.cases, e.violated)
 	if e.violated < e.compared/10 || e.violated > e.compared*9/10 {
@@ -23,94 +25,115 @@ func TestLeaseExhaustively(t *testing.T) {
 	}
 }
 
-// leaseShapes are operations without their instants.
-func leaseShapes() [][]leaseOp {
+// shape is the operations of each client, one after the other, without their instants.
+type shape struct {
+	clients [][]shaped
+	ties    bool
+}
+
+type shaped struct {
+	session, op string
+	outcome     history.Type
+}
+
+func leaseShapes() []shape {
 	outcomes := []history.Type{history.OK, history.Fail, history.Info}
-	sometimes := func(op string, owner int) [][]leaseOp {
-		all := [][]leaseOp{nil}
+	sometimes := func(session string) [][]shaped {
+		all := [][]shaped{nil}
 		for _, o := range outcomes {
-			all = append(all, []leaseOp{{op: op, outcome: o, owner: owner}})
+			all = append(all, []shaped{{session, history.OpRelease, o}})
 		}
 		return all
 	}
-	acquire := func(owner int, o history.Type) leaseOp {
-		return leaseOp{op: history.OpAcquire, outcome: o, owner: owner}
-	}
-	var shapes [][]leaseOp
+	acquire := func(session string, o history.Type) shaped { return shaped{session, history.OpAcquire, o} }
+	var shapes []shape
 	for _, a := range []history.Type{history.OK, history.Info} {
-		for _, r := range sometimes(history.OpRelease, 1) {
+		for _, r := range sometimes("1") {
 			for _, b := range []history.Type{history.OK, history.Info} {
-				for _, q := range sometimes(history.OpRelease, 2) {
-					shapes = append(shapes, slices.Concat([]leaseOp{acquire(1, a), acquire(2, b)}, r, q))
+				for _, q := range sometimes("2") {
+					one, two := append([]shaped{acquire("1", a)}, r...), append([]shaped{acquire("2", b)}, q...)
+					shapes = append(shapes, shape{[][]shaped{one, two}, true})
+					for _, all := range handled(one, two) {
+						shapes = append(shapes, shape{[][]shaped{all}, true})
+					}
 				}
 			}
 			for _, x := range outcomes[:2] {
-				extend := leaseOp{op: history.OpExtend, outcome: x, owner: 1}
-				shapes = append(shapes, slices.Concat([]leaseOp{acquire(1, a), acquire(2, history.OK), extend}, r))
+				one := append([]shaped{acquire("1", a), {"1", history.OpExtend, x}}, r...)
+				shapes = append(shapes, shape{[][]shaped{one, {acquire("2", history.OK)}}, false})
 			}
 		}
 	}
 	return shapes
 }
 
+// handled is the orders in which one client can do what two sessions need.
+func handled(one, two []shaped) [][]shaped {
+	all := [][]shaped{slices.Concat(one, two)}
+	if len(one) > 1 {
+		all = append(all, slices.Concat(one[:1], two, one[1:]), slices.Concat(one[:1], two[:1], one[1:], two[1:]))
+	}
+	return all
+}
+
 // enumeration gives one shape after the other all its instants.
 type enumeration struct {
 	t                         *testing.T
 	cases, compared, violated int
-	ops                       []leaseOp
+	of                        shape
+	events                    []history.Event
 }
 
-func (e *enumeration) shape(ops []leaseOp) {
-	e.ops = slices.Clone(ops)
-	for i := range e.ops {
-		e.ops[i].call, e.ops[i].ret = -1, never
-	}
-	e.place(0)
+func (e *enumeration) shape(s shape) {
+	e.of = s
+	e.place(make([]int, len(s.clients)), 2)
 }
 
-// place puts one call or return at the next even instant.
-func (e *enumeration) place(at int64) {
+// place puts one client's next call or return at an instant, or at the next.
+func (e *enumeration) place(done []int, at int64) {
 	placed := true
-	for i := range e.ops {
-		o := &e.ops[i]
-		switch {
-		case o.call < 0:
-			placed = false
-			o.call = at
-			e.place(at + 2)
-			o.call = -1
-		case o.ret == never && o.outcome != history.Info:
-			placed = false
-			o.ret = at
-			e.place(at + 2)
-			o.ret = never
+	for c, ops := range e.of.clients {
+		if done[c] == 2*len(ops) {
+			continue
 		}
+		placed = false
+		o := ops[done[c]/2]
+		v := history.Event{Process: fmt.Sprint("c", c+1), Type: history.Invoke, Op: o.op, Session: o.session, Key: "k"}
+		if done[c]%2 == 1 {
+			v.Type = o.outcome
+		}
+		done[c]++
+		for _, v.T = range []int64{at, at + 2} {
+			if v.T == at && (!e.of.ties || len(e.events) == 0) {
+				continue
+			}
+			e.events = append(e.events, v)
+			e.place(done, v.T)
+			e.events = e.events[:len(e.events)-1]
+		}
+		done[c]--
 	}
 	if placed {
 		e.lapse(0, at)
 	}
 }
 
-// lapse gives operations from the i-th on a lapse at each odd instant, and none.
+// lapse gives the returns from the i-th event on a lapse at each odd instant, and none.
 func (e *enumeration) lapse(i int, end int64) {
-	switch {
-	case i == len(e.ops):
+	if i == len(e.events) {
 		e.compare()
 		return
-	case e.ops[i].op == history.OpRelease || e.ops[i].outcome == history.Fail:
-		e.ops[i].lapse = never
-		e.lapse(i+1, end)
-		return
-	case e.ops[i].outcome == history.Info: // an acquire; nobody knows what it claimed
-		e.ops[i].lapse = math.MinInt64
+	}
+	v := &e.events[i]
+	if v.Type != history.OK || v.Op == history.OpRelease {
 		e.lapse(i+1, end)
 		return
 	}
-	for at := int64(-1); at <= end; at += 2 {
-		e.ops[i].lapse = at
+	for v.ValidUntil = 1; v.ValidUntil <= end+1; v.ValidUntil += 2 {
 		e.lapse(i+1, end)
+		v = &e.events[i]
 	}
-	e.ops[i].lapse = never
+	v.ValidUntil = 0
 	e.lapse(i+1, end)
 }
 
@@ -119,15 +142,19 @@ func (e *enumeration) compare() {
 	if e.cases%leaseStride != 0 {
 		return
 	}
-	c := leaseCase{1: nil, 2: nil}
-	for _, o := range e.ops {
-		c[o.owner] = append(c[o.owner], o)
+	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2"}[:len(e.of.clients)]}, Events: slices.Clone(e.events)}
+	for i := range h.Events {
+		h.Events[i].N = int64(i + 1)
 	}
 	e.compared++
-	if c.judge().worst != nil {
+	if judgeLease(h).k.worst != nil {
 		e.violated++
 	}
-	if why := c.contradiction(); why != "" {
-		e.t.Fatalf("case %d: %s:\n%s", e.cases, why, c)
+	judged := againstBruteForce
+	if e.compared%porcupineStride == 0 {
+		judged = contradiction
+	}
+	if why := judged(h); why != "" {
+		e.t.Fatalf("case %d: %s:\n%s", e.cases, why, lines(h))
 	}
 }

@@ -1,8 +1,6 @@
 package checker
 
 import (
-	"math"
-
 	"lockpick/harness/history"
 )
 
@@ -19,18 +17,18 @@ import (
 // one instant between them is enough (from and to are then its bounds).
 type hold struct {
 	window
-	firm bool
+	firm        bool
+	first, last int64 // numbers of the first and the last call that show it
 }
 
 // Ways in which no lease lock could have given a session's answers.
 const (
-	Overlap       = "overlap"             // two sessions must both have held
-	Buried        = "buried"              // a session's every possible instant is inside what another held
-	Phantom       = "phantom"             // it held what it had not acquired
-	DoubleRelease = "double-release"      // it gave back twice
-	HeldBefore    = "held-before-acquire" // it held before its acquire was called
-	HeldAfter     = "held-after-release"  // it held after its release had returned
-	LostEarly     = "lost-early"          // "not held", though nothing could have ended its lease by then
+	Overlap       = "overlap"            // two sessions must both have held
+	Buried        = "buried"             // a session's every possible instant is inside what another held
+	Phantom       = "phantom"            // it held what it had not acquired
+	DoubleRelease = "double-release"     // it gave back twice
+	HeldAfter     = "held-after-release" // it held after it had given back
+	LostEarly     = "lost-early"         // "not held", though nothing could have ended its lease by then
 )
 
 // conflict is one such way, with what proves it.
@@ -49,103 +47,109 @@ func (e *evidence) holdOf(s *session) (h hold, held bool, against *conflict) {
 		return &conflict{kind: kind, sessions: []*session{s}, ops: ops, from: from, to: to}
 	}
 	switch {
-	case e.acquire == nil && len(e.yes) > 0:
-		return h, false, contrary(Phantom, e.yes[0].call, e.yes[0].ret, *e.yes[0])
-	case e.acquire == nil, e.acquire.outcome == history.Info && len(e.yes) == 0:
+	case e.first == nil:
 		return h, false, nil
-	case len(e.released) > 1:
-		return h, false, contrary(DoubleRelease, e.released[0].call, e.released[1].ret, *e.released[0], *e.released[1])
+	case e.failed:
+		return h, false, contrary(Phantom, e.first.call, e.first.ret, *e.first)
+	case e.again != nil && e.again.op == history.OpRelease:
+		return h, false, contrary(DoubleRelease, e.released.call, e.again.ret, *e.released, *e.again)
+	case e.again != nil:
+		return h, false, contrary(HeldAfter, e.released.ret, e.again.call, append(e.fixes(), *e.again)...)
 	}
-	from, _ := e.begun()
+	from := e.first.ret
 	to, _, _ := e.earliestEnd()
-	h = hold{window{from: from, to: to, session: s}, from < to}
-	latest := int64(never)
-	if len(e.released) > 0 {
-		latest = e.released[0].ret
+	h = hold{window{from: from, to: to, session: s}, from < to, e.first.number(), e.last.number()}
+	if !h.firm {
+		h.from, h.to = to, from
 	}
-	switch {
-	case from < e.acquire.call:
-		return h, false, contrary(HeldBefore, from, e.acquire.call, e.fixes()...)
-	case to > latest:
-		return h, false, contrary(HeldAfter, latest, to, e.fixes()...)
-	case !h.firm:
-		h.from, h.to = max(e.acquire.call, to), from
-		return h, true, nil
-	}
-	for _, n := range e.no {
-		if n.call > from && n.ret < to {
-			return h, true, contrary(LostEarly, n.call, n.ret, append(e.fixes(), *n)...)
-		}
+	if no := e.refused; no != nil && (e.between || to > no.ret) {
+		return h, true, contrary(LostEarly, no.call, no.ret, append(e.fixes(), *no)...)
 	}
 	return h, true, nil
 }
 
-// evidence is a session's operations by what they show. Its memory is used again
-// for the next session.
+// evidence is a session's operations by what they show, in the order in which its
+// client called them: that one came after the other is certain, whatever the stamps.
+// So who was told "not held" held no more from then on, unless its acquire had no
+// answer and may take effect later.
 type evidence struct {
-	acquire  *leaseOp   // nil: it failed
-	yes      []*leaseOp // it held: extended, or released
-	extended []*leaseOp // of these
-	released []*leaseOp // of these
-	no       []*leaseOp // it did not hold
-	perhaps  *leaseOp   // the earliest release of unknown outcome, which may have ended it
+	failed      bool     // the acquire
+	acquire     *leaseOp // nil: it failed
+	first, last *leaseOp // that show that it held: the acquire, an extension or a release
+	extended    *leaseOp // the last extension
+	released    *leaseOp
+	again       *leaseOp // the first that shows that it held after it was released
+	refused     *leaseOp // the first "not held" after one that shows that it held
+	between     bool     // and before another such one
+	perhaps     *leaseOp // the first release of unknown outcome before that, which may have ended it
+	answers     int      // of extensions and releases
 }
 
 func (e *evidence) read(ops []leaseOp) {
-	*e = evidence{yes: e.yes[:0], extended: e.extended[:0], released: e.released[:0], no: e.no[:0]}
+	*e = evidence{failed: true}
 	for i := range ops {
 		o := &ops[i]
 		switch {
 		case o.op == history.OpAcquire:
-			e.acquire = o
-		case o.outcome == history.Fail:
-			e.no = append(e.no, o)
+			e.failed, e.acquire = false, o
+			if o.outcome == history.OK {
+				e.shows(o)
+			}
 		case o.outcome == history.Info:
-			if e.perhaps == nil || o.call < e.perhaps.call {
+			if e.perhaps == nil && e.refused == nil && !o.late {
 				e.perhaps = o
 			}
-		default:
-			e.yes = append(e.yes, o)
-			if o.op == history.OpExtend {
-				e.extended = append(e.extended, o)
-			} else {
-				e.released = append(e.released, o)
+		case o.outcome == history.Fail:
+			e.answers++
+			if e.first != nil && e.released == nil && e.refused == nil {
+				e.refused = o
 			}
+		default:
+			e.answers++
+			e.shows(o)
 		}
 	}
 }
 
-// begun is the latest instant at which the hold can have begun, and what else than
-// the acquire fixes it, or nil.
-func (e *evidence) begun() (from int64, by *leaseOp) {
-	from = e.acquire.ret
-	for _, y := range e.yes {
-		if y.ret < from {
-			from, by = y.ret, y
+// shows enters an operation that shows that the session held.
+func (e *evidence) shows(o *leaseOp) {
+	e.between = e.between || e.refused != nil
+	if e.released != nil {
+		if e.again == nil {
+			e.again = o
 		}
+		return
 	}
-	return from, by
+	if e.first == nil {
+		e.first = o
+	}
+	e.last = o
+	switch o.op {
+	case history.OpExtend:
+		e.extended = o
+	case history.OpRelease:
+		e.released = o
+	}
 }
 
 // earliestEnd is the earliest instant at which the hold can have ended: not
 // before the last call that shows it, nor before something could end it. One or
 // two operations fix it.
 func (e *evidence) earliestEnd() (to int64, by, with *leaseOp) {
-	shown, y := int64(math.MinInt64), (*leaseOp)(nil)
-	for _, x := range e.yes {
-		if x.call > shown {
-			shown, y = x.call, x
-		}
+	shown := e.last.call
+	if e.released != nil {
+		return shown, e.released, nil
 	}
-	if len(e.released) > 0 { // that ended it, and is among what shows it
-		return shown, y, e.released[0]
+	by = e.extended // which sets the lapse
+	if by == nil {
+		by = e.acquire
 	}
-	end, by := e.earliestLapse()
+	end := by.lapse
 	if e.perhaps != nil && e.perhaps.call < end {
 		end, with = e.perhaps.call, e.perhaps
 	}
 	if shown > end {
-		return shown, y, nil
+		return shown, e.last, nil
 	}
 	return end, by, with
 }
@@ -153,41 +157,11 @@ func (e *evidence) earliestEnd() (to int64, by, with *leaseOp) {
 // fixes is the acquire and what else fixed the begin and the end.
 func (e *evidence) fixes() []leaseOp {
 	ops := []leaseOp{*e.acquire}
-	_, begun := e.begun()
 	_, by, with := e.earliestEnd()
-	for _, o := range []*leaseOp{begun, by, with} {
+	for _, o := range []*leaseOp{e.first, by, with} {
 		if o != nil {
 			ops = append(ops, *o)
 		}
 	}
 	return ops
-}
-
-// earliestLapse is the earliest instant at which the lease can have lapsed: what
-// the last extension claimed. Which of those that overlap was the last nobody
-// knows, so any that returned after all had been called may be. That the hold
-// lasted until then, earliestEnd sees to.
-func (e *evidence) earliestLapse() (end int64, by *leaseOp) {
-	if len(e.extended) == 0 {
-		return e.acquire.lapse, e.acquire
-	}
-	called := e.lastExtended()
-	end = never
-	for _, x := range e.extended {
-		if x.ret >= called.call && (by == nil || x.lapse < end) {
-			end, by = x.lapse, x
-		}
-	}
-	return end, by
-}
-
-// lastExtended is the extension that was called last.
-func (e *evidence) lastExtended() *leaseOp {
-	last := e.extended[0]
-	for _, x := range e.extended[1:] {
-		if x.call > last.call {
-			last = x
-		}
-	}
-	return last
 }

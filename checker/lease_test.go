@@ -2,7 +2,6 @@ package checker
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,61 +10,54 @@ import (
 	"lockpick/harness/history"
 )
 
-// leaseCase is one key's sessions and their operations, without a history around
-// them: so the judges also meet what no sequential client can record, such as a
-// release that returns before its acquire is called.
-type leaseCase map[int][]leaseOp
+// leaseCase is the history of one key.
+type leaseCase struct {
+	*record
+	k *leaseKey
+}
 
-// sessions are named by their number.
-func (c leaseCase) sessions() []*session { return numberedSessions[:len(c)] }
-
-var numberedSessions = func() []*session {
-	var ss []*session
-	for n := 1; n <= 9; n++ {
-		name := strconv.Itoa(n)
-		ss = append(ss, &session{Acquire: operation{Call: &history.Event{N: int64(n), Process: "c" + name, Session: name, Key: "k"}}})
-	}
-	return ss
-}()
-
-func (c leaseCase) judge() *leaseKey {
-	k := &leaseKey{operations: func(s *session) []leaseOp { return c[int(s.Acquire.Call.N)] }}
-	k.judge(slices.Values(c.sessions()))
-	return k
+// judgeLease judges the case's only key.
+func judgeLease(h *history.History) *leaseCase {
+	r := newRecord(h)
+	return &leaseCase{r, r.lease(r.Locks[0])}
 }
 
 // parseLease reads operations, each SESSION OP OUTCOME CALL-RETURN [LAPSE],
-// apart by semicolons. A return of * or a lapse that isn't given is never.
-func parseLease(t testing.TB, text string) leaseCase {
+// apart by semicolons. A return of * or a lapse that isn't given is never. The session
+// 1 is of client c1, and so are 1a and 1b.
+func parseLease(t testing.TB, text string) *history.History {
 	t.Helper()
-	instant := func(s string) int64 {
-		if s == "*" {
-			return never
-		}
+	h := &history.History{Params: history.Params{MayBeIdle: true}}
+	at := func(s string) int64 {
 		n, err := strconv.ParseInt(s, 10, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return n
 	}
-	c := leaseCase{}
 	for _, part := range strings.Split(text, ";") {
 		f := strings.Fields(part)
+		client := "c" + f[0][:1]
+		if !slices.Contains(h.Params.Clients, client) {
+			h.Params.Clients = append(h.Params.Clients, client)
+			h.Events = append(h.Events, history.Event{Process: client, Type: history.Begin, Op: history.OpClient})
+		}
 		call, ret, _ := strings.Cut(f[3], "-")
-		o := leaseOp{op: f[1], outcome: history.Type(f[2]), call: instant(call), ret: instant(ret), lapse: never}
+		e := history.Event{T: at(call), Process: client, Type: history.Invoke, Op: f[1], Session: f[0], Key: "k"}
+		h.Events = append(h.Events, e)
+		if e.Type = history.Type(f[2]); ret != "*" {
+			e.T = at(ret)
+		}
 		if len(f) > 4 {
-			o.lapse = instant(f[4])
-		} else if o.op == history.OpAcquire && o.outcome == history.Info {
-			o.lapse = math.MinInt64
+			e.ValidUntil = at(f[4])
 		}
-		n := int(instant(f[0]))
-		if o.op == history.OpAcquire && o.outcome == history.Fail {
-			c[n] = slices.Clone(c[n]) // as in leaseOps: the session is there, the acquire is not
-			continue
-		}
-		c[n] = append(c[n], o)
+		h.Events = append(h.Events, e)
 	}
-	return c
+	slices.SortStableFunc(h.Events, func(a, b history.Event) int { return int(a.T - b.T) })
+	for i := range h.Events {
+		h.Events[i].N = int64(i + 1)
+	}
+	return h
 }
 
 // TestConflicts goes through the ways in which no lease lock can have answered,
@@ -80,13 +72,12 @@ func TestConflicts(t *testing.T) {
 		{"1 acquire ok 1-2 9; 1 release ok 3-4; 1 release ok 5-6", DoubleRelease, "1"},
 		{"1 acquire ok 1-2 9; 1 release ok 3-4; 1 release fail 5-6", "", ""},
 		{"1 acquire ok 1-2 9; 1 release ok 3-4; 1 release info 5-*", "", ""},
-		{"1 release ok 1-2; 1 acquire ok 3-4 9", HeldBefore, "1"},
-		{"1 release ok 1-3; 1 acquire ok 3-4 9", "", ""},
 		{"1 acquire ok 1-2 9; 1 release ok 3-4; 1 extend ok 5-6 9", HeldAfter, "1"},
-		{"1 acquire ok 1-2 9; 1 release ok 3-4; 1 extend ok 4-6 9", "", ""},
+		{"1 acquire ok 1-2 9; 1 release ok 3-4; 1 extend ok 4-6 9", HeldAfter, "1"},
 		{"1 acquire ok 1-2 9; 1 release fail 3-8", LostEarly, "1"},
 		{"1 acquire ok 1-2 9; 1 extend fail 3-8", LostEarly, "1"},
-		{"1 acquire ok 1-2 9; 1 release fail 2-8", "", ""},
+		{"1 acquire ok 1-2 9; 1 release fail 2-8", LostEarly, "1"},
+		{"1 acquire info 1-*; 1 release fail 2-8; 1 extend ok 8-9 20", "", ""},
 		{"1 acquire ok 1-2 9; 1 release fail 3-9", "", ""},
 		{"1 acquire ok 1-2 9; 1 release info 3-*; 1 release fail 4-8", "", ""},
 		{"1 acquire ok 1-2 5; 1 extend ok 3-4 9; 1 release fail 6-8", LostEarly, "1"},
@@ -107,24 +98,35 @@ func TestConflicts(t *testing.T) {
 		{"1 acquire ok 1-2 5; 2 acquire ok 3-6 4; 3 acquire ok 3-4 9", Overlap, "1 3"},
 		{"1 acquire ok 1-2 30; 2 acquire ok 3-4 6; 3 acquire ok 9-10 20", Overlap, "1 3"}, // the longest
 		{"1 acquire ok 1-2 30; 2 acquire ok 3-4 6; 3 acquire ok 9-10 12", Overlap, "1 2"}, // of equals the earliest
+		// one client with two handles
+		{"1a acquire ok 1-2; 1b acquire ok 3-4; 1a release ok 5-6", Overlap, "1a 1b"},
+		{"1a acquire ok 3-3; 1b acquire ok 3-3; 1a release ok 3-3; 1b release ok 3-3", Overlap, "1a 1b"},
+		{"1a acquire ok 3-3; 1a release ok 3-3; 1b acquire ok 3-3; 1b release ok 3-3", "", ""},
+		{"1a acquire ok 3-3 10; 1b acquire ok 3-3; 1b release ok 3-3", Buried, "1a 1b"},
+		{"1a acquire ok 3-3 4; 1b acquire ok 3-5; 1b release ok 5-6", "", ""},
+		{"1a acquire ok 1-3; 1b acquire ok 3-3 3; 1a release info 3-*", Buried, "1a 1b"},
+		{"1a acquire ok 1-3; 1a release info 3-*; 1b acquire ok 3-3 3", "", ""},
+		{"1a acquire info 1-*; 1b acquire ok 2-3; 1b release ok 4-5; 1a release ok 6-7", "", ""},
+		{"1a acquire info 1-*; 1b acquire ok 2-3; 1a extend ok 4-5 9; 1b release ok 6-7", Overlap, "1b 1a"},
 	}
 	for _, row := range rows {
-		c := parseLease(t, row.ops)
-		k := c.judge()
+		h := parseLease(t, row.ops)
+		c := judgeLease(h)
+		k := c.k
 		kind, sessions := "", []string(nil)
 		if k.worst != nil {
 			kind = k.worst.kind
 			for _, s := range k.worst.sessions {
 				sessions = append(sessions, s.Name())
 			}
-			if because := k.worst.because(newRecord(&history.History{})); !strings.Contains(because, " k") {
+			if because := k.worst.because(c.record); !strings.Contains(because, " k") {
 				t.Errorf("%s: because %q", row.ops, because)
 			}
 		}
 		if kind != row.kind || strings.Join(sessions, " ") != row.sessions || (kind == "") != (k.incidents == 0) {
 			t.Errorf("%s: got %q by %s, %d incidents; want %q by %s", row.ops, kind, sessions, k.incidents, row.kind, row.sessions)
 		}
-		if why := c.contradiction(); why != "" {
+		if why := contradiction(h); why != "" {
 			t.Errorf("%s: %s", row.ops, why)
 		}
 	}
@@ -145,7 +147,7 @@ func TestIncidents(t *testing.T) {
 		// and one that overlaps only what began long before
 		"1 acquire ok 1-2 20; 2 acquire ok 3-4 6; 3 acquire ok 8-9 15; 3 release fail 10-11": 1,
 	} {
-		if got := parseLease(t, ops).judge().incidents; got != want {
+		if got := judgeLease(parseLease(t, ops)).k.incidents; got != want {
 			t.Errorf("%s: %d incidents, want %d", ops, got, want)
 		}
 	}
@@ -180,14 +182,14 @@ func TestCertificate(t *testing.T) {
 		{1, 30, 40, "2: extend ok between"},
 	}
 	for _, m := range moved {
-		k := parseLease(t, extended).judge()
+		k := judgeLease(parseLease(t, extended)).k
 		k.firm[m.session].from, k.firm[m.session].to = m.from, m.to
 		if got := k.uncertified(); !strings.HasPrefix(got, m.want) || (m.want == "") != (got == "") {
 			t.Errorf("hold %d from %d to %d: got %q, want %q", m.session, m.from, m.to, got, m.want)
 		}
 	}
 	for i, row := range rows {
-		k := parseLease(t, ops).judge()
+		k := judgeLease(parseLease(t, ops)).k
 		if len(k.firm) != 2 || len(k.brief) != 1 || k.worst != nil {
 			t.Fatalf("%d firm holds, %d brief ones, %+v", len(k.firm), len(k.brief), k.worst)
 		}

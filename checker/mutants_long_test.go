@@ -37,7 +37,9 @@ func TestMutants(t *testing.T) {
 				t.Fatal(err)
 			}
 			mutant, tests := build(t, string(text)), proofs
-			if strings.Contains(string(text), "cause.go") || strings.Contains(string(text), "cause_") || strings.Contains(string(text), "/lives.go") {
+			if _, of, ok := strings.Cut(head(text), "tests: "); ok {
+				tests = of
+			} else if strings.Contains(string(text), "cause.go") || strings.Contains(string(text), "cause_") || strings.Contains(string(text), "/lives.go") {
 				tests = causeTests
 			}
 			cmd := exec.Command(mutant, "-test.run", tests, "-test.failfast", "-test.timeout", "2m")
@@ -120,4 +122,11 @@ func apply(patch string) (file, mutated string, err error) {
 		return "", "", fmt.Errorf("%s has its lines %d times:\n%s", file, n, was.String())
 	}
 	return file, strings.Replace(string(text), was.String(), is.String(), 1), nil
+}
+
+// head is what a patch says before its diff: the mistake, and which tests are to find it if
+// not those that its file calls for.
+func head(patch []byte) string {
+	text, _, _ := strings.Cut(string(patch), "\n\n")
+	return text
 }

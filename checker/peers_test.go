@@ -19,7 +19,7 @@ import (
 var mutexModel = porcupine.Model{
 	Init: func() any { return 0 },
 	Step: func(state, input, _ any) (bool, any) {
-		owner, o := state.(int), input.(leaseOp)
+		owner, o := state.(int), input.(question)
 		if o.outcome == history.Fail {
 			return owner != o.owner, state
 		}
@@ -47,12 +47,12 @@ func askPeer(model porcupine.Model, keys [][]porcupine.Operation) Outcome {
 }
 
 // peerOps is the acquires and releases of a history in porcupine's form, key by
-// key. Unlike leaseOps it keeps no event alive, so that a peer's memory can be
+// key. Unlike questionsOf it keeps no event alive, so that a peer's memory can be
 // told from the history's.
 func peerOps(h *history.History) [][]porcupine.Operation {
 	place := map[string]int{}
 	var keys [][]porcupine.Operation
-	open := map[string]*leaseOp{}
+	open := map[string]*question{}
 	owners := 0
 	for i := range h.Events {
 		e := &h.Events[i]
@@ -61,7 +61,7 @@ func peerOps(h *history.History) [][]porcupine.Operation {
 		}
 		o := open[e.Process]
 		if o == nil {
-			o = &leaseOp{}
+			o = &question{}
 			open[e.Process] = o
 		}
 		if e.Type == history.Invoke {
@@ -72,14 +72,14 @@ func peerOps(h *history.History) [][]porcupine.Operation {
 			o.op, o.call = e.Op, e.T
 			continue
 		}
-		o.outcome, o.ret, o.lapse = e.Type, e.T, never
+		o.outcome, o.ret, o.until = e.Type, e.T, never
 		switch {
 		case e.Type == history.Info && e.Op == history.OpAcquire:
-			o.ret, o.lapse = never, math.MinInt64
+			o.ret, o.until = never, math.MinInt64
 		case e.Type == history.Info:
 			o.ret = never
 		case e.Op == history.OpAcquire:
-			o.lapse = facts.Deadline(e, never)
+			o.until = facts.Deadline(e)
 		}
 		k, ok := place[e.Key]
 		if !ok {

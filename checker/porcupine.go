@@ -2,7 +2,6 @@ package checker
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"iter"
 	"math"
@@ -115,14 +114,8 @@ func (r *record) whole(l *lock, timeout time.Duration) Outcome {
 
 // linearizable puts some sessions of one key before porcupine.
 func (r *record) linearizable(ss iter.Seq[*session], timeout time.Duration) Outcome {
-	ops := r.leaseOps(ss)
-	unknown := 0
-	for _, o := range ops {
-		if o.Input.(leaseOp).outcome == history.Info {
-			unknown++
-		}
-	}
-	if len(ops) > SecondOperations || unknown > SecondUnknown {
+	ops, few := r.questions(ss)
+	if !few {
 		return Undecided
 	}
 	switch porcupine.CheckOperationsTimeout(leaseModel, ops, timeout) {
@@ -134,118 +127,89 @@ func (r *record) linearizable(ss iter.Seq[*session], timeout time.Duration) Outc
 	return Undecided
 }
 
-// leaseOps translates sessions for porcupine. Each operation has a client of its
-// own: the order within a session is in its stamps already, and an error of the
-// stamps may make them overlap. What is too much for the search is not translated
-// to its end.
-func (r *record) leaseOps(ss iter.Seq[*session]) []porcupine.Operation {
-	var ops []porcupine.Operation
-	owner := 0
+// question is one operation as porcupine is asked about it. The translation is its own,
+// and shares nothing with that of the fast procedure.
+type question struct {
+	owner   int // the session, from 1
+	op      string
+	outcome history.Type
+	call    int64
+	ret     int64  // never, if the outcome is unknown
+	until   int64  // the earliest true time at which the lease may lapse
+	client  string // whose operations are in the order of their numbers,
+	before  int    // and how many with an answer come before this one
+}
+
+// questions translates sessions for porcupine. It reports false where that is too much
+// for its search.
+func (r *record) questions(ss iter.Seq[*session]) (all []porcupine.Operation, few bool) {
+	owner, unknown := 0, 0
 	for s := range ss {
 		owner++
-		ops = putLeaseOps(ops, owner, r.operationsOf(s))
-		if len(ops) > SecondOperations {
-			break
-		}
-	}
-	return ops
-}
-
-// putLeaseOps adds one owner's operations, in porcupine's form.
-func putLeaseOps(ops []porcupine.Operation, owner int, of []leaseOp) []porcupine.Operation {
-	for _, o := range of {
-		o.owner = owner
-		ops = append(ops, porcupine.Operation{ClientId: len(ops), Input: o, Call: o.call, Return: o.ret})
-	}
-	return ops
-}
-
-// lease is one possible state of the lease object: who owns it (0: free), when
-// that lease may lapse at the earliest, and the earliest that it can be by now.
-type lease struct {
-	owner int
-	lapse int64
-	now   int64
-}
-
-// leaseModel is the lease object as a set of possible states, with time in them:
-//
-//	acquire ok    free → held        release ok    held → free
-//	extend ok     held → held        release or extend fail    not held by the caller
-//	unknown       took effect at some time after its call, or never
-//	expire        held → free at any time from its lapse, or never
-//
-// Expiry is part of each step. As operations of its own, it blows the search up
-// even on histories that are fine.
-var leaseModel = porcupine.Model{
-	Init: func() any { return []lease{{now: math.MinInt64}} },
-	StepContext: func(ctx context.Context, state, input, _ any) (bool, any) {
-		var next []lease
-		for _, s := range state.([]lease) {
-			if ctx.Err() != nil {
-				return false, next
-			}
-			next = s.step(next, input.(leaseOp))
-		}
-		next = prune(next)
-		return len(next) > 0, next
-	},
-	Equal: func(a, b any) bool { return slices.Equal(a.([]lease), b.([]lease)) },
-	Hash: func(state any) uint64 {
-		h := uint64(14695981039346656037) // FNV-1a, over numbers in place of bytes
-		for _, s := range state.([]lease) {
-			for _, x := range []int64{int64(s.owner), s.lapse, s.now} {
-				h = (h ^ uint64(x)) * 1099511628211
+		for _, o := range r.questionsOf(s, owner) {
+			if all = append(all, o); o.Input.(question).outcome == history.Info {
+				unknown++
 			}
 		}
-		return h
-	},
-	DescribeOperation: func(input, _ any) string {
-		o := input.(leaseOp)
-		return fmt.Sprintf("%s %s (session %d)", o.op, o.outcome, o.owner)
-	},
-}
-
-// step adds the states that an operation can lead to from s: with or without an
-// expiry before it, and for an unknown one also as if it had never been.
-func (s lease) step(next []lease, o leaseOp) []lease {
-	if o.outcome == history.Info {
-		next = append(next, s)
-	}
-	now := max(s.now, o.call)
-	if now <= o.ret {
-		next = lease{s.owner, s.lapse, now}.apply(next, o)
-	}
-	if expired := max(now, s.lapse); s.owner != 0 && s.lapse != never && expired <= o.ret {
-		next = lease{now: expired}.apply(next, o)
-	}
-	return next
-}
-
-// apply adds the state that an operation leads to if it takes effect now.
-func (s lease) apply(next []lease, o leaseOp) []lease {
-	holds := s.owner == o.owner
-	if o.outcome == history.Fail {
-		if !holds {
-			next = append(next, s)
+		if len(all) > SecondOperations || unknown > SecondUnknown {
+			return nil, false
 		}
-		return next
 	}
-	switch {
-	case o.op == history.OpAcquire && s.owner == 0:
-		next = append(next, lease{o.owner, o.lapse, s.now})
-	case o.op == history.OpExtend && holds:
-		next = append(next, lease{o.owner, o.lapse, s.now})
-	case o.op == history.OpRelease && holds:
-		next = append(next, lease{now: s.now})
-	}
-	return next
+	inTurn(all)
+	return all, true
 }
 
-// prune puts states in order and drops those that an earlier "now" dominates.
-func prune(states []lease) []lease {
-	slices.SortFunc(states, func(a, b lease) int {
-		return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.lapse, b.lapse), cmp.Compare(a.now, b.now))
-	})
-	return slices.CompactFunc(states, func(a, b lease) bool { return a.owner == b.owner && a.lapse == b.lapse })
+// inTurn puts operations in the order of their numbers, which they bear as ClientId until
+// then, and counts for each what its client did before it.
+func inTurn(all []porcupine.Operation) {
+	slices.SortFunc(all, func(a, b porcupine.Operation) int { return cmp.Compare(a.ClientId, b.ClientId) })
+	answered := map[string]int{}
+	for i := range all {
+		q := all[i].Input.(question)
+		q.before = answered[q.client]
+		if q.outcome != history.Info {
+			answered[q.client]++
+		}
+		all[i].Input, all[i].ClientId = q, i
+	}
+}
+
+// questionsOf is one session's. A failed acquire says nothing, nor does an extension of
+// unknown outcome.
+func (r *record) questionsOf(s *session, owner int) (all []porcupine.Operation) {
+	ε := int64(r.Params.StampError)
+	until := int64(math.MinInt64)
+	ask := func(o operation) {
+		q := question{owner: owner, op: o.Call.Op, outcome: history.Info, call: o.Call.T - ε, ret: never, until: never, client: s.Client()}
+		if o.Return != nil && o.Return.Type != history.Info {
+			q.outcome, q.ret = o.Return.Type, o.Return.T+ε
+		}
+		switch {
+		case q.op == history.OpRelease, q.op == history.OpExtend && q.outcome == history.Fail:
+		case q.op != history.OpAcquire && q.op != history.OpExtend, q.op == history.OpAcquire && q.outcome == history.Fail, q.op == history.OpExtend && q.outcome == history.Info:
+			return
+		case q.outcome == history.OK:
+			switch claims := o.Return.ValidUntil; {
+			case claims == 0 && until == math.MinInt64:
+				until = never
+			case claims == 0:
+			case claims < o.Return.T && q.op == history.OpExtend:
+				until = min(until, o.Return.T)
+			default:
+				until = claims
+			}
+			q.until = until
+		default:
+			q.until = until
+		}
+		if q.until != never && q.until != math.MinInt64 {
+			q.until -= ε
+		}
+		all = append(all, porcupine.Operation{ClientId: int(o.Call.N), Input: q, Call: q.call, Return: q.ret, Metadata: q.client})
+	}
+	ask(s.Acquire)
+	for a := range s.Actions() {
+		ask(a.Operation)
+	}
+	return all
 }

@@ -21,8 +21,8 @@ import (
 // alarm is true of the record so far in any order. But what arrives late is not
 // held against a window that was over by then, so such an overlap may be missed,
 // and Check finds it afterwards. Nor is the record so far the whole record: a
-// release that arrives after an event which it preceded, or an extension that
-// returns after its own deadline, ends belief in the past. The verdict is Check's.
+// release that arrives after an event which it preceded ends belief in the past. The
+// verdict is Check's.
 type Sentinel struct {
 	ε       int64
 	now     int64 // the latest stamp
@@ -48,7 +48,6 @@ type watched struct {
 	session *grip  // the last
 	of      *grip  // whose operation is under way; nil: nobody's that matters
 	op      string // that operation
-	called  int64  // when it was called
 }
 
 // grip is a session as far as its belief windows need it.
@@ -56,7 +55,7 @@ type grip struct {
 	name, key string
 	client    *watched
 	released  int64 // the call of the first release
-	last      *span // nil: not granted
+	last      *span // nil: it has not been believed in
 }
 
 // span is a belief window before its client's end and release are counted in.
@@ -114,7 +113,7 @@ func (s *Sentinel) Due() int64 {
 	return due
 }
 
-// client follows record.client, to the letter.
+// client follows the reading of package facts, to the letter.
 func (s *Sentinel) client(c *watched, e *history.Event) {
 	switch {
 	case e.Op == history.OpClient:
@@ -123,12 +122,12 @@ func (s *Sentinel) client(c *watched, e *history.Event) {
 		}
 	case e.Type == history.Invoke && e.Op == history.OpAcquire:
 		c.session = &grip{name: e.Session, key: e.Key, client: c, released: never}
-		c.of, c.op, c.called = c.session, e.Op, e.T
+		c.of, c.op = c.session, e.Op
 		s.named[e.Session] = c.session
 	case e.Type == history.Invoke:
 		c.of = nil
 		if b := s.of(c, e); b != nil && facts.IsOperation(e.Op) {
-			c.of, c.op, c.called = b, e.Op, e.T
+			c.of, c.op = b, e.Op
 			if e.Op == history.OpRelease {
 				s.release(b, e.T)
 			}
@@ -136,7 +135,7 @@ func (s *Sentinel) client(c *watched, e *history.Event) {
 	case c.of != nil && e.Op == c.op:
 		b := c.of
 		c.of = nil
-		s.returned(b, c.called, e)
+		s.returned(b, e)
 	}
 }
 
@@ -160,26 +159,27 @@ func (s *Sentinel) forget(b *grip) {
 	}
 }
 
-// returned follows record.belief. called is when the operation was called.
-func (s *Sentinel) returned(b *grip, called int64, ret *history.Event) {
+// returned follows facts.Windows.
+func (s *Sentinel) returned(b *grip, ret *history.Event) {
 	last := b.last
 	switch {
 	case ret.Op == history.OpAcquire && ret.Type == history.OK:
-		s.begin(b, ret, s.deadline(ret, never))
-	case ret.Op == history.OpAcquire:
-		s.forget(b)
-	case ret.Op != history.OpExtend || last == nil:
+		s.begin(b, ret, s.renewed(ret, facts.Nothing))
+	case ret.Op != history.OpExtend || ret.Type == history.Info:
+	case last == nil && ret.Type == history.OK:
+		s.begin(b, ret, s.renewed(ret, facts.Nothing))
+	case last == nil:
 	case ret.Type == history.Fail:
 		last.to, last.claim = min(last.to, ret.T), history.Event{}
-	case ret.Type == history.OK:
-		to := max(called, s.deadline(ret, last.to))
+	default:
+		to := s.renewed(ret, last.to)
 		switch {
-		case to < ret.T: // it shortened the lease, perhaps from its call on
-			last.to, last.claim = min(last.to, to), history.Event{}
-		case ret.T > last.to:
+		case to > ret.T && ret.T > last.to:
 			s.begin(b, ret, to)
-		default:
+		case to > ret.T && ret.ValidUntil != 0:
 			last.to, last.claim = to, *ret
+		case to < last.to:
+			last.to, last.claim = to, history.Event{}
 		}
 	}
 }
@@ -201,12 +201,14 @@ func (s *Sentinel) begin(b *grip, ret *history.Event, to int64) {
 	s.open[b.key] = append(kept, w)
 }
 
-// deadline is a deadline as it came true so far.
-func (s *Sentinel) deadline(ret *history.Event, otherwise int64) int64 {
-	if ret.ValidUntil == 0 {
-		return otherwise
+// renewed is facts.Renewed of a deadline as it came true so far.
+func (s *Sentinel) renewed(ret *history.Event, until int64) int64 {
+	e := *ret
+	e.ValidUntil = ret.Reached(s.turns)
+	if ret.Op == history.OpAcquire {
+		return facts.Deadline(&e)
 	}
-	return ret.Reached(s.turns)
+	return facts.Renewed(&e, until)
 }
 
 // turned moves the ends of the windows that are open, for the client whose clock was

@@ -34,7 +34,11 @@ func firstViolated(h *history.History) int {
 	return 0
 }
 
-func violates(h *history.History) bool { return newRecord(h).overlapping().incidents > 0 }
+// violates reports whether two believed for some time, and not just at the last instant.
+func violates(h *history.History) bool {
+	o := newRecord(h).overlapping()
+	return o.from < o.to
+}
 
 // A sentinel alarms at the very event by which Check finds a violation.
 func TestSentinelAlarmsWhereCheckViolates(t *testing.T) {

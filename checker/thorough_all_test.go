@@ -2,9 +2,9 @@
 
 package checker
 
-// Every case of the enumeration, and a million random ones.
+// Every case of the enumeration, and two million random histories, one in twenty put before porcupine as well.
 const (
 	leaseStride     = 1
-	randomLeases    = 1_000_000
-	randomHistories = 500_000
+	randomHistories = 2_000_000
+	porcupineStride = 20
 )

@@ -6,6 +6,6 @@ package checker
 // enumeration is in step with it.
 const (
 	leaseStride     = 83
-	randomLeases    = 40_000
-	randomHistories = 10_000
+	randomHistories = 40_000
+	porcupineStride = 4
 )

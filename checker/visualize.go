@@ -102,10 +102,10 @@ func (r *record) cutOut(w *Witness) []*session {
 	chosen := r.witnesses(w)
 	operations, unknown := 0, 0
 	fits := func(s *session) bool {
-		ops := r.operationsOf(s)
+		ops := r.questionsOf(s, 1)
 		n := 0
 		for _, o := range ops {
-			if o.outcome == history.Info {
+			if o.Input.(question).outcome == history.Info {
 				n++
 			}
 		}
@@ -145,16 +145,13 @@ func (r *record) pictureOps(ss []*session) (porcupine.Model, []porcupine.Operati
 	var ops []porcupine.Operation
 	for i, s := range ss {
 		names[i+1] = inert(s.Name())
-		from := len(ops)
-		ops = putLeaseOps(ops, i+1, r.operationsOf(s))
-		for j := range ops[from:] {
-			ops[from+j].Metadata = s.Client()
-		}
+		ops = append(ops, r.questionsOf(s, i+1)...)
 	}
+	inTurn(ops)
 	putRows(ops)
 	model := leaseModel
-	model.DescribeOperation = func(input, _ any) string { return input.(leaseOp).describe(names) }
-	model.DescribeState = func(state any) string { return describeStates(state.([]lease), names) }
+	model.DescribeOperation = func(input, _ any) string { return input.(question).describe(names) }
+	model.DescribeState = func(state any) string { return describeStates(state.(course).leases, names) }
 	model.DescribeOperationMetadata = func(client any) string { return "client " + inert(client.(string)) }
 	return model, ops
 }
@@ -182,15 +179,15 @@ func putRows(ops []porcupine.Operation) {
 	}
 }
 
-func (o leaseOp) describe(names []string) string {
+func (o question) describe(names []string) string {
 	text := names[o.owner] + " " + o.op
 	switch {
 	case o.outcome == history.Info:
 		return text + ": unknown"
 	case o.outcome == history.Fail:
 		return text + ": not held"
-	case o.op != history.OpRelease && o.lapse != never:
-		return text + ": ok until " + seconds(o.lapse)
+	case o.op != history.OpRelease && o.until != never:
+		return text + ": ok until " + seconds(o.until)
 	}
 	return text + ": ok"
 }

@@ -23,6 +23,9 @@ func (r *record) windowsOf(l *lock) []window {
 	ws := slices.Grow(r.windows[:0], r.Grants)
 	for s := range l.Sessions() {
 		for b := range r.Windows(s) {
+			if ε == 0 && r.Open(b) { // it goes on: the instant of the last event is in it
+				b.To++
+			}
 			if b.From+ε < b.To-ε {
 				ws = append(ws, window{from: b.From + ε, to: b.To - ε, session: s})
 			}
@@ -53,12 +56,13 @@ type overlaps struct {
 	from, to   int64  // that overlap
 	incidents  int    // connected components of overlapping pairs
 	doubleHold int64  // true time in which a lock was believed in twice or more
+	end        int64  // the record's, to which overlaps are told
 }
 
 // overlapping finds the overlaps of a run, once. O(n log n).
 func (r *record) overlapping() overlaps {
 	if r.found == nil {
-		r.found = &overlaps{}
+		r.found = &overlaps{end: r.End}
 		for _, l := range r.Locks {
 			r.found.sweep(r.windowsOf(l))
 		}
@@ -82,7 +86,8 @@ func (o *overlaps) sweep(ws []window) {
 				o.incidents++
 				cluster = true
 			}
-			if longest := o.to - o.from; to-from > longest || to-from == longest && from < o.from {
+			to = min(to, o.end)
+			if longest := o.to - o.from; o.a.session == nil || to-from > longest || to-from == longest && from < o.from {
 				o.a, o.b, o.from, o.to = far, w, from, to
 			}
 			o.doubleHold += max(0, to-max(from, counted))

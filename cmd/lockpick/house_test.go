@@ -85,9 +85,10 @@ var house = map[string]row{
 	"docker": {ours: "harness harness/client harness/files harness/history harness/owned harness/real/… harness/resp harness/shortage nemesis", third: dockerPkg, tests: "harness/lock",
 		because: "backends never import each other"},
 
-	"checker":   {ours: "harness/history harness/history/facts", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},
-	"scenarios": {because: "embedded text"},
-	"reports":   {ours: "harness/files harness/history harness/history/edn checker scenarios/outcome reports/…", tests: "harness/history/story", because: "puts together what the packages below draw"},
+	"checker":            {ours: "harness/history harness/history/facts", third: porcupine, tests: "harness/history/story checker/bruteforce", because: "judges facts only; can't see how they were made"},
+	"checker/bruteforce": {ours: "harness/history", because: "the judge of last resort in tests: it shares no line with the checker, with the facts or with porcupine's questions"},
+	"scenarios":          {because: "embedded text"},
+	"reports":            {ours: "harness/files harness/history harness/history/edn checker scenarios/outcome reports/…", tests: "harness/history/story", because: "puts together what the packages below draw"},
 	"reports/figures": {ours: "harness/history harness/history/facts checker reports/palette reports/words scenarios/outcome", third: gonumPlot, tests: "harness/history/story",
 		because: "draws what was measured"},
 	"reports/palette": {because: "one meaning a colour, everywhere"},

@@ -94,7 +94,7 @@ func (b *builder) drawGrant(s *session, me int, won *attempt) {
 		b.message(a)
 	}
 	text := fmt.Sprintf("acquired %s at %s", short(s.Key()), words.Seconds(ok.T))
-	if until := facts.Deadline(ok, never); until != never {
+	if until := facts.Deadline(ok); until != never {
 		text += fmt.Sprintf(" with %s left", words.Span(max(0, minus(until, s.begin))))
 	}
 	if n := len(votes); n > 0 {
@@ -115,7 +115,7 @@ func (b *builder) drawGrant(s *session, me int, won *attempt) {
 func (b *builder) grantDetail(s *session, votes []string, twice string) (string, bool) {
 	bad := twice != ""
 	detail := fmt.Sprintf("%s holds %s", short(s.Client()), short(s.Key()))
-	switch until := facts.Deadline(s.Acquire.Return, never); {
+	switch until := facts.Deadline(s.Acquire.Return); {
 	case until == never:
 		detail += ", no deadline"
 	case until <= s.begin:

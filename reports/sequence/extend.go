@@ -24,7 +24,7 @@ func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 	}
 	switch c.Outcome() {
 	case history.OK:
-		until := facts.Deadline(last.Return, never)
+		until := facts.Deadline(last.Return)
 		n.Label = fmt.Sprintf("%s %s, at last until %s", who, what, words.Seconds(until))
 		if len(run) == 1 {
 			n.Label = fmt.Sprintf("%s %s until %s", who, what, words.Seconds(until))

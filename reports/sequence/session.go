@@ -37,16 +37,20 @@ func (f *course) session(x *facts.Session) {
 	if s.Name() != "" && f.named[s.Name()] == nil {
 		f.named[s.Name()] = s
 	}
-	if !s.Granted() {
+	s.windows = slices.Collect(f.Windows(x))
+	switch {
+	case s.Granted():
+		s.begin, s.deadline = x.Acquire.Return.T, facts.Deadline(x.Acquire.Return)
+	case len(s.windows) > 0: // by an extension
+		s.begin, s.deadline = s.windows[0].From, facts.Nothing
+	default:
 		return
 	}
-	s.begin, s.deadline = x.Acquire.Return.T, facts.Deadline(x.Acquire.Return, never)
 	for e := range x.Extends() {
 		if e.Outcome() == history.OK {
-			s.deadline = facts.Deadline(e.Return, s.deadline)
+			s.deadline = facts.Renewed(e.Return, s.deadline)
 		}
 	}
-	s.windows = slices.Collect(f.Windows(x))
 	s.until, s.ended = s.begin, byDeadline
 	if n := len(s.windows); n > 0 {
 		f.end(s, &s.windows[n-1])

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"iter"
+	"math"
 
 	"lockpick/harness/history"
 )
@@ -18,7 +19,12 @@ import (
 // release (whatever comes of that), the instant before its kill and a definite
 // "not held" in answer to an extension. A pause does not end it: the clock runs
 // on, and validity is what the lock promised. An extension that comes back late
-// opens another window. An acquire of unknown outcome opens none.
+// opens another window, and so does one after an acquire of unknown outcome or one that
+// failed, which open none. An extension that comes back after its own deadline ends
+// belief when it comes back: until then the client went by the deadline before.
+//
+// Who is granted the lock by the record's last event believes from then on: that window
+// has no length, and counts.
 //
 // Each end may be wrong by Params.StampError.
 type Window struct {
@@ -28,58 +34,83 @@ type Window struct {
 	Closes   *history.Event // the event that fixed its end; nil: the record's end, or a death
 }
 
+// Open reports whether the belief outlasts the record.
+func (f *Facts) Open(w Window) bool {
+	t, gone := f.Gone[w.Session.Client()]
+	return w.Closes == nil && w.To == f.End && !(gone && t <= f.End)
+}
+
 // Windows of one session are disjoint and in the order of time.
 func (f *Facts) Windows(s *Session) iter.Seq[Window] {
 	return func(yield func(Window) bool) {
-		if !s.Granted() {
-			return
-		}
 		end, release := f.LastMoment(s)
 		held := func(w Window) bool {
 			if w.To > end {
 				w.To, w.Closes = end, release
 			}
-			return w.From >= w.To || yield(w)
+			return w.From > w.To || w.From == w.To && !f.Open(w) || yield(w)
 		}
-		last := opened(s, s.Acquire.Return)
+		var last Window
+		until := int64(Nothing)
+		if s.Granted() {
+			last = opened(s, s.Acquire.Return, Deadline(s.Acquire.Return))
+			until = last.To
+		}
 		for x := range s.Extends() {
-			switch x.Outcome() {
+			switch ret := x.Return; x.Outcome() {
 			case history.OK:
-				d := max(x.Call.T, Deadline(x.Return, last.To))
-				if d < x.Return.T { // it shortened the lease, perhaps from its call on
-					if d < last.To {
-						last.To, last.Closes = d, x.Return
-					}
-					continue
-				}
-				if x.Return.T > last.To {
+				d := Renewed(ret, until)
+				switch {
+				case until == Nothing:
+					last = opened(s, ret, d)
+				case d > ret.T && ret.T > last.To:
 					if !held(last) {
 						return
 					}
-					last = opened(s, x.Return)
+					last = opened(s, ret, d)
+				case d > ret.T || d < last.To:
+					last.To, last.Closes = d, ret
 				}
-				last.To, last.Closes = d, x.Return
+				until = d
 			case history.Fail:
-				if x.Return.T < last.To {
-					last.To, last.Closes = x.Return.T, x.Return
+				if until != Nothing && ret.T < last.To {
+					last.To, last.Closes, until = ret.T, ret, ret.T
 				}
 			}
 		}
-		held(last)
+		if until != Nothing {
+			held(last)
+		}
 	}
 }
 
-func opened(s *Session, ret *history.Event) Window {
-	return Window{From: ret.T, To: Deadline(ret, Never), Session: s, Opens: ret, Closes: ret}
+func opened(s *Session, ret *history.Event, to int64) Window {
+	return Window{From: ret.T, To: to, Session: s, Opens: ret, Closes: ret}
 }
 
-// Deadline is the instant at which the client stops believing, as an acquire or
-// an extension returned it, and as it came true. A lock without one is believed in until it is given back.
-func Deadline(ret *history.Event, otherwise int64) int64 {
+// Nothing is the deadline of who believes nothing.
+const Nothing = math.MinInt64
+
+// Deadline is the instant at which the client stops believing, as an acquire returned
+// it, and as it came true. A lock without one is believed in until it is given back.
+func Deadline(ret *history.Event) int64 {
 	if ret.ValidUntil == 0 {
-		return otherwise
+		return Never
 	}
 	return ret.ValidUntil
+}
+
+// Renewed is the same once an extension was granted to who went by a deadline until then,
+// or believed nothing. One that names no deadline moves none. One that comes back after
+// its own ends belief then, and takes back none.
+func Renewed(ret *history.Event, until int64) int64 {
+	switch {
+	case ret.ValidUntil == 0 && until != Nothing:
+		return until
+	case ret.ValidUntil != 0 && ret.ValidUntil < ret.T:
+		return min(until, ret.T)
+	}
+	return Deadline(ret)
 }
 
 // LastMoment is the instant after which a session can't be believed in whatever

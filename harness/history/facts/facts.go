@@ -27,6 +27,8 @@ type Facts struct {
 	Touched  bool             // a client called the resource
 	Loose    []*history.Event // of clients, that belong to no session or answer no call
 
+	Interleaved bool // a client used a handle after it had begun another session
+
 	Faults []*Fault         // in the order in which they were tried
 	Turns  []Turn           // of clocks, in the order of time
 	Links  []*history.Event // what the links saw of sets, extensions and releases on nodes

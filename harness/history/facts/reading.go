@@ -152,6 +152,7 @@ func (in *reading) act(c *client, e *history.Event) *Action {
 		in.Loose = append(in.Loose, e)
 		return nil
 	}
+	in.Interleaved = in.Interleaved || s != c.session
 	a := in.actions.add(Action{Operation: Operation{Call: e}})
 	s.add(a)
 	return a

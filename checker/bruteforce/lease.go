@@ -1,0 +1,182 @@
+package bruteforce
+
+import (
+	"math"
+
+	"lockpick/harness/history"
+)
+
+// Instants that are none.
+const (
+	never   = math.MaxInt64
+	nothing = math.MinInt64
+)
+
+// operation is one call with what came of it.
+type operation struct {
+	op, session string
+	client      int
+	outcome     history.Type
+	call, ret   int64 // ret is never where nobody knows what came of it
+	claims      int64 // the deadline that it returned; 0: none
+	returned    int64 // the stamp of its return
+	turn        int   // of its client's operations with an answer, how many came before
+}
+
+// state is how far one order has come.
+type state struct {
+	turns   [4]int // by client: operations with an answer that have taken effect
+	taken   uint64 // operations without one that have, by place
+	session string // who holds; "": nobody
+	until   int64  // the deadline that it goes by
+	now     int64
+}
+
+// trial is one key's operations, and the states from which no order comes to an end.
+type trial struct {
+	ops   []operation
+	turns [4]int
+	ε     int64
+	dead  map[state]bool
+}
+
+// Lease reports whether one lease lock a key could have given the answers in a history of
+// four clients at most, with 64 operations on a key at most. Each operation takes effect at one instant
+// between its call and its return, give or take the error of the stamps, or at any later
+// one, or never, where it had no answer; those of one client in their order:
+//
+//	acquire ok    nobody held, and its session does from then on
+//	extend ok     its session held, and its deadline is another
+//	release ok    its session held, and nobody does
+//	not held      its session did not hold
+//
+// Who holds may lose it at any instant from the deadline that the client goes by.
+func Lease(h *history.History) bool {
+	for _, key := range keys(h) {
+		t := &trial{ε: int64(h.Params.StampError), dead: map[state]bool{}}
+		t.read(h, key)
+		if !t.goes(state{until: nothing, now: nothing}) {
+			return false
+		}
+	}
+	return true
+}
+
+func keys(h *history.History) []string {
+	var all []string
+	seen := map[string]bool{}
+	for _, e := range h.Events {
+		if e.Op == history.OpAcquire && e.Type == history.Invoke && !seen[e.Key] {
+			seen[e.Key] = true
+			all = append(all, e.Key)
+		}
+	}
+	return all
+}
+
+// read collects a key's operations as they stand in the record.
+func (t *trial) read(h *history.History, key string) {
+	of := map[string]int{}   // clients
+	open := map[string]int{} // by client: the place of the operation under way
+	for _, e := range h.Events {
+		if e.Op != history.OpAcquire && e.Op != history.OpExtend && e.Op != history.OpRelease || e.Key != key {
+			continue
+		}
+		if e.Type == history.Invoke {
+			if _, ok := of[e.Process]; !ok {
+				of[e.Process] = len(of)
+			}
+			open[e.Process] = len(t.ops)
+			t.ops = append(t.ops, operation{op: e.Op, session: e.Session, client: of[e.Process], outcome: history.Info, call: e.T - t.ε, ret: never})
+			continue
+		}
+		o := &t.ops[open[e.Process]]
+		if o.outcome, o.claims, o.returned = e.Type, e.ValidUntil, e.T; e.Type != history.Info {
+			o.ret = e.T + t.ε
+		}
+	}
+	var telling []operation
+	for _, o := range t.ops {
+		if o.op == history.OpAcquire && o.outcome == history.Fail || o.op == history.OpExtend && o.outcome == history.Info {
+			continue // it may fail for no reason; nobody goes by a deadline that was not heard
+		}
+		o.turn = t.turns[o.client]
+		if o.outcome != history.Info {
+			t.turns[o.client]++
+		}
+		telling = append(telling, o)
+	}
+	t.ops = telling
+}
+
+// goes reports whether some order of what is left gives the answers.
+func (t *trial) goes(s state) bool {
+	if s.turns == t.turns {
+		return true
+	}
+	if t.dead[s] {
+		return false
+	}
+	for i, o := range t.ops {
+		if o.outcome == history.Info && (s.taken&(1<<i) != 0 || s.turns[o.client] < o.turn) || o.outcome != history.Info && s.turns[o.client] != o.turn {
+			continue
+		}
+		next := s
+		if next.now = max(s.now, o.call); next.now > o.ret || !o.fits(&next) {
+			continue
+		}
+		if o.outcome == history.Info {
+			next.taken |= 1 << i
+		} else {
+			next.turns[o.client]++
+		}
+		if t.goes(next) {
+			return true
+		}
+	}
+	if s.session != "" && s.until != never {
+		free := s
+		if free.session = ""; s.until != nothing {
+			free.now = max(s.now, s.until-t.ε)
+		}
+		free.until = nothing
+		if t.goes(free) {
+			return true
+		}
+	}
+	t.dead[s] = true
+	return false
+}
+
+// fits makes of a state what an operation makes of it, and reports whether it can be.
+func (o *operation) fits(s *state) bool {
+	mine := s.session == o.session
+	switch {
+	case o.outcome == history.Fail:
+		return !mine
+	case o.op == history.OpAcquire:
+		if s.session != "" {
+			return false
+		}
+		s.session, s.until = o.session, o.claims
+		if o.outcome == history.Info {
+			s.until = nothing // nobody knows what it claimed
+		} else if o.claims == 0 {
+			s.until = never
+		}
+		return true
+	case o.op == history.OpRelease:
+		s.session, s.until = "", nothing
+		return mine
+	}
+	switch { // an extension
+	case o.claims == 0 && s.until == nothing:
+		s.until = never
+	case o.claims == 0:
+	case o.claims < o.returned: // when it came back it was over
+		s.until = min(s.until, o.returned)
+	default:
+		s.until = o.claims
+	}
+	return mine
+}
