@@ -107,14 +107,14 @@ var causes = []struct {
 		Evicted, "n2", "n2 had no memory left", nil},
 
 	{"the client counted too little time", `
-0.011 c1 info remark local=100.011` + wins + ` local=100.013` + `
+0.011 c1 info client local=100.011` + wins + ` local=100.013` + `
 5.000 c1 invoke read local=103.500
 5.001 c1 ok read local=103.501
 10.050 n2 life expired old=A` + follows("10.10"),
 		ClientClock, "n2", "c1's clock fell behind", nil},
 	{"a pause while the clock is read is no loss of time", `
-0.011 c1 info remark local=100.011
-0.0115 c1 info remark local=107.011` + wins + ` local=100.013
+0.011 c1 info client local=100.011
+0.0115 c1 info client local=107.011` + wins + ` local=100.013
 10.050 n2 life expired old=A` + follows("10.10"),
 		GivenShorter, "n2", "c1 claimed the lock until 30 s", nil},
 	{"the TTL went out in the wrong unit", `

@@ -118,7 +118,6 @@
 //	turned-before            a clock that was set before the key counts as what ended it
 //	unknown-acquire-claims   an acquire without an answer claims the lock for ever
 //	unknown-release-ignored  a release of unknown outcome never takes effect
-//	unknown-returns          an operation of unknown outcome took effect before its return
 //	vote-after-return        a key that came after the acquire returned is a vote
 //	wrong-clock-unseen       a key that got too little time for a wrong clock counts as given shorter
 //	wrong-min                an overlap lasts to the later of the two ends

@@ -57,6 +57,7 @@ func Read(h *history.History) *Facts {
 		Began: map[string]bool{}, Gone: map[string]int64{},
 	}
 	in := &reading{Facts: f, clients: map[string]*client{}, locks: map[string]*Lock{}}
+	in.numbers = make([]uint64, len(f.Events)/64+2)
 	for _, name := range h.Params.Clients {
 		in.client(name)
 	}

@@ -11,14 +11,14 @@ import (
 // after the other, under the faults that it tells of, or "". Where time runs
 // backwards the order of events means nothing, so that goes first.
 func (in *reading) malformed() string {
-	return cmp.Or(in.backwards, in.misuse, in.unfaithful())
+	return cmp.Or(extreme(&in.Params), in.backwards, in.misuse, in.unfaithful())
 }
 
 // look looks out for what a client can't have done.
 func (in *reading) look(c *client, e *history.Event) {
 	in.order(c, e)
 	if in.misuse == "" {
-		in.misuse = cmp.Or(in.use(c, e), c.pair(e))
+		in.misuse = cmp.Or(c.outlive(e), in.use(c, e), c.pair(e))
 	}
 }
 
@@ -40,6 +40,20 @@ func (in *reading) order(c *client, e *history.Event) {
 		in.First = e.T
 	}
 	in.Last = e.T
+}
+
+// outlive finds what a client does after its end, or after it was seen to be killed.
+func (c *client) outlive(e *history.Event) string {
+	switch {
+	case c.dead == nil:
+		return ""
+	case c.dead.Process == history.Nemesis: // which is another process: at one instant neither was first
+		if e.T == c.dead.T {
+			return ""
+		}
+		return fmt.Sprintf("%s does something (event %d: %s) after it was seen to be killed (event %d)", e.Process, e.N, e.Op, c.dead.N)
+	}
+	return fmt.Sprintf("%s does something (event %d: %s) after its end (event %d)", e.Process, e.N, e.Op, c.dead.N)
 }
 
 // use finds sessions that change hands, or are used out of order.
@@ -65,6 +79,8 @@ func (in *reading) use(c *client, e *history.Event) string {
 		return fmt.Sprintf("session %s is acquired twice (event %d)", e.Session, e.N)
 	case s == nil && !calls:
 		return fmt.Sprintf("session %s is used before its acquire is called (event %d)", e.Session, e.N)
+	case s != nil && e.Key != "" && e.Key != s.Key():
+		return fmt.Sprintf("session %s is of %s, and event %d says that it is of %s", e.Session, s.Key(), e.N, e.Key)
 	}
 	return ""
 }
@@ -88,6 +104,9 @@ func (c *client) pair(e *history.Event) string {
 		if open.Session != "" && e.Session != "" && open.Session != e.Session {
 			return fmt.Sprintf("%s calls %s for session %s (event %d) and returns for %s (event %d)",
 				e.Process, e.Op, open.Session, open.N, e.Session, e.N)
+		}
+		if open.Key != "" && e.Key != "" && open.Key != e.Key {
+			return fmt.Sprintf("%s calls %s for %s (event %d) and returns for %s (event %d)", e.Process, e.Op, open.Key, open.N, e.Key, e.N)
 		}
 		c.called = nil
 	}

@@ -16,9 +16,11 @@ type reading struct {
 	all     []*client
 	locks   map[string]*Lock
 
-	backwards string // where time runs backwards, or ""
-	misuse    string // what no client can have done, or ""
-	wired     bool   // there are stamps of the wire
+	backwards string         // where time runs backwards, or ""
+	numbers   []uint64       // a bit for each number of an event that was seen
+	sparse    map[int64]bool // and those beyond
+	misuse    string         // what no client can have done, or ""
+	wired     bool           // there are stamps of the wire
 }
 
 // client is where one client stands.
@@ -30,7 +32,7 @@ type client struct {
 	last    *history.Event
 	serial  int64 // of the last session whose name tells it
 	grants  int
-	dead    bool // it has ended, or was killed
+	dead    *history.Event // it has ended, or was killed
 }
 
 // client begins a client.
@@ -47,6 +49,9 @@ func (in *reading) event(e *history.Event) {
 	}
 	in.wired = in.wired || e.Applied != 0 || e.Answered != 0
 	c := in.clients[e.Process]
+	if in.misuse == "" {
+		in.misuse = in.strange(e, c != nil || e.Op == history.OpAcquire)
+	}
 	if c == nil && e.Op == history.OpAcquire {
 		c = in.stranger(e)
 	}
@@ -86,8 +91,8 @@ func (in *reading) stranger(e *history.Event) *client {
 func (in *reading) nemesis(e *history.Event) {
 	in.turn(e)
 	in.fault(e)
-	if c := in.clients[e.Node]; c != nil && e.Op == Kill && e.Type == history.Begin {
-		c.dead = true
+	if c := in.clients[e.Node]; c != nil && e.Op == Kill && e.Type == history.Begin && c.dead == nil {
+		c.dead = e
 	}
 }
 
@@ -124,7 +129,7 @@ func (in *reading) book(c *client, e *history.Event) {
 		}
 		if e.Type == history.End {
 			in.leave(e.Process, e.T)
-			c.dead = true
+			c.dead = e
 		}
 	case e.Type == history.Invoke && e.Op == history.OpAcquire:
 		in.begin(c, e)
@@ -181,7 +186,7 @@ func (c *client) acquiring() bool {
 // bypass counts the clients that see a grant go to one that called after them.
 func (in *reading) bypass(granted *client) {
 	for _, c := range in.all {
-		if c.acquiring() && c.lock == granted.lock && !c.dead && c.open.Call.T < granted.session.Acquire.Call.T {
+		if c.acquiring() && c.lock == granted.lock && c.dead == nil && c.open.Call.T < granted.session.Acquire.Call.T {
 			in.Bypasses++
 		}
 	}

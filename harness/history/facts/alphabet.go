@@ -1,0 +1,100 @@
+package facts
+
+import (
+	"fmt"
+
+	"lockpick/harness/history"
+)
+
+// Stamps of a record lie within 73 years of its begin, and those of clocks within 146 of
+// 1970, so that no sum of two that a judge forms overflows.
+const (
+	maxStamp = 1 << 61
+	maxClock = 1 << 62
+)
+
+// strange says what in an event no record has, or "": a type or an operation that is none
+// or is not the process's, a stamp that no run comes to, or a number that another has.
+// What befalls processes is open: kinds of fault are the nemesis's to name.
+func (in *reading) strange(e *history.Event, ofClient bool) string {
+	switch {
+	case !known(e, ofClient):
+		return fmt.Sprintf("event %d of %s is %q of %q, which no record has", e.N, e.Process, e.Type, e.Op)
+	case beyond(maxStamp, e.T, e.ValidUntil, e.Sent, e.Applied, e.Answered, e.TTL) || beyond(maxClock, e.Local):
+		return fmt.Sprintf("event %d of %s has a stamp that no run comes to", e.N, e.Process)
+	case in.numbered(e.N):
+		return fmt.Sprintf("two events have the number %d", e.N)
+	}
+	return ""
+}
+
+// known reports whether there are such events, of a client or of anybody else.
+func known(e *history.Event, ofClient bool) bool {
+	switch e.Type {
+	case history.Invoke, history.OK, history.Fail, history.Info, history.Begin, history.End:
+	default:
+		return false
+	}
+	answer := e.Type == history.OK || e.Type == history.Fail || e.Type == history.Info
+	switch e.Op {
+	case history.OpAcquire, history.OpExtend, history.OpRead, history.OpWrite, history.OpRelease:
+		return answer || ofClient && e.Type == history.Invoke
+	case history.OpCheck:
+		return answer
+	case history.OpClient, history.OpRun:
+		return e.Type == history.Begin || e.Type == history.End || e.Type == history.Info
+	case history.OpSet, history.OpFence, history.OpLog, history.OpStop, history.OpClock, history.OpLack, history.OpLife, history.OpKey:
+		return !ofClient && answer
+	}
+	return e.Process == history.Nemesis
+}
+
+func beyond(limit int64, stamps ...int64) bool {
+	for _, t := range stamps {
+		if t > limit || t < -limit {
+			return true
+		}
+	}
+	return false
+}
+
+// numbered enters the number of an event and reports whether it is another's. Numbers
+// that a record makes up are 0.
+func (in *reading) numbered(n int64) bool {
+	if n <= 0 {
+		return false
+	}
+	word, bit := n/64, uint64(1)<<(n%64)
+	if word < int64(len(in.numbers)) {
+		taken := in.numbers[word]&bit != 0
+		in.numbers[word] |= bit
+		return taken
+	}
+	if in.sparse[n] {
+		return true
+	}
+	if in.sparse == nil {
+		in.sparse = map[int64]bool{}
+	}
+	in.sparse[n] = true
+	return false
+}
+
+// extreme says which figure of a run no judge can reckon with, or "".
+func extreme(p *history.Params) string {
+	for _, f := range []struct {
+		name string
+		of   int64
+	}{
+		{"TTL", int64(p.TTL)}, {"error of the stamps", int64(p.StampError)}, {"node time-out", int64(p.NodeTimeout)}, {"retry delay", int64(p.RetryMax)},
+		{"slack", int64(p.Slack)}, {"longest hold", int64(p.MaxHold)},
+	} {
+		if f.of < 0 || f.of > maxStamp {
+			return fmt.Sprintf("the run's %s is %d ns, which no run has", f.name, f.of)
+		}
+	}
+	if !(p.Rate >= 0 && p.Rate <= 1) {
+		return fmt.Sprintf("the run's bound on the rate of clocks is %g, which no run has", p.Rate)
+	}
+	return ""
+}

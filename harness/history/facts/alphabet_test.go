@@ -1,0 +1,88 @@
+package facts
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"lockpick/harness/history"
+	"lockpick/harness/history/story"
+)
+
+// TestWhatNoRecordHas spoils each event of histories that are fine, each in every way in
+// which an event can be none, and expects to be told which it is.
+func TestWhatNoRecordHas(t *testing.T) {
+	ways := map[string]func(e, other *history.Event) bool{
+		"type":    func(e, _ *history.Event) bool { e.Type += "ay"; return true },
+		"no type": func(e, _ *history.Event) bool { e.Type = ""; return true },
+		"op": func(e, _ *history.Event) bool {
+			e.Op = strings.ToUpper(e.Op[:1]) + e.Op[1:]
+			return e.Process != history.Nemesis
+		},
+		"no op":    func(e, _ *history.Event) bool { e.Op = ""; return e.Process != history.Nemesis },
+		"number":   func(e, other *history.Event) bool { e.N = other.N; return true },
+		"late":     func(e, _ *history.Event) bool { e.T = math.MaxInt64 - 1; return true },
+		"early":    func(e, _ *history.Event) bool { e.T = math.MinInt64; return true },
+		"sent":     func(e, _ *history.Event) bool { e.Sent = math.MinInt64; return true },
+		"applied":  func(e, _ *history.Event) bool { e.Applied = math.MaxInt64; return true },
+		"answered": func(e, _ *history.Event) bool { e.Answered = math.MaxInt64; return true },
+		"deadline": func(e, _ *history.Event) bool { e.ValidUntil = math.MaxInt64; return true },
+		"ttl":      func(e, _ *history.Event) bool { e.TTL = math.MinInt64; return true },
+		"clock":    func(e, _ *history.Event) bool { e.Local = math.MinInt64; return true },
+	}
+	spoilt := 0
+	for _, name := range []string{"attempts", "sessions", "faults", "resource", "stopped"} {
+		a, err := txtar.ParseFile(filepath.Join("testdata", name+".txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := story.Parse(string(a.Files[0].Data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if why := Read(h).Malformed; why != "" {
+			t.Fatalf("%s: malformed: %s", name, why)
+		}
+		for i := range h.Events {
+			for way, spoil := range ways {
+				events := slices.Clone(h.Events)
+				e := &events[i]
+				if !spoil(e, &events[(i+1)%len(events)]) {
+					continue
+				}
+				spoilt++
+				n := fmt.Sprint(e.N)
+				history.Sort(events)
+				why := Read(&history.History{Params: h.Params, Events: events}).Malformed
+				if !strings.Contains(why, n) {
+					t.Errorf("%s: event %d with another %s: malformed: %q", name, h.Events[i].N, way, why)
+				}
+			}
+		}
+	}
+	if spoilt < 500 {
+		t.Errorf("only %d events were spoilt", spoilt)
+	}
+}
+
+// Figures by which no judge can reckon are told, too.
+func TestWhatNoRunHas(t *testing.T) {
+	for i, spoil := range []func(*history.Params){
+		func(p *history.Params) { p.TTL = math.MaxInt64 }, func(p *history.Params) { p.TTL = -1 },
+		func(p *history.Params) { p.StampError = math.MaxInt64 }, func(p *history.Params) { p.StampError = -time.Second },
+		func(p *history.Params) { p.Rate = math.NaN() }, func(p *history.Params) { p.Rate = -1 }, func(p *history.Params) { p.Rate = math.Inf(1) },
+		func(p *history.Params) { p.NodeTimeout = math.MinInt64 }, func(p *history.Params) { p.RetryMax = math.MaxInt64 },
+		func(p *history.Params) { p.Slack = math.MaxInt64 }, func(p *history.Params) { p.MaxHold = math.MaxInt64 },
+	} {
+		h := &history.History{}
+		if spoil(&h.Params); Read(h).Malformed == "" {
+			t.Errorf("figure %d is taken as it is: %+v", i, h.Params)
+		}
+	}
+}
