@@ -85,7 +85,9 @@ var house = map[string]row{
 	"docker": {ours: "harness harness/client harness/files harness/history harness/owned harness/real/… harness/resp harness/shortage nemesis", third: dockerPkg, tests: "harness/lock",
 		because: "backends never import each other"},
 
-	"checker":   {ours: "harness/history harness/history/facts", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},
+	"checker": {ours: "harness/history harness/history/facts", third: porcupine, tests: "harness/history/story", because: "judges facts only; can't see how they were made"},
+	"checker/mutex": {ours: "harness/history harness/history/facts checker", tests: porcupine,
+		because: "the lock without leases, of other people's histories; knows no window and no deadline"},
 	"scenarios": {because: "embedded text"},
 	"reports":   {ours: "harness/files harness/history harness/history/edn checker scenarios/outcome reports/…", tests: "harness/history/story", because: "puts together what the packages below draw"},
 	"reports/figures": {ours: "harness/history harness/history/facts checker reports/palette reports/words scenarios/outcome", third: gonumPlot, tests: "harness/history/story",

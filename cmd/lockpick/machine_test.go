@@ -90,7 +90,7 @@ func jepsen(t *testing.T, path string, h *history.History, v checker.Verdict) {
 	if !acquires {
 		return
 	}
-	back, _, err := edn.Read(bytes.NewReader(text))
+	back, _, err := edn.Read(bytes.NewReader(text), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -148,7 +148,7 @@ var translations = []struct{ name, text, want, note string }{
 
 func TestOperationsBecomeFacts(t *testing.T) {
 	for _, c := range translations {
-		h, notes, err := Read(strings.NewReader(c.text))
+		h, notes, err := Read(strings.NewReader(c.text), 0)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -183,7 +183,7 @@ func TestReadRefuses(t *testing.T) {
 		first + "{:type :invoke :f :acquire :process 1 :time 2 :value [:a 1]}": "line 2: some operations say which lock",
 		"[" + first + "{:type :ok": "line 2: the file ends within what begins on line 1",
 	} {
-		if _, _, err := Read(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := Read(strings.NewReader(text), 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want an error with %q", text, err, want)
 		}
 	}
@@ -193,7 +193,7 @@ func FuzzRead(f *testing.F) {
 	f.Add("[{:type :invoke, :f :acquire, :process 0, :time 1, :value [:a nil]} #_x #t {:type :info, :f :acquire, :process 0, :time 2}]")
 	f.Add("{:type :invoke :f :acquire :process 0}\n{:type :ok :f :acquire :process 0} ; \"\\a\n{:type :invoke :f :release :process 0}")
 	f.Fuzz(func(t *testing.T, text string) {
-		h, notes, err := Read(strings.NewReader(text))
+		h, notes, err := Read(strings.NewReader(text), 0)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "line ") {
 				t.Errorf("an error without a line: %v", err)

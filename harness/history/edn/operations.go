@@ -1,0 +1,55 @@
+package edn
+
+import (
+	"fmt"
+	"io"
+
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+)
+
+// Operations reads the calls and returns of a history as they stand in it, in the
+// order of calls. Their events are numbered as in Read and have no session.
+func Operations(r io.Reader) (ops []facts.Operation, notes []string, err error) {
+	t := newTranslation()
+	t.plain = true
+	if err := t.read(r); err != nil {
+		return nil, nil, err
+	}
+	t.rise()
+	ops, err = paired(t.events)
+	return ops, t.notes(), err
+}
+
+// OperationsFile reads those of the history in a file.
+func OperationsFile(path string) (ops []facts.Operation, notes []string, err error) {
+	err = fromFile(path, func(r io.Reader) error {
+		ops, notes, err = Operations(r)
+		return err
+	})
+	return ops, notes, err
+}
+
+// paired is operations by their events in the order of time. That each return has
+// its call the translation has seen, in the order of the file.
+func paired(events []history.Event) ([]facts.Operation, error) {
+	var ops []facts.Operation
+	last := map[string]*history.Event{}
+	open := map[string]int{} // a process's operation that has not returned
+	for i := range events {
+		e := &events[i]
+		if before := last[e.Process]; before != nil && e.N < before.N {
+			return nil, fmt.Errorf("time runs backwards in %s: its operation %d is stamped after its operation %d", e.Process, e.N, before.N)
+		}
+		last[e.Process] = e
+		switch {
+		case e.Op == history.OpClient:
+		case e.Type == history.Invoke:
+			open[e.Process] = len(ops)
+			ops = append(ops, facts.Operation{Call: e})
+		default:
+			ops[open[e.Process]].Return = e
+		}
+	}
+	return ops, nil
+}
