@@ -34,7 +34,7 @@ var house = map[string]row{
 	"harness/files":         {ours: "harness/owned", because: "whoever opens what others may have left opens it here"},
 	"harness/history":       {ours: "harness/files", because: "next to a leaf: everybody reads facts"},
 	"harness/resp":          {ours: "harness/history", because: "reads lock commands off the wire, as facts"},
-	"harness/history/edn":   {ours: "harness/files harness/history harness/history/facts", tests: goEDN + " harness/history/story checker", because: "translates other people's facts into ours, and judges nothing"},
+	"harness/history/edn":   {ours: "harness/files harness/history harness/history/facts", tests: goEDN + " harness/history/story checker checker/mutex", because: "translates other people's facts into ours, and judges nothing"},
 	"harness/history/facts": {ours: "harness/history", tests: "harness/history/story", because: "one reading of a history for all who judge, draw or translate it; it judges nothing"},
 	"harness/history/story": {ours: "harness/history", because: "histories that people can write, for the tests of several rooms"},
 	"nemesis":               {ours: "harness/history", because: "a plan is data; what it needs are small interfaces"},

@@ -28,6 +28,7 @@ type translation struct {
 	acquires int
 	others   int // operations on something else
 	unheld   int // releases by who held nothing
+	unheldOK int // of these
 }
 
 // process is where one of Jepsen's processes stands.
@@ -156,6 +157,9 @@ func (t *translation) finished(p *process, o operation, at int64) error {
 		return fmt.Errorf("process %s returns from :%s, which it had not called", number(o), o.f)
 	}
 	p.open = nil
+	if !t.plain && !p.told && open.isLock() && o.kind == history.OK {
+		t.unheldOK++
+	}
 	if p.told {
 		key, _ := t.lock(*open) // it could be told when it was called
 		e := history.Event{T: at, Process: o.process, Type: o.kind, Op: o.f, Key: key, Session: p.session}
@@ -280,6 +284,9 @@ func (t *translation) notes() []string {
 	}
 	if t.unheld > 0 {
 		add("passed over: releases by processes that held nothing, %d", t.unheld)
+	}
+	if t.unheldOK > 0 {
+		add("of these releases the lock answered %d with ok, which --model owner-mutex judges", t.unheldOK)
 	}
 	if t.others > 0 {
 		add("passed over: operations other than acquire and release, %d", t.others)
