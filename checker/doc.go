@@ -16,6 +16,8 @@
 // A Sentinel judges mutual exclusion while the run goes on (sentinel.go), and
 // Visualize draws what was violated as porcupine sees it (visualize.go).
 //
+// Histories of other people's may be of a lock without leases: package mutex judges those.
+//
 // Check and Visualize wait for real time when they ask the second judge, so call
 // them outside any bubble of virtual time.
 //
@@ -50,11 +52,13 @@
 // (lease_certificate.go). What is small enough is put before porcupine as well,
 // and so is every witness. The comparisons of millions of histories with porcupine
 // and with judges too dumb to be wrong are themselves put to the test: each of
-// these mistakes, made in a copy of the checker or of the facts, is found by them
+// these mistakes, made in a copy of the checker, of package mutex, of the facts or of
+// the reader of Jepsen's histories, is found by such a comparison
 // (testdata/mutants, TestMutants).
 //
 //	after-at-once            held at the instant of the return counts as held after it
 //	any-token-votes          a key is a vote whatever token it holds
+//	anybody-releases         anybody's release ends the hold of an owner-mutex
 //	before-at-once           held at the instant of the call counts as held before it
 //	begin-by-max             the hold begins by the last return that shows it
 //	both-hold-refused        whom the fence refuses counts as the valid holder, though another held too
@@ -74,7 +78,10 @@
 //	error-ignored            a window is not shrunk by the error of the stamps at its end
 //	extension-forgotten      the lease lapses as its acquire claimed
 //	extension-gives-nothing  the time of a key counts from its set, not from its last expiry
+//	failed-is-unknown        a release that failed may have happened, for a mutex, too
+//	failed-may-happen        what failed may have happened
 //	failover-is-restart      a key that a failover lost counts as forgotten by a restart
+//	first-come-first-had     of operations that may come first, the one that was called first does
 //	furthest-forgotten       only neighbours are compared, not the window that reaches furthest
 //	gap-closed               an extension that comes back late fills the gap before it
 //	gap-not-told             that facts may be missing is not said
@@ -88,28 +95,36 @@
 //	latest-for-earliest      of equal overlaps the latest is shown
 //	latest-unknown-release   of the unknown releases the last counts
 //	latest-vote-asked        an attempt begins when its last vote was asked for
+//	lease-from-return        a lease counts from the return of its acquire
 //	left-is-rival            a key of an attempt that is over counts as a rival's
 //	lost-at-begin            a no that was called as the hold began counts as inside it
 //	lost-at-end              a no that returned as the hold ended counts as inside it
 //	not-put-in-order         windows stay in the order in which acquires returned
 //	one-wrong-clock          two wrong clocks count as one
+//	owner-re-enters          an owner-mutex may be acquired again by who holds it
 //	phantom-extends          only a release shows a hold without an acquire
 //	power-is-kill            a power loss on a node that keeps a file counts as a kill
 //	quorum-unasked           a session counts though its keys are on fewer nodes than a quorum
 //	refusal-ignored          a definite no to an extension ends no belief
 //	release-ends-nothing     belief goes on after the release was called
 //	released-twice           a lock may be given back twice
+//	returned-may-come        an operation that has returned may still come first
 //	session-unordered        a session's operations may overlap where stamps are equal
 //	set-ends-nothing         another value over a key does not end it
 //	shortening-ignored       an extension that shortens the lease leaves it as it was
 //	silence-claims-for-ever  an extension that names no deadline takes the lock for ever
 //	spare-of-first           the votes to spare are the first session's
+//	stamps-stay-equal        operations of one time in a file of Jepsen's are at one instant
 //	step-of-other-node       a step counts whatever node it turned
+//	stray-unseen             a release by who does not hold an owner-mutex is fine
 //	token-at-return          a token counts as earlier if it was returned at the instant at which the next attempt began
 //	touching-is-overlap      windows that only touch count as overlapping
+//	turn-comes-twice         an operation that came first comes once more at its return
+//	turn-is-lost             what has no outcome explains nothing
 //	turned-before            a clock that was set before the key counts as what ended it
 //	unknown-acquire-claims   an acquire without an answer claims the lock for ever
 //	unknown-release-ignored  a release of unknown outcome never takes effect
+//	unknown-release-keeps    a release of unknown outcome ends no hold of an owner-mutex
 //	unknown-returns          an operation of unknown outcome took effect before its return
 //	vote-after-return        a key that came after the acquire returned is a vote
 //	wrong-clock-unseen       a key that got too little time for a wrong clock counts as given shorter

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockpick/checker/mutex"
 	"lockpick/harness/history"
 )
 
@@ -192,7 +193,13 @@ func TestReadRefuses(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add("[{:type :invoke, :f :acquire, :process 0, :time 1, :value [:a nil]} #_x #t {:type :info, :f :acquire, :process 0, :time 2}]")
 	f.Add("{:type :invoke :f :acquire :process 0}\n{:type :ok :f :acquire :process 0} ; \"\\a\n{:type :invoke :f :release :process 0}")
+	f.Add("{:type :invoke :f :acquire :process 0 :time 20}\n{:type :ok :f :acquire :process 0 :time 10}\n{:type :invoke :f :release :process 1 :time 20}")
 	f.Fuzz(func(t *testing.T, text string) {
+		if ops, _, err := Operations(strings.NewReader(text)); err == nil {
+			for _, model := range mutex.Models() {
+				mutex.Check(model, ops)
+			}
+		}
 		h, notes, err := Read(strings.NewReader(text), 0)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "line ") {
@@ -204,7 +211,8 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%d events, cut %q, notes %q", len(h.Events), h.Cut, notes)
 		}
 		for i, e := range h.Events {
-			if e.T < 0 || i > 0 && e.T < h.Events[i-1].T {
+			before := h.Events[max(i-1, 0)]
+			if e.T < before.T || i > 1 && i < len(h.Events)-1 && e.T == before.T && e.N != before.N {
 				t.Errorf("event %d at %d", e.N, e.T)
 			}
 		}

@@ -33,16 +33,17 @@ func OperationsFile(path string) (ops []facts.Operation, notes []string, err err
 // paired is operations by their events in the order of time. That each return has
 // its call the translation has seen, in the order of the file.
 func paired(events []history.Event) ([]facts.Operation, error) {
+	last := map[string]int64{}
+	for _, e := range events {
+		if e.N < last[e.Process] {
+			return nil, fmt.Errorf("time runs backwards in %s: its operation %d is stamped after its operation %d", e.Process, e.N, last[e.Process])
+		}
+		last[e.Process] = e.N
+	}
 	var ops []facts.Operation
-	last := map[string]*history.Event{}
 	open := map[string]int{} // a process's operation that has not returned
 	for i := range events {
-		e := &events[i]
-		if before := last[e.Process]; before != nil && e.N < before.N {
-			return nil, fmt.Errorf("time runs backwards in %s: its operation %d is stamped after its operation %d", e.Process, e.N, before.N)
-		}
-		last[e.Process] = e
-		switch {
+		switch e := &events[i]; {
 		case e.Op == history.OpClient:
 		case e.Type == history.Invoke:
 			open[e.Process] = len(ops)

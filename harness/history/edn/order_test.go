@@ -35,6 +35,7 @@ type simProcess struct {
 	holds   bool
 	op      string       // that was called; "": none
 	outcome history.Type // of what has taken effect
+	cause   string       // why it failed
 	at      int          // its place in ops
 }
 
@@ -68,8 +69,8 @@ func (s *simulated) step(p *simProcess) {
 		s.affect(p)
 	default:
 		s.ops[p.at].Return = s.told(p, p.outcome)
-		p.holds = p.op == history.OpAcquire && p.outcome == history.OK || p.holds && p.op == history.OpAcquire
-		p.op, p.outcome = "", ""
+		p.holds = p.op == history.OpAcquire && p.outcome == history.OK || p.holds && p.outcome != history.OK && p.cause != "[:not-held]"
+		p.op, p.outcome, p.cause = "", "", ""
 	}
 }
 
@@ -82,10 +83,12 @@ func (s *simulated) affect(p *simProcess) {
 		s.holder, s.until, p.outcome = p.number, s.now+s.ttl, history.OK
 	case p.op == history.OpAcquire && s.rnd.IntN(4) == 0:
 		p.outcome = history.Fail
+	case p.op == history.OpRelease && s.rnd.IntN(6) == 0: // it may hold as before
+		p.outcome, p.cause = history.Fail, ":refused"
 	case p.op == history.OpRelease && (s.holder == p.number || lies):
 		s.holder, p.outcome = 0, history.OK
 	case p.op == history.OpRelease:
-		p.outcome = history.Fail
+		p.outcome, p.cause = history.Fail, "[:not-held]"
 	}
 }
 
@@ -93,7 +96,7 @@ func (s *simulated) affect(p *simProcess) {
 func (s *simulated) told(p *simProcess, typ history.Type) *history.Event {
 	cause := ""
 	if typ == history.Fail && p.op == history.OpRelease {
-		cause = ", :error :not-held"
+		cause = ", :error " + p.cause
 	}
 	s.lines = append(s.lines, fmt.Sprintf("{:type :%s, :f :%s, :process %d%%s%s}", typ, p.op, p.number, cause))
 	s.times = append(s.times, s.now)
@@ -149,8 +152,8 @@ func answers(t *testing.T, text string, ttl time.Duration) map[string]checker.Ou
 func TestStampsAgainstOrder(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(21, 22))
 	seen := map[string]int{}
-	for i := range 1500 {
-		s := simulate(rnd, i%3 == 0, 0)
+	for i := range 2000 {
+		s := simulate(rnd, i%4 == 0, 0)
 		if !s.granted() {
 			continue
 		}
@@ -176,7 +179,7 @@ func TestStampsAgainstOrder(t *testing.T) {
 	}
 	t.Log(seen)
 	for _, name := range []string{mutex.Mutex, mutex.OwnerMutex, checker.MutualExclusion, checker.LeaseLinearizable} {
-		if seen[name+" holds"] < 200 || seen[name+" violated"] < 200 {
+		if seen[name+" holds"] < 100 || seen[name+" violated"] < 100 {
 			t.Errorf("%s: the comparison is one-sided: %v", name, seen)
 		}
 	}
@@ -210,7 +213,7 @@ func TestLeasesAgainstTheirLock(t *testing.T) {
 		}
 	}
 	t.Log(violated)
-	if len(violated) != 5 || slices.ContainsFunc([]string{mutex.OwnerMutex, checker.MutualExclusion + " with a longer TTL"}, func(name string) bool { return violated[name] < 100 }) {
+	if len(violated) != 5 || slices.ContainsFunc([]string{mutex.OwnerMutex, checker.MutualExclusion + " with a longer TTL"}, func(name string) bool { return violated[name] < 50 }) {
 		t.Errorf("leases seldom lapse: %v", violated)
 	}
 }
