@@ -92,6 +92,8 @@
 //	lapse-by-max             of the extensions that may be the last, the longest counts
 //	lapse-not-early          the error of the stamps brings no lapse forward
 //	last-extension-free      the last extension that a limit allows is one too many
+//	last-grant-unseen        a file of Jepsen's ends at the instant of its last operation
+//	late-acquire-granted     an acquire that returned after its deadline is written for Jepsen as granted
 //	latest-for-earliest      of equal overlaps the latest is shown
 //	latest-unknown-release   of the unknown releases the last counts
 //	latest-vote-asked        an attempt begins when its last vote was asked for
@@ -118,6 +120,7 @@
 //	step-of-other-node       a step counts whatever node it turned
 //	stray-unseen             a release by who does not hold an owner-mutex is fine
 //	token-at-return          a token counts as earlier if it was returned at the instant at which the next attempt began
+//	touching-by-number       of what is written for Jepsen at one instant, the lower number goes first
 //	touching-is-overlap      windows that only touch count as overlapping
 //	turn-comes-twice         an operation that came first comes once more at its return
 //	turn-is-lost             what has no outcome explains nothing

@@ -23,7 +23,7 @@ func walk(ops []facts.Operation, j judge) *clash {
 		o       *facts.Operation
 		returns bool
 	}
-	var steps []step
+	steps := make([]step, 0, 2*len(ops))
 	for i := range ops {
 		o := &ops[i]
 		if o.Outcome() == history.Fail {

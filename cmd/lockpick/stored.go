@@ -70,9 +70,11 @@ checks, and such a history does not tell of, is undecided.`,
   lockpick check history.edn --model mutex              another lock's history, from Jepsen
   lockpick check history.edn --ttl 10s                  of a lock with leases of 10 s`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if foreign, err := theirs.meant(c, args[0]); err != nil {
+			isTheirs, err := theirs.meant(c, args[0])
+			if err != nil {
 				return err
-			} else if foreign {
+			}
+			if isTheirs {
 				return a.checkForeign(theirs, args[0], asJSON)
 			}
 			s, err := a.open(args[0])

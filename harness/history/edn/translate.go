@@ -225,7 +225,8 @@ func (t *translation) finish() []history.Event {
 	t.lease()
 	begin := history.Event{T: t.events[0].T, Process: history.Harness, Type: history.Begin, Op: history.OpRun,
 		Params: &history.Params{Schema: history.Schema, Scenario: "history.edn", Backend: "jepsen", Clients: t.clients}}
-	end := history.Event{N: t.count + 1, T: t.events[len(t.events)-1].T, Process: history.Harness, Type: history.End, Op: history.OpRun}
+	last := t.events[len(t.events)-1].T // who was granted the lock then, and nobody after, believed in it
+	end := history.Event{N: t.count + 1, T: last + 1, Process: history.Harness, Type: history.End, Op: history.OpRun}
 	return slices.Concat([]history.Event{begin}, t.events, []history.Event{end})
 }
 
@@ -271,7 +272,7 @@ func (t *translation) notes() []string {
 	case t.ttl > 0:
 		add("a lease is believed in for %v from the call of its acquire", t.ttl)
 	default:
-		add("the history knows no leases: who acquired is believed to hold the lock until it calls release, and one that lapsed before counts as bad; --ttl says how long they last")
+		add("the history knows no leases: who acquired is believed to hold the lock until it calls release, so a lease that lapsed before counts as bad; --ttl says how long leases last")
 	}
 	switch {
 	case t.indexed:
