@@ -79,6 +79,8 @@ func Causes() []string {
 // Verdict is the judgement of one history.
 type Verdict struct {
 	Schema int `json:"schema"`
+	// Model is what the lock of a history of Jepsen's was taken for, "" for a run of our own.
+	Model string `json:"model,omitempty"`
 	// Assumption is why nothing can be decided, "" if all assumptions hold.
 	Assumption string `json:"assumption,omitempty"`
 	// Unplanned: the assumption that does not hold is that nobody but the plan injects faults.

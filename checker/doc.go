@@ -16,6 +16,8 @@
 // A Sentinel judges mutual exclusion while the run goes on (sentinel.go), and
 // Visualize draws what was violated as porcupine sees it (visualize.go).
 //
+// Histories of other people's may be of a lock without leases: package mutex judges those.
+//
 // Check and Visualize wait for real time when they ask the second judge, so call
 // them outside any bubble of virtual time.
 //
@@ -50,10 +52,12 @@
 // (lease_certificate.go). What is small enough is put before porcupine as well,
 // and so is every witness. The comparisons of millions of histories with porcupine
 // and with judges too dumb to be wrong are themselves put to the test: each of
-// these mistakes, made in a copy of the checker or of the facts, is found by them
+// these mistakes, made in a copy of the checker, of package mutex, of the facts or of
+// the reader of Jepsen's histories, is found by such a comparison
 // (testdata/mutants, TestMutants).
 //
 //	any-token-votes          a key is a vote whatever token it holds
+//	anybody-releases         anybody's release ends the hold of an owner-mutex
 //	begin-by-last            the hold begins by the last return that shows it
 //	belief-taken-back        an extension that comes back after its own deadline takes back the belief before
 //	both-hold-refused        whom the fence refuses counts as the valid holder, though another held too
@@ -76,7 +80,10 @@
 //	extension-forgotten      the lease lapses as its acquire claimed
 //	extension-gives-nothing  the time of a key counts from its set, not from its last expiry
 //	extension-opens-nothing  an extension that is granted after an acquire of unknown outcome opens no window
+//	failed-is-unknown        a release that failed may have happened, for a mutex, too
+//	failed-may-happen        what failed may have happened
 //	failover-is-restart      a key that a failover lost counts as forgotten by a restart
+//	first-come-first-had     of operations that may come first, the one that was called first does
 //	first-extension-lasts    the lease lapses as the first extension claimed
 //	furthest-forgotten       only neighbours are compared, not the window that reaches furthest
 //	gap-closed               an extension that comes back late fills the gap before it
@@ -88,17 +95,21 @@
 //	kept-ends                a key that survived a restart counts as ended by it
 //	lapse-not-early          the error of the stamps brings no lapse forward
 //	last-extension-free      the last extension that a limit allows is one too many
+//	last-grant-unseen        a file of Jepsen's ends at the instant of its last operation
 //	last-instant-forgotten   who is granted by the last event believes nothing
 //	last-instant-of-the-dead who is gone believes on
+//	late-acquire-granted     an acquire that returned after its deadline is written for Jepsen as granted
 //	late-release-ends        a release called after the client held by another handle may have ended the hold before
 //	latest-for-earliest      of equal overlaps the latest is shown
 //	latest-unknown-release   of the unknown releases the last counts
 //	latest-vote-asked        an attempt begins when its last vote was asked for
+//	lease-from-return        a lease counts from the return of its acquire
 //	left-is-rival            a key of an attempt that is over counts as a rival's
 //	lost-at-end              a no that returned as the hold ended counts as inside it
 //	not-put-in-order         windows stay in the order in which acquires returned
 //	one-wrong-clock          two wrong clocks count as one
 //	order-within-forgotten   "not held" between two answers that show a hold is no conflict where stamps allow it
+//	owner-re-enters          an owner-mutex may be acquired again by who holds it
 //	phantom-extends          only a release shows a hold without an acquire
 //	power-is-kill            a power loss on a node that keeps a file counts as a kill
 //	quorum-unasked           a session counts though its keys are on fewer nodes than a quorum
@@ -107,17 +118,24 @@
 //	release-after-refusal    a release that came after a "not held" may have been what ended the hold before it
 //	release-ends-nothing     belief goes on after the release was called
 //	released-twice           a lock may be given back twice
+//	returned-may-come        an operation that has returned may still come first
 //	set-ends-nothing         another value over a key does not end it
 //	shortening-ignored       an extension that shortens the lease leaves it as it was
 //	silence-claims-for-ever  an extension that names no deadline takes the lock for ever
 //	silence-claims-nothing   an extension that names no deadline claims nothing after an acquire without an answer
 //	spare-of-first           the votes to spare are the first session's
+//	stamps-stay-equal        operations of one time in a file of Jepsen's are at one instant
 //	step-of-other-node       a step counts whatever node it turned
+//	stray-unseen             a release by who does not hold an owner-mutex is fine
 //	token-at-return          a token counts as earlier if it was returned at the instant at which the next attempt began
+//	touching-by-number       of what is written for Jepsen at one instant, the lower number goes first
 //	touching-is-overlap      windows that only touch count as overlapping
+//	turn-comes-twice         an operation that came first comes once more at its return
+//	turn-is-lost             what has no outcome explains nothing
 //	turned-before            a clock that was set before the key counts as what ended it
 //	unknown-acquire-claims   an acquire without an answer claims the lock for ever
 //	unknown-release-ignored  a release of unknown outcome never takes effect
+//	unknown-release-keeps    a release of unknown outcome ends no hold of an owner-mutex
 //	vote-after-return        a key that came after the acquire returned is a vote
 //	wrong-clock-unseen       a key that got too little time for a wrong clock counts as given shorter
 //	wrong-min                an overlap lasts to the later of the two ends

@@ -36,13 +36,15 @@ func TestMutants(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			mutant, tests := build(t, string(text)), proofs
+			mutant, room := build(t, string(text))
+			tests := proofs
 			if _, of, ok := strings.Cut(head(text), "tests: "); ok {
 				tests = of
 			} else if strings.Contains(string(text), "cause.go") || strings.Contains(string(text), "cause_") || strings.Contains(string(text), "/lives.go") {
 				tests = causeTests
 			}
 			cmd := exec.Command(mutant, "-test.run", tests, "-test.failfast", "-test.timeout", "2m")
+			cmd.Dir = room
 			out, err := cmd.CombinedOutput()
 			if _, failed := err.(*exec.ExitError); err != nil && !failed {
 				t.Fatal(err)
@@ -65,8 +67,9 @@ func killer(out string) string {
 	return "nothing"
 }
 
-// build makes the package's tests with a patch applied to a copy of its file.
-func build(t *testing.T, patch string) string {
+// build makes tests with a patch applied to a copy of its file: those of the file's package,
+// or for the facts those of this one, which judges them.
+func build(t *testing.T, patch string) (binary, room string) {
 	t.Helper()
 	dir := t.TempDir()
 	name, mutated, err := apply(patch)
@@ -88,12 +91,16 @@ func build(t *testing.T, patch string) string {
 	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	binary := filepath.Join(dir, "mutant.test")
+	binary, room = filepath.Join(dir, "mutant.test"), filepath.Dir(name)
+	if filepath.Base(room) == "facts" {
+		room = "."
+	}
 	cmd := exec.Command("go", "test", "-c", "-ldflags=-w", "-o", binary, "-overlay", filepath.Join(dir, "overlay.json"), ".")
+	cmd.Dir = room
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("the mutant does not compile: %v\n%s", err, out)
 	}
-	return binary
+	return binary, room
 }
 
 // apply applies a unified diff of one hunk to the file that it names. The hunk is

@@ -34,7 +34,7 @@ var house = map[string]row{
 	"harness/files":         {ours: "harness/owned", because: "whoever opens what others may have left opens it here"},
 	"harness/history":       {ours: "harness/files", because: "next to a leaf: everybody reads facts"},
 	"harness/resp":          {ours: "harness/history", because: "reads lock commands off the wire, as facts"},
-	"harness/history/edn":   {ours: "harness/files harness/history harness/history/facts", tests: goEDN + " harness/history/story checker", because: "translates other people's facts into ours, and judges nothing"},
+	"harness/history/edn":   {ours: "harness/files harness/history harness/history/facts", tests: goEDN + " harness/history/story checker checker/mutex", because: "translates other people's facts into ours, and judges nothing"},
 	"harness/history/facts": {ours: "harness/history", tests: "harness/history/story", because: "one reading of a history for all who judge, draw or translate it; it judges nothing"},
 	"harness/history/story": {ours: "harness/history", because: "histories that people can write, for the tests of several rooms"},
 	"nemesis":               {ours: "harness/history", because: "a plan is data; what it needs are small interfaces"},
@@ -89,6 +89,8 @@ var house = map[string]row{
 	"checker/bruteforce": {ours: "harness/history", because: "the judge of last resort in tests: it shares no line with the checker, with the facts or with porcupine's questions"},
 	"scenarios":          {because: "embedded text"},
 	"reports":            {ours: "harness/files harness/history harness/history/edn checker scenarios/outcome reports/…", tests: "harness/history/story", because: "puts together what the packages below draw"},
+	"checker/mutex": {ours: "harness/history harness/history/facts checker", tests: porcupine,
+		because: "the lock without leases, of other people's histories; knows no window and no deadline"},
 	"reports/figures": {ours: "harness/history harness/history/facts checker reports/palette reports/words scenarios/outcome", third: gonumPlot, tests: "harness/history/story",
 		because: "draws what was measured"},
 	"reports/palette": {because: "one meaning a colour, everywhere"},
@@ -107,7 +109,7 @@ var house = map[string]row{
 	"scenarios/outcome": {ours: "harness harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
 	"scenarios/suite":   {ours: "harness harness/files harness/history harness/history/facts harness/owned harness/history/edn harness/shortage checker reports scenarios/outcome", tests: "harness/lock harness/lock/kinds harness/sim scenarios", because: "the only judge"},
 	"scenarios/sweep":   {ours: "harness harness/files harness/shortage scenarios/outcome scenarios/suite", because: "many jobs in worker processes"},
-	"cmd/lockpick": {ours: "redlock docker harness harness/… checker nemesis reports reports/… scenarios scenarios/…", third: cobraPkg, tests: goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
+	"cmd/lockpick": {ours: "redlock docker harness harness/… checker checker/mutex nemesis reports reports/… scenarios scenarios/…", third: cobraPkg, tests: goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
 		because: "the composition root"},
 }
 

@@ -15,6 +15,7 @@ import (
 	goedn "olympos.io/encoding/edn"
 
 	"lockpick/checker"
+	"lockpick/checker/mutex"
 	"lockpick/harness/history"
 	"lockpick/harness/history/edn"
 	"lockpick/harness/lock/kinds"
@@ -90,13 +91,20 @@ func jepsen(t *testing.T, path string, h *history.History, v checker.Verdict) {
 	if !acquires {
 		return
 	}
-	back, _, err := edn.Read(bytes.NewReader(text))
+	back, _, err := edn.Read(bytes.NewReader(text), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, want := checker.Check(back, checker.MutualExclusion).Results[0], v.Result(checker.MutualExclusion)
 	if want.Outcome == checker.Undecided || got.Outcome == checker.Undecided {
 		return
+	}
+	ops, _, err := edn.Operations(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := mutex.Check(mutex.OwnerMutex, ops).Results[0]; m.Outcome != got.Outcome && !(m.Outcome == checker.Holds && got.Outcome == checker.NotExercised) {
+		t.Errorf("as %s it is %s (%s), as a lease %s (%s)", m.Property, m.Outcome, m.Because, got.Outcome, got.Because)
 	}
 	// Jepsen's knows no TTL, and so of fewer occasions.
 	if (got.Outcome == checker.Violated) != (want.Outcome == checker.Violated) || got.Outcome == checker.Holds && want.Outcome != checker.Holds {

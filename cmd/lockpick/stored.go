@@ -21,10 +21,13 @@ import (
 	"lockpick/scenarios/suite"
 )
 
+// badRecord is what to do about what can't be judged.
+const badRecord = "name a run directory of the store, a history.jsonl, or a history.edn of Jepsen's; see lockpick help files"
+
 func (a *app) open(path string) (suite.Stored, error) {
 	s, err := suite.Open(path, known())
 	if err != nil {
-		return s, usage(err, "name a run directory of the store, a history.jsonl, or a history.edn of Jepsen's; see lockpick help files")
+		return s, usage(err, badRecord)
 	}
 	if s.History.Cut != "" {
 		fmt.Fprintf(a.errs, "note: the record is cut short: %s; judged up to there\n", s.History.Cut)
@@ -37,34 +40,66 @@ func (a *app) open(path string) (suite.Stored, error) {
 
 func (a *app) checkCmd() *cobra.Command {
 	var asJSON bool
+	theirs := &foreign{}
 	c := &cobra.Command{Use: "check DIR|FILE", Short: "judge a stored run again", Args: oneArg,
 		Long: `Judge a run directory or a bare history.jsonl again. Where the scenario is known,
 what it expected decides the exit code; else a violation is 1.
 
 A FILE that ends in .edn is taken for a history of Jepsen's, of a lock with
-operations :acquire and :release. It is judged by mutual exclusion; what needs a
-lease or a resource, which it doesn't tell of, is undecided.`,
+operations :acquire and :release. Its order decides where stamps are equal. What
+was called and has no answer, or :info, may have happened or not. --model says what
+the lock is:
+
+  mutex        Knossos' mutex. It is held or free. An acquire takes it where it is
+               free, a release frees it where it is held, whoever calls either.
+               What failed did not happen.
+  owner-mutex  The same, but only the process that holds it may release it, and it
+               may not acquire it again before.
+  lease        A process that is granted the lock has a handle, and believes that
+               it holds until it calls its release or crashes, or the lease lapses.
+               A release that failed with :not-held in its :error says that the
+               handle did not hold then; another failure says nothing. A release
+               without a handle is passed over. Two that believe at one instant
+               are a violation, and so are answers that no lease lock gives.
+
+The default is lease. When a lease lapses no such history tells, so without --ttl it
+never does: one that lapsed counts as bad, if it was not released first. With
+--ttl 10s it lapses 10 s after its acquire was called, or later. What else lockpick
+checks, and such a history does not tell of, is undecided.`,
 		Example: `  lockpick check store/baseline/latest
-  lockpick check history.edn                            another lock's history, from Jepsen`,
-		RunE: func(_ *cobra.Command, args []string) error {
+  lockpick check history.edn --model mutex              another lock's history, from Jepsen
+  lockpick check history.edn --ttl 10s                  of a lock with leases of 10 s`,
+		RunE: func(c *cobra.Command, args []string) error {
+			isTheirs, err := theirs.meant(c, args[0])
+			if err != nil {
+				return err
+			}
+			if isTheirs {
+				return a.checkForeign(theirs, args[0], asJSON)
+			}
 			s, err := a.open(args[0])
 			if err != nil {
 				return err
 			}
 			v := checker.Check(s.History)
-			js := suite.JudgeStored(s, v)
-			a.code = outcome.Worse(a.code, outcome.CodeOf(js))
-			if v.Disagreement != "" {
-				a.code = outcome.ExitBug
-			}
-			if asJSON {
-				return printJSON(a.out, v)
-			}
-			a.printVerdict(v, js)
-			return nil
+			return a.told(v, suite.JudgeStored(s, v), asJSON)
 		}}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the verdict as JSON")
+	theirs.flags(c)
 	return c
+}
+
+// told prints a verdict, and what was expected decides the exit code.
+func (a *app) told(v checker.Verdict, js []outcome.Judgement, asJSON bool) error {
+	a.code = outcome.Worse(a.code, outcome.CodeOf(js))
+	if v.Disagreement != "" {
+		a.code = outcome.ExitBug
+	}
+	if asJSON {
+		return printJSON(a.out, v)
+	}
+	a.printVerdict(v, js)
+	return nil
 }
 
 // secondly is what the second judge says of the whole record.
@@ -84,7 +119,9 @@ func (a *app) printVerdict(v checker.Verdict, js []outcome.Judgement) {
 			fmt.Fprintf(a.out, "    witness: events %v\n", r.Witness.Events)
 		}
 	}
-	fmt.Fprintf(a.out, "second judge (porcupine): %s\n", secondly[v.Second])
+	if v.Model == "" || v.Model == lease {
+		fmt.Fprintf(a.out, "second judge (porcupine): %s\n", secondly[v.Second])
+	}
 	if v.Disagreement != "" {
 		fmt.Fprintf(a.errs, "error: the two judges disagree: %s\n", v.Disagreement)
 	}

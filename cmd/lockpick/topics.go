@@ -69,7 +69,8 @@ store/suites/latest                     a link to the newest of them
 store/index.html                        suites and runs, written anew after each run
 
 The store is ./store, or $LOCKPICK_STORE, or --store. history.jsonl alone
-suffices for "lockpick check", and so does Jepsen's history.edn of a lock.
+suffices for "lockpick check", and so does Jepsen's history.edn of a lock: lockpick
+check --help tells of the models that it can be judged by.
 
 A run may come from a stranger. Its run.json has to say what a scenario file could
 have said; a history has at most 2 GiB, each of the others 8 to 64 MiB; a pipe or a

@@ -4,11 +4,21 @@
 //
 // Its nouns are the form (a value of EDN), the operation (one of Jepsen's maps)
 // and the facts that they are turned into. What such a history does not say is
-// left empty: there are no leases, so an acquire is believed in until its
-// release is called; there are no nodes and no resource. Each acquire is a
-// session. A release belongs to its process's last acquire that was granted and
-// not yet given back; one that finds none is passed over, as are operations
-// other than acquire and release, and whatever the nemesis did.
+// left empty: there are no nodes and no resource. Operations other than acquire
+// and release are passed over, and whatever the nemesis did. Operations of one
+// :time are in the order of the file.
+//
+// There are two ways to read it, by what the lock is taken for:
+//
+//   - Read takes it for a lease, which is held by a handle. Each acquire is a
+//     session. A release belongs to its process's last acquire that was granted
+//     and not yet given back; one that finds none is passed over, whatever its
+//     answer. It is a definite no only where its :error has :not-held, and of
+//     unknown outcome where it failed in another way. How long a lease lasts no
+//     such history says: without a TTL an acquire is believed in until its
+//     release is called.
+//   - Operations takes it for a mutex, which may know its owner and knows no
+//     handle: calls and returns are as they stand, and what failed did not happen.
 //
 // The reader is our own: the EDN library for Go (olympos.io/encoding/edn) has no
 // release and no change since 2020, is more than ten times as long, and its
@@ -22,6 +32,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"time"
 
 	"lockpick/harness/files"
 	"lockpick/harness/history"
@@ -33,35 +44,44 @@ const apart = 1000 // nanoseconds
 
 // Read reads a history: one map an operation, one after the other or in one
 // vector. Events have the numbers of the operations in the file, from 1; those
-// that the file has not, such as the beginning of a client, have its first
-// operation's or 0. The notes say in words what was assumed or passed over. An
-// error names the line.
-func Read(r io.Reader) (h *history.History, notes []string, err error) {
+// that the file has not, such as the beginning of a client, have 0 or a
+// number that no other event has. A lease lapses a TTL after its acquire was called, or never
+// if that is 0. The notes say in words what was assumed or passed over. An error
+// names the line.
+func Read(r io.Reader, ttl time.Duration) (h *history.History, notes []string, err error) {
 	t := newTranslation()
-	in := newReader(r)
-	if err := each(in, t.add); err != nil {
+	t.ttl = ttl
+	if err := t.read(r); err != nil {
 		return nil, nil, err
-	}
-	if t.acquires == 0 {
-		return nil, nil, fmt.Errorf("line %d: it ends without an operation with :f :acquire, so it is no history of a lock", in.line)
 	}
 	h, err = history.New(t.finish())
 	return h, t.notes(), err
 }
 
 // ReadFile reads the history in a file.
-func ReadFile(path string) (*history.History, []string, error) {
-	f, err := files.Open(path, history.MaxFile)
+func ReadFile(path string, ttl time.Duration) (h *history.History, notes []string, err error) {
+	err = fromFile(path, func(r io.Reader) error {
+		h, notes, err = Read(r, ttl)
+		return err
+	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("read history: %w", err)
-	}
-	defer f.Close()
-	h, notes, err := Read(f)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read history %s: %w", path, err)
+		return nil, nil, err
 	}
 	h.Params.Scenario = filepath.Base(path)
 	return h, notes, nil
+}
+
+// fromFile reads what is in a file.
+func fromFile(path string, read func(io.Reader) error) error {
+	f, err := files.Open(path, history.MaxFile)
+	if err != nil {
+		return fmt.Errorf("read history: %w", err)
+	}
+	defer f.Close()
+	if err := read(f); err != nil {
+		return fmt.Errorf("read history %s: %w", path, err)
+	}
+	return nil
 }
 
 // each calls do for each operation as it is read.

@@ -1,11 +1,12 @@
 package edn
 
 import (
-	"cmp"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"lockpick/harness/history"
 )
@@ -15,20 +16,25 @@ type translation struct {
 	events    []history.Event
 	processes map[string]*process
 	clients   []string // in the order of their first operation
-	read      int64    // operations read
+	count     int64    // operations read
 	timed     bool     // they have :time
 	indexed   bool     // they have none, but :index
 	keyed     bool     // they say which lock they are of
 	keys      []string
 
+	plain bool          // calls and returns as they stand, of no session
+	ttl   time.Duration // of a lease; 0: none ever lapses
+
 	acquires int
 	others   int // operations on something else
 	unheld   int // releases by who held nothing
+	unheldOK int // of these
 }
 
 // process is where one of Jepsen's processes stands.
 type process struct {
 	open     *operation // the call that has not returned
+	told     bool       // that call was recorded, and so is its return
 	session  string     // of that call; "" if it belongs to none
 	sessions int
 	held     map[string][]string // lock: sessions that were granted and not given back, the last one last
@@ -42,12 +48,24 @@ func newTranslation() *translation {
 	return &translation{processes: map[string]*process{}}
 }
 
+// read takes the operations of a history.
+func (t *translation) read(r io.Reader) error {
+	in := newReader(r)
+	if err := each(in, t.add); err != nil {
+		return err
+	}
+	if t.acquires == 0 {
+		return fmt.Errorf("line %d: it ends without an operation with :f :acquire, so it is no history of a lock", in.line)
+	}
+	return nil
+}
+
 func (t *translation) add(f form) error {
 	o, err := parse(f)
 	if err != nil {
 		return err
 	}
-	t.read++
+	t.count++
 	if err := t.follow(o); err != nil {
 		return fmt.Errorf("line %d: %w", o.line, err)
 	}
@@ -75,7 +93,7 @@ func (t *translation) follow(o operation) error {
 
 // instant is when an operation happened. Either all have a :time or none.
 func (t *translation) instant(o operation) (int64, error) {
-	if t.read == 1 {
+	if t.count == 1 {
 		t.timed, t.indexed = o.time >= 0, o.time < 0 && o.index >= 0
 	}
 	switch {
@@ -88,11 +106,11 @@ func (t *translation) instant(o operation) (int64, error) {
 	case t.indexed:
 		return o.index * apart, nil
 	}
-	return (t.read - 1) * apart, nil
+	return (t.count - 1) * apart, nil
 }
 
 func (t *translation) record(e history.Event) {
-	e.N = t.read
+	e.N = t.count
 	t.events = append(t.events, e)
 }
 
@@ -100,10 +118,10 @@ func (t *translation) call(p *process, o operation, at int64) error {
 	if p.open != nil {
 		return fmt.Errorf("process %s calls :%s while its :%s of line %d has not returned", number(o), o.f, p.open.f, p.open.line)
 	}
-	if p.crashed && o.f == history.OpAcquire {
-		return fmt.Errorf("process %s acquires after an :info of its own: a process that crashed goes on under another number", number(o))
+	if p.crashed && (o.f == history.OpAcquire || t.plain && o.isLock()) {
+		return fmt.Errorf("process %s %ss after an :info of its own: a process that crashed goes on under another number", number(o), o.f)
 	}
-	p.open, p.session = &o, ""
+	p.open, p.told, p.session = &o, false, ""
 	if !o.isLock() {
 		t.others++
 		return nil
@@ -112,9 +130,12 @@ func (t *translation) call(p *process, o operation, at int64) error {
 	if err != nil {
 		return err
 	}
-	switch held := p.held[key]; {
-	case o.f == history.OpAcquire:
+	if o.f == history.OpAcquire {
 		t.acquires++
+	}
+	switch held := p.held[key]; {
+	case t.plain:
+	case o.f == history.OpAcquire:
 		p.sessions++
 		p.session = o.process + "/" + strconv.Itoa(p.sessions)
 	case len(held) > 0 && !p.crashed:
@@ -123,6 +144,7 @@ func (t *translation) call(p *process, o operation, at int64) error {
 		t.unheld++
 		return nil
 	}
+	p.told = true
 	t.record(history.Event{T: at, Process: o.process, Type: history.Invoke, Op: o.f, Key: key, Session: p.session})
 	return nil
 }
@@ -135,15 +157,21 @@ func (t *translation) finished(p *process, o operation, at int64) error {
 		return fmt.Errorf("process %s returns from :%s, which it had not called", number(o), o.f)
 	}
 	p.open = nil
-	if p.session != "" {
+	if !t.plain && !p.told && open.isLock() && o.kind == history.OK {
+		t.unheldOK++
+	}
+	if p.told {
 		key, _ := t.lock(*open) // it could be told when it was called
-		e := history.Event{T: at, Process: o.process, Type: o.outcome(), Op: o.f, Key: key, Session: p.session}
+		e := history.Event{T: at, Process: o.process, Type: o.kind, Op: o.f, Key: key, Session: p.session}
+		if !t.plain {
+			e.Type = o.outcome()
+		}
 		if !o.failure.isNil() {
 			e.Cause = o.failure.String()
 		}
 		t.record(e)
 		switch held := p.held[key]; {
-		case o.kind != history.OK:
+		case t.plain || o.kind != history.OK:
 		case o.f == history.OpAcquire:
 			p.held[key] = append(held, p.session)
 		default:
@@ -193,16 +221,76 @@ func number(o operation) string { return strings.TrimPrefix(o.process, "p") }
 // finish is all facts between the begin and the end of the run. An operation
 // that never returned is unknown, as it is for Jepsen.
 func (t *translation) finish() []history.Event {
-	byTime := func(a, b history.Event) int { return cmp.Compare(a.T, b.T) }
-	begin := history.Event{T: slices.MinFunc(t.events, byTime).T, Process: history.Harness, Type: history.Begin, Op: history.OpRun,
+	t.rise()
+	t.number()
+	t.lease()
+	begin := history.Event{T: t.events[0].T, Process: history.Harness, Type: history.Begin, Op: history.OpRun,
 		Params: &history.Params{Schema: history.Schema, Scenario: "history.edn", Backend: "jepsen", Clients: t.clients}}
-	end := history.Event{N: t.read + 1, T: slices.MaxFunc(t.events, byTime).T, Process: history.Harness, Type: history.End, Op: history.OpRun}
+	last := t.events[len(t.events)-1].T // who was granted the lock then, and nobody after, believed in it
+	end := history.Event{N: t.count + 1, T: last + 1, Process: history.Harness, Type: history.End, Op: history.OpRun}
 	return slices.Concat([]history.Event{begin}, t.events, []history.Event{end})
 }
 
+// rise puts events in the order of time, and those of one time in the order of the
+// file, which is what counts in Jepsen: stamps of whole milliseconds would make
+// operations concurrent that came one after the other. So each operation gets an
+// instant of its own, 1 ns after the one before it where it has to.
+func (t *translation) rise() {
+	history.Sort(t.events) // a number is a place in the file
+	last, n := int64(-1), int64(0)
+	for i := range t.events {
+		e := &t.events[i]
+		if e.N != n {
+			last, n = max(e.T, last+1), e.N
+		}
+		e.T = last
+	}
+}
+
+// number takes back the numbers of what the file doesn't have, where an operation of the
+// file has them: the begin of a client, and its end by an answer that nobody knows, 1 ns
+// after which it comes.
+func (t *translation) number() {
+	for i := range t.events {
+		e := &t.events[i]
+		switch {
+		case e.Op != history.OpClient:
+		case e.Type == history.Begin && i+1 < len(t.events) && t.events[i+1].N == e.N:
+			e.N = 0
+		case e.Type == history.End && t.events[i-1].N == e.N:
+			e.N, e.T = 0, e.T+1
+		}
+	}
+}
+
+// lease lets each lease that was granted lapse a TTL after the call of its acquire.
+// The lock set it then or later, so at that instant its client stops believing.
+func (t *translation) lease() {
+	if t.ttl == 0 {
+		return
+	}
+	called := map[string]int64{}
+	for i := range t.events {
+		switch e := &t.events[i]; {
+		case e.Op != history.OpAcquire:
+		case e.Type == history.Invoke:
+			called[e.Process] = e.T
+		case e.Type == history.OK:
+			e.ValidUntil = called[e.Process] + min(int64(t.ttl), mostTime)
+		}
+	}
+}
+
 func (t *translation) notes() []string {
-	notes := []string{"the history knows no leases: who acquired is believed to hold the lock until it calls release"}
+	var notes []string
 	add := func(format string, a ...any) { notes = append(notes, fmt.Sprintf(format, a...)) }
+	switch {
+	case t.plain:
+	case t.ttl > 0:
+		add("a lease is believed in for %v from the call of its acquire", t.ttl)
+	default:
+		add("the history knows no leases: who acquired is believed to hold the lock until it calls release, so a lease that lapsed before counts as bad; --ttl says how long leases last")
+	}
 	switch {
 	case t.indexed:
 		add("it has no :time: operations are put 1 µs apart by their :index, so spans of time mean nothing")
@@ -214,6 +302,9 @@ func (t *translation) notes() []string {
 	}
 	if t.unheld > 0 {
 		add("passed over: releases by processes that held nothing, %d", t.unheld)
+	}
+	if t.unheldOK > 0 {
+		add("of these releases the lock answered %d with ok, which --model owner-mutex judges", t.unheldOK)
 	}
 	if t.others > 0 {
 		add("passed over: operations other than acquire and release, %d", t.others)

@@ -25,7 +25,9 @@ import (
 //   - That model knows no leases. Belief that ends without a release, at the deadline,
 //     by a death or a definite no, is written as a release at that instant, with
 //     :error [:expired]; the session's own release, which comes later, is left out. An
-//     extension that comes back after the deadline is an acquire of its own.
+//     extension that comes back after the deadline is an acquire of its own. An acquire
+//     that returned after its deadline was believed in by nobody, and is :fail with
+//     :error [:expired]. Of several releases the first ends belief; the others are left out.
 //   - A release that came to nothing, or whose outcome is unknown, is :info, for its
 //     client believes no longer, whatever the nodes say.
 //   - Who had an :info goes on under another number, as Jepsen's processes do:
@@ -97,27 +99,30 @@ func (t *writing) client(name string) {
 	}
 }
 
-// session takes what a session did with its lock. An acquire that returned after its own
-// deadline is given back at once, and what ended without a release is released only once.
+// session takes what a session did with its lock. What ended without a release is released
+// only once.
 func (t *writing) session(s *facts.Session) {
 	t.client(s.Client())
 	t.keys[s.Key()] = true
-	opened, lapsed := false, false
+	opened, released := false, false
 	for w := range t.Windows(s) {
 		_, how := t.Closing(w)
 		t.span(w, how)
 		opened = opened || w.Opens == s.Acquire.Return
-		lapsed = how != facts.Released && how != facts.Still
+		released = how == facts.Released || how == facts.Still
 	}
-	t.operation(history.OpAcquire, s.Acquire)
+	acquire := s.Acquire
 	if s.Granted() && !opened {
-		ret := s.Acquire.Return
-		t.release(*ret, ret.T, ret.N, facts.Expired)
+		late := *acquire.Return
+		late.Type, late.Cause = history.Fail, string(facts.Expired)
+		acquire.Return = &late
 	}
+	t.operation(history.OpAcquire, acquire)
 	for x := range s.Releases() {
-		if !lapsed {
+		if released || !s.Granted() {
 			t.operation(history.OpRelease, x)
 		}
+		return
 	}
 }
 
@@ -172,7 +177,7 @@ func (t *writing) fault(word string, e *history.Event) {
 // operations are the lines in order, with their text. What never returned is :info.
 func (t *writing) operations() []line {
 	slices.SortStableFunc(t.lines, func(a, b line) int {
-		return cmp.Or(cmp.Compare(a.t, b.t), cmp.Compare(a.n, b.n), cmp.Compare(a.order, b.order))
+		return cmp.Or(cmp.Compare(a.t, b.t), cmp.Compare(a.rank(), b.rank()), cmp.Compare(a.n, b.n), cmp.Compare(a.order, b.order))
 	})
 	t.waiting = map[string][]line{}
 	for _, l := range t.lines {
@@ -184,6 +189,15 @@ func (t *writing) operations() []line {
 		t.do(l)
 	}
 	return t.out
+}
+
+// rank puts a call of release before all else of its instant. Who believes until then and
+// who believes from then on never believe both, and for Jepsen the order counts.
+func (l line) rank() int {
+	if l.call && l.f == history.OpRelease {
+		return 0
+	}
+	return 1
 }
 
 // do puts a line where it belongs. A process that is in the middle of an operation does

@@ -63,7 +63,7 @@ func TestWrite(t *testing.T) {
 	if b.String() != want {
 		t.Errorf("got:\n%s", b.String())
 	}
-	if _, _, err := Read(&b); err != nil {
+	if _, _, err := Read(&b, 0); err != nil {
 		t.Error(err)
 	}
 }

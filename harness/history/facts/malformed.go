@@ -31,11 +31,13 @@ func (in *reading) misused(format string, args ...any) {
 // order finds time that runs backwards. Events are sorted by time, and one
 // client's arrive in the order in which they happened, so it shows in the numbers.
 func (in *reading) order(c *client, e *history.Event) {
-	if c.last != nil && e.N < c.last.N && in.backwards == "" {
+	if c.last != nil && 0 < e.N && e.N < c.last.N && in.backwards == "" {
 		in.backwards = fmt.Sprintf("time runs backwards in %s: event %d is stamped %s, and the later event %d is stamped %s",
 			e.Process, e.N, Seconds(e.T), c.last.N, Seconds(c.last.T))
 	}
-	c.last = e
+	if e.N > 0 {
+		c.last = e
+	}
 	if in.First < 0 {
 		in.First = e.T
 	}

@@ -1,0 +1,270 @@
+package mutex
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/anishathalye/porcupine"
+
+	"lockpick/checker"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+)
+
+// TestModelsAgainstPorcupine compares each judge with porcupine, and with a search that is
+// too dumb to be wrong, over random histories of a few operations. A violation is
+// to be found at the first return that these can't explain either.
+func TestModelsAgainstPorcupine(t *testing.T) {
+	const cases = 60_000 // of each model
+	for _, model := range Models() {
+		t.Run(model, func(t *testing.T) {
+			t.Parallel()
+			rnd := rand.New(rand.NewPCG(11, 12))
+			violated := 0
+			for i := range cases {
+				ops := randomOperations(rnd)
+				c := walk(ops, newJudge(model))
+				if c != nil {
+					violated++
+				}
+				if why := contradiction(model, ops, c); why != "" {
+					t.Fatalf("case %d: %s:\n%s", i, why, told(ops))
+				}
+			}
+			t.Logf("%d of %d are violated", violated, cases)
+			if violated < cases/5 || violated > cases*4/5 {
+				t.Errorf("%d of %d are violated: the comparison is one-sided", violated, cases)
+			}
+		})
+	}
+}
+
+// contradiction says where a judge's answer is not that of the others, or "".
+func contradiction(model string, ops []facts.Operation, c *clash) string {
+	if got := linearizable(model, ops); got != (c == nil) {
+		return fmt.Sprintf("the judge says %v, and porcupine %v", c == nil, got)
+	}
+	if c == nil {
+		if !explained(model, ops) {
+			return "said to hold, and no order explains it"
+		}
+		return ""
+	}
+	at := c.ops[len(c.ops)-1].Return.T
+	if explained(model, until(ops, at)) {
+		return "an order explains all up to: " + c.because
+	}
+	if !explained(model, until(ops, at-1)) {
+		return "no order explains what is before: " + c.because
+	}
+	return ""
+}
+
+// until is what had been seen by an instant. What failed later is known to.
+func until(ops []facts.Operation, at int64) []facts.Operation {
+	var seen []facts.Operation
+	for _, o := range ops {
+		if o.Call.T > at {
+			continue
+		}
+		if o.Outcome() == history.OK && o.Return.T > at {
+			o.Return = nil
+		}
+		seen = append(seen, o)
+	}
+	return seen
+}
+
+// apply is the state after an operation, and whether it can take effect: who holds, by
+// the model that knows, and 0 if nobody does.
+func apply(model string, holder int, o facts.Operation) (int, bool) {
+	p := 1
+	if model == OwnerMutex {
+		p = int(o.Call.Process[1]-'0') + 1
+	}
+	if acquires(o) {
+		return p, holder == 0
+	}
+	return 0, holder == p
+}
+
+// explained tries all orders: the next is any operation that was called before each that is
+// left has returned. Sets of operations that led to a state in vain are remembered.
+func explained(model string, ops []facts.Operation) bool {
+	type place struct{ had, holder int }
+	vain := map[place]bool{}
+	var from func(at place) bool
+	from = func(at place) bool {
+		first := int64(facts.Never)
+		for i, o := range ops {
+			if at.had&(1<<i) == 0 && o.Outcome() == history.OK {
+				first = min(first, o.Return.T)
+			}
+		}
+		if first == facts.Never {
+			return true
+		}
+		if vain[at] {
+			return false
+		}
+		vain[at] = true
+		for i, o := range ops {
+			if at.had&(1<<i) != 0 || o.Call.T > first || o.Outcome() == history.Fail {
+				continue
+			}
+			if holder, can := apply(model, at.holder, o); can && from(place{at.had | 1<<i, holder}) {
+				return true
+			}
+		}
+		return false
+	}
+	return from(place{})
+}
+
+// linearizable asks porcupine. An unknown operation where it can't take effect took none.
+func linearizable(model string, ops []facts.Operation) bool {
+	m := porcupine.Model{
+		Init: func() any { return 0 },
+		Step: func(state, input, _ any) (bool, any) {
+			o := input.(facts.Operation)
+			if holder, can := apply(model, state.(int), o); can {
+				return true, holder
+			}
+			return o.Outcome() == history.Info, state
+		},
+	}
+	var of []porcupine.Operation
+	for i, o := range ops {
+		if o.Outcome() != history.Fail {
+			of = append(of, porcupine.Operation{ClientId: i, Input: o, Call: o.Call.T, Return: o.Returned()})
+		}
+	}
+	return porcupine.CheckOperations(m, of)
+}
+
+// randomOperations is what up to five processes did, of which half do mostly as a sequential
+// client of a lock does, and who has an unknown outcome does nothing any more.
+func randomOperations(rnd *rand.Rand) []facts.Operation {
+	var ops []facts.Operation
+	open, holds, gone := map[int]int{}, map[int]bool{}, map[int]bool{}
+	processes, events, sane := 1+rnd.IntN(5), 2+rnd.IntN(17), rnd.IntN(3) > 0
+	for t := int64(1); t <= int64(events); t++ {
+		p := rnd.IntN(processes)
+		e := &history.Event{N: t, T: t, Process: fmt.Sprint("p", p), Key: "lock", Type: history.Invoke}
+		i, busy := open[p]
+		switch {
+		case gone[p]:
+		case !busy:
+			e.Op = history.OpAcquire
+			if released := rnd.IntN(2) == 0; sane && holds[p] && rnd.IntN(12) > 0 || (!sane || rnd.IntN(12) == 0) && released {
+				e.Op = history.OpRelease
+			}
+			open[p] = len(ops)
+			ops = append(ops, facts.Operation{Call: e})
+		default:
+			delete(open, p)
+			e.Op = ops[i].Call.Op
+			e.Type = []history.Type{history.OK, history.OK, history.OK, history.OK, history.OK, history.Fail, history.Info}[rnd.IntN(7)]
+			if e.Type == history.OK {
+				holds[p] = e.Op == history.OpAcquire
+			}
+			gone[p] = e.Type == history.Info
+			ops[i].Return = e
+		}
+	}
+	return ops
+}
+
+func told(ops []facts.Operation) string {
+	var b strings.Builder
+	for _, o := range ops {
+		fmt.Fprintf(&b, "%s %s %s %d-%d\n", o.Call.Process, o.Call.Op, o.Outcome(), o.Call.T, o.Ended())
+	}
+	return b.String()
+}
+
+// TestCheck holds what is said, and the witness, to a table.
+func TestCheck(t *testing.T) {
+	for _, c := range checks {
+		var ops []facts.Operation
+		open := map[string]int{}
+		n := int64(0)
+		for line := range strings.Lines(c.events) {
+			n++
+			w := strings.Fields(line)
+			e := &history.Event{N: n, T: n * 1e9, Process: w[0], Type: history.Type(w[1]), Op: w[2], Key: "lock"}
+			if len(w) > 3 {
+				e.Key = w[3]
+			}
+			if e.Type == history.Invoke {
+				open[e.Process] = len(ops)
+				ops = append(ops, facts.Operation{Call: e})
+				continue
+			}
+			ops[open[e.Process]].Return = e
+		}
+		for _, model := range Models() {
+			v := Check(model, ops)
+			res := v.Results[0]
+			want, ok := c.want[model]
+			if !ok {
+				want = because{checker.Holds, "could have given these answers", nil}
+			}
+			var witness []int64
+			if res.Witness != nil {
+				witness = res.Witness.Events
+			}
+			if v.Model != model || res.Property != model || res.Outcome != want.outcome || !strings.Contains(res.Because, want.text) || !slices.Equal(witness, want.witness) {
+				t.Errorf("%s: %s %s: %s %v", c.name, res.Property, res.Outcome, res.Because, witness)
+			}
+		}
+	}
+}
+
+type because struct {
+	outcome checker.Outcome
+	text    string
+	witness []int64
+}
+
+const second = "p0 invoke acquire\np0 ok acquire\np1 invoke acquire\np1 ok acquire\n"
+
+var checks = []struct {
+	name, events string
+	want         map[string]because // of those that don't hold
+}{
+	{"two holders", second, map[string]because{
+		Mutex: {checker.Violated, "p1's acquire (operations 3 and 4) returned ok at 4 s, and lock was held since p0's acquire (operations 1 and 2): " +
+			"no release that had been called by then is left to come between", []int64{1, 2, 3, 4}},
+		OwnerMutex: {checker.Violated, "p1's acquire (operations 3 and 4) returned ok at 4 s, and p0 held lock since p0's acquire (operations 1 and 2): " +
+			"p0 had not called release by then", []int64{1, 2, 3, 4}},
+	}},
+	{"another gives it back", "p0 invoke acquire\np0 ok acquire\np1 invoke release\np1 ok release\n", map[string]because{
+		OwnerMutex: {checker.Violated, "p1's release (operations 3 and 4) returned ok at 4 s, and it did not hold lock: it had not acquired it", []int64{3, 4}},
+	}},
+	{"twice given back", "p0 invoke acquire\np0 ok acquire\np0 invoke release\np0 ok release\np0 invoke release\np0 ok release\n", map[string]because{
+		Mutex: {checker.Violated, "p0's release (operations 5 and 6) returned ok at 6 s, and lock was free since p0's release (operations 3 and 4): " +
+			"no acquire that had been called", []int64{3, 4, 5, 6}},
+		OwnerMutex: {checker.Violated, "it did not hold lock: it had given it back by p0's release (operations 3 and 4)", []int64{3, 4, 5, 6}},
+	}},
+	{"given back before all", "p0 invoke release\np0 ok release\n", map[string]because{
+		Mutex:      {checker.Violated, "lock was free from the beginning", []int64{1, 2}},
+		OwnerMutex: {checker.Violated, "it had not acquired it", []int64{1, 2}},
+	}},
+	{"acquired within", "p0 invoke acquire\np0 ok acquire\np0 invoke acquire\np0 ok acquire\n", map[string]because{
+		Mutex:      {checker.Violated, "lock was held since p0's acquire (operations 1 and 2)", []int64{1, 2, 3, 4}},
+		OwnerMutex: {checker.Violated, "it held lock since p0's acquire (operations 1 and 2): it had not called release", []int64{1, 2, 3, 4}},
+	}},
+	{"two locks, and the second is broken", "p9 invoke acquire a\np9 ok acquire a\n" + strings.ReplaceAll(second, "\n", " b\n"), map[string]because{
+		Mutex:      {checker.Violated, "and b was held", []int64{3, 4, 5, 6}},
+		OwnerMutex: {checker.Violated, "p0 held b since", []int64{3, 4, 5, 6}},
+	}},
+	{"two locks, two holders", "p0 invoke acquire a\np0 ok acquire a\np1 invoke acquire b\np1 ok acquire b\n", nil},
+	{"nobody acquired", "p0 invoke acquire\np0 fail acquire\np1 invoke acquire\np1 info acquire\n", map[string]because{
+		Mutex:      {checker.Undecided, "nobody acquired a lock", nil},
+		OwnerMutex: {checker.Undecided, "nobody acquired a lock", nil},
+	}},
+}

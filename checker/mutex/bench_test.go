@@ -1,0 +1,52 @@
+package mutex
+
+import (
+	"fmt"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+)
+
+// BenchmarkCheck judges a million operations of ten processes that wait for each other, of
+// which one in twenty releases has no outcome.
+func BenchmarkCheck(b *testing.B) {
+	ops := contended(1_000_000)
+	for _, model := range Models() {
+		b.Run(model, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if res := Check(model, ops).Results[0]; res.Outcome != checker.Holds {
+					b.Fatal(res.Because)
+				}
+			}
+		})
+	}
+}
+
+// contended is operations of processes that call acquire at once and hold in turn.
+func contended(n int) []facts.Operation {
+	ops := make([]facts.Operation, 0, n)
+	t := int64(0)
+	does := func(p, op string, typ history.Type) *history.Event {
+		t++
+		return &history.Event{N: t, T: t, Process: p, Type: typ, Op: op, Key: "lock"}
+	}
+	for round := 0; len(ops) < n; round++ {
+		first := len(ops)
+		for p := range 10 {
+			ops = append(ops, facts.Operation{Call: does(fmt.Sprint("p", round, "-", p), history.OpAcquire, history.Invoke)})
+		}
+		for i := range 10 {
+			o := &ops[first+i]
+			p, outcome := o.Call.Process, history.OK
+			if i == 0 && round%2 == 0 {
+				outcome = history.Info
+			}
+			o.Return = does(p, history.OpAcquire, history.OK)
+			ops = append(ops, facts.Operation{Call: does(p, history.OpRelease, history.Invoke), Return: does(p, history.OpRelease, outcome)})
+		}
+	}
+	return ops
+}

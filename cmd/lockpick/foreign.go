@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lockpick/checker"
+	"lockpick/checker/mutex"
+	"lockpick/harness"
+	"lockpick/harness/history/edn"
+	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/suite"
+)
+
+// lease is the model by which a history of Jepsen's is judged where none is named: the one
+// of the runs of our own. Only it lets a lease lapse.
+const lease = "lease"
+
+// models is what such a history's lock can be taken for.
+func models() []string { return append(mutex.Models(), lease) }
+
+// foreign is how a history of Jepsen's is judged.
+type foreign struct {
+	model string
+	ttl   time.Duration // of a lease; 0: none ever lapses
+}
+
+func (f *foreign) flags(c *cobra.Command) {
+	c.Flags().StringVar(&f.model, "model", lease, "what the lock of FILE.edn is taken for: "+strings.Join(models(), ", "))
+	c.Flags().DurationVar(&f.ttl, "ttl", 0, "how long a lease of FILE.edn lasts from the call of its acquire")
+}
+
+// meant sees that what was asked for has a meaning for the file. What isn't there, or is a
+// directory, is no history of Jepsen's, as for suite.Open.
+func (f *foreign) meant(c *cobra.Command, path string) (theirs bool, err error) {
+	info, err := os.Stat(path)
+	theirs = err == nil && !info.IsDir() && filepath.Ext(path) == ".edn"
+	asked := c.Flags().Changed("ttl")
+	switch {
+	case !slices.Contains(models(), f.model):
+		return theirs, usage(fmt.Errorf("there is no model %q", f.model), "one of "+strings.Join(models(), ", ")+"; see lockpick check --help")
+	case asked && f.ttl <= 0:
+		return theirs, usage(fmt.Errorf("--ttl %v is no time for a lease to last", f.ttl), "give what the lock was told, such as --ttl 10s")
+	case asked && f.model != lease:
+		return theirs, usage(fmt.Errorf("--ttl with --model %s, which knows no leases", f.model), "leave out one of them, or take --model lease")
+	case err == nil && !theirs && (asked || c.Flags().Changed("model")):
+		return theirs, usage(errors.New("--model and --ttl are for a history.edn of Jepsen's"), "leave them out: a record of ours says how long its leases last")
+	}
+	return theirs, nil
+}
+
+// judge judges a history by the model.
+func (f *foreign) judge(path string) (v checker.Verdict, js []outcome.Judgement, notes []string, err error) {
+	if f.model != lease {
+		ops, notes, err := edn.OperationsFile(path)
+		if err != nil {
+			return v, nil, nil, err
+		}
+		v = mutex.Check(f.model, ops)
+		holds := map[string]harness.Expectation{f.model: {Want: string(checker.Holds), Implied: true}}
+		return v, suite.Judge(holds, v), notes, nil
+	}
+	h, notes, err := edn.ReadFile(path, f.ttl)
+	if err != nil {
+		return v, nil, nil, err
+	}
+	v = checker.Check(h, f.properties()...)
+	v.Model = lease
+	return v, suite.JudgeStored(suite.Stored{Dir: path, History: h, Notes: notes}, v), notes, nil
+}
+
+// properties are all of them, but with a TTL: then a deadline is the earliest that can be, so
+// that an acquire that returns after it proves nothing, and when a key was free nobody knows.
+func (f *foreign) properties() []string {
+	return slices.DeleteFunc(checker.Properties(), func(name string) bool {
+		return f.ttl > 0 && (name == checker.ValidOnReturn || checker.Liveness(name))
+	})
+}
+
+// String says what the lock was taken for.
+func (f *foreign) String() string {
+	switch {
+	case f.model == mutex.Mutex:
+		return "mutex: held or free, and anybody may release it"
+	case f.model == mutex.OwnerMutex:
+		return "owner-mutex: held or free, and only the process that holds it may release it"
+	case f.ttl > 0:
+		return fmt.Sprintf("lease: held by a handle until release is called, or for %v", f.ttl)
+	}
+	return "lease: held by a handle until release is called, however long that takes"
+}
+
+// checkForeign is the verb check for a history of Jepsen's.
+func (a *app) checkForeign(f *foreign, path string, asJSON bool) error {
+	v, js, notes, err := f.judge(path)
+	if err != nil {
+		return usage(err, badRecord)
+	}
+	for _, n := range notes {
+		fmt.Fprintf(a.errs, "note: %s\n", n)
+	}
+	if !asJSON {
+		fmt.Fprintf(a.out, "model %s\n", f)
+	}
+	return a.told(v, js, asJSON)
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// judgedAs is by what each history of testdata/jepsen is judged, in the order of the
+// columns below and of its README.
+var judgedAs = [][]string{{"--model", "mutex"}, {"--model", "owner-mutex"}, {"--model", "lease"}, {"--model", "lease", "--ttl", "1s"}}
+
+// jepsens is what comes of it: + it holds, - it is violated.
+var jepsens = map[string]string{
+	"sequential":                        "+ + + +",
+	"concurrent-acquires":               "+ + + +",
+	"two-holders":                       "- - - -",
+	"lease-lapsed":                      "- - - +",
+	"lease-lapsed-in-release":           "- - + +",
+	"lease-not-yet-lapsed":              "- - - -",
+	"lease-counts-from-call":            "- - - +",
+	"lease-lapsed-and-released":         "- - - -",
+	"not-held-too-early":                "+ + - -",
+	"not-held-after-lapse":              "+ + - +",
+	"released-by-another":               "+ - + +",
+	"released-by-another-and-taken":     "+ - - -",
+	"double-release":                    "- - + +",
+	"release-of-a-free-lock":            "- - + +",
+	"failed-release":                    "- - + +",
+	"failed-release-again":              "+ + + +",
+	"failed-release-of-another":         "+ + + +",
+	"failed-acquire":                    "+ + + +",
+	"failed-acquire-released":           "- - + +",
+	"unknown-acquire-takes-effect-late": "+ - + +",
+	"unknown-acquire-called-too-late":   "- - + +",
+	"unknown-acquire-never":             "+ + + +",
+	"unknown-release":                   "+ + + +",
+	"unknown-release-never":             "+ + + +",
+	"unknown-release-called-too-late":   "- - - -",
+	"unknown-release-counts-once":       "- - - -",
+	"unknown-release-of-another":        "+ - - -",
+	"crashed-holder":                    "- - - +",
+	"re-entrant":                        "- - - -",
+	"release-returns-late":              "+ + + +",
+	"release-called-late":               "- - - -",
+	"equal-stamps":                      "+ + + +",
+	"equal-stamps-two-holders":          "- - - -",
+	"no-stamps":                         "+ + + +",
+	"two-locks":                         "+ + + +",
+	"two-locks-one-broken":              "- - - -",
+	"never-returned":                    "+ + + +",
+}
+
+// Each history of the corpus comes out as the table says, by each model, and its
+// README tells which rule it is about.
+func TestJepsensHistories(t *testing.T) {
+	const dir = "testdata/jepsen"
+	paths, err := filepath.Glob(dir + "/*.edn")
+	must(t, err)
+	readme := "# Histories of a lock, in Jepsen's form\n\nEach is about one rule. `lockpick check FILE` judges it by a model: + it holds, − it is violated.\n" +
+		"`go test ./cmd/lockpick -run Jepsens -update` writes this table.\n\n| file | rule |"
+	for _, args := range judgedAs {
+		readme += " `" + strings.Join(args[1:], " ") + "` |"
+	}
+	readme += "\n|---|---|" + strings.Repeat("---|", len(judgedAs)) + "\n"
+	left := maps.Clone(jepsens)
+	for _, path := range paths {
+		name := strings.TrimSuffix(filepath.Base(path), ".edn")
+		text, err := os.ReadFile(path)
+		must(t, err)
+		rule, _, _ := strings.Cut(string(text), "\n")
+		rule, ok := strings.CutPrefix(rule, "; ")
+		want := strings.Fields(left[name])
+		delete(left, name)
+		if !ok || len(want) != len(judgedAs) {
+			t.Fatalf("%s: a comment that says its rule, and its line in the table, are missing", name)
+		}
+		readme += fmt.Sprintf("| %s | %s |", name, rule)
+		for i, args := range judgedAs {
+			readme += " " + strings.Replace(want[i], "-", "−", 1) + " |"
+			code, out, errs := said(t, append([]string{"check", path}, args...)...)
+			if got := map[int]string{0: "+", 1: "-"}[code]; got != want[i] {
+				t.Errorf("%s by %s: %d\n%s%s", name, args, code, out, errs)
+			}
+		}
+		readme += "\n"
+	}
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		t.Errorf("there is no %s", name)
+	}
+	for i, args := range judgedAs {
+		n := map[string]int{}
+		for _, want := range jepsens {
+			n[strings.Fields(want)[i]]++
+		}
+		if n["+"] < 12 || n["-"] < 12 {
+			t.Errorf("by %s %v: at least 12 of each", args, n)
+		}
+	}
+	told, _ := os.ReadFile(dir + "/README.md")
+	if string(told) == readme {
+		return
+	}
+	if !*update {
+		t.Fatal("the README tells of other histories (-update writes it)")
+	}
+	must(t, os.WriteFile(dir+"/README.md", []byte(readme), 0o644))
+}

@@ -1,0 +1,95 @@
+package edn
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/checker/mutex"
+	"lockpick/harness/history"
+)
+
+// TestWrittenAgainstOurs: a run of ours, whose instants often coincide, is read back as
+// what it was: two believe at one instant as a lease, and as an owner-mutex, if they did in ours.
+func TestWrittenAgainstOurs(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(31, 32))
+	seen := map[checker.Outcome]int{}
+	for range 3000 {
+		h := ours(rnd)
+		want := checker.Check(h, checker.MutualExclusion).Results[0]
+		if want.Outcome == checker.Undecided {
+			continue
+		}
+		violated := want.Outcome == checker.Violated
+		seen[want.Outcome]++
+		var b bytes.Buffer
+		if err := Write(&b, h); err != nil {
+			t.Fatal(err)
+		}
+		text := b.String()
+		for name, got := range answers(t, text, 0) {
+			if name != checker.MutualExclusion && name != mutex.OwnerMutex {
+				continue // they judge answers, too, and a lapse is none
+			}
+			if got == checker.Violated != violated {
+				t.Fatalf("ours is %s (%s), and read back %s is %s:\n%s", want.Outcome, want.Because, name, got, text)
+			}
+		}
+	}
+	t.Log(seen)
+	if seen[checker.Violated] < 300 || seen[checker.Holds]+seen[checker.NotExercised] < 300 {
+		t.Errorf("the comparison is one-sided: %v", seen)
+	}
+}
+
+// ours is a run of few clients and few instants. A lease may be over when its acquire
+// returns, and a release may come at once, or long after; only of its last session a
+// client may be left without one.
+func ours(rnd *rand.Rand) *history.History {
+	clients := []string{"c1", "c2", "c3"}[:1+rnd.IntN(3)]
+	h := &history.History{Params: history.Params{Clients: clients}}
+	add := func(e history.Event) { h.Events = append(h.Events, e) }
+	for _, c := range clients {
+		add(history.Event{Process: c, Type: history.Begin, Op: history.OpClient})
+		at := int64(rnd.IntN(10))
+		sessions := 1 + rnd.IntN(3)
+		for n := range sessions {
+			e := history.Event{Process: c, Key: "lock", Session: fmt.Sprintf("%s/%d", c, n+1)}
+			did := func(op string, outcome history.Type, until int64) {
+				e.Op, e.Type, e.T = op, history.Invoke, at
+				add(e)
+				at += int64(rnd.IntN(3))
+				back := e
+				back.Type, back.T = outcome, at
+				if until > 0 {
+					back.ValidUntil = max(1, at+until-2)
+				}
+				add(back)
+				at += int64(rnd.IntN(4))
+			}
+			outcome := func() history.Type {
+				return []history.Type{history.OK, history.OK, history.OK, history.OK, history.Fail, history.Info}[rnd.IntN(6)]
+			}
+			if got := outcome(); got != history.OK {
+				did(history.OpAcquire, got, 0)
+				continue
+			}
+			did(history.OpAcquire, history.OK, int64(rnd.IntN(8)))
+			releases := rnd.IntN(3)
+			if n < sessions-1 {
+				releases = max(1, releases)
+			}
+			for range releases {
+				did(history.OpRelease, outcome(), 0)
+			}
+		}
+	}
+	history.Sort(h.Events)
+	add(history.Event{T: h.Events[len(h.Events)-1].T + 1, Process: history.Harness, Type: history.End, Op: history.OpRun})
+	for i := range h.Events {
+		h.Events[i].N = int64(i + 1)
+	}
+	return h
+}

@@ -1,0 +1,219 @@
+package edn
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/checker"
+	"lockpick/checker/mutex"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+)
+
+// simulated is a lock and its processes, which write down what they do in Jepsen's
+// form as they do it.
+type simulated struct {
+	rnd    *rand.Rand
+	honest bool          // it grants nobody what another has, and releases for nobody else
+	ttl    time.Duration // of its leases; 0: they last
+	now    time.Duration
+
+	holder int // 0: nobody
+	until  time.Duration
+	procs  []simProcess
+	ops    []facts.Operation // what is written down, as it is meant
+	lines  []string          // and as text, where each has %s for its :time
+	times  []time.Duration
+}
+
+type simProcess struct {
+	number  int // from 1
+	holds   bool
+	op      string       // that was called; "": none
+	outcome history.Type // of what has taken effect
+	cause   string       // why it failed
+	at      int          // its place in ops
+}
+
+// simulate has a lock used for some steps.
+func simulate(rnd *rand.Rand, honest bool, ttl time.Duration) *simulated {
+	s := &simulated{rnd: rnd, honest: honest, ttl: ttl}
+	for n := range 1 + rnd.IntN(4) {
+		s.procs = append(s.procs, simProcess{number: n + 1})
+	}
+	for range 4 + rnd.IntN(40) {
+		s.now += time.Duration(1+rnd.IntN(4_000_000)) * time.Nanosecond
+		s.step(&s.procs[rnd.IntN(len(s.procs))])
+	}
+	return s
+}
+
+// step calls, has effect or returns.
+func (s *simulated) step(p *simProcess) {
+	switch {
+	case p.op == "":
+		p.op = history.OpAcquire
+		if p.holds || s.rnd.IntN(20) == 0 {
+			p.op = history.OpRelease
+		}
+		p.at = len(s.ops)
+		s.ops = append(s.ops, facts.Operation{Call: s.told(p, history.Invoke)})
+	case s.rnd.IntN(15) == 0:
+		s.ops[p.at].Return = s.told(p, history.Info)
+		*p = simProcess{number: p.number + len(s.procs)}
+	case p.outcome == "":
+		s.affect(p)
+	default:
+		s.ops[p.at].Return = s.told(p, p.outcome)
+		p.holds = p.op == history.OpAcquire && p.outcome == history.OK || p.holds && p.outcome != history.OK && p.cause != "[:not-held]"
+		p.op, p.outcome, p.cause = "", "", ""
+	}
+}
+
+// affect lets a call take effect, if it can now.
+func (s *simulated) affect(p *simProcess) {
+	free := s.holder == 0 || s.ttl > 0 && s.now >= s.until
+	lies := !s.honest && s.rnd.IntN(4) == 0
+	switch {
+	case p.op == history.OpAcquire && (free || lies):
+		s.holder, s.until, p.outcome = p.number, s.now+s.ttl, history.OK
+	case p.op == history.OpAcquire && s.rnd.IntN(4) == 0:
+		p.outcome = history.Fail
+	case p.op == history.OpRelease && s.rnd.IntN(6) == 0: // it may hold as before
+		p.outcome, p.cause = history.Fail, ":refused"
+	case p.op == history.OpRelease && (s.holder == p.number || lies):
+		s.holder, p.outcome = 0, history.OK
+	case p.op == history.OpRelease:
+		p.outcome, p.cause = history.Fail, "[:not-held]"
+	}
+}
+
+// told writes one line.
+func (s *simulated) told(p *simProcess, typ history.Type) *history.Event {
+	cause := ""
+	if typ == history.Fail && p.op == history.OpRelease {
+		cause = ", :error " + p.cause
+	}
+	s.lines = append(s.lines, fmt.Sprintf("{:type :%s, :f :%s, :process %d%%s%s}", typ, p.op, p.number, cause))
+	s.times = append(s.times, s.now)
+	n := int64(len(s.lines))
+	return &history.Event{N: n, T: n, Process: fmt.Sprint("p", p.number), Type: typ, Op: p.op, Key: theLock}
+}
+
+// text is the history with its stamps rounded down; to 0: without any.
+func (s *simulated) text(to time.Duration) string {
+	var b strings.Builder
+	for i, line := range s.lines {
+		stamp := ""
+		if to > 0 {
+			stamp = fmt.Sprintf(", :time %d", s.times[i].Truncate(to))
+		}
+		fmt.Fprintf(&b, line+"\n", stamp)
+	}
+	return b.String()
+}
+
+func (s *simulated) granted() bool {
+	return slices.ContainsFunc(s.ops, func(o facts.Operation) bool {
+		return o.Call.Op == history.OpAcquire && o.Outcome() == history.OK
+	})
+}
+
+// answers are what a text is judged as: by each model without leases, and as a lease.
+func answers(t *testing.T, text string, ttl time.Duration) map[string]checker.Outcome {
+	t.Helper()
+	ops, _, err := Operations(strings.NewReader(text))
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, text)
+	}
+	all := map[string]checker.Outcome{}
+	for _, model := range mutex.Models() {
+		all[model] = mutex.Check(model, ops).Results[0].Outcome
+	}
+	h, _, err := Read(strings.NewReader(text), ttl)
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, text)
+	}
+	for _, r := range checker.Check(h, checker.MutualExclusion, checker.LeaseLinearizable).Results {
+		if r.Outcome == checker.NotExercised {
+			r.Outcome = checker.Holds
+		}
+		all[r.Property] = r.Outcome
+	}
+	return all
+}
+
+// TestStampsAgainstOrder: what stamps of a millisecond, of ten, or all equal ones, say
+// of a history is what its order says, and so do none. What an honest lock did holds.
+func TestStampsAgainstOrder(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(21, 22))
+	seen := map[string]int{}
+	for i := range 2000 {
+		s := simulate(rnd, i%4 == 0, 0)
+		if !s.granted() {
+			continue
+		}
+		exact := answers(t, s.text(1), 0)
+		for _, to := range []time.Duration{time.Millisecond, 10 * time.Millisecond, time.Hour, 0} {
+			for name, got := range answers(t, s.text(to), 0) {
+				if got != exact[name] {
+					t.Fatalf("%s is %s by exact stamps, and %s by stamps of %v:\n%s", name, exact[name], got, to, s.text(1))
+				}
+			}
+		}
+		for name, got := range exact {
+			if s.honest && got != checker.Holds {
+				t.Fatalf("an honest lock: %s is %s:\n%s", name, got, s.text(1))
+			}
+			seen[name+" "+string(got)]++
+		}
+		for _, model := range mutex.Models() { // of what is written down as it was meant
+			if want := mutex.Check(model, s.ops).Results[0].Outcome; want != exact[model] {
+				t.Fatalf("%s is %s, and as text %s:\n%s", model, want, exact[model], s.text(1))
+			}
+		}
+	}
+	t.Log(seen)
+	for _, name := range []string{mutex.Mutex, mutex.OwnerMutex, checker.MutualExclusion, checker.LeaseLinearizable} {
+		if seen[name+" holds"] < 100 || seen[name+" violated"] < 100 {
+			t.Errorf("%s: the comparison is one-sided: %v", name, seen)
+		}
+	}
+}
+
+// TestLeasesAgainstTheirLock: what a lock did whose leases lapse a TTL after they were
+// set holds with that TTL, and mostly not with a longer one, without one, or as a mutex.
+func TestLeasesAgainstTheirLock(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(23, 24))
+	const ttl = 10 * time.Millisecond
+	violated := map[string]int{}
+	for range 1500 {
+		s := simulate(rnd, true, ttl)
+		if !s.granted() {
+			continue
+		}
+		right := answers(t, s.text(1), ttl)
+		for _, name := range []string{checker.MutualExclusion, checker.LeaseLinearizable} {
+			if right[name] != checker.Holds {
+				t.Fatalf("%s is %s:\n%s", name, right[name], s.text(1))
+			}
+			if answers(t, s.text(1), 0)[name] == checker.Violated {
+				violated[name+" without a TTL"]++
+			}
+			if answers(t, s.text(1), 2*ttl)[name] == checker.Violated {
+				violated[name+" with a longer TTL"]++
+			}
+		}
+		if right[mutex.OwnerMutex] == checker.Violated {
+			violated[mutex.OwnerMutex]++
+		}
+	}
+	t.Log(violated)
+	if len(violated) != 5 || slices.ContainsFunc([]string{mutex.OwnerMutex, checker.MutualExclusion + " with a longer TTL"}, func(name string) bool { return violated[name] < 50 }) {
+		t.Errorf("leases seldom lapse: %v", violated)
+	}
+}
