@@ -36,6 +36,9 @@ func TestCatalogueOnDocker(t *testing.T) {
 	all = able(t, all, lacks)
 	complain(t, all)
 	retries(t, all)
+	if night {
+		sameCauses(t, build(t), all)
+	}
 	nothingOnEngine(t)
 }
 

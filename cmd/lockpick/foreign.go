@@ -19,21 +19,25 @@ import (
 	"lockpick/scenarios/suite"
 )
 
-// lease is the model by which a history of Jepsen's is judged where none is named: the one
-// of the runs of our own. Only it lets a lease lapse.
-const lease = "lease"
+// Models of locks with handles, by which runs of our own are judged. A history of Jepsen's
+// doesn't say whether its lock has leases: where no model is named nothing lapses, so that two
+// holders are not excused by what nobody said.
+const (
+	handle = "handle"
+	lease  = "lease"
+)
 
 // models is what such a history's lock can be taken for.
-func models() []string { return append(mutex.Models(), lease) }
+func models() []string { return append(mutex.Models(), handle, lease) }
 
 // foreign is how a history of Jepsen's is judged.
 type foreign struct {
 	model string
-	ttl   time.Duration // of a lease; 0: none ever lapses
+	ttl   time.Duration // of a lease; 0: nobody knows
 }
 
 func (f *foreign) flags(c *cobra.Command) {
-	c.Flags().StringVar(&f.model, "model", lease, "what the lock of FILE.edn is taken for: "+strings.Join(models(), ", "))
+	c.Flags().StringVar(&f.model, "model", "", "what the lock of FILE.edn is taken for: "+strings.Join(models(), ", ")+"\n(default: handle, and lease with --ttl)")
 	c.Flags().DurationVar(&f.ttl, "ttl", 0, "how long a lease of FILE.edn lasts from the call of its acquire")
 }
 
@@ -43,6 +47,13 @@ func (f *foreign) meant(c *cobra.Command, path string) (theirs bool, err error) 
 	info, err := os.Stat(path)
 	theirs = err == nil && !info.IsDir() && filepath.Ext(path) == ".edn"
 	asked := c.Flags().Changed("ttl")
+	switch {
+	case c.Flags().Changed("model"):
+	case asked:
+		f.model = lease
+	default:
+		f.model = handle
+	}
 	switch {
 	case !slices.Contains(models(), f.model):
 		return theirs, usage(fmt.Errorf("there is no model %q", f.model), "one of "+strings.Join(models(), ", ")+"; see lockpick check --help")
@@ -58,7 +69,7 @@ func (f *foreign) meant(c *cobra.Command, path string) (theirs bool, err error) 
 
 // judge judges a history by the model.
 func (f *foreign) judge(path string) (v checker.Verdict, js []outcome.Judgement, notes []string, err error) {
-	if f.model != lease {
+	if slices.Contains(mutex.Models(), f.model) {
 		ops, notes, err := edn.OperationsFile(path)
 		if err != nil {
 			return v, nil, nil, err
@@ -67,20 +78,31 @@ func (f *foreign) judge(path string) (v checker.Verdict, js []outcome.Judgement,
 		holds := map[string]harness.Expectation{f.model: {Want: string(checker.Holds), Implied: true}}
 		return v, suite.Judge(holds, v), notes, nil
 	}
-	h, notes, err := edn.ReadFile(path, f.ttl)
+	h, notes, err := edn.ReadFile(path, f.lapse())
 	if err != nil {
 		return v, nil, nil, err
 	}
 	v = checker.Check(h, f.properties()...)
-	v.Model = lease
+	v.Model = f.model
 	return v, suite.JudgeStored(suite.Stored{Dir: path, History: h, Notes: notes}, v), notes, nil
 }
 
-// properties are all of them, but with a TTL: then a deadline is the earliest that can be, so
+// lapse is how long a lease lasts, as package edn has it.
+func (f *foreign) lapse() time.Duration {
+	switch {
+	case f.model == handle:
+		return edn.Never
+	case f.ttl == 0:
+		return edn.Unknown
+	}
+	return f.ttl
+}
+
+// properties are all of them, but of a lease: its deadline is the earliest that can be, so
 // that an acquire that returns after it proves nothing, and when a key was free nobody knows.
 func (f *foreign) properties() []string {
 	return slices.DeleteFunc(checker.Properties(), func(name string) bool {
-		return f.ttl > 0 && (name == checker.ValidOnReturn || checker.Liveness(name))
+		return f.model == lease && (name == checker.ValidOnReturn || checker.Liveness(name))
 	})
 }
 
@@ -93,8 +115,10 @@ func (f *foreign) String() string {
 		return "owner-mutex: held or free, and only the process that holds it may release it"
 	case f.ttl > 0:
 		return fmt.Sprintf("lease: held by a handle until release is called, or for %v", f.ttl)
+	case f.model == lease:
+		return "lease: held by a handle until release is called, or for a time that nobody knows"
 	}
-	return "lease: held by a handle until release is called, however long that takes"
+	return "handle: held by a handle until release is called, however long that takes"
 }
 
 // checkForeign is the verb check for a history of Jepsen's.

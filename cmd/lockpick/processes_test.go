@@ -24,6 +24,9 @@ func TestCatalogueOnProcesses(t *testing.T) {
 	all = able(t, all, simulatedOnly, containersOnly)
 	complain(t, all)
 	retries(t, all)
+	if night {
+		sameCauses(t, build(t), all)
+	}
 	for _, o := range all {
 		h, err := history.ReadFile(filepath.Join(o.Dir, suite.HistoryFile))
 		if err != nil {

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"lockpick/checker"
+	"lockpick/checker/mutex"
 	"lockpick/docker"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/shortage"
@@ -55,17 +57,19 @@ the lock is:
                What failed did not happen.
   owner-mutex  The same, but only the process that holds it may release it, and it
                may not acquire it again before.
-  lease        A process that is granted the lock has a handle, and believes that
-               it holds until it calls its release or crashes, or the lease lapses.
-               A release that failed with :not-held in its :error says that the
-               handle did not hold then; another failure says nothing. A release
-               without a handle is passed over. Two that believe at one instant
-               are a violation, and so are answers that no lease lock gives.
+  handle       A process that is granted the lock has a handle, and believes that
+               it holds until it calls its release or crashes. A release that
+               failed with :not-held in its :error says that the handle did not
+               hold then; another failure says nothing. A release without a handle
+               is passed over. Two that believe at one instant are a violation,
+               and so are answers that no such lock gives.
+  lease        The same, but it may lapse: with --ttl 10s it does 10 s after its
+               acquire was called, or later. Without, nobody knows when, and what
+               was held is known by answers only: a release that is ok shows it.
 
-The default is lease. When a lease lapses no such history tells, so without --ttl it
-never does: one that lapsed counts as bad, if it was not released first. With
---ttl 10s it lapses 10 s after its acquire was called, or later. What else lockpick
-checks, and such a history does not tell of, is undecided.`,
+The default is handle, and lease with --ttl. For the other models a lease that
+lapsed makes a second holder. What else lockpick checks, and such a history does not
+tell of, is undecided.`,
 		Example: `  lockpick check store/baseline/latest
   lockpick check history.edn --model mutex              another lock's history, from Jepsen
   lockpick check history.edn --ttl 10s                  of a lock with leases of 10 s`,
@@ -119,7 +123,7 @@ func (a *app) printVerdict(v checker.Verdict, js []outcome.Judgement) {
 			fmt.Fprintf(a.out, "    witness: events %v\n", r.Witness.Events)
 		}
 	}
-	if v.Model == "" || v.Model == lease {
+	if !slices.Contains(mutex.Models(), v.Model) {
 		fmt.Fprintf(a.out, "second judge (porcupine): %s\n", secondly[v.Second])
 	}
 	if v.Disagreement != "" {

@@ -12,7 +12,7 @@ the run began.
 verdict.json: what the record shows, whatever was expected
   schema         1
   model ?        what the lock of a history of Jepsen's was taken for: mutex,
-                 owner-mutex or lease (lockpick check --help); of the former two
+                 owner-mutex, handle or lease (lockpick check --help); of the first two
                  the one result has that name for a property
   assumption ?   why nothing can be decided: a malformed record, a vacuous run, or
                  what the simulation does not know, or a fault that nobody planned

@@ -222,7 +222,7 @@ func Open(path string, known harness.Known) (Stored, error) {
 	case info.IsDir():
 		return openDir(path, known)
 	case filepath.Ext(path) == ".edn":
-		s.History, s.Notes, err = edn.ReadFile(path, 0)
+		s.History, s.Notes, err = edn.ReadFile(path, edn.Never)
 	default:
 		s.History, err = history.ReadFile(path)
 	}

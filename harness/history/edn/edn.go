@@ -10,13 +10,12 @@
 //
 // There are two ways to read it, by what the lock is taken for:
 //
-//   - Read takes it for a lease, which is held by a handle. Each acquire is a
+//   - Read takes it for a lock that is held by a handle. Each acquire is a
 //     session. A release belongs to its process's last acquire that was granted
 //     and not yet given back; one that finds none is passed over, whatever its
 //     answer. It is a definite no only where its :error has :not-held, and of
-//     unknown outcome where it failed in another way. How long a lease lasts no
-//     such history says: without a TTL an acquire is believed in until its
-//     release is called.
+//     unknown outcome where it failed in another way. Whether it has a
+//     lease, and how long that lasts, no such history says: Never, Unknown or a TTL.
 //   - Operations takes it for a mutex, which may know its owner and knows no
 //     handle: calls and returns are as they stand, and what failed did not happen.
 //
@@ -42,12 +41,17 @@ import (
 // then their order, and nothing else.
 const apart = 1000 // nanoseconds
 
+// When a lease lapses, if not a TTL after its acquire was called.
+const (
+	Never   time.Duration = 0  // it is believed in until its release is called
+	Unknown time.Duration = -1 // at any instant after it was granted: nobody is believed in for longer
+)
+
 // Read reads a history: one map an operation, one after the other or in one
 // vector. Events have the numbers of the operations in the file, from 1; those
 // that the file has not, such as the beginning of a client, have 0 or a
-// number that no other event has. A lease lapses a TTL after its acquire was called, or never
-// if that is 0. The notes say in words what was assumed or passed over. An error
-// names the line.
+// number that no other event has. The notes say in words what was assumed or passed
+// over. An error names the line.
 func Read(r io.Reader, ttl time.Duration) (h *history.History, notes []string, err error) {
 	t := newTranslation()
 	t.ttl = ttl

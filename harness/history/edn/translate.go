@@ -23,7 +23,7 @@ type translation struct {
 	keys      []string
 
 	plain bool          // calls and returns as they stand, of no session
-	ttl   time.Duration // of a lease; 0: none ever lapses
+	ttl   time.Duration // of a lease; Never, Unknown
 
 	acquires int
 	others   int // operations on something else
@@ -266,7 +266,7 @@ func (t *translation) number() {
 // lease lets each lease that was granted lapse a TTL after the call of its acquire.
 // The lock set it then or later, so at that instant its client stops believing.
 func (t *translation) lease() {
-	if t.ttl == 0 {
+	if t.ttl == Never {
 		return
 	}
 	called := map[string]int64{}
@@ -275,6 +275,8 @@ func (t *translation) lease() {
 		case e.Op != history.OpAcquire:
 		case e.Type == history.Invoke:
 			called[e.Process] = e.T
+		case e.Type == history.OK && t.ttl == Unknown:
+			e.ValidUntil = e.T
 		case e.Type == history.OK:
 			e.ValidUntil = called[e.Process] + min(int64(t.ttl), mostTime)
 		}
@@ -288,8 +290,10 @@ func (t *translation) notes() []string {
 	case t.plain:
 	case t.ttl > 0:
 		add("a lease is believed in for %v from the call of its acquire", t.ttl)
+	case t.ttl == Unknown:
+		add("how long leases last nobody says: one may have lapsed as soon as it was granted, and what was held is known by answers only; --ttl says how long they last")
 	default:
-		add("the history knows no leases: who acquired is believed to hold the lock until it calls release, so a lease that lapsed before counts as bad; --ttl says how long leases last")
+		add("the history knows no leases: who acquired is believed to hold the lock until it calls release, so a lease that lapsed before counts as bad; --model lease lets it lapse, and --ttl says when")
 	}
 	switch {
 	case t.indexed:
