@@ -59,11 +59,13 @@ func (r *record) rounds() int64 {
 	return int64(r.Params.Rounds)*int64(r.Params.NodeTimeout+r.Params.RetryMax) + int64(r.Params.Slack)
 }
 
-// gap is a span in which nobody held a lock or may have held it.
+// gap is a span in which nobody held a lock or may have held it. An acquire that is under
+// way, with whatever keys, ends none.
 type gap struct {
 	interval
 	before *session // who held it last, nil at the begin
 	next   *session // who held it next, or may have, nil at the end
+	asked  int64    // next's first key was set then, or later than the begin
 }
 
 // gaps is in the order of time.
@@ -71,8 +73,11 @@ func (r *record) gaps(c *contest) iter.Seq[gap] {
 	return func(yield func(gap) bool) {
 		g := gap{interval: interval{ever, never}}
 		for _, t := range r.tenancies(c) {
+			if t.from >= t.to {
+				continue // its keys had lapsed before its acquire was over
+			}
 			if g.from < t.from {
-				g.to, g.next = t.from, t.session
+				g.to, g.next, g.asked = t.from, t.session, min(max(t.set, g.from+1), t.from)
 				if !yield(g) {
 					return
 				}
@@ -107,7 +112,7 @@ func (r *record) droughts(c *contest) (judged int, long []drought) {
 		case ok:
 			judged++
 			long = append(long, d)
-		case g.next != nil && g.next.Granted() && meets(r.available(c, g.next.Client()), interval{g.to - 1, g.to}):
+		case g.next != nil && g.next.Granted() && meets(r.available(c, g.next.Client()), interval{g.asked - 1, g.asked}):
 			judged++
 		}
 	}
@@ -172,6 +177,9 @@ func (r *record) ending(c *contest, s *session) []*history.Event {
 	for x := range s.Releases() {
 		if x.Return != nil && x.Return.T == t.to {
 			return append(events, x.Return)
+		}
+		if t.to < t.lapse { // the nodes say so
+			return append(events, x.Call)
 		}
 	}
 	return append(events, t.last)

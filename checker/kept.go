@@ -1,6 +1,9 @@
 package checker
 
-import "lockpick/harness/history/facts"
+import (
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+)
 
 // kept is, by node, where the key of an attempt may have stayed on it because of
 // a fault, so that nobody else can have that node's vote. It stays until its
@@ -12,26 +15,17 @@ import "lockpick/harness/history/facts"
 //   - or the answer never reached the client though no fault kept it: the machine was
 //     slower than the node time-out, and may have swallowed the release, too.
 //
-// Any other key that a failed attempt leaves behind, the lock has left there.
+// Any other key that a failed attempt leaves behind, the lock has left there. So it has
+// any that stays when its holder has released: what was healed by then is no excuse.
 func (r *record) kept(w *wire) map[string][]interval {
 	if w == nil {
 		return nil
 	}
-	down := r.outages()
-	late := int64(r.Params.NodeTimeout)
 	kept := map[string][]interval{}
 	for _, a := range w.Attempts {
-		set := int64(0)
-		if a.Won {
-			set = w.Extended[a.Session]
-		}
 		for _, e := range a.Sets {
-			at := facts.Applied(e)
-			deleted, sent := a.Deletion(e)
-			if at-e.Sent > late || sent != 0 && deleted-sent > late ||
-				meets(down.link(a.Session.Client(), e.Node), interval{e.Sent, plus(a.Over, late)}) ||
-				e.Answered == 0 && !meets(down.little[e.Process], interval{e.Sent, plus(a.Over, late)}) {
-				kept[e.Node] = append(kept[e.Node], interval{at, min(deleted, r.lapse(max(at, set)))})
+			if spans := r.keptOn(w, a, e); len(spans) > 0 {
+				kept[e.Node] = append(kept[e.Node], spans...)
 			}
 		}
 	}
@@ -39,6 +33,39 @@ func (r *record) kept(w *wire) map[string][]interval {
 		kept[node] = union(spans)
 	}
 	return kept
+}
+
+// keptOn is where a fault kept one key of an attempt's on its node.
+func (r *record) keptOn(w *wire, a *attempt, e *history.Event) []interval {
+	down, late := r.outages(), int64(r.Params.NodeTimeout)
+	link := down.link(a.Session.Client(), e.Node)
+	at, set := facts.Applied(e), int64(0)
+	if a.Won {
+		set = w.Extended[a.Session]
+	}
+	deleted, sent := a.Deletion(e)
+	gone := min(deleted, r.lapse(max(at, set)))
+	giving, released := r.givingBack(a.Session)
+	asking := interval{e.Sent, plus(a.Over, late)}
+	if released {
+		asking.to = plus(a.Session.Acquire.Ended(), late)
+	}
+	unheard := e.Answered == 0 && !meets(down.little[e.Process], asking) && !meets(link, asking)
+	if !released {
+		if at-e.Sent > late || sent != 0 && deleted-sent > late || meets(link, asking) || unheard {
+			return []interval{{at, gone}}
+		}
+		return nil
+	}
+	var spans []interval
+	if got := a.Session.Acquire.Ended(); at < got && meets(link, interval{e.Sent, got}) {
+		spans = append(spans, interval{at, min(gone, got)}) // nobody else can have the vote, nor has it this client yet
+	}
+	if at-e.Sent > late && at > giving.from || sent != 0 && deleted-sent > late || unheard ||
+		meets(link, interval{giving.from, plus(giving.to, late)}) {
+		spans = append(spans, interval{max(at, giving.from), gone})
+	}
+	return spans
 }
 
 // blocked is where keys that faults left behind kept a majority from everybody.

@@ -189,12 +189,15 @@ func (a *Attempt) Deletion(set *history.Event) (at, sent int64) {
 		if d.Sent >= set.Sent && (sent == 0 || d.Sent < sent) { // else it was meant for an earlier key
 			sent = d.Sent
 		}
-		if d.Applied > Applied(set) {
+		if d.Applied > Applied(set) && !refused(d) {
 			at = min(at, d.Applied)
 		}
 	}
 	return at, sent
 }
+
+// refused reports whether a node answered a release with an error: it deleted nothing.
+func refused(d *history.Event) bool { return d.Type == history.Fail && d.Cause != "" }
 
 // LastCalled is the last of one client's sessions, in the order of their calls, that it
 // had called by an instant, or nil.

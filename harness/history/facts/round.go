@@ -8,7 +8,8 @@ import (
 
 // rounds tells the rounds of one token apart. A set begins a round
 //
-//   - where its node has been asked in this one,
+//   - where its node has been asked in this one, and that is over: a lock that takes one
+//     node for two asks it twice at once,
 //   - where the token was given back since, to whichever node,
 //   - or where the next acquire has been called. A lock that has another token for that
 //     may still be asking with this one, for as long as it asks a node.
@@ -17,7 +18,7 @@ import (
 // nothing is told by the order of answers.
 func (in *wireReader) rounds(g group) {
 	var all []*Attempt
-	var asked []string
+	var asked []*history.Event
 	returned := false
 	for _, e := range g.events {
 		var now *Attempt
@@ -35,17 +36,24 @@ func (in *wireReader) rounds(g group) {
 		if s == nil {
 			continue // of no session
 		}
-		if now == nil || returned || slices.Contains(asked, e.Node) || s != now.Session && !in.still(now, s, e) {
+		if now == nil || returned || in.again(asked, e) || s != now.Session && !in.still(now, s, e) {
 			now = &Attempt{Session: s, Token: g.token, From: e.Sent}
 			all, asked, returned = append(all, now), asked[:0], false
 		}
-		asked = append(asked, e.Node)
+		asked = append(asked, e)
 		now.set(e)
 	}
 	if len(all) > 1 {
 		in.share(all)
 	}
 	g.wire.Attempts = append(g.wire.Attempts, all...)
+}
+
+// again reports whether a set asks a node anew.
+func (in *wireReader) again(asked []*history.Event, e *history.Event) bool {
+	return slices.ContainsFunc(asked, func(x *history.Event) bool {
+		return x.Node == e.Node && (x.T <= e.Sent || e.Sent-x.Sent >= in.late)
+	})
 }
 
 // still reports whether a set, sent when the next acquire had been called, may belong to
@@ -104,5 +112,5 @@ func gone(e *history.Event, sets, deletes []*history.Event) bool {
 	return slices.ContainsFunc(sets, func(s *history.Event) bool {
 		return s.Node == e.Node && s.Type == history.OK && Applied(s) > Applied(e)
 	}) ||
-		slices.ContainsFunc(deletes, func(d *history.Event) bool { return d.Node == e.Node && d.Applied > Applied(e) })
+		slices.ContainsFunc(deletes, func(d *history.Event) bool { return d.Node == e.Node && d.Applied > Applied(e) && !refused(d) })
 }
