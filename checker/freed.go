@@ -83,9 +83,6 @@ func lastApplied(a *attempt) int64 {
 func (r *record) givingBack(s *session) (interval, bool) {
 	var span interval
 	called := false
-	if !s.Granted() {
-		return span, false
-	}
 	for x := range s.Releases() {
 		if !called {
 			span.from, called = x.Call.T, true
