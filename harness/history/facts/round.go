@@ -18,49 +18,85 @@ import (
 // nothing is told by the order of answers.
 func (in *wireReader) rounds(g group) {
 	var all []*Attempt
-	var asked []*history.Event
-	returned := false
-	for _, e := range g.events {
-		var now *Attempt
-		if len(all) > 0 {
-			now = all[len(all)-1]
+	var sets, deletes []*history.Event // of this round so far
+	var of *Session
+	begin := func(s *Session, first []*history.Event) {
+		if len(sets) > 0 {
+			all = append(all, newAttempt(of, sets, deletes))
 		}
+		sets, deletes, of = first, nil, s
+	}
+	for _, e := range g.events {
 		if e.Op == history.OpRelease {
-			if now != nil {
-				now.Deletes = append(now.Deletes, e)
-				returned = true
+			if len(sets) > 0 {
+				deletes = append(deletes, e)
 			}
 			continue
 		}
-		s := LastCalled(g.sessions, e.Sent)
-		if s == nil {
-			continue // of no session
+		switch s := LastCalled(g.sessions, e.Sent); {
+		case s == nil: // of no session
+			continue
+		case len(sets) == 0, len(deletes) > 0, s != of && !in.still(of, s, e):
+			begin(s, nil)
+		case in.again(sets, e):
+			n := in.before(sets, e)
+			first := sets[n:]
+			sets = sets[:n:n]
+			begin(s, first)
 		}
-		if now == nil || returned || in.again(asked, e) || s != now.Session && !in.still(now, s, e) {
-			now = &Attempt{Session: s, Token: g.token, From: e.Sent}
-			all, asked, returned = append(all, now), asked[:0], false
-		}
-		asked = append(asked, e)
-		now.set(e)
+		sets = append(sets, e)
 	}
+	begin(nil, nil)
 	if len(all) > 1 {
 		in.share(all)
 	}
 	g.wire.Attempts = append(g.wire.Attempts, all...)
 }
 
+func newAttempt(s *Session, sets, deletes []*history.Event) *Attempt {
+	a := &Attempt{Session: s, Token: sets[0].Token, From: sets[0].Sent, Deletes: deletes}
+	for _, e := range sets {
+		a.set(e)
+	}
+	return a
+}
+
+// before is how many of a round's sets came before the round that a set begins. Those that
+// were under way with it belong to that one, to nodes that had not been asked before:
+//
+//	n1  |=====|                      |=====|
+//	n2  |=======|                    |======|
+//	n3                              |====|      it was down in the first round
+func (in *wireReader) before(sets []*history.Event, e *history.Event) int {
+	n := len(sets)
+	for n > 0 && !in.over(sets[n-1], e.Sent) {
+		n--
+	}
+	for _, x := range sets[:n] {
+		if n < len(sets) && !in.over(x, sets[n].Sent) {
+			return len(sets)
+		}
+	}
+	return n
+}
+
 // again reports whether a set asks a node anew.
 func (in *wireReader) again(asked []*history.Event, e *history.Event) bool {
 	return slices.ContainsFunc(asked, func(x *history.Event) bool {
-		return x.Node == e.Node && (x.T <= e.Sent || e.Sent-x.Sent >= in.late)
+		return x.Node == e.Node && in.over(x, e.Sent)
 	})
+}
+
+// over reports whether a set had been answered by an instant, or given up.
+func (in *wireReader) over(x *history.Event, at int64) bool {
+	return x.T <= at || at-x.Sent >= in.late
 }
 
 // still reports whether a set, sent when the next acquire had been called, may belong to
 // a round of the one before.
-func (in *wireReader) still(a *Attempt, next *Session, e *history.Event) bool {
-	over := a.Session.Acquire.Ended()
-	return next.Token() != a.Token && over < Never && e.Sent-over <= in.late
+func (in *wireReader) still(last, next *Session, e *history.Event) bool {
+	over := last.Acquire.Ended()
+	return next.Token() != e.Token && over < Never && e.Sent-over <= in.late
 }
 
 // share gives each release to all rounds of its token whose keys it can have deleted:

@@ -1,0 +1,167 @@
+package checker
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+)
+
+// asks is what clients ask of nodes, with whose token and in which round: a lock that draws
+// a value for each round tells that by its tokens, one that keeps its value does not.
+type asks struct {
+	*rand.Rand
+	events []history.Event
+	rounds []int             // of each event on the wire, from 1; 0: a client's
+	keys   map[string]string // by node: what it holds
+	round  int
+}
+
+// TestRoundsAgainstFreshTokens lets clients ask with one token for all rounds of an acquire,
+// or for all acquires, and expects the attempts that a fresh token for each would show.
+func TestRoundsAgainstFreshTokens(t *testing.T) {
+	several, late := 0, 0
+	for seed := range uint64(3000) {
+		a := &asks{Rand: rand.New(rand.NewPCG(seed, 7)), keys: map[string]string{}}
+		forEver := seed%2 == 0
+		at := int64(1e9)
+		for i := range 2 + a.IntN(3) {
+			at = a.acquire(fmt.Sprintf("c1/%d", i+1), at, forEver)
+		}
+		fresh := slices.Clone(a.events)
+		for i, round := range a.rounds {
+			if round > 0 {
+				fresh[i].Token = fmt.Sprint("T", round)
+			}
+		}
+		want, got := wiredOf(fresh), wiredOf(a.events)
+		if len(want) != len(got) {
+			t.Fatalf("seed %d: %d rounds, want %d", seed, len(got), len(want))
+		}
+		for i, x := range want {
+			y := got[i]
+			if tell := func(a *attempt) string {
+				return fmt.Sprint(a.Session.Name(), a.From, a.To, a.Over, a.Yes, a.No, a.Won, sentAt(a.Sets))
+			}; tell(x) != tell(y) {
+				t.Fatalf("seed %d, round %d: %s, want %s", seed, i, tell(y), tell(x))
+			}
+			for _, e := range y.Sets {
+				deleted, _ := y.Deletion(e)
+				if want := a.deleted(e); e.Type == history.OK && deleted != want {
+					t.Fatalf("seed %d, round %d: the key of %s is deleted at %d, want %d", seed, i, e.Node, deleted, want)
+				}
+				if own, _ := x.Deletion(x.Sets[0]); own == never && deleted < never {
+					late++
+				}
+			}
+		}
+		several = max(several, len(got))
+	}
+	if several < 8 || late < 100 {
+		t.Errorf("at most %d rounds in a history, and %d keys that a later round deleted: too few to show anything", several, late)
+	}
+}
+
+func sentAt(sets []*history.Event) (all []int64) {
+	for _, e := range sets {
+		all = append(all, e.Sent)
+	}
+	return all
+}
+
+func wiredOf(events []history.Event) []*attempt {
+	events = slices.Clone(events)
+	slices.SortStableFunc(events, func(a, b history.Event) int { return cmp.Compare(a.T, b.T) })
+	for i := range events {
+		events[i].N = int64(i + 1)
+	}
+	h := &history.History{Params: history.Params{Clients: []string{"c1"}, Nodes: []string{"n1", "n2", "n3"}, TTL: time.Hour, NodeTimeout: 50 * time.Millisecond}, Events: events}
+	return facts.Read(h).Wires()["k"].Attempts
+}
+
+const askMS = int64(time.Millisecond)
+
+// acquire asks in up to four rounds, and returns when the client is done with it. Nodes are
+// asked at once, or one after the other; the first of them was asked in the round before, too.
+func (a *asks) acquire(session string, at int64, forEver bool) int64 {
+	call := history.Event{T: at, Process: "c1", Type: history.Invoke, Op: history.OpAcquire, Key: "k", Session: session}
+	a.add(0, call)
+	token, oneByOne, givesBack := "own", a.IntN(2) == 0, a.IntN(3) > 0
+	if !forEver {
+		token = session
+	}
+	for range 1 + a.IntN(4) {
+		a.round++
+		nodes := []string{"n1", "n2", "n3"}
+		if a.IntN(2) == 0 {
+			nodes = append([]string{"n1"}, []string{"n2", "n3"}[a.IntN(2)]) // the other is down
+		}
+		at = a.ask(history.OpSet, token, nodes, at, oneByOne) + askMS
+		if givesBack {
+			at = a.ask(history.OpRelease, token, nodes, at, oneByOne)
+		}
+		at += 60 * askMS
+	}
+	call.T, call.Type = at, history.Fail
+	a.add(0, call)
+	return at + 200*askMS
+}
+
+// ask sends a command to nodes, and returns when the client goes on. An answer may come too
+// late, or the node may never hear of it.
+func (a *asks) ask(op, token string, nodes []string, at int64, oneByOne bool) int64 {
+	on := at
+	for _, n := range nodes {
+		e := history.Event{Process: "c1-" + n, Node: n, Op: op, Key: "k", Token: token, Sent: at}
+		done := at + 2*askMS + a.Int64N(askMS)
+		switch a.IntN(8) {
+		case 0: // lost
+			e.T, e.Type, done = at+50*askMS, history.Info, at+50*askMS
+		case 1: // answered late
+			e.Applied, e.T, done = at+askMS, at+400*askMS, at+50*askMS
+			e.Type = a.does(&e)
+		default:
+			e.Applied, e.Answered, e.T = at+askMS, done, done
+			e.Type = a.does(&e)
+		}
+		a.add(a.round, e)
+		on = max(on, done)
+		if oneByOne {
+			at = done + 1
+		}
+	}
+	return on
+}
+
+// does has the node do a command, and says what it answers.
+func (a *asks) does(e *history.Event) history.Type {
+	switch held := a.keys[e.Node] != ""; {
+	case e.Op == history.OpSet && !held:
+		a.keys[e.Node] = e.Token
+	case e.Op == history.OpRelease && a.keys[e.Node] == e.Token:
+		a.keys[e.Node] = ""
+	default:
+		return history.Fail
+	}
+	return history.OK
+}
+
+// deleted is when the key of a set was deleted: by the next release that its node did.
+func (a *asks) deleted(set *history.Event) int64 {
+	at := int64(never)
+	for _, e := range a.events {
+		if e.Op == history.OpRelease && e.Node == set.Node && e.Token == set.Token && e.Applied > set.Applied {
+			at = min(at, e.Applied)
+		}
+	}
+	return at
+}
+
+func (a *asks) add(round int, e history.Event) {
+	a.events, a.rounds = append(a.events, e), append(a.rounds, round)
+}
