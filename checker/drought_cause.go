@@ -46,6 +46,11 @@ func (r *record) whyDry(c *contest, in interval) (cause, text string) {
 		}
 	}
 	if len(count) == 0 {
+		for _, a := range c.wire.Attempts {
+			if a.Won && a.From < in.to && a.To > in.from && a.To-a.From > r.rounds() {
+				return Unexplained, fmt.Sprintf("%s's attempt at %s took %s, and had the lock then", a.Session.Client(), seconds(a.From), seconds(a.To-a.From))
+			}
+		}
 		return Unexplained, "nobody's attempt began in that time"
 	}
 	cause = slices.MaxFunc(droughtCauses, func(a, b string) int { return count[a] - count[b] })

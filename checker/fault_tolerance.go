@@ -3,6 +3,7 @@ package checker
 import (
 	"fmt"
 	"iter"
+	"slices"
 
 	"lockpick/harness/history"
 )
@@ -10,7 +11,8 @@ import (
 // faultTolerance asks whether a lock can be had while a majority of nodes is up.
 // It is put to the test wherever nobody holds a lock or may hold it (tenures.go),
 // and some client that is trying to acquire goes on and reaches a majority
-// (availability.go). Then somebody, though not that client, must acquire within
+// (availability.go), be it another one after a while. Then somebody, though not that
+// client, must acquire within
 //
 //	k·(NodeTimeout + RetryMax) + Slack
 //
@@ -94,11 +96,11 @@ func (r *record) gaps(c *contest) iter.Seq[gap] {
 }
 
 // drought is a span in which one client could have had a free lock all the
-// time, and nobody got it.
+// time, or where none could, always one of several, and nobody got it.
 type drought struct {
 	interval
 	contest *contest
-	client  string
+	clients []string
 	gap     gap
 }
 
@@ -125,11 +127,25 @@ func (r *record) drought(c *contest, g gap) (d drought, found bool) {
 		return d, false
 	}
 	r.of(c)
+	var all []interval // of whomever
+	var waiting []string
 	for _, client := range c.names {
-		for _, s := range common(common(r.waits(c, client, g.interval), r.available(c, client)), []interval{g.interval}) {
+		could := common(common(r.waits(c, client, g.interval), r.available(c, client)), []interval{g.interval})
+		for _, s := range could {
 			if s.length() > r.rounds() && s.length() > d.length() {
-				d, found = drought{interval: s, contest: c, client: client, gap: g}, true
+				d, found = drought{interval: s, contest: c, clients: []string{client}, gap: g}, true
 			}
+		}
+		if len(could) > 0 {
+			all, waiting = append(all, could...), append(waiting, client)
+		}
+	}
+	if found {
+		return d, true
+	}
+	for _, s := range union(all) {
+		if s.length() > r.rounds() && s.length() > d.length() {
+			d, found = drought{interval: s, contest: c, clients: waiting, gap: g}, true
 		}
 	}
 	return d, found
@@ -151,7 +167,7 @@ func (r *record) starved(d drought) Result {
 			if s.Acquire.Call.T >= d.to {
 				break
 			}
-			if client == d.client {
+			if slices.Contains(d.clients, client) && len(w.Sessions) < 2 {
 				w.Sessions = append(w.Sessions, s.Name())
 			}
 			events = append(events, s.Acquire.Call)
@@ -164,7 +180,7 @@ func (r *record) starved(d drought) Result {
 	return Result{
 		Outcome: Violated, Witness: w, Cause: cause,
 		Because: fmt.Sprintf("%s could have had %s from %s to %s (%s), a majority being available, and %s tried, but nobody acquired it within %s: %s; %s",
-			d.client, lockName(d.contest.name), seconds(d.from), seconds(d.to), seconds(d.to-d.from),
+			list(d.clients), lockName(d.contest.name), seconds(d.from), seconds(d.to), seconds(d.to-d.from),
 			plural(waiters, "client"), seconds(r.rounds()), since, why),
 	}
 }

@@ -18,9 +18,9 @@ func lasting(kind, node string, from, to float64) change {
 
 func without(line string) change { return change{line: line} }
 
-// TestLivenessOfNeighbours changes a little in a story, and with it what is right. It says of
+// TestLivenessAgainstNeighbours changes a little in a story, and with it what is right. It says of
 // each neighbour what it came to.
-func TestLivenessOfNeighbours(t *testing.T) {
+func TestLivenessAgainstNeighbours(t *testing.T) {
 	noLife := without(" life ")
 	for _, row := range []struct {
 		story, name string
@@ -56,6 +56,7 @@ func TestLivenessOfNeighbours(t *testing.T) {
 		{"release-unanswered", "the other is cut off", []change{lasting(cutOff, "c2-n1", 1, 4), lasting(cutOff, "c2-n2", 1, 4)}, FaultTolerance, Holds},
 
 		{"release-to-a-quorum", "as it is", nil, FaultTolerance, Violated},
+		{"release-to-a-quorum", "the client is told of one node only", []change{{"c1 ok release", "c1 ok release", "c1 info release"}}, FaultTolerance, Violated},
 		{"release-to-a-quorum", "cut off from the third", []change{lasting(cutOff, "c1-n3", 0.9, 1.5)}, FaultTolerance, Holds},
 		{"release-to-a-quorum", "cut off from the third, and that was over", []change{lasting(cutOff, "c1-n3", 0.1, 0.3)}, FaultTolerance, Violated},
 		{"release-to-a-quorum", "cut off from the third later", []change{lasting(cutOff, "c1-n3", 1.2, 3)}, FaultTolerance, Violated},
@@ -85,6 +86,34 @@ func TestLivenessOfNeighbours(t *testing.T) {
 		}
 		if got := judge(r, row.property); got.Outcome != row.want {
 			t.Errorf("%s, %s: %s, want %s: %s", row.story, row.name, got.Outcome, row.want, got.Because)
+		}
+	}
+}
+
+// TestDroughtAgainstBound has clients that each give up before the bound, of 3 s, is over.
+func TestDroughtAgainstBound(t *testing.T) {
+	for _, row := range []struct {
+		second, until float64
+		want          Outcome
+	}{
+		{2.5, 4.5, Violated},
+		{2.5, 3.9, Holds},
+		{3.1, 5.5, Holds}, // for a moment nobody tried
+	} {
+		h := tale(t, fmt.Sprintf(`params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rounds=10
+0   c1 begin client
+0   c2 begin client
+1   c1 invoke acquire session=c1/1
+3   c1 fail acquire session=c1/1
+%g  c2 invoke acquire session=c2/1
+%g  c2 fail acquire session=c2/1
+6   c1 invoke acquire session=c1/2
+6.1 c1 ok acquire session=c1/2 until=15
+8   c1 invoke release session=c1/2
+8   c1 ok release session=c1/2
+9   harness end run`, row.second, row.until))
+		if got := judge(newRecord(h), FaultTolerance); got.Outcome != row.want {
+			t.Errorf("from %g to %g: %s, want %s: %s", row.second, row.until, got.Outcome, row.want, got.Because)
 		}
 	}
 }

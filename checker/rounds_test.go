@@ -19,6 +19,7 @@ type asks struct {
 	events []history.Event
 	rounds []int             // of each event on the wire, from 1; 0: a client's
 	keys   map[string]string // by node: what it holds
+	late   []int             // events that their nodes have still to do
 	round  int
 }
 
@@ -33,6 +34,7 @@ func TestRoundsAgainstFreshTokens(t *testing.T) {
 		for i := range 2 + a.IntN(3) {
 			at = a.acquire(fmt.Sprintf("c1/%d", i+1), at, forEver)
 		}
+		a.until(never)
 		fresh := slices.Clone(a.events)
 		for i, round := range a.rounds {
 			if round > 0 {
@@ -51,9 +53,10 @@ func TestRoundsAgainstFreshTokens(t *testing.T) {
 				t.Fatalf("seed %d, round %d: %s, want %s", seed, i, tell(y), tell(x))
 			}
 			for _, e := range y.Sets {
-				deleted, _ := y.Deletion(e)
-				if want := a.deleted(e); e.Type == history.OK && deleted != want {
-					t.Fatalf("seed %d, round %d: the key of %s is deleted at %d, want %d", seed, i, e.Node, deleted, want)
+				deleted, sent := y.Deletion(e)
+				wantDeleted, wantSent := a.deletion(e)
+				if e.Type == history.OK && (deleted != wantDeleted || deleted < never && sent != wantSent) {
+					t.Fatalf("seed %d, round %d: the key of %s is deleted at %d by what was sent at %d, want %d and %d", seed, i, e.Node, deleted, sent, wantDeleted, wantSent)
 				}
 				if own, _ := x.Deletion(x.Sets[0]); own == never && deleted < never {
 					late++
@@ -87,7 +90,7 @@ func wiredOf(events []history.Event) []*attempt {
 const askMS = int64(time.Millisecond)
 
 // acquire asks in up to four rounds, and returns when the client is done with it. Nodes are
-// asked at once, or one after the other; the first of them was asked in the round before, too.
+// asked at once, or one after the other; those that are down are not.
 func (a *asks) acquire(session string, at int64, forEver bool) int64 {
 	call := history.Event{T: at, Process: "c1", Type: history.Invoke, Op: history.OpAcquire, Key: "k", Session: session}
 	a.add(0, call)
@@ -95,12 +98,13 @@ func (a *asks) acquire(session string, at int64, forEver bool) int64 {
 	if !forEver {
 		token = session
 	}
+	nodes := []string{"n1", "n2", "n3"}
 	for range 1 + a.IntN(4) {
 		a.round++
-		nodes := []string{"n1", "n2", "n3"}
-		if a.IntN(2) == 0 {
-			nodes = append([]string{"n1"}, []string{"n2", "n3"}[a.IntN(2)]) // the other is down
-		}
+		others := []string{"n1", "n2", "n3"}
+		a.Shuffle(3, func(i, j int) { others[i], others[j] = others[j], others[i] })
+		up := nodes[a.IntN(len(nodes))] // it was, and is
+		nodes = append([]string{up}, slices.DeleteFunc(others[:a.IntN(4)], func(n string) bool { return n == up })...)
 		at = a.ask(history.OpSet, token, nodes, at, oneByOne) + askMS
 		if givesBack {
 			at = a.ask(history.OpRelease, token, nodes, at, oneByOne)
@@ -119,12 +123,16 @@ func (a *asks) ask(op, token string, nodes []string, at int64, oneByOne bool) in
 	for _, n := range nodes {
 		e := history.Event{Process: "c1-" + n, Node: n, Op: op, Key: "k", Token: token, Sent: at}
 		done := at + 2*askMS + a.Int64N(askMS)
+		a.until(at + askMS)
 		switch a.IntN(8) {
 		case 0: // lost
 			e.T, e.Type, done = at+50*askMS, history.Info, at+50*askMS
 		case 1: // answered late
 			e.Applied, e.T, done = at+askMS, at+400*askMS, at+50*askMS
 			e.Type = a.does(&e)
+		case 2: // under way for long
+			e.Applied, e.T, done = at+300*askMS, at+301*askMS, at+50*askMS
+			a.late = append(a.late, len(a.events))
 		default:
 			e.Applied, e.Answered, e.T = at+askMS, done, done
 			e.Type = a.does(&e)
@@ -136,6 +144,15 @@ func (a *asks) ask(op, token string, nodes []string, at int64, oneByOne bool) in
 		}
 	}
 	return on
+}
+
+// until has nodes do what has come by an instant.
+func (a *asks) until(at int64) {
+	for len(a.late) > 0 && a.events[a.late[0]].Applied <= at {
+		e := &a.events[a.late[0]]
+		e.Type = a.does(e)
+		a.late = a.late[1:]
+	}
 }
 
 // does has the node do a command, and says what it answers.
@@ -151,15 +168,22 @@ func (a *asks) does(e *history.Event) history.Type {
 	return history.OK
 }
 
-// deleted is when the key of a set was deleted: by the next release that its node did.
-func (a *asks) deleted(set *history.Event) int64 {
-	at := int64(never)
+// deletion is when the key of a set was deleted, by the next release that its node did, and
+// when the client first asked for that.
+func (a *asks) deletion(set *history.Event) (at, sent int64) {
+	at, sent = never, never
 	for _, e := range a.events {
-		if e.Op == history.OpRelease && e.Node == set.Node && e.Token == set.Token && e.Applied > set.Applied {
+		if e.Op != history.OpRelease || e.Node != set.Node || e.Token != set.Token {
+			continue
+		}
+		if e.Applied > set.Applied {
 			at = min(at, e.Applied)
 		}
+		if e.Sent >= set.Sent {
+			sent = min(sent, e.Sent)
+		}
 	}
-	return at
+	return at, sent
 }
 
 func (a *asks) add(round int, e history.Event) {

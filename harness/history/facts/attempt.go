@@ -181,19 +181,23 @@ func (f *Facts) settle(w *Wire) {
 // Deletion of an attempt's key on a node: when it was applied, or Never, and
 // when it was sent, 0 if it was not.
 func (a *Attempt) Deletion(set *history.Event) (at, sent int64) {
-	at = Never
 	for _, d := range a.Deletes {
-		if d.Node != set.Node {
-			continue
-		}
-		if d.Sent >= set.Sent && (sent == 0 || d.Sent < sent) { // else it was meant for an earlier key
+		if d.Node == set.Node && d.Sent >= set.Sent && (sent == 0 || d.Sent < sent) { // else it was meant for an earlier key
 			sent = d.Sent
 		}
-		if d.Applied > Applied(set) && !refused(d) {
+	}
+	return deletion(set, a.Deletes), sent
+}
+
+// deletion is when the first of releases that can have deleted a key did, or Never.
+func deletion(set *history.Event, deletes []*history.Event) int64 {
+	at := int64(Never)
+	for _, d := range deletes {
+		if d.Node == set.Node && d.Applied > Applied(set) && !refused(d) {
 			at = min(at, d.Applied)
 		}
 	}
-	return at, sent
+	return at
 }
 
 // refused reports whether a node answered a release with an error: it deleted nothing.

@@ -103,12 +103,13 @@ func (in *wireReader) still(last, next *Session, e *history.Event) bool {
 // those before its own whose key still stood on the node, and those begun while it was
 // under way.
 func (in *wireReader) share(all []*Attempt) {
-	own := make([]int, len(all)) // how many releases were sent in each round
+	own := make([][]*history.Event, len(all)) // the releases that were sent in each round
 	for i, a := range all {
-		own[i] = len(a.Deletes)
+		own[i] = a.Deletes[:len(a.Deletes):len(a.Deletes)]
+		a.Deletes = own[i]
 	}
 	for i, a := range all {
-		for _, d := range a.Deletes[:own[i]] {
+		for _, d := range own[i] {
 			for _, b := range all[i+1:] {
 				if b.From >= d.Applied {
 					break
@@ -117,36 +118,30 @@ func (in *wireReader) share(all []*Attempt) {
 			}
 		}
 		for _, e := range a.Sets {
-			if deletes := a.Deletes[:own[i]]; !gone(e, nil, deletes) {
-				a.Deletes = append(a.Deletes, in.later(e, all[i+1:], own[i+1:])...)
-			}
+			a.Deletes = append(a.Deletes, in.later(e, own[i], all[i+1:], own[i+1:])...)
 		}
 	}
 }
 
-// later is the releases of later rounds that can have deleted a key that was left.
-func (in *wireReader) later(e *history.Event, rounds []*Attempt, own []int) (deletes []*history.Event) {
+// later is the releases of later rounds that can have deleted a key, where those of its own
+// had not done so before, nor had it been gone when it was set again.
+func (in *wireReader) later(e *history.Event, own []*history.Event, rounds []*Attempt, theirs [][]*history.Event) (deletes []*history.Event) {
+	gone := deletion(e, own)
 	for i, a := range rounds {
-		if in.life > 0 && a.From-Applied(e) > in.life || gone(e, a.Sets, nil) {
+		if a.From >= gone || in.life > 0 && a.From-Applied(e) > in.life {
 			break
 		}
-		for _, d := range a.Deletes[:own[i]] {
+		for _, s := range a.Sets {
+			if s.Node == e.Node && s.Type == history.OK && Applied(s) > Applied(e) {
+				gone = min(gone, Applied(s))
+			}
+		}
+		for _, d := range theirs[i] {
 			if d.Node == e.Node {
 				deletes = append(deletes, d)
 			}
 		}
-		if gone(e, nil, a.Deletes[:own[i]]) {
-			break
-		}
+		gone = min(gone, deletion(e, theirs[i]))
 	}
 	return deletes
-}
-
-// gone reports whether a later set or a release of the same token shows that the key of
-// an earlier one is not there any more.
-func gone(e *history.Event, sets, deletes []*history.Event) bool {
-	return slices.ContainsFunc(sets, func(s *history.Event) bool {
-		return s.Node == e.Node && s.Type == history.OK && Applied(s) > Applied(e)
-	}) ||
-		slices.ContainsFunc(deletes, func(d *history.Event) bool { return d.Node == e.Node && d.Applied > Applied(e) && !refused(d) })
 }
