@@ -54,7 +54,9 @@
 // (testdata/mutants, TestMutants).
 //
 //	after-at-once            held at the instant of the return counts as held after it
+//	all-must-be-free         a lock is free when all nodes are, not a majority
 //	any-token-votes          a key is a vote whatever token it holds
+//	asking-is-holding        who has set a key holds the lock while its acquire is under way
 //	before-at-once           held at the instant of the call counts as held before it
 //	begin-by-max             the hold begins by the last return that shows it
 //	both-hold-refused        whom the fence refuses counts as the valid holder, though another held too
@@ -68,6 +70,7 @@
 //	counted-twice            time in which three believe is counted twice
 //	death-ends-nothing       belief goes on after the client's kill
 //	deleted-before-due       a deletion counts though the key would have been over by then
+//	earlier-release-counts   a release that was sent before a key was set was meant for it
 //	end-by-first             the hold lasts to the first call that shows it
 //	ended-later-counts       an end that came after the second key counts
 //	equal-token-stale        a token as high as the highest accepted counts as below it
@@ -77,32 +80,49 @@
 //	failover-is-restart      a key that a failover lost counts as forgotten by a restart
 //	furthest-forgotten       only neighbours are compared, not the window that reaches furthest
 //	gap-closed               an extension that comes back late fills the gap before it
+//	gap-is-silence           a node that may have left out facts has told all
 //	gap-not-told             that facts may be missing is not said
 //	granted-since            a token of somebody granted the lock meanwhile counts as an earlier one
 //	harness-is-stranger      what lockpick deletes counts as a stranger's
+//	healed-excuses           a fault that was over when the holder released excuses the key that it left
 //	hold-from-last-window    a hold begins where belief began for the last time
 //	kept-ends                a key that survived a restart counts as ended by it
 //	lapse-by-max             of the extensions that may be the last, the longest counts
 //	lapse-not-early          the error of the stamps brings no lapse forward
 //	last-extension-free      the last extension that a limit allows is one too many
+//	late-release-forgotten   a release deletes no key that was set after it had been sent
 //	latest-for-earliest      of equal overlaps the latest is shown
 //	latest-unknown-release   of the unknown releases the last counts
 //	latest-vote-asked        an attempt begins when its last vote was asked for
 //	left-is-rival            a key of an attempt that is over counts as a rival's
+//	left-key-forgotten       a release deletes no key of an earlier round
 //	lost-at-begin            a no that was called as the hold began counts as inside it
 //	lost-at-end              a no that returned as the hold ended counts as inside it
+//	nodes-unasked            a release of unknown outcome frees nothing before the lease is over
 //	not-put-in-order         windows stay in the order in which acquires returned
+//	one-is-free              a lock is free when the first node is
+//	one-must-wait            a lock that several clients want in turn need not be had
 //	one-wrong-clock          two wrong clocks count as one
+//	own-key-unseen           a key that an earlier round left is not in the way of the same token
 //	phantom-extends          only a release shows a hold without an acquire
 //	power-is-kill            a power loss on a node that keeps a file counts as a kill
 //	quorum-unasked           a session counts though its keys are on fewer nodes than a quorum
+//	refusal-deletes          a release that the node refused with an error deletes its key
 //	refusal-ignored          a definite no to an extension ends no belief
 //	release-ends-nothing     belief goes on after the release was called
+//	release-unnamed          a key that a release left counts as one of a failed attempt
+//	released-is-rival        a key is a rival's as long as its release was not answered
 //	released-twice           a lock may be given back twice
+//	restart-excuses          a node that was down once excuses the key that is left, though it has answered since
+//	restart-no-excuse        a holder that lost its connection to a node has left its key there itself
+//	round-by-acquire         a round goes on in the next acquire
+//	round-keeps-first        what is asked with the node that is asked again stays in the round before
+//	round-not-seen           a node that is asked again begins no round
 //	session-unordered        a session's operations may overlap where stamps are equal
 //	set-ends-nothing         another value over a key does not end it
 //	shortening-ignored       an extension that shortens the lease leaves it as it was
 //	silence-claims-for-ever  an extension that names no deadline takes the lock for ever
+//	slow-by-fault            a fault that kept a holder from getting its lock excuses nobody
 //	spare-of-first           the votes to spare are the first session's
 //	step-of-other-node       a step counts whatever node it turned
 //	token-at-return          a token counts as earlier if it was returned at the instant at which the next attempt began

@@ -22,6 +22,7 @@ func without(line string) change { return change{line: line} }
 // each neighbour what it came to.
 func TestLivenessAgainstNeighbours(t *testing.T) {
 	noLife := without(" life ")
+	c2Tries := change{"0.020  c1-n1", "", "0.010 c2 begin client\n0.011 c2 invoke acquire session=c2/1\n"}
 	for _, row := range []struct {
 		story, name string
 		changes     []change
@@ -47,6 +48,9 @@ func TestLivenessAgainstNeighbours(t *testing.T) {
 		{"release-unanswered", "one node has done it, by the links' word alone", []change{noLife,
 			{"release token=A", "1.003  c1-n1,n2,n3", "1.003  c1-n2,n3 info release token=A applied=0 answered=0\n1.003 c1-n1"}},
 			FaultTolerance, Holds},
+		{"release-unanswered", "one node was asked", []change{{"release token=A", "c1-n1,n2,n3", "c1-n1"}, {"deleted old=A", "n1,n2,n3", "n1"}}, FaultTolerance, Holds},
+		{"release-unanswered", "no node was asked, and two have not told of the keys", []change{without("release token=A"), without("deleted old=A"),
+			{"life set value=A", "0.011  n1,n2,n3 life", "0.01 n2,n3 life gap lo=0.005 hi=0.02\n0.011 n1 life"}}, FaultTolerance, Holds},
 		{"release-unanswered", "the nodes refused it", []change{{"release token=A", "ok release token=A answered=0", "fail release token=A answered=0 cause=MISCONF"}, without("deleted old=A")},
 			FaultTolerance, Holds},
 		{"release-unanswered", "the nodes refused it, by the links' word alone", []change{noLife,
@@ -75,6 +79,8 @@ func TestLivenessAgainstNeighbours(t *testing.T) {
 		{"acquire-hangs", "it gives up", []change{without("c1-n3"), without("n3 life"), {"c1 ok acquire", "c1 ok acquire session=c1/1 token=A until=9.8", "c1 info acquire session=c1/1"}, without("release")},
 			FaultTolerance, Violated},
 		{"acquire-hangs", "it is paused", []change{lasting(paused, "c1", 1, 4.5)}, FaultTolerance, Holds},
+		{"acquire-hangs", "it is paused, and another tries", []change{{"params", "clients=c1", "clients=c1,c2"}, c2Tries, lasting(paused, "c1", 1, 4.5)}, FaultTolerance, Holds},
+		{"acquire-hangs", "another tries", []change{{"params", "clients=c1", "clients=c1,c2"}, c2Tries, lasting(cutOff, "c1-n3", 1, 4)}, FaultTolerance, Violated},
 		{"acquire-hangs", "it dies", []change{without("c1-n3"), without("n3 life"), without("c1 ok"), without("c1 invoke release"), without("6.00"),
 			lasting(killed, "c1", 2, 8)}, FaultTolerance, NotExercised},
 		{"acquire-hangs", "no majority is left", []change{lasting(killed, "n3", 0.03, 4.9)}, FaultTolerance, Holds},
