@@ -15,6 +15,23 @@ const sought = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout
 0.010  c2 invoke acquire session=c2/1
 `
 
+// itsOwn is an acquire whose rounds have one token, and whose first left its keys.
+const itsOwn = `
+0.500  c2-n2,n3 ok set token=B
+0.499  n2,n3 life set value=B by=c2
+0.500  c2-n1 fail set token=B
+1      c2-n1 ok set token=B
+0.999  n1 life set value=B by=c2
+1.009  n1 life deleted old=B by=c2
+1      c2-n2,n3 fail set token=B
+1.010  c2-n1 ok release token=B
+2      c2-n1 ok set token=B
+1.999  n1 life set value=B by=c2
+2.009  n1 life deleted old=B by=c2
+2      c2-n2,n3 fail set token=B
+2.010  c2-n1 ok release token=B
+`
+
 // A drought is told by what most of its attempts met, as the nodes tell it.
 func TestWhyDry(t *testing.T) {
 	for name, row := range map[string]struct{ wire, want string }{
@@ -33,21 +50,7 @@ func TestWhyDry(t *testing.T) {
 1.009  n1 life deleted old=A1 by=c1
 1.010  c1-n1 ok release token=A1
 `, LeftKeys},
-		"keys that it left itself, by the same token": {`
-0.500  c2-n2,n3 ok set token=B
-0.499  n2,n3 life set value=B by=c2
-0.500  c2-n1 fail set token=B
-1      c2-n1 ok set token=B
-0.999  n1 life set value=B by=c2
-1.009  n1 life deleted old=B by=c2
-1      c2-n2,n3 fail set token=B
-1.010  c2-n1 ok release token=B
-2      c2-n1 ok set token=B
-1.999  n1 life set value=B by=c2
-2.009  n1 life deleted old=B by=c2
-2      c2-n2,n3 fail set token=B
-2.010  c2-n1 ok release token=B
-`, LeftKeys},
+		"keys that it left itself, by the same token": {itsOwn, LeftKeys},
 		"a node that is down, and a key that was left on another": {`
 0.5    nemesis begin kill node=n3
 0.999  n2 life set value=Z by=c2
