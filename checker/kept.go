@@ -39,8 +39,10 @@ func (r *record) kept(w *wire) map[string][]interval {
 
 // keptOn is where a fault kept one key of an attempt's on its node.
 func (r *record) keptOn(w *wire, a *attempt, e *history.Event) []interval {
-	if giving, called := r.givingBack(a.Session); a.Won && called {
-		return r.keptOfHolder(w, a, e, giving)
+	if a.Won {
+		if giving, called := r.givingBack(a.Session); called {
+			return r.keptOfHolder(w, a, e, giving)
+		}
 	}
 	down, late := r.outages(), int64(r.Params.NodeTimeout)
 	at, set := facts.Applied(e), int64(0)

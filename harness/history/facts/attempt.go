@@ -126,7 +126,9 @@ func (in *wireReader) byToken(links []*history.Event) iter.Seq[group] {
 			}
 		}
 		for _, g := range groups {
-			slices.SortStableFunc(g.events, bySent)
+			if !slices.IsSortedFunc(g.events, bySent) {
+				slices.SortStableFunc(g.events, bySent)
+			}
 			if !yield(g) {
 				return
 			}
