@@ -56,8 +56,10 @@
 // the reader of Jepsen's histories, is found by such a comparison
 // (testdata/mutants, TestMutants).
 //
+//	all-must-be-free         a lock is free when all nodes are, not a majority
 //	any-token-votes          a key is a vote whatever token it holds
 //	anybody-releases         anybody's release ends the hold of an owner-mutex
+//	asking-is-holding        who has set a key holds the lock while its acquire is under way
 //	begin-by-last            the hold begins by the last return that shows it
 //	belief-taken-back        an extension that comes back after its own deadline takes back the belief before
 //	both-hold-refused        whom the fence refuses counts as the valid holder, though another held too
@@ -72,6 +74,7 @@
 //	counted-twice            time in which three believe is counted twice
 //	death-ends-nothing       belief goes on after the client's kill
 //	deleted-before-due       a deletion counts though the key would have been over by then
+//	earlier-release-counts   a release that was sent before a key was set was meant for it
 //	end-by-first             the hold lasts to the first call that shows it
 //	ended-later-counts       an end that came after the second key counts
 //	equal-token-stale        a token as high as the highest accepted counts as below it
@@ -87,10 +90,12 @@
 //	first-extension-lasts    the lease lapses as the first extension claimed
 //	furthest-forgotten       only neighbours are compared, not the window that reaches furthest
 //	gap-closed               an extension that comes back late fills the gap before it
+//	gap-is-silence           a node that may have left out facts has told all
 //	gap-not-told             that facts may be missing is not said
 //	granted-since            a token of somebody granted the lock meanwhile counts as an earlier one
 //	handles-not-mixed        two handles of one client may hold by turns
 //	harness-is-stranger      what lockpick deletes counts as a stranger's
+//	healed-excuses           a fault that was over when the holder released excuses the key that it left
 //	hold-from-last-window    a hold begins where belief began for the last time
 //	kept-ends                a key that survived a restart counts as ended by it
 //	lapse-not-early          the error of the stamps brings no lapse forward
@@ -100,29 +105,44 @@
 //	last-instant-of-the-dead who is gone believes on
 //	late-acquire-granted     an acquire that returned after its deadline is written for Jepsen as granted
 //	late-release-ends        a release called after the client held by another handle may have ended the hold before
+//	late-release-forgotten   a release deletes no key that was set after it had been sent
 //	latest-for-earliest      of equal overlaps the latest is shown
 //	latest-unknown-release   of the unknown releases the last counts
 //	latest-vote-asked        an attempt begins when its last vote was asked for
 //	lease-from-return        a lease counts from the return of its acquire
 //	left-is-rival            a key of an attempt that is over counts as a rival's
+//	left-key-forgotten       a release deletes no key of an earlier round
 //	lost-at-end              a no that returned as the hold ended counts as inside it
+//	nodes-unasked            a release of unknown outcome frees nothing before the lease is over
 //	not-put-in-order         windows stay in the order in which acquires returned
+//	one-is-free              a lock is free when the first node is
+//	one-must-wait            a lock that several clients want in turn need not be had
 //	one-wrong-clock          two wrong clocks count as one
 //	order-within-forgotten   "not held" between two answers that show a hold is no conflict where stamps allow it
+//	own-key-unseen           a key that an earlier round left is not in the way of the same token
 //	owner-re-enters          an owner-mutex may be acquired again by who holds it
 //	phantom-extends          only a release shows a hold without an acquire
 //	power-is-kill            a power loss on a node that keeps a file counts as a kill
 //	quorum-unasked           a session counts though its keys are on fewer nodes than a quorum
 //	refusal-before-acquire   a "not held" before an acquire of unknown outcome took effect counts against it
+//	refusal-deletes          a release that the node refused with an error deletes its key
 //	refusal-ignored          a definite no to an extension ends no belief
 //	release-after-refusal    a release that came after a "not held" may have been what ended the hold before it
 //	release-ends-nothing     belief goes on after the release was called
+//	release-unnamed          a key that a release left counts as one of a failed attempt
+//	released-is-rival        a key is a rival's as long as its release was not answered
 //	released-twice           a lock may be given back twice
+//	restart-excuses          a node that was down once excuses the key that is left, though it has answered since
+//	restart-no-excuse        a holder that lost its connection to a node has left its key there itself
 //	returned-may-come        an operation that has returned may still come first
+//	round-by-acquire         a round goes on in the next acquire
+//	round-keeps-first        what is asked with the node that is asked again stays in the round before
+//	round-not-seen           a node that is asked again begins no round
 //	set-ends-nothing         another value over a key does not end it
 //	shortening-ignored       an extension that shortens the lease leaves it as it was
 //	silence-claims-for-ever  an extension that names no deadline takes the lock for ever
 //	silence-claims-nothing   an extension that names no deadline claims nothing after an acquire without an answer
+//	slow-by-fault            a fault that kept a holder from getting its lock excuses nobody
 //	spare-of-first           the votes to spare are the first session's
 //	stamps-stay-equal        operations of one time in a file of Jepsen's are at one instant
 //	step-of-other-node       a step counts whatever node it turned

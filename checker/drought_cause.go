@@ -28,12 +28,12 @@ func (r *record) whyDry(c *contest, in interval) (cause, text string) {
 		return Unexplained, "the links saw no attempt"
 	}
 	count, first := map[string]int{}, map[string]string{}
-	owners := map[string]*attempt{} // by the value that it set
+	owners := map[string][]*attempt{} // by the value that they set
 	for _, a := range c.wire.Attempts {
 		if a.From >= in.to {
 			break
 		}
-		owners[a.Token] = a
+		owners[a.Token] = append(owners[a.Token], a)
 	}
 	for _, a := range c.wire.Attempts {
 		if a.From < in.from || a.From >= in.to || a.Won {
@@ -46,6 +46,11 @@ func (r *record) whyDry(c *contest, in interval) (cause, text string) {
 		}
 	}
 	if len(count) == 0 {
+		for _, a := range c.wire.Attempts {
+			if a.Won && a.From < in.to && a.To > in.from && a.To-a.From > r.rounds() {
+				return Unexplained, fmt.Sprintf("%s's attempt at %s took %s, and had the lock then", a.Session.Client(), seconds(a.From), seconds(a.To-a.From))
+			}
+		}
 		return Unexplained, "nobody's attempt began in that time"
 	}
 	cause = slices.MaxFunc(droughtCauses, func(a, b string) int { return count[a] - count[b] })
@@ -55,7 +60,8 @@ func (r *record) whyDry(c *contest, in interval) (cause, text string) {
 // encounter is what an attempt met on the nodes.
 type encounter struct {
 	left   []string // nodes with the key of an attempt that was over
-	whose  []string // clients whose keys these were
+	by     []string // what had left each of these there: "attempts of c1", "c1's release at 3 s"
+	kept   bool     // a release had left one
 	rival  []string // nodes with the key of another client's that was not
 	away   []string // nodes that were down or out of reach
 	quorum int
@@ -63,7 +69,7 @@ type encounter struct {
 
 // meets looks at each node: the key that was there, if it was not the attempt's own, or
 // that nobody could ask.
-func (r *record) meets(key string, a *attempt, owners map[string]*attempt) encounter {
+func (r *record) meets(key string, a *attempt, owners map[string][]*attempt) encounter {
 	m := encounter{quorum: quorumOf(len(r.Params.Nodes))}
 	down := r.outages()
 	for _, n := range r.Params.Nodes {
@@ -71,16 +77,20 @@ func (r *record) meets(key string, a *attempt, owners map[string]*attempt) encou
 		switch {
 		case other != nil:
 			client := facts.LinkClient(other.By())
-			if by := owners[other.Value]; by != nil && by.Over > a.From {
+			by := owner(owners[other.Value], other)
+			if by != nil && r.goneBack(by) > a.From {
 				if by.Session.Client() != a.Session.Client() {
 					m.rival = append(m.rival, n)
 				}
 				continue
 			}
 			m.left = append(m.left, n)
-			if client != "" && !slices.Contains(m.whose, client) {
-				m.whose = append(m.whose, client)
+			culprit := "attempts of " + client
+			if by != nil && by.Won && by.Session.FirstRelease() != nil {
+				m.kept = true
+				culprit = fmt.Sprintf("%s's release at %s", client, seconds(by.Session.FirstRelease().T))
 			}
+			m.by = append(m.by, culprit)
 		case meets(down.link(a.Session.Client(), n), interval{a.From, a.To + 1}):
 			m.away = append(m.away, n)
 		}
@@ -88,10 +98,29 @@ func (r *record) meets(key string, a *attempt, owners map[string]*attempt) encou
 	return m
 }
 
+// owner is the last of a token's attempts that can have put a value on a node, or nil.
+func owner(attempts []*attempt, s *facts.Stay) *attempt {
+	for _, a := range slices.Backward(attempts) {
+		if a.From <= put(s) {
+			return a
+		}
+	}
+	return nil
+}
+
+// goneBack is when an attempt's keys were to be gone: when it was over, or when a holder
+// that called release had had the time to ask a node.
+func (r *record) goneBack(a *attempt) int64 {
+	if call := a.Session.FirstRelease(); a.Won && call != nil {
+		return min(a.Over, plus(call.T, int64(r.Params.NodeTimeout)))
+	}
+	return a.Over
+}
+
 // inTheWay is a key of another attempt's that a node had while one was under way, or nil.
 func (r *record) inTheWay(node, key string, a *attempt) *facts.Stay {
 	for _, s := range r.Lives().Stays(node, key) {
-		if !s.Holds(a.Token) && s.From() <= a.To && s.To() > a.From {
+		if own := s.Holds(a.Token) && put(s) >= a.From; !own && s.From() <= a.To && s.To() > a.From {
 			return s
 		}
 	}
@@ -102,15 +131,33 @@ func (r *record) inTheWay(node, key string, a *attempt) *facts.Stay {
 func (m encounter) cause(nodes int) (cause, text string) {
 	switch {
 	case nodes-len(m.left) < m.quorum:
-		return LeftKeys, fmt.Sprintf("met keys on %s that attempts of %s had left there", list(m.left), list(m.whose))
+		return LeftKeys, "met keys " + m.remains()
+	case m.kept && nodes-len(m.away) >= m.quorum && nodes-len(m.left)-len(m.away) < m.quorum:
+		return LeftKeys, fmt.Sprintf("could not ask %s, and met keys %s", list(m.away), m.remains())
 	case len(m.away) > 0 && nodes-len(m.left)-len(m.away) < m.quorum:
 		text = fmt.Sprintf("could not ask %s", list(m.away))
 		if len(m.left) > 0 {
-			text += fmt.Sprintf(", and met keys on %s that were left there", list(m.left))
+			text += ", and met keys " + m.remains()
 		}
 		return NoMajority, text
 	case len(m.rival) > 0:
 		return SplitVote, fmt.Sprintf("met keys of others' attempts on %s", list(m.rival))
 	}
 	return TooFewVotes, "met no key on so many nodes that it could not have had a quorum"
+}
+
+// remains says on which nodes keys were left, and by what. Attempts are told of together.
+func (m encounter) remains() string {
+	var order, parts []string
+	nodes := map[string][]string{}
+	for i, by := range m.by {
+		if !slices.Contains(order, by) {
+			order = append(order, by)
+		}
+		nodes[by] = append(nodes[by], m.left[i])
+	}
+	for _, by := range order {
+		parts = append(parts, fmt.Sprintf("on %s that %s had left there", list(nodes[by]), by))
+	}
+	return list(parts)
 }

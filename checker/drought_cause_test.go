@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -12,6 +13,23 @@ const sought = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout
 0.001  c2 begin client
 0.010  c1 invoke acquire session=c1/1
 0.010  c2 invoke acquire session=c2/1
+`
+
+// itsOwn is an acquire whose rounds have one token, and whose first left its keys.
+const itsOwn = `
+0.500  c2-n2,n3 ok set token=B
+0.499  n2,n3 life set value=B by=c2
+0.500  c2-n1 fail set token=B
+1      c2-n1 ok set token=B
+0.999  n1 life set value=B by=c2
+1.009  n1 life deleted old=B by=c2
+1      c2-n2,n3 fail set token=B
+1.010  c2-n1 ok release token=B
+2      c2-n1 ok set token=B
+1.999  n1 life set value=B by=c2
+2.009  n1 life deleted old=B by=c2
+2      c2-n2,n3 fail set token=B
+2.010  c2-n1 ok release token=B
 `
 
 // A drought is told by what most of its attempts met, as the nodes tell it.
@@ -32,6 +50,7 @@ func TestWhyDry(t *testing.T) {
 1.009  n1 life deleted old=A1 by=c1
 1.010  c1-n1 ok release token=A1
 `, LeftKeys},
+		"keys that it left itself, by the same token": {itsOwn, LeftKeys},
 		"a node that is down, and a key that was left on another": {`
 0.5    nemesis begin kill node=n3
 0.999  n2 life set value=Z by=c2
@@ -71,6 +90,20 @@ func TestWhyDry(t *testing.T) {
 			if res.Property == FaultTolerance && (res.Outcome != Violated || res.Cause != row.want) {
 				t.Errorf("%s: %s (%s), want violated (%s): %s", name, res.Outcome, res.Cause, row.want, res.Because)
 			}
+		}
+	}
+}
+
+// A key that its holder's release has left is told of as that, also where it takes a node
+// that is down to keep others from a majority.
+func TestWhyDryAfterARelease(t *testing.T) {
+	told := change{"c1 ok release", "c1 ok release", "c1 info release"}
+	for name, changes := range map[string][]change{
+		"a release that was answered": nil, "one that was not": {told}, "one that is under way": {without("c1 ok release")},
+	} {
+		got := judge(newRecord(tale(t, neighbour(t, "release-to-a-quorum", changes))), FaultTolerance)
+		if got.Cause != LeftKeys || !strings.HasSuffix(got.Because, "could not ask n1, and met keys on n3 that c1's release at 1 s had left there") {
+			t.Errorf("%s: %s: %s", name, got.Cause, got.Because)
 		}
 	}
 }

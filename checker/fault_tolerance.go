@@ -3,6 +3,7 @@ package checker
 import (
 	"fmt"
 	"iter"
+	"slices"
 
 	"lockpick/harness/history"
 )
@@ -10,7 +11,8 @@ import (
 // faultTolerance asks whether a lock can be had while a majority of nodes is up.
 // It is put to the test wherever nobody holds a lock or may hold it (tenures.go),
 // and some client that is trying to acquire goes on and reaches a majority
-// (availability.go). Then somebody, though not that client, must acquire within
+// (availability.go), be it another one after a while. Then somebody, though not that
+// client, must acquire within
 //
 //	k·(NodeTimeout + RetryMax) + Slack
 //
@@ -59,11 +61,13 @@ func (r *record) rounds() int64 {
 	return int64(r.Params.Rounds)*int64(r.Params.NodeTimeout+r.Params.RetryMax) + int64(r.Params.Slack)
 }
 
-// gap is a span in which nobody held a lock or may have held it.
+// gap is a span in which nobody held a lock or may have held it. An acquire that is under
+// way, with whatever keys, ends none.
 type gap struct {
 	interval
 	before *session // who held it last, nil at the begin
 	next   *session // who held it next, or may have, nil at the end
+	asked  int64    // next's first key was set then, or later than the begin
 }
 
 // gaps is in the order of time.
@@ -71,8 +75,11 @@ func (r *record) gaps(c *contest) iter.Seq[gap] {
 	return func(yield func(gap) bool) {
 		g := gap{interval: interval{ever, never}}
 		for _, t := range r.tenancies(c) {
+			if t.from >= t.to {
+				continue // its keys had lapsed before its acquire was over
+			}
 			if g.from < t.from {
-				g.to, g.next = t.from, t.session
+				g.to, g.next, g.asked = t.from, t.session, min(max(t.set, g.from+1), t.from)
 				if !yield(g) {
 					return
 				}
@@ -89,11 +96,11 @@ func (r *record) gaps(c *contest) iter.Seq[gap] {
 }
 
 // drought is a span in which one client could have had a free lock all the
-// time, and nobody got it.
+// time, or where none could, always one of several, and nobody got it.
 type drought struct {
 	interval
 	contest *contest
-	client  string
+	clients []string
 	gap     gap
 }
 
@@ -107,7 +114,7 @@ func (r *record) droughts(c *contest) (judged int, long []drought) {
 		case ok:
 			judged++
 			long = append(long, d)
-		case g.next != nil && g.next.Granted() && meets(r.available(c, g.next.Client()), interval{g.to - 1, g.to}):
+		case g.next != nil && g.next.Granted() && meets(r.available(c, g.next.Client()), interval{g.asked - 1, g.asked}):
 			judged++
 		}
 	}
@@ -120,11 +127,25 @@ func (r *record) drought(c *contest, g gap) (d drought, found bool) {
 		return d, false
 	}
 	r.of(c)
+	var all []interval // of whomever
+	var waiting []string
 	for _, client := range c.names {
-		for _, s := range common(common(r.waits(c, client, g.interval), r.available(c, client)), []interval{g.interval}) {
+		could := common(common(r.waits(c, client, g.interval), r.available(c, client)), []interval{g.interval})
+		for _, s := range could {
 			if s.length() > r.rounds() && s.length() > d.length() {
-				d, found = drought{interval: s, contest: c, client: client, gap: g}, true
+				d, found = drought{interval: s, contest: c, clients: []string{client}, gap: g}, true
 			}
+		}
+		if len(could) > 0 {
+			all, waiting = append(all, could...), append(waiting, client)
+		}
+	}
+	if found {
+		return d, true
+	}
+	for _, s := range union(all) {
+		if s.length() > r.rounds() && s.length() > d.length() {
+			d, found = drought{interval: s, contest: c, clients: waiting, gap: g}, true
 		}
 	}
 	return d, found
@@ -146,7 +167,7 @@ func (r *record) starved(d drought) Result {
 			if s.Acquire.Call.T >= d.to {
 				break
 			}
-			if client == d.client {
+			if slices.Contains(d.clients, client) && len(w.Sessions) < 2 {
 				w.Sessions = append(w.Sessions, s.Name())
 			}
 			events = append(events, s.Acquire.Call)
@@ -159,7 +180,7 @@ func (r *record) starved(d drought) Result {
 	return Result{
 		Outcome: Violated, Witness: w, Cause: cause,
 		Because: fmt.Sprintf("%s could have had %s from %s to %s (%s), a majority being available, and %s tried, but nobody acquired it within %s: %s; %s",
-			d.client, lockName(d.contest.name), seconds(d.from), seconds(d.to), seconds(d.to-d.from),
+			list(d.clients), lockName(d.contest.name), seconds(d.from), seconds(d.to), seconds(d.to-d.from),
 			plural(waiters, "client"), seconds(r.rounds()), since, why),
 	}
 }
@@ -172,6 +193,9 @@ func (r *record) ending(c *contest, s *session) []*history.Event {
 	for x := range s.Releases() {
 		if x.Return != nil && x.Return.T == t.to {
 			return append(events, x.Return)
+		}
+		if t.to < t.lapse { // the nodes say so
+			return append(events, x.Call)
 		}
 	}
 	return append(events, t.last)

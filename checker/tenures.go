@@ -11,42 +11,47 @@ import (
 // tenure is how long a session held a lock, or may have held it:
 //
 //	first key set      acquire returned      belief ends       release done, or the last key has lapsed
-//	     |======================|=================|=====================|
-//	    from                                  believed                  to
+//	     |----------------------|=================|=====================|
+//	    from                  since            believed                 to
 //
-// A release that got no definite answer gives nothing back: the lock may be held
-// until the last key that was set or extended for it has lapsed, TTL·(1+ρ) later.
-// So it may be by a client that died, or that never got an answer. A failed
-// attempt holds nothing, whatever keys it leaves behind.
+// While acquire is under way its client holds nothing yet, however long that takes: who
+// has set keys and goes on asking has not got the lock, nor has anybody else.
+//
+// A release that got no definite answer, or that is still under way, gives the lock back
+// when the nodes have (freed.go). Else it may be held until the last key that was set or
+// extended for it has lapsed, TTL·(1+ρ) later. So it may be by a client that died, or that
+// never got an answer. A failed attempt holds nothing, whatever keys it leaves behind.
 type tenure struct {
 	interval
+	since    int64          // acquire was over: returned, or its client was gone
 	believed int64          // the client's own belief ended then, or had never begun
 	last     *history.Event // the last key that was set for it, nil if that isn't known
 	lapse    int64          // when the last of its keys has lapsed at the latest
 }
 
-// tenancy is a tenure, and whose. There may be millions.
+// tenancy is a tenure from when acquire was over, and whose. There may be millions.
 type tenancy struct {
 	interval
+	set     int64 // the tenure's own begin
 	session *session
 }
 
 // tenure is what a session may have held, and whether it may have held anything.
 func (r *record) tenure(s *session, w *wire) (tenure, bool) {
-	var t tenure
-	switch s.Acquire.Outcome() {
-	case history.Fail:
-		return t, false
-	case history.OK:
-		t.from = s.Acquire.Return.T
-		t.believed = t.from
-		for b := range r.Windows(s) {
-			t.believed = b.To
-		}
-	default:
-		t.from = s.Acquire.Call.T
-		t.believed = t.from
+	t := tenure{since: r.wait(s).to}
+	t.believed = ever
+	for b := range r.Windows(s) {
+		t.believed = b.To
 	}
+	switch outcome := s.Acquire.Outcome(); {
+	case outcome == history.Fail && t.believed == ever: // an extension may have been granted all the same
+		return t, false
+	case outcome == history.Info:
+		t.from = s.Acquire.Call.T
+	default:
+		t.from = s.Acquire.Return.T
+	}
+	t.believed = max(t.believed, t.from)
 	at := t.from
 	if w != nil {
 		a := w.Last[s]
@@ -58,7 +63,7 @@ func (r *record) tenure(s *session, w *wire) (tenure, bool) {
 		at = never
 	}
 	t.lapse = r.lapse(at)
-	t.to = max(t.believed, min(t.lapse, s.Released()))
+	t.to = max(t.believed, min(t.lapse, s.Released(), r.freed(s, w, t.lapse)))
 	return t, t.from < t.to
 }
 
@@ -82,7 +87,7 @@ func (t *tenure) set(s *session, a *attempt, extended int64) int64 {
 	return at
 }
 
-// tenancies is all tenures of a lock, in the order of their begin.
+// tenancies is all tenures of a lock, in the order in which their acquires were over.
 func (r *record) tenancies(c *contest) []tenancy {
 	if c.tenures != nil {
 		return c.tenures
@@ -90,7 +95,7 @@ func (r *record) tenancies(c *contest) []tenancy {
 	c.tenures = []tenancy{}
 	for s := range r.calls(c) {
 		if t, ok := r.tenure(s, c.wire); ok {
-			c.tenures = append(c.tenures, tenancy{t.interval, s})
+			c.tenures = append(c.tenures, tenancy{interval{max(t.from, t.since), t.to}, t.from, s})
 		}
 	}
 	begin := func(a, b tenancy) int { return cmp.Compare(a.from, b.from) }
@@ -100,13 +105,13 @@ func (r *record) tenancies(c *contest) []tenancy {
 	return c.tenures
 }
 
-// held is where somebody held a lock, or may have held it.
+// held is where somebody held a lock, or may have held it, or was getting it.
 func (r *record) held(c *contest) []interval {
 	var spans []interval
 	for _, t := range r.tenancies(c) {
-		spans = append(spans, t.interval)
+		spans = append(spans, interval{t.set, t.to})
 	}
-	return joined(spans, 0)
+	return union(spans)
 }
 
 // life is how long a key lives at the longest.

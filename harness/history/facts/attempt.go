@@ -2,14 +2,15 @@ package facts
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"lockpick/harness/history"
 )
 
-// Attempt is one round of asking the nodes: the sets of one token, by one client.
-// It belongs to the session during whose acquire it was begun. Where a lock uses one
-// token for several acquires, so does all that is asked with it.
+// Attempt is one round of asking the nodes: the sets of one token, by one client, during
+// one acquire, each node asked once. A lock may use one token for several rounds, or for
+// several acquires: see round.go.
 type Attempt struct {
 	Session  *Session
 	Token    string
@@ -18,7 +19,7 @@ type Attempt struct {
 	Yes, No  int              // nodes that answered in time for the client to know
 	Won      bool             // its session got the lock by it
 	Sets     []*history.Event // that a node applied, or may have
-	Deletes  []*history.Event // with its token, applied or not
+	Deletes  []*history.Event // that can have deleted its keys, applied or not
 }
 
 // Wire is what the links saw of one lock, put in the order of its attempts.
@@ -34,14 +35,15 @@ func (f *Facts) Wires() map[string]*Wire {
 		return f.wires
 	}
 	in := wireReader{locks: map[string]*Wire{}, places: map[asker]*bidder{}}
+	in.late, in.life = int64(f.Params.NodeTimeout), 2*int64(f.Params.TTL)
 	if len(f.Links) > 0 {
 		for s := range f.Sessions() {
 			b := in.bidder(s.Client(), s.Key())
 			b.sessions = append(b.sessions, s)
 		}
 	}
-	for _, e := range f.Links {
-		in.event(e)
+	for g := range in.byToken(f.Links) {
+		in.rounds(g)
 	}
 	for _, w := range in.locks {
 		slices.SortStableFunc(w.Attempts, func(a, b *Attempt) int { return cmp.Compare(a.From, b.From) })
@@ -54,6 +56,8 @@ func (f *Facts) Wires() map[string]*Wire {
 type wireReader struct {
 	locks  map[string]*Wire
 	places map[asker]*bidder
+	late   int64 // how long a client asks a node
+	life   int64 // by then a key has long lapsed
 }
 
 // asker is one client at one lock.
@@ -62,69 +66,87 @@ type asker struct{ client, key string }
 // bidder is what is known of a client at a lock while its commands are read.
 type bidder struct {
 	sessions []*Session
-	attempts map[string]*Attempt // by token
-	current  *Attempt
+	tokens   map[string]int // the place of each token's group
+	token    string         // the last that was seen, and its place
+	place    int
 }
 
 func (in *wireReader) bidder(client, key string) *bidder {
 	b := in.places[asker{client, key}]
 	if b == nil {
-		b = &bidder{attempts: map[string]*Attempt{}}
+		b = &bidder{tokens: map[string]int{}, place: -1}
 		in.places[asker{client, key}] = b
 	}
 	return b
 }
 
-func (in *wireReader) event(e *history.Event) {
-	b := in.bidder(Sender(e), e.Key)
-	w := in.locks[e.Key]
+// group is the sets and releases of one token, by one client, in the order in which they
+// were sent.
+type group struct {
+	*bidder
+	wire   *Wire
+	token  string
+	events []*history.Event
+}
+
+// byToken groups sets and releases, in the order in which their tokens were first seen.
+// What extends a lock it enters at once.
+func (in *wireReader) byToken(links []*history.Event) iter.Seq[group] {
+	var groups []group
+	var sizes []int
+	places := make([]int, len(links)) // of each event's group, from 1
+	for i, e := range links {
+		b, w := in.bidder(Sender(e), e.Key), in.wire(e.Key)
+		if e.Op == history.OpExtend {
+			if s := LastCalled(b.sessions, e.Sent); s != nil && e.Type != history.Fail {
+				w.Extended[s] = max(w.Extended[s], Applied(e))
+			}
+			continue
+		}
+		if b.place < 0 || b.token != e.Token {
+			place, ok := b.tokens[e.Token]
+			if !ok {
+				place = len(groups)
+				b.tokens[e.Token] = place
+				groups, sizes = append(groups, group{bidder: b, wire: w, token: e.Token}), append(sizes, 0)
+			}
+			b.token, b.place = e.Token, place
+		}
+		places[i] = b.place + 1
+		sizes[b.place]++
+	}
+	return func(yield func(group) bool) {
+		room := make([]*history.Event, len(links))
+		for i := range groups {
+			groups[i].events, room = room[:0:sizes[i]], room[sizes[i]:]
+		}
+		for i, e := range links {
+			if p := places[i] - 1; p >= 0 {
+				groups[p].events = append(groups[p].events, e)
+			}
+		}
+		for _, g := range groups {
+			if !slices.IsSortedFunc(g.events, bySent) {
+				slices.SortStableFunc(g.events, bySent)
+			}
+			if !yield(g) {
+				return
+			}
+		}
+	}
+}
+
+func (in *wireReader) wire(key string) *Wire {
+	w := in.locks[key]
 	if w == nil {
 		w = &Wire{Last: map[*Session]*Attempt{}, Extended: map[*Session]int64{}}
-		in.locks[e.Key] = w
+		in.locks[key] = w
 	}
-	switch a := b.attempt(e); {
-	case e.Op == history.OpSet:
-		if a == nil {
-			a = b.begin(e)
-			if a == nil {
-				return // of no session
-			}
-			w.Attempts = append(w.Attempts, a)
-		}
-		a.set(e)
-	case e.Op == history.OpExtend && e.Type != history.Fail:
-		if s := LastCalled(b.sessions, e.Sent); s != nil {
-			w.Extended[s] = max(w.Extended[s], Applied(e))
-		}
-	case e.Op == history.OpRelease && a != nil:
-		a.Deletes = append(a.Deletes, e)
-	}
-}
-
-// attempt is the one that a command's token belongs to, or nil.
-func (b *bidder) attempt(e *history.Event) *Attempt {
-	if b.current == nil || b.current.Token != e.Token {
-		if a := b.attempts[e.Token]; a != nil {
-			b.current = a
-			return a
-		}
-		return nil
-	}
-	return b.current
-}
-
-func (b *bidder) begin(e *history.Event) *Attempt {
-	s := LastCalled(b.sessions, e.Sent)
-	if s == nil {
-		return nil
-	}
-	a := &Attempt{Session: s, Token: e.Token, From: e.Sent}
-	b.attempts[e.Token], b.current = a, a
-	return a
+	return w
 }
 
 func (a *Attempt) set(e *history.Event) {
-	a.From, a.To = min(a.From, e.Sent), max(a.To, e.T)
+	a.To = max(a.To, e.T)
 	known := e.Answered > 0
 	switch {
 	case e.Type == history.OK && known:
@@ -161,20 +183,27 @@ func (f *Facts) settle(w *Wire) {
 // Deletion of an attempt's key on a node: when it was applied, or Never, and
 // when it was sent, 0 if it was not.
 func (a *Attempt) Deletion(set *history.Event) (at, sent int64) {
-	at = Never
 	for _, d := range a.Deletes {
-		if d.Node != set.Node {
-			continue
-		}
-		if sent == 0 || d.Sent < sent {
+		if d.Node == set.Node && d.Sent >= set.Sent && (sent == 0 || d.Sent < sent) { // else it was meant for an earlier key
 			sent = d.Sent
 		}
-		if d.Applied > Applied(set) {
+	}
+	return deletion(set, a.Deletes), sent
+}
+
+// deletion is when the first of releases that can have deleted a key did, or Never.
+func deletion(set *history.Event, deletes []*history.Event) int64 {
+	at := int64(Never)
+	for _, d := range deletes {
+		if d.Node == set.Node && d.Applied > Applied(set) && !refused(d) {
 			at = min(at, d.Applied)
 		}
 	}
-	return at, sent
+	return at
 }
+
+// refused reports whether a node answered a release with an error: it deleted nothing.
+func refused(d *history.Event) bool { return d.Type == history.Fail && d.Cause != "" }
 
 // LastCalled is the last of one client's sessions, in the order of their calls, that it
 // had called by an instant, or nil.

@@ -1,0 +1,161 @@
+package checker
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// change is what a neighbour of a story has otherwise: in its lines that have some text,
+// another, or none of these lines where the other is "".
+type change struct{ line, was, is string }
+
+func lasting(kind, node string, from, to float64) change {
+	return change{"harness end run", "", fmt.Sprintf("%g nemesis begin %s node=%s\n%g nemesis end %s node=%s\n", from, kind, node, to, kind, node)}
+}
+
+func without(line string) change { return change{line: line} }
+
+var (
+	noLife  = without(" life ")
+	c2Tries = change{"0.020  c1-n1", "", "0.010 c2 begin client\n0.011 c2 invoke acquire session=c2/1\n"}
+)
+
+// neighbours is what stories come to with a few changes.
+var neighbours = []struct {
+	story, name string
+	changes     []change
+	property    string
+	want        Outcome
+}{
+	{"one-token-many-rounds", "as it is", nil, DeadlockFreedom, NotExercised},
+	{"one-token-many-rounds", "a majority is up", []change{without("kill node=n1")}, DeadlockFreedom, Violated},
+	{"one-token-many-rounds", "nothing is given back between rounds", []change{without("10.502 "), without("3.003 "), without("0.103 ")}, DeadlockFreedom, NotExercised},
+
+	{"release-unanswered", "as it is", nil, FaultTolerance, Violated},
+	{"release-unanswered", "the links' word alone", []change{noLife}, FaultTolerance, Violated},
+	{"release-unanswered", "the release is still under way", []change{without("c1 info release")}, FaultTolerance, Violated},
+	{"release-unanswered", "the release is answered in the end", []change{{"c1 info release", "1.050  c1 info", "5.050  c1 ok"}}, FaultTolerance, Violated},
+	{"release-unanswered", "the release is answered soon, no key is left, and nobody gets it", []change{{"c1 info release", "c1 info", "c1 ok"}}, FaultTolerance, Violated},
+	{"release-unanswered", "it was had in time", []change{{"c2", "5.1", "3.9"}, {"life set value=B", "5.099", "3.899"}, {"value=B", "sent=5.098", "sent=3.898"}}, FaultTolerance, Holds},
+	{"release-unanswered", "two nodes have done it", []change{
+		{"release token=A", "c1-n1,n2,n3", "c1-n1,n2"}, {"deleted old=A", "n1,n2,n3", "n1,n2"}, {"value=B", "n1,n2,n3", "n1,n2"}, {"token=B", "n1,n2,n3", "n1,n2"},
+		{"old=B", "n1,n2,n3", "n1,n2"}}, FaultTolerance, Violated},
+	{"release-unanswered", "one node has done it", []change{
+		{"release token=A", "1.003  c1-n1,n2,n3", "1.003  c1-n2,n3 info release token=A applied=0 answered=0\n1.003 c1-n1"}, {"deleted old=A", "n1,n2,n3", "n1"}},
+		FaultTolerance, Holds},
+	{"release-unanswered", "one node has done it, by the links' word alone", []change{noLife,
+		{"release token=A", "1.003  c1-n1,n2,n3", "1.003  c1-n2,n3 info release token=A applied=0 answered=0\n1.003 c1-n1"}},
+		FaultTolerance, Holds},
+	{"release-unanswered", "one node was asked", []change{{"release token=A", "c1-n1,n2,n3", "c1-n1"}, {"deleted old=A", "n1,n2,n3", "n1"}}, FaultTolerance, Holds},
+	{"release-unanswered", "no node was asked, and two have not told of the keys", []change{without("release token=A"), without("deleted old=A"),
+		{"life set value=A", "0.011  n1,n2,n3 life", "0.01 n2,n3 life gap lo=0.005 hi=0.02\n0.011 n1 life"}}, FaultTolerance, Holds},
+	{"release-unanswered", "the nodes refused it", []change{{"release token=A", "ok release token=A answered=0", "fail release token=A answered=0 cause=MISCONF"}, without("deleted old=A")},
+		FaultTolerance, Holds},
+	{"release-unanswered", "the nodes refused it, by the links' word alone", []change{noLife,
+		{"release token=A", "ok release token=A answered=0", "fail release token=A answered=0 cause=MISCONF"}}, FaultTolerance, Holds},
+	{"release-unanswered", "what the nodes did is not known", []change{{"deleted old=A", "deleted old=A", "gap lo=1 hi=3"},
+		{"release token=A", "ok release token=A answered=0", "info release token=A applied=0 answered=0"}}, FaultTolerance, Holds},
+	{"release-unanswered", "the other is cut off", []change{lasting(cutOff, "c2-n1", 1, 4), lasting(cutOff, "c2-n2", 1, 4)}, FaultTolerance, Holds},
+
+	{"release-to-a-quorum", "as it is", nil, FaultTolerance, Violated},
+	{"release-to-a-quorum", "the client is told of one node only", []change{{"c1 ok release", "c1 ok release", "c1 info release"}}, FaultTolerance, Violated},
+	{"release-to-a-quorum", "cut off from the third", []change{lasting(cutOff, "c1-n3", 0.9, 1.5)}, FaultTolerance, Holds},
+	{"release-to-a-quorum", "cut off from the third, and that was over", []change{lasting(cutOff, "c1-n3", 0.1, 0.3)}, FaultTolerance, Violated},
+	{"release-to-a-quorum", "cut off from the third later", []change{lasting(cutOff, "c1-n3", 1.2, 3)}, FaultTolerance, Violated},
+	{"release-to-a-quorum", "cut off from another", []change{lasting(cutOff, "c1-n2", 0.9, 1.5)}, FaultTolerance, Violated},
+	{"release-to-a-quorum", "the third was down meanwhile", []change{lasting(killed, "n3", 0.1, 0.2)}, FaultTolerance, Holds},
+	{"release-to-a-quorum", "it was, and has answered since", []change{lasting(killed, "n3", 0.1, 0.2),
+		{"c1 invoke release", "", "0.9 c1 invoke extend session=c1/1\n0.903 c1-n3 ok extend token=A\n0.904 c1 ok extend session=c1/1 until=9.9\n"}}, FaultTolerance, Violated},
+	{"release-to-a-quorum", "the message was lost", []change{{"c1 ok release", "", "1.05 c1-n3 info release token=A sent=1.001 applied=0 answered=0\n"}}, FaultTolerance, Holds},
+	{"release-to-a-quorum", "nobody dies, so two are enough", []change{without("kill"),
+		{"c2-n2 ok set token=B0", "", "2.029 n1 life set value=B0 by=c2 sent=2.028\n2.030 c2-n1 ok set token=B0\n2.031 c2 ok acquire session=c2/1 token=B0 until=9\n"}, without("token=B "), without("value=B "), without("11.0")},
+		FaultTolerance, Holds},
+
+	{"acquire-hangs", "as it is", nil, FaultTolerance, Violated},
+	{"acquire-hangs", "not for too long", []change{{"", "5.0", "2.9"}}, FaultTolerance, Holds},
+	{"acquire-hangs", "it is still under way", []change{without("c1-n3"), without("n3 life"), without("c1 ok"), without("c1 invoke release"), without("6.00")}, FaultTolerance, Violated},
+	{"acquire-hangs", "it gives up", []change{without("c1-n3"), without("n3 life"), {"c1 ok acquire", "c1 ok acquire session=c1/1 token=A until=9.8", "c1 info acquire session=c1/1"}, without("release")},
+		FaultTolerance, Violated},
+	{"acquire-hangs", "it is paused", []change{lasting(paused, "c1", 1, 4.5)}, FaultTolerance, Holds},
+	{"acquire-hangs", "it is paused, and another tries", []change{{"params", "clients=c1", "clients=c1,c2"}, c2Tries, lasting(paused, "c1", 1, 4.5)}, FaultTolerance, Holds},
+	{"acquire-hangs", "another tries", []change{{"params", "clients=c1", "clients=c1,c2"}, c2Tries, lasting(cutOff, "c1-n3", 1, 4)}, FaultTolerance, Violated},
+	{"acquire-hangs", "it dies", []change{without("c1-n3"), without("n3 life"), without("c1 ok"), without("c1 invoke release"), without("6.00"),
+		lasting(killed, "c1", 2, 8)}, FaultTolerance, NotExercised},
+	{"acquire-hangs", "no majority is left", []change{lasting(killed, "n3", 0.03, 4.9)}, FaultTolerance, Holds},
+	{"acquire-hangs", "the machine stands still", []change{lasting("stall", "machine", 1, 4.5)}, FaultTolerance, Holds},
+}
+
+// TestLivenessAgainstNeighbours changes a little in a story, and with it what is right. It says of
+// each neighbour what it came to.
+func TestLivenessAgainstNeighbours(t *testing.T) {
+	for _, row := range neighbours {
+		r := newRecord(tale(t, neighbour(t, row.story, row.changes)))
+		if r.Malformed != "" {
+			t.Fatalf("%s, %s: %s", row.story, row.name, r.Malformed)
+		}
+		if got := judge(r, row.property); got.Outcome != row.want {
+			t.Errorf("%s, %s: %s, want %s: %s", row.story, row.name, got.Outcome, row.want, got.Because)
+		}
+	}
+}
+
+// TestDroughtAgainstBound has clients that each give up before the bound, of 3 s, is over.
+func TestDroughtAgainstBound(t *testing.T) {
+	for _, row := range []struct {
+		second, until float64
+		want          Outcome
+	}{
+		{2.5, 4.5, Violated},
+		{2.5, 3.9, Holds},
+		{3.1, 5.5, Holds}, // for a moment nobody tried
+	} {
+		h := tale(t, fmt.Sprintf(`params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rounds=10
+0   c1 begin client
+0   c2 begin client
+1   c1 invoke acquire session=c1/1
+3   c1 fail acquire session=c1/1
+%g  c2 invoke acquire session=c2/1
+%g  c2 fail acquire session=c2/1
+6   c1 invoke acquire session=c1/2
+6.1 c1 ok acquire session=c1/2 until=15
+8   c1 invoke release session=c1/2
+8   c1 ok release session=c1/2
+9   harness end run`, row.second, row.until))
+		if got := judge(newRecord(h), FaultTolerance); got.Outcome != row.want {
+			t.Errorf("from %g to %g: %s, want %s: %s", row.second, row.until, got.Outcome, row.want, got.Because)
+		}
+	}
+}
+
+// neighbour is a story with changes.
+func neighbour(t *testing.T, name string, changes []change) string {
+	t.Helper()
+	a, err := txtar.ParseFile("testdata/" + name + ".txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(a.Files[0].Data), "\n")
+	for _, c := range changes {
+		hit := false
+		for i, line := range lines {
+			switch {
+			case !strings.Contains(line, c.line) || c.was != "" && !strings.Contains(line, c.was):
+				continue
+			case c.was == "" && c.is != "":
+				lines[i] = c.is + line
+			case c.is == "":
+				lines[i] = ""
+			default:
+				lines[i] = strings.Replace(line, c.was, c.is, 1)
+			}
+			hit = true
+		}
+		if !hit {
+			t.Fatalf("%s has no line with %q and %q", name, c.line, c.was)
+		}
+	}
+	return strings.Join(lines, "")
+}

@@ -1,0 +1,191 @@
+package checker
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+)
+
+// asks is what clients ask of nodes, with whose token and in which round: a lock that draws
+// a value for each round tells that by its tokens, one that keeps its value does not.
+type asks struct {
+	*rand.Rand
+	events []history.Event
+	rounds []int             // of each event on the wire, from 1; 0: a client's
+	keys   map[string]string // by node: what it holds
+	late   []int             // events that their nodes have still to do
+	round  int
+}
+
+// TestRoundsAgainstFreshTokens lets clients ask with one token for all rounds of an acquire,
+// or for all acquires, and expects the attempts that a fresh token for each would show.
+func TestRoundsAgainstFreshTokens(t *testing.T) {
+	several, late := 0, 0
+	for seed := range uint64(3000) {
+		a := &asks{Rand: rand.New(rand.NewPCG(seed, 7)), keys: map[string]string{}}
+		forEver := seed%2 == 0
+		at := int64(1e9)
+		for i := range 2 + a.IntN(3) {
+			at = a.acquire(fmt.Sprintf("c1/%d", i+1), at, forEver)
+		}
+		a.until(never)
+		fresh := slices.Clone(a.events)
+		for i, round := range a.rounds {
+			if round > 0 {
+				fresh[i].Token = fmt.Sprint("T", round)
+			}
+		}
+		want, got := wiredOf(fresh), wiredOf(a.events)
+		if len(want) != len(got) {
+			t.Fatalf("seed %d: %d rounds, want %d", seed, len(got), len(want))
+		}
+		for i, x := range want {
+			y := got[i]
+			if tell := func(a *attempt) string {
+				return fmt.Sprint(a.Session.Name(), a.From, a.To, a.Over, a.Yes, a.No, a.Won, sentAt(a.Sets))
+			}; tell(x) != tell(y) {
+				t.Fatalf("seed %d, round %d: %s, want %s", seed, i, tell(y), tell(x))
+			}
+			for _, e := range y.Sets {
+				deleted, sent := y.Deletion(e)
+				wantDeleted, wantSent := a.deletion(e)
+				if e.Type == history.OK && (deleted != wantDeleted || deleted < never && sent != wantSent) {
+					t.Fatalf("seed %d, round %d: the key of %s is deleted at %d by what was sent at %d, want %d and %d", seed, i, e.Node, deleted, sent, wantDeleted, wantSent)
+				}
+				if own, _ := x.Deletion(x.Sets[0]); own == never && deleted < never {
+					late++
+				}
+			}
+		}
+		several = max(several, len(got))
+	}
+	if several < 8 || late < 100 {
+		t.Errorf("at most %d rounds in a history, and %d keys that a later round deleted: too few to show anything", several, late)
+	}
+}
+
+func sentAt(sets []*history.Event) (all []int64) {
+	for _, e := range sets {
+		all = append(all, e.Sent)
+	}
+	return all
+}
+
+func wiredOf(events []history.Event) []*attempt {
+	events = slices.Clone(events)
+	slices.SortStableFunc(events, func(a, b history.Event) int { return cmp.Compare(a.T, b.T) })
+	for i := range events {
+		events[i].N = int64(i + 1)
+	}
+	h := &history.History{Params: history.Params{Clients: []string{"c1"}, Nodes: []string{"n1", "n2", "n3"}, TTL: time.Hour, NodeTimeout: 50 * time.Millisecond}, Events: events}
+	return facts.Read(h).Wires()["k"].Attempts
+}
+
+const askMS = int64(time.Millisecond)
+
+// acquire asks in up to four rounds, and returns when the client is done with it. Nodes are
+// asked at once, or one after the other; those that are down are not.
+func (a *asks) acquire(session string, at int64, forEver bool) int64 {
+	call := history.Event{T: at, Process: "c1", Type: history.Invoke, Op: history.OpAcquire, Key: "k", Session: session}
+	a.add(0, call)
+	token, oneByOne, givesBack := "own", a.IntN(2) == 0, a.IntN(3) > 0
+	if !forEver {
+		token = session
+	}
+	nodes := []string{"n1", "n2", "n3"}
+	for range 1 + a.IntN(4) {
+		a.round++
+		others := []string{"n1", "n2", "n3"}
+		a.Shuffle(3, func(i, j int) { others[i], others[j] = others[j], others[i] })
+		up := nodes[a.IntN(len(nodes))] // it was, and is
+		nodes = append([]string{up}, slices.DeleteFunc(others[:a.IntN(4)], func(n string) bool { return n == up })...)
+		at = a.ask(history.OpSet, token, nodes, at, oneByOne) + askMS
+		if givesBack {
+			at = a.ask(history.OpRelease, token, nodes, at, oneByOne)
+		}
+		at += 60 * askMS
+	}
+	call.T, call.Type = at, history.Fail
+	a.add(0, call)
+	return at + 200*askMS
+}
+
+// ask sends a command to nodes, and returns when the client goes on. An answer may come too
+// late, or the node may never hear of it.
+func (a *asks) ask(op, token string, nodes []string, at int64, oneByOne bool) int64 {
+	on := at
+	for _, n := range nodes {
+		e := history.Event{Process: "c1-" + n, Node: n, Op: op, Key: "k", Token: token, Sent: at}
+		done := at + 2*askMS + a.Int64N(askMS)
+		a.until(at + askMS)
+		switch a.IntN(8) {
+		case 0: // lost
+			e.T, e.Type, done = at+50*askMS, history.Info, at+50*askMS
+		case 1: // answered late
+			e.Applied, e.T, done = at+askMS, at+400*askMS, at+50*askMS
+			e.Type = a.does(&e)
+		case 2: // under way for long
+			e.Applied, e.T, done = at+300*askMS, at+301*askMS, at+50*askMS
+			a.late = append(a.late, len(a.events))
+		default:
+			e.Applied, e.Answered, e.T = at+askMS, done, done
+			e.Type = a.does(&e)
+		}
+		a.add(a.round, e)
+		on = max(on, done)
+		if oneByOne {
+			at = done + 1
+		}
+	}
+	return on
+}
+
+// until has nodes do what has come by an instant.
+func (a *asks) until(at int64) {
+	for len(a.late) > 0 && a.events[a.late[0]].Applied <= at {
+		e := &a.events[a.late[0]]
+		e.Type = a.does(e)
+		a.late = a.late[1:]
+	}
+}
+
+// does has the node do a command, and says what it answers.
+func (a *asks) does(e *history.Event) history.Type {
+	switch held := a.keys[e.Node] != ""; {
+	case e.Op == history.OpSet && !held:
+		a.keys[e.Node] = e.Token
+	case e.Op == history.OpRelease && a.keys[e.Node] == e.Token:
+		a.keys[e.Node] = ""
+	default:
+		return history.Fail
+	}
+	return history.OK
+}
+
+// deletion is when the key of a set was deleted, by the next release that its node did, and
+// when the client first asked for that.
+func (a *asks) deletion(set *history.Event) (at, sent int64) {
+	at, sent = never, never
+	for _, e := range a.events {
+		if e.Op != history.OpRelease || e.Node != set.Node || e.Token != set.Token {
+			continue
+		}
+		if e.Applied > set.Applied {
+			at = min(at, e.Applied)
+		}
+		if e.Sent >= set.Sent {
+			sent = min(sent, e.Sent)
+		}
+	}
+	return at, sent
+}
+
+func (a *asks) add(round int, e history.Event) {
+	a.events, a.rounds = append(a.events, e), append(a.rounds, round)
+}
