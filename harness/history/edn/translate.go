@@ -19,7 +19,7 @@ type translation struct {
 	timed     bool     // they have :time
 	indexed   bool     // they have none, but :index
 	keyed     bool     // they say which lock they are of
-	keys      []string
+	keys      map[string]bool
 
 	acquires int
 	others   int // operations on something else
@@ -39,7 +39,7 @@ type process struct {
 const theLock = "lock"
 
 func newTranslation() *translation {
-	return &translation{processes: map[string]*process{}}
+	return &translation{processes: map[string]*process{}, keys: map[string]bool{}}
 }
 
 func (t *translation) add(f form) error {
@@ -147,7 +147,7 @@ func (t *translation) finished(p *process, o operation, at int64) error {
 		case o.f == history.OpAcquire:
 			p.held[key] = append(held, p.session)
 		default:
-			p.held[key] = slices.DeleteFunc(held, func(s string) bool { return s == p.session })
+			p.held[key] = held[:len(held)-1] // who calls release gives back the last
 		}
 	}
 	if o.kind == history.Info && !p.crashed {
@@ -182,9 +182,7 @@ func (t *translation) lock(o operation) (string, error) {
 	if t.keyed {
 		key = name.String()
 	}
-	if i, ok := slices.BinarySearch(t.keys, key); !ok {
-		t.keys = slices.Insert(t.keys, i, key)
-	}
+	t.keys[key] = true
 	return key, nil
 }
 

@@ -19,6 +19,9 @@ type Attempt struct {
 	Won      bool             // its session got the lock by it
 	Sets     []*history.Event // that a node applied, or may have
 	Deletes  []*history.Event // with its token, applied or not
+
+	end     int64               // without a next attempt, it was over by then
+	deleted map[string]deletion // by node; made when first asked for
 }
 
 // Wire is what the links saw of one lock, put in the order of its attempts.
@@ -143,37 +146,69 @@ func (f *Facts) settle(w *Wire) {
 		s := a.Session
 		if last := w.Last[s]; last != nil {
 			last.Over = min(last.Over, a.From)
+			a.end = last.end
+		} else {
+			a.end = f.over(s)
 		}
+		a.Over = a.end
 		w.Last[s] = a
-		a.Over = s.Acquire.Returned()
-		if s.Granted() {
-			a.Over = s.Released()
-		}
-		if t, ok := f.Gone[s.Client()]; ok {
-			a.Over = min(a.Over, t)
-		}
 	}
 	for s, a := range w.Last {
 		a.Won = s.Granted()
 	}
 }
 
+// over is when a session's acquire had returned without the lock, its holder had released,
+// or its client was gone.
+func (f *Facts) over(s *Session) int64 {
+	at := s.Acquire.Returned()
+	if s.Granted() {
+		at = s.Released()
+	}
+	if t, ok := f.Gone[s.Client()]; ok {
+		at = min(at, t)
+	}
+	return at
+}
+
+// deletion is the commands on one node to delete an attempt's key.
+type deletion struct {
+	sent    int64   // the first was
+	applied []int64 // in the order of time
+}
+
 // Deletion of an attempt's key on a node: when it was applied, or Never, and
 // when it was sent, 0 if it was not.
 func (a *Attempt) Deletion(set *history.Event) (at, sent int64) {
-	at = Never
-	for _, d := range a.Deletes {
-		if d.Node != set.Node {
-			continue
-		}
-		if sent == 0 || d.Sent < sent {
-			sent = d.Sent
-		}
-		if d.Applied > Applied(set) {
-			at = min(at, d.Applied)
-		}
+	if len(a.Deletes) == 0 {
+		return Never, 0
 	}
-	return at, sent
+	if a.deleted == nil {
+		a.deleted = deletions(a.Deletes)
+	}
+	d := a.deleted[set.Node]
+	i, _ := slices.BinarySearch(d.applied, Applied(set)+1)
+	if i < len(d.applied) {
+		return d.applied[i], d.sent
+	}
+	return Never, d.sent
+}
+
+// deletions puts the commands of an attempt in order: one token may have been used for all.
+func deletions(commands []*history.Event) map[string]deletion {
+	all := map[string]deletion{}
+	for _, e := range commands {
+		d := all[e.Node]
+		if d.sent == 0 || e.Sent < d.sent {
+			d.sent = e.Sent
+		}
+		d.applied = append(d.applied, e.Applied)
+		all[e.Node] = d
+	}
+	for _, d := range all {
+		slices.Sort(d.applied)
+	}
+	return all
 }
 
 // LastCalled is the last of one client's sessions, in the order of their calls, that it

@@ -100,7 +100,7 @@ func readLives(told []*history.Event) *Lives {
 	slices.SortStableFunc(all, func(a, b *history.Event) int {
 		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Life.Seq, b.Life.Seq))
 	})
-	open := map[place]*Stay{}
+	open, seen := map[place]*Stay{}, map[string]bool{}
 	for _, e := range all {
 		if e.Life.What == history.KeyGap {
 			l.gaps[e.Process] = append(l.gaps[e.Process], e)
@@ -108,7 +108,8 @@ func readLives(told []*history.Event) *Lives {
 		}
 		p := place{e.Process, e.Key}
 		open[p] = l.next(open[p], p, e)
-		if !slices.Contains(l.Keys, e.Key) {
+		if !seen[e.Key] {
+			seen[e.Key] = true
 			l.Keys = append(l.Keys, e.Key)
 		}
 	}
