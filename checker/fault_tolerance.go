@@ -167,7 +167,7 @@ func (r *record) starved(d drought) Result {
 // ending is the events that show how a session's hold ended: the release, and
 // the last key that was set where that was what ended it.
 func (r *record) ending(c *contest, s *session) []*history.Event {
-	t, _ := r.tenure(s, c.wire)
+	t := r.tenureOf(s, c.wire)
 	events := []*history.Event{s.Acquire.Call, s.Acquire.Return}
 	for x := range s.Releases() {
 		if x.Return != nil && x.Return.T == t.to {
