@@ -32,6 +32,7 @@ type record struct {
 	lost      []loss                  // memo of losses
 	wanting   map[string][]wanting    // memo of wantings
 	tenured   map[*session]remembered // memo of tenureOf
+	courses   map[*session]*course    // memo of courseOf, of long sessions
 	tardy     *lateness               // memo of lateness
 	contested []*contest              // memo of contests
 	answers   map[*lock]Outcome       // memo of porcupine's answers
