@@ -15,6 +15,7 @@ type contest struct {
 	listed  []*session            // memo of calls, where there are several locks
 	granted []*session            // memo of grants
 	passed  []int                 // memo of grantAfter: of each grant, the next to another client
+	waited  *callers              // memo of callers
 	asked   *asking               // memo of asking
 	clients map[string][]*session // memo of of
 	names   []string              // of these clients, in the order of their first call

@@ -137,8 +137,8 @@ func (r *record) waiters(d loss, next *session) (waiters []*session, clients int
 	if next != nil {
 		until = next.Acquire.Return.T
 	}
-	of := r.of(d.contest)
-	for _, client := range d.contest.names {
+	of, w := r.of(d.contest), r.callers(d.contest)
+	for _, client := range w.clients(until, w.ended, d.at) {
 		before := len(waiters)
 		if client != d.session.Client() {
 			for _, s := range outliving(of[client], d.at) {

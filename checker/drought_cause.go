@@ -90,7 +90,7 @@ func (r *record) meets(key string, a *attempt, owners map[string]*attempt) encou
 
 // inTheWay is a key of another attempt's that a node had while one was under way, or nil.
 func (r *record) inTheWay(node, key string, a *attempt) *facts.Stay {
-	for _, s := range r.Lives().Stays(node, key) {
+	for _, s := range r.Lives().During(node, key, a.From, a.To) {
 		if !s.Holds(a.Token) && s.From() <= a.To && s.To() > a.From {
 			return s
 		}

@@ -119,8 +119,8 @@ func (r *record) drought(c *contest, g gap) (d drought, found bool) {
 	if g.length() <= r.rounds() {
 		return d, false
 	}
-	r.of(c)
-	for _, client := range c.names {
+	w := r.callers(c)
+	for _, client := range w.clients(g.to, w.until, g.from) {
 		for _, s := range common(common(r.waits(c, client, g.interval), r.available(c, client)), []interval{g.interval}) {
 			if s.length() > r.rounds() && s.length() > d.length() {
 				d, found = drought{interval: s, contest: c, client: client, gap: g}, true

@@ -33,9 +33,10 @@ type record struct {
 	wanting   map[string][]wanting    // memo of wantings
 	tenured   map[*session]remembered // memo of tenureOf
 	courses   map[*session]*course    // memo of courseOf, of long sessions
-	tardy     *lateness               // memo of lateness
-	contested []*contest              // memo of contests
-	answers   map[*lock]Outcome       // memo of porcupine's answers
+	used      usage
+	tardy     *lateness         // memo of lateness
+	contested []*contest        // memo of contests
+	answers   map[*lock]Outcome // memo of porcupine's answers
 	windowed  *lock
 	windows   []window  // of windowed, memory that keys share, one after the other
 	ops       []leaseOp // memory that sessions share, likewise
