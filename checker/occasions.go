@@ -41,14 +41,14 @@ func (r *record) meetings(l *lock, ws []window) int {
 			continue
 		}
 		wait := r.wait(s)
-		if begun.reach(s, wait.to+ε, wait.from-ε) || s.Acquire.Outcome() == history.Fail && after.another(s, int64(r.Params.TTL)) {
+		if begun.meets(s, wait, ε) || s.Acquire.Outcome() == history.Fail && after.another(s, int64(r.Params.TTL)) {
 			met++
 		}
 	}
 	begun = furthest{ws: ws}
 	slices.SortFunc(unanswered, func(a, b *session) int { return cmp.Compare(r.wait(a).to, r.wait(b).to) })
 	for _, s := range unanswered {
-		if wait := r.wait(s); begun.reach(s, wait.to+ε, wait.from-ε) {
+		if wait := r.wait(s); begun.meets(s, wait, ε) {
 			met++
 		}
 	}
@@ -62,10 +62,10 @@ type furthest struct {
 	far, other window
 }
 
-// reach reports whether a window of another session than s had begun by an instant, which
-// is not before the last that was asked for, and ends at or after another.
-func (f *furthest) reach(s *session, by, from int64) bool {
-	for ; len(f.ws) > 0 && f.ws[0].from <= by; f.ws = f.ws[1:] {
+// meets reports whether a window of another session than s meets its wait, which does not
+// end before the last that was asked about.
+func (f *furthest) meets(s *session, wait interval, ε int64) bool {
+	for ; len(f.ws) > 0 && f.ws[0].from-ε <= wait.to; f.ws = f.ws[1:] {
 		switch w := f.ws[0]; {
 		case f.far.session == w.session:
 			f.far.to = max(f.far.to, w.to)
@@ -79,7 +79,7 @@ func (f *furthest) reach(s *session, by, from int64) bool {
 	if w.session == s {
 		w = f.other
 	}
-	return w.session != nil && w.to >= from
+	return w.session != nil && w.to >= wait.from-ε
 }
 
 // successors finds who held a lock after a failure.
