@@ -68,13 +68,18 @@
 //	counted-twice            time in which three believe is counted twice
 //	death-ends-nothing       belief goes on after the client's kill
 //	deleted-before-due       a deletion counts though the key would have been over by then
+//	deletes-from-any         a command that deleted a key before it was set counts
 //	end-by-first             the hold lasts to the first call that shows it
 //	ended-later-counts       an end that came after the second key counts
+//	ended-still-waits        an acquire that had ended by a loss waits for its lock
 //	equal-token-stale        a token as high as the highest accepted counts as below it
 //	error-ignored            a window is not shrunk by the error of the stamps at its end
 //	extension-forgotten      the lease lapses as its acquire claimed
 //	extension-gives-nothing  the time of a key counts from its set, not from its last expiry
 //	failover-is-restart      a key that a failover lost counts as forgotten by a restart
+//	failure-after-own        after a failure the client itself counts as another
+//	first-fault-ends         of the faults that may end the first does
+//	first-turn-only          a clock shows a deadline only before its next turn but one
 //	furthest-forgotten       only neighbours are compared, not the window that reaches furthest
 //	gap-closed               an extension that comes back late fills the gap before it
 //	gap-not-told             that facts may be missing is not said
@@ -82,8 +87,10 @@
 //	harness-is-stranger      what lockpick deletes counts as a stranger's
 //	hold-from-last-window    a hold begins where belief began for the last time
 //	kept-ends                a key that survived a restart counts as ended by it
+//	key-outlives-delete      a node has a key until its time is over, though a release deleted it
 //	lapse-by-max             of the extensions that may be the last, the longest counts
 //	lapse-not-early          the error of the stamps brings no lapse forward
+//	lapse-once               a key sees only those steps back that were under way
 //	last-extension-free      the last extension that a limit allows is one too many
 //	latest-for-earliest      of equal overlaps the latest is shown
 //	latest-unknown-release   of the unknown releases the last counts
@@ -93,8 +100,12 @@
 //	lost-at-end              a no that returned as the hold ended counts as inside it
 //	not-put-in-order         windows stay in the order in which acquires returned
 //	one-wrong-clock          two wrong clocks count as one
+//	own-claim-forgotten      a long session has the deadline of its acquire
+//	own-grant-next           a grant to the lost holder itself counts as a hand-over
 //	phantom-extends          only a release shows a hold without an acquire
 //	power-is-kill            a power loss on a node that keeps a file counts as a kill
+//	queue-counts-equals      who called at the same instant counts as earlier
+//	queue-forgets            who leaves the queue still waits
 //	quorum-unasked           a session counts though its keys are on fewer nodes than a quorum
 //	refusal-ignored          a definite no to an extension ends no belief
 //	release-ends-nothing     belief goes on after the release was called
@@ -105,12 +116,15 @@
 //	silence-claims-for-ever  an extension that names no deadline takes the lock for ever
 //	spare-of-first           the votes to spare are the first session's
 //	step-of-other-node       a step counts whatever node it turned
+//	steps-over-count         a step back that was over before a key was set lets it live longer
+//	stopped-from-begin       a client that does something as it is stopped does so while it is
 //	token-at-return          a token counts as earlier if it was returned at the instant at which the next attempt began
 //	touching-is-overlap      windows that only touch count as overlapping
 //	turned-before            a clock that was set before the key counts as what ended it
 //	unknown-acquire-claims   an acquire without an answer claims the lock for ever
 //	unknown-release-ignored  a release of unknown outcome never takes effect
 //	unknown-returns          an operation of unknown outcome took effect before its return
+//	unseen-of-own            what a session has overwritten itself hides what another had written
 //	vote-after-return        a key that came after the acquire returned is a vote
 //	wrong-clock-unseen       a key that got too little time for a wrong clock counts as given shorter
 //	wrong-min                an overlap lasts to the later of the two ends

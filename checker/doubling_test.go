@@ -179,6 +179,7 @@ var growths = []growth{
 	}},
 	{"clients that never hear", func(t *teller, n int) {
 		t.params.Clients = names("c", n)
+		t.section("c1", "k")
 		for _, c := range t.params.Clients {
 			t.asks(c, "k")
 		}
@@ -321,9 +322,10 @@ var growths = []growth{
 		for i := range n {
 			c := t.params.Clients[i%2]
 			t.params.Steps = append(t.params.Steps, history.PlannedStep{Step: i + 1, Fault: paused, Targets: []string{c}, Proof: &history.Proof{Use: []string{history.UseClient}}})
-			t.section(c, "k")
-			t.fault(paused, c, i+1, func() { t.section(t.params.Clients[1-i%2], "k") })
-			t.section(c, "k")
+			t.asks(c, "k")
+			t.gets(c, "k")
+			t.fault(paused, c, i+1, func() {})
+			t.both(c, history.OpRelease, history.Event{})
 		}
 	}},
 	{"steps that hit nodes", func(t *teller, n int) {
@@ -438,6 +440,32 @@ var growths = []growth{
 			t.both(c, history.OpRelease, history.Event{})
 		}
 		t.log(log)
+	}},
+	{"attempts that nobody took back", func(t *teller, n int) {
+		for i := range n {
+			c := t.params.Clients[i%2]
+			t.asks(c, "k")
+			t.asked(c, "n1", history.OpSet, history.OK, t.last[c], "k")
+			t.asked(c, "n2", history.OpSet, history.Fail, t.last[c], "k")
+			t.does(c, history.Fail, history.OpAcquire, history.Event{})
+		}
+		t.section("c1", "k")
+	}},
+	{"keys that a client has at once", func(t *teller, n int) {
+		for i := range n {
+			t.asks("c1", strconv.Itoa(i))
+			t.gets("c1", strconv.Itoa(i))
+		}
+		for range n {
+			t.fault(paused, "c1", 0, func() {})
+		}
+	}},
+	{"overlaps", func(t *teller, n int) {
+		for i := range n {
+			c := t.params.Clients[i%2]
+			t.asks(c, "k")
+			t.gets(c, "k")
+		}
 	}},
 	{"gaps", func(t *teller, n int) { // nobody has the lock for long, and each has a client of its own
 		t.params.Clients = names("c", n)
