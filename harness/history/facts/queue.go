@@ -38,14 +38,16 @@ func (q *queue) join(c *client, at int64) {
 
 // shorten drops the places of those that have left, and makes room for as many as wait.
 func (q *queue) shorten() {
-	room := max(minQueue, 2*q.wait)
-	called, who := make([]int64, 0, room), make([]*client, 0, room)
+	called, who := q.called[:0], q.who[:0]
+	if room := max(minQueue, 2*q.wait); room > cap(q.who) {
+		called, who, q.sums = make([]int64, 0, room), make([]*client, 0, room), make([]int, 0, room+1)
+	}
 	for i, c := range q.who {
 		if c != nil {
 			called, who = append(called, q.called[i]), append(who, c)
 		}
 	}
-	q.called, q.who, q.sums = called, who, make([]int, 0, room+1)
+	q.called, q.who = called, who
 	q.number()
 }
 
