@@ -24,16 +24,19 @@ func (q *queue) join(c *client, at int64) {
 	if len(q.who) == cap(q.who) {
 		q.shorten()
 	}
-	i := q.before(at + 1)
-	q.called, q.who = slices.Insert(q.called, i, at), slices.Insert(q.who, i, c)
 	q.wait++
-	if i < len(q.who)-1 {
+	if i := q.before(at + 1); i < len(q.who) {
+		q.called, q.who = slices.Insert(q.called, i, at), slices.Insert(q.who, i, c)
 		q.number()
 		return
 	}
-	c.place = i
-	q.sums = q.sums[:i+2]
-	q.sums[i+1] = 1 + q.count(i) - q.count(i+1-(i+1)&-(i+1))
+	c.place = len(q.who)
+	q.called, q.who = append(q.called, at), append(q.who, c)
+	n, sum := len(q.who), 1
+	for i := n - 1; i > n-n&-n; i -= i & -i {
+		sum += q.sums[i]
+	}
+	q.sums = append(q.sums, sum)
 }
 
 // shorten drops the places of those that have left, and makes room for as many as wait.
