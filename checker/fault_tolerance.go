@@ -126,10 +126,10 @@ func (r *record) drought(c *contest, g gap) (d drought, found bool) {
 	if g.length() <= r.rounds() {
 		return d, false
 	}
-	r.of(c)
+	w := r.callers(c)
 	var all []interval // of whomever
 	var waiting []string
-	for _, client := range c.names {
+	for _, client := range w.clients(g.to, w.until, g.from) {
 		could := common(common(r.waits(c, client, g.interval), r.available(c, client)), []interval{g.interval})
 		for _, s := range could {
 			if s.length() > r.rounds() && s.length() > d.length() {
@@ -188,7 +188,7 @@ func (r *record) starved(d drought) Result {
 // ending is the events that show how a session's hold ended: the release, and
 // the last key that was set where that was what ended it.
 func (r *record) ending(c *contest, s *session) []*history.Event {
-	t, _ := r.tenure(s, c.wire)
+	t := r.tenureOf(s, c.wire)
 	events := []*history.Event{s.Acquire.Call, s.Acquire.Return}
 	for x := range s.Releases() {
 		if x.Return != nil && x.Return.T == t.to {

@@ -20,7 +20,7 @@ type translation struct {
 	timed     bool     // they have :time
 	indexed   bool     // they have none, but :index
 	keyed     bool     // they say which lock they are of
-	keys      []string
+	keys      map[string]bool
 
 	plain bool          // calls and returns as they stand, of no session
 	ttl   time.Duration // of a lease; Never, Unknown
@@ -45,7 +45,7 @@ type process struct {
 const theLock = "lock"
 
 func newTranslation() *translation {
-	return &translation{processes: map[string]*process{}}
+	return &translation{processes: map[string]*process{}, keys: map[string]bool{}}
 }
 
 // read takes the operations of a history.
@@ -175,7 +175,7 @@ func (t *translation) finished(p *process, o operation, at int64) error {
 		case o.f == history.OpAcquire:
 			p.held[key] = append(held, p.session)
 		default:
-			p.held[key] = slices.DeleteFunc(held, func(s string) bool { return s == p.session })
+			p.held[key] = held[:len(held)-1] // who calls release gives back the last
 		}
 	}
 	if o.kind == history.Info && !p.crashed {
@@ -210,9 +210,7 @@ func (t *translation) lock(o operation) (string, error) {
 	if t.keyed {
 		key = name.String()
 	}
-	if i, ok := slices.BinarySearch(t.keys, key); !ok {
-		t.keys = slices.Insert(t.keys, i, key)
-	}
+	t.keys[key] = true
 	return key, nil
 }
 
