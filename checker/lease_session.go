@@ -41,7 +41,7 @@ type conflict struct {
 
 // holdOf finds when a session held by its evidence, and against false whether it
 // need ever have. What contradicts itself is a conflict; with lost-early comes
-// the hold besides.
+// the hold besides, up to when its client was told.
 func (e *evidence) holdOf(s *session) (h hold, held bool, against *conflict) {
 	contrary := func(kind string, from, to int64, ops ...leaseOp) *conflict {
 		return &conflict{kind: kind, sessions: []*session{s}, ops: ops, from: from, to: to}
@@ -62,10 +62,14 @@ func (e *evidence) holdOf(s *session) (h hold, held bool, against *conflict) {
 	if !h.firm {
 		h.from, h.to = to, from
 	}
-	if no := e.refused; no != nil && (e.between || to > no.ret) {
-		return h, true, contrary(LostEarly, no.call, no.ret, append(e.fixes(), *no)...)
+	no := e.refused
+	if no == nil || !e.between && to <= no.ret {
+		return h, true, nil
 	}
-	return h, true, nil
+	if !e.between { // from then on nobody need have been kept out
+		h.to, h.firm = no.ret, from < no.ret
+	}
+	return h, h.firm, contrary(LostEarly, no.call, no.ret, append(e.fixes(), *no)...)
 }
 
 // evidence is a session's operations by what they show, in the order in which its

@@ -20,7 +20,8 @@ const proofs = "Exhaustively|Against"
 const causeTests = "TestCause|TestWhyDry|TestRefusedSets|TestSpareVotes|TestNoCause"
 
 // TestMutants makes one mistake in a copy of the checker, or of the facts that it
-// judges, for each patch in testdata/mutants, and expects the proofs to find it.
+// judges, for each patch in testdata/mutants, and expects the proofs to find it. By day
+// every other has to do.
 func TestMutants(t *testing.T) {
 	patches, err := filepath.Glob("testdata/mutants/*.patch")
 	if err != nil || len(patches) == 0 {
@@ -29,7 +30,10 @@ func TestMutants(t *testing.T) {
 	if out, err := exec.Command("go", "vet", ".").CombinedOutput(); err != nil {
 		t.Fatalf("the checker itself: %v\n%s", err, out)
 	}
-	for _, path := range patches {
+	for i, path := range patches {
+		if i%mutantStride != 0 {
+			continue
+		}
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".patch"), func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(path)
