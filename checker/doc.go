@@ -113,7 +113,6 @@
 //	lapse-not-early          the error of the stamps brings no lapse forward
 //	lapse-once               a key sees only those steps back that were under way
 //	last-extension-free      the last extension that a limit allows is one too many
-//	last-grant-unseen        a file of Jepsen's ends at the instant of its last operation
 //	last-instant-forgotten   who is granted by the last event believes nothing
 //	last-instant-of-the-dead who is gone believes on
 //	late-acquire-granted     an acquire that returned after its deadline is written for Jepsen as granted

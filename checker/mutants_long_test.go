@@ -72,7 +72,7 @@ func killer(out string) string {
 }
 
 // build makes tests with a patch applied to a copy of its file: those of the file's package,
-// or for the facts those of this one, which judges them.
+// or for what is read and put in order those of this one, which judges it.
 func build(t *testing.T, patch string) (binary, room string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -96,7 +96,7 @@ func build(t *testing.T, patch string) (binary, room string) {
 		t.Fatal(err)
 	}
 	binary, room = filepath.Join(dir, "mutant.test"), filepath.Dir(name)
-	if filepath.Base(room) == "facts" {
+	if base := filepath.Base(room); base == "facts" || base == "history" {
 		room = "."
 	}
 	cmd := exec.Command("go", "test", "-c", "-ldflags=-w", "-o", binary, "-overlay", filepath.Join(dir, "overlay.json"), ".")

@@ -224,8 +224,8 @@ func (t *translation) finish() []history.Event {
 	t.lease()
 	begin := history.Event{T: t.events[0].T, Process: history.Harness, Type: history.Begin, Op: history.OpRun,
 		Params: &history.Params{Schema: history.Schema, Scenario: "history.edn", Backend: "jepsen", Clients: t.clients}}
-	last := t.events[len(t.events)-1].T // who was granted the lock then, and nobody after, believed in it
-	end := history.Event{N: t.count + 1, T: last + 1, Process: history.Harness, Type: history.End, Op: history.OpRun}
+	last := t.events[len(t.events)-1].T
+	end := history.Event{N: t.count + 1, T: last, Process: history.Harness, Type: history.End, Op: history.OpRun}
 	return slices.Concat([]history.Event{begin}, t.events, []history.Event{end})
 }
 
