@@ -169,7 +169,9 @@ func overlapping(ws []window) []*session {
 }
 
 // follow puts each brief hold behind what its client must have held before it, by the
-// order of its operations. Where that leaves it no instant it is buried there.
+// order of its operations. Where that leaves it no instant it is buried there. Another brief
+// hold before it leaves it room: the earlier one's instant, for that can't be later than
+// the last at which this one may be.
 func (k *leaseKey) follow(ss iter.Seq[*session]) {
 	if len(k.brief) == 0 {
 		return

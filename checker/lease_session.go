@@ -17,8 +17,8 @@ import (
 // one instant between them is enough (from and to are then its bounds).
 type hold struct {
 	window
-	firm        bool
-	first, last int64 // numbers of the first and the last call that show it
+	firm  bool
+	first int64 // the number of the first call that shows it
 }
 
 // Ways in which no lease lock could have given a session's answers.
@@ -58,7 +58,7 @@ func (e *evidence) holdOf(s *session) (h hold, held bool, against *conflict) {
 	}
 	from := e.first.ret
 	to, _, _ := e.earliestEnd()
-	h = hold{window{from: from, to: to, session: s}, from < to, e.first.number(), e.last.number()}
+	h = hold{window{from: from, to: to, session: s}, from < to, e.first.number()}
 	if !h.firm {
 		h.from, h.to = to, from
 	}
