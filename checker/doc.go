@@ -50,8 +50,10 @@
 //
 // What holds is proven by a certificate that is verified operation by operation
 // (lease_certificate.go). What is small enough is put before porcupine as well,
-// and so is every witness. The comparisons of millions of histories with porcupine
-// and with judges too dumb to be wrong are themselves put to the test: each of
+// and so is every witness, by a translation of its own (porcupine.go). Package bruteforce
+// tries every order and every instant on raw events, and shares no line with either. The
+// comparisons of millions of histories with porcupine and with judges too dumb to be
+// wrong, such as that, are themselves put to the test: each of
 // these mistakes, made in a copy of the checker, of package mutex, of the facts or of
 // the reader of Jepsen's histories, is found by such a comparison
 // (testdata/mutants, TestMutants).
