@@ -140,6 +140,7 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 	}
 	founded()
 	b.founding.Lock() // a run that began while another's site is made would be late in all it does
+	//lint:ignore SA2001 it only waits for the others
 	b.founding.Unlock()
 	if err := c.filterPackets(s); err != nil {
 		return err

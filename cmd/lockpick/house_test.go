@@ -125,7 +125,7 @@ const (
 	prometheus = "github.com/prometheus/client_golang"
 	zerolog    = "github.com/rs/zerolog"
 	porcupine  = "github.com/anishathalye/porcupine"
-	dockerPkg  = "github.com/docker/docker"
+	dockerPkg  = "github.com/docker/docker github.com/containerd/errdefs"
 	goFuse     = "github.com/hanwen/go-fuse/v2"
 	nftables   = "github.com/google/nftables"
 	gonumPlot  = "gonum.org/v1/plot"
