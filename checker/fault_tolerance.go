@@ -163,17 +163,16 @@ func (r *record) starved(d drought) Result {
 	}
 	waiters := 0
 	for _, client := range d.contest.names {
-		for _, s := range outliving(r.of(d.contest)[client], d.from) {
-			if s.Acquire.Call.T >= d.to {
-				break
-			}
-			if slices.Contains(d.clients, client) && len(w.Sessions) < 2 {
-				w.Sessions = append(w.Sessions, s.Name())
-			}
-			events = append(events, s.Acquire.Call)
-			waiters++
-			break // one of each client is enough
+		later := outliving(r.of(d.contest)[client], d.from)
+		if len(later) == 0 || later[0].Acquire.Call.T >= d.to {
+			continue
 		}
+		s := later[0] // one of each client is enough
+		if slices.Contains(d.clients, client) && len(w.Sessions) < 2 {
+			w.Sessions = append(w.Sessions, s.Name())
+		}
+		events = append(events, s.Acquire.Call)
+		waiters++
 	}
 	w.Events = numbered(events)
 	cause, why := r.whyDry(d.contest, d.interval)

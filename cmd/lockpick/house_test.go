@@ -59,7 +59,7 @@ var house = map[string]row{
 		because: "the engine knows no backend, no checker, no report"},
 	"harness/sim": {ours: "harness harness/client harness/lock harness/history harness/resp harness/sim/node nemesis", tests: goRedis,
 		because: "the simulation knows no real process and no judge"},
-	"harness/sim/node":    {ours: "harness/history", third: lua, because: "a Redis node that knows no network, and no time but its own clock"},
+	"harness/sim/node":    {ours: "harness/history harness/resp", third: lua, because: "a Redis node that knows no network, and no time but its own clock"},
 	"harness/real/server": {ours: "harness/resp", tests: "harness/real/proc", because: "what redis-servers are asked and told, whatever they run as"},
 	"harness/real/failover": {ours: "harness harness/real/server",
 		because: "one course of a failover for all real nodes; it knows no process, no container and no link"},
@@ -126,7 +126,7 @@ const (
 	prometheus = "github.com/prometheus/client_golang"
 	zerolog    = "github.com/rs/zerolog"
 	porcupine  = "github.com/anishathalye/porcupine"
-	dockerPkg  = "github.com/docker/docker"
+	dockerPkg  = "github.com/docker/docker github.com/containerd/errdefs"
 	goFuse     = "github.com/hanwen/go-fuse/v2"
 	nftables   = "github.com/google/nftables"
 	gonumPlot  = "gonum.org/v1/plot"

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"lockpick/redlock"
 )
 
 // Mistake is what is wrong with a lock.
@@ -146,13 +148,13 @@ var mistakes = []mistake{
 	{Mistake{"no-release-on-failure",
 		"leaves the keys of a failed attempt to expire",
 		"the keys have a TTL, that is what it is for"},
-		func(l *broken) { l.undo = func(context.Context, *handle) []answer { return nil } }},
+		func(l *broken) { l.undo = func(context.Context, *handle) []redlock.Answer { return nil } }},
 	{Mistake{"release-only-acknowledged",
 		"releases on the nodes only that are known to have granted, though a grant's answer can get lost",
 		"where nothing was set, there is nothing to delete"},
 		func(l *broken) {
 			l.holders = granting
-			l.undo = func(ctx context.Context, h *handle) []answer { return l.release(ctx, granting(h), h, l.delOwn) }
+			l.undo = func(ctx context.Context, h *handle) []redlock.Answer { return l.release(ctx, granting(h), h, l.delOwn) }
 		}},
 	{Mistake{"no-jitter",
 		"waits equally long after each failed attempt, so that those who split the vote meet again",
@@ -193,15 +195,15 @@ func (l *broken) script(text string) step {
 func granting(h *handle) []int {
 	var nodes []int
 	for _, a := range h.granted {
-		if a.yes() {
-			nodes = append(nodes, a.node)
+		if a.Yes() {
+			nodes = append(nodes, a.Node)
 		}
 	}
 	return nodes
 }
 
 func firstCount(_ context.Context, h *handle) int64 {
-	return h.granted[granting(h)[0]].value
+	return h.granted[granting(h)[0]].Value
 }
 
 // Mistakes lists what Settings.Mistake can be.
