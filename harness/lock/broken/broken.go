@@ -68,8 +68,8 @@ func newBroken(env lock.Env) (*broken, error) {
 	for i, n := range env.Nodes {
 		o := redisnode.Options(n.Addr)
 		o.Dialer = env.Dial
-		l.clients = append(l.clients, redis.NewClient(o))
-		l.nodes = append(l.nodes, redisnode.New(l.clients[i]))
+		l.Clients = append(l.Clients, redis.NewClient(o))
+		l.nodes = append(l.nodes, redisnode.New(l.Clients[i]))
 		l.all = append(l.all, i)
 	}
 	cfg := redlock.Config{
@@ -89,23 +89,14 @@ func newBroken(env lock.Env) (*broken, error) {
 
 // broken is one client's lock.
 type broken struct {
+	lock.Clients[*redis.Client]
 	course
 	env     lock.Env
 	cfg     redlock.Config
-	clients []*redis.Client
 	nodes   []*redisnode.Node
 	all     []int // indices of all nodes
 	drawn   int   // random values so far
 	retries int
-}
-
-// Close implements lock.Lock.
-func (l *broken) Close() error {
-	var errs []error
-	for _, c := range l.clients {
-		errs = append(errs, c.Close())
-	}
-	return errors.Join(errs...)
 }
 
 // Acquire implements lock.Lock.

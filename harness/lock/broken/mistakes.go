@@ -54,7 +54,7 @@ var mistakes = []mistake{
 		func(l *broken) {
 			l.sets(func(ctx context.Context, node int, key, value string) (int64, error) {
 				at := l.env.Wall().Add(l.cfg.TTL).UnixMilli()
-				err := l.clients[node].Do(ctx, "SET", key, value, "NX", "PXAT", at).Err()
+				err := l.Clients[node].Do(ctx, "SET", key, value, "NX", "PXAT", at).Err()
 				if errors.Is(err, redis.Nil) {
 					return 0, nil
 				}
@@ -70,7 +70,7 @@ var mistakes = []mistake{
 		"SET with an expiry is the recipe; the two letters at the end are for special cases"},
 		func(l *broken) {
 			l.sets(func(ctx context.Context, node int, key, value string) (int64, error) {
-				err := l.clients[node].Do(ctx, "SET", key, value, "PX", l.cfg.TTL.Milliseconds()).Err()
+				err := l.Clients[node].Do(ctx, "SET", key, value, "PX", l.cfg.TTL.Milliseconds()).Err()
 				return number(err == nil, err)
 			})
 		}},
@@ -88,7 +88,7 @@ var mistakes = []mistake{
 		"only the holder calls release, so the key is the holder's"},
 		func(l *broken) {
 			l.del = func(ctx context.Context, node int, key, _ string) (int64, error) {
-				return l.clients[node].Del(ctx, key).Result()
+				return l.Clients[node].Del(ctx, key).Result()
 			}
 		}},
 	{Mistake{"same-value-for-retries",
@@ -124,7 +124,7 @@ var mistakes = []mistake{
 		"only the holder extends, and PEXPIRE says whether the key is still there"},
 		func(l *broken) {
 			l.extend = func(ctx context.Context, node int, key, _ string) (int64, error) {
-				return number(l.clients[node].PExpire(ctx, key, l.cfg.TTL).Result())
+				return number(l.Clients[node].PExpire(ctx, key, l.cfg.TTL).Result())
 			}
 		}},
 	{Mistake{"extension-below-quorum",
@@ -187,7 +187,7 @@ func (l *broken) sets(s step) { l.set, l.counts = s, false }
 // script is a step that runs a script with value and TTL.
 func (l *broken) script(text string) step {
 	return func(ctx context.Context, node int, key, value string) (int64, error) {
-		return l.clients[node].Do(ctx, "EVAL", text, 1, key, value, l.cfg.TTL.Milliseconds()).Int64()
+		return l.Clients[node].Do(ctx, "EVAL", text, 1, key, value, l.cfg.TTL.Milliseconds()).Int64()
 	}
 }
 
