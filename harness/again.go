@@ -23,7 +23,7 @@ func (e *engine) fireAgain(step int, f nemesis.Fault) {
 		defer e.mu.Unlock()
 		return over || e.healing || e.gone[target]
 	}
-	for _, target := range e.targets(step) {
+	for _, target := range e.s.Targets(e.s.Plan[step]) {
 		var next func(k int)
 		next = func(k int) {
 			e.after(e.draw(f.Every, step, target, "every", k), func() {

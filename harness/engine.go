@@ -4,18 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"lockpick/harness/client"
 	"lockpick/harness/history"
-	"lockpick/nemesis"
+	"lockpick/harness/scenario"
 )
 
 // engine is one run: clients, the nemesis and what waits for events.
 type engine struct {
-	s       Scenario
+	s       scenario.Scenario
 	seed    uint64
 	cluster Cluster
 	rec     *history.Recorder
@@ -147,7 +146,7 @@ func (e *engine) left() bool {
 	return e.running > 0
 }
 
-func (e *engine) schedule(ctx context.Context, c Client) {
+func (e *engine) schedule(ctx context.Context, c scenario.Client) {
 	start := func() {
 		err := e.cluster.RunClient(ctx, e.spec(c), func(point string) { e.atPoint(c.Name, point) })
 		if errors.Is(err, ErrKilled) || errors.Is(err, context.Canceled) {
@@ -169,11 +168,11 @@ func (e *engine) schedule(ctx context.Context, c Client) {
 }
 
 // spec is what one client is to do.
-func (e *engine) spec(c Client) client.Spec {
+func (e *engine) spec(c scenario.Client) client.Spec {
 	w := e.s.Workload
 	s := client.Spec{
 		Name: c.Name, Seed: e.seed, Lock: e.s.Lock, Addresses: e.s.Topology.Addresses, Fence: w.Fence, Writes: w.Writes, Cycles: w.Cycles,
-		Keys: e.keys(), Until: e.s.Limit, Think: w.Think, Hold: w.Hold, Prepare: w.Prepare, Extend: w.Extend, NoCheck: w.NoCheck,
+		Keys: e.s.KeyNames(), Until: e.s.Limit, Think: w.Think, Hold: w.Hold, Prepare: w.Prepare, Extend: w.Extend, NoCheck: w.NoCheck,
 	}
 	if w.For > 0 {
 		s.Until = w.For
@@ -195,9 +194,6 @@ func (e *engine) spec(c Client) client.Spec {
 	return s
 }
 
-// keys is the locks that the clients work on.
-func (e *engine) keys() []string { return names("lock-", max(e.s.Workload.Keys, 1)) }
-
 // pause waits by the cluster's clock, or until the run is stopped: a cluster then
 // calls nothing any more.
 func (e *engine) pause(ctx context.Context, d time.Duration) {
@@ -212,7 +208,7 @@ func (e *engine) pause(ctx context.Context, d time.Duration) {
 // readLogs reads the resource's own log: the true order of its writes. When each
 // was applied, the links have seen.
 func (e *engine) readLogs(ctx context.Context) error {
-	for _, key := range e.keys() {
+	for _, key := range e.s.KeyNames() {
 		reply, err := e.cluster.Resource(ctx, "LRANGE", client.LogKey(key), "0", "-1")
 		if err != nil {
 			return fmt.Errorf("read the log of %s: %w", key, err)
@@ -227,7 +223,7 @@ func (e *engine) readLogs(ctx context.Context) error {
 				return err
 			}
 			e.mu.Lock()
-			ev.Process, ev.Applied = ResourceName, e.applied[ev.Value]
+			ev.Process, ev.Applied = scenario.ResourceName, e.applied[ev.Value]
 			e.mu.Unlock()
 			e.record(ev)
 		}
@@ -237,44 +233,4 @@ func (e *engine) readLogs(ctx context.Context) error {
 
 func (e *engine) note(text string) {
 	e.record(history.Event{Process: history.Harness, Type: history.Info, Op: history.OpRun, Cause: text})
-}
-
-// targets lists what a step hits: links spelled out, the rest by name.
-func (e *engine) targets(step int) []string {
-	st := e.s.Plan[step]
-	kind, _ := nemesis.KindOf(st.Fault.Kind)
-	switch {
-	case kind.Hits(nemesis.Message) && st.When.Message != nil:
-		return []string{st.When.Message.Link}
-	case !kind.Hits(nemesis.Link):
-		return st.Fault.Targets
-	}
-	var out []string
-	for _, t := range st.Fault.Targets {
-		if _, end, ok := nemesis.SplitLink(t); ok && end == nemesis.Replica {
-			out = append(out, t)
-			continue
-		}
-		out = append(out, e.links(t)...)
-	}
-	return out
-}
-
-// links spells a client or node out as all its links; a link is itself.
-func (e *engine) links(target string) []string {
-	var out []string
-	for _, c := range e.s.Clients {
-		for _, n := range e.s.NodeNames() {
-			if c.Reach != nil && !slices.Contains(c.Reach, n) {
-				continue
-			}
-			if l := nemesis.LinkName(c.Name, n); target == c.Name || target == n || target == l {
-				out = append(out, l)
-			}
-		}
-		if l := nemesis.LinkName(c.Name, ResourceName); target == ResourceName || target == l || target == c.Name+"-resource" {
-			out = append(out, l)
-		}
-	}
-	return out
 }

@@ -1,9 +1,10 @@
-// Package harness is the engine: it interprets a Scenario on a Cluster and
+// Package harness is the engine: it interprets a scenario on a Cluster and
 // records a history.
 //
-// A Scenario is one experiment as plain data, written as YAML; a Backend makes
-// a Cluster and calls the engine with it; Run joins the two. What lies around it:
+// A Backend makes a Cluster and calls the engine with it; Run joins the two. What lies
+// around it:
 //
+//	scenario/  one experiment as plain data, and the YAML file that it is written in
 //	history/   the facts: Event, Params, the recorder and the reader
 //	resp/      lock commands read off the wire
 //	lock/      what a lock under test gets and offers; lock/kinds is the table of locks
@@ -23,7 +24,7 @@
 // What nobody planned is recorded as well: where a real machine stood still by itself
 // (stall.go), and what somebody else did to a process of the run (unplanned.go).
 //
-// Deliberately missing: any backend, any checker, any report. The engine knows
+// Deliberately missing: any backend, any checker, any report, any file. The engine knows
 // what was planned and what happened, not what it means.
 package harness
 
@@ -31,22 +32,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
 // Run runs a scenario once on a backend and records what happens. An error means
 // that the backend or a client program could not do its part; the record then
 // holds what was seen so far.
-func Run(ctx context.Context, b Backend, s Scenario, seed uint64, rec *history.Recorder) error {
+func Run(ctx context.Context, b Backend, s scenario.Scenario, seed uint64, rec *history.Recorder) error {
 	return RunUntil(ctx, b, s, seed, rec, nil)
 }
 
 // RunUntil is Run that ends early where until says so; nil never does.
-func RunUntil(ctx context.Context, b Backend, s Scenario, seed uint64, rec *history.Recorder, until Until) error {
+func RunUntil(ctx context.Context, b Backend, s scenario.Scenario, seed uint64, rec *history.Recorder, until Until) error {
 	s = s.Drawn(seed)
 	var e *engine
 	err := b.Run(ctx, s, seed, rec, func(ctx context.Context, c Cluster) error {
@@ -79,7 +80,7 @@ func (e *engine) params(backend string) history.Params {
 	s := e.s
 	p := history.Params{
 		Schema: history.Schema, Scenario: s.Name, Variant: s.Variant, Backend: backend, Seed: e.seed,
-		Clients: s.ClientNames(), Nodes: s.NodeNames(), Resource: ResourceName, Quorum: s.Quorum(),
+		Clients: s.ClientNames(), Nodes: s.NodeNames(), Resource: scenario.ResourceName, Quorum: s.Quorum(),
 		Lock: s.Lock.Kind, TTL: s.Lock.TTL, Drift: time.Duration(s.Lock.Drift*float64(s.Lock.TTL)) + 2*time.Millisecond,
 		NodeTimeout: s.Lock.Timeout, RetryMin: s.Lock.RetryMin, RetryMax: s.Lock.RetryMax,
 		Rate: clockRate, StampError: e.cluster.StampError(), Slack: slack, Rounds: rounds,
@@ -93,7 +94,7 @@ func (e *engine) params(backend string) history.Params {
 	}
 	for i, st := range s.Plan {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
-		p.Steps = append(p.Steps, history.PlannedStep{Step: i + 1, Fault: st.Fault.Kind, Targets: e.targets(i),
+		p.Steps = append(p.Steps, history.PlannedStep{Step: i + 1, Fault: st.Fault.Kind, Targets: s.Targets(st),
 			When: st.When.String(), Every: st.When.Event != nil && st.When.Event.Every, Delay: st.Fault.Delay.Max, By: st.Fault.By, Rate: kind.RateOf(st.Fault),
 			Optional: st.Drawn || st.When.Before > 0})
 		if !st.Drawn && st.When.Before == 0 {
@@ -106,12 +107,4 @@ func (e *engine) params(backend string) history.Params {
 		}
 	}
 	return p
-}
-
-func names(prefix string, n int) []string {
-	out := make([]string, n)
-	for i := range out {
-		out[i] = prefix + strconv.Itoa(i+1)
-	}
-	return out
 }

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 )
 
 // A call is due every stallTick. One that comes later than by stallBound has been kept
 // for longer than any request to a node may take.
 const (
 	stallTick  = 10 * time.Millisecond
-	stallBound = MinTimeout
+	stallBound = scenario.MinTimeout
 )
 
 // machine is when this machine, or this process on it, was last seen to do something.

@@ -107,7 +107,7 @@ func (e *engine) fire(step int, healBy func() (string, error)) (fired bool) {
 	if f.For != nil {
 		end = at + f.Timer.True(*f.For)
 	}
-	begun, fired := e.inject(step, f, e.queues.join(e.targets(step), at, end), comes, healBy)
+	begun, fired := e.inject(step, f, e.queues.join(e.s.Targets(e.s.Plan[step]), at, end), comes, healBy)
 	e.planEnd(f, begun)
 	return fired
 }

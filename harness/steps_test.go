@@ -9,6 +9,7 @@ import (
 
 	"lockpick/harness/client"
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -44,14 +45,14 @@ func (c *clockwork) At(t time.Duration, f func()) {
 	}
 }
 
-func (c *clockwork) Run(ctx context.Context, _ Scenario, _ uint64, rec *history.Recorder, body Body) error {
+func (c *clockwork) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, body Body) error {
 	c.rec = rec
 	return body(ctx, c)
 }
 
 // What a resumed client does at once lies behind the end of its pause.
 func TestNothingLiesInsideAPause(t *testing.T) {
-	s := Scenario{Name: "t", Clients: []Client{{Name: "c1"}}, Limit: time.Hour, Plan: nemesis.Plan{{
+	s := scenario.Scenario{Name: "t", Clients: []scenario.Client{{Name: "c1"}}, Limit: time.Hour, Plan: nemesis.Plan{{
 		When:  nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: client.BeforeRelease, Nth: 1}},
 		Fault: nemesis.Fault{Kind: "pause", Targets: []string{"c1"}},
 	}}}

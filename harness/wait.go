@@ -2,6 +2,7 @@ package harness
 
 import (
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -25,7 +26,7 @@ func (e *engine) see(ev history.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if ev.Op == history.OpWrite || ev.Op == history.OpRead {
-		if ev.Applied > 0 && ev.Value != "" && ev.Process != ResourceName {
+		if ev.Applied > 0 && ev.Value != "" && ev.Process != scenario.ResourceName {
 			e.applied[ev.Value] = ev.Applied
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 
 	"lockpick/checker"
-	"lockpick/harness"
+	"lockpick/harness/scenario"
 )
 
 // topics are help pages that belong to no command.
@@ -189,7 +189,7 @@ Points: during-acquire, after-acquire, between-check-and-write, before-release.
 Durations are those of the simulation; on real backends they are scaled (--scale).
 A safety property that is not listed under expect must hold.
 exact: true is a scenario in which things must fall on one microsecond: simulation only.
-` + wrapped(0, 0, "What one run may have at most: "+strings.Join(harness.Bounds(), "; ")+". More is refused where it stands, and a run "+
+` + wrapped(0, 0, "What one run may have at most: "+strings.Join(scenario.Bounds(), "; ")+". More is refused where it stands, and a run "+
 	"that records more events is stopped there, undecided. What is scaled is held to the same bounds. FILE is a regular file of at most a megabyte: no pipe, no device.") + `
 Numbers that can be expected: ` + numbers()
 

@@ -1,0 +1,75 @@
+package scenario
+
+import (
+	"fmt"
+	"time"
+)
+
+// MaxEvents bounds the record of one run, which is kept in memory until it is judged
+// (a gigabyte or so by then). The longest of the catalogue has 22,609 events.
+const MaxEvents = 300_000
+
+// maxLinks bounds those between clients and nodes; the catalogue has 25.
+const maxLinks = 10_000
+
+// Bounds lists in words what one run may have at most.
+func Bounds() []string {
+	return []string{
+		fmt.Sprintf("%d nodes", maxNodes), fmt.Sprintf("%d clients", maxClients), fmt.Sprintf("%d links between them", maxLinks),
+		fmt.Sprintf("%d keys", maxKeys), fmt.Sprintf("%d writes in a critical section", maxWrites),
+		fmt.Sprintf("%d steps in a plan, %d targets in one", maxItems, maxItems),
+		fmt.Sprintf("a duration of %v, and of %v at least where it isn't nothing", maxDuration, fileUnit),
+		fmt.Sprintf("%d events, and as many writes, extensions and faults that come again", MaxEvents),
+	}
+}
+
+// checkWork bounds what a run takes of the machine, as far as the scenario tells: how
+// many things there are, and how often something is done again, which is an event at
+// least each time. A run that repeats itself otherwise, as clients do that neither
+// think nor hold, is stopped when it has recorded MaxEvents.
+func checkWork(s *Scenario) error {
+	nodes := max(s.Topology.Nodes, len(s.Topology.Addresses))
+	if links := nodes * len(s.Clients); links > maxLinks {
+		return badAt("clients", fmt.Sprintf("fewer clients or nodes: at most %d links", maxLinks), "%d clients and %d nodes have %d links", len(s.Clients), nodes, links)
+	}
+	w := s.Workload
+	total := 0
+	if err := times(&total, "workload.extend", s.Limit, w.Extend, len(s.Clients)); err != nil {
+		return err
+	}
+	total = 0
+	for _, c := range s.Clients {
+		path, cycles := "workload.cycles", w.Cycles
+		if c.Cycles != nil {
+			path, cycles = "clients."+c.Name+".cycles", *c.Cycles
+		}
+		if total += cycles * w.Writes; total > MaxEvents {
+			return badAt(path, fmt.Sprintf("at most %d writes of all clients", MaxEvents), "the clients' cycles come to more than %d writes", MaxEvents)
+		}
+	}
+	total = 0
+	for i, step := range s.Plan {
+		f := step.Fault
+		lasts := s.Limit
+		if f.For != nil {
+			lasts = min(lasts, *f.For)
+		}
+		if err := times(&total, fmt.Sprintf("plan.%d.fault.every", i+1), lasts, f.Every.Min, len(f.Targets)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// times adds how often something comes that comes every so often, to so many, and
+// bounds the sum.
+func times(total *int, path string, lasts, every time.Duration, to int) error {
+	if every <= 0 {
+		return nil // it doesn't
+	}
+	// A day has fewer microseconds than an int has room for, also of a thousand targets.
+	if *total += int(lasts/every) * to; *total > MaxEvents {
+		return badAt(path, fmt.Sprintf("at most %d times in one run: make it longer, or the run shorter", MaxEvents), "every %v is too often: %d times in this run", every, *total)
+	}
+	return nil
+}
