@@ -6,48 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"lockpick/nemesis"
 )
-
-// listOr is a list, or in its place a section, which is known by any of its keys.
-type listOr struct {
-	list    list
-	section object
-}
-
-func (l listOr) read(n *yaml.Node) error {
-	if n.Kind == yaml.MappingNode && slices.ContainsFunc(l.section.fields, func(f field) bool { return child(n, f.key) >= 0 }) {
-		return l.section.read(n)
-	}
-	return l.list.read(n)
-}
-
-func (l listOr) schema() map[string]any {
-	return map[string]any{"oneOf": []any{l.list.schema(), l.section.schema()}}
-}
-
-// randomForm is how a seed draws its plan.
-func randomForm(r *nemesis.Random, unit time.Duration) shape {
-	*r = nemesis.Random{Every: nemesis.Span{Min: time.Second, Max: 5 * time.Second}, Lasts: nemesis.Span{Min: 10 * time.Millisecond, Max: 20 * time.Second}, Safety: 0.6}
-	var modes []string
-	for _, k := range nemesis.Kinds {
-		modes = append(modes, nemesis.Random{}.ModesOf(k)...)
-	}
-	list := func(name, sort string, to *[]string, allowed []string) shape {
-		return words{name: name, to: to, item: func(to *string) word { return oneOf(to, sort, allowed) }}
-	}
-	return object{"random", []field{
-		{key: "faults", doc: "what may be drawn; a seed uses about half of them", shape: list("faults", "fault", &r.Faults, nemesis.Choices()), must: true},
-		{key: "within", doc: "keeps clocks and restarts within what Redlock assumes", shape: oneOf(&r.Within, "bound", []string{nemesis.Assumptions})},
-		{key: "every", doc: "time between two faults of a kind: where a seed's mean lies", shape: span(&r.Every, unit)},
-		{key: "lasts", doc: "the shortest fault, and the longest; most are short", shape: span(&r.Lasts, unit)},
-		{key: "safety", doc: "share of the limit after which all is healed, and somebody must acquire", shape: percent(&r.Safety, 1)},
-		{key: "modes", doc: "of faults that have several; all if it isn't given", shape: list("modes", "mode", &r.Modes, modes)},
-		{key: "shapes", doc: "of what hits links; all if it isn't given", shape: list("shapes", "shape", &r.Shapes, nemesis.Shapes)},
-	}}
-}
 
 // checkRandom: what is drawn must be able to take effect, and leave time to recover from.
 func checkRandom(s *Scenario) error {
@@ -85,15 +45,4 @@ func checkRandom(s *Scenario) error {
 		}
 	}
 	return nil
-}
-
-// excuse lets properties hold without an occasion: what a random plan puts to the test is
-// left to the dice, and where nobody need acquire, nothing need be.
-func excuse(expect map[string]Expectation) {
-	for property, e := range expect {
-		if e.Want == "holds" {
-			e.Implied = true
-			expect[property] = e
-		}
-	}
 }

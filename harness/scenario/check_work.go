@@ -5,24 +5,6 @@ import (
 	"time"
 )
 
-// MaxEvents bounds the record of one run, which is kept in memory until it is judged
-// (a gigabyte or so by then). The longest of the catalogue has 22,609 events.
-const MaxEvents = 300_000
-
-// maxLinks bounds those between clients and nodes; the catalogue has 25.
-const maxLinks = 10_000
-
-// Bounds lists in words what one run may have at most.
-func Bounds() []string {
-	return []string{
-		fmt.Sprintf("%d nodes", maxNodes), fmt.Sprintf("%d clients", maxClients), fmt.Sprintf("%d links between them", maxLinks),
-		fmt.Sprintf("%d keys", maxKeys), fmt.Sprintf("%d writes in a critical section", maxWrites),
-		fmt.Sprintf("%d steps in a plan, %d targets in one", maxItems, maxItems),
-		fmt.Sprintf("a duration of %v, and of %v at least where it isn't nothing", maxDuration, fileUnit),
-		fmt.Sprintf("%d events, and as many writes, extensions and faults that come again", MaxEvents),
-	}
-}
-
 // checkWork bounds what a run takes of the machine, as far as the scenario tells: how
 // many things there are, and how often something is done again, which is an event at
 // least each time. A run that repeats itself otherwise, as clients do that neither

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -22,36 +23,8 @@ type Known struct {
 	Backends   []string // that a run.json may name; no scenario does
 }
 
-// Safety properties hold unless the scenario says otherwise, and
-// lease-linearizable comes out as mutual-exclusion does (Imply). bounded-hold
-// needs the section limits.
-const (
-	mutualExclusion   = "mutual-exclusion"
-	leaseLinearizable = "lease-linearizable"
-	resourceSafety    = "resource-safety"
-	boundedHold       = "bounded-hold"
-)
-
 // brokenLock is the lock kind that takes a mistake.
 const brokenLock = "broken"
-
-// Bounds of what one run can carry, each by itself. The catalogue needs five nodes and
-// clients, one key and two writes; check_work.go bounds what comes of several together.
-const (
-	maxNodes    = 99
-	maxClients  = 999
-	maxKeys     = 1000
-	maxWrites   = 1000
-	maxCount    = 1_000_000
-	maxVariants = 100
-)
-
-// The least durations that are told from nothing: in a file what Redis counts in, and
-// in what was scaled a thousandth of it.
-const (
-	fileUnit = time.Millisecond
-	runUnit  = time.Microsecond
-)
 
 // reading is a scenario while it is read.
 type reading struct {
@@ -229,99 +202,6 @@ func (r *reading) planForm() shape {
 	}
 }
 
-func stepForm(s *nemesis.Step, unit time.Duration) object {
-	return object{"a step", []field{
-		{key: "when", doc: "what sets the fault off", shape: triggerForm(&s.When, unit), must: true},
-		{key: "fault", doc: "what is done to whom", shape: faultForm(&s.Fault, unit), must: true},
-	}}
-}
-
-func triggerForm(t *nemesis.Trigger, unit time.Duration) shape {
-	return choice{"when", []form{
-		{"at", func() object {
-			t.At = new(time.Duration)
-			return object{"when", []field{{key: "at", doc: "time since the run began", shape: duration(t.At, 0), must: true}}}
-		}},
-		{"event", func() object {
-			t.Event = &nemesis.Event{Nth: 1}
-			o := eventForm("when", t.Event)
-			o.fields = append(o.fields, field{key: "every", doc: "each time instead of the nth", shape: truth(func(b bool) { t.Event.Every = b })}, beforeField(t, unit))
-			return o
-		}},
-		{"point", func() object {
-			t.Point = &nemesis.OnPoint{Nth: 1}
-			return object{"when", []field{
-				{key: "client", doc: "whose", shape: clientName(&t.Point.Client), must: true},
-				{key: "point", doc: "place in the client's program, where it waits for the fault", shape: oneOf(&t.Point.Point, "point", client.Points), must: true},
-				{key: "nth", doc: "which time, from 1", shape: integer(&t.Point.Nth, 1, maxCount)},
-				beforeField(t, unit),
-			}}
-		}},
-		{"message", func() object {
-			t.Message = &nemesis.OnMessage{Nth: 1}
-			return object{"when", []field{
-				{key: "link", doc: "between a client and a node or the resource, as in c1-n3", shape: target(&t.Message.Link), must: true},
-				{key: "message", doc: "command on the wire", shape: oneOf(&t.Message.Message, "message", nemesis.MessageKinds), must: true},
-				{key: "of", doc: "its request or its reply", shape: oneOf(&t.Message.Of, "direction", []string{nemesis.Request, nemesis.Reply}), must: true},
-				{key: "nth", doc: "which one on the link, from 1", shape: integer(&t.Message.Nth, 1, maxCount)},
-				beforeField(t, unit),
-			}}
-		}},
-	}}
-}
-
-func beforeField(t *nemesis.Trigger, unit time.Duration) field {
-	return field{key: "before", doc: "later it sets nothing off, and it need not come", shape: duration(&t.Before, unit)}
-}
-
-func eventForm(name string, e *nemesis.Event) object {
-	e.Nth = 1
-	return object{name, []field{
-		{key: "client", doc: "whose", shape: clientName(&e.Client), must: true},
-		{key: "event", doc: "what is seen in the history", shape: oneOf(&e.Event, "event", nemesis.EventNames()), must: true},
-		{key: "nth", doc: "which time, from 1", shape: integer(&e.Nth, 1, maxCount)},
-		{key: "after", doc: "and this much later", shape: duration(&e.After, 0)},
-	}}
-}
-
-func faultForm(f *nemesis.Fault, unit time.Duration) object {
-	var kinds, modes []string
-	for _, k := range nemesis.Kinds {
-		kinds, modes = append(kinds, k.Name), append(modes, k.Modes...)
-	}
-	return object{"fault", []field{
-		{key: "kind", doc: "which fault", shape: oneOf(&f.Kind, "fault", kinds), must: true},
-		{key: "targets", doc: "clients, nodes or links", shape: words{name: "targets", to: &f.Targets, item: target}},
-		{key: "mode", doc: "how", shape: oneOf(&f.Mode, "mode", modes)},
-		{key: "for", doc: "how long it lasts", shape: optional[time.Duration]{&f.For, func(d *time.Duration) shape { return duration(d, unit) }}},
-		{key: "until", doc: "the event that ends it", shape: optional[nemesis.Event]{&f.Until, func(e *nemesis.Event) shape { return eventForm("until", e) }}},
-		{key: "way", doc: "of a link; both if it isn't given", shape: oneOf(&f.Way, "way", []string{nemesis.Request, nemesis.Reply})},
-		{key: "by", doc: "how far a clock goes wrong, as in 11s or -5s", shape: signed(&f.By, unit)},
-		{key: "rate", doc: "how fast a clock runs; 1 is right", shape: factor(&f.Rate)},
-		{key: "delay", doc: "how late messages are", shape: span(&f.Delay, unit)},
-		{key: "share", doc: "of the messages; all if it isn't given", shape: percent(&f.Share, 1.0001)},
-		{key: "bandwidth", doc: "bytes a second", shape: integer(&f.Bandwidth, 1, 1<<30)},
-		{key: "cpu", doc: "share of one processor that a node may use", shape: processor(&f.CPU)},
-		{key: "memory", doc: "bytes that it may use", shape: size(&f.Memory)},
-		{key: "every", doc: "of what comes again and again: the time between", shape: span(&f.Every, unit)},
-		{key: "lasts", doc: "and how long each one lasts; most are short, some long", shape: span(&f.Lasts, unit)},
-		{key: "timer", doc: "the clock that counts `for`, where it is wrong", shape: optional[nemesis.Timer]{&f.Timer, timerForm}},
-	}}
-}
-
-func timerForm(t *nemesis.Timer) shape {
-	return object{"timer", []field{
-		{key: "rate", doc: "how fast it runs; 1 is right", shape: factor(&t.Rate)},
-		{key: "step", doc: "how far it is set forward meanwhile", shape: duration(&t.Step, 0)},
-	}}
-}
-
-// span is a range of durations above nothing.
-func span(to *nemesis.Span, unit time.Duration) shape {
-	r := &client.Range{}
-	return then{between(r, unit), func() { *to = nemesis.Span(*r) }}
-}
-
 func (r *reading) expectForm(k Known) object {
 	o := object{name: "expect"}
 	for _, property := range k.Properties {
@@ -346,6 +226,15 @@ func (r *reading) expectForm(k Known) object {
 	return o
 }
 
+// numbersForm is the bounds of measured numbers.
+func (r *reading) numbersForm(k Known) shape {
+	o := object{name: "numbers"}
+	for _, name := range k.Numbers {
+		o.fields = append(o.fields, field{key: name, doc: "bound of what is measured", shape: bound(func(b Bound) { r.numbers[name] = b })})
+	}
+	return o
+}
+
 func (v *variant) form(expect func() map[string]any) object {
 	return object{"a variant", []field{
 		{key: "set", doc: "keys (lock.ttl) or whole sections (plan) and what they are here", shape: later{&v.set, setSchema}, must: true},
@@ -353,4 +242,14 @@ func (v *variant) form(expect func() map[string]any) object {
 		{key: "debate", doc: "of its own claim", shape: later{&v.debate, debateForm(nil).schema}},
 		{key: "expect", doc: "where it differs from the scenario's", shape: later{&v.expect, expect}},
 	}}
+}
+
+// sections are the parts of a scenario that variants and overrides may set.
+var sections = []string{"topology", "lock", "clients", "workload", "plan", "limits", "limit", "scale"}
+
+func setSchema() map[string]any {
+	return map[string]any{
+		"type": "object", "minProperties": 1,
+		"propertyNames": map[string]any{"pattern": `^(` + strings.Join(sections, "|") + `)(\.[a-z0-9-]+)*$`},
+	}
 }

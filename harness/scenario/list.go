@@ -6,9 +6,6 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxItems bounds a list, and with it the time that reading a hostile file takes.
-const maxItems = 1000
-
 // list is a sequence.
 type list struct {
 	name  string
@@ -74,4 +71,42 @@ func (w words) schema() map[string]any {
 		s["uniqueItems"] = true
 	}
 	return s
+}
+
+// dict is a mapping whose keys are names.
+type dict struct {
+	name string
+	key  word // what a name may be
+	most int
+	item func(name string) shape
+}
+
+func (m dict) read(n *yaml.Node) error {
+	given, err := pairs(n, m.name, "write name: … pairs")
+	if err != nil {
+		return err
+	}
+	if len(given) == 0 {
+		return bad(n, "leave it out, or name at least one", "%s is empty", m.name)
+	}
+	if m.most > 0 && len(given) > m.most {
+		return bad(given[m.most].key, fmt.Sprintf("at most %d are allowed", m.most), "too many entries in %s", m.name)
+	}
+	for _, p := range given {
+		if err := m.key.check(p.key); err != nil {
+			return err
+		}
+		if err := m.item(p.key.Value).read(p.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m dict) schema() map[string]any {
+	return map[string]any{
+		"type": "object", "minProperties": 1,
+		"propertyNames":        m.key.schema(),
+		"additionalProperties": m.item("").schema(),
+	}
 }

@@ -18,16 +18,6 @@ const (
 	CanSetOwnTime      = "set-own-time"     // the clock of a client whose lock reads package time itself
 )
 
-// ExpiryMonotonic is a topology whose nodes expire keys by a clock that nobody sets.
-const ExpiryMonotonic = "monotonic"
-
-// Persistence of nodes that keep nothing on disk, and that sync each write before
-// they answer.
-const (
-	PersistNone   = "none"
-	PersistAlways = "always"
-)
-
 // Capabilities lists all that a backend may have, besides CanRun: those of
 // topologies, and of each fault on each sort of target.
 func Capabilities() []string {
@@ -130,3 +120,20 @@ func (s Scenario) Needs() []string {
 	slices.Sort(out)
 	return out
 }
+
+// BySentinel lists the nodes that the plan leaves to sentinels to fail over.
+func (s Scenario) BySentinel() []string {
+	var nodes []string
+	for _, st := range s.Plan {
+		kind, _ := nemesis.KindOf(st.Fault.Kind)
+		for _, node := range st.Fault.Targets {
+			if kind.ModeNeeds[st.Fault.Mode] == canWatch && !slices.Contains(nodes, node) {
+				nodes = append(nodes, node)
+			}
+		}
+	}
+	return nodes
+}
+
+// canWatch is the capability of clusters that have sentinels.
+var canWatch = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)

@@ -1,19 +1,11 @@
 package scenario
 
 import (
-	"maps"
-	"slices"
+	"strconv"
+	"strings"
 )
 
-// numbersForm is the bounds of measured numbers.
-func (r *reading) numbersForm(k Known) shape {
-	o := object{name: "numbers"}
-	for _, name := range k.Numbers {
-		o.fields = append(o.fields, field{key: name, doc: "bound of what is measured", shape: bound(func(b Bound) { r.numbers[name] = b })})
-	}
-	return o
-}
-
+// bound is what a number is expected to keep.
 func bound(set func(Bound)) shape {
 	const hint = "write '>= 0.8', or '< 0.2 * NAME' to compare with another variant, or with base"
 	return single{"a bound", hint, func(s string) (string, string) {
@@ -25,27 +17,39 @@ func bound(set func(Bound)) shape {
 	}, map[string]any{"type": "string", "pattern": `^ *(>=|<=|>|<) *[-+.0-9a-z]+( *\* *[-a-z0-9]+)? *$`}}
 }
 
-// checkThan: a bound can only lean on another variant of the file. What the base
-// compares with a variant, that variant does not inherit.
-func (r *reading) checkThan(variants []*variant) error {
-	names := []string{BaseVariant}
-	for _, v := range variants {
-		if v.name == BaseVariant {
-			return badAt("variants."+BaseVariant, "call it otherwise: expect.numbers calls the scenario itself "+BaseVariant, "a variant can't be called %s", BaseVariant)
-		}
-		names = append(names, v.name)
-	}
-	self := r.scenario.Variant
-	for _, name := range slices.Sorted(maps.Keys(r.numbers)) {
-		switch than := r.numbers[name].Than; {
-		case than == "":
-		case than == BaseVariant && self == "":
-			return badAt("expect.numbers."+name, "name a variant", "it is compared with itself")
-		case !slices.Contains(names, than):
-			return badAt("expect.numbers."+name, suggest(than, "variants", names), "there is no variant %s", quote(than))
-		case than == self:
-			delete(r.numbers, name)
+// parseBound is the reverse. wrong is what is wrong, "" if nothing is.
+func parseBound(text string) (b Bound, wrong string) {
+	rest := strings.TrimSpace(text)
+	for _, is := range Comparisons {
+		if after, ok := strings.CutPrefix(rest, is); ok {
+			b.Is, rest = is, strings.TrimSpace(after)
+			break
 		}
 	}
-	return nil
+	if b.Is == "" {
+		return b, quote(text) + " has no comparison"
+	}
+	value, than, product := strings.Cut(rest, "*")
+	if !product && namePattern.MatchString(rest) && !numeric(rest) {
+		value, than, product = "1", rest, true
+	}
+	value, b.Than = strings.TrimSpace(value), strings.TrimSpace(than)
+	v, err := strconv.ParseFloat(value, 64)
+	switch {
+	case err != nil || v-v != 0: // neither infinite nor no number
+		return b, quote(value) + " is no number"
+	case product && (!namePattern.MatchString(b.Than) || numeric(b.Than)):
+		return b, quote(b.Than) + " is no variant's name"
+	case len(b.Than) > longestName:
+		return b, quote(b.Than) + " is too long for a variant's name"
+	case product && v <= 0:
+		return b, "the factor " + quote(value) + " is not positive"
+	}
+	b.Value = v
+	return b, ""
+}
+
+func numeric(s string) bool {
+	_, err := strconv.ParseFloat(s, 64)
+	return err == nil
 }

@@ -1,9 +1,9 @@
 package scenario
 
 import (
-	"fmt"
+	"encoding/json"
+	"maps"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -58,6 +58,20 @@ func ParseWith(name string, data []byte, known Known, sets []string, wanted func
 	return out, nil
 }
 
+// Schema returns the JSON Schema of scenario files, for editors. It is made
+// from the tables that Parse reads by; what depends on more than one key
+// (targets that must exist, a timeout that must fit the TTL) only Parse checks.
+func Schema(known Known) []byte {
+	s := defaults().whole(known).schema()
+	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	s["title"] = "lockpick scenario"
+	out, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		panic(err) // maps, strings and numbers only: can't happen
+	}
+	return append(out, '\n')
+}
+
 // read makes a scenario of a tree.
 func (d *document) read(tree *yaml.Node, known Known, variant string) (*reading, error) {
 	r := defaults()
@@ -103,133 +117,27 @@ func (r *reading) finish() {
 	s.Vacuous = r.vacuous != ""
 }
 
-// sections are the parts of a scenario that variants and overrides may set.
-var sections = []string{"topology", "lock", "clients", "workload", "plan", "limits", "limit", "scale"}
-
-func setSchema() map[string]any {
-	return map[string]any{
-		"type": "object", "minProperties": 1,
-		"propertyNames": map[string]any{"pattern": `^(` + strings.Join(sections, "|") + `)(\.[a-z0-9-]+)*$`},
+// checkThan: a bound can only lean on another variant of the file. What the base
+// compares with a variant, that variant does not inherit.
+func (r *reading) checkThan(variants []*variant) error {
+	names := []string{BaseVariant}
+	for _, v := range variants {
+		if v.name == BaseVariant {
+			return badAt("variants."+BaseVariant, "call it otherwise: expect.numbers calls the scenario itself "+BaseVariant, "a variant can't be called %s", BaseVariant)
+		}
+		names = append(names, v.name)
 	}
-}
-
-// apply returns the tree of a variant; the one without a name is the base.
-func (d *document) apply(v *variant) (*yaml.Node, error) {
-	tree := without(d.root, "variants")
-	if v.name == "" {
-		return tree, nil
-	}
-	given, err := pairs(v.set, "set", "write key: value pairs, as in lock.ttl: 5s")
-	if err != nil {
-		return nil, err
-	}
-	if len(given) == 0 {
-		return nil, bad(v.set, "set at least one key", "the variant changes nothing")
-	}
-	for _, p := range given {
-		if tree, err = d.set(tree, p.key, p.value); err != nil {
-			return nil, err
+	self := r.scenario.Variant
+	for _, name := range slices.Sorted(maps.Keys(r.numbers)) {
+		switch than := r.numbers[name].Than; {
+		case than == "":
+		case than == BaseVariant && self == "":
+			return badAt("expect.numbers."+name, "name a variant", "it is compared with itself")
+		case !slices.Contains(names, than):
+			return badAt("expect.numbers."+name, suggest(than, "variants", names), "there is no variant %s", quote(than))
+		case than == self:
+			delete(r.numbers, name)
 		}
 	}
-	word := func(s string, at *yaml.Node) *yaml.Node {
-		return &yaml.Node{Kind: yaml.ScalarNode, Value: s, Line: at.Line, Column: at.Column}
-	}
-	if v.claim != nil {
-		tree = without(tree, "debate") // it is about the scenario's claim
-		if tree, err = d.replace(tree, []*yaml.Node{word("claim", v.claim)}, v.claim); err != nil {
-			return nil, err
-		}
-	}
-	if v.debate != nil {
-		if tree, err = d.replace(tree, []*yaml.Node{word("debate", v.debate)}, v.debate); err != nil {
-			return nil, err
-		}
-	}
-	if v.expect == nil {
-		return tree, nil
-	}
-	given, err = pairs(v.expect, "expect", "write property: outcome pairs")
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range given {
-		if tree, err = d.replace(tree, []*yaml.Node{word("expect", p.key), p.key}, p.value); err != nil {
-			return nil, err
-		}
-	}
-	return tree, nil
-}
-
-// override applies settings of the form key=value.
-func (d *document) override(tree *yaml.Node, sets []string) (*yaml.Node, error) {
-	for _, s := range sets {
-		src := newSource("--set", s)
-		key, text, ok := strings.Cut(s, "=")
-		if !ok || key == "" || strings.TrimSpace(text) == "" {
-			return nil, src.fail(1, 1, "an override must have the form key=value", "as in --set lock.ttl=5s")
-		}
-		value, err := parseYAML(src, []byte(text))
-		if err != nil {
-			return nil, err
-		}
-		name := &yaml.Node{Kind: yaml.ScalarNode, Value: key, Line: 1, Column: 1}
-		d.foreign[name] = src
-		d.claim(value, src, len([]rune(key))+1)
-		if err := plain(value); err != nil {
-			return nil, err
-		}
-		if tree, err = d.set(tree, name, value); err != nil {
-			return nil, err
-		}
-	}
-	return tree, nil
-}
-
-// claim notes that a tree comes from src, its first line beginning at column shift.
-func (d *document) claim(n *yaml.Node, src *source, shift int) {
-	d.foreign[n] = src
-	if n.Line == 1 {
-		n.Column += shift
-	}
-	for _, c := range n.Content {
-		d.claim(c, src, shift)
-	}
-}
-
-// maxDepth is more than the form of a scenario needs.
-const maxDepth = 8
-
-// set returns a tree with another value at a dotted key.
-func (d *document) set(tree, key, value *yaml.Node) (*yaml.Node, error) {
-	segments := strings.Split(key.Value, ".")
-	if !slices.Contains(sections, segments[0]) {
-		return nil, bad(key, suggest(segments[0], "can be set", sections), "%s can't be set", quote(key.Value))
-	}
-	if len(segments) > maxDepth {
-		return nil, bad(key, fmt.Sprintf("at most %d words with dots between them", maxDepth), "%s goes too deep", quote(key.Value))
-	}
-	var path []*yaml.Node
-	column := key.Column
-	if key.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
-		column++
-	}
-	for _, s := range segments {
-		n := &yaml.Node{Kind: yaml.ScalarNode, Value: s, Line: key.Line, Column: column}
-		if src, ok := d.foreign[key]; ok {
-			d.foreign[n] = src
-		}
-		path = append(path, n)
-		column += len([]rune(s)) + 1
-	}
-	return d.replace(tree, path, value)
-}
-
-// without returns a mapping that lacks one key.
-func without(n *yaml.Node, key string) *yaml.Node {
-	c := *n
-	c.Content = slices.Clone(n.Content)
-	if i := child(&c, key); i > 0 {
-		c.Content = slices.Delete(c.Content, i-1, i+1)
-	}
-	return &c
+	return nil
 }

@@ -128,7 +128,4 @@ func differ(path string, a, b reflect.Value) (field, got, want string) {
 	return "", "", ""
 }
 
-// maxDrawn bounds a plan that dice have drawn; no seed of the catalogue draws a tenth.
-const maxDrawn = 10_000
-
 func isDrawn(s nemesis.Step) bool { return s.Drawn }

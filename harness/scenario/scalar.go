@@ -149,13 +149,6 @@ func integer(to *int, least, most int) shape {
 	}, map[string]any{"type": "integer", "minimum": least, "maximum": most}}
 }
 
-// maxScale is the largest factor for durations, and maxDuration the longest
-// duration: together far from overflow.
-const (
-	maxScale    = 100
-	maxDuration = 24 * time.Hour
-)
-
 // factor is a number above zero.
 func factor(to *float64) shape {
 	const hint = "a number above 0 and up to 100; 1 is true to the file, 0.1 ten times as fast"

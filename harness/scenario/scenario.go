@@ -22,7 +22,6 @@
 package scenario
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
@@ -85,22 +84,15 @@ type Topology struct {
 	Addresses []string `json:"addresses,omitempty"`
 }
 
-// BySentinel lists the nodes that the plan leaves to sentinels to fail over.
-func (s Scenario) BySentinel() []string {
-	var nodes []string
-	for _, st := range s.Plan {
-		kind, _ := nemesis.KindOf(st.Fault.Kind)
-		for _, node := range st.Fault.Targets {
-			if kind.ModeNeeds[st.Fault.Mode] == canWatch && !slices.Contains(nodes, node) {
-				nodes = append(nodes, node)
-			}
-		}
-	}
-	return nodes
-}
+// ExpiryMonotonic is a topology whose nodes expire keys by a clock that nobody sets.
+const ExpiryMonotonic = "monotonic"
 
-// canWatch is the capability of clusters that have sentinels.
-var canWatch = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)
+// Persistence of nodes that keep nothing on disk, and that sync each write before
+// they answer.
+const (
+	PersistNone   = "none"
+	PersistAlways = "always"
+)
 
 // DefaultDownAfter is what DownAfter is where sentinels are asked for and nothing is
 // said of it. Redis's own default of 30 s is longer than most leases.
@@ -137,42 +129,6 @@ type Workload struct {
 type Limits struct {
 	Extensions int           `json:"extensions"`
 	Hold       time.Duration `json:"hold"` // from the grant to the end of belief
-}
-
-// Expectation is what a property should come out as.
-type Expectation struct {
-	Want  string `json:"want"`            // holds, violated or any
-	Cause string `json:"cause,omitempty"` // of a violation: its cause or class
-	Node  string `json:"node,omitempty"`  // and the node to blame
-	// Implied: the property needs no occasion to be violated. The file doesn't name it, and
-	// safety must hold all the same; or what the run puts to the test is left to the dice.
-	Implied bool `json:"implied,omitempty"`
-	// Follows names the property that this one comes out as, where it was not named itself.
-	Follows string `json:"follows,omitempty"`
-}
-
-// String is an expectation in words.
-func (e Expectation) String() string {
-	s := e.Want
-	if e.Cause != "" {
-		s += ": " + e.Cause
-	}
-	if e.Node != "" {
-		s += " at " + e.Node
-	}
-	return s
-}
-
-// Imply fills in what follows from other expectations: two holders at once are
-// never what one lease lock could have answered, and where they are ruled out,
-// so should other answers be that no lease lock gives.
-func Imply(expect map[string]Expectation) {
-	if e, ok := expect[leaseLinearizable]; ok && e.Follows == "" {
-		return
-	}
-	if lead, ok := expect[mutualExclusion]; ok {
-		expect[leaseLinearizable] = Expectation{Want: lead.Want, Implied: true, Follows: mutualExclusion}
-	}
 }
 
 // Names of the things in a scenario.

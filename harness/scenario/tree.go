@@ -14,10 +14,6 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxFile is the largest scenario file that is read. The largest in the
-// catalogue has a few kilobytes.
-const MaxFile = 1 << 20
-
 // source is a text that nodes come from.
 type source struct {
 	name  string

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -121,4 +122,21 @@ func (e either) read(n *yaml.Node) error {
 
 func (e either) schema() map[string]any {
 	return map[string]any{"oneOf": []any{e.single.schema(), e.section.schema()}}
+}
+
+// listOr is a list, or in its place a section, which is known by any of its keys.
+type listOr struct {
+	list    list
+	section object
+}
+
+func (l listOr) read(n *yaml.Node) error {
+	if n.Kind == yaml.MappingNode && slices.ContainsFunc(l.section.fields, func(f field) bool { return child(n, f.key) >= 0 }) {
+		return l.section.read(n)
+	}
+	return l.list.read(n)
+}
+
+func (l listOr) schema() map[string]any {
+	return map[string]any{"oneOf": []any{l.list.schema(), l.section.schema()}}
 }
