@@ -9,9 +9,9 @@ import (
 	"lockpick/harness/client"
 )
 
-// check looks at what no single key can show: whether the parts of a scenario
+// checkWhole looks at what no single key can show: whether the parts of a scenario
 // fit together. It also fills in the mode of a fault that has a default.
-func check(s *Scenario, k Known) error {
+func checkWhole(s *Scenario, k Known) error {
 	if s.Lock.Kind == brokenLock && s.Lock.Mistake == "" {
 		return badAt("lock.kind", suggest("", "add mistake: and one of these", k.Mistakes), "the lock kind broken needs a mistake")
 	}

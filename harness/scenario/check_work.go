@@ -16,7 +16,7 @@ func checkWork(s *Scenario) error {
 	}
 	w := s.Workload
 	total := 0
-	if err := times(&total, "workload.extend", s.Limit, w.Extend, len(s.Clients)); err != nil {
+	if err := repeats(&total, "workload.extend", s.Limit, w.Extend, len(s.Clients)); err != nil {
 		return err
 	}
 	total = 0
@@ -36,16 +36,16 @@ func checkWork(s *Scenario) error {
 		if f.For != nil {
 			lasts = min(lasts, *f.For)
 		}
-		if err := times(&total, fmt.Sprintf("plan.%d.fault.every", i+1), lasts, f.Every.Min, len(f.Targets)); err != nil {
+		if err := repeats(&total, fmt.Sprintf("plan.%d.fault.every", i+1), lasts, f.Every.Min, len(f.Targets)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// times adds how often something comes that comes every so often, to so many, and
+// repeats adds how often something comes that comes every so often, to so many, and
 // bounds the sum.
-func times(total *int, path string, lasts, every time.Duration, to int) error {
+func repeats(total *int, path string, lasts, every time.Duration, to int) error {
 	if every <= 0 {
 		return nil // it doesn't
 	}

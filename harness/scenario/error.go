@@ -106,26 +106,26 @@ func clip(s string, most int) string {
 }
 
 // suggest is a hint for a word that isn't one of those allowed.
-func suggest(word, label string, allowed []string) string {
-	list := label + ": " + strings.Join(allowed, ", ")
+func suggest(given, label string, allowed []string) string {
+	all := label + ": " + strings.Join(allowed, ", ")
 	if len(allowed) == 0 {
-		list = label + ": none"
+		all = label + ": none"
 	}
-	if near := nearest(word, allowed); near != "" {
-		return "did you mean " + near + "? " + strings.ToUpper(list[:1]) + list[1:]
+	if near := nearest(given, allowed); near != "" {
+		return "did you mean " + near + "? " + strings.ToUpper(all[:1]) + all[1:]
 	}
-	return list
+	return all
 }
 
 // nearest returns the allowed word that is a slip or two of the finger away, or "".
-func nearest(word string, allowed []string) string {
+func nearest(given string, allowed []string) string {
 	const longest = 40
-	if len(word) > longest {
+	if len(given) > longest {
 		return ""
 	}
-	best, least := "", 1+max(1, len(word)/3)
+	best, least := "", 1+max(1, len(given)/3)
 	for _, a := range allowed {
-		if d := distance(strings.ToLower(word), a); d < least {
+		if d := distance(strings.ToLower(given), a); d < least {
 			best, least = a, d
 		}
 	}

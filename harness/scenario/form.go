@@ -36,13 +36,13 @@ type reading struct {
 	steps     []*nemesis.Step
 	expect    map[string]Expectation
 	numbers   map[string]Bound
-	variants  []*variant
+	variants  []*variation
 	unit      time.Duration // the least duration that isn't nothing
 	mostSteps int           // of a plan
 }
 
-// variant is one entry of the section variants, before it is applied.
-type variant struct {
+// variation is one entry of the section variants, before it is applied.
+type variation struct {
 	name                       string
 	claim, debate, set, expect *yaml.Node
 }
@@ -80,8 +80,8 @@ func (r *reading) whole(k Known) object {
 	s := &r.scenario
 	return object{"the scenario", []field{
 		{key: "name", doc: "what the command line calls it", shape: named(&s.Name, "scenario"), must: true},
-		{key: "claim", doc: "what the run shows, in one plain sentence", shape: text(&s.Claim), must: true},
-		{key: "source", doc: "who says so, and where", shape: text(&s.Source), must: true},
+		{key: "claim", doc: "what the run shows, in one plain sentence", shape: prose(&s.Claim), must: true},
+		{key: "source", doc: "who says so, and where", shape: prose(&s.Source), must: true},
 		{key: "tags", doc: "words to select it by", shape: words{name: "tags", to: &s.Tags, item: func(to *string) word { return named(to, "tag") }}},
 		{key: "debate", doc: "whose claim it is: who affirms it, and who denies it", shape: debateForm(&s.Debate)},
 		{key: "topology", doc: "the lock servers", shape: topologyForm(&s.Topology, r.unit)},
@@ -95,7 +95,7 @@ func (r *reading) whole(k Known) object {
 		{key: "exact", doc: "whether things must fall on one microsecond, as only virtual time can have it", shape: truth(func(b bool) { s.Exact = b })},
 		{key: "scale", doc: "factor of all durations on real backends, where the scenario must pin it", shape: factor(&s.Scale)},
 		{key: "variants", doc: "the same scenario with some keys set otherwise", shape: dict{"variants", named(nil, "variant"), maxVariants, func(name string) shape {
-			v := &variant{name: name}
+			v := &variation{name: name}
 			r.variants = append(r.variants, v)
 			return v.form(func() map[string]any { return r.expectForm(k).schema() })
 		}}},
@@ -156,12 +156,12 @@ func (r *reading) clientsForm() shape {
 }
 
 func clientForm(c *Client) shape {
-	span := func(r *client.Range) shape { return between(r, 0) }
+	ranged := func(r *client.Range) shape { return between(r, 0) }
 	return object{"a client", []field{
 		{key: "start", doc: "when it begins: a time, or an event of another client", shape: either{duration(&c.Delay, 0), optional[nemesis.Event]{&c.Start, func(e *nemesis.Event) shape { return eventForm("start", e) }}}},
 		{key: "reach", doc: "the nodes it can talk to; the others refuse it", shape: words{name: "reach", to: &c.Reach, item: nodeName}},
-		{key: "think", doc: "instead of the workload's", shape: optional[client.Range]{&c.Think, span}},
-		{key: "hold", doc: "instead of the workload's", shape: optional[client.Range]{&c.Hold, span}},
+		{key: "think", doc: "instead of the workload's", shape: optional[client.Range]{&c.Think, ranged}},
+		{key: "hold", doc: "instead of the workload's", shape: optional[client.Range]{&c.Hold, ranged}},
 		{key: "cycles", doc: "instead of the workload's", shape: optional[int]{&c.Cycles, func(n *int) shape { return integer(n, 1, maxCount) }}},
 	}}
 }
@@ -192,7 +192,7 @@ func limitsForm(l *Limits, unit time.Duration) object {
 // planForm is a list of steps, or how a seed draws them.
 func (r *reading) planForm() shape {
 	return listOr{
-		list{"plan", 0, r.mostSteps, func() shape {
+		sequence{"plan", 0, r.mostSteps, func() shape {
 			step := &nemesis.Step{}
 			r.steps = append(r.steps, step)
 			return stepForm(step, r.unit)
@@ -235,10 +235,10 @@ func (r *reading) numbersForm(k Known) shape {
 	return o
 }
 
-func (v *variant) form(expect func() map[string]any) object {
+func (v *variation) form(expect func() map[string]any) object {
 	return object{"a variant", []field{
 		{key: "set", doc: "keys (lock.ttl) or whole sections (plan) and what they are here", shape: later{&v.set, setSchema}, must: true},
-		{key: "claim", doc: "instead of the scenario's", shape: later{&v.claim, text(nil).schema}},
+		{key: "claim", doc: "instead of the scenario's", shape: later{&v.claim, prose(nil).schema}},
 		{key: "debate", doc: "of its own claim", shape: later{&v.debate, debateForm(nil).schema}},
 		{key: "expect", doc: "where it differs from the scenario's", shape: later{&v.expect, expect}},
 	}}

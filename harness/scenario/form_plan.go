@@ -101,17 +101,17 @@ func randomForm(r *nemesis.Random, unit time.Duration) shape {
 	for _, k := range nemesis.Kinds {
 		modes = append(modes, nemesis.Random{}.ModesOf(k)...)
 	}
-	list := func(name, sort string, to *[]string, allowed []string) shape {
+	several := func(name, sort string, to *[]string, allowed []string) shape {
 		return words{name: name, to: to, item: func(to *string) word { return oneOf(to, sort, allowed) }}
 	}
 	return object{"random", []field{
-		{key: "faults", doc: "what may be drawn; a seed uses about half of them", shape: list("faults", "fault", &r.Faults, nemesis.Choices()), must: true},
+		{key: "faults", doc: "what may be drawn; a seed uses about half of them", shape: several("faults", "fault", &r.Faults, nemesis.Choices()), must: true},
 		{key: "within", doc: "keeps clocks and restarts within what Redlock assumes", shape: oneOf(&r.Within, "bound", []string{nemesis.Assumptions})},
 		{key: "every", doc: "time between two faults of a kind: where a seed's mean lies", shape: span(&r.Every, unit)},
 		{key: "lasts", doc: "the shortest fault, and the longest; most are short", shape: span(&r.Lasts, unit)},
 		{key: "safety", doc: "share of the limit after which all is healed, and somebody must acquire", shape: percent(&r.Safety, 1)},
-		{key: "modes", doc: "of faults that have several; all if it isn't given", shape: list("modes", "mode", &r.Modes, modes)},
-		{key: "shapes", doc: "of what hits links; all if it isn't given", shape: list("shapes", "shape", &r.Shapes, nemesis.Shapes)},
+		{key: "modes", doc: "of faults that have several; all if it isn't given", shape: several("modes", "mode", &r.Modes, modes)},
+		{key: "shapes", doc: "of what hits links; all if it isn't given", shape: several("shapes", "shape", &r.Shapes, nemesis.Shapes)},
 	}}
 }
 

@@ -6,15 +6,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// list is a sequence.
-type list struct {
+// sequence is a list of anything.
+type sequence struct {
 	name  string
 	least int
 	most  int
 	item  func() shape
 }
 
-func (l list) read(n *yaml.Node) error {
+func (l sequence) read(n *yaml.Node) error {
 	if n.Kind != yaml.SequenceNode {
 		return bad(n, "write [a, b], or one item a line, each after a dash", "%s must be a list, not %s", l.name, sortOf(n))
 	}
@@ -32,7 +32,7 @@ func (l list) read(n *yaml.Node) error {
 	return nil
 }
 
-func (l list) schema() map[string]any {
+func (l sequence) schema() map[string]any {
 	return map[string]any{"type": "array", "minItems": l.least, "maxItems": l.most, "items": l.item().schema()}
 }
 
@@ -48,7 +48,7 @@ type words struct {
 func (w words) read(n *yaml.Node) error {
 	var out []string
 	seen := map[string]bool{}
-	each := list{w.name, 1, maxItems, func() shape {
+	each := sequence{w.name, 1, maxItems, func() shape {
 		out = append(out, "")
 		return w.item(&out[len(out)-1])
 	}}

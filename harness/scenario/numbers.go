@@ -8,7 +8,7 @@ import (
 // bound is what a number is expected to keep.
 func bound(set func(Bound)) shape {
 	const hint = "write '>= 0.8', or '< 0.2 * NAME' to compare with another variant, or with base"
-	return single{"a bound", hint, func(s string) (string, string) {
+	return scalar{"a bound", hint, func(s string) (string, string) {
 		b, wrong := parseBound(s)
 		if wrong == "" {
 			set(b)

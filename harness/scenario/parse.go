@@ -34,7 +34,7 @@ func ParseWith(name string, data []byte, known Known, sets []string, wanted func
 	}
 	file := *doc
 	var out []Scenario
-	for _, v := range append([]*variant{{}}, base.variants...) {
+	for _, v := range append([]*variation{{}}, base.variants...) {
 		if wanted != nil && !wanted(v.name) {
 			continue
 		}
@@ -79,7 +79,7 @@ func (d *document) read(tree *yaml.Node, known Known, variant string) (*reading,
 	err := r.whole(known).read(tree)
 	if err == nil {
 		r.finish()
-		err = check(&r.scenario, known)
+		err = checkWhole(&r.scenario, known)
 	}
 	if err != nil {
 		return nil, d.locate(err, variant)
@@ -119,7 +119,7 @@ func (r *reading) finish() {
 
 // checkThan: a bound can only lean on another variant of the file. What the base
 // compares with a variant, that variant does not inherit.
-func (r *reading) checkThan(variants []*variant) error {
+func (r *reading) checkThan(variants []*variation) error {
 	names := []string{BaseVariant}
 	for _, v := range variants {
 		if v.name == BaseVariant {

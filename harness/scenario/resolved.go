@@ -49,7 +49,7 @@ func (s Scenario) Check(known Known) error {
 	err := r.whole(known).read(root)
 	if err == nil {
 		r.finish()
-		err = check(&r.scenario, known)
+		err = checkWhole(&r.scenario, known)
 	}
 	if err != nil {
 		return fail(err)

@@ -13,16 +13,16 @@ import (
 	"lockpick/harness/client"
 )
 
-// single is a shape with one value. parse returns what is wrong with the text
+// scalar is a shape with one value. parse returns what is wrong with the text
 // and a hint, or nothing.
-type single struct {
+type scalar struct {
 	name  string
 	hint  string
 	parse func(text string) (wrong, hint string)
 	as    map[string]any // the schema
 }
 
-func (s single) read(n *yaml.Node) error {
+func (s scalar) read(n *yaml.Node) error {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		return bad(n, s.hint, "expected %s, not %s", s.name, sortOf(n))
 	}
@@ -32,7 +32,7 @@ func (s single) read(n *yaml.Node) error {
 	return nil
 }
 
-func (s single) schema() map[string]any {
+func (s scalar) schema() map[string]any {
 	c := map[string]any{}
 	for k, v := range s.as {
 		c[k] = v
@@ -40,10 +40,10 @@ func (s single) schema() map[string]any {
 	return c
 }
 
-// text is a sentence or a line of prose.
-func text(to *string) shape {
+// prose is a sentence or a line of prose.
+func prose(to *string) shape {
 	const hint = "write a sentence"
-	return single{"a text", hint, func(s string) (string, string) {
+	return scalar{"a text", hint, func(s string) (string, string) {
 		if strings.TrimSpace(s) == "" {
 			return "the text is empty", hint
 		}
@@ -127,7 +127,7 @@ const longestImage = 255
 
 func imageName(to *string) shape {
 	const hint = "as in redis:7, valkey/valkey:8 or localhost:5000/redis:7"
-	return single{"the name of an image", hint, func(s string) (string, string) {
+	return scalar{"the name of an image", hint, func(s string) (string, string) {
 		if len(s) > longestImage || !imagePattern.MatchString(s) {
 			return quote(s) + " is no name of an image", hint
 		}
@@ -139,7 +139,7 @@ func imageName(to *string) shape {
 // integer is a whole number within bounds.
 func integer(to *int, least, most int) shape {
 	hint := fmt.Sprintf("a whole number from %d to %d", least, most)
-	return single{"a number", hint, func(s string) (string, string) {
+	return scalar{"a number", hint, func(s string) (string, string) {
 		v, err := strconv.Atoi(s)
 		if err != nil || v < least || v > most {
 			return quote(s) + " is not allowed here", hint
@@ -152,7 +152,7 @@ func integer(to *int, least, most int) shape {
 // factor is a number above zero.
 func factor(to *float64) shape {
 	const hint = "a number above 0 and up to 100; 1 is true to the file, 0.1 ten times as fast"
-	return single{"a number", hint, func(s string) (string, string) {
+	return scalar{"a number", hint, func(s string) (string, string) {
 		v, err := strconv.ParseFloat(s, 64)
 		if err != nil || !(v > 0 && v <= maxScale) {
 			return quote(s) + " is not allowed here", hint
@@ -165,7 +165,7 @@ func factor(to *float64) shape {
 // truth is true or false.
 func truth(set func(bool)) shape {
 	const hint = "write true or false"
-	return single{"true or false", hint, func(s string) (string, string) {
+	return scalar{"true or false", hint, func(s string) (string, string) {
 		if s != "true" && s != "false" {
 			return quote(s) + " is neither true nor false", hint
 		}
@@ -177,7 +177,7 @@ func truth(set func(bool)) shape {
 // percent is a share of one, written as in "1%" or "0.5%".
 func percent(to *float64, below float64) shape {
 	hint := fmt.Sprintf("a percentage from 0%% to below %g%%, as in 1%%", 100*below)
-	return single{"a percentage", hint, func(s string) (string, string) {
+	return scalar{"a percentage", hint, func(s string) (string, string) {
 		digits, ok := strings.CutSuffix(s, "%")
 		v, err := strconv.ParseFloat(digits, 64)
 		if !ok || err != nil || !(v >= 0 && v/100 < below) {
@@ -192,7 +192,7 @@ func percent(to *float64, below float64) shape {
 // slices that a run would notice.
 func processor(to *float64) shape {
 	const hint = "a number from 0.01 to 1, as in 0.02"
-	return single{"a share of one processor", hint, func(s string) (string, string) {
+	return scalar{"a share of one processor", hint, func(s string) (string, string) {
 		v, err := strconv.ParseFloat(s, 64)
 		if err != nil || !(v >= 0.01 && v <= 1) {
 			return quote(s) + " is not allowed here", hint
@@ -206,7 +206,7 @@ func processor(to *float64) shape {
 func size(to *int) shape {
 	const hint = "a number with its unit, from 6MB to 1GB, as in 8MB or 6500KB"
 	units := map[string]int{"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
-	return single{"a number of bytes", hint, func(s string) (string, string) {
+	return scalar{"a number of bytes", hint, func(s string) (string, string) {
 		digits := strings.TrimRight(s, "KMGB")
 		n, err := strconv.Atoi(digits)
 		bytes := n * units[s[len(digits):]]
@@ -240,7 +240,7 @@ func parseDuration(s string, least time.Duration) (d time.Duration, wrong, hint 
 
 // duration is a length of time.
 func duration(to *time.Duration, least time.Duration) shape {
-	return single{"a duration", durationHint, func(s string) (string, string) {
+	return scalar{"a duration", durationHint, func(s string) (string, string) {
 		d, wrong, hint := parseDuration(s, least)
 		if wrong == "" {
 			*to = d
@@ -252,7 +252,7 @@ func duration(to *time.Duration, least time.Duration) shape {
 // signed is a length of time, or one back.
 func signed(to *time.Duration, unit time.Duration) shape {
 	const hint = "a number with its unit, as in 11s, or -5s to go back"
-	return single{"a duration", hint, func(s string) (string, string) {
+	return scalar{"a duration", hint, func(s string) (string, string) {
 		digits, back := strings.CutPrefix(s, "-")
 		d, wrong, more := parseDuration(digits, unit)
 		if wrong != "" {
@@ -268,7 +268,7 @@ func signed(to *time.Duration, unit time.Duration) shape {
 // between is a range of durations, "50ms..500ms", or a single one.
 func between(to *client.Range, least time.Duration) shape {
 	const hint = "one duration, as in 2s, or the two ends of a range, as in 50ms..500ms"
-	return single{"a range of durations", hint, func(s string) (string, string) {
+	return scalar{"a range of durations", hint, func(s string) (string, string) {
 		from, upto, isRange := strings.Cut(s, "..")
 		if !isRange {
 			upto = from

@@ -17,6 +17,27 @@
 //
 // Schema describes the same table of keys for editors.
 //
+// The files, each of which uses only those below it:
+//
+//	manifest.go, resolved.go    a run.json, held to all that a file is held to
+//	parse.go, variants.go       a file, its variants and overrides
+//	check.go, check_….go, refer.go
+//	                            do the parts fit together, and is there what they name?
+//	form.go, form_plan.go       every key that a file may hold
+//	wrap.go, list.go, numbers.go, scalar.go, shape.go
+//	                            how what stands at a key is read
+//	write.go, write_plan.go, writer.go
+//	                            the tree that a scenario would be read from
+//	tree.go, error.go           nodes, their places, and what is wrong there
+//	drawn.go, scaled.go, needs.go, targets.go
+//	                            what a scenario comes to: with a seed, on a backend
+//	scenario.go, expect.go, bounds.go
+//	                            the data, and how much of it there may be
+//
+// The tree is that of go.yaml.in/yaml/v3. The decoder of goccy/go-yaml knows places, too,
+// but its errors speak of Go's types, it takes aliases and reads 010 as 8, and neither what
+// is allowed nor the schema would come from it: it would save the excerpt of a line.
+//
 // Deliberately missing: whatever runs a scenario (package harness), the names of locks,
 // properties and causes (Known), and any judgement of what came of a run.
 package scenario

@@ -124,7 +124,7 @@ func plain(n *yaml.Node) error {
 }
 
 // locate turns a problem into what the user sees. Other errors stay as they are.
-func (d *document) locate(err error, variant string) error {
+func (d *document) locate(err error, name string) error {
 	var p *problem
 	if !errors.As(err, &p) {
 		return err
@@ -138,8 +138,8 @@ func (d *document) locate(err error, variant string) error {
 		src = s
 	}
 	what := p.what
-	if variant != "" {
-		what = "in variant " + variant + ": " + what
+	if name != "" {
+		what = "in variant " + name + ": " + what
 	}
 	return src.fail(n.Line, n.Column, what, p.hint)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // apply returns the tree of a variant; the one without a name is the base.
-func (d *document) apply(v *variant) (*yaml.Node, error) {
+func (d *document) apply(v *variation) (*yaml.Node, error) {
 	tree := without(d.root, "variants")
 	if v.name == "" {
 		return tree, nil
@@ -26,17 +26,17 @@ func (d *document) apply(v *variant) (*yaml.Node, error) {
 			return nil, err
 		}
 	}
-	word := func(s string, at *yaml.Node) *yaml.Node {
+	leafAt := func(s string, at *yaml.Node) *yaml.Node {
 		return &yaml.Node{Kind: yaml.ScalarNode, Value: s, Line: at.Line, Column: at.Column}
 	}
 	if v.claim != nil {
 		tree = without(tree, "debate") // it is about the scenario's claim
-		if tree, err = d.replace(tree, []*yaml.Node{word("claim", v.claim)}, v.claim); err != nil {
+		if tree, err = d.replace(tree, []*yaml.Node{leafAt("claim", v.claim)}, v.claim); err != nil {
 			return nil, err
 		}
 	}
 	if v.debate != nil {
-		if tree, err = d.replace(tree, []*yaml.Node{word("debate", v.debate)}, v.debate); err != nil {
+		if tree, err = d.replace(tree, []*yaml.Node{leafAt("debate", v.debate)}, v.debate); err != nil {
 			return nil, err
 		}
 	}
@@ -48,7 +48,7 @@ func (d *document) apply(v *variant) (*yaml.Node, error) {
 		return nil, err
 	}
 	for _, p := range given {
-		if tree, err = d.replace(tree, []*yaml.Node{word("expect", p.key), p.key}, p.value); err != nil {
+		if tree, err = d.replace(tree, []*yaml.Node{leafAt("expect", p.key), p.key}, p.value); err != nil {
 			return nil, err
 		}
 	}

@@ -126,7 +126,7 @@ func (e either) schema() map[string]any {
 
 // listOr is a list, or in its place a section, which is known by any of its keys.
 type listOr struct {
-	list    list
+	list    sequence
 	section object
 }
 

@@ -25,8 +25,8 @@ func (w *writer) scenario(s *Scenario) *yaml.Node {
 			{"limits", "limits", w.limits(&s.Limits)},
 			{"expect", "expect", w.expect(s)},
 			{"limit", "limit", leaf(s.Limit.String())},
-			{"exact", "exact", given(s.Exact, say)},
-			{"scale", "scale", given(s.Scale, decimal)},
+			{"exact", "exact", nonZero(s.Exact, say)},
+			{"scale", "scale", nonZero(s.Scale, decimal)},
 		}
 	})
 }
@@ -46,9 +46,9 @@ func (w *writer) debate(d map[string]string) *yaml.Node {
 func (w *writer) topology(t *Topology) *yaml.Node {
 	return w.section("topology", func() []entry {
 		return []entry{
-			{"nodes", "nodes", leaf(say(t.Nodes))}, {"persistence", "persistence", leaf(t.Persistence)}, {"expiry", "expiry", given(t.Expiry, say)},
-			{"replicas", "replicas", given(t.Replicas, say)}, {"down-after", "downAfter", given(t.DownAfter, say)},
-			{"image", "image", given(t.Image, say)}, {"addresses", "addresses", w.words("addresses", t.Addresses)},
+			{"nodes", "nodes", leaf(say(t.Nodes))}, {"persistence", "persistence", leaf(t.Persistence)}, {"expiry", "expiry", nonZero(t.Expiry, say)},
+			{"replicas", "replicas", nonZero(t.Replicas, say)}, {"down-after", "downAfter", nonZero(t.DownAfter, say)},
+			{"image", "image", nonZero(t.Image, say)}, {"addresses", "addresses", w.words("addresses", t.Addresses)},
 		}
 	})
 }
@@ -57,11 +57,11 @@ func (w *writer) lock(s *Scenario) *yaml.Node {
 	l := &s.Lock
 	return w.section("lock", func() []entry {
 		return []entry{
-			{"kind", "kind", leaf(l.Kind)}, {"mistake", "mistake", given(l.Mistake, say)},
+			{"kind", "kind", leaf(l.Kind)}, {"mistake", "mistake", nonZero(l.Mistake, say)},
 			{"ttl", "ttl", leaf(l.TTL.String())}, {"drift", "drift", leaf(share(l.Drift))}, {"timeout", "timeout", leaf(l.Timeout.String())},
 			{"retry", "retryMin", leaf(both(client.Range{Min: l.RetryMin, Max: l.RetryMax}))},
-			{"tries", "tries", given(l.Tries, say)}, {"ask", "ask", given(l.Ask, say)}, {"fence", "fence", given(l.Fence, say)},
-			{"extends", "extends", given(l.Extends, say)},
+			{"tries", "tries", nonZero(l.Tries, say)}, {"ask", "ask", nonZero(l.Ask, say)}, {"fence", "fence", nonZero(l.Fence, say)},
+			{"extends", "extends", nonZero(l.Extends, say)},
 		}
 	})
 }
@@ -72,7 +72,7 @@ func (w *writer) clients(all []Client) *yaml.Node {
 	for i := range all {
 		c, field := &all[i], fmt.Sprintf("clients[%d]", i)
 		value := w.section(field, func() []entry {
-			begin := given(c.Delay, say)
+			begin := nonZero(c.Delay, say)
 			if c.Start != nil {
 				begin = w.section("start", func() []entry { return w.event(c.Start) })
 			}
@@ -92,9 +92,9 @@ func (w *writer) workload(l *Workload) *yaml.Node {
 	return w.section("workload", func() []entry {
 		return []entry{
 			{"kind", "kind", leaf(l.Kind)}, {"keys", "keys", leaf(say(l.Keys))}, {"fence", "fence", leaf(l.Fence)},
-			{"think", "think", leaf(both(l.Think))}, {"hold", "hold", leaf(both(l.Hold))}, {"prepare", "prepare", given(l.Prepare, both)},
-			{"extend", "extend", given(l.Extend, say)}, {"cycles", "cycles", given(l.Cycles, say)}, {"for", "for", given(l.For, say)},
-			{"writes", "writes", leaf(say(l.Writes))}, {"check", "noCheck", given(l.NoCheck, func(no bool) string { return say(!no) })},
+			{"think", "think", leaf(both(l.Think))}, {"hold", "hold", leaf(both(l.Hold))}, {"prepare", "prepare", nonZero(l.Prepare, both)},
+			{"extend", "extend", nonZero(l.Extend, say)}, {"cycles", "cycles", nonZero(l.Cycles, say)}, {"for", "for", nonZero(l.For, say)},
+			{"writes", "writes", leaf(say(l.Writes))}, {"check", "noCheck", nonZero(l.NoCheck, func(no bool) string { return say(!no) })},
 		}
 	})
 }
@@ -119,7 +119,7 @@ func (w *writer) expect(s *Scenario) *yaml.Node {
 				value = leaf(e.Want)
 			default:
 				value = w.section(property, func() []entry {
-					return []entry{{"violated", "cause", leaf(e.Cause)}, {"node", "node", given(e.Node, say)}}
+					return []entry{{"violated", "cause", leaf(e.Cause)}, {"node", "node", nonZero(e.Node, say)}}
 				})
 			}
 			all = append(all, entry{property, property, value})
@@ -127,7 +127,7 @@ func (w *writer) expect(s *Scenario) *yaml.Node {
 		if len(s.Numbers) > 0 {
 			all = append(all, entry{"numbers", "numbers", w.numbers(s.Numbers)})
 		}
-		return append(all, entry{"vacuous", "vacuous", given(s.Vacuous, func(bool) string { return "allowed" })})
+		return append(all, entry{"vacuous", "vacuous", nonZero(s.Vacuous, func(bool) string { return "allowed" })})
 	})
 }
 

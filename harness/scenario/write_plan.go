@@ -14,7 +14,7 @@ func (w *writer) plan(s *Scenario) *yaml.Node {
 	r := s.Random
 	value := w.section("random", func() []entry {
 		return []entry{
-			{"faults", "faults", w.words("faults", r.Faults)}, {"within", "within", given(r.Within, say)},
+			{"faults", "faults", w.words("faults", r.Faults)}, {"within", "within", nonZero(r.Within, say)},
 			{"every", "every", leaf(ends(r.Every))}, {"lasts", "lasts", leaf(ends(r.Lasts))}, {"safety", "safety", leaf(share(r.Safety))},
 			{"modes", "modes", w.words("modes", r.Modes)}, {"shapes", "shapes", w.words("shapes", r.Shapes)},
 		}
@@ -51,32 +51,32 @@ func (w *writer) trigger(t *nemesis.Trigger) *yaml.Node {
 		if m := t.Message; m != nil {
 			in("message", entry{"link", "link", leaf(m.Link)}, entry{"message", "message", leaf(m.Message)}, entry{"of", "of", leaf(m.Of)}, entry{"nth", "nth", leaf(say(m.Nth))})
 		}
-		return append(all, entry{"before", "before", given(t.Before, say)})
+		return append(all, entry{"before", "before", nonZero(t.Before, say)})
 	})
 }
 
 func (w *writer) event(e *nemesis.Event) []entry {
 	return []entry{
 		{"client", "client", leaf(e.Client)}, {"event", "event", leaf(e.Event)}, {"nth", "nth", leaf(say(e.Nth))},
-		{"every", "every", given(e.Every, say)}, {"after", "after", given(e.After, say)},
+		{"every", "every", nonZero(e.Every, say)}, {"after", "after", nonZero(e.After, say)},
 	}
 }
 
 func (w *writer) fault(f *nemesis.Fault) *yaml.Node {
 	return w.section("fault", func() []entry {
 		all := []entry{
-			{"kind", "kind", leaf(f.Kind)}, {"targets", "targets", w.words("targets", f.Targets)}, {"mode", "mode", given(f.Mode, say)},
-			{"for", "for", orNone(f.For, say)}, {"way", "way", given(f.Way, say)}, {"by", "by", given(f.By, say)}, {"rate", "rate", given(f.Rate, decimal)},
-			{"delay", "delay", given(f.Delay, ends)}, {"share", "share", given(f.Share, share)}, {"bandwidth", "bandwidth", given(f.Bandwidth, say)},
-			{"cpu", "cpu", given(f.CPU, decimal)}, {"memory", "memory", given(f.Memory, bytesOf)},
-			{"every", "every", given(f.Every, ends)}, {"lasts", "lasts", given(f.Lasts, ends)},
+			{"kind", "kind", leaf(f.Kind)}, {"targets", "targets", w.words("targets", f.Targets)}, {"mode", "mode", nonZero(f.Mode, say)},
+			{"for", "for", orNone(f.For, say)}, {"way", "way", nonZero(f.Way, say)}, {"by", "by", nonZero(f.By, say)}, {"rate", "rate", nonZero(f.Rate, decimal)},
+			{"delay", "delay", nonZero(f.Delay, ends)}, {"share", "share", nonZero(f.Share, share)}, {"bandwidth", "bandwidth", nonZero(f.Bandwidth, say)},
+			{"cpu", "cpu", nonZero(f.CPU, decimal)}, {"memory", "memory", nonZero(f.Memory, bytesOf)},
+			{"every", "every", nonZero(f.Every, ends)}, {"lasts", "lasts", nonZero(f.Lasts, ends)},
 		}
 		if f.Until != nil {
 			all = append(all, entry{"until", "until", w.section("until", func() []entry { return w.event(f.Until) })})
 		}
 		if f.Timer != nil {
 			all = append(all, entry{"timer", "timer", w.section("timer", func() []entry {
-				return []entry{{"rate", "rate", given(f.Timer.Rate, decimal)}, {"step", "step", given(f.Timer.Step, say)}}
+				return []entry{{"rate", "rate", nonZero(f.Timer.Rate, decimal)}, {"step", "step", nonZero(f.Timer.Step, say)}}
 			})})
 		}
 		return all

@@ -65,8 +65,8 @@ func (w *writer) list(field string, n int, item func(field string, i int) *yaml.
 
 func leaf(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: s} }
 
-// given is a value that stands for nothing where it is zero.
-func given[T comparable](v T, write func(T) string) *yaml.Node {
+// nonZero is a value that stands for nothing where it is zero.
+func nonZero[T comparable](v T, write func(T) string) *yaml.Node {
 	var zero T
 	if v == zero {
 		return nil
