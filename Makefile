@@ -25,7 +25,7 @@ lint:
 	$(GO) mod tidy -diff
 
 # The packages whose tests the race detector slows down least; race-all is all of them.
-RACE = ./harness ./harness/client ./harness/conformance ./harness/files ./harness/lock/... ./harness/owned ./harness/process \
+RACE = ./harness ./harness/client ./harness/conformance ./harness/files ./harness/lock/... ./harness/owned ./harness/process ./harness/scenario \
 	./harness/real/contender ./harness/real/disk ./harness/real/link ./harness/real/network ./harness/real/packets ./harness/real/proc \
 	./harness/real/server ./harness/real/skew ./harness/real/wire ./harness/resp ./harness/shortage ./harness/sim/node ./redlock/... ./scenarios/...
 race:

@@ -15,10 +15,10 @@ import (
 	"strings"
 	"sync"
 
-	"lockpick/harness"
 	"lockpick/harness/owned"
 	"lockpick/harness/real/disk"
 	"lockpick/harness/real/server"
+	"lockpick/harness/scenario"
 )
 
 // guest is a container of Config.Nodes, which somebody else has made: it serves as a
@@ -169,7 +169,7 @@ func (g *guest) introduce(ctx context.Context) error {
 
 // lend gives the nodes of a run to guests that fit, in their order, and says for what
 // lockpick makes the others itself.
-func (s *site) lend(sc harness.Scenario) (reasons []string) {
+func (s *site) lend(sc scenario.Scenario) (reasons []string) {
 	s.lent = map[string]*guest{}
 	turned := turnable(sc)
 	fit := slices.DeleteFunc(slices.Clone(s.guests), func(g *guest) bool { return g.persist != sc.Topology.Persistence })
@@ -279,8 +279,8 @@ func (s supply) like(ctx context.Context, names []string) (software, error) {
 
 // prepareGuests adopts the containers of Config.Nodes for the runs to come, and says who
 // they are, and in how many runs lockpick makes nodes itself, for what.
-func (b *Backend) prepareGuests(ctx context.Context, all []harness.Scenario, say func(string)) error {
-	i := slices.IndexFunc(all, func(s harness.Scenario) bool { return s.Topology.Image == "" })
+func (b *Backend) prepareGuests(ctx context.Context, all []scenario.Scenario, say func(string)) error {
+	i := slices.IndexFunc(all, func(s scenario.Scenario) bool { return s.Topology.Image == "" })
 	if len(b.cfg.Nodes) == 0 || i < 0 {
 		return nil
 	}

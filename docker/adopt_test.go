@@ -19,6 +19,7 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/owned"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/scenario"
 )
 
 // serverOf is a container of somebody else's with a redis-server.
@@ -92,7 +93,7 @@ func (s serverOf) untouched() {
 }
 
 // says sees what is said before runs of these.
-func says(t *testing.T, b *Backend, all []harness.Scenario, want ...string) {
+func says(t *testing.T, b *Backend, all []scenario.Scenario, want ...string) {
 	t.Helper()
 	var said strings.Builder
 	if err := b.Prepare(t.Context(), all, func(line string) { said.WriteString(line + "\n") }); err != nil {
@@ -112,11 +113,11 @@ func TestGuestsServeAndStay(t *testing.T) {
 	lent := []serverOf{startServer(t, "one", nil), startServer(t, "two", nil)}
 	backend := testBackend()
 	backend.cfg.Nodes = []string{lent[0].name, lent[1].name}
-	lasting := scenario
+	lasting := twoNodes
 	lasting.Topology.Persistence = "always"
-	says(t, backend, []harness.Scenario{scenario, lasting}, "container "+lent[1].name+" serves as a node: image ",
+	says(t, backend, []scenario.Scenario{twoNodes, lasting}, "container "+lent[1].name+" serves as a node: image ",
 		"nodes of its own in 1 of 2 scenarios, where these don't fit: persistence always (1)")
-	run := func(s harness.Scenario, body func(b bench)) {
+	run := func(s scenario.Scenario, body func(b bench)) {
 		t.Helper()
 		err := backend.Run(t.Context(), s, 1, history.NewRecorder(&bytes.Buffer{}), func(_ context.Context, c harness.Cluster) error {
 			for i, name := range []string{"n1", "n2"} {
@@ -132,7 +133,7 @@ func TestGuestsServeAndStay(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	run(scenario, func(b bench) {
+	run(twoNodes, func(b bench) {
 		if err := b.RunClient(t.Context(), spec("c1", 1), never); err != nil {
 			t.Error(err)
 		}
@@ -147,17 +148,17 @@ func TestGuestsServeAndStay(t *testing.T) {
 			t.Errorf("nodes run %q", server)
 		}
 	})
-	run(scenario, func(b bench) {
+	run(twoNodes, func(b bench) {
 		b.do("unplug", func() (string, error) { return b.Unplug("n1") })
 		b.do("plug", func() (string, error) { return b.Plug("n1") })
-		err := New(Config{Nodes: backend.cfg.Nodes[1:], Client: backend.cfg.Client}).Prepare(t.Context(), []harness.Scenario{scenario}, never)
+		err := New(Config{Nodes: backend.cfg.Nodes[1:], Client: backend.cfg.Client}).Prepare(t.Context(), []scenario.Scenario{twoNodes}, never)
 		if err == nil || !strings.Contains(err.Error(), "another lockpick runs on it") {
 			t.Errorf("to who adopts it, too, is said: %v", err)
 		}
 		b.do("starve", func() (string, error) { return b.Starve("n2", 0.5, 0) })
 	})
 	run(lasting, func(bench) {})
-	run(scenario, func(b bench) {
+	run(twoNodes, func(b bench) {
 		b.do("touch", func() (string, error) { return b.Touch("n1") })
 		b.do("unplug", func() (string, error) { return b.Unplug("n1") })
 		b.do("kill", func() (string, error) { return b.Kill("n2") })
@@ -214,7 +215,7 @@ func TestGuestsThatWillNotDo(t *testing.T) {
 			}
 			backend := testBackend()
 			backend.cfg.Nodes = []string{s.name}
-			err = backend.Prepare(t.Context(), []harness.Scenario{scenario}, never)
+			err = backend.Prepare(t.Context(), []scenario.Scenario{twoNodes}, never)
 			var lack *Lack
 			if !errors.As(err, &lack) || !strings.Contains(err.Error(), "adopt container "+s.name+": ") || !strings.Contains(lack.Error(), c.want) || !strings.Contains(lack.Remedy, c.remedy) {
 				t.Errorf("it is refused with %v", err)
@@ -230,7 +231,7 @@ func TestGuestsThatWillNotDo(t *testing.T) {
 	}
 	backend := testBackend()
 	backend.cfg.Nodes = []string{"nobody"}
-	if err := backend.Prepare(t.Context(), []harness.Scenario{scenario}, never); err == nil || err.Error() != "adopt container nobody: the engine has no such container; to fix it: docker ps shows those that run" {
+	if err := backend.Prepare(t.Context(), []scenario.Scenario{twoNodes}, never); err == nil || err.Error() != "adopt container nobody: the engine has no such container; to fix it: docker ps shows those that run" {
 		t.Errorf("who is not there is refused with %v", err)
 	}
 }
@@ -246,7 +247,7 @@ func TestGuestOutlivesKillNine(t *testing.T) {
 	if is, err := s.engine.stranger(t.Context(), s.name); err != nil || is.status != "exited" || len(is.networks) != 2 {
 		t.Fatalf("it is %+v, and nothing is shown: %v", is, err)
 	}
-	run(t, scenario, func(bench) {})
+	run(t, twoNodes, func(bench) {})
 	if left := remains(t, ownerLabel+"="+strings.TrimSpace(owner)); owner == "" || len(left) > 0 {
 		t.Errorf("of %q is left %v", owner, left)
 	}

@@ -70,6 +70,7 @@ import (
 	"lockpick/harness/real/disk"
 	"lockpick/harness/real/network"
 	"lockpick/harness/real/skew"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -160,17 +161,17 @@ var powers = []string{
 	nemesis.Capability(nemesis.Hold, nemesis.Message),
 	nemesis.Capability(nemesis.Drop, nemesis.Message),
 	nemesis.Capability("touch", nemesis.Node),
-	harness.CanPersist,
-	harness.CanReplicate,
-	harness.CanImage,
-	harness.CanTellLife,
+	scenario.CanPersist,
+	scenario.CanReplicate,
+	scenario.CanImage,
+	scenario.CanTellLife,
 }
 
 // clockPowers need more of the engine's machine than the others.
 var clockPowers = []string{
 	nemesis.Capability(nemesis.PowerClock, nemesis.Client),
 	nemesis.Capability(nemesis.PowerClock, nemesis.Node),
-	harness.CanSetOwnTime,
+	scenario.CanSetOwnTime,
 }
 
 // why is the reason that it can't do something, and what to do about it; zero: it can.

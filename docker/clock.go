@@ -12,10 +12,10 @@ import (
 	"slices"
 	"time"
 
-	"lockpick/harness"
 	"lockpick/harness/real/clock"
 	"lockpick/harness/real/skew"
 	"lockpick/harness/real/wire"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -30,7 +30,7 @@ type turner struct {
 }
 
 // turnable lists the nodes and clients whose clocks the scenario may turn.
-func turnable(s harness.Scenario) (names []string) {
+func turnable(s scenario.Scenario) (names []string) {
 	for _, st := range s.Plan {
 		if kind, _ := nemesis.KindOf(st.Fault.Kind); kind.Power == nemesis.PowerClock {
 			names = append(names, st.Fault.Targets...)
@@ -52,7 +52,7 @@ func turnable(s harness.Scenario) (names []string) {
 }
 
 // wind makes the turners of a run.
-func (c *cluster) wind(s harness.Scenario) {
+func (c *cluster) wind(s scenario.Scenario) {
 	for _, name := range turnable(s) {
 		r := &skew.Remote{Context: c.ctx, Both: slices.Contains(s.ClientNames(), name), True: c.there}
 		c.turners[name] = &turner{r, c.site}

@@ -10,22 +10,22 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/history"
 	"lockpick/harness/real/clock"
 	"lockpick/harness/real/skew"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
 // clocked is the scenario with a plan that turns clocks.
-func clocked(t *testing.T, persist string, targets ...string) harness.Scenario {
+func clocked(t *testing.T, persist string, targets ...string) scenario.Scenario {
 	t.Helper()
 	needEngine(t)
 	if lacks := testBackend().missing(t.Context()).clocks; lacks != (why{}) {
 		t.Skipf("%s: %s", lacks.reason, lacks.remedy)
 	}
-	s := scenario
+	s := twoNodes
 	s.Topology.Persistence = persist
 	s.Plan = nemesis.Plan{{Fault: nemesis.Fault{Kind: "clock-jump", Targets: targets, By: time.Second}}}
 	return s
@@ -266,7 +266,7 @@ func oneMayTrace(t *testing.T, on *Backend) {
 }
 
 func TestPlansNameWhoseClocksAreTurned(t *testing.T) {
-	s := scenario
+	s := twoNodes
 	s.Plan = nemesis.Plan{{Fault: nemesis.Fault{Kind: "kill", Targets: []string{"n1"}}}, {Fault: nemesis.Fault{Kind: "clock-rate", Targets: []string{"n2"}}}}
 	if got := turnable(s); fmt.Sprint(got) != "[n2]" {
 		t.Errorf("a plan turns the clocks of %v", got)

@@ -20,6 +20,7 @@ import (
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/skew"
 	"lockpick/harness/real/wire"
+	"lockpick/harness/scenario"
 )
 
 // cluster is one run on a site.
@@ -71,14 +72,14 @@ func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
 }
 
 // open makes the links between all who are there.
-func (c *cluster) open(s harness.Scenario, seed uint64) error {
+func (c *cluster) open(s scenario.Scenario, seed uint64) error {
 	var err error
 	if c.ahead, c.within, err = c.Offset(c.ctx); err != nil {
 		return fmt.Errorf("read the clock of the engine's machine: %w", err)
 	}
 	c.limit = s.Limit
 	c.GoBy(c.ahead)
-	addrs := map[string]string{harness.ResourceName: c.resource.At}
+	addrs := map[string]string{scenario.ResourceName: c.resource.At}
 	for _, name := range c.names {
 		addrs[name] = c.Nodes.Server(name).At
 	}

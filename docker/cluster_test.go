@@ -18,7 +18,7 @@ import (
 func never(string) {}
 
 func TestRunsClientsAndRecordsBothSides(t *testing.T) {
-	events := run(t, scenario, func(b bench) {
+	events := run(t, twoNodes, func(b bench) {
 		for range 2 { // the second time in a container of its own
 			if err := b.RunClient(t.Context(), spec("c1", 1), never); err != nil {
 				t.Error(err)
@@ -51,7 +51,7 @@ func TestRunsClientsAndRecordsBothSides(t *testing.T) {
 }
 
 func TestPausedClientDoesNothing(t *testing.T) {
-	run(t, scenario, func(b bench) {
+	run(t, twoNodes, func(b bench) {
 		resumed := make(chan time.Duration, 1)
 		err := b.RunClient(t.Context(), spec("c1", 1, client.Point{Name: client.AfterAcquire, Nth: 1}), func(string) {
 			if back := b.do("pause", func() (string, error) { return b.Pause("c1") }); !strings.Contains(back, "is paused") {
@@ -84,7 +84,7 @@ func TestPausedClientDoesNothing(t *testing.T) {
 }
 
 func TestKilledClientIsNoFailure(t *testing.T) {
-	run(t, scenario, func(b bench) {
+	run(t, twoNodes, func(b bench) {
 		err := b.RunClient(t.Context(), spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
 			b.do("pause", func() (string, error) { return b.Pause("c1") }) // a kill must get through all the same
 			b.do("kill", func() (string, error) { return b.Kill("c1") })
@@ -102,7 +102,7 @@ func TestKilledClientIsNoFailure(t *testing.T) {
 // its links refuse meanwhile, and lead to it again.
 func TestNodesEndAndComeBack(t *testing.T) {
 	for mode, keys := range map[string]string{"none": ", 0 keys", "always": ", 1 keys"} {
-		s := scenario
+		s := twoNodes
 		s.Topology.Persistence = mode
 		run(t, s, func(b bench) {
 			way, _ := b.Addresses("c1")
@@ -138,7 +138,7 @@ func TestNodesEndAndComeBack(t *testing.T) {
 }
 
 func TestPausedNodeIsMuteAndCutsAreReadBack(t *testing.T) {
-	run(t, scenario, func(b bench) {
+	run(t, twoNodes, func(b bench) {
 		b.do("pause", func() (string, error) { return b.Pause("n1") })
 		b.do("cut", func() (string, error) { return b.Cut("c1-n1", "", "") })
 		if back := b.do("mend", func() (string, error) { return b.Mend("c1-n1") }); !strings.Contains(back, "the node is stopped") {

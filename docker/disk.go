@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 
-	"lockpick/harness"
 	"lockpick/harness/real/disk"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/scenario"
 	"lockpick/harness/shortage"
 	"lockpick/nemesis"
 )
@@ -22,7 +22,7 @@ var (
 // mountDisks gives a disk that can be hit to each node whose disk or power the plan
 // hits: a file system of this process, below a directory of this machine that is bound
 // into the container.
-func (c *cluster) mountDisks(s harness.Scenario) (err error) {
+func (c *cluster) mountDisks(s scenario.Scenario) (err error) {
 	for _, node := range s.NodeNames() {
 		if !disk.Hit(s.Plan, node) {
 			continue

@@ -19,7 +19,7 @@ func TestPowerLossAndDisks(t *testing.T) {
 		t.Skipf("%s: %s", l.reason, l.remedy)
 	}
 	for mode, want := range map[string]string{"always": ", 1 keys", "no": ", 0 keys"} {
-		s := scenario
+		s := twoNodes
 		s.Topology.Persistence = mode
 		hour := time.Hour
 		s.Plan = nemesis.Plan{{Fault: nemesis.Fault{Kind: "power-loss", Targets: []string{"n1"}, For: &hour}}}

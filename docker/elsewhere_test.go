@@ -348,7 +348,7 @@ func TestRunsElsewhere(t *testing.T) {
 	certs := t.TempDir()
 	newAuthority(t).write(t, certs, "both")
 	dockerd(t, certs, "").use(certs)
-	events := run(t, scenario, func(b bench) {
+	events := run(t, twoNodes, func(b bench) {
 		if off := (b.ahead - clockAhead).Abs(); b.within == 0 || off > b.within {
 			t.Errorf("the clock was taken to be %v ahead, to %v, and is %v", b.ahead, b.within, clockAhead)
 		}

@@ -34,7 +34,7 @@ func TestEngineThatRestartsInMidRun(t *testing.T) {
 	backend := testBackend()
 	var text bytes.Buffer
 	var label string
-	err := backend.Run(t.Context(), scenario, 1, history.NewRecorder(&text), func(ctx context.Context, c harness.Cluster) error {
+	err := backend.Run(t.Context(), twoNodes, 1, history.NewRecorder(&text), func(ctx context.Context, c harness.Cluster) error {
 		label = c.(*cluster).site.labels[runLabel]
 		return c.RunClient(ctx, spec("c1", 0, client.Point{Name: client.AfterAcquire, Nth: 1}), func(string) {
 			e.end(syscall.SIGKILL)
@@ -51,7 +51,7 @@ func TestEngineThatRestartsInMidRun(t *testing.T) {
 	if left := remains(t, runLabel+"="+label); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	err = backend.Run(t.Context(), scenario, 1, history.NewRecorder(&text), func(ctx context.Context, c harness.Cluster) error {
+	err = backend.Run(t.Context(), twoNodes, 1, history.NewRecorder(&text), func(ctx context.Context, c harness.Cluster) error {
 		return c.RunClient(ctx, spec("c1", 1), never)
 	})
 	if err != nil {
@@ -65,7 +65,7 @@ func TestEngineThatRestartsInMidRun(t *testing.T) {
 // An engine without room can't make what a run needs, and says so.
 func TestEngineWithoutRoom(t *testing.T) {
 	own(t, "mount -t tmpfs -o size=24m none data")
-	err := testBackend().Run(t.Context(), scenario, 1, history.NewRecorder(&bytes.Buffer{}), func(context.Context, harness.Cluster) error {
+	err := testBackend().Run(t.Context(), twoNodes, 1, history.NewRecorder(&bytes.Buffer{}), func(context.Context, harness.Cluster) error {
 		t.Error("it ran")
 		return nil
 	})
@@ -82,7 +82,7 @@ func TestEngineWithoutRoom(t *testing.T) {
 func TestServerThatDoesNotStart(t *testing.T) {
 	needEngine(t)
 	backend := New(Config{Client: []string{os.Args[0], "__client"}, RedisServer: "sleep"}) // which knows no --bind
-	err := backend.Run(t.Context(), scenario, 1, history.NewRecorder(&bytes.Buffer{}), func(context.Context, harness.Cluster) error {
+	err := backend.Run(t.Context(), twoNodes, 1, history.NewRecorder(&bytes.Buffer{}), func(context.Context, harness.Cluster) error {
 		t.Error("it ran")
 		return nil
 	})

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"strings"
 
-	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/real/server"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -21,7 +21,7 @@ var (
 
 // replicate lets each replica follow its node over a link of its own, and returns
 // once all are in step.
-func (c *cluster) replicate(s harness.Scenario) error {
+func (c *cluster) replicate(s scenario.Scenario) error {
 	for _, name := range s.NodeNames() {
 		r := c.replicas[name]
 		if r == nil {
@@ -39,7 +39,7 @@ func (c *cluster) replicate(s harness.Scenario) error {
 }
 
 // beWatched makes the sentinels, each in a container.
-func (c *cluster) beWatched(s harness.Scenario) error {
+func (c *cluster) beWatched(s scenario.Scenario) error {
 	return c.Watch(s, func(name string) (*server.Sentinel, error) {
 		return c.site.makeSentinel(c.ctx, name)
 	})

@@ -8,15 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
 // replicated is the scenario with one node and its replica, for one client; by
 // sentinels, if a step leaves it to them.
-func replicated(steps ...nemesis.Step) harness.Scenario {
-	s := scenario
-	s.Topology.Nodes, s.Topology.Replicas, s.Topology.DownAfter = 1, 1, harness.MinDownAfter
+func replicated(steps ...nemesis.Step) scenario.Scenario {
+	s := twoNodes
+	s.Topology.Nodes, s.Topology.Replicas, s.Topology.DownAfter = 1, 1, scenario.MinDownAfter
 	s.Clients, s.Limit, s.Plan = s.Clients[:1], time.Minute, steps
 	return s
 }
@@ -89,7 +89,7 @@ func TestReplicaTakesTheNodesPlace(t *testing.T) {
 		}
 		b.set()
 	})
-	site("without replicas", scenario, func(b bench) {
+	site("without replicas", twoNodes, func(b bench) {
 		b.must(b.Nodes.Server("n1").At, "", "GET", "early")
 	})
 }

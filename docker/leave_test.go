@@ -24,7 +24,7 @@ func victim(guests ...string) {
 	ctx := context.Background()
 	backend := testBackend()
 	backend.cfg.Nodes = guests
-	err := backend.Run(ctx, scenario, 1, history.NewRecorder(os.Stderr), func(_ context.Context, c harness.Cluster) error {
+	err := backend.Run(ctx, twoNodes, 1, history.NewRecorder(os.Stderr), func(_ context.Context, c harness.Cluster) error {
 		return c.RunClient(ctx, spec("c1", 1, client.Point{Name: client.AfterAcquire}), func(string) {
 			_, err := c.(*cluster).Pause("c1")
 			if len(guests) > 0 {
@@ -63,7 +63,7 @@ func TestNextRunSweepsWhatKillNineLeft(t *testing.T) {
 	cmd, owner := startVictim(t)
 	label := ownerLabel + "=" + strings.TrimSpace(owner)
 	const has = 2*(2+1) + 2 + 1 + 1 // nodes and the resource with their places, clients, links, network
-	run(t, scenario, func(bench) {
+	run(t, twoNodes, func(bench) {
 		if left := remains(t, label); owner == "" || len(left) != has {
 			t.Errorf("of a lockpick that lives, %q, there is %v", owner, left)
 		}
@@ -73,7 +73,7 @@ func TestNextRunSweepsWhatKillNineLeft(t *testing.T) {
 	if left := remains(t, label); len(left) == 0 {
 		t.Error("it left nothing, and nothing is shown")
 	}
-	run(t, scenario, func(bench) {
+	run(t, twoNodes, func(bench) {
 		if left := remains(t, label); len(left) > 0 {
 			t.Errorf("the next run has not removed %v", left)
 		}
@@ -119,7 +119,7 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 				t.Errorf("%s left %v", name, left)
 			}
 		}()
-		return testBackend().Run(ctx, scenario, 1, history.NewRecorder(&strings.Builder{}), body) // nothing is kept of a run that failed
+		return testBackend().Run(ctx, twoNodes, 1, history.NewRecorder(&strings.Builder{}), body) // nothing is kept of a run that failed
 	}
 	err := leave("panic", t.Context(), func(_ context.Context, c harness.Cluster) error {
 		label = c.(*cluster).site.labels[runLabel]

@@ -2,11 +2,11 @@
 
 package docker
 
-import "lockpick/harness"
+import "lockpick/harness/scenario"
 
 // tell lets the nodes tell the links' container of their keys, where they can. The run
 // does without.
-func (c *cluster) tell(harness.Scenario) error {
+func (c *cluster) tell(scenario.Scenario) error {
 	addrs := map[string]string{}
 	for _, name := range c.names {
 		addrs[name] = c.Nodes.Server(name).At

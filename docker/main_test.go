@@ -23,6 +23,7 @@ import (
 	"lockpick/harness/lock"
 	"lockpick/harness/real/clock"
 	"lockpick/harness/real/contender"
+	"lockpick/harness/scenario"
 )
 
 // The test binary is the client, too, and a lockpick to be killed.
@@ -122,11 +123,11 @@ func needEngine(t *testing.T) {
 	}
 }
 
-// scenario has two nodes; c1 reaches both, c2 only the second.
-var scenario = harness.Scenario{
+// twoNodes has two nodes; c1 reaches both, c2 only the second.
+var twoNodes = scenario.Scenario{
 	Name:     "test",
-	Topology: harness.Topology{Nodes: 2, Persistence: "none"},
-	Clients:  []harness.Client{{Name: "c1"}, {Name: "c2", Reach: []string{"n2"}}},
+	Topology: scenario.Topology{Nodes: 2, Persistence: "none"},
+	Clients:  []scenario.Client{{Name: "c1"}, {Name: "c2", Reach: []string{"n2"}}},
 }
 
 func spec(name string, cycles int, armed ...client.Point) client.Spec {
@@ -145,12 +146,12 @@ type bench struct {
 }
 
 // run runs body on a cluster, and sees that nothing is left behind.
-func run(t *testing.T, scenario harness.Scenario, body func(b bench)) []history.Event {
+func run(t *testing.T, s scenario.Scenario, body func(b bench)) []history.Event {
 	t.Helper()
-	return runOn(t, testBackend(), scenario, body)
+	return runOn(t, testBackend(), s, body)
 }
 
-func runOn(t *testing.T, backend *Backend, scenario harness.Scenario, body func(b bench)) []history.Event {
+func runOn(t *testing.T, backend *Backend, s scenario.Scenario, body func(b bench)) []history.Event {
 	t.Helper()
 	needEngine(t)
 	var mu sync.Mutex
@@ -165,7 +166,7 @@ func runOn(t *testing.T, backend *Backend, scenario harness.Scenario, body func(
 	var label string
 	began := time.Now()
 	var up, ended time.Duration
-	err := backend.Run(t.Context(), scenario, 1, rec, func(_ context.Context, c harness.Cluster) error {
+	err := backend.Run(t.Context(), s, 1, rec, func(_ context.Context, c harness.Cluster) error {
 		up = time.Since(began)
 		label = c.(*cluster).site.labels[runLabel]
 		defer c.(*cluster).Guard(func(u harness.Unplanned) { t.Errorf("nobody asked for it: %+v", u) })()
@@ -176,7 +177,7 @@ func runOn(t *testing.T, backend *Backend, scenario harness.Scenario, body func(
 	if err := errors.Join(err, backend.Close()); err != nil {
 		t.Error(err)
 	}
-	t.Logf("%d nodes and %d clients: set up in %v, taken down in %v", scenario.Topology.Nodes, len(scenario.Clients), up, time.Since(began)-ended)
+	t.Logf("%d nodes and %d clients: set up in %v, taken down in %v", s.Topology.Nodes, len(s.Clients), up, time.Since(began)-ended)
 	if left := remains(t, runLabel+"="+label); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"sync"
 
-	"lockpick/harness"
 	"lockpick/harness/real/packets"
 	"lockpick/harness/real/wire"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -61,14 +61,14 @@ type filter struct {
 }
 
 // losesPackets says whether a plan cuts links to a node, or the resource, by packets.
-func losesPackets(s harness.Scenario, node string) bool {
+func losesPackets(s scenario.Scenario, node string) bool {
 	return slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool {
 		return st.Fault.Mode == nemesis.CutPackets && slices.ContainsFunc(st.Fault.Targets, func(target string) bool {
 			_, end, _ := nemesis.SplitLink(target)
 			switch {
 			case target == node || end == node:
 				return true
-			case node == harness.ResourceName:
+			case node == scenario.ResourceName:
 				return end == "resource"
 			}
 			return slices.Contains(s.ClientNames(), target)
@@ -78,10 +78,10 @@ func losesPackets(s harness.Scenario, node string) bool {
 
 // filterPackets makes a filter beside each node whose packets the plan loses: it takes
 // tenths of a second, and a fault is to begin at its instant.
-func (c *cluster) filterPackets(s harness.Scenario) error {
+func (c *cluster) filterPackets(s scenario.Scenario) error {
 	var all sync.WaitGroup
 	var errs []error // guarded by c.mu
-	for _, name := range append(s.NodeNames(), harness.ResourceName) {
+	for _, name := range append(s.NodeNames(), scenario.ResourceName) {
 		if !losesPackets(s, name) {
 			continue
 		}
@@ -249,7 +249,7 @@ func (c *cluster) MendPackets(link string) (string, error) {
 
 func (c *cluster) filterOf(link string) (*filter, error) {
 	_, node, _ := nemesis.SplitLink(link)
-	if f := c.filters[strings.Replace(node, "resource", harness.ResourceName, 1)]; f != nil {
+	if f := c.filters[strings.Replace(node, "resource", scenario.ResourceName, 1)]; f != nil {
 		return f, nil
 	}
 	return nil, fmt.Errorf("lose packets of %s: the plan has said nothing of it", link)

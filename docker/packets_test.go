@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
 // losing has a plan that loses packets of c1's links to n1 and the resource; the test
 // says when.
-func losing() harness.Scenario {
-	s := scenario
+func losing() scenario.Scenario {
+	s := twoNodes
 	s.Plan = nemesis.Plan{{
 		Fault: nemesis.Fault{Kind: "cut", Mode: nemesis.CutPackets, Targets: []string{"c1-n1", "c1-r1"}},
 	}}
@@ -88,7 +88,7 @@ func TestPacketsOfALinkAreLost(t *testing.T) {
 
 // Where the kernel does not let a filter lose packets, the run says so before it begins.
 func TestFilterThatMayNot(t *testing.T) {
-	run(t, scenario, func(b bench) {
+	run(t, twoNodes, func(b bench) {
 		_, err := b.site.makeFilter(t.Context(), b.resource, "")
 		if err == nil || !strings.Contains(err.Error(), "it needs the capability NET_ADMIN") {
 			t.Errorf("%v, want what it lacks", err)

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/harness"
 	"lockpick/harness/owned"
+	"lockpick/harness/scenario"
 )
 
 func testEngine(t *testing.T) *engine {
@@ -34,7 +34,7 @@ func TestNodesRunTheImageThatIsNamed(t *testing.T) {
 	if has, err := e.hasImage(t.Context(), ref); err != nil || has {
 		t.Fatalf("before, the engine has the image: %v, %v", has, err)
 	}
-	s := scenario
+	s := twoNodes
 	s.Topology.Image, s.Topology.Persistence = ref, "always"
 	run(t, s, func(b bench) {
 		says := b.Server()
@@ -60,9 +60,9 @@ func (l *lines) add(line string) { *l = append(*l, line) }
 
 func prepare(t *testing.T, ref string) (said lines, err error) {
 	t.Helper()
-	s := scenario
+	s := twoNodes
 	s.Topology.Image = ref
-	err = testBackend().Prepare(t.Context(), []harness.Scenario{s, s}, said.add)
+	err = testBackend().Prepare(t.Context(), []scenario.Scenario{s, s}, said.add)
 	return said, err
 }
 

@@ -11,11 +11,12 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 )
 
 // inTurn does one run after the other on a site, and sees that in the end nothing is
 // left behind.
-func inTurn(t *testing.T) func(name string, s harness.Scenario, body func(b bench)) {
+func inTurn(t *testing.T) func(name string, s scenario.Scenario, body func(b bench)) {
 	needEngine(t)
 	backend := testBackend()
 	var label string
@@ -27,7 +28,7 @@ func inTurn(t *testing.T) func(name string, s harness.Scenario, body func(b benc
 			t.Errorf("left behind: %v", left)
 		}
 	})
-	return func(name string, s harness.Scenario, body func(b bench)) {
+	return func(name string, s scenario.Scenario, body func(b bench)) {
 		began := time.Now()
 		err := backend.Run(t.Context(), s, 1, history.NewRecorder(&bytes.Buffer{}), func(_ context.Context, hc harness.Cluster) error {
 			t.Logf("%s: set up in %v", name, time.Since(began))
@@ -47,7 +48,7 @@ func inTurn(t *testing.T) func(name string, s harness.Scenario, body func(b benc
 func TestRunsShareASite(t *testing.T) {
 	var ids []map[string]string
 	onSite := inTurn(t)
-	run := func(name string, s harness.Scenario, body func(c *cluster) error) {
+	run := func(name string, s scenario.Scenario, body func(c *cluster) error) {
 		onSite(name, s, func(b bench) {
 			ids = append(ids, map[string]string{"n1": b.Nodes.Server("n1").id, "n2": b.Nodes.Server("n2").id})
 			if err := body(b.cluster); err != nil {
@@ -63,14 +64,14 @@ func TestRunsShareASite(t *testing.T) {
 		return v
 	}
 	var script string
-	run("first", scenario, func(c *cluster) error {
+	run("first", twoNodes, func(c *cluster) error {
 		ask(c, "n1", "SET", "left", "over")
 		ask(c, "n2", "SET", "left", "over")
 		script = ask(c, "n1", "SCRIPT", "LOAD", "return 1").(string)
 		_, kill := c.Kill("n2")
 		return errors.Join(kill, c.RunClient(t.Context(), spec("c1", 1), never))
 	})
-	run("second", scenario, func(c *cluster) error {
+	run("second", twoNodes, func(c *cluster) error {
 		for _, node := range []string{"n1", "n2"} {
 			if n := ask(c, node, "DBSIZE"); n != int64(0) {
 				t.Errorf("%s has %v keys", node, n)
@@ -81,7 +82,7 @@ func TestRunsShareASite(t *testing.T) {
 		}
 		return c.RunClient(t.Context(), spec("c1", 1), never)
 	})
-	lasting := scenario
+	lasting := twoNodes
 	lasting.Topology.Persistence = "always"
 	run("third", lasting, func(c *cluster) error {
 		if v := ask(c, "n1", "CONFIG", "GET", "appendfsync").([]any); v[1] != "always" {

@@ -15,6 +15,7 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/owned"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/scenario"
 	"lockpick/harness/shortage"
 	"lockpick/nemesis"
 )
@@ -111,7 +112,7 @@ var sites atomic.Int64
 // links, and calls body just after true time zero. What will do for the next run it
 // leaves to it. On the seed depends what is drawn for messages; clients get theirs with
 // their Spec.
-func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
+func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
 	b.founding.RLock()
 	founded := sync.OnceFunc(b.founding.RUnlock)
 	defer founded()
@@ -149,7 +150,7 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 		return err
 	}
 	go c.watch()
-	for _, setUp := range []func(harness.Scenario) error{c.tell, c.replicate, c.beWatched, c.awaitSecond} {
+	for _, setUp := range []func(scenario.Scenario) error{c.tell, c.replicate, c.beWatched, c.awaitSecond} {
 		if err := setUp(s); err != nil {
 			return err
 		}
@@ -163,7 +164,7 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 }
 
 // take is the site that the run before has left, or a new one.
-func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
+func (b *Backend) take(ctx context.Context, s scenario.Scenario) (*site, error) {
 	if err := b.Fits(s); err != nil {
 		return nil, err
 	}
@@ -193,7 +194,7 @@ func (b *Backend) take(ctx context.Context, s harness.Scenario) (*site, error) {
 }
 
 // Fits says why a scenario is too large, whatever the machine.
-func (*Backend) Fits(s harness.Scenario) error {
+func (*Backend) Fits(s scenario.Scenario) error {
 	if n, m := len(s.NodeNames()), len(s.Clients); firstNode+n > firstReplica || firstClient+m-1 > lastHost {
 		return fmt.Errorf("make a network: it has room for %d nodes and %d clients, not for %d and %d",
 			firstReplica-firstNode, lastHost-firstClient+1, n, m)
@@ -271,7 +272,7 @@ func (s *site) found(ctx context.Context, b *Backend) (err error) {
 
 // fill makes all containers that are not there, at once, and returns when the servers
 // answer and the clients wait for their orders.
-func (c *cluster) fill(s harness.Scenario) error {
+func (c *cluster) fill(s scenario.Scenario) error {
 	var all sync.WaitGroup
 	var errs []error // guarded by c.mu, as what is kept
 	do := func(make func() error) {
@@ -287,7 +288,7 @@ func (c *cluster) fill(s harness.Scenario) error {
 		do(func() error {
 			want.turner = c.turners[name]
 			// Nodes with replicas are changed in ways that wipe does not know.
-			want.once = want.turner != nil || want.data != "" || s.Topology.Replicas > 0 && name != harness.ResourceName
+			want.once = want.turner != nil || want.data != "" || s.Topology.Replicas > 0 && name != scenario.ResourceName
 			n, err := c.site.makeNode(c.ctx, name, host, want)
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -306,7 +307,7 @@ func (c *cluster) fill(s harness.Scenario) error {
 	if c.site.talk == nil {
 		do(func() error { return c.site.join(c.ctx) })
 	}
-	server(harness.ResourceName, resourceHost, wanted{persist: "none"}, func(n *node) { c.resource = n })
+	server(scenario.ResourceName, resourceHost, wanted{persist: "none"}, func(n *node) { c.resource = n })
 	for i, name := range c.names {
 		want := wanted{persist: s.Topology.Persistence, data: c.dataOf(name)}
 		server(name, anyNode, want, func(n *node) {
@@ -337,7 +338,7 @@ func (c *cluster) fill(s harness.Scenario) error {
 // awaitSecond lets a run under everysec begin with a second of the nodes' wall clock.
 // Redis up to 7.0 counts by these, not from its last sync: a plan that places a crash
 // between two syncs needs no luck then.
-func (c *cluster) awaitSecond(s harness.Scenario) error {
+func (c *cluster) awaitSecond(s scenario.Scenario) error {
 	if s.Topology.Persistence != "everysec" {
 		return nil
 	}

@@ -9,10 +9,11 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 )
 
 // Run always fails: Probe says why.
-func (b *Backend) Run(ctx context.Context, _ harness.Scenario, _ uint64, _ *history.Recorder, _ harness.Body) error {
+func (b *Backend) Run(ctx context.Context, _ scenario.Scenario, _ uint64, _ *history.Recorder, _ harness.Body) error {
 	return errors.New("run: " + b.missing(ctx).run.reason)
 }
 

@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strings"
 
-	"lockpick/harness"
 	"lockpick/harness/owned"
+	"lockpick/harness/scenario"
 )
 
 // software is what nodes run: a program in an image.
@@ -43,7 +43,7 @@ type supply struct {
 
 // Prepare gets the images that scenarios need, and says what nodes will run. What can't
 // be had is a *Lack.
-func (b *Backend) Prepare(ctx context.Context, all []harness.Scenario, say func(string)) error {
+func (b *Backend) Prepare(ctx context.Context, all []scenario.Scenario, say func(string)) error {
 	e, _, err := meet(ctx)
 	if err != nil {
 		return err

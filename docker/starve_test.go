@@ -10,7 +10,7 @@ import (
 
 // A node off the network hears nobody and is not down; it comes back as it was.
 func TestUnpluggedNodeIsUnheard(t *testing.T) {
-	run(t, scenario, func(b bench) {
+	run(t, twoNodes, func(b bench) {
 		way, _ := b.Addresses("c1")
 		if _, err := b.Ask(t.Context(), way.Nodes[0].Addr, "SET", "k", "v"); err != nil {
 			t.Fatal(err)
@@ -57,7 +57,7 @@ func TestUnpluggedNodeIsUnheard(t *testing.T) {
 // A starved node answers late, and as before once it is fed. One that needs more memory
 // than it gets ends, and stays down.
 func TestStarvedNode(t *testing.T) {
-	run(t, scenario, func(b bench) {
+	run(t, twoNodes, func(b bench) {
 		began := time.Now()
 		back := b.do("starve", func() (string, error) { return b.Starve("n1", 0.1, 64<<20) })
 		t.Logf("starved in %v: %s", time.Since(began), back)

@@ -3,45 +3,47 @@ package harness
 import (
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"lockpick/harness/client"
 	"lockpick/nemesis"
 )
 
-// fireAgain lets a fault come again and again on each of its targets, until its
-// time is over, the run is, or the target has ended.
-func (e *engine) fireAgain(step int, f nemesis.Fault) {
-	over := false // guarded by mu
-	stop := func() {
-		e.mu.Lock()
-		over = true
-		e.mu.Unlock()
-	}
-	stopped := func(target string) bool {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		return over || e.healing || e.gone[target]
-	}
-	for _, target := range e.targets(step) {
+// again lets faults come again and again.
+type again struct {
+	cluster Cluster
+	faults  *faults
+	dice    dice
+	gone    func(target string) bool // it has ended, and nothing can hit it
+}
+
+// start lets a fault come again and again on each of its targets, until its time is
+// over, the run is, or the target has ended.
+func (a again) start(step int, f nemesis.Fault, targets []string) {
+	var over atomic.Bool
+	stop := func() { over.Store(true) }
+	stopped := func(target string) bool { return over.Load() || a.faults.ending() || a.gone(target) }
+	after := func(d time.Duration, f func()) { a.cluster.At(a.cluster.Now()+d, f) }
+	for _, target := range targets {
 		var next func(k int)
 		next = func(k int) {
-			e.after(e.draw(f.Every, step, target, "every", k), func() {
+			after(a.dice.even(f.Every, step, target, "every", k), func() {
 				if stopped(target) {
 					return
 				}
-				lasts := e.draw(f.Every, step, target, "lasts", k)
+				lasts := a.dice.even(f.Every, step, target, "lasts", k)
 				if f.Lasts != (nemesis.Span{}) {
-					lasts = e.drawHeavy(f.Lasts, step, target, "lasts", k)
+					lasts = a.dice.heavy(f.Lasts, step, target, "lasts", k)
 				}
-				now := e.cluster.Now()
-				begun, _ := e.inject(step, f, e.queues.join([]string{target}, now, now+lasts), func() bool { return !stopped(target) }, nil)
+				now := a.cluster.Now()
+				begun, _ := a.faults.inject(step, f, a.faults.queues.join([]string{target}, now, now+lasts), func() bool { return !stopped(target) }, nil)
 				if len(begun) == 0 {
 					return // it could not be done, and the record says so
 				}
-				e.after(lasts, func() {
-					for _, a := range begun {
-						e.heal(a)
+				after(lasts, func() {
+					for _, one := range begun {
+						a.faults.heal(one)
 					}
 					next(k + 1)
 				})
@@ -51,28 +53,27 @@ func (e *engine) fireAgain(step int, f nemesis.Fault) {
 	}
 	switch {
 	case f.For != nil:
-		e.after(*f.For, stop)
+		after(*f.For, stop)
 	case f.Until != nil:
-		e.mu.Lock()
-		e.await(*f.Until, nil, stop)
-		e.mu.Unlock()
+		a.faults.waits.await(*f.Until, nil, stop)
 	}
 }
 
-func (e *engine) after(d time.Duration, f func()) { e.cluster.At(e.cluster.Now()+d, f) }
+// dice are a seed.
+type dice uint64
 
-// draw draws a duration evenly, by the seed and its own name.
-func (e *engine) draw(s nemesis.Span, step int, target, what string, k int) time.Duration {
-	return client.Range(s).Draw(e.random(step, target, what, k))
+// even draws a duration evenly, by the seed and its own name.
+func (d dice) even(s nemesis.Span, step int, target, what string, k int) time.Duration {
+	return client.Range(s).Draw(d.random(step, target, what, k))
 }
 
-// drawHeavy draws a duration so that each order of magnitude comes equally often:
+// heavy draws a duration so that each order of magnitude comes equally often:
 // most are short, and some are long.
-func (e *engine) drawHeavy(s nemesis.Span, step int, target, what string, k int) time.Duration {
-	u := float64(e.random(step, target, what, k)>>11) / (1 << 53)
+func (d dice) heavy(s nemesis.Span, step int, target, what string, k int) time.Duration {
+	u := float64(d.random(step, target, what, k)>>11) / (1 << 53)
 	return time.Duration(float64(s.Min) * math.Pow(float64(s.Max)/float64(s.Min), u))
 }
 
-func (e *engine) random(step int, target, what string, k int) uint64 {
-	return client.Random(e.seed, "step", fmt.Sprint(step), target, what, fmt.Sprint(k))
+func (d dice) random(step int, target, what string, k int) uint64 {
+	return client.Random(uint64(d), "step", fmt.Sprint(step), target, what, fmt.Sprint(k))
 }

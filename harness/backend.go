@@ -7,6 +7,7 @@ import (
 
 	"lockpick/harness/client"
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 )
 
 // Backend makes clusters: simulated, of processes, of containers.
@@ -18,7 +19,7 @@ type Backend interface {
 	// Run sets a cluster up for the scenario, calls body with it, and takes it down
 	// again, whatever happens. The backend calls the engine, since a virtual-time
 	// bubble must enclose it. Links record each lock command in rec.
-	Run(ctx context.Context, s Scenario, seed uint64, rec *history.Recorder, body Body) error
+	Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body Body) error
 }
 
 // Sparer is a backend that can run a seed again as if some facts of keys' lives had not been.

@@ -1,9 +1,21 @@
-// Package harness is the engine: it interprets a Scenario on a Cluster and
+// Package harness is the engine: it interprets a scenario on a Cluster and
 // records a history.
 //
-// A Scenario is one experiment as plain data, written as YAML; a Backend makes
-// a Cluster and calls the engine with it; Run joins the two. What lies around it:
+// A Backend makes a Cluster and calls the engine with it; Run joins the two. The files,
+// each of which uses only those below it:
 //
+//	engine.go                  one run, from its first event to its last
+//	clients.go, triggers.go    who contends; what sets the steps of the plan off
+//	again.go, faults.go        what the steps do to the cluster, and how that ends
+//	queue.go, nest.go          which fault waits for which, and which are one
+//	stop.go, stall.go, unplanned.go, logs.go
+//	                           what else is watched, asked and recorded
+//	wait.go, record.go         events: who waits for them, and those of the engine
+//	backend.go                 what a backend and its clusters offer
+//
+// What lies around it:
+//
+//	scenario/  one experiment as plain data, and the YAML file that it is written in
 //	history/   the facts: Event, Params, the recorder and the reader
 //	resp/      lock commands read off the wire
 //	lock/      what a lock under test gets and offers; lock/kinds is the table of locks
@@ -23,7 +35,7 @@
 // What nobody planned is recorded as well: where a real machine stood still by itself
 // (stall.go), and what somebody else did to a process of the run (unplanned.go).
 //
-// Deliberately missing: any backend, any checker, any report. The engine knows
+// Deliberately missing: any backend, any checker, any report, any file. The engine knows
 // what was planned and what happened, not what it means.
 package harness
 
@@ -31,32 +43,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"time"
 
 	"lockpick/harness/history"
-	"lockpick/nemesis"
+	"lockpick/harness/scenario"
 )
 
 // Run runs a scenario once on a backend and records what happens. An error means
 // that the backend or a client program could not do its part; the record then
 // holds what was seen so far.
-func Run(ctx context.Context, b Backend, s Scenario, seed uint64, rec *history.Recorder) error {
+func Run(ctx context.Context, b Backend, s scenario.Scenario, seed uint64, rec *history.Recorder) error {
 	return RunUntil(ctx, b, s, seed, rec, nil)
 }
 
 // RunUntil is Run that ends early where until says so; nil never does.
-func RunUntil(ctx context.Context, b Backend, s Scenario, seed uint64, rec *history.Recorder, until Until) error {
+func RunUntil(ctx context.Context, b Backend, s scenario.Scenario, seed uint64, rec *history.Recorder, until Until) error {
 	s = s.Drawn(seed)
 	var e *engine
 	err := b.Run(ctx, s, seed, rec, func(ctx context.Context, c Cluster) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		e = &engine{s: s, seed: seed, cluster: c, rec: rec, applied: map[string]int64{}, points: map[string][]int{},
-			firing: newFiring(), queues: newQueues(), nests: map[string]*nested{}, gone: map[string]bool{}, until: until, halted: make(chan struct{})}
+		e = newEngine(s, seed, c, rec, until)
 		rec.Watch(e.see)
-		params := e.params(b.Name())
-		e.record(history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: &params})
+		params := paramsOf(s, seed, b.Name(), c)
+		e.rec.add(history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: &params})
 		return e.run(ctx)
 	})
 	if e != nil {
@@ -66,52 +75,4 @@ func RunUntil(ctx context.Context, b Backend, s Scenario, seed uint64, rec *hist
 		err = fmt.Errorf("run %s on %s with seed %d: %w", s.ID(), b.Name(), seed, err)
 	}
 	return errors.Join(err, rec.Err())
-}
-
-// liveness figures that are the same for every scenario.
-const (
-	clockRate = 0.0005                 // ρ: what a healthy quartz and its NTP daemon stay within
-	slack     = 250 * time.Millisecond // what scheduling may add on a busy machine
-	rounds    = 10                     // k: a group that loses as many in a row to split votes has no luck but a bad lock
-)
-
-func (e *engine) params(backend string) history.Params {
-	s := e.s
-	p := history.Params{
-		Schema: history.Schema, Scenario: s.Name, Variant: s.Variant, Backend: backend, Seed: e.seed,
-		Clients: s.ClientNames(), Nodes: s.NodeNames(), Resource: ResourceName, Quorum: s.Quorum(),
-		Lock: s.Lock.Kind, TTL: s.Lock.TTL, Drift: time.Duration(s.Lock.Drift*float64(s.Lock.TTL)) + 2*time.Millisecond,
-		NodeTimeout: s.Lock.Timeout, RetryMin: s.Lock.RetryMin, RetryMax: s.Lock.RetryMax,
-		Rate: clockRate, StampError: e.cluster.StampError(), Slack: slack, Rounds: rounds,
-		Fence: s.Workload.Fence, Limit: s.Limit, MaxExtends: s.Limits.Extensions, MaxHold: s.Limits.Hold, MayBeIdle: s.Vacuous, Persistence: s.Topology.Persistence,
-	}
-	if c, ok := e.cluster.(stocked); ok {
-		p.Server = c.Server()
-	}
-	if c, ok := e.cluster.(telling); ok {
-		p.Life, p.Epoch = c.TellsLife(), c.Epoch()
-	}
-	for i, st := range s.Plan {
-		kind, _ := nemesis.KindOf(st.Fault.Kind)
-		p.Steps = append(p.Steps, history.PlannedStep{Step: i + 1, Fault: st.Fault.Kind, Targets: e.targets(i),
-			When: st.When.String(), Every: st.When.Event != nil && st.When.Event.Every, Delay: st.Fault.Delay.Max, By: st.Fault.By, Rate: kind.RateOf(st.Fault),
-			Optional: st.Drawn || st.When.Before > 0})
-		if !st.Drawn && st.When.Before == 0 {
-			p.Steps[i].Proof = kind.ProofOf(s.Topology.Persistence)
-		}
-	}
-	for _, c := range s.Clients {
-		if c.Reach != nil {
-			p.Reach = append(p.Reach, history.Reach{Client: c.Name, Nodes: c.Reach})
-		}
-	}
-	return p
-}
-
-func names(prefix string, n int) []string {
-	out := make([]string, n)
-	for i := range out {
-		out[i] = prefix + strconv.Itoa(i+1)
-	}
-	return out
 }

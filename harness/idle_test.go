@@ -10,6 +10,7 @@ import (
 
 	"lockpick/harness/client"
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -27,14 +28,14 @@ func (q *quiet) Unshape(link string, _ nemesis.Traffic) (string, error) {
 	return "0 of 0 messages", nemesis.ErrIdle
 }
 
-func (q *quiet) Run(ctx context.Context, _ Scenario, _ uint64, rec *history.Recorder, body Body) error {
+func (q *quiet) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, body Body) error {
 	q.rec = rec
 	return body(ctx, q)
 }
 
 // A step that hit nothing has failed; one of which a target was missed has not.
 func TestIdleStepFails(t *testing.T) {
-	s := Scenario{Name: "t", Topology: Topology{Nodes: 2}, Clients: []Client{{Name: "c1"}}, Limit: time.Hour, Plan: nemesis.Plan{{
+	s := scenario.Scenario{Name: "t", Topology: scenario.Topology{Nodes: 2}, Clients: []scenario.Client{{Name: "c1"}}, Limit: time.Hour, Plan: nemesis.Plan{{
 		When:  nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: client.BeforeRelease, Nth: 1}},
 		Fault: nemesis.Fault{Kind: "lose", Targets: []string{"c1"}, Share: 0.1},
 	}}}
@@ -58,7 +59,7 @@ func TestIdleStepFails(t *testing.T) {
 
 // idleSteps runs a scenario in which only some links are busy, and returns what of
 // its loss failed and how often it ended.
-func idleSteps(t *testing.T, s Scenario, busy string) (failed []string, ends int) {
+func idleSteps(t *testing.T, s scenario.Scenario, busy string) (failed []string, ends int) {
 	t.Helper()
 	var text strings.Builder
 	if err := Run(t.Context(), &quiet{busy: busy}, s, 1, history.NewRecorder(&text)); err != nil {

@@ -19,13 +19,13 @@ type lacking interface{ Lacks() []Lack }
 
 // recordLacks records once what the cluster could not do: a lock that got an error there has
 // not met Redis.
-func (e *engine) recordLacks() {
-	c, ok := e.cluster.(lacking)
+func recordLacks(on Cluster, rec record) {
+	c, ok := on.(lacking)
 	if !ok {
 		return
 	}
 	for _, l := range c.Lacks() {
-		e.record(history.Event{Process: history.Harness, Type: history.Info, Op: history.OpLack, Node: l.Node, Value: l.What,
+		rec.add(history.Event{Process: history.Harness, Type: history.Info, Op: history.OpLack, Node: l.Node, Value: l.What,
 			Cause: fmt.Sprintf("asked for %d times", l.Times)})
 	}
 }

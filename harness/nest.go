@@ -17,19 +17,29 @@ type nested struct {
 	heal  func() (string, error)
 }
 
-// nest injects a fault, unless the same is in force on the target already: then
+// nests are the faults that may be in force for several steps, by kind and target.
+type nests struct {
+	cluster Cluster
+
+	mu sync.Mutex
+	of map[string]*nested
+}
+
+func newNests(c Cluster) *nests { return &nests{cluster: c, of: map[string]*nested{}} }
+
+// inject injects a fault, unless the same is in force on the target already: then
 // that one lasts until both have ended. Two faults of one kind that differ can't
 // be in force on one target at once.
-func (e *engine) nest(kind nemesis.Kind, f nemesis.Fault, target string) (nemesis.Effect, error) {
+func (all *nests) inject(kind nemesis.Kind, f nemesis.Fault, target string) (nemesis.Effect, error) {
 	if !kind.Nests {
-		return kind.Inject(e.cluster, f, target)
+		return kind.Inject(all.cluster, f, target)
 	}
-	n := e.nestOf(kind.Recorded() + " " + target)
+	n := all.at(kind.Recorded() + " " + target)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
 	case n.times == 0:
-		x, err := kind.Inject(e.cluster, f, target)
+		x, err := kind.Inject(all.cluster, f, target)
 		if err != nil || x.Heal == nil {
 			return x, err
 		}
@@ -43,13 +53,13 @@ func (e *engine) nest(kind nemesis.Kind, f nemesis.Fault, target string) (nemesi
 	return nemesis.Effect{ReadBack: "it was in force already", Heal: n.leave}, nil
 }
 
-func (e *engine) nestOf(name string) *nested {
-	e.nesting.Lock()
-	defer e.nesting.Unlock()
-	if e.nests[name] == nil {
-		e.nests[name] = &nested{}
+func (all *nests) at(name string) *nested {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.of[name] == nil {
+		all.of[name] = &nested{}
 	}
-	return e.nests[name]
+	return all.of[name]
 }
 
 // leave ends one of a target's equal faults, and with the last the fault itself.

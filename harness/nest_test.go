@@ -21,13 +21,13 @@ func (s *still) Mend(link string) (string, error) { return link, nil }
 // fault that differs from it can't begin.
 func TestNest(t *testing.T) {
 	s := &still{}
-	e := &engine{nests: map[string]*nested{}, cluster: struct {
+	all := newNests(struct {
 		Cluster
 		*still
-	}{still: s}}
+	}{still: s})
 	inject := func(f nemesis.Fault, target string) (nemesis.Effect, error) {
 		kind, _ := nemesis.KindOf(f.Kind)
-		return e.nest(kind, f, target)
+		return all.inject(kind, f, target)
 	}
 	first, err1 := inject(nemesis.Fault{Kind: "pause"}, "c1")
 	second, err2 := inject(nemesis.Fault{Kind: "gc"}, "c1") // it pauses, too
@@ -54,23 +54,23 @@ func TestNest(t *testing.T) {
 	}
 }
 
-// waits is a cluster on which a link is mended only once its node runs again.
-type waits struct {
+// mends is a cluster on which a link is mended only once its node runs again.
+type mends struct {
 	Cluster
 	still
 	runs, mending chan struct{}
 }
 
-func (w *waits) Resume(string) (string, error) { close(w.runs); return "runs", nil }
-func (w *waits) Mend(string) (string, error)   { close(w.mending); <-w.runs; return "mended", nil }
+func (w *mends) Resume(string) (string, error) { close(w.runs); return "runs", nil }
+func (w *mends) Mend(string) (string, error)   { close(w.mending); <-w.runs; return "mended", nil }
 
 // The end of a pause must not wait for the end of a cut that waits for the paused.
 func TestNestsEndByThemselves(t *testing.T) {
-	w := &waits{runs: make(chan struct{}), mending: make(chan struct{})}
-	e := &engine{nests: map[string]*nested{}, cluster: w}
+	w := &mends{runs: make(chan struct{}), mending: make(chan struct{})}
+	all := newNests(w)
 	inject := func(kind, target string) nemesis.Effect {
 		k, _ := nemesis.KindOf(kind)
-		x, err := e.nest(k, nemesis.Fault{Kind: kind}, target)
+		x, err := all.inject(k, nemesis.Fault{Kind: kind}, target)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,12 +26,16 @@ const never = time.Duration(math.MaxInt64)
 
 // queues are the faults that are due or in force, by target.
 type queues struct {
+	cluster Cluster
+
 	mu      sync.Mutex
 	of      map[string][]*place
 	stopped chan struct{} // nobody waits any more
 }
 
-func newQueues() *queues { return &queues{of: map[string][]*place{}, stopped: make(chan struct{})} }
+func newQueues(c Cluster) *queues {
+	return &queues{cluster: c, of: map[string][]*place{}, stopped: make(chan struct{})}
+}
 
 // join puts a fault at the end of its targets' queues.
 func (q *queues) join(targets []string, at, end time.Duration) []*place {
@@ -115,25 +119,25 @@ func shut(c chan struct{}) {
 
 // turn waits for a fault's turn on all of its targets. It does not come where the run
 // is to end before.
-func (e *engine) turn(fault []*place) (came bool) {
-	for done := e.queues.ahead(fault); done != nil; done = e.queues.ahead(fault) {
-		if !e.wakes(done) {
+func (q *queues) turn(fault []*place) (came bool) {
+	for done := q.ahead(fault); done != nil; done = q.ahead(fault) {
+		if !q.wakes(done) {
 			return false
 		}
 		own := make(chan struct{}) // an instant of its own
-		e.after(0, func() { close(own) })
-		if !e.wakes(own) {
+		q.cluster.At(q.cluster.Now(), func() { close(own) })
+		if !q.wakes(own) {
 			return false
 		}
 	}
 	return true
 }
 
-func (e *engine) wakes(done <-chan struct{}) bool {
+func (q *queues) wakes(done <-chan struct{}) bool {
 	select {
 	case <-done:
 		return true
-	case <-e.queues.stopped:
+	case <-q.stopped:
 		return false
 	}
 }

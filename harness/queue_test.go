@@ -12,6 +12,7 @@ import (
 
 	"lockpick/harness/client"
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -69,7 +70,7 @@ func (c *sluggish) StallSync(string) (string, error) { return "stalled", nil }
 func (c *sluggish) FillDisk(string) (string, error)  { return "full", nil }
 func (c *sluggish) FreeDisk(string) (string, error)  { return "free", nil }
 
-func (c *sluggish) Run(ctx context.Context, _ Scenario, _ uint64, rec *history.Recorder, body Body) error {
+func (c *sluggish) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, body Body) error {
 	c.start, c.rec, c.is = time.Now(), rec, map[string]string{}
 	return body(ctx, c)
 }
@@ -117,7 +118,7 @@ func TestStepsComeInTheirOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var text strings.Builder
 			synctest.Test(t, func(t *testing.T) {
-				s := Scenario{Name: "t", Topology: Topology{Nodes: 2}, Clients: []Client{{Name: "c1"}}, Limit: 4 * time.Second, Plan: row.plan}
+				s := scenario.Scenario{Name: "t", Topology: scenario.Topology{Nodes: 2}, Clients: []scenario.Client{{Name: "c1"}}, Limit: 4 * time.Second, Plan: row.plan}
 				if err := Run(t.Context(), &sluggish{}, s, 1, history.NewRecorder(&text)); err != nil {
 					t.Fatal(err)
 				}

@@ -22,48 +22,63 @@ type Halt struct {
 	After time.Duration
 }
 
-// ask asks whether the run is to end here. It ends once, and only while clients
-// run. The engine's lock is held.
-func (e *engine) ask(ev history.Event) {
-	if e.until == nil || e.stop != "" {
+// stopping ends a run early where until says so. It ends once, and only while clients
+// run.
+type stopping struct {
+	until   Until
+	cluster Cluster
+	rec     record
+	nodes   []string
+	running func() bool
+	quit    func()
+	halted  chan struct{} // closed when the run is to end where it stands
+
+	mu    sync.Mutex
+	why   string        // the run ends early
+	asked time.Duration // until is asked again after this
+}
+
+// see is shown every event as it is recorded, and asks whether the run is to end here.
+func (s *stopping) see(ev history.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.until == nil || s.why != "" {
 		return
 	}
-	h := e.until(ev)
+	h := s.until(ev)
 	switch {
-	case e.running == 0:
+	case !s.running():
 	case h.Why != "":
-		e.stop = fmt.Sprintf("stopped at event %d: %s", ev.N, h.Why)
-		e.cluster.At(e.cluster.Now(), func() { e.halt(h.Key, time.Duration(ev.T)) })
-	case h.After > e.asked:
-		e.asked = h.After
-		e.cluster.At(h.After+1, func() { e.note("time has passed in which one lock may have had two holders") })
+		s.why = fmt.Sprintf("stopped at event %d: %s", ev.N, h.Why)
+		s.cluster.At(s.cluster.Now(), func() { s.halt(h.Key, time.Duration(ev.T)) })
+	case h.After > s.asked:
+		s.asked = h.After
+		s.cluster.At(h.After+1, func() { s.rec.note("time has passed in which one lock may have had two holders") })
 	}
+}
+
+// reason is why the run ends early, "": it doesn't.
+func (s *stopping) reason() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.why
 }
 
 // halt keeps what can be seen of a lock now only, and lets the run end. The keys
 // come first: they are on their way out.
-func (e *engine) halt(key string, since time.Duration) {
+func (s *stopping) halt(key string, since time.Duration) {
 	// The stamp of what led here may be ahead of ours by the error of the stamps.
-	at := max(e.cluster.Now(), since)
+	at := max(s.cluster.Now(), since)
 	var keys []history.Event
 	if key != "" {
-		keys = e.readKeys(key)
+		keys = readKeys(s.cluster, s.nodes, key)
 	}
-	e.quit()
-	e.mu.Lock()
-	why := e.stop
-	e.mu.Unlock()
-	e.record(history.Event{T: int64(at), Process: history.Harness, Type: history.Info, Op: history.OpStop, Key: key, Cause: why})
+	s.quit()
+	s.rec.add(history.Event{T: int64(at), Process: history.Harness, Type: history.Info, Op: history.OpStop, Key: key, Cause: s.reason()})
 	for _, k := range keys {
-		e.record(k)
+		s.rec.add(k)
 	}
-	close(e.halted)
-}
-
-// quit lets nothing be injected any more. What is being injected is recorded before.
-func (e *engine) quit() {
-	e.queues.stop()
-	e.firing.stop()
+	close(s.halted)
 }
 
 // readKey is a script, so that what it tells was so at one instant.
@@ -71,19 +86,18 @@ const readKey = "return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])
 
 // readKeys reads a lock's key on every node, past all links. One that doesn't
 // answer must not keep the others waiting.
-func (e *engine) readKeys(key string) []history.Event {
-	nodes := e.s.NodeNames()
+func readKeys(c Cluster, nodes []string, key string) []history.Event {
 	events := make([]history.Event, len(nodes))
 	var all sync.WaitGroup
 	for i, node := range nodes {
 		all.Go(func() {
 			ev := history.Event{Process: history.Harness, Op: history.OpKey, Key: key, Node: node}
-			reply, err := e.cluster.Node(context.Background(), node, "EVAL", readKey, "1", key)
+			reply, err := c.Node(context.Background(), node, "EVAL", readKey, "1", key)
 			ev.Type, ev.Token, ev.TTL = stands(reply)
 			if err != nil {
 				ev.Type, ev.Cause = history.Info, err.Error()
 			}
-			ev.T = int64(e.cluster.Now())
+			ev.T = int64(c.Now())
 			events[i] = ev
 		})
 	}

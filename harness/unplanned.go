@@ -24,16 +24,16 @@ type guarded interface {
 
 // guard records what nobody planned, until over is called. A process that ends or stands
 // still for somebody else's sake makes the run one that the plan does not tell of.
-func (e *engine) guard() (over func()) {
-	g, ok := e.cluster.(guarded)
+func guard(c Cluster, rec record) (over func()) {
+	g, ok := c.(guarded)
 	if !ok {
 		return func() {}
 	}
 	return g.Guard(func(u Unplanned) {
-		ev := history.Event{T: int64(max(e.cluster.Now(), time.Nanosecond)), Process: history.Nemesis, Type: history.Begin, Op: u.Op, Node: u.Node, Step: history.Unplanned, Cause: u.Cause}
+		ev := history.Event{T: int64(max(c.Now(), time.Nanosecond)), Process: history.Nemesis, Type: history.Begin, Op: u.Op, Node: u.Node, Step: history.Unplanned, Cause: u.Cause}
 		if u.Over {
 			ev.Type = history.End
 		}
-		e.record(ev)
+		rec.add(ev)
 	})
 }

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 )
 
 // beset is a cluster whose processes somebody else hits: one before the run, one in it,
 // one at its very end.
 type beset struct{ clockwork }
 
-func (b *beset) Run(ctx context.Context, _ Scenario, _ uint64, rec *history.Recorder, body Body) error {
+func (b *beset) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, body Body) error {
 	b.rec = rec
 	return body(ctx, b)
 }
@@ -30,7 +31,7 @@ func (b *beset) Guard(tell func(Unplanned)) (over func()) {
 // What a cluster tells is recorded as what nobody planned, in the run's time and within it.
 func TestUnplannedIsRecorded(t *testing.T) {
 	var text strings.Builder
-	s := Scenario{Name: "t", Clients: []Client{{Name: "c1"}}, Limit: time.Hour}
+	s := scenario.Scenario{Name: "t", Clients: []scenario.Client{{Name: "c1"}}, Limit: time.Hour}
 	err := Run(t.Context(), &beset{}, s, 1, history.NewRecorder(&text))
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,8 @@
 package harness
 
 import (
+	"sync"
+
 	"lockpick/harness/history"
 	"lockpick/nemesis"
 )
@@ -9,45 +11,49 @@ import (
 type wait struct {
 	event nemesis.Event
 	seen  int
-	// onMatch is called at once, under the engine's lock; nil: nothing.
+	// onMatch is called at once, under the record's lock; nil: nothing.
 	onMatch func()
 	f       func()
 }
 
+// waits are all who wait for events.
+type waits struct {
+	cluster Cluster
+
+	mu  sync.Mutex
+	all []*wait
+}
+
 // await calls f once the event has been seen, in a goroutine of its own and soon
-// after, never exactly then. The engine's lock is held.
-func (e *engine) await(ev nemesis.Event, onMatch func(), f func()) {
-	e.waits = append(e.waits, &wait{event: ev, onMatch: onMatch, f: f})
+// after, never exactly then.
+func (w *waits) await(ev nemesis.Event, onMatch func(), f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all = append(w.all, &wait{event: ev, onMatch: onMatch, f: f})
 }
 
 // see is shown every event as it is recorded.
-func (e *engine) see(ev history.Event) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if ev.Op == history.OpWrite || ev.Op == history.OpRead {
-		if ev.Applied > 0 && ev.Value != "" && ev.Process != ResourceName {
-			e.applied[ev.Value] = ev.Applied
-		}
-	}
-	e.ask(ev)
-	kept := e.waits[:0]
+func (w *waits) see(ev history.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	kept := w.all[:0]
 	var due []*wait
-	for _, w := range e.waits {
-		if w.event.Matches(ev) {
-			w.seen++
-			if w.event.Every || w.seen == max(w.event.Nth, 1) {
-				due = append(due, w)
+	for _, one := range w.all {
+		if one.event.Matches(ev) {
+			one.seen++
+			if one.event.Every || one.seen == max(one.event.Nth, 1) {
+				due = append(due, one)
 			}
 		}
-		if w.event.Every || w.seen < max(w.event.Nth, 1) {
-			kept = append(kept, w)
+		if one.event.Every || one.seen < max(one.event.Nth, 1) {
+			kept = append(kept, one)
 		}
 	}
-	e.waits = kept
-	for _, w := range due {
-		if w.onMatch != nil {
-			w.onMatch()
+	w.all = kept
+	for _, one := range due {
+		if one.onMatch != nil {
+			one.onMatch()
 		}
-		e.cluster.At(e.cluster.Now()+w.event.After, w.f)
+		w.cluster.At(w.cluster.Now()+one.event.After, one.f)
 	}
 }

@@ -6,7 +6,7 @@
 // catalogue: first what a lock must stand, then what does it harm, with the
 // cure as a variant.
 //
-// Deliberately missing: the form of a file, which package harness reads.
+// Deliberately missing: the form of a file, which package harness/scenario reads.
 package scenarios
 
 import (

@@ -14,6 +14,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/process"
+	"lockpick/harness/scenario"
 	"lockpick/harness/shortage"
 	"lockpick/harness/sim"
 )
@@ -52,7 +53,7 @@ type remarker interface{ Remark(context.Context) string }
 // preparer is a backend that must get things before runs, as images, which may take
 // long. It says what it gets.
 type preparer interface {
-	Prepare(ctx context.Context, all []harness.Scenario, say func(line string)) error
+	Prepare(ctx context.Context, all []scenario.Scenario, say func(line string)) error
 }
 
 // prepare lets a backend get what the runs of these need.
@@ -87,7 +88,7 @@ func probe(ctx context.Context, b harness.Backend) abilities {
 
 // all lists every capability there is, what the backend doesn't know of as missing.
 func (a abilities) all() []harness.Capability {
-	names := append([]string{harness.CanRun}, harness.Capabilities()...)
+	names := append([]string{harness.CanRun}, scenario.Capabilities()...)
 	for _, more := range slices.Sorted(maps.Keys(a)) {
 		if !slices.Contains(names, more) {
 			names = append(names, more)
@@ -109,7 +110,7 @@ func (a abilities) of(name string) harness.Capability {
 }
 
 // missing lists what a scenario needs and the backend can't do.
-func (a abilities) missing(s harness.Scenario) []harness.Capability {
+func (a abilities) missing(s scenario.Scenario) []harness.Capability {
 	var out []harness.Capability
 	for _, need := range append([]string{harness.CanRun}, s.NeedsOf(kinds.All[s.Lock.Kind])...) {
 		if c := a.of(need); !c.Available {

@@ -11,16 +11,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockpick/checker"
-	"lockpick/harness"
 	"lockpick/harness/files"
 	"lockpick/harness/lock/broken"
 	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
 	"lockpick/scenarios"
 )
 
 // known is what a scenario may name.
-func known() harness.Known {
-	k := harness.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers(), Backends: backendNames}
+func known() scenario.Known {
+	k := scenario.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers(), Backends: backendNames}
 	for _, m := range broken.Mistakes() {
 		k.Mistakes = append(k.Mistakes, m.Name)
 	}
@@ -36,7 +36,7 @@ type choice struct {
 
 // pick is a scenario and what the command line calls its file.
 type pick struct {
-	harness.Scenario
+	scenario.Scenario
 	from string // a path, or a name of the catalogue
 }
 
@@ -71,7 +71,7 @@ func (c choice) scenarios() ([]pick, error) {
 	return out, nil
 }
 
-func (c choice) tagged(s harness.Scenario) bool {
+func (c choice) tagged(s scenario.Scenario) bool {
 	for _, t := range c.tags {
 		if !slices.Contains(s.Tags, t) {
 			return false
@@ -129,7 +129,7 @@ func file(name string) (path, variant string, ok bool) {
 
 func (c choice) read(name, variant string) ([]pick, error) {
 	const hint = "name a scenario of lockpick list, or a readable file"
-	text, err := files.Read(name, harness.MaxFile)
+	text, err := files.Read(name, scenario.MaxFile)
 	if err != nil {
 		return nil, usage(fmt.Errorf("read scenario: %w", err), hint)
 	}
@@ -142,7 +142,7 @@ func (c choice) read(name, variant string) ([]pick, error) {
 
 func (c choice) parse(from, name string, text []byte, variant string) ([]pick, error) {
 	var out []pick
-	all, err := harness.ParseWith(name, text, known(), c.sets, func(v string) bool {
+	all, err := scenario.ParseWith(name, text, known(), c.sets, func(v string) bool {
 		ok, err := path.Match(variant, v)
 		return err == nil && ok
 	})

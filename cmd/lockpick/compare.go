@@ -3,7 +3,7 @@ package main
 import (
 	"slices"
 
-	"lockpick/harness"
+	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
@@ -48,7 +48,7 @@ func (c *comparison) waits(i int) bool { return slices.Contains(c.waiting, i) }
 // variant is the run of another variant of the same scenario with the same seed, or
 // one that there is not.
 func (c *comparison) variant(i int, name string) (run int, ok bool) {
-	if name == harness.BaseVariant {
+	if name == scenario.BaseVariant {
 		name = ""
 	}
 	this := c.chosen[i/c.seeds]

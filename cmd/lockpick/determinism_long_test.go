@@ -11,14 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 	"lockpick/scenarios/suite"
 )
 
 // storm is a scenario of five clients in which everything that can go wrong does,
 // often at once: what its plan is depends on the seed alone.
-func storm(t *testing.T, seed uint64) harness.Scenario {
+func storm(t *testing.T, seed uint64) scenario.Scenario {
 	t.Helper()
 	found, err := choice{names: []string{"baseline/"}, sets: []string{
 		"workload={think: 5ms..200ms, hold: 10ms..500ms, for: 15s}", "lock.ttl=2s"}}.scenarios()
@@ -75,7 +75,7 @@ func TestEverySeedTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	twice(t, func(run func(harness.Scenario, uint64)) {
+	twice(t, func(run func(scenario.Scenario, uint64)) {
 		for seed := uint64(1); seed <= *pairs; seed++ {
 			for _, p := range picks {
 				run(p.Scenario, seed)
@@ -93,7 +93,7 @@ func TestEverySeedTwice(t *testing.T) {
 
 // library is a scenario with a lock that nobody changed, in the run's bubble, or,
 // where clocks run fast and slow, with a bubble for each client.
-func library(s harness.Scenario, skewed bool) harness.Scenario {
+func library(s scenario.Scenario, skewed bool) scenario.Scenario {
 	s.Lock.Kind = "redsync"
 	for i, client := range s.ClientNames() {
 		if begin, lasts := time.Duration(i)*2*time.Second, 7*time.Second; skewed {
@@ -110,7 +110,7 @@ func TestRandomPlansTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	twice(t, func(run func(harness.Scenario, uint64)) {
+	twice(t, func(run func(scenario.Scenario, uint64)) {
 		for seed := uint64(1); seed <= *plans; seed++ {
 			run(picks[seed%2].Scenario, seed)
 		}
@@ -120,7 +120,7 @@ func TestRandomPlansTwice(t *testing.T) {
 // twice runs each scenario with its seed in two processes that differ in processors and
 // garbage collection, and complains if the runs differ. There are as many such couples
 // as processors, side by side.
-func twice(t *testing.T, all func(run func(harness.Scenario, uint64))) {
+func twice(t *testing.T, all func(run func(scenario.Scenario, uint64))) {
 	t.Helper()
 	jobs := make(chan suite.Job)
 	ctx, stop := context.WithCancel(t.Context())
@@ -135,7 +135,7 @@ func twice(t *testing.T, all func(run func(harness.Scenario, uint64))) {
 		})
 	}
 	n := 0
-	all(func(s harness.Scenario, seed uint64) {
+	all(func(s scenario.Scenario, seed uint64) {
 		select {
 		case jobs <- suite.Job{Scenario: s, Seed: seed}:
 			n++

@@ -13,8 +13,8 @@ import (
 
 	"lockpick/checker"
 	"lockpick/checker/mutex"
-	"lockpick/harness"
 	"lockpick/harness/history/edn"
+	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
@@ -75,7 +75,7 @@ func (f *foreign) judge(path string) (v checker.Verdict, js []outcome.Judgement,
 			return v, nil, nil, err
 		}
 		v = mutex.Check(f.model, ops)
-		holds := map[string]harness.Expectation{f.model: {Want: string(checker.Holds), Implied: true}}
+		holds := map[string]scenario.Expectation{f.model: {Want: string(checker.Holds), Implied: true}}
 		return v, suite.Judge(holds, v), notes, nil
 	}
 	h, notes, err := edn.ReadFile(path, f.lapse())

@@ -55,13 +55,15 @@ var house = map[string]row{
 		because: "name → factory, a map literal"},
 
 	"harness/client": {ours: "harness/history harness/lock", third: goRedis, because: "one client program for all backends"},
-	"harness": {ours: "harness/files harness/history harness/lock harness/client nemesis", third: yamlPkg, tests: "scenarios",
-		because: "the engine knows no backend, no checker, no report"},
-	"harness/sim": {ours: "harness harness/client harness/lock harness/history harness/resp harness/sim/node nemesis", tests: goRedis,
+	"harness/scenario": {ours: "harness/client harness/files harness/history harness/lock nemesis", third: yamlPkg,
+		because: "an experiment as data and as a file, for whoever runs, judges or draws it; it runs nothing"},
+	"harness": {ours: "harness/client harness/history harness/scenario nemesis",
+		because: "the engine knows no backend, no checker, no report, and no file"},
+	"harness/sim": {ours: "harness harness/scenario harness/client harness/lock harness/history harness/resp harness/sim/node nemesis", tests: goRedis,
 		because: "the simulation knows no real process and no judge"},
 	"harness/sim/node":    {ours: "harness/history harness/resp", third: lua, because: "a Redis node that knows no network, and no time but its own clock"},
 	"harness/real/server": {ours: "harness/resp", tests: "harness/real/proc", because: "what redis-servers are asked and told, whatever they run as"},
-	"harness/real/failover": {ours: "harness harness/real/server",
+	"harness/real/failover": {ours: "harness/scenario harness/real/server",
 		because: "one course of a failover for all real nodes; it knows no process, no container and no link"},
 	"harness/real/proc":  {ours: "harness/owned harness/real/server harness/resp", third: xsys, because: "child processes and the true clock"},
 	"harness/real/clock": {third: xsys, tests: "harness/real/proc", because: "wrong clocks for any process that a caller traces"},
@@ -73,17 +75,17 @@ var house = map[string]row{
 		because: "what a client and its harness say to each other, wherever the client runs"},
 	"harness/real/skew": {ours: "harness/history harness/real/clock harness/real/contender harness/real/proc harness/real/wire harness/resp nemesis",
 		because: "clocks are turned and read back the same, wherever the process runs"},
-	"harness/real/network": {ours: "harness harness/history harness/lock harness/real/life harness/real/link harness/real/proc harness/real/wire harness/resp nemesis",
+	"harness/real/network": {ours: "harness/scenario harness/history harness/lock harness/real/life harness/real/link harness/real/proc harness/real/wire harness/resp nemesis",
 		because: "faults of links are the same in front of any real node"},
 	"harness/real/packets": {ours: "nemesis", third: nftables + " " + xsys, tests: "harness/history harness/real/link harness/real/proc", because: "loss below any real node's connections, whatever they carry"},
 	"harness/real/wire":    {because: "calls to a part of lockpick that runs elsewhere, whatever is called"},
 	"harness/real/disk":    {ours: "harness/real/proc nemesis", third: goFuse + " " + xsys, because: "a disk below any real node"},
 	"harness/conformance": {ours: "harness/resp", tests: miniredis + " harness/sim/node harness/real/proc harness/real/clock harness/real/disk",
 		because: "stories know no server; its tests tell them to each, below any network"},
-	"harness/process": {ours: "harness harness/client harness/lock harness/history harness/resp harness/real/… harness/shortage nemesis", tests: goRedis,
+	"harness/process": {ours: "harness harness/scenario harness/client harness/lock harness/history harness/resp harness/real/… harness/shortage nemesis", tests: goRedis,
 		because: "backends never import each other"},
 
-	"docker": {ours: "harness harness/client harness/files harness/history harness/owned harness/real/… harness/resp harness/shortage nemesis", third: dockerPkg, tests: "harness/lock",
+	"docker": {ours: "harness harness/scenario harness/client harness/files harness/history harness/owned harness/real/… harness/resp harness/shortage nemesis", third: dockerPkg, tests: "harness/lock",
 		because: "backends never import each other"},
 
 	"checker":            {ours: "harness/history harness/history/facts harness/history/peaks", third: porcupine, tests: "harness/history/story checker/bruteforce", because: "judges facts only; can't see how they were made"},
@@ -98,18 +100,18 @@ var house = map[string]row{
 	"reports/words":   {because: "one way to say a time, a count or a stranger's text, everywhere"},
 	"reports/sequence": {ours: "harness/history harness/history/facts checker nemesis reports/palette reports/words", tests: "harness/history/story",
 		because: "draws what was recorded and judged"},
-	"reports/page": {ours: "harness harness/history harness/history/facts checker scenarios/outcome reports/palette reports/sequence reports/words", tests: "harness/history/story",
+	"reports/page": {ours: "harness/history harness/history/facts checker scenarios/outcome reports/palette reports/sequence reports/words", tests: "harness/scenario harness/history/story",
 		because: "puts on one page what others have judged and drawn"},
-	"reports/suites": {ours: "harness harness/files harness/owned checker reports/figures reports/palette reports/words scenarios/outcome",
+	"reports/suites": {ours: "harness/scenario harness/files harness/owned checker reports/figures reports/palette reports/words scenarios/outcome",
 		because: "sums up outcomes and links to the runs' reports; judges and draws none"},
-	"reports/timeline": {ours: "harness/history harness/history/facts checker reports/words", tests: "harness/history/story harness harness/sim harness/lock/kinds harness/lock/broken scenarios",
+	"reports/timeline": {ours: "harness/history harness/history/facts checker reports/words", tests: "harness/history/story harness harness/scenario harness/sim harness/lock/kinds harness/lock/broken scenarios",
 		because: "lays out what was recorded and judged, for a page"},
 	"reports/github":    {ours: "scenarios/outcome checker reports/words", because: "a table of outcomes for people who look at a job"},
 	"reports/trace":     {ours: "harness/history harness/history/facts checker reports/words", tests: "harness/history/story", because: "one run for viewers of traces"},
 	"reports/junit":     {ours: "scenarios/outcome checker reports/words", because: "a table of outcomes in a form that others read"},
-	"scenarios/outcome": {ours: "harness harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
-	"scenarios/suite":   {ours: "harness harness/files harness/history harness/history/facts harness/owned harness/history/edn harness/shortage checker reports scenarios/outcome", tests: "harness/lock harness/lock/kinds harness/sim scenarios", because: "the only judge"},
-	"scenarios/sweep":   {ours: "harness harness/files harness/shortage scenarios/outcome scenarios/suite", because: "many jobs in worker processes"},
+	"scenarios/outcome": {ours: "harness/scenario harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
+	"scenarios/suite":   {ours: "harness harness/scenario harness/files harness/history harness/history/facts harness/owned harness/history/edn harness/shortage checker reports scenarios/outcome", tests: "harness/lock harness/lock/kinds harness/sim scenarios", because: "the only judge"},
+	"scenarios/sweep":   {ours: "harness harness/files harness/shortage scenarios/outcome scenarios/suite", tests: "harness/scenario", because: "many jobs in worker processes"},
 	"cmd/lockpick": {ours: "redlock docker harness harness/… checker checker/mutex nemesis reports reports/… scenarios scenarios/…", third: cobraPkg, tests: goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
 		because: "the composition root"},
 }
@@ -267,8 +269,7 @@ func TestEngineHasNoClock(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	for _, path := range files {
-		// The manifest says when a run was started on the wall clock.
-		if strings.HasSuffix(path, "_test.go") || filepath.Base(path) == "manifest.go" {
+		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
 		fset := token.NewFileSet()
@@ -294,7 +295,7 @@ func TestEngineHasNoClock(t *testing.T) {
 // which waits for nothing, reads no more than it should, and leaves no directory.
 // Only what is made anew, under a name that nobody else has, is made here.
 func TestFilesAreOpenedInOnePlace(t *testing.T) {
-	rooms := []string{"cmd/lockpick", "harness", "harness/history", "scenarios", "reports", "checker", "nemesis"}
+	rooms := []string{"cmd/lockpick", "harness", "harness/scenario", "harness/history", "scenarios", "reports", "checker", "nemesis"}
 	forbidden := map[string][]string{
 		"os":       {"Open", "OpenFile", "Create", "CreateTemp", "WriteFile", "ReadFile", "ReadDir", "DirFS", "Truncate", "Link", "OpenRoot", "OpenInRoot"},
 		"filepath": {"Walk", "WalkDir", "Glob", "EvalSymlinks"},

@@ -11,10 +11,10 @@ import (
 	"testing"
 
 	"lockpick/checker"
-	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
@@ -100,7 +100,7 @@ func TestWhatTheSimulationLacksIsUndecided(t *testing.T) {
 			locks["asks"] = asks(c.args)
 			k := known()
 			k.Locks = append(k.Locks, "asks")
-			all, err := harness.Parse("asks.yaml", []byte(asksYAML), k)
+			all, err := scenario.Parse("asks.yaml", []byte(asksYAML), k)
 			if err != nil {
 				t.Fatal(err)
 			}

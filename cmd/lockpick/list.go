@@ -10,6 +10,7 @@ import (
 
 	"lockpick/docker"
 	"lockpick/harness"
+	"lockpick/harness/scenario"
 	"lockpick/scenarios"
 )
 
@@ -53,7 +54,7 @@ func (a *app) listCmd() *cobra.Command {
 	return c
 }
 
-func expectations(s harness.Scenario) string {
+func expectations(s scenario.Scenario) string {
 	var out []string
 	for _, p := range known().Properties {
 		if e, ok := s.Expect[p]; ok && e.Follows == "" {
@@ -71,7 +72,7 @@ func expectations(s harness.Scenario) string {
 }
 
 // listPlan prints what goes wrong in a scenario.
-func (a *app) listPlan(s harness.Scenario) {
+func (a *app) listPlan(s scenario.Scenario) {
 	for i, st := range s.Plan {
 		on := strings.Join(st.Fault.Targets, " ")
 		if st.When.Message != nil && on == "" {
@@ -97,7 +98,7 @@ func (a *app) listPlan(s harness.Scenario) {
 }
 
 // listBackends prints where a scenario can run here, and what is missing elsewhere.
-func (a *app) listBackends(s harness.Scenario, able map[string]abilities) {
+func (a *app) listBackends(s scenario.Scenario, able map[string]abilities) {
 	var on, not []string
 	for _, name := range backendNames {
 		lacks := able[name].missing(s)
@@ -129,7 +130,7 @@ func (a *app) showCmd() *cobra.Command {
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if schema {
-				_, err := a.out.Write(harness.Schema(known()))
+				_, err := a.out.Write(scenario.Schema(known()))
 				return err
 			}
 			name, variant, _ := strings.Cut(args[0], "/")
@@ -140,11 +141,11 @@ func (a *app) showCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := harness.Parse(name+".yaml", text, known())
+			all, err := scenario.Parse(name+".yaml", text, known())
 			if err != nil {
 				return err
 			}
-			if !slices.ContainsFunc(all, func(s harness.Scenario) bool { return s.Variant == variant }) {
+			if !slices.ContainsFunc(all, func(s scenario.Scenario) bool { return s.Variant == variant }) {
 				return usage(fmt.Errorf("%s has no variant %q", name, variant), "lockpick show "+name+" prints them all")
 			}
 			_, err = a.out.Write(text)

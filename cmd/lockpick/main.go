@@ -16,8 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockpick/harness"
 	"lockpick/harness/real/clock"
+	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
 
@@ -167,7 +167,7 @@ func codeOf(err error) int {
 }
 
 func (a *app) complain(err error) {
-	var s *harness.ScenarioError
+	var s *scenario.Error
 	fmt.Fprintf(a.errs, "error: %v\n", err)
 	var f *failure
 	if errors.As(err, &f) && f.hint != "" && !errors.As(err, &s) {

@@ -11,6 +11,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness"
+	"lockpick/harness/scenario"
 	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 )
@@ -38,7 +39,7 @@ type report struct {
 	suite    *suites.Suite
 }
 
-func (r *report) skip(s harness.Scenario, lacks []harness.Capability) {
+func (r *report) skip(s scenario.Scenario, lacks []harness.Capability) {
 	o := outcome.Outcome{Schema: 1, Scenario: s.ID(), Backend: r.flags.backend, Skipped: reasons(lacks)}
 	if r.required(lacks) {
 		o.Code = outcome.ExitBackend

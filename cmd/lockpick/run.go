@@ -20,6 +20,7 @@ import (
 
 	"lockpick/docker"
 	"lockpick/harness"
+	"lockpick/harness/scenario"
 	"lockpick/harness/shortage"
 	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
@@ -158,7 +159,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 
 // fit refuses scenarios that are too large for a backend on any machine.
 func fit(b harness.Backend, chosen []pick, able abilities) error {
-	bounded, ok := b.(interface{ Fits(harness.Scenario) error })
+	bounded, ok := b.(interface{ Fits(scenario.Scenario) error })
 	for _, p := range chosen {
 		if !ok || len(able.missing(p.Scenario)) > 0 {
 			continue
@@ -232,8 +233,8 @@ func (f *runFlags) known(able abilities) error {
 }
 
 // resolved are the scenarios alone.
-func resolved(ps []pick) []harness.Scenario {
-	var out []harness.Scenario
+func resolved(ps []pick) []scenario.Scenario {
+	var out []scenario.Scenario
 	for _, p := range ps {
 		out = append(out, p.Scenario)
 	}
@@ -241,8 +242,8 @@ func resolved(ps []pick) []harness.Scenario {
 }
 
 // drawn are the scenarios as each seed runs them. Only dice make seeds differ here.
-func (f *runFlags) drawn(ps []pick) []harness.Scenario {
-	var out []harness.Scenario
+func (f *runFlags) drawn(ps []pick) []scenario.Scenario {
+	var out []scenario.Scenario
 	for _, s := range resolved(ps) {
 		seeds := f.seeds
 		if s.Random == nil {
@@ -267,9 +268,9 @@ func (f *runFlags) expect(chosen []pick) error {
 				return usage(fmt.Errorf("--expect %q is no expectation", e),
 					"PROPERTY=holds|violated|any, with one of "+strings.Join(known().Properties, ", "))
 			}
-			chosen[i].Expect[name] = harness.Expectation{Want: want}
+			chosen[i].Expect[name] = scenario.Expectation{Want: want}
 		}
-		harness.Imply(chosen[i].Expect)
+		scenario.Imply(chosen[i].Expect)
 	}
 	return nil
 }
@@ -287,7 +288,7 @@ func (f *runFlags) scaleAll(chosen []pick) error {
 		factor := cmp.Or(f.scale, s.Scale, realScale)
 		chosen[i].Scenario = s.Scaled(factor)
 		l, err := chosen[i].Lock, chosen[i].Check(known())
-		var wrong *harness.ScenarioError
+		var wrong *scenario.Error
 		switch errors.As(err, &wrong); {
 		case l.TTL <= 2*l.Timeout:
 			return usage(fmt.Errorf("scale %g makes the TTL of %s %v, too short for a node timeout of %v", factor, s.ID(), l.TTL, l.Timeout),

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"lockpick/checker"
-	"lockpick/harness"
+	"lockpick/harness/scenario"
 )
 
 // topics are help pages that belong to no command: topics/NAME.txt has their text.
@@ -31,7 +31,7 @@ func topic(name string) string {
 	}
 	return strings.NewReplacer(
 		"{FAULTS}", faults(),
-		"{BOUNDS}", wrapped(0, 0, "What one run may have at most: "+strings.Join(harness.Bounds(), "; ")+
+		"{BOUNDS}", wrapped(0, 0, "What one run may have at most: "+strings.Join(scenario.Bounds(), "; ")+
 			". More is refused where it stands, and a run that records more events is stopped there, undecided. "+
 			"What is scaled is held to the same bounds. FILE is a regular file of at most a megabyte: no pipe, no device."),
 		"{NUMBERS}", wrapped(len("expected: "), 0, strings.Join(checker.Numbers(), ", ")+"."),

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"lockpick/harness"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -15,7 +15,7 @@ import (
 func TestScenarioFormatIsTrue(t *testing.T) {
 	_, rest, _ := strings.Cut(topic("scenario-format"), "\n\n")
 	file, when, _ := strings.Cut(rest, "\n\n")
-	if all, err := harness.Parse("help", []byte(file), known()); err != nil || len(all) != 2 {
+	if all, err := scenario.Parse("help", []byte(file), known()); err != nil || len(all) != 2 {
 		t.Errorf("%d scenarios, %v", len(all), err)
 	}
 	clients := strings.NewReplacer("clients: 2                    # or a map: ", "clients: ", "\n                              #  ", "\n   ").Replace(file)
@@ -31,7 +31,7 @@ func TestScenarioFormatIsTrue(t *testing.T) {
 		tried++
 		with := strings.Replace(clients, "{client: c1, point: between-check-and-write, nth: 2}", trigger+"}", 1)
 		with = strings.Replace(with, "c1: {reach: [n1, n2],", "c1: {", 1) // or there is no link c1-n3
-		if _, err := harness.Parse("help", []byte(with), known()); err != nil {
+		if _, err := scenario.Parse("help", []byte(with), known()); err != nil {
 			t.Errorf("%s}: %v", trigger, err)
 		}
 	}

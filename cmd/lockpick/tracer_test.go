@@ -16,6 +16,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
 	"lockpick/scenarios/suite"
 )
@@ -27,7 +28,7 @@ type trace struct {
 	Wire    uint64
 }
 
-func simulate(s harness.Scenario, seed uint64) (tr trace, err error) {
+func simulate(s scenario.Scenario, seed uint64) (tr trace, err error) {
 	var out bytes.Buffer
 	b := sim.New(kinds.All)
 	b.Digest = func(d uint64) { tr.Wire = d }

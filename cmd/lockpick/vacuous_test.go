@@ -13,6 +13,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
 	"lockpick/nemesis"
 	"lockpick/scenarios/outcome"
@@ -333,7 +334,7 @@ expect:
   mutual-exclusion: holds
   resource-safety: holds
 `
-	all, err := harness.Parse("trial.yaml", []byte(text), known())
+	all, err := scenario.Parse("trial.yaml", []byte(text), known())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,6 +31,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/real/clock"
 	"lockpick/harness/real/disk"
+	"lockpick/harness/scenario"
 	"lockpick/harness/shortage"
 	"lockpick/nemesis"
 )
@@ -74,8 +75,8 @@ var powers = []string{
 	nemesis.Capability(nemesis.PowerShape, nemesis.Link),
 	nemesis.Capability(nemesis.Hold, nemesis.Message),
 	nemesis.Capability(nemesis.Drop, nemesis.Message),
-	harness.CanPersist,
-	harness.CanReplicate,
+	scenario.CanPersist,
+	scenario.CanReplicate,
 }
 
 // Probe says what it can do on this machine.
@@ -91,7 +92,7 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 	}{
 		{powers, func() harness.Capability { return run }},
 		{[]string{disk.LosesPower, disk.HitsDisks}, b.canMount},
-		{[]string{harness.CanTellLife}, func() harness.Capability { return b.canTell(ctx) }},
+		{[]string{scenario.CanTellLife}, func() harness.Capability { return b.canTell(ctx) }},
 		{[]string{watches}, func() harness.Capability { return b.canWatch(ctx) }},
 		{clockPowers, b.canTurnClocks},
 	} {
@@ -111,7 +112,7 @@ var uncontained = []harness.Capability{
 	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "nodes share this machine's network, and packets are dropped in a node's own", Remedy: "use --backend docker, or a cut of another mode"},
 	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "nodes share this machine's network, and have no cable of their own", Remedy: "use --backend docker, or cut the node's links"},
 	{Name: nemesis.Capability("starve", nemesis.Node), Reason: "nodes share this machine's processors and memory, without bounds of their own", Remedy: "use --backend docker, or pause the node"},
-	{Name: harness.CanImage, Reason: "nodes are this machine's redis-server, and run no image", Remedy: "run it in containers (--backend docker)"},
+	{Name: scenario.CanImage, Reason: "nodes are this machine's redis-server, and run no image", Remedy: "run it in containers (--backend docker)"},
 }
 
 // canMount tries a disk: whether a user may mount one, nothing but a mount tells.
@@ -156,7 +157,7 @@ func (b *Backend) canTell(ctx context.Context) harness.Capability {
 var clockPowers = []string{
 	nemesis.Capability(nemesis.PowerClock, nemesis.Client),
 	nemesis.Capability(nemesis.PowerClock, nemesis.Node),
-	harness.CanSetOwnTime,
+	scenario.CanSetOwnTime,
 }
 
 func (b *Backend) canTurnClocks() harness.Capability {
@@ -178,7 +179,7 @@ func (b *Backend) canTurnClocks() harness.Capability {
 }
 
 // needsClocks says whether a scenario turns clocks.
-func needsClocks(s harness.Scenario) bool {
+func needsClocks(s scenario.Scenario) bool {
 	return slices.ContainsFunc(s.Needs(), func(c string) bool { return slices.Contains(clockPowers, c) })
 }
 

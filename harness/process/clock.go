@@ -12,10 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"lockpick/harness"
 	"lockpick/harness/real/clock"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/skew"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -23,7 +23,7 @@ var _ nemesis.Clocker = (*cluster)(nil)
 
 // turnable prepares that the clocks of nodes and clients can be turned: their
 // processes start traced. The others' clocks are not touched.
-func (c *cluster) turnable(s harness.Scenario) {
+func (c *cluster) turnable(s scenario.Scenario) {
 	own := map[string]*clock.Machine{}
 	for _, name := range s.NodeNames() {
 		own[name] = &clock.Machine{}

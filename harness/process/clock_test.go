@@ -13,18 +13,18 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/history"
 	"lockpick/harness/real/clock"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/skew"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
 // clocked is the scenario with a plan that turns clocks.
-func clocked(nodes int) harness.Scenario {
-	s := scenario
+func clocked(nodes int) scenario.Scenario {
+	s := twoNodes
 	s.Topology.Nodes = nodes
 	s.Plan = nemesis.Plan{{Fault: nemesis.Fault{Kind: "clock-jump", Targets: []string{"n1"}, By: time.Second}}}
 	return s
@@ -324,7 +324,7 @@ func TestManyStarts(t *testing.T) {
 			mu.Unlock()
 			all.Go(func() {
 				defer k.Close()
-				r, err := group.StartRedis(t.Context(), name, "redis-server", harness.PersistNone)
+				r, err := group.StartRedis(t.Context(), name, "redis-server", scenario.PersistNone)
 				if err != nil {
 					t.Error(err)
 					return
@@ -369,7 +369,7 @@ func BenchmarkStart(b *testing.B) {
 				group.Born = func(_ string, pid int) error { return new(clock.Machine).Start(pid) }
 			}
 			for i := 0; b.Loop(); i++ {
-				r, err := group.StartRedis(b.Context(), fmt.Sprintf("n%d", i), "redis-server", harness.PersistNone)
+				r, err := group.StartRedis(b.Context(), fmt.Sprintf("n%d", i), "redis-server", scenario.PersistNone)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -5,8 +5,8 @@ package process
 import (
 	"fmt"
 
-	"lockpick/harness"
 	"lockpick/harness/real/disk"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -18,7 +18,7 @@ var (
 
 // mountDisks gives a disk that can be hit to each node whose disk or power the plan
 // hits. The others keep their data where everybody does.
-func (c *cluster) mountDisks(s harness.Scenario) error {
+func (c *cluster) mountDisks(s scenario.Scenario) error {
 	for _, node := range s.NodeNames() {
 		if !disk.Hit(s.Plan, node) {
 			continue

@@ -3,8 +3,8 @@
 package process
 
 import (
-	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -16,7 +16,7 @@ var (
 
 // startReplicas gives each node a replica that follows it over a link of its own,
 // where the scenario wants them, and returns once all are in step.
-func (c *cluster) startReplicas(s harness.Scenario, bin string) error {
+func (c *cluster) startReplicas(s scenario.Scenario, bin string) error {
 	if s.Topology.Replicas == 0 {
 		return nil
 	}

@@ -5,8 +5,8 @@ import (
 	"os"
 	"syscall"
 
-	"lockpick/harness"
 	"lockpick/harness/real/network"
+	"lockpick/harness/scenario"
 )
 
 // spareFiles is what servers, logs and questions to servers take for a moment.
@@ -16,7 +16,7 @@ const spareFiles = 16
 // each link where it listens, and both ends of one connection; and two pipes for each
 // client. A run that begins and finds too few later ends as one that could not be run, too,
 // but first starts hundreds of processes.
-func enough(s harness.Scenario) error {
+func enough(s scenario.Scenario) error {
 	open, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		return fmt.Errorf("count open files: %w", err)

@@ -13,6 +13,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -22,9 +23,9 @@ func TestStoppedInTheMiddleOfAFault(t *testing.T) {
 	needRedis(t)
 	dir := t.TempDir()
 	long := time.Minute
-	s := scenario
+	s := twoNodes
 	s.Lock = spec("c1", 0).Lock
-	s.Limit, s.Workload = long, harness.Workload{Fence: client.FenceNone, Writes: 1, Cycles: 1, Keys: 1}
+	s.Limit, s.Workload = long, scenario.Workload{Fence: client.FenceNone, Writes: 1, Cycles: 1, Keys: 1}
 	s.Clients = s.Clients[:1]
 	s.Plan = nemesis.Plan{{
 		When:  nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: client.AfterAcquire, Nth: 1}},

@@ -115,7 +115,7 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 				}
 			}
 		}()
-		return testBackend(dir).Run(ctx, scenario, 1, history.NewRecorder(&strings.Builder{}), body)
+		return testBackend(dir).Run(ctx, twoNodes, 1, history.NewRecorder(&strings.Builder{}), body)
 	}
 	err := leave("panic", t.Context(), func(context.Context, harness.Cluster) error {
 		pids = children(t, dir)
@@ -148,7 +148,7 @@ func TestInterruptEndsARun(t *testing.T) {
 			cancel()
 		}
 	})
-	s := scenario
+	s := twoNodes
 	s.Limit, s.Workload.For = time.Hour, time.Hour-1
 	s.Lock = spec("c1", 0).Lock
 	done := make(chan error, 1)
@@ -174,7 +174,7 @@ func TestStartThatFailsSaysWhatToDo(t *testing.T) {
 		"it hurts\n3 of 3 servers did not start; try " + bin + " --port 0": {RedisServer: bin, Dir: runs},
 		"make run directory: mkdir " + filepath.Join(dir, "none"):          {Dir: filepath.Join(dir, "none")},
 	} {
-		err := New(cfg).Run(t.Context(), scenario, 1, history.NewRecorder(&strings.Builder{}), body)
+		err := New(cfg).Run(t.Context(), twoNodes, 1, history.NewRecorder(&strings.Builder{}), body)
 		if err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("it ended with %v, want %q", err, what)
 		}

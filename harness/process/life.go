@@ -2,11 +2,11 @@
 
 package process
 
-import "lockpick/harness"
+import "lockpick/harness/scenario"
 
 // tell lets the nodes tell of their keys, where they can: Probe says what keeps them from
 // it, and the run does without.
-func (c *cluster) tell(s harness.Scenario) error {
+func (c *cluster) tell(s scenario.Scenario) error {
 	addrs := map[string]string{}
 	for _, node := range s.NodeNames() {
 		addrs[node] = c.Server(node).Addr()

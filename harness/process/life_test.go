@@ -187,7 +187,7 @@ func readAll(t *testing.T, ctx context.Context, b *Backend, until func(history.E
 		events = append(events, e)
 		until(e)
 	})
-	s := scenario
+	s := twoNodes
 	s.Limit, s.Workload.For, s.Workload.Cycles, s.Workload.Writes = time.Minute, time.Minute-1, 3, 1
 	s.Clients = s.Clients[:1]
 	s.Lock = spec("c1", 0).Lock

@@ -23,6 +23,7 @@ import (
 	"lockpick/harness/lock"
 	"lockpick/harness/real/contender"
 	"lockpick/harness/real/disk"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -95,11 +96,11 @@ func testBackend(dir string) *Backend {
 	return New(Config{Self: []string{os.Args[0], "__client"}, Dir: dir})
 }
 
-// scenario has two nodes; c1 reaches both, c2 only the second.
-var scenario = harness.Scenario{
+// twoNodes has two nodes; c1 reaches both, c2 only the second.
+var twoNodes = scenario.Scenario{
 	Name:     "test",
-	Topology: harness.Topology{Nodes: 2, Persistence: "none"},
-	Clients:  []harness.Client{{Name: "c1"}, {Name: "c2", Reach: []string{"n2"}}},
+	Topology: scenario.Topology{Nodes: 2, Persistence: "none"},
+	Clients:  []scenario.Client{{Name: "c1"}, {Name: "c2", Reach: []string{"n2"}}},
 }
 
 func spec(name string, cycles int, armed ...client.Point) client.Spec {
@@ -122,10 +123,10 @@ type bench struct {
 // run runs body on a cluster, and sees that nothing is left behind.
 func run(t *testing.T, body func(b bench)) []history.Event {
 	t.Helper()
-	return runOn(t, scenario, body)
+	return runOn(t, twoNodes, body)
 }
 
-func runOn(t *testing.T, scenario harness.Scenario, body func(b bench)) []history.Event {
+func runOn(t *testing.T, s scenario.Scenario, body func(b bench)) []history.Event {
 	t.Helper()
 	needRedis(t)
 	dir := t.TempDir()
@@ -139,7 +140,7 @@ func runOn(t *testing.T, scenario harness.Scenario, body func(b bench)) []histor
 		events = append(events, e)
 	})
 	var pids []int
-	err := testBackend(dir).Run(t.Context(), scenario, 1, rec, func(_ context.Context, c harness.Cluster) error {
+	err := testBackend(dir).Run(t.Context(), s, 1, rec, func(_ context.Context, c harness.Cluster) error {
 		ends, heard := map[string]bool{}, []harness.Unplanned{}
 		defer c.(*cluster).Guard(func(u harness.Unplanned) {
 			mu.Lock()
@@ -197,7 +198,7 @@ func receive[T any](t *testing.T, what string, c <-chan T) (v T) {
 // where there can be, a node that waits for its disk.
 func victim(dir string) {
 	ctx := context.Background()
-	s := scenario
+	s := twoNodes
 	if reason, _ := disk.Missing(); reason == "" {
 		s = with("always", 0, hitsN1)
 	}

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/server"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -29,8 +29,8 @@ func (b bench) ask(addr string, args ...string) string {
 }
 
 // with is the scenario with another topology and plan.
-func with(persistence string, replicas int, plan ...nemesis.Step) harness.Scenario {
-	s := scenario
+func with(persistence string, replicas int, plan ...nemesis.Step) scenario.Scenario {
+	s := twoNodes
 	s.Topology.Persistence, s.Topology.Replicas, s.Plan = persistence, replicas, plan
 	return s
 }

@@ -14,12 +14,13 @@ import (
 	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/server"
+	"lockpick/harness/scenario"
 )
 
 // Run starts the servers and links, calls body just after true time zero, and
 // takes all down again. On the seed depends what is drawn for messages; clients
 // get theirs with their Spec.
-func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
+func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
 	if can := b.canRun(); !can.Available {
 		return fmt.Errorf("run: %s; to fix it: %s", can.Reason, can.Remedy)
 	}
@@ -39,17 +40,17 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 	if needsClocks(s) {
 		c.turnable(s)
 	}
-	for _, setUp := range []func(harness.Scenario) error{
+	for _, setUp := range []func(scenario.Scenario) error{
 		c.mountDisks,
-		func(s harness.Scenario) error { return c.startServers(s, b.cfg.RedisServer) },
-		func(s harness.Scenario) error { return c.startReplicas(s, b.cfg.RedisServer) },
-		func(s harness.Scenario) error {
+		func(s scenario.Scenario) error { return c.startServers(s, b.cfg.RedisServer) },
+		func(s scenario.Scenario) error { return c.startReplicas(s, b.cfg.RedisServer) },
+		func(s scenario.Scenario) error {
 			return c.Watch(s, func(name string) (*server.Sentinel, error) {
 				return c.group.StartSentinel(c.ctx, name, b.cfg.RedisServer)
 			})
 		},
 		c.tell,
-		func(s harness.Scenario) error { return c.Open(s.NodeNames(), network.ClientsOf(s)) },
+		func(s scenario.Scenario) error { return c.Open(s.NodeNames(), network.ClientsOf(s)) },
 		c.awaitSecond,
 	} {
 		if err := setUp(s); err != nil {
@@ -64,7 +65,7 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 // awaitSecond lets a run under everysec begin with a second of the wall clock. Redis
 // up to 7.0 counts by these, not from its last sync: a plan that places a crash
 // between two syncs needs no luck then.
-func (c *cluster) awaitSecond(s harness.Scenario) error {
+func (c *cluster) awaitSecond(s scenario.Scenario) error {
 	if s.Topology.Persistence != "everysec" {
 		return nil
 	}
@@ -78,8 +79,8 @@ func (c *cluster) awaitSecond(s harness.Scenario) error {
 }
 
 // startServers starts the nodes and the resource, all at once.
-func (c *cluster) startServers(s harness.Scenario, bin string) error {
-	persist := map[string]string{harness.ResourceName: "none"}
+func (c *cluster) startServers(s scenario.Scenario, bin string) error {
+	persist := map[string]string{scenario.ResourceName: "none"}
 	for _, n := range s.NodeNames() {
 		persist[n] = s.Topology.Persistence
 	}
@@ -96,7 +97,7 @@ func (c *cluster) startServers(s harness.Scenario, bin string) error {
 				return
 			}
 			c.servers = append(c.servers, r)
-			if name == harness.ResourceName {
+			if name == scenario.ResourceName {
 				c.resource = r
 			} else {
 				c.Serve(name, r)

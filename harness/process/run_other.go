@@ -8,10 +8,11 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 )
 
 // Run always fails: Probe says why.
-func (b *Backend) Run(context.Context, harness.Scenario, uint64, *history.Recorder, harness.Body) error {
+func (b *Backend) Run(context.Context, scenario.Scenario, uint64, *history.Recorder, harness.Body) error {
 	return errors.New("run: " + b.canRun().Reason)
 }
 

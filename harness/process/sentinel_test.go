@@ -10,16 +10,16 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
 // watched is the scenario with sentinels for n1.
-func watched() harness.Scenario {
+func watched() scenario.Scenario {
 	s := with("none", 1, nemesis.Step{Fault: nemesis.Fault{Kind: "failover", Mode: nemesis.FailOverKilled, Targets: []string{"n1"}}})
 	s.Topology.Nodes, s.Clients = 1, s.Clients[:1]
-	s.Topology.DownAfter, s.Limit = harness.MinDownAfter, time.Minute
+	s.Topology.DownAfter, s.Limit = scenario.MinDownAfter, time.Minute
 	return s
 }
 

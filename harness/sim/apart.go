@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/lock"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -16,11 +16,11 @@ import (
 // in which package time is true time.
 
 // apart says whether the clients of a run have bubbles of their own.
-func apart(s harness.Scenario, k lock.Kind) bool {
+func apart(s scenario.Scenario, k lock.Kind) bool {
 	return k.OwnTime && slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool { return turnsClient(s, st) })
 }
 
-func turnsClient(s harness.Scenario, st nemesis.Step) bool {
+func turnsClient(s scenario.Scenario, st nemesis.Step) bool {
 	kind, _ := nemesis.KindOf(st.Fault.Kind)
 	return kind.Power == nemesis.PowerClock && slices.ContainsFunc(st.Fault.Targets, func(t string) bool {
 		return slices.Contains(s.ClientNames(), t)

@@ -36,6 +36,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/lock"
+	"lockpick/harness/scenario"
 	"lockpick/harness/sim/node"
 	"lockpick/nemesis"
 )
@@ -66,7 +67,7 @@ func (b *Backend) Name() string { return "sim" }
 func (b *Backend) Probe(context.Context) []harness.Capability {
 	names := []string{
 		harness.CanRun,
-		harness.CanBeExact,
+		scenario.CanBeExact,
 		nemesis.Capability("pause", nemesis.Client),
 		nemesis.Capability("pause", nemesis.Node),
 		nemesis.Capability("kill", nemesis.Client),
@@ -77,10 +78,10 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 		nemesis.Capability("touch", nemesis.Node),
 		nemesis.Capability("failover", nemesis.Node),
 		nemesis.Capability(nemesis.PowerSentinel, nemesis.Node),
-		harness.CanPersist, harness.CanReplicate, harness.CanTellLife,
+		scenario.CanPersist, scenario.CanReplicate, scenario.CanTellLife,
 		nemesis.Capability(nemesis.PowerClock, nemesis.Client),
 		nemesis.Capability(nemesis.PowerClock, nemesis.Node),
-		harness.CanExpireMonotonic,
+		scenario.CanExpireMonotonic,
 		nemesis.Capability("cut", nemesis.Link),
 		nemesis.Capability(nemesis.PowerShape, nemesis.Link),
 		nemesis.Capability(nemesis.Hold, nemesis.Message),
@@ -91,7 +92,7 @@ func (b *Backend) Probe(context.Context) []harness.Capability {
 		out = append(out, harness.Capability{Name: name, Available: true})
 	}
 	out = append(out, uncontained...)
-	return append(out, harness.Capability{Name: harness.CanSetOwnTime, Reason: oneClock, Remedy: "run it on real processes (--backend process)"})
+	return append(out, harness.Capability{Name: scenario.CanSetOwnTime, Reason: oneClock, Remedy: "run it on real processes (--backend process)"})
 }
 
 // uncontained is what only containers have.
@@ -99,13 +100,13 @@ var uncontained = []harness.Capability{
 	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "simulated connections carry messages, no packets", Remedy: "use --backend docker, or a cut of another mode"},
 	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "simulated nodes have links, no network cable", Remedy: "use --backend docker, or cut the node's links"},
 	{Name: nemesis.Capability("starve", nemesis.Node), Reason: "simulated nodes need neither processor nor memory", Remedy: "use --backend docker, or pause the node"},
-	{Name: harness.CanImage, Reason: "simulated nodes run no image", Remedy: "run it in containers (--backend docker)"},
+	{Name: scenario.CanImage, Reason: "simulated nodes run no image", Remedy: "run it in containers (--backend docker)"},
 }
 
 // Run runs body in virtual time, which begins at nought. ctx is looked at before
 // the run only: a run takes milliseconds, and a context from outside the bubble
 // must neither be waited for in it nor end one that was derived from it there.
-func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
+func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -134,7 +135,7 @@ func (b *Backend) Run(ctx context.Context, s harness.Scenario, seed uint64, rec 
 }
 
 // bubbles makes those that clients have to themselves; none: they share the run's.
-func (b *Backend) bubbles(s harness.Scenario) (owns []*own, over chan struct{}) {
+func (b *Backend) bubbles(s scenario.Scenario) (owns []*own, over chan struct{}) {
 	over = make(chan struct{})
 	if apart(s, b.locks[s.Lock.Kind]) {
 		for _, c := range s.Clients {
@@ -146,11 +147,11 @@ func (b *Backend) bubbles(s harness.Scenario) (owns []*own, over chan struct{}) 
 	return owns, over
 }
 
-func supports(s harness.Scenario, k lock.Kind) error {
+func supports(s scenario.Scenario, k lock.Kind) error {
 	switch p := s.Topology.Persistence; {
-	case !slices.Contains([]string{"", harness.PersistNone, string(node.EverySec), string(node.Always), string(node.No)}, p):
+	case !slices.Contains([]string{"", scenario.PersistNone, string(node.EverySec), string(node.Always), string(node.No)}, p):
 		return fmt.Errorf("nodes with persistence %q can't be simulated: use none, everysec, always or no", p)
-	case slices.Contains(s.NeedsOf(k), harness.CanSetOwnTime):
+	case slices.Contains(s.NeedsOf(k), scenario.CanSetOwnTime):
 		return fmt.Errorf("a client's clock can't be set: %s", oneClock)
 	case s.Topology.Replicas > 1:
 		return fmt.Errorf("%d replicas of each node can't be simulated: use one", s.Topology.Replicas)
@@ -166,9 +167,9 @@ func (b *Backend) Sparing(spare func(history.Event) bool) harness.Backend {
 }
 
 // Fits says why a scenario is too large, whatever the machine.
-func (*Backend) Fits(s harness.Scenario) error { return fits(s) }
+func (*Backend) Fits(s scenario.Scenario) error { return fits(s) }
 
-func fits(s harness.Scenario) error {
+func fits(s scenario.Scenario) error {
 	switch {
 	case s.Topology.Nodes < 1 || s.Topology.Nodes > 250:
 		return fmt.Errorf("%d nodes can't be simulated: use 1 to 250", s.Topology.Nodes)
@@ -179,18 +180,18 @@ func fits(s harness.Scenario) error {
 }
 
 // newCluster makes all machines and links. It is called in the bubble.
-func newCluster(s harness.Scenario, seed uint64, rec *history.Recorder, owns []*own) *cluster {
+func newCluster(s scenario.Scenario, seed uint64, rec *history.Recorder, owns []*own) *cluster {
 	n := &network{timeline: newTimeline(owns != nil), seed: seed, rec: rec}
-	for i, name := range append(s.NodeNames(), harness.ResourceName) {
+	for i, name := range append(s.NodeNames(), scenario.ResourceName) {
 		srv := &server{net: n, name: name, addr: address(0, i), slot: newSlot(firstServerSlot + i), clock: node.NewClock(time.Now().UnixNano(), n.now)}
-		srv.mono = s.Topology.Expiry == harness.ExpiryMonotonic
-		if p := s.Topology.Persistence; p != "" && p != harness.PersistNone && name != harness.ResourceName {
+		srv.mono = s.Topology.Expiry == scenario.ExpiryMonotonic
+		if p := s.Topology.Persistence; p != "" && p != scenario.PersistNone && name != scenario.ResourceName {
 			srv.disk = node.NewDisk(node.Fsync(p))
 		}
-		if s.Topology.Replicas > 0 && name != harness.ResourceName {
+		if s.Topology.Replicas > 0 && name != scenario.ResourceName {
 			srv.replica = srv.newReplica(newSlot(firstReplicaSlot+i), node.NewClock(time.Now().UnixNano(), n.now))
 		}
-		if name != harness.ResourceName {
+		if name != scenario.ResourceName {
 			srv.witness = &witness{server: srv}
 		}
 		srv.start()
@@ -205,7 +206,7 @@ func newCluster(s harness.Scenario, seed uint64, rec *history.Recorder, owns []*
 		n.hosts = append(n.hosts, h)
 		for _, srv := range n.servers {
 			l := n.connect(h, srv)
-			l.refuses = c.Reach != nil && srv.name != harness.ResourceName && !slices.Contains(c.Reach, srv.name)
+			l.refuses = c.Reach != nil && srv.name != scenario.ResourceName && !slices.Contains(c.Reach, srv.name)
 		}
 	}
 	if owns != nil {

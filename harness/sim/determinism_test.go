@@ -16,6 +16,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -125,7 +126,7 @@ func contest(t testing.TB, seed uint64, clients int, until time.Duration, faults
 	return contestOn(t, topology(clients, 5), seed, until, faults)
 }
 
-func contestOn(t testing.TB, s harness.Scenario, seed uint64, until time.Duration, faults func(*cluster)) (string, uint64) {
+func contestOn(t testing.TB, s scenario.Scenario, seed uint64, until time.Duration, faults func(*cluster)) (string, uint64) {
 	t.Helper()
 	tt, ok := t.(*testing.T)
 	if !ok {

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness"
 	"lockpick/harness/client"
+	"lockpick/harness/scenario"
 )
 
-func persistent(policy string) harness.Scenario {
+func persistent(policy string) scenario.Scenario {
 	s := topology(1, 1)
 	s.Topology.Persistence = policy
 	return s

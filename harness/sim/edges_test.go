@@ -15,6 +15,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -232,7 +233,7 @@ func TestClientStartsWhenTheLastOneDies(t *testing.T) {
 // idle is the simulation with clients that only wait.
 type idle struct{ *Backend }
 
-func (b idle) Run(ctx context.Context, s harness.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
+func (b idle) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
 	return b.Backend.Run(ctx, s, seed, rec, func(ctx context.Context, c harness.Cluster) error {
 		return body(ctx, dozing{c.(*cluster)})
 	})

@@ -12,11 +12,12 @@ import (
 	"lockpick/harness/client"
 	"lockpick/harness/history"
 	"lockpick/harness/lock"
+	"lockpick/harness/scenario"
 )
 
 // told runs a client's commands, and what befalls the node n1 between them, and returns
 // the facts of the node's keys in words.
-func told(t *testing.T, s harness.Scenario, spare func(history.Event) bool, steps ...any) []string {
+func told(t *testing.T, s scenario.Scenario, spare func(history.Event) bool, steps ...any) []string {
 	t.Helper()
 	var out bytes.Buffer
 	var facts []string
@@ -89,7 +90,7 @@ func fact(e history.Event) string {
 func TestLife(t *testing.T) {
 	kill := func(c *cluster) { c.Kill("n1") }
 	restart := func(c *cluster) { c.Restart("n1") }
-	keeps := func(fsync string) harness.Scenario {
+	keeps := func(fsync string) scenario.Scenario {
 		s := topology(1, 1)
 		s.Topology.Persistence = fsync
 		return s
@@ -98,7 +99,7 @@ func TestLife(t *testing.T) {
 	replicated.Topology.Replicas = 1
 	for _, c := range []struct {
 		name  string
-		s     harness.Scenario
+		s     scenario.Scenario
 		steps []any
 		want  []string
 	}{

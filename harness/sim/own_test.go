@@ -13,11 +13,12 @@ import (
 	"lockpick/harness/client"
 	"lockpick/harness/history"
 	"lockpick/harness/lock"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
 // ownTime is a topology whose clients have bubbles of their own.
-func ownTime(clients, nodes int) harness.Scenario {
+func ownTime(clients, nodes int) scenario.Scenario {
 	s := topology(clients, nodes)
 	s.Lock = lock.Settings{Kind: "own"}
 	s.Plan = nemesis.Plan{{Fault: nemesis.Fault{Kind: "clock-rate", Targets: []string{"c1"}, Rate: 0.5}}}

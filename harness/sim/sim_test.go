@@ -20,6 +20,7 @@ import (
 	"lockpick/harness/client"
 	"lockpick/harness/history"
 	"lockpick/harness/lock"
+	"lockpick/harness/scenario"
 )
 
 // silent keeps go-redis from writing to stderr that a fault did its work.
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 
 // simulate runs body on a cluster of clients and nodes and returns the history,
 // as text and as events, and the digest of the wire.
-func simulate(t *testing.T, s harness.Scenario, seed uint64, body func(c *cluster) error) (string, []history.Event, uint64) {
+func simulate(t *testing.T, s scenario.Scenario, seed uint64, body func(c *cluster) error) (string, []history.Event, uint64) {
 	t.Helper()
 	var out bytes.Buffer
 	var events []history.Event
@@ -54,10 +55,10 @@ func simulate(t *testing.T, s harness.Scenario, seed uint64, body func(c *cluste
 	return out.String(), links, digest
 }
 
-func topology(clients, nodes int) harness.Scenario {
-	s := harness.Scenario{Name: "test", Topology: harness.Topology{Nodes: nodes, Persistence: "none"}}
+func topology(clients, nodes int) scenario.Scenario {
+	s := scenario.Scenario{Name: "test", Topology: scenario.Topology{Nodes: nodes, Persistence: "none"}}
 	for i := range clients {
-		s.Clients = append(s.Clients, harness.Client{Name: fmt.Sprintf("c%d", i+1)})
+		s.Clients = append(s.Clients, scenario.Client{Name: fmt.Sprintf("c%d", i+1)})
 	}
 	return s
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -70,7 +70,7 @@ func storm(c *cluster, until time.Duration) map[string]int {
 	return done
 }
 
-func stormy(seed uint64) harness.Scenario {
+func stormy(seed uint64) scenario.Scenario {
 	s := topology(3, 5)
 	s.Topology.Persistence = []string{"none", "everysec", "always", "no"}[seed%4]
 	s.Topology.Replicas = int(seed / 4 % 2)

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"lockpick/checker"
-	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 	"lockpick/reports/sequence"
 	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
@@ -49,8 +49,8 @@ func tale(more ...history.Event) *history.History {
 // judge makes a page's run of a history; want is what was expected of mutual exclusion.
 func judge(h *history.History, want string) outcome.Run {
 	v := checker.Check(h)
-	r := outcome.Run{History: h, Verdict: v, Manifest: &harness.Manifest{Command: "lockpick run tale", Version: "1", Go: "go1", OS: "linux", Arch: "amd64", CPUs: 2,
-		Scenario: harness.Scenario{Claim: "It tells.", Source: "A book, https://example.org/a?b=1&c, javascript:alert(1), data:text/html,x."}}}
+	r := outcome.Run{History: h, Verdict: v, Manifest: &scenario.Manifest{Command: "lockpick run tale", Version: "1", Go: "go1", OS: "linux", Arch: "amd64", CPUs: 2,
+		Scenario: scenario.Scenario{Claim: "It tells.", Source: "A book, https://example.org/a?b=1&c, javascript:alert(1), data:text/html,x."}}}
 	for _, res := range v.Results {
 		j := outcome.Judgement{Property: res.Property, Got: res.Outcome, Because: res.Because, Cause: res.Cause, AsExpected: true}
 		if res.Property == checker.MutualExclusion {

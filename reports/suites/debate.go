@@ -3,12 +3,12 @@ package suites
 import (
 	"fmt"
 
-	"lockpick/harness"
+	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
 
 // party is one who made claims. The keys are those that a scenario file may name
-// (harness.Parties).
+// (scenario.Parties).
 type party struct{ key, title, name, owns string }
 
 var parties = []party{
@@ -46,7 +46,7 @@ func (s *Suite) debate() []voice {
 	for _, p := range parties {
 		v := voice{party: p, tally: map[string]int{}}
 		for _, c := range s.Scenarios {
-			if stance := c.Debate[p.key]; stance == harness.Affirms || stance == harness.Denies {
+			if stance := c.Debate[p.key]; stance == scenario.Affirms || stance == scenario.Denies {
 				x := p.judge(c, stance)
 				v.claims = append(v.claims, x)
 				v.tally[x.verdict]++
@@ -62,7 +62,7 @@ func (s *Suite) debate() []voice {
 // judge says what became of what a party said.
 func (p party) judge(c *Scenario, stance string) claim {
 	subject, runs := p.owns+" claim", "in this run"
-	if stance == harness.Denies {
+	if stance == scenario.Denies {
 		subject = "What " + p.name + " says against this claim"
 	}
 	if c.Runs > 1 {
@@ -75,11 +75,11 @@ func (p party) judge(c *Scenario, stance string) claim {
 		x.verdict, x.sentence = notTried, subject+" was not put to the test: "+c.Skipped
 	case state == "":
 		x.verdict, x.sentence = notTried, subject+" was not put to the test: the suite ended before"
-	case state == outcome.AsExpected && stance == harness.Affirms:
+	case state == outcome.AsExpected && stance == scenario.Affirms:
 		x.verdict, verb = upheld, "held "+runs
 	case state == outcome.AsExpected:
 		x.verdict, verb = refuted, "did not hold "+runs
-	case state == outcome.Unexpected && stance == harness.Affirms:
+	case state == outcome.Unexpected && stance == scenario.Affirms:
 		x.verdict, verb = refuted, "did not hold "+runs
 	default: // a claim that is refuted doesn't show that its contrary is true
 		x.verdict, verb = open, "stays open "+runs

@@ -13,6 +13,7 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/lock/broken"
 	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
 	"lockpick/scenarios"
 )
@@ -29,7 +30,7 @@ func TestStoriesAreLaidOutWell(t *testing.T) {
 
 // Every run of the catalogue.
 func TestCatalogueIsLaidOutWell(t *testing.T) {
-	known := harness.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers()}
+	known := scenario.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers()}
 	for _, m := range broken.Mistakes() {
 		known.Mistakes = append(known.Mistakes, m.Name)
 	}
@@ -38,7 +39,7 @@ func TestCatalogueIsLaidOutWell(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := harness.Parse(name, data, known)
+		all, err := scenario.Parse(name, data, known)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,8 +15,8 @@ import (
 	"strconv"
 
 	"lockpick/checker"
-	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 )
 
 // Outcome is what came of a job: outcome.json.
@@ -43,7 +43,7 @@ type Outcome struct {
 
 // Run is all that is known of one run.
 type Run struct {
-	Manifest *harness.Manifest // nil: a bare history
+	Manifest *scenario.Manifest // nil: a bare history
 	History  *history.History
 	Verdict  checker.Verdict
 	Outcome  Outcome
@@ -81,7 +81,7 @@ type Judgement struct {
 	AsExpected bool            `json:"asExpected"`
 	// Missed: a violation was expected and did not come, so another try may show it.
 	Missed bool `json:"missed,omitempty"`
-	// Follows is harness.Expectation's: what came as expected is no news.
+	// Follows is scenario.Expectation's: what came as expected is no news.
 	Follows string `json:"follows,omitempty"`
 	// Confirmation is what came of trying the cause, nil: it was not tried.
 	Confirmation *Confirmation `json:"confirmation,omitempty"`
@@ -91,8 +91,8 @@ type Judgement struct {
 
 // Number is what was measured, and what it was compared with.
 type Number struct {
-	Value float64       `json:"value"` // 0 where it is missing
-	Bound harness.Bound `json:"bound"`
+	Value float64        `json:"value"` // 0 where it is missing
+	Bound scenario.Bound `json:"bound"`
 	// Waits: the other variant's number is not there yet.
 	Waits bool `json:"waits,omitempty"`
 }

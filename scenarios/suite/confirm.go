@@ -12,6 +12,7 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
+	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
 
@@ -39,7 +40,7 @@ func (j Job) confirm(ctx context.Context, b harness.Backend, h *history.History,
 // undone. That merely the overlap is gone would say little: most losses between two grants
 // are needed for the second one, as when a failed attempt cleans up on the same nodes. So
 // each node is asked for what the cause says of it: with the key kept, it refuses.
-func confirm(ctx context.Context, b harness.Backend, s harness.Scenario, seed uint64, h *history.History, v checker.Verdict) (*outcome.Confirmation, error) {
+func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed uint64, h *history.History, v checker.Verdict) (*outcome.Confirmation, error) {
 	r := v.Result(checker.MutualExclusion)
 	if r == nil || r.Outcome != checker.Violated {
 		return nil, nil
@@ -144,7 +145,7 @@ func newTrial(h *history.History, r *checker.Result) *trial {
 
 // rerun runs the seed again, and lets none of these keys end before its time is over, but
 // by its own client's hand.
-func (x *trial) rerun(ctx context.Context, b harness.Sparer, s harness.Scenario, seed uint64, ends []*ending) (*history.History, error) {
+func (x *trial) rerun(ctx context.Context, b harness.Sparer, s scenario.Scenario, seed uint64, ends []*ending) (*history.History, error) {
 	from := int64(facts.Never) // the courses differ from the first of them on, so that another may come earlier
 	for _, k := range ends {
 		from = min(from, k.end.T)

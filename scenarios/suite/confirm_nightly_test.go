@@ -18,6 +18,7 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
 	"lockpick/scenarios"
 	"lockpick/scenarios/outcome"
@@ -62,17 +63,17 @@ func TestCausesOfRandomFaultsAreConfirmed(t *testing.T) {
 	}
 }
 
-func embedded(t *testing.T, name, variant string) harness.Scenario {
+func embedded(t *testing.T, name, variant string) scenario.Scenario {
 	t.Helper()
 	data, err := scenarios.Read(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := harness.Parse(name, data, harness.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers()})
+	all, err := scenario.Parse(name, data, scenario.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(all, func(s harness.Scenario) bool { return s.Variant == variant })
+	i := slices.IndexFunc(all, func(s scenario.Scenario) bool { return s.Variant == variant })
 	return all[i]
 }
 
@@ -115,7 +116,7 @@ func (c *counts) judge(t *testing.T) {
 }
 
 // violation runs a seed, tries its violation if it has one, and controls.
-func (c *counts) violation(t *testing.T, s harness.Scenario, seed uint64) {
+func (c *counts) violation(t *testing.T, s scenario.Scenario, seed uint64) {
 	ctx, b := context.Background(), sim.New(kinds.All)
 	s = s.Drawn(seed)
 	var record bytes.Buffer
@@ -157,7 +158,7 @@ func (c *counts) violation(t *testing.T, s harness.Scenario, seed uint64) {
 
 // controls tries other ends of keys on the common nodes, between the first's acquire and
 // the second's grant, as if they were the cause.
-func controls(t *testing.T, b *sim.Backend, s harness.Scenario, seed uint64, h *history.History, r *checker.Result) (tried, passed int) {
+func controls(t *testing.T, b *sim.Backend, s scenario.Scenario, seed uint64, h *history.History, r *checker.Result) (tried, passed int) {
 	x := newTrial(h, r)
 	if len(x.ends) == 0 {
 		return 0, 0

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"lockpick/checker"
-	"lockpick/harness"
+	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
 
@@ -17,7 +17,7 @@ const (
 
 // Judge holds a verdict against what was expected. It is the only place where
 // the two meet. Properties that nothing is expected of come out as they are.
-func Judge(expect map[string]harness.Expectation, v checker.Verdict) []outcome.Judgement {
+func Judge(expect map[string]scenario.Expectation, v checker.Verdict) []outcome.Judgement {
 	var out []outcome.Judgement
 	for _, r := range v.Results {
 		j := outcome.Judgement{Property: r.Property, Got: r.Outcome, Cause: r.Cause, Node: r.Node, Because: r.Because, AsExpected: true}
@@ -58,12 +58,12 @@ func JudgeStored(s Stored, v checker.Verdict) []outcome.Judgement {
 
 // Unconditional is what is expected where nobody says: a safety violation is
 // never fine.
-func Unconditional() map[string]harness.Expectation {
-	expect := map[string]harness.Expectation{
+func Unconditional() map[string]scenario.Expectation {
+	expect := map[string]scenario.Expectation{
 		checker.MutualExclusion: {Want: wantHolds, Implied: true},
 		checker.ResourceSafety:  {Want: wantHolds, Implied: true},
 	}
-	harness.Imply(expect)
+	scenario.Imply(expect)
 	return expect
 }
 
@@ -72,7 +72,7 @@ func byOrder(a, b outcome.Judgement) int {
 }
 
 // hold holds one result against what was expected of it.
-func hold(j *outcome.Judgement, want harness.Expectation, r checker.Result) {
+func hold(j *outcome.Judgement, want scenario.Expectation, r checker.Result) {
 	j.Expected, j.Follows = want.String(), want.Follows
 	switch want.Want {
 	case wantAny:

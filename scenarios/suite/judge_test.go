@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"lockpick/checker"
-	"lockpick/harness"
+	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
 
@@ -18,27 +18,27 @@ func TestJudge(t *testing.T) {
 	open := checker.Result{Property: me, Outcome: checker.Undecided}
 	for _, c := range []struct {
 		name string
-		want harness.Expectation
+		want scenario.Expectation
 		got  checker.Result
 		ok   bool
 		code int
 	}{
-		{"holds", harness.Expectation{Want: "holds"}, yes, true, outcome.ExitOK},
-		{"should hold, is violated", harness.Expectation{Want: "holds"}, no, false, outcome.ExitUnexpected},
-		{"named, but never put to the test", harness.Expectation{Want: "holds"}, idle, false, outcome.ExitUndecided},
-		{"implied, and never put to the test", harness.Expectation{Want: "holds", Implied: true}, idle, true, outcome.ExitOK},
-		{"any, and never put to the test", harness.Expectation{Want: "any"}, idle, true, outcome.ExitOK},
-		{"should be violated, and was never put to the test", harness.Expectation{Want: "violated"}, idle, false, outcome.ExitUnexpected},
-		{"violated", harness.Expectation{Want: "violated"}, no, true, outcome.ExitOK},
-		{"for the right reason", harness.Expectation{Want: "violated", Cause: checker.RestartedAndForgot, Node: "n3"}, no, true, outcome.ExitOK},
-		{"for the wrong reason", harness.Expectation{Want: "violated", Cause: checker.ExpiredEarly}, no, false, outcome.ExitUnexpected},
-		{"by the wrong node", harness.Expectation{Want: "violated", Cause: checker.RestartedAndForgot, Node: "n1"}, no, false, outcome.ExitUnexpected},
-		{"should be violated, holds", harness.Expectation{Want: "violated"}, yes, false, outcome.ExitUnexpected},
-		{"undecided is no pass", harness.Expectation{Want: "holds"}, open, false, outcome.ExitUndecided},
-		{"nor a violation", harness.Expectation{Want: "violated"}, open, false, outcome.ExitUndecided},
-		{"any", harness.Expectation{Want: "any"}, no, true, outcome.ExitOK},
+		{"holds", scenario.Expectation{Want: "holds"}, yes, true, outcome.ExitOK},
+		{"should hold, is violated", scenario.Expectation{Want: "holds"}, no, false, outcome.ExitUnexpected},
+		{"named, but never put to the test", scenario.Expectation{Want: "holds"}, idle, false, outcome.ExitUndecided},
+		{"implied, and never put to the test", scenario.Expectation{Want: "holds", Implied: true}, idle, true, outcome.ExitOK},
+		{"any, and never put to the test", scenario.Expectation{Want: "any"}, idle, true, outcome.ExitOK},
+		{"should be violated, and was never put to the test", scenario.Expectation{Want: "violated"}, idle, false, outcome.ExitUnexpected},
+		{"violated", scenario.Expectation{Want: "violated"}, no, true, outcome.ExitOK},
+		{"for the right reason", scenario.Expectation{Want: "violated", Cause: checker.RestartedAndForgot, Node: "n3"}, no, true, outcome.ExitOK},
+		{"for the wrong reason", scenario.Expectation{Want: "violated", Cause: checker.ExpiredEarly}, no, false, outcome.ExitUnexpected},
+		{"by the wrong node", scenario.Expectation{Want: "violated", Cause: checker.RestartedAndForgot, Node: "n1"}, no, false, outcome.ExitUnexpected},
+		{"should be violated, holds", scenario.Expectation{Want: "violated"}, yes, false, outcome.ExitUnexpected},
+		{"undecided is no pass", scenario.Expectation{Want: "holds"}, open, false, outcome.ExitUndecided},
+		{"nor a violation", scenario.Expectation{Want: "violated"}, open, false, outcome.ExitUndecided},
+		{"any", scenario.Expectation{Want: "any"}, no, true, outcome.ExitOK},
 	} {
-		js := Judge(map[string]harness.Expectation{me: c.want}, checker.Verdict{Results: []checker.Result{c.got}})
+		js := Judge(map[string]scenario.Expectation{me: c.want}, checker.Verdict{Results: []checker.Result{c.got}})
 		if len(js) != 1 || js[0].AsExpected != c.ok || outcome.CodeOf(js) != c.code {
 			t.Errorf("%s: %+v, code %d", c.name, js, outcome.CodeOf(js))
 		}
@@ -49,7 +49,7 @@ func TestJudge(t *testing.T) {
 func TestJudgeVacuous(t *testing.T) {
 	v := checker.Verdict{Assumption: "step 1 never came", Results: []checker.Result{{Property: checker.MutualExclusion, Outcome: checker.Undecided}}}
 	for _, want := range []string{"any", "holds", "violated"} {
-		js := Judge(map[string]harness.Expectation{checker.MutualExclusion: {Want: want}}, v)
+		js := Judge(map[string]scenario.Expectation{checker.MutualExclusion: {Want: want}}, v)
 		if outcome.CodeOf(js) != outcome.ExitUndecided {
 			t.Errorf("%s: %+v, code %d", want, js, outcome.CodeOf(js))
 		}
@@ -57,7 +57,7 @@ func TestJudgeVacuous(t *testing.T) {
 }
 
 func TestJudgeMissesNoExpectation(t *testing.T) {
-	js := Judge(map[string]harness.Expectation{"no-such-property": {Want: "holds"}}, checker.Verdict{})
+	js := Judge(map[string]scenario.Expectation{"no-such-property": {Want: "holds"}}, checker.Verdict{})
 	if len(js) != 1 || js[0].AsExpected || outcome.CodeOf(js) != outcome.ExitUndecided {
 		t.Errorf("%+v", js)
 	}
@@ -65,8 +65,8 @@ func TestJudgeMissesNoExpectation(t *testing.T) {
 
 // Lease-linearizable follows mutual-exclusion, and is judged all the same.
 func TestJudgeFollower(t *testing.T) {
-	expect := map[string]harness.Expectation{checker.MutualExclusion: {Want: "violated", Cause: checker.NeverSet}}
-	harness.Imply(expect)
+	expect := map[string]scenario.Expectation{checker.MutualExclusion: {Want: "violated", Cause: checker.NeverSet}}
+	scenario.Imply(expect)
 	for got, code := range map[checker.Outcome]int{checker.Violated: outcome.ExitOK, checker.Holds: outcome.ExitUnexpected, checker.Undecided: outcome.ExitUndecided} {
 		js := Judge(expect, checker.Verdict{Results: []checker.Result{
 			{Property: checker.MutualExclusion, Outcome: checker.Violated, Cause: checker.NeverSet},

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
 
@@ -22,7 +22,7 @@ func TestRecordIsBounded(t *testing.T) {
 	}
 	params := &history.Params{Schema: history.Schema, Clients: []string{"c1"}, Nodes: []string{"n1"}, Resource: "r1"}
 	var o outcome.Outcome
-	judged(&o, harness.Manifest{}, []history.Event{
+	judged(&o, scenario.Manifest{}, []history.Event{
 		{N: 1, Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: params},
 		{N: 2, T: 1, Process: history.Harness, Type: history.Info, Op: history.OpStop, Cause: "stopped at event 2: " + tooLong},
 		{N: 3, T: 2, Process: history.Harness, Type: history.End, Op: history.OpRun},

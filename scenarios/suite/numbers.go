@@ -6,14 +6,14 @@ import (
 	"slices"
 
 	"lockpick/checker"
-	"lockpick/harness"
+	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
 
 // JudgeNumbers holds measured numbers against their bounds. One that has no
 // meaning in the run, and so is missing, is undecided. One that is compared with
 // another variant waits for Settle.
-func JudgeNumbers(bounds map[string]harness.Bound, v checker.Verdict) []outcome.Judgement {
+func JudgeNumbers(bounds map[string]scenario.Bound, v checker.Verdict) []outcome.Judgement {
 	var out []outcome.Judgement
 	for _, name := range slices.Sorted(maps.Keys(bounds)) {
 		b := bounds[name]

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"lockpick/checker"
-	"lockpick/harness"
+	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
 
@@ -13,20 +13,20 @@ func TestJudgeNumbers(t *testing.T) {
 	vacuous := measured
 	vacuous.Assumption = "nobody acquired a lock"
 	for _, c := range []struct {
-		bound harness.Bound
+		bound scenario.Bound
 		v     checker.Verdict
 		text  string
 		code  int
 	}{
-		{harness.Bound{Is: ">=", Value: 8}, measured, "grants 8 (>= 8)", outcome.ExitOK},
-		{harness.Bound{Is: "<=", Value: 8}, measured, "grants 8 (<= 8)", outcome.ExitOK},
-		{harness.Bound{Is: ">", Value: 8}, measured, "grants 8, expected > 8", outcome.ExitUnexpected},
-		{harness.Bound{Is: "<", Value: 8}, measured, "grants 8, expected < 8", outcome.ExitUnexpected},
-		{harness.Bound{Is: ">=", Value: 8}, checker.Verdict{}, "grants undecided, expected >= 8", outcome.ExitUndecided},
-		{harness.Bound{Is: ">=", Value: 8}, vacuous, "grants undecided, expected >= 8", outcome.ExitUndecided},
-		{harness.Bound{Is: "<", Value: 0.5, Than: "other"}, measured, "grants undecided, expected < 0.5 * other", outcome.ExitUndecided},
+		{scenario.Bound{Is: ">=", Value: 8}, measured, "grants 8 (>= 8)", outcome.ExitOK},
+		{scenario.Bound{Is: "<=", Value: 8}, measured, "grants 8 (<= 8)", outcome.ExitOK},
+		{scenario.Bound{Is: ">", Value: 8}, measured, "grants 8, expected > 8", outcome.ExitUnexpected},
+		{scenario.Bound{Is: "<", Value: 8}, measured, "grants 8, expected < 8", outcome.ExitUnexpected},
+		{scenario.Bound{Is: ">=", Value: 8}, checker.Verdict{}, "grants undecided, expected >= 8", outcome.ExitUndecided},
+		{scenario.Bound{Is: ">=", Value: 8}, vacuous, "grants undecided, expected >= 8", outcome.ExitUndecided},
+		{scenario.Bound{Is: "<", Value: 0.5, Than: "other"}, measured, "grants undecided, expected < 0.5 * other", outcome.ExitUndecided},
 	} {
-		js := JudgeNumbers(map[string]harness.Bound{checker.Grants: c.bound}, c.v)
+		js := JudgeNumbers(map[string]scenario.Bound{checker.Grants: c.bound}, c.v)
 		if len(js) != 1 || js[0].String() != c.text || outcome.CodeOf(js) != c.code || js[0].Because == "" {
 			t.Errorf("%v: %v, code %d, want %s, %d", c.bound, js, outcome.CodeOf(js), c.text, c.code)
 		}
@@ -36,7 +36,7 @@ func TestJudgeNumbers(t *testing.T) {
 // What leans on another variant waits for it, and is neither tried again nor counted
 // meanwhile; without it, or without its number, it is undecided.
 func TestSettle(t *testing.T) {
-	bounds := map[string]harness.Bound{
+	bounds := map[string]scenario.Bound{
 		checker.Grants:        {Is: "<", Value: 0.5, Than: "other"},
 		checker.SplitVoteRate: {Is: ">", Value: 1, Than: "base"},
 	}

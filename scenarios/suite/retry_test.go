@@ -8,6 +8,7 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
 
@@ -16,7 +17,7 @@ type idle struct{}
 
 func (idle) Name() string                               { return "idle" }
 func (idle) Probe(context.Context) []harness.Capability { return nil }
-func (idle) Run(_ context.Context, s harness.Scenario, seed uint64, rec *history.Recorder, _ harness.Body) error {
+func (idle) Run(_ context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, _ harness.Body) error {
 	rec.Record(history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun,
 		Params: &history.Params{Schema: history.Schema, Scenario: s.Name, Backend: "idle", Seed: seed, Clients: []string{"c1"}}})
 	rec.Record(history.Event{T: 1, Process: history.Harness, Type: history.End, Op: history.OpRun, Cause: "completed"})
@@ -26,7 +27,7 @@ func (idle) Run(_ context.Context, s harness.Scenario, seed uint64, rec *history
 // Each try that did not count can be found, with what came of it.
 func TestEveryTryIsKept(t *testing.T) {
 	store := t.TempDir()
-	o := Execute(t.Context(), idle{}, Job{Scenario: harness.Scenario{Name: "x", Expect: Unconditional()},
+	o := Execute(t.Context(), idle{}, Job{Scenario: scenario.Scenario{Name: "x", Expect: Unconditional()},
 		Store: store, Keep: KeepAll, Live: true, Retries: 2})
 	if o.Code != outcome.ExitUndecided || len(o.Retried) != 2 {
 		t.Errorf("code %d, retried %q", o.Code, o.Retried)

@@ -2,7 +2,7 @@ package suite
 
 import (
 	"lockpick/checker"
-	"lockpick/harness"
+	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
 
@@ -10,7 +10,7 @@ import (
 // it may be why: an expected violation that was missed or had another cause, for the plan
 // was late; and one that nobody expected of what has to be done in time. That two clients
 // held one lock, or that a fence let the wrong one pass, no machine is to blame for.
-func excuse(j *outcome.Judgement, want harness.Expectation, r checker.Result) {
+func excuse(j *outcome.Judgement, want scenario.Expectation, r checker.Result) {
 	if j.AsExpected || r.Stalled == 0 || want.Want != wantViolated && !excusable(r) {
 		return
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"lockpick/checker"
-	"lockpick/harness"
+	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
 
@@ -17,9 +17,9 @@ func TestStallExcuses(t *testing.T) {
 	holds := func(property string) checker.Result {
 		return checker.Result{Property: property, Outcome: checker.Holds, Occasions: 1}
 	}
-	yes, no := harness.Expectation{Want: wantHolds}, harness.Expectation{Want: wantViolated, Cause: checker.RestartedAndForgot}
+	yes, no := scenario.Expectation{Want: wantHolds}, scenario.Expectation{Want: wantViolated, Cause: checker.RestartedAndForgot}
 	for _, c := range []struct {
-		want    harness.Expectation
+		want    scenario.Expectation
 		got     checker.Result
 		code    int // without a stall
 		excused bool
@@ -42,7 +42,7 @@ func TestStallExcuses(t *testing.T) {
 	} {
 		for _, stalled := range []float64{0, 4} {
 			c.got.Stalled = stalled
-			o := outcome.Outcome{Judgements: Judge(map[string]harness.Expectation{c.got.Property: c.want}, checker.Verdict{Results: []checker.Result{c.got}})}
+			o := outcome.Outcome{Judgements: Judge(map[string]scenario.Expectation{c.got.Property: c.want}, checker.Verdict{Results: []checker.Result{c.got}})}
 			o.Code = outcome.CodeOf(o.Judgements)
 			want, retried := c.code, o.Judgements[0].Missed
 			if c.excused && stalled > 0 {
@@ -58,7 +58,7 @@ func TestStallExcuses(t *testing.T) {
 
 // Numbers that a stall may have spoiled are no news either.
 func TestStallExcusesNumbers(t *testing.T) {
-	bound := map[string]harness.Bound{checker.Grants: {Is: ">=", Value: 3}}
+	bound := map[string]scenario.Bound{checker.Grants: {Is: ">=", Value: 3}}
 	for stalled, code := range map[float64]int{0: outcome.ExitUnexpected, 0.5: outcome.ExitUndecided} {
 		v := checker.Verdict{Numbers: map[string]float64{checker.Grants: 2, checker.StalledMax: stalled}}
 		if got := outcome.CodeOf(JudgeNumbers(bound, v)); got != code {

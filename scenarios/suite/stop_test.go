@@ -7,6 +7,7 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
 
@@ -14,7 +15,7 @@ import (
 // want of it.
 type refuted struct{ idle }
 
-func (refuted) Run(_ context.Context, _ harness.Scenario, _ uint64, rec *history.Recorder, _ harness.Body) error {
+func (refuted) Run(_ context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, _ harness.Body) error {
 	c := func(t int64, client string, typ history.Type, op string, until int64) {
 		e := history.Event{T: t, Process: client, Type: typ, Op: op, ValidUntil: until}
 		if op != history.OpClient {
@@ -39,7 +40,7 @@ func (refuted) Run(_ context.Context, _ harness.Scenario, _ uint64, rec *history
 
 // A stop that the whole record does not bear out is no pass.
 func TestStoppedInVain(t *testing.T) {
-	o := Execute(t.Context(), refuted{}, Job{Scenario: harness.Scenario{Name: "x", Expect: Unconditional()}, Keep: KeepNone, Retries: 3})
+	o := Execute(t.Context(), refuted{}, Job{Scenario: scenario.Scenario{Name: "x", Expect: Unconditional()}, Keep: KeepNone, Retries: 3})
 	if o.Code != outcome.ExitUndecided || o.Stopped == "" || !strings.Contains(o.Error, "whole record does not show") || len(o.Retried) > 0 {
 		t.Errorf("code %d, stopped %q, retried %q: %s", o.Code, o.Stopped, o.Retried, o.Error)
 	}

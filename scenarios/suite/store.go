@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"lockpick/harness"
 	"lockpick/harness/files"
 	"lockpick/harness/history"
 	"lockpick/harness/history/edn"
 	"lockpick/harness/owned"
+	"lockpick/harness/scenario"
 	"lockpick/reports"
 	"lockpick/scenarios/outcome"
 )
@@ -27,7 +27,7 @@ const (
 // runDir is one run's place in the store.
 type runDir struct {
 	store, path string
-	manifest    harness.Manifest
+	manifest    scenario.Manifest
 }
 
 // create makes the directory; it appears under its name once run.json is in it.
@@ -206,14 +206,14 @@ func Facts(dir string) ([]byte, error) {
 // Stored is a run as it lies on disk.
 type Stored struct {
 	Dir      string
-	Manifest *harness.Manifest // nil for a bare history
+	Manifest *scenario.Manifest // nil for a bare history
 	History  *history.History
 	Notes    []string // what was assumed of a history of Jepsen's, or passed over; nil for one of ours
 }
 
 // Open reads a run directory, a bare history.jsonl, or Jepsen's history of a
 // lock, whose name ends in .edn. A run.json must be one that a run could have left.
-func Open(path string, known harness.Known) (Stored, error) {
+func Open(path string, known scenario.Known) (Stored, error) {
 	s := Stored{Dir: path}
 	info, err := os.Stat(path)
 	switch {
@@ -229,7 +229,7 @@ func Open(path string, known harness.Known) (Stored, error) {
 	return s, err
 }
 
-func openDir(path string, known harness.Known) (Stored, error) {
+func openDir(path string, known scenario.Known) (Stored, error) {
 	s := Stored{Dir: path}
 	dir, err := files.OpenFolder(path)
 	if err != nil {
@@ -240,7 +240,7 @@ func openDir(path string, known harness.Known) (Stored, error) {
 	if err != nil {
 		return s, fmt.Errorf("open run: %w", err)
 	}
-	if s.Manifest, err = harness.ReadManifest(filepath.Join(path, ManifestFile), text, known); err != nil {
+	if s.Manifest, err = scenario.ReadManifest(filepath.Join(path, ManifestFile), text, known); err != nil {
 		return s, err
 	}
 	f, err := dir.Open(HistoryFile, history.MaxFile)

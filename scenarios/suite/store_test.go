@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 	"testing"
 
-	"lockpick/harness"
+	"lockpick/harness/scenario"
 )
 
 // A run directory that can't be completed, as on a full disk, leaves nothing.
 func TestFailedRunDirectoryLeavesNothing(t *testing.T) {
 	store := t.TempDir()
-	unwritable := harness.Scenario{Name: "s", Scale: math.NaN()}
-	d := &runDir{store: store, manifest: harness.Manifest{Scenario: unwritable}}
+	unwritable := scenario.Scenario{Name: "s", Scale: math.NaN()}
+	d := &runDir{store: store, manifest: scenario.Manifest{Scenario: unwritable}}
 	if err := d.create(); err == nil {
 		t.Fatal("a manifest that is no JSON was written")
 	}

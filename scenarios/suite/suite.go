@@ -24,6 +24,7 @@ import (
 	"lockpick/checker"
 	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 	"lockpick/harness/shortage"
 	"lockpick/scenarios/outcome"
 )
@@ -39,14 +40,14 @@ const (
 
 // Job is one scenario to run once, or until it shows what it can show.
 type Job struct {
-	Scenario harness.Scenario `json:"scenario"`
-	Seed     uint64           `json:"seed"`
-	Backend  string           `json:"backend"`
-	Store    string           `json:"store"` // folder of run directories
-	Keep     Keep             `json:"keep"`
-	Command  string           `json:"command"` // runs it again
-	Version  string           `json:"version"`
-	Sets     []string         `json:"sets,omitempty"` // overrides that the scenario was made with
+	Scenario scenario.Scenario `json:"scenario"`
+	Seed     uint64            `json:"seed"`
+	Backend  string            `json:"backend"`
+	Store    string            `json:"store"` // folder of run directories
+	Keep     Keep              `json:"keep"`
+	Command  string            `json:"command"` // runs it again
+	Version  string            `json:"version"`
+	Sets     []string          `json:"sets,omitempty"` // overrides that the scenario was made with
 	// Live: write the history as it happens instead of at the end, where it is kept. For backends
 	// in real time, whose runs can't be had again.
 	Live bool `json:"live,omitempty"`
@@ -157,7 +158,7 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 			o.Fail(outcome.ExitBug, fmt.Errorf("panic: %v\n%s", r, debug.Stack()))
 		}
 	}()
-	d := &runDir{store: j.Store, manifest: harness.NewManifest(j.Scenario, b.Name(), j.Seed, j.Version, j.Command)}
+	d := &runDir{store: j.Store, manifest: scenario.NewManifest(j.Scenario, b.Name(), j.Seed, j.Version, j.Command)}
 	d.manifest.Sets, d.manifest.StopAtViolation = j.Sets, j.StopAtViolation
 	var facts bytes.Buffer
 	var to io.Writer = &facts
@@ -179,7 +180,7 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 		}
 		events = append(events, e)
 	})
-	if err := harness.RunUntil(ctx, b, j.Scenario, j.Seed, rec, j.until(harness.MaxEvents)); err != nil {
+	if err := harness.RunUntil(ctx, b, j.Scenario, j.Seed, rec, j.until(scenario.MaxEvents)); err != nil {
 		o.Hint = shortage.Remedy(err, shortage.Temporary)
 		o.Fail(outcome.ExitBackend, err)
 	}
@@ -197,7 +198,7 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 
 // judged judges what was recorded, from memory: it is the same as what stands in
 // the file, and need not be decoded.
-func judged(o *outcome.Outcome, m harness.Manifest, events []history.Event) *history.History {
+func judged(o *outcome.Outcome, m scenario.Manifest, events []history.Event) *history.History {
 	h, err := history.New(events)
 	if err != nil {
 		if o.Code == outcome.ExitOK {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness"
+	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
@@ -102,8 +102,8 @@ func TestPoolTellsWhichRunKilledItsWorker(t *testing.T) {
 	}
 	var jobs []suite.Job
 	for i, e := range ends {
-		jobs = append(jobs, suite.Job{Scenario: harness.Scenario{Name: e.name}, Seed: uint64(2 * i)},
-			suite.Job{Scenario: harness.Scenario{Name: "fine"}, Seed: uint64(2*i + 1)})
+		jobs = append(jobs, suite.Job{Scenario: scenario.Scenario{Name: e.name}, Seed: uint64(2 * i)},
+			suite.Job{Scenario: scenario.Scenario{Name: "fine"}, Seed: uint64(2*i + 1)})
 	}
 	pool := Pool{Command: []string{os.Args[0]}, Size: 2, Patience: 2 * time.Second, Stacks: t.TempDir()}
 	got := make([]outcome.Outcome, len(jobs))
@@ -130,7 +130,7 @@ func TestPoolTellsWhichRunKilledItsWorker(t *testing.T) {
 func TestStacksWithoutAFolder(t *testing.T) {
 	t.Setenv("SWEEP_TEST_WORKER", "1")
 	pool := Pool{Command: []string{os.Args[0]}, Size: 1, Patience: time.Minute, Stacks: filepath.Join(t.TempDir(), "none")}
-	pool.Run(t.Context(), 1, func(int) suite.Job { return suite.Job{Scenario: harness.Scenario{Name: "dies"}} }, func(_ int, o outcome.Outcome) {
+	pool.Run(t.Context(), 1, func(int) suite.Job { return suite.Job{Scenario: scenario.Scenario{Name: "dies"}} }, func(_ int, o outcome.Outcome) {
 		if o.Code != 70 || !strings.Contains(o.Error, "could not be kept") || !strings.Contains(o.Error, "goroutine ") {
 			t.Errorf("%+v", o)
 		}
@@ -140,7 +140,7 @@ func TestStacksWithoutAFolder(t *testing.T) {
 func TestPoolStopsWhenItIsInterrupted(t *testing.T) {
 	t.Setenv("SWEEP_TEST_WORKER", "1")
 	ctx, cancel := context.WithCancel(t.Context())
-	jobs := []suite.Job{{Scenario: harness.Scenario{Name: "fine"}}, {Scenario: harness.Scenario{Name: "freezes"}}, {Scenario: harness.Scenario{Name: "fine"}}}
+	jobs := []suite.Job{{Scenario: scenario.Scenario{Name: "fine"}}, {Scenario: scenario.Scenario{Name: "freezes"}}, {Scenario: scenario.Scenario{Name: "fine"}}}
 	pool := Pool{Command: []string{os.Args[0]}, Size: 1, Patience: time.Minute}
 	done := 0
 	pool.Run(ctx, len(jobs), func(i int) suite.Job { return jobs[i] }, func(int, outcome.Outcome) { done++; cancel() })

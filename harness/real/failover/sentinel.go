@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"lockpick/harness"
 	"lockpick/harness/real/server"
+	"lockpick/harness/scenario"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 // returns once they know each other and the replicas. They don't watch the others:
 // who pauses a node by another fault doesn't want it replaced. They reach everybody
 // past all links, so that no cut between a client and a node is one for them.
-func (n *Nodes[S]) Watch(s harness.Scenario, start func(name string) (*server.Sentinel, error)) error {
+func (n *Nodes[S]) Watch(s scenario.Scenario, start func(name string) (*server.Sentinel, error)) error {
 	nodes := s.BySentinel()
 	if len(nodes) == 0 {
 		return nil

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/scenario"
 )
 
 // A node of somebody's own, whose links are served elsewhere, tells of its keys, and has
@@ -48,7 +48,7 @@ func TestRemoteNodesTell(t *testing.T) {
 				facts = append(facts, e)
 			}
 		}}
-		addrs := map[string]string{"n1": node.Addr(), harness.ResourceName: node.Addr()}
+		addrs := map[string]string{"n1": node.Addr(), scenario.ResourceName: node.Addr()}
 		must(t, r.Open(run, 1, "", addrs, []string{"n1"}, []Client{{Name: "c1"}}))
 		must(t, r.Told(t.Context(), map[string]string{"n1": node.Addr()}))
 		epoch, err := r.Begin(proc.TrueClock())

@@ -18,10 +18,10 @@ import (
 	"fmt"
 	"slices"
 
-	"lockpick/harness"
 	"lockpick/harness/lock"
 	"lockpick/harness/real/life"
 	"lockpick/harness/real/link"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -55,7 +55,7 @@ type Client struct {
 }
 
 // ClientsOf are a scenario's clients.
-func ClientsOf(s harness.Scenario) []Client {
+func ClientsOf(s scenario.Scenario) []Client {
 	var out []Client
 	for _, c := range s.Clients {
 		out = append(out, Client{c.Name, c.Reach})
@@ -77,11 +77,11 @@ func (n *Network) Open(nodes []string, clients []Client) error {
 			}
 			a.Nodes = append(a.Nodes, lock.Node{Name: node, Addr: addr})
 		}
-		l, err := n.Mesh.Open(client.Name, harness.ResourceName, n.Addr(harness.ResourceName))
+		l, err := n.Mesh.Open(client.Name, scenario.ResourceName, n.Addr(scenario.ResourceName))
 		if err != nil {
 			return err
 		}
-		a.Resource = lock.Node{Name: harness.ResourceName, Addr: l.Addr()}
+		a.Resource = lock.Node{Name: scenario.ResourceName, Addr: l.Addr()}
 		n.Addrs[client.Name] = a
 	}
 	return nil

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
@@ -36,7 +36,7 @@ func TestRemoteTurnsToTheReplica(t *testing.T) {
 	master, replica := start("n1"), start("n1-replica")
 	r := dial(t)
 	run := Run{Context: t.Context(), Record: func(history.Event) {}, Go: func(f func()) { go f() }}
-	addrs := map[string]string{"n1": master.Addr(), harness.ResourceName: master.Addr()}
+	addrs := map[string]string{"n1": master.Addr(), scenario.ResourceName: master.Addr()}
 	must(t, r.Open(run, 1, "", addrs, []string{"n1"}, []Client{{Name: "c1"}}))
 	defer func() { must(t, r.Close(t.Context())) }()
 	a, _ := r.Addresses("c1")

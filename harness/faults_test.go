@@ -1,0 +1,76 @@
+package harness
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/harness/scenario"
+	"lockpick/nemesis"
+)
+
+// clockwork is a cluster whose time goes on by a step at each look at it. Its
+// client writes a fact as soon as it is resumed, before Resume returns.
+type clockwork struct {
+	now atomic.Int64 // a step begins on its targets at once, and each looks
+	rec *history.Recorder
+}
+
+func (c *clockwork) Name() string                       { return "clockwork" }
+func (c *clockwork) Probe(context.Context) []Capability { return nil }
+func (c *clockwork) StampError() time.Duration          { return 0 }
+func (c *clockwork) Now() time.Duration                 { return time.Duration(c.now.Add(int64(time.Millisecond))) }
+func (c *clockwork) Pause(string) (string, error)       { return "stopped", nil }
+func (c *clockwork) Resume(client string) (string, error) {
+	c.rec.Record(history.Event{T: int64(c.Now()), Process: client, Type: history.Invoke, Op: history.OpRead})
+	return "runs", nil
+}
+
+func (c *clockwork) RunClient(_ context.Context, _ client.Spec, at func(string)) error {
+	at(client.BeforeRelease)
+	return nil
+}
+
+func (c *clockwork) Resource(context.Context, ...string) (any, error)     { return []any{}, nil }
+func (c *clockwork) Node(context.Context, string, ...string) (any, error) { return []any{}, nil }
+
+// At leaves out what is due in the far future: the limit of the run.
+func (c *clockwork) At(t time.Duration, f func()) {
+	if t < time.Hour {
+		go f()
+	}
+}
+
+func (c *clockwork) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, body Body) error {
+	c.rec = rec
+	return body(ctx, c)
+}
+
+// What a resumed client does at once lies behind the end of its pause.
+func TestNothingLiesInsideAPause(t *testing.T) {
+	s := scenario.Scenario{Name: "t", Clients: []scenario.Client{{Name: "c1"}}, Limit: time.Hour, Plan: nemesis.Plan{{
+		When:  nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: client.BeforeRelease, Nth: 1}},
+		Fault: nemesis.Fault{Kind: "pause", Targets: []string{"c1"}},
+	}}}
+	var text strings.Builder
+	if err := Run(t.Context(), &clockwork{}, s, 1, history.NewRecorder(&text)); err != nil {
+		t.Fatal(err)
+	}
+	h, err := history.Read(strings.NewReader(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	for _, e := range h.Events {
+		if e.Op == "pause" || e.Process == "c1" {
+			order = append(order, string(e.Type)+" "+e.Op)
+		}
+	}
+	if got, want := strings.Join(order, ", "), "invoke pause, begin pause, end pause, invoke read"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

@@ -1,0 +1,138 @@
+package scenario
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// catalogue returns the files of the catalogue, by name. Package scenarios
+// imports nothing and is imported by nobody here: the files are read from disk.
+func catalogue(t *testing.T) map[string][]byte {
+	t.Helper()
+	paths, err := filepath.Glob("../../scenarios/*.yaml")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	files := map[string][]byte{}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[strings.TrimSuffix(filepath.Base(path), ".yaml")] = data
+	}
+	return files
+}
+
+func TestCatalogue(t *testing.T) {
+	ids := map[string]bool{}
+	for file, data := range catalogue(t) {
+		all, err := Parse(file+".yaml", data, known)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, s := range all {
+			if s.Name != file {
+				t.Errorf("%s.yaml is called %s", file, s.Name)
+			}
+			if ids[s.ID()] {
+				t.Errorf("there are two %s", s.ID())
+			}
+			ids[s.ID()] = true
+			if len(s.Tags) < 2 || s.Claim == "" || s.Source == "" {
+				t.Errorf("%s: claim %q, source %q, tags %v", s.ID(), s.Claim, s.Source, s.Tags)
+			}
+			if strings.ContainsAny(s.Claim, "\n") || !strings.HasSuffix(s.Claim, ".") {
+				t.Errorf("%s: the claim is not one sentence: %q", s.ID(), s.Claim)
+			}
+		}
+	}
+	whoseClaims(t)
+	for _, id := range []string{
+		"baseline", "gc-pause-after-acquire/fenced", "gc-pause-after-acquire/check-and-set", "foreign-release/plain-del",
+		"foreign-release", "pause-before-check/no-check", "pause-while-acquiring/no-elapsed-check", "restart-forgets",
+		"delayed-restart", "disjoint-views/quorum-half", "holder-crashes", "delayed-release-kills-retry/fresh-value",
+		"extend-to-finish", "unlimited-extension/limited", "fence-forgets",
+		"slow-network", "slow-acquire/no-elapsed-check", "delayed-write/fenced", "holder-cut-off/dropped", "sequential-or-multiplexed/sequential",
+	} {
+		if !ids[id] {
+			t.Errorf("the catalogue has no %s", id)
+		}
+	}
+}
+
+// A broken lock that nothing is expected of would be caught by nothing, and a
+// reference that is expected to break must say by what.
+func TestCatalogueExpectations(t *testing.T) {
+	for file, data := range catalogue(t) {
+		all, err := Parse(file+".yaml", data, known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all {
+			violated := false
+			for property, e := range s.Expect {
+				if e.Want == "violated" {
+					violated = true
+					if e.Cause == "" && e.Follows == "" {
+						t.Errorf("%s: %s is violated by what?", s.ID(), property)
+					}
+				}
+			}
+			if s.Lock.Kind == brokenLock && !violated {
+				t.Errorf("%s: nothing catches the mistake %s", s.ID(), s.Lock.Mistake)
+			}
+		}
+	}
+}
+
+// In a narrow meeting (restart-forgets, delayed-restart, clock-jump) one node decides: two
+// clients with one cycle each, whose quorums share that node and no other.
+func TestNarrowMeetings(t *testing.T) {
+	files := catalogue(t)
+	for _, name := range []string{"restart-forgets", "delayed-restart", "clock-jump"} {
+		all, err := Parse(name, files[name], known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := all[0]
+		same(t, name+": reach", [][]string{s.Clients[0].Reach, s.Clients[1].Reach}, [][]string{{"n1", "n2", "n3"}, {"n3", "n4", "n5"}})
+		same(t, name+": hold", []time.Duration{s.Clients[0].Hold.Min, s.Clients[1].Hold.Min}, []time.Duration{8 * time.Second, time.Second})
+		same(t, name+": start", s.Clients[1].Start.String(), "c1 acquired")
+		same(t, name+": step", s.Plan[0].When.String(), "10ms after c1 acquired")
+		if len(s.Clients) != 2 || s.Workload.Cycles != 1 || s.Lock.RetryMin != 20*ms || s.Lock.RetryMax != 100*ms {
+			t.Errorf("%s: not the narrow meeting: %+v", name, s)
+		}
+	}
+}
+
+// whoseClaims sees that nobody is said to affirm or deny what its source doesn't
+// bring up, and that every party has its say.
+func whoseClaims(t *testing.T) {
+	t.Helper()
+	names := map[string]string{"kleppmann": "Kleppmann", "antirez": "antirez", "redis": "Redis documentation"}
+	had := map[string]int{}
+	for file, data := range catalogue(t) {
+		all, err := Parse(file+".yaml", data, known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all {
+			for party := range s.Debate {
+				had[party]++
+				if !strings.Contains(s.Source, names[party]) {
+					t.Errorf("%s: %s is in the debate and not in its source", s.ID(), party)
+				}
+			}
+		}
+	}
+	for _, party := range Parties() {
+		if had[party] < 5 {
+			t.Errorf("%s has %d claims", party, had[party])
+		}
+	}
+}

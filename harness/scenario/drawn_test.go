@@ -1,0 +1,90 @@
+package scenario
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+)
+
+const randomFile = head + `clients: 3
+limit: 30s
+workload: {for: 27s}
+plan:
+  random: {faults: [pause-client, kill, cut, hold], every: 500ms..2s, lasts: 10ms..5s, safety: 50%, within: assumptions}
+lock: {ttl: 2s}
+expect: {deadlock-freedom: holds}
+`
+
+func randomScenario(t *testing.T) Scenario {
+	t.Helper()
+	all, err := Parse("f.yaml", []byte(randomFile), known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all[0]
+}
+
+// What is drawn stands in the scenario from then on, and no dice are left: a stored
+// run is run again as it was, whatever generator and seed there are.
+func TestDrawn(t *testing.T) {
+	s := randomScenario(t)
+	a, b := s.Drawn(1), s.Drawn(2)
+	if len(a.Plan) == 0 || a.Random != nil || reflect.DeepEqual(a.Plan, b.Plan) {
+		t.Fatalf("seed 1: %v, seed 2: %v", a.Plan, b.Plan)
+	}
+	if !reflect.DeepEqual(a, s.Drawn(1)) || !reflect.DeepEqual(a, a.Drawn(2)) {
+		t.Error("what was drawn is drawn again")
+	}
+	text, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored Scenario
+	if err := json.Unmarshal(text, &stored); err != nil || !reflect.DeepEqual(stored.Drawn(3).Plan, a.Plan) {
+		t.Errorf("stored and read again: %v\n%v\n%v", err, stored.Plan, a.Plan)
+	}
+	if s.Plan != nil || s.Random == nil {
+		t.Error("drawing changed what it drew from")
+	}
+}
+
+// On a real backend the same seed has the same plan, scaled.
+func TestDrawnScales(t *testing.T) {
+	s := randomScenario(t)
+	for seed := range uint64(50) {
+		before, after := s.Drawn(seed).Scaled(0.1).Plan, s.Scaled(0.1).Drawn(seed).Plan
+		if len(before) != len(after) {
+			t.Fatalf("seed %d: %d steps, scaled before it is drawn %d", seed, len(before), len(after))
+		}
+		for i := range before {
+			a, b := before[i], after[i]
+			if a.When.At != nil && (*a.When.At-*b.When.At).Abs() > time.Microsecond || !slices.Equal(a.Fault.Targets, b.Fault.Targets) || a.Fault.Kind != b.Fault.Kind {
+				t.Errorf("seed %d step %d: %v %+v, scaled before it is drawn %v %+v", seed, i+1, a.When, a.Fault, b.When, b.Fault)
+			}
+		}
+	}
+}
+
+// A plan must not depend on what a backend can do, so all that may be drawn is needed.
+func TestRandomNeeds(t *testing.T) {
+	s := randomScenario(t)
+	same(t, "needs", s.Needs(), []string{"cut-link", "hold-message", "kill-client", "kill-node", "pause-client"})
+	for seed := range uint64(20) {
+		for _, need := range s.Drawn(seed).Needs() {
+			if !slices.Contains(s.Needs(), need) {
+				t.Errorf("seed %d needs %s", seed, need)
+			}
+		}
+	}
+}
+
+// The dice decide what a random plan puts to the test.
+func TestRandomExpectationsNeedNoOccasion(t *testing.T) {
+	for property, e := range randomScenario(t).Expect {
+		if !e.Implied {
+			t.Errorf("%s needs an occasion: %+v", property, e)
+		}
+	}
+}

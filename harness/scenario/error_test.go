@@ -1,0 +1,169 @@
+package scenario
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+var update = flag.Bool("update", false, "write what the golden files should say")
+
+// known is what the suite will pass to Parse.
+var known = Known{
+	Backends:   []string{"sim", "process"},
+	Locks:      []string{"broken", "failover", "redlock", "redsync", "single"},
+	Mistakes:   mistakes,
+	Properties: []string{"mutual-exclusion", "lease-linearizable", "resource-safety", "fencing-order", "deadlock-freedom", "fault-tolerance", "bounded-hold"},
+	Numbers:    []string{"grants", "unavailable-share", "split-vote-rate"},
+	Causes: []string{
+		"expired-early", "granted-late", "restarted-and-forgot", "deleted-by-other", "overwritten", "never-set",
+		"given-shorter", "client-clock", "clocks-disagree", "unexplained", "lock-broken", "overrun", "fence-broken", "extended-too-often", "holder-refused",
+		"lost-unsynced", "failed-over", "overlap", "left-keys", "split-vote", "too-few-votes",
+	},
+}
+
+// head is what every scenario must have.
+const head = "name: x\nclaim: Something.\nsource: nobody\n"
+
+// Each archive in testdata/scenario-errors holds pairs: CASE.yaml, and CASE.err
+// with the whole message. CASE.part is the same without the three lines of head.
+func TestParseErrors(t *testing.T) {
+	archives, err := filepath.Glob("testdata/scenario-errors/*.txtar")
+	if err != nil || len(archives) == 0 {
+		t.Fatalf("no golden files: %v", err)
+	}
+	for _, path := range archives {
+		a, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{}
+		for _, f := range a.Files {
+			want[f.Name] = string(f.Data)
+		}
+		out := &txtar.Archive{Comment: a.Comment}
+		for _, f := range a.Files {
+			name, kind, _ := strings.Cut(f.Name, ".")
+			text := string(f.Data)
+			switch kind {
+			case "err":
+				continue
+			case "part":
+				text = head + text
+			}
+			got := parseError(t, name, text)
+			out.Files = append(out.Files, f, txtar.File{Name: name + ".err", Data: []byte(got)})
+			if !*update && got != want[name+".err"] {
+				t.Errorf("%s: %s:\ngot\n%s\nwant\n%s", filepath.Base(path), name, got, want[name+".err"])
+			}
+		}
+		if *update {
+			if err := os.WriteFile(path, txtar.Format(out), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// parseError parses a text that begins, if it is about overrides, with a comment
+// "# --set key=value" for each.
+func parseError(t *testing.T, name, text string) string {
+	t.Helper()
+	var sets []string
+	for line := range strings.Lines(text) {
+		if s, ok := strings.CutPrefix(line, "# --set "); ok {
+			sets = append(sets, strings.TrimSpace(s))
+		}
+	}
+	_, err := ParseWith(name+".yaml", []byte(text), known, sets, nil)
+	if err == nil {
+		t.Errorf("%s: no error", name)
+		return ""
+	}
+	var e *Error
+	if !errors.As(err, &e) || e.Line < 1 || e.Column < 1 || e.Hint == "" {
+		t.Errorf("%s: not a scenario error with place and hint: %#v", name, err)
+	}
+	return err.Error() + "\n"
+}
+
+func TestParseRefusesWhatIsNoText(t *testing.T) {
+	for name, data := range map[string][]byte{
+		"too large":  []byte(head + "# " + strings.Repeat("x", MaxFile)),
+		"not UTF-8":  []byte(head + "tags: [\xff]"),
+		"empty":      nil,
+		"blank":      []byte(" \n\n"),
+		"a comment":  []byte("# nothing"),
+		"NUL":        []byte("name: \x00"),
+		"anchor":     []byte("a: *" + strings.Repeat("x", 5000)),
+		"long plan":  []byte(head + "plan: [" + strings.Repeat("{}, ", 5000) + "]"),
+		"long range": []byte(head + "workload: {hold: " + strings.Repeat("0", 5000) + "2s..1s}"),
+		"deep":       []byte(strings.Repeat("[", 100_000)),
+		"deep block": []byte(strings.Repeat("- ", 100_000)),
+	} {
+		_, err := Parse("f.yaml", data, known)
+		var e *Error
+		if !errors.As(err, &e) {
+			t.Errorf("%s: %v", name, err)
+		} else if len(e.Error()) > 1000 {
+			t.Errorf("%s: message of %d bytes", name, len(e.Error()))
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	files, err := filepath.Glob("../../scenarios/*.yaml")
+	if err != nil || len(files) == 0 {
+		f.Fatalf("no scenarios: %v", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(data), "lock.ttl=5s")
+	}
+	archives, _ := filepath.Glob("testdata/scenario-errors/*.txtar")
+	for _, path := range archives {
+		a, err := txtar.ParseFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, x := range a.Files {
+			f.Add(head+string(x.Data), "plan.1.fault.for=20s")
+		}
+	}
+	f.Fuzz(func(t *testing.T, text, set string) {
+		all, err := ParseWith("f.yaml", []byte(text), known, []string{set}, nil)
+		if err != nil {
+			var e *Error
+			if !errors.As(err, &e) {
+				t.Fatalf("not a scenario error: %v", err)
+			}
+			if e.Line < 1 || e.Column < 1 || e.What == "" || e.Error() == "" {
+				t.Fatalf("error without a place: %#v", e)
+			}
+			return
+		}
+		for _, s := range all {
+			if s.Lock.Timeout >= s.Lock.TTL/2 || s.Topology.Nodes < 1 || len(s.Clients) < 1 || s.Limit <= 0 {
+				t.Fatalf("impossible scenario accepted: %+v", s)
+			}
+			s.Scaled(0.1)
+		}
+	})
+}
+
+// mistakes is those of package lock/broken, which this one can't know.
+var mistakes = []string{
+	"absolute-expiry", "elapsed-not-subtracted", "extension-below-quorum", "extension-elapsed-not-subtracted", "extension-sets-missing-key", "extension-without-token-check",
+	"fence-from-one-node", "no-drift-margin", "no-elapsed-check", "no-jitter", "no-release-on-failure",
+	"plain-del", "quorum-half", "release-only-acknowledged", "same-value-for-clients", "same-value-for-retries",
+	"set-without-nx", "ttl-in-wrong-unit", "unbounded-extension", "wall-clock-deadline", "weak-token",
+	"yes-to-own-value",
+}

@@ -1,0 +1,74 @@
+package scenario
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// What is taken for a run.json is within the bounds of a run, and is the same when it
+// is written and read again.
+func FuzzManifest(f *testing.F) {
+	add := func(s Scenario) {
+		text, err := json.Marshal(NewManifest(s, "sim", 1, "v1", "lockpick run x"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	for _, text := range []string{head, everything, drawing} {
+		all, err := Parse("f.yaml", []byte(text), known)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, s := range all {
+			add(s)
+			add(s.Scaled(0.5).Drawn(1))
+		}
+	}
+	for _, text := range []string{"", "{}", "[]", "null", `{"schema":1}`, `{"schema":1,"backend":"sim","scenario":{"name":"x"}}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		m, err := ReadManifest("run.json", text, known)
+		if err != nil {
+			if m != nil || err.Error() == "" || len(err.Error()) > 5000 {
+				t.Fatalf("%v with %d bytes of error", m, len(err.Error()))
+			}
+			return
+		}
+		s := m.Scenario
+		if n := len(s.Clients); n < 1 || n > maxClients || s.Topology.Nodes < 1 || s.Topology.Nodes > maxNodes || s.Limit <= 0 || s.Limit > maxDuration ||
+			s.Workload.Keys < 1 || s.Workload.Keys > maxKeys || s.Workload.Extend < 0 || s.Workload.Extend == time.Nanosecond || len(s.Plan) > maxDrawn ||
+			s.Workload.Cycles == 0 && s.Workload.For == 0 || s.Lock.Timeout >= s.Lock.TTL/2 {
+			t.Fatalf("impossible scenario accepted: %+v", s)
+		}
+		for _, c := range s.Clients {
+			if !clientPattern.MatchString(c.Name) {
+				t.Fatalf("a client is called %q", c.Name)
+			}
+		}
+		if !namePattern.MatchString(s.Name) || s.Variant != "" && !namePattern.MatchString(s.Variant) {
+			t.Fatalf("it is called %q", s.ID())
+		}
+		again, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := ReadManifest("run.json", again, known)
+		if err != nil || !reflect.DeepEqual(normal(t, m), normal(t, back)) {
+			t.Fatalf("written and read again: %v", err)
+		}
+		s.Drawn(m.Seed)
+	})
+}
+
+// normal is a manifest as JSON, in which nothing and an empty list are the same.
+func normal(t *testing.T, m *Manifest) string {
+	text, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,47 @@
+package scenario
+
+import (
+	"slices"
+	"testing"
+
+	"lockpick/harness/lock"
+	"lockpick/nemesis"
+)
+
+// Only to set the clock of a client whose lock reads package time is more than to
+// turn it.
+func TestNeedsOfOwnTime(t *testing.T) {
+	own := lock.Kind{OwnTime: true}
+	for _, tt := range []struct {
+		fault, target string
+		kind          lock.Kind
+		want          bool
+	}{
+		{"clock-jump", "c1", own, true},
+		{"clock-strobe", "c1", own, true},
+		{"clock-rate", "c1", own, false},
+		{"clock-slew", "c1", own, false},
+		{"clock-jump", "n1", own, false},
+		{"clock-jump", "c1", lock.Kind{}, false},
+	} {
+		s := Scenario{Topology: Topology{Nodes: 1, Persistence: PersistNone}, Clients: []Client{{Name: "c1"}},
+			Plan: nemesis.Plan{{Fault: nemesis.Fault{Kind: tt.fault, Targets: []string{tt.target}}}}}
+		if got := slices.Contains(s.NeedsOf(tt.kind), CanSetOwnTime); got != tt.want {
+			t.Errorf("%s of %s: %v, want %v", tt.fault, tt.target, got, tt.want)
+		}
+	}
+	s := Scenario{Random: &nemesis.Random{Faults: []string{"clock-jump"}}}
+	if !slices.Contains(s.NeedsOf(own), CanSetOwnTime) {
+		t.Error("whatever a seed draws, the need is the same")
+	}
+}
+
+// Only containers run an image.
+func TestNeedsOfAnImage(t *testing.T) {
+	for image, want := range map[string]bool{"": false, "redis:7": true} {
+		s := Scenario{Topology: Topology{Nodes: 1, Persistence: PersistNone, Image: image}}
+		if got := slices.Contains(s.Needs(), CanImage); got != want {
+			t.Errorf("%q: %v, want %v", image, got, want)
+		}
+	}
+}

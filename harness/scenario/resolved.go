@@ -1,0 +1,131 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"lockpick/nemesis"
+)
+
+// Check says what is wrong with a resolved scenario, as it stands in a run.json or
+// comes of scaling: it is held to all that a scenario file is held to. There is no
+// second table of bounds for that. The scenario is written as a file would have it,
+// and read by the file's own reader. What comes out must be the same again; what a
+// file can't say, such as a field that the writer doesn't know, is an error, too. The
+// error is a *Error, whose File is empty.
+func (s Scenario) Check(known Known) error {
+	w := &writer{fields: map[*yaml.Node]string{}}
+	root := w.scenario(&s)
+	fail := func(err error) error {
+		var p *problem
+		if !errors.As(err, &p) {
+			return err
+		}
+		n := p.node
+		if n == nil {
+			n = find(root, p.path)
+		}
+		return &Error{Field: w.fields[n], What: p.what, Hint: p.hint}
+	}
+	if s.Variant != "" {
+		n := leaf(s.Variant)
+		w.fields[n] = "scenario.variant"
+		if err := named(nil, "variant").check(n); err != nil {
+			return fail(err)
+		}
+	}
+	r := defaults()
+	r.scenario.Variant, r.unit = s.Variant, runUnit
+	if slices.ContainsFunc(s.Plan, isDrawn) {
+		r.mostSteps = maxDrawn
+	}
+	err := r.whole(known).read(root)
+	if err == nil {
+		r.finish()
+		err = checkWhole(&r.scenario, known)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	if field, got, want := differ("scenario", reflect.ValueOf(s.said()), reflect.ValueOf(r.scenario.said())); field != "" {
+		return &Error{Field: field, What: fmt.Sprintf("no scenario has %s here", got),
+			Hint: fmt.Sprintf("a scenario file that says the rest comes to %s", want)}
+	}
+	return nil
+}
+
+// said is the scenario without what its file doesn't say: who drew the steps, and which
+// expectations nobody wrote down.
+func (s Scenario) said() Scenario {
+	s.Plan, s.Expect = slices.Clone(s.Plan), maps.Clone(s.Expect)
+	for i := range s.Plan {
+		s.Plan[i].Drawn = false
+	}
+	for property, e := range s.Expect {
+		e.Implied = false
+		s.Expect[property] = e
+	}
+	return s
+}
+
+// differ finds the first field in which two values differ, and shows both. Fractions
+// differ if that is more than writing them as percentages does to them.
+func differ(path string, a, b reflect.Value) (field, got, want string) {
+	shown := func(v reflect.Value) string {
+		if !v.IsValid() || v.IsZero() {
+			return "nothing"
+		}
+		return clip(fmt.Sprintf("%+v", reflect.Indirect(v)), 100)
+	}
+	unlike := func() (string, string, string) { return path, shown(a), shown(b) }
+	if a.IsValid() != b.IsValid() {
+		return unlike()
+	}
+	switch a.Kind() {
+	case reflect.Struct:
+		for i := range a.NumField() {
+			name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("json"), ",")
+			if field, got, want := differ(path+"."+name, a.Field(i), b.Field(i)); field != "" {
+				return field, got, want
+			}
+		}
+	case reflect.Pointer:
+		if a.IsNil() != b.IsNil() {
+			return unlike()
+		}
+		return differ(path, a.Elem(), b.Elem())
+	case reflect.Slice:
+		if a.Len() != b.Len() {
+			return unlike()
+		}
+		for i := range a.Len() {
+			if field, got, want := differ(fmt.Sprintf("%s[%d]", path, i), a.Index(i), b.Index(i)); field != "" {
+				return field, got, want
+			}
+		}
+	case reflect.Map:
+		for _, key := range slices.SortedFunc(slices.Values(append(a.MapKeys(), b.MapKeys()...)), func(x, y reflect.Value) int { return strings.Compare(x.String(), y.String()) }) {
+			if field, got, want := differ(path+"."+key.String(), a.MapIndex(key), b.MapIndex(key)); field != "" {
+				return field, got, want
+			}
+		}
+	case reflect.Float64:
+		if math.Abs(a.Float()-b.Float()) > 1e-12*math.Abs(b.Float()) {
+			return unlike()
+		}
+	default:
+		if a.IsValid() && !a.Equal(b) {
+			return unlike()
+		}
+	}
+	return "", "", ""
+}
+
+func isDrawn(s nemesis.Step) bool { return s.Drawn }

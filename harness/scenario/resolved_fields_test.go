@@ -1,0 +1,350 @@
+package scenario
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/nemesis"
+)
+
+// everything is scenarios that have each field of a scenario once at least.
+const everything = head + `
+tags: [a]
+debate: {antirez: affirms}
+topology: {nodes: 3, persistence: always, expiry: monotonic, replicas: 1, down-after: 1s, image: redis:7, addresses: [n1, n1, n3]}
+lock: {kind: broken, mistake: plain-del, tries: 4, ask: sequential, fence: true, extends: 2}
+clients:
+  c1: {start: 1s, reach: [n1, n3], think: 1ms..2ms, hold: 1s..2s, cycles: 7}
+  c2: {start: {client: c1, event: acquired, nth: 2, after: 5ms}}
+  c3: {}
+workload: {keys: 2, fence: token, prepare: 1ms..2ms, extend: 400ms, cycles: 5, for: 20s, writes: 2, check: false}
+plan:
+  - {when: {at: 1s}, fault: {kind: cut, targets: [c1-n1], mode: hold, for: 1s, way: reply}}
+  - {when: {client: c1, event: released, every: true, after: 1s, before: 9s}, fault: {kind: clock-jump, targets: [n1], by: 5s, until: {client: c2, event: wrote, nth: 2, after: 1s}}}
+  - {when: {client: c1, event: released, nth: 2}, fault: {kind: clock-rate, targets: [n1], rate: 1.1}}
+  - {when: {client: c1, point: before-release, nth: 3}, fault: {kind: kill, targets: [n1], for: 2s, timer: {rate: 2, step: 1s}}}
+  - {when: {link: c2-n3, message: set, of: reply, nth: 2}, fault: {kind: delay, targets: [c2], delay: 1ms..2ms, share: 50%}}
+  - {when: {at: 2s}, fault: {kind: throttle, targets: [c1], bandwidth: 1000}}
+  - {when: {at: 3s}, fault: {kind: gc, targets: [c1], every: 1s..2s, lasts: 1ms..1s}}
+  - {when: {at: 4s}, fault: {kind: starve, targets: [n1], cpu: 0.5, memory: 8MB}}
+expect: {mutual-exclusion: {violated: overwritten, node: n2}, bounded-hold: any, numbers: {grants: '>= 3', unavailable-share: '< 0.5 * other'}, vacuous: allowed}
+limits: {extensions: 4, hold: 7s}
+limit: 30s
+exact: true
+scale: 0.5
+variants: {other: {set: {lock.tries: 3}, expect: {numbers: {grants: '>= 3', unavailable-share: '< 0.5 * base'}}}}
+`
+
+const drawing = head + `
+workload: {for: 100s}
+plan: {random: {faults: [cut, lose, pause], within: assumptions, every: 1s..5s, lasts: 10ms..5s, safety: 60%, modes: [hold], shapes: [one-way]}}
+`
+
+// spot is where a scenario holds one value.
+type spot struct {
+	field string // with [] for each item of a list
+	value reflect.Value
+}
+
+// places lists what can be set in a value. Maps are changed by their entries.
+func places(field string, v reflect.Value) (all []spot) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			all = append(all, places(field+"."+name, v.Field(i))...)
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			all = places(field, v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			all = append(all, places(field+"[]", v.Index(i))...)
+		}
+	case reflect.Map:
+		for _, key := range sortedKeys(v) {
+			item := reflect.New(v.Type().Elem()).Elem()
+			item.Set(v.MapIndex(key))
+			all = append(all, places(field+"{}", item)...)
+		}
+	default:
+		all = []spot{{field, v}}
+	}
+	return all
+}
+
+func sortedKeys(m reflect.Value) []reflect.Value {
+	return slices.SortedFunc(slices.Values(m.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+}
+
+// fieldsOf lists the fields that a type has, in the form of places.
+func fieldsOf(field string, t reflect.Type) (all []string) {
+	switch t.Kind() {
+	case reflect.Struct:
+		for i := range t.NumField() {
+			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+			all = append(all, fieldsOf(field+"."+name, t.Field(i).Type)...)
+		}
+	case reflect.Pointer:
+		all = fieldsOf(field, t.Elem())
+	case reflect.Slice:
+		all = fieldsOf(field+"[]", t.Elem())
+	case reflect.Map:
+		all = fieldsOf(field+"{}", t.Elem())
+	default:
+		all = []string{field}
+	}
+	return all
+}
+
+var long = strings.Repeat("x", 1<<20)
+
+// extremes are values of a kind that no run has.
+func extremes(k reflect.Kind) []any {
+	switch k {
+	case reflect.String:
+		return []any{"../../x", "x\x00y", "/", "a b", long}
+	case reflect.Int:
+		return []any{-1, math.MinInt64, math.MaxInt64, 1 << 40}
+	case reflect.Int64: // durations
+		return []any{-1, 1, math.MinInt64, math.MaxInt64, int(25 * time.Hour)}
+	case reflect.Float64:
+		return []any{-1.0, 1e300, -1e300, math.SmallestNonzeroFloat64, 1e9}
+	}
+	return nil
+}
+
+// harmless are the extremes that may stand, and why.
+var harmless = []struct{ field, value, because string }{
+	{`^scenario\.(claim|source)$`, `.`, "prose, which every report shows as it is, cut to a length"},
+	{`^scenario\.scale$`, `^5e-324$`, "a factor that is applied when a run is chosen, and its result is checked"},
+	{`\.(rate|share|drift|safety)$`, `^5e-324$`, "next to nothing, which nobody repeats"},
+	{`\.(delay|after|at|step|(think|hold|prepare)\.(min|max))$`, `^1$`, "waited for once, and may be 0"},
+	{`^scenario\.numbers\{\}\.value$`, `.`, "a measured number is held against it, whatever it is"},
+}
+
+// Each value of a scenario, replaced by an extreme one, is refused where run.json has
+// it, or it is known to be harmless. A field that is added is in none of the scenarios
+// here, or is not written by the writer: both fail.
+func TestCheckOfEveryField(t *testing.T) {
+	seen, used := map[string]bool{}, map[int]bool{}
+	for _, base := range []Scenario{parse(t, everything)[1], parse(t, drawing)[0]} {
+		s := stored(t, base)
+		if err := s.Check(known); err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range places("scenario", reflect.ValueOf(&s).Elem()) {
+			if !p.value.IsZero() {
+				seen[p.field] = true
+			}
+			for _, x := range extremes(p.value.Kind()) {
+				hostile := stored(t, base)
+				setPlace(t, &hostile, i, x)
+				err := hostile.Check(known)
+				var e *Error
+				if errors.As(err, &e) && strings.HasPrefix(e.Field, "scenario") && e.Hint != "" && len(e.Error()) < 2000 {
+					continue
+				}
+				if err != nil {
+					t.Errorf("%s: %.40q: refused with %.200v", p.field, fmt.Sprint(x), err)
+					continue
+				}
+				fine := false
+				for j, h := range harmless {
+					if regexp.MustCompile(h.field).MatchString(p.field) && regexp.MustCompile(h.value).MatchString(fmt.Sprint(x)) {
+						fine, used[j] = true, true
+					}
+				}
+				if !fine {
+					t.Errorf("%s: %.40q is accepted", p.field, fmt.Sprint(x))
+				}
+			}
+		}
+	}
+	for _, field := range fieldsOf("scenario", reflect.TypeFor[Scenario]()) {
+		if !seen[field] && !unsaid.MatchString(field) {
+			t.Errorf("no scenario here has a %s: add it to one, and to the writer", field)
+		}
+	}
+	for j, h := range harmless {
+		if !used[j] {
+			t.Errorf("nothing needs to be %s at %s", h.value, h.field)
+		}
+	}
+}
+
+// unsaid are fields that no file can say: who drew a step is nothing to it, and only what
+// sets a step off comes every time.
+var unsaid = regexp.MustCompile(`\.(drawn|implied)$|\.(start|until)\.every$`)
+
+// setPlace sets the i-th place of a scenario. What a map has is put back into it.
+func setPlace(t *testing.T, s *Scenario, i int, x any) {
+	t.Helper()
+	n := 0
+	var walk func(v reflect.Value) bool
+	walk = func(v reflect.Value) bool {
+		switch v.Kind() {
+		case reflect.Struct:
+			for f := range v.NumField() {
+				if walk(v.Field(f)) {
+					return true
+				}
+			}
+		case reflect.Pointer:
+			return !v.IsNil() && walk(v.Elem())
+		case reflect.Slice:
+			for k := range v.Len() {
+				if walk(v.Index(k)) {
+					return true
+				}
+			}
+		case reflect.Map:
+			for _, key := range sortedKeys(v) {
+				item := reflect.New(v.Type().Elem()).Elem()
+				item.Set(v.MapIndex(key))
+				if walk(item) {
+					v.SetMapIndex(key, item)
+					return true
+				}
+			}
+		default:
+			if n++; n == i+1 {
+				v.Set(reflect.ValueOf(x).Convert(v.Type()))
+				return true
+			}
+		}
+		return false
+	}
+	if !walk(reflect.ValueOf(s).Elem()) {
+		t.Fatalf("there is no place %d", i)
+	}
+}
+
+// What the reader of files refuses, Check refuses, too: the same value, said in a file
+// and in a run.json.
+func TestCheckRefusesWhatFilesDo(t *testing.T) {
+	d := func(d time.Duration) *time.Duration { return &d }
+	for _, c := range []struct {
+		set    string
+		change func(*Scenario)
+	}{
+		{"topology.nodes=0", func(s *Scenario) { s.Topology.Nodes = 0 }},
+		{"topology.nodes=100", func(s *Scenario) { s.Topology.Nodes = 100 }},
+		{"topology.persistence=never", func(s *Scenario) { s.Topology.Persistence = "never" }},
+		{"lock.kind=redlok", func(s *Scenario) { s.Lock.Kind, s.Lock.Mistake = "redlok", "" }},
+		{"lock.ttl=1ns", func(s *Scenario) { s.Lock.TTL = 1 }},
+		{"lock.ttl=8760h", func(s *Scenario) { s.Lock.TTL = 365 * 24 * time.Hour }},
+		{"lock.timeout=5s", func(s *Scenario) { s.Lock.Timeout = 5 * time.Second }},
+		{"lock.retry=2s..1s", func(s *Scenario) { s.Lock.RetryMin, s.Lock.RetryMax = 2*time.Second, time.Second }},
+		{"lock.retry=0s", func(s *Scenario) { s.Lock.RetryMin, s.Lock.RetryMax = 0, 0 }},
+		{"lock.drift=50%", func(s *Scenario) { s.Lock.Drift = 0.5 }},
+		{"lock.tries=2000000", func(s *Scenario) { s.Lock.Tries = 2_000_000 }},
+		{"clients=1000", func(s *Scenario) { s.Clients = many(1000) }},
+		{"clients={../../x: {}}", func(s *Scenario) { s.Clients[0].Name = "../../x" }},
+		{"clients={c1: {}, c1: {}}", func(s *Scenario) { s.Clients[1].Name = "c1" }},
+		{"clients={c0: {}}", func(s *Scenario) { s.Clients[0].Name = "c0" }},
+		{"clients.c1.reach=[n9]", func(s *Scenario) { s.Clients[0].Reach = []string{"n9"} }},
+		{"clients.c1.cycles=0", func(s *Scenario) { s.Clients[0].Cycles = new(int) }},
+		{"workload.keys=0", func(s *Scenario) { s.Workload.Keys = 0 }},
+		{"workload.keys=1000000", func(s *Scenario) { s.Workload.Keys = 1_000_000 }},
+		{"workload.writes=1000000", func(s *Scenario) { s.Workload.Writes = 1_000_000 }},
+		{"workload.cycles=1000000", func(s *Scenario) { s.Workload.Cycles = 1_000_000 }},
+		{"workload.extend=1ns", func(s *Scenario) { s.Workload.Extend = 1 }},
+		{"workload.think=-1s", func(s *Scenario) { s.Workload.Think.Min = -time.Second }},
+		{"workload.fence=fence", func(s *Scenario) { s.Workload.Fence = "fence" }},
+		{"workload.for=1h", func(s *Scenario) { s.Workload.For = time.Hour }},
+		{"limit=8760h", func(s *Scenario) { s.Limit = 365 * 24 * time.Hour }},
+		{"limit=0s", func(s *Scenario) { s.Limit = 0 }},
+		{"limits.hold=0s", func(s *Scenario) { s.Limits.Hold = 0 }},
+		{"plan.1.when={at: 1h}", func(s *Scenario) { s.Plan[0].When.At = d(time.Hour) }},
+		{"plan.1.when={}", func(s *Scenario) { s.Plan[0].When.At = nil }},
+		{"plan.1.when={at: 1s, point: before-release, client: c1}", func(s *Scenario) {
+			s.Plan[0].When.Point = &nemesis.OnPoint{Client: "c1", Point: "before-release", Nth: 1}
+		}},
+		{"plan.1.fault.kind=flood", func(s *Scenario) { s.Plan[0].Fault.Kind = "flood" }},
+		{"plan.1.fault.targets=[c1-n9]", func(s *Scenario) { s.Plan[0].Fault.Targets[0] = "c1-n9" }},
+		{"plan.1.fault.for=0s", func(s *Scenario) { s.Plan[0].Fault.For = d(0) }},
+		{"plan.1.fault.mode=soft", func(s *Scenario) { s.Plan[0].Fault.Mode = "soft" }},
+		{"plan.7.fault.every=0s", func(s *Scenario) { s.Plan[6].Fault.Every = nemesis.Span{} }},
+		{"plan.7.fault.every=1ns", func(s *Scenario) { s.Plan[6].Fault.Every = nemesis.Span{Min: 1, Max: 1} }},
+		{"plan.8.fault.memory=1MB", func(s *Scenario) { s.Plan[7].Fault.Memory = 1 << 20 }},
+		{"plan.8.fault.cpu=0.001", func(s *Scenario) { s.Plan[7].Fault.CPU = 0.001 }},
+		{"plan=" + "[" + strings.Repeat("{when: {at: 1s}, fault: {kind: pause, targets: [c1], for: 1s}}, ", maxItems+1) + "]", func(s *Scenario) {
+			for len(s.Plan) <= maxItems {
+				s.Plan = append(s.Plan, s.Plan[0])
+			}
+		}},
+		{"scale=1000", func(s *Scenario) { s.Scale = 1000 }},
+	} {
+		if _, err := ParseWith("f.yaml", []byte(everything), known, []string{c.set}, nil); err == nil {
+			t.Errorf("%.60s: a file may say so", c.set)
+		}
+		s := stored(t, parse(t, everything)[0])
+		c.change(&s)
+		if err := s.Check(known); err == nil {
+			t.Errorf("%.60s: a run.json may say so", c.set)
+		}
+	}
+}
+
+func many(n int) (all []Client) {
+	for _, name := range names("c", n) {
+		all = append(all, Client{Name: name})
+	}
+	return all
+}
+
+// A file's bounds of work are refused where they stand.
+func TestWorkIsBoundedWithPlaceAndHint(t *testing.T) {
+	for text, want := range map[string]string{
+		"workload: {extend: 1ms, for: 1h}\nlimit: 23h":                                                  "f.yaml:4:20",
+		"plan: [{when: {at: 1s}, fault: {kind: gc, targets: [c1], every: 1ms, lasts: 1ms}}]\nlimit: 1h": "f.yaml:4:",
+		"clients: 999\ntopology: {nodes: 99}":                                                           "f.yaml:4:",
+		"clients: {c1: {}, c2: {cycles: 400000}}\nworkload: {writes: 2}":                                "f.yaml:4:",
+		"workload: {cycles: 300000}":                                                                    "f.yaml:4:",
+		"topology: {nodes: 5, addresses: [" + strings.Repeat("n1, ", 999) + "n2]}\nclients: 11":         "f.yaml:5:",
+	} {
+		_, err := Parse("f.yaml", []byte(head+text), known)
+		var e *Error
+		if !errors.As(err, &e) || e.Hint == "" || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%.80s: %v, want it at %s", text, err, want)
+		}
+	}
+}
+
+func TestManifestSaysWhereAndWhatToDo(t *testing.T) {
+	s := parse(t, everything)[0]
+	for name, c := range map[string]struct {
+		change func(*Manifest)
+		want   string
+	}{
+		"client":  {func(m *Manifest) { m.Scenario.Clients[0].Name = "../../x" }, `run.json: scenario.clients[0].name: "../../x" is no name for a client`},
+		"extend":  {func(m *Manifest) { m.Scenario.Workload.Extend = 1 }, `run.json: scenario.workload.extend: "1ns" is too short`},
+		"fault":   {func(m *Manifest) { m.Scenario.Plan[6].Fault.Every.Min = 0 }, `run.json: scenario.plan[6].fault.every: "0s" is too short`},
+		"event":   {func(m *Manifest) { m.Scenario.Plan[1].When.Event.Nth = 0 }, `run.json: scenario.plan[1].when.event.nth: "0" is not allowed here`},
+		"endless": {func(m *Manifest) { m.Scenario.Workload.Cycles, m.Scenario.Workload.For = 0, 0 }, `run.json: scenario.workload.cycles: no scenario has nothing here`},
+		"backend": {func(m *Manifest) { m.Backend = "../../x" }, `run.json: backend: unknown backend "../../x"`},
+		"schema":  {func(m *Manifest) { m.Schema = 2 }, `run.json: schema: it is no run.json of this version`},
+		"variant": {func(m *Manifest) { m.Scenario.Variant = "../x" }, `run.json: scenario.variant: "../x" is no name for a variant`},
+	} {
+		m := Manifest{Schema: 1, Scenario: stored(t, s), Backend: "sim", Seed: 1}
+		c.change(&m)
+		text, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = ReadManifest("run.json", text, known)
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) || !strings.Contains(err.Error(), "\nhint: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package scenario
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+)
+
+// What the catalogue is resolved to, scaled and drawn, passes.
+func TestCheckOfTheCatalogue(t *testing.T) {
+	for file, data := range catalogue(t) {
+		all, err := Parse(file+".yaml", data, known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all {
+			for _, factor := range []float64{1, 0.1, 0.2, s.Scale} {
+				if factor == 0 {
+					continue
+				}
+				seeds := uint64(1)
+				if s.Random != nil {
+					seeds = 20
+				}
+				scaled := s
+				if factor != 1 {
+					scaled = s.Scaled(factor)
+				}
+				if err := scaled.Check(known); err != nil {
+					t.Errorf("%s × %g: %v", s.ID(), factor, err)
+				}
+				for seed := range seeds {
+					stored := stored(t, scaled.Drawn(seed))
+					if err := stored.Check(known); err != nil {
+						t.Errorf("%s × %g, seed %d: %v", s.ID(), factor, seed, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// stored is a scenario as it comes back from a run.json.
+func stored(t *testing.T, s Scenario) (back Scenario) {
+	t.Helper()
+	text, err := json.Marshal(s)
+	if err == nil {
+		err = json.Unmarshal(text, &back)
+	}
+	if err != nil {
+		t.Fatal(fmt.Errorf("%s: %w", s.ID(), err))
+	}
+	return back
+}

@@ -1,0 +1,208 @@
+package scenario
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func TestSchemaFitsTheCatalogue(t *testing.T) {
+	schema := readSchema(t)
+	for name, data := range catalogue(t) {
+		if err := conforms(t, schema, data); err != nil {
+			t.Errorf("%s.yaml: %v", name, err)
+		}
+	}
+}
+
+// What Parse refuses without looking at a second key, the schema refuses too.
+func TestSchemaRefuses(t *testing.T) {
+	schema := readSchema(t)
+	if err := conforms(t, schema, []byte(head)); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		"name: x\nclaim: y", head + "topolgy: {nodes: 5}", head + "topology: {nodes: 0}", head + "topology: {image: Redis}", head + "lock: {ttl: -10s}", head + "lock: {kind: redlok}",
+		head + "clients: {alice: {}}", head + "clients: {}", head + "workload: {hold: 2s..}", head + "workload: {check: 1}",
+		head + "plan: [{when: {at: 3s, point: before-release}, fault: {kind: kill}}]", head + "plan: [{when: {at: 3s}}]",
+		head + "expect: {mutual-exclusion: hold}", head + "variants: {a: {}}", head + "variants: {a: {set: {expect: {}}}}",
+	} {
+		if conforms(t, schema, []byte(text)) == nil {
+			t.Errorf("the schema allows\n%s", text)
+		}
+	}
+}
+
+func TestSchemaIsStable(t *testing.T) {
+	if !bytes.Equal(Schema(known), Schema(known)) {
+		t.Error("two schemas of the same lists differ")
+	}
+}
+
+func readSchema(t *testing.T) map[string]any {
+	t.Helper()
+	var schema map[string]any
+	if err := json.Unmarshal(Schema(known), &schema); err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+func conforms(t *testing.T, schema map[string]any, data []byte) error {
+	t.Helper()
+	var value any
+	if err := yaml.Unmarshal(data, &value); err != nil {
+		t.Fatal(err)
+	}
+	return validate(schema, value, "scenario")
+}
+
+// validate checks a value by the part of JSON Schema that Schema uses, and fails
+// on keywords that it doesn't know.
+func validate(schema map[string]any, v any, at string) error {
+	if want, ok := schema["type"]; ok && typeOf(v) != want && !(typeOf(v) == "integer" && want == "number") {
+		return fmt.Errorf("%s: %v is no %v", at, v, want)
+	}
+	for keyword, want := range schema {
+		ok := true
+		var err error
+		switch keyword {
+		case "$schema", "title", "description", "properties", "type":
+		case "enum":
+			ok = contains(want.([]any), v)
+		case "pattern":
+			s, isText := v.(string)
+			ok = !isText || regexp.MustCompile(want.(string)).MatchString(s)
+		case "minLength", "minItems", "minProperties", "maxItems":
+			n := reflect.ValueOf(v).Len()
+			ok = keyword == "maxItems" && n <= int(want.(float64)) || keyword != "maxItems" && n >= int(want.(float64))
+		case "minimum", "maximum", "exclusiveMinimum":
+			ok = withinBound(keyword, number(v), want.(float64))
+		case "uniqueItems":
+			seen := map[any]bool{}
+			for _, item := range v.([]any) {
+				ok = ok && !seen[item]
+				seen[item] = true
+			}
+		case "items":
+			err = each(v, func(key string, item any) error { return validate(want.(map[string]any), item, at+"."+key) })
+		case "required":
+			for _, key := range want.([]any) {
+				if _, there := v.(map[string]any)[key.(string)]; !there {
+					err = fmt.Errorf("%s lacks %v", at, key)
+				}
+			}
+		case "propertyNames":
+			err = each(v, func(key string, _ any) error { return validate(want.(map[string]any), key, at+" key") })
+		case "additionalProperties":
+			err = validateKeys(schema, v, at)
+		case "oneOf":
+			ok = matches(want.([]any), v, at) == 1
+		default:
+			err = fmt.Errorf("unknown keyword %s", keyword)
+		}
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return fmt.Errorf("%s: %v is against %s %v", at, v, keyword, want)
+		}
+	}
+	return nil
+}
+
+func validateKeys(schema map[string]any, v any, at string) error {
+	properties, _ := schema["properties"].(map[string]any)
+	return each(v, func(key string, item any) error {
+		if s, ok := properties[key]; ok {
+			return validate(s.(map[string]any), item, at+"."+key)
+		}
+		if s, ok := schema["additionalProperties"].(map[string]any); ok {
+			return validate(s, item, at+"."+key)
+		}
+		return fmt.Errorf("%s: unknown key %s", at, key)
+	})
+}
+
+func matches(schemas []any, v any, at string) (n int) {
+	for _, s := range schemas {
+		if s := s.(map[string]any); typeOf(v) == s["type"] || s["type"] == nil {
+			if validate(s, v, at) == nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// each calls f for the entries of a mapping or a list; for anything else type says no.
+func each(v any, f func(key string, item any) error) error {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, item := range v {
+			if err := f(key, item); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for i, item := range v {
+			if err := f(fmt.Sprint(i+1), item); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func typeOf(v any) string {
+	switch v.(type) {
+	case map[string]any:
+		return "object"
+	case []any:
+		return "array"
+	case string:
+		return "string"
+	case bool:
+		return "boolean"
+	case int:
+		return "integer"
+	case float64:
+		return "number"
+	}
+	return "null"
+}
+
+func number(v any) float64 {
+	switch v := v.(type) {
+	case int:
+		return float64(v)
+	case float64:
+		return v
+	}
+	return math.NaN()
+}
+
+func withinBound(keyword string, v, bound float64) bool {
+	switch keyword {
+	case "minimum":
+		return v >= bound
+	case "maximum":
+		return v <= bound
+	}
+	return v > bound
+}
+
+func contains(list []any, v any) bool {
+	for _, x := range list {
+		if x == v {
+			return true
+		}
+	}
+	return false
+}
