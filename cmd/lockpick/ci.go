@@ -89,12 +89,7 @@ func kept(o outcome.Outcome, name string) string {
 	if o.Dir == "" {
 		return ""
 	}
-	dir, err := files.OpenFolder(o.Dir)
-	if err != nil {
-		return ""
-	}
-	defer dir.Close()
-	text, err := dir.Read(name, mostDrawn)
+	text, err := files.ReadIn(o.Dir, name, mostDrawn)
 	if err != nil { // it is a picture, and the words are there
 		return ""
 	}

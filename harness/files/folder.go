@@ -89,6 +89,16 @@ func (f *Folder) Read(name string, most int64) ([]byte, error) {
 	return all(file, err, f.of(name), most)
 }
 
+// ReadIn is Read in a folder that is asked for nothing else.
+func ReadIn(folder, name string, most int64) ([]byte, error) {
+	f, err := OpenFolder(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Read(name, most)
+}
+
 // Create makes a file that is not there yet, to be written bit by bit.
 func (f *Folder) Create(name string) (*os.File, error) {
 	file, err := f.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)

@@ -14,6 +14,7 @@ import (
 var (
 	_ nemesis.Killer    = (*cluster)(nil)
 	_ nemesis.Restarter = (*cluster)(nil)
+	_ nemesis.Shutter   = (*cluster)(nil)
 )
 
 // Kill ends a client or a node by SIGKILL.
@@ -72,4 +73,13 @@ func (c *cluster) over(client string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ended[client] && c.clients[client] == nil
+}
+
+// Shutdown ends a node as an operator does.
+func (c *cluster) Shutdown(node string) (string, error) {
+	n := c.Server(node)
+	if n == nil {
+		return "", fmt.Errorf("shut %s down: no such node", node)
+	}
+	return c.ends(node, true, func() (string, error) { return n.Shutdown(c.ctx) })
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 var (
 	_ nemesis.Killer    = (*cluster)(nil)
 	_ nemesis.Restarter = (*cluster)(nil)
+	_ nemesis.Shutter   = (*cluster)(nil)
 	_ nemesis.Tapper    = (*cluster)(nil)
 )
 
@@ -94,4 +96,21 @@ func (c *cluster) Tap(on nemesis.OnMessage, hit func(nemesis.Held)) error {
 	on.Nth = max(on.Nth, 1)
 	l.taps = append(l.taps, &tap{on: on, hit: hit, net: c.network})
 	return nil
+}
+
+// Shutdown ends a node in good order: what it wrote is on its disk.
+func (c *cluster) Shutdown(target string) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, err := c.up("shut down", target, "it is down already")
+	switch {
+	case err != nil:
+		return "", err
+	case s.paused || s.disk != nil && s.disk.Stalled:
+		return "", fmt.Errorf("shut down %s: it does not answer", target)
+	}
+	before := s.identity()
+	s.node.Shutdown()
+	s.end(io.EOF)
+	return fmt.Sprintf("%s was shut down; PING: %s", before, s.ping()), nil
 }

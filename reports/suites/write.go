@@ -202,12 +202,7 @@ const mostJSON = 64 << 20
 
 // Open reads the outcome.json of a suite's directory.
 func Open(dir string) (*Suite, error) {
-	in, err := files.OpenFolder(dir)
-	if err != nil {
-		return nil, fmt.Errorf("open suite: %w", err)
-	}
-	defer in.Close()
-	text, err := in.Read(OutcomeFile, mostJSON)
+	text, err := files.ReadIn(dir, OutcomeFile, mostJSON)
 	if err != nil {
 		return nil, fmt.Errorf("open suite: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"lockpick/checker"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
+	"lockpick/reports/words"
 )
 
 // Timeline is a run laid out. Instants are microseconds of true time since the run
@@ -113,3 +114,14 @@ func Of(h *history.History, v checker.Verdict) Timeline {
 func micros(ns int64) int64 { return ns / 1000 }
 
 const never = facts.Never
+
+const (
+	longestText = 400
+	longestName = 24
+)
+
+// short cuts a name, so that one name can't take the room of the lanes.
+func short(name string) string { return words.Fit(words.Visible(name, longestName), longestName) }
+
+// sentence joins the parts that say something.
+func sentence(parts ...string) string { return words.Join("; ", parts...) }

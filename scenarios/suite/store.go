@@ -161,12 +161,7 @@ const mostJSON = 8 << 20
 // error: nothing in it is worth a guess.
 func ReadOutcome(dir string) (outcome.Outcome, error) {
 	var o outcome.Outcome
-	f, err := files.OpenFolder(dir)
-	if err != nil {
-		return o, fmt.Errorf("read outcome: %w", err)
-	}
-	defer f.Close()
-	text, err := f.Read(outcomeFile, mostJSON)
+	text, err := files.ReadIn(dir, outcomeFile, mostJSON)
 	if err != nil {
 		return o, fmt.Errorf("read outcome: %w", err)
 	}
@@ -194,14 +189,7 @@ func IsRun(dir string) bool {
 }
 
 // Facts is the history.jsonl of a run directory, as it stands there.
-func Facts(dir string) ([]byte, error) {
-	f, err := files.OpenFolder(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return f.Read(HistoryFile, history.MaxFile)
-}
+func Facts(dir string) ([]byte, error) { return files.ReadIn(dir, HistoryFile, history.MaxFile) }
 
 // Stored is a run as it lies on disk.
 type Stored struct {
