@@ -3,7 +3,7 @@
 
 GO ?= go
 
-.PHONY: build test setup race race-all cross simulation processes containers nightly canary broken broken-random random check-exhaustive fuzz bench bench-peers
+.PHONY: build test setup lint race race-all cross simulation processes containers nightly canary broken broken-random random check-exhaustive fuzz bench bench-peers
 
 build:
 	CGO_ENABLED=0 $(GO) build -o bin/lockpick ./cmd/lockpick
@@ -17,6 +17,12 @@ setup:
 test: setup
 	$(GO) vet ./...
 	$(GO) test -short ./...
+
+# What the compiler lets pass, in the builds of all tags, and what go.mod should say.
+# .ci/tools has the versions of the tools. The first time takes minutes.
+lint:
+	$(GO) tool -modfile=.ci/tools/go.mod staticcheck -matrix ./... <.ci/tools/builds
+	$(GO) mod tidy -diff
 
 # The packages whose tests the race detector slows down least; race-all is all of them.
 RACE = ./harness ./harness/client ./harness/conformance ./harness/files ./harness/lock/... ./harness/owned ./harness/process ./harness/scenario \

@@ -3,7 +3,6 @@ package checker
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"lockpick/harness/history"
@@ -35,10 +34,7 @@ func vacuity(r *record) string {
 func (r *record) missed(s history.PlannedStep) string {
 	var begun []string
 	tried, met, vain := false, s.Optional, ""
-	for _, f := range r.Faults {
-		if f.Step != s.Step {
-			continue
-		}
+	for _, f := range r.ofStep(s.Step) {
 		tried = true
 		if f.Fail != nil {
 			return fmt.Sprintf("failed on %s: %s", f.Target, f.Fail.Cause)
@@ -59,8 +55,9 @@ func (r *record) missed(s history.PlannedStep) string {
 	case len(begun) == 0:
 		return "was not seen to be in force"
 	}
+	covered := covers(s.Targets, begun)
 	for _, t := range s.Targets {
-		if !slices.ContainsFunc(begun, func(hit string) bool { return covers(t, hit) }) {
+		if !covered[t] {
 			return "was not seen to be in force on " + t
 		}
 	}
@@ -70,10 +67,29 @@ func (r *record) missed(s history.PlannedStep) string {
 	return ""
 }
 
-// covers reports whether what was hit is the planned target, or one of its
-// links. A target that only the run can name, such as the holder, is anybody.
-func covers(target, hit string) bool {
-	return target == hit || target == "holder" || strings.HasPrefix(hit, target+"-") || strings.HasSuffix(hit, "-"+target)
+// covers finds the planned targets that were hit, or one of whose links was. A target that
+// only the run can name, such as the holder, is anybody.
+func covers(targets, begun []string) map[string]bool {
+	covered := map[string]bool{"holder": true}
+	long := map[int]bool{} // how long the names of targets are
+	for _, t := range targets {
+		long[len(t)] = true
+	}
+	add := func(name string) {
+		if long[len(name)] {
+			covered[name] = true
+		}
+	}
+	for _, hit := range begun {
+		add(hit)
+		for i := range len(hit) {
+			if hit[i] == '-' {
+				add(hit[:i])
+				add(hit[i+1:])
+			}
+		}
+	}
+	return covered
 }
 
 func describe(s history.PlannedStep) string {

@@ -74,16 +74,16 @@ type outages struct {
 	all    []interval            // nobody was promised anything
 	little map[string][]interval // where a fault kept single messages, by link
 	nodes  []string
-	reach  map[string][]string   // of clients that can't reach every node
-	links  map[string][]interval // memo of link
-	up     map[string][]interval // memo of majority
+	reach  map[string]map[string]bool // of clients that can't reach every node
+	links  map[string][]interval      // memo of link
+	up     map[string][]interval      // memo of majority
 }
 
 func (r *record) outages() *outages {
 	if r.down != nil {
 		return r.down
 	}
-	o := &outages{of: map[string][]interval{}, links: map[string][]interval{}, reach: map[string][]string{}, little: map[string][]interval{}, nodes: r.Params.Nodes, up: map[string][]interval{}}
+	o := &outages{of: map[string][]interval{}, links: map[string][]interval{}, reach: map[string]map[string]bool{}, little: map[string][]interval{}, nodes: r.Params.Nodes, up: map[string][]interval{}}
 	for _, f := range r.Faults {
 		switch r.takes(f) {
 		case answers:
@@ -103,7 +103,10 @@ func (r *record) outages() *outages {
 	}
 	o.all = union(o.all)
 	for _, reach := range r.Params.Reach {
-		o.reach[reach.Client] = reach.Nodes
+		o.reach[reach.Client] = map[string]bool{}
+		for _, n := range reach.Nodes {
+			o.reach[reach.Client][n] = true
+		}
 	}
 	r.down = o
 	return o
@@ -119,11 +122,17 @@ func (o *outages) link(client, node string) []interval {
 		return spans
 	}
 	spans := union(slices.Concat(o.of[name], o.of[node], o.of[client], o.all))
-	if nodes, ok := o.reach[client]; ok && !slices.Contains(nodes, node) {
+	if o.never(client, node) {
 		spans = []interval{{ever, never}}
 	}
 	o.links[name] = spans
 	return spans
+}
+
+// never reports whether a client can't reach a node at any time.
+func (o *outages) never(client, node string) bool {
+	nodes, ok := o.reach[client]
+	return ok && !nodes[node]
 }
 
 // majority is where a client goes on and reaches ⌊N/2⌋+1 nodes that answer, both ways.

@@ -131,7 +131,11 @@ func TestBypassesAgainstDumb(t *testing.T) {
 		want := 0
 		for _, s := range all {
 			for _, o := range all {
-				if o.Granted() && o.Acquire.Call.T > s.Acquire.Call.T && o.Acquire.Return.T < s.Acquire.Ended() {
+				until := s.Acquire.Ended()
+				if at, dead := r.Gone[s.Client()]; dead {
+					until = min(until, at)
+				}
+				if o.Granted() && o.Acquire.Call.T > s.Acquire.Call.T && o.Acquire.Return.T < until {
 					want++
 				}
 			}
@@ -152,7 +156,10 @@ func oddTimes(seed uint64) []history.Event {
 			s := fmt.Sprintf("%s/%d", name, i+1)
 			at += 3 * (1 + draw(20))
 			events = append(events, history.Event{T: at, Process: name, Type: history.Invoke, Op: history.OpAcquire, Key: "k", Session: s})
-			if i == 7 && draw(2) == 0 {
+			if i == 7 && draw(2) == 0 { // it waits to the end, or is killed
+				if at += 3 * (1 + draw(60)); draw(2) == 0 {
+					events = append(events, history.Event{T: at, Process: history.Nemesis, Type: history.Begin, Op: killed, Node: name})
+				}
 				break
 			}
 			at += 3 * (1 + draw(60))

@@ -225,8 +225,10 @@ func (r *record) early(x losing, end *history.Event) {
 		x.Node, seconds(gain), x.first.Client(), seconds(end.T), seconds(given(x.vote)))
 	x.Steps = r.turned(x.Node, from.T, end.T)
 	for _, f := range r.Faults {
-		if f.Target == x.Node && strings.HasPrefix(f.Kind, clockWrong) && f.Begin != nil && slices.Contains(x.Steps, f.Step) {
-			x.events = append(x.events, f.Begin)
+		if f.Target == x.Node && strings.HasPrefix(f.Kind, clockWrong) && f.Begin != nil {
+			if _, ok := slices.BinarySearch(x.Steps, f.Step); ok {
+				x.events = append(x.events, f.Begin)
+			}
 		}
 	}
 }

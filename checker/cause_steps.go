@@ -25,6 +25,12 @@ func appendStep(steps []int, f *fault) []int {
 	return steps
 }
 
+// eachStep puts steps in order, each once.
+func eachStep(steps []int) []int {
+	slices.Sort(steps)
+	return slices.DeleteFunc(slices.Compact(steps), func(s int) bool { return s == 0 })
+}
+
 // turned is the steps by which the clock of a node or a client went wrong, or right again,
 // in a span of time. One that sets a clock has done so when it begins, and undoes it when
 // it ends; in between it does nothing.
@@ -37,30 +43,30 @@ func (r *record) turned(name string, from, to int64) (steps []int) {
 		begins := f.Begin.T >= from
 		ends := f.End != nil && f.End.T <= to
 		if !sets || begins || ends {
-			steps = appendStep(steps, f)
+			steps = append(steps, f.Step)
 		}
 	}
-	return steps
+	return eachStep(steps)
 }
 
 // hit is the steps that kept a client from going on in a span of time, or its messages.
 func (r *record) hit(client string, from, to int64) (steps []int) {
 	for _, f := range r.Faults {
 		if facts.LinkClient(f.Target) == client && inForce(f, from, to) {
-			steps = appendStep(steps, f)
+			steps = append(steps, f.Step)
 		}
 	}
-	return steps
+	return eachStep(steps)
 }
 
 // delayed is the steps that hit a link, or an end of it, while a command was on its way.
 func (r *record) delayed(link string, e *history.Event) (steps []int) {
 	for _, f := range r.Faults {
 		if (f.Target == link || f.Target == facts.LinkClient(link) || f.Target == e.Process) && e.Sent != 0 && inForce(f, e.Sent, e.T) {
-			steps = appendStep(steps, f)
+			steps = append(steps, f.Step)
 		}
 	}
-	return steps
+	return eachStep(steps)
 }
 
 // outage is the fault that ended a node's life before a fact which tells what came of it:

@@ -229,6 +229,36 @@ var causes = []struct {
 2.050 n2 life expired old=A local=1007.05` + follows("2.10"),
 		ClocksDisagree, "n2", "for c1's clock was 3 s behind and n2's clock was 5 s ahead", []int{2, 3}},
 
+	// A node counts whole milliseconds: what is less proves nothing.
+	{"a claim that is less than a millisecond too long could have been in time", `
+0.012 n1,n2 life set value=A by=c1
+10.050 n2 life expired old=A` + follows("10.10") + `
+10.5 c1 ok acquire session=c1/1 token=A until=20.5005`,
+		GrantedLate, "n2", "its acquire returned only at 10.5 s", nil},
+	{"a clock that gained all but a part of a millisecond", wins + `
+1.000 nemesis begin clock-jump node=n2 step=5
+1.050 n2 life expired old=A local=1010.0115` + follows("1.10"),
+		ExpiredEarly, "n2", "", []int{5}},
+	{"a clock that is ahead by a part of a millisecond shortens no key", `
+0.000 nemesis begin clock-jump node=n2 step=2
+0.012 n1 life set value=A by=c1
+0.012 n2 life set value=A by=c1 local=1000.0127 ttl=9.9985
+0.013 c1 ok acquire session=c1/1 token=A until=30
+10.050 n2 life expired old=A` + follows("10.10"),
+		GivenShorter, "n2", "", nil},
+	{"a key that got too little and was over within a millisecond", `
+0.000 nemesis begin clock-jump node=n2 step=2
+0.012 n1 life set value=A by=c1
+0.012 n2 life set value=A by=c1 local=1008.012 ttl=2
+0.013 c1 ok acquire session=c1/1 token=A until=9.9
+2.0114 n2 life expired old=A local=1010.0114` + follows("2.0115"),
+		ExpiredEarly, "n2", "got 2 s instead of 10 s", []int{2}},
+	{"a clock that lost less than a millisecond beyond its bound", wins + ` local=100.013` + `
+5.000 c1 invoke read local=104.9497
+5.001 c1 ok read local=104.9507
+10.050 n2 life expired old=A` + follows("10.10"),
+		GivenShorter, "n2", "c1 claimed the lock until 30 s", nil},
+
 	{"a set that does not ask", wins + `
 1.050 n2 life changed value=D old=A by=c3 command=set
 1.060 n2 life deleted old=D by=c3` + follows("1.10"),

@@ -120,6 +120,8 @@ func TestMalformed(t *testing.T) {
 		{"1 c1 end client\n2 c1 invoke acquire session=c1/1", "c1 does something (event 2: acquire) after its end (event 1)"},
 		{"1 c1 invoke acquire session=c1/1 key=k\n2 c1 ok acquire key=l", "c1 calls acquire for k (event 1) and returns for l (event 2)"},
 		{"1 c1 invoke acquire session=c1/1 key=k\n2 c1 ok acquire key=k\n3 c1 invoke release session=c1/1 key=l", "session c1/1 is of k, and event 3 says that it is of l"},
+		{"1 c1 invoke acquire session=c1/1\n2 c1 ok acquire\n3 c1 invoke acquire session=c1/2\n4 c1 ok acquire\n5 c1 invoke release session=c1/1\n6 c1 ok release session=c1/2",
+			"c1 calls release for session c1/1 (event 5) and returns for c1/2 (event 6)"},
 		{"1 c1 invoke acquire session=c1/1\n2 c1 okay acquire", "event 2 of c1 is \"okay\" of \"acquire\", which no record has"},
 		{"1 c1 invoke Acquire session=c1/1", "event 1 of c1 is \"invoke\" of \"Acquire\", which no record has"},
 		{"1 c1 invoke acquire session=c1/1\n1 nemesis begin pause node=c1\n2 c2 begin client\n3 nemesis end pause node=c1\n3 c1 ok acquire", ""},

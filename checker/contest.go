@@ -14,6 +14,9 @@ type contest struct {
 
 	listed  []*session            // memo of calls, where there are several locks
 	granted []*session            // memo of grants
+	passed  []int                 // memo of grantAfter: of each grant, the next to another client
+	waited  *callers              // memo of callers
+	asked   *asking               // memo of asking
 	clients map[string][]*session // memo of of
 	names   []string              // of these clients, in the order of their first call
 	tenures []tenancy             // memo of tenancies
@@ -89,12 +92,44 @@ func outliving(sessions []*session, at int64) []*session {
 
 // grantAfter is the first grant after an instant to anybody but one client, or nil.
 func (c *contest) grantAfter(at int64, but string) *session {
-	for _, s := range c.grants()[firstOf(c.grants(), func(s *session) bool { return s.Acquire.Return.T > at }):] {
-		if s.Client() != but {
-			return s
+	grants := c.grants()
+	if c.passed == nil {
+		c.passed = make([]int, len(grants))
+		for i := len(grants) - 1; i >= 0; i-- {
+			c.passed[i] = i + 1
+			if i+1 < len(grants) && grants[i+1].Client() == grants[i].Client() {
+				c.passed[i] = c.passed[i+1]
+			}
 		}
 	}
-	return nil
+	i := firstOf(grants, func(s *session) bool { return s.Acquire.Return.T > at })
+	if i < len(grants) && grants[i].Client() == but {
+		i = c.passed[i]
+	}
+	if i == len(grants) {
+		return nil
+	}
+	return grants[i]
+}
+
+// asking is when a lock's acquires were called and ended, each in the order of time.
+type asking struct{ calls, ends []int64 }
+
+// called and ended are how many were by an instant.
+func (a *asking) called(at int64) int { return upTo(a.calls, at) }
+func (a *asking) ended(at int64) int  { return upTo(a.ends, at) }
+
+func (r *record) asking(c *contest) *asking {
+	if c.asked == nil {
+		c.asked = &asking{}
+		for s := range r.calls(c) {
+			c.asked.calls = append(c.asked.calls, s.Acquire.Call.T)
+			c.asked.ends = append(c.asked.ends, s.Acquire.Ended())
+		}
+		slices.Sort(c.asked.calls)
+		slices.Sort(c.asked.ends)
+	}
+	return c.asked
 }
 
 // firstOf is the place of the first session of which something holds that holds of

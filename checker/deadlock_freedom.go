@@ -23,35 +23,37 @@ func deadlockFreedom(r *record) Result {
 		return Result{Outcome: Undecided, Because: "the history has no " + missing + ", so there is no bound"}
 	}
 	judged, leftOut := map[string]int{}, 0
-	var violated, open *Result
+	var violated, open func() Result
 	occasions, incidents := 0, 0
 	for _, d := range r.losses() {
-		res, disturbed := r.handover(d)
+		res, tell, disturbed := r.handover(d)
 		if disturbed {
 			leftOut++
 		}
-		if res.Outcome == "" {
+		if res == "" {
 			continue
 		}
 		judged[d.fault.Kind]++
 		occasions++
 		switch {
-		case res.Outcome == Violated:
+		case res == Violated:
 			incidents++
 			if violated == nil {
-				violated = &res
+				violated = tell
 			}
-		case res.Outcome == Undecided && open == nil:
-			open = &res
+		case res == Undecided && open == nil:
+			open = tell
 		}
 	}
 	switch {
 	case violated != nil:
-		violated.Occasions, violated.Incidents = occasions, incidents
-		return *violated
+		res := violated()
+		res.Occasions, res.Incidents = occasions, incidents
+		return res
 	case open != nil:
-		open.Occasions = occasions
-		return *open
+		res := open()
+		res.Occasions = occasions
+		return res
 	case occasions == 0 && leftOut > 0 && len(r.stalls()) > 0:
 		return Result{Outcome: Undecided, Because: "the machine stood still, and " + inTime(judged, leftOut)}
 	}
@@ -78,32 +80,54 @@ func inTime(judged map[string]int, leftOut int) string {
 	return text
 }
 
-// handover judges one loss. The result has no outcome if it was no test: other
-// faults disturbed it, or nobody waited long enough.
-func (r *record) handover(d loss) (res Result, disturbed bool) {
+// handover judges one loss. There is no outcome if it was no test: other
+// faults disturbed it, or nobody waited long enough. What didn't hold tell tells.
+func (r *record) handover(d loss) (res Outcome, tell func() Result, disturbed bool) {
 	next := d.contest.grantAfter(d.at, d.session.Client())
-	waiters, rivals := r.waiters(d, next)
 	round := int64(r.Params.RetryMax + 2*r.Params.NodeTimeout)
+	if !r.awaited(d, next) {
+		return "", nil, false
+	}
+	if next != nil && next.Acquire.Return.T <= d.free+round+int64(r.Params.Slack) {
+		return Holds, nil, false // in time for whoever waits, and however many
+	}
+	waiters, rivals := r.waiters(d, next)
 	patience := round*int64(rivals) + int64(r.Params.Slack)
 	for _, w := range waiters {
 		bound := max(d.free, w.Acquire.Call.T) + patience
 		left, gone := r.Gone[w.Client()]
 		switch {
 		case next != nil && next.Acquire.Return.T <= bound:
-			return Result{Outcome: Holds}, false // whatever the faults
+			return Holds, nil, false // whatever the faults
 		case r.disturbed(d, w, next, bound):
 			disturbed = true
 		case w.Acquire.Ended() <= bound, gone && left <= bound:
 			continue // it gave up
 		case r.End < bound:
-			res = Result{Outcome: Undecided, Because: fmt.Sprintf(
-				"%s %s at %s while it may have held %s; the lock must be free again by %s, and the record ends at %s",
-				d.session.Client(), ways[d.fault.Kind].verb, seconds(d.at), lockName(d.session.Key()), seconds(bound), seconds(r.End))}
+			res, tell = Undecided, func() Result { return r.soon(d, bound) }
 		default:
-			return r.late(d, w, next, bound), false
+			return Violated, func() Result { return r.late(d, w, next, bound) }, false
 		}
 	}
-	return res, disturbed && res.Outcome == ""
+	return res, tell, disturbed && res == ""
+}
+
+// soon tells of a bound that lies behind the record's end.
+func (r *record) soon(d loss, bound int64) Result {
+	return Result{Outcome: Undecided, Because: fmt.Sprintf(
+		"%s %s at %s while it may have held %s; the lock must be free again by %s, and the record ends at %s",
+		d.session.Client(), ways[d.fault.Kind].verb, seconds(d.at), lockName(d.session.Key()), seconds(bound), seconds(r.End))}
+}
+
+// awaited reports whether there are waiters, without a look at each.
+func (r *record) awaited(d loss, next *session) bool {
+	until := int64(never)
+	if next != nil {
+		until = next.Acquire.Return.T
+	}
+	own := r.of(d.contest)[d.session.Client()]
+	calls := firstOf(own, func(s *session) bool { return s.Acquire.Call.T > until })
+	return r.asking(d.contest).called(until)-calls > r.asking(d.contest).ended(d.at)-(len(own)-len(outliving(own, d.at)))
 }
 
 // waiters is other clients' acquires that outlived a loss and were called before
@@ -113,8 +137,8 @@ func (r *record) waiters(d loss, next *session) (waiters []*session, clients int
 	if next != nil {
 		until = next.Acquire.Return.T
 	}
-	of := r.of(d.contest)
-	for _, client := range d.contest.names {
+	of, w := r.of(d.contest), r.callers(d.contest)
+	for _, client := range w.clients(until, w.ended, d.at) {
 		before := len(waiters)
 		if client != d.session.Client() {
 			for _, s := range outliving(of[client], d.at) {
@@ -136,7 +160,7 @@ func (r *record) waiters(d loss, next *session) (waiters []*session, clients int
 // when the lost one's own are gone.
 func (r *record) disturbed(d loss, w, next *session, until int64) bool {
 	if next != nil {
-		got, _ := r.tenure(next, d.contest.wire)
+		got := r.tenureOf(next, d.contest.wire)
 		until = min(until, got.from)
 	}
 	at := w.Acquire.Call.T

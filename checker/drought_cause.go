@@ -119,7 +119,7 @@ func (r *record) goneBack(a *attempt) int64 {
 
 // inTheWay is a key of another attempt's that a node had while one was under way, or nil.
 func (r *record) inTheWay(node, key string, a *attempt) *facts.Stay {
-	for _, s := range r.Lives().Stays(node, key) {
+	for _, s := range r.Lives().During(node, key, a.From, a.To) {
 		if own := s.Holds(a.Token) && put(s) >= a.From; !own && s.From() <= a.To && s.To() > a.From {
 			return s
 		}

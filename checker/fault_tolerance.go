@@ -126,10 +126,10 @@ func (r *record) drought(c *contest, g gap) (d drought, found bool) {
 	if g.length() <= r.rounds() {
 		return d, false
 	}
-	r.of(c)
+	w := r.callers(c)
 	var all []interval // of whomever
 	var waiting []string
-	for _, client := range c.names {
+	for _, client := range w.clients(g.to, w.until, g.from) {
 		could := common(common(r.waits(c, client, g.interval), r.available(c, client)), []interval{g.interval})
 		for _, s := range could {
 			if s.length() > r.rounds() && s.length() > d.length() {
@@ -163,17 +163,16 @@ func (r *record) starved(d drought) Result {
 	}
 	waiters := 0
 	for _, client := range d.contest.names {
-		for _, s := range outliving(r.of(d.contest)[client], d.from) {
-			if s.Acquire.Call.T >= d.to {
-				break
-			}
-			if slices.Contains(d.clients, client) && len(w.Sessions) < 2 {
-				w.Sessions = append(w.Sessions, s.Name())
-			}
-			events = append(events, s.Acquire.Call)
-			waiters++
-			break // one of each client is enough
+		later := outliving(r.of(d.contest)[client], d.from)
+		if len(later) == 0 || later[0].Acquire.Call.T >= d.to {
+			continue
 		}
+		s := later[0] // one of each client is enough
+		if slices.Contains(d.clients, client) && len(w.Sessions) < 2 {
+			w.Sessions = append(w.Sessions, s.Name())
+		}
+		events = append(events, s.Acquire.Call)
+		waiters++
 	}
 	w.Events = numbered(events)
 	cause, why := r.whyDry(d.contest, d.interval)
@@ -188,7 +187,7 @@ func (r *record) starved(d drought) Result {
 // ending is the events that show how a session's hold ended: the release, and
 // the last key that was set where that was what ended it.
 func (r *record) ending(c *contest, s *session) []*history.Event {
-	t, _ := r.tenure(s, c.wire)
+	t := r.tenureOf(s, c.wire)
 	events := []*history.Event{s.Acquire.Call, s.Acquire.Return}
 	for x := range s.Releases() {
 		if x.Return != nil && x.Return.T == t.to {

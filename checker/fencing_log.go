@@ -75,12 +75,8 @@ func (r *record) refusedHolder(e, top *history.Event) bool {
 	if !other.Granted() || other.Acquire.Return.T+margin >= w.From {
 		return false
 	}
-	for v := range r.Windows(other) {
-		if max(v.From, w.From) < min(v.To, w.To)+margin {
-			return false
-		}
-	}
-	return true
+	v, ok := r.until(other, w.From-margin+1)
+	return !ok || v.From >= w.To+margin
 }
 
 // heldWhenRefused is the belief window in which a log entry surely was answered:
@@ -92,52 +88,24 @@ func (r *record) heldWhenRefused(e *history.Event) (facts.Window, bool) {
 		return facts.Window{}, false
 	}
 	call, told, answered := s.Acquire.Return.T, int64(never), instant(e) // it can't have called before
-	if x, ok := answeredBy(s, e); ok {
+	if x, ok := r.answeredBy(s, e); ok {
 		call, told = x.Call.T, x.Returned()
 		if e.Applied == 0 && told != never {
 			answered = told
 		}
 	}
 	answered += 2 * int64(r.Params.StampError)
-	for w := range r.Windows(s) {
-		// A client that was told and released only then, did so in this order, whatever the
-		// error of the stamps. Its deadline must lie behind both all the same.
-		inOrder := told <= w.To && answered <= claimedAt(s, call)
-		if w.From <= call && (answered <= w.To || inOrder) {
-			return w, true
-		}
+	// A client that was told and released only then, did so in this order, whatever the
+	// error of the stamps. Its deadline must lie behind both all the same.
+	until := answered
+	if answered <= r.claimedAt(s, call) {
+		until = min(until, told)
 	}
-	return facts.Window{}, false
-}
-
-// claimedAt is the deadline that a granted session had at an instant.
-func claimedAt(s *session, at int64) int64 {
-	d := facts.Deadline(s.Acquire.Return)
-	for x := range s.Extends() {
-		if x.Outcome() == history.OK && x.Return.T <= at {
-			d = facts.Renewed(x.Return, d)
-		}
+	w, ok := r.until(s, until)
+	if !ok || w.From > call {
+		return facts.Window{}, false
 	}
-	return d
-}
-
-// answeredBy is the session's operation that a log entry answers: the write of its
-// value, or the session's only read.
-func answeredBy(s *session, e *history.Event) (found operation, ok bool) {
-	if e.Cause == history.OpWrite {
-		for x := range s.Writes() {
-			if x.Call.Value != "" && x.Call.Value == e.Value {
-				return x, true
-			}
-		}
-		return found, false
-	}
-	n := 0
-	for x := range s.Reads() {
-		found = x
-		n++
-	}
-	return found, n == 1
+	return w, true
 }
 
 // refusedHolders counts the refusals of sessions that believed they held the
@@ -145,7 +113,10 @@ func answeredBy(s *session, e *history.Event) (found operation, ok bool) {
 func (r *record) refusedHolders() int {
 	n := 0
 	for _, e := range r.Log {
-		if _, held := r.heldWhenRefused(e); held && e.Type == history.Fail {
+		if e.Type != history.Fail {
+			continue
+		}
+		if _, held := r.heldWhenRefused(e); held {
 			n++
 		}
 	}

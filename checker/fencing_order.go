@@ -108,12 +108,15 @@ func (r *record) fencedGrants() [][]*fencedGrant {
 func (r *record) dateAttempts(keys [][]*fencedGrant) {
 	type attempt struct{ client, key, token string }
 	margin := 2 * int64(r.Params.StampError)
-	won := map[attempt][]*fencedGrant{} // of one client, so in the order of their calls too
+	type asked struct {
+		sent    []int64 // in the order of time
+		unknown bool    // of one nobody knows when
+	}
+	votes := map[attempt]*asked{}
 	for _, grants := range keys {
 		for _, g := range grants {
 			if r.Cut == "" {
-				a := attempt{g.session.Client(), g.session.Key(), g.session.Token()}
-				won[a] = append(won[a], g)
+				votes[attempt{g.session.Client(), g.session.Key(), g.session.Token()}] = &asked{}
 			}
 		}
 	}
@@ -121,25 +124,30 @@ func (r *record) dateAttempts(keys [][]*fencedGrant) {
 		if e.Op != history.OpSet || e.Token == "" {
 			continue
 		}
-		of := won[attempt{facts.LinkClient(e.Process), e.Key, e.Token}]
-		if e.Sent == 0 { // nobody knows when
-			for _, g := range of {
-				g.begin = min(g.begin, g.session.Acquire.Call.T)
-			}
-			continue
+		switch a := votes[attempt{facts.LinkClient(e.Process), e.Key, e.Token}]; {
+		case a == nil:
+		case e.Sent == 0:
+			a.unknown = true
+		default:
+			a.sent = append(a.sent, e.Sent)
 		}
-		n, _ := slices.BinarySearchFunc(of, e.Sent+margin+1, func(g *fencedGrant, t int64) int { return cmp.Compare(g.session.Acquire.Call.T, t) })
-		for _, g := range slices.Backward(of[:n]) {
-			if g.end+margin < e.Sent {
-				break
-			}
-			g.begin = min(g.begin, e.Sent)
-		}
+	}
+	for _, a := range votes {
+		slices.Sort(a.sent)
 	}
 	for _, grants := range keys {
 		for _, g := range grants {
+			call := g.session.Acquire.Call.T
+			if a := votes[attempt{g.session.Client(), g.session.Key(), g.session.Token()}]; a != nil {
+				if i, _ := slices.BinarySearch(a.sent, call-margin); i < len(a.sent) && a.sent[i] <= g.end+margin {
+					g.begin = a.sent[i]
+				}
+				if a.unknown {
+					g.begin = min(g.begin, call)
+				}
+			}
 			if g.begin == never {
-				g.begin = g.session.Acquire.Call.T
+				g.begin = call
 			}
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"lockpick/harness/history"
-	"lockpick/harness/history/facts"
 )
 
 // inVain says how a fault that was in force hit nothing, by what its step says must be
@@ -43,10 +42,7 @@ func (r *record) wrongBy(s history.PlannedStep, f *fault) time.Duration {
 	if s.Rate != 0 {
 		by = time.Duration(max(s.Rate-1, 1-s.Rate) * float64(r.spanOf(f).length()))
 	}
-	if slices.ContainsFunc(r.Faults, func(o *fault) bool {
-		return o != f && o.Target == f.Target && strings.HasPrefix(o.Kind, clockWrong) && o.Begin != nil && o.Begin.T < f.Begin.T &&
-			(o.End == nil || o.End.T > f.Begin.T)
-	}) {
+	if r.wrongClocks(f.Target).reached(f.Begin.T-1) > f.Begin.T {
 		return never
 	}
 	return by
@@ -64,19 +60,90 @@ func (r *record) spanOf(f *fault) interval {
 // absent says whether a node was down already, and did not come back before a fault of it or
 // of its link was over.
 func (r *record) absent(node string, f *fault) bool {
-	return slices.ContainsFunc(r.Faults, func(d *fault) bool {
-		switch {
-		case d == f || d.Target != node || d.Kind != killed && d.Kind != "shutdown" && d.Kind != powerLost:
-			return false
-		case d.Begin == nil || d.Begin.T > f.Begin.T:
-			return false
-		case d.End == nil:
-			return true
+	// What a rate has made of a clock stays when it ends, what a jump has does not.
+	stays := f.Kind == clockWrong+"rate" || f.Kind == clockWrong+"slew"
+	d := r.downs(node).last(f)
+	switch {
+	case d == nil:
+		return false
+	case d.End == nil:
+		return true
+	}
+	return f.End != nil && !stays && d.End.T > f.Begin.T && f.End.T <= d.End.T
+}
+
+// downs is where a node was down, in the order of the begins: of those up to each the one
+// that lasted longest, and the longest besides.
+type downs struct {
+	begins         []int64
+	longest, other []*fault
+}
+
+// last is of those that had begun when a fault did the one that lasted longest, but for the
+// fault itself; nil: there was none.
+func (d *downs) last(f *fault) *fault {
+	i := upTo(d.begins, f.Begin.T)
+	switch {
+	case i == 0:
+		return nil
+	case d.longest[i-1] == f:
+		return d.other[i-1]
+	}
+	return d.longest[i-1]
+}
+
+// downs is a node's.
+func (r *record) downs(node string) *downs {
+	if r.used.downs == nil {
+		r.used.downs = map[string]*downs{}
+		var faults []*fault
+		for _, f := range r.Faults {
+			if f.Begin != nil && (f.Kind == killed || f.Kind == shutDown || f.Kind == powerLost) {
+				faults = append(faults, f)
+			}
 		}
-		// What a rate has made of a clock stays when it ends, what a jump has does not.
-		stays := f.Kind == clockWrong+"rate" || f.Kind == clockWrong+"slew"
-		return f.End != nil && !stays && d.End.T > f.Begin.T && f.End.T <= d.End.T
-	})
+		slices.SortStableFunc(faults, func(a, b *fault) int { return cmp.Compare(a.Begin.T, b.Begin.T) })
+		for _, f := range faults {
+			d := r.used.downs[f.Target]
+			if d == nil {
+				d = &downs{}
+				r.used.downs[f.Target] = d
+			}
+			d.add(f)
+		}
+	}
+	if d := r.used.downs[node]; d != nil {
+		return d
+	}
+	return &downs{}
+}
+
+func (d *downs) add(f *fault) {
+	longest, other := f, (*fault)(nil)
+	if i := len(d.begins) - 1; i >= 0 {
+		longest, other = d.longest[i], d.other[i]
+		switch {
+		case f.To() > longest.To():
+			longest, other = f, longest
+		case other == nil || f.To() > other.To():
+			other = f
+		}
+	}
+	d.begins, d.longest, d.other = append(d.begins, f.Begin.T), append(d.longest, longest), append(d.other, other)
+}
+
+// wrongClocks is where faults of a process's clock were in force.
+func (r *record) wrongClocks(process string) spread {
+	if r.used.clocks == nil {
+		of := map[string][]interval{}
+		for _, f := range r.Faults {
+			if strings.HasPrefix(f.Kind, clockWrong) && f.Begin != nil {
+				of[f.Target] = append(of[f.Target], interval{f.Begin.T, f.To()})
+			}
+		}
+		r.used.clocks = spreads(of)
+	}
+	return r.used.clocks[process]
 }
 
 // unused says that no lock made use of what a fault hit while it lasted, or "".
@@ -85,7 +152,7 @@ func (r *record) unused(p *history.Proof, f *fault) string {
 	node, of := f.Target, history.UseNode
 	from, to, link := strings.Cut(f.Target, "-")
 	switch {
-	case slices.Contains(r.Params.Clients, f.Target):
+	case r.isClient(f.Target):
 		of = history.UseClient
 	case link && to == history.Replica:
 		node, of = from, history.UseLink
@@ -95,69 +162,25 @@ func (r *record) unused(p *history.Proof, f *fault) string {
 	switch {
 	case !slices.Contains(p.Use, of):
 		return ""
-	case of != history.UseClient && len(r.Links) == 0 && slices.ContainsFunc(r.Params.Clients, func(c string) bool { return r.inSession(c, span) }):
+	case of != history.UseClient && len(r.Links) == 0 && r.anySession().meets(span):
 		return "" // the record tells of no commands
 	case of == history.UseClient:
-		if !r.inSession(f.Target, span) {
+		if !r.inSessions()[f.Target].meets(span) {
 			return f.Target + " wanted no lock meanwhile, and had none"
 		}
 	case of == history.UseNode:
-		if !r.asked(span, func(e *history.Event) bool { return e.Node == node }) && !r.keyOn(node, span.from) &&
+		if !r.asked(traffic{node: node}).meets(span) && !r.keysOn(node).meets(interval{span.from, span.from}) &&
 			(p.Off > 0 || !r.wanted("", node, span)) {
 			return node + " was asked nothing meanwhile, and had no key of a lock"
 		}
 	case to == history.Replica:
-		if !r.asked(span, func(e *history.Event) bool { return e.Node == node && e.Type == history.OK }) {
+		if !r.asked(traffic{node: node, ok: true}).meets(span) {
 			return node + " had nothing to replicate meanwhile"
 		}
-	case !r.asked(span, func(e *history.Event) bool { return e.Process == f.Target }) && !r.wanted(from, node, span):
+	case !r.asked(traffic{process: f.Target}).meets(span) && !r.wanted(from, node, span):
 		return f.Target + " carried nothing meanwhile"
 	}
 	return ""
-}
-
-// inSession reports whether a client wanted a lock or had one in a span.
-func (r *record) inSession(client string, span interval) bool {
-	for s := range r.Sessions() {
-		if s.Client() != client || s.Acquire.Call.T > span.to {
-			continue
-		}
-		to := r.wait(s).to
-		for a := range s.Actions() {
-			if to = max(to, a.Call.T); a.Return == nil {
-				to = never
-			} else {
-				to = max(to, a.Return.T)
-			}
-		}
-		if to >= span.from {
-			return true
-		}
-	}
-	return false
-}
-
-// asked reports whether a lock's command of a sort was under way in a span.
-func (r *record) asked(span interval, sort func(*history.Event) bool) bool {
-	return slices.ContainsFunc(r.Links, func(e *history.Event) bool {
-		return e.Sent <= span.to && max(e.T, e.Applied, e.Answered) >= span.from && sort(e)
-	})
-}
-
-// keyOn reports whether a node had a lock's key at an instant: one that was set or
-// extended less than its TTL before, and not deleted since.
-func (r *record) keyOn(node string, at int64) bool {
-	live := map[string]string{} // by key, the token
-	for _, e := range r.Links {
-		switch {
-		case e.Node != node || e.Type != history.OK || facts.Applied(e) > at:
-		case e.Op == history.OpRelease:
-			delete(live, e.Key)
-		case facts.Applied(e)+cmp.Or(e.TTL, int64(r.Params.TTL)) >= at:
-			live[e.Key] = e.Token
-		}
-	}
-	return len(live) > 0
 }
 
 // wanted reports whether somebody, or one client, must have tried to ask a node in a span,
@@ -165,28 +188,12 @@ func (r *record) keyOn(node string, at int64) bool {
 // operation asks; who waits in one asks again within a round. A node that nobody has asked
 // at any time, though others were, is none that the lock uses.
 func (r *record) wanted(client, node string, span interval) bool {
-	if node != r.Params.Resource && len(r.Links) > 0 && !slices.ContainsFunc(r.Links, func(e *history.Event) bool { return e.Node == node }) &&
-		!covering([]interval{span}, interval{r.First, r.Last}) {
+	work := node == r.Params.Resource
+	if !work && len(r.Links) > 0 && len(r.asked(traffic{node: node}).spans) == 0 && !covering([]interval{span}, interval{r.First, r.Last}) {
 		return false
 	}
 	round := int64(r.Params.NodeTimeout + r.Params.RetryMax)
-	meets := func(o operation) bool {
-		to := min(o.Ended(), r.End)
-		return o.Call.T >= span.from && o.Call.T <= span.to || min(to, span.to)-max(o.Call.T, span.from) > round
-	}
-	for s := range r.Sessions() {
-		if client != "" && s.Client() != client {
-			continue
-		}
-		if node != r.Params.Resource && meets(s.Acquire) {
-			return true
-		}
-		for a := range s.Actions() {
-			work := a.Call.Op == history.OpRead || a.Call.Op == history.OpWrite
-			if a.Call.Op != history.OpCheck && work == (node == r.Params.Resource) && meets(a.Operation) {
-				return true
-			}
-		}
-	}
-	return false
+	asks := r.doings(doing{client: client, all: client == "", work: work})
+	before := asks.begun(span.from - 1)
+	return asks.begun(span.to) > before || before > 0 && min(asks.reached(span.from-1), r.End, span.to)-span.from > round
 }

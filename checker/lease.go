@@ -79,7 +79,7 @@ func (r *record) leases() []leaseKey {
 		if k.worst == nil {
 			k.doubt = k.uncertified()
 		}
-		r.windows = k.firm
+		r.windows, r.windowed = k.firm, nil
 		k.firm = nil // the next key's
 		r.leased = append(r.leased, *k)
 	}
@@ -128,7 +128,7 @@ func (k *leaseKey) judge(ss iter.Seq[*session], alone map[*session]*conflict) {
 	o.sweep(k.firm)
 	k.incidents = o.incidents
 	if o.incidents > 0 {
-		k.worst = k.conflict(Overlap, o.a.session, o.b.session, o.from, o.to)
+		k.worst = &conflict{kind: Overlap, sessions: []*session{o.a.session, o.b.session}, from: o.from, to: o.to}
 		for _, s := range overlapping(k.firm) { // who lost early because another got in is no harm more
 			delete(alone, s)
 		}
@@ -136,24 +136,24 @@ func (k *leaseKey) judge(ss iter.Seq[*session], alone map[*session]*conflict) {
 		k.bury(alone)
 	}
 	k.incidents += len(alone)
-	if len(alone) == 0 {
-		return
-	}
-	for s := range ss {
-		if c := alone[s]; c != nil && worse(c, k.worst) {
-			k.worst = c
+	if len(alone) > 0 {
+		for s := range ss {
+			if c := alone[s]; c != nil && worse(c, k.worst) {
+				k.worst = c
+			}
 		}
+	}
+	if k.worst != nil && len(k.worst.sessions) == 2 {
+		k.prove(k.worst)
 	}
 }
 
-// conflict is one between two sessions, by what fixes their holds.
-func (k *leaseKey) conflict(kind string, a, b *session, from, to int64) *conflict {
-	c := &conflict{kind: kind, sessions: []*session{a, b}, from: from, to: to}
+// prove adds what fixes the holds of two sessions that are in conflict.
+func (k *leaseKey) prove(c *conflict) {
 	for _, s := range c.sessions {
 		k.evidence.read(k.operations(s))
 		c.ops = append(c.ops, k.evidence.fixes()...)
 	}
-	return c
 }
 
 // overlapping is the sessions whose windows, in the order of their begin, overlap another.
@@ -169,7 +169,9 @@ func overlapping(ws []window) []*session {
 }
 
 // follow puts each brief hold behind what its client must have held before it, by the
-// order of its operations. Where that leaves it no instant it is buried there.
+// order of its operations. Where that leaves it no instant it is buried there. Another brief
+// hold before it leaves it room: the earlier one's instant, for that can't be later than
+// the last at which this one may be.
 func (k *leaseKey) follow(ss iter.Seq[*session]) {
 	if len(k.brief) == 0 {
 		return
@@ -213,7 +215,7 @@ func (k *leaseKey) firmOf(ss iter.Seq[*session]) map[string][]hold {
 func (k *leaseKey) bury(alone map[*session]*conflict) {
 	for _, h := range k.brief {
 		if w := around(k.firm, h.window); w != nil && alone[h.session] == nil {
-			alone[h.session] = k.conflict(Buried, w.session, h.session, min(h.from, h.to), h.to)
+			alone[h.session] = &conflict{kind: Buried, sessions: []*session{w.session, h.session}, from: min(h.from, h.to), to: h.to}
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 // one instant between them is enough (from and to are then its bounds).
 type hold struct {
 	window
-	firm        bool
-	first, last int64 // numbers of the first and the last call that show it
+	firm  bool
+	first int64 // the number of the first call that shows it
 }
 
 // Ways in which no lease lock could have given a session's answers.
@@ -41,7 +41,7 @@ type conflict struct {
 
 // holdOf finds when a session held by its evidence, and against false whether it
 // need ever have. What contradicts itself is a conflict; with lost-early comes
-// the hold besides.
+// the hold besides, up to when its client was told.
 func (e *evidence) holdOf(s *session) (h hold, held bool, against *conflict) {
 	contrary := func(kind string, from, to int64, ops ...leaseOp) *conflict {
 		return &conflict{kind: kind, sessions: []*session{s}, ops: ops, from: from, to: to}
@@ -58,14 +58,18 @@ func (e *evidence) holdOf(s *session) (h hold, held bool, against *conflict) {
 	}
 	from := e.first.ret
 	to, _, _ := e.earliestEnd()
-	h = hold{window{from: from, to: to, session: s}, from < to, e.first.number(), e.last.number()}
+	h = hold{window{from: from, to: to, session: s}, from < to, e.first.number()}
 	if !h.firm {
 		h.from, h.to = to, from
 	}
-	if no := e.refused; no != nil && (e.between || to > no.ret) {
-		return h, true, contrary(LostEarly, no.call, no.ret, append(e.fixes(), *no)...)
+	no := e.refused
+	if no == nil || !e.between && to <= no.ret {
+		return h, true, nil
 	}
-	return h, true, nil
+	if !e.between { // from then on nobody need have been kept out
+		h.to, h.firm = no.ret, from < no.ret
+	}
+	return h, h.firm, contrary(LostEarly, no.call, no.ret, append(e.fixes(), *no)...)
 }
 
 // evidence is a session's operations by what they show, in the order in which its

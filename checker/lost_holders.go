@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"cmp"
 	"slices"
 
 	"lockpick/harness/history"
@@ -31,7 +32,10 @@ var ways = map[string]struct{ verb, noun, holder string }{
 
 // losses is in the order of the faults.
 func (r *record) losses() []loss {
-	var all []loss
+	if r.lost != nil {
+		return r.lost
+	}
+	all := []loss{}
 	add := func(f *fault, client string, at, until int64) {
 		d, ok := r.holding(client, at)
 		if d.fault = f; ok && d.free > f.First().T && d.free <= until {
@@ -40,7 +44,7 @@ func (r *record) losses() []loss {
 	}
 	for _, f := range r.Faults {
 		stops := f.Kind == killed || f.Kind == paused
-		if !stops || f.Begin == nil || !slices.Contains(r.Params.Clients, f.Target) {
+		if !stops || f.Begin == nil || !r.isClient(f.Target) {
 			continue
 		}
 		until := int64(never)
@@ -59,6 +63,7 @@ func (r *record) losses() []loss {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b loss) int { return byTime(a.fault.Begin, b.fault.Begin) })
+	r.lost = all
 	return all
 }
 
@@ -77,21 +82,15 @@ func (r *record) cuts() map[string][]*fault {
 // majority was left. A node that it never reaches is no news.
 func (r *record) isolated(client string, cuts []*fault) []interval {
 	down := r.outages()
+	cut := map[string][]interval{} // by link
+	for _, f := range cuts {
+		cut[f.Target] = append(cut[f.Target], interval{f.Begin.T, f.To()})
+	}
 	var lists [][]interval
 	for _, n := range r.Params.Nodes {
-		var spans []interval
-		if reach, ok := down.reach[client]; ok && !slices.Contains(reach, n) {
-			spans = []interval{{ever, never}}
-		}
-		for _, f := range cuts {
-			if f.Target != client+"-"+n {
-				continue
-			}
-			s := interval{f.Begin.T, never}
-			if f.End != nil {
-				s.to = f.End.T
-			}
-			spans = append(spans, s)
+		spans := cut[client+"-"+n]
+		if down.never(client, n) {
+			spans = append(spans, interval{ever, never})
 		}
 		lists = append(lists, union(spans))
 	}
@@ -103,34 +102,83 @@ func (r *record) isolated(client string, cuts []*fault) []interval {
 // holding is what a client held, or may have held, at an instant. Where the
 // record doesn't tell of its keys, the last was set just then.
 func (r *record) holding(client string, at int64) (loss, bool) {
-	var d loss
-	for _, c := range r.contests() {
-		s := facts.LastCalled(r.of(c)[client], at)
-		if s == nil || d.session != nil && s.Acquire.Call.T < d.session.Acquire.Call.T {
-			continue
+	of := r.wantings()[client]
+	i, _ := slices.BinarySearchFunc(of, at, func(w wanting, at int64) int {
+		if w.session.Acquire.Call.T <= at {
+			return -1
 		}
-		d = loss{contest: c, session: s, at: at}
+		return 1
+	})
+	if i == 0 {
+		return loss{}, false
 	}
-	if d.session == nil || over(d.session, at) {
+	d := loss{contest: of[i-1].contest, session: of[i-1].session, at: at}
+	h := r.tenureOf(d.session, d.contest.wire)
+	if h.over <= at {
 		return d, false
 	}
-	h, ok := r.tenure(d.session, d.contest.wire)
 	d.lastSet, d.free = h.last, h.lapse
 	if h.last == nil {
 		d.free = r.lapse(at)
 	}
-	return d, ok
+	return d, h.ok
 }
 
-// over reports whether a session surely held nothing any more.
-func over(s *session, at int64) bool {
-	if s.Acquire.Outcome() == history.Fail {
-		return true
+// wanting is a session and what it is about.
+type wanting struct {
+	session *session
+	contest *contest
+}
+
+// wantings is the sessions of each client in the order of their call, and of one instant in
+// the order of the locks.
+func (r *record) wantings() map[string][]wanting {
+	if r.wanting != nil {
+		return r.wanting
 	}
-	for x := range s.Releases() {
-		if x.Outcome() != history.Info && x.Return.T <= at {
-			return true
+	r.wanting = map[string][]wanting{}
+	for _, c := range r.contests() {
+		for s := range r.calls(c) {
+			r.wanting[s.Client()] = append(r.wanting[s.Client()], wanting{s, c})
 		}
 	}
-	return false
+	for _, of := range r.wanting {
+		slices.SortStableFunc(of, func(a, b wanting) int { return cmp.Compare(a.session.Acquire.Call.T, b.session.Acquire.Call.T) })
+	}
+	return r.wanting
+}
+
+// remembered is a tenure that may be asked for again.
+type remembered struct {
+	tenure
+	ok   bool  // there was one
+	over int64 // the session surely held nothing from then on
+}
+
+// tenureOf is a session's tenure, for those who may ask for it often.
+func (r *record) tenureOf(s *session, w *wire) remembered {
+	h, ok := r.tenured[s]
+	if !ok {
+		h.tenure, h.ok = r.tenure(s, w)
+		h.over = over(s)
+		if r.tenured == nil {
+			r.tenured = map[*session]remembered{}
+		}
+		r.tenured[s] = h
+	}
+	return h
+}
+
+// over is when a session surely held nothing any more.
+func over(s *session) int64 {
+	if s.Acquire.Outcome() == history.Fail {
+		return ever
+	}
+	at := int64(never)
+	for x := range s.Releases() {
+		if x.Outcome() != history.Info {
+			at = min(at, x.Return.T)
+		}
+	}
+	return at
 }

@@ -20,7 +20,8 @@ const proofs = "Exhaustively|Against"
 const causeTests = "TestCause|TestWhyDry|TestRefusedSets|TestSpareVotes|TestNoCause"
 
 // TestMutants makes one mistake in a copy of the checker, or of the facts that it
-// judges, for each patch in testdata/mutants, and expects the proofs to find it.
+// judges, for each patch in testdata/mutants, and expects the proofs to find it. By day
+// every other has to do.
 func TestMutants(t *testing.T) {
 	patches, err := filepath.Glob("testdata/mutants/*.patch")
 	if err != nil || len(patches) == 0 {
@@ -29,7 +30,10 @@ func TestMutants(t *testing.T) {
 	if out, err := exec.Command("go", "vet", ".").CombinedOutput(); err != nil {
 		t.Fatalf("the checker itself: %v\n%s", err, out)
 	}
-	for _, path := range patches {
+	for i, path := range patches {
+		if i%mutantStride != 0 {
+			continue
+		}
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".patch"), func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(path)
@@ -68,7 +72,7 @@ func killer(out string) string {
 }
 
 // build makes tests with a patch applied to a copy of its file: those of the file's package,
-// or for the facts those of this one, which judges them.
+// or for what is read and put in order those of this one, which judges it.
 func build(t *testing.T, patch string) (binary, room string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -92,7 +96,7 @@ func build(t *testing.T, patch string) (binary, room string) {
 		t.Fatal(err)
 	}
 	binary, room = filepath.Join(dir, "mutant.test"), filepath.Dir(name)
-	if filepath.Base(room) == "facts" {
+	if base := filepath.Base(room); base == "facts" || base == "history" {
 		room = "."
 	}
 	cmd := exec.Command("go", "test", "-c", "-ldflags=-w", "-o", binary, "-overlay", filepath.Join(dir, "overlay.json"), ".")

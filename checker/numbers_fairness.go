@@ -56,23 +56,26 @@ func (r *record) splitVotes(c *contest) (split, won, longest int) {
 // metRival says of each attempt whether it met another client's: its keys were not
 // taken back yet when the other's were set.
 func metRival(w *wire) []bool {
-	met := make([]bool, len(w.Attempts))
+	met, gone := make([]bool, len(w.Attempts)), make([]int64, len(w.Attempts))
+	for i, a := range w.Attempts {
+		gone[i] = goneBy(a)
+	}
 	var far, second int // the attempt that reaches furthest so far, and the furthest of another client
 	far, second = -1, -1
 	for i, a := range w.Attempts {
 		for _, k := range []int{far, second} {
-			if k >= 0 && w.Attempts[k].Session.Client() != a.Session.Client() && goneBy(w.Attempts[k]) >= a.From {
+			if k >= 0 && w.Attempts[k].Session.Client() != a.Session.Client() && gone[k] >= a.From {
 				met[k], met[i] = true, true
 			}
 		}
 		switch {
-		case far < 0 || goneBy(w.Attempts[far]) <= goneBy(a):
+		case far < 0 || gone[far] <= gone[i]:
 			if far >= 0 && w.Attempts[far].Session.Client() != a.Session.Client() {
 				second = far
 			}
 			far = i
 		case w.Attempts[far].Session.Client() == a.Session.Client():
-		case second < 0 || goneBy(w.Attempts[second]) <= goneBy(a):
+		case second < 0 || gone[second] <= gone[i]:
 			second = i
 		}
 	}

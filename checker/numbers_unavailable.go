@@ -99,6 +99,7 @@ func (r *record) whyUnavailable(c *contest, w interval) string {
 	}
 	near := r.near(c, w)
 	up := r.reached(near, w)
+	all, reachable := measure([]interval{w}), measure(up)
 	filled := map[string]int64{}
 	var held, taken []interval
 	for _, s := range near {
@@ -107,19 +108,19 @@ func (r *record) whyUnavailable(c *contest, w interval) string {
 			continue
 		}
 		held = append(held, t.interval)
-		cause, where := rivalry, up
+		cause, where := rivalry, reachable
 		switch {
 		case lost[s] != "":
-			cause, where = lost[s], []interval{w}
+			cause, where = lost[s], all
 			taken = append(taken, t.interval)
 		case !s.Granted():
 			cause = neverKnew
 		case s.Released() == never:
 			cause = noAnswer
 		}
-		filled[cause] += share(where, t.interval)
+		filled[cause] += where.share(t.interval)
 		if s.Granted() {
-			filled[cause] -= share(where, interval{s.Acquire.Return.T, t.believed})
+			filled[cause] -= where.share(interval{s.Acquire.Return.T, t.believed})
 		}
 	}
 	stalls := r.stalls()
@@ -144,11 +145,12 @@ func (r *record) whyUnavailable(c *contest, w interval) string {
 // lease that was extended for longer before it got stuck isn't found.
 func (r *record) near(c *contest, w interval) []*session {
 	var near []*session
+	life := plus(r.life(), r.stepsBack())
 	for s := range r.calls(c) {
 		if s.Acquire.Call.T >= w.to {
 			break
 		}
-		if life := plus(r.life(), r.stepsBack()); life > never/4 || s.Acquire.Ended() >= w.from-3*life {
+		if life > never/4 || s.Acquire.Ended() >= w.from-3*life {
 			near = append(near, s)
 		}
 	}

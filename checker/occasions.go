@@ -31,51 +31,74 @@ func exercised(res Result) Result {
 // Of the windows that had begun when an acquire returned, the one that reaches furthest
 // is enough to look at, or the furthest of another session, where it is its own.
 func (r *record) meetings(l *lock, ws []window) int {
-	met, next := 0, 0
-	var far, other window // of two sessions
+	met := 0
 	ε := int64(r.Params.StampError)
+	begun, after := furthest{ws: ws}, successors{ws: ws}
+	var unanswered []*session // each the last of its client, which may have ended before others return
 	for s := range l.Sessions() {
-		wait := r.wait(s)
-		if s.Acquire.Return == nil { // the last of its client, and the client may have ended before others return
-			if slices.ContainsFunc(ws, func(w window) bool { return w.session != s && w.from-ε <= wait.to && w.to+ε >= wait.from }) {
-				met++
-			}
+		if s.Acquire.Return == nil {
+			unanswered = append(unanswered, s)
 			continue
 		}
-		for ; next < len(ws) && ws[next].from-ε <= wait.to; next++ {
-			switch w := ws[next]; {
-			case far.session == w.session:
-				far.to = max(far.to, w.to)
-			case far.session == nil || w.to > far.to:
-				far, other = w, far
-			case other.session == nil || w.to > other.to:
-				other = w
-			}
+		wait := r.wait(s)
+		if begun.meets(s, wait, ε) || s.Acquire.Outcome() == history.Fail && after.another(s, int64(r.Params.TTL)) {
+			met++
 		}
-		w := far
-		if w.session == s {
-			w = other
-		}
-		if w.session != nil && w.to+ε >= wait.from || s.Acquire.Outcome() == history.Fail && r.followed(s, ws) {
+	}
+	begun = furthest{ws: ws}
+	slices.SortFunc(unanswered, func(a, b *session) int { return cmp.Compare(r.wait(a).to, r.wait(b).to) })
+	for _, s := range unanswered {
+		if wait := r.wait(s); begun.meets(s, wait, ε) {
 			met++
 		}
 	}
 	return met
 }
 
-// followed reports whether another client held a lock within a TTL of a failure.
-func (r *record) followed(s *session, ws []window) bool {
-	at := s.Acquire.Return.T
-	i, _ := slices.BinarySearchFunc(ws, at, func(w window, t int64) int { return cmp.Compare(w.from, t) })
-	for _, w := range ws[i:] {
-		if w.from > at+int64(r.Params.TTL) {
-			break
-		}
-		if w.session.Client() != s.Client() {
-			return true
+// furthest is, of the windows that had begun by an instant, the one that reaches furthest,
+// and the furthest of another session.
+type furthest struct {
+	ws         []window // in the order of their begin; those that had not
+	far, other window
+}
+
+// meets reports whether a window of another session than s meets its wait, which does not
+// end before the last that was asked about.
+func (f *furthest) meets(s *session, wait interval, ε int64) bool {
+	for ; len(f.ws) > 0 && f.ws[0].from-ε <= wait.to; f.ws = f.ws[1:] {
+		switch w := f.ws[0]; {
+		case f.far.session == w.session:
+			f.far.to = max(f.far.to, w.to)
+		case f.far.session == nil || w.to > f.far.to:
+			f.far, f.other = w, f.far
+		case f.other.session == nil || w.to > f.other.to:
+			f.other = w
 		}
 	}
-	return false
+	w := f.far
+	if w.session == s {
+		w = f.other
+	}
+	return w.session != nil && w.to >= wait.from-ε
+}
+
+// successors finds who held a lock after a failure.
+type successors struct {
+	ws  []window // in the order of their begin
+	run int      // up to here all are one client's, from the last place that was asked for
+}
+
+// another reports whether another client held the lock within a TTL of a failure. Failures
+// come in the order of their returns.
+func (a *successors) another(s *session, ttl int64) bool {
+	at := s.Acquire.Return.T
+	i, _ := slices.BinarySearchFunc(a.ws, at, func(w window, t int64) int { return cmp.Compare(w.from, t) })
+	if i < len(a.ws) && a.ws[i].session.Client() == s.Client() {
+		for a.run = max(a.run, i); a.run < len(a.ws) && a.ws[a.run].session.Client() == s.Client(); a.run++ {
+		}
+		i = a.run
+	}
+	return i < len(a.ws) && a.ws[i].from <= at+ttl
 }
 
 // contended counts the log's writes that may come to harm: those on a key on which another

@@ -21,9 +21,9 @@ type lease struct {
 	now   int64
 }
 
-// course is what porcupine knows of the lease object: the states that it can be in, and how
+// ordered is what porcupine knows of the lease object: the states that it can be in, and how
 // many of each client's answers have come, for they come in their order.
-type course struct {
+type ordered struct {
 	leases   []lease
 	answered map[string]int
 }
@@ -40,10 +40,10 @@ type course struct {
 // other, however the error of the stamps widens them; an unknown one after those that
 // were answered before its call.
 var leaseModel = porcupine.Model{
-	Init: func() any { return course{leases: []lease{{now: math.MinInt64}}} },
+	Init: func() any { return ordered{leases: []lease{{now: math.MinInt64}}} },
 	StepContext: func(ctx context.Context, state, input, _ any) (bool, any) {
-		c, q := state.(course), input.(question)
-		next := course{answered: c.answered}
+		c, q := state.(ordered), input.(question)
+		next := ordered{answered: c.answered}
 		turn := c.answered[q.client]
 		switch {
 		case q.outcome == history.Info, q.client == "": // of nobody whose order counts
@@ -66,12 +66,12 @@ var leaseModel = porcupine.Model{
 		return len(next.leases) > 0, next
 	},
 	Equal: func(a, b any) bool {
-		x, y := a.(course), b.(course)
+		x, y := a.(ordered), b.(ordered)
 		return slices.Equal(x.leases, y.leases) && maps.Equal(x.answered, y.answered)
 	},
 	Hash: func(state any) uint64 {
 		h := uint64(14695981039346656037) // FNV-1a, over numbers in place of bytes
-		for _, s := range state.(course).leases {
+		for _, s := range state.(ordered).leases {
 			for _, x := range []int64{int64(s.owner), s.lapse, s.now} {
 				h = (h ^ uint64(x)) * 1099511628211
 			}

@@ -72,12 +72,8 @@ func (r *record) within(s stay) bool {
 	if owner == nil {
 		return false
 	}
-	for w := range r.Windows(owner) {
-		if w.From <= s.from && s.to <= w.To {
-			return true
-		}
-	}
-	return false
+	w, ok := r.until(owner, s.to)
+	return ok && w.From <= s.from
 }
 
 // lostUpdates finds writes that overwrote another session's write which they
@@ -85,9 +81,14 @@ func (r *record) within(s stay) bool {
 // earlier writes it knows.
 func lostUpdates(r *record, b books) []harm {
 	var harms []harm
-	before := map[string][]facts.Write{} // by key, in the order of versions
+	before := map[string]*applied{} // by key
 	for _, w := range b.applied {
-		if other, ok := unseen(before[w.Key], w); ok {
+		earlier := before[w.Key]
+		if earlier == nil {
+			earlier = &applied{}
+			before[w.Key] = earlier
+		}
+		if other, ok := earlier.unseen(w); ok {
 			harms = append(harms, harm{
 				kind: lostUpdate, class: r.classify([]stay{stayAt(other), stayAt(w)}), key: w.Key,
 				at: w.Event, from: instant(other.Event), sessions: r.ordered(other.Session, w.Session),
@@ -96,21 +97,39 @@ func lostUpdates(r *record, b books) []harm {
 					r.who(w.Session), w.Version, seconds(instant(w.Event)), w.Met, r.who(other.Session), seconds(instant(other.Event))),
 			})
 		}
-		before[w.Key] = append(before[w.Key], w)
+		earlier.add(w)
 	}
 	return harms
 }
 
+// applied is the writes of a key that were, in the order of versions.
+type applied struct {
+	writes []facts.Write
+	turns  []int // places of those of another session than the one before
+}
+
+func (a *applied) add(w facts.Write) {
+	if n := len(a.writes); n > 0 && a.writes[n-1].Session != w.Session {
+		a.turns = append(a.turns, n)
+	}
+	a.writes = append(a.writes, w)
+}
+
 // unseen finds the first of the earlier writes that w, by the version it is based
 // on, had not seen and that is another session's.
-func unseen(earlier []facts.Write, w facts.Write) (facts.Write, bool) {
-	i, _ := slices.BinarySearchFunc(earlier, w.Version+1, func(x facts.Write, v int64) int { return cmp.Compare(x.Made, v) })
-	for _, x := range earlier[i:] {
-		if x.Session != w.Session {
-			return x, true
+func (a *applied) unseen(w facts.Write) (facts.Write, bool) {
+	i, _ := slices.BinarySearchFunc(a.writes, w.Version+1, func(x facts.Write, v int64) int { return cmp.Compare(x.Made, v) })
+	if i < len(a.writes) && a.writes[i].Session == w.Session {
+		turn, _ := slices.BinarySearch(a.turns, i+1)
+		if turn == len(a.turns) {
+			return facts.Write{}, false
 		}
+		i = a.turns[turn]
 	}
-	return facts.Write{}, false
+	if i == len(a.writes) {
+		return facts.Write{}, false
+	}
+	return a.writes[i], true
 }
 
 // interleavings finds sessions that wrote, were followed by another's write, and

@@ -67,6 +67,15 @@ var resourceLogs = []struct {
 	{"the log is missing", `
 5.3 c2 invoke read session=c2/1
 5.4 c2 ok read session=c2/1`, Undecided, "", 0, "was not read back"},
+	{"the log is missing, and two sessions of one client wrote on one base", `
+2 c1 invoke write session=c1/1 value=x version=0
+2.1 c1 ok write session=c1/1
+2.2 c1 invoke release session=c1/1
+2.3 c1 ok release session=c1/1
+3 c1 invoke acquire session=c1/2
+3.1 c1 ok acquire session=c1/2 until=5
+3.2 c1 invoke write session=c1/2 value=y version=0
+3.3 c1 ok write session=c1/2`, Violated, LockBroken, 1, "both based on version 0, were acknowledged, so one is lost"},
 	{"the log may go on", `
 cut in the middle
 5.3 c2 invoke write session=c2/1 value=y version=0

@@ -46,6 +46,9 @@ func joined(spans []interval, gap int64) []interval {
 // common is where both lists are.
 func common(a, b []interval) []interval {
 	var list []interval
+	if len(a) > 0 && len(b) > 0 { // one may be short, and the other long
+		a, b = after(a, b[0].from), after(b, a[0].from)
+	}
 	for len(a) > 0 && len(b) > 0 {
 		if s := (interval{max(a[0].from, b[0].from), min(a[0].to, b[0].to)}); s.from < s.to {
 			list = append(list, s)
@@ -129,6 +132,34 @@ func covering(list []interval, s interval) bool {
 	}
 	list = after(list, s.from)
 	return len(list) > 0 && list[0].from <= s.from && list[0].to >= s.to
+}
+
+// measured is a list with the length of what is before each, and of all: to ask for the
+// shares of many spans that are long.
+type measured struct {
+	list []interval
+	sums []int64
+}
+
+// measure measures a list that has an end.
+func measure(list []interval) measured {
+	m := measured{list: list, sums: make([]int64, len(list)+1)}
+	for i, s := range list {
+		m.sums[i+1] = m.sums[i] + s.to - s.from
+	}
+	return m
+}
+
+// share is how much of a span the list has.
+func (m measured) share(s interval) int64 { return max(0, m.before(s.to)-m.before(s.from)) }
+
+// before is how much of the list is before an instant.
+func (m measured) before(at int64) int64 {
+	i := len(m.list) - len(after(m.list, at))
+	if i < len(m.list) && m.list[i].from < at {
+		return m.sums[i] + at - m.list[i].from
+	}
+	return m.sums[i]
 }
 
 // share is how much of a span a list has.

@@ -151,7 +151,7 @@ func (r *record) pictureOps(ss []*session) (porcupine.Model, []porcupine.Operati
 	putRows(ops)
 	model := leaseModel
 	model.DescribeOperation = func(input, _ any) string { return input.(question).describe(names) }
-	model.DescribeState = func(state any) string { return describeStates(state.(course).leases, names) }
+	model.DescribeState = func(state any) string { return describeStates(state.(ordered).leases, names) }
 	model.DescribeOperationMetadata = func(client any) string { return "client " + inert(client.(string)) }
 	return model, ops
 }

@@ -4,7 +4,7 @@
 // Its nouns are Backend; site, which is what the engine has for one run after the
 // other: a network and what is on it; cluster, which is one run there and has its
 // powers; box, one container, which is a node's, a client's or that of the links; place,
-// a box that only has an address, on which nodes come and go; seat, a box in which
+// a box that only has an address, on which nodes come and go; clientBox, a box in which
 // clients do; image, what they are made of; engine, which is all that is asked of the
 // Docker engine, in the files engine*.go; and endpoint, where it is, as the docker
 // command finds it.

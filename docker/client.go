@@ -15,9 +15,9 @@ import (
 	"lockpick/harness/real/skew"
 )
 
-// seat is the container of a client. It stays for the next run, and what is in it talks
+// clientBox is the container of a client. It stays for the next run, and what is in it talks
 // on: a room, or a program whose clocks the run turns.
-type seat struct {
+type clientBox struct {
 	*box
 	*talk
 	turns bool // the run turns its clocks
@@ -26,7 +26,7 @@ type seat struct {
 // player is one client in a container: it waits for its order from when it is made,
 // for a container takes tenths of a second to start, and a run begins at once.
 type player struct {
-	*seat
+	*clientBox
 	killed atomic.Bool
 	clocks chan skew.Reading // what it says that its clocks show
 	left   *contender.Left   // how it left its room; nil: the room has ended
@@ -36,7 +36,7 @@ type player struct {
 // before.
 func (s *site) makePlayer(ctx context.Context, name string, k *turner) (*player, error) {
 	s.mu.Lock()
-	at, host := s.seats[name], s.hosts[name]
+	at, host := s.clientBoxes[name], s.hosts[name]
 	s.mu.Unlock()
 	if at != nil && at.turns != (k != nil) {
 		if err := at.remove(ctx); err != nil {
@@ -45,7 +45,7 @@ func (s *site) makePlayer(ctx context.Context, name string, k *turner) (*player,
 		at.leave()
 		at = nil
 	}
-	p := &player{seat: at, clocks: make(chan skew.Reading, 1)}
+	p := &player{clientBox: at, clocks: make(chan skew.Reading, 1)}
 	switch {
 	case at == nil:
 	case !at.Runs():
@@ -65,16 +65,16 @@ func (s *site) makePlayer(ctx context.Context, name string, k *turner) (*player,
 		if err != nil {
 			return nil, err
 		}
-		p.seat = &seat{box: b, turns: k != nil}
+		p.clientBox = &clientBox{box: b, turns: k != nil}
 		s.mu.Lock()
-		s.seats[name] = p.seat
+		s.clientBoxes[name] = p.clientBox
 		s.mu.Unlock()
 	}
-	return p, p.sit(ctx, k)
+	return p, p.startProgram(ctx, k)
 }
 
-// sit starts the seat's program.
-func (p *seat) sit(ctx context.Context, k *turner) (err error) {
+// startProgram starts the program of a client's box.
+func (p *clientBox) startProgram(ctx context.Context, k *turner) (err error) {
 	if p.talk != nil {
 		p.leave()
 	}

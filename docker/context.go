@@ -35,13 +35,13 @@ func (p endpoint) String() string {
 	return fmt.Sprintf("%s (context %s, from %s)", p.host, p.context, p.source)
 }
 
-// astray says why it is not known where the engine is, and what to do.
-type astray struct {
+// endpointError says why it is not known where the engine is, and what to do.
+type endpointError struct {
 	error
 	remedy string
 }
 
-func (a *astray) Unwrap() error { return a.error }
+func (a *endpointError) Unwrap() error { return a.error }
 
 // isSocket says whether it is a socket of this machine. The engine behind it may still
 // be in a virtual machine.
@@ -83,7 +83,7 @@ func (p endpoint) sharesFiles() bool {
 
 // silent says what to do about an engine that has not answered.
 func (p endpoint) silent(err error) error {
-	a := &astray{fmt.Errorf("no Docker engine answers at %s: %w", p, err), "let an engine listen there, or see DOCKER_HOST and docker context ls"}
+	a := &endpointError{fmt.Errorf("no Docker engine answers at %s: %w", p, err), "let an engine listen there, or see DOCKER_HOST and docker context ls"}
 	switch text := err.Error(); {
 	case p.isSocket():
 		a.remedy = startEngine
@@ -120,7 +120,7 @@ func find() (endpoint, error) {
 		says = filepath.Join(dir, "config.json")
 		var config struct{ CurrentContext string }
 		if err := readJSON(says, &config); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return endpoint{}, &astray{err, "mend " + says + ", or set DOCKER_HOST"}
+			return endpoint{}, &endpointError{err, "mend " + says + ", or set DOCKER_HOST"}
 		}
 		name = config.CurrentContext
 	}
@@ -129,7 +129,7 @@ func find() (endpoint, error) {
 	}
 	p, err := stored(filepath.Join(dir, "contexts"), name)
 	if err != nil {
-		return p, &astray{fmt.Errorf("use context %q of %s: %w", name, says, err), "docker context ls; then set DOCKER_CONTEXT, or docker context use"}
+		return p, &endpointError{fmt.Errorf("use context %q of %s: %w", name, says, err), "docker context ls; then set DOCKER_CONTEXT, or docker context use"}
 	}
 	return p, nil
 }
@@ -140,7 +140,7 @@ func configDir() (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", &astray{fmt.Errorf("find the docker command's configuration: %w", err), "set HOME, DOCKER_CONFIG or DOCKER_HOST"}
+		return "", &endpointError{fmt.Errorf("find the docker command's configuration: %w", err), "set HOME, DOCKER_CONFIG or DOCKER_HOST"}
 	}
 	return filepath.Join(home, ".docker"), nil
 }
@@ -154,7 +154,7 @@ func direct(source string) (p endpoint, err error) {
 		p.host, p.source = "tcp://localhost:2376", "DOCKER_TLS_VERIFY without DOCKER_HOST"
 	}
 	if p.host, err = normal(p.host); err != nil {
-		return p, &astray{fmt.Errorf("read DOCKER_HOST: %w", err), "set it as in unix:///var/run/docker.sock, tcp://host:2376 or ssh://user@host"}
+		return p, &endpointError{fmt.Errorf("read DOCKER_HOST: %w", err), "set it as in unix:///var/run/docker.sock, tcp://host:2376 or ssh://user@host"}
 	}
 	if !secure || !strings.HasPrefix(p.host, "tcp:") {
 		return p, nil
@@ -169,7 +169,7 @@ func direct(source string) (p endpoint, err error) {
 		err = fmt.Errorf("there is no %s", filepath.Join(p.certs, "ca.pem"))
 	}
 	if err != nil {
-		return p, &astray{fmt.Errorf("talk TLS to %s: %w", p.host, err), "let DOCKER_CERT_PATH be the directory of ca.pem, cert.pem and key.pem"}
+		return p, &endpointError{fmt.Errorf("talk TLS to %s: %w", p.host, err), "let DOCKER_CERT_PATH be the directory of ca.pem, cert.pem and key.pem"}
 	}
 	return p, nil
 }

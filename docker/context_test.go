@@ -168,7 +168,7 @@ func TestWhatCannotBeFoundIsNamed(t *testing.T) {
 			if strings.Contains(err.Error(), "secret") {
 				t.Errorf("it says the password: %v", err)
 			}
-			if a := (*astray)(nil); !errors.As(err, &a) || a.remedy == "" {
+			if a := (*endpointError)(nil); !errors.As(err, &a) || a.remedy == "" {
 				t.Errorf("nothing says what to do: %v", err)
 			}
 		})

@@ -269,7 +269,7 @@ func TestEngineBehindTLS(t *testing.T) {
 				}
 				return
 			}
-			a, ok := err.(*astray)
+			a, ok := err.(*endpointError)
 			if !ok || !strings.Contains(err.Error(), c.why) || !strings.Contains(a.remedy, c.remedy) || !strings.Contains(err.Error(), host) {
 				t.Fatalf("it came out as %v", err)
 			}

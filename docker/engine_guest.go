@@ -8,9 +8,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/errdefs"
 )
 
 // stranger is what the engine says of a container that lockpick has not made.

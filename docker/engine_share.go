@@ -45,24 +45,24 @@ func (e *engine) bounds(ctx context.Context, id string) (share, error) {
 	return s, nil
 }
 
-// hunger is what a container has lacked of its machine, as the engine says.
-func (e *engine) hunger(ctx context.Context, id string) (hunger, error) {
+// usage is what a container has lacked of its machine, as the engine says.
+func (e *engine) usage(ctx context.Context, id string) (usage, error) {
 	is, err := e.api.ContainerInspect(ctx, id)
 	if err != nil {
-		return hunger{}, err
+		return usage{}, err
 	}
 	if !is.State.Running {
-		return hunger{ended: fmt.Sprintf("it has ended with status %d, for want of memory: %v", is.State.ExitCode, is.State.OOMKilled)}, nil
+		return usage{ended: fmt.Sprintf("it has ended with status %d, for want of memory: %v", is.State.ExitCode, is.State.OOMKilled)}, nil
 	}
 	answer, err := e.api.ContainerStatsOneShot(ctx, id)
 	if err != nil {
-		return hunger{}, err
+		return usage{}, err
 	}
 	defer answer.Body.Close()
 	var s container.StatsResponse
 	err = json.NewDecoder(answer.Body).Decode(&s)
 	cpu := s.CPUStats.ThrottlingData
-	return hunger{periods: cpu.Periods, throttled: cpu.ThrottledPeriods, memory: s.MemoryStats.Usage}, err
+	return usage{periods: cpu.Periods, throttled: cpu.ThrottledPeriods, memory: s.MemoryStats.Usage}, err
 }
 
 // starved says whether a container has ended for want of memory.

@@ -47,7 +47,7 @@ func (w ward) endsStrangely(r *running) bool {
 	case r.err != nil || r.status > killedBy && !r.starved:
 		return true
 	case w.node != nil && r.starved:
-		return !w.node.hungered.Load()
+		return !w.node.everStarved.Load()
 	case w.node != nil && w.node.disk != nil && r.status > 0:
 		return !w.node.disk.Harmed()
 	}

@@ -42,7 +42,7 @@ type node struct {
 	removed bool
 
 	unplugged, starved atomic.Bool // now
-	hungered           atomic.Bool // it was starved, if not now
+	everStarved        atomic.Bool // it was starved, if not now
 	spoiled            atomic.Bool // it is not as it was when it was new
 }
 

@@ -30,7 +30,7 @@ func (s *site) settle(ctx context.Context, host int) (*place, error) {
 		return p, nil
 	}
 	if p != nil {
-		if err := s.raze(ctx, p); err != nil {
+		if err := s.removePlace(ctx, p); err != nil {
 			return nil, err
 		}
 	}
@@ -45,8 +45,8 @@ func (s *site) settle(ctx context.Context, host int) (*place, error) {
 	return p, p.start(ctx)
 }
 
-// raze removes a place.
-func (s *site) raze(ctx context.Context, p *place) error {
+// removePlace removes one.
+func (s *site) removePlace(ctx context.Context, p *place) error {
 	s.mu.Lock()
 	delete(s.places, p.host)
 	s.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *site) raze(ctx context.Context, p *place) error {
 // was done to it.
 func (s *site) leave(ctx context.Context, n *node) error {
 	if n.spoiled.Load() {
-		if err := s.raze(ctx, n.place); err != nil {
+		if err := s.removePlace(ctx, n.place); err != nil {
 			return err
 		}
 	}

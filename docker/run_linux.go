@@ -62,7 +62,7 @@ func (b *Backend) lacksClients(ctx context.Context, arch string) (reason, remedy
 // explain says why there is no engine, and what to do.
 func explain(err error) (reason, remedy string) {
 	remedy = "see DOCKER_HOST"
-	if a := (*astray)(nil); errors.As(err, &a) {
+	if a := (*endpointError)(nil); errors.As(err, &a) {
 		remedy = a.remedy
 	}
 	remedy = cmp.Or(shortage.Remedy(err, shortage.Temporary), remedy)
@@ -90,7 +90,7 @@ func (e *engine) serves(ctx context.Context) (about, error) {
 	case err != nil:
 		return a, err
 	case a.platform != "linux":
-		return a, &astray{fmt.Errorf("the engine's containers run on %s", a.platform), "let the engine run Linux containers"}
+		return a, &endpointError{fmt.Errorf("the engine's containers run on %s", a.platform), "let the engine run Linux containers"}
 	}
 	return a, nil
 }
@@ -141,6 +141,7 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	}
 	founded()
 	b.founding.Lock() // a run that began while another's site is made would be late in all it does
+	//lint:ignore SA2001 it only waits for the others
 	b.founding.Unlock()
 	if err := c.filterPackets(s); err != nil {
 		return err
@@ -168,7 +169,7 @@ func (b *Backend) take(ctx context.Context, s scenario.Scenario) (*site, error) 
 		return nil, err
 	}
 	st := b.left()
-	if st != nil && st.named == s.Topology.Image && st.lives() && st.seat(s.ClientNames()) {
+	if st != nil && st.named == s.Topology.Image && st.lives() && st.assignHosts(s.ClientNames()) {
 		return st, nil
 	}
 	if st != nil {
@@ -181,11 +182,11 @@ func (b *Backend) take(ctx context.Context, s scenario.Scenario) (*site, error) 
 		reason, remedy := explain(err)
 		return nil, fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
 	}
-	st = &site{engine: e, here: e.at.isHere(a) && !b.far, named: s.Topology.Image, joined: make(chan struct{}), nodes: map[role]*node{}, seats: map[string]*seat{}, hosts: map[string]int{}, housed: map[int]bool{}, places: map[int]*place{}}
+	st = &site{engine: e, here: e.at.isHere(a) && !b.far, named: s.Topology.Image, joined: make(chan struct{}), nodes: map[role]*node{}, clientBoxes: map[string]*clientBox{}, hosts: map[string]int{}, housed: map[int]bool{}, places: map[int]*place{}}
 	if err := st.identify(); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
-	st.seat(s.ClientNames())
+	st.assignHosts(s.ClientNames())
 	if err := st.found(ctx, b); err != nil {
 		return nil, errors.Join(err, st.close())
 	}

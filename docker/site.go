@@ -36,14 +36,14 @@ type site struct {
 	linksBox *box          // that container
 	joined   chan struct{} // closed when the links can be talked to, or never will
 
-	mu     sync.Mutex
-	nodes  map[role]*node    // with the resource, replicas and sentinels
-	seats  map[string]*seat  // of clients
-	hosts  map[string]int    // of clients, on the network
-	housed map[int]bool      // hosts where a node is, or is about to be
-	places map[int]*place    // by host
-	guests []*guest          // in the order in which they become nodes
-	lent   map[string]*guest // by node, in this run
+	mu          sync.Mutex
+	nodes       map[role]*node        // with the resource, replicas and sentinels
+	clientBoxes map[string]*clientBox // of clients
+	hosts       map[string]int        // of clients, on the network
+	housed      map[int]bool          // hosts where a node is, or is about to be
+	places      map[int]*place        // by host
+	guests      []*guest              // in the order in which they become nodes
+	lent        map[string]*guest     // by node, in this run
 }
 
 // lives says whether its links do, without which it is of no use.
@@ -56,9 +56,9 @@ func (s *site) lives() bool {
 	}
 }
 
-// seat gives each client its host on the network, for as long as the site stands; false:
+// assignHosts gives each client its host on the network, for as long as the site stands; false:
 // there is no room for all.
-func (s *site) seat(clients []string) bool {
+func (s *site) assignHosts(clients []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range clients {
@@ -81,7 +81,7 @@ func (s *site) close() error {
 	if s.talk != nil {
 		s.talk.leave()
 	}
-	for _, at := range s.seats {
+	for _, at := range s.clientBoxes {
 		if at.talk != nil {
 			at.leave()
 		}

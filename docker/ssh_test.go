@@ -164,6 +164,6 @@ func TestEngineBySSH(t *testing.T) {
 			t.Errorf("%s came out as %v", name, err)
 			continue
 		}
-		t.Logf("%v; to fix it: %s", err, err.(*astray).remedy)
+		t.Logf("%v; to fix it: %s", err, err.(*endpointError).remedy)
 	}
 }

@@ -45,7 +45,7 @@ func (c *cluster) Starve(node string, cpu float64, memory int) (string, error) {
 	}
 	n.spoiled.Store(true)
 	n.starved.Store(true)
-	n.hungered.Store(true)
+	n.everStarved.Store(true)
 	n.tell(c.ctx)
 	want := share{quota: time.Duration(cpu * float64(sharePeriod)).Round(time.Microsecond), memory: int64(memory)}
 	if err := n.engine.bound(c.ctx, n.id, want); err != nil {
@@ -80,7 +80,7 @@ func (c *cluster) Feed(node string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("feed %s: %w", node, err)
 	}
-	met, err := n.engine.hunger(c.ctx, n.id)
+	met, err := n.engine.usage(c.ctx, n.id)
 	if err != nil {
 		return "", fmt.Errorf("feed %s: %w", node, err)
 	}
@@ -101,14 +101,14 @@ func (n *node) ends() bool {
 	}
 }
 
-// hunger is what a container has met that was bound to a share of its machine.
-type hunger struct {
+// usage is what a container has met that was bound to a share of its machine.
+type usage struct {
 	ended              string // how; "": it has not
 	periods, throttled uint64 // of sharePeriod; those in which it wanted more
 	memory             uint64 // bytes that it uses
 }
 
-func (h hunger) String() string {
+func (h usage) String() string {
 	if h.ended != "" {
 		return h.ended
 	}

@@ -16,24 +16,23 @@ type Clocker interface {
 	TurnClock(target string, by time.Duration, rate float64) (readBack string, err error)
 }
 
-func turn(cluster any, kind, target string, by time.Duration, rate float64) (string, error) {
-	c, ok := cluster.(Clocker)
-	if !ok {
-		return "", missing(kind, cluster)
-	}
-	return c.TurnClock(target, by, rate)
-}
-
-// turnBack is the way back. The clock of one that has ended meanwhile is nobody's.
-func turnBack(cluster any, kind, target string, by time.Duration) func() (string, error) {
-	return func() (string, error) {
-		back, err := turn(cluster, kind, target, by, 1)
+// turns is an Inject that turns a clock by and to a rate, as a fault says, and turns it
+// back at the end. The clock of one that has ended meanwhile is nobody's.
+func turns(kind string, how func(Fault) (by time.Duration, rate float64)) func(any, Fault, string) (Effect, error) {
+	return by(kind, func(c Clocker, f Fault, target string) (string, error) {
+		by, rate := how(f)
+		return c.TurnClock(target, by, rate)
+	}, func(c Clocker, f Fault, target string) (string, error) {
+		by, _ := how(f)
+		back, err := c.TurnClock(target, -by, 1)
 		if errors.Is(err, ErrEnded) {
 			return target + " has ended", nil
 		}
 		return back, err
-	}
+	})
 }
+
+func jumped(f Fault) (time.Duration, float64) { return f.By, 1 }
 
 var clockJump = Kind{
 	Name:   "clock-jump",
@@ -44,10 +43,9 @@ var clockJump = Kind{
 	Power:  PowerClock, Sets: true,
 	Takes: []string{"by"}, Needs: []string{"by"},
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
-		back, err := turn(cluster, "clock-jump", target, f.By, 1)
-		e := Effect{ReadBack: back}
-		if f.For != nil || f.Until != nil {
-			e.Heal = turnBack(cluster, "clock-jump", target, -f.By)
+		e, err := turns("clock-jump", jumped)(cluster, f, target)
+		if f.For == nil && f.Until == nil {
+			e.Heal = nil
 		}
 		return e, err
 	},
@@ -61,10 +59,7 @@ var clockRate = Kind{
 	Proof:  turned,
 	Power:  PowerClock,
 	Takes:  []string{"rate"}, Needs: []string{"rate"},
-	Inject: func(cluster any, f Fault, target string) (Effect, error) {
-		back, err := turn(cluster, "clock-rate", target, 0, f.Rate)
-		return Effect{ReadBack: back, Heal: turnBack(cluster, "clock-rate", target, 0)}, err
-	},
+	Inject: turns("clock-rate", func(f Fault) (time.Duration, float64) { return 0, f.Rate }),
 }
 
 // SlewRate is how much faster or slower a clock runs while it is slewed: 500 ppm,
@@ -80,12 +75,9 @@ var clockSlew = Kind{
 	Power:  PowerClock,
 	Takes:  []string{"by"}, Needs: []string{"by"},
 	Inject: func(cluster any, f Fault, target string) (Effect, error) {
-		back, err := turn(cluster, "clock-slew", target, 0, slewed(f.By))
-		return Effect{
-			ReadBack: back,
-			Heal:     turnBack(cluster, "clock-slew", target, 0),
-			Over:     time.Duration(float64(f.By.Abs()) / SlewRate),
-		}, err
+		e, err := turns("clock-slew", func(f Fault) (time.Duration, float64) { return 0, slewed(f.By) })(cluster, f, target)
+		e.Over = time.Duration(float64(f.By.Abs()) / SlewRate)
+		return e, err
 	},
 }
 
@@ -97,11 +89,8 @@ var clockStrobe = Kind{
 	Proof:  turned,
 	Power:  PowerClock, Sets: true,
 	Takes: []string{"by", "every"}, Needs: []string{"by", "every"},
-	Again: true,
-	Inject: func(cluster any, f Fault, target string) (Effect, error) {
-		back, err := turn(cluster, "clock-strobe", target, f.By, 1)
-		return Effect{ReadBack: back, Heal: turnBack(cluster, "clock-strobe", target, -f.By)}, err
-	},
+	Again:  true,
+	Inject: turns("clock-strobe", jumped),
 }
 
 // slewed is how fast a clock runs until it has made up by.

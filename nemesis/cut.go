@@ -62,20 +62,14 @@ var cut = Kind{
 		if f.Mode == CutPackets {
 			return cutPackets(cluster, f, target)
 		}
-		c, ok := cluster.(Cutter)
-		if !ok {
-			return Effect{}, missing("cut", cluster)
-		}
-		back, err := c.Cut(target, f.Mode, f.Way)
-		return Effect{ReadBack: back, Heal: func() (string, error) { return c.Mend(target) }}, err
+		return cutMessages(cluster, f, target)
 	},
 }
 
-func cutPackets(cluster any, f Fault, target string) (Effect, error) {
-	c, ok := cluster.(PacketCutter)
-	if !ok {
-		return Effect{}, missing("lose packets", cluster)
-	}
-	back, err := c.CutPackets(target, f.Way)
-	return Effect{ReadBack: back, Heal: func() (string, error) { return c.MendPackets(target) }}, err
-}
+var cutMessages = by("cut",
+	func(c Cutter, f Fault, link string) (string, error) { return c.Cut(link, f.Mode, f.Way) },
+	func(c Cutter, _ Fault, link string) (string, error) { return c.Mend(link) })
+
+var cutPackets = by("lose packets",
+	func(c PacketCutter, f Fault, link string) (string, error) { return c.CutPackets(link, f.Way) },
+	func(c PacketCutter, _ Fault, link string) (string, error) { return c.MendPackets(link) })

@@ -23,14 +23,9 @@ var powerLoss = Kind{
 	Proof:  history.Proof{Use: []string{history.UseNode}, Idle: "its disk lost 0 records"},
 	Modes:  []string{PowerClean, PowerTorn},
 	Takes:  []string{"timer"},
-	Inject: func(cluster any, f Fault, target string) (Effect, error) {
-		c, ok := cluster.(PowerLoser)
-		if !ok {
-			return Effect{}, missing("power-loss", cluster)
-		}
-		back, err := c.LosePower(target, f.Mode == PowerTorn)
-		return Effect{ReadBack: back, Heal: restart(cluster, f, target)}, err
-	},
+	Inject: restarts(by("power-loss", func(c PowerLoser, f Fault, node string) (string, error) {
+		return c.LosePower(node, f.Mode == PowerTorn)
+	}, nil)),
 }
 
 // Disker makes a node's disk slow or full.
@@ -44,27 +39,23 @@ type Disker interface {
 	FreeDisk(node string) (readBack string, err error)
 }
 
-var slowDisk = diskKind("slow-disk", "lets no sync of a node's disk come back while it lasts",
-	"any: a node that waits for its disk only fails to answer",
-	func(d Disker, node string) (string, error) { return d.StallSync(node) })
-
-var fullDisk = diskKind("full-disk", "leaves no room on a node's disk while it lasts",
-	"any of a minority where nodes sync each write, for of that they end; any otherwise, for they refuse to write",
-	func(d Disker, node string) (string, error) { return d.FillDisk(node) })
-
-func diskKind(name, doc, within string, harm func(Disker, string) (string, error)) Kind {
-	return Kind{
-		Name: name, Doc: doc, Within: within, On: []Target{Node}, Power: PowerDisk,
-		Inject: func(cluster any, _ Fault, target string) (Effect, error) {
-			d, ok := cluster.(Disker)
-			if !ok {
-				return Effect{}, missing(name, cluster)
-			}
-			back, err := harm(d, target)
-			return Effect{ReadBack: back, Heal: func() (string, error) { return d.FreeDisk(target) }}, err
-		},
-	}
+var slowDisk = Kind{
+	Name:   "slow-disk",
+	Doc:    "lets no sync of a node's disk come back while it lasts",
+	Within: "any: a node that waits for its disk only fails to answer",
+	On:     []Target{Node}, Power: PowerDisk,
+	Inject: by("slow-disk", func(d Disker, _ Fault, node string) (string, error) { return d.StallSync(node) }, freeDisk),
 }
+
+var fullDisk = Kind{
+	Name:   "full-disk",
+	Doc:    "leaves no room on a node's disk while it lasts",
+	Within: "any of a minority where nodes sync each write, for of that they end; any otherwise, for they refuse to write",
+	On:     []Target{Node}, Power: PowerDisk,
+	Inject: by("full-disk", func(d Disker, _ Fault, node string) (string, error) { return d.FillDisk(node) }, freeDisk),
+}
+
+func freeDisk(d Disker, _ Fault, node string) (string, error) { return d.FreeDisk(node) }
 
 // Toucher writes a key of its own on a node, past all links.
 type Toucher interface {
@@ -77,12 +68,5 @@ var touch = Kind{
 	Within: "any: a lock has its own keys",
 	On:     []Target{Node},
 	Proof:  keeps,
-	Inject: func(cluster any, _ Fault, target string) (Effect, error) {
-		c, ok := cluster.(Toucher)
-		if !ok {
-			return Effect{}, missing("touch", cluster)
-		}
-		back, err := c.Touch(target)
-		return Effect{ReadBack: back}, err
-	},
+	Inject: by("touch", func(c Toucher, _ Fault, node string) (string, error) { return c.Touch(node) }, nil),
 }

@@ -45,14 +45,11 @@ var failover = Kind{
 		if f.Mode == FailOverKilled || f.Mode == FailOverPaused {
 			return failOverBySentinel(cluster, f, target)
 		}
-		c, ok := cluster.(FailOverer)
-		if !ok {
-			return Effect{}, missing("failover", cluster)
-		}
-		back, err := c.FailOver(target)
-		return Effect{ReadBack: back}, err
+		return byHand(cluster, f, target)
 	},
 }
+
+var byHand = by("failover", func(c FailOverer, _ Fault, node string) (string, error) { return c.FailOver(node) }, nil)
 
 func failOverBySentinel(cluster any, f Fault, target string) (Effect, error) {
 	c, ok := cluster.(SentinelFailOverer)

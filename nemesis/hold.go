@@ -19,15 +19,18 @@ const (
 	Drop = "drop"
 )
 
+// matched is all that is to be seen of what is done to a message: the tap that the trigger
+// set holds it already, and ending the fault lets it pass.
+func matched(_ any, _ Fault, target string) (Effect, error) {
+	return Effect{ReadBack: "the message was matched on " + target}, nil
+}
+
 var hold = Kind{
 	Name:   Hold,
 	Doc:    "keeps the message that triggered it, while newer connections pass; needs a message trigger",
 	Within: "any: the network need not deliver in time",
 	On:     []Target{Message},
-	// The tap that the trigger set holds the message already; ending the fault lets it pass.
-	Inject: func(_ any, _ Fault, target string) (Effect, error) {
-		return Effect{ReadBack: "the message was matched on " + target}, nil
-	},
+	Inject: matched,
 }
 
 var drop = Kind{
@@ -35,7 +38,5 @@ var drop = Kind{
 	Doc:    "loses the message that triggered it, and resets its connection; needs a message trigger",
 	Within: "any: the network need not deliver",
 	On:     []Target{Message},
-	Inject: func(_ any, _ Fault, target string) (Effect, error) {
-		return Effect{ReadBack: "the message was matched on " + target}, nil
-	},
+	Inject: matched,
 }

@@ -18,21 +18,16 @@ var kill = Kind{
 	On:     []Target{Client, Node},
 	Proof:  usedNode, // a client that is gone is missed, whatever it did
 	Takes:  []string{"timer"},
-	Inject: func(cluster any, f Fault, target string) (Effect, error) {
-		c, ok := cluster.(Killer)
-		if !ok {
-			return Effect{}, missing("kill", cluster)
-		}
-		back, err := c.Kill(target)
-		return Effect{ReadBack: back, Heal: restart(cluster, f, target)}, err
-	},
+	Inject: restarts(by("kill", func(c Killer, _ Fault, target string) (string, error) { return c.Kill(target) }, nil)),
 }
 
-// restart is the way back of what is down, or nil where none is planned.
-func restart(cluster any, f Fault, node string) func() (string, error) {
-	r, ok := cluster.(Restarter)
-	if !ok || f.For == nil && f.Until == nil {
-		return nil
+// restarts lets what an Inject ends start again at the fault's end, where one is planned.
+func restarts(inject func(any, Fault, string) (Effect, error)) func(any, Fault, string) (Effect, error) {
+	return func(cluster any, f Fault, target string) (Effect, error) {
+		e, err := inject(cluster, f, target)
+		if r, ok := cluster.(Restarter); ok && (f.For != nil || f.Until != nil) {
+			e.Heal = func() (string, error) { return r.Restart(target) }
+		}
+		return e, err
 	}
-	return func() (string, error) { return r.Restart(node) }
 }

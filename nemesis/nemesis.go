@@ -222,6 +222,23 @@ func LinkName(client, node string) string { return client + "-" + node }
 // SplitLink is the reverse of LinkName.
 func SplitLink(link string) (client, node string, ok bool) { return strings.Cut(link, "-") }
 
+// by is an Inject for clusters with the power P: do brings the fault into force, and undo
+// is the way back; nil: there is none.
+func by[P any](kind string, do, undo func(c P, f Fault, target string) (readBack string, err error)) func(any, Fault, string) (Effect, error) {
+	return func(cluster any, f Fault, target string) (Effect, error) {
+		c, ok := cluster.(P)
+		if !ok {
+			return Effect{}, missing(kind, cluster)
+		}
+		back, err := do(c, f, target)
+		e := Effect{ReadBack: back}
+		if undo != nil {
+			e.Heal = func() (string, error) { return undo(c, f, target) }
+		}
+		return e, err
+	}
+}
+
 func missing(kind string, cluster any) error {
 	return fmt.Errorf("this cluster (%T) can't %s", cluster, kind)
 }

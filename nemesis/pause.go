@@ -22,12 +22,7 @@ var pause = Kind{
 	Within: "any: a node that stops only fails to answer, and a client looks at its lease when it goes on",
 	On:     []Target{Client, Node}, Nests: true,
 	Proof: usedBoth,
-	Inject: func(cluster any, _ Fault, target string) (Effect, error) {
-		c, ok := cluster.(Pauser)
-		if !ok {
-			return Effect{}, missing("pause", cluster)
-		}
-		back, err := c.Pause(target)
-		return Effect{ReadBack: back, Heal: func() (string, error) { return c.Resume(target) }}, err
-	},
+	Inject: by("pause",
+		func(c Pauser, _ Fault, target string) (string, error) { return c.Pause(target) },
+		func(c Pauser, _ Fault, target string) (string, error) { return c.Resume(target) }),
 }

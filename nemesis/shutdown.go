@@ -13,12 +13,5 @@ var shutdown = Kind{
 	On:     []Target{Node},
 	Proof:  usedNode,
 	Takes:  []string{"timer"},
-	Inject: func(cluster any, f Fault, target string) (Effect, error) {
-		c, ok := cluster.(Shutter)
-		if !ok {
-			return Effect{}, missing("shutdown", cluster)
-		}
-		back, err := c.Shutdown(target)
-		return Effect{ReadBack: back, Heal: restart(cluster, f, target)}, err
-	},
+	Inject: restarts(by("shutdown", func(c Shutter, _ Fault, node string) (string, error) { return c.Shutdown(node) }, nil)),
 }

@@ -1,7 +1,7 @@
 package nemesis
 
 // Starver leaves a node little of its machine: a share of one processor, bytes of
-// memory, or both; what is 0 has no bound.
+// memory, or both; zero means unlimited.
 type Starver interface {
 	Starve(node string, cpu float64, memory int) (readBack string, err error)
 	// Feed ends that, and tells what it met. If it never wanted more of a processor
@@ -16,12 +16,7 @@ var starve = Kind{
 	On:      []Target{Node},
 	Undrawn: []string{""},
 	Takes:   []string{"cpu", "memory"},
-	Inject: func(cluster any, f Fault, target string) (Effect, error) {
-		c, ok := cluster.(Starver)
-		if !ok {
-			return Effect{}, missing("starve", cluster)
-		}
-		back, err := c.Starve(target, f.CPU, f.Memory)
-		return Effect{ReadBack: back, Heal: func() (string, error) { return c.Feed(target) }}, err
-	},
+	Inject: by("starve",
+		func(c Starver, f Fault, node string) (string, error) { return c.Starve(node, f.CPU, f.Memory) },
+		func(c Starver, _ Fault, node string) (string, error) { return c.Feed(node) }),
 }

@@ -99,16 +99,13 @@ var lose = traffic("lose", "loses a share of the messages on links; what comes a
 	func(f Fault) Traffic { return Traffic{Lose: true, Share: f.Share} })
 
 func traffic(name, doc string, modes, takes, needs []string, of func(Fault) Traffic) Kind {
-	k := Kind{Name: name, Doc: doc, Within: "any: the network need not deliver, nor in time", On: []Target{Link}, Power: PowerShape, Modes: modes, Takes: takes, Needs: needs}
-	k.Inject = func(cluster any, f Fault, target string) (Effect, error) {
-		c, ok := cluster.(Shaper)
-		if !ok {
-			return Effect{}, missing(name, cluster)
-		}
+	shaped := func(f Fault) Traffic {
 		t := of(f)
 		t.Way = f.Way
-		back, err := c.Shape(target, t)
-		return Effect{ReadBack: back, Heal: func() (string, error) { return c.Unshape(target, t) }}, err
+		return t
 	}
-	return k
+	return Kind{Name: name, Doc: doc, Within: "any: the network need not deliver, nor in time", On: []Target{Link}, Power: PowerShape, Modes: modes, Takes: takes, Needs: needs,
+		Inject: by(name,
+			func(c Shaper, f Fault, link string) (string, error) { return c.Shape(link, shaped(f)) },
+			func(c Shaper, f Fault, link string) (string, error) { return c.Unshape(link, shaped(f)) })}
 }

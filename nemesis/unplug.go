@@ -15,12 +15,7 @@ var unplug = Kind{
 	On:      []Target{Node},
 	Proof:   usedNode,
 	Undrawn: []string{""},
-	Inject: func(cluster any, _ Fault, target string) (Effect, error) {
-		c, ok := cluster.(Unplugger)
-		if !ok {
-			return Effect{}, missing("unplug", cluster)
-		}
-		back, err := c.Unplug(target)
-		return Effect{ReadBack: back, Heal: func() (string, error) { return c.Plug(target) }}, err
-	},
+	Inject: by("unplug",
+		func(c Unplugger, _ Fault, node string) (string, error) { return c.Unplug(node) },
+		func(c Unplugger, _ Fault, node string) (string, error) { return c.Plug(node) }),
 }

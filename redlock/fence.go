@@ -11,14 +11,14 @@ import "context"
 // attempt's, and a node which does not confirm it has no vote. Then each node of
 // this quorum counts at least as high as the token, and the next grant on any of
 // them is above it.
-func (c *Client) grantFenced(ctx context.Context, key, token string) ([]answer, int64) {
+func (c *Client) grantFenced(ctx context.Context, key, token string) ([]Answer, int64) {
 	answers := c.ask(ctx, c.all, func(ctx context.Context, n Node) (int64, error) {
 		return n.(Fencer).SetFenced(ctx, key, token, c.cfg.TTL)
 	})
-	if count(answers).yes < Quorum(len(c.all)) {
+	if Count(answers).Yes < Quorum(len(c.all)) {
 		return answers, 0 // there is no lock to give a token to
 	}
-	fence, behind := highest(answers)
+	fence, behind := Highest(answers)
 	if len(behind) == 0 {
 		return answers, fence
 	}
@@ -26,21 +26,21 @@ func (c *Client) grantFenced(ctx context.Context, key, token string) ([]answer, 
 		return number(n.(Fencer).RaiseFence(ctx, key, token, fence))
 	})
 	for _, r := range raised { // answers has one for each node, in order
-		answers[r.node] = r
+		answers[r.Node] = r
 	}
 	return answers, fence
 }
 
-// highest returns the highest count, and the nodes that granted with a lower one.
-func highest(answers []answer) (fence int64, behind []int) {
+// Highest returns the highest count, and the nodes that granted with a lower one.
+func Highest(answers []Answer) (fence int64, behind []int) {
 	for _, a := range answers {
-		if a.yes() {
-			fence = max(fence, a.value)
+		if a.Yes() {
+			fence = max(fence, a.Value)
 		}
 	}
 	for _, a := range answers {
-		if a.yes() && a.value < fence {
-			behind = append(behind, a.node)
+		if a.Yes() && a.Value < fence {
+			behind = append(behind, a.Node)
 		}
 	}
 	return fence, behind

@@ -60,7 +60,7 @@ func (l *Lock) Extend(ctx context.Context) error {
 	})
 	end := c.cfg.Now()
 
-	kind := c.standing(count(answers))
+	kind := c.standing(Count(answers))
 	if kind == nil {
 		kind = l.prolong(start, end)
 	}
@@ -110,7 +110,7 @@ func (l *Lock) prolong(start, end time.Time) error {
 func (l *Lock) Release(ctx context.Context) error {
 	c := l.client
 	answers := c.release(ctx, l.key, l.token)
-	if kind := c.standing(count(answers)); kind != nil {
+	if kind := c.standing(Count(answers)); kind != nil {
 		return c.failure("release", l.key, kind, answers)
 	}
 	return nil
@@ -118,11 +118,11 @@ func (l *Lock) Release(ctx context.Context) error {
 
 // standing reads answers about a lock that was held: nil if a quorum had it,
 // ErrLost if so many did not have it that no quorum can, else ErrNoQuorum.
-func (c *Client) standing(t tally) error {
+func (c *Client) standing(t Tally) error {
 	switch quorum := Quorum(len(c.all)); {
-	case t.yes >= quorum:
+	case t.Yes >= quorum:
 		return nil
-	case t.no >= quorum:
+	case t.No >= quorum:
 		return ErrLost
 	}
 	return ErrNoQuorum

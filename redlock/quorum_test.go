@@ -121,7 +121,7 @@ func TestJudgeRandom(t *testing.T) {
 				}
 			}
 			l, err := c.client(t, nil).Acquire(context.Background(), "k")
-			want, yes := dumbJudge(said)
+			yes, want := dumbJudge(said)
 			if !errors.Is(err, want) || err == nil && (want != nil || l.Votes() != yes) {
 				t.Fatalf("answers %s: %v, want %v with %d votes", said, err, want, yes)
 			}
@@ -130,7 +130,7 @@ func TestJudgeRandom(t *testing.T) {
 }
 
 // dumbJudge counts with every guess at what a silent node would have said.
-func dumbJudge(said string) (kind error, yes int) {
+func dumbJudge(said string) (yes int, kind error) {
 	majority := func(s string) (bool, int) {
 		n := 0
 		for _, b := range s {
@@ -142,7 +142,7 @@ func dumbJudge(said string) (kind error, yes int) {
 	}
 	won, yes := majority(said)
 	if won {
-		return nil, yes
+		return yes, nil
 	}
 	guesses := []string{""}
 	for _, b := range said {
@@ -158,8 +158,8 @@ func dumbJudge(said string) (kind error, yes int) {
 	}
 	for _, g := range guesses {
 		if could, _ := majority(g); could {
-			return redlock.ErrNoQuorum, yes
+			return yes, redlock.ErrNoQuorum
 		}
 	}
-	return redlock.ErrTaken, yes
+	return yes, redlock.ErrTaken
 }

@@ -93,10 +93,10 @@ func (c *Client) attempt(ctx context.Context, key string) (*Lock, *Error, error)
 	answers, fence := c.grant(ctx, key, token)
 	elapsed := c.cfg.Now().Sub(start)
 
-	kind := c.judge(count(answers), elapsed)
+	kind := c.judge(Count(answers), elapsed)
 	if kind == nil && ctx.Err() == nil {
 		return &Lock{
-			client: c, key: key, token: token, fence: fence, votes: count(answers).yes,
+			client: c, key: key, token: token, fence: fence, votes: Count(answers).Yes,
 			until: start.Add(c.cfg.TTL - c.cfg.drift()),
 		}, nil, nil
 	}
@@ -105,7 +105,7 @@ func (c *Client) attempt(ctx context.Context, key string) (*Lock, *Error, error)
 }
 
 // grant asks all nodes for the key, and gives the fencing token if there is to be one.
-func (c *Client) grant(ctx context.Context, key, token string) (answers []answer, fence int64) {
+func (c *Client) grant(ctx context.Context, key, token string) (answers []Answer, fence int64) {
 	if c.cfg.Fence {
 		return c.grantFenced(ctx, key, token)
 	}
@@ -115,12 +115,12 @@ func (c *Client) grant(ctx context.Context, key, token string) (answers []answer
 }
 
 // judge says why an attempt with these answers failed, or nil.
-func (c *Client) judge(t tally, elapsed time.Duration) error {
+func (c *Client) judge(t Tally, elapsed time.Duration) error {
 	quorum := Quorum(len(c.all))
 	switch {
-	case t.all-t.no < quorum:
+	case t.All-t.No < quorum:
 		return ErrTaken
-	case t.yes < quorum:
+	case t.Yes < quorum:
 		return ErrNoQuorum
 	case Validity(c.cfg.TTL, elapsed, c.cfg.drift()) <= 0:
 		return ErrExpired
@@ -132,7 +132,7 @@ func (c *Client) judge(t tally, elapsed time.Duration) error {
 // said no or nothing: a request may have been applied though its answer was
 // lost. It outlives ctx, for what was set must not wait for its expiry because
 // somebody lost patience.
-func (c *Client) release(ctx context.Context, key, token string) []answer {
+func (c *Client) release(ctx context.Context, key, token string) []Answer {
 	return c.ask(context.WithoutCancel(ctx), c.all, func(ctx context.Context, n Node) (int64, error) {
 		return number(n.Release(ctx, key, token))
 	})
@@ -163,7 +163,7 @@ func (c *Client) token() (string, error) {
 	return hex.EncodeToString(b[:]), nil
 }
 
-func (c *Client) failure(op, key string, kind error, answers []answer) *Error {
+func (c *Client) failure(op, key string, kind error, answers []Answer) *Error {
 	return &Error{Op: op, Key: key, Kind: kind, Asked: len(answers), Nodes: c.causes(answers)}
 }
 

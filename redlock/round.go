@@ -8,25 +8,32 @@ import (
 // request is one step on one node. Its answer is above 0 for yes, and 0 for no.
 type request func(ctx context.Context, n Node) (int64, error)
 
-// answer is what became of a request.
-type answer struct {
-	node  int
-	value int64
-	err   error
+// Answer is what became of a request to one node.
+type Answer struct {
+	Node  int // its index
+	Value int64
+	Err   error
 }
 
-func (a answer) yes() bool { return a.err == nil && a.value > 0 }
-func (a answer) no() bool  { return a.err == nil && a.value <= 0 }
+// Yes says whether the request took effect, No whether it did not; of a node that
+// gave no answer neither is known.
+func (a Answer) Yes() bool { return a.Err == nil && a.Value > 0 }
+func (a Answer) No() bool  { return a.Err == nil && a.Value <= 0 }
 
-// ask asks nodes and returns their answers in the same order, at the latest
-// when the time-out of each has passed or ctx ended.
-func (c *Client) ask(ctx context.Context, nodes []int, r request) []answer {
-	if !c.cfg.Sequential {
-		return c.round(ctx, nodes, r)
+func (c *Client) ask(ctx context.Context, nodes []int, r request) []Answer {
+	return c.cfg.Ask(ctx, nodes, func(ctx context.Context, node int) (int64, error) { return r(ctx, c.cfg.Nodes[node]) })
+}
+
+// Ask asks nodes by their indices and returns their answers in the same order, at
+// the latest when the time-out of each has passed or ctx ended. It is for those
+// who build another lock on Redlock's rounds. c has to have its defaults.
+func (c Config) Ask(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []Answer {
+	if !c.Sequential {
+		return c.round(ctx, nodes, request)
 	}
-	var out []answer
+	var out []Answer
 	for i := range nodes {
-		out = append(out, c.round(ctx, nodes[i:i+1], r)...)
+		out = append(out, c.round(ctx, nodes[i:i+1], request)...)
 	}
 	return out
 }
@@ -38,34 +45,33 @@ func (c *Client) ask(ctx context.Context, nodes []int, r request) []answer {
 // deadline comes an eighth later, to free what they hold. Answers that come
 // after the end go to the channel's buffer, so that no goroutine waits for a
 // reader.
-func (c *Client) round(ctx context.Context, nodes []int, r request) []answer {
-	out := make([]answer, len(nodes))
+func (c Config) round(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []Answer {
+	out := make([]Answer, len(nodes))
 	for i, n := range nodes {
-		out[i] = answer{node: n, err: errNoAnswer}
+		out[i] = Answer{Node: n, Err: errNoAnswer}
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || len(nodes) == 0 {
 		return out
 	}
-	timeout := c.cfg.Timeout
-	nodeCtx, cancel := context.WithTimeout(ctx, timeout+timeout/8)
+	nodeCtx, cancel := context.WithTimeout(ctx, c.Timeout+c.Timeout/8)
 	defer cancel()
 
 	type indexed struct {
 		i int
-		answer
+		Answer
 	}
 	answers := make(chan indexed, len(nodes))
 	for i, n := range nodes {
 		go func() {
-			value, err := r(nodeCtx, c.cfg.Nodes[n])
-			answers <- indexed{i, answer{n, value, err}}
+			value, err := request(nodeCtx, n)
+			answers <- indexed{i, Answer{n, value, err}}
 		}()
 	}
-	end := c.cfg.After(timeout)
+	end := c.After(c.Timeout)
 	for range nodes {
 		select {
 		case a := <-answers:
-			out[a.i] = a.answer
+			out[a.i] = a.Answer
 		case <-end:
 			return out
 		case <-ctx.Done():
@@ -75,32 +81,33 @@ func (c *Client) round(ctx context.Context, nodes []int, r request) []answer {
 	return out
 }
 
-// tally counts answers.
-type tally struct{ yes, no, all int }
+// Tally counts answers; a node that gave none is in All only.
+type Tally struct{ Yes, No, All int }
 
-func count(answers []answer) tally {
-	t := tally{all: len(answers)}
+// Count counts answers.
+func Count(answers []Answer) Tally {
+	t := Tally{All: len(answers)}
 	for _, a := range answers {
 		switch {
-		case a.yes():
-			t.yes++
-		case a.no():
-			t.no++
+		case a.Yes():
+			t.Yes++
+		case a.No():
+			t.No++
 		}
 	}
 	return t
 }
 
 // causes lists the nodes that did not say yes.
-func (c *Client) causes(answers []answer) []NodeError {
+func (c *Client) causes(answers []Answer) []NodeError {
 	var out []NodeError
 	for _, a := range answers {
-		err := a.err
+		err := a.Err
 		if err == nil {
 			err = errNo
 		}
-		if !a.yes() {
-			out = append(out, NodeError{c.name(a.node), err})
+		if !a.Yes() {
+			out = append(out, NodeError{c.name(a.Node), err})
 		}
 	}
 	return out

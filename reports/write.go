@@ -70,7 +70,7 @@ func Write(dir string, r outcome.Run) error {
 	for _, f := range plots {
 		p.Figures = append(p.Figures, page.Figure{Name: f.Name, Title: f.Title, Caption: f.Caption, SVG: f.SVG})
 	}
-	if err := writeFigures(to, plots); err != nil {
+	if err := writeFigures(to, plots, ".svg", func(f figures.Figure) ([]byte, error) { return f.SVG, nil }); err != nil {
 		return err
 	}
 	return writePage(to, p)
@@ -79,7 +79,7 @@ func Write(dir string, r outcome.Run) error {
 // FigureDir is where the figures lie that the page shows.
 const FigureDir = "figures"
 
-func writeFigures(to *files.Folder, plots []figures.Figure) error {
+func writeFigures(to *files.Folder, plots []figures.Figure, suffix string, form func(figures.Figure) ([]byte, error)) error {
 	if len(plots) == 0 {
 		return nil
 	}
@@ -89,7 +89,11 @@ func writeFigures(to *files.Folder, plots []figures.Figure) error {
 	}
 	defer in.Close()
 	for _, f := range plots {
-		if err := in.Write(f.Name+".svg", f.SVG); err != nil {
+		image, err := form(f)
+		if err != nil {
+			return err
+		}
+		if err := in.Write(f.Name+suffix, image); err != nil {
 			return fmt.Errorf("write figures: %w", err)
 		}
 	}
@@ -108,21 +112,7 @@ func WriteImages(dir string, r outcome.Run) error {
 		return fmt.Errorf("write figures: %w", err)
 	}
 	defer to.Close()
-	in, err := to.Sub(FigureDir)
-	if err != nil {
-		return fmt.Errorf("write figures: %w", err)
-	}
-	defer in.Close()
-	for _, f := range plots {
-		image, err := f.PNG()
-		if err != nil {
-			return err
-		}
-		if err := in.Write(f.Name+".png", image); err != nil {
-			return fmt.Errorf("write figures: %w", err)
-		}
-	}
-	return nil
+	return writeFigures(to, plots, ".png", figures.Figure.PNG)
 }
 
 func writePage(to *files.Folder, p page.Page) error {

@@ -41,55 +41,28 @@ func workers(patience time.Duration, stacks string) sweep.Pool {
 	return sweep.Pool{Command: []string{self, workerVerb}, Size: runtime.NumCPU(), Patience: patience, Stacks: stacks}
 }
 
-// workerCmd does simulated runs in a process of its own.
-func (a *app) workerCmd() *cobra.Command {
-	return &cobra.Command{Use: workerVerb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		// What a terminal tells all of a group is for the parent to act on: a worker ends with
-		// its input.
-		signal.Ignore(os.Interrupt, syscall.SIGHUP)
-		b := sim.New(kinds.All)
-		return sweep.Worker(a.in, a.out, map[string]harness.Backend{b.Name(): b})
-	}}
-}
-
-// clientCmd is one contender on a real backend.
-func (a *app) clientCmd() *cobra.Command {
-	return &cobra.Command{Use: clientVerb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		return contender.Main(a.in, a.out, kinds.All)
-	}}
-}
-
-// roomCmd runs one contender after the other in a container.
-func (a *app) roomCmd() *cobra.Command {
-	return &cobra.Command{Use: roomVerb, Hidden: true, DisableFlagParsing: true, RunE: func(_ *cobra.Command, program []string) error {
+// hiddenCmds are those that lockpick starts itself with.
+func (a *app) hiddenCmds() (all []*cobra.Command) {
+	for verb, run := range map[string]func() error{
+		workerVerb:  a.work,                                                         // does simulated runs in a process of its own
+		clientVerb:  func() error { return contender.Main(a.in, a.out, kinds.All) }, // is one contender on a real backend
+		placeVerb:   func() error { return docker.Stay(a.in) },                      // holds the place of a node among containers
+		linksVerb:   func() error { return docker.Links(a.in, a.out) },              // is the links of a backend of containers
+		packetsVerb: func() error { return docker.Packets(a.in, a.out) },            // loses the packets of a node in a container
+		clockVerb:   func() error { return docker.Clocks(a.in, a.out) },             // turns the clocks of a container from one beside it
+	} {
+		all = append(all, &cobra.Command{Use: verb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return run() }})
+	}
+	// roomVerb runs one contender after the other in a container.
+	return append(all, &cobra.Command{Use: roomVerb, Hidden: true, DisableFlagParsing: true, RunE: func(_ *cobra.Command, program []string) error {
 		return docker.Room(os.Stdin, os.Stdout, os.Stderr, program) // which its clients get as they are
-	}}
+	}})
 }
 
-// placeCmd holds the place of a node among containers.
-func (a *app) placeCmd() *cobra.Command {
-	return &cobra.Command{Use: placeVerb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		return docker.Stay(a.in)
-	}}
-}
-
-// linksCmd is the links of a backend of containers.
-func (a *app) linksCmd() *cobra.Command {
-	return &cobra.Command{Use: linksVerb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		return docker.Links(a.in, a.out)
-	}}
-}
-
-// packetsCmd loses the packets of a node in a container.
-func (a *app) packetsCmd() *cobra.Command {
-	return &cobra.Command{Use: packetsVerb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		return docker.Packets(a.in, a.out)
-	}}
-}
-
-// clockCmd turns the clocks of a container from one beside it.
-func (a *app) clockCmd() *cobra.Command {
-	return &cobra.Command{Use: clockVerb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		return docker.Clocks(a.in, a.out)
-	}}
+// work does simulated runs. What a terminal tells all of a group is for the parent to act
+// on: a worker ends with its input.
+func (a *app) work() error {
+	signal.Ignore(os.Interrupt, syscall.SIGHUP)
+	b := sim.New(kinds.All)
+	return sweep.Worker(a.in, a.out, map[string]harness.Backend{b.Name(): b})
 }

@@ -32,7 +32,8 @@ var house = map[string]row{
 
 	"harness/owned":         {third: xsys, because: "a leaf: whoever makes what a kill could leave names it after itself"},
 	"harness/files":         {ours: "harness/owned", because: "whoever opens what others may have left opens it here"},
-	"harness/history":       {ours: "harness/files", because: "next to a leaf: everybody reads facts"},
+	"harness/history":       {ours: "harness/files harness/history/peaks", because: "next to a leaf: everybody reads facts"},
+	"harness/history/peaks": {because: "a tree over numbers, which knows of no history"},
 	"harness/resp":          {ours: "harness/history", because: "reads lock commands off the wire, as facts"},
 	"harness/history/edn":   {ours: "harness/files harness/history harness/history/facts", tests: goEDN + " harness/history/story checker checker/mutex", because: "translates other people's facts into ours, and judges nothing"},
 	"harness/history/facts": {ours: "harness/history", tests: "harness/history/story", because: "one reading of a history for all who judge, draw or translate it; it judges nothing"},
@@ -60,7 +61,7 @@ var house = map[string]row{
 		because: "the engine knows no backend, no checker, no report, and no file"},
 	"harness/sim": {ours: "harness harness/scenario harness/client harness/lock harness/history harness/resp harness/sim/node nemesis", tests: goRedis,
 		because: "the simulation knows no real process and no judge"},
-	"harness/sim/node":    {ours: "harness/history", third: lua, because: "a Redis node that knows no network, and no time but its own clock"},
+	"harness/sim/node":    {ours: "harness/history harness/resp", third: lua, because: "a Redis node that knows no network, and no time but its own clock"},
 	"harness/real/server": {ours: "harness/resp", tests: "harness/real/proc", because: "what redis-servers are asked and told, whatever they run as"},
 	"harness/real/failover": {ours: "harness/scenario harness/real/server",
 		because: "one course of a failover for all real nodes; it knows no process, no container and no link"},
@@ -87,7 +88,7 @@ var house = map[string]row{
 	"docker": {ours: "harness harness/scenario harness/client harness/files harness/history harness/owned harness/real/… harness/resp harness/shortage nemesis", third: dockerPkg, tests: "harness/lock",
 		because: "backends never import each other"},
 
-	"checker":            {ours: "harness/history harness/history/facts", third: porcupine, tests: "harness/history/story checker/bruteforce", because: "judges facts only; can't see how they were made"},
+	"checker":            {ours: "harness/history harness/history/facts harness/history/peaks", third: porcupine, tests: "harness/history/story checker/bruteforce", because: "judges facts only; can't see how they were made"},
 	"checker/bruteforce": {ours: "harness/history", because: "the judge of last resort in tests: it shares no line with the checker, with the facts or with porcupine's questions"},
 	"scenarios":          {because: "embedded text"},
 	"reports":            {ours: "harness/files harness/history harness/history/edn checker scenarios/outcome reports/…", tests: "harness/history/story", because: "puts together what the packages below draw"},
@@ -127,7 +128,7 @@ const (
 	prometheus = "github.com/prometheus/client_golang"
 	zerolog    = "github.com/rs/zerolog"
 	porcupine  = "github.com/anishathalye/porcupine"
-	dockerPkg  = "github.com/docker/docker"
+	dockerPkg  = "github.com/docker/docker github.com/containerd/errdefs"
 	goFuse     = "github.com/hanwen/go-fuse/v2"
 	nftables   = "github.com/google/nftables"
 	gonumPlot  = "gonum.org/v1/plot"

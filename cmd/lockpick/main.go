@@ -111,9 +111,10 @@ record, and explains the verdict.`,
 	})
 	root.SetHelpCommand(a.helpCmd())
 	root.AddCommand(a.listCmd(), a.showCmd(), a.runCmd(), a.checkCmd(), a.replayCmd(), a.explainCmd(), a.reportCmd(), a.serveCmd(),
-		a.doctorCmd(), a.versionCmd(), a.workerCmd(), a.clientCmd(), a.roomCmd(), a.placeCmd(), a.linksCmd(), a.clockCmd(), a.packetsCmd())
+		a.doctorCmd(), a.versionCmd())
+	root.AddCommand(a.hiddenCmds()...)
 	for _, t := range topics {
-		root.AddCommand(&cobra.Command{Use: t.name, Short: t.short, Long: t.text})
+		root.AddCommand(&cobra.Command{Use: t.name, Short: t.short, Long: topic(t.name)})
 	}
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

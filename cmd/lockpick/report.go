@@ -151,7 +151,7 @@ func summary(o outcome.Outcome) []string {
 		if j.Follows != "" && j.AsExpected {
 			continue
 		}
-		if j.Expected != "" || j.Got == checker.Violated || !j.AsExpected {
+		if j.Tells() {
 			parts = append(parts, j.String())
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // What help scenario-format shows is a scenario, with every way to write clients
 // and triggers.
 func TestScenarioFormatIsTrue(t *testing.T) {
-	_, rest, _ := strings.Cut(scenarioFormat, "\n\n")
+	_, rest, _ := strings.Cut(topic("scenario-format"), "\n\n")
 	file, when, _ := strings.Cut(rest, "\n\n")
 	if all, err := scenario.Parse("help", []byte(file), known()); err != nil || len(all) != 2 {
 		t.Errorf("%d scenarios, %v", len(all), err)
@@ -42,7 +42,7 @@ func TestScenarioFormatIsTrue(t *testing.T) {
 
 // help faults tells of every kind, of all that a kind takes, and of every shape.
 func TestFaultsAreTold(t *testing.T) {
-	table, below, ok := strings.Cut(faults(), "\n\n")
+	table, below, ok := strings.Cut(topic("faults"), "\n\n")
 	if !ok {
 		t.Fatal("no text below the table")
 	}
@@ -66,7 +66,7 @@ func TestFaultsAreTold(t *testing.T) {
 			t.Errorf("no word of the shape %s", shape)
 		}
 	}
-	for line := range strings.Lines(faults()) {
+	for line := range strings.Lines(topic("faults")) {
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 92 {
 			t.Errorf("%d columns: %s", n, line)
 		}

@@ -57,7 +57,7 @@ func (s *simulated) Do(words []string) (resp.Value, error) {
 	if s.node == nil {
 		return resp.Value{}, errDown
 	}
-	out, _ := s.session.Feed(encode(words))
+	out, _ := s.session.Feed(resp.Append(nil, words...))
 	var scan resp.Scanner
 	values, err := scan.Feed(out)
 	if err != nil || len(values) != 1 {
@@ -146,12 +146,4 @@ func (s *simulated) Turn(by time.Duration, rate float64) error {
 	}
 	s.clock.Turn(by, rate)
 	return nil
-}
-
-func encode(words []string) []byte {
-	b := fmt.Appendf(nil, "*%d\r\n", len(words))
-	for _, w := range words {
-		b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(w), w)
-	}
-	return b
 }

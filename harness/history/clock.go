@@ -1,8 +1,11 @@
 package history
 
 import (
+	"cmp"
 	"math"
 	"slices"
+
+	"lockpick/harness/history/peaks"
 )
 
 // CameTrue returns the events with each ValidUntil as it came true. A client
@@ -18,25 +21,137 @@ import (
 // Events are in the order of time. They are not changed: without turned clocks
 // they are returned as they are, otherwise they are copied.
 func CameTrue(events []Event) []Event {
-	var turns []Event
-	var nodes []string // whose clocks no client believes in
-	if len(events) > 0 && events[0].Params != nil {
-		nodes = events[0].Params.Nodes
-	}
-	for i := range events {
-		if events[i].Op == OpClock && !slices.Contains(nodes, events[i].Node) {
-			turns = append(turns, events[i])
-		}
-	}
-	if turns == nil {
+	clocks := turned(events)
+	if clocks == nil {
 		return events
 	}
 	out := make([]Event, len(events))
 	copy(out, events)
 	for i := range out {
-		out[i].ValidUntil = out[i].Reached(turns)
+		if e := &out[i]; e.ValidUntil != 0 && e.Local != 0 {
+			e.ValidUntil = clocks[clockOf{e.Process, e.Wall}].reached(e)
+		}
 	}
 	return out
+}
+
+// clockOf is one of a client's clocks.
+type clockOf struct {
+	client string
+	wall   bool
+}
+
+// clock is how one was turned, in the order of time.
+type clock struct {
+	turns  []Event
+	sorted bool        // as events are that were read
+	shown  peaks.Peaks // what it shows before the next turn, or somewhat more
+}
+
+// turned is the clocks of clients that were turned.
+func turned(events []Event) map[clockOf]*clock {
+	nodes := map[string]bool{} // no client believes in their clocks
+	if len(events) > 0 && events[0].Params != nil {
+		for _, n := range events[0].Params.Nodes {
+			nodes[n] = true
+		}
+	}
+	var clocks map[clockOf]*clock
+	for i := range events {
+		e := &events[i]
+		if e.Op != OpClock || nodes[e.Node] {
+			continue
+		}
+		if clocks == nil {
+			clocks = map[clockOf]*clock{}
+		}
+		c := clocks[clockOf{e.Node, e.Wall}]
+		if c == nil {
+			c = &clock{}
+			clocks[clockOf{e.Node, e.Wall}] = c
+		}
+		c.turns = append(c.turns, *e)
+	}
+	for _, c := range clocks {
+		c.sorted = slices.IsSortedFunc(c.turns, func(a, b Event) int { return cmp.Compare(a.T, b.T) })
+		shown := make([]int64, len(c.turns))
+		for i := range c.turns {
+			shown[i] = c.most(i)
+		}
+		c.shown = peaks.Of(shown)
+	}
+	return clocks
+}
+
+// far is further than a clock is read: beyond it sums may overflow.
+const far = 1 << 61
+
+func isFar(instant int64) bool { return instant > far || instant < -far }
+
+// most is at least the latest deadline that the clock shows after a turn and before the
+// next.
+func (c *clock) most(i int) int64 {
+	if i+1 == len(c.turns) {
+		return math.MaxInt64
+	}
+	t, next := &c.turns[i], &c.turns[i+1]
+	if isFar(t.Local) || isFar(t.T) || isFar(next.T) {
+		return math.MaxInt64
+	}
+	if t.Drift == 0 {
+		return t.Local + next.T - t.T
+	}
+	by := float64(next.T-t.T) * max(0, 1+float64(t.Drift)/1e9)
+	if by > far {
+		return math.MaxInt64
+	}
+	return t.Local + int64(by*(1+1e-12)) + 2 // it may be rounded
+}
+
+// reached is what e.Reached says, without a look at each turn. Nil: there are none.
+func (c *clock) reached(e *Event) int64 {
+	if c == nil || !c.sorted {
+		return e.Reached(c.all())
+	}
+	i, _ := slices.BinarySearchFunc(c.turns, e.T, func(t Event, at int64) int {
+		if t.T <= at {
+			return -1
+		}
+		return 1
+	})
+	deadline := e.Local + e.ValidUntil - e.T
+	if i == len(c.turns) || isFar(deadline) {
+		return e.Reached(c.turns[max(0, i-1):])
+	}
+	// Up to the next turn it runs as it did. From then on only those turns count after
+	// which it may show the deadline.
+	drift := int64(0)
+	if i > 0 {
+		drift = c.turns[i-1].Drift
+	}
+	if due := reach(e.T, deadline-e.Local, drift); due <= c.turns[i].T {
+		return due
+	}
+	for {
+		i = c.shown.From(i, deadline)
+		t := &c.turns[i]
+		if t.Local >= deadline {
+			return t.T
+		}
+		due := reach(t.T, deadline-t.Local, t.Drift)
+		if i+1 == len(c.turns) || due <= c.turns[i+1].T {
+			return due
+		}
+		i++
+	}
+}
+
+// all is the turns of a clock.
+func (c *clock) all() []Event {
+	if c == nil {
+		return nil
+	}
+	return c.turns
 }
 
 // Reached is ValidUntil as it came true after the turns of clocks, in the order
@@ -74,5 +189,9 @@ func reach(at, span, drift int64) int64 {
 	if speed <= 0 {
 		return math.MaxInt64
 	}
-	return at + int64(math.Ceil(float64(span)/speed))
+	later := math.Ceil(float64(span) / speed)
+	if later > far { // it all but stands still
+		return math.MaxInt64
+	}
+	return at + int64(later)
 }

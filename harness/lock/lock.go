@@ -13,6 +13,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"time"
 )
@@ -114,3 +115,15 @@ type Tokener interface {
 // ErrNotHeld is a definite "no": the lock was not held when it was to be
 // released or extended.
 var ErrNotHeld = errors.New("lock is not held")
+
+// Clients are what a lock asks its nodes by, and closes with them.
+type Clients[C io.Closer] []C
+
+// Close is that of a Lock.
+func (all Clients[C]) Close() error {
+	var errs []error
+	for _, c := range all {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}

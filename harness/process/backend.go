@@ -86,40 +86,23 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 		run = b.trust(ctx, run)
 	}
 	out := []harness.Capability{run}
-	for _, name := range powers {
+	for _, some := range []struct {
+		names []string
+		try   func() harness.Capability
+	}{
+		{powers, func() harness.Capability { return run }},
+		{[]string{disk.LosesPower, disk.HitsDisks}, b.canMount},
+		{[]string{scenario.CanTellLife}, func() harness.Capability { return b.canTell(ctx) }},
+		{[]string{watches}, func() harness.Capability { return b.canWatch(ctx) }},
+		{clockPowers, b.canTurnClocks},
+	} {
 		c := run
-		c.Name = name
-		out = append(out, c)
-	}
-	disks := run
-	if run.Available {
-		disks = b.canMount()
-	}
-	for _, name := range []string{disk.LosesPower, disk.HitsDisks} {
-		c := disks
-		c.Name = name
-		out = append(out, c)
-	}
-	tell := run
-	if run.Available {
-		tell = b.canTell(ctx)
-	}
-	tell.Name = scenario.CanTellLife
-	out = append(out, tell)
-	watch := run
-	if run.Available {
-		watch = b.canWatch(ctx)
-	}
-	watch.Name = watches
-	out = append(out, watch)
-	clocks := run
-	if run.Available {
-		clocks = b.canTurnClocks()
-	}
-	for _, name := range clockPowers {
-		c := clocks
-		c.Name = name
-		out = append(out, c)
+		if run.Available {
+			c = some.try()
+		}
+		for _, c.Name = range some.names {
+			out = append(out, c)
+		}
 	}
 	return append(out, uncontained...)
 }

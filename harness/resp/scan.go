@@ -37,6 +37,7 @@ var ErrShort = errors.New("incomplete")
 
 const (
 	maxBulk  = 64 << 20
+	maxWord  = 512 << 20 // of a command, as in Redis
 	maxItems = 1 << 20
 	maxDepth = 32
 )
@@ -74,45 +75,63 @@ func feed[T any](s *Scanner, b []byte, cut func([]byte) (T, []byte, error)) ([]T
 	return out, s.err
 }
 
-// words cuts one command off b: it is Parse and Strings, but goes straight
-// through the array of strings that a command nearly always is. Commands are
-// parsed in the goroutines of clients, which are many and short-lived, and
-// whose stacks have to grow for every frame.
-func words(b []byte) (args []string, rest []byte, err error) {
-	n, rest, ok := header('*', b)
-	if !ok || n < 0 || n > maxItems {
-		return slowWords(b)
+// Words cuts one command off b, as a Redis does, and its errors are Redis's own
+// words. Clients' goroutines parse commands, and are many and short-lived: it goes
+// straight through, since their stacks have to grow for every frame.
+func Words(b []byte) (args []string, rest []byte, err error) {
+	line, rest, err := cutLine(b)
+	if err != nil {
+		return nil, nil, err
 	}
-	args = make([]string, 0, min(n, 8))
+	if len(line) == 0 || line[0] != '*' {
+		return strings.Fields(string(line)), rest, nil
+	}
+	n, ok := number(line[1:])
+	if !ok || n > maxItems {
+		return nil, nil, errors.New("invalid multibulk length")
+	}
+	if n <= 0 {
+		return nil, rest, nil
+	}
+	args = make([]string, 0, min(n, 16))
 	for range n {
-		size, r, ok := header('$', rest)
-		if !ok || size < 0 || size > int64(len(r))-2 {
-			return slowWords(b)
+		if line, rest, err = cutLine(rest); err != nil {
+			return nil, nil, err
 		}
-		args, rest = append(args, string(r[:size])), r[size+2:]
+		if len(line) == 0 || line[0] != '$' {
+			return nil, nil, fmt.Errorf("expected '$', got '%s'", line[:min(1, len(line))])
+		}
+		size, ok := number(line[1:])
+		if !ok || size < 0 || size > maxWord {
+			return nil, nil, errors.New("invalid bulk length")
+		}
+		if int64(len(rest)) < size+2 {
+			return nil, nil, ErrShort
+		}
+		args, rest = append(args, string(rest[:size])), rest[size+2:]
 	}
 	return args, rest, nil
 }
 
-func slowWords(b []byte) (args []string, rest []byte, err error) {
-	v, rest, err := Parse(b)
-	if err != nil {
-		return nil, nil, err
+// cutLine cuts one line off b. As in Redis, a bare newline ends an inline command too.
+func cutLine(b []byte) (line, rest []byte, err error) {
+	i := bytes.IndexByte(b, '\n')
+	if i < 0 {
+		if len(b) > 64<<10 {
+			return nil, nil, errors.New("too big inline request")
+		}
+		return nil, nil, ErrShort
 	}
-	return v.Strings(), rest, nil
+	return bytes.TrimSuffix(b[:i], []byte("\r")), b[i+1:], nil
 }
 
-// header cuts a line of the given kind with a number off b.
-func header(kind byte, b []byte) (n int64, rest []byte, ok bool) {
-	if len(b) == 0 || b[0] != kind {
-		return 0, nil, false
+// Append writes a command as clients do.
+func Append(out []byte, args ...string) []byte {
+	out = fmt.Appendf(out, "*%d\r\n", len(args))
+	for _, a := range args {
+		out = fmt.Appendf(out, "$%d\r\n%s\r\n", len(a), a)
 	}
-	i := bytes.Index(b, crlf)
-	if i < 0 {
-		return 0, nil, false
-	}
-	n, ok = number(b[1:i])
-	return n, b[i+2:], ok
+	return out
 }
 
 // Parse cuts the first value off b; ErrShort says that b ends inside it. Inline commands ("PING\r\n") become arrays.

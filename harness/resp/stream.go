@@ -50,9 +50,12 @@ func NewStream(scripts *Scripts) *Stream { return &Stream{scripts: scripts} }
 // Request takes bytes that the client sent at an instant and returns the
 // commands that are complete now.
 func (s *Stream) Request(b []byte, now int64) []*Command {
-	commands, _ := feed(&s.in, b, words) // what is no RESP is of no interest, and passes
+	commands, _ := feed(&s.in, b, Words) // what is no RESP is of no interest, and passes
 	var out []*Command
 	for _, args := range commands {
+		if len(args) == 0 {
+			continue // to which there is no answer
+		}
 		c := &Command{Args: args, Sent: now}
 		c.classify(s.scripts)
 		if len(c.Args) > 1 && strings.EqualFold(c.Args[0], "EVAL") && s.retry[c.Args[1]] {

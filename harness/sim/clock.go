@@ -167,6 +167,6 @@ func (s *server) time() (time.Time, error) {
 // against tells a time with how far it is from the true one, as its clock begins to
 // run at a rate.
 func (c *cluster) against(t time.Time, rate float64) string {
-	off := t.Sub(time.Now()).Round(10 * time.Microsecond) // Redis tells microseconds
+	off := time.Until(t).Round(10 * time.Microsecond) // Redis tells microseconds
 	return t.UTC().Format("15:04:05.000000") + ", " + nemesis.ClockWords(off, rate)
 }

@@ -128,12 +128,9 @@ func (c *cluster) Node(_ context.Context, name string, args ...string) (any, err
 	defer c.tell()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, err := c.node(name)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("ask %s: %w", name, err)
-	case s.node == nil:
-		return nil, fmt.Errorf("ask %s: it is down", name)
+	s, err := c.up("ask", name, "it is down")
+	if err != nil {
+		return nil, err
 	}
 	return s.do(args...)
 }

@@ -17,12 +17,9 @@ var (
 func (c *cluster) LosePower(target string, torn bool) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, err := c.node(target)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("cut power of %s: %w", target, err)
-	case s.node == nil:
-		return "", fmt.Errorf("cut power of %s: it is down already", target)
+	s, err := c.up("cut power of", target, "it is down already")
+	if err != nil {
+		return "", err
 	}
 	before := s.identity()
 	s.off = true

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -29,12 +30,9 @@ func (c *cluster) Kill(target string) (string, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, err := c.node(target)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("kill %s: %w", target, err)
-	case s.node == nil:
-		return "", fmt.Errorf("kill %s: it is down already", target)
+	s, err := c.up("kill", target, "it is down already")
+	if err != nil {
+		return "", err
 	}
 	before := s.identity()
 	s.crash()
@@ -56,6 +54,19 @@ func (c *cluster) Restart(target string) (string, error) {
 	before := s.runID
 	s.start()
 	return fmt.Sprintf("was run_id %.8s, now %s; PING: %s", before, s.identity(), s.ping()), nil
+}
+
+// up is a node that runs, of which something is asked, or says that it is down. The
+// network's mutex is held.
+func (c *cluster) up(what, target, down string) (*server, error) {
+	s, err := c.node(target)
+	if err == nil && s.node == nil {
+		err = errors.New(down)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", what, target, err)
+	}
+	return s, nil
 }
 
 func (c *cluster) node(name string) (*server, error) {

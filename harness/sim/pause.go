@@ -28,12 +28,10 @@ func (c *cluster) Pause(target string) (string, error) {
 }
 
 func (c *cluster) pauseNode(target string) (string, error) {
-	s, err := c.node(target)
+	s, err := c.up("pause", target, "it is down")
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("pause %s: %w", target, err)
-	case s.node == nil:
-		return "", fmt.Errorf("pause %s: it is down", target)
+		return "", err
 	case s.paused:
 		return "", fmt.Errorf("pause %s: it is paused already", target)
 	}

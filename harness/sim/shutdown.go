@@ -13,12 +13,10 @@ var _ nemesis.Shutter = (*cluster)(nil)
 func (c *cluster) Shutdown(target string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, err := c.node(target)
+	s, err := c.up("shut down", target, "it is down already")
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("shut down %s: %w", target, err)
-	case s.node == nil:
-		return "", fmt.Errorf("shut down %s: it is down already", target)
+		return "", err
 	case s.paused || s.disk != nil && s.disk.Stalled:
 		return "", fmt.Errorf("shut down %s: it does not answer", target)
 	}

@@ -13,7 +13,8 @@ import (
 // without a word.
 const mostAnnotations = 9
 
-// Annotations writes what was not as expected as workflow commands.
+// Annotations writes a workflow command for each outcome that was not as expected: at
+// most nine, the last of which says how many more there are.
 func (r *Report) Annotations(w io.Writer) error {
 	var lines []string
 	all := 0

@@ -45,16 +45,24 @@ func hostile() []outcome.Outcome {
 		Judgements: []outcome.Judgement{{Property: evil, Expected: evil, Got: checker.Violated, Cause: evil, Node: evil, Because: evil}}}}
 }
 
+func gathered(outcomes []outcome.Outcome) *Report {
+	r := &Report{}
+	for _, o := range outcomes {
+		r.Add(o)
+	}
+	return r
+}
+
 func TestGolden(t *testing.T) {
 	for name, outcomes := range map[string][]outcome.Outcome{"suite": runs(), "expected": runs()[:2], "hostile": hostile(), "seeds": seeds(100)} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer
-			if err := Summary(&b, outcomes, mermaid); err != nil {
+			if err := gathered(outcomes).Summary(&b, mermaid); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, name+".md", b.Bytes())
 			b.Reset()
-			if err := Annotations(&b, outcomes); err != nil {
+			if err := gathered(outcomes).Annotations(&b); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, name+".txt", b.Bytes())
@@ -102,7 +110,7 @@ func TestNineAnnotations(t *testing.T) {
 			outcomes = append(outcomes, o)
 		}
 		var b bytes.Buffer
-		if err := Annotations(&b, outcomes); err != nil {
+		if err := gathered(outcomes).Annotations(&b); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Count(b.String(), "\n"); got != want {
@@ -124,7 +132,7 @@ func TestSummaryIsCut(t *testing.T) {
 			outcomes = append(outcomes, o)
 		}
 		var b bytes.Buffer
-		if err := Summary(&b, outcomes, mermaid); err != nil {
+		if err := gathered(outcomes).Summary(&b, mermaid); err != nil {
 			t.Fatal(err)
 		}
 		text := b.String()

@@ -1,37 +1,13 @@
 package github
 
 import (
-	"io"
-
 	"lockpick/checker"
 	"lockpick/scenarios/outcome"
 )
 
-// Summary writes the outcomes of runs as a step's summary. drawing is the sequence
-// diagram of a run: Mermaid's, or plain text; "" if there is none. It is asked only
-// about runs whose diagram is shown, and may be nil.
-func Summary(w io.Writer, outcomes []outcome.Outcome, drawing func(outcome.Outcome) string) error {
-	return gathered(outcomes).Summary(w, drawing)
-}
-
-// Annotations writes a workflow command for each outcome that was not as expected: at
-// most nine, the last of which says how many more there are.
-func Annotations(w io.Writer, outcomes []outcome.Outcome) error {
-	return gathered(outcomes).Annotations(w)
-}
-
-func gathered(outcomes []outcome.Outcome) *Report {
-	r := &Report{}
-	for _, o := range outcomes {
-		r.Add(o)
-	}
-	return r
-}
-
 // Report gathers outcomes. Its zero value is ready.
 type Report struct {
 	groups []*group
-	byName map[string]*group
 	count  map[string]int // outcomes by state
 	runs   int
 }
@@ -60,15 +36,11 @@ const mostBad = 3
 
 // Add adds the outcome of one run.
 func (r *Report) Add(o outcome.Outcome) {
-	if r.byName == nil {
-		r.byName, r.count = map[string]*group{}, map[string]int{}
+	if r.count == nil {
+		r.count = map[string]int{}
 	}
-	id := o.Backend + "\x00" + o.Scenario
-	g := r.byName[id]
-	if g == nil {
-		g = &group{scenario: o.Scenario, backend: o.Backend, count: map[string]int{}}
-		r.byName[id], r.groups = g, append(r.groups, g)
-	}
+	g := outcome.Entry(&r.groups, func(g *group) bool { return g.scenario == o.Scenario && g.backend == o.Backend },
+		group{scenario: o.Scenario, backend: o.Backend, count: map[string]int{}})
 	r.runs++
 	r.count[o.State()]++
 	g.add(o)
@@ -84,7 +56,7 @@ func (g *group) add(o outcome.Outcome) {
 		g.bad = append(g.bad, o)
 	}
 	for _, j := range o.Judgements {
-		if j.Expected != "" || j.Got == checker.Violated || !j.AsExpected {
+		if j.Tells() {
 			g.judged(j)
 		}
 		if o.Code == outcome.ExitOK && g.good == nil && j.Got == checker.Violated && j.Number == nil {
@@ -94,16 +66,7 @@ func (g *group) add(o outcome.Outcome) {
 }
 
 func (g *group) judged(j outcome.Judgement) {
-	var r *row
-	for _, other := range g.rows {
-		if other.property == j.Property {
-			r = other
-		}
-	}
-	if r == nil {
-		r = &row{property: j.Property, expected: j.Expected, first: j}
-		g.rows = append(g.rows, r)
-	}
+	r := outcome.Entry(&g.rows, func(r *row) bool { return r.property == j.Property }, row{property: j.Property, expected: j.Expected, first: j})
 	r.runs++
 	if j.Got == checker.NotExercised {
 		r.idle++

@@ -18,7 +18,9 @@ const (
 	mostDrawn   = 20        // diagrams
 )
 
-// Summary writes what was gathered as Markdown.
+// Summary writes what was gathered as a step's summary. drawing is the sequence
+// diagram of a run: Mermaid's, or plain text; "" if there is none. It is asked only
+// about runs whose diagram is shown, and may be nil.
 func (r *Report) Summary(w io.Writer, drawing func(outcome.Outcome) string) error {
 	d := &document{left: mostBytes}
 	d.lines("## lockpick: "+r.verdict(), "")

@@ -33,7 +33,6 @@ type suite struct {
 	backend string
 	seconds float64
 	groups  []*group
-	byName  map[string]*group
 }
 
 // group is the cases of a scenario.
@@ -60,18 +59,11 @@ type entry struct {
 
 // detail is why one run did not pass.
 type detail struct {
-	element elementName
+	errored bool // an error, not a failure
 	kind    string
 	message string
 	text    string
 }
-
-type elementName bool
-
-const (
-	failure elementName = false
-	errored elementName = true
-)
 
 // What is told at most of the runs of one case, and of one scenario.
 const (
@@ -97,13 +89,13 @@ func (r *Report) Add(o outcome.Outcome) {
 		return
 	}
 	for _, j := range o.Judgements {
-		if j.Expected != "" || j.Got == checker.Violated || !j.AsExpected {
+		if j.Tells() {
 			r.judged(g, o, j)
 		}
 	}
 	if idle := unmet(o); idle != "" {
 		g.entry(runCase).runs++
-		g.entry(runCase).add(detail{errored, outcome.Undecided, idle, again(o)})
+		g.entry(runCase).add(detail{true, outcome.Undecided, idle, again(o)})
 	}
 	if o.Error != "" || len(g.cases) == 0 || o.Code != outcome.ExitOK && outcome.CodeOf(o.Judgements) == outcome.ExitOK {
 		r.failed(g, o)
@@ -111,23 +103,9 @@ func (r *Report) Add(o outcome.Outcome) {
 }
 
 func (r *Report) group(o outcome.Outcome) *group {
-	var s *suite
-	for _, other := range r.suites {
-		if other.backend == o.Backend {
-			s = other
-		}
-	}
-	if s == nil {
-		s = &suite{backend: o.Backend, byName: map[string]*group{}}
-		r.suites = append(r.suites, s)
-	}
+	s := outcome.Entry(&r.suites, func(s *suite) bool { return s.backend == o.Backend }, suite{backend: o.Backend})
 	s.seconds += o.Seconds
-	g := s.byName[o.Scenario]
-	if g == nil {
-		g = &group{scenario: o.Scenario}
-		s.byName[o.Scenario], s.groups = g, append(s.groups, g)
-	}
-	return g
+	return outcome.Entry(&s.groups, func(g *group) bool { return g.scenario == o.Scenario }, group{scenario: o.Scenario})
 }
 
 func (g *group) note(o outcome.Outcome, text string) {
@@ -140,14 +118,7 @@ func (g *group) note(o outcome.Outcome, text string) {
 }
 
 func (g *group) entry(name string) *entry {
-	for _, e := range g.cases {
-		if e.name == name {
-			return e
-		}
-	}
-	e := &entry{name: name}
-	g.cases = append(g.cases, e)
-	return e
+	return outcome.Entry(&g.cases, func(e *entry) bool { return e.name == name }, entry{name: name})
 }
 
 // skip books a run that was not done. One that had to be done is an error.
@@ -158,7 +129,7 @@ func (g *group) skip(o outcome.Outcome) {
 		e.skipped = o.Skipped
 		return
 	}
-	e.add(detail{errored, "required", "skipped, and it is required: " + o.Skipped, ""})
+	e.add(detail{true, "required", "skipped, and it is required: " + o.Skipped, ""})
 }
 
 // failed books a run that could not be done or judged.
@@ -179,7 +150,7 @@ func (r *Report) failed(g *group, o outcome.Outcome) {
 	if first == "" {
 		first = fmt.Sprintf("exit code %d", o.Code)
 	}
-	e.add(detail{errored, kind, first, joined(rest, again(o))})
+	e.add(detail{true, kind, first, joined(rest, again(o))})
 }
 
 // judged books one judgement.
@@ -197,9 +168,9 @@ func (r *Report) judged(g *group, o outcome.Outcome, j outcome.Judgement) {
 	case j.Waits():
 		e.waits = j.Because
 	case j.Open() || j.Missed && o.Code == outcome.ExitUndecided:
-		e.add(detail{errored, string(checker.Undecided), fmt.Sprintf("%s: %s", j, j.Because), again(o)})
+		e.add(detail{true, string(checker.Undecided), fmt.Sprintf("%s: %s", j, j.Because), again(o)})
 	default:
-		d := detail{element: failure, kind: string(j.Got), message: fmt.Sprintf("%s: %s", j, j.Because)}
+		d := detail{kind: string(j.Got), message: fmt.Sprintf("%s: %s", j, j.Because)}
 		if e.failed < mostDetails {
 			d.text = joined(r.drawing(o), again(o))
 		}
@@ -227,7 +198,7 @@ func (r *Report) drawing(o outcome.Outcome) string {
 
 // add counts a run that did not pass, and keeps the first few.
 func (e *entry) add(d detail) {
-	if d.element == errored {
+	if d.errored {
 		e.errors++
 	} else {
 		e.failed++

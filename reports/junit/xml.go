@@ -4,7 +4,6 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -83,7 +82,11 @@ func (s *suite) xml() xmlSuite {
 			if i == 0 { // so that the sum of the cases is the time of the suite
 				c.Time = span(g.seconds)
 			}
-			if notes := append(e.notes(), g.notesAt(i)...); len(notes) > 0 {
+			notes := e.notes()
+			if i == 0 { // where those on the scenario's runs stand
+				notes = append(notes, g.notes...)
+			}
+			if len(notes) > 0 {
 				c.Out = &xmlText{clean(strings.Join(notes, "\n"))}
 			}
 			x.count(c)
@@ -110,7 +113,7 @@ func (e *entry) xml(g *group) xmlCase {
 	c := xmlCase{Name: name(e.name), Class: name(g.scenario)}
 	for _, d := range e.details {
 		reason := xmlReason{Type: d.kind, Message: clean(words.Clip(d.message, mostMessage)), Text: clean(words.Clip(d.text, mostText))}
-		if d.element == errored {
+		if d.errored {
 			c.Errors = append(c.Errors, reason)
 		} else {
 			c.Failures = append(c.Failures, reason)
@@ -153,14 +156,6 @@ func (e *entry) notes() []string {
 		text += fmt.Sprintf("; the first %d are shown", shown)
 	}
 	return append(notes, text)
-}
-
-// notesAt is the notes on a scenario's runs, which stand at its first case.
-func (g *group) notesAt(i int) []string {
-	if i > 0 {
-		return nil
-	}
-	return slices.Clone(g.notes)
 }
 
 func span(seconds float64) string {

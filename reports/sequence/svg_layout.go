@@ -13,22 +13,21 @@ import (
 
 // picture is a diagram with places: pixels from the upper left corner.
 type picture struct {
-	title, desc          string
-	width, height        float64
-	top, bottom, right   float64 // of the drawing within
-	lanes                []drawnLane
-	bands                []drawnBand
-	bars                 []drawnBar
-	arrows               []drawnArrow
-	marks                []drawnMark
-	ticks                []tick
-	breaks               []float64
-	texts                []text
-	axis                 axis
-	taken                []box // where texts and marks are
-	notes                []string
-	legendUsed           map[State]bool
-	leftEdge, rightLimit float64
+	title, desc        string
+	width, height      float64
+	top, bottom, right float64 // of the drawing within
+	lanes              []drawnLane
+	bands              []drawnBand
+	bars               []drawnBar
+	arrows             []drawnArrow
+	marks              []drawnMark
+	ticks              []tick
+	breaks             []float64
+	texts              []text
+	axis               axis
+	taken              []box // where texts and marks are
+	notes              []string
+	legendUsed         map[State]bool
 }
 
 type (
@@ -292,12 +291,10 @@ func (p *picture) addMark(m drawnMark) {
 
 func (p *picture) makeMarks(d Diagram) (wishes []wish) {
 	for _, n := range d.Notes {
-		x, y := p.axis.pos(n.At), p.bottom
+		x, y := p.axis.pos(n.At), p.top+40
 		if n.Lane >= 0 && n.Lane < len(p.lanes) {
 			y = p.lanes[n.Lane].y
 			p.addMark(drawnMark{mark: n.Mark, x: x, y: y, bad: n.Bad, title: escape(n.Label) + ", at " + words.Seconds(n.At), events: n.Events})
-		} else {
-			y = p.top + 40
 		}
 		w := wish{x: x, y: y, label: escape(n.Label), bad: n.Bad, must: true, rank: 1}
 		if n.Bad {

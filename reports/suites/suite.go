@@ -169,15 +169,8 @@ func (s *Suite) relative(dir string) string {
 
 // scenario returns the scenario of an ID, and makes one if nobody announced it.
 func (s *Suite) scenario(id string) *Scenario {
-	for _, c := range s.Scenarios {
-		if c.ID() == id {
-			return c
-		}
-	}
 	name, variant, _ := strings.Cut(id, "/")
-	c := &Scenario{Name: name, Variant: variant}
-	s.Scenarios = append(s.Scenarios, c)
-	return c
+	return outcome.Entry(&s.Scenarios, func(c *Scenario) bool { return c.ID() == id }, Scenario{Name: name, Variant: variant})
 }
 
 func (c *Scenario) add(o outcome.Outcome) {

@@ -103,6 +103,21 @@ func (j Judgement) Open() bool {
 	return j.Got == checker.Undecided || j.Got == checker.NotExercised && !j.AsExpected && !j.Missed
 }
 
+// Tells: it is worth a line of a report. What nobody expected and nothing violated is not.
+func (j Judgement) Tells() bool {
+	return j.Expected != "" || j.Got == checker.Violated || !j.AsExpected
+}
+
+// Entry is the entry of a table that is asked for, or a new one, added to the table: so
+// runs are summed up by scenario and property, in the order in which they came.
+func Entry[T any](table *[]*T, is func(*T) bool, fresh T) *T {
+	if i := slices.IndexFunc(*table, is); i >= 0 {
+		return (*table)[i]
+	}
+	*table = append(*table, &fresh)
+	return &fresh
+}
+
 // Waits: another run of the same suite decides.
 func (j Judgement) Waits() bool { return j.Number != nil && j.Number.Waits }
 

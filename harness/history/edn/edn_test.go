@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"lockpick/checker/mutex"
 	"lockpick/harness/history"
@@ -217,4 +219,28 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// When a lease lapses: never, at once where nobody knows, or a TTL after its call.
+func TestLapsesAgainstTheirTimes(t *testing.T) {
+	const file = `
+{:type :invoke, :f :acquire, :process 0, :time 10}
+{:type :ok,     :f :acquire, :process 0, :time 20}
+{:type :invoke, :f :acquire, :process 1, :time 30}
+{:type :ok,     :f :acquire, :process 1, :time 50}`
+	for ttl, want := range map[time.Duration][]int64{Never: {0, 0}, Unknown: {20, 50}, 100: {110, 130}} {
+		h, _, err := Read(strings.NewReader(file), ttl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []int64
+		for _, e := range h.Events {
+			if e.Type == history.OK {
+				got = append(got, e.ValidUntil)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%d: leases lapse at %d, want %d", ttl, got, want)
+		}
+	}
 }

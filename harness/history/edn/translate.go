@@ -20,7 +20,7 @@ type translation struct {
 	timed     bool     // they have :time
 	indexed   bool     // they have none, but :index
 	keyed     bool     // they say which lock they are of
-	keys      []string
+	keys      map[string]bool
 
 	plain bool          // calls and returns as they stand, of no session
 	ttl   time.Duration // of a lease; Never, Unknown
@@ -45,7 +45,7 @@ type process struct {
 const theLock = "lock"
 
 func newTranslation() *translation {
-	return &translation{processes: map[string]*process{}}
+	return &translation{processes: map[string]*process{}, keys: map[string]bool{}}
 }
 
 // read takes the operations of a history.
@@ -175,7 +175,7 @@ func (t *translation) finished(p *process, o operation, at int64) error {
 		case o.f == history.OpAcquire:
 			p.held[key] = append(held, p.session)
 		default:
-			p.held[key] = slices.DeleteFunc(held, func(s string) bool { return s == p.session })
+			p.held[key] = held[:len(held)-1] // who calls release gives back the last
 		}
 	}
 	if o.kind == history.Info && !p.crashed {
@@ -210,9 +210,7 @@ func (t *translation) lock(o operation) (string, error) {
 	if t.keyed {
 		key = name.String()
 	}
-	if i, ok := slices.BinarySearch(t.keys, key); !ok {
-		t.keys = slices.Insert(t.keys, i, key)
-	}
+	t.keys[key] = true
 	return key, nil
 }
 
@@ -226,8 +224,8 @@ func (t *translation) finish() []history.Event {
 	t.lease()
 	begin := history.Event{T: t.events[0].T, Process: history.Harness, Type: history.Begin, Op: history.OpRun,
 		Params: &history.Params{Schema: history.Schema, Scenario: "history.edn", Backend: "jepsen", Clients: t.clients}}
-	last := t.events[len(t.events)-1].T // who was granted the lock then, and nobody after, believed in it
-	end := history.Event{N: t.count + 1, T: last + 1, Process: history.Harness, Type: history.End, Op: history.OpRun}
+	last := t.events[len(t.events)-1].T
+	end := history.Event{N: t.count + 1, T: last, Process: history.Harness, Type: history.End, Op: history.OpRun}
 	return slices.Concat([]history.Event{begin}, t.events, []history.Event{end})
 }
 

@@ -20,7 +20,7 @@ func (in *reading) strange(e *history.Event, ofClient bool) string {
 	switch {
 	case !known(e, ofClient):
 		return fmt.Sprintf("event %d of %s is %q of %q, which no record has", e.N, e.Process, e.Type, e.Op)
-	case beyond(maxStamp, e.T, e.ValidUntil, e.Sent, e.Applied, e.Answered, e.TTL) || beyond(maxClock, e.Local):
+	case beyond(e.T) || beyond(e.ValidUntil) || beyond(e.Sent) || beyond(e.Applied) || beyond(e.Answered) || beyond(e.TTL), e.Local > maxClock, e.Local < -maxClock:
 		return fmt.Sprintf("event %d of %s has a stamp that no run comes to", e.N, e.Process)
 	case in.numbered(e.N):
 		return fmt.Sprintf("two events have the number %d", e.N)
@@ -49,14 +49,7 @@ func known(e *history.Event, ofClient bool) bool {
 	return e.Process == history.Nemesis
 }
 
-func beyond(limit int64, stamps ...int64) bool {
-	for _, t := range stamps {
-		if t > limit || t < -limit {
-			return true
-		}
-	}
-	return false
-}
+func beyond(stamp int64) bool { return stamp > maxStamp || stamp < -maxStamp }
 
 // numbered enters the number of an event and reports whether it is another's. Numbers
 // that a record makes up are 0.

@@ -20,6 +20,9 @@ type Attempt struct {
 	Won      bool             // its session got the lock by it
 	Sets     []*history.Event // that a node applied, or may have
 	Deletes  []*history.Event // that can have deleted its keys, applied or not
+
+	end     int64               // without a next attempt, it was over by then
+	deleted map[string]deletion // by node; made when first asked for
 }
 
 // Wire is what the links saw of one lock, put in the order of its attempts.
@@ -165,41 +168,77 @@ func (f *Facts) settle(w *Wire) {
 		s := a.Session
 		if last := w.Last[s]; last != nil {
 			last.Over = min(last.Over, a.From)
+			a.end = last.end
+		} else {
+			a.end = f.over(s)
 		}
+		a.Over = a.end
 		w.Last[s] = a
-		a.Over = s.Acquire.Returned()
-		if s.Granted() {
-			a.Over = s.Released()
-		}
-		if t, ok := f.Gone[s.Client()]; ok {
-			a.Over = min(a.Over, t)
-		}
 	}
 	for s, a := range w.Last {
 		a.Won = s.Granted()
 	}
 }
 
+// over is when a session's acquire had returned without the lock, its holder had released,
+// or its client was gone.
+func (f *Facts) over(s *Session) int64 {
+	at := s.Acquire.Returned()
+	if s.Granted() {
+		at = s.Released()
+	}
+	if t, ok := f.Gone[s.Client()]; ok {
+		at = min(at, t)
+	}
+	return at
+}
+
+// deletion is the commands on one node to delete an attempt's key.
+type deletion struct {
+	sent    []int64 // in the order of time
+	applied []int64 // likewise; refused ones are left out
+}
+
 // Deletion of an attempt's key on a node: when it was applied, or Never, and
 // when it was sent, 0 if it was not.
 func (a *Attempt) Deletion(set *history.Event) (at, sent int64) {
-	for _, d := range a.Deletes {
-		if d.Node == set.Node && d.Sent >= set.Sent && (sent == 0 || d.Sent < sent) { // else it was meant for an earlier key
-			sent = d.Sent
-		}
+	if len(a.Deletes) == 0 {
+		return Never, 0
 	}
-	return deletion(set, a.Deletes), sent
+	if a.deleted == nil {
+		a.deleted = deletions(a.Deletes)
+	}
+	d := a.deleted[set.Node]
+	if i, _ := slices.BinarySearch(d.sent, set.Sent); i < len(d.sent) { // else it was meant for an earlier key
+		sent = d.sent[i]
+	}
+	return d.after(Applied(set)), sent
 }
 
-// deletion is when the first of releases that can have deleted a key did, or Never.
-func deletion(set *history.Event, deletes []*history.Event) int64 {
-	at := int64(Never)
-	for _, d := range deletes {
-		if d.Node == set.Node && d.Applied > Applied(set) && !refused(d) {
-			at = min(at, d.Applied)
+// deletions puts the commands of an attempt in order: one token may have been used for all.
+func deletions(commands []*history.Event) map[string]deletion {
+	all := map[string]deletion{}
+	for _, e := range commands {
+		d := all[e.Node]
+		d.sent = append(d.sent, e.Sent)
+		if !refused(e) {
+			d.applied = append(d.applied, e.Applied)
 		}
+		all[e.Node] = d
 	}
-	return at
+	for _, d := range all {
+		slices.Sort(d.sent)
+		slices.Sort(d.applied)
+	}
+	return all
+}
+
+// after is when the first of them was applied after an instant, or Never.
+func (d deletion) after(at int64) int64 {
+	if i, _ := slices.BinarySearch(d.applied, at+1); i < len(d.applied) {
+		return d.applied[i]
+	}
+	return Never
 }
 
 // refused reports whether a node answered a release with an error: it deleted nothing.

@@ -36,8 +36,11 @@ type Window struct {
 
 // Open reports whether the belief outlasts the record.
 func (f *Facts) Open(w Window) bool {
+	if w.Closes != nil || w.To != f.End {
+		return false
+	}
 	t, gone := f.Gone[w.Session.Client()]
-	return w.Closes == nil && w.To == f.End && !(gone && t <= f.End)
+	return !(gone && t <= f.End)
 }
 
 // Windows of one session are disjoint and in the order of time.

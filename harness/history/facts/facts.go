@@ -40,10 +40,12 @@ type Facts struct {
 
 	sessions arena[Session] // in the order of their acquires' calls
 	actions  arena[Action]
-	byName   map[string]*Session // made when first asked for
-	wires    map[string]*Wire    // likewise
-	lives    *Lives              // likewise
-	told     []*history.Event    // of the lives of keys, by the nodes
+	locks    map[string]*Lock
+	byName   map[string]*Session       // made when first asked for
+	wires    map[string]*Wire          // likewise
+	lives    *Lives                    // likewise
+	departed map[string]*history.Event // likewise: by client
+	told     []*history.Event          // of the lives of keys, by the nodes
 }
 
 // Read puts a history in order. It keeps the events, and copies them only where a clock
@@ -54,9 +56,9 @@ func Read(h *history.History) *Facts {
 	}
 	f := &Facts{
 		Params: h.Params, Cut: h.Cut, Events: history.CameTrue(h.Events), First: -1, Last: -1,
-		Began: map[string]bool{}, Gone: map[string]int64{},
+		Began: map[string]bool{}, Gone: map[string]int64{}, locks: map[string]*Lock{},
 	}
-	in := &reading{Facts: f, clients: map[string]*client{}, locks: map[string]*Lock{}}
+	in := &reading{Facts: f, clients: map[string]*client{}, queues: map[*Lock]*queue{}, series: map[seriesKey]*series{}}
 	in.numbers = make([]uint64, len(f.Events)/64+2)
 	for _, name := range h.Params.Clients {
 		in.client(name)
@@ -84,14 +86,7 @@ func (f *Facts) Named(name string) *Session {
 }
 
 // Lock is the lock of a name, or nil.
-func (f *Facts) Lock(key string) *Lock {
-	for _, l := range f.Locks {
-		if l.Name == key {
-			return l
-		}
-	}
-	return nil
-}
+func (f *Facts) Lock(key string) *Lock { return f.locks[key] }
 
 // ReadUpToStop puts in order what happened before a run was stopped early, for whoever
 // tells of it: what was done and answered as it was taken down nobody meant. Of any other

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"container/heap"
 	"slices"
 
 	"lockpick/harness/history"
@@ -24,26 +25,31 @@ type Fault struct {
 }
 
 // fault books an event of the nemesis.
-func (f *Facts) fault(e *history.Event) {
-	last := func(open func(*Fault) bool) *Fault {
-		for _, x := range slices.Backward(f.Faults) {
-			if x.Kind == e.Op && x.Target == e.Node && x.Step == e.Step && open(x) {
-				return x
-			}
+func (in *reading) fault(e *history.Event) {
+	s := in.seriesOf(e)
+	try := func() numbered {
+		x := numbered{&Fault{Kind: e.Op, Target: e.Node, Step: e.Step}, len(in.Faults)}
+		in.Faults = append(in.Faults, x.Fault)
+		s.add(x)
+		return x
+	}
+	told := func(x numbered, ok bool) numbered {
+		if !ok {
+			return try()
 		}
-		x := &Fault{Kind: e.Op, Target: e.Node, Step: e.Step}
-		f.Faults = append(f.Faults, x)
 		return x
 	}
 	switch e.Type {
 	case history.Invoke:
-		f.Faults = append(f.Faults, &Fault{Kind: e.Op, Target: e.Node, Step: e.Step, Invoke: e})
+		try().Invoke = e
 	case history.Begin:
-		last(func(x *Fault) bool { return x.Begin == nil && x.End == nil && x.Fail == nil }).Begin = e
+		x := told(s.begin())
+		x.Begin = e
+		heap.Push(&s.begun, x)
 	case history.Fail:
-		last(func(x *Fault) bool { return x.End == nil && x.Fail == nil }).Fail = e
+		told(s.fail()).Fail = e
 	case history.End:
-		last(func(x *Fault) bool { return x.Begin != nil && x.End == nil }).End = e
+		told(s.end()).End = e
 	}
 }
 
@@ -92,14 +98,13 @@ func (f *Facts) Stalls() []*Fault {
 
 // Departure is the event by which a client was gone, if a fault took it; or nil.
 func (f *Facts) Departure(client string) *history.Event {
-	at, ok := f.Gone[client]
-	if !ok {
-		return nil
-	}
-	for _, x := range f.Faults {
-		if x.Kind == Kill && x.Target == client && x.First().T == at {
-			return x.First()
+	if f.departed == nil {
+		f.departed = map[string]*history.Event{}
+		for _, x := range f.Faults {
+			if at, ok := f.Gone[x.Target]; ok && x.Kind == Kill && x.First().T == at && f.departed[x.Target] == nil {
+				f.departed[x.Target] = x.First()
+			}
 		}
 	}
-	return nil
+	return f.departed[client]
 }

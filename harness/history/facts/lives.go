@@ -80,6 +80,7 @@ func Error(e *history.Event) int64 {
 type Lives struct {
 	stays map[place][]*Stay
 	gaps  map[string][]*history.Event // by node
+	spans map[place]lasting           // of stays; made when first asked for
 	Keys  []string                    // in the order of their first fact
 }
 
@@ -100,7 +101,7 @@ func readLives(told []*history.Event) *Lives {
 	slices.SortStableFunc(all, func(a, b *history.Event) int {
 		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Life.Seq, b.Life.Seq))
 	})
-	open := map[place]*Stay{}
+	open, seen := map[place]*Stay{}, map[string]bool{}
 	for _, e := range all {
 		if e.Life.What == history.KeyGap {
 			l.gaps[e.Process] = append(l.gaps[e.Process], e)
@@ -108,7 +109,8 @@ func readLives(told []*history.Event) *Lives {
 		}
 		p := place{e.Process, e.Key}
 		open[p] = l.next(open[p], p, e)
-		if !slices.Contains(l.Keys, e.Key) {
+		if !seen[e.Key] {
+			seen[e.Key] = true
 			l.Keys = append(l.Keys, e.Key)
 		}
 	}
@@ -148,6 +150,46 @@ func (l *Lives) next(now *Stay, p place, e *history.Event) *Stay {
 
 // Stays is the values of a key on a node, one after the other.
 func (l *Lives) Stays(node, key string) []*Stay { return l.stays[place{node, key}] }
+
+// lasting is, of each of a key's stays on a node, the latest end of those up to it, and the
+// earliest begin of those from it on.
+type lasting struct{ to, from []int64 }
+
+// During is a part of the stays with all that were there in a span.
+func (l *Lives) During(node, key string, from, to int64) []*Stay {
+	all := l.Stays(node, key)
+	t, ok := l.spans[place{node, key}]
+	if !ok {
+		t = lastingOf(all)
+		if l.spans == nil {
+			l.spans = map[place]lasting{}
+		}
+		l.spans[place{node, key}] = t
+	}
+	first, _ := slices.BinarySearch(t.to, from)
+	end, _ := slices.BinarySearch(t.from, to)
+	for end < len(all) && t.from[end] <= to {
+		end++
+	}
+	return all[min(first, end):end]
+}
+
+func lastingOf(stays []*Stay) lasting {
+	t := lasting{make([]int64, len(stays)), make([]int64, len(stays))}
+	for i, s := range stays {
+		t.to[i] = s.To()
+		if i > 0 {
+			t.to[i] = max(t.to[i], t.to[i-1])
+		}
+	}
+	for i := len(stays) - 1; i >= 0; i-- {
+		t.from[i] = stays[i].From()
+		if i+1 < len(stays) {
+			t.from[i] = min(t.from[i], t.from[i+1])
+		}
+	}
+	return t
+}
 
 // Gap is a span of a node's from which facts may be missing and that meets [from, to], or nil.
 func (l *Lives) Gap(node string, from, to int64) *history.Event {

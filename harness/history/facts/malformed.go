@@ -3,6 +3,7 @@ package facts
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"lockpick/harness/history"
 )
@@ -123,12 +124,7 @@ func (c *client) pair(e *history.Event) string {
 // The record gives each fault the span in which it was certainly in force: from
 // when it was seen to be, until its end was about to begin.
 func (in *reading) unfaithful() string {
-	stops := map[string][]*Fault{}
-	for _, f := range in.Faults {
-		if f.Begin != nil && (f.Kind == Pause || f.Kind == Kill) {
-			stops[f.Target] = append(stops[f.Target], f)
-		}
-	}
+	stops := in.stops()
 	if len(stops) == 0 && !in.wired {
 		return ""
 	}
@@ -137,11 +133,9 @@ func (in *reading) unfaithful() string {
 		if e.Process == history.Nemesis || e.Op == history.OpLife { // a node that is back tells what it has before its end is stamped
 			continue
 		}
-		for _, f := range stops[e.Process] {
-			if e.T > f.Begin.T && (f.End == nil || e.T < f.End.T) {
-				return fmt.Sprintf("%s does something at %s (event %d: %s), and had been stopped since %s (event %d: %s)",
-					e.Process, Seconds(e.T), e.N, e.Op, Seconds(f.Begin.T), f.Begin.N, f.Kind)
-			}
+		if f := stops[e.Process].at(e.T); f != nil {
+			return fmt.Sprintf("%s does something at %s (event %d: %s), and had been stopped since %s (event %d: %s)",
+				e.Process, Seconds(e.T), e.N, e.Op, Seconds(f.Begin.T), f.Begin.N, f.Kind)
 		}
 		if e.Applied > 0 && e.Sent > e.Applied || e.Answered > 0 && max(e.Sent, e.Applied) > e.Answered {
 			return fmt.Sprintf("event %d on %s was sent at %s, applied at %s and answered at %s",
@@ -149,4 +143,65 @@ func (in *reading) unfaithful() string {
 		}
 	}
 	return ""
+}
+
+// stops is where a process was surely stopped: its pauses and kills in the order in which
+// they were tried, and all instants at which one was in force.
+type stops struct {
+	faults []*Fault
+	still  [][2]int64 // from and to, both within; disjoint, in the order of time
+}
+
+// stops is those of each process that ever was.
+func (in *reading) stops() map[string]*stops {
+	all := map[string]*stops{}
+	for _, f := range in.Faults {
+		if f.Begin == nil || f.Kind != Pause && f.Kind != Kill {
+			continue
+		}
+		s := all[f.Target]
+		if s == nil {
+			s = &stops{}
+			all[f.Target] = s
+		}
+		s.faults = append(s.faults, f)
+	}
+	for _, s := range all {
+		s.join()
+	}
+	return all
+}
+
+func (s *stops) join() {
+	var spans [][2]int64
+	for _, f := range s.faults {
+		to := int64(Never)
+		if f.End != nil {
+			to = f.End.T - 1
+		}
+		if f.Begin.T < Never && (f.End == nil || f.End.T > f.Begin.T+1) {
+			spans = append(spans, [2]int64{f.Begin.T + 1, to})
+		}
+	}
+	slices.SortFunc(spans, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
+	for _, x := range spans {
+		if last := len(s.still) - 1; last >= 0 && x[0] <= s.still[last][1] {
+			s.still[last][1] = max(s.still[last][1], x[1])
+		} else {
+			s.still = append(s.still, x)
+		}
+	}
+}
+
+// at is the first fault that was in force at an instant, or nil.
+func (s *stops) at(t int64) *Fault {
+	if s == nil {
+		return nil
+	}
+	i, _ := slices.BinarySearchFunc(s.still, t, func(x [2]int64, t int64) int { return cmp.Compare(x[1], t) })
+	if i == len(s.still) || s.still[i][0] > t {
+		return nil
+	}
+	i = slices.IndexFunc(s.faults, func(f *Fault) bool { return t > f.Begin.T && (f.End == nil || t < f.End.T) })
+	return s.faults[i]
 }

@@ -14,7 +14,8 @@ type reading struct {
 	*Facts
 	clients map[string]*client
 	all     []*client
-	locks   map[string]*Lock
+	queues  map[*Lock]*queue
+	series  map[seriesKey]*series
 
 	backwards string         // where time runs backwards, or ""
 	numbers   []uint64       // a bit for each number of an event that was seen
@@ -27,6 +28,9 @@ type reading struct {
 type client struct {
 	session *Session
 	lock    *Lock          // the session's
+	queue   *queue         // the lock's
+	place   int            // in the queue, while it waits
+	waits   bool           // it awaits the lock, and is not dead
 	open    *Operation     // what is awaited for it
 	called  *history.Event // the call that has not returned
 	last    *history.Event
@@ -91,8 +95,8 @@ func (in *reading) stranger(e *history.Event) *client {
 func (in *reading) nemesis(e *history.Event) {
 	in.turn(e)
 	in.fault(e)
-	if c := in.clients[e.Node]; c != nil && e.Op == Kill && e.Type == history.Begin && c.dead == nil {
-		c.dead = e
+	if c := in.clients[e.Node]; c != nil && e.Op == Kill && e.Type == history.Begin {
+		c.die(e)
 	}
 }
 
@@ -129,12 +133,13 @@ func (in *reading) book(c *client, e *history.Event) {
 		}
 		if e.Type == history.End {
 			in.leave(e.Process, e.T)
-			c.dead = e
+			c.die(e)
 		}
 	case e.Type == history.Invoke && e.Op == history.OpAcquire:
 		in.begin(c, e)
 	case e.Type == history.Invoke:
 		c.open = nil
+		c.leave()
 		if a := in.act(c, e); a != nil {
 			c.open = &a.Operation
 			in.Touched = in.Touched || e.Op == history.OpRead || e.Op == history.OpWrite
@@ -167,6 +172,7 @@ func (in *reading) act(c *client, e *history.Event) *Action {
 func (in *reading) returned(c *client, e *history.Event) {
 	c.open.Return = e
 	c.open = nil
+	c.leave()
 	if e.Op != history.OpAcquire {
 		return
 	}
@@ -174,7 +180,7 @@ func (in *reading) returned(c *client, e *history.Event) {
 	if e.Type == history.OK {
 		in.Grants++
 		c.grants++
-		in.bypass(c)
+		in.Bypasses += c.queue.earlier(c.session.Acquire.Call.T) // who sees a grant go to one that called after them
 	}
 }
 
@@ -183,12 +189,18 @@ func (c *client) acquiring() bool {
 	return c.session != nil && c.open == &c.session.Acquire
 }
 
-// bypass counts the clients that see a grant go to one that called after them.
-func (in *reading) bypass(granted *client) {
-	for _, c := range in.all {
-		if c.acquiring() && c.lock == granted.lock && c.dead == nil && c.open.Call.T < granted.session.Acquire.Call.T {
-			in.Bypasses++
-		}
+// leave ends a client's wait, and so does die.
+func (c *client) leave() {
+	if c.waits {
+		c.queue.leave(c)
+		c.waits = false
+	}
+}
+
+func (c *client) die(by *history.Event) {
+	c.leave()
+	if c.dead == nil {
+		c.dead = by
 	}
 }
 
@@ -196,6 +208,7 @@ func (in *reading) bypass(granted *client) {
 func (in *reading) begin(c *client, e *history.Event) {
 	if c.acquiring() { // it never returned
 		c.lock.add(c.session)
+		c.leave()
 	}
 	if n := c.number(e); n > 0 {
 		c.serial = n
@@ -205,14 +218,24 @@ func (in *reading) begin(c *client, e *history.Event) {
 	if in.byName != nil {
 		in.byName[e.Session] = c.session
 	}
-	if c.lock != nil && c.lock.Name == e.Key {
-		return
+	if c.lock == nil || c.lock.Name != e.Key {
+		c.lock, c.queue = in.enter(e.Key)
 	}
-	if c.lock = in.locks[e.Key]; c.lock == nil {
-		c.lock = &Lock{Name: e.Key}
-		in.locks[e.Key] = c.lock
-		in.Locks = append(in.Locks, c.lock)
+	if c.dead == nil {
+		c.queue.join(c, e.T)
+		c.waits = true
 	}
+}
+
+// enter is a lock and who awaits it; the lock is new where nobody has asked for it.
+func (in *reading) enter(key string) (*Lock, *queue) {
+	l := in.locks[key]
+	if l == nil {
+		l = &Lock{Name: key}
+		in.locks[key], in.queues[l] = l, &queue{}
+		in.Locks = append(in.Locks, l)
+	}
+	return l, in.queues[l]
 }
 
 // of is the client's session that an event belongs to: the one it names, or its last.

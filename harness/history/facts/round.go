@@ -126,7 +126,7 @@ func (in *wireReader) share(all []*Attempt) {
 // later is the releases of later rounds that can have deleted a key, where those of its own
 // had not done so before, nor had it been gone when it was set again.
 func (in *wireReader) later(e *history.Event, own []*history.Event, rounds []*Attempt, theirs [][]*history.Event) (deletes []*history.Event) {
-	gone := deletion(e, own)
+	gone := deletedBy(e, own)
 	for i, a := range rounds {
 		if a.From >= gone || in.life > 0 && a.From-Applied(e) > in.life {
 			break
@@ -141,7 +141,18 @@ func (in *wireReader) later(e *history.Event, own []*history.Event, rounds []*At
 				deletes = append(deletes, d)
 			}
 		}
-		gone = min(gone, deletion(e, theirs[i]))
+		gone = min(gone, deletedBy(e, theirs[i]))
 	}
 	return deletes
+}
+
+// deletedBy is when the first of releases that can have deleted a key did, or Never.
+func deletedBy(set *history.Event, deletes []*history.Event) int64 {
+	at := int64(Never)
+	for _, d := range deletes {
+		if d.Node == set.Node && d.Applied > Applied(set) && !refused(d) {
+			at = min(at, d.Applied)
+		}
+	}
+	return at
 }

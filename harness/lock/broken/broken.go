@@ -68,8 +68,8 @@ func newBroken(env lock.Env) (*broken, error) {
 	for i, n := range env.Nodes {
 		o := redisnode.Options(n.Addr)
 		o.Dialer = env.Dial
-		l.clients = append(l.clients, redis.NewClient(o))
-		l.nodes = append(l.nodes, redisnode.New(l.clients[i]))
+		l.Clients = append(l.Clients, redis.NewClient(o))
+		l.nodes = append(l.nodes, redisnode.New(l.Clients[i]))
 		l.all = append(l.all, i)
 	}
 	cfg := redlock.Config{
@@ -89,23 +89,14 @@ func newBroken(env lock.Env) (*broken, error) {
 
 // broken is one client's lock.
 type broken struct {
+	lock.Clients[*redis.Client]
 	course
 	env     lock.Env
 	cfg     redlock.Config
-	clients []*redis.Client
 	nodes   []*redisnode.Node
 	all     []int // indices of all nodes
 	drawn   int   // random values so far
 	retries int
-}
-
-// Close implements lock.Lock.
-func (l *broken) Close() error {
-	var errs []error
-	for _, c := range l.clients {
-		errs = append(errs, c.Close())
-	}
-	return errors.Join(errs...)
 }
 
 // Acquire implements lock.Lock.
@@ -129,15 +120,15 @@ func (l *broken) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 func (l *broken) attempt(ctx context.Context, key string, try int) *handle {
 	start := l.now()
 	h := &handle{lock: l, key: key, value: l.value(try, start)}
-	h.granted = l.ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
+	h.granted = l.cfg.Ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
 		return l.set(ctx, node, key, h.value)
 	})
-	if l.cfg.Fence && count(h.granted).yes >= l.quorum {
+	if l.cfg.Fence && redlock.Count(h.granted).Yes >= l.quorum {
 		h.fence = l.number(ctx, h)
 	}
 	end := l.now()
 
-	if count(h.granted).yes >= l.quorum && l.inTime(start, end) && ctx.Err() == nil {
+	if redlock.Count(h.granted).Yes >= l.quorum && l.inTime(start, end) && ctx.Err() == nil {
 		h.deadline = l.until(start, end)
 		return h
 	}
@@ -146,8 +137,8 @@ func (l *broken) attempt(ctx context.Context, key string, try int) *handle {
 }
 
 // release asks some nodes to delete the key by one step, even if ctx has ended.
-func (l *broken) release(ctx context.Context, nodes []int, h *handle, by step) []answer {
-	return l.ask(context.WithoutCancel(ctx), nodes, func(ctx context.Context, node int) (int64, error) {
+func (l *broken) release(ctx context.Context, nodes []int, h *handle, by step) []redlock.Answer {
+	return l.cfg.Ask(context.WithoutCancel(ctx), nodes, func(ctx context.Context, node int) (int64, error) {
 		return by(ctx, node, h.key, h.value)
 	})
 }

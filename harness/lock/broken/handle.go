@@ -20,7 +20,7 @@ var (
 type handle struct {
 	lock       *broken
 	key, value string
-	granted    []answer // to the attempt, by node
+	granted    []redlock.Answer // to the attempt, by node
 	fence      int64
 	deadline   time.Time
 	extends    int // tried so far
@@ -44,14 +44,14 @@ func (h fenced) Fence() int64         { return h.fence }
 // Release implements lock.Handle.
 func (h *handle) Release(ctx context.Context) error {
 	l := h.lock
-	answers := count(l.release(ctx, l.holders(h), h, l.del))
+	answers := redlock.Count(l.release(ctx, l.holders(h), h, l.del))
 	switch quorum := redlock.Quorum(len(l.nodes)); {
-	case answers.yes >= quorum:
+	case answers.Yes >= quorum:
 		return nil
-	case answers.no >= quorum:
+	case answers.No >= quorum:
 		return fmt.Errorf("release %q: %w", h.key, lock.ErrNotHeld)
 	}
-	return fmt.Errorf("release %q: outcome unknown, %d nodes said yes and %d no", h.key, answers.yes, answers.no)
+	return fmt.Errorf("release %q: outcome unknown, %d nodes said yes and %d no", h.key, answers.Yes, answers.No)
 }
 
 // Extend implements lock.Extender.
@@ -65,17 +65,17 @@ func (h *handle) Extend(ctx context.Context) error {
 		return fmt.Errorf("extend %q: %w", h.key, errLimit)
 	}
 	h.extends++
-	answers := count(l.ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
+	answers := redlock.Count(l.cfg.Ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
 		return l.extend(ctx, node, h.key, h.value)
 	}))
 	end := l.now()
 
 	switch quorum := redlock.Quorum(len(l.nodes)); {
-	case answers.yes >= l.renewal:
-	case answers.no >= quorum:
+	case answers.Yes >= l.renewal:
+	case answers.No >= quorum:
 		return fmt.Errorf("extend %q: %w", h.key, lock.ErrNotHeld)
 	default:
-		return fmt.Errorf("extend %q: outcome unknown, %d nodes said yes and %d no", h.key, answers.yes, answers.no)
+		return fmt.Errorf("extend %q: outcome unknown, %d nodes said yes and %d no", h.key, answers.Yes, answers.No)
 	}
 	if !l.renewed(h, start, end) {
 		return fmt.Errorf("extend %q: %w", h.key, errExpired)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"lockpick/redlock"
 )
 
 // Mistake is what is wrong with a lock.
@@ -52,7 +54,7 @@ var mistakes = []mistake{
 		func(l *broken) {
 			l.sets(func(ctx context.Context, node int, key, value string) (int64, error) {
 				at := l.env.Wall().Add(l.cfg.TTL).UnixMilli()
-				err := l.clients[node].Do(ctx, "SET", key, value, "NX", "PXAT", at).Err()
+				err := l.Clients[node].Do(ctx, "SET", key, value, "NX", "PXAT", at).Err()
 				if errors.Is(err, redis.Nil) {
 					return 0, nil
 				}
@@ -68,7 +70,7 @@ var mistakes = []mistake{
 		"SET with an expiry is the recipe; the two letters at the end are for special cases"},
 		func(l *broken) {
 			l.sets(func(ctx context.Context, node int, key, value string) (int64, error) {
-				err := l.clients[node].Do(ctx, "SET", key, value, "PX", l.cfg.TTL.Milliseconds()).Err()
+				err := l.Clients[node].Do(ctx, "SET", key, value, "PX", l.cfg.TTL.Milliseconds()).Err()
 				return number(err == nil, err)
 			})
 		}},
@@ -86,7 +88,7 @@ var mistakes = []mistake{
 		"only the holder calls release, so the key is the holder's"},
 		func(l *broken) {
 			l.del = func(ctx context.Context, node int, key, _ string) (int64, error) {
-				return l.clients[node].Del(ctx, key).Result()
+				return l.Clients[node].Del(ctx, key).Result()
 			}
 		}},
 	{Mistake{"same-value-for-retries",
@@ -122,7 +124,7 @@ var mistakes = []mistake{
 		"only the holder extends, and PEXPIRE says whether the key is still there"},
 		func(l *broken) {
 			l.extend = func(ctx context.Context, node int, key, _ string) (int64, error) {
-				return number(l.clients[node].PExpire(ctx, key, l.cfg.TTL).Result())
+				return number(l.Clients[node].PExpire(ctx, key, l.cfg.TTL).Result())
 			}
 		}},
 	{Mistake{"extension-below-quorum",
@@ -146,13 +148,13 @@ var mistakes = []mistake{
 	{Mistake{"no-release-on-failure",
 		"leaves the keys of a failed attempt to expire",
 		"the keys have a TTL, that is what it is for"},
-		func(l *broken) { l.undo = func(context.Context, *handle) []answer { return nil } }},
+		func(l *broken) { l.undo = func(context.Context, *handle) []redlock.Answer { return nil } }},
 	{Mistake{"release-only-acknowledged",
 		"releases on the nodes only that are known to have granted, though a grant's answer can get lost",
 		"where nothing was set, there is nothing to delete"},
 		func(l *broken) {
 			l.holders = granting
-			l.undo = func(ctx context.Context, h *handle) []answer { return l.release(ctx, granting(h), h, l.delOwn) }
+			l.undo = func(ctx context.Context, h *handle) []redlock.Answer { return l.release(ctx, granting(h), h, l.delOwn) }
 		}},
 	{Mistake{"no-jitter",
 		"waits equally long after each failed attempt, so that those who split the vote meet again",
@@ -185,7 +187,7 @@ func (l *broken) sets(s step) { l.set, l.counts = s, false }
 // script is a step that runs a script with value and TTL.
 func (l *broken) script(text string) step {
 	return func(ctx context.Context, node int, key, value string) (int64, error) {
-		return l.clients[node].Do(ctx, "EVAL", text, 1, key, value, l.cfg.TTL.Milliseconds()).Int64()
+		return l.Clients[node].Do(ctx, "EVAL", text, 1, key, value, l.cfg.TTL.Milliseconds()).Int64()
 	}
 }
 
@@ -193,15 +195,15 @@ func (l *broken) script(text string) step {
 func granting(h *handle) []int {
 	var nodes []int
 	for _, a := range h.granted {
-		if a.yes() {
-			nodes = append(nodes, a.node)
+		if a.Yes() {
+			nodes = append(nodes, a.Node)
 		}
 	}
 	return nodes
 }
 
 func firstCount(_ context.Context, h *handle) int64 {
-	return h.granted[granting(h)[0]].value
+	return h.granted[granting(h)[0]].Value
 }
 
 // Mistakes lists what Settings.Mistake can be.

@@ -50,7 +50,7 @@ func New(env lock.Env) (lock.Lock, error) {
 		o := redisnode.Options(n.Addr)
 		o.Dialer = env.Dial
 		client := redis.NewClient(o)
-		l.clients = append(l.clients, client)
+		l.Clients = append(l.Clients, client)
 		cfg.Nodes = append(cfg.Nodes, node{redisnode.New(client), n.Name})
 	}
 	var err error
@@ -88,8 +88,8 @@ func named(random func(string) uint64) func(string, []byte) error {
 
 // reference is the reference as a lock.Lock.
 type reference struct {
+	lock.Clients[*redis.Client]
 	redlock *redlock.Client
-	clients []*redis.Client
 	fence   bool
 }
 
@@ -103,15 +103,6 @@ func (l *reference) Acquire(ctx context.Context, key string) (lock.Handle, error
 		return fenced{handle{held}}, nil
 	}
 	return handle{held}, nil
-}
-
-// Close implements lock.Lock.
-func (l *reference) Close() error {
-	var errs []error
-	for _, c := range l.clients {
-		errs = append(errs, c.Close())
-	}
-	return errors.Join(errs...)
 }
 
 // handle is a held lock.

@@ -75,7 +75,7 @@ func New(env lock.Env) (lock.Lock, error) {
 		o := redisnode.Options(n.Addr)
 		o.Dialer = env.Dial
 		client := redis.NewClient(o)
-		l.clients = append(l.clients, client)
+		l.Clients = append(l.Clients, client)
 		pools = append(pools, goredis.NewPool(client))
 	}
 	l.redsync = redsync.New(pools...)
@@ -84,11 +84,11 @@ func New(env lock.Env) (lock.Lock, error) {
 
 // library is redsync as a lock.Lock.
 type library struct {
+	lock.Clients[*redis.Client]
 	settings lock.Settings
 	random   func(string) uint64
 	quorum   int
 	redsync  *redsync.Redsync
-	clients  []*redis.Client
 
 	mu            sync.Mutex
 	drawn, delays int // so far
@@ -109,15 +109,6 @@ func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 		return nil, fmt.Errorf("acquire %q: %w", key, errors.Join(inOrder(err), ctx.Err()))
 	}
 	return handle{l, m}, nil
-}
-
-// Close implements lock.Lock.
-func (l *library) Close() error {
-	var errs []error
-	for _, c := range l.clients {
-		errs = append(errs, c.Close())
-	}
-	return errors.Join(errs...)
 }
 
 // token is 20 random bytes, in hexadecimal digits.

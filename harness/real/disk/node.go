@@ -55,14 +55,14 @@ func (d *Disk) newNode(dir bool) *node {
 	return n
 }
 
-// lock takes the disk's lock, unless it has no power.
-func (n *node) lock() (unlock func(), errno syscall.Errno) {
+// powered does what the kernel asks for with the disk's lock held, unless that has no power.
+func (n *node) powered(do func() syscall.Errno) syscall.Errno {
 	n.d.mu.Lock()
+	defer n.d.mu.Unlock()
 	if n.d.off {
-		n.d.mu.Unlock()
-		return nil, syscall.EIO
+		return syscall.EIO
 	}
-	return n.d.mu.Unlock, 0
+	return do()
 }
 
 // changed says whether a file is not as it is on disk.
@@ -141,71 +141,61 @@ func (n *node) child(ctx context.Context, c *node, out *fuse.EntryOut) *fs.Inode
 }
 
 func (n *node) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
-	unlock, errno := n.lock()
-	if errno != 0 {
-		return errno
-	}
-	defer unlock()
-	n.attr(&out.Attr)
-	return 0
+	return n.powered(func() syscall.Errno {
+		n.attr(&out.Attr)
+		return 0
+	})
 }
 
 func (n *node) Setattr(_ context.Context, _ fs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
-	unlock, errno := n.lock()
-	if errno != 0 {
-		return errno
-	}
-	defer unlock()
-	if size, ok := in.GetSize(); ok && !n.dir {
-		if n.d.full && size > uint64(len(n.data)) {
-			return syscall.ENOSPC
+	return n.powered(func() syscall.Errno {
+		if size, ok := in.GetSize(); ok && !n.dir {
+			if n.d.full && size > uint64(len(n.data)) {
+				return syscall.ENOSPC
+			}
+			n.resize(size)
 		}
-		n.resize(size)
-	}
-	n.attr(&out.Attr)
-	return 0
+		n.attr(&out.Attr)
+		return 0
+	})
 }
 
-func (n *node) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
-	unlock, errno := n.lock()
-	if errno != 0 {
-		return nil, errno
-	}
-	defer unlock()
-	c := n.entries[name]
-	if c == nil {
-		return nil, syscall.ENOENT
-	}
-	return n.child(ctx, c, out), 0
+func (n *node) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (child *fs.Inode, errno syscall.Errno) {
+	errno = n.powered(func() syscall.Errno {
+		c := n.entries[name]
+		if c == nil {
+			return syscall.ENOENT
+		}
+		child = n.child(ctx, c, out)
+		return 0
+	})
+	return child, errno
 }
 
 func (n *node) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
-	unlock, errno := n.lock()
-	if errno != 0 {
-		return nil, errno
-	}
-	defer unlock()
 	var list []fuse.DirEntry
-	for _, name := range slices.Sorted(maps.Keys(n.entries)) {
-		c := n.entries[name]
-		list = append(list, fuse.DirEntry{Name: name, Ino: c.ino, Mode: c.mode()})
-	}
-	return fs.NewListDirStream(list), 0
+	errno := n.powered(func() syscall.Errno {
+		for _, name := range slices.Sorted(maps.Keys(n.entries)) {
+			c := n.entries[name]
+			list = append(list, fuse.DirEntry{Name: name, Ino: c.ino, Mode: c.mode()})
+		}
+		return 0
+	})
+	return fs.NewListDirStream(list), errno
 }
 
 // add makes a child.
-func (n *node) add(ctx context.Context, name string, dir bool, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
-	unlock, errno := n.lock()
-	if errno != 0 {
-		return nil, errno
-	}
-	defer unlock()
-	if n.d.full {
-		return nil, syscall.ENOSPC
-	}
-	c := n.d.newNode(dir)
-	n.entries[name] = c
-	return n.child(ctx, c, out), 0
+func (n *node) add(ctx context.Context, name string, dir bool, out *fuse.EntryOut) (child *fs.Inode, errno syscall.Errno) {
+	errno = n.powered(func() syscall.Errno {
+		if n.d.full {
+			return syscall.ENOSPC
+		}
+		c := n.d.newNode(dir)
+		n.entries[name] = c
+		child = n.child(ctx, c, out)
+		return 0
+	})
+	return child, errno
 }
 
 func (n *node) Mkdir(ctx context.Context, name string, _ uint32, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
@@ -219,75 +209,64 @@ func (n *node) Create(ctx context.Context, name string, _, _ uint32, out *fuse.E
 }
 
 func (n *node) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
-	unlock, errno := n.lock()
-	if errno != 0 {
-		return nil, 0, errno
-	}
-	defer unlock()
-	if flags&syscall.O_TRUNC != 0 {
-		n.resize(0)
-	}
-	return nil, fuse.FOPEN_DIRECT_IO, 0
+	return nil, fuse.FOPEN_DIRECT_IO, n.powered(func() syscall.Errno {
+		if flags&syscall.O_TRUNC != 0 {
+			n.resize(0)
+		}
+		return 0
+	})
 }
 
 func (n *node) Read(_ context.Context, _ fs.FileHandle, to []byte, at int64) (fuse.ReadResult, syscall.Errno) {
-	unlock, errno := n.lock()
-	if errno != 0 {
-		return nil, errno
-	}
-	defer unlock()
-	if at >= int64(len(n.data)) {
-		return fuse.ReadResultData(nil), 0
-	}
-	return fuse.ReadResultData(to[:copy(to, n.data[at:])]), 0
+	read := 0
+	errno := n.powered(func() syscall.Errno {
+		read = copy(to, n.data[min(at, int64(len(n.data))):])
+		return 0
+	})
+	return fuse.ReadResultData(to[:read]), errno
 }
 
 func (n *node) Write(_ context.Context, _ fs.FileHandle, b []byte, at int64) (uint32, syscall.Errno) {
-	unlock, errno := n.lock()
-	if errno != 0 {
-		return 0, errno
-	}
-	defer unlock()
-	if n.d.full {
-		n.d.met++
-		return 0, syscall.ENOSPC
-	}
-	if at < int64(len(n.disk)) { // what is on disk shares the array
-		n.data = slices.Clone(n.data)
-	}
-	if !n.changed() && at == int64(len(n.data)) {
-		n.first = len(b)
-	}
-	if gap := at - int64(len(n.data)); gap > 0 {
-		n.data = append(n.data, make([]byte, gap)...)
-	}
-	if over := len(n.data) - int(at); over >= len(b) {
-		copy(n.data[at:], b)
-	} else {
-		n.data = append(n.data[:at], b...)
-	}
-	return uint32(len(b)), 0
+	return uint32(len(b)), n.powered(func() syscall.Errno {
+		if n.d.full {
+			n.d.met++
+			return syscall.ENOSPC
+		}
+		if at < int64(len(n.disk)) { // what is on disk shares the array
+			n.data = slices.Clone(n.data)
+		}
+		if !n.changed() && at == int64(len(n.data)) {
+			n.first = len(b)
+		}
+		if gap := at - int64(len(n.data)); gap > 0 {
+			n.data = append(n.data, make([]byte, gap)...)
+		}
+		if over := len(n.data) - int(at); over >= len(b) {
+			copy(n.data[at:], b)
+		} else {
+			n.data = append(n.data[:at], b...)
+		}
+		return 0
+	})
 }
 
 // Fsync makes a file durable, and all entries with it. While the disk is stalled it
 // waits; who is killed meanwhile need not, or it could not end.
 func (n *node) Fsync(ctx context.Context, _ fs.FileHandle, _ uint32) syscall.Errno {
 	for counted := false; ; counted = true {
-		unlock, errno := n.lock()
-		if errno != 0 {
+		var stalled chan struct{}
+		errno := n.powered(func() syscall.Errno {
+			if stalled = n.d.stalled; stalled == nil {
+				n.synced()
+				n.d.root.commit()
+			} else if !counted {
+				n.d.met++
+			}
+			return 0
+		})
+		if errno != 0 || stalled == nil {
 			return errno
 		}
-		stalled := n.d.stalled
-		if stalled != nil && !counted {
-			n.d.met++
-		}
-		if stalled == nil {
-			defer unlock()
-			n.synced()
-			n.d.root.commit()
-			return 0
-		}
-		unlock()
 		select {
 		case <-stalled:
 		case <-ctx.Done():
@@ -299,16 +278,13 @@ func (n *node) Fsync(ctx context.Context, _ fs.FileHandle, _ uint32) syscall.Err
 func (n *node) Flush(context.Context, fs.FileHandle) syscall.Errno { return 0 }
 
 func (n *node) Unlink(_ context.Context, name string) syscall.Errno {
-	unlock, errno := n.lock()
-	if errno != 0 {
-		return errno
-	}
-	defer unlock()
-	if n.entries[name] == nil {
-		return syscall.ENOENT
-	}
-	delete(n.entries, name)
-	return 0
+	return n.powered(func() syscall.Errno {
+		if n.entries[name] == nil {
+			return syscall.ENOENT
+		}
+		delete(n.entries, name)
+		return 0
+	})
 }
 
 func (n *node) Rmdir(ctx context.Context, name string) syscall.Errno { return n.Unlink(ctx, name) }
@@ -317,30 +293,24 @@ func (n *node) Rename(_ context.Context, name string, parent fs.InodeEmbedder, t
 	if flags != 0 { // exchange, or not to replace: redis asks for neither
 		return syscall.EINVAL
 	}
-	unlock, errno := n.lock()
-	if errno != 0 {
-		return errno
-	}
-	defer unlock()
-	c := n.entries[name]
-	if c == nil {
-		return syscall.ENOENT
-	}
-	delete(n.entries, name)
-	parent.(*node).entries[to] = c
-	return 0
+	return n.powered(func() syscall.Errno {
+		c := n.entries[name]
+		if c == nil {
+			return syscall.ENOENT
+		}
+		delete(n.entries, name)
+		parent.(*node).entries[to] = c
+		return 0
+	})
 }
 
 func (n *node) Statfs(_ context.Context, out *fuse.StatfsOut) syscall.Errno {
-	unlock, errno := n.lock()
-	if errno != 0 {
-		return errno
-	}
-	defer unlock()
-	const blocks = 1 << 20
-	out.Bsize, out.Blocks = 4096, blocks
-	if !n.d.full {
-		out.Bfree, out.Bavail = blocks, blocks
-	}
-	return 0
+	return n.powered(func() syscall.Errno {
+		const blocks = 1 << 20
+		out.Bsize, out.Blocks = 4096, blocks
+		if !n.d.full {
+			out.Bfree, out.Bavail = blocks, blocks
+		}
+		return 0
+	})
 }

@@ -209,12 +209,7 @@ func (b *bench) connect(addr string) *caller {
 
 // try sends a command and returns the reply.
 func (c *caller) try(args ...string) (resp.Value, error) {
-	var text strings.Builder
-	fmt.Fprintf(&text, "*%d\r\n", len(args))
-	for _, a := range args {
-		fmt.Fprintf(&text, "$%d\r\n%s\r\n", len(a), a)
-	}
-	if _, err := c.conn.Write([]byte(text.String())); err != nil {
+	if _, err := c.conn.Write(resp.Append(nil, args...)); err != nil {
 		return resp.Value{}, err
 	}
 	buf := make([]byte, 4096)

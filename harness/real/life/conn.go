@@ -3,7 +3,6 @@ package life
 import (
 	"fmt"
 	"net"
-	"strings"
 	"time"
 
 	"lockpick/harness/resp"
@@ -31,14 +30,11 @@ func dial(addr string) (*conn, error) {
 }
 
 func (c *conn) send(commands ...[]string) error {
-	var b strings.Builder
+	var b []byte
 	for _, args := range commands {
-		fmt.Fprintf(&b, "*%d\r\n", len(args))
-		for _, a := range args {
-			fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(a), a)
-		}
+		b = resp.Append(b, args...)
 	}
-	_, err := c.Write([]byte(b.String()))
+	_, err := c.Write(b)
 	return err
 }
 

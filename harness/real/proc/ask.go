@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"time"
 
 	"lockpick/harness/resp"
@@ -35,7 +34,7 @@ func ask(ctx context.Context, addr string, args []string) (resp.Value, error) {
 	asked.from(conn.LocalAddr().String())
 	end := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer end()
-	if _, err := conn.Write(encode(args)); err != nil {
+	if _, err := conn.Write(resp.Append(nil, args...)); err != nil {
 		return resp.Value{}, err
 	}
 	var scan resp.Scanner
@@ -50,13 +49,4 @@ func ask(ctx context.Context, addr string, args []string) (resp.Value, error) {
 			return resp.Value{}, err
 		}
 	}
-}
-
-func encode(args []string) []byte {
-	var b strings.Builder
-	fmt.Fprintf(&b, "*%d\r\n", len(args))
-	for _, a := range args {
-		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(a), a)
-	}
-	return []byte(b.String())
 }

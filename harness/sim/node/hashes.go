@@ -35,22 +35,14 @@ func hset(n *Node, _ *Session, a []string) any {
 	return added
 }
 
-func hget(n *Node, _ *Session, a []string) any {
-	v, ok := n.findOrNew(a[1], hash)
-	if !ok {
-		return wrongType
-	}
+func hget(n *Node, v *value, a []string) any {
 	if i := v.field(a[2]); i >= 0 {
 		return v.hash[i].value
 	}
 	return nil
 }
 
-func hgetall(n *Node, _ *Session, a []string) any {
-	v, ok := n.findOrNew(a[1], hash)
-	if !ok {
-		return wrongType
-	}
+func hgetall(n *Node, v *value, a []string) any {
 	out := pairs{}
 	for _, f := range v.hash {
 		out = append(out, f.name, f.value)
@@ -58,11 +50,7 @@ func hgetall(n *Node, _ *Session, a []string) any {
 	return out
 }
 
-func hexists(n *Node, _ *Session, a []string) any {
-	v, ok := n.findOrNew(a[1], hash)
-	if !ok {
-		return wrongType
-	}
+func hexists(n *Node, v *value, a []string) any {
 	return yesNo(v.field(a[2]) >= 0)
 }
 
@@ -90,11 +78,7 @@ func hincrby(n *Node, _ *Session, a []string) any {
 	return now
 }
 
-func hdel(n *Node, _ *Session, a []string) any {
-	v, ok := n.findOrNew(a[1], hash)
-	if !ok {
-		return wrongType
-	}
+func hdel(n *Node, v *value, a []string) any {
 	before := len(v.hash)
 	v.hash = slices.DeleteFunc(v.hash, func(f field) bool { return slices.Contains(a[2:], f.name) })
 	if gone := before - len(v.hash); gone > 0 {

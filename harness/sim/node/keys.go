@@ -49,6 +49,18 @@ func (n *Node) findOrNew(key string, k kind) (v *value, ok bool) {
 	return v, ok
 }
 
+// of is a command on a value of a kind, which is empty and not stored yet where its key,
+// the first argument, is missing.
+func of(k kind, run func(n *Node, v *value, a []string) any) func(*Node, *Session, []string) any {
+	return func(n *Node, _ *Session, a []string) any {
+		v, ok := n.findOrNew(a[1], k)
+		if !ok {
+			return wrongType
+		}
+		return run(n, v, a)
+	}
+}
+
 // put and drop are where a key changes, in place or not, and where that is noted
 // for the disk and the replica.
 

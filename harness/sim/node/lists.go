@@ -1,20 +1,12 @@
 package node
 
-func rpush(n *Node, _ *Session, a []string) any {
-	v, ok := n.findOrNew(a[1], list)
-	if !ok {
-		return wrongType
-	}
+func rpush(n *Node, v *value, a []string) any {
 	v.list = append(v.list, a[2:]...)
 	n.put(a[1], v)
 	return int64(len(v.list))
 }
 
-func llen(n *Node, _ *Session, a []string) any {
-	v, ok := n.findOrNew(a[1], list)
-	if !ok {
-		return wrongType
-	}
+func llen(n *Node, v *value, a []string) any {
 	return int64(len(v.list))
 }
 

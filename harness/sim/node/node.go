@@ -18,6 +18,8 @@ import (
 	"errors"
 	"strings"
 	"sync"
+
+	"lockpick/harness/resp"
 )
 
 // Config is what a node is told when it starts.
@@ -107,8 +109,8 @@ func (s *Session) Feed(b []byte) (replies []byte, hangUp bool) {
 	s.in = append(s.in, b...)
 	rest := s.in
 	for !s.quit {
-		args, r, err := parseCommand(rest)
-		if errors.Is(err, errShort) {
+		args, r, err := resp.Words(rest)
+		if errors.Is(err, resp.ErrShort) {
 			break
 		}
 		if err != nil {

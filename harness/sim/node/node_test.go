@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockpick/harness/resp"
 )
 
 // redis is for those who add lines to testdata/answers.txt: the file is written
@@ -37,14 +39,6 @@ func words(line string) []string {
 	return out
 }
 
-func encode(args []string) []byte {
-	out := appendCount(nil, '*', int64(len(args)))
-	for _, a := range args {
-		out = appendBulk(out, '$', a)
-	}
-	return out
-}
-
 // A conversation with a real Redis: a command, then what it answered.
 func TestAnswersAsRedis(t *testing.T) {
 	const file = "testdata/answers.txt"
@@ -66,7 +60,7 @@ func TestAnswersAsRedis(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s:%d: %v", file, i+2, err)
 		}
-		if got, _ := s.Feed(encode(words(lines[i]))); string(got) != want {
+		if got, _ := s.Feed(resp.Append(nil, words(lines[i])...)); string(got) != want {
 			t.Errorf("%s:%d: %s\n got %q\nwant %q", file, i+1, strings.TrimSpace(lines[i]), got, want)
 		}
 	}
@@ -86,7 +80,7 @@ func answers(t *testing.T, text string) []byte {
 		if _, err := strconv.Unquote(line); err == nil || line == "" {
 			continue
 		}
-		c.Write(append(encode(words(line)), "ECHO end\r\n"...))
+		c.Write(append(resp.Append(nil, words(line)...), "ECHO end\r\n"...))
 		reply := ""
 		for !strings.HasSuffix(reply, end) {
 			part, err := in.ReadString('\n')
@@ -118,12 +112,12 @@ func TestAnswers(t *testing.T) {
 		{`EVAL "return {math.random(1000),math.random(1000),math.random(1000)}" 0`, "*3\r\n:171\r\n:750\r\n:97\r\n"},
 		{`EVAL "math.randomseed(0) return math.random(1000)" 0`, ":171\r\n"},
 	} {
-		if got, _ := s.Feed(encode(words(tt.command))); string(got) != tt.want {
+		if got, _ := s.Feed(resp.Append(nil, words(tt.command)...)); string(got) != tt.want {
 			t.Errorf("%s\n got %q\nwant %q", tt.command, got, tt.want)
 		}
 	}
 	for _, script := range []string{"retur 1", "return 1 + nil", "local x; return x.y", "local function f() return f() + 1 end return f()", "local t = {} t[1] = t return t"} {
-		if got, _ := s.Feed(encode([]string{"EVAL", script, "0"})); !strings.HasPrefix(strings.TrimPrefix(string(got), "*1\r\n"), "-ERR ") && !strings.Contains(string(got), "stack limit") {
+		if got, _ := s.Feed(resp.Append(nil, "EVAL", script, "0")); !strings.HasPrefix(strings.TrimPrefix(string(got), "*1\r\n"), "-ERR ") && !strings.Contains(string(got), "stack limit") {
 			t.Errorf("%s: %q", script, got)
 		}
 	}
@@ -173,8 +167,8 @@ func TestExpiry(t *testing.T) {
 
 func TestFeedTakesAnyChunks(t *testing.T) {
 	var now time.Duration
-	whole := append(encode([]string{"SET", "k", "a\r\nb"}), "PING\r\n\r\n*0\r\n"...)
-	whole = append(whole, encode([]string{"GET", "k"})...)
+	whole := append(resp.Append(nil, "SET", "k", "a\r\nb"), "PING\r\n\r\n*0\r\n"...)
+	whole = append(whole, resp.Append(nil, "GET", "k")...)
 	const want = "+OK\r\n+PONG\r\n$4\r\na\r\nb\r\n"
 	for size := 1; size <= len(whole); size++ {
 		s := start(&now).Open()

@@ -34,10 +34,12 @@ func parseScript(source string) (*script, error) {
 	}
 	chunk, err := parse.Parse(strings.NewReader(source), chunkName)
 	if err != nil {
-		return nil, fmt.Errorf("Error compiling script (new function): %w", atSymbol(err, source)) // Redis's words
+		//lint:ignore ST1005 Redis's words
+		return nil, fmt.Errorf("Error compiling script (new function): %w", atSymbol(err, source))
 	}
 	proto, err := lua.Compile(chunk, chunkName)
 	if err != nil {
+		//lint:ignore ST1005 Redis's words
 		return nil, fmt.Errorf("Error compiling script (new function): %w", err)
 	}
 	// gopher-lua would make each call a table arg, which Lua 5.1 has only in functions.

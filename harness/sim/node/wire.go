@@ -1,7 +1,6 @@
 package node
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -15,61 +14,6 @@ type (
 	verbatim string // a text for people
 	pairs    []any  // a map in RESP3, an array before
 )
-
-const (
-	maxBulk = 512 << 20
-	maxArgs = 1 << 20
-)
-
-var errShort = errors.New("incomplete")
-
-// parseCommand cuts one command off b. Its errors are Redis's own words.
-func parseCommand(b []byte) (args []string, rest []byte, err error) {
-	line, rest, err := cutLine(b)
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(line) == 0 || line[0] != '*' {
-		return strings.Fields(string(line)), rest, nil
-	}
-	n, err := strconv.Atoi(string(line[1:]))
-	if err != nil || n > maxArgs {
-		return nil, nil, errors.New("invalid multibulk length")
-	}
-	if n <= 0 {
-		return nil, rest, nil
-	}
-	args = make([]string, 0, min(n, 16))
-	for range n {
-		if line, rest, err = cutLine(rest); err != nil {
-			return nil, nil, err
-		}
-		if len(line) == 0 || line[0] != '$' {
-			return nil, nil, fmt.Errorf("expected '$', got '%s'", line[:min(1, len(line))])
-		}
-		size, err := strconv.Atoi(string(line[1:]))
-		if err != nil || size < 0 || size > maxBulk {
-			return nil, nil, errors.New("invalid bulk length")
-		}
-		if len(rest) < size+2 {
-			return nil, nil, errShort
-		}
-		args, rest = append(args, string(rest[:size])), rest[size+2:]
-	}
-	return args, rest, nil
-}
-
-// cutLine cuts one line off b. As in Redis, a bare newline ends an inline command too.
-func cutLine(b []byte) (line, rest []byte, err error) {
-	i := bytes.IndexByte(b, '\n')
-	if i < 0 {
-		if len(b) > 64<<10 {
-			return nil, nil, errors.New("too big inline request")
-		}
-		return nil, nil, errShort
-	}
-	return bytes.TrimSuffix(b[:i], []byte("\r")), b[i+1:], nil
-}
 
 func appendReply(out []byte, v any, resp3 bool) []byte {
 	switch v := v.(type) {

@@ -1,0 +1,171 @@
+package checker
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+)
+
+// BenchmarkDoubling reads and judges records that grow in one way at a time, by all
+// properties and numbers, and tells the time per event. A way whose time per event
+// doubles from one size to the next is one in which the checker's time grows by the
+// square. On one core of a busy machine, in nanoseconds per event:
+//
+//	                      40,000   80,000
+//	sections               1,200    1,100
+//	clients                2,300    2,100
+//	keys                   3,900    3,800
+//	pauses                 1,500    1,500
+//	writes of a session    1,100    1,200
+//	stalls                 1,000    1,100
+//	kills of clients       7,300    5,600
+//
+// What grows in two ways at a time is not here: so many clients, each with a fault of its
+// own, and so many faults of nodes still take as long as one times the other.
+func BenchmarkDoubling(b *testing.B) {
+	for _, way := range growths {
+		b.Run(way.of, func(b *testing.B) {
+			for _, n := range []int{40_000, 80_000} {
+				b.Run(strconv.Itoa(n), func(b *testing.B) { way.double(b, n) })
+			}
+		})
+	}
+}
+
+// growth is one way in which a record grows.
+type growth struct {
+	of   string
+	tell func(t *teller, n int)
+}
+
+func (g growth) double(b *testing.B, n int) {
+	t := newTeller()
+	g.tell(t, n)
+	file := t.file(b)
+	for b.Loop() {
+		h, err := history.Read(bytes.NewReader(file))
+		if err != nil {
+			b.Fatal(err)
+		}
+		if v := Check(h); v.Assumption != "" || v.Disagreement != "" {
+			b.Fatal(v.Assumption, v.Disagreement)
+		}
+	}
+	events := float64(b.N) * float64(len(t.events))
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/events, "ns/event")
+	b.ReportMetric(0, "ns/op")
+}
+
+// teller writes a record, one thing a microsecond after the other.
+type teller struct {
+	params history.Params
+	events []history.Event
+	at     int64
+	serial map[string]int
+	last   map[string]string // by client: its session
+	writes int
+}
+
+const microsecond = int64(time.Microsecond)
+
+func newTeller() *teller {
+	return &teller{serial: map[string]int{}, last: map[string]string{}, params: history.Params{
+		Schema: history.Schema, Clients: []string{"c1", "c2"}, Nodes: []string{"n1", "n2", "n3"}, Quorum: 2, Resource: "resource", Fence: "none",
+		TTL: 100 * time.Microsecond, NodeTimeout: 5 * time.Microsecond, RetryMax: 20 * time.Microsecond, Slack: 50 * time.Microsecond, Rounds: 2,
+		MaxExtends: 1_000_000, MaxHold: time.Hour, Epoch: 1_600_000_000_000_000_000,
+	}}
+}
+
+// file is the record as it lies on the disk.
+func (t *teller) file(b *testing.B) []byte {
+	b.Helper()
+	var file bytes.Buffer
+	rec := history.NewRecorder(&file)
+	all := []history.Event{{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: &t.params}}
+	for _, c := range t.params.Clients {
+		all = append(all, history.Event{Process: c, Type: history.Begin, Op: history.OpClient})
+	}
+	all = append(all, t.events...)
+	all = append(all, history.Event{T: t.at + 1, Process: history.Harness, Type: history.End, Op: history.OpRun})
+	for _, e := range all {
+		rec.Record(e)
+	}
+	if err := rec.Err(); err != nil {
+		b.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+// say records an event a microsecond after the last.
+func (t *teller) say(e history.Event) {
+	t.at += microsecond
+	e.T = t.at
+	t.events = append(t.events, e)
+}
+
+// does records what a client does with its lock.
+func (t *teller) does(client string, typ history.Type, op string, of history.Event) {
+	of.Process, of.Type, of.Op, of.Session = client, typ, op, t.last[client]
+	if of.Key == "" {
+		of.Key = "k"
+	}
+	t.say(of)
+}
+
+func (t *teller) asks(client, key string) {
+	t.serial[client]++
+	t.last[client] = fmt.Sprintf("%s/%d", client, t.serial[client])
+	t.does(client, history.Invoke, history.OpAcquire, history.Event{Key: key})
+}
+
+func (t *teller) gets(client, key string) {
+	t.does(client, history.OK, history.OpAcquire, history.Event{Key: key, Token: t.last[client], ValidUntil: t.at + 80*microsecond, Local: t.params.Epoch + t.at + microsecond, Wall: true})
+}
+
+func (t *teller) both(client, op string, of history.Event) {
+	t.does(client, history.Invoke, op, of)
+	t.does(client, history.OK, op, of)
+}
+
+// section is an acquire and a release.
+func (t *teller) section(client, key string) {
+	t.asks(client, key)
+	t.gets(client, key)
+	t.both(client, history.OpRelease, history.Event{Key: key})
+}
+
+// fault is a fault that is in force while something happens.
+func (t *teller) fault(kind, target string, step int, meanwhile func()) {
+	t.nemesis(history.Invoke, kind, target, step)
+	t.nemesis(history.Begin, kind, target, step)
+	meanwhile()
+	t.nemesis(history.End, kind, target, step)
+}
+
+func (t *teller) nemesis(typ history.Type, kind, target string, step int) {
+	t.say(history.Event{Process: history.Nemesis, Type: typ, Op: kind, Node: target, Step: step})
+}
+
+// asked records what a link saw of a command that its node did.
+func (t *teller) asked(client, node, op string, typ history.Type, token, key string) {
+	t.say(history.Event{Process: client + "-" + node, Type: typ, Op: op, Node: node, Key: key, Token: token,
+		Sent: t.at, Applied: t.at + microsecond/2, Answered: t.at + microsecond, TTL: int64(t.params.TTL)})
+}
+
+// told records what a node says of a key.
+func (t *teller) told(node, key string, what history.Change, token string) {
+	t.say(history.Event{Process: node, Type: history.Info, Op: history.OpLife, Key: key, Local: t.params.Epoch + t.at + microsecond,
+		Life: &history.Life{What: what, Seq: int64(len(t.events) + 1), Value: token, By: "c1-" + node, Expires: t.params.Epoch + t.at + int64(t.params.TTL)}})
+}
+
+func names(prefix string, n int) []string {
+	var all []string
+	for i := range n {
+		all = append(all, prefix+strconv.Itoa(i+1))
+	}
+	return all
+}

@@ -1,0 +1,51 @@
+package edn
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"testing"
+)
+
+// BenchmarkDoubling reads histories of Jepsen's that grow in one way at a time, and tells
+// the time per operation: it stays about the same where twice as many take twice as long.
+// On one core of a busy machine, in nanoseconds per operation:
+//
+//	                           40,000   80,000
+//	keys, in descending order    6,700    8,800
+//	locks that one process has   5,200    5,200
+func BenchmarkDoubling(b *testing.B) {
+	for name, tell := range map[string]func(w *bytes.Buffer, n int){
+		"keys": func(w *bytes.Buffer, n int) {
+			for i := range n {
+				for _, typ := range []string{"invoke", "ok"} {
+					fmt.Fprintf(w, "{:type :%s :f :acquire :process %d :key %d}\n", typ, i%3, 1_000_000-i)
+				}
+			}
+		},
+		"held": func(w *bytes.Buffer, n int) {
+			for _, f := range []string{"acquire", "release"} {
+				for range n {
+					for _, typ := range []string{"invoke", "ok"} {
+						fmt.Fprintf(w, "{:type :%s :f :%s :process 1}\n", typ, f)
+					}
+				}
+			}
+		},
+	} {
+		for _, n := range []int{40_000, 80_000} {
+			b.Run(name+"/"+strconv.Itoa(n), func(b *testing.B) {
+				var file bytes.Buffer
+				tell(&file, n)
+				operations := bytes.Count(file.Bytes(), []byte{'\n'})
+				for b.Loop() {
+					if _, _, err := Read(bytes.NewReader(file.Bytes()), Never); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*operations), "ns/operation")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
