@@ -47,13 +47,6 @@ func refused(t *testing.T, what string, args ...string) (errs string) {
 	return errs
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // realRun is a run of the catalogue in a store, and a suite that names it.
 func realRun(t *testing.T, name string) (store, dir, suiteDir string) {
 	t.Helper()
