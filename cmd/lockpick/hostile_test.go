@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,22 +19,6 @@ import (
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
-
-// said runs lockpick in this process, and gives up on it where it waits for something
-// that never comes.
-func said(t *testing.T, args ...string) (code int, out, errs string) {
-	t.Helper()
-	var o, e bytes.Buffer
-	ended := make(chan int, 1)
-	go func() { ended <- run(args, strings.NewReader(""), &o, &e) }()
-	select {
-	case code = <-ended:
-		return code, o.String(), e.String()
-	case <-time.After(30 * time.Second):
-		t.Fatalf("lockpick %s hangs", strings.Join(args, " "))
-		return 0, "", ""
-	}
-}
 
 // refused sees that lockpick takes something for bad input, and says what to do.
 func refused(t *testing.T, what string, args ...string) (errs string) {

@@ -117,10 +117,3 @@ func TestJepsensHistories(t *testing.T) {
 	}
 	must(t, os.WriteFile(dir+"/README.md", []byte(readme), 0o644))
 }
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
