@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,22 +20,6 @@ import (
 	"lockpick/scenarios/suite"
 )
 
-// said runs lockpick in this process, and gives up on it where it waits for something
-// that never comes.
-func said(t *testing.T, args ...string) (code int, out, errs string) {
-	t.Helper()
-	var o, e bytes.Buffer
-	ended := make(chan int, 1)
-	go func() { ended <- run(args, strings.NewReader(""), &o, &e) }()
-	select {
-	case code = <-ended:
-		return code, o.String(), e.String()
-	case <-time.After(30 * time.Second):
-		t.Fatalf("lockpick %s hangs", strings.Join(args, " "))
-		return 0, "", ""
-	}
-}
-
 // refused sees that lockpick takes something for bad input, and says what to do.
 func refused(t *testing.T, what string, args ...string) (errs string) {
 	t.Helper()
@@ -45,13 +28,6 @@ func refused(t *testing.T, what string, args ...string) (errs string) {
 		t.Errorf("%s: lockpick %s: code %d\n%.1000s", what, strings.Join(args, " "), code, errs)
 	}
 	return errs
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // realRun is a run of the catalogue in a store, and a suite that names it.

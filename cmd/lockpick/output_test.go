@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestOutputShowsWhatATerminalWouldObey(t *testing.T) {
@@ -26,5 +28,28 @@ func TestLostOutputIsAFailure(t *testing.T) {
 		if code := run(args, nil, full{}, &errs); code != 3 || !strings.Contains(errs.String(), "no space left") {
 			t.Errorf("%v: exit code %d, %s", args, code, errs.String())
 		}
+	}
+}
+
+// said runs lockpick in this process, and gives up on it where it waits for something
+// that never comes.
+func said(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	ended := make(chan int, 1)
+	go func() { ended <- run(args, strings.NewReader(""), &o, &e) }()
+	select {
+	case code = <-ended:
+		return code, o.String(), e.String()
+	case <-time.After(30 * time.Second):
+		t.Fatalf("lockpick %s hangs", strings.Join(args, " "))
+		return 0, "", ""
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
