@@ -98,7 +98,7 @@ const (
 // Replica is the end of a node's replication link, as in "n3-replica".
 const Replica = "replica"
 
-// Bounds of Params. They are far above what a run has (package harness), so that what
+// Bounds of Params. They are far above what a run has (package scenario), so that what
 // is reckoned with them neither overflows nor takes memory that the file has not.
 const (
 	maxClients = 100_000 // a history of Jepsen's has a new one after each crash
