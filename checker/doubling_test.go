@@ -67,7 +67,6 @@ type teller struct {
 	at     int64
 	serial map[string]int
 	last   map[string]string // by client: its session
-	writes int
 }
 
 const microsecond = int64(time.Microsecond)
