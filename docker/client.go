@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"lockpick/harness"
 	"lockpick/harness/client"
@@ -121,12 +122,22 @@ func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point st
 		p.Kill(context.Background())
 	}
 	end := p.end()
+	if away(end) { // who watches the links knows why, and is about to say so
+		select {
+		case <-ctx.Done():
+		case <-time.After(goneBound):
+		}
+	}
 	c.mu.Lock()
 	delete(c.playing, s.Name)
 	c.ended[s.Name] = true
 	c.mu.Unlock()
 	return p.verdict(ctx, err, end)
 }
+
+// goneBound is how long the end of the links may come after that of a client, where both
+// go with the engine.
+const goneBound = 5 * time.Second
 
 // strike tells that somebody else has ended a client, in a room that is still there.
 func (c *cluster) strike(p *player, signal int) {

@@ -368,7 +368,7 @@ func (e *engine) put(ctx context.Context, id string, files map[string][]byte) er
 
 // away says whether an error is that no engine answers.
 func away(err error) bool {
-	return client.IsErrConnectionFailed(err) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET)
+	return client.IsErrConnectionFailed(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // start starts a container; ended then gets its exit status, or what kept us from it.
