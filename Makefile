@@ -3,7 +3,7 @@
 
 GO ?= go
 
-.PHONY: build test setup lint race race-all cross simulation processes containers nightly canary broken broken-random random check-exhaustive fuzz bench bench-peers
+.PHONY: build test setup lint race race-all cross simulation processes containers nightly canary broken broken-random random check-exhaustive fuzz bench bench-peers release module
 
 build:
 	CGO_ENABLED=0 $(GO) build -o bin/lockpick ./cmd/lockpick
@@ -92,7 +92,7 @@ random: build
 # million, and one and a half million random ones: some minutes. The quick tests
 # take each 83rd, and 50,000.
 check-exhaustive:
-	$(GO) test -tags exhaustive -count=1 -timeout 30m -v -run 'Exhaustively|Against' ./checker
+	$(GO) test -tags exhaustive -count=1 -timeout 30m -v -run 'Exhaustively|Against' ./checker/...
 
 # Files of strangers: each reader of them for a minute. It is one target a call.
 FUZZ ?= 60s
@@ -110,3 +110,16 @@ bench:
 # make bench-peers SIZES=1k,100k KEYS=1 UNKNOWN=0,5 VERDICTS=violated
 bench-peers:
 	$(GO) test -tags bench -count=1 -timeout 6h -v -run '^TestBesidePeers$$' ./checker
+
+# Static binaries for all systems with their checksums, in dist/; twice the same bytes.
+release:
+	@GO="$(GO)" .ci/release
+
+# make module PATH=example.org/you/lockpick renames the module for whoever publishes it.
+# PATH is also where commands are found: that is put right here, or say MODULE=.
+ifeq ($(origin PATH),command line)
+MODULE := $(PATH)
+override PATH := $(shell /usr/bin/tr '\0' '\n' </proc/$$PPID/environ | /bin/sed -n 's/^PATH=//p')
+endif
+module:
+	@.ci/module "$(MODULE)"

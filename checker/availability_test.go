@@ -3,90 +3,14 @@ package checker
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
-
-// TestAvailability draws where c1 reaches a majority of three nodes, a letter a
-// second: "#" it does, "." it does not. An end takes another second (the slack),
-// and after an outage two more seconds go by until the client must have noticed.
-func TestAvailability(t *testing.T) {
-	const begin = "params clients=c1,c2 nodes=n1,n2,n3 slack=1s nodeTimeout=500ms retryMax=500ms\n"
-	both := func(fault string, from, to int, targets ...string) string {
-		var b strings.Builder
-		for _, n := range targets {
-			fmt.Fprintf(&b, "%d nemesis invoke %s node=%s\n%d.1 nemesis begin %s node=%s\n", from, fault, n, from, fault, n)
-			if to > 0 {
-				fmt.Fprintf(&b, "%d nemesis end %s node=%s\n", to, fault, n)
-			}
-		}
-		return b.String()
-	}
-	for _, row := range []struct{ name, faults, want string }{
-		{"no fault", "", "####################"},
-		{"one node of three", both("kill", 3, 8, "n1"), "####################"},
-		{"two nodes of three", both("kill", 3, 8, "n1", "n2"), "###........#########"},
-		{"two nodes, one after the other", both("kill", 3, 8, "n1") + both("kill", 6, 12, "n2"), "######.....#########"},
-		{"two nodes, never together", both("kill", 3, 6, "n1") + both("kill", 8, 12, "n2"), "####################"},
-		{"a node for good, and another", both("kill", 2, 0, "n1") + both("kill", 10, 12, "n3"), "##########.....#####"},
-		{"two links", both("cut", 3, 8, "c1-n1", "c1-n3"), "###........#########"},
-		{"a link and a node", both("cut", 3, 8, "c1-n1") + both("kill", 3, 8, "n3"), "###........#########"},
-		{"a link to a node that is down anyway", both("cut", 3, 8, "c1-n1") + both("kill", 3, 8, "n1"), "####################"},
-		{"somebody else's links", both("cut", 3, 8, "c2-n1", "c2-n2", "c2-n3"), "####################"},
-		{"the client", both("pause", 3, 8, "c1"), "###........#########"},
-		{"the client for good", both("kill", 3, 0, "c1"), "###................."},
-		{"another client", both("pause", 3, 8, "c2"), "####################"},
-		{"the resource", both("cut", 3, 8, "c1-r1"), "####################"},
-		{"a single message", both("hold", 3, 8, "c1-n1", "c1-n2"), "####################"},
-		{"a clock", both("clock", 3, 8, "n1"), "###........#########"},
-		{"the machine itself", both("stall", 3, 8, "machine"), "###........#########"},
-		{"what nobody knows, on anybody", both("earthquake", 3, 8, "c2"), "###........#########"},
-		{"what could not be injected", "3 nemesis invoke kill node=n1\n3 nemesis fail kill node=n1\n" + both("kill", 5, 8, "n2"), "#####.............."[:5] + strings.Repeat(".", 6) + "#########"},
-		{"back for less than it takes to notice", both("kill", 3, 5, "n1", "n2") + both("kill", 7, 9, "n1", "n2"), "###.........########"},
-	} {
-		r := newRecord(tale(t, begin+row.faults+"20 harness end run"))
-		up := r.settled(r.outages().majority("c1"))
-		if got := draw(up); got != row.want {
-			t.Errorf("%s:\ngot  %s\nwant %s", row.name, got, row.want)
-		}
-	}
-}
-
-func draw(list []interval) string {
-	var b strings.Builder
-	for at := range int64(20) {
-		if meets(list, interval{at*1e9 + 5e8, at*1e9 + 5e8 + 1}) {
-			b.WriteByte('#')
-		} else {
-			b.WriteByte('.')
-		}
-	}
-	return b.String()
-}
-
-// Who can't reach a node at all needs all the others.
-func TestAvailabilityOfOneWhoReachesFewer(t *testing.T) {
-	h := tale(t, "params clients=c1 nodes=n1,n2,n3 slack=1s nodeTimeout=500ms retryMax=500ms\n3 nemesis begin kill node=n2\n8 nemesis end kill node=n2\n20 harness end run")
-	for _, row := range []struct {
-		reach []string
-		want  string
-	}{
-		{[]string{"n1", "n3"}, "####################"},
-		{[]string{"n1", "n2"}, "###........#########"},
-		{[]string{"n1"}, "...................."},
-	} {
-		h.Params.Reach = []history.Reach{{Client: "c1", Nodes: row.reach}}
-		r := newRecord(h)
-		if got := draw(r.settled(r.outages().majority("c1"))); got != row.want {
-			t.Errorf("%v:\ngot  %s\nwant %s", row.reach, got, row.want)
-		}
-	}
-}
 
 // TestFaultToleranceBound goes through what the bound is made of, and what is missing without it.
 func TestFaultToleranceBound(t *testing.T) {
@@ -124,7 +48,7 @@ func TestBypassesAgainstDumb(t *testing.T) {
 	for seed := range uint64(300) {
 		h.Events = oddTimes(seed)
 		r := newRecord(h)
-		var all []*session
+		var all []*facts.Session
 		for s := range r.Sessions() {
 			all = append(all, s)
 		}
@@ -158,7 +82,7 @@ func oddTimes(seed uint64) []history.Event {
 			events = append(events, history.Event{T: at, Process: name, Type: history.Invoke, Op: history.OpAcquire, Key: "k", Session: s})
 			if i == 7 && draw(2) == 0 { // it waits to the end, or is killed
 				if at += 3 * (1 + draw(60)); draw(2) == 0 {
-					events = append(events, history.Event{T: at, Process: history.Nemesis, Type: history.Begin, Op: killed, Node: name})
+					events = append(events, history.Event{T: at, Process: history.Nemesis, Type: history.Begin, Op: facts.Kill, Node: name})
 				}
 				break
 			}
@@ -174,24 +98,6 @@ func oddTimes(seed uint64) []history.Event {
 	return events
 }
 
-func TestJainIndex(t *testing.T) {
-	for _, row := range []struct {
-		grants []int
-		want   float64
-	}{
-		{[]int{5, 5, 5}, 1},
-		{[]int{5, 0, 0}, 1. / 3},
-		{[]int{1, 3}, 0.8},
-	} {
-		if got, ok := jainIndex(row.grants); !ok || math.Abs(got-row.want) > 1e-9 {
-			t.Errorf("%v: %g, want %g", row.grants, got, row.want)
-		}
-	}
-	if _, ok := jainIndex([]int{5}); ok {
-		t.Error("one client alone has no index")
-	}
-}
-
 // BenchmarkCheckUnderFaults judges a record in which every other holder is cut off
 // from all nodes until its lease is over, and others wait.
 func BenchmarkCheckUnderFaults(b *testing.B) {
@@ -205,7 +111,7 @@ func BenchmarkCheckUnderFaults(b *testing.B) {
 		}
 		for _, n := range h.Params.Nodes {
 			for t, at := range map[history.Type]int64{history.Invoke: 5, history.Begin: 10, history.End: 3000} {
-				events = append(events, history.Event{T: e.T + at, Process: history.Nemesis, Type: t, Op: cutOff, Node: e.Process + "-" + n})
+				events = append(events, history.Event{T: e.T + at, Process: history.Nemesis, Type: t, Op: facts.Cut, Node: e.Process + "-" + n})
 			}
 		}
 	}
@@ -214,7 +120,7 @@ func BenchmarkCheckUnderFaults(b *testing.B) {
 		events[i].N = int64(i + 1)
 	}
 	h.Events = events
-	if n := len(newRecord(h).losses()); n < 9000 {
+	if n := judge(newRecord(h), DeadlockFreedom).Occasions; n < 9000 {
 		b.Fatalf("%d holders are lost", n)
 	}
 	for b.Loop() {

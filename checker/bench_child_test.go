@@ -51,7 +51,7 @@ func peer(model string) func(*history.History) func() Outcome {
 
 // both is what two properties agree on, and otherwise what is wrong.
 func both(v Verdict) Outcome {
-	m, l := v.Result(MutualExclusion).Outcome.answer(), v.Result(LeaseLinearizable).Outcome.answer()
+	m, l := v.Result(MutualExclusion).Outcome.Answer(), v.Result(LeaseLinearizable).Outcome.Answer()
 	switch {
 	case v.Assumption != "" || v.Disagreement != "":
 		return Outcome(strings.ReplaceAll(v.Assumption+v.Disagreement, " ", "_"))

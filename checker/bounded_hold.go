@@ -3,14 +3,9 @@ package checker
 import (
 	"fmt"
 
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
-)
-
-// Ways to keep a lock for too long.
-const (
-	ExtendedTooOften = "extended-too-often" // more extensions of one hold than the limit
-	HeldTooLong      = "held-too-long"      // one hold lasted longer than the limit
 )
 
 // boundedHold asks whether one client can keep a lock for ever by extending it.
@@ -18,7 +13,7 @@ const (
 // end of belief. Both limits are the scenario's own, for the lock under test may
 // not heed any. Only extensions that were granted count, and the error of the
 // stamps is taken off the length: what is not certain is no violation. O(n).
-func boundedHold(r *record) Result {
+func boundedHold(r *facts.Facts) Result {
 	res := Result{Outcome: Holds}
 	var first *longHold
 	most, longest := 0, int64(0)
@@ -29,7 +24,7 @@ func boundedHold(r *record) Result {
 		if s.Extended() {
 			res.Occasions++
 		}
-		h := r.holdUnder(s)
+		h := holdUnder(r, s)
 		most, longest = max(most, h.extends), max(longest, h.to-h.from)
 		if h.cause == "" {
 			continue
@@ -42,21 +37,21 @@ func boundedHold(r *record) Result {
 	p := r.Params
 	switch {
 	case first != nil:
-		return r.tooLong(res, first)
+		return tooLong(r, res, first)
 	case res.Occasions == 0:
 		res.Because = "nobody extended a lock"
 	case p.MaxExtends == 0 || p.MaxHold == 0:
 		res.Outcome, res.Because = Undecided, "the history has no limits for the extensions and the length of a hold"
 	default:
 		res.Because = fmt.Sprintf("at most %s of one hold, and the limit is %d; at most %s long, and the limit is %s",
-			plural(most, "extension"), p.MaxExtends, seconds(longest), seconds(int64(p.MaxHold)))
+			verdict.Plural(most, "extension"), p.MaxExtends, facts.Seconds(longest), facts.Seconds(int64(p.MaxHold)))
 	}
 	return res
 }
 
 // longHold is one hold measured by the limits.
 type longHold struct {
-	session  *session
+	session  *facts.Session
 	extends  int // granted
 	from, to int64
 	cause    string           // "" if both limits are kept
@@ -68,8 +63,8 @@ type longHold struct {
 const shown = 8
 
 // holdUnder measures one hold, from its grant to the end of belief.
-func (r *record) holdUnder(s *session) longHold {
-	h := longHold{session: s, at: never}
+func holdUnder(r *facts.Facts, s *facts.Session) longHold {
+	h := longHold{session: s, at: facts.Never}
 	var granted []*history.Event
 	for x := range s.Extends() {
 		if x.Outcome() == history.OK {
@@ -78,7 +73,7 @@ func (r *record) holdUnder(s *session) longHold {
 	}
 	h.extends = len(granted)
 	if n := r.Params.MaxExtends; n > 0 && h.extends > n {
-		h.cause, h.at = ExtendedTooOften, granted[n].T
+		h.cause, h.at = verdict.ExtendedTooOften, granted[n].T
 		h.events = granted[max(0, n+1-shown) : n+1]
 	}
 	var last facts.Window
@@ -90,25 +85,25 @@ func (r *record) holdUnder(s *session) longHold {
 	}
 	most := int64(r.Params.MaxHold)
 	if certain := h.to - h.from - 2*int64(r.Params.StampError); most > 0 && certain > most && h.from+most < h.at {
-		h.cause, h.at = HeldTooLong, h.from+most
+		h.cause, h.at = verdict.HeldTooLong, h.from+most
 		h.events = []*history.Event{last.Opens, last.Closes}
 	}
 	return h
 }
 
-func (r *record) tooLong(res Result, h *longHold) Result {
+func tooLong(r *facts.Facts, res Result, h *longHold) Result {
 	s := h.session
 	res.Outcome, res.Cause = Violated, h.cause
-	res.Because = fmt.Sprintf("%s extended its hold of %s %s", s.Client(), lockName(s.Key()), times(h.extends))
+	res.Because = fmt.Sprintf("%s extended its hold of %s %s", s.Client(), verdict.LockName(s.Key()), times(h.extends))
 	if n := r.Params.MaxExtends; n > 0 {
 		res.Because += fmt.Sprintf(", and the limit is %d", n)
 	}
-	res.Because += fmt.Sprintf("; it held it from %s to %s (%s)", seconds(h.from), seconds(h.to), seconds(h.to-h.from))
+	res.Because += fmt.Sprintf("; it held it from %s to %s (%s)", facts.Seconds(h.from), facts.Seconds(h.to), facts.Seconds(h.to-h.from))
 	if most := r.Params.MaxHold; most > 0 {
-		res.Because += ", and the limit is " + seconds(int64(most))
+		res.Because += ", and the limit is " + facts.Seconds(int64(most))
 	}
 	res.Witness = &Witness{
-		Events:   numbered(append([]*history.Event{s.Acquire.Call, s.Acquire.Return}, h.events...)),
+		Events:   verdict.Numbered(append([]*history.Event{s.Acquire.Call, s.Acquire.Return}, h.events...)),
 		Sessions: []string{s.Name()}, Key: s.Key(), From: h.from, To: h.to,
 	}
 	return res
@@ -118,5 +113,5 @@ func times(n int) string {
 	if n == 1 {
 		return "once"
 	}
-	return plural(n, "time")
+	return verdict.Plural(n, "time")
 }

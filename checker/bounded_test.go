@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"lockpick/checker/bruteforce"
+	"lockpick/checker/histories"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 )
 
@@ -38,15 +40,15 @@ var boundedRows = []struct {
 	{"nobody extended, and there are no limits", "", "", NotExercised, "", 0, "nobody extended a lock"},
 	{"no limits", "", extending(1), Undecided, "", 1, "has no limits"},
 	{"one limit only, and it is kept", "maxExtends=3", extending(3), Undecided, "", 1, "has no limits"},
-	{"one limit only, and it is not", "maxExtends=2", extending(3), Violated, ExtendedTooOften, 1, "c1 extended its hold of lock-1 3 times, and the limit is 2; it held it from 1 s to 20 s (19 s)"},
-	{"the other only", "maxHold=18s", extending(3), Violated, HeldTooLong, 1, "3 times; it held it from 1 s to 20 s (19 s), and the limit is 18 s"},
+	{"one limit only, and it is not", "maxExtends=2", extending(3), Violated, verdict.ExtendedTooOften, 1, "c1 extended its hold of lock-1 3 times, and the limit is 2; it held it from 1 s to 20 s (19 s)"},
+	{"the other only", "maxHold=18s", extending(3), Violated, verdict.HeldTooLong, 1, "3 times; it held it from 1 s to 20 s (19 s), and the limit is 18 s"},
 	{"up to both limits", "maxExtends=3 maxHold=19s", extending(3), Holds, "", 1, "at most 3 extensions of one hold, and the limit is 3; at most 19 s long, and the limit is 19 s"},
-	{"one too many", "maxExtends=2 maxHold=19s", extending(3), Violated, ExtendedTooOften, 1, ""},
-	{"too long", "maxExtends=3 maxHold=18999ms", extending(3), Violated, HeldTooLong, 1, ""},
+	{"one too many", "maxExtends=2 maxHold=19s", extending(3), Violated, verdict.ExtendedTooOften, 1, ""},
+	{"too long", "maxExtends=3 maxHold=18999ms", extending(3), Violated, verdict.HeldTooLong, 1, ""},
 	{"too long, but for the error of the stamps", "maxExtends=3 maxHold=18999ms stampError=1ms", extending(3), Holds, "", 1, ""},
-	{"the first limit that was passed", "maxExtends=2 maxHold=8s", extending(3), Violated, HeldTooLong, 1, ""},
-	{"the first limit, the other way round", "maxExtends=1 maxHold=12s", extending(3), Violated, ExtendedTooOften, 1, ""},
-	{"too long without any extension", "maxExtends=3 maxHold=9s", "", Violated, HeldTooLong, 1, "c1 extended its hold of lock-1 0 times"},
+	{"the first limit that was passed", "maxExtends=2 maxHold=8s", extending(3), Violated, verdict.HeldTooLong, 1, ""},
+	{"the first limit, the other way round", "maxExtends=1 maxHold=12s", extending(3), Violated, verdict.ExtendedTooOften, 1, ""},
+	{"too long without any extension", "maxExtends=3 maxHold=9s", "", Violated, verdict.HeldTooLong, 1, "c1 extended its hold of lock-1 0 times"},
 	{"a release ends it", "maxExtends=3 maxHold=9s", "5 c1 invoke release session=c1/1\n5 c1 ok release session=c1/1\n", NotExercised, "", 0, ""},
 	{"only what was granted counts", "maxExtends=1 maxHold=20s", extending(1) +
 		"7 c1 invoke extend session=c1/1\n8 c1 info extend session=c1/1\n9 c1 invoke extend session=c1/1\n10 c1 fail extend session=c1/1\n", Holds, "", 1,
@@ -56,9 +58,9 @@ var boundedRows = []struct {
 		"at most 2 extensions of one hold"},
 	{"of two, the one that passed it first", "maxExtends=1", "2 c2 invoke acquire session=c2/1 key=lock-2\n2 c2 ok acquire session=c2/1 key=lock-2 until=12\n" +
 		"3 c2 invoke extend session=c2/1\n3 c2 ok extend session=c2/1 until=13\n4 c2 invoke extend session=c2/1\n4 c2 ok extend session=c2/1 until=14\n" +
-		extending(2), Violated, ExtendedTooOften, 2, "c2 extended its hold of lock-2 2 times"},
+		extending(2), Violated, verdict.ExtendedTooOften, 2, "c2 extended its hold of lock-2 2 times"},
 	{"an extension that comes late: one hold all the same", "maxExtends=2 maxHold=20s",
-		"10 c1 invoke extend session=c1/1\n15 c1 ok extend session=c1/1 until=22\n", Violated, HeldTooLong, 1, "from 1 s to 22 s"},
+		"10 c1 invoke extend session=c1/1\n15 c1 ok extend session=c1/1 until=22\n", Violated, verdict.HeldTooLong, 1, "from 1 s to 22 s"},
 }
 
 func TestBoundedHold(t *testing.T) {
@@ -91,11 +93,11 @@ func TestBoundedAgainstDumb(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 10))
 	violated := 0
 	for i := range 10_000 {
-		h := randomHistory(rnd)
-		h.Params.MaxExtends, h.Params.MaxHold = 1+rnd.IntN(2), time.Duration(beat*int64(3+rnd.IntN(12)))
+		h := histories.Random(rnd)
+		h.Params.MaxExtends, h.Params.MaxHold = 1+rnd.IntN(2), time.Duration(histories.Beat*int64(3+rnd.IntN(12)))
 		got, want := judge(newRecord(h), BoundedHold), dumbBounded(h)
 		if got.Incidents != want || (got.Outcome == Violated) != (want > 0) {
-			t.Fatalf("history %d: %s with %d incidents, want %d: %s\n%s", i, got.Outcome, got.Incidents, want, got.Because, lines(h))
+			t.Fatalf("history %d: %s with %d incidents, want %d: %s\n%s", i, got.Outcome, got.Incidents, want, got.Because, histories.Lines(h))
 		}
 		if want > 0 {
 			violated++
@@ -119,12 +121,12 @@ func dumbBounded(h *history.History) int {
 				extends++
 			}
 		}
-		for at := int64(0); at <= end; at += beat {
-			if bruteforce.Believes(h, e.Session, at+beat/2) {
+		for at := int64(0); at <= end; at += histories.Beat {
+			if bruteforce.Believes(h, e.Session, at+histories.Beat/2) {
 				if first < 0 {
 					first = at
 				}
-				last = min(at+beat, end)
+				last = min(at+histories.Beat, end)
 			}
 		}
 		if extends > h.Params.MaxExtends || last-first-2*int64(h.Params.StampError) > int64(h.Params.MaxHold) {
@@ -178,10 +180,11 @@ func TestValidityLeft(t *testing.T) {
 9 c1 invoke acquire session=c1/4
 9 c1 ok acquire session=c1/4 until=11
 12 harness end run`))
-	if n := numbers(r); n[ValidityLeftMin] != -1 || n[ValidityLeftP50] != 2 {
-		t.Errorf("smallest %g, median %g; want -1 and 2", n[ValidityLeftMin], n[ValidityLeftP50])
+	if n, _ := numbers(r); n[verdict.ValidityLeftMin] != -1 || n[verdict.ValidityLeftP50] != 2 {
+		t.Errorf("smallest %g, median %g; want -1 and 2", n[verdict.ValidityLeftMin], n[verdict.ValidityLeftP50])
 	}
-	if n, ok := numbers(newRecord(tale(t, "params clients=c1\n12 harness end run")))[ValidityLeftMin]; ok {
+	n, _ := numbers(newRecord(tale(t, "params clients=c1\n12 harness end run")))
+	if n, ok := n[verdict.ValidityLeftMin]; ok {
 		t.Errorf("%g left where nobody acquired", n)
 	}
 }

@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"lockpick/checker/assumptions"
+	"lockpick/checker/second"
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 	"lockpick/harness/history/story"
 )
 
@@ -38,7 +41,7 @@ func TestNothingHoldsWithoutAnOccasion(t *testing.T) {
 		{Result{Outcome: Violated, Incidents: 3}, Result{Outcome: Violated, Incidents: 3, Occasions: 3}},
 		{Result{Outcome: Undecided}, Result{Outcome: Undecided}},
 	} {
-		properties = []property{{"new", liveness, func(*record) Result { return c.says }}}
+		properties = []property{{"new", lives, func(*record) Result { return c.says }}}
 		h := tale(t, twoHolders)
 		if got := Check(h, "new").Results[0]; got.Outcome != c.want.Outcome || got.Occasions != c.want.Occasions {
 			t.Errorf("%+v came out as %+v", c.says, got)
@@ -151,7 +154,7 @@ func TestVacuity(t *testing.T) {
 		{"params clients=c1\nstep 1 pause holder at 2s" + held + "\n2 nemesis begin pause node=c1 step=1", ""},
 	}
 	for _, row := range rows {
-		if got := vacuity(newRecord(tale(t, row.history))); got != row.want {
+		if got := assumptions.Vacuous(facts.Read(tale(t, row.history))); got != row.want {
 			t.Errorf("%s\ngot  %q\nwant %q", row.history, got, row.want)
 		}
 	}
@@ -180,11 +183,11 @@ func TestDisagreement(t *testing.T) {
 	h := tale(t, strings.Replace(twoHolders, "c2 ok acquire session=c2/1 until=5", "c2 fail acquire session=c2/1", 1))
 	witness := func(r *record) *Witness {
 		pair := []string{"c1/1", "c2/1"}
-		return &Witness{Sessions: pair, Key: "lock-1", of: []*session{r.Named(pair[0]), r.Named(pair[1])}}
+		return &Witness{Sessions: pair, Key: "lock-1", Of: []*facts.Session{r.Named(pair[0]), r.Named(pair[1])}}
 	}
 	r := newRecord(h)
 	wrong := Result{Property: MutualExclusion, Outcome: Violated, Witness: witness(r)}
-	if got := disagreement(r, &wrong); !strings.Contains(got, "porcupine finds nothing wrong with the witness") {
+	if got := r.second.Against(&wrong); !strings.Contains(got, "porcupine finds nothing wrong with the witness") {
 		t.Errorf("got %q", got)
 	}
 	for _, row := range []struct {
@@ -202,17 +205,17 @@ func TestDisagreement(t *testing.T) {
 	} {
 		r := newRecord(row.history)
 		v := Verdict{Second: row.second, Results: []Result{{Property: LeaseLinearizable, Outcome: row.first, Witness: witness(r)}}}
-		if got := r.disagreements(v); got != row.want {
+		if got := disagreement(r, v); got != row.want {
 			t.Errorf("%s, and porcupine says %s: got %q, want %q", row.first, row.second, got, row.want)
 		}
 	}
-	if got := Second(h, time.Second); got != Holds {
+	if got := second.New(facts.Read(h)).Answer(time.Second); got != Holds {
 		t.Errorf("the second judge says %s of one holder", got)
 	}
-	if got := Second(tale(t, twoHolders), time.Second); got != Violated {
+	if got := second.New(facts.Read(tale(t, twoHolders))).Answer(time.Second); got != Violated {
 		t.Errorf("the second judge says %s of two holders", got)
 	}
-	if got := Second(tale(t, strings.Replace(twoHolders, "until=5", "until=0.015", 1)), time.Second); got != Holds {
+	if got := second.New(facts.Read(tale(t, strings.Replace(twoHolders, "until=5", "until=0.015", 1)))).Answer(time.Second); got != Holds {
 		t.Errorf("the second judge says %s of a lease that had lapsed", got)
 	}
 }
@@ -265,7 +268,7 @@ func BenchmarkCheck(b *testing.B) {
 	h := turns(100_000)
 	b.ReportMetric(float64(len(h.Events)), "events")
 	for b.Loop() {
-		if v := Check(h); v.Results[0].Outcome.answer() != Holds {
+		if v := Check(h); v.Results[0].Outcome.Answer() != Holds {
 			b.Fatal(v.Results[0].Because)
 		}
 	}

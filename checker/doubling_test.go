@@ -160,11 +160,3 @@ func (t *teller) told(node, key string, what history.Change, token string) {
 	t.say(history.Event{Process: node, Type: history.Info, Op: history.OpLife, Key: key, Local: t.params.Epoch + t.at + microsecond,
 		Life: &history.Life{What: what, Seq: int64(len(t.events) + 1), Value: token, By: "c1-" + node, Expires: t.params.Epoch + t.at + int64(t.params.TTL)}})
 }
-
-func names(prefix string, n int) []string {
-	var all []string
-	for i := range n {
-		all = append(all, prefix+strconv.Itoa(i+1))
-	}
-	return all
-}

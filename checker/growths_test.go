@@ -5,19 +5,21 @@ import (
 	"strconv"
 	"time"
 
+	"lockpick/checker/histories"
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // growths is the ways in which a record may grow.
 var growths = []growth{
 	{"clients", func(t *teller, n int) {
-		t.params.Clients = names("c", n)
+		t.params.Clients = histories.Names("c", n)
 		for _, c := range t.params.Clients {
 			t.section(c, "k")
 		}
 	}},
 	{"clients that wait at once", func(t *teller, n int) {
-		t.params.Clients = names("c", n)
+		t.params.Clients = histories.Names("c", n)
 		for _, c := range t.params.Clients {
 			t.asks(c, "k")
 		}
@@ -28,7 +30,7 @@ var growths = []growth{
 		}
 	}},
 	{"clients that never hear", func(t *teller, n int) {
-		t.params.Clients = names("c", n)
+		t.params.Clients = histories.Names("c", n)
 		t.section("c1", "k")
 		for _, c := range t.params.Clients {
 			t.asks(c, "k")
@@ -146,7 +148,7 @@ var growths = []growth{
 			c := t.params.Clients[i%2]
 			t.asks(c, "k")
 			t.gets(c, "k")
-			t.fault(paused, c, 0, func() { t.at += 200 * microsecond })
+			t.fault(facts.Pause, c, 0, func() { t.at += 200 * microsecond })
 			t.both(c, history.OpRelease, history.Event{})
 		}
 	}},
@@ -154,27 +156,27 @@ var growths = []growth{
 		t.asks("c2", "k")
 		for range n {
 			t.section("c1", "k")
-			t.fault(paused, "c2", 0, func() { t.section("c1", "k") })
+			t.fault(facts.Pause, "c2", 0, func() { t.section("c1", "k") })
 		}
 	}},
 	{"pauses one within the other", func(t *teller, n int) {
 		t.section("c1", "k")
 		for range n {
-			t.nemesis(history.Invoke, paused, "c2", 0)
-			t.nemesis(history.Begin, paused, "c2", 0)
+			t.nemesis(history.Invoke, facts.Pause, "c2", 0)
+			t.nemesis(history.Begin, facts.Pause, "c2", 0)
 		}
 		for range n {
-			t.nemesis(history.End, paused, "c2", 0)
+			t.nemesis(history.End, facts.Pause, "c2", 0)
 		}
 	}},
 	{"steps", func(t *teller, n int) {
 		n = n / 8
 		for i := range n {
 			c := t.params.Clients[i%2]
-			t.params.Steps = append(t.params.Steps, history.PlannedStep{Step: i + 1, Fault: paused, Targets: []string{c}, Proof: &history.Proof{Use: []string{history.UseClient}}})
+			t.params.Steps = append(t.params.Steps, history.PlannedStep{Step: i + 1, Fault: facts.Pause, Targets: []string{c}, Proof: &history.Proof{Use: []string{history.UseClient}}})
 			t.asks(c, "k")
 			t.gets(c, "k")
-			t.fault(paused, c, i+1, func() {})
+			t.fault(facts.Pause, c, i+1, func() {})
 			t.both(c, history.OpRelease, history.Event{})
 		}
 	}},
@@ -193,26 +195,26 @@ var growths = []growth{
 		}
 	}},
 	{"targets of a step", func(t *teller, n int) {
-		t.params.Clients = names("c", n)
+		t.params.Clients = histories.Names("c", n)
 		t.section("c1", "k")
-		t.params.Steps = []history.PlannedStep{{Step: 1, Fault: paused, Targets: t.params.Clients}}
+		t.params.Steps = []history.PlannedStep{{Step: 1, Fault: facts.Pause, Targets: t.params.Clients}}
 		for _, c := range t.params.Clients {
-			t.fault(paused, c, 1, func() {})
+			t.fault(facts.Pause, c, 1, func() {})
 		}
 	}},
 	{"restarts of nodes", func(t *teller, n int) {
 		for i := range n {
 			t.section("c1", "k")
-			t.fault(killed, t.params.Nodes[i%3], 0, func() { t.section("c2", "k") })
+			t.fault(facts.Kill, t.params.Nodes[i%3], 0, func() { t.section("c2", "k") })
 		}
 	}},
 	{"kills of clients", func(t *teller, n int) {
-		t.params.Clients = names("c", n)
+		t.params.Clients = histories.Names("c", n)
 		for _, c := range t.params.Clients {
 			t.asks(c, "k")
 			t.gets(c, "k")
-			t.nemesis(history.Invoke, killed, c, 0)
-			t.nemesis(history.Begin, killed, c, 0)
+			t.nemesis(history.Invoke, facts.Kill, c, 0)
+			t.nemesis(history.Begin, facts.Kill, c, 0)
 			t.at += 200 * microsecond
 		}
 	}},
@@ -221,9 +223,9 @@ var growths = []growth{
 			c := t.params.Clients[i%2]
 			t.asks(c, "k")
 			t.gets(c, "k")
-			t.nemesis(history.Begin, cutOff, c+"-n1", 0)
-			t.fault(cutOff, c+"-n2", 0, func() { t.at += 200 * microsecond })
-			t.nemesis(history.End, cutOff, c+"-n1", 0)
+			t.nemesis(history.Begin, facts.Cut, c+"-n1", 0)
+			t.fault(facts.Cut, c+"-n2", 0, func() { t.at += 200 * microsecond })
+			t.nemesis(history.End, facts.Cut, c+"-n1", 0)
 			t.both(c, history.OpRelease, history.Event{})
 		}
 	}},
@@ -237,10 +239,10 @@ var growths = []growth{
 		}
 	}},
 	{"jumps of a node's clock", func(t *teller, n int) {
-		t.params.Steps = []history.PlannedStep{{Step: 1, Fault: clockJump, Targets: []string{"n1"}, By: -50 * time.Microsecond, Every: true}}
+		t.params.Steps = []history.PlannedStep{{Step: 1, Fault: facts.ClockJump, Targets: []string{"n1"}, By: -50 * time.Microsecond, Every: true}}
 		for i := range n {
 			c := t.params.Clients[i%2]
-			t.fault(clockJump, "n1", 1, func() { t.section(c, "k") })
+			t.fault(facts.ClockJump, "n1", 1, func() { t.section(c, "k") })
 		}
 	}},
 	{"stalls", func(t *teller, n int) {
@@ -307,7 +309,7 @@ var growths = []growth{
 			t.gets("c1", strconv.Itoa(i))
 		}
 		for range n {
-			t.fault(paused, "c1", 0, func() {})
+			t.fault(facts.Pause, "c1", 0, func() {})
 		}
 	}},
 	{"overlaps", func(t *teller, n int) {
@@ -318,7 +320,7 @@ var growths = []growth{
 		}
 	}},
 	{"gaps", func(t *teller, n int) { // nobody has the lock for long, and each has a client of its own
-		t.params.Clients = names("c", n)
+		t.params.Clients = histories.Names("c", n)
 		for _, c := range t.params.Clients {
 			t.section(c, "k")
 			t.at += int64(time.Millisecond)

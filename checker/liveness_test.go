@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"lockpick/harness/history/facts"
 )
 
 // change is what a neighbour of a story has otherwise: in its lines that have some text,
@@ -58,16 +60,16 @@ var neighbours = []struct {
 		{"release token=A", "ok release token=A answered=0", "fail release token=A answered=0 cause=MISCONF"}}, FaultTolerance, Holds},
 	{"release-unanswered", "what the nodes did is not known", []change{{"deleted old=A", "deleted old=A", "gap lo=1 hi=3"},
 		{"release token=A", "ok release token=A answered=0", "info release token=A applied=0 answered=0"}}, FaultTolerance, Holds},
-	{"release-unanswered", "the other is cut off", []change{lasting(cutOff, "c2-n1", 1, 4), lasting(cutOff, "c2-n2", 1, 4)}, FaultTolerance, Holds},
+	{"release-unanswered", "the other is cut off", []change{lasting(facts.Cut, "c2-n1", 1, 4), lasting(facts.Cut, "c2-n2", 1, 4)}, FaultTolerance, Holds},
 
 	{"release-to-a-quorum", "as it is", nil, FaultTolerance, Violated},
 	{"release-to-a-quorum", "the client is told of one node only", []change{{"c1 ok release", "c1 ok release", "c1 info release"}}, FaultTolerance, Violated},
-	{"release-to-a-quorum", "cut off from the third", []change{lasting(cutOff, "c1-n3", 0.9, 1.5)}, FaultTolerance, Holds},
-	{"release-to-a-quorum", "cut off from the third, and that was over", []change{lasting(cutOff, "c1-n3", 0.1, 0.3)}, FaultTolerance, Violated},
-	{"release-to-a-quorum", "cut off from the third later", []change{lasting(cutOff, "c1-n3", 1.2, 3)}, FaultTolerance, Violated},
-	{"release-to-a-quorum", "cut off from another", []change{lasting(cutOff, "c1-n2", 0.9, 1.5)}, FaultTolerance, Violated},
-	{"release-to-a-quorum", "the third was down meanwhile", []change{lasting(killed, "n3", 0.1, 0.2)}, FaultTolerance, Holds},
-	{"release-to-a-quorum", "it was, and has answered since", []change{lasting(killed, "n3", 0.1, 0.2),
+	{"release-to-a-quorum", "cut off from the third", []change{lasting(facts.Cut, "c1-n3", 0.9, 1.5)}, FaultTolerance, Holds},
+	{"release-to-a-quorum", "cut off from the third, and that was over", []change{lasting(facts.Cut, "c1-n3", 0.1, 0.3)}, FaultTolerance, Violated},
+	{"release-to-a-quorum", "cut off from the third later", []change{lasting(facts.Cut, "c1-n3", 1.2, 3)}, FaultTolerance, Violated},
+	{"release-to-a-quorum", "cut off from another", []change{lasting(facts.Cut, "c1-n2", 0.9, 1.5)}, FaultTolerance, Violated},
+	{"release-to-a-quorum", "the third was down meanwhile", []change{lasting(facts.Kill, "n3", 0.1, 0.2)}, FaultTolerance, Holds},
+	{"release-to-a-quorum", "it was, and has answered since", []change{lasting(facts.Kill, "n3", 0.1, 0.2),
 		{"c1 invoke release", "", "0.9 c1 invoke extend session=c1/1\n0.903 c1-n3 ok extend token=A\n0.904 c1 ok extend session=c1/1 until=9.9\n"}}, FaultTolerance, Violated},
 	{"release-to-a-quorum", "the message was lost", []change{{"c1 ok release", "", "1.05 c1-n3 info release token=A sent=1.001 applied=0 answered=0\n"}}, FaultTolerance, Holds},
 	{"release-to-a-quorum", "nobody dies, so two are enough", []change{without("kill"),
@@ -79,12 +81,12 @@ var neighbours = []struct {
 	{"acquire-hangs", "it is still under way", []change{without("c1-n3"), without("n3 life"), without("c1 ok"), without("c1 invoke release"), without("6.00")}, FaultTolerance, Violated},
 	{"acquire-hangs", "it gives up", []change{without("c1-n3"), without("n3 life"), {"c1 ok acquire", "c1 ok acquire session=c1/1 token=A until=9.8", "c1 info acquire session=c1/1"}, without("release")},
 		FaultTolerance, Violated},
-	{"acquire-hangs", "it is paused", []change{lasting(paused, "c1", 1, 4.5)}, FaultTolerance, Holds},
-	{"acquire-hangs", "it is paused, and another tries", []change{{"params", "clients=c1", "clients=c1,c2"}, c2Tries, lasting(paused, "c1", 1, 4.5)}, FaultTolerance, Holds},
-	{"acquire-hangs", "another tries", []change{{"params", "clients=c1", "clients=c1,c2"}, c2Tries, lasting(cutOff, "c1-n3", 1, 4)}, FaultTolerance, Violated},
+	{"acquire-hangs", "it is paused", []change{lasting(facts.Pause, "c1", 1, 4.5)}, FaultTolerance, Holds},
+	{"acquire-hangs", "it is paused, and another tries", []change{{"params", "clients=c1", "clients=c1,c2"}, c2Tries, lasting(facts.Pause, "c1", 1, 4.5)}, FaultTolerance, Holds},
+	{"acquire-hangs", "another tries", []change{{"params", "clients=c1", "clients=c1,c2"}, c2Tries, lasting(facts.Cut, "c1-n3", 1, 4)}, FaultTolerance, Violated},
 	{"acquire-hangs", "it dies", []change{without("c1-n3"), without("n3 life"), without("c1 ok"), without("c1 invoke release"), without("6.00"),
-		lasting(killed, "c1", 2, 8)}, FaultTolerance, NotExercised},
-	{"acquire-hangs", "no majority is left", []change{lasting(killed, "n3", 0.03, 4.9)}, FaultTolerance, Holds},
+		lasting(facts.Kill, "c1", 2, 8)}, FaultTolerance, NotExercised},
+	{"acquire-hangs", "no majority is left", []change{lasting(facts.Kill, "n3", 0.03, 4.9)}, FaultTolerance, Holds},
 	{"acquire-hangs", "the machine stands still", []change{lasting("stall", "machine", 1, 4.5)}, FaultTolerance, Holds},
 }
 
@@ -102,8 +104,8 @@ func TestLivenessAgainstNeighbours(t *testing.T) {
 	}
 }
 
-// TestDroughtAgainstBound has clients that each give up before the bound, of 3 s, is over.
-func TestDroughtAgainstBound(t *testing.T) {
+// TestUnavailabilityAgainstBound has clients that each give up before the bound, of 3 s, is over.
+func TestUnavailabilityAgainstBound(t *testing.T) {
 	for _, row := range []struct {
 		second, until float64
 		want          Outcome

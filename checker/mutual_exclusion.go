@@ -4,35 +4,39 @@ import (
 	"fmt"
 	"slices"
 
+	"lockpick/checker/cause"
+	"lockpick/checker/verdict"
+	"lockpick/checker/windows"
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // mutualExclusion asks whether two clients believed, each by its own clock, that
 // they held one lock at one instant. Two belief windows of different sessions
 // that surely overlap are a violation: there are no false positives by
 // construction, and it is always the lock's fault. An acquire that could have been
-// answered with what another session had is an occasion (meetings).
+// answered with what another session had is an occasion (windows.Meetings).
 func mutualExclusion(r *record) Result {
-	o := r.overlapping()
+	o := r.beliefs.Overlaps()
 	met := 0
 	for _, l := range r.Locks {
-		met += r.meetings(l, r.windowsOf(l))
+		met += windows.Meetings(r.Facts, l, r.beliefs.Of(l))
 	}
-	if o.incidents == 0 {
+	if o.Incidents == 0 {
 		return Result{
 			Outcome: Holds, Occasions: met,
-			Because: fmt.Sprintf("no two sessions were believed in at one instant, in %s; %s", plural(r.Grants, "grant"), asked(met)),
+			Because: fmt.Sprintf("no two sessions were believed in at one instant, in %s; %s", verdict.Plural(r.Grants, "grant"), asked(met)),
 		}
 	}
-	a, b := o.a.session, o.b.session
-	why := r.explain(a, b)
+	a, b := o.A.Session, o.B.Session
+	why := cause.Explain(r.Facts, a, b)
 	return Result{
-		Outcome: Violated, Occasions: met, Incidents: o.incidents, Cause: why.cause, Node: why.node, Losses: why.losses, Spare: why.spare,
+		Outcome: Violated, Occasions: met, Incidents: o.Incidents, Cause: why.Cause, Node: why.Node, Losses: why.Losses, Spare: why.Spare,
 		Because: fmt.Sprintf("%s both believed they held %s from %s to %s (%s): %s",
-			r.pair(a, b), lockName(a.Key()), seconds(o.from), seconds(o.to), seconds(o.to-o.from), why.text),
+			verdict.Pair(a, b), verdict.LockName(a.Key()), facts.Seconds(o.From), facts.Seconds(o.To), facts.Seconds(o.To-o.From), why.Text),
 		Witness: &Witness{
-			Events:   numbered(slices.Concat(r.proof(o.a), r.proof(o.b), why.events)),
-			Sessions: []string{a.Name(), b.Name()}, Key: a.Key(), From: o.from, To: o.to, of: []*session{a, b},
+			Events:   verdict.Numbered(slices.Concat(proof(r.Facts, o.A), proof(r.Facts, o.B), why.Events)),
+			Sessions: []string{a.Name(), b.Name()}, Key: a.Key(), From: o.From, To: o.To, Of: []*facts.Session{a, b},
 		},
 	}
 }
@@ -42,26 +46,18 @@ func asked(met int) string {
 	if met == 0 {
 		return "nobody wanted it while another had it"
 	}
-	return fmt.Sprintf("%s met another's hold", plural(met, "acquire"))
-}
-
-// pair names two sessions by their clients, and by themselves where one client has both.
-func (r *record) pair(a, b *session) string {
-	if a.Client() == b.Client() {
-		return list([]string{a.Name(), b.Name()})
-	}
-	return list([]string{a.Client(), b.Client()})
+	return fmt.Sprintf("%s met another's hold", verdict.Plural(met, "acquire"))
 }
 
 // proof is the events that prove a window.
-func (r *record) proof(w window) []*history.Event {
-	events := []*history.Event{w.session.Acquire.Call, w.session.Acquire.Return}
-	for b := range r.Windows(w.session) {
-		if b.From > w.to || b.To < w.from {
+func proof(r *facts.Facts, w windows.Window) []*history.Event {
+	events := []*history.Event{w.Session.Acquire.Call, w.Session.Acquire.Return}
+	for b := range r.Windows(w.Session) {
+		if b.From > w.To || b.To < w.From {
 			continue
 		}
 		if b.Closes == nil {
-			b.Closes = r.Departure(w.session.Client())
+			b.Closes = r.Departure(w.Session.Client())
 		}
 		events = append(events, b.Opens, b.Closes)
 	}

@@ -3,7 +3,10 @@ package checker
 import (
 	"fmt"
 
+	"lockpick/checker/spans"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
 // What became of each planned step of the nemesis, under "fault-STEP-" and one of
@@ -15,32 +18,27 @@ const (
 	faultOnHeld   = "on-held"   // of these: somebody believed to hold a lock while it was
 )
 
-// How long the machine stood still, in all and at most at once. A run in which it never
-// did has neither.
-const (
-	StalledSeconds = "stalled-seconds"
-	StalledMax     = "stalled-longest"
-)
-
-func (r *record) stallNumbers(n map[string]float64) {
-	for _, s := range r.stalls() {
-		d := history.Seconds(s.length())
-		n[StalledSeconds] += d
-		n[StalledMax] = max(n[StalledMax], d)
+// stallNumbers measures how long the machine stood still.
+func stallNumbers(r *facts.Facts, n map[string]float64) {
+	for _, s := range spans.Stalls(r) {
+		d := history.Seconds(s.Length())
+		n[verdict.StalledSeconds] += d
+		n[verdict.StalledMax] = max(n[verdict.StalledMax], d)
 	}
 }
 
-func (r *record) faultNumbers(n map[string]float64) {
+// faultNumbers measures what became of each step of the plan.
+func faultNumbers(r *record, n map[string]float64) {
 	if len(r.Params.Steps) == 0 {
 		return
 	}
-	var held []interval
+	var held []spans.Span
 	for _, l := range r.Locks {
-		for _, w := range r.windowsOf(l) {
-			held = append(held, interval{w.from, w.to})
+		for _, w := range r.beliefs.Of(l) {
+			held = append(held, spans.Of(w.From, w.To))
 		}
 	}
-	held = union(held)
+	held = spans.Union(held)
 	for _, s := range r.Params.Steps {
 		n[faultNumber(s.Step, faultPlanned)] = float64(len(s.Targets))
 		for _, what := range []string{faultInjected, faultReadBack, faultOnHeld} {
@@ -56,24 +54,14 @@ func (r *record) faultNumbers(n map[string]float64) {
 			continue
 		}
 		n[faultNumber(f.Step, faultReadBack)]++
-		inForce := interval{f.Begin.T, never}
+		inForce := spans.Of(f.Begin.T, facts.Never)
 		if f.End != nil {
-			inForce.to = max(f.End.T, f.Begin.T+1)
+			inForce.To = max(f.End.T, f.Begin.T+1)
 		}
-		if meets(held, inForce) {
+		if spans.Meets(held, inForce) {
 			n[faultNumber(f.Step, faultOnHeld)]++
 		}
 	}
 }
 
 func faultNumber(step int, what string) string { return fmt.Sprintf("fault-%d-%s", step, what) }
-
-// liveness adds the numbers of liveness and returns their words.
-func (r *record) liveness(n map[string]float64) map[string]string {
-	words := map[string]string{}
-	r.fairness(n)
-	r.availability(n, words)
-	r.faultNumbers(n)
-	r.stallNumbers(n)
-	return words
-}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"lockpick/checker/verdict"
 )
 
 // Whatever a story measures has a name that can be expected, and what can be expected
@@ -52,7 +54,7 @@ func TestStalls(t *testing.T) {
 3 nemesis begin stall node=machine
 3.25 nemesis end stall node=machine
 9 harness end run`)).Numbers
-	if n[StalledSeconds] != 0.75 || n[StalledMax] != 0.5 {
-		t.Errorf("%v s in all, %v at most", n[StalledSeconds], n[StalledMax])
+	if n[verdict.StalledSeconds] != 0.75 || n[verdict.StalledMax] != 0.5 {
+		t.Errorf("%v s in all, %v at most", n[verdict.StalledSeconds], n[verdict.StalledMax])
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"lockpick/checker/second"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
@@ -19,23 +20,23 @@ import (
 var mutexModel = porcupine.Model{
 	Init: func() any { return 0 },
 	Step: func(state, input, _ any) (bool, any) {
-		owner, o := state.(int), input.(question)
-		if o.outcome == history.Fail {
-			return owner != o.owner, state
+		owner, o := state.(int), input.(second.Question)
+		if o.Outcome == history.Fail {
+			return owner != o.Owner, state
 		}
 		switch {
-		case o.op == history.OpAcquire && owner == 0:
-			return true, o.owner
-		case o.op == history.OpRelease && owner == o.owner:
+		case o.Op == history.OpAcquire && owner == 0:
+			return true, o.Owner
+		case o.Op == history.OpRelease && owner == o.Owner:
 			return true, 0
 		}
-		return o.outcome == history.Info, state
+		return o.Outcome == history.Info, state
 	},
-	DescribeOperation: leaseModel.DescribeOperation,
+	DescribeOperation: second.Model.DescribeOperation,
 }
 
 // peers are the judges that the checker is compared with.
-var peers = map[string]porcupine.Model{"mutex": mutexModel, "lease": leaseModel}
+var peers = map[string]porcupine.Model{"mutex": mutexModel, "lease": second.Model}
 
 // askPeer puts each key's operations before porcupine, all keys at once.
 func askPeer(model porcupine.Model, keys [][]porcupine.Operation) Outcome {
@@ -52,7 +53,7 @@ func askPeer(model porcupine.Model, keys [][]porcupine.Operation) Outcome {
 func peerOps(h *history.History) [][]porcupine.Operation {
 	place := map[string]int{}
 	var keys [][]porcupine.Operation
-	open := map[string]*question{}
+	open := map[string]*second.Question{}
 	owners := 0
 	for i := range h.Events {
 		e := &h.Events[i]
@@ -61,25 +62,25 @@ func peerOps(h *history.History) [][]porcupine.Operation {
 		}
 		o := open[e.Process]
 		if o == nil {
-			o = &question{}
+			o = &second.Question{}
 			open[e.Process] = o
 		}
 		if e.Type == history.Invoke {
 			if e.Op == history.OpAcquire {
 				owners++
-				o.owner = owners
+				o.Owner = owners
 			}
-			o.op, o.call = e.Op, e.T
+			o.Op, o.Call = e.Op, e.T
 			continue
 		}
-		o.outcome, o.ret, o.until = e.Type, e.T, never
+		o.Outcome, o.Return, o.Until = e.Type, e.T, facts.Never
 		switch {
 		case e.Type == history.Info && e.Op == history.OpAcquire:
-			o.ret, o.until = never, math.MinInt64
+			o.Return, o.Until = facts.Never, math.MinInt64
 		case e.Type == history.Info:
-			o.ret = never
+			o.Return = facts.Never
 		case e.Op == history.OpAcquire:
-			o.until = facts.Deadline(e)
+			o.Until = facts.Deadline(e)
 		}
 		k, ok := place[e.Key]
 		if !ok {
@@ -87,7 +88,7 @@ func peerOps(h *history.History) [][]porcupine.Operation {
 			place[e.Key] = k
 			keys = append(keys, nil)
 		}
-		keys[k] = append(keys[k], porcupine.Operation{Input: *o, Call: o.call, Return: o.ret})
+		keys[k] = append(keys[k], porcupine.Operation{Input: *o, Call: o.Call, Return: o.Return})
 	}
 	return keys
 }
@@ -155,7 +156,7 @@ func checkLabel(t *testing.T, c contention, h *history.History, unknown int) boo
 	r := newRecord(h)
 	for _, name := range []string{MutualExclusion, LeaseLinearizable} {
 		res := judge(r, name)
-		if res.Outcome.answer() != want || res.Incidents != incidents {
+		if res.Outcome.Answer() != want || res.Incidents != incidents {
 			t.Errorf("%+v: %s is %s: %s", c, name, res.Outcome, res.Because)
 		}
 		if c.violated && c.operations == 300 && slices.Max(res.Witness.Events) < int64(len(h.Events))*8/10 {
@@ -187,10 +188,10 @@ func TestMutexKnowsNoLapse(t *testing.T) {
 			e.Type, lapsed = history.Fail, true
 		}
 	}
-	if v := Check(h); v.Result(MutualExclusion).Outcome.answer() != Holds || v.Result(LeaseLinearizable).Outcome != Holds {
+	if v := Check(h); v.Result(MutualExclusion).Outcome.Answer() != Holds || v.Result(LeaseLinearizable).Outcome != Holds {
 		t.Error(v.Results)
 	}
-	got := fmt.Sprintf("mutex %s, lease %s", askPeer(mutexModel, peerOps(h)), askPeer(leaseModel, peerOps(h)))
+	got := fmt.Sprintf("mutex %s, lease %s", askPeer(mutexModel, peerOps(h)), askPeer(second.Model, peerOps(h)))
 	if got != "mutex violated, lease holds" {
 		t.Error(got)
 	}

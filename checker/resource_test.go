@@ -3,6 +3,8 @@ package checker
 import (
 	"strings"
 	"testing"
+
+	"lockpick/checker/verdict"
 )
 
 // c1 believes from 0.2 s to 5 s, c2 from 5.2 s to 10 s.
@@ -33,7 +35,7 @@ var resourceLogs = []struct {
 	{"one lost update twice over is two", `
 11 r1 ok log session=c2/1 value=y version=0 applied=6 cause=write
 11 r1 ok log session=c1/1 value=x1 version=0 applied=7 cause=write
-11 r1 ok log session=c1/1 value=x2 version=0 applied=8 cause=write`, Violated, Overrun, 2, "lost update: c1's write, based on version 0, was applied at 7 s to version 1"},
+11 r1 ok log session=c1/1 value=x2 version=0 applied=8 cause=write`, Violated, verdict.Overrun, 2, "lost update: c1's write, based on version 0, was applied at 7 s to version 1"},
 	{"a key of its own has versions of its own", `
 11 r1 ok log session=c1/1 value=x version=0 applied=1 cause=write
 11 r1 ok log session=c2/1 key=lock-2 value=y version=0 applied=6 cause=write`, NotExercised, "", 0, ""},
@@ -52,11 +54,11 @@ var resourceLogs = []struct {
 	{"acknowledged and missing", `
 5.3 c2 invoke write session=c2/1 value=y version=0
 5.4 c2 ok write session=c2/1
-11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write`, Violated, Unexplained, 1, "missing write: c2 was told that its write was applied"},
+11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write`, Violated, verdict.Unexplained, 1, "missing write: c2 was told that its write was applied"},
 	{"refused and there", `
 5.3 c2 invoke write session=c2/1 value=y version=0
 5.4 c2 fail write session=c2/1
-11 r1 ok log session=c2/1 value=y version=0 applied=5.35 cause=write`, Violated, Unexplained, 1, "refused write: c2 was told that its write was refused"},
+11 r1 ok log session=c2/1 value=y version=0 applied=5.35 cause=write`, Violated, verdict.Unexplained, 1, "refused write: c2 was told that its write was refused"},
 	{"of unknown outcome and there, or not", `
 5.3 c2 invoke write session=c2/1 value=y version=0
 5.4 c2 info write session=c2/1
@@ -75,7 +77,7 @@ var resourceLogs = []struct {
 3 c1 invoke acquire session=c1/2
 3.1 c1 ok acquire session=c1/2 until=5
 3.2 c1 invoke write session=c1/2 value=y version=0
-3.3 c1 ok write session=c1/2`, Violated, LockBroken, 1, "both based on version 0, were acknowledged, so one is lost"},
+3.3 c1 ok write session=c1/2`, Violated, verdict.LockBroken, 1, "both based on version 0, were acknowledged, so one is lost"},
 	{"the log may go on", `
 cut in the middle
 5.3 c2 invoke write session=c2/1 value=y version=0
@@ -83,7 +85,7 @@ cut in the middle
 11 r1 ok log session=c1/1 value=x version=0 applied=2 cause=write`, Undecided, "", 0, "may not have been read back whole"},
 	{"an unknown session's write", `
 11 r1 ok log session=c9/1 value=x version=0 applied=2 cause=write
-11 r1 ok log session=c2/1 value=y version=0 applied=6 cause=write`, Violated, Overrun, 1, "what session c9/1 had written"},
+11 r1 ok log session=c2/1 value=y version=0 applied=6 cause=write`, Violated, verdict.Overrun, 1, "what session c9/1 had written"},
 }
 
 func TestResourceSafety(t *testing.T) {

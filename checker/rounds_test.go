@@ -34,7 +34,7 @@ func TestRoundsAgainstFreshTokens(t *testing.T) {
 		for i := range 2 + a.IntN(3) {
 			at = a.acquire(fmt.Sprintf("c1/%d", i+1), at, forEver)
 		}
-		a.until(never)
+		a.until(facts.Never)
 		fresh := slices.Clone(a.events)
 		for i, round := range a.rounds {
 			if round > 0 {
@@ -47,7 +47,7 @@ func TestRoundsAgainstFreshTokens(t *testing.T) {
 		}
 		for i, x := range want {
 			y := got[i]
-			if tell := func(a *attempt) string {
+			if tell := func(a *facts.Attempt) string {
 				return fmt.Sprint(a.Session.Name(), a.From, a.To, a.Over, a.Yes, a.No, a.Won, sentAt(a.Sets))
 			}; tell(x) != tell(y) {
 				t.Fatalf("seed %d, round %d: %s, want %s", seed, i, tell(y), tell(x))
@@ -55,10 +55,10 @@ func TestRoundsAgainstFreshTokens(t *testing.T) {
 			for _, e := range y.Sets {
 				deleted, sent := y.Deletion(e)
 				wantDeleted, wantSent := a.deletion(e)
-				if e.Type == history.OK && (deleted != wantDeleted || deleted < never && sent != wantSent) {
+				if e.Type == history.OK && (deleted != wantDeleted || deleted < facts.Never && sent != wantSent) {
 					t.Fatalf("seed %d, round %d: the key of %s is deleted at %d by what was sent at %d, want %d and %d", seed, i, e.Node, deleted, sent, wantDeleted, wantSent)
 				}
-				if own, _ := x.Deletion(x.Sets[0]); own == never && deleted < never {
+				if own, _ := x.Deletion(x.Sets[0]); own == facts.Never && deleted < facts.Never {
 					late++
 				}
 			}
@@ -77,7 +77,7 @@ func sentAt(sets []*history.Event) (all []int64) {
 	return all
 }
 
-func wiredOf(events []history.Event) []*attempt {
+func wiredOf(events []history.Event) []*facts.Attempt {
 	events = slices.Clone(events)
 	slices.SortStableFunc(events, func(a, b history.Event) int { return cmp.Compare(a.T, b.T) })
 	for i := range events {
@@ -171,7 +171,7 @@ func (a *asks) does(e *history.Event) history.Type {
 // deletion is when the key of a set was deleted, by the next release that its node did, and
 // when the client first asked for that.
 func (a *asks) deletion(set *history.Event) (at, sent int64) {
-	at, sent = never, never
+	at, sent = facts.Never, facts.Never
 	for _, e := range a.events {
 		if e.Op != history.OpRelease || e.Node != set.Node || e.Token != set.Token {
 			continue

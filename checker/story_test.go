@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 	"lockpick/harness/history/story"
 )
 
@@ -105,7 +106,7 @@ func tell(h *history.History, v Verdict) string {
 			fmt.Fprintf(&b, "  on %s: %s, steps %v\n", l.Node, l.Cause, l.Steps)
 		}
 		if w := r.Witness; w != nil {
-			fmt.Fprintf(&b, "  witness: %s of %s, %s to %s\n", strings.Join(w.Sessions, " and "), w.Key, seconds(w.From), seconds(w.To))
+			fmt.Fprintf(&b, "  witness: %s of %s, %s to %s\n", strings.Join(w.Sessions, " and "), w.Key, facts.Seconds(w.From), facts.Seconds(w.To))
 			for _, n := range w.Events {
 				i := slices.IndexFunc(h.Events, func(e history.Event) bool { return e.N == n })
 				e := h.Events[i]

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -37,7 +38,7 @@ func startServer(t *testing.T, name string, change func(*container.Config, *cont
 	if err != nil {
 		t.Fatal(err)
 	}
-	stock, err := supply{testBackend(), e, map[string]string{ownerLabel: self.String()}, func(string) {}}.nodes(t.Context(), "")
+	stock, err := testBackend().supply(e, self.String(), func(string) {}).nodes(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +88,7 @@ func (s serverOf) untouched() {
 	if err != nil {
 		s.Fatal(err)
 	}
-	if keys := s.ask("DBSIZE"); is.status != "running" || keys != "0" || !slices.Equal(is.networks, []string{"bridge"}) || is.bounded {
+	if keys := s.ask("DBSIZE"); is.State.Status != "running" || keys != "0" || !slices.Equal(slices.Sorted(maps.Keys(is.NetworkSettings.Networks)), []string{"bridge"}) || bounded(is) {
 		s.Errorf("%s is left behind as %+v with %q keys", s.name, is, keys)
 	}
 }
@@ -122,7 +123,7 @@ func TestGuestsServeAndStay(t *testing.T) {
 		err := backend.Run(t.Context(), s, 1, history.NewRecorder(&bytes.Buffer{}), func(_ context.Context, c harness.Cluster) error {
 			for i, name := range []string{"n1", "n2"} {
 				is, err := lent[i].engine.stranger(t.Context(), lent[i].name)
-				if ours := c.(*cluster).Nodes.Server(name).id != is.id; err != nil || ours != (s.Topology.Persistence == "always") {
+				if ours := c.(*cluster).Nodes.Server(name).id != is.ID; err != nil || ours != (s.Topology.Persistence == "always") {
 					t.Errorf("persistence %s: %s is lockpick's own: %v, %v", s.Topology.Persistence, name, ours, err)
 				}
 			}
@@ -221,7 +222,7 @@ func TestGuestsThatWillNotDo(t *testing.T) {
 				t.Errorf("it is refused with %v", err)
 			}
 			after, err := s.engine.stranger(t.Context(), s.name)
-			if err != nil || !slices.Equal(after.networks, before.networks) || after.status != before.status || what == "used" && s.ask("DBSIZE") != "1" {
+			if err != nil || !slices.Equal(slices.Sorted(maps.Keys(after.NetworkSettings.Networks)), slices.Sorted(maps.Keys(before.NetworkSettings.Networks))) || after.State.Status != before.State.Status || what == "used" && s.ask("DBSIZE") != "1" {
 				t.Errorf("it was %+v, and is %+v: %v", before, after, err)
 			}
 			if err := backend.Close(); err != nil {
@@ -244,7 +245,7 @@ func TestGuestOutlivesKillNine(t *testing.T) {
 	cmd, owner := startVictim(t, s.name)
 	cmd.Process.Kill()
 	cmd.Wait()
-	if is, err := s.engine.stranger(t.Context(), s.name); err != nil || is.status != "exited" || len(is.networks) != 2 {
+	if is, err := s.engine.stranger(t.Context(), s.name); err != nil || is.State.Status != "exited" || len(is.NetworkSettings.Networks) != 2 {
 		t.Fatalf("it is %+v, and nothing is shown: %v", is, err)
 	}
 	run(t, twoNodes, func(bench) {})

@@ -1,95 +1,19 @@
-// Package docker is the backend of containers: redis-servers, clients and the
-// resource each in one, on a network of their own, in real time.
-//
-// Its nouns are Backend; site, which is what the engine has for one run after the
-// other: a network and what is on it; cluster, which is one run there and has its
-// powers; box, one container, which is a node's, a client's or that of the links; place,
-// a box that only has an address, on which nodes come and go; clientBox, a box in which
-// clients do; image, what they are made of; engine, which is all that is asked of the
-// Docker engine, in the files engine*.go; and endpoint, where it is, as the docker
-// command finds it.
-//
-//	                    lockpick
-//	      stdin, stdout ╱   │   ╲  of each
-//	client's box ── links' box ── node's box, in its place ──╮
-//	     .101+        .2 │           .11+                    │
-//	                     ╰──── replica's box, likewise       │ past the links
-//	                                 .51+ ────────────────╮  │
-//	                                            sentinel's box, likewise
-//	                                                      .91+
-//
-// Lockpick reaches nobody by the network: the links' box asks the nodes for it. Nodes
-// that will do are wiped for the next run, and it is looked whether they are; others
-// are made anew, and so are all that had replicas, disks that can be hit or clocks that
-// are turned. A site keeps nodes for each way of persistence. To make a container takes
-// tenths of a second of a processor, most of it for its network: a node has that of its
-// place, which stays when the node is killed, and a client is a process of its own for
-// each run, in a container that stays unless the client is killed.
-//
-// A container whose clocks the plan turns starts its program through a gate (package
-// clock). Where the engine is on this machine and lockpick is root, lockpick itself traces
-// the program by its process, and opens the gate. Otherwise, and where it does not see the
-// process or may not trace it, an agent in a container beside does. That one shares the
-// processes of the first, is on no network, and has one capability: SYS_PTRACE, without
-// which nobody may rewrite what another process reads the time by. It can trace nobody else.
-//
-// A node whose packets the plan loses has a filter beside it, that shares its network
-// namespace and has one capability: NET_ADMIN, without which nobody may have rules there
-// by which packets are lost. It can reach no other namespace. No other container has any.
-//
-// Nodes tell the links' box of their keys (life.go), by a connection that no link carries.
-//
-// A node may also be a guest: a container of somebody else's, on the run's network
-// besides its own, which is wiped and stays (adopt.go).
-//
-// What somebody else does to a container, or to a process in it, is told (guard*.go): the
-// engine tells of ends and pauses, /proc of what a signal has stopped where that is on this
-// machine, and silence of the rest.
-//
-// Containers and networks carry the label of
-// their owner, by which they are removed, what a dead owner left too. Images stay, one of
-// each sort, as a cache: their names are sums of what is in them.
-//
-// Nodes run the image that the scenario names, whatever it does at its start by itself;
-// or redis:7, or one made of this machine's redis-server (software.go). Clients and links
-// run lockpick, in an image of that alone and the libraries that it is linked to, as Go
-// links it where there is a C compiler (program.go).
-//
-// Deliberately missing: what redis-servers do among themselves beyond replicas, as a
-// cluster. It needs Linux.
 package docker
 
 import (
-	"context"
-	"io"
-	"runtime"
-	"strings"
 	"sync"
 
 	"lockpick/harness"
-	"lockpick/harness/real/disk"
-	"lockpick/harness/real/network"
-	"lockpick/harness/real/skew"
-	"lockpick/harness/scenario"
-	"lockpick/nemesis"
 )
-
-// Config says where things are. The zero value is ready.
-type Config struct {
-	Client       []string // program that becomes a client, and its arguments; nil: lockpick
-	ClientBinary string   // a lockpick for containers, where Client is nil; "": this one, or what the go tool makes of its source
-	Nodes        []string // running containers that become n1, n2, … of runs that they fit, in place of the backend's own
-	RedisServer  string   // program of this machine that nodes are made of; "": redis:7 where the engine has it, or redis-server on PATH
-}
 
 // Backend runs scenarios in containers. Close removes what it keeps between runs.
 type Backend struct {
 	cfg     Config
-	clients program
+	clients *program
 
 	far bool // engines are taken to be on another machine, as tests want it
 
-	founding sync.RWMutex // held for reading while a site is made
+	making sync.RWMutex // held for reading while a site is made
 
 	mu   sync.Mutex
 	idle []*site // of runs before
@@ -99,125 +23,8 @@ var _ harness.Backend = (*Backend)(nil)
 
 // New returns a backend.
 func New(cfg Config) *Backend {
-	return &Backend{cfg: cfg}
+	return &Backend{cfg: cfg, clients: &program{binary: cfg.ClientBinary}}
 }
 
 // Name is "docker".
 func (*Backend) Name() string { return "docker" }
-
-// Remark says which engine it is, and what nodes run there.
-func (b *Backend) Remark(ctx context.Context) string {
-	nodes := "run the image " + usual + " if it has that, else this machine's own redis-server with its libraries, or topology.image"
-	if len(b.cfg.Nodes) > 0 {
-		nodes = "are the containers " + strings.Join(b.cfg.Nodes, ", ") + "; where these don't fit, they run the image of the first, or topology.image"
-	}
-	return engineRemark(ctx) + "; nodes " + nodes
-}
-
-// clockVerb is what lockpick's program is called with to turn clocks, see Clocks.
-const clockVerb = "__clock"
-
-// Clocks turns the clocks of one container's program, from one beside it, as it is told
-// on in. A program that makes a Backend does it when its first argument is "__clock", and
-// clock.Gate with the arguments that follow when that is clock.GateVerb.
-func Clocks(in io.Reader, out io.Writer) error { return skew.Agent(in, out) }
-
-// linksVerb is what lockpick's program is called with to make links, see Links.
-const linksVerb = "__links"
-
-// Links makes the links of runs, in a container, as it is told on in. It is what a
-// program that makes a Backend has to do when its first argument is "__links".
-func Links(in io.Reader, out io.Writer) error { return network.Serve(in, out) }
-
-// roomVerb is what lockpick's program is called with to run clients, see Room.
-const roomVerb = "__room"
-
-// placeVerb is what lockpick's program is called with to be in a place, see Stay.
-const placeVerb = "__place"
-
-// Stay returns when in ends. It is what a program that makes a Backend has to do when its
-// first argument is "__place".
-func Stay(in io.Reader) error {
-	_, err := io.Copy(io.Discard, in)
-	return err
-}
-
-// packetsVerb is what lockpick's program is called with to lose packets, see Packets.
-const packetsVerb = "__packets"
-
-// powers are the faults that it can inject wherever it can run.
-var powers = []string{
-	nemesis.Capability("pause", nemesis.Client),
-	nemesis.Capability("pause", nemesis.Node),
-	nemesis.Capability("kill", nemesis.Client),
-	nemesis.Capability("kill", nemesis.Node),
-	nemesis.Capability("shutdown", nemesis.Node),
-	nemesis.Capability("failover", nemesis.Node),
-	nemesis.Capability(nemesis.PowerSentinel, nemesis.Node),
-	nemesis.Capability("unplug", nemesis.Node),
-	nemesis.Capability("cut", nemesis.Link),
-	nemesis.Capability(nemesis.PowerPackets, nemesis.Link),
-	nemesis.Capability(nemesis.PowerShape, nemesis.Link),
-	nemesis.Capability(nemesis.Hold, nemesis.Message),
-	nemesis.Capability(nemesis.Drop, nemesis.Message),
-	nemesis.Capability("touch", nemesis.Node),
-	scenario.CanPersist,
-	scenario.CanReplicate,
-	scenario.CanImage,
-	scenario.CanTellLife,
-}
-
-// clockPowers need more of the engine's machine than the others.
-var clockPowers = []string{
-	nemesis.Capability(nemesis.PowerClock, nemesis.Client),
-	nemesis.Capability(nemesis.PowerClock, nemesis.Node),
-	scenario.CanSetOwnTime,
-}
-
-// why is the reason that it can't do something, and what to do about it; zero: it can.
-type why struct{ reason, remedy string }
-
-func whyOf(reason, remedy string) why { return why{reason, remedy} }
-
-func (w why) capability(name string) harness.Capability {
-	return harness.Capability{Name: name, Available: w.reason == "", Reason: w.reason, Remedy: w.remedy}
-}
-
-// lacking is why it can't run, and what it can't do where it can.
-type lacking struct{ run, clocks, disks, bounds why }
-
-// Probe says what it can do on this machine.
-func (b *Backend) Probe(ctx context.Context) []harness.Capability {
-	lacks := b.missing(ctx)
-	if lacks.run != (why{}) {
-		lacks = lacking{lacks.run, lacks.run, lacks.run, lacks.run}
-	}
-	out := []harness.Capability{lacks.run.capability(harness.CanRun)}
-	for _, some := range []struct {
-		why
-		names []string
-	}{
-		{lacks.run, powers},
-		{lacks.clocks, clockPowers},
-		{lacks.disks, []string{disk.LosesPower, disk.HitsDisks}},
-		{lacks.bounds, []string{nemesis.Capability("starve", nemesis.Node)}},
-	} {
-		for _, name := range some.names {
-			out = append(out, some.capability(name))
-		}
-	}
-	return out
-}
-
-// missing says what can't be done here.
-func (b *Backend) missing(ctx context.Context) lacking {
-	if runtime.GOOS != "linux" {
-		return lacking{run: why{"it needs Linux, this is " + runtime.GOOS, "use the simulation (--backend sim)"}}
-	}
-	return b.lacks(ctx)
-}
-
-func firstLine(err error) string {
-	text, _, _ := strings.Cut(err.Error(), "\n")
-	return strings.TrimSuffix(text, ":")
-}

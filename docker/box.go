@@ -27,8 +27,8 @@ type box struct {
 	mu     sync.Mutex
 	run    *running // the latest; nil: it was never started
 	paused bool
-	guard  *guard // of the run; nil: nobody looks after it
-	frozen bool   // somebody else has paused it
+	told   func(*running) // hears of an end, and may know of it; nil: nobody looks after it
+	frozen bool           // somebody else has paused it
 	// Pauses, and ends of these, that were asked for and the engine has not told of yet.
 	pausing, resuming int
 	turned            time.Time // when the last of them was asked for
@@ -75,10 +75,10 @@ func (b *box) start(ctx context.Context) error {
 		close(r.told)
 		r.end()
 		b.mu.Lock()
-		g := b.guard
+		told := b.told
 		b.mu.Unlock()
-		if g != nil {
-			g.ended(b, r)
+		if told != nil {
+			told(r)
 		}
 	}()
 	return nil
@@ -98,8 +98,8 @@ func (b *box) settle() error {
 	}
 }
 
-// done is closed when its program has ended.
-func (b *box) done() <-chan struct{} {
+// Done is closed when its program has ended.
+func (b *box) Done() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.run.ended
@@ -272,10 +272,10 @@ func (b *box) Kill(ctx context.Context) (readBack string, err error) {
 // others have seen end.
 const endsBound = 2 * time.Second
 
-// soonOver says whether its program has ended, if only just now.
-func (b *box) soonOver() bool {
+// Ended says whether its program has ended, if only just now.
+func (b *box) Ended() bool {
 	select {
-	case <-b.done():
+	case <-b.Done():
 		return true
 	case <-time.After(endsBound):
 		return false
@@ -291,14 +291,14 @@ func (b *box) mayEnd(may bool) {
 	}
 }
 
-// struck says whether somebody else has ended its program. It waits for the end.
-func (b *box) struck() bool {
+// Struck says whether somebody else has ended its program. It waits for the end.
+func (b *box) Struck() bool {
 	b.mu.Lock()
-	r, g := b.run, b.guard
+	r, told := b.run, b.told
 	b.mu.Unlock()
 	<-r.told
-	if g != nil {
-		g.ended(b, r)
+	if told != nil {
+		told(r)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -334,8 +334,8 @@ func (b *box) awaitEnd(ctx context.Context, verb string) (readBack string, err e
 	return fmt.Sprintf("container %.12s has ended with status %d", b.id, b.run.status), nil
 }
 
-// outcome says how its program came to its end: nil is exit status 0. It waits for it.
-func (b *box) outcome() error {
+// End says how its program came to its end: nil is exit status 0. It waits for it.
+func (b *box) End() error {
 	b.mu.Lock()
 	r := b.run
 	b.mu.Unlock()
@@ -348,3 +348,9 @@ func (b *box) outcome() error {
 	}
 	return nil
 }
+
+// killedBy is the status of a container's end by a signal, without the signal's number.
+const killedBy = 128
+
+// removeBound is how long it may take to remove all, if the engine is just starting again.
+const removeBound = 4 * engineBound

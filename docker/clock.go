@@ -4,64 +4,24 @@ package docker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
-	"time"
 
 	"lockpick/harness/real/clock"
 	"lockpick/harness/real/skew"
 	"lockpick/harness/real/wire"
-	"lockpick/harness/scenario"
-	"lockpick/nemesis"
 )
-
-var _ nemesis.Clocker = (*cluster)(nil)
 
 // turner turns the clocks of a box, which start right with the run. It calls an agent,
 // which ends with the box's program and starts with it: in this process, or in a box
 // beside that one.
 type turner struct {
 	*skew.Remote
-	site *site
+	base *base
 }
-
-// turnable lists the nodes and clients whose clocks the scenario may turn.
-func turnable(s scenario.Scenario) (names []string) {
-	for _, st := range s.Plan {
-		if kind, _ := nemesis.KindOf(st.Fault.Kind); kind.Power == nemesis.PowerClock {
-			names = append(names, st.Fault.Targets...)
-		}
-	}
-	if s.Random == nil {
-		return names
-	}
-	for _, choice := range s.Random.Choices() {
-		switch {
-		case choice.Kind.Power != nemesis.PowerClock:
-		case choice.On == nemesis.Client:
-			names = append(names, s.ClientNames()...)
-		default:
-			names = append(names, s.NodeNames()...)
-		}
-	}
-	return names
-}
-
-// wind makes the turners of a run.
-func (c *cluster) wind(s scenario.Scenario) {
-	for _, name := range turnable(s) {
-		r := &skew.Remote{Context: c.ctx, Both: slices.Contains(s.ClientNames(), name), True: c.there}
-		c.turners[name] = &turner{r, c.site}
-		c.clocks.Add(name, &skew.Machine{Clocks: r, True: c.there})
-	}
-}
-
-// there is true time by the engine's clock.
-func (c *cluster) there() time.Duration { return c.Now() + c.Origin() }
 
 // lacksClocks says why no clock of a container can be turned on an engine of an
 // architecture; "": it can.
@@ -76,12 +36,8 @@ func lacksClocks(arch string) (reason, remedy string) {
 	return "", ""
 }
 
-// gateDir is where lockpick's program, with what it needs, is put in a container of
-// another image.
-const gateDir = "/lockpick-gate"
-
 // makeTurnable makes a container whose program waits at a gate.
-func (s *site) makeTurnable(ctx context.Context, name string, host int, m making) (*box, error) {
+func (s *base) makeTurnable(ctx context.Context, name string, host int, m making) (*box, error) {
 	files, gate := map[string][]byte(nil), []string{s.client[0]}
 	if m.image != s.image {
 		files, gate = s.own.apart(gateDir)
@@ -91,7 +47,7 @@ func (s *site) makeTurnable(ctx context.Context, name string, host int, m making
 	if err != nil {
 		return nil, err
 	}
-	if files != nil && !s.stock.gated {
+	if files != nil && !s.software.gated {
 		if err := s.engine.put(ctx, b.id, files); err != nil {
 			return nil, fmt.Errorf("put a gate into the container of %s: %w", name, err)
 		}
@@ -107,7 +63,7 @@ func (k *turner) open(ctx context.Context, b *box) error {
 	}
 	err := fs.ErrPermission
 	if pid := b.traceable(); pid > 0 {
-		err = k.Start(skew.Here(b.done()), pid)
+		err = k.Start(skew.Here(b.Done()), pid)
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		err = k.openBeside(ctx, b)
@@ -134,8 +90,8 @@ func (b *box) traceable() int {
 // openBeside opens the gate by an agent in a box beside.
 func (k *turner) openBeside(ctx context.Context, b *box) (err error) {
 	if b.beside == nil {
-		b.beside, err = k.site.makeBox(ctx, b.name+"-clock", 0, making{
-			image: k.site.image, command: []string{k.site.client[0], clockVerb}, talks: true, traces: b.id, capability: "SYS_PTRACE",
+		b.beside, err = k.base.makeBox(ctx, b.name+"-clock", 0, making{
+			image: k.base.image, command: []string{k.base.client[0], clockVerb}, talks: true, traces: b.id, capability: "SYS_PTRACE",
 		})
 		if err != nil {
 			return err
@@ -145,7 +101,7 @@ func (k *turner) openBeside(ctx context.Context, b *box) (err error) {
 	if err != nil {
 		return err
 	}
-	agent := wire.NewCaller(t.in, t.out, skew.Errors, func(string, json.RawMessage) {})
+	agent := wire.NewCaller(t.in, t.out, skew.Errors, nil)
 	go func() {
 		<-agent.Ended()
 		t.leave()
@@ -158,71 +114,7 @@ func (k *turner) openBeside(ctx context.Context, b *box) (err error) {
 		return fmt.Errorf("%w; let the engine's seccomp profile and the Yama of its machine allow ptrace to who has SYS_PTRACE", err)
 	}
 	if err != nil {
-		return fmt.Errorf("%w %s", err, t.words())
+		return fmt.Errorf("%w %s", err, t.Words())
 	}
 	return nil
-}
-
-// TurnClock turns the clocks of a node or a client.
-func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (string, error) {
-	return c.clocks.Turn(target, by, rate)
-}
-
-// clockOf is a node's server, as far as its clock can be asked.
-func (c *cluster) clockOf(node string) skew.Node {
-	n := c.Nodes.Server(node)
-	if n == nil {
-		return skew.Node{}
-	}
-	asked := skew.Node{Name: n.Name, Runs: n.Runs(), Time: func() (skew.Reading, error) { return c.readTime(n) }, Ended: n.soonOver}
-	switch {
-	case n.Paused():
-		asked.Mute = "it is paused"
-	case n.unplugged.Load():
-		asked.Mute = "it is unplugged"
-	}
-	return asked
-}
-
-// clocksOf is a client that runs, as far as its clocks can be asked; nil: it does not.
-func (c *cluster) clocksOf(client string) *skew.Client {
-	p := c.player(client)
-	if p == nil {
-		return nil
-	}
-	return &skew.Client{In: p.in, Clocks: p.clocks, Ended: p.done(), Paused: p.Paused, True: c.there}
-}
-
-// readTime asks a node for its clock, past the links.
-func (c *cluster) readTime(n *node) (skew.Reading, error) {
-	r, err := c.AskStamped(c.ctx, n.At, "TIME")
-	if err != nil {
-		return skew.Reading{}, err
-	}
-	return skew.Told(r.Value, r.From, r.To)
-}
-
-// seeOthers asks the nodes whose clocks nobody turns: it is an error if one does not show
-// true time, for a fault must hit whom it is meant for. Who can't answer now is left out.
-func (c *cluster) seeOthers(m *skew.Machine) (right []string, err error) {
-	for _, name := range c.names {
-		n := c.Nodes.Server(name)
-		if n.want.turner != nil || !n.Runs() || n.deaf() {
-			continue
-		}
-		r, err := c.readTime(n)
-		if err != nil {
-			continue
-		}
-		if err := skew.Differs(clock.Shown{Offset: m.Shown().Offset}, r); err != nil {
-			return nil, fmt.Errorf("%s, which was not meant: %w", name, err)
-		}
-		right = append(right, name)
-	}
-	return right, nil
-}
-
-func (c *cluster) othersRight(m *skew.Machine) error {
-	_, err := c.seeOthers(m)
-	return err
 }

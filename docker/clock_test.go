@@ -219,7 +219,7 @@ func TestClocksInANamedImage(t *testing.T) {
 
 func TestOthersMustBeRight(t *testing.T) {
 	run(t, clocked(t, "none", "n1"), func(b bench) {
-		k := b.clocks.Of("n1")
+		k := b.Clocks.Of("n1")
 		if right, err := b.seeOthers(k); err != nil || fmt.Sprint(right) != "[n2]" {
 			t.Errorf("the others that are right are %v, %v", right, err)
 		}

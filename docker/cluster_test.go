@@ -108,7 +108,7 @@ func TestNodesEndAndComeBack(t *testing.T) {
 			way, _ := b.Addresses("c1")
 			link := way.Nodes[0].Addr
 			for what, end := range map[string]func(string) (string, error){"kill": b.Kill, "shut down": b.Shutdown} {
-				if _, err := b.Ask(t.Context(), link, "SET", "k", "v"); err != nil {
+				if _, err := b.site.ask(t.Context(), link, "SET", "k", "v"); err != nil {
 					t.Fatal(err)
 				}
 				b.do(what, func() (string, error) { return end("n1") })
@@ -119,14 +119,14 @@ func TestNodesEndAndComeBack(t *testing.T) {
 					t.Errorf("%s: a dead node answers", what)
 				}
 				began := time.Now()
-				if _, err := b.Ask(t.Context(), link, "PING"); err == nil || time.Since(began) > time.Second {
+				if _, err := b.site.ask(t.Context(), link, "PING"); err == nil || time.Since(began) > time.Second {
 					t.Errorf("%s: the link says %v after %v", what, err, time.Since(began))
 				}
 				back := b.do("restart", func() (string, error) { return b.Restart("n1") })
 				if !strings.HasSuffix(back, keys) {
 					t.Errorf("%s, persistence %s: restart says %q, want %q", what, mode, back, keys)
 				}
-				if v, err := b.Ask(t.Context(), link, "PING"); err != nil || v.Str != "PONG" {
+				if v, err := b.site.ask(t.Context(), link, "PING"); err != nil || v.Str != "PONG" {
 					t.Errorf("%s: after the restart the link says %q, %v", what, v.Str, err)
 				}
 			}

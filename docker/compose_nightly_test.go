@@ -39,7 +39,7 @@ func composed(t *testing.T, e *engine, i *image, changes ...string) (ref string)
 
 // redisImage is of this machine's redis-server.
 func redisImage(t *testing.T) *image {
-	server, err := testBackend().server()
+	server, err := supply{}.server()
 	if err != nil {
 		t.Skip(err)
 	}
@@ -70,12 +70,12 @@ func TestCompose(t *testing.T) {
 	e := testEngine(t)
 	command := compose(t)
 	redis := redisImage(t)
-	arch, err := e.arch(t.Context())
+	is, err := e.about(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	binary, store := filepath.Join(t.TempDir(), "lockpick"), t.TempDir()
-	if err := askGo(t.Context(), arch, "", "build", "-o", binary, clientPackage); err != nil {
+	if err := askGo(t.Context(), is.arch, "", "build", "-o", binary, clientPackage); err != nil {
 		t.Fatal(err)
 	}
 	lockpick, err := imageOf("alone", binary, "/lockpick")
@@ -127,7 +127,7 @@ func TestCompose(t *testing.T) {
 	}
 	for i := range 5 { // whose networks are those of compose
 		is, err := e.stranger(t.Context(), fmt.Sprintf("lockpick-n%d", i+1))
-		if err != nil || is.status != "running" || len(is.networks) != 1 {
+		if err != nil || is.State.Status != "running" || len(is.NetworkSettings.Networks) != 1 {
 			t.Errorf("a node is left as %+v: %v", is, err)
 		}
 	}

@@ -47,13 +47,6 @@ func (a *endpointError) Unwrap() error { return a.error }
 // be in a virtual machine.
 func (p endpoint) isSocket() bool { return strings.HasPrefix(p.host, "unix://") }
 
-// isHere says whether an engine is on this machine, of which is known what it says of
-// itself. If not, it is unknown where it is.
-func (p endpoint) isHere(a about) bool {
-	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	return err == nil && p.isSocket() && strings.TrimSpace(string(kernel)) == a.kernel
-}
-
 // sharesFiles says whether the engine's process has the root directory that we have, and
 // so the same files. In a container with its socket we have others, though it is here.
 func (p endpoint) sharesFiles() bool {
@@ -322,3 +315,5 @@ func readJSON(path string, into any) error {
 	}
 	return nil
 }
+
+const startEngine = "apt-get install docker.io; dockerd &"

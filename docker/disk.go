@@ -10,13 +10,6 @@ import (
 	"lockpick/harness/real/proc"
 	"lockpick/harness/scenario"
 	"lockpick/harness/shortage"
-	"lockpick/nemesis"
-)
-
-var (
-	_ nemesis.PowerLoser = (*cluster)(nil)
-	_ nemesis.Disker     = (*cluster)(nil)
-	_ nemesis.Toucher    = (*cluster)(nil)
 )
 
 // mountDisks gives a disk that can be hit to each node whose disk or power the plan
@@ -39,15 +32,6 @@ func (c *cluster) mountDisks(s scenario.Scenario) (err error) {
 		c.group.Cleanup(d.Unmount)
 	}
 	return nil
-}
-
-// dataOf is the directory of this machine where a node keeps its data; "": they are in
-// its container.
-func (c *cluster) dataOf(node string) string {
-	if c.Of(node) == nil {
-		return ""
-	}
-	return c.group.DataDir(node)
 }
 
 // lacksDisk says why there can be no disks on this machine that an engine can give to
@@ -81,38 +65,4 @@ func (c *cluster) LosePower(node string, torn bool) (string, error) {
 	n.changing.Lock() // before it is off: who starts meanwhile would find a disk without power
 	defer n.changing.Unlock()
 	return c.Disks.LosePower(node, torn)
-}
-
-// StallSync lets no sync of a node's disk come back.
-func (c *cluster) StallSync(node string) (string, error) {
-	defer c.quiet(node)()
-	return c.Disks.StallSync(node)
-}
-
-// FillDisk leaves no room on a node's disk.
-func (c *cluster) FillDisk(node string) (string, error) {
-	defer c.quiet(node)()
-	return c.Disks.FillDisk(node)
-}
-
-// FreeDisk ends that, or that the disk is full.
-func (c *cluster) FreeDisk(node string) (string, error) {
-	defer c.quiet(node)()
-	return c.Disks.FreeDisk(node)
-}
-
-// Touch writes a key on a node, past the links, and reads it back.
-func (c *cluster) Touch(node string) (string, error) {
-	n := c.Nodes.Server(node)
-	switch {
-	case n == nil:
-		return "", fmt.Errorf("touch %s: there is no such node", node)
-	case !n.Runs(): // nobody would refuse
-		return "", fmt.Errorf("touch %s: it is down", node)
-	}
-	back, err := n.Touch(c.ctx, c.Now().String())
-	if err != nil {
-		return "", err
-	}
-	return back + c.Unsynced(node), nil
 }

@@ -292,7 +292,7 @@ func makeOne(t *testing.T, e *engine) {
 	labels := map[string]string{ownerLabel: self.String(), runLabel: "elsewhere." + self.String()}
 	name := "lockpick-" + labels[runLabel]
 	defer func() {
-		_, err := e.clear(context.Background(), runLabel+"="+labels[runLabel], func(belonging) bool { return true })
+		_, err := remove(context.Background(), e, runLabel+"="+labels[runLabel], func(belonging) bool { return true })
 		if err := errors.Join(err, e.removeImage(context.Background(), i.ref)); err != nil {
 			t.Error(err)
 		}

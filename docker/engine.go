@@ -5,15 +5,15 @@ package docker
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -21,12 +21,12 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
-	imageapi "github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
-	"github.com/docker/docker/api/types/registry"
 	"github.com/docker/docker/client"
 	"github.com/docker/docker/pkg/stdcopy"
+
+	"lockpick/harness/shortage"
 )
 
 // engine is the Docker engine. All that lockpick asks of it is here and in
@@ -113,179 +113,6 @@ func labelled(labels ...string) filters.Args {
 	return f
 }
 
-func (e *engine) hasImage(ctx context.Context, ref string) (bool, error) {
-	_, err := e.api.ImageInspect(ctx, ref)
-	if errdefs.IsNotFound(err) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// arch asks the engine for the architecture of its containers in Go's words, as in amd64.
-func (e *engine) arch(ctx context.Context) (string, error) {
-	v, err := e.api.ServerVersion(ctx)
-	return v.Arch, err
-}
-
-// contents is what the engine says of an image that it has.
-type contents struct {
-	digest string   // of what is in it
-	starts []string // what it starts by itself
-	path   string   // where it looks for that
-}
-
-func (e *engine) look(ctx context.Context, ref string) (contents, error) {
-	i, err := e.api.ImageInspect(ctx, ref)
-	if err != nil {
-		return contents{}, err
-	}
-	s := contents{digest: i.ID}
-	if len(i.RepoDigests) > 0 { // the registry's, by which others know it
-		_, s.digest, _ = strings.Cut(i.RepoDigests[0], "@")
-	}
-	if i.Config == nil {
-		return s, nil
-	}
-	s.starts = append(slices.Clone(i.Config.Entrypoint), i.Config.Cmd...)
-	for _, v := range i.Config.Env {
-		if path, ok := strings.CutPrefix(v, "PATH="); ok {
-			s.path = path
-		}
-	}
-	return s, nil
-}
-
-// holds is the first of some files that an image has, as a container shows that is
-// never started; "": it has none.
-func (e *engine) holds(ctx context.Context, ref string, labels map[string]string, files []string) (found string, err error) {
-	made, err := e.api.ContainerCreate(ctx, &container.Config{Image: ref, Entrypoint: []string{"none"}, Labels: labels},
-		&container.HostConfig{NetworkMode: "none"}, nil, nil, "")
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, e.remove(context.WithoutCancel(ctx), made.ID)) }()
-	for _, f := range files {
-		_, err := e.api.ContainerStatPath(ctx, made.ID, f)
-		if err == nil {
-			return f, nil
-		}
-		if !errdefs.IsNotFound(err) {
-			return "", err
-		}
-	}
-	return "", nil
-}
-
-// pull has the engine get an image from its registry. said is told how many bytes of
-// how many are there.
-func (e *engine) pull(ctx context.Context, ref string, as login, said func(done, all int64)) error {
-	options := imageapi.PullOptions{}
-	if as != (login{}) {
-		auth, err := registry.EncodeAuthConfig(registry.AuthConfig{Username: as.user, Password: as.password, ServerAddress: as.host})
-		if err != nil {
-			return err
-		}
-		options.RegistryAuth = auth
-	}
-	out, err := e.api.ImagePull(ctx, ref, options)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	layers, done, all := map[string]int64{}, int64(0), int64(0)
-	for d := json.NewDecoder(out); ; {
-		var m struct {
-			ID, Status, Error string
-			ProgressDetail    struct{ Current, Total int64 }
-		}
-		switch err := d.Decode(&m); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		case m.Error != "":
-			return errors.New(m.Error)
-		case m.Status != "Downloading":
-			continue
-		}
-		if _, known := layers[m.ID]; !known {
-			all += m.ProgressDetail.Total
-		}
-		done += m.ProgressDetail.Current - layers[m.ID]
-		layers[m.ID] = m.ProgressDetail.Current
-		said(done, all)
-	}
-}
-
-// importImage makes an image of a root file system.
-func (e *engine) importImage(ctx context.Context, ref string, tar io.Reader, labels map[string]string) error {
-	var changes []string
-	for k, v := range labels {
-		changes = append(changes, fmt.Sprintf("LABEL %s=%s", k, v))
-	}
-	out, err := e.api.ImageImport(ctx, imageapi.ImportSource{Source: tar, SourceName: "-"}, ref, imageapi.ImportOptions{Changes: changes})
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	said, err := io.ReadAll(out) // until then it is not there
-	if err == nil && strings.Contains(string(said), `"errorDetail"`) {
-		err = errors.New(strings.TrimSpace(string(said)))
-	}
-	return err
-}
-
-// images lists the images with a label, as name:tag.
-func (e *engine) images(ctx context.Context, label string) (found []belonging, err error) {
-	all, err := e.api.ImageList(ctx, imageapi.ListOptions{Filters: labelled(label)})
-	for _, i := range all {
-		for _, tag := range i.RepoTags {
-			found = append(found, belonging{id: i.ID, name: tag, owner: i.Labels[ownerLabel], made: time.Unix(i.Created, 0)})
-		}
-	}
-	return found, err
-}
-
-func (e *engine) removeImage(ctx context.Context, ref string) error {
-	_, err := e.api.ImageRemove(ctx, ref, imageapi.RemoveOptions{PruneChildren: true})
-	return err
-}
-
-// errOverlaps says that another network has the addresses.
-var errOverlaps = errors.New("another network has these addresses")
-
-// makeNetwork makes a bridge from which nothing leads out.
-func (e *engine) makeNetwork(ctx context.Context, name string, subnet netip.Prefix, gateway netip.Addr, labels map[string]string) (id string, err error) {
-	made, err := e.api.NetworkCreate(ctx, name, network.CreateOptions{
-		Driver: "bridge", Internal: true, Labels: labels,
-		IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet.String(), Gateway: gateway.String()}}},
-	})
-	if err != nil && strings.Contains(err.Error(), "overlaps") {
-		return "", errOverlaps
-	}
-	return made.ID, err
-}
-
-func (e *engine) networks(ctx context.Context, label string) (found []belonging, err error) {
-	all, err := e.api.NetworkList(ctx, network.ListOptions{Filters: labelled(label)})
-	for _, n := range all {
-		found = append(found, belonging{id: n.ID, name: n.Name, owner: n.Labels[ownerLabel], made: n.Created})
-	}
-	return found, err
-}
-
-// errHeld says that the engine believes that somebody is on a network. Under load some
-// engines lose count of who has left.
-var errHeld = errors.New("the engine takes it for used; it can be removed when the engine has been started again")
-
-func (e *engine) removeNetwork(ctx context.Context, id string) error {
-	err := unlessGone(e.api.NetworkRemove(ctx, id))
-	if err != nil && strings.Contains(err.Error(), "has active endpoints") {
-		return errHeld
-	}
-	return err
-}
-
 // dataDir is where a node has its data. Few images have such a directory, and so the
 // engine makes it; it lives as long as the container.
 const dataDir = "/lockpick"
@@ -336,19 +163,6 @@ func (e *engine) create(ctx context.Context, m making) (id string, err error) {
 		OpenStdin:   m.talks, StdinOnce: m.talks, AttachStdin: m.talks, AttachStdout: m.talks, AttachStderr: m.talks,
 	}, host, join, nil, m.name)
 	return made.ID, err
-}
-
-// fixed is a place on a network with an address of its own.
-func fixed(addr netip.Addr) *network.EndpointSettings {
-	return &network.EndpointSettings{IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: addr.String()}}
-}
-
-// disconnect takes a container off a network, and connect puts it there again.
-func (e *engine) disconnect(ctx context.Context, network, id string) error {
-	return e.api.NetworkDisconnect(ctx, network, id, false)
-}
-func (e *engine) connect(ctx context.Context, network, id string, addr netip.Addr) error {
-	return e.api.NetworkConnect(ctx, network, id, fixed(addr))
 }
 
 // put writes files, as programs may be, into a container that was not started yet.
@@ -453,4 +267,42 @@ func unlessGone(err error) error {
 		return nil
 	}
 	return err
+}
+
+// pingBound is how long the engine may take to say that it is there.
+const pingBound = 5 * time.Second
+
+// explain says why there is no engine, and what to do.
+func explain(err error) (reason, remedy string) {
+	remedy = "see DOCKER_HOST"
+	if a := (*endpointError)(nil); errors.As(err, &a) {
+		remedy = a.remedy
+	}
+	remedy = cmp.Or(shortage.Remedy(err, shortage.Temporary), remedy)
+	return firstLine(err), remedy
+}
+
+// meet finds the engine, agrees with it on an API, and sees that it serves.
+func meet(ctx context.Context) (*engine, about, error) {
+	e, err := connect()
+	if err != nil {
+		return nil, about{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, pingBound)
+	defer cancel()
+	a, err := e.about(ctx)
+	if err == nil && a.platform != "linux" {
+		err = &endpointError{fmt.Errorf("the engine's containers run on %s", a.platform), "let the engine run Linux containers"}
+	}
+	if err != nil {
+		return nil, about{}, errors.Join(err, e.close())
+	}
+	return e, a, nil
+}
+
+// isHere says whether an engine is on this machine, of which is known what it says of
+// itself. If not, it is unknown where it is.
+func (p endpoint) isHere(a about) bool {
+	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	return err == nil && p.isSocket() && strings.TrimSpace(string(kernel)) == a.kernel
 }

@@ -6,14 +6,20 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+
+	"lockpick/nemesis"
 )
 
-// bound lets a container use no more than a share of its machine.
+// bound lets a container use no more than a share of its machine; the zero share is all.
 func (e *engine) bound(ctx context.Context, id string, s share) error {
 	r := container.Resources{CPUQuota: s.quota.Microseconds(), Memory: s.memory, MemorySwap: s.memory}
+	if s == (share{}) {
+		r = container.Resources{CPUQuota: -1, Memory: allMemory, MemorySwap: allMemory}
+	}
 	if s.quota > 0 {
 		r.CPUPeriod = sharePeriod.Microseconds()
 	}
@@ -24,13 +30,6 @@ func (e *engine) bound(ctx context.Context, id string, s share) error {
 // allMemory is more than any machine has: an engine has no word for no bound, once
 // there was one.
 const allMemory = 1 << 50
-
-// unbound lets it use all.
-func (e *engine) unbound(ctx context.Context, id string) error {
-	r := container.Resources{CPUQuota: -1, Memory: allMemory, MemorySwap: allMemory}
-	_, err := e.api.ContainerUpdate(ctx, id, container.UpdateConfig{Resources: r})
-	return err
-}
 
 // bounds is what the engine says that a container may use.
 func (e *engine) bounds(ctx context.Context, id string) (share, error) {
@@ -83,4 +82,38 @@ func (e *engine) starves(ctx context.Context) (reason string) {
 		return "the engine's kernel can't bound the memory of a container"
 	}
 	return ""
+}
+
+// share is what a container may use of its machine.
+type share struct {
+	quota  time.Duration // of processors in each sharePeriod; 0: no bound
+	memory int64         // bytes, with swap; 0: no bound
+}
+
+// sharePeriod is what the kernel counts processor time by, unless told otherwise.
+const sharePeriod = 100 * time.Millisecond
+
+func (s share) String() string {
+	var parts []string
+	if s.quota > 0 {
+		parts = append(parts, fmt.Sprintf("%v of a processor in each %v", s.quota, sharePeriod))
+	}
+	if s.memory > 0 {
+		parts = append(parts, nemesis.Bytes(int(s.memory))+" of memory")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// usage is what a container has met that was bound to a share of its machine.
+type usage struct {
+	ended              string // how; "": it has not
+	periods, throttled uint64 // of sharePeriod; those in which it wanted more
+	memory             uint64 // bytes that it uses
+}
+
+func (h usage) String() string {
+	if h.ended != "" {
+		return h.ended
+	}
+	return fmt.Sprintf("it was throttled in %d of %d periods, and uses %d KB of memory", h.throttled, h.periods, h.memory>>10)
 }

@@ -78,7 +78,7 @@ func TestReplicaTakesTheNodesPlace(t *testing.T) {
 		}
 		b.do("restart", func() (string, error) { return b.Restart("n1") })
 		b.must(link, "PONG", "PING")
-		if _, err := master.kill(t.Context()); err != nil {
+		if _, err := master.Kill(t.Context()); err != nil {
 			t.Error(err)
 		}
 		b.must(link, "PONG", "PING")

@@ -23,14 +23,14 @@ func (g *guard) ask(ctx context.Context, w ward, answers func(context.Context)) 
 		switch {
 		case waited == 0:
 			g.still(w, "mute", false, "")
-		case waited == answersIn && (w.actor == linksName || g.c.linksAnswer(context.WithoutCancel(ctx))):
+		case waited == answersIn && (w.actor == linksName || g.base.linksAnswer(context.WithoutCancel(ctx))):
 			g.still(w, "mute", true, fmt.Sprintf("it answers nothing for %v", answersIn))
 		case waited == linksPatience && w.actor == linksName:
-			g.c.Fail(fmt.Errorf("the links answer nothing for %v", linksPatience))
+			g.run.Fail(fmt.Errorf("the links answer nothing for %v", linksPatience))
 		}
 	}}
 	q.Put(ctx)
-	if g.c.ctx.Err() == nil { // or the run is over, and all is taken down
+	if g.run.Ctx.Err() == nil { // or the run is over, and all is taken down
 		q.Last(answersIn)
 	}
 }
@@ -48,25 +48,12 @@ func every(ctx context.Context, d time.Duration, f func()) {
 	}
 }
 
-// askLinks asks the links for the time.
-func (c *cluster) askLinks(ctx context.Context) { c.Time(ctx) } // links that have ended are another matter
-
-// linksAnswer says whether the links answer soon.
-func (c *cluster) linksAnswer(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, 10*lookTick)
-	defer cancel()
-	_, err := c.Time(ctx)
-	return err == nil
-}
-
-// answersOf asks a server.
-func (c *cluster) answersOf(n *node) func(context.Context) {
-	return func(ctx context.Context) {
-		proc.Answers(ctx, n.excused, func(ctx context.Context) error {
-			_, err := n.Ask(ctx, n.At, "PING")
-			return err
-		})
-	}
+// answers asks it until it answers, or need not.
+func (n *node) answers(ctx context.Context) {
+	proc.Answers(ctx, n.excused, func(ctx context.Context) error {
+		_, err := n.Ask(ctx, n.At, "PING")
+		return err
+	})
 }
 
 // excused says whether a server need not answer: it is just being started or ended, or a

@@ -14,9 +14,6 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// killedBy is the status of a container's end by a signal, without the signal's number.
-const killedBy = 128
-
 // ended takes in that a container's program has ended, which the engine has said.
 func (g *guard) ended(b *box, r *running) {
 	w, ours := g.ward(b.id)
@@ -59,7 +56,7 @@ func (w ward) endsStrangely(r *running) bool {
 func (g *guard) lookAgain() {
 	ctx, cancel := context.WithTimeout(context.Background(), engineBound)
 	defer cancel()
-	if g.c.site.here {
+	if g.base.here {
 		g.look()
 	}
 	g.mu.Lock()
@@ -89,4 +86,23 @@ func (g *guard) lookAgain() {
 		})
 	}
 	looks.Wait()
+}
+
+// take looks after a container from now on, before anybody can pause it.
+func (g *guard) take(w ward) {
+	g.mu.Lock()
+	_, taken := g.boxes[w.id]
+	g.boxes[w.id] = w
+	g.mu.Unlock()
+	if taken {
+		return
+	}
+	w.mu.Lock()
+	w.told = func(r *running) { g.ended(w.box, r) }
+	w.frozen, w.pausing, w.resuming = false, 0, 0
+	r, dead := w.run, !w.runs()
+	w.mu.Unlock()
+	if dead && r != nil {
+		g.ended(w.box, r)
+	}
 }

@@ -11,15 +11,17 @@ import (
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/real/proc"
+
+	"github.com/docker/docker/api/types/events"
 )
 
 // hear takes in the pauses and their ends that the engine tells of.
-func (g *guard) hear(said <-chan pausing, failed <-chan error) {
+func (g *guard) hear(said <-chan events.Message, failed <-chan error) {
 	for {
 		select {
-		case p := <-said:
-			if w, ok := g.ward(p.id); ok {
-				g.paused(w, p.over)
+		case m := <-said:
+			if w, ok := g.ward(m.Actor.ID); ok {
+				g.paused(w, m.Action == events.ActionUnPause)
 			}
 		case <-failed:
 			return // the run is over; or the engine is not there any more, as others will see

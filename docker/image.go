@@ -169,3 +169,26 @@ func tarFile(t *tar.Writer, path string, text []byte) error {
 	}
 	return err
 }
+
+// mostProgram bounds what is taken for a program: ten times this one.
+const mostProgram = 512 << 20
+
+// gateDir is where lockpick's program, with what it needs, is put in a container of
+// another image.
+const gateDir = "/lockpick-gate"
+
+// software is what nodes run: a program in an image.
+type software struct {
+	ref     string // of the image
+	digest  string // of what is in it; "": it is made here, and its name tells
+	program string
+	from    string // the program of this machine that it is made of; "": it was there, or was pulled
+	gated   bool   // it has lockpick's program in gateDir
+}
+
+func (s software) String() string {
+	if s.from != "" {
+		return fmt.Sprintf("image %s, made of this machine's %s", s.ref, s.from)
+	}
+	return fmt.Sprintf("image %s (%s)", s.ref, s.digest)
+}

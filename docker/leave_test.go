@@ -62,7 +62,7 @@ func TestNextRunSweepsWhatKillNineLeft(t *testing.T) {
 	needEngine(t)
 	cmd, owner := startVictim(t)
 	label := ownerLabel + "=" + strings.TrimSpace(owner)
-	const has = 2*(2+1) + 2 + 1 + 1 // nodes and the resource with their places, clients, links, network
+	const has = 2*(2+1) + 2 + 1 + 1 // nodes and the resource with their addresses, clients, links, network
 	run(t, twoNodes, func(bench) {
 		if left := remains(t, label); owner == "" || len(left) != has {
 			t.Errorf("of a lockpick that lives, %q, there is %v", owner, left)
@@ -98,8 +98,8 @@ func TestSweepKeepsWhatAnotherMachineHas(t *testing.T) {
 	if _, err := makeNet(t.Context(), e, "lockpick-"+o.String(), label); err != nil {
 		t.Fatal(err)
 	}
-	defer e.clear(context.Background(), ownerLabel+"="+o.String(), func(belonging) bool { return true })
-	if err := e.sweep(t.Context(), true); err != nil {
+	defer remove(context.Background(), e, ownerLabel+"="+o.String(), func(belonging) bool { return true })
+	if err := sweep(t.Context(), e, true); err != nil {
 		t.Fatal(err)
 	}
 	if left := remains(t, ownerLabel+"="+o.String()); len(left) != 1 {

@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 				os.Exit(3)
 			}
 			os.Exit(0)
-		case placeVerb:
+		case addressVerb:
 			Stay(os.Stdin)
 			os.Exit(0)
 		case roomVerb:

@@ -49,7 +49,7 @@ func makeNet(ctx context.Context, e *engine, name string, labels map[string]stri
 		if taken(n.subnet) {
 			continue
 		}
-		_, err := e.makeNetwork(ctx, name, n.subnet, n.at(gatewayHost), labels)
+		_, err := makeNetwork(ctx, e, name, n.subnet, n.at(gatewayHost), labels)
 		if errors.Is(err, errOverlaps) {
 			continue
 		}

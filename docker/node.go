@@ -6,34 +6,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"lockpick/harness/real/disk"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/server"
-	"lockpick/harness/resp"
 )
 
 // redisPort is where every server listens in its container.
 const redisPort = "6379"
-
-const readyBound = 10 * time.Second // how long the links may take to answer
 
 // node is a redis-server in a container. It keeps its address and its data when it
 // is killed and started again.
 type node struct {
 	server.Server
 	*box
-	site  *site
-	place *place
-	want  wanted
-	disk  *disk.Disk // that can be hit; nil: it has none
+	base    *base
+	address *address
+	want    wanted
+	disk    *disk.Disk // that can be hit; nil: it has none
 
 	changing sync.Mutex // held while it is started or ended
 	is       server.Identity
@@ -55,33 +48,6 @@ type role struct {
 
 func (n *node) role() role { return role{n.Name, n.want.persist, n.want.once} }
 
-// newNode is a redis-server in a container that has not started.
-func (s *site) newNode(b *box, at *place, want wanted) *node {
-	n := &node{box: b, site: s, place: at, want: want}
-	n.Server = server.Server{
-		Name: b.name, At: net.JoinHostPort(s.net.at(at.host).String(), redisPort), Ask: s.ask,
-		Log: func() string { return s.engine.logs(context.Background(), b.id) },
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.nodes[n.role()] = n
-	return n
-}
-
-// ask sends a server a command from the links' container, past all links.
-func (s *site) ask(ctx context.Context, addr string, args ...string) (resp.Value, error) {
-	remote, err := s.network(ctx)
-	if err != nil {
-		return resp.Value{}, err
-	}
-	if _, bounded := ctx.Deadline(); !bounded { // or links that stand still would keep us for ever
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, engineBound)
-		defer cancel()
-	}
-	return remote.Ask(ctx, addr, args...)
-}
-
 // command is Ask whose error replies are errors.
 func (n *node) command(ctx context.Context, name string, args []string) (any, error) {
 	v, err := n.Ask(ctx, n.At, args...)
@@ -91,7 +57,7 @@ func (n *node) command(ctx context.Context, name string, args []string) (any, er
 // tell tells the links how it is: they close the clients of one that is down at once,
 // since a connect to an address where nobody is takes seconds to fail.
 func (n *node) tell(ctx context.Context) {
-	remote, err := n.site.network(ctx)
+	remote, err := n.base.network(ctx)
 	if err != nil {
 		return
 	}
@@ -107,6 +73,49 @@ func (n *node) deaf() bool {
 	return n.Paused() || n.unplugged.Load() || n.starved.Load() || n.disk != nil && n.disk.Stalled()
 }
 
+// Mute says why it is there and can't answer; "": it can.
+func (n *node) Mute() string {
+	switch {
+	case n.Paused():
+		return "it is paused"
+	case n.unplugged.Load():
+		return "it is unplugged"
+	}
+	return ""
+}
+
+// quiet waits until it is not just being started or ended, and keeps it from that until
+// done is called, which tells the links how it is.
+func (n *node) quiet(ctx context.Context) (done func()) {
+	n.changing.Lock()
+	return func() {
+		n.changing.Unlock()
+		n.tell(ctx)
+	}
+}
+
+// Pause freezes it.
+func (n *node) Pause(ctx context.Context) (readBack string, err error) {
+	defer n.quiet(ctx)()
+	return n.box.Pause(ctx)
+}
+
+// Resume lets it go on.
+func (n *node) Resume(ctx context.Context) (readBack string, err error) {
+	defer n.tell(ctx)
+	return n.box.Resume(ctx)
+}
+
+// Return lets it go on if it was paused, and starts it again if it has ended.
+func (n *node) Return(ctx context.Context) (err error) {
+	if n.Runs() {
+		_, err = n.Resume(ctx)
+	} else {
+		_, err = n.Restart(ctx)
+	}
+	return err
+}
+
 // begin starts it and returns once it answers.
 func (n *node) begin(ctx context.Context) (err error) {
 	if err := n.start(ctx); err != nil {
@@ -115,7 +124,7 @@ func (n *node) begin(ctx context.Context) (err error) {
 	if err := n.want.turner.open(ctx, n.box); err != nil {
 		return err
 	}
-	ended := n.done()
+	ended := n.Done()
 	if n.is, err = n.Ready(ctx, ended); err != nil {
 		return fmt.Errorf("start %s at %s: %w", n.Name, n.At, err)
 	}
@@ -127,9 +136,12 @@ func (n *node) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// restart starts it again when it has ended, with what its disk kept, and says which
+// Restart starts it again when it has ended, with what its disk kept, and says which
 // process answers now and how many keys it has.
-func (n *node) restart(ctx context.Context) (readBack string, err error) {
+func (n *node) Restart(ctx context.Context) (readBack string, err error) {
+	if n.unplugged.Load() {
+		return "", fmt.Errorf("restart %s: it is unplugged, and nobody would see whether it is back", n.Name)
+	}
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	if n.Runs() {
@@ -146,8 +158,8 @@ func (n *node) restart(ctx context.Context) (readBack string, err error) {
 	return fmt.Sprintf("container %.12s, %s", n.id, keys), nil
 }
 
-// shutdown asks it to end in good order, and waits until it has.
-func (n *node) shutdown(ctx context.Context) (readBack string, err error) {
+// Shutdown asks it to end in good order, and waits until it has.
+func (n *node) Shutdown(ctx context.Context) (readBack string, err error) {
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	switch {
@@ -157,27 +169,27 @@ func (n *node) shutdown(ctx context.Context) (readBack string, err error) {
 		return "", fmt.Errorf("shut %s down: it is paused or unplugged, and hears nothing", n.Name)
 	}
 	n.mayEnd(true)
-	if err := n.End(ctx, n.done()); err != nil {
+	if err := n.Server.End(ctx, n.Done()); err != nil {
 		n.mayEnd(false)
 		return "", err
 	}
-	if err := n.outcome(); err != nil {
+	if err := n.box.End(); err != nil {
 		return "", fmt.Errorf("shut %s down: it ended with %w:\n%s", n.Name, err, n.Log())
 	}
 	n.tell(ctx)
 	return fmt.Sprintf("container %.12s ended in good order", n.id), nil
 }
 
-// kill ends it without warning.
-func (n *node) kill(ctx context.Context) (readBack string, err error) {
+// Kill ends it without warning.
+func (n *node) Kill(ctx context.Context) (readBack string, err error) {
 	n.changing.Lock()
 	defer n.changing.Unlock()
 	return n.end(ctx)
 }
 
-// end is kill for who holds changing.
+// end is Kill for who holds changing.
 func (n *node) end(ctx context.Context) (readBack string, err error) {
-	back, err := n.Kill(ctx)
+	back, err := n.box.Kill(ctx)
 	if errors.Is(err, proc.ErrEnded) {
 		return "", fmt.Errorf("kill %s: it does not run", n.Name)
 	}
@@ -191,80 +203,6 @@ type wanted struct {
 	once    bool    // it is of no use to another run
 	data    string  // directory of the engine's machine where it keeps its data; "": in the container
 	turner  *turner // of its clocks in this run; nil: nobody turns them
-}
-
-// makeNode gives the container of a node, or of the resource, and starts it: that
-// which is there, wiped, if it will do.
-func (s *site) makeNode(ctx context.Context, name string, host int, want wanted) (*node, error) {
-	if n, err := s.lentNode(ctx, name); n != nil {
-		return n, err
-	}
-	s.mu.Lock()
-	n := s.nodes[role{name, want.persist, want.once}]
-	s.mu.Unlock()
-	if n != nil && !want.once && n.Runs() && !n.deaf() && !n.spoiled.Load() && n.wipe(ctx) == nil {
-		return n, nil
-	}
-	if n != nil { // or the last run ended while it was being started again
-		if err := s.removeNode(ctx, n); err != nil {
-			return nil, err
-		}
-	}
-	settings, err := server.Args(want.persist)
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
-	}
-	makeBox := s.makeBox
-	if want.turner != nil {
-		makeBox = s.makeTurnable
-	}
-	at, err := s.settle(ctx, host)
-	if err != nil {
-		return nil, err
-	}
-	m := making{image: s.stock.ref, command: s.command(settings), data: want.data, name: fmt.Sprintf("%s-%d", name, at.host), beside: at.id}
-	b, err := makeBox(ctx, name, at.host, m)
-	if err != nil {
-		return nil, err
-	}
-	n = s.newNode(b, at, want)
-	return n, n.begin(ctx)
-}
-
-// command starts a redis-server, with settings of its own.
-func (s *site) command(settings []string) []string {
-	listen := []string{"--bind", "0.0.0.0", "--protected-mode", "no", "--port", redisPort, "--dir", dataDir}
-	return slices.Concat([]string{s.stock.program}, settings, listen)
-}
-
-// removeNode removes a node that is of no more use.
-func (s *site) removeNode(ctx context.Context, n *node) error {
-	s.mu.Lock()
-	delete(s.nodes, n.role())
-	s.mu.Unlock()
-	n.telling.Lock()
-	n.removed = true
-	n.telling.Unlock()
-	if err := n.remove(ctx); err != nil {
-		return err
-	}
-	return s.leave(ctx, n)
-}
-
-// removeNodes removes all those that are to go, for the next run to make its own.
-func (s *site) removeNodes(ctx context.Context, goes func(*node) bool) error {
-	s.mu.Lock()
-	all := slices.Collect(maps.Values(s.nodes))
-	s.mu.Unlock()
-	errs := make([]error, len(all))
-	var removing sync.WaitGroup
-	for i, n := range all {
-		if goes(n) {
-			removing.Go(func() { errs[i] = s.removeNode(ctx, n) })
-		}
-	}
-	removing.Wait()
-	return errors.Join(errs...)
 }
 
 // wipe makes it as it was when it was new, and looks whether it is: a master without
@@ -288,4 +226,12 @@ func (n *node) wipe(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("wipe %s: it still has %d keys", n.Name, v.Int), err)
 	}
 	return nil
+}
+
+// address is a container that does nothing but to have an address on the site's network,
+// as a machine has. A node that shares its network is started and ended in less than
+// half the time: the engine need not make the network anew.
+type address struct {
+	*box
+	host int
 }

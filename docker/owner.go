@@ -15,16 +15,10 @@ import (
 	"lockpick/harness/real/wire"
 )
 
-// ownerLabel is the label of everything that a run makes; its value is an owned.Owner.
-const ownerLabel = "lockpick"
-
-// runLabel tells the runs of one owner apart.
-const runLabel = "lockpick.run"
-
 // sweep removes what dead owners left: containers, networks, and images of which
 // there is another now. It touches nothing of a living owner, nor what it can't tell;
 // here says whether the engine is on this machine.
-func (e *engine) sweep(ctx context.Context, here bool, keep ...string) error {
+func sweep(ctx context.Context, e *engine, here bool, keep ...string) error {
 	self, err := owned.Self()
 	if err != nil {
 		return fmt.Errorf("sweep: %w", err)
@@ -46,10 +40,10 @@ func (e *engine) sweep(ctx context.Context, here bool, keep ...string) error {
 		}
 		return owner.Ended(self, time.Now()) || owner.Ended(self, o.made) && !runs[o.owner]
 	}
-	if _, err := e.clear(ctx, ownerLabel, dead); err != nil { // what the engine holds on to is in nobody's way
+	if _, err := remove(ctx, e, ownerLabel, dead); err != nil { // what the engine holds on to is in nobody's way
 		return fmt.Errorf("sweep: %w", err)
 	}
-	images, err := e.images(ctx, imageLabel)
+	images, err := imagesOf(ctx, e, imageLabel)
 	if err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
@@ -69,11 +63,11 @@ func sameSort(a, b string) bool {
 	return a == b
 }
 
-// clearPatiently is clear of all with a label.
-func (e *engine) clearPatiently(ctx context.Context, label string) error {
+// clearPatiently is remove of all with a label.
+func clearPatiently(ctx context.Context, e *engine, label string) error {
 	var held error
 	err := patiently(ctx, func() (err error) {
-		held, err = e.clear(ctx, label, func(belonging) bool { return true })
+		held, err = remove(ctx, e, label, func(belonging) bool { return true })
 		return err
 	})
 	if away(err) {
@@ -97,9 +91,9 @@ func patiently(ctx context.Context, do func() error) error {
 	}
 }
 
-// clear removes the containers and then the networks with a label that are to go; held
+// remove removes the containers and then the networks with a label that are to go; held
 // is about networks that are errHeld.
-func (e *engine) clear(ctx context.Context, label string, goes func(belonging) bool) (held, err error) {
+func remove(ctx context.Context, e *engine, label string, goes func(belonging) bool) (held, err error) {
 	containers, err := e.containers(ctx, label)
 	if err != nil {
 		return nil, fmt.Errorf("list containers: %w", err)
@@ -124,8 +118,8 @@ func (e *engine) clear(ctx context.Context, label string, goes func(belonging) b
 		if !goes(n) {
 			continue
 		}
-		there := e.expel(ctx, n.id) // containers that are not ours
-		err := e.removeNetwork(ctx, n.id)
+		there := disconnectAll(ctx, e, n.id) // containers that are not ours
+		err := removeNetwork(ctx, e, n.id)
 		if err != nil {
 			err = fmt.Errorf("remove network %s: %w", n.name, errors.Join(err, there))
 		}

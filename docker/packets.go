@@ -4,7 +4,6 @@ package docker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,16 +17,6 @@ import (
 	"lockpick/nemesis"
 )
 
-var _ nemesis.PacketCutter = (*cluster)(nil)
-
-// What a filter is asked.
-const (
-	callReady = "ready" // whether it can lose packets
-	callDrop  = "drop"
-	callLost  = "lost"
-	callPass  = "pass"
-)
-
 // Packets loses packets in the network namespace that it is started in, as it is told
 // on in. It is what a program that makes a Backend has to do when its first argument is
 // "__packets".
@@ -36,12 +25,7 @@ func Packets(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s := wire.Server{Handlers: map[string]wire.Handler{
-		callReady: wire.Handle(func(struct{}) (any, error) { return nil, nil }),
-		callDrop:  wire.Handle(func(r packets.Rule) (any, error) { return nil, f.Drop(r) }),
-		callLost:  wire.Handle(f.Lost),
-		callPass:  wire.Handle(f.Pass),
-	}}
+	s := wire.Server{Of: func() []any { return []any{f} }}
 	return errors.Join(s.Serve(in, out), f.Close())
 }
 
@@ -58,6 +42,92 @@ type filter struct {
 	talk   *talk
 	caller *wire.Caller
 	rules  map[string][]packets.Rule // in force, by link
+}
+
+// mayFilter is the capability without which nobody has rules for packets.
+const mayFilter = "NET_ADMIN"
+
+func (s *base) makeFilter(ctx context.Context, n *node, may string) (*filter, error) {
+	b, err := s.makeBox(ctx, n.name+"-packets", 0, making{
+		image: s.image, command: []string{s.links[0], packetsVerb}, talks: true, beside: n.address.id, capability: may,
+	})
+	if err != nil {
+		return nil, err
+	}
+	f := &filter{box: b, node: n, rules: map[string][]packets.Rule{}}
+	if err := f.begin(ctx); err != nil {
+		return nil, errors.Join(err, f.remove(ctx))
+	}
+	return f, nil
+}
+
+// begin starts it, and returns once it can lose packets.
+func (f *filter) begin(ctx context.Context) (err error) {
+	if f.talk, err = f.box.talk(ctx); err != nil {
+		return err
+	}
+	if err := f.start(ctx); err != nil {
+		return err
+	}
+	f.caller = wire.NewCaller(f.talk.in, f.talk.out, nil, nil)
+	limit, cancel := context.WithTimeout(ctx, readyBound)
+	defer cancel()
+	if err := f.caller.Call(limit, "Ready", nil); err != nil {
+		f.Kill(ctx) // or what it says may not have come yet
+		return fmt.Errorf("lose packets beside %s: %w: %s", f.node.name, err, f.talk.Words())
+	}
+	return nil
+}
+
+// cut loses the packets of a link.
+func (f *filter) cut(ctx context.Context, link string, rules []packets.Rule) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.rules[link] != nil {
+		return errors.New("its packets are lost already")
+	}
+	for _, r := range rules {
+		if err := f.caller.Call(ctx, "Drop", wire.Args{r}); err != nil {
+			return err
+		}
+		f.rules[link] = append(f.rules[link], r)
+	}
+	return nil
+}
+
+// count adds up what is said of each rule of a link.
+func (f *filter) count(ctx context.Context, call, link string) (sum int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.rules[link] {
+		var lost int
+		if err := f.caller.Call(ctx, call, wire.Args{r}, &lost); err != nil {
+			return 0, err
+		}
+		sum += lost
+	}
+	if call == "Pass" {
+		delete(f.rules, link)
+	}
+	return sum, nil
+}
+
+// close lets all packets pass, and removes it. The namespace is the node's, and would
+// keep what a filter leaves there.
+func (f *filter) close(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.Runs() {
+		f.talk.leave()
+		select {
+		case <-f.Done():
+		case <-ctx.Done():
+		}
+	}
+	if _, err := f.Kill(ctx); err == nil || f.End() != nil {
+		f.node.spoiled.Store(true)
+	}
+	return f.remove(ctx)
 }
 
 // losesPackets says whether a plan cuts links to a node, or the resource, by packets.
@@ -78,20 +148,21 @@ func losesPackets(s scenario.Scenario, node string) bool {
 
 // filterPackets makes a filter beside each node whose packets the plan loses: it takes
 // tenths of a second, and a fault is to begin at its instant.
-func (c *cluster) filterPackets(s scenario.Scenario) error {
+func (fs *packetFilters) filterPackets(s scenario.Scenario, server func(name string) *node) error {
 	var all sync.WaitGroup
-	var errs []error // guarded by c.mu
+	var mu sync.Mutex
+	var errs []error
 	for _, name := range append(s.NodeNames(), scenario.ResourceName) {
 		if !losesPackets(s, name) {
 			continue
 		}
 		all.Go(func() {
-			f, err := c.site.makeFilter(c.ctx, c.at(name), mayFilter)
-			c.mu.Lock()
-			defer c.mu.Unlock()
+			f, err := fs.base.makeFilter(fs.ctx, server(name), mayFilter)
+			mu.Lock()
+			defer mu.Unlock()
 			errs = append(errs, err)
 			if f != nil {
-				c.filters[name] = f
+				fs.by[name] = f
 			}
 		})
 	}
@@ -99,128 +170,42 @@ func (c *cluster) filterPackets(s scenario.Scenario) error {
 	return errors.Join(errs...)
 }
 
-// mayFilter is the capability without which nobody has rules for packets.
-const mayFilter = "NET_ADMIN"
-
-func (s *site) makeFilter(ctx context.Context, n *node, may string) (*filter, error) {
-	b, err := s.makeBox(ctx, n.name+"-packets", 0, making{
-		image: s.image, command: []string{s.links[0], packetsVerb}, talks: true, beside: n.place.id, capability: may,
-	})
-	if err != nil {
-		return nil, err
-	}
-	f := &filter{box: b, node: n, rules: map[string][]packets.Rule{}}
-	if err := f.begin(ctx); err != nil {
-		return nil, errors.Join(err, f.remove(ctx))
-	}
-	return f, nil
-}
-
-// begin starts it, and returns once it can lose packets.
-func (f *filter) begin(ctx context.Context) (err error) {
-	if f.talk, err = f.box.talk(ctx); err != nil {
-		return err
-	}
-	if err := f.start(ctx); err != nil {
-		return err
-	}
-	f.caller = wire.NewCaller(f.talk.in, f.talk.out, nil, func(string, json.RawMessage) {})
-	limit, cancel := context.WithTimeout(ctx, readyBound)
-	defer cancel()
-	if err := f.caller.Call(limit, callReady, struct{}{}, nil); err != nil {
-		f.Kill(ctx) // or what it says may not have come yet
-		return fmt.Errorf("lose packets beside %s: %w: %s", f.node.name, err, f.talk.words())
-	}
-	return nil
-}
-
-// cut loses the packets of a link.
-func (f *filter) cut(ctx context.Context, link string, rules []packets.Rule) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.rules[link] != nil {
-		return errors.New("its packets are lost already")
-	}
-	for _, r := range rules {
-		if err := f.caller.Call(ctx, callDrop, r, nil); err != nil {
-			return err
-		}
-		f.rules[link] = append(f.rules[link], r)
-	}
-	return nil
-}
-
-// count adds up what is said of each rule of a link.
-func (f *filter) count(ctx context.Context, call, link string) (sum int, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, r := range f.rules[link] {
-		var lost int
-		if err := f.caller.Call(ctx, call, r, &lost); err != nil {
-			return 0, err
-		}
-		sum += lost
-	}
-	if call == callPass {
-		delete(f.rules, link)
-	}
-	return sum, nil
-}
-
-// close lets all packets pass, and removes it. The namespace is the node's, and would
-// keep what a filter leaves there.
-func (f *filter) close(ctx context.Context) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.Runs() {
-		f.talk.leave()
-		select {
-		case <-f.done():
-		case <-ctx.Done():
-		}
-	}
-	if _, err := f.Kill(ctx); err == nil || f.outcome() != nil {
-		f.node.spoiled.Store(true)
-	}
-	return f.remove(ctx)
-}
-
 // unfilter ends all filters.
-func (c *cluster) unfilter(ctx context.Context) error {
+func (fs *packetFilters) unfilter(ctx context.Context) error {
 	var errs []error
-	for _, f := range c.filters {
+	for _, f := range fs.by {
 		errs = append(errs, f.close(ctx))
 	}
 	return errors.Join(errs...)
 }
 
 // CutPackets loses the packets of a link in the network namespace of its node.
-func (c *cluster) CutPackets(link, way string) (string, error) {
-	f, err := c.filterOf(link)
+func (fs *packetFilters) CutPackets(link, way string) (string, error) {
+	f, err := fs.filterOf(link)
 	if err != nil {
 		return "", err
 	}
-	ports, err := c.Ports(link)
+	ports, err := fs.base.remote.Ports(link)
 	if err != nil {
 		return "", err
 	}
 	var rules []packets.Rule
 	for _, w := range []string{nemesis.Request, nemesis.Reply} {
 		if way == "" || way == w {
-			rules = append(rules, packets.Rule{Peer: c.site.net.at(linksHost), First: uint16(ports.First), Last: uint16(ports.Last), Way: w})
+			rules = append(rules, packets.Rule{Peer: fs.base.net.at(linksHost), First: uint16(ports.First), Last: uint16(ports.Last), Way: w})
 		}
 	}
-	if err := f.cut(c.ctx, link, rules); err != nil {
+	if err := f.cut(fs.ctx, link, rules); err != nil {
 		return "", fmt.Errorf("cut %s: %w", link, err)
 	}
 	if !f.node.Runs() {
 		return "the node is down", nil
 	}
-	back, err := c.Silent(link)
+	back, err := fs.base.remote.Silent(link)
 	if err != nil {
 		return "", err
 	}
-	lost, err := f.count(c.ctx, callLost, link)
+	lost, err := f.count(fs.ctx, "Lost", link)
 	if err != nil {
 		return "", fmt.Errorf("cut %s: %w", link, err)
 	}
@@ -231,26 +216,35 @@ func (c *cluster) CutPackets(link, way string) (string, error) {
 }
 
 // MendPackets lets them pass again.
-func (c *cluster) MendPackets(link string) (string, error) {
-	f, err := c.filterOf(link)
+func (fs *packetFilters) MendPackets(link string) (string, error) {
+	f, err := fs.filterOf(link)
 	if err != nil {
 		return "", err
 	}
-	lost, err := f.count(c.ctx, callPass, link)
+	lost, err := f.count(fs.ctx, "Pass", link)
 	if err != nil {
 		return "", fmt.Errorf("mend %s: %w", link, err)
 	}
-	back, err := c.Heard(link)
+	back, err := fs.base.remote.Heard(link)
 	if err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%d packets were lost; %s", lost, back), nil
 }
 
-func (c *cluster) filterOf(link string) (*filter, error) {
+func (fs *packetFilters) filterOf(link string) (*filter, error) {
 	_, node, _ := nemesis.SplitLink(link)
-	if f := c.filters[strings.Replace(node, "resource", scenario.ResourceName, 1)]; f != nil {
+	if f := fs.by[strings.Replace(node, "resource", scenario.ResourceName, 1)]; f != nil {
 		return f, nil
 	}
 	return nil, fmt.Errorf("lose packets of %s: the plan has said nothing of it", link)
 }
+
+// packetFilters are those of a run.
+type packetFilters struct {
+	base *base
+	ctx  context.Context    // ends with the run
+	by   map[string]*filter // by node
+}
+
+var _ nemesis.PacketCutter = (*packetFilters)(nil)

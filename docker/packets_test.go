@@ -29,7 +29,7 @@ func (b bench) answered(client string, node int, within time.Duration) bool {
 	way, _ := b.Addresses(client)
 	ctx, cancel := context.WithTimeout(b.T.Context(), within)
 	defer cancel()
-	_, err := b.Ask(ctx, append(way.Nodes, way.Resource)[node].Addr, "PING")
+	_, err := b.site.ask(ctx, append(way.Nodes, way.Resource)[node].Addr, "PING")
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		b.Logf("PING from %s: %v", client, err)
 	}
@@ -75,21 +75,21 @@ func TestPacketsOfALinkAreLost(t *testing.T) {
 			t.Error("packets could be lost where no plan said so")
 		}
 		b.do("cut", func() (string, error) { return b.CutPackets("c1-r1", "") }) // for the rest of the run
-		r1, f := b.resource, b.filters["r1"]
+		r1, f := b.Store, b.by["r1"]
 		if err := f.close(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if r1.spoiled.Load() || !b.answered("c1", 2, soon) {
 			t.Error("a filter that was closed has left something")
 		}
-		delete(b.filters, "r1")
+		delete(b.by, "r1")
 	})
 }
 
 // Where the kernel does not let a filter lose packets, the run says so before it begins.
 func TestFilterThatMayNot(t *testing.T) {
 	run(t, twoNodes, func(b bench) {
-		_, err := b.site.makeFilter(t.Context(), b.resource, "")
+		_, err := b.site.makeFilter(t.Context(), b.Store, "")
 		if err == nil || !strings.Contains(err.Error(), "it needs the capability NET_ADMIN") {
 			t.Errorf("%v, want what it lacks", err)
 		}

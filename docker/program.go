@@ -25,19 +25,21 @@ const clientPackage = "lockpick/cmd/lockpick"
 
 // program is what clients run, read or built once, with the libraries that it needs.
 type program struct {
-	mu    sync.Mutex
-	image *image
+	binary string // Config.ClientBinary
+
+	mu   sync.Mutex
+	made *image
 }
 
-// program gets the image of a lockpick that runs on an architecture: of the one that the
+// image gets the image of a lockpick that runs on an architecture: of the one that the
 // user names, this one, or what the go tool makes of the source.
-func (b *Backend) program(ctx context.Context, arch string, say func(string)) (*image, error) {
-	b.clients.mu.Lock()
-	defer b.clients.mu.Unlock()
-	if b.clients.image != nil {
-		return b.clients.image, nil
+func (p *program) image(ctx context.Context, arch string, say func(string)) (*image, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.made != nil {
+		return p.made, nil
 	}
-	file, unfit, err := b.own(arch)
+	file, unfit, err := p.own(arch)
 	if err != nil {
 		return nil, err
 	}
@@ -53,14 +55,14 @@ func (b *Backend) program(ctx context.Context, arch string, say func(string)) (*
 			return nil, lackProgram(unfit, err, arch)
 		}
 	}
-	b.clients.image, err = imageOf("client", file, insideClient)
-	return b.clients.image, err
+	p.made, err = imageOf("client", file, insideClient)
+	return p.made, err
 }
 
-// lacksProgram says why there is no program for clients and can't be built one, as far
+// lacks says why there is no program for clients and can't be built one, as far
 // as that is seen without building it.
-func (b *Backend) lacksProgram(ctx context.Context, arch string) error {
-	_, unfit, err := b.own(arch)
+func (p *program) lacks(ctx context.Context, arch string) error {
+	_, unfit, err := p.own(arch)
 	if err != nil || unfit == nil {
 		return err
 	}
@@ -72,8 +74,8 @@ func (b *Backend) lacksProgram(ctx context.Context, arch string) error {
 
 // own is the lockpick that the user names, which has to fit, or else this one, and why
 // that does not.
-func (b *Backend) own(arch string) (file string, unfit, err error) {
-	if file := b.cfg.ClientBinary; file != "" {
+func (p *program) own(arch string) (file string, unfit, err error) {
+	if file := p.binary; file != "" {
 		if err := standsAlone(file, arch); err != nil {
 			return "", nil, &Lack{fmt.Errorf("no client can run --client-binary: %w", err), byHand(arch)}
 		}
@@ -116,9 +118,6 @@ func askGo(ctx context.Context, arch, tmp string, args ...string) error {
 	}
 	return nil
 }
-
-// mostProgram bounds what is taken for a program: ten times this one.
-const mostProgram = 512 << 20
 
 // machines is how programs name the architectures of Go.
 var machines = map[string]elf.Machine{

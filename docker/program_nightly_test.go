@@ -18,7 +18,7 @@ func TestProgramForAnotherArchitecture(t *testing.T) {
 		arch = "amd64"
 	}
 	var said lines
-	built, err := New(Config{}).program(t.Context(), arch, said.add)
+	built, err := New(Config{}).clients.image(t.Context(), arch, said.add)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,18 +28,18 @@ func TestProgramForContainers(t *testing.T) {
 	t.Chdir(dir) // where is no source
 	t.Setenv("PATH", dir)
 	b := New(Config{})
-	if err := b.lacksProgram(t.Context(), runtime.GOARCH); err != nil {
+	if err := b.clients.lacks(t.Context(), runtime.GOARCH); err != nil {
 		t.Error(err)
 	}
-	self, err := b.program(t.Context(), runtime.GOARCH, func(s string) { t.Errorf("built, though this one does: %s", s) })
+	self, err := b.clients.image(t.Context(), runtime.GOARCH, func(s string) { t.Errorf("built, though this one does: %s", s) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	starts(t, self)
-	if again, err := b.program(t.Context(), runtime.GOARCH, func(s string) { t.Errorf("built twice: %s", s) }); err != nil || again != self {
+	if again, err := b.clients.image(t.Context(), runtime.GOARCH, func(s string) { t.Errorf("built twice: %s", s) }); err != nil || again != self {
 		t.Errorf("the second time: %v", err)
 	}
-	err = New(Config{}).lacksProgram(t.Context(), "s390x") // not this one, and go is not on PATH
+	err = New(Config{}).clients.lacks(t.Context(), "s390x") // not this one, and go is not on PATH
 	if err == nil || !strings.Contains(err.Error(), "go is not on PATH") {
 		t.Errorf("without the go tool: %v", err)
 	}
@@ -56,12 +56,12 @@ func TestProgramForContainers(t *testing.T) {
 		t.Errorf("on another architecture: %v", err)
 	}
 	b = New(Config{ClientBinary: made})
-	if got, err := b.program(t.Context(), runtime.GOARCH, func(s string) { t.Error(s) }); err != nil || len(got.files) != 1 {
+	if got, err := b.clients.image(t.Context(), runtime.GOARCH, func(s string) { t.Error(s) }); err != nil || len(got.files) != 1 {
 		t.Errorf("by --client-binary: %v", err)
 	}
 	for _, unfit := range []string{"/bin/sh", filepath.Join(dir, "none")} {
 		var lack *Lack
-		err := New(Config{ClientBinary: unfit}).lacksProgram(t.Context(), runtime.GOARCH)
+		err := New(Config{ClientBinary: unfit}).clients.lacks(t.Context(), runtime.GOARCH)
 		if !errors.As(err, &lack) || !strings.Contains(err.Error(), unfit) || !strings.Contains(lack.Remedy, "--client-binary") {
 			t.Errorf("%s: %v", unfit, err)
 		}

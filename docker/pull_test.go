@@ -128,7 +128,7 @@ func TestServerOfAnImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := supply{testBackend(), e, map[string]string{ownerLabel: self.String()}, func(string) {}}
+	from := testBackend().supply(e, self.String(), func(string) {})
 	if nodes, err := from.nodes(t.Context(), ref); err != nil || nodes.program != "/usr/local/bin/valkey-server" {
 		t.Errorf("found %q, %v", nodes.program, err)
 	}

@@ -83,7 +83,7 @@ var alike = []string{"ENTRYPOINT [\"docker-entrypoint.sh\"]", "CMD [\"redis-serv
 // store puts an image into the engine, with this machine's redis-server under a name.
 func store(t *testing.T, e *engine, ref, server string, changes ...string) {
 	t.Helper()
-	path, err := New(Config{}).server()
+	path, err := supply{}.server()
 	if err != nil {
 		t.Skip(err)
 	}

@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,95 +14,12 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/owned"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/runs"
+	"lockpick/harness/real/server"
+	"lockpick/harness/real/skew"
 	"lockpick/harness/scenario"
-	"lockpick/harness/shortage"
 	"lockpick/nemesis"
 )
-
-// pingBound is how long the engine may take to say that it is there.
-const pingBound = 5 * time.Second
-
-const startEngine = "apt-get install docker.io; dockerd &"
-
-// lacks asks for the engine, whether there is something to make clients of, and what
-// can be done to containers there. Nodes' images may have to be pulled: only Prepare tells.
-func (b *Backend) lacks(ctx context.Context) (l lacking) {
-	e, a, err := meet(ctx)
-	if err != nil {
-		l.run = whyOf(explain(err))
-		return l
-	}
-	defer e.close()
-	l.run = whyOf(b.lacksClients(ctx, a.arch))
-	l.clocks = whyOf(lacksClocks(a.arch))
-	l.disks = whyOf(e.at.lacksDisk(a))
-	if l.bounds.reason = e.starves(ctx); l.bounds.reason != "" {
-		l.bounds.remedy = "see the warnings of docker info"
-	}
-	return l
-}
-
-// lacksClients says why there is no program for clients on an architecture.
-func (b *Backend) lacksClients(ctx context.Context, arch string) (reason, remedy string) {
-	if len(b.cfg.Client) > 0 {
-		return "", ""
-	}
-	err := b.lacksProgram(ctx, arch)
-	var lack *Lack
-	switch {
-	case errors.As(err, &lack):
-		return lack.Reason.Error(), lack.Remedy
-	case err != nil:
-		return firstLine(err), cmp.Or(shortage.Remedy(err, shortage.Temporary), byHand(arch))
-	}
-	return "", ""
-}
-
-// explain says why there is no engine, and what to do.
-func explain(err error) (reason, remedy string) {
-	remedy = "see DOCKER_HOST"
-	if a := (*endpointError)(nil); errors.As(err, &a) {
-		remedy = a.remedy
-	}
-	remedy = cmp.Or(shortage.Remedy(err, shortage.Temporary), remedy)
-	return firstLine(err), remedy
-}
-
-// meet finds the engine, agrees with it on an API, and sees that it serves.
-func meet(ctx context.Context) (*engine, about, error) {
-	e, err := connect()
-	if err != nil {
-		return nil, about{}, err
-	}
-	a, err := e.serves(ctx)
-	if err != nil {
-		return nil, about{}, errors.Join(err, e.close())
-	}
-	return e, a, nil
-}
-
-func (e *engine) serves(ctx context.Context) (about, error) {
-	ctx, cancel := context.WithTimeout(ctx, pingBound)
-	defer cancel()
-	a, err := e.about(ctx)
-	switch {
-	case err != nil:
-		return a, err
-	case a.platform != "linux":
-		return a, &endpointError{fmt.Errorf("the engine's containers run on %s", a.platform), "let the engine run Linux containers"}
-	}
-	return a, nil
-}
-
-// engineRemark says which engine it is.
-func engineRemark(ctx context.Context) string {
-	e, a, err := meet(ctx)
-	if err != nil {
-		return firstLine(err)
-	}
-	defer e.close()
-	return fmt.Sprintf("the engine is %s at %s (context %s, API %s)", a.version, e.at.host, e.at.context, a.api)
-}
 
 // sites counts the sites of this process.
 var sites atomic.Int64
@@ -113,15 +29,15 @@ var sites atomic.Int64
 // leaves to it. On the seed depends what is drawn for messages; clients get theirs with
 // their Spec.
 func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) (err error) {
-	b.founding.RLock()
-	founded := sync.OnceFunc(b.founding.RUnlock)
-	defer founded()
+	b.making.RLock()
+	made := sync.OnceFunc(b.making.RUnlock)
+	defer made()
 	st, err := b.take(ctx, s)
 	if err != nil {
 		return err
 	}
 	if st.talk != nil { // it is of a run before
-		founded()
+		made()
 	}
 	c := newCluster(ctx, st, rec)
 	well := false
@@ -139,26 +55,24 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	if err := c.fill(s); err != nil {
 		return err
 	}
-	founded()
-	b.founding.Lock() // a run that began while another's site is made would be late in all it does
+	made()
+	b.making.Lock() // a run that began while another's site is made would be late in all it does
 	//lint:ignore SA2001 it only waits for the others
-	b.founding.Unlock()
-	if err := c.filterPackets(s); err != nil {
+	b.making.Unlock()
+	if err := c.filterPackets(s, c.at); err != nil {
 		return err
 	}
-	if err := c.open(s, seed); err != nil {
+	if err := c.open(s, seed, rec); err != nil {
 		return err
 	}
 	go c.watch()
-	for _, setUp := range []func(scenario.Scenario) error{c.tell, c.replicate, c.beWatched, c.awaitSecond} {
-		if err := setUp(s); err != nil {
-			return err
-		}
-	}
-	if err := c.begin(); err != nil {
+	if err := c.SetUp(s, c.replicas, func(name string) (*server.Sentinel, error) { return st.makeSentinel(c.Ctx, name) }); err != nil {
 		return err
 	}
-	err = body(c.ctx, c)
+	if err := c.Begin(); err != nil {
+		return err
+	}
+	err = body(c.Ctx, c)
 	well = c.clean()
 	return err
 }
@@ -182,12 +96,15 @@ func (b *Backend) take(ctx context.Context, s scenario.Scenario) (*site, error) 
 		reason, remedy := explain(err)
 		return nil, fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
 	}
-	st = &site{engine: e, here: e.at.isHere(a) && !b.far, named: s.Topology.Image, joined: make(chan struct{}), nodes: map[role]*node{}, clientBoxes: map[string]*clientBox{}, hosts: map[string]int{}, housed: map[int]bool{}, places: map[int]*place{}}
+	st = &site{
+		base:  &base{engine: e, here: e.at.isHere(a) && !b.far, named: s.Topology.Image, joined: make(chan struct{})},
+		nodes: map[role]*node{}, clientBoxes: map[string]*clientBox{}, hosts: map[string]int{}, housed: map[int]bool{}, addresses: map[int]*address{},
+	}
 	if err := st.identify(); err != nil {
 		return nil, errors.Join(err, e.close())
 	}
 	st.assignHosts(s.ClientNames())
-	if err := st.found(ctx, b); err != nil {
+	if err := st.setUp(ctx, b); err != nil {
 		return nil, errors.Join(err, st.close())
 	}
 	return st, nil
@@ -243,12 +160,12 @@ func (s *site) identify() error {
 	return nil
 }
 
-// found sees to it that the engine has the images, sweeps what others left, and makes
+// setUp sees to it that the engine has the images, sweeps what others left, and makes
 // the network. Nothing is said of what images take: Prepare has got them before, if
 // anybody cares.
-func (s *site) found(ctx context.Context, b *Backend) (err error) {
-	from := supply{b, s.engine, map[string]string{ownerLabel: s.labels[ownerLabel]}, func(string) {}}
-	if s.stock, err = from.nodes(ctx, s.named); err != nil {
+func (s *site) setUp(ctx context.Context, b *Backend) (err error) {
+	from := b.supply(s.engine, s.labels[ownerLabel], func(string) {})
+	if s.software, err = from.nodes(ctx, s.named); err != nil {
 		return err
 	}
 	client, command, err := from.clients(ctx)
@@ -258,7 +175,7 @@ func (s *site) found(ctx context.Context, b *Backend) (err error) {
 	s.client, s.links = command, []string{command[0], linksVerb}
 	s.room = append([]string{command[0], roomVerb}, command...)
 	s.image, s.own = client.ref, client
-	if err := s.engine.sweep(ctx, s.here, s.stock.ref, s.image); err != nil {
+	if err := sweep(ctx, s.engine, s.here, s.software.ref, s.image); err != nil {
 		return err
 	}
 	if _, err := proc.Sweep(os.TempDir()); err != nil { // disks, after the containers that had them
@@ -284,12 +201,15 @@ func (c *cluster) fill(s scenario.Scenario) error {
 			}
 		})
 	}
-	server := func(name string, host int, want wanted, keep func(*node)) {
+	serve := func(name string, host int, want wanted, keep func(*node)) {
 		do(func() error {
 			want.turner = c.turners[name]
 			// Nodes with replicas are changed in ways that wipe does not know.
 			want.once = want.turner != nil || want.data != "" || s.Topology.Replicas > 0 && name != scenario.ResourceName
-			n, err := c.site.makeNode(c.ctx, name, host, want)
+			n, err := c.site.guestNode(c.Ctx, name)
+			if n == nil {
+				n, err = c.site.makeNode(c.Ctx, name, host, want)
+			}
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			if n != nil {
@@ -298,29 +218,32 @@ func (c *cluster) fill(s scenario.Scenario) error {
 			return err
 		})
 	}
-	c.wind(s)
+	c.addTurners(s)
 	c.names = s.NodeNames()
-	c.site.lend(s)
-	if err := c.site.vacate(c.ctx, len(c.names)); err != nil {
+	c.site.assignGuests(s)
+	if err := c.site.vacate(c.Ctx, len(c.names)); err != nil {
 		return err
 	}
 	if c.site.talk == nil {
-		do(func() error { return c.site.join(c.ctx) })
+		do(func() error { return c.site.join(c.Ctx) })
 	}
-	server(scenario.ResourceName, resourceHost, wanted{persist: "none"}, func(n *node) { c.resource = n })
+	serve(scenario.ResourceName, resourceHost, wanted{persist: "none"}, func(n *node) { c.Store = n })
 	for i, name := range c.names {
-		want := wanted{persist: s.Topology.Persistence, data: c.dataOf(name)}
-		server(name, anyNode, want, func(n *node) {
+		want := wanted{persist: s.Topology.Persistence}
+		if c.Of(name) != nil {
+			want.data = c.group.DataDir(name)
+		}
+		serve(name, anyNode, want, func(n *node) {
 			n.disk = c.Of(name)
 			c.Serve(name, n)
 		})
 		if s.Topology.Replicas > 0 {
-			server(nemesis.LinkName(name, nemesis.Replica), firstReplica+i, wanted{persist: s.Topology.Persistence, once: true}, func(n *node) { c.replicas[name] = n })
+			serve(nemesis.LinkName(name, nemesis.Replica), firstReplica+i, wanted{persist: s.Topology.Persistence, once: true}, func(n *node) { c.replicas[name] = n })
 		}
 	}
 	for _, client := range s.ClientNames() {
 		do(func() error {
-			p, err := c.site.makePlayer(c.ctx, client, c.turners[client])
+			p, err := c.site.makeClient(c.Ctx, client, c.turners[client])
 			if err != nil {
 				return err
 			}
@@ -331,25 +254,67 @@ func (c *cluster) fill(s scenario.Scenario) error {
 		})
 	}
 	all.Wait()
-	c.Remote = c.site.remote
 	return errors.Join(errs...)
 }
 
-// awaitSecond lets a run under everysec begin with a second of the nodes' wall clock.
-// Redis up to 7.0 counts by these, not from its last sync: a plan that places a crash
-// between two syncs needs no luck then.
-func (c *cluster) awaitSecond(s scenario.Scenario) error {
-	if s.Topology.Persistence != "everysec" {
-		return nil
+// startClient takes the container that waits for the client's order, or starts it again
+// for one that runs again.
+func (c *cluster) startClient(name string) (*runs.Client, error) {
+	c.mu.Lock()
+	at, g := c.waiting[name], c.guard
+	delete(c.waiting, name)
+	c.mu.Unlock()
+	if at == nil {
+		var err error
+		if at, err = c.site.makeClient(c.Ctx, name, c.turners[name]); err != nil {
+			return nil, err
+		}
 	}
-	r, err := c.readTime(c.Nodes.Server(c.names[0]))
-	if err != nil {
+	if g != nil {
+		g.take(at.ward(name))
+	}
+	gone := func(signal int) {
+		if g := c.guarding(); g != nil {
+			g.say(at.ward(name), harness.Unplanned{Op: "kill", Cause: fmt.Sprintf("its process in container %.12s was ended by signal %d", at.id, signal)})
+		}
+	}
+	return &runs.Client{Program: at, In: at.in, Out: at.out, Gone: gone, Known: awaitWhoKnows}, nil
+}
+
+// goneBound is how long the end of the links may come after that of a client, where both
+// go with the engine.
+const goneBound = 5 * time.Second
+
+// awaitWhoKnows waits where an engine has gone: who watches the links knows why, and is
+// about to say so.
+func awaitWhoKnows(ctx context.Context, end error) {
+	if away(end) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(goneBound):
+		}
+	}
+}
+
+func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
+	c := &cluster{
+		Run: runs.New[*node](ctx, rec), site: s,
+		replicas: map[string]*node{}, turners: map[string]*turner{}, waiting: map[string]*clientBox{},
+	}
+	c.packetFilters = &packetFilters{base: s.base, ctx: c.Ctx, by: map[string]*filter{}}
+	c.Start, c.True = c.startClient, c.there
+	c.Clocks.Others = func(m *skew.Machine) error {
+		_, err := c.seeOthers(m)
 		return err
 	}
-	select {
-	case <-c.ctx.Done():
-		return context.Cause(c.ctx)
-	case <-time.After(time.Second - time.Duration(r.Wall)%time.Second):
-		return nil
+	c.Disks.Around = func(node string) func() { return c.at(node).quiet(c.Ctx) }
+	c.Disks.Kill = func(node string) (string, error) {
+		return c.EndBy(node, false, func() (string, error) { return c.at(node).end(c.Ctx) })
 	}
+	return c
+}
+
+// supply is where images come from, in what a run or Prepare makes.
+func (b *Backend) supply(e *engine, owner string, say func(string)) supply {
+	return supply{b.cfg, b.clients, e, map[string]string{ownerLabel: owner}, say}
 }

@@ -31,5 +31,7 @@ func engineRemark(context.Context) string { return "" } // likewise
 
 type site struct{} // there is none
 
+var powers any // likewise
+
 // Close has nothing to do.
 func (*Backend) Close() error { return nil }

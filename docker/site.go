@@ -3,57 +3,23 @@
 package docker
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"fmt"
-	"os"
 	"sync"
-	"time"
-
-	"lockpick/harness/real/network"
 )
 
-// site is what the engine has for one run after the other: a network, the container of
-// the links, and those of nodes and clients, each of which keeps its name and its
-// address for as long as the site stands.
+// site is what the engine has for one run after the other: a base, and the containers of
+// nodes and clients there.
 type site struct {
-	engine *engine
-	here   bool     // the engine is on this machine
-	links  []string // program that makes links, and its arguments
-	client []string // program of a client, and its arguments
-	room   []string // and of who runs one client after the other
-	named  string   // image that the scenario wants for nodes; "": none
-	stock  software // and what they run
-	image  string   // of clients and links
-	own    *image   // the clients', of which gates are made
-	labels map[string]string
-	prefix string // of the names of containers
-	net    privateNet
-
-	remote   *network.Remote
-	talk     *talk         // with the container of the links; nil: it was not made
-	linksBox *box          // that container
-	joined   chan struct{} // closed when the links can be talked to, or never will
+	*base
 
 	mu          sync.Mutex
 	nodes       map[role]*node        // with the resource, replicas and sentinels
 	clientBoxes map[string]*clientBox // of clients
 	hosts       map[string]int        // of clients, on the network
 	housed      map[int]bool          // hosts where a node is, or is about to be
-	places      map[int]*place        // by host
+	addresses   map[int]*address      // by host
 	guests      []*guest              // in the order in which they become nodes
-	lent        map[string]*guest     // by node, in this run
-}
-
-// lives says whether its links do, without which it is of no use.
-func (s *site) lives() bool {
-	select {
-	case <-s.remote.Ended():
-		return false
-	default:
-		return true
-	}
+	guestAs     map[string]*guest     // by node, in this run
 }
 
 // assignHosts gives each client its host on the network, for as long as the site stands; false:
@@ -69,91 +35,12 @@ func (s *site) assignHosts(clients []string) bool {
 	return firstClient+len(s.hosts)-1 <= lastHost
 }
 
-// removeBound is how long it may take to remove all, if the engine is just starting again.
-const removeBound = 4 * engineBound
-
-// close removes all that is on the site.
-func (s *site) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), removeBound)
-	defer cancel()
-	err := s.release(ctx)
-	err = errors.Join(err, s.engine.clearPatiently(ctx, runLabel+"="+s.labels[runLabel]))
-	if s.talk != nil {
-		s.talk.leave()
-	}
-	for _, at := range s.clientBoxes {
-		if at.talk != nil {
-			at.leave()
+// guestsAmong says which nodes of a run are guests.
+func (s *site) guestsAmong(nodes []string) (words string) {
+	for _, name := range nodes {
+		if g := s.guestAs[name]; g != nil {
+			words += fmt.Sprintf("; %s is container %s (image %s, %s)", name, g.called, g.image, g.version)
 		}
 	}
-	return errors.Join(err, s.engine.close())
+	return words
 }
-
-// makeBox makes a container on the site's network, called as it is unless m has a name.
-// What was begun is not broken off: the engine would go on, and make what close has not
-// seen.
-func (s *site) makeBox(ctx context.Context, name string, host int, m making) (*box, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineBound)
-	defer cancel()
-	m.name, m.network, m.addr, m.labels = s.prefix+cmp.Or(m.name, name), s.net.name, s.net.at(host), s.labels
-	id, err := s.engine.create(ctx, m)
-	if err != nil {
-		return nil, fmt.Errorf("make the container of %s: %w", name, err)
-	}
-	return &box{engine: s.engine, name: name, id: id, near: s.here, here: s.here && os.Geteuid() == 0}, nil
-}
-
-// join makes the container of the links, and returns once it can be talked to.
-func (s *site) join(ctx context.Context) error {
-	defer close(s.joined)
-	b, err := s.makeBox(ctx, linksName, linksHost, making{
-		image: s.image, command: s.links, talks: true,
-		// A link that dials from few ports takes one again whose last connection only waits.
-		sysctls: map[string]string{"net.ipv4.tcp_tw_reuse": "1"},
-	})
-	if err != nil {
-		return err
-	}
-	s.linksBox = b
-	if s.talk, err = b.talk(ctx); err != nil {
-		return err
-	}
-	if err := b.start(ctx); err != nil {
-		return err
-	}
-	remote := network.Dial(s.talk.in, s.talk.out)
-	limit, cancel := context.WithTimeout(ctx, readyBound)
-	defer cancel()
-	if _, _, err := remote.Offset(limit); err != nil {
-		return fmt.Errorf("talk to the links: %w: %s", err, s.talk.words())
-	}
-	s.remote = remote
-	return nil
-}
-
-// network waits for the links, which reach everybody.
-func (s *site) network(ctx context.Context) (*network.Remote, error) {
-	select {
-	case <-s.joined:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	if s.remote == nil {
-		return nil, errors.New("the links are not there")
-	}
-	return s.remote, nil
-}
-
-const (
-	// stampError is generous: all stamps are readings of one clock of one kernel, by
-	// different processes, which may be on different cores.
-	stampError = time.Millisecond
-
-	// drifts is how much faster than another a clock may run that NTP looks after.
-	drifts = 100e-6
-)
-
-func driftIn(d time.Duration) time.Duration { return time.Duration(drifts * float64(d)) }

@@ -3,6 +3,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"debug/elf"
 	"errors"
@@ -12,68 +13,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"lockpick/harness/owned"
-	"lockpick/harness/scenario"
 )
-
-// software is what nodes run: a program in an image.
-type software struct {
-	ref     string // of the image
-	digest  string // of what is in it; "": it is made here, and its name tells
-	program string
-	from    string // the program of this machine that it is made of; "": it was there, or was pulled
-	gated   bool   // it has lockpick's program in gateDir
-}
-
-func (s software) String() string {
-	if s.from != "" {
-		return fmt.Sprintf("image %s, made of this machine's %s", s.ref, s.from)
-	}
-	return fmt.Sprintf("image %s (%s)", s.ref, s.digest)
-}
 
 // supply is where images come from during a run, or before it.
 type supply struct {
-	*Backend
+	cfg    Config
+	own    *program
 	engine *engine
 	labels map[string]string // of all that is made
 	say    func(string)      // what takes long
-}
-
-// Prepare gets the images that scenarios need, and says what nodes will run. What can't
-// be had is a *Lack.
-func (b *Backend) Prepare(ctx context.Context, all []scenario.Scenario, say func(string)) error {
-	e, _, err := meet(ctx)
-	if err != nil {
-		return err
-	}
-	defer e.close()
-	self, err := owned.Self()
-	if err != nil {
-		return err
-	}
-	from := supply{b, e, map[string]string{ownerLabel: self.String()}, say}
-	var had []string
-	if err := b.prepareGuests(ctx, all, say); err != nil {
-		return err
-	}
-	for _, s := range all {
-		if slices.Contains(had, s.Topology.Image) {
-			continue
-		}
-		had = append(had, s.Topology.Image)
-		nodes, err := from.nodes(ctx, s.Topology.Image)
-		if err != nil {
-			return err
-		}
-		say("nodes run " + nodes.String())
-	}
-	if len(had) == 0 {
-		return nil
-	}
-	_, _, err = from.clients(ctx)
-	return err
 }
 
 // nodes sees to it that the engine has what nodes are to run: the image of that name;
@@ -112,7 +60,7 @@ func (s supply) ofThisMachine(ctx context.Context) (software, error) {
 	if err != nil {
 		return software{}, err
 	}
-	arch, err := s.engine.arch(ctx)
+	is, err := s.engine.about(ctx)
 	if err != nil {
 		return software{}, fmt.Errorf("ask the engine for its architecture: %w", err)
 	}
@@ -121,8 +69,8 @@ func (s supply) ofThisMachine(ctx context.Context) (software, error) {
 		return software{}, fmt.Errorf("%w: %s: %w", errNoServer, path, err)
 	}
 	defer f.Close()
-	if f.Machine != machines[arch] {
-		return software{}, fmt.Errorf("%w: %s is for %v, and its containers are %s", errNoServer, path, f.Machine, arch)
+	if f.Machine != machines[is.arch] {
+		return software{}, fmt.Errorf("%w: %s is for %v, and its containers are %s", errNoServer, path, f.Machine, is.arch)
 	}
 	i, err := imageOf("redis", path, path)
 	if err != nil {
@@ -141,8 +89,8 @@ func (s supply) ofThisMachine(ctx context.Context) (software, error) {
 }
 
 // server finds this machine's redis-server.
-func (b *Backend) server() (string, error) {
-	name := b.cfg.RedisServer
+func (s supply) server() (string, error) {
+	name := s.cfg.RedisServer
 	if name == "" {
 		name = "redis-server"
 	}
@@ -163,7 +111,7 @@ func (s supply) byName(ctx context.Context, ref, remedy string) (software, error
 		as, err := loginFor(ref)
 		if err == nil {
 			s.say("pulling " + ref + " from " + registryOf(ref))
-			err = s.engine.pull(ctx, ref, as, progress(ref, s.say))
+			err = pull(ctx, s.engine, ref, as, progress(ref, s.say))
 		}
 		if ctx.Err() != nil {
 			return software{}, context.Cause(ctx)
@@ -172,7 +120,7 @@ func (s supply) byName(ctx context.Context, ref, remedy string) (software, error
 			return software{}, &Lack{fmt.Errorf("the engine has no image %s and can't pull it: %w", ref, err), remedy}
 		}
 	}
-	i, err := s.engine.look(ctx, ref)
+	i, err := lookAt(ctx, s.engine, ref)
 	if err != nil {
 		return software{}, fmt.Errorf("look at image %s: %w", ref, err)
 	}
@@ -180,7 +128,7 @@ func (s supply) byName(ctx context.Context, ref, remedy string) (software, error
 	if nodes.program != "" {
 		return nodes, nil
 	}
-	nodes.program, err = s.engine.holds(ctx, ref, s.labels, i.candidates())
+	nodes.program, err = firstOf(ctx, s.engine, ref, s.labels, i.candidates())
 	if err != nil {
 		return software{}, fmt.Errorf("look for a server in image %s: %w", ref, err)
 	}
@@ -234,11 +182,11 @@ func (s supply) client(ctx context.Context) (i *image, command []string, err err
 		i, err = imageOf("client", given[0], given[0])
 		return i, given, err
 	}
-	arch, err := s.engine.arch(ctx)
+	is, err := s.engine.about(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("ask the engine for its architecture: %w", err)
 	}
-	i, err = s.program(ctx, arch, s.say)
+	i, err = s.own.image(ctx, is.arch, s.say)
 	return i, []string{insideClient, "__client"}, err
 }
 
@@ -250,7 +198,7 @@ func (i *image) provide(ctx context.Context, e *engine, owner string) error {
 	}
 	out, in := io.Pipe()
 	go func() { in.CloseWithError(i.write(in)) }()
-	err = e.importImage(ctx, i.ref, out, map[string]string{ownerLabel: owner, imageLabel: i.sort})
+	err = importImage(ctx, e, i.ref, out, map[string]string{ownerLabel: owner, imageLabel: i.sort})
 	out.Close() // or the writer would wait for an engine that has given up
 	if err != nil {
 		return fmt.Errorf("import image %s: %w", i.ref, err)
@@ -258,22 +206,19 @@ func (i *image) provide(ctx context.Context, e *engine, owner string) error {
 	return nil
 }
 
-// Server says what the nodes run: what they call themselves, and of which image they are.
-func (c *cluster) Server() string {
-	info, err := c.Resource(c.ctx, "INFO", "server")
-	if err != nil {
-		return c.site.stock.String()
-	}
-	return versionIn(fmt.Sprint(info)) + c.site.stock.String() + c.site.lentTo(c.names)
-}
-
-// versionIn is how a server's INFO names it. A Valkey calls itself a Redis, too.
-func versionIn(info string) string {
-	for _, name := range []string{"valkey", "redis"} {
-		if _, rest, ok := strings.Cut(info, "\n"+name+"_version:"); ok {
-			version, _, _ := strings.Cut(rest, "\r\n")
-			return name + " " + version + ", "
+// like is what the first of some containers runs. It looks at all of them, before
+// anything is swept: who has the wrong label would be.
+func (s supply) like(ctx context.Context, names []string) (software, error) {
+	var image string
+	for _, name := range names {
+		is, err := s.engine.stranger(ctx, name)
+		if err == nil {
+			err = unfit(name, is)
 		}
+		if err != nil {
+			return software{}, adopting(name, err)
+		}
+		image = cmp.Or(image, is.Config.Image)
 	}
-	return ""
+	return s.byName(ctx, image, "docker pull "+image+", which is the image of "+names[0])
 }

@@ -4,33 +4,12 @@ package docker
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"lockpick/nemesis"
 )
 
 var _ nemesis.Starver = (*cluster)(nil)
-
-// share is what a container may use of its machine.
-type share struct {
-	quota  time.Duration // of processors in each sharePeriod; 0: no bound
-	memory int64         // bytes, with swap; 0: no bound
-}
-
-// sharePeriod is what the kernel counts processor time by, unless told otherwise.
-const sharePeriod = 100 * time.Millisecond
-
-func (s share) String() string {
-	var parts []string
-	if s.quota > 0 {
-		parts = append(parts, fmt.Sprintf("%v of a processor in each %v", s.quota, sharePeriod))
-	}
-	if s.memory > 0 {
-		parts = append(parts, nemesis.Bytes(int(s.memory))+" of memory")
-	}
-	return strings.Join(parts, ", ")
-}
 
 // Starve leaves a node little of its machine, and reads back what the engine holds it to.
 func (c *cluster) Starve(node string, cpu float64, memory int) (string, error) {
@@ -46,12 +25,12 @@ func (c *cluster) Starve(node string, cpu float64, memory int) (string, error) {
 	n.spoiled.Store(true)
 	n.starved.Store(true)
 	n.everStarved.Store(true)
-	n.tell(c.ctx)
+	n.tell(c.Ctx)
 	want := share{quota: time.Duration(cpu * float64(sharePeriod)).Round(time.Microsecond), memory: int64(memory)}
-	if err := n.engine.bound(c.ctx, n.id, want); err != nil {
+	if err := n.engine.bound(c.Ctx, n.id, want); err != nil {
 		return "", fmt.Errorf("starve %s: %w", node, err)
 	}
-	is, err := n.engine.bounds(c.ctx, n.id)
+	is, err := n.engine.bounds(c.Ctx, n.id)
 	if err != nil {
 		return "", fmt.Errorf("starve %s: %w", node, err)
 	}
@@ -67,20 +46,20 @@ func (c *cluster) Feed(node string) (string, error) {
 	n := c.at(node)
 	n.changing.Lock()
 	defer n.changing.Unlock()
-	err := n.engine.unbound(c.ctx, n.id)
+	err := n.engine.bound(c.Ctx, n.id, share{})
 	if err != nil && n.ends() {
-		err = n.engine.unbound(c.ctx, n.id) // for when it is started again
+		err = n.engine.bound(c.Ctx, n.id, share{}) // for when it is started again
 	}
 	if err != nil {
 		return "", fmt.Errorf("feed %s: %w", node, err)
 	}
-	heard, err := n.heard(c.ctx)
+	heard, err := n.heard(c.Ctx)
 	n.starved.Store(false)
-	n.tell(c.ctx)
+	n.tell(c.Ctx)
 	if err != nil {
 		return "", fmt.Errorf("feed %s: %w", node, err)
 	}
-	met, err := n.engine.usage(c.ctx, n.id)
+	met, err := n.engine.usage(c.Ctx, n.id)
 	if err != nil {
 		return "", fmt.Errorf("feed %s: %w", node, err)
 	}
@@ -94,23 +73,9 @@ func (c *cluster) Feed(node string) (string, error) {
 // ends says whether it is just ending, of which the engine may know before we do.
 func (n *node) ends() bool {
 	select {
-	case <-n.done():
+	case <-n.Done():
 		return true
 	case <-time.After(time.Second):
 		return false
 	}
-}
-
-// usage is what a container has met that was bound to a share of its machine.
-type usage struct {
-	ended              string // how; "": it has not
-	periods, throttled uint64 // of sharePeriod; those in which it wanted more
-	memory             uint64 // bytes that it uses
-}
-
-func (h usage) String() string {
-	if h.ended != "" {
-		return h.ended
-	}
-	return fmt.Sprintf("it was throttled in %d of %d periods, and uses %d KB of memory", h.throttled, h.periods, h.memory>>10)
 }

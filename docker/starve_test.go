@@ -12,7 +12,7 @@ import (
 func TestUnpluggedNodeIsUnheard(t *testing.T) {
 	run(t, twoNodes, func(b bench) {
 		way, _ := b.Addresses("c1")
-		if _, err := b.Ask(t.Context(), way.Nodes[0].Addr, "SET", "k", "v"); err != nil {
+		if _, err := b.site.ask(t.Context(), way.Nodes[0].Addr, "SET", "k", "v"); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
@@ -88,7 +88,7 @@ func TestStarvedNode(t *testing.T) {
 			t.Errorf("it holds 32 MB: %v", v)
 		}
 		n1 := b.Nodes.Server("n1")
-		receive(t, "end of the node", n1.done())
+		receive(t, "end of the node", n1.Done())
 		for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // an engine may hear of why later
 			if met, err := n1.engine.usage(t.Context(), n1.id); err != nil || strings.HasSuffix(met.ended, "true") {
 				break

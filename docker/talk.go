@@ -52,7 +52,8 @@ func (t *talk) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (t *talk) words() string {
+// Words is the end of what it has written on stderr.
+func (t *talk) Words() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return strings.TrimSpace(t.errors.String())

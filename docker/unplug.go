@@ -32,20 +32,20 @@ func (c *cluster) Unplug(node string) (string, error) {
 	}
 	n.spoiled.Store(true)
 	n.unplugged.Store(true)
-	n.tell(c.ctx)
-	if err := n.engine.disconnect(c.ctx, c.site.net.name, n.place.id); err != nil {
+	n.tell(c.Ctx)
+	if err := n.engine.disconnect(c.Ctx, c.site.net.name, n.address.id); err != nil {
 		return "", fmt.Errorf("unplug %s: %w", node, err)
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, unheard)
+	ctx, cancel := context.WithTimeout(c.Ctx, unheard)
 	defer cancel()
 	_, err := n.Ask(ctx, n.At, "PING")
 	switch {
 	case err == nil:
 		return "", fmt.Errorf("unplug %s: PING is still answered", node)
-	case errors.Is(err, wire.ErrGone) || c.ctx.Err() != nil:
+	case errors.Is(err, wire.ErrGone) || c.Ctx.Err() != nil:
 		return "", fmt.Errorf("unplug %s: %w", node, err)
 	}
-	return fmt.Sprintf("container %.12s, whose network it has, is off that of the run; PING past the links got no answer within %v", n.place.id, unheard), nil
+	return fmt.Sprintf("container %.12s, whose network it has, is off that of the run; PING past the links got no answer within %v", n.address.id, unheard), nil
 }
 
 // Plug puts it back, where it was.
@@ -53,12 +53,12 @@ func (c *cluster) Plug(node string) (string, error) {
 	n := c.at(node)
 	n.changing.Lock()
 	defer n.changing.Unlock()
-	if err := n.engine.connect(c.ctx, c.site.net.name, n.place.id, netip.MustParseAddrPort(n.At).Addr()); err != nil {
+	if err := n.engine.connect(c.Ctx, c.site.net.name, n.address.id, netip.MustParseAddrPort(n.At).Addr()); err != nil {
 		return "", fmt.Errorf("plug %s in: %w", node, err)
 	}
 	n.unplugged.Store(false)
-	back, err := n.heard(c.ctx)
-	n.tell(c.ctx)
+	back, err := n.heard(c.Ctx)
+	n.tell(c.Ctx)
 	if err != nil {
 		return "", fmt.Errorf("plug %s in: %w", node, err)
 	}
@@ -86,7 +86,7 @@ func (n *node) heard(ctx context.Context) (readBack string, err error) {
 		select {
 		case <-limit.Done():
 			return "", fmt.Errorf("PING past the links is not answered within %v: %w", readyBound, err)
-		case <-n.done():
+		case <-n.Done():
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

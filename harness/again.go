@@ -2,7 +2,6 @@ package harness
 
 import (
 	"fmt"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -34,7 +33,7 @@ func (a again) start(step int, f nemesis.Fault, targets []string) {
 				}
 				lasts := a.dice.even(f.Every, step, target, "lasts", k)
 				if f.Lasts != (nemesis.Span{}) {
-					lasts = a.dice.heavy(f.Lasts, step, target, "lasts", k)
+					lasts = f.Lasts.Heavy(a.dice.random(step, target, "lasts", k))
 				}
 				now := a.cluster.Now()
 				begun, _ := a.faults.inject(step, f, a.faults.queues.join([]string{target}, now, now+lasts), func() bool { return !stopped(target) }, nil)
@@ -51,12 +50,7 @@ func (a again) start(step int, f nemesis.Fault, targets []string) {
 		}
 		next(1)
 	}
-	switch {
-	case f.For != nil:
-		after(*f.For, stop)
-	case f.Until != nil:
-		a.faults.waits.await(*f.Until, nil, stop)
-	}
+	a.faults.whenOver(f, 0, stop)
 }
 
 // dice are a seed.
@@ -65,13 +59,6 @@ type dice uint64
 // even draws a duration evenly, by the seed and its own name.
 func (d dice) even(s nemesis.Span, step int, target, what string, k int) time.Duration {
 	return client.Range(s).Draw(d.random(step, target, what, k))
-}
-
-// heavy draws a duration so that each order of magnitude comes equally often:
-// most are short, and some are long.
-func (d dice) heavy(s nemesis.Span, step int, target, what string, k int) time.Duration {
-	u := float64(d.random(step, target, what, k)>>11) / (1 << 53)
-	return time.Duration(float64(s.Min) * math.Pow(float64(s.Max)/float64(s.Min), u))
 }
 
 func (d dice) random(step int, target, what string, k int) uint64 {

@@ -3,11 +3,13 @@ package harness
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"lockpick/harness/client"
 	"lockpick/harness/history"
 	"lockpick/harness/scenario"
+	"lockpick/nemesis"
 )
 
 // Backend makes clusters: simulated, of processes, of containers.
@@ -49,6 +51,24 @@ type stocked interface{ Server() string }
 type telling interface {
 	TellsLife() bool
 	Epoch() int64
+}
+
+// PowersOf tells of each capability that faults need whether a cluster has it, by its type:
+// what implements the interface that a fault's file declares. Why it lacks one, own says,
+// where the backend has better words.
+func PowersOf(cluster any, own ...Capability) (all []Capability) {
+	names, has := nemesis.Capabilities(cluster)
+	for _, name := range names {
+		c := Capability{Name: name, Available: has[name]}
+		if !c.Available {
+			c.Reason, c.Remedy = "this backend does not have it", "run it on a backend that has it, see lockpick doctor"
+		}
+		if i := slices.IndexFunc(own, func(o Capability) bool { return o.Name == name }); i >= 0 {
+			c = own[i]
+		}
+		all = append(all, c)
+	}
+	return all
 }
 
 // ErrKilled is what RunClient returns for a client that the nemesis killed.

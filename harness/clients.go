@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"lockpick/harness/client"
 	"lockpick/harness/scenario"
@@ -19,13 +20,12 @@ type clients struct {
 	atPoint func(client, point string)
 	ended   chan error // what came of each
 
-	mu      sync.Mutex
-	running int             // that run or are about to
-	gone    map[string]bool // that have ended
+	running atomic.Int64 // that run or are about to
+	gone    sync.Map     // names of those that have ended
 }
 
 func newClients(s scenario.Scenario, seed uint64, c Cluster, w *waits) *clients {
-	return &clients{s: s, seed: seed, cluster: c, waits: w, ended: make(chan error, len(s.Clients)), gone: map[string]bool{}}
+	return &clients{s: s, seed: seed, cluster: c, waits: w, ended: make(chan error, len(s.Clients))}
 }
 
 // schedule starts a client when its time has come.
@@ -35,38 +35,24 @@ func (c *clients) schedule(ctx context.Context, who scenario.Client) {
 		if errors.Is(err, ErrKilled) || errors.Is(err, context.Canceled) {
 			err = nil
 		}
-		c.mu.Lock()
-		c.gone[who.Name] = true
-		c.mu.Unlock()
+		c.gone.Store(who.Name, true)
 		c.ended <- err
 	}
 	if who.Start != nil {
-		c.waits.await(*who.Start, func() { c.count(1) }, start)
+		c.waits.await(*who.Start, func() { c.running.Add(1) }, start)
 		return
 	}
-	c.count(1)
+	c.running.Add(1)
 	c.cluster.At(who.Delay, start)
 }
 
-// count adds to those who run or are about to.
-func (c *clients) count(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.running += n
-}
-
 // left reports whether a client runs or is about to.
-func (c *clients) left() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.running > 0
-}
+func (c *clients) left() bool { return c.running.Load() > 0 }
 
 // hasEnded reports whether a client of that name has ended.
 func (c *clients) hasEnded(name string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.gone[name]
+	_, gone := c.gone.Load(name)
+	return gone
 }
 
 // specOf is what one client is to do.

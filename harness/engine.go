@@ -38,8 +38,8 @@ func newEngine(s scenario.Scenario, seed uint64, c Cluster, to *history.Recorder
 	e.faults = newFaults(c, e.rec, e.waits)
 	e.triggers = &triggers{s: s, cluster: c, faults: e.faults, again: again{c, e.faults, dice(seed), e.clients.hasEnded}, points: map[string][]int{}}
 	e.clients.atPoint = e.triggers.atPoint
-	e.stalls = &stalls{cluster: c, rec: e.rec, firing: e.faults.firing}
-	e.stopping = &stopping{until: until, cluster: c, rec: e.rec, nodes: s.NodeNames(), running: e.clients.left, quit: e.faults.quit, halted: make(chan struct{})}
+	e.stalls = &stalls{cluster: c, rec: e.rec, queues: e.faults.queues}
+	e.stopping = &stopping{until: until, cluster: c, rec: e.rec, nodes: s.NodeNames(), running: e.clients.left, quit: e.faults.queues.close, halted: make(chan struct{})}
 	return e
 }
 
@@ -59,7 +59,7 @@ func (e *engine) run(ctx context.Context) error {
 	defer unguarded()
 	err := e.contend(ctx)
 	e.stalls.moves()
-	e.faults.quit() // what comes now meets nobody
+	e.faults.queues.close() // what comes now meets nobody; what is being injected is recorded before
 	e.faults.healAll(ctx)
 	// What was held is delivered now, and late answers come in.
 	pause(ctx, e.cluster, 4*e.s.Lock.Timeout)
@@ -112,8 +112,8 @@ func (e *engine) contend(ctx context.Context) error {
 		select {
 		case err := <-e.clients.ended:
 			// If it died of a fault, that may start another client once it is recorded.
-			e.faults.firing.settle()
-			e.clients.count(-1)
+			e.faults.queues.settle()
+			e.clients.running.Add(-1)
 			errs = append(errs, err)
 		case <-over:
 			over = nil

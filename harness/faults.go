@@ -18,8 +18,7 @@ type faults struct {
 	cluster Cluster
 	rec     record
 	waits   *waits
-	queues  *queues // of each target; stopped when the clients are done, or at the limit
-	firing  *firing // stopped when the clients are done
+	queues  *queues // of each target; stopped at the limit, and closed when the clients are done
 	nests   *nests
 
 	mu      sync.Mutex
@@ -30,7 +29,7 @@ type faults struct {
 }
 
 func newFaults(c Cluster, rec record, w *waits) *faults {
-	return &faults{cluster: c, rec: rec, waits: w, queues: newQueues(c), firing: newFiring(), nests: newNests(c)}
+	return &faults{cluster: c, rec: rec, waits: w, queues: newQueues(c), nests: newNests(c)}
 }
 
 // active is a fault that is in force on one target.
@@ -40,7 +39,7 @@ type active struct {
 	target string
 	heal   func() (string, error)
 	over   time.Duration // when it ends by itself; 0: it doesn't
-	place  *place
+	queued *queued
 }
 
 // ended is a fault that was healed, and whether it was idle: in force, and met by
@@ -56,12 +55,12 @@ func idle(err error) bool { return errors.Is(err, nemesis.ErrIdle) }
 
 // inject brings a fault into force on its targets, all at once, when it is its turn and
 // if it is to come then. It returns those of them that have a way back.
-func (fs *faults) inject(step int, f nemesis.Fault, targets []*place, comes func() bool, healBy func() (string, error)) (begun []*active, fired bool) {
-	if !fs.queues.turn(targets) || !comes() || !fs.firing.enter() {
+func (fs *faults) inject(step int, f nemesis.Fault, targets []*queued, comes func() bool, healBy func() (string, error)) (begun []*active, fired bool) {
+	if !fs.queues.turn(targets) || !comes() || !fs.queues.enter() {
 		fs.queues.leave(targets...)
 		return nil, false
 	}
-	defer fs.firing.leave()
+	defer fs.queues.fired()
 	kind, _ := nemesis.KindOf(f.Kind)
 	for _, p := range targets {
 		fs.rec.add(history.Event{Process: history.Nemesis, Type: history.Invoke, Op: kind.Recorded(), Node: p.target, Step: step + 1})
@@ -94,7 +93,7 @@ func (fs *faults) inject(step int, f nemesis.Fault, targets []*place, comes func
 
 // recordBegin records what came of a fault on one target, and returns it if it has a
 // way back.
-func (fs *faults) recordBegin(step int, kind nemesis.Kind, p *place, x effect, healBy func() (string, error)) *active {
+func (fs *faults) recordBegin(step int, kind nemesis.Kind, p *queued, x effect, healBy func() (string, error)) *active {
 	ev := history.Event{T: int64(x.at), Process: history.Nemesis, Type: history.Begin, Op: kind.Recorded(), Node: p.target, Step: step + 1, Cause: x.ReadBack}
 	if kind.Again && errors.Is(x.err, nemesis.ErrEnded) {
 		return nil // it came once too often
@@ -111,7 +110,7 @@ func (fs *faults) recordBegin(step int, kind nemesis.Kind, p *place, x effect, h
 	if x.Heal == nil {
 		return nil
 	}
-	return &active{step: step, kind: kind.Recorded(), target: p.target, heal: x.Heal, over: x.Over, place: p}
+	return &active{step: step, kind: kind.Recorded(), target: p.target, heal: x.Heal, over: x.Over, queued: p}
 }
 
 // effect is what came of injecting a fault on one target.
@@ -125,16 +124,23 @@ type effect struct {
 // late is no shorter: a node that forgets is down for as long as its grants may last.
 func (fs *faults) planEnd(f nemesis.Fault, begun []*active) {
 	for _, a := range begun {
-		heal := func() { fs.heal(a) }
-		switch {
-		case f.For != nil:
-			fs.cluster.At(fs.cluster.Now()+f.Timer.True(*f.For), heal)
-		case a.over > 0:
-			fs.queues.due(a.place, a.place.at+a.over)
-			fs.cluster.At(fs.cluster.Now()+a.over, heal)
-		case f.Until != nil:
-			fs.waits.await(*f.Until, nil, heal)
+		if f.For == nil && a.over > 0 {
+			fs.queues.due(a.queued, a.queued.at+a.over)
 		}
+		fs.whenOver(f, a.over, func() { fs.heal(a) })
+	}
+}
+
+// whenOver calls end when a fault is over that is in force now: after a time, where it ends by
+// itself after one, or upon an event.
+func (fs *faults) whenOver(f nemesis.Fault, byItself time.Duration, end func()) {
+	switch {
+	case f.For != nil:
+		fs.cluster.At(fs.cluster.Now()+f.Timer.True(*f.For), end)
+	case byItself > 0:
+		fs.cluster.At(fs.cluster.Now()+byItself, end)
+	case f.Until != nil:
+		fs.waits.await(*f.Until, nil, end)
 	}
 }
 
@@ -151,8 +157,8 @@ func (fs *faults) heal(a *active) {
 	fs.active = slices.Delete(fs.active, i, i+1)
 	fs.mu.Unlock()
 	at := fs.cluster.Now()
-	fs.queues.due(a.place, at)
-	defer fs.queues.leave(a.place)
+	fs.queues.due(a.queued, at)
+	defer fs.queues.leave(a.queued)
 	back, err := a.heal()
 	if err != nil && !idle(err) {
 		fs.mu.Lock()
@@ -191,12 +197,6 @@ func (fs *faults) unhealed() error {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	return errors.Join(fs.failed...)
-}
-
-// quit lets nothing be injected any more. What is being injected is recorded before.
-func (fs *faults) quit() {
-	fs.queues.stop()
-	fs.firing.stop()
 }
 
 // recordIdle records each step as failed that hit nothing on any of its targets.

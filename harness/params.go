@@ -35,7 +35,7 @@ func paramsOf(s scenario.Scenario, seed uint64, backend string, on Cluster) hist
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
 		p.Steps = append(p.Steps, history.PlannedStep{Step: i + 1, Fault: st.Fault.Kind, Targets: s.Targets(st),
 			When: st.When.String(), Every: st.When.Event != nil && st.When.Event.Every, Delay: st.Fault.Delay.Max, By: st.Fault.By, Rate: kind.RateOf(st.Fault),
-			Optional: st.Drawn || st.When.Before > 0})
+			Costs: kind.Costs, Optional: st.Drawn || st.When.Before > 0})
 		if !st.Drawn && st.When.Before == 0 {
 			p.Steps[i].Proof = kind.ProofOf(s.Topology.Persistence)
 		}

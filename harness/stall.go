@@ -23,7 +23,7 @@ const (
 type stalls struct {
 	cluster Cluster
 	rec     record
-	firing  *firing
+	queues  *queues
 	watched bool
 
 	mu   sync.Mutex
@@ -41,10 +41,10 @@ func (s *stalls) watch() {
 // expect looks again after a tick, as long as faults are injected.
 func (s *stalls) expect() {
 	s.cluster.At(s.cluster.Now()+stallTick, func() {
-		if !s.firing.enter() {
+		if !s.queues.enter() {
 			return
 		}
-		defer s.firing.leave()
+		defer s.queues.fired()
 		s.moves()
 		s.expect()
 	})

@@ -48,13 +48,13 @@ func TestMachineThatStandsStill(t *testing.T) {
 		rec.Watch(func(e history.Event) {
 			fmt.Fprintf(&got, "%v %s %s %s %s %s\n", time.Duration(e.T), e.Process, e.Type, e.Op, e.Node, e.Cause)
 		})
-		s := &stalls{cluster: h, rec: record{h, rec}, firing: newFiring()}
+		s := &stalls{cluster: h, rec: record{h, rec}, queues: newQueues(h)}
 		s.watch()
 		h.until(100*time.Millisecond, 5*time.Millisecond) // busy, as ever
 		h.until(300*time.Millisecond, 0)
 		h.until(310*time.Millisecond, 700*time.Millisecond)
 		h.until(1500*time.Millisecond, 0)
-		s.firing.stop()
+		s.queues.close()
 		h.until(1510*time.Millisecond, 700*time.Millisecond) // it is over
 		want := "295ms nemesis begin stall machine nothing was done for 710ms\n1.005s nemesis end stall machine \n"
 		if exact {

@@ -66,12 +66,13 @@ func (t *triggers) atPoint(client, point string) {
 
 // onMessage is called while a message waits on the wire.
 func (t *triggers) onMessage(step int, m nemesis.Held) {
-	switch t.s.Plan[step].Fault.Kind {
-	case nemesis.Hold:
+	kind, _ := nemesis.KindOf(t.s.Plan[step].Fault.Kind)
+	switch {
+	case kind.Keeps:
 		if !t.fire(step, func() (string, error) { m.Pass(); return "it was let pass", nil }) {
 			m.Pass()
 		}
-	case nemesis.Drop:
+	case kind.Loses:
 		if t.fire(step, nil) {
 			m.Lose()
 		} else {

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"slices"
 	"sync"
 
 	"lockpick/harness/history"
@@ -36,20 +37,18 @@ func (w *waits) await(ev nemesis.Event, onMatch func(), f func()) {
 func (w *waits) see(ev history.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	kept := w.all[:0]
 	var due []*wait
-	for _, one := range w.all {
-		if one.event.Matches(ev) {
-			one.seen++
-			if one.event.Every || one.seen == max(one.event.Nth, 1) {
-				due = append(due, one)
-			}
+	w.all = slices.DeleteFunc(w.all, func(one *wait) bool {
+		if !one.event.Matches(ev) {
+			return false
 		}
-		if one.event.Every || one.seen < max(one.event.Nth, 1) {
-			kept = append(kept, one)
+		one.seen++
+		last := !one.event.Every && one.seen == max(one.event.Nth, 1)
+		if last || one.event.Every {
+			due = append(due, one)
 		}
-	}
-	w.all = kept
+		return last
+	})
 	for _, one := range due {
 		if one.onMatch != nil {
 			one.onMatch()

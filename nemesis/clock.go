@@ -16,9 +16,9 @@ type Clocker interface {
 	TurnClock(target string, by time.Duration, rate float64) (readBack string, err error)
 }
 
-// turns is an Inject that turns a clock by and to a rate, as a fault says, and turns it
+// turns is an act that turns a clock by and to a rate, as a fault says, and turns it
 // back at the end. The clock of one that has ended meanwhile is nobody's.
-func turns(kind string, how func(Fault) (by time.Duration, rate float64)) func(any, Fault, string) (Effect, error) {
+func turns(kind string, how func(Fault) (by time.Duration, rate float64)) Act {
 	return by(kind, func(c Clocker, f Fault, target string) (string, error) {
 		by, rate := how(f)
 		return c.TurnClock(target, by, rate)
@@ -34,64 +34,54 @@ func turns(kind string, how func(Fault) (by time.Duration, rate float64)) func(a
 
 func jumped(f Fault) (time.Duration, float64) { return f.By, 1 }
 
-var clockJump = Kind{
+// turning completes a kind that turns a clock.
+func turning(told string, k Kind) Kind {
+	k.On, k.Proof, k.Power, k.Takes = []Target{Node, Client}, usedWrong, PowerClock, k.Needs
+	k.Told = Told{Name: told, Whom: "the clock of {targets}", Began: "the clock of {targets} goes wrong{saw}",
+		Ended: "the clock of {targets} is put right", Was: "was wrong{saw}"}
+	return k
+}
+
+var clockJump = turning("clock jump", Kind{
 	Name:   "clock-jump",
 	Doc:    "sets a clock forward, or back where `by` is negative; after `for` it is set right again",
 	Within: "of a node by a fifth of the margin, or by any time before the first lock is asked for; any of a client, whose lease is by its monotonic clock",
-	On:     []Target{Node, Client},
-	Proof:  turned,
-	Power:  PowerClock, Sets: true,
-	Takes: []string{"by"}, Needs: []string{"by"},
-	Inject: func(cluster any, f Fault, target string) (Effect, error) {
-		e, err := turns("clock-jump", jumped)(cluster, f, target)
-		if f.For == nil && f.Until == nil {
-			e.Heal = nil
-		}
-		return e, err
-	},
-}
+	Needs:  []string{"by"},
+	Sets:   true, Momentary: true,
+	Act: turns("clock-jump", jumped).but(lasting),
+})
 
-var clockRate = Kind{
+var clockRate = turning("clock that runs wrong", Kind{
 	Name:   "clock-rate",
 	Doc:    "lets a clock run fast or slow: by `rate`, where 1 is right; what it has gained or lost by the end it keeps",
 	Within: "a fifth of the drift that the lock allows for",
-	On:     []Target{Node, Client},
-	Proof:  turned,
-	Power:  PowerClock,
-	Takes:  []string{"rate"}, Needs: []string{"rate"},
-	Inject: turns("clock-rate", func(f Fault) (time.Duration, float64) { return 0, f.Rate }),
-}
+	Needs:  []string{"rate"},
+	Act:    turns("clock-rate", func(f Fault) (time.Duration, float64) { return 0, f.Rate }),
+})
 
 // SlewRate is how much faster or slower a clock runs while it is slewed: 500 ppm,
 // the most that adjtime(3) of Linux and NTP allow themselves (RFC 5905, section 12).
 const SlewRate = 500e-6
 
-var clockSlew = Kind{
+var clockSlew = turning("slewed clock", Kind{
 	Name:   "clock-slew",
 	Doc:    "corrects a clock as NTP does: it runs 500 ppm fast, or slow where `by` is negative, until it has made up `by`",
 	Within: "any where 500 ppm are at most a fifth of the drift that the lock allows for",
-	On:     []Target{Node, Client},
-	Proof:  turned,
-	Power:  PowerClock,
-	Takes:  []string{"by"}, Needs: []string{"by"},
-	Inject: func(cluster any, f Fault, target string) (Effect, error) {
-		e, err := turns("clock-slew", func(f Fault) (time.Duration, float64) { return 0, slewed(f.By) })(cluster, f, target)
+	Needs:  []string{"by"},
+	Rate:   func(f Fault) float64 { return slewed(f.By) },
+	Act: turns("clock-slew", func(f Fault) (time.Duration, float64) { return 0, slewed(f.By) }).but(func(e *Effect, _ any, f Fault, _ string) {
 		e.Over = time.Duration(float64(f.By.Abs()) / SlewRate)
-		return e, err
-	},
-}
+	}),
+})
 
-var clockStrobe = Kind{
+var clockStrobe = turning("clock that jumps to and fro", Kind{
 	Name:   "clock-strobe",
 	Doc:    "sets a clock forward and back again, over and over, every so often",
 	Within: "of a node by a fifth of the margin; any of a client",
-	On:     []Target{Node, Client},
-	Proof:  turned,
-	Power:  PowerClock, Sets: true,
-	Takes: []string{"by", "every"}, Needs: []string{"by", "every"},
-	Again:  true,
-	Inject: turns("clock-strobe", jumped),
-}
+	Needs:  []string{"by", "every"},
+	Sets:   true, Again: true,
+	Act: turns("clock-strobe", jumped),
+})
 
 // slewed is how fast a clock runs until it has made up by.
 func slewed(by time.Duration) float64 {
@@ -99,30 +89,6 @@ func slewed(by time.Duration) float64 {
 		return 1 - SlewRate
 	}
 	return 1 + SlewRate
-}
-
-// Timer is the clock by which a killed node's way back is counted, and which may be wrong.
-type Timer struct {
-	Rate float64       `json:"rate,omitempty"` // how fast it runs; 0 and 1: right
-	Step time.Duration `json:"step,omitempty"` // it is set forward by this meanwhile
-}
-
-// True is how long it takes until the timer has counted d.
-func (t *Timer) True(d time.Duration) time.Duration {
-	if t == nil {
-		return d
-	}
-	if t.Rate > 0 {
-		d = time.Duration(float64(d) / t.Rate)
-	}
-	return max(0, d-t.Step)
-}
-
-func (t *Timer) String() string {
-	if t.Step == 0 {
-		return fmt.Sprintf("at rate %g", t.Rate)
-	}
-	return fmt.Sprintf("set forward by %v", t.Step)
 }
 
 // ClockWords tells by how much a clock is wrong that begins to run at a rate, as a

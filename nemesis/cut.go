@@ -53,23 +53,21 @@ var cut = Kind{
 	On:     []Target{Link},
 	Proof:  usedLink,
 	Modes:  []string{CutHold, CutDrop, CutReset, CutRefuse, CutPackets},
-	ModeNeeds: map[string]string{
-		CutPackets: Capability(PowerPackets, Link),
-	},
+	ByMode: map[string]Mode{CutPackets: {Capability(PowerPackets, Link), by("lose packets",
+		func(c PacketCutter, f Fault, link string) (string, error) { return c.CutPackets(link, f.Way) },
+		func(c PacketCutter, _ Fault, link string) (string, error) { return c.MendPackets(link) })}},
 	Undrawn: []string{CutPackets},
-	Takes:   []string{"way"}, Nests: true,
-	Inject: func(cluster any, f Fault, target string) (Effect, error) {
-		if f.Mode == CutPackets {
-			return cutPackets(cluster, f, target)
-		}
-		return cutMessages(cluster, f, target)
+	Takes:   []string{"way"}, Nests: true, Replicates: true,
+	Fits: func(f Fault) *Objection {
+		return objection(f.Way != "" && !CutsOneWay(f.Mode), "way", "a cut of mode "+f.Mode+" has no one way", "leave it out, or use mode hold, drop or packets")
 	},
+	Hit: func(f Fault, target string, _ Target) *Objection {
+		_, end, _ := SplitLink(target)
+		return objection(end == Replica && f.Mode == CutPackets, "", "a cut of mode "+f.Mode+" can't hit a replication link", "use another mode")
+	},
+	Told: Told{Name: "cut of links", Whom: "{client}", Began: "{client} is cut off from {targets}", Ended: "{client} reaches {targets} again",
+		Was: "was cut off from {targets}"},
+	Act: by("cut",
+		func(c Cutter, f Fault, link string) (string, error) { return c.Cut(link, f.Mode, f.Way) },
+		func(c Cutter, _ Fault, link string) (string, error) { return c.Mend(link) }),
 }
-
-var cutMessages = by("cut",
-	func(c Cutter, f Fault, link string) (string, error) { return c.Cut(link, f.Mode, f.Way) },
-	func(c Cutter, _ Fault, link string) (string, error) { return c.Mend(link) })
-
-var cutPackets = by("lose packets",
-	func(c PacketCutter, f Fault, link string) (string, error) { return c.CutPackets(link, f.Way) },
-	func(c PacketCutter, _ Fault, link string) (string, error) { return c.MendPackets(link) })

@@ -16,16 +16,18 @@ const (
 )
 
 var powerLoss = Kind{
-	Name:   "power-loss",
-	Doc:    "cuts a node's power: what it had not synced is lost; it starts again after `for`",
-	Within: "any where nodes sync each write before they answer; otherwise the node comes back after all that it granted has lapsed",
-	On:     []Target{Node},
-	Proof:  history.Proof{Use: []string{history.UseNode}, Idle: "its disk lost 0 records"},
-	Modes:  []string{PowerClean, PowerTorn},
-	Takes:  []string{"timer"},
-	Inject: restarts(by("power-loss", func(c PowerLoser, f Fault, node string) (string, error) {
+	Name:    "power-loss",
+	Doc:     "cuts a node's power: what it had not synced is lost; it starts again after `for`",
+	Within:  "any where nodes sync each write before they answer; otherwise the node comes back after all that it granted has lapsed",
+	On:      []Target{Node},
+	Proof:   history.Proof{Use: []string{history.UseNode}, Idle: "its disk lost 0 records"},
+	Modes:   []string{PowerClean, PowerTorn},
+	Takes:   []string{"timer"},
+	Forgets: func(w World) bool { return !w.Durable },
+	Told:    Told{Name: "power loss", Began: "{targets} loses its power", Ended: "{targets} starts again", Was: "lost its power", State: Down},
+	Act: by("power-loss", func(c PowerLoser, f Fault, node string) (string, error) {
 		return c.LosePower(node, f.Mode == PowerTorn)
-	}, nil)),
+	}, nil).but(restarts),
 }
 
 // Disker makes a node's disk slow or full.
@@ -43,16 +45,28 @@ var slowDisk = Kind{
 	Name:   "slow-disk",
 	Doc:    "lets no sync of a node's disk come back while it lasts",
 	Within: "any: a node that waits for its disk only fails to answer",
-	On:     []Target{Node}, Power: PowerDisk,
-	Inject: by("slow-disk", func(d Disker, _ Fault, node string) (string, error) { return d.StallSync(node) }, freeDisk),
+	On:     []Target{Node}, Power: PowerDisk, Ground: onDisk("slow-disk"),
+	Told: Told{Name: "disk that stalls", Whom: "the disk of {targets}", Began: "the disk of {targets} stalls",
+		Ended: "the disk of {targets} syncs again", Was: "stalled"},
+	Act: by("slow-disk", func(d Disker, _ Fault, node string) (string, error) { return d.StallSync(node) }, freeDisk),
 }
 
 var fullDisk = Kind{
 	Name:   "full-disk",
 	Doc:    "leaves no room on a node's disk while it lasts",
 	Within: "any of a minority where nodes sync each write, for of that they end; any otherwise, for they refuse to write",
-	On:     []Target{Node}, Power: PowerDisk,
-	Inject: by("full-disk", func(d Disker, _ Fault, node string) (string, error) { return d.FillDisk(node) }, freeDisk),
+	On:     []Target{Node}, Power: PowerDisk, Ground: onDisk("full-disk"),
+	Ends: func(w World) bool { return w.Durable }, // who must sync each write and can't
+	Told: Told{Name: "full disk", Whom: "the disk of {targets}", Began: "the disk of {targets} is full",
+		Ended: "the disk of {targets} has room again", Was: "was full"},
+	Act: by("full-disk", func(d Disker, _ Fault, node string) (string, error) { return d.FillDisk(node) }, freeDisk),
+}
+
+// onDisk objects to nodes that keep nothing on a disk.
+func onDisk(kind string) func(Topology) *Objection {
+	return func(t Topology) *Objection {
+		return objection(!t.Persists, "kind", "a "+kind+" needs nodes that persist", "set topology.persistence: everysec, always or no")
+	}
 }
 
 func freeDisk(d Disker, _ Fault, node string) (string, error) { return d.FreeDisk(node) }
@@ -67,6 +81,7 @@ var touch = Kind{
 	Doc:    "writes another key on a node: no fault, but it moves the node's next sync",
 	Within: "any: a lock has its own keys",
 	On:     []Target{Node},
-	Proof:  keeps,
-	Inject: by("touch", func(c Toucher, _ Fault, node string) (string, error) { return c.Touch(node) }, nil),
+	Proof:  keeps, Momentary: true,
+	Told: Told{Name: "another key", Began: "{targets} gets another key", Was: "got another key"},
+	Act:  by("touch", func(c Toucher, _ Fault, node string) (string, error) { return c.Touch(node) }, nil),
 }

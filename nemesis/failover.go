@@ -34,35 +34,29 @@ var failover = Kind{
 	Name: "failover",
 	Doc: "kills a node's master and promotes its asynchronous replica in its place, or pauses or kills it and leaves the rest to its sentinels; " +
 		"`for` is when the old master is back, to follow the new one; needs topology.replicas",
-	On:    []Target{Node},
-	Proof: usedNode,
-	Modes: []string{FailOverByHand, FailOverKilled, FailOverPaused},
-	ModeNeeds: map[string]string{
-		FailOverKilled: Capability(PowerSentinel, Node),
-		FailOverPaused: Capability(PowerSentinel, Node),
+	On:        []Target{Node},
+	Proof:     usedNode,
+	Modes:     []string{FailOverByHand, FailOverKilled, FailOverPaused},
+	ByMode:    map[string]Mode{FailOverKilled: bySentinels, FailOverPaused: bySentinels},
+	Momentary: true,
+	Besides:   []string{Capability("cut", Link)}, // a replica that lags was cut off
+	Ground: func(t Topology) *Objection {
+		return objection(t.Replicas == 0, "kind", "a failover needs replicas", "set topology.replicas: 1")
 	},
-	Inject: func(cluster any, f Fault, target string) (Effect, error) {
-		if f.Mode == FailOverKilled || f.Mode == FailOverPaused {
-			return failOverBySentinel(cluster, f, target)
-		}
-		return byHand(cluster, f, target)
+	Fits: func(f Fault) *Objection {
+		return objection(f.Mode == FailOverByHand && f.ends(), "kind", "a master that is replaced by hand does not come back",
+			"leave for and until out, or use mode sentinel-kill or sentinel-pause")
 	},
+	Told: Told{Name: "failover to the replica", Began: "{targets} fails over to its replica{saw}", Was: "failed over to its replica{saw}",
+		Ended: "the old master of {targets} is back, and follows the new one", Back: "its old master was back"},
+	Act: by("failover", func(c FailOverer, _ Fault, node string) (string, error) { return c.FailOver(node) }, nil),
 }
 
-var byHand = by("failover", func(c FailOverer, _ Fault, node string) (string, error) { return c.FailOver(node) }, nil)
-
-func failOverBySentinel(cluster any, f Fault, target string) (Effect, error) {
-	c, ok := cluster.(SentinelFailOverer)
-	if !ok {
-		return Effect{}, missing("fail over by sentinels", cluster)
-	}
-	back, err := c.FailOverBySentinel(target, f.Mode == FailOverPaused)
-	x := Effect{ReadBack: back}
-	if f.For != nil || f.Until != nil {
-		x.Heal = func() (string, error) { return c.ReturnMaster(target) }
-	}
-	return x, err
-}
+var bySentinels = Mode{Capability(PowerSentinel, Node), by("fail over by sentinels",
+	func(c SentinelFailOverer, f Fault, node string) (string, error) {
+		return c.FailOverBySentinel(node, f.Mode == FailOverPaused)
+	},
+	func(c SentinelFailOverer, _ Fault, node string) (string, error) { return c.ReturnMaster(node) }).but(lasting)}
 
 // Replica is the end of a node's replication link, as in "n3-replica".
 const Replica = history.Replica

@@ -8,5 +8,6 @@ var gc = Kind{
 	Proof:  usedBoth,
 	Takes:  []string{"every", "lasts"}, Needs: []string{"every", "lasts"},
 	As: "pause", Power: "pause",
-	Nests: true, Again: true, Inject: pause.Inject,
+	Nests: true, Again: true, Act: pause.Act,
+	Told: Told{Name: "garbage collections", State: Stopped},
 }

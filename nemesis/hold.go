@@ -21,22 +21,23 @@ const (
 
 // matched is all that is to be seen of what is done to a message: the tap that the trigger
 // set holds it already, and ending the fault lets it pass.
-func matched(_ any, _ Fault, target string) (Effect, error) {
-	return Effect{ReadBack: "the message was matched on " + target}, nil
-}
+var matched = by("watch messages", func(_ Tapper, _ Fault, link string) (string, error) { return "the message was matched on " + link, nil }, nil)
 
 var hold = Kind{
 	Name:   Hold,
 	Doc:    "keeps the message that triggered it, while newer connections pass; needs a message trigger",
 	Within: "any: the network need not deliver in time",
-	On:     []Target{Message},
-	Inject: matched,
+	On:     []Target{Message}, Keeps: true,
+	Told: Told{Name: "held message", Whom: "{message}", Began: "the network holds {message}", Ended: "the network delivers {message}",
+		Was: "was held by the network"},
+	Act: matched,
 }
 
 var drop = Kind{
 	Name:   Drop,
 	Doc:    "loses the message that triggered it, and resets its connection; needs a message trigger",
 	Within: "any: the network need not deliver",
-	On:     []Target{Message},
-	Inject: matched,
+	On:     []Target{Message}, Loses: true, Momentary: true,
+	Told: Told{Name: "lost message", Whom: "{message}", Began: "the network loses {message}", Was: "was lost by the network"},
+	Act:  matched,
 }

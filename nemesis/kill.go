@@ -18,16 +18,18 @@ var kill = Kind{
 	On:     []Target{Client, Node},
 	Proof:  usedNode, // a client that is gone is missed, whatever it did
 	Takes:  []string{"timer"},
-	Inject: restarts(by("kill", func(c Killer, _ Fault, target string) (string, error) { return c.Kill(target) }, nil)),
+	Fatal:  Client,
+	Hit: func(f Fault, _ string, on Target) *Objection {
+		return objection(on == Client && f.ends(), "", "a killed client does not come back", "leave for and until out; to stop it for a time use pause")
+	},
+	Forgets: func(w World) bool { return !w.Durable },
+	Told:    Told{Name: "kill", Began: "{targets} is killed", Ended: "{targets} starts again", Was: "was killed", State: Down},
+	Act:     by("kill", func(c Killer, _ Fault, target string) (string, error) { return c.Kill(target) }, nil).but(restarts),
 }
 
-// restarts lets what an Inject ends start again at the fault's end, where one is planned.
-func restarts(inject func(any, Fault, string) (Effect, error)) func(any, Fault, string) (Effect, error) {
-	return func(cluster any, f Fault, target string) (Effect, error) {
-		e, err := inject(cluster, f, target)
-		if r, ok := cluster.(Restarter); ok && (f.For != nil || f.Until != nil) {
-			e.Heal = func() (string, error) { return r.Restart(target) }
-		}
-		return e, err
+// restarts lets what an act ends start again at the fault's end, where one is planned.
+func restarts(e *Effect, cluster any, f Fault, target string) {
+	if r, ok := cluster.(Restarter); ok && f.ends() {
+		e.Heal = func() (string, error) { return r.Restart(target) }
 	}
 }

@@ -22,7 +22,8 @@ var pause = Kind{
 	Within: "any: a node that stops only fails to answer, and a client looks at its lease when it goes on",
 	On:     []Target{Client, Node}, Nests: true,
 	Proof: usedBoth,
-	Inject: by("pause",
+	Told:  Told{Name: "pause", Began: "{targets} is paused", Ended: "{targets} resumes", Was: "was paused", State: Stopped},
+	Act: by("pause",
 		func(c Pauser, _ Fault, target string) (string, error) { return c.Pause(target) },
 		func(c Pauser, _ Fault, target string) (string, error) { return c.Resume(target) }),
 }

@@ -21,28 +21,11 @@ const leastSlew = 2 * time.Second
 // slews says whether a clock that is slewed stays within the assumptions.
 func (d *drawing) slews() bool { return SlewRate*float64(d.TTL) <= clockShare*float64(d.Margin) }
 
-// forgets says whether a node that it hits may come back without keys that it has
-// promised to keep. What ends in good order forgets nothing that it keeps on disk.
-func (d *drawing) forgets(c Choice) bool {
-	switch c.Kind.Name {
-	case kill.Name, powerLoss.Name:
-		return c.On == Node && !d.Durable
-	case shutdown.Name:
-		return !d.Persists
-	}
-	return false
-}
-
-// lapse is how long such a node stays away. A lock that it has granted may be
+// lapse is how long a node stays away that forgets. A lock that it has granted may be
 // believed in for a TTL, and it may have granted until it fell; the margin covers
 // what its clock may be wrong by. Source: Redis documentation, "Distributed Locks
 // with Redis", performance, crash recovery and fsync: delayed restarts.
 func (d *drawing) lapse() time.Duration { return d.TTL + 2*d.Margin + d.TTL/20 }
-
-// ends says whether a node that it hits is gone for good, as one that must sync each
-// write and can't. That is why it hits a minority only, and lasts: while it is in
-// force, nobody counts on the node.
-func (d *drawing) ends(k Kind) bool { return k.Name == fullDisk.Name && d.Durable }
 
 // mostOffset is how far clocks differ that nobody has set for long.
 const mostOffset = 24 * time.Hour

@@ -10,7 +10,7 @@ import (
 func (d *drawing) step(s style, k string, at time.Duration) (Step, bool) {
 	f := Fault{Kind: s.Kind.Name, Mode: s.mode, Way: s.way}
 	lasts := d.logarithmic(Span{d.Lasts.Min, s.longest}, s.Word, "lasts", k)
-	if d.Within == Assumptions && d.forgets(s.Choice) {
+	if d.Within == Assumptions && s.On == Node && s.Kind.Forgets != nil && s.Kind.Forgets(d.World) {
 		lasts = max(lasts, d.lapse())
 	}
 	if s.Kind.Again {
@@ -48,22 +48,6 @@ func (d *drawing) step(s style, k string, at time.Duration) (Step, bool) {
 		return Step{}, false
 	}
 	return Step{When: when, Fault: f, Drawn: true}, true
-}
-
-// final: there is nothing to end, or nothing ends it but the run.
-func (s style) final() bool {
-	return s.lasting || s.On == Client && s.Kind.Name == kill.Name || slices.Contains([]string{failover.Name, touch.Name, drop.Name, clockSlew.Name}, s.Kind.Name)
-}
-
-// once: it can hit a target once only.
-func (s style) once() bool {
-	return s.lasting || s.On == Client && s.Kind.Name == kill.Name || s.Kind.Name == failover.Name
-}
-
-// again is the time between two of what comes again and again.
-func (s style) again() Span {
-	most := max(s.longest/4, 4*time.Millisecond)
-	return Span{most / 4, most}
 }
 
 // whom draws on whom, and what sets it off: half of what may overlap with others of
@@ -214,25 +198,4 @@ func (d *drawing) by(s style, k string, by time.Duration) time.Duration {
 		by = -by
 	}
 	return by
-}
-
-// links lists those that there are.
-func (d *drawing) links(want func(client, node string) bool) []string {
-	var out []string
-	for _, c := range d.Clients {
-		for _, n := range append(slices.Clone(d.Nodes), d.Resource) {
-			if (n == d.Resource || d.Linked(c, n)) && want(c, n) {
-				out = append(out, LinkName(c, n))
-			}
-		}
-	}
-	return out
-}
-
-// spelledOut are a target's links; a link is itself.
-func (d *drawing) spelledOut(target string) []string {
-	if _, _, isLink := SplitLink(target); isLink {
-		return []string{target}
-	}
-	return d.links(func(c, n string) bool { return target == c || target == n })
 }

@@ -81,8 +81,8 @@ func TestRandomPlansArePossible(t *testing.T) {
 		plan := everything(within).Draw(w)
 		for i, s := range plan {
 			k, ok := KindOf(s.Fault.Kind)
-			if extra, wanting := k.Unfit(s.Fault); !ok || extra+wanting != "" {
-				t.Fatalf("seed %d step %d: %s has %q, lacks %q", seed, i+1, k.Name, extra, wanting)
+			if o := k.Wrong(s.Fault, Topology{Replicas: 1, Persists: true}); !ok || o != nil {
+				t.Fatalf("seed %d step %d: %s: %v", seed, i+1, k.Name, o)
 			}
 			drawnKinds[k.Name+" "+s.Fault.Mode]++
 			triggers[fmt.Sprint(s.When.At != nil, s.When.Event != nil, s.When.Point != nil, s.When.Message != nil)]++

@@ -16,7 +16,11 @@ var starve = Kind{
 	On:      []Target{Node},
 	Undrawn: []string{""},
 	Takes:   []string{"cpu", "memory"},
-	Inject: by("starve",
+	Fits: func(f Fault) *Objection {
+		return objection(f.CPU == 0 && f.Memory == 0, "", "the fault starve needs cpu or memory", "add cpu: 0.02, memory: 8MB, or both")
+	},
+	Told: Told{Name: "starved node", Began: "{targets} is starved{saw}", Ended: "{targets} is fed again", Was: "was starved{saw}"},
+	Act: by("starve",
 		func(c Starver, f Fault, node string) (string, error) { return c.Starve(node, f.CPU, f.Memory) },
 		func(c Starver, _ Fault, node string) (string, error) { return c.Feed(node) }),
 }

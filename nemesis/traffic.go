@@ -2,7 +2,6 @@ package nemesis
 
 import (
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -42,8 +41,8 @@ func (t Traffic) Hits(word uint64) bool { return t.All() || unit(word) < t.Share
 
 // Late is how late a message of the share is, by a random word of its own.
 func (t Traffic) Late(word uint64) time.Duration {
-	if t.Heavy && t.DelayMin > 0 { // each order of magnitude comes equally often
-		return time.Duration(float64(t.DelayMin) * math.Pow(float64(t.DelayMax)/float64(t.DelayMin), unit(word)))
+	if t.Heavy && t.DelayMin > 0 {
+		return Span{t.DelayMin, t.DelayMax}.Heavy(word)
 	}
 	return t.DelayMin + time.Duration(unit(word)*float64(t.DelayMax-t.DelayMin))
 }
@@ -75,37 +74,42 @@ func (t Traffic) String() string {
 	return fmt.Sprintf("%s are late by %v to %v", whom, t.DelayMin, t.DelayMax)
 }
 
-// unit maps a word to [0, 1).
-func unit(word uint64) float64 { return float64(word>>11) / (1 << 53) }
-
 // Ways of drawing a delay.
 const (
 	DelayEven  = "even"
 	DelayHeavy = "heavy-tailed"
 )
 
-var delay = traffic("delay", "lets the messages of links arrive late, by a time drawn from `delay`; a share of them, or all",
+// late is how links that are slow are told of.
+func late(name string) Told {
+	const hear = "{client} and {targets} hear each other "
+	return Told{Name: name, Whom: "{client}", Began: hear + "late", Ended: hear + "in time again", Was: "and {targets} heard each other late"}
+}
+
+var delay = traffic("delay", late("late messages"), "lets the messages of links arrive late, by a time drawn from `delay`; a share of them, or all",
 	[]string{DelayEven, DelayHeavy}, []string{"way", "delay", "share"}, []string{"delay"},
 	func(f Fault) Traffic {
 		return Traffic{DelayMin: f.Delay.Min, DelayMax: f.Delay.Max, Heavy: f.Mode == DelayHeavy, Share: f.Share}
 	})
 
-var throttle = traffic("throttle", "lets links pass so many bytes a second and no more",
+var throttle = traffic("throttle", late("throttled link"), "lets links pass so many bytes a second and no more",
 	nil, []string{"way", "bandwidth"}, []string{"bandwidth"},
 	func(f Fault) Traffic { return Traffic{Bandwidth: f.Bandwidth} })
 
-var lose = traffic("lose", "loses a share of the messages on links; what comes after one on its connection is lost too, until it is reset at the end",
+var lose = traffic("lose", Told{Name: "lost messages", Whom: "{client}", Began: "{client} and {targets} lose messages",
+	Ended: "{client} and {targets} lose no more messages", Was: "and {targets} lost messages"},
+	"loses a share of the messages on links; what comes after one on its connection is lost too, until it is reset at the end",
 	nil, []string{"way", "share"}, []string{"share"},
 	func(f Fault) Traffic { return Traffic{Lose: true, Share: f.Share} })
 
-func traffic(name, doc string, modes, takes, needs []string, of func(Fault) Traffic) Kind {
+func traffic(name string, told Told, doc string, modes, takes, needs []string, of func(Fault) Traffic) Kind {
 	shaped := func(f Fault) Traffic {
 		t := of(f)
 		t.Way = f.Way
 		return t
 	}
-	return Kind{Name: name, Doc: doc, Within: "any: the network need not deliver, nor in time", On: []Target{Link}, Power: PowerShape, Modes: modes, Takes: takes, Needs: needs,
-		Inject: by(name,
+	return Kind{Name: name, Doc: doc, Within: "any: the network need not deliver, nor in time", On: []Target{Link}, Power: PowerShape, Modes: modes, Takes: takes, Needs: needs, Told: told,
+		Act: by(name,
 			func(c Shaper, f Fault, link string) (string, error) { return c.Shape(link, shaped(f)) },
 			func(c Shaper, f Fault, link string) (string, error) { return c.Unshape(link, shaped(f)) })}
 }

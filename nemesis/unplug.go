@@ -15,7 +15,9 @@ var unplug = Kind{
 	On:      []Target{Node},
 	Proof:   usedNode,
 	Undrawn: []string{""},
-	Inject: by("unplug",
+	Told: Told{Name: "network cable out", Began: "{targets} loses its network", Ended: "{targets} is on the network again",
+		Was: "was off the network"},
+	Act: by("unplug",
 		func(c Unplugger, _ Fault, node string) (string, error) { return c.Unplug(node) },
 		func(c Unplugger, _ Fault, node string) (string, error) { return c.Plug(node) }),
 }

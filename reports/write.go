@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"fmt"
 	"html/template"
+	"io"
 
 	"lockpick/checker"
 	"lockpick/harness/files"
+	"lockpick/harness/history/edn"
 	"lockpick/reports/figures"
+	"lockpick/reports/junit"
 	"lockpick/reports/page"
 	"lockpick/reports/sequence"
 	"lockpick/reports/timeline"
+	"lockpick/reports/trace"
 	"lockpick/scenarios/outcome"
 )
 
@@ -35,45 +39,71 @@ func Write(dir string, r outcome.Run) error {
 	}
 	defer to.Close()
 	d := sequence.Tell(r.History, r.Verdict)
-	text := sequence.Text(d, sequence.DefaultWidth, false)
-	for name, content := range map[string][]byte{
-		SequenceFile: []byte(text),
-		DrawingFile:  sequence.SVG(d, sequence.SVGOptions{}),
-		MermaidFile:  []byte(sequence.Mermaid(d)),
-	} {
-		if err := to.Write(name, content); err != nil {
-			return fmt.Errorf("write sequence diagram: %w", err)
+	p := page.Page{Run: r, Diagram: d,
+		Picture: template.HTML(sequence.SVG(d, sequence.SVGOptions{Embedded: true, Prefix: "sq-"}))} // every text in it is escaped
+	for _, f := range beside(r, d) {
+		var text bytes.Buffer
+		if err := f.write(&text); err != nil {
+			return err
 		}
-	}
-	if err := forMachines(to, r, text); err != nil {
-		return err
-	}
-	shown, err := writePicture(to, r)
-	if err != nil {
-		return err
-	}
-	names := []string{SequenceFile, DrawingFile, MermaidFile, JUnitFile, EDNFile, TraceFile}
-	if shown {
-		names = append(names, PictureFile)
-	}
-	plots, err := figures.Of(r.History)
-	if err != nil {
-		return err
+		if f.name == PictureFile && text.Len() == 0 {
+			continue // porcupine shows what is violated, and nothing else
+		}
+		if err := to.Write(f.name, text.Bytes()); err != nil {
+			return fmt.Errorf("write report: %w", err)
+		}
+		p.Files = append(p.Files, f.name)
 	}
 	fragment, err := timeline.Of(r.History, r.Verdict).Fragment()
 	if err != nil {
 		return err
 	}
-	p := page.Page{Run: r, Diagram: d, Files: names,
-		Picture:  template.HTML(sequence.SVG(d, sequence.SVGOptions{Embedded: true, Prefix: "sq-"})), // every text in it is escaped
-		Timeline: page.Part{HTML: fragment, Style: template.CSS(timeline.Style), Script: template.JS(timeline.Script)}}
+	p.Timeline = page.Part{HTML: fragment, Style: template.CSS(timeline.Style), Script: template.JS(timeline.Script)}
+	plots, err := figures.Of(r.History)
+	if err != nil {
+		return err
+	}
 	for _, f := range plots {
 		p.Figures = append(p.Figures, page.Figure{Name: f.Name, Title: f.Title, Caption: f.Caption, SVG: f.SVG})
 	}
 	if err := writeFigures(to, plots, ".svg", func(f figures.Figure) ([]byte, error) { return f.SVG, nil }); err != nil {
 		return err
 	}
-	return writePage(to, p)
+	var text bytes.Buffer
+	if err := page.Write(&text, p); err != nil {
+		return err
+	}
+	if err := to.Write(PageFile, text.Bytes()); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+// file is one of the files beside the page.
+type file struct {
+	name  string
+	write func(io.Writer) error
+}
+
+// beside are the files beside the page, in the order in which it links to them.
+func beside(r outcome.Run, d sequence.Diagram) []file {
+	text := sequence.Text(d, sequence.DefaultWidth)
+	o := r.Outcome
+	o.Seconds, o.Dir = 0, "" // the same run gives the same file
+	as := func(name, content string) file {
+		return file{name, func(w io.Writer) error { _, err := io.WriteString(w, content); return err }}
+	}
+	return []file{
+		as(SequenceFile, text),
+		as(DrawingFile, string(sequence.SVG(d, sequence.SVGOptions{}))),
+		as(MermaidFile, sequence.Mermaid(d)),
+		{JUnitFile, func(w io.Writer) error {
+			return junit.Write(w, []outcome.Outcome{o}, func(outcome.Outcome) string { return text })
+		}},
+		{EDNFile, func(w io.Writer) error { return edn.Write(w, r.History) }},
+		{TraceFile, func(w io.Writer) error { return trace.Write(w, r.History, r.Verdict) }},
+		{PictureFile, func(w io.Writer) error { _, err := checker.Visualize(w, r.History, r.Verdict); return err }},
+	}
 }
 
 // FigureDir is where the figures lie that the page shows.
@@ -113,27 +143,4 @@ func WriteImages(dir string, r outcome.Run) error {
 	}
 	defer to.Close()
 	return writeFigures(to, plots, ".png", figures.Figure.PNG)
-}
-
-func writePage(to *files.Folder, p page.Page) error {
-	var text bytes.Buffer
-	if err := page.Write(&text, p); err != nil {
-		return err
-	}
-	if err := to.Write(PageFile, text.Bytes()); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
-}
-
-// writePicture writes porcupine's picture, and reports whether there is one.
-func writePicture(to *files.Folder, r outcome.Run) (bool, error) {
-	var text bytes.Buffer
-	if shown, err := checker.Visualize(&text, r.History, r.Verdict); err != nil || !shown {
-		return false, err
-	}
-	if err := to.Write(PictureFile, text.Bytes()); err != nil {
-		return false, fmt.Errorf("write porcupine's picture: %w", err)
-	}
-	return true, nil
 }

@@ -56,7 +56,7 @@ func TestActionLints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	texts := map[string][]byte{"testdata/workflow.yml": uses, "README.md": []byte(readmeBlock(t, "uses: OWNER/lockpick"))}
+	texts := map[string][]byte{"testdata/workflow.yml": uses, "README.md": []byte(readmeBlock(t, "../../README.md", "uses: OWNER/lockpick"))}
 	ours, err := filepath.Glob(filepath.Join(root, ".github/workflows/*.yml"))
 	if err != nil || len(ours) == 0 {
 		t.Fatalf("no workflows: %v", err)
@@ -96,10 +96,10 @@ func linted(t *testing.T, root string, text []byte) []*actionlint.Error {
 	return errs
 }
 
-// readmeBlock is the YAML of the README in which some words stand.
-func readmeBlock(t *testing.T, words string) string {
+// readmeBlock is the YAML of a README in which some words stand.
+func readmeBlock(t *testing.T, path, words string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func readmeBlock(t *testing.T, words string) string {
 			return string(m[1])
 		}
 	}
-	t.Fatalf("README.md has no YAML with %q", words)
+	t.Fatalf("%s has no YAML with %q", path, words)
 	return ""
 }
 
@@ -121,7 +121,7 @@ func TestReadmeGitLab(t *testing.T) {
 			Reports struct{ JUnit string }
 		}
 	}
-	if err := yaml.Unmarshal([]byte(readmeBlock(t, "junit:")), &jobs); err != nil {
+	if err := yaml.Unmarshal([]byte(readmeBlock(t, "README.md", "junit:")), &jobs); err != nil {
 		t.Fatal(err)
 	}
 	j := jobs["locks"]

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -56,13 +57,13 @@ type preparer interface {
 	Prepare(ctx context.Context, all []scenario.Scenario, say func(line string)) error
 }
 
-// prepare lets a backend get what the runs of these need.
-func (a *app) prepare(ctx context.Context, b harness.Backend, all []pick) error {
+// prepare lets a backend get what the runs of these need, and passes on what it says.
+func prepare(ctx context.Context, b harness.Backend, all []pick, says io.Writer) error {
 	p, ok := b.(preparer)
 	if !ok {
 		return nil
 	}
-	err := p.Prepare(ctx, resolved(all), func(line string) { fmt.Fprintf(a.errs, "%s: %s\n", b.Name(), line) })
+	err := p.Prepare(ctx, resolved(all), func(line string) { fmt.Fprintf(says, "%s: %s\n", b.Name(), line) })
 	var lack *docker.Lack
 	switch {
 	case ctx.Err() != nil:

@@ -59,7 +59,8 @@ func (c choice) scenarios() ([]pick, error) {
 			return nil, err
 		}
 		for _, p := range found {
-			if !had[p.exact()] && c.tagged(p.Scenario) {
+			untagged := slices.ContainsFunc(c.tags, func(t string) bool { return !slices.Contains(p.Tags, t) })
+			if !had[p.exact()] && !untagged {
 				out = append(out, p)
 			}
 			had[p.exact()] = true
@@ -69,15 +70,6 @@ func (c choice) scenarios() ([]pick, error) {
 		return nil, usage(errors.New("no scenario is chosen"), "see lockpick list for names and tags")
 	}
 	return out, nil
-}
-
-func (c choice) tagged(s scenario.Scenario) bool {
-	for _, t := range c.tags {
-		if !slices.Contains(s.Tags, t) {
-			return false
-		}
-	}
-	return true
 }
 
 // named finds what one name of the command line means. Overrides need to fit

@@ -110,11 +110,11 @@ func TestInterruptedOnDocker(t *testing.T) {
 	nothingOnEngine(t)
 }
 
-// sameEverywhere are the scenarios of the README's table.
+// sameEverywhere are the scenarios of the table in harness/README.md.
 var sameEverywhere = []string{"gc-pause-after-acquire", "clock-jump", "restart-forgets", "power-loss-everysec", "disjoint-views"}
 
-// TestBackendsAgree holds the README's table of backends to what runs on each of them
-// come to, which is the same. With -update it is rewritten.
+// TestBackendsAgree holds the table in harness/README.md to what runs on each backend come to, which
+// is the same. With -update it is rewritten.
 func TestBackendsAgree(t *testing.T) {
 	needEngine(t)
 	binary := build(t)
@@ -141,5 +141,5 @@ func TestBackendsAgree(t *testing.T) {
 			t.Errorf("%s came out as %q", s, v)
 		}
 	}
-	inReadme(t, map[string]string{"backends": table.String()})
+	inReadme(t, "../../harness/README.md", map[string]string{"backends": table.String()})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -39,9 +40,9 @@ that docker context use has chosen, else of the usual socket.`,
 			}
 			for _, name := range backendNames {
 				fmt.Fprintf(a.out, "%s\n", name)
-				a.diagnose(all[name])
+				diagnose(a.out, all[name])
 				if remarks[name] != "" {
-					a.finding("", "note: "+remarks[name])
+					finding(a.out, "", "note: "+remarks[name])
 				}
 			}
 			return nil
@@ -52,13 +53,13 @@ that docker context use has chosen, else of the usual socket.`,
 
 // diagnose prints a backend's capabilities by what they are about. What can't run
 // at all needs no more than one reason.
-func (a *app) diagnose(all []harness.Capability) {
+func diagnose(out io.Writer, all []harness.Capability) {
 	if run := all[0]; !run.Available {
-		a.finding("run", "no: "+run.Reason)
-		a.remedy(run)
+		finding(out, "run", "no: "+run.Reason)
+		remedy(out, run)
 		return
 	}
-	a.finding("run", "yes")
+	finding(out, "run", "yes")
 	for _, g := range grouped(all[1:]) {
 		var able []string
 		var not []harness.Capability
@@ -71,7 +72,7 @@ func (a *app) diagnose(all []harness.Capability) {
 		}
 		heading := g.name
 		if len(able) > 0 {
-			a.finding(heading, "yes: "+strings.Join(able, ", "))
+			finding(out, heading, "yes: "+strings.Join(able, ", "))
 			heading = ""
 		}
 		// What is missing for one reason stands in one line.
@@ -85,18 +86,18 @@ func (a *app) diagnose(all []harness.Capability) {
 				}
 				return alike
 			})
-			a.finding(heading, "no:  "+strings.Join(names, ", ")+": "+first.Reason)
+			finding(out, heading, "no:  "+strings.Join(names, ", ")+": "+first.Reason)
 			heading = ""
-			a.remedy(first)
+			remedy(out, first)
 		}
 	}
 }
 
-func (a *app) finding(heading, text string) { fmt.Fprintf(a.out, "    %-9s %s\n", heading, text) }
+func finding(out io.Writer, heading, text string) { fmt.Fprintf(out, "    %-9s %s\n", heading, text) }
 
-func (a *app) remedy(c harness.Capability) {
+func remedy(out io.Writer, c harness.Capability) {
 	if c.Remedy != "" {
-		a.finding("", "     remedy: "+c.Remedy)
+		finding(out, "", "     remedy: "+c.Remedy)
 	}
 }
 

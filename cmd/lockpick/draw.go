@@ -4,16 +4,60 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+
+	"github.com/spf13/cobra"
 
 	"lockpick/checker"
 	"lockpick/harness/files"
 	"lockpick/harness/history"
 	"lockpick/harness/owned"
 	"lockpick/reports"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
+
+func (a *app) reportCmd() *cobra.Command {
+	return &cobra.Command{Use: "report [DIR|FILE]", Short: "draw the reports of a run or a suite again; the latest suite, if none is named",
+		Long: `Draw reports again, and print the path of the page to look at.
+
+Of a run directory, or a bare history.jsonl: it is judged again, and all its reports
+are written anew; those of a bare FILE go to the folder FILE.report. The exit code
+says whether they could be drawn; lockpick check judges.
+
+Of a suite's directory, or of the latest suite: suite.html and suite.md, from the
+outcomes that stand in the suite's outcome.json. Nothing is judged anew.`,
+		Example: `  lockpick report store/gc-pause-after-acquire/latest
+  lockpick report history.jsonl
+  lockpick report
+  lockpick report store/suites/latest`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage(fmt.Errorf("%s takes at most one argument, got %d", c.CommandPath(), len(args)), "see "+c.CommandPath()+" --help")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return a.reportSuite("")
+			case isRun(args[0]):
+				return a.reportRun(args[0])
+			}
+			return a.reportSuite(args[0])
+		}}
+}
+
+// isRun reports whether a path is a run's rather than a suite's: a file, or a
+// directory with a history or a manifest.
+func isRun(path string) bool {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return err == nil
+	}
+	return suite.IsRun(path)
+}
 
 // reportRun judges a stored run again and writes its reports anew.
 func (a *app) reportRun(path string) error {
@@ -35,10 +79,10 @@ func (a *app) reportRun(path string) error {
 		return unable(err, "remove it by hand, or copy the history to where one may write")
 	}
 	r := outcome.Run{Manifest: s.Manifest, History: s.History, Verdict: v, Outcome: rejudged(s, v)}
-	if err := reports.Write(dir, r); err != nil {
-		return unwritable(err, "make room there, or copy the history to where one may write")
+	if err = reports.Write(dir, r); err == nil {
+		err = reports.WriteImages(dir, r)
 	}
-	if err := reports.WriteImages(dir, r); err != nil {
+	if err != nil {
 		return unwritable(err, "make room there, or copy the history to where one may write")
 	}
 	fmt.Fprintln(a.out, filepath.Join(dir, reports.PageFile))
@@ -82,4 +126,24 @@ func rejudged(s suite.Stored, v checker.Verdict) outcome.Outcome {
 		o.Code = outcome.ExitBug
 	}
 	return o
+}
+
+// reportSuite draws a suite again from its outcome.json, without judging its runs
+// anew; dir is "" for the latest of the store. To judge a run again is check's.
+func (a *app) reportSuite(dir string) error {
+	store := defaultStore()
+	if dir == "" {
+		stored := suites.Stored(store)
+		if len(stored) == 0 {
+			return usage(fmt.Errorf("find the latest suite: there is none in %s", store),
+				"run several scenarios first, name a run's directory, or set LOCKPICK_STORE")
+		}
+		dir = stored[0]
+	}
+	s, err := suites.Draw(dir)
+	if err != nil {
+		return usage(err, "name a directory of a store's suites, as in "+filepath.Join(store, suites.Folder, "latest"))
+	}
+	_, err = fmt.Fprintf(a.out, "%s\nreport: %s (drawn from stored outcomes)\n", s.Headline(), filepath.Join(dir, suites.PageFile))
+	return errors.Join(err, suites.Index(s.Store))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"os/signal"
 	"runtime"
@@ -25,7 +26,7 @@ const (
 	clockVerb   = "__clock"
 	packetsVerb = "__packets"
 	roomVerb    = "__room"
-	placeVerb   = "__place"
+	addressVerb = "__address"
 )
 
 // patience is the wall clock that a simulated run may take, unless one says otherwise.
@@ -42,14 +43,14 @@ func workers(patience time.Duration, stacks string) sweep.Pool {
 }
 
 // hiddenCmds are those that lockpick starts itself with.
-func (a *app) hiddenCmds() (all []*cobra.Command) {
+func hiddenCmds(in io.Reader, out io.Writer) (all []*cobra.Command) {
 	for verb, run := range map[string]func() error{
-		workerVerb:  a.work,                                                         // does simulated runs in a process of its own
-		clientVerb:  func() error { return contender.Main(a.in, a.out, kinds.All) }, // is one contender on a real backend
-		placeVerb:   func() error { return docker.Stay(a.in) },                      // holds the place of a node among containers
-		linksVerb:   func() error { return docker.Links(a.in, a.out) },              // is the links of a backend of containers
-		packetsVerb: func() error { return docker.Packets(a.in, a.out) },            // loses the packets of a node in a container
-		clockVerb:   func() error { return docker.Clocks(a.in, a.out) },             // turns the clocks of a container from one beside it
+		workerVerb:  func() error { return work(in, out) },                      // does simulated runs in a process of its own
+		clientVerb:  func() error { return contender.Main(in, out, kinds.All) }, // is one contender on a real backend
+		addressVerb: func() error { return docker.Stay(in) },                    // holds the address of a node among containers
+		linksVerb:   func() error { return docker.Links(in, out) },              // is the links of a backend of containers
+		packetsVerb: func() error { return docker.Packets(in, out) },            // loses the packets of a node in a container
+		clockVerb:   func() error { return docker.Clocks(in, out) },             // turns the clocks of a container from one beside it
 	} {
 		all = append(all, &cobra.Command{Use: verb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return run() }})
 	}
@@ -61,8 +62,8 @@ func (a *app) hiddenCmds() (all []*cobra.Command) {
 
 // work does simulated runs. What a terminal tells all of a group is for the parent to act
 // on: a worker ends with its input.
-func (a *app) work() error {
+func work(in io.Reader, out io.Writer) error {
 	signal.Ignore(os.Interrupt, syscall.SIGHUP)
 	b := sim.New(kinds.All)
-	return sweep.Worker(a.in, a.out, map[string]harness.Backend{b.Name(): b})
+	return sweep.Worker(in, out, map[string]harness.Backend{b.Name(): b})
 }

@@ -10,9 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"lockpick/scenarios/outcome"
 )
 
 // row says what a package may import, and why the line is drawn there.
@@ -51,7 +54,7 @@ var house = map[string]row{
 		because: "adapters never import each other; the node's steps and the arithmetic of leases are the reference's"},
 	"harness/lock/redsync": {ours: "harness/lock redlock/redisnode", third: redsync + " " + goRedis, tests: redistest,
 		because: "a library as it is published; adapters never import each other"},
-	"harness/lock/kinds": {ours: "harness/lock harness/lock/redlock harness/lock/broken harness/lock/single harness/lock/redsync", tests: redistest,
+	"harness/lock/kinds": {ours: "harness/lock harness/lock/…", tests: redistest,
 		because: "name → factory, a map literal"},
 
 	"harness/client": {ours: "harness/history harness/lock", third: goRedis, because: "one client program for all backends"},
@@ -69,7 +72,7 @@ var house = map[string]row{
 	"harness/real/clock": {third: xsys, tests: "harness/real/proc", because: "wrong clocks for any process that a caller traces"},
 	"harness/real/link": {ours: "harness/history harness/resp harness/shortage nemesis", tests: "harness/real/proc",
 		third: toxiproxy + " " + prometheus + " " + zerolog + " " + xsys, because: "links in front of any real node"},
-	"harness/real/life": {ours: "harness/history harness/resp", tests: "harness/real/clock harness/real/link harness/real/proc",
+	"harness/real/life": {ours: "harness/history harness/real/clock harness/resp", tests: "harness/real/link harness/real/proc",
 		because: "what nodes tell of their keys, as facts; it knows links by what these tell it"},
 	"harness/real/contender": {ours: "harness/client harness/history harness/lock harness/real/proc",
 		because: "what a client and its harness say to each other, wherever the client runs"},
@@ -77,6 +80,8 @@ var house = map[string]row{
 		because: "clocks are turned and read back the same, wherever the process runs"},
 	"harness/real/network": {ours: "harness/scenario harness/history harness/lock harness/real/life harness/real/link harness/real/proc harness/real/wire harness/resp nemesis",
 		because: "faults of links are the same in front of any real node"},
+	"harness/real/runs": {ours: "harness harness/client harness/history harness/scenario harness/real/contender harness/real/disk harness/real/failover harness/real/network harness/real/proc harness/real/server harness/real/skew nemesis",
+		because: "what a run does is the same on all real backends; it starts no server and no client"},
 	"harness/real/packets": {ours: "nemesis", third: nftables + " " + xsys, tests: "harness/history harness/real/link harness/real/proc", because: "loss below any real node's connections, whatever they carry"},
 	"harness/real/wire":    {because: "calls to a part of lockpick that runs elsewhere, whatever is called"},
 	"harness/real/disk":    {ours: "harness/real/proc nemesis", third: goFuse + " " + xsys, because: "a disk below any real node"},
@@ -88,7 +93,24 @@ var house = map[string]row{
 	"docker": {ours: "harness harness/scenario harness/client harness/files harness/history harness/owned harness/real/… harness/resp harness/shortage nemesis", third: dockerPkg, tests: "harness/lock",
 		because: "backends never import each other"},
 
-	"checker":            {ours: "harness/history harness/history/facts harness/history/peaks", third: porcupine, tests: "harness/history/story checker/bruteforce", because: "judges facts only; can't see how they were made"},
+	"checker": {ours: "harness/history harness/history/facts checker/…",
+		tests: "harness/history/story " + porcupine, because: "the table of properties; judges facts only, and can't see how they were made"},
+	"checker/verdict": {ours: "harness/history harness/history/facts", because: "what judges answer, as data: next to a leaf"},
+	"checker/spans":   {ours: "harness/history/facts", because: "reckons with time; knows no property"},
+	"checker/windows": {ours: "harness/history harness/history/facts checker/spans checker/verdict", tests: "checker/histories",
+		because: "what overlaps, for whoever judges that; it knows no cause"},
+	"checker/lease": {ours: "harness/history harness/history/facts checker/spans checker/verdict checker/windows",
+		tests: "checker/bruteforce checker/histories checker/second", because: "the fast procedure; it sees neither what clients believed nor the second judge"},
+	"checker/second": {ours: "harness/history harness/history/facts checker/verdict", third: porcupine, tests: "checker checker/histories",
+		because: "the second judge; it shares no line with the first"},
+	"checker/cause": {ours: "harness/history harness/history/facts checker/verdict", tests: "harness/history/story", because: "why two had one lock, by what nodes told; it can't see who says that they had"},
+	"checker/liveness": {ours: "harness/history harness/history/facts harness/history/peaks checker/spans checker/verdict checker/windows", tests: "checker/histories",
+		because: "what faults allow, and who was promised a lock; it judges no safety"},
+	"checker/resource":    {ours: "harness/history harness/history/facts checker/spans checker/verdict", tests: "checker/bruteforce checker/histories", because: "judges by the resource's log; what nodes did is nothing to it"},
+	"checker/assumptions": {ours: "harness/history harness/history/facts checker/spans", tests: "checker/histories", because: "whether a run shows anything comes before what it shows"},
+	"checker/sentinel": {ours: "harness/history harness/history/facts checker/verdict", tests: "checker checker/histories checker/windows harness/history/story",
+		because: "judges while a run goes on, an event at a time; a record is not there yet"},
+	"checker/histories":  {ours: "harness/history harness/history/facts harness/history/story", because: "histories made by dice, for the tests of several rooms"},
 	"checker/bruteforce": {ours: "harness/history", because: "the judge of last resort in tests: it shares no line with the checker, with the facts or with porcupine's questions"},
 	"scenarios":          {because: "embedded text"},
 	"reports":            {ours: "harness/files harness/history harness/history/edn checker scenarios/outcome reports/…", tests: "harness/history/story", because: "puts together what the packages below draw"},
@@ -100,17 +122,17 @@ var house = map[string]row{
 	"reports/words":   {because: "one way to say a time, a count or a stranger's text, everywhere"},
 	"reports/sequence": {ours: "harness/history harness/history/facts checker nemesis reports/palette reports/words", tests: "harness/history/story",
 		because: "draws what was recorded and judged"},
-	"reports/page": {ours: "harness/history harness/history/facts checker scenarios/outcome reports/palette reports/sequence reports/words", tests: "harness/scenario harness/history/story",
+	"reports/page": {ours: "harness/history harness/history/facts checker nemesis scenarios/outcome reports/palette reports/sequence reports/words", tests: "harness/scenario harness/history/story",
 		because: "puts on one page what others have judged and drawn"},
 	"reports/suites": {ours: "harness/scenario harness/files harness/owned checker reports/figures reports/palette reports/words scenarios/outcome",
 		because: "sums up outcomes and links to the runs' reports; judges and draws none"},
-	"reports/timeline": {ours: "harness/history harness/history/facts checker reports/words", tests: "harness/history/story harness harness/scenario harness/sim harness/lock/kinds harness/lock/broken scenarios",
+	"reports/timeline": {ours: "harness/history harness/history/facts checker nemesis reports/words", tests: "harness/history/story harness harness/scenario harness/sim harness/lock/kinds harness/lock/broken scenarios",
 		because: "lays out what was recorded and judged, for a page"},
 	"reports/github":    {ours: "scenarios/outcome checker reports/words", because: "a table of outcomes for people who look at a job"},
 	"reports/trace":     {ours: "harness/history harness/history/facts checker reports/words", tests: "harness/history/story", because: "one run for viewers of traces"},
 	"reports/junit":     {ours: "scenarios/outcome checker reports/words", because: "a table of outcomes in a form that others read"},
 	"scenarios/outcome": {ours: "harness/scenario harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
-	"scenarios/suite":   {ours: "harness harness/scenario harness/files harness/history harness/history/facts harness/owned harness/history/edn harness/shortage checker reports scenarios/outcome", tests: "harness/lock harness/lock/kinds harness/sim scenarios", because: "the only judge"},
+	"scenarios/suite":   {ours: "harness harness/scenario harness/files harness/history harness/history/facts harness/owned harness/history/edn harness/shortage checker checker/sentinel reports scenarios/outcome", tests: "harness/lock harness/lock/kinds harness/sim scenarios", because: "the only judge"},
 	"scenarios/sweep":   {ours: "harness harness/files harness/shortage scenarios/outcome scenarios/suite", tests: "harness/scenario", because: "many jobs in worker processes"},
 	"cmd/lockpick": {ours: "redlock docker harness harness/… checker checker/mutex nemesis reports reports/… scenarios scenarios/…", third: cobraPkg, tests: goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
 		because: "the composition root"},
@@ -141,7 +163,8 @@ const (
 	internal   = "github.com/rogpeppe/go-internal"  // tests only
 )
 
-const module = "lockpick/"
+// module is the module's path with a slash, whatever it was renamed to.
+var module = strings.TrimSuffix(reflect.TypeFor[outcome.Outcome]().PkgPath(), "scenarios/outcome")
 
 type listed struct {
 	ImportPath, Dir, Doc               string

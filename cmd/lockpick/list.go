@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 	"lockpick/scenarios"
 )
 
-func (a *app) listCmd() *cobra.Command {
+func listCmd(out io.Writer) *cobra.Command {
 	var verbose, asJSON bool
 	var tags []string
 	c := &cobra.Command{Use: "list", Short: "scenarios, what each one shows, what it expects", Args: noArgs,
@@ -24,7 +25,7 @@ func (a *app) listCmd() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return printJSON(a.out, resolved(all))
+				return printJSON(out, resolved(all))
 			}
 			able := map[string]abilities{}
 			for _, name := range backendNames {
@@ -38,12 +39,12 @@ func (a *app) listCmd() *cobra.Command {
 			}
 			for _, s := range all {
 				if s.Variant == "" {
-					fmt.Fprintf(a.out, "%s\n    %s\n", s.Name, s.Claim)
+					fmt.Fprintf(out, "%s\n    %s\n", s.Name, s.Claim)
 				}
-				fmt.Fprintf(a.out, "    %-22s %s\n", "/"+s.Variant, expectations(s.Scenario))
+				fmt.Fprintf(out, "    %-22s %s\n", "/"+s.Variant, expectations(s.Scenario))
 				if verbose {
-					a.listPlan(s.Scenario)
-					a.listBackends(s.Scenario, able)
+					listPlan(out, s.Scenario)
+					listBackends(out, s.Scenario, able)
 				}
 			}
 			return nil
@@ -72,7 +73,7 @@ func expectations(s scenario.Scenario) string {
 }
 
 // listPlan prints what goes wrong in a scenario.
-func (a *app) listPlan(s scenario.Scenario) {
+func listPlan(out io.Writer, s scenario.Scenario) {
 	for i, st := range s.Plan {
 		on := strings.Join(st.Fault.Targets, " ")
 		if st.When.Message != nil && on == "" {
@@ -81,7 +82,7 @@ func (a *app) listPlan(s scenario.Scenario) {
 		if details := st.Fault.Details(); details != "" {
 			on += " (" + details + ")"
 		}
-		fmt.Fprintf(a.out, "        step %d: %s: %s %s\n", i+1, st.When, st.Fault.Kind, on)
+		fmt.Fprintf(out, "        step %d: %s: %s %s\n", i+1, st.When, st.Fault.Kind, on)
 	}
 	if s.Random == nil {
 		return
@@ -94,11 +95,11 @@ func (a *app) listPlan(s scenario.Scenario) {
 	if s.Random.Within != "" {
 		bounds = "within the " + s.Random.Within
 	}
-	fmt.Fprintf(a.out, "        drawn by the seed, %s: %s\n", bounds, strings.Join(words, ", "))
+	fmt.Fprintf(out, "        drawn by the seed, %s: %s\n", bounds, strings.Join(words, ", "))
 }
 
 // listBackends prints where a scenario can run here, and what is missing elsewhere.
-func (a *app) listBackends(s scenario.Scenario, able map[string]abilities) {
+func listBackends(out io.Writer, s scenario.Scenario, able map[string]abilities) {
 	var on, not []string
 	for _, name := range backendNames {
 		lacks := able[name].missing(s)
@@ -112,14 +113,14 @@ func (a *app) listBackends(s scenario.Scenario, able map[string]abilities) {
 		}
 	}
 	if len(on) > 0 {
-		fmt.Fprintf(a.out, "        runs on %s\n", strings.Join(on, ", "))
+		fmt.Fprintf(out, "        runs on %s\n", strings.Join(on, ", "))
 	}
 	for _, why := range not {
-		fmt.Fprintf(a.out, "        not on %s\n", why)
+		fmt.Fprintf(out, "        not on %s\n", why)
 	}
 }
 
-func (a *app) showCmd() *cobra.Command {
+func showCmd(out io.Writer) *cobra.Command {
 	var schema bool
 	c := &cobra.Command{Use: "show NAME", Short: "the scenario file, to read or copy",
 		Args: func(c *cobra.Command, args []string) error {
@@ -130,7 +131,7 @@ func (a *app) showCmd() *cobra.Command {
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if schema {
-				_, err := a.out.Write(scenario.Schema(known()))
+				_, err := out.Write(scenario.Schema(known()))
 				return err
 			}
 			name, variant, _ := strings.Cut(args[0], "/")
@@ -148,7 +149,7 @@ func (a *app) showCmd() *cobra.Command {
 			if !slices.ContainsFunc(all, func(s scenario.Scenario) bool { return s.Variant == variant }) {
 				return usage(fmt.Errorf("%s has no variant %q", name, variant), "lockpick show "+name+" prints them all")
 			}
-			_, err = a.out.Write(text)
+			_, err = out.Write(text)
 			return err
 		}}
 	c.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of scenario files")

@@ -109,10 +109,10 @@ record, and explains the verdict.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage(err, fmt.Sprintf("see %s --help", c.CommandPath()))
 	})
-	root.SetHelpCommand(a.helpCmd())
-	root.AddCommand(a.listCmd(), a.showCmd(), a.runCmd(), a.checkCmd(), a.replayCmd(), a.explainCmd(), a.reportCmd(), a.serveCmd(),
-		a.doctorCmd(), a.versionCmd())
-	root.AddCommand(a.hiddenCmds()...)
+	root.SetHelpCommand(helpCmd())
+	root.AddCommand(listCmd(a.out), showCmd(a.out), a.runCmd(), a.checkCmd(), a.replayCmd(), a.explainCmd(), a.reportCmd(), a.serveCmd(),
+		a.doctorCmd(), versionCmd(a.out))
+	root.AddCommand(hiddenCmds(a.in, a.out)...)
 	for _, t := range topics {
 		root.AddCommand(&cobra.Command{Use: t.name, Short: t.short, Long: topic(t.name)})
 	}
@@ -125,7 +125,7 @@ record, and explains the verdict.`,
 	return root
 }
 
-func (a *app) helpCmd() *cobra.Command {
+func helpCmd() *cobra.Command {
 	return &cobra.Command{Use: "help [COMMAND|TOPIC]", Short: "help about a command or a topic",
 		RunE: func(c *cobra.Command, args []string) error {
 			about, rest, err := c.Root().Find(args)

@@ -11,27 +11,85 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/txtar"
+
 	"lockpick/checker"
 	"lockpick/harness/lock/broken"
 	"lockpick/reports"
 )
 
-// TestReadme holds what the README shows against what a reader gets. With
-// -update it is rewritten.
+// TestReadme holds what the READMEs show against what a reader gets. With -update they are
+// rewritten.
 func TestReadme(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	printed := lockpick(t, "run", "--store", store)
 	drawn := lockpick(t, "explain", filepath.Join(store, "gc-pause-after-acquire", "latest"))
 	asShown(t, filepath.Join(store, "gc-pause-after-acquire", "latest", reports.DrawingFile), "testdata/gc-pause-after-acquire.svg")
-	inReadme(t, map[string]string{
-		"run": fence(shortened(printed)), "explain gc-pause-after-acquire/": fence(drawn), "broken": brokenLocks(t),
+	inReadme(t, "../../README.md", map[string]string{
+		"run": fence(shortened(printed)), "explain gc-pause-after-acquire/": fence(drawn), "own lock": ownLock(t),
 	})
+	inReadme(t, "../../harness/lock/README.md", map[string]string{"broken": brokenLocks(t)})
 }
 
-// inReadme holds blocks of the README to what they should be.
-func inReadme(t *testing.T, blocks map[string]string) {
+// TestReadmeIsShort: a reader has five minutes.
+func TestReadmeIsShort(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(strings.Fields(string(text))); n > 1500 {
+		t.Errorf("README.md has %d words, at most 1500: what is about one package stands in its README", n)
+	}
+}
+
+// TestReadmesLinksLead holds every link between the project's own texts to a file that is
+// there, and to a heading where it names one.
+func TestReadmesLinksLead(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
+	anchor := regexp.MustCompile(`[^a-z0-9 -]`)
+	for _, path := range []string{"README.md", "CONTRIBUTING.md", ".ci/README.md", "redlock/README.md", "harness/README.md", "harness/lock/README.md",
+		"nemesis/README.md", "checker/README.md", "docker/README.md", "cmd/lockpick/README.md"} {
+		text, err := os.ReadFile(filepath.Join("../..", path))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			to := filepath.Join("../..", filepath.Dir(path), m[1])
+			if m[1] == "" {
+				to = filepath.Join("../..", path)
+			}
+			led, err := os.ReadFile(to)
+			if info, gone := os.Stat(to); gone != nil || m[2] != "" && (err != nil || info.IsDir()) {
+				t.Errorf("%s links to %s, which is not there", path, m[0])
+				continue
+			}
+			found := m[2] == ""
+			for line := range strings.Lines(string(led)) {
+				if title, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); ok && line[0] == '#' {
+					found = found || strings.ReplaceAll(anchor.ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), ""), " ", "-") == m[2]
+				}
+			}
+			if !found {
+				t.Errorf("%s links to the heading %s of %s, which is not there", path, m[2], to)
+			}
+		}
+	}
+}
+
+// ownLock is the lock that the README shows, which is the example of how to add one.
+func ownLock(t *testing.T) string {
 	t.Helper()
-	const path = "../../README.md"
+	a, err := txtar.ParseFile("testdata/contributing/lock.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "```go\n" + string(a.Files[0].Data) + "```\n"
+}
+
+// inReadme holds blocks of a README to what they should be.
+func inReadme(t *testing.T, path string, blocks map[string]string) {
+	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +98,7 @@ func inReadme(t *testing.T, blocks map[string]string) {
 	for name, block := range blocks {
 		mark := regexp.MustCompile(`(?s)(<!-- begin ` + regexp.QuoteMeta(name) + ` -->\n).*?(<!-- end -->)`)
 		if !mark.MatchString(want) {
-			t.Errorf("README.md has no block %q", name)
+			t.Errorf("%s has no block %q", path, name)
 		}
 		want = mark.ReplaceAllStringFunc(want, func(m string) string {
 			parts := mark.FindStringSubmatch(m)
@@ -51,7 +109,7 @@ func inReadme(t *testing.T, blocks map[string]string) {
 		return
 	}
 	if !*update {
-		t.Errorf("README.md does not show what one gets: run go test ./cmd/lockpick -run %s -update\n%s", t.Name(), want)
+		t.Errorf("%s does not show what one gets: run go test ./cmd/lockpick -run '^%s$' -update\n%s", path, t.Name(), want)
 		return
 	}
 	if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
@@ -90,7 +148,7 @@ func lockpick(t *testing.T, args ...string) string {
 
 // shortened leaves out the middle of a long text: a reader has five minutes.
 func shortened(text string) string {
-	const first, last = 22, 8
+	const first, last = 8, 3
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if len(lines) <= first+last {
 		return text

@@ -30,7 +30,6 @@ type report struct {
 	total    int
 	ended    int
 	tries    int                     // that did not count
-	count    map[string]int          // outcomes by state, skips too
 	outcomes map[int]outcome.Outcome // those that are not printed yet, or all for JSON
 	skipped  []outcome.Outcome
 	compared comparison
@@ -61,7 +60,6 @@ func (r *report) done(i int, o outcome.Outcome) {
 	r.ended++
 	r.tries += len(o.Retried)
 	for _, i := range r.compared.settle(r.outcomes, i) {
-		r.count[r.outcomes[i].State()]++
 		r.code = outcome.Worse(r.code, r.outcomes[i].Code)
 		r.suite.Add(r.outcomes[i])
 	}
@@ -148,16 +146,12 @@ func (r *report) explain(o outcome.Outcome) {
 func summary(o outcome.Outcome) []string {
 	var parts []string
 	for _, j := range o.Judgements {
-		if j.Follows != "" && j.AsExpected {
-			continue
-		}
-		if j.Tells() {
+		if news := j.Follows == "" || !j.AsExpected; news && j.Tells() {
 			parts = append(parts, j.String())
 		}
 	}
 	if o.Error != "" && len(parts) == 0 {
-		first, _, _ := strings.Cut(o.Error, "\n")
-		parts = []string{first}
+		return strings.SplitN(o.Error, "\n", 2)[:1]
 	}
 	return parts
 }
@@ -205,19 +199,21 @@ func (r *report) finish(ctx context.Context) error {
 	for _, o := range r.skipped {
 		fmt.Fprintf(r.out, "%-44s %-12s %s\n", o.Scenario, "skipped", o.Skipped)
 	}
-	count, runs := r.count, r.ended+len(r.skipped)
-	count["skipped"] = len(r.skipped)
-	parts := []string{fmt.Sprintf("%d as expected", count["as expected"])}
-	for _, s := range outcome.States()[1:] {
-		if count[s] > 0 || s == "skipped" {
-			parts = append(parts, fmt.Sprintf("%d %s", count[s], s))
+	var parts []string
+	for _, s := range outcome.States() {
+		n := r.suite.Counts[s]
+		if s == outcome.Skipped {
+			n = len(r.skipped)
+		}
+		if n > 0 || s == outcome.AsExpected || s == outcome.Skipped {
+			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}
 	}
 	seeds := fmt.Sprintf("seed %d", r.flags.seed)
 	if r.flags.seeds > 1 {
 		seeds = fmt.Sprintf("seeds %d to %d", r.flags.seed, r.flags.seed+uint64(r.flags.seeds)-1)
 	}
-	noun := "runs"
+	noun, runs := "runs", r.ended+len(r.skipped)
 	if runs == 1 {
 		noun = "run"
 	}

@@ -12,7 +12,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -25,6 +24,7 @@ import (
 	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
+	"lockpick/scenarios/sweep"
 )
 
 // runFlags are the flags of run.
@@ -147,7 +147,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	started := time.Now()
 	r := &report{app: a, ci: ci, flags: f, named: len(args) > 0, started: started, suite: f.suiteOf(chosen, args, started)}
 	chosen = f.able(chosen, able, r)
-	if err := a.prepare(ctx, b, chosen); err != nil {
+	if err := prepare(ctx, b, chosen, a.errs); err != nil {
 		return err
 	}
 	r.runAll(ctx, b, chosen)
@@ -371,24 +371,14 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	r.total = len(chosen) * r.flags.seeds
 	r.outcomes = map[int]outcome.Outcome{}
 	r.compared = comparison{chosen: chosen, seeds: r.flags.seeds, numbers: map[int]map[string]float64{}}
-	r.count = map[string]int{}
 	stop := r.progress()
 	defer stop()
 	if b.Name() != simulation {
-		var all sync.WaitGroup
-		next := make(chan int)
-		for range r.flags.jobs {
-			all.Go(func() {
-				for i := range next {
-					r.done(i, suite.Execute(ctx, b, job(i)))
-				}
-			})
-		}
-		for i := 0; i < r.total && ctx.Err() == nil; i++ {
-			next <- i
-		}
-		close(next)
-		all.Wait()
+		sweep.Each(ctx, r.flags.jobs, r.total, func(next <-chan int) {
+			for i := range next {
+				r.done(i, suite.Execute(ctx, b, job(i)))
+			}
+		})
 		return
 	}
 	workers(r.flags.patience, r.flags.store).Run(ctx, r.total, job, r.done)

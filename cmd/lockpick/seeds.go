@@ -5,65 +5,34 @@ import (
 	"strings"
 
 	"lockpick/checker"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
 )
 
 // seedSum is what came of many seeds of one scenario.
 type seedSum struct {
-	scenario string
-	runs     int
-	count    map[string]int
-	shown    []outcome.Outcome // the first that were not as expected
-	tally    map[string]tally  // by property
+	suites.Scenario
+	name  string
+	shown []outcome.Outcome // the first that were not as expected
 }
 
-// tally is how often a property was decided, and how often it was violated.
-type tally struct {
-	decided, violated int
-	idle              int  // runs that gave no occasion to violate it
-	told              bool // something was expected of it, or it was violated
-}
-
-const (
-	mostShown = 5
-	leastRuns = 20 // of which a rate says anything
-)
+const mostShown = 5
 
 func (s *seedSum) add(o outcome.Outcome) {
-	if s.runs == 0 {
-		*s = seedSum{scenario: o.Scenario, count: map[string]int{}, tally: map[string]tally{}}
-	}
-	s.runs++
-	s.count[o.State()]++
+	s.name = o.Scenario
+	s.Add(o)
 	if o.Code != outcome.ExitOK && len(s.shown) < mostShown {
 		s.shown = append(s.shown, o)
 	}
-	for _, j := range o.Judgements {
-		t := s.tally[j.Property]
-		t.told = t.told || j.Expected != ""
-		switch j.Got {
-		case checker.Violated:
-			t.violated++
-			t.told = true
-			fallthrough
-		case checker.Holds:
-			t.decided++
-		case checker.NotExercised:
-			t.idle++
-		}
-		s.tally[j.Property] = t
-	}
 }
 
-// rates says how often each property was violated, where there are runs enough.
-// Real backends try a run again that missed its violation, so there they would
-// not be what they seem.
+// rates says how often each property was violated, where that is a rate.
 func (s *seedSum) rates(backend string) []rate {
 	var rates []rate
 	for _, name := range checker.Properties() {
-		if t := s.tally[name]; t.told && t.decided >= leastRuns && backend == simulation {
-			low, high := outcome.Wilson(t.violated, t.decided)
-			rates = append(rates, rate{s.scenario, name, t.decided, t.violated, t.idle, float64(t.violated) / float64(t.decided), low, high})
+		if c := s.Cell(name); c != nil && (c.Expected != "" || c.Violated > 0) && c.Rated(backend) {
+			low, high := outcome.Wilson(c.Violated, c.Decided)
+			rates = append(rates, rate{s.name, name, c.Decided, c.Violated, c.Idle, float64(c.Violated) / float64(c.Decided), low, high})
 		}
 	}
 	return rates
@@ -98,16 +67,10 @@ func ratesOf(outcomes []outcome.Outcome, backend string) []rate {
 func (r *report) printSeeds() {
 	s := r.sum
 	r.sum = seedSum{}
-	if s.runs == 0 {
+	if s.Runs == 0 {
 		return
 	}
-	var parts []string
-	for _, name := range outcome.States() {
-		if s.count[name] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", s.count[name], name))
-		}
-	}
-	fmt.Fprintf(r.out, "%-44s %d seeds: %s\n", s.scenario, s.runs, strings.Join(parts, ", "))
+	fmt.Fprintf(r.out, "%-44s %d seeds: %s\n", s.name, s.Runs, strings.Join(outcome.Counted(s.Counts), ", "))
 	for _, rate := range s.rates(r.flags.backend) {
 		idle := ""
 		if rate.Idle > 0 {
@@ -118,7 +81,7 @@ func (r *report) printSeeds() {
 	for _, o := range s.shown {
 		fmt.Fprintf(r.out, "    seed %d: %s\n    run again: %s\n", o.Seed, strings.Join(summary(o), "; "), o.Command)
 	}
-	if more := s.runs - s.count["as expected"] - len(s.shown); more > 0 {
+	if more := s.Runs - s.Counts["as expected"] - len(s.shown); more > 0 {
 		fmt.Fprintf(r.out, "    … and %d more\n", more)
 	}
 }

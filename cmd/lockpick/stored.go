@@ -138,7 +138,7 @@ func (a *app) explainCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprint(a.out, sequence.Text(sequence.Tell(s.History, checker.Check(s.History)), width(), false))
+			_, err = fmt.Fprint(a.out, sequence.Text(sequence.Tell(s.History, checker.Check(s.History)), width()))
 			return err
 		}}
 }
@@ -178,7 +178,7 @@ func (a *app) replay(ctx context.Context, s suite.Stored) (err error) {
 	if lacks := probe(ctx, b).missing(m.Scenario); len(lacks) > 0 {
 		return unable(fmt.Errorf("%s can't run this here: %s", b.Name(), reasons(lacks)), lacks[0].Remedy)
 	}
-	if err := a.prepare(ctx, b, []pick{{Scenario: m.Scenario}}); err != nil {
+	if err := prepare(ctx, b, []pick{{Scenario: m.Scenario}}, a.errs); err != nil {
 		return err
 	}
 	dir, err := proc.MakeDir(os.TempDir())

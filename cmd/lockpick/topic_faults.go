@@ -55,7 +55,7 @@ func facts(k nemesis.Kind) []string {
 	add("takes: ", takes)
 	add("modes: ", k.Modes)
 	for _, m := range k.Modes {
-		if c := k.ModeNeeds[m]; c != "" {
+		if c := k.ByMode[m].Needs; c != "" {
 			powers = append(powers, c+" for "+m)
 		}
 	}

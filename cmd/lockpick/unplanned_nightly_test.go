@@ -27,7 +27,7 @@ func TestUnplannedOnDocker(t *testing.T) {
 		{oneNode, "c1", "c1", []string{"kill", "pause", "SIGKILL", "SIGSTOP"}},
 		{oneNode, "c1", "c1", []string{"inside SIGKILL", "inside SIGSTOP", "inside SIGSTOP SIGCONT"}},
 		{oneNode, "links", "links", []string{"kill", "pause", "SIGKILL", "SIGSTOP", "SIGSTOP SIGCONT"}},
-		{oneNode, "place11", "n1", []string{"kill"}},
+		{oneNode, "address11", "n1", []string{"kill"}},
 		// which a failover has to wait for
 		{watchedNode, "n1-replica-51", "n1-replica", []string{"kill", "pause", "restart", "SIGKILL", "SIGSTOP", "SIGSTOP SIGCONT", "network"}},
 		{watchedNode, "sentinel2", "sentinel2", []string{"kill", "pause", "restart", "SIGKILL", "SIGSTOP", "SIGSTOP SIGCONT", "network"}},
@@ -91,12 +91,12 @@ func onContainer(lockpick int, name, way string) error {
 		if err != nil {
 			return err
 		}
-		place := strings.TrimPrefix(strings.TrimSpace(string(net)), "container:")
-		all, err := exec.Command("docker", "inspect", "--format", "{{range $name, $_ := .NetworkSettings.Networks}}{{$name}}{{end}}", place).Output()
+		holder := strings.TrimPrefix(strings.TrimSpace(string(net)), "container:")
+		all, err := exec.Command("docker", "inspect", "--format", "{{range $name, $_ := .NetworkSettings.Networks}}{{$name}}{{end}}", holder).Output()
 		if err != nil {
 			return err
 		}
-		return exec.Command("docker", "network", "disconnect", strings.TrimSpace(string(all)), place).Run()
+		return exec.Command("docker", "network", "disconnect", strings.TrimSpace(string(all)), holder).Run()
 	}
 	if !strings.Contains(way, "SIG") {
 		return exec.Command("docker", append(words, called)...).Run()

@@ -2,14 +2,21 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
 
-// version is the module's version, or the commit it was built from.
+// released is the version that a release was built as; the linker sets it.
+var released string
+
+// version is the release, the module's version, or the commit it was built from.
 func version() string {
+	if released != "" {
+		return released
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
@@ -25,10 +32,10 @@ func version() string {
 	return "devel"
 }
 
-func (a *app) versionCmd() *cobra.Command {
+func versionCmd(out io.Writer) *cobra.Command {
 	return &cobra.Command{Use: "version", Short: "what this is and what it was built with", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(a.out, "lockpick %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(out, "lockpick %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		}}
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"lockpick/harness/history"
@@ -45,15 +44,10 @@ func (c *section) hold(ctx context.Context, d time.Duration) bool {
 // succeed.
 func (c *section) extend(ctx context.Context) bool {
 	c.emit(c.event(history.Invoke, history.OpExtend))
-	err := c.handle.(lock.Extender).Extend(ctx)
-	switch {
-	case err == nil:
-		c.emit(c.believe(history.OpExtend))
-	case errors.Is(err, lock.ErrNotHeld):
-		c.fail(history.Fail, history.OpExtend, err)
-		return false
-	default:
-		c.fail(history.Info, history.OpExtend, err)
+	if err := c.handle.(lock.Extender).Extend(ctx); err != nil {
+		c.fail(refused(err), history.OpExtend, err)
+		return refused(err) != history.Fail
 	}
+	c.emit(c.believe(history.OpExtend))
 	return true
 }

@@ -104,9 +104,6 @@ func (p *program) cycle(ctx, begin context.Context, n int) error {
 	if !c.acquire(begin) {
 		return nil
 	}
-	if f, ok := c.handle.(lock.Fencer); ok {
-		c.fence = f.Fence()
-	}
 	if p.s.Fence == FenceToken && c.fence == 0 {
 		return ErrNoTokens
 	}

@@ -41,9 +41,9 @@ func (c *section) acquire(ctx context.Context) bool {
 		c.token = t.Token()
 	}
 	if f, ok := h.(lock.Fencer); ok {
-		e.Fence = f.Fence()
+		c.fence = f.Fence()
 	}
-	e.Token = c.token
+	e.Token, e.Fence = c.token, c.fence
 	c.emit(e)
 	return true
 }
@@ -98,8 +98,7 @@ func (c *section) read(ctx context.Context) bool {
 		return false
 	}
 	c.version, c.fence = a.version, a.fence
-	e = c.event(a.outcome(), history.OpRead)
-	e.Version, e.Fence = c.version, c.fence
+	e.Type, e.Version, e.Fence = a.outcome(), c.version, c.fence
 	c.emit(e)
 	return a.allowed
 }
@@ -136,15 +135,19 @@ func (c *section) write(ctx context.Context, n int) bool {
 
 func (c *section) release(ctx context.Context) {
 	c.emit(c.event(history.Invoke, history.OpRelease))
-	err := c.handle.Release(ctx)
-	switch {
-	case err == nil:
-		c.emit(c.event(history.OK, history.OpRelease))
-	case errors.Is(err, lock.ErrNotHeld):
-		c.fail(history.Fail, history.OpRelease, err)
-	default:
-		c.fail(history.Info, history.OpRelease, err)
+	if err := c.handle.Release(ctx); err != nil {
+		c.fail(refused(err), history.OpRelease, err)
+		return
 	}
+	c.emit(c.event(history.OK, history.OpRelease))
+}
+
+// refused is what an error of a release or an extension says: a definite no, or nothing.
+func refused(err error) history.Type {
+	if errors.Is(err, lock.ErrNotHeld) {
+		return history.Fail
+	}
+	return history.Info
 }
 
 // patience is how long the resource's answer is waited for: as long as the lease

@@ -89,7 +89,7 @@ func (r *real) giveClock(t *testing.T, group *proc.Group) {
 		t.Skipf("no clock here can be turned: %v", err)
 	}
 	r.machine = &clock.Machine{}
-	group.Born = func(_ string, pid int) error { return r.machine.Start(pid) }
+	group.AtStart = func(_ string, pid int) error { return r.machine.Start(pid) }
 }
 
 func (r *real) giveDisk(t *testing.T, group *proc.Group) {
@@ -133,7 +133,7 @@ func (r *real) Late() time.Duration {
 }
 
 func (r *real) Kill() error {
-	_, err := r.redis.Kill()
+	_, err := r.redis.Kill(context.Background())
 	return err
 }
 
@@ -148,7 +148,7 @@ func (r *real) Restart() error {
 }
 
 func (r *real) LosePower(torn bool) error {
-	_, err := r.disk.LosePower(r.redis.Kill, torn)
+	_, err := r.disk.LosePower(func() (string, error) { return r.redis.Kill(context.Background()) }, torn)
 	return err
 }
 

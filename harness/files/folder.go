@@ -99,6 +99,16 @@ func ReadIn(folder, name string, most int64) ([]byte, error) {
 	return f.Read(name, most)
 }
 
+// WriteIn is Write in a folder that is asked for nothing else.
+func WriteIn(folder, name string, text []byte) error {
+	f, err := OpenFolder(folder)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Write(name, text)
+}
+
 // Create makes a file that is not there yet, to be written bit by bit.
 func (f *Folder) Create(name string) (*os.File, error) {
 	file, err := f.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)

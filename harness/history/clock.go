@@ -110,8 +110,11 @@ func (c *clock) most(i int) int64 {
 
 // reached is what e.Reached says, without a look at each turn. Nil: there are none.
 func (c *clock) reached(e *Event) int64 {
-	if c == nil || !c.sorted {
-		return e.Reached(c.all())
+	switch {
+	case c == nil:
+		return e.Reached(nil)
+	case !c.sorted:
+		return e.Reached(c.turns)
 	}
 	i, _ := slices.BinarySearchFunc(c.turns, e.T, func(t Event, at int64) int {
 		if t.T <= at {
@@ -144,14 +147,6 @@ func (c *clock) reached(e *Event) int64 {
 		}
 		i++
 	}
-}
-
-// all is the turns of a clock.
-func (c *clock) all() []Event {
-	if c == nil {
-		return nil
-	}
-	return c.turns
 }
 
 // Reached is ValidUntil as it came true after the turns of clocks, in the order

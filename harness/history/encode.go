@@ -80,12 +80,14 @@ func appendString(b []byte, s string) []byte {
 // no text, so they are lost in writing, as is whether an empty list was there.
 func (e Event) readable() Event {
 	for _, s := range e.texts() {
-		if !utf8.ValidString(*s) {
-			*s = string([]rune(*s))
-		}
+		valid(s)
 	}
 	if e.Life != nil {
-		e.Life = e.Life.readable()
+		l := *e.Life
+		for _, s := range l.texts() {
+			valid(s)
+		}
+		e.Life = &l
 	}
 	if e.Params != nil {
 		var p Params
@@ -94,6 +96,12 @@ func (e Event) readable() Event {
 		}
 	}
 	return e
+}
+
+func valid(s *string) {
+	if !utf8.ValidString(*s) {
+		*s = string([]rune(*s))
+	}
 }
 
 // texts are the fields that are strings.

@@ -1,10 +1,5 @@
 package history
 
-import (
-	"slices"
-	"unicode/utf8"
-)
-
 // Life is one change of what a key is on a node: a fact, told by the node itself and not
 // reckoned from what clients were answered. Its event (OpLife) has the node as Process, the
 // key as Key, the instant of the change as T, what the clock by which the node's keys expire
@@ -64,18 +59,6 @@ const (
 	Restart  = "restart"
 	Failover = "failover"
 )
-
-// readable is the fact as a reader will have it; see Event.readable.
-func (l *Life) readable() *Life {
-	if !slices.ContainsFunc(l.texts(), func(s *string) bool { return !utf8.ValidString(*s) }) {
-		return l
-	}
-	c := *l
-	for _, s := range c.texts() {
-		*s = string([]rune(*s)) // of one that is valid it is the same
-	}
-	return &c
-}
 
 // texts are the fields that are strings.
 func (l *Life) texts() []*string {

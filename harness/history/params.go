@@ -70,9 +70,19 @@ type PlannedStep struct {
 	Rate float64 `json:"rate,omitempty"`
 	// Proof is what must be seen of the step besides, nil: nothing.
 	Proof *Proof `json:"proof,omitempty"`
+	// Costs is what the fault takes from those who contend (CostsAnswers …), where its kind
+	// says so; "": what a kind of its name is known for, or else everything.
+	Costs string `json:"costs,omitempty"`
 	// Optional: its trigger need not come. If it does, the fault has to take effect.
 	Optional bool `json:"optional,omitempty"`
 }
+
+// What a fault may take from those who contend for a lock, for as long as it is in force.
+const (
+	CostsNothing = "nothing" // no answer comes later, or fails to come
+	CostsLittle  = "little"  // single messages: nothing that a lock needs for longer than a node time-out
+	CostsAnswers = "answers" // a client or node that it hits does nothing, a link carries nothing
+)
 
 // Proof is what must be seen of a fault that was in force, on one of its targets, for it
 // to have hit something. A step that hit nothing shows nothing.
@@ -125,7 +135,7 @@ func (p *Params) check() error {
 	for i, s := range p.Steps {
 		name := fmt.Sprintf("steps[%d]", i)
 		spans[name+".delay"], spans[name+".by"] = s.Delay, s.By.Abs()
-		words[name] = append([]string{s.Fault, s.When}, s.Targets...)
+		words[name] = append([]string{s.Fault, s.When, s.Costs}, s.Targets...)
 		if p := s.Proof; p != nil {
 			spans[name+".proof.off"] = p.Off
 			words[name+".proof"] = append([]string{p.Idle}, p.Use...)

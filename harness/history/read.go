@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"lockpick/harness/files"
 )
@@ -23,6 +24,14 @@ const minLine = int64(len(`{"n":1,"process":"c","type":"o","op":"r"}`))
 
 const bufferSize = 1 << 16
 
+// The first piece is small, since most histories are, and so that a file which
+// merely has many lines doesn't get room for as many events; no later one is
+// larger than maxPiece, unless the number is known.
+const (
+	minPiece = 64
+	maxPiece = 1 << 14
+)
+
 // Read reads a history as a stream. A last line that is cut in its middle, as a
 // crash leaves it, ends the history there and is told in Cut; so is a history
 // without the run's end. Anything else that no recorder wrote is an error that
@@ -38,7 +47,8 @@ func read(r io.Reader, lines int) (*History, error) {
 	br := bufio.NewReaderSize(r, bufferSize)
 	var long []byte // a line that is longer than the buffer
 	d := decoder{seen: newRecent()}
-	events := list{expect: lines}
+	events := make([]Event, 0, minPiece)
+	var full [][]Event // pieces before these, so that none is moved as they become more
 	lastN := int64(0)
 	cutLine := ""
 	for line := 1; ; line++ {
@@ -50,8 +60,8 @@ func read(r io.Reader, lines int) (*History, error) {
 		if cut && len(text) == 0 {
 			break
 		}
-		e := events.next()
-		if err := d.event(text, e); err != nil {
+		var e Event
+		if err := d.event(text, &e); err != nil {
 			if cut && line > 1 {
 				cutLine = fmt.Sprintf("line %d is cut in its middle", line)
 				break
@@ -59,7 +69,7 @@ func read(r io.Reader, lines int) (*History, error) {
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
 		if line == 1 {
-			if err := begins(*e); err != nil {
+			if err := begins(e); err != nil {
 				return nil, err
 			}
 		}
@@ -67,9 +77,20 @@ func read(r io.Reader, lines int) (*History, error) {
 			return nil, fmt.Errorf("line %d: event %d comes after event %d: a recorder numbers them upwards", line, e.N, lastN)
 		}
 		lastN = e.N
-		events.keep()
+		switch size := cap(events); {
+		case len(events) < size:
+		case lines > size:
+			events = append(make([]Event, 0, lines), events...)
+		default:
+			full = append(full, events)
+			events = make([]Event, 0, min(2*size, maxPiece))
+		}
+		events = append(events, e)
 	}
-	h, err := New(events.join())
+	if full != nil {
+		events = slices.Concat(append(full, events)...)
+	}
+	h, err := New(events)
 	if err == nil && cutLine != "" {
 		h.Cut = cutLine
 	}

@@ -19,9 +19,6 @@ func newRecent() recent {
 
 // of returns the string of bytes that may be written over.
 func (s *recent) of(b []byte) string {
-	if known := constant(b); known != "" || len(b) == 0 {
-		return known
-	}
 	slot := &s.slots[maphash.Bytes(s.seed, b)%slots]
 	if *slot != string(b) {
 		*slot = string(b)
@@ -36,38 +33,4 @@ func (s *recent) again(t string) string {
 		*slot = t
 	}
 	return *slot
-}
-
-// constant is a type or an operation that stands in every history, without a look
-// at the table; "" if b is none.
-func constant(b []byte) string {
-	switch string(b) {
-	case string(Invoke):
-		return string(Invoke)
-	case string(OK):
-		return string(OK)
-	case string(Fail):
-		return string(Fail)
-	case string(Info):
-		return string(Info)
-	case OpAcquire:
-		return OpAcquire
-	case OpExtend:
-		return OpExtend
-	case OpRead:
-		return OpRead
-	case OpCheck:
-		return OpCheck
-	case OpWrite:
-		return OpWrite
-	case OpRelease:
-		return OpRelease
-	case OpSet:
-		return OpSet
-	case OpFence:
-		return OpFence
-	case OpLog:
-		return OpLog
-	}
-	return ""
 }

@@ -13,6 +13,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"time"
@@ -48,6 +49,20 @@ type Env struct {
 	// call with one name gives the same number; give each draw its own name.
 	Random   func(name string) uint64
 	Settings Settings
+}
+
+// Token is a value for a key that nobody else draws, the n-th: 20 random bytes in hexadecimal
+// digits, of the names token/n/0 to token/n/2.
+func (e Env) Token(n int) string {
+	word := func(i int) uint64 { return e.Random(fmt.Sprintf("token/%d/%d", n, i)) }
+	return fmt.Sprintf("%016x%016x%08x", word(0), word(1), uint32(word(2)))
+}
+
+// Delay is a random one between two attempts, the n-th, of the name retry/n, so that
+// contenders who split a vote do not meet again.
+func (e Env) Delay(n int, shortest, longest time.Duration) time.Duration {
+	span := uint64(max(longest-shortest, 0)) + 1
+	return shortest + time.Duration(e.Random(fmt.Sprintf("retry/%d", n))%span)
 }
 
 // Node is one lock server.
@@ -102,7 +117,7 @@ type Extender interface {
 	Extend(ctx context.Context) error
 }
 
-// Fencer is a Handle with a fencing token, above every earlier holder's.
+// Fencer is a Handle that may have a fencing token, above every earlier holder's; 0: it has none.
 type Fencer interface {
 	Fence() int64
 }

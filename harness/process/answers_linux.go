@@ -17,10 +17,10 @@ import (
 const trialBound = 5 * time.Second
 
 // trial tries something for a moment, and leaves nothing of it.
-func (b *Backend) trial(ctx context.Context, try func(context.Context, *proc.Group) error) (err error) {
+func trial(ctx context.Context, dir string, try func(context.Context, *proc.Group) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, trialBound)
 	defer cancel()
-	group, err := proc.NewGroup(b.cfg.Dir)
+	group, err := proc.NewGroup(dir)
 	if err != nil {
 		return err
 	}
@@ -30,9 +30,9 @@ func (b *Backend) trial(ctx context.Context, try func(context.Context, *proc.Gro
 
 // answers starts the program for a moment and sees that it answers PING under its
 // own process id: anything can be called redis-server.
-func (b *Backend) answers(ctx context.Context) error {
-	return b.trial(ctx, func(ctx context.Context, group *proc.Group) error {
-		if _, err := group.StartRedis(ctx, "trial", b.cfg.RedisServer, "none"); err != nil {
+func answers(ctx context.Context, dir, bin string) error {
+	return trial(ctx, dir, func(ctx context.Context, group *proc.Group) error {
+		if _, err := group.StartRedis(ctx, "trial", bin, "none"); err != nil {
 			return fmt.Errorf("it does not answer PING: %w", err)
 		}
 		return nil
@@ -40,9 +40,9 @@ func (b *Backend) answers(ctx context.Context) error {
 }
 
 // tellsLife starts the program for a moment and lets it tell of its keys.
-func (b *Backend) tellsLife(ctx context.Context) error {
-	return b.trial(ctx, func(ctx context.Context, group *proc.Group) error {
-		r, err := group.StartRedis(ctx, "trial", b.cfg.RedisServer, "none")
+func tellsLife(ctx context.Context, dir, bin string) error {
+	return trial(ctx, dir, func(ctx context.Context, group *proc.Group) error {
+		r, err := group.StartRedis(ctx, "trial", bin, "none")
 		if err != nil {
 			return err
 		}
@@ -52,13 +52,13 @@ func (b *Backend) tellsLife(ctx context.Context) error {
 }
 
 // tryDisk mounts a disk for a moment.
-func (b *Backend) tryDisk() error {
-	return b.trial(context.Background(), func(_ context.Context, group *proc.Group) error {
-		dir := group.DataDir("trial")
-		if err := os.Mkdir(dir, 0o755); err != nil {
+func tryDisk(dir string) error {
+	return trial(context.Background(), dir, func(_ context.Context, group *proc.Group) error {
+		at := group.DataDir("trial")
+		if err := os.Mkdir(at, 0o755); err != nil {
 			return err
 		}
-		d, err := disk.Mount(dir)
+		d, err := disk.Mount(at)
 		if err != nil {
 			return err
 		}
@@ -69,9 +69,9 @@ func (b *Backend) tryDisk() error {
 
 // hasSentinels starts the program for a moment as a sentinel. One that is built
 // without knows no such mode.
-func (b *Backend) hasSentinels(ctx context.Context) error {
-	return b.trial(ctx, func(ctx context.Context, group *proc.Group) error {
-		_, err := group.StartSentinel(ctx, "trial", b.cfg.RedisServer)
+func hasSentinels(ctx context.Context, dir, bin string) error {
+	return trial(ctx, dir, func(ctx context.Context, group *proc.Group) error {
+		_, err := group.StartSentinel(ctx, "trial", bin)
 		return err
 	})
 }

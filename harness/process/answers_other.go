@@ -5,13 +5,13 @@ package process
 import "context"
 
 // answers is never asked: canRun has said no before.
-func (b *Backend) answers(context.Context) error { return nil }
+func answers(context.Context, string, string) error { return nil }
 
 // tryDisk is likewise never asked.
-func (b *Backend) tryDisk() error { return nil }
+func tryDisk(string) error { return nil }
 
 // tellsLife is likewise never asked.
-func (b *Backend) tellsLife(context.Context) error { return nil }
+func tellsLife(context.Context, string, string) error { return nil }
 
 // hasSentinels is likewise never asked.
-func (b *Backend) hasSentinels(context.Context) error { return nil }
+func hasSentinels(context.Context, string, string) error { return nil }

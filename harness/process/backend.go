@@ -1,13 +1,8 @@
 // Package process is the backend of real processes: redis-servers, clients and
 // the links between them, on this machine and in real time.
 //
-// Its nouns are Backend, which sets a run up and takes it down again, and
-// cluster, which is the run meanwhile and has its powers: one file for each sort of
-// fault, named as in package nemesis. Each
-// client is a subprocess, child.go; what they say to each other is package contender,
-// and what is done to links package network.
-//
-// What becomes of each key on a node, the node itself tells (life.go, package life).
+// Its nouns are Backend, which sets a run up and takes it down again, and cluster,
+// which is a run of this machine's processes. Each client is a subprocess, child.go.
 //
 // What somebody else does to a process is told (guard.go): the kernel tells its parent.
 //
@@ -26,11 +21,13 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"lockpick/harness"
 	"lockpick/harness/real/clock"
 	"lockpick/harness/real/disk"
+	"lockpick/harness/real/runs"
 	"lockpick/harness/scenario"
 	"lockpick/harness/shortage"
 	"lockpick/nemesis"
@@ -62,49 +59,39 @@ func New(cfg Config) *Backend {
 // Name is "process".
 func (*Backend) Name() string { return "process" }
 
-// powers are the faults that it can inject wherever it can run.
-var powers = []string{
-	nemesis.Capability("pause", nemesis.Client),
-	nemesis.Capability("pause", nemesis.Node),
-	nemesis.Capability("kill", nemesis.Client),
-	nemesis.Capability("kill", nemesis.Node),
-	nemesis.Capability("shutdown", nemesis.Node),
-	nemesis.Capability("failover", nemesis.Node),
-	nemesis.Capability("touch", nemesis.Node),
-	nemesis.Capability("cut", nemesis.Link),
-	nemesis.Capability(nemesis.PowerShape, nemesis.Link),
-	nemesis.Capability(nemesis.Hold, nemesis.Message),
-	nemesis.Capability(nemesis.Drop, nemesis.Message),
-	scenario.CanPersist,
-	scenario.CanReplicate,
-}
-
 // Probe says what it can do on this machine.
 func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 	run := b.canRun()
 	if run.Available {
 		run = b.trust(ctx, run)
 	}
-	out := []harness.Capability{run}
-	for _, some := range []struct {
-		names []string
-		try   func() harness.Capability
-	}{
-		{powers, func() harness.Capability { return run }},
-		{[]string{disk.LosesPower, disk.HitsDisks}, b.canMount},
-		{[]string{scenario.CanTellLife}, func() harness.Capability { return b.canTell(ctx) }},
-		{[]string{watches}, func() harness.Capability { return b.canWatch(ctx) }},
-		{clockPowers, b.canTurnClocks},
-	} {
-		c := run
-		if run.Available {
-			c = some.try()
-		}
-		for _, c.Name = range some.names {
-			out = append(out, c)
-		}
+	mount, clocks := sync.OnceValue(b.canMount), sync.OnceValue(b.canTurnClocks)
+	tries := map[string]func() harness.Capability{
+		disk.LosesPower: mount, disk.HitsDisks: mount,
+		scenario.CanTellLife: func() harness.Capability { return b.canTell(ctx) },
+		watches:              func() harness.Capability { return b.canWatch(ctx) },
 	}
-	return append(out, uncontained...)
+	for _, name := range runs.ClockPowers {
+		tries[name] = clocks
+	}
+	out := []harness.Capability{run}
+	for _, name := range []string{scenario.CanPersist, scenario.CanReplicate, scenario.CanTellLife, scenario.CanSetOwnTime} {
+		out = append(out, harness.Capability{Name: name, Available: true})
+	}
+	out = append(out, harness.PowersOf(powers, uncontained...)...)
+	for i, c := range out {
+		try, tried := tries[c.Name]
+		switch {
+		case slices.Contains(uncontained, c):
+			continue
+		case !run.Available:
+			out[i] = run
+		case tried:
+			out[i] = try()
+		}
+		out[i].Name = c.Name
+	}
+	return append(out, imageless)
 }
 
 // uncontained is what only containers have.
@@ -112,14 +99,15 @@ var uncontained = []harness.Capability{
 	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "nodes share this machine's network, and packets are dropped in a node's own", Remedy: "use --backend docker, or a cut of another mode"},
 	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "nodes share this machine's network, and have no cable of their own", Remedy: "use --backend docker, or cut the node's links"},
 	{Name: nemesis.Capability("starve", nemesis.Node), Reason: "nodes share this machine's processors and memory, without bounds of their own", Remedy: "use --backend docker, or pause the node"},
-	{Name: scenario.CanImage, Reason: "nodes are this machine's redis-server, and run no image", Remedy: "run it in containers (--backend docker)"},
 }
+
+var imageless = harness.Capability{Name: scenario.CanImage, Reason: "nodes are this machine's redis-server, and run no image", Remedy: "run it in containers (--backend docker)"}
 
 // canMount tries a disk: whether a user may mount one, nothing but a mount tells.
 func (b *Backend) canMount() harness.Capability {
 	reason, remedy := disk.Missing()
 	if reason == "" {
-		if err := b.tryDisk(); err != nil {
+		if err := tryDisk(b.cfg.Dir); err != nil {
 			reason, remedy = err.Error(), cmp.Or(shortage.Remedy(err, shortage.Temporary), disk.Remedy)
 		}
 	}
@@ -130,7 +118,7 @@ func (b *Backend) canMount() harness.Capability {
 var watches = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)
 
 func (b *Backend) canWatch(ctx context.Context) harness.Capability {
-	err := b.hasSentinels(ctx)
+	err := hasSentinels(ctx, b.cfg.Dir, b.cfg.RedisServer)
 	if err == nil {
 		return harness.Capability{Available: true}
 	}
@@ -144,20 +132,13 @@ func (b *Backend) canWatch(ctx context.Context) harness.Capability {
 
 // canTell says whether nodes tell of their keys. Runs do without.
 func (b *Backend) canTell(ctx context.Context) harness.Capability {
-	err := b.tellsLife(ctx)
+	err := tellsLife(ctx, b.cfg.Dir, b.cfg.RedisServer)
 	if err == nil {
 		return harness.Capability{Available: true}
 	}
 	why := telling(err)
 	return harness.Capability{Reason: "causes come from what clients saw alone: " + why,
 		Remedy: cmp.Or(shortage.Remedy(err, shortage.Temporary), "use Redis 7.0 or later that allows CONFIG and MONITOR")}
-}
-
-// clockPowers need more of a machine than the others.
-var clockPowers = []string{
-	nemesis.Capability(nemesis.PowerClock, nemesis.Client),
-	nemesis.Capability(nemesis.PowerClock, nemesis.Node),
-	scenario.CanSetOwnTime,
 }
 
 func (b *Backend) canTurnClocks() harness.Capability {
@@ -180,7 +161,7 @@ func (b *Backend) canTurnClocks() harness.Capability {
 
 // needsClocks says whether a scenario turns clocks.
 func needsClocks(s scenario.Scenario) bool {
-	return slices.ContainsFunc(s.Needs(), func(c string) bool { return slices.Contains(clockPowers, c) })
+	return slices.ContainsFunc(s.Needs(), func(c string) bool { return slices.Contains(runs.ClockPowers, c) })
 }
 
 func (b *Backend) canRun() harness.Capability {
@@ -206,7 +187,7 @@ func (b *Backend) trust(ctx context.Context, run harness.Capability) harness.Cap
 		_, err = b.Version(ctx)
 	}
 	if err == nil {
-		err = b.answers(ctx)
+		err = answers(ctx, b.cfg.Dir, b.cfg.RedisServer)
 	}
 	if err != nil {
 		why := telling(err)

@@ -12,69 +12,67 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"lockpick/harness"
-	"lockpick/harness/client"
-	"lockpick/harness/real/contender"
 	"lockpick/harness/real/proc"
-	"lockpick/harness/real/skew"
+	"lockpick/harness/real/runs"
 )
 
-// child is the harness's end of one client subprocess.
+// child is one client subprocess.
 type child struct {
 	*proc.Child
 	name   string
-	in     *os.File // its stdin
-	out    *os.File // its stdout
-	log    string   // file with its stderr
-	killed atomic.Bool
+	log    string // file with its stderr
 	paused atomic.Bool
-	clocks chan skew.Reading // what it says that its clocks show
 }
 
-// RunClient runs a client in a subprocess until it has ended. Its error is
-// harness.ErrKilled if Kill ended it.
-func (c *cluster) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
-	a, ok := c.Addrs[s.Name]
-	if !ok {
-		return fmt.Errorf("run client %s: the scenario has no such client", s.Name)
+var _ runs.Program = (*child)(nil)
+
+// Pause stops it.
+func (ch *child) Pause(context.Context) (string, error) {
+	// The first of two ends would let it run while the other pause is in force.
+	if ch.paused.Swap(true) {
+		return "", fmt.Errorf("pause %s: it is paused already", ch.name)
 	}
-	s.Nodes, s.Resource, s.Start = a.Nodes, a.Resource, c.Now()
-	k := c.clocks.Of(s.Name)
-	started := k.Starts()
-	defer started()
-	ch, err := c.startChild(s.Name)
-	if err != nil {
-		return fmt.Errorf("run client %s: %w", s.Name, err)
+	return ch.Stop()
+}
+
+// Resume lets it go on.
+func (ch *child) Resume(context.Context) (string, error) {
+	defer ch.paused.Store(false)
+	back, err := ch.Continue()
+	if errors.Is(err, proc.ErrEnded) {
+		return "it has ended", nil
 	}
-	defer ch.in.Close()
-	defer ch.out.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)()
-	defer context.AfterFunc(ctx, func() { ch.Kill() })() // its error would come again when the run ends
-	err = contender.Conversation{In: ch.in, Out: ch.out, Record: c.rec.Record, At: at, Clocks: ch.clocks, Began: func(r skew.Reading) error {
-		defer started()
-		return k.Began(r)
-	}}.Hold(contender.Order{Spec: s, Origin: c.Origin(), Clocks: k != nil})
-	if err != nil {
-		ch.Kill()
+	return back, err
+}
+
+// Kill ends it without warning.
+func (ch *child) Kill(context.Context) (string, error) {
+	select {
+	case <-ch.Done():
+		return "", proc.ErrEnded
+	default:
 	}
-	end := ch.Err()
-	c.mu.Lock()
-	delete(c.clients, s.Name)
-	c.ended[s.Name] = true
-	c.mu.Unlock()
-	return ch.outcome(ctx, err, end)
+	if err := ch.Child.Kill(); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("process %d is gone", ch.PID()), nil
+}
+
+// Paused says whether it is.
+func (ch *child) Paused() bool { return ch.paused.Load() }
+
+// End says how it ended.
+func (ch *child) End() error { return ch.Err() }
+
+// Words is the end of its log.
+func (ch *child) Words() string {
+	log, _ := os.ReadFile(ch.log) // no log, no words
+	return strings.TrimSpace(string(log[max(0, len(log)-1000):]))
 }
 
 // startChild starts the subprocess.
-func (c *cluster) startChild(name string) (*child, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.clients[name] != nil {
-		return nil, errors.New("it runs already")
-	}
-	ch := &child{name: name, clocks: make(chan skew.Reading, 1), log: filepath.Join(c.group.Dir, name+".log")}
+func (c *cluster) startChild(name string) (*runs.Client, error) {
+	ch := &child{name: name, log: filepath.Join(c.group.Dir, name+".log")}
 	log, err := os.Create(ch.log)
 	if err != nil {
 		return nil, err
@@ -91,30 +89,12 @@ func (c *cluster) startChild(name string) (*child, error) {
 		return nil, errors.Join(err, in.Close())
 	}
 	defer stdout.Close()
+	free := func() { in.Close(); out.Close() }
 	cmd := exec.Command(c.self[0], c.self[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, log
 	if ch.Child, err = c.group.Start(name, cmd); err != nil {
-		return nil, errors.Join(err, in.Close(), out.Close())
+		free()
+		return nil, err
 	}
-	ch.in, ch.out = in, out
-	c.clients[name] = ch
-	return ch, nil
-}
-
-// outcome says how the client came to its end.
-func (ch *child) outcome(ctx context.Context, said, end error) error {
-	switch {
-	case said == nil && end == nil:
-		return nil
-	case ch.killed.Load():
-		return harness.ErrKilled
-	case ctx.Err() != nil:
-		return fmt.Errorf("run client %s: %w", ch.name, context.Cause(ctx))
-	case ch.Struck(): // which is recorded
-		return harness.ErrKilled
-	case said != nil:
-		return fmt.Errorf("run client %s: %w", ch.name, said)
-	}
-	log, _ := os.ReadFile(ch.log) // no log, no words
-	return fmt.Errorf("run client %s: %w: %s", ch.name, end, strings.TrimSpace(string(log[max(0, len(log)-1000):])))
+	return &runs.Client{Program: ch, In: in, Out: out, Freed: free}, nil
 }

@@ -16,10 +16,7 @@ import (
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/skew"
 	"lockpick/harness/scenario"
-	"lockpick/nemesis"
 )
-
-var _ nemesis.Clocker = (*cluster)(nil)
 
 // turnable prepares that the clocks of nodes and clients can be turned: their
 // processes start traced. The others' clocks are not touched.
@@ -32,42 +29,15 @@ func (c *cluster) turnable(s scenario.Scenario) {
 		own[name] = &clock.Machine{Monotonic: true}
 	}
 	for name, m := range own {
-		c.clocks.Add(name, &skew.Machine{Clocks: m, True: proc.TrueClock})
+		c.Clocks.Add(name, &skew.Machine{Clocks: m, True: proc.TrueClock})
 		c.group.Cleanup(m.Close)
 	}
-	c.group.Born = func(name string, pid int) error {
+	c.group.AtStart = func(name string, pid int) error {
 		if m := own[name]; m != nil {
 			return m.Start(pid)
 		}
 		return nil
 	}
-}
-
-// TurnClock turns the clocks of a node's or a client's machine.
-func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (string, error) {
-	return c.clocks.Turn(target, by, rate)
-}
-
-// clockOf is a node's server, as far as its clock can be asked.
-func (c *cluster) clockOf(node string) skew.Node {
-	s := c.Server(node)
-	if s == nil {
-		return skew.Node{}
-	}
-	n := skew.Node{Name: s.Name, Runs: s.Runs(), Time: func() (skew.Reading, error) { return skew.ReadTime(c.ctx, s.Addr()) }, Ended: func() bool { return !s.Runs() }}
-	if s.Stopped() {
-		n.Mute = "it is paused"
-	}
-	return n
-}
-
-// clocksOf is a client that runs, as far as its clocks can be asked; nil: it does not.
-func (c *cluster) clocksOf(client string) *skew.Client {
-	ch := c.running(client)
-	if ch == nil {
-		return nil
-	}
-	return &skew.Client{In: ch.in, Clocks: ch.clocks, Ended: ch.Done(), Paused: ch.paused.Load, True: proc.TrueClock}
 }
 
 // tryClock is whether a process's clock can be turned on this machine: it really
@@ -89,7 +59,7 @@ func dateAhead(group *proc.Group) error {
 	if _, _, err := m.Turn(24*time.Hour, 1); err != nil {
 		return err
 	}
-	group.Born = func(_ string, pid int) error { return m.Start(pid) }
+	group.AtStart = func(_ string, pid int) error { return m.Start(pid) }
 	out, err := os.Create(filepath.Join(group.Dir, "date"))
 	if err != nil {
 		return err

@@ -16,7 +16,9 @@ import (
 	"lockpick/harness/client"
 	"lockpick/harness/history"
 	"lockpick/harness/real/clock"
+	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/runs"
 	"lockpick/harness/real/skew"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
@@ -56,7 +58,7 @@ func (b bench) onNode(node string, args ...string) any {
 func (b bench) ahead(node string) time.Duration {
 	b.Helper()
 	before := time.Now()
-	r, err := skew.ReadTime(b.T.Context(), b.Server(node).Addr())
+	r, err := b.ReadTime(b.Server(node))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -223,7 +225,7 @@ func TestTurnsTellWhatAClientReads(t *testing.T) {
 			rate float64
 		}{{0, 0.5}, {time.Hour, 0.5}, {-2 * time.Hour, 1}, {0, 1.25}} {
 			b.turn("c1", turn.by, turn.rate)
-			r, err := b.clocksOf("c1").Read()
+			r, err := b.Clocks.Client("c1").Read()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -278,7 +280,7 @@ func TestTurnIsRefused(t *testing.T) {
 // A process whose clock does not do what it was told is no fault in force.
 func TestAClockThatDoesNotFollowIsAnError(t *testing.T) {
 	runClocked(t, 1, func(b bench) {
-		k := b.clocks.Of("n1")
+		k := b.Clocks.Of("n1")
 		stray := skew.Reading{From: proc.TrueClock(), Wall: time.Now().Add(time.Second).UnixNano(), To: proc.TrueClock()}
 		if _, err := k.See("TIME shows", func() (skew.Reading, error) { return stray, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
 			t.Errorf("a clock that is a second off: %v", err)
@@ -309,7 +311,7 @@ func TestManyStarts(t *testing.T) {
 	defer group.Close()
 	var mu sync.Mutex
 	machines := map[string]*clock.Machine{}
-	group.Born = func(name string, pid int) error {
+	group.AtStart = func(name string, pid int) error {
 		mu.Lock()
 		defer mu.Unlock()
 		return machines[name].Start(pid)
@@ -331,8 +333,14 @@ func TestManyStarts(t *testing.T) {
 				}
 				_, _, err = k.Turn(-time.Hour, 1)
 				seen := skew.Machine{Clocks: k, True: proc.TrueClock}
-				_, see := seen.See("TIME shows", func() (skew.Reading, error) { return skew.ReadTime(t.Context(), r.Addr()) })
-				_, kill := r.Kill()
+				_, see := seen.See("TIME shows", func() (skew.Reading, error) {
+					is, err := network.AskStamped(t.Context(), r.Addr(), "TIME")
+					if err != nil {
+						return skew.Reading{}, err
+					}
+					return skew.Told(is.Value, is.From, is.To)
+				})
+				_, kill := r.Kill(t.Context())
 				if err := errors.Join(err, see, kill); err != nil {
 					t.Error(err)
 				}
@@ -345,7 +353,7 @@ func TestManyStarts(t *testing.T) {
 func TestProbeTriesAClock(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range testBackend(dir).Probe(context.Background()) {
-		if slices.Contains(clockPowers, c.Name) && !c.Available && (clock.Available() == nil || c.Reason == "" || c.Remedy == "") {
+		if slices.Contains(runs.ClockPowers, c.Name) && !c.Available && (clock.Available() == nil || c.Reason == "" || c.Remedy == "") {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -366,7 +374,7 @@ func BenchmarkStart(b *testing.B) {
 			}
 			defer group.Close()
 			if traced {
-				group.Born = func(_ string, pid int) error { return new(clock.Machine).Start(pid) }
+				group.AtStart = func(_ string, pid int) error { return new(clock.Machine).Start(pid) }
 			}
 			for i := 0; b.Loop(); i++ {
 				r, err := group.StartRedis(b.Context(), fmt.Sprintf("n%d", i), "redis-server", scenario.PersistNone)
@@ -374,7 +382,7 @@ func BenchmarkStart(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.StopTimer()
-				r.Kill()
+				r.Kill(b.Context())
 				b.StartTimer()
 			}
 		})

@@ -155,7 +155,7 @@ func TestKillAndRestartNode(t *testing.T) {
 			t.Error("a running node could be started again")
 		}
 		// The client's address leads to the new process.
-		conn := dial(t, b.Addrs["c1"].Nodes[0].Addr)
+		conn := dial(t, b.addr("c1", 0))
 		fmt.Fprint(conn, "GET k\r\n")
 		if line, err := bufio.NewReader(conn).ReadString('\n'); line != "$-1\r\n" {
 			t.Errorf("after the restart k is %q, %v", line, err)
@@ -172,7 +172,7 @@ func TestRestartIsReadBackBeforeAnybodySetsAKey(t *testing.T) {
 		for range 4 {
 			clients.Go(func() {
 				for !over.Load() {
-					proc.Ask(t.Context(), b.Addrs["c1"].Nodes[0].Addr, "SET", "k", "v")
+					proc.Ask(t.Context(), b.addr("c1", 0), "SET", "k", "v")
 				}
 			})
 		}
@@ -184,7 +184,7 @@ func TestRestartIsReadBackBeforeAnybodySetsAKey(t *testing.T) {
 		}
 		over.Store(true)
 		clients.Wait()
-		if _, err := proc.Ask(t.Context(), b.Addrs["c1"].Nodes[0].Addr, "SET", "k", "v"); err != nil {
+		if _, err := proc.Ask(t.Context(), b.addr("c1", 0), "SET", "k", "v"); err != nil {
 			t.Errorf("after the restarts: %v", err)
 		}
 	})

@@ -68,7 +68,7 @@ func TestShapeIsReadBack(t *testing.T) {
 		}
 		b.do("shape", func() (string, error) { return b.Shape("c1-n1", slow) })
 		b.do("shape", func() (string, error) { return b.Shape("c1-n1", narrow) })
-		conn := dial(t, b.Addrs["c1"].Nodes[0].Addr)
+		conn := dial(t, b.addr("c1", 0))
 		fmt.Fprint(conn, "SET k v\r\n")
 		if line, err := bufio.NewReader(conn).ReadString('\n'); line != "+OK\r\n" {
 			t.Errorf("%q, %v", line, err)

@@ -29,13 +29,13 @@ func (c *cluster) Guard(tell func(harness.Unplanned)) (over func()) {
 		}
 		tell(u)
 	})
-	ctx, cancel := context.WithCancel(c.ctx)
+	ctx, cancel := context.WithCancel(c.Ctx)
 	var asking sync.WaitGroup
-	for _, r := range c.servers {
-		q := c.question(r, tell)
+	for _, s := range c.servers {
+		q := c.question(s, tell)
 		asking.Go(func() {
 			q.Put(ctx)
-			if c.ctx.Err() == nil { // or the run is over, and all is taken down
+			if c.Ctx.Err() == nil { // or the run is over, and all is taken down
 				q.Last(answersIn)
 			}
 		})
@@ -52,11 +52,11 @@ const answersIn = 2 * time.Second
 
 // question tells where a server answers nobody, though no signal has stopped it and no
 // fault of the plan keeps it from that.
-func (c *cluster) question(r *proc.Redis, tell func(harness.Unplanned)) proc.Question {
+func (c *cluster) question(s *proc.Redis, tell func(harness.Unplanned)) proc.Question {
 	mute := false
 	say := func(cause string) {
 		mute = !mute
-		tell(harness.Unplanned{Op: "pause", Node: r.Name, Over: !mute, Cause: cause})
+		tell(harness.Unplanned{Op: "pause", Node: s.Name, Over: !mute, Cause: cause})
 	}
 	return proc.Question{Late: func(waited time.Duration) {
 		switch {
@@ -66,9 +66,9 @@ func (c *cluster) question(r *proc.Redis, tell func(harness.Unplanned)) proc.Que
 			say(fmt.Sprintf("it answers nothing for %v", answersIn))
 		}
 	}, Ask: func(ctx context.Context) {
-		excused := func() bool { return r.Silent() || c.Stalled(r.Name) }
+		excused := func() bool { return s.Silent() || c.Stalled(s.Name) }
 		proc.Answers(ctx, excused, func(ctx context.Context) error {
-			_, err := proc.Ask(ctx, r.Addr(), "PING")
+			_, err := proc.Ask(ctx, s.Addr(), "PING")
 			return err
 		})
 	}}

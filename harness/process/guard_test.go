@@ -53,7 +53,7 @@ func TestGuard(t *testing.T) {
 			<-goes
 		})
 		receive(t, "point", at)
-		pid := b.running("c1").PID()
+		pid := b.Client("c1").Program.(*child).PID()
 		b.do("pause", func() (string, error) { return b.Pause("c1") })
 		syscall.Kill(pid, syscall.SIGCONT)
 		b.await("c1", "go-on", false)

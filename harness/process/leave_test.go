@@ -20,6 +20,9 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/real/disk"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/runs"
+	"lockpick/harness/scenario"
+	"lockpick/nemesis"
 )
 
 // children lists the processes of the runs in dir.
@@ -42,7 +45,7 @@ func children(t *testing.T, dir string) (pids []int) {
 
 // runs says whether a process is there and no zombie: in a container there may
 // be nobody to reap it.
-func runs(pid int) bool {
+func stillRuns(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(b), ") ")
 	return err == nil && !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
@@ -61,7 +64,7 @@ func TestKillNineLeavesNothing(t *testing.T) {
 	}
 	line, _ := bufio.NewReader(out).ReadString('\n')
 	// A server whose port was taken in the last moment has ended, and another was started for it.
-	pids := slices.DeleteFunc(children(t, dir), func(pid int) bool { return !runs(pid) })
+	pids := slices.DeleteFunc(children(t, dir), func(pid int) bool { return !stillRuns(pid) })
 	disks := mounts(t, dir)
 	cmd.Process.Kill()
 	cmd.Wait()
@@ -78,7 +81,7 @@ func TestKillNineLeavesNothing(t *testing.T) {
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
 		left := 0
 		for _, pid := range pids {
-			if runs(pid) {
+			if stillRuns(pid) {
 				left++
 			}
 		}
@@ -110,7 +113,7 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 				t.Errorf("%s left %v", name, left)
 			}
 			for _, pid := range pids {
-				if runs(pid) {
+				if stillRuns(pid) {
 					t.Errorf("%s left process %d", name, pid)
 				}
 			}
@@ -186,7 +189,7 @@ func TestStartThatFailsSaysWhatToDo(t *testing.T) {
 
 func TestProbeNamesWhatIsMissing(t *testing.T) {
 	for _, c := range New(Config{RedisServer: "no-such-redis-server"}).Probe(t.Context()) {
-		if slices.Contains(uncontained, c) {
+		if slices.Contains(append(uncontained, imageless), c) {
 			continue // whatever there is
 		}
 		if c.Available || c.Reason != "no-such-redis-server is not on PATH" || c.Remedy != "apt-get install redis-server" {
@@ -196,7 +199,8 @@ func TestProbeNamesWhatIsMissing(t *testing.T) {
 	needRedis(t)
 	b := New(Config{})
 	caps := b.Probe(t.Context())
-	if len(caps) != 1+len(powers)+2+1+1+len(clockPowers)+len(uncontained) || caps[0].Name != harness.CanRun {
+	faults, has := nemesis.Capabilities(powers)
+	if len(caps) != 1+len(faults)+len([]string{scenario.CanPersist, scenario.CanReplicate, scenario.CanTellLife, scenario.CanSetOwnTime, scenario.CanImage}) || caps[0].Name != harness.CanRun {
 		t.Errorf("%+v", caps)
 	}
 	for _, c := range caps {
@@ -204,8 +208,9 @@ func TestProbeNamesWhatIsMissing(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	for _, name := range append([]string{harness.CanRun, watches}, powers...) {
-		if !slices.ContainsFunc(caps, func(c harness.Capability) bool { return c.Name == name && c.Available }) {
+	for _, name := range append([]string{harness.CanRun}, faults...) {
+		tried := name == disk.LosesPower || name == disk.HitsDisks || slices.Contains(runs.ClockPowers, name)
+		if (has[name] || name == harness.CanRun) && !tried && !slices.ContainsFunc(caps, func(c harness.Capability) bool { return c.Name == name && c.Available }) {
 			t.Errorf("%s is not available: %+v", name, caps)
 		}
 	}

@@ -45,7 +45,7 @@ func (b bench) wantsTold(events []history.Event, node, want string) {
 // over sends a command by a client's link to a node.
 func (b bench) over(client string, node int, args ...string) string {
 	b.Helper()
-	return b.ask(b.Addrs[client].Nodes[node].Addr, args...)
+	return b.ask(b.addr(client, node), args...)
 }
 
 // What a replica has not got when it takes its master's place is lost, what it has is kept;

@@ -161,7 +161,7 @@ func runOn(t *testing.T, s scenario.Scenario, body func(b bench)) []history.Even
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 	for _, pid := range pids {
-		if runs(pid) {
+		if stillRuns(pid) {
 			t.Errorf("process %d still runs", pid)
 		}
 	}
@@ -173,6 +173,12 @@ func (b bench) start(s client.Spec, at func(string)) (done chan error) {
 	done = make(chan error, 1)
 	go func() { done <- b.RunClient(b.T.Context(), s, at) }()
 	return done
+}
+
+// addr is where a client finds a node, which is counted from 0.
+func (b bench) addr(client string, node int) string {
+	a, _ := b.Addresses(client)
+	return a.Nodes[node].Addr
 }
 
 func (b bench) do(what string, f func() (string, error)) string {

@@ -37,7 +37,7 @@ func with(persistence string, replicas int, plan ...nemesis.Step) scenario.Scena
 
 func TestStoppedNodeDoesLaterWhatWasAbandoned(t *testing.T) {
 	run(t, func(b bench) {
-		addr := b.Addrs["c1"].Nodes[0].Addr
+		addr := b.addr("c1", 0)
 		back := b.do("pause", func() (string, error) { return b.Pause("n1") })
 		if states := back[strings.LastIndex(back, " ")+1:]; strings.Trim(states, "T") != "" || states == "" {
 			t.Errorf("read back %q, want all threads in state T", back)
@@ -53,7 +53,7 @@ func TestStoppedNodeDoesLaterWhatWasAbandoned(t *testing.T) {
 		if _, err := proc.Ask(ctx, addr, "SET", "k", "orphan"); err == nil {
 			t.Error("a stopped node answers")
 		}
-		if got := b.ask(b.Addrs["c1"].Nodes[1].Addr, "PING"); got != "PONG" {
+		if got := b.ask(b.addr("c1", 1), "PING"); got != "PONG" {
 			t.Errorf("the other node says %q", got)
 		}
 		b.do("resume", func() (string, error) { return b.Resume("n1") })
@@ -71,7 +71,7 @@ func TestKillEndsAStopToo(t *testing.T) {
 		if back := b.do("resume", func() (string, error) { return b.Resume("n1") }); back != "it was killed meanwhile" {
 			t.Errorf("resume says %q", back)
 		}
-		if got := b.ask(b.Addrs["c1"].Nodes[0].Addr, "PING"); got != "PONG" {
+		if got := b.ask(b.addr("c1", 0), "PING"); got != "PONG" {
 			t.Errorf("after the restart it says %q", got)
 		}
 	})
@@ -115,7 +115,7 @@ func TestTouchGoesPastTheLinks(t *testing.T) {
 
 func TestReplicaTakesItsMastersPlace(t *testing.T) {
 	runOn(t, with("none", 1), func(b bench) {
-		addr := b.Addrs["c1"].Nodes[0].Addr
+		addr := b.addr("c1", 0)
 		replica := b.Replica("n1").Addr()
 		if got := b.ask(addr, "SET", "early", "v"); got != "OK" {
 			t.Fatal(got)

@@ -7,14 +7,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/runs"
 	"lockpick/harness/real/server"
 	"lockpick/harness/scenario"
+	"lockpick/nemesis"
 )
 
 // Run starts the servers and links, calls body just after true time zero, and
@@ -35,84 +36,77 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	if err != nil {
 		return err
 	}
-	c := newCluster(ctx, seed, self, group, rec)
+	c := newCluster(ctx, seed, group, rec)
+	c.bin, c.self = b.cfg.RedisServer, self
 	defer func() { err = errors.Join(err, c.close()) }() // after a panic in body, too
 	if needsClocks(s) {
 		c.turnable(s)
 	}
-	for _, setUp := range []func(scenario.Scenario) error{
-		c.mountDisks,
-		func(s scenario.Scenario) error { return c.startServers(s, b.cfg.RedisServer) },
-		func(s scenario.Scenario) error { return c.startReplicas(s, b.cfg.RedisServer) },
-		func(s scenario.Scenario) error {
-			return c.Watch(s, func(name string) (*server.Sentinel, error) {
-				return c.group.StartSentinel(c.ctx, name, b.cfg.RedisServer)
-			})
-		},
-		c.tell,
-		func(s scenario.Scenario) error { return c.Open(s.NodeNames(), network.ClientsOf(s)) },
-		c.awaitSecond,
-	} {
-		if err := setUp(s); err != nil {
-			return err
-		}
+	if err := c.mountDisks(s); err != nil {
+		return err
 	}
-	c.Begin()
-	c.lives.Start(c.Origin())
+	replicas, err := c.startServers(s)
+	if err != nil {
+		return err
+	}
+	if err := c.network.Open(s.NodeNames(), network.ClientsOf(s)); err != nil {
+		return err
+	}
+	err = c.SetUp(s, replicas, func(name string) (*server.Sentinel, error) { return group.StartSentinel(c.Ctx, name, c.bin) })
+	if err != nil {
+		return err
+	}
+	if err := c.Begin(); err != nil {
+		return err
+	}
 	return body(ctx, c)
 }
 
-// awaitSecond lets a run under everysec begin with a second of the wall clock. Redis
-// up to 7.0 counts by these, not from its last sync: a plan that places a crash
-// between two syncs needs no luck then.
-func (c *cluster) awaitSecond(s scenario.Scenario) error {
-	if s.Topology.Persistence != "everysec" {
-		return nil
-	}
-	now := time.Now()
-	select {
-	case <-c.ctx.Done():
-		return context.Cause(c.ctx)
-	case <-time.After(now.Truncate(time.Second).Add(time.Second).Sub(now)):
-		return nil
-	}
+func newCluster(ctx context.Context, seed uint64, group *proc.Group, rec *history.Recorder) *cluster {
+	c := &cluster{Run: runs.New[*proc.Redis](ctx, rec), group: group}
+	c.network = network.New(c.Ctx, seed, c.Now, rec.Record)
+	c.network.Addr, c.network.Down, c.network.Mute, c.network.Go = c.addr, c.down, c.mute, c.Timeline.Go
+	c.Links, c.Start = c.network, c.startChild
+	return c
 }
 
-// startServers starts the nodes and the resource, all at once.
-func (c *cluster) startServers(s scenario.Scenario, bin string) error {
-	persist := map[string]string{scenario.ResourceName: "none"}
-	for _, n := range s.NodeNames() {
-		persist[n] = s.Topology.Persistence
-	}
+// startServers starts the nodes, their replicas and the resource, all at once.
+func (c *cluster) startServers(s scenario.Scenario) (replicas map[string]*proc.Redis, err error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	var errs []error
-	for name, mode := range persist {
+	count := 0
+	start := func(name, persist string, keep func(*proc.Redis)) {
+		count++
 		all.Go(func() {
-			r, err := c.group.StartRedis(c.ctx, name, bin, mode)
+			p, err := c.group.StartRedis(c.Ctx, name, c.bin, persist)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
 				errs = append(errs, err)
 				return
 			}
-			c.servers = append(c.servers, r)
-			if name == scenario.ResourceName {
-				c.resource = r
-			} else {
-				c.Serve(name, r)
-			}
+			c.servers = append(c.servers, p)
+			keep(p)
 		})
+	}
+	replicas = map[string]*proc.Redis{}
+	start(scenario.ResourceName, "none", func(p *proc.Redis) { c.Store = p })
+	for _, node := range s.NodeNames() {
+		start(node, s.Topology.Persistence, func(p *proc.Redis) { c.Serve(node, p) })
+		if s.Topology.Replicas > 0 {
+			start(nemesis.LinkName(node, nemesis.Replica), s.Topology.Persistence, func(p *proc.Redis) { replicas[node] = p })
+		}
 	}
 	all.Wait()
 	if len(errs) == 0 {
-		return nil
+		return replicas, nil
 	}
 	// What stops one stops them all: one is enough to read.
-	program, err := exec.LookPath(bin)
+	program, err := exec.LookPath(c.bin)
 	if err != nil {
-		program = bin
+		program = c.bin
 	}
-	return fmt.Errorf("%w\n%d of %d servers did not start; try %s --port 0 by hand, and whether %s has room",
-		errs[0], len(errs), len(persist), program, filepath.Dir(c.group.Dir))
+	return nil, fmt.Errorf("%w\n%d of %d servers did not start; try %s --port 0 by hand, and whether %s has room",
+		errs[0], len(errs), count, program, filepath.Dir(c.group.Dir))
 }

@@ -39,7 +39,7 @@ func TestSentinelsPromote(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			runOn(t, watched(), func(b bench) {
-				addr, replica := b.Addrs["c1"].Nodes[0].Addr, b.Replica("n1")
+				addr, replica := b.addr("c1", 0), b.Replica("n1")
 				for _, key := range []string{"early", "late"} {
 					if got := b.ask(addr, "SET", key, "v"); got != "OK" {
 						t.Fatal(got)
@@ -124,7 +124,7 @@ func TestNoQuorumNoFailover(t *testing.T) {
 	runOn(t, watched(), func(b bench) {
 		b.Patience = 2 * time.Second
 		replica := b.Replica("n1")
-		b.do("kill the replica", replica.Kill)
+		b.do("kill the replica", func() (string, error) { return replica.Kill(b.Ctx) })
 		if back, err := b.FailOverBySentinel("n1", false); err == nil || !strings.Contains(err.Error(), "promoted nobody in 2s") {
 			t.Errorf("failover says %q, %v", back, err)
 		}

@@ -3,6 +3,7 @@ package resp
 import (
 	"crypto/sha1"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -158,20 +159,10 @@ func (c *Command) script(s *script) {
 // resource reads the arguments that the resource's scripts share: unique value,
 // session, version that the write is based on, fencing token, lock token.
 func (c *Command) resource(argv []string) {
-	for i, a := range argv {
-		switch i {
-		case 0:
-			c.Value = a
-		case 1:
-			c.Session = a
-		case 2:
-			c.Version, _ = strconv.ParseInt(a, 10, 64)
-		case 3:
-			c.Fence, _ = strconv.ParseInt(a, 10, 64)
-		case 4:
-			c.Token = a
-		}
-	}
+	a := slices.Concat(argv, make([]string, 5)) // those that are missing are empty
+	c.Value, c.Session, c.Token = a[0], a[1], a[4]
+	c.Version, _ = strconv.ParseInt(a[2], 10, 64)
+	c.Fence, _ = strconv.ParseInt(a[3], 10, 64)
 }
 
 func millis(s string) int64 {

@@ -71,7 +71,7 @@ func story(in, out string, a, b int) string {
 	}
 	for i := 0; i < len(out); i += b {
 		for _, c := range s.Reply([]byte(out[i:min(i+b, len(out))]), 2) {
-			text += fmt.Sprintf("answer %s %+v\n", c.Args[0], c.Event("c1-n1", "n1").Type)
+			text += fmt.Sprintf("answer %s %+v\n", c.Args[0], c.Fact("c1-n1", "n1").Type)
 		}
 	}
 	return text
@@ -113,7 +113,7 @@ func TestEventSaysWhatTheNodeAnswered(t *testing.T) {
 		s := NewStream(&Scripts{})
 		c := s.Request([]byte(command("SET", "k", "t", "NX")), 3)[0]
 		s.Reply([]byte(reply), 8)
-		e := c.Event("c1-n1", "n1")
+		e := c.Fact("c1-n1", "n1")
 		if got := string(e.Type) + " " + e.Cause; got != want {
 			t.Errorf("%q: got %q, want %q", reply, got, want)
 		}
@@ -175,7 +175,7 @@ func FuzzStream(f *testing.F) {
 		s := NewStream(&Scripts{})
 		s.Request(in, 1)
 		for _, c := range s.Reply(out, 2) {
-			c.Event("c1-n1", "n1")
+			c.Fact("c1-n1", "n1")
 		}
 	})
 }

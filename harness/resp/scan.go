@@ -52,6 +52,9 @@ type Scanner struct {
 // an error the stream makes no sense any more, and Feed returns that error.
 func (s *Scanner) Feed(b []byte) ([]Value, error) { return feed(s, b, Parse) }
 
+// Commands is Feed for commands, as words. The error is what a Redis says of it.
+func (s *Scanner) Commands(b []byte) ([][]string, error) { return feed(s, b, Words) }
+
 func feed[T any](s *Scanner, b []byte, cut func([]byte) (T, []byte, error)) ([]T, error) {
 	if s.err != nil {
 		return nil, s.err
@@ -158,21 +161,32 @@ func parse(b []byte, depth int) (Value, []byte, error) {
 		v.Null = true
 		return v, rest, nil
 	case ':', '$', '=', '*', '%', '~', '>':
-	default:
-		return inline(string(line)), rest, nil
+	default: // inline
+		v = Value{Kind: '*'}
+		for _, w := range strings.Fields(string(line)) {
+			v.Items = append(v.Items, Value{Kind: '$', Str: w})
+		}
+		return v, rest, nil
 	}
 	n, ok := number(line[1:])
-	if !ok {
+	switch {
+	case !ok:
 		return Value{}, nil, fmt.Errorf("RESP value %q has no number", line)
-	}
-	switch v.Kind {
-	case ':':
+	case v.Kind == ':':
 		v.Int = n
 		return v, rest, nil
-	case '$', '=':
-		return bulk(v, n, rest)
+	case n < 0:
+		v.Null = true
+		return v, rest, nil
+	case v.Kind != '$' && v.Kind != '=':
+		return items(v, n, rest, depth)
+	case n > maxBulk:
+		return Value{}, nil, fmt.Errorf("RESP string of %d bytes is too long", n)
+	case int64(len(rest)) < n+2:
+		return Value{}, nil, ErrShort
 	}
-	return items(v, n, rest, depth)
+	v.Str = string(rest[:n])
+	return v, rest[n+2:], nil
 }
 
 var crlf = []byte("\r\n")
@@ -193,34 +207,7 @@ func number(b []byte) (n int64, ok bool) {
 	return n, true
 }
 
-func inline(line string) Value {
-	v := Value{Kind: '*'}
-	for _, w := range strings.Fields(line) {
-		v.Items = append(v.Items, Value{Kind: '$', Str: w})
-	}
-	return v
-}
-
-func bulk(v Value, n int64, rest []byte) (Value, []byte, error) {
-	if n < 0 {
-		v.Null = true
-		return v, rest, nil
-	}
-	if n > maxBulk {
-		return Value{}, nil, fmt.Errorf("RESP string of %d bytes is too long", n)
-	}
-	if int64(len(rest)) < n+2 {
-		return Value{}, nil, ErrShort
-	}
-	v.Str = string(rest[:n])
-	return v, rest[n+2:], nil
-}
-
 func items(v Value, n int64, rest []byte, depth int) (Value, []byte, error) {
-	if n < 0 {
-		v.Null = true
-		return v, rest, nil
-	}
 	if v.Kind == '%' {
 		n *= 2
 	}

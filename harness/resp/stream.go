@@ -18,22 +18,13 @@ import (
 
 // Command is one command on one connection.
 type Command struct {
-	Args    []string
-	Op      string // operation of package history; "" if it is of no interest
-	Key     string
-	Token   string
-	Value   string
-	Session string
-	Version int64
-	Fence   int64
-	TTL     int64
+	history.Event // what it says and when; Op is "" if it is of no interest
+	Args          []string
 	// Again marks the EVAL that repeats an EVALSHA which the node did not know; the
 	// pair is one message to those who count.
-	Again bool
-
-	Sent, Applied, Answered int64
-	Reply                   Value
-	answered                bool
+	Again    bool
+	Reply    Value
+	answered bool
 }
 
 // Stream follows one connection between a client and a node.
@@ -50,13 +41,13 @@ func NewStream(scripts *Scripts) *Stream { return &Stream{scripts: scripts} }
 // Request takes bytes that the client sent at an instant and returns the
 // commands that are complete now.
 func (s *Stream) Request(b []byte, now int64) []*Command {
-	commands, _ := feed(&s.in, b, Words) // what is no RESP is of no interest, and passes
+	commands, _ := s.in.Commands(b) // what is no RESP is of no interest, and passes
 	var out []*Command
 	for _, args := range commands {
 		if len(args) == 0 {
 			continue // to which there is no answer
 		}
-		c := &Command{Args: args, Sent: now}
+		c := &Command{Args: args, Event: history.Event{Sent: now}}
 		c.classify(s.scripts)
 		if len(c.Args) > 1 && strings.EqualFold(c.Args[0], "EVAL") && s.retry[c.Args[1]] {
 			c.Again = true
@@ -110,13 +101,10 @@ func (c *Command) CountsReply(op string) bool { return c.Op == op && c.Op != "" 
 // Recorded reports whether the history has an event for c.
 func (c *Command) Recorded() bool { return c.Op != "" && !c.unknownScript() }
 
-// Event is c as a fact, seen at its last stamp. Its process is the link.
-func (c *Command) Event(link, node string) history.Event {
-	e := history.Event{
-		T: max(c.Sent, c.Applied, c.Answered), Process: link, Node: node, Op: c.Op, Type: history.Info,
-		Key: c.Key, Token: c.Token, Value: c.Value, Session: c.Session, Version: c.Version, Fence: c.Fence, TTL: c.TTL,
-		Sent: c.Sent, Applied: c.Applied, Answered: c.Answered,
-	}
+// Fact is c as an event, seen at its last stamp. Its process is the link.
+func (c *Command) Fact(link, node string) history.Event {
+	e := c.Event
+	e.T, e.Process, e.Node, e.Type = max(c.Sent, c.Applied, c.Answered), link, node, history.Info
 	if !c.answered {
 		e.Cause = "no answer"
 		return e

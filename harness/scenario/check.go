@@ -57,7 +57,7 @@ func checkClients(s *Scenario) error {
 			}
 			continue
 		}
-		if err := s.checkEvent(fmt.Sprintf("clients.%s.start", c.Name), *c.Start); err != nil {
+		if err := checkEvent(s, fmt.Sprintf("clients.%s.start", c.Name), *c.Start); err != nil {
 			return err
 		}
 	}

@@ -13,32 +13,32 @@ import (
 func checkPlan(s *Scenario) error {
 	for i := range s.Plan {
 		path := fmt.Sprintf("plan.%d", i+1)
-		if err := s.checkTrigger(path+".when", s.Plan[i].When); err != nil {
+		if err := checkTrigger(s, path+".when", s.Plan[i].When); err != nil {
 			return err
 		}
-		if err := s.checkFault(path+".fault", &s.Plan[i]); err != nil {
+		if err := checkFault(s, path+".fault", &s.Plan[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Scenario) checkTrigger(path string, t nemesis.Trigger) error {
+func checkTrigger(s *Scenario, path string, t nemesis.Trigger) error {
 	switch {
 	case t.At != nil && *t.At >= s.Limit:
 		return badAt(path+".at", "make it sooner, or set a longer limit", "%v is later than the end of the run", *t.At)
 	case t.Event != nil:
-		return s.checkEvent(path, *t.Event)
+		return checkEvent(s, path, *t.Event)
 	case t.Point != nil:
-		return s.checkClient(path+".client", t.Point.Client)
+		return checkClient(s, path+".client", t.Point.Client)
 	case t.Message != nil:
-		return s.checkMessage(path, *t.Message)
+		return checkMessage(s, path, *t.Message)
 	}
 	return nil
 }
 
-func (s *Scenario) checkMessage(path string, m nemesis.OnMessage) error {
-	if err := s.checkLink(path+".link", m.Link); err != nil {
+func checkMessage(s *Scenario, path string, m nemesis.OnMessage) error {
+	if err := checkLink(s, path+".link", m.Link); err != nil {
 		return err
 	}
 	_, end, _ := nemesis.SplitLink(m.Link)
@@ -52,7 +52,7 @@ func (s *Scenario) checkMessage(path string, m nemesis.OnMessage) error {
 	return nil
 }
 
-func (s *Scenario) checkFault(path string, step *nemesis.Step) error {
+func checkFault(s *Scenario, path string, step *nemesis.Step) error {
 	f := &step.Fault
 	kind, _ := nemesis.KindOf(f.Kind)
 	switch {
@@ -65,30 +65,14 @@ func (s *Scenario) checkFault(path string, step *nemesis.Step) error {
 	case f.Mode == "" && len(kind.Modes) > 0:
 		f.Mode = kind.Modes[0]
 	}
-	switch extra, wanting := kind.Unfit(*f); {
-	case extra != "":
-		return badAt(path+"."+extra, "leave it out", "the fault %s has no %s", f.Kind, extra)
-	case wanting != "":
-		return badAt(path, "add "+wanting+":", "the fault %s needs %s", f.Kind, wanting)
+	if o := kind.Wrong(*f, s.ground()); o != nil {
+		return objected(path, o)
 	}
-	switch {
-	case f.Timer != nil && f.For == nil:
-		return badAt(path+".timer", "add for:, which it counts", "a timer needs something to count")
-	case f.Kind == "cut" && f.Way != "" && !nemesis.CutsOneWay(f.Mode):
-		return badAt(path+".way", "leave it out, or use mode hold, drop or packets", "a cut of mode %s has no one way", f.Mode)
-	case f.Kind == "starve" && f.CPU == 0 && f.Memory == 0:
-		return badAt(path, "add cpu: 0.02, memory: 8MB, or both", "the fault starve needs cpu or memory")
-	case f.Kind == "failover" && s.Topology.Replicas == 0:
-		return badAt(path+".kind", "set topology.replicas: 1", "a failover needs replicas")
-	case f.Mode == nemesis.FailOverByHand && (f.For != nil || f.Until != nil):
-		return badAt(path+".kind", "leave for and until out, or use mode sentinel-kill or sentinel-pause", "a master that is replaced by hand does not come back")
-	case kind.ModeNeeds[f.Mode] == canWatch:
+	if kind.ByMode[f.Mode].Needs == canWatch {
 		s.Topology.DownAfter = cmp.Or(s.Topology.DownAfter, DefaultDownAfter)
-	case kind.Power == nemesis.PowerDisk && s.Topology.Persistence == PersistNone:
-		return badAt(path+".kind", "set topology.persistence: everysec, always or no", "a %s needs nodes that persist", f.Kind)
 	}
 	if f.Until != nil {
-		if err := s.checkEvent(path+".until", *f.Until); err != nil {
+		if err := checkEvent(s, path+".until", *f.Until); err != nil {
 			return err
 		}
 	}
@@ -99,7 +83,7 @@ func (s *Scenario) checkFault(path string, step *nemesis.Step) error {
 		return badAt(path, "add targets: and a list of "+sorts(kind), "the fault %s needs targets", f.Kind)
 	}
 	for i, target := range f.Targets {
-		if err := s.checkTarget(fmt.Sprintf("%s.targets.%d", path, i+1), target, kind, f); err != nil {
+		if err := checkTarget(s, fmt.Sprintf("%s.targets.%d", path, i+1), target, kind, f); err != nil {
 			return err
 		}
 	}
@@ -117,12 +101,12 @@ func checkMessageFault(path string, step *nemesis.Step) error {
 	return nil
 }
 
-func (s *Scenario) checkTarget(path, target string, kind nemesis.Kind, f *nemesis.Fault) error {
+func checkTarget(s *Scenario, path, target string, kind nemesis.Kind, f *nemesis.Fault) error {
 	on := nemesis.Client
 	switch {
 	case strings.Contains(target, "-"):
 		on = nemesis.Link
-		if err := s.checkLink(path, target); err != nil {
+		if err := checkLink(s, path, target); err != nil {
 			return err
 		}
 	case s.hasNode(target):
@@ -134,18 +118,23 @@ func (s *Scenario) checkTarget(path, target string, kind nemesis.Kind, f *nemesi
 	if !kind.Hits(on) && !kind.Hits(nemesis.Link) {
 		return badAt(path, "it hits "+sorts(kind), "the fault %s can't hit a %s", kind.Name, on)
 	}
-	if _, end, _ := nemesis.SplitLink(target); end == nemesis.Replica {
-		switch {
-		case kind.Name != "cut":
-			return badAt(path, "it can only be cut", "the fault %s can't hit a replication link", kind.Name)
-		case f.Mode == nemesis.CutPackets:
-			return badAt(path, "use another mode", "a cut of mode %s can't hit a replication link", f.Mode)
+	if _, end, _ := nemesis.SplitLink(target); end == nemesis.Replica && !kind.Replicates {
+		return badAt(path, "it can only be cut", "the fault %s can't hit a replication link", kind.Name)
+	}
+	if kind.Hit != nil {
+		if o := kind.Hit(*f, target, on); o != nil {
+			return objected(path, o)
 		}
 	}
-	if kind.Name == "kill" && on == nemesis.Client && (f.For != nil || f.Until != nil) {
-		return badAt(path, "leave for and until out; to stop it for a time use pause", "a killed client does not come back")
-	}
 	return nil
+}
+
+// objected is a kind's objection as a problem of the file.
+func objected(path string, o *nemesis.Objection) error {
+	if o.Field != "" {
+		path += "." + o.Field
+	}
+	return badAt(path, o.Hint, "%s", o.What)
 }
 
 func sorts(k nemesis.Kind) string {

@@ -14,8 +14,9 @@ func (s Scenario) Drawn(seed uint64) Scenario {
 	if s.Random == nil {
 		return s
 	}
+	clients, begin := s.steady()
 	w := nemesis.World{
-		Clients: s.steady(), Begin: s.begin(), Nodes: s.NodeNames(), Resource: ResourceName, Linked: s.linked,
+		Clients: clients, Begin: begin, Nodes: s.NodeNames(), Resource: ResourceName, Linked: s.linked,
 		Limit: s.Limit, TTL: s.Lock.TTL, Margin: s.margin(),
 		Persists: s.Topology.Persistence != PersistNone, Durable: s.Topology.Persistence == PersistAlways,
 		Dice: func(names ...string) uint64 { return client.Random(seed, append([]string{"plan"}, names...)...) },
@@ -33,33 +34,17 @@ func (s Scenario) margin() time.Duration { return time.Duration(s.Lock.Drift * f
 // drawn as a target.
 const latestStart = 0.1
 
-// isSteady says whether a client runs from an early time on, and works to the end.
-func (s Scenario) isSteady(c Client) bool {
-	return c.Start == nil && c.Delay <= time.Duration(latestStart*float64(s.Limit)) && c.Cycles == nil
-}
-
-// steady are the clients that are drawn as targets, and begin is when they run.
-func (s Scenario) steady() []string {
-	var out []string
+// steady are the clients that run from an early time on, and work to the end: those that are
+// drawn as targets. begin is when they all run.
+func (s Scenario) steady() (clients []string, begin time.Duration) {
 	for _, c := range s.Clients {
-		if s.isSteady(c) {
-			out = append(out, c.Name)
+		if c.Start == nil && c.Delay <= time.Duration(latestStart*float64(s.Limit)) && c.Cycles == nil {
+			clients, begin = append(clients, c.Name), max(begin, c.Delay)
 		}
 	}
-	return out
-}
-
-func (s Scenario) begin() time.Duration {
-	var latest time.Duration
-	for _, c := range s.Clients {
-		if s.isSteady(c) {
-			latest = max(latest, c.Delay)
-		}
-	}
-	return latest
+	return clients, begin
 }
 
 func (s Scenario) linked(name, node string) bool {
-	i := slices.IndexFunc(s.Clients, func(c Client) bool { return c.Name == name })
-	return i >= 0 && (s.Clients[i].Reach == nil || slices.Contains(s.Clients[i].Reach, node))
+	return slices.ContainsFunc(s.Clients, func(c Client) bool { return c.Name == name && c.reaches(node) })
 }

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"reflect"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -11,10 +12,12 @@ type sequence struct {
 	name  string
 	least int
 	most  int
-	item  func() shape
+	item  shape
+	// differ: the items are words, and none stands twice.
+	differ bool
 }
 
-func (l sequence) read(n *yaml.Node) error {
+func (l sequence) read(n *yaml.Node, to reflect.Value) error {
 	if n.Kind != yaml.SequenceNode {
 		return bad(n, "write [a, b], or one item a line, each after a dash", "%s must be a list, not %s", l.name, sortOf(n))
 	}
@@ -24,64 +27,58 @@ func (l sequence) read(n *yaml.Node) error {
 	if len(n.Content) < l.least {
 		return bad(n, "name at least one", "%s is empty", l.name)
 	}
-	for _, c := range n.Content {
-		if err := l.item().read(c); err != nil {
+	if len(n.Content) == 0 {
+		return nil
+	}
+	all := reflect.MakeSlice(to.Type(), len(n.Content), len(n.Content))
+	for i, c := range n.Content {
+		if err := l.item.read(c, all.Index(i)); err != nil {
 			return err
 		}
 	}
+	seen := map[string]bool{}
+	for _, c := range n.Content {
+		if l.differ && seen[c.Value] {
+			return bad(c, "keep one of them", "%s stands twice in %s", quote(c.Value), l.name)
+		}
+		seen[c.Value] = true
+	}
+	to.Set(all)
 	return nil
+}
+
+func (l sequence) write(at place, v, _ reflect.Value) *yaml.Node {
+	if v.Len() == 0 {
+		return nil
+	}
+	n := at.node(yaml.SequenceNode, "")
+	n.Style = yaml.FlowStyle
+	for i := range v.Len() {
+		n.Content = append(n.Content, l.item.write(at.item(i), v.Index(i), reflect.Value{}))
+	}
+	return n
 }
 
 func (l sequence) schema() map[string]any {
-	return map[string]any{"type": "array", "minItems": l.least, "maxItems": l.most, "items": l.item().schema()}
-}
-
-// words is a list of words, all different unless it says otherwise.
-type words struct {
-	name string
-	to   *[]string
-	item func(*string) word
-	// again: a word may stand twice.
-	again bool
-}
-
-func (w words) read(n *yaml.Node) error {
-	var out []string
-	seen := map[string]bool{}
-	each := sequence{w.name, 1, maxItems, func() shape {
-		out = append(out, "")
-		return w.item(&out[len(out)-1])
-	}}
-	if err := each.read(n); err != nil {
-		return err
-	}
-	for i, s := range out {
-		if seen[s] && !w.again {
-			return bad(n.Content[i], "keep one of them", "%s stands twice in %s", quote(s), w.name)
-		}
-		seen[s] = true
-	}
-	*w.to = out
-	return nil
-}
-
-func (w words) schema() map[string]any {
-	s := map[string]any{"type": "array", "minItems": 1, "maxItems": maxItems, "items": w.item(nil).schema()}
-	if !w.again {
+	s := map[string]any{"type": "array", "minItems": l.least, "maxItems": l.most, "items": l.item.schema()}
+	if l.differ {
 		s["uniqueItems"] = true
 	}
 	return s
 }
 
-// dict is a mapping whose keys are names.
+// wordsOf is a list of words that are all different.
+func wordsOf(name string, item word) shape { return sequence{name, 1, maxItems, item, true} }
+
+// dict is a mapping whose keys are names: those of structs, in their order.
 type dict struct {
 	name string
 	key  word // what a name may be
 	most int
-	item func(name string) shape
+	item shape
 }
 
-func (m dict) read(n *yaml.Node) error {
+func (m dict) read(n *yaml.Node, to reflect.Value) error {
 	given, err := pairs(n, m.name, "write name: … pairs")
 	if err != nil {
 		return err
@@ -92,21 +89,32 @@ func (m dict) read(n *yaml.Node) error {
 	if m.most > 0 && len(given) > m.most {
 		return bad(given[m.most].key, fmt.Sprintf("at most %d are allowed", m.most), "too many entries in %s", m.name)
 	}
-	for _, p := range given {
-		if err := m.key.check(p.key); err != nil {
+	all := reflect.MakeSlice(to.Type(), len(given), len(given))
+	for i, p := range given {
+		if err := m.key.read(p.key, all.Index(i).FieldByName("Name")); err != nil {
 			return err
 		}
-		if err := m.item(p.key.Value).read(p.value); err != nil {
+		if err := m.item.read(p.value, all.Index(i)); err != nil {
 			return err
 		}
 	}
+	to.Set(all)
 	return nil
+}
+
+func (m dict) write(at place, v, _ reflect.Value) *yaml.Node {
+	n := at.node(yaml.MappingNode, "")
+	for i := range v.Len() {
+		name := at.item(i).in("name").leaf(v.Index(i).FieldByName("Name").String())
+		n.Content = append(n.Content, name, m.item.write(at.item(i), v.Index(i), reflect.Value{}))
+	}
+	return n
 }
 
 func (m dict) schema() map[string]any {
 	return map[string]any{
 		"type": "object", "minProperties": 1,
 		"propertyNames":        m.key.schema(),
-		"additionalProperties": m.item("").schema(),
+		"additionalProperties": m.item.schema(),
 	}
 }

@@ -22,19 +22,8 @@ const (
 // topologies, and of each fault on each sort of target.
 func Capabilities() []string {
 	all := []string{CanPersist, CanReplicate, CanImage, CanExpireMonotonic, CanSetOwnTime, CanBeExact}
-	for _, k := range nemesis.Kinds {
-		for _, on := range k.On {
-			if c := k.Capability(on); !slices.Contains(all, c) {
-				all = append(all, c)
-			}
-		}
-		for _, mode := range k.Modes {
-			if c := k.ModeNeeds[mode]; c != "" && !slices.Contains(all, c) {
-				all = append(all, c)
-			}
-		}
-	}
-	return all
+	faults, _ := nemesis.Capabilities(nil)
+	return append(all, faults...)
 }
 
 // NeedsOf is Needs for a lock of that kind.
@@ -73,7 +62,7 @@ func (s Scenario) Needs() []string {
 		if st.When.Message != nil {
 			add(nemesis.Capability(nemesis.Hold, nemesis.Message)) // whatever the fault, the message waits for it
 		}
-		add(kind.ModeNeeds[st.Fault.Mode])
+		add(kind.ByMode[st.Fault.Mode].Needs)
 		if kind.Hits(nemesis.Message) {
 			add(kind.Capability(nemesis.Message))
 		}
@@ -92,33 +81,31 @@ func (s Scenario) Needs() []string {
 		for _, c := range s.Random.Choices() {
 			add(c.Kind.Capability(c.On))
 			for _, mode := range s.Random.ModesOf(c.Kind) {
-				add(c.Kind.ModeNeeds[mode])
+				add(c.Kind.ByMode[mode].Needs)
 			}
-			if c.Kind.Name == "failover" { // a replica that lags was cut off
-				add(nemesis.Capability("cut", nemesis.Link))
+			for _, besides := range c.Kind.Besides {
+				add(besides)
 			}
 			if c.On == nemesis.Message {
 				add(nemesis.Capability(nemesis.Hold, nemesis.Message))
 			}
 		}
 	}
-	if s.Topology.Replicas > 0 {
-		add(CanReplicate)
-	}
-	if s.Topology.Persistence != PersistNone {
-		add(CanPersist)
-	}
-	if s.Topology.Expiry == ExpiryMonotonic {
-		add(CanExpireMonotonic)
-	}
-	if s.Topology.Image != "" {
-		add(CanImage)
-	}
-	if s.Exact {
-		add(CanBeExact)
+	for need, is := range map[string]bool{
+		CanReplicate: s.Topology.Replicas > 0, CanPersist: s.Topology.Persistence != PersistNone, CanImage: s.Topology.Image != "",
+		CanExpireMonotonic: s.Topology.Expiry == ExpiryMonotonic, CanBeExact: s.Exact,
+	} {
+		if is {
+			add(need)
+		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+// ground is the topology as kinds of fault see it.
+func (s *Scenario) ground() nemesis.Topology {
+	return nemesis.Topology{Replicas: s.Topology.Replicas, Persists: s.Topology.Persistence != PersistNone}
 }
 
 // BySentinel lists the nodes that the plan leaves to sentinels to fail over.
@@ -127,7 +114,7 @@ func (s Scenario) BySentinel() []string {
 	for _, st := range s.Plan {
 		kind, _ := nemesis.KindOf(st.Fault.Kind)
 		for _, node := range st.Fault.Targets {
-			if kind.ModeNeeds[st.Fault.Mode] == canWatch && !slices.Contains(nodes, node) {
+			if kind.ByMode[st.Fault.Mode].Needs == canWatch && !slices.Contains(nodes, node) {
 				nodes = append(nodes, node)
 			}
 		}

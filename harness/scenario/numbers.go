@@ -6,18 +6,14 @@ import (
 )
 
 // bound is what a number is expected to keep.
-func bound(set func(Bound)) shape {
-	const hint = "write '>= 0.8', or '< 0.2 * NAME' to compare with another variant, or with base"
-	return scalar{"a bound", hint, func(s string) (string, string) {
+var bound = scalar[Bound]{"a bound", "write '>= 0.8', or '< 0.2 * NAME' to compare with another variant, or with base",
+	map[string]any{"type": "string", "pattern": `^ *(>=|<=|>|<) *[-+.0-9a-z]+( *\* *[-a-z0-9]+)? *$`},
+	func(s string) (Bound, string, string) {
 		b, wrong := parseBound(s)
-		if wrong == "" {
-			set(b)
-		}
-		return wrong, hint
-	}, map[string]any{"type": "string", "pattern": `^ *(>=|<=|>|<) *[-+.0-9a-z]+( *\* *[-a-z0-9]+)? *$`}}
-}
+		return b, wrong, ""
+	}, nil}
 
-// parseBound is the reverse. wrong is what is wrong, "" if nothing is.
+// parseBound is the reverse of Bound.String. wrong is what is wrong, "" if nothing is.
 func parseBound(text string) (b Bound, wrong string) {
 	rest := strings.TrimSpace(text)
 	for _, is := range Comparisons {

@@ -3,6 +3,7 @@ package scenario
 import (
 	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -34,24 +35,24 @@ func ParseWith(name string, data []byte, known Known, sets []string, wanted func
 	}
 	file := *doc
 	var out []Scenario
-	for _, v := range append([]*variation{{}}, base.variants...) {
-		if wanted != nil && !wanted(v.name) {
+	for _, v := range append([]variation{{}}, base.variants...) {
+		if wanted != nil && !wanted(v.Name) {
 			continue
 		}
 		tree, err := file.apply(v)
 		if err != nil {
-			return nil, file.locate(err, v.name)
+			return nil, file.locate(err, v.Name)
 		}
 		if tree, err = doc.override(tree, sets); err != nil {
-			return nil, doc.locate(err, v.name)
+			return nil, doc.locate(err, v.Name)
 		}
 		doc.root = tree
-		r, err := doc.read(tree, known, v.name)
+		r, err := doc.read(tree, known, v.Name)
 		if err != nil {
 			return nil, err
 		}
 		if err := r.checkThan(base.variants); err != nil {
-			return nil, doc.locate(err, v.name)
+			return nil, doc.locate(err, v.Name)
 		}
 		out = append(out, r.scenario)
 	}
@@ -76,67 +77,61 @@ func Schema(known Known) []byte {
 func (d *document) read(tree *yaml.Node, known Known, variant string) (*reading, error) {
 	r := defaults()
 	r.scenario.Variant = variant
-	err := r.whole(known).read(tree)
-	if err == nil {
-		r.finish()
-		err = checkWhole(&r.scenario, known)
-	}
-	if err != nil {
+	if err := r.read(tree, known); err != nil {
 		return nil, d.locate(err, variant)
 	}
 	return r, nil
 }
 
-// finish moves what was read into the scenario, and fills in what depends on
-// more than one key.
+func (r *reading) read(tree *yaml.Node, known Known) error {
+	if err := r.whole(known).read(tree, reflect.ValueOf(&r.scenario).Elem()); err != nil {
+		return err
+	}
+	r.finish()
+	return checkWhole(&r.scenario, known)
+}
+
+// finish fills in what depends on more than one key.
 func (r *reading) finish() {
 	s := &r.scenario
-	s.Lock.RetryMin, s.Lock.RetryMax = r.retry.Min, r.retry.Max
 	if s.Workload.Cycles == 0 && s.Workload.For == 0 {
 		s.Workload.Cycles = defaultCycles
 	}
-	for _, c := range r.clients {
-		s.Clients = append(s.Clients, *c)
+	if len(s.Clients) == 0 {
+		s.Clients = clientsNamed(defaultClients)
 	}
-	if len(r.clients) == 0 {
-		for _, name := range names("c", r.number) {
-			s.Clients = append(s.Clients, Client{Name: name})
+	for property, e := range s.Expect {
+		if e.Cause != "" {
+			e.Want = "violated"
+			s.Expect[property] = e
 		}
 	}
-	for _, step := range r.steps {
-		s.Plan = append(s.Plan, *step)
-	}
-	Imply(r.expect)
-	s.Expect = r.expect
-	if len(r.numbers) > 0 {
-		s.Numbers = r.numbers
-	}
-	if s.Random != nil || r.vacuous != "" {
+	Imply(s.Expect)
+	if s.Random != nil || s.Vacuous {
 		excuse(s.Expect)
 	}
-	s.Vacuous = r.vacuous != ""
 }
 
 // checkThan: a bound can only lean on another variant of the file. What the base
 // compares with a variant, that variant does not inherit.
-func (r *reading) checkThan(variants []*variation) error {
+func (r *reading) checkThan(variants []variation) error {
 	names := []string{BaseVariant}
 	for _, v := range variants {
-		if v.name == BaseVariant {
+		if v.Name == BaseVariant {
 			return badAt("variants."+BaseVariant, "call it otherwise: expect.numbers calls the scenario itself "+BaseVariant, "a variant can't be called %s", BaseVariant)
 		}
-		names = append(names, v.name)
+		names = append(names, v.Name)
 	}
 	self := r.scenario.Variant
-	for _, name := range slices.Sorted(maps.Keys(r.numbers)) {
-		switch than := r.numbers[name].Than; {
+	for _, name := range slices.Sorted(maps.Keys(r.scenario.Numbers)) {
+		switch than := r.scenario.Numbers[name].Than; {
 		case than == "":
 		case than == BaseVariant && self == "":
 			return badAt("expect.numbers."+name, "name a variant", "it is compared with itself")
 		case !slices.Contains(names, than):
 			return badAt("expect.numbers."+name, suggest(than, "variants", names), "there is no variant %s", quote(than))
 		case than == self:
-			delete(r.numbers, name)
+			delete(r.scenario.Numbers, name)
 		}
 	}
 	return nil

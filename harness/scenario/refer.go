@@ -26,7 +26,7 @@ func (s *Scenario) hasClient(name string) bool {
 	return slices.ContainsFunc(s.Clients, func(c Client) bool { return c.Name == name })
 }
 
-func (s *Scenario) checkClient(path, name string) error {
+func checkClient(s *Scenario, path, name string) error {
 	if s.hasClient(name) {
 		return nil
 	}
@@ -41,19 +41,19 @@ func (s *Scenario) clientsHint() string {
 	return "clients: " + strings.Join(all, ", ")
 }
 
-func (s *Scenario) checkEvent(path string, e nemesis.Event) error {
+func checkEvent(s *Scenario, path string, e nemesis.Event) error {
 	switch {
 	case e.After >= s.Limit:
 		return badAt(path+".after", "shorten it, or set a longer limit", "%v after an event is later than the end of the run", e.After)
 	case e.Every && e.Nth != 1:
 		return badAt(path+".nth", "keep one of them", "every and nth exclude each other")
 	}
-	return s.checkClient(path+".client", e.Client)
+	return checkClient(s, path+".client", e.Client)
 }
 
 // checkLink says whether a link exists: between a client and the resource, or a
 // node that the client can reach.
-func (s *Scenario) checkLink(path, link string) error {
+func checkLink(s *Scenario, path, link string) error {
 	const hint = "a link is a client and a node or r1, the resource, as in c1-n3"
 	name, end, ok := nemesis.SplitLink(link)
 	if !ok {
@@ -62,7 +62,7 @@ func (s *Scenario) checkLink(path, link string) error {
 	if end == nemesis.Replica && s.Topology.Replicas > 0 && s.hasNode(name) {
 		return nil
 	}
-	if err := s.checkClient(path, name); err != nil {
+	if err := checkClient(s, path, name); err != nil {
 		return err
 	}
 	if end == ResourceName {
@@ -72,7 +72,7 @@ func (s *Scenario) checkLink(path, link string) error {
 		return badAt(path, s.nodesHint()+"; the resource is r1", "there is no node %s", end)
 	}
 	for _, c := range s.Clients {
-		if c.Name == name && c.Reach != nil && !slices.Contains(c.Reach, end) {
+		if c.Name == name && !c.reaches(end) {
 			return badAt(path, name+" reaches "+strings.Join(c.Reach, ", "), "there is no link %s: %s can't reach %s", link, name, end)
 		}
 	}

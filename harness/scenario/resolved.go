@@ -21,8 +21,12 @@ import (
 // file can't say, such as a field that the writer doesn't know, is an error, too. The
 // error is a *Error, whose File is empty.
 func (s Scenario) Check(known Known) error {
-	w := &writer{fields: map[*yaml.Node]string{}}
-	root := w.scenario(&s)
+	w := defaults()
+	w.scenario = s
+	w.scenario.Expect = maps.Clone(s.Expect) // without what follows from the rest
+	maps.DeleteFunc(w.scenario.Expect, func(_ string, e Expectation) bool { return e.Follows != "" })
+	at, like := place{map[*yaml.Node]string{}, "scenario"}, defaults().scenario
+	root := w.whole(known).write(at, reflect.ValueOf(&w.scenario).Elem(), reflect.ValueOf(&like).Elem())
 	fail := func(err error) error {
 		var p *problem
 		if !errors.As(err, &p) {
@@ -32,12 +36,10 @@ func (s Scenario) Check(known Known) error {
 		if n == nil {
 			n = find(root, p.path)
 		}
-		return &Error{Field: w.fields[n], What: p.what, Hint: p.hint}
+		return &Error{Field: at.fields[n], What: p.what, Hint: p.hint}
 	}
 	if s.Variant != "" {
-		n := leaf(s.Variant)
-		w.fields[n] = "scenario.variant"
-		if err := named(nil, "variant").check(n); err != nil {
+		if err := named("variant").check(at.in("variant").leaf(s.Variant)); err != nil {
 			return fail(err)
 		}
 	}
@@ -46,12 +48,7 @@ func (s Scenario) Check(known Known) error {
 	if slices.ContainsFunc(s.Plan, isDrawn) {
 		r.mostSteps = maxDrawn
 	}
-	err := r.whole(known).read(root)
-	if err == nil {
-		r.finish()
-		err = checkWhole(&r.scenario, known)
-	}
-	if err != nil {
+	if err := r.read(root, known); err != nil {
 		return fail(err)
 	}
 	if field, got, want := differ("scenario", reflect.ValueOf(s.said()), reflect.ValueOf(r.scenario.said())); field != "" {

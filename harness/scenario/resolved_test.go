@@ -52,3 +52,16 @@ func stored(t *testing.T, s Scenario) (back Scenario) {
 	}
 	return back
 }
+
+// What stands beside the expectations is written where these are the usual ones, too.
+func TestWhatIsSaidBesideExpectationsIsKept(t *testing.T) {
+	for _, expect := range []string{"{numbers: {grants: '>= 3'}}", "{vacuous: allowed}", "{vacuous: allowed, numbers: {grants: '>= 3'}}"} {
+		all, err := Parse("f.yaml", []byte(head+"expect: "+expect+"\n"), known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := all[0].Check(known); err != nil {
+			t.Errorf("%s: %v", expect, err)
+		}
+	}
+}

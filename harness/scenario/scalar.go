@@ -1,7 +1,10 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,57 +16,65 @@ import (
 	"lockpick/harness/client"
 )
 
-// scalar is a shape with one value. parse returns what is wrong with the text
-// and a hint, or nothing.
-type scalar struct {
-	name  string
-	hint  string
-	parse func(text string) (wrong, hint string)
-	as    map[string]any // the schema
+// scalar is a shape with one value. parse returns what is wrong with the text, or nothing,
+// and a hint that is better than the usual one, if there is any; show is the reverse.
+type scalar[T any] struct {
+	name, hint string
+	as         map[string]any // the schema
+	parse      func(text string) (v T, wrong, hint string)
+	show       func(v T) string // nil: as fmt.Print does
 }
 
-func (s scalar) read(n *yaml.Node) error {
+// fitting is a scalar of which nothing is to be said but whether it fits.
+func fitting[T any](name, hint string, as map[string]any, parse func(text string) (v T, fits bool), show func(T) string) shape {
+	return scalar[T]{name, hint, as, func(s string) (T, string, string) {
+		v, fits := parse(s)
+		if !fits {
+			return v, quote(s) + " is not allowed here", ""
+		}
+		return v, "", ""
+	}, show}
+}
+
+func (s scalar[T]) read(n *yaml.Node, to reflect.Value) error {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		return bad(n, s.hint, "expected %s, not %s", s.name, sortOf(n))
 	}
-	if wrong, hint := s.parse(n.Value); wrong != "" {
-		return bad(n, hint, "%s", wrong)
+	v, wrong, hint := s.parse(n.Value)
+	if wrong != "" {
+		return bad(n, cmp.Or(hint, s.hint), "%s", wrong)
 	}
+	to.Set(reflect.ValueOf(v).Convert(to.Type()))
 	return nil
 }
 
-func (s scalar) schema() map[string]any {
-	c := map[string]any{}
-	for k, v := range s.as {
-		c[k] = v
+func (s scalar[T]) write(at place, v, _ reflect.Value) *yaml.Node {
+	x := v.Convert(reflect.TypeFor[T]()).Interface().(T)
+	if s.show == nil {
+		return at.leaf(fmt.Sprint(x))
 	}
-	return c
+	return at.leaf(s.show(x))
 }
 
+func (s scalar[T]) schema() map[string]any { return maps.Clone(s.as) }
+
 // prose is a sentence or a line of prose.
-func prose(to *string) shape {
-	const hint = "write a sentence"
-	return scalar{"a text", hint, func(s string) (string, string) {
-		if strings.TrimSpace(s) == "" {
-			return "the text is empty", hint
-		}
-		*to = s
-		return "", ""
-	}, map[string]any{"type": "string", "minLength": 1}}
-}
+var prose = scalar[string]{"a text", "write a sentence", map[string]any{"type": "string", "minLength": 1}, func(s string) (string, string, string) {
+	if strings.TrimSpace(s) == "" {
+		return "", "the text is empty", ""
+	}
+	return s, "", ""
+}, nil}
 
 // word is one of a few words, or of a pattern.
 type word struct {
-	to      *string
 	sort    string
 	allowed []string
 	pattern *regexp.Regexp // instead of allowed
 	hint    string         // with a pattern
 }
 
-func oneOf(to *string, sort string, allowed []string) word {
-	return word{to: to, sort: sort, allowed: allowed}
-}
+func oneOf(sort string, allowed ...string) word { return word{sort: sort, allowed: allowed} }
 
 func (w word) check(n *yaml.Node) error {
 	switch v := n.Value; {
@@ -79,13 +90,15 @@ func (w word) check(n *yaml.Node) error {
 	return nil
 }
 
-func (w word) read(n *yaml.Node) error {
+func (w word) read(n *yaml.Node, to reflect.Value) error {
 	if err := w.check(n); err != nil {
 		return err
 	}
-	*w.to = n.Value
+	to.SetString(n.Value)
 	return nil
 }
+
+func (w word) write(at place, v, _ reflect.Value) *yaml.Node { return at.leaf(v.String()) }
 
 func (w word) schema() map[string]any {
 	if w.pattern != nil {
@@ -94,28 +107,20 @@ func (w word) schema() map[string]any {
 	return map[string]any{"enum": w.allowed}
 }
 
+var longestName = 64 // a file name holds two with a plus between them
+
 var (
 	namePattern   = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
-	longestName   = 64 // a file name holds two with a plus between them
 	clientPattern = regexp.MustCompile(`^c[1-9][0-9]{0,2}$`)
 	nodePattern   = regexp.MustCompile(`^n[1-9][0-9]{0,2}$`)
-	targetPattern = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)?$`)
+
+	clientName = word{sort: "client", pattern: clientPattern, hint: "clients are called c1, c2, …"}
+	nodeName   = word{sort: "node", pattern: nodePattern, hint: "nodes are called n1, n2, …"}
+	target     = word{sort: "target", pattern: regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)?$`), hint: "a client (c1), a node (n3) or a link (c1-n3)"}
 )
 
-func named(to *string, sort string) word {
-	return word{to: to, sort: sort, pattern: namePattern, hint: "small letters and digits, with single dashes between them"}
-}
-
-func clientName(to *string) word {
-	return word{to: to, sort: "client", pattern: clientPattern, hint: "clients are called c1, c2, …"}
-}
-
-func nodeName(to *string) word {
-	return word{to: to, sort: "node", pattern: nodePattern, hint: "nodes are called n1, n2, …"}
-}
-
-func target(to *string) word {
-	return word{to: to, sort: "target", pattern: targetPattern, hint: "a client (c1), a node (n3) or a link (c1-n3)"}
+func named(sort string) word {
+	return word{sort: sort, pattern: namePattern, hint: "small letters and digits, with single dashes between them"}
 }
 
 // imagePattern is as much of an image's name as can be told without the registry:
@@ -125,98 +130,71 @@ var imagePattern = regexp.MustCompile(`^([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([.
 // longestImage is as long as a registry takes.
 const longestImage = 255
 
-func imageName(to *string) shape {
-	const hint = "as in redis:7, valkey/valkey:8 or localhost:5000/redis:7"
-	return scalar{"the name of an image", hint, func(s string) (string, string) {
+var imageName = scalar[string]{"the name of an image", "as in redis:7, valkey/valkey:8 or localhost:5000/redis:7",
+	map[string]any{"type": "string", "pattern": imagePattern.String()}, func(s string) (string, string, string) {
 		if len(s) > longestImage || !imagePattern.MatchString(s) {
-			return quote(s) + " is no name of an image", hint
+			return "", quote(s) + " is no name of an image", ""
 		}
-		*to = s
-		return "", ""
-	}, map[string]any{"type": "string", "pattern": imagePattern.String()}}
-}
+		return s, "", ""
+	}, nil}
 
 // integer is a whole number within bounds.
-func integer(to *int, least, most int) shape {
-	hint := fmt.Sprintf("a whole number from %d to %d", least, most)
-	return scalar{"a number", hint, func(s string) (string, string) {
-		v, err := strconv.Atoi(s)
-		if err != nil || v < least || v > most {
-			return quote(s) + " is not allowed here", hint
-		}
-		*to = v
-		return "", ""
-	}, map[string]any{"type": "integer", "minimum": least, "maximum": most}}
+func integer(least, most int) shape {
+	return fitting("a number", fmt.Sprintf("a whole number from %d to %d", least, most), map[string]any{"type": "integer", "minimum": least, "maximum": most},
+		func(s string) (int, bool) {
+			v, err := strconv.Atoi(s)
+			return v, err == nil && v >= least && v <= most
+		}, nil)
 }
 
 // factor is a number above zero.
-func factor(to *float64) shape {
-	const hint = "a number above 0 and up to 100; 1 is true to the file, 0.1 ten times as fast"
-	return scalar{"a number", hint, func(s string) (string, string) {
+var factor = fitting("a number", "a number above 0 and up to 100; 1 is true to the file, 0.1 ten times as fast",
+	map[string]any{"type": "number", "exclusiveMinimum": 0, "maximum": maxScale}, func(s string) (float64, bool) {
 		v, err := strconv.ParseFloat(s, 64)
-		if err != nil || !(v > 0 && v <= maxScale) {
-			return quote(s) + " is not allowed here", hint
-		}
-		*to = v
-		return "", ""
-	}, map[string]any{"type": "number", "exclusiveMinimum": 0, "maximum": maxScale}}
-}
+		return v, err == nil && v > 0 && v <= maxScale
+	}, decimal)
 
 // truth is true or false.
-func truth(set func(bool)) shape {
-	const hint = "write true or false"
-	return scalar{"true or false", hint, func(s string) (string, string) {
-		if s != "true" && s != "false" {
-			return quote(s) + " is neither true nor false", hint
-		}
-		set(s == "true")
-		return "", ""
-	}, map[string]any{"type": "boolean"}}
-}
+var truth = scalar[bool]{"true or false", "write true or false", map[string]any{"type": "boolean"}, func(s string) (bool, string, string) {
+	if s != "true" && s != "false" {
+		return false, quote(s) + " is neither true nor false", ""
+	}
+	return s == "true", "", ""
+}, nil}
 
 // percent is a share of one, written as in "1%" or "0.5%".
-func percent(to *float64, below float64) shape {
-	hint := fmt.Sprintf("a percentage from 0%% to below %g%%, as in 1%%", 100*below)
-	return scalar{"a percentage", hint, func(s string) (string, string) {
-		digits, ok := strings.CutSuffix(s, "%")
-		v, err := strconv.ParseFloat(digits, 64)
-		if !ok || err != nil || !(v >= 0 && v/100 < below) {
-			return quote(s) + " is not allowed here", hint
-		}
-		*to = v / 100
-		return "", ""
-	}, map[string]any{"type": "string", "pattern": `^[0-9.]+%$`}}
+func percent(below float64) shape {
+	return fitting("a percentage", fmt.Sprintf("a percentage from 0%% to below %g%%, as in 1%%", 100*below),
+		map[string]any{"type": "string", "pattern": `^[0-9.]+%$`}, func(s string) (float64, bool) {
+			digits, ok := strings.CutSuffix(s, "%")
+			v, err := strconv.ParseFloat(digits, 64)
+			return v / 100, ok && err == nil && v >= 0 && v/100 < below
+		}, func(x float64) string { return decimal(100*x) + "%" })
 }
+
+func decimal(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 // processor is a share of one processor. Less than a hundredth no kernel gives in
 // slices that a run would notice.
-func processor(to *float64) shape {
-	const hint = "a number from 0.01 to 1, as in 0.02"
-	return scalar{"a share of one processor", hint, func(s string) (string, string) {
+var processor = fitting("a share of one processor", "a number from 0.01 to 1, as in 0.02", map[string]any{"type": "number", "minimum": 0.01, "maximum": 1},
+	func(s string) (float64, bool) {
 		v, err := strconv.ParseFloat(s, 64)
-		if err != nil || !(v >= 0.01 && v <= 1) {
-			return quote(s) + " is not allowed here", hint
-		}
-		*to = v
-		return "", ""
-	}, map[string]any{"type": "number", "minimum": 0.01, "maximum": 1}}
-}
+		return v, err == nil && v >= 0.01 && v <= 1
+	}, decimal)
 
 // size is a number of bytes with its unit. Less than the least no container gets.
-func size(to *int) shape {
-	const hint = "a number with its unit, from 6MB to 1GB, as in 8MB or 6500KB"
-	units := map[string]int{"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
-	return scalar{"a number of bytes", hint, func(s string) (string, string) {
+var size = fitting("a number of bytes", "a number with its unit, from 6MB to 1GB, as in 8MB or 6500KB", map[string]any{"type": "string", "pattern": `^[0-9]+(KB|MB|GB)$`},
+	func(s string) (int, bool) {
 		digits := strings.TrimRight(s, "KMGB")
 		n, err := strconv.Atoi(digits)
-		bytes := n * units[s[len(digits):]]
-		if err != nil || n > 1<<20 || bytes < 6<<20 || bytes > 1<<30 {
-			return quote(s) + " is not allowed here", hint
+		bytes := n * map[string]int{"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}[s[len(digits):]]
+		return bytes, err == nil && n <= 1<<20 && bytes >= 6<<20 && bytes <= 1<<30
+	}, func(n int) string {
+		if n%1024 == 0 {
+			return strconv.Itoa(n/1024) + "KB"
 		}
-		*to = bytes
-		return "", ""
-	}, map[string]any{"type": "string", "pattern": `^[0-9]+(KB|MB|GB)$`}}
-}
+		return strconv.Itoa(n)
+	})
 
 const (
 	durationHint = "a number with its unit, as in 10s, 50ms or 1m30s"
@@ -239,55 +217,40 @@ func parseDuration(s string, least time.Duration) (d time.Duration, wrong, hint 
 }
 
 // duration is a length of time.
-func duration(to *time.Duration, least time.Duration) shape {
-	return scalar{"a duration", durationHint, func(s string) (string, string) {
-		d, wrong, hint := parseDuration(s, least)
-		if wrong == "" {
-			*to = d
-		}
-		return wrong, hint
-	}, map[string]any{"type": "string", "pattern": "^(" + durationJSON + ")$"}}
+func duration(least time.Duration) shape {
+	return scalar[time.Duration]{"a duration", durationHint, map[string]any{"type": "string", "pattern": "^(" + durationJSON + ")$"},
+		func(s string) (time.Duration, string, string) { return parseDuration(s, least) }, nil}
 }
 
 // signed is a length of time, or one back.
-func signed(to *time.Duration, unit time.Duration) shape {
-	const hint = "a number with its unit, as in 11s, or -5s to go back"
-	return scalar{"a duration", hint, func(s string) (string, string) {
-		digits, back := strings.CutPrefix(s, "-")
-		d, wrong, more := parseDuration(digits, unit)
-		if wrong != "" {
-			return wrong, more
-		}
-		if *to = d; back {
-			*to = -d
-		}
-		return "", ""
-	}, map[string]any{"type": "string", "pattern": "^-?(" + durationJSON + ")$"}}
+func signed(unit time.Duration) shape {
+	return scalar[time.Duration]{"a duration", "a number with its unit, as in 11s, or -5s to go back", map[string]any{"type": "string", "pattern": "^-?(" + durationJSON + ")$"},
+		func(s string) (time.Duration, string, string) {
+			digits, back := strings.CutPrefix(s, "-")
+			d, wrong, hint := parseDuration(digits, unit)
+			if back {
+				d = -d
+			}
+			return d, wrong, hint
+		}, nil}
 }
 
 // between is a range of durations, "50ms..500ms", or a single one.
-func between(to *client.Range, least time.Duration) shape {
-	const hint = "one duration, as in 2s, or the two ends of a range, as in 50ms..500ms"
-	return scalar{"a range of durations", hint, func(s string) (string, string) {
-		from, upto, isRange := strings.Cut(s, "..")
-		if !isRange {
-			upto = from
-		}
-		var r client.Range
-		for _, end := range []struct {
-			text string
-			to   *time.Duration
-		}{{from, &r.Min}, {upto, &r.Max}} {
-			d, wrong, more := parseDuration(strings.TrimSpace(end.text), least)
-			if wrong != "" {
-				return wrong, more
+func between(least time.Duration) shape {
+	return scalar[client.Range]{"a range of durations", "one duration, as in 2s, or the two ends of a range, as in 50ms..500ms",
+		map[string]any{"type": "string", "pattern": fmt.Sprintf(`^(%s)(\.\.(%s))?$`, durationJSON, durationJSON)},
+		func(s string) (r client.Range, wrong, hint string) {
+			from, upto, isRange := strings.Cut(s, "..")
+			if !isRange {
+				upto = from
 			}
-			*end.to = d
-		}
-		if r.Min > r.Max {
-			return "the range " + quote(s) + " ends before it begins", fmt.Sprintf("write the shorter end first: %v..%v", r.Max, r.Min)
-		}
-		*to = r
-		return "", ""
-	}, map[string]any{"type": "string", "pattern": fmt.Sprintf(`^(%s)(\.\.(%s))?$`, durationJSON, durationJSON)}}
+			if r.Min, wrong, hint = parseDuration(strings.TrimSpace(from), least); wrong != "" {
+				return r, wrong, hint
+			}
+			if r.Max, wrong, hint = parseDuration(strings.TrimSpace(upto), least); wrong == "" && r.Min > r.Max {
+				return r, "the range " + quote(s) + " ends before it begins", fmt.Sprintf("write the shorter end first: %v..%v", r.Max, r.Min)
+			}
+			return r, wrong, hint
+		},
+		func(r client.Range) string { return fmt.Sprintf("%v..%v", r.Min, r.Max) }}
 }

@@ -1,12 +1,8 @@
 package scenario
 
 import (
-	"maps"
-	"slices"
+	"reflect"
 	"time"
-
-	"lockpick/harness/client"
-	"lockpick/nemesis"
 )
 
 // MinTimeout is the shortest node timeout that scaling makes. On a busy machine
@@ -24,61 +20,47 @@ const MinDownAfter = time.Second
 // not made shorter than MinTimeout, unless it was shorter from the start, and the
 // patience of sentinels not shorter than MinDownAfter.
 func (s Scenario) Scaled(f float64) Scenario {
-	by := func(d time.Duration) time.Duration { return time.Duration(float64(d) * f) }
-	byRange := func(r client.Range) client.Range { return client.Range{Min: by(r.Min), Max: by(r.Max)} }
-
-	l := &s.Lock
-	l.Timeout = max(by(l.Timeout), min(l.Timeout, MinTimeout))
-	l.TTL, l.RetryMin, l.RetryMax = by(l.TTL).Round(time.Millisecond), by(l.RetryMin), by(l.RetryMax) // Redis counts in milliseconds
-	s.Topology.DownAfter = max(by(s.Topology.DownAfter), min(s.Topology.DownAfter, MinDownAfter))
-	w := &s.Workload
-	w.Think, w.Hold, w.Prepare, w.For, w.Extend = byRange(w.Think), byRange(w.Hold), byRange(w.Prepare), by(w.For), by(w.Extend)
-	s.Limit, s.Limits.Hold = by(s.Limit), by(s.Limits.Hold)
-
-	s.Tags = slices.Clone(s.Tags)
-	s.Expect = maps.Clone(s.Expect)
-	s.Clients = slices.Clone(s.Clients)
-	for i := range s.Clients {
-		c := &s.Clients[i]
-		c.Delay, c.Reach = by(c.Delay), slices.Clone(c.Reach)
-		c.Start = copied(c.Start, func(e *nemesis.Event) { e.After = by(e.After) })
-		c.Think = copied(c.Think, func(r *client.Range) { *r = byRange(*r) })
-		c.Hold = copied(c.Hold, func(r *client.Range) { *r = byRange(*r) })
-		c.Cycles = copied(c.Cycles, nil)
-	}
-	s.Random = copied(s.Random, func(r *nemesis.Random) {
-		for _, span := range []*nemesis.Span{&r.Every, &r.Lasts} {
-			*span = nemesis.Span{Min: by(span.Min), Max: by(span.Max)}
-		}
-		r.Faults, r.Modes, r.Shapes = slices.Clone(r.Faults), slices.Clone(r.Modes), slices.Clone(r.Shapes)
-	})
-	s.Plan = slices.Clone(s.Plan)
-	for i := range s.Plan {
-		t, fault := &s.Plan[i].When, &s.Plan[i].Fault
-		t.Before = by(t.Before)
-		t.At = copied(t.At, func(d *time.Duration) { *d = by(*d) })
-		t.Event = copied(t.Event, func(e *nemesis.Event) { e.After = by(e.After) })
-		t.Point, t.Message = copied(t.Point, nil), copied(t.Message, nil)
-		fault.Targets = slices.Clone(fault.Targets)
-		fault.For = copied(fault.For, func(d *time.Duration) { *d = by(*d) })
-		fault.Until = copied(fault.Until, func(e *nemesis.Event) { e.After = by(e.After) })
-		fault.Timer = copied(fault.Timer, func(t *nemesis.Timer) { t.Step = by(t.Step) })
-		fault.By = by(fault.By)
-		for _, r := range []*nemesis.Span{&fault.Delay, &fault.Every, &fault.Lasts} {
-			*r = nemesis.Span{Min: by(r.Min), Max: by(r.Max)}
-		}
-	}
+	is := s
+	scale(reflect.ValueOf(&s).Elem(), f)
+	s.Lock.Timeout = max(s.Lock.Timeout, min(is.Lock.Timeout, MinTimeout))
+	s.Lock.TTL = s.Lock.TTL.Round(time.Millisecond) // Redis counts in milliseconds
+	s.Topology.DownAfter = max(s.Topology.DownAfter, min(is.Topology.DownAfter, MinDownAfter))
 	return s
 }
 
-// copied returns a changed copy of what p points to, or nil for nil.
-func copied[T any](p *T, change func(*T)) *T {
-	if p == nil {
-		return nil
+// scale multiplies every duration in a value, and leaves it nothing in common with others.
+func scale(v reflect.Value, f float64) {
+	own := v
+	switch v.Kind() {
+	case reflect.Int64:
+		if d, ok := v.Interface().(time.Duration); ok {
+			v.SetInt(int64(float64(d) * f))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			scale(v.Field(i), f)
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			own = reflect.New(v.Type().Elem())
+			own.Elem().Set(v.Elem())
+			scale(own.Elem(), f)
+		}
+	case reflect.Slice:
+		if !v.IsNil() {
+			own = reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+			reflect.Copy(own, v)
+			for i := range v.Len() {
+				scale(own.Index(i), f)
+			}
+		}
+	case reflect.Map: // none has durations
+		if !v.IsNil() {
+			own = reflect.MakeMap(v.Type())
+			for _, key := range v.MapKeys() {
+				own.SetMapIndex(key, v.MapIndex(key))
+			}
+		}
 	}
-	c := *p
-	if change != nil {
-		change(&c)
-	}
-	return &c
+	v.Set(own)
 }

@@ -15,7 +15,8 @@
 //	     ──► Scenario, key by key                        (form.go: the keys; shape.go and scalar.go: how to read them)
 //	     ──► does it hang together?                      (check.go)
 //
-// Schema describes the same table of keys for editors.
+// Schema describes the same table of keys for editors, and Check, which holds a run.json to
+// all that a file is held to, writes by it the tree that a scenario would be read from.
 //
 // The files, each of which uses only those below it:
 //
@@ -25,10 +26,9 @@
 //	                            do the parts fit together, and is there what they name?
 //	form.go, form_plan.go       every key that a file may hold
 //	wrap.go, list.go, numbers.go, scalar.go, shape.go
-//	                            how what stands at a key is read
-//	write.go, write_plan.go, writer.go
-//	                            the tree that a scenario would be read from
-//	tree.go, error.go           nodes, their places, and what is wrong there
+//	                            how what stands at a key is read, and how it is written
+//	tree.go, writer.go, error.go
+//	                            nodes, their places, and what is wrong there
 //	drawn.go, scaled.go, needs.go, targets.go
 //	                            what a scenario comes to: with a seed, on a backend
 //	scenario.go, expect.go, bounds.go
@@ -43,6 +43,7 @@
 package scenario
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -129,6 +130,8 @@ type Client struct {
 	Hold   *client.Range  `json:"hold,omitempty"`   //
 	Cycles *int           `json:"cycles,omitempty"` //
 }
+
+func (c Client) reaches(node string) bool { return c.Reach == nil || slices.Contains(c.Reach, node) }
 
 // Workload is what each client does.
 type Workload struct {

@@ -1,8 +1,6 @@
 package scenario
 
 import (
-	"slices"
-
 	"lockpick/nemesis"
 )
 
@@ -31,10 +29,7 @@ func (s Scenario) links(target string) []string {
 	var out []string
 	for _, c := range s.Clients {
 		for _, n := range s.NodeNames() {
-			if c.Reach != nil && !slices.Contains(c.Reach, n) {
-				continue
-			}
-			if l := nemesis.LinkName(c.Name, n); target == c.Name || target == n || target == l {
+			if l := nemesis.LinkName(c.Name, n); c.reaches(n) && (target == c.Name || target == n || target == l) {
 				out = append(out, l)
 			}
 		}

@@ -9,17 +9,17 @@ import (
 )
 
 // apply returns the tree of a variant; the one without a name is the base.
-func (d *document) apply(v *variation) (*yaml.Node, error) {
+func (d *document) apply(v variation) (*yaml.Node, error) {
 	tree := without(d.root, "variants")
-	if v.name == "" {
+	if v.Name == "" {
 		return tree, nil
 	}
-	given, err := pairs(v.set, "set", "write key: value pairs, as in lock.ttl: 5s")
+	given, err := pairs(v.Set, "set", "write key: value pairs, as in lock.ttl: 5s")
 	if err != nil {
 		return nil, err
 	}
 	if len(given) == 0 {
-		return nil, bad(v.set, "set at least one key", "the variant changes nothing")
+		return nil, bad(v.Set, "set at least one key", "the variant changes nothing")
 	}
 	for _, p := range given {
 		if tree, err = d.set(tree, p.key, p.value); err != nil {
@@ -29,21 +29,21 @@ func (d *document) apply(v *variation) (*yaml.Node, error) {
 	leafAt := func(s string, at *yaml.Node) *yaml.Node {
 		return &yaml.Node{Kind: yaml.ScalarNode, Value: s, Line: at.Line, Column: at.Column}
 	}
-	if v.claim != nil {
+	if v.Claim != nil {
 		tree = without(tree, "debate") // it is about the scenario's claim
-		if tree, err = d.replace(tree, []*yaml.Node{leafAt("claim", v.claim)}, v.claim); err != nil {
+		if tree, err = d.replace(tree, []*yaml.Node{leafAt("claim", v.Claim)}, v.Claim); err != nil {
 			return nil, err
 		}
 	}
-	if v.debate != nil {
-		if tree, err = d.replace(tree, []*yaml.Node{leafAt("debate", v.debate)}, v.debate); err != nil {
+	if v.Debate != nil {
+		if tree, err = d.replace(tree, []*yaml.Node{leafAt("debate", v.Debate)}, v.Debate); err != nil {
 			return nil, err
 		}
 	}
-	if v.expect == nil {
+	if v.Expect == nil {
 		return tree, nil
 	}
-	given, err = pairs(v.expect, "expect", "write property: outcome pairs")
+	given, err = pairs(v.Expect, "expect", "write property: outcome pairs")
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,7 @@
 package scenario
 
 import (
-	"slices"
+	"reflect"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -9,62 +9,72 @@ import (
 
 // Shapes around other shapes.
 
-// optional makes room for a value only if it is there.
-type optional[T any] struct {
-	to    **T
-	shape func(*T) shape
-}
-
-func (o optional[T]) read(n *yaml.Node) error {
-	v := new(T)
-	if err := o.shape(v).read(n); err != nil {
-		return err
-	}
-	*o.to = v
-	return nil
-}
-
-func (o optional[T]) schema() map[string]any { return o.shape(new(T)).schema() }
-
-// then does something more once a value was read.
-type then struct {
+// lens is a value that lies in an S in another form, T.
+type lens[S, T any] struct {
 	shape
-	next func()
+	get func(*S) T
+	set func(*S, T)
 }
 
-func (t then) read(n *yaml.Node) error {
-	if err := t.shape.read(n); err != nil {
+func (l lens[S, T]) read(n *yaml.Node, to reflect.Value) error {
+	var v T
+	if err := l.shape.read(n, reflect.ValueOf(&v).Elem()); err != nil {
 		return err
 	}
-	t.next()
+	l.set(to.Addr().Interface().(*S), v)
 	return nil
+}
+
+func (l lens[S, T]) write(at place, v, _ reflect.Value) *yaml.Node {
+	got := l.get(v.Addr().Interface().(*S))
+	return l.shape.write(at, reflect.ValueOf(&got).Elem(), reflect.Value{})
+}
+
+// elsewhere is a value that does not lie in that of its section.
+type elsewhere struct {
+	shape
+	to any // a pointer
+}
+
+func (e elsewhere) read(n *yaml.Node, _ reflect.Value) error {
+	return e.shape.read(n, reflect.ValueOf(e.to).Elem())
+}
+
+func (e elsewhere) write(at place, _, _ reflect.Value) *yaml.Node {
+	v := reflect.ValueOf(e.to).Elem()
+	if v.IsZero() {
+		return nil
+	}
+	return e.shape.write(at, v, reflect.Value{})
 }
 
 // later keeps a node for a later step.
 type later struct {
-	to **yaml.Node
 	as func() map[string]any // the schema
 }
 
-func (l later) read(n *yaml.Node) error {
-	*l.to = n
+func (l later) read(n *yaml.Node, to reflect.Value) error {
+	to.Set(reflect.ValueOf(n).Elem())
 	return nil
 }
 
+func (l later) write(place, reflect.Value, reflect.Value) *yaml.Node { return nil }
+
 func (l later) schema() map[string]any { return l.as() }
 
-// choice is a section that exists in several forms, each known by one key.
+// choice is a section that exists in several forms, each known by one key, by which its
+// own part of the value is called, too.
 type choice struct {
 	name  string
 	forms []form
 }
 
 type form struct {
-	key  string
-	make func() object // makes room for the form, and is called only for the one that is there
+	key string
+	object
 }
 
-func (c choice) read(n *yaml.Node) error {
+func (c choice) read(n *yaml.Node, to reflect.Value) error {
 	var keys []string
 	for _, f := range c.forms {
 		keys = append(keys, f.key)
@@ -88,13 +98,24 @@ func (c choice) read(n *yaml.Node) error {
 	if chosen == nil {
 		return bad(n, c.hint(), "%s needs one of %s", c.name, strings.Join(keys, ", "))
 	}
-	return chosen.make().read(n)
+	return chosen.object.read(n, to)
+}
+
+// write puts all that is there into one mapping, as in a file.
+func (c choice) write(at place, v, _ reflect.Value) *yaml.Node {
+	n := at.node(yaml.MappingNode, "")
+	for _, f := range c.forms {
+		if own := (&field{key: f.key}).part(v, false); own.IsValid() {
+			n.Content = append(n.Content, f.object.write(at, v, reflect.Value{}).Content...)
+		}
+	}
+	return n
 }
 
 func (c choice) hint() string {
 	var all []string
 	for _, f := range c.forms {
-		all = append(all, "{"+strings.Join(f.make().keys(), ", ")+"}")
+		all = append(all, "{"+strings.Join(f.keys(), ", ")+"}")
 	}
 	return "it is one of " + strings.Join(all, " or ")
 }
@@ -102,41 +123,36 @@ func (c choice) hint() string {
 func (c choice) schema() map[string]any {
 	var all []any
 	for _, f := range c.forms {
-		all = append(all, f.make().schema())
+		all = append(all, f.schema())
 	}
 	return map[string]any{"oneOf": all}
 }
 
-// either is a single value or a section.
+// either is one of two forms, each with its own part of the value.
 type either struct {
-	single  shape
-	section shape
+	one, other field
+	isOther    func(n *yaml.Node) bool // of a node
+	hasOther   func(v any) bool        // of a pointer to a value
 }
 
-func (e either) read(n *yaml.Node) error {
-	if n.Kind == yaml.ScalarNode {
-		return e.single.read(n)
+// section tells a section from a single value.
+func section(n *yaml.Node) bool { return n.Kind != yaml.ScalarNode }
+
+func (e either) read(n *yaml.Node, to reflect.Value) error {
+	if e.isOther(n) {
+		return e.other.read(n, to)
 	}
-	return e.section.read(n)
+	return e.one.read(n, to)
+}
+
+func (e either) write(at place, v, like reflect.Value) *yaml.Node {
+	f := &e.one
+	if e.hasOther(v.Addr().Interface()) {
+		f = &e.other
+	}
+	return f.shape.write(at.in(f.path()), f.part(v, false), f.part(like, false))
 }
 
 func (e either) schema() map[string]any {
-	return map[string]any{"oneOf": []any{e.single.schema(), e.section.schema()}}
-}
-
-// listOr is a list, or in its place a section, which is known by any of its keys.
-type listOr struct {
-	list    sequence
-	section object
-}
-
-func (l listOr) read(n *yaml.Node) error {
-	if n.Kind == yaml.MappingNode && slices.ContainsFunc(l.section.fields, func(f field) bool { return child(n, f.key) >= 0 }) {
-		return l.section.read(n)
-	}
-	return l.list.read(n)
-}
-
-func (l listOr) schema() map[string]any {
-	return map[string]any{"oneOf": []any{l.list.schema(), l.section.schema()}}
+	return map[string]any{"oneOf": []any{e.one.shape.schema(), e.other.shape.schema()}}
 }

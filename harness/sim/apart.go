@@ -27,26 +27,6 @@ func turnsClient(s scenario.Scenario, st nemesis.Step) bool {
 	})
 }
 
-// in does f in the bubble of the host's program: at once, or as soon as that has
-// its turn, at this same instant. f must not block.
-func (h *host) in(f func()) {
-	if h.own == nil {
-		f()
-		return
-	}
-	h.own.leave(&h.own.acts, f)
-}
-
-// call does f in the run's bubble, likewise.
-func (h *host) call(f func()) {
-	if h.own == nil {
-		f()
-		return
-	}
-	h.own.leave(&h.own.calls, f)
-	h.own.stop()
-}
-
 // early reports whether whoever calls it, in the host's bubble, has come to an
 // instant that true time has yet to come to. The network's mutex is held.
 func (h *host) early() bool {
@@ -72,10 +52,8 @@ func (h *host) catchUp(w waiter) {
 // await lets those go on who are ahead once the clock shows t.
 func (h *host) await(t time.Time) {
 	h.net.at(h.slot, h.due(t), func() {
-		h.net.mu.Lock()
 		ahead := h.ahead
 		h.ahead = nil
-		h.net.mu.Unlock()
 		for _, w := range ahead {
 			h.whenRunning(w.slot, w.f)
 		}
@@ -91,11 +69,9 @@ func (h *host) turned() {
 	if len(h.ahead) > 0 {
 		h.await(time.Unix(0, h.own.shown))
 	}
-	for _, l := range h.net.links {
-		for _, c := range l.conns {
-			if c.host == h && c.reading {
-				c.watch()
-			}
+	for _, c := range h.net.conns(h, nil) {
+		if c.reading {
+			c.watch()
 		}
 	}
 }
@@ -112,7 +88,7 @@ func (h *host) nap(s *slot) {
 		return
 	}
 	done := make(chan struct{})
-	h.net.at(s, max(h.net.now(), h.due(time.Now())), func() { h.in(func() { close(done) }) })
+	h.net.at(s, max(h.net.now(), h.due(time.Now())), func() { h.own.in(func() { close(done) }) })
 	h.own.stop()
 	h.net.mu.Unlock()
 	<-done
@@ -121,36 +97,20 @@ func (h *host) nap(s *slot) {
 // launch starts the program in the host's own bubble, where ctx means nothing.
 func (h *host) launch(ctx context.Context, at func(string), program func(context.Context, client.Env) error, done chan<- error) {
 	h.own.onGone = func(err error) { done <- err }
-	h.in(func() {
+	h.own.in(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		h.own.cancel = cancel
 		go func() {
 			if !h.pass() {
 				return
 			}
-			err := protect("client "+h.name, func() { err := program(ctx, h.env(at)); h.call(func() { done <- err }) })
+			err := protect("client "+h.name, func() { err := program(ctx, h.env(at)); h.own.call(func() { done <- err }) })
 			if err != nil {
-				h.call(func() { done <- err })
+				h.own.call(func() { done <- err })
 			}
 		}()
 	})
-	context.AfterFunc(ctx, func() { h.in(func() { h.own.cancel() }) })
-}
-
-// stopAt has the harness do what it planned for a point, and waits for it.
-func (h *host) stopAt(at func(string), point string) {
-	if h.own == nil {
-		at(point)
-		return
-	}
-	done := make(chan struct{})
-	h.call(func() {
-		go func() {
-			at(point)
-			h.in(func() { close(done) })
-		}()
-	})
-	<-done
+	context.AfterFunc(ctx, func() { h.own.in(func() { h.own.cancel() }) })
 }
 
 // oneClock is why such a client's clock can't be set.

@@ -65,34 +65,14 @@ func (b *Backend) Name() string { return "sim" }
 
 // Probe says what the simulation can do, which is the same on every machine.
 func (b *Backend) Probe(context.Context) []harness.Capability {
-	names := []string{
-		harness.CanRun,
-		scenario.CanBeExact,
-		nemesis.Capability("pause", nemesis.Client),
-		nemesis.Capability("pause", nemesis.Node),
-		nemesis.Capability("kill", nemesis.Client),
-		nemesis.Capability("kill", nemesis.Node),
-		nemesis.Capability("shutdown", nemesis.Node),
-		nemesis.Capability("power-loss", nemesis.Node),
-		nemesis.Capability(nemesis.PowerDisk, nemesis.Node),
-		nemesis.Capability("touch", nemesis.Node),
-		nemesis.Capability("failover", nemesis.Node),
-		nemesis.Capability(nemesis.PowerSentinel, nemesis.Node),
-		scenario.CanPersist, scenario.CanReplicate, scenario.CanTellLife,
-		nemesis.Capability(nemesis.PowerClock, nemesis.Client),
-		nemesis.Capability(nemesis.PowerClock, nemesis.Node),
-		scenario.CanExpireMonotonic,
-		nemesis.Capability("cut", nemesis.Link),
-		nemesis.Capability(nemesis.PowerShape, nemesis.Link),
-		nemesis.Capability(nemesis.Hold, nemesis.Message),
-		nemesis.Capability(nemesis.Drop, nemesis.Message),
-	}
 	var out []harness.Capability
-	for _, name := range names {
+	for _, name := range []string{harness.CanRun, scenario.CanBeExact, scenario.CanPersist, scenario.CanReplicate, scenario.CanTellLife, scenario.CanExpireMonotonic} {
 		out = append(out, harness.Capability{Name: name, Available: true})
 	}
-	out = append(out, uncontained...)
-	return append(out, harness.Capability{Name: scenario.CanSetOwnTime, Reason: oneClock, Remedy: "run it on real processes (--backend process)"})
+	out = append(out,
+		harness.Capability{Name: scenario.CanImage, Reason: "simulated nodes run no image", Remedy: "run it in containers (--backend docker)"},
+		harness.Capability{Name: scenario.CanSetOwnTime, Reason: oneClock, Remedy: "run it on real processes (--backend process)"})
+	return append(out, harness.PowersOf((*cluster)(nil), uncontained...)...)
 }
 
 // uncontained is what only containers have.
@@ -100,7 +80,6 @@ var uncontained = []harness.Capability{
 	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "simulated connections carry messages, no packets", Remedy: "use --backend docker, or a cut of another mode"},
 	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "simulated nodes have links, no network cable", Remedy: "use --backend docker, or cut the node's links"},
 	{Name: nemesis.Capability("starve", nemesis.Node), Reason: "simulated nodes need neither processor nor memory", Remedy: "use --backend docker, or pause the node"},
-	{Name: scenario.CanImage, Reason: "simulated nodes run no image", Remedy: "run it in containers (--backend docker)"},
 }
 
 // Run runs body in virtual time, which begins at nought. ctx is looked at before
@@ -181,7 +160,9 @@ func fits(s scenario.Scenario) error {
 
 // newCluster makes all machines and links. It is called in the bubble.
 func newCluster(s scenario.Scenario, seed uint64, rec *history.Recorder, owns []*own) *cluster {
-	n := &network{timeline: newTimeline(owns != nil), seed: seed, rec: rec}
+	n := &network{seed: seed, rec: rec}
+	n.wires.net = n
+	n.timeline = newTimeline(owns != nil, &n.mu)
 	for i, name := range append(s.NodeNames(), scenario.ResourceName) {
 		srv := &server{net: n, name: name, addr: address(0, i), slot: newSlot(firstServerSlot + i), clock: node.NewClock(time.Now().UnixNano(), n.now)}
 		srv.mono = s.Topology.Expiry == scenario.ExpiryMonotonic
@@ -197,6 +178,7 @@ func newCluster(s scenario.Scenario, seed uint64, rec *history.Recorder, owns []
 		srv.start()
 		n.servers = append(n.servers, srv)
 	}
+	n.resource = n.servers[len(n.servers)-1]
 	for i, c := range s.Clients {
 		h := &host{net: n, name: c.Name, addr: address(1, i), slot: newSlot(firstClientSlot + i), dead: make(chan struct{}),
 			clocks: clocks{wall: node.NewClock(time.Now().UnixNano(), n.now), monotonic: node.NewClock(time.Now().UnixNano(), n.now)}}
@@ -212,7 +194,8 @@ func newCluster(s scenario.Scenario, seed uint64, rec *history.Recorder, owns []
 	if owns != nil {
 		go n.lockStep()
 	}
-	return &cluster{network: n, downAfter: s.Topology.DownAfter, formers: map[string]*former{}, slot: newSlot(harnessSlot), resource: n.servers[len(n.servers)-1]}
+	return &cluster{network: n, slot: newSlot(harnessSlot), clients: clients{net: n},
+		sentinels: sentinels{net: n, downAfter: s.Topology.DownAfter, formers: map[string]*former{}}}
 }
 
 // address is an IP literal: for a name, clients would ask a real DNS.

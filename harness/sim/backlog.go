@@ -2,9 +2,10 @@ package sim
 
 import (
 	"io"
+	"slices"
+	"syscall"
 	"time"
 
-	"lockpick/harness/resp"
 	"lockpick/harness/sim/node"
 	"lockpick/nemesis"
 )
@@ -21,23 +22,19 @@ type arrival struct {
 // runs reports whether the Redis does something with what comes in now.
 func (s *server) runs() bool { return s.node != nil && !s.paused && !s.waiting && len(s.backlog) == 0 }
 
-// take does what an arrival asks for. It returns commands without an answer, which
-// are to be recorded.
-func (s *server) take(a arrival) []*resp.Command {
+// take does what an arrival asks for.
+func (s *server) take(a arrival) {
 	c := a.conn
-	if a.end {
+	switch {
+	case a.end:
 		c.session = nil
-		open := c.unanswered()
+		s.net.record(c.link, c.unanswered())
 		c.retire()
-		return open
+	case c.session != nil:
+		out, hangUp := s.feed(a)
+		out = slices.Clone(out)
+		s.flush(func() { s.answer(c, out, hangUp) })
 	}
-	if c.session == nil {
-		return nil
-	}
-	out, hangUp := s.feed(a)
-	out = append([]byte(nil), out...)
-	s.flush(func() { s.answer(c, out, hangUp) })
-	return nil
 }
 
 // answer sends what the Redis answered.
@@ -65,19 +62,14 @@ func (s *server) catchUp() {
 	}
 	s.catching = true
 	s.net.at(s.slot, s.net.now()+1, func() {
-		s.net.mu.Lock()
 		s.catching = false
 		if s.node == nil || s.paused || s.waiting || len(s.backlog) == 0 {
-			s.net.mu.Unlock()
 			return
 		}
 		a := s.backlog[0]
 		s.backlog = s.backlog[1:]
-		open := s.take(a)
+		s.take(a)
 		s.catchUp()
-		s.net.mu.Unlock()
-		s.net.tell()
-		s.net.record(a.conn.link, open)
 	})
 }
 
@@ -106,7 +98,7 @@ func (s *server) flush(answer func()) {
 			s.catchUp()
 		})
 	case node.Die:
-		s.crash()
+		s.end(syscall.ECONNRESET)
 		return
 	}
 	s.lookAgain()
@@ -119,8 +111,6 @@ func (s *server) sync(done func()) {
 	took := int64(minSync) + int64(mix(s.net.seed, sum(s.name), sum("sync"), now)%uint64(syncSpread))
 	var back func()
 	back = func() {
-		s.net.mu.Lock()
-		defer s.net.mu.Unlock()
 		if s.disk.Stalled {
 			s.stalled = append(s.stalled, back)
 			s.disk.Met++
@@ -148,8 +138,6 @@ func (s *server) lookAgain() {
 		next += int64(tick)
 	}
 	s.net.at(s.slot, next, func() {
-		s.net.mu.Lock()
-		defer s.net.mu.Unlock()
 		s.looking = false
 		if s.node != nil && !s.paused && !s.waiting {
 			s.flush(func() {})

@@ -28,19 +28,18 @@ type timer struct {
 
 // read is what a clock of the host shows, once the host runs.
 func (h *host) read(c *node.Clock) time.Time {
-	h.pass()
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
+	h.gate(h.slot)
 	return h.shown(c)
 }
 
 // shown is what a clock shows in the host's bubble. Where that is its own, it has
 // one clock only, and whoever is ahead of true time sees a later one.
-
 func (h *host) shown(c *node.Clock) time.Time {
 	if h.own != nil {
 		return time.Now().UTC()
 	}
-	h.net.mu.Lock()
-	defer h.net.mu.Unlock()
 	return time.Unix(0, c.Now()).UTC()
 }
 
@@ -67,14 +66,9 @@ func (h *host) set(t *timer) {
 	t.set++
 	this := t.set
 	h.net.at(h.slot, h.net.now()+int64(h.clocks.monotonic.Until(t.due)), func() {
-		h.net.mu.Lock()
-		last := t.set == this
-		if last {
+		if t.set == this {
 			h.timers = slices.DeleteFunc(h.timers, func(o *timer) bool { return o == t })
-		}
-		h.net.mu.Unlock()
-		if last {
-			h.whenRunning(h.slot, func() { h.in(func() { t.fired <- h.shown(h.clocks.monotonic) }) })
+			h.whenRunning(h.slot, func() { h.own.in(func() { t.fired <- h.shown(h.clocks.monotonic) }) })
 		}
 	})
 }
@@ -83,9 +77,9 @@ func (h *host) set(t *timer) {
 // back TIME, or what the client would read.
 func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (string, error) {
 	if h := c.host(target); h != nil {
-		return c.turnClient(h, by, rate)
+		return h.turnClocks(by, rate)
 	}
-	defer c.inTurn(target)()
+	c.inTurn(target)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, err := c.node(target)
@@ -100,7 +94,7 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 		s.node.Sweep()
 	}
 	s.clock.Turn(by, rate)
-	c.told = append(c.told, history.Event{T: c.now(), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: target,
+	c.tell(history.Event{T: c.now(), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: target,
 		Local: s.clock.Now(), Wall: true, Drift: s.clock.Drift()})
 	s.lookAgain()
 	now, err := s.time()
@@ -110,18 +104,18 @@ func (c *cluster) TurnClock(target string, by time.Duration, rate float64) (stri
 	if moved := now.Sub(before); (moved - by).Abs() > time.Microsecond {
 		return "", fmt.Errorf("turn clock of %s: TIME moved by %v, not by %v", target, moved, by)
 	}
-	return "TIME shows " + c.against(now, rate), nil
+	return "TIME shows " + against(now, rate), nil
 }
 
-func (c *cluster) turnClient(h *host, by time.Duration, rate float64) (string, error) {
-	c.sleep(h.slot, c.now()) // who turns several clients' clocks at once, turns one after the other
-	c.mu.Lock()
+// turnClocks turns the clocks of a client.
+func (h *host) turnClocks(by time.Duration, rate float64) (string, error) {
+	h.net.sleep(h.slot, h.net.now()) // who turns several clients' clocks at once, turns one after the other
+	h.net.mu.Lock()
+	defer h.net.mu.Unlock()
 	if over := h.over(); over != nil {
-		c.mu.Unlock()
 		return "", fmt.Errorf("turn clock of %s: %w", h.name, over)
 	}
 	if by != 0 && h.own != nil {
-		c.mu.Unlock()
 		return "", fmt.Errorf("turn clock of %s: %s", h.name, oneClock)
 	}
 	h.clocks.wall.Turn(by, rate)
@@ -136,17 +130,12 @@ func (c *cluster) turnClient(h *host, by time.Duration, rate float64) (string, e
 		h.turned()
 	}
 	wall, monotonic := h.clocks.wall, h.clocks.monotonic
-	fact := history.Event{T: c.now(), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: h.name, Drift: wall.Drift()}
+	fact := history.Event{T: h.net.now(), Process: history.Nemesis, Type: history.Info, Op: history.OpClock, Node: h.name, Drift: wall.Drift()}
 	byWall := fact
 	byWall.Wall, byWall.Local, fact.Local = true, wall.Now(), monotonic.Now()
-	back := "wall clock shows " + c.against(time.Unix(0, byWall.Local), rate) + " of both clocks"
-	rec := c.rec
-	c.mu.Unlock()
-	if rec != nil {
-		rec.Record(byWall)
-		rec.Record(fact)
-	}
-	return back, nil
+	h.net.tell(byWall)
+	h.net.tell(fact)
+	return "wall clock shows " + against(time.Unix(0, byWall.Local), rate) + " of both clocks", nil
 }
 
 // time is what the node answers to TIME; its machine's clock while it is down.
@@ -166,7 +155,7 @@ func (s *server) time() (time.Time, error) {
 
 // against tells a time with how far it is from the true one, as its clock begins to
 // run at a rate.
-func (c *cluster) against(t time.Time, rate float64) string {
+func against(t time.Time, rate float64) string {
 	off := time.Until(t).Round(10 * time.Microsecond) // Redis tells microseconds
 	return t.UTC().Format("15:04:05.000000") + ", " + nemesis.ClockWords(off, rate)
 }

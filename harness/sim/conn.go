@@ -19,9 +19,9 @@ import (
 // conn is a TCP connection: as net.Conn the client's end of it, and what the
 // server knows of it. One goroutine may read at a time, any number write.
 type conn struct {
+	reader   // on the host that dialled
 	net      *network
 	link     *link
-	host     *host
 	number   int64 // on its link, from 1
 	up, down flow
 	stream   *resp.Stream
@@ -35,19 +35,15 @@ type conn struct {
 	buf      []byte      // received, not read yet
 	err      error       // what Read answers after that: the server ended the connection
 	closed   bool        // the client did
-	reading  bool
-	readBy   time.Time
 	writeBy  time.Time
-	alarm    int64         // the deadline for which the reader is woken next; 0: none
-	notify   chan struct{} // wakes the reader
 }
 
 var _ net.Conn = (*conn)(nil)
 
 func (l *link) newConn() *conn {
 	l.dialled++
-	c := &conn{net: l.net, link: l, host: l.host, number: l.dialled, stream: resp.NewStream(&l.net.scripts),
-		dialed: make(chan error, 1), notify: make(chan struct{}, 1)}
+	c := &conn{net: l.net, link: l, number: l.dialled, stream: resp.NewStream(&l.net.scripts), dialed: make(chan error, 1),
+		reader: reader{host: l.host, slot: l.down.slot, notify: make(chan struct{}, 1)}}
 	c.up = flow{conn: c, dir: &l.up}
 	c.down = flow{conn: c, dir: &l.down}
 	l.conns = append(l.conns, c)
@@ -102,60 +98,6 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 }
 
-// deadline is the instant at which a read ends, as late as its slot wants.
-func (c *conn) deadline() int64 { return c.host.due(c.readBy) + 1 }
-
-func (c *conn) expired() bool {
-	return !c.readBy.IsZero() && c.down.dir.slot.align(c.deadline()) <= c.net.now()
-}
-
-// wait blocks until there is something new for the reader.
-func (c *conn) wait() {
-	c.watch()
-	c.reading = true
-	c.net.mu.Unlock()
-	<-c.notify
-	c.net.mu.Lock()
-	c.reading = false
-}
-
-// watch sees to it that the reader is woken at its deadline. Deadlines nearly
-// always move on before they are reached, so an alarm that is set already may be
-// early, and is then set again. A timer for each read would cost far more.
-func (c *conn) watch() {
-	if due := c.deadline(); !c.readBy.IsZero() && (c.alarm == 0 || due < c.alarm) {
-		c.alarm = due
-		c.net.at(c.down.dir.slot, due, c.ring)
-	}
-}
-
-func (c *conn) ring() {
-	c.net.mu.Lock()
-	defer c.net.mu.Unlock()
-	c.alarm = 0
-	switch {
-	case c.expired():
-		c.wake()
-	case c.reading:
-		c.watch()
-	}
-}
-
-// wake makes a blocked reader look again.
-func (c *conn) wake() {
-	if c.reading {
-		c.host.in(c.nudge)
-	}
-}
-
-// nudge is wake in the client's own bubble.
-func (c *conn) nudge() {
-	select {
-	case c.notify <- struct{}{}:
-	default:
-	}
-}
-
 // Close sends what was written before, and then the end. A client that is
 // stopped sends it once it goes on.
 func (c *conn) Close() error {
@@ -166,11 +108,7 @@ func (c *conn) Close() error {
 	}
 	c.shut()
 	c.nudge()
-	later := waiter{c.up.dir.slot, func() {
-		c.net.mu.Lock()
-		defer c.net.mu.Unlock()
-		c.finish()
-	}}
+	later := waiter{c.up.dir.slot, c.finish}
 	switch h := c.host; {
 	case h.killed:
 		c.finish()
@@ -202,8 +140,6 @@ func (c *conn) finish() {
 }
 
 func (l *link) sendEnds() {
-	l.net.mu.Lock()
-	defer l.net.mu.Unlock()
 	slices.SortFunc(l.ending, func(a, b *conn) int { return cmp.Compare(a.number, b.number) })
 	for _, c := range l.ending {
 		end := c.up.queue[len(c.up.queue)-1]
@@ -214,25 +150,20 @@ func (l *link) sendEnds() {
 
 // received takes what the server sent.
 func (c *conn) received(m *message) {
-	c.net.mu.Lock()
 	if !c.closed {
 		for _, cmd := range m.answers {
 			cmd.Answered = c.net.now()
 		}
 		c.buf = append(c.buf, m.payload...)
 	}
-	c.net.mu.Unlock()
 	c.net.record(c.link, m.answers) // before the client can act on it
-	c.net.mu.Lock()
 	c.wake()
 	c.retire()
-	c.net.mu.Unlock()
 }
 
 // ended takes the end that the server made: io.EOF or ECONNRESET.
 func (c *conn) ended(err error) {
-	c.settle()
-	c.net.mu.Lock()
+	c.net.record(c.link, c.unanswered())
 	if !errors.Is(err, io.EOF) {
 		err = c.failure("read", err)
 	}
@@ -241,15 +172,6 @@ func (c *conn) ended(err error) {
 	}
 	c.wake()
 	c.retire()
-	c.net.mu.Unlock()
-}
-
-// settle records the commands that get no answer any more.
-func (c *conn) settle() {
-	c.net.mu.Lock()
-	open := c.unanswered()
-	c.net.mu.Unlock()
-	c.net.record(c.link, open)
 }
 
 // unanswered returns the commands without an answer, once.
@@ -263,8 +185,6 @@ func (c *conn) unanswered() []*resp.Command {
 
 // open returns, once, the commands of a link whose answers were not delivered.
 func (l *link) open() []*resp.Command {
-	l.net.mu.Lock()
-	defer l.net.mu.Unlock()
 	var open []*resp.Command
 	for _, c := range l.conns {
 		for _, m := range c.down.queue {
@@ -290,11 +210,7 @@ func (c *conn) LocalAddr() net.Addr  { return c.host.addr }
 func (c *conn) RemoteAddr() net.Addr { return c.link.server.addr }
 
 func (c *conn) SetDeadline(t time.Time) error {
-	c.net.mu.Lock()
-	defer c.net.mu.Unlock()
-	c.readBy, c.writeBy = t, t
-	c.nudge()
-	return nil
+	return errors.Join(c.SetWriteDeadline(t), c.SetReadDeadline(t))
 }
 
 func (c *conn) SetReadDeadline(t time.Time) error {

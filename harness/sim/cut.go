@@ -18,13 +18,13 @@ func (c cut) blocks(of string) bool {
 }
 
 // Cut cuts a link.
-func (c *cluster) Cut(name, mode, way string) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r := c.replica(name); r != nil {
+func (w *wires) Cut(name, mode, way string) (string, error) {
+	w.net.mu.Lock()
+	defer w.net.mu.Unlock()
+	if r := w.net.replica(name); r != nil {
 		return r.cutOff(way)
 	}
-	l := c.link(name)
+	l := w.link(name)
 	if mode == "" {
 		mode = nemesis.CutHold
 	}
@@ -53,13 +53,13 @@ func (c *cluster) Cut(name, mode, way string) (string, error) {
 }
 
 // Mend mends a link.
-func (c *cluster) Mend(name string) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r := c.replica(name); r != nil {
+func (w *wires) Mend(name string) (string, error) {
+	w.net.mu.Lock()
+	defer w.net.mu.Unlock()
+	if r := w.net.replica(name); r != nil {
 		return r.mend()
 	}
-	l := c.link(name)
+	l := w.link(name)
 	switch {
 	case l == nil:
 		return "", fmt.Errorf("mend %s: there is no such link", name)

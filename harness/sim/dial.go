@@ -14,7 +14,7 @@ func (h *host) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	n := h.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	l := h.linkTo(addr)
+	l := n.to(h, addr)
 	if l == nil {
 		return nil, fmt.Errorf("dial %s: no such server in the simulation", addr)
 	}
@@ -72,7 +72,7 @@ func (c *conn) dialing(ctx context.Context) (net.Conn, error) {
 // answerDial ends the dial, unless something else did.
 func (c *conn) answerDial(err error) {
 	c.answered.Store(true)
-	c.host.in(func() {
+	c.host.own.in(func() {
 		select {
 		case c.dialed <- err:
 		default:

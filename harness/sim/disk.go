@@ -23,14 +23,9 @@ func (c *cluster) LosePower(target string, torn bool) (string, error) {
 	}
 	before := s.identity()
 	s.off = true
-	for _, l := range c.links {
-		if l.server != s {
-			continue
-		}
-		for _, conn := range l.conns {
-			if conn.session != nil {
-				conn.session, conn.orphan = nil, true
-			}
+	for _, conn := range c.conns(nil, s) {
+		if conn.session != nil {
+			conn.session, conn.orphan = nil, true
 		}
 	}
 	s.end(nil)
@@ -46,18 +41,18 @@ func (c *cluster) LosePower(target string, torn bool) (string, error) {
 
 // StallSync lets no sync of a node's disk come back.
 func (c *cluster) StallSync(target string) (string, error) {
-	return c.harm("stall syncs of", target, func(s *server) { s.disk.Stalled = true })
+	return c.onDisk("stall syncs of", target, true, func(s *server) { s.disk.Met, s.disk.Stalled = 0, true })
 }
 
 // FillDisk lets no write to a node's disk succeed.
 func (c *cluster) FillDisk(target string) (string, error) {
-	return c.harm("fill disk of", target, func(s *server) { s.disk.Full = true })
+	return c.onDisk("fill disk of", target, true, func(s *server) { s.disk.Met, s.disk.Full = 0, true })
 }
 
 // FreeDisk ends both.
 func (c *cluster) FreeDisk(target string) (string, error) {
 	met := 0
-	back, err := c.onDisk("free disk of", target, func(s *server) {
+	back, err := c.onDisk("free disk of", target, false, func(s *server) {
 		met = s.disk.Met
 		s.disk.Stalled, s.disk.Full = false, false
 		for _, back := range s.stalled {
@@ -72,28 +67,16 @@ func (c *cluster) FreeDisk(target string) (string, error) {
 	return back, err
 }
 
-// harm does something to the disk of a node that is there to notice.
-func (c *cluster) harm(what, target string, do func(*server)) (string, error) {
-	c.mu.Lock()
-	s, err := c.node(target)
-	down := err == nil && s.node == nil
-	c.mu.Unlock()
-	if down {
-		return "", fmt.Errorf("%s %s: it is down", what, target)
-	}
-	return c.onDisk(what, target, func(s *server) {
-		s.disk.Met = 0
-		do(s)
-	})
-}
-
-func (c *cluster) onDisk(what, target string, do func(*server)) (string, error) {
+// onDisk does something to the disk of a node, which must be up where it is to notice.
+func (c *cluster) onDisk(what, target string, up bool, do func(*server)) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, err := c.node(target)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("%s %s: %w", what, target, err)
+	case up && s.node == nil:
+		return "", fmt.Errorf("%s %s: it is down", what, target)
 	case s.disk == nil:
 		return "", fmt.Errorf("%s %s: it keeps nothing on disk: give topology.persistence", what, target)
 	}
@@ -101,23 +84,12 @@ func (c *cluster) onDisk(what, target string, do func(*server)) (string, error) 
 	return fmt.Sprintf("disk of %s: %s, %d records not synced", target, s.disk.Probe(), s.disk.Unsynced()), nil
 }
 
-// whenIdle waits while a node waits for a sync that will come back, or does what came
-// meanwhile. The network's lock is held, and let go of meanwhile.
-func (c *cluster) whenIdle(s *server) {
-	for s.node != nil && !s.paused && (s.disk == nil || !s.disk.Stalled) && !s.runs() {
-		slot, next := s.slot, c.now()+int64(minSync)
-		c.mu.Unlock()
-		c.sleep(slot, next)
-		c.mu.Lock()
-	}
-}
-
 // touched is the key that Touch writes.
 const touched = "touched"
 
 // Touch writes a key on a node, once that has done what it is at.
 func (c *cluster) Touch(target string) (string, error) {
-	defer c.inTurn(target)()
+	c.inTurn(target)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, err := c.node(target)

@@ -59,8 +59,6 @@ func (r *replica) depart(u *update) {
 
 // arrive applies a change, unless the link is cut.
 func (r *replica) arrive(u *update) {
-	r.net.mu.Lock()
-	defer r.net.mu.Unlock()
 	u.waiting = true
 	for !r.cut && len(r.queue) > 0 && r.queue[0].waiting && r.master.replica == r {
 		r.node.Apply(r.queue[0].record)
@@ -116,22 +114,10 @@ func (r *replica) lag() string {
 	return fmt.Sprintf("%s: link %s, the replica has %v keys and lacks %d changes", r.link, link, keys, len(r.queue))
 }
 
-// replica is the one at the end of a link, also if it has become a master since.
-func (n *network) replica(link string) *replica {
-	for _, s := range n.servers {
-		for _, r := range []*replica{s.replica, s.promoted} {
-			if r != nil && r.link == link {
-				return r
-			}
-		}
-	}
-	return nil
-}
-
 // FailOver kills a node's master. Its replica takes its address, on its own
 // machine, and has no replica of its own. What it was sent by then is on its disk.
 func (c *cluster) FailOver(target string) (string, error) {
-	defer c.inTurn(target)()
+	c.inTurn(target)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, err := c.failing(target)
@@ -141,20 +127,6 @@ func (c *cluster) FailOver(target string) (string, error) {
 	before := s.identity()
 	s.end(syscall.ECONNRESET)
 	return fmt.Sprintf("%s is gone; %s", before, s.promote()), nil
-}
-
-// failing is a node that has a master and a replica.
-func (c *cluster) failing(target string) (*server, error) {
-	s, err := c.node(target)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("fail over %s: %w", target, err)
-	case s.replica == nil:
-		return nil, fmt.Errorf("fail over %s: it has no replica: give topology.replicas", target)
-	case s.node == nil:
-		return nil, fmt.Errorf("fail over %s: its master is down already", target)
-	}
-	return s, nil
 }
 
 // promote puts the replica of a dead master in its place.

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"lockpick/harness/resp"
 	"lockpick/nemesis"
 )
@@ -24,7 +26,7 @@ type message struct {
 	paced   bool            // it has its turn where bytes are counted
 	answers []*resp.Command // the commands that a reply answers
 	taps    []*tap          // that keep it, one after the other
-	deliver func()          // called without the network's mutex
+	deliver func()
 }
 
 // flow is one direction of one connection. As in TCP, what was sent first is
@@ -56,41 +58,32 @@ func (f *flow) depart(m *message, delay int64) {
 
 // arrive delivers a message, if nothing keeps it.
 func (f *flow) arrive(m *message) {
-	n := f.conn.net
-	n.mu.Lock()
 	m.state = waiting
 	if f.queue[0] != m || f.dir.keeps(m) {
-		n.mu.Unlock()
 		return
 	}
 	if t := m.nextTap(); t != nil {
 		m.state = held
 		t.message, t.flow = m, f
-		n.mu.Unlock()
 		go t.hit(nemesis.Held{Pass: t.pass, Lose: t.lose})
 		return
 	}
 	if turn := f.dir.turn(m); turn > 0 {
 		f.depart(m, turn)
-		n.mu.Unlock()
 		return
 	}
 	f.next()
 	if f.loses(m) {
 		f.dead = true
-		n.mu.Unlock()
-		n.record(f.dir.link, m.answers)
+		f.conn.net.record(f.dir.link, m.answers)
 		return
 	}
-	n.mu.Unlock()
 	m.deliver()
 }
 
 // next takes the first message off, and sees to the one behind it.
 func (f *flow) next() {
-	copy(f.queue, f.queue[1:])
-	f.queue[len(f.queue)-1] = nil
-	f.queue = f.queue[:len(f.queue)-1]
+	f.queue = slices.Delete(f.queue, 0, 1)
 	if len(f.queue) > 0 && f.queue[0].state == waiting {
 		f.depart(f.queue[0], 1)
 	}

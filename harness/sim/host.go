@@ -39,7 +39,7 @@ type host struct {
 // waiter is something that a pause keeps from happening.
 type waiter struct {
 	slot *slot
-	f    func() // called without the network's mutex
+	f    func()
 }
 
 // env is the world as the client's program sees it; Lock is left to the caller.
@@ -56,7 +56,7 @@ func (h *host) env(at func(point string)) client.Env {
 		Emit: h.emit,
 		At: func(point string) {
 			if h.pass() {
-				h.stopAt(at, point)
+				h.own.stopAt(at, point)
 				h.pass()
 			}
 		},
@@ -68,7 +68,7 @@ func (h *host) env(at func(point string)) client.Env {
 func (h *host) gate(s *slot) {
 	for !h.killed && (h.paused || h.early()) {
 		open := make(chan struct{})
-		w := waiter{s, func() { h.in(func() { close(open) }) }}
+		w := waiter{s, func() { h.own.in(func() { close(open) }) }}
 		if h.early() {
 			h.catchUp(w)
 		} else {
@@ -90,25 +90,20 @@ func (h *host) pass() (alive bool) {
 
 // whenRunning calls f now, or when the pause is over.
 func (h *host) whenRunning(s *slot, f func()) {
-	h.net.mu.Lock()
 	if h.paused && !h.killed {
 		h.waiters = append(h.waiters, waiter{s, f})
-		h.net.mu.Unlock()
 		return
 	}
-	h.net.mu.Unlock()
 	f()
 }
 
 func (h *host) emit(e history.Event) {
-	if !h.pass() {
-		return
-	}
-	h.net.mu.Lock()
-	rec := h.net.rec
-	h.net.mu.Unlock()
-	if rec != nil {
-		h.call(func() { rec.Record(e) })
+	if h.pass() {
+		h.own.call(func() {
+			h.net.mu.Lock()
+			defer h.net.mu.Unlock()
+			h.net.tell(e)
+		})
 	}
 }
 
@@ -127,25 +122,21 @@ func (h *host) resume() (released int) {
 }
 
 // kill ends the program without warning. Its goroutines are left to unwind:
-// whatever they do from now on has no effect and doesn't wait. The network's
-// mutex is not held.
+// whatever they do from now on has no effect and doesn't wait.
 func (h *host) kill() (closed int) {
-	h.net.mu.Lock()
 	if h.killed {
-		h.net.mu.Unlock()
 		return 0
 	}
 	h.killed = true
-	waiters, cancel := slices.Concat(h.waiters, h.ahead), h.cancel
+	waiters := slices.Concat(h.waiters, h.ahead)
 	h.waiters, h.ahead = nil, nil
 	closed = h.hangUp()
 	close(h.dead)
-	h.net.mu.Unlock()
 	for _, w := range waiters {
 		w.f()
 	}
-	if cancel != nil {
-		cancel()
+	if h.cancel != nil {
+		h.cancel()
 	}
 	return closed
 }
@@ -163,31 +154,17 @@ func (h *host) over() error {
 
 // hangUp closes all connections, as the end of a process does.
 func (h *host) hangUp() (closed int) {
-	for _, l := range h.net.links {
-		if l.host != h {
+	for _, c := range h.net.conns(h, nil) {
+		if c.closed {
 			continue
 		}
-		for _, c := range l.conns {
-			if c.closed {
-				continue
-			}
-			closed++
-			c.shut()
-			c.wake()
-			c.answerDial(net.ErrClosed)
-			if c.err == nil {
-				c.finish()
-			}
+		closed++
+		c.shut()
+		c.wake()
+		c.answerDial(net.ErrClosed)
+		if c.err == nil {
+			c.finish()
 		}
 	}
 	return closed
-}
-
-func (h *host) linkTo(addr string) *link {
-	for _, l := range h.net.links {
-		if l.host == h && l.server.addr.String() == addr {
-			return l
-		}
-	}
-	return nil
 }

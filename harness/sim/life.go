@@ -20,12 +20,12 @@ type witness struct {
 
 var _ node.Teller = (*witness)(nil)
 
-// Tell keeps a fact until the network's mutex, which is held, is let go of.
+// Tell records a fact.
 func (w *witness) Tell(f node.Fact) {
 	w.seq++
 	e := w.event(f)
 	e.Life.Seq = w.seq
-	w.server.net.told = append(w.server.net.told, e)
+	w.server.net.tell(e)
 }
 
 // Spare asks whoever wants to see a run in which this had not happened.
@@ -47,32 +47,6 @@ func (w *witness) event(f node.Fact) history.Event {
 		l.By = history.Harness
 	}
 	return e
-}
-
-// inTurn waits for an instant that a node has for itself: whoever does something to several
-// nodes at once does it to one after the other, so that what they tell has an order. What it
-// returns is called at the end, without the network's mutex.
-func (c *cluster) inTurn(target string) (tell func()) {
-	c.mu.Lock()
-	s, err := c.node(target)
-	c.mu.Unlock()
-	if err == nil {
-		c.sleep(s.slot, c.now())
-	}
-	return c.tell
-}
-
-// tell records what was told. The network's mutex is not held.
-func (n *network) tell() {
-	n.mu.Lock()
-	told, rec := n.told, n.rec
-	n.told = nil
-	n.mu.Unlock()
-	for _, e := range told {
-		if rec != nil {
-			rec.Record(e)
-		}
-	}
 }
 
 // feed gives a node what a client sent.

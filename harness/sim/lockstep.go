@@ -28,7 +28,10 @@ func (n *network) lockStep() {
 			idle = n.now()
 			continue
 		}
-		next, some := n.next()
+		n.timeline.mu.Lock()
+		next := n.due()
+		n.timeline.mu.Unlock()
+		some := next < math.MaxInt64
 		if !some {
 			if n.now()-idle > int64(coolDown) || !n.awake() {
 				<-n.never // nothing will ever happen: let the runtime say so
@@ -138,25 +141,6 @@ func (h *host) clock(t int64) int64 {
 	h.net.mu.Lock()
 	defer h.net.mu.Unlock()
 	return h.clocks.monotonic.At(t)
-}
-
-// happen lets the first event happen.
-func (tl *timeline) happen() {
-	tl.mu.Lock()
-	e := tl.pop()
-	delete(e.slot.taken, e.at)
-	tl.mu.Unlock()
-	e.f()
-}
-
-// next is when the first event is due.
-func (tl *timeline) next() (int64, bool) {
-	tl.mu.Lock()
-	defer tl.mu.Unlock()
-	if len(tl.queue) == 0 {
-		return math.MaxInt64, false
-	}
-	return tl.queue[0].at, true
 }
 
 // move moves true time on, and the clock of the run's bubble with it.

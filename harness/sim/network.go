@@ -6,7 +6,6 @@ import (
 
 	"lockpick/harness/history"
 	"lockpick/harness/resp"
-	"lockpick/nemesis"
 )
 
 // A message takes between minLatency and minLatency+spread one way.
@@ -26,60 +25,16 @@ type network struct {
 	seed    uint64
 	scripts resp.Scripts
 
-	// mu guards everything below and in hosts, servers, links and conns. It is
-	// never held while an event is recorded or somebody else's function runs.
-	mu      sync.Mutex
-	rec     *history.Recorder // nil once the run has ended
-	hosts   []*host
-	servers []*server
-	links   []*link
-	told    []history.Event          // facts of keys' lives that are not recorded yet
-	spare   func(history.Event) bool // whether such a fact is not to be; nil: all are
-}
-
-// link joins a client and a server.
-type link struct {
-	name     string
-	net      *network
-	host     *host
-	server   *server
-	refuses  bool // the client is not meant to reach this server
-	cut      cut
-	shapes   []*shape
-	up, down direction
-	dialled  int64 // connections so far
-	conns    []*conn
-	ending   []*conn // the client has closed them just now
-	taps     []*tap
-}
-
-// direction is one way of a link.
-type direction struct {
-	link *link
-	of   string // what it carries: requests or replies
-	name uint64
-	slot *slot
-	// Messages of one instant, so that equal ones get latencies of their own.
-	instant int64
-	seen    []uint64
-	digest  uint64
-}
-
-func (n *network) connect(h *host, s *server) *link {
-	l := &link{name: nemesis.LinkName(h.name, s.name), net: n, host: h, server: s}
-	l.up = direction{link: l, of: nemesis.Request, name: sum(l.name), slot: newSlot(2 * len(n.links))}
-	l.down = direction{link: l, of: nemesis.Reply, name: ^sum(l.name), slot: newSlot(2*len(n.links) + 1)}
-	n.links = append(n.links, l)
-	return l
-}
-
-func (n *network) link(name string) *link {
-	for _, l := range n.links {
-		if l.name == name {
-			return l
-		}
-	}
-	return nil
+	// mu guards everything below and in hosts, servers, links and conns. It is held while
+	// something happens and while an event is recorded, never while a client's or the
+	// engine's function runs.
+	mu  sync.Mutex
+	rec *history.Recorder // nil once the run has ended
+	wires
+	hosts    []*host
+	servers  []*server
+	resource *server                  // the last of them
+	spare    func(history.Event) bool // whether such a fact is not to be; nil: all are
 }
 
 // name is a hash of the seed, the link and its direction, the instant and the
@@ -125,20 +80,20 @@ func (n *network) digest() uint64 {
 	return d
 }
 
-// record notes commands of a link, unless the run is over. mu is not held.
+// tell records a fact, unless the run is over.
+func (n *network) tell(e history.Event) {
+	if n.rec != nil {
+		n.rec.Record(e)
+	}
+}
+
+// record tells of commands of a link.
 func (n *network) record(l *link, commands []*resp.Command) {
 	for _, c := range commands {
-		if !c.Recorded() {
-			continue
+		if c.Recorded() {
+			e := c.Fact(l.name, l.server.name)
+			e.T = n.now() // later than its last stamp if no answer came or nobody was there to hear it
+			n.tell(e)
 		}
-		n.mu.Lock()
-		rec := n.rec
-		n.mu.Unlock()
-		if rec == nil {
-			return
-		}
-		e := c.Event(l.name, l.server.name)
-		e.T = n.now() // later than its last stamp if no answer came or nobody was there to hear it
-		rec.Record(e)
 	}
 }

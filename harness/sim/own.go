@@ -108,6 +108,42 @@ func (o *own) leave(list *[]func(), f func()) {
 	*list = append(*list, f)
 }
 
+// in does f in the bubble of a client's program: as soon as that has its turn, at
+// this same instant, or at once where that is the run's and o is nil. f must not block.
+func (o *own) in(f func()) {
+	if o == nil {
+		f()
+		return
+	}
+	o.leave(&o.acts, f)
+}
+
+// call does f in the run's bubble, likewise.
+func (o *own) call(f func()) {
+	if o == nil {
+		f()
+		return
+	}
+	o.leave(&o.calls, f)
+	o.stop()
+}
+
+// stopAt has the harness do what it planned for a point, and waits for it.
+func (o *own) stopAt(at func(string), point string) {
+	if o == nil {
+		at(point)
+		return
+	}
+	done := make(chan struct{})
+	o.call(func() {
+		go func() {
+			at(point)
+			o.in(func() { close(done) })
+		}()
+	})
+	<-done
+}
+
 // stop stops the bubble's clock. It is called in the client's bubble.
 func (o *own) stop() {
 	select {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"time"
 
 	"lockpick/nemesis"
 )
@@ -24,7 +25,7 @@ func (c *cluster) Pause(target string) (string, error) {
 		return "", fmt.Errorf("pause %s: it is paused already", target)
 	}
 	h.paused = true
-	return fmt.Sprintf("%s is stopped, its clock shows %s", target, c.clock()), nil
+	return fmt.Sprintf("%s is stopped, its clock shows %s", target, wallClock()), nil
 }
 
 func (c *cluster) pauseNode(target string) (string, error) {
@@ -53,7 +54,7 @@ func (c *cluster) Resume(target string) (string, error) {
 	case !h.paused:
 		return "", fmt.Errorf("resume %s: it isn't paused", target)
 	}
-	return fmt.Sprintf("%s runs again, %s, its clock shows %s", target, thatWaited(h.resume()), c.clock()), nil
+	return fmt.Sprintf("%s runs again, %s, its clock shows %s", target, thatWaited(h.resume()), wallClock()), nil
 }
 
 func (c *cluster) resumeNode(target string) (string, error) {
@@ -70,6 +71,9 @@ func (c *cluster) resumeNode(target string) (string, error) {
 	s.lookAgain()
 	return fmt.Sprintf("%s runs again, %s; PING: %s", target, thatWaited(waited), s.ping()), nil
 }
+
+// wallClock is what a right wall clock shows now.
+func wallClock() string { return time.Now().UTC().Format("15:04:05.000000") }
 
 // thatWaited says how much waited for a process that runs again.
 func thatWaited(n int) string {

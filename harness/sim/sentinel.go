@@ -11,6 +11,13 @@ import (
 
 var _ nemesis.SentinelFailOverer = (*cluster)(nil)
 
+// sentinels watch over the masters of a network.
+type sentinels struct {
+	net       *network
+	downAfter time.Duration      // their patience
+	formers   map[string]*former // masters whose place a replica has taken, by node
+}
+
 // former is a master whose place its replica has taken.
 type former struct {
 	runID string
@@ -23,8 +30,8 @@ type former struct {
 // replica and see that it is one. Redis's sentinels wait for a random time of up to
 // SENTINEL_MAX_DESYNC, one second, to let each other go first, and ask the replica for
 // its role each second (src/sentinel.c, sentinelStartFailover and sentinelSendPeriodicCommands).
-func (c *cluster) election(target string) time.Duration {
-	return time.Second + time.Duration(mix(c.seed, sum("election"), sum(target))%uint64(time.Second))
+func (q *sentinels) election(target string) time.Duration {
+	return time.Second + time.Duration(mix(q.net.seed, sum("election"), sum(target))%uint64(time.Second))
 }
 
 // FailOverBySentinel takes a node's master away and waits for its sentinels.
@@ -34,15 +41,14 @@ func (c *cluster) election(target string) time.Duration {
 //
 // It is a model: sentinels are no machines here, so that they always are a majority,
 // reach everybody and agree in the first election.
-func (c *cluster) FailOverBySentinel(target string, stop bool) (string, error) {
-	defer c.tell()
-	c.mu.Lock()
-	s, err := c.failing(target)
+func (q *sentinels) FailOverBySentinel(target string, stop bool) (string, error) {
+	q.net.mu.Lock()
+	s, err := q.net.failing(target)
 	if err == nil && s.paused {
 		err = fmt.Errorf("fail over %s: its master is stopped already", target)
 	}
 	if err != nil {
-		c.mu.Unlock()
+		q.net.mu.Unlock()
 		return "", err
 	}
 	before, r, lives, became := s.identity(), s.replica, s.lives, "is gone"
@@ -52,11 +58,11 @@ func (c *cluster) FailOverBySentinel(target string, stop bool) (string, error) {
 	} else {
 		s.end(syscall.ECONNRESET)
 	}
-	c.mu.Unlock()
-	took := c.downAfter + c.election(target)
-	c.sleep(s.slot, c.now()+int64(took))
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	q.net.mu.Unlock()
+	took := q.downAfter + q.election(target)
+	q.net.sleep(s.slot, q.net.now()+int64(took))
+	q.net.mu.Lock()
+	defer q.net.mu.Unlock()
 	if s.replica != r || s.lives != lives || s.node != nil && !s.paused {
 		return "", fmt.Errorf("fail over %s: its sentinels promoted nobody, for its master did not stay away", target)
 	}
@@ -64,24 +70,24 @@ func (c *cluster) FailOverBySentinel(target string, stop bool) (string, error) {
 		f.disk, f.kept = nil, s.node.Dump()
 		s.end(syscall.ECONNRESET)
 	}
-	c.formers[target] = f
+	q.formers[target] = f
 	return fmt.Sprintf("promoted by its sentinels after %v: %s; %s %s", took.Round(time.Millisecond), s.promote(), before, became), nil
 }
 
 // ReturnMaster brings an old master back, and its sentinels make it follow the new
 // one, here at once. No client has its address any more.
-func (c *cluster) ReturnMaster(target string) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s, err := c.node(target)
-	f := c.formers[target]
+func (q *sentinels) ReturnMaster(target string) (string, error) {
+	q.net.mu.Lock()
+	defer q.net.mu.Unlock()
+	s, err := q.net.node(target)
+	f := q.formers[target]
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("return the old master of %s: %w", target, err)
 	case f == nil:
 		return "", fmt.Errorf("return the old master of %s: its sentinels have replaced none", target)
 	}
-	delete(c.formers, target)
+	delete(q.formers, target)
 	old := node.New(node.Config{RunID: f.runID, ProcessID: 1000, Clock: f.clock, Disk: f.disk})
 	defer old.Close()
 	if f.kept != nil {

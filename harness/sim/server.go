@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"strings"
@@ -87,35 +88,23 @@ func (s *server) remind() {
 		s.net.at(s.slot, s.net.now()+1, func() { s.accept(c) })
 	}
 	s.dials = nil
-	for _, l := range s.net.links {
-		if l.server != s {
-			continue
-		}
-		for _, c := range l.conns {
-			if c.orphan && c.unheard {
-				s.hangUp(c, syscall.ECONNRESET)
-			}
+	for _, c := range s.net.conns(nil, s) {
+		if c.orphan && c.unheard {
+			s.hangUp(c, syscall.ECONNRESET)
 		}
 	}
 }
 
-// crash ends the process. The machine's kernel resets its connections.
-func (s *server) crash() { s.end(syscall.ECONNRESET) }
-
-// end ends the process, and its connections with err; nil: nobody hears of it.
+// end ends the process, and its connections with err: ECONNRESET, as the machine's kernel
+// resets them; nil: nobody hears of it.
 func (s *server) end(err error) {
 	s.remembers()
 	s.node.Close()
 	s.node = nil
 	s.paused, s.waiting, s.backlog = false, false, nil
-	for _, l := range s.net.links {
-		if l.server != s || err == nil {
-			continue
-		}
-		for _, c := range l.conns {
-			if c.session != nil {
-				s.hangUp(c, err)
-			}
+	for _, c := range s.net.conns(nil, s) {
+		if c.session != nil && err != nil {
+			s.hangUp(c, err)
 		}
 	}
 }
@@ -145,33 +134,22 @@ func (s *server) ping() string {
 	return fmt.Sprint(reply)
 }
 
-// reportedRunID asks the node for its run_id.
-func (s *server) reportedRunID() string {
-	reply, err := s.node.Do("INFO", "server")
-	if err != nil {
-		return err.Error()
-	}
-	for line := range strings.Lines(fmt.Sprint(reply)) {
-		if id, ok := strings.CutPrefix(line, "run_id:"); ok {
-			return strings.TrimSpace(id)
-		}
-	}
-	return "unknown"
-}
-
 // identity asks the node who it is and what it has.
 func (s *server) identity() string {
-	keys, err := s.node.Do("DBSIZE")
-	if err != nil {
+	info, err1 := s.node.Do("INFO", "server")
+	keys, err2 := s.node.Do("DBSIZE")
+	if err := cmp.Or(err1, err2); err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("run_id %.8s, %d keys", s.reportedRunID(), keys)
+	_, id, known := strings.Cut(fmt.Sprint(info), "run_id:")
+	if !known {
+		id = "unknown"
+	}
+	return fmt.Sprintf("run_id %.8s, %d keys", id, keys)
 }
 
 // accept takes a client's wish to connect.
 func (s *server) accept(c *conn) {
-	s.net.mu.Lock()
-	defer s.net.mu.Unlock()
 	switch {
 	case c.closed:
 		return // it was given up
@@ -194,9 +172,6 @@ func (s *server) accept(c *conn) {
 
 // receive takes what a client sent.
 func (s *server) receive(a arrival) {
-	defer s.net.tell()
-	s.net.mu.Lock()
-	defer s.net.mu.Unlock()
 	c := a.conn
 	switch {
 	case c.orphan && s.off:
@@ -220,14 +195,10 @@ func (s *server) hangUp(c *conn, err error) {
 // finished takes the end of what a client sends. A Redis that can't run notices
 // it later, and does before what was sent before.
 func (s *server) finished(c *conn) {
-	s.net.mu.Lock()
 	a := arrival{conn: c, end: true}
 	if c.session != nil && !s.runs() {
 		s.backlog = append(s.backlog, a)
-		s.net.mu.Unlock()
 		return
 	}
-	open := s.take(a)
-	s.net.mu.Unlock()
-	s.net.record(c.link, open)
+	s.take(a)
 }

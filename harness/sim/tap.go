@@ -1,9 +1,14 @@
 package sim
 
 import (
+	"fmt"
+	"slices"
+
 	"lockpick/harness/resp"
 	"lockpick/nemesis"
 )
+
+var _ nemesis.Tapper = (*cluster)(nil)
 
 // tap keeps one message of a link.
 type tap struct {
@@ -15,6 +20,24 @@ type tap struct {
 	// The message while it is held, and where.
 	message *message
 	flow    *flow
+}
+
+// Tap keeps the message that on describes.
+func (w *wires) Tap(on nemesis.OnMessage, hit func(nemesis.Held)) error {
+	w.net.mu.Lock()
+	defer w.net.mu.Unlock()
+	l := w.link(on.Link)
+	switch {
+	case l == nil:
+		return fmt.Errorf("tap %s: there is no such link", on.Link)
+	case on.Of != nemesis.Request && on.Of != nemesis.Reply:
+		return fmt.Errorf("tap %s: %q is neither %s nor %s", on.Link, on.Of, nemesis.Request, nemesis.Reply)
+	case !slices.Contains(nemesis.MessageKinds, on.Message):
+		return fmt.Errorf("tap %s: unknown message %q; known are %v", on.Link, on.Message, nemesis.MessageKinds)
+	}
+	on.Nth = max(on.Nth, 1)
+	l.taps = append(l.taps, &tap{on: on, hit: hit, net: w.net})
+	return nil
 }
 
 // match ties a message to the taps that wait for one of its commands. Messages
@@ -55,6 +78,10 @@ func (m *message) nextTap() *tap {
 func (t *tap) pass() {
 	t.net.mu.Lock()
 	defer t.net.mu.Unlock()
+	t.letGo()
+}
+
+func (t *tap) letGo() {
 	if t.open {
 		return
 	}
@@ -67,15 +94,14 @@ func (t *tap) pass() {
 // lose drops the message and resets its connection.
 func (t *tap) lose() {
 	t.net.mu.Lock()
+	defer t.net.mu.Unlock()
 	m := t.message
 	if t.open || m == nil || m.state != held {
-		t.net.mu.Unlock()
 		return
 	}
 	t.open = true
 	t.flow.next()
 	t.flow.dead = true
 	t.flow.conn.reset()
-	t.net.mu.Unlock()
 	t.net.record(t.flow.dir.link, m.answers)
 }

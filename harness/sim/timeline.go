@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,8 +49,9 @@ type event struct {
 // after the other: a goroutine for each would spend its life growing its stack.
 type timeline struct {
 	start time.Time
+	world sync.Locker // held by whatever happens
 	mu    sync.Mutex
-	queue []event // a heap by instant
+	queue []event // the first one last, for most that come are among the first
 	timer *time.Timer
 	armed int64         // when the timer fires
 	over  bool          // nothing happens any more
@@ -61,8 +64,8 @@ type timeline struct {
 	never   chan struct{}
 }
 
-func newTimeline(stepped bool) *timeline {
-	tl := &timeline{start: time.Now(), timer: time.NewTimer(time.Hour), armed: math.MaxInt64, ended: make(chan struct{}),
+func newTimeline(stepped bool, world sync.Locker) *timeline {
+	tl := &timeline{start: time.Now(), world: world, timer: time.NewTimer(time.Hour), armed: math.MaxInt64, ended: make(chan struct{}),
 		stepped: stepped, never: make(chan struct{})}
 	tl.timer.Stop()
 	if !stepped {
@@ -79,14 +82,21 @@ func (tl *timeline) now() int64 {
 	return int64(time.Since(tl.start))
 }
 
+// Now is true time since the run began.
+func (tl *timeline) Now() time.Duration { return time.Duration(tl.now()) }
+
+// Epoch is what a right wall clock shows at the begin of the run.
+func (tl *timeline) Epoch() int64 { return tl.start.UnixNano() }
+
 // at lets f happen at the first free instant of the slot that is after now and
-// not before t, and returns that instant. f must not block.
+// not before t, and returns that instant. f is called with the world locked, and must not block.
 func (tl *timeline) at(s *slot, t int64, f func()) int64 {
 	tl.mu.Lock()
 	defer tl.mu.Unlock()
 	now := tl.now()
 	t = tl.take(s, t, now)
-	tl.push(event{t, s, f})
+	i, _ := slices.BinarySearchFunc(tl.queue, t, func(e event, t int64) int { return cmp.Compare(t, e.at) })
+	tl.queue = slices.Insert(tl.queue, i, event{t, s, f})
 	tl.arm(now)
 	return t
 }
@@ -121,16 +131,27 @@ func (tl *timeline) loop() {
 			return
 		}
 		tl.armed = math.MaxInt64
-		for len(tl.queue) > 0 && tl.queue[0].at <= tl.now() {
-			e := tl.pop()
-			delete(e.slot.taken, e.at)
+		for tl.due() <= tl.now() {
 			tl.mu.Unlock()
-			e.f()
+			tl.happen()
 			tl.mu.Lock()
 		}
 		tl.arm(tl.now())
 		tl.mu.Unlock()
 	}
+}
+
+// happen lets the first event happen.
+func (tl *timeline) happen() {
+	tl.world.Lock()
+	defer tl.world.Unlock()
+	tl.mu.Lock()
+	last := len(tl.queue) - 1
+	e := tl.queue[last]
+	tl.queue = slices.Delete(tl.queue, last, last+1)
+	delete(e.slot.taken, e.at)
+	tl.mu.Unlock()
+	e.f()
 }
 
 func (tl *timeline) take(s *slot, t, now int64) int64 {
@@ -146,46 +167,16 @@ func (tl *timeline) take(s *slot, t, now int64) int64 {
 
 // arm sets the timer for the first event, if it isn't.
 func (tl *timeline) arm(now int64) {
-	if !tl.stepped && !tl.over && len(tl.queue) > 0 && tl.queue[0].at < tl.armed {
-		tl.armed = tl.queue[0].at
+	if due := tl.due(); !tl.stepped && !tl.over && due < tl.armed {
+		tl.armed = due
 		tl.timer.Reset(time.Duration(tl.armed - now))
 	}
 }
 
-func (tl *timeline) push(e event) {
-	q := append(tl.queue, e)
-	i := len(q) - 1
-	for i > 0 && e.at < q[(i-1)/2].at {
-		q[i] = q[(i-1)/2]
-		i = (i - 1) / 2
+// due is when the first event is; math.MaxInt64: there is none.
+func (tl *timeline) due() int64 {
+	if n := len(tl.queue); n > 0 {
+		return tl.queue[n-1].at
 	}
-	q[i] = e
-	tl.queue = q
-}
-
-func (tl *timeline) pop() event {
-	q := tl.queue
-	first, last := q[0], q[len(q)-1]
-	q[len(q)-1] = event{}
-	q = q[:len(q)-1]
-	i := 0
-	for {
-		child := 2*i + 1
-		if child >= len(q) {
-			break
-		}
-		if child+1 < len(q) && q[child+1].at < q[child].at {
-			child++
-		}
-		if last.at <= q[child].at {
-			break
-		}
-		q[i] = q[child]
-		i = child
-	}
-	if len(q) > 0 {
-		q[i] = last
-	}
-	tl.queue = q
-	return first
+	return math.MaxInt64
 }

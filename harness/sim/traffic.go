@@ -14,20 +14,20 @@ var _ nemesis.Shaper = (*cluster)(nil)
 // shape is something that a link does to its traffic, and what it met.
 type shape struct {
 	nemesis.Traffic
-	met, hit int      // messages with lock commands
-	felt     bool     // one of them was lost, or late by enough to notice
-	busy     [2]int64 // of each direction: when the last byte that has its turn is through
+	met, hit int                  // messages with lock commands
+	felt     bool                 // one of them was lost, or late by enough to notice
+	busy     map[*direction]int64 // when the last byte that has its turn is through
 }
 
 // Shape changes the traffic of a link.
-func (c *cluster) Shape(name string, t nemesis.Traffic) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l := c.link(name)
+func (w *wires) Shape(name string, t nemesis.Traffic) (string, error) {
+	w.net.mu.Lock()
+	defer w.net.mu.Unlock()
+	l := w.link(name)
 	if l == nil {
 		return "", fmt.Errorf("shape %s: there is no such link", name)
 	}
-	l.shapes = append(l.shapes, &shape{Traffic: t})
+	l.shapes = append(l.shapes, &shape{Traffic: t, busy: map[*direction]int64{}})
 	if !t.All() || t.Lose {
 		return t.String(), nil
 	}
@@ -35,10 +35,10 @@ func (c *cluster) Shape(name string, t nemesis.Traffic) (string, error) {
 }
 
 // Unshape ends that.
-func (c *cluster) Unshape(name string, t nemesis.Traffic) (string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l := c.link(name)
+func (w *wires) Unshape(name string, t nemesis.Traffic) (string, error) {
+	w.net.mu.Lock()
+	defer w.net.mu.Unlock()
+	l := w.link(name)
 	if l == nil {
 		return "", fmt.Errorf("unshape %s: there is no such link", name)
 	}
@@ -114,7 +114,7 @@ func (d *direction) turn(m *message) (wait int64) {
 		}
 		if hit, by := s.meets(m, k, func() int64 { return s.through(d, now, len(m.payload)) - now }); hit {
 			wait = max(wait, by)
-			s.busy[d.index()] = now + wait
+			s.busy[d] = now + wait
 		}
 	}
 	return wait
@@ -122,14 +122,7 @@ func (d *direction) turn(m *message) (wait int64) {
 
 // through is when bytes that come now are through.
 func (s *shape) through(d *direction, now int64, bytes int) int64 {
-	return max(now, s.busy[d.index()]) + int64(s.Takes(bytes))
-}
-
-func (d *direction) index() int {
-	if d.of == nemesis.Reply {
-		return 1
-	}
-	return 0
+	return max(now, s.busy[d]) + int64(s.Takes(bytes))
 }
 
 // trip is how long a PING that is sent now and its answer take.

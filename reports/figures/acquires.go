@@ -28,7 +28,7 @@ func latency(m *readings) *Figure {
 	}
 	fig := figure("latency", "Latency of acquires", "seconds", "from call to return")
 	fig.Caption = fmt.Sprintf("How long each acquire took, at the instant of its return: %d were granted (●), %d were not (×). Hatched: a fault in force.", len(granted), len(refused))
-	fig.between(0, m.end)
+	fig.upTo(m.end)
 	logarithmic(&fig.plot.Y)
 	fig.plot.Add(bands(m.faults))
 	if len(refused) > 0 {
@@ -84,7 +84,7 @@ func quantiles(m *readings) *Figure {
 		marks[stretched(q)] = fmt.Sprintf("%g %%", math.Round(q*1e7)/1e5)
 	}
 	fig.plot.Add(line(points, palette.Lease, 0))
-	fig.between(0, stretched(1-0.5/n))
+	fig.upTo(stretched(1 - 0.5/n))
 	fig.plot.X.Tick.Marker = marks
 	spread(&fig.plot.Y)
 	return fig
@@ -111,7 +111,7 @@ func rate(m *readings) *Figure {
 	}
 	fig := figure("rate", "Acquires a second", "seconds", "acquires / s")
 	fig.Caption = fmt.Sprintf("Acquires that returned, granted (solid) and not granted (dashed), in each %s.", seconds(bin))
-	fig.between(0, m.end)
+	fig.upTo(m.end)
 	fig.plot.Y.Min = 0
 	fig.plot.Add(bands(m.faults))
 	yes, no := line(stairs(granted, bin, m.end), palette.Lease, 0), line(stairs(refused, bin, m.end), palette.Alarm, 1)

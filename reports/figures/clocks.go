@@ -62,7 +62,7 @@ func clocks(m *readings) *Figure {
 		}
 	}
 	fig.plot.Legend.Left = true
-	fig.between(0, m.end)
+	fig.upTo(m.end)
 	scale(&fig.plot.Y, all)
 	return fig
 }
@@ -104,7 +104,7 @@ func scale(a *plot.Axis, lines []plotter.XYs) {
 	room := 0.15 * (a.Max - a.Min)
 	if most/small < 50 {
 		a.Min, a.Max = a.Min-room, a.Max+2*room
-		a.Tick.Marker = worded{}
+		a.Tick.Marker = relabelled(func(x float64) string { return seconds(math.Round(x*1e9) / 1e9) })
 		return
 	}
 	a.Scale = bent{unit: small}
@@ -126,14 +126,14 @@ func (b bent) Normalize(from, to, x float64) float64 {
 	return (at(x) - at(from)) / (at(to) - at(from))
 }
 
-// worded is plot's own choice of ticks, with units.
-type worded struct{}
+// relabelled is plot's own choice of ticks, with labels of ours.
+type relabelled func(x float64) string
 
-func (worded) Ticks(from, to float64) []plot.Tick {
+func (label relabelled) Ticks(from, to float64) []plot.Tick {
 	out := plot.DefaultTicks{}.Ticks(from, to)
 	for i := range out {
 		if out[i].Label != "" {
-			out[i].Label = seconds(math.Round(out[i].Value*1e9) / 1e9)
+			out[i].Label = label(out[i].Value)
 		}
 	}
 	return out

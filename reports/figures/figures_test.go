@@ -130,7 +130,7 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rates, err := Rates("violated", "drift", []Rate{{X: 0.01, K: 90, N: 100}, {X: 0.1, K: 3, N: 100}, {X: 0.2, N: 100}})
+	rates, err := Rates("violated", []Rate{{Name: "10 ms", K: 90, N: 100}, {Name: "100 ms", K: 3, N: 100}, {Name: "200 ms", N: 100}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestStripOfMany(t *testing.T) {
 	if none, err := Strip("s", 1, nil); none != nil || err != nil {
 		t.Errorf("of no seeds: %v, %v", none, err)
 	}
-	named, err := Rates("violated", "variant", []Rate{{Name: "base", K: 1, N: 1}, {Name: "fenced", N: 30}})
+	named, err := Rates("violated", []Rate{{Name: "base", K: 1, N: 1}, {Name: "fenced", N: 30}})
 	if err != nil || !bytes.Contains(named.SVG, []byte(">fenced<")) {
 		t.Errorf("rates by name: %v", err)
 	}

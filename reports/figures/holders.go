@@ -26,7 +26,7 @@ func holders(m *readings) *Figure {
 	if most > 1 {
 		fig.Caption = fmt.Sprintf("How many clients believed at one instant, each by its own clock, that they held the lock. It passes 1: %d did at once.", most)
 	}
-	fig.between(0, m.end)
+	fig.upTo(m.end)
 	fig.plot.Y.Min, fig.plot.Y.Max = 0, float64(max(most, 1))+0.6
 	marks := ticks{}
 	for n := range max(most, 1) + 1 {

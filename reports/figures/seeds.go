@@ -2,7 +2,6 @@ package figures
 
 import (
 	"fmt"
-	"math"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -33,7 +32,7 @@ func Strip(scenario string, first uint64, states []string) (*Figure, error) {
 	fig := figure("seeds", fmt.Sprintf("%s: %d seeds", scenario, len(states)), "seed, from the first of its row on", "row")
 	fig.Caption = "Each cell is a seed, in rows. Plain: as expected; v: a property was violated, as may be; ×: not as expected; ?: undecided; –: failed; empty: not run."
 	fig.height = max(height/2, vg.Length(rows)*vg.Points(9)+vg.Points(70))
-	fig.between(0, float64(row))
+	fig.upTo(float64(row))
 	fig.plot.Y.Min, fig.plot.Y.Max = -float64(rows), 0
 	marks := ticks{}
 	for r := 0; r < rows; r += max(1, rows/12) {
@@ -78,117 +77,46 @@ func (s strip) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// Rate is how often something came in many runs, at a value of a parameter, or
-// under a name where the parameter is no number.
+// Rate is how often something came in many runs of a name.
 type Rate struct {
 	Name string
-	X    float64
 	K, N int
-}
-
-// Rates draws how often something came against a parameter, with the 95 % interval
-// of Wilson's score (outcome.Wilson). Where the rates have names, they stand in
-// their order; otherwise by their X.
-func Rates(title, parameter string, rates []Rate) (*Figure, error) {
-	if len(rates) == 0 {
-		return nil, nil
-	}
-	named := rates[0].Name != ""
-	fig := figure("rates", title, parameter, "share of runs")
-	fig.Caption = "How often, with the 95 % interval of Wilson's score: where a mark stands at 0 it never came, and the line says how often it may come all the same."
-	marks := ticks{}
-	var points measured
-	low, high := math.Inf(1), math.Inf(-1)
-	for i, r := range rates {
-		x := r.X
-		if named { // from the top
-			x = -float64(i)
-			marks[x] = words.Fit(r.Name, longestName)
-		}
-		from, to := outcome.Wilson(r.K, r.N)
-		share := 0.0
-		if r.N > 0 {
-			share = float64(r.K) / float64(r.N)
-		}
-		points.at = append(points.at, plotter.XY{X: x, Y: share})
-		points.off = append(points.off, struct{ Low, High float64 }{share - from, to - share})
-		low, high = min(low, x), max(high, x)
-	}
-	if named {
-		return fig, fig.byName(points, marks)
-	}
-	bars, err := plotter.NewYErrorBars(points.up())
-	if err != nil {
-		return nil, fmt.Errorf("draw rates: %w", err)
-	}
-	bars.Color, bars.Width = hue(palette.Lease, 100), vg.Points(1.2)
-	fig.plot.Add(bars, dotted(points.at, palette.Lease, draw.CircleGlyph{}))
-	room := 0.5
-	if high > low {
-		room = 0.05 * (high - low)
-	}
-	fig.between(low-room, high+room)
-	fig.plot.Y.Min = 0
-	fig.plot.Y.Tick.Marker = shares{}
-	return fig, fig.draw()
 }
 
 // longestName leaves room for the figure.
 const longestName = 40
 
-// byName draws the shares to the right, with a name at each.
-func (f *Figure) byName(points measured, names ticks) error {
-	flat := points.flat()
-	bars, err := plotter.NewXErrorBars(flat)
+// Rates draws how often something came, a name below the other, with the 95 % interval
+// of Wilson's score (outcome.Wilson).
+func Rates(title string, rates []Rate) (*Figure, error) {
+	if len(rates) == 0 {
+		return nil, nil
+	}
+	fig := figure("rates", title, "share of runs", "")
+	fig.Caption = "How often, with the 95 % interval of Wilson's score: where a mark stands at 0 it never came, and the line says how often it may come all the same."
+	names := ticks{}
+	var points struct {
+		plotter.XYs
+		plotter.XErrors
+	}
+	for i, r := range rates {
+		y := -float64(i)
+		names[y] = words.Fit(r.Name, longestName)
+		share := float64(r.K) / float64(max(r.N, 1))
+		low, high := outcome.Wilson(r.K, r.N)
+		points.XYs = append(points.XYs, plotter.XY{X: share, Y: y})
+		points.XErrors = append(points.XErrors, struct{ Low, High float64 }{share - low, high - share})
+	}
+	bars, err := plotter.NewXErrorBars(points)
 	if err != nil {
-		return fmt.Errorf("draw rates: %w", err)
+		return nil, fmt.Errorf("draw rates: %w", err)
 	}
 	bars.Color, bars.Width = hue(palette.Lease, 100), vg.Points(1.2)
-	f.plot.X.Label.Text, f.plot.Y.Label.Text = "share of runs", ""
-	f.plot.Add(bars, dotted(flat.XYs, palette.Lease, draw.CircleGlyph{}))
-	f.height = vg.Length(len(points.at))*vg.Points(18) + vg.Points(80)
-	f.plot.X.Min, f.plot.X.Max = 0, max(f.plot.X.Max*1.05, 0.01)
-	f.plot.X.Tick.Marker = shares{}
-	f.plot.Y.Min, f.plot.Y.Max = -float64(len(points.at))+0.5, 0.5
-	f.plot.Y.Tick.Marker = names
-	return f.draw()
-}
-
-// measured is shares, and how far their intervals reach below and above them.
-type measured struct {
-	at  plotter.XYs
-	off plotter.YErrors
-}
-
-type upright struct {
-	plotter.XYs
-	plotter.YErrors
-}
-
-type level struct {
-	plotter.XYs
-	plotter.XErrors
-}
-
-func (m measured) up() upright { return upright{m.at, m.off} }
-
-func (m measured) flat() level {
-	l := level{XErrors: plotter.XErrors(m.off)}
-	for _, p := range m.at {
-		l.XYs = append(l.XYs, plotter.XY{X: p.Y, Y: p.X})
-	}
-	return l
-}
-
-// shares is plot's own choice of ticks, in percent.
-type shares struct{}
-
-func (shares) Ticks(from, to float64) []plot.Tick {
-	out := plot.DefaultTicks{}.Ticks(from, to)
-	for i := range out {
-		if out[i].Label != "" {
-			out[i].Label = fmt.Sprintf("%.4g %%", 100*out[i].Value)
-		}
-	}
-	return out
+	fig.plot.Add(bars, dotted(points.XYs, palette.Lease, draw.CircleGlyph{}))
+	fig.height = vg.Length(len(rates))*vg.Points(18) + vg.Points(80)
+	fig.plot.X.Min, fig.plot.X.Max = 0, max(fig.plot.X.Max*1.05, 0.01)
+	fig.plot.X.Tick.Marker = relabelled(func(x float64) string { return fmt.Sprintf("%.4g %%", 100*x) })
+	fig.plot.Y.Min, fig.plot.Y.Max = -float64(len(rates))+0.5, 0.5
+	fig.plot.Y.Tick.Marker = names
+	return fig, fig.draw()
 }

@@ -65,11 +65,11 @@ func figure(name, title, x, y string) *Figure {
 	return &Figure{Name: name, Title: title, plot: p, height: height}
 }
 
-// between sets the span of the x axis.
-func (f *Figure) between(from, to float64) {
-	f.plot.X.Min, f.plot.X.Max = from, max(to, from+1e-3)
+// upTo sets the span of the x axis, from 0 on.
+func (f *Figure) upTo(end float64) {
+	f.plot.X.Min, f.plot.X.Max = 0, max(end, 1e-3)
 	f.plot.X.Padding = 0
-	f.plot.X.Tick.Marker = every(round((to - from) / 10))
+	f.plot.X.Tick.Marker = every(round(end / 10))
 }
 
 // every marks each multiple of a step.

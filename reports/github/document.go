@@ -80,28 +80,11 @@ func (d *document) fenced(kind, text string) {
 	d.lines("")
 }
 
+// asIs are Markdown's and HTML's characters as they are written to be seen: one after @
+// would call somebody, one after # is an issue, and an address is a link.
+var asIs = strings.NewReplacer("://", ":&#47;/", "<", "&lt;", ">", "&gt;", "&", "&amp;", "@", "&#64;", "#", "&#35;",
+	`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "{", `\{`, "}", `\}`, "[", `\[`, "]", `\]`, "(", `\(`, ")", `\)`, "|", `\|`, "~", `\~`, "$", `\$`, "!", `\!`)
+
 // plain writes a text so that Markdown and HTML show it as it is, on one line. Its
 // escapes differ from those of package suites, for GitHub makes links of bare words.
-func plain(s string) string {
-	var b strings.Builder
-	for _, r := range words.Visible(s, mostText) {
-		switch {
-		case r == '<':
-			b.WriteString("&lt;")
-		case r == '>':
-			b.WriteString("&gt;")
-		case r == '&':
-			b.WriteString("&amp;")
-		case r == '@': // else it calls somebody
-			b.WriteString("&#64;")
-		case r == '#': // else it is an issue
-			b.WriteString("&#35;")
-		case strings.ContainsRune("\\`*_{}[]()|~$!", r):
-			b.WriteRune('\\')
-			b.WriteRune(r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return strings.ReplaceAll(b.String(), "://", ":&#47;/") // no link
-}
+func plain(s string) string { return asIs.Replace(words.Visible(s, mostText)) }

@@ -68,13 +68,7 @@ func (r *Report) verdict() string {
 	if r.runs == 1 {
 		noun = "run"
 	}
-	parts := []string{fmt.Sprintf("%d %s", r.runs, noun)}
-	for _, state := range outcome.States() {
-		if n := r.count[state]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, state))
-		}
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join(append([]string{fmt.Sprintf("%d %s", r.runs, noun)}, outcome.Counted(r.count)...), ", ")
 }
 
 // run tells of a run that was not as expected.

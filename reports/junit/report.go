@@ -1,6 +1,7 @@
 package junit
 
 import (
+	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
@@ -28,49 +29,6 @@ type Report struct {
 	suites []*suite
 }
 
-// suite is the cases of a backend, in the order in which they came.
-type suite struct {
-	backend string
-	seconds float64
-	groups  []*group
-}
-
-// group is the cases of a scenario.
-type group struct {
-	scenario string
-	seconds  float64
-	cases    []*entry
-	notes    []string // retries and the like
-}
-
-// entry is a case, with all its runs.
-type entry struct {
-	name    string
-	runs    int
-	failed  int
-	errors  int
-	idle    int    // runs that gave no occasion to violate it
-	idly    string // why
-	waits   string
-	harm    string // a violation that was expected: a case that passes, and no pass
-	skipped string
-	details []detail
-}
-
-// detail is why one run did not pass.
-type detail struct {
-	errored bool // an error, not a failure
-	kind    string
-	message string
-	text    string
-}
-
-// What is told at most of the runs of one case, and of one scenario.
-const (
-	mostDetails = 3
-	mostNotes   = 20
-)
-
 // runCase is the name of the case that stands for the run as a whole.
 const runCase = "run"
 
@@ -95,11 +53,33 @@ func (r *Report) Add(o outcome.Outcome) {
 	}
 	if idle := unmet(o); idle != "" {
 		g.entry(runCase).runs++
-		g.entry(runCase).add(detail{true, outcome.Undecided, idle, again(o)})
+		g.entry(runCase).fail(true, outcome.Undecided, idle, again(o))
 	}
 	if o.Error != "" || len(g.cases) == 0 || o.Code != outcome.ExitOK && outcome.CodeOf(o.Judgements) == outcome.ExitOK {
 		r.failed(g, o)
 	}
+}
+
+// Write writes all that was added. Runs without a time, such as those of which one
+// run's own file is made while it is still going on, have none in the file.
+func (r *Report) Write(w io.Writer) error {
+	all := xmlSuites{Name: "lockpick"}
+	seconds := 0.0
+	for _, s := range r.suites {
+		x := s.xml()
+		all.Tests, all.Failures, all.Errors = all.Tests+x.Tests, all.Failures+x.Failures, all.Errors+x.Errors
+		seconds += s.seconds
+		all.Suites = append(all.Suites, x)
+	}
+	all.Time = span(seconds)
+	text, err := xml.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write junit file: %w", err)
+	}
+	if _, err := fmt.Fprintf(w, "%s%s\n", xml.Header, text); err != nil {
+		return fmt.Errorf("write junit file: %w", err)
+	}
+	return nil
 }
 
 func (r *Report) group(o outcome.Outcome) *group {
@@ -118,10 +98,10 @@ func (g *group) note(o outcome.Outcome, text string) {
 }
 
 func (g *group) entry(name string) *entry {
-	return outcome.Entry(&g.cases, func(e *entry) bool { return e.name == name }, entry{name: name})
+	return outcome.Entry(&g.cases, func(e *entry) bool { return e.property == name }, entry{property: name, Name: short(name), Class: short(g.scenario)})
 }
 
-// skip books a run that was not done. One that had to be done is an error.
+// skip notes a run that was not done. One that had to be done is an error.
 func (g *group) skip(o outcome.Outcome) {
 	e := g.entry(runCase)
 	e.runs++
@@ -129,10 +109,10 @@ func (g *group) skip(o outcome.Outcome) {
 		e.skipped = o.Skipped
 		return
 	}
-	e.add(detail{true, "required", "skipped, and it is required: " + o.Skipped, ""})
+	e.fail(true, "required", "skipped, and it is required: "+o.Skipped, "")
 }
 
-// failed books a run that could not be done or judged.
+// failed notes a run that could not be done or judged.
 func (r *Report) failed(g *group, o outcome.Outcome) {
 	e := g.entry(runCase)
 	e.runs++
@@ -150,10 +130,10 @@ func (r *Report) failed(g *group, o outcome.Outcome) {
 	if first == "" {
 		first = fmt.Sprintf("exit code %d", o.Code)
 	}
-	e.add(detail{true, kind, first, joined(rest, again(o))})
+	e.fail(true, kind, first, words.Join("\n\n", rest, again(o)))
 }
 
-// judged books one judgement.
+// judged notes one judgement.
 func (r *Report) judged(g *group, o outcome.Outcome, j outcome.Judgement) {
 	e := g.entry(j.Property)
 	e.runs++
@@ -168,13 +148,13 @@ func (r *Report) judged(g *group, o outcome.Outcome, j outcome.Judgement) {
 	case j.Waits():
 		e.waits = j.Because
 	case j.Open() || j.Missed && o.Code == outcome.ExitUndecided:
-		e.add(detail{true, string(checker.Undecided), fmt.Sprintf("%s: %s", j, j.Because), again(o)})
+		e.fail(true, string(checker.Undecided), fmt.Sprintf("%s: %s", j, j.Because), again(o))
 	default:
-		d := detail{kind: string(j.Got), message: fmt.Sprintf("%s: %s", j, j.Because)}
+		text := ""
 		if e.failed < mostDetails {
-			d.text = joined(r.drawing(o), again(o))
+			text = words.Join("\n\n", r.drawing(o), again(o))
 		}
-		e.add(d)
+		e.fail(false, string(j.Got), fmt.Sprintf("%s: %s", j, j.Because), text)
 	}
 }
 
@@ -196,18 +176,6 @@ func (r *Report) drawing(o outcome.Outcome) string {
 	return words.Clip(strings.Trim(r.Drawn(o), "\n"), mostDrawing)
 }
 
-// add counts a run that did not pass, and keeps the first few.
-func (e *entry) add(d detail) {
-	if d.errored {
-		e.errors++
-	} else {
-		e.failed++
-	}
-	if len(e.details) < mostDetails {
-		e.details = append(e.details, d)
-	}
-}
-
 // again is where the record of a run is and how to run it again.
 func again(o outcome.Outcome) string {
 	text := "run again: " + o.Command
@@ -216,6 +184,3 @@ func again(o outcome.Outcome) string {
 	}
 	return text
 }
-
-// joined puts texts below each other, those that are there.
-func joined(texts ...string) string { return words.Join("\n\n", texts...) }

@@ -1,9 +1,9 @@
 package junit
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -22,17 +22,17 @@ type xmlSuites struct {
 }
 
 type xmlSuite struct {
-	Name     string    `xml:"name,attr"`
-	Tests    int       `xml:"tests,attr"`
-	Failures int       `xml:"failures,attr"`
-	Errors   int       `xml:"errors,attr"`
-	Skipped  int       `xml:"skipped,attr"`
-	Time     string    `xml:"time,attr,omitempty"`
-	Cases    []xmlCase `xml:"testcase"`
+	Name     string   `xml:"name,attr"`
+	Tests    int      `xml:"tests,attr"`
+	Failures int      `xml:"failures,attr"`
+	Errors   int      `xml:"errors,attr"`
+	Skipped  int      `xml:"skipped,attr"`
+	Time     string   `xml:"time,attr,omitempty"`
+	Cases    []*entry `xml:"testcase"`
 }
 
-// xmlCase has its parts in the order that the schema asks for.
-type xmlCase struct {
+// entry is a case, with all its runs. It has its parts in the order that the schema asks for.
+type entry struct {
 	Name     string      `xml:"name,attr"`
 	Class    string      `xml:"classname,attr"`
 	Time     string      `xml:"time,attr,omitempty"`
@@ -40,6 +40,14 @@ type xmlCase struct {
 	Errors   []xmlReason `xml:"error"`
 	Failures []xmlReason `xml:"failure"`
 	Out      *xmlText    `xml:"system-out"`
+
+	property             string
+	runs, failed, errors int
+	idle                 int    // runs that gave no occasion to violate it
+	idly                 string // why
+	waits                string
+	harm                 string // a violation that was expected: a case that passes, and no pass
+	skipped              string
 }
 
 type xmlReason struct {
@@ -52,84 +60,74 @@ type xmlText struct {
 	Text string `xml:",cdata"`
 }
 
-// Write writes all that was added. Runs without a time, such as those of which one
-// run's own file is made while it is still going on, have none in the file.
-func (r *Report) Write(w io.Writer) error {
-	all := xmlSuites{Name: "lockpick"}
-	seconds := 0.0
-	for _, s := range r.suites {
-		x := s.xml()
-		all.Tests, all.Failures, all.Errors = all.Tests+x.Tests, all.Failures+x.Failures, all.Errors+x.Errors
-		seconds += s.seconds
-		all.Suites = append(all.Suites, x)
-	}
-	all.Time = span(seconds)
-	text, err := xml.MarshalIndent(all, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write junit file: %w", err)
-	}
-	if _, err := fmt.Fprintf(w, "%s%s\n", xml.Header, text); err != nil {
-		return fmt.Errorf("write junit file: %w", err)
-	}
-	return nil
+// suite is the cases of a backend, in the order in which they came.
+type suite struct {
+	backend string
+	seconds float64
+	groups  []*group
+}
+
+// group is the cases of a scenario.
+type group struct {
+	scenario string
+	seconds  float64
+	cases    []*entry
+	notes    []string // retries and the like
 }
 
 func (s *suite) xml() xmlSuite {
-	x := xmlSuite{Name: name(s.backend), Time: span(s.seconds)}
+	x := xmlSuite{Name: short(s.backend), Time: span(s.seconds)}
 	for _, g := range s.groups {
 		for i, e := range g.cases {
-			c := e.xml(g)
-			if i == 0 { // so that the sum of the cases is the time of the suite
-				c.Time = span(g.seconds)
-			}
 			notes := e.notes()
-			if i == 0 { // where those on the scenario's runs stand
-				notes = append(notes, g.notes...)
+			if i == 0 { // so that the sum of the cases is the time of the suite; notes on the scenario's runs stand there, too
+				e.Time, notes = span(g.seconds), append(notes, g.notes...)
 			}
 			if len(notes) > 0 {
-				c.Out = &xmlText{clean(strings.Join(notes, "\n"))}
+				e.Out = &xmlText{clean(strings.Join(notes, "\n"))}
 			}
-			x.count(c)
+			e.Skipped = e.skip()
+			x.count(e)
 		}
 	}
 	return x
 }
 
 // count adds a case. One that has both is a failure.
-func (x *xmlSuite) count(c xmlCase) {
+func (x *xmlSuite) count(e *entry) {
 	x.Tests++
 	switch {
-	case len(c.Failures) > 0:
+	case len(e.Failures) > 0:
 		x.Failures++
-	case len(c.Errors) > 0:
+	case len(e.Errors) > 0:
 		x.Errors++
-	case c.Skipped != nil:
+	case e.Skipped != nil:
 		x.Skipped++
 	}
-	x.Cases = append(x.Cases, c)
+	x.Cases = append(x.Cases, e)
 }
 
-func (e *entry) xml(g *group) xmlCase {
-	c := xmlCase{Name: name(e.name), Class: name(g.scenario)}
-	for _, d := range e.details {
-		reason := xmlReason{Type: d.kind, Message: clean(words.Clip(d.message, mostMessage)), Text: clean(words.Clip(d.text, mostText))}
-		if d.errored {
-			c.Errors = append(c.Errors, reason)
-		} else {
-			c.Failures = append(c.Failures, reason)
-		}
+// fail counts a run that did not pass, as an error or a failure, and keeps the first few.
+func (e *entry) fail(errored bool, kind, message, text string) {
+	to, n := &e.Failures, &e.failed
+	if errored {
+		to, n = &e.Errors, &e.errors
 	}
-	why := e.skipped
-	if why == "" {
-		why = e.waits
+	if *n++; len(e.Errors)+len(e.Failures) < mostDetails {
+		*to = append(*to, xmlReason{Type: kind, Message: clean(words.Clip(message, mostMessage)), Text: clean(words.Clip(text, mostText))})
 	}
+}
+
+// skip is why a case has no answer; nil: it has one.
+func (e *entry) skip() *xmlText {
+	why := cmp.Or(e.skipped, e.waits)
 	if e.idle > 0 && e.idle == e.runs {
 		why = e.idly
 	}
-	if why != "" && len(e.details) == 0 {
-		c.Skipped = &xmlText{clean(words.Clip(why, mostMessage))}
+	if why == "" || len(e.Errors)+len(e.Failures) > 0 {
+		return nil
 	}
-	return c
+	return &xmlText{clean(words.Clip(why, mostMessage))}
 }
 
 // notes says how many of several runs did not pass.
@@ -152,7 +150,7 @@ func (e *entry) notes() []string {
 	if e.idle > 0 {
 		text += fmt.Sprintf(", %d that did not exercise it", e.idle)
 	}
-	if shown := len(e.details); shown < e.failed+e.errors {
+	if shown := len(e.Errors) + len(e.Failures); shown < e.failed+e.errors {
 		text += fmt.Sprintf("; the first %d are shown", shown)
 	}
 	return append(notes, text)
@@ -173,7 +171,7 @@ const (
 	mostText    = 64 << 10
 )
 
-func name(s string) string { return clean(words.Clip(s, mostName)) }
+func short(s string) string { return clean(words.Clip(s, mostName)) }
 
 // clean writes what XML 1.0 can't hold, and what is not UTF-8, as an escape
 // (https://www.w3.org/TR/xml/#charsets). It differs from words.Visible, for what reads
@@ -193,3 +191,9 @@ func clean(s string) string {
 	}
 	return b.String()
 }
+
+// What is told at most of the runs of one case, and of one scenario.
+const (
+	mostDetails = 3
+	mostNotes   = 20
+)

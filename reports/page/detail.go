@@ -1,10 +1,12 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"lockpick/harness/history"
+	"lockpick/nemesis"
 	"lockpick/reports/words"
 )
 
@@ -13,9 +15,7 @@ func detail(e *history.Event) string {
 	parts := []string{}
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	add("%s", told(e))
-	switch {
-	case e.Type == history.Invoke || e.ValidUntil == 0:
-	default:
+	if e.Type != history.Invoke && e.ValidUntil != 0 {
 		add("until %s (%s left)", words.Seconds(e.ValidUntil), words.Span(e.ValidUntil-e.T))
 	}
 	if e.Fence != 0 {
@@ -112,11 +112,12 @@ func toldLife(l *history.Life, key string) string {
 	return text
 }
 
+// faultName is a kind of fault as a reader calls it.
 func faultName(kind string) string {
-	if n := faultNames[kind]; n != "" {
-		return n
+	if kind == history.OpGoOn {
+		return "end of a pause"
 	}
-	return name(kind)
+	return cmp.Or(nemesis.ToldOf(kind).Name, name(kind))
 }
 
 var nemesisWords = map[history.Type]string{

@@ -102,10 +102,7 @@ func faults(r outcome.Run, rows map[int64]bool) faultTable {
 }
 
 func what(s history.PlannedStep) string {
-	text := faultNames[s.Fault]
-	if text == "" {
-		text = name(s.Fault)
-	}
+	text := faultName(s.Fault)
 	var targets []string
 	for _, t := range s.Targets[:min(len(s.Targets), 8)] {
 		targets = append(targets, name(t))
@@ -126,15 +123,6 @@ func what(s history.PlannedStep) string {
 		text += ", every time"
 	}
 	return text
-}
-
-// faultNames are the kinds of fault as a reader calls them.
-var faultNames = map[string]string{
-	"pause": "pause", "gc": "garbage collections", "kill": "kill", "shutdown": "shutdown", "power-loss": "power loss",
-	"failover": "failover to the replica", "cut": "cut of links", "delay": "late messages", "throttle": "throttled link",
-	"lose": "lost messages", "hold": "held message", "drop": "lost message", "slow-disk": "disk that stalls",
-	"full-disk": "full disk", "unplug": "network cable out", "starve": "starved node", "touch": "another key", "clock-jump": "clock jump", "clock-rate": "clock that runs wrong",
-	history.OpGoOn: "end of a pause", "clock-slew": "slewed clock", "clock-strobe": "clock that jumps to and fro",
 }
 
 func (x *faultStep) count(r outcome.Run, os []*facts.Fault) {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"lockpick/harness/history/facts"
 	"lockpick/reports/sequence"
 	"lockpick/reports/words"
+	"lockpick/scenarios/outcome"
 )
 
 // mostRows is how many events a page lists. A browser takes them in at once, and
@@ -27,7 +29,7 @@ type listing struct {
 	All, Left int // events, and those left out
 	Around    string
 
-	rows map[int64]bool // numbers of the events that have a row
+	Has map[int64]bool // numbers of the events that have a row
 }
 
 // row is an event, or where events are left out.
@@ -40,15 +42,20 @@ type row struct {
 
 // keep chooses the events that have a row: all, or those that the page names and
 // what lies around the first violation.
-func keep(p Page) listing {
-	events := p.Run.History.Events
-	told := toldEvents(p)
-	named := withFaults(told, p.Run.History)
-	l := listing{All: len(events), rows: map[int64]bool{}}
+func keep(r outcome.Run, d sequence.Diagram) listing {
+	events := r.History.Events
+	told := toldEvents(r, d)
+	named := maps.Clone(told)
+	for i := range events {
+		if e := &events[i]; e.Process == history.Nemesis && len(named) < mostNamed {
+			named[e.N] = true
+		}
+	}
+	l := listing{All: len(events), Has: map[int64]bool{}}
 	from, to := 0, len(events)
 	if len(events) > mostRows {
 		window := max(mostRows-len(named), mostRows/2)
-		middle := centre(p)
+		middle := centre(r)
 		from = min(max(middle-window/2, 0), len(events)-window)
 		to = from + window
 		l.Around = words.Seconds(events[from].T) + " to " + words.Seconds(events[to-1].T)
@@ -66,7 +73,7 @@ func keep(p Page) listing {
 		}
 		l.gap(events, gap, i)
 		gap = i + 1
-		l.rows[e.N] = true
+		l.Has[e.N] = true
 		l.Rows = append(l.Rows, row{N: e.N, Time: words.Decimal(e.T, 6), Process: name(e.Process), Type: name(string(e.Type)),
 			Op: name(e.Op), What: detail(e), Named: named[e.N], Printed: told[e.N]})
 	}
@@ -86,25 +93,17 @@ func (l *listing) gap(events []history.Event, from, to int) {
 
 // centre is the index of the event around which a long history is shown: where the
 // harm begins, or the first fault, or the beginning.
-func centre(p Page) int {
+func centre(r outcome.Run) int {
 	at := int64(0)
-	if r := sequence.Shown(p.Run.Verdict); r != nil && r.Witness != nil {
-		at = r.Witness.From + (r.Witness.To-r.Witness.From)/2
-	} else if all := facts.Read(p.Run.History).Faults; len(all) > 0 {
-		at = ends(p.Run.History)
+	if x := sequence.Shown(r.Verdict); x != nil && x.Witness != nil {
+		at = x.Witness.From + (x.Witness.To-x.Witness.From)/2
+	} else if all := facts.Read(r.History).Faults; len(all) > 0 {
+		at = all[0].First().T
 		for _, f := range all {
 			at = min(at, f.First().T)
 		}
 	}
-	i, _ := slices.BinarySearchFunc(p.Run.History.Events, at, func(e history.Event, t int64) int {
-		switch {
-		case e.T < t:
-			return -1
-		case e.T > t:
-			return 1
-		}
-		return 0
-	})
+	i, _ := slices.BinarySearchFunc(r.History.Events, at, func(e history.Event, t int64) int { return cmp.Compare(e.T, t) })
 	return i
 }
 
@@ -112,7 +111,7 @@ func centre(p Page) int {
 const mostNamed = mostRows / 2
 
 // toldEvents are the numbers of the events that the verdict and the diagram speak of.
-func toldEvents(p Page) map[int64]bool {
+func toldEvents(r outcome.Run, d sequence.Diagram) map[int64]bool {
 	out := map[int64]bool{}
 	add := func(ns []int64) {
 		for _, n := range ns {
@@ -121,12 +120,11 @@ func toldEvents(p Page) map[int64]bool {
 			}
 		}
 	}
-	for _, r := range p.Run.Verdict.Results {
-		if r.Witness != nil {
-			add(r.Witness.Events)
+	for _, res := range r.Verdict.Results {
+		if res.Witness != nil {
+			add(res.Witness.Events)
 		}
 	}
-	d := p.Diagram
 	for _, a := range d.Arrows {
 		add(a.Events)
 	}
@@ -145,35 +143,19 @@ func toldEvents(p Page) map[int64]bool {
 	return out
 }
 
-// withFaults adds the events of the nemesis.
-func withFaults(told map[int64]bool, h *history.History) map[int64]bool {
-	out := maps.Clone(told)
-	for i := range h.Events {
-		if e := &h.Events[i]; e.Process == history.Nemesis && len(out) < mostNamed {
-			out[e.N] = true
-		}
-	}
-	return out
-}
-
+// choices are the processes and types of the events that are listed.
 func (l *listing) choices() {
 	processes, types := map[string]bool{}, map[string]bool{}
 	for _, r := range l.Rows {
-		if r.Gap == "" && len(processes) < mostChoices {
+		if r.Gap != "" {
+			continue
+		}
+		if len(processes) < mostChoices {
 			processes[r.Process] = true
 		}
-		if r.Gap == "" {
-			types[r.Type] = true
-		}
+		types[r.Type] = true
 	}
-	for p := range processes {
-		l.Processes = append(l.Processes, p)
-	}
-	for t := range types {
-		l.Types = append(l.Types, t)
-	}
-	slices.SortFunc(l.Processes, natural)
-	slices.Sort(l.Types)
+	l.Processes, l.Types = slices.SortedFunc(maps.Keys(processes), natural), slices.Sorted(maps.Keys(types))
 }
 
 // natural sorts c2 before c10.

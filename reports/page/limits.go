@@ -62,13 +62,17 @@ func limits(r outcome.Run, l listing) []term {
 	if v.Cut != "" {
 		add("The record is cut", "%s What came after it is unknown; what was violated before it stays violated.", full(v.Cut))
 	}
+	var untested []string
 	for _, res := range v.Results {
+		if res.Outcome == checker.NotExercised {
+			untested = append(untested, res.Property)
+		}
 		if res.Outcome == checker.Undecided && v.Assumption == "" {
 			add(res.Property+" is undecided", "%s", full(res.Because))
 		}
 	}
-	if names := untested(r); len(names) > 0 {
-		add("Never put to the test", "This run gave no occasion to violate %s: nothing is said of them here.", words.List(names))
+	if len(untested) > 0 {
+		add("Never put to the test", "This run gave no occasion to violate %s: nothing is said of them here.", words.List(untested))
 	}
 	if p.Resource == "" {
 		add("No resource", "The history tells of no protected resource, so what the lock is for could not be judged.")
@@ -104,15 +108,4 @@ func backendLimits(r outcome.Run, add func(title, format string, args ...any)) {
 			add("Scaled", "On real backends durations are scaled (--scale); the lock's TTL was %s here. Margins that a machine takes in fixed time, such as scheduling, weigh more in short leases.", words.Span(int64(m.Scenario.Lock.TTL)))
 		}
 	}
-}
-
-// untested are the properties that were never put to the test.
-func untested(r outcome.Run) []string {
-	var out []string
-	for _, res := range r.Verdict.Results {
-		if res.Outcome == checker.NotExercised {
-			out = append(out, res.Property)
-		}
-	}
-	return out
 }

@@ -1,8 +1,6 @@
 package page
 
 import (
-	"encoding/base64"
-	"html/template"
 	"math"
 	"strconv"
 
@@ -73,19 +71,4 @@ func figure(x float64) string {
 		return strconv.FormatFloat(x, 'f', min(max(digits, 0), 3), 64)
 	}
 	return outcome.Figure(x)
-}
-
-// plot is a figure as the page shows it: an image, which can't reach the page.
-type plot struct {
-	Name, Title, Caption string
-	URL                  template.URL
-}
-
-func drawn(figures []Figure) []plot {
-	var out []plot
-	for _, f := range figures {
-		out = append(out, plot{Name: name(f.Name), Title: plain(f.Title), Caption: plain(f.Caption),
-			URL: template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(f.SVG))})
-	}
-	return out
 }

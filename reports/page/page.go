@@ -7,7 +7,7 @@
 // limits, event N is the row #eN, and a property's result is #p-PROPERTY.
 //
 // Each section is a file: a function from the run to plain data, which page.tmpl
-// writes out. Whatever stems from a history goes through plain first, and then through
+// asks for and writes out. Whatever stems from a history goes through plain first, and then through
 // html/template.
 //
 // Deliberately missing: judging, drawing, and files.
@@ -15,6 +15,7 @@ package page
 
 import (
 	_ "embed"
+	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
@@ -56,58 +57,35 @@ var style template.CSS
 //go:embed page.js
 var script template.JS
 
-var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"plain": plain}).Parse(layout))
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"plain": plain, "title": title, "subject": subject,
+	"sentence": sentence, "badges": badges, "setup": setup, "claim": claim, "source": source, "trouble": trouble, "judged": judged,
+	"faults": faults, "measured": measured, "drawn": drawn, "again": again, "limits": limits}).Parse(layout))
 
 // Write writes the page. The same Page gives the same bytes.
 func Write(w io.Writer, p Page) error {
-	kept := keep(p)
-	v := view{
-		Style: template.CSS(palette.CSS) + style + sequence.Style + p.Timeline.Style, Script: script,
-		Title: title(p.Run), Subject: subject(p.Run), Sentence: sentence(p.Run), Badges: badges(p.Run), Setup: setup(p.Run),
-		Claim: claim(p.Run), Source: source(p.Run), Trouble: trouble(p.Run),
-		Groups:  judged(p.Run, kept.rows),
-		Diagram: p.Diagram, Picture: p.Picture, Text: sequence.Text(p.Diagram, sequence.DefaultWidth, false),
-		Timeline: p.Timeline,
-		Faults:   faults(p.Run, kept.rows),
-		Numbers:  measured(p.Run), Figures: drawn(p.Figures),
-		History: kept,
-		Again:   again(p.Run), Files: p.Files,
-		Limits: limits(p.Run, kept),
-	}
-	if err := pageTemplate.Execute(w, v); err != nil {
+	if err := pageTemplate.Execute(w, struct {
+		Page
+		Style   template.CSS
+		Script  template.JS
+		Text    string
+		History listing
+	}{p, template.CSS(palette.CSS) + style + sequence.Style + p.Timeline.Style, script, sequence.Text(p.Diagram, sequence.DefaultWidth), keep(p.Run, p.Diagram)}); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil
 }
 
-// view is the page as page.tmpl reads it.
-type view struct {
-	Style    template.CSS
-	Script   template.JS
-	Title    string
-	Subject  string
-	Sentence string
-	Badges   []badge
-	Setup    []term
-	Claim    string
-	Source   []linked
-	Trouble  []string
-	Groups   []group
-	Diagram  sequence.Diagram
-	Picture  template.HTML
-	Text     string
-	Timeline Part
-	Faults   faultTable
-	Numbers  []number
-	Figures  []plot
-	History  listing
-	Again    []term
-	Files    []string
-	Limits   []term
+// plot is a figure as the page shows it: an image, which can't reach the page.
+type plot struct {
+	Name, Title, Caption string
+	URL                  template.URL
 }
 
-// term is a word and what belongs to it.
-type term struct {
-	Name, Text string
-	Code       bool // the text is to be typed
+func drawn(figures []Figure) []plot {
+	var out []plot
+	for _, f := range figures {
+		out = append(out, plot{Name: name(f.Name), Title: plain(f.Title), Caption: plain(f.Caption),
+			URL: template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(f.SVG))})
+	}
+	return out
 }

@@ -169,12 +169,12 @@ func TestWindow(t *testing.T) {
 			Sent: 6e9 + int64(i)*1e5 - 1000, Applied: 6e9 + int64(i)*1e5 - 500, Answered: 6e9 + int64(i)*1e5})
 	}
 	r := judge(tale(more...), "violated")
-	l := keep(Page{Run: r, Diagram: sequence.Tell(r.History, r.Verdict)})
-	if len(l.rows) > mostRows || len(l.rows)+l.Left != len(r.History.Events) {
-		t.Errorf("%d rows and %d left out of %d events", len(l.rows), l.Left, len(r.History.Events))
+	l := keep(r, sequence.Tell(r.History, r.Verdict))
+	if len(l.Has) > mostRows || len(l.Has)+l.Left != len(r.History.Events) {
+		t.Errorf("%d rows and %d left out of %d events", len(l.Has), l.Left, len(r.History.Events))
 	}
 	for _, n := range r.Verdict.Result(checker.MutualExclusion).Witness.Events {
-		if !l.rows[n] {
+		if !l.Has[n] {
 			t.Errorf("event %d of the witness has no row", n)
 		}
 	}

@@ -36,3 +36,23 @@ func full(s string) string {
 	}
 	return s
 }
+
+// term is a word and what belongs to it.
+type term struct {
+	Name, Text string
+	Code       bool // the text is to be typed
+}
+
+// ref is an event that is linked to, where the page has its row.
+type ref struct {
+	N   int64
+	Row bool
+}
+
+func refs(ns []int64, rows map[int64]bool) []ref {
+	var out []ref
+	for _, n := range ns {
+		out = append(out, ref{N: n, Row: rows[n]})
+	}
+	return out
+}

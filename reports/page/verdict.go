@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"lockpick/checker"
@@ -93,11 +94,9 @@ func violated(r outcome.Run) (expected, unexpected []string) {
 		if res.Outcome != checker.Violated {
 			continue
 		}
-		j := judgement(r, res.Property)
-		switch {
-		case j != nil && j.AsExpected && j.Expected != "" && j.Expected != outcome.AnyOutcome:
+		if j := judgement(r, res.Property); j != nil && j.AsExpected && j.Expected != "" && j.Expected != outcome.AnyOutcome {
 			expected = append(expected, res.Property)
-		default:
+		} else {
 			unexpected = append(unexpected, res.Property)
 		}
 	}
@@ -105,12 +104,11 @@ func violated(r outcome.Run) (expected, unexpected []string) {
 }
 
 func judgement(r outcome.Run, property string) *outcome.Judgement {
-	for i := range r.Outcome.Judgements {
-		if r.Outcome.Judgements[i].Property == property {
-			return &r.Outcome.Judgements[i]
-		}
+	i := slices.IndexFunc(r.Outcome.Judgements, func(j outcome.Judgement) bool { return j.Property == property })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &r.Outcome.Judgements[i]
 }
 
 // shown is the result that the page is about: the first violated one, rather with
@@ -254,12 +252,6 @@ type result struct {
 	Range                               string // of the timeline, "FROM-TO" in seconds
 }
 
-// ref is an event that is linked to, where the page has its row.
-type ref struct {
-	N   int64
-	Row bool
-}
-
 var outcomes = map[checker.Outcome]badge{
 	checker.Holds: {good, "○"}, checker.Violated: {alarm, "✗"}, checker.Undecided: {doubt, "?"}, checker.NotExercised: {calm, "–"},
 }
@@ -267,38 +259,35 @@ var outcomes = map[checker.Outcome]badge{
 // judged is the table of properties, safety and liveness apart, and the numbers that
 // have a bound.
 func judged(r outcome.Run, rows map[int64]bool) []group {
-	safety := group{Title: "Safety", Note: "nothing bad happens, whatever the faults"}
-	liveness := group{Title: "Liveness", Note: "something good happens, where the faults allow it"}
-	bounds := group{Title: "Numbers", Note: "what was measured against its bound"}
-	done := map[string]bool{}
-	add := func(x result) {
-		if checker.Liveness(x.Property) {
-			liveness.Rows = append(liveness.Rows, x)
-		} else {
-			safety.Rows = append(safety.Rows, x)
+	all := []group{
+		{Title: "Safety", Note: "nothing bad happens, whatever the faults"},
+		{Title: "Liveness", Note: "something good happens, where the faults allow it"},
+		{Title: "Numbers", Note: "what was measured against its bound"},
+	}
+	add := func(x result, number bool) {
+		sort := 0
+		switch {
+		case number:
+			sort = 2
+		case checker.Liveness(x.Property):
+			sort = 1
 		}
+		all[sort].Rows = append(all[sort].Rows, x)
 	}
 	for _, j := range r.Outcome.Judgements {
-		done[j.Property] = true
 		if j.Number != nil {
-			bounds.Rows = append(bounds.Rows, boundOf(j))
-			continue
+			add(boundOf(j), true)
+		} else {
+			add(resultOf(j, r.Verdict.Result(j.Property), rows), false)
 		}
-		add(resultOf(j, r.Verdict.Result(j.Property), rows))
 	}
-	for _, res := range r.Verdict.Results { // nobody held them against anything
-		if !done[res.Property] {
+	for _, res := range r.Verdict.Results {
+		if judgement(r, res.Property) == nil { // nobody held it against anything
 			add(resultOf(outcome.Judgement{Property: res.Property, Got: res.Outcome, Cause: res.Cause, Node: res.Node,
-				Because: res.Because, AsExpected: true}, &res, rows))
+				Because: res.Because, AsExpected: true}, &res, rows), false)
 		}
 	}
-	var out []group
-	for _, g := range []group{safety, liveness, bounds} {
-		if len(g.Rows) > 0 {
-			out = append(out, g)
-		}
-	}
-	return out
+	return slices.DeleteFunc(all, func(g group) bool { return len(g.Rows) == 0 })
 }
 
 func resultOf(j outcome.Judgement, res *checker.Result, rows map[int64]bool) result {
@@ -383,20 +372,4 @@ func begun(j outcome.Judgement) result {
 		x.AsExpected, x.AsTone = "! not as expected", alarm
 	}
 	return x
-}
-
-func refs(ns []int64, rows map[int64]bool) []ref {
-	var out []ref
-	for _, n := range ns {
-		out = append(out, ref{N: n, Row: rows[n]})
-	}
-	return out
-}
-
-// ends is when the record ends.
-func ends(h *history.History) int64 {
-	if n := len(h.Events); n > 0 {
-		return h.Events[n-1].T
-	}
-	return 0
 }

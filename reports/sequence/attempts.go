@@ -5,23 +5,17 @@ import (
 	"slices"
 
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 )
 
-// attempt is one round of asking the nodes for the lock.
-type attempt struct {
-	sets []*event // one for each node asked
-}
-
-func (a *attempt) sent() int64 { return a.sets[0].Sent }
+// attempt is one round of asking the nodes for the lock: one command for each node asked.
+type attempt []*event
 
 // votes lists the nodes whose yes had come back by an instant.
-func (a *attempt) votes(by int64) []string {
+func (a attempt) votes(by int64) []string {
 	var out []string
-	for _, e := range a.sets {
-		if slices.Contains(out, e.Node) {
-			continue
-		}
-		if e.Type == history.OK && e.Answered != 0 && e.Answered <= by {
+	for _, e := range a {
+		if e.Type == history.OK && e.Answered != 0 && e.Answered <= by && !slices.Contains(out, e.Node) {
 			out = append(out, e.Node)
 		}
 	}
@@ -29,33 +23,33 @@ func (a *attempt) votes(by int64) []string {
 }
 
 // of returns the command to a node, or nil.
-func (a *attempt) of(node string) *event {
-	if i := slices.IndexFunc(a.sets, func(e *event) bool { return e.Node == node }); i >= 0 {
-		return a.sets[i]
+func (a attempt) of(node string) *event {
+	if i := slices.IndexFunc(a, func(e *event) bool { return e.Node == node }); i >= 0 {
+		return a[i]
 	}
 	return nil
 }
 
 // refused reports whether a node said no.
-func (a *attempt) refused() bool {
-	return slices.ContainsFunc(a.sets, func(e *event) bool { return e.Type == history.Fail })
+func (a attempt) refused() bool {
+	return slices.ContainsFunc(a, func(e *event) bool { return e.Type == history.Fail })
 }
 
 // attempts tells the rounds of one acquire apart: by the random value, and where
 // a lock uses one for all, by a node that is asked again after it was told to
 // forget the round before.
-func (f *course) attempts(s *session) []*attempt {
-	var out []*attempt
+func (f *course) attempts(s *session) []attempt {
+	var out []attempt
 	for _, e := range sent(f.tries, s.Client(), s.Acquire.Call.T, min(s.Acquire.Ended(), f.last)) {
 		if e.Key != s.Key() {
 			continue
 		}
 		last := len(out) - 1
-		if last < 0 || out[last].sets[0].Token != e.Token || f.forgotten(out[last].of(e.Node), e) {
-			out = append(out, &attempt{})
+		if last < 0 || out[last][0].Token != e.Token || f.forgotten(out[last].of(e.Node), e) {
+			out = append(out, attempt{})
 			last++
 		}
-		out[last].sets = append(out[last].sets, e)
+		out[last] = append(out[last], e)
 	}
 	return out
 }
@@ -69,12 +63,31 @@ func (f *course) forgotten(first, again *event) bool {
 }
 
 // winning is the round that got the lock, nil if the wire was not recorded.
-func (f *course) winning(s *session) *attempt {
+func (f *course) winning(s *session) attempt {
 	rounds := f.attempts(s)
 	if !s.Granted() || len(rounds) == 0 {
 		return nil
 	}
 	return rounds[len(rounds)-1]
+}
+
+// start is when the winning round of a session began.
+func (f *course) start(s *session) int64 {
+	if w := f.winning(s); w != nil {
+		return w[0].Sent
+	}
+	return s.Acquire.Call.T
+}
+
+// everyNode stands for a request that no link recorded: all nodes, at once.
+func (f *course) everyNode(e *event, at int64) []*event {
+	var out []*event
+	for _, n := range append(f.nodes(), "")[:max(len(f.nodes()), 1)] {
+		c := *e
+		c.Node, c.Sent, c.Applied, c.Type = n, at, at, history.Info
+		out = append(out, &c)
+	}
+	return out
 }
 
 // futile is what one client tried in vain before a session.
@@ -105,12 +118,12 @@ func (f *course) futile(s *session, from int64) futile {
 			w.taken, w.mute = true, false
 		}
 		for _, a := range rounds {
-			if a.sent() < from {
+			if a[0].Sent < from {
 				continue
 			}
-			w.add(a.sent(), a.sets[0])
+			w.add(a[0].Sent, a[0])
 			w.taken = w.taken || a.refused()
-			w.mute = w.mute && !slices.ContainsFunc(a.sets, func(e *event) bool { return e.Answered != 0 })
+			w.mute = w.mute && !slices.ContainsFunc(a, func(e *event) bool { return e.Answered != 0 })
 		}
 	}
 	return w
@@ -150,10 +163,8 @@ func (f *course) deletions(sessions []*session) []deletion {
 	}
 	set := map[*event]*session{}
 	for _, s := range sessions {
-		if a := f.winning(s); a != nil {
-			for _, e := range a.sets {
-				set[e] = s
-			}
+		for _, e := range f.winning(s) {
+			set[e] = s
 		}
 	}
 	applied := slices.Clone(f.wires)
@@ -175,5 +186,28 @@ func (f *course) deletions(sessions []*session) []deletion {
 			delete(owners, at)
 		}
 	}
+	return out
+}
+
+// toldDeletions finds the same as deletions by what the nodes told.
+func (f *course) toldDeletions(sessions []*session) []deletion {
+	var out []deletion
+	for _, s := range sessions {
+		if s.Token() == "" {
+			continue
+		}
+		for _, node := range f.Params.Nodes {
+			for _, stay := range f.Lives().Stays(node, s.Key()) {
+				e := stay.End
+				if e == nil || e.Life.What != history.KeyDeleted || facts.LinkClient(stay.By()) != s.Client() || !stay.Holds(s.Token()) || e.T < s.begin || e.T >= s.until {
+					continue
+				}
+				if release := f.ReleaseOf(e); release != nil {
+					out = append(out, deletion{release, s})
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b deletion) int { return cmp.Compare(a.release.Applied, b.release.Applied) })
 	return out
 }

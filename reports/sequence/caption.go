@@ -3,10 +3,10 @@ package sequence
 import (
 	"cmp"
 	"slices"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 )
+
+// caption is the story that a diagram tells, in no order yet.
+type caption []sentence
 
 // sentence is one fact of the caption.
 type sentence struct {
@@ -17,21 +17,21 @@ type sentence struct {
 }
 
 // tell adds "SUBJECT WORDS." to the caption.
-func (b *builder) tell(at int64, subject, words string) {
-	b.story = append(b.story, sentence{at: at, subject: subject, words: words})
+func (c *caption) tell(at int64, subject, words string) {
+	*c = append(*c, sentence{at: at, subject: subject, words: words})
 }
 
 // tellOf adds "SUBJECT's WORDS.".
-func (b *builder) tellOf(at int64, subject, words string) {
-	b.story = append(b.story, sentence{at: at, subject: subject, words: words, of: true})
+func (c *caption) tellOf(at int64, subject, words string) {
+	*c = append(*c, sentence{at: at, subject: subject, words: words, of: true})
 }
 
-// caption is the story in order of time. Who did the last thing too, is "it".
-func (b *builder) caption() []string {
-	slices.SortStableFunc(b.story, func(x, y sentence) int { return cmp.Compare(x.at, y.at) })
+// sentences is the story in order of time. Who did the last thing too, is "it".
+func (c caption) sentences(on *lanes) []string {
+	slices.SortStableFunc(c, func(x, y sentence) int { return cmp.Compare(x.at, y.at) })
 	var out []string
 	before := ""
-	for _, s := range b.story {
+	for _, s := range c {
 		subject := s.subject
 		switch {
 		case subject == before && s.of:
@@ -41,26 +41,11 @@ func (b *builder) caption() []string {
 		case s.of:
 			subject += "'s"
 		}
-		if s.subject == before || !b.isName(s.subject) {
+		if s.subject == before || !on.named(s.subject) {
 			subject = capital(subject)
 		}
 		before = s.subject
 		out = append(out, subject+" "+s.words+".")
 	}
 	return out
-}
-
-// isName reports whether a subject is a process, or begins with one, whose name is left as
-// it is.
-func (b *builder) isName(subject string) bool {
-	subject, _, _ = strings.Cut(subject, " ")
-	subject = strings.TrimSuffix(subject, ",")
-	return slices.ContainsFunc(b.d.Lanes, func(l Lane) bool {
-		return short(l.Name) == subject || slices.ContainsFunc(l.Members, func(m string) bool { return short(m) == subject })
-	})
-}
-
-func capital(s string) string {
-	r, n := utf8.DecodeRuneInString(s)
-	return string(unicode.ToUpper(r)) + s[n:]
 }

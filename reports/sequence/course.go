@@ -3,6 +3,7 @@ package sequence
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
@@ -54,6 +55,26 @@ func newCourse(h *history.History) *course {
 	return f
 }
 
+// nodes lists the lock nodes, from the params or else from the wire.
+func (f *course) nodes() []string {
+	if len(f.Params.Nodes) > 0 {
+		return f.Params.Nodes
+	}
+	var out []string
+	for _, e := range f.tries {
+		if !slices.Contains(out, e.Node) && len(out) < 100 {
+			out = append(out, e.Node)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// slow is how long a message is in flight if it is worth telling.
+func (f *course) slow() int64 {
+	return int64(cmp.Or(max(f.Params.NodeTimeout, 0), 50*time.Millisecond))
+}
+
 // sent returns the wire commands that a client sent from one instant to another.
 func sent(wires []*event, client string, from, to int64) []*event {
 	i, _ := slices.BinarySearchFunc(wires, from, func(e *event, t int64) int { return cmp.Compare(e.Sent, t) })
@@ -79,4 +100,169 @@ func numbers(events ...*event) []int64 {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// session is a session as it is drawn.
+type session struct {
+	*facts.Session
+	calls   []facts.Operation // the first is the acquire
+	windows []facts.Window    // in which the client believes that it holds the lock
+
+	begin, until int64 // of all windows; of one that had none, both are the acquire's return
+	deadline     int64 // when it stops believing if nothing else ends it; never: no deadline
+	ended        string
+}
+
+// What ends a client's belief.
+const (
+	byDeadline = "deadline"
+	byRelease  = "release"
+	byDeath    = "death"
+	byAnswer   = "answer" // that it does not hold the lock
+	byNothing  = ""
+)
+
+// session adds one.
+func (f *course) session(x *facts.Session) {
+	s := &session{Session: x, calls: []facts.Operation{x.Acquire}}
+	for a := range x.Actions() {
+		s.calls = append(s.calls, a.Operation)
+	}
+	f.sessions = append(f.sessions, s)
+	if s.Name() != "" && f.named[s.Name()] == nil {
+		f.named[s.Name()] = s
+	}
+	s.windows = slices.Collect(f.Windows(x))
+	switch {
+	case s.Granted():
+		s.begin, s.deadline = x.Acquire.Return.T, facts.Deadline(x.Acquire.Return)
+	case len(s.windows) > 0: // by an extension
+		s.begin, s.deadline = s.windows[0].From, facts.Nothing
+	default:
+		return
+	}
+	for e := range x.Extends() {
+		if e.Outcome() == history.OK {
+			s.deadline = facts.Renewed(e.Return, s.deadline)
+		}
+	}
+	s.until, s.ended = s.begin, byDeadline
+	if n := len(s.windows); n > 0 {
+		f.end(s, &s.windows[n-1])
+	}
+}
+
+// end says what ended a session's last window. What nothing in the record ends lasts
+// until its deadline.
+func (f *course) end(s *session, w *facts.Window) {
+	_, how := f.Closing(*w)
+	at, gone := f.Gone[s.Client()]
+	switch {
+	case how == facts.Released:
+		s.ended = byRelease
+	case how == facts.NotHeld:
+		s.ended = byAnswer
+	case how == facts.Still && gone && at == w.To || how == facts.Died:
+		s.ended = byDeath
+	case how == facts.Still:
+		w.To, s.ended = max(w.To, s.deadline), byDeadline
+		if s.deadline == never {
+			s.ended = byNothing
+		}
+	}
+	s.until = w.To
+}
+
+// last is the instant of the last thing that the session is seen to do.
+func (s *session) last() int64 {
+	t := s.Acquire.Call.T
+	for _, c := range s.calls {
+		t = max(t, c.Call.T)
+		if c.Return != nil {
+			t = max(t, c.Return.T)
+		}
+	}
+	return t
+}
+
+// pending reports whether a call never returned, as when its client was killed.
+func (s *session) pending() bool {
+	return slices.ContainsFunc(s.calls, func(c facts.Operation) bool { return c.Return == nil })
+}
+
+// believes reports whether the client believed at an instant that it held the lock.
+func (s *session) believes(at int64) bool {
+	return slices.ContainsFunc(s.windows, func(w facts.Window) bool { return w.From <= at && at < w.To })
+}
+
+// together is the longest span in which both believed that they held the lock.
+func together(a, b *session) (from, to int64) {
+	for _, v := range a.windows {
+		for _, w := range b.windows {
+			if f, t := max(v.From, w.From), min(v.To, w.To); minus(t, f) > minus(to, from) {
+				from, to = f, t
+			}
+		}
+	}
+	return from, to
+}
+
+// apply is what became of one write at the resource.
+type apply struct {
+	facts.Write
+	lost []string // clients whose updates it did away with
+}
+
+// readLog says of each write whose updates it did away with: one that is based on an
+// older version than it meets does so with what came between.
+func (f *course) readLog() {
+	type version struct {
+		key  string
+		made int64
+	}
+	writers := map[version]string{}
+	for _, w := range f.Writes() {
+		a := &apply{Write: w}
+		if _, ok := f.applies[w.Value]; !ok {
+			f.applies[w.Value] = a
+		}
+		if w.Type != history.OK {
+			continue
+		}
+		// Far more than a few lost versions is no history of ours.
+		for v := w.Met; v > w.Version && minus(w.Met, v) < 100; v-- {
+			if who := writers[version{w.Key, v}]; who != "" {
+				a.lost = append([]string{who}, a.lost...)
+			}
+		}
+		a.lost = unique(a.lost)
+		writers[version{w.Key, w.Made}] = f.writer(w.Event)
+	}
+}
+
+func (f *course) writer(e *event) string {
+	if s := f.named[e.Session]; s != nil {
+		return s.Client()
+	}
+	return e.Session
+}
+
+// appliedAt is when the resource had applied or refused a write, 0 if nobody knows.
+func (f *course) appliedAt(value string) int64 {
+	if a := f.applies[value]; a != nil && a.Applied != 0 {
+		return a.Applied
+	}
+	if w := f.wireWrite(value); w != nil {
+		return w.Applied
+	}
+	return 0
+}
+
+// wireWrite is the write as its link saw it.
+func (f *course) wireWrite(value string) *event {
+	i := slices.IndexFunc(f.wires, func(w *event) bool { return w.Op == history.OpWrite && w.Value == value && value != "" })
+	if i < 0 {
+		return nil
+	}
+	return f.wires[i]
 }

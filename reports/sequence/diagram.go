@@ -34,6 +34,14 @@ type Lane struct {
 	Members []string `json:"members"` // the processes it stands for
 }
 
+// title is a lane's name with its role, where the name doesn't say that.
+func (l Lane) title() string {
+	if l.Role == Locks && l.Name == "locks" {
+		return l.Name
+	}
+	return string(l.Role) + " " + l.Name
+}
+
 // Arrow is a message. Arrows with one Fact belong together: one request to many
 // nodes, or their answers to it.
 type Arrow struct {

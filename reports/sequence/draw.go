@@ -7,88 +7,94 @@ import (
 	"lockpick/reports/words"
 )
 
-// look is the colour of a character.
-type look uint8
-
-const (
-	calm look = iota
-	alarm
-	lease
-	stall
-)
-
-// Okabe and Ito's palette, which the colour-blind can tell apart, as near as a
-// terminal has it: vermilion and bold, blue, orange.
-var sequences = [...]string{calm: "", alarm: "\x1b[1;38;5;166m", lease: "\x1b[38;5;32m", stall: "\x1b[38;5;214m"}
-
-const reset = "\x1b[0m"
-
-func tone(bad bool) look {
-	if bad {
-		return alarm
-	}
-	return calm
-}
-
 // line is one line of a drawing, of fixed width.
-type line struct {
-	runes []rune
-	looks []look
-}
+type line []rune
 
-func newLine(width int) *line {
-	l := &line{runes: make([]rune, width), looks: make([]look, width)}
-	for i := range l.runes {
-		l.runes[i] = ' '
-	}
-	return l
-}
+func newLine(width int) line { return []rune(strings.Repeat(" ", width)) }
 
 // put writes s from column x on; what lies outside is cut.
-func (l *line) put(x int, s string, k look) {
+func (l line) put(x int, s string) {
 	for _, r := range s {
-		if x >= 0 && x < len(l.runes) {
-			l.runes[x], l.looks[x] = r, k
+		if x >= 0 && x < len(l) {
+			l[x] = r
 		}
 		x++
 	}
 }
 
-func (l *line) at(x int) rune {
-	if x < 0 || x >= len(l.runes) {
+func (l line) at(x int) rune {
+	if x < 0 || x >= len(l) {
 		return ' '
 	}
-	return l.runes[x]
+	return l[x]
 }
 
 // text is the line without the blanks at its end.
-func (l *line) text(colour bool) string {
-	end := len(l.runes)
-	for end > 0 && l.runes[end-1] == ' ' {
-		end--
+func (l line) text() string { return strings.TrimRight(string(l), " ") + "\n" }
+
+// page is the division of a drawing into columns.
+type page struct {
+	d      Diagram
+	width  int
+	digits map[int64]int // behind the point, for each instant
+	whole  int           // characters before the point
+	most   int           // most digits behind it
+	column int           // of the first lane
+	lane   int           // from one lane to the next
+	words  int           // column of the labels
+	long   int64         // a gap worth a row
+	used   map[State]bool
+}
+
+const (
+	widestLane   = 17
+	smallestLane = 7
+	goodLabel    = 42 // characters in which most labels fit on two lines
+)
+
+func newPage(d Diagram, rows []row, width int) *page {
+	p := &page{d: d, width: width, most: 3, used: map[State]bool{}}
+	p.digits = digits(rows)
+	for _, r := range rows {
+		p.most = max(p.most, p.digits[r.at])
+		p.whole = max(p.whole, strings.IndexByte(words.Decimal(r.at, 3), '.'))
 	}
-	var b strings.Builder
-	now := calm
-	for i, r := range l.runes[:end] {
-		if k := l.looks[i]; colour && k != now && r != ' ' {
-			if now != calm {
-				b.WriteString(reset)
-			}
-			b.WriteString(sequences[k])
-			now = k
+	p.whole = max(p.whole, len("seconds")-1-p.most)
+	p.column = p.whole + 1 + p.most + 3 // a space, the gutter, a space
+	p.long = minus(rows[len(rows)-1].at, rows[0].at) / 10
+	between := len(d.Lanes) - 1
+	if between > 0 {
+		p.lane = min(max((width-p.column-3-goodLabel)/between, smallestLane), widestLane)
+		p.lane = max(min(p.lane, (width-p.column-3-12)/between), 3)
+	}
+	p.words = p.column + between*p.lane + 4
+	return p
+}
+
+func (p *page) x(lane int) int { return p.column + lane*p.lane }
+
+// digits says how exactly each instant must be written, so that neighbours which
+// differ look different.
+func digits(rows []row) map[int64]int {
+	out := map[int64]int{}
+	for i := 1; i < len(rows); i++ {
+		a, b := rows[i-1].at, rows[i].at
+		n := 3
+		for n < 9 && a != b && words.Decimal(a, n) == words.Decimal(b, n) {
+			n += 3
 		}
-		b.WriteRune(r)
+		out[a], out[b] = max(out[a], n), max(out[b], n)
 	}
-	if now != calm {
-		b.WriteString(reset)
+	if len(rows) == 1 {
+		out[rows[0].at] = 3
 	}
-	return b.String()
+	return out
 }
 
 // drawLanes draws all lanes as they are at an instant, and the gutter.
-func (p *page) drawLanes(l *line, at int64) {
+func (p *page) drawLanes(l line, at int64) {
 	for i := range p.d.Lanes {
-		r, k, paused := '│', calm, false
+		r, paused := '│', false
 		for _, b := range p.d.Bars {
 			if b.Lane != i || at < b.From || at >= b.To {
 				continue
@@ -96,33 +102,32 @@ func (p *page) drawLanes(l *line, at int64) {
 			p.used[b.State] = true
 			switch b.State {
 			case Believes:
-				r, k = '┃', lease
+				r = '┃'
 			case Dead:
 				r = ' '
 			case Paused:
 				paused = true
 			}
 		}
-		l.put(p.x(i), string(r), k)
+		l.put(p.x(i), string(r))
 		if paused {
-			l.put(p.x(i)+1, "░", stall)
+			l.put(p.x(i)+1, "░")
 		}
 	}
 	for _, b := range p.d.Bands {
 		if b.From <= at && at < b.To {
-			l.put(p.column-2, "!", alarm)
+			l.put(p.column-2, "!")
 		}
 	}
 }
 
 // drawArrows draws the arrows of one fact, the longest first, and returns the
 // words to stand beside them.
-func (p *page) drawArrows(l *line, r row) string {
-	k := tone(r.bad)
+func (p *page) drawArrows(l line, r row) string {
 	for far := len(p.d.Lanes); far > 0; far-- {
 		for _, a := range r.arrows {
 			if max(a.From-a.To, a.To-a.From) == far {
-				p.drawShaft(l, a, r.part, k)
+				p.drawShaft(l, a, r.part)
 			}
 		}
 	}
@@ -131,22 +136,14 @@ func (p *page) drawArrows(l *line, r row) string {
 	if r.part == departure {
 		text = "under way until " + words.Seconds(latest(r.arrows))
 	}
-	if !p.labelled(l, a, r.part, k) {
+	if !p.labelled(l, a, r.part) {
 		text = strings.TrimSuffix(a.Label+": "+text, ": ")
 	}
 	return text
 }
 
-func latest(arrows []Arrow) int64 {
-	t := arrows[0].Arrived
-	for _, a := range arrows {
-		t = max(t, a.Arrived)
-	}
-	return t
-}
-
 // drawShaft draws one arrow from lane to lane. Lanes that it passes are crossed.
-func (p *page) drawShaft(l *line, a Arrow, part part, k look) {
+func (p *page) drawShaft(l line, a Arrow, part part) {
 	from, to := p.x(a.From), p.x(a.To)
 	step, leaves, head := 1, "├", ">"
 	if to < from {
@@ -164,44 +161,44 @@ func (p *page) drawShaft(l *line, a Arrow, part part, k look) {
 		case '├', '┤', '┴':
 			mark = string(l.at(x)) // where another arrow of this fact ends
 		}
-		l.put(x, mark, k)
+		l.put(x, mark)
 	}
 	if part != arrival {
 		if r := l.at(from); r == '┼' {
 			leaves = "┴"
 		}
-		l.put(from, leaves, k)
+		l.put(from, leaves)
 	}
 	switch {
 	case a.Lost || part == departure:
-		p.drawEnd(l, a, to, step, k)
+		p.drawEnd(l, a, to, step)
 	default:
-		l.put(to-step, head, k)
+		l.put(to-step, head)
 		if l.at(to) == '┼' { // another goes on from here
-			l.put(to, leaves, k)
+			l.put(to, leaves)
 		}
 		if a.Mark != "" {
-			l.put(to, string(a.Mark), k)
+			l.put(to, string(a.Mark))
 		}
 	}
 }
 
 // drawEnd ends a shaft before its lane: lost on the way, or still under way.
-func (p *page) drawEnd(l *line, a Arrow, to, step int, k look) {
+func (p *page) drawEnd(l line, a Arrow, to, step int) {
 	if l.at(to) == '┼' {
 		return // another goes on from here
 	}
-	l.put(to-step, " ", k)
+	l.put(to-step, " ")
 	end := "×"
 	if !a.Lost {
 		end = "╌"
 	}
-	l.put(to-2*step, end, k)
+	l.put(to-2*step, end)
 }
 
 // labelled writes the arrow's label on its shaft, next to where the reader looks
 // first: the client's end. It reports whether there was room.
-func (p *page) labelled(l *line, a Arrow, part part, k look) bool {
+func (p *page) labelled(l line, a Arrow, part part) bool {
 	text := " " + escape(a.Label) + " "
 	n := utf8.RuneCountInString(text)
 	room := p.lane - 3 // a dash and the head
@@ -221,6 +218,6 @@ func (p *page) labelled(l *line, a Arrow, part part, k look) bool {
 			left = a.To - 1
 		}
 	}
-	l.put(p.x(left)+1+(p.lane-1-n)/2, text, k)
+	l.put(p.x(left)+1+(p.lane-1-n)/2, text)
 	return true
 }

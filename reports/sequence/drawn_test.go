@@ -32,7 +32,7 @@ func TestCheckersStories(t *testing.T) {
 		}
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
 		h.Params.Scenario, h.Params.Backend = name, "story"
-		got := []byte(Text(Tell(h, checker.Check(h)), 120, false))
+		got := []byte(Text(Tell(h, checker.Check(h)), 120))
 		path := filepath.Join("testdata", "drawn", filepath.Base(file))
 		drawn[path] = true
 		if *update {

@@ -3,6 +3,7 @@ package sequence
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
@@ -29,36 +30,30 @@ func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 		if len(run) == 1 {
 			n.Label = fmt.Sprintf("%s %s until %s", who, what, words.Seconds(until))
 		}
-		b.tell(n.At, who, fmt.Sprintf("extended it %s, until %s", times(len(run)), words.Seconds(until)))
+		b.caption.tell(n.At, who, fmt.Sprintf("extended it %s, until %s", times(len(run)), words.Seconds(until)))
 	case history.Fail:
 		n.Label = fmt.Sprintf("%s %s: the lock is lost", who, what)
-		b.tell(n.At, who, fmt.Sprintf("found at %s that its lock was lost", words.Seconds(n.At)))
+		b.caption.tell(n.At, who, fmt.Sprintf("found at %s that its lock was lost", words.Seconds(n.At)))
 	default:
 		n.Label = fmt.Sprintf("%s %s in vain", who, what)
-		b.tell(n.At, who, fmt.Sprintf("tried to extend it %s from %s on, in vain", times(len(run)), words.Seconds(n.At)))
+		b.caption.tell(n.At, who, fmt.Sprintf("tried to extend it %s from %s on, in vain", times(len(run)), words.Seconds(n.At)))
 	}
-	b.note(n)
+	b.sheet.note(n)
 }
 
 // alike is the extensions from c on that ended as it did, or nil if c is not the
 // first of them.
 func (s *session) alike(c facts.Operation) []facts.Operation {
-	var run []facts.Operation
-	for _, x := range s.calls {
-		switch {
-		case x.Call.Op != history.OpExtend:
-		case len(run) > 0 && x.Outcome() == run[0].Outcome():
-			run = append(run, x)
-		case len(run) > 0 && run[0] == c:
-			return run
-		default:
-			run = []facts.Operation{x}
-		}
+	all := slices.DeleteFunc(slices.Clone(s.calls), func(x facts.Operation) bool { return x.Call.Op != history.OpExtend })
+	from := slices.Index(all, c)
+	if from > 0 && all[from-1].Outcome() == c.Outcome() {
+		return nil
 	}
-	if len(run) > 0 && run[0] == c {
-		return run
+	to := from
+	for to < len(all) && all[to].Outcome() == c.Outcome() {
+		to++
 	}
-	return nil
+	return all[from:to]
 }
 
 // expiry is when a key that was set is due to expire, by the extensions that its

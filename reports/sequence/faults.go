@@ -12,21 +12,21 @@ import (
 // drawFaults draws what the nemesis did. One step that hits many targets within a
 // moment is one fact.
 func (b *builder) drawFaults() {
-	for _, g := range b.faultGroups() {
+	for _, g := range b.scene.faultGroups() {
 		lane := b.faultLane(g)
-		targets := b.faultTargets(g)
-		w := wordsFor(g, targets, b.held(g[0]))
+		targets := b.scene.faultTargets(g)
+		w := wordsFor(g, targets, b.f.held(g[0]))
 		from := g[0].From()
-		b.note(Note{Lane: lane, At: from, Mark: w.mark, Label: w.began, Bad: true, Events: numbers(beginnings(g)...)})
+		b.sheet.note(Note{Lane: lane, At: from, Mark: w.mark, Label: w.Began, Bad: true, Events: numbers(beginnings(g)...)})
 		if end := endOf(g); end != nil {
-			label := w.ended
+			label := w.Ended
 			if w.mark == Cross && end.Cause != "" {
 				label += ": " + end.Cause // what the node has now is what matters
 			}
-			b.note(Note{Lane: lane, At: end.T, Mark: w.over, Label: label, Events: numbers(endings(g)...)})
-			b.tell(from, w.subject, w.whole(words.Seconds(from), words.Seconds(end.T), end.Cause))
+			b.sheet.note(Note{Lane: lane, At: end.T, Mark: w.over, Label: label, Events: numbers(endings(g)...)})
+			b.caption.tell(from, w.Whom, w.whole(words.Seconds(from), words.Seconds(end.T), end.Cause))
 		} else {
-			b.tell(from, w.subject, fmt.Sprintf("%s at %s", w.was, words.Seconds(from)))
+			b.caption.tell(from, w.Whom, fmt.Sprintf("%s at %s", w.Was, words.Seconds(from)))
 		}
 		for _, ft := range g {
 			b.faultBar(ft)
@@ -35,22 +35,37 @@ func (b *builder) drawFaults() {
 }
 
 func (b *builder) faultBar(ft *facts.Fault) {
-	state := map[string]State{"pause": Paused, "kill": Dead, "shutdown": Dead, "power-loss": Dead}[ft.Kind]
-	lane, ok := b.lane(ft.Target)
-	if !ok || state == "" || len(b.d.Lanes[lane].Members) > 1 {
+	state := map[nemesis.State]State{nemesis.Stopped: Paused, nemesis.Down: Dead}[nemesis.ToldOf(ft.Kind).State]
+	lane, ok := b.lanes.of(ft.Target)
+	if !ok || state == "" || len(b.lanes.all[lane].Members) > 1 {
 		return
 	}
-	b.bar(lane, state, ft.From(), ft.To(), ft.Begin, ft.End)
+	b.sheet.bar(lane, state, ft.From(), ft.To(), ft.Begin, ft.End)
 }
+
+// faultLane is the lane of the target, or for a link that of its client.
+func (b *builder) faultLane(g []*facts.Fault) int {
+	if lane, ok := b.lanes.of(g[0].Target); ok {
+		return lane
+	}
+	if lane, ok := b.lanes.of(b.scene.linkOwner(g[0].Target)); ok {
+		return lane
+	}
+	return -1
+}
+
+// mostFaults is how many faults a reader can follow.
+const mostFaults = 12
 
 // faultGroups folds faults of one kind that begin within a moment: those of one
 // step, and messages of one sort that are held.
-func (b *builder) faultGroups() [][]*facts.Fault {
+func (sc *scene) faultGroups() [][]*facts.Fault {
 	var out [][]*facts.Fault
-	for _, ft := range b.faults {
+	for _, ft := range sc.faults {
 		i := slices.IndexFunc(out, func(g []*facts.Fault) bool {
-			same := g[0].Step == ft.Step || ft.Kind == "hold" && b.held(ft) == b.held(g[0])
-			return same && g[0].Kind == ft.Kind && minus(ft.From(), g[0].From()) <= b.slow() && b.sameClient(g[0].Target, ft.Target)
+			kind, _ := nemesis.KindOf(ft.Kind)
+			same := g[0].Step == ft.Step || kind.Keeps && sc.f.held(ft) == sc.f.held(g[0])
+			return same && g[0].Kind == ft.Kind && minus(ft.From(), g[0].From()) <= sc.f.slow() && sc.linkOwner(g[0].Target) == sc.linkOwner(ft.Target)
 		})
 		if i < 0 {
 			out = append(out, nil)
@@ -59,58 +74,13 @@ func (b *builder) faultGroups() [][]*facts.Fault {
 		out[i] = append(out[i], ft)
 	}
 	more := max(0, len(out)-mostFaults)
-	b.folded += more
+	sc.folded += more
 	return out[:len(out)-more]
 }
 
-// held says what a hold holds: of the messages on its link that were under way for
-// at least half of it, the one that set out nearest to its beginning.
-func (b *builder) held(ft *facts.Fault) string {
-	half := minus(min(ft.To(), b.f.last), ft.From()) / 2
-	what, nearest := "message", int64(never)
-	consider := func(name string, from, to int64) {
-		distance := max(minus(from, ft.From()), minus(ft.From(), from))
-		if from != 0 && (to == 0 || minus(to, from) >= half) && distance < nearest {
-			what, nearest = name, distance
-		}
-	}
-	for _, e := range b.f.wires {
-		if e.Process == ft.Target {
-			consider(e.Op, e.Sent, e.Applied)
-			consider("answer to "+e.Op, e.Applied, e.Answered)
-		}
-	}
-	return what
-}
-
-func (b *builder) sameClient(a, c string) bool {
-	return b.linkOwner(a) == b.linkOwner(c)
-}
-
-// linkOwner is the client whose link a target is, "" if it is no link.
-func (b *builder) linkOwner(target string) string {
-	for _, c := range b.laneClients() {
-		if onLinkOf(target, c) {
-			return c
-		}
-	}
-	return ""
-}
-
-// faultLane is the lane of the target, or for a link that of its client.
-func (b *builder) faultLane(g []*facts.Fault) int {
-	if lane, ok := b.lane(g[0].Target); ok {
-		return lane
-	}
-	if lane, ok := b.lane(b.linkOwner(g[0].Target)); ok {
-		return lane
-	}
-	return -1
-}
-
 // faultTargets names what a group of faults hits.
-func (b *builder) faultTargets(g []*facts.Fault) string {
-	owner := b.linkOwner(g[0].Target)
+func (sc *scene) faultTargets(g []*facts.Fault) string {
+	owner := sc.linkOwner(g[0].Target)
 	var names []string
 	for _, ft := range g {
 		if owner == "" {
@@ -121,6 +91,36 @@ func (b *builder) faultTargets(g []*facts.Fault) string {
 		names = append(names, node)
 	}
 	return nodeRange(unique(names))
+}
+
+// linkOwner is the client whose link a target is, "" if it is no link.
+func (sc *scene) linkOwner(target string) string {
+	for _, c := range sc.clients() {
+		if onLinkOf(target, c) {
+			return c
+		}
+	}
+	return ""
+}
+
+// held says what a hold holds: of the messages on its link that were under way for
+// at least half of it, the one that set out nearest to its beginning.
+func (f *course) held(ft *facts.Fault) string {
+	half := minus(min(ft.To(), f.last), ft.From()) / 2
+	what, nearest := "message", int64(never)
+	consider := func(name string, from, to int64) {
+		distance := max(minus(from, ft.From()), minus(ft.From(), from))
+		if from != 0 && (to == 0 || minus(to, from) >= half) && distance < nearest {
+			what, nearest = name, distance
+		}
+	}
+	for _, e := range f.wires {
+		if e.Process == ft.Target {
+			consider(e.Op, e.Sent, e.Applied)
+			consider("answer to "+e.Op, e.Applied, e.Answered)
+		}
+	}
+	return what
 }
 
 func endOf(g []*facts.Fault) *event {

@@ -1,7 +1,9 @@
 package sequence
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	"lockpick/checker"
 	"lockpick/harness/history/facts"
@@ -43,7 +45,7 @@ func (f *course) touched(ft *facts.Fault) *session {
 			continue
 		}
 		busy := s.Acquire.Call.T <= at && (s.pending() || at <= max(s.last(), s.until))
-		if s.Client() == ft.Target || onLinkOf(ft.Target, s.Client()) {
+		if hits(ft, s.Client()) {
 			if busy {
 				return s
 			}
@@ -59,10 +61,7 @@ func (f *course) touched(ft *facts.Fault) *session {
 	if slices.Contains(f.Params.Clients, ft.Target) {
 		return nil // the client was idle
 	}
-	if holder != nil {
-		return holder
-	}
-	return first
+	return cmp.Or(holder, first)
 }
 
 // withNext adds the next session of another client that got the same lock, or,
@@ -80,10 +79,7 @@ func (f *course) withNext(s *session) []*session {
 			tried = o
 		}
 	}
-	if next == nil {
-		next = tried
-	}
-	if next == nil {
+	if next = cmp.Or(next, tried); next == nil {
 		return []*session{s}
 	}
 	return []*session{s, next}
@@ -91,5 +87,10 @@ func (f *course) withNext(s *session) []*session {
 
 // onLinkOf reports whether target names a link of the client.
 func onLinkOf(target, client string) bool {
-	return client != "" && len(target) > len(client) && target[:len(client)] == client && target[len(client)] == '-'
+	return client != "" && strings.HasPrefix(target, client+"-")
+}
+
+// hits reports whether a fault is of a client or of a link of it.
+func hits(ft *facts.Fault, client string) bool {
+	return ft.Target == client || onLinkOf(ft.Target, client)
 }

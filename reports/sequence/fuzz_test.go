@@ -61,7 +61,7 @@ func anyHistory(p *pick) (*history.History, *checker.Result) {
 // fits checks what holds of every drawing.
 func fits(t *testing.T, h *history.History, r *checker.Result, width int) {
 	t.Helper()
-	text := Text(Of(h, r), width, false)
+	text := Text(Of(h, r), width)
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		if n := utf8.RuneCountInString(line); n > width {

@@ -11,34 +11,34 @@ import (
 
 // drawLease draws a session's belief, and its end where a deadline ended it.
 func (b *builder) drawLease(s *session) {
-	lane, ok := b.lane(s.Client())
+	lane, ok := b.lanes.of(s.Client())
 	if !ok || !s.Granted() {
 		return
 	}
 	for _, w := range s.windows {
-		b.bar(lane, Believes, w.From, w.To, w.Opens)
+		b.sheet.bar(lane, Believes, w.From, w.To, w.Opens)
 	}
-	if s.ended != byDeadline || !b.shown(s.until) || s.until == s.begin {
+	if s.ended != byDeadline || !b.scene.shown(s.until) || s.until == s.begin {
 		return
 	}
-	b.note(Note{Lane: lane, At: s.until, Mark: Stop, Label: short(s.Client()) + "'s lease ends", Events: numbers(s.Acquire.Return)})
+	b.sheet.note(Note{Lane: lane, At: s.until, Mark: Stop, Label: short(s.Client()) + "'s lease ends", Events: numbers(s.Acquire.Return)})
 	if s.last() > s.until {
-		b.tellOf(s.until, short(s.Client()), "lease ended at "+words.Seconds(s.until))
+		b.caption.tellOf(s.until, short(s.Client()), "lease ended at "+words.Seconds(s.until))
 	}
 }
 
 // drawDeletions draws the releases that took a lock away from its holder.
 func (b *builder) drawDeletions() {
 	done := map[*event]bool{}
-	for _, d := range b.deletions {
-		if done[d.release] || !b.shown(d.release.Applied) {
+	for _, d := range b.scene.deletions {
+		if done[d.release] || !b.scene.shown(d.release.Applied) {
 			continue
 		}
 		client := facts.Sender(d.release)
 		var same []*event
-		for _, o := range b.deletions {
+		for _, o := range b.scene.deletions {
 			if facts.Sender(o.release) == client && o.victim == d.victim && !done[o.release] &&
-				minus(o.release.Applied, d.release.Applied) <= b.slow() {
+				minus(o.release.Applied, d.release.Applied) <= b.f.slow() {
 				same = append(same, o.release)
 				done[o.release] = true
 			}
@@ -48,7 +48,7 @@ func (b *builder) drawDeletions() {
 }
 
 func (b *builder) drawDeletion(victim *session, client string, releases []*event) {
-	me, ok := b.lane(client)
+	me, ok := b.lanes.of(client)
 	if !ok {
 		return
 	}
@@ -60,35 +60,35 @@ func (b *builder) drawDeletion(victim *session, client string, releases []*event
 	nodes := nodeRange(unique(names))
 	g := laneEvents{events: releases}
 	whose := short(victim.Client()) + "'s"
-	b.facts++
-	for _, l := range b.byLane(releases) {
-		b.message(Arrow{From: me, To: l.lane, Label: "release", Mark: Cross, Bad: true, Sent: l.first(sentAt), Arrived: l.last(appliedAt),
+	b.sheet.facts++
+	for _, l := range b.lanes.byLane(releases) {
+		b.sheet.message(Arrow{From: me, To: l.lane, Label: "release", Mark: Cross, Bad: true, Sent: l.sent(), Arrived: l.applied(),
 			Detail: fmt.Sprintf("a release of %s DELETES %s key on %s", short(client), whose, nodes), Events: numbers(l.events...)})
 	}
-	b.tell(g.last(appliedAt), "a release of "+short(client), fmt.Sprintf("that was sent at %s reached %s at %s and deleted %s key there",
-		words.Seconds(g.first(sentAt)), nodes, words.Seconds(g.last(appliedAt)), whose))
+	b.caption.tell(g.applied(), "a release of "+short(client), fmt.Sprintf("that was sent at %s reached %s at %s and deleted %s key there",
+		words.Seconds(g.sent()), nodes, words.Seconds(g.applied()), whose))
 }
 
 // drawOverlap marks the span in which two clients believed in the same lock. Where
 // the verdict found no violation, the stamps are too coarse to say so.
 func (b *builder) drawOverlap() {
-	if len(b.focus) < 2 || !b.violated() {
+	if len(b.scene.focus) < 2 || !b.scene.violated() {
 		return
 	}
-	x, y := b.focus[0], b.focus[1]
-	w := b.result.Witness
+	x, y := b.scene.focus[0], b.scene.focus[1]
+	w := b.scene.result.Witness
 	from, to := together(x, y)
 	if x.Key() != y.Key() {
 		return
 	}
 	if from >= to {
-		if b.result.Cause == checker.Overlap && w != nil {
-			b.tell(w.From, "both", fmt.Sprintf("must have held %s from %s to %s, by the answers that they got, though they never believed so at once",
+		if b.scene.result.Cause == checker.Overlap && w != nil {
+			b.caption.tell(w.From, "both", fmt.Sprintf("must have held %s from %s to %s, by the answers that they got, though they never believed so at once",
 				short(x.Key()), words.Seconds(w.From), words.Seconds(min(w.To, b.f.last))))
 		}
 		return
 	}
-	if b.result.Property == checker.MutualExclusion && w != nil && from <= w.From && w.From < w.To && w.To <= to {
+	if b.scene.result.Property == checker.MutualExclusion && w != nil && from <= w.From && w.From < w.To && w.To <= to {
 		from, to = w.From, w.To // the verdict allows for the error of the stamps
 	}
 	label := fmt.Sprintf("BOTH %s and %s believe that they hold %s", short(x.Client()), short(y.Client()), short(x.Key()))
@@ -97,7 +97,6 @@ func (b *builder) drawOverlap() {
 	} else {
 		label += " until " + words.Seconds(to)
 	}
-	events := numbers(x.Acquire.Return, y.Acquire.Return)
-	b.d.Bands = append(b.d.Bands, Band{From: from, To: min(to, plus(b.to, 1)), Label: label, Events: events})
-	b.tell(from, "both", fmt.Sprintf("believed that they held %s from %s to %s", short(x.Key()), words.Seconds(from), words.Seconds(to)))
+	b.sheet.band(from, to, label, numbers(x.Acquire.Return, y.Acquire.Return))
+	b.caption.tell(from, "both", fmt.Sprintf("believed that they held %s from %s to %s", short(x.Key()), words.Seconds(from), words.Seconds(to)))
 }

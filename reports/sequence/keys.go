@@ -1,7 +1,6 @@
 package sequence
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -14,7 +13,7 @@ import (
 // drawLosses draws where a node lost the key by which it had granted the first session, by
 // the facts that the verdict names. What a release took away is drawn as that release.
 func (b *builder) drawLosses() {
-	if b.result == nil {
+	if b.scene.result == nil {
 		return
 	}
 	type group struct {
@@ -24,10 +23,10 @@ func (b *builder) drawLosses() {
 	}
 	ends := map[group][]*event{}
 	var order []group
-	for _, l := range b.result.Losses {
-		e := b.ending(l)
-		lane, ok := b.lane(l.Node)
-		if e == nil || !ok || e.Life.What == history.KeyDeleted && l.Cause == checker.DeletedByOther || !b.shown(e.T) {
+	for _, l := range b.scene.result.Losses {
+		e := b.scene.ending(l)
+		lane, ok := b.lanes.of(l.Node)
+		if e == nil || !ok || e.Life.What == history.KeyDeleted && l.Cause == checker.DeletedByOther || !b.scene.shown(e.T) {
 			continue
 		}
 		g := group{lane, l.First, e.Life.What}
@@ -48,37 +47,14 @@ func (b *builder) drawLosses() {
 		slices.Sort(names)
 		at := ends[g][0].T
 		nodes, text := nodeRange(unique(names)), gone(g.what, short(b.f.sessions[i].Client()), ends[g][0].Life.By)
-		b.note(Note{Lane: g.lane, At: at, Mark: Cross, Label: nodes + " " + text, Bad: true, Events: numbers(ends[g]...)})
-		b.tell(at, list(unique(names)), text+" at "+words.Seconds(at))
+		b.sheet.note(Note{Lane: g.lane, At: at, Mark: Cross, Label: nodes + " " + text, Bad: true, Events: numbers(ends[g]...)})
+		b.caption.tell(at, list(unique(names)), text+" at "+words.Seconds(at))
 	}
-}
-
-// toldDeletions finds the same as deletions by what the nodes told.
-func (f *course) toldDeletions(sessions []*session) []deletion {
-	var out []deletion
-	for _, s := range sessions {
-		if s.Token() == "" {
-			continue
-		}
-		for _, node := range f.Params.Nodes {
-			for _, stay := range f.Lives().Stays(node, s.Key()) {
-				e := stay.End
-				if e == nil || e.Life.What != history.KeyDeleted || facts.LinkClient(stay.By()) != s.Client() || !stay.Holds(s.Token()) || e.T < s.begin || e.T >= s.until {
-					continue
-				}
-				if release := f.ReleaseOf(e); release != nil {
-					out = append(out, deletion{release, s})
-				}
-			}
-		}
-	}
-	slices.SortStableFunc(out, func(a, b deletion) int { return cmp.Compare(a.release.Applied, b.release.Applied) })
-	return out
 }
 
 // ending is the fact that ended a key before its time, or nil.
-func (b *builder) ending(l checker.Loss) *event {
-	for _, s := range b.f.Lives().Stays(l.Node, b.result.Witness.Key) {
+func (sc *scene) ending(l checker.Loss) *event {
+	for _, s := range sc.f.Lives().Stays(l.Node, sc.result.Witness.Key) {
 		if s.End != nil && s.End.N == l.Fact {
 			return s.End
 		}

@@ -2,6 +2,7 @@ package sequence
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"lockpick/reports/words"
@@ -28,7 +29,7 @@ func Mermaid(d Diagram) string {
 	exact := digits(rows)
 	inBand := false
 	for _, r := range rows[:min(len(rows), mostRows)] {
-		within := banded(d, r.at)
+		within := slices.ContainsFunc(d.Bands, func(b Band) bool { return b.From <= r.at && r.at < b.To }) // something was wrong then
 		if within != inBand {
 			b.WriteString(map[bool]string{true: "  rect rgba(213, 94, 0, 0.15)\n", false: "  end\n"}[within])
 		}
@@ -57,16 +58,6 @@ func Mermaid(d Diagram) string {
 		fmt.Fprintf(&b, "  Note over p0,p%d: %s not shown here\n", len(d.Lanes)-1, words.Plural(more, "later fact"))
 	}
 	return b.String()
-}
-
-// banded reports whether something was wrong at an instant.
-func banded(d Diagram, at int64) bool {
-	for _, b := range d.Bands {
-		if b.From <= at && at < b.To {
-			return true
-		}
-	}
-	return false
 }
 
 // mermaidArrows writes the messages of one fact: an answer with a dashed shaft, a lost

@@ -51,34 +51,17 @@ func first(events []int64) int64 {
 
 // byFact groups the arrows of one fact that can be drawn.
 func byFact(d Diagram) [][]Arrow {
-	var out [][]Arrow
-	at := map[int]int{}
-	for _, a := range d.Arrows {
-		if a.From == a.To || min(a.From, a.To) < 0 || max(a.From, a.To) >= len(d.Lanes) {
-			continue
-		}
-		i, ok := at[a.Fact]
-		if !ok {
-			i = len(out)
-			at[a.Fact] = i
-			out = append(out, nil)
-		}
-		out[i] = append(out[i], a)
-	}
-	return out
+	drawn := slices.DeleteFunc(slices.Clone(d.Arrows), func(a Arrow) bool {
+		return a.From == a.To || min(a.From, a.To) < 0 || max(a.From, a.To) >= len(d.Lanes)
+	})
+	return grouped(drawn, func(a Arrow) int { return a.Fact })
 }
 
 // arrowRows makes the rows of one fact: a request stands at the instant when it
 // was sent, an answer where it arrived, and what was slow at both.
 func arrowRows(arrows []Arrow) []row {
-	var quick, slow []Arrow
-	for _, a := range arrows {
-		if a.Slow {
-			slow = append(slow, a)
-		} else {
-			quick = append(quick, a)
-		}
-	}
+	slow := slices.DeleteFunc(slices.Clone(arrows), func(a Arrow) bool { return !a.Slow })
+	quick := slices.DeleteFunc(arrows, func(a Arrow) bool { return a.Slow })
 	var rows []row
 	if len(quick) > 0 {
 		rows = append(rows, arrowRow(quick, whole))
@@ -90,18 +73,21 @@ func arrowRows(arrows []Arrow) []row {
 }
 
 func arrowRow(arrows []Arrow, p part) row {
-	r := row{arrows: arrows, part: p, n: first(arrows[0].Events), lane: -1}
-	r.at = arrows[0].Sent
+	r := row{at: arrows[0].Sent, n: first(arrows[0].Events), arrows: arrows, part: p, lane: -1}
 	for _, a := range arrows {
 		r.at = min(r.at, a.Sent)
-	}
-	if p == arrival || p == whole && arrows[0].Answer {
-		for _, a := range arrows {
-			r.at = max(r.at, a.Arrived)
-		}
-	}
-	for _, a := range arrows {
 		r.bad = r.bad || a.Bad && p != departure
 	}
+	if p == arrival || p == whole && arrows[0].Answer {
+		r.at = max(r.at, latest(arrows))
+	}
 	return r
+}
+
+func latest(arrows []Arrow) int64 {
+	t := arrows[0].Arrived
+	for _, a := range arrows {
+		t = max(t, a.Arrived)
+	}
+	return t
 }

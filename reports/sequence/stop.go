@@ -2,15 +2,11 @@ package sequence
 
 import (
 	"fmt"
-	"strings"
 
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 	"lockpick/reports/words"
 )
-
-// mostKeys is how many nodes' keys a text tells of.
-const mostKeys = 15
 
 // stopped is where the record was stopped, and what was seen then; nil: nowhere.
 func (f *course) stopped() *Stopped {
@@ -51,23 +47,4 @@ func (f *course) owner(token string) string {
 		}
 	}
 	return "a key of nobody's, " + words.Fit(token, 12)
-}
-
-// lines tells of a stop.
-func (s *Stopped) lines(width int) []string {
-	wide := 0
-	for _, k := range s.Keys {
-		wide = max(wide, len([]rune(escape(short(k.Node)))))
-	}
-	out := append([]string{""}, wrap(escape(capital(s.Why)+"."), width, 3)...)
-	out = append(out, wrap(escape(fmt.Sprintf("%s on the nodes, read at %s:", short(s.Lock), words.Seconds(s.At))), width, 2)...)
-	for i, k := range s.Keys {
-		if i == mostKeys {
-			out = append(out, fmt.Sprintf("  … and %s more", words.Plural(len(s.Keys)-i, "node")))
-			break
-		}
-		name := escape(short(k.Node))
-		out = append(out, words.Fit("  "+name+strings.Repeat(" ", wide-len([]rune(name)))+"  "+escape(k.Text), width))
-	}
-	return out
 }

@@ -59,7 +59,7 @@ func tale(t *testing.T, file string) {
 		if f == nil {
 			continue
 		}
-		got := Text(d, width, false)
+		got := Text(d, width)
 		if *update {
 			f.Data = []byte(got)
 		} else if got != string(f.Data) {

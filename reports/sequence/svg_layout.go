@@ -2,7 +2,6 @@ package sequence
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -11,146 +10,30 @@ import (
 	"lockpick/reports/words"
 )
 
-// picture is a diagram with places: pixels from the upper left corner.
-type picture struct {
-	title, desc        string
-	width, height      float64
-	top, bottom, right float64 // of the drawing within
-	lanes              []drawnLane
-	bands              []drawnBand
-	bars               []drawnBar
-	arrows             []drawnArrow
-	marks              []drawnMark
-	ticks              []tick
-	breaks             []float64
-	texts              []text
-	axis               axis
-	taken              []box // where texts and marks are
-	notes              []string
-	legendUsed         map[State]bool
-}
-
-type (
-	drawnLane struct {
-		name string
-		y    float64
-	}
-	drawnBand struct {
-		x, w   float64
-		title  string
-		events []int64
-	}
-	drawnBar struct {
-		state   State
-		x, y, w float64
-		title   string
-		events  []int64
-	}
-	drawnArrow struct {
-		x1, y1, x2, y2  float64
-		bad, slow, lost bool
-		title           string
-		events          []int64
-	}
-	drawnMark struct {
-		mark   Mark
-		x, y   float64
-		bad    bool
-		title  string
-		events []int64
-	}
-	tick struct {
-		x     float64
-		label string
-	}
-	text struct {
-		x, y        float64
-		lines       []string
-		end, middle bool // how it is anchored; else at its start
-		class       string
-		lead        *lead // a line to what it is about
-	}
-	lead struct{ x, y, toX, toY float64 }
-	box  struct{ x1, y1, x2, y2 float64 }
-)
-
-// Measures, in pixels.
-const (
-	left         = 128 // of the first instant
-	laneGap      = 140
-	lineHeight   = 14
-	charWidth    = 6.6 // of the font at 12 px, rather too much than too little
-	titleWidth   = 9.2 // at 16 px
-	leastPicture = 760
-	labelChars   = 26 // where a label is broken
-)
-
-// axis maps instants to places. Between two neighbours it is linear.
-type axis struct {
-	at []int64
-	x  []float64
-}
-
-// newAxis gives each gap between neighbouring instants a width that grows with the
-// logarithm of its length: 1 ms is 35 px wide, 10 s are 90.
-func newAxis(at []int64) axis {
-	slices.Sort(at)
-	at = slices.Compact(at)
-	a := axis{at: at}
-	x := float64(left)
-	for i, t := range at {
-		if i > 0 {
-			gap := float64(minus(t, at[i-1]))
-			x += min(max(20+14*math.Log10(1+gap/1e5), 20), 96)
-		}
-		a.x = append(a.x, x)
-	}
-	return a
-}
-
-func (a axis) pos(t int64) float64 {
-	if len(a.at) == 0 {
-		return left
-	}
-	i, found := slices.BinarySearch(a.at, t)
-	switch {
-	case found:
-		return a.x[i]
-	case i == 0:
-		return a.x[0]
-	case i == len(a.at):
-		return a.x[i-1]
-	}
-	share := float64(minus(t, a.at[i-1])) / float64(minus(a.at[i], a.at[i-1]))
-	return a.x[i-1] + share*(a.x[i]-a.x[i-1])
-}
-
 // mostInstants bounds a picture, as only a history that no run could have made needs.
 const mostInstants = 600
 
 // layOut gives all parts of a diagram their places, and its title and story where
 // they are wanted.
-func layOut(d Diagram, headed bool) picture {
-	p := picture{legendUsed: map[State]bool{}}
-	p.axis = newAxis(instants(d))
+func layOut(d Diagram, o SVGOptions) *picture {
+	p := &picture{options: o, axis: newAxis(instants(d)), used: map[State]bool{}}
 	p.right = left + 40
 	if n := len(p.axis.x); n > 0 {
 		p.right = p.axis.x[n-1] + 90
 	}
 	p.width = max(p.right+16, leastPicture)
 	p.right = p.width - 16
-	p.head(d, headed)
-	p.makeLanes(d)
-	p.makeBands(d)
-	p.makeBars(d)
-	wishes := p.makeArrows(d)
-	wishes = append(wishes, p.makeMarks(d)...)
+	p.head(d)
+	p.drawLanes(d)
+	p.drawBands(d)
+	p.drawBars(d)
+	wishes := append(p.drawArrows(d), p.drawMarks(d)...)
 	slices.SortStableFunc(wishes, func(a, b wish) int { return cmp.Compare(a.rank, b.rank) })
 	for _, w := range wishes {
 		p.place(w)
 	}
-	p.makeTicks()
-	p.foot(d, headed)
+	p.drawAxis()
+	p.foot(d)
 	return p
 }
 
@@ -183,18 +66,17 @@ func instants(d Diagram) []int64 {
 }
 
 // head lays out the title and the story.
-func (p *picture) head(d Diagram, shown bool) {
+func (p *picture) head(d Diagram) {
 	p.title = escape(d.Title)
 	story := escape(strings.Join(d.Caption, " "))
 	p.desc = strings.ReplaceAll(story, words.NoBreak, " ")
-	if !shown {
+	if p.options.Embedded {
 		p.top = 4
 		return
 	}
 	wide := min(p.width, 1300) - 32
 	y := 26.0
-	title := wrap(p.title, int(wide/titleWidth), 3)
-	for _, l := range title {
+	for _, l := range wrap(p.title, int(wide/titleWidth), 3) {
 		p.texts = append(p.texts, text{x: 16, y: y, lines: []string{l}, class: "sq-title"})
 		y += 21
 	}
@@ -205,30 +87,27 @@ func (p *picture) head(d Diagram, shown bool) {
 	p.top = y + 2
 }
 
-func (p *picture) makeLanes(d Diagram) {
-	for i, l := range d.Lanes {
-		name := string(l.Role) + " " + l.Name
-		if l.Role == Locks && l.Name == "locks" {
-			name = l.Name
-		}
-		p.lanes = append(p.lanes, drawnLane{name: words.Fit(escape(name), 16), y: p.top + 80 + float64(i)*laneGap})
-	}
+func (p *picture) drawLanes(d Diagram) {
 	p.bottom = p.top + 90
-	if n := len(p.lanes); n > 0 {
-		p.bottom = p.lanes[n-1].y + 84
+	for i, l := range d.Lanes {
+		y := p.top + 80 + float64(i)*laneGap
+		p.lanes, p.bottom = append(p.lanes, y), y+84
+		p.body.WriteString(shape(`<path class="sq-lane" d="M%v %vH%v"/>`+"\n", left-8.0, y, p.right))
+		p.body.WriteString(text{x: left - 16, y: y + 4, lines: []string{words.Fit(escape(l.title()), 16)}, anchor: "end", class: "sq-name"}.svg())
 	}
 }
 
-func (p *picture) makeBands(d Diagram) {
+func (p *picture) drawBands(d Diagram) {
 	for _, b := range d.Bands {
 		x := p.axis.pos(b.From)
 		w := max(p.axis.pos(b.To)-x, 3)
-		p.bands = append(p.bands, drawnBand{x: x, w: w, title: escape(b.Label), events: b.Events})
+		p.bands.WriteString(p.group(b.Events, escape(b.Label), shape(`<rect x="%v" y="%v" width="%v" height="%v" fill="url(#%valarm)" opacity=".35"/>`, x, p.top, w, p.bottom-p.top, p.prefix())+
+			shape(`<path class="sq-edge" d="M%v %vV%vM%v %vV%v"/>`, x, p.top, p.bottom, x+w, p.top, p.bottom)))
 		p.place(wish{x: x, y: p.top + 12, label: escape(b.Label), bad: true, must: true, still: true})
 	}
 }
 
-func (p *picture) makeBars(d Diagram) {
+func (p *picture) drawBars(d Diagram) {
 	// What is drawn later covers what was before: a dead client first, a pause last.
 	for _, state := range []State{Dead, Believes, Paused} {
 		for _, b := range d.Bars {
@@ -240,23 +119,34 @@ func (p *picture) makeBars(d Diagram) {
 			if last := len(p.axis.at) - 1; last >= 0 && b.To > p.axis.at[last] {
 				w = p.right - x // it lasts beyond the picture
 			}
-			p.legendUsed[state] = true
-			p.bars = append(p.bars, drawnBar{state: state, x: x, y: p.lanes[b.Lane].y, w: max(w, 2), title: string(state) + " from " + words.Seconds(b.From) + " to " + words.Seconds(b.To), events: b.Events})
+			p.used[state] = true
+			p.body.WriteString(p.group(b.Events, string(state)+" from "+words.Seconds(b.From)+" to "+words.Seconds(b.To), p.bar(state, x, p.lanes[b.Lane], max(w, 2))))
 		}
 	}
 }
 
-// makeArrows lays out the messages, and says which labels they want.
-func (p *picture) makeArrows(d Diagram) (wishes []wish) {
+func (p *picture) bar(state State, x, y, w float64) string {
+	switch state {
+	case Paused:
+		return shape(`<rect x="%v" y="%v" width="%v" height="26" fill="url(#%vstall)" opacity=".8"/>`, x, y-13, w, p.prefix())
+	case Dead:
+		return shape(`<rect class="sq-gone" x="%v" y="%v" width="%v" height="4"/><path class="sq-dead" d="M%v %vh%v"/>`, x, y-2, w, x, y, w)
+	}
+	bar := shape(`<rect class="sq-holds" x="%v" y="%v" width="%v" height="16" rx="2"/>`, x, y-8, w)
+	if words := "believes that it holds"; w > charWidth*float64(len(words))+12 {
+		bar += shape(`<text class="sq-in" x="%v" y="%v">%v</text>`, x+6, y+4, words)
+	}
+	return bar
+}
+
+// drawArrows draws the messages, and says which labels they want.
+func (p *picture) drawArrows(d Diagram) (wishes []wish) {
 	for _, g := range byFact(d) {
 		for k, a := range g {
 			x1, x2 := p.axis.pos(a.Sent), p.axis.pos(a.Arrived)
-			y1, y2 := p.lanes[a.From].y, p.lanes[a.To].y
-			title := strings.TrimPrefix(escape(a.Detail), ": ")
-			if a.Label != "" && title != "" {
-				title = escape(a.Label) + ": " + title
-			}
-			title = cmp.Or(title, escape(a.Label)) + ", sent at " + words.Seconds(a.Sent)
+			y1, y2 := p.lanes[a.From], p.lanes[a.To]
+			label, detail := escape(a.Label), escape(a.Detail)
+			title := words.Join(": ", label, strings.TrimPrefix(detail, ": ")) + ", sent at " + words.Seconds(a.Sent)
 			if a.Lost {
 				x2, y2 = x1+12, y1+0.7*(y2-y1)
 				title += ", not known to have arrived"
@@ -264,67 +154,79 @@ func (p *picture) makeArrows(d Diagram) (wishes []wish) {
 				title += ", arrived at " + words.Seconds(a.Arrived)
 			}
 			x2 = max(x2, x1+3)
-			p.arrows = append(p.arrows, drawnArrow{x1: x1, y1: y1, x2: x2, y2: y2, bad: a.Bad, slow: a.Slow, lost: a.Lost, title: title, events: a.Events})
+			p.body.WriteString(p.group(a.Events, title, a.shape(x1, y1, x2, y2)))
 			if a.Mark != "" && !a.Lost {
-				p.addMark(drawnMark{mark: a.Mark, x: x2, y: y2, bad: a.Bad, title: title, events: a.Events})
+				p.addMark(mark{mark: a.Mark, x: x2, y: y2, bad: a.Bad, title: title, events: a.Events})
 			}
 			if k > 0 {
 				continue // the arrows of one fact say the same
 			}
-			wishes = append(wishes, wish{x: x1, y: y1, toX: x2, toY: y2, label: escape(a.Label), bad: a.Bad, along: true, rank: 2})
-			if a.Detail != "" {
-				at := wish{x: x2, y: y2, label: escape(a.Detail), bad: a.Bad, must: a.Bad, rank: 3}
-				if a.Bad {
-					at.rank = 0
-				}
-				wishes = append(wishes, at)
-			}
+			wishes = append(wishes, wish{x: x1, y: y1, toX: x2, toY: y2, label: label, bad: a.Bad, along: true, rank: 2},
+				wish{x: x2, y: y2, label: detail, bad: a.Bad, must: a.Bad, rank: rank(a.Bad, 3)})
 		}
 	}
 	return wishes
 }
 
-func (p *picture) addMark(m drawnMark) {
+func (a Arrow) shape(x1, y1, x2, y2 float64) string {
+	class, dash := "sq-arrow", ""
+	if a.Bad {
+		class += " sq-harm"
+	}
+	if a.Slow || a.Lost {
+		dash = ` stroke-dasharray="6 3"`
+	}
+	shaft := shape(`<path class="%v"%v d="M%v %vL%v %v"/>`, class, dash, x1, y1, x2, y2)
+	if a.Lost {
+		return shaft + shape(`<path class="%v" d="M%v %vl8 8m0 -8l-8 8"/>`, class, x2-4, y2-4)
+	}
+	turn := math.Atan2(y2-y1, x2-x1) * 180 / math.Pi
+	return shaft + shape(`<path class="%v sq-head" transform="translate(%v %v) rotate(%v)" d="M0 0L-9 4L-9 -4Z"/>`, class, x2, y2, turn)
+}
+
+func (p *picture) addMark(m mark) {
 	p.marks = append(p.marks, m)
 	p.taken = append(p.taken, box{m.x - 7, m.y - 13, m.x + 7, m.y + 13})
 }
 
-func (p *picture) makeMarks(d Diagram) (wishes []wish) {
+func (p *picture) drawMarks(d Diagram) (wishes []wish) {
 	for _, n := range d.Notes {
 		x, y := p.axis.pos(n.At), p.top+40
 		if n.Lane >= 0 && n.Lane < len(p.lanes) {
-			y = p.lanes[n.Lane].y
-			p.addMark(drawnMark{mark: n.Mark, x: x, y: y, bad: n.Bad, title: escape(n.Label) + ", at " + words.Seconds(n.At), events: n.Events})
+			y = p.lanes[n.Lane]
+			p.addMark(mark{mark: n.Mark, x: x, y: y, bad: n.Bad, title: escape(n.Label) + ", at " + words.Seconds(n.At), events: n.Events})
 		}
-		w := wish{x: x, y: y, label: escape(n.Label), bad: n.Bad, must: true, rank: 1}
-		if n.Bad {
-			w.rank = 0
-		}
-		wishes = append(wishes, w)
+		wishes = append(wishes, wish{x: x, y: y, label: escape(n.Label), bad: n.Bad, must: true, rank: rank(n.Bad, 1)})
 	}
 	return wishes
 }
 
-// makeTicks labels as many instants as find room, and marks where the axis is cut short.
-func (p *picture) makeTicks() {
+// drawAxis labels as many instants as find room, and marks where the axis is cut short.
+func (p *picture) drawAxis() {
+	var breaks string
+	p.line.WriteString(shape(`<path class="sq-lane" d="M%v %vH%v"/>`+"\n", left-8.0, p.bottom, p.right))
 	free, said := -math.MaxFloat64, ""
 	for i, t := range p.axis.at {
 		x := p.axis.x[i]
 		if i > 0 && minus(t, p.axis.at[i-1]) >= 1e9 {
-			p.breaks = append(p.breaks, (x+p.axis.x[i-1])/2)
+			p.broken = true
+			middle := (x + p.axis.x[i-1]) / 2
+			breaks += shape(`<rect class="sq-gone" x="%v" y="%v" width="5" height="8"/><path d="M%v %vl4 -10m3 0l-4 10"/>`+"\n", middle-2, p.bottom-4, middle-4, p.bottom+5)
 		}
 		label := words.Seconds(t)
 		half := charWidth * float64(utf8.RuneCountInString(label)) / 2
 		if x-half < free || label == said {
 			continue
 		}
-		p.ticks = append(p.ticks, tick{x: x, label: label})
+		p.line.WriteString(shape(`<path class="sq-grid" d="M%v %vV%v"/>`+"\n", x, p.top, p.bottom))
+		p.line.WriteString(text{x: x, y: p.bottom + 15, lines: []string{label}, anchor: "middle", class: "sq-tick"}.svg())
 		free, said = x+half+8, label
 	}
+	p.line.WriteString(breaks)
 }
 
 // foot lays out what stands below the picture. A page tells itself what is not shown.
-func (p *picture) foot(d Diagram, omitted bool) {
+func (p *picture) foot(d Diagram) {
 	y := p.bottom + 38
 	add := func(class string, lines ...string) {
 		for _, l := range lines {
@@ -347,27 +249,19 @@ func (p *picture) foot(d Diagram, omitted bool) {
 		state State
 		text  string
 	}{{Believes, "bar: believes that it holds the lock"}, {Paused, "hatched: paused"}, {Dead, "dotted lane: dead"}} {
-		if p.legendUsed[l.state] {
+		if p.used[l.state] {
 			legend = append(legend, l.text)
 		}
 	}
 	if len(d.Bands) > 0 {
 		legend = append(legend, "hatched band: two believe so at once")
 	}
-	if len(p.breaks) > 0 {
+	if p.broken {
 		legend = append(legend, "//: a second or more is cut short")
 	}
 	add("sq-foot", wrap(strings.Join(legend, " · "), chars, 3)...)
-	if omitted {
+	if !p.options.Embedded {
 		add("sq-foot", wrap(escape(d.Omitted), chars, 3)...)
 	}
 	p.height = y + 4
-}
-
-// circled is a number in a circle, up to twenty.
-func circled(n int) string {
-	if n <= 20 {
-		return string(rune('①' + n - 1))
-	}
-	return fmt.Sprintf("(%d)", n)
 }

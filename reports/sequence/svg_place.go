@@ -1,7 +1,7 @@
 package sequence
 
 import (
-	"math"
+	"fmt"
 	"slices"
 	"unicode/utf8"
 
@@ -107,8 +107,8 @@ func (p *picture) free(b box) bool {
 	if b.x1 < left-14 || b.x2 > p.width-4 || b.y1 < p.top-2 || b.y2 > p.bottom-2 {
 		return false
 	}
-	for _, l := range p.lanes {
-		if b.y1 < l.y+9 && b.y2 > l.y-9 {
+	for _, y := range p.lanes {
+		if b.y1 < y+9 && b.y2 > y-9 {
 			return false
 		}
 	}
@@ -119,14 +119,31 @@ func (b box) meets(o box) bool {
 	return b.x1 < o.x2+2 && o.x1 < b.x2+2 && b.y1 < o.y2 && o.y1 < b.y2
 }
 
-// leadTo is the line from a label to what it is about; nil: it stands beside it.
-func leadTo(b box, x, y float64) *lead {
-	from := math.Min(math.Max(x, b.x1), b.x2)
+// leadTo is the line from a label to what it is about; "": it stands beside it.
+func leadTo(b box, x, y float64) string {
+	fromY, toY := b.y2, y-13
 	switch {
 	case b.y2 < y-28:
-		return &lead{from, b.y2, x, y - 13}
 	case b.y1 > y+28:
-		return &lead{from, b.y1, x, y + 13}
+		fromY, toY = b.y1, y+13
+	default:
+		return ""
 	}
-	return nil
+	return shape(`<path class="sq-lead" d="M%v %vL%v %v"/>`, min(max(x, b.x1), b.x2), fromY, x, toY)
+}
+
+// circled is a number in a circle, up to twenty.
+func circled(n int) string {
+	if n <= 20 {
+		return string(rune('①' + n - 1))
+	}
+	return fmt.Sprintf("(%d)", n)
+}
+
+// rank is that of a label, unless it tells of harm.
+func rank(bad bool, calm int) int {
+	if bad {
+		return 0
+	}
+	return calm
 }

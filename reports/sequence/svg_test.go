@@ -105,7 +105,7 @@ func validXML(t *testing.T, name string, svg []byte) {
 // stands below it is laid out line by line and is looked at for its width alone.
 func checkPlaces(t *testing.T, name string, d Diagram) {
 	t.Helper()
-	p := layOut(d, true)
+	p := layOut(d, SVGOptions{})
 	var labels []box
 	for _, x := range p.texts {
 		chars := 0

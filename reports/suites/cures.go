@@ -14,55 +14,55 @@ func (c *Scenario) came(property string, got checker.Outcome) bool {
 		(got == checker.Violated || cell.Violated == 0)
 }
 
-// remedy is a scenario and one of its variants, of which one is harmed in some
-// properties that hold in the other.
-type remedy struct {
-	base, variant *Scenario
-	properties    []string
-}
-
 // remedies compares each variant with its base. A cure holds where the base is
-// violated as expected; a flaw is violated, as expected, where the base holds.
-func (s *Suite) remedies() (cures, flaws []remedy) {
+// violated as expected; a flaw is violated, as expected, where the base holds. Uncured is
+// harm as expected that no variant here is free of.
+func (s *Suite) remedies(has there) (cures, flaws, uncured []group) {
 	bases := map[string]*Scenario{}
 	for _, c := range s.Scenarios {
 		if c.Variant == "" {
 			bases[c.Name] = c
 		}
 	}
+	cured := map[string]bool{}
 	for _, c := range s.Scenarios {
 		base := bases[c.Name]
 		if c.Variant == "" || base == nil {
 			continue
 		}
-		cure, flaw := remedy{base, c, nil}, remedy{base, c, nil}
+		var healed, broken []string
 		for _, p := range checker.Properties() {
 			switch {
 			case p == checker.LeaseLinearizable: // it comes out as mutual exclusion does
 			case base.came(p, checker.Violated) && c.came(p, checker.Holds):
-				cure.properties = append(cure.properties, p)
+				healed = append(healed, p)
 			case base.came(p, checker.Holds) && c.came(p, checker.Violated):
-				flaw.properties = append(flaw.properties, p)
+				broken = append(broken, p)
 			}
 		}
-		if len(cure.properties) > 0 {
-			cures = append(cures, cure)
+		if len(healed) > 0 {
+			cured[c.Name] = true
+			cures = base.say(cures, has, base.harm(base.harms())+".", fmt.Sprintf("In %s, %s held. %s", c.Variant, words.List(healed), c.Claim))
 		}
-		if len(flaw.properties) > 0 {
-			flaws = append(flaws, flaw)
+		if len(broken) > 0 {
+			flaws = base.say(flaws, has, fmt.Sprintf("In %s, %s. %s", c.Variant, c.harm(broken), c.Claim))
 		}
 	}
-	return cures, flaws
+	for _, c := range s.Scenarios {
+		if c.Variant == "" && !cured[c.Name] && len(c.harms()) > 0 {
+			uncured = c.say(uncured, has, c.harm(c.harms())+".")
+		}
+	}
+	return cures, flaws, uncured
 }
 
-// cureText says what cured what.
-func (r remedy) cureText() string {
-	return fmt.Sprintf("In %s, %s held. %s", r.variant.Variant, words.List(r.properties), r.variant.Claim)
-}
-
-// flawText says what broke what.
-func (r remedy) flawText() string {
-	return fmt.Sprintf("In %s, %s. %s", r.variant.Variant, r.variant.harm(r.properties), r.variant.Claim)
+// say adds texts to what is said of a scenario. All but the last stand once, at the beginning.
+func (c *Scenario) say(all []group, has there, texts ...string) []group {
+	if n := len(all); n > 0 && all[n-1].ID == c.ID() {
+		all[n-1].Texts = append(all[n-1].Texts, texts[len(texts)-1])
+		return all
+	}
+	return append(all, group{c.ID(), has.page(c.Dir, "#verdict"), texts})
 }
 
 // harm names violated properties with their causes.
@@ -84,21 +84,6 @@ func (c *Scenario) harms() []string {
 	for _, p := range checker.Properties() {
 		if p != checker.LeaseLinearizable && c.came(p, checker.Violated) {
 			out = append(out, p)
-		}
-	}
-	return out
-}
-
-// uncured are the scenarios with harm as expected that no variant here is free of.
-func (s *Suite) uncured(cures []remedy) []*Scenario {
-	cured := map[string]bool{}
-	for _, r := range cures {
-		cured[r.base.Name] = true
-	}
-	var out []*Scenario
-	for _, c := range s.Scenarios {
-		if c.Variant == "" && !cured[c.Name] && len(c.harms()) > 0 {
-			out = append(out, c)
 		}
 	}
 	return out

@@ -2,8 +2,10 @@ package suites
 
 import (
 	"fmt"
+	"strings"
 
 	"lockpick/harness/scenario"
+	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
 
@@ -19,16 +21,15 @@ var parties = []party{
 
 // voice is what a party claimed, and what came of it.
 type voice struct {
-	party
-	claims []claim
-	tally  map[string]int // claims by verdict
+	Title, Sum string
+	Claims     []claim
 }
 
 // claim is one claim with its verdict.
 type claim struct {
-	scenario *Scenario
-	verdict  string // upheld, refuted, open or not run
-	sentence string
+	*Scenario
+	verdict, Sentence     string
+	Symbol, Href, Picture string
 }
 
 // Verdicts on a claim.
@@ -39,20 +40,37 @@ const (
 	notTried = "not run"
 )
 
+// marks of a verdict on a claim.
+var verdictMarks = map[string]string{upheld: "✓", refuted: "✗", open: "?", notTried: "–"}
+
 // debate sorts the claims by who made them. A scenario's expectations are the claim
 // in the checker's words: it held in these runs if all came out as expected.
-func (s *Suite) debate() []voice {
+func (s *Suite) debate(has there) []voice {
 	var out []voice
 	for _, p := range parties {
-		v := voice{party: p, tally: map[string]int{}}
+		v := voice{Title: p.title}
+		tally := map[string]int{}
 		for _, c := range s.Scenarios {
-			if stance := c.Debate[p.key]; stance == scenario.Affirms || stance == scenario.Denies {
-				x := p.judge(c, stance)
-				v.claims = append(v.claims, x)
-				v.tally[x.verdict]++
+			stance := c.Debate[p.key]
+			if stance != scenario.Affirms && stance != scenario.Denies {
+				continue
+			}
+			x := p.judge(c, stance)
+			x.Symbol, x.Href = verdictMarks[x.verdict], has.page(c.Dir, "#story")
+			if picture := c.Dir + "/" + runPicture; linkable(c.Dir) && has(picture) {
+				x.Picture = escaped(picture)
+			}
+			v.Claims = append(v.Claims, x)
+			tally[x.verdict]++
+		}
+		var parts []string
+		for _, verdict := range []string{upheld, refuted, open, notTried} {
+			if n := tally[verdict]; n > 0 {
+				parts = append(parts, fmt.Sprintf("%d %s", n, verdict))
 			}
 		}
-		if len(v.claims) > 0 {
+		v.Sum = fmt.Sprintf("%s: %s.", words.Plural(len(v.Claims), "claim"), strings.Join(parts, ", "))
+		if len(v.Claims) > 0 {
 			out = append(out, v)
 		}
 	}
@@ -68,13 +86,13 @@ func (p party) judge(c *Scenario, stance string) claim {
 	if c.Runs > 1 {
 		runs = fmt.Sprintf("in these %d runs", c.Runs)
 	}
-	x := claim{scenario: c}
+	x := claim{Scenario: c}
 	verb := ""
 	switch state := c.State(); {
 	case state == outcome.Skipped:
-		x.verdict, x.sentence = notTried, subject+" was not put to the test: "+c.Skipped
+		x.verdict, x.Sentence = notTried, subject+" was not put to the test: "+c.Skipped
 	case state == "":
-		x.verdict, x.sentence = notTried, subject+" was not put to the test: the suite ended before"
+		x.verdict, x.Sentence = notTried, subject+" was not put to the test: the suite ended before"
 	case state == outcome.AsExpected && stance == scenario.Affirms:
 		x.verdict, verb = upheld, "held "+runs
 	case state == outcome.AsExpected:
@@ -85,11 +103,11 @@ func (p party) judge(c *Scenario, stance string) claim {
 		x.verdict, verb = open, "stays open "+runs
 	}
 	if verb != "" {
-		x.sentence = subject + " " + verb
+		x.Sentence = subject + " " + verb
 		if f := c.finding(); f != "" {
-			x.sentence += ": " + f
+			x.Sentence += ": " + f
 		}
 	}
-	x.sentence += "."
+	x.Sentence += "."
 	return x
 }

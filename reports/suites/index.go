@@ -7,7 +7,6 @@ import (
 	"html/template"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,10 +16,6 @@ import (
 
 // mostRuns bounds the runs of an index: what is older is still in the store.
 const mostRuns = 1000
-
-// runName is how a run's directory is called: TIME-BACKEND-SEED, with a number where
-// two began at once.
-var runName = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{3}Z)-([a-z0-9]+)-(\d+)(-\d+)?$`)
 
 //go:embed index.html.tmpl
 var indexTemplate string
@@ -62,8 +57,8 @@ func Index(store string) error {
 		if bytes.Equal(page, before) {
 			break
 		}
-		if err := replace(store, IndexFile, page); err != nil {
-			return err
+		if err := files.WriteIn(store, IndexFile, page); err != nil {
+			return unwritten(err)
 		}
 		before = page
 	}
@@ -110,10 +105,10 @@ func list(store string) (index, error) {
 			break
 		}
 		h := head(dir)
-		e := entry{Time: when(filepath.Base(dir)), Backend: h.backend, Seed: h.seed.String(), Scenario: "suite",
+		e := entry{Time: when(filepath.Base(dir)), Backend: h.text("backend"), Seed: h.number("seed").String(), Scenario: "suite",
 			Href: Folder + "/" + escaped(filepath.Base(dir)) + "/" + PageFile}
-		if h.seeds > 1 {
-			e.Seed = fmt.Sprintf("%d seeds from %s", h.seeds, h.seed)
+		if seeds, _ := h.number("seeds").Int64(); seeds > 1 {
+			e.Seed = fmt.Sprintf("%d seeds from %s", seeds, e.Seed)
 		}
 		e.mark(h.state())
 		x.Suites = append(x.Suites, e)

@@ -105,7 +105,7 @@ func debated(w io.Writer, v view) {
 	for _, x := range v.Voices {
 		fmt.Fprintf(w, "\n### %s\n\n%s\n\n", markdown(x.Title), markdown(x.Sum))
 		for _, c := range x.Claims {
-			fmt.Fprintf(w, "- %s %s  \n  %s  \n  %s: %s\n", c.Symbol, markdown(c.Claim), markdown(c.Sentence), link(c.ID, c.Href), markdown(c.Source))
+			fmt.Fprintf(w, "- %s %s  \n  %s  \n  %s: %s\n", c.Symbol, markdown(c.Claim), markdown(c.Sentence), link(c.ID(), c.Href), markdown(c.Source))
 		}
 	}
 }

@@ -61,7 +61,7 @@ func (s *Suite) pictures() ([]File, error) {
 		if !came || len(rates) > mostRates {
 			continue
 		}
-		f, err := figures.Rates(fmt.Sprintf("%s violated, of the seeds that exercised it", property), "", rates)
+		f, err := figures.Rates(fmt.Sprintf("%s violated, of the seeds that exercised it", property), rates)
 		name, err := add("rates-"+property+".svg", f, err)
 		if err != nil {
 			return nil, err

@@ -2,7 +2,7 @@ package suites
 
 import (
 	"cmp"
-	"maps"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -144,7 +144,7 @@ func (s *Suite) Add(o outcome.Outcome) {
 		c.Skipped = o.Skipped
 	} else {
 		s.Runs++
-		c.add(o)
+		c.Add(o)
 		c.mark(o, s)
 	}
 	if s.Seeds <= 1 || o.Code != outcome.ExitOK && c.Runs-c.Counts[outcome.AsExpected] <= mostKept {
@@ -173,7 +173,8 @@ func (s *Suite) scenario(id string) *Scenario {
 	return outcome.Entry(&s.Scenarios, func(c *Scenario) bool { return c.ID() == id }, Scenario{Name: name, Variant: variant})
 }
 
-func (c *Scenario) add(o outcome.Outcome) {
+// Add takes the outcome of one run.
+func (c *Scenario) Add(o outcome.Outcome) {
 	if c.Counts == nil {
 		c.Counts = map[string]int{}
 	}
@@ -254,7 +255,8 @@ func (s *Suite) sorted() {
 	})
 }
 
-// counted are the states that there are, in the order of a sum.
-func counted(counts map[string]int) []string {
-	return slices.DeleteFunc(outcome.States(), func(s string) bool { return !slices.Contains(slices.Collect(maps.Keys(counts)), s) })
+// File is one more file of a suite's directory, which somebody else makes.
+type File struct {
+	Name  string
+	Write func(io.Writer) error
 }

@@ -219,7 +219,7 @@ func TestHostileTexts(t *testing.T) {
 	o := outcome.Outcome{Schema: 1, Scenario: evil, Code: 1, Error: evil, Command: evil, Retried: []string{evil},
 		Judgements: []outcome.Judgement{{Property: checker.MutualExclusion, Expected: evil, Got: checker.Violated, Cause: evil, Node: evil, Because: evil}}}
 	s.Scenarios[0].Dir = "javascript:alert(3)//"
-	s.Scenarios[0].add(o)
+	s.Scenarios[0].Add(o)
 	s.Scenarios[0].Dir = "../../x/../../../etc"
 	s.Command, s.Version, s.Backend = evil, evil, evil
 	dir, err := Write(s)

@@ -1,13 +1,16 @@
 package suites
 
 import (
+	_ "embed"
 	"fmt"
-	"net/url"
+	"html/template"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"lockpick/checker"
+	"lockpick/reports/palette"
 	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
@@ -24,18 +27,12 @@ type view struct {
 	Uncured  []group
 	Skipped  []group
 	Troubles []group // retries and errors
-	Voices   []voiceView
+	Voices   []voice
 	Facts    [][2]string
 	Hidden   []string // properties without a column
 	Seeds    []string // pictures of many seeds
 	More     []string // what else there is to say of the matrix
 	Index    string
-}
-
-// group is a scenario with what is said of it.
-type group struct {
-	ID, Href string
-	Texts    []string
 }
 
 // row is one scenario on one backend.
@@ -58,46 +55,6 @@ type mark struct {
 	Property, Symbol, Word, Detail, Because, Href, Class string
 }
 
-type voiceView struct {
-	Title, Sum string
-	Claims     []claimView
-}
-
-type claimView struct {
-	Claim, Source, Sentence, Symbol, Verdict string
-	ID, Href, Picture                        string
-}
-
-// there tells which of a run's reports there are, so that no link leads nowhere.
-type there func(path string) bool
-
-const (
-	runPage    = "report.html"
-	runText    = "sequence.txt"
-	runPicture = "sequence.svg"
-)
-
-// page is where a run is read: its report, or until there is one its diagram.
-func (has there) page(dir, anchor string) string {
-	switch {
-	case !linkable(dir):
-		return ""
-	case has(dir + "/" + runPage):
-		return escaped(dir+"/"+runPage) + anchor
-	case has(dir + "/" + runText):
-		return escaped(dir + "/" + runText)
-	}
-	return ""
-}
-
-// linkable: an outcome.json from elsewhere may name anything as its directory.
-func linkable(dir string) bool {
-	rest, ok := strings.CutPrefix(dir, toStore)
-	return ok && rest != "" && !strings.Contains("/"+rest+"/", "/../") && !strings.Contains(dir, "\\")
-}
-
-func escaped(path string) string { return (&url.URL{Path: path}).EscapedPath() }
-
 // look makes the report of a suite, with the latest ones of other backends beside it.
 func look(s *Suite, others []*Suite, has there) view {
 	all := append([]*Suite{s}, others...)
@@ -113,12 +70,8 @@ func look(s *Suite, others []*Suite, has there) view {
 		v.Backends = append(v.Backends, x.Backend)
 	}
 	v.Rows = rows(all, v.Columns, has)
-	cures, flaws := s.remedies()
-	v.Cures = groups(cures, has, func(r remedy) string { return r.base.harm(r.base.harms()) + "." }, remedy.cureText)
-	v.Flaws = groups(flaws, has, nil, remedy.flawText)
-	for _, c := range s.uncured(cures) {
-		v.Uncured = append(v.Uncured, group{c.ID(), has.page(c.Dir, "#verdict"), []string{c.harm(c.harms()) + "."}})
-	}
+	v.Cures, v.Flaws, v.Uncured = s.remedies(has)
+	v.Voices = s.debate(has)
 	for _, c := range s.Scenarios {
 		if c.Skipped != "" {
 			v.Skipped = append(v.Skipped, group{ID: c.ID(), Texts: []string{c.Skipped}})
@@ -126,9 +79,6 @@ func look(s *Suite, others []*Suite, has there) view {
 		if t := c.troubles(); len(t) > 0 {
 			v.Troubles = append(v.Troubles, group{c.ID(), has.page(c.Dir, "#verdict"), t})
 		}
-	}
-	for _, x := range s.debate() {
-		v.Voices = append(v.Voices, x.view(has))
 	}
 	for _, x := range others {
 		v.More = append(v.More, fmt.Sprintf("The rows of %s are those of its suite of %s: %s", x.Backend, stamp(x.Started), x.Headline()))
@@ -140,24 +90,17 @@ func look(s *Suite, others []*Suite, has there) view {
 // columns are the properties of which anything was expected or violated.
 func columns(all []*Suite) (shown, hidden []string) {
 	for _, p := range checker.Properties() {
-		if asked(all, p) {
+		asked := func(c *Scenario) bool {
+			cell := c.Cell(p)
+			return cell != nil && (cell.Expected != "" || cell.Violated > 0)
+		}
+		if slices.ContainsFunc(all, func(s *Suite) bool { return slices.ContainsFunc(s.Scenarios, asked) }) {
 			shown = append(shown, p)
 		} else {
 			hidden = append(hidden, p)
 		}
 	}
 	return shown, hidden
-}
-
-func asked(all []*Suite, property string) bool {
-	for _, s := range all {
-		for _, c := range s.Scenarios {
-			if cell := c.Cell(property); cell != nil && (cell.Expected != "" || cell.Violated > 0) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // rows are all scenarios of all suites, those of one scenario together.
@@ -173,23 +116,14 @@ func rows(all []*Suite, columns []string, has there) []row {
 			done[id] = true
 			from := len(out)
 			for _, x := range all {
-				if c := x.find(id); c != nil {
-					out = append(out, x.row(c, columns, has))
+				if i := slices.IndexFunc(x.Scenarios, func(c *Scenario) bool { return c.ID() == id }); i >= 0 {
+					out = append(out, x.row(x.Scenarios[i], columns, has))
 				}
 			}
 			out[from].First, out[from].Span = true, len(out)-from
 		}
 	}
 	return out
-}
-
-func (s *Suite) find(id string) *Scenario {
-	for _, c := range s.Scenarios {
-		if c.ID() == id {
-			return c
-		}
-	}
-	return nil
 }
 
 func (s *Suite) row(c *Scenario, columns []string, has there) row {
@@ -271,7 +205,7 @@ func (s *Suite) often(c *Scenario, cell *Cell) string {
 		return ""
 	}
 	text := fmt.Sprintf("violated in %d of %d", cell.Violated, cell.Decided)
-	if s.Backend == simulation && cell.Decided >= leastRuns {
+	if cell.Rated(s.Backend) {
 		text = "violated in " + outcome.Rate(cell.Violated, cell.Decided)
 	}
 	if cell.Idle > 0 {
@@ -301,47 +235,6 @@ func (c *Scenario) troubles() []string {
 	return out
 }
 
-// groups puts what is said of one base together, after what is said of the base itself.
-func groups(rs []remedy, has there, first, text func(remedy) string) []group {
-	var out []group
-	for _, r := range rs {
-		id := r.base.ID()
-		if len(out) == 0 || out[len(out)-1].ID != id {
-			out = append(out, group{ID: id, Href: has.page(r.base.Dir, "#verdict")})
-			if first != nil {
-				out[len(out)-1].Texts = []string{first(r)}
-			}
-		}
-		g := &out[len(out)-1]
-		g.Texts = append(g.Texts, text(r))
-	}
-	return out
-}
-
-// marks of a verdict on a claim.
-var verdictMarks = map[string]string{upheld: "✓", refuted: "✗", open: "?", notTried: "–"}
-
-func (v voice) view(has there) voiceView {
-	out := voiceView{Title: v.title}
-	parts := []string{}
-	for _, verdict := range []string{upheld, refuted, open, notTried} {
-		if n := v.tally[verdict]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, verdict))
-		}
-	}
-	out.Sum = fmt.Sprintf("%s: %s.", words.Plural(len(v.claims), "claim"), strings.Join(parts, ", "))
-	for _, x := range v.claims {
-		c := x.scenario
-		w := claimView{Claim: c.Claim, Source: c.Source, Sentence: x.sentence, Symbol: verdictMarks[x.verdict], Verdict: x.verdict,
-			ID: c.ID(), Href: has.page(c.Dir, "#story")}
-		if picture := c.Dir + "/" + runPicture; linkable(c.Dir) && has(picture) {
-			w.Picture = escaped(picture)
-		}
-		out.Claims = append(out.Claims, w)
-	}
-	return out
-}
-
 func (s *Suite) facts() [][2]string {
 	f := [][2]string{
 		{"command", s.Command}, {"backend", s.Backend}, {"seeds", s.seeds()},
@@ -356,3 +249,25 @@ func (s *Suite) facts() [][2]string {
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+//go:embed suite.html.tmpl
+var suiteTemplate string
+
+//go:embed style.css
+var style string
+
+// texts are the functions of both pages.
+var texts = template.FuncMap{
+	"text":  visible,
+	"style": func() template.CSS { return template.CSS(palette.CSS + style) },
+}
+
+var suitePage = template.Must(template.New("suite").Funcs(texts).Parse(suiteTemplate))
+
+// writePage writes suite.html.
+func writePage(w io.Writer, v view) error {
+	if err := suitePage.Execute(w, v); err != nil {
+		return fmt.Errorf("draw suite: %w", err)
+	}
+	return nil
+}

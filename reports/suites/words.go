@@ -13,9 +13,10 @@ import (
 // leastRuns are the runs of which a rate says anything.
 const leastRuns = 20
 
-// simulation is the backend whose runs are independent trials: on others a run that
-// missed its violation is tried again, so a share of them is no rate.
-const simulation = "sim"
+// Rated reports whether a share of the runs on a backend is a rate. That takes independent
+// trials, which only the simulation has: on others a run that missed its violation is
+// tried again.
+func (c Cell) Rated(backend string) bool { return backend == "sim" && c.Decided >= leastRuns }
 
 // seeds names the seeds of a suite.
 func (s *Suite) seeds() string {
@@ -27,10 +28,7 @@ func (s *Suite) seeds() string {
 
 // Headline says in a few sentences what came of the suite.
 func (s *Suite) Headline() string {
-	var parts []string
-	for _, state := range counted(s.Counts) {
-		parts = append(parts, fmt.Sprintf("%d %s", s.Counts[state], state))
-	}
+	parts := outcome.Counted(s.Counts)
 	if len(parts) == 0 {
 		parts = []string{"nothing was run"}
 	}

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -35,11 +33,9 @@ const stampForm = "20060102T150405.000Z"
 // suiteName tells a suite's directory from those of a scenario that is called suites.
 var suiteName = regexp.MustCompile(`^\d{8}T\d{6}\.\d{3}Z(-\d+)?$`)
 
-// File is one more file of a suite's directory, which somebody else makes.
-type File struct {
-	Name  string
-	Write func(io.Writer) error
-}
+// runName is how a run's directory is called: TIME-BACKEND-SEED, with a number where
+// two began at once.
+var runName = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{3}Z)-([a-z0-9]+)-(\d+)(-\d+)?$`)
 
 // Write writes a suite into a directory of its own in the store. It appears by
 // rename once all its files are there, more of others' too, and `latest` beside it
@@ -47,20 +43,6 @@ type File struct {
 func Write(s *Suite, more ...File) (dir string, err error) {
 	s.Schema = Schema
 	s.sorted()
-	parent := filepath.Join(s.Store, Folder)
-	if err := os.MkdirAll(s.Store, 0o755); err != nil {
-		return "", fmt.Errorf("create suite directory: %w; choose another with --store", err)
-	}
-	shelf, err := files.MakeFolder(parent)
-	if err != nil {
-		return "", fmt.Errorf("create suite directory: %w; choose another with --store", err)
-	}
-	defer shelf.Close()
-	tmp, err := owned.Unfinished.MakeDir(parent)
-	if err != nil {
-		return "", fmt.Errorf("create suite directory: %w; choose another with --store", err)
-	}
-	defer os.RemoveAll(tmp) // it has its name by then, unless something failed
 	pictures, err := s.pictures()
 	if err != nil {
 		return "", err
@@ -69,58 +51,30 @@ func Write(s *Suite, more ...File) (dir string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("write suite: %w", err)
 	}
-	if err := replace(tmp, OutcomeFile, append(text, '\n')); err != nil {
-		return "", err
-	}
-	if err := draw(tmp, s); err != nil {
-		return "", err
-	}
-	for _, f := range slices.Concat(pictures, more) {
-		var text bytes.Buffer
-		if err := f.Write(&text); err != nil {
-			return "", err
+	dir, err = files.Place(s.Store, Folder, s.Started.UTC().Format(stampForm), func(dir string) error {
+		if err := files.WriteIn(dir, OutcomeFile, append(text, '\n')); err != nil {
+			return err
 		}
-		if err := replace(tmp, f.Name, text.Bytes()); err != nil {
-			return "", err
+		for _, f := range slices.Concat(pictures, more) {
+			var text bytes.Buffer
+			if err := f.Write(&text); err != nil {
+				return err
+			}
+			if err := files.WriteIn(dir, f.Name, text.Bytes()); err != nil {
+				return err
+			}
 		}
-	}
-	name := s.Started.UTC().Format(stampForm)
-	if dir, err = settle(tmp, filepath.Join(parent, name)); err != nil {
-		return "", err
-	}
-	if err := os.Chmod(dir, 0o755); err != nil { // not before: what others may enter is not swept
-		return "", fmt.Errorf("create suite directory: %w", err)
-	}
-	latest(parent, filepath.Base(dir))
-	return dir, nil
+		return draw(dir, s)
+	})
+	return dir, unwritten(err)
 }
 
-// settle gives a directory its name, or the next that is free.
-func settle(tmp, name string) (string, error) {
-	for n := 1; ; n++ {
-		dir := name
-		if n > 1 {
-			dir += fmt.Sprintf("-%d", n)
-		}
-		// A rename onto a directory that isn't empty fails, so of two that want one name one gets it.
-		err := os.Rename(tmp, dir)
-		if err == nil {
-			return dir, nil
-		}
-		if !errors.Is(err, fs.ErrExist) || n >= 1000 {
-			return "", fmt.Errorf("create suite directory: %w", err)
-		}
+// unwritten says what to do about a store that nothing can be written to.
+func unwritten(err error) error {
+	if err == nil {
+		return nil
 	}
-}
-
-// latest points a link beside the suites at the newest; where links can't be made,
-// there is none.
-func latest(parent, name string) {
-	own, err := owned.Unfinished.Name()
-	tmp := filepath.Join(parent, own)
-	if err == nil && os.Symlink(name, tmp) == nil && os.Rename(tmp, filepath.Join(parent, "latest")) != nil {
-		os.Remove(tmp)
-	}
+	return fmt.Errorf("write to store: %w; make room, or choose another folder with --store", err)
 }
 
 // Draw draws a stored suite again, from its outcome.json alone: nothing is judged anew. It
@@ -133,7 +87,7 @@ func Draw(dir string) (*Suite, error) {
 	if err := Sweep(s.Store); err != nil {
 		return nil, err
 	}
-	return s, draw(dir, s)
+	return s, unwritten(draw(dir, s))
 }
 
 // draw writes a suite's reports into a directory of store/suites.
@@ -150,17 +104,14 @@ func draw(dir string, s *Suite) error {
 		return err
 	}
 	writeMarkdown(&text, v)
-	if err := replace(dir, PageFile, page.Bytes()); err != nil {
-		return err
-	}
-	return replace(dir, TextFile, text.Bytes())
+	return cmp.Or(files.WriteIn(dir, PageFile, page.Bytes()), files.WriteIn(dir, TextFile, text.Bytes()))
 }
 
 // beside are the latest suites of other backends in the same store.
 func beside(s *Suite) []*Suite {
 	newest := map[string]*Suite{}
 	for _, dir := range Stored(s.Store) {
-		backend := head(dir).backend
+		backend := head(dir).text("backend")
 		if backend == "" || backend == s.Backend || newest[backend] != nil {
 			continue
 		}
@@ -224,8 +175,10 @@ func parse(text []byte) (*Suite, error) {
 	if s.Schema != Schema || s.Scenarios == nil || slices.Contains(s.Scenarios, nil) {
 		return nil, errors.New("it is no suite of this version")
 	}
+	drawn := slices.Clone(s.Rates)
 	counts := []int{s.Seeds, s.Planned, s.Runs}
 	for _, c := range s.Scenarios {
+		drawn = append(drawn, c.Seeds)
 		counts = append(counts, c.Runs, c.Retries)
 		for _, cell := range c.Cells {
 			counts = append(counts, cell.Decided, cell.Violated, cell.Unexpected)
@@ -239,7 +192,7 @@ func parse(text []byte) (*Suite, error) {
 	if !outcome.KnownCode(s.Code) {
 		return nil, fmt.Errorf("code: %d is no exit code", s.Code)
 	}
-	for _, picture := range append(pictures(s), s.Rates...) {
+	for _, picture := range drawn {
 		if strings.ContainsAny(picture, `/\:`) {
 			return nil, fmt.Errorf("a picture of it is called %q, which is not beside it", picture)
 		}
@@ -252,26 +205,84 @@ func parse(text []byte) (*Suite, error) {
 	return s, nil
 }
 
-// pictures are those of scenarios of many seeds.
-func pictures(s *Suite) (all []string) {
-	for _, c := range s.Scenarios {
-		all = append(all, c.Seeds)
-	}
-	return all
-}
-
 // mostCounted is more than all runs of all scenarios.
 const mostCounted = 1 << 40
 
-// replace writes a file that appears under its name when it is whole.
-func replace(dir, name string, text []byte) error {
+// Sweep removes what killed lockpicks have left in a store of files and folders that were
+// not whole: beside runs and suites, and in them.
+func Sweep(store string) error {
+	_, err := owned.Unfinished.SweepTree(store, func(path string) bool {
+		name := filepath.Base(path)
+		switch strings.Count(filepath.ToSlash(path), "/") {
+		case 0:
+			return !strings.HasPrefix(name, ".")
+		case 1:
+			return runName.MatchString(name) || suiteName.MatchString(name)
+		}
+		return name == "figures"
+	})
+	return err
+}
+
+// headSize bounds what is read of an outcome.json to know what it is of.
+const headSize = 16 << 10
+
+// heads is what the beginning of an outcome.json says: a string or a number by its name.
+type heads map[string]any
+
+// head reads the beginning of the outcome.json in a directory, of a run or a suite, and
+// nothing that grows with the run. A file that is no such thing says nothing.
+func head(dir string) heads {
 	in, err := files.OpenFolder(dir)
-	if err == nil {
-		defer in.Close()
-		err = in.Write(name, text)
-	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w; make room, or choose another folder with --store", name, err)
+		return nil
 	}
-	return nil
+	defer in.Close()
+	f, err := in.Open(OutcomeFile, mostJSON)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	d := json.NewDecoder(io.LimitReader(f, headSize))
+	d.UseNumber()
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil
+	}
+	h := heads{}
+	for d.More() {
+		name, err := d.Token()
+		value, err2 := d.Token()
+		if err != nil || err2 != nil {
+			return nil
+		}
+		if _, nested := value.(json.Delim); nested {
+			break // the judgements, or the counts: the head is over
+		}
+		h[fmt.Sprint(name)] = value
+	}
+	return h
+}
+
+func (h heads) text(name string) string {
+	s, _ := h[name].(string)
+	return s
+}
+
+func (h heads) number(name string) json.Number {
+	n, _ := h[name].(json.Number)
+	return n
+}
+
+// state is what became of it, as far as its head tells.
+func (h heads) state() string {
+	for _, name := range []string{"code", "backend", "seed"} {
+		if _, there := h[name]; !there {
+			return "no outcome"
+		}
+	}
+	code, _ := h.number("code").Int64()
+	if code == outcome.ExitInterrupt { // a suite's alone
+		return "interrupted"
+	}
+	return outcome.Outcome{Code: int(code)}.State()
 }

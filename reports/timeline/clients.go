@@ -16,19 +16,19 @@ const mostClients = 24
 
 // clientLanes draws each client: its operations, and below them its belief.
 func (b *builder) clientLanes() {
-	names := b.first(b.f.Params.Clients, mostClients, "client")
+	names := b.chart.first(b.run.f.Params.Clients, mostClients, "client")
 	rows := map[string]int{}
 	beliefs := map[string][]facts.Belief{}
-	for _, x := range b.beliefs {
+	for _, x := range b.run.beliefs {
 		beliefs[x.Client] = append(beliefs[x.Client], x)
 	}
 	for _, name := range names {
 		if _, twice := rows[name]; twice {
 			continue
 		}
-		b.lane(name, Client)
-		rows[name] = b.row(18)
-		b.believed(b.row(7), beliefs[name])
+		b.chart.lane(name, Client)
+		rows[name] = b.chart.row(18)
+		b.believed(b.chart.row(7), beliefs[name])
 		b.clockRow(name)
 		b.stalls(name)
 	}
@@ -48,8 +48,8 @@ func (b *builder) believed(row int, beliefs []facts.Belief) {
 		if x.Closes != 0 {
 			numbers = append(numbers, x.Closes)
 		}
-		b.add(Item{Row: row, Kind: b.kind("belief"), From: micros(min(from, b.end)), To: micros(min(x.To, b.end)),
-			Label: b.text(""), Detail: b.text(short(x.Key) + " until " + words.Seconds(x.To)), Session: b.text(x.Session), Events: numbers})
+		b.chart.add(Item{Row: row, Kind: b.chart.kind("belief"), From: micros(min(from, b.run.end)), To: micros(min(x.To, b.run.end)),
+			Label: b.chart.text(""), Detail: b.chart.text(short(x.Key) + " until " + words.Seconds(x.To)), Session: b.chart.text(x.Session), Events: numbers})
 	}
 }
 
@@ -61,13 +61,13 @@ func (b *builder) operations(rows map[string]int) {
 			all[o.Call.Process] = append(all[o.Call.Process], o)
 		}
 	}
-	for s := range b.f.Sessions() {
+	for s := range b.run.f.Sessions() {
 		put(s.Acquire)
 		for a := range s.Actions() {
 			put(a.Operation)
 		}
 	}
-	for _, e := range b.f.Loose {
+	for _, e := range b.run.f.Loose {
 		put(facts.Operation{Call: e, Return: e})
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -77,25 +77,9 @@ func (b *builder) operations(rows map[string]int) {
 		})
 		free := int64(0)
 		for i, o := range of {
-			free = b.operation(rows[name], o, b.over(of, i), free)
+			free = b.operation(rows[name], o, b.run.over(of, i), free)
 		}
 	}
-}
-
-// over is when the i-th of a client's operations returned, or else when the client did
-// something else, or was gone.
-func (b *builder) over(of []facts.Operation, i int) int64 {
-	o := of[i]
-	if o.Return != nil {
-		return o.Return.T
-	}
-	if i+1 < len(of) {
-		return of[i+1].Call.T
-	}
-	if t, gone := b.f.Gone[o.Call.Process]; gone && t >= o.Call.T {
-		return t
-	}
-	return b.end
 }
 
 // operation draws one where its client's row is free, and says from when on it is again.
@@ -109,12 +93,12 @@ func (b *builder) operation(row int, o facts.Operation, to, free int64) int64 {
 		class = "other"
 	}
 	from := max(o.Call.T, free)
-	b.put(row, class, from, to, said{label: o.Call.Op, detail: b.about(o.Call, e), session: o.Call.Session}, o.Call, o.Return)
+	b.chart.put(row, class, from, to, said{label: o.Call.Op, detail: about(o.Call, e), session: o.Call.Session}, o.Call, o.Return)
 	return max(to, from)
 }
 
 // about tells what an operation was told.
-func (b *builder) about(call, ret *event) string {
+func about(call, ret *event) string {
 	var parts []string
 	add := func(say bool, format string, args ...any) {
 		if say {
@@ -132,4 +116,20 @@ func (b *builder) about(call, ret *event) string {
 	add(call.Op == history.OpWrite, "based on version %d", call.Version)
 	add(ret.Cause != "", "%s", ret.Cause)
 	return sentence(parts...)
+}
+
+// over is when the i-th of a client's operations returned, or else when the client did
+// something else, or was gone.
+func (r *run) over(of []facts.Operation, i int) int64 {
+	o := of[i]
+	if o.Return != nil {
+		return o.Return.T
+	}
+	if i+1 < len(of) {
+		return of[i+1].Call.T
+	}
+	if t, gone := r.f.Gone[o.Call.Process]; gone && t >= o.Call.T {
+		return t
+	}
+	return r.end
 }

@@ -15,20 +15,20 @@ const mostTracks = 8
 // faultLane draws what the nemesis did: each fault from its injection to its end,
 // those of one kind and step that came and went together as one.
 func (b *builder) faultLane() {
-	groups := b.faultGroups()
+	groups := b.run.faultGroups()
 	if len(groups) == 0 {
 		return
 	}
-	b.lane("faults", Faults)
+	b.chart.lane("faults", Faults)
 	var rows []int
 	var free, clear []int64 // when each row is free again, and its last label has room
 	crowded := 0
 	for _, g := range groups {
-		from, to := b.spanOf(g)
+		from, to := b.run.spanOf(g)
 		i := slices.IndexFunc(clear, func(t int64) bool { return t <= from })
 		if i < 0 && len(rows) < mostTracks {
 			i = len(rows)
-			rows, free, clear = append(rows, b.row(18)), append(free, 0), append(clear, 0)
+			rows, free, clear = append(rows, b.chart.row(18)), append(free, 0), append(clear, 0)
 		}
 		if i < 0 {
 			i = slices.IndexFunc(free, func(t int64) bool { return t <= from })
@@ -37,24 +37,12 @@ func (b *builder) faultLane() {
 			crowded++
 			continue
 		}
-		free[i], clear[i] = to, max(to, from+b.end/50)
+		free[i], clear[i] = to, max(to, from+b.run.end/50)
 		b.drawFault(rows[i], g)
 	}
 	if crowded > 0 {
-		b.omit(fmt.Sprintf("%d faults that were in force at once with %d others", crowded, mostTracks))
+		b.chart.omit(fmt.Sprintf("%d faults that were in force at once with %d others", crowded, mostTracks))
 	}
-}
-
-func (b *builder) spanOf(g []*facts.Fault) (from, to int64) {
-	from = never
-	for _, f := range g {
-		from = min(from, f.From())
-		if f.Invoke != nil {
-			from = min(from, f.Invoke.T)
-		}
-		to = max(to, min(over(f), b.end))
-	}
-	return from, to
 }
 
 func (b *builder) drawFault(row int, g []*facts.Fault) {
@@ -73,27 +61,27 @@ func (b *builder) drawFault(row int, g []*facts.Fault) {
 		}
 		failed = failed || f.Fail != nil
 	}
-	_, to := b.spanOf(g)
-	s := said{label: g[0].Kind + " " + joined(targets), detail: sentence(append([]string{b.planned(g[0].Step)}, slices.Compact(details)...)...)}
+	_, to := b.run.spanOf(g)
+	s := said{label: g[0].Kind + " " + joined(targets), detail: sentence(append([]string{b.run.planned(g[0].Step)}, slices.Compact(details)...)...)}
 	if tried < min(begun, to) && micros(tried) < micros(min(begun, to)) {
-		b.put(row, "fault-try", tried, min(begun, to), s, events...)
+		b.chart.put(row, "fault-try", tried, min(begun, to), s, events...)
 	}
 	switch at := min(begun, to); {
 	case failed:
-		b.put(row, "fault-no", at, max(at, to), s, events...)
+		b.chart.put(row, "fault-no", at, max(at, to), s, events...)
 	case to <= at:
-		b.put(row, "fault-at", at, at, s, events...)
+		b.chart.put(row, "fault-at", at, at, s, events...)
 	default:
-		b.put(row, "fault", at, to, s, events...)
+		b.chart.put(row, "fault", at, to, s, events...)
 	}
 }
 
 // planned says what a step was to do.
-func (b *builder) planned(step int) string {
+func (r *run) planned(step int) string {
 	if step == history.Unplanned {
 		return "nobody planned it"
 	}
-	for _, p := range b.f.Params.Steps {
+	for _, p := range r.f.Params.Steps {
 		if p.Step == step {
 			return fmt.Sprintf("planned as step %d: %s %s when %s", step, p.Fault, joined(p.Targets), p.When)
 		}
@@ -103,18 +91,18 @@ func (b *builder) planned(step int) string {
 
 // faultGroups puts those together that came and went at once. They are in the
 // order of their begin.
-func (b *builder) faultGroups() [][]*facts.Fault {
+func (r *run) faultGroups() [][]*facts.Fault {
 	const moment = 20e6
 	near := func(x, y int64) bool { return x == y || max(x, y)-min(x, y) <= moment }
 	var out [][]*facts.Fault
-	for _, f := range b.f.Faults {
+	for _, f := range r.f.Faults {
 		i := -1
 		for j := len(out) - 1; j >= max(0, len(out)-20); j-- {
 			o := out[j][0]
 			if slices.ContainsFunc(out[j], func(x *facts.Fault) bool { return x.Target == f.Target }) {
 				continue
 			}
-			if o.Kind == f.Kind && o.Step == f.Step && near(o.From(), f.From()) && near(min(over(o), b.end), min(over(f), b.end)) {
+			if o.Kind == f.Kind && o.Step == f.Step && near(o.From(), f.From()) && near(min(over(o), r.end), min(over(f), r.end)) {
 				i = j
 				break
 			}
@@ -126,11 +114,24 @@ func (b *builder) faultGroups() [][]*facts.Fault {
 		out[i] = append(out[i], f)
 	}
 	slices.SortStableFunc(out, func(x, y []*facts.Fault) int {
-		a, _ := b.spanOf(x)
-		c, _ := b.spanOf(y)
+		a, _ := r.spanOf(x)
+		c, _ := r.spanOf(y)
 		return int(min(max(a-c, -1), 1))
 	})
 	return out
+}
+
+// spanOf is from when to when a group of faults lasted, with what it took to inject them.
+func (r *run) spanOf(g []*facts.Fault) (from, to int64) {
+	from = never
+	for _, f := range g {
+		from = min(from, f.From())
+		if f.Invoke != nil {
+			from = min(from, f.Invoke.T)
+		}
+		to = max(to, min(over(f), r.end))
+	}
+	return from, to
 }
 
 // joined names targets briefly; links of one client as "c1–n1 n2 n3".

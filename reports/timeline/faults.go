@@ -6,15 +6,13 @@ import (
 	"strings"
 
 	"lockpick/harness/history/facts"
+	"lockpick/nemesis"
 	"lockpick/reports/words"
 )
 
-// instant is the kinds of fault that happen, and are not healed.
-var instant = []string{"clock-jump", "drop", "failover", "touch"}
-
 // over is when a fault was over.
 func over(f *facts.Fault) int64 {
-	if f.End == nil && (f.Begin == nil || slices.Contains(instant, f.Kind)) {
+	if kind, _ := nemesis.KindOf(f.Kind); f.End == nil && (f.Begin == nil || kind.Momentary) {
 		return f.From()
 	}
 	return f.To()
@@ -39,18 +37,18 @@ func clockWords(t facts.Turn) string {
 
 // clockRow draws where a process's clock was wrong, if it ever was.
 func (b *builder) clockRow(name string) {
-	turns := b.f.TurnsOf(name)
+	turns := b.run.f.TurnsOf(name)
 	if !slices.ContainsFunc(turns, facts.Turn.Wrong) {
 		return
 	}
-	row := b.row(13)
+	row := b.chart.row(13)
 	for i, t := range turns {
-		to := b.end
+		to := b.run.end
 		if i+1 < len(turns) {
 			to = turns[i+1].T
 		}
 		if t.Wrong() {
-			b.put(row, "clock", t.T, to, said{label: clockWords(t)}, t.Event)
+			b.chart.put(row, "clock", t.T, to, said{label: clockWords(t)}, t.Event)
 		}
 	}
 }
@@ -58,20 +56,20 @@ func (b *builder) clockRow(name string) {
 // stalls draws behind a process's lane where it stood still.
 func (b *builder) stalls(name string) {
 	cover := -1
-	for _, f := range b.f.Faults {
-		class, ok := map[string]string{"pause": "paused", "kill": "down", "shutdown": "down", "power-loss": "down"}[f.Kind]
-		if !ok || f.Target != name || f.Begin == nil {
+	for _, f := range b.run.f.Faults {
+		class := string(nemesis.ToldOf(f.Kind).State)
+		if class == "" || f.Target != name || f.Begin == nil {
 			continue
 		}
 		if cover < 0 {
-			cover = b.cover()
+			cover = b.chart.cover()
 		}
 		label := class
-		if f.End == nil && f.Kind == "kill" {
+		if f.End == nil && f.Kind == facts.Kill {
 			label = "killed"
-			b.put(cover, "death", f.From(), f.From(), said{detail: f.Begin.Cause}, f.Begin)
+			b.chart.put(cover, "death", f.From(), f.From(), said{detail: f.Begin.Cause}, f.Begin)
 		}
-		b.put(cover, class, f.From(), over(f), said{label: label, detail: causes(f)}, f.Begin, f.End)
+		b.chart.put(cover, class, f.From(), over(f), said{label: label, detail: causes(f)}, f.Begin, f.End)
 	}
 }
 

@@ -16,11 +16,11 @@ const mostKeys = 4
 func (b *builder) holderLanes() {
 	byKey := map[string][]facts.Belief{}
 	var keys []string
-	for _, x := range b.beliefs {
+	for _, x := range b.run.beliefs {
 		if byKey[x.Key] == nil {
 			keys = append(keys, x.Key)
 		}
-		ε := int64(b.f.Params.StampError)
+		ε := int64(b.run.f.Params.StampError)
 		x.From, x.To = x.From+ε, x.To-ε
 		if x.From < x.To {
 			byKey[x.Key] = append(byKey[x.Key], x)
@@ -28,15 +28,15 @@ func (b *builder) holderLanes() {
 	}
 	for i, key := range keys {
 		if i == mostKeys {
-			b.omit("the holders of " + words.Plural(len(keys)-mostKeys, "more lock"))
+			b.chart.omit("the holders of " + words.Plural(len(keys)-mostKeys, "more lock"))
 			return
 		}
 		name := "holders"
 		if len(keys) > 1 {
 			name = "holders of " + key
 		}
-		b.lane(name, Holders)
-		b.holders(b.row(30), byKey[key])
+		b.chart.lane(name, Holders)
+		b.holders(b.chart.row(30), byKey[key])
 	}
 }
 
@@ -73,11 +73,11 @@ func (b *builder) holders(row int, beliefs []facts.Belief) {
 			points = append(points, [2]int64{at, int64(len(now))})
 		}
 	}
-	b.t.Lines = append(b.t.Lines, Line{Row: row, Points: points})
+	b.chart.t.Lines = append(b.chart.t.Lines, Line{Row: row, Points: points})
 }
 
 func (b *builder) overlap(row int, beliefs []facts.Belief, now []int, from, to int64) {
-	i := Item{Row: row, Kind: b.kind("overlap"), From: micros(from), To: micros(to), Label: b.text(fmt.Sprintf("%d hold", len(now)))}
+	i := Item{Row: row, Kind: b.chart.kind("overlap"), From: micros(from), To: micros(to), Label: b.chart.text(fmt.Sprintf("%d hold", len(now)))}
 	detail := ""
 	for k, n := range now {
 		x := beliefs[n]
@@ -90,6 +90,6 @@ func (b *builder) overlap(row int, beliefs []facts.Belief, now []int, from, to i
 			i.Events = append(i.Events, x.Closes)
 		}
 	}
-	i.Detail = b.text(detail + " believe that they hold " + short(beliefs[now[0]].Key))
-	b.add(i)
+	i.Detail = b.chart.text(detail + " believe that they hold " + short(beliefs[now[0]].Key))
+	b.chart.add(i)
 }

@@ -7,14 +7,15 @@ import (
 
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
+	"lockpick/nemesis"
 )
 
 // inferred is the lives of keys by what the links saw and what befell the node, for want of
 // the node's own word: a set or an extension that was accepted says that the key is there,
 // one of somebody else's that it was gone.
-func (b *builder) inferred() map[string][][]life {
+func (r *run) inferred() map[string][][]life {
 	out := map[string][][]life{}
-	for node, commands := range b.f.ByNode() {
+	for node, commands := range r.f.ByNode() {
 		byKey := map[string][]*event{}
 		var keys []string
 		for _, e := range commands {
@@ -24,7 +25,7 @@ func (b *builder) inferred() map[string][][]life {
 			byKey[e.Key] = append(byKey[e.Key], e)
 		}
 		for _, key := range keys {
-			in := inference{builder: b, node: node}
+			in := inference{run: r, node: node}
 			for _, e := range byKey[key] {
 				in.command(e)
 			}
@@ -37,7 +38,7 @@ func (b *builder) inferred() map[string][][]life {
 
 // inference is one key on one node while its commands are read.
 type inference struct {
-	*builder
+	*run
 	node  string
 	lives []life
 
@@ -94,7 +95,7 @@ func (in *inference) end(at int64, by *event, how string) {
 		l.early, l.how = true, fmt.Sprintf("%s's own release deletes it late, while it believes that it holds the lock", facts.Sender(by))
 	case own:
 		l.how = facts.Sender(by) + " deletes it"
-	case l.to < l.due && l.to < in.builder.end && gone <= at:
+	case l.to < l.due && l.to < in.run.end && gone <= at:
 		l.early, l.how = true, why
 	case by != nil && l.to == at && at < l.due:
 		l.early, l.how = true, how
@@ -136,12 +137,12 @@ func (in *inference) ends(l *life, shown int64) (int64, string) {
 		if f.Target != in.node || f.Begin == nil || f.Begin.T <= in.seen || f.Begin.T >= at {
 			continue
 		}
-		switch f.Kind {
-		case "kill", "power-loss", "shutdown":
+		switch {
+		case nemesis.ToldOf(f.Kind).State == nemesis.Down:
 			if f.End == nil || in.f.Params.Persistence == "none" || f.End.T <= shown && shown < at {
 				at, why = f.Begin.T, f.Kind+": the node forgets it"
 			}
-		case "failover":
+		case f.Kind == history.Failover:
 			at, why = f.Begin.T, "failover to a replica that has not got it"
 		}
 	}
@@ -166,6 +167,6 @@ func (in *inference) turnedAway(l *life) (int64, string) {
 }
 
 // believes reports whether a session is believed in at an instant.
-func (b *builder) believes(session string, at int64) bool {
-	return slices.ContainsFunc(b.bySession[session], func(x facts.Belief) bool { return x.From <= at && at < x.To })
+func (r *run) believes(session string, at int64) bool {
+	return slices.ContainsFunc(r.bySession[session], func(x facts.Belief) bool { return x.From <= at && at < x.To })
 }

@@ -11,18 +11,22 @@ const mostNodes = 24
 
 // nodeLanes draws for each node whose key it has, and until when.
 func (b *builder) nodeLanes() {
-	names := b.first(b.f.Params.Nodes, mostNodes, "node")
-	lives := b.lives()
+	names := b.chart.first(b.run.f.Params.Nodes, mostNodes, "node")
+	lives := b.run.inferred // as the links saw it, unless the nodes told
+	if b.run.f.Params.Life {
+		lives = b.run.told
+	}
+	byNode := lives()
 	for _, name := range slices.Compact(slices.Clone(names)) {
-		b.lane(name, Node)
-		row := b.row(16)
-		for i, key := range lives[name] {
+		b.chart.lane(name, Node)
+		row := b.chart.row(16)
+		for i, key := range byNode[name] {
 			if i >= mostKeys {
-				b.omit(words.Plural(len(lives[name])-mostKeys, "more key") + " on " + short(name))
+				b.chart.omit(words.Plural(len(byNode[name])-mostKeys, "more key") + " on " + short(name))
 				break
 			}
 			if i > 0 {
-				row = b.row(16)
+				row = b.chart.row(16)
 			}
 			for _, l := range key {
 				b.drawLife(row, l)
@@ -31,15 +35,6 @@ func (b *builder) nodeLanes() {
 		b.clockRow(name)
 		b.stalls(name)
 	}
-}
-
-// lives is by node the lives of each key there, in the order of the keys' first use and of
-// time: as the nodes told them, or else as they can be inferred.
-func (b *builder) lives() map[string][][]life {
-	if b.f.Params.Life {
-		return b.told()
-	}
-	return b.inferred()
 }
 
 // life is a key on a node from when it was set to when it was gone.
@@ -62,9 +57,9 @@ func (b *builder) drawLife(row int, l life) {
 	if l.early {
 		class = "lease-early"
 	}
-	b.put(row, class, l.from, l.to, said{label: short(l.owner), session: l.session,
+	b.chart.put(row, class, l.from, l.to, said{label: short(l.owner), session: l.session,
 		detail: sentence(fmt.Sprintf("%s's %s", short(l.owner), short(l.key)), until, l.how)}, l.events...)
 	if l.early {
-		b.put(row, "lost", l.to, l.to, said{detail: sentence(fmt.Sprintf("%s's key is gone", short(l.owner)), l.how), session: l.session}, l.events...)
+		b.chart.put(row, "lost", l.to, l.to, said{detail: sentence(fmt.Sprintf("%s's key is gone", short(l.owner)), l.how), session: l.session}, l.events...)
 	}
 }

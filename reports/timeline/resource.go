@@ -11,22 +11,22 @@ import (
 // resourceLane draws the writes that the resource accepted or refused, from its
 // own log.
 func (b *builder) resourceLane(v checker.Verdict) {
-	if !slices.ContainsFunc(b.f.Log, func(e *event) bool { return e.Applied != 0 }) {
+	if !slices.ContainsFunc(b.run.f.Log, func(e *event) bool { return e.Applied != 0 }) {
 		return
 	}
-	name := b.f.Params.Resource
+	name := b.run.f.Params.Resource
 	if name == "" {
 		name = "resource"
 	}
-	b.lane(name, Resource)
-	row := b.row(26)
+	b.chart.lane(name, Resource)
+	row := b.chart.row(26)
 	harm := harmed(v)
-	for _, w := range b.f.Writes() {
+	for _, w := range b.run.f.Writes() {
 		e := w.Event
 		if e.Applied == 0 {
 			continue
 		}
-		client := short(b.clientOf(e.Session))
+		client := short(b.run.clientOf(e.Session))
 		class, became := "accepted", fmt.Sprintf("%s's write, based on version %d", client, e.Version)
 		if e.Type != history.OK {
 			class = "refused"
@@ -41,7 +41,7 @@ func (b *builder) resourceLane(v checker.Verdict) {
 			label += fmt.Sprintf(" #%d", e.Fence)
 			became = sentence(became, fmt.Sprintf("fencing token %d", e.Fence))
 		}
-		b.put(row, class, e.Applied, e.Applied, said{label: label, detail: became, session: e.Session}, e)
+		b.chart.put(row, class, e.Applied, e.Applied, said{label: label, detail: became, session: e.Session}, e)
 	}
 }
 

@@ -1,7 +1,9 @@
 package timeline
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
 
 	"lockpick/checker"
 	"lockpick/harness/history"
@@ -106,8 +108,14 @@ func Of(h *history.History, v checker.Verdict) Timeline {
 	b.clientLanes()
 	b.nodeLanes()
 	b.resourceLane(v)
-	b.finish()
-	return b.t
+	c := b.chart
+	slices.SortStableFunc(c.t.Items, func(x, y Item) int {
+		return cmp.Or(cmp.Compare(x.Row, y.Row), cmp.Compare(x.From, y.From), cmp.Compare(x.To, y.To))
+	})
+	about, violated := b.focus()
+	c.openAt(about, violated)
+	c.thin(about)
+	return c.t
 }
 
 // micros is an instant of a history as a timeline has it.

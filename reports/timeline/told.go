@@ -9,16 +9,16 @@ import (
 )
 
 // told is the lives of keys as the nodes told them.
-func (b *builder) told() map[string][][]life {
+func (r *run) told() map[string][][]life {
 	out := map[string][][]life{}
-	all := b.f.Lives()
-	for _, node := range b.f.Params.Nodes {
+	all := r.f.Lives()
+	for _, node := range r.f.Params.Nodes {
 		if out[node] != nil {
 			continue // it is named twice
 		}
 		for _, key := range all.Keys {
 			if stays := all.Stays(node, key); len(stays) > 0 {
-				out[node] = append(out[node], b.inTurn(stays))
+				out[node] = append(out[node], r.inTurn(stays))
 			}
 		}
 	}
@@ -27,10 +27,10 @@ func (b *builder) told() map[string][][]life {
 
 // inTurn is the lives of one key on one node, one after the other: stamps may be wrong by
 // more than the key was gone in between.
-func (b *builder) inTurn(stays []*facts.Stay) (lives []life) {
+func (r *run) inTurn(stays []*facts.Stay) (lives []life) {
 	free := int64(0)
 	for i, s := range stays {
-		l := b.toldBy(s)
+		l := r.toldBy(s)
 		if i+1 < len(stays) {
 			l.to = min(l.to, stays[i+1].From())
 		}
@@ -43,10 +43,10 @@ func (b *builder) inTurn(stays []*facts.Stay) (lives []life) {
 }
 
 // toldBy is one value's life.
-func (b *builder) toldBy(s *facts.Stay) life {
-	l := life{key: s.Key, session: b.sessionOf(s), from: s.From(), to: s.To(), due: s.Due(), events: []*event{s.Put}}
+func (r *run) toldBy(s *facts.Stay) life {
+	l := life{key: s.Key, session: r.sessionOf(s), from: s.From(), to: s.To(), due: s.Due(), events: []*event{s.Put}}
 	if l.owner = facts.LinkClient(s.By()); l.session != "" {
-		l.owner = b.clientOf(l.session)
+		l.owner = r.clientOf(l.session)
 	}
 	if s.Given != s.Put {
 		l.events = append(l.events, s.Given)
@@ -60,7 +60,7 @@ func (b *builder) toldBy(s *facts.Stay) life {
 	}
 	by := facts.LinkClient(end.Life.By)
 	if own := by != "" && by == l.owner && end.Life.What == history.KeyDeleted; own {
-		if l.how = by + " deletes it"; b.believes(l.session, end.T) {
+		if l.how = by + " deletes it"; r.believes(l.session, end.T) {
 			l.early, l.how = true, by+"'s own release deletes it late, while it believes that it holds the lock"
 		}
 		return l
@@ -73,12 +73,12 @@ func (b *builder) toldBy(s *facts.Stay) life {
 }
 
 // sessionOf is the session whose token a value is, or has among its fields; "": nobody's.
-func (b *builder) sessionOf(s *facts.Stay) string {
-	if name := b.owners[s.Value]; name != "" {
+func (r *run) sessionOf(s *facts.Stay) string {
+	if name := r.owners[s.Value]; name != "" {
 		return name
 	}
 	for _, word := range strings.FieldsFunc(s.Value, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-		if name := b.owners[word]; name != "" && s.Holds(word) {
+		if name := r.owners[word]; name != "" && s.Holds(word) {
 			return name
 		}
 	}

@@ -1,6 +1,9 @@
 package outcome
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Exit codes of the command line (topic exit-codes).
 const (
@@ -53,6 +56,17 @@ const (
 
 // States lists the states of an outcome, in the order of a sum.
 func States() []string { return []string{AsExpected, Unexpected, Undecided, Failed, Skipped} }
+
+// Counted says how many outcomes came to each state that there is.
+func Counted(counts map[string]int) []string {
+	var parts []string
+	for _, state := range States() {
+		if n := counts[state]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	return parts
+}
 
 // State is what became of a run, in one word or two.
 func (o Outcome) State() string {

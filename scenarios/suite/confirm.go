@@ -68,8 +68,10 @@ func confirm(ctx context.Context, b harness.Backend, s scenario.Scenario, seed u
 		return nil, err
 	}
 	if all.overlaps || all.grants != "" {
-		c.State = outcome.Refuted
-		c.Why = all.words(x)
+		c.State, c.Why = outcome.Refuted, "with the keys kept the two overlap all the same"
+		if all.grants != "" {
+			c.Why = fmt.Sprintf("with the keys kept %s votes for %s all the same", all.grants, x.client)
+		}
 		return c, nil
 	}
 	for _, e := range x.ends {
@@ -173,13 +175,6 @@ type result struct {
 	overlaps bool   // the same pair, at the same time
 	later    bool   // the same, later
 	grants   string // a node that gave the second its vote all the same
-}
-
-func (r result) words(x *trial) string {
-	if r.grants != "" {
-		return fmt.Sprintf("with the keys kept %s votes for %s all the same", r.grants, x.client)
-	}
-	return "with the keys kept the two overlap all the same"
 }
 
 func (x *trial) judge(h *history.History, ends []*ending) (r result) {

@@ -3,7 +3,7 @@ package suite
 import (
 	"time"
 
-	"lockpick/checker"
+	"lockpick/checker/sentinel"
 	"lockpick/harness"
 	"lockpick/harness/history"
 )
@@ -11,30 +11,17 @@ import (
 // tooLong is why a run is stopped that has recorded so many.
 const tooLong = "one run may record no more; let clients think or hold, or set a shorter limit"
 
-// until is what ends the job's run early.
+// until is what ends the job's run early: too many events, and where that is asked for,
+// that mutual exclusion is violated.
 func (j Job) until(most int) harness.Until {
-	violated := j.violated()
+	var s *sentinel.Sentinel
 	n := 0
 	return func(e history.Event) harness.Halt {
-		switch n++; {
-		case n >= most:
+		if n++; n >= most {
 			return harness.Halt{Why: tooLong}
-		case violated != nil:
-			return violated(e)
 		}
-		return harness.Halt{}
-	}
-}
-
-// violated ends a run where mutual exclusion is violated; nil: it isn't asked for.
-func (j Job) violated() harness.Until {
-	if !j.StopAtViolation {
-		return nil
-	}
-	var s *checker.Sentinel
-	return func(e history.Event) harness.Halt {
-		if e.Params != nil {
-			s = checker.NewSentinel(*e.Params)
+		if e.Params != nil && j.StopAtViolation {
+			s = sentinel.New(*e.Params)
 		}
 		if s == nil {
 			return harness.Halt{}

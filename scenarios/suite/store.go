@@ -31,57 +31,13 @@ type runDir struct {
 }
 
 // create makes the directory; it appears under its name once run.json is in it.
-func (d *runDir) create() error {
+func (d *runDir) create() (err error) {
 	m := d.manifest
-	id := strings.ReplaceAll(m.Scenario.ID(), "/", "+")
-	stamp := m.Started.Format("20060102T150405.000Z")
-	parent := filepath.Join(d.store, id)
-	if err := os.MkdirAll(d.store, 0o755); err != nil {
-		return fmt.Errorf("create run directory: %w", err)
-	}
-	shelf, err := files.MakeFolder(parent)
-	if err != nil {
-		return fmt.Errorf("create run directory: %w", err)
-	}
-	defer shelf.Close()
-	tmp, err := owned.Unfinished.MakeDir(parent)
-	if err != nil {
-		return fmt.Errorf("create run directory: %w", err)
-	}
-	defer os.RemoveAll(tmp) // it has its name by then, unless something failed
-	if err := writeJSON(tmp, ManifestFile, m); err != nil {
-		return err
-	}
-	name := fmt.Sprintf("%s-%s-%d", stamp, m.Backend, m.Seed)
-	for n := 1; ; n++ {
-		d.path = filepath.Join(parent, name)
-		if n > 1 {
-			d.path += fmt.Sprintf("-%d", n)
-		}
-		if _, err := os.Lstat(d.path); err == nil && n < 1000 {
-			continue // somebody else began in the same millisecond
-		}
-		if err := os.Rename(tmp, d.path); err != nil {
-			return fmt.Errorf("create run directory: %w", err)
-		}
-		break
-	}
-	if err := os.Chmod(d.path, 0o755); err != nil { // not before: what others may enter is not swept
-		return fmt.Errorf("create run directory: %w", err)
-	}
-	latest(parent, filepath.Base(d.path))
-	return nil
-}
-
-// latest points a link beside the runs at the newest; where links can't be
-// made, there is none.
-func latest(parent, name string) {
-	own, err := owned.Unfinished.Name()
-	if tmp := filepath.Join(parent, own); err == nil && os.Symlink(name, tmp) == nil {
-		if os.Rename(tmp, filepath.Join(parent, "latest")) != nil {
-			os.Remove(tmp)
-		}
-	}
+	name := fmt.Sprintf("%s-%s-%d", m.Started.Format("20060102T150405.000Z"), m.Backend, m.Seed)
+	d.path, err = files.Place(d.store, strings.ReplaceAll(m.Scenario.ID(), "/", "+"), name, func(dir string) error {
+		return writeJSON(dir, ManifestFile, m)
+	})
+	return err
 }
 
 // CanWrite sees that runs can be kept in a store, before any is run.
@@ -115,7 +71,7 @@ func (d *runDir) write(facts []byte, h *history.History, o outcome.Outcome) erro
 		if err := d.create(); err != nil {
 			return err
 		}
-		if err := writeFile(d.path, HistoryFile, facts); err != nil {
+		if err := files.WriteIn(d.path, HistoryFile, facts); err != nil {
 			return err
 		}
 	}
@@ -138,20 +94,7 @@ func writeJSON(dir, name string, v any) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", filepath.Join(dir, name), err)
 	}
-	return writeFile(dir, name, append(text, '\n'))
-}
-
-// writeFile writes a file into a run directory, at once and whole.
-func writeFile(dir, name string, text []byte) error {
-	f, err := files.OpenFolder(dir)
-	if err == nil {
-		defer f.Close()
-		err = f.Write(name, text)
-	}
-	if err != nil {
-		return err // it names the file
-	}
-	return nil
+	return files.WriteIn(dir, name, append(text, '\n')) // at once and whole; its error names the file
 }
 
 // mostJSON bounds run.json and a run's outcome.json: the longest plan takes a tenth of it.

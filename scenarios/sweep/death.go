@@ -107,12 +107,7 @@ func (s *speech) keep(folder string, j suite.Job) string {
 		return ""
 	}
 	name := fmt.Sprintf("lockpick-stack-%s-%d-%.8s.txt", strings.ReplaceAll(j.Scenario.ID(), "/", "+"), j.Seed, rand.Text())
-	in, err := files.OpenFolder(folder)
-	if err == nil {
-		defer in.Close()
-		err = in.Write(name, []byte(text))
-	}
-	if err != nil {
+	if err := files.WriteIn(folder, name, []byte(text)); err != nil {
 		return fmt.Sprintf("; its stacks could not be kept: %v:\n%s", err, text)
 	}
 	return "; its stacks are in " + filepath.Join(folder, name)

@@ -37,6 +37,24 @@ type Pool struct {
 // each as it ends, one at a time. It returns early when ctx ends; jobs that were
 // not done then are not reported.
 func (p Pool) Run(ctx context.Context, n int, job func(i int) suite.Job, done func(i int, o outcome.Outcome)) {
+	var mu sync.Mutex
+	Each(ctx, p.Size, n, func(next <-chan int) {
+		w := &worker{pool: p}
+		defer w.stop()
+		for i := range next {
+			o := w.do(ctx, job(i))
+			if ctx.Err() != nil {
+				return
+			}
+			mu.Lock()
+			done(i, o)
+			mu.Unlock()
+		}
+	})
+}
+
+// Each hands out the numbers below n to workers, until ctx ends, and waits for all of them.
+func Each(ctx context.Context, workers, n int, work func(next <-chan int)) {
 	next := make(chan int)
 	go func() {
 		defer close(next)
@@ -48,22 +66,9 @@ func (p Pool) Run(ctx context.Context, n int, job func(i int) suite.Job, done fu
 			}
 		}
 	}()
-	var mu sync.Mutex
 	var all sync.WaitGroup
-	for range min(p.Size, n) {
-		all.Go(func() {
-			w := &worker{pool: p}
-			defer w.stop()
-			for i := range next {
-				o := w.do(ctx, job(i))
-				if ctx.Err() != nil {
-					return
-				}
-				mu.Lock()
-				done(i, o)
-				mu.Unlock()
-			}
-		})
+	for range min(workers, n) {
+		all.Go(func() { work(next) })
 	}
 	all.Wait()
 }

@@ -27,7 +27,6 @@
 package edn
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -64,44 +63,39 @@ func Read(r io.Reader, ttl time.Duration) (h *history.History, notes []string, e
 
 // ReadFile reads the history in a file.
 func ReadFile(path string, ttl time.Duration) (h *history.History, notes []string, err error) {
-	err = fromFile(path, func(r io.Reader) error {
-		h, notes, err = Read(r, ttl)
-		return err
-	})
-	if err != nil {
-		return nil, nil, err
+	h, notes, err = fromFile(path, func(r io.Reader) (*history.History, []string, error) { return Read(r, ttl) })
+	if err == nil {
+		h.Params.Scenario = filepath.Base(path)
 	}
-	h.Params.Scenario = filepath.Base(path)
-	return h, notes, nil
+	return h, notes, err
 }
 
 // fromFile reads what is in a file.
-func fromFile(path string, read func(io.Reader) error) error {
+func fromFile[T any](path string, read func(io.Reader) (T, []string, error)) (all T, notes []string, err error) {
 	f, err := files.Open(path, history.MaxFile)
 	if err != nil {
-		return fmt.Errorf("read history: %w", err)
+		return all, nil, fmt.Errorf("read history: %w", err)
 	}
 	defer f.Close()
-	if err := read(f); err != nil {
-		return fmt.Errorf("read history %s: %w", path, err)
+	if all, notes, err = read(f); err != nil {
+		err = fmt.Errorf("read history %s: %w", path, err)
 	}
-	return nil
+	return all, notes, err
 }
 
 // each calls do for each operation as it is read.
-func each(r *reader, do func(form) error) error {
+func each(r *reader, do func(form) error) (err error) {
+	defer caught(&err)
 	var end byte // of the vector in which operations lie; 0: in none
 	closed := false
 	for n := 0; ; n++ {
 		r.left = maxForm
-		c, err := r.begin(0)
+		c, more := r.begin(0)
 		switch {
-		case errors.Is(err, io.EOF) && end == 0:
+		case !more && end == 0:
 			return nil
-		case err != nil:
-			return r.unended(err)
-		case closed:
-			return r.wrong("something follows the vector of operations")
+		case closed && more:
+			fail(r.line, "something follows the vector of operations")
 		case n == 0 && (c == '[' || c == '('):
 			end, r.top = map[byte]byte{'[': ']', '(': ')'}[c], r.line
 			continue
@@ -112,11 +106,7 @@ func each(r *reader, do func(form) error) error {
 		if end == 0 {
 			r.top = r.line
 		}
-		f, err := r.form(c, 1)
-		if err != nil {
-			return err
-		}
-		if err := do(f); err != nil {
+		if err := do(r.form(r.must(c, more), 1)); err != nil {
 			return err
 		}
 	}

@@ -1,9 +1,7 @@
 package edn
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -34,21 +32,16 @@ func TestForms(t *testing.T) {
 }
 
 // forms is all forms of a text, as they print.
-func forms(s string) (string, error) {
+func forms(s string) (_ string, err error) {
+	defer caught(&err)
 	r := newReader(strings.NewReader(s))
 	var all []string
 	for {
-		c, err := r.begin(0)
-		if errors.Is(err, io.EOF) {
+		c, more := r.begin(0)
+		if !more {
 			return strings.Join(all, " "), nil
 		}
-		if err != nil {
-			return "", err
-		}
-		f, err := r.form(c, 0)
-		if err != nil {
-			return "", err
-		}
+		f := r.form(c, 0)
 		all = append(all, f.String())
 	}
 }

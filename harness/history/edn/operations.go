@@ -23,11 +23,7 @@ func Operations(r io.Reader) (ops []facts.Operation, notes []string, err error) 
 
 // OperationsFile reads those of the history in a file.
 func OperationsFile(path string) (ops []facts.Operation, notes []string, err error) {
-	err = fromFile(path, func(r io.Reader) error {
-		ops, notes, err = Operations(r)
-		return err
-	})
-	return ops, notes, err
+	return fromFile(path, Operations)
 }
 
 // paired is operations by their events in the order of time. That each return has

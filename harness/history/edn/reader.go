@@ -28,26 +28,48 @@ func newReader(r io.Reader) *reader {
 	return &reader{in: bufio.NewReaderSize(r, 1<<16), line: 1, left: maxForm}
 }
 
-func (r *reader) wrong(format string, a ...any) error {
-	return fmt.Errorf("line %d: %s", r.line, fmt.Sprintf(format, a...))
+// failure is what is wrong with what is read, as the reader panics with it.
+type failure struct{ error }
+
+func fail(line int, format string, a ...any) {
+	panic(failure{fmt.Errorf("line %d: %w", line, fmt.Errorf(format, a...))})
 }
 
-// byte is the next byte; its only clean error is io.EOF.
-func (r *reader) byte() (byte, error) {
+// caught is deferred by whoever calls the reader, and gives him its failure.
+func caught(err *error) {
+	switch r := recover().(type) {
+	case nil:
+	case failure:
+		*err = r.error
+	default:
+		panic(r)
+	}
+}
+
+// byte is the next byte, if the file has more.
+func (r *reader) byte() (c byte, more bool) {
 	c, err := r.in.ReadByte()
-	if err != nil {
-		if !errors.Is(err, io.EOF) {
-			err = r.wrong("%v", err)
-		}
-		return 0, err
+	switch {
+	case errors.Is(err, io.EOF):
+		return 0, false
+	case err != nil:
+		fail(r.line, "%v", err)
 	}
 	if r.left--; r.left < 0 {
-		return 0, r.wrong("a form longer than %d bytes", maxForm)
+		fail(r.line, "a form longer than %d bytes", maxForm)
 	}
 	if c == '\n' {
 		r.line++
 	}
-	return c, nil
+	return c, true
+}
+
+// must is a byte where the file must not end.
+func (r *reader) must(c byte, more bool) byte {
+	if !more {
+		fail(r.line, "the file ends within what begins on line %d", r.top)
+	}
+	return c
 }
 
 // back gives back the byte that was read last.
@@ -59,202 +81,146 @@ func (r *reader) back(c byte) {
 	}
 }
 
-// begin is the first byte of what comes next. White space, comments and what #_
-// discards are passed over.
-func (r *reader) begin(depth int) (byte, error) {
+// begin is the first byte of what comes next, if there is more. White space, comments and
+// what #_ discards are passed over.
+func (r *reader) begin(depth int) (c byte, more bool) {
 	if depth > maxDepth {
-		return 0, r.wrong("more than %d forms within each other", maxDepth)
+		fail(r.line, "more than %d forms within each other", maxDepth)
 	}
 	for {
-		c, err := r.byte()
+		c, more := r.byte()
 		switch {
-		case err != nil:
-			return 0, err
+		case !more:
+			return 0, false
 		case isSpace(c):
 		case c == ';':
-			for c != '\n' && err == nil {
-				c, err = r.byte()
-			}
-			if err != nil {
-				return 0, err
+			for more && c != '\n' {
+				c, more = r.byte()
 			}
 		case c == '#' && r.follows('_'):
-			if _, err := r.inside(depth + 1); err != nil {
-				return 0, err
-			}
+			r.inside(depth + 1)
 		default:
-			return c, nil
+			return c, true
 		}
 	}
 }
 
 // follows takes the next byte if it is the one that is asked for.
 func (r *reader) follows(want byte) bool {
-	c, err := r.byte()
-	if err == nil && c != want {
+	c, more := r.byte()
+	if more && c != want {
 		r.back(c)
 	}
-	return err == nil && c == want
+	return more && c == want
 }
 
-// inside is a form that must come, where the file must not end.
-func (r *reader) inside(depth int) (form, error) {
-	c, err := r.begin(depth)
-	if err != nil {
-		return form{}, r.unended(err)
-	}
-	return r.form(c, depth)
-}
-
-func (r *reader) unended(err error) error {
-	if errors.Is(err, io.EOF) {
-		return r.wrong("the file ends within what begins on line %d", r.top)
-	}
-	return err
-}
+// inside is a form that must come.
+func (r *reader) inside(depth int) form { return r.form(r.must(r.begin(depth)), depth) }
 
 // form is the form that begins with a byte.
-func (r *reader) form(c byte, depth int) (form, error) {
+func (r *reader) form(c byte, depth int) form {
 	f := form{line: r.line}
-	var err error
 	switch c {
 	case '{':
 		f.kind = table
-		if f.items, err = r.until('}', depth); err == nil && len(f.items)%2 != 0 {
-			err = fmt.Errorf("line %d: a map with a key and no value", f.line)
+		if f.items = r.until('}', depth); len(f.items)%2 != 0 {
+			fail(f.line, "a map with a key and no value")
 		}
 	case '[':
-		f.kind = vector
-		f.items, err = r.until(']', depth)
+		f.kind, f.items = vector, r.until(']', depth)
 	case '(':
-		f.kind = vector
-		f.items, err = r.until(')', depth)
+		f.kind, f.items = vector, r.until(')', depth)
 	case '"':
-		f.kind = text
-		f.text, err = r.quoted()
-	case '\\':
-		f.kind = text
-		f.text, err = r.character()
+		f.kind, f.text = text, r.quoted()
+	case '\\': // \a, \newline, \( and the like
+		f.kind, f.text = text, r.word(r.must(r.byte()))
 	case '#':
 		return r.dispatch(f, depth)
 	case ':':
-		f.kind = keyword
-		if f.text, err = r.word(nil); err == nil && f.text == "" {
-			err = r.wrong("a colon without a keyword")
+		if f.kind, f.text = keyword, r.word(); f.text == "" {
+			fail(r.line, "a colon without a keyword")
 		}
 	case ')', ']', '}', '@', '^', '`', '~':
-		err = r.wrong("%q where a form should begin", c)
+		fail(r.line, "%q where a form should begin", c)
 	default:
-		f.kind = symbol
-		f.text, err = r.word([]byte{c})
+		f.kind, f.text = symbol, r.word(c)
 	}
-	return f, err
+	return f
 }
 
 // dispatch is what begins with #: a set, a number that is none such as ##NaN, a
 // string that Clojure means as a pattern, or a tag with its form.
-func (r *reader) dispatch(f form, depth int) (form, error) {
-	c, err := r.byte()
-	if err != nil {
-		return f, r.unended(err)
-	}
+func (r *reader) dispatch(f form, depth int) form {
+	c := r.must(r.byte())
 	switch {
 	case c == '{':
-		f.kind = set
-		f.items, err = r.until('}', depth)
-		return f, err
+		f.kind, f.items = set, r.until('}', depth)
+		return f
 	case c == '#':
-		f.kind = symbol
-		f.text, err = r.word([]byte("##"))
-		return f, err
+		f.kind, f.text = symbol, r.word('#', '#')
+		return f
 	case c == '"':
 		return r.form(c, depth)
 	case isSpace(c) || isDelimiter(c):
-		return f, r.wrong("# without a tag")
+		fail(r.line, "# without a tag")
 	}
-	if _, err := r.word([]byte{c}); err != nil {
-		return f, err
-	}
+	r.word(c)
 	return r.inside(depth + 1)
 }
 
 // until is the forms up to the end of a collection.
-func (r *reader) until(end byte, depth int) ([]form, error) {
-	var items []form
+func (r *reader) until(end byte, depth int) (items []form) {
 	for {
-		c, err := r.begin(depth)
-		if err != nil {
-			return nil, r.unended(err)
-		}
+		c := r.must(r.begin(depth))
 		if c == end {
-			return items, nil
+			return items
 		}
-		f, err := r.form(c, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, f)
+		items = append(items, r.form(c, depth+1))
 	}
 }
 
 // quoted is a string, whose first quote has been read.
-func (r *reader) quoted() (string, error) {
+func (r *reader) quoted() string {
 	var b []byte
 	for {
-		c, err := r.byte()
-		if err == nil && c == '\\' {
-			if c, err = r.byte(); err == nil {
-				// Those that stand for another character; of the rest, such as \u00e9
-				// and a pattern's \d, the text is kept as it is written.
-				if i := strings.IndexByte(`"\nrt`, c); i >= 0 {
-					b = append(b, "\"\\\n\r\t"[i])
-				} else {
-					b = append(b, '\\', c)
-				}
-				continue
-			}
-		}
-		switch {
-		case err != nil:
-			return "", r.unended(err)
-		case c == '"':
+		c := r.must(r.byte())
+		switch c {
+		case '"':
 			return r.valid(b)
+		case '\\':
+			// Those that stand for another character; of the rest, such as \u00e9
+			// and a pattern's \d, the text is kept as it is written.
+			c = r.must(r.byte())
+			if i := strings.IndexByte(`"\nrt`, c); i >= 0 {
+				c = "\"\\\n\r\t"[i]
+			} else {
+				b = append(b, '\\')
+			}
 		}
 		b = append(b, c)
 	}
-}
-
-// character is \a, \newline, \( and the like, without the backslash.
-func (r *reader) character() (string, error) {
-	c, err := r.byte()
-	if err != nil {
-		return "", r.unended(err)
-	}
-	return r.word([]byte{c})
 }
 
 // word reads on to the next delimiter.
-func (r *reader) word(b []byte) (string, error) {
+func (r *reader) word(b ...byte) string {
 	for {
-		c, err := r.byte()
-		switch {
-		case errors.Is(err, io.EOF):
-			return r.valid(b)
-		case err != nil:
-			return "", err
-		case isSpace(c) || isDelimiter(c):
+		c, more := r.byte()
+		if more && (isSpace(c) || isDelimiter(c)) {
 			r.back(c)
+			more = false
+		}
+		if !more {
 			return r.valid(b)
 		}
 		b = append(b, c)
 	}
 }
 
-func (r *reader) valid(b []byte) (string, error) {
+func (r *reader) valid(b []byte) string {
 	if !utf8.Valid(b) {
-		return "", r.wrong("not UTF-8")
+		fail(r.line, "not UTF-8")
 	}
-	return string(b), nil
+	return string(b)
 }
 
 func isSpace(c byte) bool { return c <= ' ' && strings.IndexByte(" \t\r\n\f", c) >= 0 || c == ',' }

@@ -72,7 +72,7 @@ func (t *translation) add(f form) error {
 	return nil
 }
 
-// follow books one operation.
+// follow notes one operation.
 func (t *translation) follow(o operation) error {
 	at, err := t.instant(o)
 	if err != nil || o.process == "" {
@@ -149,7 +149,7 @@ func (t *translation) call(p *process, o operation, at int64) error {
 	return nil
 }
 
-// finished books a return. A crashed process does nothing any more, so whatever
+// finished notes a return. A crashed process does nothing any more, so whatever
 // it held, nobody believes in it.
 func (t *translation) finished(p *process, o operation, at int64) error {
 	open := p.open

@@ -22,7 +22,7 @@ func (in *reading) strange(e *history.Event, ofClient bool) string {
 		return fmt.Sprintf("event %d of %s is %q of %q, which no record has", e.N, e.Process, e.Type, e.Op)
 	case beyond(e.T) || beyond(e.ValidUntil) || beyond(e.Sent) || beyond(e.Applied) || beyond(e.Answered) || beyond(e.TTL), e.Local > maxClock, e.Local < -maxClock:
 		return fmt.Sprintf("event %d of %s has a stamp that no run comes to", e.N, e.Process)
-	case in.numbered(e.N):
+	case in.numbers.taken(e.N):
 		return fmt.Sprintf("two events have the number %d", e.N)
 	}
 	return ""
@@ -51,25 +51,31 @@ func known(e *history.Event, ofClient bool) bool {
 
 func beyond(stamp int64) bool { return stamp > maxStamp || stamp < -maxStamp }
 
-// numbered enters the number of an event and reports whether it is another's. Numbers
+// numberSet is the numbers of the events that were seen.
+type numberSet struct {
+	bits   []uint64       // a bit for each number
+	sparse map[int64]bool // and those beyond
+}
+
+// taken enters the number of an event and reports whether it is another's. Numbers
 // that a record makes up are 0.
-func (in *reading) numbered(n int64) bool {
+func (ns *numberSet) taken(n int64) bool {
 	if n <= 0 {
 		return false
 	}
 	word, bit := n/64, uint64(1)<<(n%64)
-	if word < int64(len(in.numbers)) {
-		taken := in.numbers[word]&bit != 0
-		in.numbers[word] |= bit
+	if word < int64(len(ns.bits)) {
+		taken := ns.bits[word]&bit != 0
+		ns.bits[word] |= bit
 		return taken
 	}
-	if in.sparse[n] {
+	if ns.sparse[n] {
 		return true
 	}
-	if in.sparse == nil {
-		in.sparse = map[int64]bool{}
+	if ns.sparse == nil {
+		ns.sparse = map[int64]bool{}
 	}
-	in.sparse[n] = true
+	ns.sparse[n] = true
 	return false
 }
 

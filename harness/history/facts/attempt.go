@@ -37,7 +37,7 @@ func (f *Facts) Wires() map[string]*Wire {
 	if f.wires != nil {
 		return f.wires
 	}
-	in := wireReader{locks: map[string]*Wire{}, places: map[asker]*bidder{}}
+	in := wireReader{locks: map[string]*Wire{}, bidders: map[asker]*bidder{}}
 	in.late, in.life = int64(f.Params.NodeTimeout), 2*int64(f.Params.TTL)
 	if len(f.Links) > 0 {
 		for s := range f.Sessions() {
@@ -57,10 +57,10 @@ func (f *Facts) Wires() map[string]*Wire {
 }
 
 type wireReader struct {
-	locks  map[string]*Wire
-	places map[asker]*bidder
-	late   int64 // how long a client asks a node
-	life   int64 // by then a key has long lapsed
+	locks   map[string]*Wire
+	bidders map[asker]*bidder
+	late    int64 // how long a client asks a node
+	life    int64 // by then a key has long lapsed
 }
 
 // asker is one client at one lock.
@@ -69,16 +69,16 @@ type asker struct{ client, key string }
 // bidder is what is known of a client at a lock while its commands are read.
 type bidder struct {
 	sessions []*Session
-	tokens   map[string]int // the place of each token's group
-	token    string         // the last that was seen, and its place
-	place    int
+	tokens   map[string]int // the number of each token's group
+	token    string         // the last that was seen, and its group
+	group    int
 }
 
 func (in *wireReader) bidder(client, key string) *bidder {
-	b := in.places[asker{client, key}]
+	b := in.bidders[asker{client, key}]
 	if b == nil {
-		b = &bidder{tokens: map[string]int{}, place: -1}
-		in.places[asker{client, key}] = b
+		b = &bidder{tokens: map[string]int{}, group: -1}
+		in.bidders[asker{client, key}] = b
 	}
 	return b
 }
@@ -97,7 +97,7 @@ type group struct {
 func (in *wireReader) byToken(links []*history.Event) iter.Seq[group] {
 	var groups []group
 	var sizes []int
-	places := make([]int, len(links)) // of each event's group, from 1
+	groupOf := make([]int, len(links)) // of each event's group, from 1
 	for i, e := range links {
 		b, w := in.bidder(Sender(e), e.Key), in.wire(e.Key)
 		if e.Op == history.OpExtend {
@@ -106,17 +106,17 @@ func (in *wireReader) byToken(links []*history.Event) iter.Seq[group] {
 			}
 			continue
 		}
-		if b.place < 0 || b.token != e.Token {
-			place, ok := b.tokens[e.Token]
+		if b.group < 0 || b.token != e.Token {
+			number, ok := b.tokens[e.Token]
 			if !ok {
-				place = len(groups)
-				b.tokens[e.Token] = place
+				number = len(groups)
+				b.tokens[e.Token] = number
 				groups, sizes = append(groups, group{bidder: b, wire: w, token: e.Token}), append(sizes, 0)
 			}
-			b.token, b.place = e.Token, place
+			b.token, b.group = e.Token, number
 		}
-		places[i] = b.place + 1
-		sizes[b.place]++
+		groupOf[i] = b.group + 1
+		sizes[b.group]++
 	}
 	return func(yield func(group) bool) {
 		room := make([]*history.Event, len(links))
@@ -124,7 +124,7 @@ func (in *wireReader) byToken(links []*history.Event) iter.Seq[group] {
 			groups[i].events, room = room[:0:sizes[i]], room[sizes[i]:]
 		}
 		for i, e := range links {
-			if p := places[i] - 1; p >= 0 {
+			if p := groupOf[i] - 1; p >= 0 {
 				groups[p].events = append(groups[p].events, e)
 			}
 		}

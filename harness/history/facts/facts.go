@@ -22,6 +22,7 @@ type Facts struct {
 	Locks    []*Lock          // in the order of first use
 	Began    map[string]bool  // clients that began
 	Gone     map[string]int64 // the instant at which a client ended or was about to be killed
+	gone     int64            // the earliest of these
 	First    int64            // instants of the clients' first event and their last; -1: there is none
 	Last     int64
 	Touched  bool             // a client called the resource
@@ -54,21 +55,34 @@ func Read(h *history.History) *Facts {
 	if h == nil {
 		h = &history.History{}
 	}
-	f := &Facts{
-		Params: h.Params, Cut: h.Cut, Events: history.CameTrue(h.Events), First: -1, Last: -1,
-		Began: map[string]bool{}, Gone: map[string]int64{}, locks: map[string]*Lock{},
+	in := read(h, h.Events)
+	if in.turned { // which is rare, so nobody looks for it first
+		if came := history.CameTrue(h.Events); &came[0] != &h.Events[0] {
+			in = read(h, came)
+		}
 	}
-	in := &reading{Facts: f, clients: map[string]*client{}, queues: map[*Lock]*queue{}, series: map[seriesKey]*series{}}
-	in.numbers = make([]uint64, len(f.Events)/64+2)
+	in.finish()
+	in.Malformed = in.malformed()
+	return in.Facts
+}
+
+// read enters the events of a history, each with its ValidUntil as it came true.
+func read(h *history.History, events []history.Event) *reading {
+	in := &reading{
+		Facts: &Facts{
+			Params: h.Params, Cut: h.Cut, Events: events, First: -1, Last: -1, gone: Never,
+			Began: map[string]bool{}, Gone: map[string]int64{}, locks: map[string]*Lock{},
+		},
+		clients: map[string]*client{}, queues: map[*Lock]*queue{}, series: map[seriesKey]*series{},
+		numbers: numberSet{bits: make([]uint64, len(events)/64+2)},
+	}
 	for _, name := range h.Params.Clients {
 		in.client(name)
 	}
-	for i := range f.Events {
-		in.event(&f.Events[i])
+	for i := range events {
+		in.event(&events[i])
 	}
-	in.finish()
-	f.Malformed = in.malformed()
-	return f
+	return in
 }
 
 // Sessions are in the order of their acquires' calls.
@@ -117,10 +131,11 @@ func (f *Facts) takenDown(e *history.Event) bool {
 	return e.T > f.Stop.T || e.T == f.Stop.T && e.N > f.Stop.N
 }
 
-// leave books when a client was gone.
+// leave notes when a client was gone.
 func (f *Facts) leave(client string, at int64) {
 	if t, ok := f.Gone[client]; !ok || at < t {
 		f.Gone[client] = at
+		f.gone = min(f.gone, at)
 	}
 }
 

@@ -3,14 +3,22 @@ package facts
 import (
 	"container/heap"
 	"slices"
+	"strings"
 
 	"lockpick/harness/history"
 )
 
-// Kinds of fault that end what a process does.
+// Kinds of fault that say more than that something was disturbed.
 const (
-	Kill  = "kill"  // a client stops without warning and for good, a node until it starts again
-	Pause = "pause" // for a time
+	Kill      = "kill"       // a client stops without warning and for good, a node until it starts again
+	Pause     = "pause"      // a process stops for a time
+	Shutdown  = "shutdown"   // a node ends in good order
+	PowerLoss = "power-loss" // a node stops, and forgets what it had not synced
+	Failover  = "failover"   // a replica takes a node's place
+	Cut       = "cut"        // a link carries nothing
+	ClockJump = "clock-jump"
+	ClockSlew = "clock-slew"
+	ClockRate = "clock-rate"
 )
 
 // Fault is one fault on one target. A fault that is planned for every occurrence of its
@@ -78,6 +86,9 @@ func (f *Fault) To() int64 {
 	}
 	return Never
 }
+
+// TurnsClock reports whether the fault turns a clock.
+func (f *Fault) TurnsClock() bool { return strings.HasPrefix(f.Kind, "clock-") }
 
 // Events are those of the fault that there are.
 func (f *Fault) Events() []*history.Event {

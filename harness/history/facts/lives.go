@@ -78,13 +78,13 @@ func Error(e *history.Event) int64 {
 // Lives is what became of each key on each node, as the nodes told it (history.OpLife). A
 // record whose nodes told nothing has none.
 type Lives struct {
-	stays map[place][]*Stay
+	stays map[nodeKey][]*Stay
 	gaps  map[string][]*history.Event // by node
-	spans map[place]lasting           // of stays; made when first asked for
+	spans map[nodeKey]lasting         // of stays; made when first asked for
 	Keys  []string                    // in the order of their first fact
 }
 
-type place struct{ node, key string }
+type nodeKey struct{ node, key string }
 
 // Lives puts what the nodes told in order, those facts of a node in the node's own order,
 // when it is first asked for.
@@ -96,18 +96,18 @@ func (f *Facts) Lives() *Lives {
 }
 
 func readLives(told []*history.Event) *Lives {
-	l := &Lives{stays: map[place][]*Stay{}, gaps: map[string][]*history.Event{}}
+	l := &Lives{stays: map[nodeKey][]*Stay{}, gaps: map[string][]*history.Event{}}
 	all := slices.Clone(told)
 	slices.SortStableFunc(all, func(a, b *history.Event) int {
 		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Life.Seq, b.Life.Seq))
 	})
-	open, seen := map[place]*Stay{}, map[string]bool{}
+	open, seen := map[nodeKey]*Stay{}, map[string]bool{}
 	for _, e := range all {
 		if e.Life.What == history.KeyGap {
 			l.gaps[e.Process] = append(l.gaps[e.Process], e)
 			continue
 		}
-		p := place{e.Process, e.Key}
+		p := nodeKey{e.Process, e.Key}
 		open[p] = l.next(open[p], p, e)
 		if !seen[e.Key] {
 			seen[e.Key] = true
@@ -118,7 +118,7 @@ func readLives(told []*history.Event) *Lives {
 }
 
 // next takes one fact, and returns the value that stays there after it, or nil.
-func (l *Lives) next(now *Stay, p place, e *history.Event) *Stay {
+func (l *Lives) next(now *Stay, p nodeKey, e *history.Event) *Stay {
 	begin := func() *Stay {
 		s := &Stay{Node: p.node, Key: p.key, Value: e.Life.Value, Put: e, Given: e}
 		l.stays[p] = append(l.stays[p], s)
@@ -149,7 +149,7 @@ func (l *Lives) next(now *Stay, p place, e *history.Event) *Stay {
 }
 
 // Stays is the values of a key on a node, one after the other.
-func (l *Lives) Stays(node, key string) []*Stay { return l.stays[place{node, key}] }
+func (l *Lives) Stays(node, key string) []*Stay { return l.stays[nodeKey{node, key}] }
 
 // lasting is, of each of a key's stays on a node, the latest end of those up to it, and the
 // earliest begin of those from it on.
@@ -158,13 +158,13 @@ type lasting struct{ to, from []int64 }
 // During is a part of the stays with all that were there in a span.
 func (l *Lives) During(node, key string, from, to int64) []*Stay {
 	all := l.Stays(node, key)
-	t, ok := l.spans[place{node, key}]
+	t, ok := l.spans[nodeKey{node, key}]
 	if !ok {
 		t = lastingOf(all)
 		if l.spans == nil {
-			l.spans = map[place]lasting{}
+			l.spans = map[nodeKey]lasting{}
 		}
-		l.spans[place{node, key}] = t
+		l.spans[nodeKey{node, key}] = t
 	}
 	first, _ := slices.BinarySearch(t.to, from)
 	end, _ := slices.BinarySearch(t.from, to)

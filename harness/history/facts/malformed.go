@@ -124,7 +124,7 @@ func (c *client) pair(e *history.Event) string {
 // The record gives each fault the span in which it was certainly in force: from
 // when it was seen to be, until its end was about to begin.
 func (in *reading) unfaithful() string {
-	stops := in.stops()
+	stops := stopsIn(in.Faults)
 	if len(stops) == 0 && !in.wired {
 		return ""
 	}
@@ -152,10 +152,10 @@ type stops struct {
 	still  [][2]int64 // from and to, both within; disjoint, in the order of time
 }
 
-// stops is those of each process that ever was.
-func (in *reading) stops() map[string]*stops {
+// stopsIn is the stops of each process that the faults ever stopped.
+func stopsIn(faults []*Fault) map[string]*stops {
 	all := map[string]*stops{}
-	for _, f := range in.Faults {
+	for _, f := range faults {
 		if f.Begin == nil || f.Kind != Pause && f.Kind != Kill {
 			continue
 		}

@@ -2,7 +2,6 @@ package facts
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"lockpick/harness/history"
@@ -13,37 +12,56 @@ import (
 type reading struct {
 	*Facts
 	clients map[string]*client
+	lately  [16]*client // some of them, by the last letters of their names
 	all     []*client
 	queues  map[*Lock]*queue
 	series  map[seriesKey]*series
 
-	backwards string         // where time runs backwards, or ""
-	numbers   []uint64       // a bit for each number of an event that was seen
-	sparse    map[int64]bool // and those beyond
-	misuse    string         // what no client can have done, or ""
-	wired     bool           // there are stamps of the wire
+	backwards string    // where time runs backwards, or ""
+	numbers   numberSet // of the events that were seen
+	misuse    string    // what no client can have done, or ""
+	wired     bool      // there are stamps of the wire
+	turned    bool      // a clock was turned
 }
 
 // client is where one client stands.
 type client struct {
-	session *Session
-	lock    *Lock          // the session's
-	queue   *queue         // the lock's
-	place   int            // in the queue, while it waits
-	waits   bool           // it awaits the lock, and is not dead
-	open    *Operation     // what is awaited for it
-	called  *history.Event // the call that has not returned
-	last    *history.Event
-	serial  int64 // of the last session whose name tells it
-	grants  int
-	dead    *history.Event // it has ended, or was killed
+	name     string
+	session  *Session
+	lock     *Lock          // the session's
+	queue    *queue         // the lock's
+	position int            // in the queue, while it waits
+	waits    bool           // it awaits the lock, and is not dead
+	open     *Operation     // what is awaited for it
+	called   *history.Event // the call that has not returned
+	last     *history.Event
+	serial   int64 // of the last session whose name tells it
+	grants   int
+	dead     *history.Event // it has ended, or was killed
 }
 
 // client begins a client.
 func (in *reading) client(name string) *client {
-	c := &client{}
+	c := &client{name: name}
 	in.clients[name] = c
 	in.all = append(in.all, c)
+	return c
+}
+
+// clientOf is the client of a name, or nil. Each event asks, and a look at where one was
+// found lately is much quicker than one into the map.
+func (in *reading) clientOf(name string) *client {
+	at := &in.lately[0]
+	if n := len(name); n > 0 {
+		at = &in.lately[name[n-1]%byte(len(in.lately))]
+	}
+	if c := *at; c != nil && c.name == name {
+		return c
+	}
+	c := in.clients[name]
+	if c != nil {
+		*at = c
+	}
 	return c
 }
 
@@ -52,7 +70,8 @@ func (in *reading) event(e *history.Event) {
 		in.End = e.T
 	}
 	in.wired = in.wired || e.Applied != 0 || e.Answered != 0
-	c := in.clients[e.Process]
+	in.turned = in.turned || e.Op == history.OpClock
+	c := in.clientOf(e.Process)
 	if in.misuse == "" {
 		in.misuse = in.strange(e, c != nil || e.Op == history.OpAcquire)
 	}
@@ -253,12 +272,15 @@ func (in *reading) of(c *client, e *history.Event) *Session {
 // that counts upwards can't use a name twice, so such names need no index.
 func (c *client) number(e *history.Event) int64 {
 	digits, ok := strings.CutPrefix(e.Session, e.Process)
-	if !ok || len(digits) < 2 || digits[0] != '/' || digits[1] < '1' || digits[1] > '9' {
+	if !ok || len(digits) < 2 || len(digits) > 19 || digits[0] != '/' || digits[1] == '0' {
 		return 0
 	}
-	n, err := strconv.ParseInt(digits[1:], 10, 64)
-	if err != nil {
-		return 0
+	n := int64(0)
+	for _, d := range []byte(digits[1:]) {
+		if d < '0' || d > '9' {
+			return 0
+		}
+		n = 10*n + int64(d-'0')
 	}
 	return n
 }

@@ -15,10 +15,10 @@ type series struct {
 	begun latest     // that may still end
 }
 
-// numbered is a fault with its place among all.
+// numbered is a fault with its number among all.
 type numbered struct {
 	*Fault
-	place int
+	number int
 }
 
 // seriesKey is what the faults of a series have in common.
@@ -78,7 +78,7 @@ func last(list *[]numbered, can func(*Fault) bool) (numbered, bool) {
 type latest []numbered
 
 func (l latest) Len() int           { return len(l) }
-func (l latest) Less(i, j int) bool { return l[i].place > l[j].place }
+func (l latest) Less(i, j int) bool { return l[i].number > l[j].number }
 func (l latest) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
 func (l *latest) Push(x any)        { *l = append(*l, x.(numbered)) }
 func (l *latest) Pop() any {

@@ -17,7 +17,7 @@ type Turn struct {
 	Event   *history.Event
 }
 
-// turn books a turn of a clock.
+// turn notes a turn of a clock.
 func (f *Facts) turn(e *history.Event) {
 	if e.Op != history.OpClock || !e.Wall || f.Params.Epoch == 0 || e.Local == 0 {
 		return

@@ -2,43 +2,23 @@ package story
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
 	"lockpick/harness/history"
 )
 
-// setLife fills in a fact of a key's life.
-func setLife(e *history.Event, fields []string, p history.Params) (err error) {
-	l, ttl := e.Life, int64(p.TTL)
-	words := map[string]*string{"key": &e.Key, "value": &l.Value, "old": &l.Old, "by": &l.By, "command": &l.Command, "why": &l.Why}
-	stamps := map[string]*int64{"local": &e.Local, "sent": &e.Sent, "ttl": &ttl, "lo": &l.Lo, "hi": &l.Hi}
-	e.Local = p.Epoch + e.T
-	for _, kv := range fields {
-		name, value, _ := strings.Cut(kv, "=")
-		switch {
-		case words[name] != nil:
-			*words[name] = value
-		case stamps[name] != nil:
-			*stamps[name], err = nanos(value)
-		case name == "script":
-			l.Script = true
-		default:
-			err = fmt.Errorf("no field %q of a fact", name)
-		}
-		if err != nil {
-			return err
-		}
-	}
+// endLife fills in of a fact of a key's life what the story leaves out.
+func endLife(e *history.Event) {
+	l := e.Life
 	if l.By != "" && l.By != history.Harness && !strings.Contains(l.By, ":") {
 		l.By += "-" + e.Process
 	}
 	switch l.What {
 	case history.KeySet, history.KeyChanged, history.KeyExpiry, history.KeyAppeared, history.KeyKept, history.KeyReverted:
-		l.Expires = e.Local + ttl
+		l.Expires = e.Local + e.TTL
 	}
-	return nil
+	e.TTL = 0
 }
 
 // order numbers each node's facts as they happened.

@@ -19,6 +19,8 @@ package story
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,7 +53,7 @@ func parseLine(h *history.History, f []string) error {
 	case "params":
 		for _, kv := range f[1:] {
 			name, value, _ := strings.Cut(kv, "=")
-			if err := setParam(&h.Params, name, value); err != nil {
+			if err := set(name, value, &h.Params); err != nil {
 				return err
 			}
 		}
@@ -91,39 +93,7 @@ func parseLine(h *history.History, f []string) error {
 	return nil
 }
 
-func setParam(p *history.Params, name, value string) (err error) {
-	words := map[string]*[]string{"clients": &p.Clients, "nodes": &p.Nodes}
-	spans := map[string]*time.Duration{
-		"ttl": &p.TTL, "nodeTimeout": &p.NodeTimeout, "maxHold": &p.MaxHold, "retryMax": &p.RetryMax, "slack": &p.Slack, "stampError": &p.StampError,
-	}
-	switch {
-	case words[name] != nil:
-		*words[name] = strings.Split(value, ",")
-	case spans[name] != nil:
-		*spans[name], err = time.ParseDuration(value)
-	case name == "quorum":
-		p.Quorum, err = strconv.Atoi(value)
-	case name == "maxExtends":
-		p.MaxExtends, err = strconv.Atoi(value)
-	case name == "rate":
-		p.Rate, err = strconv.ParseFloat(value, 64)
-	case name == "rounds":
-		p.Rounds, err = strconv.Atoi(value)
-	case name == "epoch":
-		p.Epoch, err = nanos(value)
-	case name == "persistence":
-		p.Persistence = value
-	case name == "fence":
-		p.Fence = value
-	case name == "mayBeIdle":
-		p.MayBeIdle = true
-	default:
-		err = fmt.Errorf("no parameter %q", name)
-	}
-	return err
-}
-
-func setFields(e *history.Event, fields []string, p history.Params) (err error) {
+func setFields(e *history.Event, fields []string, p history.Params) error {
 	if _, node, isLink := strings.Cut(e.Process, "-"); isLink {
 		const ms = int64(time.Millisecond)
 		e.Node, e.Sent, e.Applied, e.Answered = node, e.T-2*ms, e.T-ms, e.T
@@ -134,36 +104,61 @@ func setFields(e *history.Event, fields []string, p history.Params) (err error) 
 	if e.Process != history.Nemesis && e.Process != history.Harness && e.Op != history.OpClient {
 		e.Key = "lock-1"
 	}
-	words := map[string]*string{"key": &e.Key, "session": &e.Session, "token": &e.Token, "node": &e.Node, "value": &e.Value}
-	numbers := map[string]*int64{"version": &e.Version, "fence": &e.Fence, "n": &e.N, "drift": &e.Drift}
-	stamps := map[string]*int64{"until": &e.ValidUntil, "local": &e.Local, "ttl": &e.TTL, "sent": &e.Sent, "applied": &e.Applied, "answered": &e.Answered}
+	places := []any{e}
 	if e.Life != nil {
-		return setLife(e, fields, p)
+		places = []any{e.Life, e}
+		e.Local, e.TTL = p.Epoch+e.T, int64(p.TTL)
 	}
 	for i, kv := range fields {
 		name, value, _ := strings.Cut(kv, "=")
-		switch {
-		case name == "cause":
+		if name == "cause" {
 			e.Cause = strings.Join(append([]string{value}, fields[i+1:]...), " ")
-			return err
-		case words[name] != nil:
-			*words[name] = value
-		case numbers[name] != nil:
-			*numbers[name], err = strconv.ParseInt(value, 10, 64)
-		case stamps[name] != nil:
-			*stamps[name], err = nanos(value)
-		case name == "wall":
-			e.Wall = true
-		case name == "step":
-			e.Step, err = strconv.Atoi(value)
-		default:
-			err = fmt.Errorf("no field %q", name)
+			break
 		}
-		if err != nil {
+		if err := set(name, value, places...); err != nil {
 			return err
 		}
 	}
+	if e.Life != nil {
+		endLife(e)
+	}
 	return nil
+}
+
+// set gives a field that goes by a name, in the first of several structs that has it, what a
+// value says. An int64 is an instant or a span in seconds, unless it is one of these counts.
+func set(name, value string, structs ...any) (err error) {
+	if name == "until" {
+		name = "validUntil"
+	}
+	for _, s := range structs {
+		f := reflect.ValueOf(s).Elem().FieldByNameFunc(func(field string) bool { return strings.EqualFold(field, name) })
+		if !f.IsValid() {
+			continue
+		}
+		switch at := f.Addr().Interface().(type) {
+		case *string:
+			*at = value
+		case *[]string:
+			*at = strings.Split(value, ",")
+		case *bool:
+			*at = true
+		case *int:
+			*at, err = strconv.Atoi(value)
+		case *float64:
+			*at, err = strconv.ParseFloat(value, 64)
+		case *time.Duration:
+			*at, err = time.ParseDuration(value)
+		case *int64:
+			if *at, err = nanos(value); slices.Contains([]string{"version", "fence", "n", "drift"}, name) {
+				*at, err = strconv.ParseInt(value, 10, 64)
+			}
+		default:
+			err = fmt.Errorf("field %q can't be told", name)
+		}
+		return err
+	}
+	return fmt.Errorf("no field %q", name)
 }
 
 func nanos(seconds string) (int64, error) {

@@ -103,9 +103,6 @@ type broken struct {
 func (l *broken) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	for try := 1; ctx.Err() == nil; try++ {
 		if h := l.attempt(ctx, key, try); h != nil {
-			if l.cfg.Fence {
-				return fenced{h}, nil
-			}
 			return h, nil
 		}
 		if try == l.cfg.Tries && ctx.Err() == nil {

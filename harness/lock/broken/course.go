@@ -2,7 +2,6 @@ package broken
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"lockpick/redlock"
@@ -46,7 +45,7 @@ func (l *broken) right() course {
 		value: func(int, time.Time) string { return l.random() }, set: l.setFree, quorum: majority,
 		inTime: l.leaves, until: l.fromStart, number: l.highest,
 		undo:  func(ctx context.Context, h *handle) []redlock.Answer { return l.release(ctx, l.all, h, l.delOwn) },
-		delay: l.anyDelay,
+		delay: func() time.Duration { return l.env.Delay(l.retries, l.cfg.RetryMin, l.cfg.RetryMax) },
 		del:   l.delOwn, holders: func(*handle) []int { return l.all },
 
 		current: func(h *handle, start time.Time) bool { return start.Before(h.deadline) },
@@ -59,8 +58,7 @@ func (l *broken) right() course {
 // random is 20 random bytes, in hexadecimal digits.
 func (l *broken) random() string {
 	l.drawn++
-	word := func(i int) uint64 { return l.env.Random(fmt.Sprintf("token/%d/%d", l.drawn, i)) }
-	return fmt.Sprintf("%016x%016x%08x", word(0), word(1), uint32(word(2)))
+	return l.env.Token(l.drawn)
 }
 
 // setFree sets the key if there is none. Where nodes count, the answer is the
@@ -97,12 +95,6 @@ func (l *broken) highest(ctx context.Context, h *handle) int64 {
 		h.granted[a.Node] = a
 	}
 	return fence
-}
-
-// anyDelay is a random one, so that contenders who split the vote do not meet again.
-func (l *broken) anyDelay() time.Duration {
-	span := uint64(l.cfg.RetryMax-l.cfg.RetryMin) + 1
-	return l.cfg.RetryMin + time.Duration(l.env.Random(fmt.Sprintf("retry/%d", l.retries))%span)
 }
 
 func number(yes bool, err error) (int64, error) {

@@ -26,20 +26,17 @@ type handle struct {
 	extends    int // tried so far
 }
 
-// fenced is a handle with a fencing token.
-type fenced struct{ *handle }
-
 var (
 	_ lock.Tokener     = (*handle)(nil)
 	_ lock.Extender    = (*handle)(nil)
 	_ lock.WallClocked = (*handle)(nil)
-	_ lock.Fencer      = fenced{}
+	_ lock.Fencer      = (*handle)(nil)
 )
 
 func (h *handle) Deadline() time.Time { return h.deadline }
 func (h *handle) Token() string       { return h.value }
 func (h *handle) ByWall() bool        { return h.lock.byWall }
-func (h fenced) Fence() int64         { return h.fence }
+func (h *handle) Fence() int64        { return h.fence }
 
 // Release implements lock.Handle.
 func (h *handle) Release(ctx context.Context) error {

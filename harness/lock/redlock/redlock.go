@@ -40,7 +40,7 @@ func New(env lock.Env) (lock.Lock, error) {
 	if s.TTL == 0 {
 		s.TTL = defaultTTL
 	}
-	l := &reference{fence: s.Fence}
+	l := &reference{}
 	cfg := redlock.Config{
 		TTL: s.TTL, Timeout: s.Timeout, Drift: s.Drift, RetryMin: s.RetryMin, RetryMax: s.RetryMax,
 		Tries: s.Tries, Extends: s.Extends, Sequential: s.Ask == "sequential", Fence: s.Fence,
@@ -90,7 +90,6 @@ func named(random func(string) uint64) func(string, []byte) error {
 type reference struct {
 	lock.Clients[*redis.Client]
 	redlock *redlock.Client
-	fence   bool
 }
 
 // Acquire implements lock.Lock. If ctx ended, the error wraps its error.
@@ -99,29 +98,23 @@ func (l *reference) Acquire(ctx context.Context, key string) (lock.Handle, error
 	if err != nil {
 		return nil, err
 	}
-	if l.fence {
-		return fenced{handle{held}}, nil
-	}
 	return handle{held}, nil
 }
 
 // handle is a held lock.
 type handle struct{ held *redlock.Lock }
 
-// fenced is a held lock with a fencing token.
-type fenced struct{ handle }
-
 var (
 	_ lock.Extender = handle{}
 	_ lock.Tokener  = handle{}
-	_ lock.Fencer   = fenced{}
+	_ lock.Fencer   = handle{}
 )
 
 func (h handle) Release(ctx context.Context) error { return verdict(h.held.Release(ctx)) }
 func (h handle) Extend(ctx context.Context) error  { return verdict(h.held.Extend(ctx)) }
 func (h handle) Deadline() time.Time               { return h.held.Until() }
 func (h handle) Token() string                     { return h.held.Token() }
-func (f fenced) Fence() int64                      { return f.held.Fence() }
+func (h handle) Fence() int64                      { return h.held.Fence() }
 
 // verdict says a definite no in the words of the harness.
 func verdict(err error) error {

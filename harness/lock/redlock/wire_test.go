@@ -63,7 +63,7 @@ func (w *wire) events() []history.Event {
 	defer w.mu.Unlock()
 	var out []history.Event
 	for _, c := range w.seen {
-		e := c.Event("", "")
+		e := c.Fact("", "")
 		out = append(out, history.Event{Op: e.Op, Type: e.Type, Key: e.Key, Token: e.Token, TTL: e.TTL, Fence: e.Fence})
 	}
 	w.seen = nil

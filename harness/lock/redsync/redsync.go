@@ -69,7 +69,7 @@ func New(env lock.Env) (lock.Lock, error) {
 	if s.Tries == 0 {
 		s.Tries = math.MaxInt
 	}
-	l := &library{settings: s, random: env.Random, quorum: len(env.Nodes)/2 + 1}
+	l := &library{settings: s, env: env, quorum: len(env.Nodes)/2 + 1}
 	var pools []rsredis.Pool
 	for _, n := range env.Nodes {
 		o := redisnode.Options(n.Addr)
@@ -86,7 +86,7 @@ func New(env lock.Env) (lock.Lock, error) {
 type library struct {
 	lock.Clients[*redis.Client]
 	settings lock.Settings
-	random   func(string) uint64
+	env      lock.Env
 	quorum   int
 	redsync  *redsync.Redsync
 
@@ -117,8 +117,7 @@ func (l *library) token() (string, error) {
 	l.drawn++
 	n := l.drawn
 	l.mu.Unlock()
-	word := func(i int) uint64 { return l.random(fmt.Sprintf("token/%d/%d", n, i)) }
-	return fmt.Sprintf("%016x%016x%08x", word(0), word(1), uint32(word(2))), nil
+	return l.env.Token(n), nil
 }
 
 // delay is a random one between two attempts.
@@ -127,8 +126,7 @@ func (l *library) delay(int) time.Duration {
 	l.delays++
 	n := l.delays
 	l.mu.Unlock()
-	span := uint64(max(l.settings.RetryMax-l.settings.RetryMin, 0)) + 1
-	return l.settings.RetryMin + time.Duration(l.random(fmt.Sprintf("retry/%d", n))%span)
+	return l.env.Delay(n, l.settings.RetryMin, l.settings.RetryMax)
 }
 
 // handle is a held lock.

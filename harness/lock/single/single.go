@@ -89,7 +89,6 @@ func (l *single) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 
 var (
 	errTaken   = errors.New("it is taken")
-	errSlow    = errors.New("no answer in time")
 	errExpired = errors.New("the validity time was over")
 	errLimit   = errors.New("the limit of extensions is reached")
 )
@@ -97,7 +96,8 @@ var (
 // attempt sets the key with a value of its own. The lease is counted from before
 // it was asked for, less what clocks may differ by.
 func (l *single) attempt(ctx context.Context, key string) (lock.Handle, error) {
-	h := &handle{lock: l, key: key, value: l.value()}
+	l.drawn++
+	h := &handle{lock: l, key: key, value: l.env.Token(l.drawn)} // fresh for each attempt
 	start := l.cfg.Now()
 	set, err := l.ask(ctx, func(ctx context.Context) (bool, error) { return l.node.Set(ctx, key, h.value, l.cfg.TTL) })
 	elapsed := l.cfg.Now().Sub(start)
@@ -125,44 +125,24 @@ func (l *single) del(ctx context.Context, h *handle) (bool, error) {
 	return l.ask(context.WithoutCancel(ctx), func(ctx context.Context) (bool, error) { return l.node.Release(ctx, h.key, h.value) })
 }
 
-// ask waits for an answer until the time-out, by the client's own timer; the
-// driver's deadline comes a little later.
+// ask waits for an answer until the time-out, by the client's own timer.
 func (l *single) ask(ctx context.Context, request func(context.Context) (bool, error)) (bool, error) {
-	timeout := l.cfg.Timeout
-	nodeCtx, cancel := context.WithTimeout(ctx, timeout+timeout/8)
-	defer cancel()
-	type answer struct {
-		yes bool
-		err error
-	}
-	answers := make(chan answer, 1)
-	go func() {
-		yes, err := request(nodeCtx)
-		answers <- answer{yes, err}
-	}()
-	select {
-	case a := <-answers:
-		return a.yes, a.err
-	case <-l.cfg.After(timeout):
-		return false, errSlow
-	case <-ctx.Done():
+	a := l.cfg.Ask(ctx, []int{0}, func(ctx context.Context, _ int) (int64, error) {
+		if yes, err := request(ctx); !yes {
+			return 0, err
+		}
+		return 1, nil
+	})[0]
+	if a.Err != nil && ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-}
-
-// value is 20 random bytes, in hexadecimal digits, fresh for each attempt.
-func (l *single) value() string {
-	l.drawn++
-	word := func(i int) uint64 { return l.env.Random(fmt.Sprintf("token/%d/%d", l.drawn, i)) }
-	return fmt.Sprintf("%016x%016x%08x", word(0), word(1), uint32(word(2)))
+	return a.Yes(), a.Err
 }
 
 func (l *single) wait(ctx context.Context) {
 	l.retries++
-	span := uint64(l.cfg.RetryMax-l.cfg.RetryMin) + 1
-	delay := l.cfg.RetryMin + time.Duration(l.env.Random(fmt.Sprintf("retry/%d", l.retries))%span)
 	select {
-	case <-l.cfg.After(delay):
+	case <-l.cfg.After(l.env.Delay(l.retries, l.cfg.RetryMin, l.cfg.RetryMax)):
 	case <-ctx.Done():
 	}
 }

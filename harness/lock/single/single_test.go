@@ -143,8 +143,8 @@ func TestSilence(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		if _, err := l.Acquire(context.Background(), "k"); !errors.Is(err, errSlow) {
-			t.Errorf("error: %v, want %v", err, errSlow)
+		if _, err := l.Acquire(context.Background(), "k"); !strings.Contains(fmt.Sprint(err), "no answer in time") {
+			t.Errorf("error: %v, want no answer in time", err)
 		}
 		if got, want := time.Since(start), (3*2*50+2*20)*time.Millisecond; got != want {
 			t.Errorf("three attempts took %v, want %v", got, want)

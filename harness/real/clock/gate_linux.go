@@ -38,8 +38,8 @@ func Gate(program []string) error {
 	if err != nil {
 		return fmt.Errorf("open the gate: %w", err)
 	}
-	knocked := make(chan os.Signal, 1)
-	signal.Notify(knocked, opens)
-	<-knocked
+	signalled := make(chan os.Signal, 1)
+	signal.Notify(signalled, opens)
+	<-signalled
 	return fmt.Errorf("execute %s: %w", path, syscall.Exec(path, program, os.Environ()))
 }

@@ -73,7 +73,7 @@ func seize(pid int) error {
 // executed lets a process that was seized through its gate, and waits until it has
 // executed the program, and stands before its first instruction.
 func executed(pid int) error {
-	defer knock(pid)()
+	defer signalGate(pid)()
 	for {
 		status, err := traced(pid)
 		if err != nil {
@@ -128,9 +128,9 @@ func signalMask(request uintptr, pid int, mask *uint64) error {
 	return nil
 }
 
-// knock sends the signal that opens a gate until stop is called: one that comes before
+// signalGate sends the signal that opens a gate until stop is called: one that comes before
 // the gate listens does nothing.
-func knock(pid int) (stop func()) {
+func signalGate(pid int) (stop func()) {
 	tick, done := time.NewTicker(time.Millisecond), make(chan bool)
 	go func() {
 		for {

@@ -3,6 +3,7 @@ package clock
 import (
 	"math"
 	"math/bits"
+	"time"
 )
 
 // line is what a clock shows: fake0 + (t − real0) · rate, from real0 on. All are
@@ -34,3 +35,25 @@ func (l line) turned(t, by int64, rate float64) line {
 
 // speed is the rate as a number.
 func (l line) speed() float64 { return float64(l.Rate) / one }
+
+// Ahead is how far the clock wall is ahead of the clock true. It changes only where
+// somebody sets one, but this thread may be kept waiting between two readings: the closest
+// of some tries counts.
+func Ahead(true, wall func() int64) int64 {
+	best, apart := int64(0), int64(math.MaxInt64)
+	for range mostTries {
+		from, at, to := true(), wall(), true()
+		if to-from < apart {
+			best, apart = at-from-(to-from)/2, to-from
+		}
+		if apart < int64(soon) {
+			break
+		}
+	}
+	return best
+}
+
+const (
+	mostTries = 20                    // how often clocks are read together, or a change is prepared that was late
+	soon      = 10 * time.Microsecond // two readings in a row take no longer, where nothing comes between
+)

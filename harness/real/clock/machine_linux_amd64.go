@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"sync"
 	"time"
@@ -22,7 +21,7 @@ type Machine struct {
 	mu    sync.Mutex
 	lines [2]line  // see Shown
 	mem   *os.File // of the process that runs, or ran last
-	at    int64    // the control block's place there
+	at    int64    // the control block's address there
 	count [2]uint64
 }
 
@@ -35,9 +34,6 @@ var ids = [2]int32{wall: unix.CLOCK_REALTIME, monotonic: unix.CLOCK_MONOTONIC}
 // changes from one line to the other at one instant, and a clock that is slowed
 // down does not go back by the time that the write took.
 const ahead = time.Millisecond
-
-// mostTries is how often a change is prepared that was late.
-const mostTries = 20
 
 // Start patches a process that starts on the machine: one that the calling thread
 // traces and that stands before its first instruction. It reads the machine's
@@ -113,27 +109,7 @@ func (m *Machine) Shown() Shown {
 }
 
 func (m *Machine) shown() Shown {
-	return Shown{Lines: m.lines, Offset: offset()}
-}
-
-// soon is how long two readings of clocks in a row take at most, where nothing comes between.
-const soon = 10 * time.Microsecond
-
-// offset is how far the wall clock is ahead of the monotonic one. It changes only where
-// somebody sets the real clock, but this thread may be kept waiting between two readings:
-// the closest of some tries counts.
-func offset() int64 {
-	best, apart := int64(0), int64(math.MaxInt64)
-	for range mostTries {
-		from, at, to := now(monotonic), now(wall), now(monotonic)
-		if to-from < apart {
-			best, apart = at-from-(to-from)/2, to-from
-		}
-		if apart < int64(soon) {
-			break
-		}
-	}
-	return best
+	return Shown{Lines: m.lines, Offset: Ahead(func() int64 { return now(monotonic) }, func() int64 { return now(wall) })}
 }
 
 // Take lets its clocks show what another's did, before a process starts.

@@ -70,7 +70,7 @@ func start(t *testing.T, m *Machine) watched {
 	if err != nil {
 		t.Fatal(err)
 	}
-	group.Born = func(_ string, pid int) error { return m.Start(pid) }
+	group.AtStart = func(_ string, pid int) error { return m.Start(pid) }
 	stdin, in, err1 := os.Pipe()
 	out, stdout, err2 := os.Pipe()
 	if err1 != nil || err2 != nil {

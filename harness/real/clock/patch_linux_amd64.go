@@ -26,7 +26,7 @@ const jumpSize = 12
 
 // patch rewrites the vDSO of a process that the calling thread traces and that
 // stands before its first instruction. It returns the process's memory and the
-// control block's place there, which is all zero.
+// control block's address there, which is all zero.
 func patch(pid int) (mem *os.File, control int64, err error) {
 	mem, err = os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0)
 	if err != nil {

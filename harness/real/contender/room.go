@@ -12,7 +12,7 @@ import (
 )
 
 // Room lets clients run one after the other where to start a process is cheap and to
-// make the place for it is not, as in a container. Each order is a fresh process's, which
+// make room for it is not, as in a container. Each order is a fresh process's, which
 // waits for it from when the one before has ended; what follows an order is said to that
 // process until it ends, of which the room tells. cleared, if it is not nil, is called
 // whenever one has ended. Room returns when in ends, or a process that has no order.

@@ -114,8 +114,8 @@ func (d *Disk) unsynced() []string {
 		switch {
 		case !committed:
 			out = append(out, path+" as a whole")
-		case n.changed():
-			out = append(out, fmt.Sprintf("%d bytes of %s", max(len(n.data)-len(n.disk), 0), path))
+		case n.file.changed():
+			out = append(out, fmt.Sprintf("%d bytes of %s", max(len(n.file.data)-len(n.file.disk), 0), path))
 		}
 	})
 	slices.Sort(out)

@@ -25,6 +25,9 @@ func Hit(plan nemesis.Plan, node string) bool {
 type Disks struct {
 	Kill func(node string) (readBack string, err error)
 	Runs func(node string) bool
+	// Around, if it is set, is called before a disk is stalled, filled or freed, and what it
+	// returns after that.
+	Around func(node string) (done func())
 
 	mu    sync.Mutex
 	disks map[string]*Disk
@@ -102,6 +105,13 @@ func (ds *Disks) harmable(verb, node string) (*Disk, error) {
 	return d, err
 }
 
+func (ds *Disks) around(node string) (done func()) {
+	if ds.Around == nil {
+		return func() {}
+	}
+	return ds.Around(node)
+}
+
 // LosePower cuts a node's power.
 func (ds *Disks) LosePower(node string, torn bool) (string, error) {
 	d, err := ds.of("cut the power of", node)
@@ -113,6 +123,7 @@ func (ds *Disks) LosePower(node string, torn bool) (string, error) {
 
 // StallSync lets no sync of a node's disk come back.
 func (ds *Disks) StallSync(node string) (string, error) {
+	defer ds.around(node)()
 	d, err := ds.harmable("slow the disk of", node)
 	if err != nil {
 		return "", err
@@ -122,6 +133,7 @@ func (ds *Disks) StallSync(node string) (string, error) {
 
 // FillDisk leaves no room on a node's disk.
 func (ds *Disks) FillDisk(node string) (string, error) {
+	defer ds.around(node)()
 	d, err := ds.harmable("fill the disk of", node)
 	if err != nil {
 		return "", err
@@ -131,6 +143,7 @@ func (ds *Disks) FillDisk(node string) (string, error) {
 
 // FreeDisk ends both.
 func (ds *Disks) FreeDisk(node string) (string, error) {
+	defer ds.around(node)()
 	d, err := ds.of("free the disk of", node)
 	if err != nil {
 		return "", err

@@ -19,9 +19,7 @@ type node struct {
 	ino uint64
 	dir bool
 
-	data  []byte // of a file
-	disk  []byte // may share data's array, but never beyond its own length
-	first int    // bytes of the first write since the last sync, if it was to the end
+	file content
 
 	entries   map[string]*node // of a directory
 	committed map[string]*node
@@ -65,9 +63,6 @@ func (n *node) powered(do func() syscall.Errno) syscall.Errno {
 	return do()
 }
 
-// changed says whether a file is not as it is on disk.
-func (n *node) changed() bool { return !n.dir && string(n.data) != string(n.disk) }
-
 // walk calls f for each file, and whether the disk has its entry.
 func (n *node) walk(path string, f func(path string, n *node, committed bool)) {
 	for name, c := range n.entries {
@@ -88,12 +83,7 @@ func (n *node) revert(torn bool) {
 		}
 		return
 	}
-	kept := slices.Clone(n.disk)
-	if at := len(n.disk); torn && n.first > 1 && at+n.first <= len(n.data) {
-		kept = append(kept, n.data[at:at+n.first/2]...)
-	}
-	n.setData(kept)
-	n.synced()
+	n.file.revert(torn)
 }
 
 // commit makes the entries of all directories durable.
@@ -106,24 +96,13 @@ func (n *node) commit() {
 	}
 }
 
-func (n *node) synced() { n.disk, n.first = n.data[:len(n.data):len(n.data)], 0 }
-
-func (n *node) setData(b []byte) { n.data, n.first = b, 0 }
-
-// resize cuts a file, or fills it up with zeros.
-func (n *node) resize(size uint64) {
-	b := make([]byte, size)
-	copy(b, n.data)
-	n.setData(b)
-}
-
 func (n *node) attr(a *fuse.Attr) {
 	a.Ino, a.Nlink = n.ino, 1
 	if n.dir {
 		a.Mode = syscall.S_IFDIR | 0o777
 		return
 	}
-	a.Mode, a.Size = syscall.S_IFREG|0o666, uint64(len(n.data))
+	a.Mode, a.Size = syscall.S_IFREG|0o666, uint64(len(n.file.data))
 	a.Blocks = (a.Size + 511) / 512
 }
 
@@ -150,10 +129,10 @@ func (n *node) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) sy
 func (n *node) Setattr(_ context.Context, _ fs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
 	return n.powered(func() syscall.Errno {
 		if size, ok := in.GetSize(); ok && !n.dir {
-			if n.d.full && size > uint64(len(n.data)) {
+			if n.d.full && size > uint64(len(n.file.data)) {
 				return syscall.ENOSPC
 			}
-			n.resize(size)
+			n.file.resize(size)
 		}
 		n.attr(&out.Attr)
 		return 0
@@ -211,7 +190,7 @@ func (n *node) Create(ctx context.Context, name string, _, _ uint32, out *fuse.E
 func (n *node) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	return nil, fuse.FOPEN_DIRECT_IO, n.powered(func() syscall.Errno {
 		if flags&syscall.O_TRUNC != 0 {
-			n.resize(0)
+			n.file.resize(0)
 		}
 		return 0
 	})
@@ -220,7 +199,7 @@ func (n *node) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, sys
 func (n *node) Read(_ context.Context, _ fs.FileHandle, to []byte, at int64) (fuse.ReadResult, syscall.Errno) {
 	read := 0
 	errno := n.powered(func() syscall.Errno {
-		read = copy(to, n.data[min(at, int64(len(n.data))):])
+		read = copy(to, n.file.data[min(at, int64(len(n.file.data))):])
 		return 0
 	})
 	return fuse.ReadResultData(to[:read]), errno
@@ -232,20 +211,7 @@ func (n *node) Write(_ context.Context, _ fs.FileHandle, b []byte, at int64) (ui
 			n.d.met++
 			return syscall.ENOSPC
 		}
-		if at < int64(len(n.disk)) { // what is on disk shares the array
-			n.data = slices.Clone(n.data)
-		}
-		if !n.changed() && at == int64(len(n.data)) {
-			n.first = len(b)
-		}
-		if gap := at - int64(len(n.data)); gap > 0 {
-			n.data = append(n.data, make([]byte, gap)...)
-		}
-		if over := len(n.data) - int(at); over >= len(b) {
-			copy(n.data[at:], b)
-		} else {
-			n.data = append(n.data[:at], b...)
-		}
+		n.file.write(b, at)
 		return 0
 	})
 }
@@ -257,7 +223,7 @@ func (n *node) Fsync(ctx context.Context, _ fs.FileHandle, _ uint32) syscall.Err
 		var stalled chan struct{}
 		errno := n.powered(func() syscall.Errno {
 			if stalled = n.d.stalled; stalled == nil {
-				n.synced()
+				n.file.synced()
 				n.d.root.commit()
 			} else if !counted {
 				n.d.met++

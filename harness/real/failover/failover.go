@@ -47,8 +47,8 @@ type Nodes[S Server] struct {
 
 	mu       sync.Mutex
 	masters  map[string]S // behind each node's links
-	replicas map[string]S // that have not taken a node's place
-	formers  map[string]S // masters whose place one has taken, by sentinels
+	replicas map[string]S // that have not taken over from a master
+	formers  map[string]S // masters that one has taken over from, by sentinels
 }
 
 // Serve lets a server be a node's first.
@@ -80,7 +80,15 @@ func (n *Nodes[S]) Server(node string) S {
 	return n.masters[node]
 }
 
-// Replica is the one that can take a node's place, or none.
+// Find is Server of a node that there may be.
+func (n *Nodes[S]) Find(node string) (s S, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s, ok = n.masters[node]
+	return s, ok
+}
+
+// Replica is the one that can take over from a node's master, or none.
 func (n *Nodes[S]) Replica(node string) S {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -116,15 +124,15 @@ func (n *Nodes[S]) FailOver(node string) (readBack string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := n.takePlace(node); err != nil {
+	if _, err := n.takeOver(node); err != nil {
 		return "", err
 	}
 	return back + "; " + dead, nil
 }
 
-// takePlace puts a promoted replica behind the clients' links, and returns whose place
-// it has.
-func (n *Nodes[S]) takePlace(node string) (former S, err error) {
+// takeOver puts a promoted replica behind the clients' links, and returns the
+// former master.
+func (n *Nodes[S]) takeOver(node string) (former S, err error) {
 	replica := n.Replica(node)
 	if err := n.Turn(node, replica.Redis().Addr()); err != nil {
 		return former, fmt.Errorf("fail over %s: %w", node, err)

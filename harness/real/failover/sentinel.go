@@ -25,11 +25,14 @@ const (
 	urgent = 3 * time.Second
 )
 
+// StartSentinel starts a sentinel that watches nobody yet.
+type StartSentinel func(name string) (*server.Sentinel, error)
+
 // Watch starts the sentinels that watch the nodes which the plan leaves to them, and
 // returns once they know each other and the replicas. They don't watch the others:
 // who pauses a node by another fault doesn't want it replaced. They reach everybody
 // past all links, so that no cut between a client and a node is one for them.
-func (n *Nodes[S]) Watch(s scenario.Scenario, start func(name string) (*server.Sentinel, error)) error {
+func (n *Nodes[S]) Watch(s scenario.Scenario, start StartSentinel) error {
 	nodes := s.BySentinel()
 	if len(nodes) == 0 {
 		return nil
@@ -101,7 +104,7 @@ func (n *Nodes[S]) FailOverBySentinel(node string, stop bool) (readBack string, 
 	if err != nil {
 		return "", err
 	}
-	former, err := n.takePlace(node)
+	former, err := n.takeOver(node)
 	if err != nil {
 		return "", err
 	}

@@ -18,7 +18,7 @@ import (
 func (b *bench) kill() {
 	b.Helper()
 	b.lives.Ends("n1", false)
-	if _, err := b.node.Kill(); err != nil {
+	if _, err := b.node.Kill(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -147,7 +147,7 @@ func TestUnannounced(t *testing.T) {
 	}
 	c.do("SET", "b", "1")
 	b.until(history.KeySet, "b")
-	if _, err := b.node.Kill(); err != nil {
+	if _, err := b.node.Kill(b.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.node.Restart(t.Context()); err != nil {

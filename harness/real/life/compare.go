@@ -12,14 +12,9 @@ import (
 // held, and it is not read.
 func (n *node) compare(s *stream, why string) {
 	all := maps.Clone(n.keys)
-	for key, f := range s.found {
-		all[key] = f.state
-	}
+	maps.Copy(all, s.found)
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		before, after := n.keys[key], (*state)(nil)
-		if f, ok := s.found[key]; ok {
-			after = f.state
-		}
+		before, after := n.keys[key], s.found[key]
 		f := fact{key: key, after: after, bounds: bounds{s.at, min(n.told, s.at), s.at}, clock: s.clock, why: why}
 		f.what = n.fate(key, before, after, s.clock/1e6, why)
 		switch {

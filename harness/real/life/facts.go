@@ -84,7 +84,7 @@ func (n *node) line(s *stream, it item) {
 		if _, is := after[e.key]; !is {
 			order = append(order, e.key)
 		}
-		after[e.key] = n.effect(it, who, e)
+		after[e.key] = effectOf(it, who, e, func(key string) *state { return n.keys[key] })
 	}
 	for _, key := range order {
 		f := fact{key: key, after: after[key], bounds: when, clock: it.clock, cause: who}
@@ -105,13 +105,13 @@ func flushes(name string, options []string) bool {
 	return len(options) == 0 || len(options) == 1 && (strings.EqualFold(options[0], "SYNC") || strings.EqualFold(options[0], "ASYNC"))
 }
 
-// effect is what a key is after an event of a command.
-func (n *node) effect(it item, who cause, e item) *state {
+// effectOf is what a key is after an event of a command.
+func effectOf(it item, who cause, e item, before func(key string) *state) *state {
 	if e.done != "del" && !slices.Contains(it.args, e.key) {
 		return &state{}
 	}
 	c := command{args: it.args, now: who.clock / 1e6}
-	return c.effect(e.key, e.done, func(key string) *state { return n.keys[key] })
+	return c.effect(e.key, e.done, before)
 }
 
 // whose finds who sent a command, and when.
@@ -131,7 +131,7 @@ func (n *node) whose(s *stream, it item) (who cause) {
 	} else if of, is := n.senders.Load(it.from); is {
 		of.(*Sender).claim(&who, it.args, n.lives.origin.Load())
 	}
-	if who.sent == 0 && n.lives.cfg.Ours(it.from) { // a link may have had that port before
+	if who.sent == 0 && n.lives.cfg.Ours(s.server, it.from) { // a link may have had that port before
 		who.by = history.Harness
 	}
 	switch strings.ToLower(it.args[0]) {

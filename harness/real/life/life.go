@@ -40,13 +40,14 @@ import (
 	"time"
 
 	"lockpick/harness/history"
+	"lockpick/harness/real/clock"
 )
 
 // Config is what Lives needs of a run.
 type Config struct {
-	Clock  func() time.Duration   // true time, from any zero
-	Ours   func(addr string) bool // says whether lockpick itself asks a node from there
-	Record func(e history.Event)  // takes the facts
+	Clock  func() time.Duration           // true time, from any zero
+	Ours   func(server, from string) bool // says whether lockpick itself asks a server from there
+	Record func(e history.Event)          // takes the facts
 }
 
 // Lives are those of the nodes of one run. Nil is of nodes that don't tell.
@@ -62,24 +63,8 @@ type Lives struct {
 // New returns the lives of a run that has not begun.
 func New(c Config) *Lives {
 	l := &Lives{cfg: c}
-	l.wall = wallAhead(c.Clock)
+	l.wall = clock.Ahead(l.now, func() int64 { return time.Now().UnixNano() })
 	return l
-}
-
-// wallAhead measures how far the wall clock is ahead of another, in the shortest of some
-// looks.
-func wallAhead(clock func() time.Duration) (ahead int64) {
-	const looks = 10
-	least := time.Hour
-	for range looks {
-		from := clock()
-		wall := time.Now().UnixNano()
-		to := clock()
-		if took := to - from; took < least {
-			least, ahead = took, wall-int64(from+took/2)
-		}
-	}
-	return ahead
 }
 
 // Start makes an instant of Clock true time zero of the run.

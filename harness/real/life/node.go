@@ -1,6 +1,7 @@
 package life
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,9 +47,7 @@ func (n *node) first() error {
 	if err != nil {
 		return err
 	}
-	for key, f := range s.found {
-		n.keys[key] = f.state
-	}
+	maps.Copy(n.keys, s.found)
 	n.listen(s)
 	return nil
 }
@@ -95,7 +94,6 @@ func (n *node) listen(s *stream) {
 	n.pending, n.script = nil, cause{}
 	n.low, n.told, n.t, n.ahead = s.from, s.at, s.from, s.ahead
 	n.running.Go(func() {
-		n.take(s, s.rest)
 		for {
 			items, err := s.items(n.lives.cfg.Clock)
 			n.take(s, items)

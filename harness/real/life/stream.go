@@ -13,33 +13,26 @@ import (
 // stream is what a server tells by, and a connection beside it to ask.
 type stream struct {
 	main, probe *conn
-	own         string // the probe's address, as the server sees it
+	server, own string // the probe's addresses: the server's, and its own as that sees it
 	done        chan struct{}
 
 	frozen bool // in a script its clock stands still
 
 	run   string
-	from  int64            // when it began to tell, by Clock
-	at    int64            // when it was read
-	clock int64            // and what its clock showed then
-	ahead int64            // how far that is ahead of Clock
-	found map[string]found // what it had
-	rest  []item           // what it told since
+	from  int64             // when it began to tell, by Clock
+	at    int64             // when it was read
+	clock int64             // and what its clock showed then
+	ahead int64             // how far that is ahead of Clock
+	found map[string]*state // what it had
 
 	mu     sync.Mutex
 	marks  map[string]chan struct{} // closed when the line is there
 	marked int                      // of these, all in all
 }
 
-// found is a key that was read.
-type found struct {
-	*state
-	place int // after how much of what was told
-}
-
 // attach connects to the server and reads what it has. The mutex is held.
 func (n *node) attach() (*stream, error) {
-	s := &stream{done: make(chan struct{}), marks: map[string]chan struct{}{}, found: map[string]found{}}
+	s := &stream{done: make(chan struct{}), marks: map[string]chan struct{}{}, found: map[string]*state{}}
 	err := n.open(s)
 	if err == nil {
 		err = n.read(s)
@@ -55,7 +48,7 @@ func (n *node) open(s *stream) (err error) {
 	if s.probe, err = dial(n.addr); err != nil {
 		return err
 	}
-	s.own = s.probe.LocalAddr().String()
+	s.server, s.own = s.probe.RemoteAddr().String(), s.probe.LocalAddr().String()
 	if err := n.prepare(s.probe); err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ type conn struct {
 // start listens for the client.
 func (l *Link) start() error {
 	for _, of := range []string{nemesis.Request, nemesis.Reply} {
-		if err := l.addToxic(of); err != nil {
+		if err := addToxic(l, of); err != nil {
 			return err
 		}
 	}
@@ -83,12 +83,6 @@ func (l *Link) lacks(err error) bool {
 		l.lacked = fmt.Errorf("connect: %w", err)
 	}
 	return true
-}
-
-func (l *Link) lacking() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lacked
 }
 
 // connect joins a client that has come to the node.
@@ -186,10 +180,10 @@ func (l *Link) stop() error {
 	l.serving.Wait()
 	for {
 		l.mu.Lock()
-		open, changed := len(l.conns), l.changed
+		open, changed, lacked := len(l.conns), l.changed, l.lacked
 		l.mu.Unlock()
 		if open == 0 {
-			return errors.Join(l.ports.short(), l.lacking())
+			return errors.Join(l.ports.short(), lacked)
 		}
 		<-changed
 	}

@@ -82,6 +82,29 @@ func TestTapHoldsAReplyAfterItWasApplied(t *testing.T) {
 	}
 }
 
+// untilGone waits until the link has seen that a client is gone.
+func (b *bench) untilGone() {
+	b.t.Helper()
+	l := b.link
+	for end := time.After(soon); ; {
+		gone := false
+		l.mu.Lock()
+		for c := range l.conns {
+			gone = gone || c.clientGone
+		}
+		changed := l.changed
+		l.mu.Unlock()
+		if gone {
+			return
+		}
+		select {
+		case <-changed:
+		case <-end:
+			b.t.Fatal("no client is gone")
+		}
+	}
+}
+
 func TestHeldRequestIsDeliveredAfterItsClientClosed(t *testing.T) {
 	b := newBench(t)
 	hit := b.tap("release", nemesis.Request, 1)
@@ -91,6 +114,7 @@ func TestHeldRequestIsDeliveredAfterItsClientClosed(t *testing.T) {
 	c.send("DEL lock")
 	pass := hit()
 	c.conn.Close()
+	b.untilGone() // or the answer is written to who could have read it
 	c2 := b.dial()
 	c2.send("SET other 1") // another connection while the held one is closed
 	c2.want("+OK")

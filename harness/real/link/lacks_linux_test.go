@@ -35,7 +35,12 @@ func TestTooFewOpenFiles(t *testing.T) {
 		if err == nil {
 			err = unix.Connect(client, &unix.SockaddrInet4{Port: addr.Port, Addr: [4]byte(addr.IP.To4())})
 		}
-		for end := time.Now().Add(5 * time.Second); l.lacking() == nil && time.Now().Before(end); {
+		lacked := func() error {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return l.lacked
+		}
+		for end := time.Now().Add(5 * time.Second); lacked() == nil && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
 		enough()

@@ -41,7 +41,7 @@ type Link struct {
 	cut      cut
 	shapes   []*shape
 	random   *rand.Rand
-	gated    bool            // the node is being read back
+	gates    int             // how many read the node back, which nobody else may change
 	down     bool            // nobody has that address
 	way      context.Context // ends when the link leads nowhere, or elsewhere
 	leave    context.CancelFunc

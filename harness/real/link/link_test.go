@@ -122,7 +122,7 @@ func TestDeadNodeLeavesRequestsWithoutAnswer(t *testing.T) {
 	c := b.dial()
 	c.send("SET lock A")
 	hit()
-	if _, err := b.node.Kill(); err != nil {
+	if _, err := b.node.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.receive(soon); got != "" {

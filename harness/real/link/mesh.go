@@ -126,7 +126,7 @@ func (m *Mesh) Link(name string) *Link {
 }
 
 // Gate keeps all data from and to a node until open is called, so that what is
-// read back of it is what it came back with.
+// read back of it is what it came back with. Who opens it last opens it.
 func (m *Mesh) Gate(node string) (open func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -134,12 +134,12 @@ func (m *Mesh) Gate(node string) (open func()) {
 	for _, l := range m.links {
 		if l.node == node {
 			gated = append(gated, l)
-			l.update(func() { l.gated = true })
+			l.update(func() { l.gates++ })
 		}
 	}
 	return func() {
 		for _, l := range gated {
-			l.update(func() { l.gated = false })
+			l.update(func() { l.gates-- })
 		}
 	}
 }

@@ -71,7 +71,7 @@ func (p *pipe) look(now time.Duration) step {
 		return s
 	}
 	blocked := l.cut.blocks(p.of)
-	if blocked && l.cut.mode == nemesis.CutHold || l.gated {
+	if blocked && l.cut.mode == nemesis.CutHold || l.gates > 0 {
 		return s
 	}
 	for len(p.queue) > 0 {
@@ -206,6 +206,6 @@ func (p *pipe) finish() {
 // write records a command, if it is one that locks use.
 func (l *Link) write(cmd *resp.Command) {
 	if cmd != nil && cmd.Recorded() {
-		l.record(cmd.Event(l.name, l.node))
+		l.record(cmd.Fact(l.name, l.node))
 	}
 }

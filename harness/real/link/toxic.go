@@ -26,7 +26,7 @@ const toxicType = "lockpick"
 var registerOnce = sync.OnceFunc(func() { toxics.Register(toxicType, new(toxic)) })
 
 // addToxic puts the toxic on the proxy, which has no connection yet.
-func (l *Link) addToxic(of string) error {
+func addToxic(l *Link, of string) error {
 	direction := stream.Upstream
 	if of == nemesis.Reply {
 		direction = stream.Downstream

@@ -45,7 +45,7 @@ func (l *Link) Unshape(t nemesis.Traffic) (met, hit int, felt bool, err error) {
 func (l *Link) Disturbed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.shapes) > 0 || l.cut != (cut{}) || l.gated
+	return len(l.shapes) > 0 || l.cut != (cut{}) || l.gates > 0
 }
 
 // meet draws what becomes of a piece that has come in. The link's mutex is held.

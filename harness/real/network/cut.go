@@ -18,6 +18,9 @@ var _ nemesis.Cutter = (*Network)(nil)
 const (
 	silence = 20 * time.Millisecond // without an answer for so long, a link is cut: it takes 0.1 ms otherwise
 	patient = 2 * time.Second       // a mended link answers within
+
+	// slowly is how long a PING is waited for that is meant to be slow.
+	slowly = time.Second
 )
 
 // Cut cuts a link, and sees what PING meets there.
@@ -27,11 +30,11 @@ func (n *Network) Cut(name, mode, way string) (string, error) {
 		return "", err
 	}
 	before, within := -1, silence
-	if way == nemesis.Reply && !n.mute(l) {
-		before = n.pings(name)
+	if way == nemesis.Reply && !n.Mute(nodeOf(l)) {
+		before = pings(n, name)
 	}
 	if l.Disturbed() {
-		within = readBack // it may be slow as well
+		within = slowly // it may be slow as well
 	}
 	if err := l.Cut(mode, way); err != nil {
 		return "", err
@@ -51,7 +54,7 @@ func (n *Network) Cut(name, mode, way string) (string, error) {
 		}
 		return "PING was refused", nil
 	case way == nemesis.Reply && before >= 0:
-		if !n.pinged(name, before) {
+		if !pinged(n, name, before) {
 			return "", fmt.Errorf("cut %s: PING did not reach the node, and only replies are cut", name)
 		}
 		return fmt.Sprintf("PING got no answer, though the node gave one: %v", err), nil
@@ -61,9 +64,9 @@ func (n *Network) Cut(name, mode, way string) (string, error) {
 
 // pinged waits until the node of a link has answered PING more often than before. On a
 // busy machine the PING may still be on its way when its sender's patience is over.
-func (n *Network) pinged(name string, before int) bool {
-	for end := time.Now().Add(patient); n.pings(name) <= before; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) || n.Context.Err() != nil {
+func pinged(n *Network, name string, before int) bool {
+	for end := time.Now().Add(patient); pings(n, name) <= before; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) || n.ctx.Err() != nil {
 			return false
 		}
 	}
@@ -71,12 +74,12 @@ func (n *Network) pinged(name string, before int) bool {
 }
 
 // pings is how many times the node of a link has answered PING, or −1 if it is down.
-func (n *Network) pings(name string) int {
+func pings(n *Network, name string) int {
 	_, node, _ := nemesis.SplitLink(name)
 	if n.Down(node) {
 		return -1
 	}
-	v, err := proc.Ask(n.Context, n.Addr(node), "INFO", "commandstats")
+	v, err := proc.Ask(n.ctx, n.Addr(node), "INFO", "commandstats")
 	if err != nil {
 		return -1
 	}
@@ -108,7 +111,7 @@ func (n *Network) answers(l *link.Link) (string, error) {
 	if l.Disturbed() {
 		return "something else is done to the link", nil
 	}
-	if n.mute(l) {
+	if n.Mute(nodeOf(l)) {
 		return "the node is stopped, or waits for its disk, and answers nobody", nil
 	}
 	err := n.ping(l, patient)
@@ -117,28 +120,22 @@ func (n *Network) answers(l *link.Link) (string, error) {
 		return "PING was answered", nil
 	case l.Disturbed():
 		return "something else is done to the link", nil
-	case n.mute(l):
+	case n.Mute(nodeOf(l)):
 		return "the node was stopped, or waits for its disk, and answers nobody", nil
-	case errors.Is(err, context.DeadlineExceeded) && !n.down(l): // whose address may swallow what is sent there
+	case errors.Is(err, context.DeadlineExceeded) && !n.Down(nodeOf(l)): // whose address may swallow what is sent there
 		return "", err
 	}
 	return fmt.Sprintf("the node is down: %v", err), nil
 }
 
-// mute says whether a link's node is there and can't answer, whatever the link does.
-func (n *Network) mute(l *link.Link) bool {
+// nodeOf is the node of a link.
+func nodeOf(l *link.Link) string {
 	_, node, _ := nemesis.SplitLink(l.Name())
-	return n.Mute(node)
-}
-
-// down says whether a link's node does not run.
-func (n *Network) down(l *link.Link) bool {
-	_, node, _ := nemesis.SplitLink(l.Name())
-	return n.Down(node)
+	return node
 }
 
 func (n *Network) ping(l *link.Link, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(n.Context, within)
+	ctx, cancel := context.WithTimeout(n.ctx, within)
 	defer cancel()
 	_, err := proc.Ask(ctx, l.Addr(), "PING")
 	if err != nil && ctx.Err() != nil {

@@ -50,7 +50,7 @@ func TestRemoteNodesTell(t *testing.T) {
 		}}
 		addrs := map[string]string{"n1": node.Addr(), scenario.ResourceName: node.Addr()}
 		must(t, r.Open(run, 1, "", addrs, []string{"n1"}, []Client{{Name: "c1"}}))
-		must(t, r.Told(t.Context(), map[string]string{"n1": node.Addr()}))
+		must(t, r.LetTell(map[string]string{"n1": node.Addr()}))
 		epoch, err := r.Begin(proc.TrueClock())
 		must(t, err)
 		if off := time.Since(time.Unix(0, epoch)); off.Abs() > time.Minute {
@@ -60,7 +60,7 @@ func TestRemoteNodesTell(t *testing.T) {
 		if _, err := proc.Ask(t.Context(), a.Nodes[0].Addr, "SET", "k", "v"); err != nil {
 			t.Fatal(err)
 		}
-		r.Ends(t.Context(), "n1", false)()
+		r.Ends("n1", false)()
 		if !killed {
 			must(t, r.Close(t.Context()))
 			mu.Lock()

@@ -17,33 +17,51 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
+	"lockpick/harness/history"
 	"lockpick/harness/lock"
 	"lockpick/harness/real/life"
 	"lockpick/harness/real/link"
+	"lockpick/harness/real/proc"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
 
-// Network is the links of one run. Its functions are called with the name of a node
-// or of the resource, at any time once it is open.
+// Network is the links of one run, and the lives of its nodes' keys. Its functions are
+// called with the name of a node or of the resource, at any time once it is open.
 type Network struct {
-	Context context.Context // ends with the run
-	Mesh    *link.Mesh
-	Addr    func(node string) string // where it listens, past the links
-	Down    func(node string) bool   // it doesn't run
-	Mute    func(node string) bool   // it runs and can't answer, whatever the links do
-	Go      func(func())             // runs code of the engine
-	Lives   *life.Lives              // of the nodes, which hear of what passes the links; closed with them
+	Addr func(node string) string // where it listens, past the links
+	Down func(node string) bool   // it doesn't run
+	Mute func(node string) bool   // it runs and can't answer, whatever the links do
+	Go   func(func())             // runs code of the engine
+	Mesh *link.Mesh               // host and ports are set before Open
 
-	Addrs   map[string]Addresses    // of each client; filled by Open
+	ctx     context.Context // ends with the run
+	lives   *life.Lives
+	addrs   map[string]Addresses    // of each client; filled by Open
 	refused map[string]func() error // links that are none, and what frees their addresses
+}
+
+// New returns a network without links. What is drawn for messages depends on the seed;
+// record takes the facts of links and lives, whose true time is by now.
+func New(ctx context.Context, seed uint64, now func() time.Duration, record func(history.Event)) *Network {
+	return &Network{
+		ctx: ctx, Mesh: link.NewMesh(seed, now, record),
+		lives: life.New(life.Config{Clock: proc.TrueClock, Ours: proc.Asked, Record: record}),
+	}
 }
 
 // Addresses is where one client finds everybody.
 type Addresses struct {
 	Nodes    []lock.Node
 	Resource lock.Node
+}
+
+// Addresses are a client's; ok is false where there is no such client.
+func (n *Network) Addresses(client string) (a Addresses, ok bool) {
+	a, ok = n.addrs[client]
+	return a, ok
 }
 
 var _ nemesis.Tapper = (*Network)(nil)
@@ -66,7 +84,7 @@ func ClientsOf(s scenario.Scenario) []Client {
 // Open makes the links of every client to all nodes and the resource, and an address
 // that refuses for each node that it can't reach.
 func (n *Network) Open(nodes []string, clients []Client) error {
-	n.Addrs, n.refused = map[string]Addresses{}, map[string]func() error{}
+	n.addrs, n.refused = map[string]Addresses{}, map[string]func() error{}
 	n.Mesh.Witness = n.witness
 	for _, client := range clients {
 		a := Addresses{}
@@ -82,7 +100,7 @@ func (n *Network) Open(nodes []string, clients []Client) error {
 			return err
 		}
 		a.Resource = lock.Node{Name: scenario.ResourceName, Addr: l.Addr()}
-		n.Addrs[client.Name] = a
+		n.addrs[client.Name] = a
 	}
 	return nil
 }
@@ -104,7 +122,7 @@ func (n *Network) openLink(client Client, node string) (addr string, err error) 
 
 // witness is whoever hears of what passes a connection to a node.
 func (n *Network) witness(name, node, from string) link.Witness {
-	if s := n.Lives.Sender(name, node, from); s != nil {
+	if s := n.lives.Sender(name, node, from); s != nil {
 		return s
 	}
 	return nil
@@ -112,12 +130,57 @@ func (n *Network) witness(name, node, from string) link.Witness {
 
 // Close ends the links and frees their addresses.
 func (n *Network) Close() error {
-	n.Lives.Close() // a node that can't be left as it was is in a worse state, which somebody else says
+	n.lives.Close() // a node that can't be left as it was is in a worse state, which somebody else says
 	errs := []error{n.Mesh.Close()}
 	for _, release := range n.refused {
 		errs = append(errs, release())
 	}
 	return errors.Join(errs...)
+}
+
+// Begin makes an instant of proc.TrueClock true time zero, and returns what a right wall
+// clock showed then.
+func (n *Network) Begin(origin time.Duration) (epoch int64, err error) {
+	n.lives.Start(origin)
+	return n.lives.Epoch(), nil
+}
+
+// LetTell lets the nodes tell of their keys, which are given by their addresses.
+func (n *Network) LetTell(nodes map[string]string) error { return n.lives.Watch(nodes) }
+
+// Again takes in that a node is back, or that the server at another address has taken over
+// from it, see life.Lives.
+func (n *Network) Again(node, addr, why string) { n.lives.Again(node, addr, why) }
+
+// Ends takes in that a node is about to end. It does not where goesOn is called.
+func (n *Network) Ends(node string, inOrder bool) (goesOn func()) {
+	n.lives.Ends(node, inOrder)
+	return func() { n.lives.Lives(node) }
+}
+
+// Leave lets the nodes tell no more: they are about to end.
+func (n *Network) Leave() { n.lives.Close() }
+
+// Gate keeps all data from and to a node until open is called.
+func (n *Network) Gate(node string) (open func() error, err error) {
+	end := n.Mesh.Gate(node)
+	return func() error { end(); return nil }, nil
+}
+
+// Turn lets a node's links lead to another server.
+func (n *Network) Turn(node, upstream string) error {
+	n.Mesh.Turn(node, upstream)
+	return nil
+}
+
+// OpenReplication makes the link by which a replica follows a node that listens at addr,
+// and returns its address.
+func (n *Network) OpenReplication(node, addr string) (link string, err error) {
+	l, err := n.Mesh.OpenReplication(node, addr)
+	if err != nil {
+		return "", err
+	}
+	return l.Addr(), nil
 }
 
 // Tap watches a link for one message.

@@ -2,7 +2,6 @@ package network
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"lockpick/harness/history"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/wire"
-	"lockpick/harness/resp"
 	"lockpick/nemesis"
 )
 
@@ -44,37 +42,56 @@ var (
 // Dial returns the network that is served behind a process's stdin and stdout.
 func Dial(in io.Writer, out io.Reader) *Remote {
 	r := &Remote{run: Run{Context: context.Background()}}
-	r.caller = wire.NewCaller(in, out, known, r.notice)
+	r.caller = wire.NewCaller(in, out, known, notices{r})
 	return r
 }
+
+// known are the errors by which the engine branches.
+var known = wire.Errors{"idle": nemesis.ErrIdle, "ended": nemesis.ErrEnded}
 
 // Ended is closed when nobody serves it any more.
 func (r *Remote) Ended() <-chan struct{} { return r.caller.Ended() }
 
-func (r *Remote) notice(notice string, text json.RawMessage) {
-	r.mu.Lock()
-	run := r.run
-	r.mu.Unlock()
-	switch notice {
-	case noticeEvent:
-		var e history.Event
-		if json.Unmarshal(text, &e) == nil && run.Record != nil {
-			run.Record(e)
-		}
-	case noticeHit:
-		var id int64
-		json.Unmarshal(text, &id)
-		r.mu.Lock()
-		hit := r.taps[id]
-		r.mu.Unlock()
-		if hit == nil || run.Go == nil {
-			return // the run is over
-		}
-		let := func(call string) func() {
-			return func() { r.caller.Call(run.Context, call, id, nil) } // once it is over, nobody holds it
-		}
-		run.Go(func() { hit(nemesis.Held{Pass: let(callPass), Lose: let(callLose)}) })
+// notices are what a Remote is told of.
+type notices struct{ r *Remote }
+
+// Event is a fact.
+func (n notices) Event(e history.Event) {
+	if run := n.r.current(); run.Record != nil {
+		run.Record(e)
 	}
+}
+
+// Hit says that a tap has its message.
+func (n notices) Hit(id int64) {
+	run := n.r.current()
+	n.r.mu.Lock()
+	hit := n.r.taps[id]
+	n.r.mu.Unlock()
+	if hit == nil || run.Go == nil {
+		return // the run is over
+	}
+	let := func(call string) func() {
+		return func() { n.r.caller.Call(run.Context, call, wire.Args{id}) } // once it is over, nobody holds it
+	}
+	run.Go(func() { hit(nemesis.Held{Pass: let("Pass"), Lose: let("Lose")}) })
+}
+
+func (r *Remote) current() Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.run
+}
+
+// call calls a method for as long as the run lasts.
+func (r *Remote) call(name string, args wire.Args, results ...any) error {
+	return r.caller.Call(r.current().Context, name, args, results...)
+}
+
+// say is call of what has a read-back.
+func say(r *Remote, name string, args ...any) (back string, err error) {
+	err = r.call(name, args, &back)
+	return back, err
 }
 
 // Open makes the links of a run, between addresses that the other process can reach.
@@ -83,7 +100,7 @@ func (r *Remote) Open(run Run, seed uint64, host string, addrs map[string]string
 	r.run, r.taps = run, map[int64]func(nemesis.Held){}
 	r.mu.Unlock()
 	var got map[string]Addresses
-	err := r.caller.Call(run.Context, callOpen, opening{seed, host, run.Ports, nodes, clients, addrs}, &got)
+	err := r.call("Open", wire.Args{seed, host, run.Ports, addrs, nodes, clients}, &got)
 	r.mu.Lock()
 	r.addrs = got
 	r.mu.Unlock()
@@ -101,29 +118,27 @@ func (r *Remote) Addresses(client string) (a Addresses, ok bool) {
 // Begin says when, by the other machine's clock, true time is zero, and returns what a
 // right wall clock showed there then.
 func (r *Remote) Begin(origin time.Duration) (epoch int64, err error) {
-	err = r.caller.Call(r.run.Context, callBegin, origin, &epoch)
+	err = r.call("Begin", wire.Args{origin}, &epoch)
 	return epoch, err
 }
 
-// Told, Again and Ends are life.Lives's Watch, Again and Ends.
-func (r *Remote) Told(ctx context.Context, nodes map[string]string) error {
-	return r.caller.Call(ctx, callTell, nodes, nil)
-}
+// LetTell is Network's, as are the functions that follow.
+func (r *Remote) LetTell(nodes map[string]string) error { return r.call("LetTell", wire.Args{nodes}) }
 
-// Again takes in that a node is back, or what has taken its place.
-func (r *Remote) Again(ctx context.Context, node, addr, why string) {
-	r.caller.Call(ctx, callAgain, coming{leading{node, addr}, why}, nil) // or the links have ended, and with them all that tells
+// Again takes in that a node is back, or what has taken over from it.
+func (r *Remote) Again(node, addr, why string) {
+	r.call("Again", wire.Args{node, addr, why}) // or the links have ended, and with them all that tells
 }
 
 // Ends takes in that a node is about to end.
-func (r *Remote) Ends(ctx context.Context, node string, inOrder bool) (goesOn func()) {
-	r.caller.Call(ctx, callEnds, ending{node, inOrder}, nil)
-	return func() { r.caller.Call(ctx, callLives, node, nil) }
+func (r *Remote) Ends(node string, inOrder bool) (goesOn func()) {
+	r.call("End", wire.Args{node, inOrder})
+	return func() { r.call("GoesOn", wire.Args{node}) }
 }
 
 // Close ends the run's links and returns when their last facts are recorded.
 func (r *Remote) Close(ctx context.Context) error {
-	err := r.caller.Call(ctx, callClose, struct{}{}, nil)
+	err := r.caller.Call(ctx, "Close", nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.run = Run{Context: context.Background()}
@@ -135,103 +150,82 @@ func (r *Remote) Close(ctx context.Context) error {
 
 // Tell says how the server at addr is: whether it runs, and whether it can answer.
 func (r *Remote) Tell(ctx context.Context, addr string, runs, answers bool) error {
-	return r.caller.Call(ctx, callState, state{Addr: addr, Down: !runs, Mute: runs && !answers}, nil)
+	return r.caller.Call(ctx, "State", wire.Args{addr, state{Down: !runs, Mute: runs && !answers}})
 }
 
 // Gate keeps all data from and to a node until open is called.
-func (r *Remote) Gate(ctx context.Context, node string) (open func() error, err error) {
-	if err := r.caller.Call(ctx, callGate, node, nil); err != nil {
+func (r *Remote) Gate(node string) (open func() error, err error) {
+	ctx := r.current().Context
+	if err := r.call("Keep", wire.Args{node}); err != nil {
 		return nil, err
 	}
-	return func() error { return r.caller.Call(context.WithoutCancel(ctx), callUngate, node, nil) }, nil
+	return func() error { return r.caller.Call(context.WithoutCancel(ctx), "Release", wire.Args{node}) }, nil
 }
 
 // Turn lets a node's links lead to another server.
-func (r *Remote) Turn(ctx context.Context, node, addr string) error {
-	return r.caller.Call(ctx, callTurn, leading{node, addr}, nil)
-}
+func (r *Remote) Turn(node, addr string) error { return r.call("Turn", wire.Args{node, addr}) }
 
 // OpenReplication makes the link by which a replica follows a node, and returns its
 // address. The run's other links are there before.
-func (r *Remote) OpenReplication(ctx context.Context, node, addr string) (link string, err error) {
-	err = r.caller.Call(ctx, callFollow, leading{node, addr}, &link)
-	return link, err
+func (r *Remote) OpenReplication(node, addr string) (link string, err error) {
+	return say(r, "OpenReplication", node, addr)
 }
 
-// Ask sends one command to a server past the links, as proc.Ask does.
-func (r *Remote) Ask(ctx context.Context, addr string, args ...string) (resp.Value, error) {
-	reply, err := r.AskStamped(ctx, addr, args...)
-	return reply.Value, err
-}
-
-// AskStamped is Ask that says when.
+// AskStamped sends one command to a server past the links, for as long as the context
+// lasts.
 func (r *Remote) AskStamped(ctx context.Context, addr string, args ...string) (reply Reply, err error) {
-	a := asking{Addr: addr, Args: args}
+	within := time.Duration(0) // as long as such a command may take
 	if end, ok := ctx.Deadline(); ok {
-		if a.Within = time.Until(end); a.Within <= 0 {
+		if within = time.Until(end); within <= 0 {
 			return reply, fmt.Errorf("ask %s: %w", addr, context.DeadlineExceeded)
 		}
 	}
-	err = r.caller.Call(ctx, callAsk, a, &reply)
+	err = r.caller.Call(ctx, "Ask", wire.Args{addr, args, within}, &reply)
 	return reply, err
 }
 
 // Cut cuts a link.
-func (r *Remote) Cut(link, mode, way string) (string, error) {
-	return r.do(callCut, cutting{link, mode, way})
-}
+func (r *Remote) Cut(link, mode, way string) (string, error) { return say(r, "Cut", link, mode, way) }
 
 // Mend mends a link.
-func (r *Remote) Mend(link string) (string, error) { return r.do(callMend, link) }
+func (r *Remote) Mend(link string) (string, error) { return say(r, "Mend", link) }
 
 // Shape changes the traffic of a link.
 func (r *Remote) Shape(link string, t nemesis.Traffic) (string, error) {
-	return r.do(callShape, shaping{link, t})
+	return say(r, "Shape", link, t)
 }
 
 // Unshape ends that.
 func (r *Remote) Unshape(link string, t nemesis.Traffic) (string, error) {
-	return r.do(callClear, shaping{link, t})
+	return say(r, "Unshape", link, t)
 }
 
-// Ports, Silent and Heard are Network's.
+// Ports is the range of a link.
 func (r *Remote) Ports(link string) (p Range, err error) {
-	r.mu.Lock()
-	ctx := r.run.Context
-	r.mu.Unlock()
-	err = r.caller.Call(ctx, callPorts, link, &p)
+	err = r.call("Ports", wire.Args{link}, &p)
 	return p, err
 }
 
 // Silent sees that PING gets no answer.
-func (r *Remote) Silent(link string) (string, error) { return r.do(callSilent, link) }
+func (r *Remote) Silent(link string) (string, error) { return say(r, "Silent", link) }
 
 // Heard sees that it gets one again.
-func (r *Remote) Heard(link string) (string, error) { return r.do(callHeard, link) }
-
-func (r *Remote) do(call string, args any) (back string, err error) {
-	r.mu.Lock()
-	ctx := r.run.Context
-	r.mu.Unlock()
-	err = r.caller.Call(ctx, call, args, &back)
-	return back, err
-}
+func (r *Remote) Heard(link string) (string, error) { return say(r, "Heard", link) }
 
 // Tap watches a link for one message.
 func (r *Remote) Tap(m nemesis.OnMessage, hit func(nemesis.Held)) error {
 	r.mu.Lock()
 	r.last++
-	id, ctx := r.last, r.run.Context
+	id := r.last
 	r.taps[id] = hit
 	r.mu.Unlock()
-	return r.caller.Call(ctx, callTap, tapping{id, m}, nil)
+	return r.call("Watch", wire.Args{id, m})
 }
 
-// Time asks what time it is there.
-func (r *Remote) Time(ctx context.Context) (time.Duration, error) {
-	var there Reading
-	err := r.caller.Call(ctx, callClock, struct{}{}, &there)
-	return there.Now, err
+// Clock asks what the clock of the other machine shows, and which clock it is.
+func (r *Remote) Clock(ctx context.Context) (now time.Duration, id string, err error) {
+	err = r.caller.Call(ctx, "Clock", nil, &now, &id)
+	return now, id, err
 }
 
 // Offset is how far the clock of the machine where it is served is ahead of this
@@ -243,17 +237,17 @@ func (r *Remote) Offset(ctx context.Context) (offset, within time.Duration, err 
 	const exchanges = 20
 	within = time.Hour
 	for range exchanges {
-		var there Reading
 		from := proc.TrueClock()
-		if err := r.caller.Call(ctx, callClock, struct{}{}, &there); err != nil {
+		there, id, err := r.Clock(ctx)
+		if err != nil {
 			return 0, 0, err
 		}
 		to := proc.TrueClock()
-		if there.Clock == here && here != "" {
+		if id == here && here != "" {
 			return 0, 0, nil
 		}
 		if half := (to - from) / 2; half < within {
-			offset, within = there.Now-(from+half), half
+			offset, within = there-(from+half), half
 		}
 	}
 	return offset, within, nil

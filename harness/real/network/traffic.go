@@ -13,9 +13,6 @@ import (
 
 var _ nemesis.Shaper = (*Network)(nil)
 
-// readBack is how long a PING is waited for that is meant to be slow.
-const readBack = time.Second
-
 // Shape changes the traffic of a link, and sees how long PING takes, where one
 // PING can show it.
 func (n *Network) Shape(name string, t nemesis.Traffic) (string, error) {
@@ -28,7 +25,7 @@ func (n *Network) Shape(name string, t nemesis.Traffic) (string, error) {
 	if !t.All() || t.Lose || disturbed {
 		return t.String(), nil
 	}
-	ctx, cancel := context.WithTimeout(n.Context, readBack)
+	ctx, cancel := context.WithTimeout(n.ctx, slowly)
 	defer cancel()
 	text := echo(t)
 	began := proc.TrueClock()
@@ -36,17 +33,17 @@ func (n *Network) Shape(name string, t nemesis.Traffic) (string, error) {
 	took := proc.TrueClock() - began
 	least := leastTrip(t, len(text))
 	switch {
-	case ctx.Err() != nil && n.Context.Err() == nil:
-		return fmt.Sprintf("%v; PING got no answer within %v", t, readBack), nil
+	case ctx.Err() != nil && n.ctx.Err() == nil:
+		return fmt.Sprintf("%v; PING got no answer within %v", t, slowly), nil
 	case err != nil:
 		return fmt.Sprintf("%v; the node is down: %v", t, err), nil
 	case took < least:
-		return "", errors.Join(fmt.Errorf("shape %s: PING was answered after %v, and not after %v at the least", name, took, least), n.undo(name, t))
+		return "", errors.Join(fmt.Errorf("shape %s: PING was answered after %v, and not after %v at the least", name, took, least), undo(n, name, t))
 	}
 	return fmt.Sprintf("%v; PING of %d bytes was answered after %v", t, len(text), took.Round(10*time.Microsecond)), nil
 }
 
-func (n *Network) undo(name string, t nemesis.Traffic) error {
+func undo(n *Network, name string, t nemesis.Traffic) error {
 	if _, err := n.Unshape(name, t); !errors.Is(err, nemesis.ErrIdle) {
 		return err
 	}

@@ -45,19 +45,19 @@ func TestRemoteTurnsToTheReplica(t *testing.T) {
 		must(t, err)
 		return v.Str
 	}
-	link, err := r.OpenReplication(t.Context(), "n1", master.Addr())
+	link, err := r.OpenReplication("n1", master.Addr())
 	must(t, err)
 	must(t, replica.Follow(t.Context(), link))
 	if back, err := r.Cut("n1-replica", nemesis.CutHold, ""); err != nil {
 		t.Errorf("cut: %q, %v", back, err)
 	}
 	ask("SET", "late", "v") // that its replica does not get
-	_, err = master.Kill()
+	_, err = master.Kill(t.Context())
 	must(t, err)
 	must(t, r.Tell(t.Context(), master.Addr(), false, false))
 	_, err = replica.Promote(t.Context())
 	must(t, err)
-	must(t, r.Turn(t.Context(), "n1", replica.Addr()))
+	must(t, r.Turn("n1", replica.Addr()))
 	if got := ask("GET", "late"); got != "" {
 		t.Errorf("the replica has late: %q", got)
 	}

@@ -54,6 +54,9 @@ func permitted(err error) error {
 	return err
 }
 
+// Ready says that it can lose packets: an Open that fails makes none.
+func (f *Filter) Ready() {}
+
 // Drop loses the packets that meet a rule, from now until Pass.
 func (f *Filter) Drop(r Rule) error {
 	if err := r.validate(); err != nil {

@@ -31,7 +31,7 @@ func ask(ctx context.Context, addr string, args []string) (resp.Value, error) {
 		return resp.Value{}, err
 	}
 	defer conn.Close()
-	asked.from(conn.LocalAddr().String())
+	asked.note(asking{conn.RemoteAddr().String(), conn.LocalAddr().String()})
 	end := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer end()
 	if _, err := conn.Write(resp.Append(nil, args...)); err != nil {

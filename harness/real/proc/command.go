@@ -1,24 +1,14 @@
 package proc
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"lockpick/harness/resp"
 )
 
-// Command asks a server by its name for messages, and returns the reply as Go has it:
-// nil, int64, string or a []any of them. Its error replies are errors.
-func Command(ctx context.Context, name, addr string, args []string) (any, error) {
-	if len(args) == 0 {
-		return nil, fmt.Errorf("ask %s: no command", name)
-	}
-	v, err := Ask(ctx, addr, args...)
-	return Answer(name, args, v, err)
-}
-
-// Answer is what a server has answered to a command, as Command returns it.
+// Answer is what a server that has a name for messages has answered to a command, as Go
+// has it: nil, int64, string or a []any of them. An error reply is an error.
 func Answer(name string, args []string, v resp.Value, err error) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", name, err)

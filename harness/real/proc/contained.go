@@ -61,19 +61,28 @@ func StoppedIn(pid int, id string, started bool) int {
 // KillContained kills a process in the container of that id, and returns when it is
 // gone. One that has ended already is no error.
 func KillContained(ctx context.Context, pid int, id string) error {
+	if err := killIf(ctx, pid, func() bool { return InContainer(pid, id) }); err != nil {
+		return fmt.Errorf("kill process %d: %w", pid, err)
+	}
+	return nil
+}
+
+// killIf kills a process if it is the one that is meant, and returns when it is gone. From
+// the first it is held by a descriptor, so that its number can't become another's meanwhile.
+func killIf(ctx context.Context, pid int, meant func() bool) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("kill process %d: %w", pid, err)
+		return fmt.Errorf("%w: %w", errHeldBack, err)
 	}
 	defer unix.Close(fd)
-	if !InContainer(pid, id) { // the number is somebody else's now
+	if !meant() {
 		return nil
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("kill process %d: %w", pid, err)
+		return err
 	}
 	for ctx.Err() == nil {
 		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
@@ -81,5 +90,8 @@ func KillContained(ctx context.Context, pid int, id string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("kill process %d: it is still there: %w", pid, context.Cause(ctx))
+	return fmt.Errorf("it is still there: %w", context.Cause(ctx))
 }
+
+// errHeldBack says that a process can't be held by a descriptor.
+var errHeldBack = errors.New("open its descriptor")

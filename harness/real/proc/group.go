@@ -9,19 +9,22 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"lockpick/harness/owned"
 )
 
 // Group is the processes of one run and the directory they live in. When
 // lockpick dies, however it dies, the kernel kills them.
 type Group struct {
 	Dir string // its name carries the owner
-	// Born, if it is set, is shown each child before its first instruction, on the
+	// AtStart, if it is set, is shown each child before its first instruction, on the
 	// thread that traces it. It is set before the first Start.
-	Born  func(name string, pid int) error
-	tasks chan func()
+	AtStart func(name string, pid int) error
+	tasks   chan func()
 
 	unasked unasked
 
@@ -74,7 +77,7 @@ func (g *Group) Start(name string, cmd *exec.Cmd) (*Child, error) {
 		return nil, fmt.Errorf("start %s: the run has ended", name)
 	}
 	done := make(chan error)
-	g.tasks <- func() { done <- g.bear(name, cmd) }
+	g.tasks <- func() { done <- g.startTraced(name, cmd) }
 	if err := <-done; err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
@@ -99,10 +102,10 @@ func (g *Group) Cleanup(f func() error) {
 	g.cleanup = append(g.cleanup, f)
 }
 
-// bear starts cmd. It runs on the thread of the tasks: a traced child obeys the
+// startTraced starts cmd. It runs on the thread of the tasks: a traced child obeys the
 // thread that started it only, and nobody may wait for it meanwhile.
-func (g *Group) bear(name string, cmd *exec.Cmd) error {
-	if g.Born == nil {
+func (g *Group) startTraced(name string, cmd *exec.Cmd) error {
+	if g.AtStart == nil {
 		return cmd.Start()
 	}
 	cmd.SysProcAttr.Ptrace = true
@@ -112,7 +115,7 @@ func (g *Group) bear(name string, cmd *exec.Cmd) error {
 	pid := cmd.Process.Pid
 	err := stopped(pid)
 	if err == nil {
-		err = g.Born(name, pid)
+		err = g.AtStart(name, pid)
 	}
 	if err = errors.Join(err, unix.PtraceDetach(pid)); err != nil {
 		cmd.Process.Kill()
@@ -156,4 +159,32 @@ func (g *Group) Close() error {
 	}
 	errs = append(errs, g.record.Close(), os.RemoveAll(g.Dir))
 	return errors.Join(errs...)
+}
+
+// Listen tells what became of the children that was not asked for, from the first on, one
+// after the other, until over is called. That looks at each once more before it returns.
+func (g *Group) Listen(tell func(Unasked)) (over func()) {
+	u := &g.unasked
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, x := range u.untold {
+		tell(x)
+	}
+	u.untold, u.tell = nil, tell
+	return func() {
+		g.mu.Lock()
+		all := slices.Clone(g.children)
+		g.mu.Unlock()
+		for _, c := range all {
+			c.mu.Lock()
+			c.look()
+			c.mu.Unlock()
+			if s, err := owned.StatOf(c.pid); err == nil && s.Start == c.start && s.Ends() {
+				<-c.done
+			}
+		}
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.tell = func(Unasked) {}
+	}
 }

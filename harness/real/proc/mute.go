@@ -2,6 +2,7 @@ package proc
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -40,32 +41,15 @@ func Answers(ctx context.Context, excused func() bool, ping func(context.Context
 func (q Question) Last(patience time.Duration) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	answered := make(chan struct{})
-	go func() { defer close(answered); q.Ask(ctx) }()
-	for waited := waitStep; waited <= patience; waited += waitStep {
-		select {
-		case <-answered:
-			q.Late(0)
-			return
-		case <-time.After(waitStep):
-			q.Late(waited)
-		}
+	if q.answered(ctx, patience) {
+		q.Late(0)
 	}
 }
 
 // Put puts it until the context ends.
 func (q Question) Put(ctx context.Context) {
 	for {
-		answered := make(chan struct{})
-		go func() { defer close(answered); q.Ask(ctx) }()
-		for waited, open := waitStep, true; open; waited += waitStep {
-			select {
-			case <-answered:
-				open = false
-			case <-time.After(waitStep):
-				q.Late(waited)
-			}
-		}
+		q.answered(ctx, math.MaxInt64-waitStep)
 		if ctx.Err() != nil {
 			return
 		}
@@ -76,4 +60,19 @@ func (q Question) Put(ctx context.Context) {
 		case <-time.After(askEvery):
 		}
 	}
+}
+
+// answered puts it, and says whether an answer came in time.
+func (q Question) answered(ctx context.Context, patience time.Duration) bool {
+	done := make(chan struct{})
+	go func() { defer close(done); q.Ask(ctx) }()
+	for waited := waitStep; waited <= patience; waited += waitStep {
+		select {
+		case <-done:
+			return true
+		case <-time.After(waitStep):
+			q.Late(waited)
+		}
+	}
+	return false
 }

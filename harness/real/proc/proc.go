@@ -8,7 +8,7 @@
 // TrueClock is the clock that no clock fault touches.
 //
 // Deliberately missing: what the processes say to each other, and faults of
-// clocks and disks; Group.Born is where a process is got hold of for one. All but TrueClock, MakeDir and Sweep
+// clocks and disks; Group.AtStart is where a process is got hold of for one. All but TrueClock, MakeDir and Sweep
 // needs Linux.
 package proc
 

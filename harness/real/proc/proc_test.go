@@ -51,7 +51,7 @@ func TestRedisKeepsWhatItsDiskKeeps(t *testing.T) {
 		if v, err := Ask(t.Context(), addr, "SET", "k", "v"); err != nil || v.Str != "OK" {
 			t.Fatal(v, err)
 		}
-		if _, err := r.Kill(); err != nil {
+		if _, err := r.Kill(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Ask(t.Context(), addr, "PING"); err == nil {
@@ -71,7 +71,7 @@ func TestStartSaysWhatTheServerSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Kill(); err != nil {
+	if _, err := r.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// Its port is taken when it comes back.

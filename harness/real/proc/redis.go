@@ -95,8 +95,11 @@ func (r *Redis) Runs() bool {
 	return r.runs()
 }
 
+// Ended says whether it is not there any more.
+func (r *Redis) Ended() bool { return !r.Runs() }
+
 // Kill ends it without warning.
-func (r *Redis) Kill() (readBack string, err error) {
+func (r *Redis) Kill(context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.runs() {
@@ -193,4 +196,17 @@ func freePort() (addr string, err error) {
 		return "", fmt.Errorf("find a free port: %w", err)
 	}
 	return l.Addr().String(), l.Close()
+}
+
+// runs says whether its process is there. The lock is held.
+func (r *Redis) runs() bool {
+	if r.child == nil {
+		return false
+	}
+	select {
+	case <-r.child.Done():
+		return false
+	default:
+		return true
+	}
 }

@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Stop stops it, as SIGSTOP does: what comes meanwhile the kernel keeps for it.
-func (r *Redis) Stop() (readBack string, err error) {
+// Pause stops it, as SIGSTOP does: what comes meanwhile the kernel keeps for it.
+func (r *Redis) Pause(context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -23,8 +23,8 @@ func (r *Redis) Stop() (readBack string, err error) {
 	return readBack, err
 }
 
-// Continue lets it go on. There is nothing to do for one that was killed meanwhile.
-func (r *Redis) Continue() (readBack string, err error) {
+// Resume lets it go on. There is nothing to do for one that was killed meanwhile.
+func (r *Redis) Resume(context.Context) (readBack string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.stopped || !r.runs() {
@@ -34,11 +34,14 @@ func (r *Redis) Continue() (readBack string, err error) {
 	return r.child.Continue()
 }
 
-// Stopped says whether it runs, but is stopped.
-func (r *Redis) Stopped() bool {
+// Mute says why it runs and can't answer; "": it can.
+func (r *Redis) Mute() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.stopped && r.runs()
+	if r.stopped && r.runs() {
+		return "it is paused"
+	}
+	return ""
 }
 
 // Silent says whether it need not answer: it is stopped, has ended, or is just being changed.
@@ -53,7 +56,7 @@ func (r *Redis) Silent() bool {
 // Return brings it back, as it was stopped or with what its disk has kept.
 func (r *Redis) Return(ctx context.Context) (err error) {
 	if r.Runs() {
-		_, err = r.Continue()
+		_, err = r.Resume(ctx)
 	} else {
 		_, err = r.Restart(ctx)
 	}
@@ -81,17 +84,4 @@ func (r *Redis) Shutdown(ctx context.Context) (readBack string, err error) {
 	pid := r.child.PID()
 	r.child = nil
 	return fmt.Sprintf("process %d ended in good order", pid), nil
-}
-
-// runs says whether its process is there. The lock is held.
-func (r *Redis) runs() bool {
-	if r.child == nil {
-		return false
-	}
-	select {
-	case <-r.child.Done():
-		return false
-	default:
-		return true
-	}
 }

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -54,9 +54,6 @@ func putAway(left owned.Left) error {
 	return nil
 }
 
-// handle is the path of what a file is open on, whatever has the name that it was opened by.
-func handle(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
-
 // readRecord reads the record of children in a run's directory; a run that was killed at
 // once has none.
 func readRecord(dir *os.File) (string, error) {
@@ -81,38 +78,21 @@ func readRecord(dir *os.File) (string, error) {
 }
 
 // endChild kills a recorded process if it is the one that was started, and waits until it
-// has ended: it may still write into the directory. From the first the process is held by a
-// descriptor, so that its number can't become another's meanwhile.
+// has ended: it may still write into the directory.
 func endChild(pid int, start uint64, dir *os.File, path string) error {
-	fd, err := unix.PidfdOpen(pid, 0)
-	if errors.Is(err, unix.ESRCH) {
-		return nil
-	}
-	if err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), signalBound)
+	defer cancel()
+	err := killIf(ctx, pid, func() bool {
+		s, err := owned.StatOf(pid)
+		return err == nil && !s.Ended() && s.Start == start && within(pid, dir, path)
+	})
+	switch {
+	case errors.Is(err, errHeldBack):
 		return fmt.Errorf("%w: process %d: %w", owned.ErrLeave, pid, err)
-	}
-	defer unix.Close(fd)
-	if s, err := owned.StatOf(pid); err != nil || s.Ended() || s.Start != start || !within(pid, dir, path) {
-		return nil
-	}
-	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("end process %d: %w", pid, err)
-	}
-	if err := awaitEnd(fd, time.Now().Add(signalBound)); err != nil {
+	case err != nil:
 		return fmt.Errorf("end process %d: %w", pid, err)
 	}
 	return nil
-}
-
-// awaitEnd waits for the end of a process that a descriptor holds.
-func awaitEnd(fd int, until time.Time) error {
-	for time.Now().Before(until) {
-		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		if n, err := unix.Poll(fds, 10); n > 0 || err != nil && !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
-	return errors.New("it is still there")
 }
 
 // within says whether a process works in a directory, or has a file open there: all that a

@@ -7,7 +7,7 @@
 // follows, and how each is read back.
 //
 // Deliberately missing: how servers are started, stopped and ended, which is the
-// backend's (package proc for processes), and when one takes another's place
+// backend's (package proc for processes), and when one takes over from another
 // (package failover).
 package server
 

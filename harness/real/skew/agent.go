@@ -1,7 +1,6 @@
 package skew
 
 import (
-	"encoding/json"
 	"io"
 	"io/fs"
 	"time"
@@ -10,42 +9,31 @@ import (
 	"lockpick/harness/real/wire"
 )
 
-// starting asks an agent to let a process through its gate.
-type starting struct {
-	PID   int         `json:"pid"`
-	Shown clock.Shown `json:"shown"`
-	Both  bool        `json:"both"` // a rate is that of the monotonic clock, too
-}
-
-type turning struct {
-	By   time.Duration `json:"by"`
-	Rate float64       `json:"rate"`
-}
-
-type turned struct {
-	From  time.Duration `json:"from"`
-	To    time.Duration `json:"to"`
-	Shown clock.Shown   `json:"shown"`
-}
-
 // Errors are those of an agent by which callers branch.
 var Errors = wire.Errors{"permission": fs.ErrPermission}
 
+// agent is what a Remote calls.
+type agent struct{ m clock.Machine }
+
+// Start lets a process through its gate, by clocks that show what others did. both: a rate
+// is that of the monotonic clock, too.
+func (a *agent) Start(pid int, shown clock.Shown, both bool) (clock.Shown, error) {
+	a.m.Monotonic = both
+	a.m.Take(shown)
+	return a.m.Shown(), a.m.StartGate(pid)
+}
+
+// Turn turns the clocks, and says when, and what they show since.
+func (a *agent) Turn(by time.Duration, rate float64) (from, to time.Duration, shown clock.Shown, err error) {
+	from, to, err = a.m.Turn(by, rate)
+	return from, to, a.m.Shown(), err
+}
+
 // Agent turns the clocks of one process that it sees, until in ends.
 func Agent(in io.Reader, out io.Writer) error {
-	var m clock.Machine
-	defer m.Close()
-	s := wire.Server{Errors: Errors, Handlers: map[string]wire.Handler{
-		"start": wire.Handle(func(s starting) (clock.Shown, error) {
-			m.Monotonic = s.Both
-			m.Take(s.Shown)
-			return m.Shown(), m.StartGate(s.PID)
-		}),
-		"turn": wire.Handle(func(t turning) (turned, error) {
-			from, to, err := m.Turn(t.By, t.Rate)
-			return turned{from, to, m.Shown()}, err
-		}),
-	}}
+	a := &agent{}
+	defer a.m.Close()
+	s := wire.Server{Errors: Errors, Of: func() []any { return []any{a} }}
 	return s.Serve(in, out)
 }
 
@@ -58,5 +46,5 @@ func Here(ended <-chan struct{}) *wire.Caller {
 		<-ended
 		ask.Close()
 	}()
-	return wire.NewCaller(ask, answers, Errors, func(string, json.RawMessage) {})
+	return wire.NewCaller(ask, answers, Errors, nil)
 }

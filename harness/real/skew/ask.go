@@ -2,7 +2,6 @@ package skew
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,16 +12,6 @@ import (
 	"lockpick/harness/real/proc"
 	"lockpick/harness/resp"
 )
-
-// ReadTime asks the node at an address for its clock.
-func ReadTime(ctx context.Context, addr string) (Reading, error) {
-	from := proc.TrueClock()
-	v, err := proc.Ask(ctx, addr, "TIME")
-	if err != nil {
-		return Reading{}, err
-	}
-	return Told(v, from, proc.TrueClock())
-}
 
 // Told is the reading of a node's clock that a reply to TIME is, which was asked for and
 // given between two instants of true time.

@@ -26,7 +26,7 @@ type Machines struct {
 
 // Node is a node's server, as far as its clock can be asked.
 type Node struct {
-	Name  string                  // the node's, or that of a replica in its place
+	Name  string                  // the node's, or that of a replica that has taken over
 	Runs  bool                    // its process is there
 	Mute  string                  // why it can't answer; "": it can
 	Time  func() (Reading, error) // asks it
@@ -48,7 +48,7 @@ func (ms *Machines) Of(name string) *Machine { return ms.all[name] }
 // While no process runs, its next one is read back at its start.
 func (ms *Machines) Turn(target string, by time.Duration, rate float64) (string, error) {
 	n := ms.Node(target)
-	m := ms.Of(cmp.Or(n.Name, target)) // a replica in a node's place has none
+	m := ms.Of(cmp.Or(n.Name, target)) // a replica that has taken over has none
 	switch {
 	case m == nil:
 		return "", fmt.Errorf("turn clock of %s: no such node or client has a clock that can be turned", target)

@@ -33,10 +33,9 @@ const callBound = 10 * time.Second
 func (r *Remote) Start(agent *wire.Caller, pid int) error {
 	r.mu.Lock()
 	r.agent = agent
-	s := starting{PID: pid, Shown: r.shown, Both: r.Both}
 	r.mu.Unlock()
-	var shown clock.Shown
-	if err := r.call("start", s, &shown); err != nil {
+	shown := r.Shown()
+	if err := r.call("Start", wire.Args{pid, shown, r.Both}, &shown); err != nil {
 		return err
 	}
 	r.set(shown)
@@ -45,18 +44,18 @@ func (r *Remote) Start(agent *wire.Caller, pid int) error {
 
 // Turn is of Clocks. Where no process runs, the next one finds them so.
 func (r *Remote) Turn(by time.Duration, rate float64) (from, to time.Duration, err error) {
-	var t turned
-	err = r.call("turn", turning{by, rate}, &t)
+	var shown clock.Shown
+	err = r.call("Turn", wire.Args{by, rate}, &from, &to, &shown)
 	if errors.Is(err, wire.ErrGone) {
-		t.From = r.True()
-		t.To = t.From
-		t.Shown, err = r.Shown().Turned(t.From, by, rate, r.Both)
+		from = r.True()
+		to = from
+		shown, err = r.Shown().Turned(from, by, rate, r.Both)
 	}
 	if err != nil {
 		return 0, 0, err
 	}
-	r.set(t.Shown)
-	return t.From, t.To, nil
+	r.set(shown)
+	return from, to, nil
 }
 
 // Shown is of Clocks.
@@ -72,7 +71,7 @@ func (r *Remote) set(s clock.Shown) {
 	r.shown = s
 }
 
-func (r *Remote) call(call string, args, result any) error {
+func (r *Remote) call(call string, args wire.Args, results ...any) error {
 	r.mu.Lock()
 	agent := r.agent
 	r.mu.Unlock()
@@ -81,5 +80,5 @@ func (r *Remote) call(call string, args, result any) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context, callBound)
 	defer cancel()
-	return agent.Call(ctx, call, args, result)
+	return agent.Call(ctx, call, args, results...)
 }

@@ -16,7 +16,7 @@ var ErrGone = errors.New("it has ended")
 // Caller is the end that asks.
 type Caller struct {
 	errors Errors
-	notice func(notice string, v json.RawMessage)
+	hears  any // what notices call methods of; nil: there are none
 	ended  chan struct{}
 
 	mu    sync.Mutex // guards what follows, and keeps lines whole
@@ -26,10 +26,10 @@ type Caller struct {
 	err   error // why it has ended
 }
 
-// NewCaller asks over in and reads out until that ends. notice is called for each
-// notice, one after the other, and before the answers that came after it are given.
-func NewCaller(in io.Writer, out io.Reader, known Errors, notice func(notice string, v json.RawMessage)) *Caller {
-	c := &Caller{errors: known, notice: notice, ended: make(chan struct{}), in: json.NewEncoder(in), waits: map[int64]chan message{}}
+// NewCaller asks over in and reads out until that ends. Notices call methods of hears,
+// one after the other, and before the answers that came after them are given.
+func NewCaller(in io.Writer, out io.Reader, known Errors, hears any) *Caller {
+	c := &Caller{errors: known, hears: hears, ended: make(chan struct{}), in: json.NewEncoder(in), waits: map[int64]chan message{}}
 	go func() {
 		err := c.read(out)
 		c.mu.Lock()
@@ -56,8 +56,10 @@ func (c *Caller) read(out io.Reader) error {
 		if err := json.Unmarshal(line, &m); err != nil {
 			return fmt.Errorf("%w: it wrote %.100q", ErrGone, line)
 		}
-		if m.Notice != "" {
-			c.notice(m.Notice, m.Result)
+		if m.Call != "" {
+			if _, err := invoke([]any{c.hears}, m); err != nil {
+				return fmt.Errorf("%w: it wrote %.100q: %w", ErrGone, line, err)
+			}
 			continue
 		}
 		c.mu.Lock()
@@ -70,10 +72,13 @@ func (c *Caller) read(out io.Reader) error {
 	}
 }
 
-// Call asks and waits for the answer, which it puts where result points; nil: there is
-// none. Not every error means that there is no result.
-func (c *Caller) Call(ctx context.Context, call string, args, result any) error {
-	text, err := json.Marshal(args)
+// Args are the arguments of a call.
+type Args []any
+
+// Call asks and waits for the answer, whose results it puts where results point. Not
+// every error means that there are none.
+func (c *Caller) Call(ctx context.Context, call string, args Args, results ...any) error {
+	written, err := texts(args)
 	if err != nil {
 		return fmt.Errorf("call %s: %w", call, err)
 	}
@@ -82,18 +87,18 @@ func (c *Caller) Call(ctx context.Context, call string, args, result any) error 
 	c.last++
 	id := c.last
 	c.waits[id] = answer
-	err = c.in.Encode(message{ID: id, Call: call, Args: text})
+	err = c.in.Encode(message{ID: id, Call: call, Args: written})
 	c.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("call %s: %w: %w", call, ErrGone, err)
 	}
 	select {
 	case m := <-answer:
-		return c.take(m, call, result)
+		return c.take(m, call, results)
 	case <-c.ended:
 		select { // it may have answered just before
 		case m := <-answer:
-			return c.take(m, call, result)
+			return c.take(m, call, results)
 		default:
 			return fmt.Errorf("call %s: %w", call, c.err)
 		}
@@ -105,10 +110,10 @@ func (c *Caller) Call(ctx context.Context, call string, args, result any) error 
 	}
 }
 
-func (c *Caller) take(m message, call string, result any) error {
-	if result != nil && len(m.Result) > 0 {
-		if err := json.Unmarshal(m.Result, result); err != nil && m.Error == "" {
-			return fmt.Errorf("call %s: it answers %.100q: %w", call, m.Result, err)
+func (c *Caller) take(m message, call string, results []any) error {
+	for i, to := range results[:min(len(results), len(m.Results))] {
+		if err := json.Unmarshal(m.Results[i], to); err != nil && m.Error == "" {
+			return fmt.Errorf("call %s: it answers %.100q: %w", call, m.Results[i], err)
 		}
 	}
 	return c.errors.revive(m)

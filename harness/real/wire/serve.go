@@ -6,16 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"sync"
 )
 
-// Handler does what one call asks for. Its result may come with an error.
-type Handler func(args json.RawMessage) (result any, err error)
-
-// Server is the end that answers.
+// Server is the end that answers, by the exported methods of some values.
 type Server struct {
-	Handlers map[string]Handler
-	Errors   Errors
+	Of     func() []any // the values, as they are now; the first that has a method is called
+	Errors Errors
 
 	mu  sync.Mutex
 	out *json.Encoder
@@ -47,27 +45,23 @@ func (s *Server) Serve(in io.Reader, out io.Writer) error {
 
 func (s *Server) answer(m message) {
 	reply := message{ID: m.ID}
-	result, err := any(nil), error(nil)
-	if handle := s.Handlers[m.Call]; handle != nil {
-		result, err = handle(m.Args)
-	} else {
-		err = fmt.Errorf("there is no call %q", m.Call)
-	}
-	text, bad := json.Marshal(result)
+	results, err := invoke(s.Of(), m)
+	text, bad := texts(results)
 	if err = errors.Join(err, bad); err != nil {
 		reply.Error, reply.Is = err.Error(), s.Errors.names(err)
 	}
-	reply.Result = text
+	reply.Results = text
 	s.send(reply)
 }
 
-// Notify sends a notice. Once nobody reads any more it does nothing.
-func (s *Server) Notify(notice string, v any) {
-	text, err := json.Marshal(v)
+// Notify calls a method of whoever hears notices at the other end. Once nobody reads any
+// more it does nothing.
+func (s *Server) Notify(notice string, args ...any) {
+	text, err := texts(args)
 	if err != nil {
 		panic("notice " + notice + ": " + err.Error()) // ours can all be written
 	}
-	s.send(message{Notice: notice, Result: text})
+	s.send(message{Call: notice, Args: text})
 }
 
 func (s *Server) send(m message) {
@@ -76,13 +70,39 @@ func (s *Server) send(m message) {
 	s.out.Encode(m) // who has gone needs no answer
 }
 
-// Handle makes a handler of a function with arguments of a type.
-func Handle[Args, Result any](f func(Args) (Result, error)) Handler {
-	return func(text json.RawMessage) (any, error) {
-		var args Args
-		if err := json.Unmarshal(text, &args); err != nil {
-			return nil, fmt.Errorf("read arguments %.100q: %w", text, err)
+// invoke calls the method that a message names, of the first value that has it. An error
+// that it returns does not keep its other results back.
+func invoke(of []any, m message) (results []any, err error) {
+	var method reflect.Value
+	for _, v := range of {
+		if v == nil {
+			continue
 		}
-		return f(args)
+		if method = reflect.ValueOf(v).MethodByName(m.Call); method.IsValid() {
+			break
+		}
 	}
+	if !method.IsValid() {
+		return nil, fmt.Errorf("there is no call %q now", m.Call)
+	}
+	is := method.Type()
+	if len(m.Args) != is.NumIn() {
+		return nil, fmt.Errorf("call %s: it takes %d arguments, not %d", m.Call, is.NumIn(), len(m.Args))
+	}
+	args := make([]reflect.Value, len(m.Args))
+	for i, text := range m.Args {
+		arg := reflect.New(is.In(i))
+		if err := json.Unmarshal(text, arg.Interface()); err != nil {
+			return nil, fmt.Errorf("call %s: read argument %.100q: %w", m.Call, text, err)
+		}
+		args[i] = arg.Elem()
+	}
+	for i, v := range method.Call(args) {
+		if is.Out(i) == reflect.TypeFor[error]() {
+			err, _ = v.Interface().(error)
+			continue
+		}
+		results = append(results, v.Interface())
+	}
+	return results, err
 }

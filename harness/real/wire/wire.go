@@ -2,13 +2,15 @@
 // container: over that process's stdin and stdout, one JSON value a line.
 //
 //	Caller                                       Serve
-//	{"id":7,"call":"cut","args":{…}}      ──►
-//	                                      ◄──    {"id":7,"result":{…}}
-//	                                      ◄──    {"notice":"event","result":{…}}
+//	{"id":7,"call":"Cut","args":["c1-n1","drop",""]}  ──►
+//	                                      ◄──    {"id":7,"results":["PING got no answer"]}
+//	                                      ◄──    {"call":"Event","args":[{…}]}
 //
-// Its nouns are Caller, the end that asks; Serve, the end that answers; and Errors,
-// the errors by which callers branch, which keep who they are on their way. Calls
-// are answered as each is done, in no order; a notice is nobody's answer.
+// Its nouns are Caller, the end that asks; Server, the end that answers; and Errors,
+// the errors by which callers branch, which keep who they are on their way. A call is
+// the name of a method, with its arguments and results as JSON has them. Calls are
+// answered as each is done, in no order; one without an id is a notice, which nobody
+// answers.
 //
 // Deliberately missing: how the other process comes to be, and what is called.
 package wire
@@ -20,15 +22,27 @@ import (
 	"slices"
 )
 
-// message is a line. One with an id and a call asks, one with an id alone answers.
+// message is a line. One with an id and a call asks, one with an id alone answers, and
+// one with a call alone is a notice.
 type message struct {
-	ID     int64           `json:"id,omitempty"`
-	Call   string          `json:"call,omitempty"`
-	Notice string          `json:"notice,omitempty"`
-	Args   json.RawMessage `json:"args,omitempty"`
-	Result json.RawMessage `json:"result,omitempty"`
-	Error  string          `json:"error,omitempty"`
-	Is     []string        `json:"is,omitempty"` // which of Errors it is
+	ID      int64             `json:"id,omitempty"`
+	Call    string            `json:"call,omitempty"`
+	Args    []json.RawMessage `json:"args,omitempty"`
+	Results []json.RawMessage `json:"results,omitempty"`
+	Error   string            `json:"error,omitempty"`
+	Is      []string          `json:"is,omitempty"` // which of Errors it is
+}
+
+// texts writes values, each by itself.
+func texts(values []any) (all []json.RawMessage, err error) {
+	for _, v := range values {
+		text, bad := json.Marshal(v)
+		if bad != nil {
+			return nil, bad
+		}
+		all = append(all, text)
+	}
+	return all, nil
 }
 
 // Errors are errors by which a caller branches, by names that both ends know.

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,7 @@ import (
 var errIdle = errors.New("it met nothing")
 
 // pair is a caller and its server, joined by pipes.
-func pair(t *testing.T, s *Server, notice func(string, json.RawMessage)) (c *Caller, end func()) {
+func pair(t *testing.T, s *Server, hears any) (c *Caller, end func()) {
 	t.Helper()
 	in, ask := io.Pipe()
 	answers, out := io.Pipe()
@@ -28,66 +27,81 @@ func pair(t *testing.T, s *Server, notice func(string, json.RawMessage)) (c *Cal
 			t.Error(err)
 		}
 	})
-	return NewCaller(ask, answers, s.Errors, notice), end
+	return NewCaller(ask, answers, s.Errors, hears), end
 }
 
+// methods are what is called, and hearing hears of it.
+type methods struct {
+	s       *Server
+	release chan struct{}
+}
+
+func (*methods) Twice(n int) int { return 2 * n }
+func (m *methods) Wait()         { <-m.release }
+func (m *methods) Go()           { m.s.Notify("Gone", "on"); close(m.release) }
+func (*methods) Idle() (string, int, error) {
+	return "all well", 7, fmt.Errorf("unshape c1-n1: %w", errIdle)
+}
+
+type hearing struct{ noticed []string }
+
+func (h *hearing) Gone(how string) { h.noticed = append(h.noticed, "gone "+how) }
+
 func TestCalls(t *testing.T) {
-	release := make(chan struct{})
-	var noticed []string
+	heard := &hearing{}
 	s := &Server{Errors: Errors{"idle": errIdle}}
-	s.Handlers = map[string]Handler{
-		"twice": Handle(func(n int) (int, error) { return 2 * n, nil }),
-		"wait":  Handle(func(struct{}) (any, error) { <-release; return nil, nil }),
-		"go":    Handle(func(struct{}) (any, error) { s.Notify("gone", "on"); close(release); return nil, nil }),
-		"idle":  Handle(func(struct{}) (string, error) { return "all well", fmt.Errorf("unshape c1-n1: %w", errIdle) }),
-	}
-	c, end := pair(t, s, func(n string, v json.RawMessage) { noticed = append(noticed, n+string(v)) })
+	m := &methods{s, make(chan struct{})}
+	s.Of = func() []any { return []any{heard, m} } // the second where the first has no such method
+	c, end := pair(t, s, heard)
 	ctx := t.Context()
 
 	var four int
-	if err := c.Call(ctx, "twice", 2, &four); err != nil || four != 4 {
+	if err := c.Call(ctx, "Twice", Args{2}, &four); err != nil || four != 4 {
 		t.Errorf("twice 2 is %d, %v", four, err)
 	}
 	waited := make(chan error, 1)
-	go func() { waited <- c.Call(ctx, "wait", struct{}{}, nil) }()
-	if err := c.Call(ctx, "go", struct{}{}, nil); err != nil {
+	go func() { waited <- c.Call(ctx, "Wait", nil) }()
+	if err := c.Call(ctx, "Go", nil); err != nil {
 		t.Error(err)
 	}
 	if err := <-waited; err != nil { // it did not keep the other waiting
 		t.Error(err)
 	}
-	if fmt.Sprint(noticed) != `[gone"on"]` {
-		t.Errorf("noticed %v", noticed)
+	if fmt.Sprint(heard.noticed) != "[gone on]" {
+		t.Errorf("noticed %v", heard.noticed)
 	}
 
 	var back string
-	err := c.Call(ctx, "idle", struct{}{}, &back)
-	if back != "all well" || !errors.Is(err, errIdle) || err.Error() != "unshape c1-n1: it met nothing" {
+	var seven int
+	err := c.Call(ctx, "Idle", nil, &back, &seven)
+	if back != "all well" || seven != 7 || !errors.Is(err, errIdle) || err.Error() != "unshape c1-n1: it met nothing" {
 		t.Errorf("idle is %q, %v", back, err)
 	}
-	if err := c.Call(ctx, "twice", "x", nil); err == nil || errors.Is(err, errIdle) {
+	if err := c.Call(ctx, "Twice", Args{"x"}); err == nil || errors.Is(err, errIdle) {
 		t.Errorf("arguments of another type: %v", err)
 	}
-	if err := c.Call(ctx, "none", nil, nil); err == nil || err.Error() != `there is no call "none"` {
+	if err := c.Call(ctx, "Twice", nil); err == nil || err.Error() != "call Twice: it takes 1 arguments, not 0" {
+		t.Errorf("too few arguments: %v", err)
+	}
+	if err := c.Call(ctx, "None", nil); err == nil || err.Error() != `there is no call "None" now` {
 		t.Errorf("unknown call: %v", err)
 	}
 
 	end()
 	<-c.Ended()
-	if err := c.Call(ctx, "twice", 2, &four); !errors.Is(err, ErrGone) {
+	if err := c.Call(ctx, "Twice", Args{2}, &four); !errors.Is(err, ErrGone) {
 		t.Errorf("after its end: %v", err)
 	}
 }
 
 func TestCallEndsWithItsContext(t *testing.T) {
-	release := make(chan struct{})
-	s := &Server{Handlers: map[string]Handler{"wait": Handle(func(struct{}) (any, error) { <-release; return nil, nil })}}
-	c, _ := pair(t, s, func(string, json.RawMessage) {})
+	m := &methods{release: make(chan struct{})}
+	c, _ := pair(t, &Server{Of: func() []any { return []any{m} }}, nil)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
 	cancel(why)
-	if err := c.Call(ctx, "wait", struct{}{}, nil); !errors.Is(err, why) {
+	if err := c.Call(ctx, "Wait", nil); !errors.Is(err, why) {
 		t.Error(err)
 	}
-	close(release)
+	close(m.release)
 }

@@ -49,15 +49,3 @@ func (c *Clock) Until(t int64) time.Duration {
 	}
 	return time.Duration(math.Ceil(float64(left) / (1 + float64(c.drift)/1e9)))
 }
-
-// millis is the clock as expiry sees it.
-func (n *Node) millis() int64 { return n.ExpiryClock() / 1e6 }
-
-// ExpiryClock is what the clock by which keys expire shows, in nanoseconds since 1970.
-func (n *Node) ExpiryClock() int64 {
-	now := n.config.Clock.Now()
-	if n.config.Monotonic {
-		now -= n.config.Clock.set
-	}
-	return now
-}

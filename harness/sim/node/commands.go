@@ -48,7 +48,7 @@ func commands() map[string]command {
 		"hincrby":   {arity: 4, writes: true, run: hincrby},
 		"hdel":      {arity: -3, writes: true, run: of(hash, hdel)},
 		"eval":      {arity: -3, noScript: true, run: eval},
-		"evalsha":   {arity: -3, noScript: true, run: evalSHA},
+		"evalsha":   {arity: -3, noScript: true, run: eval},
 		"script":    {arity: -2, noScript: true, run: scripts},
 		"time":      {arity: 1, run: clockTime},
 		"ping":      {arity: -1, run: ping},

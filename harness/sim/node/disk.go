@@ -92,32 +92,12 @@ type change struct {
 func (r Record) Sum(add func(string)) {
 	for _, c := range r {
 		add(c.key)
-		if c.value != nil {
-			add(c.value.text)
-		}
-	}
-}
-
-// apply makes a record true.
-func (n *Node) apply(r Record) {
-	for _, c := range r {
 		switch {
-		case c.all:
-			clear(n.keys)
-			clear(n.held)
 		case c.value == nil:
-			delete(n.keys, c.key)
-			n.remember(c.key, nil)
+		case c.value.kind == text:
+			add(c.value.words[0])
 		default:
-			v := c.value.clone()
-			n.keys[c.key] = &v
-			n.remember(c.key, &v)
+			add("")
 		}
 	}
-}
-
-func (v *value) clone() value {
-	c := *v
-	c.list, c.hash = slices.Clone(v.list), slices.Clone(v.hash)
-	return c
 }

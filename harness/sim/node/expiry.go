@@ -55,8 +55,7 @@ func expireIn(name string, unit int64, absolute bool) func(*Node, *Session, []st
 			n.drop(a[1])
 			return int64(1)
 		}
-		v.expires = at
-		n.put(a[1], v)
+		n.put(a[1], &value{v.kind, v.words, at})
 		return int64(1)
 	}
 }
@@ -98,14 +97,14 @@ func expireIf(a []string) (allowed func(old, at int64) bool, bad failure) {
 	}, ""
 }
 
-func (n *Node) timeToLive(key string, unit int64) any {
-	v := n.look(key)
+func (k *keyspace) timeToLive(key string, unit int64) any {
+	v := k.look(key)
 	switch {
 	case v == nil:
 		return int64(-2)
 	case v.expires == 0:
 		return int64(-1)
 	}
-	left := v.expires - n.millis()
+	left := v.expires - k.millis()
 	return (left + unit/2) / unit
 }

@@ -5,17 +5,24 @@ import (
 	"strconv"
 )
 
+// field is where a field's value is among the words; 0: there is none.
 func (v *value) field(name string) int {
-	return slices.IndexFunc(v.hash, func(f field) bool { return f.name == name })
+	for i := 0; i < len(v.words); i += 2 {
+		if v.words[i] == name {
+			return i + 1
+		}
+	}
+	return 0
 }
 
 // setField reports whether the field is new.
 func (v *value) setField(name, val string) bool {
-	if i := v.field(name); i >= 0 {
-		v.hash[i].value = val
+	if i := v.field(name); i > 0 {
+		v.words = slices.Clone(v.words)
+		v.words[i] = val
 		return false
 	}
-	v.hash = append(v.hash, field{name, val})
+	v.words = append(v.words, name, val)
 	return true
 }
 
@@ -23,7 +30,7 @@ func hset(n *Node, _ *Session, a []string) any {
 	if len(a)%2 != 0 {
 		return wrongNumber("hset")
 	}
-	v, ok := n.findOrNew(a[1], hash)
+	v, ok := n.edit(a[1], hash)
 	if !ok {
 		return wrongType
 	}
@@ -36,22 +43,22 @@ func hset(n *Node, _ *Session, a []string) any {
 }
 
 func hget(n *Node, v *value, a []string) any {
-	if i := v.field(a[2]); i >= 0 {
-		return v.hash[i].value
+	if i := v.field(a[2]); i > 0 {
+		return v.words[i]
 	}
 	return nil
 }
 
 func hgetall(n *Node, v *value, a []string) any {
 	out := pairs{}
-	for _, f := range v.hash {
-		out = append(out, f.name, f.value)
+	for _, w := range v.words {
+		out = append(out, w)
 	}
 	return out
 }
 
 func hexists(n *Node, v *value, a []string) any {
-	return yesNo(v.field(a[2]) >= 0)
+	return yesNo(v.field(a[2]) > 0)
 }
 
 func hincrby(n *Node, _ *Session, a []string) any {
@@ -59,13 +66,13 @@ func hincrby(n *Node, _ *Session, a []string) any {
 	if !isInt {
 		return notInteger
 	}
-	v, ok := n.findOrNew(a[1], hash)
+	v, ok := n.edit(a[1], hash)
 	if !ok {
 		return wrongType
 	}
 	var old int64
-	if i := v.field(a[2]); i >= 0 {
-		if old, isInt = integer(v.hash[i].value); !isInt {
+	if i := v.field(a[2]); i > 0 {
+		if old, isInt = integer(v.words[i]); !isInt {
 			return failure("ERR hash value is not an integer")
 		}
 	}
@@ -79,11 +86,15 @@ func hincrby(n *Node, _ *Session, a []string) any {
 }
 
 func hdel(n *Node, v *value, a []string) any {
-	before := len(v.hash)
-	v.hash = slices.DeleteFunc(v.hash, func(f field) bool { return slices.Contains(a[2:], f.name) })
-	if gone := before - len(v.hash); gone > 0 {
-		n.put(a[1], v)
-		return int64(gone)
+	var gone int64
+	for _, name := range a[2:] {
+		if i := v.field(name); i > 0 {
+			v.words = slices.Concat(v.words[:i-1], v.words[i+1:])
+			gone++
+		}
 	}
-	return int64(0)
+	if gone > 0 {
+		n.put(a[1], v)
+	}
+	return gone
 }

@@ -2,7 +2,6 @@ package node
 
 import (
 	"maps"
-	"strings"
 
 	"lockpick/harness/history"
 )
@@ -25,98 +24,50 @@ type Teller interface {
 	Spare(Fact) bool
 }
 
-// holding is what a key holds, and until when: a value may be changed in place, so what it
-// was before has to be kept.
-type holding struct {
-	text    string
-	expires int64 // milliseconds of the node's clock; 0: never
-}
-
-func (v *value) holding() holding {
-	h := holding{v.text, v.expires}
-	switch v.kind {
-	case hash:
-		var words []string
-		for _, f := range v.hash {
-			words = append(words, f.name, f.value)
-		}
-		h.text = strings.Join(words, " ")
-	case list:
-		h.text = strings.Join(v.list, " ")
-	}
-	return h
-}
-
-// remember takes note of what a key holds from now on; nil: there is none.
-func (n *Node) remember(key string, v *value) {
-	switch {
-	case n.config.Teller == nil:
-	case v == nil:
-		delete(n.held, key)
-	default:
-		n.held[key] = v.holding()
-	}
-}
-
-// becomes is what a key's life is told as if it gets a value, and whether that is a change.
-func (n *Node) becomes(key string, v *value) (Fact, bool) {
-	old, had := n.held[key]
-	now := v.holding()
-	f := n.fact(key, history.KeySet)
-	f.Value, f.Old = now.text, old.text
-	f.Expires, f.Before = now.expires*1e6, old.expires*1e6
-	switch {
-	case !had:
-	case old.text != now.text:
-		f.What = history.KeyChanged
-	case old.expires != now.expires:
-		f.What = history.KeyExpiry
-	default:
+// becomes is what a key's life is told as if it gets a value, and whether somebody is told
+// and that is a change.
+func (k *keyspace) becomes(key string, v *value) (f Fact, changed bool) {
+	if k.teller == nil {
 		return f, false
 	}
-	return f, true
+	f = k.fact(key, history.KeySet)
+	f.Value, f.Expires = v.String(), v.until()
+	if k.keys[key] == nil {
+		return f, true
+	}
+	if f.What = history.KeyExpiry; f.Old != f.Value {
+		f.What = history.KeyChanged
+	}
+	return f, f.Old != f.Value || f.Before != f.Expires
 }
 
-// goes is what a key's life is told as if it ends.
-func (n *Node) goes(key string, how history.Change) Fact {
-	f := n.fact(key, how)
-	old := n.held[key]
-	f.Old, f.Before = old.text, old.expires*1e6
-	return f
-}
-
-func (n *Node) fact(key string, what history.Change) Fact {
-	f := Fact{Key: key, Now: n.ExpiryClock(), Life: history.Life{What: what}}
+// fact is one of a key that has not changed yet.
+func (k *keyspace) fact(key string, what history.Change) Fact {
+	old := k.keys[key]
+	f := Fact{Key: key, Now: k.ExpiryClock(), Life: history.Life{What: what, Old: old.String(), Before: old.until()}}
 	if what != history.KeyExpired { // that is nobody's doing, whoever noticed
-		f.Command, f.Script = n.doing, n.scripted
+		f.Command, f.Script = k.doing, k.scripted
 	}
 	return f
 }
 
 // Held is what the node holds, by key, also if its time is over and nobody has looked.
-func (n *Node) Held() map[string]Fact {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func (k *keyspace) Held() map[string]Fact {
 	all := map[string]Fact{}
-	for key, v := range n.keys {
-		h := v.holding()
-		all[key] = Fact{Key: key, Life: history.Life{Value: h.text, Expires: h.expires * 1e6}}
+	for key, v := range k.keys {
+		all[key] = Fact{Key: key, Life: history.Life{Value: v.String(), Expires: v.until()}}
 	}
 	return all
 }
 
 // Living is what of that is still there for whoever looks.
-func (n *Node) Living() map[string]Fact {
-	all, now := n.Held(), n.ExpiryClock()/1e6
+func (k *keyspace) Living() map[string]Fact {
+	all, now := k.Held(), k.ExpiryClock()/1e6
 	maps.DeleteFunc(all, func(_ string, f Fact) bool { return f.Expires != 0 && now > f.Expires/1e6 })
 	return all
 }
 
 // Plant puts a key as it lived in an earlier life, text only.
-func (n *Node) Plant(f Fact) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	v := &value{kind: text, text: f.Old, expires: f.Before / 1e6}
-	n.keys[f.Key] = v
-	n.remember(f.Key, v)
+func (k *keyspace) Plant(f Fact) {
+	k.keys[f.Key] = &value{text, []string{f.Old}, f.Before / 1e6}
 }

@@ -1,13 +1,13 @@
 package node
 
 func rpush(n *Node, v *value, a []string) any {
-	v.list = append(v.list, a[2:]...)
+	v.words = append(v.words, a[2:]...)
 	n.put(a[1], v)
-	return int64(len(v.list))
+	return int64(len(v.words))
 }
 
 func llen(n *Node, v *value, a []string) any {
-	return int64(len(v.list))
+	return int64(len(v.words))
 }
 
 func lrange(n *Node, _ *Session, a []string) any {
@@ -16,11 +16,11 @@ func lrange(n *Node, _ *Session, a []string) any {
 	if !ok1 || !ok2 {
 		return notInteger
 	}
-	v, ok := n.findOrNew(a[1], list)
+	v, ok := n.edit(a[1], list)
 	if !ok {
 		return wrongType
 	}
-	size := int64(len(v.list))
+	size := int64(len(v.words))
 	if from < 0 {
 		from = max(0, size+from)
 	}
@@ -29,7 +29,7 @@ func lrange(n *Node, _ *Session, a []string) any {
 	}
 	out := []any{}
 	for i := from; i <= min(to, size-1); i++ {
-		out = append(out, v.list[i])
+		out = append(out, v.words[i])
 	}
 	return out
 }

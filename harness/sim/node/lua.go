@@ -152,7 +152,7 @@ func (in *interpreter) command(l *lua.LState) any {
 		return failure("ERR Wrong number of args calling Redis command from script")
 	case c.noScript:
 		return failure("ERR This Redis command is not allowed from script")
-	case c.writes && in.node.file.failed:
+	case c.writes && in.node.appender.failed:
 		return misconf
 	}
 	in.node.doing, in.node.scripted = name, true

@@ -16,8 +16,9 @@ package node
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"strings"
-	"sync"
 
 	"lockpick/harness/resp"
 )
@@ -34,35 +35,55 @@ type Config struct {
 	Lacks     func(string) // told of each thing that a client asks for, that Redis has and this node doesn't; nil: nobody is
 }
 
-// Node is one life of a server. It is safe for concurrent use.
+// Node is one life of a server. It is not safe for concurrent use.
+//
+//	Session ─► Node ─► keyspace ─► appender ─► Disk
+//	           │ commands, scripts           └► replica
 type Node struct {
-	mu       sync.Mutex
-	config   Config
+	config Config
+	keyspace
+	appender
 	commands map[string]command
-	keys     map[string]*value
 	scripts  map[string]*loaded // by SHA-1
 	lua      *interpreter
 	sessions int64
 	own      Session // of Do
-	file     appender
-
-	held     map[string]holding // what each key was last told to hold, where somebody is told
-	doing    string             // the command that runs, in small letters; "": none does
-	scripted bool               // a script runs it
 }
 
 // New starts a node with what its disk kept.
 func New(c Config) *Node {
-	n := &Node{config: c, commands: commands(), keys: map[string]*value{}, scripts: map[string]*loaded{}, held: map[string]holding{}}
+	n := &Node{config: c, commands: commands(), scripts: map[string]*loaded{}}
 	n.own.node = n
+	n.appender = appender{disk: c.Disk, clock: c.Clock, replicate: c.Replicate}
+	n.keyspace = keyspace{keys: map[string]*value{}, clock: c.Clock, monotonic: c.Monotonic, teller: c.Teller, file: &n.appender}
 	n.readFile()
 	return n
 }
 
+// readFile reads the file, and opens it for more.
+func (n *Node) readFile() {
+	d := n.config.Disk
+	if d == nil {
+		return
+	}
+	d.torn = false
+	for _, r := range d.written {
+		n.Apply(r)
+	}
+	n.appender.asked, n.appender.lastSync = len(d.written), n.seconds()
+}
+
+// Sweep drops the keys that have expired. Redis does it ten times a second, so that
+// a clock which is set back can't bring them back; who sets it back calls it before.
+func (n *Node) Sweep() {
+	for _, key := range slices.Sorted(maps.Keys(n.keys)) {
+		n.look(key)
+	}
+	n.commit()
+}
+
 // Close frees what the node's scripts hold. A closed node is not used again.
 func (n *Node) Close() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	if n.lua != nil {
 		n.lua.state.Close()
 		n.lua = nil
@@ -75,8 +96,6 @@ func (n *Node) Do(args ...string) (any, error) {
 	if len(args) == 0 {
 		return nil, errors.New("no command")
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	return plain(n.exec(&n.own, args))
 }
 
@@ -87,14 +106,12 @@ type Session struct {
 	name  string
 	resp3 bool
 	quit  bool
-	in    []byte // the beginning of a command
+	in    resp.Scanner
 	out   []byte
 }
 
 // Open makes a session.
 func (n *Node) Open() *Session {
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.sessions++
 	return &Session{node: n, id: n.sessions}
 }
@@ -103,27 +120,18 @@ func (n *Node) Open() *Session {
 // commands that are complete now. The replies are valid until the next call.
 // Hang up says that the node closes the connection after them.
 func (s *Session) Feed(b []byte) (replies []byte, hangUp bool) {
-	s.node.mu.Lock()
-	defer s.node.mu.Unlock()
 	s.out = s.out[:0]
-	s.in = append(s.in, b...)
-	rest := s.in
-	for !s.quit {
-		args, r, err := resp.Words(rest)
-		if errors.Is(err, resp.ErrShort) {
-			break
-		}
-		if err != nil {
-			s.out = appendReply(s.out, failure("ERR Protocol error: "+err.Error()), s.resp3)
-			return s.out, true
-		}
-		rest = r
-		if len(args) > 0 {
+	commands, err := s.in.Commands(b)
+	for _, args := range commands {
+		if len(args) > 0 && !s.quit {
 			v := s.node.exec(s, args)
 			s.out = appendReply(s.out, v, s.resp3)
 		}
 	}
-	s.in = append(s.in[:0], rest...)
+	if err != nil && !s.quit {
+		s.out = appendReply(s.out, failure("ERR Protocol error: "+err.Error()), s.resp3)
+		return s.out, true
+	}
 	return s.out, s.quit
 }
 
@@ -138,7 +146,7 @@ func (n *Node) exec(s *Session, args []string) any {
 	if !c.takes(len(args)) {
 		return wrongNumber(name)
 	}
-	if n.file.failed && (c.writes || strings.EqualFold(args[0], "ping")) {
+	if n.appender.failed && (c.writes || strings.EqualFold(args[0], "ping")) {
 		return misconf
 	}
 	n.doing = name

@@ -1,12 +1,11 @@
 package node
 
-import (
-	"maps"
-	"slices"
-)
-
-// appender writes a node's append-only file.
+// appender writes a node's append-only file, and tells its replica what it would write.
 type appender struct {
+	disk      *Disk        // nil: there is no file
+	clock     *Clock       // of the node's machine
+	replicate func(Record) // told of each change; nil: nobody is
+
 	changes   Record   // of the command that runs
 	buffer    []Record // not written yet
 	asked     int      // so many records were written when the last sync was asked for
@@ -32,60 +31,40 @@ const (
 const misconf = failure("MISCONF Errors writing to the AOF file: No space left on device")
 
 // note keeps a change for the file and the replica.
-func (n *Node) note(c change) {
-	if n.config.Disk == nil && n.config.Replicate == nil {
-		return
+func (f *appender) note(c change) {
+	if f.disk != nil || f.replicate != nil {
+		f.changes = append(f.changes, c)
 	}
-	if c.value != nil {
-		v := c.value.clone()
-		c.value = &v
-	}
-	n.file.changes = append(n.file.changes, c)
 }
 
 // commit ends a client's command.
-func (n *Node) commit() {
-	r := n.file.changes
+func (f *appender) commit() {
+	r := f.changes
 	if len(r) == 0 {
 		return
 	}
-	n.file.changes = nil
-	if n.config.Disk != nil {
-		n.file.buffer = append(n.file.buffer, r)
+	f.changes = nil
+	if f.disk != nil {
+		f.buffer = append(f.buffer, r)
 	}
-	if n.config.Replicate != nil {
-		n.config.Replicate(r)
+	if f.replicate != nil {
+		f.replicate(r)
 	}
 }
 
-// readFile reads the file, and opens it for more.
-func (n *Node) readFile() {
-	d := n.config.Disk
-	if d == nil {
-		return
-	}
-	d.torn = false
-	for _, r := range d.written {
-		n.apply(r)
-	}
-	n.file.asked, n.file.lastSync = len(d.written), n.seconds()
-}
-
-func (n *Node) seconds() int64 { return n.config.Clock.Now() / 1e9 }
+func (f *appender) seconds() int64 { return f.clock.Now() / 1e9 }
 
 // Flush writes what is to be written; a Redis does it before it answers, and
 // several times a second (flushAppendOnlyFile of aof.c). Under everysec a sync is
 // due when the wall clock shows another, later second than at the last one, so a
 // clock that was set back delays it; and while one is under way, writes wait for
 // it, but not for more than two seconds of that clock.
-func (n *Node) Flush() After {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	d, f := n.config.Disk, &n.file
+func (f *appender) Flush() After {
+	d := f.disk
 	if d == nil {
 		return GoOn
 	}
-	now, each := n.seconds(), d.policy == EverySec
+	now, each := f.seconds(), d.policy == EverySec
 	if len(f.buffer) == 0 {
 		if each && f.asked != len(d.written) && now > f.lastSync && !f.syncing {
 			return f.ask(d, now)
@@ -130,63 +109,27 @@ func (f *appender) ask(d *Disk, now int64) After {
 }
 
 // Synced says that the sync which Flush wanted came back.
-func (n *Node) Synced() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.file.syncing = false
+func (f *appender) Synced() {
+	f.syncing = false
 }
 
 // Restless reports whether Flush has something to do sooner or later.
-func (n *Node) Restless() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	d := n.config.Disk
-	return d != nil && (len(n.file.buffer) > 0 || d.policy == EverySec && n.file.asked != len(d.written))
+func (f *appender) Restless() bool {
+	d := f.disk
+	return d != nil && (len(f.buffer) > 0 || d.policy == EverySec && f.asked != len(d.written))
 }
 
 // Shutdown writes and syncs everything; a disk that is full keeps what it has.
-func (n *Node) Shutdown() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	d := n.config.Disk
+func (f *appender) Shutdown() {
+	d := f.disk
 	if d == nil {
 		return
 	}
 	if !d.Full {
-		d.written = append(d.written, n.file.buffer...)
-		n.file.buffer = nil
+		d.written = append(d.written, f.buffer...)
+		f.buffer = nil
 	}
 	d.synced = len(d.written)
-}
-
-// Sweep drops the keys that have expired. Redis does it ten times a second, so that
-// a clock which is set back can't bring them back; who sets it back calls it before.
-func (n *Node) Sweep() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, key := range slices.Sorted(maps.Keys(n.keys)) {
-		n.look(key)
-	}
-	n.commit()
-}
-
-// Apply takes a record of the node that this one is a replica of.
-func (n *Node) Apply(r Record) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.apply(r)
-}
-
-// Dump is everything that the node has, as one record.
-func (n *Node) Dump() Record {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	all := Record{{all: true}}
-	for _, key := range slices.Sorted(maps.Keys(n.keys)) {
-		v := n.keys[key].clone()
-		all = append(all, change{key: key, value: &v})
-	}
-	return all
 }
 
 // Keep makes a disk hold this and nothing else, safe.

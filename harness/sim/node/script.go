@@ -84,26 +84,20 @@ func (n *Node) load(source string) (*loaded, failure) {
 	return l, ""
 }
 
+// eval is EVAL and EVALSHA.
 func eval(n *Node, s *Session, a []string) any {
 	keys, bad := keyCount(a)
 	if bad != "" {
 		return bad
 	}
-	l, bad := n.load(a[1])
-	if bad != "" {
-		return bad
-	}
-	return n.interpreter().call(s, l, a[3:3+keys], a[3+keys:])
-}
-
-func evalSHA(n *Node, s *Session, a []string) any {
-	keys, bad := keyCount(a)
-	if bad != "" {
-		return bad
-	}
 	l := n.scripts[strings.ToLower(a[1])]
-	if l == nil {
-		return failure("NOSCRIPT No matching script. Please use EVAL.")
+	if strings.EqualFold(a[0], "eval") {
+		l, bad = n.load(a[1])
+	} else if l == nil {
+		bad = "NOSCRIPT No matching script. Please use EVAL."
+	}
+	if bad != "" {
+		return bad
 	}
 	return n.interpreter().call(s, l, a[3:3+keys], a[3+keys:])
 }

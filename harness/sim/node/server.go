@@ -38,7 +38,7 @@ func flushAll(n *Node, _ *Session, a []string) any {
 	if len(a) > 2 || len(a) == 2 && !syncWord(a[1]) {
 		return syntax
 	}
-	if n.config.Teller == nil {
+	if n.teller == nil {
 		clear(n.keys)
 		n.note(change{all: true})
 		return ok
@@ -60,47 +60,31 @@ func info(n *Node, s *Session, a []string) any {
 		}
 	}
 	wanted := func(section string) bool {
-		if len(a) == 1 {
-			return true
-		}
-		for _, word := range a[1:] {
-			switch strings.ToLower(word) {
-			case section, "all", "default", "everything":
-				return true
-			}
-		}
-		return false
+		return len(a) == 1 || slices.ContainsFunc(a[1:], func(word string) bool {
+			return slices.Contains([]string{section, "all", "default", "everything"}, strings.ToLower(word))
+		})
 	}
-	var b strings.Builder
+	var sections []string
 	if wanted("server") {
-		fmt.Fprintf(&b, "# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\nprocess_id:%d\r\nrun_id:%s\r\n",
-			version, n.config.ProcessID, n.config.RunID)
+		sections = append(sections, fmt.Sprintf("# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\nprocess_id:%d\r\nrun_id:%s\r\n",
+			version, n.config.ProcessID, n.config.RunID))
 	}
 	if wanted("persistence") {
-		if b.Len() > 0 {
-			b.WriteString("\r\n")
+		status := "ok"
+		if n.appender.failed {
+			status = "err"
 		}
-		b.WriteString(n.infoPersistence())
+		sections = append(sections, fmt.Sprintf("# Persistence\r\nloading:0\r\naof_enabled:%d\r\naof_last_write_status:%s\r\naof_pending_bio_fsync:%d\r\n",
+			yesNo(n.config.Disk != nil), status, yesNo(n.appender.syncing)))
 	}
 	if wanted("keyspace") {
-		if b.Len() > 0 {
-			b.WriteString("\r\n")
-		}
-		b.WriteString("# Keyspace\r\n")
+		text := "# Keyspace\r\n"
 		if keys, expires := n.count(); keys > 0 {
-			fmt.Fprintf(&b, "db0:keys=%d,expires=%d,avg_ttl=0\r\n", keys, expires)
+			text += fmt.Sprintf("db0:keys=%d,expires=%d,avg_ttl=0\r\n", keys, expires)
 		}
+		sections = append(sections, text)
 	}
-	return verbatim(b.String())
-}
-
-func (n *Node) infoPersistence() string {
-	status := "ok"
-	if n.file.failed {
-		status = "err"
-	}
-	return fmt.Sprintf("# Persistence\r\nloading:0\r\naof_enabled:%d\r\naof_last_write_status:%s\r\naof_pending_bio_fsync:%d\r\n",
-		yesNo(n.config.Disk != nil), status, yesNo(n.file.syncing))
+	return verbatim(strings.Join(sections, "\r\n"))
 }
 
 // settings is what CONFIG GET shows, in its order.

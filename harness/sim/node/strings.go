@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"lockpick/harness/history"
 )
 
 // setOptions is what follows the value in a SET.
@@ -24,7 +26,7 @@ func set(n *Node, _ *Session, a []string) any {
 			if old.kind != text {
 				return wrongType
 			}
-			reply = old.text
+			reply = old.words[0]
 		}
 	}
 	if o.free && old != nil || o.present && old == nil {
@@ -33,13 +35,14 @@ func set(n *Node, _ *Session, a []string) any {
 		}
 		return nil
 	}
-	v := &value{kind: text, text: a[2], expires: o.expires}
+	v := &value{text, a[2:3:3], o.expires}
 	if o.keepTTL && old != nil {
 		v.expires = old.expires
 	}
-	if !n.put(a[1], v) {
+	if f, changed := n.becomes(a[1], v); changed && f.What == history.KeyChanged && n.teller.Spare(f) {
 		return nil
 	}
+	n.put(a[1], v)
 	return reply
 }
 
@@ -90,14 +93,14 @@ func (n *Node) setOptions(a []string) (o setOptions, bad failure) {
 }
 
 // instant is the absolute expiry, in milliseconds, that a command asks for with t units.
-func (n *Node) instant(t, unit int64, absolute bool) (ms int64, fits bool) {
+func (k *keyspace) instant(t, unit int64, absolute bool) (ms int64, fits bool) {
 	if t > math.MaxInt64/unit || t < math.MinInt64/unit {
 		return 0, false
 	}
 	if absolute {
 		return t * unit, true
 	}
-	now := n.millis()
+	now := k.millis()
 	return now + t*unit, t*unit <= math.MaxInt64-now
 }
 
@@ -109,7 +112,7 @@ func setIfFree(n *Node, _ *Session, a []string) any {
 	if n.look(a[1]) != nil {
 		return int64(0)
 	}
-	n.put(a[1], &value{kind: text, text: a[2]})
+	n.put(a[1], &value{kind: text, words: a[2:3:3]})
 	return int64(1)
 }
 
@@ -121,7 +124,7 @@ func get(n *Node, _ *Session, a []string) any {
 	case v == nil:
 		return nil
 	}
-	return v.text
+	return v.words[0]
 }
 
 // add is INCRBY. The time to live stays.
@@ -130,13 +133,13 @@ func (n *Node) add(key, by string) any {
 	if !isInt {
 		return notInteger
 	}
-	v, ok := n.findOrNew(key, text)
+	v, ok := n.edit(key, text)
 	if !ok {
 		return wrongType
 	}
 	var old int64
-	if v.text != "" || n.keys[key] != nil {
-		if old, isInt = integer(v.text); !isInt {
+	if len(v.words) > 0 {
+		if old, isInt = integer(v.words[0]); !isInt {
 			return notInteger
 		}
 	}
@@ -144,7 +147,7 @@ func (n *Node) add(key, by string) any {
 	if d != 0 && !fits {
 		return overflow
 	}
-	v.text = strconv.FormatInt(now, 10)
+	v.words = []string{strconv.FormatInt(now, 10)}
 	n.put(key, v)
 	return now
 }

@@ -1,0 +1,382 @@
+package cause
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"lockpick/checker/verdict"
+	"lockpick/harness/history/facts"
+	"lockpick/harness/history/story"
+)
+
+const (
+	// In each row c1 is to hold from 0.013 s on, and c2 gets in as well. n2 is the node that
+	// both have.
+	causePrelude = `
+params clients=c1,c2,c3 nodes=n1,n2,n3 quorum=2 ttl=10s rate=0.01 epoch=1000
+0.001 c3 invoke acquire session=c3/1
+0.002 c3 ok acquire session=c3/1 token=C until=0.003
+0.004 c3 invoke release session=c3/1
+0.006 c3 info release session=c3/1
+0.010 c1 invoke acquire session=c1/1
+0.020 c2 invoke acquire session=c2/1`
+	wins = `
+0.012 n1,n2 life set value=A by=c1
+0.013 c1 ok acquire session=c1/1 token=A until=30`
+)
+
+// follows is c2's grant by n2 and n3.
+func follows(at string) string {
+	return "\n" + at + " n2,n3 life set value=B by=c2\n" + at + "1 c2 ok acquire session=c2/1 token=B until=40"
+}
+
+// causes is what may have become of c1's key on the node that both share.
+var causes = []struct {
+	name    string
+	history string
+	cause   string
+	node    string
+	text    string // a part of it
+	steps   []int
+}{
+	{"fewer keys than a quorum", `
+0.012 n1 life set value=A by=c1
+0.013 c1 ok acquire session=c1/1 token=A until=30` + follows("1.10"),
+		verdict.NeverSet, "", "c1 counted itself in with the votes of 1 of 3 nodes, and a quorum is 2", nil},
+	{"a key that came after the return is no vote", `
+0.012 n1 life set value=A by=c1
+0.013 c1 ok acquire session=c1/1 token=A until=30
+0.014 n2 life set value=A by=c1
+0.900 n2 life deleted old=A by=c1` + follows("1.10"),
+		verdict.NeverSet, "", "", nil},
+	{"another's key is no vote", `
+0.012 n1,n2 life set value=A by=c3
+0.013 c1 ok acquire session=c1/1 token=A until=30` + follows("1.10"),
+		verdict.NeverSet, "", "c1 counted itself in with the votes of 0 of 3 nodes", nil},
+	{"an earlier attempt's key is no vote", `
+0.0105 n1,n2 life set value=A0 by=c1
+0.0110 n1,n2 life deleted old=A0 by=c1
+0.012 n1 life set value=A by=c1
+0.013 c1 ok acquire session=c1/1 token=A until=30` + follows("1.10"),
+		verdict.NeverSet, "", "", nil},
+	{"without a token the last key of each node is the vote", `
+0.012 n1,n2 life set value=A by=c1
+0.013 c1 ok acquire session=c1/1 until=30
+1.040 n2 life lost old=A why=restart` + follows("1.10"),
+		verdict.RestartedAndForgot, "n2", "", nil},
+	{"a lock that has it already and takes it for longer votes with that", `
+0.005 n1,n2 life set value=A by=c1
+0.012 n1,n2 life expiry value=A old=A by=c1
+0.013 c1 ok acquire session=c1/1 token=A until=30
+1.040 n2 life lost old=A why=restart` + follows("1.10"),
+		verdict.RestartedAndForgot, "n2", "", nil},
+	{"the votes of a node that may have told nothing", `
+0.012 n1 life set value=A by=c1
+0.013 c1 ok acquire session=c1/1 token=A until=30
+0.020 n2 life gap lo=0.009 hi=0.015` + follows("1.10"),
+		verdict.Unexplained, "n2", "facts of n2 may be missing", nil},
+
+	{"a release that comes late", wins + `
+1.000 nemesis begin delay node=c3-n2 step=4
+1.090 c3-n2 ok release sent=1.010 applied=1.050
+1.050 n2 life deleted old=A by=c3 sent=1.010 command=del` + follows("1.10"),
+		verdict.DeletedByOther, "n2", "the release of session c3/1 without a token, sent on c3-n2 at 1.01 s, deleted c1's key on n2 at 1.05 s", []int{4}},
+	{"the same value for all", wins + `
+1.051 c3-n2 ok release token=A sent=1.010 applied=1.050
+1.050 n2 life deleted old=A by=c3 sent=1.010 command=del
+1.100 n2,n3 life set value=A by=c2
+1.101 c2 ok acquire session=c2/1 token=A until=30`,
+		verdict.DeletedByOther, "n2", "the release of session c3/1 with token A", nil},
+	{"an earlier attempt of its own", wins + `
+1.051 c1-n2 info release token=A sent=0.009 applied=0 answered=0
+1.050 n2 life deleted old=A by=c1 sent=0.009 command=del script` + follows("1.10"),
+		verdict.DeletedByOther, "n2", "the release of an earlier attempt of c1 with token A, sent on c1-n2 at 0.009 s", nil},
+	{"a command that is no release", wins + `
+1.050 n2 life deleted old=A by=c3 sent=1.010 command=unlink` + follows("1.10"),
+		verdict.DeletedByOther, "n2", "the UNLINK of a failed attempt of c3, sent on c3-n2 at 1.01 s", nil},
+	{"a stranger", wins + `
+1.050 n2 life deleted old=A by=10.0.0.9:4711 command=del` + follows("1.10"),
+		verdict.DeletedByOther, "n2", "the DEL of 10.0.0.9:4711, which is no client of this run, deleted c1's key", nil},
+	{"lockpick itself", wins + `
+1.050 n2 life deleted old=A by=harness command=del` + follows("1.10"),
+		verdict.DeletedByHarness, "n2", "lockpick deleted c1's key", nil},
+	{"flushed", wins + `
+1.050 n2 life flushed old=A by=c3 command=flushall` + follows("1.10"),
+		verdict.Flushed, "n2", "c3 emptied n2 at 1.05 s", nil},
+	{"evicted", wins + `
+1.050 n2 life evicted old=A` + follows("1.10"),
+		verdict.Evicted, "n2", "n2 had no memory left", nil},
+
+	{"the client counted too little time", `
+0.011 c1 info client local=100.011` + wins + ` local=100.013` + `
+5.000 c1 invoke read local=103.500
+5.001 c1 ok read local=103.501
+10.050 n2 life expired old=A` + follows("10.10"),
+		verdict.ClientClock, "n2", "c1's clock fell behind", nil},
+	{"a pause while the clock is read is no loss of time", `
+0.011 c1 info client local=100.011
+0.0115 c1 info client local=107.011` + wins + ` local=100.013
+10.050 n2 life expired old=A` + follows("10.10"),
+		verdict.GivenShorter, "n2", "c1 claimed the lock until 30 s", nil},
+	{"the TTL went out in the wrong unit", `
+0.012 n1,n2 life set value=A by=c1 ttl=0.01
+0.013 c1 ok acquire session=c1/1 token=A until=9.9
+0.050 n2 life expired old=A` + follows("0.10"),
+		verdict.GivenShorter, "n2", "c1's key on n2 lived its 0.01 s, to 0.022 s, but c1 claimed the lock until 9.9 s", nil},
+	{"an extension that n2 never got", wins + `
+5.000 c1 invoke extend session=c1/1
+5.001 n1 life expiry value=A old=A by=c1
+5.003 c1 ok extend session=c1/1 until=14.9
+10.050 n2 life expired old=A` + follows("10.10"),
+		verdict.GivenShorter, "n2", "c1 claimed the lock for longer", nil},
+	{"the acquire returned when all was over", `
+0.012 n1,n2 life set value=A by=c1
+10.050 n2 life expired old=A` + follows("10.10") + `
+10.200 c1 ok acquire session=c1/1 token=A until=20`,
+		verdict.GrantedLate, "n2", "its acquire returned only at 10.2 s, when c2 held the lock", nil},
+	{"what befell a key whose time was over is no cause", wins + `
+10.020 nemesis begin kill node=n2 step=1
+10.050 nemesis end kill node=n2 step=1
+10.045 n2 life lost old=A why=restart` + follows("10.10"),
+		verdict.GivenShorter, "n2", "c1's key on n2 lived its 10 s, to 10.012 s", nil},
+	{"nor what befell it before, if it would have been over by then", wins + `
+1.050 n2 life deleted old=A by=c3` + follows("10.10"),
+		verdict.GivenShorter, "n2", "", nil},
+
+	{"a kill", wins + `
+1.020 nemesis begin kill node=n2 step=1
+1.050 nemesis end kill node=n2 step=1
+1.045 n2 life lost old=A why=restart` + follows("1.10"),
+		verdict.RestartedAndForgot, "n2", "n2 restarted and forgot c1's key", []int{1}},
+	{"a shutdown", wins + `
+1.020 nemesis begin shutdown node=n2 step=1
+1.050 nemesis end shutdown node=n2 step=1
+1.045 n2 life lost old=A why=restart` + follows("1.10"),
+		verdict.RestartedAndForgot, "n2", "", []int{1}},
+	{"a restart that nobody planned", wins + `
+1.045 n2 life lost old=A why=restart` + follows("1.10"),
+		verdict.RestartedAndForgot, "n2", "", nil},
+	{"of two restarts, the one that lost it", wins + `
+1.020 nemesis begin kill node=n2 step=1
+1.030 nemesis end kill node=n2 step=1
+1.025 n2 life kept value=A old=A why=restart ttl=8.98
+1.040 nemesis begin power-loss node=n2 step=2
+1.060 nemesis end power-loss node=n2 step=2
+1.055 n2 life lost old=A why=restart` + follows("1.10"),
+		verdict.LostUnsynced, "n2", "n2 lost its power, and with it c1's key, which it had not synced", []int{2}},
+	{"an older value is back", wins + `
+1.020 nemesis begin power-loss node=n2 step=1
+1.050 nemesis end power-loss node=n2 step=1
+1.045 n2 life reverted value=Z old=A why=restart
+1.060 n2 life deleted old=Z by=c3` + follows("1.10"),
+		verdict.LostUnsynced, "n2", "had what was there before", []int{1}},
+	{"a failover", wins + `
+1.020 nemesis invoke failover node=n2 step=3
+1.050 nemesis begin failover node=n2 step=3
+1.045 n2 life lost old=A why=failover` + follows("1.10"),
+		verdict.FailedOver, "n2", "n2 failed over to a replica that had not got c1's key", []int{3}},
+	{"a restart that kept it is no cause", wins + `
+1.020 nemesis begin kill node=n2 step=1
+1.050 nemesis end kill node=n2 step=1
+1.045 n2 life kept value=A old=A why=restart ttl=8.967
+1.060 n2 life deleted old=A by=c3` + follows("1.10"),
+		verdict.DeletedByOther, "n2", "", nil},
+	{"an extension that n2 got, and forgot", wins + `
+5.000 c1 invoke extend session=c1/1
+5.001 n1,n2 life expiry value=A old=A by=c1
+5.003 c1 ok extend session=c1/1 until=14.9
+10.020 nemesis begin kill node=n2 step=1
+10.050 nemesis end kill node=n2 step=1
+10.045 n2 life lost old=A why=restart` + follows("10.10"),
+		verdict.RestartedAndForgot, "n2", "", []int{1}},
+	{"somebody else had the key in between", wins + `
+1.045 n2 life lost old=A why=restart
+1.060 n2 life set value=C by=c3
+1.070 n2 life deleted old=C by=c3` + follows("1.10"),
+		verdict.RestartedAndForgot, "n2", "", nil},
+
+	{"the node's clock jumped", wins + `
+0.500 nemesis begin clock-jump node=n2 step=2 cause=TIME is right
+1.000 nemesis begin clock-jump node=n2 step=5
+1.050 n2 life expired old=A local=1011.2` + follows("1.10"),
+		verdict.ExpiredEarly, "n2", "n2's clock gained 10.15 s, and c1's key was gone there by 1.05 s, before its 10 s were over", []int{2, 5}},
+	{"a clock that was set before and set back after is no cause", `
+0.005 nemesis begin clock-jump node=n2 step=1
+0.012 n1 life set value=A by=c1
+0.012 n2 life set value=A by=c1 local=995.012
+0.013 c1 ok acquire session=c1/1 token=A until=30
+0.900 nemesis begin clock-jump node=n2 step=2
+1.050 n2 life expired old=A local=1011.2
+2.000 nemesis end clock-jump node=n2 step=1` + follows("1.10"),
+		verdict.ExpiredEarly, "n2", "", []int{2}},
+	{"a clock that cannot have done it", wins + `
+1.000 nemesis begin clock-jump node=n2 step=5
+1.050 n2 life expired old=A local=1003` + follows("1.10"),
+		verdict.Unexplained, "n2", "expired on n2 at 1.05 s, 8.962 s before its time, but that node's clock had gained only 1.95 s", nil},
+	{"an instant by a clock that is ahead", `
+0.000 nemesis begin clock-jump node=n2 step=2
+0.012 n1 life set value=A by=c1
+0.012 n2 life set value=A by=c1 local=1008.012 ttl=2
+0.013 c1 ok acquire session=c1/1 token=A until=9.9
+2.050 n2 life expired old=A local=1010.05` + follows("2.10"),
+		verdict.ExpiredEarly, "n2", "c1's key on n2 got 2 s instead of 10 s, for n2's clock was 8 s ahead", []int{2}},
+	{"an instant by two wrong clocks", `
+0.000 nemesis begin clock-jump node=n2 step=2
+0.000 nemesis begin clock-jump node=c1 step=3
+0.001 nemesis info clock node=c1 local=997.001 wall
+0.012 n1 life set value=A by=c1
+0.012 n2 life set value=A by=c1 local=1005.012 ttl=2
+0.013 c1 ok acquire session=c1/1 token=A until=9.9
+2.050 n2 life expired old=A local=1007.05` + follows("2.10"),
+		verdict.ClocksDisagree, "n2", "for c1's clock was 3 s behind and n2's clock was 5 s ahead", []int{2, 3}},
+
+	// A node counts whole milliseconds: what is less proves nothing.
+	{"a claim that is less than a millisecond too long could have been in time", `
+0.012 n1,n2 life set value=A by=c1
+10.050 n2 life expired old=A` + follows("10.10") + `
+10.5 c1 ok acquire session=c1/1 token=A until=20.5005`,
+		verdict.GrantedLate, "n2", "its acquire returned only at 10.5 s", nil},
+	{"a clock that gained all but a part of a millisecond", wins + `
+1.000 nemesis begin clock-jump node=n2 step=5
+1.050 n2 life expired old=A local=1010.0115` + follows("1.10"),
+		verdict.ExpiredEarly, "n2", "", []int{5}},
+	{"a clock that is ahead by a part of a millisecond shortens no key", `
+0.000 nemesis begin clock-jump node=n2 step=2
+0.012 n1 life set value=A by=c1
+0.012 n2 life set value=A by=c1 local=1000.0127 ttl=9.9985
+0.013 c1 ok acquire session=c1/1 token=A until=30
+10.050 n2 life expired old=A` + follows("10.10"),
+		verdict.GivenShorter, "n2", "", nil},
+	{"a key that got too little and was over within a millisecond", `
+0.000 nemesis begin clock-jump node=n2 step=2
+0.012 n1 life set value=A by=c1
+0.012 n2 life set value=A by=c1 local=1008.012 ttl=2
+0.013 c1 ok acquire session=c1/1 token=A until=9.9
+2.0114 n2 life expired old=A local=1010.0114` + follows("2.0115"),
+		verdict.ExpiredEarly, "n2", "got 2 s instead of 10 s", []int{2}},
+	{"a clock that lost less than a millisecond beyond its bound", wins + ` local=100.013` + `
+5.000 c1 invoke read local=104.9497
+5.001 c1 ok read local=104.9507
+10.050 n2 life expired old=A` + follows("10.10"),
+		verdict.GivenShorter, "n2", "c1 claimed the lock until 30 s", nil},
+
+	{"a set that does not ask", wins + `
+1.050 n2 life changed value=D old=A by=c3 command=set
+1.060 n2 life deleted old=D by=c3` + follows("1.10"),
+		verdict.Overwritten, "n2", "the SET of c3 put another value into c1's key on n2 at 1.05 s, which had been to live until 10.012 s", nil},
+	{"the second's own", wins + `
+1.100 n2 life changed value=B old=A by=c2 command=set
+1.100 n3 life set value=B by=c2
+1.1001 c2 ok acquire session=c2/1 token=B until=40`,
+		verdict.Overwritten, "n2", "the SET of c2", nil},
+
+	{"a key that never ended", wins + follows("1.10"),
+		verdict.Unexplained, "n2", "n2 granted both, and has not told how c1's key ended", nil},
+	{"a key that both took for theirs, and that ended later", `
+0.012 n1,n2 life set value=A by=c1
+0.013 c1 ok acquire session=c1/1 token=A until=30
+1.100 n2 life expiry value=A old=A by=c2
+1.100 n3 life set value=A by=c2
+1.101 c2 ok acquire session=c2/1 token=A until=40
+5.000 n2 life deleted old=A by=c3`,
+		verdict.Unexplained, "n2", "has not told how c1's key ended", nil},
+	{"nor may it have been told", wins + `
+1.050 n2 life gap lo=1.040 hi=1.060` + follows("1.10"),
+		verdict.Unexplained, "n2", "facts of that node may be missing", nil},
+	{"what happened on most nodes leads, and the rest is told", `
+0.012 n1,n2,n3 life set value=A by=c1
+0.013 c1 ok acquire session=c1/1 token=A until=30
+1.010 n2,n3 life deleted old=A by=c3 command=del
+1.045 n1 life lost old=A why=restart
+1.100 n1,n2,n3 life set value=B by=c2
+1.101 c2 ok acquire session=c2/1 token=B until=40`,
+		verdict.DeletedByOther, "n2", "likewise on n3; n1 restarted and forgot c1's key", nil},
+}
+
+func explained(t *testing.T, text string) Explanation {
+	t.Helper()
+	h, err := story.Parse(causePrelude + text + "\n50 harness end run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := facts.Read(h)
+	if r.Malformed != "" {
+		t.Fatal(r.Malformed)
+	}
+	return Explain(r, r.Named("c1/1"), r.Named("c2/1"))
+}
+
+func TestCause(t *testing.T) {
+	for _, row := range causes {
+		t.Run(row.name, func(t *testing.T) {
+			got := explained(t, row.history)
+			var steps []int
+			for _, l := range got.Losses {
+				if l.Node == row.node {
+					steps = l.Steps
+				}
+			}
+			if got.Cause != row.cause || got.Node != row.node || !strings.Contains(got.Text, row.text) || !slices.Equal(steps, row.steps) {
+				t.Errorf("got %s %s %v %q\nwant %s %s %v %q", got.Cause, got.Node, steps, got.Text, row.cause, row.node, row.steps, row.text)
+			}
+		})
+	}
+}
+
+// Each cause has a row, and so is one that the table can give.
+func TestEveryCauseHasARow(t *testing.T) {
+	for _, cause := range strength {
+		found := false
+		for _, row := range causes {
+			found = found || row.cause == cause
+		}
+		if !found {
+			t.Errorf("no row of the test gives %s", cause)
+		}
+		if !slices.Contains(verdict.Causes(), cause) {
+			t.Errorf("%s is not among Causes", cause)
+		}
+	}
+}
+
+// What the clients were answered is no fact: without the nodes' own word there is no cause.
+func TestNoCauseWithoutFacts(t *testing.T) {
+	got := explained(t, `
+0.012 c1-n1,n2 ok set token=A
+0.013 c1 ok acquire session=c1/1 token=A until=30
+1.020 nemesis begin kill node=n2
+1.050 nemesis end kill node=n2 cause=0 keys
+1.100 c2-n2,n3 ok set token=B
+1.101 c2 ok acquire session=c2/1 token=B until=40`)
+	if got.Cause != verdict.Unexplained || got.Text != "the record has no facts of the nodes" {
+		t.Errorf("%s: %s", got.Cause, got.Text)
+	}
+}
+
+// Sets that are refused, at whatever time, change no cause, and no words of it.
+func TestRefusedSetsChangeNothing(t *testing.T) {
+	for _, row := range causes {
+		want := explained(t, row.history)
+		for _, at := range []string{"0.0005", "0.0121", "0.030", "1.055", "1.2", "9"} {
+			got := explained(t, row.history+"\n"+at+" c3-n2 fail set token=X\n"+at+" c3-n3 fail set token=X cause=LOADING")
+			if got.Cause != want.Cause || got.Text != want.Text {
+				t.Errorf("%s, a set refused at %s: %s %q, without %s %q", row.name, at, got.Cause, got.Text, want.Cause, want.Text)
+			}
+		}
+	}
+}
+
+// Spare is how many of the nodes the second could have done without.
+func TestSpareVotes(t *testing.T) {
+	const both = `
+0.012 n1,n2,n3 life set value=A by=c1
+0.013 c1 ok acquire session=c1/1 token=A until=30
+1.045 n1,n2,n3 life lost old=A why=restart`
+	for set, want := range map[string]int{"n2,n3": 0, "n1,n2,n3": 1} {
+		got := explained(t, both+"\n1.100 "+set+" life set value=B by=c2\n1.101 c2 ok acquire session=c2/1 token=B until=40")
+		if got.Spare != want || len(got.Losses) != 2+want {
+			t.Errorf("c2 set %s: %d to spare of %d losses", set, got.Spare, len(got.Losses))
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package lease
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"lockpick/checker/bruteforce"
+	"lockpick/checker/histories"
+	"lockpick/checker/second"
+	"lockpick/checker/verdict"
+	"lockpick/checker/windows"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+)
+
+// TestAgainstBruteForce compares both judges, and porcupine where it is asked at all,
+// with one that knows raw events only and tries everything.
+func TestAgainstBruteForce(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	seen, asked := map[string]int{}, 0
+	for i := range randomHistories {
+		h := histories.Random(rnd)
+		if why := facts.Read(h).Malformed; why != "" {
+			t.Fatalf("history %d: malformed: %s:\n%s", i, why, histories.Lines(h))
+		}
+		got, want := windows.New(facts.Read(h)).Overlaps(), bruteforce.MutualExclusion(h, histories.Beat)
+		if is := (bruteforce.Overlaps{Incidents: got.Incidents, From: got.From, To: got.To, DoubleHold: got.DoubleHold}); is != want {
+			t.Fatalf("history %d: got %+v, want %+v:\n%s", i, is, want, histories.Lines(h))
+		}
+		if want.Incidents > 0 {
+			seen[verdict.MutualExclusion]++
+		}
+		why := ""
+		if i%porcupineStride == 0 {
+			asked++
+			why = contradiction(h)
+		} else {
+			why = againstBruteForce(h)
+		}
+		if why != "" {
+			t.Fatalf("history %d: %s:\n%s", i, why, histories.Lines(h))
+		}
+		kind := ""
+		if k := judgeLease(h).k; k.worst != nil {
+			kind = k.worst.kind
+		}
+		seen[kind]++
+	}
+	t.Logf("%d histories, porcupine asked of %d: %v", randomHistories, asked, seen)
+	for _, kind := range []string{verdict.MutualExclusion, "", verdict.Overlap, verdict.Buried, verdict.Phantom, verdict.DoubleRelease, verdict.HeldAfter, verdict.LostEarly} {
+		if seen[kind] < randomHistories/1000 {
+			t.Errorf("only %d of %d histories are %q: the comparison is one-sided", seen[kind], randomHistories, kind)
+		}
+	}
+}
+
+// contradiction says where porcupine, the certificate or brute force contradicts the fast
+// procedure: about the whole, and porcupine about the sessions of the witness alone.
+func contradiction(h *history.History) string {
+	c := judgeLease(h)
+	want := verdict.Holds
+	if c.k.worst != nil {
+		want = verdict.Violated
+	}
+	if got := second.New(c.Facts).Whole(c.Locks[0], 0); got != want && got != verdict.Undecided {
+		return fmt.Sprintf("said to be %s (%s), and porcupine says %s", want, c.k.kind(), got)
+	}
+	if c.k.worst != nil {
+		w := c.k.worst.witness(c.End)
+		if got := second.New(c.Facts).Some(slices.Values(w.Of), 0); got != verdict.Violated {
+			return fmt.Sprintf("said to be violated (%s), and porcupine says %s of the witness, %v", c.k.kind(), got, w.Sessions)
+		}
+	}
+	return againstBruteForce(h)
+}
+
+// againstBruteForce is the same without porcupine.
+func againstBruteForce(h *history.History) string {
+	c := judgeLease(h)
+	fine := bruteforce.Lease(h)
+	switch {
+	case fine != (c.k.worst == nil):
+		return fmt.Sprintf("some order gives the answers: %t, and it is found %q", fine, c.k.kind())
+	case fine:
+		if why := c.k.uncertified(); why != "" {
+			return "it holds, but " + why
+		}
+	}
+	return ""
+}
+
+func (k *leaseKey) kind() string {
+	if k.worst == nil {
+		return ""
+	}
+	return k.worst.kind
+}

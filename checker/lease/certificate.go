@@ -1,0 +1,133 @@
+package lease
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"lockpick/checker/spans"
+	"lockpick/checker/windows"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+)
+
+// uncertified says what a verdict that lease-linearizable holds leaves
+// unexplained, or "". It gives each session that must have held one span, firm
+// ones what is forced and brief ones the first instant that is free, and asks of
+// every operation by itself whether it fits. It relies on nothing that was found
+// but those spans, so a mistake in the finding shows here.
+func (k *leaseKey) uncertified() string {
+	instants := make([]windows.Window, 0, len(k.brief))
+	inOrder := map[string][]hold{} // of each client with a brief hold, by the first call that shows it
+	slices.SortFunc(k.brief, func(a, b hold) int { return cmp.Compare(a.first, b.first) })
+	for _, h := range k.brief {
+		at := h.From
+		if of := inOrder[h.Session.Client()]; len(of) > 0 {
+			at = max(at, of[len(of)-1].To)
+		}
+		if firm := around(k.firm, windows.Window{From: at, To: at}); firm != nil {
+			at = firm.To
+		}
+		if at > h.To {
+			return h.Session.Name() + " finds no instant that is free"
+		}
+		h.From, h.To = at, at
+		instants = append(instants, h.Window)
+		inOrder[h.Session.Client()] = append(inOrder[h.Session.Client()], h)
+	}
+	slices.SortFunc(instants, func(a, b windows.Window) int { return cmp.Compare(a.From, b.From) })
+	for _, list := range [][]windows.Window{k.firm, instants} {
+		for _, w := range list {
+			if why := unexplained(w, k.operations(w.Session)); why != "" {
+				return w.Session.Name() + ": " + why
+			}
+		}
+	}
+	if why := k.outOfOrder(inOrder); why != "" {
+		return why
+	}
+	return together(k.firm, instants)
+}
+
+// outOfOrder says which client of some, with their brief holds, held by a session before
+// it did by an earlier one, or "".
+func (k *leaseKey) outOfOrder(brief map[string][]hold) string {
+	for _, w := range k.firm {
+		of, ok := brief[w.Session.Client()]
+		if !ok {
+			continue
+		}
+		k.evidence.read(k.operations(w.Session))
+		brief[w.Session.Client()] = append(of, hold{Window: w, first: k.evidence.first.number()})
+	}
+	for _, of := range brief {
+		slices.SortFunc(of, func(a, b hold) int { return cmp.Compare(a.first, b.first) })
+		for i := 1; i < len(of); i++ {
+			if of[i-1].To > of[i].From {
+				return fmt.Sprintf("%s held before %s, and was called after it", of[i].Session.Name(), of[i-1].Session.Name())
+			}
+		}
+	}
+	return ""
+}
+
+// together says which two of the spans have more than an end in common, or "".
+// Both lists are in the order of time.
+func together(firm, instants []windows.Window) string {
+	for i := 1; i < len(firm); i++ {
+		if firm[i-1].To > firm[i].From {
+			return fmt.Sprintf("%s and %s hold at once", firm[i-1].Session.Name(), firm[i].Session.Name())
+		}
+	}
+	for _, at := range instants {
+		for len(firm) > 0 && firm[0].To <= at.From {
+			firm = firm[1:]
+		}
+		if len(firm) > 0 && firm[0].From < at.From {
+			return fmt.Sprintf("%s and %s hold at once", firm[0].Session.Name(), at.Session.Name())
+		}
+	}
+	return ""
+}
+
+// unexplained says which operation of a session does not fit a hold of the
+// window's span, or that nothing can have ended it there. Each takes effect after
+// the one before it, as early as it can.
+func unexplained(w windows.Window, ops []leaseOp) string {
+	at, lapse := int64(spans.Ever), int64(facts.Never)
+	held, refused, ends := false, false, w.To == facts.Never
+	for _, o := range ops {
+		from, to := max(at, o.call), o.ret
+		switch {
+		case o.op == history.OpAcquire && o.outcome == history.Info:
+			from, to, lapse = w.From, w.From, o.lapse
+			if o.call > w.From {
+				to = spans.Ever
+			}
+		case o.op == history.OpAcquire:
+			from, to, lapse, held = max(from, w.From), min(to, w.From), o.lapse, true
+		case o.outcome == history.Fail && held:
+			from, refused = max(from, w.To), true
+		case o.outcome == history.Fail:
+			to = min(to, w.From)
+		case o.outcome == history.Info:
+			ends = ends || from <= w.To && !o.late && !refused
+			continue
+		case o.op == history.OpRelease:
+			from, to, ends, held = max(from, w.To), min(to, w.To), true, true
+		default:
+			from, to, lapse, held = max(from, w.From), min(to, w.To), o.lapse, true
+		}
+		if from > to {
+			return fmt.Sprintf("%s %s between %s and %s does not fit a hold from %s to %s",
+				o.op, o.outcome, facts.Seconds(o.call), facts.Seconds(o.ret), facts.Seconds(w.From), facts.Seconds(w.To))
+		}
+		if o.op != history.OpAcquire || o.outcome == history.OK {
+			at = from
+		}
+	}
+	if !ends && lapse > w.To {
+		return "nothing can have ended its hold at " + facts.Seconds(w.To)
+	}
+	return ""
+}

@@ -1,0 +1,161 @@
+package lease
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"lockpick/checker/histories"
+	"lockpick/harness/history"
+)
+
+// TestLeaseExhaustively goes through all cases of two sessions with an acquire
+// each, up to two releases, or an extension and a release, of two clients or of one:
+// every order of calls and returns, with each at the instant of the one before it or
+// later, every outcome, and a lapse between any two of these instants. Where a session is
+// extended no two instants are equal.
+// Without the tag exhaustive it compares every leaseStride-th.
+func TestLeaseExhaustively(t *testing.T) {
+	e := &enumeration{t: t}
+	for _, s := range leaseShapes() {
+		e.shape(s)
+	}
+	t.Logf("%d of %d cases compared, %d violated", e.compared, e.cases, e.violated)
+	if e.violated < e.compared/10 || e.violated > e.compared*9/10 {
+		t.Errorf("%d of %d are violated: the comparison is one-sided", e.violated, e.compared)
+	}
+}
+
+// shape is the operations of each client, one after the other, without their instants.
+type shape struct {
+	clients [][]shaped
+	ties    bool
+}
+
+type shaped struct {
+	session, op string
+	outcome     history.Type
+}
+
+func leaseShapes() []shape {
+	outcomes := []history.Type{history.OK, history.Fail, history.Info}
+	sometimes := func(session string) [][]shaped {
+		all := [][]shaped{nil}
+		for _, o := range outcomes {
+			all = append(all, []shaped{{session, history.OpRelease, o}})
+		}
+		return all
+	}
+	acquire := func(session string, o history.Type) shaped { return shaped{session, history.OpAcquire, o} }
+	var shapes []shape
+	for _, a := range []history.Type{history.OK, history.Info} {
+		for _, r := range sometimes("1") {
+			for _, b := range []history.Type{history.OK, history.Info} {
+				for _, q := range sometimes("2") {
+					one, two := append([]shaped{acquire("1", a)}, r...), append([]shaped{acquire("2", b)}, q...)
+					shapes = append(shapes, shape{[][]shaped{one, two}, true})
+					for _, all := range handled(one, two) {
+						shapes = append(shapes, shape{[][]shaped{all}, true})
+					}
+				}
+			}
+			for _, x := range outcomes[:2] {
+				one := append([]shaped{acquire("1", a), {"1", history.OpExtend, x}}, r...)
+				shapes = append(shapes, shape{[][]shaped{one, {acquire("2", history.OK)}}, false})
+			}
+		}
+	}
+	return shapes
+}
+
+// handled is the orders in which one client can do what two sessions need.
+func handled(one, two []shaped) [][]shaped {
+	all := [][]shaped{slices.Concat(one, two)}
+	if len(one) > 1 {
+		all = append(all, slices.Concat(one[:1], two, one[1:]), slices.Concat(one[:1], two[:1], one[1:], two[1:]))
+	}
+	return all
+}
+
+// enumeration gives one shape after the other all its instants.
+type enumeration struct {
+	t                         *testing.T
+	cases, compared, violated int
+	of                        shape
+	events                    []history.Event
+}
+
+func (e *enumeration) shape(s shape) {
+	e.of = s
+	e.place(make([]int, len(s.clients)), 2)
+}
+
+// place puts one client's next call or return at an instant, or at the next.
+func (e *enumeration) place(done []int, at int64) {
+	placed := true
+	for c, ops := range e.of.clients {
+		if done[c] == 2*len(ops) {
+			continue
+		}
+		placed = false
+		o := ops[done[c]/2]
+		v := history.Event{Process: fmt.Sprint("c", c+1), Type: history.Invoke, Op: o.op, Session: o.session, Key: "k"}
+		if done[c]%2 == 1 {
+			v.Type = o.outcome
+		}
+		done[c]++
+		for _, v.T = range []int64{at, at + 2} {
+			if v.T == at && (!e.of.ties || len(e.events) == 0) {
+				continue
+			}
+			e.events = append(e.events, v)
+			e.place(done, v.T)
+			e.events = e.events[:len(e.events)-1]
+		}
+		done[c]--
+	}
+	if placed {
+		e.lapse(0, at)
+	}
+}
+
+// lapse gives the returns from the i-th event on a lapse at each odd instant, and none.
+func (e *enumeration) lapse(i int, end int64) {
+	if i == len(e.events) {
+		e.compare()
+		return
+	}
+	v := &e.events[i]
+	if v.Type != history.OK || v.Op == history.OpRelease {
+		e.lapse(i+1, end)
+		return
+	}
+	for v.ValidUntil = 1; v.ValidUntil <= end+1; v.ValidUntil += 2 {
+		e.lapse(i+1, end)
+		v = &e.events[i]
+	}
+	v.ValidUntil = 0
+	e.lapse(i+1, end)
+}
+
+func (e *enumeration) compare() {
+	e.cases++
+	if e.cases%leaseStride != 0 {
+		return
+	}
+	h := &history.History{Params: history.Params{Clients: []string{"c1", "c2"}[:len(e.of.clients)]}, Events: slices.Clone(e.events)}
+	for i := range h.Events {
+		h.Events[i].N = int64(i + 1)
+	}
+	e.compared++
+	if judgeLease(h).k.worst != nil {
+		e.violated++
+	}
+	judged := againstBruteForce
+	if e.compared%porcupineStride == 0 {
+		judged = contradiction
+	}
+	if why := judged(h); why != "" {
+		e.t.Fatalf("case %d: %s:\n%s", e.cases, why, histories.Lines(h))
+	}
+}

@@ -1,0 +1,203 @@
+package lease
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"lockpick/checker/verdict"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+)
+
+// leaseCase is the history of one key.
+type leaseCase struct {
+	*facts.Facts
+	k *leaseKey
+}
+
+// judgeLease judges the case's only key.
+func judgeLease(h *history.History) *leaseCase {
+	r := facts.Read(h)
+	in := &reader{ε: int64(r.Params.StampError)}
+	return &leaseCase{r, judge(r, in, r.Locks[0], nil)}
+}
+
+// parseLease reads operations, each SESSION OP OUTCOME CALL-RETURN [LAPSE],
+// apart by semicolons. A return of * or a lapse that isn't given is never. The session
+// 1 is of client c1, and so are 1a and 1b.
+func parseLease(t testing.TB, text string) *history.History {
+	t.Helper()
+	h := &history.History{Params: history.Params{MayBeIdle: true}}
+	at := func(s string) int64 {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for _, part := range strings.Split(text, ";") {
+		f := strings.Fields(part)
+		client := "c" + f[0][:1]
+		if !slices.Contains(h.Params.Clients, client) {
+			h.Params.Clients = append(h.Params.Clients, client)
+			h.Events = append(h.Events, history.Event{Process: client, Type: history.Begin, Op: history.OpClient})
+		}
+		call, ret, _ := strings.Cut(f[3], "-")
+		e := history.Event{T: at(call), Process: client, Type: history.Invoke, Op: f[1], Session: f[0], Key: "k"}
+		h.Events = append(h.Events, e)
+		if e.Type = history.Type(f[2]); ret != "*" {
+			e.T = at(ret)
+		}
+		if len(f) > 4 {
+			e.ValidUntil = at(f[4])
+		}
+		h.Events = append(h.Events, e)
+	}
+	slices.SortStableFunc(h.Events, func(a, b history.Event) int { return int(a.T - b.T) })
+	for i := range h.Events {
+		h.Events[i].N = int64(i + 1)
+	}
+	return h
+}
+
+// TestConflicts goes through the ways in which no lease lock can have answered,
+// each next to the case that is just fine.
+func TestConflicts(t *testing.T) {
+	rows := []struct{ ops, kind, sessions string }{
+		{"1 acquire fail 1-2; 1 release ok 3-4", verdict.Phantom, "1"},
+		{"1 acquire fail 1-2; 1 extend ok 3-4 9", verdict.Phantom, "1"},
+		{"1 acquire fail 1-2; 1 release fail 3-4", "", ""},
+		{"1 acquire fail 1-2; 1 release info 3-*", "", ""},
+		{"1 acquire info 1-*; 1 release ok 3-4", "", ""},
+		{"1 acquire ok 1-2 9; 1 release ok 3-4; 1 release ok 5-6", verdict.DoubleRelease, "1"},
+		{"1 acquire ok 1-2 9; 1 release ok 3-4; 1 release fail 5-6", "", ""},
+		{"1 acquire ok 1-2 9; 1 release ok 3-4; 1 release info 5-*", "", ""},
+		{"1 acquire ok 1-2 9; 1 release ok 3-4; 1 extend ok 5-6 9", verdict.HeldAfter, "1"},
+		{"1 acquire ok 1-2 9; 1 release ok 3-4; 1 extend ok 4-6 9", verdict.HeldAfter, "1"},
+		{"1 acquire ok 1-2 9; 1 release fail 3-8", verdict.LostEarly, "1"},
+		{"1 acquire ok 1-2 9; 1 extend fail 3-8", verdict.LostEarly, "1"},
+		{"1 acquire ok 1-2 9; 1 release fail 2-8", verdict.LostEarly, "1"},
+		{"1 acquire info 1-*; 1 release fail 2-8; 1 extend ok 8-9 20", "", ""},
+		{"1 acquire ok 1-2 9; 1 release fail 3-9", "", ""},
+		{"1 acquire ok 1-2 9; 1 release info 3-*; 1 release fail 4-8", "", ""},
+		{"1 acquire ok 1-2 5; 1 extend ok 3-4 9; 1 release fail 6-8", verdict.LostEarly, "1"},
+		{"1 acquire ok 1-2 5; 1 release fail 6-8; 1 extend ok 10-11 15", verdict.LostEarly, "1"},
+		{"1 acquire ok 1-2 9; 2 acquire ok 3-4 9", verdict.Overlap, "1 2"},
+		{"1 acquire ok 1-2 4; 2 acquire ok 3-4 9", "", ""},
+		{"1 acquire ok 1-2; 2 acquire ok 30-40 90", verdict.Overlap, "1 2"},
+		{"1 acquire ok 1-2 9; 1 release info 3-*; 2 acquire ok 3-4 9", "", ""},
+		{"1 acquire ok 1-2 9; 1 release ok 3-5; 2 acquire ok 3-4 9", "", ""},
+		{"1 acquire ok 1-2 9; 1 release ok 5-6; 2 acquire ok 3-4 9", verdict.Overlap, "1 2"},
+		{"1 acquire ok 1-2 5; 1 extend ok 8-9 20; 2 acquire ok 5-6 7; 2 release ok 7-8", verdict.Overlap, "1 2"},
+		{"1 acquire info 1-*; 1 release ok 8-9; 2 acquire ok 3-4 5; 2 release ok 5-6", "", ""},
+		{"1 acquire ok 1-2 20; 2 acquire ok 3-9 4", verdict.Buried, "1 2"},
+		{"1 acquire ok 1-2 20; 1 release fail 9-10; 2 acquire fail 1-2; 2 release ok 3-4", verdict.Phantom, "2"}, // the earliest
+		{"1 acquire ok 1-2 9; 2 acquire ok 3-9 4", "", ""},
+		{"1 acquire ok 3-4 20; 2 acquire ok 3-5 4", "", ""},
+		{"1 acquire ok 1-2 4; 2 acquire ok 3-6 4; 3 acquire ok 3-4 9", "", ""},
+		{"1 acquire ok 1-2 5; 2 acquire ok 3-6 4; 3 acquire ok 3-4 9", verdict.Overlap, "1 3"},
+		{"1 acquire ok 1-2 30; 2 acquire ok 3-4 6; 3 acquire ok 9-10 20", verdict.Overlap, "1 3"}, // the longest
+		{"1 acquire ok 1-2 30; 2 acquire ok 3-4 6; 3 acquire ok 9-10 12", verdict.Overlap, "1 2"}, // of equals the earliest
+		// one client with two handles
+		{"1a acquire ok 1-2; 1b acquire ok 3-4; 1a release ok 5-6", verdict.Overlap, "1a 1b"},
+		{"1a acquire ok 3-3; 1b acquire ok 3-3; 1a release ok 3-3; 1b release ok 3-3", verdict.Overlap, "1a 1b"},
+		{"1a acquire ok 3-3; 1a release ok 3-3; 1b acquire ok 3-3; 1b release ok 3-3", "", ""},
+		{"1a acquire ok 3-3 10; 1b acquire ok 3-3; 1b release ok 3-3", verdict.Buried, "1a 1b"},
+		{"1a acquire ok 3-3 4; 1b acquire ok 3-5; 1b release ok 5-6", "", ""},
+		{"1a acquire ok 1-3; 1b acquire ok 3-3 3; 1a release info 3-*", verdict.Buried, "1a 1b"},
+		{"1a acquire ok 1-3; 1a release info 3-*; 1b acquire ok 3-3 3", "", ""},
+		{"1a acquire info 1-*; 1b acquire ok 2-3; 1b release ok 4-5; 1a release ok 6-7", "", ""},
+		{"1a acquire info 1-*; 1b acquire ok 2-3; 1a extend ok 4-5 9; 1b release ok 6-7", verdict.Overlap, "1b 1a"},
+	}
+	for _, row := range rows {
+		h := parseLease(t, row.ops)
+		c := judgeLease(h)
+		k := c.k
+		kind, sessions := "", []string(nil)
+		if k.worst != nil {
+			kind = k.worst.kind
+			for _, s := range k.worst.sessions {
+				sessions = append(sessions, s.Name())
+			}
+			if because := k.worst.because(c.End); !strings.Contains(because, " k") {
+				t.Errorf("%s: because %q", row.ops, because)
+			}
+		}
+		if kind != row.kind || strings.Join(sessions, " ") != row.sessions || (kind == "") != (k.incidents == 0) {
+			t.Errorf("%s: got %q by %s, %d incidents; want %q by %s", row.ops, kind, sessions, k.incidents, row.kind, row.sessions)
+		}
+		if why := contradiction(h); why != "" {
+			t.Errorf("%s: %s", row.ops, why)
+		}
+	}
+}
+
+// TestIncidents counts what belongs together once.
+func TestIncidents(t *testing.T) {
+	for ops, want := range map[string]int{
+		"1 acquire ok 1-2 9; 2 acquire ok 3-4 9; 3 acquire ok 5-6 9":                                   1,
+		"1 acquire ok 1-2 5; 2 acquire ok 3-4 5; 3 acquire ok 6-7 9; 4 acquire ok 7-8 9":               2,
+		"1 acquire ok 1-2 9; 1 release fail 6-7; 2 acquire ok 3-4 5":                                   1,
+		"1 acquire ok 1-2 5; 2 acquire ok 3-4 5; 3 acquire ok 11-12 19; 3 release fail 14-15":          2,
+		"1 acquire ok 1-2 20; 2 acquire ok 3-9 4; 3 acquire ok 30-31 40; 3 release fail 34-35":         2,
+		"1 acquire ok 1-2 9; 1 release ok 3-4; 1 release ok 5-6; 2 acquire fail 1-2; 2 release ok 7-8": 2,
+		// a session that lost early and overlaps none, but touches some that do
+		"1 acquire ok 1-2 5; 2 acquire ok 3-4 5; 3 acquire ok 4-5 9; 3 release fail 6-7": 2,
+		"1 acquire ok 1-2 5; 1 release fail 3-4; 2 acquire ok 4-5 9; 3 acquire ok 5-6 9": 2,
+		// and one that overlaps only what began long before
+		"1 acquire ok 1-2 20; 2 acquire ok 3-4 6; 3 acquire ok 8-9 15; 3 release fail 10-11": 1,
+	} {
+		if got := judgeLease(parseLease(t, ops)).k.incidents; got != want {
+			t.Errorf("%s: %d incidents, want %d", ops, got, want)
+		}
+	}
+}
+
+// TestCertificate shows that the certificate finds holds that don't explain the answers.
+func TestCertificate(t *testing.T) {
+	const ops = "1 acquire ok 1-2 5; 1 extend ok 4-6 9; 1 release ok 12-14; 2 acquire ok 11-16 20; 3 acquire ok 13-30 15"
+	rows := []struct {
+		spoil func(k *leaseKey)
+		want  string
+	}{
+		{func(k *leaseKey) {}, ""},
+		{func(k *leaseKey) { k.firm[0].From = 3 }, "1: acquire ok between 1 ns and 2 ns does not fit a hold from 3 ns to 12 ns"},
+		{func(k *leaseKey) { k.firm[0].To = 11 }, "1: release ok between"},
+		{func(k *leaseKey) { k.firm[0].To = 17 }, "1: release ok between"},
+		{func(k *leaseKey) { k.firm[1].To = 19 }, "2: nothing can have ended its hold at 19 ns"},
+		{func(k *leaseKey) { k.firm[1].From = 11 }, "1 and 2 hold at once"},
+		{func(k *leaseKey) { k.brief[0].From, k.brief[0].To = 17, 18 }, "3 finds no instant that is free"},
+		{func(k *leaseKey) { k.brief[0].From, k.brief[0].To = 14, 14 }, "3: nothing can have ended its hold at 14 ns"},
+	}
+	const extended = "1 acquire ok 1-2 5; 1 extend ok 3-4 6; 1 extend ok 5-7 20; 2 acquire info 21-*; 2 release fail 24-26; 2 extend ok 28-29 40"
+	moved := []struct {
+		session  int
+		from, to int64
+		want     string
+	}{
+		{0, 2, 20, ""},
+		{0, 2, 10, "1: nothing can have ended its hold at 10 ns"},
+		{0, 0, 20, "1: acquire ok between"},
+		{1, 23, 40, "2: release fail between"},
+		{1, 30, 40, "2: extend ok between"},
+	}
+	for _, m := range moved {
+		k := judgeLease(parseLease(t, extended)).k
+		k.firm[m.session].From, k.firm[m.session].To = m.from, m.to
+		if got := k.uncertified(); !strings.HasPrefix(got, m.want) || (m.want == "") != (got == "") {
+			t.Errorf("hold %d from %d to %d: got %q, want %q", m.session, m.from, m.to, got, m.want)
+		}
+	}
+	for i, row := range rows {
+		k := judgeLease(parseLease(t, ops)).k
+		if len(k.firm) != 2 || len(k.brief) != 1 || k.worst != nil {
+			t.Fatalf("%d firm holds, %d brief ones, %+v", len(k.firm), len(k.brief), k.worst)
+		}
+		row.spoil(k)
+		if got := k.uncertified(); !strings.HasPrefix(got, row.want) || (row.want == "") != (got == "") {
+			t.Errorf("row %d: got %q, want %q", i, got, row.want)
+		}
+	}
+}

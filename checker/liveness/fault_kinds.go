@@ -1,0 +1,40 @@
+package liveness
+
+import (
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+)
+
+// taken is what a kind of fault takes away from what it hits, for as long as it
+// is in force.
+type taken int
+
+const (
+	// none: no answer comes later, nor fails to come.
+	none taken = iota
+	// little: nothing that a lock needs for longer than a node time-out. A client has
+	// other connections, and what was kept shows in its stamps.
+	little
+	// answers: the client or node does nothing, the link carries nothing. That a node
+	// which was killed comes back without its keys is no matter here: it can vote, and
+	// what it forgot can only free a lock.
+	answers
+	// all: nobody is promised anything, wherever it hits.
+	all
+)
+
+// takes is what each kind of fault takes away. A kind that isn't here takes all: a
+// stall of the machine, for what was under way is late everywhere; and those that turn
+// a clock, for keys then live longer, and clients wait longer, by what the record
+// doesn't tell. A node's clock that jumps is another matter: see setBack.
+var takes = map[string]taken{
+	facts.Kill: answers, facts.Shutdown: answers, facts.PowerLoss: answers, facts.Failover: answers, // of a client or node
+	facts.Pause: answers, "gc": answers, // of a client
+	"slow-disk": answers, "full-disk": answers, "unplug": answers, "starve": answers, // of a node
+	facts.Cut: answers, "delay": answers, "throttle": answers, "lose": answers, // of a link
+	"hold": little, "drop": little, // a single message
+	"touch": little, // another key
+}
+
+// costs is the same for kinds of which the record says it.
+var costs = map[string]taken{history.CostsNothing: none, history.CostsLittle: little, history.CostsAnswers: answers}

@@ -1,0 +1,199 @@
+package liveness
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"lockpick/checker/spans"
+	"lockpick/checker/verdict"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+)
+
+// FaultTolerance asks whether a lock can be had while a majority of nodes is up.
+// It is put to the test wherever nobody holds a lock or may hold it (hold.go),
+// and some client that is trying to acquire goes on and reaches a majority
+// (outages.go), be it another one after a while. Then somebody, though not that
+// client, must acquire within
+//
+//	k·(NodeTimeout + RetryMax) + Slack
+//
+// which is k rounds of the slowest kind. One lost split vote is no violation;
+// a lock by which k rounds of everybody come to nothing is not available. The
+// same bound is used after a release: with two waiters or more the first round
+// may be lost to a split vote there, too, so one retry delay can't be promised.
+func (r *Run) FaultTolerance() verdict.Result {
+	if missing := missingFigure(&r.Params); missing != "" {
+		return verdict.Result{Outcome: verdict.Undecided, Because: "the history has no " + missing + ", so there is no bound"}
+	}
+	switch {
+	case r.Params.Rounds == 0:
+		return verdict.Result{Outcome: verdict.Undecided, Because: "the history has no number of rounds to wait, so there is no bound"}
+	case len(r.Params.Nodes) == 0:
+		return verdict.Result{Outcome: verdict.Undecided, Because: "the history has no nodes, so there is no majority"}
+	}
+	occasions, incidents := 0, 0
+	var worst *unavailability
+	for _, c := range r.locks {
+		n, unavailabilities := unavailabilities(c)
+		occasions, incidents = occasions+n, incidents+len(unavailabilities)
+		for _, d := range unavailabilities {
+			if worst == nil || d.Length() > worst.Length() {
+				worst = &d
+			}
+		}
+	}
+	switch {
+	case worst != nil:
+		res := starved(*worst)
+		res.Occasions, res.Incidents = occasions, incidents
+		return res
+	case occasions == 0 && len(spans.Stalls(r.Facts)) > 0:
+		return verdict.Result{Outcome: verdict.Undecided, Because: "the machine stood still, and at no other time did anybody want a free lock while a majority was available to them"}
+	case occasions == 0:
+		return verdict.Result{Outcome: verdict.Holds, Because: "nobody wanted a free lock while a majority was available to them"}
+	}
+	return verdict.Result{Outcome: verdict.Holds, Occasions: occasions, Because: fmt.Sprintf(
+		"whenever a lock was free and a majority available to somebody who wanted it, somebody acquired within %s, in %s",
+		facts.Seconds(rounds(&r.Params)), verdict.Plural(occasions, "span"))}
+}
+
+// gap is a span in which nobody held a lock or may have held it. An acquire that is under
+// way, with whatever keys, ends none.
+type gap struct {
+	spans.Span
+	before *facts.Session // who held it last, nil at the begin
+	next   *facts.Session // who held it next, or may have, nil at the end
+	asked  int64          // next's first key was set then, or later than the begin
+}
+
+// gaps is in the order of time.
+func gaps(c *lockState) iter.Seq[gap] {
+	return func(yield func(gap) bool) {
+		g := gap{Span: spans.Of(spans.Ever, facts.Never)}
+		for _, t := range c.holders() {
+			if t.From >= t.To {
+				continue // its keys had lapsed before its acquire was over
+			}
+			if g.From < t.From {
+				g.To, g.next, g.asked = t.From, t.session, min(max(t.set, g.From+1), t.From)
+				if !yield(g) {
+					return
+				}
+			}
+			if t.To > g.From {
+				g.From, g.before = t.To, t.session
+			}
+		}
+		g.To, g.next = facts.Never, nil
+		if g.From < facts.Never {
+			yield(g)
+		}
+	}
+}
+
+// unavailability is a span in which one client could have had a free lock all the
+// time, or where none could, always one of several, and nobody got it.
+type unavailability struct {
+	spans.Span
+	lock    *lockState
+	clients []string
+	gap     gap
+}
+
+// unavailabilities finds those of a lock that were too long, at most one for each gap,
+// and how many gaps were judged: those that were too long, and those that ended in
+// a grant to somebody who was available.
+func unavailabilities(c *lockState) (judged int, long []unavailability) {
+	for g := range gaps(c) {
+		d, ok := longestIn(c, g)
+		switch {
+		case ok:
+			judged++
+			long = append(long, d)
+		case g.next != nil && g.next.Granted() && spans.Meets(c.available(g.next.Client()), spans.Of(g.asked-1, g.asked)):
+			judged++
+		}
+	}
+	return judged, long
+}
+
+// longestIn finds the longest in a gap that was too long.
+func longestIn(c *lockState, g gap) (d unavailability, found bool) {
+	if g.Length() <= rounds(&c.Params) {
+		return d, false
+	}
+	w := c.callers()
+	var all []spans.Span // of whomever
+	var waiting []string
+	for _, client := range w.clients(g.To, w.until, g.From) {
+		could := spans.Common(spans.Common(c.waits(client, g.Span), c.available(client)), []spans.Span{g.Span})
+		for _, s := range could {
+			if s.Length() > rounds(&c.Params) && s.Length() > d.Length() {
+				d, found = unavailability{Span: s, lock: c, clients: []string{client}, gap: g}, true
+			}
+		}
+		if len(could) > 0 {
+			all, waiting = append(all, could...), append(waiting, client)
+		}
+	}
+	if found {
+		return d, true
+	}
+	for _, s := range spans.Union(all) {
+		if s.Length() > rounds(&c.Params) && s.Length() > d.Length() {
+			d, found = unavailability{Span: s, lock: c, clients: waiting, gap: g}, true
+		}
+	}
+	return d, found
+}
+
+// starved tells of an unavailability: who waited, since when the lock was free.
+func starved(d unavailability) verdict.Result {
+	w := &verdict.Witness{Key: d.lock.name, From: d.From, To: d.To}
+	var events []*history.Event
+	since := "it had never been held"
+	if s := d.gap.before; s != nil {
+		since = fmt.Sprintf("the last hold of %s had ended by %s", s.Client(), facts.Seconds(d.gap.From))
+		w.Sessions = append(w.Sessions, s.Name())
+		events = append(events, ending(d.lock, s)...)
+	}
+	waiters := 0
+	for _, client := range d.lock.names {
+		later := outliving(d.lock.byClient()[client], d.From)
+		if len(later) == 0 || later[0].Acquire.Call.T >= d.To {
+			continue
+		}
+		s := later[0] // one of each client is enough
+		if slices.Contains(d.clients, client) && len(w.Sessions) < 2 {
+			w.Sessions = append(w.Sessions, s.Name())
+		}
+		events = append(events, s.Acquire.Call)
+		waiters++
+	}
+	w.Events = verdict.Numbered(events)
+	cause, why := whyNobody(d.lock, d.Span)
+	return verdict.Result{
+		Outcome: verdict.Violated, Witness: w, Cause: cause,
+		Because: fmt.Sprintf("%s could have had %s from %s to %s (%s), a majority being available, and %s tried, but nobody acquired it within %s: %s; %s",
+			verdict.List(d.clients), verdict.LockName(d.lock.name), facts.Seconds(d.From), facts.Seconds(d.To), facts.Seconds(d.To-d.From),
+			verdict.Plural(waiters, "client"), facts.Seconds(rounds(&d.lock.Params)), since, why),
+	}
+}
+
+// ending is the events that show how a session's hold ended: the release, and
+// the last key that was set where that was what ended it.
+func ending(c *lockState, s *facts.Session) []*history.Event {
+	t := c.hold(s)
+	events := []*history.Event{s.Acquire.Call, s.Acquire.Return}
+	for x := range s.Releases() {
+		if x.Return != nil && x.Return.T == t.To {
+			return append(events, x.Return)
+		}
+		if t.To < t.lapse { // the nodes say so
+			return append(events, x.Call)
+		}
+	}
+	return append(events, t.last)
+}

@@ -1,0 +1,142 @@
+package liveness
+
+import (
+	"slices"
+
+	"lockpick/checker/spans"
+	"lockpick/harness/history/facts"
+)
+
+// takenBy is what one fault takes away. A link that is late takes little as long as the
+// answer comes within the node time-out, though both ways be late.
+func takenBy(r *facts.Facts, own map[string]bool, f *facts.Fault) taken {
+	if i := f.Step - 1; i >= 0 && i < len(r.Params.Steps) {
+		step := r.Params.Steps[i]
+		if said, ok := costs[step.Costs]; ok {
+			return said
+		}
+		if late := step.Delay; f.Kind == "delay" && late > 0 && 2*late < r.Params.NodeTimeout {
+			return little
+		}
+	}
+	if jumps(r, own, f) != 0 {
+		return none
+	}
+	if t, ok := takes[f.Kind]; ok {
+		return t
+	}
+	return all
+}
+
+// outages is where the faults of a record took the answers of whom. Names are
+// those of clients, nodes and links.
+type outages struct {
+	of     map[string][]spans.Span // of a client, node or link
+	all    []spans.Span            // nobody was promised anything
+	little map[string][]spans.Span // where a fault kept single messages, by link
+	nodes  []string
+	reach  map[string]map[string]bool // of clients that can't reach every node
+	links  map[string][]spans.Span    // memo of link
+	up     map[string][]spans.Span    // memo of majority
+
+	settling int64 // what a client may need after a fault to notice that it is over
+}
+
+func outagesOf(r *facts.Facts, own map[string]bool) *outages {
+	o := &outages{of: map[string][]spans.Span{}, links: map[string][]spans.Span{}, reach: map[string]map[string]bool{}, little: map[string][]spans.Span{}, nodes: r.Params.Nodes, up: map[string][]spans.Span{},
+		settling: int64(r.Params.NodeTimeout + r.Params.RetryMax + r.Params.Slack)}
+	for _, f := range r.Faults {
+		switch takenBy(r, own, f) {
+		case answers:
+			o.of[f.Target] = append(o.of[f.Target], during(r, f))
+		case all:
+			o.all = append(o.all, during(r, f))
+		case none:
+		default:
+			o.little[f.Target] = append(o.little[f.Target], during(r, f))
+		}
+	}
+	for name, list := range o.little {
+		o.little[name] = spans.Union(list)
+	}
+	for name, list := range o.of {
+		o.of[name] = spans.Union(list)
+	}
+	o.all = spans.Union(o.all)
+	for _, reach := range r.Params.Reach {
+		o.reach[reach.Client] = map[string]bool{}
+		for _, n := range reach.Nodes {
+			o.reach[reach.Client][n] = true
+		}
+	}
+	return o
+}
+
+// client is where a client did nothing, or nothing is promised it.
+func (o *outages) client(name string) []spans.Span {
+	return spans.Union(slices.Concat(o.of[name], o.all))
+}
+
+// link is where a client had nothing of a node, both alive or not.
+func (o *outages) link(client, node string) []spans.Span {
+	name := client + "-" + node
+	if list, ok := o.links[name]; ok {
+		return list
+	}
+	list := spans.Union(slices.Concat(o.of[name], o.of[node], o.of[client], o.all))
+	if o.never(client, node) {
+		list = []spans.Span{{From: spans.Ever, To: facts.Never}}
+	}
+	o.links[name] = list
+	return list
+}
+
+// never reports whether a client can't reach a node at any time.
+func (o *outages) never(client, node string) bool {
+	nodes, ok := o.reach[client]
+	return ok && !nodes[node]
+}
+
+// majority is where a client goes on and reaches ⌊N/2⌋+1 nodes that answer, both ways.
+func (o *outages) majority(client string) []spans.Span {
+	up, ok := o.up[client]
+	if !ok {
+		up = o.majorityBut(client, nil)
+		o.up[client] = up
+	}
+	return up
+}
+
+// majorityBut is the same where nodes are kept from the client by more than
+// faults, each in the spans of its name.
+func (o *outages) majorityBut(client string, kept map[string][]spans.Span) []spans.Span {
+	if len(o.nodes) == 0 {
+		return nil
+	}
+	var lost [][]spans.Span
+	for _, n := range o.nodes {
+		list := o.link(client, n)
+		if more := kept[n]; len(more) > 0 {
+			list = spans.Union(slices.Concat(list, more))
+		}
+		lost = append(lost, list)
+	}
+	tooMany := len(o.nodes) - quorumOf(len(o.nodes)) + 1
+	return spans.Outside(spans.Union(slices.Concat(spans.AtLeast(tooMany, lost...), o.client(client))))
+}
+
+// settled takes from each span the time that a client may need after a fault to
+// notice that it is over: an attempt that waits for its node time-out, a retry
+// delay, and slack. Where nothing came before there is nothing to notice.
+func (o *outages) settled(list []spans.Span) []spans.Span {
+	var left []spans.Span
+	for _, s := range list {
+		if s.From != spans.Ever {
+			s.From += o.settling
+		}
+		if s.From < s.To {
+			left = append(left, s)
+		}
+	}
+	return left
+}

@@ -1,0 +1,200 @@
+package resource
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"lockpick/checker/bruteforce"
+	"lockpick/checker/histories"
+	"lockpick/checker/verdict"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+)
+
+// TestFencingAgainstDumb compares the counts with those of a judge that looks at
+// every pair and every entry anew.
+func TestFencingAgainstDumb(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 8))
+	seen := map[string]int{}
+	for i := range 20_000 {
+		h := randomFenced(rnd)
+		r := Read(facts.Read(h))
+		got := map[string]int{}
+		for _, x := range slices.Concat(disorders(r.Facts, fencedGrants(r.Facts)), refusals(r)) {
+			got[x.class]++
+		}
+		want := dumbFencing(h)
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("history %d: got %v, want %v:\n%s", i, got, want, histories.Lines(h))
+		}
+		for class := range want {
+			seen[class]++
+		}
+		if len(want) == 0 {
+			seen["holds"]++
+		}
+	}
+	for _, class := range []string{"holds", verdict.HolderRefused, verdict.StaleAccepted, verdict.FreshRefused, verdict.TokenOrder, verdict.TokenTwice} {
+		if seen[class] < 200 {
+			t.Errorf("%s in %d of 20000 histories: the comparison is one-sided (%v)", class, seen[class], seen)
+		}
+	}
+}
+
+// randomFenced adds tokens, sets and a resource's log to a random history.
+func randomFenced(rnd *rand.Rand) *history.History {
+	h := histories.Random(rnd)
+	h.Params.Fence, h.Params.StampError = "token", time.Duration(histories.Beat*int64(rnd.IntN(4)/3))
+	var granted []history.Event
+	for i := range h.Events {
+		e := &h.Events[i]
+		if e.Op != history.OpAcquire || e.Type != history.OK {
+			continue
+		}
+		e.Fence, e.Token = max(0, int64(len(granted)+rnd.IntN(4)-1)), []string{"", e.Session, "shared"}[rnd.IntN(3)]
+		granted = append(granted, *e)
+	}
+	add := func(e history.Event) {
+		e.N, e.Key = int64(len(h.Events)+1), "k"
+		h.Events = append(h.Events, e)
+	}
+	end := h.Events[len(h.Events)-1].T
+	for _, g := range granted {
+		for range rnd.IntN(3) {
+			at := max(0, g.T-histories.Beat*int64(rnd.IntN(6)-1))
+			add(history.Event{T: end, Process: g.Process + "-n1", Node: "n1", Type: history.OK, Op: history.OpSet, Token: g.Token, Sent: at})
+		}
+	}
+	top := int64(0)
+	for range rnd.IntN(5) {
+		if len(granted) == 0 {
+			break
+		}
+		g := granted[rnd.IntN(len(granted))]
+		e := history.Event{T: end, Process: "r1", Type: history.OK, Op: history.OpLog, Cause: history.OpWrite, Session: g.Session,
+			Fence: int64(rnd.IntN(6)), Applied: g.T + histories.Beat/2 + histories.Beat*int64(rnd.IntN(6))}
+		if right := rnd.IntN(6) > 0; right == (e.Fence < top) { // mostly the resource does as it should
+			e.Type = history.Fail
+		} else {
+			top = max(top, e.Fence)
+		}
+		add(e)
+	}
+	return h
+}
+
+// dumbFencing counts what fails by class, as the doc of fencingOrder says it.
+func dumbFencing(h *history.History) map[string]int {
+	counts := map[string]int{}
+	margin := 2 * int64(h.Params.StampError)
+	var grants []*fencedGrant
+	for i := range h.Events {
+		if e := &h.Events[i]; e.Op == history.OpAcquire && e.Type == history.OK && e.Fence != 0 {
+			grants = append(grants, &fencedGrant{session: &facts.Session{Acquire: facts.Operation{Call: dumbCall(h, e.Session), Return: e}}, fence: e.Fence, begin: dumbBegin(h, e), end: e.T})
+		}
+	}
+	// Of two that have one token, the one that began later has it twice; of equals, that which returned later.
+	slices.SortStableFunc(grants, func(a, b *fencedGrant) int { return int(a.begin - b.begin) })
+	for i, g := range grants {
+		higher, same := false, false
+		for j, o := range grants {
+			higher = higher || o.end+margin < g.begin && o.fence > g.fence
+			same = same || j < i && o.fence == g.fence
+		}
+		if higher {
+			counts[verdict.TokenOrder]++
+		} else if same {
+			counts[verdict.TokenTwice]++
+		}
+	}
+	var before []history.Event
+	for _, e := range h.Events {
+		if e.Op != history.OpLog {
+			continue
+		}
+		var top *history.Event
+		for i, b := range before {
+			if b.Type == history.OK && (top == nil || b.Fence > top.Fence) {
+				top = &before[i]
+			}
+		}
+		before = append(before, e)
+		switch below := top != nil && e.Fence < top.Fence; {
+		case e.Type == history.OK && below:
+			counts[verdict.StaleAccepted]++
+		case e.Type == history.Fail && !below:
+			counts[verdict.FreshRefused]++
+		case e.Type == history.Fail && dumbHolder(h, e.Session, e.Applied, top.Session, margin):
+			counts[verdict.HolderRefused]++
+		}
+	}
+	return counts
+}
+
+func dumbCall(h *history.History, session string) *history.Event {
+	i := slices.IndexFunc(h.Events, func(e history.Event) bool { return e.Session == session && e.Op == history.OpAcquire })
+	return &h.Events[i]
+}
+
+// dumbBegin is the earliest set with the winning token that can belong to the acquire.
+func dumbBegin(h *history.History, ret *history.Event) int64 {
+	call, margin := dumbCall(h, ret.Session).T, 2*int64(h.Params.StampError)
+	begin := int64(facts.Never)
+	for _, e := range h.Events {
+		if e.Op != history.OpSet || e.Process != ret.Process+"-n1" || ret.Token == "" || e.Token != ret.Token {
+			continue
+		}
+		if e.Sent == 0 {
+			begin = min(begin, call)
+		} else if call <= e.Sent+margin && e.Sent <= ret.T+margin {
+			begin = min(begin, e.Sent)
+		}
+	}
+	if begin == facts.Never {
+		return call
+	}
+	return begin
+}
+
+// dumbHolder asks of each instant who believed: the refused session without a
+// break from its grant until it was refused, and the other only before that.
+func dumbHolder(h *history.History, session string, refused int64, other string, margin int64) bool {
+	if session == other {
+		other = ""
+	}
+	end := h.Events[len(h.Events)-1].T
+	in := func(s string, at int64) bool { return at < end && bruteforce.Believes(h, s, at) }
+	var from int64
+	for _, e := range h.Events {
+		if e.Op == history.OpAcquire && e.Type == history.OK {
+			if e.Session == session {
+				from = e.T
+			}
+		}
+	}
+	for at := from; at < refused+margin; at += histories.Beat {
+		if !in(session, at+histories.Beat/2) {
+			return false
+		}
+	}
+	if other == "" {
+		return true
+	}
+	var to int64
+	for to = from; in(session, to+histories.Beat/2); to += histories.Beat {
+	}
+	for _, e := range h.Events {
+		if e.Op == history.OpAcquire && e.Type == history.OK && e.Session == other && e.T+margin >= from {
+			return false
+		}
+	}
+	for at := int64(0); at <= end; at += histories.Beat {
+		if in(other, at+histories.Beat/2) && at < to+margin && at+histories.Beat+margin > from {
+			return false
+		}
+	}
+	return true
+}

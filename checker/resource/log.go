@@ -1,0 +1,221 @@
+package resource
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"lockpick/checker/verdict"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+)
+
+// Kinds of harm, as they begin a sentence.
+const (
+	lostUpdate   = "lost update"
+	interleaving = "interleaving"
+	missingWrite = "missing write"
+	refusedWrite = "refused write"
+)
+
+// Log is a record with its resource's log, and what follows from that.
+type Log struct {
+	*facts.Facts
+	courses courses
+
+	applied []facts.Write             // in the order of apply
+	values  map[string]*history.Event // entry of an applied value
+	writes  int                       // applied or refused
+	refused int
+	outside int    // applied outside the session's belief
+	lost    []harm // updates
+}
+
+// Read sums up the log of a record.
+func Read(of *facts.Facts) *Log {
+	r := &Log{Facts: of, values: map[string]*history.Event{}}
+	r.courses = courses{r: r.Facts, kept: map[*facts.Session]*course{}}
+	for _, w := range r.Writes() {
+		r.writes++
+		if w.Type != history.OK {
+			r.refused++
+			continue
+		}
+		r.applied = append(r.applied, w)
+		r.values[w.Value] = w.Event
+		if !within(r, stay{w.Session, instant(w.Event), instant(w.Event)}) {
+			r.outside++
+		}
+	}
+	r.lost = lostUpdates(r)
+	return r
+}
+
+// stay is the time that a session worked on the resource: from its read to the apply of its write.
+type stay struct {
+	session  string
+	from, to int64
+}
+
+func stayAt(w facts.Write) stay {
+	s := stay{session: w.Session, from: instant(w.Event), to: instant(w.Event)}
+	if w.Read != nil {
+		s.from = instant(w.Read)
+	}
+	return s
+}
+
+// within reports whether a session's stay lies in one of its belief windows.
+func within(r *Log, s stay) bool {
+	owner := r.Named(s.session)
+	if owner == nil {
+		return false
+	}
+	w, ok := r.courses.of(owner).until(s.to)
+	return ok && w.From <= s.from
+}
+
+// lostUpdates finds writes that overwrote another session's write which they
+// had not seen: based on version k, applied to a later one. A session's own
+// earlier writes it knows.
+func lostUpdates(r *Log) []harm {
+	var harms []harm
+	before := map[string]*applied{} // by key
+	for _, w := range r.applied {
+		earlier := before[w.Key]
+		if earlier == nil {
+			earlier = &applied{}
+			before[w.Key] = earlier
+		}
+		if other, ok := earlier.unseen(w); ok {
+			harms = append(harms, harm{
+				kind: lostUpdate, class: classify(r, []stay{stayAt(other), stayAt(w)}), key: w.Key,
+				at: w.Event, from: instant(other.Event), sessions: ordered(r.Facts, other.Session, w.Session),
+				events: []*history.Event{other.Read, other.Event, w.Read, w.Event},
+				text: fmt.Sprintf("%s's write, based on version %d, was applied at %s to version %d: what %s had written at %s is lost",
+					who(r.Facts, w.Session), w.Version, facts.Seconds(instant(w.Event)), w.Met, who(r.Facts, other.Session), facts.Seconds(instant(other.Event))),
+			})
+		}
+		earlier.add(w)
+	}
+	return harms
+}
+
+// applied is the writes of a key that were, in the order of versions.
+type applied struct {
+	writes []facts.Write
+	turns  []int // places of those of another session than the one before
+}
+
+func (a *applied) add(w facts.Write) {
+	if n := len(a.writes); n > 0 && a.writes[n-1].Session != w.Session {
+		a.turns = append(a.turns, n)
+	}
+	a.writes = append(a.writes, w)
+}
+
+// unseen finds the first of the earlier writes that w, by the version it is based
+// on, had not seen and that is another session's.
+func (a *applied) unseen(w facts.Write) (facts.Write, bool) {
+	i, _ := slices.BinarySearchFunc(a.writes, w.Version+1, func(x facts.Write, v int64) int { return cmp.Compare(x.Made, v) })
+	if i < len(a.writes) && a.writes[i].Session == w.Session {
+		turn, _ := slices.BinarySearch(a.turns, i+1)
+		if turn == len(a.turns) {
+			return facts.Write{}, false
+		}
+		i = a.turns[turn]
+	}
+	if i == len(a.writes) {
+		return facts.Write{}, false
+	}
+	return a.writes[i], true
+}
+
+// interleavings finds sessions that wrote, were followed by another's write, and
+// wrote again.
+func interleavings(r *Log) []harm {
+	type seen struct {
+		last  facts.Write // of the session
+		after facts.Write // the first of another session after that; zero: none yet
+	}
+	type section struct{ key, session string }
+	var harms []harm
+	sections := map[section]*seen{}
+	current := map[string]string{} // key: the session that wrote last
+	for _, w := range r.applied {
+		before := sections[section{w.Key, current[w.Key]}]
+		if before != nil && current[w.Key] != w.Session && before.after.Event == nil {
+			before.after = w
+		}
+		if s := sections[section{w.Key, w.Session}]; s != nil && current[w.Key] != w.Session {
+			other := s.after
+			harms = append(harms, harm{
+				kind: interleaving, class: classify(r, []stay{stayAt(s.last), stayAt(other), stayAt(w)}), key: w.Key,
+				at: w.Event, from: instant(s.last.Event), sessions: ordered(r.Facts, s.last.Session, other.Session),
+				events: []*history.Event{s.last.Event, other.Event, w.Event},
+				text: fmt.Sprintf("%s wrote at %s between two writes of %s, at %s and %s",
+					who(r.Facts, other.Session), facts.Seconds(instant(other.Event)), who(r.Facts, w.Session), facts.Seconds(instant(s.last.Event)), facts.Seconds(instant(w.Event))),
+			})
+		}
+		sections[section{w.Key, w.Session}] = &seen{last: w}
+		current[w.Key] = w.Session
+	}
+	return harms
+}
+
+// contradictions finds writes of which the client was told one thing while the
+// log says another.
+func contradictions(r *Log) []harm {
+	var harms []harm
+	for s := range r.Sessions() {
+		for w := range s.Writes() {
+			if w.Call.Value == "" {
+				continue
+			}
+			entry := r.values[w.Call.Value]
+			h := harm{class: verdict.Unexplained, key: s.Key(), at: w.Return, from: w.Call.T, sessions: []string{s.Name()}, events: []*history.Event{w.Call, w.Return, entry}}
+			switch {
+			case w.Outcome() == history.OK && entry == nil:
+				h.kind, h.text = missingWrite, fmt.Sprintf("%s was told that its write was applied, and the resource's log has none", s.Client())
+			case w.Outcome() == history.Fail && entry != nil:
+				h.class = classify(r, nil)
+				h.kind, h.text = refusedWrite, fmt.Sprintf("%s was told that its write was refused, and the resource's log has it", s.Client())
+			default:
+				continue
+			}
+			harms = append(harms, h)
+		}
+	}
+	return harms
+}
+
+// stay is the session's time on the resource as its client saw it.
+func stayOf(s *facts.Session, w facts.Operation) stay {
+	from := w.Call.T
+	for read := range s.Reads() {
+		if read.Outcome() == history.OK && read.Return.T < w.Call.T {
+			from = read.Return.T
+		}
+	}
+	return stay{s.Name(), from, w.Return.T}
+}
+
+// classify says whose fault a harm is: the fence's if there is one, the lock's
+// if all worked inside their leases, otherwise that of the one who overran.
+func classify(r *Log, spans []stay) string {
+	if fenced(r.Facts) {
+		return verdict.FenceBroken
+	}
+	for _, s := range spans {
+		if !within(r, s) {
+			return verdict.Overrun
+		}
+	}
+	if len(spans) == 0 {
+		return verdict.Unexplained
+	}
+	return verdict.LockBroken
+}
+
+// fenced reports whether the resource refuses anything.
+func fenced(r *facts.Facts) bool { return r.Params.Fence != "" && r.Params.Fence != "none" }

@@ -1,0 +1,88 @@
+package resource
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"lockpick/checker/histories"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+)
+
+// TestOrdersAgainstALookAtEach compares what is kept in order with a look at each: see
+// histories.Compare.
+func TestOrdersAgainstALookAtEach(t *testing.T) {
+	histories.Compare(t, Read, map[string]func(*rand.Rand, *Log) (got, want string){
+		"courses": coursesOf, "unseen writes": unseenWrites,
+	})
+}
+
+// coursesOf asks of each session what one would find who looks at all that was done in it.
+func coursesOf(rng *rand.Rand, r *Log) (got, want string) {
+	at := rng.Int64N(r.End + 1)
+	for s := range r.Sessions() {
+		if !s.Granted() {
+			continue
+		}
+		c := r.courses.of(s)
+		w, ok := c.until(at)
+		got += fmt.Sprint(w.From, w.To, ok, c.claimedAt(at))
+		w, ok = facts.Window{}, false
+		for x := range r.Windows(s) {
+			if !ok && x.To >= at {
+				w, ok = x, true
+			}
+		}
+		d := facts.Deadline(s.Acquire.Return)
+		for x := range s.Extends() {
+			if x.Outcome() == history.OK && x.Return.T <= at {
+				d = facts.Renewed(x.Return, d)
+			}
+		}
+		want += fmt.Sprint(w.From, w.To, ok, d)
+		for _, e := range r.Log {
+			x, ok := c.answeredBy(e)
+			got += fmt.Sprint(x.Call, ok)
+			x, ok = answer(s, e)
+			want += fmt.Sprint(x.Call, ok)
+		}
+	}
+	return got, want
+}
+
+// answer is the session's write of an entry's value, or its only read.
+func answer(s *facts.Session, e *history.Event) (found facts.Operation, ok bool) {
+	if e.Cause == history.OpWrite {
+		for x := range s.Writes() {
+			if x.Call.Value != "" && x.Call.Value == e.Value {
+				return x, true
+			}
+		}
+		return found, false
+	}
+	n := 0
+	for x := range s.Reads() {
+		found = x
+		n++
+	}
+	return found, n == 1
+}
+
+func unseenWrites(_ *rand.Rand, r *Log) (got, want string) {
+	a := &applied{}
+	for i, w := range r.applied {
+		w.Made, w.Version = int64(i+1), int64(i)-w.Version%5
+		x, ok := a.unseen(w)
+		got += fmt.Sprint(x.Made, ok, " ")
+		i := slices.IndexFunc(a.writes, func(x facts.Write) bool { return x.Made > w.Version && x.Session != w.Session })
+		if i < 0 {
+			want += fmt.Sprint(0, false, " ")
+		} else {
+			want += fmt.Sprint(a.writes[i].Made, true, " ")
+		}
+		a.add(w)
+	}
+	return got, want
+}

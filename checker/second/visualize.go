@@ -1,0 +1,234 @@
+package second
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"lockpick/checker/verdict"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+)
+
+// Limits of porcupine's picture. Its search is exponential in unknown outcomes,
+// so that these are bounded apart.
+const (
+	pictureOperations = 200
+	pictureUnknown    = 10
+	pictureTimeout    = 10 * time.Second // of real time; what is cut out takes milliseconds
+)
+
+// Visualize writes porcupine's picture of a verdict's violation, a page of HTML
+// that needs nothing else: the witness of mutual-exclusion, or else that of
+// lease-linearizable, with what its lock did before and after, and when clients
+// believed that they held it. It reports false, and writes nothing, where neither
+// is violated, or porcupine does not come to an end in time. The same history
+// gives the same bytes. Call it outside any bubble of virtual time.
+func Visualize(w io.Writer, h *history.History, v verdict.Verdict) (shown bool, err error) {
+	res := pictured(v)
+	if res == nil {
+		return false, nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			shown, err = false, fmt.Errorf("draw %s: the checker failed: %v", res.Property, p)
+		}
+	}()
+	page, err := picture(facts.Read(h), res)
+	if err != nil {
+		return false, fmt.Errorf("draw %s: %w", res.Property, err)
+	}
+	if page == nil {
+		return false, nil
+	}
+	_, err = w.Write(page)
+	return err == nil, err
+}
+
+// pictured is the result that a picture is about, or nil.
+func pictured(v verdict.Verdict) *verdict.Result {
+	for _, name := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable} {
+		if r := v.Result(name); r != nil && r.Outcome == verdict.Violated && r.Witness != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// picture tries the cut-out, and where that takes too long the witness alone.
+func picture(r *facts.Facts, res *verdict.Result) ([]byte, error) {
+	witnesses := witnesses(r, res.Witness)
+	if len(witnesses) == 0 {
+		return nil, errors.New("the witness is of another history")
+	}
+	for _, ss := range [][]*facts.Session{cutOut(r, res.Witness), witnesses} {
+		model, ops := pictureOps(r, ss)
+		answer, info := porcupine.CheckOperationsVerbose(model, ops, pictureTimeout)
+		switch answer {
+		case porcupine.Ok:
+			return nil, errors.New("porcupine finds nothing wrong")
+		case porcupine.Unknown:
+			continue
+		}
+		info.AddAnnotations(annotations(r, ss, res))
+		var page bytes.Buffer
+		if err := porcupine.Visualize(model, info, &page); err != nil {
+			return nil, err
+		}
+		return settle(page.Bytes())
+	}
+	return nil, nil
+}
+
+func witnesses(r *facts.Facts, w *verdict.Witness) []*facts.Session {
+	var out []*facts.Session
+	for _, name := range w.Sessions {
+		if s := r.Named(name); s != nil {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// cutOut is the sessions of the witness, and of the same lock those next to it in
+// time, as many as fit. A session is taken whole or not at all: without its
+// release, a lock would be held that was not.
+func cutOut(r *facts.Facts, w *verdict.Witness) []*facts.Session {
+	chosen := witnesses(r, w)
+	operations, unknown := 0, 0
+	fits := func(s *facts.Session) bool {
+		ops := questionsOf(r, s, 1)
+		n := 0
+		for _, o := range ops {
+			if o.Input.(Question).Outcome == history.Info {
+				n++
+			}
+		}
+		if len(ops) == 0 || operations+len(ops) > pictureOperations || n > 0 && unknown+n > pictureUnknown {
+			return false
+		}
+		operations, unknown = operations+len(ops), unknown+n
+		return true
+	}
+	for _, s := range chosen {
+		fits(s)
+	}
+	var others []*facts.Session
+	for s := range r.Lock(w.Key).Sessions() {
+		if !slices.Contains(chosen, s) {
+			others = append(others, s)
+		}
+	}
+	away := func(s *facts.Session) int64 { return max(s.Acquire.Call.T-w.To, w.From-s.Acquire.Call.T, 0) }
+	slices.SortStableFunc(others, func(a, b *facts.Session) int { return cmp.Compare(away(a), away(b)) })
+	for _, s := range others {
+		if operations == pictureOperations {
+			break
+		}
+		if fits(s) {
+			chosen = append(chosen, s)
+		}
+	}
+	slices.SortStableFunc(chosen, func(a, b *facts.Session) int { return verdict.ByTime(a.Acquire.Call, b.Acquire.Call) })
+	return chosen
+}
+
+// pictureOps translates sessions for porcupine, and has its model describe them.
+// A client has a row, and another where one of its operations never returned.
+func pictureOps(r *facts.Facts, ss []*facts.Session) (porcupine.Model, []porcupine.Operation) {
+	names := make([]string, len(ss)+1)
+	var ops []porcupine.Operation
+	for i, s := range ss {
+		names[i+1] = inert(s.Name())
+		ops = append(ops, questionsOf(r, s, i+1)...)
+	}
+	inTurn(ops)
+	putRows(ops)
+	model := Model
+	model.DescribeOperation = func(input, _ any) string { return input.(Question).describe(names) }
+	model.DescribeState = func(state any) string { return describeStates(state.(ordered).leases, names) }
+	model.DescribeOperationMetadata = func(client any) string { return "client " + inert(client.(string)) }
+	return model, ops
+}
+
+// putRows gives each operation the first row of its client that is free.
+func putRows(ops []porcupine.Operation) {
+	order := make([]int, len(ops))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(ops[a].Call, ops[b].Call) })
+	rows := map[string][]int{} // by client
+	var ends []int64           // of each row
+	for _, i := range order {
+		o := &ops[i]
+		client := o.Metadata.(string)
+		k := slices.IndexFunc(rows[client], func(row int) bool { return ends[row] < o.Call })
+		if k < 0 {
+			k = len(rows[client])
+			rows[client] = append(rows[client], len(ends))
+			ends = append(ends, 0)
+		}
+		o.ClientId = rows[client][k]
+		ends[o.ClientId] = o.Return
+	}
+}
+
+func (o Question) describe(names []string) string {
+	text := names[o.Owner] + " " + o.Op
+	switch {
+	case o.Outcome == history.Info:
+		return text + ": unknown"
+	case o.Outcome == history.Fail:
+		return text + ": not held"
+	case o.Op != history.OpRelease && o.Until != facts.Never:
+		return text + ": ok until " + facts.Seconds(o.Until)
+	}
+	return text + ": ok"
+}
+
+// describeStates names the states that a lock can be in.
+func describeStates(states []lease, names []string) string {
+	var parts []string
+	for _, s := range states {
+		text := "free"
+		switch {
+		case s.owner == 0:
+		case s.lapse == facts.Never:
+			text = "held by " + names[s.owner]
+		case s.lapse < 0:
+			text = "held by " + names[s.owner] + ", who may have lost it"
+		default:
+			text = "held by " + names[s.owner] + ", until " + facts.Seconds(s.lapse) + " at least"
+		}
+		if !slices.Contains(parts, text) {
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, ", or ")
+}
+
+// annotations is when clients believed that they held the lock, and the harm.
+func annotations(r *facts.Facts, ss []*facts.Session, res *verdict.Result) []porcupine.Annotation {
+	ε := int64(r.Params.StampError)
+	var out []porcupine.Annotation
+	for _, s := range ss {
+		for w := range r.Windows(s) {
+			if w.From+ε >= w.To-ε {
+				continue
+			}
+			out = append(out, porcupine.Annotation{Tag: inert(s.Client()) + " believes", Start: w.From + ε, End: w.To - ε,
+				Description: "believes by " + inert(s.Name()), BackgroundColor: "#cfe8cf",
+				Details: fmt.Sprintf("%s believes that it holds %s, from %s to %s", inert(s.Client()), inert(verdict.LockName(s.Key())), facts.Seconds(w.From+ε), facts.Seconds(w.To-ε))})
+		}
+	}
+	return append(out, porcupine.Annotation{Tag: "violated", Start: res.Witness.From, End: res.Witness.To,
+		Description: res.Property, Details: fmt.Sprintf("from %s to %s", facts.Seconds(res.Witness.From), facts.Seconds(res.Witness.To)), BackgroundColor: "#d03030", TextColor: "#ffffff"})
+}

@@ -1,0 +1,204 @@
+package second_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"lockpick/checker"
+	"lockpick/checker/histories"
+	"lockpick/checker/second"
+	"lockpick/harness/history"
+)
+
+func visualize(t *testing.T, h *history.History, v checker.Verdict) string {
+	t.Helper()
+	var page bytes.Buffer
+	shown, err := second.Visualize(&page, h, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown != (page.Len() > 0) {
+		t.Fatalf("shown %v, %d bytes", shown, page.Len())
+	}
+	return page.String()
+}
+
+// data is what a picture's page shows.
+func data(t *testing.T, page string) second.Drawing {
+	t.Helper()
+	var d second.Drawing
+	at := second.Drawn.FindStringSubmatch(page)
+	if at == nil {
+		t.Fatal("no data")
+	}
+	if err := json.Unmarshal([]byte(at[1]), &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Each violated story has a picture with its witness in it, and no other has one.
+func TestPicturesOfStories(t *testing.T) {
+	pictures := 0
+	files, err := filepath.Glob("../testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("find stories: %v, %d files", err, len(files))
+	}
+	for _, file := range files {
+		a, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := histories.Story(string(a.Files[0].Data))
+		v := checker.Check(h)
+		page := visualize(t, h, v)
+		res := second.Pictured(v)
+		if (res != nil) != (page != "") {
+			t.Errorf("%s: there is a violation to show: %v; %d bytes", file, res != nil, len(page))
+		}
+		if page == "" {
+			continue
+		}
+		pictures++
+		for _, s := range res.Witness.Sessions {
+			if !strings.Contains(page, `"Description":"`+s+` acquire`) {
+				t.Errorf("%s: session %s is not in its picture", file, s)
+			}
+		}
+		// Nothing is fetched: an address is only ever a name of XML.
+		for _, m := range regexp.MustCompile(`https?://[^"'\s)]*|src=|@import|url\(`).FindAllString(page, -1) {
+			if m != "http://www.w3.org/2000/svg" {
+				t.Errorf("%s: the page wants %s", file, m)
+			}
+		}
+	}
+	if pictures < 5 {
+		t.Errorf("%d pictures", pictures)
+	}
+}
+
+// crowd is a violation among many sessions before and after, with unknown
+// outcomes, so that porcupine has much to choose from.
+func crowd(sessions int) *history.History {
+	rnd := rand.New(rand.NewPCG(11, 12))
+	var b strings.Builder
+	b.WriteString("params clients=c1,c2,c3 nodes=n1 mayBeIdle stampError=1ms\n0 c1 begin client\n0 c2 begin client\n0 c3 begin client\n")
+	for i := range sessions {
+		at, c := float64(i+1)*10, 1+i%3
+		if i == sessions/2+1 {
+			at -= 9.7 // beside the one before: porcupine can put either first
+		}
+		s := fmt.Sprintf("c%d/%d", c, i)
+		fmt.Fprintf(&b, "%.3f c%d invoke acquire session=%s\n", at, c, s)
+		if rnd.IntN(8) == 0 && i != sessions/2 && i != sessions/2+1 {
+			fmt.Fprintf(&b, "%.3f c%d info acquire session=%s\n", at+1, c, s)
+			continue
+		}
+		until := at + 8
+		fmt.Fprintf(&b, "%.3f c%d ok acquire session=%s until=%.3f\n", at+1, c, s, until)
+		if rnd.IntN(5) == 0 {
+			continue
+		}
+		outcome := []string{"ok", "ok", "ok", "info"}[rnd.IntN(4)]
+		fmt.Fprintf(&b, "%.3f c%d invoke release session=%s\n%.3f c%d %s release session=%s\n", at+6, c, s, at+7, c, outcome, s)
+	}
+	return histories.Story(b.String())
+}
+
+// A picture is cut out of a long history, with the witness in it, and is the same
+// whenever it is drawn.
+func TestPictureIsCutOutAndTheSameAgain(t *testing.T) {
+	h := crowd(400)
+	v := checker.Check(h, checker.MutualExclusion, checker.LeaseLinearizable)
+	if v.Assumption != "" || v.Results[0].Outcome != checker.Violated {
+		t.Fatalf("%s %+v", v.Assumption, v.Results)
+	}
+	first := visualize(t, h, v)
+	k := data(t, first).Partitions[0]
+	if n := len(k.History); n > second.PictureOperations || n < second.PictureOperations*9/10 {
+		t.Errorf("%d operations, at most %d are shown of the many that there are", n, second.PictureOperations)
+	}
+	unknown := 0
+	for _, o := range k.History {
+		if o.OriginalEnd == "never" {
+			unknown++
+		}
+	}
+	if unknown == 0 || unknown > second.PictureUnknown {
+		t.Errorf("%d of unknown outcome", unknown)
+	}
+	if len(k.PartialLinearizations) < 2 {
+		t.Errorf("%d partial linearizations: there is nothing to put in order", len(k.PartialLinearizations))
+	}
+	for range 50 {
+		if again := visualize(t, h, v); again != first {
+			t.Fatal("another picture of the same history")
+		}
+	}
+	t.Logf("%d operations, %d linearizations, %d bytes", len(k.History), len(k.PartialLinearizations), len(first))
+}
+
+// Names from a history can't leave the data, nor become a part of the page when
+// the page's script shows them.
+func TestHostileNamesAreInertInAPicture(t *testing.T) {
+	const hostile = "</script><script>alert(1)</script><img/src=x/onerror=alert(1)>\"'`&lt;\u202e\u2028\n      const data = {}\x00"
+	h := crowd(6)
+	for i := range h.Events {
+		e := &h.Events[i]
+		if e.Process == "c1" {
+			e.Process = "c1" + hostile
+		}
+		if e.Session != "" {
+			e.Session += hostile
+		}
+		e.Key = hostile
+	}
+	h.Params.Clients[0] += hostile
+	v := checker.Check(h, checker.MutualExclusion, checker.LeaseLinearizable)
+	if v.Results[0].Outcome != checker.Violated {
+		t.Fatalf("%s %+v", v.Assumption, v.Results)
+	}
+	page, plain := visualize(t, h, v), visualize(t, crowd(6), checker.Check(crowd(6)))
+	for _, s := range []string{"<script", "</script", "<img", "\u202e", "\u2028", "\n      const data = ", "<"} {
+		if strings.Count(page, s) != strings.Count(plain, s) {
+			t.Errorf("%q is %d times in the page, and %d times without hostile names", s, strings.Count(page, s), strings.Count(plain, s))
+		}
+	}
+	d := data(t, page)
+	var texts []string
+	for _, o := range d.Partitions[0].History {
+		texts = append(texts, o.Description, o.Metadata)
+	}
+	for _, steps := range d.Partitions[0].PartialLinearizations {
+		for _, s := range steps {
+			texts = append(texts, s.StateDescription)
+		}
+	}
+	if i := slices.IndexFunc(texts, func(s string) bool { return strings.ContainsAny(s, "<>&\"`\n\x00\u202e") }); i >= 0 {
+		t.Errorf("the script would show %q", texts[i])
+	}
+}
+
+func TestNothingToDraw(t *testing.T) {
+	h := crowd(4)
+	for _, v := range []checker.Verdict{{}, {Results: []checker.Result{{Property: checker.MutualExclusion, Outcome: checker.Holds}, {Property: checker.ResourceSafety, Outcome: checker.Violated, Witness: &checker.Witness{}}}}} {
+		if page := visualize(t, h, v); page != "" {
+			t.Error("a picture of nothing")
+		}
+	}
+	// A verdict of another history is an error, not a panic.
+	other := checker.Verdict{Results: []checker.Result{{Property: checker.MutualExclusion, Outcome: checker.Violated, Witness: &checker.Witness{Sessions: []string{"x", "y"}, Key: "z"}}}}
+	var page bytes.Buffer
+	if shown, err := second.Visualize(&page, h, other); shown || err == nil || page.Len() > 0 {
+		t.Errorf("%v, %v", shown, err)
+	}
+}

@@ -1,0 +1,39 @@
+package checker
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"lockpick/checker/histories"
+	"lockpick/checker/spans"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+)
+
+// TestStallsAgainstALookAtEach compares what is kept in order with a look at each: see
+// histories.Compare.
+func TestStallsAgainstALookAtEach(t *testing.T) {
+	histories.Compare(t, func(r *facts.Facts) *facts.Facts { return r }, map[string]func(*rand.Rand, *facts.Facts) (got, want string){
+		"stalls": late,
+	})
+}
+
+func late(_ *rand.Rand, r *facts.Facts) (got, want string) {
+	for _, stall := range spans.Stalls(r) {
+		made := false
+		for s := range r.Sessions() {
+			for b := range r.Windows(s) {
+				made = made || stall.From < b.To && b.To < stall.To
+			}
+		}
+		for _, f := range r.Faults {
+			for _, e := range f.Events() {
+				made = made || f.Kind != history.OpStall && e.Type != history.Fail && stall.From < e.T && e.T < stall.To+int64(r.Params.Slack)
+			}
+		}
+		got += fmt.Sprint(latenessOf(r).by(stall), " ")
+		want += fmt.Sprint(made, " ")
+	}
+	return got, want
+}

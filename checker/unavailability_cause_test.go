@@ -1,0 +1,110 @@
+package checker
+
+import (
+	"strings"
+	"testing"
+
+	"lockpick/checker/verdict"
+)
+
+// sought is a free lock of which nobody gets a majority. c1 and c2 ask again and again.
+const sought = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
+0      harness begin run
+0.001  c1 begin client
+0.001  c2 begin client
+0.010  c1 invoke acquire session=c1/1
+0.010  c2 invoke acquire session=c2/1
+`
+
+// itsOwn is an acquire whose rounds have one token, and whose first left its keys.
+const itsOwn = `
+0.500  c2-n2,n3 ok set token=B
+0.499  n2,n3 life set value=B by=c2
+0.500  c2-n1 fail set token=B
+1      c2-n1 ok set token=B
+0.999  n1 life set value=B by=c2
+1.009  n1 life deleted old=B by=c2
+1      c2-n2,n3 fail set token=B
+1.010  c2-n1 ok release token=B
+2      c2-n1 ok set token=B
+1.999  n1 life set value=B by=c2
+2.009  n1 life deleted old=B by=c2
+2      c2-n2,n3 fail set token=B
+2.010  c2-n1 ok release token=B
+`
+
+// An unavailability is told by what most of its attempts met, as the nodes tell it.
+func TestWhyNobody(t *testing.T) {
+	for name, row := range map[string]struct{ wire, want string }{
+		"no record of the nodes": {"", verdict.Unexplained},
+		"the links' word alone": {`
+1      c1-n1 ok set token=A1
+1.001  c1-n2,n3 fail set token=A1
+`, verdict.Unexplained},
+		"keys that an attempt left which is over": {`
+0.500  c2-n2,n3 ok set token=Z
+0.499  n2,n3 life set value=Z by=c2
+0.900  c2-n1 fail set token=Y
+1      c1-n1 ok set token=A1
+0.999  n1 life set value=A1 by=c1
+1.001  c1-n2,n3 fail set token=A1
+1.009  n1 life deleted old=A1 by=c1
+1.010  c1-n1 ok release token=A1
+`, verdict.LeftKeys},
+		"keys that it left itself, by the same token": {itsOwn, verdict.LeftKeys},
+		"a node that is down, and a key that was left on another": {`
+0.5    nemesis begin kill node=n3
+0.999  n2 life set value=Z by=c2
+1      c1-n1 ok set token=A1
+0.999  n1 life set value=A1 by=c1
+1.009  n1 life deleted old=A1 by=c1
+1.010  c1-n1 ok release token=A1
+8      nemesis end kill node=n3
+`, verdict.NoMajority},
+		"one vote each": {`
+0.999  n1 life set value=A1 by=c1
+0.999  n2 life set value=B1 by=c2
+1.009  n1 life deleted old=A1 by=c1
+1.009  n2 life deleted old=B1 by=c2
+1      c1-n1 ok set token=A1
+1      c2-n2 ok set token=B1
+1.001  c1-n2,n3 fail set token=A1
+1.001  c2-n1,n3 fail set token=B1
+1.010  c1-n1 ok release token=A1
+1.010  c2-n2 ok release token=B1
+`, verdict.SplitVote},
+		"refused without a key": {`
+0.999  n1 life set value=A1 by=c1
+1.009  n1 life deleted old=A1 by=c1
+1.999  n1 life set value=B1 by=c2
+2.009  n1 life deleted old=B1 by=c2
+1      c1-n1 ok set token=A1
+1.001  c1-n2,n3 fail set token=A1
+1.010  c1-n1 ok release token=A1
+2      c2-n1 ok set token=B1
+2.001  c2-n2,n3 fail set token=B1
+2.010  c2-n1 ok release token=B1
+`, verdict.TooFewVotes},
+	} {
+		v := Check(tale(t, sought+row.wire+"9 c1 fail acquire session=c1/1\n9 c2 fail acquire session=c2/1\n9 c1 end client\n9 c2 end client\n9.1 harness end run cause=completed"))
+		for _, res := range v.Results {
+			if res.Property == FaultTolerance && (res.Outcome != Violated || res.Cause != row.want) {
+				t.Errorf("%s: %s (%s), want violated (%s): %s", name, res.Outcome, res.Cause, row.want, res.Because)
+			}
+		}
+	}
+}
+
+// A key that its holder's release has left is told of as that, also where it takes a node
+// that is down to keep others from a majority.
+func TestWhyNobodyAfterARelease(t *testing.T) {
+	told := change{"c1 ok release", "c1 ok release", "c1 info release"}
+	for name, changes := range map[string][]change{
+		"a release that was answered": nil, "one that was not": {told}, "one that is under way": {without("c1 ok release")},
+	} {
+		got := judge(newRecord(tale(t, neighbour(t, "release-to-a-quorum", changes))), FaultTolerance)
+		if got.Cause != verdict.LeftKeys || !strings.HasSuffix(got.Because, "could not ask n1, and met keys on n3 that c1's release at 1 s had left there") {
+			t.Errorf("%s: %s: %s", name, got.Cause, got.Because)
+		}
+	}
+}

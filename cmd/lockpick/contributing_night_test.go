@@ -1,0 +1,6 @@
+//go:build long && nightly && !windows
+
+package main
+
+// contributedTests are all quick tests.
+var contributedTests = []string{"./..."}

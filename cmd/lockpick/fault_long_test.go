@@ -1,0 +1,177 @@
+//go:build long && !windows
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"lockpick/harness"
+	"lockpick/harness/history"
+)
+
+// madeUp is a lockpick with two more kinds of fault: limp, which lasts and is the example of
+// how to add one, and forget, which is momentary. Each is one file in nemesis, one in the
+// backend that has it, and its word in the table of kinds; nothing else of the program is
+// another.
+func madeUp(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := filepath.Join(root, "nemesis", "kinds.go")
+	text, err := os.ReadFile(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const line = "var Kinds = []Kind{"
+	if strings.Count(string(text), line) != 1 {
+		t.Fatalf("%s does not have %q once", table, line)
+	}
+	dir := t.TempDir()
+	longer := filepath.Join(dir, "kinds.go")
+	if err := os.WriteFile(longer, []byte(strings.Replace(string(text), line, line+"limp, forget, ", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	replace := map[string]string{table: longer}
+	example, err := txtar.ParseFile("testdata/contributing/fault.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, at := range []string{"nemesis/limp.go", "harness/sim/limp.go"} {
+		j := slices.IndexFunc(example.Files, func(f txtar.File) bool { return f.Name == at })
+		path := filepath.Join(dir, fmt.Sprintf("limp%d.go", i))
+		if err := os.WriteFile(path, example.Files[j].Data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		replace[filepath.Join(root, at)] = path
+	}
+	for room, at := range map[string]string{"nemesis": "nemesis", "sim": "harness/sim"} {
+		replace[filepath.Join(root, at, "forget.go")] = filepath.Join(root, "cmd/lockpick/testdata/madeup", room+"_forget.go")
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "lockpick")
+	cmd := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", path, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return path
+}
+
+// limps is a scenario with both.
+const limps = "testdata/madeup/limps.yaml"
+
+func has(t *testing.T, text string, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			t.Errorf("no %q in %.2000s", w, text)
+		}
+	}
+}
+
+// A kind of fault that nobody has heard of is explained, checked, drawn, read back, drawn
+// by dice, and missed where a backend does not have it.
+func TestAFaultIsOneFile(t *testing.T) {
+	binary, store := madeUp(t), t.TempDir()
+	says := func(t *testing.T, code int, args ...string) string {
+		t.Helper()
+		cmd := exec.Command(binary, args...)
+		out, _ := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != code {
+			t.Fatalf("lockpick %s: exit code %d, want %d:\n%s", strings.Join(args, " "), cmd.ProcessState.ExitCode(), code, out)
+		}
+		return string(out)
+	}
+	t.Run("told", func(t *testing.T) {
+		has(t, says(t, 0, "help", "faults"), "lets a node do all that it is asked, and answer late", "power: limp-node", "power: forget-node")
+		has(t, says(t, 0, "show", "--schema"), `"limp"`, `"forget"`)
+		has(t, says(t, 64, "run", limps, "--set", "plan.1.fault.by=1s"), "the fault limp has no by", "^", "hint: leave it out")
+	})
+	t.Run("drawn", func(t *testing.T) {
+		says(t, 0, "run", limps, "--store", store)
+		run := filepath.Join(store, "limps", "latest")
+		has(t, says(t, 0, "explain", run), "n1 begins to limp", "n1 limped from", "n5 forgets everything", "n5 forgot everything (was run_id", "░ paused")
+		report, err := os.ReadFile(filepath.Join(run, "report.html"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		has(t, string(report), "limping node: n1", "emptied node: n5", `"limp n1`, `"forget n5`, "read back: PING through c2-n1: PONG after 1.00")
+		seen := kindsBegun(t, filepath.Join(run, "history.jsonl"))
+		if want := map[string]string{"limp": "begin end ", "forget": "begin "}; !maps.Equal(seen, want) {
+			t.Errorf("the record tells %v, want %v", seen, want)
+		}
+		says(t, 0, "check", run)
+		has(t, says(t, 0, "replay", run), "the same history again")
+	})
+	t.Run("dice", func(t *testing.T) {
+		drew := map[string]string{}
+		for _, seed := range []string{"1", "2"} {
+			says(t, 0, "run", limps+"/dice", "--seed", seed, "--store", store)
+			maps.Copy(drew, kindsBegun(t, filepath.Join(store, "limps+dice", "latest", "history.jsonl")))
+		}
+		if len(drew) != 2 {
+			t.Errorf("the dice drew %v", drew)
+		}
+	})
+	t.Run("elsewhere", func(t *testing.T) {
+		var able map[string][]harness.Capability
+		if err := json.Unmarshal([]byte(says(t, 0, "doctor", "--json")), &able); err != nil {
+			t.Fatal(err)
+		}
+		for backend, all := range able {
+			for _, name := range []string{"limp-node", "forget-node"} {
+				i := slices.IndexFunc(all, func(c harness.Capability) bool { return c.Name == name })
+				if i < 0 || all[i].Available != (backend == simulation) || !all[i].Available && (all[i].Reason == "" || all[i].Remedy == "") {
+					t.Errorf("doctor tells of %s on %s: %+v", name, backend, all)
+				}
+			}
+			switch {
+			case backend == simulation:
+			case all[0].Available:
+				has(t, says(t, 3, "run", limps, "--backend", backend, "--store", store), "skipped", "limp-node: ", "forget-node: ")
+			default:
+				has(t, says(t, 3, "run", limps, "--backend", backend, "--store", store), all[0].Reason)
+			}
+		}
+	})
+}
+
+// kindsBegun is which sorts of events a record has of each kind of fault, besides those that
+// only say that it is tried.
+func kindsBegun(t *testing.T, path string) map[string]string {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	h, err := history.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{}
+	for _, e := range h.Events {
+		if e.Process == history.Nemesis && e.Type != history.Invoke && e.Op != history.OpClock {
+			seen[e.Op] += string(e.Type) + " "
+		}
+	}
+	return seen
+}

@@ -1,0 +1,18 @@
+package nemesis
+
+import "lockpick/harness/history"
+
+// Forgetter lets a node forget all its keys.
+type Forgetter interface {
+	Forget(node string) (readBack string, err error)
+}
+
+var forget = Kind{
+	Name:      "forget",
+	Doc:       "empties a node, as an operator does by FLUSHALL",
+	On:        []Target{Node},
+	Momentary: true,
+	Costs:     history.CostsNothing,
+	Told:      Told{Name: "emptied node", Began: "{targets} forgets everything", Was: "forgot everything{saw}"},
+	Act:       by("forget", func(c Forgetter, _ Fault, node string) (string, error) { return c.Forget(node) }, nil),
+}

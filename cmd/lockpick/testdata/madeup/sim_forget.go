@@ -1,0 +1,19 @@
+package sim
+
+import "fmt"
+
+// Forget empties a node.
+func (c *cluster) Forget(node string) (string, error) {
+	c.inTurn(node)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, err := c.up("empty", node, "it is down")
+	if err != nil {
+		return "", err
+	}
+	had := s.identity()
+	if _, err := s.do("FLUSHALL"); err != nil {
+		return "", fmt.Errorf("empty %s: %w", node, err)
+	}
+	return "was " + had + ", now " + s.identity(), nil
+}

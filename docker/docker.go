@@ -1,0 +1,106 @@
+// Package docker is the backend of containers: redis-servers, clients and the
+// resource each in one, on a network of their own, in real time.
+//
+// Its nouns are Backend; site, which is what the engine has for one run after the other: a
+// base, which is a network and the box of the links, and what is on it; cluster, which is
+// one run there (package runs) and has its powers; box, one container, which is a node's, a
+// client's or that of the links; address, a box that only has an address, at which nodes
+// come and go; clientBox, a box in which clients do; image, what they are made of; engine,
+// which is all that is asked of the Docker engine, in the files engine*.go; and endpoint,
+// where it is, as the docker command finds it.
+//
+//	                    lockpick
+//	      stdin, stdout ╱   │   ╲  of each
+//	client's box ── links' box ── node's box, at its address ╮
+//	     .101+        .2 │           .11+                    │
+//	                     ╰──── replica's box, likewise       │ past the links
+//	                                 .51+ ────────────────╮  │
+//	                                            sentinel's box, likewise
+//	                                                      .91+
+//
+// Lockpick reaches nobody by the network: the links' box asks the nodes for it. Nodes
+// that will do are wiped for the next run, and it is looked whether they are; others
+// are made anew, and so are all that had replicas, disks that can be hit or clocks that
+// are turned. A site keeps nodes for each way of persistence. To make a container takes
+// tenths of a second of a processor, most of it for its network: a node has that of its
+// address, which stays when the node is killed, and a client is a process of its own for
+// each run, in a container that stays unless the client is killed.
+//
+// A container whose clocks the plan turns starts its program through a gate (package
+// clock). Where the engine is on this machine and lockpick is root, lockpick itself traces
+// the program by its process, and opens the gate. Otherwise, and where it does not see the
+// process or may not trace it, an agent in a container beside does. That one shares the
+// processes of the first, is on no network, and has one capability: SYS_PTRACE, without
+// which nobody may rewrite what another process reads the time by. It can trace nobody else.
+//
+// A node whose packets the plan loses has a filter beside it, that shares its network
+// namespace and has one capability: NET_ADMIN, without which nobody may have rules there
+// by which packets are lost. It can reach no other namespace. No other container has any.
+//
+// Nodes tell the links' box of their keys, by a connection that no link carries.
+//
+// A node may also be a guest: a container of somebody else's, on the run's network
+// besides its own, which is wiped and stays (adopt.go).
+//
+// What somebody else does to a container, or to a process in it, is told (guard*.go): the
+// engine tells of ends and pauses, /proc of what a signal has stopped where that is on this
+// machine, and silence of the rest.
+//
+// Containers and networks carry the label of
+// their owner, by which they are removed, what a dead owner left too. Images stay, one of
+// each sort, as a cache: their names are sums of what is in them.
+//
+// Nodes run the image that the scenario names, whatever it does at its start by itself;
+// or redis:7, or one made of this machine's redis-server (software.go). Clients and links
+// run lockpick, in an image of that alone and the libraries that it is linked to, as Go
+// links it where there is a C compiler (program.go).
+//
+// Deliberately missing: what redis-servers do among themselves beyond replicas, as a
+// cluster. It needs Linux.
+package docker
+
+import (
+	"io"
+
+	"lockpick/harness/real/network"
+	"lockpick/harness/real/skew"
+)
+
+// Config says where things are. The zero value is ready.
+type Config struct {
+	Client       []string // program that becomes a client, and its arguments; nil: lockpick
+	ClientBinary string   // a lockpick for containers, where Client is nil; "": this one, or what the go tool makes of its source
+	Nodes        []string // running containers that become n1, n2, … of runs that they fit, in place of the backend's own
+	RedisServer  string   // program of this machine that nodes are made of; "": redis:7 where the engine has it, or redis-server on PATH
+}
+
+// clockVerb is what lockpick's program is called with to turn clocks, see Clocks.
+const clockVerb = "__clock"
+
+// Clocks turns the clocks of one container's program, from one beside it, as it is told
+// on in. A program that makes a Backend does it when its first argument is "__clock", and
+// clock.Gate with the arguments that follow when that is clock.GateVerb.
+func Clocks(in io.Reader, out io.Writer) error { return skew.Agent(in, out) }
+
+// linksVerb is what lockpick's program is called with to make links, see Links.
+const linksVerb = "__links"
+
+// Links makes the links of runs, in a container, as it is told on in. It is what a
+// program that makes a Backend has to do when its first argument is "__links".
+func Links(in io.Reader, out io.Writer) error { return network.Serve(in, out) }
+
+// roomVerb is what lockpick's program is called with to run clients, see Room.
+const roomVerb = "__room"
+
+// addressVerb is what lockpick's program is called with to keep an address, see Stay.
+const addressVerb = "__address"
+
+// Stay returns when in ends. It is what a program that makes a Backend has to do when its
+// first argument is "__address".
+func Stay(in io.Reader) error {
+	_, err := io.Copy(io.Discard, in)
+	return err
+}
+
+// packetsVerb is what lockpick's program is called with to lose packets, see Packets.
+const packetsVerb = "__packets"

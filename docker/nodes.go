@@ -1,0 +1,139 @@
+//go:build linux
+
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+
+	"lockpick/harness/real/server"
+)
+
+// newNode is a redis-server in a container that has not started.
+func (s *site) newNode(b *box, at *address, want wanted) *node {
+	n := &node{box: b, base: s.base, address: at, want: want}
+	n.Server = server.Server{
+		Name: b.name, At: net.JoinHostPort(s.net.at(at.host).String(), redisPort), Ask: s.ask,
+		Log: func() string { return s.engine.logs(context.Background(), b.id) },
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nodes[n.role()] = n
+	return n
+}
+
+// makeNode gives the container of a node, or of the resource, and starts it: that
+// which is there, wiped, if it will do.
+func (s *site) makeNode(ctx context.Context, name string, host int, want wanted) (*node, error) {
+	s.mu.Lock()
+	n := s.nodes[role{name, want.persist, want.once}]
+	s.mu.Unlock()
+	if n != nil && !want.once && n.Runs() && !n.deaf() && !n.spoiled.Load() && n.wipe(ctx) == nil {
+		return n, nil
+	}
+	if n != nil { // or the last run ended while it was being started again
+		if err := s.removeNode(ctx, n); err != nil {
+			return nil, err
+		}
+	}
+	settings, err := server.Args(want.persist)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	makeBox := s.makeBox
+	if want.turner != nil {
+		makeBox = s.makeTurnable
+	}
+	at, err := s.takeAddress(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	m := making{image: s.software.ref, command: s.command(settings), data: want.data, name: fmt.Sprintf("%s-%d", name, at.host), beside: at.id}
+	b, err := makeBox(ctx, name, at.host, m)
+	if err != nil {
+		return nil, err
+	}
+	n = s.newNode(b, at, want)
+	return n, n.begin(ctx)
+}
+
+// command starts a redis-server, with settings of its own.
+func (s *site) command(settings []string) []string {
+	listen := []string{"--bind", "0.0.0.0", "--protected-mode", "no", "--port", redisPort, "--dir", dataDir}
+	return slices.Concat([]string{s.software.program}, settings, listen)
+}
+
+// removeNode removes a node that is of no more use.
+func (s *site) removeNode(ctx context.Context, n *node) error {
+	s.mu.Lock()
+	delete(s.nodes, n.role())
+	s.mu.Unlock()
+	n.telling.Lock()
+	n.removed = true
+	n.telling.Unlock()
+	if err := n.remove(ctx); err != nil {
+		return err
+	}
+	return s.leaveAddress(ctx, n.address, n.spoiled.Load())
+}
+
+// removeNodes removes all those that are to go, for the next run to make its own.
+func (s *site) removeNodes(ctx context.Context, goes func(*node) bool) error {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.nodes))
+	s.mu.Unlock()
+	errs := make([]error, len(all))
+	var removing sync.WaitGroup
+	for i, n := range all {
+		if goes(n) {
+			removing.Go(func() { errs[i] = s.removeNode(ctx, n) })
+		}
+	}
+	removing.Wait()
+	return errors.Join(errs...)
+}
+
+// vacate sees to it that there are addresses for the nodes of a run.
+func (s *site) vacate(ctx context.Context, nodes int) error {
+	s.mu.Lock()
+	free := firstReplica - firstNode - len(s.housed)
+	s.mu.Unlock()
+	if free >= nodes {
+		return nil
+	}
+	return s.removeNodes(ctx, func(n *node) bool { return firstNode <= n.address.host && n.address.host < firstReplica })
+}
+
+// sentinelConfig is where a sentinel writes what it knows.
+const sentinelConfig = dataDir + "/sentinel.conf"
+
+// makeSentinel makes a sentinel that watches nobody yet, for one run.
+func (s *site) makeSentinel(ctx context.Context, name string) (*server.Sentinel, error) {
+	var i int
+	if _, err := fmt.Sscanf(name, "sentinel%d", &i); err != nil {
+		return nil, err
+	}
+	at, err := s.takeAddress(ctx, firstSentinel+i-1)
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.makeBox(ctx, name, at.host, making{image: s.software.ref, command: s.command(server.SentinelArgs(sentinelConfig)), beside: at.id})
+	if err != nil {
+		return nil, err
+	}
+	n := s.newNode(b, at, wanted{once: true})
+	host, _, _ := strings.Cut(n.At, ":")
+	if err := s.engine.put(ctx, n.id, map[string][]byte{sentinelConfig: []byte(server.SentinelConfig(host))}); err != nil {
+		return nil, fmt.Errorf("configure %s: %w", name, err)
+	}
+	if err := n.begin(ctx); err != nil {
+		return nil, err
+	}
+	return server.NewSentinel(ctx, n.Redis())
+}

@@ -1,0 +1,67 @@
+package docker
+
+import (
+	"context"
+	"runtime"
+	"strings"
+
+	"lockpick/harness"
+	"lockpick/harness/real/disk"
+	"lockpick/harness/scenario"
+	"lockpick/nemesis"
+)
+
+// Remark says which engine it is, and what nodes run there.
+func (b *Backend) Remark(ctx context.Context) string {
+	nodes := "run the image " + usual + " if it has that, else this machine's own redis-server with its libraries, or topology.image"
+	if len(b.cfg.Nodes) > 0 {
+		nodes = "are the containers " + strings.Join(b.cfg.Nodes, ", ") + "; where these don't fit, they run the image of the first, or topology.image"
+	}
+	return engineRemark(ctx) + "; nodes " + nodes
+}
+
+// why is the reason that it can't do something, and what to do about it; zero: it can.
+type why struct{ reason, remedy string }
+
+func whyOf(reason, remedy string) why { return why{reason, remedy} }
+
+func (w why) capability(name string) harness.Capability {
+	return harness.Capability{Name: name, Available: w.reason == "", Reason: w.reason, Remedy: w.remedy}
+}
+
+// lacking is why it can't run, and what it can't do where it can.
+type lacking struct{ run, clocks, disks, bounds why }
+
+// Probe says what it can do on this machine.
+func (b *Backend) Probe(ctx context.Context) []harness.Capability {
+	lacks := b.missing(ctx)
+	if lacks.run != (why{}) {
+		lacks.clocks = lacks.run
+	}
+	out := []harness.Capability{lacks.run.capability(harness.CanRun), lacks.clocks.capability(scenario.CanSetOwnTime)}
+	for _, name := range []string{scenario.CanPersist, scenario.CanReplicate, scenario.CanImage, scenario.CanTellLife} {
+		out = append(out, lacks.run.capability(name))
+	}
+	needs := map[string]why{disk.LosesPower: lacks.disks, disk.HitsDisks: lacks.disks, nemesis.Capability("starve", nemesis.Node): lacks.bounds}
+	for _, on := range []nemesis.Target{nemesis.Client, nemesis.Node} {
+		needs[nemesis.Capability(nemesis.PowerClock, on)] = lacks.clocks
+	}
+	for _, c := range harness.PowersOf(powers) {
+		if more, ok := needs[c.Name]; ok {
+			c = more.capability(c.Name)
+		}
+		if lacks.run != (why{}) {
+			c = lacks.run.capability(c.Name)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// missing says what can't be done here.
+func (b *Backend) missing(ctx context.Context) lacking {
+	if runtime.GOOS != "linux" {
+		return lacking{run: why{"it needs Linux, this is " + runtime.GOOS, "use the simulation (--backend sim)"}}
+	}
+	return b.lacks(ctx)
+}

@@ -1,0 +1,56 @@
+//go:build linux
+
+package docker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"lockpick/harness/shortage"
+)
+
+// lacks asks for the engine, whether there is something to make clients of, and what
+// can be done to containers there. Nodes' images may have to be pulled: only Prepare tells.
+func (b *Backend) lacks(ctx context.Context) (l lacking) {
+	e, a, err := meet(ctx)
+	if err != nil {
+		l.run = whyOf(explain(err))
+		return l
+	}
+	defer e.close()
+	l.run = whyOf(b.lacksClients(ctx, a.arch))
+	l.clocks = whyOf(lacksClocks(a.arch))
+	l.disks = whyOf(e.at.lacksDisk(a))
+	if l.bounds.reason = e.starves(ctx); l.bounds.reason != "" {
+		l.bounds.remedy = "see the warnings of docker info"
+	}
+	return l
+}
+
+// lacksClients says why there is no program for clients on an architecture.
+func (b *Backend) lacksClients(ctx context.Context, arch string) (reason, remedy string) {
+	if len(b.cfg.Client) > 0 {
+		return "", ""
+	}
+	err := b.clients.lacks(ctx, arch)
+	var lack *Lack
+	switch {
+	case errors.As(err, &lack):
+		return lack.Reason.Error(), lack.Remedy
+	case err != nil:
+		return firstLine(err), cmp.Or(shortage.Remedy(err, shortage.Temporary), byHand(arch))
+	}
+	return "", ""
+}
+
+// engineRemark says which engine it is.
+func engineRemark(ctx context.Context) string {
+	e, a, err := meet(ctx)
+	if err != nil {
+		return firstLine(err)
+	}
+	defer e.close()
+	return fmt.Sprintf("the engine is %s at %s (context %s, API %s)", a.version, e.at.host, e.at.context, a.api)
+}

@@ -1,0 +1,37 @@
+package files
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A folder has its name or the next that is free, and `latest` leads to the newest; one
+// that could not be filled leaves nothing.
+func TestPlace(t *testing.T) {
+	store := t.TempDir()
+	fill := func(dir string) error { return WriteIn(dir, "a", []byte("b")) }
+	for _, want := range []string{"x", "x-2", "x-3"} {
+		dir, err := Place(store, "shelf", "x", fill)
+		if err != nil || dir != filepath.Join(store, "shelf", want) {
+			t.Fatalf("%s, %v: want %s", dir, err, want)
+		}
+		if text, err := ReadIn(filepath.Join(store, "shelf", "latest"), "a", 10); err != nil || string(text) != "b" {
+			t.Errorf("latest: %q, %v", text, err)
+		}
+		if at, err := os.Readlink(filepath.Join(store, "shelf", "latest")); err == nil && at != want {
+			t.Errorf("latest leads to %s, not %s", at, want)
+		}
+	}
+	full := errors.New("no space left")
+	if _, err := Place(store, "other", "x", func(string) error { return full }); !errors.Is(err, full) {
+		t.Errorf("%v", err)
+	}
+	if left, err := os.ReadDir(filepath.Join(store, "other")); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	if _, err := Place(filepath.Join(store, "shelf", "x", "a"), "other", "x", fill); err == nil {
+		t.Error("a folder was made in a file")
+	}
+}

@@ -1,0 +1,38 @@
+package proc
+
+import (
+	"net"
+	"testing"
+)
+
+// Who has asked one server has asked no other from there: the kernel gives a port to
+// somebody else as soon as the servers differ.
+func TestAskedIsOfOneServer(t *testing.T) {
+	from := make(chan string, 1)
+	listen, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listen.Close()
+	go func() {
+		c, err := listen.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		from <- c.RemoteAddr().String()
+		_, _ = c.Read(make([]byte, 100))
+		_, _ = c.Write([]byte("+PONG\r\n"))
+	}()
+	server := listen.Addr().String()
+	if _, err := Ask(t.Context(), server, "PING"); err != nil {
+		t.Fatal(err)
+	}
+	at := <-from
+	if !Asked(server, at) {
+		t.Errorf("nobody has asked %s from %s", server, at)
+	}
+	if other := "127.0.0.1:1"; Asked(other, at) {
+		t.Errorf("%s was asked from %s, and it was %s", other, at, server)
+	}
+}

@@ -1,0 +1,103 @@
+//go:build linux
+
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+	"lockpick/harness/real/contender"
+	"lockpick/harness/real/skew"
+)
+
+// RunClient runs a client until it has ended. Its error is harness.ErrKilled if Kill
+// ended it.
+func (r *Run[S]) RunClient(ctx context.Context, s client.Spec, at func(point string)) error {
+	a, ok := r.Addresses(s.Name)
+	if !ok {
+		return fmt.Errorf("run client %s: the scenario has no such client", s.Name)
+	}
+	s.Nodes, s.Resource, s.Start = a.Nodes, a.Resource, r.Now()
+	m := r.Clocks.Of(s.Name)
+	started := m.Starts()
+	defer started()
+	p, err := r.enter(s.Name)
+	if err != nil {
+		return fmt.Errorf("run client %s: %w", s.Name, err)
+	}
+	if p.Freed != nil {
+		defer p.Freed()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(r.Ctx, cancel)()
+	kill := func() { p.Kill(context.Background()) } // its error would come again when the run ends
+	defer context.AfterFunc(ctx, kill)()
+	began := func(first skew.Reading) error {
+		defer started()
+		return m.Began(first)
+	}
+	left := func(l contender.Left) {
+		p.left = &l
+		if l.Signal > 0 && !p.killed.Load() && ctx.Err() == nil {
+			p.Gone(l.Signal)
+		}
+	}
+	talk := contender.Conversation{In: p.In, Out: p.Out, Record: r.rec.Record, At: at, Clocks: p.clocks, Began: began, Left: left}
+	if err = talk.Hold(contender.Order{Spec: s, Origin: r.Origin(), Clocks: m != nil}); err != nil {
+		kill()
+	}
+	end := p.end()
+	if p.Known != nil {
+		p.Known(ctx, end)
+	}
+	r.mu.Lock()
+	delete(r.clients, s.Name)
+	r.ended[s.Name] = true
+	r.mu.Unlock()
+	if err = p.verdict(ctx, err, end); err != nil && err != harness.ErrKilled {
+		err = fmt.Errorf("run client %s: %w", s.Name, err)
+	}
+	return err
+}
+
+// enter starts a client that does not run.
+func (r *Run[S]) enter(name string) (*Client, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.clients[name] != nil {
+		return nil, errors.New("it runs already")
+	}
+	p, err := r.Start(name)
+	if err != nil {
+		return nil, err
+	}
+	p.clocks = make(chan skew.Reading, 1)
+	r.clients[name] = p
+	return p, nil
+}
+
+// Client is one that runs; nil: it does not.
+func (r *Run[S]) Client(name string) *Client {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.clients[name]
+}
+
+// Clients are those that run, by their names.
+func (r *Run[S]) Clients() map[string]*Client {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.clients)
+}
+
+// over reports whether a client ran and runs no more.
+func (r *Run[S]) over(client string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended[client] && r.clients[client] == nil
+}

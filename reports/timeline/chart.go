@@ -1,0 +1,112 @@
+package timeline
+
+import (
+	"slices"
+
+	"lockpick/reports/words"
+)
+
+// chart is a Timeline while it is filled, lane by lane.
+type chart struct {
+	t     Timeline
+	end   int64 // of the run's own time, ns
+	kinds map[string]int
+	texts map[string]int
+	y     int
+}
+
+func newChart(end int64) *chart {
+	return &chart{end: end, kinds: map[string]int{}, texts: map[string]int{"": 0}, t: Timeline{End: micros(end), Texts: []string{""},
+		Lanes: []Lane{}, Rows: []Row{}, Lines: []Line{}, Kinds: []Kind{}, Items: []Item{}, Views: []View{}}}
+}
+
+// lane begins a lane below those that are there.
+func (c *chart) lane(name string, role Role) {
+	if len(c.t.Lanes) > 0 {
+		c.y += laneGap
+	}
+	c.t.Lanes = append(c.t.Lanes, Lane{Name: short(name), Role: role, Y: c.y})
+}
+
+const laneGap = 6
+
+// row adds a row of a height to the last lane.
+func (c *chart) row(h int) int {
+	c.t.Rows = append(c.t.Rows, Row{Lane: len(c.t.Lanes) - 1, Y: c.y, H: h})
+	c.y += h
+	l := &c.t.Lanes[len(c.t.Lanes)-1]
+	l.H, c.t.Height = c.y-l.Y, c.y
+	return len(c.t.Rows) - 1
+}
+
+// cover adds a row behind the rows of the last lane, which are there.
+func (c *chart) cover() int {
+	l := len(c.t.Lanes) - 1
+	c.t.Rows = append(c.t.Rows, Row{Lane: l, Y: c.t.Lanes[l].Y, H: c.t.Lanes[l].H, Cover: true})
+	return len(c.t.Rows) - 1
+}
+
+// put adds an item. Instants are the history's.
+func (c *chart) put(row int, class string, from, to int64, s said, events ...*event) {
+	from = min(max(from, 0), c.end)
+	to = min(max(to, from), c.end)
+	var numbers []int64
+	for _, e := range events {
+		if e != nil {
+			numbers = append(numbers, e.N)
+		}
+	}
+	c.add(Item{Row: row, Kind: c.kind(class), From: micros(from), To: micros(to),
+		Label: c.text(s.label), Detail: c.text(s.detail), Session: c.text(s.session), Events: numbers})
+}
+
+// said is the texts of an item.
+type said struct{ label, detail, session string }
+
+func (c *chart) add(i Item) {
+	slices.Sort(i.Events)
+	i.Events = slices.Compact(i.Events)
+	if len(i.Events) > 0 {
+		c.t.Items = append(c.t.Items, i)
+	}
+}
+
+func (c *chart) kind(class string) int {
+	i, ok := c.kinds[class]
+	if !ok {
+		i = len(c.t.Kinds)
+		c.kinds[class] = i
+		k := looks[class]
+		k.Class = class
+		c.t.Kinds = append(c.t.Kinds, k)
+	}
+	return i
+}
+
+// first is the names that get lanes; of how many others there are the page tells.
+func (c *chart) first(names []string, most int, noun string) []string {
+	if len(names) <= most {
+		return names
+	}
+	c.omit(words.Plural(len(names)-most, "more "+noun))
+	return names[:most]
+}
+
+func (c *chart) text(s string) int {
+	s = words.Visible(s, longestText)
+	i, ok := c.texts[s]
+	if !ok {
+		i = len(c.t.Texts)
+		c.texts[s] = i
+		c.t.Texts = append(c.t.Texts, s)
+	}
+	return i
+}
+
+// omit says what is not drawn.
+func (c *chart) omit(what string) {
+	if c.t.Omitted != "" {
+		c.t.Omitted += "; "
+	}
+	c.t.Omitted += what
+}
