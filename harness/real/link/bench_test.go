@@ -65,7 +65,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// wait returns all events once there are n.
+// wait returns all events once there are n, in the order of their instants: connections
+// are told of by goroutines of their own.
 func (b *bench) wait(n int) []history.Event {
 	b.t.Helper()
 	limit := time.After(5 * time.Second)
@@ -74,6 +75,7 @@ func (b *bench) wait(n int) []history.Event {
 		events := append([]history.Event(nil), b.events...)
 		b.mu.Unlock()
 		if len(events) >= n {
+			history.Sort(events)
 			return events
 		}
 		select {
