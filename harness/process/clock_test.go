@@ -152,7 +152,7 @@ func TestARestartedNodeKeepsItsClock(t *testing.T) {
 				t.Errorf("the restart was read back as %q", back)
 			}
 		}
-		if d := b.ahead("n1"); !d.can(time.Hour+2*time.Minute) {
+		if d := b.ahead("n1"); !d.can(time.Hour + 2*time.Minute) {
 			t.Errorf("restarted, its clock is %v ahead", d)
 		}
 		if d := b.ahead("n2"); !d.can(0) {
