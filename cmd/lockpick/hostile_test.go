@@ -47,6 +47,18 @@ func realRun(t *testing.T, name string) (store, dir, suiteDir string) {
 	return store, o.Dir, suiteDir
 }
 
+// unpacked replaces the history in a run directory by its text, as it stands there while a
+// run goes on.
+func unpacked(t *testing.T, dir string) string {
+	t.Helper()
+	text, err := suite.Facts(dir)
+	must(t, err)
+	path := filepath.Join(dir, suite.HistoryFile)
+	must(t, os.WriteFile(path, text, 0o644))
+	must(t, os.Remove(filepath.Join(dir, suite.PackedFile)))
+	return path
+}
+
 const example = "gc-pause-after-acquire/" // violated: it has every report
 
 // fortress is a directory beside the store in which nothing may change.
@@ -82,7 +94,7 @@ func TestReportsAreNotWrittenThroughLinks(t *testing.T) {
 		reports, err := os.ReadDir(dir)
 		must(t, err)
 		for _, r := range reports {
-			if r.Name() != suite.ManifestFile && r.Name() != suite.HistoryFile && r.Name() != "outcome.json" && !r.IsDir() {
+			if r.Name() != suite.ManifestFile && r.Name() != suite.PackedFile && r.Name() != "outcome.json" && !r.IsDir() {
 				plant(filepath.Join(dir, r.Name()), how)
 			}
 		}
@@ -140,7 +152,7 @@ func TestNoDirectoryIsALinkElsewhere(t *testing.T) {
 	}
 
 	bare := filepath.Join(t.TempDir(), "history.jsonl")
-	must(t, os.Link(filepath.Join(dir, suite.HistoryFile), bare))
+	must(t, os.Link(unpacked(t, dir), bare))
 	must(t, os.Symlink(f.dir, bare+".report"))
 	refused(t, "FILE.report", "report", bare)
 	f.holds(t, "FILE.report")
@@ -171,6 +183,7 @@ func TestNoCommandWaitsForAFile(t *testing.T) {
 	store, dir, suiteDir := realRun(t, example)
 	f := newFortress(t, store)
 	must(t, os.Mkdir(filepath.Join(store, "odd"), 0o755))
+	packed := filepath.Join(dir, suite.PackedFile)
 	for name, plant := range map[string]func(path string) error{
 		"a pipe":        func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"a device":      func(path string) error { return os.Symlink("/dev/zero", path) },
@@ -189,7 +202,11 @@ func TestNoCommandWaitsForAFile(t *testing.T) {
 			must(t, os.RemoveAll(path))
 			must(t, os.Rename(kept, path))
 		}
-		for _, file := range []string{suite.ManifestFile, suite.HistoryFile} {
+		for _, file := range []string{suite.ManifestFile, suite.PackedFile, suite.HistoryFile} {
+			if file == suite.HistoryFile {
+				must(t, os.Link(packed, packed+".kept"))
+				unpacked(t, dir)
+			}
 			with(filepath.Join(dir, file), func() {
 				for _, verb := range []string{"check", "explain", "report", "replay"} {
 					errs := refused(t, name+" as "+file, verb, dir)
@@ -199,6 +216,8 @@ func TestNoCommandWaitsForAFile(t *testing.T) {
 				}
 			})
 		}
+		must(t, os.Remove(filepath.Join(dir, suite.HistoryFile)))
+		must(t, os.Rename(packed+".kept", packed))
 		with(filepath.Join(dir, "outcome.json"), func() {
 			// A run that was interrupted has none, either.
 			if code, _, errs := said(t, "report", dir); code != 0 {
@@ -231,6 +250,10 @@ func TestNoCommandWaitsForAFile(t *testing.T) {
 			refused(t, device, "check", device)
 		}
 	}
+}
+
+func TestNoCommandWaitsForAReader(t *testing.T) {
+	store := t.TempDir()
 	pipe := filepath.Join(store, "junit")
 	must(t, syscall.Mkfifo(pipe, 0o600))
 	refused(t, "a pipe that nobody reads", "run", example, "--store", store, "--junit", pipe)

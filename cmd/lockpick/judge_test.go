@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"os"
-	"path/filepath"
 	"reflect"
 	"testing"
 
@@ -29,7 +27,7 @@ func TestStoredRunIsWhatWasJudged(t *testing.T) {
 		if o.Error != "" {
 			t.Fatalf("%s: %s", s.ID(), o.Error)
 		}
-		text, err := os.ReadFile(filepath.Join(o.Dir, suite.HistoryFile))
+		text, err := suite.Facts(o.Dir)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -123,7 +123,7 @@ func TestWhatTheSimulationLacksIsUndecided(t *testing.T) {
 			if c.lacks != "" && !bytes.Contains(page, []byte(c.lacks+" of n1, asked for 4 times")) {
 				t.Error("the report doesn't list it")
 			}
-			once(t, filepath.Join(o.Dir, suite.HistoryFile), c.lacks)
+			once(t, filepath.Join(o.Dir, suite.PackedFile), c.lacks)
 		})
 	}
 }

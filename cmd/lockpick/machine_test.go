@@ -38,7 +38,7 @@ func TestFilesForMachines(t *testing.T) {
 			t.Fatalf("%s: %s", s.ID(), o.Error)
 		}
 		t.Run(s.ID(), func(t *testing.T) {
-			h, err := history.ReadFile(filepath.Join(o.Dir, suite.HistoryFile))
+			h, err := history.ReadFile(filepath.Join(o.Dir, suite.PackedFile))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -102,7 +102,7 @@ func TestMutatedManifest(t *testing.T) {
 func TestMutatedHistory(t *testing.T) {
 	store, dir, _ := realRun(t, example)
 	f := newFortress(t, store)
-	path := filepath.Join(dir, suite.HistoryFile)
+	path := unpacked(t, dir)
 	text, err := os.ReadFile(path)
 	must(t, err)
 	lines := bytes.SplitAfter(text, []byte("\n"))

@@ -20,6 +20,7 @@ import (
 
 	"lockpick/harness/history"
 	"lockpick/reports"
+	"lockpick/scenarios/suite"
 )
 
 // undecided is a run whose fault never comes.
@@ -180,7 +181,7 @@ func testLong(t *testing.T, browser context.Context) {
 	store := filepath.Join(t.TempDir(), "store")
 	lockpickCode(t, 1, "run", "--store", store, "gc-pause-after-acquire/", "--set", "workload.for=30m", "--set", "limit=40m")
 	dir := filepath.Join(store, "gc-pause-after-acquire", "latest")
-	record, err := os.ReadFile(filepath.Join(dir, "history.jsonl"))
+	record, err := suite.Facts(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func TestCatalogueOnProcesses(t *testing.T) {
 		sameCauses(t, build(t), all)
 	}
 	for _, o := range all {
-		h, err := history.ReadFile(filepath.Join(o.Dir, suite.HistoryFile))
+		h, err := history.ReadFile(filepath.Join(o.Dir, suite.PackedFile))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ func (a *app) checkCmd() *cobra.Command {
 	var asJSON bool
 	theirs := &foreign{}
 	c := &cobra.Command{Use: "check DIR|FILE", Short: "judge a stored run again", Args: oneArg,
-		Long: `Judge a run directory or a bare history.jsonl again. Where the scenario is known,
+		Long: `Judge a run directory or a bare history.jsonl, compressed or not, again. Where the scenario is known,
 what it expected decides the exit code; else a violation is 1.
 
 A FILE that ends in .edn is taken for a history of Jepsen's, of a lock with

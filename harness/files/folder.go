@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -118,6 +119,11 @@ func (f *Folder) Create(name string) (*os.File, error) {
 // Write writes a file that appears under its name when it is whole. What had the name
 // before, a link or a file that has other names, too, is as it was.
 func (f *Folder) Write(name string, text []byte) error {
+	return f.WriteBy(name, func(to io.Writer) error { _, err := to.Write(text); return err })
+}
+
+// WriteBy is Write of what is not at hand as a whole.
+func (f *Folder) WriteBy(name string, write func(to io.Writer) error) error {
 	own, err := owned.Unfinished.Name()
 	if err != nil {
 		return fmt.Errorf("write %s: %w", f.of(name), err)
@@ -127,7 +133,7 @@ func (f *Folder) Write(name string, text []byte) error {
 	if err != nil {
 		return told(f.of(name), err)
 	}
-	_, err = file.Write(text)
+	err = write(file)
 	if err = cmp.Or(err, file.Chmod(0o644), file.Close()); err == nil {
 		err = f.root.Rename(tmp, name)
 	}
@@ -137,6 +143,9 @@ func (f *Folder) Write(name string, text []byte) error {
 	}
 	return nil
 }
+
+// Remove removes a file, or an empty folder.
+func (f *Folder) Remove(name string) error { return told(f.of(name), f.root.Remove(name)) }
 
 // Has reports whether a name in the folder stands for a regular file.
 func (f *Folder) Has(name string) bool {

@@ -3,6 +3,7 @@ package history
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -165,9 +166,65 @@ func ReadFile(path string) (*History, error) {
 	return h, nil
 }
 
-// FromFile reads the history in an open file. It goes through a regular file twice: to
-// count its lines costs little, and saves as much memory as the events take.
-func FromFile(f *os.File) (*History, error) { return read(f, countLines(f)) }
+// FromFile reads the history in an open file, also where it is compressed. It goes through
+// a regular file that is not twice: to count its lines costs little, and saves as much
+// memory as the events take.
+func FromFile(f *os.File) (*History, error) {
+	if !packed(f) {
+		return read(f, countLines(f))
+	}
+	text, err := Unpack(f)
+	if err != nil {
+		return nil, err
+	}
+	return read(text, 0)
+}
+
+// Pack compresses a history's text by gzip; the same text gives the same bytes.
+func Pack(to io.Writer, text io.Reader) error {
+	z := gzip.NewWriter(to)
+	if _, err := io.Copy(z, text); err != nil {
+		return err
+	}
+	return z.Close()
+}
+
+// Unpack is the text in a file of a history, of which at most MaxFile bytes are given. A
+// compressed one that lacks its end ends as any text that is cut.
+func Unpack(f *os.File) (io.Reader, error) {
+	if !packed(f) {
+		return f, nil
+	}
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, fmt.Errorf("it begins as what gzip has compressed: %w", err)
+	}
+	return &unpacked{z, MaxFile}, nil
+}
+
+// packed says whether a file begins as one of gzip does, without moving in it.
+func packed(f *os.File) bool {
+	var magic [2]byte
+	_, err := f.ReadAt(magic[:], 0)
+	return err == nil && magic == [2]byte{0x1f, 0x8b}
+}
+
+// unpacked is what comes out of a compressed file, which may be far more than went in.
+type unpacked struct {
+	z    *gzip.Reader
+	left int64
+}
+
+func (u *unpacked) Read(p []byte) (int, error) {
+	n, err := u.z.Read(p)
+	switch u.left -= int64(n); {
+	case u.left < 0:
+		return 0, fmt.Errorf("unpacked it has more than %d bytes", int64(MaxFile))
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return n, io.EOF
+	}
+	return n, err
+}
 
 // countLines counts the lines of a regular file, where they could hold an event,
 // without moving in it. Of anything else it says 0. What it can't read, read will

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -110,6 +111,81 @@ func TestReadOfAnyLength(t *testing.T) {
 		}
 	}
 }
+
+// A compressed history is what was compressed; one that lacks its end is the events up to
+// there, and what is no history, or too much of one, is refused.
+func TestReadOfWhatIsCompressed(t *testing.T) {
+	var plain, packed, again bytes.Buffer
+	g := generated{cycles: 1500}
+	if _, err := plain.ReadFrom(&g); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(Pack(&packed, bytes.NewReader(plain.Bytes())), Pack(&again, bytes.NewReader(plain.Bytes()))); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(packed.Bytes(), again.Bytes()) || packed.Len()*5 > plain.Len() {
+		t.Errorf("%d bytes were compressed to %d and to %d", plain.Len(), packed.Len(), again.Len())
+	}
+	want := checkRead(t, plain.Bytes())
+	path := filepath.Join(t.TempDir(), "h")
+	read := func(text []byte) (*History, error) {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return ReadFile(path)
+	}
+	if h, err := read(packed.Bytes()); err != nil || !reflect.DeepEqual(h, want) {
+		t.Errorf("another history, and %v", err)
+	}
+	for _, left := range []int{packed.Len() - 1, packed.Len() - 8, packed.Len() / 2} {
+		h, err := read(packed.Bytes()[:left])
+		if err != nil {
+			t.Errorf("%d of %d bytes: %v", left, packed.Len(), err)
+			continue
+		}
+		if n := len(h.Events); left == packed.Len()/2 && (h.Cut == "" || n < g.lines/4 || n >= g.lines) || left > packed.Len()/2 && n != g.lines {
+			t.Errorf("%d of %d bytes: %d of %d events, cut %q", left, packed.Len(), n, g.lines, h.Cut)
+		}
+	}
+	wrong := bytes.Clone(packed.Bytes())
+	wrong[len(wrong)-5] ^= 1 // of its checksum
+	var nested bytes.Buffer
+	if err := Pack(&nested, bytes.NewReader(packed.Bytes())); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{
+		"only the magic":   {0x1f, 0x8b},
+		"no such header":   append([]byte{0x1f, 0x8b}, plain.Bytes()...),
+		"wrong checksum":   wrong,
+		"followed by":      append(bytes.Clone(packed.Bytes()), "more of something else"...),
+		"compressed twice": nested.Bytes(),
+		"cut in its head":  packed.Bytes()[:12],
+	} {
+		if h, err := read(text); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: read: %v, %v", name, h != nil, err)
+		}
+	}
+}
+
+// However little a file is, no more than a history's bytes come out of it.
+func TestUnpackIsBounded(t *testing.T) {
+	var bomb bytes.Buffer
+	if err := Pack(&bomb, io.LimitReader(zeros{}, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	z, err := gzip.NewReader(&bomb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := io.Copy(io.Discard, &unpacked{z, 1 << 19})
+	if err == nil || n > 1<<19 || !strings.Contains(err.Error(), "has more than") {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func TestReadSaysWhatIsWrongWhere(t *testing.T) {
 	text := string(record(t, whole...))

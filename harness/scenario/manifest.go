@@ -52,7 +52,7 @@ const (
 func ReadManifest(name string, text []byte, known Known) (*Manifest, error) {
 	m := &Manifest{}
 	if err := files.JSON(text, m, (*json.Decoder).DisallowUnknownFields); err != nil {
-		return nil, &Error{File: name, Field: "JSON", What: clip(err.Error(), 200), Hint: "its history.jsonl can still be judged alone"}
+		return nil, &Error{File: name, Field: "JSON", What: clip(err.Error(), 200), Hint: "its history can still be judged alone"}
 	}
 	err := m.check(known)
 	if err == nil {
@@ -74,7 +74,7 @@ func (m *Manifest) check(known Known) error {
 	}
 	switch {
 	case m.Schema != 1:
-		return wrong("schema", "its history.jsonl can still be judged alone", "it is no run.json of this version: it has schema %d, not 1", m.Schema)
+		return wrong("schema", "its history can still be judged alone", "it is no run.json of this version: it has schema %d, not 1", m.Schema)
 	case !slices.Contains(known.Backends, m.Backend):
 		return wrong("backend", suggest(m.Backend, "backends", known.Backends), "unknown backend %s", quote(m.Backend))
 	case m.CPUs < 0 || m.CPUs > mostCPUs:

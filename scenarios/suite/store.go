@@ -1,8 +1,12 @@
 package suite
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,7 +23,8 @@ import (
 // Files of a run directory.
 const (
 	ManifestFile = "run.json"
-	HistoryFile  = "history.jsonl"
+	HistoryFile  = "history.jsonl"    // while the run goes on, and where it was killed
+	PackedFile   = "history.jsonl.gz" // once it has ended
 	verdictFile  = "verdict.json"
 	outcomeFile  = "outcome.json"
 )
@@ -65,13 +70,39 @@ func (d *runDir) live() (*os.File, error) {
 	return f.Create(HistoryFile)
 }
 
+// close compresses a history that was written as it happened.
+func (d *runDir) close(live *os.File) error {
+	if _, err := live.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("compress history: %w", err)
+	}
+	if err := pack(d.path, live); err != nil {
+		return err
+	}
+	dir, err := files.OpenFolder(d.path)
+	if err != nil {
+		return fmt.Errorf("compress history: %w", err)
+	}
+	defer dir.Close()
+	return dir.Remove(HistoryFile)
+}
+
+// pack leaves a history compressed in a run directory.
+func pack(path string, text io.Reader) error {
+	dir, err := files.OpenFolder(path)
+	if err != nil {
+		return fmt.Errorf("write history: %w", err)
+	}
+	defer dir.Close()
+	return dir.WriteBy(PackedFile, func(to io.Writer) error { return history.Pack(to, text) })
+}
+
 // write writes what isn't there yet.
 func (d *runDir) write(facts []byte, h *history.History, o outcome.Outcome) error {
 	if d.path == "" {
 		if err := d.create(); err != nil {
 			return err
 		}
-		if err := files.WriteIn(d.path, HistoryFile, facts); err != nil {
+		if err := pack(d.path, bytes.NewReader(facts)); err != nil {
 			return err
 		}
 	}
@@ -123,7 +154,7 @@ func parseOutcome(text []byte) (o outcome.Outcome, err error) {
 
 // IsRun reports whether a directory has a history or a manifest, or what claims to be one.
 func IsRun(dir string) bool {
-	for _, name := range []string{HistoryFile, ManifestFile} {
+	for _, name := range []string{PackedFile, HistoryFile, ManifestFile} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			return true
 		}
@@ -131,8 +162,34 @@ func IsRun(dir string) bool {
 	return false
 }
 
-// Facts is the history.jsonl of a run directory, as it stands there.
-func Facts(dir string) ([]byte, error) { return files.ReadIn(dir, HistoryFile, history.MaxFile) }
+// Facts is the text of the history in a run directory.
+func Facts(path string) ([]byte, error) {
+	dir, err := files.OpenFolder(path)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	f, err := openFacts(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := history.Unpack(f)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", f.Name(), err)
+	}
+	return io.ReadAll(text)
+}
+
+// openFacts opens the history in a run directory. Where it stands there both ways, lockpick was
+// killed between the two, and they are the same.
+func openFacts(dir *files.Folder) (*os.File, error) {
+	f, err := dir.Open(PackedFile, history.MaxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return dir.Open(HistoryFile, history.MaxFile)
+	}
+	return f, err
+}
 
 // Stored is a run as it lies on disk.
 type Stored struct {
@@ -142,7 +199,7 @@ type Stored struct {
 	Notes    []string // what was assumed of a history of Jepsen's, or passed over; nil for one of ours
 }
 
-// Open reads a run directory, a bare history.jsonl, or Jepsen's history of a
+// Open reads a run directory, a bare history.jsonl, compressed or not, or Jepsen's history of a
 // lock, whose name ends in .edn. A run.json must be one that a run could have left.
 func Open(path string, known scenario.Known) (Stored, error) {
 	s := Stored{Dir: path}
@@ -174,13 +231,13 @@ func openDir(path string, known scenario.Known) (Stored, error) {
 	if s.Manifest, err = scenario.ReadManifest(filepath.Join(path, ManifestFile), text, known); err != nil {
 		return s, err
 	}
-	f, err := dir.Open(HistoryFile, history.MaxFile)
+	f, err := openFacts(dir)
 	if err != nil {
 		return s, fmt.Errorf("read history: %w", err)
 	}
 	defer f.Close()
 	if s.History, err = history.FromFile(f); err != nil {
-		return s, fmt.Errorf("read history %s: %w", filepath.Join(path, HistoryFile), err)
+		return s, fmt.Errorf("read history %s: %w", filepath.Join(path, filepath.Base(f.Name())), err)
 	}
 	return s, nil
 }

@@ -3,7 +3,7 @@
 //
 // A Job is one scenario with a seed on a backend; Execute does it and returns an
 // Outcome. Judge is the only place where an expectation meets a verdict. A run
-// directory holds run.json, history.jsonl, verdict.json and outcome.json: facts
+// directory holds run.json, history.jsonl.gz, verdict.json and outcome.json: facts
 // first, so that judging can be repeated from disk.
 //
 // Deliberately missing: terminals, flags, worker processes.
@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -162,15 +163,16 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 	d.manifest.Sets, d.manifest.StopAtViolation = j.Sets, j.StopAtViolation
 	var facts bytes.Buffer
 	var to io.Writer = &facts
+	var live *os.File
 	if j.Live && j.Keep != KeepNone {
-		f, err := d.live()
-		if err != nil {
+		var err error
+		if live, err = d.live(); err != nil {
 			failStore(&o, err)
 			return o
 		}
-		defer f.Close()
+		defer live.Close()
 		o.Dir = d.path
-		to = f
+		to = live
 	}
 	rec := history.NewRecorder(to)
 	var events []history.Event
@@ -192,6 +194,11 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 			failStore(&o, err)
 		}
 		o.Dir = d.path
+	}
+	if live != nil {
+		if err := d.close(live); err != nil {
+			failStore(&o, err)
+		}
 	}
 	return o
 }
