@@ -65,28 +65,46 @@ func (a *app) reportRun(path string) error {
 	if err != nil {
 		return err
 	}
+	dir, err := draw(s, true)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(a.out, filepath.Join(dir, reports.PageFile))
+	return nil
+}
+
+// drawn draws a run for somebody who has opened its page, and says nothing else.
+func drawn(dir string) error {
+	s, err := suite.Open(dir, known())
+	if err == nil {
+		_, err = draw(s, false)
+	}
+	return err
+}
+
+// draw draws the reports of a stored run, with images or without, and says where.
+func draw(s suite.Stored, images bool) (dir string, err error) {
 	v := checker.Check(s.History)
-	dir := s.Dir
+	dir = s.Dir
 	if s.Manifest == nil { // there may be a history.edn beside it that is not ours
 		dir += ".report"
 		beside, err := files.MakeFolder(dir)
 		if err != nil {
-			return unwritable(err, "copy the history to where one may write")
+			return "", unwritable(err, "copy the history to where one may write")
 		}
 		beside.Close()
 	}
 	if _, err := owned.Unfinished.SweepTree(dir, func(path string) bool { return path == reports.FigureDir }); err != nil {
-		return unable(err, "remove it by hand, or copy the history to where one may write")
+		return "", unable(err, "remove it by hand, or copy the history to where one may write")
 	}
 	r := outcome.Run{Manifest: s.Manifest, History: s.History, Verdict: v, Outcome: rejudged(s, v)}
-	if err = reports.Write(dir, r); err == nil {
+	if err = reports.Write(dir, r); err == nil && images {
 		err = reports.WriteImages(dir, r)
 	}
 	if err != nil {
-		return unwritable(err, "make room there, or copy the history to where one may write")
+		return "", unwritable(err, "make room there, or copy the history to where one may write")
 	}
-	fmt.Fprintln(a.out, filepath.Join(dir, reports.PageFile))
-	return nil
+	return dir, nil
 }
 
 // unwritable is an error in writing reports: where something stands in the way that

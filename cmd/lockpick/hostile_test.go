@@ -202,21 +202,13 @@ func TestNoCommandWaitsForAFile(t *testing.T) {
 			must(t, os.RemoveAll(path))
 			must(t, os.Rename(kept, path))
 		}
-		for _, file := range []string{suite.ManifestFile, suite.PackedFile, suite.HistoryFile} {
-			if file == suite.HistoryFile {
-				must(t, os.Link(packed, packed+".kept"))
-				unpacked(t, dir)
-			}
-			with(filepath.Join(dir, file), func() {
-				for _, verb := range []string{"check", "explain", "report", "replay"} {
-					errs := refused(t, name+" as "+file, verb, dir)
-					if name == "6 GB" && !strings.Contains(errs, "6442450944") {
-						t.Errorf("the size is not told: %s", errs)
-					}
-				}
-			})
+		for _, file := range []string{suite.ManifestFile, suite.PackedFile} {
+			with(filepath.Join(dir, file), func() { refusedRun(t, name, dir, file) })
 		}
-		must(t, os.Remove(filepath.Join(dir, suite.HistoryFile)))
+		must(t, os.Rename(packed, packed+".kept")) // a run that still goes on
+		must(t, plant(filepath.Join(dir, suite.HistoryFile)))
+		refusedRun(t, name, dir, suite.HistoryFile)
+		must(t, os.RemoveAll(filepath.Join(dir, suite.HistoryFile)))
 		must(t, os.Rename(packed+".kept", packed))
 		with(filepath.Join(dir, "outcome.json"), func() {
 			// A run that was interrupted has none, either.
@@ -248,6 +240,17 @@ func TestNoCommandWaitsForAFile(t *testing.T) {
 		if _, err := os.Stat(device); err == nil {
 			refused(t, device, "run", device)
 			refused(t, device, "check", device)
+		}
+	}
+}
+
+// refusedRun: a file of a run is what no run leaves.
+func refusedRun(t *testing.T, what, dir, file string) {
+	t.Helper()
+	for _, verb := range []string{"check", "explain", "report", "replay"} {
+		errs := refused(t, what+" as "+file, verb, dir)
+		if what == "6 GB" && !strings.Contains(errs, "6442450944") {
+			t.Errorf("the size is not told: %s", errs)
 		}
 	}
 }

@@ -24,6 +24,7 @@ func TestReadme(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	printed := lockpick(t, "run", "--store", store)
 	drawn := lockpick(t, "explain", filepath.Join(store, "gc-pause-after-acquire", "latest"))
+	lockpick(t, "report", filepath.Join(store, "gc-pause-after-acquire", "latest"))
 	asShown(t, filepath.Join(store, "gc-pause-after-acquire", "latest", reports.DrawingFile), "testdata/gc-pause-after-acquire.svg")
 	inReadme(t, "../../README.md", map[string]string{
 		"run": fence(shortened(printed)), "explain gc-pause-after-acquire/": fence(drawn), "own lock": ownLock(t),

@@ -23,7 +23,6 @@ type report struct {
 	*app
 	ci      *ci
 	flags   *runFlags
-	named   bool // scenarios were named: draw what they show
 	started time.Time
 
 	mu       sync.Mutex
@@ -112,7 +111,7 @@ func (r *report) line(o outcome.Outcome) {
 
 // explain says what a reader wants to know of a run beyond its line.
 func (r *report) explain(o outcome.Outcome) {
-	drawn := r.named && slices.ContainsFunc(o.Judgements, func(j outcome.Judgement) bool { return j.Got == checker.Violated })
+	drawn := r.flags.named && slices.ContainsFunc(o.Judgements, func(j outcome.Judgement) bool { return j.Got == checker.Violated })
 	if o.Code == outcome.ExitOK && !drawn {
 		return
 	}

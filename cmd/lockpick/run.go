@@ -47,6 +47,8 @@ type runFlags struct {
 	dryRun   bool
 	stop     bool
 	confirm  bool
+	reports  string
+	named    bool // scenarios were named: what they show is drawn
 }
 
 func (a *app) runCmd() *cobra.Command {
@@ -82,6 +84,7 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 	fs.StringVar(&f.client, "client-binary", "", "a lockpick that clients in containers run, if this one can't: static, for Linux")
 	fs.StringSliceVar(&f.nodes, "nodes", nil, "running containers that become n1, n2, … of runs that they fit, on port 6379;\nthey must be empty, are wiped, and stay (--backend docker)")
 	fs.IntVar(&f.jobs, "jobs", 1, "runs at once on real backends: they mostly wait, but a busy machine is late")
+	fs.StringVar(&f.reports, "reports", reportsNamed, "whose reports are drawn at once: named (of runs whose scenario is named, or that were\nnot as expected), all, or none; report and serve draw the others")
 	fs.BoolVar(&f.json, "json", false, "print the outcomes as JSON")
 	fs.StringVar(&f.junit, "junit", "", "write the outcomes to this file as JUnit XML")
 	fs.BoolVar(&f.stop, "stop-at-violation", false, `stop where mutual exclusion is violated, and record the lock's key
@@ -145,7 +148,8 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 		fmt.Fprintf(a.errs, "%s: %s\n", b.Name(), m.Remark(ctx))
 	}
 	started := time.Now()
-	r := &report{app: a, ci: ci, flags: f, named: len(args) > 0, started: started, suite: f.suiteOf(chosen, args, started)}
+	f.named = len(args) > 0
+	r := &report{app: a, ci: ci, flags: f, started: started, suite: f.suiteOf(chosen, args, started)}
 	chosen = f.able(chosen, able, r)
 	if err := prepare(ctx, b, chosen, a.errs); err != nil {
 		return err
@@ -187,6 +191,15 @@ const mostSeeds = 10_000_000
 // mostJobs bounds what is run at once.
 const mostJobs = 64
 
+// Whose reports are drawn when a run has ended.
+const (
+	reportsNamed = "named"
+	reportsAll   = "all"
+	reportsNone  = "none"
+)
+
+var reportChoices = []string{reportsNamed, reportsAll, reportsNone}
+
 // validate looks at what the flags' types don't show.
 func (f *runFlags) validate() error {
 	see := "see lockpick run --help"
@@ -197,6 +210,8 @@ func (f *runFlags) validate() error {
 		return usage(fmt.Errorf("there are no %d seeds from %d on", f.seeds, f.seed), "begin with a smaller --seed")
 	case f.patience <= 0:
 		return usage(fmt.Errorf("--timeout %v is not positive", f.patience), see)
+	case !slices.Contains(reportChoices, f.reports):
+		return usage(fmt.Errorf("--reports %s is none of them", f.reports), "one of "+strings.Join(reportChoices, ", "))
 	case f.store == "":
 		return usage(errors.New("--store names no folder"), "leave it out for "+defaultStore())
 	case !(f.scale >= 0 && f.scale <= 1000): // not a number is neither
@@ -317,6 +332,12 @@ func (f *runFlags) job(p pick, n int) suite.Job {
 		Version: version(), Sets: f.sets, StopAtViolation: f.stop, Confirm: f.confirm}
 	if f.seeds > 1 {
 		j.Keep = suite.KeepUnexpected
+	}
+	switch {
+	case f.reports == reportsNone:
+		j.Reports = suite.KeepNone
+	case f.reports == reportsNamed && !f.named:
+		j.Reports = suite.KeepUnexpected
 	}
 	if f.backend != simulation {
 		j.Live, j.Retries = true, 5

@@ -19,8 +19,9 @@ func (a *app) serveCmd() *cobra.Command {
 	var port uint16
 	c := &cobra.Command{Use: "serve", Short: "show the store to a browser of this machine", Args: noArgs,
 		Long: `List the runs of the store and open their reports, on 127.0.0.1 only. Nothing
-outside of the store is shown, and nothing can be changed. It goes on until it is
-interrupted, which is exit code 130.`,
+outside of the store is shown, and nothing can be changed; a report that has not been
+drawn yet is, when it is opened. It goes on until it is interrupted, which is exit
+code 130.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), store, port) }}
 	c.Flags().StringVar(&store, "store", defaultStore(), "folder that keeps the runs (LOCKPICK_STORE)")
 	c.Flags().Uint16Var(&port, "port", 8046, "port to listen on; 0: one that is free")
@@ -33,7 +34,7 @@ func (a *app) serve(ctx context.Context, store string, port uint16) error {
 		return usage(fmt.Errorf("listen: %w", err), "choose another port with --port, or a free one with --port 0")
 	}
 	defer l.Close()
-	s, err := suites.Server(store, l.Addr())
+	s, err := suites.Server(store, l.Addr(), drawn)
 	if err != nil {
 		return usage(fmt.Errorf("open store: %w", err), "run something first, or name another folder with --store")
 	}

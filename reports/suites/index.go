@@ -28,6 +28,7 @@ type index struct {
 	Scenarios []shelf
 	Runs      int // in the store
 	Shown     int
+	Undrawn   int // of those shown
 	Backends  []string
 	States    []string
 }
@@ -50,7 +51,7 @@ type entry struct {
 func Index(store string) error {
 	var before []byte
 	for range 5 {
-		page, err := drawIndex(store)
+		page, err := drawIndex(store, false)
 		if err != nil {
 			return err
 		}
@@ -65,8 +66,9 @@ func Index(store string) error {
 	return nil
 }
 
-func drawIndex(store string) ([]byte, error) {
-	x, err := list(store)
+// drawIndex draws the index; served is for who draws a run's page when it is asked for it.
+func drawIndex(store string, served bool) ([]byte, error) {
+	x, err := list(store, served)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +80,7 @@ func drawIndex(store string) ([]byte, error) {
 }
 
 // list reads the names in a store, and the heads of the newest.
-func list(store string) (index, error) {
+func list(store string, served bool) (index, error) {
 	runs, err := runsOf(store)
 	if err != nil {
 		return index{}, err
@@ -93,7 +95,14 @@ func list(store string) (index, error) {
 	for _, r := range runs {
 		h := head(filepath.Join(store, r.dir))
 		r.mark(h.state())
-		r.Href = escaped(r.dir + "/" + page(filepath.Join(store, r.dir)))
+		switch name := page(filepath.Join(store, r.dir)); {
+		case name != "":
+			r.Href = escaped(r.dir + "/" + name)
+		case served:
+			r.Href = escaped(r.dir + "/" + runPage)
+		default:
+			x.Undrawn++
+		}
 		shelves[r.Scenario] = append(shelves[r.Scenario], r)
 		backends[r.Backend], states[r.State] = true, true
 	}
@@ -150,11 +159,11 @@ func runsOf(store string) ([]entry, error) {
 	return out, nil
 }
 
-// page is the file to open of a run's directory.
+// page is the file to open of a run's directory, "" where nothing is drawn yet.
 func page(dir string) string {
 	in, err := files.OpenFolder(dir)
 	if err != nil {
-		return "run.json"
+		return ""
 	}
 	defer in.Close()
 	for _, name := range []string{runPage, runText} {
@@ -162,7 +171,7 @@ func page(dir string) string {
 			return name
 		}
 	}
-	return "run.json"
+	return ""
 }
 
 // symbols of states.

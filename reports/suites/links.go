@@ -15,9 +15,10 @@ type group struct {
 type there func(path string) bool
 
 const (
-	runPage    = "report.html"
-	runText    = "sequence.txt"
-	runPicture = "sequence.svg"
+	runManifest = "run.json"
+	runPage     = "report.html"
+	runText     = "sequence.txt"
+	runPicture  = "sequence.svg"
 )
 
 // page is where a run is read: its report, or until there is one its diagram.

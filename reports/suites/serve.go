@@ -8,8 +8,10 @@ import (
 	"net"
 	"net/http"
 	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"lockpick/harness/files"
@@ -33,13 +35,16 @@ type server struct {
 	store string
 	root  *files.Folder // what leads out of it, a link too, can't be opened
 	port  string
+
+	drawing sync.Mutex
+	draw    func(dir string) error // draws the reports of a run
 }
 
 // Server returns an HTTP server for a store, to be used on a listener of loopback.
 // It answers GET and HEAD only, and only to who calls it by a name of loopback: a
 // page from elsewhere whose host name is made to mean 127.0.0.1 is refused. The
-// index is drawn anew when it is asked for.
-func Server(store string, at net.Addr) (*http.Server, error) {
+// index is drawn anew when it is asked for, and a run's page by draw, unless it is there.
+func Server(store string, at net.Addr, draw func(dir string) error) (*http.Server, error) {
 	root, err := files.OpenFolder(store)
 	if err != nil {
 		return nil, err
@@ -48,7 +53,7 @@ func Server(store string, at net.Addr) (*http.Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	h := &server{store: store, root: root, port: port}
+	h := &server{store: store, root: root, port: port, draw: draw}
 	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
 	s.RegisterOnShutdown(func() { root.Close() })
 	return s, nil
@@ -104,7 +109,7 @@ func inside(url string) (string, bool) {
 }
 
 func (s *server) index(w http.ResponseWriter, r *http.Request) {
-	page, err := drawIndex(s.store)
+	page, err := drawIndex(s.store, true)
 	if err != nil {
 		http.Error(w, "the store can't be listed", http.StatusInternalServerError)
 		return
@@ -116,9 +121,25 @@ func (s *server) index(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// drawn draws the reports of a run whose page is asked for and is not there, and says
+// whether it could. Links are followed to nowhere: a run is named by its own folder, or by
+// what Place has left as the newest of its scenario.
+func (s *server) drawn(name string) bool {
+	dir := path.Dir(name)
+	if path.Base(name) != runPage || !strings.Contains(dir, "/") || !s.root.Has(dir+"/"+runManifest) {
+		return false
+	}
+	s.drawing.Lock() // one at a time: a page takes memory, and two may want the same
+	defer s.drawing.Unlock()
+	return s.root.Has(name) || s.draw(filepath.Join(s.store, filepath.FromSlash(dir))) == nil
+}
+
 // file sends a regular file; a directory has no listing.
 func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
 	f, err := s.root.Open(name, math.MaxInt64) // it is sent as it is read
+	if errors.Is(err, fs.ErrNotExist) && s.drawn(name) {
+		f, err = s.root.Open(name, math.MaxInt64)
+	}
 	if err != nil {
 		http.NotFound(w, r)
 		return

@@ -2,6 +2,7 @@ package suites
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -19,7 +20,12 @@ func serving(t *testing.T, store string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Server(store, l.Addr())
+	s, err := Server(store, l.Addr(), func(dir string) error {
+		if strings.Contains(dir, "torn") {
+			return errors.New("it can't be read")
+		}
+		return os.WriteFile(filepath.Join(dir, runPage), []byte("drawn"), 0o644)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +93,46 @@ func TestServeStaysInTheStore(t *testing.T) {
 		if r.StatusCode != http.StatusNotFound || strings.Contains(body, secret) {
 			t.Errorf("%s: %s %q", path, r.Status, body)
 		}
+	}
+}
+
+// A run's page is drawn when it is opened; nothing else is, and nothing elsewhere.
+func TestServeDraws(t *testing.T) {
+	store := shop(t)
+	bare := func(scenario string) string {
+		dir := "/" + scenario + "/20260102T030405.000Z-sim-2/"
+		write(t, filepath.Join(store, dir, "run.json"), "{}")
+		return dir
+	}
+	plain, torn := bare("plain"), bare("torn")
+	write(t, filepath.Join(store, "pause", "odd", "history.jsonl"), "{}")
+	if err := os.Symlink("../..", filepath.Join(store, "pause", "above")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(filepath.Dir(store), "run.json"), "{}")
+	at := serving(t, store)
+	for _, path := range []string{torn + runPage, plain + "trace.json", "/pause/odd/" + runPage, "/pause/above/" + runPage, "/plain/" + runPage} {
+		if r, body := ask(t, at, "GET", path, at); r.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %s %q", path, r.Status, body)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(store), runPage)); err == nil {
+		t.Error("a page was drawn beside the store")
+	}
+	if _, body := ask(t, at, "GET", "/", at); !strings.Contains(body, `href="`+plain[1:]+runPage) {
+		t.Errorf("the index does not link to what it draws: %s", body)
+	}
+	for range 2 {
+		if r, body := ask(t, at, "GET", plain+runPage, at); r.StatusCode != http.StatusOK || body != "drawn" {
+			t.Errorf("%s: %s %q", plain, r.Status, body)
+		}
+	}
+	if err := Index(store); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(store, IndexFile))
+	if err != nil || strings.Contains(string(page), torn[1:]+runPage) || !strings.Contains(string(page), "no report yet") {
+		t.Errorf("the written index links to what nobody draws: %v", err)
 	}
 }
 

@@ -96,8 +96,9 @@ func pack(path string, text io.Reader) error {
 	return dir.WriteBy(PackedFile, func(to io.Writer) error { return history.Pack(to, text) })
 }
 
-// write writes what isn't there yet.
-func (d *runDir) write(facts []byte, h *history.History, o outcome.Outcome) error {
+// write writes what isn't there yet, and reports where they are asked for: they take most
+// of a run's time and room, and can be had of its history whenever somebody wants to look.
+func (d *runDir) write(facts []byte, h *history.History, o outcome.Outcome, drawn bool) error {
 	if d.path == "" {
 		if err := d.create(); err != nil {
 			return err
@@ -114,7 +115,7 @@ func (d *runDir) write(facts []byte, h *history.History, o outcome.Outcome) erro
 			return err
 		}
 	}
-	if err := writeJSON(d.path, verdictFile, o.Verdict); err != nil {
+	if err := writeJSON(d.path, verdictFile, o.Verdict); err != nil || !drawn {
 		return err
 	}
 	return reports.Write(d.path, outcome.Run{Manifest: &d.manifest, History: h, Verdict: o.Verdict, Outcome: o})

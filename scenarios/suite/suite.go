@@ -39,6 +39,9 @@ const (
 	KeepNone       Keep = "none"
 )
 
+// has reports whether a run is among those that are kept.
+func (k Keep) has(unexpected bool) bool { return k == KeepAll || k == KeepUnexpected && unexpected }
+
 // Job is one scenario to run once, or until it shows what it can show.
 type Job struct {
 	Scenario scenario.Scenario `json:"scenario"`
@@ -46,7 +49,8 @@ type Job struct {
 	Backend  string            `json:"backend"`
 	Store    string            `json:"store"` // folder of run directories
 	Keep     Keep              `json:"keep"`
-	Command  string            `json:"command"` // runs it again
+	Reports  Keep              `json:"reports,omitempty"` // which of those that leave one are drawn at once; "" is all
+	Command  string            `json:"command"`           // runs it again
 	Version  string            `json:"version"`
 	Sets     []string          `json:"sets,omitempty"` // overrides that the scenario was made with
 	// Live: write the history as it happens instead of at the end, where it is kept. For backends
@@ -189,8 +193,8 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 	h := judged(&o, d.manifest, events)
 	j.confirm(ctx, b, h, &o)
 	unexpected := o.Code != outcome.ExitOK
-	if j.Keep == KeepAll || j.Keep == KeepUnexpected && unexpected {
-		if err := d.write(facts.Bytes(), h, o); err != nil {
+	if j.Keep.has(unexpected) {
+		if err := d.write(facts.Bytes(), h, o, cmp.Or(j.Reports, KeepAll).has(unexpected)); err != nil {
 			failStore(&o, err)
 		}
 		o.Dir = d.path
