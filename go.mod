@@ -12,6 +12,8 @@ require (
 	// What containers are asked of: the engine's own client, which agrees with old
 	// engines on a version of the API.
 	github.com/docker/docker v28.5.2+incompatible
+	// Sizes as people write them, for gc: the engine's client has it with it.
+	github.com/docker/go-units v0.5.0
 	// A lock under test as it is published: the Redlock that most Go programs use.
 	github.com/go-redsync/redsync/v4 v4.18.1
 	// Packets that are lost below TCP: nftables by netlink, without a program of its own.
@@ -65,7 +67,6 @@ require (
 	github.com/containerd/log v0.1.0 // indirect
 	github.com/distribution/reference v0.6.0 // indirect
 	github.com/docker/go-connections v0.5.0 // indirect
-	github.com/docker/go-units v0.5.0 // indirect
 	github.com/fatih/color v1.19.0 // indirect
 	github.com/felixge/httpsnoop v1.0.4 // indirect
 	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect

@@ -134,7 +134,7 @@ var house = map[string]row{
 	"scenarios/outcome": {ours: "harness/scenario harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
 	"scenarios/suite":   {ours: "harness harness/scenario harness/files harness/history harness/history/facts harness/owned harness/history/edn harness/shortage checker checker/sentinel reports scenarios/outcome", tests: "harness/lock harness/lock/kinds harness/sim scenarios", because: "the only judge"},
 	"scenarios/sweep":   {ours: "harness harness/files harness/shortage scenarios/outcome scenarios/suite", tests: "harness/scenario", because: "many jobs in worker processes"},
-	"cmd/lockpick": {ours: "redlock docker harness harness/… checker checker/mutex nemesis reports reports/… scenarios scenarios/…", third: cobraPkg, tests: goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
+	"cmd/lockpick": {ours: "redlock docker harness harness/… checker checker/mutex nemesis reports reports/… scenarios scenarios/…", third: cobraPkg + " " + unitsPkg, tests: goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
 		because: "the composition root"},
 }
 
@@ -155,6 +155,7 @@ const (
 	nftables   = "github.com/google/nftables"
 	gonumPlot  = "gonum.org/v1/plot"
 	cobraPkg   = "github.com/spf13/cobra"
+	unitsPkg   = "github.com/docker/go-units"
 	miniredis  = "github.com/alicebob/miniredis/v2" // tests only
 	browserPkg = "github.com/chromedp/chromedp"     // tests only
 	cdpPkg     = "github.com/chromedp/cdproto"      // tests only

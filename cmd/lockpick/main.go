@@ -110,7 +110,7 @@ record, and explains the verdict.`,
 		return usage(err, fmt.Sprintf("see %s --help", c.CommandPath()))
 	})
 	root.SetHelpCommand(helpCmd())
-	root.AddCommand(listCmd(a.out), showCmd(a.out), a.runCmd(), a.checkCmd(), a.replayCmd(), a.explainCmd(), a.reportCmd(), a.serveCmd(),
+	root.AddCommand(listCmd(a.out), showCmd(a.out), a.runCmd(), a.checkCmd(), a.replayCmd(), a.explainCmd(), a.reportCmd(), a.serveCmd(), a.gcCmd(),
 		a.doctorCmd(), versionCmd(a.out))
 	root.AddCommand(hiddenCmds(a.in, a.out)...)
 	for _, t := range topics {

@@ -48,6 +48,7 @@ type runFlags struct {
 	stop     bool
 	confirm  bool
 	reports  string
+	most     int // runs of a scenario that stay in the store; 0 is all
 	named    bool // scenarios were named: what they show is drawn
 }
 
@@ -104,6 +105,9 @@ func defaultStore() string {
 
 func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if err := f.validate(); err != nil {
+		return err
+	}
+	if f.most, err = keeps(); err != nil {
 		return err
 	}
 	chosen, err := choice{names: args, tags: f.tags, sets: f.sets}.scenarios()

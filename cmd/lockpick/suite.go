@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"time"
 
@@ -60,5 +61,8 @@ func (r *report) keep(interrupted bool) error {
 	if err := suites.Index(r.flags.store); err != nil {
 		return noStore(err)
 	}
-	return nil
+	if r.flags.most == 0 {
+		return nil
+	}
+	return gc(io.Discard, r.flags.store, suites.Bound{Newest: r.flags.most}, false)
 }

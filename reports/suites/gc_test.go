@@ -1,0 +1,123 @@
+package suites
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// hoard is a store of three suites, a day apart, with two runs each, one of which the suite
+// refers to; and of a run that goes on.
+func hoard(t *testing.T) string {
+	t.Helper()
+	store := t.TempDir()
+	for day := 1; day <= 3; day++ {
+		name := func(second int) string { return fmt.Sprintf("2026010%dT03040%d.000Z", day, second) }
+		for i, scenario := range []string{"pause", "pause+fenced"} {
+			dir := filepath.Join(store, scenario, name(i+1)+"-sim-1")
+			write(t, filepath.Join(dir, "run.json"), "{}")
+			write(t, filepath.Join(dir, OutcomeFile), "{}")
+			write(t, filepath.Join(dir, "history.jsonl.gz"), strings.Repeat("x", 1000))
+			os.Remove(filepath.Join(store, scenario, "latest"))
+			if err := os.Symlink(filepath.Base(dir), filepath.Join(store, scenario, "latest")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(t, filepath.Join(store, Folder, name(0), OutcomeFile), `{"scenarios": [{"dir": "../../pause+fenced/`+name(2)+`-sim-1"}]}`)
+	}
+	write(t, filepath.Join(store, "long", "20260101T000000.000Z-process-1", "history.jsonl"), "{}")
+	write(t, filepath.Join(store, "notes", "mine.txt"), "not ours")
+	return store
+}
+
+func TestBeyond(t *testing.T) {
+	first := []string{"suites/20260101T030400.000Z", "pause/20260101T030401.000Z-sim-1", "pause+fenced/20260101T030402.000Z-sim-1"}
+	second := []string{"suites/20260102T030400.000Z", "pause/20260102T030401.000Z-sim-1", "pause+fenced/20260102T030402.000Z-sim-1"}
+	third := []string{"suites/20260103T030400.000Z", "pause/20260103T030401.000Z-sim-1", "pause+fenced/20260103T030402.000Z-sim-1"}
+	size, err := bytesIn(hoard(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		b    Bound
+		want []string
+	}{
+		"newest one":   {Bound{Newest: 1}, slices.Concat(first, second)},
+		"newest two":   {Bound{Newest: 2}, first},
+		"newest three": {Bound{Newest: 3}, nil},
+		"older":        {Bound{Since: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}, first},
+		// The suite began before, and so did its run; the run it refers to stays with neither.
+		"in the midst of one": {Bound{Since: time.Date(2026, 1, 1, 3, 4, 1, 5e8, time.UTC)}, first[:2]},
+		"a little less":       {Bound{Bytes: size - 40}, first[:1]},
+		"much less":           {Bound{Bytes: 2500}, slices.Concat(first, second)},
+		"nothing":             {Bound{}, slices.Concat(first, second, third)},
+	} {
+		store := hoard(t)
+		got, err := Beyond(store, c.b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var dirs []string
+		for _, e := range got {
+			dirs = append(dirs, e.Dir)
+		}
+		if !slices.Equal(dirs, c.want) {
+			t.Errorf("%s: %v, want %v", name, dirs, c.want)
+		}
+		if err := Remove(store, got); err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range slices.Concat(first, second, third) {
+			if _, err := os.Stat(filepath.Join(store, dir)); (err == nil) == slices.Contains(c.want, dir) {
+				t.Errorf("%s: %s: %v", name, dir, err)
+			}
+		}
+		left, err := filepath.Glob(filepath.Join(store, "*", "latest"))
+		if err != nil || len(c.want) == 9 && len(left) > 0 {
+			t.Errorf("%s: %v, %v", name, left, err)
+		}
+		for _, link := range left {
+			if to, err := os.Readlink(link); err != nil || !strings.HasPrefix(to, "20260103") {
+				t.Errorf("%s: %s leads to %s, %v", name, link, to, err)
+			}
+		}
+		for _, stays := range []string{"long/20260101T000000.000Z-process-1/history.jsonl", "notes/mine.txt"} {
+			if _, err := os.Stat(filepath.Join(store, stays)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+// A run without an outcome stays while it is written to; a suite that can't be read may
+// refer to any run.
+func TestBeyondIsCareful(t *testing.T) {
+	store := hoard(t)
+	going := filepath.Join(store, "long", "20260101T000000.000Z-process-1")
+	ago := time.Now().Add(-2 * stillOn)
+	for _, path := range []string{filepath.Join(going, "history.jsonl"), going} {
+		if err := os.Chtimes(path, ago, ago); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := Beyond(store, Bound{Bytes: 0, Since: time.Date(2026, 1, 1, 1, 0, 0, 0, time.UTC)})
+	if err != nil || len(got) != 1 || got[0].Dir != "long/20260101T000000.000Z-process-1" {
+		t.Errorf("a run that was killed long ago: %v, %v", got, err)
+	}
+	if err := Remove(store, got); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(store, "long")); err == nil {
+		t.Error("an empty folder is left")
+	}
+	if err := os.Remove(filepath.Join(store, Folder, "20260103T030400.000Z", OutcomeFile)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Beyond(store, Bound{Newest: 1}); err == nil || !strings.Contains(err.Error(), "20260103T030400.000Z") {
+		t.Errorf("%v, %v", got, err)
+	}
+}
