@@ -20,6 +20,8 @@ require (
 	github.com/google/nftables v0.3.0
 	// Disks that lose power: a file system in this process.
 	github.com/hanwen/go-fuse/v2 v2.12.1
+	// Pages of a store by gzip to browsers that take it so: a part of net/http's job that it leaves.
+	github.com/klauspost/compress v1.17.11
 	// Toxiproxy's constructor wants a registry and a logger of these.
 	github.com/prometheus/client_golang v1.21.1
 	// The Redis client that redisnode and the resource's client stand on.
@@ -76,7 +78,6 @@ require (
 	github.com/google/go-cmp v0.7.0 // indirect
 	github.com/gorilla/mux v1.8.1 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
-	github.com/klauspost/compress v1.17.11 // indirect
 	github.com/mattn/go-colorable v0.1.14 // indirect
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/mattn/go-runewidth v0.0.21 // indirect

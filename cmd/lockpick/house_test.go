@@ -124,7 +124,7 @@ var house = map[string]row{
 		because: "draws what was recorded and judged"},
 	"reports/page": {ours: "harness/history harness/history/facts checker nemesis scenarios/outcome reports/palette reports/sequence reports/words", tests: "harness/scenario harness/history/story",
 		because: "puts on one page what others have judged and drawn"},
-	"reports/suites": {ours: "harness/scenario harness/files harness/owned checker reports/figures reports/palette reports/words scenarios/outcome",
+	"reports/suites": {ours: "harness/scenario harness/files harness/owned checker reports/figures reports/palette reports/words scenarios/outcome", third: gzipPkg,
 		because: "sums up outcomes and links to the runs' reports; judges and draws none"},
 	"reports/timeline": {ours: "harness/history harness/history/facts checker nemesis reports/words", tests: "harness/history/story harness harness/scenario harness/sim harness/lock/kinds harness/lock/broken scenarios",
 		because: "lays out what was recorded and judged, for a page"},
@@ -156,6 +156,7 @@ const (
 	gonumPlot  = "gonum.org/v1/plot"
 	cobraPkg   = "github.com/spf13/cobra"
 	unitsPkg   = "github.com/docker/go-units"
+	gzipPkg    = "github.com/klauspost/compress"
 	miniredis  = "github.com/alicebob/miniredis/v2" // tests only
 	browserPkg = "github.com/chromedp/chromedp"     // tests only
 	cdpPkg     = "github.com/chromedp/cdproto"      // tests only

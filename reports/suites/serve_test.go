@@ -2,6 +2,7 @@ package suites
 
 import (
 	"bufio"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -157,6 +158,33 @@ func TestServeTypes(t *testing.T) {
 		if h.StatusCode != http.StatusOK || h.ContentLength != int64(len(body)) || none != "" {
 			t.Errorf("HEAD %s: %s, %d bytes for %d, %q", path, h.Status, h.ContentLength, len(body), none)
 		}
+	}
+}
+
+// Who takes gzip gets pages so, and what is compressed already as it is.
+func TestServeCompresses(t *testing.T) {
+	store := shop(t)
+	page, packed := strings.Repeat("<p>much of the same</p>\n", 1000), strings.Repeat("\x1f\x8b", 1000)
+	write(t, filepath.Join(store, "pause", "latest", runPage), page)
+	write(t, filepath.Join(store, "pause", "latest", "history.jsonl.gz"), packed)
+	at := serving(t, store)
+	for name, want := range map[string]string{runPage: page, "history.jsonl.gz": packed} {
+		r, body := ask(t, at, "GET", "/pause/latest/"+name, at+"\r\nAccept-Encoding: gzip")
+		if gz := r.Header.Get("Content-Encoding") == "gzip"; gz != (name == runPage) || gz && len(body)*10 > len(want) || !gz && body != want {
+			t.Errorf("%s: %v, %d bytes of %d", name, r.Header, len(body), len(want))
+		}
+		if name != runPage {
+			continue
+		}
+		if z, err := gzip.NewReader(strings.NewReader(body)); err != nil {
+			t.Error(err)
+		} else if text, err := io.ReadAll(z); err != nil || string(text) != want {
+			t.Errorf("%d bytes of %d, %v", len(text), len(want), err)
+		}
+	}
+	r, body := ask(t, at, "GET", "/pause/<script>none", at)
+	if r.StatusCode != http.StatusNotFound || !strings.Contains(body, `<a href="/">`) || strings.Contains(body, "<script>") || !strings.Contains(r.Header.Get("Content-Type"), "html") {
+		t.Errorf("%s %s", r.Status, body)
 	}
 }
 
