@@ -73,8 +73,8 @@ func (a *app) reportRun(path string) error {
 	return nil
 }
 
-// drawn draws a run for somebody who has opened its page, and says nothing else.
-func drawn(dir string) error {
+// drawStored draws a run for somebody who has opened its page, and says nothing else.
+func drawStored(dir string) error {
 	s, err := suite.Open(dir, known())
 	if err == nil {
 		_, err = draw(s, false)

@@ -38,6 +38,25 @@ func TestRelease(t *testing.T) {
 	in(t, t.TempDir(), binary, "run", "baseline/")
 }
 
+// TestFromAnotherModule uses the lock from a module beside a checkout, by the commands that
+// its README shows.
+func TestFromAnotherModule(t *testing.T) {
+	root := copied(t)
+	other := filepath.Join(filepath.Dir(root), "other")
+	text, err := os.ReadFile(filepath.Join(root, "redlock", "README.md"))
+	must(t, err)
+	_, block, _ := strings.Cut(string(text), "```sh\n")
+	block, _, _ = strings.Cut(block, "```")
+	if !strings.Contains(block, "-replace=lockpick=../lockpick") {
+		t.Fatalf("the README shows %q", block)
+	}
+	must(t, os.Mkdir(other, 0o755))
+	must(t, os.WriteFile(filepath.Join(other, "main.go"), []byte("package main\n\nimport \"lockpick/redlock\"\n\nfunc main() { println(redlock.Quorum(5)) }\n"), 0o644))
+	in(t, other, "go", "mod", "init", "example.org/other")
+	in(t, other, "sh", "-ec", strings.ReplaceAll(block, "../lockpick", root))
+	in(t, other, "go", "run", ".")
+}
+
 // TestModule renames the module in a copy, which then builds and keeps the house's rules,
 // and refuses what is no path of a module.
 func TestModule(t *testing.T) {

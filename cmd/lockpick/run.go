@@ -48,7 +48,7 @@ type runFlags struct {
 	stop     bool
 	confirm  bool
 	reports  string
-	most     int // runs of a scenario that stay in the store; 0 is all
+	most     int  // runs of a scenario that stay in the store; 0 is all
 	named    bool // scenarios were named: what they show is drawn
 }
 

@@ -34,7 +34,7 @@ func (a *app) serve(ctx context.Context, store string, port uint16) error {
 		return usage(fmt.Errorf("listen: %w", err), "choose another port with --port, or a free one with --port 0")
 	}
 	defer l.Close()
-	s, err := suites.Server(store, l.Addr(), drawn)
+	s, err := suites.Server(store, l.Addr(), drawStored)
 	if err != nil {
 		return usage(fmt.Errorf("open store: %w", err), "run something first, or name another folder with --store")
 	}
