@@ -10,8 +10,19 @@ import (
 )
 
 // drawFaults draws what the nemesis did. One step that hits many targets within a
-// moment is one fact.
+// moment is one fact. What changed nothing is counted at the story's end.
 func (b *builder) drawFaults() {
+	for _, g := range grouped(b.scene.idle, func(ft *facts.Fault) string { return ft.Target }) {
+		more := times(len(g))
+		if slices.ContainsFunc(b.scene.faults, func(ft *facts.Fault) bool {
+			return ft.Target == g[0].Target && nemesis.ToldOf(ft.Kind).State == nemesis.Stopped
+		}) {
+			if more = "once more"; len(g) > 1 {
+				more = words.Plural(len(g), "more time")
+			}
+		}
+		b.caption.tell(never, short(g[0].Target), "was paused "+more+", without effect")
+	}
 	for _, g := range b.scene.faultGroups() {
 		lane := b.faultLane(g)
 		targets := b.scene.faultTargets(g)
