@@ -25,7 +25,8 @@ type Timeline struct {
 	Kinds   []Kind   `json:"kinds"`   // that items are of
 	Texts   []string `json:"texts"`   // that items point to; the first is ""
 	Items   []Item   `json:"items"`   // by row, and in a row by time
-	Views   []View   `json:"views"`   // the violations, in the order of the verdict
+	Views   []View   `json:"views"`   // the incidents, in the order of time
+	First   int      `json:"first"`   // of them, the one that the page opens with
 	Omitted string   `json:"omitted"` // what is not drawn, "" if all is
 }
 
@@ -96,6 +97,8 @@ type View struct {
 	From     int64   `json:"from"`
 	To       int64   `json:"to"`
 	Events   []int64 `json:"events"`
+
+	shown bool // the verdict shows it first
 }
 
 // Of lays a run out as the verdict judges it. It takes any history, also one that
