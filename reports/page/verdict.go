@@ -71,12 +71,12 @@ func lede(p Page) string {
 
 // states is which properties were violated, and whether that was expected.
 func states(r outcome.Run) string {
-	expected, unexpected := violated(r)
+	expected, unexpected, open := violated(r)
 	var parts []string
 	for _, p := range []struct {
 		props []string
 		how   string
-	}{{unexpected, "which was not expected"}, {expected, "as expected"}} {
+	}{{unexpected, "which was not expected"}, {expected, "as expected"}, {open, "of which nothing was expected"}} {
 		if len(p.props) > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s violated, %s", words.List(p.props), verb(len(p.props)), p.how))
 		}
@@ -89,7 +89,7 @@ func states(r outcome.Run) string {
 
 // tone is the class of the page's head: what nobody expected stands out.
 func tone(r outcome.Run) string {
-	if _, unexpected := violated(r); len(unexpected) > 0 && r.Manifest != nil {
+	if _, unexpected, _ := violated(r); len(unexpected) > 0 {
 		return "unexpected"
 	}
 	return ""
@@ -102,19 +102,23 @@ func verb(n int) string {
 	return "were"
 }
 
-// violated lists the violated properties, by whether somebody expected that.
-func violated(r outcome.Run) (expected, unexpected []string) {
+// violated lists the violated properties, by whether somebody expected that; of those in
+// open nobody said what to expect.
+func violated(r outcome.Run) (expected, unexpected, open []string) {
 	for _, res := range r.Verdict.Results {
 		if res.Outcome != checker.Violated {
 			continue
 		}
-		if j := judgement(r, res.Property); j != nil && j.AsExpected && j.Expected != "" && j.Expected != outcome.AnyOutcome {
+		switch j := judgement(r, res.Property); {
+		case j == nil || j.AsExpected && (j.Expected == "" || j.Expected == outcome.AnyOutcome):
+			open = append(open, res.Property)
+		case j.AsExpected:
 			expected = append(expected, res.Property)
-		} else {
+		default:
 			unexpected = append(unexpected, res.Property)
 		}
 	}
-	return expected, unexpected
+	return expected, unexpected, open
 }
 
 func judgement(r outcome.Run, property string) *outcome.Judgement {
@@ -145,18 +149,20 @@ func shown(r outcome.Run) *checker.Result {
 }
 
 func badges(r outcome.Run) []badge {
-	expected, unexpected := violated(r)
+	expected, unexpected, open := violated(r)
 	var out []badge
 	switch {
 	case r.Verdict.Assumption != "":
 		out = append(out, badge{doubt, "? undecided"})
-	case len(expected)+len(unexpected) > 0:
+	case len(expected)+len(unexpected)+len(open) > 0:
 		out = append(out, badge{alarm, "✗ violated"})
 	default:
 		out = append(out, badge{good, "○ no violation found"})
 	}
 	switch state := r.Outcome.State(); {
 	case r.Manifest == nil: // nobody said what was expected
+	case state == outcome.AsExpected && len(open) > 0 && len(expected) == 0:
+		out = append(out, badge{calm, "– nothing was expected"})
 	case state == outcome.AsExpected:
 		out = append(out, badge{good, "✓ as expected"})
 	case state == outcome.Undecided && r.Verdict.Assumption != "": // it says so already

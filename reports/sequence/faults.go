@@ -35,7 +35,7 @@ func (b *builder) drawFaults() {
 				label += ": " + end.Cause // what the node has now is what matters
 			}
 			b.sheet.note(Note{Lane: lane, At: end.T, Mark: w.over, Label: label, Events: numbers(endings(g)...)})
-			b.caption.tell(from, w.Whom, w.whole(words.Seconds(from), words.Seconds(end.T), end.Cause))
+			b.caption.tell(from, w.Whom, w.whole(from, end.T, end.Cause))
 		} else {
 			b.caption.tell(from, w.Whom, fmt.Sprintf("%s at %s", w.Was, words.Seconds(from)))
 		}

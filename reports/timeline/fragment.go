@@ -52,10 +52,7 @@ func (v View) Range() string {
 
 // When is the view's span in words.
 func (v View) When() string {
-	if v.To-v.From < 1000 { // what can't be told by its ends
-		return fmt.Sprintf("at %s for %s", words.Seconds(v.From*1000), words.Span((v.To-v.From)*1000))
-	}
-	return fmt.Sprintf("%s to %s", words.Seconds(v.From*1000), words.Seconds(v.To*1000))
+	return words.FromTo(v.From*1000, v.To*1000)
 }
 
 type legend struct{ Class, Words string }
