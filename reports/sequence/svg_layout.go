@@ -274,7 +274,7 @@ func (p *picture) foot(d Diagram) {
 		}
 	}
 	if len(d.Bands) > 0 {
-		legend = append(legend, "hatched band: two believe so at once")
+		legend = append(legend, "hatched band: two believe that they hold it")
 	}
 	if p.broken {
 		legend = append(legend, "//: a second or more is cut short")
