@@ -89,6 +89,8 @@ func testIncidents(t *testing.T, browser context.Context, store string) {
 	b.value(`document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'p', bubbles: true }))`)
 	b.becomes(here + fmt.Sprintf(` !== %v`, last))
 	b.is(`document.querySelectorAll('.tl-map .tl-mark, .tl-map .tl-mark-here').length > 5`, true)
+	b.value(`window.movedAt = performance.now()`)
+	b.becomes(`performance.now() - window.movedAt > 500`) // it glides
 	b.screenshot("incidents", false)
 	b = newTab(t, browser)
 	b.window(1280, 900, "light")

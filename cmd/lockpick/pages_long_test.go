@@ -69,7 +69,9 @@ func TestPages(t *testing.T) {
 		{store, "failover-loses-lock", "n1 failed over to a replica without c1's key, so c2 acquired lock-1 while c1 still held it, and c1 overwrote c2's write.", expected},
 		{drawnByDice, "random-faults", "n4 restarted without c1's key, so c2 acquired lock-1 while c1 still held it, and c2 overwrote c1's write.", open},
 	} {
-		t.Run("first/"+c[1], func(t *testing.T) { testFirstScreen(t, browser, filepath.Join(c[0], c[1], "latest", reports.PageFile), c[1], c[2], c[3]) })
+		t.Run("first/"+c[1], func(t *testing.T) {
+			testFirstScreen(t, browser, filepath.Join(c[0], c[1], "latest", reports.PageFile), c[1], c[2], c[3])
+		})
 	}
 	t.Run("incidents", func(t *testing.T) { testIncidents(t, browser, store) })
 	violation := filepath.Join(store, "gc-pause-after-acquire", "latest", reports.PageFile)

@@ -60,7 +60,7 @@ const (
 	drawingHeight = 480 // of all lanes, so that a window shows them
 	leastLaneGap  = 96
 	mostLaneGap   = 140
-	widestAxis    = 880 // so that a page shows the picture at its size
+	widestAxis    = 850 // so that a page shows the picture at its size
 	leastGap      = 18  // between two instants
 	lineHeight    = 14
 	charWidth     = 6.6 // of the font at 12 px, rather too much than too little
