@@ -82,30 +82,30 @@ func (r *run) sharedHolds() (all []incident) {
 
 // harms are the writes that did away with another session's, or came between its writes.
 func (r *run) harms() (all []incident) {
-	writes := map[string][]facts.Write{}
+	type section struct{ key, session string }
+	writes := map[string][]facts.Write{} // applied, by key, in the order of versions
+	latest := map[section]int{}          // place of a session's last
+	who := func(w facts.Write) string { return short(r.clientOf(w.Session)) }
 	for _, w := range r.f.Writes() {
 		if w.Type != history.OK {
 			continue
 		}
-		before := writes[w.Key]
-		writes[w.Key] = append(before, w)
+		before, me := writes[w.Key], section{w.Key, w.Session}
+		own, again := latest[me]
+		writes[w.Key], latest[me] = append(before, w), len(before)
 		add := func(other facts.Write, how string) {
 			all = append(all, incident{w.Key, facts.Applied(other.Event), facts.Applied(w.Event), how, []int64{other.N, w.N}})
 		}
-		who := func(w facts.Write) string { return short(r.clientOf(w.Session)) }
-		if i := slices.IndexFunc(before, func(o facts.Write) bool { return o.Made > w.Version && o.Session != w.Session }); i >= 0 {
+		i, _ := slices.BinarySearchFunc(before, w.Version+1, func(o facts.Write, v int64) int { return cmp.Compare(o.Made, v) })
+		for i < len(before) && before[i].Session == w.Session {
+			i++
+		}
+		switch {
+		case i < len(before):
 			o := before[i]
 			add(o, fmt.Sprintf("lost update: %s's write, based on version %d, was applied to version %d: what %s had written at %s is lost",
 				who(w), w.Version, w.Met, who(o), words.Seconds(facts.Applied(o.Event))))
-			continue
-		}
-		own := -1
-		for i, o := range before {
-			if o.Session == w.Session {
-				own = i
-			}
-		}
-		if own >= 0 && own < len(before)-1 {
+		case again && own < len(before)-1:
 			o := before[own+1]
 			add(o, fmt.Sprintf("interleaving: %s wrote between two writes of %s", who(o), who(w)))
 		}

@@ -15,7 +15,7 @@ const mostViews = 1000
 // views lists what is violated: what the verdict shows, and every other incident that the
 // record tells, in the order of time. First is the one that the verdict shows first.
 func (b *builder) views(v checker.Verdict) {
-	all := []View{}
+	all, unlisted := []View{}, []string{}
 	for _, r := range v.Results {
 		if r.Outcome != checker.Violated || r.Witness == nil {
 			continue
@@ -34,13 +34,17 @@ func (b *builder) views(v checker.Verdict) {
 				From: micros(from), To: micros(to), Events: x.events, shown: shown && i == 0})
 		}
 		if n := r.Incidents - len(found); n > 0 {
-			b.chart.omit(fmt.Sprintf("%s of %s that the verdict counts and names no events of", words.Plural(n, "more incident"), r.Property))
+			unlisted = append(unlisted, fmt.Sprintf("%s of %s", words.Grouped(n), short(r.Property)))
 		}
 	}
 	slices.SortStableFunc(all, func(x, y View) int { return cmp.Compare(x.From, y.From) })
-	if n := len(all) - mostViews; n > 0 {
-		all = slices.DeleteFunc(all, func(x View) bool { n--; return n >= 0 && !x.shown })
-		b.chart.omit("the first of more than " + words.Plural(mostViews, "incident"))
+	if len(all) > mostViews {
+		seen := 0
+		all = slices.DeleteFunc(all, func(x View) bool { seen++; return seen > mostViews && !x.shown })
+		unlisted = append(unlisted, "those after "+words.Seconds(all[mostViews-1].From*1000))
+	}
+	if len(unlisted) > 0 {
+		b.chart.t.Unlisted = "Counted by the verdict, and not listed: " + words.List(unlisted) + "."
 	}
 	b.chart.t.Views = all
 	b.chart.t.First = max(0, slices.IndexFunc(all, func(x View) bool { return x.shown }))
