@@ -57,7 +57,7 @@ func (p *picture) try(w wish, lines []string) bool {
 	class := "sq-label"
 	if w.bad {
 		class += " sq-bad"
-		wide *= 1.06
+		wide *= 1.1
 	}
 	for _, b := range w.candidates(wide, tall) {
 		if !p.free(b) {
@@ -143,7 +143,7 @@ func (p *picture) clear(b box) bool {
 }
 
 func (b box) meets(o box) bool {
-	return b.x1 < o.x2+2 && o.x1 < b.x2+2 && b.y1 < o.y2 && o.y1 < b.y2
+	return b.x1 < o.x2+5 && o.x1 < b.x2+5 && b.y1 < o.y2 && o.y1 < b.y2
 }
 
 // leadTo is the line from a label to what it is about; false: it stands beside it.
