@@ -402,7 +402,7 @@ func begun(j outcome.Judgement) result {
 	case j.AsExpected:
 		x.AsExpected, x.AsTone = "✓ as expected", good
 	case j.Open():
-		x.AsExpected, x.AsTone = "? can't say", doubt
+		x.AsExpected, x.AsTone = "? undecided", doubt
 	default:
 		x.AsExpected, x.AsTone = "! not as expected", alarm
 	}
