@@ -120,7 +120,7 @@ var house = map[string]row{
 		because: "draws what was measured"},
 	"reports/palette": {because: "one meaning a colour, everywhere"},
 	"reports/words":   {because: "one way to say a time, a count or a stranger's text, everywhere"},
-	"reports/sequence": {ours: "harness/history harness/history/facts checker nemesis reports/palette reports/words", tests: "harness/history/story",
+	"reports/sequence": {ours: "harness/history harness/history/facts checker checker/verdict nemesis reports/palette reports/words", tests: "harness/history/story harness harness/scenario harness/sim harness/lock/kinds harness/lock/broken scenarios",
 		because: "draws what was recorded and judged"},
 	"reports/page": {ours: "harness/history harness/history/facts checker nemesis scenarios/outcome reports/palette reports/sequence reports/words", tests: "harness/scenario harness/history/story",
 		because: "puts on one page what others have judged and drawn"},

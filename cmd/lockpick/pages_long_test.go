@@ -43,22 +43,38 @@ expect: {mutual-exclusion: holds, resource-safety: holds}
 func TestPages(t *testing.T) {
 	browser := chromium(t)
 	store := filepath.Join(t.TempDir(), "store")
-	lockpick(t, "run", "--store", store, "gc-pause-after-acquire/", "baseline/", "random-faults/")
+	lockpick(t, "run", "--store", store, "gc-pause-after-acquire/", "baseline/", "random-faults/",
+		"restart-forgets/", "clock-jump/", "failover-loses-lock/", "gc-like-pauses/")
 	file := filepath.Join(t.TempDir(), "never-comes.yaml")
 	if err := os.WriteFile(file, []byte(undecidedRun), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	lockpickCode(t, 2, "run", "--store", store, file)
 	for name, want := range map[string]string{
-		"gc-pause-after-acquire": "resource-safety was violated, as expected: lost update",
+		"gc-pause-after-acquire": "c1 was paused for 15\u00a0s, outlived its lease and overwrote c2's writes.",
 		"baseline":               "No violation found in this run, which had no planned faults.",
 		"random-faults":          "No violation found in this run under these faults.",
-		"never-comes":            "nothing could be decided: step 1",
+		"never-comes":            "Nothing could be decided: step 1",
 	} {
 		report := filepath.Join(store, name, "latest", reports.PageFile)
 		t.Run(name, func(t *testing.T) { testPage(t, browser, report, name, want) })
 		t.Run(name+"/print", func(t *testing.T) { testPrint(t, browser, report, name) })
 	}
+	drawnByDice := filepath.Join(t.TempDir(), "dice")
+	lockpick(t, "run", "--store", drawnByDice, "random-faults/", "--seed", "8")
+	const expected, open = "✗ violated,✓ as expected", "✗ violated,– nothing was expected"
+	for _, c := range [][4]string{
+		{store, "gc-pause-after-acquire", "c1 was paused for 15\u00a0s, outlived its lease and overwrote c2's writes.", expected},
+		{store, "restart-forgets", "n3 restarted without c1's key, so c2 acquired lock-1 while c1 still held it, and c1 overwrote c2's write.", expected},
+		{store, "clock-jump", "c1's key expired early by the clock of n3, so c2 acquired lock-1 while c1 still held it, and c1 overwrote c2's write.", expected},
+		{store, "failover-loses-lock", "n1 failed over to a replica without c1's key, so c2 acquired lock-1 while c1 still held it, and c1 overwrote c2's write.", expected},
+		{drawnByDice, "random-faults", "n4 restarted without c1's key, so c2 acquired lock-1 while c1 still held it, and c2 overwrote c1's write.", open},
+	} {
+		t.Run("first/"+c[1], func(t *testing.T) {
+			testFirstScreen(t, browser, filepath.Join(c[0], c[1], "latest", reports.PageFile), c[1], c[2], c[3])
+		})
+	}
+	t.Run("incidents", func(t *testing.T) { testIncidents(t, browser, store) })
 	violation := filepath.Join(store, "gc-pause-after-acquire", "latest", reports.PageFile)
 	t.Run("links", func(t *testing.T) { testLinks(t, browser, violation) })
 	t.Run("filter", func(t *testing.T) { testFilter(t, browser, violation) })
@@ -78,7 +94,7 @@ func testPage(t *testing.T, browser context.Context, report, name, want string) 
 				t.Errorf("the verdict is %q, want %q", lede, want)
 			}
 			b.is(`document.documentElement.scrollWidth`, width)
-			b.is(fmt.Sprintf(`[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > %d + 1 && !e.closest('.wide,.scroll,pre,svg,.timeline,.skip,thead')).map(e => e.outerHTML.slice(0, 80)).join()`, width), "")
+			b.is(fmt.Sprintf(`[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > %d + 1 && !e.closest('nav,.wide,.scroll,pre,svg,.timeline,.skip,thead')).map(e => e.outerHTML.slice(0, 80)).join()`, width), "")
 			b.is(`matchMedia('(prefers-color-scheme: dark)').matches`, scheme == "dark")
 			b.screenshot(fmt.Sprintf("%s-%d-%s", name, width, scheme), true)
 		}

@@ -88,7 +88,7 @@ func testTimeline(t *testing.T, browser context.Context, report string) {
 // seen is the range that the address of the page tells, in seconds.
 func (b *tab) seen() (from, to float64) {
 	b.Helper()
-	parts, _ := b.value(`(location.hash.match(/^#t=([\d.]+)-([\d.]+)$/) || []).slice(1).map(Number)`).([]any)
+	parts, _ := b.value(`(location.hash.match(/^#t=([\d.]+)-([\d.]+)(?:&v=\d+)?$/) || []).slice(1).map(Number)`).([]any)
 	if len(parts) != 2 {
 		b.Fatalf("the address tells no range: %v", b.value(`location.hash`))
 	}

@@ -93,7 +93,7 @@ func quantiles(m *readings) *Figure {
 // stretched is where a quantile stands: each further nine takes as much room.
 func stretched(q float64) float64 { return -math.Log10(1 - q) }
 
-// rate draws how many acquires a second were granted, and how many were not.
+// rate draws how many acquires per second were granted, and how many were not.
 func rate(m *readings) *Figure {
 	if len(m.acquires) == 0 || m.end <= 0 {
 		return nil
@@ -109,7 +109,7 @@ func rate(m *readings) *Figure {
 			refused[i] += 1 / bin
 		}
 	}
-	fig := figure("rate", "Acquires a second", "seconds", "acquires / s")
+	fig := figure("rate", "Acquires per second", "seconds", "acquires per second")
 	fig.Caption = fmt.Sprintf("Acquires that returned, granted (solid) and not granted (dashed), in each %s.", seconds(bin))
 	fig.upTo(m.end)
 	fig.plot.Y.Min = 0

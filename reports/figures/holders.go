@@ -21,7 +21,7 @@ func holders(m *readings) *Figure {
 		return nil
 	}
 	steps, most := counted(m)
-	fig := figure("holders", "Holders of one lock at once", "seconds", "clients that believe so")
+	fig := figure("holders", "Holders of one lock at once", "seconds", "clients that believe they hold the lock")
 	fig.Caption = "How many clients believed at one instant, each by its own clock, that they held the lock; of several locks, the one with most. It must never pass 1."
 	if most > 1 {
 		fig.Caption = fmt.Sprintf("How many clients believed at one instant, each by its own clock, that they held the lock. It passes 1: %d did at once.", most)

@@ -55,7 +55,7 @@ func (r *Report) Summary(w io.Writer, drawing func(outcome.Outcome) string) erro
 	}
 	d.table(r)
 	d.skips(r)
-	d.lines("No violation found in these runs under these faults is all that “holds” says.")
+	d.lines("“holds” means only: no violation was found in these runs.")
 	if _, err := io.WriteString(w, d.String()); err != nil {
 		return fmt.Errorf("write summary: %w", err)
 	}

@@ -67,7 +67,7 @@ func told(e *history.Event) string {
 	case e.Op == history.OpLog:
 		return fmt.Sprintf("the resource's log: %s of %s by %s %s at %s", name(e.Cause), key, name(e.Session), logWords[e.Type], words.Seconds(e.Applied))
 	case node != "" && e.Op != history.OpKey && e.Op != history.OpClock:
-		return wireWords[e.Type] + " " + node + " on " + name(e.Op) + " " + key
+		return answered(e, node, key)
 	}
 	if w := eventWords[e.Op+" "+string(e.Type)]; w != "" {
 		return strings.NewReplacer("KEY", key, "NODE", node).Replace(w)
@@ -126,9 +126,21 @@ var nemesisWords = map[history.Type]string{
 
 var logWords = map[history.Type]string{history.OK: "applied", history.Fail: "refused"}
 
-var wireWords = map[history.Type]string{
-	history.OK: "yes of", history.Fail: "no of", history.Info: "no known answer of", history.Invoke: "request to",
+// answered says what a node made of a command.
+func answered(e *history.Event, node, key string) string {
+	op := name(e.Op)
+	switch e.Type {
+	case history.OK:
+		return node + " " + cmp.Or(didWords[e.Op], "agreed to "+op) + " " + key
+	case history.Fail:
+		return node + " refused to " + op + " " + key
+	case history.Info:
+		return "no known answer of " + node + " to " + op + " " + key
+	}
+	return "request to " + node + " to " + op + " " + key
 }
+
+var didWords = map[string]string{history.OpSet: "set", history.OpRelease: "released", history.OpExtend: "extended", history.OpRead: "read", history.OpWrite: "wrote"}
 
 // eventWords are the events of clients and of the harness.
 var eventWords = map[string]string{
@@ -136,7 +148,7 @@ var eventWords = map[string]string{
 	"client begin": "the client starts", "client end": "the client ends",
 	"acquire invoke": "wants KEY", "acquire ok": "holds KEY", "acquire fail": "does not get KEY", "acquire info": "may have got KEY",
 	"extend invoke": "extends KEY", "extend ok": "has KEY for longer", "extend fail": "does not get KEY for longer", "extend info": "may have KEY for longer",
-	"read invoke": "reads under KEY", "read ok": "has read under KEY", "read fail": "may not read under KEY", "read info": "no answer to the read under KEY",
+	"read invoke": "reads under KEY", "read ok": "read completed", "read fail": "may not read under KEY", "read info": "no answer to the read under KEY",
 	"check ok": "looks at its deadline: still valid", "check fail": "looks at its deadline: over",
 	"write invoke": "writes under KEY", "write ok": "its write is applied", "write fail": "its write is refused", "write info": "no answer to its write",
 	"release invoke": "gives KEY back", "release ok": "KEY is given back", "release fail": "did not hold KEY", "release info": "release of KEY: outcome unknown",

@@ -3,7 +3,7 @@
 // Write turns a Page into it: the verdict, what happened, the timeline, the faults,
 // the numbers and figures, the history, how to run it again, and what the run can't
 // tell. A Page holds the run and what other packages have drawn of it. Its sections
-// have the ids verdict, story, timeline, faults, numbers, figures, history, again and
+// have the ids verdict, story, properties, timeline, faults, numbers, figures, history, again and
 // limits, event N is the row #eN, and a property's result is #p-PROPERTY.
 //
 // Each section is a file: a function from the run to plain data, which page.tmpl
@@ -57,8 +57,8 @@ var style template.CSS
 //go:embed page.js
 var script template.JS
 
-var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"plain": plain, "title": title, "subject": subject,
-	"sentence": sentence, "badges": badges, "setup": setup, "claim": claim, "source": source, "trouble": trouble, "judged": judged,
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"plain": plain, "title": title, "subject": subject, "where": where,
+	"lede": lede, "states": states, "tone": tone, "badges": badges, "setup": setup, "claim": claim, "source": source, "trouble": trouble, "judged": judged,
 	"faults": faults, "measured": measured, "drawn": drawn, "again": again, "limits": limits}).Parse(layout))
 
 // Write writes the page. The same Page gives the same bytes.

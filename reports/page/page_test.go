@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,19 +79,41 @@ func TestSentences(t *testing.T) {
 	never := tale()
 	never.Events[0].Params.Steps = append(never.Events[0].Params.Steps, history.PlannedStep{Step: 2, Fault: "kill", Targets: []string{"n1"}})
 	never.Params = *never.Events[0].Params
+	both := "C2 acquired k while c1 still held it."
 	for _, c := range []struct {
-		h         *history.History
-		want, say string
+		h                       *history.History
+		want, say, states, tone string
 	}{
-		{tale(), "violated", "tale on sim, seed 7: lease-linearizable was violated, which was not expected; mutual-exclusion was violated, as expected: "},
-		{tale(), "holds", "tale on sim, seed 7: mutual-exclusion and lease-linearizable were violated, which was not expected: "},
-		{quiet, "holds", "tale on sim, seed 7: No violation found in this run, which had no planned faults."},
-		{quiet, "violated", "No violation found in this run"},
-		{never, "holds", "tale on sim, seed 7: nothing could be decided: step 2 (kill n1) never came"},
+		{tale(), "violated", both, "mutual-exclusion was violated, as expected; lease-linearizable was violated, of which nothing was expected.", ""},
+		{tale(), "holds", both, "mutual-exclusion was violated, which was not expected; lease-linearizable was violated, of which nothing was expected.", "unexpected"},
+		{quiet, "holds", "No violation found in this run, which had no planned faults.", "", ""},
+		{quiet, "violated", "No violation found in this run", "", ""},
+		{never, "holds", "Nothing could be decided: step 2 (kill n1) never came", "", ""},
 	} {
-		if got := sentence(judge(c.h, c.want)); !strings.Contains(got, c.say) {
+		r := judge(c.h, c.want)
+		if got := lede(Page{Run: r, Diagram: sequence.Tell(r.History, r.Verdict)}); !strings.Contains(strings.ToLower(got), strings.ToLower(c.say)) {
 			t.Errorf("%q\nlacks %q", got, c.say)
 		}
+		if got := states(r); got != c.states {
+			t.Errorf("%q, want %q", got, c.states)
+		}
+		if got := tone(r); got != c.tone {
+			t.Errorf("tone %q, want %q", got, c.tone)
+		}
+	}
+}
+
+// What is violated comes first, what was not put to the test last.
+func TestOrderOfProperties(t *testing.T) {
+	var got []string
+	for _, x := range judged(judge(tale(), "holds"), nil) {
+		got = append(got, x.Got)
+	}
+	if first, last := got[0], got[len(got)-1]; first != "violated" || last != "not exercised" {
+		t.Errorf("%q", got)
+	}
+	if i := slices.Index(got, "not exercised"); slices.ContainsFunc(got[i:], func(s string) bool { return s != "not exercised" }) {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -34,36 +34,24 @@ func subject(r outcome.Run) string {
 	return name(s)
 }
 
-func title(r outcome.Run) string {
-	p := r.History.Params
-	s := subject(r)
-	if p.Backend != "" {
-		s += fmt.Sprintf(" on %s, seed %d", name(p.Backend), p.Seed)
+// where it was run: "on sim, seed 1".
+func where(r outcome.Run) string {
+	if p := r.History.Params; p.Backend != "" {
+		return fmt.Sprintf("on %s, seed %d", name(p.Backend), p.Seed)
 	}
-	return s
+	return ""
 }
 
-// sentence is the verdict in one.
-func sentence(r outcome.Run) string {
+func title(r outcome.Run) string { return words.Join(" ", subject(r), where(r)) }
+
+// lede is the verdict in one sentence: of a violation its cause and its harm.
+func lede(p Page) string {
+	r := p.Run
 	if r.Verdict.Assumption != "" {
-		return plain(title(r) + ": nothing could be decided: " + strings.TrimSuffix(r.Verdict.Assumption, ".") + ".")
+		return plain("Nothing could be decided: " + strings.TrimSuffix(r.Verdict.Assumption, ".") + ".")
 	}
-	expected, unexpected := violated(r)
-	var parts []string
-	for _, p := range []struct {
-		props []string
-		how   string
-	}{{unexpected, "which was not expected"}, {expected, "as expected"}} {
-		if len(p.props) > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s violated, %s", words.List(p.props), verb(len(p.props)), p.how))
-		}
-	}
-	if len(parts) > 0 {
-		why := ""
-		if first := shown(r); first != nil {
-			why = ": " + strings.TrimSuffix(first.Because, ".")
-		}
-		return plain(title(r) + ": " + strings.Join(parts, "; ") + why + ".")
+	if first := shown(r); first != nil {
+		return plain(full(cmp.Or(p.Diagram.Summary, first.Because)))
 	}
 	s := "No violation found in this run under these faults."
 	if len(r.History.Params.Steps) == 0 {
@@ -78,7 +66,33 @@ func sentence(r outcome.Run) string {
 			s += fmt.Sprintf(" %s could not be decided: %s.", j.Property, strings.TrimSuffix(j.Because, "."))
 		}
 	}
-	return plain(title(r) + ": " + s)
+	return plain(s)
+}
+
+// states is which properties were violated, and whether that was expected.
+func states(r outcome.Run) string {
+	expected, unexpected, open := violated(r)
+	var parts []string
+	for _, p := range []struct {
+		props []string
+		how   string
+	}{{unexpected, "which was not expected"}, {expected, "as expected"}, {open, "of which nothing was expected"}} {
+		if len(p.props) > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s violated, %s", words.List(p.props), verb(len(p.props)), p.how))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return plain(strings.Join(parts, "; ") + ".")
+}
+
+// tone is the class of the page's head: what nobody expected stands out.
+func tone(r outcome.Run) string {
+	if _, unexpected, _ := violated(r); len(unexpected) > 0 {
+		return "unexpected"
+	}
+	return ""
 }
 
 func verb(n int) string {
@@ -88,19 +102,23 @@ func verb(n int) string {
 	return "were"
 }
 
-// violated lists the violated properties, by whether somebody expected that.
-func violated(r outcome.Run) (expected, unexpected []string) {
+// violated lists the violated properties, by whether somebody expected that; of those in
+// open nobody said what to expect.
+func violated(r outcome.Run) (expected, unexpected, open []string) {
 	for _, res := range r.Verdict.Results {
 		if res.Outcome != checker.Violated {
 			continue
 		}
-		if j := judgement(r, res.Property); j != nil && j.AsExpected && j.Expected != "" && j.Expected != outcome.AnyOutcome {
+		switch j := judgement(r, res.Property); {
+		case j == nil || j.AsExpected && (j.Expected == "" || j.Expected == outcome.AnyOutcome):
+			open = append(open, res.Property)
+		case j.AsExpected:
 			expected = append(expected, res.Property)
-		} else {
+		default:
 			unexpected = append(unexpected, res.Property)
 		}
 	}
-	return expected, unexpected
+	return expected, unexpected, open
 }
 
 func judgement(r outcome.Run, property string) *outcome.Judgement {
@@ -131,22 +149,25 @@ func shown(r outcome.Run) *checker.Result {
 }
 
 func badges(r outcome.Run) []badge {
-	expected, unexpected := violated(r)
+	expected, unexpected, open := violated(r)
 	var out []badge
 	switch {
 	case r.Verdict.Assumption != "":
 		out = append(out, badge{doubt, "? undecided"})
-	case len(expected)+len(unexpected) > 0:
+	case len(expected)+len(unexpected)+len(open) > 0:
 		out = append(out, badge{alarm, "✗ violated"})
 	default:
 		out = append(out, badge{good, "○ no violation found"})
 	}
 	switch state := r.Outcome.State(); {
 	case r.Manifest == nil: // nobody said what was expected
+	case state == outcome.AsExpected && len(open) > 0 && len(expected) == 0:
+		out = append(out, badge{calm, "– nothing was expected"})
 	case state == outcome.AsExpected:
 		out = append(out, badge{good, "✓ as expected"})
+	case state == outcome.Undecided && r.Verdict.Assumption != "": // it says so already
 	case state == outcome.Undecided:
-		out = append(out, badge{doubt, "? can't say whether as expected"})
+		out = append(out, badge{doubt, "? undecided"})
 	case state == outcome.Unexpected:
 		out = append(out, badge{alarm, "! not as expected"})
 	default:
@@ -236,16 +257,12 @@ func trouble(r outcome.Run) []string {
 	return out
 }
 
-// group is results of one sort.
-type group struct {
-	Title, Note string
-	Rows        []result
-}
-
 type result struct {
 	Property, Expected, Got, Mark, Tone string
 	AsExpected, AsTone                  string
-	Because, Cause, Occasions           string
+	Sort                                string // safety, liveness or number
+	Because, Cause, Checked             string
+	Idle                                bool // it was not put to the test
 	Witness                             []ref
 	Losses                              []lossRow
 	Tried                               string // what came of running it again with the cause undone
@@ -256,38 +273,33 @@ var outcomes = map[checker.Outcome]badge{
 	checker.Holds: {good, "○"}, checker.Violated: {alarm, "✗"}, checker.Undecided: {doubt, "?"}, checker.NotExercised: {calm, "–"},
 }
 
-// judged is the table of properties, safety and liveness apart, and the numbers that
-// have a bound.
-func judged(r outcome.Run, rows map[int64]bool) []group {
-	all := []group{
-		{Title: "Safety", Note: "nothing bad happens, whatever the faults"},
-		{Title: "Liveness", Note: "something good happens, where the faults allow it"},
-		{Title: "Numbers", Note: "what was measured against its bound"},
-	}
-	add := func(x result, number bool) {
-		sort := 0
-		switch {
-		case number:
-			sort = 2
-		case checker.Liveness(x.Property):
-			sort = 1
-		}
-		all[sort].Rows = append(all[sort].Rows, x)
-	}
+// judged is the table of properties and of the numbers that have a bound: first what is
+// violated, last what was not put to the test.
+func judged(r outcome.Run, rows map[int64]bool) (all []result) {
 	for _, j := range r.Outcome.Judgements {
 		if j.Number != nil {
-			add(boundOf(j), true)
+			all = append(all, boundOf(j))
 		} else {
-			add(resultOf(j, r.Verdict.Result(j.Property), rows), false)
+			all = append(all, resultOf(j, r.Verdict.Result(j.Property), rows))
 		}
 	}
 	for _, res := range r.Verdict.Results {
 		if judgement(r, res.Property) == nil { // nobody held it against anything
-			add(resultOf(outcome.Judgement{Property: res.Property, Got: res.Outcome, Cause: res.Cause, Node: res.Node,
-				Because: res.Because, AsExpected: true}, &res, rows), false)
+			all = append(all, resultOf(outcome.Judgement{Property: res.Property, Got: res.Outcome, Cause: res.Cause, Node: res.Node,
+				Because: res.Because, AsExpected: true}, &res, rows))
 		}
 	}
-	return slices.DeleteFunc(all, func(g group) bool { return len(g.Rows) == 0 })
+	rank := func(x result) int {
+		switch {
+		case x.Idle:
+			return 4
+		case x.AsTone == alarm:
+			return 0
+		}
+		return slices.Index([]string{alarm, doubt, good}, x.Tone) + 1
+	}
+	slices.SortStableFunc(all, func(x, y result) int { return cmp.Compare(rank(x), rank(y)) })
+	return all
 }
 
 func resultOf(j outcome.Judgement, res *checker.Result, rows map[int64]bool) result {
@@ -300,10 +312,7 @@ func resultOf(j outcome.Judgement, res *checker.Result, rows map[int64]bool) res
 	if res == nil {
 		return x
 	}
-	x.Occasions = words.Grouped(res.Occasions)
-	if res.Incidents > 1 {
-		x.Occasions += ", violated " + words.Grouped(res.Incidents) + " times"
-	}
+	x.Checked = checked(res)
 	x.Losses = losses(res, rows)
 	if c := j.Confirmation; c != nil {
 		x.Tried = plain(string(c.State) + ": " + c.Why + ".")
@@ -314,6 +323,28 @@ func resultOf(j outcome.Judgement, res *checker.Result, rows map[int64]bool) res
 		x.Range = words.Decimal(max(w.From-margin, 0), 3) + "-" + words.Decimal(w.To+margin, 3)
 	}
 	return x
+}
+
+// checked says how often a property was put to the test, and how often it was violated.
+func checked(res *checker.Result) string {
+	if res.Occasions == 0 {
+		return "never"
+	}
+	s := times(res.Occasions)
+	if res.Incidents > 0 {
+		s += ", violated " + times(res.Incidents)
+	}
+	return s
+}
+
+func times(n int) string {
+	switch n {
+	case 1:
+		return "once"
+	case 2:
+		return "twice"
+	}
+	return words.Plural(n, "time")
 }
 
 // lossRow is what became of the first's key on one node that granted both.
@@ -344,6 +375,7 @@ func losses(res *checker.Result, rows map[int64]bool) (all []lossRow) {
 
 func boundOf(j outcome.Judgement) result {
 	x := begun(j)
+	x.Sort = "number"
 	x.Got, x.Mark, x.Tone = outcome.Figure(j.Number.Value), "○", good
 	if j.Got == checker.Undecided {
 		x.Got, x.Mark, x.Tone = "unknown", "?", doubt
@@ -356,7 +388,10 @@ func boundOf(j outcome.Judgement) result {
 
 func begun(j outcome.Judgement) result {
 	look := outcomes[j.Got]
-	x := result{Property: name(j.Property), Expected: name(cmp.Or(j.Expected, "–")), Got: j.Got.String(), Mark: look.Text, Tone: look.Tone}
+	x := result{Property: name(j.Property), Sort: "safety", Idle: j.Got == checker.NotExercised, Expected: name(cmp.Or(j.Expected, "–")), Got: j.Got.String(), Mark: look.Text, Tone: look.Tone}
+	if checker.Liveness(j.Property) {
+		x.Sort = "liveness"
+	}
 	switch {
 	case j.Expected == "" || j.Expected == outcome.AnyOutcome:
 		x.AsExpected, x.AsTone = "–", calm
@@ -367,7 +402,7 @@ func begun(j outcome.Judgement) result {
 	case j.AsExpected:
 		x.AsExpected, x.AsTone = "✓ as expected", good
 	case j.Open():
-		x.AsExpected, x.AsTone = "? can't say", doubt
+		x.AsExpected, x.AsTone = "? undecided", doubt
 	default:
 		x.AsExpected, x.AsTone = "! not as expected", alarm
 	}

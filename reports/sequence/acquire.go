@@ -37,16 +37,14 @@ func (b *builder) drawFutile(s *session, me int) {
 	if w.rounds == 0 {
 		return
 	}
-	times := words.Plural(w.rounds, "time")
-	label := fmt.Sprintf("%s tries %s: %s", short(s.Client()), times, w.because())
-	if w.rounds == 1 {
-		label = fmt.Sprintf("%s tries once: %s", short(s.Client()), w.because())
-	} else if w.to > w.from {
+	tries := times(w.rounds)
+	label := fmt.Sprintf("%s tries %s: %s", short(s.Client()), tries, w.because())
+	if w.to > w.from {
 		label += ", until " + words.Seconds(w.to)
 	}
 	b.sheet.note(Note{Lane: me, At: max(w.from, b.scene.from), Mark: Dot, Label: label, Events: numbers(w.events...)})
 	if !s.Granted() {
-		b.caption.tell(max(w.from, b.scene.from), short(s.Client()), fmt.Sprintf("tried %s in vain from %s to %s (%s)", times, words.Seconds(w.from), words.Seconds(w.to), w.because()))
+		b.caption.tell(max(w.from, b.scene.from), short(s.Client()), fmt.Sprintf("tried %s in vain %s (%s)", tries, words.FromTo(w.from, w.to), w.because()))
 	}
 }
 

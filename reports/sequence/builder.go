@@ -16,7 +16,7 @@ func newBuilder(sc *scene) *builder {
 // diagram is what was drawn.
 func (b *builder) diagram() Diagram {
 	return Diagram{
-		Title: b.scene.headline(), Caption: b.caption.sentences(b.lanes), Omitted: b.scene.omitted(),
+		Title: b.scene.headline(), Summary: b.scene.summary(), Caption: b.caption.sentences(b.lanes), Omitted: b.scene.omitted(),
 		Lanes: b.lanes.all, Arrows: b.sheet.arrows, Bars: b.sheet.bars, Notes: b.sheet.notes, Bands: b.sheet.bands,
 		Stop: b.f.stopped(),
 	}

@@ -210,7 +210,13 @@ func together(a, b *session) (from, to int64) {
 // apply is what became of one write at the resource.
 type apply struct {
 	facts.Write
-	lost []string // clients whose updates it did away with
+	lost []lostWrite // what it did away with, in the order of versions
+}
+
+// lostWrite is an update that a later write did away with.
+type lostWrite struct {
+	client  string
+	version int64
 }
 
 // readLog says of each write whose updates it did away with: one that is based on an
@@ -232,10 +238,10 @@ func (f *course) readLog() {
 		// Far more than a few lost versions is no history of ours.
 		for v := w.Met; v > w.Version && minus(w.Met, v) < 100; v-- {
 			if who := writers[version{w.Key, v}]; who != "" {
-				a.lost = append([]string{who}, a.lost...)
+				a.lost = append(a.lost, lostWrite{who, v})
 			}
 		}
-		a.lost = unique(a.lost)
+		slices.Reverse(a.lost)
 		writers[version{w.Key, w.Made}] = f.writer(w.Event)
 	}
 }

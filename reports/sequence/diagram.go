@@ -7,6 +7,7 @@ package sequence
 // for.
 type Diagram struct {
 	Title   string   `json:"title"`   // one line: what was run, and what came of it
+	Summary string   `json:"summary"` // the violation in one sentence, cause and harm, without its full stop; "": none is shown
 	Caption []string `json:"caption"` // the story in sentences, in order
 	Omitted string   `json:"omitted,omitempty"`
 

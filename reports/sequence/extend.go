@@ -69,8 +69,11 @@ func (f *course) expiry(set *event) int64 {
 }
 
 func times(n int) string {
-	if n == 1 {
+	switch n {
+	case 1:
 		return "once"
+	case 2:
+		return "twice"
 	}
 	return words.Plural(n, "time")
 }

@@ -11,6 +11,9 @@ import (
 	"lockpick/reports/words"
 )
 
+// longestSaw is how much is told of what was seen of a fault.
+const longestSaw = 200
+
 // faultWords is how a fault is told.
 type faultWords struct {
 	nemesis.Told
@@ -18,14 +21,15 @@ type faultWords struct {
 }
 
 // whole tells of a fault that ended. What a node came back with matters.
-func (w faultWords) whole(from, to, back string) string {
+func (w faultWords) whole(begin, end int64, back string) string {
+	from, to := words.Seconds(begin), words.Seconds(end)
 	switch {
 	case w.Back != "":
 		return fmt.Sprintf("%s at %s, and %s at %s", w.Was, from, w.Back, to)
 	case w.State != nemesis.Down:
-		return fmt.Sprintf("%s from %s to %s", w.Was, from, to)
+		return w.Was + " " + words.FromTo(begin, end)
 	case back != "":
-		back = " (" + words.Fit(back, 60) + ")"
+		back = " (" + words.Fit(back, longestSaw) + ")"
 	}
 	return fmt.Sprintf("%s at %s and started again at %s%s", w.Was, from, to, back)
 }
@@ -37,7 +41,7 @@ func wordsFor(g []*facts.Fault, targets, held string) faultWords {
 	client = short(client)
 	saw := ""
 	if g[0].Begin != nil && g[0].Begin.Cause != "" {
-		saw = " (" + words.Fit(g[0].Begin.Cause, 60) + ")"
+		saw = " (" + words.Fit(g[0].Begin.Cause, longestSaw) + ")"
 	}
 	w := faultWords{Told: toldOf(g[0].Kind), mark: Down, over: Up}
 	kind, _ := nemesis.KindOf(g[0].Kind)

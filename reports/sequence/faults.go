@@ -10,8 +10,19 @@ import (
 )
 
 // drawFaults draws what the nemesis did. One step that hits many targets within a
-// moment is one fact.
+// moment is one fact. What changed nothing is counted at the story's end.
 func (b *builder) drawFaults() {
+	for _, g := range grouped(b.scene.idle, func(ft *facts.Fault) string { return ft.Target }) {
+		more := times(len(g))
+		if slices.ContainsFunc(b.scene.faults, func(ft *facts.Fault) bool {
+			return ft.Target == g[0].Target && nemesis.ToldOf(ft.Kind).State == nemesis.Stopped
+		}) {
+			if more = "once more"; len(g) > 1 {
+				more = words.Plural(len(g), "more time")
+			}
+		}
+		b.caption.tell(never, short(g[0].Target), "was paused "+more+", without effect")
+	}
 	for _, g := range b.scene.faultGroups() {
 		lane := b.faultLane(g)
 		targets := b.scene.faultTargets(g)
@@ -24,7 +35,7 @@ func (b *builder) drawFaults() {
 				label += ": " + end.Cause // what the node has now is what matters
 			}
 			b.sheet.note(Note{Lane: lane, At: end.T, Mark: w.over, Label: label, Events: numbers(endings(g)...)})
-			b.caption.tell(from, w.Whom, w.whole(words.Seconds(from), words.Seconds(end.T), end.Cause))
+			b.caption.tell(from, w.Whom, w.whole(from, end.T, end.Cause))
 		} else {
 			b.caption.tell(from, w.Whom, fmt.Sprintf("%s at %s", w.Was, words.Seconds(from)))
 		}

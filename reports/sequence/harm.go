@@ -83,8 +83,8 @@ func (b *builder) drawOverlap() {
 	}
 	if from >= to {
 		if b.scene.result.Cause == checker.Overlap && w != nil {
-			b.caption.tell(w.From, "both", fmt.Sprintf("must have held %s from %s to %s, by the answers that they got, though they never believed so at once",
-				short(x.Key()), words.Seconds(w.From), words.Seconds(min(w.To, b.f.last))))
+			b.caption.tell(w.From, "both", fmt.Sprintf("must have held %s %s, by the answers that they got, though they never believed so at once",
+				short(x.Key()), words.FromTo(w.From, min(w.To, b.f.last))))
 		}
 		return
 	}
@@ -95,8 +95,12 @@ func (b *builder) drawOverlap() {
 	if to == never {
 		to = b.f.last
 	} else {
-		label += " until " + words.Seconds(to)
+		if words.Seconds(from) == words.Seconds(to) {
+			label += " for " + words.Span(minus(to, from))
+		} else {
+			label += " until " + words.Seconds(to)
+		}
 	}
 	b.sheet.band(from, to, label, numbers(x.Acquire.Return, y.Acquire.Return))
-	b.caption.tell(from, "both", fmt.Sprintf("believed that they held %s from %s to %s", short(x.Key()), words.Seconds(from), words.Seconds(to)))
+	b.caption.tell(from, "both", fmt.Sprintf("believed that they held %s %s", short(x.Key()), words.FromTo(from, to)))
 }

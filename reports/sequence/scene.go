@@ -9,6 +9,7 @@ import (
 	"lockpick/checker"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
+	"lockpick/nemesis"
 	"lockpick/reports/words"
 )
 
@@ -19,7 +20,8 @@ type scene struct {
 	focus     []*session
 	deletions []deletion
 	extra     []*session     // whose releases deleted a key of the focus
-	faults    []*facts.Fault // those that touch what is shown
+	faults    []*facts.Fault // those that touch what is shown, and may have changed it
+	idle      []*facts.Fault // pauses of clients that changed nothing
 	from, to  int64          // the span that is shown
 	folded    int            // faults that are not drawn
 }
@@ -62,6 +64,10 @@ func (sc *scene) settle() {
 		if !sc.touches(ft) || ft.From() > sc.to || ft.To() < from {
 			continue
 		}
+		if sc.changesNothing(ft) {
+			sc.idle = append(sc.idle, ft)
+			continue
+		}
 		if len(sc.faults) == mostTargets {
 			sc.folded++
 			continue
@@ -69,6 +75,29 @@ func (sc *scene) settle() {
 		sc.faults = append(sc.faults, ft)
 		sc.from = min(sc.from, ft.From())
 	}
+}
+
+// changesNothing reports whether a violation would be told the same without a fault: a
+// pause of a client while it neither asked for the lock, nor was on its way to the storage,
+// nor outlived its lease. A reader follows one of them; it takes more to be counted.
+func (sc *scene) changesNothing(ft *facts.Fault) bool {
+	if !sc.violated() || nemesis.ToldOf(ft.Kind).State != nemesis.Stopped || !slices.Contains(sc.f.Params.Clients, ft.Target) {
+		return false
+	}
+	for _, s := range slices.Concat(sc.focus, sc.extra) {
+		if s.Client() != ft.Target {
+			continue
+		}
+		if ft.From() <= s.until && s.until <= ft.To() || ft.From() <= s.begin && sc.f.start(s) <= ft.To() {
+			return false
+		}
+		for _, c := range s.calls[1:] {
+			if ft.From() <= c.Ended() && c.Call.T <= ft.To() {
+				return false
+			}
+		}
+	}
+	return !slices.ContainsFunc(sc.result.Losses, func(l checker.Loss) bool { return slices.Contains(l.Steps, ft.Step) })
 }
 
 // deleters are the sessions beside the focus whose clients' releases took a key away.

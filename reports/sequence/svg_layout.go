@@ -16,7 +16,7 @@ const mostInstants = 600
 // layOut gives all parts of a diagram their places, and its title and story where
 // they are wanted.
 func layOut(d Diagram, o SVGOptions) *picture {
-	p := &picture{options: o, axis: newAxis(instants(d)), used: map[State]bool{}}
+	p := &picture{options: o, axis: newAxis(instants(d)).squeezed(widestAxis), used: map[State]bool{}}
 	p.right = left + 40
 	if n := len(p.axis.x); n > 0 {
 		p.right = p.axis.x[n-1] + 90
@@ -28,6 +28,10 @@ func layOut(d Diagram, o SVGOptions) *picture {
 	p.drawBands(d)
 	p.drawBars(d)
 	wishes := append(p.drawArrows(d), p.drawMarks(d)...)
+	p.sayHeld()
+	for _, b := range d.Bands {
+		wishes = append(wishes, wish{x: p.axis.pos(b.From), y: p.top + 12, label: escape(b.Label), bad: true, still: true})
+	}
 	slices.SortStableFunc(wishes, func(a, b wish) int { return cmp.Compare(a.rank, b.rank) })
 	for _, w := range wishes {
 		p.place(w)
@@ -89,11 +93,14 @@ func (p *picture) head(d Diagram) {
 
 func (p *picture) drawLanes(d Diagram) {
 	p.bottom = p.top + 90
+	gap := min(max(drawingHeight/float64(max(len(d.Lanes)-1, 1)), leastLaneGap), mostLaneGap)
 	for i, l := range d.Lanes {
-		y := p.top + 80 + float64(i)*laneGap
-		p.lanes, p.bottom = append(p.lanes, y), y+84
+		y := p.top + 70 + float64(i)*gap
+		p.lanes, p.bottom = append(p.lanes, y), y+64
 		p.body.WriteString(shape(`<path class="sq-lane" d="M%v %vH%v"/>`+"\n", left-8.0, y, p.right))
-		p.body.WriteString(text{x: left - 16, y: y + 4, lines: []string{words.Fit(escape(l.title()), 16)}, anchor: "end", class: "sq-name"}.svg())
+		lines := wrap(escape(l.title()), 16, 3)
+		p.taken = append(p.taken, box{0, y - float64(len(lines))*lineHeight/2 - 4, left - 10, y + float64(len(lines))*lineHeight/2 + 4})
+		p.body.WriteString(text{x: left - 16, y: y + 4 - float64(len(lines)-1)*lineHeight/2, lines: lines, anchor: "end", class: "sq-name"}.svg())
 	}
 }
 
@@ -103,7 +110,6 @@ func (p *picture) drawBands(d Diagram) {
 		w := max(p.axis.pos(b.To)-x, 3)
 		p.bands.WriteString(p.group(b.Events, escape(b.Label), shape(`<rect x="%v" y="%v" width="%v" height="%v" fill="url(#%valarm)" opacity=".35"/>`, x, p.top, w, p.bottom-p.top, p.prefix())+
 			shape(`<path class="sq-edge" d="M%v %vV%vM%v %vV%v"/>`, x, p.top, p.bottom, x+w, p.top, p.bottom)))
-		p.place(wish{x: x, y: p.top + 12, label: escape(b.Label), bad: true, must: true, still: true})
 	}
 }
 
@@ -120,7 +126,7 @@ func (p *picture) drawBars(d Diagram) {
 				w = p.right - x // it lasts beyond the picture
 			}
 			p.used[state] = true
-			p.body.WriteString(p.group(b.Events, string(state)+" from "+words.Seconds(b.From)+" to "+words.Seconds(b.To), p.bar(state, x, p.lanes[b.Lane], max(w, 2))))
+			p.body.WriteString(p.group(b.Events, string(state)+" "+words.FromTo(b.From, b.To), p.bar(state, x, p.lanes[b.Lane], max(w, 2))))
 		}
 	}
 }
@@ -132,11 +138,24 @@ func (p *picture) bar(state State, x, y, w float64) string {
 	case Dead:
 		return shape(`<rect class="sq-gone" x="%v" y="%v" width="%v" height="4"/><path class="sq-dead" d="M%v %vh%v"/>`, x, y-2, w, x, y, w)
 	}
-	bar := shape(`<rect class="sq-holds" x="%v" y="%v" width="%v" height="16" rx="2"/>`, x, y-8, w)
-	if words := "believes that it holds"; w > charWidth*float64(len(words))+12 {
-		bar += shape(`<text class="sq-in" x="%v" y="%v">%v</text>`, x+6, y+4, words)
+	p.held = append(p.held, box{x, y - 8, x + w, y + 8})
+	return shape(`<rect class="sq-holds" x="%v" y="%v" width="%v" height="16" rx="2"/>`, x, y-8, w)
+}
+
+// sayHeld writes into the bars what they are, where no arrow and no mark is in the way.
+func (p *picture) sayHeld() {
+	const words = "believes that it holds"
+	for _, bar := range p.held {
+		for x := bar.x1 + 6; x+charWidth*float64(len(words)) < bar.x2; x += 8 {
+			b := box{x, bar.y1, x + charWidth*float64(len(words)), bar.y2}
+			if !p.clear(b) {
+				continue
+			}
+			p.taken = append(p.taken, b)
+			p.texts = append(p.texts, text{x: x, y: bar.y1 + 12, lines: []string{words}, class: "sq-in"})
+			break
+		}
 	}
-	return bar
 }
 
 // drawArrows draws the messages, and says which labels they want.
@@ -154,6 +173,7 @@ func (p *picture) drawArrows(d Diagram) (wishes []wish) {
 				title += ", arrived at " + words.Seconds(a.Arrived)
 			}
 			x2 = max(x2, x1+3)
+			p.shafts = append(p.shafts, shaft{x1, y1, x2, y2})
 			p.body.WriteString(p.group(a.Events, title, a.shape(x1, y1, x2, y2)))
 			if a.Mark != "" && !a.Lost {
 				p.addMark(mark{mark: a.Mark, x: x2, y: y2, bad: a.Bad, title: title, events: a.Events})
@@ -162,7 +182,7 @@ func (p *picture) drawArrows(d Diagram) (wishes []wish) {
 				continue // the arrows of one fact say the same
 			}
 			wishes = append(wishes, wish{x: x1, y: y1, toX: x2, toY: y2, label: label, bad: a.Bad, along: true, rank: 2},
-				wish{x: x2, y: y2, label: detail, bad: a.Bad, must: a.Bad, rank: rank(a.Bad, 3)})
+				wish{x: x2, y: y2, label: detail, bad: a.Bad, rank: rank(a.Bad, 3)})
 		}
 	}
 	return wishes
@@ -196,7 +216,7 @@ func (p *picture) drawMarks(d Diagram) (wishes []wish) {
 			y = p.lanes[n.Lane]
 			p.addMark(mark{mark: n.Mark, x: x, y: y, bad: n.Bad, title: escape(n.Label) + ", at " + words.Seconds(n.At), events: n.Events})
 		}
-		wishes = append(wishes, wish{x: x, y: y, label: escape(n.Label), bad: n.Bad, must: true, rank: rank(n.Bad, 1)})
+		wishes = append(wishes, wish{x: x, y: y, label: escape(n.Label), bad: n.Bad, rank: rank(n.Bad, 1)})
 	}
 	return wishes
 }
@@ -254,7 +274,7 @@ func (p *picture) foot(d Diagram) {
 		}
 	}
 	if len(d.Bands) > 0 {
-		legend = append(legend, "hatched band: two believe so at once")
+		legend = append(legend, "hatched band: two believe that they hold it")
 	}
 	if p.broken {
 		legend = append(legend, "//: a second or more is cut short")

@@ -22,6 +22,8 @@ type picture struct {
 	marks              []mark
 	texts              []text
 	taken              []box // where texts and marks are
+	shafts             []shaft
+	held               []box // bars that say what they are, where there is room
 	notes              []string
 	used               map[State]bool
 	broken             bool // the axis is, somewhere
@@ -29,15 +31,42 @@ type picture struct {
 
 type box struct{ x1, y1, x2, y2 float64 }
 
+// shaft is the line of an arrow.
+type shaft struct{ x1, y1, x2, y2 float64 }
+
+// through reports whether a shaft comes within a few pixels of a box.
+func (s shaft) through(b box) bool {
+	const near = 3
+	lo, hi := max(min(s.y1, s.y2), b.y1-near), min(max(s.y1, s.y2), b.y2+near)
+	if lo > hi {
+		return false
+	}
+	x := func(y float64) float64 {
+		if s.y1 == s.y2 {
+			return s.x1
+		}
+		return s.x1 + (y-s.y1)/(s.y2-s.y1)*(s.x2-s.x1)
+	}
+	from, to := min(x(lo), x(hi)), max(x(lo), x(hi))
+	if s.y1 == s.y2 {
+		from, to = min(s.x1, s.x2), max(s.x1, s.x2)
+	}
+	return from < b.x2+near && b.x1-near < to
+}
+
 // Measures, in pixels.
 const (
-	left         = 128 // of the first instant
-	laneGap      = 140
-	lineHeight   = 14
-	charWidth    = 6.6 // of the font at 12 px, rather too much than too little
-	titleWidth   = 9.2 // at 16 px
-	leastPicture = 760
-	labelChars   = 26 // where a label is broken
+	left          = 128 // of the first instant
+	drawingHeight = 480 // of all lanes, so that a window shows them
+	leastLaneGap  = 96
+	mostLaneGap   = 140
+	widestAxis    = 850 // so that a page shows the picture at its size
+	leastGap      = 18  // between two instants
+	lineHeight    = 14
+	charWidth     = 6.6 // of the font at 12 px, rather too much than too little
+	titleWidth    = 9.2 // at 16 px
+	leastPicture  = 760
+	labelChars    = 26 // where a label is broken
 )
 
 // shape is a piece of SVG, with coordinates to a tenth.
@@ -143,6 +172,24 @@ func newAxis(at []int64) axis {
 			x += min(max(20+14*math.Log10(1+gap/1e5), 20), 96)
 		}
 		a.x = append(a.x, x)
+	}
+	return a
+}
+
+// squeezed is the axis with gaps narrowed alike, as far as they may be, where it would be
+// wider than a page.
+func (a axis) squeezed(most float64) axis {
+	n := len(a.x)
+	if n < 2 || a.x[n-1]-left <= most {
+		return a
+	}
+	share := most / (a.x[n-1] - left)
+	x, before := float64(left), a.x[0]
+	for i := 1; i < n; i++ {
+		gap := a.x[i] - before
+		before = a.x[i]
+		x += max(gap*share, min(gap, leastGap))
+		a.x[i] = x
 	}
 	return a
 }

@@ -46,13 +46,17 @@ func (s *session) wrote(c facts.Operation, p *apply, at int64, fencing string) w
 		w.bad = true
 		victim := fmt.Sprintf("version %d", p.Met)
 		if len(p.lost) > 0 {
-			victim = list(p.lost) + "'s update"
+			victim = versionsLost(p.lost)
+		}
+		is, was := "is", "was"
+		if len(p.lost) > 1 {
+			is, was = "are", "were"
 		}
 		if !late {
 			w.label = "ACCEPTED"
 		}
-		w.label += fmt.Sprintf(", based on version %d: %s is LOST", base, victim)
-		w.words += ": " + victim + " was lost"
+		w.label += fmt.Sprintf(", based on version %d: %s %s LOST", base, victim, is)
+		w.words += ": " + victim + " " + was + " lost"
 	}
 	return w
 }

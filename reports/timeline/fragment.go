@@ -24,7 +24,7 @@ var Script string
 //go:embed fragment.html
 var fragment string
 
-var fragmentTemplate = template.Must(template.New("timeline").Parse(fragment))
+var fragmentTemplate = template.Must(template.New("timeline").Funcs(template.FuncMap{"number": func(i int) int { return i + 1 }}).Parse(fragment))
 
 // Fragment is the timeline as a part of a page. An error is a bug.
 func (t Timeline) Fragment() (template.HTML, error) {
@@ -47,12 +47,12 @@ func (t Timeline) Fragment() (template.HTML, error) {
 // Range is the view as an address in the page, with a margin.
 func (v View) Range() string {
 	margin := max((v.To-v.From)/2, 5000)
-	return fmt.Sprintf("#t=%.6g-%.6g", float64(max(0, v.From-margin))/1e6, float64(v.To+margin)/1e6)
+	return "#t=" + words.Decimal(max(0, v.From-margin)*1000, 6) + "-" + words.Decimal((v.To+margin)*1000, 6)
 }
 
 // When is the view's span in words.
 func (v View) When() string {
-	return fmt.Sprintf("%s to %s", words.Seconds(v.From*1000), words.Seconds(v.To*1000))
+	return words.FromTo(v.From*1000, v.To*1000)
 }
 
 type legend struct{ Class, Words string }

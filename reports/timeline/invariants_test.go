@@ -80,6 +80,7 @@ func laidOutAs(t *testing.T, h *history.History, v checker.Verdict) Timeline {
 	}
 	geometry(t, tl)
 	items(t, tl, h)
+	incidents(t, tl, v)
 	if tl.Omitted == "" && v.Assumption == "" && v.Numbers != nil {
 		counts(t, tl, h, v)
 	}
@@ -131,6 +132,29 @@ func items(t *testing.T, tl Timeline, h *history.History) {
 		}
 		if last := tl.Items[n-1]; last.From > i.From || !tl.Rows[i.Row].Cover && last.To > i.From {
 			t.Errorf("overlap in row %d of %s:\n%s\n%s", i.Row, tl.Lanes[tl.Rows[i.Row].Lane].Name, told(tl, last), told(tl, i))
+		}
+	}
+}
+
+// incidents sees that each that the verdict counts can be reached, and that the page opens
+// with the whole of the one that it shows.
+func incidents(t *testing.T, tl Timeline, v checker.Verdict) {
+	t.Helper()
+	of := map[string]int{}
+	for i, x := range tl.Views {
+		of[x.Property]++
+		if i > 0 && x.From < tl.Views[i-1].From || x.From < 0 || x.From > x.To || x.To > tl.End {
+			t.Errorf("incident %d of %s lies at %d to %d", i, x.Property, x.From, x.To)
+		}
+	}
+	for _, property := range []string{checker.MutualExclusion, checker.ResourceSafety} {
+		if r := v.Result(property); r != nil && r.Witness != nil && r.Incidents > 0 && of[property] != r.Incidents {
+			t.Errorf("%d incidents of %s are listed, and the checker counts %d: %+v", of[property], property, r.Incidents, tl.Views)
+		}
+	}
+	if len(tl.Views) > 0 {
+		if x := tl.Views[tl.First]; tl.Open[0] > x.From || tl.Open[1] < x.To {
+			t.Errorf("the page opens at %v, and the harm lasts from %d to %d", tl.Open, x.From, x.To)
 		}
 	}
 }

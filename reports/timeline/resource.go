@@ -20,7 +20,7 @@ func (b *builder) resourceLane(v checker.Verdict) {
 	}
 	b.chart.lane(name, Resource)
 	row := b.chart.row(26)
-	harm := harmed(v)
+	harm := b.run.harmed(v)
 	for _, w := range b.run.f.Writes() {
 		e := w.Event
 		if e.Applied == 0 {
@@ -46,13 +46,20 @@ func (b *builder) resourceLane(v checker.Verdict) {
 }
 
 // harmed is the events by which the resource came to harm, and how.
-func harmed(v checker.Verdict) map[int64]string {
+func (r *run) harmed(v checker.Verdict) map[int64]string {
 	harm := map[int64]string{}
 	for _, name := range []string{checker.FencingOrder, checker.ResourceSafety} {
-		if r := v.Result(name); r != nil && r.Outcome == checker.Violated && r.Witness != nil {
-			for _, n := range r.Witness.Events {
-				harm[n] = r.Because
+		res := v.Result(name)
+		if res == nil || res.Outcome != checker.Violated || res.Witness == nil {
+			continue
+		}
+		for _, x := range r.incidents(name) {
+			for _, n := range x.events {
+				harm[n] = x.because
 			}
+		}
+		for _, n := range res.Witness.Events {
+			harm[n] = res.Because
 		}
 	}
 	return harm

@@ -10,7 +10,6 @@ import (
 // Of so many items the page stays small, and is drawn at once.
 const (
 	mostItems = 16000
-	mostViews = 50
 )
 
 // openAt chooses what a reader sees first: the window of the first violation with
@@ -21,7 +20,7 @@ func (c *chart) openAt(s Span, violated bool) {
 		return
 	}
 	for _, i := range c.t.Items {
-		if slices.ContainsFunc(i.Events, func(n int64) bool { return slices.Contains(c.t.Views[0].Events, n) }) {
+		if slices.ContainsFunc(i.Events, func(n int64) bool { return slices.Contains(c.t.Views[c.t.First].Events, n) }) {
 			s[0], s[1] = min(s[0], i.From), max(s[1], min(i.To, s[1]+(s[1]-s[0])))
 		}
 	}

@@ -15,18 +15,21 @@ import (
 // began, heights are pixels. Texts may hold whatever a history holds: a renderer
 // shows them as text.
 type Timeline struct {
-	End     int64    `json:"end"`    // of the run's own time
-	Open    Span     `json:"open"`   // what a reader sees first
-	Whole   Span     `json:"whole"`  // the span in which nothing is folded or left out
-	Height  int      `json:"height"` // of all lanes
-	Lanes   []Lane   `json:"lanes"`  // from top to bottom
-	Rows    []Row    `json:"rows"`
-	Lines   []Line   `json:"lines"`
-	Kinds   []Kind   `json:"kinds"`   // that items are of
-	Texts   []string `json:"texts"`   // that items point to; the first is ""
-	Items   []Item   `json:"items"`   // by row, and in a row by time
-	Views   []View   `json:"views"`   // the violations, in the order of the verdict
-	Omitted string   `json:"omitted"` // what is not drawn, "" if all is
+	End    int64    `json:"end"`    // of the run's own time
+	Open   Span     `json:"open"`   // what a reader sees first
+	Whole  Span     `json:"whole"`  // the span in which nothing is folded or left out
+	Height int      `json:"height"` // of all lanes
+	Lanes  []Lane   `json:"lanes"`  // from top to bottom
+	Rows   []Row    `json:"rows"`
+	Lines  []Line   `json:"lines"`
+	Kinds  []Kind   `json:"kinds"` // that items are of
+	Texts  []string `json:"texts"` // that items point to; the first is ""
+	Items  []Item   `json:"items"` // by row, and in a row by time
+	Views  []View   `json:"views"` // the incidents, in the order of time
+	First  int      `json:"first"` // of them, the one that the page opens with
+	// Unlisted is which incidents the views lack, in a sentence, "" if none.
+	Unlisted string `json:"-"`
+	Omitted  string `json:"omitted"` // what is not drawn, "" if all is
 }
 
 // Span is from one instant to another.
@@ -96,6 +99,8 @@ type View struct {
 	From     int64   `json:"from"`
 	To       int64   `json:"to"`
 	Events   []int64 `json:"events"`
+
+	shown bool // the verdict shows it first
 }
 
 // Of lays a run out as the verdict judges it. It takes any history, also one that

@@ -5,6 +5,7 @@
   'use strict';
   const root = document.getElementById('tl');
   if (!root) return;
+  const section = root.closest('section') || root;
   const started = performance.now();
   const $ = (selector) => root.querySelector(selector);
   const data = JSON.parse($('.tl-data').textContent);
@@ -23,7 +24,8 @@
   let from = data.open[0], to = data.open[1]; // what is looked at
   let width = 0, gutter = 0;
   let session = 0, lit = new Set(); // what is chosen: a session's text, and its events
-  let focused = null, printing = false, frame = 0, view = -1; // view: of the violation looked at
+  let focused = null, printing = false, frame = 0;
+  let view = -1, told = 0; // the incident looked at; its number if the address tells it
 
   const x = (t) => gutter + (t - from) / (to - from) * (width - gutter - 6);
   const time = (px) => from + (px - gutter) / (width - gutter - 6) * (to - from);
@@ -98,7 +100,7 @@
       if (x(t) < width - 24) add(g, 'text', { x: x(t), y: 11, class: 'tl-time' }, seconds(t, digits));
     }
     views.forEach((v, n) => {
-      const left = clamp(x(v.from), -9, width), right = clamp(x(v.to), left + 1, width + 9), here = n === Math.max(view, 0);
+      const left = clamp(x(v.from), -9, width), right = clamp(x(v.to), left + 1, width + 9), here = n === (view < 0 ? data.first : view);
       add(body, 'rect', { x: left, y: TOP - 4, width: right - left, height: here ? height : 3, class: here ? 'tl-band' : 'tl-map-alarm' });
     });
     for (const [a, b] of [[0, data.whole[0]], [data.whole[1], END]]) {
@@ -191,7 +193,7 @@
   function drawMap() {
     const at = (t) => gutter + t / END * (width - gutter - 6);
     map.replaceChildren();
-    for (const [name, value] of [['viewBox', `0 0 ${width} 16`], ['width', width], ['height', 16]]) map.setAttribute(name, value);
+    for (const [name, value] of [['viewBox', `0 0 ${width} 24`], ['width', width], ['height', 24]]) map.setAttribute(name, value);
     add(map, 'rect', { x: gutter, y: 2, width: width - gutter - 6, height: 12, class: 'tl-lane' });
     let taken = {};
     for (const item of data.items) {
@@ -202,12 +204,20 @@
       taken[kind] = left + w;
       add(map, 'rect', { x: left, y: fault ? 9 : 3, width: w, height: 5, class: fault ? 'tl-map-fault' : 'tl-map-alarm' });
     }
+    taken = -9;
+    views.forEach((v, n) => {
+      const left = at((v.from + v.to) / 2), here = n === view;
+      if (left - taken < 3 && !here) return;
+      taken = left;
+      add(map, 'path', { d: `M${left} ${here ? 16 : 15}l-${here ? 5 : 3} ${here ? 8 : 6}h${here ? 10 : 6}z`, class: here ? 'tl-mark-here' : 'tl-mark' });
+    });
     add(map, 'rect', { x: at(from), y: 1, width: Math.max(3, at(to) - at(from)), height: 14, class: 'tl-window' });
   }
   function redraw() { if (!frame) frame = requestAnimationFrame(draw); }
 
   // look moves to a span; the address tells it, so that it can be passed on.
-  function look(a, b, silent) {
+  function look(a, b, silent, incident = 0) {
+    told = incident;
     const span = clamp(b - a, Math.min(LEAST, END), END);
     a = clamp(a + (b - a - span) / 2, 0, END - span);
     from = a; to = a + span;
@@ -220,30 +230,42 @@
     clearTimeout(remembering);
     remembering = setTimeout(() => {
       const digits = clamp(Math.ceil(8 - Math.log10(to - from)), 1, 6);
-      history.replaceState(null, '', `#t=${(from / 1e6).toFixed(digits)}-${(to / 1e6).toFixed(digits)}`);
+      history.replaceState(null, '', `#t=${(from / 1e6).toFixed(digits)}-${(to / 1e6).toFixed(digits)}${told ? '&v=' + told : ''}`);
     }, 150);
   }
   let moving = 0;
-  function glide(a, b) {
+  function glide(a, b, incident = 0) {
     cancelAnimationFrame(moving);
-    if (still.matches) return look(a, b);
+    if (still.matches) return look(a, b, false, incident);
     const f0 = from, t0 = to, begun = performance.now();
     const go = (now) => {
       const part = clamp((now - begun) / 180, 0, 1), ease = part * (2 - part);
-      look(f0 + (a - f0) * ease, t0 + (b - t0) * ease, part < 1);
+      look(f0 + (a - f0) * ease, t0 + (b - t0) * ease, part < 1, incident);
       if (part < 1) moving = requestAnimationFrame(go);
     };
     moving = requestAnimationFrame(go);
   }
   const zoom = (factor, t = (from + to) / 2) => look(t - (t - from) * factor, t + (to - t) * factor);
   const pan = (part) => glide(from + (to - from) * part, to + (to - from) * part);
-  function violation(by) {
+  // incident moves to the one so many after that looked at; at first that is the one the page opens with.
+  function incident(by) {
     if (!views.length) return;
-    view = (view + by + (view < 0 && by < 0 ? 1 : 0) + views.length) % views.length;
+    visit(view < 0 ? data.first : (view + by + views.length) % views.length);
     const v = views[view], margin = Math.max((v.to - v.from) / 2, 5000);
-    glide(v.from - margin, v.to + margin);
-    say(`violation ${view + 1} of ${views.length}: ${v.property}, ${seconds(v.from)} to ${seconds(v.to)}: ${v.because}`, v.events);
-    root.querySelectorAll('.tl-views li').forEach((li, n) => li.classList.toggle('tl-here', n === view));
+    glide(v.from - margin, v.to + margin, view + 1);
+    const r = box.getBoundingClientRect();
+    if (r.top < 0 || r.top > innerHeight / 2) section.scrollIntoView();
+  }
+  function visit(n) {
+    view = n;
+    const v = views[n];
+    say(`incident ${n + 1} of ${views.length}: ${v.property}, ${seconds(v.from)} to ${seconds(v.to)} (${length(v.to - v.from)}): ${v.because}`, v.events);
+    const list = $('.tl-views');
+    list.querySelectorAll('li').forEach((li, k) => {
+      li.classList.toggle('tl-here', k === n);
+      if (k === n) list.scrollTop = li.offsetTop - list.offsetTop - list.clientHeight / 2;
+    });
+    redraw();
   }
   function words(item) {
     const lane = lanes[rows[item[ROW]].lane], kind = kinds[item[KIND]], label = texts[item[LABEL]], detail = texts[item[DETAIL]];
@@ -300,27 +322,35 @@
     look(a - margin, b + margin, true);
   }
   function follow() {
-    const range = /^#t=([\d.]+)-([\d.]+)$/.exec(location.hash), event = /^#e(\d+)$/.exec(location.hash);
-    if (range && +range[2] > +range[1]) look(range[1] * 1e6, range[2] * 1e6, true);
+    const range = /^#t=([\d.]+)-([\d.]+)(?:&v=(\d+))?$/.exec(location.hash), event = /^#e(\d+)$/.exec(location.hash);
+    if (range && +range[2] > +range[1]) {
+      look(range[1] * 1e6, range[2] * 1e6, true, +range[3] || 0);
+      section.scrollIntoView();
+    }
     if (event) point(find(+event[1])); else if (session) choose(null);
+    if (range && views[range[3] - 1]) visit(range[3] - 1);
   }
   function point(item) { if (item) { choose(item, false); reveal(item); } }
 
   const itemAt = (node) => { const g = node.closest && node.closest('.tl-i'); return g && g.item; };
-  const buttons = { in: () => zoom(0.5), out: () => zoom(2), left: () => pan(-0.4), right: () => pan(0.4), all: () => glide(0, END), next: () => violation(1), prev: () => violation(-1) };
+  const buttons = { in: () => zoom(0.5), out: () => zoom(2), left: () => pan(-0.4), right: () => pan(0.4), all: () => glide(0, END), next: () => incident(1), prev: () => incident(-1) };
   for (const name in buttons) $('.tl-' + name).addEventListener('click', buttons[name]);
   if (!views.length) for (const b of ['.tl-next', '.tl-prev']) $(b).disabled = true;
-  root.querySelectorAll('.tl-views a').forEach((a, n) => a.addEventListener('click', (e) => { e.preventDefault(); view = n - 1; violation(1); }));
 
   const keys = {
     '+': () => zoom(0.6), '=': () => zoom(0.6), '-': () => zoom(1.6), ArrowLeft: () => pan(-0.25), ArrowRight: () => pan(0.25),
-    Home: () => glide(0, END), n: () => violation(1), p: () => violation(-1), j: () => go(1), k: () => go(-1),
+    Home: () => glide(0, END), j: () => go(1), k: () => go(-1),
     Enter: () => focused && choose(focused, true), Escape: () => { focused = null; hide(); choose(null); },
   };
   box.addEventListener('keydown', (e) => {
     if (!keys[e.key] || e.ctrlKey || e.metaKey || e.altKey) return;
     e.preventDefault();
     keys[e.key]();
+  });
+  addEventListener('keydown', (e) => {
+    const by = { n: 1, p: -1 }[e.key];
+    if (!by || e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName)) return;
+    incident(by);
   });
   // go moves the focus to the next thing in view, in the order of time.
   function go(by) {
@@ -372,7 +402,10 @@
   });
   box.addEventListener('pointerleave', hide);
   map.addEventListener('click', (e) => {
-    const t = (e.clientX - map.getBoundingClientRect().left - gutter) / (width - gutter - 6) * END, half = (to - from) / 2;
+    const px = e.clientX - map.getBoundingClientRect().left, t = (px - gutter) / (width - gutter - 6) * END, half = (to - from) / 2;
+    const off = (v) => Math.abs((v.from + v.to) / 2 - t) / END * (width - gutter - 6);
+    const near = views.reduce((best, v, n) => (best < 0 || off(v) < off(views[best]) ? n : best), -1);
+    if (near >= 0 && off(views[near]) < 5) { view = near; return incident(0); }
     glide(t - half, t + half);
   });
 

@@ -13,13 +13,14 @@ const NoBreak = "\u00a0"
 func Seconds(ns int64) string { return Decimal(ns, 3) + NoBreak + "s" }
 
 // Span writes a length of time as briefly as it can be said: a second and more to the
-// millisecond, less to the microsecond, and less than a millisecond to three digits.
+// millisecond, less to the microsecond, and less than a millisecond to three digits of
+// microseconds.
 func Span(ns int64) string {
 	switch {
 	case ns == 0:
 		return "0" + NoBreak + "s"
-	case ns > -1e6 && ns < 1e6:
-		return strconv.FormatFloat(float64(ns)/1e6, 'g', 3, 64) + NoBreak + "ms"
+	case ns > -999_500 && ns < 999_500:
+		return strconv.FormatFloat(float64(ns)/1e3, 'g', 3, 64) + NoBreak + "µs"
 	case ns > -1e9 && ns < 1e9:
 		return brief(Decimal(ns*1000, 3)) + NoBreak + "ms"
 	}
@@ -28,6 +29,17 @@ func Span(ns int64) string {
 
 func brief(decimal string) string {
 	return strings.TrimRight(strings.TrimRight(decimal, "0"), ".")
+}
+
+// FromTo writes a span by its ends, and where these look the same by its length.
+func FromTo(from, to int64) string {
+	if a, b := Seconds(from), Seconds(to); a != b {
+		return "from " + a + " to " + b
+	}
+	if from == to {
+		return "at " + Seconds(from)
+	}
+	return "at " + Seconds(from) + " for " + Span(to-from)
 }
 
 // Decimal writes ns in seconds, rounded to so many digits behind the point, of which

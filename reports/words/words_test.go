@@ -56,7 +56,8 @@ func TestTimes(t *testing.T) {
 		instant, span string
 	}{
 		{0, "0.000 s", "0 s"},
-		{250_000, "0.000 s", "0.25 ms"},
+		{8000, "0.000 s", "8 µs"},
+		{250_000, "0.000 s", "250 µs"},
 		{999_999, "0.001 s", "1 ms"},
 		{1_234_567, "0.001 s", "1.235 ms"},
 		{250_000_000, "0.250 s", "250 ms"},
@@ -73,6 +74,21 @@ func TestTimes(t *testing.T) {
 		}
 		if got := strings.ReplaceAll(Span(c.ns), NoBreak, " "); got != c.span {
 			t.Errorf("Span(%d) is %s, want %s", c.ns, got, c.span)
+		}
+	}
+}
+
+func TestFromTo(t *testing.T) {
+	for _, c := range []struct {
+		from, to int64
+		want     string
+	}{
+		{1e9, 2e9, "from 1.000 s to 2.000 s"},
+		{160_000_000, 160_008_000, "at 0.160 s for 8 µs"},
+		{160_000_000, 160_000_000, "at 0.160 s"},
+	} {
+		if got := strings.ReplaceAll(FromTo(c.from, c.to), NoBreak, " "); got != c.want {
+			t.Errorf("%d to %d is %q, want %q", c.from, c.to, got, c.want)
 		}
 	}
 }

@@ -1,0 +1,101 @@
+//go:build long
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"lockpick/reports"
+)
+
+// diagramBottom is where the diagram's lanes and their axis end, in the window.
+const diagramBottom = `[...document.querySelectorAll('#verdict svg.sq .sq-tick')].reduce((y, e) => Math.max(y, e.getBoundingClientRect().bottom), 0)`
+
+// crossed lists labels of the diagram that are cut, lie over each other or are crossed by
+// an arrow, by what the browser has drawn.
+const crossed = `(() => {
+	const svg = document.querySelector('#verdict svg.sq'), all = [...svg.querySelectorAll('text')].map((e) => ({ text: e.textContent, class: e.getAttribute('class') || '', b: e.getBBox() }));
+	const wrong = [], whole = svg.viewBox.baseVal, over = (p, q) => p.x + 1.5 < q.x + q.width && q.x + 1.5 < p.x + p.width && p.y + 2 < q.y + q.height && q.y + 2 < p.y + p.height;
+	all.forEach((t, i) => {
+		if (t.b.x < 0 || t.b.x + t.b.width > whole.width) wrong.push('cut: ' + t.text);
+		all.slice(i + 1).forEach((o) => { if (over(t.b, o.b)) wrong.push(t.text + ' over ' + o.text); });
+		if (!/sq-label|sq-in/.test(t.class)) return;
+		svg.querySelectorAll('path.sq-arrow:not(.sq-head), path.sq-harm:not(.sq-head)').forEach((a) => {
+			if (!/L/.test(a.getAttribute('d'))) return;
+			for (let k = 0, n = a.getTotalLength(); k <= n; k += 2) {
+				const q = a.getPointAtLength(k);
+				if (q.x > t.b.x + 1 && q.x < t.b.x + t.b.width - 1 && q.y > t.b.y + 3 && q.y < t.b.y + t.b.height - 3) return wrong.push('an arrow through ' + t.text);
+			}
+		});
+	});
+	return wrong.join('; '); })()`
+
+// testFirstScreen looks at what a reader sees of a violation before scrolling: one sentence of
+// cause and harm, whether it was expected, and the diagram, whole in a wide window.
+func testFirstScreen(t *testing.T, browser context.Context, report, name, sentence, badge string) {
+	b := newTab(t, browser)
+	for _, width := range []int64{1280, 390} {
+		for _, scheme := range []string{"light", "dark"} {
+			b.window(width, 900, scheme)
+			b.open(report, "")
+			b.is(`document.querySelector('.lede').textContent`, sentence)
+			b.is(`[...document.querySelectorAll('.badge')].map((e) => e.textContent).join()`, badge)
+			b.is(`document.querySelector('.lede').getBoundingClientRect().bottom < 300`, true)
+			if top, _ := b.value(`document.querySelector('#verdict svg.sq').getBoundingClientRect().top`).(float64); top > 600 {
+				t.Errorf("at %d px the diagram begins at %.0f", width, top)
+			}
+			if bottom, _ := b.value(diagramBottom).(float64); width == 1280 && bottom > 900 {
+				t.Errorf("the diagram's lanes end at %.0f of 900", bottom)
+			}
+			if scheme == "light" {
+				b.is(crossed, "")
+				b.is(`document.querySelector('#verdict svg.sq').getBoundingClientRect().right <= innerWidth || innerWidth < 500`, true)
+			}
+			b.is(`(() => { const of = [...document.querySelectorAll('.results tbody tr')].map((r) => r.querySelector('.mark').textContent.trim().split(' ').slice(1).join(' '));
+				return of.indexOf('violated') === 0 && of.every((o, i) => o !== 'not exercised' || of.slice(i).every((p) => p === o)); })()`, true)
+			b.screenshot(fmt.Sprintf("first-%s-%d-%s", name, width, scheme), false)
+		}
+	}
+}
+
+// testIncidents goes through all incidents of a run by the keys n and p, and follows a link to one.
+func testIncidents(t *testing.T, browser context.Context, store string) {
+	report := filepath.Join(store, "gc-like-pauses", "latest", reports.PageFile)
+	b := newTab(t, browser)
+	b.window(1280, 900, "light")
+	b.open(report, "")
+	b.becomes(`document.querySelector('.timeline').dataset.drawn`)
+	const here = `[...document.querySelectorAll('.tl-views li')].findIndex((li) => li.classList.contains('tl-here'))`
+	n := int(b.value(`document.querySelectorAll('.tl-views li').length`).(float64))
+	b.is(`+document.querySelector('#p-resource-safety td[data-l=Checked]').textContent.match(/violated (\d+) times/)[1]`, n)
+	seen := map[int]bool{}
+	for range n {
+		before := b.value(`location.hash`)
+		b.value(`document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'n', bubbles: true }))`)
+		b.becomes(`location.hash !== '` + before.(string) + `' && ` + here + ` >= 0 && location.hash.endsWith('&v=' + (` + here + ` + 1))`)
+		b.becomes(`document.querySelector('.tl-view').getBoundingClientRect().top < innerHeight && document.querySelector('.tl-view').getBoundingClientRect().bottom > 0`)
+		// The harm is in view, whole.
+		b.is(`(() => { const v = JSON.parse(document.querySelector('.tl-data').textContent).views[`+here+`], m = location.hash.match(/t=([\d.]+)-([\d.]+)/);
+			return m[1] * 1e6 <= v.from && v.to <= m[2] * 1e6; })()`, true)
+		seen[int(b.value(here).(float64))] = true
+	}
+	if len(seen) != n || n < 10 {
+		t.Errorf("n reached %d of %d incidents", len(seen), n)
+	}
+	last := b.value(here)
+	b.value(`document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'p', bubbles: true }))`)
+	b.becomes(here + fmt.Sprintf(` !== %v`, last))
+	b.is(`document.querySelectorAll('.tl-map .tl-mark, .tl-map .tl-mark-here').length > 5`, true)
+	b.value(`window.movedAt = performance.now()`)
+	b.becomes(`performance.now() - window.movedAt > 500`) // it glides
+	b.screenshot("incidents", false)
+	b = newTab(t, browser)
+	b.window(1280, 900, "light")
+	b.open(report, "#t=2-5")
+	b.becomes(`document.querySelector('.timeline').dataset.drawn`)
+	b.becomes(`(() => { const r = document.querySelector('#timeline').getBoundingClientRect(); return r.top > -5 && r.top < innerHeight / 2; })()`)
+	b.screenshot("incident-link", false)
+}

@@ -1,0 +1,219 @@
+package sequence
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"lockpick/checker"
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/lock/broken"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
+	"lockpick/harness/sim"
+	"lockpick/scenarios"
+)
+
+// TestNothingIsCutOrCrossed looks at the picture of each story and of each run of the
+// catalogue as a reader gets it: no label is cut, leaves the picture, lies over another or
+// over a mark, or is crossed by an arrow, and each footnote has its number in the picture.
+func TestNothingIsCutOrCrossed(t *testing.T) {
+	pictures, found := 0, 0
+	look := func(name string, d Diagram) {
+		pictures++
+		for _, embedded := range []bool{false, true} {
+			for _, w := range faultsOfPicture(SVG(d, SVGOptions{Embedded: embedded})) {
+				if strings.Contains(w, "cut:") && (strings.Contains(name, "hostile") || strings.Contains(w, "locklock")) {
+					continue // its names are endless
+				}
+				found++
+				t.Errorf("%s: %s", name, w)
+			}
+		}
+	}
+	drawn(t, look)
+	catalogue(t, look)
+	t.Logf("%d pictures, %d collisions and cuts", pictures, found)
+	if pictures < 150 {
+		t.Errorf("only %d pictures", pictures)
+	}
+}
+
+// catalogue calls f with the diagram of each run of the catalogue that the simulation can make.
+func catalogue(t *testing.T, f func(name string, d Diagram)) {
+	t.Helper()
+	known := scenario.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers()}
+	for _, m := range broken.Mistakes() {
+		known.Mistakes = append(known.Mistakes, m.Name)
+	}
+	backend := sim.New(kinds.All)
+	lacks := func(s scenario.Scenario) bool {
+		return slices.ContainsFunc(backend.Probe(t.Context()), func(c harness.Capability) bool { return !c.Available && slices.Contains(s.Needs(), c.Name) })
+	}
+	for _, name := range scenarios.Names() {
+		data, err := scenarios.Read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := scenario.Parse(name, data, known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all {
+			if lacks(s) {
+				continue
+			}
+			var record bytes.Buffer
+			if err := harness.Run(t.Context(), backend, s, 1, history.NewRecorder(&record)); err != nil {
+				t.Fatal(err)
+			}
+			h, err := history.Read(&record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f(s.ID(), Tell(h, checker.Check(h)))
+		}
+	}
+}
+
+// piece is a text, a mark or an arrow as it stands in a picture.
+type piece struct {
+	box
+	class, text string
+	line        [4]float64 // of an arrow
+}
+
+var (
+	straight = regexp.MustCompile(`^M([-\d.]+) ([-\d.]+)L([-\d.]+) ([-\d.]+)$`)
+	crossAt  = regexp.MustCompile(`^M([-\d.]+) ([-\d.]+)m-6 -6l`)
+	footnote = regexp.MustCompile(`^[①-⑳]|^\(\d+\)`)
+)
+
+// faultsOfPicture says what is wrong with a picture. It reads what was written, and knows
+// nothing of how it was laid out.
+func faultsOfPicture(svg []byte) (wrong []string) {
+	texts, marks, arrows, width, height := pieces(svg)
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	foot, inside := 0, 0
+	for i, a := range texts {
+		label := strings.Contains(a.class, "sq-label") || strings.Contains(a.class, "sq-in")
+		if a.x1 < 0 || a.y1 < 0 || a.x2 > width || a.y2 > height {
+			say("outside: %q", a.text)
+		}
+		if strings.HasSuffix(a.text, "…") || strings.HasSuffix(a.text, "…)") {
+			say("cut: %q", a.text)
+		}
+		if footnote.MatchString(a.text) {
+			if label {
+				inside++
+			} else {
+				foot++
+			}
+		}
+		for _, b := range texts[i+1:] {
+			if over(a.box, b.box) {
+				say("%q over %q", a.text, b.text)
+			}
+		}
+		if !label && a.class != "sq-name" {
+			continue
+		}
+		for _, m := range marks {
+			if over(a.box, m.box) {
+				say("a mark over %q", a.text)
+			}
+		}
+		for _, l := range arrows {
+			if crossed(a.box, l.line) {
+				say("an arrow through %q", a.text)
+			}
+		}
+	}
+	if foot != inside {
+		say("%d footnotes, and %d numbers in the picture", foot, inside)
+	}
+	return wrong
+}
+
+func over(b, o box) bool { return b.x1+1 < o.x2 && o.x1+1 < b.x2 && b.y1+1 < o.y2 && o.y1+1 < b.y2 }
+
+// crossed reports whether a line meets a box, by looking at many of its points.
+func crossed(b box, l [4]float64) bool {
+	n := math.Max(math.Hypot(l[2]-l[0], l[3]-l[1]), 1)
+	for i := 0.0; i <= n; i++ {
+		x, y := l[0]+i/n*(l[2]-l[0]), l[1]+i/n*(l[3]-l[1])
+		if b.x1+1 < x && x < b.x2-1 && b.y1+1 < y && y < b.y2-1 {
+			return true
+		}
+	}
+	return false
+}
+
+func pieces(svg []byte) (texts, marks, arrows []piece, width, height float64) {
+	var at map[string]string
+	class := ""
+	number := func(s string) float64 { n, _ := strconv.ParseFloat(s, 64); return n }
+	d := xml.NewDecoder(bytes.NewReader(svg))
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return texts, marks, arrows, width, height
+		}
+		switch e := token.(type) {
+		case xml.StartElement:
+			at = map[string]string{"element": e.Name.Local}
+			for _, a := range e.Attr {
+				at[a.Name.Local] = a.Value
+			}
+			class = at["class"]
+			x, y := number(at["cx"]), number(at["cy"])
+			switch {
+			case e.Name.Local == "svg":
+				width, height = number(at["width"]), number(at["height"])
+			case e.Name.Local == "circle":
+				marks = append(marks, piece{box: box{x - 5, y - 5, x + 5, y + 5}, class: class})
+			case e.Name.Local == "path":
+				if m := crossAt.FindStringSubmatch(at["d"]); m != nil {
+					x, y := number(m[1]), number(m[2])
+					marks = append(marks, piece{box: box{x - 6, y - 6, x + 6, y + 6}, class: class})
+				}
+				if m := straight.FindStringSubmatch(at["d"]); m != nil && strings.Contains(class, "sq-arrow") {
+					arrows = append(arrows, piece{class: class, line: [4]float64{number(m[1]), number(m[2]), number(m[3]), number(m[4])}})
+				}
+			}
+		case xml.EndElement:
+			at = nil
+		case xml.CharData:
+			if at["element"] != "text" {
+				continue
+			}
+			size, wide := 12.0, 0.53
+			switch {
+			case strings.Contains(class, "sq-title"):
+				size = 16
+			case strings.Contains(class, "sq-tick"), strings.Contains(class, "sq-foot"), strings.Contains(class, "sq-in"):
+				size = 11
+			}
+			if strings.Contains(class, "sq-bad") || strings.Contains(class, "sq-name") {
+				wide = 0.56
+			}
+			w := wide * size * float64(utf8.RuneCount(e))
+			x, y := number(at["x"]), number(at["y"])
+			switch at["text-anchor"] {
+			case "middle":
+				x -= w / 2
+			case "end":
+				x -= w
+			}
+			texts = append(texts, piece{box: box{x, y - 0.8*size, x + w, y + 0.2*size}, class: class, text: string(e)})
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package sequence
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"lockpick/checker"
+	"lockpick/checker/verdict"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+	"lockpick/nemesis"
+	"lockpick/reports/words"
+)
+
+// summary is the violation in one sentence: its cause and its harm, by the verdict and the
+// facts that it names. Where these don't say more than the verdict does, it is the
+// verdict's own sentence. "": nothing is violated.
+func (sc *scene) summary() string {
+	if !sc.violated() {
+		return ""
+	}
+	text := ""
+	switch sc.result.Property {
+	case checker.MutualExclusion:
+		text = sc.sharedHold()
+	case checker.ResourceSafety:
+		text = sc.overrun()
+	}
+	if text == "" {
+		return strings.TrimSuffix(sc.result.Because, ".")
+	}
+	return text
+}
+
+// sharedHold says why a second client got a lock that the first still held.
+func (sc *scene) sharedHold() string {
+	first, second := sc.pair()
+	if first == nil || second == nil {
+		return ""
+	}
+	a, b := short(first.Client()), short(second.Client())
+	why := sc.lossOf(a, b)
+	got := fmt.Sprintf("%s acquired %s while %s still held it", b, short(first.Key()), a)
+	if a == b { // one client, twice
+		got = fmt.Sprintf("%s acquired %s again while it still held it", b, short(first.Key()))
+	}
+	if why != "" {
+		got = why + ", so " + got
+	}
+	if s, lost := sc.overwriting(); s != nil {
+		got += fmt.Sprintf(", and %s overwrote %s", short(s.Client()), writesLost(lost))
+	}
+	return got
+}
+
+// pair is the sessions of the witness by the order of their keys, where the losses tell it.
+func (sc *scene) pair() (first, second *session) {
+	if len(sc.focus) < 2 {
+		return nil, nil
+	}
+	for _, l := range sc.result.Losses {
+		if a, b := sc.f.named[l.First], sc.f.named[l.Second]; l.Cause == sc.result.Cause && a != nil && b != nil {
+			return a, b
+		}
+	}
+	return sc.focus[0], sc.focus[1]
+}
+
+// lossOf is a clause for each cause by which a's vote on a node was gone when b asked.
+func (sc *scene) lossOf(a, b string) string {
+	var nodes []string
+	for _, l := range sc.result.Losses {
+		if l.Cause == sc.result.Cause {
+			nodes = append(nodes, l.Node)
+		}
+	}
+	if len(nodes) == 0 && sc.result.Node != "" {
+		nodes = []string{sc.result.Node}
+	}
+	slices.Sort(nodes)
+	on := list(unique(nodes))
+	if on == "" {
+		on = "the nodes"
+	}
+	return strings.NewReplacer("NODES", on, "KEY", a+"'s key", "FIRST", a, "SECOND", b, "DELETER", sc.deleter()).Replace(lossClauses[sc.result.Cause])
+}
+
+var lossClauses = map[string]string{
+	verdict.ExpiredEarly:       "KEY expired early by the clock of NODES",
+	verdict.GrantedLate:        "FIRST learned of its lock only after KEY on NODES had expired",
+	verdict.RestartedAndForgot: "NODES restarted without KEY",
+	verdict.LostUnsynced:       "NODES lost power before KEY was on disk",
+	verdict.FailedOver:         "NODES failed over to a replica without KEY",
+	verdict.DeletedByOther:     "DELETER deleted KEY on NODES",
+	verdict.Overwritten:        "SECOND set its key on NODES over KEY",
+	verdict.NeverSet:           "FIRST was granted the lock without a majority",
+	verdict.GivenShorter:       "KEY on NODES lived shorter than FIRST believed",
+	verdict.ClientClock:        "FIRST's clock fell behind",
+	verdict.DeletedByHarness:   "KEY on NODES was deleted by none of the clients",
+	verdict.Flushed:            "NODES lost KEY with all others in a flush",
+	verdict.Evicted:            "NODES dropped KEY for want of memory",
+	verdict.ClocksDisagree:     "the clocks of FIRST and NODES were both wrong",
+}
+
+// deleter is who deleted a key that was not its own.
+func (sc *scene) deleter() string {
+	if len(sc.deletions) > 0 {
+		return "a release of " + short(facts.Sender(sc.deletions[0].release))
+	}
+	return "a release of another client"
+}
+
+// overrun says why a write came after its session's lease, and what it did.
+func (sc *scene) overrun() string {
+	s, lost := sc.overwriting()
+	if s == nil || sc.result.Cause == verdict.FenceBroken {
+		return ""
+	}
+	who, harm := short(s.Client()), "overwrote "+writesLost(lost)
+	if sc.result.Cause != verdict.Overrun || !s.Granted() {
+		return who + " " + harm
+	}
+	if s.ended != byDeadline {
+		return fmt.Sprintf("%s wrote after %s and %s", who, s.lateness(), harm)
+	}
+	for _, g := range sc.faultGroups() {
+		if crosses(g[0], s) {
+			return sc.suffered(g, who) + harm
+		}
+	}
+	return fmt.Sprintf("%s worked past the end of its lease and %s", who, harm)
+}
+
+// suffered says what a fault did to a client until its lease was over.
+func (sc *scene) suffered(g []*facts.Fault, who string) string {
+	w := wordsFor(g, sc.faultTargets(g), sc.f.held(g[0]))
+	was, _, _ := strings.Cut(w.Was, " (")
+	text := fmt.Sprintf("%s %s for %s, ", w.Whom, was, words.Span(about(minus(min(g[0].To(), sc.f.last), g[0].From()))))
+	if w.State != nemesis.Stopped {
+		text += "so " + who + " "
+	}
+	return text + "outlived its lease and "
+}
+
+// about is a length of time as precisely as a summary tells it.
+func about(ns int64) int64 {
+	if ns >= 1e9 {
+		ns = plus(ns, 5e6) / 1e7 * 1e7
+	}
+	return ns
+}
+
+// crosses reports whether a fault of a session's client was in force when its lease ended.
+func crosses(ft *facts.Fault, s *session) bool {
+	return hits(ft, s.Client()) && ft.From() <= s.until && s.until <= ft.To()
+}
+
+// overwriting is the first session shown whose write did away with others', and these: by
+// the witness the one that did the harm comes last.
+func (sc *scene) overwriting() (*session, []lostWrite) {
+	var by *session
+	var lost []lostWrite
+	at := int64(-1)
+	for _, s := range sc.focus {
+		for _, c := range s.calls {
+			if c.Call.Op != history.OpWrite {
+				continue
+			}
+			if p := sc.f.applies[c.Call.Value]; p != nil && len(p.lost) > 0 && p.Applied > at {
+				by, lost, at = s, p.lost, p.Applied
+			}
+		}
+	}
+	return by, lost
+}
+
+// writesLost names whose writes were lost, and how many.
+func writesLost(lost []lostWrite) string {
+	var names []string
+	for _, l := range lost {
+		names = append(names, l.client)
+	}
+	names = unique(names)
+	if len(names) == 1 && len(lost) == 1 {
+		return short(names[0]) + "'s write"
+	}
+	if len(names) == 1 {
+		return short(names[0]) + "'s writes"
+	}
+	return "writes of " + list(names)
+}
+
+// versionsLost names the versions that were lost: "versions 3 to 6 of c2".
+func versionsLost(lost []lostWrite) string {
+	if len(lost) == 1 {
+		return short(lost[0].client) + "'s update"
+	}
+	var parts []string
+	for _, g := range grouped(lost, func(l lostWrite) string { return l.client }) {
+		parts = append(parts, versions(g)+" of "+short(g[0].client))
+	}
+	return words.List(parts)
+}
+
+func versions(g []lostWrite) string {
+	var runs []string
+	for i := 0; i < len(g); {
+		j := i
+		for j+1 < len(g) && g[j+1].version == g[j].version+1 {
+			j++
+		}
+		switch {
+		case j-i > 1 || len(g) == 2 && j > i:
+			between := " to "
+			if j-i == 1 {
+				between = " and "
+			}
+			runs = append(runs, fmt.Sprint(g[i].version, between, g[j].version))
+		default:
+			for _, l := range g[i : j+1] {
+				runs = append(runs, fmt.Sprint(l.version))
+			}
+		}
+		i = j + 1
+	}
+	if len(g) == 1 {
+		return "version " + runs[0]
+	}
+	return "versions " + words.List(runs)
+}

@@ -1,0 +1,54 @@
+package sequence
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestSummaries holds the one sentence of each story there is to a file: its cause and its harm.
+func TestSummaries(t *testing.T) {
+	var got strings.Builder
+	drawn(t, func(name string, d Diagram) {
+		if d.Summary != "" {
+			fmt.Fprintf(&got, "%s: %s.\n", name, d.Summary)
+		}
+	})
+	const path = "testdata/summaries.txt"
+	if *update {
+		if err := os.WriteFile(path, []byte(got.String()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(path); err != nil || got.String() != string(want) {
+		t.Errorf("the sentences differ (%v); look at them and run with -update if they are right:\n%s", err, got.String())
+	}
+}
+
+// What was lost is told whole, and briefly.
+func TestVersionsLost(t *testing.T) {
+	of := func(client string, versions ...int64) (all []lostWrite) {
+		for _, v := range versions {
+			all = append(all, lostWrite{client, v})
+		}
+		return all
+	}
+	for _, c := range []struct {
+		lost           []lostWrite
+		whose, summary string
+	}{
+		{of("c2", 3), "c2's update", "c2's write"},
+		{of("c2", 3, 4), "versions 3 and 4 of c2", "c2's writes"},
+		{of("c2", 3, 4, 5, 6), "versions 3 to 6 of c2", "c2's writes"},
+		{of("c2", 3, 5, 6, 7), "versions 3 and 5 to 7 of c2", "c2's writes"},
+		{append(of("c2", 3), of("c3", 4, 5)...), "version 3 of c2 and versions 4 and 5 of c3", "writes of c2 and c3"},
+	} {
+		if got := versionsLost(c.lost); got != c.whose {
+			t.Errorf("%q, want %q", got, c.whose)
+		}
+		if got := writesLost(c.lost); got != c.summary {
+			t.Errorf("%q, want %q", got, c.summary)
+		}
+	}
+}
