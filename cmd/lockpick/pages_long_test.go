@@ -227,7 +227,7 @@ func testLong(t *testing.T, browser context.Context) {
 	if best <= 0 || best > 2000 {
 		t.Errorf("drawn after %.0f ms, at most 2000", best)
 	}
-	b.is(`document.querySelector('#history p').textContent.includes('history.jsonl has all')`, true)
+	b.is(`document.querySelector('#history p').textContent.includes('The history has all')`, true)
 	b.is(`[...document.querySelectorAll('#events .gap')].length > 0`, true)
 	b.screenshot("long-1280-light", true)
 	testAccess(b)

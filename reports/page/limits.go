@@ -90,7 +90,7 @@ func limits(r outcome.Run, l listing) []term {
 		add("No manifest", "This is a bare history. What its scenario expected is not known; it is held against what every lock should hold to.")
 	}
 	if l.Left > 0 {
-		add("Not on this page", "%s of %s have no row here. history.jsonl has all of them, event N in line N.", words.Plural(l.Left, "event"), words.Grouped(l.All))
+		add("Not on this page", "%s of %s have no row here. The history has all of them, event N in line N.", words.Plural(l.Left, "event"), words.Grouped(l.All))
 	}
 	return out
 }

@@ -40,7 +40,7 @@
     if (!m) return;
     const row = document.getElementById('e' + m[1]);
     if (!row) {
-      count.textContent = 'event ' + m[1] + ' has no row here: see line ' + m[1] + ' of history.jsonl';
+      count.textContent = 'event ' + m[1] + ' has no row here: see line ' + m[1] + ' of the history';
       return;
     }
     if (row.hidden) {
