@@ -44,7 +44,7 @@ func backend(name string, in docker.Config) (harness.Backend, error) {
 		}
 		return process.New(process.Config{Self: []string{self, clientVerb}}), nil
 	}
-	return nil, usage(fmt.Errorf("no backend %q", name), "one of "+strings.Join(backendNames, ", "))
+	return nil, usage(fmt.Errorf("no backend %q", name), "one of "+strings.Join(backendNames, ", ")+meant(name, backendNames))
 }
 
 // remarker is a backend of which people must know how it stands in for what they

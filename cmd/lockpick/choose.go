@@ -67,7 +67,13 @@ func (c choice) scenarios() ([]pick, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, usage(errors.New("no scenario is chosen"), "see lockpick list for names and tags")
+		hint := "see lockpick list for names and tags"
+		for _, t := range c.tags {
+			if all := tagNames(); !slices.Contains(all, t) {
+				hint += meant(t, all)
+			}
+		}
+		return nil, usage(errors.New("no scenario is chosen"), hint)
 	}
 	return out, nil
 }
@@ -147,23 +153,8 @@ func (c choice) parse(from, name string, text []byte, variant string) ([]pick, e
 	return out, nil
 }
 
-// near suggests the scenario whose name shares the longest beginning.
-func near(name string) string {
-	best, length := "", 2
-	for _, n := range scenarios.Names() {
-		k := 0
-		for k < min(len(n), len(name)) && n[k] == name[k] {
-			k++
-		}
-		if k > length {
-			best, length = n, k
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return "; did you mean " + best + "?"
-}
+// near suggests the scenario that was probably meant.
+func near(name string) string { return meant(name, scenarios.Names()) }
 
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {

@@ -22,6 +22,7 @@ type ci struct {
 	annotate    bool
 	junit       junit.Report
 	github      github.Report
+	kept        map[string]string // where runs lie that were made again to be kept, by their commands
 }
 
 // newCI reads the environment. The file is made before anything is run, for a run whose
@@ -55,7 +56,7 @@ func (c *ci) finish(to io.Writer) error {
 		errs = append(errs, written(c.junitFile, os.O_TRUNC, c.junit.Write))
 	}
 	if c.summaryFile != "" {
-		errs = append(errs, written(c.summaryFile, os.O_APPEND, func(w io.Writer) error { return c.github.Summary(w, drawingOf) }))
+		errs = append(errs, written(c.summaryFile, os.O_APPEND, func(w io.Writer) error { return c.github.Summary(w, c.drawing) }))
 	}
 	if c.annotate {
 		errs = append(errs, c.github.Annotations(to))
@@ -80,6 +81,14 @@ func sequenceOf(o outcome.Outcome) string { return kept(o, reports.SequenceFile)
 // drawingOf is the diagram that a run left, as Mermaid where there is that.
 func drawingOf(o outcome.Outcome) string {
 	return cmp.Or(kept(o, "sequence.mmd"), kept(o, reports.SequenceFile))
+}
+
+// drawing is drawingOf, also of a run that was made again to be kept.
+func (c *ci) drawing(o outcome.Outcome) string {
+	if o.Dir == "" {
+		o.Dir = c.kept[o.Command]
+	}
+	return drawingOf(o)
 }
 
 // mostDrawn is larger than any diagram.

@@ -136,7 +136,7 @@ func rejudged(s suite.Stored, v checker.Verdict) outcome.Outcome {
 	if s.Manifest != nil {
 		o.Command = cmp.Or(o.Command, s.Manifest.Command)
 	}
-	o.Code = outcome.CodeOf(o.Judgements)
+	o.Code, o.NothingExpected = outcome.CodeOf(o.Judgements), outcome.NoExpectation(o.Judgements)
 	if before.Error != "" {
 		o.Code = outcome.Worse(o.Code, before.Code)
 	}

@@ -134,7 +134,7 @@ var house = map[string]row{
 	"scenarios/outcome": {ours: "harness/scenario harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
 	"scenarios/suite":   {ours: "harness harness/scenario harness/files harness/history harness/history/facts harness/owned harness/history/edn harness/shortage checker checker/sentinel reports scenarios/outcome", tests: "harness/lock harness/lock/kinds harness/sim scenarios", because: "the only judge"},
 	"scenarios/sweep":   {ours: "harness harness/files harness/shortage scenarios/outcome scenarios/suite", tests: "harness/scenario", because: "many jobs in worker processes"},
-	"cmd/lockpick": {ours: "redlock docker harness harness/… checker checker/mutex nemesis reports reports/… scenarios scenarios/…", third: cobraPkg + " " + unitsPkg, tests: goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
+	"cmd/lockpick": {ours: "redlock docker harness harness/… checker checker/mutex nemesis reports reports/… scenarios scenarios/…", third: cobraPkg + " " + unitsPkg + " " + xsys, tests: goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
 		because: "the composition root"},
 }
 

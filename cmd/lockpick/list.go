@@ -39,9 +39,10 @@ func listCmd(out io.Writer) *cobra.Command {
 			}
 			for _, s := range all {
 				if s.Variant == "" {
-					fmt.Fprintf(out, "%s\n    %s\n", s.Name, s.Claim)
+					fmt.Fprintf(out, "%s  %s\n", s.Name, painted(out, faint, "["+strings.Join(s.Tags, ", ")+"]"))
+					fmt.Fprintln(out, "    "+within(width(out)-1, 4, 4, s.Claim))
 				}
-				fmt.Fprintf(out, "    %-22s %s\n", "/"+s.Variant, expectations(s.Scenario))
+				fmt.Fprintln(out, "    "+hung("/"+s.Variant, longestVariant(all), expectations(s.Scenario), width(out)))
 				if verbose {
 					listPlan(out, s.Scenario)
 					listBackends(out, s.Scenario, able)
@@ -53,6 +54,21 @@ func listCmd(out io.Writer) *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "print the resolved scenarios as JSON")
 	c.Flags().StringSliceVar(&tags, "tag", nil, "only scenarios with this tag")
 	return c
+}
+
+// longestVariant is how wide the column of variants is.
+func longestVariant(all []pick) int {
+	n := 0
+	for _, p := range all {
+		n = max(n, len(p.Variant)+1)
+	}
+	return n
+}
+
+// hung is a word in a column, and a text beside it whose lines stay in theirs.
+func hung(word string, column int, text string, width int) string {
+	beside := 4 + column + 1
+	return fmt.Sprintf("%-*s %s", column, word, within(width-1, beside, beside, text))
 }
 
 func expectations(s scenario.Scenario) string {

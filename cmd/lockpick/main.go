@@ -43,8 +43,8 @@ func main() {
 func run(args []string, in io.Reader, out, errs io.Writer) int {
 	ctx, end, stop := interrupts()
 	defer stop()
-	result := &output{w: out, over: ctx.Done(), lost: func() { end(errUnread) }}
-	a := &app{in: in, out: result, errs: &output{w: errs, over: ctx.Done()}}
+	result := &output{w: out, screen: screenOf(out), over: ctx.Done(), lost: func() { end(errUnread) }}
+	a := &app{in: in, out: result, errs: &output{w: errs, screen: screenOf(errs), over: ctx.Done()}}
 	root := a.root()
 	root.SetArgs(args)
 	ended := make(chan error, 1)
@@ -95,9 +95,9 @@ func (a *app) root() *cobra.Command {
 faults that distributed systems really have, records what happened, judges the
 record, and explains the verdict.`,
 		SilenceErrors: true, SilenceUsage: true,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage(fmt.Errorf("unknown command %q", args[0]), "see lockpick help")
+				return usage(fmt.Errorf("unknown command %q", args[0]), "see lockpick help"+meant(args[0], commands(c)))
 			}
 			return nil
 		},
@@ -106,9 +106,10 @@ record, and explains the verdict.`,
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.errs)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usage(err, fmt.Sprintf("see %s --help", c.CommandPath()))
-	})
+	root.SetFlagErrorFunc(flagError)
+	var colour string
+	root.PersistentFlags().StringVar(&colour, "color", "auto", "colours: auto, always or never; auto obeys NO_COLOR")
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.setColour(colour) }
 	root.SetHelpCommand(helpCmd())
 	root.AddCommand(listCmd(a.out), showCmd(a.out), a.runCmd(), a.checkCmd(), a.replayCmd(), a.explainCmd(), a.reportCmd(), a.serveCmd(), a.gcCmd(),
 		a.doctorCmd(), versionCmd(a.out))
@@ -116,6 +117,7 @@ record, and explains the verdict.`,
 	for _, t := range topics {
 		root.AddCommand(&cobra.Command{Use: t.name, Short: t.short, Long: topic(t.name)})
 	}
+	completion(root)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
@@ -130,7 +132,7 @@ func helpCmd() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			about, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return usage(fmt.Errorf("no command or topic %q", strings.Join(args, " ")), "lockpick help lists them")
+				return usage(fmt.Errorf("no command or topic %q", strings.Join(args, " ")), "lockpick help lists them"+meant(strings.Join(args, " "), commands(c.Root())))
 			}
 			about.InitDefaultHelpFlag()
 			return about.Help()
@@ -168,9 +170,9 @@ func codeOf(err error) int {
 
 func (a *app) complain(err error) {
 	var s *scenario.Error
-	fmt.Fprintf(a.errs, "error: %v\n", err)
+	fmt.Fprintf(a.errs, "%s %v\n", painted(a.errs, alarm, "error:"), err)
 	var f *failure
 	if errors.As(err, &f) && f.hint != "" && !errors.As(err, &s) {
-		fmt.Fprintf(a.errs, "hint: %s\n", f.hint)
+		fmt.Fprintf(a.errs, "%s %s\n", painted(a.errs, good, "hint:"), f.hint)
 	}
 }

@@ -18,18 +18,19 @@ import (
 // The first error is kept, so that a result that was lost is not taken for told.
 // Once over is closed nobody waits for who does not read.
 type output struct {
-	mu    sync.Mutex
-	w     io.Writer
-	err   error
-	over  <-chan struct{} // the program is to end
-	stuck bool            // nobody reads
-	lost  func()          // told that nobody will ever read; nil: it is all the same
+	mu     sync.Mutex
+	w      io.Writer
+	err    error
+	over   <-chan struct{} // the program is to end
+	stuck  bool            // nobody reads
+	screen screen          // what it is written to
+	lost   func()          // told that nobody will ever read; nil: it is all the same
 }
 
 func (o *output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if err := o.tell(visible(string(b))); err != nil {
+	if err := o.tell(o.screen.marked(visible(string(b)))); err != nil {
 		if o.err == nil {
 			o.err = err
 		}

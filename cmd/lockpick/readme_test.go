@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +26,7 @@ func TestReadme(t *testing.T) {
 	lockpick(t, "report", filepath.Join(store, "gc-pause-after-acquire", "latest"))
 	asShown(t, filepath.Join(store, "gc-pause-after-acquire", "latest", reports.DrawingFile), "testdata/gc-pause-after-acquire.svg")
 	inReadme(t, "../../README.md", map[string]string{
-		"run": fence(shortened(printed)), "explain gc-pause-after-acquire/": fence(drawn), "own lock": ownLock(t),
+		"run": fence(printed), "explain gc-pause-after-acquire/": fence(drawn), "own lock": ownLock(t),
 	})
 	inReadme(t, "../../harness/lock/README.md", map[string]string{"broken": brokenLocks(t)})
 }
@@ -145,16 +144,6 @@ func lockpick(t *testing.T, args ...string) string {
 		t.Fatalf("lockpick %v: %v\n%s%s", args, err, out, errs.String())
 	}
 	return string(out)
-}
-
-// shortened leaves out the middle of a long text: a reader has five minutes.
-func shortened(text string) string {
-	const first, last = 8, 3
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	if len(lines) <= first+last {
-		return text
-	}
-	return strings.Join(slices.Concat(lines[:first], []string{"…"}, lines[len(lines)-last:]), "\n")
 }
 
 func fence(text string) string { return "```\n" + strings.TrimSpace(text) + "\n```\n" }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -16,9 +17,9 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// report is what run prints: one line for each scenario in the order of the
-// catalogue as soon as it and all before it are done, drawings where they are
-// wanted, and a sum.
+// report is what run prints, in the order of the catalogue, each as soon as it and all
+// before it are done: of a suite what was not as expected, and a summary; where scenarios
+// were named, or with -v, a line for each, and drawings; and a sum.
 type report struct {
 	*app
 	ci      *ci
@@ -28,12 +29,19 @@ type report struct {
 	mu       sync.Mutex
 	total    int
 	ended    int
-	tries    int                     // that did not count
+	tries    int // that did not count
+	keeps    int // runs made again to be kept, and those that are
+	kept     int
 	outcomes map[int]outcome.Outcome // those that are not printed yet, or all for JSON
 	skipped  []outcome.Outcome
 	compared comparison
 	printed  int
 	sum      seedSum
+	tally    tally
+	live     *progress // nil: there is none
+	failed   func()    // told of the first run that came otherwise or failed; nil: nobody asked
+	dir      string    // of the run that ended last
+	page     string    // what there is to look at
 	suite    *suites.Suite
 }
 
@@ -57,10 +65,15 @@ func (r *report) done(i int, o outcome.Outcome) {
 	defer r.mu.Unlock()
 	r.outcomes[i] = o
 	r.ended++
+	r.dir = o.Dir
 	r.tries += len(o.Retried)
 	for _, i := range r.compared.settle(r.outcomes, i) {
 		r.code = outcome.Worse(r.code, r.outcomes[i].Code)
 		r.suite.Add(r.outcomes[i])
+		r.tally.add(r.outcomes[i])
+		if s := r.outcomes[i].State(); r.failed != nil && (s == outcome.Unexpected || s == outcome.Failed) {
+			r.failed()
+		}
 	}
 	for {
 		o, ok := r.outcomes[r.printed]
@@ -86,6 +99,10 @@ func (r *report) done(i int, o outcome.Outcome) {
 
 // print prints a run.
 func (r *report) print(o outcome.Outcome) {
+	if !r.detailed() && o.Code == outcome.ExitOK {
+		return
+	}
+	r.live.erase()
 	r.line(o)
 	for _, why := range o.Retried {
 		fmt.Fprintf(r.out, "    discarded, and tried again: %s\n", why)
@@ -99,28 +116,56 @@ func (r *report) line(o outcome.Outcome) {
 	if o.Code != outcome.ExitOK {
 		parts = append([]string{strings.ToUpper(o.State())}, parts...)
 	}
-	if one := strings.Join(parts, "; "); len(one) <= 76 {
+	room := cmp.Or(columns(r.out), 120) - 44
+	if one := strings.Join(parts, "; "); len(one) <= room {
 		parts = []string{one}
 	}
-	name := o.Scenario
+	name, column := o.Scenario, 43
+	if slices.ContainsFunc(parts, func(p string) bool { return len(p) > room }) { // beside the name it does not fit
+		fmt.Fprintln(r.out, name)
+		name, column = "", 3
+	}
 	for _, p := range parts {
-		fmt.Fprintf(r.out, "%-43s %s\n", name, p)
+		fmt.Fprintf(r.out, "%-*s %s\n", column, name, r.coloured(o, p))
 		name = ""
 	}
 }
 
+// coloured is a part of a run's line, in the colour of what it says.
+func (r *report) coloured(o outcome.Outcome, part string) string {
+	switch in := doubt; {
+	case o.Code != outcome.ExitOK && strings.HasPrefix(part, strings.ToUpper(o.State())):
+		if o.State() != outcome.Undecided {
+			in = alarm
+		}
+		return painted(r.out, in, part)
+	case strings.Contains(part, " violated"):
+		return painted(r.out, in, part)
+	}
+	return part
+}
+
+// detailed says whether each run is told of: those that were named are, and all with -v.
+func (r *report) detailed() bool { return (r.flags.named || r.flags.verbose) && !r.flags.quiet }
+
 // explain says what a reader wants to know of a run beyond its line.
 func (r *report) explain(o outcome.Outcome) {
-	drawn := r.flags.named && slices.ContainsFunc(o.Judgements, func(j outcome.Judgement) bool { return j.Got == checker.Violated })
+	drawn := r.detailed() && r.flags.named && slices.ContainsFunc(o.Judgements, func(j outcome.Judgement) bool { return j.Got == checker.Violated })
 	if o.Code == outcome.ExitOK && !drawn {
 		return
 	}
+	var told []outcome.Judgement
 	for _, j := range o.Judgements {
-		if told := j.Expected != "" || j.Got != checker.NotExercised; told && j.Got != checker.Holds || !j.AsExpected {
-			fmt.Fprintf(r.out, "    %s: %s\n", j.Property, j.Because)
+		if asked := j.Expected != "" || j.Got != checker.NotExercised; asked && j.Got != checker.Holds || !j.AsExpected {
+			told = append(told, j)
 		}
-		if c := j.Confirmation; c != nil {
-			fmt.Fprintf(r.out, "    cause %s: %s\n", c.State, c.Why)
+	}
+	for _, t := range folded(told) {
+		fmt.Fprintf(r.out, "    %s: %s\n", t.names(), t.because)
+		for _, j := range t.js {
+			if c := j.Confirmation; c != nil {
+				fmt.Fprintf(r.out, "    cause %s: %s\n", c.State, c.Why)
+			}
 		}
 	}
 	if o.Stopped != "" {
@@ -168,14 +213,18 @@ func (r *report) finish(ctx context.Context) error {
 		fmt.Fprintf(r.errs, "interrupted after %d of %d runs; what they left is in %s\n", r.ended, r.total, r.flags.store)
 	}
 	for _, i := range slices.Sorted(maps.Keys(r.outcomes)) {
-		if i >= r.printed { // it came after one that an interrupt kept out
+		if i >= r.printed { // it came after one that was kept out
 			r.ci.add(r.outcomes[i])
+			r.late(r.outcomes[i])
 		}
 	}
 	for _, o := range r.skipped {
 		r.ci.add(o)
 	}
-	if err := r.keep(ctx.Err() != nil); err != nil {
+	if r.ended < r.total && ctx.Err() == nil {
+		fmt.Fprintf(r.errs, "stopped at the first run that was not as expected: %d of %d runs are done\n", r.ended, r.total)
+	}
+	if err := r.keep(r.ended < r.total); err != nil {
 		defer r.complain(err) // after the result, which there is all the same
 		r.code = outcome.Worse(r.code, codeOf(err))
 	}
@@ -183,28 +232,62 @@ func (r *report) finish(ctx context.Context) error {
 		return err
 	}
 	if r.flags.json {
-		all := []outcome.Outcome{}
-		for _, i := range slices.Sorted(maps.Keys(r.outcomes)) {
-			all = append(all, r.outcomes[i])
-		}
-		all = append(all, r.skipped...)
-		answer := map[string]any{"schema": 1, "code": r.code, "outcomes": all}
-		if rates := ratesOf(all, r.flags.backend); len(rates) > 0 {
-			answer["rates"] = rates
-		}
-		return printJSON(r.out, answer)
+		return r.printAnswer()
 	}
 	r.printSeeds() // of a scenario that was interrupted
-	for _, o := range r.skipped {
-		fmt.Fprintf(r.out, "%-44s %-12s %s\n", o.Scenario, "skipped", o.Skipped)
+	switch {
+	case r.flags.quiet:
+	case r.detailed():
+		for _, o := range r.skipped {
+			fmt.Fprintf(r.out, "%-43s skipped: %s\n", o.Scenario, o.Skipped)
+		}
+	default:
+		r.printSummary()
 	}
+	r.printSum()
+	return nil
+}
+
+// late prints a run that came after one that did not end.
+func (r *report) late(o outcome.Outcome) {
+	switch {
+	case r.flags.json:
+	case r.flags.seeds == 1 && r.failed != nil:
+		r.print(o)
+	case r.flags.seeds > 1:
+		if o.Scenario != r.sum.name {
+			r.printSeeds()
+		}
+		r.sum.add(o)
+	}
+}
+
+// printAnswer prints all outcomes for machines.
+func (r *report) printAnswer() error {
+	all := []outcome.Outcome{}
+	for _, i := range slices.Sorted(maps.Keys(r.outcomes)) {
+		all = append(all, r.outcomes[i])
+	}
+	all = append(all, r.skipped...)
+	answer := map[string]any{"schema": 1, "code": r.code, "outcomes": all}
+	if rates := ratesOf(all, r.flags.backend); len(rates) > 0 {
+		answer["rates"] = rates
+	}
+	if r.flags.seeds > 1 {
+		answer["causes"] = r.causes()
+	}
+	return printJSON(r.out, answer)
+}
+
+// printSum prints how many runs came to what.
+func (r *report) printSum() {
 	var parts []string
 	for _, s := range outcome.States() {
 		n := r.suite.Counts[s]
 		if s == outcome.Skipped {
 			n = len(r.skipped)
 		}
-		if n > 0 || s == outcome.AsExpected || s == outcome.Skipped {
+		if n > 0 || s == outcome.AsExpected && r.suite.Counts[outcome.NothingExpected] == 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}
 	}
@@ -216,8 +299,16 @@ func (r *report) finish(ctx context.Context) error {
 	if runs == 1 {
 		noun = "run"
 	}
-	fmt.Fprintf(r.out, "\n%d %s on %s, %s: %s%s\n", runs, noun, r.flags.backend, seeds, strings.Join(parts, ", "), r.discarded())
-	return nil
+	in := good
+	if r.code != outcome.ExitOK {
+		in = alarm
+	} else if r.suite.Counts[outcome.NothingExpected] > 0 {
+		in = plain
+	}
+	if !r.flags.quiet {
+		fmt.Fprintln(r.out)
+	}
+	fmt.Fprintf(r.out, "%s\n", painted(r.out, in, fmt.Sprintf("%d %s on %s, %s: %s%s", runs, noun, r.flags.backend, seeds, strings.Join(parts, ", "), r.discarded())))
 }
 
 // discarded says how many tries did not count; "": all did.
@@ -229,26 +320,4 @@ func (r *report) discarded() string {
 		return "; 1 try was discarded"
 	}
 	return fmt.Sprintf("; %d tries were discarded", r.tries)
-}
-
-// progress tells on stderr how far a run is that takes over a second.
-func (r *report) progress() (stop func()) {
-	t := time.NewTicker(time.Second)
-	over := make(chan struct{})
-	go func() {
-		for seconds := 1; ; seconds++ {
-			select {
-			case <-t.C:
-				if seconds > 1 && seconds%5 != 0 {
-					continue
-				}
-				r.mu.Lock()
-				fmt.Fprintf(r.errs, "%d of %d runs done, %.0f s\n", r.ended, r.total, time.Since(r.started).Seconds())
-				r.mu.Unlock()
-			case <-over:
-				return
-			}
-		}
-	}()
-	return func() { t.Stop(); close(over) }
 }

@@ -50,6 +50,10 @@ type runFlags struct {
 	reports  string
 	most     int  // runs of a scenario that stay in the store; 0 is all
 	named    bool // scenarios were named: what they show is drawn
+	verbose  bool
+	quiet    bool
+	failFast bool
+	watch    bool
 }
 
 func (a *app) runCmd() *cobra.Command {
@@ -69,7 +73,12 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
   lockpick run baseline/ --seeds 1000                   many seeds
   lockpick run baseline/ --set lock.ttl=5s --expect mutual-exclusion=holds
   lockpick run mine.yaml --json`,
-		RunE: func(c *cobra.Command, args []string) error { return a.run(c.Context(), f, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if f.watch {
+				return a.watch(c.Context(), f, args)
+			}
+			return a.run(c.Context(), f, args)
+		},
 	}
 	fs := c.Flags()
 	fs.StringVarP(&f.backend, "backend", "b", backendNames[0], "where to run: "+strings.Join(backendNames, ", "))
@@ -92,6 +101,10 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 as each node has it then; what was still to be shown is undecided`)
 	fs.BoolVar(&f.confirm, "confirm", false, "run each violation of mutual exclusion again with the facts undone that are its cause\n(sim; without it only those that nobody expected)")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be run, resolved and with the plans that the seeds draw,\nand run nothing")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "a line for each run, not only for what was not as expected")
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "only what was not as expected, and the sum")
+	fs.BoolVar(&f.failFast, "fail-fast", false, "begin no more runs once one came otherwise than expected, or failed")
+	fs.BoolVar(&f.watch, "watch", false, "run again each time that one of the FILEs is saved, until Ctrl-C")
 	c.RegisterFlagCompletionFunc("nodes", cobra.NoFileCompletions)
 	return c
 }
@@ -153,16 +166,17 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	}
 	started := time.Now()
 	f.named = len(args) > 0
-	r := &report{app: a, ci: ci, flags: f, started: started, suite: f.suiteOf(chosen, args, started)}
+	r := &report{app: a, ci: ci, flags: f, tally: tally{}, started: started, suite: f.suiteOf(chosen, args, started)}
 	chosen = f.able(chosen, able, r)
 	if err := prepare(ctx, b, chosen, a.errs); err != nil {
 		return err
 	}
 	r.runAll(ctx, b, chosen)
-	if err := r.finish(ctx); err != nil {
-		return err
+	err = r.finish(ctx)
+	if r.page != "" {
+		fmt.Fprintf(a.errs, "report: %s\n", r.page)
 	}
-	return ctx.Err()
+	return cmp.Or(err, ctx.Err())
 }
 
 // fit refuses scenarios that are too large for a backend on any machine.
@@ -234,6 +248,8 @@ func (f *runFlags) validate() error {
 		return usage(errors.New("--nodes has an empty name"), "as in --nodes redis-1,redis-2")
 	case len(f.nodes) > docker.MostNodes:
 		return usage(fmt.Errorf("--nodes names %d containers", len(f.nodes)), fmt.Sprintf("at most %d", docker.MostNodes))
+	case f.verbose && f.quiet:
+		return usage(errors.New("--verbose and --quiet contradict each other"), "leave one of them out")
 	case len(f.nodes) > 0 && f.jobs > 1:
 		return usage(errors.New("--nodes are for one run at a time, and --jobs asks for more"), "leave one of them out")
 	}
@@ -285,7 +301,7 @@ func (f *runFlags) expect(chosen []pick) error {
 			name, want, ok := strings.Cut(e, "=")
 			if !ok || !slices.Contains(known().Properties, name) || !slices.Contains([]string{"holds", "violated", "any"}, want) {
 				return usage(fmt.Errorf("--expect %q is no expectation", e),
-					"PROPERTY=holds|violated|any, with one of "+strings.Join(known().Properties, ", "))
+					"PROPERTY=holds|violated|any, with one of "+strings.Join(known().Properties, ", ")+misspelt(name))
 			}
 			chosen[i].Expect[name] = scenario.Expectation{Want: want}
 		}
@@ -396,17 +412,24 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	r.total = len(chosen) * r.flags.seeds
 	r.outcomes = map[int]outcome.Outcome{}
 	r.compared = comparison{chosen: chosen, seeds: r.flags.seeds, numbers: map[int]map[string]float64{}}
-	stop := r.progress()
+	live, stop := r.progress()
 	defer stop()
+	r.live = live
+	more, enough := context.WithCancel(ctx)
+	defer enough()
+	if r.flags.failFast {
+		r.failed = enough
+	}
 	if b.Name() != simulation {
-		sweep.Each(ctx, r.flags.jobs, r.total, func(next <-chan int) {
+		sweep.Each(more, r.flags.jobs, r.total, func(next <-chan int) {
 			for i := range next {
-				r.done(i, suite.Execute(ctx, b, job(i)))
+				r.done(i, suite.Execute(ctx, b, job(i))) // what has begun is done
 			}
 		})
 		return
 	}
-	workers(r.flags.patience, r.flags.store).Run(ctx, r.total, job, r.done)
+	workers(r.flags.patience, r.flags.store).Run(more, r.total, job, r.done)
+	r.examples(more, chosen)
 }
 
 func printJSON(w io.Writer, v any) error {

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 
 	"lockpick/checker"
 	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/suite"
 )
 
 // seedSum is what came of many seeds of one scenario.
@@ -21,6 +25,7 @@ const mostShown = 5
 func (s *seedSum) add(o outcome.Outcome) {
 	s.name = o.Scenario
 	s.Add(o)
+	s.Note(o)
 	if o.Code != outcome.ExitOK && len(s.shown) < mostShown {
 		s.shown = append(s.shown, o)
 	}
@@ -67,21 +72,98 @@ func ratesOf(outcomes []outcome.Outcome, backend string) []rate {
 func (r *report) printSeeds() {
 	s := r.sum
 	r.sum = seedSum{}
-	if s.Runs == 0 {
+	harm := s.Counts[outcome.NothingExpected] > 0 && len(s.Causes) > 0
+	if s.Runs == 0 || !r.detailed() && outcome.Fine(s.Counts) == s.Runs && !harm {
 		return
 	}
+	r.live.erase()
 	fmt.Fprintf(r.out, "%-44s %d seeds: %s\n", s.name, s.Runs, strings.Join(outcome.Counted(s.Counts), ", "))
-	for _, rate := range s.rates(r.flags.backend) {
-		idle := ""
-		if rate.Idle > 0 {
-			idle = fmt.Sprintf("; %d did not exercise it", rate.Idle)
+	rates := s.rates(r.flags.backend)
+	causes := s.causes(width(r.out))
+	for _, property := range checker.Properties() {
+		if i := slices.IndexFunc(rates, func(x rate) bool { return x.Property == property }); i >= 0 {
+			fmt.Fprintln(r.out, "    "+rates[i].said(r.out))
+		} else if c := s.Cell(property); c != nil && c.Violated > 0 {
+			fmt.Fprintln(r.out, "    "+painted(r.out, doubt, fmt.Sprintf("%s violated in %d of %d", property, c.Violated, c.Decided)))
 		}
-		fmt.Fprintf(r.out, "    %s violated in %s%s\n", rate.Property, outcome.Rate(rate.Violated, rate.Runs), idle)
+		for i, c := range s.Causes {
+			if c.Property == property {
+				fmt.Fprintln(r.out, causes[i])
+			}
+		}
 	}
 	for _, o := range s.shown {
 		fmt.Fprintf(r.out, "    seed %d: %s\n    run again: %s\n", o.Seed, strings.Join(summary(o), "; "), o.Command)
 	}
-	if more := s.Runs - s.Counts["as expected"] - len(s.shown); more > 0 {
+	if more := s.Runs - outcome.Fine(s.Counts) - len(s.shown); more > 0 {
 		fmt.Fprintf(r.out, "    … and %d more\n", more)
 	}
+}
+
+// said is a rate as a sentence, for w.
+func (x rate) said(w io.Writer) string {
+	text := fmt.Sprintf("%s violated in %s", x.Property, outcome.Rate(x.Violated, x.Runs))
+	if x.Violated > 0 {
+		text = painted(w, doubt, text)
+	}
+	if x.Idle > 0 {
+		text += fmt.Sprintf("; %d did not exercise it", x.Idle)
+	}
+	return text
+}
+
+// causes are what broke, in how many seeds, and the command that shows it soonest.
+func (s *seedSum) causes(width int) []string {
+	t := table{{"", "", ""}}
+	for _, c := range s.Causes {
+		t = append(t, []string{c.Cause, fmt.Sprint(c.Runs), c.Shortest.Command})
+	}
+	return t.lines("      ", width)[1:]
+}
+
+// examples makes the runs again that are named for what they show, to keep them with their
+// reports: the same seed gives the same run. Those of other backends are in the store.
+func (r *report) examples(ctx context.Context, chosen []pick) {
+	if r.flags.seeds == 1 || r.flags.backend != simulation {
+		return
+	}
+	var jobs []suite.Job
+	for _, c := range r.suite.Scenarios {
+		i := slices.IndexFunc(chosen, func(p pick) bool { return p.ID() == c.ID() })
+		for _, seed := range c.Examples() {
+			j := r.flags.job(chosen[i], int(seed-r.flags.seed))
+			j.Keep = suite.KeepAll
+			if r.flags.reports != reportsNone {
+				j.Reports = suite.KeepAll
+			}
+			jobs = append(jobs, j)
+		}
+	}
+	r.mu.Lock()
+	r.keeps, r.ci.kept = len(jobs), map[string]string{}
+	r.mu.Unlock()
+	workers(r.flags.patience, r.flags.store).Run(ctx, len(jobs), func(i int) suite.Job { return jobs[i] }, func(_ int, o outcome.Outcome) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.kept++
+		r.suite.Keep(o)
+		r.ci.kept[o.Command] = o.Dir
+	})
+}
+
+// broke is a cause of a scenario, for machines.
+type broke struct {
+	Scenario string `json:"scenario"`
+	suites.Cause
+}
+
+// causes are what broke in many seeds of each scenario.
+func (r *report) causes() []broke {
+	all := []broke{}
+	for _, c := range r.suite.Scenarios {
+		for _, x := range c.Causes {
+			all = append(all, broke{c.ID(), x})
+		}
+	}
+	return all
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -114,13 +113,20 @@ var secondly = map[checker.Outcome]string{
 }
 
 func (a *app) printVerdict(v checker.Verdict, js []outcome.Judgement) {
-	for i, j := range js {
-		if checker.Liveness(j.Property) && (i == 0 || !checker.Liveness(js[i-1].Property)) {
-			fmt.Fprintln(a.out, "liveness, where the faults allow it:")
+	live := false
+	for _, t := range folded(js) {
+		for _, j := range t.js {
+			if !live && checker.Liveness(j.Property) {
+				fmt.Fprintln(a.out, "liveness, where the faults allow it:")
+				live = true
+			}
+			fmt.Fprintln(a.out, j)
 		}
-		fmt.Fprintf(a.out, "%s\n    %s\n", j, j.Because)
-		if r := v.Result(j.Property); r != nil && r.Witness != nil {
-			fmt.Fprintf(a.out, "    witness: events %v\n", r.Witness.Events)
+		fmt.Fprintf(a.out, "    %s\n", t.because)
+		for _, j := range t.js {
+			if r := v.Result(j.Property); r != nil && r.Witness != nil {
+				fmt.Fprintf(a.out, "    witness: events %v\n", r.Witness.Events)
+			}
 		}
 	}
 	if !slices.Contains(mutex.Models(), v.Model) {
@@ -138,17 +144,9 @@ func (a *app) explainCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprint(a.out, sequence.Text(sequence.Tell(s.History, checker.Check(s.History)), width()))
+			_, err = fmt.Fprint(a.out, sequence.Text(sequence.Tell(s.History, checker.Check(s.History)), width(a.out)))
 			return err
 		}}
-}
-
-// width is how wide a drawing may be: what the terminal says, within reason.
-func width() int {
-	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil {
-		return min(max(n, 60), 160)
-	}
-	return sequence.DefaultWidth
 }
 
 func (a *app) replayCmd() *cobra.Command {

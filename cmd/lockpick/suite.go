@@ -56,7 +56,9 @@ func (r *report) keep(interrupted bool) error {
 		if err != nil {
 			return noStore(err)
 		}
-		fmt.Fprintf(r.errs, "report: %s\n", dir+"/"+suites.PageFile)
+		r.page = dir + "/" + suites.PageFile
+	} else if r.dir != "" {
+		r.page = r.dir + "/" + reports.PageFile
 	}
 	if err := suites.Index(r.flags.store); err != nil {
 		return noStore(err)

@@ -41,16 +41,19 @@ func topic(name string) string {
 // helpWidth is how wide help is.
 const helpWidth = 84
 
-// wrapped breaks a text into lines, the first of which begins at one column and the
-// others at another.
-func wrapped(first, others int, text string) string {
+// wrapped breaks a text of help into lines.
+func wrapped(first, others int, text string) string { return within(helpWidth, first, others, text) }
+
+// within breaks a text into lines of a width, the first of which begins at one column and
+// the others at another.
+func within(width, first, others int, text string) string {
 	var b strings.Builder
 	at := first
 	for i, word := range strings.Fields(text) {
 		switch n := utf8.RuneCountInString(word); {
 		case i == 0:
 			at += n
-		case at+1+n > helpWidth:
+		case at+1+n > width:
 			b.WriteString("\n" + strings.Repeat(" ", others))
 			at = others + n
 		default:

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"lockpick/harness/owned"
 )
@@ -158,6 +159,30 @@ func (f *Folder) Entries() ([]fs.DirEntry, error) { return f.EntriesOf(".") }
 
 // EntriesOf lists what lies in a folder of this one.
 func (f *Folder) EntriesOf(name string) ([]fs.DirEntry, error) { return fs.ReadDir(f.root.FS(), name) }
+
+// Measure is how many bytes the files in a folder of this one have, and when the last of
+// them, or of its folders, was written to. What somebody removes meanwhile does not count.
+func (f *Folder) Measure(name string) (sum int64, last time.Time, err error) {
+	err = fs.WalkDir(f.root.FS(), filepath.ToSlash(name), func(_ string, d fs.DirEntry, err error) error {
+		var info fs.FileInfo
+		if err == nil {
+			info, err = d.Info()
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case info.Mode().IsRegular():
+			sum += info.Size()
+		}
+		if info.ModTime().After(last) {
+			last = info.ModTime()
+		}
+		return nil
+	})
+	return sum, last, told(f.of(name), err)
+}
 
 // told is an error with the path that its reader knows, not the part of it that a
 // folder was asked for. For a way out of a folder package os has words only.

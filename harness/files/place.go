@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,8 +51,61 @@ func Place(store, shelf, name string, fill func(dir string) error) (dir string, 
 	}
 	own, err := owned.Unfinished.Name()
 	link := filepath.Join(parent, own)
-	if err == nil && os.Symlink(filepath.Base(dir), link) == nil && os.Rename(link, filepath.Join(parent, "latest")) != nil {
+	if err == nil && os.Symlink(filepath.Base(dir), link) == nil && os.Rename(link, filepath.Join(parent, latest)) != nil {
 		os.Remove(link)
 	}
 	return dir, nil
+}
+
+// latest is a link beside what is placed, to what was placed last.
+const latest = "latest"
+
+// Displace removes folders STORE/SHELF/NAME. Each loses its name at once, so that nobody
+// meets half of it; `latest` leads to the last of those that are left then, and a shelf
+// that has nothing else is removed. is tells what may have been placed there by its name.
+func Displace(store, shelf string, names []string, is func(name string) bool) error {
+	parent := filepath.Join(store, shelf)
+	fail := func(err error) error { return fmt.Errorf("remove from %s: %w", parent, err) }
+	in, err := OpenFolder(parent)
+	if err != nil {
+		return fail(err)
+	}
+	defer in.Close()
+	for _, name := range names {
+		own, err := owned.Unfinished.Name()
+		if err != nil {
+			return fail(err)
+		}
+		err = in.root.Rename(name, own)
+		if err = cmp.Or(err, in.root.Chmod(own, 0o700), in.root.RemoveAll(own)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fail(told(in.of(name), err))
+		}
+	}
+	entries, err := in.Entries()
+	if err != nil {
+		return fail(err)
+	}
+	last, more := "", false
+	for _, e := range entries {
+		if e.IsDir() && is(e.Name()) {
+			last = e.Name()
+		} else if e.Name() != latest {
+			more = true
+		}
+	}
+	switch to, err := in.root.Readlink(latest); {
+	case err != nil || to == last: // no link, as where none can be made
+	case last != "":
+		if err := cmp.Or(in.root.Remove(latest), in.root.Symlink(last, latest)); err != nil {
+			return fail(err)
+		}
+	default:
+		if err := in.root.Remove(latest); err != nil {
+			return fail(err)
+		}
+	}
+	if last == "" && !more {
+		os.Remove(parent) // unless it is not empty: somebody has begun a run
+	}
+	return nil
 }

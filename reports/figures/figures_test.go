@@ -17,7 +17,6 @@ import (
 
 	"lockpick/harness/history"
 	"lockpick/harness/history/story"
-	"lockpick/scenarios/outcome"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -126,15 +125,11 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	strip, err := Strip("a & b", 1, []string{outcome.AsExpected, outcome.Unexpected, outcome.Undecided, outcome.Failed, outcome.Skipped})
-	if err != nil {
-		t.Fatal(err)
-	}
 	rates, err := Rates("violated", []Rate{{Name: "10 ms", K: 90, N: 100}, {Name: "100 ms", K: 3, N: 100}, {Name: "200 ms", N: 100}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range append(all, *strip, *rates) {
+	for _, f := range append(all, *rates) {
 		wellFormed(t, f.Name, f.SVG)
 		path := filepath.Join("testdata", f.Name+".svg")
 		if *update {
@@ -156,19 +151,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Many seeds are many rows, and a name is no markup.
-func TestStripOfMany(t *testing.T) {
-	f, err := Strip("<script>", 1, make([]string, 10_000))
-	if err != nil {
-		t.Fatal(err)
-	}
-	wellFormed(t, "strip", f.SVG)
-	if bytes.Contains(f.SVG, []byte("<script>")) {
-		t.Error("a name became markup")
-	}
-	if none, err := Strip("s", 1, nil); none != nil || err != nil {
-		t.Errorf("of no seeds: %v, %v", none, err)
-	}
+// A rate has its name, however few the runs.
+func TestRatesByName(t *testing.T) {
 	named, err := Rates("violated", []Rate{{Name: "base", K: 1, N: 1}, {Name: "fenced", N: 30}})
 	if err != nil || !bytes.Contains(named.SVG, []byte(">fenced<")) {
 		t.Errorf("rates by name: %v", err)

@@ -28,7 +28,9 @@ type row struct {
 	property, expected string
 	first              outcome.Judgement // that was not as expected; else the first
 	runs, unexpected   int
-	idle               int // runs that gave no occasion to violate it
+	violated, decided  int  // runs
+	free               bool // nothing is expected of it, and it was violated
+	idle               int  // runs that gave no occasion to violate it
 }
 
 // mostBad is how many runs of one scenario are told of.
@@ -68,6 +70,14 @@ func (g *group) add(o outcome.Outcome) {
 func (g *group) judged(j outcome.Judgement) {
 	r := outcome.Entry(&g.rows, func(r *row) bool { return r.property == j.Property }, row{property: j.Property, expected: j.Expected, first: j})
 	r.runs++
+	r.free = r.free || j.Free()
+	switch j.Got {
+	case checker.Violated:
+		r.violated++
+		r.decided++
+	case checker.Holds:
+		r.decided++
+	}
 	if j.Got == checker.NotExercised {
 		r.idle++
 	} else if r.idle > 0 && r.unexpected == 0 && r.first.Got == checker.NotExercised {

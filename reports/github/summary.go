@@ -41,14 +41,19 @@ func (r *Report) Summary(w io.Writer, drawing func(outcome.Outcome) string) erro
 				show(o)
 			}
 		}
-		if more := g.runs - g.count[outcome.AsExpected] - g.count[outcome.Skipped] - len(g.bad); more > 0 {
+		if more := g.runs - outcome.Fine(g.count) - g.count[outcome.Skipped] - len(g.bad); more > 0 {
 			d.lines(fmt.Sprintf("… and %d more runs of %s that were not as expected.", more, plain(g.scenario)), "")
 		}
 	}
 	if len(r.groups) <= fewRuns {
 		for _, g := range r.groups {
 			if g.good != nil {
-				d.lines("### "+plain(g.scenario)+": a violation, as expected", "")
+				if g.good.NothingExpected {
+					d.lines(fmt.Sprintf("### %s: a violation, seed %d", plain(g.scenario), g.good.Seed), "", "Nothing was expected of it. Run it again:", "")
+					d.fenced("sh", words.Clip(g.good.Command, mostText))
+				} else {
+					d.lines("### "+plain(g.scenario)+": a violation, as expected", "")
+				}
 				show(*g.good)
 			}
 		}
@@ -110,10 +115,12 @@ func (r *row) line(g *group) string {
 	if j.Number != nil {
 		got = outcome.Figure(j.Number.Value)
 	}
-	if j.Cause != "" {
+	if r.runs > 1 && r.free {
+		got = "violated in " + outcome.Rate(r.violated, r.decided)
+	} else if j.Cause != "" {
 		got += ": " + j.Cause
 	}
-	if j.Node != "" {
+	if j.Node != "" && (r.runs == 1 || !r.free) {
 		got += " at " + j.Node
 	}
 	mark := "as expected"
@@ -126,6 +133,8 @@ func (r *row) line(g *group) string {
 		mark = "**undecided**"
 	case r.unexpected > 0:
 		mark = "**unexpected**"
+	case r.free:
+		mark = "nothing expected"
 	case r.idle == 1 && r.runs == 1:
 		mark = "need not be"
 	case r.runs > 1:

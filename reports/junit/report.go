@@ -137,6 +137,13 @@ func (r *Report) failed(g *group, o outcome.Outcome) {
 func (r *Report) judged(g *group, o outcome.Outcome, j outcome.Judgement) {
 	e := g.entry(j.Property)
 	e.runs++
+	switch j.Got {
+	case checker.Violated:
+		e.violated++
+		e.decided++
+	case checker.Holds:
+		e.decided++
+	}
 	switch {
 	case j.Got == checker.NotExercised && !j.Missed:
 		e.idle++
@@ -144,6 +151,9 @@ func (r *Report) judged(g *group, o outcome.Outcome, j outcome.Judgement) {
 	case j.AsExpected:
 		if j.Got == checker.Violated && j.Number == nil && e.harm == "" {
 			e.harm = fmt.Sprintf("%s: %s", j, j.Because)
+			if e.free = j.Free(); e.free {
+				e.harm += "\n" + again(o)
+			}
 		}
 	case j.Waits():
 		e.waits = j.Because

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"lockpick/reports/words"
+	"lockpick/scenarios/outcome"
 )
 
 type xmlSuites struct {
@@ -46,6 +47,8 @@ type entry struct {
 	idle                 int    // runs that gave no occasion to violate it
 	idly                 string // why
 	waits                string
+	violated, decided    int
+	free                 bool   // nothing is expected of it, and it was violated
 	harm                 string // a violation that was expected: a case that passes, and no pass
 	skipped              string
 }
@@ -141,6 +144,9 @@ func (e *entry) notes() []string {
 		return notes
 	}
 	text := fmt.Sprintf("%d runs: %d as expected", e.runs, e.runs-e.failed-e.errors-e.idle)
+	if e.free {
+		text = fmt.Sprintf("%d runs, nothing expected: violated in %s", e.runs, outcome.Rate(e.violated, e.decided))
+	}
 	if e.failed > 0 {
 		text += fmt.Sprintf(", %d unexpected", e.failed)
 	}

@@ -161,7 +161,7 @@ func badges(r outcome.Run) []badge {
 	}
 	switch state := r.Outcome.State(); {
 	case r.Manifest == nil: // nobody said what was expected
-	case state == outcome.AsExpected && len(open) > 0 && len(expected) == 0:
+	case state == outcome.NothingExpected:
 		out = append(out, badge{calm, "– nothing was expected"})
 	case state == outcome.AsExpected:
 		out = append(out, badge{good, "✓ as expected"})

@@ -5,6 +5,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/reports/words"
+	"lockpick/scenarios/outcome"
 )
 
 // came reports whether a property was expected to come out so, and did in all runs.
@@ -49,7 +50,7 @@ func (s *Suite) remedies(has there) (cures, flaws, uncured []group) {
 		}
 	}
 	for _, c := range s.Scenarios {
-		if c.Variant == "" && !cured[c.Name] && len(c.harms()) > 0 {
+		if c.Variant == "" && c.State() != outcome.NothingExpected && !cured[c.Name] && len(c.harms()) > 0 {
 			uncured = c.say(uncured, has, c.harm(c.harms())+".")
 		}
 	}

@@ -1,11 +1,8 @@
 package suites
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,7 +10,6 @@ import (
 	"time"
 
 	"lockpick/harness/files"
-	"lockpick/harness/owned"
 )
 
 // Bound is what a store may keep: one of its fields is set.
@@ -35,9 +31,10 @@ const stillOn = time.Hour
 // stored is a suite or a run of a store.
 type stored struct {
 	Excess
-	begun string          // its name, which begins with the time
-	rank  int             // among its suites, or its scenario's runs, from the newest on
-	live  bool            // it may not have ended
+	begun string // its name, which begins with the time
+	rank  int    // among its suites, or its scenario's runs, from the newest on
+	run   bool
+	live  bool            // a run without an outcome, which has been written to a short time ago
 	runs  map[string]bool // what a suite refers to
 }
 
@@ -95,13 +92,15 @@ func everything(store string) ([]*stored, error) {
 	slices.SortStableFunc(runs, func(a, b entry) int { return strings.Compare(b.name, a.name) })
 	ranks := map[string]int{}
 	for _, r := range runs {
-		all = append(all, &stored{Excess: Excess{Dir: r.dir}, begun: r.name, rank: ranks[r.Scenario], live: mayGoOn(filepath.Join(store, r.dir))})
+		all = append(all, &stored{Excess: Excess{Dir: r.dir}, begun: r.name, rank: ranks[r.Scenario], run: true})
 		ranks[r.Scenario]++
 	}
 	for _, s := range all {
-		if s.Bytes, err = bytesIn(filepath.Join(store, s.Dir)); err != nil {
+		var last time.Time
+		if s.Bytes, last, err = measured(store, s.Dir); err != nil {
 			return nil, err
 		}
+		s.live = s.run && time.Since(last) < stillOn && head(filepath.Join(store, s.Dir)) == nil
 	}
 	slices.SortStableFunc(all, func(a, b *stored) int { return strings.Compare(a.begun, b.begun) })
 	return all, nil
@@ -123,101 +122,27 @@ func runsIn(dir string) (map[string]bool, error) {
 	return out, nil
 }
 
-// mayGoOn reports whether a run has no outcome, and has been written to a short time ago.
-func mayGoOn(dir string) bool {
-	if _, err := os.Lstat(filepath.Join(dir, OutcomeFile)); err == nil {
-		return false
+// measured is how many bytes a folder's files have, and when the last of them was written.
+func measured(store, dir string) (sum int64, last time.Time, err error) {
+	in, err := files.OpenFolder(store)
+	if err != nil {
+		return 0, last, err
 	}
-	recent := false
-	filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		if info, err := d.Info(); err == nil && time.Since(info.ModTime()) < stillOn {
-			recent = true
-		}
-		return nil
-	})
-	return recent
+	defer in.Close()
+	return in.Measure(dir)
 }
 
-func bytesIn(dir string) (sum int64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err == nil && info.Mode().IsRegular() {
-			sum += info.Size()
-		}
-		return err
-	})
-	if errors.Is(err, fs.ErrNotExist) { // somebody else has removed it
-		err = nil
-	}
-	return sum, err
-}
-
-// Remove removes suites and runs from a store. Each loses its name at once, so that nobody
-// meets half of it, and `latest` beside it leads to the newest that is left.
+// Remove removes suites and runs from a store.
 func Remove(store string, what []Excess) error {
-	root, err := os.OpenRoot(store)
-	if err != nil {
-		return fmt.Errorf("open store: %w", err)
-	}
-	defer root.Close()
-	shelves := map[string]bool{}
+	shelves := map[string][]string{}
 	for _, e := range what {
-		name, err := owned.Unfinished.Name()
-		if err != nil {
-			return fmt.Errorf("remove %s: %w", e.Dir, err)
-		}
-		shelf := filepath.Dir(filepath.FromSlash(e.Dir))
-		shelves[shelf] = true
-		tmp := filepath.Join(shelf, name)
-		err = root.Rename(filepath.FromSlash(e.Dir), tmp)
-		if err = cmp.Or(err, root.Chmod(tmp, 0o700), root.RemoveAll(tmp)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove %s: %w", filepath.Join(store, e.Dir), err)
-		}
+		shelf, name, _ := strings.Cut(e.Dir, "/")
+		shelves[shelf] = append(shelves[shelf], name)
 	}
-	for shelf := range shelves {
-		if err := relink(root, shelf); err != nil {
-			return fmt.Errorf("remove from %s: %w", filepath.Join(store, shelf), err)
-		}
-	}
-	return nil
-}
-
-// relink lets `latest` lead to what is newest on a shelf, and removes a shelf that is empty.
-func relink(root *os.Root, shelf string) error {
-	const latest = "latest"
-	entries, err := fs.ReadDir(root.FS(), filepath.ToSlash(shelf))
-	if err != nil {
-		return err
-	}
-	newest, more := "", false
-	for _, e := range entries {
-		switch {
-		case e.IsDir() && (runName.MatchString(e.Name()) || suiteName.MatchString(e.Name())):
-			newest = e.Name()
-		case e.Name() != latest:
-			more = true
-		}
-	}
-	link := filepath.Join(shelf, latest)
-	switch to, err := root.Readlink(link); {
-	case err != nil || to == newest: // no link, as where none can be made
-	case newest != "":
-		if err := cmp.Or(root.Remove(link), root.Symlink(newest, link)); err != nil {
+	for _, shelf := range slices.Sorted(maps.Keys(shelves)) {
+		if err := files.Displace(store, shelf, shelves[shelf], func(name string) bool { return runName.MatchString(name) || suiteName.MatchString(name) }); err != nil {
 			return err
 		}
-	default:
-		if err := root.Remove(link); err != nil {
-			return err
-		}
-	}
-	if newest == "" && !more {
-		root.Remove(shelf) // not empty: somebody else has begun a run
 	}
 	return nil
 }

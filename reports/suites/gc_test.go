@@ -38,7 +38,7 @@ func TestBeyond(t *testing.T) {
 	first := []string{"suites/20260101T030400.000Z", "pause/20260101T030401.000Z-sim-1", "pause+fenced/20260101T030402.000Z-sim-1"}
 	second := []string{"suites/20260102T030400.000Z", "pause/20260102T030401.000Z-sim-1", "pause+fenced/20260102T030402.000Z-sim-1"}
 	third := []string{"suites/20260103T030400.000Z", "pause/20260103T030401.000Z-sim-1", "pause+fenced/20260103T030402.000Z-sim-1"}
-	size, err := bytesIn(hoard(t))
+	size, _, err := measured(hoard(t), ".")
 	if err != nil {
 		t.Fatal(err)
 	}

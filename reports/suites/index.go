@@ -127,6 +127,25 @@ func list(store string, served bool) (index, error) {
 	return x, nil
 }
 
+// Runs lists the run directories of a store, the newest first, after the links to the
+// newest of each scenario.
+func Runs(store string) []string {
+	runs, err := runsOf(store)
+	if err != nil {
+		return nil
+	}
+	slices.SortStableFunc(runs, func(a, b entry) int { return strings.Compare(b.name, a.name) })
+	var latest, all []string
+	for _, r := range runs {
+		link := filepath.Join(store, filepath.Dir(r.dir), "latest")
+		if !slices.Contains(latest, link) {
+			latest = append(latest, link)
+		}
+		all = append(all, filepath.Join(store, r.dir))
+	}
+	return append(latest, all...)
+}
+
 // runsOf lists the run directories of a store by their names alone.
 func runsOf(store string) ([]entry, error) {
 	in, err := files.OpenFolder(store)
@@ -175,7 +194,7 @@ func page(dir string) string {
 }
 
 // symbols of states.
-var symbols = map[string]string{"as expected": "✓", "unexpected": "!", "undecided": "?", "failed": "!", "skipped": "–"}
+var symbols = map[string]string{"as expected": "✓", "nothing expected": "○", "unexpected": "!", "undecided": "?", "failed": "!", "skipped": "–"}
 
 func (e *entry) mark(state string) {
 	e.State, e.Symbol = state, symbols[state]

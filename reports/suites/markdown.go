@@ -18,6 +18,14 @@ func writeMarkdown(w io.Writer, v view) {
 	if len(v.Hidden) > 0 {
 		fmt.Fprintf(w, "\nNot shown, for nothing was expected of them and nothing violated them: %s.\n", strings.Join(v.Hidden, ", "))
 	}
+	if len(v.Found) > 0 {
+		fmt.Fprint(w, "\n## What was violated, and with which seed it is seen\n\n| scenario | property | cause | seeds | first | shortest | run again |\n|---|---|---|---|---|---|---|\n")
+	}
+	for _, x := range v.Found {
+		fmt.Fprintf(w, "| %s | %s | %s | %d | %s | %s | `%s` |\n", markdown(x.Scenario), markdown(x.Property), markdown(x.Cause.Cause), x.Runs,
+			link(fmt.Sprint(x.Cause.First.Seed), x.First), link(fmt.Sprintf("%d (%d events)", x.Cause.Shortest.Seed, x.Cause.Shortest.Events), x.Shortest),
+			strings.NewReplacer("`", "'", "|", "\\|").Replace(visible(x.Cause.Shortest.Command)))
+	}
 	if len(v.Seeds) > 0 {
 		fmt.Fprint(w, "\n## Seeds\n\n")
 	}

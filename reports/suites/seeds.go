@@ -3,28 +3,11 @@ package suites
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"lockpick/checker"
 	"lockpick/reports/figures"
-	"lockpick/scenarios/outcome"
 )
-
-// mark notes how one of many seeds came out.
-func (c *Scenario) mark(o outcome.Outcome, s *Suite) {
-	i := o.Seed - s.Seed
-	if s.Seeds <= 1 || i >= uint64(s.Seeds) {
-		return
-	}
-	if c.states == nil {
-		c.states = make([]string, s.Seeds)
-	}
-	c.states[i] = o.State()
-	if o.State() == outcome.AsExpected && slices.ContainsFunc(o.Judgements, func(j outcome.Judgement) bool { return j.Got == checker.Violated }) {
-		c.states[i] = figures.Harm
-	}
-}
 
 // pictures draws a suite of many seeds: for each scenario which seed came out how, and
 // for each property how often it was violated.
@@ -33,20 +16,16 @@ func (s *Suite) pictures() ([]File, error) {
 		return nil, nil
 	}
 	var files []File
-	add := func(name string, f *figures.Figure, err error) (string, error) {
-		if err != nil || f == nil {
-			return "", err
-		}
+	add := func(name string, svg []byte) string {
 		files = append(files, File{Name: name, Write: func(w io.Writer) error {
-			_, err := w.Write(f.SVG)
+			_, err := w.Write(svg)
 			return err
 		}})
-		return name, nil
+		return name
 	}
 	for _, c := range s.Scenarios {
-		f, err := figures.Strip(visible(c.ID()), s.Seed, c.states)
-		if c.Seeds, err = add("seeds-"+strings.ReplaceAll(c.ID(), "/", "+")+".svg", f, err); err != nil {
-			return nil, err
+		if g := s.grid(c); g != nil {
+			c.Seeds = add("seeds-"+strings.ReplaceAll(c.ID(), "/", "+")+".svg", g.svg(func(uint64) string { return "" }, true))
 		}
 	}
 	for _, property := range checker.Properties() {
@@ -62,11 +41,12 @@ func (s *Suite) pictures() ([]File, error) {
 			continue
 		}
 		f, err := figures.Rates(fmt.Sprintf("%s violated, of the seeds that exercised it", property), rates)
-		name, err := add("rates-"+property+".svg", f, err)
 		if err != nil {
 			return nil, err
 		}
-		s.Rates = append(s.Rates, name)
+		if f != nil {
+			s.Rates = append(s.Rates, add("rates-"+property+".svg", f.SVG))
+		}
 	}
 	return files, nil
 }

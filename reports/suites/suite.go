@@ -25,11 +25,12 @@ type Suite struct {
 	Planned     int            `json:"planned"` // runs, without those that are skipped
 	Runs        int            `json:"runs"`    // that ended
 	Interrupted bool           `json:"interrupted,omitempty"`
-	Counts      map[string]int `json:"counts"`  // outcomes by state, skipped ones too
-	Started     time.Time      `json:"started"` // UTC
-	Seconds     float64        `json:"seconds"` // of wall clock
-	Command     string         `json:"command"` // runs it again
-	Version     string         `json:"version"` // of lockpick
+	AnyOutcome  bool           `json:"anyOutcome,omitempty"` // nothing was expected of any run
+	Counts      map[string]int `json:"counts"`               // outcomes by state, skipped ones too
+	Started     time.Time      `json:"started"`              // UTC
+	Seconds     float64        `json:"seconds"`              // of wall clock
+	Command     string         `json:"command"`              // runs it again
+	Version     string         `json:"version"`              // of lockpick
 	Go          string         `json:"go"`
 	OS          string         `json:"os"`
 	Arch        string         `json:"arch"`
@@ -67,15 +68,22 @@ type Scenario struct {
 	// Command runs the one that is shown again.
 	Command string `json:"command,omitempty"`
 
+	// Causes are what broke in many seeds, how often, and with which seed it is seen.
+	Causes []Cause `json:"causes,omitempty"`
+	// States is how each of many seeds came out, a letter each from the suite's first on:
+	// see the grid.
+	States string `json:"states,omitempty"`
+	// Kept is where the runs of many seeds lie that the store has, by their seeds.
+	Kept map[uint64]string `json:"kept,omitempty"`
 	// Seeds is the picture of many seeds, one cell each, in the suite's directory.
 	Seeds string `json:"seeds,omitempty"`
 
-	shown  outcome.Outcome
-	states []string // of each seed from the suite's first on, for that picture
+	shown outcome.Outcome
 }
 
 // Cell is what came of one property, or of a number that has a bound, in all runs of
-// a scenario. Got, Cause, Node and Because are those of the run that is shown.
+// a scenario. Got, Cause, Node and Because are those of one run, whose seed and command stand
+// with them.
 type Cell struct {
 	Property   string          `json:"property"`
 	Expected   string          `json:"expected"` // in words; "" if nothing was
@@ -83,6 +91,8 @@ type Cell struct {
 	Cause      string          `json:"cause,omitempty"`
 	Node       string          `json:"node,omitempty"`
 	Because    string          `json:"because"`
+	Seed       uint64          `json:"seed"`
+	Command    string          `json:"command,omitempty"`
 	Decided    int             `json:"decided"`                // runs that decided it
 	Violated   int             `json:"violated"`               // runs that violated it
 	Idle       int             `json:"notExercised,omitempty"` // runs that gave no occasion to violate it
@@ -116,7 +126,7 @@ func (c *Scenario) Cell(property string) *Cell {
 
 // State is what became of a scenario: the worst state of its runs, "" if there are none.
 func (c *Scenario) State() string {
-	for _, s := range []string{outcome.Failed, outcome.Unexpected, outcome.Undecided, outcome.AsExpected} {
+	for _, s := range []string{outcome.Failed, outcome.Unexpected, outcome.Undecided, outcome.AsExpected, outcome.NothingExpected} {
 		if c.Counts[s] > 0 {
 			return s
 		}
@@ -145,9 +155,12 @@ func (s *Suite) Add(o outcome.Outcome) {
 	} else {
 		s.Runs++
 		c.Add(o)
-		c.mark(o, s)
+		if s.Seeds > 1 {
+			c.Note(o)
+			c.mark(o, s)
+		}
 	}
-	if s.Seeds <= 1 || o.Code != outcome.ExitOK && c.Runs-c.Counts[outcome.AsExpected] <= mostKept {
+	if s.Seeds <= 1 || o.Code != outcome.ExitOK && c.Runs-outcome.Fine(c.Counts) <= mostKept {
 		s.Outcomes = append(s.Outcomes, o)
 	}
 }
@@ -194,20 +207,24 @@ func (c *Scenario) Add(o outcome.Outcome) {
 			c.Cells = append(c.Cells, Cell{Property: j.Property, rank: -1})
 			cell = &c.Cells[len(c.Cells)-1]
 		}
-		cell.add(j)
+		cell.add(j, o)
 	}
 }
 
 // before reports whether one outcome tells more than another: what nobody expected
-// first, and among equals the smaller seed.
+// first, then what violates a property, and among equals the smaller seed.
 func before(a, b outcome.Outcome) bool {
 	worst := func(o outcome.Outcome) int {
-		return slices.Index([]string{outcome.Failed, outcome.Unexpected, outcome.Undecided, outcome.AsExpected}, o.State())
+		rank := 2 * slices.Index([]string{outcome.Failed, outcome.Unexpected, outcome.Undecided, outcome.AsExpected, outcome.NothingExpected}, o.State())
+		if !o.Violated() {
+			rank++
+		}
+		return rank
 	}
 	return cmp.Or(cmp.Compare(worst(a), worst(b)), cmp.Compare(a.Seed, b.Seed)) < 0
 }
 
-func (c *Cell) add(j outcome.Judgement) {
+func (c *Cell) add(j outcome.Judgement, o outcome.Outcome) {
 	switch j.Got {
 	case checker.Violated:
 		c.Violated++
@@ -230,8 +247,8 @@ func (c *Cell) add(j outcome.Judgement) {
 	case j.Got == checker.NotExercised:
 		rank = 0
 	}
-	if rank > c.rank {
-		c.rank = rank
+	if rank > c.rank || rank == c.rank && o.Seed < c.Seed {
+		c.rank, c.Seed, c.Command = rank, o.Seed, o.Command
 		c.Expected, c.Got, c.Cause, c.Node, c.Because, c.Follows = j.Expected, j.Got, j.Cause, j.Node, j.Because, j.Follows
 		if j.Number != nil {
 			c.Number = j.String()

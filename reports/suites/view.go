@@ -18,7 +18,10 @@ import (
 // view is what a suite's report says, in either form: texts, marks and links.
 type view struct {
 	Headline string
-	Good     bool // all came as expected
+	Title    string
+	Found    []found
+	Grids    []gridded
+	Tone     string // of the headline: good, calm where nothing was expected of what was violated, or none
 	Columns  []string
 	Backends []string
 	Rows     []row
@@ -30,7 +33,8 @@ type view struct {
 	Voices   []voice
 	Facts    [][2]string
 	Hidden   []string // properties without a column
-	Seeds    []string // pictures of many seeds
+	Rates    []string // pictures of many seeds
+	Seeds    []string // and of these, which text can show
 	More     []string // what else there is to say of the matrix
 	Index    string
 }
@@ -58,9 +62,19 @@ type mark struct {
 // look makes the report of a suite, with the latest ones of other backends beside it.
 func look(s *Suite, others []*Suite, has there) view {
 	all := append([]*Suite{s}, others...)
-	v := view{Headline: s.Headline(), Good: s.Code == outcome.ExitOK && !s.Interrupted, Index: toStore + "index.html"}
+	_, broke := s.free()
+	v := view{Headline: s.Headline(), Index: toStore + "index.html"}
+	switch {
+	case s.Code != outcome.ExitOK || s.Interrupted:
+	case broke:
+		v.Tone = "calm"
+	default:
+		v.Tone = "good"
+	}
+	v.Title = words.Clip(v.Headline, 120)
 	v.Columns, v.Hidden = columns(all)
-	v.Seeds = slices.Clone(s.Rates)
+	v.Found, v.Grids = s.founds(has), s.grids(has)
+	v.Rates, v.Seeds = s.Rates, slices.Clone(s.Rates)
 	for _, c := range s.Scenarios {
 		if c.Seeds != "" {
 			v.Seeds = append(v.Seeds, c.Seeds)
@@ -144,7 +158,7 @@ func (s *Suite) row(c *Scenario, columns []string, has there) row {
 		}
 		r.Note += "." + expected
 	}
-	r.Bad = c.Runs > 0 && r.State != outcome.AsExpected
+	r.Bad = c.Runs > 0 && r.State != outcome.AsExpected && r.State != outcome.NothingExpected
 	if r.Note != "" {
 		return r
 	}
@@ -168,9 +182,12 @@ func (s *Suite) mark(c *Scenario, cell *Cell, has there) mark {
 	if cell == nil {
 		return mark{Symbol: "–", Word: "not judged", Class: "none"}
 	}
-	m := mark{Property: cell.Property, Detail: cell.Cause, Because: cell.Because, Href: has.page(c.Dir, "#p-"+cell.Property)}
+	m := mark{Property: cell.Property, Detail: cell.Cause, Because: cell.Because, Href: has.page(s.dir(c, cell.Seed), "#p-"+cell.Property)}
 	if cell.Node != "" {
 		m.Detail += " at " + cell.Node
+	}
+	if c.Runs > 1 && m.Detail != "" {
+		m.Detail = fmt.Sprintf("seed %d: %s", cell.Seed, m.Detail)
 	}
 	switch {
 	case cell.Unexpected > 0 && cell.open():
@@ -204,10 +221,7 @@ func (s *Suite) often(c *Scenario, cell *Cell) string {
 	if c.Runs <= 1 {
 		return ""
 	}
-	text := fmt.Sprintf("violated in %d of %d", cell.Violated, cell.Decided)
-	if cell.Rated(s.Backend) {
-		text = "violated in " + outcome.Rate(cell.Violated, cell.Decided)
-	}
+	text := "violated in " + s.share(*cell)
 	if cell.Idle > 0 {
 		text += fmt.Sprintf("; %d did not exercise it", cell.Idle)
 	}
@@ -215,6 +229,22 @@ func (s *Suite) often(c *Scenario, cell *Cell) string {
 		text += fmt.Sprintf("; not as expected in %d of %d", cell.Unexpected, c.Runs)
 	}
 	return text
+}
+
+// share is how many of the runs that exercised a property violated it.
+func (s *Suite) share(c Cell) string {
+	if c.Rated(s.Backend) {
+		return outcome.Rate(c.Violated, c.Decided)
+	}
+	return fmt.Sprintf("%d of %d", c.Violated, c.Decided)
+}
+
+// dir is where the run of a scenario with a seed lies.
+func (s *Suite) dir(c *Scenario, seed uint64) string {
+	if s.Seeds > 1 {
+		return c.Kept[seed]
+	}
+	return c.Dir
 }
 
 // troubles are the tries that did not count, and the errors.
@@ -259,7 +289,7 @@ var style string
 // texts are the functions of both pages.
 var texts = template.FuncMap{
 	"text":  visible,
-	"style": func() template.CSS { return template.CSS(palette.CSS + style) },
+	"style": func() template.CSS { return template.CSS(palette.CSS + style + gridStyle) },
 }
 
 var suitePage = template.Must(template.New("suite").Funcs(texts).Parse(suiteTemplate))

@@ -32,21 +32,64 @@ func (s *Suite) Headline() string {
 	if len(parts) == 0 {
 		parts = []string{"nothing was run"}
 	}
-	text := fmt.Sprintf("%s on %s, %s: %s", words.Plural(s.Runs+s.Counts[outcome.Skipped], "run"), s.Backend, s.seeds(), strings.Join(parts, ", "))
+	text := fmt.Sprintf("%s on %s, %s", words.Plural(s.Runs+s.Counts[outcome.Skipped], "run"), s.Backend, s.seeds())
 	found, missed := s.surprises()
+	free, _ := s.free()
+	if s.anyOutcome() {
+		text += ", nothing expected: " + free
+	} else {
+		text += ": " + strings.Join(parts, ", ")
+	}
 	switch {
 	case len(found) > 0:
 		text += ". A violation was found where none was expected: " + words.List(found)
-	case s.decided():
+	case s.decided() && !s.anyOutcome():
 		text += "; no violation found where none was expected, under these faults"
 	}
 	if len(missed) > 0 {
 		text += ". Not as its scenario expects: " + words.List(missed)
 	}
+	if free != "" && !s.anyOutcome() {
+		text += ". Nothing was expected of " + free
+	}
 	if s.Interrupted {
 		text += fmt.Sprintf(". Interrupted after %d of %d runs: this is what there is", s.Runs, s.Planned)
 	}
 	return text + "."
+}
+
+// anyOutcome reports whether nothing was expected of any run.
+func (s *Suite) anyOutcome() bool { return s.Runs > 0 && s.Counts[outcome.NothingExpected] == s.Runs }
+
+// free says what came of the scenarios of which nothing was expected, "" if there are none,
+// and whether anything was violated in them.
+func (s *Suite) free() (text string, violated bool) {
+	var all []string
+	for _, c := range s.Scenarios {
+		if c.State() != outcome.NothingExpected {
+			continue
+		}
+		var parts []string
+		for _, cell := range c.Cells {
+			switch {
+			case cell.Violated == 0 || cell.Number != "":
+			case c.Runs == 1:
+				parts = append(parts, cell.Property+" violated"+blame(cell))
+			default:
+				parts = append(parts, fmt.Sprintf("%s violated in %s", cell.Property, s.share(cell)))
+			}
+		}
+		violated = violated || len(parts) > 0
+		name := c.ID() + ": "
+		if len(s.Scenarios) == 1 && s.anyOutcome() {
+			name = ""
+		}
+		if len(parts) == 0 {
+			parts = []string{"no violation found, under these faults"}
+		}
+		all = append(all, name+strings.Join(parts, ", "))
+	}
+	return strings.Join(few(all), "; "), violated
 }
 
 // decided reports whether any run decided a property.

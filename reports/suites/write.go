@@ -41,7 +41,7 @@ var runName = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{3}Z)-([a-z0-9]+)-(\d+)(-\d+)
 // rename once all its files are there, more of others' too, and `latest` beside it
 // then leads to it.
 func Write(s *Suite, more ...File) (dir string, err error) {
-	s.Schema = Schema
+	s.Schema, s.AnyOutcome = Schema, s.anyOutcome()
 	s.sorted()
 	pictures, err := s.pictures()
 	if err != nil {
@@ -180,6 +180,12 @@ func parse(text []byte) (*Suite, error) {
 	for _, c := range s.Scenarios {
 		drawn = append(drawn, c.Seeds)
 		counts = append(counts, c.Runs, c.Retries)
+		for _, x := range c.Causes {
+			counts = append(counts, x.Runs, x.First.Events, x.Shortest.Events)
+		}
+		if len(c.States) > mostCells || strings.Trim(c.States, cellAlphabet) != "" {
+			return nil, fmt.Errorf("the states of the seeds of %q are none", c.ID())
+		}
 		for _, cell := range c.Cells {
 			counts = append(counts, cell.Decided, cell.Violated, cell.Unexpected)
 		}
@@ -281,8 +287,9 @@ func (h heads) state() string {
 		}
 	}
 	code, _ := h.number("code").Int64()
+	free, _ := h["anyOutcome"].(bool)
 	if code == outcome.ExitInterrupt { // a suite's alone
 		return "interrupted"
 	}
-	return outcome.Outcome{Code: int(code)}.State()
+	return outcome.Outcome{Code: int(code), NothingExpected: free}.State()
 }

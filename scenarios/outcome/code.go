@@ -47,15 +47,21 @@ func Worse(a, b int) int {
 
 // States of an outcome, in the order of a sum.
 const (
-	AsExpected = "as expected"
-	Unexpected = "unexpected"
-	Undecided  = "undecided"
-	Failed     = "failed" // it could not be run or judged
-	Skipped    = "skipped"
+	AsExpected      = "as expected"
+	NothingExpected = "nothing expected" // whatever came
+	Unexpected      = "unexpected"
+	Undecided       = "undecided"
+	Failed          = "failed" // it could not be run or judged
+	Skipped         = "skipped"
 )
 
 // States lists the states of an outcome, in the order of a sum.
-func States() []string { return []string{AsExpected, Unexpected, Undecided, Failed, Skipped} }
+func States() []string {
+	return []string{AsExpected, NothingExpected, Unexpected, Undecided, Failed, Skipped}
+}
+
+// Fine is how many outcomes give no reason to look closer, by their states.
+func Fine(counts map[string]int) int { return counts[AsExpected] + counts[NothingExpected] }
 
 // Counted says how many outcomes came to each state that there is.
 func Counted(counts map[string]int) []string {
@@ -73,6 +79,8 @@ func (o Outcome) State() string {
 	switch {
 	case o.Skipped != "":
 		return Skipped
+	case o.Code == ExitOK && o.NothingExpected:
+		return NothingExpected
 	case o.Code == ExitOK:
 		return AsExpected
 	case o.Code == ExitUndecided:

@@ -21,24 +21,26 @@ import (
 
 // Outcome is what came of a job: outcome.json.
 type Outcome struct {
-	Schema     int                `json:"schema"`
-	Scenario   string             `json:"scenario"` // NAME or NAME/VARIANT
-	Backend    string             `json:"backend"`
-	Seed       uint64             `json:"seed"`
-	Code       int                `json:"code"` // exit code of this run alone
-	Judgements []Judgement        `json:"judgements,omitempty"`
-	Error      string             `json:"error,omitempty"`   // why it could not be run or judged
-	Hint       string             `json:"hint,omitempty"`    // what to do about the error, where that is known
-	Skipped    string             `json:"skipped,omitempty"` // why it was not run
-	Retried    []string           `json:"retried,omitempty"` // why each earlier try did not count, and its directory
-	Stopped    string             `json:"stopped,omitempty"` // where the run was stopped early, and why
-	Dir        string             `json:"dir,omitempty"`     // run directory
-	Command    string             `json:"command"`
-	Seconds    float64            `json:"seconds"` // of wall clock
-	Virtual    float64            `json:"virtual"` // of true time in the run
-	Events     int                `json:"events"`
-	Numbers    map[string]float64 `json:"numbers,omitempty"` // that other variants may be compared with
-	Verdict    checker.Verdict    `json:"-"`
+	Schema   int    `json:"schema"`
+	Scenario string `json:"scenario"` // NAME or NAME/VARIANT
+	Backend  string `json:"backend"`
+	Seed     uint64 `json:"seed"`
+	Code     int    `json:"code"` // exit code of this run alone
+	// NothingExpected: whatever came of it is fine, so that its code says nothing of the lock.
+	NothingExpected bool               `json:"anyOutcome,omitempty"`
+	Judgements      []Judgement        `json:"judgements,omitempty"`
+	Error           string             `json:"error,omitempty"`   // why it could not be run or judged
+	Hint            string             `json:"hint,omitempty"`    // what to do about the error, where that is known
+	Skipped         string             `json:"skipped,omitempty"` // why it was not run
+	Retried         []string           `json:"retried,omitempty"` // why each earlier try did not count, and its directory
+	Stopped         string             `json:"stopped,omitempty"` // where the run was stopped early, and why
+	Dir             string             `json:"dir,omitempty"`     // run directory
+	Command         string             `json:"command"`
+	Seconds         float64            `json:"seconds"` // of wall clock
+	Virtual         float64            `json:"virtual"` // of true time in the run
+	Events          int                `json:"events"`
+	Numbers         map[string]float64 `json:"numbers,omitempty"` // that other variants may be compared with
+	Verdict         checker.Verdict    `json:"-"`
 }
 
 // Run is all that is known of one run.
@@ -72,13 +74,15 @@ const AnyOutcome = "any"
 
 // Judgement is what was expected of one property and what came.
 type Judgement struct {
-	Property   string          `json:"property"`
-	Expected   string          `json:"expected"` // in words; "" if nothing was
-	Got        checker.Outcome `json:"got"`
-	Cause      string          `json:"cause,omitempty"`
-	Node       string          `json:"node,omitempty"`
-	Because    string          `json:"because"`
-	AsExpected bool            `json:"asExpected"`
+	Property string          `json:"property"`
+	Expected string          `json:"expected"` // in words; "" if nothing was
+	Got      checker.Outcome `json:"got"`
+	Cause    string          `json:"cause,omitempty"`
+	Node     string          `json:"node,omitempty"`
+	Because  string          `json:"because"`
+	// Length is how many events there are up to the last of a violation's witness.
+	Length     int  `json:"length,omitempty"`
+	AsExpected bool `json:"asExpected"`
 	// Missed: a violation was expected and did not come, so another try may show it.
 	Missed bool `json:"missed,omitempty"`
 	// Follows is scenario.Expectation's: what came as expected is no news.
@@ -95,6 +99,16 @@ type Number struct {
 	Bound scenario.Bound `json:"bound"`
 	// Waits: the other variant's number is not there yet.
 	Waits bool `json:"waits,omitempty"`
+}
+
+// NoExpectation says whether nothing was expected of any of them.
+func NoExpectation(js []Judgement) bool {
+	return len(js) > 0 && !slices.ContainsFunc(js, func(j Judgement) bool { return j.Expected != "" && j.Expected != AnyOutcome })
+}
+
+// Free: it was violated, and nothing was expected of it.
+func (j Judgement) Free() bool {
+	return j.Got == checker.Violated && j.AsExpected && (j.Expected == "" || j.Expected == AnyOutcome)
 }
 
 // Open: nothing was found that is not as expected, nor that what was is so: the property is
@@ -116,6 +130,11 @@ func Entry[T any](table *[]*T, is func(*T) bool, fresh T) *T {
 	}
 	*table = append(*table, &fresh)
 	return &fresh
+}
+
+// Violated says whether a property was violated, whatever was expected.
+func (o *Outcome) Violated() bool {
+	return slices.ContainsFunc(o.Judgements, func(j Judgement) bool { return j.Got == checker.Violated && j.Number == nil })
 }
 
 // Waits: another run of the same suite decides.

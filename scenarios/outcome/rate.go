@@ -39,24 +39,24 @@ func Wilson(k, n int) (low, high float64) {
 }
 
 // Rate says how often something came in n trials, with its interval in percent:
-// "37 of 1000 (3.7 %, 95 %: 2.7 to 5.1 %)"; where it never came, how often it may
+// "37 of 1000 (3.7 %, 95 %: 2.7–5.1 %)"; where it never came, how often it may
 // come at most: "0 of 1000: at most 0.38 %".
 func Rate(k, n int) string {
 	low, high := Wilson(k, n)
 	if k == 0 {
 		return fmt.Sprintf("0 of %d: at most %s %%", n, percent(high))
 	}
-	return fmt.Sprintf("%d of %d (%s %%, 95 %%: %s to %s %%)", k, n, percent(float64(k)/float64(n)), percent(low), percent(high))
+	return fmt.Sprintf("%d of %d (%s %%, 95 %%: %s–%s %%)", k, n, percent(float64(k)/float64(n)), percent(low), percent(high))
 }
 
-// percent writes a share with two digits that count, and what is near the whole
-// with as many of what is missing.
+// percent writes a share with a digit behind the point, or two digits that count where
+// that is more, and what is near the whole with as many of what is missing.
 func percent(share float64) string {
 	x := 100 * share
 	least := min(x, 100-x)
 	digits := 0
 	if least > 0 {
-		digits = max(0, 1-int(math.Floor(math.Log10(least))))
+		digits = max(1, 1-int(math.Floor(math.Log10(least))))
 	}
 	s := strconv.FormatFloat(x, 'f', digits, 64)
 	if strings.Contains(s, ".") {

@@ -20,7 +20,7 @@ const (
 func Judge(expect map[string]scenario.Expectation, v checker.Verdict) []outcome.Judgement {
 	var out []outcome.Judgement
 	for _, r := range v.Results {
-		j := outcome.Judgement{Property: r.Property, Got: r.Outcome, Cause: r.Cause, Node: r.Node, Because: r.Because, AsExpected: true}
+		j := outcome.Judgement{Property: r.Property, Got: r.Outcome, Cause: r.Cause, Node: r.Node, Because: r.Because, AsExpected: true, Length: length(r)}
 		if want, ok := expect[r.Property]; ok {
 			hold(&j, want, r)
 			if v.Assumption != "" { // a run that shows nothing is not what anybody expected
@@ -43,6 +43,14 @@ func Judge(expect map[string]scenario.Expectation, v checker.Verdict) []outcome.
 		return slices.Index(checker.Properties(), a.Property) - slices.Index(checker.Properties(), b.Property)
 	})
 	return out
+}
+
+// length is how many events there are up to the last that proves a violation.
+func length(r checker.Result) int {
+	if r.Witness == nil || len(r.Witness.Events) == 0 {
+		return 0
+	}
+	return int(slices.Max(r.Witness.Events))
 }
 
 // JudgeStored judges a stored run by what its scenario expected, or a bare

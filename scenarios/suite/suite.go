@@ -35,7 +35,7 @@ type Keep string
 
 const (
 	KeepAll        Keep = "all"
-	KeepUnexpected Keep = "unexpected" // those that did not come out as expected
+	KeepUnexpected Keep = "unexpected" // those that did not come out as expected, and violations that can't be had again
 	KeepNone       Keep = "none"
 )
 
@@ -192,9 +192,9 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 	}
 	h := judged(&o, d.manifest, events)
 	j.confirm(ctx, b, h, &o)
-	unexpected := o.Code != outcome.ExitOK
-	if j.Keep.has(unexpected) {
-		if err := d.write(facts.Bytes(), h, o, cmp.Or(j.Reports, KeepAll).has(unexpected)); err != nil {
+	notable := o.Code != outcome.ExitOK || j.Live && o.Violated() // or it can't be had again
+	if j.Keep.has(notable) {
+		if err := d.write(facts.Bytes(), h, o, cmp.Or(j.Reports, KeepAll).has(notable)); err != nil {
 			failStore(&o, err)
 		}
 		o.Dir = d.path
@@ -222,6 +222,7 @@ func judged(o *outcome.Outcome, m scenario.Manifest, events []history.Event) *hi
 	o.Verdict = checker.Check(h)
 	o.Numbers = compared(o.Verdict.Numbers)
 	o.Judgements = append(Judge(m.Scenario.Expect, o.Verdict), JudgeNumbers(m.Scenario.Numbers, o.Verdict)...)
+	o.NothingExpected = outcome.NoExpectation(o.Judgements)
 	if o.Verdict.Disagreement != "" {
 		o.Fail(outcome.ExitBug, fmt.Errorf("the two judges disagree: %s", o.Verdict.Disagreement))
 	}

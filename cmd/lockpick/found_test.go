@@ -1,0 +1,67 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"lockpick/reports/suites"
+	"lockpick/scenarios/outcome"
+)
+
+// A seed that is named for a cause shows that cause when it is run again, and its report
+// is in the store.
+func TestNamedSeedsShowTheirCause(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "store")
+	printed := lockpick(t, "run", "random-faults", "--seeds", "60", "--store", store)
+	s, err := suites.Open(filepath.Join(store, "suites", "latest"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	causes := 0
+	for _, c := range s.Scenarios {
+		for _, x := range c.Causes {
+			causes++
+			if row := fmt.Sprintf(`(?m)^ +%s +%d\s+%s$`, x.Cause, x.Runs, x.Shortest.Command); !regexp.MustCompile(row).MatchString(printed) {
+				t.Errorf("%q is not printed", row)
+			}
+			for _, e := range []suites.Example{x.First, x.Shortest} {
+				report := filepath.Join(store, "suites", "latest", c.Kept[e.Seed], "report.html")
+				if _, err := os.Stat(report); err != nil || c.Kept[e.Seed] == "" {
+					t.Errorf("%s, seed %d: its report: %v", c.ID(), e.Seed, err)
+				}
+				shows(t, e, x)
+			}
+		}
+	}
+	if causes < 5 {
+		t.Errorf("only %d causes in %s", causes, printed)
+	}
+	for _, verdict := range []string{"as expected", "no violation"} {
+		if strings.Contains(printed, verdict) || strings.Contains(s.Headline(), verdict) {
+			t.Errorf("it says %q where nothing was expected: %s\n%s", verdict, s.Headline(), printed)
+		}
+	}
+}
+
+// shows runs an example's command, and looks for the cause that it was named for.
+func shows(t *testing.T, e suites.Example, x suites.Cause) {
+	t.Helper()
+	words := strings.Fields(e.Command)
+	var answer struct{ Outcomes []outcome.Outcome }
+	if err := json.Unmarshal([]byte(lockpick(t, append(words[1:], "--json", "--store", t.TempDir())...)), &answer); err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, j := range answer.Outcomes[0].Judgements {
+		if j.Property == x.Property && j.Cause == x.Cause && j.Length == e.Events {
+			return
+		}
+		found = append(found, fmt.Sprintf("%s after %d events", j, j.Length))
+	}
+	t.Errorf("%s shows no %s (%s) after %d events: %s", e.Command, x.Property, x.Cause, e.Events, strings.Join(found, "; "))
+}

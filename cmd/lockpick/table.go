@@ -1,0 +1,68 @@
+package main
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// table is rows of cells, the first of them the head.
+type table [][]string
+
+// lines sets a table in columns, a text for each row. Where a row gets too long for the width,
+// the last cells of all rows but the head stand on lines of their own.
+func (t table) lines(indent string, width int) []string {
+	var widths []int
+	numeric := t.numeric()
+	longest := 0
+	for _, row := range t {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			if n := utf8.RuneCountInString(cell); i < len(row)-1 || numeric[i] {
+				widths[i] = max(widths[i], n)
+			} else {
+				longest = max(longest, n)
+			}
+		}
+	}
+	all := utf8.RuneCountInString(indent) + longest
+	for _, n := range widths {
+		all += n + 2
+	}
+	var out []string
+	for k, row := range t {
+		var line strings.Builder
+		line.WriteString(indent)
+		for i, cell := range row {
+			if numeric[i] {
+				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)) + cell + "  ")
+				continue
+			}
+			if i == len(row)-1 {
+				if all > width && k > 0 {
+					text := strings.TrimRight(line.String(), " ")
+					line.Reset()
+					line.WriteString(text + "\n" + indent + "  ")
+				}
+				line.WriteString(cell)
+				continue
+			}
+			line.WriteString(cell + strings.Repeat(" ", widths[i]+2-utf8.RuneCountInString(cell)))
+		}
+		out = append(out, strings.TrimRight(line.String(), " "))
+	}
+	return out
+}
+
+// numeric says of each column whether it has numbers alone, which stand below each other.
+func (t table) numeric() []bool {
+	out := make([]bool, len(t[0]))
+	for i := range out {
+		out[i] = true
+		for _, row := range t[1:] {
+			out[i] = out[i] && strings.Trim(row[i], "0123456789") == ""
+		}
+	}
+	return out
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// pty is a terminal of 80 columns: what is written to the one is read from the other.
+func pty(t *testing.T) (theirs, ours *os.File) {
+	t.Helper()
+	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip("no terminals here: ", err)
+	}
+	t.Cleanup(func() { ours.Close() })
+	n, err := unix.IoctlGetInt(int(ours.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(ours.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		err = unix.IoctlSetWinsize(int(ours.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err = os.OpenFile(filepath.Join("/dev/pts", strconv.Itoa(n)), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return theirs, ours
+}
+
+// onTerminal runs lockpick on a terminal, and returns what that was sent.
+func onTerminal(t *testing.T, env []string, args ...string) string {
+	t.Helper()
+	theirs, ours := pty(t)
+	cmd := exec.Command("lockpick", args...)
+	cmd.Dir = t.TempDir()
+	cmd.Stdout, cmd.Stderr, cmd.Env = theirs, theirs, append(append(os.Environ(), "TERM=xterm", "COLUMNS=", "NO_COLOR="), env...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	theirs.Close()
+	text, _ := io.ReadAll(ours) // it ends with an error once nobody holds the other end
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("lockpick %v: %v\n%s", args, err, text)
+	}
+	return string(text)
+}
+
+// On a terminal the progress is one line, which is gone before anything else is written, and
+// nothing is wider than the window.
+func TestOnATerminal(t *testing.T) {
+	said := onTerminal(t, nil, "run", "random-faults/", "--seeds", "60")
+	for _, want := range []string{"\r\x1b[K", " of 60 runs done, ", " per second, about ", "\x1b[33m"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q in %q", want, said)
+		}
+	}
+	left := shown(said)
+	for line := range strings.Lines(left) {
+		if line = strings.TrimRight(line, "\r\n"); utf8.RuneCountInString(line) > 80 {
+			t.Errorf("wider than the window: %q", line)
+		}
+	}
+	if strings.Contains(left, "runs done") {
+		t.Errorf("the progress stands there still:\n%s", left)
+	}
+	said = onTerminal(t, []string{"NO_COLOR=1"}, "run", "random-faults/", "--seeds", "60")
+	if strings.Contains(said, "\x1b[3") || !strings.Contains(said, "\x1b[K") {
+		t.Errorf("with NO_COLOR: %q", said)
+	}
+	if said = onTerminal(t, []string{"TERM=dumb"}, "run", "random-faults/", "--seeds", "60"); strings.Contains(said, "\x1b") {
+		t.Errorf("on a dumb terminal: %q", said)
+	}
+}
+
+// shown is what a terminal shows in the end: what was erased is gone, and so are colours.
+func shown(said string) string {
+	var b strings.Builder
+	for line := range strings.Lines(said) {
+		if i := strings.LastIndex(line, "\r\x1b[K"); i >= 0 {
+			line = line[i+len("\r\x1b[K"):]
+		}
+		for _, in := range []string{"\x1b[0m", "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[2m"} {
+			line = strings.ReplaceAll(line, in, "")
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// A file that is watched is run again when it is saved, also after it was wrong for a while.
+func TestWatch(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "mine.yaml")
+	save := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path+".new", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const scenario = "name: mine\nclaim: it is run again\nsource: none\nworkload: {cycles: 2}\n"
+	save(scenario)
+	cmd := exec.Command("lockpick", "run", "--watch", path, "--store", filepath.Join(dir, "store"))
+	out, ours, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = ours, ours
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ours.Close()
+	lines := bufio.NewScanner(out)
+	until := func(want string) {
+		t.Helper()
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), want) {
+				return
+			}
+		}
+		t.Fatalf("it ended before it said %q", want)
+	}
+	until("1 run on sim, seed 1: 1 as expected")
+	until("waiting for a change")
+	save(scenario + "clients: 3\n")
+	until("1 run on sim, seed 1: 1 as expected")
+	until("waiting for a change")
+	save("lokc: {}\n")
+	until("error:")
+	until("waiting for a change")
+	save(scenario)
+	until("1 run on sim, seed 1: 1 as expected")
+	until("waiting for a change")
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("interrupted, it ends with %d", code)
+	}
+}

@@ -1,0 +1,100 @@
+package suites
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/scenarios/outcome"
+)
+
+// loose is the outcome of a seed of which nothing was expected; "": nothing is violated.
+func loose(id string, seed uint64, length int, cause string) outcome.Outcome {
+	j := judged(checker.MutualExclusion, "any", checker.Holds, "", true)
+	if cause != "" {
+		j.Got, j.Cause, j.Length = checker.Violated, cause, length
+	}
+	return outcome.Outcome{Schema: 1, Scenario: id, Backend: "sim", Seed: seed, NothingExpected: true, Judgements: []outcome.Judgement{j},
+		Command: fmt.Sprintf("lockpick run %s/ --seed %d", id, seed)}
+}
+
+// Where nothing was expected the headline is neutral and says how often what was violated;
+// each cause has the first seed and the shortest, whatever the order in which they come, and
+// nothing is quoted beside a seed that does not show it.
+func TestWhatIsFound(t *testing.T) {
+	store := t.TempDir()
+	const kept = "20260102T030405.000Z-sim-9"
+	write(t, filepath.Join(store, "dice", kept, runPage), "<!doctype html>")
+	for _, step := range []uint64{1, 39} { // forwards and backwards through 40 seeds
+		s := begun(store)
+		s.Seeds = 40
+		for i := range uint64(40) {
+			seed := 1 + i*step%40
+			cause := map[uint64]string{9: checker.ExpiredEarly, 12: checker.ExpiredEarly, 31: checker.ExpiredEarly, 20: checker.NeverSet}[seed]
+			o := loose("dice", seed, 500-10*int(seed), cause)
+			if seed == 20 { // a run on another backend is kept at once
+				o.Dir = filepath.Join(store, "dice", kept)
+			}
+			s.Add(o)
+		}
+		s.Keep(outcome.Outcome{Scenario: "dice", Seed: 9, Dir: filepath.Join(store, "dice", kept)})
+		if got := fmt.Sprint(s.Scenarios[0].Examples()); got != "[31]" {
+			t.Errorf("to be kept are %s", got)
+		}
+		dir, err := Write(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, page := read(t, filepath.Join(dir, TextFile)), read(t, filepath.Join(dir, PageFile))
+		for _, want := range []string{
+			"40 runs on sim, seeds 1 to 40, nothing expected: mutual-exclusion violated in 4 of 40 (10 %, 95 %: 4–23.1 %).",
+			"| dice | mutual-exclusion | expired-early | 3 | [9](../../dice/" + kept + "/report.html#p-mutual-exclusion) | 31 (190 events) | `lockpick run dice/ --seed 31` |",
+			"| dice | mutual-exclusion | never-set | 1 | [20](../../dice/" + kept + "/report.html#p-mutual-exclusion) | [20 (300 events)](../../dice/" + kept + "/report.html#p-mutual-exclusion) | `lockpick run dice/ --seed 20` |",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in\n%s", want, text)
+			}
+		}
+		for _, want := range []string{`class="headline calm"`, `<a href="../../dice/` + kept + `/report.html#verdict" aria-label="seed 9: violated, as may be, report">`,
+			`data-command="lockpick run dice/ --seed N"`} {
+			if !strings.Contains(page, want) {
+				t.Errorf("no %q in the page", want)
+			}
+		}
+		for _, file := range []string{text, page} {
+			if strings.Contains(file, "no violation found") || strings.Contains(file, "headline good") {
+				t.Error("it says that nothing was found")
+			}
+		}
+		again, err := Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := again.Scenarios[0]
+		if cell := c.Cells[0]; cell.Got != checker.Violated || cell.Seed != 9 || cell.Command != "lockpick run dice/ --seed 9" || c.Command != cell.Command {
+			t.Errorf("what is quoted is beside another seed: %+v, %s", cell, c.Command)
+		}
+		if again.Headline() != s.Headline() || head(dir).state() != outcome.NothingExpected {
+			t.Errorf("read again it is %q", head(dir).state())
+		}
+	}
+}
+
+// Ten thousand seeds are one small picture, and a name is no markup.
+func TestGridOfMany(t *testing.T) {
+	s := begun(t.TempDir())
+	s.Seeds = 20_000
+	c := &Scenario{Name: "<script>", Command: "lockpick run x --seed 7", States: strings.Repeat(".v", mostCells/2)}
+	s.Scenarios = []*Scenario{c}
+	g := s.grid(c)
+	svg := string(g.svg(func(uint64) string { return "" }, true))
+	if len(svg) > 300_000 || strings.Contains(svg, "<script>") || g.More != "The first 10000 of 20000 seeds." {
+		t.Errorf("%d bytes; %s", len(svg), g.More)
+	}
+	s.Add(loose("<script>", 15_000, 1, ""))
+	if len(c.States) != mostCells {
+		t.Errorf("%d states", len(c.States))
+	}
+}
