@@ -25,7 +25,7 @@ func mutualExclusion(r *record) Result {
 	if o.Incidents == 0 {
 		return Result{
 			Outcome: Holds, Occasions: met,
-			Because: fmt.Sprintf("no two sessions were believed in at one instant, in %s; %s", verdict.Plural(r.Grants, "grant"), asked(met)),
+			Because: fmt.Sprintf("no two clients held the lock at once (%s); %s", verdict.Plural(r.Grants, "grant"), asked(met)),
 		}
 	}
 	a, b := o.A.Session, o.B.Session

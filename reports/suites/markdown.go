@@ -10,7 +10,7 @@ import (
 // writeMarkdown writes suite.md: the facts of suite.html for issues and wikis.
 func writeMarkdown(w io.Writer, v view) {
 	fmt.Fprintf(w, "# Safety report\n\n%s\n\n", markdown(v.Headline))
-	fmt.Fprint(w, "## What was expected, and what came\n\n✓ holds · ✗ violated as expected, with its cause · ! unexpected · ? undecided · – skipped\n\n")
+	fmt.Fprint(w, "## Expected and actual\n\n✓ holds · ✗ violated as expected, with its cause · ! unexpected · ? undecided · – skipped\n\n")
 	for _, m := range v.More {
 		fmt.Fprintf(w, "%s\n\n", markdown(m))
 	}

@@ -1,6 +1,7 @@
 package suites
 
 import (
+	"bytes"
 	_ "embed"
 	"errors"
 	"html/template"
@@ -95,6 +96,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		notFound(w, r)
 	case name == "." || name == IndexFile:
 		s.index(w, r)
+	case path.Base(name) == PageFile && path.Dir(path.Dir(name)) == Folder:
+		s.suite(w, r, name)
 	default:
 		s.file(w, r, name)
 	}
@@ -146,6 +149,30 @@ func (s *server) index(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the store can't be listed", http.StatusInternalServerError)
 		return
 	}
+	send(w, r, page)
+}
+
+// suite draws a suite's page anew, with links to reports that are drawn when they are
+// opened. One that can't be is sent as it was written.
+func (s *server) suite(w http.ResponseWriter, r *http.Request, name string) {
+	var page bytes.Buffer
+	drawn, err := Open(filepath.Join(s.store, filepath.FromSlash(path.Dir(name))))
+	if err == nil && s.root.Has(name) {
+		drawn.Store = s.store
+		err = writePage(&page, look(drawn, beside(drawn), func(link string) bool {
+			link = path.Join(Folder, "this", link) // as seen from a suite
+			return s.root.Has(link) || path.Base(link) == runPage && s.root.Has(path.Dir(link)+"/"+runManifest)
+		}))
+	}
+	if err != nil || page.Len() == 0 {
+		s.file(w, r, name)
+		return
+	}
+	send(w, r, page.Bytes())
+}
+
+// send sends a page that was drawn for who asks.
+func send(w http.ResponseWriter, r *http.Request, page []byte) {
 	w.Header().Set("Content-Type", types[".html"])
 	w.Header().Set("Content-Length", strconv.Itoa(len(page)))
 	if r.Method == http.MethodGet {

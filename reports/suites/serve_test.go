@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // serving serves a store on loopback, as lockpick serve does, and returns its address.
@@ -122,6 +123,18 @@ func TestServeDraws(t *testing.T) {
 	}
 	if _, body := ask(t, at, "GET", "/", at); !strings.Contains(body, `href="`+plain[1:]+runPage) {
 		t.Errorf("the index does not link to what it draws: %s", body)
+	}
+	dir, err := Write(&Suite{Store: store, Seeds: 1, Started: time.Unix(1e9, 0), Counts: map[string]int{"as expected": 1}, Runs: 1,
+		Scenarios: []*Scenario{{Name: "plain", Runs: 1, Counts: map[string]int{"as expected": 1}, Dir: toStore + strings.Trim(plain, "/")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := `href="` + toStore + plain[1:] + runPage
+	if page := read(t, filepath.Join(dir, PageFile)); strings.Contains(page, link) || !strings.Contains(page, "1 of these runs has no report yet") {
+		t.Error("the written suite links to what nobody draws")
+	}
+	if _, body := ask(t, at, "GET", "/suites/"+filepath.Base(dir)+"/"+PageFile, at); !strings.Contains(body, link) || strings.Contains(body, "no report yet") {
+		t.Error("the served suite does not link to what is drawn when it is opened")
 	}
 	for range 2 {
 		if r, body := ask(t, at, "GET", plain+runPage, at); r.StatusCode != http.StatusOK || body != "drawn" {

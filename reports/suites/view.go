@@ -25,6 +25,7 @@ type view struct {
 	Columns  []string
 	Backends []string
 	Rows     []row
+	Undrawn  int // rows that are
 	Cures    []group
 	Flaws    []group
 	Uncured  []group
@@ -41,6 +42,7 @@ type view struct {
 
 // row is one scenario on one backend.
 type row struct {
+	undrawn bool // its run is kept, and has no report
 	ID      string
 	Claim   string
 	Href    string
@@ -84,6 +86,11 @@ func look(s *Suite, others []*Suite, has there) view {
 		v.Backends = append(v.Backends, x.Backend)
 	}
 	v.Rows = rows(all, v.Columns, has)
+	for _, r := range v.Rows {
+		if r.undrawn {
+			v.Undrawn++
+		}
+	}
 	v.Cures, v.Flaws, v.Uncured = s.remedies(has)
 	v.Voices = s.debate(has)
 	for _, c := range s.Scenarios {
@@ -142,6 +149,7 @@ func rows(all []*Suite, columns []string, has there) []row {
 
 func (s *Suite) row(c *Scenario, columns []string, has there) row {
 	r := row{ID: c.ID(), Claim: c.Claim, Href: has.page(c.Dir, "#verdict"), Backend: s.Backend, State: c.State()}
+	r.undrawn = r.Href == "" && c.Dir != ""
 	expected := ""
 	if len(c.Expect) > 0 {
 		expected = " Expected: " + strings.Join(c.Expect, ", ") + "."
