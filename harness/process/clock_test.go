@@ -74,7 +74,7 @@ func (b bench) ahead(node string) bounds {
 		b.Fatal(err)
 	}
 	wall := time.Unix(0, r.Wall)
-	return bounds{wall.Sub(time.Now()), wall.Sub(before)}
+	return bounds{time.Until(wall), wall.Sub(before)}
 }
 
 func TestKeysExpireByTheNodesWallClock(t *testing.T) {
