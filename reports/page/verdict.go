@@ -330,21 +330,11 @@ func checked(res *checker.Result) string {
 	if res.Occasions == 0 {
 		return "never"
 	}
-	s := times(res.Occasions)
+	s := words.Times(res.Occasions)
 	if res.Incidents > 0 {
-		s += ", violated " + times(res.Incidents)
+		s += ", violated " + words.Times(res.Incidents)
 	}
 	return s
-}
-
-func times(n int) string {
-	switch n {
-	case 1:
-		return "once"
-	case 2:
-		return "twice"
-	}
-	return words.Plural(n, "time")
 }
 
 // lossRow is what became of the first's key on one node that granted both.

@@ -37,7 +37,7 @@ func (b *builder) drawFutile(s *session, me int) {
 	if w.rounds == 0 {
 		return
 	}
-	tries := times(w.rounds)
+	tries := words.Times(w.rounds)
 	label := fmt.Sprintf("%s tries %s: %s", short(s.Client()), tries, w.because())
 	if w.to > w.from {
 		label += ", until " + words.Seconds(w.to)

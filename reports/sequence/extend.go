@@ -30,13 +30,13 @@ func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 		if len(run) == 1 {
 			n.Label = fmt.Sprintf("%s %s until %s", who, what, words.Seconds(until))
 		}
-		b.caption.tell(n.At, who, fmt.Sprintf("extended it %s, until %s", times(len(run)), words.Seconds(until)))
+		b.caption.tell(n.At, who, fmt.Sprintf("extended it %s, until %s", words.Times(len(run)), words.Seconds(until)))
 	case history.Fail:
 		n.Label = fmt.Sprintf("%s %s: the lock is lost", who, what)
 		b.caption.tell(n.At, who, fmt.Sprintf("found at %s that its lock was lost", words.Seconds(n.At)))
 	default:
 		n.Label = fmt.Sprintf("%s %s in vain", who, what)
-		b.caption.tell(n.At, who, fmt.Sprintf("tried to extend it %s from %s on, in vain", times(len(run)), words.Seconds(n.At)))
+		b.caption.tell(n.At, who, fmt.Sprintf("tried to extend it %s from %s on, in vain", words.Times(len(run)), words.Seconds(n.At)))
 	}
 	b.sheet.note(n)
 }
@@ -66,14 +66,4 @@ func (f *course) expiry(set *event) int64 {
 		}
 	}
 	return at
-}
-
-func times(n int) string {
-	switch n {
-	case 1:
-		return "once"
-	case 2:
-		return "twice"
-	}
-	return words.Plural(n, "time")
 }

@@ -13,7 +13,7 @@ import (
 // moment is one fact. What changed nothing is counted at the story's end.
 func (b *builder) drawFaults() {
 	for _, g := range grouped(b.scene.idle, func(ft *facts.Fault) string { return ft.Target }) {
-		more := times(len(g))
+		more := words.Times(len(g))
 		if slices.ContainsFunc(b.scene.faults, func(ft *facts.Fault) bool {
 			return ft.Target == g[0].Target && nemesis.ToldOf(ft.Kind).State == nemesis.Stopped
 		}) {

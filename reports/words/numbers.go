@@ -67,6 +67,17 @@ func Grouped(n int) string {
 	return s
 }
 
+// Times writes how often something happened.
+func Times(n int) string {
+	switch n {
+	case 1:
+		return "once"
+	case 2:
+		return "twice"
+	}
+	return Plural(n, "time")
+}
+
 // Plural writes a count of things, of a noun that has an s for more than one.
 func Plural(n int, noun string) string {
 	if n != 1 {
