@@ -74,7 +74,7 @@ func TestModule(t *testing.T) {
 	in(t, root, "make", "module", "PATH=example.org/you/lockpick")
 	in(t, root, "go", "vet", "./...")
 	in(t, root, "go", "test", "-short", "-run", "Import|Sizes|Readme", "./cmd/lockpick")
-	out, err := exec.Command("grep", "-rl", "--include=*.go", `"lockpick/harness`, root).Output()
+	out, err := exec.Command("grep", "-rl", "--include=*.go", `"lock`+`pick/harness`, root).Output()
 	if err == nil {
 		t.Errorf("the old path is still in\n%s", out)
 	}
