@@ -31,11 +31,10 @@ const stillOn = time.Hour
 // stored is a suite or a run of a store.
 type stored struct {
 	Excess
-	begun string // its name, which begins with the time
-	rank  int    // among its suites, or its scenario's runs, from the newest on
-	run   bool
+	begun string          // its name, which begins with the time
+	rank  int             // among its suites, or its scenario's runs, from the newest on
 	live  bool            // a run without an outcome, which has been written to a short time ago
-	runs  map[string]bool // what a suite refers to
+	runs  map[string]bool // what a suite refers to; nil for a run
 }
 
 // Beyond says what of a store is beyond a bound, the oldest first. A run that a suite refers
@@ -92,15 +91,20 @@ func everything(store string) ([]*stored, error) {
 	slices.SortStableFunc(runs, func(a, b entry) int { return strings.Compare(b.name, a.name) })
 	ranks := map[string]int{}
 	for _, r := range runs {
-		all = append(all, &stored{Excess: Excess{Dir: r.dir}, begun: r.name, rank: ranks[r.Scenario], run: true})
+		all = append(all, &stored{Excess: Excess{Dir: r.dir}, begun: r.name, rank: ranks[r.Scenario]})
 		ranks[r.Scenario]++
 	}
+	in, err := files.OpenFolder(store)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
 	for _, s := range all {
 		var last time.Time
-		if s.Bytes, last, err = measured(store, s.Dir); err != nil {
+		if s.Bytes, last, err = in.Measure(s.Dir); err != nil {
 			return nil, err
 		}
-		s.live = s.run && time.Since(last) < stillOn && head(filepath.Join(store, s.Dir)) == nil
+		s.live = s.runs == nil && time.Since(last) < stillOn && head(filepath.Join(store, s.Dir)) == nil
 	}
 	slices.SortStableFunc(all, func(a, b *stored) int { return strings.Compare(a.begun, b.begun) })
 	return all, nil
@@ -120,16 +124,6 @@ func runsIn(dir string) (map[string]bool, error) {
 		out[string(m[1])] = true
 	}
 	return out, nil
-}
-
-// measured is how many bytes a folder's files have, and when the last of them was written.
-func measured(store, dir string) (sum int64, last time.Time, err error) {
-	in, err := files.OpenFolder(store)
-	if err != nil {
-		return 0, last, err
-	}
-	defer in.Close()
-	return in.Measure(dir)
 }
 
 // Remove removes suites and runs from a store.

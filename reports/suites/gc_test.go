@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockpick/harness/files"
 )
 
 // hoard is a store of three suites, a day apart, with two runs each, one of which the suite
@@ -38,7 +40,12 @@ func TestBeyond(t *testing.T) {
 	first := []string{"suites/20260101T030400.000Z", "pause/20260101T030401.000Z-sim-1", "pause+fenced/20260101T030402.000Z-sim-1"}
 	second := []string{"suites/20260102T030400.000Z", "pause/20260102T030401.000Z-sim-1", "pause+fenced/20260102T030402.000Z-sim-1"}
 	third := []string{"suites/20260103T030400.000Z", "pause/20260103T030401.000Z-sim-1", "pause+fenced/20260103T030402.000Z-sim-1"}
-	size, _, err := measured(hoard(t), ".")
+	in, err := files.OpenFolder(hoard(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	size, _, err := in.Measure(".")
 	if err != nil {
 		t.Fatal(err)
 	}
