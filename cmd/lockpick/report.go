@@ -54,6 +54,9 @@ func (r *report) skip(s scenario.Scenario, lacks []harness.Capability) {
 }
 
 func (r *report) required(lacks []harness.Capability) bool {
+	if lacks[0].Name == lockLack { // no machine has it
+		return false
+	}
 	return slices.Contains(r.flags.require, "all") || slices.ContainsFunc(lacks, func(c harness.Capability) bool {
 		return slices.Contains(r.flags.require, c.Name)
 	})

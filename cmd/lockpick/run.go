@@ -36,6 +36,7 @@ type runFlags struct {
 	seeds    int
 	store    string
 	tags     []string
+	lock     string // a kind that stands in for each scenario's own; "": none
 	sets     []string
 	expects  []string
 	require  []string
@@ -86,6 +87,7 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 	fs.IntVar(&f.seeds, "seeds", 1, "run with this many seeds, from --seed on; keeps runs that were not as expected")
 	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the runs (LOCKPICK_STORE)")
 	fs.StringSliceVar(&f.tags, "tag", nil, "only scenarios with this tag")
+	fs.StringVar(&f.lock, "lock", "", "put a lock of this kind under the scenarios, and hold it to what their tiers say; what isn't\nfor it is skipped")
 	fs.StringArrayVar(&f.sets, "set", nil, "override, as in lock.ttl=5s; voids the expectations")
 	fs.StringArrayVar(&f.expects, "expect", nil, "expect, as in mutual-exclusion=holds; restores one after --set")
 	fs.StringSliceVar(&f.require, "require", nil, "capabilities that must be there, or all: a skip that lacks one is an error (3)")
@@ -123,10 +125,14 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if f.most, err = keeps(); err != nil {
 		return err
 	}
+	if err := f.otherLock(); err != nil {
+		return err
+	}
 	chosen, err := choice{names: args, tags: f.tags, sets: f.sets}.scenarios()
 	if err != nil {
 		return err
 	}
+	chosen, not := f.withLock(chosen)
 	if err := f.expect(chosen); err != nil {
 		return err
 	}
@@ -167,6 +173,9 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	started := time.Now()
 	f.named = len(args) > 0
 	r := &report{app: a, ci: ci, flags: f, tally: tally{}, started: started, suite: f.suiteOf(chosen, args, started)}
+	for _, u := range not {
+		r.skip(u.Scenario, u.lacks())
+	}
 	chosen = f.able(chosen, able, r)
 	if err := prepare(ctx, b, chosen, a.errs); err != nil {
 		return err
@@ -387,6 +396,9 @@ func (f *runFlags) overrides() (c string) {
 	}
 	if f.stop {
 		c += " --stop-at-violation"
+	}
+	if f.lock != "" {
+		c += " --lock " + f.lock
 	}
 	for _, s := range f.sets {
 		c += " --set " + quoted(s)

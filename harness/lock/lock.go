@@ -29,6 +29,18 @@ type Kind struct {
 	// timers and deadlines of contexts. Only a backend that turns that clock can give it a wrong
 	// one. As it never reads Env.Now, it never comes to the point during-acquire.
 	OwnTime bool
+	// OneNode: it is on one server, and knows no votes.
+	OneNode bool
+	Can     Powers
+}
+
+// Powers is what a kind can do besides acquire and release. A scenario that asks for more is
+// not for it.
+type Powers struct {
+	Extend     bool // its handles are Extenders
+	Limit      bool // it ends a hold after Settings.Extends extensions
+	Fence      bool // its handles are Fencers
+	Sequential bool // it can ask one node after another
 }
 
 // Env is the world as one client's lock sees it, simulated or real.

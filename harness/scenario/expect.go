@@ -14,6 +14,13 @@ type Expectation struct {
 	Follows string `json:"follows,omitempty"`
 }
 
+// What can be wanted.
+const (
+	wantHolds    = "holds"
+	wantViolated = "violated"
+	wantAny      = "any"
+)
+
 // String is an expectation in words.
 func (e Expectation) String() string {
 	s := e.Want
@@ -52,7 +59,7 @@ const (
 // left to the dice, and where nobody need acquire, nothing need be.
 func excuse(expect map[string]Expectation) {
 	for property, e := range expect {
-		if e.Want == "holds" {
+		if e.Want == wantHolds {
 			e.Implied = true
 			expect[property] = e
 		}

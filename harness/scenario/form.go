@@ -56,8 +56,8 @@ func defaults() *reading {
 			},
 			Limit: 2 * time.Minute,
 			Expect: map[string]Expectation{
-				mutualExclusion: {Want: "holds", Implied: true},
-				resourceSafety:  {Want: "holds", Implied: true},
+				mutualExclusion: {Want: wantHolds, Implied: true},
+				resourceSafety:  {Want: wantHolds, Implied: true},
 			},
 		},
 		unit: fileUnit, mostSteps: maxItems,
@@ -81,6 +81,7 @@ func (r *reading) whole(k Known) object {
 		{key: "source", doc: "who says so, and where", shape: prose, must: true},
 		{key: "tags", doc: "words to select it by", shape: wordsOf("tags", named("tag"))},
 		{key: "debate", doc: "whose claim it is: who affirms it, and who denies it", shape: debateForm()},
+		{key: "tier", doc: "which locks of other kinds are held to what it expects: every one, or those of a quorum; none, if it isn't given", shape: oneOf("tier", Tiers()...)},
 		{key: "topology", doc: "the lock servers", shape: topologyForm(r.unit)},
 		{key: "lock", doc: "the lock under test and its settings", shape: lockForm(k, r.unit)},
 		{key: "clients", doc: "how many contend, or who, from when, reaching what", shape: clientsForm()},
@@ -132,7 +133,7 @@ func lockForm(k Known, unit time.Duration) object {
 		{key: "timeout", doc: "bound of one request to one node, below half of the TTL", shape: duration(unit)},
 		{key: "retry", doc: "bounds of the random delay between attempts", shape: retry, at: whole},
 		{key: "tries", doc: "attempts in one acquire; 0: no limit", shape: integer(0, maxCount)},
-		{key: "ask", doc: "nodes all at once, or one after another", shape: oneOf("way to ask", "multiplexed", "sequential")},
+		{key: "ask", doc: "nodes all at once, or one after another", shape: oneOf("way to ask", "multiplexed", askSequential)},
 		{key: "fence", doc: "whether it hands out fencing tokens", shape: truth},
 		{key: "extends", doc: "most extensions of one hold", shape: integer(0, maxCount)},
 	}}
@@ -188,7 +189,7 @@ func limitsForm(unit time.Duration) object {
 // expectForm has the properties, and what else of a scenario is said there.
 func (r *reading) expectForm(k Known) object {
 	outcome := either{
-		field{key: "want", shape: oneOf("outcome", "holds", "violated", "any")},
+		field{key: "want", shape: oneOf("outcome", wantHolds, wantViolated, wantAny)},
 		field{at: whole, shape: object{name: "the expected violation", fields: []field{
 			{key: "violated", at: "cause", doc: "cause or class of the violation", shape: oneOf("cause", k.Causes...), must: true},
 			{key: "node", doc: "the node to blame", shape: nodeName},
@@ -211,7 +212,7 @@ func (r *reading) expectForm(k Known) object {
 }
 
 // sections are the parts of a scenario that variants and overrides may set.
-var sections = []string{"topology", "lock", "clients", "workload", "plan", "limits", "limit", "scale"}
+var sections = []string{"tier", "topology", "lock", "clients", "workload", "plan", "limits", "limit", "scale"}
 
 func setSchema() map[string]any {
 	return map[string]any{

@@ -102,7 +102,7 @@ func (r *reading) finish() {
 	}
 	for property, e := range s.Expect {
 		if e.Cause != "" {
-			e.Want = "violated"
+			e.Want = wantViolated
 			s.Expect[property] = e
 		}
 	}

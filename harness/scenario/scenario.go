@@ -61,8 +61,10 @@ type Scenario struct {
 	Source  string   `json:"source"`
 	Tags    []string `json:"tags,omitempty"`
 	// Debate is who affirms the claim and who denies it, by the names of Parties.
-	Debate   map[string]string `json:"debate,omitempty"`
-	Topology Topology          `json:"topology"`
+	Debate map[string]string `json:"debate,omitempty"`
+	// Tier says which locks of other kinds are held to Expect: see With.
+	Tier     string   `json:"tier,omitempty"`
+	Topology Topology `json:"topology"`
 
 	Lock     lock.Settings `json:"lock"`
 	Clients  []Client      `json:"clients"`

@@ -21,14 +21,20 @@ import (
 
 // All has each kind by name.
 var All = map[string]lock.Kind{
-	"redlock":  {New: redlock.New}, // the reference
-	"broken":   {New: broken.New},  // the same with one mistake
-	"single":   {New: single.New},  // one key on one server
-	"failover": {New: single.New},  // the same on a master whose replica may take its place
+	"redlock":  {New: redlock.New, Can: all},                // the reference
+	"broken":   {New: broken.New, Can: all},                 // the same with one mistake
+	"single":   {New: single.New, OneNode: true, Can: most}, // one key on one server
+	"failover": {New: single.New, OneNode: true, Can: most}, // the same on a master whose replica may take its place
 
 	// Libraries as they are published.
-	"redsync": {New: redsync.New, OwnTime: true},
+	"redsync": {New: redsync.New, OwnTime: true, Can: lock.Powers{Extend: true}},
 }
+
+// What our own kinds can do.
+var (
+	all  = lock.Powers{Extend: true, Limit: true, Fence: true, Sequential: true}
+	most = lock.Powers{Extend: true, Limit: true}
+)
 
 // Names lists the kinds in the order of the alphabet.
 func Names() []string { return slices.Sorted(maps.Keys(All)) }

@@ -1,0 +1,127 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"lockpick/harness/client"
+	"lockpick/harness/lock"
+	"lockpick/nemesis"
+)
+
+// A scenario is written for one lock, and what it expects is what that one promises. Its tier
+// says which other locks it may be expected of.
+const (
+	TierEvery  = "every"  // each lock, on however many nodes it is: the faults are the client's, or those of a minority
+	TierQuorum = "quorum" // each that counts the votes of several nodes
+)
+
+// Tiers lists them.
+func Tiers() []string { return []string{TierEvery, TierQuorum} }
+
+// With is the scenario with a lock of another kind, and what is expected of that one: what
+// the tier says, and of all else nothing. A lock that is on one node gets one, which all
+// faults of nodes hit. The error says why the scenario is not for this kind.
+func (s Scenario) With(name string, k lock.Kind) (Scenario, error) {
+	switch l := s.Lock; {
+	case l.Kind == name:
+		return s, nil
+	case l.Mistake != "":
+		return s, errors.New("it is about a lock's mistake")
+	case k.OneNode && s.Tier == TierQuorum:
+		return s, errors.New("it is about the votes of several nodes, and this lock is on one")
+	case l.Fence && !k.Can.Fence:
+		return s, errors.New("this lock gives no fencing tokens")
+	case s.Workload.Extend > 0 && !k.Can.Extend:
+		return s, errors.New("this lock can't be extended")
+	case l.Ask == askSequential && !k.Can.Sequential && !k.OneNode && s.Tier != TierEvery:
+		return s, errors.New("this lock can't ask its nodes one after another")
+	case k.OwnTime && slices.ContainsFunc(s.Plan, duringAcquire):
+		return s, fmt.Errorf("this lock never comes to the point %s", client.DuringAcquire)
+	}
+	s.Lock.Kind = name
+	if !k.Can.Sequential {
+		s.Lock.Ask = ""
+	}
+	if !k.Can.Limit {
+		s.Lock.Extends = 0
+	}
+	if k.OneNode {
+		s = s.onOneNode()
+	}
+	s.Numbers, s.Expect = nil, s.promised(k)
+	return s, nil
+}
+
+// askSequential is lock.ask: one node after another.
+const askSequential = "sequential"
+
+func duringAcquire(st nemesis.Step) bool {
+	return st.When.Point != nil && st.When.Point.Point == client.DuringAcquire
+}
+
+// promised is what a lock of another kind is held to: what the scenario's own must keep, as
+// far as its tier goes.
+func (s Scenario) promised(k lock.Kind) map[string]Expectation {
+	expect := map[string]Expectation{}
+	for property, e := range s.Expect {
+		if s.Tier == "" || e.Want != wantHolds || property == boundedHold && !k.Can.Limit {
+			e = Expectation{Want: wantAny}
+		}
+		expect[property] = e
+	}
+	return expect
+}
+
+// onOneNode is the scenario with n1 only: what reaches, cuts off or kills any node does so
+// to that one. Of steps that come to the same one remains.
+func (s Scenario) onOneNode() Scenario {
+	nodes := s.NodeNames()
+	if len(nodes) == 1 {
+		return s
+	}
+	one := func(name string) string {
+		if left, right, ok := nemesis.SplitLink(name); ok {
+			if slices.Contains(nodes, left) { // its replica
+				return nodes[0] + strings.TrimPrefix(name, left)
+			}
+			if slices.Contains(nodes, right) {
+				return nemesis.LinkName(left, nodes[0])
+			}
+		}
+		if slices.Contains(nodes, name) {
+			return nodes[0]
+		}
+		return name
+	}
+	s.Topology.Nodes, s.Topology.Addresses = 1, nil
+	s.Clients = slices.Clone(s.Clients)
+	for i, c := range s.Clients {
+		if len(c.Reach) > 0 {
+			s.Clients[i].Reach = nil
+		}
+	}
+	plan := s.Plan
+	s.Plan = nil
+	for _, st := range plan {
+		var targets []string
+		for _, t := range st.Fault.Targets {
+			if t = one(t); !slices.Contains(targets, t) {
+				targets = append(targets, t)
+			}
+		}
+		st.Fault.Targets = targets
+		if m := st.When.Message; m != nil {
+			to := *m
+			to.Link = one(m.Link)
+			st.When.Message = &to
+		}
+		if !slices.ContainsFunc(s.Plan, func(had nemesis.Step) bool { return reflect.DeepEqual(had, st) }) {
+			s.Plan = append(s.Plan, st)
+		}
+	}
+	return s
+}
