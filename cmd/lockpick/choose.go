@@ -12,6 +12,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/files"
+	"lockpick/harness/lock"
 	"lockpick/harness/lock/broken"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
@@ -20,7 +21,12 @@ import (
 
 // known is what a scenario may name.
 func known() scenario.Known {
-	k := scenario.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers(), Backends: backendNames}
+	k := scenario.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers(), Backends: backendNames, Options: map[string][]lock.Option{}}
+	for name, kind := range kinds.All {
+		if len(kind.Options) > 0 {
+			k.Options[name] = kind.Options
+		}
+	}
 	for _, m := range broken.Mistakes() {
 		k.Mistakes = append(k.Mistakes, m.Name)
 	}

@@ -32,6 +32,14 @@ type Kind struct {
 	// OneNode: it is on one server, and knows no votes.
 	OneNode bool
 	Can     Powers
+	// Options are the settings that only this kind has.
+	Options []Option
+}
+
+// Option is a setting of one kind, which Settings.Options has by its name.
+type Option struct {
+	Name, Doc string
+	Values    []string // that it can have, the default first
 }
 
 // Powers is what a kind can do besides acquire and release. A scenario that asks for more is
@@ -97,6 +105,8 @@ type Settings struct {
 	Ask      string        `json:"ask,omitempty"`     // multiplexed (default) or sequential
 	Fence    bool          `json:"fence,omitempty"`   // hand out fencing tokens
 	Extends  int           `json:"extends,omitempty"` // most extensions of one hold
+	// Options are those of the kind, by name. What isn't there has its default.
+	Options map[string]string `json:"options,omitempty"`
 }
 
 // Lock is a lock as one client has it.

@@ -15,9 +15,28 @@ func checkWhole(s *Scenario, k Known) error {
 	if s.Lock.Kind == brokenLock && s.Lock.Mistake == "" {
 		return badAt("lock.kind", suggest("", "add mistake: and one of these", k.Mistakes), "the lock kind broken needs a mistake")
 	}
+	if err := checkOptions(s, k); err != nil {
+		return err
+	}
 	for _, part := range []func(*Scenario) error{checkLock, checkAddresses, checkClients, checkStarts, checkWorkload, checkPlan, checkRandom, checkExpect, checkWork} {
 		if err := part(s); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+func checkOptions(s *Scenario, k Known) error {
+	var has []string
+	for _, o := range k.Options[s.Lock.Kind] {
+		has = append(has, o.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Lock.Options)) {
+		switch {
+		case len(has) == 0:
+			return badAt("lock.options", "leave it out", "the lock kind %s has no options", s.Lock.Kind)
+		case !slices.Contains(has, name):
+			return badAt("lock.options."+name, suggest(name, "can be set", has), "the lock kind %s has no option %s", s.Lock.Kind, name)
 		}
 	}
 	return nil

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"lockpick/harness/lock"
 )
 
 var update = flag.Bool("update", false, "write what the golden files should say")
@@ -18,6 +20,7 @@ var known = Known{
 	Backends:   []string{"sim", "process"},
 	Locks:      []string{"broken", "failover", "redlock", "redsync", "single"},
 	Mistakes:   mistakes,
+	Options:    map[string][]lock.Option{"broken": {{Name: "how", Doc: "it breaks", Values: []string{"softly", "loudly"}}}, "redsync": {{Name: "fail-fast", Doc: "fail at the first no", Values: []string{"no", "yes"}}}},
 	Properties: []string{"mutual-exclusion", "lease-linearizable", "resource-safety", "fencing-order", "deadlock-freedom", "fault-tolerance", "bounded-hold"},
 	Numbers:    []string{"grants", "unavailable-share", "split-vote-rate"},
 	Causes: []string{

@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,12 +16,13 @@ import (
 // know. Faults, events, points and message kinds it takes from packages nemesis
 // and client.
 type Known struct {
-	Locks      []string // kinds of locks
-	Mistakes   []string // of the lock kind broken
-	Properties []string // that can be expected
-	Causes     []string // causes and classes of a violation
-	Numbers    []string // that are measured, and can be expected
-	Backends   []string // that a run.json may name; no scenario does
+	Locks      []string                 // kinds of locks
+	Options    map[string][]lock.Option // of each kind that has some
+	Mistakes   []string                 // of the lock kind broken
+	Properties []string                 // that can be expected
+	Causes     []string                 // causes and classes of a violation
+	Numbers    []string                 // that are measured, and can be expected
+	Backends   []string                 // that a run.json may name; no scenario does
 }
 
 // brokenLock is the lock kind that takes a mistake.
@@ -136,7 +139,19 @@ func lockForm(k Known, unit time.Duration) object {
 		{key: "ask", doc: "nodes all at once, or one after another", shape: oneOf("way to ask", "multiplexed", askSequential)},
 		{key: "fence", doc: "whether it hands out fencing tokens", shape: truth},
 		{key: "extends", doc: "most extensions of one hold", shape: integer(0, maxCount)},
+		{key: "options", doc: "what only this kind of lock has", shape: optionsForm(k)},
 	}}
+}
+
+// optionsForm has the options of all kinds; checkOptions knows whose each is.
+func optionsForm(k Known) object {
+	o := object{name: "options"}
+	for _, kind := range slices.Sorted(maps.Keys(k.Options)) {
+		for _, option := range k.Options[kind] {
+			o.fields = append(o.fields, field{key: option.Name, doc: "of " + kind + ": " + option.Doc, shape: oneOf("value of "+option.Name, option.Values...)})
+		}
+	}
+	return o
 }
 
 // clientsForm is how many clients there are, or who they are.

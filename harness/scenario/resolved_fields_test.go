@@ -18,9 +18,10 @@ import (
 // everything is scenarios that have each field of a scenario once at least.
 const everything = head + `
 tags: [a]
+tier: quorum
 debate: {antirez: affirms}
 topology: {nodes: 3, persistence: always, expiry: monotonic, replicas: 1, down-after: 1s, image: redis:7, addresses: [n1, n1, n3]}
-lock: {kind: broken, mistake: plain-del, tries: 4, ask: sequential, fence: true, extends: 2}
+lock: {kind: broken, mistake: plain-del, tries: 4, ask: sequential, fence: true, extends: 2, options: {how: loudly}}
 clients:
   c1: {start: 1s, reach: [n1, n3], think: 1ms..2ms, hold: 1s..2s, cycles: 7}
   c2: {start: {client: c1, event: acquired, nth: 2, after: 5ms}}

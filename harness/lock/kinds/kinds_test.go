@@ -17,6 +17,19 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// An option is called by its name alone in a scenario, whatever kind it is of.
+func TestOptions(t *testing.T) {
+	of := map[string]string{}
+	for _, kind := range Names() {
+		for _, o := range All[kind].Options {
+			if other, had := of[o.Name]; had || o.Doc == "" || len(o.Values) < 2 {
+				t.Errorf("option %s of %s: doc %q, values %q, and of %q too", o.Name, kind, o.Doc, o.Values, other)
+			}
+			of[o.Name] = kind
+		}
+	}
+}
+
 func TestNew(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	for _, name := range Names() {

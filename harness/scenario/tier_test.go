@@ -1,0 +1,103 @@
+package scenario
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"lockpick/harness/lock"
+	"lockpick/nemesis"
+)
+
+const tiered = head + `
+tier: every
+lock: {kind: redlock, ask: sequential, extends: 3}
+clients: {c1: {reach: [n1, n2, n3]}, c2: {reach: [n3, n4, n5]}}
+workload: {extend: 1s}
+limits: {extensions: 3, hold: 40s}
+plan:
+  - {when: {at: 1s}, fault: {kind: cut, targets: [c1-n1, c1-n2], for: 1s}}
+  - {when: {link: c1-n1, message: set, of: reply, nth: 1}, fault: {kind: drop}}
+  - {when: {link: c1-n2, message: set, of: reply, nth: 1}, fault: {kind: drop}}
+  - {when: {at: 3s}, fault: {kind: kill, targets: [n3, n4], for: 1s}}
+expect: {mutual-exclusion: holds, resource-safety: {violated: overrun}, bounded-hold: holds}
+`
+
+func TestWithAnotherLock(t *testing.T) {
+	s := parse(t, tiered)[0]
+	alone, err := s.With("single", lock.Kind{OneNode: true, Can: lock.Powers{Extend: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := alone.Check(known); err != nil {
+		t.Error(err)
+	}
+	if alone.Topology.Nodes != 1 || alone.Clients[0].Reach != nil || alone.Lock.Kind != "single" || alone.Lock.Ask != "" || alone.Lock.Extends != 0 {
+		t.Errorf("topology %+v, clients %+v, lock %+v", alone.Topology, alone.Clients, alone.Lock)
+	}
+	var plan []string
+	for _, st := range alone.Plan {
+		plan = append(plan, st.Fault.Kind+" "+strings.Join(alone.Targets(st), " "))
+	}
+	if want := []string{"cut c1-n1", "drop c1-n1", "kill n1"}; !slices.Equal(plan, want) {
+		t.Errorf("its plan is %q, want %q", plan, want)
+	}
+	for property, want := range map[string]string{"mutual-exclusion": "holds", "lease-linearizable": "holds", "resource-safety": "any", "bounded-hold": "any"} {
+		if got := alone.Expect[property].String(); got != want {
+			t.Errorf("%s of it is %q, want %q", property, got, want)
+		}
+	}
+	again := parse(t, tiered)[0]
+	if s.Topology.Nodes != 5 || len(s.Clients[0].Reach) != 3 || s.Plan[1].When.Message.Link != again.Plan[1].When.Message.Link || len(s.Expect) != len(again.Expect) {
+		t.Errorf("the scenario itself has become %+v", s)
+	}
+	if own, err := s.With("redlock", lock.Kind{}); err != nil || own.Lock.Extends != 3 || own.Expect["resource-safety"].Want != "violated" {
+		t.Errorf("its own lock: %+v, %v", own.Expect, err)
+	}
+}
+
+func TestNotForAnotherLock(t *testing.T) {
+	able := lock.Kind{Can: lock.Powers{Extend: true, Limit: true, Fence: true, Sequential: true}}
+	for name, tt := range map[string]struct {
+		change func(*Scenario)
+		kind   func(*lock.Kind)
+		why    string
+	}{
+		"mistake":    {func(s *Scenario) { s.Lock.Kind, s.Lock.Mistake = "broken", "plain-del" }, nil, "mistake"},
+		"votes":      {func(s *Scenario) { s.Tier = TierQuorum }, func(k *lock.Kind) { k.OneNode = true }, "votes"},
+		"fence":      {func(s *Scenario) { s.Lock.Fence = true }, func(k *lock.Kind) { k.Can.Fence = false }, "fencing tokens"},
+		"extend":     {nil, func(k *lock.Kind) { k.Can.Extend = false }, "extended"},
+		"sequential": {func(s *Scenario) { s.Tier = "" }, func(k *lock.Kind) { k.Can.Sequential = false }, "one after another"},
+		"point": {func(s *Scenario) {
+			s.Plan = nemesis.Plan{{When: nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: "during-acquire"}}}}
+		}, func(k *lock.Kind) { k.OwnTime = true }, "during-acquire"},
+	} {
+		s, k := parse(t, tiered)[0], able
+		if tt.change != nil {
+			tt.change(&s)
+		}
+		if _, err := s.With("redsync", able); name != "mistake" && err != nil {
+			t.Errorf("%s: a lock that can is refused: %v", name, err)
+		}
+		if tt.kind != nil {
+			tt.kind(&k)
+		}
+		if _, err := s.With("redsync", k); err == nil || !strings.Contains(err.Error(), tt.why) {
+			t.Errorf("%s: %v, want %q in it", name, err, tt.why)
+		}
+	}
+}
+
+// Without a tier nothing is expected of another lock.
+func TestNoTier(t *testing.T) {
+	s := parse(t, strings.Replace(tiered, "tier: every", "", 1))[0]
+	other, err := s.With("other", lock.Kind{Can: lock.Powers{Extend: true, Limit: true, Sequential: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for property, e := range other.Expect {
+		if e.Want != wantAny {
+			t.Errorf("%s %s is expected", property, e)
+		}
+	}
+}
