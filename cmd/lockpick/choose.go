@@ -44,6 +44,8 @@ type choice struct {
 type pick struct {
 	scenario.Scenario
 	from string // a path, or a name of the catalogue
+	// own is the scenario with its own lock, where another stands in for it.
+	own *scenario.Scenario
 }
 
 // exact is how the command line calls exactly this scenario.
@@ -154,7 +156,7 @@ func (c choice) parse(from, name string, text []byte, variant string) ([]pick, e
 		return nil, usage(err, "")
 	}
 	for _, s := range all {
-		out = append(out, pick{s, from})
+		out = append(out, pick{Scenario: s, from: from})
 	}
 	return out, nil
 }

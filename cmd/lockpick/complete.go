@@ -8,6 +8,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness"
+	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
 	"lockpick/reports/suites"
 )
@@ -82,6 +83,7 @@ func completion(root *cobra.Command) {
 			"backend": func() []string { return slices.Clone(backendNames) },
 			"tag":     tagNames,
 			"expect":  expectWords,
+			"lock":    kinds.Names,
 			"require": func() []string { return append([]string{"all", harness.CanRun}, scenario.Capabilities()...) },
 		} {
 			if c.Flags().Lookup(name) != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lockpick/harness"
+	"lockpick/harness/lock"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
 )
@@ -38,32 +39,101 @@ func (f *runFlags) otherLock() error {
 		f.lock = kind
 		return true
 	})
-	switch _, known := kinds.All[f.lock]; {
-	case f.lock == "" || known && f.lock != "broken":
+	if f.lock == "" {
 		return nil
-	case f.lock == "broken":
-		return usage(errors.New("--lock broken makes no sense without a mistake"), "as in --set lock.kind=broken --set lock.mistake=plain-del")
 	}
-	return usage(fmt.Errorf("no lock kind %q", f.lock), "one of "+strings.Join(kinds.Names(), ", ")+meant(f.lock, kinds.Names()))
+	name, options, _ := strings.Cut(f.lock, ":")
+	kind, known := kinds.All[name]
+	switch {
+	case name == "broken":
+		return usage(errors.New("--lock broken makes no sense without a mistake"), "as in --set lock.kind=broken --set lock.mistake=plain-del")
+	case !known:
+		return usage(fmt.Errorf("no lock kind %q", name), "one of "+strings.Join(kinds.Names(), ", ")+meant(name, kinds.Names()))
+	}
+	return f.lockOptions(name, kind, options)
+}
+
+// lockOptions reads what stands behind the kind: OPTION=VALUE,…
+func (f *runFlags) lockOptions(name string, kind lock.Kind, text string) error {
+	f.kind, f.options = name, map[string]string{}
+	if text == "" {
+		return nil
+	}
+	var all []string
+	for _, o := range kind.Options {
+		all = append(all, o.Name+"="+strings.Join(o.Values, "|"))
+	}
+	if len(all) == 0 {
+		return usage(fmt.Errorf("lock %s has no options, and %q is none", name, text), "leave it out")
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		option, value, _ := strings.Cut(part, "=")
+		i := slices.IndexFunc(kind.Options, func(o lock.Option) bool { return o.Name == option })
+		if i < 0 || !slices.Contains(kind.Options[i].Values, value) {
+			return usage(fmt.Errorf("lock %s has no option %q", name, part), "options: "+strings.Join(all, ", "))
+		}
+		f.options[option] = value
+	}
+	return nil
 }
 
 // withLock puts another lock under the scenarios, where one was asked for, and says which
 // ones aren't for it.
 func (f *runFlags) withLock(chosen []pick) (fit []pick, not []unfit) {
-	if f.lock == "" {
+	if f.kind == "" {
 		return chosen, nil
 	}
 	for _, p := range chosen {
-		s, err := p.With(f.lock, kinds.All[f.lock])
+		s, err := p.With(f.kind, kinds.All[f.kind])
 		if err == nil {
+			if len(f.options) > 0 {
+				s.Lock.Options = f.options
+			}
 			err = s.Check(known())
 		}
 		if err != nil {
 			not = append(not, unfit{p.Scenario, err})
 			continue
 		}
+		if own := p.Scenario; own.Lock.Kind != s.Lock.Kind || len(f.options) > 0 {
+			p.own = &own
+		}
 		p.Scenario = s
 		fit = append(fit, p)
 	}
 	return fit, not
+}
+
+// locks is the table of kinds.
+func locks() string {
+	var b strings.Builder
+	width := 0
+	for _, name := range kinds.Names() {
+		width = max(width, len(name))
+	}
+	indent := width + 4
+	for _, name := range kinds.Names() {
+		k := kinds.All[name]
+		b.WriteString(fmt.Sprintf("  %-*s", indent-2, name) + wrapped(indent, indent, k.Doc+": "+strings.Join(abilitiesOf(k), ", ")) + "\n")
+		for _, o := range k.Options {
+			b.WriteString(strings.Repeat(" ", indent) + wrapped(indent, indent+2, o.Name+"="+strings.Join(o.Values, "|")+": "+o.Doc) + "\n")
+		}
+	}
+	return b.String()
+}
+
+// abilitiesOf are the words for what a kind is and can do.
+func abilitiesOf(k lock.Kind) (out []string) {
+	for _, x := range []struct {
+		word string
+		is   bool
+	}{
+		{"on one node", k.OneNode}, {"extends", k.Can.Extend}, {"limits extensions", k.Can.Limit}, {"gives fencing tokens", k.Can.Fence},
+		{"asks nodes in turn", k.Can.Sequential}, {"reads its own time", k.OwnTime},
+	} {
+		if x.is {
+			out = append(out, x.word)
+		}
+	}
+	return out
 }

@@ -36,7 +36,9 @@ type runFlags struct {
 	seeds    int
 	store    string
 	tags     []string
-	lock     string // a kind that stands in for each scenario's own; "": none
+	lock     string // a kind that stands in for each scenario's own, with its options; "": none
+	kind     string // of it
+	options  map[string]string
 	sets     []string
 	expects  []string
 	require  []string
@@ -87,7 +89,7 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 	fs.IntVar(&f.seeds, "seeds", 1, "run with this many seeds, from --seed on; keeps runs that were not as expected")
 	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the runs (LOCKPICK_STORE)")
 	fs.StringSliceVar(&f.tags, "tag", nil, "only scenarios with this tag")
-	fs.StringVar(&f.lock, "lock", "", "put a lock of this kind under the scenarios, and hold it to what their tiers say; what isn't\nfor it is skipped")
+	fs.StringVar(&f.lock, "lock", "", "put a lock of this kind under the scenarios, as in redsync or KIND:OPTION=VALUE, and hold it\nto what their tiers say; see lockpick help locks")
 	fs.StringArrayVar(&f.sets, "set", nil, "override, as in lock.ttl=5s; voids the expectations")
 	fs.StringArrayVar(&f.expects, "expect", nil, "expect, as in mutual-exclusion=holds; restores one after --set")
 	fs.StringSliceVar(&f.require, "require", nil, "capabilities that must be there, or all: a skip that lacks one is an error (3)")
@@ -331,6 +333,9 @@ func (f *runFlags) scaleAll(chosen []pick) error {
 	for i, s := range chosen {
 		factor := cmp.Or(f.scale, s.Scale, realScale)
 		chosen[i].Scenario = s.Scaled(factor)
+		if own := chosen[i].own; own != nil {
+			*own = own.Scaled(factor)
+		}
 		l, err := chosen[i].Lock, chosen[i].Check(known())
 		var wrong *scenario.Error
 		switch errors.As(err, &wrong); {
@@ -371,6 +376,7 @@ func (f *runFlags) job(p pick, n int) suite.Job {
 	if f.backend != simulation {
 		j.Live, j.Retries = true, 5
 	}
+	j.Control = p.own
 	j.Command = f.again(p, j.Seed)
 	return j
 }
@@ -398,7 +404,7 @@ func (f *runFlags) overrides() (c string) {
 		c += " --stop-at-violation"
 	}
 	if f.lock != "" {
-		c += " --lock " + f.lock
+		c += " --lock " + quoted(f.lock)
 	}
 	for _, s := range f.sets {
 		c += " --set " + quoted(s)

@@ -21,6 +21,7 @@ const (
 	colHolds     = "holds"
 	colViolated  = "violated as expected"
 	colFree      = "violated, nothing expected"
+	colAlone     = "violated, the control not"
 	colIdle      = "not exercised"
 	colUndecided = "undecided"
 	colOther     = "unexpected"
@@ -41,6 +42,8 @@ func (t tally) add(o outcome.Outcome) {
 		case !j.AsExpected:
 			col = colOther
 		case j.Number != nil:
+		case j.Free() && j.Alone():
+			col = colAlone
 		case j.Free():
 			col = colFree
 		case j.Got == checker.Violated:
@@ -60,7 +63,7 @@ func (t tally) add(o outcome.Outcome) {
 // table is the tally without rows and columns in which there is nothing.
 func (t tally) table() table {
 	head := []string{"property"}
-	for _, col := range []string{colHolds, colViolated, colFree, colIdle, colUndecided, colOther} {
+	for _, col := range []string{colHolds, colViolated, colFree, colAlone, colIdle, colUndecided, colOther} {
 		for _, counts := range t {
 			if counts[col] > 0 && !slices.Contains(head, col) {
 				head = append(head, col)

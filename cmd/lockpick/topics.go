@@ -15,6 +15,7 @@ var topics = []struct{ name, short string }{
 	{"files", "what a run leaves on disk"},
 	{"verdict-file", "what stands in verdict.json and outcome.json"},
 	{"faults", "what can go wrong on purpose"},
+	{"locks", "what can be tested, and what each lock is held to"},
 	{"scenario-format", "how to write a scenario"},
 	{"properties", "what is checked"},
 }
@@ -31,6 +32,7 @@ func topic(name string) string {
 	}
 	return strings.NewReplacer(
 		"{FAULTS}", faults(),
+		"{LOCKS}", locks(),
 		"{BOUNDS}", wrapped(0, 0, "What one run may have at most: "+strings.Join(scenario.Bounds(), "; ")+
 			". More is refused where it stands, and a run that records more events is stopped there, undecided. "+
 			"What is scaled is held to the same bounds. FILE is a regular file of at most a megabyte: no pipe, no device."),

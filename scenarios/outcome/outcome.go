@@ -40,7 +40,17 @@ type Outcome struct {
 	Virtual         float64            `json:"virtual"` // of true time in the run
 	Events          int                `json:"events"`
 	Numbers         map[string]float64 `json:"numbers,omitempty"` // that other variants may be compared with
+	Control         *Control           `json:"control,omitempty"` // nil: there is none
 	Verdict         checker.Verdict    `json:"-"`
+}
+
+// Control is the same scenario and seed with the scenario's own lock, where another stood in
+// for it.
+type Control struct {
+	Lock     string             `json:"lock"`
+	Error    string             `json:"error,omitempty"` // why there is none
+	Violated []Judgement        `json:"violated,omitempty"`
+	Numbers  map[string]float64 `json:"numbers,omitempty"`
 }
 
 // Run is all that is known of one run.
@@ -89,6 +99,8 @@ type Judgement struct {
 	Follows string `json:"follows,omitempty"`
 	// Confirmation is what came of trying the cause, nil: it was not tried.
 	Confirmation *Confirmation `json:"confirmation,omitempty"`
+	// Control is what came of the property with the scenario's own lock, "": nobody asked.
+	Control checker.Outcome `json:"control,omitempty"`
 	// Number is set where the property is a measured number that has a bound.
 	Number *Number `json:"number,omitempty"`
 }
@@ -178,7 +190,21 @@ func (j Judgement) String() string {
 	if !j.AsExpected {
 		text += ", expected " + j.Expected
 	}
+	switch {
+	case j.Control == j.Got && j.Got == checker.Violated:
+		text += ", as with the scenario's own lock"
+	case j.Alone():
+		text += "; with the scenario's own lock it " + controlled[j.Control]
+	}
 	return text
+}
+
+// controlled are the words for what came of a control.
+var controlled = map[checker.Outcome]string{checker.Holds: "holds", checker.Undecided: "is undecided", checker.NotExercised: "is not exercised"}
+
+// Alone: it was violated, and was not with the scenario's own lock.
+func (j Judgement) Alone() bool {
+	return j.Got == checker.Violated && j.Control != "" && j.Control != checker.Violated
 }
 
 // number is a number's judgement in words.

@@ -60,6 +60,8 @@ type Job struct {
 	StopAtViolation bool `json:"stopAtViolation,omitempty"`
 	// Confirm: try the cause of each violation of mutual exclusion, also of one that was expected.
 	Confirm bool `json:"confirm,omitempty"`
+	// Control: the scenario with its own lock, where Scenario has another.
+	Control *scenario.Scenario `json:"control,omitempty"`
 	// Retries: how often a missed violation or a vacuous run is tried again.
 	Retries int `json:"retries,omitempty"`
 }
@@ -83,6 +85,7 @@ func Execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) 
 		earlier = append(earlier[:len(earlier):len(earlier)], why)
 	}
 	giveUp(&o)
+	j.control(ctx, b, &o)
 	o.Seconds = time.Since(begin).Seconds()
 	write(&o)
 	return o

@@ -21,13 +21,13 @@ import (
 
 // All has each kind by name.
 var All = map[string]lock.Kind{
-	"redlock":  {New: redlock.New, Can: all},                // the reference
-	"broken":   {New: broken.New, Can: all},                 // the same with one mistake
-	"single":   {New: single.New, OneNode: true, Can: most}, // one key on one server
-	"failover": {New: single.New, OneNode: true, Can: most}, // the same on a master whose replica may take its place
+	"redlock":  {Doc: "the reference, Redlock as its specification has it", New: redlock.New, Can: all},
+	"broken":   {Doc: "the same with one mistake, which lock.mistake names", New: broken.New, Can: all},
+	"single":   {Doc: "one key on one server", New: single.New, OneNode: true, Can: most},
+	"failover": {Doc: "the same on a master whose replica may take its place", New: single.New, OneNode: true, Can: most},
 
 	// Libraries as they are published.
-	"redsync": {New: redsync.New, OwnTime: true, Can: lock.Powers{Extend: true}},
+	"redsync": {Doc: "go-redsync/redsync v4", New: redsync.New, OwnTime: true, Can: lock.Powers{Extend: true}},
 }
 
 // What our own kinds can do.

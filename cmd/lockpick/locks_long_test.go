@@ -1,0 +1,38 @@
+//go:build long && !windows
+
+package main
+
+import (
+	"testing"
+
+	"lockpick/harness/lock/kinds"
+	"lockpick/scenarios/outcome"
+)
+
+// Every kind can be put under the whole catalogue: each scenario is run or skipped for a
+// reason, and nothing but the lock's own violations is amiss.
+func TestEveryLockUnderTheCatalogue(t *testing.T) {
+	all, err := choice{}.scenarios()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range kinds.Names() {
+		if kind == "broken" {
+			continue
+		}
+		code, got := outcomes(t, "lockpick", "run", "--lock", kind, "--reports", "none")
+		if code != outcome.ExitOK && (code != outcome.ExitUnexpected || kind == "redlock") || len(got) != len(all) {
+			t.Errorf("%s: exit %d, %d outcomes of %d scenarios", kind, code, len(got), len(all))
+		}
+		states := map[string]int{}
+		for _, o := range got {
+			states[o.State()]++
+			for _, j := range o.Judgements {
+				if !j.AsExpected {
+					t.Logf("%s under %s: %s", kind, o.Scenario, j)
+				}
+			}
+		}
+		t.Logf("%s: %v", kind, states)
+	}
+}
