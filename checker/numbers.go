@@ -1,8 +1,6 @@
 package checker
 
 import (
-	"slices"
-
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
@@ -25,29 +23,32 @@ func numbers(r *record) (n map[string]float64, words map[string]string) {
 	return n, words
 }
 
-// sessions measures what each of them tells by itself, all in one look at it.
+// sessions measures what each of them tells by itself.
 func sessions(r *facts.Facts, n map[string]float64) {
-	latencies, left := make([]int64, 0, r.Grants), make([]int64, 0, r.Grants)
-	for s := range r.Sessions() {
-		if !s.Granted() {
-			continue
+	latency, left := newSieve(0.50, 0.99), newSieve(0.50)
+	for range sieveLooks {
+		for s := range r.Sessions() {
+			if s.Granted() {
+				latency.see(s.Ended - s.Called)
+			}
+			if x, ok := leftOnReturn(s); ok {
+				left.see(x)
+			}
 		}
-		latencies = append(latencies, s.Acquire.Return.T-s.Acquire.Call.T)
-		if x, ok := leftOnReturn(s); ok {
-			left = append(left, x)
-		}
+		latency.next()
+		left.next()
 	}
-	n[verdict.Grants] = float64(len(latencies))
+	n[verdict.Grants] = float64(latency.count)
 	if elapsed := r.Last - r.First; elapsed > 0 {
-		n[verdict.GrantsPerSecond] = float64(len(latencies)) / history.Seconds(elapsed)
+		n[verdict.GrantsPerSecond] = float64(latency.count) / history.Seconds(elapsed)
 	}
-	if len(latencies) > 0 {
-		n[verdict.AcquireP50] = history.Seconds(rank(latencies, 0.50))
-		n[verdict.AcquireP99] = history.Seconds(rank(latencies, 0.99))
-		n[verdict.AcquireMax] = history.Seconds(slices.Max(latencies))
+	if latency.count > 0 {
+		n[verdict.AcquireP50] = history.Seconds(latency.rank(0))
+		n[verdict.AcquireP99] = history.Seconds(latency.rank(1))
+		n[verdict.AcquireMax] = history.Seconds(latency.most)
 	}
-	if len(left) > 0 {
-		n[verdict.ValidityLeftMin] = history.Seconds(slices.Min(left))
-		n[verdict.ValidityLeftP50] = history.Seconds(rank(left, 0.50))
+	if left.count > 0 {
+		n[verdict.ValidityLeftMin] = history.Seconds(left.least)
+		n[verdict.ValidityLeftP50] = history.Seconds(left.rank(0))
 	}
 }

@@ -30,7 +30,7 @@ func TestRankIsOfTheSortedValues(t *testing.T) {
 		sorted := slices.Sorted(slices.Values(values))
 		for _, q := range []float64{0, 0.01, 0.5, r.Float64(), 0.99, 1} {
 			want := sorted[max(0, int(math.Ceil(q*float64(n)))-1)]
-			if got := rank(values, q); got != want {
+			if got := nth(values, max(0, int(math.Ceil(q*float64(n)))-1)); got != want {
 				t.Fatalf("rank %v of %v is %d, and should be %d", q, sorted, got, want)
 			}
 		}

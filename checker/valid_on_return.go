@@ -48,10 +48,10 @@ func validOnReturn(r *facts.Facts) Result {
 // leftOnReturn is how much of its validity a granted lock had left when its
 // acquire returned, by the client's own clock.
 func leftOnReturn(s *facts.Session) (left int64, ok bool) {
-	if !s.Granted() || s.Acquire.Return.ValidUntil == 0 {
+	if !s.Granted() || s.Until == facts.Never {
 		return 0, false
 	}
-	return s.Acquire.Return.ValidUntil - s.Acquire.Return.T, true
+	return s.Until - s.Ended, true
 }
 
 func returnedLate(r *facts.Facts, res Result, s *facts.Session) Result {

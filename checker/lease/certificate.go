@@ -19,7 +19,7 @@ import (
 func (k *leaseKey) uncertified() string {
 	instants := make([]windows.Window, 0, len(k.brief))
 	inOrder := map[string][]hold{} // of each client with a brief hold, by the first call that shows it
-	slices.SortFunc(k.brief, func(a, b hold) int { return cmp.Compare(a.first, b.first) })
+	slices.SortFunc(k.brief, byFirst)
 	for _, h := range k.brief {
 		at := h.From
 		if of := inOrder[h.Session.Client()]; len(of) > 0 {
@@ -58,10 +58,10 @@ func (k *leaseKey) outOfOrder(brief map[string][]hold) string {
 			continue
 		}
 		k.evidence.read(k.operations(w.Session))
-		brief[w.Session.Client()] = append(of, hold{Window: w, first: k.evidence.first.number()})
+		brief[w.Session.Client()] = append(of, hold{Window: w, first: k.evidence.first.Call})
 	}
 	for _, of := range brief {
-		slices.SortFunc(of, func(a, b hold) int { return cmp.Compare(a.first, b.first) })
+		slices.SortFunc(of, byFirst)
 		for i := 1; i < len(of); i++ {
 			if of[i-1].To > of[i].From {
 				return fmt.Sprintf("%s held before %s, and was called after it", of[i].Session.Name(), of[i-1].Session.Name())

@@ -204,7 +204,7 @@ func (k *leaseKey) follow(ss iter.Seq[*facts.Session]) {
 	for i := range k.brief {
 		h := &k.brief[i]
 		of := firm[h.Session.Client()]
-		n, _ := slices.BinarySearchFunc(of, h.first, func(w hold, n int64) int { return cmp.Compare(w.first, n) })
+		n, _ := slices.BinarySearchFunc(of, *h, byFirst)
 		if n == 0 || of[n-1].To <= h.From {
 			continue
 		}
@@ -229,7 +229,7 @@ func (k *leaseKey) firmOf(ss iter.Seq[*facts.Session]) map[string][]hold {
 		}
 	}
 	for _, of := range firm {
-		slices.SortFunc(of, func(a, b hold) int { return cmp.Compare(a.first, b.first) })
+		slices.SortFunc(of, byFirst)
 	}
 	return firm
 }

@@ -68,24 +68,23 @@ func leaseOps(s *facts.Session, ops []leaseOp) []leaseOp {
 		}
 		ops = append(ops, x)
 	}
-	lapse := int64(math.MinInt64) // nobody knows what an acquire without an answer claims
-	switch s.Acquire.Outcome() {
-	case history.OK:
-		lapse = facts.Deadline(s.Acquire.Return)
-		add(s.Acquire, history.OpAcquire, lapse)
-	case history.Info:
+	lapse := s.Until // facts.Nothing: nobody knows what an acquire without an answer claims
+	switch {
+	case s.Granted():
+		ops = append(ops, leaseOp{Operation: s.Acquire, op: history.OpAcquire, outcome: history.OK, call: s.Called, ret: s.Ended, lapse: lapse})
+	case s.Acquire.Outcome() == history.Info:
 		add(s.Acquire, history.OpAcquire, lapse)
 	}
 	for x := range s.Actions() {
 		switch {
 		case x.Call.Op == history.OpRelease:
-			add(x.Operation, history.OpRelease, facts.Never)
+			add(x, history.OpRelease, facts.Never)
 		case x.Call.Op != history.OpExtend:
 		case x.Outcome() == history.OK:
 			lapse = facts.Renewed(x.Return, lapse)
-			add(x.Operation, history.OpExtend, lapse)
+			add(x, history.OpExtend, lapse)
 		case x.Outcome() == history.Fail:
-			add(x.Operation, history.OpExtend, facts.Never)
+			add(x, history.OpExtend, facts.Never)
 		}
 	}
 	return ops

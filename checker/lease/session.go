@@ -1,6 +1,8 @@
 package lease
 
 import (
+	"cmp"
+
 	"lockpick/checker/verdict"
 	"lockpick/checker/windows"
 	"lockpick/harness/history"
@@ -21,8 +23,11 @@ import (
 type hold struct {
 	windows.Window
 	firm  bool
-	first int64 // the number of the first call that shows it
+	first *history.Event // the first call that shows it
 }
+
+// byFirst puts holds of one client in its own order.
+func byFirst(a, b hold) int { return cmp.Compare(a.first.N, b.first.N) }
 
 // conflict is one such way, with what proves it.
 type conflict struct {
@@ -51,7 +56,7 @@ func (e *evidence) holdOf(s *facts.Session) (h hold, held bool, against *conflic
 	}
 	from := e.first.ret
 	to, _, _ := e.earliestEnd()
-	h = hold{windows.Window{From: from, To: to, Session: s}, from < to, e.first.number()}
+	h = hold{windows.Window{From: from, To: to, Session: s}, from < to, e.first.Call}
 	if !h.firm {
 		h.From, h.To = to, from
 	}

@@ -53,17 +53,17 @@ func (cs *courses) of(s *facts.Session) *course {
 func follow(r *facts.Facts, s *facts.Session) (c *course, actions int) {
 	c = &course{windows: slices.Collect(r.Windows(s)), writes: map[string]facts.Operation{}}
 	if s.Granted() {
-		c.claims = append(c.claims, claim{spans.Ever, facts.Deadline(s.Acquire.Return)})
+		c.claims = append(c.claims, claim{spans.Ever, s.Until})
 	}
 	for x := range s.Actions() {
 		actions++
 		switch {
 		case x.Call.Op == history.OpRead:
-			c.read = x.Operation
+			c.read = x
 			c.reads++
 		case x.Call.Op == history.OpWrite && x.Call.Value != "":
 			if _, ok := c.writes[x.Call.Value]; !ok {
-				c.writes[x.Call.Value] = x.Operation
+				c.writes[x.Call.Value] = x
 			}
 		case x.Call.Op == history.OpExtend && x.Outcome() == history.OK && s.Granted():
 			c.claims = append(c.claims, claim{x.Return.T, facts.Renewed(x.Return, c.claims[len(c.claims)-1].deadline)})

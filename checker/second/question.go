@@ -100,7 +100,7 @@ func questionsOf(r *facts.Facts, s *facts.Session, owner int) (all []porcupine.O
 	}
 	ask(s.Acquire)
 	for a := range s.Actions() {
-		ask(a.Operation)
+		ask(a)
 	}
 	return all
 }

@@ -9,13 +9,13 @@ import (
 // Wait is where a session's client was trying to acquire.
 func Wait(r *facts.Facts, s *facts.Session) Span {
 	if s.Acquire.Return != nil {
-		return Span{s.Acquire.Call.T, s.Acquire.Return.T}
+		return Span{s.Called, s.Ended}
 	}
 	to := r.End
 	if t, ok := r.Gone[s.Client()]; ok {
 		to = min(to, t)
 	}
-	return Span{s.Acquire.Call.T, to}
+	return Span{s.Called, to}
 }
 
 // Stalls is where the machine stood still, in the order of time.

@@ -126,7 +126,7 @@ const (
 func (f *course) session(x *facts.Session) {
 	s := &session{Session: x, calls: []facts.Operation{x.Acquire}}
 	for a := range x.Actions() {
-		s.calls = append(s.calls, a.Operation)
+		s.calls = append(s.calls, a)
 	}
 	f.sessions = append(f.sessions, s)
 	if s.Name() != "" && f.named[s.Name()] == nil {
@@ -135,7 +135,7 @@ func (f *course) session(x *facts.Session) {
 	s.windows = slices.Collect(f.Windows(x))
 	switch {
 	case s.Granted():
-		s.begin, s.deadline = x.Acquire.Return.T, facts.Deadline(x.Acquire.Return)
+		s.begin, s.deadline = x.Ended, x.Until
 	case len(s.windows) > 0: // by an extension
 		s.begin, s.deadline = s.windows[0].From, facts.Nothing
 	default:

@@ -64,7 +64,7 @@ func (b *builder) operations(rows map[string]int) {
 	for s := range b.run.f.Sessions() {
 		put(s.Acquire)
 		for a := range s.Actions() {
-			put(a.Operation)
+			put(a)
 		}
 	}
 	for _, e := range b.run.f.Loose {

@@ -84,7 +84,7 @@ func (b *builder) read() {
 				b.remark(a.Call)
 				continue
 			}
-			all = append(all, b.lasting(clients, s.Client(), a.Call.Op, a.Operation))
+			all = append(all, b.lasting(clients, s.Client(), a.Call.Op, a))
 		}
 	}
 	for _, e := range b.f.Loose {

@@ -76,7 +76,7 @@ func holds(t *testing.T, f *Facts) {
 		sessions++
 		operation(s, s.Acquire)
 		for a := range s.Actions() {
-			operation(s, a.Operation)
+			operation(s, a)
 		}
 		last := int64(math.MinInt64)
 		for w := range f.Windows(s) {

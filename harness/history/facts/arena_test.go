@@ -10,6 +10,14 @@ func TestArena(t *testing.T) {
 	for i := 1; i < n; i++ {
 		a.add(i)
 	}
+	if a.len() != n {
+		t.Fatalf("%d values, want %d", a.len(), n)
+	}
+	for i := range n {
+		if *a.at(i) != i {
+			t.Fatalf("value %d is %d", i, *a.at(i))
+		}
+	}
 	want := 0
 	for p := range a.all() {
 		if *p != want || want == 0 && p != first {

@@ -56,8 +56,8 @@ func (f *Facts) Windows(s *Session) iter.Seq[Window] {
 		var last Window
 		until := int64(Nothing)
 		if s.Granted() {
-			last = opened(s, s.Acquire.Return, Deadline(s.Acquire.Return))
-			until = last.To
+			last = Window{From: s.Ended, To: s.Until, Session: s, Opens: s.Acquire.Return, Closes: s.Acquire.Return}
+			until = s.Until
 		}
 		for x := range s.Extends() {
 			switch ret := x.Return; x.Outcome() {

@@ -40,7 +40,7 @@ type Facts struct {
 	Keys   []*history.Event // how the lock's key stood on each node then, in the order in which they were read
 
 	sessions arena[Session] // in the order of their acquires' calls
-	actions  arena[Action]
+	actions  arena[action]
 	locks    map[string]*Lock
 	byName   map[string]*Session       // made when first asked for
 	wires    map[string]*Wire          // likewise

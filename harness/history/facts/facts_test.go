@@ -60,7 +60,7 @@ func tell(f *Facts) string {
 	for x := range f.Sessions() {
 		line("session %s of %s: acquire %s", cmp.Or(x.Name(), "-"), x.Client(), pair(x.Acquire))
 		for a := range x.Actions() {
-			line("  %s %s", a.Call.Op, pair(a.Operation))
+			line("  %s %s", a.Call.Op, pair(a))
 		}
 		for w := range f.Windows(x) {
 			by, how := f.Closing(w)

@@ -4,26 +4,19 @@ import "iter"
 
 // Lock is one key and its sessions.
 type Lock struct {
-	Name string
-	last *Session // the last to return from its acquire; its next is the first
+	Name     string
+	of       *arena[Session] // all locks' sessions
+	returned arena[uint32]   // the numbers of its own there, in the order in which their acquires returned
 }
 
 // Sessions of a lock are in the order in which their acquires returned, those
 // that never did at the end.
 func (l *Lock) Sessions() iter.Seq[*Session] {
 	return func(yield func(*Session) bool) {
-		if l.last == nil {
-			return
-		}
-		for s := l.last.next; yield(s) && s != l.last; s = s.next {
+		for i := range l.returned.all() {
+			if !yield(l.of.at(int(*i))) {
+				return
+			}
 		}
 	}
-}
-
-func (l *Lock) add(s *Session) {
-	s.next = s
-	if l.last != nil {
-		s.next, l.last.next = l.last.next, s
-	}
-	l.last = s
 }

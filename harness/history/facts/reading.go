@@ -28,6 +28,7 @@ type reading struct {
 type client struct {
 	name     string
 	session  *Session
+	place    uint32         // the number of it
 	lock     *Lock          // the session's
 	queue    *queue         // the lock's
 	position int            // in the queue, while it waits
@@ -160,7 +161,7 @@ func (in *reading) book(c *client, e *history.Event) {
 		c.open = nil
 		c.leave()
 		if a := in.act(c, e); a != nil {
-			c.open = &a.Operation
+			c.open = a
 			in.Touched = in.Touched || e.Op == history.OpRead || e.Op == history.OpWrite
 		}
 	case c.open != nil && e.Op == c.open.Call.Op:
@@ -175,16 +176,24 @@ func (in *reading) book(c *client, e *history.Event) {
 }
 
 // act enters what a client does with a handle; nil: it has none.
-func (in *reading) act(c *client, e *history.Event) *Action {
+func (in *reading) act(c *client, e *history.Event) *Operation {
 	s := in.of(c, e)
 	if s == nil || !isAction(e.Op) && e.Op != history.OpCheck {
 		in.Loose = append(in.Loose, e)
 		return nil
 	}
 	in.Interleaved = in.Interleaved || s != c.session
-	a := in.actions.add(Action{Operation: Operation{Call: e}})
-	s.add(a)
-	return a
+	if s.first.Call == nil {
+		s.first.Call = e
+		return &s.first
+	}
+	a := in.actions.add(action{Operation: Operation{Call: e}})
+	a.next = a
+	if s.last != nil {
+		a.next, s.last.next = s.last.next, a
+	}
+	s.last = a
+	return &a.Operation
 }
 
 // returned enters the return that a client awaits.
@@ -195,11 +204,12 @@ func (in *reading) returned(c *client, e *history.Event) {
 	if e.Op != history.OpAcquire {
 		return
 	}
-	c.lock.add(c.session)
+	c.session.returned(e)
+	c.lock.returned.add(c.place)
 	if e.Type == history.OK {
 		in.Grants++
 		c.grants++
-		in.Bypasses += c.queue.earlier(c.session.Acquire.Call.T) // who sees a grant go to one that called after them
+		in.Bypasses += c.queue.earlier(c.session.Called) // who sees a grant go to one that called after them
 	}
 }
 
@@ -226,13 +236,14 @@ func (c *client) die(by *history.Event) {
 // begin enters a new session.
 func (in *reading) begin(c *client, e *history.Event) {
 	if c.acquiring() { // it never returned
-		c.lock.add(c.session)
+		c.lock.returned.add(c.place)
 		c.leave()
 	}
 	if n := c.number(e); n > 0 {
 		c.serial = n
 	}
-	c.session = in.sessions.add(Session{Acquire: Operation{Call: e}})
+	c.place = uint32(in.sessions.len())
+	c.session = in.sessions.add(Session{Acquire: Operation{Call: e}, Called: e.T, Ended: Never, Until: Nothing})
 	c.open = &c.session.Acquire
 	if in.byName != nil {
 		in.byName[e.Session] = c.session
@@ -250,7 +261,7 @@ func (in *reading) begin(c *client, e *history.Event) {
 func (in *reading) enter(key string) (*Lock, *queue) {
 	l := in.locks[key]
 	if l == nil {
-		l = &Lock{Name: key}
+		l = &Lock{Name: key, of: &in.sessions}
 		in.locks[key], in.queues[l] = l, &queue{}
 		in.Locks = append(in.Locks, l)
 	}
@@ -289,7 +300,7 @@ func (c *client) number(e *history.Event) int64 {
 func (in *reading) finish() {
 	for _, c := range in.all {
 		if c.acquiring() {
-			c.lock.add(c.session)
+			c.lock.returned.add(c.place)
 		}
 		if c.session != nil {
 			in.Shares = append(in.Shares, c.grants)

@@ -10,18 +10,22 @@ import (
 // Never is the instant of what did not happen, or is not known to have.
 const Never = math.MaxInt64
 
-// Session is one acquire call and all that was done with its handle.
+// Session is one acquire call and all that was done with its handle. What every judge asks
+// of the acquire is beside it: events are large, and in a long history far apart.
 type Session struct {
 	Acquire Operation
-	last    *Action  // the last that was done with the handle; its next is the first
-	next    *Session // of the same lock, in the order of their acquires' returns
+	Called  int64     // the instant of its call
+	Ended   int64     // of its return, whatever the outcome, or Never
+	Until   int64     // the deadline that came with the lock (Deadline); Nothing: it was not granted
+	first   Operation // that was done with the handle; most do no more than release
+	last    *action   // the last of the others; its next is their first
 }
 
-// Action is one thing that was done with a handle. The client's look at its own deadline
+// action is one thing that was done with a handle. The client's look at its own deadline
 // is one that takes no time: its call is its return.
-type Action struct {
+type action struct {
 	Operation
-	next *Action // in the order of calls; after the last comes the first
+	next *action // in the order of calls; after the last comes the first
 }
 
 // Name is the session's name, Client whose it is and Key the lock that it is about.
@@ -38,7 +42,7 @@ func (s *Session) Token() string {
 }
 
 // Granted reports whether the acquire returned the lock.
-func (s *Session) Granted() bool { return s.Acquire.Outcome() == history.OK }
+func (s *Session) Granted() bool { return s.Until != Nothing }
 
 // Extends are the session's extensions, in the order of their calls. So are the others.
 func (s *Session) Extends() iter.Seq[Operation]  { return s.Of(history.OpExtend) }
@@ -50,7 +54,7 @@ func (s *Session) Releases() iter.Seq[Operation] { return s.Of(history.OpRelease
 func (s *Session) Of(op string) iter.Seq[Operation] {
 	return func(yield func(Operation) bool) {
 		for a := range s.Actions() {
-			if a.Call.Op == op && !yield(a.Operation) {
+			if a.Call.Op == op && !yield(a) {
 				return
 			}
 		}
@@ -58,12 +62,12 @@ func (s *Session) Of(op string) iter.Seq[Operation] {
 }
 
 // Actions is all that was done with the handle, in the order of calls.
-func (s *Session) Actions() iter.Seq[*Action] {
-	return func(yield func(*Action) bool) {
-		if s.last == nil {
+func (s *Session) Actions() iter.Seq[Operation] {
+	return func(yield func(Operation) bool) {
+		if s.first.Call == nil || !yield(s.first) || s.last == nil {
 			return
 		}
-		for a := s.last.next; yield(a) && a != s.last; a = a.next {
+		for a := s.last.next; yield(a.Operation) && a != s.last; a = a.next {
 		}
 	}
 }
@@ -95,13 +99,11 @@ func (s *Session) Released() int64 {
 	return Never
 }
 
-// add puts an action behind those that are there.
-func (s *Session) add(a *Action) {
-	a.next = a
-	if s.last != nil {
-		a.next, s.last.next = s.last.next, a
+// returned enters the return of its acquire.
+func (s *Session) returned(e *history.Event) {
+	if s.Ended = e.T; e.Type == history.OK {
+		s.Until = Deadline(e)
 	}
-	s.last = a
 }
 
 // Operation is a call and its return.

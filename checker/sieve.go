@@ -1,0 +1,91 @@
+package checker
+
+import (
+	"math"
+	"math/bits"
+)
+
+// sieve finds ranks of values that it sees three times over, and keeps few of them: in a
+// long history there are millions. The first look tells their span, the second counts how
+// many lie in each of equal parts of it, and the third keeps those of the parts that the
+// ranks are in.
+type sieve struct {
+	count       int
+	least, most int64
+
+	look   int
+	shares []float64 // of each rank: how many don't exceed it
+	width  int       // of a part, as a power of two
+	parts  []int     // how many are in each
+	rests  []rest
+}
+
+// rest is where one rank is to be found: at a place among the values of a part.
+type rest struct {
+	part   uint64
+	place  int
+	values []int64
+}
+
+const (
+	sieveLooks = 3
+	sieveParts = 12 // as a power of two
+)
+
+func newSieve(shares ...float64) *sieve {
+	return &sieve{least: math.MaxInt64, most: math.MinInt64, shares: shares}
+}
+
+// see shows it a value. Those of each look are the same.
+func (v *sieve) see(x int64) {
+	switch v.look {
+	case 0:
+		v.count++
+		v.least, v.most = min(v.least, x), max(v.most, x)
+	case 1:
+		v.parts[v.part(x)]++
+	case 2:
+		if v.width == 0 { // a part is one value
+			return
+		}
+		part := v.part(x)
+		for i := range v.rests {
+			if r := &v.rests[i]; r.part == part {
+				r.values = append(r.values, x)
+			}
+		}
+	}
+}
+
+// part is the number of the part that a value lies in.
+func (v *sieve) part(x int64) uint64 { return (uint64(x) - uint64(v.least)) >> v.width }
+
+// next ends a look at all values.
+func (v *sieve) next() {
+	v.look++
+	switch {
+	case v.look == 1:
+		v.width = max(0, bits.Len64(uint64(v.most)-uint64(v.least))-sieveParts)
+		v.parts = make([]int, 1<<sieveParts)
+	case v.look == 2 && v.count > 0:
+		for _, q := range v.shares {
+			r := rest{place: max(0, int(math.Ceil(q*float64(v.count)))-1)}
+			for ; r.place >= v.parts[r.part]; r.part++ {
+				r.place -= v.parts[r.part]
+			}
+			if v.width > 0 {
+				r.values = make([]int64, 0, v.parts[r.part])
+			}
+			v.rests = append(v.rests, r)
+		}
+	}
+}
+
+// rank is the smallest value that the share of that place among the shares doesn't exceed.
+func (v *sieve) rank(i int) int64 {
+	r := v.rests[i]
+	if v.width == 0 {
+		return v.least + int64(r.part)
+	}
+	return nth(r.values, r.place)
+}
