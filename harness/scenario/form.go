@@ -81,6 +81,7 @@ func (r *reading) whole(k Known) object {
 		{key: "source", doc: "who says so, and where", shape: prose, must: true},
 		{key: "tags", doc: "words to select it by", shape: wordsOf("tags", named("tag"))},
 		{key: "debate", doc: "whose claim it is: who affirms it, and who denies it", shape: debateForm()},
+		{key: "cures", doc: "scenarios whose harm this one is free of, by doing one thing otherwise", shape: wordsOf("cures", named("scenario"))},
 		{key: "topology", doc: "the lock servers", shape: topologyForm(r.unit)},
 		{key: "lock", doc: "the lock under test and its settings", shape: lockForm(k, r.unit)},
 		{key: "clients", doc: "how many contend, or who, from when, reaching what", shape: clientsForm()},

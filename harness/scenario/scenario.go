@@ -61,8 +61,10 @@ type Scenario struct {
 	Source  string   `json:"source"`
 	Tags    []string `json:"tags,omitempty"`
 	// Debate is who affirms the claim and who denies it, by the names of Parties.
-	Debate   map[string]string `json:"debate,omitempty"`
-	Topology Topology          `json:"topology"`
+	Debate map[string]string `json:"debate,omitempty"`
+	// Cures names the scenarios whose harm this one shows how to avoid.
+	Cures    []string `json:"cures,omitempty"`
+	Topology Topology `json:"topology"`
 
 	Lock     lock.Settings `json:"lock"`
 	Clients  []Client      `json:"clients"`

@@ -88,11 +88,14 @@ func (s *Suite) grid(c *Scenario) *gridded {
 	if c.States == "" {
 		return nil
 	}
-	g := &gridded{ID: c.ID(), First: s.Seed, Columns: 50, Size: 14, States: c.States, Command: seedOf.ReplaceAllLiteralString(c.Command, " --seed N")}
-	if len(c.States) > 1000 {
+	g := &gridded{ID: c.ID(), First: s.Seed, Columns: 20, Size: 14, States: c.States, Command: seedOf.ReplaceAllLiteralString(c.Command, " --seed N")}
+	switch n := len(c.States); {
+	case n > 1000:
 		g.Columns, g.Size = 100, 8
+	case n > 400:
+		g.Columns = 50
 	}
-	g.Side = 8 + 7*len(fmt.Sprint(s.Seed+uint64(len(c.States))))
+	g.Side = max(34, 8+7*len(fmt.Sprint(s.Seed+uint64(len(c.States)))))
 	if s.Seeds > len(c.States) {
 		g.More = fmt.Sprintf("The first %d of %d seeds.", len(c.States), s.Seeds)
 	}
