@@ -78,6 +78,8 @@ func TestPagesForEverybody(t *testing.T) {
 		pages["report-"+name] = filepath.Join(store, name, "latest", reports.PageFile)
 	}
 	t.Run("axe", func(t *testing.T) { testAxe(t, browser, pages) })
+	t.Run("filters", func(t *testing.T) { testSuiteFilters(t, browser, suite) })
+	t.Run("seeds", func(t *testing.T) { testSeeds(t, browser, sweep) })
 }
 
 // wrongRun expects a violation that does not come, and misses the one that does.

@@ -151,8 +151,8 @@ func (g *gridded) svg(read func(seed uint64) string, alone bool) []byte {
 		seed := g.First + uint64(i)
 		if href := read(seed); href != "" {
 			x, y := g.at(i)
-			fmt.Fprintf(&b, `<a href="%s" aria-label="seed %d: %s, report"><rect x="%d" y="%d" width="%d" height="%d"/></a>`,
-				template.HTMLEscapeString(href), seed, cellWords[state], x, y+top, g.Size-1, g.Size-1)
+			fmt.Fprintf(&b, `<a href="%s" data-at="%d" aria-label="seed %d: %s, report"><rect x="%d" y="%d" width="%d" height="%d"/></a>`,
+				template.HTMLEscapeString(href), i, seed, cellWords[state], x, y+top, g.Size-1, g.Size-1)
 		}
 	}
 	b.WriteString("</svg>\n")
