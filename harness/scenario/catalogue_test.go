@@ -122,6 +122,11 @@ func whoseClaims(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, s := range all {
+			for _, other := range s.Cures {
+				if catalogue(t)[other] == nil || other == s.Name {
+					t.Errorf("%s: there is no scenario %s that it could cure", s.ID(), other)
+				}
+			}
 			for party := range s.Debate {
 				had[party]++
 				if !strings.Contains(s.Source, names[party]) {

@@ -85,6 +85,7 @@ func (r *reading) whole(k Known) object {
 		{key: "tags", doc: "words to select it by", shape: wordsOf("tags", named("tag"))},
 		{key: "debate", doc: "whose claim it is: who affirms it, and who denies it", shape: debateForm()},
 		{key: "tier", doc: "which locks of other kinds are held to what it expects: every one, or those of a quorum; none, if it isn't given", shape: oneOf("tier", Tiers()...)},
+		{key: "cures", doc: "scenarios whose harm this one is free of, by doing one thing otherwise", shape: wordsOf("cures", named("scenario"))},
 		{key: "topology", doc: "the lock servers", shape: topologyForm(r.unit)},
 		{key: "lock", doc: "the lock under test and its settings", shape: lockForm(k, r.unit)},
 		{key: "clients", doc: "how many contend, or who, from when, reaching what", shape: clientsForm()},

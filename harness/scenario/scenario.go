@@ -63,7 +63,9 @@ type Scenario struct {
 	// Debate is who affirms the claim and who denies it, by the names of Parties.
 	Debate map[string]string `json:"debate,omitempty"`
 	// Tier says which locks of other kinds are held to Expect: see With.
-	Tier     string   `json:"tier,omitempty"`
+	Tier string `json:"tier,omitempty"`
+	// Cures names the scenarios whose harm this one shows how to avoid.
+	Cures    []string `json:"cures,omitempty"`
 	Topology Topology `json:"topology"`
 
 	Lock     lock.Settings `json:"lock"`

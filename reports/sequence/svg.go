@@ -22,7 +22,11 @@ import (
 func SVG(d Diagram, o SVGOptions) []byte {
 	p := layOut(d, o)
 	var out strings.Builder
-	out.WriteString(shape(`<svg xmlns="http://www.w3.org/2000/svg" class="sq" role="img" width="%[1]v" height="%[2]v" viewBox="0 0 %[1]v %[2]v">`+"\n", p.width, p.height))
+	role := "img"
+	if o.Embedded {
+		role = "group" // its parts are links
+	}
+	out.WriteString(shape(`<svg xmlns="http://www.w3.org/2000/svg" class="sq" role="%[3]v" width="%[1]v" height="%[2]v" viewBox="0 0 %[1]v %[2]v">`+"\n", p.width, p.height, role))
 	out.WriteString(shape("<title>%v</title>\n<desc>%v</desc>\n", html.EscapeString(p.title), html.EscapeString(p.desc)))
 	if !o.Embedded {
 		out.WriteString("<style>" + palette.CSS + style + "</style>\n")

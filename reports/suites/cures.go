@@ -2,6 +2,7 @@ package suites
 
 import (
 	"fmt"
+	"slices"
 
 	"lockpick/checker"
 	"lockpick/reports/words"
@@ -11,42 +12,45 @@ import (
 // came reports whether a property was expected to come out so, and did in all runs.
 func (c *Scenario) came(property string, got checker.Outcome) bool {
 	cell := c.Cell(property)
-	return cell != nil && cell.Number == "" && cell.Expected != "" && cell.Unexpected == 0 && cell.Got == got && cell.Decided > 0 &&
+	return cell != nil && cell.Number == "" && cell.Expected != "" && cell.Expected != outcome.AnyOutcome && cell.Unexpected == 0 && cell.Got == got && cell.Decided > 0 &&
 		(got == checker.Violated || cell.Violated == 0)
 }
 
-// remedies compares each variant with its base. A cure holds where the base is
-// violated as expected; a flaw is violated, as expected, where the base holds. Uncured is
-// harm as expected that no variant here is free of.
+// remedies compares each variant with its base, and what is said to cure another scenario with
+// that. A cure holds where the other is violated as expected; a flaw is a variant that is
+// violated, as expected, where its base holds. Uncured is harm as expected that nothing here is
+// free of.
 func (s *Suite) remedies(has there) (cures, flaws, uncured []group) {
-	bases := map[string]*Scenario{}
-	for _, c := range s.Scenarios {
-		if c.Variant == "" {
-			bases[c.Name] = c
-		}
-	}
 	cured := map[string]bool{}
-	for _, c := range s.Scenarios {
-		base := bases[c.Name]
-		if c.Variant == "" || base == nil {
+	for _, base := range s.Scenarios {
+		if base.Variant != "" {
 			continue
 		}
-		var healed, broken []string
-		for _, p := range checker.Properties() {
-			switch {
-			case p == checker.LeaseLinearizable: // it comes out as mutual exclusion does
-			case base.came(p, checker.Violated) && c.came(p, checker.Holds):
-				healed = append(healed, p)
-			case base.came(p, checker.Holds) && c.came(p, checker.Violated):
-				broken = append(broken, p)
+		for _, c := range s.Scenarios {
+			name, own := c.Variant, c.Name == base.Name
+			if !own {
+				name = c.ID()
 			}
-		}
-		if len(healed) > 0 {
-			cured[c.Name] = true
-			cures = base.say(cures, has, base.harm(base.harms())+".", fmt.Sprintf("In %s, %s held. %s", c.Variant, words.List(healed), c.Claim))
-		}
-		if len(broken) > 0 {
-			flaws = base.say(flaws, has, fmt.Sprintf("In %s, %s. %s", c.Variant, c.harm(broken), c.Claim))
+			if c == base || !own && !slices.Contains(c.Cures, base.Name) {
+				continue
+			}
+			var healed, broken []string
+			for _, p := range checker.Properties() {
+				switch {
+				case p == checker.LeaseLinearizable: // it comes out as mutual exclusion does
+				case base.came(p, checker.Violated) && c.came(p, checker.Holds):
+					healed = append(healed, p)
+				case own && base.came(p, checker.Holds) && c.came(p, checker.Violated):
+					broken = append(broken, p)
+				}
+			}
+			if len(healed) > 0 {
+				cured[base.Name] = true
+				cures = base.say(cures, has, base.harm(base.harms())+".", fmt.Sprintf("In %s, %s held. %s", name, words.List(healed), c.Claim))
+			}
+			if len(broken) > 0 {
+				flaws = base.say(flaws, has, fmt.Sprintf("In %s, %s. %s", name, c.harm(broken), c.Claim))
+			}
 		}
 	}
 	for _, c := range s.Scenarios {

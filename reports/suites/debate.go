@@ -28,8 +28,8 @@ type voice struct {
 // claim is one claim with its verdict.
 type claim struct {
 	*Scenario
-	verdict, Sentence     string
-	Symbol, Href, Picture string
+	verdict, Sentence string
+	Symbol, Href      string
 }
 
 // Verdicts on a claim.
@@ -57,9 +57,6 @@ func (s *Suite) debate(has there) []voice {
 			}
 			x := p.judge(c, stance)
 			x.Symbol, x.Href = verdictMarks[x.verdict], has.page(c.Dir, "#story")
-			if picture := c.Dir + "/" + runPicture; linkable(c.Dir) && has(picture) {
-				x.Picture = escaped(picture)
-			}
 			v.Claims = append(v.Claims, x)
 			tally[x.verdict]++
 		}

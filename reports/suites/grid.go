@@ -88,11 +88,14 @@ func (s *Suite) grid(c *Scenario) *gridded {
 	if c.States == "" {
 		return nil
 	}
-	g := &gridded{ID: c.ID(), First: s.Seed, Columns: 50, Size: 14, States: c.States, Command: seedOf.ReplaceAllLiteralString(c.Command, " --seed N")}
-	if len(c.States) > 1000 {
+	g := &gridded{ID: c.ID(), First: s.Seed, Columns: 20, Size: 14, States: c.States, Command: seedOf.ReplaceAllLiteralString(c.Command, " --seed N")}
+	switch n := len(c.States); {
+	case n > 1000:
 		g.Columns, g.Size = 100, 8
+	case n > 400:
+		g.Columns = 50
 	}
-	g.Side = 8 + 7*len(fmt.Sprint(s.Seed+uint64(len(c.States))))
+	g.Side = max(34, 8+7*len(fmt.Sprint(s.Seed+uint64(len(c.States)))))
 	if s.Seeds > len(c.States) {
 		g.More = fmt.Sprintf("The first %d of %d seeds.", len(c.States), s.Seeds)
 	}
@@ -148,8 +151,8 @@ func (g *gridded) svg(read func(seed uint64) string, alone bool) []byte {
 		seed := g.First + uint64(i)
 		if href := read(seed); href != "" {
 			x, y := g.at(i)
-			fmt.Fprintf(&b, `<a href="%s" aria-label="seed %d: %s, report"><rect x="%d" y="%d" width="%d" height="%d"/></a>`,
-				template.HTMLEscapeString(href), seed, cellWords[state], x, y+top, g.Size-1, g.Size-1)
+			fmt.Fprintf(&b, `<a href="%s" data-at="%d" aria-label="seed %d: %s, report"><rect x="%d" y="%d" width="%d" height="%d"/></a>`,
+				template.HTMLEscapeString(href), i, seed, cellWords[state], x, y+top, g.Size-1, g.Size-1)
 		}
 	}
 	b.WriteString("</svg>\n")

@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"lockpick/checker"
 	"lockpick/harness/files"
+	"lockpick/scenarios/outcome"
 )
 
 // mostRuns bounds the runs of an index: what is older is still in the store.
@@ -42,6 +44,7 @@ type shelf struct {
 // entry is one run, or one suite.
 type entry struct {
 	Time, Backend, Seed, State, Symbol, Href, Scenario string
+	Size, Counts, Violated, Took                       string // of a suite
 	name, dir                                          string
 }
 
@@ -114,11 +117,19 @@ func list(store string, served bool) (index, error) {
 			break
 		}
 		h := head(dir)
-		e := entry{Time: when(filepath.Base(dir)), Backend: h.text("backend"), Seed: h.number("seed").String(), Scenario: "suite",
+		e := entry{Time: when(filepath.Base(dir)), Backend: h.text("backend"), Seed: h.number("seed").String(), Scenario: h.text("command"), Size: h.number("size").String(),
+			Counts: strings.Join(outcome.Counted(h.counts("counts")), ", "), Took: h.took(),
 			Href: Folder + "/" + escaped(filepath.Base(dir)) + "/" + PageFile}
 		if seeds, _ := h.number("seeds").Int64(); seeds > 1 {
 			e.Seed = fmt.Sprintf("%d seeds from %s", seeds, e.Seed)
 		}
+		violated := h.counts("violated")
+		for _, p := range checker.Properties() {
+			if n := violated[p]; n > 0 {
+				e.Violated += fmt.Sprintf(", %s %d", p, n)
+			}
+		}
+		e.Violated = strings.TrimPrefix(e.Violated, ", ")
 		e.mark(h.state())
 		x.Suites = append(x.Suites, e)
 		backends[e.Backend], states[e.State] = true, true

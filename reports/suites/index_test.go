@@ -40,7 +40,7 @@ func TestIndex(t *testing.T) {
 			t.Errorf("it holds %q", bad)
 		}
 	}
-	golden(t, "index.html", []byte(page[strings.Index(page, "<body>"):]))
+	golden(t, "index.html", body(page))
 }
 
 // Two lockpicks write into one store at once: nothing is lost, and nothing half.
@@ -67,10 +67,10 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 	both.Wait()
 	page := read(t, filepath.Join(store, IndexFile))
-	if n := strings.Count(page, `<tr data-scenario="suite"`); n != 40 || len(Stored(store)) != 40 {
+	if n := strings.Count(page, `<tr data-scenario="lockpick run`); n != 40 || len(Stored(store)) != 40 {
 		t.Errorf("%d of 40 suites in the index, %d in the store", n, len(Stored(store)))
 	}
-	if n := strings.Count(page, "data-state=") - 40; n != 40 {
+	if n := strings.Count(page, "data-outcome=") - 40; n != 40 {
 		t.Errorf("%d of 40 runs in the index", n)
 	}
 	left, err := filepath.Glob(filepath.Join(store, ".new-*"))
@@ -96,7 +96,7 @@ func TestIndexIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := read(t, filepath.Join(store, IndexFile))
-	if n := strings.Count(page, `data-state="undecided"`); n != mostRuns || !strings.Contains(page, "the newest 1000 runs are listed") {
+	if n := strings.Count(page, `data-outcome="undecided"`); n != mostRuns || !strings.Contains(page, "the newest 1000 runs are listed") {
 		t.Errorf("%d runs are listed", n)
 	}
 	if strings.Contains(page, stamp(begin)) {

@@ -18,7 +18,6 @@ const (
 	runManifest = "run.json"
 	runPage     = "report.html"
 	runText     = "sequence.txt"
-	runPicture  = "sequence.svg"
 )
 
 // page is where a run is read: its report, or until there is one its diagram.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -32,12 +33,12 @@ func writeMarkdown(w io.Writer, v view) {
 	for _, name := range v.Seeds {
 		fmt.Fprintf(w, "![%s](%s)\n", markdown(name), url.PathEscape(name))
 	}
-	section(w, "## Cures", v.Cures, "No scenario with harm has a variant here that is free of it.")
+	section(w, "## Cures", v.Cures, "No harm here has a cure among these runs.")
 	section(w, "### Harm without a cure among these runs", v.Uncured, "")
 	section(w, "### What breaks a lock that held", v.Flaws, "")
 	debated(w, v)
-	section(w, "## Skipped", v.Skipped, "Nothing was skipped.")
-	section(w, "## Tried again or failed", v.Troubles, "Nothing was tried again, and nothing failed.")
+	skipped(w, v)
+	section(w, "## Tried again or failed", v.Troubles, "")
 	fmt.Fprint(w, "\n## How it was run\n\n| | |\n|---|---|\n")
 	for _, f := range v.Facts {
 		fmt.Fprintf(w, "| %s | %s |\n", f[0], markdown(f[1]))
@@ -54,7 +55,11 @@ func matrix(w io.Writer, v view) {
 		heads = append([]string{"scenario", "backend"}, v.Columns...)
 	}
 	fmt.Fprintf(w, "| %s |\n|%s\n", strings.Join(heads, " | "), strings.Repeat("---|", len(heads)))
-	for _, r := range v.Rows {
+	var rows []row
+	for _, f := range slices.Concat(v.Wrong, v.Fine) {
+		rows = append(rows, f.Rows...)
+	}
+	for _, r := range rows {
 		name := link(r.ID, r.Href)
 		if r.State != "as expected" {
 			name += " (" + r.State + ")"
@@ -100,6 +105,15 @@ func section(w io.Writer, title string, groups []group, none string) {
 			fmt.Fprint(w, markdown(t))
 		}
 		fmt.Fprintln(w)
+	}
+}
+
+func skipped(w io.Writer, v view) {
+	if len(v.Skipped) > 0 {
+		fmt.Fprint(w, "\n## Skipped\n\n")
+	}
+	for _, x := range v.Skipped {
+		fmt.Fprintf(w, "- %d %s on %s: %s: %s\n", len(x.IDs), x.State, markdown(x.Backend), markdown(x.Reason), markdown(strings.Join(x.IDs, ", ")))
 	}
 }
 

@@ -26,7 +26,9 @@ type Suite struct {
 	Runs        int            `json:"runs"`    // that ended
 	Interrupted bool           `json:"interrupted,omitempty"`
 	AnyOutcome  bool           `json:"anyOutcome,omitempty"` // nothing was expected of any run
+	Size        int            `json:"size"`                 // scenarios, each variant counted
 	Counts      map[string]int `json:"counts"`               // outcomes by state, skipped ones too
+	Violated    map[string]int `json:"violated,omitempty"`   // runs that violated a property, by its name
 	Started     time.Time      `json:"started"`              // UTC
 	Seconds     float64        `json:"seconds"`              // of wall clock
 	Command     string         `json:"command"`              // runs it again
@@ -53,16 +55,18 @@ type Scenario struct {
 	Claim   string `json:"claim"`
 	Source  string `json:"source"`
 	// Debate is who affirms the claim and who denies it.
-	Debate  map[string]string `json:"debate,omitempty"`
-	Tags    []string          `json:"tags,omitempty"`
-	Expect  []string          `json:"expect,omitempty"` // in words
-	Skipped string            `json:"skipped,omitempty"`
-	Runs    int               `json:"runs"`
-	Counts  map[string]int    `json:"counts,omitempty"`
-	Retried []string          `json:"retried,omitempty"` // why tries did not count, the first few
-	Retries int               `json:"retries,omitempty"` // how many there were
-	Errors  []string          `json:"errors,omitempty"`  // the first few
-	Cells   []Cell            `json:"properties,omitempty"`
+	Debate map[string]string `json:"debate,omitempty"`
+	Tags   []string          `json:"tags,omitempty"`
+	// Cures names the scenarios whose harm this one is free of.
+	Cures   []string       `json:"cures,omitempty"`
+	Expect  []string       `json:"expect,omitempty"` // in words
+	Skipped string         `json:"skipped,omitempty"`
+	Runs    int            `json:"runs"`
+	Counts  map[string]int `json:"counts,omitempty"`
+	Retried []string       `json:"retried,omitempty"` // why tries did not count, the first few
+	Retries int            `json:"retries,omitempty"` // how many there were
+	Errors  []string       `json:"errors,omitempty"`  // the first few
+	Cells   []Cell         `json:"properties,omitempty"`
 	// Dir is the directory of the run that is shown, "" where none was kept.
 	Dir string `json:"dir,omitempty"`
 	// Command runs the one that is shown again.

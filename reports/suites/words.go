@@ -61,6 +61,19 @@ func (s *Suite) Headline() string {
 // anyOutcome reports whether nothing was expected of any run.
 func (s *Suite) anyOutcome() bool { return s.Runs > 0 && s.Counts[outcome.NothingExpected] == s.Runs }
 
+// violated counts the runs that violated a property.
+func (s *Suite) violated() map[string]int {
+	out := map[string]int{}
+	for _, c := range s.Scenarios {
+		for _, cell := range c.Cells {
+			if cell.Violated > 0 && cell.Number == "" {
+				out[cell.Property] += cell.Violated
+			}
+		}
+	}
+	return out
+}
+
 // free says what came of the scenarios of which nothing was expected, "" if there are none,
 // and whether anything was violated in them.
 func (s *Suite) free() (text string, violated bool) {
@@ -108,6 +121,7 @@ func (s *Suite) surprises() (found, missed []string) {
 		for _, cell := range c.Cells {
 			switch {
 			case cell.Unexpected == 0 || cell.open():
+			case cell.Follows != "" && c.Cell(cell.Follows) != nil && c.Cell(cell.Follows).Unexpected > 0: // it is told
 			case cell.Number != "":
 				missed = append(missed, c.ID()+" "+cell.Number)
 			case cell.Got == checker.Violated && strings.HasPrefix(cell.Expected, string(checker.Holds)):

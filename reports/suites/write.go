@@ -41,7 +41,7 @@ var runName = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{3}Z)-([a-z0-9]+)-(\d+)(-\d+)
 // rename once all its files are there, more of others' too, and `latest` beside it
 // then leads to it.
 func Write(s *Suite, more ...File) (dir string, err error) {
-	s.Schema, s.AnyOutcome = Schema, s.anyOutcome()
+	s.Schema, s.AnyOutcome, s.Size, s.Violated = Schema, s.anyOutcome(), len(s.Scenarios), s.violated()
 	s.sorted()
 	pictures, err := s.pictures()
 	if err != nil {
@@ -233,7 +233,7 @@ func Sweep(store string) error {
 // headSize bounds what is read of an outcome.json to know what it is of.
 const headSize = 16 << 10
 
-// heads is what the beginning of an outcome.json says: a string or a number by its name.
+// heads is what the beginning of an outcome.json says: values by their names.
 type heads map[string]any
 
 // head reads the beginning of the outcome.json in a directory, of a run or a suite, and
@@ -257,16 +257,40 @@ func head(dir string) heads {
 	h := heads{}
 	for d.More() {
 		name, err := d.Token()
-		value, err2 := d.Token()
-		if err != nil || err2 != nil {
+		if err != nil {
 			return nil
 		}
-		if _, nested := value.(json.Delim); nested {
-			break // the judgements, or the counts: the head is over
+		if name == "judgements" || name == "scenarios" {
+			break // the head is over
+		}
+		var value any
+		if d.Decode(&value) != nil {
+			return nil
 		}
 		h[fmt.Sprint(name)] = value
 	}
 	return h
+}
+
+// counts is an object of whole numbers.
+func (h heads) counts(name string) map[string]int {
+	all, _ := h[name].(map[string]any)
+	out := map[string]int{}
+	for key, value := range all {
+		n, _ := value.(json.Number)
+		i, _ := n.Int64()
+		out[key] = int(i)
+	}
+	return out
+}
+
+// took is the time of a suite, in words.
+func (h heads) took() string {
+	s, err := h.number("seconds").Float64()
+	if err != nil || s < 0 || s > 1e9 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f s", s)
 }
 
 func (h heads) text(name string) string {

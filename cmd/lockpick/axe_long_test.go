@@ -1,0 +1,98 @@
+//go:build long
+
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"lockpick/reports"
+	"lockpick/reports/suites"
+)
+
+// axe is axe-core, which finds what keeps people from using a page.
+const (
+	axeFile = "testdata/axe/axe.min.js"
+	axeSum  = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
+)
+
+// few leaves the first rows of a history, which are like the others: axe looks at each.
+const few = `document.querySelectorAll('#events tbody tr:nth-child(n+60)').forEach((r) => r.remove())`
+
+// wide names what reaches beyond the window, and can't be scrolled.
+const wide = `((width) => [...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > width + 1 && !e.closest('nav,.wide,.scroll,pre,svg,.timeline,.skip,thead')).map(e => e.outerHTML.slice(0, 120)).join())(%d)`
+
+// axed names each violation that axe finds: its rule, and the elements.
+const axed = `axe.run(document, { resultTypes: ['violations'] }).then((r) => { window.axed = r.violations.map((v) =>
+	v.id + ' (' + v.help + '): ' + v.nodes.slice(0, 5).map((n) => n.target.join(' ') + ' ' + n.html.slice(0, 120) + ' ' + n.any.map((c) => c.message).join('; ')).join('\n    ')); }, (e) => { window.axed = [String(e)]; }), 0`
+
+// testAxe holds pages of each kind against axe, in each size and colour.
+func testAxe(t *testing.T, browser context.Context, pages map[string]string) {
+	script, err := os.ReadFile(axeFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprintf("%x", sha256.Sum256(script)); got != axeSum {
+		t.Fatalf("%s has the SHA-256 %s, want %s", axeFile, got, axeSum)
+	}
+	for name, file := range pages {
+		for _, width := range []int64{1280, 390} {
+			for _, scheme := range []string{"light", "dark"} {
+				t.Run(fmt.Sprintf("%s/%d/%s", name, width, scheme), func(t *testing.T) {
+					b := newTab(t, browser)
+					b.window(width, 900, scheme)
+					b.open(file, "")
+					b.is(fmt.Sprintf(wide, width), "")
+					b.is(`document.documentElement.scrollWidth`, width)
+					b.screenshot(fmt.Sprintf("axe-%s-%d-%s", name, width, scheme), true)
+					b.value(few)
+					b.value(string(script) + ";0")
+					b.value(axed)
+					b.becomes(`window.axed`)
+					for _, violation := range b.value(`window.axed`).([]any) {
+						t.Error(violation)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestPagesForEverybody has axe look at a report of each outcome, a suite, a sweep and an index.
+func TestPagesForEverybody(t *testing.T) {
+	browser := chromium(t)
+	store, dice := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "dice")
+	wrong, never := filepath.Join(t.TempDir(), "wrong.yaml"), filepath.Join(t.TempDir(), "never-comes.yaml")
+	must(t, os.WriteFile(never, []byte(undecidedRun), 0o644))
+	must(t, os.WriteFile(wrong, []byte(wrongRun), 0o644))
+	lockpickCode(t, 1, "run", "--store", store, "--reports", "all", wrong, never, "gc-pause-after-acquire", "gc-like-pauses/", "lost-packets", "baseline", "clock-jump",
+		"restart-forgets", "delayed-restart", "failover-loses-lock")
+	lockpick(t, "run", "--store", dice, "random-faults", "--seeds", "20")
+	suite, sweep := filepath.Join(store, suites.Folder, "latest", suites.PageFile), filepath.Join(dice, suites.Folder, "latest", suites.PageFile)
+	pages := map[string]string{"suite": suite, "sweep": sweep, "index": filepath.Join(store, suites.IndexFile)}
+	for _, name := range []string{"gc-like-pauses", "failover-loses-lock", "never-comes", "wrong"} {
+		pages["report-"+name] = filepath.Join(store, name, "latest", reports.PageFile)
+	}
+	t.Run("axe", func(t *testing.T) { testAxe(t, browser, pages) })
+	t.Run("filters", func(t *testing.T) { testSuiteFilters(t, browser, suite) })
+	t.Run("seeds", func(t *testing.T) { testSeeds(t, browser, sweep) })
+}
+
+// wrongRun expects a violation that does not come, and misses the one that does.
+const wrongRun = `
+name: wrong
+claim: A client that is paused between its validity check and its write harms nobody.
+source: the harness itself
+topology: {nodes: 5, persistence: none}
+lock: {kind: redlock, ttl: 10s, drift: 1%, timeout: 50ms, retry: 50ms..250ms}
+clients: 2
+workload: {kind: read-modify-write, keys: 1, fence: none, think: 50ms..500ms, hold: 100ms..2s, for: 30s}
+plan:
+  - when: {client: c1, point: between-check-and-write, nth: 2}
+    fault: {kind: pause, targets: [c1], for: 15s}
+expect: {mutual-exclusion: violated, resource-safety: holds}
+`

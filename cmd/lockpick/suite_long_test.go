@@ -1,0 +1,79 @@
+//go:build long
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// rowsSeen names the rows of a suite's table that a reader sees.
+const rowsSeen = `[...document.querySelectorAll('tr[data-outcome]')].filter((r) => r.getClientRects().length).map((r) => r.dataset.scenario.trim()).join()`
+
+// testSuiteFilters finds runs in a suite by the keyboard.
+func testSuiteFilters(t *testing.T, browser context.Context, suite string) {
+	b := newTab(t, browser)
+	b.window(1280, 900, "light")
+	b.open(suite, "")
+	all := fmt.Sprint(b.value(rowsSeen))
+	if !strings.HasPrefix(all, "wrong,never-comes,lost-packets") || strings.Contains(all, "baseline/") {
+		t.Errorf("the table begins otherwise than expected, or is not folded: %s", all)
+	}
+	press := func(selector, keys string) {
+		t.Helper()
+		b.do(chromedp.Focus(chromedp.CSS(selector)), chromedp.KeyEvent(keys))
+	}
+	press(`tr[data-scenario="baseline"] .fold`, "\r")
+	b.is(`(`+rowsSeen+`).split(',').filter((n) => n.startsWith('baseline/')).length`, 3)
+	b.is(`document.querySelector('tr[data-scenario="baseline"] .fold').ariaExpanded`, true)
+	press(`[name=scenario]`, "clock slew")
+	b.is(`location.hash`, "#scenario=clock+slew")
+	b.is(rowsSeen, "clock-jump/slewed")
+	press(`#filters [type=reset]`, "\r")
+	b.becomes(`location.hash === ''`)
+	press(`[name=outcome]`, "unex")
+	b.is(`location.hash`, "#outcome=unexpected")
+	b.is(rowsSeen, "wrong")
+	b.screenshot("suite-filtered", false)
+	b.open(suite, "#outcome=violated&property=resource-safety")
+	b.is(`[...document.querySelectorAll('tr[data-outcome]')].every((r) => r.hidden !== !!r.querySelector('[data-property="resource-safety"][data-got=violated]'))`, true)
+	b.is(`document.querySelector('[name=property]').value`, "resource-safety")
+	b.value(`location.hash = '#outcome=skipped'`)
+	b.becomes(`(` + rowsSeen + `).startsWith('lost-packets')`)
+	b.open(suite, "#nothing=of-it&outcome=such")
+	b.is(rowsSeen, all)
+
+	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	b.open(suite, "")
+	b.is(`document.querySelectorAll('tr[data-outcome]').length === (`+rowsSeen+`).split(',').length && document.getElementById('filters').hidden`, true)
+}
+
+// testSeeds walks over the seeds of a sweep, and follows one to its report.
+func testSeeds(t *testing.T, browser context.Context, sweep string) {
+	b := newTab(t, browser)
+	b.window(1280, 900, "light")
+	b.open(sweep, "")
+	b.is(`[...document.querySelectorAll('.seeds')].map((s) => [...s.querySelectorAll('text')].map((e) => e.textContent).slice(1).join()).join(' ')`, "seed,+0,+10,1 seed,+0,+10,1 seed,+0,+10,1")
+	for _, href := range b.value(`[...document.querySelectorAll('.grid a')].map((a) => decodeURI(new URL(a.href.baseVal, location).pathname))`).([]any) {
+		if _, err := os.Stat(href.(string)); err != nil {
+			t.Error(err)
+		}
+	}
+	b.do(chromedp.Focus(chromedp.CSS(`.seeds`)))
+	for range 8 {
+		b.do(chromedp.KeyEvent(kb.ArrowRight))
+	}
+	b.is(`document.querySelector('.seeds code').textContent`, "lockpick run random-faults/ --seed 8")
+	b.screenshot("seeds", false)
+	b.do(chromedp.KeyEvent("\t"))
+	b.is(`document.activeElement.getAttribute('aria-label')`, "seed 8: violated, as may be, report")
+	b.do(chromedp.Focus(chromedp.CSS(`.seeds`)), chromedp.KeyEvent("\r"))
+	b.becomes(`location.pathname.endsWith('-sim-8/report.html')`)
+}

@@ -1,0 +1,65 @@
+package suites
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"lockpick/checker"
+)
+
+// What came otherwise than expected stands first, then what is undecided; a long table folds
+// variants, unless one of them came otherwise, and has one line for each reason of a skip.
+func TestTable(t *testing.T) {
+	s := begun(t.TempDir())
+	add := func(id string, code int, got checker.Outcome) {
+		s.Add(came(s.Store, id, 1, code, judged(checker.MutualExclusion, "holds", got, "", code == 0)))
+	}
+	for n := range leastFolded {
+		add(fmt.Sprint("calm", n), 0, checker.Holds)
+	}
+	add("calm3/one", 0, checker.Holds)
+	add("calm3/two", 0, checker.Holds)
+	add("open", 2, checker.Undecided)
+	add("hidden", 0, checker.Holds)
+	add("hidden/bad", 1, checker.Violated)
+	for _, id := range []string{"a", "b/c"} {
+		s.Scenarios = append(s.Scenarios, &Scenario{Name: id, Skipped: "no power"})
+	}
+	v := look(s, nil, func(string) bool { return false })
+	var wrong []string
+	for _, f := range v.Wrong {
+		wrong = append(wrong, f.Name)
+		if f.Folded > 0 {
+			t.Errorf("%s is folded", f.Name)
+		}
+	}
+	if want := []string{"hidden", "open"}; !slices.Equal(wrong, want) {
+		t.Errorf("first come %v, want %v", wrong, want)
+	}
+	f := v.Fine[3]
+	if f.Name != "calm3" || f.Folded != 2 || f.Behind(f.Rows[0]) || !f.Behind(f.Rows[2]) {
+		t.Errorf("folded: %+v", f)
+	}
+	if len(v.Skipped) != 1 || !slices.Equal(v.Skipped[0].IDs, []string{"a", "b/c"}) {
+		t.Errorf("skipped: %+v", v.Skipped)
+	}
+}
+
+// A scenario may be the cure of another one.
+func TestCureOfItsOwn(t *testing.T) {
+	for cures, want := range map[string]string{"harm": "In mend, mutual-exclusion held. ", "other": ""} {
+		s := begun(t.TempDir())
+		s.Scenarios = []*Scenario{{Name: "mend", Cures: []string{cures}}}
+		s.Add(came(s.Store, "harm", 1, 0, judged(checker.MutualExclusion, "violated", checker.Violated, "", true)))
+		s.Add(came(s.Store, "mend", 1, 0, judged(checker.MutualExclusion, "holds", checker.Holds, "", true)))
+		healed, _, uncured := s.remedies(func(string) bool { return false })
+		said := ""
+		if len(healed) > 0 {
+			said = healed[0].Texts[1]
+		}
+		if said != want || (len(uncured) == 0) != (want != "") {
+			t.Errorf("cures %s: %+v, uncured %+v", cures, healed, uncured)
+		}
+	}
+}
