@@ -2,6 +2,7 @@ package reports
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -59,15 +60,8 @@ func Write(dir string, r outcome.Run) error {
 		return err
 	}
 	p.Timeline = page.Part{HTML: fragment, Style: template.CSS(timeline.Style), Script: template.JS(timeline.Script)}
-	plots, err := figures.Of(r.History)
-	if err != nil {
-		return err
-	}
-	for _, f := range plots {
-		p.Figures = append(p.Figures, page.Figure{Name: f.Name, Title: f.Title, Caption: f.Caption, SVG: f.SVG})
-	}
-	if err := writeFigures(to, plots, ".svg", func(f figures.Figure) ([]byte, error) { return f.SVG, nil }); err != nil {
-		return err
+	for _, f := range figures.Of(r.History) {
+		p.Figures = append(p.Figures, page.Figure{Name: f.Name, Title: f.Title, Caption: f.Caption, SVG: template.HTML(f.Inline())}) // every text in it is escaped
 	}
 	var text bytes.Buffer
 	if err := page.Write(&text, p); err != nil {
@@ -106,41 +100,35 @@ func beside(r outcome.Run, d sequence.Diagram) []file {
 	}
 }
 
-// FigureDir is where the figures lie that the page shows.
+// FigureDir is where the figures lie as files.
 const FigureDir = "figures"
 
-func writeFigures(to *files.Folder, plots []figures.Figure, suffix string, form func(figures.Figure) ([]byte, error)) error {
+// WriteImages writes the figures, which the page has in it, as files of their own: SVG and
+// PNG, for papers and slides. It takes ten times as long as all other reports, so it is for
+// those who ask.
+func WriteImages(dir string, r outcome.Run) error {
+	plots := figures.Of(r.History)
 	if len(plots) == 0 {
 		return nil
-	}
-	in, err := to.Sub(FigureDir)
-	if err != nil {
-		return fmt.Errorf("write figures: %w", err)
-	}
-	defer in.Close()
-	for _, f := range plots {
-		image, err := form(f)
-		if err != nil {
-			return err
-		}
-		if err := in.Write(f.Name+suffix, image); err != nil {
-			return fmt.Errorf("write figures: %w", err)
-		}
-	}
-	return nil
-}
-
-// WriteImages writes the figures as PNG, too, for papers and slides. It takes ten
-// times as long as all other reports, so it is for those who ask.
-func WriteImages(dir string, r outcome.Run) error {
-	plots, err := figures.Of(r.History)
-	if err != nil || len(plots) == 0 {
-		return err
 	}
 	to, err := files.OpenFolder(dir)
 	if err != nil {
 		return fmt.Errorf("write figures: %w", err)
 	}
 	defer to.Close()
-	return writeFigures(to, plots, ".png", figures.Figure.PNG)
+	in, err := to.Sub(FigureDir)
+	if err != nil {
+		return fmt.Errorf("write figures: %w", err)
+	}
+	defer in.Close()
+	for _, f := range plots {
+		image, err := f.PNG()
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(in.Write(f.Name+".svg", f.SVG()), in.Write(f.Name+".png", image)); err != nil {
+			return fmt.Errorf("write figures: %w", err)
+		}
+	}
+	return nil
 }

@@ -69,22 +69,26 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// Figures lie beside the page as files of their own; as images only for those who ask.
+// The page has the figures in it; files of them are for those who ask.
 func TestFigures(t *testing.T) {
 	dir, r := t.TempDir(), run(t, "restart-forgets")
 	if err := Write(dir, r); err != nil {
 		t.Fatal(err)
 	}
-	for _, ask := range []bool{false, true} {
-		if ask {
-			if err := WriteImages(dir, r); err != nil {
-				t.Fatal(err)
-			}
-		}
-		plots, _ := filepath.Glob(filepath.Join(dir, FigureDir, "*.svg"))
-		images, _ := filepath.Glob(filepath.Join(dir, FigureDir, "*.png"))
-		if len(plots) < 3 || ask != (len(images) == len(plots)) {
-			t.Errorf("asked %v: %d plots, %d images", ask, len(plots), len(images))
+	page, err := os.ReadFile(filepath.Join(dir, PageFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inline := bytes.Count(page, []byte(`class="fig"`))
+	if _, err := os.Stat(filepath.Join(dir, FigureDir)); err == nil || inline < 3 || bytes.Contains(page, []byte("<img")) {
+		t.Errorf("%d figures in the page, and files, or images: %v", inline, err)
+	}
+	if err := WriteImages(dir, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range []string{"*.svg", "*.png"} {
+		if files, _ := filepath.Glob(filepath.Join(dir, FigureDir, form)); len(files) != inline {
+			t.Errorf("%d files %s of %d figures", len(files), form, inline)
 		}
 	}
 }

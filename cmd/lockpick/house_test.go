@@ -116,7 +116,7 @@ var house = map[string]row{
 	"reports":            {ours: "harness/files harness/history harness/history/edn checker scenarios/outcome reports/…", tests: "harness/history/story", because: "puts together what the packages below draw"},
 	"checker/mutex": {ours: "harness/history harness/history/facts checker", tests: porcupine,
 		because: "the lock without leases, of other people's histories; knows no window and no deadline"},
-	"reports/figures": {ours: "harness/history harness/history/facts checker reports/palette reports/words scenarios/outcome", third: gonumPlot, tests: "harness/history/story",
+	"reports/figures": {ours: "harness/history harness/history/facts nemesis reports/palette reports/words scenarios/outcome", third: gonumPlot, tests: "checker harness/history/story harness harness/scenario harness/sim harness/lock/kinds harness/lock/broken scenarios",
 		because: "draws what was measured"},
 	"reports/palette": {because: "one meaning a colour, everywhere"},
 	"reports/words":   {because: "one way to say a time, a count or a stranger's text, everywhere"},

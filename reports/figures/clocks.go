@@ -1,17 +1,19 @@
 package figures
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 	"lockpick/reports/palette"
+	"lockpick/reports/words"
 )
 
 // clockLines is how far each clock that was turned was ahead of true time, from when it
@@ -48,24 +50,30 @@ func clocks(m *readings) *Figure {
 	if len(lines) == 0 {
 		return nil
 	}
-	fig := figure("clocks", "Clocks against true time", "seconds", "ahead")
+	fig := overTime(m, "clocks", "Clocks against true time", "")
 	fig.Caption = "How far each clock that was turned was ahead of true time (below 0: behind), as it was turned and ran on from there."
 	hues := []string{palette.Clock, palette.Lease, palette.Alarm, palette.Fine, palette.Other, palette.Stall}
-	var all []plotter.XYs
-	for i, g := range alike(lines) {
-		points := lines[g[0]]
-		all = append(all, points)
-		l := line(points, hues[i%len(hues)], i)
-		fig.plot.Add(l)
-		if i < len(hues) {
-			fig.plot.Legend.Add(strings.Join(g, " "), l)
+	groups := alike(lines)
+	unit := scale(fig, lines)
+	for i, g := range groups {
+		points := slices.Clone(lines[g[0]])
+		for i := range points {
+			points[i].Y /= unit
 		}
+		name := words.Visible(strings.Join(g, " "), longestName)
+		if i >= mostNamed {
+			name = ""
+		}
+		fig.add(name, line(points, hues[i%len(hues)], i))
 	}
-	fig.plot.Legend.Left = true
-	fig.upTo(m.end)
-	scale(&fig.plot.Y, all)
+	if n := len(groups) - mostNamed; n > 0 {
+		fig.legend = append(fig.legend, sample{name: fmt.Sprintf("and %d more", n)})
+	}
 	return fig
 }
+
+// mostNamed is how many lines differ in colour or dash.
+const mostNamed = 12
 
 // alike groups clocks that were as wrong at all times, to the millisecond.
 func alike(lines map[string]plotter.XYs) (groups [][]string) {
@@ -84,38 +92,40 @@ func alike(lines map[string]plotter.XYs) (groups [][]string) {
 	return groups
 }
 
-// scale shows offsets of very different size on one axis: it is linear near 0 and
-// logarithmic beyond.
-func scale(a *plot.Axis, lines []plotter.XYs) {
-	most, small := 0.0, math.Inf(1)
+// scale sets the y axis to the clocks' errors, and says how many seconds its unit has. Errors
+// of very different size have an axis that is linear near 0 and logarithmic beyond.
+func scale(fig *Figure, lines map[string]plotter.XYs) (unit float64) {
+	least, most, small := 0.0, 0.0, math.Inf(1)
 	for _, l := range lines {
 		reach := 0.0
 		for _, p := range l {
-			reach = max(reach, math.Abs(p.Y))
+			least, most, reach = min(least, p.Y), max(most, p.Y), max(reach, math.Abs(p.Y))
 		}
-		if most = max(most, reach); reach > 0 {
+		if reach > 0 {
 			small = min(small, reach)
 		}
 	}
-	if most == 0 {
-		a.Min, a.Max = -1, 1
-		return
+	reach := max(most, -least)
+	unit, fig.counts = 1, "ahead of true time (s)"
+	if reach < 1 {
+		unit, fig.counts = 1e-3, "ahead of true time (ms)"
 	}
-	room := 0.15 * (a.Max - a.Min)
-	if most/small < 50 {
-		a.Min, a.Max = a.Min-room, a.Max+2*room
-		a.Tick.Marker = relabelled(func(x float64) string { return seconds(math.Round(x*1e9) / 1e9) })
-		return
+	least, most, small = least/unit, most/unit, small/unit
+	a := &fig.plot.Y
+	if room := max((most-least)/20, 1e-6); reach/unit < 50*small {
+		linear(a, least-room, most+room, upright)
+		return unit
 	}
-	a.Scale = bent{unit: small}
-	marks := ticks{0: "0"}
-	for _, s := range []float64{1e-3, 1e-2, 0.1, 1, 10, 60, 600, 3600, 10 * 3600, 100 * 3600} {
-		if s >= small/2 {
-			marks[s], marks[-s] = seconds(s), seconds(-s)
+	a.Scale, a.Min, a.Max = bent{small}, 3*least, 3*most
+	labels := map[float64]string{0: "0"}
+	for d := -9; d <= 9; d++ {
+		if x := math.Pow(10, float64(d)); x >= small/2 {
+			labels[x] = strconv.FormatFloat(x, 'f', -1, 64)
+			labels[-x] = "-" + labels[x]
 		}
 	}
-	a.Tick.Marker = marks
-	a.Min, a.Max = min(3*a.Min, 0), max(3*a.Max, 0)
+	mark(a, labels, upright)
+	return unit
 }
 
 // bent is linear up to about a unit, and logarithmic beyond.
@@ -124,17 +134,4 @@ type bent struct{ unit float64 }
 func (b bent) Normalize(from, to, x float64) float64 {
 	at := func(x float64) float64 { return math.Asinh(x / b.unit) }
 	return (at(x) - at(from)) / (at(to) - at(from))
-}
-
-// relabelled is plot's own choice of ticks, with labels of ours.
-type relabelled func(x float64) string
-
-func (label relabelled) Ticks(from, to float64) []plot.Tick {
-	out := plot.DefaultTicks{}.Ticks(from, to)
-	for i := range out {
-		if out[i].Label != "" {
-			out[i].Label = label(out[i].Value)
-		}
-	}
-	return out
 }

@@ -2,8 +2,21 @@
 // often they came, how many held the lock at once, how wrong the clocks were; and of
 // many seeds, which came out how, and how often a property was violated.
 //
-// Of and OfSeeds return Figures: an SVG each, and a PNG for those who ask. They are
-// functions of the history and the sums alone, so the same run gives the same bytes.
+// Of and Rates return Figures, drawings that are laid out but not drawn yet. Each is drawn
+// from this one plan: as a part of a page, as an SVG file, as a PNG.
+//
+//	title
+//	what y counts, and its unit
+//	 2 ┤   ┌─┐
+//	 1 ┤ ┌─┘ └──
+//	 0 ┤─┘
+//	 pause ▨▨    ▨   a lane for each kind of fault
+//	   cut   ▧▧▧
+//	   ┴──┴──┴──┴
+//	    time (s)
+//	── a line   × a dot
+//
+// They are functions of the history and the sums alone, so the same run gives the same bytes.
 //
 // Deliberately missing: the sequence diagram and the timeline, which have packages
 // of their own; numbers, which the checker measures.
@@ -13,17 +26,19 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"html"
 	"regexp"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
+	"lockpick/reports/palette"
 )
 
 // Figure is one drawing.
@@ -31,57 +46,71 @@ type Figure struct {
 	Name    string // of its files, without ending
 	Title   string // one line
 	Caption string // what it shows, in a sentence or two
-	SVG     []byte
 
 	plot   *plot.Plot
-	height vg.Length
+	counts string    // what the y axis counts, and its unit
+	height vg.Length // of the plot without lanes, and its x axis
+	lanes  []lane
+	legend []sample
 }
 
 // Of draws the figures of a run. One that would be empty is left out.
-func Of(h *history.History) ([]Figure, error) {
+func Of(h *history.History) []Figure {
 	if h == nil || len(h.Events) == 0 {
-		return nil, nil
+		return nil
 	}
 	m := measure(h)
 	var all []Figure
 	for _, draw := range []func(*readings) *Figure{holders, latency, quantiles, rate, clocks} {
-		fig := draw(m)
-		if fig == nil {
-			continue
+		if fig := draw(m); fig != nil {
+			all = append(all, *fig)
 		}
-		if err := fig.draw(); err != nil {
-			return nil, fmt.Errorf("draw figure %s: %w", fig.Name, err)
-		}
-		all = append(all, *fig)
 	}
-	return all, nil
+	return all
 }
 
-const (
-	width  = 18 * vg.Centimeter
-	height = 6.5 * vg.Centimeter
-	dots   = 144 // per inch, of a PNG
+var (
+	// face is what plot says of the font of each text; the drawing says it once.
+	face = regexp.MustCompile(`font-family:[^;"]*;font-variant:normal;font-weight:normal;font-style:normal;`)
+	// paint is a colour of plot's, which knows no variables.
+	paint = regexp.MustCompile(`(fill|stroke):#[0-9A-F]{6}`)
+	// path is where a mark runs, and digits is a part of it with more than can be seen.
+	path, digits = regexp.MustCompile(` d="[^"]*"`), regexp.MustCompile(`(\.\d)\d+`)
 )
 
-// sans is the family that plot's SVG names, which few systems have under this name.
-var sans = regexp.MustCompile(`font-family:Liberation Sans;`)
-
-func (f *Figure) draw() error {
-	c := vgsvg.New(width, f.height)
-	f.plot.Draw(draw.New(c))
+// Inline draws the figure as an svg element for a page that has the palette's variables.
+// Every text in it is escaped.
+func (f Figure) Inline() []byte {
+	c := vgsvg.New(width, f.tall())
+	f.draw(c)
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
-		return err
+		panic(err) // memory refuses nothing
 	}
-	f.SVG = sans.ReplaceAll(b.Bytes(), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"))
-	return nil
+	_, body, _ := bytes.Cut(b.Bytes(), []byte("xlink\">\n"))
+	body = face.ReplaceAllLiteral(body, nil)
+	body = path.ReplaceAllFunc(body, func(d []byte) []byte { return digits.ReplaceAll(d, []byte("$1")) })
+	body = paint.ReplaceAllFunc(body, func(old []byte) []byte {
+		property, hex, _ := strings.Cut(strings.ToLower(string(old)), ":")
+		return []byte(property + ":" + variables[hex])
+	})
+	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" class="fig" role="img" aria-label="%s" width="%g" height="%g" viewBox="0 0 %[2]g %[3]g" font-family="'Liberation Sans',Arial,Helvetica,sans-serif">`+"\n%[4]s",
+		html.EscapeString(f.Title), width, f.tall(), body)
 }
 
-// PNG draws the figure again as an image of 144 dots an inch. It takes some ten
-// times as long as the SVG.
+var variables = palette.Variables()
+
+// SVG draws the figure as a file of its own, which brings the palette.
+func (f Figure) SVG() []byte {
+	return bytes.Replace(f.Inline(), []byte(">\n"), []byte(">\n<style>"+palette.CSS+"</style>\n"), 1)
+}
+
+// PNG draws the figure as an image of twice the size, for papers and slides. It takes some
+// ten times as long as the SVG.
 func (f Figure) PNG() ([]byte, error) {
-	c := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, f.height), vgimg.UseDPI(dots))}
-	f.plot.Draw(draw.New(c))
+	const perInch = 2 * vg.Inch / pixel
+	c := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, f.tall()), vgimg.UseDPI(int(perInch)))}
+	f.draw(c)
 	var b bytes.Buffer
 	if _, err := c.WriteTo(&b); err != nil {
 		return nil, fmt.Errorf("draw figure %s: %w", f.Name, err)
@@ -93,7 +122,7 @@ func (f Figure) PNG() ([]byte, error) {
 type readings struct {
 	end      float64
 	acquires []acquire
-	faults   []span
+	lanes    []lane // of the faults
 	beliefs  []facts.Belief
 	turns    []facts.Turn
 }
@@ -102,12 +131,6 @@ type readings struct {
 type acquire struct {
 	at, took float64
 	granted  bool
-}
-
-// span is a fault in force.
-type span struct {
-	from, to float64
-	label    string
 }
 
 func measure(h *history.History) *readings {
@@ -124,16 +147,6 @@ func measure(h *history.History) *readings {
 		}
 	}
 	slices.SortStableFunc(m.acquires, func(a, b acquire) int { return cmp.Compare(a.at, b.at) })
-	for _, x := range f.Faults {
-		if x.Begin == nil {
-			continue
-		}
-		s := span{from: history.Seconds(x.Begin.T), to: m.end, label: x.Kind + " " + x.Target}
-		if x.End != nil {
-			s.to = history.Seconds(x.End.T)
-		}
-		m.faults = append(m.faults, s)
-	}
-	slices.SortStableFunc(m.faults, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	m.lanes = lanesOf(f.Faults, m.end)
 	return m
 }

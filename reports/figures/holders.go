@@ -21,23 +21,17 @@ func holders(m *readings) *Figure {
 		return nil
 	}
 	steps, most := counted(m)
-	fig := figure("holders", "Holders of one lock at once", "seconds", "clients that believe they hold the lock")
+	fig := overTime(m, "holders", "Holders of one lock at once", "clients that believe they hold the lock")
 	fig.Caption = "How many clients believed at one instant, each by its own clock, that they held the lock; of several locks, the one with most. It must never pass 1."
 	if most > 1 {
 		fig.Caption = fmt.Sprintf("How many clients believed at one instant, each by its own clock, that they held the lock. It passes 1: %d did at once.", most)
+		fig.add("more than one", excess(steps))
 	}
-	fig.upTo(m.end)
-	fig.plot.Y.Min, fig.plot.Y.Max = 0, float64(max(most, 1))+0.6
-	marks := ticks{}
-	for n := range max(most, 1) + 1 {
-		marks[float64(n)] = fmt.Sprint(n)
-	}
-	fig.plot.Y.Tick.Marker = marks
-	fig.plot.Add(bands(m.faults), excess(steps))
-	fig.plot.Add(line(steps, palette.Lease, 0))
-	allowed := line(plotter.XYs{{X: 0, Y: 1}, {X: m.end, Y: 1}}, palette.Alarm, 1)
-	allowed.Width = vg.Points(0.8)
-	fig.plot.Add(allowed)
+	fig.add("clients", line(steps, palette.Lease, 0))
+	fig.add("the most that there may be", line(plotter.XYs{{X: 0, Y: 1}, {X: m.end, Y: 1}}, palette.Alarm, 1))
+	top := float64(max(most, 1))
+	fig.plot.Y.Min, fig.plot.Y.Max = 0, 1.15*top
+	mark(&fig.plot.Y, every(max(1, round(top/5)), 0, top), upright)
 	return fig
 }
 
@@ -81,12 +75,17 @@ type excess plotter.XYs
 
 func (e excess) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
+	var boxes []vg.Rectangle
 	for i := 1; i < len(e); i++ {
 		if e[i-1].Y <= 1 || e[i].X == e[i-1].X {
 			continue
 		}
 		r := vg.Rectangle{Min: vg.Point{X: x(e[i-1].X), Y: y(1)}, Max: vg.Point{X: x(e[i].X), Y: y(e[i-1].Y)}}
-		r.Max.X = max(r.Max.X, r.Min.X+vg.Points(1))
-		hatch(c, r, palette.Alarm)
+		r.Max.X = max(r.Max.X, r.Min.X+1)
+		boxes = append(boxes, r)
 	}
+	hatch(c, palette.Alarm, 0, boxes...)
 }
+
+// Thumbnail shows the hatch.
+func (excess) Thumbnail(c *draw.Canvas) { hatch(*c, palette.Alarm, 0, c.Rectangle) }

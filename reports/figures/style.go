@@ -2,7 +2,6 @@ package figures
 
 import (
 	"cmp"
-	"fmt"
 	"image/color"
 	"maps"
 	"math"
@@ -19,68 +18,74 @@ import (
 	"lockpick/reports/palette"
 )
 
+// tint is a colour of the palette, and how much of it there is. It rounds up, since plot's
+// SVG rounds down: so what comes out there is the palette's.
+type tint struct{ red, green, blue, alpha uint32 }
+
+func (t tint) RGBA() (r, g, b, a uint32) {
+	weigh := func(c uint32) uint32 { return (c*t.alpha + 254) / 255 }
+	return weigh(t.red), weigh(t.green), weigh(t.blue), t.alpha
+}
+
 // hue is a colour of the palette; one of a hundred is opaque.
 func hue(hex string, percent uint32) color.Color {
 	n, err := strconv.ParseUint(hex[1:], 16, 32)
 	if err != nil {
 		panic(err) // a constant of ours
 	}
-	return color.NRGBA{R: uint8(n >> 16), G: uint8(n >> 8), B: uint8(n), A: uint8(255 * percent / 100)}
+	return tint{uint32(n >> 16), uint32(n >> 8 & 255), uint32(n & 255), math.MaxUint16 * percent / 100}
 }
 
-var (
-	ink   = color.Gray{Y: 0x1b}
-	faint = color.Gray{Y: 0x5f}
-	grid  = color.Gray{Y: 0xdd}
-)
-
-func style(size vg.Length) text.Style {
-	return text.Style{Color: ink, Font: font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, size), Handler: plot.DefaultTextHandler}
+// style is that of a text below and to the right of where it stands.
+func style(size vg.Length, hex string) text.Style {
+	return text.Style{Color: hue(hex, 100), Font: font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, size), YAlign: draw.YTop, Handler: plot.DefaultTextHandler}
 }
 
 // restyle changes the font of a text, and leaves where it stands.
-func restyle(t *text.Style, size vg.Length) {
+func restyle(t *text.Style, size vg.Length, hex string) {
 	x, y := t.XAlign, t.YAlign
-	*t = style(size)
+	*t = style(size, hex)
 	t.XAlign, t.YAlign = x, y
 }
 
-// figure is a drawing with axes, of which x is seconds of the run.
+// figure is a drawing with axes: what they count, with its unit.
 func figure(name, title, x, y string) *Figure {
 	p := plot.New()
-	p.Title.Text, p.Title.Padding = title, vg.Points(6)
-	restyle(&p.Title.TextStyle, 11)
+	p.BackgroundColor = nil
 	for _, a := range []*plot.Axis{&p.X, &p.Y} {
-		restyle(&a.Label.TextStyle, 9)
-		restyle(&a.Tick.Label, 8)
-		a.Color, a.Tick.Color = faint, faint
+		restyle(&a.Label.TextStyle, labelSize, palette.Faint)
+		restyle(&a.Tick.Label, tickSize, palette.Ink)
+		a.Color, a.Tick.Color, a.Tick.Length = hue(palette.Faint, 100), hue(palette.Faint, 100), 5
 	}
-	p.X.Label.Text, p.Y.Label.Text = x, y
-	restyle(&p.Legend.TextStyle, 8)
-	p.Legend.Top = true
+	p.X.Label.Text, p.X.Label.Padding = x, 2
 	lines := plotter.NewGrid()
-	lines.Horizontal.Color, lines.Vertical.Color = grid, grid
+	lines.Horizontal.Color, lines.Horizontal.Width = hue(palette.Line, 60), 0.5
 	lines.Vertical.Width = 0
 	p.Add(lines)
-	return &Figure{Name: name, Title: title, plot: p, height: height}
+	return &Figure{Name: name, Title: title, counts: y, plot: p, height: height}
+}
+
+// overTime is a figure whose x is the time of the run, with lanes of its faults.
+func overTime(m *readings, name, title, y string) *Figure {
+	fig := figure(name, title, "time (s)", y)
+	fig.lanes = m.lanes
+	fig.upTo(m.end)
+	return fig
 }
 
 // upTo sets the span of the x axis, from 0 on.
 func (f *Figure) upTo(end float64) {
-	f.plot.X.Min, f.plot.X.Max = 0, max(end, 1e-3)
-	f.plot.X.Padding = 0
-	f.plot.X.Tick.Marker = every(round(end / 10))
+	a := &f.plot.X
+	a.Min, a.Max, a.Padding = 0, max(end, 1e-3), 0
+	mark(a, every(round(a.Max/10), 0, a.Max), across)
 }
 
-// every marks each multiple of a step.
-type every float64
-
-func (e every) Ticks(from, to float64) []plot.Tick {
-	var out []plot.Tick
-	for n := math.Ceil(from / float64(e)); n*float64(e) <= to; n++ {
-		out = append(out, plot.Tick{Value: n * float64(e), Label: strconv.FormatFloat(n*float64(e), 'g', 6, 64)})
+// add adds what is drawn, and to the legend if it has a name there.
+func (f *Figure) add(name string, p plot.Plotter) {
+	f.plot.Add(p)
+	if shown, ok := p.(plot.Thumbnailer); ok && name != "" {
+		f.legend = append(f.legend, sample{name, shown})
 	}
-	return out
 }
 
 // line is a line of a colour and a dash, so that lines differ in both.
@@ -89,104 +94,111 @@ func line(points plotter.XYs, hex string, dash int) *plotter.Line {
 	if err != nil {
 		panic(err) // only for points that are no numbers, which instants of a history aren't
 	}
-	l.Color, l.Width = hue(hex, 100), vg.Points(1.4)
+	l.Color, l.Width = hue(hex, 100), 1.6
 	l.Dashes = [][]vg.Length{nil, {5, 2}, {1.5, 1.5}, {6, 2, 1.5, 2}}[dash%4]
 	return l
 }
 
-// dots are points of a colour and a shape.
-func dotted(points plotter.XYs, hex string, shape draw.GlyphDrawer) *plotter.Scatter {
-	s, err := plotter.NewScatter(points)
-	if err != nil {
-		panic(err) // as in line
-	}
-	s.GlyphStyle = draw.GlyphStyle{Color: hue(hex, 100), Radius: vg.Points(2.4), Shape: shape}
-	return s
+// dots are discs or crosses of a colour, drawn at once: those that no pixel is between
+// are one.
+type dots struct {
+	plotter.XYs
+	hex   string
+	cross bool
 }
 
-// bands hatches the spans in which faults were in force, with a label where there
-// is room.
-type bands []span
+func (d dots) DataRange() (xmin, xmax, ymin, ymax float64) { return plotter.XYRange(d.XYs) }
 
-func (b bands) Plot(c draw.Canvas, p *plot.Plot) {
-	x, _ := p.Transforms(&c)
-	words := style(7)
-	words.Color = hue("#7d5600", 100)
-	words.YAlign = draw.YTop
-	for _, s := range b.united() {
-		from, to := max(x(s.from), c.Min.X), min(x(s.to), c.Max.X)
-		if from <= to {
-			hatch(c, vg.Rectangle{Min: vg.Point{X: from, Y: c.Min.Y}, Max: vg.Point{X: max(to, from+vg.Points(0.8)), Y: c.Max.Y}}, palette.Stall)
+func (d dots) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	var at []vg.Point
+	seen := map[[2]int]bool{}
+	for _, q := range d.XYs {
+		point := vg.Point{X: x(q.X), Y: y(q.Y)}
+		if pixel := [2]int{int(point.X), int(point.Y)}; !seen[pixel] {
+			seen[pixel] = true
+			at = append(at, point)
 		}
 	}
-	free := c.Min.X // up to where labels stand
-	for _, s := range b {
-		from, w := x(s.from), words.Width(s.label)
-		if from < free || from+w+4 > c.Max.X {
+	d.drawAt(&c, at...)
+}
+
+// Thumbnail draws one, for the legend.
+func (d dots) Thumbnail(c *draw.Canvas) { d.drawAt(c, c.Center()) }
+
+func (d dots) drawAt(c *draw.Canvas, points ...vg.Point) {
+	const r = 2.6 * pixel
+	var path vg.Path
+	for _, p := range points {
+		if !d.cross {
+			path.Move(vg.Point{X: p.X + r, Y: p.Y})
+			path.Arc(p, r, 0, 2*math.Pi)
 			continue
 		}
-		top, bottom := c.Max.Y-1, c.Max.Y-10
-		c.FillPolygon(color.NRGBA{R: 255, G: 255, B: 255, A: 215}, []vg.Point{{X: from, Y: top}, {X: from + w + 4, Y: top}, {X: from + w + 4, Y: bottom}, {X: from, Y: bottom}})
-		c.FillText(words, vg.Point{X: from + 2, Y: top - 1}, s.label)
-		free = from + w + 6
+		for _, up := range []vg.Length{r, -r} {
+			path.Move(vg.Point{X: p.X - r, Y: p.Y - up})
+			path.Line(vg.Point{X: p.X + r, Y: p.Y + up})
+		}
 	}
+	c.SetLineStyle(draw.LineStyle{Color: hue(d.hex, 100), Width: 1.2})
+	if d.cross {
+		c.Stroke(path)
+		return
+	}
+	c.Fill(path)
 }
 
-// united is the spans in which at least one fault was in force, in their order.
-func (b bands) united() []span {
-	all := slices.Clone(b)
-	slices.SortStableFunc(all, func(x, y span) int { return cmp.Compare(x.from, y.from) })
-	var out []span
-	for _, s := range all {
-		if n := len(out); n > 0 && s.from <= out[n-1].to {
-			out[n-1].to = max(out[n-1].to, s.to)
-			continue
+// round is the next of 1, 2 and 5 times a power of ten.
+func round(x float64) float64 {
+	decade := math.Pow(10, math.Floor(math.Log10(x)))
+	for _, m := range []float64{1, 2, 5} {
+		if x <= m*decade*(1+1e-9) {
+			return m * decade
 		}
-		out = append(out, s)
+	}
+	return 10 * decade
+}
+
+// every has a label for each multiple of a step.
+func every(step, from, to float64) map[float64]string {
+	labels := map[float64]string{}
+	for n := int(math.Ceil(from/step - 1e-9)); n <= int(math.Floor(to/step+1e-9)); n++ {
+		x := float64(n) * step
+		labels[x] = strconv.FormatFloat(x, 'g', 6, 64)
+	}
+	return labels
+}
+
+// mark labels the marks of an axis that is about so long.
+func mark(a *plot.Axis, labels map[float64]string, long vg.Length) {
+	room, after := tickSize, " " // between an upright axis and its labels
+	if long != upright {         // labels lie beside each other
+		after = ""
+		for _, l := range labels {
+			room = max(room, a.Tick.Label.Width(l))
+		}
+	}
+	a.Tick.Marker = marks{labels, after, a.Scale, float64(1.3 * room / long)}
+}
+
+// marks are labels by what they stand at, in a part of the axis that each takes. Of those
+// that would lie over each other, the one nearer to 0 stays.
+type marks struct {
+	labels map[float64]string
+	after  string
+	scale  plot.Normalizer
+	room   float64
+}
+
+func (m marks) Ticks(from, to float64) (out []plot.Tick) {
+	at := func(x float64) float64 { return m.scale.Normalize(from, to, x) }
+	for _, x := range slices.SortedFunc(maps.Keys(m.labels), func(a, b float64) int {
+		return cmp.Or(cmp.Compare(math.Abs(a), math.Abs(b)), cmp.Compare(b, a))
+	}) {
+		over := func(t plot.Tick) bool { return math.Abs(at(t.Value)-at(x)) < m.room }
+		if from <= x && x <= to && !slices.ContainsFunc(out, over) {
+			out = append(out, plot.Tick{Value: x, Label: m.labels[x] + m.after})
+		}
 	}
 	return out
-}
-
-// hatch fills a rectangle with a light colour and slanted lines.
-func hatch(c draw.Canvas, r vg.Rectangle, hex string) {
-	c.FillPolygon(hue(hex, 14), []vg.Point{r.Min, {X: r.Max.X, Y: r.Min.Y}, r.Max, {X: r.Min.X, Y: r.Max.Y}})
-	tall := r.Max.Y - r.Min.Y
-	slant := draw.LineStyle{Color: hue(hex, 45), Width: vg.Points(0.5)}
-	const step = 6
-	for x := vg.Length(math.Floor(float64((r.Min.X-tall)/step))) * step; x < r.Max.X; x += step {
-		// The line rises from (x, bottom) to (x+tall, top).
-		from, to := max(x, r.Min.X), min(x+tall, r.Max.X)
-		if from < to {
-			c.StrokeLine2(slant, from, r.Min.Y+from-x, to, r.Min.Y+to-x)
-		}
-	}
-}
-
-// ticks marks the given values, with the words that they have.
-type ticks map[float64]string
-
-func (t ticks) Ticks(from, to float64) []plot.Tick {
-	var out []plot.Tick
-	for _, x := range slices.Sorted(maps.Keys(t)) {
-		if from <= x && x <= to {
-			out = append(out, plot.Tick{Value: x, Label: t[x]})
-		}
-	}
-	return out
-}
-
-// seconds are a span in the unit that suits it. It differs from words.Span, for ticks
-// are round numbers of any size, and what stands at an axis is short.
-func seconds(s float64) string {
-	switch a := math.Abs(s); {
-	case a == 0:
-		return "0"
-	case a < 1e-3:
-		return fmt.Sprintf("%.3g µs", s*1e6)
-	case a < 1:
-		return fmt.Sprintf("%.3g ms", s*1e3)
-	case a < 1000:
-		return fmt.Sprintf("%.3g s", s)
-	}
-	return fmt.Sprintf("%.3g h", s/3600)
 }

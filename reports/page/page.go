@@ -15,7 +15,6 @@ package page
 
 import (
 	_ "embed"
-	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
@@ -45,7 +44,7 @@ type Part struct {
 // Figure is a plot.
 type Figure struct {
 	Name, Title, Caption string
-	SVG                  []byte // a file of its own
+	SVG                  template.HTML // an svg element
 }
 
 //go:embed page.tmpl
@@ -59,7 +58,7 @@ var script template.JS
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"plain": plain, "title": title, "subject": subject, "where": where,
 	"lede": lede, "states": states, "tone": tone, "badges": badges, "setup": setup, "claim": claim, "source": source, "trouble": trouble, "judged": judged,
-	"faults": faults, "measured": measured, "drawn": drawn, "again": again, "limits": limits}).Parse(layout))
+	"faults": faults, "measured": measured, "again": again, "limits": limits}).Parse(layout))
 
 // Write writes the page. The same Page gives the same bytes.
 func Write(w io.Writer, p Page) error {
@@ -73,19 +72,4 @@ func Write(w io.Writer, p Page) error {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil
-}
-
-// plot is a figure as the page shows it: an image, which can't reach the page.
-type plot struct {
-	Name, Title, Caption string
-	URL                  template.URL
-}
-
-func drawn(figures []Figure) []plot {
-	var out []plot
-	for _, f := range figures {
-		out = append(out, plot{Name: name(f.Name), Title: plain(f.Title), Caption: plain(f.Caption),
-			URL: template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(f.SVG))})
-	}
-	return out
 }

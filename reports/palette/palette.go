@@ -5,6 +5,11 @@
 // only carrier of its meaning: a hatch, a mark or a word says the same.
 package palette
 
+import (
+	"regexp"
+	"strings"
+)
+
 // Okabe and Ito's colours, by what they mean here.
 const (
 	Alarm = "#d55e00" // vermilion: harm, a refused or foreign act, the overlap of two holders
@@ -14,6 +19,27 @@ const (
 	Clock = "#cc79a7" // purple: clocks and their errors
 	Other = "#56b4e9" // sky blue: a second holder, or what has no other colour
 )
+
+// What has no meaning of its own.
+const (
+	Paper = "#ffffff"
+	Ink   = "#1b1b1b"
+	Faint = "#5f5f5f"
+	Line  = "#c9c9c4"
+)
+
+var colour = regexp.MustCompile(`--([a-z-]+):(#[0-9a-f]{6})`)
+
+// Variables gives the variable of CSS that each of these colours is the value of on paper
+// white, as in "var(--lease)": a drawing that has them instead follows the scheme.
+func Variables() map[string]string {
+	names := map[string]string{}
+	white, _, _ := strings.Cut(CSS, "@media")
+	for _, m := range colour.FindAllStringSubmatch(white, -1) {
+		names[m[2]] = "var(--" + m[1] + ")"
+	}
+	return names
+}
 
 // CSS sets the colours as variables, for paper white and for the dark, and for
 // print. A page has it once; an SVG file carries it in its own style element.

@@ -33,6 +33,20 @@ func TestTextHasContrast(t *testing.T) {
 	}
 }
 
+// Every colour that a drawing can have is a variable, and each a different one.
+func TestColoursAreVariables(t *testing.T) {
+	names := Variables()
+	for hex, want := range map[string]string{Alarm: "alarm", Lease: "lease", Stall: "stall", Fine: "fine", Clock: "clock", Other: "other",
+		Paper: "paper", Ink: "ink", Faint: "faint", Line: "line"} {
+		if names[hex] != "var(--"+want+")" {
+			t.Errorf("%s is %q, want --%s", hex, names[hex], want)
+		}
+	}
+	if len(names) != 16 {
+		t.Errorf("%d of 16 colours are told apart", len(names))
+	}
+}
+
 // contrast is the ratio of WCAG 2.1's relative luminances.
 func contrast(a, b string) float64 {
 	x, y := luminance(a), luminance(b)

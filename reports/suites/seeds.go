@@ -11,9 +11,9 @@ import (
 
 // pictures draws a suite of many seeds: for each scenario which seed came out how, and
 // for each property how often it was violated.
-func (s *Suite) pictures() ([]File, error) {
+func (s *Suite) pictures() []File {
 	if s.Seeds <= 1 {
-		return nil, nil
+		return nil
 	}
 	var files []File
 	add := func(name string, svg []byte) string {
@@ -40,15 +40,10 @@ func (s *Suite) pictures() ([]File, error) {
 		if !came || len(rates) > mostRates {
 			continue
 		}
-		f, err := figures.Rates(fmt.Sprintf("%s violated, of the seeds that exercised it", property), rates)
-		if err != nil {
-			return nil, err
-		}
-		if f != nil {
-			s.Rates = append(s.Rates, add("rates-"+property+".svg", f.SVG))
-		}
+		f := figures.Rates(fmt.Sprintf("%s violated, of the seeds that exercised it", property), rates)
+		s.Rates = append(s.Rates, add("rates-"+property+".svg", f.SVG()))
 	}
-	return files, nil
+	return files
 }
 
 // mostRates is how many scenarios one picture can name.

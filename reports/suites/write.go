@@ -43,10 +43,7 @@ var runName = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{3}Z)-([a-z0-9]+)-(\d+)(-\d+)
 func Write(s *Suite, more ...File) (dir string, err error) {
 	s.Schema, s.AnyOutcome, s.Size, s.Violated = Schema, s.anyOutcome(), len(s.Scenarios), s.violated()
 	s.sorted()
-	pictures, err := s.pictures()
-	if err != nil {
-		return "", err
-	}
+	pictures := s.pictures()
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return "", fmt.Errorf("write suite: %w", err)

@@ -1,0 +1,177 @@
+package figures
+
+import (
+	"cmp"
+	"slices"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+	"lockpick/nemesis"
+	"lockpick/reports/palette"
+	"lockpick/reports/words"
+)
+
+// lane is the faults of one kind, below a plot.
+type lane struct {
+	name  string
+	hex   string
+	hatch int
+	spans []span
+}
+
+// span is a fault in force, in seconds; one that has happened at once ends where it begins.
+type span struct{ from, to float64 }
+
+// mostLanes is how many kinds have a lane of their own; a record of another lockpick's may
+// name any number.
+const mostLanes = 24
+
+// lanesOf sorts faults into lanes, in the order of the table of kinds. Colours tell what is
+// hit: clocks, messages, and whatever does not run; hatches tell kinds of a colour apart.
+func lanesOf(faults []*facts.Fault, end float64) []lane {
+	byName := map[string][]span{}
+	var names []string
+	for _, x := range faults {
+		if x.Begin == nil {
+			continue
+		}
+		kind, _ := nemesis.KindOf(x.Kind)
+		s := span{from: history.Seconds(x.Begin.T), to: end}
+		switch {
+		case x.End != nil:
+			s.to = history.Seconds(x.End.T)
+		case kind.Momentary:
+			s.to = s.from
+		}
+		if byName[x.Kind] == nil {
+			names = append(names, x.Kind)
+		}
+		byName[x.Kind] = append(byName[x.Kind], s)
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
+	var lanes []lane
+	of := map[string]int{} // how many kinds have a colour
+	for i, name := range names {
+		if i >= mostLanes {
+			last := &lanes[mostLanes-1]
+			last.name, last.spans = "others", append(last.spans, byName[name]...)
+			continue
+		}
+		hex := hueOf(name)
+		lanes = append(lanes, lane{name: words.Visible(name, 14), hex: hex, hatch: of[hex], spans: byName[name]})
+		of[hex]++
+	}
+	for _, l := range lanes {
+		slices.SortStableFunc(l.spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	}
+	return lanes
+}
+
+// place is where a kind stands in the table.
+func place(name string) int {
+	if i := slices.IndexFunc(nemesis.Kinds, func(k nemesis.Kind) bool { return k.Name == name }); i >= 0 {
+		return i
+	}
+	return len(nemesis.Kinds)
+}
+
+func hueOf(name string) string {
+	kind, _ := nemesis.KindOf(name)
+	switch {
+	case (&facts.Fault{Kind: name}).TurnsClock():
+		return palette.Clock
+	case kind.Hits(nemesis.Link), kind.Hits(nemesis.Message):
+		return palette.Other
+	}
+	return palette.Stall
+}
+
+// draw draws a lane below the top of a canvas. What no pixel is between is drawn as one.
+func (l lane) draw(c draw.Canvas, x func(float64) vg.Length) {
+	top, bottom := c.Max.Y-2, c.Max.Y-row+2
+	name := style(tickSize, palette.Ink)
+	name.XAlign = draw.XRight
+	c.FillText(name, vg.Point{X: c.Min.X - aside, Y: c.Max.Y}, l.name)
+	c.StrokeLine2(draw.LineStyle{Color: hue(palette.Line, 100), Width: 0.5}, c.Min.X, bottom, c.Max.X, bottom)
+	var boxes []vg.Rectangle
+	var ticks vg.Path
+	last := vg.Length(-1)
+	for _, s := range l.spans {
+		from, to := min(max(x(s.from), c.Min.X), c.Max.X), min(x(s.to), c.Max.X)
+		n := len(boxes)
+		switch {
+		case n > 0 && from <= boxes[n-1].Max.X+1:
+			boxes[n-1].Max.X = max(boxes[n-1].Max.X, to)
+		case to-from >= 3:
+			boxes = append(boxes, vg.Rectangle{Min: vg.Point{X: from, Y: bottom}, Max: vg.Point{X: to, Y: top}})
+		case from > last+1: // too short for a hatch
+			ticks.Move(vg.Point{X: from, Y: bottom})
+			ticks.Line(vg.Point{X: from, Y: top})
+			last = from
+		}
+	}
+	hatch(c, l.hex, l.hatch, boxes...)
+	if len(ticks) > 0 {
+		c.SetLineStyle(draw.LineStyle{Color: hue(l.hex, 100), Width: 2})
+		c.Stroke(ticks)
+	}
+}
+
+// hatches are the ways in which the lines of a hatch run: up or down to the right, upright
+// and level.
+var hatches = []string{"/", `\`, `/\`, "|", "-", "|-", "", "/|", `\-`, "/-", `\|`}
+
+// hatch fills rectangles with a light colour and lines.
+func hatch(c draw.Canvas, hex string, kind int, boxes ...vg.Rectangle) {
+	if len(boxes) == 0 {
+		return
+	}
+	var areas, lines vg.Path
+	for _, r := range boxes {
+		areas = append(areas, r.Path()...)
+		for _, way := range hatches[kind%len(hatches)] {
+			lines = append(lines, hatched(r, way)...)
+		}
+	}
+	c.SetColor(hue(hex, 18))
+	c.Fill(areas)
+	if len(lines) > 0 {
+		c.SetLineStyle(draw.LineStyle{Color: hue(hex, 80), Width: 0.7})
+		c.Stroke(lines)
+	}
+	c.SetLineStyle(draw.LineStyle{Color: hue(hex, 100), Width: 0.7})
+	c.Stroke(areas)
+}
+
+// hatched are the lines of one way in a rectangle.
+func hatched(r vg.Rectangle, way rune) (lines vg.Path) {
+	const step = 5 * pixel
+	add := func(x1, y1, x2, y2 vg.Length) {
+		lines.Move(vg.Point{X: x1, Y: y1})
+		lines.Line(vg.Point{X: x2, Y: y2})
+	}
+	tall := r.Max.Y - r.Min.Y
+	switch way {
+	case '-':
+		for y := r.Min.Y + step/2; y < r.Max.Y; y += step {
+			add(r.Min.X, y, r.Max.X, y)
+		}
+	case '|':
+		for x := r.Min.X + step/2; x < r.Max.X; x += step {
+			add(x, r.Min.Y, x, r.Max.Y)
+		}
+	case '/', '\\': // from (x, bottom) to (x+tall, top), or down likewise
+		for x := r.Min.X - tall + step/2; x < r.Max.X; x += step {
+			from, to := max(x, r.Min.X), min(x+tall, r.Max.X)
+			if y := r.Min.Y - x; way == '/' {
+				add(from, y+from, to, y+to)
+			} else {
+				add(from, r.Max.Y+x-from, to, r.Max.Y+x-to)
+			}
+		}
+	}
+	return lines
+}

@@ -1,0 +1,243 @@
+package figures
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/plot/vg"
+
+	"lockpick/checker"
+	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
+	"lockpick/harness/lock/broken"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
+	"lockpick/harness/sim"
+	"lockpick/nemesis"
+	"lockpick/reports/palette"
+	"lockpick/scenarios"
+)
+
+// TestNothingIsCutOrCovered looks at the figures of each story, of each run of the catalogue
+// and of some that are extreme, as they are written: no text is small, cut, over another or
+// over a mark, and no colour is fixed.
+func TestNothingIsCutOrCovered(t *testing.T) {
+	drawn := 0
+	look := func(name string, all ...Figure) {
+		for _, f := range all {
+			drawn++
+			for _, wrong := range faultsOf(f.Inline()) {
+				t.Errorf("%s/%s: %s", name, f.Name, wrong)
+			}
+		}
+	}
+	for name, h := range stories(t) {
+		look(name, Of(h)...)
+	}
+	catalogue(t, func(name string, h *history.History) { look(name, Of(h)...) })
+	for _, n := range []int{1, 10, 3000} {
+		for _, times := range []float64{1e-6, 1, 1e6} {
+			m := waits(n)
+			for i := range m.acquires {
+				m.acquires[i].at, m.acquires[i].granted = m.acquires[i].at*times, i%3 > 0
+			}
+			m.end *= times
+			m.lanes = lanesOf(everyKind(), m.end)
+			for _, fig := range []*Figure{latency(m), quantiles(m), rate(m)} {
+				if fig != nil {
+					look(fmt.Sprint(n, " times ", times), *fig)
+				}
+			}
+		}
+	}
+	for _, k := range []int{0, 1, 30, 30_000} {
+		var rates []Rate
+		for i := range 12 {
+			rates = append(rates, Rate{Name: strings.Repeat("long-name/", i), K: k, N: 30_000})
+		}
+		look(fmt.Sprint(k, " of many"), *Rates("lease-linearizable violated, of the seeds that exercised it", rates))
+	}
+	t.Logf("%d figures", drawn)
+	if drawn < 500 {
+		t.Errorf("only %d figures", drawn)
+	}
+}
+
+// catalogue calls f with the history of each run of the catalogue that the simulation can make.
+func catalogue(t *testing.T, f func(name string, h *history.History)) {
+	t.Helper()
+	known := scenario.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers()}
+	for _, m := range broken.Mistakes() {
+		known.Mistakes = append(known.Mistakes, m.Name)
+	}
+	backend := sim.New(kinds.All)
+	lacks := func(s scenario.Scenario) bool {
+		return slices.ContainsFunc(backend.Probe(t.Context()), func(c harness.Capability) bool { return !c.Available && slices.Contains(s.Needs(), c.Name) })
+	}
+	for _, name := range scenarios.Names() {
+		data, err := scenarios.Read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := scenario.Parse(name, data, known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range slices.DeleteFunc(all, lacks) {
+			var record bytes.Buffer
+			if err := harness.Run(t.Context(), backend, s, 1, history.NewRecorder(&record)); err != nil {
+				t.Fatal(err)
+			}
+			h, err := history.Read(&record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f(s.ID(), h)
+		}
+	}
+}
+
+// everyKind is a fault of each kind that there is, and of many that there are not.
+func everyKind() (all []*facts.Fault) {
+	at := func(n int) *history.Event { return &history.Event{T: int64(n) * 1e8} }
+	for i, k := range nemesis.Kinds {
+		all = append(all, &facts.Fault{Kind: k.Name, Begin: at(i), End: at(i + 3)}, &facts.Fault{Kind: k.Name, Begin: at(i + 9)})
+	}
+	for i := range 40 {
+		all = append(all, &facts.Fault{Kind: fmt.Sprint("another\n", i, strings.Repeat("e", 2000)), Begin: at(i)})
+	}
+	return all
+}
+
+// Each kind has a lane, and no two the same look; of what one can't know there are few.
+func TestKindsOfFaultsAreToldApart(t *testing.T) {
+	lanes := lanesOf(everyKind(), 100)
+	looks := map[string]string{}
+	for i, l := range lanes[:len(nemesis.Kinds)] {
+		if l.name != nemesis.Kinds[i].Name {
+			t.Errorf("lane %d is of %s, want %s", i, l.name, nemesis.Kinds[i].Name)
+		}
+		look := l.hex + hatches[l.hatch%len(hatches)]
+		if other, ok := looks[look]; ok {
+			t.Errorf("%s and %s look the same", l.name, other)
+		}
+		looks[look] = l.name
+		if second := l.spans[len(l.spans)-1]; nemesis.Kinds[i].Momentary != (second.to == second.from) {
+			t.Errorf("%s has a span from %v to %v", l.name, second.from, second.to)
+		}
+	}
+	if last := lanes[len(lanes)-1]; len(lanes) != mostLanes || last.name != "others" || len(last.spans) < 30 {
+		t.Errorf("%d lanes, the last is %q", len(lanes), last.name)
+	}
+}
+
+// area is where a text or a part of a mark lies, up from the bottom left.
+type area struct {
+	x1, y1, x2, y2 float64
+	text           string
+}
+
+func (a area) over(b area) bool { return a.x1 < b.x2 && b.x1 < a.x2 && a.y1 < b.y2 && b.y1 < a.y2 }
+
+var (
+	inPath   = regexp.MustCompile(`([MLA])([-\d.,e ]+)`)
+	fontSize = regexp.MustCompile(`font-size:([\d.]+)px`)
+	fixed    = regexp.MustCompile(`(fill|stroke):(#|;|")`)
+)
+
+// faultsOf says what is wrong with a drawing. It reads what was written, and knows nothing
+// of how it was laid out. Who has no Liberation Sans or Arial may have a font a tenth wider.
+func faultsOf(svg []byte) (wrong []string) {
+	var texts, marks []area
+	var whole area
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	if bad := fixed.Find(svg); bad != nil {
+		say("a colour that is none of the palette's variables: %s", bad)
+	}
+	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return append(wrong, err.Error())
+		}
+		start, ok := token.(xml.StartElement)
+		if !ok {
+			continue
+		}
+		has := map[string]string{}
+		for _, a := range start.Attr {
+			has[a.Name.Local] = a.Value
+		}
+		number := func(name string) float64 { x, _ := strconv.ParseFloat(has[name], 64); return x }
+		switch start.Name.Local {
+		case "svg":
+			whole = area{x2: number("width"), y2: number("height")}
+		case "text":
+			var text string
+			if err := d.DecodeElement(&text, &start); err != nil {
+				return append(wrong, err.Error())
+			}
+			size := 0.0
+			if m := fontSize.FindStringSubmatch(has["style"]); m != nil {
+				size, _ = strconv.ParseFloat(m[1], 64)
+			}
+			if size < 11 {
+				say("%q is %v px high", text, size)
+			}
+			x, base := number("x"), -number("y")
+			long := float64(style(vg.Length(size), palette.Ink).Width(strings.TrimSpace(text)))
+			texts = append(texts, area{x, base - 0.21*size, x + 1.1*long, base + 0.73*size, text})
+		case "path":
+			if !strings.Contains(has["style"], "var(--paper)") {
+				marks = append(marks, strokes(has["d"])...)
+			}
+		}
+	}
+	for i, a := range texts {
+		if a.x1 < whole.x1 || a.y1 < whole.y1 || a.x2 > whole.x2 || a.y2 > whole.y2 {
+			say("cut: %q at %.0f, %.0f to %.0f, %.0f", a.text, a.x1, a.y1, a.x2, a.y2)
+		}
+		for _, b := range texts[i+1:] {
+			if a.over(b) {
+				say("%q lies over %q", a.text, b.text)
+			}
+		}
+		if i := slices.IndexFunc(marks, a.over); i >= 0 {
+			say("a mark lies over %q", a.text)
+		}
+	}
+	for _, m := range marks {
+		if m.x1 < whole.x1 || m.y1 < whole.y1 || m.x2 > whole.x2 || m.y2 > whole.y2 {
+			say("a mark leaves the drawing at %.0f, %.0f", m.x1, m.y1)
+		}
+	}
+	if len(texts) < 5 {
+		say("it has %d texts", len(texts))
+	}
+	return wrong
+}
+
+// strokes are the areas that the lines of a path cross.
+func strokes(d string) (all []area) {
+	x, y := 0.0, 0.0
+	for _, m := range inPath.FindAllStringSubmatch(d, -1) {
+		numbers := strings.FieldsFunc(m[2], func(r rune) bool { return r == ',' || r == ' ' })
+		nx, _ := strconv.ParseFloat(numbers[len(numbers)-2], 64)
+		ny, _ := strconv.ParseFloat(numbers[len(numbers)-1], 64)
+		if m[1] != "M" {
+			all = append(all, area{x1: min(x, nx), y1: min(y, ny), x2: max(x, nx), y2: max(y, ny)})
+		}
+		x, y = nx, ny
+	}
+	return all
+}
