@@ -72,6 +72,8 @@ func Believes(h *history.History, session string, at int64) bool {
 			if until = e.ValidUntil; until == 0 {
 				until = never
 			}
+		case e.Op == history.OpLost:
+			until = min(until, e.T)
 		case e.Op != history.OpExtend:
 		case e.Type == history.Fail:
 			until = min(until, e.T)

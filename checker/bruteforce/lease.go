@@ -74,11 +74,29 @@ func keys(h *history.History) []string {
 	return all
 }
 
+// lose lets all that the session was promised so far end.
+func (t *trial) lose(e history.Event) {
+	granted := false
+	for i := range t.ops {
+		o := &t.ops[i]
+		if o.session != e.Session || o.op == history.OpRelease || o.outcome != history.OK {
+			continue
+		}
+		if at := max(e.T, 1); o.claims > at || o.claims == 0 && (!granted || o.op == history.OpAcquire) { // 0 is no claim
+			o.claims = at
+		}
+		granted = true
+	}
+}
+
 // read collects a key's operations as they stand in the record.
 func (t *trial) read(h *history.History, key string) {
 	of := map[string]int{}   // clients
 	open := map[string]int{} // by client: the place of the operation under way
 	for _, e := range h.Events {
+		if e.Op == history.OpLost {
+			t.lose(e)
+		}
 		if e.Op != history.OpAcquire && e.Op != history.OpExtend && e.Op != history.OpRelease || e.Key != key {
 			continue
 		}

@@ -76,6 +76,12 @@ func (g *randomClient) cycle(session string) bool {
 		g.extend(g.handle(session))
 	}
 	g.pass(6)
+	if g.IntN(10) == 0 { // the lock tells it of a loss
+		g.emit(history.Info, history.OpLost, g.handle(session))
+		if g.pass(2); g.IntN(3) == 0 {
+			g.extend(session)
+		}
+	}
 	switch g.IntN(8) {
 	case 0:
 		g.events = append(g.events, history.Event{T: g.at, Process: history.Nemesis, Type: history.Invoke, Op: facts.Kill, Node: g.name})

@@ -91,6 +91,10 @@ func (u *upheaval) client(name string) {
 	}
 	e := c.Event
 	e.Process = name
+	if c.n > 0 && u.IntN(40) == 0 {
+		u.say(history.Event{Process: name, Type: history.Info, Op: history.OpLost, Session: e.Session, Key: e.Key})
+		return
+	}
 	if !c.open {
 		e.Type, e.Op = history.Invoke, u.pick([]string{history.OpAcquire, history.OpExtend, history.OpRelease, history.OpWrite, history.OpRead})
 		if e.Op == history.OpAcquire || c.n == 0 {

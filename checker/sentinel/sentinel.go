@@ -128,6 +128,10 @@ func (s *Sentinel) client(c *watched, e *history.Event) {
 		if e.Type == history.End {
 			c.gone = min(c.gone, e.T)
 		}
+	case e.Op == history.OpLost:
+		if b := s.of(c, e); b != nil && b.last != nil {
+			b.last.to, b.last.claim = min(b.last.to, e.T), history.Event{}
+		}
 	case e.Type == history.Invoke && e.Op == history.OpAcquire:
 		c.session = &handle{name: e.Session, key: e.Key, client: c, released: facts.Never}
 		c.of, c.op = c.session, e.Op

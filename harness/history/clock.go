@@ -18,21 +18,75 @@ import (
 //	     |-------------|\                |
 //	                     \---------------|--->  later
 //
-// Events are in the order of time. They are not changed: without turned clocks
+// A client whose lock tells it of a loss (OpLost) stops believing there, if it believed
+// until then.
+//
+// Events are in the order of time. They are not changed: without turned clocks and losses
 // they are returned as they are, otherwise they are copied.
 func CameTrue(events []Event) []Event {
-	clocks := turned(events)
-	if clocks == nil {
+	clocks, lost := turned(events), losses(events)
+	if clocks == nil && lost == nil {
 		return events
 	}
 	out := make([]Event, len(events))
 	copy(out, events)
 	for i := range out {
-		if e := &out[i]; e.ValidUntil != 0 && e.Local != 0 {
+		e := &out[i]
+		if e.ValidUntil != 0 && e.Local != 0 {
 			e.ValidUntil = clocks[clockOf{e.Process, e.Wall}].reached(e)
+		}
+		if lost != nil {
+			lost.end(out, i)
 		}
 	}
 	return out
+}
+
+// hold is what losses are of.
+type hold struct{ client, session string }
+
+// toldLost is where holds were told of as lost, by the places of these events, and which
+// ones began.
+type toldLost struct {
+	at    map[hold][]int
+	begun map[hold]bool
+}
+
+// losses is what clients were told of theirs; nil: nothing.
+func losses(events []Event) *toldLost {
+	var lost *toldLost
+	for i := range events {
+		e := &events[i]
+		if e.Op != OpLost {
+			continue
+		}
+		if lost == nil {
+			lost = &toldLost{map[hold][]int{}, map[hold]bool{}}
+		}
+		h := hold{e.Process, e.Session}
+		lost.at[h] = append(lost.at[h], i)
+	}
+	return lost
+}
+
+// end lets what the return at a place promises end where the hold is lost next. An extension
+// that names no deadline moves none, unless nothing was held before.
+func (l *toldLost) end(events []Event, place int) {
+	e := &events[place]
+	if e.Type != OK || e.Op != OpAcquire && e.Op != OpExtend {
+		return
+	}
+	h := hold{e.Process, e.Session}
+	first := !l.begun[h]
+	l.begun[h] = true
+	i, _ := slices.BinarySearch(l.at[h], place)
+	if i == len(l.at[h]) {
+		return
+	}
+	switch at := max(events[l.at[h][i]].T, 1); { // 0 would be no deadline
+	case e.ValidUntil > at, e.ValidUntil == 0 && (first || e.Op == OpAcquire):
+		e.ValidUntil = at
+	}
 }
 
 // clockOf is one of a client's clocks.

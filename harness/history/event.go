@@ -21,6 +21,7 @@ const (
 	OpCheck   = "check"   // the client's own look at its deadline before it writes
 	OpWrite   = "write"   // ok: applied; fail: refused; info: no answer
 	OpRelease = "release" // ok: a quorum said yes; fail: definitely not held; info: anything else
+	OpLost    = "lost"    // info: the lock told the client, unasked, that it has lost the session's hold
 )
 
 // Operations on the wire (process is the link, "c1-n3"; node is its node), one

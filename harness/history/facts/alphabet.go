@@ -41,6 +41,8 @@ func known(e *history.Event, ofClient bool) bool {
 		return answer || ofClient && e.Type == history.Invoke
 	case history.OpCheck:
 		return answer
+	case history.OpLost:
+		return ofClient && e.Type == history.Info
 	case history.OpClient, history.OpRun:
 		return e.Type == history.Begin || e.Type == history.End || e.Type == history.Info
 	case history.OpSet, history.OpFence, history.OpLog, history.OpStop, history.OpClock, history.OpLack, history.OpLife, history.OpKey:

@@ -16,8 +16,8 @@ import (
 //
 // It begins when acquire has returned, for until then the client believes
 // nothing. It ends at the earliest of its deadline, the call of its first
-// release (whatever comes of that), the instant before its kill and a definite
-// "not held" in answer to an extension. A pause does not end it: the clock runs
+// release (whatever comes of that), the instant before its kill, a definite "not held"
+// in answer to an extension and the lock's word, unasked, that it is lost. A pause does not end it: the clock runs
 // on, and validity is what the lock promised. An extension that comes back late
 // opens another window, and so does one after an acquire of unknown outcome or one that
 // failed, which open none. An extension that comes back after its own deadline ends
@@ -140,6 +140,7 @@ const (
 	Released Ending = "released" // it called release
 	Expired  Ending = "expired"  // its deadline
 	NotHeld  Ending = "not-held" // an extension said that it does not hold
+	Lost     Ending = "lost"     // the lock told it, unasked
 	Died     Ending = "died"     // its client was killed
 	Still    Ending = ""         // the record ended
 )
@@ -182,6 +183,8 @@ func (f *Facts) Closing(w Window) (*history.Event, Ending) {
 		return e, Released
 	case e.Op == history.OpExtend && e.Type == history.Fail:
 		return e, NotHeld
+	case f.lost[w.Session] != nil && f.lost[w.Session].T == w.To:
+		return f.lost[w.Session], Lost
 	case w.To == Never:
 		return nil, Still
 	}

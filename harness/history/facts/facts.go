@@ -42,21 +42,22 @@ type Facts struct {
 	sessions arena[Session] // in the order of their acquires' calls
 	actions  arena[action]
 	locks    map[string]*Lock
-	byName   map[string]*Session       // made when first asked for
-	wires    map[string]*Wire          // likewise
-	lives    *Lives                    // likewise
-	departed map[string]*history.Event // likewise: by client
-	told     []*history.Event          // of the lives of keys, by the nodes
+	byName   map[string]*Session         // made when first asked for
+	wires    map[string]*Wire            // likewise
+	lives    *Lives                      // likewise
+	departed map[string]*history.Event   // likewise: by client
+	lost     map[*Session]*history.Event // the first that its client was told of
+	told     []*history.Event            // of the lives of keys, by the nodes
 }
 
 // Read puts a history in order. It keeps the events, and copies them only where a clock
-// was turned.
+// was turned or a hold lost.
 func Read(h *history.History) *Facts {
 	if h == nil {
 		h = &history.History{}
 	}
 	in := read(h, h.Events)
-	if in.turned { // which is rare, so nobody looks for it first
+	if in.turned || len(in.lost) > 0 { // which is rare, so nobody looks for it first
 		if came := history.CameTrue(h.Events); &came[0] != &h.Events[0] {
 			in = read(h, came)
 		}

@@ -155,6 +155,13 @@ func (in *reading) book(c *client, e *history.Event) {
 			in.leave(e.Process, e.T)
 			c.die(e)
 		}
+	case e.Op == history.OpLost:
+		if s := in.of(c, e); s != nil && in.lost[s] == nil {
+			if in.lost == nil {
+				in.lost = map[*Session]*history.Event{}
+			}
+			in.lost[s] = e
+		}
 	case e.Type == history.Invoke && e.Op == history.OpAcquire:
 		in.begin(c, e)
 	case e.Type == history.Invoke:
