@@ -148,6 +148,14 @@ func (l *link) sendEnds() {
 	l.ending = nil
 }
 
+// leave ends what the server knows of the connection.
+func (c *conn) leave() {
+	if c.session != nil {
+		c.session.Close()
+		c.session = nil
+	}
+}
+
 // received takes what the server sent.
 func (c *conn) received(m *message) {
 	if !c.closed {
