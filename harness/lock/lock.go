@@ -29,6 +29,9 @@ type Kind struct {
 	// timers and deadlines of contexts. Only a backend that turns that clock can give it a wrong
 	// one. As it never reads Env.Now, it never comes to the point during-acquire.
 	OwnTime bool
+	// OwnTokens: it draws the values of its keys from a source that nobody can seed. In what the
+	// simulation records, numbers stand in their place.
+	OwnTokens bool
 }
 
 // Env is the world as one client's lock sees it, simulated or real.

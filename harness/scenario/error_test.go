@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "write what the golden files should say"
 // known is what the suite will pass to Parse.
 var known = Known{
 	Backends:   []string{"sim", "process"},
-	Locks:      []string{"broken", "failover", "redlock", "redsync", "single"},
+	Locks:      []string{"broken", "failover", "redislock", "redlock", "redsync", "rueidis", "single"},
 	Mistakes:   mistakes,
 	Properties: []string{"mutual-exclusion", "lease-linearizable", "resource-safety", "fencing-order", "deadlock-freedom", "fault-tolerance", "bounded-hold"},
 	Numbers:    []string{"grants", "unavailable-share", "split-vote-rate"},

@@ -46,6 +46,7 @@ func (s *server) answer(c *conn, out []byte, hangUp bool) {
 		m := &message{payload: out}
 		m.answers = c.stream.Reply(m.payload, s.net.now())
 		m.locks = lockCommand(m.answers)
+		m.content = sum(s.net.tokens.hide(m.payload, m.answers))
 		m.deliver = func() { c.received(m) }
 		c.link.match(m, nemesis.Reply, m.answers)
 		c.down.send(m)

@@ -14,8 +14,10 @@ import (
 
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/broken"
+	"lockpick/harness/lock/redislock"
 	"lockpick/harness/lock/redlock"
 	"lockpick/harness/lock/redsync"
+	"lockpick/harness/lock/rueidis"
 	"lockpick/harness/lock/single"
 )
 
@@ -27,7 +29,9 @@ var All = map[string]lock.Kind{
 	"failover": {New: single.New},  // the same on a master whose replica may take its place
 
 	// Libraries as they are published.
-	"redsync": {New: redsync.New, OwnTime: true},
+	"redsync":   {New: redsync.New, OwnTime: true},
+	"redislock": {New: redislock.New, OwnTime: true},
+	"rueidis":   {New: rueidis.New, OwnTime: true, OwnTokens: true},
 }
 
 // Names lists the kinds in the order of the alphabet.
