@@ -7,6 +7,8 @@ require (
 	github.com/Shopify/toxiproxy/v2 v2.12.0
 	// The second judge.
 	github.com/anishathalye/porcupine v1.3.1
+	// A lock under test as it is published: the single-instance lock that most Go programs use.
+	github.com/bsm/redislock v0.9.4
 	// What an error of the engine's client means.
 	github.com/containerd/errdefs v1.0.0
 	// What containers are asked of: the engine's own client, which agrees with old
@@ -26,6 +28,9 @@ require (
 	github.com/prometheus/client_golang v1.21.1
 	// The Redis client that redisnode and the resource's client stand on.
 	github.com/redis/go-redis/v9 v9.23.0
+	// A lock under test as it is published, rueidislock: one that extends itself, and tells its
+	// holder of a loss. It is a package of this client.
+	github.com/redis/rueidis v1.0.79
 	github.com/rs/zerolog v1.33.0
 	// The command line.
 	github.com/spf13/cobra v1.10.2
@@ -107,11 +112,11 @@ require (
 	go.uber.org/atomic v1.12.0 // indirect
 	go.yaml.in/yaml/v4 v4.0.0-rc.3 // indirect
 	golang.org/x/image v0.30.0 // indirect
-	golang.org/x/net v0.52.0 // indirect
+	golang.org/x/net v0.57.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
-	golang.org/x/text v0.35.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
 	golang.org/x/time v0.11.0 // indirect
-	golang.org/x/tools v0.42.0 // indirect
+	golang.org/x/tools v0.48.0 // indirect
 	google.golang.org/protobuf v1.36.5 // indirect
 	gopkg.in/tomb.v1 v1.0.0-20141024135613-dd632973f1e7 // indirect
 	gotest.tools/v3 v3.5.2 // indirect

@@ -54,6 +54,10 @@ var house = map[string]row{
 		because: "adapters never import each other; the node's steps and the arithmetic of leases are the reference's"},
 	"harness/lock/redsync": {ours: "harness/lock redlock/redisnode", third: redsync + " " + goRedis, tests: redistest,
 		because: "a library as it is published; adapters never import each other"},
+	"harness/lock/redislock": {ours: "harness/lock redlock redlock/redisnode", third: redislock + " " + goRedis, tests: redistest,
+		because: "a library as it is published; adapters never import each other"},
+	"harness/lock/rueidis": {ours: "harness/lock", third: rueidisPkg, tests: redistest,
+		because: "a library as it is published, with the client that it is a part of; adapters never import each other"},
 	"harness/lock/kinds": {ours: "harness/lock harness/lock/…", tests: redistest,
 		because: "name → factory, a map literal"},
 
@@ -144,6 +148,8 @@ const (
 	goRedis    = "github.com/redis/go-redis/v9"
 	yamlPkg    = "go.yaml.in/yaml/v3"
 	redsync    = "github.com/go-redsync/redsync/v4"
+	redislock  = "github.com/bsm/redislock"
+	rueidisPkg = "github.com/redis/rueidis"
 	lua        = "github.com/yuin/gopher-lua"
 	xsys       = "golang.org/x/sys"
 	toxiproxy  = "github.com/Shopify/toxiproxy/v2"

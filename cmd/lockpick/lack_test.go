@@ -71,7 +71,7 @@ func TestWhatTheSimulationLacksIsUndecided(t *testing.T) {
 	}{
 		{[]string{"SET", "other", "x", "PX", "1000"}, ""},
 		{[]string{"MSET", "other", "x"}, "MSET"},
-		{[]string{"multi"}, "MULTI"},
+		{[]string{"psubscribe", "x"}, "PSUBSCRIBE"},
 		{[]string{"PSETEX", "other", "1000", "x"}, "PSETEX"},
 		{[]string{"EVAL", "return redis.call('PTTL', KEYS[1])", "1", "other"}, ""},
 		{[]string{"EVAL", "return redis.call('SETEX', KEYS[1], '10', 'x')", "1", "other"}, "SETEX"},
@@ -83,7 +83,7 @@ func TestWhatTheSimulationLacksIsUndecided(t *testing.T) {
 		{[]string{"EVAL", "return redis.call('NOTHING')", "0"}, ""},
 		{[]string{"EVAL_RO", "return 1", "0"}, "EVAL_RO"},
 		{[]string{"CONFIG", "SET", "maxmemory", "1"}, "CONFIG SET"},
-		{[]string{"CLIENT", "TRACKING", "ON"}, "CLIENT TRACKING"},
+		{[]string{"CLIENT", "NO-EVICT", "ON"}, "CLIENT NO-EVICT"},
 		{[]string{"CLIENT", "MAINT_NOTIFICATIONS", "ON"}, ""}, // of Redis 8, and libraries send it unasked
 		{[]string{"CLIENT", "SETINFO", "LIB-NAME", "x"}, ""},
 		{[]string{"INFO", "replication"}, "INFO REPLICATION"},

@@ -21,6 +21,7 @@ type section struct {
 	token        string
 	fence        int64
 	version      int64 // read
+	loss         *loss // nil: the lock doesn't tell
 }
 
 func (c *section) acquire(ctx context.Context) bool {
@@ -45,6 +46,9 @@ func (c *section) acquire(ctx context.Context) bool {
 	}
 	e.Token, e.Fence = c.token, c.fence
 	c.emit(e)
+	if l, ok := h.(lock.Loser); ok {
+		c.loss = c.listen(ctx, l.Lost())
+	}
 	return true
 }
 
@@ -73,7 +77,7 @@ func (c *section) work(ctx context.Context, hold time.Duration) {
 	if !c.read(ctx) {
 		return
 	}
-	if !c.hold(ctx, hold) {
+	if !c.hold(c.loss.heeded(ctx, c.s.NoCheck), hold) {
 		return
 	}
 	for n := 1; n <= max(c.s.Writes, 1); n++ {
@@ -109,12 +113,14 @@ func (c *section) check() bool {
 	truth, own := int64(c.e.True()), c.clock()
 	e := c.event(history.OK, history.OpCheck)
 	e.T, e.Local, e.Wall = truth, own.UnixNano(), c.wall
-	valid := c.deadline.IsZero() || own.Before(c.deadline)
-	if !valid {
+	switch {
+	case c.loss.told():
+		e.Type, e.Cause = history.Fail, "the lock has told of its loss"
+	case !c.deadline.IsZero() && !own.Before(c.deadline):
 		e.Type, e.Cause = history.Fail, fmt.Sprintf("the lease ended %v ago", own.Sub(c.deadline))
 	}
 	c.emit(e)
-	return valid
+	return e.Type == history.OK
 }
 
 func (c *section) write(ctx context.Context, n int) bool {
@@ -134,6 +140,7 @@ func (c *section) write(ctx context.Context, n int) bool {
 }
 
 func (c *section) release(ctx context.Context) {
+	c.loss.ignore()
 	c.emit(c.event(history.Invoke, history.OpRelease))
 	if err := c.handle.Release(ctx); err != nil {
 		c.fail(refused(err), history.OpRelease, err)

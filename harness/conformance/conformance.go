@@ -5,7 +5,7 @@
 // Its nouns are Story (commands with their replies, and directives such as wait,
 // kill, restart and clock), Server (who it is told to) and Reply (what that one said,
 // and how late). What a server can do besides answering is an interface of its own:
-// Ender, Disk, Clock.
+// Ender, Disk, Clock, Dialler.
 //
 //	# what it is about
 //	not miniredis: it has no disk        why it is left out there
@@ -19,14 +19,18 @@
 //	wait 1.1s                            a directive does not
 //
 // The directives are wait, second (wait for a new one), kill, shutdown, restart,
-// power-loss [torn], sync [duration], clock (+1s, -1s, rate 2, still) and run_id
-// (noted, kept, new). go test -update writes redis-server's replies into the stories.
+// power-loss [torn], sync [duration], clock (+1s, -1s, rate 2, still), run_id
+// (noted, kept, new), session <name> (on one connection from now on; without a name each
+// command has its own) and hang-up (close it); @name is that
+// session's number. heard, with a reply, is what the server
+// pushed on the session's connection since the last time. go test -update writes
+// redis-server's replies into the stories.
 //
 // Time is the story's: a wait ends when so much has passed since its first command,
 // so that what commands take does not add up. A server that is later than the story
 // allows for has said nothing; it is told the story again.
 //
-// Deliberately missing: concurrency, and more than one node. The simulation's
+// Deliberately missing: two commands at a time, and more than one node. The simulation's
 // network and its faults have tests of their own.
 package conformance
 

@@ -15,6 +15,8 @@ import (
 var (
 	_ Server = (*mini)(nil)
 	_ Clock  = (*mini)(nil)
+
+	_ Dialler = (*mini)(nil)
 )
 
 // mini is a miniredis in virtual time. It has no disk, can't be killed, and gives
@@ -45,6 +47,8 @@ func (m *mini) Wait(d time.Duration) error {
 	m.tell()
 	return nil
 }
+
+func (m *mini) Dial() (Line, error) { return dialTCP(m.server.Addr()) }
 
 func (m *mini) Late() time.Duration { return 0 }
 

@@ -22,6 +22,8 @@ var (
 	_ Ender  = (*real)(nil)
 	_ Disk   = (*real)(nil)
 	_ Clock  = (*real)(nil)
+
+	_ Dialler = (*real)(nil)
 )
 
 // real is a redis-server.
@@ -117,6 +119,11 @@ func (r *real) begin() {
 func (r *real) Do(words []string) (resp.Value, error) {
 	r.begin()
 	return proc.Ask(context.Background(), r.redis.Addr(), words...)
+}
+
+func (r *real) Dial() (Line, error) {
+	r.begin()
+	return dialTCP(r.redis.Addr())
 }
 
 func (r *real) Wait(d time.Duration) error {

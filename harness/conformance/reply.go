@@ -50,12 +50,12 @@ func text(v resp.Value) string {
 		return fmt.Sprintf(":%d", v.Int)
 	case v.Kind == '$':
 		return strconv.Quote(v.Str)
-	case v.Kind == '*':
+	case v.Kind == '*', v.Kind == '>', v.Kind == '%', v.Kind == '~':
 		items := make([]string, len(v.Items))
 		for i, item := range v.Items {
 			items[i] = text(item)
 		}
-		return "[" + strings.Join(items, " ") + "]"
+		return strings.Trim(string(v.Kind), "*") + "[" + strings.Join(items, " ") + "]"
 	}
 	return string(v.Kind) + v.Str
 }

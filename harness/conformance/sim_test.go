@@ -14,16 +14,79 @@ var (
 	_ Ender  = (*simulated)(nil)
 	_ Disk   = (*simulated)(nil)
 	_ Clock  = (*simulated)(nil)
+
+	_ Dialler = (*simulated)(nil)
 )
 
 // simulated is a node on a machine in virtual time. Syncs come back at once.
 type simulated struct {
-	now     int64 // true time
-	clock   *node.Clock
-	disk    *node.Disk // nil: it has none
-	node    *node.Node // nil: it is down
+	now   int64 // true time
+	clock *node.Clock
+	disk  *node.Disk // nil: it has none
+	node  *node.Node // nil: it is down
+	lives int64
+	lines []*virtual
+}
+
+// virtual is a connection to a simulated node.
+type virtual struct {
+	to      *simulated
 	session *node.Session
-	lives   int64
+	in      resp.Scanner
+	values  []resp.Value
+}
+
+// Dial opens a session.
+func (s *simulated) Dial() (Line, error) {
+	if s.node == nil {
+		return nil, errDown
+	}
+	v := &virtual{to: s, session: s.node.Open()}
+	s.lines = append(s.lines, v)
+	return v, nil
+}
+
+func (v *virtual) Send(words []string) error {
+	out, _ := v.session.Feed(resp.Append(nil, words...))
+	if err := v.take(out); err != nil {
+		return err
+	}
+	return v.to.flush()
+}
+
+func (v *virtual) take(out []byte) error {
+	values, err := v.in.Feed(out)
+	v.values = append(v.values, values...)
+	return err
+}
+
+func (v *virtual) Next() (resp.Value, error) {
+	if len(v.values) == 0 {
+		return resp.Value{}, errors.New("no value came")
+	}
+	next := v.values[0]
+	v.values = v.values[1:]
+	return next, nil
+}
+
+func (v *virtual) Close() error {
+	v.session.Close()
+	return nil
+}
+
+// deliver brings what the node pushed to its sessions.
+func (s *simulated) deliver() error {
+	for _, p := range s.node.Pushed() {
+		for _, v := range s.lines {
+			if v.session != p.To {
+				continue
+			}
+			if err := v.take(p.Data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // started is when virtual time begins.
@@ -42,13 +105,12 @@ func newSimulated(persistence string) *simulated {
 func (s *simulated) start() {
 	s.lives++
 	s.node = node.New(node.Config{RunID: fmt.Sprintf("%040x", s.lives), ProcessID: s.lives, Clock: s.clock, Disk: s.disk})
-	s.session = s.node.Open()
 }
 
 // close drops the node. What it had not written is lost with it.
 func (s *simulated) close() {
 	s.node.Close()
-	s.node, s.session = nil, nil
+	s.node, s.lines = nil, nil
 }
 
 var errDown = errors.New("it is down")
@@ -57,7 +119,9 @@ func (s *simulated) Do(words []string) (resp.Value, error) {
 	if s.node == nil {
 		return resp.Value{}, errDown
 	}
-	out, _ := s.session.Feed(resp.Append(nil, words...))
+	session := s.node.Open()
+	defer session.Close()
+	out, _ := session.Feed(resp.Append(nil, words...))
 	var scan resp.Scanner
 	values, err := scan.Feed(out)
 	if err != nil || len(values) != 1 {
@@ -75,7 +139,7 @@ func (s *simulated) flush() error {
 	case node.Die:
 		return errors.New("it ended: its disk is full")
 	}
-	return nil
+	return s.deliver()
 }
 
 // tick is how often a Redis looks whether something is due.

@@ -31,8 +31,8 @@ type Step struct {
 	reply int    // its line; 0: it has none yet
 }
 
-// Command says whether it is one.
-func (s Step) Command() bool { return unicode.IsUpper(rune(s.Words[0][0])) }
+// Command says whether it is one, or has a reply as one.
+func (s Step) Command() bool { return unicode.IsUpper(rune(s.Words[0][0])) || s.Words[0] == listening }
 
 // Read reads a story. Scripts are found below top.
 func Read(path, top string) (*Story, error) {

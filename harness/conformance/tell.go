@@ -15,7 +15,8 @@ import (
 // late the directives came that must not be late. An error is a step that could not
 // be done.
 func Tell(s *Story, to Server) ([]Reply, error) {
-	t := &telling{to: to, rate: 1}
+	t := &telling{to: to, rate: 1, lines: map[string]*connection{}}
+	defer t.close()
 	var out []Reply
 	for _, st := range s.Steps {
 		if !st.Command() {
@@ -27,11 +28,11 @@ func Tell(s *Story, to Server) ([]Reply, error) {
 			}
 			continue
 		}
-		v, err := to.Do(st.Words)
+		reply, err := t.say(st.Words)
 		if err != nil {
 			return out, fmt.Errorf("%s:%d: %s: %w", s.Path, st.Line, st.Words[0], err)
 		}
-		out = append(out, Reply{Step: st, Text: text(v), Late: t.late()})
+		out = append(out, Reply{Step: st, Text: reply, Late: t.late()})
 	}
 	return out, nil
 }
@@ -41,6 +42,8 @@ type telling struct {
 	rate  float64 // of its clock
 	runID string
 	over  time.Duration // what waits took beyond the story
+	lines map[string]*connection
+	on    *connection // nil: each command has a connection of its own
 }
 
 func (t *telling) late() time.Duration { return t.to.Late() + t.over }
@@ -64,6 +67,8 @@ var directives = map[string]directive{
 	"sync":       {0, 1, true, false, (*telling).sync},
 	"clock":      {1, 2, true, true, (*telling).clock},
 	"run_id":     {1, 1, false, false, (*telling).generation},
+	"session":    {0, 1, false, false, (*telling).session},
+	"hang-up":    {0, 0, false, true, (*telling).hangUp},
 }
 
 func known() string { return strings.Join(slices.Sorted(maps.Keys(directives)), ", ") }

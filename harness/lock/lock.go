@@ -30,6 +30,9 @@ type Kind struct {
 	// timers and deadlines of contexts. Only a backend that turns that clock can give it a wrong
 	// one. As it never reads Env.Now, it never comes to the point during-acquire.
 	OwnTime bool
+	// OwnTokens: it draws the values of its keys from a source that nobody can seed. In what the
+	// simulation records, numbers stand in their place.
+	OwnTokens bool
 	// OneNode: it is on one server, and knows no votes.
 	OneNode bool
 	Can     Powers
@@ -143,6 +146,12 @@ type Extender interface {
 // Fencer is a Handle that may have a fencing token, above every earlier holder's; 0: it has none.
 type Fencer interface {
 	Fence() int64
+}
+
+// Loser is a Handle whose lock tells the client, unasked, that it is lost: Lost is closed
+// then. After a release it may be closed, too.
+type Loser interface {
+	Lost() <-chan struct{}
 }
 
 // Tokener is a Handle that knows the random value it set on the nodes.

@@ -3,6 +3,7 @@ package resp
 import (
 	"crypto/sha1"
 	"encoding/hex"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,7 @@ type Scripts struct {
 type script struct {
 	text, op string
 	resource bool // of the protected resource: it named its operation itself
+	ttl      int  // which of its arguments is the TTL, from 1; 0: none is
 }
 
 func (s *Scripts) learn(text string) *script {
@@ -53,10 +55,13 @@ func (s *Scripts) lookup(sha string) *script {
 	return s.bySHA[strings.ToLower(sha)]
 }
 
+// ttlArgument is where a script says which of its arguments is the TTL.
+var ttlArgument = regexp.MustCompile(`["'](?:px|pexpire)["']\s*,\s*(?:keys\[1\]\s*,\s*)?argv\[([1-9])\]`)
+
 // newScript classifies by the text: lock libraries write their scripts each in
 // their own words, but with the same few commands.
 func newScript(text string) *script {
-	s := &script{text: text}
+	s := &script{text: text, ttl: 2}
 	if named, ok := strings.CutPrefix(text, Marker); ok {
 		s.op, _, _ = strings.Cut(named, "\n")
 		s.op, s.resource = strings.TrimSpace(s.op), true
@@ -66,10 +71,15 @@ func newScript(text string) *script {
 	has := func(word string) bool {
 		return strings.Contains(lower, `"`+word+`"`) || strings.Contains(lower, `'`+word+`'`)
 	}
+	if m := ttlArgument.FindStringSubmatch(lower); m != nil {
+		s.ttl, _ = strconv.Atoi(m[1])
+	} else if has("pxat") || has("pexpireat") {
+		s.ttl = 0 // an instant
+	}
 	switch {
 	case has("nx"), has("setnx"):
 		s.op = history.OpSet
-	case has("pexpire"), has("expire"):
+	case has("pexpire"), has("expire"), has("pexpireat"):
 		s.op = history.OpExtend
 	case has("del"), has("unlink"):
 		s.op = history.OpRelease
@@ -93,6 +103,10 @@ func (c *Command) classify(scripts *Scripts) {
 		}
 	case "DEL", "UNLINK":
 		c.Op, c.Key = history.OpRelease, a[1]
+	case "PEXPIREAT", "EXPIREAT":
+		if len(a) > 2 {
+			c.Op, c.Key = history.OpExtend, a[1]
+		}
 	case "PEXPIRE", "EXPIRE":
 		if len(a) > 2 {
 			c.Op, c.Key, c.TTL = history.OpExtend, a[1], millis(a[2])
@@ -129,15 +143,21 @@ func (c *Command) plainSet() {
 // script reads the arguments of a script: all libraries pass the key first and
 // the random value as the first argument.
 func (c *Command) script(s *script) {
-	if s == nil || len(c.Args) < 4 {
+	if len(c.Args) < 4 {
 		return
 	}
 	n, err := strconv.Atoi(c.Args[2])
 	if err != nil || n < 1 || len(c.Args) < 3+n {
 		return
 	}
-	c.Op, c.Key = s.op, c.Args[3]
 	argv := c.Args[3+n:]
+	if s == nil { // nobody has seen its text yet
+		if len(argv) > 0 {
+			c.Token = argv[0]
+		}
+		return
+	}
+	c.Op, c.Key = s.op, c.Args[3]
 	if s.resource {
 		c.resource(argv)
 		return
@@ -148,8 +168,8 @@ func (c *Command) script(s *script) {
 	if len(argv) > 0 {
 		c.Token = argv[0]
 	}
-	if len(argv) > 1 && (c.Op == history.OpSet || c.Op == history.OpExtend) {
-		c.TTL = millis(argv[1])
+	if s.ttl > 0 && len(argv) >= s.ttl && (c.Op == history.OpSet || c.Op == history.OpExtend) {
+		c.TTL = millis(argv[s.ttl-1])
 	}
 	if len(argv) > 1 && c.Op == history.OpFence {
 		c.Fence, _ = strconv.ParseInt(argv[1], 10, 64)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"lockpick/harness/history"
@@ -120,6 +121,42 @@ func TestEventSaysWhatTheNodeAnswered(t *testing.T) {
 		if reply != "" && (e.Sent != 3 || e.Applied != 8 || e.T != 8) {
 			t.Errorf("%q: stamps %+v", reply, e)
 		}
+	}
+}
+
+// What is pushed answers nothing, and what a transaction queues is answered by its EXEC.
+func TestRepliesOutOfTurn(t *testing.T) {
+	for _, tt := range []struct {
+		commands, replies string
+		want              string
+	}{
+		{"SUBSCRIBE a b|SET k v", ">3\r\n+subscribe\r\n+a\r\n:1\r\n>3\r\n+message\r\n+a\r\n+x\r\n>3\r\n+subscribe\r\n+b\r\n:2\r\n+OK\r\n", "SUBSCRIBE >; SET +OK"},
+		{"SUBSCRIBE a|PING|UNSUBSCRIBE|SET k v", "*3\r\n+subscribe\r\n+a\r\n:1\r\n*3\r\n+message\r\n+a\r\n+x\r\n*2\r\n+pong\r\n+\r\n*3\r\n+unsubscribe\r\n+a\r\n:0\r\n+OK\r\n",
+			"SUBSCRIBE *; PING *; UNSUBSCRIBE *; SET +OK"},
+		{"UNSUBSCRIBE|SET k v", ">3\r\n+unsubscribe\r\n+a\r\n:1\r\n>3\r\n+unsubscribe\r\n+b\r\n:0\r\n+OK\r\n", "UNSUBSCRIBE >; SET +OK"},
+		{"SUBSCRIBE|SET k v", "-ERR wrong number\r\n+OK\r\n", "SUBSCRIBE -ERR wrong number; SET +OK"},
+		{"GET k|SET k v", ">2\r\n+invalidate\r\n*1\r\n+k\r\n_\r\n>2\r\n+invalidate\r\n*1\r\n+k\r\n+OK\r\n", "GET _; SET +OK"},
+		{"MULTI|SET k v NX|DEL l|EXEC", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$-1\r\n:1\r\n", "MULTI +OK; SET $; DEL :; EXEC *"},
+		{"MULTI|SET k v|EXEC", "+OK\r\n+QUEUED\r\n*-1\r\n", "MULTI +OK; SET -the transaction was discarded; EXEC *"},
+		{"MULTI|SET k v|DISCARD|SET l v", "+OK\r\n+QUEUED\r\n+OK\r\n+OK\r\n", "MULTI +OK; SET -the transaction was discarded; DISCARD +OK; SET +OK"},
+	} {
+		s := NewStream(&Scripts{})
+		for _, c := range strings.Split(tt.commands, "|") {
+			s.Request([]byte(command(strings.Fields(c)...)), 1)
+		}
+		var got []string
+		for _, c := range s.Reply([]byte(tt.replies), 2) {
+			got = append(got, fmt.Sprintf("%s %c%s", c.Args[0], c.Reply.Kind, c.Reply.Str))
+		}
+		if all := strings.Join(got, "; "); all != tt.want || len(s.Waiting()) > 0 {
+			t.Errorf("%s:\n got %s\nwant %s", tt.commands, all, tt.want)
+		}
+	}
+	s := NewStream(&Scripts{})
+	s.Request([]byte(command("MULTI")+command("SET", "k", "v")+command("GET", "k")), 1)
+	s.Reply([]byte("+OK\r\n+QUEUED\r\n"), 2)
+	if open := s.Waiting(); len(open) != 2 || open[0].Args[0] != "SET" || open[1].Args[0] != "GET" {
+		t.Errorf("without an answer: %v", open)
 	}
 }
 

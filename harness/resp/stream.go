@@ -11,6 +11,7 @@
 package resp
 
 import (
+	"slices"
 	"strings"
 
 	"lockpick/harness/history"
@@ -25,6 +26,7 @@ type Command struct {
 	Again    bool
 	Reply    Value
 	answered bool
+	parts    int // of a reply in several: so many are to come; 0: until nothing is subscribed to
 }
 
 // Stream follows one connection between a client and a node.
@@ -32,6 +34,7 @@ type Stream struct {
 	scripts *Scripts
 	in, out Scanner
 	waiting []*Command
+	queued  []*Command      // of a transaction that is open
 	retry   map[string]bool // scripts that the node did not know
 }
 
@@ -47,7 +50,7 @@ func (s *Stream) Request(b []byte, now int64) []*Command {
 		if len(args) == 0 {
 			continue // to which there is no answer
 		}
-		c := &Command{Args: args, Event: history.Event{Sent: now}}
+		c := &Command{Args: args, Event: history.Event{Sent: now}, parts: len(args) - 1}
 		c.classify(s.scripts)
 		if len(c.Args) > 1 && strings.EqualFold(c.Args[0], "EVAL") && s.retry[c.Args[1]] {
 			c.Again = true
@@ -65,12 +68,17 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 	values, _ := s.out.Feed(b)
 	var out []*Command
 	for _, v := range values {
-		if v.Kind == '>' || len(s.waiting) == 0 { // a push, or an answer to nothing
+		if len(s.waiting) == 0 || !s.waiting[0].answeredBy(v) { // a push, or an answer to nothing
 			continue
 		}
 		c := s.waiting[0]
 		s.waiting = s.waiting[1:]
-		c.Reply, c.Applied, c.answered = v, now, true
+		if v.Kind == '+' && v.Str == "QUEUED" {
+			s.queued = append(s.queued, c)
+			continue
+		}
+		c.answer(v, now)
+		out = append(out, s.executed(c, now)...)
 		if c.unknownScript() {
 			if s.retry == nil {
 				s.retry = map[string]bool{}
@@ -84,8 +92,51 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 	return out
 }
 
+func (c *Command) answer(v Value, now int64) { c.Reply, c.Applied, c.answered = v, now, true }
+
+// executed are the commands that an EXEC or a DISCARD answers besides itself.
+func (s *Stream) executed(by *Command, now int64) (all []*Command) {
+	exec := strings.EqualFold(by.Args[0], "EXEC")
+	if !exec && !strings.EqualFold(by.Args[0], "DISCARD") {
+		return nil
+	}
+	all, s.queued = s.queued, nil
+	for i, c := range all {
+		v := Value{Kind: '-', Str: "the transaction was discarded"}
+		if exec && i < len(by.Reply.Items) {
+			v = by.Reply.Items[i]
+		}
+		c.answer(v, now)
+	}
+	return all
+}
+
+// answeredBy says whether a value answers the command, and is the last one that does. What
+// is pushed is an array in RESP2; and a push in RESP3 answers those who subscribe, for
+// each channel once.
+func (c *Command) answeredBy(v Value) bool {
+	name, first, of := strings.ToLower(c.Args[0]), "", int64(0)
+	if len(v.Items) == 3 {
+		first, of = v.Items[0].Str, v.Items[2].Int
+	}
+	switch {
+	case name == "subscribe" || name == "unsubscribe":
+		if v.Kind == '-' || v.Kind == '+' {
+			return true
+		}
+		if first != name {
+			return false
+		}
+		c.parts--
+		return c.parts == 0 || c.parts < 0 && of == 0
+	case v.Kind == '>':
+		return false
+	}
+	return v.Kind != '*' || first != "message" || name != "ping" && name != "quit"
+}
+
 // Waiting returns the commands that have no reply yet, as when the connection ends.
-func (s *Stream) Waiting() []*Command { return s.waiting }
+func (s *Stream) Waiting() []*Command { return slices.Concat(s.queued, s.waiting) }
 
 func (c *Command) unknownScript() bool {
 	text, isErr := c.Reply.Error()

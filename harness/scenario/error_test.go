@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write what the golden files should say"
 // known is what the suite will pass to Parse.
 var known = Known{
 	Backends:   []string{"sim", "process"},
-	Locks:      []string{"broken", "failover", "redlock", "redsync", "single"},
+	Locks:      []string{"broken", "failover", "redislock", "redlock", "redsync", "rueidis", "single"},
 	Mistakes:   mistakes,
 	Options:    map[string][]lock.Option{"broken": {{Name: "how", Doc: "it breaks", Values: []string{"softly", "loudly"}}}, "redsync": {{Name: "fail-fast", Doc: "fail at the first no", Values: []string{"no", "yes"}}}},
 	Properties: []string{"mutual-exclusion", "lease-linearizable", "resource-safety", "fencing-order", "deadlock-freedom", "fault-tolerance", "bounded-hold"},

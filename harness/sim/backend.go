@@ -99,6 +99,9 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 		c := newCluster(s, seed, rec, owns)
 		c.spare = b.spare
 		c.locks = b.locks
+		if b.locks[s.Lock.Kind].OwnTokens {
+			c.tokens = tokens{}
+		}
 		crash = protect("run scenario", func() { bodyErr = body(context.Background(), c) })
 		c.close()
 		digest = c.digest()

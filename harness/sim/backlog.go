@@ -27,7 +27,7 @@ func (s *server) take(a arrival) {
 	c := a.conn
 	switch {
 	case a.end:
-		c.session = nil
+		c.leave()
 		s.net.record(c.link, c.unanswered())
 		c.retire()
 	case c.session != nil:
@@ -46,6 +46,7 @@ func (s *server) answer(c *conn, out []byte, hangUp bool) {
 		m := &message{payload: out}
 		m.answers = c.stream.Reply(m.payload, s.net.now())
 		m.locks = lockCommand(m.answers)
+		m.content = sum(s.net.tokens.hide(m.payload, m.answers))
 		m.deliver = func() { c.received(m) }
 		c.link.match(m, nemesis.Reply, m.answers)
 		c.down.send(m)
@@ -82,8 +83,18 @@ const (
 // tick is how often a Redis looks whether something is due (hz 10).
 const tick = 100 * time.Millisecond
 
-// flush does what a Redis does before it answers, and then answers.
-func (s *server) flush(answer func()) {
+// flush does what a Redis does before it answers, and then answers, and tells others what
+// they are to be told of it.
+func (s *server) flush(reply func()) {
+	pushed := s.node.Pushed()
+	answer := func() {
+		reply()
+		for _, p := range pushed {
+			if c := find(s.net.conns(nil, s), func(c *conn) bool { return c.session == p.To }); c != nil {
+				s.answer(c, p.Data, false)
+			}
+		}
+	}
 	switch s.node.Flush() {
 	case node.GoOn:
 		answer()
@@ -127,7 +138,7 @@ func (s *server) sync(done func()) {
 
 // lookAgain sees to it that what is due later is done, at a tick of the Redis.
 func (s *server) lookAgain() {
-	if s.looking || s.node == nil || !s.node.Restless() {
+	if s.looking || s.node == nil || !s.node.Restless() && !s.node.Watched() {
 		return
 	}
 	s.looking = true
@@ -140,6 +151,7 @@ func (s *server) lookAgain() {
 	s.net.at(s.slot, next, func() {
 		s.looking = false
 		if s.node != nil && !s.paused && !s.waiting {
+			s.node.Expire()
 			s.flush(func() {})
 		}
 	})

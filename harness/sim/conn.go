@@ -68,6 +68,10 @@ func (c *conn) Write(b []byte) (int, error) {
 	m.deliver = func() { c.link.server.receive(arrival{conn: c, data: m.payload, sent: sent}) }
 	commands := c.stream.Request(m.payload, sent)
 	m.locks = lockCommand(commands)
+	m.content = sum(m.payload)
+	if c.link.server != c.net.resource {
+		m.content = sum(c.net.tokens.note(m.payload, commands))
+	}
 	c.link.match(m, nemesis.Request, commands)
 	c.up.send(m)
 	return len(b), nil
@@ -146,6 +150,14 @@ func (l *link) sendEnds() {
 		c.up.depart(end, l.net.latency(&l.up, end.content))
 	}
 	l.ending = nil
+}
+
+// leave ends what the server knows of the connection.
+func (c *conn) leave() {
+	if c.session != nil {
+		c.session.Close()
+		c.session = nil
+	}
 }
 
 // received takes what the server sent.

@@ -51,7 +51,7 @@ func (r *replica) depart(u *update) {
 	u.waiting = false
 	now := r.net.now()
 	content := uint64(len(r.queue))
-	u.record.Sum(func(s string) { content = mix(content, sum(s)) })
+	u.record.Sum(func(s string) { content = mix(content, sum(r.net.tokens.of(s))) })
 	took := int64(minLatency) + int64(mix(r.net.seed, sum(r.link), uint64(now), content)%uint64(spread))
 	r.last = r.net.at(r.slot, max(now+took, r.last+1), func() { r.arrive(u) })
 	r.digest += mix(uint64(now), uint64(r.last), content)

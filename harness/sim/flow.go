@@ -20,7 +20,7 @@ const (
 type message struct {
 	state   state
 	payload []byte
-	content uint64
+	content uint64          // a hash of it
 	name    uint64          // what is drawn for it is drawn by this
 	locks   bool            // there is a lock command in it
 	paced   bool            // it has its turn where bytes are counted
@@ -41,7 +41,9 @@ type flow struct {
 
 // send puts a message on its way.
 func (f *flow) send(m *message) {
-	m.content = sum(m.payload)
+	if len(m.payload) == 0 {
+		m.content = sum(m.payload)
+	}
 	m.name = f.conn.net.name(f.dir, m.content)
 	f.queue = append(f.queue, m)
 	f.depart(m, latency(m.name)+f.dir.late(m))

@@ -37,7 +37,7 @@ func (w *witness) Spare(f node.Fact) bool {
 func (w *witness) event(f node.Fact) history.Event {
 	s := w.server
 	l := f.Life
-	l.Run = s.runID[:8]
+	l.Run, l.Value, l.Old = s.runID[:8], s.net.tokens.of(l.Value), s.net.tokens.of(l.Old)
 	e := history.Event{T: s.net.now(), Process: s.name, Type: history.Info, Op: history.OpLife, Key: f.Key, Local: f.Now, Wall: true, Life: &l}
 	switch {
 	case l.Command == "":

@@ -35,6 +35,7 @@ type network struct {
 	servers  []*server
 	resource *server                  // the last of them
 	spare    func(history.Event) bool // whether such a fact is not to be; nil: all are
+	tokens   tokens
 }
 
 // name is a hash of the seed, the link and its direction, the instant and the
@@ -83,6 +84,7 @@ func (n *network) digest() uint64 {
 // tell records a fact, unless the run is over.
 func (n *network) tell(e history.Event) {
 	if n.rec != nil {
+		e.Token = n.tokens.of(e.Token)
 		n.rec.Record(e)
 	}
 }

@@ -188,7 +188,8 @@ func (s *server) receive(a arrival) {
 
 // hangUp ends a connection from the server's side.
 func (s *server) hangUp(c *conn, err error) {
-	c.session, c.orphan = nil, false
+	c.leave()
+	c.orphan = false
 	c.down.send(&message{deliver: func() { c.ended(err) }})
 }
 

@@ -14,8 +14,10 @@ import (
 
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/broken"
+	"lockpick/harness/lock/redislock"
 	"lockpick/harness/lock/redlock"
 	"lockpick/harness/lock/redsync"
+	"lockpick/harness/lock/rueidis"
 	"lockpick/harness/lock/single"
 )
 
@@ -27,7 +29,10 @@ var All = map[string]lock.Kind{
 	"failover": {Doc: "the same on a master whose replica may take its place", New: single.New, OneNode: true, Can: most},
 
 	// Libraries as they are published.
-	"redsync": {Doc: "go-redsync/redsync v4", New: redsync.New, OwnTime: true, Can: lock.Powers{Extend: true}},
+	"redsync":   {Doc: "go-redsync/redsync v4", New: redsync.New, OwnTime: true, Can: lock.Powers{Extend: true}, Options: redsync.Own},
+	"redislock": {Doc: "bsm/redislock", New: redislock.New, OwnTime: true, OneNode: true, Can: lock.Powers{Extend: true}},
+	"rueidis": {Doc: "rueidislock of redis/rueidis, which extends by itself and tells of a loss", New: rueidis.New,
+		OwnTime: true, OwnTokens: true, OneNode: true, Options: rueidis.Own},
 }
 
 // What our own kinds can do.

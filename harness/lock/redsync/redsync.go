@@ -31,7 +31,57 @@ import (
 	"lockpick/redlock/redisnode"
 )
 
-var _ lock.Factory = New
+// Options are set-ups of the library and its driver.
+type Options struct {
+	// DriverDefaults: go-redis as it comes. A request goes on for three seconds and is sent four
+	// times, whatever time-out the library gives its context, so that this has no effect.
+	DriverDefaults bool
+	// ContextTimeout: the same with go-redis's ContextTimeoutEnabled.
+	ContextTimeout bool
+	// FailFast: it takes the first answers that make a quorum, either way.
+	FailFast bool
+	// SetNXOnExtend: an extension sets the key anew where it is gone.
+	SetNXOnExtend bool
+}
+
+var (
+	_ lock.Factory = New
+	_ lock.Factory = Defaults
+	_ lock.Factory = ContextTimeout
+	_ lock.Factory = FailFast
+	_ lock.Factory = SetNXOnExtend
+)
+
+// Own is the settings that only this kind has.
+var Own = []lock.Option{
+	{Name: "driver", Doc: "how go-redis is set up: to keep the library's time-outs and ask once, as it comes, or as it comes but with ContextTimeoutEnabled",
+		Values: []string{"bounded", "defaults", "context-timeout"}},
+	{Name: "fail-fast", Doc: "take the first answers that make a quorum, either way", Values: []string{"no", "yes"}},
+	{Name: "set-nx-on-extend", Doc: "an extension sets the key anew where it is gone", Values: []string{"no", "yes"}},
+}
+
+// New returns redsync as the scenario's options set it up.
+func New(env lock.Env) (lock.Lock, error) {
+	own := env.Settings.Options
+	return Options{
+		DriverDefaults: own["driver"] == "defaults" || own["driver"] == "context-timeout", ContextTimeout: own["driver"] == "context-timeout",
+		FailFast: own["fail-fast"] == "yes", SetNXOnExtend: own["set-nx-on-extend"] == "yes",
+	}.New(env)
+}
+
+// Defaults returns it with go-redis's own defaults.
+func Defaults(env lock.Env) (lock.Lock, error) { return Options{DriverDefaults: true}.New(env) }
+
+// ContextTimeout returns it with go-redis's own defaults, but for ContextTimeoutEnabled.
+func ContextTimeout(env lock.Env) (lock.Lock, error) {
+	return Options{DriverDefaults: true, ContextTimeout: true}.New(env)
+}
+
+// FailFast returns it with WithFailFast.
+func FailFast(env lock.Env) (lock.Lock, error) { return Options{FailFast: true}.New(env) }
+
+// SetNXOnExtend returns it with WithSetNXOnExtend.
+func SetNXOnExtend(env lock.Env) (lock.Lock, error) { return Options{SetNXOnExtend: true}.New(env) }
 
 // Where the scenario says nothing: the TTL of the other kinds, and the library's
 // own defaults, which it does not export.
@@ -42,8 +92,22 @@ const (
 	defaultRetryMax = 250 * time.Millisecond
 )
 
+// driver is the options of a node's client. Of go-redis's defaults those are left out that
+// are drawn by dice that nobody can seed, and what only some servers understand.
+func (o Options) driver(addr string) *redis.Options {
+	tuned := redisnode.Options(addr)
+	if !o.DriverDefaults {
+		return tuned
+	}
+	return &redis.Options{
+		Addr: addr, ContextTimeoutEnabled: o.ContextTimeout,
+		MinRetryBackoff: -1, MaxRetryBackoff: -1, PoolSize: tuned.PoolSize,
+		MaintNotificationsConfig: tuned.MaintNotificationsConfig,
+	}
+}
+
 // New returns redsync as one client's lock.
-func New(env lock.Env) (lock.Lock, error) {
+func (o Options) New(env lock.Env) (lock.Lock, error) {
 	s := env.Settings
 	switch {
 	case len(env.Nodes) == 0:
@@ -69,12 +133,12 @@ func New(env lock.Env) (lock.Lock, error) {
 	if s.Tries == 0 {
 		s.Tries = math.MaxInt
 	}
-	l := &library{settings: s, env: env, quorum: len(env.Nodes)/2 + 1}
+	l := &library{options: o, settings: s, env: env, quorum: len(env.Nodes)/2 + 1}
 	var pools []rsredis.Pool
 	for _, n := range env.Nodes {
-		o := redisnode.Options(n.Addr)
-		o.Dialer = env.Dial
-		client := redis.NewClient(o)
+		driver := o.driver(n.Addr)
+		driver.Dialer = env.Dial
+		client := redis.NewClient(driver)
 		l.Clients = append(l.Clients, client)
 		pools = append(pools, goredis.NewPool(client))
 	}
@@ -85,6 +149,7 @@ func New(env lock.Env) (lock.Lock, error) {
 // library is redsync as a lock.Lock.
 type library struct {
 	lock.Clients[*redis.Client]
+	options  Options
 	settings lock.Settings
 	env      lock.Env
 	quorum   int
@@ -99,7 +164,10 @@ func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 	s := l.settings
 	options := []redsync.Option{
 		redsync.WithExpiry(s.TTL), redsync.WithTries(s.Tries), redsync.WithRetryDelayFunc(l.delay), redsync.WithGenValueFunc(l.token),
-		redsync.WithTimeoutFactor(float64(s.Timeout) / float64(s.TTL)),
+		redsync.WithTimeoutFactor(float64(s.Timeout) / float64(s.TTL)), redsync.WithFailFast(l.options.FailFast),
+	}
+	if l.options.SetNXOnExtend {
+		options = append(options, redsync.WithSetNXOnExtend())
 	}
 	if s.Drift > 0 {
 		options = append(options, redsync.WithDriftFactor(s.Drift))

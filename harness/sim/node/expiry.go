@@ -97,6 +97,27 @@ func expireIf(a []string) (allowed func(old, at int64) bool, bad failure) {
 	}, ""
 }
 
+func persist(n *Node, _ *Session, a []string) any {
+	v := n.look(a[1])
+	if v == nil || v.expires == 0 {
+		return int64(0)
+	}
+	n.put(a[1], &value{v.kind, v.words, 0})
+	return int64(1)
+}
+
+// expiryOf is EXPIRETIME and PEXPIRETIME.
+func (k *keyspace) expiryOf(key string, unit int64) any {
+	v := k.look(key)
+	switch {
+	case v == nil:
+		return int64(-2)
+	case v.expires == 0:
+		return int64(-1)
+	}
+	return (v.expires + unit/2) / unit
+}
+
 func (k *keyspace) timeToLive(key string, unit int64) any {
 	v := k.look(key)
 	switch {

@@ -49,8 +49,9 @@ type keyspace struct {
 	teller    Teller    // nil: nobody is told
 	file      *appender // takes note of each change
 
-	doing    string // the command that runs, in small letters; "": none does
-	scripted bool   // a script runs it
+	touch    func(key string, expired bool) // called for each key that changes
+	doing    string                         // the command that runs, in small letters; "": none does
+	scripted bool                           // a script runs it
 }
 
 // ExpiryClock is what the clock by which keys expire shows, in nanoseconds since 1970.
@@ -115,6 +116,7 @@ func (k *keyspace) put(key string, v *value) {
 	}
 	k.keys[key] = v
 	k.file.note(change{key: key, value: v})
+	k.touch(key, false)
 }
 
 func (k *keyspace) drop(key string) { k.end(key, history.KeyDeleted) }
@@ -133,6 +135,9 @@ func (k *keyspace) end(key string, how history.Change) bool {
 	}
 	delete(k.keys, key)
 	k.file.note(change{key: key})
+	if how != history.KeyFlushed { // that is told of all at once
+		k.touch(key, how == history.KeyExpired)
+	}
 	return true
 }
 

@@ -20,6 +20,17 @@ func (n *Node) lacksCommand(s *Session, args []string, words int) {
 	}
 }
 
+// fullName is that of a command with its subcommand, as Redis has it in errors.
+func fullName(args []string) string {
+	name := strings.ToLower(args[0])
+	if len(args) > 1 {
+		if full := name + "|" + strings.ToLower(args[1]); redisCommands[full] {
+			return full
+		}
+	}
+	return name
+}
+
 // In scripts, by what name Redis has it.
 var redisGlobals = wordSet("cjson cmsgpack bit struct coroutine")
 

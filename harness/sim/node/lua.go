@@ -156,7 +156,9 @@ func (in *interpreter) command(l *lua.LState) any {
 		return misconf
 	}
 	in.node.doing, in.node.scripted = name, true
-	return c.run(in.node, in.session, args)
+	reply := c.run(in.node, in.session, args)
+	in.node.remember(in.session, c, args)
+	return reply
 }
 
 // number writes a number as Redis writes a script's argument.

@@ -9,9 +9,8 @@
 // It speaks RESP2 and RESP3 and knows the commands that lock libraries send,
 // with the error texts of Redis 7.0. Deliberately missing: goroutines, sockets,
 // active expiry (a key that has expired is gone when somebody looks, or at a
-// Sweep), rewriting of the append-only file, sets,
-// sorted sets, streams, transactions, pub/sub, more than one database, and a
-// limit on a script's running time.
+// Sweep), rewriting of the append-only file, sets, sorted sets, streams, patterns of
+// channels, more than one database, and a limit on a script's running time.
 package node
 
 import (
@@ -43,19 +42,27 @@ type Node struct {
 	config Config
 	keyspace
 	appender
+	trackers
 	commands map[string]command
 	scripts  map[string]*loaded // by SHA-1
 	lua      *interpreter
-	sessions int64
-	own      Session // of Do
+	sessions int64                         // so far
+	open     map[int64]*Session            // by number
+	own      Session                       // of Do
+	current  *Session                      // whose command runs; nil: none does
+	watchers map[string]map[*Session]bool  // by key
+	channels map[string]map[int64]*Session // by name, who listens
+	pushed   []*Session                    // who is to be sent something
 }
 
 // New starts a node with what its disk kept.
 func New(c Config) *Node {
-	n := &Node{config: c, commands: commands(), scripts: map[string]*loaded{}}
+	n := &Node{config: c, commands: commands(), scripts: map[string]*loaded{}, open: map[int64]*Session{},
+		watchers: map[string]map[*Session]bool{}, channels: map[string]map[int64]*Session{},
+		trackers: trackers{table: map[string]map[int64]*Session{}, changed: map[string]map[string]*Session{}}}
 	n.own.node = n
 	n.appender = appender{disk: c.Disk, clock: c.Clock, replicate: c.Replicate}
-	n.keyspace = keyspace{keys: map[string]*value{}, clock: c.Clock, monotonic: c.Monotonic, teller: c.Teller, file: &n.appender}
+	n.keyspace = keyspace{keys: map[string]*value{}, clock: c.Clock, monotonic: c.Monotonic, teller: c.Teller, file: &n.appender, touch: n.touched}
 	n.readFile()
 	return n
 }
@@ -108,12 +115,23 @@ type Session struct {
 	quit  bool
 	in    resp.Scanner
 	out   []byte
+
+	multi     *transaction    // nil: none is open
+	transacts bool            // its transaction is executed
+	watches   []string        // keys, for its next transaction
+	changed   bool            // one of them has
+	channels  map[string]bool // that it listens to
+	tracking  *tracking       // nil: it doesn't track
+	caching   bool            // CLIENT CACHING was said for the command that comes
+	pushed    []byte          // to be sent out of turn
 }
 
 // Open makes a session.
 func (n *Node) Open() *Session {
 	n.sessions++
-	return &Session{node: n, id: n.sessions}
+	s := &Session{node: n, id: n.sessions}
+	n.open[s.id] = s
+	return s
 }
 
 // Feed takes the next bytes of the connection and returns the replies to the
@@ -122,12 +140,16 @@ func (n *Node) Open() *Session {
 func (s *Session) Feed(b []byte) (replies []byte, hangUp bool) {
 	s.out = s.out[:0]
 	commands, err := s.in.Commands(b)
+	s.node.current = s
 	for _, args := range commands {
 		if len(args) > 0 && !s.quit {
 			v := s.node.exec(s, args)
 			s.out = appendReply(s.out, v, s.resp3)
+			s.node.settle(s)
 		}
 	}
+	s.node.broadcast()
+	s.node.current = nil
 	if err != nil && !s.quit {
 		s.out = appendReply(s.out, failure("ERR Protocol error: "+err.Error()), s.resp3)
 		return s.out, true
@@ -135,26 +157,45 @@ func (s *Session) Feed(b []byte) (replies []byte, hangUp bool) {
 	return s.out, s.quit
 }
 
-// exec runs one command; args has at least its name.
+// exec runs one command, or queues it; args has at least its name.
 func (n *Node) exec(s *Session, args []string) any {
 	name := strings.ToLower(args[0])
 	c, ok := n.commands[name]
-	if !ok {
+	bad := failure("")
+	switch {
+	case !ok:
 		n.lacksCommand(s, args, 1)
-		return unknownCommand(args)
+		bad = unknownCommand(args)
+	case !c.takes(len(args)):
+		bad = wrongNumber(name)
+	case n.appender.failed && (c.writes || name == "ping"):
+		bad = misconf
+	case s.listens() && !s.resp3 && !c.heard:
+		bad = failure("ERR Can't execute '" + fullName(args) + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
 	}
-	if !c.takes(len(args)) {
-		return wrongNumber(name)
+	if bad != "" {
+		s.spoil()
+		return bad
 	}
-	if n.appender.failed && (c.writes || strings.EqualFold(args[0], "ping")) {
-		return misconf
+	if s.multi != nil && !c.atOnce {
+		s.multi.queue = append(s.multi.queue, args)
+		return status("QUEUED")
 	}
+	reply := n.run(s, name, c, args)
+	if s.multi == nil && name != "client" {
+		s.caching = false
+	}
+	n.commit()
+	return reply
+}
+
+func (n *Node) run(s *Session, name string, c command, args []string) any {
 	n.doing = name
 	reply := c.run(n, s, args)
 	n.doing, n.scripted = "", false
 	if bad, failed := reply.(failure); failed && len(args) > 1 && bad == unknownSubcommand(args) {
 		n.lacksCommand(s, args, 2)
 	}
-	n.commit()
+	n.remember(s, c, args)
 	return reply
 }

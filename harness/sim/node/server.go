@@ -19,7 +19,10 @@ func clockTime(n *Node, _ *Session, _ []string) any {
 	return []any{strconv.FormatInt(now/1e9, 10), strconv.FormatInt(now%1e9/1e3, 10)}
 }
 
-func ping(_ *Node, _ *Session, a []string) any {
+func ping(_ *Node, s *Session, a []string) any {
+	if len(a) <= 2 && s.listens() && !s.resp3 {
+		return []any{"pong", strings.Join(a[1:], "")}
+	}
 	switch len(a) {
 	case 1:
 		return status("PONG")
@@ -38,6 +41,7 @@ func flushAll(n *Node, _ *Session, a []string) any {
 	if len(a) > 2 || len(a) == 2 && !syncWord(a[1]) {
 		return syntax
 	}
+	n.flushed()
 	if n.teller == nil {
 		clear(n.keys)
 		n.note(change{all: true})

@@ -72,19 +72,27 @@ func selectDB(n *Node, s *Session, a []string) any {
 }
 
 // client also takes SETINFO, which Redis knows since 7.2: libraries send it unasked.
-func client(_ *Node, s *Session, a []string) any {
-	want := map[string]int{"ID": 2, "GETNAME": 2, "SETNAME": 3, "SETINFO": 4}
+func client(n *Node, s *Session, a []string) any {
+	want := map[string]int{"ID": 2, "GETNAME": 2, "SETNAME": 3, "SETINFO": 4, "TRACKING": -3, "CACHING": 3, "GETREDIR": 2, "TRACKINGINFO": 2}
 	sub := strings.ToUpper(a[1])
 	words, known := want[sub]
 	if !known {
 		return unknownSubcommand(a)
 	}
-	if len(a) != words {
+	if !(command{arity: words}).takes(len(a)) {
 		return wrongNumber("client|" + strings.ToLower(sub))
 	}
 	switch sub {
 	case "ID":
 		return s.id
+	case "TRACKING":
+		return clientTracking(n, s, a)
+	case "CACHING":
+		return clientCaching(s, a)
+	case "GETREDIR":
+		return redirection(s)
+	case "TRACKINGINFO":
+		return trackingInfo(s)
 	case "GETNAME":
 		if s.name == "" {
 			return nil

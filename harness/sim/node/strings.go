@@ -76,20 +76,25 @@ func (n *Node) setOptions(a []string) (o setOptions, bad failure) {
 	if until == "" {
 		return o, ""
 	}
+	o.expires, bad = n.until("set", until, when)
+	return o, bad
+}
+
+// until is when a key expires, by EX, PX, EXAT or PXAT and the number that follows it.
+func (k *keyspace) until(command, word, when string) (ms int64, bad failure) {
 	t, isInt := integer(when)
 	if !isInt {
-		return o, notInteger
+		return 0, notInteger
 	}
 	unit := int64(1)
-	if until[0] == 'E' {
+	if word[0] == 'E' {
 		unit = 1000
 	}
-	at, fits := n.instant(t, unit, strings.HasSuffix(until, "AT"))
+	at, fits := k.instant(t, unit, strings.HasSuffix(word, "AT"))
 	if t <= 0 || !fits {
-		return o, badExpiry("set")
+		return 0, badExpiry(command)
 	}
-	o.expires = at
-	return o, ""
+	return at, ""
 }
 
 // instant is the absolute expiry, in milliseconds, that a command asks for with t units.

@@ -9,10 +9,14 @@ import (
 
 // Replies besides int64, string, []any and nil.
 type (
-	status   string // +OK
-	failure  string // -ERR …
-	verbatim string // a text for people
-	pairs    []any  // a map in RESP3, an array before
+	status   string   // +OK
+	failure  string   // -ERR …
+	verbatim string   // a text for people
+	pairs    []any    // a map in RESP3, an array before
+	push     []any    // out of turn in RESP3, an array before
+	several  []any    // one after the other
+	nothing  struct{} // no array
+	distinct []any    // a set in RESP3, an array before
 )
 
 func appendReply(out []byte, v any, resp3 bool) []byte {
@@ -36,14 +40,33 @@ func appendReply(out []byte, v any, resp3 bool) []byte {
 		}
 		return appendBulk(out, '$', string(v))
 	case []any:
-		return appendItems(appendCount(out, '*', int64(len(v))), v, resp3)
+		return appendAs(out, '*', v, resp3)
 	case pairs:
 		if resp3 {
 			return appendItems(appendCount(out, '%', int64(len(v)/2)), v, resp3)
 		}
 		return appendItems(appendCount(out, '*', int64(len(v))), v, resp3)
+	case push:
+		return appendAs(out, '>', v, resp3)
+	case distinct:
+		return appendAs(out, '~', v, resp3)
+	case several:
+		return appendItems(out, v, resp3)
+	case nothing:
+		if resp3 {
+			return append(out, "_\r\n"...)
+		}
+		return append(out, "*-1\r\n"...)
 	}
 	panic(fmt.Sprintf("a reply of type %T", v))
+}
+
+// appendAs writes items as what RESP3 has for them, and as an array before.
+func appendAs(out []byte, kind byte, items []any, resp3 bool) []byte {
+	if !resp3 {
+		kind = '*'
+	}
+	return appendItems(appendCount(out, kind, int64(len(items))), items, resp3)
 }
 
 func appendLine(out []byte, kind byte, s string) []byte {
@@ -84,6 +107,14 @@ func plain(v any) (any, error) {
 		return string(v), nil
 	case pairs:
 		return plain([]any(v))
+	case push:
+		return plain([]any(v))
+	case distinct:
+		return plain([]any(v))
+	case several:
+		return plain([]any(v))
+	case nothing:
+		return nil, nil
 	case []any:
 		out := make([]any, len(v))
 		for i, item := range v {

@@ -1,0 +1,56 @@
+package conformance
+
+import (
+	"net"
+	"time"
+
+	"lockpick/harness/resp"
+)
+
+// patience is how long a connection to a server that really runs waits for a value.
+const patience = 5 * time.Second
+
+// tcp is a connection to a server in another process, or another goroutine.
+type tcp struct {
+	conn   net.Conn
+	in     resp.Scanner
+	values []resp.Value
+}
+
+var _ Line = (*tcp)(nil)
+
+func dialTCP(addr string) (Line, error) {
+	conn, err := net.DialTimeout("tcp", addr, patience)
+	if err != nil {
+		return nil, err
+	}
+	return &tcp{conn: conn}, nil
+}
+
+func (t *tcp) Send(words []string) error {
+	_, err := t.conn.Write(resp.Append(nil, words...))
+	return err
+}
+
+func (t *tcp) Next() (resp.Value, error) {
+	buf := make([]byte, 4096)
+	for len(t.values) == 0 {
+		if err := t.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			return resp.Value{}, err
+		}
+		n, err := t.conn.Read(buf)
+		if err != nil {
+			return resp.Value{}, err
+		}
+		values, err := t.in.Feed(buf[:n])
+		if err != nil {
+			return resp.Value{}, err
+		}
+		t.values = append(t.values, values...)
+	}
+	next := t.values[0]
+	t.values = t.values[1:]
+	return next, nil
+}
+
+func (t *tcp) Close() error { return t.conn.Close() }

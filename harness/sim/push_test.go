@@ -1,0 +1,96 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/client"
+)
+
+// What a node pushes travels as all that it sends: it takes its time, waits at a cut and for
+// the disk, comes in order, and no run differs from another.
+func TestPushesTravel(t *testing.T) {
+	const invalid = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"
+	run := func(persistence string) (string, uint64) {
+		var told []string
+		s := topology(2, 1)
+		s.Topology.Persistence = persistence
+		_, _, digest := simulate(t, s, 1, func(c *cluster) error {
+			return c.alone(func(ctx context.Context, e client.Env) error {
+				conn, err := e.Dial(ctx, "tcp", c.addr("n1"))
+				if err != nil {
+					return err
+				}
+				defer conn.Close()
+				hear := func(what string, want string, after, atMost time.Duration) {
+					began := e.True()
+					text, err := listen(conn, 2*time.Second)
+					took := e.True() - began
+					told = append(told, fmt.Sprintf("%s: %v %q %v", what, took, text, err))
+					if text != want || want != "" && (took < after || took > atMost) {
+						t.Errorf("%s: %q after %v, want %q after %v to %v", what, text, took, want, after, atMost)
+					}
+				}
+				fmt.Fprint(conn, "HELLO 3\r\n")
+				listen(conn, time.Second)
+				fmt.Fprint(conn, "CLIENT TRACKING ON\r\nGET k\r\n")
+				hear("replies", "+OK\r\n_\r\n", 2*minLatency, 10*time.Millisecond)
+				c.do(t, "n1", "SET", "k", "v", "PX", "1000")
+				hear("another's write", invalid, minLatency, 5*time.Millisecond)
+				fmt.Fprint(conn, "GET k\r\n")
+				hear("a reply", "$1\r\nv\r\n", 2*minLatency, 10*time.Millisecond)
+				hear("the expiry, at the next tick", invalid, 900*time.Millisecond, 1110*time.Millisecond)
+				fmt.Fprint(conn, "GET k\r\nSUBSCRIBE c\r\n")
+				hear("replies", "_\r\n>3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n", 2*minLatency, 10*time.Millisecond)
+				if _, err := c.Cut("c1-n1", "hold", ""); err != nil {
+					return err
+				}
+				c.do(t, "n1", "SET", "k", "w")
+				<-e.After(10 * time.Millisecond) // the disk takes its time
+				c.do(t, "n1", "PUBLISH", "c", "x")
+				hear("through a cut", "", 0, 0)
+				if _, err := c.Mend("c1-n1"); err != nil {
+					return err
+				}
+				hear("once it is mended", invalid+">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nx\r\n", minLatency, 5*time.Millisecond)
+				conn.Close()
+				<-e.After(100 * time.Millisecond)
+				if n := c.do(t, "n1", "PUBLISH", "c", "x"); n != int64(0) {
+					t.Errorf("%v hear what is published, and nobody is connected", n)
+				}
+				return nil
+			})
+		})
+		return strings.Join(told, "\n"), digest
+	}
+	for _, persistence := range []string{"none", "always"} {
+		told, digest := run(persistence)
+		for range 3 {
+			if again, d := run(persistence); again != told || d != digest {
+				t.Errorf("the same run twice:\n%s\n%x\n%s\n%x", told, digest, again, d)
+			}
+		}
+	}
+}
+
+// listen reads until nothing more comes for some milliseconds.
+func listen(conn net.Conn, patience time.Duration) (string, error) {
+	all, buf := "", make([]byte, 1024)
+	for {
+		conn.SetReadDeadline(time.Now().Add(patience))
+		n, err := conn.Read(buf)
+		if all += string(buf[:n]); err != nil {
+			if all != "" && errors.Is(err, os.ErrDeadlineExceeded) {
+				err = nil
+			}
+			return all, err
+		}
+		patience = 3 * time.Millisecond
+	}
+}
