@@ -64,6 +64,7 @@ func RunUntil(ctx context.Context, b Backend, s scenario.Scenario, seed uint64, 
 		defer cancel()
 		e = newEngine(s, seed, c, rec, until)
 		rec.Watch(e.see)
+		rec.Rename(s.Lock.Prefix, s.KeyNames())
 		params := paramsOf(s, seed, b.Name(), c)
 		e.rec.add(history.Event{Process: history.Harness, Type: history.Begin, Op: history.OpRun, Params: &params})
 		return e.run(ctx)

@@ -21,8 +21,11 @@ import (
 
 // known is what a scenario may name.
 func known() scenario.Known {
-	k := scenario.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers(), Backends: backendNames, Options: map[string][]lock.Option{}}
+	k := scenario.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers(), Backends: backendNames, Options: map[string][]lock.Option{}, Prefixes: map[string]string{}}
 	for name, kind := range kinds.All {
+		if kind.Prefix != "" {
+			k.Prefixes[name] = kind.Prefix
+		}
 		if len(kind.Options) > 0 {
 			k.Options[name] = kind.Options
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"lockpick/harness/history"
+	"lockpick/harness/lock"
 )
 
 // loss is what a lock tells its holder of, unasked. Nil is that of a lock that doesn't.
@@ -15,7 +16,12 @@ type loss struct {
 }
 
 // listen waits for the lock's word until it is given back, and records it when it comes.
-func (c *section) listen(ctx context.Context, lost <-chan struct{}) *loss {
+func (c *section) listen(ctx context.Context) {
+	h, tells := c.handle.(lock.Loser)
+	if !tells {
+		return
+	}
+	lost := h.Lost()
 	l := &loss{stop: make(chan struct{}), done: make(chan struct{})}
 	l.known, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
@@ -28,7 +34,7 @@ func (c *section) listen(ctx context.Context, lost <-chan struct{}) *loss {
 		case <-ctx.Done():
 		}
 	}()
-	return l
+	c.loss = l
 }
 
 // heeded is a context that ends with the lock, for a client that looks.

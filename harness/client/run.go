@@ -110,6 +110,7 @@ func (p *program) cycle(ctx, begin context.Context, n int) error {
 	if _, ok := c.handle.(lock.Extender); p.s.Extend > 0 && !ok {
 		return ErrNoExtends
 	}
+	c.listen(ctx)
 	p.at(AfterAcquire)
 	c.work(ctx, p.s.Hold.Draw(Random(p.s.Seed, p.s.Name, "hold", strconv.Itoa(n))))
 	p.at(BeforeRelease)

@@ -46,9 +46,6 @@ func (c *section) acquire(ctx context.Context) bool {
 	}
 	e.Token, e.Fence = c.token, c.fence
 	c.emit(e)
-	if l, ok := h.(lock.Loser); ok {
-		c.loss = c.listen(ctx, l.Lost())
-	}
 	return true
 }
 

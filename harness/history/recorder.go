@@ -15,6 +15,7 @@ type Recorder struct {
 	err   error
 	line  []byte // the last one, to be written over
 	watch []func(Event)
+	names map[string]string // of locks, by their keys, where these differ
 }
 
 // NewRecorder returns a recorder that writes to w, one Write for each event.
@@ -28,6 +29,20 @@ func (r *Recorder) Watch(f func(Event)) {
 	r.watch = append(r.watch, f)
 }
 
+// Rename has each lock called by its name where its nodes and links tell of its key, which has
+// a prefix.
+func (r *Recorder) Rename(prefix string, locks []string) {
+	if prefix == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.names = map[string]string{}
+	for _, name := range locks {
+		r.names[prefix+name] = name
+	}
+}
+
 // Record numbers e and writes it. A write error is kept for Err, so that those
 // who observe facts need not handle it.
 func (r *Recorder) Record(e Event) {
@@ -35,6 +50,9 @@ func (r *Recorder) Record(e Event) {
 	defer r.mu.Unlock()
 	r.n++
 	e.N = r.n
+	if name, ok := r.names[e.Key]; ok {
+		e.Key = name
+	}
 	e = e.readable()
 	line, err := appendLine(r.line[:0], &e)
 	if err == nil {

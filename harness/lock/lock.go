@@ -30,6 +30,8 @@ type Kind struct {
 	// timers and deadlines of contexts. Only a backend that turns that clock can give it a wrong
 	// one. As it never reads Env.Now, it never comes to the point during-acquire.
 	OwnTime bool
+	// Prefix is what it puts before a lock's name to make a key of it.
+	Prefix string
 	// OwnTokens: it draws the values of its keys from a source that nobody can seed. In what the
 	// simulation records, numbers stand in their place.
 	OwnTokens bool
@@ -111,6 +113,7 @@ type Settings struct {
 	Extends  int           `json:"extends,omitempty"` // most extensions of one hold
 	// Options are those of the kind, by name. What isn't there has its default.
 	Options map[string]string `json:"options,omitempty"`
+	Prefix  string            `json:"prefix,omitempty"` // the kind's
 }
 
 // Lock is a lock as one client has it.

@@ -10,8 +10,10 @@ import (
 )
 
 // checkWhole looks at what no single key can show: whether the parts of a scenario
-// fit together. It also fills in the mode of a fault that has a default.
+// fit together. It also fills in the mode of a fault that has a default, and what follows from
+// the kind of lock.
 func checkWhole(s *Scenario, k Known) error {
+	s.Lock.Prefix = k.Prefixes[s.Lock.Kind]
 	if s.Lock.Kind == brokenLock && s.Lock.Mistake == "" {
 		return badAt("lock.kind", suggest("", "add mistake: and one of these", k.Mistakes), "the lock kind broken needs a mistake")
 	}

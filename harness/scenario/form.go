@@ -18,6 +18,7 @@ import (
 type Known struct {
 	Locks      []string                 // kinds of locks
 	Options    map[string][]lock.Option // of each kind that has some
+	Prefixes   map[string]string        // of the keys of each kind that has one
 	Mistakes   []string                 // of the lock kind broken
 	Properties []string                 // that can be expected
 	Causes     []string                 // causes and classes of a violation

@@ -42,7 +42,7 @@ func (s Scenario) With(name string, k lock.Kind) (Scenario, error) {
 	case k.OwnTime && slices.ContainsFunc(s.Plan, duringAcquire):
 		return s, fmt.Errorf("this lock never comes to the point %s", client.DuringAcquire)
 	}
-	s.Lock.Kind = name
+	s.Lock.Kind, s.Lock.Prefix = name, k.Prefix
 	if !k.Can.Sequential {
 		s.Lock.Ask = ""
 	}

@@ -61,6 +61,9 @@ func Caching(env lock.Env) (lock.Lock, error) { return Options{Caching: true, No
 // Looping returns it with client-side caching and without NOLOOP, which is its default.
 func Looping(env lock.Env) (lock.Lock, error) { return Options{Caching: true}.New(env) }
 
+// Prefix is what the library makes a key of a lock's name by, with KeyMajority 1.
+const Prefix = "rueidislock:0:"
+
 // defaultTTL is that of the other kinds; the library's own is 5 s.
 const defaultTTL = 10 * time.Second
 
