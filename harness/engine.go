@@ -39,7 +39,7 @@ func newEngine(s scenario.Scenario, seed uint64, c Cluster, to *history.Recorder
 	e.triggers = &triggers{s: s, cluster: c, faults: e.faults, again: again{c, e.faults, dice(seed), e.clients.hasEnded}, points: map[string][]int{}}
 	e.clients.atPoint = e.triggers.atPoint
 	e.stalls = &stalls{cluster: c, rec: e.rec, queues: e.faults.queues}
-	e.stopping = &stopping{until: until, cluster: c, rec: e.rec, nodes: s.NodeNames(), running: e.clients.left, quit: e.faults.queues.close, halted: make(chan struct{})}
+	e.stopping = &stopping{until: until, cluster: c, rec: e.rec, nodes: s.NodeNames(), prefix: s.Lock.Prefix, running: e.clients.left, quit: e.faults.queues.close, halted: make(chan struct{})}
 	return e
 }
 

@@ -29,6 +29,7 @@ type stopping struct {
 	cluster Cluster
 	rec     record
 	nodes   []string
+	prefix  string // of keys
 	running func() bool
 	quit    func()
 	halted  chan struct{} // closed when the run is to end where it stands
@@ -71,7 +72,7 @@ func (s *stopping) halt(key string, since time.Duration) {
 	at := max(s.cluster.Now(), since)
 	var keys []history.Event
 	if key != "" {
-		keys = readKeys(s.cluster, s.nodes, key)
+		keys = readKeys(s.cluster, s.nodes, s.prefix, key)
 	}
 	s.quit()
 	s.rec.add(history.Event{T: int64(at), Process: history.Harness, Type: history.Info, Op: history.OpStop, Key: key, Cause: s.reason()})
@@ -86,13 +87,13 @@ const readKey = "return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])
 
 // readKeys reads a lock's key on every node, past all links. One that doesn't
 // answer must not keep the others waiting.
-func readKeys(c Cluster, nodes []string, key string) []history.Event {
+func readKeys(c Cluster, nodes []string, prefix, key string) []history.Event {
 	events := make([]history.Event, len(nodes))
 	var all sync.WaitGroup
 	for i, node := range nodes {
 		all.Go(func() {
 			ev := history.Event{Process: history.Harness, Op: history.OpKey, Key: key, Node: node}
-			reply, err := c.Node(context.Background(), node, "EVAL", readKey, "1", key)
+			reply, err := c.Node(context.Background(), node, "EVAL", readKey, "1", prefix+key)
 			ev.Type, ev.Token, ev.TTL = stands(reply)
 			if err != nil {
 				ev.Type, ev.Cause = history.Info, err.Error()

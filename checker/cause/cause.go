@@ -7,7 +7,7 @@
 //
 //	a session's keys are on fewer nodes than a quorum          never-set
 //	it got less time than the TTL, for a wrong clock           expired-early; both clocks: clocks-disagree
-//	the second came when its time was over                     given-shorter, granted-late, client-clock
+//	the second came when its time was over                     told-late, given-shorter, granted-late, client-clock
 //	deleted by a client, by a stranger / by lockpick           deleted-by-other / deleted-by-harness
 //	gone with all others / for want of memory                  flushed / evicted
 //	not there, or an older one, after a failover               failed-over
@@ -48,7 +48,7 @@ type Explanation struct {
 
 // strength orders causes that explain as many nodes as each other.
 var strength = []string{verdict.RestartedAndForgot, verdict.LostUnsynced, verdict.FailedOver, verdict.DeletedByOther, verdict.DeletedByHarness,
-	verdict.Flushed, verdict.Evicted, verdict.ClientClock, verdict.GrantedLate, verdict.GivenShorter, verdict.ClocksDisagree, verdict.ExpiredEarly,
+	verdict.Flushed, verdict.Evicted, verdict.ClientClock, verdict.ToldLate, verdict.GrantedLate, verdict.GivenShorter, verdict.ClocksDisagree, verdict.ExpiredEarly,
 	verdict.Overwritten, verdict.Unexplained}
 
 // Explain finds the cause of two sessions' overlap. Any two quorums share a node, so

@@ -127,7 +127,12 @@ func outlived(r *facts.Facts, x losing) {
 	first := x.first
 	lived := given(x.vote)
 	key := fmt.Sprintf("%s's key on %s lived its %s, to %s", first.Client(), x.Node, facts.Seconds(lived), facts.Seconds(x.due))
-	switch claimed := facts.Deadline(first.Acquire.Return); {
+	claimed := facts.Deadline(first.Acquire.Return)
+	lost := r.Lost(first)
+	switch {
+	case lost != nil && lost.T == claimed && lost.T > x.due:
+		x.Cause, x.Text = verdict.ToldLate, key+fmt.Sprintf(", and %s was told of its loss at %s", first.Client(), facts.Seconds(lost.T))
+		x.Steps = hit(r, first.Client(), x.due, lost.T)
 	case clockLost(r, first):
 		x.Cause, x.Text = verdict.ClientClock, key+fmt.Sprintf(", but %s's clock fell behind", first.Client())
 		x.Steps = turned(r, first.Client(), first.Acquire.Call.T, x.other.Put.T)

@@ -16,6 +16,7 @@ const (
 // two sessions had set first, on a node that granted both.
 const (
 	ExpiredEarly       = "expired-early"        // it lapsed before its TTL was over: the node's clock
+	ToldLate           = "told-late"            // it lived its TTL, and the session's lock told it of the loss only later
 	GrantedLate        = "granted-late"         // it lapsed, another was granted, and only then did the acquire return
 	RestartedAndForgot = "restarted-and-forgot" // the node was killed and came back without it
 	LostUnsynced       = "lost-unsynced"        // the node lost its power before it had synced it
@@ -79,7 +80,7 @@ const (
 // mutual-exclusion violation, the ways of no lease lock, the classes of harm and
 // the kinds of the properties that have their own.
 func Causes() []string {
-	return []string{ExpiredEarly, GrantedLate, RestartedAndForgot, LostUnsynced, FailedOver, DeletedByOther, Overwritten, NeverSet,
+	return []string{ExpiredEarly, ToldLate, GrantedLate, RestartedAndForgot, LostUnsynced, FailedOver, DeletedByOther, Overwritten, NeverSet,
 		GivenShorter, ClientClock, DeletedByHarness, Flushed, Evicted, ClocksDisagree, Unexplained,
 		Overlap, Buried, Phantom, DoubleRelease, HeldAfter, LostEarly,
 		LockBroken, Overrun, FenceBroken,

@@ -111,6 +111,7 @@ type session struct {
 	begin, until int64 // of all windows; of one that had none, both are the acquire's return
 	deadline     int64 // when it stops believing if nothing else ends it; never: no deadline
 	ended        string
+	promised     int64 // the deadline that it was granted with; never: none
 }
 
 // What ends a client's belief.
@@ -118,6 +119,7 @@ const (
 	byDeadline = "deadline"
 	byRelease  = "release"
 	byDeath    = "death"
+	byWord     = "word"   // of the lock, unasked, that it is lost
 	byAnswer   = "answer" // that it does not hold the lock
 	byNothing  = ""
 )
@@ -135,7 +137,10 @@ func (f *course) session(x *facts.Session) {
 	s.windows = slices.Collect(f.Windows(x))
 	switch {
 	case s.Granted():
-		s.begin, s.deadline = x.Ended, x.Until
+		s.begin, s.deadline, s.promised = x.Ended, x.Until, x.Until
+		if e := f.Lost(x); e != nil && e.T == x.Until { // nobody knew that beforehand
+			s.promised = never
+		}
 	case len(s.windows) > 0: // by an extension
 		s.begin, s.deadline = s.windows[0].From, facts.Nothing
 	default:
@@ -160,6 +165,8 @@ func (f *course) end(s *session, w *facts.Window) {
 	switch {
 	case how == facts.Released:
 		s.ended = byRelease
+	case how == facts.Lost:
+		s.ended = byWord
 	case how == facts.NotHeld:
 		s.ended = byAnswer
 	case how == facts.Still && gone && at == w.To || how == facts.Died:

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"lockpick/harness/history/facts"
 	"lockpick/reports/words"
 )
 
@@ -49,7 +48,7 @@ func (g grant) minority() bool { return len(g.votes) > 0 && len(g.votes) < g.quo
 func (g grant) detail() (detail string, bad bool) {
 	s := g.s
 	detail = fmt.Sprintf("%s holds %s", short(s.Client()), short(s.Key()))
-	switch until := facts.Deadline(s.Acquire.Return); {
+	switch until := s.promised; {
 	case until == never:
 		detail += ", no deadline"
 	case until <= s.begin:
@@ -73,7 +72,7 @@ func (g grant) detail() (detail string, bad bool) {
 func (g grant) words() string {
 	ok := g.s.Acquire.Return
 	text := fmt.Sprintf("acquired %s at %s", short(g.s.Key()), words.Seconds(ok.T))
-	if until := facts.Deadline(ok); until != never {
+	if until := g.s.promised; until != never {
 		text += fmt.Sprintf(" with %s left", words.Span(max(0, minus(until, g.s.begin))))
 	}
 	if n := len(g.votes); n > 0 {

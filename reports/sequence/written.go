@@ -68,6 +68,8 @@ func (s *session) lateness() string {
 		return "its release"
 	case byDeath:
 		return "its death"
+	case byWord:
+		return "it was told of its loss"
 	}
 	return "its lease ended"
 }

@@ -171,6 +171,10 @@ func (f *Facts) Beliefs() []Belief {
 	return all
 }
 
+// Lost is when the lock told the client, unasked, that it had lost the session's hold, the
+// first time; nil: it did not.
+func (f *Facts) Lost(s *Session) *history.Event { return f.lost[s] }
+
 // Closing is what ended a window, and the event that says so; nil: none does.
 func (f *Facts) Closing(w Window) (*history.Event, Ending) {
 	switch e := w.Closes; {

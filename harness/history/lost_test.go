@@ -1,0 +1,28 @@
+package history
+
+import "testing"
+
+// A promise ends with the loss that its client is told of next.
+func TestCameTrueOfLosses(t *testing.T) {
+	at := func(t int64, typ Type, op string, until int64) Event {
+		return Event{T: t, Process: "c1", Session: "c1/1", Type: typ, Op: op, ValidUntil: until}
+	}
+	other := at(20, OK, OpAcquire, 90)
+	other.Session = "c1/2"
+	events := []Event{
+		at(10, OK, OpAcquire, 0), at(12, OK, OpExtend, 0), other, at(30, OK, OpExtend, 80), at(35, Info, OpExtend, 85),
+		at(40, Info, OpLost, 0), at(40, OK, OpExtend, 95), at(60, Info, OpLost, 0), at(61, OK, OpExtend, 99),
+	}
+	want := []int64{40, 0, 90, 40, 85, 0, 60, 0, 99}
+	for i, e := range CameTrue(events) {
+		if e.ValidUntil != want[i] {
+			t.Errorf("event %d is valid until %d, want %d", i, e.ValidUntil, want[i])
+		}
+	}
+	if events[0].ValidUntil != 0 || events[3].ValidUntil != 80 {
+		t.Error("the events themselves were changed")
+	}
+	if plain := events[:5]; &CameTrue(plain)[0] != &plain[0] {
+		t.Error("without a loss they are copied")
+	}
+}
