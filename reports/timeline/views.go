@@ -37,7 +37,7 @@ func (b *builder) views(v checker.Verdict) {
 			unlisted = append(unlisted, fmt.Sprintf("%s of %s", words.Grouped(n), short(r.Property)))
 		}
 	}
-	slices.SortStableFunc(all, func(x, y View) int { return cmp.Compare(x.From, y.From) })
+	slices.SortStableFunc(all, func(x, y View) int { return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.To, y.To)) })
 	if len(all) > mostViews {
 		seen := 0
 		all = slices.DeleteFunc(all, func(x View) bool { seen++; return seen > mostViews && !x.shown })
