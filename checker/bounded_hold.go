@@ -49,6 +49,19 @@ func boundedHold(r *facts.Facts) Result {
 	return res
 }
 
+// longHolds is each hold that was past a limit.
+func longHolds(r *facts.Facts) (all []verdict.Incident) {
+	for s := range r.Sessions() {
+		if !s.Granted() {
+			continue
+		}
+		if h := holdUnder(r, s); h.cause != "" {
+			all = append(all, verdict.Incident{From: h.from, Tell: func() Result { return tooLong(r, Result{}, &h) }})
+		}
+	}
+	return all
+}
+
 // longHold is one hold measured by the limits.
 type longHold struct {
 	session  *facts.Session

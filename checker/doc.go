@@ -8,8 +8,8 @@
 // assumptions: a history that is malformed or vacuous is undecided, whatever
 // else it shows, and so is one of a fault that hit nothing, or of a run in
 // which somebody else than the plan hit a process. checker.go has the table of
-// properties, numbers.go what is measured besides, and a package below each judges by facts
-// alone:
+// properties, numbers.go what is measured besides, incidents.go every violation of which a
+// verdict has one and the number, and a package below each judges by facts alone:
 //
 //	verdict      what is answered, as data, and the words for it
 //	spans        arithmetic of spans of true time

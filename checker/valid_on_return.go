@@ -45,6 +45,16 @@ func validOnReturn(r *facts.Facts) Result {
 	return res
 }
 
+// lateReturns is each lock that was past its deadline when its acquire returned.
+func lateReturns(r *facts.Facts) (all []verdict.Incident) {
+	for s := range r.Sessions() {
+		if left, ok := leftOnReturn(s); ok && left <= 0 {
+			all = append(all, verdict.Incident{From: s.Until, Tell: func() Result { return returnedLate(r, Result{}, s) }})
+		}
+	}
+	return all
+}
+
 // leftOnReturn is how much of its validity a granted lock had left when its
 // acquire returned, by the client's own clock.
 func leftOnReturn(s *facts.Session) (left int64, ok bool) {

@@ -49,7 +49,9 @@ type leaseKey struct {
 	occasions int              // answers that could have contradicted another
 	incidents int              // connected components of firm holds that overlap, and each other conflict
 	worst     *conflict
-	doubt     string // what the certificate leaves unexplained, if nothing is in conflict
+	list      bool        // whether all are kept
+	all       []*conflict // of overlaps that hang together the longest
+	doubt     string      // what the certificate leaves unexplained, if nothing is in conflict
 
 	operations func(*facts.Session) []leaseOp
 	evidence   evidence
@@ -72,6 +74,23 @@ func Judge(r *facts.Facts, beliefs *windows.Beliefs) Finding {
 	return f
 }
 
+// Incidents is each conflict that a Finding counts.
+func Incidents(r *facts.Facts, beliefs *windows.Beliefs) (all []verdict.Incident) {
+	in := &reader{ε: int64(r.Params.StampError), list: true}
+	for _, l := range r.Locks {
+		k := judge(r, in, l, beliefs.Memory())
+		for _, c := range k.all {
+			all = append(all, verdict.Incident{From: c.From, Tell: func() verdict.Result {
+				if c != k.worst {
+					k.show(c)
+				}
+				return c.result(r.End)
+			}})
+		}
+	}
+	return all
+}
+
 // Result is the judgement of the property.
 func (f Finding) Result() verdict.Result {
 	holds, answers, incidents := 0, 0, 0
@@ -90,10 +109,9 @@ func (f Finding) Result() verdict.Result {
 			Because: fmt.Sprintf("one lease lock could have given these answers, in %s", verdict.Plural(holds, "hold")),
 		}
 	}
-	return verdict.Result{
-		Outcome: verdict.Violated, Occasions: answers, Incidents: incidents, Cause: worst.kind,
-		Because: worst.because(f.r.End), Witness: worst.witness(f.r.End),
-	}
+	res := worst.result(f.r.End)
+	res.Occasions, res.Incidents = answers, incidents
+	return res
 }
 
 // Against is what speaks against a verdict that the property holds, or "": a conflict, or
@@ -112,7 +130,7 @@ func (f Finding) Against() string {
 
 // judge judges one lock. Its firm holds are good as long as the memory for them is.
 func judge(r *facts.Facts, in *reader, l *facts.Lock, memory []windows.Window) *leaseKey {
-	k := &leaseKey{operations: in.operations, firm: memory}
+	k := &leaseKey{operations: in.operations, firm: memory, list: in.list}
 	alone := map[*facts.Session]*conflict{}
 	if r.Interleaved {
 		k.handles = handlesOf(l.Sessions(), in.operations)
@@ -120,10 +138,20 @@ func judge(r *facts.Facts, in *reader, l *facts.Lock, memory []windows.Window) *
 		alone = k.handles.mixed
 	}
 	k.judge(l.Sessions(), alone)
-	if k.worst != nil && k.handles != nil {
-		k.handles.explain(k.worst, k.operations)
+	if k.worst != nil {
+		k.show(k.worst)
 	}
 	return k
+}
+
+// show adds what shows a conflict.
+func (k *leaseKey) show(c *conflict) {
+	if len(c.sessions) == 2 {
+		k.prove(c)
+	}
+	if k.handles != nil {
+		k.handles.explain(c, k.operations)
+	}
 }
 
 // judge judges one key by its sessions' operations. alone is sessions that contradict
@@ -148,11 +176,14 @@ func (k *leaseKey) judge(ss iter.Seq[*facts.Session], alone map[*facts.Session]*
 	}
 	k.follow(ss)
 	windows.Sort(k.firm)
-	var o windows.Overlaps
+	o := windows.Overlaps{List: k.list}
 	o.Sweep(k.firm, facts.Never)
 	k.incidents = o.Incidents
 	if o.Incidents > 0 {
-		k.worst = &conflict{kind: verdict.Overlap, sessions: []*facts.Session{o.A.Session, o.B.Session}, From: o.From, To: o.To}
+		k.worst = overlap(o.Overlap)
+		for _, x := range o.Each {
+			k.all = append(k.all, overlap(x))
+		}
 		for _, s := range overlapping(k.firm) { // who lost early because another got in is no harm more
 			delete(alone, s)
 		}
@@ -162,13 +193,14 @@ func (k *leaseKey) judge(ss iter.Seq[*facts.Session], alone map[*facts.Session]*
 	k.incidents += len(alone)
 	if len(alone) > 0 {
 		for s := range ss {
-			if c := alone[s]; c != nil && worse(c, k.worst) {
+			c := alone[s]
+			if c != nil && worse(c, k.worst) {
 				k.worst = c
 			}
+			if c != nil && k.list {
+				k.all = append(k.all, c)
+			}
 		}
-	}
-	if k.worst != nil && len(k.worst.sessions) == 2 {
-		k.prove(k.worst)
 	}
 }
 
@@ -286,6 +318,11 @@ func (c *conflict) because(end int64) string {
 		return fmt.Sprintf("%s still held %s at %s, and had given it back before, by %s", first.Name(), lock, to, from)
 	}
 	return fmt.Sprintf("%s was told between %s and %s that it did not hold %s, and nothing could have ended its lease by then", first.Name(), from, to, lock)
+}
+
+// result tells a conflict that is shown.
+func (c *conflict) result(end int64) verdict.Result {
+	return verdict.Result{Outcome: verdict.Violated, Cause: c.kind, Because: c.because(end), Witness: c.witness(end)}
 }
 
 func (c *conflict) witness(end int64) *verdict.Witness {

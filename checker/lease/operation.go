@@ -23,8 +23,9 @@ func (o *leaseOp) number() int64 { return o.Call.N }
 
 // reader reads sessions, and widens what it reads by the error of the stamps.
 type reader struct {
-	ε   int64
-	ops []leaseOp // memory that sessions share
+	ε    int64
+	ops  []leaseOp // memory that sessions share
+	list bool      // whether all conflicts are kept
 }
 
 // operations is a session's operations, in the order in which they were called.

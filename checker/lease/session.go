@@ -37,6 +37,11 @@ type conflict struct {
 	From, To int64
 }
 
+// overlap is that of two firm holds.
+func overlap(o windows.Overlap) *conflict {
+	return &conflict{kind: verdict.Overlap, sessions: []*facts.Session{o.A.Session, o.B.Session}, From: o.From, To: o.To}
+}
+
 // holdOf finds when a session held by its evidence, and against false whether it
 // need ever have. What contradicts itself is a conflict; with lost-early comes
 // the hold besides, up to when its client was told.

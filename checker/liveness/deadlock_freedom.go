@@ -63,6 +63,16 @@ func (r *Run) DeadlockFreedom() verdict.Result {
 	return verdict.Result{Outcome: verdict.Holds, Occasions: occasions, Because: inTime(judged, leftOut)}
 }
 
+// LateHandovers is each loss of a holder after which the lock was not free in time.
+func (r *Run) LateHandovers() (all []verdict.Incident) {
+	for _, d := range r.losses {
+		if res, tell, _ := d.handover(); res == verdict.Violated {
+			all = append(all, verdict.Incident{From: d.at, Tell: tell})
+		}
+	}
+	return all
+}
+
 func inTime(judged map[string]int, leftOut int) string {
 	var losses []string
 	for _, kind := range lossKinds {

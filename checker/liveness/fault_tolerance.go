@@ -59,6 +59,17 @@ func (r *Run) FaultTolerance() verdict.Result {
 		facts.Seconds(rounds(&r.Params)), verdict.Plural(occasions, "span"))}
 }
 
+// Unavailabilities is each span in which nobody acquired a lock that was to be had.
+func (r *Run) Unavailabilities() (all []verdict.Incident) {
+	for _, c := range r.locks {
+		_, long := unavailabilities(c)
+		for _, d := range long {
+			all = append(all, verdict.Incident{From: d.From, Tell: func() verdict.Result { return starved(d) }})
+		}
+	}
+	return all
+}
+
 // gap is a span in which nobody held a lock or may have held it. An acquire that is under
 // way, with whatever keys, ends none.
 type gap struct {

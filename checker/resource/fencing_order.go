@@ -26,11 +26,10 @@ func byTokens(r *facts.Facts) bool { return r.Params.Fence == "token" || r.Param
 // answer, that comes after another session's is an occasion.
 func (r *Log) FencingOrder() verdict.Result {
 	grants := fencedGrants(r.Facts)
-	failures := disorders(r.Facts, grants)
+	failures := r.failures(grants)
 	asked := 0
 	if byTokens(r.Facts) {
 		asked = len(r.Log)
-		failures = append(failures, refusals(r)...)
 	}
 	tokens := 0
 	for _, of := range grants {
@@ -55,6 +54,19 @@ func (r *Log) FencingOrder() verdict.Result {
 		res.Because = fmt.Sprintf("%s rose; the resource doesn't ask for them", verdict.Plural(tokens, "token"))
 	}
 	return res
+}
+
+// Disorders is each failure that FencingOrder counts.
+func (r *Log) Disorders() []verdict.Incident {
+	return each(r.Facts, r.failures(fencedGrants(r.Facts)))
+}
+
+func (r *Log) failures(grants [][]*fencedGrant) []harm {
+	failures := disorders(r.Facts, grants)
+	if byTokens(r.Facts) {
+		failures = append(failures, refusals(r)...)
+	}
+	return failures
 }
 
 // fencedGrant is an acquire that returned with a fencing token.

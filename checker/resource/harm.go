@@ -33,21 +33,32 @@ func harmed(r *facts.Facts, harms []harm) verdict.Result {
 		}
 		return verdict.ByTime(x.at, y.at)
 	})
-	events := worst.events
-	for _, name := range worst.sessions {
+	res := told(r, worst)
+	res.Incidents = len(harms)
+	return res
+}
+
+// told tells one harm.
+func told(r *facts.Facts, h harm) verdict.Result {
+	events := h.events
+	for _, name := range h.sessions {
 		if s := r.Named(name); s != nil {
 			events = append(events, s.Acquire.Return)
-			events = append(events, writesOf(s, worst.events)...)
+			events = append(events, writesOf(s, h.events)...)
 		}
 	}
 	return verdict.Result{
-		Outcome: verdict.Violated, Incidents: len(harms), Cause: worst.class,
-		Because: fmt.Sprintf("%s: %s", worst.kind, worst.text),
-		Witness: &verdict.Witness{
-			Events: verdict.Numbered(events), Sessions: worst.sessions, Key: worst.key,
-			From: worst.from, To: instant(worst.at),
-		},
+		Outcome: verdict.Violated, Cause: h.class, Because: fmt.Sprintf("%s: %s", h.kind, h.text),
+		Witness: &verdict.Witness{Events: verdict.Numbered(events), Sessions: h.sessions, Key: h.key, From: h.from, To: instant(h.at)},
 	}
+}
+
+// each is harms as incidents.
+func each(r *facts.Facts, harms []harm) (all []verdict.Incident) {
+	for _, h := range harms {
+		all = append(all, verdict.Incident{From: h.from, Tell: func() verdict.Result { return told(r, h) }})
+	}
+	return all
 }
 
 // writesOf is the session's own calls and returns of the writes in a harm.

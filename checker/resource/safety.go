@@ -32,11 +32,7 @@ func (r *Log) Safety() verdict.Result {
 		return verdict.Result{Outcome: verdict.Undecided, Because: "the history tells of no resource"}
 	}
 	contended := contended(r.Facts)
-	harms := slices.Concat(r.lost, interleavings(r))
-	if r.Cut == "" { // otherwise the log may go on
-		harms = append(harms, contradictions(r)...)
-	}
-	harms = eachOnce(harms)
+	harms := r.harms()
 	if len(harms) == 0 && r.Cut != "" && r.Touched {
 		return verdict.Result{Outcome: verdict.Undecided, Occasions: contended, Because: "the resource's log may not have been read back whole"}
 	}
@@ -49,6 +45,17 @@ func (r *Log) Safety() verdict.Result {
 	res := harmed(r.Facts, harms)
 	res.Occasions = contended
 	return res
+}
+
+// Harms is each that Safety counts by the resource's log.
+func (r *Log) Harms() []verdict.Incident { return each(r.Facts, r.harms()) }
+
+func (r *Log) harms() []harm {
+	harms := slices.Concat(r.lost, interleavings(r))
+	if r.Cut == "" { // otherwise the log may go on
+		harms = append(harms, contradictions(r)...)
+	}
+	return eachOnce(harms)
 }
 
 // beside says how many of the writes were where another client worked, too.

@@ -8,6 +8,7 @@
 package verdict
 
 import (
+	"slices"
 	"strings"
 
 	"lockpick/harness/history"
@@ -104,6 +105,11 @@ type Witness struct {
 	To       int64    `json:"to"`
 
 	Of []*facts.Session `json:"-"` // the sessions, for the second judge; nil if the verdict was read
+}
+
+// Shows reports whether two witnesses show one harm, though one may have more events.
+func (w *Witness) Shows(x *Witness) bool {
+	return w.Key == x.Key && w.From == x.From && w.To == x.To && slices.Equal(w.Sessions, x.Sessions)
 }
 
 // Loss is why one node could grant a lock to a second session while the first still

@@ -74,6 +74,15 @@ func (b *Beliefs) Overlaps() Overlaps {
 	return *b.found
 }
 
+// Each is the incidents of a record that Overlaps counts.
+func (b *Beliefs) Each() []Overlap {
+	o := Overlaps{List: true}
+	for _, l := range b.r.Locks {
+		o.Sweep(b.Of(l), b.r.End)
+	}
+	return o.Each
+}
+
 // Sort puts windows in the order of their begin, and of equals by their end and
 // then by their acquire's call. Mostly they are already.
 func Sort(ws []Window) {
@@ -88,12 +97,26 @@ func Sort(ws []Window) {
 	}
 }
 
+// Overlap is what two windows have in common.
+type Overlap struct {
+	A, B     Window // A begins first
+	From, To int64
+}
+
 // Overlaps is what the windows of some locks have in common.
 type Overlaps struct {
-	A, B       Window // the pair that overlaps longest; of equals the earliest. A begins first
-	From, To   int64  // that overlap
-	Incidents  int    // connected components of overlapping pairs
-	DoubleHold int64  // true time in which a lock was held twice or more
+	Overlap              // of the pair that overlaps longest; of equals the earliest
+	Incidents  int       // connected components of overlapping pairs
+	DoubleHold int64     // true time in which a lock was held twice or more
+	List       bool      // whether each incident is kept
+	Each       []Overlap // of each incident its pair that overlaps longest
+}
+
+// longest keeps the longer of two overlaps.
+func (o *Overlap) longest(x Overlap) {
+	if than := o.To - o.From; o.A.Session == nil || x.To-x.From > than || x.To-x.From == than && x.From < o.From {
+		*o = x
+	}
 }
 
 // Sweep takes one lock's windows in the order of their begin, up to the record's end. The
@@ -111,10 +134,14 @@ func (o *Overlaps) Sweep(ws []Window, end int64) {
 			if !cluster {
 				o.Incidents++
 				cluster = true
+				if o.List {
+					o.Each = append(o.Each, Overlap{})
+				}
 			}
 			to = min(to, end)
-			if longest := o.To - o.From; o.A.Session == nil || to-from > longest || to-from == longest && from < o.From {
-				o.A, o.B, o.From, o.To = far, w, from, to
+			o.longest(Overlap{far, w, from, to})
+			if o.List {
+				o.Each[len(o.Each)-1].longest(Overlap{far, w, from, to})
 			}
 			o.DoubleHold += max(0, to-max(from, counted))
 			counted = max(counted, to)

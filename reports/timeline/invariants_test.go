@@ -147,10 +147,13 @@ func incidents(t *testing.T, tl Timeline, v checker.Verdict) {
 			t.Errorf("incident %d of %s lies at %d to %d", i, x.Property, x.From, x.To)
 		}
 	}
-	for _, property := range []string{checker.MutualExclusion, checker.ResourceSafety} {
-		if r := v.Result(property); r != nil && r.Witness != nil && r.Incidents > 0 && of[property] != r.Incidents {
-			t.Errorf("%d incidents of %s are listed, and the checker counts %d: %+v", of[property], property, r.Incidents, tl.Views)
+	for _, r := range v.Results {
+		if r.Witness != nil && r.Incidents > 0 && of[r.Property] != r.Incidents {
+			t.Errorf("%d incidents of %s are listed, and the checker counts %d: %+v", of[r.Property], r.Property, r.Incidents, tl.Views)
 		}
+	}
+	if tl.Unlisted != "" {
+		t.Error(tl.Unlisted)
 	}
 	if len(tl.Views) > 0 {
 		if x := tl.Views[tl.First]; tl.Open[0] > x.From || tl.Open[1] < x.To {

@@ -53,9 +53,9 @@ func (r *run) harmed(v checker.Verdict) map[int64]string {
 		if res == nil || res.Outcome != checker.Violated || res.Witness == nil {
 			continue
 		}
-		for _, x := range r.incidents(name) {
-			for _, n := range x.events {
-				harm[n] = x.because
+		for _, x := range r.incidents(res) {
+			for _, n := range x.Witness.Events {
+				harm[n] = x.Because
 			}
 		}
 		for _, n := range res.Witness.Events {

@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"lockpick/checker"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
@@ -14,11 +15,15 @@ type run struct {
 	beliefs   []facts.Belief
 	bySession map[string][]facts.Belief
 	owners    map[string]string // token: session
+
+	history    *history.History
+	violations map[string][]checker.Result // memo of incidents, by property
 }
 
 func newRun(h *history.History) *run {
 	f := facts.Read(h)
-	r := &run{f: f, beliefs: f.Beliefs(), bySession: map[string][]facts.Belief{}, owners: map[string]string{}}
+	r := &run{f: f, beliefs: f.Beliefs(), bySession: map[string][]facts.Belief{}, owners: map[string]string{},
+		history: h, violations: map[string][]checker.Result{}}
 	for _, x := range r.beliefs {
 		r.bySession[x.Session] = append(r.bySession[x.Session], x)
 	}

@@ -12,32 +12,32 @@ import (
 // mostViews is how many incidents a page lists.
 const mostViews = 1000
 
-// views lists what is violated: what the verdict shows, and every other incident that the
-// record tells, in the order of time. First is the one that the verdict shows first.
+// views lists what is violated: what the verdict shows, and every other incident that it
+// counts, in the order of time. First is the one that the verdict shows first.
 func (b *builder) views(v checker.Verdict) {
 	all, unlisted := []View{}, []string{}
 	for _, r := range v.Results {
 		if r.Outcome != checker.Violated || r.Witness == nil {
 			continue
 		}
-		w := r.Witness
 		shown := len(all) == 0
-		found := []incident{{from: w.From, to: w.To, because: r.Because, events: slices.Clone(w.Events)}}
-		for _, x := range b.run.incidents(r.Property) {
-			if !x.isOf(r.Property, w) {
+		found := []checker.Result{r}
+		for _, x := range b.run.incidents(&r) {
+			if !x.Witness.Shows(r.Witness) {
 				found = append(found, x)
 			}
 		}
 		for i, x := range found {
-			from, to := min(max(x.from, 0), b.run.end), min(max(x.to, x.from, 0), b.run.end)
-			all = append(all, View{Property: short(r.Property), Because: words.Visible(x.because, longestText),
-				From: micros(from), To: micros(to), Events: x.events, shown: shown && i == 0})
+			w := x.Witness
+			from, to := min(max(w.From, 0), b.run.end), min(max(w.To, w.From, 0), b.run.end)
+			all = append(all, View{Property: short(r.Property), Because: words.Visible(x.Because, longestText),
+				From: micros(from), To: micros(to), Events: slices.Clone(w.Events), shown: shown && i == 0})
 		}
-		if n := r.Incidents - len(found); n > 0 {
+		if n := r.Incidents - len(found); n > 0 && len(found) <= mostViews {
 			unlisted = append(unlisted, fmt.Sprintf("%s of %s", words.Grouped(n), short(r.Property)))
 		}
 	}
-	slices.SortStableFunc(all, func(x, y View) int { return cmp.Compare(x.From, y.From) })
+	slices.SortStableFunc(all, func(x, y View) int { return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.To, y.To)) })
 	if len(all) > mostViews {
 		seen := 0
 		all = slices.DeleteFunc(all, func(x View) bool { seen++; return seen > mostViews && !x.shown })
@@ -48,6 +48,20 @@ func (b *builder) views(v checker.Verdict) {
 	}
 	b.chart.t.Views = all
 	b.chart.t.First = max(0, slices.IndexFunc(all, func(x View) bool { return x.shown }))
+}
+
+// incidents is what a verdict counts of a property that it says is violated, as many as can
+// be drawn.
+func (r *run) incidents(res *checker.Result) []checker.Result {
+	if res.Incidents < 2 {
+		return nil
+	}
+	all, ok := r.violations[res.Property]
+	if !ok {
+		all = checker.Incidents(r.history, res.Property, mostItems)
+		r.violations[res.Property] = all
+	}
+	return all
 }
 
 // focus is the span that the page is about: of the violation shown first, or of the first fault.

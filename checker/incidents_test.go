@@ -1,0 +1,89 @@
+package checker
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockpick/checker/histories"
+	"lockpick/harness/history"
+)
+
+// Incidents are as many as the verdict counts, in the order of time, and the one that it shows
+// is one of them, in the same words.
+func TestIncidentsAreWhatVerdictsCount(t *testing.T) {
+	several := map[string]int{}
+	look := func(name string, h *history.History) {
+		t.Helper()
+		for _, res := range Check(h).Results {
+			if res.Outcome != Violated {
+				continue
+			}
+			all := Incidents(h, res.Property, math.MaxInt)
+			if len(all) != res.Incidents {
+				t.Fatalf("%s: %d incidents of %s, and the verdict counts %d", name, len(all), res.Property, res.Incidents)
+			}
+			shown := 0
+			for i, x := range all {
+				if x.Outcome != Violated || x.Because == "" || len(x.Witness.Events) == 0 || i > 0 && x.Witness.From < all[i-1].Witness.From {
+					t.Fatalf("%s: incident %d of %s: %+v", name, i, res.Property, x)
+				}
+				if x.Witness.Shows(res.Witness) && strings.HasPrefix(res.Because, x.Because) {
+					shown++
+				}
+			}
+			if shown != 1 {
+				t.Fatalf("%s: %s shows %q, and %d incidents do: %+v", name, res.Property, res.Because, shown, all)
+			}
+			if len(all) > 1 {
+				several[res.Property]++
+				if first := Incidents(h, res.Property, 1); len(first) != 1 || !first[0].Witness.Shows(all[0].Witness) {
+					t.Fatalf("%s: the first of %s is %+v, and should be %+v", name, res.Property, first, all[0])
+				}
+			}
+		}
+	}
+	for name, h := range stories(t) {
+		look(name, h)
+		look(name+" twice", twice(h))
+	}
+	rnd := rand.New(rand.NewPCG(15, 1))
+	for range 3_000 {
+		look("random", histories.Random(rnd))
+		look("upheaval", histories.Upheaval(rnd.Uint64()))
+	}
+	t.Logf("histories with several incidents: %v", several)
+	for _, name := range Properties() {
+		if several[name] == 0 {
+			t.Errorf("no history violates %s twice", name)
+		}
+	}
+}
+
+// twice is a history whose clients have doubles, who do the same with locks of their own at
+// the same time.
+func twice(h *history.History) *history.History {
+	double := regexp.MustCompile(`\b(c\d+|lock-|acct-)`)
+	as := func(name string) string { return double.ReplaceAllString(name, "x$1") }
+	both := &history.History{Params: h.Params, Cut: h.Cut, Events: slices.Clone(h.Events)}
+	for _, c := range h.Params.Clients {
+		both.Params.Clients = append(both.Params.Clients, as(c))
+	}
+	for _, e := range h.Events {
+		other := e
+		other.Process, other.Key, other.Session, other.Node = as(e.Process), as(e.Key), as(e.Session), as(e.Node)
+		if other.Process == e.Process && other.Key == e.Key && other.Node == e.Node {
+			continue // of a node, or of the run
+		}
+		both.Events = append(both.Events, other)
+	}
+	slices.SortStableFunc(both.Events, func(a, b history.Event) int { return cmp.Compare(a.T, b.T) })
+	for i := range both.Events {
+		both.Events[i].N = int64(i + 1)
+	}
+	return both
+}
