@@ -20,11 +20,13 @@ const (
 	axeSum  = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 )
 
-// few leaves the first rows of a history, which are like the others: axe looks at each.
-const few = `document.querySelectorAll('#events tbody tr:nth-child(n+60)').forEach((r) => r.remove())`
+// few leaves the first rows of a history, which are like the others: axe looks at each. What is
+// folded it unfolds.
+const few = `document.querySelectorAll('#events tbody tr:nth-child(n+60)').forEach((r) => r.remove()),
+	document.querySelectorAll('#unfold:not([hidden])').forEach((b) => b.click()), document.querySelectorAll('details').forEach((d) => { d.open = true; })`
 
 // wide names what reaches beyond the window, and can't be scrolled.
-const wide = `((width) => [...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > width + 1 && !e.closest('nav,.wide,.scroll,pre,svg,.timeline,.skip,thead')).map(e => e.outerHTML.slice(0, 120)).join())(%d)`
+const wide = `((width) => [...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > width + 1 && !e.closest('nav,.wide,.scroll,pre,svg,.timeline,.plots[tabindex],.skip,thead')).map(e => e.outerHTML.slice(0, 120)).join())(%d)`
 
 // axed names each violation that axe finds: its rule, and the elements.
 const axed = `axe.run(document, { resultTypes: ['violations'] }).then((r) => { window.axed = r.violations.map((v) =>

@@ -175,10 +175,18 @@ func (b *tab) value(expression string) any {
 	return got
 }
 
-// becomes waits until a JavaScript expression is true.
+// becomes waits until a JavaScript expression is true, in this page or in one that the tab is
+// just going to.
 func (b *tab) becomes(expression string) {
 	b.Helper()
-	if _, err := chromedp.Run(b.ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(10*time.Second))); err != nil {
+	var err error
+	for range 5 {
+		_, err = chromedp.Run(b.ctx, chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(10*time.Second)))
+		if err == nil || !strings.Contains(err.Error(), "Cannot find context") {
+			break
+		}
+	}
+	if err != nil {
 		b.Fatalf("%s did not come true: %v", expression, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -192,16 +193,16 @@ func testFilter(t *testing.T, browser context.Context, report string) {
 	b.is(`document.querySelectorAll('#events tbody tr:not([hidden])').length`, all)
 }
 
-// testLong opens the report of a run of more than 100,000 events.
+// testLong opens the report of a run of more than 200,000 events.
 func testLong(t *testing.T, browser context.Context) {
 	store := filepath.Join(t.TempDir(), "store")
-	lockpickCode(t, 1, "run", "--store", store, "gc-pause-after-acquire/", "--set", "workload.for=30m", "--set", "limit=40m")
+	lockpickCode(t, 1, "run", "--store", store, "gc-pause-after-acquire/", "--set", "workload.for=41m", "--set", "limit=50m")
 	dir := filepath.Join(store, "gc-pause-after-acquire", "latest")
 	record, err := suite.Facts(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := bytes.Count(record, []byte("\n")); n < 100_000 {
+	if n := bytes.Count(record, []byte("\n")); n < 200_000 {
 		t.Fatalf("the run has %d events", n)
 	}
 	report := filepath.Join(dir, reports.PageFile)
@@ -209,23 +210,23 @@ func testLong(t *testing.T, browser context.Context) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.Size() >= 5<<20 {
-		t.Errorf("the page has %d bytes, at most 5 MB", info.Size())
+	if info.Size() > 2_500_000 {
+		t.Errorf("the page has %d bytes, at most 2.5 MB", info.Size())
 	}
 	b := newTab(t, browser)
 	b.window(1280, 900, "light")
 	b.watchDrawing()
-	best := 0.0
-	for range 3 { // what else the machine does must not count
+	paint, drawn := math.Inf(1), math.Inf(1)
+	for range 5 { // what else the machine does must not count
 		b.open(report, "")
 		b.becomes(drawnFirst)
-		if ms, _ := b.value(opened).(float64); best == 0 || ms < best {
-			best = ms
-		}
+		drawn = min(drawn, b.value(opened).(float64))
+		b.becomes(`performance.getEntriesByName('first-contentful-paint').length`)
+		paint = min(paint, b.value(`performance.getEntriesByName('first-contentful-paint')[0].startTime`).(float64))
 	}
-	t.Logf("%d events: %d bytes, drawn %.0f ms after the load began", bytes.Count(record, []byte("\n")), info.Size(), best)
-	if best <= 0 || best > 2000 {
-		t.Errorf("drawn after %.0f ms, at most 2000", best)
+	t.Logf("%d events: %d bytes, first paint %.0f ms after the load began, the timeline %.0f ms", bytes.Count(record, []byte("\n")), info.Size(), paint, drawn)
+	if paint > 2000 || drawn > 2000 {
+		t.Errorf("first paint after %.0f ms, the timeline after %.0f, at most 2000", paint, drawn)
 	}
 	b.is(`document.querySelector('#history p').textContent.includes('The history has all')`, true)
 	b.is(`[...document.querySelectorAll('#events .gap')].length > 0`, true)

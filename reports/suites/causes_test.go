@@ -57,7 +57,7 @@ func TestWhatIsFound(t *testing.T) {
 				t.Errorf("no %q in\n%s", want, text)
 			}
 		}
-		for _, want := range []string{`class="headline calm"`, `<a href="../../dice/` + kept + `/report.html#verdict" aria-label="seed 9: violated, as may be, report">`,
+		for _, want := range []string{`class="headline calm"`, `<a href="../../dice/` + kept + `/report.html#verdict" data-at="8" aria-label="seed 9: violated, as may be, report">`,
 			`data-command="lockpick run dice/ --seed N"`} {
 			if !strings.Contains(page, want) {
 				t.Errorf("no %q in the page", want)

@@ -125,7 +125,7 @@ func (g *gridded) svg(read func(seed uint64) string, alone bool) []byte {
 	for x := 0; x < columns; x += 10 {
 		fmt.Fprintf(&b, `<text x="%d" y="%d">+%d</text>`, g.Side+x*g.Size, top-5, x)
 	}
-	for y := 0; y < rows; y += max(1, 14/g.Size) {
+	for y := 0; y < rows; y += (13 + g.Size) / g.Size {
 		fmt.Fprintf(&b, `<text x="0" y="%d">%d</text>`, top+y*g.Size+min(11, g.Size+2), g.First+uint64(y*g.Columns))
 	}
 	for kind, letter := range cellAlphabet {

@@ -2,7 +2,10 @@ package suites
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"lockpick/checker"
@@ -43,6 +46,26 @@ func TestTable(t *testing.T) {
 	}
 	if len(v.Skipped) != 1 || !slices.Equal(v.Skipped[0].IDs, []string{"a", "b/c"}) {
 		t.Errorf("skipped: %+v", v.Skipped)
+	}
+}
+
+// No two texts beside a grid lie over each other, however small its cells are.
+func TestGridHasRoomForItsTexts(t *testing.T) {
+	for _, seeds := range []int{20, 500, 3000} {
+		s := begun(t.TempDir())
+		s.Seeds = seeds
+		picture := string(s.grid(&Scenario{Name: "dice", States: strings.Repeat(".", seeds)}).svg(func(uint64) string { return "" }, false))
+		last := 0
+		for _, m := range regexp.MustCompile(`<text x="0" y="(\d+)"`).FindAllStringSubmatch(picture, -1) {
+			y, _ := strconv.Atoi(m[1])
+			if y-last < 11 {
+				t.Errorf("%d seeds: a text at %d, the one before at %d", seeds, y, last)
+			}
+			last = y
+		}
+		if last < 40 {
+			t.Errorf("%d seeds: no rows in %.200s", seeds, picture)
+		}
 	}
 }
 

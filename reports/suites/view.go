@@ -126,8 +126,11 @@ var filter template.JS
 var texts = template.FuncMap{
 	"text":   visible,
 	"filter": func() template.JS { return filter },
-	"table":  func(f *family, several bool, wide int) tabled { return tabled{f, several, wide} },
-	"style":  func() template.CSS { return template.CSS(palette.CSS + style + gridStyle) },
+	"rated": func(picture string) string {
+		return "how often " + visible(strings.TrimSuffix(strings.TrimPrefix(picture, "rates-"), ".svg")) + " was violated in each scenario"
+	},
+	"table": func(f *family, several bool, wide int) tabled { return tabled{f, several, wide} },
+	"style": func() template.CSS { return template.CSS(palette.CSS + style + gridStyle) },
 }
 
 var suitePage = template.Must(template.New("suite").Funcs(texts).Parse(suiteTemplate))

@@ -262,7 +262,7 @@ func head(dir string) heads {
 		}
 		var value any
 		if d.Decode(&value) != nil {
-			return nil
+			break // too long for a head
 		}
 		h[fmt.Sprint(name)] = value
 	}

@@ -1,6 +1,8 @@
 package timeline
 
 import (
+	"bytes"
+	"compress/gzip"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -28,7 +30,7 @@ var fragmentTemplate = template.Must(template.New("timeline").Funcs(template.Fun
 
 // Fragment is the timeline as a part of a page. An error is a bug.
 func (t Timeline) Fragment() (template.HTML, error) {
-	data, err := json.Marshal(t) // which writes <, > and & as \u003c and so on
+	data, err := t.encode()
 	if err != nil {
 		return "", fmt.Errorf("encode timeline: %w", err)
 	}
@@ -42,6 +44,29 @@ func (t Timeline) Fragment() (template.HTML, error) {
 		return "", fmt.Errorf("write timeline: %w", err)
 	}
 	return template.HTML(out.String()), nil
+}
+
+// longestPlain is how many bytes of JSON stand in a page as they are.
+const longestPlain = 128 << 10
+
+// encode writes the timeline as JSON, or a long one as a string: that JSON by gzip, in base64.
+func (t Timeline) encode() ([]byte, error) {
+	data, err := json.Marshal(t) // which writes <, > and & as \u003c and so on
+	if err != nil || len(data) <= longestPlain {
+		return data, err
+	}
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(data); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return json.Marshal(packed.Bytes()) // bytes are base64
 }
 
 // Range is the view as an address in the page, with a margin.

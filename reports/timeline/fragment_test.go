@@ -1,8 +1,11 @@
 package timeline
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -69,6 +72,10 @@ func TestLongRunIsCapped(t *testing.T) {
 	if len(data) > 2_500_000 || len(tl.Items) > 2*mostItems {
 		t.Errorf("%d bytes, %d items", len(data), len(tl.Items))
 	}
+	html, err := tl.Fragment()
+	if err != nil || len(html) > 600_000 || !bytes.Equal(unpacked(t, string(html)), data) {
+		t.Errorf("the part of the page has %d bytes of %d, or others: %v", len(html), len(data), err)
+	}
 	if v := tl.Views[0]; tl.Whole[0] > v.From || tl.Whole[1] < v.To || tl.Whole[1]-tl.Whole[0] >= tl.End {
 		t.Errorf("the window %v is not around %d to %d", tl.Whole, v.From, v.To)
 	}
@@ -86,6 +93,26 @@ func TestLongRunIsCapped(t *testing.T) {
 			t.Errorf("event %d of the witness is not drawn", n)
 		}
 	}
+}
+
+// unpacked is the data of a long timeline.
+func unpacked(t *testing.T, html string) []byte {
+	t.Helper()
+	_, rest, _ := strings.Cut(html, `class="tl-data">`)
+	text, _, _ := strings.Cut(rest, "</script>")
+	var packed []byte
+	if err := json.Unmarshal([]byte(text), &packed); err != nil {
+		t.Fatalf("%v in %.80s", err, text)
+	}
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 // overlap is the first pair of beliefs that overlap, as a violation. The checker

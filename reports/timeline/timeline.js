@@ -1,14 +1,18 @@
 // Draws the part of the timeline that the reader looks at, as SVG. All positions in
 // time and all rows come from the page's data; here are pixels, and what follows
 // from a wheel, a finger or a key. Texts are set as text, whatever they hold.
-(() => {
+(async () => {
   'use strict';
   const root = document.getElementById('tl');
   if (!root) return;
   const section = root.closest('section') || root;
   const started = performance.now();
   const $ = (selector) => root.querySelector(selector);
-  const data = JSON.parse($('.tl-data').textContent);
+  let data = JSON.parse($('.tl-data').textContent);
+  if (typeof data === 'string') { // a long run is packed
+    const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
+    data = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).json();
+  }
   const { kinds, rows, lanes, texts, views } = data;
   const [ROW, KIND, FROM, LONG, LABEL, DETAIL, SESSION, EVENTS] = [0, 1, 2, 3, 4, 5, 6, 7];
   const svg = $('.tl-svg'), box = $('.tl-view'), map = $('.tl-map'), tip = $('.tl-tip'), chosen = $('.tl-chosen');
