@@ -68,8 +68,6 @@ func (f *Figure) draw(on vg.CanvasSizer) {
 	c.FillText(style(labelSize, palette.Faint), vg.Point{X: c.Min.X, Y: c.Max.Y - titleSize - 5}, f.counts)
 	c.Max.Y -= f.head()
 
-	f.plot.X.Padding += f.deep()
-	defer func() { f.plot.X.Padding -= f.deep() }()
 	names := style(tickSize, palette.Ink)
 	room := vg.Length(0)
 	for _, l := range f.lanes {
