@@ -50,6 +50,7 @@ func testFirstScreen(t *testing.T, browser context.Context, report, name, senten
 			if bottom, _ := b.value(diagramBottom).(float64); width == 1280 && bottom > 900 {
 				t.Errorf("the diagram's lanes end at %.0f of 900", bottom)
 			}
+			b.is(`[...document.querySelectorAll('svg.sq text')].filter(e => parseFloat(getComputedStyle(e).fontSize) * e.ownerSVGElement.getScreenCTM().a < 10.99).map(e => e.textContent).join()`, "")
 			if scheme == "light" {
 				b.is(crossed, "")
 				b.is(`document.querySelector('#verdict svg.sq').getBoundingClientRect().right <= innerWidth || innerWidth < 500`, true)

@@ -97,10 +97,26 @@ func testPage(t *testing.T, browser context.Context, report, name, want string) 
 			b.is(`document.documentElement.scrollWidth`, width)
 			b.is(fmt.Sprintf(`[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > %d + 1 && !e.closest('nav,.wide,.scroll,pre,svg,.timeline,.skip,thead')).map(e => e.outerHTML.slice(0, 80)).join()`, width), "")
 			b.is(`matchMedia('(prefers-color-scheme: dark)').matches`, scheme == "dark")
+			testFigures(b, scheme)
 			b.screenshot(fmt.Sprintf("%s-%d-%s", name, width, scheme), true)
 		}
 	}
 	testAccess(b)
+}
+
+// testFigures sees that what is written in figures can be read as the page shows them, and
+// that they have the page's colours.
+func testFigures(b *tab, scheme string) {
+	b.Helper()
+	b.is(`document.querySelectorAll('.fig').length > 2`, true)
+	b.is(`[...document.querySelectorAll('.fig text')].filter(e => parseFloat(getComputedStyle(e).fontSize) * e.ownerSVGElement.getScreenCTM().a < 10.99).map(e => e.textContent).join()`, "")
+	b.is(`[...document.querySelectorAll('.fig')].filter(f => [...f.querySelectorAll('text')].some(e => {
+		const whole = f.getBoundingClientRect(), r = e.getBoundingClientRect();
+		return r.left < whole.left || r.right > whole.right || r.top < whole.top || r.bottom > whole.bottom;
+	})).length`, 0)
+	paper := map[string]string{"light": "rgb(255, 255, 255)", "dark": "rgb(22, 24, 27)"}[scheme]
+	b.is(`[...new Set([...document.querySelectorAll('.fig')].map(f => getComputedStyle(f.querySelector('path')).fill))].join()`, paper)
+	b.is(`[...document.querySelectorAll('.fig text')].some(e => getComputedStyle(e).fill === '`+paper+`')`, false)
 }
 
 // testAccess holds a page to the basics of accessibility.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -169,7 +170,7 @@ func TestRunClientMakesTheLock(t *testing.T) {
 		t.Errorf("run: %v", err)
 	}
 	want := []lock.Node{{Name: "n1", Addr: "10.0.0.1:6379"}, {Name: "n2", Addr: "10.0.0.2:6379"}, {Name: "n3", Addr: "10.0.0.3:6379"}}
-	if !slices.Equal(got.Nodes, want) || got.Settings != s.Lock {
+	if !slices.Equal(got.Nodes, want) || !reflect.DeepEqual(got.Settings, s.Lock) {
 		t.Errorf("the lock got %+v", got)
 	}
 }

@@ -20,11 +20,10 @@ const (
 
 	titleSize, labelSize, tickSize = 14 * pixel, 12 * pixel, 11 * pixel
 
-	head  = titleSize + labelSize + 14 // title, and what y counts
-	lead  = 5 * pixel                  // between plot and lanes, and plot and legend
-	gap   = 14 * pixel                 // between samples of the legend
-	stick = 22 * pixel                 // of a sample
-	aside = 12 * pixel                 // between the name of a lane and the lane
+	lead  = 9 * pixel  // between plot and lanes, and plot and legend
+	gap   = 14 * pixel // between samples of the legend
+	stick = 22 * pixel // of a sample
+	aside = 12 * pixel // between the name of a lane and the lane
 )
 
 // sample is what the legend says of a mark.
@@ -34,11 +33,19 @@ type sample struct {
 }
 
 func (f *Figure) tall() vg.Length {
-	tall := 2*margin + head + f.height + f.deep()
+	tall := 2*margin + f.head() + f.height + f.deep()
 	if rows := f.legendRows(); len(rows) > 0 {
 		tall += lead + vg.Length(len(rows))*row
 	}
 	return tall
+}
+
+// head is what the title takes, and what y counts.
+func (f *Figure) head() vg.Length {
+	if f.counts == "" {
+		return titleSize + 10
+	}
+	return titleSize + labelSize + 14
 }
 
 // deep is what the lanes take.
@@ -59,10 +66,8 @@ func (f *Figure) draw(on vg.CanvasSizer) {
 
 	c.FillText(style(titleSize, palette.Ink), vg.Point{X: c.Min.X, Y: c.Max.Y}, f.Title)
 	c.FillText(style(labelSize, palette.Faint), vg.Point{X: c.Min.X, Y: c.Max.Y - titleSize - 5}, f.counts)
-	c.Max.Y -= head
+	c.Max.Y -= f.head()
 
-	f.plot.X.Padding += f.deep()
-	defer func() { f.plot.X.Padding -= f.deep() }()
 	names := style(tickSize, palette.Ink)
 	room := vg.Length(0)
 	for _, l := range f.lanes {

@@ -16,7 +16,7 @@ type Rate struct {
 }
 
 // longestName leaves room for the figure.
-const longestName = 32
+const longestName = 40
 
 // Rates draws how often something came, a name below the other, with the 95 % interval
 // of Wilson's score (outcome.Wilson); nil: of nothing.
@@ -35,12 +35,16 @@ func Rates(title string, rates []Rate) *Figure {
 		low, high := outcome.Wilson(r.K, r.N)
 		most = max(most, 100*high)
 		points = append(points, plotter.XY{X: 100 * float64(r.K) / float64(max(r.N, 1)), Y: y})
-		fig.add("", line(plotter.XYs{{X: 100 * low, Y: y}, {X: 100 * high, Y: y}}, palette.Lease, 0))
+		name := ""
+		if i == 0 {
+			name = "95 % interval"
+		}
+		fig.add(name, line(plotter.XYs{{X: 100 * low, Y: y}, {X: 100 * high, Y: y}}, palette.Lease, 0))
 	}
-	fig.add("", dots{points, palette.Lease, false})
+	fig.add("share of runs", dots{points, palette.Lease, false})
 	fig.height = vg.Length(len(rates))*20 + 45
 	fig.plot.Y.Min, fig.plot.Y.Max = -float64(len(rates))+0.5, 0.5
-	const after = "      " // a longer one than of numbers: so much wider may another font be
+	const after = "       " // a longer one than of numbers: so much wider may another font be
 	fig.plot.Y.Tick.Marker = marks{labels: names, after: after, scale: fig.plot.Y.Scale}
 	linear(&fig.plot.X, 0, most, across/2)
 	return fig

@@ -68,8 +68,9 @@ func figure(name, title, x, y string) *Figure {
 // overTime is a figure whose x is the time of the run, with lanes of its faults.
 func overTime(m *readings, name, title, y string) *Figure {
 	fig := figure(name, title, "time (s)", y)
-	fig.lanes = m.lanes
 	fig.upTo(m.end)
+	fig.lanes = m.lanes
+	fig.plot.X.Padding = fig.deep()
 	return fig
 }
 

@@ -196,11 +196,8 @@ func pieces(svg []byte) (texts, marks, arrows []piece, width, height float64) {
 				continue
 			}
 			size, wide := 12.0, 0.53
-			switch {
-			case strings.Contains(class, "sq-title"):
+			if strings.Contains(class, "sq-title") {
 				size = 16
-			case strings.Contains(class, "sq-tick"), strings.Contains(class, "sq-foot"), strings.Contains(class, "sq-in"):
-				size = 11
 			}
 			if strings.Contains(class, "sq-bad") || strings.Contains(class, "sq-name") {
 				wide = 0.56

@@ -2,6 +2,7 @@ package sequence
 
 import (
 	"html"
+	"math"
 	"strings"
 
 	"lockpick/reports/palette"
@@ -22,11 +23,13 @@ import (
 func SVG(d Diagram, o SVGOptions) []byte {
 	p := layOut(d, o)
 	var out strings.Builder
-	role := "img"
+	role, least := "img", ""
 	if o.Embedded {
 		role = "group" // its parts are links
+		// A page that shows it smaller keeps its text at 11 px, of 12, and more.
+		least = shape(` style="--least:%vpx"`, math.Ceil(p.width*11/12))
 	}
-	out.WriteString(shape(`<svg xmlns="http://www.w3.org/2000/svg" class="sq" role="%[3]v" width="%[1]v" height="%[2]v" viewBox="0 0 %[1]v %[2]v">`+"\n", p.width, p.height, role))
+	out.WriteString(shape(`<svg xmlns="http://www.w3.org/2000/svg" class="sq" role="%[4]v" width="%[1]v" height="%[2]v" viewBox="0 0 %[1]v %[2]v"%[3]v>`+"\n", p.width, p.height, least, role))
 	out.WriteString(shape("<title>%v</title>\n<desc>%v</desc>\n", html.EscapeString(p.title), html.EscapeString(p.desc)))
 	if !o.Embedded {
 		out.WriteString("<style>" + palette.CSS + style + "</style>\n")
@@ -52,8 +55,8 @@ func SVG(d Diagram, o SVGOptions) []byte {
 
 const style = `.sq text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",Arial,sans-serif;fill:var(--ink)}
 .sq .sq-label{paint-order:stroke;stroke:var(--paper);stroke-width:4px;stroke-linejoin:round}.sq .sq-bad{fill:var(--alarm-ink);font-weight:600}
-.sq .sq-title{font-size:16px;font-weight:600}.sq .sq-name{font-weight:600}.sq .sq-tick,.sq .sq-foot{fill:var(--faint);font-size:11px}
-.sq .sq-in{fill:var(--paper);font-size:11px}.sq path,.sq line{fill:none;stroke:var(--ink);stroke-width:1.2}
+.sq .sq-title{font-size:16px;font-weight:600}.sq .sq-name{font-weight:600}.sq .sq-tick,.sq .sq-foot{fill:var(--faint)}
+.sq .sq-in{fill:var(--paper)}.sq path,.sq line{fill:none;stroke:var(--ink);stroke-width:1.2}
 .sq .sq-lane{stroke:var(--faint)}.sq .sq-grid{stroke:var(--line);stroke-width:1;stroke-dasharray:1 3}.sq .sq-lead{stroke:var(--faint);stroke-width:.7}
 .sq .sq-harm{stroke:var(--alarm);stroke-width:2}.sq .sq-head{fill:var(--ink);stroke:none}.sq .sq-harm.sq-head{fill:var(--alarm)}
 .sq .sq-holds{fill:var(--lease)}.sq .sq-gone{fill:var(--paper)}.sq .sq-dead{stroke:var(--faint);stroke-dasharray:2 5}
