@@ -32,8 +32,8 @@ func mutualExclusion(r *record) Result {
 	why := cause.Explain(r.Facts, a, b)
 	return Result{
 		Outcome: Violated, Occasions: met, Incidents: o.Incidents, Cause: why.Cause, Node: why.Node, Losses: why.Losses, Spare: why.Spare,
-		Because: fmt.Sprintf("%s both believed they held %s from %s to %s (%s): %s",
-			verdict.Pair(a, b), verdict.LockName(a.Key()), facts.Seconds(o.From), facts.Seconds(o.To), facts.Seconds(o.To-o.From), why.Text),
+		Because: fmt.Sprintf("%s both believed they held %s %s: %s",
+			verdict.Pair(a, b), verdict.LockName(a.Key()), facts.FromTo(o.From, o.To), why.Text),
 		Witness: &Witness{
 			Events:   verdict.Numbered(slices.Concat(proof(r.Facts, o.A), proof(r.Facts, o.B), why.Events)),
 			Sessions: []string{a.Name(), b.Name()}, Key: a.Key(), From: o.From, To: o.To, Of: []*facts.Session{a, b},
