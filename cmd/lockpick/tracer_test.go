@@ -15,7 +15,6 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/history"
-	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
 	"lockpick/scenarios/suite"
@@ -30,7 +29,7 @@ type trace struct {
 
 func simulate(s scenario.Scenario, seed uint64) (tr trace, err error) {
 	var out bytes.Buffer
-	b := sim.New(kinds.All)
+	b := sim.New(locks())
 	b.Digest = func(d uint64) { tr.Wire = d }
 	err = harness.Run(context.Background(), b, s, seed, history.NewRecorder(&out))
 	tr.History = out.Bytes()

@@ -20,6 +20,9 @@ func TestClassify(t *testing.T) {
 	extend := `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0`
 	counted := `if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('incr', KEYS[2]) end return 0`
 	raise := `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[2], ARGV[2]) return 1 end return 0`
+	obtain := `if redis.call("set", KEYS[1], ARGV[1], "NX", "PX", ARGV[3]) then return redis.status_reply("OK") end local offset = tonumber(ARGV[2])`
+	at := `local r = redis.call("SET",KEYS[1],ARGV[1],"NX","PXAT",ARGV[2]);redis.call("GET",KEYS[1]);return r`
+	extendAt := `if redis.call("GET",KEYS[1]) == ARGV[1] then local r = redis.call("PEXPIREAT",KEYS[1],ARGV[2]);redis.call("GET",KEYS[1]);return r end;return 0`
 	write := Marker + "write\nreturn {1, 2}"
 	for _, c := range []struct {
 		words []string
@@ -35,6 +38,11 @@ func TestClassify(t *testing.T) {
 		{[]string{"EVAL", counted, "2", "k", "k:fence", "tok", "500"}, "set k tok 500000000 0"},
 		{[]string{"EVAL", raise, "2", "k", "k:fence", "tok", "7"}, "fence k tok 0 7"},
 		{[]string{"EVAL", write, "1", "resource:k", "c1/1:write1", "c1/1", "3", "9", "tok", "none"}, "write resource:k tok 0 9"},
+		{[]string{"EVAL", obtain, "1", "k", "tok", "40", "500"}, "set k tok 500000000 0"},
+		{[]string{"EVAL", at, "1", "k", "tok", "1700000000000"}, "set k tok 0 0"},
+		{[]string{"EVAL", extendAt, "1", "k", "tok", "1700000000000"}, "extend k tok 0 0"},
+		{[]string{"PEXPIREAT", "k", "1700000000000"}, "extend k  0 0"},
+		{[]string{"EVALSHA", "0123", "1", "k", "tok", "500"}, "  tok 0 0"}, // whatever it does, that is what it does it with
 		{[]string{"GET", "k"}, "   0 0"},
 		{[]string{"PING"}, "   0 0"},
 		{[]string{"EVAL", "return 1", "0"}, "   0 0"},

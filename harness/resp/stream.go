@@ -115,15 +115,15 @@ func (s *Stream) executed(by *Command, now int64) (all []*Command) {
 // is pushed is an array in RESP2; and a push in RESP3 answers those who subscribe, for
 // each channel once.
 func (c *Command) answeredBy(v Value) bool {
+	if v.Kind != '>' && v.Kind != '*' {
+		return true
+	}
 	name, first, of := strings.ToLower(c.Args[0]), "", int64(0)
 	if len(v.Items) == 3 {
 		first, of = v.Items[0].Str, v.Items[2].Int
 	}
 	switch {
 	case name == "subscribe" || name == "unsubscribe":
-		if v.Kind == '-' || v.Kind == '+' {
-			return true
-		}
 		if first != name {
 			return false
 		}
@@ -132,7 +132,7 @@ func (c *Command) answeredBy(v Value) bool {
 	case v.Kind == '>':
 		return false
 	}
-	return v.Kind != '*' || first != "message" || name != "ping" && name != "quit"
+	return first != "message" || name != "ping" && name != "quit"
 }
 
 // Waiting returns the commands that have no reply yet, as when the connection ends.

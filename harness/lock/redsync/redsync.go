@@ -92,8 +92,11 @@ const (
 	defaultRetryMax = 250 * time.Millisecond
 )
 
-// driver is the options of a node's client. Of go-redis's defaults those are left out that
-// are drawn by dice that nobody can seed, and what only some servers understand.
+// retryBackoff is the least that go-redis waits before it sends a request again. It would draw
+// from a longer span each time, by dice that nobody can seed.
+const retryBackoff = 8 * time.Millisecond
+
+// driver is the options of a node's client.
 func (o Options) driver(addr string) *redis.Options {
 	tuned := redisnode.Options(addr)
 	if !o.DriverDefaults {
@@ -101,7 +104,7 @@ func (o Options) driver(addr string) *redis.Options {
 	}
 	return &redis.Options{
 		Addr: addr, ContextTimeoutEnabled: o.ContextTimeout,
-		MinRetryBackoff: -1, MaxRetryBackoff: -1, PoolSize: tuned.PoolSize,
+		MinRetryBackoff: retryBackoff, MaxRetryBackoff: retryBackoff, PoolSize: tuned.PoolSize,
 		MaintNotificationsConfig: tuned.MaintNotificationsConfig,
 	}
 }

@@ -157,6 +157,93 @@ func TestSilence(t *testing.T) {
 	})
 }
 
+// A node that doesn't answer: what an acquire takes then is the driver's doing. By its
+// defaults the library's time-out has no effect.
+func TestDrivers(t *testing.T) {
+	for name, c := range map[string]struct {
+		new  lock.Factory
+		want time.Duration
+	}{
+		"New":            {New, 100 * time.Millisecond},
+		"Defaults":       {Defaults, 3 * time.Second},
+		"ContextTimeout": {ContextTimeout, 100 * time.Millisecond},
+		"FailFast":       {FailFast, 100 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			e := env("c1", "10.0.0.1:6379")
+			e.Settings.Timeout = 50 * time.Millisecond
+			e.Dial = func(context.Context, string, string) (net.Conn, error) {
+				client, node := net.Pipe()
+				go io.Copy(io.Discard, node)
+				return client, nil
+			}
+			l, err := c.new(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			if _, err := l.Acquire(context.Background(), "k"); err == nil {
+				t.Error("a silent node gave a lock")
+			}
+			took := time.Since(start)
+			if name == "Defaults" && took < c.want || name != "Defaults" && took != c.want {
+				t.Errorf("%s: it took %v, want %v", name, took, c.want)
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Minute)
+		})
+	}
+}
+
+// FailFast doesn't wait for the node that doesn't answer, and SetNXOnExtend brings back a key
+// that is gone.
+func TestSetups(t *testing.T) {
+	addrs := redistest.Start(t, 2)
+	e := env("c1", addrs...)
+	e.Settings.Timeout = time.Second
+	e.Nodes = append(e.Nodes, lock.Node{Addr: "10.0.0.9:6379"})
+	dial := e.Dial
+	e.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if addr != "10.0.0.9:6379" {
+			return dial(ctx, network, addr)
+		}
+		client, node := net.Pipe()
+		go io.Copy(io.Discard, node)
+		return client, nil
+	}
+	for name, factory := range map[string]lock.Factory{"FailFast": FailFast, "SetNXOnExtend": SetNXOnExtend} {
+		if name == "SetNXOnExtend" {
+			e = env("c1", addrs...)
+		}
+		l, err := factory(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		h, err := l.Acquire(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took >= e.Settings.Timeout {
+			t.Errorf("%s: it took %v, as long as a request may", name, took)
+		}
+		server := redis.NewClient(&redis.Options{Addr: addrs[0]})
+		defer server.Close()
+		if err := server.Del(t.Context(), name).Err(); err != nil {
+			t.Fatal(err)
+		}
+		err = h.(lock.Extender).Extend(t.Context())
+		if n := server.Exists(t.Context(), name).Val(); (n == 1) != (name == "SetNXOnExtend") || (err == nil) != (name == "SetNXOnExtend") {
+			t.Errorf("%s: extended with %v where a key of two was gone, and then %d is there", name, err, n)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	for want, change := range map[string]func(*lock.Env){
 		"no nodes: give at least one":     func(e *lock.Env) { e.Nodes = nil },

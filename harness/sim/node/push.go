@@ -25,7 +25,9 @@ func (n *Node) tell(s *Session, v any) {
 
 // Pushed is what is to be sent, in the order of sessions, since it was asked for last.
 func (n *Node) Pushed() []Push {
-	n.broadcast()
+	if n.broadcast(); len(n.pushed) == 0 {
+		return nil
+	}
 	slices.SortFunc(n.pushed, func(a, b *Session) int { return cmp.Compare(a.id, b.id) })
 	var out []Push
 	for _, s := range n.pushed {

@@ -58,6 +58,9 @@ func (n *Node) touched(key string, expired bool) {
 		}
 	}
 	readers := n.table[key]
+	if len(readers) == 0 {
+		return
+	}
 	delete(n.table, key)
 	for _, id := range slices.Sorted(maps.Keys(readers)) {
 		switch s := readers[id]; {
@@ -143,6 +146,9 @@ func (n *Node) invalidate(s *Session, keys []any) {
 
 // broadcast tells of each prefix what changed, all at once.
 func (n *Node) broadcast() {
+	if len(n.changed) == 0 {
+		return
+	}
 	for _, prefix := range slices.Sorted(maps.Keys(n.changed)) {
 		changed := n.changed[prefix]
 		if len(changed) == 0 {

@@ -1,0 +1,165 @@
+package redislock
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/redis/go-redis/v9"
+
+	"lockpick/harness/lock"
+	"lockpick/redlock/redisnode/redistest"
+)
+
+func env(client string, addrs ...string) lock.Env {
+	e := lock.Env{
+		Client: client, Dial: (&net.Dialer{}).DialContext,
+		Random: func(name string) uint64 { h := fnv.New64a(); io.WriteString(h, client+name); return h.Sum64() },
+		Settings: lock.Settings{
+			Kind: "redislock", TTL: 10 * time.Second, Timeout: 5 * time.Second,
+			RetryMin: time.Millisecond, RetryMax: 2 * time.Millisecond, Tries: 2,
+		},
+	}
+	for _, a := range addrs {
+		e.Nodes = append(e.Nodes, lock.Node{Addr: a})
+	}
+	return e
+}
+
+func open(t *testing.T, e lock.Env) lock.Lock {
+	t.Helper()
+	l, err := New(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+func TestTwoClients(t *testing.T) {
+	addr := redistest.Start(t, 1)[0]
+	first, second := open(t, env("c1", addr)), open(t, env("c2", addr))
+	server := redis.NewClient(&redis.Options{Addr: addr})
+	defer server.Close()
+
+	ctx, start := t.Context(), time.Now()
+	h, err := first.Acquire(ctx, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, _ := server.PTTL(ctx, "k").Result()
+	if d := h.Deadline().Sub(start); d < 9*time.Second || h.Deadline().After(time.Now().Add(left)) {
+		t.Errorf("deadline is %v away, and the key expires in %v", d, left)
+	}
+	if v, _ := server.Get(ctx, "k").Result(); v != h.(lock.Tokener).Token() || len(v) != 40 {
+		t.Errorf("the node has %q, want the token of 20 bytes", v)
+	}
+	if _, err := second.Acquire(ctx, "k"); !errors.Is(err, redislock.ErrNotObtained) {
+		t.Errorf("second client: %v, want %v", err, redislock.ErrNotObtained)
+	}
+	until := h.Deadline()
+	if err := h.(lock.Extender).Extend(ctx); err != nil || !h.Deadline().After(until) {
+		t.Errorf("extend: %v, deadline moved %v", err, h.Deadline().Sub(until))
+	}
+	if err := h.Release(ctx); err != nil {
+		t.Error(err)
+	}
+	until = h.Deadline()
+	for op, f := range map[string]func(context.Context) error{"release": h.Release, "extend": h.(lock.Extender).Extend} {
+		if err := f(ctx); !errors.Is(err, lock.ErrNotHeld) || h.Deadline() != until {
+			t.Errorf("%s of what is gone: %v, want %v", op, err, lock.ErrNotHeld)
+		}
+	}
+	if _, err := second.Acquire(ctx, "k"); err != nil {
+		t.Error(err)
+	}
+	if err := h.Release(ctx); !errors.Is(err, lock.ErrNotHeld) {
+		t.Errorf("release of what another holds: %v, want %v", err, lock.ErrNotHeld)
+	}
+}
+
+// answers is a node in virtual time that answers each EVALSHA, after so long.
+func answers(took time.Duration, replies ...string) func(context.Context, string, string) (net.Conn, error) {
+	return func(context.Context, string, string) (net.Conn, error) {
+		client, node := net.Pipe()
+		go func() {
+			buf := make([]byte, 4096)
+			for {
+				n, err := node.Read(buf)
+				if err != nil {
+					return
+				}
+				if request := strings.ToLower(string(buf[:n])); !strings.Contains(request, "evalsha") {
+					io.WriteString(node, strings.Repeat("-ERR unknown command\r\n", strings.Count(request, "*")))
+					continue
+				}
+				if len(replies) == 0 {
+					continue // it is silent from now on
+				}
+				time.Sleep(took)
+				reply := replies[0]
+				replies = replies[1:]
+				io.WriteString(node, reply)
+			}
+		}()
+		return client, nil
+	}
+}
+
+// The deadline counts from the try that succeeded, as early as that may have begun; each draw
+// has a name; and a request that fails ends the acquire.
+func TestDeadlineAndNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := env("c1", "10.0.0.1:6379")
+		var drawn []string
+		e.Random = func(name string) uint64 { drawn = append(drawn, name); return 0 }
+		e.Settings.Timeout, e.Settings.Tries, e.Settings.Drift = 50*time.Millisecond, 0, 0.01
+		e.Settings.RetryMin, e.Settings.RetryMax = 20*time.Millisecond, 20*time.Millisecond
+		e.Dial = answers(10*time.Millisecond, "$-1\r\n", "$-1\r\n", "+OK\r\n")
+		l := open(t, e)
+		start := time.Now()
+		h, err := l.Acquire(context.Background(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := h.Deadline().Sub(start), 2*(10+20)*time.Millisecond+10*time.Second-100*time.Millisecond-2*time.Millisecond; got != want {
+			t.Errorf("deadline is %v from the beginning, want %v", got, want)
+		}
+		if want := strings.Fields("token/1/0 token/1/1 token/1/2 retry/1 retry/2"); !slices.Equal(drawn, want) {
+			t.Errorf("drawn: %v\nwant:  %v", drawn, want)
+		}
+		start = time.Now()
+		if _, err := l.Acquire(context.Background(), "k"); err == nil || time.Since(start) != 50*time.Millisecond {
+			t.Errorf("a silent node: %v after %v, want an error after the time-out", err, time.Since(start))
+		}
+		time.Sleep(10 * time.Second)
+	})
+}
+
+func TestRefused(t *testing.T) {
+	for want, change := range map[string]func(*lock.Env){
+		"has no node: give one":           func(e *lock.Env) { e.Nodes = nil },
+		"it has one node to ask":          func(e *lock.Env) { e.Settings.Ask = "sequential" },
+		"that is for kind broken":         func(e *lock.Env) { e.Settings.Mistake = "plain-del" },
+		"no fencing tokens: leave":        func(e *lock.Env) { e.Settings.Fence = true },
+		"no limit of extensions: leave e": func(e *lock.Env) { e.Settings.Extends = 3 },
+	} {
+		e := env("c1", "127.0.0.1:1")
+		change(&e)
+		if l, err := New(e); l != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error: %v; want one with %q", err, want)
+		}
+	}
+}
