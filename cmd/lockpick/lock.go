@@ -104,8 +104,8 @@ func (f *runFlags) withLock(chosen []pick) (fit []pick, not []unfit) {
 	return fit, not
 }
 
-// locks is the table of kinds.
-func locks() string {
+// lockTable is the table of kinds.
+func lockTable() string {
 	var b strings.Builder
 	width := 0
 	for _, name := range kinds.Names() {

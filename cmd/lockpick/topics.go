@@ -32,7 +32,7 @@ func topic(name string) string {
 	}
 	return strings.NewReplacer(
 		"{FAULTS}", faults(),
-		"{LOCKS}", locks(),
+		"{LOCKS}", lockTable(),
 		"{BOUNDS}", wrapped(0, 0, "What one run may have at most: "+strings.Join(scenario.Bounds(), "; ")+
 			". More is refused where it stands, and a run that records more events is stopped there, undecided. "+
 			"What is scaled is held to the same bounds. FILE is a regular file of at most a megabyte: no pipe, no device."),
