@@ -175,8 +175,10 @@ func mark(a *plot.Axis, labels map[float64]string, long vg.Length) {
 	room, after := tickSize, " " // between an upright axis and its labels
 	if long != upright {         // labels lie beside each other
 		after = ""
-		for _, l := range labels {
-			room = max(room, a.Tick.Label.Width(l))
+		for x, l := range labels {
+			if a.Min <= x && x <= a.Max {
+				room = max(room, a.Tick.Label.Width(l))
+			}
 		}
 	}
 	a.Tick.Marker = marks{labels, after, a.Scale, float64(1.3 * room / long)}
