@@ -1,4 +1,4 @@
-//go:build long && !windows
+//go:build long && nightly && !windows
 
 package main
 
@@ -58,7 +58,7 @@ func TestContributing(t *testing.T) {
 					return nil
 				},
 			})
-			in(t, root, append([]string{"go", "test", "-short"}, contributedTests...)...)
+			in(t, root, "go", "test", "-short", "./...")
 		})
 	}
 }

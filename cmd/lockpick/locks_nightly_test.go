@@ -1,4 +1,4 @@
-//go:build long && !windows
+//go:build long && nightly && !windows
 
 package main
 

@@ -1,6 +1,0 @@
-//go:build long && nightly && !windows
-
-package main
-
-// contributedTests are all quick tests.
-var contributedTests = []string{"./..."}
