@@ -2,6 +2,7 @@ package bruteforce
 
 import (
 	"math"
+	"strings"
 
 	"lockpick/harness/history"
 )
@@ -89,13 +90,36 @@ func (t *trial) lose(e history.Event) {
 	}
 }
 
+// survived lets what has no deadline end with its client.
+func (t *trial) survived(gone map[string]int64) {
+	granted := map[string]bool{}
+	for i := range t.ops {
+		o := &t.ops[i]
+		if o.op == history.OpRelease || o.outcome != history.OK {
+			continue
+		}
+		if at, dead := gone[strings.Split(o.session, "/")[0]]; dead && o.claims == 0 && (!granted[o.session] || o.op == history.OpAcquire) {
+			o.claims = max(at, 1)
+		}
+		granted[o.session] = true
+	}
+}
+
 // read collects a key's operations as they stand in the record.
 func (t *trial) read(h *history.History, key string) {
 	of := map[string]int{}   // clients
 	open := map[string]int{} // by client: the place of the operation under way
+	gone := map[string]int64{}
+	defer func() { t.survived(gone) }()
 	for _, e := range h.Events {
 		if e.Op == history.OpLost {
 			t.lose(e)
+		}
+		for _, client := range h.Params.Clients {
+			left := e.Process == history.Nemesis && e.Node == client || e.Op == history.OpClient && e.Type == history.End && e.Process == client
+			if _, had := gone[client]; left && !had {
+				gone[client] = e.T
+			}
 		}
 		if e.Op != history.OpAcquire && e.Op != history.OpExtend && e.Op != history.OpRelease || e.Key != key {
 			continue

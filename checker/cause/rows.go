@@ -142,7 +142,9 @@ func outlived(r *facts.Facts, x losing) {
 		x.Cause = verdict.GrantedLate
 		x.Text = key + fmt.Sprintf(", but its acquire returned only at %s, when %s held the lock", facts.Seconds(first.Acquire.Return.T), x.second.Client())
 		x.Steps = hit(r, first.Client(), first.Acquire.Call.T, first.Acquire.Return.T)
-	case first.Extended() || claimed == facts.Never:
+	case claimed == facts.Never:
+		x.Cause, x.Text = verdict.ToldLate, key+fmt.Sprintf(", and %s, whose lock names no deadline, was not told", first.Client())
+	case first.Extended():
 		x.Cause, x.Text = verdict.GivenShorter, key+fmt.Sprintf(", but %s claimed the lock for longer", first.Client())
 	default:
 		x.Cause, x.Text = verdict.GivenShorter, key+fmt.Sprintf(", but %s claimed the lock until %s", first.Client(), facts.Seconds(claimed))

@@ -24,8 +24,9 @@ func (o *leaseOp) number() int64 { return o.Call.N }
 // reader reads sessions, and widens what it reads by the error of the stamps.
 type reader struct {
 	ε    int64
-	ops  []leaseOp // memory that sessions share
-	list bool      // whether all conflicts are kept
+	ops  []leaseOp        // memory that sessions share
+	list bool             // whether all conflicts are kept
+	gone map[string]int64 // when clients were
 }
 
 // operations is a session's operations, in the order in which they were called.
@@ -38,6 +39,7 @@ type reader struct {
 func (in *reader) operations(s *facts.Session) []leaseOp {
 	ops := leaseOps(s, in.ops[:0])
 	in.ops = ops
+	in.survived(s, ops)
 	ε := in.ε
 	if ε == 0 {
 		return ops
@@ -53,6 +55,20 @@ func (in *reader) operations(s *facts.Session) []leaseOp {
 		}
 	}
 	return ops
+}
+
+// survived lets a lease that has no deadline lapse with its client: nobody says how long the
+// lock goes on without it.
+func (in *reader) survived(s *facts.Session, ops []leaseOp) {
+	for i := range ops {
+		o := &ops[i]
+		if o.lapse != facts.Never || o.outcome != history.OK || o.op == history.OpRelease {
+			continue
+		}
+		if t, gone := in.gone[s.Client()]; gone {
+			o.lapse = t
+		}
+	}
 }
 
 // leaseOps is a session's operations with their stamps as recorded. Two kinds

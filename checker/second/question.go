@@ -83,6 +83,9 @@ func questionsOf(r *facts.Facts, s *facts.Session, owner int) (all []porcupine.O
 			switch claims := o.Return.ValidUntil; {
 			case claims == 0 && until == math.MinInt64:
 				until = facts.Never
+				if t, gone := r.Gone[s.Client()]; gone { // nobody says how long it goes on without its client
+					until = t
+				}
 			case claims == 0:
 			case claims < o.Return.T && q.Op == history.OpExtend:
 				until = min(until, o.Return.T)

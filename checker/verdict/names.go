@@ -16,7 +16,7 @@ const (
 // two sessions had set first, on a node that granted both.
 const (
 	ExpiredEarly       = "expired-early"        // it lapsed before its TTL was over: the node's clock
-	ToldLate           = "told-late"            // it lived its TTL, and the session's lock told it of the loss only later
+	ToldLate           = "told-late"            // it lived its TTL, and the lock, which names no deadline, told the session of the loss late or never
 	GrantedLate        = "granted-late"         // it lapsed, another was granted, and only then did the acquire return
 	RestartedAndForgot = "restarted-and-forgot" // the node was killed and came back without it
 	LostUnsynced       = "lost-unsynced"        // the node lost its power before it had synced it

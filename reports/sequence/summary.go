@@ -88,7 +88,7 @@ func (sc *scene) lossOf(a, b string) string {
 
 var lossClauses = map[string]string{
 	verdict.ExpiredEarly:       "KEY expired early by the clock of NODES",
-	verdict.ToldLate:           "FIRST was told of its loss only after KEY on NODES had expired",
+	verdict.ToldLate:           "FIRST was not told in time that KEY on NODES had expired",
 	verdict.GrantedLate:        "FIRST learned of its lock only after KEY on NODES had expired",
 	verdict.RestartedAndForgot: "NODES restarted without KEY",
 	verdict.LostUnsynced:       "NODES lost power before KEY was on disk",

@@ -5,8 +5,9 @@
 // ErrNotObtained into a definite "not held". The library is as it is. It reads package time
 // itself; tokens and delays are drawn by name, "token/3/0" and "retry/2", and a token serves
 // all tries of one acquire. The library has no deadline: it is what its callers would reckon,
-// the TTL from the beginning of the try that succeeded, less the drift. An acquire whose
-// request fails ends there, and nothing is undone.
+// the TTL from the beginning of the try that succeeded, less the drift. The library's
+// acquire ends where a request fails, and undoes nothing; while there are tries left it is
+// begun anew, with another token, as its callers would.
 //
 // Deliberately missing: fencing tokens and a limit of extensions, for the library has none.
 package redislock
@@ -85,15 +86,24 @@ func (l *library) Close() error { return l.client.Close() }
 
 // Acquire implements lock.Lock. Where ctx has no deadline, the library gives up after a TTL.
 func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) {
-	l.drawn++
 	t := &tries{library: l, left: l.settings.Tries, began: time.Now()}
-	held, err := l.locker.Obtain(ctx, key, l.settings.TTL, &redislock.Options{RetryStrategy: t, Token: l.env.Token(l.drawn)})
-	if err != nil {
-		return nil, fmt.Errorf("acquire %q: %w", key, err)
+	for {
+		l.drawn++
+		held, err := l.locker.Obtain(ctx, key, l.settings.TTL, &redislock.Options{RetryStrategy: t, Token: l.env.Token(l.drawn)})
+		if err == nil {
+			h := &handle{library: l, lock: held}
+			h.believe(t.began)
+			return h, nil
+		}
+		delay := t.NextBackoff()
+		if errors.Is(err, redislock.ErrNotObtained) || delay == 0 || ctx.Err() != nil {
+			return nil, fmt.Errorf("acquire %q: %w", key, err)
+		}
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+		}
 	}
-	h := &handle{library: l, lock: held}
-	h.believe(t.began)
-	return h, nil
 }
 
 // tries is the library's RetryStrategy: a random delay before each of them but the first.
