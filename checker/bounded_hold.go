@@ -111,7 +111,7 @@ func tooLong(r *facts.Facts, res Result, h *longHold) Result {
 	if n := r.Params.MaxExtends; n > 0 {
 		res.Because += fmt.Sprintf(", and the limit is %d", n)
 	}
-	res.Because += fmt.Sprintf("; it held it from %s to %s (%s)", facts.Seconds(h.from), facts.Seconds(h.to), facts.Seconds(h.to-h.from))
+	res.Because += fmt.Sprintf("; it held it %s", facts.FromTo(h.from, h.to))
 	if most := r.Params.MaxHold; most > 0 {
 		res.Because += ", and the limit is " + facts.Seconds(int64(most))
 	}

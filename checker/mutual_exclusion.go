@@ -50,8 +50,7 @@ func shared(r *facts.Facts, o windows.Overlap, besides []*history.Event) Result 
 	a, b := o.A.Session, o.B.Session
 	return Result{
 		Outcome: Violated,
-		Because: fmt.Sprintf("%s both believed they held %s from %s to %s (%s)",
-			verdict.Pair(a, b), verdict.LockName(a.Key()), facts.Seconds(o.From), facts.Seconds(o.To), facts.Seconds(o.To-o.From)),
+		Because: fmt.Sprintf("%s both believed they held %s %s", verdict.Pair(a, b), verdict.LockName(a.Key()), facts.FromTo(o.From, o.To)),
 		Witness: &Witness{
 			Events:   verdict.Numbered(slices.Concat(proof(r, o.A), proof(r, o.B), besides)),
 			Sessions: []string{a.Name(), b.Name()}, Key: a.Key(), From: o.From, To: o.To, Of: []*facts.Session{a, b},

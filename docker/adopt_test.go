@@ -140,7 +140,7 @@ func TestGuestsServeAndStay(t *testing.T) {
 		}
 		b.do("touch", func() (string, error) { return b.Touch("n1") })
 		b.do("kill", func() (string, error) { return b.Kill("n1") })
-		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, ", 0 keys") {
+		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, " (keys: 0)") {
 			t.Errorf("restart says %q", back)
 		}
 		b.do("shut down", func() (string, error) { return b.Shutdown("n1") })

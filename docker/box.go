@@ -258,7 +258,7 @@ func (b *box) Kill(ctx context.Context) (readBack string, err error) {
 			return "", fmt.Errorf("kill %s: %w", b.name, err)
 		}
 		r.end()
-		return fmt.Sprintf("container %.12s: process %d is gone", b.id, r.process), nil
+		return fmt.Sprintf("container %.12s: process %d has ended", b.id, r.process), nil
 	}
 	killed := b.engine.kill(ctx, b.id)
 	if killed != nil && b.runs() {

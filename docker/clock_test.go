@@ -129,7 +129,7 @@ func restartedKeepsClock(t *testing.T, on *Backend) {
 			}
 			time.Sleep(time.Second) // the key's time, by a true clock
 			back := b.do("restart", func() (string, error) { return b.Restart("n1") })
-			if !strings.Contains(back, ", 1 keys; TIME shows ") {
+			if !strings.Contains(back, " (keys: 1); TIME shows ") {
 				t.Errorf("the restart was read back as %q", back)
 			}
 		}
@@ -139,7 +139,7 @@ func restartedKeepsClock(t *testing.T, on *Backend) {
 		b.do("kill", func() (string, error) { return b.Kill("n1") })
 		b.turn("n1", 4*time.Hour, 1)
 		// Past its time by its clock alone.
-		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.Contains(back, ", 0 keys; TIME shows ") {
+		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.Contains(back, " (keys: 0); TIME shows ") {
 			t.Errorf("the last restart was read back as %q", back)
 		}
 	})

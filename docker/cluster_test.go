@@ -101,7 +101,7 @@ func TestKilledClientIsNoFailure(t *testing.T) {
 // A node keeps its address over kills, and its data as far as it persists them;
 // its links refuse meanwhile, and lead to it again.
 func TestNodesEndAndComeBack(t *testing.T) {
-	for mode, keys := range map[string]string{"none": ", 0 keys", "always": ", 1 keys"} {
+	for mode, keys := range map[string]string{"none": " (keys: 0)", "always": " (keys: 1)"} {
 		s := twoNodes
 		s.Topology.Persistence = mode
 		run(t, s, func(b bench) {

@@ -18,7 +18,7 @@ func TestPowerLossAndDisks(t *testing.T) {
 	if l := testBackend().lacks(t.Context()).disks; l.reason != "" {
 		t.Skipf("%s: %s", l.reason, l.remedy)
 	}
-	for mode, want := range map[string]string{"always": ", 1 keys", "no": ", 0 keys"} {
+	for mode, want := range map[string]string{"always": " (keys: 1)", "no": " (keys: 0)"} {
 		s := twoNodes
 		s.Topology.Persistence = mode
 		hour := time.Hour

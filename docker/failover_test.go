@@ -56,7 +56,7 @@ func TestReplicaTakesTheNodesPlace(t *testing.T) {
 	site("by hand", replicated(), func(b bench) {
 		master, replica = b.Nodes.Server("n1"), b.Replica("n1")
 		link := b.set()
-		if back := b.do("fail over", func() (string, error) { return b.FailOver("n1") }); !strings.Contains(back, ", 1 keys; container ") {
+		if back := b.do("fail over", func() (string, error) { return b.FailOver("n1") }); !strings.Contains(back, " (keys: 1); container ") {
 			t.Errorf("failover says %q", back)
 		}
 		b.must(link, "v", "GET", "early")
@@ -107,14 +107,14 @@ func TestSentinelsPromote(t *testing.T) {
 				had = 2 // killed, it kept nothing
 			}
 			back := b.do("fail over", func() (string, error) { return b.FailOverBySentinel("n1", paused) })
-			if !strings.HasPrefix(back, "promoted by its sentinels after ") || !strings.Contains(back, ", 1 keys; container ") {
+			if !strings.HasPrefix(back, "promoted by its sentinels after ") || !strings.Contains(back, " (keys: 1); container ") {
 				t.Errorf("failover says %q", back)
 			}
 			t.Log(back)
 			b.must(link, "v", "GET", "early")
 			b.must(link, "", "GET", "late")
 			back = b.do("return", func() (string, error) { return b.ReturnMaster("n1") })
-			if back != fmt.Sprintf("the old master is back with %d keys and follows the new one, now with 1", had) {
+			if back != fmt.Sprintf("the old master is back and follows the new one (keys: %d, now 1)", had) {
 				t.Errorf("it comes back with %q", back)
 			}
 			b.must(link, "PONG", "PING")

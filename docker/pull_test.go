@@ -46,7 +46,7 @@ func TestNodesRunTheImageThatIsNamed(t *testing.T) {
 		}
 		for what, end := range map[string]func(string) (string, error){"kill": b.Kill, "shut down": b.Shutdown} {
 			b.do(what, func() (string, error) { return end("n1") })
-			if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, ", 1 keys") {
+			if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, " (keys: 1)") {
 				t.Errorf("after %s, restart says %q", what, back)
 			}
 		}

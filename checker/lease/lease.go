@@ -306,7 +306,7 @@ func (c *conflict) because(end int64) string {
 	from, to := facts.Seconds(c.From), facts.Seconds(recorded(c.From, c.To, end))
 	switch c.kind {
 	case verdict.Overlap:
-		return fmt.Sprintf("%s must both have held %s from %s to %s (%s)", verdict.Pair(first, c.sessions[1]), lock, from, to, facts.Seconds(recorded(c.From, c.To, end)-c.From))
+		return fmt.Sprintf("%s must both have held %s %s", verdict.Pair(first, c.sessions[1]), lock, facts.FromTo(c.From, recorded(c.From, c.To, end)))
 	case verdict.Buried:
 		return fmt.Sprintf("%s held %s at some instant from %s to %s, when %s must have held it throughout",
 			c.sessions[1].Name(), lock, from, to, first.Name())

@@ -187,8 +187,8 @@ func starved(d unavailability) verdict.Result {
 	cause, why := whyNobody(d.lock, d.Span)
 	return verdict.Result{
 		Outcome: verdict.Violated, Witness: w, Cause: cause,
-		Because: fmt.Sprintf("%s could have had %s from %s to %s (%s), a majority being available, and %s tried, but nobody acquired it within %s: %s; %s",
-			verdict.List(d.clients), verdict.LockName(d.lock.name), facts.Seconds(d.From), facts.Seconds(d.To), facts.Seconds(d.To-d.From),
+		Because: fmt.Sprintf("%s could have had %s %s, a majority being available, and %s tried, but nobody acquired it within %s: %s; %s",
+			verdict.List(d.clients), verdict.LockName(d.lock.name), facts.FromTo(d.From, d.To),
 			verdict.Plural(waiters, "client"), facts.Seconds(rounds(&d.lock.Params)), since, why),
 	}
 }

@@ -76,7 +76,7 @@ var trials = map[string]trial{
 		},
 	},
 	"kill": {
-		fault: "kind: kill, targets: [n1], for: 300ms", readBack: `^run_id \w+, \d keys is gone; PING: refused$`,
+		fault: "kind: kill, targets: [n1], for: 300ms", readBack: `^run_id \w+ \(keys: \d\) was killed; PING: refused$`,
 		vain: map[string]vain{
 			"a node that is down":        {steps: []string{n1Down, step(later, "kind: kill, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
 			"a node that nobody asks":    {steps: []string{step(early, "kind: kill, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing meanwhile, and had no key of a lock`},
@@ -86,7 +86,7 @@ var trials = map[string]trial{
 		},
 	},
 	"shutdown": {
-		fault: "kind: shutdown, targets: [n1], for: 300ms", readBack: `^run_id \w+, \d keys was shut down; PING: refused$`,
+		fault: "kind: shutdown, targets: [n1], for: 300ms", readBack: `^run_id \w+ \(keys: \d\) was shut down; PING: refused$`,
 		vain: map[string]vain{
 			"a node that is down":     {steps: []string{n1Down, step(later, "kind: shutdown, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
 			"a node that nobody asks": {steps: []string{step(early, "kind: shutdown, targets: [n1], for: 20ms")}, because: `step 1 .* hit nothing: n1 was asked nothing`},
@@ -94,7 +94,7 @@ var trials = map[string]trial{
 	},
 	"power-loss": {
 		fault: "kind: power-loss, targets: [n1], for: 300ms", topology: "persistence: no",
-		readBack: `^run_id \w+, \d keys has no power, its disk lost [1-9]\d* records; PING: no answer$`,
+		readBack: `^run_id \w+ \(keys: \d\) has no power, its disk lost [1-9]\d* records; PING: no answer$`,
 		vain: map[string]vain{
 			"a node that is down":     {steps: []string{n1Down, step(later, "kind: power-loss, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down already`},
 			"nothing is unsynced":     {steps: []string{step(early, "kind: power-loss, targets: [n1], for: 300ms")}, topology: "persistence: no", because: `step 1 .* hit nothing: its disk lost 0 records`},
@@ -199,7 +199,7 @@ var trials = map[string]trial{
 		},
 	},
 	"failover": {
-		fault: "kind: failover, targets: [n1]", topology: "replicas: 1", readBack: `^run_id \w+, \d keys is gone; now run_id \w+, \d keys, 0 changes were not replicated; PING: PONG$`,
+		fault: "kind: failover, targets: [n1]", topology: "replicas: 1", readBack: `^run_id \w+ \(keys: \d\) was killed; now run_id \w+ \(keys: \d\), changes not replicated: 0; PING: PONG$`,
 		vain: map[string]vain{
 			"its master is down": {steps: []string{n1Down, step(later, "kind: failover, targets: [n1]")}, topology: "replicas: 1", because: `step 2 .* failed on n1: .*its master is down already`},
 			"its master stood still for a moment": {
@@ -209,7 +209,7 @@ var trials = map[string]trial{
 		},
 	},
 	"touch": {
-		fault: "kind: touch, targets: [n1]", topology: "persistence: everysec", readBack: `^n1 has touched = 1; run_id \w+, \d keys$`,
+		fault: "kind: touch, targets: [n1]", topology: "persistence: everysec", readBack: `^n1 has touched = 1; run_id \w+ \(keys: \d\)$`,
 		vain: map[string]vain{
 			"a node that keeps nothing": {steps: []string{step(acquired, "kind: touch, targets: [n1]")}, because: `step 1 .* hit nothing: the nodes keep nothing on disk`},
 			"a node that is down":       {steps: []string{n1Down, step(later, "kind: touch, targets: [n1]")}, because: `step 2 .* failed on n1: .*it is down`},

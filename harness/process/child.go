@@ -55,7 +55,7 @@ func (ch *child) Kill(context.Context) (string, error) {
 	if err := ch.Child.Kill(); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("process %d is gone", ch.PID()), nil
+	return fmt.Sprintf("process %d has ended", ch.PID()), nil
 }
 
 // Paused says whether it is.

@@ -148,7 +148,7 @@ func TestARestartedNodeKeepsItsClock(t *testing.T) {
 				t.Errorf("a dead node's clock was read back as %q", back)
 			}
 			back := b.do("restart", func() (string, error) { return b.Restart("n1") })
-			if !strings.Contains(back, "0 keys; TIME shows ") {
+			if !strings.Contains(back, "(keys: 0); TIME shows ") {
 				t.Errorf("the restart was read back as %q", back)
 			}
 		}

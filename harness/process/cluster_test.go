@@ -142,13 +142,13 @@ func TestKillAndRestartNode(t *testing.T) {
 		if _, err := proc.Ask(t.Context(), addr, "SET", "k", "v"); err != nil {
 			t.Fatal(err)
 		}
-		if back := b.do("kill", func() (string, error) { return b.Kill("n1") }); !strings.HasSuffix(back, "is gone") {
+		if back := b.do("kill", func() (string, error) { return b.Kill("n1") }); !strings.HasSuffix(back, "has ended") {
 			t.Errorf("kill says %q", back)
 		}
 		if _, err := b.Kill("n1"); err == nil {
 			t.Error("a dead node could be killed")
 		}
-		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.Contains(back, "run_id") || !strings.HasSuffix(back, "0 keys") {
+		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.Contains(back, "run_id") || !strings.HasSuffix(back, "(keys: 0)") {
 			t.Errorf("restart says %q", back)
 		}
 		if _, err := b.Restart("n1"); err == nil {
@@ -178,7 +178,7 @@ func TestRestartIsReadBackBeforeAnybodySetsAKey(t *testing.T) {
 		}
 		for range 10 {
 			b.do("kill", func() (string, error) { return b.Kill("n1") })
-			if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, ", 0 keys") {
+			if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, " (keys: 0)") {
 				t.Errorf("restart says %q", back)
 			}
 		}

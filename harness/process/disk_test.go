@@ -99,10 +99,10 @@ func TestTornTailIsCutOff(t *testing.T) {
 		addr := b.Server("n1").Addr()
 		b.ask(addr, "SET", "k", "v")
 		back := b.do("cut power", func() (string, error) { return b.LosePower("n1", true) })
-		if !strings.Contains(back, "is gone; lost ") {
+		if !strings.Contains(back, "has ended; lost ") {
 			t.Errorf("it says %q", back)
 		}
-		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, ", 0 keys") {
+		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, " (keys: 0)") {
 			t.Errorf("restart says %q", back)
 		}
 		log, err := os.ReadFile(b.group.DataDir("n1") + ".log")

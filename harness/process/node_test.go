@@ -78,7 +78,7 @@ func TestKillEndsAStopToo(t *testing.T) {
 }
 
 func TestShutdownKeepsWhatWasWritten(t *testing.T) {
-	for persistence, want := range map[string]string{"none": ", 0 keys", "no": ", 1 keys"} {
+	for persistence, want := range map[string]string{"none": " (keys: 0)", "no": " (keys: 1)"} {
 		runOn(t, with(persistence, 0), func(b bench) {
 			b.do("touch", func() (string, error) { return b.Touch("n1") })
 			if back := b.do("shut down", func() (string, error) { return b.Shutdown("n1") }); !strings.HasSuffix(back, "in good order") {
@@ -130,7 +130,7 @@ func TestReplicaTakesItsMastersPlace(t *testing.T) {
 			t.Fatal(got)
 		}
 		back := b.do("fail over", func() (string, error) { return b.FailOver("n1") })
-		if !strings.Contains(back, ", 1 keys; process ") || !strings.HasSuffix(back, " is gone") {
+		if !strings.Contains(back, " (keys: 1); process ") || !strings.HasSuffix(back, " has ended") {
 			t.Errorf("failover says %q", back)
 		}
 		if early, late := b.ask(addr, "GET", "early"), b.ask(addr, "GET", "late"); early != "v" || late != "none" {
@@ -147,7 +147,7 @@ func TestReplicaTakesItsMastersPlace(t *testing.T) {
 		}
 		b.do("mend", func() (string, error) { return b.Mend("n1-replica") })
 		b.do("kill", func() (string, error) { return b.Kill("n1") })
-		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, ", 0 keys") {
+		if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, " (keys: 0)") {
 			t.Errorf("restart of the new master says %q", back)
 		}
 	})

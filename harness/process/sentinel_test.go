@@ -59,7 +59,7 @@ func TestSentinelsPromote(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !strings.HasPrefix(x.ReadBack, "promoted by its sentinels after ") || !strings.Contains(x.ReadBack, ", 1 keys; process ") {
+				if !strings.HasPrefix(x.ReadBack, "promoted by its sentinels after ") || !strings.Contains(x.ReadBack, " (keys: 1); process ") {
 					t.Errorf("failover says %q", x.ReadBack)
 				}
 				if early, late := b.ask(addr, "GET", "early"), b.ask(addr, "GET", "late"); early != "v" || late != "none" {
@@ -73,7 +73,7 @@ func TestSentinelsPromote(t *testing.T) {
 				if mode == nemesis.FailOverPaused {
 					had = 2
 				}
-				if back, err := x.Heal(); err != nil || back != fmt.Sprintf("the old master is back with %d keys and follows the new one, now with 1", had) {
+				if back, err := x.Heal(); err != nil || back != fmt.Sprintf("the old master is back and follows the new one (keys: %d, now 1)", had) {
 					t.Errorf("it comes back with %q, %v", back, err)
 				}
 				if _, err := b.ReturnMaster("n1"); err == nil {

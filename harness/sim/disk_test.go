@@ -103,7 +103,7 @@ func TestExpiryWhileOff(t *testing.T) {
 		<-c.after(time.Second)
 		losePower(c, t)
 		<-c.after(9100 * time.Millisecond)
-		does(t, "0 keys")(c.Restart("n1"))
+		does(t, "(keys: 0)")(c.Restart("n1"))
 		return nil
 	})
 }
@@ -148,7 +148,7 @@ func TestSlowDiskEverySec(t *testing.T) {
 			}
 			<-c.after(tt.kill)
 			kill(c, t)
-			if back, err := c.Restart("n1"); err != nil || !strings.Contains(back, fmt.Sprintf("%d keys", tt.kept)) {
+			if back, err := c.Restart("n1"); err != nil || !strings.Contains(back, fmt.Sprintf("(keys: %d)", tt.kept)) {
 				t.Errorf("%s: %s, %v", name, back, err)
 			}
 			return nil
@@ -250,7 +250,7 @@ func TestFullDisk(t *testing.T) {
 			}
 			refused(t, "down")(c.Touch("n1"))
 			c.FreeDisk("n1")
-			does(t, "0 keys")(c.Restart("n1"))
+			does(t, "(keys: 0)")(c.Restart("n1"))
 			return nil
 		})
 	})
@@ -310,8 +310,8 @@ func TestNoDisk(t *testing.T) {
 		refused(t, "it is down")(c.Touch("n1"))
 		refused(t, "it is down already")(c.LosePower("n1", false))
 		refused(t, "it is down")(c.Pause("n1"))
-		does(t, "0 keys")(c.Restart("n1"))
-		does(t, "1 keys")(c.Touch("n1"))
+		does(t, "(keys: 0)")(c.Restart("n1"))
+		does(t, "(keys: 1)")(c.Touch("n1"))
 		return nil
 	})
 }

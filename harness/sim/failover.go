@@ -111,7 +111,7 @@ func (r *replica) lag() string {
 	if r.cut {
 		link = "down"
 	}
-	return fmt.Sprintf("%s: link %s, the replica has %v keys and lacks %d changes", r.link, link, keys, len(r.queue))
+	return fmt.Sprintf("%s: link %s, keys of the replica: %v, changes that it lacks: %d", r.link, link, keys, len(r.queue))
 }
 
 // FailOver kills a node's master. Its replica takes its address, on its own
@@ -126,7 +126,7 @@ func (c *cluster) FailOver(target string) (string, error) {
 	}
 	before := s.identity()
 	s.end(syscall.ECONNRESET)
-	return fmt.Sprintf("%s is gone; %s", before, s.promote()), nil
+	return fmt.Sprintf("%s was killed; %s", before, s.promote()), nil
 }
 
 // promote puts the replica of a dead master in its place.
@@ -146,5 +146,5 @@ func (s *server) promote() (readBack string) {
 	s.begin(node.Config{RunID: r.runID, ProcessID: 2000, Clock: s.clock, Monotonic: s.mono, Disk: s.disk, Lacks: s.lacks})
 	s.node.Apply(kept)
 	s.compare(history.Failover)
-	return fmt.Sprintf("now %s, %d changes were not replicated; PING: %s", s.identity(), len(r.queue), s.ping())
+	return fmt.Sprintf("now %s, changes not replicated: %d; PING: %s", s.identity(), len(r.queue), s.ping())
 }

@@ -36,18 +36,18 @@ func TestFailOver(t *testing.T) {
 				c.do(t, "n1", "SET", "early", "1", "PX", "60000")
 				<-c.after(time.Second)
 				if tt.cut {
-					does(t, "link down, the replica has 1 keys and lacks 0 changes")(c.Cut("n1-replica", nemesis.CutDrop, ""))
+					does(t, "link down, keys of the replica: 1, changes that it lacks: 0")(c.Cut("n1-replica", nemesis.CutDrop, ""))
 					refused(t, "cut already")(c.Cut("n1-replica", "", ""))
 				}
 				c.do(t, "n1", "EVAL", "redis.call('incr','late') redis.call('pexpire','late',60000)", "0")
 				<-c.after(tt.wait / 2)
 				if tt.mend {
-					does(t, "link up, the replica has 1 keys and lacks 1 changes")(c.Mend("n1-replica"))
+					does(t, "link up, keys of the replica: 1, changes that it lacks: 1")(c.Mend("n1-replica"))
 				}
 				<-c.after(tt.wait / 2)
 				c.TurnClock("n1", time.Hour, 1) // the replica's machine has another clock
 				id := c.servers[0].runID
-				does(t, fmt.Sprintf("now run_id %.8s, %d keys", runID(c.seed, "n1-replica", 1), tt.want))(c.FailOver("n1"))
+				does(t, fmt.Sprintf("now run_id %.8s (keys: %d)", runID(c.seed, "n1-replica", 1), tt.want))(c.FailOver("n1"))
 				if c.servers[0].runID == id {
 					t.Errorf("%s: the same run_id answers", name)
 				}
@@ -94,7 +94,7 @@ func TestReplicaFollowsARestart(t *testing.T) {
 		refused(t, "down already")(c.FailOver("n1"))
 		c.Restart("n1")
 		<-c.after(10 * time.Millisecond)
-		does(t, fmt.Sprintf("now run_id %.8s, 0 keys", runID(c.seed, "n1-replica", 1)))(c.FailOver("n1"))
+		does(t, fmt.Sprintf("now run_id %.8s (keys: 0)", runID(c.seed, "n1-replica", 1)))(c.FailOver("n1"))
 		return nil
 	})
 }
@@ -110,7 +110,7 @@ func TestFailOverThenPowerLoss(t *testing.T) {
 		c.do(t, "n1", "SET", "b", "1")
 		<-c.after(10 * time.Millisecond)
 		losePower(c, t)
-		does(t, "2 keys")(c.Restart("n1"))
+		does(t, "(keys: 2)")(c.Restart("n1"))
 		return nil
 	})
 }

@@ -22,7 +22,7 @@ func (c *cluster) Kill(target string) (string, error) {
 		if over := h.over(); over != nil {
 			return "", fmt.Errorf("kill %s: %w", target, over)
 		}
-		return fmt.Sprintf("%s is gone, its kernel closes %d connections", target, h.kill()), nil
+		return fmt.Sprintf("%s was killed, its kernel closes %d connections", target, h.kill()), nil
 	}
 	s, err := c.up("kill", target, "it is down already")
 	if err != nil {
@@ -30,7 +30,7 @@ func (c *cluster) Kill(target string) (string, error) {
 	}
 	before := s.identity()
 	s.end(syscall.ECONNRESET)
-	return fmt.Sprintf("%s is gone; PING: %s", before, s.ping()), nil
+	return fmt.Sprintf("%s was killed; PING: %s", before, s.ping()), nil
 }
 
 // Restart starts a killed node.

@@ -213,7 +213,7 @@ func TestKilledNodeForgets(t *testing.T) {
 			}
 			ask(conn, "SET k v")
 			back, err := c.Kill("n1")
-			if err != nil || !strings.Contains(back, "1 keys is gone; PING: refused") {
+			if err != nil || !strings.Contains(back, "(keys: 1) was killed; PING: refused") {
 				t.Error(back, err)
 			}
 			if _, err := conn.Read(make([]byte, 9)); !errors.Is(err, syscall.ECONNRESET) {
@@ -230,7 +230,7 @@ func TestKilledNodeForgets(t *testing.T) {
 			}
 			id := c.servers[0].runID
 			back, err = c.Restart("n1")
-			if err != nil || c.servers[0].runID == id || !strings.Contains(back, "was run_id "+id[:8]) || !strings.Contains(back, "0 keys; PING: PONG") {
+			if err != nil || c.servers[0].runID == id || !strings.Contains(back, "was run_id "+id[:8]) || !strings.Contains(back, "(keys: 0); PING: PONG") {
 				t.Error(back, err)
 			}
 			if conn, err = e.Dial(ctx, "tcp", c.addr("n1")); err != nil {

@@ -66,7 +66,7 @@ func TestPausedNode(t *testing.T) {
 					t.Errorf("read: %v", err)
 				}
 			}
-			does(t, "0 keys")(c.Restart("n1"))
+			does(t, "(keys: 0)")(c.Restart("n1"))
 			return nil
 		})
 	})

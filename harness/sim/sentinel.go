@@ -51,10 +51,10 @@ func (q *sentinels) FailOverBySentinel(target string, stop bool) (string, error)
 		q.net.mu.Unlock()
 		return "", err
 	}
-	before, r, lives, became := s.identity(), s.replica, s.lives, "is gone"
+	before, r, lives, became := s.identity(), s.replica, s.lives, "was killed"
 	f := &former{runID: s.runID, clock: s.clock, disk: s.disk}
 	if stop {
-		s.paused, became = true, "is stopped"
+		s.paused, became = true, "was stopped"
 	} else {
 		s.end(syscall.ECONNRESET)
 	}
@@ -98,12 +98,12 @@ func (q *sentinels) ReturnMaster(target string) (string, error) {
 		return "", fmt.Errorf("return the old master of %s: %w", target, err)
 	}
 	if s.node == nil {
-		return fmt.Sprintf("the old master is back with %v keys, and finds nobody to follow", had), nil
+		return fmt.Sprintf("the old master is back (keys: %v), and finds nobody to follow", had), nil
 	}
 	old.Apply(s.node.Dump())
 	has, err := old.Do("DBSIZE")
 	if err != nil {
 		return "", fmt.Errorf("return the old master of %s: %w", target, err)
 	}
-	return fmt.Sprintf("the old master is back with %v keys and follows the new one, now with %v", had, has), nil
+	return fmt.Sprintf("the old master is back and follows the new one (keys: %v, now %v)", had, has), nil
 }

@@ -28,18 +28,18 @@ func TestFailOverBySentinel(t *testing.T) {
 				c.Cut("n1-replica", nemesis.CutHold, "")
 				c.do(t, "n1", "SET", "late", "1")
 				began := c.Now()
-				does(t, ", 1 keys, 1 changes were not replicated; PING: PONG; run_id")(c.FailOverBySentinel("n1", stop))
+				does(t, " (keys: 1), changes not replicated: 1; PING: PONG; run_id")(c.FailOverBySentinel("n1", stop))
 				if took := c.Now() - began; took < 2*time.Second || took > 3*time.Second+time.Millisecond {
 					t.Errorf("%s: it took %v", name, took)
 				}
 				if _, err := ask(conn, "PING"); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
 					t.Errorf("%s: an old connection: %v", name, err)
 				}
-				had := "0 keys" // it kept nothing
+				had := "0" // it kept nothing
 				if stop {
-					had = "2 keys"
+					had = "2"
 				}
-				does(t, "back with "+had+" and follows the new one, now with 1")(c.ReturnMaster("n1"))
+				does(t, "back and follows the new one (keys: "+had+", now 1)")(c.ReturnMaster("n1"))
 				refused(t, "replaced none")(c.ReturnMaster("n1"))
 				refused(t, "no replica")(c.FailOverBySentinel("n1", stop))
 				return nil

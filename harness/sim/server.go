@@ -145,7 +145,7 @@ func (s *server) identity() string {
 	if !known {
 		id = "unknown"
 	}
-	return fmt.Sprintf("run_id %.8s, %d keys", id, keys)
+	return fmt.Sprintf("run_id %.8s (keys: %d)", id, keys)
 }
 
 // accept takes a client's wish to connect.

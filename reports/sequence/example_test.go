@@ -44,5 +44,5 @@ func Example() {
 	//    ⋮    ! ┃           │           ┃
 	//   5.000   ├─ release >│           ┃   c1 releases, outcome unknown
 	//
-	// ┃ believes that it holds the lock · ! two believe so at once
+	// ┃ believes that it holds the lock · ! two believe that they hold it at once
 }

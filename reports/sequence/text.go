@@ -126,7 +126,7 @@ func (p *page) legend() string {
 		}
 	}
 	if len(p.d.Bands) > 0 {
-		parts = append(parts, "! two believe so at once")
+		parts = append(parts, "! two believe that they hold it at once")
 	}
 	return strings.Join(parts, " · ")
 }

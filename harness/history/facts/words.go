@@ -18,3 +18,13 @@ func Seconds(ns int64) string {
 	}
 	return strconv.FormatInt(ns, 10) + " ns"
 }
+
+// FromTo writes a span by its ends and its length, and one whose ends look the same by
+// when it was and its length in microseconds.
+func FromTo(from, to int64) string {
+	a, b := Seconds(from), Seconds(to)
+	if a != b {
+		return "from " + a + " to " + b + " (" + Seconds(to-from) + ")"
+	}
+	return "at " + a + " for " + strconv.FormatFloat(float64(to-from)/1e3, 'g', 3, 64) + " µs"
+}

@@ -187,7 +187,7 @@ func (n *Nodes[S]) ReturnMaster(node string) (string, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Sprintf("the old master is back with %d keys, and does not follow the new one after %v", had, demoteBound), nil
+			return fmt.Sprintf("the old master is back (keys: %d), and does not follow the new one after %v", had, demoteBound), nil
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
@@ -195,5 +195,5 @@ func (n *Nodes[S]) ReturnMaster(node string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("return the old master of %s: %w", node, err)
 	}
-	return fmt.Sprintf("the old master is back with %d keys and follows the new one, now with %d", had, has), nil
+	return fmt.Sprintf("the old master is back and follows the new one (keys: %d, now %d)", had, has), nil
 }

@@ -42,7 +42,7 @@ func newGroup(t *testing.T) *Group {
 func TestRedisKeepsWhatItsDiskKeeps(t *testing.T) {
 	bin := redisServer(t)
 	g := newGroup(t)
-	for mode, want := range map[string]string{"none": " 0 keys", "always": " 1 keys"} {
+	for mode, want := range map[string]string{"none": " (keys: 0)", "always": " (keys: 1)"} {
 		r, err := g.StartRedis(t.Context(), mode, bin, mode)
 		if err != nil {
 			t.Fatal(err)

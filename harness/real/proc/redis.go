@@ -110,7 +110,7 @@ func (r *Redis) Kill(context.Context) (readBack string, err error) {
 		return "", err
 	}
 	r.child = nil
-	return fmt.Sprintf("process %d is gone", pid), nil
+	return fmt.Sprintf("process %d has ended", pid), nil
 }
 
 // Restart starts it again when it has ended, with what its disk kept, and says which

@@ -70,7 +70,7 @@ func (s *Server) Promoted(ctx context.Context) (readBack string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("promote %s: %w", s.Name, err)
 	}
-	return fmt.Sprintf("process %s, run_id %.8s, %d keys", field(info, "process_id"), field(info, "run_id"), keys), nil
+	return fmt.Sprintf("process %s, run_id %.8s (keys: %d)", field(info, "process_id"), field(info, "run_id"), keys), nil
 }
 
 // Follows says whether it is a replica of the server at addr and has all of it.

@@ -101,7 +101,7 @@ func (s *Server) Again(ctx context.Context, before, now Identity) (readBack stri
 	if err != nil {
 		return "", fmt.Errorf("restart %s: %w", s.Name, err)
 	}
-	return fmt.Sprintf("run_id %.8s was %.8s, %d keys", now.Run, before.Run, keys), nil
+	return fmt.Sprintf("run_id %.8s was %.8s (keys: %d)", now.Run, before.Run, keys), nil
 }
 
 // End asks it to end in good order, and returns once it has ended, however.
