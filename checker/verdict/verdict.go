@@ -1,8 +1,9 @@
 // Package verdict is what the checker answers, as data: nothing here judges.
 //
 // Its nouns are Outcome (one of four values), Result (the judgement of one property, with
-// its Witness and its Losses) and Verdict (that of one history). names.go is the words that
-// they use: properties, causes and numbers. words.go is how all judges say a count or a name.
+// its Witness and its Losses) and Verdict (that of one history). An Incident is one of those that
+// a Result counts, for those who list them all. names.go is the words that they use:
+// properties, causes and numbers. words.go is how all judges say a count or a name.
 //
 // Deliberately missing: how any of it is found, and what somebody expected.
 package verdict

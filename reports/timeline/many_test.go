@@ -1,11 +1,14 @@
 package timeline
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"lockpick/checker"
 	"lockpick/harness/history"
+	"lockpick/harness/history/story"
 )
 
 // Each harm of many is listed, up to a bound; the one that the verdict shows always is.
@@ -26,5 +29,41 @@ func TestManyIncidents(t *testing.T) {
 		Witness: &checker.Witness{Sessions: []string{"c2/1", "c1/1"}, Events: []int64{last.N - 1, last.N}, Key: "k", From: last.Applied - 1e6, To: last.Applied}}}})
 	if n := len(tl.Views); n != mostViews+1 || tl.Unlisted == "" || !slices.Equal(tl.Views[tl.First].Events, []int64{last.N - 1, last.N}) {
 		t.Errorf("%d incidents, the page opens with %v; %q", n, tl.Views[tl.First], tl.Unlisted)
+	}
+}
+
+// Who holds for too long is listed each time, in the order of time.
+func TestEachHoldThatIsTooLongIsListed(t *testing.T) {
+	h, err := story.Parse(`params clients=c1,c2 nodes=n1 maxExtends=1
+0 c1 begin client
+0 c2 begin client
+1 c1 invoke acquire session=c1/1 key=lock-1
+1 c1 ok acquire session=c1/1 key=lock-1 until=9
+2 c2 invoke acquire session=c2/1 key=lock-2
+2 c2 ok acquire session=c2/1 key=lock-2 until=9
+3 c1 invoke extend session=c1/1
+3 c1 ok extend session=c1/1 until=10
+4 c1 invoke extend session=c1/1
+4 c1 ok extend session=c1/1 until=11
+5 c2 invoke extend session=c2/1 key=lock-2
+5 c2 ok extend session=c2/1 key=lock-2 until=12
+6 c2 invoke extend session=c2/1 key=lock-2
+6 c2 ok extend session=c2/1 key=lock-2 until=13
+14 harness end run
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tl := laidOut(t, h)
+	var said []string
+	for _, v := range tl.Views {
+		said = append(said, fmt.Sprint(v.Property, " ", v.From, "–", v.To, ": ", v.Because))
+	}
+	want := []string{
+		"bounded-hold 1000000–11000000: c1 extended its hold of lock-1 2 times, and the limit is 1; it held it from 1 s to 11 s (10 s)",
+		"bounded-hold 2000000–13000000: c2 extended its hold of lock-2 2 times, and the limit is 1; it held it from 2 s to 13 s (11 s)",
+	}
+	if !slices.Equal(said, want) || tl.Unlisted != "" {
+		t.Errorf("listed: %s; %s", strings.Join(said, "\n"), tl.Unlisted)
 	}
 }

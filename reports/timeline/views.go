@@ -21,11 +21,9 @@ func (b *builder) views(v checker.Verdict) {
 			continue
 		}
 		shown := len(all) == 0
-		found := []checker.Result{r}
-		for _, x := range b.run.incidents(&r) {
-			if !x.Witness.Shows(r.Witness) {
-				found = append(found, x)
-			}
+		found := append([]checker.Result{r}, b.run.incidents(&r)...)
+		if i := slices.IndexFunc(found[1:], func(x checker.Result) bool { return x.Witness.Shows(r.Witness) }); i >= 0 {
+			found = slices.Delete(found, i+1, i+2)
 		}
 		for i, x := range found {
 			w := x.Witness
