@@ -173,7 +173,7 @@ func parse(text []byte) (*Suite, error) {
 		return nil, errors.New("it is no suite of this version")
 	}
 	drawn := slices.Clone(s.Rates)
-	counts := []int{s.Seeds, s.Planned, s.Runs}
+	counts := []int{s.Seeds, s.Planned, s.Runs, s.Size}
 	for _, c := range s.Scenarios {
 		drawn = append(drawn, c.Seeds)
 		counts = append(counts, c.Runs, c.Retries)
