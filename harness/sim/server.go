@@ -113,8 +113,11 @@ func (s *server) end(err error) {
 // that follows from it once it can.
 func (s *server) do(args ...string) (any, error) {
 	reply, err := s.node.Do(args...)
-	if !s.paused && !s.waiting {
+	switch {
+	case !s.paused && !s.waiting:
 		s.flush(func() {})
+	case s.node.Watched():
+		s.lookAgain()
 	}
 	return reply, err
 }

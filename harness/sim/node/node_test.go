@@ -204,11 +204,22 @@ func TestHangUp(t *testing.T) {
 func FuzzFeed(f *testing.F) {
 	f.Add([]byte("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"))
 	f.Add([]byte("HSET h a 1\r\nHELLO 3\r\nHGETALL h\r\n"))
+	f.Add([]byte("HELLO 3\r\nCLIENT TRACKING ON OPTOUT NOLOOP\r\nGET k\r\nMULTI\r\nSET k v\r\nSUBSCRIBE c\r\nPUBLISH c m\r\nEXEC\r\nFLUSHALL\r\n"))
+	f.Add([]byte("WATCH k\r\nCLIENT TRACKING ON BCAST PREFIX k REDIRECT 1\r\nSUBSCRIBE __redis__:invalidate\r\nUNSUBSCRIBE\r\nGETEX k PX 1\r\nCLIENT TRACKINGINFO\r\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if strings.Contains(strings.ToLower(string(b)), "eval") {
 			t.Skip("a script may loop for ever")
 		}
 		var now time.Duration
-		start(&now).Open().Feed(b)
+		n := start(&now)
+		s := n.Open()
+		s.Feed(b)
+		n.Pushed()
+		now += time.Hour
+		n.Expire()
+		s.Close()
+		if len(n.Pushed()) > 0 {
+			t.Error("something is told, and nobody is there")
+		}
 	})
 }
