@@ -110,7 +110,9 @@ func (t *trial) read(h *history.History, key string) {
 	of := map[string]int{}   // clients
 	open := map[string]int{} // by client: the place of the operation under way
 	gone := map[string]int64{}
-	defer func() { t.survived(gone) }()
+	if h.Params.TTL > 0 {
+		defer func() { t.survived(gone) }()
+	}
 	for _, e := range h.Events {
 		if e.Op == history.OpLost {
 			t.lose(e)

@@ -57,9 +57,12 @@ func (in *reader) operations(s *facts.Session) []leaseOp {
 	return ops
 }
 
-// survived lets a lease that has no deadline lapse with its client: nobody says how long the
-// lock goes on without it.
+// survived lets a lease without a deadline lapse with its client, if the lock has a time to
+// live: nobody says how long it goes on.
 func (in *reader) survived(s *facts.Session, ops []leaseOp) {
+	if len(in.gone) == 0 {
+		return
+	}
 	for i := range ops {
 		o := &ops[i]
 		if o.lapse != facts.Never || o.outcome != history.OK || o.op == history.OpRelease {
@@ -69,6 +72,14 @@ func (in *reader) survived(s *facts.Session, ops []leaseOp) {
 			o.lapse = t
 		}
 	}
+}
+
+// mortal is when clients were gone, of a lock that ends by itself.
+func mortal(r *facts.Facts) map[string]int64 {
+	if r.Params.TTL == 0 {
+		return nil
+	}
+	return r.Gone
 }
 
 // leaseOps is a session's operations with their stamps as recorded. Two kinds

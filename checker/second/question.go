@@ -83,7 +83,7 @@ func questionsOf(r *facts.Facts, s *facts.Session, owner int) (all []porcupine.O
 			switch claims := o.Return.ValidUntil; {
 			case claims == 0 && until == math.MinInt64:
 				until = facts.Never
-				if t, gone := r.Gone[s.Client()]; gone { // nobody says how long it goes on without its client
+				if t, gone := r.Gone[s.Client()]; gone && r.Params.TTL > 0 { // nobody says how long it goes on without its client
 					until = t
 				}
 			case claims == 0:
