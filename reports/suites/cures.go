@@ -46,10 +46,10 @@ func (s *Suite) remedies(has there) (cures, flaws, uncured []group) {
 			}
 			if len(healed) > 0 {
 				cured[base.Name] = true
-				cures = base.say(cures, has, base.harm(base.harms())+".", fmt.Sprintf("In %s, %s held. %s", name, words.List(healed), c.Claim))
+				cures = base.say(cures, has, base.harm(base.harms())+".", fmt.Sprintf("With %s: %s. %s", name, holding(healed), c.Claim))
 			}
 			if len(broken) > 0 {
-				flaws = base.say(flaws, has, fmt.Sprintf("In %s, %s. %s", name, c.harm(broken), c.Claim))
+				flaws = base.say(flaws, has, fmt.Sprintf("With %s: %s. %s", name, c.harm(broken), c.Claim))
 			}
 		}
 	}
@@ -92,4 +92,12 @@ func (c *Scenario) harms() []string {
 		}
 	}
 	return out
+}
+
+// holding says that properties hold.
+func holding(properties []string) string {
+	if len(properties) == 1 {
+		return properties[0] + " holds"
+	}
+	return words.List(properties) + " hold"
 }

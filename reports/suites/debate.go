@@ -11,12 +11,12 @@ import (
 
 // party is one who made claims. The keys are those that a scenario file may name
 // (scenario.Parties).
-type party struct{ key, title, name, owns string }
+type party struct{ key, title, owns string }
 
 var parties = []party{
-	{"kleppmann", "Martin Kleppmann", "Kleppmann", "Kleppmann's"},
-	{"antirez", "antirez (Salvatore Sanfilippo)", "antirez", "antirez's"},
-	{"redis", "The Redis documentation", "the Redis documentation", "The Redis documentation's"},
+	{"kleppmann", "Martin Kleppmann", "Kleppmann's"},
+	{"antirez", "antirez (Salvatore Sanfilippo)", "antirez's"},
+	{"redis", "The Redis documentation", "The Redis documentation's"},
 }
 
 // voice is what a party claimed, and what came of it.
@@ -34,8 +34,8 @@ type claim struct {
 
 // Verdicts on a claim.
 const (
-	upheld   = "held"
-	refuted  = "did not hold"
+	upheld   = "reproduced"
+	refuted  = "not reproduced"
 	open     = "open"
 	notTried = "not run"
 )
@@ -78,7 +78,7 @@ func (s *Suite) debate(has there) []voice {
 func (p party) judge(c *Scenario, stance string) claim {
 	subject, runs := p.owns+" claim", "in this run"
 	if stance == scenario.Denies {
-		subject = "What " + p.name + " says against this claim"
+		subject = p.owns + " objection"
 	}
 	if c.Runs > 1 {
 		runs = fmt.Sprintf("in these %d runs", c.Runs)
@@ -91,11 +91,11 @@ func (p party) judge(c *Scenario, stance string) claim {
 	case state == "":
 		x.verdict, x.Sentence = notTried, subject+" was not put to the test: the suite ended before"
 	case state == outcome.AsExpected && stance == scenario.Affirms:
-		x.verdict, verb = upheld, "held "+runs
+		x.verdict, verb = upheld, "was reproduced "+runs
 	case state == outcome.AsExpected:
-		x.verdict, verb = refuted, "did not hold "+runs
+		x.verdict, verb = refuted, "was not reproduced "+runs
 	case state == outcome.Unexpected && stance == scenario.Affirms:
-		x.verdict, verb = refuted, "did not hold "+runs
+		x.verdict, verb = refuted, "was not reproduced "+runs
 	default: // a claim that is refuted doesn't show that its contrary is true
 		x.verdict, verb = open, "stays open "+runs
 	}

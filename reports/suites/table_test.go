@@ -71,7 +71,7 @@ func TestGridHasRoomForItsTexts(t *testing.T) {
 
 // A scenario may be the cure of another one.
 func TestCureOfItsOwn(t *testing.T) {
-	for cures, want := range map[string]string{"harm": "In mend, mutual-exclusion held. ", "other": ""} {
+	for cures, want := range map[string]string{"harm": "With mend: mutual-exclusion holds. ", "other": ""} {
 		s := begun(t.TempDir())
 		s.Scenarios = []*Scenario{{Name: "mend", Cures: []string{cures}}}
 		s.Add(came(s.Store, "harm", 1, 0, judged(checker.MutualExclusion, "violated", checker.Violated, "", true)))
