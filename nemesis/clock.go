@@ -44,6 +44,7 @@ func turning(told string, k Kind) Kind {
 
 var clockJump = turning("clock jump", Kind{
 	Name:   "clock-jump",
+	Model:  "clocks",
 	Doc:    "sets a clock forward, or back where `by` is negative; after `for` it is set right again",
 	Within: "of a node by a fifth of the margin, or by any time before the first lock is asked for; any of a client, whose lease is by its monotonic clock",
 	Needs:  []string{"by"},
@@ -53,6 +54,7 @@ var clockJump = turning("clock jump", Kind{
 
 var clockRate = turning("clock that runs wrong", Kind{
 	Name:   "clock-rate",
+	Model:  "clocks",
 	Doc:    "lets a clock run fast or slow: by `rate`, where 1 is right; what it has gained or lost by the end it keeps",
 	Within: "a fifth of the drift that the lock allows for",
 	Needs:  []string{"rate"},
@@ -65,6 +67,7 @@ const SlewRate = 500e-6
 
 var clockSlew = turning("slewed clock", Kind{
 	Name:   "clock-slew",
+	Model:  "clocks",
 	Doc:    "corrects a clock as NTP does: it runs 500 ppm fast, or slow where `by` is negative, until it has made up `by`",
 	Within: "any where 500 ppm are at most a fifth of the drift that the lock allows for",
 	Needs:  []string{"by"},
@@ -76,6 +79,7 @@ var clockSlew = turning("slewed clock", Kind{
 
 var clockStrobe = turning("clock that jumps to and fro", Kind{
 	Name:   "clock-strobe",
+	Model:  "clocks",
 	Doc:    "sets a clock forward and back again, over and over, every so often",
 	Within: "of a node by a fifth of the margin; any of a client",
 	Needs:  []string{"by", "every"},

@@ -48,6 +48,7 @@ type PacketCutter interface {
 
 var cut = Kind{
 	Name:   "cut",
+	Model:  "networks",
 	Doc:    "cuts links; a client as target means its links to all nodes, a node those to all clients",
 	Within: "any: the network need not deliver",
 	On:     []Target{Link},

@@ -17,6 +17,7 @@ const (
 
 var powerLoss = Kind{
 	Name:    "power-loss",
+	Model:   "disks",
 	Doc:     "cuts a node's power: what it had not synced is lost; it starts again after `for`",
 	Within:  "any where nodes sync each write before they answer; otherwise the node comes back after all that it granted has lapsed",
 	On:      []Target{Node},
@@ -43,6 +44,7 @@ type Disker interface {
 
 var slowDisk = Kind{
 	Name:   "slow-disk",
+	Model:  "disks",
 	Doc:    "lets no sync of a node's disk come back while it lasts",
 	Within: "any: a node that waits for its disk only fails to answer",
 	On:     []Target{Node}, Power: PowerDisk, Ground: onDisk("slow-disk"),
@@ -53,6 +55,7 @@ var slowDisk = Kind{
 
 var fullDisk = Kind{
 	Name:   "full-disk",
+	Model:  "disks",
 	Doc:    "leaves no room on a node's disk while it lasts",
 	Within: "any of a minority where nodes sync each write, for of that they end; any otherwise, for they refuse to write",
 	On:     []Target{Node}, Power: PowerDisk, Ground: onDisk("full-disk"),

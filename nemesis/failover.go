@@ -31,7 +31,8 @@ const (
 const PowerSentinel = "sentinel"
 
 var failover = Kind{
-	Name: "failover",
+	Name:  "failover",
+	Model: "failovers",
 	Doc: "kills a node's master and promotes its asynchronous replica in its place, or pauses or kills it and leaves the rest to its sentinels; " +
 		"`for` is when the old master is back, to follow the new one; needs topology.replicas",
 	On:        []Target{Node},

@@ -2,6 +2,7 @@ package nemesis
 
 var gc = Kind{
 	Name:   "gc",
+	Model:  "pauses",
 	Doc:    "pauses a client again and again, every so often, as garbage collections do; most pauses are short, some long",
 	Within: "any, as pauses of clients are",
 	On:     []Target{Client},

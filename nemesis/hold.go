@@ -25,6 +25,7 @@ var matched = by("watch messages", func(_ Tapper, _ Fault, link string) (string,
 
 var hold = Kind{
 	Name:   Hold,
+	Model:  "networks",
 	Doc:    "keeps the message that triggered it, while newer connections pass; needs a message trigger",
 	Within: "any: the network need not deliver in time",
 	On:     []Target{Message}, Keeps: true,
@@ -35,6 +36,7 @@ var hold = Kind{
 
 var drop = Kind{
 	Name:   Drop,
+	Model:  "networks",
 	Doc:    "loses the message that triggered it, and resets its connection; needs a message trigger",
 	Within: "any: the network need not deliver",
 	On:     []Target{Message}, Loses: true, Momentary: true,

@@ -13,6 +13,7 @@ type Restarter interface {
 
 var kill = Kind{
 	Name:   "kill",
+	Model:  "crashes",
 	Doc:    "kills a client for good, or a node, which starts again after `for` with what its disk kept",
 	Within: "any of a client; a node that does not sync each write comes back after all that it granted has lapsed",
 	On:     []Target{Client, Node},

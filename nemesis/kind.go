@@ -13,6 +13,8 @@ import (
 type Kind struct {
 	Name string
 	Doc  string // one sentence
+	// Model is the sort of failure that it is one of, in the plural; "": it is none by itself.
+	Model string
 	// On lists what it can hit. The capability that a backend must have is
 	// Name and the target, as in "pause-client".
 	On    []Target

@@ -146,3 +146,12 @@ func TestDetails(t *testing.T) {
 		}
 	}
 }
+
+// What is a failure by itself says of which sort, so that a scorecard has a column for it.
+func TestModels(t *testing.T) {
+	for _, k := range Kinds {
+		if (k.Model == "") != (k.Name == "touch") {
+			t.Errorf("%s is of model %q", k.Name, k.Model)
+		}
+	}
+}

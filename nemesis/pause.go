@@ -18,6 +18,7 @@ type Pauser interface {
 
 var pause = Kind{
 	Name:   "pause",
+	Model:  "pauses",
 	Doc:    "stops a client or a node for a time, as a garbage collection or a suspended machine does",
 	Within: "any: a node that stops only fails to answer, and a client looks at its lease when it goes on",
 	On:     []Target{Client, Node}, Nests: true,

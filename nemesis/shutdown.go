@@ -8,6 +8,7 @@ type Shutter interface {
 
 var shutdown = Kind{
 	Name:    "shutdown",
+	Model:   "crashes",
 	Doc:     "ends a node in good order; it starts again after `for`",
 	Within:  "any where nodes persist; otherwise as a kill",
 	On:      []Target{Node},

@@ -11,6 +11,7 @@ type Starver interface {
 
 var starve = Kind{
 	Name:    "starve",
+	Model:   "loads",
 	Doc:     "leaves a node a share of one processor (`cpu`), so many bytes of memory (`memory`), or both",
 	Within:  "any of a minority, for a node that needs more memory than it gets ends; of its processor any, for it only fails to answer",
 	On:      []Target{Node},

@@ -108,7 +108,7 @@ func traffic(name string, told Told, doc string, modes, takes, needs []string, o
 		t.Way = f.Way
 		return t
 	}
-	return Kind{Name: name, Doc: doc, Within: "any: the network need not deliver, nor in time", On: []Target{Link}, Power: PowerShape, Modes: modes, Takes: takes, Needs: needs, Told: told,
+	return Kind{Name: name, Doc: doc, Model: "networks", Within: "any: the network need not deliver, nor in time", On: []Target{Link}, Power: PowerShape, Modes: modes, Takes: takes, Needs: needs, Told: told,
 		Act: by(name,
 			func(c Shaper, f Fault, link string) (string, error) { return c.Shape(link, shaped(f)) },
 			func(c Shaper, f Fault, link string) (string, error) { return c.Unshape(link, shaped(f)) })}

@@ -10,6 +10,7 @@ type Unplugger interface {
 
 var unplug = Kind{
 	Name:    "unplug",
+	Model:   "networks",
 	Doc:     "takes a node's network cable out, and puts it back after `for`",
 	Within:  "any: the network need not deliver, and the node keeps its keys",
 	On:      []Target{Node},

@@ -52,6 +52,7 @@ type runFlags struct {
 	confirm  bool
 	reports  string
 	most     int  // runs of a scenario that stay in the store; 0 is all
+	sparing  bool // only runs that were not as expected leave a folder
 	named    bool // scenarios were named: what they show is drawn
 	verbose  bool
 	quiet    bool
@@ -364,7 +365,7 @@ func (f *runFlags) able(chosen []pick, able abilities, r *report) []pick {
 func (f *runFlags) job(p pick, n int) suite.Job {
 	j := suite.Job{Scenario: p.Scenario, Seed: f.seed + uint64(n), Backend: f.backend, Store: f.store, Keep: suite.KeepAll,
 		Version: version(), Sets: f.sets, StopAtViolation: f.stop, Confirm: f.confirm}
-	if f.seeds > 1 {
+	if f.seeds > 1 || f.sparing {
 		j.Keep = suite.KeepUnexpected
 	}
 	switch {

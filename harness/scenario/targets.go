@@ -1,8 +1,30 @@
 package scenario
 
 import (
+	"slices"
+
 	"lockpick/nemesis"
 )
+
+// Models are the sorts of failures that the plan has, or its dice may bring.
+func (s Scenario) Models() (models []string) {
+	add := func(k nemesis.Kind) {
+		if k.Model != "" && !slices.Contains(models, k.Model) {
+			models = append(models, k.Model)
+		}
+	}
+	for _, st := range s.Plan {
+		kind, _ := nemesis.KindOf(st.Fault.Kind)
+		add(kind)
+	}
+	if s.Random != nil {
+		for _, c := range s.Random.Choices() {
+			add(c.Kind)
+		}
+	}
+	slices.Sort(models)
+	return models
+}
 
 // Targets lists what a step of the plan hits: links spelled out, the rest by name.
 func (s Scenario) Targets(st nemesis.Step) []string {

@@ -30,6 +30,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"slices"
 	"time"
 
@@ -107,6 +108,9 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 		digest = c.digest()
 	})
 	close(over)
+	if b.locks[s.Lock.Kind].OwnTime {
+		forget()
+	}
 	for _, o := range owns {
 		bubbleErr = errors.Join(bubbleErr, o.end())
 	}
@@ -114,6 +118,13 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 		b.Digest(digest)
 	}
 	return errors.Join(bodyErr, crash, bubbleErr)
+}
+
+// forget empties what libraries keep for later in pools, twice as a pool's items outlive one
+// collection: a timer that was made in one bubble must not be used in another.
+func forget() {
+	runtime.GC()
+	runtime.GC()
 }
 
 // bubbles makes those that clients have to themselves; none: they share the run's.
