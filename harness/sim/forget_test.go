@@ -1,0 +1,47 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/harness/lock"
+)
+
+// A library may keep timers for later in a pool, as go-redis does for whoever waits for a
+// connection. One that was made in a run's bubble must not be met in the next run's, where
+// waiting for it would end the process.
+func TestNoTimerOfAnotherRun(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // a pool keeps things by processor
+	made := 0
+	timers := sync.Pool{New: func() any { made++; return time.NewTimer(time.Hour) }}
+	waited := errors.New("waited")
+	b := New(map[string]lock.Kind{"pooled": {OwnTime: true, New: func(lock.Env) (lock.Lock, error) {
+		timer := timers.Get().(*time.Timer)
+		timer.Reset(time.Millisecond)
+		<-timer.C
+		timers.Put(timer)
+		return nil, waited
+	}}})
+	s := topology(1, 1)
+	s.Lock = lock.Settings{Kind: "pooled", TTL: time.Second}
+	const runs = 5
+	for range runs {
+		err := b.Run(t.Context(), s, 1, history.NewRecorder(io.Discard), func(_ context.Context, c harness.Cluster) error {
+			return c.RunClient(context.Background(), client.Spec{Name: "c1", Lock: s.Lock, Keys: []string{"k"}, Cycles: 1}, func(string) {})
+		})
+		if !errors.Is(err, waited) {
+			t.Fatal(err)
+		}
+	}
+	if made != runs {
+		t.Errorf("%d timers were made in %d runs", made, runs)
+	}
+}
