@@ -80,6 +80,22 @@ func (r Random) Choices() []Choice {
 	})
 }
 
+// Without is the same dice without some choices, and these by their words.
+func (r Random) Without(out func(Choice) bool) (_ Random, left []string) {
+	var kept []string
+	for _, c := range r.Choices() {
+		if out(c) {
+			left = append(left, c.Word)
+		} else {
+			kept = append(kept, c.Word)
+		}
+	}
+	if len(left) > 0 {
+		r.Faults = kept
+	}
+	return r, left
+}
+
 // ModesOf lists the modes of a kind that may be drawn.
 func (r Random) ModesOf(k Kind) []string {
 	return slices.DeleteFunc(slices.Clone(k.Modes), func(m string) bool {

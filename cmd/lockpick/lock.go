@@ -84,7 +84,14 @@ func (f *runFlags) withLock(chosen []pick) (fit []pick, not []unfit) {
 		return chosen, nil
 	}
 	for _, p := range chosen {
-		s, err := p.With(f.kind, kinds.All[f.kind])
+		kind := kinds.All[f.kind]
+		s, err := p.With(f.kind, kind)
+		if kind.OwnTime && f.backend == simulation {
+			var left []string
+			if s, left = s.Unturned(); len(left) > 0 {
+				f.undrawn = left
+			}
+		}
 		if err == nil {
 			if len(f.options) > 0 {
 				s.Lock.Options = f.options
@@ -102,6 +109,13 @@ func (f *runFlags) withLock(chosen []pick) (fit []pick, not []unfit) {
 		fit = append(fit, p)
 	}
 	return fit, not
+}
+
+// leavesOut says what random plans leave out for the lock's sake.
+func (a *app) leavesOut(f *runFlags) {
+	if len(f.undrawn) > 0 {
+		fmt.Fprintf(a.errs, "%s: random plans leave out %s: this lock reads its own time, which can't be set here\n", f.backend, strings.Join(f.undrawn, ", "))
+	}
 }
 
 // lockTable is the table of kinds.

@@ -39,6 +39,7 @@ type runFlags struct {
 	lock     string // a kind that stands in for each scenario's own, with its options; "": none
 	kind     string // of it
 	options  map[string]string
+	undrawn  []string // faults that random plans leave out for it
 	sets     []string
 	expects  []string
 	require  []string
@@ -173,6 +174,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if m, ok := b.(remarker); ok {
 		fmt.Fprintf(a.errs, "%s: %s\n", b.Name(), m.Remark(ctx))
 	}
+	a.leavesOut(f)
 	started := time.Now()
 	f.named = len(args) > 0
 	r := &report{app: a, ci: ci, flags: f, tally: tally{}, started: started, suite: f.suiteOf(chosen, args, started)}

@@ -149,12 +149,12 @@ type card struct {
 
 // cell is what came of a property under one sort of failure.
 type cell struct {
-	Kept      int       `json:"kept"`      // runs in which it held, as it had to
+	Kept      int    `json:"kept"`      // runs in which it held, as it had to
 	Failed    []harm `json:"failed"`    // it had to hold
 	Alone     []harm `json:"alone"`     // nobody promised it, but the scenario's own lock keeps it
 	Alike     []harm `json:"alike"`     // the scenario's own lock fails likewise
-	Undecided int       `json:"undecided"` // and those that had no occasion
-	Free      int       `json:"free"`      // it held where nobody promised it
+	Undecided int    `json:"undecided"` // and those that had no occasion
+	Free      int    `json:"free"`      // it held where nobody promised it
 }
 
 // harm is one violation.

@@ -63,6 +63,17 @@ func duringAcquire(st nemesis.Step) bool {
 	return st.When.Point != nil && st.When.Point.Point == client.DuringAcquire
 }
 
+// Unturned is the scenario whose dice leave the clocks of clients as they are, for a lock that
+// reads its own time where that can't be set, and what they leave out by its words.
+func (s Scenario) Unturned() (_ Scenario, left []string) {
+	if s.Random == nil {
+		return s, nil
+	}
+	r, left := s.Random.Without(func(c nemesis.Choice) bool { return c.Kind.Sets && c.On == nemesis.Client })
+	s.Random = &r
+	return s, left
+}
+
 // promised is what a lock of another kind is held to: what the scenario's own must keep, as
 // far as its tier goes.
 func (s Scenario) promised(k lock.Kind) map[string]Expectation {

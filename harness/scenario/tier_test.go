@@ -101,3 +101,24 @@ func TestNoTier(t *testing.T) {
 		}
 	}
 }
+
+// A lock that reads its own time has dice that leave its clock alone, and no other of them.
+func TestUnturned(t *testing.T) {
+	s := parse(t, drawing)[0]
+	s.Random.Faults = []string{"clock-jump", "clock-rate", "pause"}
+	got, left := s.Unturned()
+	if want := []string{"clock-jump-client"}; !slices.Equal(left, want) {
+		t.Errorf("left out: %q, want %q", left, want)
+	}
+	for _, c := range got.Random.Choices() {
+		if c.Kind.Sets && c.On == nemesis.Client {
+			t.Errorf("%s may be drawn", c.Word)
+		}
+	}
+	if a, b := len(s.Random.Choices()), len(got.Random.Choices()); a != b+1 || len(s.Random.Faults) != 3 {
+		t.Errorf("of %d choices %d are left; the scenario's own faults: %q", a, b, s.Random.Faults)
+	}
+	if plain, left := parse(t, tiered)[0].Unturned(); left != nil || plain.Random != nil {
+		t.Errorf("without dice: %q", left)
+	}
+}
