@@ -19,25 +19,28 @@ func TestLibrariesOnProcesses(t *testing.T) {
 		if _, only := setups[kind]; only { // by a name that the binary doesn't know
 			continue
 		}
-		code, all := outcomes(t, binary, "run", "baseline/", "--backend", "process", "--set", "lock.kind="+kind)
-		if code != 0 || len(all) != 1 {
-			t.Errorf("%s: exit code %d, %d runs", kind, code, len(all))
-		}
-		complain(t, all)
-		for _, o := range all {
-			h, err := history.ReadFile(filepath.Join(o.Dir, suite.PackedFile))
-			if err != nil {
-				t.Fatal(err)
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel() // it mostly waits
+			code, all := outcomes(t, binary, "run", "baseline/", "--backend", "process", "--set", "lock.kind="+kind)
+			if code != 0 || len(all) != 1 {
+				t.Errorf("%s: exit code %d, %d runs", kind, code, len(all))
 			}
-			holders := map[string]bool{}
-			for _, e := range h.Events {
-				if e.Op == history.OpAcquire && e.Type == history.OK {
-					holders[e.Process] = true
+			complain(t, all)
+			for _, o := range all {
+				h, err := history.ReadFile(filepath.Join(o.Dir, suite.PackedFile))
+				if err != nil {
+					t.Fatal(err)
+				}
+				holders := map[string]bool{}
+				for _, e := range h.Events {
+					if e.Op == history.OpAcquire && e.Type == history.OK {
+						holders[e.Process] = true
+					}
+				}
+				if len(holders) < len(h.Params.Clients) {
+					t.Errorf("%s: of %d clients %d got the lock", kind, len(h.Params.Clients), len(holders))
 				}
 			}
-			if len(holders) < len(h.Params.Clients) {
-				t.Errorf("%s: of %d clients %d got the lock", kind, len(h.Params.Clients), len(holders))
-			}
-		}
+		})
 	}
 }
