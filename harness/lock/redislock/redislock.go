@@ -16,7 +16,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/bsm/redislock"
@@ -29,41 +28,11 @@ import (
 
 var _ lock.Factory = New
 
-// Where the scenario says nothing: what the other kinds have. The library has no default
-// of any.
-const (
-	defaultTTL      = 10 * time.Second
-	defaultTimeout  = 0.05 // of the TTL
-	defaultRetryMin = 50 * time.Millisecond
-	defaultRetryMax = 250 * time.Millisecond
-)
-
 // New returns redislock as one client's lock, on the only node that there is.
 func New(env lock.Env) (lock.Lock, error) {
-	s := env.Settings
-	switch {
-	case len(env.Nodes) == 0:
-		return nil, errors.New("lock redislock has no node: give one")
-	case s.Mistake != "":
-		return nil, fmt.Errorf("lock redislock makes no mistake %q: that is for kind broken", s.Mistake)
-	case s.Fence:
-		return nil, errors.New("lock redislock has no fencing tokens: leave fence out")
-	case s.Extends != 0:
-		return nil, errors.New("lock redislock has no limit of extensions: leave extends out")
-	case s.Ask != "" && s.Ask != "multiplexed":
-		return nil, fmt.Errorf("lock redislock can't ask %q: it has one node to ask", s.Ask)
-	}
-	if s.TTL == 0 {
-		s.TTL = defaultTTL
-	}
-	if s.Timeout == 0 {
-		s.Timeout = time.Duration(defaultTimeout * float64(s.TTL))
-	}
-	if s.RetryMax == 0 {
-		s.RetryMin, s.RetryMax = defaultRetryMin, defaultRetryMax
-	}
-	if s.Tries == 0 {
-		s.Tries = math.MaxInt
+	s, err := env.ForLibrary("redislock", "node: give one", "it has one node to ask")
+	if err != nil {
+		return nil, err
 	}
 	o := redisnode.Options(env.Nodes[0].Addr)
 	o.Dialer, o.DialTimeout, o.ReadTimeout, o.WriteTimeout = env.Dial, s.Timeout, s.Timeout, s.Timeout

@@ -16,7 +16,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -83,15 +82,6 @@ func FailFast(env lock.Env) (lock.Lock, error) { return Options{FailFast: true}.
 // SetNXOnExtend returns it with WithSetNXOnExtend.
 func SetNXOnExtend(env lock.Env) (lock.Lock, error) { return Options{SetNXOnExtend: true}.New(env) }
 
-// Where the scenario says nothing: the TTL of the other kinds, and the library's
-// own defaults, which it does not export.
-const (
-	defaultTTL      = 10 * time.Second
-	defaultTimeout  = 0.05 // of the TTL
-	defaultRetryMin = 50 * time.Millisecond
-	defaultRetryMax = 250 * time.Millisecond
-)
-
 // retryBackoff is the least that go-redis waits before it sends a request again. It would draw
 // from a longer span each time, by dice that nobody can seed.
 const retryBackoff = 8 * time.Millisecond
@@ -111,30 +101,9 @@ func (o Options) driver(addr string) *redis.Options {
 
 // New returns redsync as one client's lock.
 func (o Options) New(env lock.Env) (lock.Lock, error) {
-	s := env.Settings
-	switch {
-	case len(env.Nodes) == 0:
-		return nil, errors.New("lock redsync has no nodes: give at least one")
-	case s.Mistake != "":
-		return nil, fmt.Errorf("lock redsync makes no mistake %q: that is for kind broken", s.Mistake)
-	case s.Fence:
-		return nil, errors.New("lock redsync has no fencing tokens: leave fence out")
-	case s.Extends != 0:
-		return nil, errors.New("lock redsync has no limit of extensions: leave extends out")
-	case s.Ask != "" && s.Ask != "multiplexed":
-		return nil, fmt.Errorf("lock redsync can't ask %q: say multiplexed", s.Ask)
-	}
-	if s.TTL == 0 {
-		s.TTL = defaultTTL
-	}
-	if s.Timeout == 0 {
-		s.Timeout = time.Duration(defaultTimeout * float64(s.TTL))
-	}
-	if s.RetryMax == 0 {
-		s.RetryMin, s.RetryMax = defaultRetryMin, defaultRetryMax
-	}
-	if s.Tries == 0 {
-		s.Tries = math.MaxInt
+	s, err := env.ForLibrary("redsync", "nodes: give at least one", "say multiplexed")
+	if err != nil {
+		return nil, err
 	}
 	l := &library{options: o, settings: s, env: env, quorum: len(env.Nodes)/2 + 1}
 	var pools []rsredis.Pool

@@ -64,32 +64,17 @@ func Looping(env lock.Env) (lock.Lock, error) { return Options{Caching: true}.Ne
 // Prefix is what the library makes a key of a lock's name by, with KeyMajority 1.
 const Prefix = "rueidislock:0:"
 
-// defaultTTL is that of the other kinds; the library's own is 5 s.
-const defaultTTL = 10 * time.Second
-
 // New returns rueidislock as one client's lock on the first node.
 func (o Options) New(env lock.Env) (lock.Lock, error) {
-	s := env.Settings
-	switch {
-	case len(env.Nodes) == 0:
-		return nil, errors.New("lock rueidis has no node: give one")
-	case s.Mistake != "":
-		return nil, fmt.Errorf("lock rueidis makes no mistake %q: that is for kind broken", s.Mistake)
-	case s.Fence:
-		return nil, errors.New("lock rueidis has no fencing tokens: leave fence out")
-	case s.Extends != 0:
-		return nil, errors.New("lock rueidis has no limit of extensions: leave extends out")
-	case s.Ask != "" && s.Ask != "multiplexed":
-		return nil, fmt.Errorf("lock rueidis can't ask %q: it has one node to ask", s.Ask)
+	s, err := env.ForLibrary("rueidis", "node: give one", "it has one node to ask")
+	if err != nil {
+		return nil, err
 	}
-	if s.TTL == 0 {
-		s.TTL = defaultTTL
-	}
-	l := &library{env: env, tries: s.Tries, opened: make(chan struct{})}
+	l := &library{env: env, tries: env.Settings.Tries, opened: make(chan struct{})}
 	option := rueidislock.LockerOption{
 		ClientBuilder: unconnected,
 		ClientOption:  l.client(!o.Caching),
-		KeyValidity:   s.TTL, TryNextAfter: s.Timeout, KeyMajority: 1, NoLoopTracking: o.NoLoop,
+		KeyValidity:   s.TTL, TryNextAfter: env.Settings.Timeout, KeyMajority: 1, NoLoopTracking: o.NoLoop,
 	}
 	go func() { // it connects, which may take as long as a dial may
 		defer close(l.opened)
