@@ -31,7 +31,7 @@ const (
 var backendNames = []string{simulation, "process", containers}
 
 // backend makes one, that of containers by its own settings.
-func backend(name string, in docker.Config) (harness.Backend, error) {
+func backend(name string, in docker.Config, adapter ...string) (harness.Backend, error) {
 	switch name {
 	case simulation:
 		return sim.New(kinds.All), nil
@@ -42,7 +42,7 @@ func backend(name string, in docker.Config) (harness.Backend, error) {
 		if err != nil {
 			return nil, unable(fmt.Errorf("find own binary: %w", err), "start lockpick by its path")
 		}
-		return process.New(process.Config{Self: []string{self, clientVerb}}), nil
+		return process.New(process.Config{Self: []string{self, clientVerb}, Adapter: adapter}), nil
 	}
 	return nil, usage(fmt.Errorf("no backend %q", name), "one of "+strings.Join(backendNames, ", ")+meant(name, backendNames))
 }

@@ -38,6 +38,8 @@ type runFlags struct {
 	tags     []string
 	lock     string // a kind that stands in for each scenario's own, with its options; "": none
 	kind     string // of it
+	adapter  string // the program that has that lock, as a user wrote it
+	program  []string
 	options  map[string]string
 	undrawn  []string // faults that random plans leave out for it
 	sets     []string
@@ -92,6 +94,7 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the runs (LOCKPICK_STORE)")
 	fs.StringSliceVar(&f.tags, "tag", nil, "only scenarios with this tag")
 	fs.StringVar(&f.lock, "lock", "", "put a lock of this kind under the scenarios, as in redsync or KIND:OPTION=VALUE, and hold it\nto what their tiers say; see lockpick help locks")
+	fs.StringVar(&f.adapter, "adapter", "", "put the lock of this program under the scenarios, as in \"node adapter.js\" (--backend process);\nsee lockpick help adapter")
 	fs.StringArrayVar(&f.sets, "set", nil, "override, as in lock.ttl=5s; voids the expectations")
 	fs.StringArrayVar(&f.expects, "expect", nil, "expect, as in mutual-exclusion=holds; restores one after --set")
 	fs.StringSliceVar(&f.require, "require", nil, "capabilities that must be there, or all: a skip that lacks one is an error (3)")
@@ -129,6 +132,9 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if f.most, err = keeps(); err != nil {
 		return err
 	}
+	if err := f.adapt(ctx); err != nil {
+		return err
+	}
 	if err := f.otherLock(); err != nil {
 		return err
 	}
@@ -140,7 +146,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if err := f.expect(chosen); err != nil {
 		return err
 	}
-	b, err := backend(f.backend, docker.Config{ClientBinary: f.client, Nodes: f.nodes})
+	b, err := backend(f.backend, docker.Config{ClientBinary: f.client, Nodes: f.nodes}, f.program...)
 	if err != nil {
 		return err
 	}
@@ -406,7 +412,10 @@ func (f *runFlags) overrides() (c string) {
 	if f.stop {
 		c += " --stop-at-violation"
 	}
-	if f.lock != "" {
+	switch {
+	case f.adapter != "":
+		c += " --adapter " + quoted(f.adapter)
+	case f.lock != "":
 		c += " --lock " + quoted(f.lock)
 	}
 	for _, s := range f.sets {

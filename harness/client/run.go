@@ -102,7 +102,7 @@ func (p *program) think(ctx context.Context, n int) {
 func (p *program) cycle(ctx, begin context.Context, n int) error {
 	c := &section{program: p, key: p.s.Keys[(n-1)%len(p.s.Keys)], session: fmt.Sprintf("%s/%d", p.s.Name, n)}
 	if !c.acquire(begin) {
-		return nil
+		return c.broken
 	}
 	if p.s.Fence == FenceToken && c.fence == 0 {
 		return ErrNoTokens
@@ -115,7 +115,7 @@ func (p *program) cycle(ctx, begin context.Context, n int) error {
 	c.work(ctx, p.s.Hold.Draw(Random(p.s.Seed, p.s.Name, "hold", strconv.Itoa(n))))
 	p.at(BeforeRelease)
 	c.release(ctx)
-	return ctx.Err()
+	return errors.Join(c.broken, ctx.Err())
 }
 
 // lockNow is the clock that the lock reads. Each attempt reads it twice, before

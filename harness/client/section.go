@@ -22,6 +22,7 @@ type section struct {
 	fence        int64
 	version      int64 // read
 	loss         *loss // nil: the lock doesn't tell
+	broken       error // there is no going on with the lock
 }
 
 func (c *section) acquire(ctx context.Context) bool {
@@ -172,6 +173,9 @@ func (c *section) event(t history.Type, op string) history.Event {
 }
 
 func (c *section) fail(t history.Type, op string, err error) {
+	if errors.Is(err, lock.ErrBroken) {
+		c.broken = err
+	}
 	e := c.event(t, op)
 	e.Cause = err.Error()
 	c.emit(e)

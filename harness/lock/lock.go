@@ -162,6 +162,15 @@ type Tokener interface {
 	Token() string
 }
 
+// Renewer is a Handle that the library extends by itself, and that tells when it has: Deadline
+// is another then.
+type Renewer interface {
+	Renewed() <-chan struct{}
+}
+
+// ErrBroken says that the lock can't be worked with, which is no fact of the run but its end.
+var ErrBroken = errors.New("the lock under test is broken")
+
 // ErrNotHeld is a definite "no": the lock was not held when it was to be
 // released or extended.
 var ErrNotHeld = errors.New("lock is not held")

@@ -36,6 +36,7 @@ import (
 // Config says where things are. The zero value is ready.
 type Config struct {
 	Self        []string // command that starts a client; nil: this executable with "__client"
+	Adapter     []string // command of the program that has the lock, of kind exec; see package lock/exec
 	RedisServer string   // program; "": redis-server on PATH
 	Dir         string   // where a run has its temporary directory; "": the system's
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	lockexec "lockpick/harness/lock/exec"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/runs"
 )
@@ -92,7 +93,13 @@ func (c *cluster) startChild(name string) (*runs.Client, error) {
 	free := func() { in.Close(); out.Close() }
 	cmd := exec.Command(c.self[0], c.self[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, log
-	if ch.Child, err = c.group.Start(name, cmd); err != nil {
+	var leader *proc.Child
+	if a := c.adapters[name]; a != nil {
+		cmd.ExtraFiles, cmd.Env = []*os.File{a.out, a.in}, append(os.Environ(), lockexec.Pipes+"=1")
+		leader = a.Child
+		defer a.leave()
+	}
+	if ch.Child, err = c.group.Join(leader, name, cmd); err != nil {
 		free()
 		return nil, err
 	}

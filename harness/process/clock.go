@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	lockexec "lockpick/harness/lock/exec"
 	"lockpick/harness/real/clock"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/skew"
@@ -31,6 +32,14 @@ func (c *cluster) turnable(s scenario.Scenario) {
 	for name, m := range own {
 		c.Clocks.Add(name, &skew.Machine{Clocks: m, True: proc.TrueClock})
 		c.group.Cleanup(m.Close)
+	}
+	if s.Lock.Kind == lockexec.Name {
+		for _, name := range s.ClientNames() {
+			m := &clock.Machine{Monotonic: true}
+			c.Clocks.Add(name, &skew.Machine{Clocks: pair{own[name], m}, True: proc.TrueClock})
+			own[adapterOf(name)] = m
+			c.group.Cleanup(m.Close)
+		}
 	}
 	c.group.AtStart = func(name string, pid int) error {
 		if m := own[name]; m != nil {

@@ -14,11 +14,13 @@ import (
 // cluster is one run.
 type cluster struct {
 	*runs.Run[*proc.Redis]
-	network *network.Network
-	bin     string   // the servers' program
-	self    []string // the clients', and its arguments
-	group   *proc.Group
-	servers []*proc.Redis // the resource's, the nodes' and their replicas'
+	network  *network.Network
+	bin      string   // the servers' program
+	self     []string // the clients', and its arguments
+	group    *proc.Group
+	program  []string            // the adapters', and its arguments; nil: none are needed
+	adapters map[string]*adapter // by client
+	servers  []*proc.Redis       // the resource's, the nodes' and their replicas'
 }
 
 var _ runs.Cluster = (*cluster)(nil)

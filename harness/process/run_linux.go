@@ -37,7 +37,7 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 		return err
 	}
 	c := newCluster(ctx, seed, group, rec)
-	c.bin, c.self = b.cfg.RedisServer, self
+	c.bin, c.self, c.program = b.cfg.RedisServer, self, b.cfg.Adapter
 	defer func() { err = errors.Join(err, c.close()) }() // after a panic in body, too
 	if needsClocks(s) {
 		c.turnable(s)
@@ -54,6 +54,9 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	}
 	err = c.SetUp(s, replicas, func(name string) (*server.Sentinel, error) { return group.StartSentinel(c.Ctx, name, c.bin) })
 	if err != nil {
+		return err
+	}
+	if err := c.startAdapters(s); err != nil {
 		return err
 	}
 	if err := c.Begin(); err != nil {

@@ -25,6 +25,9 @@ type Child struct {
 	pid   int
 	start uint64 // see owned.Stat
 	done  chan struct{}
+	// mates are the others of its process group: what is done to it is done to them.
+	mates []*Child
+	group int // the process group's id
 
 	unasked *unasked // hears what nobody here did to it
 
@@ -41,7 +44,7 @@ type Child struct {
 
 // newChild takes charge of a started command. Nobody else may wait for it.
 func newChild(name string, cmd *exec.Cmd, u *unasked) (*Child, error) {
-	c := &Child{name: name, pid: cmd.Process.Pid, done: make(chan struct{}), unasked: u}
+	c := &Child{name: name, pid: cmd.Process.Pid, group: cmd.Process.Pid, done: make(chan struct{}), unasked: u}
 	s, err := owned.StatOf(c.pid) // not reaped yet, so it is there
 	c.start = s.Start
 	go c.reap(cmd)
@@ -90,6 +93,17 @@ func (c *Child) signal(s unix.Signal) error {
 	if c.ended {
 		return ErrEnded
 	}
+	for _, m := range c.mates {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.expect(s)
+	}
+	c.expect(s)
+	return unix.Kill(-c.group, s)
+}
+
+// expect takes in that it is about to get a signal. The lock is held.
+func (c *Child) expect(s unix.Signal) {
 	c.look() // what was until now is by the words of then
 	switch s {
 	case unix.SIGSTOP:
@@ -102,14 +116,29 @@ func (c *Child) signal(s unix.Signal) error {
 			c.asked = true
 		}
 	}
-	return unix.Kill(-c.pid, s)
 }
 
 func (c *Child) drive(verb string, s unix.Signal, reached func(states string) bool) (string, error) {
 	if err := c.signal(s); err != nil {
 		return "", fmt.Errorf("%s %s: %w", verb, c.name, err)
 	}
-	for end := time.Now().Add(signalBound); ; time.Sleep(100 * time.Microsecond) {
+	var others []string
+	end := time.Now().Add(signalBound)
+	for _, m := range c.mates {
+		switch back, err := m.await(verb, end, reached); {
+		case err == nil:
+			others = append(others, back)
+		case !errors.Is(err, ErrEnded):
+			return "", err
+		}
+	}
+	back, err := c.await(verb, end, reached)
+	return strings.Join(append([]string{back}, others...), "; "), err
+}
+
+// await waits until its threads are as a signal makes them.
+func (c *Child) await(verb string, end time.Time, reached func(states string) bool) (string, error) {
+	for ; ; time.Sleep(100 * time.Microsecond) {
 		states, err := threads(c.pid)
 		switch {
 		case owned.Gone(err), err == nil && !owned.Runs(c.pid, c.start):

@@ -64,7 +64,16 @@ func (g *Group) start() {
 // Start starts cmd in a process group of its own, in the group's directory unless it names
 // another: by it Sweep knows a child again.
 func (g *Group) Start(name string, cmd *exec.Cmd) (*Child, error) {
+	return g.Join(nil, name, cmd)
+}
+
+// Join is Start in the process group of a child that was started so: who stops, continues or
+// kills the new one does it to both, at one instant. No leader is a group of its own.
+func (g *Group) Join(leader *Child, name string, cmd *exec.Cmd) (*Child, error) {
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL, Setpgid: true}
+	if leader != nil {
+		cmd.SysProcAttr.Pgid = leader.pid
+	}
 	if cmd.Dir == "" {
 		if path, err := filepath.Abs(cmd.Path); err == nil {
 			cmd.Path = path
@@ -82,6 +91,9 @@ func (g *Group) Start(name string, cmd *exec.Cmd) (*Child, error) {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	c, err := newChild(name, cmd, &g.unasked)
+	if leader != nil {
+		c.group, c.mates = leader.pid, []*Child{leader}
+	}
 	g.children = append(g.children, c)
 	if err == nil {
 		_, err = fmt.Fprintln(g.record, c.pid, c.start)

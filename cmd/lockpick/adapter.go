@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	lockexec "lockpick/harness/lock/exec"
+	"lockpick/harness/lock/kinds"
+)
+
+// meetBound is how long an adapter may take to say who it is.
+const meetBound = 30 * time.Second
+
+// program is the command of an adapter, as a user wrote it: with the program's path, and with
+// files that are there by theirs, for it starts in another directory.
+func program(text string) ([]string, error) {
+	argv := strings.Fields(text)
+	if len(argv) == 0 {
+		return nil, usage(errors.New("--adapter names no program"), `as in --adapter "node adapter.js"`)
+	}
+	path, err := exec.LookPath(argv[0])
+	if err != nil {
+		return nil, usage(fmt.Errorf("adapter %q: %w", argv[0], err), "name a program on PATH, or one by its path")
+	}
+	argv[0] = path
+	for i, word := range argv {
+		if _, err := os.Stat(word); err == nil {
+			if argv[i], err = filepath.Abs(word); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return argv, nil
+}
+
+// meet starts an adapter for a moment and reads its hello.
+func meet(ctx context.Context, argv []string) (hello lockexec.Hello, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, meetBound, fmt.Errorf("it has said no hello for %v", meetBound))
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	var words strings.Builder
+	cmd.Stderr, cmd.WaitDelay = &words, time.Second
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return hello, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return hello, err
+	}
+	if err := cmd.Start(); err != nil {
+		return hello, err
+	}
+	a, err := lockexec.Meet(in, out, time.Now)
+	cancel()
+	cmd.Wait() // it was killed
+	if err != nil {
+		return hello, fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, strings.TrimSpace(words.String()))
+	}
+	return a.Hello, nil
+}
+
+// adapt puts the adapter's lock under the scenarios.
+func (f *runFlags) adapt(ctx context.Context) error {
+	if f.adapter == "" {
+		return nil
+	}
+	if f.lock != "" {
+		return usage(errors.New("--adapter and --lock exclude each other"), "leave one out")
+	}
+	var err error
+	if f.program, err = program(f.adapter); err != nil {
+		return err
+	}
+	hello, err := meet(ctx, f.program)
+	if err != nil {
+		return unable(err, "lockpick adapter check tells more")
+	}
+	kinds.All[lockexec.Name] = hello.Kind()
+	f.lock = lockexec.Name
+	return nil
+}

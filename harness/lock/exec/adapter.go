@@ -1,0 +1,260 @@
+package exec
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sync"
+	"time"
+
+	"lockpick/harness/lock"
+)
+
+// ErrBroken says that an adapter does not keep to the protocol, or has ended.
+var ErrBroken = fmt.Errorf("adapter: %w", lock.ErrBroken)
+
+// ErrHangs says that its library does not come back, while its reader answers.
+var ErrHangs = errors.New("the lock hangs")
+
+// grace is what an adapter may take for an answer, beyond what the library was given.
+const grace = 2 * time.Second
+
+// Adapter is a program that has a lock and speaks the protocol, seen from here.
+type Adapter struct {
+	Hello  Hello
+	Quorum int // of the nodes, once it is open; 0: it doesn't say
+	now    func() time.Time
+	in     io.Writer
+	out    *bufio.Reader
+	ended  chan struct{} // closed when nothing more comes from it
+
+	mu      sync.Mutex
+	err     error // why
+	last    int64 // request
+	waiting map[int64]chan reply
+	handles map[string]*handle
+	early   map[string]string // handles that were lost before they were given, and why
+	clocks  reading
+}
+
+// reading is what the adapter's monotonic clock showed at an instant of the client's or after it.
+type reading struct {
+	mono int64
+	own  time.Time
+	took time.Duration
+}
+
+// Meet reads the hello of an adapter. now is the client's monotonic clock.
+func Meet(in io.Writer, out io.Reader, now func() time.Time) (*Adapter, error) {
+	a := &Adapter{now: now, in: in, out: bufio.NewReaderSize(out, longest), ended: make(chan struct{}),
+		waiting: map[int64]chan reply{}, handles: map[string]*handle{}, early: map[string]string{}}
+	err := readLine(a.out, &a.Hello)
+	if err == nil {
+		err = a.Hello.check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBroken, err)
+	}
+	go a.listen()
+	return a, nil
+}
+
+// Open lets it connect to the nodes, and compares clocks.
+func (a *Adapter) Open(ctx context.Context, client string, nodes []lock.Node, s lock.Settings) error {
+	r := request{Op: "open", Client: client, Settings: settingsOf(s), Options: s.Options}
+	for _, n := range nodes {
+		r.Nodes = append(r.Nodes, node{n.Name, n.Addr})
+	}
+	answer, err := a.ask(ctx, r)
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	a.Quorum = answer.Quorum
+	return a.compare(ctx)
+}
+
+// comparisons are made at most so many: the shortest is the best.
+const comparisons = 5
+
+// compare reads the adapter's clocks between two looks at the client's.
+func (a *Adapter) compare(ctx context.Context) error {
+	best := reading{took: math.MaxInt64}
+	for range comparisons {
+		from := a.now()
+		r, err := a.ask(ctx, request{Op: "clock"})
+		if err != nil {
+			return fmt.Errorf("clock: %w", err)
+		}
+		if took := a.now().Sub(from); took < best.took {
+			// The first look: belief must come out shorter for the time that the answer took.
+			best = reading{int64(r.Mono), from, took}
+		}
+		if off := time.Since(time.Unix(0, int64(r.Wall))); off < -grace || off > grace {
+			return fmt.Errorf("%w: its wall clock is %v from its client's: tell nanoseconds since 1970, and start nothing in between that leaves the environment's clock", ErrBroken, off)
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.clocks = best
+	return nil
+}
+
+// own is an instant of the adapter's monotonic clock by the client's.
+func (a *Adapter) own(mono int64) time.Time {
+	return a.clocks.own.Add(time.Duration(mono - a.clocks.mono))
+}
+
+func (a *Adapter) listen() {
+	for {
+		var r reply
+		err := readLine(a.out, &r)
+		if err == nil {
+			err = r.check()
+		}
+		a.mu.Lock()
+		if err == nil {
+			err = a.heard(r)
+		}
+		if err != nil {
+			a.err = err
+			a.mu.Unlock()
+			close(a.ended)
+			return
+		}
+		a.mu.Unlock()
+	}
+}
+
+// heard takes a line in. The lock is held.
+func (a *Adapter) heard(r reply) error {
+	switch {
+	case r.Lost != "":
+		if h := a.handles[r.Lost]; h != nil {
+			h.lose()
+		} else if len(a.waiting) == 0 || len(a.early) > 1000 {
+			return fmt.Errorf("it lost a handle that it had not given: %q", r.Lost)
+		} else {
+			a.early[r.Lost] = r.Why
+		}
+		return nil
+	case r.Renewed != "":
+		h := a.handles[r.Renewed]
+		if h == nil {
+			return fmt.Errorf("it renewed a handle that it had not given: %q", r.Renewed)
+		}
+		h.until(r)
+		h.renew()
+		return nil
+	}
+	w := a.waiting[r.ID]
+	if w == nil {
+		return fmt.Errorf("it answered %d, which was not asked, or twice", r.ID)
+	}
+	delete(a.waiting, r.ID)
+	if r.OK && r.Handle != "" && a.handles[r.Handle] == nil {
+		h := &handle{adapter: a, id: r.Handle, token: r.Token, fence: int64(r.Fence), lost: make(chan struct{}), renewed: make(chan struct{}, 1)}
+		h.until(r)
+		a.handles[r.Handle] = h
+		if _, was := a.early[r.Handle]; was {
+			h.lose()
+		}
+	}
+	w <- r
+	return nil
+}
+
+// send asks, and says where the answer comes.
+func (a *Adapter) send(r *request) (<-chan reply, error) {
+	a.mu.Lock()
+	a.last++
+	r.ID = a.last
+	w := make(chan reply, 1)
+	a.waiting[r.ID] = w
+	a.mu.Unlock()
+	text, err := json.Marshal(r)
+	if err == nil {
+		_, err = a.in.Write(append(text, '\n'))
+	}
+	if err != nil {
+		return nil, a.broken(err)
+	}
+	return w, nil
+}
+
+// broken is why nothing comes of the adapter any more; its own end says most.
+func (a *Adapter) broken(err error) error {
+	select {
+	case <-a.ended:
+	case <-time.After(grace / 10):
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.err != nil {
+		err = a.err
+	}
+	return fmt.Errorf("%w: %w", ErrBroken, err)
+}
+
+// ask waits for the answer. Once ctx has ended, and at the latest when the library has had its
+// time, the acquire is cancelled if it can be; without an answer the adapter's reader is asked
+// whether the adapter hangs or its library.
+func (a *Adapter) ask(ctx context.Context, r request) (reply, error) {
+	w, err := a.send(&r)
+	if err != nil {
+		return reply{}, err
+	}
+	late := time.NewTimer(r.allowed() + grace)
+	defer late.Stop()
+	done := ctx.Done()
+	for {
+		select {
+		case answer := <-w:
+			return answer, answer.refusal()
+		case <-a.ended:
+			return reply{}, a.broken(nil)
+		case <-done:
+			done = nil
+			if r.Op == "acquire" && a.Hello.can(CanCancel) {
+				if _, err := a.send(&request{Op: "cancel", Of: r.ID}); err != nil {
+					return reply{}, err
+				}
+			}
+		case <-late.C:
+			if r.Op == "ping" {
+				return reply{}, fmt.Errorf("%w: it answers nothing, not even a ping, for %v", ErrBroken, grace)
+			}
+			if _, err := a.ask(context.WithoutCancel(ctx), request{Op: "ping"}); err != nil {
+				return reply{}, fmt.Errorf("%w, and nothing to %s", err, r.Op)
+			}
+			return reply{}, fmt.Errorf("%w: it does not come back from %s, %v after it should have, while its adapter answers", ErrHangs, r.Op, grace)
+		}
+	}
+}
+
+// allowed is what the library may take.
+func (r request) allowed() time.Duration {
+	switch {
+	case r.Within != nil:
+		return time.Duration(*r.Within * 1e6)
+	case r.Op == "release" || r.Op == "extend" || r.Op == "held":
+		return 10 * time.Second
+	}
+	return 0
+}
+
+// refusal is what a reply says that isn't ok.
+func (r reply) refusal() error {
+	switch {
+	case r.OK || r.Pong:
+		return nil
+	case r.No == noHeld:
+		return fmt.Errorf("%w: %s", lock.ErrNotHeld, r.Why)
+	case r.Why == "":
+		return errors.New(r.No)
+	}
+	return fmt.Errorf("%s: %s", r.No, r.Why)
+}

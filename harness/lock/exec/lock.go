@@ -1,0 +1,214 @@
+// Package exec is a lock that a program has, in any language: an adapter, which speaks JSON
+// lines on its stdin and stdout, and has the library that is under test.
+//
+//	client program ── acquire, extend, release ──► adapter ── library ── nodes
+//	               ◄── ok, no, lost, renewed ─────
+//
+// An Adapter is such a program, from this end; New makes a lock of the one that this process
+// was given with its pipes. What is measured stays the client's: stamps, points, the resource.
+//
+// Deadlines are instants by a clock of the adapter's, never "so long from now": what is read
+// late would be believed for longer.
+//
+// Deliberately missing: who starts the program, and faults, which hit it with its client.
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"lockpick/harness/lock"
+)
+
+// Name of this kind.
+const Name = "exec"
+
+// Pipes is the variable of a client's environment that says that it has an adapter: its file 3
+// is the adapter's stdout, and 4 its stdin.
+const Pipes = "LOCKPICK_ADAPTER"
+
+// openBound is how long an adapter may take to open, and to close.
+const openBound = 10 * time.Second
+
+// waits is how long a library that tries again by itself is let wait for a lock, in its TTLs.
+const waits = 2
+
+var _ lock.Factory = New
+
+// New returns the lock of the adapter that this process was given.
+func New(env lock.Env) (lock.Lock, error) {
+	if os.Getenv(Pipes) == "" {
+		return nil, errors.New("lock exec has no program: say --adapter COMMAND, on real processes (--backend process)")
+	}
+	in := os.NewFile(4, "the adapter's stdin")
+	a, err := Meet(in, os.NewFile(3, "the adapter's stdout"), env.Now)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), openBound)
+	defer cancel()
+	if err := a.Open(ctx, env.Client, env.Nodes, env.Settings); err != nil {
+		return nil, err
+	}
+	return &program{Adapter: a, env: env, in: in}, nil
+}
+
+// program is the adapter as a lock.Lock.
+type program struct {
+	*Adapter
+	env   lock.Env
+	in    io.Closer
+	tries int // delays so far
+}
+
+// Acquire implements lock.Lock.
+func (p *program) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+	s := p.env.Settings
+	within := time.Duration(0)
+	if p.Hello.Retries == "library" {
+		within = waits * s.TTL
+	}
+	for n := 1; ; n++ {
+		millis := ms(within)
+		r, err := p.ask(ctx, request{Op: "acquire", Key: key, Within: &millis})
+		switch {
+		case errors.Is(err, ErrBroken), errors.Is(err, ErrHangs):
+			return nil, fmt.Errorf("acquire %q: %w", key, err)
+		case err == nil:
+			return p.given(ctx, key, r)
+		case ctx.Err() != nil, n == s.Tries && within == 0, r.No != noTaken && r.No != noUnknown:
+			return nil, fmt.Errorf("acquire %q: %w", key, errors.Join(err, ctx.Err()))
+		}
+		if within > 0 {
+			continue
+		}
+		p.tries++
+		select {
+		case <-p.env.After(p.env.Delay(p.tries, s.RetryMin, s.RetryMax)):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("acquire %q: %w", key, ctx.Err())
+		}
+	}
+}
+
+// given is the handle of an acquire that was ok. One that comes too late is given back.
+func (p *program) given(ctx context.Context, key string, r reply) (lock.Handle, error) {
+	p.mu.Lock()
+	h := p.handles[r.Handle]
+	p.mu.Unlock()
+	switch {
+	case h == nil || h.given:
+		return nil, fmt.Errorf("acquire %q: %w: an ok without a handle of its own (%q)", key, ErrBroken, r.Handle)
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("acquire %q: %w", key, errors.Join(ctx.Err(), h.Release(context.WithoutCancel(ctx))))
+	}
+	h.given = true
+	return h, nil
+}
+
+// Close implements lock.Lock: it lets the adapter end.
+func (p *program) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), openBound)
+	defer cancel()
+	if _, err := p.ask(ctx, request{Op: "close"}); err != nil && !errors.Is(err, ErrBroken) {
+		p.in.Close()
+		return fmt.Errorf("close: %w", err)
+	}
+	return p.in.Close()
+}
+
+var (
+	_ lock.Extender    = (*handle)(nil)
+	_ lock.Loser       = (*handle)(nil)
+	_ lock.Fencer      = (*handle)(nil)
+	_ lock.Tokener     = (*handle)(nil)
+	_ lock.WallClocked = (*handle)(nil)
+)
+
+// handle is a held lock.
+type handle struct {
+	adapter *Adapter
+	id      string
+	token   string
+	fence   int64
+	given   bool
+	renewed chan struct{} // has one where the deadline has moved by itself
+	lost    chan struct{} // closed once it is
+	once    sync.Once
+
+	mu       sync.Mutex
+	deadline time.Time
+	wall     bool
+}
+
+// until takes over the deadline of a reply.
+func (h *handle) until(r reply) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case r.Until == 0:
+		h.deadline = time.Time{}
+	case r.Clock == "wall":
+		h.deadline, h.wall = time.Unix(0, int64(r.Until)), true
+	default:
+		h.deadline, h.wall = h.adapter.own(int64(r.Until)), false
+	}
+}
+
+func (h *handle) lose() { h.once.Do(func() { close(h.lost) }) }
+
+func (h *handle) renew() {
+	select {
+	case h.renewed <- struct{}{}:
+	default: // the one before has not been seen yet
+	}
+}
+
+// Extend implements lock.Extender.
+func (h *handle) Extend(ctx context.Context) error {
+	r, err := h.adapter.ask(ctx, request{Op: "extend", Handle: h.id})
+	if err != nil {
+		return fmt.Errorf("extend: %w", err)
+	}
+	h.until(r)
+	return nil
+}
+
+// Release implements lock.Handle.
+func (h *handle) Release(ctx context.Context) error {
+	if _, err := h.adapter.ask(ctx, request{Op: "release", Handle: h.id}); err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	return nil
+}
+
+// Deadline implements lock.Handle.
+func (h *handle) Deadline() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.deadline
+}
+
+// ByWall implements lock.WallClocked.
+func (h *handle) ByWall() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.wall
+}
+
+// Lost implements lock.Loser.
+func (h *handle) Lost() <-chan struct{} { return h.lost }
+
+// Renewed is told when the library has extended the lock by itself.
+func (h *handle) Renewed() <-chan struct{} { return h.renewed }
+
+// Token implements lock.Tokener.
+func (h *handle) Token() string { return h.token }
+
+// Fence implements lock.Fencer.
+func (h *handle) Fence() int64 { return h.fence }

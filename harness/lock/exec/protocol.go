@@ -1,0 +1,201 @@
+package exec
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	"lockpick/harness/lock"
+)
+
+// Version of the protocol.
+const Version = 1
+
+// longest is how many bytes a line may have.
+const longest = 64 << 10
+
+// Hello is the first line of an adapter: who it is, and what it can.
+type Hello struct {
+	Hello   int    `json:"hello"` // Version
+	Name    string `json:"name"`
+	Version string `json:"version"` // of the library
+	// Can are powers, see the Can constants.
+	Can []string `json:"can"`
+	// KeyPrefix is what the library puts before a lock's name to make a key of it.
+	KeyPrefix string `json:"keyPrefix"`
+	// Nodes is "one" for a lock on one node, or "many", the default.
+	Nodes string `json:"nodes"`
+	// Retries says who tries again where a lock is taken: "driver", the default, for a library
+	// that tries once, or "library".
+	Retries string `json:"retries"`
+}
+
+// What an adapter can do besides acquire and release.
+const (
+	CanExtend = "extend"  // the holder can ask for more time
+	CanHeld   = "held"    // the library can be asked whether it holds
+	CanLose   = "lost"    // the library tells, unasked, of a loss
+	CanRenew  = "renewed" // it tells of extensions that the library makes by itself
+	CanCancel = "cancel"  // an acquire can be broken off
+	CanFence  = "fence"   // an acquire gives a fencing token
+)
+
+var powers = []string{CanExtend, CanHeld, CanLose, CanRenew, CanCancel, CanFence}
+
+// check says what is wrong with a hello.
+func (h Hello) check() error {
+	switch {
+	case h.Hello != Version:
+		return fmt.Errorf("its first line is no hello of protocol %d: begin with {\"hello\":%d,\"name\":…}", Version, Version)
+	case h.Name == "":
+		return errors.New("its hello has no name")
+	case h.Nodes != "" && h.Nodes != "one" && h.Nodes != "many":
+		return fmt.Errorf("its hello says nodes %q: say one or many", h.Nodes)
+	case h.Retries != "" && h.Retries != "driver" && h.Retries != "library":
+		return fmt.Errorf("its hello says retries %q: say driver or library", h.Retries)
+	}
+	for _, c := range h.Can {
+		if !slices.Contains(powers, c) {
+			return fmt.Errorf("its hello says it can %q, which is no power: powers are %s", c, strings.Join(powers, ", "))
+		}
+	}
+	return nil
+}
+
+// Title is its name with the version.
+func (h Hello) Title() string { return strings.TrimSpace(h.Name + " " + h.Version) }
+
+func (h Hello) can(power string) bool { return slices.Contains(h.Can, power) }
+
+// Kind is the kind of lock that an adapter of this hello is.
+func (h Hello) Kind() lock.Kind {
+	return lock.Kind{
+		New: New, Doc: h.Title(), OwnTime: true, OwnTokens: true, OneNode: h.Nodes == "one", Prefix: h.KeyPrefix,
+		Can: lock.Powers{Extend: h.can(CanExtend), Fence: h.can(CanFence)},
+	}
+}
+
+// request is a line to an adapter.
+type request struct {
+	ID       int64             `json:"id"`
+	Op       string            `json:"op"`
+	Client   string            `json:"client,omitempty"`
+	Nodes    []node            `json:"nodes,omitempty"`
+	Settings *settings         `json:"settings,omitempty"`
+	Options  map[string]string `json:"options,omitempty"`
+	Key      string            `json:"key,omitempty"`
+	Within   *float64          `json:"within,omitempty"` // milliseconds
+	Handle   string            `json:"handle,omitempty"`
+	Of       int64             `json:"of,omitempty"` // of cancel: the acquire
+}
+
+type node struct {
+	Name string `json:"name"`
+	Addr string `json:"addr"`
+}
+
+// settings are a scenario's, in milliseconds.
+type settings struct {
+	TTL      float64 `json:"ttl"`
+	Timeout  float64 `json:"timeout"`
+	Drift    float64 `json:"drift"`
+	RetryMin float64 `json:"retryMin"`
+	RetryMax float64 `json:"retryMax"`
+	Tries    int     `json:"tries"`
+}
+
+func settingsOf(s lock.Settings) *settings {
+	return &settings{ms(s.TTL), ms(s.Timeout), s.Drift, ms(s.RetryMin), ms(s.RetryMax), s.Tries}
+}
+
+func ms(d time.Duration) float64 { return float64(d) / 1e6 }
+
+// reply is a line from an adapter, after the hello.
+type reply struct {
+	ID      int64  `json:"id"` // of the request; 0: nobody asked
+	OK      bool   `json:"ok"`
+	No      string `json:"no"` // why not, see the No constants
+	Why     string `json:"why"`
+	Quorum  int    `json:"quorum"`
+	Handle  string `json:"handle"`
+	Until   number `json:"until"`
+	Clock   string `json:"clock"` // that until and at are by: monotonic or wall
+	Token   string `json:"token"`
+	Fence   number `json:"fence"`
+	Held    *bool  `json:"held"`
+	Pong    bool   `json:"pong"`
+	Lost    string `json:"lost"`    // a handle
+	Renewed string `json:"renewed"` // a handle
+	At      number `json:"at"`
+	Mono    number `json:"monotonic"`
+	Wall    number `json:"wall"`
+}
+
+// Words of a reply that isn't ok.
+const (
+	noTaken       = "taken"       // another has the lock
+	noUnknown     = "unknown"     // it was not acquired, or nobody knows
+	noHeld        = "not-held"    // a definite no to release or extend
+	noCancelled   = "cancelled"   // as asked
+	noUnsupported = "unsupported" // the library can't
+	noError       = "error"       // the library failed: an exception
+)
+
+var refusals = []string{noTaken, noUnknown, noHeld, noCancelled, noUnsupported, noError}
+
+// number is a whole number of JSON, or of a string: some languages' numbers end at 2^53.
+type number int64
+
+// UnmarshalJSON reads 12, "12" and 1.2e1.
+func (n *number) UnmarshalJSON(b []byte) error {
+	text := strings.Trim(string(b), `"`)
+	f, ok := new(big.Float).SetPrec(128).SetString(text)
+	if !ok {
+		return fmt.Errorf("%s is no number", b)
+	}
+	v, _ := f.Int64()
+	*n = number(v)
+	return nil
+}
+
+// readLine reads a line as JSON into to.
+func readLine(from *bufio.Reader, to any) error {
+	b, err := from.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		return fmt.Errorf("a line on its stdout is longer than %d bytes: %.60q…", longest, b)
+	case err != nil && len(bytes.TrimSpace(b)) > 0:
+		return fmt.Errorf("its stdout ended in the midst of a line: %.100q", b)
+	case err != nil:
+		return errors.New("its stdout has ended")
+	}
+	if err := json.Unmarshal(b, to); err != nil {
+		return fmt.Errorf("a line on its stdout is not of the protocol: %.100q: %w; what a library prints belongs on stderr", bytes.TrimSpace(b), err)
+	}
+	return nil
+}
+
+// check says what is wrong with a reply.
+func (r reply) check() error {
+	switch {
+	case r.Lost != "" && r.Renewed != "":
+		return errors.New("a line tells of a loss and of a renewal at once")
+	case r.Lost != "" || r.Renewed != "":
+	case r.ID == 0:
+		return errors.New("a line on its stdout answers no request and tells of nothing: give it the request's id")
+	case r.OK && r.No != "":
+		return fmt.Errorf("answer %d is ok and %q at once", r.ID, r.No)
+	case !r.OK && !slices.Contains(refusals, r.No):
+		return fmt.Errorf("answer %d is neither ok nor a no that the protocol has (%q): say one of %s", r.ID, r.No, strings.Join(refusals, ", "))
+	}
+	if r.Until != 0 && r.Clock != "monotonic" && r.Clock != "wall" {
+		return fmt.Errorf("answer %d has a deadline by clock %q: say monotonic or wall", r.ID, r.Clock)
+	}
+	return nil
+}
