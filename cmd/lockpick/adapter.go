@@ -10,8 +10,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	lockexec "lockpick/harness/lock/exec"
 	"lockpick/harness/lock/kinds"
+	"lockpick/harness/real/adapter"
+	"lockpick/reports/words"
+	"lockpick/scenarios/outcome"
 )
 
 // meetBound is how long an adapter may take to say who it is.
@@ -64,6 +69,47 @@ func meet(ctx context.Context, argv []string) (hello lockexec.Hello, err error) 
 		return hello, fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, strings.TrimSpace(words.String()))
 	}
 	return a.Hello, nil
+}
+
+func (a *app) adapterCmd() *cobra.Command {
+	all := &cobra.Command{Use: "adapter", Short: "lock libraries of other languages"}
+	all.AddCommand(&cobra.Command{
+		Use: "check COMMAND…", Short: "put an adapter to the test, on redis-servers of its own",
+		Example:            "  lockpick adapter check node adapter.js",
+		DisableFlagParsing: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage(errors.New("adapter check takes a command, got none"), "as in lockpick adapter check node adapter.js")
+			}
+			return a.checkAdapter(c.Context(), strings.Join(args, " "))
+		},
+	})
+	return all
+}
+
+func (a *app) checkAdapter(ctx context.Context, command string) error {
+	argv, err := program(command)
+	if err != nil {
+		return err
+	}
+	failed, err := adapter.Try(ctx, os.TempDir(), "redis-server", argv, func(c adapter.Check) {
+		mark, text := "ok", c.Saw
+		switch {
+		case c.Why != nil:
+			mark, text = "FAIL", c.Why.Error()
+		case c.Skipped != "":
+			mark, text = "-", c.Skipped
+		}
+		fmt.Fprintf(a.out, "%-4s  %-22s %s\n", mark, c.Name, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", 29)))
+	})
+	if err != nil {
+		return unable(err, "redis-server must be on PATH")
+	}
+	if failed > 0 {
+		fmt.Fprintf(a.out, "\n%s failed; lockpick help adapter has the protocol\n", words.Plural(failed, "check"))
+		a.code = outcome.ExitUnexpected
+	}
+	return nil
 }
 
 // adapt puts the adapter's lock under the scenarios.

@@ -95,9 +95,9 @@ func (c *cluster) startChild(name string) (*runs.Client, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, log
 	var leader *proc.Child
 	if a := c.adapters[name]; a != nil {
-		cmd.ExtraFiles, cmd.Env = []*os.File{a.out, a.in}, append(os.Environ(), lockexec.Pipes+"=1")
+		cmd.ExtraFiles, cmd.Env = []*os.File{a.Out, a.In}, append(os.Environ(), lockexec.Pipes+"=1")
 		leader = a.Child
-		defer a.leave()
+		defer a.Leave()
 	}
 	if ch.Child, err = c.group.Join(leader, name, cmd); err != nil {
 		free()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"lockpick/harness/real/adapter"
 	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/runs"
@@ -18,9 +19,9 @@ type cluster struct {
 	bin      string   // the servers' program
 	self     []string // the clients', and its arguments
 	group    *proc.Group
-	program  []string            // the adapters', and its arguments; nil: none are needed
-	adapters map[string]*adapter // by client
-	servers  []*proc.Redis       // the resource's, the nodes' and their replicas'
+	program  []string                    // the adapters', and its arguments; nil: none are needed
+	adapters map[string]*adapter.Program // by client
+	servers  []*proc.Redis               // the resource's, the nodes' and their replicas'
 }
 
 var _ runs.Cluster = (*cluster)(nil)

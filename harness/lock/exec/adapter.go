@@ -36,7 +36,7 @@ type Adapter struct {
 	err     error // why
 	last    int64 // request
 	waiting map[int64]chan reply
-	handles map[string]*handle
+	handles map[string]*Handle
 	early   map[string]string // handles that were lost before they were given, and why
 	clocks  reading
 }
@@ -51,7 +51,7 @@ type reading struct {
 // Meet reads the hello of an adapter. now is the client's monotonic clock.
 func Meet(in io.Writer, out io.Reader, now func() time.Time) (*Adapter, error) {
 	a := &Adapter{now: now, in: in, out: bufio.NewReaderSize(out, longest), ended: make(chan struct{}),
-		waiting: map[int64]chan reply{}, handles: map[string]*handle{}, early: map[string]string{}}
+		waiting: map[int64]chan reply{}, handles: map[string]*Handle{}, early: map[string]string{}}
 	err := readLine(a.out, &a.Hello)
 	if err == nil {
 		err = a.Hello.check()
@@ -85,16 +85,16 @@ func (a *Adapter) compare(ctx context.Context) error {
 	best := reading{took: math.MaxInt64}
 	for range comparisons {
 		from := a.now()
-		r, err := a.ask(ctx, request{Op: "clock"})
+		mono, wall, err := a.Clocks(ctx)
 		if err != nil {
 			return fmt.Errorf("clock: %w", err)
 		}
 		if took := a.now().Sub(from); took < best.took {
 			// The first look: belief must come out shorter for the time that the answer took.
-			best = reading{int64(r.Mono), from, took}
+			best = reading{mono, from, took}
 		}
-		if off := time.Since(time.Unix(0, int64(r.Wall))); off < -grace || off > grace {
-			return fmt.Errorf("%w: its wall clock is %v from its client's: tell nanoseconds since 1970, and start nothing in between that leaves the environment's clock", ErrBroken, off)
+		if off := time.Since(time.Unix(0, wall)); off < -grace || off > grace {
+			return fmt.Errorf("%w: its wall clock is %v from its client's: tell nanoseconds since 1970, and name the program itself and nothing that replaces itself by it, as env or a shim of a version manager does", ErrBroken, off)
 		}
 	}
 	a.mu.Lock()
@@ -156,7 +156,7 @@ func (a *Adapter) heard(r reply) error {
 	}
 	delete(a.waiting, r.ID)
 	if r.OK && r.Handle != "" && a.handles[r.Handle] == nil {
-		h := &handle{adapter: a, id: r.Handle, token: r.Token, fence: int64(r.Fence), lost: make(chan struct{}), renewed: make(chan struct{}, 1)}
+		h := &Handle{adapter: a, id: r.Handle, token: r.Token, fence: int64(r.Fence), lost: make(chan struct{}), renewed: make(chan struct{}, 1)}
 		h.until(r)
 		a.handles[r.Handle] = h
 		if _, was := a.early[r.Handle]; was {
@@ -246,15 +246,67 @@ func (r request) allowed() time.Duration {
 	return 0
 }
 
+// Refused is an answer that isn't ok.
+type Refused struct{ No, Why string }
+
+func (r *Refused) Error() string {
+	if r.Why == "" {
+		return r.No
+	}
+	return r.No + ": " + r.Why
+}
+
+// Is says that not-held is lock.ErrNotHeld.
+func (r *Refused) Is(err error) bool { return err == lock.ErrNotHeld && r.No == noHeld }
+
+// Taken says whether an acquire found the lock taken.
+func Taken(err error) bool {
+	var r *Refused
+	return errors.As(err, &r) && r.No == noTaken
+}
+
 // refusal is what a reply says that isn't ok.
 func (r reply) refusal() error {
-	switch {
-	case r.OK || r.Pong:
+	if r.OK || r.Pong {
 		return nil
-	case r.No == noHeld:
-		return fmt.Errorf("%w: %s", lock.ErrNotHeld, r.Why)
-	case r.Why == "":
-		return errors.New(r.No)
 	}
-	return fmt.Errorf("%s: %s", r.No, r.Why)
+	return &Refused{r.No, r.Why}
+}
+
+// Acquire asks for a lock once. One that comes after ctx has ended is given back.
+func (a *Adapter) Acquire(ctx context.Context, key string, within time.Duration) (*Handle, error) {
+	millis := ms(within)
+	r, err := a.ask(ctx, request{Op: "acquire", Key: key, Within: &millis})
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	h := a.handles[r.Handle]
+	a.mu.Unlock()
+	switch {
+	case h == nil || h.given:
+		return nil, fmt.Errorf("%w: it acquired, and gave no handle of its own (%q)", ErrBroken, r.Handle)
+	case ctx.Err() != nil:
+		return nil, errors.Join(ctx.Err(), h.Release(context.WithoutCancel(ctx)))
+	}
+	h.given = true
+	return h, nil
+}
+
+// Ping asks its reader, which need not wait for the library.
+func (a *Adapter) Ping(ctx context.Context) error {
+	_, err := a.ask(ctx, request{Op: "ping"})
+	return err
+}
+
+// Clocks are what its clocks show, in nanoseconds.
+func (a *Adapter) Clocks(ctx context.Context) (monotonic, wall int64, err error) {
+	r, err := a.ask(ctx, request{Op: "clock"})
+	return int64(r.Mono), int64(r.Wall), err
+}
+
+// Close lets it end.
+func (a *Adapter) Close(ctx context.Context) error {
+	_, err := a.ask(ctx, request{Op: "close"})
+	return err
 }

@@ -74,15 +74,13 @@ func (p *program) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 		within = waits * s.TTL
 	}
 	for n := 1; ; n++ {
-		millis := ms(within)
-		r, err := p.ask(ctx, request{Op: "acquire", Key: key, Within: &millis})
+		h, err := p.Adapter.Acquire(ctx, key, within)
+		var no *Refused
 		switch {
-		case errors.Is(err, ErrBroken), errors.Is(err, ErrHangs):
-			return nil, fmt.Errorf("acquire %q: %w", key, err)
 		case err == nil:
-			return p.given(ctx, key, r)
-		case ctx.Err() != nil, n == s.Tries && within == 0, r.No != noTaken && r.No != noUnknown:
-			return nil, fmt.Errorf("acquire %q: %w", key, errors.Join(err, ctx.Err()))
+			return h, nil
+		case ctx.Err() != nil, n == s.Tries && within == 0, !errors.As(err, &no) || no.No != noTaken && no.No != noUnknown:
+			return nil, fmt.Errorf("acquire %q: %w", key, err)
 		}
 		if within > 0 {
 			continue
@@ -96,42 +94,26 @@ func (p *program) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 	}
 }
 
-// given is the handle of an acquire that was ok. One that comes too late is given back.
-func (p *program) given(ctx context.Context, key string, r reply) (lock.Handle, error) {
-	p.mu.Lock()
-	h := p.handles[r.Handle]
-	p.mu.Unlock()
-	switch {
-	case h == nil || h.given:
-		return nil, fmt.Errorf("acquire %q: %w: an ok without a handle of its own (%q)", key, ErrBroken, r.Handle)
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("acquire %q: %w", key, errors.Join(ctx.Err(), h.Release(context.WithoutCancel(ctx))))
-	}
-	h.given = true
-	return h, nil
-}
-
 // Close implements lock.Lock: it lets the adapter end.
 func (p *program) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), openBound)
 	defer cancel()
-	if _, err := p.ask(ctx, request{Op: "close"}); err != nil && !errors.Is(err, ErrBroken) {
-		p.in.Close()
-		return fmt.Errorf("close: %w", err)
+	if err := p.Adapter.Close(ctx); err != nil && !errors.Is(err, ErrBroken) {
+		return fmt.Errorf("close: %w", errors.Join(err, p.in.Close()))
 	}
 	return p.in.Close()
 }
 
 var (
-	_ lock.Extender    = (*handle)(nil)
-	_ lock.Loser       = (*handle)(nil)
-	_ lock.Fencer      = (*handle)(nil)
-	_ lock.Tokener     = (*handle)(nil)
-	_ lock.WallClocked = (*handle)(nil)
+	_ lock.Extender    = (*Handle)(nil)
+	_ lock.Loser       = (*Handle)(nil)
+	_ lock.Fencer      = (*Handle)(nil)
+	_ lock.Tokener     = (*Handle)(nil)
+	_ lock.WallClocked = (*Handle)(nil)
 )
 
-// handle is a held lock.
-type handle struct {
+// Handle is a held lock.
+type Handle struct {
 	adapter *Adapter
 	id      string
 	token   string
@@ -147,7 +129,7 @@ type handle struct {
 }
 
 // until takes over the deadline of a reply.
-func (h *handle) until(r reply) {
+func (h *Handle) until(r reply) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -160,9 +142,9 @@ func (h *handle) until(r reply) {
 	}
 }
 
-func (h *handle) lose() { h.once.Do(func() { close(h.lost) }) }
+func (h *Handle) lose() { h.once.Do(func() { close(h.lost) }) }
 
-func (h *handle) renew() {
+func (h *Handle) renew() {
 	select {
 	case h.renewed <- struct{}{}:
 	default: // the one before has not been seen yet
@@ -170,7 +152,7 @@ func (h *handle) renew() {
 }
 
 // Extend implements lock.Extender.
-func (h *handle) Extend(ctx context.Context) error {
+func (h *Handle) Extend(ctx context.Context) error {
 	r, err := h.adapter.ask(ctx, request{Op: "extend", Handle: h.id})
 	if err != nil {
 		return fmt.Errorf("extend: %w", err)
@@ -180,7 +162,7 @@ func (h *handle) Extend(ctx context.Context) error {
 }
 
 // Release implements lock.Handle.
-func (h *handle) Release(ctx context.Context) error {
+func (h *Handle) Release(ctx context.Context) error {
 	if _, err := h.adapter.ask(ctx, request{Op: "release", Handle: h.id}); err != nil {
 		return fmt.Errorf("release: %w", err)
 	}
@@ -188,27 +170,27 @@ func (h *handle) Release(ctx context.Context) error {
 }
 
 // Deadline implements lock.Handle.
-func (h *handle) Deadline() time.Time {
+func (h *Handle) Deadline() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.deadline
 }
 
 // ByWall implements lock.WallClocked.
-func (h *handle) ByWall() bool {
+func (h *Handle) ByWall() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.wall
 }
 
 // Lost implements lock.Loser.
-func (h *handle) Lost() <-chan struct{} { return h.lost }
+func (h *Handle) Lost() <-chan struct{} { return h.lost }
 
 // Renewed is told when the library has extended the lock by itself.
-func (h *handle) Renewed() <-chan struct{} { return h.renewed }
+func (h *Handle) Renewed() <-chan struct{} { return h.renewed }
 
 // Token implements lock.Tokener.
-func (h *handle) Token() string { return h.token }
+func (h *Handle) Token() string { return h.token }
 
 // Fence implements lock.Fencer.
-func (h *handle) Fence() int64 { return h.fence }
+func (h *Handle) Fence() int64 { return h.fence }

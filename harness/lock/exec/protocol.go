@@ -189,6 +189,7 @@ func (r reply) check() error {
 	case r.Lost != "" || r.Renewed != "":
 	case r.ID == 0:
 		return errors.New("a line on its stdout answers no request and tells of nothing: give it the request's id")
+	case r.Pong:
 	case r.OK && r.No != "":
 		return fmt.Errorf("answer %d is ok and %q at once", r.ID, r.No)
 	case !r.OK && !slices.Contains(refusals, r.No):

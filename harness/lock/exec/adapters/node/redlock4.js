@@ -1,0 +1,19 @@
+// redlock 4 of npm, mike-marcacci/node-redlock: npm install redlock@4.2.0 ioredis@5
+'use strict';
+const {serve, version, wall, ioredis} = require('./lockpick'), Redlock = require('redlock');
+let redlock, ttl, n = 0;
+const held = new Map();
+const until = l => ({until: wall(l.expiration), clock: 'wall', token: l.value});
+// It tells a vote that was lost from one that failed by the attempts that it counts.
+const no = e => ({no: e.name !== 'LockError' ? 'error' : e.attempts ? 'taken' : 'unknown', why: e.message});
+serve({name: 'node-redlock', version: version('redlock'), can: ['extend']}, {
+  open: async ({nodes, settings: s}) => {
+    ttl = Math.round(s.ttl);
+    redlock = new Redlock(await ioredis(nodes, s.timeout), {driftFactor: s.drift, retryCount: 0, retryDelay: 1, retryJitter: 0});
+    redlock.on('clientError', () => {});
+    return {quorum: Math.floor(nodes.length / 2) + 1};
+  },
+  acquire: ({key}) => redlock.lock(key, ttl).then(l => { const handle = 'h' + ++n; held.set(handle, l); return {handle, ...until(l)}; }, no),
+  extend: ({handle}) => held.get(handle).extend(ttl).then(l => { held.set(handle, l); return until(l); }, e => ({no: 'unknown', why: e.message})),
+  release: ({handle}) => held.get(handle).unlock().then(() => ({}), e => ({no: 'unknown', why: e.message})).finally(() => held.delete(handle)),
+});

@@ -1,0 +1,18 @@
+// redlock 5 of npm, mike-marcacci/node-redlock: npm install redlock@5.0.0-beta.2 ioredis@5
+'use strict';
+const {serve, version, wall, ioredis} = require('./lockpick'), {default: Redlock} = require('redlock');
+let redlock, ttl, n = 0;
+const held = new Map();
+const until = l => ({until: wall(l.expiration), clock: 'wall', token: l.value});
+serve({name: 'node-redlock', version: version('redlock'), can: ['extend']}, {
+  open: async ({nodes, settings: s}) => {
+    ttl = Math.round(s.ttl);
+    redlock = new Redlock(await ioredis(nodes, s.timeout), {driftFactor: s.drift, retryCount: 0, retryDelay: 1, retryJitter: 0});
+    redlock.on('error', () => {});
+    return {quorum: Math.floor(nodes.length / 2) + 1};
+  },
+  // Of an attempt that fails it says the same whether others have the lock or nobody answers.
+  acquire: ({key}) => redlock.acquire([key], ttl).then(l => { const handle = 'h' + ++n; held.set(handle, l); return {handle, ...until(l)}; }, e => ({no: 'taken', why: e.message})),
+  extend: ({handle}) => held.get(handle).extend(ttl).then(l => { held.set(handle, l); return until(l); }, e => ({no: 'unknown', why: e.message})),
+  release: ({handle}) => held.get(handle).release().then(() => ({}), e => ({no: 'unknown', why: e.message})).finally(() => held.delete(handle)),
+});

@@ -1,0 +1,448 @@
+//go:build linux
+
+package adapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lockpick/harness/lock"
+	"lockpick/harness/lock/exec"
+	"lockpick/harness/owned"
+	"lockpick/harness/real/clock"
+	"lockpick/harness/real/proc"
+)
+
+// What a check gives the adapter.
+const (
+	checkTTL     = 2 * time.Second
+	checkTimeout = 50 * time.Millisecond
+	checkTrips   = 1000
+	helloWithin  = 10 * time.Second
+)
+
+// settings are those of a check.
+var settings = lock.Settings{Kind: exec.Name, TTL: checkTTL, Timeout: checkTimeout, Drift: 0.01, RetryMin: 10 * time.Millisecond, RetryMax: 30 * time.Millisecond}
+
+// trial is an adapter on servers of its own.
+type trial struct {
+	ctx     context.Context
+	tell    func(Check)
+	group   *proc.Group
+	argv    []string
+	nodes   []*proc.Redis
+	clock   clock.Machine
+	program *Program
+	adapter *exec.Adapter
+	failed  int
+}
+
+// Try puts an adapter to the test on redis-servers of its own, and tells what came of each check
+// as it is made. It returns how many failed; an error says that there was nothing to try with.
+func Try(ctx context.Context, dir, redis string, argv []string, tell func(Check)) (failed int, err error) {
+	g, err := proc.NewGroup(dir)
+	if err != nil {
+		return 0, err
+	}
+	t := &trial{ctx: ctx, tell: tell, group: g, argv: argv}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	for i := range 5 {
+		n, err := g.StartRedis(ctx, "n"+strconv.Itoa(i+1), redis, "none")
+		if err != nil {
+			return 0, err
+		}
+		t.nodes = append(t.nodes, n)
+	}
+	t.clock.Monotonic = true
+	turnable := clock.Available()
+	if turnable == nil {
+		g.AtStart = func(name string, pid int) error { return t.clock.Start(pid) }
+	}
+	t.all(turnable)
+	return t.failed, nil
+}
+
+// say tells of a check; false: it failed.
+func (t *trial) say(name, saw string, why error) bool {
+	if why != nil {
+		t.failed++
+		if t.program != nil {
+			why = fmt.Errorf("%w%s", why, t.program.Words())
+		}
+	}
+	t.tell(Check{Name: name, Saw: saw, Why: why})
+	return why == nil
+}
+
+func (t *trial) skip(name, why string) { t.tell(Check{Name: name, Skipped: why}) }
+
+// all makes the checks in their order. What comes later needs what comes first.
+func (t *trial) all(turnable error) {
+	if !t.hello() || !t.opens() || !t.clocks("clocks") {
+		return
+	}
+	if !t.holds() {
+		return
+	}
+	t.deadline()
+	t.extends()
+	t.loses()
+	t.waits()
+	t.trips()
+	const turned = "turned clocks"
+	if turnable != nil {
+		t.skip(turned, turnable.Error())
+	} else if _, _, err := t.clock.Turn(time.Hour, 1.5); err != nil {
+		t.say(turned, "", err)
+	} else {
+		t.clocks(turned)
+	}
+	t.ends()
+}
+
+func (t *trial) hello() bool {
+	began := time.Now()
+	p, err := Start(t.group, "adapter", t.argv)
+	if err != nil {
+		return t.say("hello", "", err)
+	}
+	t.program = p
+	if err = p.Speaks(t.ctx, helloWithin); err == nil {
+		t.adapter, err = exec.Meet(p.In, p.Out, time.Now)
+	}
+	if !t.say("hello", fmt.Sprintf("after %v", time.Since(began).Round(time.Millisecond)), err) {
+		return false
+	}
+	h := t.adapter.Hello
+	can := "nothing more"
+	if len(h.Can) > 0 {
+		can = strings.Join(h.Can, ", ")
+	}
+	t.tell(Check{Name: "who it is", Saw: h.Title() + ", besides acquire and release it can: " + can})
+	return true
+}
+
+// opens is with one node dead, where there are more: a majority must do.
+func (t *trial) opens() bool {
+	name := "open with a dead node"
+	if t.adapter.Hello.Nodes == "one" {
+		name, t.nodes = "open", t.nodes[:1]
+	} else if _, err := t.nodes[4].Kill(t.ctx); err != nil {
+		return t.say(name, "", err)
+	}
+	var nodes []lock.Node
+	for _, n := range t.nodes {
+		nodes = append(nodes, lock.Node{Name: n.Name, Addr: n.Addr()})
+	}
+	err := t.adapter.Open(t.ctx, "c1", nodes, settings)
+	return t.say(name, fmt.Sprintf("%d nodes, quorum %d", len(nodes), t.adapter.Quorum), err)
+}
+
+// clocks must be those of the process that lockpick started.
+func (t *trial) clocks(name string) bool {
+	from := proc.TrueClock()
+	mono, wall, err := t.adapter.Clocks(t.ctx)
+	to := proc.TrueClock()
+	if err != nil {
+		return t.say(name, "", err)
+	}
+	s := t.clock.Shown()
+	within := func(got int64, lo, hi time.Duration) time.Duration {
+		switch slack := int64(2 * time.Millisecond); {
+		case got < int64(lo)-slack:
+			return time.Duration(got - int64(lo))
+		case got > int64(hi)+slack:
+			return time.Duration(got - int64(hi))
+		}
+		return 0
+	}
+	least, _ := s.Wall(from)
+	most, _ := s.Wall(to)
+	if off := within(wall, time.Duration(least.UnixNano()), time.Duration(most.UnixNano())); off != 0 {
+		err = fmt.Errorf("its wall clock is %v off: tell nanoseconds since 1970, read when asked; and start the program itself, not by env, a shell or a shim, which lose the clock that lockpick turns", off)
+	} else if off := within(mono, s.Mono(from), s.Mono(to)); off != 0 {
+		err = fmt.Errorf("its monotonic clock is %v off: tell CLOCK_MONOTONIC in nanoseconds", off)
+	}
+	return t.say(name, fmt.Sprintf("told in %v", (to-from).Round(time.Microsecond)), err)
+}
+
+// acquire is a lock that nobody has.
+func (t *trial) acquire(key string) (*exec.Handle, error) {
+	ctx, cancel := context.WithTimeout(t.ctx, checkTTL)
+	defer cancel()
+	for {
+		h, err := t.adapter.Acquire(ctx, key, 0)
+		if err == nil || !exec.Taken(err) || ctx.Err() != nil {
+			return h, err
+		}
+		time.Sleep(10 * time.Millisecond) // what is left of the hold before
+	}
+}
+
+func (t *trial) holds() bool {
+	h, err := t.acquire("check-1")
+	if !t.say("acquire", "", err) {
+		return false
+	}
+	_, err = t.adapter.Acquire(t.ctx, "check-1", 0)
+	if err == nil {
+		err = errors.New("it acquired twice what it has")
+	} else if exec.Taken(err) {
+		err = nil
+	}
+	if !t.say("taken", "", err) {
+		return false
+	}
+	err = h.Release(t.ctx)
+	if err == nil {
+		if keys := t.keys(); len(keys) > 0 {
+			err = fmt.Errorf("after the release the nodes still have %s", strings.Join(keys, ", "))
+		}
+	}
+	if !t.say("release", "", err) {
+		return false
+	}
+	again, err := t.acquire("check-1")
+	if err == nil {
+		err = again.Release(t.ctx)
+	}
+	return t.say("acquire again", "", err)
+}
+
+// keys are those of all nodes that live.
+func (t *trial) keys() (all []string) {
+	for _, n := range t.nodes {
+		if !n.Runs() {
+			continue
+		}
+		v, err := proc.Ask(t.ctx, n.Addr(), "KEYS", "*")
+		if err != nil {
+			continue
+		}
+		for _, k := range v.Strings() {
+			if !slices.Contains(all, k) {
+				all = append(all, k)
+			}
+		}
+	}
+	return all
+}
+
+// deadline must not be later than the keys live.
+func (t *trial) deadline() {
+	h, err := t.acquire("check-2")
+	if err != nil {
+		t.say("deadline", "", err)
+		return
+	}
+	defer h.Release(t.ctx)
+	until := h.Deadline()
+	if until.IsZero() {
+		t.skip("deadline", "it gives none")
+		return
+	}
+	now := time.Now()
+	left := until.Sub(now)
+	if h.ByWall() {
+		left = until.Sub(now.Round(0))
+	}
+	key := t.adapter.Hello.KeyPrefix + "check-2"
+	switch votes, longest := t.votes(key, left); {
+	case left <= 0:
+		err = fmt.Errorf("its deadline was %v ago: tell the instant by a clock, in nanoseconds", -left)
+	case left > checkTTL:
+		err = fmt.Errorf("its deadline is in %v, and a lock lasts %v: it must be reckoned from before the nodes were asked", left, checkTTL)
+	case longest == 0:
+		err = fmt.Errorf("no node has the key %s with a time to live: if the library makes its keys by a prefix, hello must say keyPrefix; the nodes have %s", key, strings.Join(t.keys(), ", "))
+	case votes <= len(t.nodes)/2:
+		err = fmt.Errorf("its deadline is in %v, when only %d of %d nodes still have the key", left, votes, len(t.nodes))
+	}
+	t.say("deadline", fmt.Sprintf("in %v of %v", left.Round(time.Millisecond), checkTTL), err)
+}
+
+// votes counts the nodes whose key lives so long.
+func (t *trial) votes(key string, left time.Duration) (votes int, longest time.Duration) {
+	for _, n := range t.nodes {
+		if !n.Runs() {
+			continue
+		}
+		v, err := proc.Ask(t.ctx, n.Addr(), "PTTL", key)
+		if err != nil {
+			continue
+		}
+		lives := time.Duration(v.Int) * time.Millisecond
+		longest = max(longest, lives)
+		if lives >= left-10*time.Millisecond { // to ask takes time
+			votes++
+		}
+	}
+	return votes, longest
+}
+
+// remove takes a key away behind the lock's back.
+func (t *trial) remove(key string) error {
+	for _, n := range t.nodes {
+		if n.Runs() {
+			if _, err := proc.Ask(t.ctx, n.Addr(), "DEL", t.adapter.Hello.KeyPrefix+key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (t *trial) extends() {
+	if !slices.Contains(t.adapter.Hello.Can, exec.CanExtend) {
+		t.skip("extend", "it doesn't say that it can")
+		return
+	}
+	h, err := t.acquire("check-3")
+	if err != nil {
+		t.say("extend", "", err)
+		return
+	}
+	defer h.Release(t.ctx)
+	was := h.Deadline()
+	time.Sleep(20 * time.Millisecond)
+	if err = h.Extend(t.ctx); err == nil && !h.Deadline().After(was) && !was.IsZero() {
+		err = errors.New("the deadline did not move: answer an extend with the new until")
+	}
+	if !t.say("extend", "", err) {
+		return
+	}
+	var no *exec.Refused
+	saw := ""
+	if err = t.remove("check-3"); err == nil {
+		if err = h.Extend(t.ctx); err == nil {
+			err = errors.New("the key was deleted, and it says that it extended it")
+		} else if errors.As(err, &no) {
+			saw, err = "it says "+no.No, nil
+		}
+	}
+	t.say("extend what is lost", saw, err)
+}
+
+func (t *trial) loses() {
+	if !slices.Contains(t.adapter.Hello.Can, exec.CanLose) {
+		t.skip("told of a loss", "it doesn't say that it tells")
+		return
+	}
+	h, err := t.acquire("check-4")
+	if err == nil {
+		err = t.remove("check-4")
+	}
+	began := time.Now()
+	if err == nil {
+		select {
+		case <-h.Lost():
+		case <-time.After(2 * checkTTL):
+			err = fmt.Errorf("the key was deleted, and it told nothing for %v", 2*checkTTL)
+		}
+	}
+	t.say("told of a loss", fmt.Sprintf("after %v", time.Since(began).Round(time.Millisecond)), err)
+	if h != nil {
+		h.Release(t.ctx)
+	}
+}
+
+// waits looks whether an acquire keeps to its time, and to a cancel.
+func (t *trial) waits() {
+	h, err := t.acquire("check-5")
+	if err != nil {
+		t.say("within", "", err)
+		return
+	}
+	defer h.Release(t.ctx)
+	const within = 300 * time.Millisecond
+	began := time.Now()
+	_, err = t.adapter.Acquire(t.ctx, "check-5", within)
+	took := time.Since(began)
+	if exec.Taken(err) {
+		err = nil
+	}
+	if err == nil && took > within+time.Second {
+		err = fmt.Errorf("it was to wait for %v and took %v", within, took)
+	}
+	t.say("within", fmt.Sprintf("%v of %v", took.Round(time.Millisecond), within), err)
+	if !slices.Contains(t.adapter.Hello.Can, exec.CanCancel) {
+		t.skip("cancel", "it doesn't say that it can")
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.ctx, 100*time.Millisecond)
+	defer cancel()
+	began = time.Now()
+	_, err = t.adapter.Acquire(ctx, "check-5", checkTTL)
+	took = time.Since(began)
+	var no *exec.Refused
+	switch {
+	case err == nil:
+		err = errors.New("it acquired what another has")
+	case took > time.Second:
+		err = fmt.Errorf("it was cancelled after 100 ms and took %v", took)
+	case errors.As(err, &no), ctx.Err() != nil:
+		err = nil
+	}
+	t.say("cancel", fmt.Sprintf("after %v", took.Round(time.Millisecond)), err)
+}
+
+// trips are round trips to its reader.
+func (t *trial) trips() {
+	var all []time.Duration
+	for range checkTrips {
+		began := time.Now()
+		if err := t.adapter.Ping(t.ctx); err != nil {
+			t.say("ping", "", err)
+			return
+		}
+		all = append(all, time.Since(began))
+	}
+	slices.Sort(all)
+	t.say("ping", fmt.Sprintf("%d round trips, p50 %v, p99 %v", checkTrips, all[len(all)/2].Round(time.Microsecond), all[len(all)*99/100].Round(time.Microsecond)), nil)
+}
+
+// ends is with its stdin; what it has started must end with it.
+func (t *trial) ends() {
+	group := t.program.PID()
+	t.program.In.Close()
+	began := time.Now()
+	var err error
+	select {
+	case <-t.program.Done():
+	case <-time.After(2 * time.Second):
+		err = errors.New("its stdin ended 2 s ago, and it still runs")
+	}
+	if !t.say("ends with its stdin", fmt.Sprintf("after %v", time.Since(began).Round(time.Millisecond)), err) {
+		return
+	}
+	if left := members(group); len(left) > 0 {
+		err = fmt.Errorf("it has left processes behind: %s", strings.Join(left, ", "))
+		unix.Kill(-group, unix.SIGKILL)
+	}
+	t.say("leaves nothing", "", err)
+}
+
+// members are the processes of a group.
+func members(group int) (all []string) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if g, err := unix.Getpgid(pid); err != nil || g != group {
+			continue
+		}
+		if s, err := owned.StatOf(pid); err == nil && !s.Ends() {
+			all = append(all, e.Name())
+		}
+	}
+	return all
+}
