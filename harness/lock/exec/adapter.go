@@ -17,9 +17,6 @@ import (
 // ErrBroken says that an adapter does not keep to the protocol, or has ended.
 var ErrBroken = fmt.Errorf("adapter: %w", lock.ErrBroken)
 
-// ErrHangs says that its library does not come back, while its reader answers.
-var ErrHangs = errors.New("the lock hangs")
-
 // grace is what an adapter may take for an answer, beyond what the library was given.
 const grace = 2 * time.Second
 
@@ -199,9 +196,9 @@ func (a *Adapter) broken(err error) error {
 	return fmt.Errorf("%w: %w", ErrBroken, err)
 }
 
-// ask waits for the answer. Once ctx has ended, and at the latest when the library has had its
-// time, the acquire is cancelled if it can be; without an answer the adapter's reader is asked
-// whether the adapter hangs or its library.
+// ask waits for the answer. Once ctx has ended, an acquire is cancelled, if it can be. Whenever
+// the library has had its time, the adapter's reader is asked whether it is still there: as long
+// as it is, it is the library that hangs, and who asked hangs with it, as with any other.
 func (a *Adapter) ask(ctx context.Context, r request) (reply, error) {
 	w, err := a.send(&r)
 	if err != nil {
@@ -224,24 +221,27 @@ func (a *Adapter) ask(ctx context.Context, r request) (reply, error) {
 				}
 			}
 		case <-late.C:
-			if r.Op == "ping" {
-				return reply{}, fmt.Errorf("%w: it answers nothing, not even a ping, for %v", ErrBroken, grace)
+			if r.own() {
+				return reply{}, fmt.Errorf("%w: it does not answer %s for %v", ErrBroken, r.Op, grace)
 			}
 			if _, err := a.ask(context.WithoutCancel(ctx), request{Op: "ping"}); err != nil {
-				return reply{}, fmt.Errorf("%w, and nothing to %s", err, r.Op)
+				return reply{}, fmt.Errorf("%w, after %s", err, r.Op)
 			}
-			return reply{}, fmt.Errorf("%w: it does not come back from %s, %v after it should have, while its adapter answers", ErrHangs, r.Op, grace)
+			late.Reset(grace)
 		}
 	}
 }
+
+// own says whether the adapter can answer without the library.
+func (r request) own() bool { return r.Op == "ping" || r.Op == "clock" || r.Op == "open" }
 
 // allowed is what the library may take.
 func (r request) allowed() time.Duration {
 	switch {
 	case r.Within != nil:
 		return time.Duration(*r.Within * 1e6)
-	case r.Op == "release" || r.Op == "extend" || r.Op == "held":
-		return 10 * time.Second
+	case r.Op == "open":
+		return openBound
 	}
 	return 0
 }

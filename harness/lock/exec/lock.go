@@ -32,7 +32,7 @@ const Name = "exec"
 // is the adapter's stdout, and 4 its stdin.
 const Pipes = "LOCKPICK_ADAPTER"
 
-// openBound is how long an adapter may take to open, and to close.
+// openBound is how long an adapter may take to open.
 const openBound = 10 * time.Second
 
 // waits is how long a library that tries again by itself is let wait for a lock, in its TTLs.
@@ -50,9 +50,7 @@ func New(env lock.Env) (lock.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), openBound)
-	defer cancel()
-	if err := a.Open(ctx, env.Client, env.Nodes, env.Settings); err != nil {
+	if err := a.Open(context.Background(), env.Client, env.Nodes, env.Settings); err != nil {
 		return nil, err
 	}
 	return &program{Adapter: a, env: env, in: in}, nil
@@ -96,9 +94,7 @@ func (p *program) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 
 // Close implements lock.Lock: it lets the adapter end.
 func (p *program) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), openBound)
-	defer cancel()
-	if err := p.Adapter.Close(ctx); err != nil && !errors.Is(err, ErrBroken) {
+	if err := p.Adapter.Close(context.Background()); err != nil && !errors.Is(err, ErrBroken) {
 		return fmt.Errorf("close: %w", errors.Join(err, p.in.Close()))
 	}
 	return p.in.Close()

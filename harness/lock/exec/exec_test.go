@@ -1,0 +1,287 @@
+package exec
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockpick/harness/lock"
+)
+
+const hello = `{"hello":1,"name":"made up","version":"2","can":["extend","lost","renewed","cancel"]}` + "\n"
+
+// answers is an adapter in a few words: what it says to each request, by its op. %d is the
+// request's id.
+type answers map[string]string
+
+// play is an adapter that says hello, and answers; what it is asked is in asked.
+func play(t *testing.T, first string, say func(m map[string]any, out io.Writer)) (*Adapter, error) {
+	t.Helper()
+	in, ask := io.Pipe()
+	heard, out := io.Pipe()
+	t.Cleanup(func() { ask.Close(); out.Close() })
+	go func() {
+		if _, err := io.WriteString(out, first); err != nil {
+			return
+		}
+		lines := bufio.NewScanner(in)
+		for lines.Scan() {
+			var m map[string]any
+			if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+				t.Error(err)
+			}
+			switch m["op"] {
+			case "end":
+				out.Close()
+			default:
+				say(m, out)
+			}
+		}
+	}()
+	return Meet(ask, heard, time.Now)
+}
+
+func (a answers) say(m map[string]any, out io.Writer) {
+	text, ok := a[m["op"].(string)]
+	switch {
+	case !ok && m["op"] == "clock":
+		text = fmt.Sprintf(`{"id":%%d,"ok":true,"monotonic":%d,"wall":%d}`, time.Now().UnixNano()-epoch, time.Now().UnixNano())
+	case !ok && m["op"] == "ping":
+		text = `{"id":%d,"pong":true}`
+	case !ok:
+		text = `{"id":%d,"ok":true}`
+	}
+	if strings.Contains(text, "%d") {
+		text = fmt.Sprintf(text, int64(m["id"].(float64)))
+	}
+	if text == "end" {
+		out.(io.Closer).Close()
+		return
+	}
+	if text != "" {
+		io.WriteString(out, text+"\n")
+	}
+}
+
+// epoch is where the adapters' monotonic clock begins, which is nobody's business.
+const epoch = 777
+
+func open(t *testing.T, a answers) *Adapter {
+	t.Helper()
+	ad, err := play(t, hello, a.say)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ad.Open(t.Context(), "c1", []lock.Node{{Name: "n1", Addr: "127.0.0.1:1"}}, lock.Settings{TTL: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	return ad
+}
+
+// What is no hello is told by what is wrong with it.
+func TestHello(t *testing.T) {
+	for first, want := range map[string]string{
+		"":                              "its stdout has ended",
+		"ready\n":                       `not of the protocol: "ready"`,
+		`{"hello":2,"name":"x"}` + "\n": "no hello of protocol 1",
+		`{"hello":1}` + "\n":            "no name",
+		`{"hello":1,"name":"x","can":["fly"]}` + "\n":    `it can "fly"`,
+		`{"hello":1,"name":"x","nodes":"two"}` + "\n":    `nodes "two"`,
+		`{"hello":1,"name":"x","retries":"both"}` + "\n": `retries "both"`,
+		`{"hello":1,"name":"x"`:                          "in the midst of a line",
+		strings.Repeat("x", longest+1) + "\n":            "longer than 65536 bytes",
+	} {
+		heard, out := io.Pipe()
+		go func() { io.WriteString(out, first); out.Close() }()
+		if _, err := Meet(io.Discard, heard, time.Now); !errors.Is(err, ErrBroken) || !errors.Is(err, lock.ErrBroken) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: %v; want %q", first, err, want)
+		}
+	}
+}
+
+// An adapter that does not keep to the protocol ends the run, and says how it broke it.
+func TestBroken(t *testing.T) {
+	for answer, want := range map[string]string{
+		"boom":                             `not of the protocol: "boom"`,
+		"end":                              "its stdout has ended",
+		`{"id":99,"ok":true}`:              "answered 99, which was not asked",
+		`{"id":%d,"ok":true}`:              "gave no handle",
+		`{"ok":true}`:                      "answers no request",
+		`{"id":%d}`:                        "neither ok nor a no",
+		`{"id":%d,"no":"maybe"}`:           `"maybe"`,
+		`{"id":%d,"ok":true,"no":"taken"}`: "at once",
+		`{"id":%d,"ok":true,"handle":"h","until":12}`:                    `clock ""`,
+		`{"id":%d,"ok":true,"handle":"h","until":"soon","clock":"wall"}`: "no number",
+		`{"renewed":"h7"}`:          "had not given",
+		strings.Repeat("x", 10<<20): "longer than",
+		"{\"id\":%d,\"ok\":true,\"handle\":\"h\"}\n{\"id\":3,\"ok\":true}": "or twice",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a := open(t, answers{"acquire": answer})
+			_, err := a.Acquire(t.Context(), "k", 0)
+			for range 3 { // a line too much is seen with the next request
+				if err == nil {
+					synctest.Wait()
+					err = a.Ping(t.Context())
+				}
+			}
+			if !errors.Is(err, lock.ErrBroken) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%.60q: %v; want %q", answer, err, want)
+			}
+		})
+	}
+}
+
+// A deadline is an instant: what the answer takes on its way shortens no lease and prolongs none.
+func TestDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		mono, wall := began.UnixNano()-epoch+9e9, began.UnixNano()+8e9
+		for answer, want := range map[string]time.Duration{
+			fmt.Sprintf(`{"id":%%d,"ok":true,"handle":"h","until":%d,"clock":"monotonic"}`, mono):     9 * time.Second,
+			fmt.Sprintf(`{"id":%%d,"ok":true,"handle":"h","until":"%d","clock":"monotonic"}`, mono):   9 * time.Second,
+			fmt.Sprintf(`{"id":%%d,"ok":true,"handle":"h","until":%d,"clock":"wall"}`, wall):          8 * time.Second,
+			fmt.Sprintf(`{"id":%%d,"ok":true,"handle":"h","until":%.17e,"clock":"wall"}`, float64(wall)): 8 * time.Second,
+			`{"id":%d,"ok":true,"handle":"h"}`: -1,
+		} {
+			a, err := play(t, hello, func(m map[string]any, out io.Writer) {
+				if m["op"] == "acquire" {
+					time.Sleep(3 * time.Second)
+				}
+				answers{"acquire": answer}.say(m, out)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := a.Open(t.Context(), "c1", nil, lock.Settings{}); err != nil {
+				t.Fatal(err)
+			}
+			h, err := a.Acquire(t.Context(), "k", 5*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want < 0 {
+				if !h.Deadline().IsZero() {
+					t.Errorf("%s: deadline %v, want none", answer, h.Deadline())
+				}
+				continue
+			}
+			if off := h.Deadline().Sub(began) - want; off.Abs() > time.Microsecond {
+				t.Errorf("%s: the deadline is off by %v", answer, off)
+			}
+		}
+	})
+}
+
+// A clock that differs from its client's is one that faults would not hit.
+func TestClocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, err := play(t, hello, answers{"clock": `{"id":%d,"ok":true,"monotonic":1,"wall":1}`}.say)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Open(t.Context(), "c1", nil, lock.Settings{}); !errors.Is(err, lock.ErrBroken) || !strings.Contains(err.Error(), "wall clock") {
+			t.Errorf("open: %v", err)
+		}
+	})
+}
+
+// A loss is told at once, also where it comes before the handle; a renewal moves the deadline.
+func TestUnasked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := open(t, answers{
+			"acquire": `{"lost":"h","why":"gone"}` + "\n" + `{"id":%d,"ok":true,"handle":"h","until":5,"clock":"wall"}`,
+			"extend":  `{"renewed":"h","until":7,"clock":"wall"}` + "\n" + `{"id":%d,"no":"not-held","why":"not yours"}`,
+			"release": `{"id":%d,"no":"unknown"}`,
+		})
+		h, err := a.Acquire(t.Context(), "k", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-h.Lost():
+		default:
+			t.Error("nobody was told of the loss")
+		}
+		if err := h.Extend(t.Context()); !errors.Is(err, lock.ErrNotHeld) || !strings.Contains(err.Error(), "not yours") {
+			t.Errorf("extend: %v", err)
+		}
+		select {
+		case <-h.Renewed():
+		default:
+			t.Error("nobody was told of the renewal")
+		}
+		if got := h.Deadline().UnixNano(); got != 7 || !h.ByWall() {
+			t.Errorf("the deadline is %d", got)
+		}
+		if err := h.Release(t.Context()); err == nil || errors.Is(err, lock.ErrNotHeld) || errors.Is(err, lock.ErrBroken) {
+			t.Errorf("release: %v", err)
+		}
+	})
+}
+
+// An acquire that is cancelled is answered once, and a lock that comes all the same is given back.
+func TestCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []string
+		a, err := play(t, hello, func(m map[string]any, out io.Writer) {
+			asked = append(asked, m["op"].(string))
+			switch m["op"] {
+			case "acquire":
+			case "cancel":
+				fmt.Fprintf(out, `{"id":%d,"ok":true}`+"\n", int(m["id"].(float64)))
+				fmt.Fprintf(out, `{"id":%d,"ok":true,"handle":"h"}`+"\n", int(m["of"].(float64)))
+			default:
+				answers{}.say(m, out)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if h, err := a.Acquire(ctx, "k", time.Minute); h != nil || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("acquire: %v, %v", h, err)
+		}
+		if got := strings.Join(asked, " "); got != "acquire cancel release" {
+			t.Errorf("it was asked: %s", got)
+		}
+	})
+}
+
+// A library that hangs is no fault of its adapter's while that answers; who asked waits on.
+func TestHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var silent atomic.Bool
+		a, err := play(t, hello, func(m map[string]any, out io.Writer) {
+			if m["op"] != "acquire" && !silent.Load() {
+				answers{}.say(m, out)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error)
+		go func() {
+			_, err := a.Acquire(context.WithoutCancel(t.Context()), "k", time.Second)
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			t.Errorf("it gave up: %v", err)
+		case <-time.After(time.Hour):
+		}
+		silent.Store(true)
+		if err := <-done; !errors.Is(err, lock.ErrBroken) || !strings.Contains(err.Error(), "ping") {
+			t.Errorf("acquire: %v", err)
+		}
+	})
+}
