@@ -146,9 +146,9 @@ func TestDeadline(t *testing.T) {
 		began := time.Now()
 		mono, wall := began.UnixNano()-epoch+9e9, began.UnixNano()+8e9
 		for answer, want := range map[string]time.Duration{
-			fmt.Sprintf(`{"id":%%d,"ok":true,"handle":"h","until":%d,"clock":"monotonic"}`, mono):     9 * time.Second,
-			fmt.Sprintf(`{"id":%%d,"ok":true,"handle":"h","until":"%d","clock":"monotonic"}`, mono):   9 * time.Second,
-			fmt.Sprintf(`{"id":%%d,"ok":true,"handle":"h","until":%d,"clock":"wall"}`, wall):          8 * time.Second,
+			fmt.Sprintf(`{"id":%%d,"ok":true,"handle":"h","until":%d,"clock":"monotonic"}`, mono):        9 * time.Second,
+			fmt.Sprintf(`{"id":%%d,"ok":true,"handle":"h","until":"%d","clock":"monotonic"}`, mono):      9 * time.Second,
+			fmt.Sprintf(`{"id":%%d,"ok":true,"handle":"h","until":%d,"clock":"wall"}`, wall):             8 * time.Second,
 			fmt.Sprintf(`{"id":%%d,"ok":true,"handle":"h","until":%.17e,"clock":"wall"}`, float64(wall)): 8 * time.Second,
 			`{"id":%d,"ok":true,"handle":"h"}`: -1,
 		} {
