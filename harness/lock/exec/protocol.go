@@ -31,6 +31,8 @@ type Hello struct {
 	KeyPrefix string `json:"keyPrefix"`
 	// Nodes is "one" for a lock on one node, or "many", the default.
 	Nodes string `json:"nodes"`
+	// Grain is what the library counts a TTL in, in milliseconds; 0: it takes any.
+	Grain int `json:"grain"`
 	// Retries says who tries again where a lock is taken: "driver", the default, for a library
 	// that tries once, or "library".
 	Retries string `json:"retries"`
