@@ -129,6 +129,7 @@ func (f *runFlags) adapt(ctx context.Context) error {
 		return unable(err, "lockpick adapter check tells more")
 	}
 	kinds.All[lockexec.Name] = hello.Kind()
+	f.grain = time.Duration(hello.Grain) * time.Millisecond
 	f.lock = lockexec.Name
 	return nil
 }

@@ -40,6 +40,7 @@ type runFlags struct {
 	kind     string // of it
 	adapter  string // the program that has that lock, as a user wrote it
 	program  []string
+	grain    time.Duration // what that lock counts a TTL in; 0: it takes any
 	options  map[string]string
 	undrawn  []string // faults that random plans leave out for it
 	sets     []string
@@ -340,7 +341,7 @@ func (f *runFlags) scaleAll(chosen []pick) error {
 		return nil
 	}
 	for i, s := range chosen {
-		factor := cmp.Or(f.scale, s.Scale, realScale)
+		factor := f.coarse(cmp.Or(f.scale, s.Scale, realScale), s.Lock.TTL)
 		chosen[i].Scenario = s.Scaled(factor)
 		if own := chosen[i].own; own != nil {
 			*own = own.Scaled(factor)
@@ -356,6 +357,15 @@ func (f *runFlags) scaleAll(chosen []pick) error {
 		}
 	}
 	return nil
+}
+
+// coarse is a scale, or the next above it, by which a TTL is one that the lock takes.
+func (f *runFlags) coarse(factor float64, ttl time.Duration) float64 {
+	if f.grain == 0 || ttl == 0 {
+		return factor
+	}
+	scaled := time.Duration(float64(ttl) * factor)
+	return float64((scaled+f.grain-1)/f.grain*f.grain) / float64(ttl)
 }
 
 // able are the scenarios that can be run here; the others are reported as skipped.
