@@ -72,7 +72,7 @@ func meet(ctx context.Context, argv []string) (hello lockexec.Hello, err error) 
 }
 
 func (a *app) adapterCmd() *cobra.Command {
-	all := &cobra.Command{Use: "adapter", Short: "lock libraries of other languages"}
+	all := &cobra.Command{Use: "adapter", Short: "lock libraries of other languages", Long: topic("adapter")}
 	all.AddCommand(&cobra.Command{
 		Use: "check COMMAND…", Short: "put an adapter to the test, on redis-servers of its own",
 		Example:            "  lockpick adapter check node adapter.js",

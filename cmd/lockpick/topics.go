@@ -13,7 +13,6 @@ import (
 var topics = []struct{ name, short string }{
 	{"exit-codes", "what the exit code says"},
 	{"files", "what a run leaves on disk"},
-	{"adapter", "how a lock library of another language is put to the test"},
 	{"verdict-file", "what stands in verdict.json and outcome.json"},
 	{"faults", "what can go wrong on purpose"},
 	{"locks", "what can be tested, and what each lock is held to"},
