@@ -38,6 +38,8 @@ var order = []string{
 	"pause-while-acquiring",
 	"pause-before-check",
 	"lost-reply",
+	"no-answer",
+	"cancelled-acquire",
 	"foreign-release",
 	"split-vote",
 	"node-stall",

@@ -27,7 +27,7 @@ var known = Known{
 	Causes: []string{
 		"expired-early", "granted-late", "restarted-and-forgot", "deleted-by-other", "overwritten", "never-set",
 		"given-shorter", "client-clock", "clocks-disagree", "unexplained", "lock-broken", "overrun", "fence-broken", "extended-too-often", "holder-refused",
-		"lost-unsynced", "failed-over", "overlap", "left-keys", "split-vote", "too-few-votes",
+		"lost-unsynced", "failed-over", "overlap", "left-keys", "split-vote", "too-few-votes", "hung",
 	},
 }
 
@@ -168,6 +168,6 @@ var mistakes = []string{
 	"absolute-expiry", "elapsed-not-subtracted", "extension-below-quorum", "extension-elapsed-not-subtracted", "extension-sets-missing-key", "extension-without-token-check",
 	"fence-from-one-node", "no-drift-margin", "no-elapsed-check", "no-jitter", "no-release-on-failure",
 	"plain-del", "quorum-half", "release-only-acknowledged", "same-value-for-clients", "same-value-for-retries",
-	"set-without-nx", "ttl-in-wrong-unit", "unbounded-extension", "wall-clock-deadline", "weak-token",
+	"set-without-nx", "ttl-in-wrong-unit", "unbounded-extension", "undone-by-the-callers-context", "waits-for-all", "wall-clock-deadline", "weak-token",
 	"yes-to-own-value",
 }

@@ -117,7 +117,7 @@ func (l *broken) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 func (l *broken) attempt(ctx context.Context, key string, try int) *handle {
 	start := l.now()
 	h := &handle{lock: l, key: key, value: l.value(try, start)}
-	h.granted = l.cfg.Ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
+	h.granted = l.ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
 		return l.set(ctx, node, key, h.value)
 	})
 	if l.cfg.Fence && redlock.Count(h.granted).Yes >= l.quorum {
@@ -135,7 +135,7 @@ func (l *broken) attempt(ctx context.Context, key string, try int) *handle {
 
 // release asks some nodes to delete the key by one step, even if ctx has ended.
 func (l *broken) release(ctx context.Context, nodes []int, h *handle, by step) []redlock.Answer {
-	return l.cfg.Ask(context.WithoutCancel(ctx), nodes, func(ctx context.Context, node int) (int64, error) {
+	return l.ask(context.WithoutCancel(ctx), nodes, func(ctx context.Context, node int) (int64, error) {
 		return by(ctx, node, h.key, h.value)
 	})
 }

@@ -178,6 +178,35 @@ var experiments = map[string]func(nodes, string) bool{
 		_, own := n.keys()
 		return h == nil && own == 1
 	},
+	// All nodes have granted when the caller gives up.
+	"undone-by-the-callers-context": func(n nodes, mistake string) bool {
+		n.take(4)
+		n.open(mistake).Acquire(n.t.Context(), "k")
+		if _, own := n.keys(); own > 0 {
+			return false // it undoes no attempt
+		}
+		n.take(0)
+		ctx, cancel := context.WithCancel(n.t.Context())
+		l := n.open(mistake)
+		in := l.inTime
+		l.inTime = func(start, end time.Time) bool { cancel(); return in(start, end) }
+		_, err := l.Acquire(ctx, "k")
+		_, own := n.keys()
+		return err != nil && own == 5
+	},
+	// A node is asked with a deadline, or without.
+	"waits-for-all": func(n nodes, mistake string) bool {
+		n.take(0)
+		l := n.open(mistake)
+		bounded := true
+		l.set = func(ctx context.Context, _ int, _, _ string) (int64, error) {
+			_, bounded = ctx.Deadline()
+			return 0, nil
+		}
+		l.cfg.Sequential, l.all = true, []int{0}
+		l.Acquire(n.t.Context(), "k")
+		return !bounded
+	},
 	// Another has three; one of the other two sets the key, but its answer is lost.
 	"release-only-acknowledged": func(n nodes, mistake string) bool {
 		n.take(3)

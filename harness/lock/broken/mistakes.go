@@ -162,6 +162,8 @@ var mistakes = []mistake{
 		func(l *broken) {
 			l.delay = func() time.Duration { return (l.cfg.RetryMin + l.cfg.RetryMax) / 2 }
 		}},
+	undoneByCaller,
+	waitsForAll,
 
 	{Mistake{"unbounded-extension",
 		"extends for as long as it is asked to, whatever the limit, so that one holder can keep all others out",
