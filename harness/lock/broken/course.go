@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"lockpick/harness/lock"
 	"lockpick/redlock"
 )
 
@@ -25,6 +26,7 @@ type course struct {
 	inTime  func(start, end time.Time) bool                                                                                     // whether an attempt left any validity
 	until   func(start, end time.Time) time.Time                                                                                // the deadline that it gives
 	number  func(ctx context.Context, h *handle) int64                                                                          // the fencing token of a quorum
+	give    func(h *handle) lock.Handle                                                                                         // what the caller gets
 	undo    func(ctx context.Context, h *handle) []redlock.Answer                                                               // of a failed attempt
 	delay   func() time.Duration                                                                                                // before the next
 	del     step                                                                                                                // of a release
@@ -44,7 +46,7 @@ func (l *broken) right() course {
 	return course{
 		now: l.cfg.Now, drift: redlock.Drift(l.cfg.TTL, l.cfg.Drift), counts: true, ask: l.cfg.Ask,
 		value: func(int, time.Time) string { return l.random() }, set: l.setFree, quorum: majority,
-		inTime: l.leaves, until: l.fromStart, number: l.highest,
+		inTime: l.leaves, until: l.fromStart, number: l.highest, give: func(h *handle) lock.Handle { return h },
 		undo:  func(ctx context.Context, h *handle) []redlock.Answer { return l.release(ctx, l.all, h, l.delOwn) },
 		delay: func() time.Duration { return l.env.Delay(l.retries, l.cfg.RetryMin, l.cfg.RetryMax) },
 		del:   l.delOwn, holders: func(*handle) []int { return l.all },
