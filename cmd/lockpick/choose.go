@@ -21,11 +21,8 @@ import (
 
 // known is what a scenario may name.
 func known() scenario.Known {
-	k := scenario.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers(), Backends: backendNames, Options: map[string][]lock.Option{}, Prefixes: map[string]string{}}
+	k := scenario.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers(), Backends: backendNames, Options: map[string][]lock.Option{}, Kinds: kinds.All}
 	for name, kind := range kinds.All {
-		if kind.Prefix != "" {
-			k.Prefixes[name] = kind.Prefix
-		}
 		if len(kind.Options) > 0 {
 			k.Options[name] = kind.Options
 		}

@@ -23,7 +23,7 @@ type Params struct {
 	Clients  []string `json:"clients"`
 	Nodes    []string `json:"nodes"`
 	Resource string   `json:"resource"` // process name of the protected resource
-	Quorum   int      `json:"quorum"`   // ⌊N/2⌋+1
+	Quorum   int      `json:"quorum"`   // votes that the lock needs: ⌊N/2⌋+1, or its own number
 
 	Lock        string        `json:"lock"`                  // kind of the lock under test
 	TTL         time.Duration `json:"ttl"`                   // a key's time to live
