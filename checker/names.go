@@ -38,6 +38,7 @@ const (
 	FencingOrder      = verdict.FencingOrder
 	ValidOnReturn     = verdict.ValidOnReturn
 	BoundedHold       = verdict.BoundedHold
+	HolderTold        = verdict.HolderTold
 )
 
 // Causes that others name.

@@ -40,6 +40,7 @@ type Params struct {
 	MaxExtends  int           `json:"maxExtends,omitempty"`  // most extensions that one hold may have
 	MaxHold     time.Duration `json:"maxHold,omitempty"`     // how long one hold may last, extensions and all
 	MayBeIdle   bool          `json:"vacuousOk,omitempty"`   // the scenario allows that nobody acquires
+	Untold      bool          `json:"untold,omitempty"`      // the lock names no deadline and tells nobody of a loss
 	Steps       []PlannedStep `json:"steps,omitempty"`       // what the nemesis is to do
 	Reach       []Reach       `json:"reach,omitempty"`       // clients that can't reach every node
 	Persistence string        `json:"persistence,omitempty"` // of the nodes: none, everysec, always, no

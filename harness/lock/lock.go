@@ -128,11 +128,12 @@ type Settings struct {
 	Options map[string]string `json:"options,omitempty"`
 	Prefix  string            `json:"prefix,omitempty"` // the kind's
 	Votes   int               `json:"votes,omitempty"`  // the kind's quorum; 0: a majority
+	Untold  bool              `json:"untold,omitempty"` // the kind's belief is by nothing
 }
 
 // Of is the settings with what follows from their kind, for a lock on so many nodes.
 func (s Settings) Of(k Kind, nodes int) Settings {
-	s.Prefix, s.Votes = k.Prefix, 0
+	s.Prefix, s.Votes, s.Untold = k.Prefix, 0, k.Belief == ByNothing
 	if k.Quorum != nil {
 		s.Votes = k.Quorum(nodes)
 	}
@@ -178,6 +179,12 @@ type Fencer interface {
 // then. After a release it may be closed, too.
 type Loser interface {
 	Lost() <-chan struct{}
+}
+
+// Holder is a Handle that can be asked whether the lock is held. An error leaves that open.
+// The client asks before it writes.
+type Holder interface {
+	Held(ctx context.Context) (bool, error)
 }
 
 // Tokener is a Handle that knows the random value it set on the nodes.

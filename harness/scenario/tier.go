@@ -97,6 +97,8 @@ func (s Scenario) claimed(k lock.Kind, property string) bool {
 		return k.Can.Limit
 	case validOnReturn:
 		return k.Belief == lock.ByDeadline
+	case resourceSafety: // who is told nothing writes too late, whatever the lock
+		return k.Belief != lock.ByNothing || s.Workload.Fence != client.FenceNone
 	case faultTolerance: // in that tier a minority may be down, and a majority must be enough
 		return s.Tier != TierQuorum || s.Quorum() <= s.Topology.Nodes/2+1
 	}
