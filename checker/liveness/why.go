@@ -6,11 +6,12 @@ import (
 
 	"lockpick/checker/spans"
 	"lockpick/checker/verdict"
+	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
 
 // unavailabilityCauses is in the order in which equals are named.
-var unavailabilityCauses = []string{verdict.LeftKeys, verdict.NoMajority, verdict.SplitVote, verdict.TooFewVotes}
+var unavailabilityCauses = []string{verdict.LeftKeys, verdict.NoMajority, verdict.WaitedLong, verdict.SplitVote, verdict.TooFewVotes}
 
 // whyNobody is the cause that holds for most of the attempts in a span in which nobody got a
 // lock, and what the first of these met. What stood in an attempt's way the nodes tell.
@@ -30,7 +31,17 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 		owners[a.Token] = append(owners[a.Token], a)
 	}
 	for _, a := range c.wire.Attempts {
-		if a.From < in.From || a.From >= in.To || a.Won {
+		if a.From >= in.To {
+			break
+		}
+		if silent := c.waitedFor(a, in); len(silent) > 0 {
+			if count[verdict.WaitedLong]++; count[verdict.WaitedLong] == 1 {
+				first[verdict.WaitedLong] = fmt.Sprintf("%s's attempt at %s took %s, and %s gave no answer",
+					a.Session.Client(), facts.Seconds(a.From), facts.Seconds(ended(a)-a.From), verdict.List(silent))
+			}
+			continue
+		}
+		if a.From < in.From || a.Won {
 			continue
 		}
 		m := encounters(c.conditions, c.name, a, owners)
@@ -41,14 +52,49 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 	}
 	if len(count) == 0 {
 		for _, a := range c.wire.Attempts {
-			if a.Won && a.From < in.To && a.To > in.From && a.To-a.From > rounds(&c.Params) {
-				return verdict.Unexplained, fmt.Sprintf("%s's attempt at %s took %s, and had the lock then", a.Session.Client(), facts.Seconds(a.From), facts.Seconds(a.To-a.From))
+			if a.Won && tooLong(c, a, in) {
+				return verdict.Unexplained, fmt.Sprintf("%s's attempt at %s took %s, and had the lock then", a.Session.Client(), facts.Seconds(a.From), facts.Seconds(ended(a)-a.From))
 			}
 		}
 		return verdict.Unexplained, "nobody's attempt began in that time"
 	}
 	cause = slices.MaxFunc(unavailabilityCauses, func(a, b string) int { return count[a] - count[b] })
 	return cause, first[cause]
+}
+
+// waitedFor is the nodes that gave no answer to an attempt which had to do with a span and
+// took longer than all rounds may: none if it took no longer.
+func (c *lockState) waitedFor(a *facts.Attempt, in spans.Span) (silent []string) {
+	if !tooLong(c, a, in) {
+		return nil
+	}
+	late, asking := int64(c.Params.NodeTimeout), spans.Of(a.From, ended(a))
+	for _, n := range c.Params.Nodes {
+		unanswered := func(e *history.Event) bool { return e.Node == n && (e.Answered == 0 || e.Answered-e.Sent > late) }
+		if spans.Meets(c.down.link(a.Session.Client(), n), asking) || slices.ContainsFunc(a.Sets, unanswered) {
+			silent = append(silent, n)
+		}
+	}
+	return silent
+}
+
+func tooLong(c *lockState, a *facts.Attempt, in spans.Span) bool {
+	return a.From < in.To && ended(a) > in.From && ended(a)-a.From > rounds(&c.Params)
+}
+
+// ended is when an attempt had got the lock, or was being undone; its begin if nobody saw that.
+func ended(a *facts.Attempt) int64 {
+	if a.Won {
+		return a.Session.Acquire.Ended()
+	}
+	first := int64(facts.Never)
+	for _, d := range a.Deletes {
+		first = min(first, max(d.Sent, a.From))
+	}
+	if first == facts.Never {
+		return a.From
+	}
+	return first
 }
 
 // encounter is what an attempt met on the nodes.

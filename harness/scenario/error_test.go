@@ -23,11 +23,11 @@ var known = Known{
 	Prefixes:   map[string]string{"broken": "b:"},
 	Options:    map[string][]lock.Option{"broken": {{Name: "how", Doc: "it breaks", Values: []string{"softly", "loudly"}}}, "redsync": {{Name: "fail-fast", Doc: "fail at the first no", Values: []string{"no", "yes"}}}},
 	Properties: []string{"mutual-exclusion", "lease-linearizable", "resource-safety", "fencing-order", "deadlock-freedom", "fault-tolerance", "bounded-hold"},
-	Numbers:    []string{"grants", "unavailable-share", "split-vote-rate"},
+	Numbers:    []string{"grants", "unavailable-share", "unavailable-longest", "split-vote-rate"},
 	Causes: []string{
 		"expired-early", "granted-late", "restarted-and-forgot", "deleted-by-other", "overwritten", "never-set",
 		"given-shorter", "client-clock", "clocks-disagree", "unexplained", "lock-broken", "overrun", "fence-broken", "extended-too-often", "holder-refused",
-		"lost-unsynced", "failed-over", "overlap", "left-keys", "split-vote", "too-few-votes",
+		"lost-unsynced", "failed-over", "overlap", "left-keys", "split-vote", "too-few-votes", "waited-long",
 	},
 }
 
@@ -165,9 +165,9 @@ func FuzzParse(f *testing.F) {
 
 // mistakes is those of package lock/broken, which this one can't know.
 var mistakes = []string{
-	"absolute-expiry", "elapsed-not-subtracted", "extension-below-quorum", "extension-elapsed-not-subtracted", "extension-sets-missing-key", "extension-without-token-check",
+	"absolute-expiry", "driver-time-out", "elapsed-not-subtracted", "extension-below-quorum", "extension-elapsed-not-subtracted", "extension-sets-missing-key", "extension-without-token-check",
 	"fence-from-one-node", "no-drift-margin", "no-elapsed-check", "no-jitter", "no-release-on-failure",
-	"plain-del", "quorum-half", "release-only-acknowledged", "same-value-for-clients", "same-value-for-retries",
-	"set-without-nx", "ttl-in-wrong-unit", "unbounded-extension", "wall-clock-deadline", "weak-token",
+	"plain-del", "quorum-half", "release-by-prefix", "release-on-quorum", "release-only-acknowledged", "same-value-for-clients", "same-value-for-retries",
+	"set-goes-on", "set-without-nx", "ttl-in-wrong-unit", "unbounded-extension", "wall-clock-deadline", "weak-token",
 	"yes-to-own-value",
 }
