@@ -69,6 +69,14 @@ func TestWhyNobody(t *testing.T) {
 7.010  c1-n1 ok release token=A1 sent=7.009 applied=7.0095 answered=7.010
 7.0095 n1 life deleted old=A1 by=c1
 `, verdict.WaitedLong},
+		"one that waits for them only when it is undone": {`
+1      c1-n1 ok set token=A1
+0.999  n1 life set value=A1 by=c1
+1      c1-n2,n3 fail set token=A1
+1.010  c1-n1 ok release token=A1
+1.009  n1 life deleted old=A1 by=c1
+1      c1-n2,n3 info release token=A1 sent=1.008 applied=8.5 answered=0
+`, verdict.WaitedLong},
 		"the same, undone after the node time-out": {`
 1      c1-n1 ok set token=A1
 0.999  n1 life set value=A1 by=c1

@@ -37,7 +37,7 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 		if silent := c.waitedFor(a, in); len(silent) > 0 {
 			if count[verdict.WaitedLong]++; count[verdict.WaitedLong] == 1 {
 				first[verdict.WaitedLong] = fmt.Sprintf("%s's attempt at %s took %s, and %s gave no answer",
-					a.Session.Client(), facts.Seconds(a.From), facts.Seconds(ended(a)-a.From), verdict.List(silent))
+					a.Session.Client(), facts.Seconds(a.From), facts.Seconds(c.ended(a)-a.From), verdict.List(silent))
 			}
 			continue
 		}
@@ -52,8 +52,8 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 	}
 	if len(count) == 0 {
 		for _, a := range c.wire.Attempts {
-			if a.Won && tooLong(c, a, in) {
-				return verdict.Unexplained, fmt.Sprintf("%s's attempt at %s took %s, and had the lock then", a.Session.Client(), facts.Seconds(a.From), facts.Seconds(ended(a)-a.From))
+			if a.Won && c.tooLong(a, in) {
+				return verdict.Unexplained, fmt.Sprintf("%s's attempt at %s took %s, and had the lock then", a.Session.Client(), facts.Seconds(a.From), facts.Seconds(c.ended(a)-a.From))
 			}
 		}
 		return verdict.Unexplained, "nobody's attempt began in that time"
@@ -63,38 +63,50 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 }
 
 // waitedFor is the nodes that gave no answer to an attempt which had to do with a span and
-// took longer than all rounds may: none if it took no longer.
+// took too long, or none.
 func (c *lockState) waitedFor(a *facts.Attempt, in spans.Span) (silent []string) {
-	if !tooLong(c, a, in) {
+	if !c.tooLong(a, in) {
 		return nil
 	}
-	late, asking := int64(c.Params.NodeTimeout), spans.Of(a.From, ended(a))
+	asking := spans.Of(a.From, c.ended(a))
 	for _, n := range c.Params.Nodes {
-		unanswered := func(e *history.Event) bool { return e.Node == n && (e.Answered == 0 || e.Answered-e.Sent > late) }
-		if spans.Meets(c.down.link(a.Session.Client(), n), asking) || slices.ContainsFunc(a.Sets, unanswered) {
+		missing := func(e *history.Event) bool { return e.Node == n && c.missing(e) }
+		if spans.Meets(c.down.link(a.Session.Client(), n), asking) || slices.ContainsFunc(a.Sets, missing) || slices.ContainsFunc(a.Deletes, missing) {
 			silent = append(silent, n)
 		}
 	}
 	return silent
 }
 
-func tooLong(c *lockState, a *facts.Attempt, in spans.Span) bool {
-	return a.From < in.To && ended(a) > in.From && ended(a)-a.From > rounds(&c.Params)
+// tooLong reports whether an attempt went on for longer than it takes to ask each node twice,
+// for keys and for fencing tokens, one after the other, and none of them answers.
+func (c *lockState) tooLong(a *facts.Attempt, in spans.Span) bool {
+	to, patience := c.ended(a), 2*int64(len(c.Params.Nodes))*int64(c.Params.NodeTimeout)+int64(c.Params.Slack)
+	return a.From < in.To && to > in.From && to-a.From > patience
 }
 
-// ended is when an attempt had got the lock, or was being undone; its begin if nobody saw that.
-func ended(a *facts.Attempt) int64 {
+// missing reports whether a node's answer had not come in time.
+func (c *lockState) missing(e *history.Event) bool {
+	return e.Answered == 0 || e.Answered-e.Sent > int64(c.Params.NodeTimeout)
+}
+
+// ended is when an attempt had got the lock or been undone, as far as the nodes' answers tell:
+// its begin if nobody saw it undone.
+func (c *lockState) ended(a *facts.Attempt) int64 {
 	if a.Won {
 		return a.Session.Acquire.Ended()
 	}
-	first := int64(facts.Never)
+	undone := int64(facts.Never)
 	for _, d := range a.Deletes {
-		first = min(first, max(d.Sent, a.From))
+		if d.Sent >= a.From && c.missing(d) {
+			return a.Over
+		}
+		undone = min(undone, max(d.Sent, a.From))
 	}
-	if first == facts.Never {
+	if undone == facts.Never {
 		return a.From
 	}
-	return first
+	return undone
 }
 
 // encounter is what an attempt met on the nodes.

@@ -23,7 +23,7 @@ var known = Known{
 	Prefixes:   map[string]string{"broken": "b:"},
 	Options:    map[string][]lock.Option{"broken": {{Name: "how", Doc: "it breaks", Values: []string{"softly", "loudly"}}}, "redsync": {{Name: "fail-fast", Doc: "fail at the first no", Values: []string{"no", "yes"}}}},
 	Properties: []string{"mutual-exclusion", "lease-linearizable", "resource-safety", "fencing-order", "deadlock-freedom", "fault-tolerance", "bounded-hold"},
-	Numbers:    []string{"grants", "unavailable-share", "unavailable-longest", "split-vote-rate"},
+	Numbers:    []string{"grants", "unavailable-share", "split-vote-rate"},
 	Causes: []string{
 		"expired-early", "granted-late", "restarted-and-forgot", "deleted-by-other", "overwritten", "never-set",
 		"given-shorter", "client-clock", "clocks-disagree", "unexplained", "lock-broken", "overrun", "fence-broken", "extended-too-often", "holder-refused",

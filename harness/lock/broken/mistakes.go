@@ -170,7 +170,7 @@ var mistakes = []mistake{
 	{Mistake{"driver-time-out",
 		"waits for a node for as long as its driver does, and not for the node time-out",
 		"a time-out is the driver's business, and its default has been good for years"},
-		func(l *broken) { l.cfg.Timeout = driverTimeouts * l.cfg.Timeout }},
+		func(l *broken) { l.cfg.Timeout = driverTries * l.driverWait() }},
 	{Mistake{"release-on-quorum",
 		"releases on as many nodes as make a quorum, and leaves the other keys to expire",
 		"without a majority of keys nobody holds the lock, so the others do no harm"},
@@ -212,17 +212,16 @@ func (l *broken) script(text string) step {
 	}
 }
 
-// What a driver does by its own defaults, beside a node time-out of 50 ms: it waits for three
-// seconds, and sends four times.
-const (
-	driverTimeouts = 60
-	driverTries    = 4
-)
+// driverTries is how often a driver sends a request by its own defaults.
+const driverTries = 4
 
-// setGoingOn is setFree under a driver that knows nothing of attempts.
+// driverWait is how long it waits for an answer each time: three seconds where the TTL is ten.
+func (l *broken) driverWait() time.Duration { return 3 * l.cfg.TTL / 10 }
+
+// setGoingOn is setFree by a driver that knows nothing of attempts.
 func (l *broken) setGoingOn(ctx context.Context, node int, key, value string) (yes int64, err error) {
 	for range driverTries {
-		own, end := context.WithTimeout(context.WithoutCancel(ctx), driverTimeouts*l.cfg.Timeout)
+		own, end := context.WithTimeout(context.WithoutCancel(ctx), l.driverWait())
 		yes, err = l.setFree(own, node, key, value)
 		if end(); err == nil {
 			return yes, nil
