@@ -17,9 +17,6 @@ type (
 	Outcome = verdict.Outcome
 )
 
-// Schema is the version of the verdict's form.
-const Schema = verdict.Schema
-
 // Outcomes.
 const (
 	Holds        = verdict.Holds

@@ -118,7 +118,7 @@ var house = map[string]row{
 	"checker/bruteforce": {ours: "harness/history", because: "the judge of last resort in tests: it shares no line with the checker, with the facts or with porcupine's questions"},
 	"scenarios":          {because: "embedded text"},
 	"reports":            {ours: "harness/files harness/history harness/history/edn checker scenarios/outcome reports/…", tests: "harness/history/story", because: "puts together what the packages below draw"},
-	"checker/mutex": {ours: "harness/history harness/history/facts checker", tests: porcupine,
+	"checker/mutex": {ours: "harness/history harness/history/facts checker/verdict", tests: porcupine + " checker",
 		because: "the lock without leases, of other people's histories; knows no window and no deadline"},
 	"reports/figures": {ours: "harness/history harness/history/facts nemesis reports/palette reports/words scenarios/outcome", third: gonumPlot, tests: "checker harness/history/story harness harness/scenario harness/sim harness/lock/kinds harness/lock/broken scenarios",
 		because: "draws what was measured"},
@@ -138,7 +138,7 @@ var house = map[string]row{
 	"scenarios/outcome": {ours: "harness/scenario harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
 	"scenarios/suite":   {ours: "harness harness/scenario harness/files harness/history harness/history/facts harness/owned harness/history/edn harness/shortage checker checker/sentinel checker/verdict reports scenarios/outcome", tests: "harness/lock harness/lock/kinds harness/sim scenarios", because: "the only judge"},
 	"scenarios/sweep":   {ours: "harness harness/files harness/shortage scenarios/outcome scenarios/suite", tests: "harness/scenario", because: "many jobs in worker processes"},
-	"cmd/lockpick": {ours: "redlock docker harness harness/… checker checker/mutex nemesis reports reports/… scenarios scenarios/…", third: cobraPkg + " " + unitsPkg + " " + xsys, tests: goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
+	"cmd/lockpick": {ours: "redlock docker harness harness/… checker checker/mutex checker/verdict nemesis reports reports/… scenarios scenarios/…", third: cobraPkg + " " + unitsPkg + " " + xsys, tests: goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
 		because: "the composition root"},
 }
 
