@@ -7,6 +7,7 @@ import (
 
 	"lockpick/checker/assumptions"
 	"lockpick/checker/second"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 )
 
@@ -80,7 +81,7 @@ func Check(h *history.History, names ...string) (v Verdict) {
 		v.Numbers, v.Words = numbers(r)
 		return v
 	}
-	v = Verdict{Schema: Schema, Cut: h.Cut}
+	v = Verdict{Schema: verdict.Schema, Cut: h.Cut}
 	v.Numbers, v.Words = numbers(r)
 	late := latenessOf(r.Facts)
 	for _, name := range names {
@@ -93,7 +94,7 @@ func Check(h *history.History, names ...string) (v Verdict) {
 
 // nothing is a verdict that leaves all undecided.
 func nothing(h *history.History, names []string, because string) Verdict {
-	v := Verdict{Schema: Schema, Cut: h.Cut, Second: Undecided}
+	v := Verdict{Schema: verdict.Schema, Cut: h.Cut, Second: Undecided}
 	for _, name := range names {
 		v.Results = append(v.Results, Result{Property: name, Outcome: Undecided, Because: because})
 	}

@@ -149,25 +149,20 @@ func losesPackets(s scenario.Scenario, node string) bool {
 // filterPackets makes a filter beside each node whose packets the plan loses: it takes
 // tenths of a second, and a fault is to begin at its instant.
 func (fs *packetFilters) filterPackets(s scenario.Scenario, server func(name string) *node) error {
-	var all sync.WaitGroup
 	var mu sync.Mutex
-	var errs []error
-	for _, name := range append(s.NodeNames(), scenario.ResourceName) {
+	return atOnce(append(s.NodeNames(), scenario.ResourceName), func(name string) error {
 		if !losesPackets(s, name) {
-			continue
+			return nil
 		}
-		all.Go(func() {
-			f, err := fs.base.makeFilter(fs.ctx, server(name), mayFilter)
-			mu.Lock()
-			defer mu.Unlock()
-			errs = append(errs, err)
-			if f != nil {
-				fs.by[name] = f
-			}
-		})
-	}
-	all.Wait()
-	return errors.Join(errs...)
+		f, err := fs.base.makeFilter(fs.ctx, server(name), mayFilter)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		fs.by[name] = f
+		return nil
+	})
 }
 
 // unfilter ends all filters.

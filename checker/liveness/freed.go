@@ -2,6 +2,7 @@ package liveness
 
 import (
 	"slices"
+	"sort"
 
 	"lockpick/checker/spans"
 	"lockpick/harness/history/facts"
@@ -53,12 +54,7 @@ func cleared(r *facts.Facts, node string, s *facts.Session, w *facts.Wire, lapse
 	}
 	until := int64(spans.Ever)
 	stays := r.Lives().Stays(node, s.Key())
-	i, _ := slices.BinarySearchFunc(stays, a.From, func(y *facts.Stay, at int64) int {
-		if y.To() <= at {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(stays), func(i int) bool { return stays[i].To() > a.From })
 	for _, y := range stays[i:] {
 		if y.From() > max(call.T, lastApplied(a)) {
 			break

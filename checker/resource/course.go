@@ -1,8 +1,8 @@
 package resource
 
 import (
-	"cmp"
 	"slices"
+	"sort"
 
 	"lockpick/checker/spans"
 	"lockpick/harness/history"
@@ -74,7 +74,7 @@ func follow(r *facts.Facts, s *facts.Session) (c *course, actions int) {
 
 // until is the first belief window that ends at an instant or later.
 func (c *course) until(at int64) (facts.Window, bool) {
-	i, _ := slices.BinarySearchFunc(c.windows, at, func(w facts.Window, at int64) int { return cmp.Compare(w.To, at) })
+	i := sort.Search(len(c.windows), func(i int) bool { return c.windows[i].To >= at })
 	if i == len(c.windows) {
 		return facts.Window{}, false
 	}
@@ -83,12 +83,7 @@ func (c *course) until(at int64) (facts.Window, bool) {
 
 // claimedAt is the deadline that a granted session had at an instant.
 func (c *course) claimedAt(at int64) int64 {
-	i, _ := slices.BinarySearchFunc(c.claims, at, func(x claim, at int64) int {
-		if x.from <= at {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(c.claims), func(i int) bool { return c.claims[i].from > at })
 	return c.claims[i-1].deadline
 }
 

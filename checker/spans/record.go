@@ -1,7 +1,7 @@
 package spans
 
 import (
-	"slices"
+	"sort"
 
 	"lockpick/harness/history/facts"
 )
@@ -29,13 +29,7 @@ func Stalls(r *facts.Facts) []Span {
 
 // UpTo is how many of the instants, in the order of time, are not after one.
 func UpTo(instants []int64, at int64) int {
-	i, _ := slices.BinarySearchFunc(instants, at, func(t, at int64) int {
-		if t <= at {
-			return -1
-		}
-		return 1
-	})
-	return i
+	return sort.Search(len(instants), func(i int) bool { return instants[i] > at })
 }
 
 // Plus is an instant a while later, where the sum may be beyond all instants.

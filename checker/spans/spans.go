@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 
 	"lockpick/harness/history/facts"
 )
@@ -121,13 +122,7 @@ func AtLeast(k int, lists ...[]Span) []Span {
 
 // After is the first of a list that ends after an instant.
 func After(list []Span, at int64) []Span {
-	i, _ := slices.BinarySearchFunc(list, at, func(s Span, at int64) int {
-		if s.To <= at {
-			return -1
-		}
-		return 1
-	})
-	return list[i:]
+	return list[sort.Search(len(list), func(i int) bool { return list[i].To > at }):]
 }
 
 // Meets reports whether a list has something of a span.

@@ -3,6 +3,7 @@ package spans
 import (
 	"cmp"
 	"slices"
+	"sort"
 )
 
 // Spread is spans of true time in the order of their begin, which may overlap, with how
@@ -28,13 +29,7 @@ func SpreadOf(list []Span) Spread {
 
 // Begun is how many begin by an instant.
 func (s Spread) Begun(at int64) int {
-	i, _ := slices.BinarySearchFunc(s.Spans, at, func(x Span, at int64) int {
-		if x.From <= at {
-			return -1
-		}
-		return 1
-	})
-	return i
+	return sort.Search(len(s.Spans), func(i int) bool { return s.Spans[i].From > at })
 }
 
 // Reached is how far those reach that begin by an instant, or ever.

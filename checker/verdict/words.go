@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,11 +56,5 @@ func Numbered(events []*history.Event) []int64 {
 
 // ByTime orders events by their instants, and those of one instant by their numbers.
 func ByTime(a, b *history.Event) int {
-	if a.T != b.T {
-		if a.T < b.T {
-			return -1
-		}
-		return 1
-	}
-	return int(a.N - b.N)
+	return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.N, b.N))
 }

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -320,5 +321,5 @@ func (in *reading) finish() {
 			in.leave(f.Target, f.First().T)
 		}
 	}
-	slices.SortStableFunc(in.Turns, func(a, b Turn) int { return int(min(max(a.T-b.T, -1), 1)) })
+	slices.SortStableFunc(in.Turns, func(a, b Turn) int { return cmp.Compare(a.T, b.T) })
 }

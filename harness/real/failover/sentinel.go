@@ -171,7 +171,11 @@ func (n *Nodes[S]) ReturnMaster(node string) (string, error) {
 	if back == none {
 		return "", fmt.Errorf("return the old master of %s: its sentinels have replaced none", node)
 	}
-	if err := back.Return(n.Context); err != nil {
+	again := back.Restart
+	if back.Runs() {
+		again = back.Resume
+	}
+	if _, err := again(n.Context); err != nil {
 		return "", fmt.Errorf("return the old master of %s: %w", node, err)
 	}
 	old := back.Redis()

@@ -53,16 +53,6 @@ func (r *Redis) Silent() bool {
 	return r.stopped || !r.runs()
 }
 
-// Return brings it back, as it was stopped or with what its disk has kept.
-func (r *Redis) Return(ctx context.Context) (err error) {
-	if r.Runs() {
-		_, err = r.Resume(ctx)
-	} else {
-		_, err = r.Restart(ctx)
-	}
-	return err
-}
-
 // Shutdown asks it to end in good order, and waits until it has.
 func (r *Redis) Shutdown(ctx context.Context) (readBack string, err error) {
 	r.mu.Lock()
