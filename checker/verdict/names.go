@@ -74,6 +74,7 @@ const (
 	NoMajority  = "no-majority"   // with the nodes that were down or out of reach no majority was left
 	SplitVote   = "split-vote"    // attempts of several clients stood in each other's way
 	TooFewVotes = "too-few-votes" // nothing stood in the way, and the nodes gave too few votes all the same
+	Hung        = "hung"          // an acquire, an extension or a release did not return, and nothing kept it from a majority
 )
 
 // Causes lists what a violation may be put down to: the causes of a
@@ -86,7 +87,7 @@ func Causes() []string {
 		LockBroken, Overrun, FenceBroken,
 		HolderRefused, StaleAccepted, FreshRefused, TokenOrder, TokenTwice,
 		ReturnedLate, ExtendedTooOften, HeldTooLong,
-		LeftKeys, NoMajority, SplitVote, TooFewVotes}
+		LeftKeys, NoMajority, SplitVote, TooFewVotes, Hung}
 }
 
 // Names of the numbers in a verdict. A number that has no meaning in a run, such

@@ -26,6 +26,8 @@ type section struct {
 
 func (c *section) acquire(ctx context.Context) bool {
 	c.emit(c.event(history.Invoke, history.OpAcquire))
+	ctx, forget := c.cancelled(ctx)
+	defer forget()
 	c.acquires(true)
 	h, err := c.lock.Acquire(ctx, c.key)
 	c.acquires(false)
@@ -46,7 +48,28 @@ func (c *section) acquire(ctx context.Context) bool {
 	}
 	e.Token, e.Fence = c.token, c.fence
 	c.emit(e)
+	if c.s.Cancel > 0 && ctx.Err() != nil { // it has no use for the lock any more
+		c.release(context.WithoutCancel(ctx))
+		return false
+	}
 	return true
+}
+
+// cancelled is a context that the client ends when it has waited long enough for its lock.
+func (c *section) cancelled(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.s.Cancel == 0 {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	late := c.e.After(c.s.Cancel)
+	go func() {
+		select {
+		case <-late:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // believe takes over the deadline that an acquire or an extension came back with.

@@ -133,6 +133,8 @@ type Client struct {
 	Think  *client.Range  `json:"think,omitempty"`  // these override the workload's
 	Hold   *client.Range  `json:"hold,omitempty"`   //
 	Cycles *int           `json:"cycles,omitempty"` //
+	// CancelAfter does likewise.
+	CancelAfter *time.Duration `json:"cancelAfter,omitempty"`
 }
 
 func (c Client) reaches(node string) bool { return c.Reach == nil || slices.Contains(c.Reach, node) }
@@ -150,6 +152,8 @@ type Workload struct {
 	For     time.Duration `json:"for,omitempty"`    // no cycle starts later than this
 	Writes  int           `json:"writes"`           // in one critical section
 	NoCheck bool          `json:"noCheck,omitempty"`
+	// CancelAfter is when a client gives up an acquire by its context; 0: never.
+	CancelAfter time.Duration `json:"cancelAfter,omitempty"`
 }
 
 // Limits bounds one hold. They are the measure that bounded-hold judges by, and
