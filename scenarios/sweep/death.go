@@ -42,7 +42,7 @@ var outside = []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT,
 // died tells how a worker came to its end that has ended by itself: a bug in lockpick,
 // or that somebody killed it, or that the machine was short of something. The exit
 // status of Go's runtime is 2 for most of these, and says nothing.
-func (w *worker) died() death {
+func (w *Worker) died() death {
 	if status, ok := w.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() && slices.Contains(outside, status.Signal()) {
 		return death{outcome.ExitBackend, fmt.Sprintf("the worker was killed in this run (%v)", w.cmd.ProcessState),
 			"if nobody did it, the kernel did for want of memory, as dmesg tells: allow more, or use fewer clients"}

@@ -59,9 +59,10 @@ func TestMain(m *testing.M) {
 		case "is told to quit":
 			end(syscall.SIGQUIT)
 		case "babbles":
-			os.Stdout.WriteString("what?\n")
+			os.Stdout.WriteString(answerMark + "what?\n")
 			continue
 		}
+		os.Stdout.WriteString("a lock prints this\n" + answerMark)
 		json.NewEncoder(os.Stdout).Encode(outcome.Outcome{Scenario: j.Scenario.Name, Seed: j.Seed})
 	}
 }

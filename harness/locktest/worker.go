@@ -1,0 +1,64 @@
+package locktest
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"lockpick/harness"
+	"lockpick/harness/sim"
+	"lockpick/scenarios/sweep"
+)
+
+// workerEnv is set for a process that is to do simulated runs.
+const workerEnv = "LOCKPICK_LOCKTEST_WORKER"
+
+func isWorker() bool { return os.Getenv(workerEnv) != "" }
+
+// hire gets ready workers for the subtests. Each is this binary, which is told to run this
+// test alone, and works once it comes to Run.
+func (r *run) hire(t *testing.T, self string) {
+	if r.backend != nil {
+		return
+	}
+	r.pool = sweep.Pool{
+		Command:  []string{self, "-test.run=" + pattern(r.test), "-test.timeout=0"},
+		Env:      []string{workerEnv + "=1", "GORACE=atexit_sleep_ms=0"}, // a second each, otherwise
+		Patience: r.Patience, Stacks: r.store,
+	}
+	size := runtime.GOMAXPROCS(0)
+	r.idle = make(chan *sweep.Worker, size)
+	for range size {
+		r.idle <- r.pool.Worker()
+	}
+	t.Cleanup(func() { // after all subtests
+		for range size {
+			(<-r.idle).Stop()
+		}
+	})
+}
+
+// work does runs until there are no more. It does not return.
+func (r *run) work() {
+	answers := os.Stdout
+	os.Stdout = os.Stderr // what the lock prints is no answer
+	fmt.Fprintln(answers) // nor is what a TestMain has begun a line with
+	b := sim.New(r.table)
+	if err := sweep.Serve(os.Stdin, answers, map[string]harness.Backend{b.Name(): b}); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// pattern is the value of -run that matches one test alone.
+func pattern(test string) string {
+	var parts []string
+	for part := range strings.SplitSeq(test, "/") {
+		parts = append(parts, "^"+regexp.QuoteMeta(part)+"$")
+	}
+	return strings.Join(parts, "/")
+}
