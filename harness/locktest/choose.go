@@ -49,7 +49,7 @@ func (r *run) chosen() ([]choice, error) {
 	had := map[string]bool{}
 	for _, s := range all {
 		untagged := slices.ContainsFunc(r.Tags, func(tag string) bool { return !slices.Contains(s.Tags, tag) })
-		if had[s.ID()] || untagged || r.Scenarios == nil && (s.Tier == "" || s.Lock.Mistake != "") {
+		if had[s.ID()] || untagged || r.Scenarios == nil && !r.tiered(s) {
 			continue
 		}
 		had[s.ID()] = true
@@ -59,6 +59,11 @@ func (r *run) chosen() ([]choice, error) {
 		return nil, fmt.Errorf("no scenario is chosen by names %q and tags %q: see lockpick list", r.Scenarios, r.Tags)
 	}
 	return out, nil
+}
+
+// tiered says whether a scenario is one of those that the lock is put under where none is named.
+func (r *run) tiered(s scenario.Scenario) bool {
+	return s.Lock.Mistake == "" && (s.Tier == scenario.TierEvery || s.Tier == scenario.TierQuorum && !r.kind.OneNode)
 }
 
 // find is what one name means: a file, or scenarios of the catalogue.

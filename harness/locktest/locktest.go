@@ -49,6 +49,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -140,6 +141,7 @@ type run struct {
 	able    map[string]harness.Capability
 	pool    sweep.Pool
 	idle    chan *sweep.Worker
+	hung    atomic.Int32
 	store   string
 }
 
@@ -238,11 +240,25 @@ func (r *run) do(t *testing.T, c choice, seed uint64) {
 	}
 	t.Parallel()
 	w := <-r.idle
+	if r.hung.Load() >= mostHung {
+		r.idle <- w
+		t.Skipf("%d runs before did not end", mostHung)
+	}
 	o := w.Do(t.Context(), j)
 	said := w.Said()
+	if o.Error != "" { // goroutines may be left of it
+		w.Stop()
+	}
 	r.idle <- w
+	if strings.HasPrefix(o.Error, sweep.TooLong) {
+		r.hung.Add(1)
+	}
 	r.tell(t, c, o, said)
 }
+
+// mostHung is how many runs may take all of their time. A lock that stands still once does so
+// in most of them.
+const mostHung = 3
 
 // lacks is what a scenario needs that can't be had here, "" for nothing.
 func (r *run) lacks(s scenario.Scenario) string {

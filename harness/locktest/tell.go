@@ -11,6 +11,7 @@ import (
 	"lockpick/reports/sequence"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
+	"lockpick/scenarios/sweep"
 )
 
 // tell reports what came of a subtest: an error of the test where it was not as expected.
@@ -23,8 +24,7 @@ func (r *run) tell(t *testing.T, c choice, o outcome.Outcome, said string) {
 	parts := []string{fmt.Sprintf("%s, seed %d: %s", o.Scenario, o.Seed, c.Claim)}
 	parts = append(parts, judged(o.Judgements, func(j outcome.Judgement) bool { return !j.AsExpected })...)
 	if o.Error != "" {
-		why, _, _ := strings.Cut(o.Error, "; its stacks are in ")
-		parts = append(parts, why, stacks(said, packageOf(r.kind.New)))
+		parts = append(parts, failed(o, stacks(said, packageOf(r.kind.New))))
 	} else {
 		parts = append(append(parts, r.diagram(o)...), printed(said)...)
 	}
@@ -34,14 +34,38 @@ func (r *run) tell(t *testing.T, c choice, o outcome.Outcome, said string) {
 	t.Errorf("\n%s\n\nrun again: %s\n%s", strings.Join(parts, "\n\n"), o.Command, keep(t, o.Dir))
 }
 
-// judged are judgements in words, those that are wanted.
+// judged are judgements in words, those that are wanted. What has one reason stands together.
 func judged(all []outcome.Judgement, wanted func(outcome.Judgement) bool) (out []string) {
+	var because string
 	for _, j := range all {
-		if wanted(j) && (j.Follows == "" || !j.AsExpected) {
-			out = append(out, j.String()+": "+j.Because)
+		if !wanted(j) || j.Follows != "" && j.AsExpected {
+			continue
 		}
+		if n := len(out); n > 0 && j.Because == because {
+			out[n-1] = strings.TrimSuffix(out[n-1], ": "+because) + "\n"
+		} else {
+			out = append(out, "")
+		}
+		because = j.Because
+		out[len(out)-1] += j.String() + ": " + because
 	}
 	return out
+}
+
+// mostWhy bounds what is told of an error: each client may have one, with its stack.
+const mostWhy = 2000
+
+// failed is why a run could not be judged, and where the lock stood.
+func failed(o outcome.Outcome, where string) string {
+	why, _, _ := strings.Cut(o.Error, "; its stacks are in ")
+	if len(why) > mostWhy {
+		why = why[:mostWhy] + " …"
+	}
+	if strings.HasPrefix(why, sweep.TooLong) {
+		why += "\nVirtual time goes on while goroutines wait for each other, for their timers or for the nodes. It stands still while one computes,\n" +
+			"or waits for what is not in the simulation: a connection that Env.Dial did not make, or a channel or mutex from before New."
+	}
+	return strings.TrimSpace(why + "\n\n" + where)
 }
 
 // diagram draws the violation that was not expected, or else what happened.
@@ -53,10 +77,14 @@ func (r *run) diagram(o outcome.Outcome) []string {
 	v := checker.Check(s.History)
 	for _, j := range o.Judgements {
 		if x := v.Result(j.Property); x != nil && !j.AsExpected && x.Outcome == checker.Violated && x.Witness != nil {
-			return []string{sequence.Text(sequence.Of(s.History, x), sequence.DefaultWidth)}
+			return []string{drawn(sequence.Of(s.History, x))}
 		}
 	}
-	return []string{sequence.Text(sequence.Tell(s.History, v), sequence.DefaultWidth)}
+	return []string{drawn(sequence.Tell(s.History, v))}
+}
+
+func drawn(d sequence.Diagram) string {
+	return strings.TrimSpace(sequence.Text(d, sequence.DefaultWidth))
 }
 
 // mostPrinted bounds what is repeated of what the lock has printed: the end counts.

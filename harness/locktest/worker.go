@@ -1,6 +1,7 @@
 package locktest
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"regexp"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
 	"lockpick/scenarios/sweep"
 )
@@ -46,12 +49,25 @@ func (r *run) work() {
 	answers := os.Stdout
 	os.Stdout = os.Stderr // what the lock prints is no answer
 	fmt.Fprintln(answers) // nor is what a TestMain has begun a line with
-	b := sim.New(r.table)
+	b := simulation{sim.New(r.table)}
 	if err := sweep.Serve(os.Stdin, answers, map[string]harness.Backend{b.Name(): b}); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+// simulation prints where goroutines stand that wait for each other.
+type simulation struct{ *sim.Backend }
+
+// Run is that of the simulation.
+func (b simulation) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
+	err := b.Backend.Run(ctx, s, seed, rec, body)
+	if err != nil && strings.Contains(err.Error(), "deadlock: ") {
+		all := make([]byte, 1<<20)
+		os.Stderr.Write(all[:runtime.Stack(all, true)])
+	}
+	return err
 }
 
 // pattern is the value of -run that matches one test alone.

@@ -31,8 +31,11 @@ func startFailed(err error) death {
 	return death{outcome.ExitBug, fmt.Sprintf("start worker: %v", err), ""}
 }
 
+// TooLong begins the error of a run that took longer than it may.
+const TooLong = "the run did not end within "
+
 func tooLong(patience time.Duration) death {
-	return death{outcome.ExitBackend, fmt.Sprintf("the run did not end within %v of wall clock", patience),
+	return death{outcome.ExitBackend, fmt.Sprintf(TooLong+"%v of wall clock", patience),
 		"give it longer by --timeout; one that takes minutes stands still, which is a bug in lockpick"}
 }
 
