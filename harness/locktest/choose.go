@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -55,6 +54,11 @@ func (r *run) chosen() ([]choice, error) {
 		had[s.ID()] = true
 		out = append(out, r.choice(s))
 	}
+	for name := range r.Without {
+		if _, err := find(name, r.known); err != nil {
+			return nil, err
+		}
+	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("no scenario is chosen by names %q and tags %q: see lockpick list", r.Scenarios, r.Tags)
 	}
@@ -68,20 +72,20 @@ func (r *run) tiered(s scenario.Scenario) bool {
 
 // find is what one name means: a file, or scenarios of the catalogue.
 func find(name string, known scenario.Known) ([]scenario.Scenario, error) {
-	if _, err := os.Stat(name); err == nil && strings.HasSuffix(name, ".yaml") {
-		text, err := files.Read(name, scenario.MaxFile)
+	wanted := func(pattern, name string) bool {
+		is, err := path.Match(pattern, name)
+		return err == nil && is
+	}
+	if file, variant, is := strings.Cut(name, ".yaml"); is {
+		text, err := files.Read(file+".yaml", scenario.MaxFile)
 		if err != nil {
 			return nil, fmt.Errorf("read scenario: %w", err)
 		}
-		return scenario.Parse(name, text, known)
+		return scenario.ParseWith(file+".yaml", text, known, nil, func(v string) bool { return variant == "" || wanted(variant[1:], v) })
 	}
 	base, variant, exact := strings.Cut(name, "/")
 	if !exact {
 		variant = "*"
-	}
-	wanted := func(pattern, name string) bool {
-		is, err := path.Match(pattern, name)
-		return err == nil && is
 	}
 	var out []scenario.Scenario
 	for _, n := range scenarios.Names() {

@@ -1,6 +1,7 @@
 package locktest
 
 import (
+	"flag"
 	"fmt"
 	"os"
 
@@ -23,6 +24,7 @@ var clients []lock.Kind
 func Process(m interface{ Run() int }, all ...lock.Kind) {
 	if len(os.Args) > 1 && os.Args[1] == clientVerb {
 		code := 0
+		flag.CommandLine.Parse(os.Args[2:]) // its error ends the program
 		if err := contender.Main(os.Stdin, os.Stdout, tableWith(all...)); err != nil {
 			fmt.Fprintln(os.Stderr, "error:", err)
 			code = 3

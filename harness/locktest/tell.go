@@ -97,13 +97,19 @@ func printed(said string) []string {
 	return []string{"The lock has printed:\n" + said[max(0, len(said)-mostPrinted):]}
 }
 
+// keepsArtifacts says whether this test was run with -artifacts.
+func keepsArtifacts() bool {
+	f := flag.Lookup("test.artifacts")
+	return f != nil && f.Value.String() == "true"
+}
+
 // keep leaves a run's folder among the test's artifacts, where these are kept, and says where.
 func keep(t *testing.T, dir string) string {
 	t.Helper()
 	if dir == "" {
 		return ""
 	}
-	if f := flag.Lookup("test.artifacts"); f == nil || f.Value.String() != "true" {
+	if !keepsArtifacts() {
 		return "-artifacts keeps its record and report.html"
 	}
 	to := t.ArtifactDir()

@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"regexp"
@@ -28,7 +29,7 @@ func (r *run) hire(t *testing.T, self string) {
 		return
 	}
 	r.pool = sweep.Pool{
-		Command:  []string{self, "-test.run=" + pattern(r.test), "-test.timeout=0"},
+		Command:  append([]string{self, "-test.run=" + pattern(r.test), "-test.timeout=0"}, ownFlags()...),
 		Env:      []string{workerEnv + "=1", "GORACE=atexit_sleep_ms=0"}, // a second each, otherwise
 		Patience: r.Patience, Stacks: r.store,
 	}
@@ -68,6 +69,16 @@ func (b simulation) Run(ctx context.Context, s scenario.Scenario, seed uint64, r
 		os.Stderr.Write(all[:runtime.Stack(all, true)])
 	}
 	return err
+}
+
+// ownFlags are the flags of the test that are not Go's, as they were given.
+func ownFlags() (out []string) {
+	flag.Visit(func(f *flag.Flag) {
+		if !strings.HasPrefix(f.Name, "test.") {
+			out = append(out, "-"+f.Name+"="+f.Value.String())
+		}
+	})
+	return out
 }
 
 // pattern is the value of -run that matches one test alone.

@@ -11,19 +11,16 @@ import (
 	"lockpick/harness/lock"
 )
 
-// New returns one client's lock. Careless, its releases delete the key whoever has set it.
-func New(careless bool) lock.Factory {
-	return func(env lock.Env) (lock.Lock, error) {
-		client := redis.NewClient(&redis.Options{Addr: env.Nodes[0].Addr, Dialer: env.Dial, DisableIdentity: true, Protocol: 2,
-			MaxRetries: -1, ContextTimeoutEnabled: true})
-		return &mutex{Env: env, client: client, careless: careless}, nil
-	}
+// New returns one client's lock.
+func New(env lock.Env) (lock.Lock, error) {
+	return &mutex{Env: env, client: redis.NewClient(&redis.Options{Addr: env.Nodes[0].Addr, Dialer: env.Dial,
+		DisableIdentity: true, Protocol: 2, MaxRetries: -1, ContextTimeoutEnabled: true})}, nil
 }
 
 type mutex struct {
 	lock.Env
 	client   *redis.Client
-	careless bool
+	careless bool // releases delete the key, whoever has set it
 	tries    int
 }
 

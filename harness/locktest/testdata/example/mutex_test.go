@@ -1,6 +1,7 @@
 package mutex
 
 import (
+	"flag"
 	"testing"
 
 	"lockpick/harness/lock"
@@ -8,16 +9,22 @@ import (
 )
 
 var (
-	good = lock.Kind{Name: "mutex", New: New(false), OneNode: true}
-	bad  = lock.Kind{Name: "careless", New: New(true), OneNode: true}
+	careless = flag.Bool("careless", false, "make a mistake, to see it caught")
+	servers  = flag.Bool("servers", false, "run on redis-server processes")
 )
 
-func TestMain(m *testing.M) { locktest.Process(m, good, bad) } // for TestOnServers alone
+var kind = lock.Kind{Name: "mutex", OneNode: true, New: func(env lock.Env) (lock.Lock, error) {
+	l, err := New(env)
+	l.(*mutex).careless = *careless
+	return l, err
+}}
 
-func TestLock(t *testing.T) { locktest.Run(t, good, locktest.Options{}) }
+func TestMain(m *testing.M) { locktest.Process(m, kind) } // for -servers alone
 
-func TestCareless(t *testing.T) { locktest.Run(t, bad, locktest.Options{}) }
-
-func TestOnServers(t *testing.T) {
-	locktest.Run(t, good, locktest.Options{Backend: locktest.Servers, Scenarios: []string{"baseline/"}})
+func TestLock(t *testing.T) {
+	o := locktest.Options{}
+	if *servers {
+		o = locktest.Options{Backend: locktest.Servers, Scenarios: []string{"foreign-release/"}}
+	}
+	locktest.Run(t, kind, o)
 }
