@@ -24,8 +24,10 @@ type Factory func(Env) (Lock, error)
 
 // Kind is a sort of lock: how one is made, and what a backend must know of it.
 type Kind struct {
-	New Factory
-	Doc string // what it is, in a few words
+	// Name is what records and reports call it, where it is in no table that has its name.
+	Name string
+	New  Factory
+	Doc  string // what it is, in a few words
 	// OwnTime: it reads package time itself, as a library does that nobody changed: its clock,
 	// timers and deadlines of contexts. Only a backend that turns that clock can give it a wrong
 	// one. As it never reads Env.Now, it never comes to the point during-acquire.
