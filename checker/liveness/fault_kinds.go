@@ -26,7 +26,7 @@ const (
 // takes is what each kind of fault takes away. A kind that isn't here takes all: a
 // stall of the machine, for what was under way is late everywhere; and those that turn
 // a clock, for keys then live longer, and clients wait longer, by what the record
-// doesn't tell. A node's clock that jumps is another matter: see setBack.
+// doesn't tell. A clock that jumps is another matter: see takenBy.
 var takes = map[string]taken{
 	facts.Kill: answers, facts.Shutdown: answers, facts.PowerLoss: answers, facts.Failover: answers, // of a client or node
 	facts.Pause: answers, "gc": answers, // of a client
