@@ -270,7 +270,8 @@ func (r *run) do(t *testing.T, c choice, seed uint64) {
 	t.Parallel()
 	o, said := r.simulate(t, j)
 	if o.Code == outcome.ExitUndecided && slices.ContainsFunc(c.Plan, counts) {
-		t.Skipf("this lock reads its clock once in an acquire, and so never comes to the point %s: %s", client.DuringAcquire, o.Judgements[0].Because)
+		t.Skipf("this lock does not look at Env.Now twice in an acquire (one that calls time.Now sets OwnTime), and so never comes to the point %s: %s",
+			client.DuringAcquire, o.Judgements[0].Because)
 	}
 	r.tell(t, c, o, said)
 }
