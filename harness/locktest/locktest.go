@@ -325,5 +325,9 @@ func (r *run) lacks(s scenario.Scenario) string {
 
 // again is the command that runs one subtest again, in its package's folder.
 func again(test string) string {
-	return fmt.Sprintf("go test -run '%s' -artifacts .", pattern(test))
+	command := fmt.Sprintf("go test -run '%s' -artifacts .", pattern(test))
+	for _, own := range ownFlags() {
+		command += fmt.Sprintf(" '%s'", own)
+	}
+	return command
 }
