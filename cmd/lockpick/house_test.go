@@ -94,7 +94,7 @@ var house = map[string]row{
 	"harness/process": {ours: "harness harness/scenario harness/client harness/lock harness/history harness/resp harness/real/… harness/shortage nemesis", tests: goRedis,
 		because: "backends never import each other"},
 
-	"harness/locktest": {ours: "harness harness/client harness/files harness/history harness/lock harness/lock/kinds harness/process harness/real/contender harness/scenario harness/sim nemesis checker reports/sequence scenarios scenarios/outcome scenarios/suite scenarios/sweep", tests: goRedis + " " + redistest,
+	"harness/locktest": {ours: "harness harness/client harness/files harness/history harness/lock harness/lock/kinds harness/process harness/real/contender harness/scenario harness/sim nemesis checker reports/sequence scenarios scenarios/outcome scenarios/suite scenarios/sweep",
 		because: "puts together for a test what cmd/lockpick does for a terminal; nobody imports it but authors of locks"},
 
 	"docker": {ours: "harness harness/scenario harness/client harness/files harness/history harness/owned harness/real/… harness/resp harness/shortage nemesis", third: dockerPkg, tests: "harness/lock",

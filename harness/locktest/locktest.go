@@ -4,39 +4,56 @@
 //
 //	func TestLock(t *testing.T) { locktest.Run(t, kind, locktest.Options{}) }
 //
-// The lock may be in any module. New is a lock.Factory: it connects to the nodes that it is
-// given through Env.Dial, and that is all that ties it to the simulation. The rest of the
-// Kind says what the lock is, so that it is held to that and to no more: scenarios that want
-// what it can't do are skipped. A lock that calls time.Now or time.Sleep, or whose library does, sets OwnTime.
+// The lock may be in any module, which as long as lockpick isn't published needs a copy of it:
+//
+//	go mod edit -require=lockpick@v0.0.0 -replace=lockpick=../lockpick
+//	go mod tidy
+//
+// testdata/example is one, whole.
+//
+// # The lock
+//
+// New is a lock.Factory. It connects to the nodes that it is given by Env.Dial, and that is all
+// that ties it to the simulation. It should read Env.Now before it asks and again when it has the
+// answers, and take its values from Env.Token, so that a seed gives one run. One that calls
+// time.Now or time.Sleep, or whose library does, sets OwnTime; one that draws its own values
+// OwnTokens. The rest of the Kind says what else the lock is, and it is held to that and to no
+// more: scenarios that want what it can't do are skipped, and so are, in the simulation, those
+// of faults that only real servers have.
+//
+// Simulated nodes know the commands that locks use. Where one is missing, the failure names it;
+// Options.Backend has real servers, which know all. Faults that hit the message by which a lock
+// is set, extended or released find it by its command, or by what its script does. A script
+// that is taken for something else names it in its first line: -- lockpick:set, extend or release.
+// Its first key is the lock's, and its first argument the value.
+//
+// # What comes of it
 //
 // Each scenario, with each of its variants, is a subtest. It runs in virtual time, beside the
 // same with lockpick's own lock, the control. One that fails says which property was violated
 // and why, draws the sequence of events, and names the command that shows it again; the same
-// seed gives the same run. Its record and report.html are in the subtest's ArtifactDir, which
-// go test -artifacts keeps.
+// seed gives the same run. With go test -artifacts its record and report.html are kept in the
+// subtest's ArtifactDir. What a scenario is about, lockpick show NAME says, and lockpick help
+// properties what is judged. Undecided is no pass: the run showed nothing.
 //
 // What a lock is held to, the scenario's tier says. "every" is for each lock: its faults hit
 // clients and links, or few nodes. "quorum" is for those that count votes, which are all but a
-// OneNode. A property is the same as everywhere in lockpick: lockpick help properties.
+// OneNode. Where a lock has no tier, or a property none, what came is logged.
+//
+// # How it works
 //
 // Simulated runs are done by processes of their own, which are this test's binary again: a
 // lock that spins, panics or waits for ever ends one, and is the failure of one subtest, with
 // the lock's goroutines. Such a process comes to Run as the test itself does, so what a test
-// or its TestMain does before is done there, too; it never returns from Run. What the lock
+// or its TestMain does before is done there, too; from Run it never returns. What the lock
 // prints is logged. Coverage counts nothing of it.
 //
-// On real servers (Options.Backend) each client is a process, which Process makes of the
-// test's binary.
+// On real servers each client is a process, which Process makes of the test's binary.
 //
-// A lock needs no place in the table of package lock/kinds for this. The backends, and the
-// clients' processes, are given the table that they look names up in: here it is that of
-// lockpick's own kinds, for the control, and the lock under test. Nothing is registered, and two
-// tests may use the same name.
-//
-// A module that uses this needs, as long as lockpick isn't published, a copy of it:
-//
-//	go mod edit -require=lockpick@v0.0.0 -replace=lockpick=../lockpick
-//	go mod tidy
+// The lock needs no line in the table of package lock/kinds. The backends, and the clients'
+// processes, are given the table by which they find a lock: here it has lockpick's own kinds,
+// for the control, and the lock under test. So nothing is registered anywhere, and two tests
+// may call their locks the same.
 //
 // Deliberately missing: containers, and locks that are not in Go.
 package locktest
@@ -153,7 +170,7 @@ type run struct {
 
 // complete fills in what was left out, and says what can't be.
 func (r *run) complete() error {
-	r.kind.Name = cmp.Or(r.kind.Name, "lock")
+	r.kind = named(r.kind)
 	r.Backend, r.Seed, r.Seeds = cmp.Or(r.Backend, Simulation), cmp.Or(r.Seed, 1), cmp.Or(r.Seeds, 1)
 	r.Patience = cmp.Or(r.Patience, 20*time.Second)
 	if err := checkKind(r.kind); err != nil {
@@ -166,7 +183,7 @@ func (r *run) complete() error {
 		return fmt.Errorf("there is no backend %q: use %q or %q", r.Backend, Simulation, Servers)
 	case r.Backend == Simulation && r.Scale != 0:
 		return fmt.Errorf("a scale is for real servers: the simulation has all the time it needs")
-	case r.Backend == Servers && !slices.ContainsFunc(clients, func(k lock.Kind) bool { return cmp.Or(k.Name, "lock") == r.kind.Name }):
+	case r.Backend == Servers && !slices.ContainsFunc(clients, func(k lock.Kind) bool { return named(k).Name == r.kind.Name }):
 		return fmt.Errorf("the clients on real servers are processes of this test's binary: add\n\n\tfunc TestMain(m *testing.M) { locktest.Process(m, kind) }\n\nwith the kind that is called %q", r.kind.Name)
 	}
 	for name, value := range r.Set {
@@ -179,6 +196,12 @@ func (r *run) complete() error {
 	r.known = suite.Known(r.table)
 	r.known.Backends = []string{Simulation, Servers}
 	return nil
+}
+
+// named is the kind with a name.
+func named(k lock.Kind) lock.Kind {
+	k.Name = cmp.Or(k.Name, "lock")
+	return k
 }
 
 func checkKind(k lock.Kind) error {
@@ -198,7 +221,7 @@ func checkKind(k lock.Kind) error {
 func tableWith(more ...lock.Kind) map[string]lock.Kind {
 	table := maps.Clone(kinds.All)
 	for _, k := range more {
-		table[cmp.Or(k.Name, "lock")] = k
+		table[named(k).Name] = k
 	}
 	return table
 }
@@ -247,7 +270,8 @@ func (r *run) do(t *testing.T, c choice, seed uint64) {
 	t.Parallel()
 	o, said := r.simulate(t, j)
 	if o.Code == outcome.ExitUndecided && slices.ContainsFunc(c.Plan, counts) {
-		t.Skipf("this lock reads its clock once in an acquire, and so never comes to the point %s: %s", client.DuringAcquire, o.Judgements[0].Because)
+		t.Skipf("this lock does not look at Env.Now twice in an acquire (one that calls time.Now sets OwnTime), and so never comes to the point %s: %s",
+			client.DuringAcquire, o.Judgements[0].Because)
 	}
 	r.tell(t, c, o, said)
 }
@@ -301,5 +325,9 @@ func (r *run) lacks(s scenario.Scenario) string {
 
 // again is the command that runs one subtest again, in its package's folder.
 func again(test string) string {
-	return fmt.Sprintf("go test -run '%s' -artifacts .", pattern(test))
+	command := fmt.Sprintf("go test -run '%s' -artifacts .", pattern(test))
+	for _, own := range ownFlags() {
+		command += fmt.Sprintf(" '%s'", own)
+	}
+	return command
 }

@@ -187,6 +187,21 @@ func TestScale(t *testing.T) {
 	}
 }
 
+// Where no server is installed, the test is skipped, and says what to do.
+func TestNoServers(t *testing.T) {
+	defer func() { clients = nil }()
+	clients = []lock.Kind{mine("single")}
+	t.Setenv("PATH", "")
+	t.Run("none", func(t *testing.T) {
+		t.Cleanup(func() {
+			if !t.Skipped() {
+				t.Error("it was not skipped")
+			}
+		})
+		Run(t, mine("single"), Options{Backend: Servers})
+	})
+}
+
 // Of a dump those goroutines are told that are the lock's.
 func TestStacks(t *testing.T) {
 	dump := "the lock says this\nSIGQUIT: quit\nPC=0x40e26c m=0 sigcode=0\n\ngoroutine 1 gp=0x3a01b447a960 m=nil [chan receive]:\nmain.main()\n\tmain.go:3 +0x1 fp=0x1 sp=0x2 pc=0x3\n\n" +
