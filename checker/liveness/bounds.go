@@ -2,8 +2,13 @@ package liveness
 
 import "lockpick/harness/history"
 
-// quorumOf is how many of so many nodes are a majority.
-func quorumOf(nodes int) int { return nodes/2 + 1 }
+// quorumOf is how many nodes' votes the lock needs: as many as the record says, or a majority.
+func quorumOf(p *history.Params) int {
+	if nodes := len(p.Nodes); p.Quorum <= 0 || p.Quorum > nodes {
+		return nodes/2 + 1
+	}
+	return p.Quorum
+}
 
 // rounds is how long a lock that is free and available may go without a grant.
 func rounds(p *history.Params) int64 {

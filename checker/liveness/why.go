@@ -152,7 +152,7 @@ type encounter struct {
 // encounters looks at each node: the key that was there, if it was not the attempt's own, or
 // that nobody could ask.
 func encounters(c *conditions, key string, a *facts.Attempt, owners map[string][]*facts.Attempt) encounter {
-	m := encounter{quorum: quorumOf(len(c.Params.Nodes))}
+	m := encounter{quorum: quorumOf(&c.Params)}
 	down := c.down
 	for _, n := range c.Params.Nodes {
 		other := inTheWay(c.Lives(), n, key, a)

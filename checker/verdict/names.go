@@ -10,6 +10,7 @@ const (
 	FencingOrder      = "fencing-order"
 	ValidOnReturn     = "valid-on-return"
 	BoundedHold       = "bounded-hold"
+	HolderTold        = "holder-told"
 )
 
 // Causes of a mutual-exclusion violation: what became of the key that one of the

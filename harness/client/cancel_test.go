@@ -49,3 +49,28 @@ func TestCancelAfter(t *testing.T) {
 		}
 	}
 }
+
+// asked is a lock that can be asked whether it is held.
+type asked struct {
+	lease
+	held bool
+	err  error
+}
+
+func (l *asked) Held(context.Context) (bool, error) { return l.held, l.err }
+
+// A lock that denies that it is held is lost from then on. One that can't say goes on.
+func TestHeldIsAsked(t *testing.T) {
+	for _, row := range []struct {
+		held bool
+		err  error
+		want bool
+		told string
+	}{{true, nil, true, ""}, {false, errors.New("no answer"), true, ""}, {false, nil, false, "0s info lost"}} {
+		w := &world{}
+		c := &section{program: &program{e: w.env()}, handle: &asked{held: row.held, err: row.err}}
+		if got := c.held(t.Context()); got != row.want || strings.Join(w.events, "; ") != row.told {
+			t.Errorf("held %v, %v: goes on %v, told %q", row.held, row.err, got, w.events)
+		}
+	}
+}

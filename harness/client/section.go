@@ -101,7 +101,7 @@ func (c *section) work(ctx context.Context, hold time.Duration) {
 		return
 	}
 	for n := 1; n <= max(c.s.Writes, 1); n++ {
-		if !c.s.NoCheck && !c.check() {
+		if !c.s.NoCheck && (!c.held(ctx) || !c.check()) {
 			return
 		}
 		c.sleep(ctx, c.s.Prepare.Draw(Random(c.s.Seed, c.session, "prepare", strconv.Itoa(n))))
@@ -125,6 +125,22 @@ func (c *section) read(ctx context.Context) bool {
 	e.Type, e.Version, e.Fence = a.outcome(), c.version, c.fence
 	c.emit(e)
 	return a.allowed
+}
+
+// held asks the lock, where it can be asked. What it denies is lost from then on.
+func (c *section) held(ctx context.Context) bool {
+	h, ok := c.handle.(lock.Holder)
+	if !ok {
+		return true
+	}
+	held, err := h.Held(ctx)
+	if held || err != nil {
+		return true
+	}
+	e := c.event(history.Info, history.OpLost)
+	e.Cause = "asked, the lock says that it is not held"
+	c.emit(e)
+	return false
 }
 
 // check is the look at the own clock that the algorithm asks of a client before

@@ -18,7 +18,7 @@ import (
 type Known struct {
 	Locks      []string                 // kinds of locks
 	Options    map[string][]lock.Option // of each kind that has some
-	Prefixes   map[string]string        // of the keys of each kind that has one
+	Kinds      map[string]lock.Kind     // what follows from a lock's kind
 	Mistakes   []string                 // of the lock kind broken
 	Properties []string                 // that can be expected
 	Causes     []string                 // causes and classes of a violation

@@ -43,6 +43,7 @@
 package scenario
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -191,8 +192,8 @@ func names(prefix string, n int) []string {
 // ResourceName is the process name of the protected resource.
 const ResourceName = "r1"
 
-// Quorum is ⌊N/2⌋+1.
-func (s Scenario) Quorum() int { return s.Topology.Nodes/2 + 1 }
+// Quorum is the lock's own, or ⌊N/2⌋+1.
+func (s Scenario) Quorum() int { return cmp.Or(s.Lock.Votes, s.Topology.Nodes/2+1) }
 
 // ID is the name with its variant, as the command line takes it.
 func (s Scenario) ID() string {

@@ -13,11 +13,8 @@ import (
 // Known is what a scenario may name where these are the kinds of locks.
 func Known(locks map[string]lock.Kind) scenario.Known {
 	k := scenario.Known{Locks: slices.Sorted(maps.Keys(locks)), Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers(),
-		Options: map[string][]lock.Option{}, Prefixes: map[string]string{}}
+		Options: map[string][]lock.Option{}, Kinds: locks}
 	for name, kind := range locks {
-		if kind.Prefix != "" {
-			k.Prefixes[name] = kind.Prefix
-		}
 		if len(kind.Options) > 0 {
 			k.Options[name] = kind.Options
 		}
