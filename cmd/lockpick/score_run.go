@@ -80,11 +80,7 @@ func (s *scorer) picked(ctx context.Context, f *runFlags, on *stage, names ...st
 	if err := f.otherLock(); err != nil {
 		return nil, nil, err
 	}
-	c := choice{names: names, sets: f.sets}
-	if len(names) == 0 {
-		c.tags = s.flags.tags
-	}
-	chosen, err := c.scenarios()
+	chosen, err := choice{names: names, sets: f.sets, tags: s.flags.tags}.scenarios()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -150,8 +146,8 @@ const diceScenario = "random-within-assumptions/any-lock"
 
 // dice adds the runs of random plans: of all faults, of each sort alone and left out.
 func (s *scorer) dice(ctx context.Context, c *judging.Card, lock string) ([]judging.Draw, error) {
-	if s.flags.seeds == 0 || len(s.flags.tags) > 0 {
-		return nil, nil
+	if _, err := (choice{names: []string{diceScenario}, tags: s.flags.tags}).scenarios(); err != nil || s.flags.seeds == 0 {
+		return nil, nil // without the tag
 	}
 	whole, not, err := s.picked(ctx, s.runFlags(lock, s.flags.backend, nil, nil), s.on, diceScenario)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"lockpick/checker"
+	"lockpick/reports/suites"
 	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/score"
@@ -22,7 +23,7 @@ import (
 
 // Names in the directory of a book.
 const (
-	PageFile    = "score.html"
+	PageFile    = suites.ScoreFile
 	TextFile    = "score.md"
 	OutcomeFile = "score.json"
 	RunFolder   = "runs"
