@@ -91,6 +91,24 @@ func violates(t *testing.T, run, property, cause string) bool {
 	return r != nil && r.Outcome == checker.Violated && r.Cause == cause
 }
 
+// KIND:* is the kind as it comes, and with each value of each option, with what that takes.
+func TestSetups(t *testing.T) {
+	f := &scoreFlags{jobs: 1}
+	got, err := f.locks([]string{"redislock", "redsync:*", "rueidis:*", "redsync"})
+	want := []string{"redislock", "redsync", "redsync:driver=defaults", "redsync:driver=context-timeout", "redsync:fail-fast=yes", "redsync:set-nx-on-extend=yes",
+		"rueidis", "rueidis:caching=yes", "rueidis:caching=yes,no-loop=no"}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	every := &scoreFlags{jobs: 1, all: true}
+	all, err := every.locks(nil)
+	for _, kind := range kinds.Names() {
+		if err != nil || slices.Contains(all, kind) == (kind == "broken") {
+			t.Errorf("--all is %q, %v", all, err)
+		}
+	}
+}
+
 // Documentation is cited of kinds and properties that there are.
 func TestClaims(t *testing.T) {
 	for kind, claims := range kinds.Claims {

@@ -202,12 +202,12 @@ func Blame(c *score.Card, f score.Finding, property string) string {
 	alone, needed := c.Dice.Blame(property)
 	var parts []string
 	if len(alone) > 0 {
-		parts = append(parts, "comes with "+words.List(alone)+" alone")
+		parts = append(parts, "seen with "+words.List(alone)+" alone")
 	}
 	if len(needed) > 0 {
-		parts = append(parts, "and not without "+words.List(needed))
+		parts = append(parts, "rarer without "+words.List(needed))
 	}
-	return strings.TrimPrefix(words.Join(", ", parts...), "and ")
+	return strings.Join(parts, ", ")
 }
 
 // Tries says what came of a harm elsewhere; "": it was not tried.
@@ -217,18 +217,11 @@ func Tries(t *score.Try) string {
 	}
 	switch t.State {
 	case score.Confirmed:
-		return fmt.Sprintf("confirmed on %s (%s) by the %s run", t.Backend, t.Cause, ordinal(t.Runs))
+		return fmt.Sprintf("confirmed on %s (%s) after %s", t.Backend, t.Cause, words.Plural(t.Runs, "run"))
 	case score.CannotRun:
 		return fmt.Sprintf("can't be run on %s: %s", t.Backend, t.Why)
 	}
 	return fmt.Sprintf("not confirmed on %s, tried %s: %s", t.Backend, words.Times(t.Runs), t.Why)
-}
-
-func ordinal(n int) string {
-	if n == 1 {
-		return "first"
-	}
-	return fmt.Sprintf("%d.", n)
 }
 
 // Claim says whether the lock's documentation promises a property.

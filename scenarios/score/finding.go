@@ -74,13 +74,19 @@ const (
 func (c *Card) Settle() {
 	slices.SortStableFunc(c.cases, func(a, b *Case) int {
 		at := func(x *Case) int { return slices.Index(checker.Properties(), x.Property) }
+		place := func(x *Case) int { // of dice last
+			if x.Column == Drawn {
+				return len(c.Columns)
+			}
+			return slices.Index(c.Columns, x.Column)
+		}
 		held := func(x *Case) int {
 			if x.Held {
 				return 0
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(held(a), held(b)), cmp.Compare(slices.Index(c.Columns, a.Column), slices.Index(c.Columns, b.Column)),
+		return cmp.Or(cmp.Compare(held(a), held(b)), cmp.Compare(place(a), place(b)),
 			cmp.Compare(at(a), at(b)), cmp.Compare(a.Cause, b.Cause))
 	})
 	c.Findings = []Finding{}

@@ -184,7 +184,8 @@ func TestDraws(t *testing.T) {
 	}
 }
 
-// A sort of failures that violates a property alone, and without which none does, is to blame.
+// A sort of failures that violates a property alone, and without which it is much rarer, is to
+// blame; what is merely not seen without another is not put down to that.
 func TestBlame(t *testing.T) {
 	draws := Draws(scenario.Scenario{Random: &nemesis.Random{Faults: []string{"pause", "kill", "cut"}}})
 	c := card()
@@ -203,6 +204,14 @@ func TestBlame(t *testing.T) {
 	alone, needed := c.Dice.Blame(me)
 	if !slices.Equal(alone, []string{"networks"}) || !slices.Equal(needed, []string{"networks"}) {
 		t.Errorf("alone %v, needed %v", alone, needed)
+	}
+	few := Dice{Draws: draws, Rows: []DiceRow{{Property: me, Shares: make([]Share, len(draws))}}}
+	for k := range draws {
+		few.Rows[0].Shares[k].add(outcome.Judgement{Got: checker.Holds})
+	}
+	few.Rows[0].Shares[0].add(outcome.Judgement{Got: checker.Violated})
+	if alone, needed := few.Blame(me); len(alone)+len(needed) > 0 {
+		t.Errorf("one of two: alone %v, needed %v", alone, needed)
 	}
 	if s := c.Dice.Rows[0].Shares[0]; s.Runs != 4 || s.Violated != 4 || s.Own != 0 || s.High != 1 {
 		t.Errorf("%+v", s)
