@@ -66,7 +66,7 @@ func (b *Book) Compared() {
 			for _, c := range b.Cards {
 				d.Marks = append(d.Marks, markOf(c, property, column))
 			}
-			if len(slices.Compact(slices.Clone(d.Marks))) > 1 {
+			if len(slices.Compact(slices.Clone(d.Marks))) > 1 && slices.ContainsFunc(d.Marks, says) {
 				b.Differs = append(b.Differs, d)
 			}
 		}
@@ -80,6 +80,11 @@ func (b *Book) Compared() {
 		return 3
 	}
 	slices.SortStableFunc(b.Differs, func(x, y Difference) int { return grave(x) - grave(y) })
+}
+
+// says: a mark tells what came of something that was promised, or violated.
+func says(m score.Mark) bool {
+	return m != "" && m != score.Free && m != score.Idle && m != score.Cannot
 }
 
 // columns are those of all cards.
