@@ -24,10 +24,9 @@ type Finding struct {
 	Held      bool            `json:"held"`
 	Numbers   Numbers         `json:"numbers"`
 	Control   *ControlNumbers `json:"control,omitempty"`   // nil: the lock is the scenario's own
-	Run       string          `json:"run,omitempty"`       // the folder in which it is kept, beside the card
+	Run       string          `json:"run,omitempty"`       // where it is kept, beside the card; "": made again, it was not the same
 	Elsewhere string          `json:"elsewhere,omitempty"` // likewise of the run that confirmed it
 	Entry     int             `json:"-"`                   // what its maker knows the run by
-	outcome   outcome.Outcome
 }
 
 // ControlNumbers is what came of the scenario's own lock.
