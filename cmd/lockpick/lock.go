@@ -116,7 +116,7 @@ func setupsOf(kind string) []string {
 	all := []string{kind}
 	for _, o := range kinds.All[kind].Options {
 		for _, value := range o.Values[1:] {
-			all = append(all, kind+":"+o.Name+"="+value)
+			all = append(all, kind+":"+strings.TrimPrefix(o.With+","+o.Name+"="+value, ","))
 		}
 	}
 	return all

@@ -80,11 +80,7 @@ func (s *scorer) picked(ctx context.Context, f *runFlags, on *stage, names ...st
 	if err := f.otherLock(); err != nil {
 		return nil, nil, err
 	}
-	c := choice{names: names, sets: f.sets}
-	if len(names) == 0 {
-		c.tags = s.flags.tags
-	}
-	chosen, err := c.scenarios()
+	chosen, err := choice{names: names, sets: f.sets, tags: s.flags.tags}.scenarios()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -150,8 +146,8 @@ const diceScenario = "random-within-assumptions/any-lock"
 
 // dice adds the runs of random plans: of all faults, of each sort alone and left out.
 func (s *scorer) dice(ctx context.Context, c *judging.Card, lock string) ([]judging.Draw, error) {
-	if s.flags.seeds == 0 || len(s.flags.tags) > 0 {
-		return nil, nil
+	if _, err := (choice{names: []string{diceScenario}, tags: s.flags.tags}).scenarios(); err != nil || s.flags.seeds == 0 {
+		return nil, nil // without the tag
 	}
 	whole, not, err := s.picked(ctx, s.runFlags(lock, s.flags.backend, nil, nil), s.on, diceScenario)
 	if err != nil {
@@ -203,6 +199,19 @@ func (s *scorer) run(ctx context.Context, lock string) {
 	})
 }
 
+// mostAgain is how often a run is made again that was not the same: a library that tosses coins
+// of its own may not be.
+const mostAgain = 3
+
+// same says whether a run violates what a finding says of it.
+func same(f judging.Finding, o outcome.Outcome) bool {
+	return !slices.ContainsFunc(f.Harms, func(h judging.Harm) bool {
+		return !slices.ContainsFunc(o.Judgements, func(j outcome.Judgement) bool {
+			return j.Property == h.Property && j.Got == checker.Violated && j.Cause == h.Cause
+		})
+	})
+}
+
 // again makes the runs of the findings again, where they can be had again, so that they are
 // kept with their reports.
 func (s *scorer) again(ctx context.Context, c *judging.Card) {
@@ -210,9 +219,19 @@ func (s *scorer) again(ctx context.Context, c *judging.Card) {
 	if s.kept == nil {
 		s.kept = map[string]string{}
 	}
-	if s.flags.backend == simulation {
-		s.bouts[0].flags.each(ctx, ctx, s.on, len(c.Findings), func(i int) suite.Job { return s.bouts[c.Findings[i].Entry].job(suite.KeepAll) },
-			func(i int, o outcome.Outcome) { s.bouts[c.Findings[i].Entry].out.Dir = o.Dir })
+	for range mostAgain {
+		var missing []int // of the findings
+		for i, f := range c.Findings {
+			if s.bouts[f.Entry].out.Dir == "" && s.flags.backend == simulation {
+				missing = append(missing, i)
+			}
+		}
+		s.bouts[0].flags.each(ctx, ctx, s.on, len(missing), func(i int) suite.Job { return s.bouts[c.Findings[missing[i]].Entry].job(suite.KeepAll) },
+			func(i int, o outcome.Outcome) {
+				if f := c.Findings[missing[i]]; same(f, o) {
+					s.bouts[f.Entry].out.Dir = o.Dir
+				}
+			})
 	}
 	for i := range c.Findings {
 		f := &c.Findings[i]

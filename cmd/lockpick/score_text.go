@@ -95,12 +95,12 @@ func printMatrix(w io.Writer, c *score.Card) {
 	t := table{{"property"}}
 	var columns []int
 	for k, column := range c.Columns {
-		if slices.ContainsFunc(c.Rows, func(r score.Row) bool { return judged(r.Cells[k]) }) {
+		if slices.ContainsFunc(c.Rows, func(r score.Row) bool { return ruled(r.Cells[k]) }) {
 			columns, t[0] = append(columns, k), append(t[0], column)
 		}
 	}
 	for _, r := range c.Rows {
-		if !slices.ContainsFunc(r.Cells, judged) {
+		if !slices.ContainsFunc(r.Cells, ruled) {
 			continue
 		}
 		row := []string{r.Property}
@@ -117,7 +117,7 @@ func printMatrix(w io.Writer, c *score.Card) {
 	}
 }
 
-func judged(x score.Cell) bool { return x.Mark != score.Cannot && x.Mark != score.Idle }
+func ruled(x score.Cell) bool { return x.Mark != score.Cannot && x.Mark != score.Idle }
 
 // narrow cuts the heads of a table whose rows would be too long.
 func narrow(t table, width int) table {

@@ -61,6 +61,7 @@ const (
 type Option struct {
 	Name, Doc string
 	Values    []string // that it can have, the default first
+	With      string   // OPTION=VALUE without which it changes nothing; "": none
 }
 
 // Powers is what a kind can do besides acquire and release. A scenario that asks for more is

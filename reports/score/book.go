@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"lockpick/checker"
+	"lockpick/reports/suites"
 	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/score"
@@ -22,7 +23,7 @@ import (
 
 // Names in the directory of a book.
 const (
-	PageFile    = "score.html"
+	PageFile    = suites.ScoreFile
 	TextFile    = "score.md"
 	OutcomeFile = "score.json"
 	RunFolder   = "runs"
@@ -65,7 +66,7 @@ func (b *Book) Compared() {
 			for _, c := range b.Cards {
 				d.Marks = append(d.Marks, markOf(c, property, column))
 			}
-			if len(slices.Compact(slices.Clone(d.Marks))) > 1 {
+			if len(slices.Compact(slices.Clone(d.Marks))) > 1 && slices.ContainsFunc(d.Marks, says) {
 				b.Differs = append(b.Differs, d)
 			}
 		}
@@ -79,6 +80,11 @@ func (b *Book) Compared() {
 		return 3
 	}
 	slices.SortStableFunc(b.Differs, func(x, y Difference) int { return grave(x) - grave(y) })
+}
+
+// says: a mark tells what came of something that was promised, or violated.
+func says(m score.Mark) bool {
+	return m != "" && m != score.Free && m != score.Idle && m != score.Cannot
 }
 
 // columns are those of all cards.
@@ -201,12 +207,12 @@ func Blame(c *score.Card, f score.Finding, property string) string {
 	alone, needed := c.Dice.Blame(property)
 	var parts []string
 	if len(alone) > 0 {
-		parts = append(parts, "comes with "+words.List(alone)+" alone")
+		parts = append(parts, "seen with "+words.List(alone)+" alone")
 	}
 	if len(needed) > 0 {
-		parts = append(parts, "and not without "+words.List(needed))
+		parts = append(parts, "rarer without "+words.List(needed))
 	}
-	return strings.TrimPrefix(words.Join(", ", parts...), "and ")
+	return strings.Join(parts, ", ")
 }
 
 // Tries says what came of a harm elsewhere; "": it was not tried.
@@ -216,18 +222,11 @@ func Tries(t *score.Try) string {
 	}
 	switch t.State {
 	case score.Confirmed:
-		return fmt.Sprintf("confirmed on %s (%s) by the %s run", t.Backend, t.Cause, ordinal(t.Runs))
+		return fmt.Sprintf("confirmed on %s (%s) after %s", t.Backend, t.Cause, words.Plural(t.Runs, "run"))
 	case score.CannotRun:
 		return fmt.Sprintf("can't be run on %s: %s", t.Backend, t.Why)
 	}
 	return fmt.Sprintf("not confirmed on %s, tried %s: %s", t.Backend, words.Times(t.Runs), t.Why)
-}
-
-func ordinal(n int) string {
-	if n == 1 {
-		return "first"
-	}
-	return fmt.Sprintf("%d.", n)
 }
 
 // Claim says whether the lock's documentation promises a property.

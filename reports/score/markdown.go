@@ -18,7 +18,7 @@ func (b *Book) Markdown(w io.Writer) error {
 	for _, c := range b.Cards {
 		t.card(c)
 	}
-	t.printf("## What this can't tell\n\n%s\n\nRun again: `%s` (lockpick %s)\n", Limits, b.Command, b.Version)
+	t.printf("## What this can't tell\n\n%s\n\nRun again: `%s` (lockpick %s)\n", Limits, code(b.Command), b.Version)
 	return t.err
 }
 
@@ -150,7 +150,7 @@ func (t *text) findings(c *score.Card, title string, is func(score.Finding) bool
 		if own := Beside(f); own != "" {
 			t.printf("- %s\n- %s\n", markdown(own), measured(f))
 		}
-		t.printf("\n`%s`\n", strings.NewReplacer("`", "'").Replace(words.Visible(f.Command, longest)))
+		t.printf("\n`%s`\n", code(f.Command))
 		if f.Run != "" {
 			t.printf("\nKept in %s.\n", f.Run)
 		}
@@ -189,6 +189,9 @@ func Legend(used map[score.Mark]bool) string {
 const longest = 4096
 
 var escapes = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "|", `\|`, "#", `\#`, "~", `\~`)
+
+// code writes a text as it stands between backticks.
+func code(s string) string { return strings.ReplaceAll(words.Visible(s, longest), "`", "'") }
 
 // markdown writes a text so that Markdown shows it as it is.
 func markdown(s string) string { return escapes.Replace(words.Visible(s, longest)) }

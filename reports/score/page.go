@@ -31,9 +31,9 @@ var page = template.Must(template.New("score").Funcs(template.FuncMap{
 	"part": func(c *score.Card, title, note string, which string) part {
 		return part{c, title, note, chosen(c, which)}
 	},
-	"in":    func(m measure, c *score.Card, column string) string { return m.of(c, column) },
-	"cells": func(c *score.Card, r score.Row) []cell { return cellsOf(c, r) },
-	"shown": func(v view, p part) drawing { return drawing{p, v} },
+	"in":     func(m measure, c *score.Card, column string) string { return m.of(c, column) },
+	"cells":  func(c *score.Card, r score.Row) []cell { return cellsOf(c, r) },
+	"anchor": anchor, "shown": func(v view, p part) drawing { return drawing{p, v} },
 }).Parse(pageTemplate))
 
 // drawing is a part with the page that has its pictures.
@@ -57,6 +57,9 @@ func chosen(c *score.Card, which string) (out []score.Finding) {
 	}
 	return out
 }
+
+// anchor is the id of a run's finding on the page.
+func anchor(run string) string { return strings.NewReplacer("/", "-", "+", "-").Replace(run) }
 
 // cell is a cell of the matrix, with where its counterexample is read.
 type cell struct {
@@ -128,8 +131,7 @@ func (v view) Picture(run string) template.HTML {
 	if !there {
 		return ""
 	}
-	prefix := "s" + strings.NewReplacer("/", "-", "+", "-").Replace(strings.TrimPrefix(run, RunFolder)) + "-"
-	return template.HTML(sequence.SVG(d, sequence.SVGOptions{Embedded: true, Prefix: prefix, Page: run + "/report.html"})) // every text in it is escaped
+	return template.HTML(sequence.SVG(d, sequence.SVGOptions{Embedded: true, Prefix: anchor(run) + "-", Page: run + "/report.html"})) // every text in it is escaped
 }
 
 // Caption is the story of a run in sentences.

@@ -27,6 +27,7 @@ const (
 	OutcomeFile = "outcome.json"
 	IndexFile   = "index.html" // of a store
 	ScoreFolder = "scores"     // of a store: scorecards
+	ScoreFile   = "score.html" // their page
 )
 
 // stampForm is how a directory is named by its time.

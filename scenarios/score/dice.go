@@ -10,8 +10,7 @@ import (
 )
 
 // Dice is what came of plans that seeds drew: of all faults, of each sort of failure alone, and
-// of all the others without it. What comes with a sort alone and never without it, that sort
-// brings about.
+// of all the others without it.
 type Dice struct {
 	Scenario string    `json:"scenario"`
 	Seeds    int       `json:"seeds"` // of each draw
@@ -119,18 +118,20 @@ func (s *Share) add(j outcome.Judgement) {
 	s.Low, s.High = outcome.Wilson(s.Violated, s.Runs)
 }
 
-// Blame is which sorts of failures bring the violation of a property about: those that do
-// so alone, and those without which it never comes.
+// Blame is which sorts of failures bring the violation of a property about: those that have
+// done so alone; and those without which it comes more seldom than with all, by intervals that
+// don't meet.
 func (d *Dice) Blame(property string) (alone, needed []string) {
 	i := slices.IndexFunc(d.Rows, func(r DiceRow) bool { return r.Property == property })
 	if i < 0 {
 		return nil, nil
 	}
+	all := d.Rows[i].Shares[0]
 	for k, s := range d.Rows[i].Shares {
 		switch w := d.Draws[k]; {
 		case w.Alone && s.Violated > 0:
 			alone = append(alone, w.Sort)
-		case w.Sort != "" && !w.Alone && s.Runs > 0 && s.Violated == 0:
+		case w.Sort != "" && !w.Alone && s.High < all.Low:
 			needed = append(needed, w.Sort)
 		}
 	}

@@ -24,10 +24,9 @@ type Finding struct {
 	Held      bool            `json:"held"`
 	Numbers   Numbers         `json:"numbers"`
 	Control   *ControlNumbers `json:"control,omitempty"`   // nil: the lock is the scenario's own
-	Run       string          `json:"run,omitempty"`       // the folder in which it is kept, beside the card
+	Run       string          `json:"run,omitempty"`       // where it is kept, beside the card; "": made again, it was not the same
 	Elsewhere string          `json:"elsewhere,omitempty"` // likewise of the run that confirmed it
 	Entry     int             `json:"-"`                   // what its maker knows the run by
-	outcome   outcome.Outcome
 }
 
 // ControlNumbers is what came of the scenario's own lock.
@@ -74,13 +73,19 @@ const (
 func (c *Card) Settle() {
 	slices.SortStableFunc(c.cases, func(a, b *Case) int {
 		at := func(x *Case) int { return slices.Index(checker.Properties(), x.Property) }
+		place := func(x *Case) int { // of dice last
+			if x.Column == Drawn {
+				return len(c.Columns)
+			}
+			return slices.Index(c.Columns, x.Column)
+		}
 		held := func(x *Case) int {
 			if x.Held {
 				return 0
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(held(a), held(b)), cmp.Compare(slices.Index(c.Columns, a.Column), slices.Index(c.Columns, b.Column)),
+		return cmp.Or(cmp.Compare(held(a), held(b)), cmp.Compare(place(a), place(b)),
 			cmp.Compare(at(a), at(b)), cmp.Compare(a.Cause, b.Cause))
 	})
 	c.Findings = []Finding{}

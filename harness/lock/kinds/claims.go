@@ -8,7 +8,8 @@ var Claims = map[string]map[string]string{
 		`"After this is successful, no one else can obtain the same lock (the same mutex name) until we unlock it." (README)`),
 	"redislock": pattern("README, which links to it"),
 	"rueidis": with(pattern("README, which links to it"), mutualExclusion,
-		`"The returned ctx will be canceled automatically and immediately once the KeyMajority is not held anymore" (README, of client-side caching)`),
+		`"At any given moment, only one client can hold a lock." (redis.io, which the README links to); `+
+			`"The returned ctx will be canceled automatically and immediately once the KeyMajority is not held anymore" (README, of client-side caching)`),
 }
 
 // A lock that excludes others leaves them answers that one lease lock could have given.
