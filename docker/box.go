@@ -146,7 +146,7 @@ func (b *box) Pause(ctx context.Context) (readBack string, err error) {
 	defer cancel()
 	b.pausing++
 	b.turned = time.Now()
-	if err := b.insist(ctx, b.engine.pause, "already paused", true); err != nil {
+	if err := b.insist(ctx, b.engine.api.ContainerPause, "already paused", true); err != nil {
 		b.pausing--
 		if !b.runs() {
 			err = proc.ErrEnded
@@ -171,7 +171,7 @@ func (b *box) Resume(ctx context.Context) (readBack string, err error) {
 	defer cancel()
 	b.resuming++
 	b.turned = time.Now()
-	if err := b.insist(ctx, b.engine.unpause, "not paused", false); err != nil {
+	if err := b.insist(ctx, b.engine.api.ContainerUnpause, "not paused", false); err != nil {
 		b.resuming--
 		return "", fmt.Errorf("resume %s: %w", b.name, err)
 	}
@@ -260,7 +260,7 @@ func (b *box) Kill(ctx context.Context) (readBack string, err error) {
 		r.end()
 		return fmt.Sprintf("container %.12s: process %d has ended", b.id, r.process), nil
 	}
-	killed := b.engine.kill(ctx, b.id)
+	killed := b.engine.api.ContainerKill(ctx, b.id, "KILL")
 	if killed != nil && b.runs() {
 		r.asked = false
 		return "", fmt.Errorf("kill %s: %w", b.name, killed)
