@@ -117,9 +117,8 @@ func judge(r *record, name string) (res Result) {
 	return properties[i].judge(r)
 }
 
-// cutShort weakens a result as far as a cut record demands: what was violated
-// before the cut stays violated, but what the run was to show may have been
-// still to come.
+// cutShort weakens a result as a cut record demands: what was violated stays violated,
+// but what the run was to show may have been still to come.
 func cutShort(r *record, vacuous string, res Result) Result {
 	switch {
 	case r.Cut == "" || res.Outcome == Violated:

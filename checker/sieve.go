@@ -61,7 +61,6 @@ func (v *sieve) see(x int64) {
 // part is the number of the part that a value lies in.
 func (v *sieve) part(x int64) uint64 { return (uint64(x) - uint64(v.least)) >> v.width }
 
-// next ends a look at all values.
 func (v *sieve) next() {
 	v.look++
 	switch {

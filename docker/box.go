@@ -16,7 +16,6 @@ import (
 // container. It takes tenths of a second; beyond the bound something is wrong.
 const engineBound = 15 * time.Second
 
-// box is one container.
 type box struct {
 	engine   *engine
 	name, id string
@@ -49,7 +48,6 @@ type running struct {
 
 func (r *running) end() { r.once.Do(func() { close(r.ended) }) }
 
-// start starts the container's program.
 func (b *box) start(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -203,9 +201,8 @@ func (b *box) insist(ctx context.Context, ask func(context.Context, string) erro
 	}
 }
 
-// echo reports whether what the engine says of a pause may be such an echo: somebody has
-// just asked for one, and, where that can be seen, the container is as it should be. The
-// lock is held.
+// echo reports whether what the engine says of a pause may be an echo: one was just asked
+// for, and, where that can be seen, the container is as it should be. The lock is held.
 func (b *box) echo() bool {
 	if time.Since(b.turned) > echoes {
 		return false
@@ -305,7 +302,6 @@ func (b *box) Struck() bool {
 	return r.strange
 }
 
-// remove ends it and removes it.
 func (b *box) remove(ctx context.Context) error {
 	b.mayEnd(true)
 	if b.beside != nil {

@@ -248,7 +248,6 @@ func (e *engine) containers(ctx context.Context, label string) (found []belongin
 	return found, err
 }
 
-// remove ends a container and removes it.
 func (e *engine) remove(ctx context.Context, id string) error {
 	return unlessGone(e.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true}))
 }

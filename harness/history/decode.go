@@ -10,10 +10,9 @@ import (
 	"math"
 )
 
-// decoder decodes lines. Those that appendLine wrote it takes straight from the
-// bytes, at a fraction of encoding/json's price. Any other goes to decode, which
-// alone says what an event is and what is wrong with a line; on every line that
-// plain takes, the two agree.
+// decoder decodes lines. Those that appendLine wrote it takes straight from the bytes, at
+// a fraction of encoding/json's price. Any other goes to decode, which alone says what is
+// wrong with a line; on every line that plain takes, the two agree.
 type decoder struct {
 	rest []byte // of the line, not read yet; nil once it proved not to be plain
 	seen recent
@@ -120,7 +119,6 @@ func (d *decoder) text(name string, s *string) {
 	d.rest = nil
 }
 
-// decode decodes any line.
 func decode(line []byte) (Event, error) {
 	var e Event
 	d := json.NewDecoder(bytes.NewReader(line))
@@ -144,10 +142,9 @@ func (e *Event) check() error {
 	return nil
 }
 
-// recent are the strings seen lately, so that events which say the same share it: a
-// token stands in a dozen events near each other. A newer one takes the place of
-// an older one, so the table stays as large as it is, whatever a file holds, and
-// keeps what an event keeps anyway.
+// recent are the strings seen lately, so that events which say the same share it: a token
+// stands in a dozen events near each other. A newer one takes the place of an older one, so
+// the table stays as large as it is, whatever a file holds.
 type recent struct {
 	seed  maphash.Seed
 	slots []string

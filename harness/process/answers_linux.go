@@ -62,7 +62,6 @@ func tellsLife(ctx context.Context, dir, bin string) error {
 	})
 }
 
-// tryDisk mounts a disk for a moment.
 func tryDisk(dir string) error {
 	return trial(context.Background(), dir, func(_ context.Context, group *proc.Group) error {
 		at := group.DataDir("trial")

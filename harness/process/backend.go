@@ -79,7 +79,6 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 	return append(out, imageless)
 }
 
-// uncontained is what only containers have.
 var uncontained = []harness.Capability{
 	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "nodes share this machine's network, and packets are dropped in a node's own", Remedy: "use --backend docker, or a cut of another mode"},
 	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "nodes share this machine's network, and have no cable of their own", Remedy: "use --backend docker, or cut the node's links"},
@@ -88,7 +87,6 @@ var uncontained = []harness.Capability{
 
 var imageless = harness.Capability{Name: scenario.CanImage, Reason: "nodes are this machine's redis-server, and run no image", Remedy: "run it in containers (--backend docker)"}
 
-// needsClocks says whether a scenario turns clocks.
 func needsClocks(s scenario.Scenario) bool {
 	return slices.ContainsFunc(s.Needs(), func(c string) bool { return slices.Contains(runs.ClockPowers, c) })
 }

@@ -6,14 +6,11 @@ import (
 	"errors"
 	"time"
 
-	"lockpick/harness/real/disk"
 	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/runs"
-	"lockpick/harness/scenario"
 )
 
-// cluster is one run.
 type cluster struct {
 	*runs.Run[*proc.Redis]
 	network *network.Network
@@ -59,19 +56,3 @@ func (c *cluster) mute(node string) bool {
 // StampError is generous: all stamps are readings of one clock, by different
 // processes, which may be on different cores.
 func (c *cluster) StampError() time.Duration { return time.Millisecond }
-
-// mountDisks gives a disk that can be hit to each node whose disk or power the plan
-// hits. The others keep their data where everybody does.
-func (c *cluster) mountDisks(s scenario.Scenario) error {
-	for _, node := range s.NodeNames() {
-		if !disk.Hit(s.Plan, node) {
-			continue
-		}
-		d, err := c.Disks.Mount(node, c.group.DataDir(node))
-		if err != nil {
-			return err
-		}
-		c.group.Cleanup(d.Unmount)
-	}
-	return nil
-}

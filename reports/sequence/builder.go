@@ -5,7 +5,6 @@ import (
 	"slices"
 )
 
-// builder draws a scene, fact by fact.
 type builder struct {
 	f       *course
 	scene   *scene
@@ -18,7 +17,6 @@ func newBuilder(sc *scene) *builder {
 	return &builder{f: sc.f, scene: sc, lanes: lanesOf(sc), sheet: &sheet{from: sc.from, to: sc.to, slow: sc.f.slow()}}
 }
 
-// diagram is what was drawn.
 func (b *builder) diagram() Diagram {
 	return Diagram{
 		Title: b.scene.headline(), Summary: b.scene.summary(), Caption: b.caption.sentences(b.lanes), Omitted: b.scene.omitted(),

@@ -167,7 +167,6 @@ func endings(g []*facts.Fault) (out []*event) {
 // longestSaw is how much is told of what was seen of a fault.
 const longestSaw = 200
 
-// faultWords is how a fault is told.
 type faultWords struct {
 	nemesis.Told
 	mark, over Mark

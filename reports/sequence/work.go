@@ -36,9 +36,8 @@ func (b *builder) drawWork(s *session) {
 	}
 }
 
-// drawCheck notes the client's look at its own deadline: always if it stopped the
-// client, and where it passed only if a fault hit the client, for then the
-// passing is what the story turns on.
+// drawCheck notes the client's look at its own deadline: if it stopped the client, or if a
+// fault hit the client, for then the passing is what the story turns on.
 func (b *builder) drawCheck(s *session, c facts.Operation, me int) {
 	n := Note{Lane: me, At: c.Call.T, Mark: Dot, Events: numbers(c.Call)}
 	if c.Outcome() != history.OK {

@@ -60,7 +60,6 @@ func (c *chart) put(row int, class string, from, to int64, s said, events ...*ev
 		Label: c.text(s.label), Detail: c.text(s.detail), Session: c.text(s.session), Events: numbers})
 }
 
-// said is the texts of an item.
 type said struct{ label, detail, session string }
 
 func (c *chart) add(i Item) {
@@ -103,7 +102,6 @@ func (c *chart) text(s string) int {
 	return i
 }
 
-// omit says what is not drawn.
 func (c *chart) omit(what string) {
 	if c.t.Omitted != "" {
 		c.t.Omitted += "; "

@@ -11,7 +11,6 @@ import (
 	"lockpick/reports/words"
 )
 
-// over is when a fault was over.
 func over(f *facts.Fault) int64 {
 	if kind, _ := nemesis.KindOf(f.Kind); f.End == nil && (f.Begin == nil || kind.Momentary) {
 		return f.From()
@@ -19,7 +18,6 @@ func over(f *facts.Fault) int64 {
 	return f.To()
 }
 
-// clockWords says what a clock shows.
 func clockWords(t facts.Turn) string {
 	var s string
 	switch {

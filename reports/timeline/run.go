@@ -58,7 +58,6 @@ func (r *run) clientOf(session string) string {
 	return session
 }
 
-// builder draws a run on a chart.
 type builder struct {
 	run   *run
 	chart *chart

@@ -218,7 +218,6 @@ type thread struct {
 	free     int64 // from when on nothing is on it
 }
 
-// span is what lasts.
 type span struct {
 	name     string
 	from, to int64

@@ -205,7 +205,6 @@ func (w *worker) kill() {
 	w.cmd = nil
 }
 
-// stop lets the worker end by itself.
 func (w *worker) stop() {
 	if w.cmd == nil {
 		return

@@ -65,9 +65,8 @@ func stateOf(kind string, expires int64, v resp.Value) *state {
 	return s
 }
 
-// compare tells what has become of each key while nobody told, now that the node was read:
-// by the end of a life, or unseen in the same life, where why is "". The node's mutex is
-// held, and it is not read.
+// compare tells what has become of each key while nobody told: by the end of a life, or
+// unseen in the same life, where why is "". The node's mutex is held, and it is not read.
 func (n *node) compare(s *stream, why string) {
 	all := maps.Clone(n.keys)
 	maps.Copy(all, s.found)

@@ -128,7 +128,6 @@ func (n *Network) answers(l *link.Link) (string, error) {
 	return fmt.Sprintf("the node is down: %v", err), nil
 }
 
-// nodeOf is the node of a link.
 func nodeOf(l *link.Link) string {
 	_, node, _ := nemesis.SplitLink(l.Name())
 	return node

@@ -63,7 +63,6 @@ func (g *Group) StartSentinel(ctx context.Context, name, bin string) (*server.Se
 	return server.NewSentinel(ctx, &r.Server)
 }
 
-// loopback is where all servers listen.
 const loopback = "127.0.0.1"
 
 func (g *Group) newRedis(name, bin string, settings []string) (*Redis, error) {
@@ -181,7 +180,6 @@ func (r *Redis) ready(ctx context.Context, child *Child) error {
 	return nil
 }
 
-// tail is the end of a log.
 func tail(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {

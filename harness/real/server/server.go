@@ -157,7 +157,6 @@ func (s *Server) tell(ctx context.Context, args ...string) (string, error) {
 	return v.Str, nil
 }
 
-// field is one line of INFO.
 func field(info, name string) string {
 	_, rest, _ := strings.Cut(info, "\n"+name+":")
 	value, _, _ := strings.Cut(rest, "\r\n")

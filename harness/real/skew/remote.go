@@ -88,7 +88,6 @@ func (r *Remote) call(call string, args wire.Args, results ...any) error {
 // Errors are those of an agent by which callers branch.
 var Errors = wire.Errors{"permission": fs.ErrPermission}
 
-// agent is what a Remote calls.
 type agent struct{ m clock.Machine }
 
 // Start lets a process through its gate, by clocks that show what others did. both: a rate
