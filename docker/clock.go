@@ -18,9 +18,8 @@ import (
 	"lockpick/nemesis"
 )
 
-// turner turns the clocks of a box, which start right with the run. It calls an agent,
-// which ends with the box's program and starts with it: in this process, or in a box
-// beside that one.
+// turner turns the clocks of a box, which start right with the run, by an agent that ends
+// and starts with its program: in this process, or in a box beside that one.
 type turner struct {
 	*skew.Remote
 	base *base
@@ -144,7 +143,6 @@ func turnable(s scenario.Scenario) (names []string) {
 	return names
 }
 
-// addTurners makes the turners of a run.
 func (c *cluster) addTurners(s scenario.Scenario) {
 	for _, name := range turnable(s) {
 		r := &skew.Remote{Context: c.Ctx, Both: slices.Contains(s.ClientNames(), name), True: c.there}

@@ -139,7 +139,6 @@ type Lack struct {
 func (l *Lack) Error() string { return l.Reason.Error() + "; to fix it: " + l.Remedy }
 func (l *Lack) Unwrap() error { return l.Reason }
 
-// usual is the default node image.
 const usual = "redis:7"
 
 // MostNodes is how many containers of others can be nodes.

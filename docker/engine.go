@@ -214,14 +214,6 @@ func (e *engine) state(ctx context.Context, id string) (status string, pid int, 
 	return is.State.Status, is.State.Pid, nil
 }
 
-func (e *engine) kill(ctx context.Context, id string) error {
-	return e.api.ContainerKill(ctx, id, "KILL")
-}
-func (e *engine) pause(ctx context.Context, id string) error { return e.api.ContainerPause(ctx, id) }
-func (e *engine) unpause(ctx context.Context, id string) error {
-	return e.api.ContainerUnpause(ctx, id)
-}
-
 // attach joins a container's stdin, stdout and stderr, before it starts.
 func (e *engine) attach(ctx context.Context, id string, stdout, stderr io.Writer) (in net.Conn, copyOut func() error, err error) {
 	a, err := e.api.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
@@ -256,7 +248,6 @@ func (e *engine) containers(ctx context.Context, label string) (found []belongin
 	return found, err
 }
 
-// remove ends a container and removes it.
 func (e *engine) remove(ctx context.Context, id string) error {
 	return unlessGone(e.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true}))
 }
@@ -347,11 +338,7 @@ func fixed(addr netip.Addr) *network.EndpointSettings {
 	return &network.EndpointSettings{IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: addr.String()}}
 }
 
-// disconnect takes a container off a network, and connect puts it there again.
-func (e *engine) disconnect(ctx context.Context, network, id string) error {
-	return e.api.NetworkDisconnect(ctx, network, id, false)
-}
-
+// connect puts a container on a network.
 func (e *engine) connect(ctx context.Context, network, id string, addr netip.Addr) error {
 	return e.api.NetworkConnect(ctx, network, id, fixed(addr))
 }

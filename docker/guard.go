@@ -110,7 +110,6 @@ func (c *cluster) servers() []*node {
 	return all
 }
 
-// wards are the containers of a run.
 func wards(c *cluster) []ward {
 	all := []ward{{box: c.site.linksBox, actor: linksName}}
 	for _, n := range c.servers() {

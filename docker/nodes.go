@@ -158,7 +158,6 @@ func (s *site) takeAddress(ctx context.Context, host int) (*address, error) {
 	return p, p.start(ctx)
 }
 
-// removeAddress removes one.
 func (s *site) removeAddress(ctx context.Context, p *address) error {
 	s.mu.Lock()
 	delete(s.addresses, p.host)

@@ -79,7 +79,6 @@ func (f *filter) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// cut loses the packets of a link.
 func (f *filter) cut(ctx context.Context, link string, rules []packets.Rule) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -165,7 +164,6 @@ func (fs *packetFilters) filterPackets(s scenario.Scenario, server func(name str
 	})
 }
 
-// unfilter ends all filters.
 func (fs *packetFilters) unfilter(ctx context.Context) error {
 	var errs []error
 	for _, f := range fs.by {
@@ -235,7 +233,6 @@ func (fs *packetFilters) filterOf(link string) (*filter, error) {
 	return nil, fmt.Errorf("lose packets of %s: the plan has said nothing of it", link)
 }
 
-// packetFilters are those of a run.
 type packetFilters struct {
 	base *base
 	ctx  context.Context    // ends with the run

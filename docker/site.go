@@ -85,9 +85,8 @@ func (s *base) lives() bool {
 	}
 }
 
-// makeBox makes a container on the site's network, called as it is unless m has a name.
-// What was begun is not broken off: the engine would go on, and make what close has not
-// seen.
+// makeBox makes a container on the site's network, called as it is unless m has a name. It is
+// not broken off: the engine would go on, and make what close has not seen.
 func (s *base) makeBox(ctx context.Context, name string, host int, m making) (*box, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -174,7 +173,6 @@ const readyBound = 10 * time.Second // how long the links may take to answer
 // linksName is what the record calls the container of the links.
 const linksName = "links"
 
-// linksAnswer says whether the links answer soon.
 func (s *base) linksAnswer(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerSoon)
 	defer cancel()

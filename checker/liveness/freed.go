@@ -1,6 +1,7 @@
 package liveness
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 
@@ -93,9 +94,4 @@ func givingBack(r *facts.Facts, s *facts.Session) (spans.Span, bool) {
 }
 
 // put is when the command that set a value was sent, or when it was there, if nobody knows that.
-func put(s *facts.Stay) int64 {
-	if s.Put.Sent != 0 {
-		return s.Put.Sent
-	}
-	return s.From()
-}
+func put(s *facts.Stay) int64 { return cmp.Or(s.Put.Sent, s.From()) }

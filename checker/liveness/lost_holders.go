@@ -12,9 +12,8 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// loss is where a client held a lock, or may have held it, and from some instant
-// could not give it back before its lease was over: it was killed, cut off from
-// a majority, or paused.
+// loss is where a client may have held a lock, and from some instant could not give it
+// back before its lease was over: it was killed, cut off from a majority, or paused.
 type loss struct {
 	fault   *facts.Fault
 	lock    *lockState

@@ -98,9 +98,8 @@ func ownClocks(r *facts.Facts) map[string]bool {
 	return own
 }
 
-// during is the span in which a fault may have been in force: from its first
-// event until its end has surely been done, which is stamped before it begins. A
-// node has to start.
+// during is the span in which a fault may have been in force: from its first event until
+// its end, which is stamped before it begins, has surely been done. A node has to start.
 func during(r *facts.Facts, f *facts.Fault) spans.Span {
 	s := spans.Of(f.First().T, facts.Never)
 	if f.End != nil {

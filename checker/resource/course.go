@@ -22,7 +22,6 @@ type course struct {
 // claim is the deadline that a session had from an instant on.
 type claim struct{ from, deadline int64 }
 
-// courses is those of a record's sessions.
 type courses struct {
 	r       *facts.Facts
 	kept    map[*facts.Session]*course // of long sessions
@@ -34,7 +33,6 @@ type courses struct {
 // there may be millions, and each costs little.
 const long = 16
 
-// of is a session's course.
 func (cs *courses) of(s *facts.Session) *course {
 	if s == cs.session {
 		return cs.last

@@ -11,12 +11,7 @@ import (
 )
 
 // LockName names a lock in a sentence.
-func LockName(key string) string {
-	if key == "" {
-		return "the lock"
-	}
-	return key
-}
+func LockName(key string) string { return cmp.Or(key, "the lock") }
 
 // Pair names two sessions by their clients, and by themselves where one client has both.
 func Pair(a, b *facts.Session) string {

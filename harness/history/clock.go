@@ -90,7 +90,6 @@ func (l *toldLost) end(events []Event, place int) {
 	}
 }
 
-// clockOf is one of a client's clocks.
 type clockOf struct {
 	client string
 	wall   bool

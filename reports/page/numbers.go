@@ -10,7 +10,6 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// number is something that was measured.
 type number struct{ Name, Value, Unit, Meaning, Word string }
 
 // meanings says of each of checker.Numbers what it is, and in which unit.

@@ -64,7 +64,6 @@ type wireReader struct {
 	life    int64 // by then a key has long lapsed
 }
 
-// asker is one client at one lock.
 type asker struct{ client, key string }
 
 // bidder is what is known of a client at a lock while its commands are read.

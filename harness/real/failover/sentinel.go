@@ -144,9 +144,8 @@ func (n *Nodes[S]) awaitPromotion(node string, replica *server.Server) error {
 	return nil
 }
 
-// hurry shortens failover-timeout in each sentinel that takes a node's master for
-// dead. Not before: with a master that is well they would make its replica follow it
-// past the link.
+// hurry shortens failover-timeout in each sentinel that takes a node's master for dead. Not
+// before: with a master that is well its replica would be made to follow it past the link.
 func (n *Nodes[S]) hurry(node string, done map[*server.Sentinel]bool) {
 	for _, s := range n.Sentinels {
 		if !done[s] && s.SeesDown(n.Context, node) {
