@@ -22,6 +22,10 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 	if c.wire == nil {
 		return verdict.Unexplained, "the links saw no attempt"
 	}
+	quiet, silence := silent(c, in)
+	if quiet != nil && quiet.Acquire.Return == nil {
+		return verdict.Hung, silence
+	}
 	count, first := map[string]int{}, map[string]string{}
 	owners := map[string][]*facts.Attempt{} // by the value that they set
 	for _, a := range c.wire.Attempts {
@@ -56,10 +60,36 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 				return verdict.Unexplained, fmt.Sprintf("%s's attempt at %s took %s, and had the lock then", a.Session.Client(), facts.Seconds(a.From), facts.Seconds(c.ended(a)-a.From))
 			}
 		}
+		if quiet != nil {
+			return verdict.Hung, silence
+		}
 		return verdict.Unexplained, "nobody's attempt began in that time"
 	}
 	cause = slices.MaxFunc(unavailabilityCauses, func(a, b string) int { return count[a] - count[b] })
 	return cause, first[cause]
+}
+
+// silent is the first session whose acquire hangs in a span, and tells of it: it is under way
+// to the end, and for longer than all rounds take its client asked no node, though it could
+// have. Nil: there is none.
+func silent(c *lockState, in spans.Span) (*facts.Session, string) {
+	for _, s := range c.callers().sessions {
+		if s.Called >= in.To {
+			break
+		}
+		since := s.Called
+		if a := c.wire.Last[s]; a != nil {
+			since = a.From
+			for _, e := range a.Sets {
+				since = max(since, e.Sent)
+			}
+		}
+		quiet := spans.Of(max(since, in.From), in.To)
+		if spans.Wait(c.Facts, s).To >= in.To && spans.Share(c.available(s.Client()), quiet) > rounds(&c.Params) {
+			return s, fmt.Sprintf("%s's acquire, called at %s, asked no node after %s", s.Client(), facts.Seconds(s.Called), facts.Seconds(since))
+		}
+	}
+	return nil, ""
 }
 
 // waitedFor is the nodes that gave no answer to an attempt which had to do with a span and
@@ -122,7 +152,7 @@ type encounter struct {
 // encounters looks at each node: the key that was there, if it was not the attempt's own, or
 // that nobody could ask.
 func encounters(c *conditions, key string, a *facts.Attempt, owners map[string][]*facts.Attempt) encounter {
-	m := encounter{quorum: quorumOf(len(c.Params.Nodes))}
+	m := encounter{quorum: quorumOf(&c.Params)}
 	down := c.down
 	for _, n := range c.Params.Nodes {
 		other := inTheWay(c.Lives(), n, key, a)

@@ -10,6 +10,7 @@ const (
 	FencingOrder      = "fencing-order"
 	ValidOnReturn     = "valid-on-return"
 	BoundedHold       = "bounded-hold"
+	HolderTold        = "holder-told"
 )
 
 // Causes of a mutual-exclusion violation: what became of the key that one of the
@@ -75,6 +76,7 @@ const (
 	WaitedLong  = "waited-long"   // attempts waited on and on for nodes that gave no answer, whatever the node time-out
 	SplitVote   = "split-vote"    // attempts of several clients stood in each other's way
 	TooFewVotes = "too-few-votes" // nothing stood in the way, and the nodes gave too few votes all the same
+	Hung        = "hung"          // an acquire, an extension or a release did not return, and nothing kept it from a majority
 )
 
 // Causes lists what a violation may be put down to: the causes of a
@@ -87,7 +89,7 @@ func Causes() []string {
 		LockBroken, Overrun, FenceBroken,
 		HolderRefused, StaleAccepted, FreshRefused, TokenOrder, TokenTwice,
 		ReturnedLate, ExtendedTooOften, HeldTooLong,
-		LeftKeys, NoMajority, WaitedLong, SplitVote, TooFewVotes}
+		LeftKeys, NoMajority, WaitedLong, SplitVote, TooFewVotes, Hung}
 }
 
 // Names of the numbers in a verdict. A number that has no meaning in a run, such

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"sort"
 
 	"lockpick/harness/history"
 )
@@ -63,7 +64,6 @@ type wireReader struct {
 	life    int64 // by then a key has long lapsed
 }
 
-// asker is one client at one lock.
 type asker struct{ client, key string }
 
 // bidder is what is known of a client at a lock while its commands are read.
@@ -258,12 +258,7 @@ func refused(d *history.Event) bool { return d.Type == history.Fail && d.Cause !
 // LastCalled is the last of one client's sessions, in the order of their calls, that it
 // had called by an instant, or nil.
 func LastCalled(sessions []*Session, at int64) *Session {
-	i, _ := slices.BinarySearchFunc(sessions, at, func(s *Session, at int64) int {
-		if s.Acquire.Call.T > at {
-			return 1
-		}
-		return -1
-	})
+	i := sort.Search(len(sessions), func(i int) bool { return sessions[i].Acquire.Call.T > at })
 	if i == 0 {
 		return nil
 	}

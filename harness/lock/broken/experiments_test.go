@@ -50,6 +50,19 @@ var experiments = map[string]func(nodes, string) bool{
 	"no-drift-margin": func(n nodes, mistake string) bool {
 		return n.lease(mistake, 5*time.Second) == 10*time.Second
 	},
+	"returns-late": func(n nodes, mistake string) bool {
+		return n.lease(mistake, 12*time.Second) == validity
+	},
+	// TestTellsLate has the rest.
+	"tells-late": func(n nodes, mistake string) bool {
+		n.take(0)
+		h := n.acquire(n.open(mistake))
+		_, tells := h.(lock.Loser)
+		if tells != h.Deadline().IsZero() {
+			n.t.Errorf("%s: a lock that tells of a loss %v, with the deadline %v", mistake, tells, h.Deadline())
+		}
+		return tells
+	},
 	// The wall clock is an hour ahead.
 	"wall-clock-deadline": func(n nodes, mistake string) bool {
 		n.take(0)
@@ -148,8 +161,22 @@ var experiments = map[string]func(nodes, string) bool{
 		return slices.Equal(yes, []bool{true, true, false})
 	},
 
-	// Another has the key by the time of the extension.
-	"extension-without-token-check": func(n nodes, mistake string) bool { return n.extends(mistake, 5) },
+	// Another has the key by the time of the extension, without a time to live.
+	"extension-without-token-check": func(n nodes, mistake string) bool {
+		if !n.extends(mistake, 5) {
+			return false
+		}
+		left, err := n.clients[0].PTTL(n.t.Context(), "k").Result()
+		return err == nil && left > 0
+	},
+	// No node answers.
+	"extension-unheard": func(n nodes, mistake string) bool {
+		n.take(0)
+		l := n.open(mistake, ticking(time.Millisecond))
+		h := n.acquire(l)
+		l.extend = func(context.Context, int, string, string) (int64, error) { return 0, errDown }
+		return h.(lock.Extender).Extend(n.t.Context()) == nil
+	},
 	// Another has it on four nodes of five.
 	"extension-below-quorum": func(n nodes, mistake string) bool {
 		return n.extends(mistake, 4) && !n.extends(mistake, 5)
@@ -168,10 +195,11 @@ var experiments = map[string]func(nodes, string) bool{
 		h := n.acquire(n.open(mistake))
 		n.take(0)
 		err := h.(lock.Extender).Extend(n.t.Context())
-		if _, own := n.keys(); own > 0 != (err == nil) {
+		_, own := n.keys()
+		if own > 0 && err != nil {
 			n.t.Errorf("%s: extend a key that is gone: %v, %d are there", mistake, err, own)
 		}
-		return err == nil
+		return own > 0
 	},
 	"unbounded-extension": func(n nodes, mistake string) bool {
 		n.take(0)
@@ -193,6 +221,35 @@ var experiments = map[string]func(nodes, string) bool{
 		h, _ := n.open(mistake).Acquire(n.t.Context(), "k")
 		_, own := n.keys()
 		return h == nil && own == 1
+	},
+	// All nodes have granted when the caller gives up.
+	"undone-by-the-callers-context": func(n nodes, mistake string) bool {
+		n.take(4)
+		n.open(mistake).Acquire(n.t.Context(), "k")
+		if _, own := n.keys(); own > 0 {
+			return false // it undoes no attempt
+		}
+		n.take(0)
+		ctx, cancel := context.WithCancel(n.t.Context())
+		l := n.open(mistake)
+		in := l.inTime
+		l.inTime = func(start, end time.Time) bool { cancel(); return in(start, end) }
+		_, err := l.Acquire(ctx, "k")
+		_, own := n.keys()
+		return err != nil && own == 5
+	},
+	// A node is asked with a deadline, or without.
+	"waits-for-all": func(n nodes, mistake string) bool {
+		n.take(0)
+		l := n.open(mistake)
+		bounded := true
+		l.set = func(ctx context.Context, _ int, _, _ string) (int64, error) {
+			_, bounded = ctx.Deadline()
+			return 0, nil
+		}
+		l.cfg.Sequential, l.all = true, []int{0}
+		l.Acquire(n.t.Context(), "k")
+		return !bounded
 	},
 	// Another has three; one of the other two sets the key, but its answer is lost.
 	"release-only-acknowledged": func(n nodes, mistake string) bool {

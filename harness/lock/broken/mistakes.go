@@ -44,6 +44,7 @@ var mistakes = []mistake{
 		"claims the lock for the whole TTL from its start",
 		"an hour is an hour on each of these machines; they have NTP"},
 		func(l *broken) { l.drift = 0 }},
+	tellsLate,
 	{Mistake{"wall-clock-deadline",
 		"keeps its deadline by the wall clock, which can be set back while the lock is held",
 		"a deadline is a time of day; and that clock can be logged and compared"},
@@ -142,6 +143,7 @@ var mistakes = []mistake{
 		"claims TTL − drift from the end of an extension, however long that took",
 		"the nodes have said yes just now, so the TTL begins now"},
 		func(l *broken) { l.further = l.fromEnd }},
+	extensionUnheard,
 	{Mistake{"extension-sets-missing-key",
 		"takes the lock anew in an extension where the key is gone, without asking who had it meanwhile",
 		"if nobody has it, it is still ours; an extension that fails helps nobody"},
@@ -181,6 +183,9 @@ var mistakes = []mistake{
 		func(l *broken) {
 			l.delay = func() time.Duration { return (l.cfg.RetryMin + l.cfg.RetryMax) / 2 }
 		}},
+	undoneByCaller,
+	waitsForAll,
+	returnsLate,
 
 	{Mistake{"unbounded-extension",
 		"extends for as long as it is asked to, whatever the limit, so that one holder can keep all others out",
