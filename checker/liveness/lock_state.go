@@ -116,9 +116,8 @@ func (c *lockState) byClient() map[string][]*facts.Session {
 	return c.clients
 }
 
-// waits is where a client was trying to acquire the lock, as far as it has to do
-// with a span. Who calls again within a retry delay of a failure has not stopped
-// trying.
+// waits is where a client was trying to acquire the lock, as far as it has to do with a
+// span. Who calls again within a retry delay of a failure is still trying.
 func (c *lockState) waits(client string, in spans.Span) []spans.Span {
 	var list []spans.Span
 	for _, s := range outliving(c.byClient()[client], in.From) {

@@ -7,7 +7,8 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// takenBy is what one fault takes away. A link that is late takes little as long as the
+// takenBy is what one fault takes away. A client's clock that jumps is its wall clock, by which
+// nobody has to wait, and no key to live. A link that is late takes little as long as the
 // answer comes within the node time-out, though both ways be late.
 func takenBy(r *facts.Facts, own map[string]bool, f *facts.Fault) taken {
 	if i := f.Step - 1; i >= 0 && i < len(r.Params.Steps) {
@@ -19,7 +20,7 @@ func takenBy(r *facts.Facts, own map[string]bool, f *facts.Fault) taken {
 			return little
 		}
 	}
-	if jumps(r, own, f) != 0 {
+	if jumps(r, own, f) != 0 || f.Kind == facts.ClockJump && slices.Contains(r.Params.Clients, f.Target) {
 		return none
 	}
 	if t, ok := takes[f.Kind]; ok {
@@ -140,4 +141,16 @@ func (o *outages) settled(list []spans.Span) []spans.Span {
 		}
 	}
 	return left
+}
+
+// conditions is a record with what its faults did to those that a lock needs.
+type conditions struct {
+	*facts.Facts
+	down *outages
+	keys lapses
+}
+
+func conditionsOf(r *facts.Facts) *conditions {
+	own := ownClocks(r)
+	return &conditions{Facts: r, down: outagesOf(r, own), keys: lapsesOf(r, own)}
 }

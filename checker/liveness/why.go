@@ -6,11 +6,12 @@ import (
 
 	"lockpick/checker/spans"
 	"lockpick/checker/verdict"
+	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
 
 // unavailabilityCauses is in the order in which equals are named.
-var unavailabilityCauses = []string{verdict.LeftKeys, verdict.NoMajority, verdict.SplitVote, verdict.TooFewVotes}
+var unavailabilityCauses = []string{verdict.LeftKeys, verdict.NoMajority, verdict.WaitedLong, verdict.SplitVote, verdict.TooFewVotes}
 
 // whyNobody is the cause that holds for most of the attempts in a span in which nobody got a
 // lock, and what the first of these met. What stood in an attempt's way the nodes tell.
@@ -34,7 +35,17 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 		owners[a.Token] = append(owners[a.Token], a)
 	}
 	for _, a := range c.wire.Attempts {
-		if a.From < in.From || a.From >= in.To || a.Won {
+		if a.From >= in.To {
+			break
+		}
+		if silent := c.waitedFor(a, in); len(silent) > 0 {
+			if count[verdict.WaitedLong]++; count[verdict.WaitedLong] == 1 {
+				first[verdict.WaitedLong] = fmt.Sprintf("%s's attempt at %s took %s, and %s gave no answer",
+					a.Session.Client(), facts.Seconds(a.From), facts.Seconds(c.ended(a)-a.From), verdict.List(silent))
+			}
+			continue
+		}
+		if a.From < in.From || a.Won {
 			continue
 		}
 		m := encounters(c.conditions, c.name, a, owners)
@@ -45,8 +56,8 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 	}
 	if len(count) == 0 {
 		for _, a := range c.wire.Attempts {
-			if a.Won && a.From < in.To && a.To > in.From && a.To-a.From > rounds(&c.Params) {
-				return verdict.Unexplained, fmt.Sprintf("%s's attempt at %s took %s, and had the lock then", a.Session.Client(), facts.Seconds(a.From), facts.Seconds(a.To-a.From))
+			if a.Won && c.tooLong(a, in) {
+				return verdict.Unexplained, fmt.Sprintf("%s's attempt at %s took %s, and had the lock then", a.Session.Client(), facts.Seconds(a.From), facts.Seconds(c.ended(a)-a.From))
 			}
 		}
 		if quiet != nil {
@@ -79,6 +90,53 @@ func silent(c *lockState, in spans.Span) (*facts.Session, string) {
 		}
 	}
 	return nil, ""
+}
+
+// waitedFor is the nodes that gave no answer to an attempt which had to do with a span and
+// took too long, or none.
+func (c *lockState) waitedFor(a *facts.Attempt, in spans.Span) (silent []string) {
+	if !c.tooLong(a, in) {
+		return nil
+	}
+	asking := spans.Of(a.From, c.ended(a))
+	for _, n := range c.Params.Nodes {
+		missing := func(e *history.Event) bool { return e.Node == n && c.missing(e) }
+		if spans.Meets(c.down.link(a.Session.Client(), n), asking) || slices.ContainsFunc(a.Sets, missing) || slices.ContainsFunc(a.Deletes, missing) {
+			silent = append(silent, n)
+		}
+	}
+	return silent
+}
+
+// tooLong reports whether an attempt went on for longer than it takes to ask each node twice,
+// for keys and for fencing tokens, one after the other, and none of them answers.
+func (c *lockState) tooLong(a *facts.Attempt, in spans.Span) bool {
+	to, patience := c.ended(a), 2*int64(len(c.Params.Nodes))*int64(c.Params.NodeTimeout)+int64(c.Params.Slack)
+	return a.From < in.To && to > in.From && to-a.From > patience
+}
+
+// missing reports whether a node's answer had not come in time.
+func (c *lockState) missing(e *history.Event) bool {
+	return e.Answered == 0 || e.Answered-e.Sent > int64(c.Params.NodeTimeout)
+}
+
+// ended is when an attempt had got the lock or been undone, as far as the nodes' answers tell:
+// its begin if nobody saw it undone.
+func (c *lockState) ended(a *facts.Attempt) int64 {
+	if a.Won {
+		return a.Session.Acquire.Ended()
+	}
+	undone := int64(facts.Never)
+	for _, d := range a.Deletes {
+		if d.Sent >= a.From && c.missing(d) {
+			return a.Over
+		}
+		undone = min(undone, max(d.Sent, a.From))
+	}
+	if undone == facts.Never {
+		return a.From
+	}
+	return undone
 }
 
 // encounter is what an attempt met on the nodes.

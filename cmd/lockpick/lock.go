@@ -111,6 +111,17 @@ func (f *runFlags) withLock(chosen []pick) (fit []pick, not []unfit) {
 	return fit, not
 }
 
+// setupsOf are a kind as it comes, and with each other value of each of its options.
+func setupsOf(kind string) []string {
+	all := []string{kind}
+	for _, o := range kinds.All[kind].Options {
+		for _, value := range o.Values[1:] {
+			all = append(all, kind+":"+strings.TrimPrefix(o.With+","+o.Name+"="+value, ","))
+		}
+	}
+	return all
+}
+
 // leavesOut says what random plans leave out for the lock's sake.
 func (a *app) leavesOut(f *runFlags) {
 	if len(f.undrawn) > 0 {

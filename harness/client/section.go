@@ -203,7 +203,11 @@ func (c *section) patience() time.Duration {
 }
 
 func (c *section) entry(value string) entry {
-	return entry{key: c.key, value: value, session: c.session, token: c.token, version: c.version, fence: c.fence}
+	claim := c.token
+	if claim == "" && c.s.Fence == FenceCheckSet { // its lock tells of none: any that nobody else has will do
+		claim = c.session
+	}
+	return entry{key: c.key, value: value, session: c.session, token: claim, version: c.version, fence: c.fence}
 }
 
 func (c *section) event(t history.Type, op string) history.Event {

@@ -24,8 +24,10 @@ type Factory func(Env) (Lock, error)
 
 // Kind is a sort of lock: how one is made, and what a backend must know of it.
 type Kind struct {
-	New Factory
-	Doc string // what it is, in a few words
+	// Name is what records and reports call it, where it is in no table that has its name.
+	Name string
+	New  Factory
+	Doc  string // what it is, in a few words
 	// OwnTime: it reads package time itself, as a library does that nobody changed: its clock,
 	// timers and deadlines of contexts. Only a backend that turns that clock can give it a wrong
 	// one. As it never reads Env.Now, it never comes to the point during-acquire.
@@ -59,6 +61,7 @@ const (
 type Option struct {
 	Name, Doc string
 	Values    []string // that it can have, the default first
+	With      string   // OPTION=VALUE without which it changes nothing; "": none
 }
 
 // Powers is what a kind can do besides acquire and release. A scenario that asks for more is

@@ -27,7 +27,7 @@ var known = Known{
 	Causes: []string{
 		"expired-early", "granted-late", "restarted-and-forgot", "deleted-by-other", "overwritten", "never-set",
 		"given-shorter", "client-clock", "clocks-disagree", "unexplained", "lock-broken", "overrun", "fence-broken", "extended-too-often", "holder-refused",
-		"lost-unsynced", "failed-over", "overlap", "left-keys", "split-vote", "too-few-votes", "hung", "told-late", "returned-late",
+		"lost-unsynced", "failed-over", "overlap", "left-keys", "split-vote", "too-few-votes", "hung", "told-late", "returned-late", "waited-long",
 	},
 }
 
@@ -165,9 +165,10 @@ func FuzzParse(f *testing.F) {
 
 // mistakes is those of package lock/broken, which this one can't know.
 var mistakes = []string{
-	"absolute-expiry", "elapsed-not-subtracted", "extension-below-quorum", "extension-elapsed-not-subtracted", "extension-sets-missing-key", "extension-unheard", "extension-without-token-check",
-	"fence-from-one-node", "no-drift-margin", "no-elapsed-check", "no-jitter", "no-release-on-failure",
-	"plain-del", "quorum-half", "release-only-acknowledged", "returns-late", "same-value-for-clients", "same-value-for-retries",
-	"set-without-nx", "tells-late", "ttl-in-wrong-unit", "unbounded-extension", "undone-by-the-callers-context", "waits-for-all", "wall-clock-deadline", "weak-token",
+	"absolute-expiry", "driver-time-out", "elapsed-not-subtracted", "extension-below-quorum", "extension-elapsed-not-subtracted", "extension-sets-missing-key",
+	"extension-unheard", "extension-without-token-check", "fence-from-one-node", "no-drift-margin", "no-elapsed-check", "no-jitter", "no-release-on-failure",
+	"plain-del", "quorum-half", "release-by-prefix", "release-on-quorum", "release-only-acknowledged", "returns-late", "same-value-for-clients", "same-value-for-retries",
+	"set-goes-on", "set-without-nx", "tells-late", "ttl-in-wrong-unit", "unbounded-extension", "undone-by-the-callers-context", "waits-for-all", "wall-clock-deadline",
+	"weak-token",
 	"yes-to-own-value",
 }

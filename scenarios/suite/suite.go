@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/scenario"
@@ -143,7 +144,7 @@ func again(o outcome.Outcome) string {
 			return ""
 		}
 	}
-	if longest := o.Verdict.Numbers[checker.StalledMax]; why != "" && longest > 0 {
+	if longest := o.Verdict.Numbers[verdict.StalledMax]; why != "" && longest > 0 {
 		why += fmt.Sprintf("%s%.3g s", Stalls, longest)
 	}
 	return why

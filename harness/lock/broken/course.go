@@ -44,7 +44,11 @@ type course struct {
 func (l *broken) right() course {
 	majority := redlock.Quorum(len(l.nodes))
 	return course{
-		now: l.cfg.Now, drift: redlock.Drift(l.cfg.TTL, l.cfg.Drift), counts: true, ask: l.cfg.Ask,
+		now: l.cfg.Now, drift: redlock.Drift(l.cfg.TTL, l.cfg.Drift), counts: true,
+		// A mistake may change the configuration.
+		ask: func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []redlock.Answer {
+			return l.cfg.Ask(ctx, nodes, request)
+		},
 		value: func(int, time.Time) string { return l.random() }, set: l.setFree, quorum: majority,
 		inTime: l.leaves, until: l.fromStart, number: l.highest, give: func(h *handle) lock.Handle { return h },
 		undo:  func(ctx context.Context, h *handle) []redlock.Answer { return l.release(ctx, l.all, h, l.delOwn) },

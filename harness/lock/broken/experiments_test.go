@@ -118,6 +118,22 @@ var experiments = map[string]func(nodes, string) bool{
 		}
 		return others < 5
 	},
+	// By the time of the release the key has another value of the same client's, or another client's.
+	"release-by-prefix": func(n nodes, mistake string) bool {
+		deletes := func(value func(own string) string) bool {
+			n.take(0)
+			h := n.acquire(n.open(mistake))
+			for _, c := range n.clients {
+				if err := c.Set(n.t.Context(), "k", value(h.(lock.Tokener).Token()), 0).Err(); err != nil {
+					n.t.Fatal(err)
+				}
+			}
+			_ = h.Release(n.t.Context()) // what it says, plain-del's tells
+			left, err := n.clients[0].Exists(n.t.Context(), "k").Result()
+			return err == nil && left == 0
+		}
+		return deletes(func(own string) string { return own[:len(own)-1] + "!" }) && !deletes(func(string) string { return "c2-other" })
+	},
 	"same-value-for-retries": func(n nodes, mistake string) bool {
 		v := n.values(mistake, ticking(time.Millisecond))
 		return v[0] == v[2] && v[0] != n.values(mistake, another, ticking(time.Second))[0]
@@ -255,6 +271,40 @@ var experiments = map[string]func(nodes, string) bool{
 		left, _ := n.clients[3].Exists(n.t.Context(), "k").Result()
 		acknowledged, _ := n.clients[4].Exists(n.t.Context(), "k").Result()
 		return h == nil && left == 1 && acknowledged == 0
+	},
+	// A set whose attempt is over.
+	"set-goes-on": func(n nodes, mistake string) bool {
+		n.take(0)
+		over, cancel := context.WithCancel(n.t.Context())
+		cancel()
+		yes, _ := n.open(mistake).set(over, 0, "k", "own")
+		_, own := n.keys()
+		if own != int(yes) {
+			n.t.Errorf("%s: a set that is not waited for: %d, and %d keys are there", mistake, yes, own)
+		}
+		return own == 1
+	},
+	// The node time-out is five seconds, the TTL ten.
+	"driver-time-out": func(n nodes, mistake string) bool {
+		n.take(0)
+		var longest time.Duration
+		n.acquire(n.open(mistake, func(e *lock.Env) {
+			e.After = func(d time.Duration) <-chan time.Time {
+				longest = max(longest, d)
+				return time.After(d)
+			}
+		}))
+		return longest == 12*time.Second
+	},
+	// Five nodes have granted.
+	"release-on-quorum": func(n nodes, mistake string) bool {
+		n.take(0)
+		h := n.acquire(n.open(mistake))
+		if err := h.Release(n.t.Context()); err != nil && mistake != "ttl-in-wrong-unit" {
+			n.t.Errorf("%s: release: %v", mistake, err)
+		}
+		_, own := n.keys()
+		return own == 2
 	},
 	// Nine attempts, eight waits of 1 to 9 ms.
 	"no-jitter": func(n nodes, mistake string) bool {
