@@ -260,7 +260,7 @@ func TestExtendLostLock(t *testing.T) {
 func TestTellsLate(t *testing.T) {
 	n := start(t)
 	n.take(0)
-	asked, no := 0, make(chan bool)
+	asked, no, on := 0, make(chan bool), make(chan bool)
 	l := n.open("tells-late", func(e *lock.Env) {
 		e.After = func(d time.Duration) <-chan time.Time {
 			if d == e.Settings.TTL/3 {
@@ -276,6 +276,7 @@ func TestTellsLate(t *testing.T) {
 		}
 		if node == 0 {
 			no <- true
+			<-on
 		}
 		return 0, nil
 	}
@@ -286,6 +287,7 @@ func TestTellsLate(t *testing.T) {
 		t.Error("it told of a loss that no node knew of")
 	default:
 	}
+	close(on)
 	select {
 	case <-lost:
 	case <-no:
