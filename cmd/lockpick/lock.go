@@ -154,7 +154,8 @@ func abilitiesOf(k lock.Kind) (out []string) {
 		is   bool
 	}{
 		{"on one node", k.OneNode}, {"extends", k.Can.Extend}, {"limits extensions", k.Can.Limit}, {"gives fencing tokens", k.Can.Fence},
-		{"asks nodes in turn", k.Can.Sequential}, {"reads its own time", k.OwnTime},
+		{"asks nodes in turn", k.Can.Sequential}, {"reads its own time", k.OwnTime}, {"tells of a loss, and names no deadline", k.Belief == lock.BySignal},
+		{"tells its holder nothing", k.Belief == lock.ByNothing},
 	} {
 		if x.is {
 			out = append(out, x.word)

@@ -31,7 +31,6 @@ type picture struct {
 
 type box struct{ x1, y1, x2, y2 float64 }
 
-// shaft is the line of an arrow.
 type shaft struct{ x1, y1, x2, y2 float64 }
 
 // through reports whether a shaft comes within a few pixels of a box.
@@ -93,7 +92,6 @@ func (p *picture) group(events []int64, title, inner string) string {
 	return g + "\n"
 }
 
-// mark is a point on a lane.
 type mark struct {
 	mark   Mark
 	x, y   float64

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/lock"
 	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
@@ -81,7 +82,7 @@ type Numbers struct {
 }
 
 func numbers(from map[string]float64) Numbers {
-	return Numbers{from[checker.Grants], from[checker.UnavailableMax], from[checker.OrphanKeys]}
+	return Numbers{from[verdict.Grants], from[verdict.UnavailableMax], from[verdict.OrphanKeys]}
 }
 
 func (n *Numbers) add(o Numbers) {

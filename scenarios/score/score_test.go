@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/lock"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
@@ -27,10 +28,10 @@ func ran(n int, s scenario.Scenario, expected string, got, control checker.Outco
 	j := outcome.Judgement{Property: me, Expected: expected, Got: got, Control: control, Length: length,
 		AsExpected: expected != "holds" || got == checker.Holds}
 	if got == checker.Violated {
-		j.Cause = checker.DeletedByOther
+		j.Cause = verdict.DeletedByOther
 	}
 	return Entry{Scenario: s, Run: n, Outcome: outcome.Outcome{Scenario: s.ID(), Seed: 1, Judgements: []outcome.Judgement{j},
-		Numbers: map[string]float64{checker.Grants: 2, checker.UnavailableMax: float64(n)}, Control: &outcome.Control{Numbers: map[string]float64{checker.Grants: 3}}}}
+		Numbers: map[string]float64{verdict.Grants: 2, verdict.UnavailableMax: float64(n)}, Control: &outcome.Control{Numbers: map[string]float64{verdict.Grants: 3}}}}
 }
 
 func card() *Card { return New("mine", lock.Kind{}, nil, "sim", 1) }
