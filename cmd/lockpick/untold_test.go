@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"lockpick/checker"
-	"lockpick/checker/verdict"
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/lock/single"
@@ -52,7 +51,7 @@ func TestLockThatTellsNothing(t *testing.T) {
 		o := suite.Execute(t.Context(), sim.New(all), suite.Job{Scenario: s, Seed: 1, Backend: simulation, Keep: suite.KeepNone})
 		got, exclusion := o.Verdict.Result(checker.HolderTold), o.Verdict.Result(checker.MutualExclusion)
 		if o.Error != "" || o.Code != outcome.ExitOK || got == nil || got.Outcome != told || exclusion.Outcome == checker.Violated ||
-			told == checker.Violated && got.Cause != verdict.ToldLate {
+			told == checker.Violated && got.Cause != "told-late" {
 			t.Errorf("%s: code %d %s: %+v; %+v; %+v", name, o.Code, o.Error, got, exclusion, o.Judgements)
 		}
 	}
