@@ -48,6 +48,8 @@ var order = []string{
 	"slow-extend-in-ttl",
 	"extend-under-partition",
 	"extend-meets-other-key",
+	"renewal-meets-other-key",
+	"fence-after-grant",
 	"ttl-runs-while-off",
 	"clean-restart",
 	"process-crash-everysec",

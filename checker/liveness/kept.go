@@ -66,7 +66,7 @@ func keptOn(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Event) []
 //	 |~~~~~~~~~~~~~~~~~~|---------------------------|~~~~~~~~~~~~~~|
 //
 // before the client had the lock, for nobody else could have it then, and where it kept
-// the release from the node. So has a restart of the node's, by which the client's
+// the release from the node. So has a restart of the node's, or a cut, by which the client's
 // connection was lost, if the two have not talked since.
 func keptOfHolder(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Event, giving spans.Span) (kept []spans.Span) {
 	down, late := r.down, int64(r.Params.NodeTimeout)
@@ -86,12 +86,13 @@ func keptOfHolder(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Eve
 	return kept
 }
 
-// parted reports whether a node was down after a key had been set there, and its client
-// has had no answer of it since, up to an instant.
+// parted reports whether a node was down, or cut off from its client, after a key had been
+// set there, and the client has had no answer of it since, up to an instant.
 func parted(r *facts.Facts, set *history.Event, until int64) bool {
 	back := int64(spans.Ever)
 	for _, f := range r.Faults {
-		if stops := f.Kind == facts.Kill || f.Kind == "shutdown" || f.Kind == facts.PowerLoss || f.Kind == facts.Failover; stops && f.Target == set.Node {
+		stops := f.Kind == facts.Kill || f.Kind == facts.Shutdown || f.Kind == facts.PowerLoss || f.Kind == facts.Failover
+		if stops && f.Target == set.Node || f.Kind == facts.Cut && f.Target == set.Process {
 			if s := during(r, f); s.From >= set.Sent && s.From < until {
 				back = max(back, s.From)
 			}
