@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -21,11 +22,12 @@ import (
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/sim"
 	"lockpick/reports"
+	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
 
-// What every run of the catalogue leaves for other tools is what they take.
-func TestFilesForMachines(t *testing.T) {
+// What every run of the catalogue leaves is what other tools take, and what it was judged by.
+func TestStoredRuns(t *testing.T) {
 	t.Parallel()
 	all, err := choice{}.scenarios()
 	if err != nil {
@@ -38,14 +40,30 @@ func TestFilesForMachines(t *testing.T) {
 			t.Fatalf("%s: %s", s.ID(), o.Error)
 		}
 		t.Run(s.ID(), func(t *testing.T) {
-			h, err := history.ReadFile(filepath.Join(o.Dir, suite.PackedFile))
-			if err != nil {
-				t.Fatal(err)
-			}
+			h := judgedAgain(t, o)
 			jepsen(t, filepath.Join(o.Dir, reports.EDNFile), h, o.Verdict)
 			traced(t, filepath.Join(o.Dir, reports.TraceFile), h)
 		})
 	}
+}
+
+// judgedAgain reads the stored history of a run, which was judged from memory: who judges it again
+// must come to the very same verdict. What was never put to the test does not hold.
+func judgedAgain(t *testing.T, o outcome.Outcome) *history.History {
+	t.Helper()
+	h, err := history.ReadFile(filepath.Join(o.Dir, suite.PackedFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range o.Verdict.Results {
+		if (r.Occasions > 0) != (r.Outcome == checker.Holds || r.Outcome == checker.Violated) && r.Outcome != checker.Undecided {
+			t.Errorf("%s %s with %d occasions", r.Property, r.Outcome, r.Occasions)
+		}
+	}
+	if v := checker.Check(h); !reflect.DeepEqual(v, o.Verdict) || len(h.Events) != o.Events {
+		t.Errorf("from disk\n%+v\nfrom memory\n%+v", v, o.Verdict)
+	}
+	return h
 }
 
 // jepsen reads a history as Jepsen's tools do, by a library that isn't ours, and then

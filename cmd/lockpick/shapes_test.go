@@ -32,7 +32,7 @@ func shapeKinds() map[string]lock.Kind {
 
 // runsShapes is the program of a worker with them.
 func runsShapes() {
-	if err := sweep.Worker(os.Stdin, os.Stdout, map[string]harness.Backend{simulation: sim.New(shapeKinds())}); err != nil {
+	if err := sweep.Serve(os.Stdin, os.Stdout, map[string]harness.Backend{simulation: sim.New(shapeKinds())}); err != nil {
 		log.Fatal(err)
 	}
 }

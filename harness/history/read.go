@@ -226,9 +226,8 @@ func (u *unpacked) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// countLines counts the lines of a regular file, where they could hold an event,
-// without moving in it. Of anything else it says 0. What it can't read, read will
-// tell of.
+// countLines counts the lines of a regular file, where they could hold an event, without
+// moving in it; 0 of anything else. What it can't read, read will tell of.
 func countLines(f *os.File) int {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {

@@ -42,7 +42,7 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	if needsClocks(s) {
 		c.turnable(s)
 	}
-	if err := c.mountDisks(s); err != nil {
+	if err := c.Disks.MountHit(s.Plan, s.NodeNames(), c.group); err != nil {
 		return err
 	}
 	replicas, err := c.startServers(s)

@@ -104,6 +104,30 @@ func TestVoteInVain(t *testing.T) {
 	})
 }
 
+// Sentinels that stood still for a while, as on a machine that is busy, promote all the same.
+func TestSentinelsAfterAStall(t *testing.T) {
+	needSentinel(t)
+	t.Parallel()
+	runOn(t, watched(), func(b bench) {
+		for _, s := range b.Sentinels {
+			b.ask(s.Addr(), "SENTINEL", "DEBUG", "TILT-TRIGGER", "1") // a stall is what is longer than a millisecond
+		}
+		for _, s := range b.Sentinels {
+			for end := time.Now().Add(5 * time.Second); !strings.Contains(b.ask(s.Addr(), "INFO", "sentinel"), "sentinel_tilt:1"); time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("%s does not notice a stall", s.Name)
+				}
+			}
+		}
+		for _, s := range b.Sentinels {
+			b.ask(s.Addr(), "SENTINEL", "DEBUG", "TILT-TRIGGER", "2000")
+		}
+		if back, err := b.FailOverBySentinel("n1", true); err != nil || !strings.HasPrefix(back, "promoted by its sentinels after ") {
+			t.Errorf("failover says %q, %v", back, err)
+		}
+	})
+}
+
 // Without a quorum nobody is promoted, and that is no failover.
 func TestNoQuorumNoFailover(t *testing.T) {
 	needSentinel(t)

@@ -14,8 +14,12 @@ import (
 )
 
 // Marker begins the first line of a script that names its own operation:
-// "-- lockpick:write". The scripts of the protected resource do.
+// "-- lockpick:write". The scripts of the protected resource do, and those of a lock may
+// that would be taken for something else.
 const Marker = "-- lockpick:"
+
+// ofLocks are the operations that scripts of a lock can name.
+var ofLocks = []string{history.OpSet, history.OpExtend, history.OpRelease, history.OpFence}
 
 // Scripts remembers the texts of scripts, so that EVALSHA can be told apart, and
 // what each text does. One serves all links of a run. The zero value is ready.
@@ -70,10 +74,13 @@ var timeLeft = regexp.MustCompile(`return\s+redis\.call\(\s*["']p?ttl["']`)
 // their own words, but with the same few commands.
 func newScript(text string) *script {
 	s := &script{text: text, ttl: 2, token: 1}
-	if named, ok := strings.CutPrefix(text, Marker); ok {
+	named, isNamed := strings.CutPrefix(text, Marker)
+	if isNamed {
 		s.op, _, _ = strings.Cut(named, "\n")
-		s.op, s.resource = strings.TrimSpace(s.op), true
-		return s
+		if s.op = strings.TrimSpace(s.op); !slices.Contains(ofLocks, s.op) {
+			s.resource = true
+			return s
+		}
 	}
 	lower := strings.ToLower(text)
 	has := func(word string) bool {
@@ -87,15 +94,17 @@ func newScript(text string) *script {
 	if m := tokenArgument.FindStringSubmatch(lower); m != nil {
 		s.token, _ = strconv.Atoi(m[1] + m[2])
 	}
+	expires := has("set") && (has("px") || has("ex"))
 	fields := has("hincrby") || has("hset") || has("hsetnx")
 	switch {
-	case has("nx"), has("setnx"), has("set") && (has("px") || has("ex")) && !has("xx"):
+	case isNamed:
+	case has("nx"), has("setnx"), expires && !has("xx"):
 		s.op = history.OpSet
 	case fields && (has("del") || has("hdel")): // it counts down, and the last deletes
 		s.op = history.OpRelease
-	case fields && (has("pexpire") || has("expire")):
+	case fields && has("exists") && (has("pexpire") || has("expire")):
 		s.op = history.OpSet
-	case has("pexpire"), has("expire"), has("pexpireat"), has("set") && has("xx"):
+	case expires, has("pexpire"), has("expire"), has("pexpireat"):
 		s.op = history.OpExtend
 	case has("del"), has("unlink"):
 		s.op = history.OpRelease

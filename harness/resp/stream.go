@@ -112,9 +112,8 @@ func (s *Stream) executed(by *Command, now int64) (all []*Command) {
 	return all
 }
 
-// answeredBy says whether a value answers the command, and is the last one that does. What
-// is pushed is an array in RESP2; and a push in RESP3 answers those who subscribe, for
-// each channel once.
+// answeredBy says whether a value is the last that answers the command. What is pushed is an
+// array in RESP2; a push in RESP3 answers those who subscribe, for each channel once.
 func (c *Command) answeredBy(v Value) bool {
 	if v.Kind != '>' && v.Kind != '*' {
 		return true

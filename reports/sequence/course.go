@@ -102,7 +102,6 @@ func numbers(events ...*event) []int64 {
 	return slices.Compact(out)
 }
 
-// session is a session as it is drawn.
 type session struct {
 	*facts.Session
 	calls   []facts.Operation // the first is the acquire

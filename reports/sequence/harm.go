@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history/facts"
 	"lockpick/reports/words"
 )
@@ -87,7 +88,7 @@ func (b *builder) drawOverlap() {
 		return
 	}
 	if from >= to {
-		if b.scene.result.Cause == checker.Overlap && w != nil {
+		if b.scene.result.Cause == verdict.Overlap && w != nil {
 			b.caption.tell(w.From, "both", fmt.Sprintf("must have held %s %s, by the answers that they got, though they never believed so at once",
 				short(x.Key()), words.FromTo(w.From, min(w.To, b.f.last))))
 		}

@@ -8,7 +8,6 @@ import (
 	"lockpick/reports/words"
 )
 
-// written is what became of a write.
 type written struct {
 	mark  Mark
 	label string

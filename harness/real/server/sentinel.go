@@ -29,8 +29,10 @@ type SentinelSettings struct {
 // that is near their patience, or above, they take a master that they have just
 // promoted for dead, and promote the dead one again once it is back. Five ping-periods
 // must hold an INFO of a replica whose master is down, which has a second of its own.
+// After a stall of two seconds it trusts its own clock no more and only looks on, for
+// half a minute by default, which is as long as anybody waits for it here.
 // Redis has this for its own tests, since 7.0; a sentinel before goes its own pace.
-var eager = []string{"INFO-PERIOD", "200", "PUBLISH-PERIOD", "200", "PING-PERIOD", "400"}
+var eager = []string{"INFO-PERIOD", "200", "PUBLISH-PERIOD", "200", "PING-PERIOD", "400", "TILT-PERIOD", "2000"}
 
 // NewSentinel takes a server that runs and watches nobody yet.
 func NewSentinel(ctx context.Context, s *Server) (*Sentinel, error) {
