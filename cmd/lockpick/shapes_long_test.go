@@ -3,6 +3,7 @@
 package main
 
 import (
+	"flag"
 	"maps"
 	"runtime"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/client"
+	"lockpick/harness/lock"
 	"lockpick/harness/lock/shapes"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
@@ -18,14 +20,14 @@ import (
 	"lockpick/scenarios/sweep"
 )
 
-// shapeSeeds is how many plans each shape is put under.
-var shapeSeeds = map[bool]int{false: 4, true: 2000}[night]
+// shapePlans is how many plans each shape is put under.
+var shapePlans = flag.Int("shape-plans", map[bool]int{false: 4, true: 2000}[night], "random plans that each correct lock of package shapes is put under")
 
 // A lock that is correct is not violated within the assumptions, whatever its shape: what is
 // said of it would be a false alarm. What its holder does late is the holder's, so the
 // resource is safe only where it is fenced.
 func TestNoFalseAlarms(t *testing.T) {
-	names := slices.Sorted(maps.Keys(shapes.All))
+	names, shapeSeeds := slices.Sorted(maps.Keys(shapes.All)), *shapePlans
 	plans := map[string][]scenario.Scenario{}
 	for _, name := range names {
 		plans[name] = leases(t, name, shapes.All[name])
@@ -70,10 +72,10 @@ func leases(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 		case long:
 			variant = "long-leases"
 		}
-		if s.NoDeadline { // who holds it, and is paused, must not sleep through its lease
+		if s.Belief != lock.ByDeadline { // who holds it, and is paused, must not sleep through its lease
 			sets = append(sets, "plan.random.lasts=10ms..300ms")
 		}
-		if s.Untold { // nor wait for as long for the resource
+		if s.Belief == lock.ByNothing { // nor wait for as long for the resource
 			sets = append(sets, "plan.random.faults=[pause, gc, kill, shutdown, cut, delay, hold, clock-jump, clock-rate, clock-slew, clock-strobe, touch]")
 		}
 		p := drawnScenario(t, "random-within-assumptions/"+variant, sets...)
@@ -81,6 +83,7 @@ func leases(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 			p.Scenario.Workload.Fence = client.FenceToken
 			p.Scenario.Topology.Persistence = scenario.PersistAlways // a count that is lost is another story: fence-forgets
 		}
+		p.Scenario.Lock = p.Scenario.Lock.Of(s.Kind, p.Scenario.Topology.Nodes)
 		all = append(all, p.Scenario)
 	}
 	return all
@@ -88,10 +91,7 @@ func leases(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 
 // promises are what every lock keeps within the assumptions.
 func promises(s shapes.Shape) []string {
-	all := []string{checker.MutualExclusion, checker.LeaseLinearizable, checker.DeadlockFreedom}
-	if !s.AllVotes {
-		all = append(all, checker.FaultTolerance)
-	}
+	all := []string{checker.HolderTold, checker.MutualExclusion, checker.LeaseLinearizable, checker.DeadlockFreedom, checker.FaultTolerance}
 	if s.Fenced {
 		all = append(all, checker.ResourceSafety, checker.FencingOrder)
 	}

@@ -27,13 +27,8 @@ type Shape struct {
 	lock.Kind
 	Slip  string       // what the other one does wrong
 	Wrong lock.Factory // the other one
-	// NoDeadline: its holder believes until it releases, or until the lock tells it, so that it
-	// must not be paused for long. Untold: nothing tells it, so that it must not work for long.
-	NoDeadline, Untold bool
 	// Fenced: it hands out fencing tokens.
 	Fenced bool
-	// AllVotes: each node has to say yes, so that a minority that is down keeps it from everybody.
-	AllVotes bool
 }
 
 // design is one lock: where its course differs from the common one.

@@ -87,16 +87,16 @@ var All = map[string]Shape{
 	"watchdog": one("extends by itself and tells of a loss", "extends without comparing the token",
 		instance.but(func(d *design) { d.renew = 25 }),
 		instance.but(func(d *design) { d.renew, d.extend = 25, expireAnyway })).
-		with(func(s *Shape) { s.NoDeadline = true }),
+		with(func(s *Shape) { s.Belief = lock.BySignal }),
 	"endless": one("has no deadline for its holder", "sets the key and its expiry in two steps",
 		instance.but(func(d *design) { d.endless = true }), instance.but(func(d *design) { d.endless, d.set = true, setThenExpire })).
-		with(func(s *Shape) { s.NoDeadline, s.Untold = true, true }),
+		with(func(s *Shape) { s.Belief = lock.ByNothing }),
 
 	"majority": several("most of the nodes", "counts those only that answer",
 		votes, votes.but(func(d *design) { d.quorum = ofThoseThatAnswer(redlock.Quorum) })),
 	"unanimous": several("all nodes", "counts those only that answer",
 		votes.but(func(d *design) { d.quorum = atLeast(every) }), votes.but(func(d *design) { d.quorum = ofThoseThatAnswer(every) })).
-		with(func(s *Shape) { s.AllVotes = true }),
+		with(func(s *Shape) { s.Quorum = every }),
 	"reversed": several("asks the nodes in turn, the last first", "gives up at the first no, and keeps what it has",
 		votes.but(func(d *design) { d.order = slices.Reverse[[]int] }),
 		votes.but(func(d *design) { d.order, d.giveUp = slices.Reverse[[]int], true })),
