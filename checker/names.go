@@ -35,6 +35,7 @@ const (
 	FencingOrder      = verdict.FencingOrder
 	ValidOnReturn     = verdict.ValidOnReturn
 	BoundedHold       = verdict.BoundedHold
+	HolderTold        = verdict.HolderTold
 )
 
 // Causes lists what a violation may be put down to, Numbers the names of what is measured.

@@ -61,7 +61,7 @@ type leaseKey struct {
 // Judge judges each lock of a record. Each uses the memory of the belief windows.
 func Judge(r *facts.Facts, beliefs *windows.Beliefs) Finding {
 	f := Finding{r: r}
-	in := &reader{ε: int64(r.Params.StampError), gone: mortal(r)}
+	in := &reader{ε: int64(r.Params.StampError), gone: mortal(r), any: r.Params.Untold}
 	for _, l := range r.Locks {
 		k := judge(r, in, l, beliefs.Memory())
 		k.occasions += windows.Meetings(r, l, k.firm)
@@ -76,7 +76,7 @@ func Judge(r *facts.Facts, beliefs *windows.Beliefs) Finding {
 
 // Incidents is each conflict that a Finding counts.
 func Incidents(r *facts.Facts, beliefs *windows.Beliefs) (all []verdict.Incident) {
-	in := &reader{ε: int64(r.Params.StampError), list: true, gone: mortal(r)}
+	in := &reader{ε: int64(r.Params.StampError), list: true, gone: mortal(r), any: r.Params.Untold}
 	for _, l := range r.Locks {
 		k := judge(r, in, l, beliefs.Memory())
 		for _, c := range k.all {

@@ -31,7 +31,7 @@ func fairness(r *Run, n map[string]float64) {
 // for nobody had the lock or was getting it, and yet no client had a majority, for attempts
 // met. One that meets nobody's loses to keys that were left behind.
 func splitVotes(c *lockState) (split, won, longest int) {
-	quorum := quorumOf(len(c.Params.Nodes))
+	quorum := quorumOf(&c.Params)
 	held, blocked := heldBy(c.holders()), c.blocked()
 	streak := 0
 	met := metRival(c.wire)

@@ -29,7 +29,7 @@ func freed(r *facts.Facts, s *facts.Session, w *facts.Wire, lapse int64) int64 {
 		}
 	}
 	slices.Sort(left)
-	spare := len(r.Params.Nodes) - quorumOf(len(r.Params.Nodes))
+	spare := len(r.Params.Nodes) - quorumOf(&r.Params)
 	if len(left) <= spare {
 		return call.T
 	}

@@ -185,5 +185,5 @@ func (c *lockState) blocked() []spans.Span {
 	for _, n := range c.Params.Nodes {
 		lists = append(lists, c.kept[n])
 	}
-	return spans.AtLeast(len(lists)-quorumOf(len(lists))+1, lists...)
+	return spans.AtLeast(len(lists)-quorumOf(&c.Params)+1, lists...)
 }

@@ -92,7 +92,7 @@ func isolated(down *outages, client string, cuts []*facts.Fault) []spans.Span {
 		lists = append(lists, spans.Union(list))
 	}
 	n := len(down.nodes)
-	found := spans.AtLeast(n-quorumOf(n)+1, lists...)
+	found := spans.AtLeast(n-down.quorum+1, lists...)
 	return slices.DeleteFunc(found, func(s spans.Span) bool { return s.From == spans.Ever })
 }
 

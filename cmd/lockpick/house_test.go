@@ -94,6 +94,9 @@ var house = map[string]row{
 	"harness/process": {ours: "harness harness/scenario harness/client harness/lock harness/history harness/resp harness/real/… harness/shortage nemesis", tests: goRedis,
 		because: "backends never import each other"},
 
+	"harness/locktest": {ours: "harness harness/client harness/files harness/history harness/lock harness/lock/kinds harness/process harness/real/contender harness/scenario harness/sim nemesis checker reports/sequence scenarios scenarios/outcome scenarios/suite scenarios/sweep",
+		because: "puts together for a test what cmd/lockpick does for a terminal; nobody imports it but authors of locks"},
+
 	"docker": {ours: "harness harness/scenario harness/client harness/files harness/history harness/owned harness/real/… harness/resp harness/shortage nemesis", third: dockerPkg, tests: "harness/lock",
 		because: "backends never import each other"},
 
@@ -130,14 +133,18 @@ var house = map[string]row{
 		because: "puts on one page what others have judged and drawn"},
 	"reports/suites": {ours: "harness/scenario harness/files harness/owned checker checker/verdict reports/figures reports/palette reports/words scenarios/outcome", third: gzipPkg,
 		because: "sums up outcomes and links to the runs' reports; judges and draws none"},
+	"reports/score": {ours: "checker checker/verdict reports/sequence reports/suites reports/words scenarios/outcome scenarios/score", tests: "harness/history/story harness/lock",
+		because: "puts scorecards on a page, in the suites' look; judges and draws none"},
 	"reports/timeline": {ours: "harness/history harness/history/facts checker checker/verdict nemesis reports/words", tests: "harness/history/story harness harness/scenario harness/sim harness/lock/kinds harness/lock/broken scenarios",
 		because: "lays out what was recorded and judged, for a page"},
 	"reports/github":    {ours: "scenarios/outcome checker checker/verdict reports/words", because: "a table of outcomes for people who look at a job"},
 	"reports/trace":     {ours: "harness/history harness/history/facts checker reports/words", tests: "harness/history/story", because: "one run for viewers of traces"},
 	"reports/junit":     {ours: "scenarios/outcome checker checker/verdict reports/words", because: "a table of outcomes in a form that others read"},
 	"scenarios/outcome": {ours: "harness/scenario harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
-	"scenarios/suite":   {ours: "harness harness/scenario harness/files harness/history harness/history/facts harness/owned harness/history/edn harness/shortage checker checker/sentinel checker/verdict reports scenarios/outcome", tests: "harness/lock harness/lock/kinds harness/sim scenarios", because: "the only judge"},
-	"scenarios/sweep":   {ours: "harness harness/files harness/shortage scenarios/outcome scenarios/suite", tests: "harness/scenario", because: "many jobs in worker processes"},
+	"scenarios/score": {ours: "harness/scenario harness/lock nemesis checker checker/verdict scenarios/outcome", tests: "harness/lock/kinds",
+		because: "what a lock keeps, summed up from outcomes; it runs and judges none"},
+	"scenarios/suite": {ours: "harness harness/scenario harness/files harness/history harness/history/facts harness/lock harness/lock/broken harness/owned harness/history/edn harness/shortage checker checker/sentinel checker/verdict reports scenarios/outcome", tests: "harness/lock/kinds harness/sim scenarios", because: "the only judge"},
+	"scenarios/sweep": {ours: "harness harness/files harness/shortage scenarios/outcome scenarios/suite", tests: "harness/scenario", because: "many jobs in worker processes"},
 	"cmd/lockpick": {ours: "redlock docker harness harness/… checker checker/mutex checker/verdict nemesis reports reports/… scenarios scenarios/…", third: cobraPkg + " " + unitsPkg + " " + xsys, tests: goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
 		because: "the composition root"},
 }

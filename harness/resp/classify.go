@@ -14,8 +14,12 @@ import (
 )
 
 // Marker begins the first line of a script that names its own operation:
-// "-- lockpick:write". The scripts of the protected resource do.
+// "-- lockpick:write". The scripts of the protected resource do, and those of a lock may
+// that would be taken for something else.
 const Marker = "-- lockpick:"
+
+// ofLocks are the operations that scripts of a lock can name.
+var ofLocks = []string{history.OpSet, history.OpExtend, history.OpRelease, history.OpFence}
 
 // Scripts remembers the texts of scripts, so that EVALSHA can be told apart, and
 // what each text does. One serves all links of a run. The zero value is ready.
@@ -62,10 +66,13 @@ var ttlArgument = regexp.MustCompile(`["'](?:px|pexpire)["']\s*,\s*(?:keys\[1\]\
 // their own words, but with the same few commands.
 func newScript(text string) *script {
 	s := &script{text: text, ttl: 2}
-	if named, ok := strings.CutPrefix(text, Marker); ok {
+	named, isNamed := strings.CutPrefix(text, Marker)
+	if isNamed {
 		s.op, _, _ = strings.Cut(named, "\n")
-		s.op, s.resource = strings.TrimSpace(s.op), true
-		return s
+		if s.op = strings.TrimSpace(s.op); !slices.Contains(ofLocks, s.op) {
+			s.resource = true
+			return s
+		}
 	}
 	lower := strings.ToLower(text)
 	has := func(word string) bool {
@@ -76,10 +83,12 @@ func newScript(text string) *script {
 	} else if has("pxat") || has("pexpireat") {
 		s.ttl = 0 // an instant
 	}
+	expires := has("set") && (has("px") || has("ex"))
 	switch {
-	case has("nx"), has("setnx"):
+	case isNamed:
+	case has("nx"), has("setnx"), expires && !has("xx"):
 		s.op = history.OpSet
-	case has("pexpire"), has("expire"), has("pexpireat"):
+	case expires, has("pexpire"), has("expire"), has("pexpireat"):
 		s.op = history.OpExtend
 	case has("del"), has("unlink"):
 		s.op = history.OpRelease

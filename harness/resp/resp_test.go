@@ -23,6 +23,9 @@ func TestClassify(t *testing.T) {
 	obtain := `if redis.call("set", KEYS[1], ARGV[1], "NX", "PX", ARGV[3]) then return redis.status_reply("OK") end local offset = tonumber(ARGV[2])`
 	at := `local r = redis.call("SET",KEYS[1],ARGV[1],"NX","PXAT",ARGV[2]);redis.call("GET",KEYS[1]);return r`
 	extendAt := `if redis.call("GET",KEYS[1]) == ARGV[1] then local r = redis.call("PEXPIREAT",KEYS[1],ARGV[2]);redis.call("GET",KEYS[1]);return r end;return 0`
+	queued := `if redis.call('exists', KEYS[1]) == 1 then return 0 end redis.call('del', KEYS[1] .. ':' .. ARGV[1]) redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2]) return 1`
+	setAgain := `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('set', KEYS[1], ARGV[1], 'xx', 'px', ARGV[2]) end return 0`
+	counter := `redis.call('hincrby', KEYS[1], ARGV[1], 1) return redis.call('pexpire', KEYS[1], ARGV[2])`
 	write := Marker + "write\nreturn {1, 2}"
 	for _, c := range []struct {
 		words []string
@@ -34,6 +37,10 @@ func TestClassify(t *testing.T) {
 		{[]string{"DEL", "k"}, "release k  0 0"},
 		{[]string{"PEXPIRE", "k", "500"}, "extend k  500000000 0"},
 		{[]string{"EVAL", compareAndDelete, "1", "k", "tok"}, "release k tok 0 0"},
+		{[]string{"EVAL", queued, "1", "k", "tok", "500"}, "set k tok 500000000 0"},
+		{[]string{"EVAL", setAgain, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
+		{[]string{"EVAL", "-- lockpick:set\n" + counter, "1", "k", "tok", "500"}, "set k tok 500000000 0"},
+		{[]string{"EVAL", "-- lockpick:release\n" + counter, "1", "k", "tok"}, "release k tok 0 0"},
 		{[]string{"EVAL", extend, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
 		{[]string{"EVAL", counted, "2", "k", "k:fence", "tok", "500"}, "set k tok 500000000 0"},
 		{[]string{"EVAL", raise, "2", "k", "k:fence", "tok", "7"}, "fence k tok 0 7"},

@@ -16,7 +16,7 @@ type Attempt struct {
 	Session  *Session
 	Token    string
 	From, To int64            // the first set was sent, the last was answered or given up
-	Over     int64            // the attempt was over by then: the next was begun, or acquire returned, or the holder had released
+	Over     int64            // the attempt was over by then: the next was begun, or acquire returned, or the holder had released; From if it was given up before
 	Yes, No  int              // nodes that answered in time for the client to know
 	Won      bool             // its session got the lock by it
 	Sets     []*history.Event // that a node applied, or may have
@@ -166,6 +166,10 @@ func (a *Attempt) set(e *history.Event) {
 func (f *Facts) settle(w *Wire) {
 	for _, a := range w.Attempts {
 		s := a.Session
+		if a.stray() {
+			a.end, a.Over = a.From, a.From
+			continue
+		}
 		if last := w.Last[s]; last != nil {
 			last.Over = min(last.Over, a.From)
 			a.end = last.end
@@ -178,6 +182,13 @@ func (f *Facts) settle(w *Wire) {
 	for s, a := range w.Last {
 		a.Won = s.Granted()
 	}
+}
+
+// stray reports whether an attempt's sets were sent when its session had got the lock by
+// another token: by a driver that goes on with what its client has given up.
+func (a *Attempt) stray() bool {
+	s := a.Session
+	return s.Granted() && a.From > s.Acquire.Returned() && s.Token() != "" && s.Token() != a.Token
 }
 
 // over is when a session's acquire had returned without the lock, its holder had released,

@@ -12,10 +12,10 @@ import (
 	"lockpick/scenarios/suite"
 )
 
-// Worker does the jobs that it reads, one JSON line each, and answers each with
+// Serve does the jobs that it reads, one JSON line each, and answers each with
 // its outcome. It ends with its input; if that happens in the middle of a job,
 // it exits at once, since nobody waits for the answer any more.
-func Worker(in io.Reader, out io.Writer, backends map[string]harness.Backend) error {
+func Serve(in io.Reader, out io.Writer, backends map[string]harness.Backend) error {
 	jobs := make(chan []byte)
 	go func() {
 		lines := bufio.NewReaderSize(in, 1<<16)
@@ -28,7 +28,6 @@ func Worker(in io.Reader, out io.Writer, backends map[string]harness.Backend) er
 			jobs <- line
 		}
 	}()
-	answer := json.NewEncoder(out)
 	for line := range jobs {
 		var j suite.Job
 		if err := json.Unmarshal(line, &j); err != nil {
@@ -38,7 +37,11 @@ func Worker(in io.Reader, out io.Writer, backends map[string]harness.Backend) er
 		if !ok {
 			return fmt.Errorf("read job: no backend %q", j.Backend)
 		}
-		if err := answer.Encode(suite.Execute(context.Background(), b, j)); err != nil {
+		answer, err := json.Marshal(suite.Execute(context.Background(), b, j))
+		if err == nil {
+			_, err = fmt.Fprintf(out, "%s%s\n", answerMark, answer)
+		}
+		if err != nil {
 			return fmt.Errorf("answer job: %w", err)
 		}
 	}
