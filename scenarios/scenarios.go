@@ -56,6 +56,8 @@ var order = []string{
 	"slow-extend-in-ttl",
 	"extend-under-partition",
 	"extend-meets-other-key",
+	"renewal-meets-other-key",
+	"fence-after-grant",
 	"extend-hides-loss",
 	"ttl-runs-while-off",
 	"clean-restart",

@@ -58,6 +58,8 @@ var house = map[string]row{
 		because: "a library as it is published; adapters never import each other"},
 	"harness/lock/rueidis": {ours: "harness/lock", third: rueidisPkg, tests: redistest,
 		because: "a library as it is published, with the client that it is a part of; adapters never import each other"},
+	"harness/lock/shapes": {ours: "harness/lock redlock redlock/redisnode", third: goRedis,
+		because: "fixtures of tests, in no table of kinds; adapters never import each other"},
 	"harness/lock/kinds": {ours: "harness/lock harness/lock/…", tests: redistest,
 		because: "name → factory, a map literal"},
 

@@ -284,8 +284,13 @@ func (s *scorer) try(ctx context.Context, lock string, x judging.Shown) judging.
 	b := bout{pick: fit[0], flags: f}
 	b.own = nil // what the control does is known
 	o := suite.Execute(ctx, s.elsewhere, b.job(suite.KeepUnexpected))
+	t.Runs = len(o.Retried) + 1
+	if o.Code == outcome.ExitBackend && ctx.Err() == nil { // the machine failed, which says nothing of the lock
+		o = suite.Execute(ctx, s.elsewhere, b.job(suite.KeepUnexpected))
+		t.Runs += len(o.Retried) + 1
+	}
 	s.tries = append(s.tries, tried{x.Run, o})
-	t.Runs, t.Command, t.State = len(o.Retried)+1, o.Command, judging.NotConfirmed
+	t.Command, t.State = o.Command, judging.NotConfirmed
 	if !shows(len(s.tries) - 1) {
 		t.Why = words.FirstLine(o.Error)
 		for _, j := range o.Judgements {

@@ -26,7 +26,8 @@ type Command struct {
 	Again    bool
 	Reply    Value
 	answered bool
-	parts    int // of a reply in several: so many are to come; 0: until nothing is subscribed to
+	tells    bool // no answer is yes, for else it is how long the lock is still taken
+	parts    int  // of a reply in several: so many are to come; 0: until nothing is subscribed to
 }
 
 // Stream follows one connection between a client and a node.
@@ -79,7 +80,7 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 		}
 		c.answer(v, now)
 		out = append(out, s.executed(c, now)...)
-		if c.unknownScript() {
+		if c.unknownScript() && c.Op != "" {
 			if s.retry == nil {
 				s.retry = map[string]bool{}
 			}
@@ -164,7 +165,7 @@ func (c *Command) Fact(link, node string) history.Event {
 		e.Cause = text
 		return e
 	}
-	if yes(c.Reply) {
+	if c.tells && c.Reply.Null || !c.tells && yes(c.Reply) {
 		e.Type = history.OK
 		if c.Op == history.OpSet && c.Reply.Kind == ':' {
 			e.Fence = c.Reply.Int // the acquire script answers the grant's count

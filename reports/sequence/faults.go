@@ -31,13 +31,17 @@ func (b *builder) drawFaults() {
 		targets := b.scene.faultTargets(g)
 		w := wordsFor(g, targets, b.f.held(g[0]))
 		from := g[0].From()
-		b.sheet.note(Note{Lane: lane, At: from, Mark: w.mark, Label: w.Began, Bad: true, Events: numbers(beginnings(g)...)})
+		var begins, ends []*event
+		for _, ft := range g {
+			begins, ends = append(begins, ft.Begin), append(ends, ft.End)
+		}
+		b.sheet.note(Note{Lane: lane, At: from, Mark: w.mark, Label: w.Began, Bad: true, Events: numbers(begins...)})
 		if end := endOf(g); end != nil {
 			label := w.Ended
 			if w.mark == Cross && end.Cause != "" {
 				label += ": " + end.Cause // what the node has now is what matters
 			}
-			b.sheet.note(Note{Lane: lane, At: end.T, Mark: w.over, Label: label, Events: numbers(endings(g)...)})
+			b.sheet.note(Note{Lane: lane, At: end.T, Mark: w.over, Label: label, Events: numbers(ends...)})
 			b.caption.tell(from, w.Whom, w.whole(from, end.T, end.Cause))
 		} else {
 			b.caption.tell(from, w.Whom, fmt.Sprintf("%s at %s", w.Was, words.Seconds(from)))
@@ -148,20 +152,6 @@ func endOf(g []*facts.Fault) *event {
 		}
 	}
 	return last
-}
-
-func beginnings(g []*facts.Fault) (out []*event) {
-	for _, ft := range g {
-		out = append(out, ft.Begin)
-	}
-	return out
-}
-
-func endings(g []*facts.Fault) (out []*event) {
-	for _, ft := range g {
-		out = append(out, ft.End)
-	}
-	return out
 }
 
 // longestSaw is how much is told of what was seen of a fault.

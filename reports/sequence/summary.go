@@ -117,7 +117,7 @@ func (sc *scene) overrun() string {
 	if sc.result.Cause != verdict.Overrun || !s.Granted() {
 		return who + " " + harm
 	}
-	if s.ended != byDeadline {
+	if s.ended != facts.Expired {
 		return fmt.Sprintf("%s wrote after %s and %s", who, s.lateness(), harm)
 	}
 	for _, g := range sc.faultGroups() {

@@ -51,7 +51,7 @@ func (b *builder) drawCheck(s *session, c facts.Operation, me int) {
 		return
 	}
 	n.Label = fmt.Sprintf("%s checks its lease: valid", short(s.Client()))
-	if left := minus(s.deadline, n.At); s.deadline != never && s.ended != byWord && left > 0 {
+	if left := minus(s.deadline, n.At); s.deadline != never && s.ended != facts.Lost && left > 0 {
 		n.Label += fmt.Sprintf(", %s left", words.Span(max(left/1e6*1e6, 1e6)))
 	}
 	b.sheet.note(n)
