@@ -7,6 +7,7 @@ import (
 
 	"lockpick/checker/assumptions"
 	"lockpick/checker/second"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 )
 
@@ -20,6 +21,7 @@ var properties = []property{
 	{DeadlockFreedom, lives, func(r *record) Result { return r.liveness().DeadlockFreedom() }},
 	{FaultTolerance, lives, func(r *record) Result { return r.liveness().FaultTolerance() }},
 	{BoundedHold, lives, func(r *record) Result { return boundedHold(r.Facts) }},
+	{HolderTold, safety, holderTold},
 }
 
 // A safety property says that nothing bad happens, whatever the faults; liveness
@@ -54,6 +56,9 @@ func Check(h *history.History, names ...string) (v Verdict) {
 	if len(names) == 0 {
 		names = Properties()
 	}
+	if len(names) > 1 && !h.Params.Untold { // it would say of nearly every lock that it isn't about it
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == HolderTold })
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			v = nothing(h, names, fmt.Sprintf("the checker failed: %v", p))
@@ -80,7 +85,7 @@ func Check(h *history.History, names ...string) (v Verdict) {
 		v.Numbers, v.Words = numbers(r)
 		return v
 	}
-	v = Verdict{Schema: Schema, Cut: h.Cut}
+	v = Verdict{Schema: verdict.Schema, Cut: h.Cut}
 	v.Numbers, v.Words = numbers(r)
 	late := latenessOf(r.Facts)
 	for _, name := range names {
@@ -93,7 +98,7 @@ func Check(h *history.History, names ...string) (v Verdict) {
 
 // nothing is a verdict that leaves all undecided.
 func nothing(h *history.History, names []string, because string) Verdict {
-	v := Verdict{Schema: Schema, Cut: h.Cut, Second: Undecided}
+	v := Verdict{Schema: verdict.Schema, Cut: h.Cut, Second: Undecided}
 	for _, name := range names {
 		v.Results = append(v.Results, Result{Property: name, Outcome: Undecided, Because: because})
 	}
@@ -116,9 +121,8 @@ func judge(r *record, name string) (res Result) {
 	return properties[i].judge(r)
 }
 
-// cutShort weakens a result as far as a cut record demands: what was violated
-// before the cut stays violated, but what the run was to show may have been
-// still to come.
+// cutShort weakens a result as a cut record demands: what was violated stays violated,
+// but what the run was to show may have been still to come.
 func cutShort(r *record, vacuous string, res Result) Result {
 	switch {
 	case r.Cut == "" || res.Outcome == Violated:
@@ -141,4 +145,32 @@ func exercised(res Result) Result {
 		res.Occasions = max(res.Occasions, res.Incidents, 1)
 	}
 	return res
+}
+
+// disagreement says where the judges contradict each other, or "": porcupine
+// the violations that were found, porcupine lease-linearizable as a whole in
+// either direction, and the certificate a verdict that it holds.
+func disagreement(r *record, v Verdict) string {
+	for _, name := range []string{MutualExclusion, LeaseLinearizable} {
+		if r.Params.Untold && name == MutualExclusion {
+			continue // no lease lock contradicts what nobody was told
+		}
+		if why := r.second.Against(v.Result(name)); why != "" {
+			return why
+		}
+	}
+	first := v.Result(LeaseLinearizable)
+	if first == nil || first.Outcome == Undecided {
+		return ""
+	}
+	answer := first.Outcome.Answer()
+	if answer == Holds {
+		if why := r.lease().Against(); why != "" {
+			return fmt.Sprintf("%s is said to hold, but %s", LeaseLinearizable, why)
+		}
+	}
+	if v.Second != Undecided && v.Second != answer {
+		return fmt.Sprintf("%s came out as %s, and porcupine answers %s", LeaseLinearizable, first.Outcome, v.Second)
+	}
+	return ""
 }

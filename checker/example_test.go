@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 )
 
@@ -26,7 +27,7 @@ func ExampleCheck() {
 	r := v.Result(checker.MutualExclusion)
 	fmt.Println(r.Outcome)
 	fmt.Println(r.Because)
-	fmt.Println(r.Witness.Events, v.Numbers[checker.DoubleHoldSeconds])
+	fmt.Println(r.Witness.Events, v.Numbers[verdict.DoubleHoldSeconds])
 	// Output:
 	// violated
 	// c1 and c2 both believed they held lock-1 from 4 s to 9 s (5 s): the record has no facts of the nodes

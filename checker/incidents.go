@@ -9,7 +9,13 @@ import (
 // incidents is how each property finds all its violations, where a verdict has their
 // number and shows one.
 var incidents = map[string]func(*record) []verdict.Incident{
-	MutualExclusion:   sharedHolds,
+	MutualExclusion: func(r *record) []verdict.Incident {
+		if r.Params.Untold {
+			return toldOf(untold(r, false))
+		}
+		return sharedHolds(r)
+	},
+	HolderTold:        func(r *record) []verdict.Incident { return toldOf(untold(r, true)) },
 	LeaseLinearizable: func(r *record) []verdict.Incident { return lease.Incidents(r.Facts, r.beliefs) },
 	ResourceSafety:    func(r *record) []verdict.Incident { return r.log().Harms() },
 	FencingOrder:      func(r *record) []verdict.Incident { return r.log().Disorders() },

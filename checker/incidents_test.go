@@ -55,6 +55,9 @@ func TestIncidentsAreWhatVerdictsCount(t *testing.T) {
 	for range 3_000 {
 		look("random", histories.Random(rnd))
 		look("upheaval", histories.Upheaval(rnd.Uint64()))
+		h := histories.Random(rnd)
+		h.Params.Untold = true
+		look("random, of a lock that tells nothing", h)
 	}
 	t.Logf("histories with several incidents: %v", several)
 	for _, name := range Properties() {

@@ -16,7 +16,13 @@ import (
 // that surely overlap are a violation: there are no false positives by
 // construction, and it is always the lock's fault. An acquire that could have been
 // answered with what another session had is an occasion (windows.Meetings).
+//
+// A lock that tells its holder nothing is not held to what he believed when his key had
+// lived its time: see holder_told.go.
 func mutualExclusion(r *record) Result {
+	if r.Params.Untold {
+		return brokenUntold(r)
+	}
 	o := r.beliefs.Overlaps()
 	met := 0
 	for _, l := range r.Locks {

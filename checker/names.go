@@ -17,9 +17,6 @@ type (
 	Outcome = verdict.Outcome
 )
 
-// Schema is the version of the verdict's form.
-const Schema = verdict.Schema
-
 // Outcomes.
 const (
 	Holds        = verdict.Holds
@@ -38,52 +35,7 @@ const (
 	FencingOrder      = verdict.FencingOrder
 	ValidOnReturn     = verdict.ValidOnReturn
 	BoundedHold       = verdict.BoundedHold
-)
-
-// Causes that others name.
-const (
-	ExpiredEarly       = verdict.ExpiredEarly
-	RestartedAndForgot = verdict.RestartedAndForgot
-	DeletedByOther     = verdict.DeletedByOther
-	NeverSet           = verdict.NeverSet
-	Unexplained        = verdict.Unexplained
-	Overlap            = verdict.Overlap
-	LockBroken         = verdict.LockBroken
-	Overrun            = verdict.Overrun
-	FenceBroken        = verdict.FenceBroken
-	TokenOrder         = verdict.TokenOrder
-	ReturnedLate       = verdict.ReturnedLate
-	HeldTooLong        = verdict.HeldTooLong
-	SplitVote          = verdict.SplitVote
-)
-
-// Numbers that others name.
-const (
-	Grants              = verdict.Grants
-	GrantsPerSecond     = verdict.GrantsPerSecond
-	AcquireP50          = verdict.AcquireP50
-	AcquireP99          = verdict.AcquireP99
-	AcquireMax          = verdict.AcquireMax
-	DoubleHoldSeconds   = verdict.DoubleHoldSeconds
-	DoubleHoldIncidents = verdict.DoubleHoldIncidents
-	Writes              = verdict.Writes
-	RefusedWrites       = verdict.RefusedWrites
-	WritesOutsideBelief = verdict.WritesOutsideBelief
-	LostUpdates         = verdict.LostUpdates
-	RefusedHolders      = verdict.RefusedHolders
-	ValidityLeftMin     = verdict.ValidityLeftMin
-	ValidityLeftP50     = verdict.ValidityLeftP50
-	SplitVoteRate       = verdict.SplitVoteRate
-	LosingStreak        = verdict.LosingStreak
-	Bypasses            = verdict.Bypasses
-	JainIndex           = verdict.JainIndex
-	UnavailableSeconds  = verdict.UnavailableSeconds
-	UnavailableShare    = verdict.UnavailableShare
-	UnavailableMax      = verdict.UnavailableMax
-	DeathToGrant        = verdict.DeathToGrant
-	OrphanKeys          = verdict.OrphanKeys
-	StalledSeconds      = verdict.StalledSeconds
-	StalledMax          = verdict.StalledMax
+	HolderTold        = verdict.HolderTold
 )
 
 // Causes lists what a violation may be put down to, Numbers the names of what is measured.

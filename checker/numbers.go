@@ -1,6 +1,9 @@
 package checker
 
 import (
+	"fmt"
+
+	"lockpick/checker/spans"
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
@@ -52,3 +55,60 @@ func sessions(r *facts.Facts, n map[string]float64) {
 		n[verdict.ValidityLeftP50] = history.Seconds(left.rank(0))
 	}
 }
+
+// What became of each planned step of the nemesis, under "fault-STEP-" and one of
+// these. A step that comes every time has all its occurrences in one.
+const (
+	faultPlanned  = "planned"   // targets
+	faultInjected = "injected"  // times that it was tried on one of them
+	faultReadBack = "read-back" // of these: it was seen to be in force
+	faultOnHeld   = "on-held"   // of these: somebody believed to hold a lock while it was
+)
+
+// stallNumbers measures how long the machine stood still.
+func stallNumbers(r *facts.Facts, n map[string]float64) {
+	for _, s := range spans.Stalls(r) {
+		d := history.Seconds(s.Length())
+		n[verdict.StalledSeconds] += d
+		n[verdict.StalledMax] = max(n[verdict.StalledMax], d)
+	}
+}
+
+// faultNumbers measures what became of each step of the plan.
+func faultNumbers(r *record, n map[string]float64) {
+	if len(r.Params.Steps) == 0 {
+		return
+	}
+	var held []spans.Span
+	for _, l := range r.Locks {
+		for _, w := range r.beliefs.Of(l) {
+			held = append(held, spans.Of(w.From, w.To))
+		}
+	}
+	held = spans.Union(held)
+	for _, s := range r.Params.Steps {
+		n[faultNumber(s.Step, faultPlanned)] = float64(len(s.Targets))
+		for _, what := range []string{faultInjected, faultReadBack, faultOnHeld} {
+			n[faultNumber(s.Step, what)] = 0
+		}
+	}
+	for _, f := range r.Faults {
+		if f.Step <= 0 { // in no plan
+			continue
+		}
+		n[faultNumber(f.Step, faultInjected)]++
+		if f.Begin == nil {
+			continue
+		}
+		n[faultNumber(f.Step, faultReadBack)]++
+		inForce := spans.Of(f.Begin.T, facts.Never)
+		if f.End != nil {
+			inForce.To = max(f.End.T, f.Begin.T+1)
+		}
+		if spans.Meets(held, inForce) {
+			n[faultNumber(f.Step, faultOnHeld)]++
+		}
+	}
+}
+
+func faultNumber(step int, what string) string { return fmt.Sprintf("fault-%d-%s", step, what) }

@@ -1,6 +1,8 @@
 package checker
 
 import (
+	"sync"
+
 	"lockpick/checker/lease"
 	"lockpick/checker/liveness"
 	"lockpick/checker/resource"
@@ -11,40 +13,24 @@ import (
 )
 
 // record is the facts of a history with what is found of them for more than one property
-// or number, when it is first asked for.
+// or number: the functions find it when they are first called.
 type record struct {
 	*facts.Facts
 	beliefs *windows.Beliefs
 	second  second.Judge
 
-	leased *lease.Finding
-	live   *liveness.Run
-	worked *resource.Log
+	lease    func() lease.Finding
+	liveness func() *liveness.Run
+	log      func() *resource.Log
 }
 
 func newRecord(h *history.History) *record {
 	r := facts.Read(h)
-	return &record{Facts: r, beliefs: windows.New(r), second: second.New(r)}
-}
-
-func (r *record) lease() lease.Finding {
-	if r.leased == nil {
-		found := lease.Judge(r.Facts, r.beliefs)
-		r.leased = &found
+	beliefs := windows.New(r)
+	return &record{
+		Facts: r, beliefs: beliefs, second: second.New(r),
+		lease:    sync.OnceValue(func() lease.Finding { return lease.Judge(r, beliefs) }),
+		liveness: sync.OnceValue(func() *liveness.Run { return liveness.Read(r, beliefs) }),
+		log:      sync.OnceValue(func() *resource.Log { return resource.Read(r) }),
 	}
-	return *r.leased
-}
-
-func (r *record) liveness() *liveness.Run {
-	if r.live == nil {
-		r.live = liveness.Read(r.Facts, r.beliefs)
-	}
-	return r.live
-}
-
-func (r *record) log() *resource.Log {
-	if r.worked == nil {
-		r.worked = resource.Read(r.Facts)
-	}
-	return r.worked
 }

@@ -86,12 +86,49 @@ func TestWhyNobody(t *testing.T) {
 2.010  c2-n1 ok release token=B1
 `, verdict.TooFewVotes},
 	} {
-		v := Check(tale(t, sought+row.wire+"9 c1 fail acquire session=c1/1\n9 c2 fail acquire session=c2/1\n9 c1 end client\n9 c2 end client\n9.1 harness end run cause=completed"))
-		for _, res := range v.Results {
-			if res.Property == FaultTolerance && (res.Outcome != Violated || res.Cause != row.want) {
-				t.Errorf("%s: %s (%s), want violated (%s): %s", name, res.Outcome, res.Cause, row.want, res.Because)
-			}
+		whyNobody(t, name, row.wire, row.want)
+	}
+}
+
+// whyNobody asks for the cause where the free lock that is sought goes to nobody.
+func whyNobody(t *testing.T, name, wire, want string) {
+	t.Helper()
+	v := Check(tale(t, sought+wire+"9 c1 fail acquire session=c1/1\n9 c2 fail acquire session=c2/1\n9 c1 end client\n9 c2 end client\n9.1 harness end run cause=completed"))
+	for _, res := range v.Results {
+		if res.Property == FaultTolerance && (res.Outcome != Violated || res.Cause != want) {
+			t.Errorf("%s: %s (%s), want violated (%s): %s", name, res.Outcome, res.Cause, want, res.Because)
 		}
+	}
+}
+
+// An attempt that lasts is told by the nodes that gave it no answer, where it is known how long it did.
+func TestWhyNobodyWhereAttemptsLast(t *testing.T) {
+	for name, row := range map[string]struct{ wire, want string }{
+		"an attempt that waits on and on for nodes that give no answer": {`
+1      c1-n1 ok set token=A1 sent=0.999 applied=0.9995 answered=1
+0.9995 n1 life set value=A1 by=c1
+1      c1-n2 info set token=A1 sent=0.999 applied=8.5 answered=0
+1      c1-n3 info set token=A1 sent=0.999 applied=8.5 answered=0
+7.010  c1-n1 ok release token=A1 sent=7.009 applied=7.0095 answered=7.010
+7.0095 n1 life deleted old=A1 by=c1
+`, verdict.WaitedLong},
+		"one that waits for them only when it is undone": {`
+1      c1-n1 ok set token=A1
+0.999  n1 life set value=A1 by=c1
+1      c1-n2,n3 fail set token=A1
+1.010  c1-n1 ok release token=A1
+1.009  n1 life deleted old=A1 by=c1
+1      c1-n2,n3 info release token=A1 sent=1.008 applied=8.5 answered=0
+`, verdict.WaitedLong},
+		"the same, undone after the node time-out": {`
+1      c1-n1 ok set token=A1
+0.999  n1 life set value=A1 by=c1
+1      c1-n2,n3 info set token=A1 sent=0.998 applied=8.5 answered=0
+1.110  c1-n1 ok release token=A1
+1.109  n1 life deleted old=A1 by=c1
+`, verdict.TooFewVotes},
+	} {
+		whyNobody(t, name, row.wire, row.want)
 	}
 }
 
@@ -106,5 +143,39 @@ func TestWhyNobodyAfterARelease(t *testing.T) {
 		if got.Cause != verdict.LeftKeys || !strings.HasSuffix(got.Because, "could not ask n1, and met keys on n3 that c1's release at 1 s had left there") {
 			t.Errorf("%s: %s: %s", name, got.Cause, got.Because)
 		}
+	}
+}
+
+// A key that was set when its client had got the lock by another token belongs to no hold: an
+// attempt that was given up has left it.
+func TestWhyNobodyAfterAStraySet(t *testing.T) {
+	const held = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 mayBeIdle
+0      harness begin run
+0.001  c1 begin client
+0.001  c2 begin client
+0.010  c1 invoke acquire session=c1/1
+0.050  c1-n1,n2 info set token=A sent=0.011 applied=50 answered=0
+0.300  c1-n1,n2,n3 ok set token=B
+0.299  n1,n2,n3 life set value=B by=c1
+0.310  c1 ok acquire session=c1/1 token=B until=10
+0.320  c1 invoke release session=c1/1
+0.325  c1-n1,n2,n3 ok release token=B
+0.324  n1,n2,n3 life deleted old=B by=c1
+0.330  c1 ok release session=c1/1
+0.400  c1-n1,n2 ok set token=A
+0.399  n1,n2 life set value=A by=c1
+1      c2 invoke acquire session=c2/1
+1.050  c2-n3 ok set token=C
+1.049  n3 life set value=C by=c2
+1.050  c2-n1,n2 fail set token=C
+1.060  c2-n3 ok release token=C
+1.059  n3 life deleted old=C by=c2
+9      c2 fail acquire session=c2/1
+9      c1 end client
+9      c2 end client
+9.1    harness end run cause=completed`
+	got := judge(newRecord(tale(t, held)), FaultTolerance)
+	if got.Cause != verdict.LeftKeys || !strings.HasSuffix(got.Because, "met keys on n1 and n2 that attempts of c1 had left there") {
+		t.Errorf("%s: %s", got.Cause, got.Because)
 	}
 }

@@ -192,8 +192,8 @@ func TestGuestsThatWillNotDo(t *testing.T) {
 		then         func(s serverOf) error
 		want, remedy string
 	}{
-		"ended":     {then: func(s serverOf) error { return s.engine.kill(t.Context(), s.name) }, want: "it does not run, it is exited", remedy: "docker start "},
-		"paused":    {then: func(s serverOf) error { return s.engine.pause(t.Context(), s.name) }, want: "it is paused", remedy: "docker unpause "},
+		"ended":     {then: func(s serverOf) error { return s.engine.api.ContainerKill(t.Context(), s.name, "KILL") }, want: "it does not run, it is exited", remedy: "docker start "},
+		"paused":    {then: func(s serverOf) error { return s.engine.api.ContainerPause(t.Context(), s.name) }, want: "it is paused", remedy: "docker unpause "},
 		"restarted": {change: func(_ *container.Config, h *container.HostConfig) { h.RestartPolicy.Name = "always" }, want: "policy always", remedy: "docker update --restart no "},
 		"passing":   {change: func(_ *container.Config, h *container.HostConfig) { h.AutoRemove = true }, want: "the engine removes it", remedy: "--rm"},
 		"bounded":   {change: func(_ *container.Config, h *container.HostConfig) { h.Memory = 1 << 28 }, want: "bounded", remedy: "start it without any"},

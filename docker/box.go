@@ -16,7 +16,6 @@ import (
 // container. It takes tenths of a second; beyond the bound something is wrong.
 const engineBound = 15 * time.Second
 
-// box is one container.
 type box struct {
 	engine   *engine
 	name, id string
@@ -49,7 +48,6 @@ type running struct {
 
 func (r *running) end() { r.once.Do(func() { close(r.ended) }) }
 
-// start starts the container's program.
 func (b *box) start(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -146,7 +144,7 @@ func (b *box) Pause(ctx context.Context) (readBack string, err error) {
 	defer cancel()
 	b.pausing++
 	b.turned = time.Now()
-	if err := b.insist(ctx, b.engine.pause, "already paused", true); err != nil {
+	if err := b.insist(ctx, b.engine.api.ContainerPause, "already paused", true); err != nil {
 		b.pausing--
 		if !b.runs() {
 			err = proc.ErrEnded
@@ -171,7 +169,7 @@ func (b *box) Resume(ctx context.Context) (readBack string, err error) {
 	defer cancel()
 	b.resuming++
 	b.turned = time.Now()
-	if err := b.insist(ctx, b.engine.unpause, "not paused", false); err != nil {
+	if err := b.insist(ctx, b.engine.api.ContainerUnpause, "not paused", false); err != nil {
 		b.resuming--
 		return "", fmt.Errorf("resume %s: %w", b.name, err)
 	}
@@ -203,9 +201,8 @@ func (b *box) insist(ctx context.Context, ask func(context.Context, string) erro
 	}
 }
 
-// echo reports whether what the engine says of a pause may be such an echo: somebody has
-// just asked for one, and, where that can be seen, the container is as it should be. The
-// lock is held.
+// echo reports whether what the engine says of a pause may be an echo: one was just asked
+// for, and, where that can be seen, the container is as it should be. The lock is held.
 func (b *box) echo() bool {
 	if time.Since(b.turned) > echoes {
 		return false
@@ -260,7 +257,7 @@ func (b *box) Kill(ctx context.Context) (readBack string, err error) {
 		r.end()
 		return fmt.Sprintf("container %.12s: process %d has ended", b.id, r.process), nil
 	}
-	killed := b.engine.kill(ctx, b.id)
+	killed := b.engine.api.ContainerKill(ctx, b.id, "KILL")
 	if killed != nil && b.runs() {
 		r.asked = false
 		return "", fmt.Errorf("kill %s: %w", b.name, killed)
@@ -305,7 +302,6 @@ func (b *box) Struck() bool {
 	return r.strange
 }
 
-// remove ends it and removes it.
 func (b *box) remove(ctx context.Context) error {
 	b.mayEnd(true)
 	if b.beside != nil {

@@ -4,6 +4,13 @@ package docker
 
 import (
 	"context"
+	"errors"
+	"io"
+	"os"
+	"syscall"
+
+	"lockpick/harness/real/contender"
+	"lockpick/harness/real/proc"
 )
 
 // clientBox is the container of a client. It stays for the next run, and what is in it talks
@@ -26,4 +33,65 @@ func (p *clientBox) startProgram(ctx context.Context, k *turner) (err error) {
 		return err
 	}
 	return k.open(ctx, p.box)
+}
+
+// makeClient lets a client wait for its order, in a container that it may have had
+// before: a container takes tenths of a second to start, and a run begins at once.
+func (s *site) makeClient(ctx context.Context, name string, k *turner) (*clientBox, error) {
+	s.mu.Lock()
+	at, host := s.clientBoxes[name], s.hosts[name]
+	s.mu.Unlock()
+	if at != nil && at.turns != (k != nil) {
+		if err := at.remove(ctx); err != nil {
+			return nil, err
+		}
+		at.leave()
+		at = nil
+	}
+	switch {
+	case at == nil:
+	case !at.Runs():
+	case k == nil && !at.Paused():
+		return at, nil
+	default:
+		if _, err := at.Kill(ctx); err != nil && !errors.Is(err, proc.ErrEnded) {
+			return nil, err
+		}
+	}
+	if at == nil {
+		makeBox, program := s.makeBox, s.room
+		if k != nil {
+			makeBox, program = s.makeTurnable, s.client
+		}
+		b, err := makeBox(ctx, name, host, making{image: s.image, command: program, talks: true})
+		if err != nil {
+			return nil, err
+		}
+		at = &clientBox{box: b, turns: k != nil}
+		s.mu.Lock()
+		s.clientBoxes[name] = at
+		s.mu.Unlock()
+	}
+	return at, at.startProgram(ctx, k)
+}
+
+// Room lets clients run one after the other in a container, each a process of program, as
+// it is told on in. It is what a program that makes a Backend has to do when its first
+// argument is "__room"; program is the arguments that follow.
+func Room(in io.Reader, out, errs io.Writer, program []string) error {
+	return contender.Room(in, out, errs, program, clearRoom)
+}
+
+// clearRoom ends what a client has left running in its container, and waits for it.
+func clearRoom() {
+	if os.Getpid() != 1 { // all others of this machine
+		return
+	}
+	syscall.Kill(-1, syscall.SIGKILL)
+	for {
+		_, err := syscall.Wait4(-1, nil, 0, nil)
+		if err != nil && err != syscall.EINTR {
+			return // ECHILD: nobody is left
+		}
+	}
 }

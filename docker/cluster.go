@@ -18,7 +18,6 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// cluster is one run on a site.
 type cluster struct {
 	*runs.Run[*node]
 	*packetFilters // of nodes whose packets the plan loses
@@ -113,7 +112,6 @@ func (c *cluster) sameTime(ctx context.Context) error {
 	return nil
 }
 
-// at is a node or the resource.
 func (c *cluster) at(name string) *node {
 	if n := c.Nodes.Server(name); n != nil {
 		return n

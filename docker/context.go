@@ -203,7 +203,6 @@ func stored(dir, name string) (p endpoint, err error) {
 	return p, err
 }
 
-// contexts lists the contexts that there are.
 func contexts(dir string) []string {
 	names := []string{defaultContext}
 	files, _ := filepath.Glob(filepath.Join(dir, "meta", "*", "meta.json"))

@@ -5,6 +5,7 @@ package docker
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"lockpick/harness/real/disk"
 	"lockpick/harness/real/proc"
@@ -12,26 +13,15 @@ import (
 	"lockpick/harness/shortage"
 )
 
-// mountDisks gives a disk that can be hit to each node whose disk or power the plan
-// hits: a file system of this process, below a directory of this machine that is bound
-// into the container.
+// mountDisks gives a disk to each node whose disk or power the plan hits, below a directory
+// of this machine that is bound into the container.
 func (c *cluster) mountDisks(s scenario.Scenario) (err error) {
-	for _, node := range s.NodeNames() {
-		if !disk.Hit(s.Plan, node) {
-			continue
-		}
-		if c.group == nil {
-			if c.group, err = proc.NewGroup(os.TempDir()); err != nil {
-				return err
-			}
-		}
-		d, err := c.Disks.Mount(node, c.group.DataDir(node))
-		if err != nil {
+	if slices.ContainsFunc(s.NodeNames(), func(node string) bool { return disk.Hit(s.Plan, node) }) {
+		if c.group, err = proc.NewGroup(os.TempDir()); err != nil {
 			return err
 		}
-		c.group.Cleanup(d.Unmount)
 	}
-	return nil
+	return c.Disks.MountHit(s.Plan, s.NodeNames(), c.group)
 }
 
 // lacksDisk says why there can be no disks on this machine that an engine can give to

@@ -6,8 +6,7 @@
 // one run there (package runs) and has its powers; box, one container, which is a node's, a
 // client's or that of the links; address, a box that only has an address, at which nodes
 // come and go; clientBox, a box in which clients do; image, what they are made of; engine,
-// which is all that is asked of the Docker engine, in the files engine*.go; and endpoint,
-// where it is, as the docker command finds it.
+// which is the Docker engine; and endpoint, where it is, as the docker command finds it.
 //
 //	                    lockpick
 //	      stdin, stdout ╱   │   ╲  of each
@@ -61,7 +60,10 @@ package docker
 
 import (
 	"io"
+	"strings"
+	"sync"
 
+	"lockpick/harness"
 	"lockpick/harness/real/network"
 	"lockpick/harness/real/skew"
 )
@@ -104,3 +106,51 @@ func Stay(in io.Reader) error {
 
 // packetsVerb is what lockpick's program is called with to lose packets, see Packets.
 const packetsVerb = "__packets"
+
+// Backend runs scenarios in containers. Close removes what it keeps between runs.
+type Backend struct {
+	cfg     Config
+	clients *program
+
+	far bool // engines are taken to be on another machine, as tests want it
+
+	making sync.RWMutex // held for reading while a site is made
+
+	mu   sync.Mutex
+	idle []*site // of runs before
+}
+
+var _ harness.Backend = (*Backend)(nil)
+
+// New returns a backend.
+func New(cfg Config) *Backend {
+	return &Backend{cfg: cfg, clients: &program{binary: cfg.ClientBinary}}
+}
+
+// Name is "docker".
+func (*Backend) Name() string { return "docker" }
+
+// Lack is what keeps a run from its images, and what to do about it.
+type Lack struct {
+	Reason error
+	Remedy string
+}
+
+func (l *Lack) Error() string { return l.Reason.Error() + "; to fix it: " + l.Remedy }
+func (l *Lack) Unwrap() error { return l.Reason }
+
+const usual = "redis:7"
+
+// MostNodes is how many containers of others can be nodes.
+const MostNodes = 40
+
+func firstLine(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return strings.TrimSuffix(text, ":")
+}
+
+// ownerLabel is the label of everything that a run makes; its value is an owned.Owner.
+const ownerLabel = "lockpick"
+
+// runLabel tells the runs of one owner apart.
+const runLabel = "lockpick.run"

@@ -20,6 +20,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
@@ -29,8 +30,7 @@ import (
 	"lockpick/harness/shortage"
 )
 
-// engine is the Docker engine. All that lockpick asks of it is here and in
-// engine_share.go.
+// engine is the Docker engine.
 type engine struct {
 	api *client.Client
 	at  endpoint
@@ -214,14 +214,6 @@ func (e *engine) state(ctx context.Context, id string) (status string, pid int, 
 	return is.State.Status, is.State.Pid, nil
 }
 
-func (e *engine) kill(ctx context.Context, id string) error {
-	return e.api.ContainerKill(ctx, id, "KILL")
-}
-func (e *engine) pause(ctx context.Context, id string) error { return e.api.ContainerPause(ctx, id) }
-func (e *engine) unpause(ctx context.Context, id string) error {
-	return e.api.ContainerUnpause(ctx, id)
-}
-
 // attach joins a container's stdin, stdout and stderr, before it starts.
 func (e *engine) attach(ctx context.Context, id string, stdout, stderr io.Writer) (in net.Conn, copyOut func() error, err error) {
 	a, err := e.api.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
@@ -256,7 +248,6 @@ func (e *engine) containers(ctx context.Context, label string) (found []belongin
 	return found, err
 }
 
-// remove ends a container and removes it.
 func (e *engine) remove(ctx context.Context, id string) error {
 	return unlessGone(e.api.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true}))
 }
@@ -305,4 +296,65 @@ func meet(ctx context.Context) (*engine, about, error) {
 func (p endpoint) isHere(a about) bool {
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	return err == nil && p.isSocket() && strings.TrimSpace(string(kernel)) == a.kernel
+}
+
+// errOverlaps says that another network has the addresses.
+var errOverlaps = errors.New("another network has these addresses")
+
+// makeNetwork makes a bridge from which nothing leads out.
+func makeNetwork(ctx context.Context, e *engine, name string, subnet netip.Prefix, gateway netip.Addr, labels map[string]string) (id string, err error) {
+	made, err := e.api.NetworkCreate(ctx, name, network.CreateOptions{
+		Driver: "bridge", Internal: true, Labels: labels,
+		IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet.String(), Gateway: gateway.String()}}},
+	})
+	if err != nil && strings.Contains(err.Error(), "overlaps") {
+		return "", errOverlaps
+	}
+	return made.ID, err
+}
+
+func (e *engine) networks(ctx context.Context, label string) (found []belonging, err error) {
+	all, err := e.api.NetworkList(ctx, network.ListOptions{Filters: labelled(label)})
+	for _, n := range all {
+		found = append(found, belonging{id: n.ID, name: n.Name, owner: n.Labels[ownerLabel], made: n.Created})
+	}
+	return found, err
+}
+
+// errHeld says that the engine believes that somebody is on a network. Under load some
+// engines lose count of who has left.
+var errHeld = errors.New("the engine takes it for used; it can be removed when the engine has been started again")
+
+func removeNetwork(ctx context.Context, e *engine, id string) error {
+	err := unlessGone(e.api.NetworkRemove(ctx, id))
+	if err != nil && strings.Contains(err.Error(), "has active endpoints") {
+		return errHeld
+	}
+	return err
+}
+
+// fixed is an endpoint on a network, with an address of its own.
+func fixed(addr netip.Addr) *network.EndpointSettings {
+	return &network.EndpointSettings{IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: addr.String()}}
+}
+
+// connect puts a container on a network.
+func (e *engine) connect(ctx context.Context, network, id string, addr netip.Addr) error {
+	return e.api.NetworkConnect(ctx, network, id, fixed(addr))
+}
+
+// disconnectAll takes off a network who is still there, whether it runs or not: one that
+// does not could not be started again, once the network is gone.
+func disconnectAll(ctx context.Context, e *engine, id string) error {
+	there, err := e.api.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("network", id))})
+	for _, c := range there {
+		err = errors.Join(err, unlessGone(e.api.NetworkDisconnect(ctx, id, c.ID, true)))
+	}
+	return err
+}
+
+// pauses tells of all pauses of containers, and their ends, from now on, and why it ends.
+func (e *engine) pauses(ctx context.Context) (<-chan events.Message, <-chan error) {
+	return e.api.Events(ctx, events.ListOptions{Filters: filters.NewArgs(filters.Arg("type", string(events.ContainerEventType)),
+		filters.Arg("event", string(events.ActionPause)), filters.Arg("event", string(events.ActionUnPause)))})
 }

@@ -69,7 +69,7 @@ func TestReplicaTakesTheNodesPlace(t *testing.T) {
 		}
 		// Its death is the node's, and the dead master's return is not.
 		b.do("kill", func() (string, error) { return b.Kill("n1") })
-		if err := master.Return(t.Context()); err != nil {
+		if _, err := master.Restart(t.Context()); err != nil {
 			t.Error(err)
 		}
 		began := time.Now()

@@ -3,9 +3,19 @@
 package docker
 
 import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
+	"time"
+
+	"github.com/docker/docker/api/types/events"
 
 	"lockpick/harness"
+	"lockpick/harness/history"
+	"lockpick/harness/real/proc"
 	"lockpick/harness/real/runs"
 )
 
@@ -49,4 +59,323 @@ func (g *guard) ward(id string) (w ward, ok bool) {
 	defer g.mu.Unlock()
 	w, ok = g.boxes[id]
 	return w, ok
+}
+
+// Guard looks after the containers of the run until over is called.
+func (c *cluster) Guard(tell func(harness.Unplanned)) (over func()) {
+	g := &guard{run: c.Run, base: c.site.base, tell: tell, boxes: map[string]ward{}, stands: map[string]bool{}}
+	ctx, cancel := context.WithCancel(c.Ctx)
+	var watching sync.WaitGroup
+	said, failed := c.site.engine.pauses(ctx)
+	for _, w := range wards(c) {
+		g.take(w)
+	}
+	c.mu.Lock()
+	c.guard = g
+	c.mu.Unlock()
+	watching.Go(func() { g.hear(said, failed) })
+	if c.site.here {
+		watching.Go(func() { every(ctx, lookTick, g.look) })
+	}
+	watching.Go(func() {
+		g.ask(ctx, ward{box: c.site.linksBox, actor: linksName}, func(ctx context.Context) { c.site.remote.Clock(ctx) })
+	})
+	for _, n := range c.servers() {
+		watching.Go(func() { g.ask(ctx, ward{box: n.box, actor: n.Name}, n.answers) })
+	}
+	return func() {
+		cancel()
+		watching.Wait()
+		g.lookAgain()
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.tell = nil
+	}
+}
+
+// servers are the run's redis-servers that somebody may ask something.
+func (c *cluster) servers() []*node {
+	all := []*node{c.Store}
+	for _, name := range c.names {
+		all = append(all, c.Nodes.Server(name))
+	}
+	all = append(all, slices.Collect(maps.Values(c.replicas))...)
+	c.site.mu.Lock()
+	defer c.site.mu.Unlock()
+	for _, s := range c.Sentinels {
+		if n := c.site.nodes[role{name: s.Name, once: true}]; n != nil {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+func wards(c *cluster) []ward {
+	all := []ward{{box: c.site.linksBox, actor: linksName}}
+	for _, n := range c.servers() {
+		all = append(all, ward{box: n.box, actor: n.Name, node: n})
+		if n.address.box != n.box { // a guest's is its own
+			all = append(all, ward{box: n.address.box, actor: n.Name, what: "what has its address, "})
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, at := range c.waiting {
+		all = append(all, at.ward(name))
+	}
+	for name, p := range c.Clients() {
+		all = append(all, p.Program.(*clientBox).ward(name))
+	}
+	return all
+}
+
+// guarding is the run's guard; nil: it has not begun.
+func (c *cluster) guarding() *guard {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.guard
+}
+
+// clean says whether nobody but the plan has done anything to the run's containers. Others
+// are of no use to the next run.
+func (c *cluster) clean() bool {
+	g := c.guarding()
+	if g == nil {
+		return true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.hit
+}
+
+func (p *clientBox) ward(name string) ward {
+	return ward{box: p.box, actor: name, client: true, plays: p.turns}
+}
+
+// A question is to be answered in answersIn. Where the links don't answer in linksPatience
+// the run is over: all that it asks of anybody goes by them.
+const (
+	answersIn     = 3 * time.Second // all goes by the engine, which may be busy
+	linksPatience = 10 * time.Second
+)
+
+// ask puts a question to a ward until the context ends, and once more then.
+func (g *guard) ask(ctx context.Context, w ward, answers func(context.Context)) {
+	q := proc.Question{Ask: answers, Late: func(waited time.Duration) {
+		switch {
+		case waited == 0:
+			g.still(w, "mute", false, "")
+		case waited == answersIn && (w.actor == linksName || g.base.linksAnswer(context.WithoutCancel(ctx))):
+			g.still(w, "mute", true, fmt.Sprintf("it answers nothing for %v", answersIn))
+		case waited == linksPatience && w.actor == linksName:
+			g.run.Fail(fmt.Errorf("the links answer nothing for %v", linksPatience))
+		}
+	}}
+	q.Put(ctx)
+	if g.run.Ctx.Err() == nil { // or the run is over, and all is taken down
+		q.Last(answersIn)
+	}
+}
+
+func every(ctx context.Context, d time.Duration, f func()) {
+	t := time.NewTicker(d)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			f()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// answers asks it until it answers, or need not.
+func (n *node) answers(ctx context.Context) {
+	proc.Answers(ctx, n.excused, func(ctx context.Context) error {
+		_, err := n.Ask(ctx, n.At, "PING")
+		return err
+	})
+}
+
+// excused says whether a server need not answer: it is just being started or ended, or a
+// fault of the plan keeps it from that.
+func (n *node) excused() bool {
+	if !n.changing.TryLock() {
+		return true
+	}
+	defer n.changing.Unlock()
+	return !n.Runs() || n.deaf()
+}
+
+// ended takes in that a container's program has ended, which the engine has said.
+func (g *guard) ended(b *box, r *running) {
+	w, ours := g.ward(b.id)
+	strange := ours && w.endsStrangely(r)
+	b.mu.Lock()
+	strange = strange && !r.asked && !r.strange
+	r.strange = r.strange || strange
+	b.mu.Unlock()
+	if !strange {
+		return
+	}
+	cause := fmt.Sprintf("container %.12s has ended with status %d", b.id, r.status)
+	switch {
+	case r.err != nil:
+		cause = fmt.Sprintf("container %.12s has ended: %v", b.id, r.err)
+	case r.starved:
+		cause += ", for want of memory"
+	case r.status > killedBy:
+		cause += fmt.Sprintf(", by signal %d", r.status-killedBy)
+	}
+	g.say(w, harness.Unplanned{Op: "kill", Cause: cause})
+}
+
+// endsStrangely says whether an end that was not asked for is none that a fault of the plan,
+// or the program of a client, brings about by itself.
+func (w ward) endsStrangely(r *running) bool {
+	switch {
+	case r.err != nil || r.status > killedBy && !r.starved:
+		return true
+	case w.node != nil && r.starved:
+		return !w.node.everStarved.Load()
+	case w.node != nil && w.node.disk != nil && r.status > 0:
+		return !w.node.disk.Harmed()
+	}
+	return !w.plays
+}
+
+// lookAgain sees what became of the wards just before the run's end, of which the engine
+// may not have told yet.
+func (g *guard) lookAgain() {
+	ctx, cancel := context.WithTimeout(context.Background(), engineBound)
+	defer cancel()
+	if g.base.here {
+		g.look()
+	}
+	g.mu.Lock()
+	all := slices.Collect(maps.Values(g.boxes))
+	g.mu.Unlock()
+	var looks sync.WaitGroup
+	for _, w := range all {
+		looks.Go(func() {
+			w.mu.Lock()
+			runs, r, mine, known := w.runs(), w.run, w.paused, w.frozen
+			w.mu.Unlock()
+			if !runs {
+				return
+			}
+			status, _, err := w.engine.state(ctx, w.id)
+			switch {
+			case err != nil:
+			case status == "paused" && !mine && !known:
+				g.say(w, harness.Unplanned{Op: "pause", Cause: fmt.Sprintf("container %.12s is paused", w.id)})
+			case strings.HasPrefix(status, "exit") || status == "dead" || r.process > 0 && !proc.InContainer(r.process, w.id):
+				select {
+				case <-r.told:
+					g.ended(w.box, r)
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	looks.Wait()
+}
+
+// take looks after a container from now on, before anybody can pause it.
+func (g *guard) take(w ward) {
+	g.mu.Lock()
+	_, taken := g.boxes[w.id]
+	g.boxes[w.id] = w
+	g.mu.Unlock()
+	if taken {
+		return
+	}
+	w.mu.Lock()
+	w.told = func(r *running) { g.ended(w.box, r) }
+	w.frozen, w.pausing, w.resuming = false, 0, 0
+	r, dead := w.run, !w.runs()
+	w.mu.Unlock()
+	if dead && r != nil {
+		g.ended(w.box, r)
+	}
+}
+
+// hear takes in the pauses and their ends that the engine tells of.
+func (g *guard) hear(said <-chan events.Message, failed <-chan error) {
+	for {
+		select {
+		case m := <-said:
+			if w, ok := g.ward(m.Actor.ID); ok {
+				g.paused(w, m.Action == events.ActionUnPause)
+			}
+		case <-failed:
+			return // the run is over; or the engine is not there any more, as others will see
+		}
+	}
+}
+
+func (g *guard) paused(w ward, over bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	u := harness.Unplanned{Op: "pause", Over: over, Cause: fmt.Sprintf("container %.12s was paused by somebody else", w.id)}
+	switch {
+	case !over && w.pausing > 0:
+		w.pausing--
+		return
+	case over && w.resuming > 0:
+		w.resuming--
+		return
+	case w.echo():
+		return
+	case !over:
+		w.frozen = true
+	case w.frozen:
+		w.frozen, u.Cause = false, "it was unpaused"
+	case w.paused:
+		u.Op, u.Over, u.Cause = history.OpGoOn, false, fmt.Sprintf("container %.12s was unpaused by somebody else, while it was paused", w.id)
+	default:
+		return // of before the run
+	}
+	g.say(w, u)
+}
+
+// lookTick is how often /proc is looked at.
+const lookTick = 20 * time.Millisecond
+
+// look sees who is stopped by a signal, as no fault of the plan does in a container.
+func (g *guard) look() {
+	g.mu.Lock()
+	all := slices.Collect(maps.Values(g.boxes))
+	g.mu.Unlock()
+	for _, w := range all {
+		if !w.mu.TryLock() {
+			continue // it is just being changed
+		}
+		pid := 0
+		if w.runs() {
+			pid = w.run.process
+		}
+		w.mu.Unlock()
+		stopped := 0
+		if pid > 0 {
+			stopped = proc.StoppedIn(pid, w.id, w.client)
+		}
+		g.still(w, "stopped", stopped > 0, fmt.Sprintf("process %d in container %.12s was stopped by a signal", stopped, w.id))
+	}
+}
+
+// still takes in whether a ward stands still, in one of the ways to see that.
+func (g *guard) still(w ward, how string, is bool, cause string) {
+	key := how + " " + w.id
+	g.mu.Lock()
+	was := g.stands[key]
+	g.stands[key] = is
+	g.mu.Unlock()
+	if is != was {
+		if !is {
+			cause = "it goes on"
+		}
+		g.say(w, harness.Unplanned{Op: "pause", Over: !is, Cause: cause})
+	}
 }

@@ -10,10 +10,9 @@ import (
 	"strings"
 )
 
-// guest is a container of Config.Nodes, which somebody else has made: it serves as a
-// node, on the site's network besides its own. Faults hit it as they hit lockpick's own
-// nodes, but it is never removed. What a run has done to it and a wipe does not undo, a
-// restart does.
+// guest is a container of Config.Nodes: it serves as a node, on the site's network besides
+// its own. Faults hit it as they hit lockpick's own nodes, but it is never removed. What a
+// run has done to it and a wipe does not undo, a restart does.
 type guest struct {
 	*node
 	called  string // by who made it

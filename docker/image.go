@@ -41,7 +41,6 @@ func imageOf(sort, program, inside string) (*image, error) {
 	return i, nil
 }
 
-// put adds files.
 func (i *image) put(files map[string][]byte) {
 	maps.Copy(i.files, files)
 	i.name()
@@ -148,7 +147,6 @@ func (i *image) sum() string {
 	return hex.EncodeToString(sum.Sum(nil))[:16]
 }
 
-// write writes it as a tar stream.
 func (i *image) write(w io.Writer) error {
 	t := tar.NewWriter(w)
 	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o777}); err != nil {

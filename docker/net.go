@@ -24,7 +24,6 @@ const (
 	lastHost      = 214 // of clients; then come guests, see adopt.go
 )
 
-// privateNet is a run's network.
 type privateNet struct {
 	name   string
 	subnet netip.Prefix
@@ -37,9 +36,8 @@ func (n privateNet) at(host int) netip.Addr {
 	return netip.AddrFrom4(a)
 }
 
-// makeNet makes the run's network in the first of 10.213.0.0/16's subnets that nobody
-// has; where it begins depends on the process, so that several get out of each
-// other's way.
+// makeNet makes the run's network in the first of 10.213.0.0/16's subnets that nobody has,
+// beginning by the process, so that several get out of each other's way.
 func makeNet(ctx context.Context, e *engine, name string, labels map[string]string) (privateNet, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineBound) // as in makeBox
 	defer cancel()

@@ -106,16 +106,6 @@ func (n *node) Resume(ctx context.Context) (readBack string, err error) {
 	return n.box.Resume(ctx)
 }
 
-// Return lets it go on if it was paused, and starts it again if it has ended.
-func (n *node) Return(ctx context.Context) (err error) {
-	if n.Runs() {
-		_, err = n.Resume(ctx)
-	} else {
-		_, err = n.Restart(ctx)
-	}
-	return err
-}
-
 // begin starts it and returns once it answers.
 func (n *node) begin(ctx context.Context) (err error) {
 	if err := n.start(ctx); err != nil {

@@ -4,13 +4,11 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"slices"
 	"strings"
-	"sync"
 
 	"lockpick/harness/real/server"
 )
@@ -86,17 +84,9 @@ func (s *site) removeNode(ctx context.Context, n *node) error {
 // removeNodes removes all those that are to go, for the next run to make its own.
 func (s *site) removeNodes(ctx context.Context, goes func(*node) bool) error {
 	s.mu.Lock()
-	all := slices.Collect(maps.Values(s.nodes))
+	going := slices.DeleteFunc(slices.Collect(maps.Values(s.nodes)), func(n *node) bool { return !goes(n) })
 	s.mu.Unlock()
-	errs := make([]error, len(all))
-	var removing sync.WaitGroup
-	for i, n := range all {
-		if goes(n) {
-			removing.Go(func() { errs[i] = s.removeNode(ctx, n) })
-		}
-	}
-	removing.Wait()
-	return errors.Join(errs...)
+	return atOnce(going, func(n *node) error { return s.removeNode(ctx, n) })
 }
 
 // vacate sees to it that there are addresses for the nodes of a run.
@@ -136,4 +126,55 @@ func (s *site) makeSentinel(ctx context.Context, name string) (*server.Sentinel,
 		return nil, err
 	}
 	return server.NewSentinel(ctx, n.Redis())
+}
+
+// takeAddress gives an address that no node has, at a host or, if that is anyNode, at the first
+// that is free of those for nodes: there is one, see vacate.
+func (s *site) takeAddress(ctx context.Context, host int) (*address, error) {
+	s.mu.Lock()
+	if host == anyNode {
+		for host = firstNode; s.housed[host]; host++ {
+		}
+	}
+	s.housed[host] = true
+	p := s.addresses[host]
+	s.mu.Unlock()
+	if p != nil && p.Runs() {
+		return p, nil
+	}
+	if p != nil {
+		if err := s.removeAddress(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	b, err := s.makeBox(ctx, fmt.Sprintf("address%d", host), host, making{image: s.image, command: []string{s.client[0], addressVerb}, talks: true})
+	if err != nil {
+		return nil, err
+	}
+	p = &address{b, host}
+	s.mu.Lock()
+	s.addresses[host] = p
+	s.mu.Unlock()
+	return p, p.start(ctx)
+}
+
+func (s *site) removeAddress(ctx context.Context, p *address) error {
+	s.mu.Lock()
+	delete(s.addresses, p.host)
+	s.mu.Unlock()
+	return p.remove(ctx)
+}
+
+// leaveAddress gives a node's address up, and removes it if it is spoiled: the next node
+// there would find what was done to it.
+func (s *site) leaveAddress(ctx context.Context, a *address, spoiled bool) error {
+	if spoiled {
+		if err := s.removeAddress(ctx, a); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.housed, a.host)
+	return nil
 }

@@ -98,21 +98,18 @@ func remove(ctx context.Context, e *engine, label string, goes func(belonging) b
 	if err != nil {
 		return nil, fmt.Errorf("list containers: %w", err)
 	}
-	errs := make([]error, len(containers))
-	var all sync.WaitGroup
-	for i, c := range containers {
-		if goes(c) {
-			all.Go(func() {
-				if err := e.remove(ctx, c.id); err != nil {
-					errs[i] = fmt.Errorf("remove container%s: %w", c.name, err)
-				}
-			})
+	failed := atOnce(containers, func(c belonging) error {
+		if !goes(c) {
+			return nil
 		}
-	}
-	all.Wait()
+		if err := e.remove(ctx, c.id); err != nil {
+			return fmt.Errorf("remove container%s: %w", c.name, err)
+		}
+		return nil
+	})
 	networks, err := e.networks(ctx, label)
 	if err != nil {
-		errs = append(errs, fmt.Errorf("list networks: %w", err))
+		failed = errors.Join(failed, fmt.Errorf("list networks: %w", err))
 	}
 	for _, n := range networks {
 		if !goes(n) {
@@ -127,7 +124,18 @@ func remove(ctx context.Context, e *engine, label string, goes func(belonging) b
 			held = errors.Join(held, err)
 			continue
 		}
-		errs = append(errs, err)
+		failed = errors.Join(failed, err)
 	}
-	return held, errors.Join(errs...)
+	return held, failed
+}
+
+// atOnce does something for each of a list, all at the same time.
+func atOnce[T any](list []T, do func(T) error) error {
+	errs := make([]error, len(list))
+	var all sync.WaitGroup
+	for i, x := range list {
+		all.Go(func() { errs[i] = do(x) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }

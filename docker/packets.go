@@ -79,7 +79,6 @@ func (f *filter) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// cut loses the packets of a link.
 func (f *filter) cut(ctx context.Context, link string, rules []packets.Rule) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -149,28 +148,22 @@ func losesPackets(s scenario.Scenario, node string) bool {
 // filterPackets makes a filter beside each node whose packets the plan loses: it takes
 // tenths of a second, and a fault is to begin at its instant.
 func (fs *packetFilters) filterPackets(s scenario.Scenario, server func(name string) *node) error {
-	var all sync.WaitGroup
 	var mu sync.Mutex
-	var errs []error
-	for _, name := range append(s.NodeNames(), scenario.ResourceName) {
+	return atOnce(append(s.NodeNames(), scenario.ResourceName), func(name string) error {
 		if !losesPackets(s, name) {
-			continue
+			return nil
 		}
-		all.Go(func() {
-			f, err := fs.base.makeFilter(fs.ctx, server(name), mayFilter)
-			mu.Lock()
-			defer mu.Unlock()
-			errs = append(errs, err)
-			if f != nil {
-				fs.by[name] = f
-			}
-		})
-	}
-	all.Wait()
-	return errors.Join(errs...)
+		f, err := fs.base.makeFilter(fs.ctx, server(name), mayFilter)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		fs.by[name] = f
+		return nil
+	})
 }
 
-// unfilter ends all filters.
 func (fs *packetFilters) unfilter(ctx context.Context) error {
 	var errs []error
 	for _, f := range fs.by {
@@ -240,7 +233,6 @@ func (fs *packetFilters) filterOf(link string) (*filter, error) {
 	return nil, fmt.Errorf("lose packets of %s: the plan has said nothing of it", link)
 }
 
-// packetFilters are those of a run.
 type packetFilters struct {
 	base *base
 	ctx  context.Context    // ends with the run

@@ -58,7 +58,6 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 	return out
 }
 
-// missing says what can't be done here.
 func (b *Backend) missing(ctx context.Context) lacking {
 	if runtime.GOOS != "linux" {
 		return lacking{run: why{"it needs Linux, this is " + runtime.GOOS, "use the simulation (--backend sim)"}}

@@ -45,7 +45,6 @@ func (b *Backend) lacksClients(ctx context.Context, arch string) (reason, remedy
 	return "", ""
 }
 
-// engineRemark says which engine it is.
 func engineRemark(ctx context.Context) string {
 	e, a, err := meet(ctx)
 	if err != nil {

@@ -1,17 +1,15 @@
+//go:build linux
+
 package docker
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
-
-	"lockpick/harness/files"
 )
 
 // mostConfig bounds the files that docker's own client has left.
@@ -40,27 +38,19 @@ func registryOf(ref string) string {
 // loginFor reads what docker login has left in its file for an image's registry. Stores
 // of credentials, which are programs of their own, are not asked.
 func loginFor(ref string) (login, error) {
-	dir := os.Getenv("DOCKER_CONFIG")
-	if dir == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return login{}, nil // nobody has logged in
-		}
-		dir = filepath.Join(home, ".docker")
+	dir, err := configDir()
+	if err != nil {
+		return login{}, nil // nobody has logged in
 	}
 	path := filepath.Join(dir, "config.json")
-	text, err := files.Read(path, mostConfig)
-	if errors.Is(err, fs.ErrNotExist) {
-		return login{}, nil
-	}
-	if err != nil {
-		return login{}, fmt.Errorf("read logins: %w", err)
-	}
 	var file struct {
 		Auths map[string]struct{ Auth string }
 	}
-	if err := json.Unmarshal(text, &file); err != nil {
-		return login{}, fmt.Errorf("read logins of %s: %w", path, err)
+	switch err := readJSON(path, &file); {
+	case errors.Is(err, fs.ErrNotExist):
+		return login{}, nil
+	case err != nil:
+		return login{}, fmt.Errorf("read logins: %w", err)
 	}
 	host := registryOf(ref)
 	keys := []string{host, "https://" + host, "http://" + host}

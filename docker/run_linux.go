@@ -160,9 +160,8 @@ func (s *site) identify() error {
 	return nil
 }
 
-// setUp sees to it that the engine has the images, sweeps what others left, and makes
-// the network. Nothing is said of what images take: Prepare has got them before, if
-// anybody cares.
+// setUp sees to it that the engine has the images, sweeps what others left, and makes the
+// network. Prepare has said what images take, if anybody cares.
 func (s *site) setUp(ctx context.Context, b *Backend) (err error) {
 	from := b.supply(s.engine, s.labels[ownerLabel], func(string) {})
 	if s.software, err = from.nodes(ctx, s.named); err != nil {

@@ -88,12 +88,8 @@ func (s supply) ofThisMachine(ctx context.Context) (software, error) {
 	return software{ref: i.ref, program: path, from: path, gated: true}, nil
 }
 
-// server finds this machine's redis-server.
 func (s supply) server() (string, error) {
-	name := s.cfg.RedisServer
-	if name == "" {
-		name = "redis-server"
-	}
+	name := cmp.Or(s.cfg.RedisServer, "redis-server")
 	path, err := exec.LookPath(name)
 	if err != nil {
 		return "", fmt.Errorf("%w: %s is not on PATH", errNoServer, name)
@@ -139,9 +135,8 @@ func (s supply) byName(ctx context.Context, ref, remedy string) (software, error
 	return nodes, nil
 }
 
-// server is the program that an image starts, past the script that most have before it:
-// that changes to another user, and root without capabilities can't. "": it is not to
-// be seen.
+// server is the program that an image starts, past the script that most have before it,
+// which changes to another user: root without capabilities can't. "": it is not to be seen.
 func (i contents) server() (program string) {
 	for _, word := range i.starts {
 		if strings.HasSuffix(word, "-server") && !strings.HasPrefix(word, "-") && !strings.ContainsAny(word, " \t\n") {
@@ -153,10 +148,7 @@ func (i contents) server() (program string) {
 
 // candidates is where an image may have a server, the likelier ones first.
 func (i contents) candidates() (files []string) {
-	path := i.path
-	if path == "" {
-		path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" // as the engine has it
-	}
+	path := cmp.Or(i.path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin") // as the engine has it
 	for _, name := range []string{"redis-server", "valkey-server"} {
 		for _, dir := range filepath.SplitList(path) {
 			files = append(files, filepath.Join(dir, name))

@@ -59,7 +59,6 @@ func (t *talk) Words() string {
 	return strings.TrimSpace(t.errors.String())
 }
 
-// leave ends it.
 func (t *talk) leave() {
 	t.in.Close()
 	t.out.Close()

@@ -33,7 +33,7 @@ func (c *cluster) Unplug(node string) (string, error) {
 	n.spoiled.Store(true)
 	n.unplugged.Store(true)
 	n.tell(c.Ctx)
-	if err := n.engine.disconnect(c.Ctx, c.site.net.name, n.address.id); err != nil {
+	if err := n.engine.api.NetworkDisconnect(c.Ctx, c.site.net.name, n.address.id, false); err != nil {
 		return "", fmt.Errorf("unplug %s: %w", node, err)
 	}
 	ctx, cancel := context.WithTimeout(c.Ctx, unheard)

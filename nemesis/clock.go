@@ -3,8 +3,6 @@ package nemesis
 import (
 	"errors"
 	"fmt"
-	"regexp"
-	"strconv"
 	"time"
 )
 
@@ -108,28 +106,4 @@ func ClockWords(off time.Duration, rate float64) string {
 		words = fmt.Sprintf("%v behind", -off)
 	}
 	return fmt.Sprintf("%s, rate %.6g", words, rate)
-}
-
-var clockWords = regexp.MustCompile(`, (which is right|right until now|(\S+) (ahead|behind)), rate ([0-9.e+-]+)`)
-
-// ReadClock reads ClockWords in a read-back: how far ahead a clock is, behind where
-// it is negative, and its rate. false: the read-back tells of no clock.
-func ReadClock(readBack string) (off time.Duration, rate float64, ok bool) {
-	m := clockWords.FindStringSubmatch(readBack)
-	if m == nil {
-		return 0, 0, false
-	}
-	rate, err := strconv.ParseFloat(m[4], 64)
-	if err != nil {
-		return 0, 0, false
-	}
-	if m[2] != "" {
-		if off, err = time.ParseDuration(m[2]); err != nil {
-			return 0, 0, false
-		}
-	}
-	if m[3] == "behind" {
-		off = -off
-	}
-	return off, rate, true
 }

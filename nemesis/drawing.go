@@ -48,7 +48,6 @@ func (s style) again() Span {
 	return Span{most / 4, most}
 }
 
-// links lists those that there are.
 func (d *drawing) links(want func(client, node string) bool) []string {
 	var out []string
 	for _, c := range d.Clients {

@@ -14,7 +14,7 @@
 //	                    a plan that dice draw
 //	kinds.go            the table
 //	pause.go, cut.go …  a fault each, with the power that it takes
-//	kind.go, told.go, power.go, world.go
+//	kind.go, power.go, world.go
 //	                    what a kind says of itself, and of what it depends on
 //	trigger.go          what sets a step off
 //

@@ -1,6 +1,7 @@
 package assumptions
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -21,10 +22,7 @@ func Unplanned(r *facts.Facts) (text string, hit bool) {
 		if f.Step != history.Unplanned || f.Begin == nil {
 			continue
 		}
-		is := unplannedWords[f.Kind]
-		if is == "" {
-			is = "was hit by " + f.Kind
-		}
+		is := cmp.Or(unplannedWords[f.Kind], "was hit by "+f.Kind)
 		text := fmt.Sprintf("%s %s at %s", f.Target, is, facts.Seconds(f.Begin.T))
 		if f.End != nil {
 			text += fmt.Sprintf(", until %s", facts.Seconds(f.End.T))

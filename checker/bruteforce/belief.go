@@ -88,7 +88,6 @@ func Believes(h *history.History, session string, at int64) bool {
 	return at < until
 }
 
-// compare looks at every pair of beliefs.
 func compare(all []belief, end, beat int64) Overlaps {
 	o := Overlaps{From: -1, To: -1}
 	component := make([]int, len(all))

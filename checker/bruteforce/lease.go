@@ -38,6 +38,7 @@ type trial struct {
 	ops   []operation
 	turns [4]int
 	ε     int64
+	loose bool // who holds may lose it at any time
 	dead  map[state]bool
 }
 
@@ -51,10 +52,11 @@ type trial struct {
 //	release ok    its session held, and nobody does
 //	not held      its session did not hold
 //
-// Who holds may lose it at any instant from the deadline that the client goes by.
+// Who holds may lose it at any instant from the deadline that the client goes by; of a lock
+// that tells nothing, at any instant.
 func Lease(h *history.History) bool {
 	for _, key := range keys(h) {
-		t := &trial{ε: int64(h.Params.StampError), dead: map[state]bool{}}
+		t := &trial{ε: int64(h.Params.StampError), loose: h.Params.Untold, dead: map[state]bool{}}
 		t.read(h, key)
 		if !t.goes(state{until: nothing, now: nothing}) {
 			return false
@@ -168,6 +170,9 @@ func (t *trial) goes(s state) bool {
 		next := s
 		if next.now = max(s.now, o.call); next.now > o.ret || !o.fits(&next) {
 			continue
+		}
+		if t.loose {
+			next.until = nothing
 		}
 		if o.outcome == history.Info {
 			next.taken |= 1 << i

@@ -96,9 +96,8 @@ func uncounted(r *facts.Facts, s *facts.Session, votes map[string]*facts.Stay) E
 	return x
 }
 
-// votes is by node the key that a session's own link put there within its acquire, the
-// last one, with its token if that is known. A lock that takes what it has already, for
-// longer, has voted with that.
+// votes is the last key by node that a session's own link put there within its acquire. A
+// lock that takes what it has already, for longer, has voted with that.
 func votes(r *facts.Facts, s *facts.Session) map[string]*facts.Stay {
 	votes := map[string]*facts.Stay{}
 	within := func(e *history.Event) bool {

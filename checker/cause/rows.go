@@ -46,7 +46,6 @@ func doer(e *history.Event) string {
 	}
 }
 
-// command is the command of a fact.
 func command(e *history.Event) string {
 	word := "the " + strings.ToUpper(cmp.Or(e.Life.Command, "command"))
 	if e.Life.Script {

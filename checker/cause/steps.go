@@ -24,15 +24,13 @@ func appendStep(steps []int, f *facts.Fault) []int {
 	return steps
 }
 
-// eachStep puts steps in order, each once.
 func eachStep(steps []int) []int {
 	slices.Sort(steps)
 	return slices.DeleteFunc(slices.Compact(steps), func(s int) bool { return s == 0 })
 }
 
-// turned is the steps by which the clock of a node or a client went wrong, or right again,
-// in a span of time. One that sets a clock has done so when it begins, and undoes it when
-// it ends; in between it does nothing.
+// turned is the steps by which the clock of a node or a client went wrong, or right again, in
+// a span. One that sets a clock does so when it begins, and undoes it when it ends.
 func turned(r *facts.Facts, name string, from, to int64) (steps []int) {
 	for _, f := range r.Faults {
 		if f.Target != name || !f.TurnsClock() || !inForce(f, from, to) {

@@ -25,7 +25,6 @@ type upheaval struct {
 	value   int64
 }
 
-// upset is where one client stands.
 type upset struct {
 	history.Event // its call, or what it has
 	n             int
@@ -122,7 +121,6 @@ func (u *upheaval) client(name string) {
 	u.say(e)
 }
 
-// command is one that a link saw.
 func (u *upheaval) command() {
 	client, node := u.pick(u.params.Clients), u.pick(u.params.Nodes)
 	c := u.clients[client]

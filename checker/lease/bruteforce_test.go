@@ -26,6 +26,7 @@ func TestAgainstBruteForce(t *testing.T) {
 		if i%2 == 0 { // what has no deadline ends with its client
 			h.Params.TTL = time.Duration(10 * histories.Beat)
 		}
+		h.Params.Untold = i%4 == 1
 		if why := facts.Read(h).Malformed; why != "" {
 			t.Fatalf("history %d: malformed: %s:\n%s", i, why, histories.Lines(h))
 		}

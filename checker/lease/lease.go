@@ -61,7 +61,7 @@ type leaseKey struct {
 // Judge judges each lock of a record. Each uses the memory of the belief windows.
 func Judge(r *facts.Facts, beliefs *windows.Beliefs) Finding {
 	f := Finding{r: r}
-	in := &reader{ε: int64(r.Params.StampError), gone: mortal(r)}
+	in := &reader{ε: int64(r.Params.StampError), gone: mortal(r), any: r.Params.Untold}
 	for _, l := range r.Locks {
 		k := judge(r, in, l, beliefs.Memory())
 		k.occasions += windows.Meetings(r, l, k.firm)
@@ -76,7 +76,7 @@ func Judge(r *facts.Facts, beliefs *windows.Beliefs) Finding {
 
 // Incidents is each conflict that a Finding counts.
 func Incidents(r *facts.Facts, beliefs *windows.Beliefs) (all []verdict.Incident) {
-	in := &reader{ε: int64(r.Params.StampError), list: true, gone: mortal(r)}
+	in := &reader{ε: int64(r.Params.StampError), list: true, gone: mortal(r), any: r.Params.Untold}
 	for _, l := range r.Locks {
 		k := judge(r, in, l, beliefs.Memory())
 		for _, c := range k.all {
@@ -144,7 +144,6 @@ func judge(r *facts.Facts, in *reader, l *facts.Lock, memory []windows.Window) *
 	return k
 }
 
-// show adds what shows a conflict.
 func (k *leaseKey) show(c *conflict) {
 	if len(c.sessions) == 2 {
 		k.prove(c)
@@ -299,7 +298,6 @@ func worse(a, than *conflict) bool {
 	return a.From < than.From
 }
 
-// because tells a conflict in one sentence.
 func (c *conflict) because(end int64) string {
 	first := c.sessions[0]
 	lock := verdict.LockName(first.Key())
@@ -320,7 +318,6 @@ func (c *conflict) because(end int64) string {
 	return fmt.Sprintf("%s was told between %s and %s that it did not hold %s, and nothing could have ended its lease by then", first.Name(), from, to, lock)
 }
 
-// result tells a conflict that is shown.
 func (c *conflict) result(end int64) verdict.Result {
 	return verdict.Result{Outcome: verdict.Violated, Cause: c.kind, Because: c.because(end), Witness: c.witness(end)}
 }

@@ -20,7 +20,7 @@ type leaseCase struct {
 // judgeLease judges the case's only key.
 func judgeLease(h *history.History) *leaseCase {
 	r := facts.Read(h)
-	in := &reader{ε: int64(r.Params.StampError), gone: mortal(r)}
+	in := &reader{ε: int64(r.Params.StampError), gone: mortal(r), any: r.Params.Untold}
 	return &leaseCase{r, judge(r, in, r.Locks[0], nil)}
 }
 

@@ -27,6 +27,7 @@ type reader struct {
 	ops  []leaseOp        // memory that sessions share
 	list bool             // whether all conflicts are kept
 	gone map[string]int64 // when clients were
+	any  bool             // a lease may lapse at any time: its lock tells nobody
 }
 
 // operations is a session's operations, in the order in which they were called.
@@ -58,13 +59,16 @@ func (in *reader) operations(s *facts.Session) []leaseOp {
 }
 
 // survived lets a lease without a deadline lapse with its client, if the lock has a time to
-// live: nobody says how long it goes on.
+// live: nobody says how long it goes on. Where the lock tells nobody, it may at any time.
 func (in *reader) survived(s *facts.Session, ops []leaseOp) {
-	if len(in.gone) == 0 {
+	if len(in.gone) == 0 && !in.any {
 		return
 	}
 	for i := range ops {
 		o := &ops[i]
+		if in.any && o.outcome == history.OK && o.op != history.OpRelease {
+			o.lapse = facts.Nothing
+		}
 		if o.lapse != facts.Never || o.outcome != history.OK || o.op == history.OpRelease {
 			continue
 		}

@@ -139,9 +139,8 @@ func (e *evidence) shows(o *leaseOp) {
 	}
 }
 
-// earliestEnd is the earliest instant at which the hold can have ended: not
-// before the last call that shows it, nor before something could end it. One or
-// two operations fix it.
+// earliestEnd is the earliest instant at which the hold can have ended: not before the
+// last call that shows it, nor before something could end it.
 func (e *evidence) earliestEnd() (to int64, by, with *leaseOp) {
 	shown := e.last.call
 	if e.released != nil {

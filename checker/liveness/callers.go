@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"sort"
 
 	"lockpick/checker/spans"
 	"lockpick/harness/history/facts"
@@ -68,11 +69,5 @@ func calledBy(sessions []*facts.Session, at int64) int {
 // firstOf is the place of the first session of which something holds that holds of
 // all behind it.
 func firstOf(sessions []*facts.Session, holds func(*facts.Session) bool) int {
-	i, _ := slices.BinarySearchFunc(sessions, true, func(s *facts.Session, _ bool) int {
-		if holds(s) {
-			return 1
-		}
-		return -1
-	})
-	return i
+	return sort.Search(len(sessions), func(i int) bool { return holds(sessions[i]) })
 }

@@ -27,12 +27,11 @@ func fairness(r *Run, n map[string]float64) {
 	}
 }
 
-// splitVotes counts the attempts on a lock that were split: a majority answered
-// and could have said yes, for nobody had the lock or was getting it, and yet no
-// client had a majority, for attempts met. One that meets nobody's loses to keys
-// that were left behind.
+// splitVotes counts the attempts on a lock that were split: a majority could have said yes,
+// for nobody had the lock or was getting it, and yet no client had a majority, for attempts
+// met. One that meets nobody's loses to keys that were left behind.
 func splitVotes(c *lockState) (split, won, longest int) {
-	quorum := quorumOf(len(c.Params.Nodes))
+	quorum := quorumOf(&c.Params)
 	held, blocked := heldBy(c.holders()), c.blocked()
 	streak := 0
 	met := metRival(c.wire)

@@ -26,7 +26,7 @@ const (
 // takes is what each kind of fault takes away. A kind that isn't here takes all: a
 // stall of the machine, for what was under way is late everywhere; and those that turn
 // a clock, for keys then live longer, and clients wait longer, by what the record
-// doesn't tell. A node's clock that jumps is another matter: see setBack.
+// doesn't tell. A clock that jumps is another matter: see takenBy.
 var takes = map[string]taken{
 	facts.Kill: answers, facts.Shutdown: answers, facts.PowerLoss: answers, facts.Failover: answers, // of a client or node
 	facts.Pause: answers, "gc": answers, // of a client
@@ -38,3 +38,29 @@ var takes = map[string]taken{
 
 // costs is the same for kinds of which the record says it.
 var costs = map[string]taken{history.CostsNothing: none, history.CostsLittle: little, history.CostsAnswers: answers}
+
+// quorumOf is how many nodes' votes the lock needs: as many as the record says, or a majority.
+func quorumOf(p *history.Params) int {
+	if nodes := len(p.Nodes); p.Quorum <= 0 || p.Quorum > nodes {
+		return nodes/2 + 1
+	}
+	return p.Quorum
+}
+
+// rounds is how long a lock that is free and available may go without a grant.
+func rounds(p *history.Params) int64 {
+	return int64(p.Rounds)*int64(p.NodeTimeout+p.RetryMax) + int64(p.Slack)
+}
+
+// missingFigure names a figure that a bound of liveness needs and the history lacks.
+func missingFigure(p *history.Params) string {
+	switch {
+	case p.TTL == 0:
+		return "TTL"
+	case p.NodeTimeout == 0:
+		return "node time-out"
+	case p.RetryMax == 0:
+		return "retry delay"
+	}
+	return ""
+}

@@ -22,7 +22,8 @@ import (
 // which is k rounds of the slowest kind. One lost split vote is no violation;
 // a lock by which k rounds of everybody come to nothing is not available. The
 // same bound is used after a release: with two waiters or more the first round
-// may be lost to a split vote there, too, so one retry delay can't be promised.
+// may be lost to a split vote there, too, so one retry delay can't be promised. Nor may an
+// extension or a release take that and a TTL (hung.go).
 func (r *Run) FaultTolerance() verdict.Result {
 	if missing := missingFigure(&r.Params); missing != "" {
 		return verdict.Result{Outcome: verdict.Undecided, Because: "the history has no " + missing + ", so there is no bound"}
@@ -35,6 +36,7 @@ func (r *Run) FaultTolerance() verdict.Result {
 	}
 	occasions, incidents := 0, 0
 	var worst *unavailability
+	var hung []stuck
 	for _, c := range r.locks {
 		n, unavailabilities := unavailabilities(c)
 		occasions, incidents = occasions+n, incidents+len(unavailabilities)
@@ -43,10 +45,16 @@ func (r *Run) FaultTolerance() verdict.Result {
 				worst = &d
 			}
 		}
+		hung = append(hung, stuckIn(c)...)
 	}
+	occasions, incidents = occasions+len(hung), incidents+len(hung)
 	switch {
 	case worst != nil:
 		res := starved(*worst)
+		res.Occasions, res.Incidents = occasions, incidents
+		return res
+	case len(hung) > 0:
+		res := hung[0].tell()
 		res.Occasions, res.Incidents = occasions, incidents
 		return res
 	case occasions == 0 && len(spans.Stalls(r.Facts)) > 0:
@@ -65,6 +73,9 @@ func (r *Run) Unavailabilities() (all []verdict.Incident) {
 		_, long := unavailabilities(c)
 		for _, d := range long {
 			all = append(all, verdict.Incident{From: d.From, Tell: func() verdict.Result { return starved(d) }})
+		}
+		for _, d := range stuckIn(c) {
+			all = append(all, verdict.Incident{From: d.From, Tell: d.tell})
 		}
 	}
 	return all

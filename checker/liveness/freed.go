@@ -1,7 +1,9 @@
 package liveness
 
 import (
+	"cmp"
 	"slices"
+	"sort"
 
 	"lockpick/checker/spans"
 	"lockpick/harness/history/facts"
@@ -27,7 +29,7 @@ func freed(r *facts.Facts, s *facts.Session, w *facts.Wire, lapse int64) int64 {
 		}
 	}
 	slices.Sort(left)
-	spare := len(r.Params.Nodes) - quorumOf(len(r.Params.Nodes))
+	spare := len(r.Params.Nodes) - quorumOf(&r.Params)
 	if len(left) <= spare {
 		return call.T
 	}
@@ -53,12 +55,7 @@ func cleared(r *facts.Facts, node string, s *facts.Session, w *facts.Wire, lapse
 	}
 	until := int64(spans.Ever)
 	stays := r.Lives().Stays(node, s.Key())
-	i, _ := slices.BinarySearchFunc(stays, a.From, func(y *facts.Stay, at int64) int {
-		if y.To() <= at {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(stays), func(i int) bool { return stays[i].To() > a.From })
 	for _, y := range stays[i:] {
 		if y.From() > max(call.T, lastApplied(a)) {
 			break
@@ -97,9 +94,4 @@ func givingBack(r *facts.Facts, s *facts.Session) (spans.Span, bool) {
 }
 
 // put is when the command that set a value was sent, or when it was there, if nobody knows that.
-func put(s *facts.Stay) int64 {
-	if s.Put.Sent != 0 {
-		return s.Put.Sent
-	}
-	return s.From()
-}
+func put(s *facts.Stay) int64 { return cmp.Or(s.Put.Sent, s.From()) }

@@ -67,7 +67,8 @@ func keptOn(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Event) []
 //
 // before the client had the lock, for nobody else could have it then, and where it kept
 // the release from the node. So has a restart of the node's, by which the client's
-// connection was lost, if the two have not talked since.
+// connection was lost, if the two have not talked since; and a cut, where the lock has not
+// claimed that it is given back.
 func keptOfHolder(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Event, giving spans.Span) (kept []spans.Span) {
 	down, late := r.down, int64(r.Params.NodeTimeout)
 	link := down.link(a.Session.Client(), e.Node)
@@ -80,18 +81,22 @@ func keptOfHolder(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Eve
 	asking := spans.Of(e.Sent, spans.Plus(got, late))
 	unheard := e.Answered == 0 && !spans.Meets(down.little[e.Process], asking) && !spans.Meets(link, asking)
 	if at-e.Sent > late && at > giving.From || sent != 0 && deleted-sent > late || unheard ||
-		spans.Meets(link, spans.Of(giving.From, spans.Plus(giving.To, late))) || sent == 0 && parted(r.Facts, e, giving.From) {
+		spans.Meets(link, spans.Of(giving.From, spans.Plus(giving.To, late))) || sent == 0 && parted(r.Facts, a.Session, e, giving.From) {
 		kept = append(kept, spans.Of(max(at, giving.From), gone))
 	}
 	return kept
 }
 
-// parted reports whether a node was down after a key had been set there, and its client
-// has had no answer of it since, up to an instant.
-func parted(r *facts.Facts, set *history.Event, until int64) bool {
-	back := int64(spans.Ever)
+// parted reports whether a node was down, or cut off from its client, after a key had been
+// set there, and the client has had no answer of it since, up to an instant.
+func parted(r *facts.Facts, s *facts.Session, set *history.Event, until int64) bool {
+	back, claimed := int64(spans.Ever), false
+	for x := range s.Releases() {
+		claimed = claimed || x.Return != nil && x.Return.Type == history.OK
+	}
 	for _, f := range r.Faults {
-		if stops := f.Kind == facts.Kill || f.Kind == "shutdown" || f.Kind == facts.PowerLoss || f.Kind == facts.Failover; stops && f.Target == set.Node {
+		stops := f.Kind == facts.Kill || f.Kind == facts.Shutdown || f.Kind == facts.PowerLoss || f.Kind == facts.Failover
+		if stops && f.Target == set.Node || !claimed && f.Kind == facts.Cut && f.Target == set.Process {
 			if s := during(r, f); s.From >= set.Sent && s.From < until {
 				back = max(back, s.From)
 			}

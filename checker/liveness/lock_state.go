@@ -116,9 +116,8 @@ func (c *lockState) byClient() map[string][]*facts.Session {
 	return c.clients
 }
 
-// waits is where a client was trying to acquire the lock, as far as it has to do
-// with a span. Who calls again within a retry delay of a failure has not stopped
-// trying.
+// waits is where a client was trying to acquire the lock, as far as it has to do with a
+// span. Who calls again within a retry delay of a failure is still trying.
 func (c *lockState) waits(client string, in spans.Span) []spans.Span {
 	var list []spans.Span
 	for _, s := range outliving(c.byClient()[client], in.From) {
@@ -186,5 +185,5 @@ func (c *lockState) blocked() []spans.Span {
 	for _, n := range c.Params.Nodes {
 		lists = append(lists, c.kept[n])
 	}
-	return spans.AtLeast(len(lists)-quorumOf(len(lists))+1, lists...)
+	return spans.AtLeast(len(lists)-quorumOf(&c.Params)+1, lists...)
 }

@@ -3,6 +3,7 @@ package liveness
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"sync"
 
 	"lockpick/checker/spans"
@@ -11,9 +12,8 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// loss is where a client held a lock, or may have held it, and from some instant
-// could not give it back before its lease was over: it was killed, cut off from
-// a majority, or paused.
+// loss is where a client may have held a lock, and from some instant could not give it
+// back before its lease was over: it was killed, cut off from a majority, or paused.
 type loss struct {
 	fault   *facts.Fault
 	lock    *lockState
@@ -92,19 +92,14 @@ func isolated(down *outages, client string, cuts []*facts.Fault) []spans.Span {
 		lists = append(lists, spans.Union(list))
 	}
 	n := len(down.nodes)
-	found := spans.AtLeast(n-quorumOf(n)+1, lists...)
+	found := spans.AtLeast(n-down.quorum+1, lists...)
 	return slices.DeleteFunc(found, func(s spans.Span) bool { return s.From == spans.Ever })
 }
 
 // holding is what a client, by all that it wanted, held or may have held at an instant.
 // Where the record doesn't tell of its keys, the last was set just then.
 func holding(of []wanting, at int64) (loss, bool) {
-	i, _ := slices.BinarySearchFunc(of, at, func(w wanting, at int64) int {
-		if w.session.Acquire.Call.T <= at {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(of), func(i int) bool { return of[i].session.Acquire.Call.T > at })
 	if i == 0 {
 		return loss{}, false
 	}

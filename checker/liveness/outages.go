@@ -7,7 +7,8 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// takenBy is what one fault takes away. A link that is late takes little as long as the
+// takenBy is what one fault takes away. A client's clock that jumps is its wall clock, by which
+// nobody has to wait, and no key to live. A link that is late takes little as long as the
 // answer comes within the node time-out, though both ways be late.
 func takenBy(r *facts.Facts, own map[string]bool, f *facts.Fault) taken {
 	if i := f.Step - 1; i >= 0 && i < len(r.Params.Steps) {
@@ -19,7 +20,7 @@ func takenBy(r *facts.Facts, own map[string]bool, f *facts.Fault) taken {
 			return little
 		}
 	}
-	if jumps(r, own, f) != 0 {
+	if jumps(r, own, f) != 0 || f.Kind == facts.ClockJump && slices.Contains(r.Params.Clients, f.Target) {
 		return none
 	}
 	if t, ok := takes[f.Kind]; ok {
@@ -35,6 +36,7 @@ type outages struct {
 	all    []spans.Span            // nobody was promised anything
 	little map[string][]spans.Span // where a fault kept single messages, by link
 	nodes  []string
+	quorum int
 	reach  map[string]map[string]bool // of clients that can't reach every node
 	links  map[string][]spans.Span    // memo of link
 	up     map[string][]spans.Span    // memo of majority
@@ -43,7 +45,7 @@ type outages struct {
 }
 
 func outagesOf(r *facts.Facts, own map[string]bool) *outages {
-	o := &outages{of: map[string][]spans.Span{}, links: map[string][]spans.Span{}, reach: map[string]map[string]bool{}, little: map[string][]spans.Span{}, nodes: r.Params.Nodes, up: map[string][]spans.Span{},
+	o := &outages{of: map[string][]spans.Span{}, links: map[string][]spans.Span{}, reach: map[string]map[string]bool{}, little: map[string][]spans.Span{}, nodes: r.Params.Nodes, quorum: quorumOf(&r.Params), up: map[string][]spans.Span{},
 		settling: int64(r.Params.NodeTimeout + r.Params.RetryMax + r.Params.Slack)}
 	for _, f := range r.Faults {
 		switch takenBy(r, own, f) {
@@ -97,7 +99,7 @@ func (o *outages) never(client, node string) bool {
 	return ok && !nodes[node]
 }
 
-// majority is where a client goes on and reaches ⌊N/2⌋+1 nodes that answer, both ways.
+// majority is where a client goes on and reaches as many nodes that answer as the lock needs, both ways.
 func (o *outages) majority(client string) []spans.Span {
 	up, ok := o.up[client]
 	if !ok {
@@ -121,7 +123,7 @@ func (o *outages) majorityBut(client string, kept map[string][]spans.Span) []spa
 		}
 		lost = append(lost, list)
 	}
-	tooMany := len(o.nodes) - quorumOf(len(o.nodes)) + 1
+	tooMany := len(o.nodes) - o.quorum + 1
 	return spans.Outside(spans.Union(slices.Concat(spans.AtLeast(tooMany, lost...), o.client(client))))
 }
 
@@ -139,4 +141,16 @@ func (o *outages) settled(list []spans.Span) []spans.Span {
 		}
 	}
 	return left
+}
+
+// conditions is a record with what its faults did to those that a lock needs.
+type conditions struct {
+	*facts.Facts
+	down *outages
+	keys lapses
+}
+
+func conditionsOf(r *facts.Facts) *conditions {
+	own := ownClocks(r)
+	return &conditions{Facts: r, down: outagesOf(r, own), keys: lapsesOf(r, own)}
 }

@@ -3,6 +3,7 @@ package liveness
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"lockpick/checker/spans"
 	"lockpick/harness/history/facts"
@@ -63,14 +64,8 @@ func (b *setBacks) lapse(at, lapse int64) int64 {
 		}
 		return lapse
 	}
-	order := func(from, at int64) int {
-		if from < at {
-			return -1
-		}
-		return 1
-	}
-	first, _ := slices.BinarySearchFunc(b.steps, at, func(s setBack, at int64) int { return order(s.From, at) })
-	done, _ := slices.BinarySearchFunc(b.ends, at, func(s setBack, at int64) int { return order(s.To, at) })
+	first := sort.Search(len(b.steps), func(i int) bool { return b.steps[i].From >= at })
+	done := sort.Search(len(b.ends), func(i int) bool { return b.ends[i].To >= at })
 	if lapse = spans.Plus(lapse, b.by[first]-b.over[done]); lapse == facts.Never { // those under way at the instant
 		return facts.Never
 	}
@@ -103,9 +98,8 @@ func ownClocks(r *facts.Facts) map[string]bool {
 	return own
 }
 
-// during is the span in which a fault may have been in force: from its first
-// event until its end has surely been done, which is stamped before it begins. A
-// node has to start.
+// during is the span in which a fault may have been in force: from its first event until
+// its end, which is stamped before it begins, has surely been done. A node has to start.
 func during(r *facts.Facts, f *facts.Fault) spans.Span {
 	s := spans.Of(f.First().T, facts.Never)
 	if f.End != nil {

@@ -6,11 +6,12 @@ import (
 
 	"lockpick/checker/spans"
 	"lockpick/checker/verdict"
+	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
 
 // unavailabilityCauses is in the order in which equals are named.
-var unavailabilityCauses = []string{verdict.LeftKeys, verdict.NoMajority, verdict.SplitVote, verdict.TooFewVotes}
+var unavailabilityCauses = []string{verdict.LeftKeys, verdict.NoMajority, verdict.WaitedLong, verdict.SplitVote, verdict.TooFewVotes}
 
 // whyNobody is the cause that holds for most of the attempts in a span in which nobody got a
 // lock, and what the first of these met. What stood in an attempt's way the nodes tell.
@@ -21,6 +22,10 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 	if c.wire == nil {
 		return verdict.Unexplained, "the links saw no attempt"
 	}
+	quiet, silence := silent(c, in)
+	if quiet != nil && quiet.Acquire.Return == nil {
+		return verdict.Hung, silence
+	}
 	count, first := map[string]int{}, map[string]string{}
 	owners := map[string][]*facts.Attempt{} // by the value that they set
 	for _, a := range c.wire.Attempts {
@@ -30,7 +35,17 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 		owners[a.Token] = append(owners[a.Token], a)
 	}
 	for _, a := range c.wire.Attempts {
-		if a.From < in.From || a.From >= in.To || a.Won {
+		if a.From >= in.To {
+			break
+		}
+		if silent := c.waitedFor(a, in); len(silent) > 0 {
+			if count[verdict.WaitedLong]++; count[verdict.WaitedLong] == 1 {
+				first[verdict.WaitedLong] = fmt.Sprintf("%s's attempt at %s took %s, and %s gave no answer",
+					a.Session.Client(), facts.Seconds(a.From), facts.Seconds(c.ended(a)-a.From), verdict.List(silent))
+			}
+			continue
+		}
+		if a.From < in.From || a.Won {
 			continue
 		}
 		m := encounters(c.conditions, c.name, a, owners)
@@ -41,14 +56,87 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 	}
 	if len(count) == 0 {
 		for _, a := range c.wire.Attempts {
-			if a.Won && a.From < in.To && a.To > in.From && a.To-a.From > rounds(&c.Params) {
-				return verdict.Unexplained, fmt.Sprintf("%s's attempt at %s took %s, and had the lock then", a.Session.Client(), facts.Seconds(a.From), facts.Seconds(a.To-a.From))
+			if a.Won && c.tooLong(a, in) {
+				return verdict.Unexplained, fmt.Sprintf("%s's attempt at %s took %s, and had the lock then", a.Session.Client(), facts.Seconds(a.From), facts.Seconds(c.ended(a)-a.From))
 			}
+		}
+		if quiet != nil {
+			return verdict.Hung, silence
 		}
 		return verdict.Unexplained, "nobody's attempt began in that time"
 	}
 	cause = slices.MaxFunc(unavailabilityCauses, func(a, b string) int { return count[a] - count[b] })
 	return cause, first[cause]
+}
+
+// silent is the first session whose acquire hangs in a span, and tells of it: it is under way
+// to the end, and for longer than all rounds take its client asked no node, though it could
+// have. Nil: there is none.
+func silent(c *lockState, in spans.Span) (*facts.Session, string) {
+	for _, s := range c.callers().sessions {
+		if s.Called >= in.To {
+			break
+		}
+		since := s.Called
+		if a := c.wire.Last[s]; a != nil {
+			since = a.From
+			for _, e := range a.Sets {
+				since = max(since, e.Sent)
+			}
+		}
+		quiet := spans.Of(max(since, in.From), in.To)
+		if spans.Wait(c.Facts, s).To >= in.To && spans.Share(c.available(s.Client()), quiet) > rounds(&c.Params) {
+			return s, fmt.Sprintf("%s's acquire, called at %s, asked no node after %s", s.Client(), facts.Seconds(s.Called), facts.Seconds(since))
+		}
+	}
+	return nil, ""
+}
+
+// waitedFor is the nodes that gave no answer to an attempt which had to do with a span and
+// took too long, or none.
+func (c *lockState) waitedFor(a *facts.Attempt, in spans.Span) (silent []string) {
+	if !c.tooLong(a, in) {
+		return nil
+	}
+	asking := spans.Of(a.From, c.ended(a))
+	for _, n := range c.Params.Nodes {
+		missing := func(e *history.Event) bool { return e.Node == n && c.missing(e) }
+		if spans.Meets(c.down.link(a.Session.Client(), n), asking) || slices.ContainsFunc(a.Sets, missing) || slices.ContainsFunc(a.Deletes, missing) {
+			silent = append(silent, n)
+		}
+	}
+	return silent
+}
+
+// tooLong reports whether an attempt went on for longer than it takes to ask each node twice,
+// for keys and for fencing tokens, one after the other, and none of them answers.
+func (c *lockState) tooLong(a *facts.Attempt, in spans.Span) bool {
+	to, patience := c.ended(a), 2*int64(len(c.Params.Nodes))*int64(c.Params.NodeTimeout)+int64(c.Params.Slack)
+	return a.From < in.To && to > in.From && to-a.From > patience
+}
+
+// missing reports whether a node's answer had not come in time.
+func (c *lockState) missing(e *history.Event) bool {
+	return e.Answered == 0 || e.Answered-e.Sent > int64(c.Params.NodeTimeout)
+}
+
+// ended is when an attempt had got the lock or been undone, as far as the nodes' answers tell:
+// its begin if nobody saw it undone.
+func (c *lockState) ended(a *facts.Attempt) int64 {
+	if a.Won {
+		return a.Session.Acquire.Ended()
+	}
+	undone := int64(facts.Never)
+	for _, d := range a.Deletes {
+		if d.Sent >= a.From && c.missing(d) {
+			return a.Over
+		}
+		undone = min(undone, max(d.Sent, a.From))
+	}
+	if undone == facts.Never {
+		return a.From
+	}
+	return undone
 }
 
 // encounter is what an attempt met on the nodes.
@@ -64,7 +152,7 @@ type encounter struct {
 // encounters looks at each node: the key that was there, if it was not the attempt's own, or
 // that nobody could ask.
 func encounters(c *conditions, key string, a *facts.Attempt, owners map[string][]*facts.Attempt) encounter {
-	m := encounter{quorum: quorumOf(len(c.Params.Nodes))}
+	m := encounter{quorum: quorumOf(&c.Params)}
 	down := c.down
 	for _, n := range c.Params.Nodes {
 		other := inTheWay(c.Lives(), n, key, a)

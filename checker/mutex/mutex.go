@@ -24,7 +24,7 @@ import (
 	"fmt"
 	"slices"
 
-	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
@@ -42,9 +42,9 @@ func Models() []string { return []string{Mutex, OwnerMutex} }
 // Check judges operations by a model. They are in the order of calls, no two events
 // have one instant, and a process does one thing after the other, and nothing after an
 // operation without an outcome.
-func Check(model string, ops []facts.Operation) checker.Verdict {
-	res := checker.Result{Property: model, Outcome: checker.Holds}
-	v := checker.Verdict{Schema: checker.Schema, Model: model, Second: checker.Undecided}
+func Check(model string, ops []facts.Operation) verdict.Verdict {
+	res := verdict.Result{Property: model, Outcome: verdict.Holds}
+	v := verdict.Verdict{Schema: verdict.Schema, Model: model, Second: verdict.Undecided}
 	locks, names := byLock(ops)
 	granted := 0
 	for _, name := range names {
@@ -62,18 +62,18 @@ func Check(model string, ops []facts.Operation) checker.Verdict {
 		}
 		res.Incidents++
 		if w := c.witness(name); res.Witness == nil || w.To < res.Witness.To {
-			res.Outcome, res.Because, res.Witness = checker.Violated, c.because, w
+			res.Outcome, res.Because, res.Witness = verdict.Violated, c.because, w
 		}
 	}
 	switch {
-	case res.Outcome == checker.Violated:
+	case res.Outcome == verdict.Violated:
 	case granted == 0:
 		v.Assumption = "nobody acquired a lock"
-		res.Outcome, res.Because = checker.Undecided, "the run is vacuous: "+v.Assumption
+		res.Outcome, res.Because = verdict.Undecided, "the run is vacuous: "+v.Assumption
 	default:
 		res.Because = fmt.Sprintf("one %s could have given these answers, %d of them ok", model, res.Occasions)
 	}
-	v.Results = []checker.Result{res}
+	v.Results = []verdict.Result{res}
 	return v
 }
 
@@ -104,22 +104,17 @@ type clash struct {
 }
 
 // witness is the events that prove it, all of one lock.
-func (c *clash) witness(lock string) *checker.Witness {
-	w := &checker.Witness{Key: lock}
+func (c *clash) witness(lock string) *verdict.Witness {
+	w := &verdict.Witness{Key: lock}
 	var events []*history.Event
 	for _, o := range c.ops {
 		if !slices.Contains(w.Sessions, o.Call.Process) {
 			w.Sessions = append(w.Sessions, o.Call.Process)
 		}
-		events = append(events, o.Call)
-		if o.Return != nil {
-			events = append(events, o.Return)
-		}
+		events = append(events, o.Call, o.Return)
 	}
-	slices.SortFunc(events, func(a, b *history.Event) int { return int(min(max(a.T-b.T, -1), 1)) })
-	for _, e := range events {
-		w.Events = append(w.Events, e.N)
-	}
-	w.From, w.To = events[0].T, c.ops[len(c.ops)-1].Return.T
+	w.Events = verdict.Numbered(events)
+	first := slices.MinFunc(c.ops, func(a, b facts.Operation) int { return verdict.ByTime(a.Call, b.Call) })
+	w.From, w.To = first.Call.T, c.ops[len(c.ops)-1].Return.T
 	return w
 }

@@ -1,8 +1,8 @@
 package resource
 
 import (
-	"cmp"
 	"slices"
+	"sort"
 
 	"lockpick/checker/spans"
 	"lockpick/harness/history"
@@ -22,7 +22,6 @@ type course struct {
 // claim is the deadline that a session had from an instant on.
 type claim struct{ from, deadline int64 }
 
-// courses is those of a record's sessions.
 type courses struct {
 	r       *facts.Facts
 	kept    map[*facts.Session]*course // of long sessions
@@ -34,7 +33,6 @@ type courses struct {
 // there may be millions, and each costs little.
 const long = 16
 
-// of is a session's course.
 func (cs *courses) of(s *facts.Session) *course {
 	if s == cs.session {
 		return cs.last
@@ -74,7 +72,7 @@ func follow(r *facts.Facts, s *facts.Session) (c *course, actions int) {
 
 // until is the first belief window that ends at an instant or later.
 func (c *course) until(at int64) (facts.Window, bool) {
-	i, _ := slices.BinarySearchFunc(c.windows, at, func(w facts.Window, at int64) int { return cmp.Compare(w.To, at) })
+	i := sort.Search(len(c.windows), func(i int) bool { return c.windows[i].To >= at })
 	if i == len(c.windows) {
 		return facts.Window{}, false
 	}
@@ -83,12 +81,7 @@ func (c *course) until(at int64) (facts.Window, bool) {
 
 // claimedAt is the deadline that a granted session had at an instant.
 func (c *course) claimedAt(at int64) int64 {
-	i, _ := slices.BinarySearchFunc(c.claims, at, func(x claim, at int64) int {
-		if x.from <= at {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(c.claims), func(i int) bool { return c.claims[i].from > at })
 	return c.claims[i-1].deadline
 }
 

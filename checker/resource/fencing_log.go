@@ -8,9 +8,8 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// refusals reads the log of a resource that goes by tokens, and finds answers
-// that it should not have given. The order of the log is exact, so no error of
-// stamps comes in.
+// refusals finds answers that a resource which goes by tokens should not have given. The
+// order of its log is exact, so no error of stamps comes in.
 func refusals(r *Log) []harm {
 	var harms []harm
 	tops := map[string]*history.Event{} // by key: the first entry with the highest token accepted so far

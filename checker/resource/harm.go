@@ -38,7 +38,6 @@ func harmed(r *facts.Facts, harms []harm) verdict.Result {
 	return res
 }
 
-// told tells one harm.
 func told(r *facts.Facts, h harm) verdict.Result {
 	events := h.events
 	for _, name := range h.sessions {
@@ -53,7 +52,6 @@ func told(r *facts.Facts, h harm) verdict.Result {
 	}
 }
 
-// each is harms as incidents.
 func each(r *facts.Facts, harms []harm) (all []verdict.Incident) {
 	for _, h := range harms {
 		all = append(all, verdict.Incident{From: h.from, Tell: func() verdict.Result { return told(r, h) }})

@@ -75,9 +75,8 @@ func within(r *Log, s stay) bool {
 	return ok && w.From <= s.from
 }
 
-// lostUpdates finds writes that overwrote another session's write which they
-// had not seen: based on version k, applied to a later one. A session's own
-// earlier writes it knows.
+// lostUpdates finds writes that overwrote another session's write which they had not
+// seen: based on version k, applied to a later one.
 func lostUpdates(r *Log) []harm {
 	var harms []harm
 	before := map[string]*applied{} // by key

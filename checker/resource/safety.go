@@ -69,9 +69,8 @@ func beside(writes, contended int) string {
 	return fmt.Sprintf(", %d of them where another client worked, too", contended)
 }
 
-// withoutLog judges by what the clients saw. Two sessions whose writes were both
-// acknowledged, each as the first on top of one version, lost one of them,
-// whatever the order of apply.
+// withoutLog judges by what the clients saw: of two sessions' acknowledged writes, each the
+// first on top of one version, one is lost, whatever the order of apply.
 func withoutLog(r *Log) verdict.Result {
 	type base struct {
 		key     string

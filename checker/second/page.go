@@ -15,7 +15,6 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// drawing is the data in porcupine's page.
 type drawing struct {
 	Partitions  []drawnKey
 	Annotations json.RawMessage

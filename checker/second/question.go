@@ -92,7 +92,9 @@ func questionsOf(r *facts.Facts, s *facts.Session, owner int) (all []porcupine.O
 			default:
 				until = claims
 			}
-			q.Until = until
+			if q.Until = until; r.Params.Untold { // it may lapse at any time
+				q.Until = math.MinInt64
+			}
 		default:
 			q.Until = until
 		}

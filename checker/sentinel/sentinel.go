@@ -50,7 +50,6 @@ type Alarm struct {
 	Because  string // in words
 }
 
-// watched is where one client stands.
 type watched struct {
 	gone    int64   // when it ended or was about to be killed
 	session *handle // the last

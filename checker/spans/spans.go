@@ -1,8 +1,8 @@
 // Package spans reckons with spans of true time.
 //
 // A Span is one, and a list is disjoint spans in the order of time. A Spread is spans that
-// may overlap, and Measured a list that is asked for many shares. record.go is the spans
-// that more than one judge reads off a record.
+// may overlap, and Measured a list that is asked for many shares. Wait and Stalls are what
+// more than one judge reads off a record.
 //
 // Deliberately missing: what happens in a span.
 package spans
@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 
 	"lockpick/harness/history/facts"
 )
@@ -121,13 +122,7 @@ func AtLeast(k int, lists ...[]Span) []Span {
 
 // After is the first of a list that ends after an instant.
 func After(list []Span, at int64) []Span {
-	i, _ := slices.BinarySearchFunc(list, at, func(s Span, at int64) int {
-		if s.To <= at {
-			return -1
-		}
-		return 1
-	})
-	return list[i:]
+	return list[sort.Search(len(list), func(i int) bool { return list[i].To > at }):]
 }
 
 // Meets reports whether a list has something of a span.
@@ -184,3 +179,74 @@ func Share(list []Span, s Span) int64 {
 	}
 	return sum
 }
+
+// Wait is where a session's client was trying to acquire.
+func Wait(r *facts.Facts, s *facts.Session) Span {
+	if s.Acquire.Return != nil {
+		return Span{s.Called, s.Ended}
+	}
+	to := r.End
+	if t, ok := r.Gone[s.Client()]; ok {
+		to = min(to, t)
+	}
+	return Span{s.Called, to}
+}
+
+// Stalls is where the machine stood still, in the order of time.
+func Stalls(r *facts.Facts) []Span {
+	var all []Span
+	for _, f := range r.Stalls() {
+		all = append(all, Span{f.Begin.T, f.End.T})
+	}
+	return all
+}
+
+// UpTo is how many of the instants, in the order of time, are not after one.
+func UpTo(instants []int64, at int64) int {
+	return sort.Search(len(instants), func(i int) bool { return instants[i] > at })
+}
+
+// Plus is an instant a while later, where the sum may be beyond all instants.
+func Plus(at, by int64) int64 {
+	if at > facts.Never-by {
+		return facts.Never
+	}
+	return at + by
+}
+
+// Spread is spans of true time in the order of their begin, which may overlap, with how
+// far those reach up to each: whether any meets another span is found without a look at
+// each. Both ends belong to a span.
+type Spread struct {
+	Spans []Span
+	to    []int64
+}
+
+// SpreadOf puts spans in order. It keeps them.
+func SpreadOf(list []Span) Spread {
+	slices.SortFunc(list, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
+	s := Spread{Spans: list, to: make([]int64, len(list))}
+	for i, x := range list {
+		s.to[i] = x.To
+		if i > 0 {
+			s.to[i] = max(s.to[i], s.to[i-1])
+		}
+	}
+	return s
+}
+
+// Begun is how many begin by an instant.
+func (s Spread) Begun(at int64) int {
+	return sort.Search(len(s.Spans), func(i int) bool { return s.Spans[i].From > at })
+}
+
+// Reached is how far those reach that begin by an instant, or ever.
+func (s Spread) Reached(at int64) int64 {
+	if i := s.Begun(at); i > 0 {
+		return s.to[i-1]
+	}
+	return Ever
+}
+
+// Meets reports whether one has something of a span.
+func (s Spread) Meets(x Span) bool { return s.Begun(x.To) > 0 && s.Reached(x.To) >= x.From }

@@ -10,6 +10,7 @@ const (
 	FencingOrder      = "fencing-order"
 	ValidOnReturn     = "valid-on-return"
 	BoundedHold       = "bounded-hold"
+	HolderTold        = "holder-told"
 )
 
 // Causes of a mutual-exclusion violation: what became of the key that one of the
@@ -72,8 +73,10 @@ const (
 const (
 	LeftKeys    = "left-keys"     // keys of attempts that were over stood in the way on so many nodes that no majority was left
 	NoMajority  = "no-majority"   // with the nodes that were down or out of reach no majority was left
+	WaitedLong  = "waited-long"   // attempts waited on and on for nodes that gave no answer, whatever the node time-out
 	SplitVote   = "split-vote"    // attempts of several clients stood in each other's way
 	TooFewVotes = "too-few-votes" // nothing stood in the way, and the nodes gave too few votes all the same
+	Hung        = "hung"          // an acquire, an extension or a release did not return, and nothing kept it from a majority
 )
 
 // Causes lists what a violation may be put down to: the causes of a
@@ -86,7 +89,7 @@ func Causes() []string {
 		LockBroken, Overrun, FenceBroken,
 		HolderRefused, StaleAccepted, FreshRefused, TokenOrder, TokenTwice,
 		ReturnedLate, ExtendedTooOften, HeldTooLong,
-		LeftKeys, NoMajority, SplitVote, TooFewVotes}
+		LeftKeys, NoMajority, WaitedLong, SplitVote, TooFewVotes, Hung}
 }
 
 // Names of the numbers in a verdict. A number that has no meaning in a run, such

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,12 +11,7 @@ import (
 )
 
 // LockName names a lock in a sentence.
-func LockName(key string) string {
-	if key == "" {
-		return "the lock"
-	}
-	return key
-}
+func LockName(key string) string { return cmp.Or(key, "the lock") }
 
 // Pair names two sessions by their clients, and by themselves where one client has both.
 func Pair(a, b *facts.Session) string {
@@ -55,11 +51,5 @@ func Numbered(events []*history.Event) []int64 {
 
 // ByTime orders events by their instants, and those of one instant by their numbers.
 func ByTime(a, b *history.Event) int {
-	if a.T != b.T {
-		if a.T < b.T {
-			return -1
-		}
-		return 1
-	}
-	return int(a.N - b.N)
+	return cmp.Or(cmp.Compare(a.T, b.T), cmp.Compare(a.N, b.N))
 }

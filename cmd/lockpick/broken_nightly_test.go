@@ -117,12 +117,3 @@ func (h hunt) violations(ctx context.Context, s pick, from uint64, n int) [][]ou
 	})
 	return all
 }
-
-func drawnScenario(t *testing.T, name string, sets ...string) pick {
-	t.Helper()
-	all, err := choice{names: []string{name}, sets: sets}.scenarios()
-	if err != nil || len(all) != 1 {
-		t.Fatalf("%s: %d scenarios, %v", name, len(all), err)
-	}
-	return all[0]
-}

@@ -10,29 +10,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockpick/checker"
 	"lockpick/harness/files"
-	"lockpick/harness/lock"
-	"lockpick/harness/lock/broken"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
 	"lockpick/scenarios"
+	"lockpick/scenarios/suite"
 )
 
 // known is what a scenario may name.
 func known() scenario.Known {
-	k := scenario.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers(), Backends: backendNames, Options: map[string][]lock.Option{}, Prefixes: map[string]string{}}
-	for name, kind := range kinds.All {
-		if kind.Prefix != "" {
-			k.Prefixes[name] = kind.Prefix
-		}
-		if len(kind.Options) > 0 {
-			k.Options[name] = kind.Options
-		}
-	}
-	for _, m := range broken.Mistakes() {
-		k.Mistakes = append(k.Mistakes, m.Name)
-	}
+	k := suite.Known(kinds.All)
+	k.Backends = backendNames
 	return k
 }
 

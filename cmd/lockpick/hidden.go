@@ -65,5 +65,5 @@ func hiddenCmds(in io.Reader, out io.Writer) (all []*cobra.Command) {
 func work(in io.Reader, out io.Writer) error {
 	signal.Ignore(os.Interrupt, syscall.SIGHUP)
 	b := sim.New(kinds.All)
-	return sweep.Worker(in, out, map[string]harness.Backend{b.Name(): b})
+	return sweep.Serve(in, out, map[string]harness.Backend{b.Name(): b})
 }

@@ -111,6 +111,17 @@ func (f *runFlags) withLock(chosen []pick) (fit []pick, not []unfit) {
 	return fit, not
 }
 
+// setupsOf are a kind as it comes, and with each other value of each of its options.
+func setupsOf(kind string) []string {
+	all := []string{kind}
+	for _, o := range kinds.All[kind].Options {
+		for _, value := range o.Values[1:] {
+			all = append(all, kind+":"+strings.TrimPrefix(o.With+","+o.Name+"="+value, ","))
+		}
+	}
+	return all
+}
+
 // leavesOut says what random plans leave out for the lock's sake.
 func (a *app) leavesOut(f *runFlags) {
 	if len(f.undrawn) > 0 {
@@ -143,7 +154,8 @@ func abilitiesOf(k lock.Kind) (out []string) {
 		is   bool
 	}{
 		{"on one node", k.OneNode}, {"extends", k.Can.Extend}, {"limits extensions", k.Can.Limit}, {"gives fencing tokens", k.Can.Fence},
-		{"asks nodes in turn", k.Can.Sequential}, {"reads its own time", k.OwnTime},
+		{"asks nodes in turn", k.Can.Sequential}, {"reads its own time", k.OwnTime}, {"tells of a loss, and names no deadline", k.Belief == lock.BySignal},
+		{"tells its holder nothing", k.Belief == lock.ByNothing},
 	} {
 		if x.is {
 			out = append(out, x.word)

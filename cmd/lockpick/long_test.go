@@ -30,8 +30,8 @@ func TestBuiltBinaryRunsBubbles(t *testing.T) {
 
 // The reference lock within its assumptions; make random draws ten thousand plans.
 func TestRandomPlansWithinAssumptions(t *testing.T) {
-	const variants = 4
-	seeds := 100
+	const variants = 7
+	seeds := 60
 	if night {
 		seeds = 250
 	}

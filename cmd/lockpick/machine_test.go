@@ -40,16 +40,16 @@ func TestStoredRuns(t *testing.T) {
 			t.Fatalf("%s: %s", s.ID(), o.Error)
 		}
 		t.Run(s.ID(), func(t *testing.T) {
-			h := judged(t, o)
+			h := judgedAgain(t, o)
 			jepsen(t, filepath.Join(o.Dir, reports.EDNFile), h, o.Verdict)
 			traced(t, filepath.Join(o.Dir, reports.TraceFile), h)
 		})
 	}
 }
 
-// judged reads the stored history of a run, which was judged from memory: who judges it again
+// judgedAgain reads the stored history of a run, which was judged from memory: who judges it again
 // must come to the very same verdict. What was never put to the test does not hold.
-func judged(t *testing.T, o outcome.Outcome) *history.History {
+func judgedAgain(t *testing.T, o outcome.Outcome) *history.History {
 	t.Helper()
 	h, err := history.ReadFile(filepath.Join(o.Dir, suite.PackedFile))
 	if err != nil {

@@ -160,16 +160,9 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if f.dryRun {
 		return printJSON(a.out, f.drawn(chosen))
 	}
-	a.tidies() // a probe tries what a run has
-	able := probe(ctx, b)
-	if c := able[harness.CanRun]; !c.Available {
-		return unable(fmt.Errorf("backend %s can't run here: %s", b.Name(), c.Reason), c.Remedy)
-	}
-	if err := f.known(able); err != nil {
+	able, err := a.enter(ctx, f, b)
+	if err != nil {
 		return err
-	}
-	if err := cmp.Or(suite.CanWrite(f.store), suites.Sweep(f.store)); err != nil {
-		return noStore(err)
 	}
 	if err := fit(b, chosen, able); err != nil {
 		return err
@@ -198,6 +191,23 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 		fmt.Fprintf(a.errs, "report: %s\n", r.page)
 	}
 	return cmp.Or(err, ctx.Err())
+}
+
+// enter says what a backend can do here, and refuses one that can't run, or a store that
+// nothing can be kept in.
+func (a *app) enter(ctx context.Context, f *runFlags, b harness.Backend) (abilities, error) {
+	a.tidies() // a probe tries what a run has
+	able := probe(ctx, b)
+	if c := able[harness.CanRun]; !c.Available {
+		return nil, unable(fmt.Errorf("backend %s can't run here: %s", b.Name(), c.Reason), c.Remedy)
+	}
+	if err := f.known(able); err != nil {
+		return nil, err
+	}
+	if err := cmp.Or(suite.CanWrite(f.store), suites.Sweep(f.store)); err != nil {
+		return nil, noStore(err)
+	}
+	return able, nil
 }
 
 // fit refuses scenarios that are too large for a backend on any machine.
@@ -445,8 +455,7 @@ func quoted(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// runAll does the jobs: simulated ones in workers, one a core; real ones one
-// after another, since they share the machine's time.
+// runAll does the jobs of all scenarios and seeds.
 func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	job := func(i int) suite.Job { return r.flags.job(chosen[i/r.flags.seeds], i%r.flags.seeds) }
 	r.total = len(chosen) * r.flags.seeds
@@ -460,16 +469,22 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	if r.flags.failFast {
 		r.failed = enough
 	}
-	if b.Name() != simulation {
-		sweep.Each(more, r.flags.jobs, r.total, func(next <-chan int) {
-			for i := range next {
-				r.done(i, suite.Execute(ctx, b, job(i))) // what has begun is done
-			}
-		})
+	r.flags.each(ctx, more, b, r.total, job, r.done)
+	r.examples(more, chosen)
+}
+
+// each does n jobs: simulated ones in workers, one a core; real ones as many at once as
+// --jobs says, since they share the machine's time. None begins once more has ended.
+func (f *runFlags) each(ctx, more context.Context, b harness.Backend, n int, job func(int) suite.Job, done func(int, outcome.Outcome)) {
+	if b.Name() == simulation {
+		workers(f.patience, f.store).Run(more, n, job, done)
 		return
 	}
-	workers(r.flags.patience, r.flags.store).Run(more, r.total, job, r.done)
-	r.examples(more, chosen)
+	sweep.Each(more, f.jobs, n, func(next <-chan int) {
+		for i := range next {
+			done(i, suite.Execute(ctx, b, job(i))) // what has begun is done
+		}
+	})
 }
 
 func printJSON(w io.Writer, v any) error {

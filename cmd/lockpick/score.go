@@ -1,316 +1,279 @@
 package main
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"lockpick/checker"
-	"lockpick/docker"
-	"lockpick/harness"
+	"lockpick/harness/files"
 	"lockpick/harness/lock/kinds"
-	"lockpick/harness/scenario"
-	"lockpick/reports/words"
+	"lockpick/harness/owned"
+	scorepage "lockpick/reports/score"
+	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/suite"
+	"lockpick/scenarios/score"
 )
 
-// scoreFlags are the flags of score.
+// scoreFlags are the flags of score and compare.
 type scoreFlags struct {
-	backend string
-	seed    uint64
-	store   string
-	json    bool
+	backend  string
+	try      string // a backend on which what is found is tried again; "": none
+	seed     uint64
+	seeds    int // of each draw of random plans
+	store    string
+	tags     []string
+	jobs     int
+	all      bool
+	json     bool
+	markdown bool
+	compare  bool
+	command  string // runs it again
 }
+
+const scoreLong = `Put locks under the whole catalogue and under random plans, beside each scenario's
+own lock, and make a scorecard of each: a row for each property, a column for each sort
+of failure, and for each violation the shortest run that shows it, with its diagram.
+
+LOCK is KIND, KIND:OPTION=VALUE,… or KIND:* for each of its set-ups: as it comes, and
+with each value of each option. See lockpick help locks.
+
+Random plans are within what Redlock assumes. Of each sort of failure they are drawn
+with it alone and with all the others, so that what comes can be put down to a sort.
+
+With --try process each violation that had to be kept is tried on real servers, up to
+six times a run. What is not seen there is told apart (◇).
+
+The page, Markdown, JSON, and the run of each counterexample are kept in STORE/scores:
+lockpick replay DIR runs one again. The exit code is 1 where a lock fails what its tier
+holds it to, and 2 where that is not confirmed.`
 
 func (a *app) scoreCmd() *cobra.Command {
 	f := &scoreFlags{}
 	c := &cobra.Command{
 		Use:   "score LOCK…",
 		Short: "put locks under the whole catalogue, and tell what each keeps under which failures",
-		Long: `Put locks under the whole catalogue, beside each scenario's own lock, and print a
-scorecard of each in Markdown: a row for each property, a column for each sort of
-failure, and what was violated with the command that shows it.
-
-LOCK is KIND or KIND:OPTION=VALUE,…, see lockpick help locks. The exit code is 1 where
-one fails what its tier holds it to.`,
+		Long:  scoreLong,
 		Example: `  lockpick score redsync
-  lockpick score redislock rueidis:caching=yes --json`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usage(errors.New("score takes locks, got none"), "one of "+strings.Join(kinds.Names(), ", "))
-			}
-			return nil
-		},
-		RunE:              func(c *cobra.Command, args []string) error { return a.score(c.Context(), f, args) },
-		ValidArgsFunction: completes(false, kinds.Names),
+  lockpick score 'redsync:*' --try process      each set-up, and on real servers what it fails
+  lockpick score redislock rueidis:caching=yes --seeds 200 --json
+  lockpick score --all`,
+		RunE: func(c *cobra.Command, args []string) error { return a.score(c.Context(), f, args) },
 	}
-	fs := c.Flags()
-	fs.StringVarP(&f.backend, "backend", "b", backendNames[0], "where to run: "+strings.Join(backendNames, ", "))
-	fs.Uint64Var(&f.seed, "seed", 1, "what all that is random is drawn from")
-	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the runs that were not as expected (LOCKPICK_STORE)")
-	fs.BoolVar(&f.json, "json", false, "print the scorecards as JSON")
+	f.flags(c)
+	c.Flags().BoolVar(&f.all, "all", false, "each set-up of each kind")
 	return c
 }
 
-func (a *app) score(ctx context.Context, f *scoreFlags, locks []string) error {
-	var cards []*card
-	code := outcome.ExitOK
+func (a *app) compareCmd() *cobra.Command {
+	f := &scoreFlags{compare: true}
+	c := &cobra.Command{
+		Use:   "compare LOCK LOCK…",
+		Short: "scorecards of several locks side by side, what differs first",
+		Long: `Make scorecards as lockpick score does, and set them side by side: first the properties
+and sorts of failures in which they differ.`,
+		Example: `  lockpick compare redsync redsync:fail-fast=yes
+  lockpick compare redislock rueidis --seeds 100`,
+		RunE: func(c *cobra.Command, args []string) error { return a.score(c.Context(), f, args) },
+	}
+	f.flags(c)
+	return c
+}
+
+func (f *scoreFlags) flags(c *cobra.Command) {
+	c.ValidArgsFunction = completes(false, kinds.Names)
+	fs := c.Flags()
+	fs.StringVarP(&f.backend, "backend", "b", backendNames[0], "where to run: "+strings.Join(backendNames, ", "))
+	fs.StringVar(&f.try, "try", "", "try each violation again on this backend")
+	fs.Uint64Var(&f.seed, "seed", 1, "what all that is random is drawn from")
+	fs.IntVar(&f.seeds, "seeds", 10, "random plans of each draw, from --seed on; 0 is none")
+	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the cards (LOCKPICK_STORE)")
+	fs.StringSliceVar(&f.tags, "tag", nil, "only scenarios with this tag")
+	fs.IntVar(&f.jobs, "jobs", 1, "runs at once on real backends: they mostly wait, but a busy machine is late")
+	fs.BoolVar(&f.json, "json", false, "print the scorecards as JSON")
+	fs.BoolVar(&f.markdown, "markdown", false, "print them as Markdown")
+}
+
+// locks are those that are meant.
+func (f *scoreFlags) locks(args []string) ([]string, error) {
+	verb, least := "score", 1
+	if f.compare {
+		verb, least = "compare", 2
+	}
+	var all []string
+	for _, arg := range args {
+		if kind, star := strings.CutSuffix(arg, ":*"); star {
+			if _, known := kinds.All[kind]; known {
+				all = append(all, setupsOf(kind)...)
+				continue
+			}
+		}
+		all = append(all, arg)
+	}
+	if f.all {
+		for _, kind := range kinds.Names() {
+			if kind != "broken" {
+				all = append(all, setupsOf(kind)...)
+			}
+		}
+	}
+	switch {
+	case len(all) < least:
+		return nil, usage(fmt.Errorf("%s takes locks, got %d", verb, len(all)), "one of "+strings.Join(kinds.Names(), ", "))
+	case f.seeds < 0 || f.seeds > mostSeeds:
+		return nil, usage(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("a number from 0 to %d", mostSeeds))
+	case f.jobs < 1 || f.jobs > mostJobs:
+		return nil, usage(fmt.Errorf("--jobs %d is out of range", f.jobs), fmt.Sprintf("a number from 1 to %d", mostJobs))
+	case f.try != "" && (f.try == simulation || f.backend != simulation):
+		return nil, usage(errors.New("--try is for what the simulation finds"), "as in --try process, without --backend")
+	case f.json && f.markdown:
+		return nil, usage(errors.New("--json and --markdown contradict each other"), "leave one of them out")
+	}
+	var once []string
+	for _, name := range all {
+		if slices.Contains(once, name) {
+			continue
+		}
+		if err := (&runFlags{lock: name}).otherLock(); err != nil {
+			return nil, err
+		}
+		once = append(once, name)
+	}
+	f.command = "lockpick " + verb + " " + quotedAll(once)
+	return once, nil
+}
+
+// again are the flags that change what comes, as they were given.
+func (f *scoreFlags) again() string {
+	c := fmt.Sprintf("%s --seed %d --seeds %d", f.command, f.seed, f.seeds)
+	if f.backend != simulation {
+		c += " --backend " + f.backend
+	}
+	if f.try != "" {
+		c += " --try " + f.try
+	}
+	for _, t := range f.tags {
+		c += " --tag " + quoted(t)
+	}
+	return c
+}
+
+func quotedAll(all []string) string {
+	var out []string
+	for _, s := range all {
+		out = append(out, quoted(s))
+	}
+	return strings.Join(out, " ")
+}
+
+func (a *app) score(ctx context.Context, f *scoreFlags, args []string) error {
+	locks, err := f.locks(args)
+	if err != nil {
+		return err
+	}
+	s := &scorer{app: a, flags: f}
+	if err := s.open(ctx); err != nil {
+		return err
+	}
+	defer s.close()
+	all := scorepage.Book{Schema: score.Schema, Command: f.again(), Version: version(), Compare: f.compare}
 	for _, lock := range locks {
-		a.code = outcome.ExitOK
-		c, err := a.card(ctx, f, lock)
+		c, err := s.card(ctx, lock)
 		if err != nil {
 			return err
 		}
-		cards = append(cards, c)
-		code = outcome.Worse(code, a.code)
-	}
-	a.code = code
-	if f.json {
-		if err := printJSON(a.out, map[string]any{"schema": 1, "code": code, "scorecards": cards}); err != nil {
-			return err
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
-	} else {
-		for i, c := range cards {
-			if i > 0 {
-				fmt.Fprintln(a.out)
-			}
-			c.print(a.out)
-		}
+		a.code = outcome.Worse(a.code, c.Code())
+		all.Cards = append(all.Cards, c)
 	}
-	return ctx.Err()
-}
-
-// card runs one lock under the catalogue.
-func (a *app) card(ctx context.Context, f *scoreFlags, lock string) (_ *card, err error) {
-	run := &runFlags{backend: f.backend, seed: f.seed, seeds: 1, jobs: 1, store: f.store, lock: lock, patience: patience, json: true, quiet: true, reports: reportsNone, sparing: true}
-	if err := run.otherLock(); err != nil {
-		return nil, err
-	}
-	chosen, err := choice{}.scenarios()
+	all.Code = a.code
+	all.Compared()
+	dir, err := s.keep(&all)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	chosen, not := run.withLock(chosen)
-	b, err := backend(f.backend, docker.Config{})
-	if err != nil {
-		return nil, err
-	}
-	if c, ok := b.(io.Closer); ok {
-		defer func() { err = errors.Join(err, c.Close()) }()
-	}
-	if err := run.scaleAll(chosen); err != nil {
-		return nil, err
-	}
-	a.tidies()
-	able := probe(ctx, b)
-	if c := able[harness.CanRun]; !c.Available {
-		return nil, unable(fmt.Errorf("backend %s can't run here: %s", b.Name(), c.Reason), c.Remedy)
-	}
-	if err := suite.CanWrite(f.store); err != nil {
-		return nil, noStore(err)
-	}
-	started := time.Now()
-	ci, err := newCI("")
-	if err != nil {
-		return nil, err
-	}
-	r := &report{app: a, ci: ci, flags: run, tally: tally{}, started: started, suite: run.suiteOf(chosen, nil, started)}
-	for _, u := range not {
-		r.skip(u.Scenario, u.lacks())
-	}
-	chosen = run.able(chosen, able, r)
-	if err := prepare(ctx, b, chosen, a.errs); err != nil {
-		return nil, err
-	}
-	r.runAll(ctx, b, chosen)
-	return newCard(lock, f, chosen, r), nil
-}
-
-// card is what came of one lock.
-type card struct {
-	Lock    string                     `json:"lock"`
-	Backend string                     `json:"backend"`
-	Seed    uint64                     `json:"seed"`
-	Code    int                        `json:"code"`
-	Runs    int                        `json:"runs"`
-	Cells   map[string]map[string]cell `json:"cells"` // by property and sort of failure
-	Skipped map[string]int             `json:"skipped,omitempty"`
-	Errors  []string                   `json:"errors,omitempty"`
-}
-
-// cell is what came of a property under one sort of failure.
-type cell struct {
-	Kept      int    `json:"kept"`      // runs in which it held, as it had to
-	Failed    []harm `json:"failed"`    // it had to hold
-	Alone     []harm `json:"alone"`     // nobody promised it, but the scenario's own lock keeps it
-	Alike     []harm `json:"alike"`     // the scenario's own lock fails likewise
-	Undecided int    `json:"undecided"` // and those that had no occasion
-	Free      int    `json:"free"`      // it held where nobody promised it
-}
-
-// harm is one violation.
-type harm struct {
-	Scenario string `json:"scenario"`
-	Cause    string `json:"cause"`
-	Because  string `json:"because"`
-	Command  string `json:"command"`
-}
-
-// columns are the sorts of failures, and what has none or more than one.
-const (
-	noFailure = "none"
-	several   = "several"
-	otherSort = "other"
-)
-
-func newCard(lock string, f *scoreFlags, chosen []pick, r *report) *card {
-	c := &card{Lock: lock, Backend: f.backend, Seed: f.seed, Code: r.code, Runs: len(chosen), Cells: map[string]map[string]cell{}, Skipped: map[string]int{}}
-	for _, o := range r.skipped {
-		c.Skipped[o.Skipped]++
-	}
-	for i := range chosen {
-		o, ran := r.outcomes[i]
-		if !ran {
-			continue
-		}
-		if o.Error != "" {
-			c.Errors = append(c.Errors, o.Scenario+": "+words.FirstLine(o.Error))
-		}
-		for _, j := range o.Judgements {
-			if j.Number == nil {
-				c.add(column(chosen[i].Scenario), o, j)
-			}
-		}
-	}
-	return c
-}
-
-// column is the sort of failures that a scenario is about.
-func column(s scenario.Scenario) string {
-	switch models := s.Models(); {
-	case len(models) > 1:
-		return several
-	case len(models) == 1:
-		return models[0]
-	case len(s.Plan) > 0 || s.Random != nil:
-		return otherSort
-	}
-	return noFailure
-}
-
-func (c *card) add(column string, o outcome.Outcome, j outcome.Judgement) {
-	if c.Cells[j.Property] == nil {
-		c.Cells[j.Property] = map[string]cell{}
-	}
-	x := c.Cells[j.Property][column]
-	found := harm{o.Scenario, j.Cause, j.Because, o.Command}
-	promised := j.Expected == string(checker.Holds)
 	switch {
-	case j.Got == checker.Violated && promised:
-		x.Failed = append(x.Failed, found)
-	case j.Alone():
-		x.Alone = append(x.Alone, found)
-	case j.Got == checker.Violated:
-		x.Alike = append(x.Alike, found)
-	case j.Got == checker.Holds && promised:
-		x.Kept++
-	case j.Got == checker.Holds:
-		x.Free++
-	case promised:
-		x.Undecided++
+	case f.json:
+		err = all.JSON(a.out)
+	case f.markdown:
+		err = all.Markdown(a.out)
+	default:
+		printCards(a.out, &all)
 	}
-	c.Cells[j.Property][column] = x
+	fmt.Fprintf(a.errs, "report: %s/%s\n", dir, scorepage.PageFile)
+	return err
 }
 
-// symbol is a cell in one mark, the gravest first.
-func (x cell) symbol() string {
-	switch {
-	case len(x.Failed) > 0:
-		return "✗"
-	case len(x.Alone) > 0:
-		return "▲"
-	case x.Kept > 0 && len(x.Alike) > 0:
-		return "✓ ○"
-	case x.Kept > 0:
-		return "✓"
-	case len(x.Alike) > 0:
-		return "○"
-	case x.Undecided > 0:
-		return "?"
-	case x.Free > 0:
-		return "·"
+// keep writes the cards and the runs of their findings into a folder of the store.
+func (s *scorer) keep(all *scorepage.Book) (dir string, err error) {
+	pictures, err := s.pictures(all)
+	if err != nil {
+		return "", err
 	}
-	return "–"
-}
-
-// print writes the scorecard in Markdown.
-func (c *card) print(w io.Writer) {
-	fmt.Fprintf(w, "# Scorecard of %s\n\n%d runs on %s, seed %d, each beside one with the scenario's own lock.\n\n", c.Lock, c.Runs, c.Backend, c.Seed)
-	var columns []string
-	for _, row := range c.Cells {
-		for column := range row {
-			if !slices.Contains(columns, column) {
-				columns = append(columns, column)
+	dir, err = files.Place(s.flags.store, suites.ScoreFolder, suites.Stamp(time.Now()), func(dir string) error {
+		for from, name := range s.kept {
+			to := dir + "/" + name
+			if err := errors.Join(os.MkdirAll(dir+"/"+scorepage.RunFolder, 0o755), os.Rename(from, to)); err != nil {
+				return err
 			}
 		}
-	}
-	rank := func(column string) int { return slices.Index([]string{several, otherSort, noFailure}, column) }
-	slices.SortFunc(columns, func(a, b string) int { // what has no failure first, several last
-		if d := rank(a) - rank(b); d != 0 && (a == noFailure || b == noFailure) {
-			return -d
-		} else if d != 0 {
-			return d
+		for name, write := range map[string]func(io.Writer) error{
+			scorepage.OutcomeFile: all.JSON, scorepage.TextFile: all.Markdown,
+			scorepage.PageFile: func(w io.Writer) error { return all.Page(w, pictures) },
+		} {
+			var text bytes.Buffer
+			if err := write(&text); err != nil {
+				return err
+			}
+			if err := files.WriteIn(dir, name, text.Bytes()); err != nil {
+				return err
+			}
 		}
-		return strings.Compare(a, b)
+		return nil
 	})
-	fmt.Fprintf(w, "| property | %s |\n|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
-	for _, property := range checker.Properties() {
-		row, any := c.Cells[property]
-		if !any {
-			continue
-		}
-		fmt.Fprintf(w, "| %s |", property)
-		for _, column := range columns {
-			fmt.Fprintf(w, " %s |", row[column].symbol())
-		}
-		fmt.Fprintln(w)
+	if err != nil {
+		return "", noStore(err)
 	}
-	fmt.Fprintln(w, "\n✓ holds, as it must · ✗ violated, and must hold · ▲ violated, and the scenario's own lock keeps it, which nobody promised of every lock · "+
-		"○ violated, as with the scenario's own lock · ? undecided, or no occasion · · holds, though nobody promised it · – not looked at")
-	c.list(w, "Violated, and must hold", func(x cell) []harm { return x.Failed })
-	c.list(w, "Violated, and the scenario's own lock keeps it", func(x cell) []harm { return x.Alone })
-	if len(c.Skipped) > 0 {
-		fmt.Fprint(w, "\n## Not run\n\n")
-		for _, why := range slices.Sorted(maps.Keys(c.Skipped)) {
-			fmt.Fprintf(w, "- %s: %s\n", words.Plural(c.Skipped[why], "scenario"), strings.TrimPrefix(why, lockLack+": "))
-		}
-	}
-	for _, e := range c.Errors {
-		fmt.Fprintf(w, "\nNot judged: %s\n", e)
-	}
+	return dir, suites.Index(s.flags.store)
 }
 
-// list writes the findings of all cells, by property.
-func (c *card) list(w io.Writer, title string, of func(cell) []harm) {
-	begun := false
-	for _, property := range checker.Properties() {
-		for _, column := range slices.Sorted(maps.Keys(c.Cells[property])) {
-			for _, x := range of(c.Cells[property][column]) {
-				if !begun {
-					fmt.Fprintf(w, "\n## %s\n\n", title)
-					begun = true
-				}
-				fmt.Fprintf(w, "- %s, %s: %s: %s  \n  `%s`\n", property, column, cmp.Or(x.Cause, "no cause"), x.Because, x.Command)
-			}
+// open makes ready what runs need.
+func (s *scorer) open(ctx context.Context) (err error) {
+	f := s.flags
+	if s.on, err = s.stage(ctx, f.backend); err != nil {
+		return err
+	}
+	if f.try != "" {
+		if s.elsewhere, err = s.stage(ctx, f.try); err != nil {
+			return errors.Join(err, s.close())
 		}
 	}
+	s.scratch, err = owned.Unfinished.MakeDir(f.store)
+	return err
+}
+
+// close gives back what open has made.
+func (s *scorer) close() error {
+	var errs []error
+	for _, on := range []*stage{s.on, s.elsewhere} {
+		if on == nil {
+			continue
+		}
+		if c, ok := on.Backend.(io.Closer); ok {
+			errs = append(errs, c.Close())
+		}
+	}
+	if s.scratch != "" {
+		errs = append(errs, os.RemoveAll(s.scratch))
+	}
+	return errors.Join(errs...)
 }

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 }
 
 // programs is what the test binary is where it is called by one of these names.
-var programs = map[string]func(){"lockpick": main, tracerName: traces}
+var programs = map[string]func(){"lockpick": main, tracerName: traces, shapesName: runsShapes}
 
 // TestScripts are conversations with the command line, one file a topic.
 func TestScripts(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
@@ -51,7 +52,7 @@ func TestVerdictFileIsTold(t *testing.T) {
 
 // The schema is 1 in both.
 func TestSchemaIsOne(t *testing.T) {
-	if checker.Schema != 1 {
+	if verdict.Schema != 1 {
 		t.Error("the form of verdict.json is another: say so in help verdict-file")
 	}
 }

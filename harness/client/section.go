@@ -27,6 +27,8 @@ type section struct {
 
 func (c *section) acquire(ctx context.Context) bool {
 	c.emit(c.event(history.Invoke, history.OpAcquire))
+	ctx, forget := c.cancelled(ctx)
+	defer forget()
 	c.acquires(true)
 	h, err := c.lock.Acquire(ctx, c.key)
 	c.acquires(false)
@@ -47,7 +49,28 @@ func (c *section) acquire(ctx context.Context) bool {
 	}
 	e.Token, e.Fence = c.token, c.fence
 	c.emit(e)
+	if c.s.Cancel > 0 && ctx.Err() != nil { // it has no use for the lock any more
+		c.release(context.WithoutCancel(ctx))
+		return false
+	}
 	return true
+}
+
+// cancelled is a context that the client ends when it has waited long enough for its lock.
+func (c *section) cancelled(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.s.Cancel == 0 {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	late := c.e.After(c.s.Cancel)
+	go func() {
+		select {
+		case <-late:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // believe takes over the deadline that an acquire or an extension came back with.
@@ -79,7 +102,7 @@ func (c *section) work(ctx context.Context, hold time.Duration) {
 		return
 	}
 	for n := 1; n <= max(c.s.Writes, 1); n++ {
-		if !c.s.NoCheck && !c.check() {
+		if !c.s.NoCheck && (!c.held(ctx) || !c.check()) {
 			return
 		}
 		c.sleep(ctx, c.s.Prepare.Draw(Random(c.s.Seed, c.session, "prepare", strconv.Itoa(n))))
@@ -103,6 +126,22 @@ func (c *section) read(ctx context.Context) bool {
 	e.Type, e.Version, e.Fence = a.outcome(), c.version, c.fence
 	c.emit(e)
 	return a.allowed
+}
+
+// held asks the lock, where it can be asked. What it denies is lost from then on.
+func (c *section) held(ctx context.Context) bool {
+	h, ok := c.handle.(lock.Holder)
+	if !ok {
+		return true
+	}
+	held, err := h.Held(ctx)
+	if held || err != nil {
+		return true
+	}
+	e := c.event(history.Info, history.OpLost)
+	e.Cause = "asked, the lock says that it is not held"
+	c.emit(e)
+	return false
 }
 
 // check is the look at the own clock that the algorithm asks of a client before
@@ -165,7 +204,11 @@ func (c *section) patience() time.Duration {
 }
 
 func (c *section) entry(value string) entry {
-	return entry{key: c.key, value: value, session: c.session, token: c.token, version: c.version, fence: c.fence}
+	claim := c.token
+	if claim == "" && c.s.Fence == FenceCheckSet { // its lock tells of none: any that nobody else has will do
+		claim = c.session
+	}
+	return entry{key: c.key, value: value, session: c.session, token: claim, version: c.version, fence: c.fence}
 }
 
 func (c *section) event(t history.Type, op string) history.Event {

@@ -48,6 +48,7 @@ type Spec struct {
 	Think     Range         `json:"think"`               // before each cycle
 	Hold      Range         `json:"hold"`                // between read and check
 	Prepare   Range         `json:"prepare"`             // between check and write
+	Cancel    time.Duration `json:"cancel,omitempty"`    // after which it cancels an acquire that has not returned; 0: never
 	Extend    time.Duration `json:"extend"`              // how often it extends while it works; 0: never
 	NoCheck   bool          `json:"noCheck"`             // it does not look at its deadline before it writes
 	Armed     []Point       `json:"armed"`               // points at which it stops

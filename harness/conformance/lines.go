@@ -64,7 +64,6 @@ func (t *telling) named(words []string) []string {
 	return words
 }
 
-// hangUp closes the connection.
 func (t *telling) hangUp([]string) error {
 	if t.on == nil {
 		return errors.New("there is no session: say which by session <name>")

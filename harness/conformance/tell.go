@@ -48,7 +48,6 @@ type telling struct {
 
 func (t *telling) late() time.Duration { return t.to.Late() + t.over }
 
-// directive is one line of the table.
 type directive struct {
 	least, most int  // words after its name
 	tellsTime   bool // what follows depends on when it is asked
@@ -112,7 +111,6 @@ func (t *telling) time() (time.Time, error) {
 	return time.Unix(seconds, micros*1000), errors.Join(err1, err2)
 }
 
-// kill, shutdown and restart.
 func ending(do func(Ender) error) func(*telling, []string) error {
 	return func(t *telling, _ []string) error {
 		e, ok := t.to.(Ender)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 
 	"lockpick/harness/history/peaks"
 )
@@ -89,7 +90,6 @@ func (l *toldLost) end(events []Event, place int) {
 	}
 }
 
-// clockOf is one of a client's clocks.
 type clockOf struct {
 	client string
 	wall   bool
@@ -170,12 +170,7 @@ func (c *clock) reached(e *Event) int64 {
 	case !c.sorted:
 		return e.Reached(c.turns)
 	}
-	i, _ := slices.BinarySearchFunc(c.turns, e.T, func(t Event, at int64) int {
-		if t.T <= at {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(c.turns), func(i int) bool { return c.turns[i].T > e.T })
 	deadline := e.Local + e.ValidUntil - e.T
 	if i == len(c.turns) || isFar(deadline) {
 		return e.Reached(c.turns[max(0, i-1):])

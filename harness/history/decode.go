@@ -5,14 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"math"
 )
 
-// decoder decodes lines. Those that appendLine wrote it takes straight from the
-// bytes, at a fraction of encoding/json's price. Any other goes to decode, which
-// alone says what an event is and what is wrong with a line; on every line that
-// plain takes, the two agree.
+// decoder decodes lines. Those that appendLine wrote it takes straight from the bytes, at
+// a fraction of encoding/json's price. Any other goes to decode, which alone says what is
+// wrong with a line; on every line that plain takes, the two agree.
 type decoder struct {
 	rest []byte // of the line, not read yet; nil once it proved not to be plain
 	seen recent
@@ -119,7 +119,6 @@ func (d *decoder) text(name string, s *string) {
 	d.rest = nil
 }
 
-// decode decodes any line.
 func decode(line []byte) (Event, error) {
 	var e Event
 	d := json.NewDecoder(bytes.NewReader(line))
@@ -141,4 +140,36 @@ func (e *Event) check() error {
 		return errors.New("not an event: op life without the fact")
 	}
 	return nil
+}
+
+// recent are the strings seen lately, so that events which say the same share it: a token
+// stands in a dozen events near each other. A newer one takes the place of an older one, so
+// the table stays as large as it is, whatever a file holds.
+type recent struct {
+	seed  maphash.Seed
+	slots []string
+}
+
+const slots = 1 << 13
+
+func newRecent() recent {
+	return recent{maphash.MakeSeed(), make([]string, slots)}
+}
+
+// of returns the string of bytes that may be written over.
+func (s *recent) of(b []byte) string {
+	slot := &s.slots[maphash.Bytes(s.seed, b)%slots]
+	if *slot != string(b) {
+		*slot = string(b)
+	}
+	return *slot
+}
+
+// again returns a string that is equal.
+func (s *recent) again(t string) string {
+	slot := &s.slots[maphash.String(s.seed, t)%slots]
+	if *slot != t {
+		*slot = t
+	}
+	return *slot
 }

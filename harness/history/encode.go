@@ -104,7 +104,6 @@ func valid(s *string) {
 	}
 }
 
-// texts are the fields that are strings.
 func (e *Event) texts() [9]*string {
 	return [9]*string{&e.Process, (*string)(&e.Type), &e.Op, &e.Key, &e.Session, &e.Token, &e.Node, &e.Value, &e.Cause}
 }

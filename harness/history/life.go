@@ -60,7 +60,6 @@ const (
 	Failover = "failover"
 )
 
-// texts are the fields that are strings.
 func (l *Life) texts() []*string {
 	return []*string{(*string)(&l.What), &l.Run, &l.Value, &l.Old, &l.By, &l.Command, &l.Why}
 }

@@ -23,7 +23,7 @@ type Params struct {
 	Clients  []string `json:"clients"`
 	Nodes    []string `json:"nodes"`
 	Resource string   `json:"resource"` // process name of the protected resource
-	Quorum   int      `json:"quorum"`   // ⌊N/2⌋+1
+	Quorum   int      `json:"quorum"`   // votes that the lock needs: ⌊N/2⌋+1, or its own number
 
 	Lock        string        `json:"lock"`                  // kind of the lock under test
 	TTL         time.Duration `json:"ttl"`                   // a key's time to live
@@ -40,6 +40,7 @@ type Params struct {
 	MaxExtends  int           `json:"maxExtends,omitempty"`  // most extensions that one hold may have
 	MaxHold     time.Duration `json:"maxHold,omitempty"`     // how long one hold may last, extensions and all
 	MayBeIdle   bool          `json:"vacuousOk,omitempty"`   // the scenario allows that nobody acquires
+	Untold      bool          `json:"untold,omitempty"`      // the lock names no deadline and tells nobody of a loss
 	Steps       []PlannedStep `json:"steps,omitempty"`       // what the nemesis is to do
 	Reach       []Reach       `json:"reach,omitempty"`       // clients that can't reach every node
 	Persistence string        `json:"persistence,omitempty"` // of the nodes: none, everysec, always, no

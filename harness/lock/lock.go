@@ -24,14 +24,19 @@ type Factory func(Env) (Lock, error)
 
 // Kind is a sort of lock: how one is made, and what a backend must know of it.
 type Kind struct {
-	New Factory
-	Doc string // what it is, in a few words
+	// Name is what records and reports call it, where it is in no table that has its name.
+	Name string
+	New  Factory
+	Doc  string // what it is, in a few words
 	// OwnTime: it reads package time itself, as a library does that nobody changed: its clock,
 	// timers and deadlines of contexts. Only a backend that turns that clock can give it a wrong
 	// one. As it never reads Env.Now, it never comes to the point during-acquire.
 	OwnTime bool
-	// Prefix is what it puts before a lock's name to make a key of it.
+	// Prefix is what it puts before a lock's name to make a key of it: one on each node.
 	Prefix string
+	Belief Belief
+	// Quorum is how many votes of so many nodes it needs; nil: a majority, and one of one.
+	Quorum func(nodes int) int
 	// OwnTokens: it draws the values of its keys from a source that nobody can seed. In what the
 	// simulation records, numbers stand in their place.
 	OwnTokens bool
@@ -42,10 +47,21 @@ type Kind struct {
 	Options []Option
 }
 
+// Belief is by what a holder knows how long it has the lock.
+type Belief string
+
+// What a lock may give its holder to know that by.
+const (
+	ByDeadline Belief = ""       // an instant: Handle.Deadline
+	BySignal   Belief = "signal" // its word when the lock is lost: the handle is a Loser
+	ByNothing  Belief = "none"   // nothing: it lasts until it is given back, or until a Holder says that it isn't held
+)
+
 // Option is a setting of one kind, which Settings.Options has by its name.
 type Option struct {
 	Name, Doc string
 	Values    []string // that it can have, the default first
+	With      string   // OPTION=VALUE without which it changes nothing; "": none
 }
 
 // Powers is what a kind can do besides acquire and release. A scenario that asks for more is
@@ -114,6 +130,17 @@ type Settings struct {
 	// Options are those of the kind, by name. What isn't there has its default.
 	Options map[string]string `json:"options,omitempty"`
 	Prefix  string            `json:"prefix,omitempty"` // the kind's
+	Votes   int               `json:"votes,omitempty"`  // the kind's quorum; 0: a majority
+	Untold  bool              `json:"untold,omitempty"` // the kind's belief is by nothing
+}
+
+// Of is the settings with what follows from their kind, for a lock on so many nodes.
+func (s Settings) Of(k Kind, nodes int) Settings {
+	s.Prefix, s.Votes, s.Untold = k.Prefix, 0, k.Belief == ByNothing
+	if k.Quorum != nil {
+		s.Votes = k.Quorum(nodes)
+	}
+	return s
 }
 
 // Lock is a lock as one client has it.
@@ -155,6 +182,12 @@ type Fencer interface {
 // then. After a release it may be closed, too.
 type Loser interface {
 	Lost() <-chan struct{}
+}
+
+// Holder is a Handle that can be asked whether the lock is held. An error leaves that open.
+// The client asks before it writes.
+type Holder interface {
+	Held(ctx context.Context) (bool, error)
 }
 
 // Tokener is a Handle that knows the random value it set on the nodes.

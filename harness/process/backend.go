@@ -11,25 +11,18 @@
 package process
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"lockpick/harness"
-	"lockpick/harness/real/clock"
-	"lockpick/harness/real/disk"
 	"lockpick/harness/real/runs"
 	"lockpick/harness/scenario"
-	"lockpick/harness/shortage"
 	"lockpick/nemesis"
 )
 
@@ -66,15 +59,7 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 	if run.Available {
 		run = b.trust(ctx, run)
 	}
-	mount, clocks := sync.OnceValue(b.canMount), sync.OnceValue(b.canTurnClocks)
-	tries := map[string]func() harness.Capability{
-		disk.LosesPower: mount, disk.HitsDisks: mount,
-		scenario.CanTellLife: func() harness.Capability { return b.canTell(ctx) },
-		watches:              func() harness.Capability { return b.canWatch(ctx) },
-	}
-	for _, name := range runs.ClockPowers {
-		tries[name] = clocks
-	}
+	tries := b.tries(ctx)
 	out := []harness.Capability{run}
 	for _, name := range []string{scenario.CanPersist, scenario.CanReplicate, scenario.CanTellLife, scenario.CanSetOwnTime} {
 		out = append(out, harness.Capability{Name: name, Available: true})
@@ -95,7 +80,6 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 	return append(out, imageless)
 }
 
-// uncontained is what only containers have.
 var uncontained = []harness.Capability{
 	{Name: nemesis.Capability(nemesis.PowerPackets, nemesis.Link), Reason: "nodes share this machine's network, and packets are dropped in a node's own", Remedy: "use --backend docker, or a cut of another mode"},
 	{Name: nemesis.Capability("unplug", nemesis.Node), Reason: "nodes share this machine's network, and have no cable of their own", Remedy: "use --backend docker, or cut the node's links"},
@@ -104,63 +88,6 @@ var uncontained = []harness.Capability{
 
 var imageless = harness.Capability{Name: scenario.CanImage, Reason: "nodes are this machine's redis-server, and run no image", Remedy: "run it in containers (--backend docker)"}
 
-// canMount tries a disk: whether a user may mount one, nothing but a mount tells.
-func (b *Backend) canMount() harness.Capability {
-	reason, remedy := disk.Missing()
-	if reason == "" {
-		if err := tryDisk(b.cfg.Dir); err != nil {
-			reason, remedy = err.Error(), cmp.Or(shortage.Remedy(err, shortage.Temporary), disk.Remedy)
-		}
-	}
-	return harness.Capability{Available: reason == "", Reason: reason, Remedy: remedy}
-}
-
-// watches needs a redis-server that can be a sentinel.
-var watches = nemesis.Capability(nemesis.PowerSentinel, nemesis.Node)
-
-func (b *Backend) canWatch(ctx context.Context) harness.Capability {
-	err := hasSentinels(ctx, b.cfg.Dir, b.cfg.RedisServer)
-	if err == nil {
-		return harness.Capability{Available: true}
-	}
-	why := telling(err)
-	if remedy := shortage.Remedy(err, shortage.Temporary); remedy != "" {
-		return harness.Capability{Reason: why, Remedy: remedy}
-	}
-	return harness.Capability{Reason: b.cfg.RedisServer + " can't be a sentinel: " + strings.TrimSuffix(why, ":"),
-		Remedy: "apt-get install redis-server, whose program is redis-sentinel as well, and see that it comes first on PATH"}
-}
-
-// canTell says whether nodes tell of their keys. Runs do without.
-func (b *Backend) canTell(ctx context.Context) harness.Capability {
-	err := tellsLife(ctx, b.cfg.Dir, b.cfg.RedisServer)
-	if err == nil {
-		return harness.Capability{Available: true}
-	}
-	why := telling(err)
-	return harness.Capability{Reason: "causes come from what clients saw alone: " + why,
-		Remedy: cmp.Or(shortage.Remedy(err, shortage.Temporary), "use Redis 7.0 or later that allows CONFIG and MONITOR")}
-}
-
-func (b *Backend) canTurnClocks() harness.Capability {
-	err := tryClock(b.cfg.Dir)
-	if err == nil {
-		return harness.Capability{Available: true}
-	}
-	c := harness.Capability{Reason: "no process can be given a wrong clock: " + err.Error(), Remedy: shortage.Remedy(err, shortage.Temporary)}
-	switch {
-	case c.Remedy != "":
-	case clock.Available() != nil:
-		c.Remedy = "run it on Linux on amd64, or in the simulation (--backend sim)"
-	case errors.Is(err, fs.ErrPermission):
-		c.Remedy = "allow ptrace: in a container run it with --cap-add SYS_PTRACE and a seccomp profile that lets it pass; otherwise sysctl kernel.yama.ptrace_scope=1"
-	default:
-		c.Remedy = "use the simulation (--backend sim)"
-	}
-	return c
-}
-
-// needsClocks says whether a scenario turns clocks.
 func needsClocks(s scenario.Scenario) bool {
 	return slices.ContainsFunc(s.Needs(), func(c string) bool { return slices.Contains(runs.ClockPowers, c) })
 }
@@ -179,40 +106,6 @@ func (b *Backend) canRun() harness.Capability {
 	}
 	c.Available = true
 	return c
-}
-
-// trust looks at what the program says of itself, and tries it.
-func (b *Backend) trust(ctx context.Context, run harness.Capability) harness.Capability {
-	program, err := exec.LookPath(b.cfg.RedisServer)
-	if err == nil {
-		_, err = b.Version(ctx)
-	}
-	if err == nil {
-		err = answers(ctx, b.cfg.Dir, b.cfg.RedisServer)
-	}
-	if err != nil {
-		why := telling(err)
-		run.Available = false
-		if run.Remedy = shortage.Remedy(err, shortage.Temporary); run.Remedy != "" {
-			run.Reason = why
-			return run
-		}
-		run.Reason = fmt.Sprintf("%s is no redis-server that runs here: %s", program, strings.TrimSuffix(why, ":"))
-		run.Remedy = "apt-get install redis-server, and see that it comes first on PATH"
-	}
-	return run
-}
-
-// telling is the line of an error, with a server's log in it, that says what the machine is
-// short of, or else the first.
-func telling(err error) string {
-	for line := range strings.Lines(err.Error()) {
-		if shortage.Remedy(errors.New(line), "") != "" {
-			return strings.TrimSpace(line)
-		}
-	}
-	first, _, _ := strings.Cut(err.Error(), "\n")
-	return first
 }
 
 // versionBound is how long the program may take to tell its version.

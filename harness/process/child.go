@@ -17,7 +17,6 @@ import (
 	"lockpick/harness/real/runs"
 )
 
-// child is one client subprocess.
 type child struct {
 	*proc.Child
 	name   string
@@ -71,7 +70,6 @@ func (ch *child) Words() string {
 	return strings.TrimSpace(string(log[max(0, len(log)-1000):]))
 }
 
-// startChild starts the subprocess.
 func (c *cluster) startChild(name string) (*runs.Client, error) {
 	ch := &child{name: name, log: filepath.Join(c.group.Dir, name+".log")}
 	log, err := os.Create(ch.log)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -84,7 +85,7 @@ func TestKeysExpireByTheNodesWallClock(t *testing.T) {
 		if v := b.onNode("n1", "GET", "k"); v != nil {
 			t.Errorf("after a jump of 11 s the key with 10 s to live is %v", v)
 		}
-		if off, rate, _ := nemesis.ReadClock(back); !strings.Contains(back, "TIME shows ") || (off-11*time.Second).Abs() > time.Second || rate != 1 {
+		if !regexp.MustCompile(`TIME shows .*, 1[01][.\d]*s ahead, rate 1`).MatchString(back) {
 			t.Errorf("the jump was read back as %q", back)
 		}
 		b.turn("n1", -11*time.Second, 1)

@@ -12,7 +12,6 @@ import (
 	"lockpick/harness/real/runs"
 )
 
-// cluster is one run.
 type cluster struct {
 	*runs.Run[*proc.Redis]
 	network  *network.Network

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"lockpick/harness"
 	"lockpick/harness/history"
@@ -42,7 +44,7 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	if needsClocks(s) {
 		c.turnable(s)
 	}
-	if err := c.mountDisks(s); err != nil {
+	if err := c.Disks.MountHit(s.Plan, s.NodeNames(), c.group); err != nil {
 		return err
 	}
 	replicas, err := c.startServers(s)
@@ -112,4 +114,36 @@ func (c *cluster) startServers(s scenario.Scenario) (replicas map[string]*proc.R
 	}
 	return nil, fmt.Errorf("%w\n%d of %d servers did not start; try %s --port 0 by hand, and whether %s has room",
 		errs[0], len(errs), count, program, filepath.Dir(c.group.Dir))
+}
+
+// spareFiles is what servers, logs and questions to servers take for a moment.
+const spareFiles = 16
+
+// enough sees that this process may have the files open that a run takes at least: for
+// each link where it listens, and both ends of one connection; and two pipes for each
+// client. A run that begins and finds too few later ends as one that could not be run, too,
+// but first starts hundreds of processes.
+func enough(s scenario.Scenario) error {
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fmt.Errorf("count open files: %w", err)
+	}
+	var limit syscall.Rlimit // Go has raised it as far as it may
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("count open files: %w", err)
+	}
+	need := len(open) + spareFiles
+	nodes := len(s.NodeNames())
+	for _, c := range network.ClientsOf(s) {
+		reached := nodes
+		if c.Reach != nil {
+			reached = len(c.Reach)
+		}
+		need += nodes + 1 + 2*(reached+1) + 2
+	}
+	if uint64(need) <= limit.Cur {
+		return nil
+	}
+	return fmt.Errorf("start %d clients with links to %d nodes: that takes %d open files or more, and this process may have %d: %w",
+		len(s.Clients), nodes, need, limit.Cur, syscall.EMFILE)
 }

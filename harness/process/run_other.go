@@ -18,4 +18,7 @@ func (b *Backend) Run(context.Context, scenario.Scenario, uint64, *history.Recor
 
 var powers any // no run is possible, for any fault
 
-func tryClock(string) error { return nil } // not even a run is possible
+// trust and tries are never asked: canRun has said no before.
+func (*Backend) trust(_ context.Context, run harness.Capability) harness.Capability { return run }
+
+func (*Backend) tries(context.Context) map[string]func() harness.Capability { return nil }

@@ -14,8 +14,12 @@ import (
 )
 
 // Marker begins the first line of a script that names its own operation:
-// "-- lockpick:write". The scripts of the protected resource do.
+// "-- lockpick:write". The scripts of the protected resource do, and those of a lock may
+// that would be taken for something else.
 const Marker = "-- lockpick:"
+
+// ofLocks are the operations that scripts of a lock can name.
+var ofLocks = []string{history.OpSet, history.OpExtend, history.OpRelease, history.OpFence}
 
 // Scripts remembers the texts of scripts, so that EVALSHA can be told apart, and
 // what each text does. One serves all links of a run. The zero value is ready.
@@ -30,6 +34,8 @@ type script struct {
 	text, op string
 	resource bool // of the protected resource: it named its operation itself
 	ttl      int  // which of its arguments is the TTL, from 1; 0: none is
+	token    int  // which is the lock's random value, from 1
+	tells    bool // it answers for how long the lock is still taken, and nothing where it has set it
 }
 
 func (s *Scripts) learn(text string) *script {
@@ -58,14 +64,23 @@ func (s *Scripts) lookup(sha string) *script {
 // ttlArgument is where a script says which of its arguments is the TTL.
 var ttlArgument = regexp.MustCompile(`["'](?:px|pexpire)["']\s*,\s*(?:keys\[1\]\s*,\s*)?argv\[([1-9])\]`)
 
+// tokenArgument is where a script sets the lock's random value or compares it.
+var tokenArgument = regexp.MustCompile(`["'](?:set|setnx|hset|hsetnx|hexists|hincrby)["']\s*,\s*keys\[1\]\s*,\s*argv\[([1-9])\]|["']get["']\s*,\s*keys\[1\]\s*\)\s*[=~]=\s*argv\[([1-9])\]`)
+
+// timeLeft is the answer of a script that refuses by telling for how long.
+var timeLeft = regexp.MustCompile(`return\s+redis\.call\(\s*["']p?ttl["']`)
+
 // newScript classifies by the text: lock libraries write their scripts each in
 // their own words, but with the same few commands.
 func newScript(text string) *script {
-	s := &script{text: text, ttl: 2}
-	if named, ok := strings.CutPrefix(text, Marker); ok {
+	s := &script{text: text, ttl: 2, token: 1}
+	named, isNamed := strings.CutPrefix(text, Marker)
+	if isNamed {
 		s.op, _, _ = strings.Cut(named, "\n")
-		s.op, s.resource = strings.TrimSpace(s.op), true
-		return s
+		if s.op = strings.TrimSpace(s.op); !slices.Contains(ofLocks, s.op) {
+			s.resource = true
+			return s
+		}
 	}
 	lower := strings.ToLower(text)
 	has := func(word string) bool {
@@ -76,16 +91,27 @@ func newScript(text string) *script {
 	} else if has("pxat") || has("pexpireat") {
 		s.ttl = 0 // an instant
 	}
+	if m := tokenArgument.FindStringSubmatch(lower); m != nil {
+		s.token, _ = strconv.Atoi(m[1] + m[2])
+	}
+	expires := has("set") && (has("px") || has("ex"))
+	fields := has("hincrby") || has("hset") || has("hsetnx")
 	switch {
-	case has("nx"), has("setnx"):
+	case isNamed:
+	case has("nx"), has("setnx"), expires && !has("xx"):
 		s.op = history.OpSet
-	case has("pexpire"), has("expire"), has("pexpireat"):
+	case fields && (has("del") || has("hdel")): // it counts down, and the last deletes
+		s.op = history.OpRelease
+	case fields && has("exists") && (has("pexpire") || has("expire")):
+		s.op = history.OpSet
+	case expires, has("pexpire"), has("expire"), has("pexpireat"):
 		s.op = history.OpExtend
 	case has("del"), has("unlink"):
 		s.op = history.OpRelease
 	case has("get") && has("set"):
 		s.op = history.OpFence
 	}
+	s.tells = s.op == history.OpSet && timeLeft.MatchString(lower)
 	return s
 }
 
@@ -140,8 +166,7 @@ func (c *Command) plainSet() {
 	}
 }
 
-// script reads the arguments of a script: all libraries pass the key first and
-// the random value as the first argument.
+// script reads the arguments of a script: all libraries pass the key first.
 func (c *Command) script(s *script) {
 	if len(c.Args) < 4 {
 		return
@@ -165,9 +190,10 @@ func (c *Command) script(s *script) {
 	if c.Op == "" {
 		return
 	}
-	if len(argv) > 0 {
-		c.Token = argv[0]
+	if len(argv) >= s.token {
+		c.Token = argv[s.token-1]
 	}
+	c.tells = s.tells
 	if s.ttl > 0 && len(argv) >= s.ttl && (c.Op == history.OpSet || c.Op == history.OpExtend) {
 		c.TTL = millis(argv[s.ttl-1])
 	}

@@ -16,6 +16,15 @@ func command(w ...string) string { return string(Append(nil, w...)) }
 
 const compareAndDelete = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
 
+// A field of a hash, as in Redisson: the TTL comes first, and who is refused is told for how long.
+const (
+	fieldSet = `if (redis.call('exists', KEYS[1]) == 0) or (redis.call('hexists', KEYS[1], ARGV[2]) == 1) then
+redis.call('hincrby', KEYS[1], ARGV[2], 1); redis.call('pexpire', KEYS[1], ARGV[1]); return nil; end; return redis.call('pttl', KEYS[1]);`
+	fieldExpire = `if (redis.call('hexists', KEYS[1], ARGV[2]) == 1) then redis.call('pexpire', KEYS[1], ARGV[1]); return 1; end; return 0;`
+	fieldDelete = `if (redis.call('hexists', KEYS[1], ARGV[2]) == 0) then return nil; end; local counter = redis.call('hincrby', KEYS[1], ARGV[2], -1);
+if (counter > 0) then redis.call('pexpire', KEYS[1], ARGV[1]); return 0; else redis.call('del', KEYS[1]); return 1; end;`
+)
+
 func TestClassify(t *testing.T) {
 	extend := `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0`
 	counted := `if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('incr', KEYS[2]) end return 0`
@@ -23,6 +32,12 @@ func TestClassify(t *testing.T) {
 	obtain := `if redis.call("set", KEYS[1], ARGV[1], "NX", "PX", ARGV[3]) then return redis.status_reply("OK") end local offset = tonumber(ARGV[2])`
 	at := `local r = redis.call("SET",KEYS[1],ARGV[1],"NX","PXAT",ARGV[2]);redis.call("GET",KEYS[1]);return r`
 	extendAt := `if redis.call("GET",KEYS[1]) == ARGV[1] then local r = redis.call("PEXPIREAT",KEYS[1],ARGV[2]);redis.call("GET",KEYS[1]);return r end;return 0`
+	looked := `if redis.call('get', KEYS[1]) then return 0 end redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1`
+	again := `return redis.call('set', KEYS[1], ARGV[1], 'XX', 'PX', ARGV[2])`
+	setMissing := `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('set', KEYS[1], ARGV[1]) return redis.call('pexpire', KEYS[1], ARGV[2]) end`
+	queued := `if redis.call('exists', KEYS[1]) == 1 then return 0 end redis.call('del', KEYS[1] .. ':' .. ARGV[1]) redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2]) return 1`
+	setAgain := `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('set', KEYS[1], ARGV[1], 'xx', 'px', ARGV[2]) end return 0`
+	counter := `redis.call('hincrby', KEYS[1], ARGV[1], 1) return redis.call('pexpire', KEYS[1], ARGV[2])`
 	write := Marker + "write\nreturn {1, 2}"
 	for _, c := range []struct {
 		words []string
@@ -34,11 +49,21 @@ func TestClassify(t *testing.T) {
 		{[]string{"DEL", "k"}, "release k  0 0"},
 		{[]string{"PEXPIRE", "k", "500"}, "extend k  500000000 0"},
 		{[]string{"EVAL", compareAndDelete, "1", "k", "tok"}, "release k tok 0 0"},
+		{[]string{"EVAL", queued, "1", "k", "tok", "500"}, "set k tok 500000000 0"},
+		{[]string{"EVAL", setAgain, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
+		{[]string{"EVAL", "-- lockpick:set\n" + counter, "1", "k", "tok", "500"}, "set k tok 500000000 0"},
+		{[]string{"EVAL", "-- lockpick:release\n" + counter, "1", "k", "tok"}, "release k tok 0 0"},
 		{[]string{"EVAL", extend, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
 		{[]string{"EVAL", counted, "2", "k", "k:fence", "tok", "500"}, "set k tok 500000000 0"},
 		{[]string{"EVAL", raise, "2", "k", "k:fence", "tok", "7"}, "fence k tok 0 7"},
 		{[]string{"EVAL", write, "1", "resource:k", "c1/1:write1", "c1/1", "3", "9", "tok", "none"}, "write resource:k tok 0 9"},
 		{[]string{"EVAL", obtain, "1", "k", "tok", "40", "500"}, "set k tok 500000000 0"},
+		{[]string{"EVAL", looked, "1", "k", "tok", "500"}, "set k tok 500000000 0"},
+		{[]string{"EVAL", again, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
+		{[]string{"EVAL", setMissing, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
+		{[]string{"EVAL", fieldSet, "1", "k", "500", "tok"}, "set k tok 500000000 0"},
+		{[]string{"EVAL", fieldExpire, "1", "k", "500", "tok"}, "extend k tok 500000000 0"},
+		{[]string{"EVAL", fieldDelete, "1", "k", "500", "tok"}, "release k tok 0 0"},
 		{[]string{"EVAL", at, "1", "k", "tok", "1700000000000"}, "set k tok 0 0"},
 		{[]string{"EVAL", extendAt, "1", "k", "tok", "1700000000000"}, "extend k tok 0 0"},
 		{[]string{"PEXPIREAT", "k", "1700000000000"}, "extend k  0 0"},
@@ -107,6 +132,26 @@ func TestUnknownScriptCountsOnce(t *testing.T) {
 	}
 }
 
+// One that nobody knew when it was asked for by its hash did not count; so the text that follows
+// does, also if another connection has told it meanwhile.
+func TestUnknownScriptCountsWithItsText(t *testing.T) {
+	scripts := &Scripts{}
+	known := &Scripts{}
+	known.learn(compareAndDelete)
+	sha := ""
+	for k := range known.bySHA {
+		sha = k
+	}
+	s := NewStream(scripts)
+	first := s.Request([]byte(command("EVALSHA", sha, "1", "k", "tok")), 1)[0]
+	scripts.learn(compareAndDelete)
+	s.Reply([]byte("-NOSCRIPT No matching script.\r\n"), 2)
+	second := s.Request([]byte(command("EVAL", compareAndDelete, "1", "k", "tok")), 3)[0]
+	if first.Counts(history.OpRelease) || !second.Counts(history.OpRelease) {
+		t.Errorf("by its hash %v, by its text %v", first.Counts(history.OpRelease), second.Counts(history.OpRelease))
+	}
+}
+
 func TestEventSaysWhatTheNodeAnswered(t *testing.T) {
 	for reply, want := range map[string]string{
 		"+OK\r\n":            "ok ",
@@ -128,6 +173,18 @@ func TestEventSaysWhatTheNodeAnswered(t *testing.T) {
 		}
 		if reply != "" && (e.Sent != 3 || e.Applied != 8 || e.T != 8) {
 			t.Errorf("%q: stamps %+v", reply, e)
+		}
+	}
+}
+
+// Who is told for how long a lock is taken has not got it.
+func TestRefusedByTheTimeLeft(t *testing.T) {
+	for reply, want := range map[string]history.Type{"$-1\r\n": history.OK, ":0\r\n": history.Fail, ":-1\r\n": history.Fail, ":700\r\n": history.Fail, "-ERR no\r\n": history.Fail, "": history.Info} {
+		s := NewStream(&Scripts{})
+		c := s.Request([]byte(command("EVAL", fieldSet, "1", "k", "500", "tok")), 3)[0]
+		s.Reply([]byte(reply), 8)
+		if got := c.Fact("c1-n1", "n1").Type; got != want {
+			t.Errorf("%q: %s, want %s", reply, got, want)
 		}
 	}
 }

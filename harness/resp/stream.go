@@ -26,7 +26,8 @@ type Command struct {
 	Again    bool
 	Reply    Value
 	answered bool
-	parts    int // of a reply in several: so many are to come; 0: until nothing is subscribed to
+	tells    bool // no answer is yes, for else it is how long the lock is still taken
+	parts    int  // of a reply in several: so many are to come; 0: until nothing is subscribed to
 }
 
 // Stream follows one connection between a client and a node.
@@ -79,7 +80,7 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 		}
 		c.answer(v, now)
 		out = append(out, s.executed(c, now)...)
-		if c.unknownScript() {
+		if c.unknownScript() && c.Op != "" {
 			if s.retry == nil {
 				s.retry = map[string]bool{}
 			}
@@ -111,9 +112,8 @@ func (s *Stream) executed(by *Command, now int64) (all []*Command) {
 	return all
 }
 
-// answeredBy says whether a value answers the command, and is the last one that does. What
-// is pushed is an array in RESP2; and a push in RESP3 answers those who subscribe, for
-// each channel once.
+// answeredBy says whether a value is the last that answers the command. What is pushed is an
+// array in RESP2; a push in RESP3 answers those who subscribe, for each channel once.
 func (c *Command) answeredBy(v Value) bool {
 	if v.Kind != '>' && v.Kind != '*' {
 		return true
@@ -165,7 +165,7 @@ func (c *Command) Fact(link, node string) history.Event {
 		e.Cause = text
 		return e
 	}
-	if yes(c.Reply) {
+	if c.tells && c.Reply.Null || !c.tells && yes(c.Reply) {
 		e.Type = history.OK
 		if c.Op == history.OpSet && c.Reply.Kind == ':' {
 			e.Fence = c.Reply.Int // the acquire script answers the grant's count

@@ -13,7 +13,7 @@ import (
 // fit together. It also fills in the mode of a fault that has a default, and what follows from
 // the kind of lock.
 func checkWhole(s *Scenario, k Known) error {
-	s.Lock.Prefix = k.Prefixes[s.Lock.Kind]
+	s.Lock = s.Lock.Of(k.Kinds[s.Lock.Kind], s.Topology.Nodes)
 	if s.Lock.Kind == brokenLock && s.Lock.Mistake == "" {
 		return badAt("lock.kind", suggest("", "add mistake: and one of these", k.Mistakes), "the lock kind broken needs a mistake")
 	}

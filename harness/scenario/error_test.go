@@ -20,14 +20,14 @@ var known = Known{
 	Backends:   []string{"sim", "process"},
 	Locks:      []string{"broken", "failover", "redislock", "redlock", "redsync", "rueidis", "single"},
 	Mistakes:   mistakes,
-	Prefixes:   map[string]string{"broken": "b:"},
+	Kinds:      map[string]lock.Kind{"broken": {Prefix: "b:", Belief: lock.ByNothing, Quorum: func(nodes int) int { return nodes }}},
 	Options:    map[string][]lock.Option{"broken": {{Name: "how", Doc: "it breaks", Values: []string{"softly", "loudly"}}}, "redsync": {{Name: "fail-fast", Doc: "fail at the first no", Values: []string{"no", "yes"}}}},
-	Properties: []string{"mutual-exclusion", "lease-linearizable", "resource-safety", "fencing-order", "deadlock-freedom", "fault-tolerance", "bounded-hold"},
+	Properties: []string{"mutual-exclusion", "lease-linearizable", "resource-safety", "fencing-order", "deadlock-freedom", "fault-tolerance", "bounded-hold", "valid-on-return"},
 	Numbers:    []string{"grants", "unavailable-share", "split-vote-rate"},
 	Causes: []string{
 		"expired-early", "granted-late", "restarted-and-forgot", "deleted-by-other", "overwritten", "never-set",
 		"given-shorter", "client-clock", "clocks-disagree", "unexplained", "lock-broken", "overrun", "fence-broken", "extended-too-often", "holder-refused",
-		"lost-unsynced", "failed-over", "overlap", "left-keys", "split-vote", "too-few-votes",
+		"lost-unsynced", "failed-over", "overlap", "left-keys", "split-vote", "too-few-votes", "hung", "told-late", "returned-late", "waited-long",
 	},
 }
 
@@ -165,9 +165,10 @@ func FuzzParse(f *testing.F) {
 
 // mistakes is those of package lock/broken, which this one can't know.
 var mistakes = []string{
-	"absolute-expiry", "elapsed-not-subtracted", "extension-below-quorum", "extension-elapsed-not-subtracted", "extension-sets-missing-key", "extension-without-token-check",
-	"fence-from-one-node", "no-drift-margin", "no-elapsed-check", "no-jitter", "no-release-on-failure",
-	"plain-del", "quorum-half", "release-only-acknowledged", "same-value-for-clients", "same-value-for-retries",
-	"set-without-nx", "ttl-in-wrong-unit", "unbounded-extension", "wall-clock-deadline", "weak-token",
+	"absolute-expiry", "driver-time-out", "elapsed-not-subtracted", "extension-below-quorum", "extension-elapsed-not-subtracted", "extension-sets-missing-key",
+	"extension-unheard", "extension-without-token-check", "fence-from-one-node", "no-drift-margin", "no-elapsed-check", "no-jitter", "no-release-on-failure",
+	"plain-del", "quorum-half", "release-by-prefix", "release-on-quorum", "release-only-acknowledged", "returns-late", "same-value-for-clients", "same-value-for-retries",
+	"set-goes-on", "set-without-nx", "tells-late", "ttl-in-wrong-unit", "unbounded-extension", "undone-by-the-callers-context", "waits-for-all", "wall-clock-deadline",
+	"weak-token",
 	"yes-to-own-value",
 }

@@ -53,6 +53,8 @@ const (
 	leaseLinearizable = "lease-linearizable"
 	resourceSafety    = "resource-safety"
 	boundedHold       = "bounded-hold"
+	faultTolerance    = "fault-tolerance"
+	validOnReturn     = "valid-on-return"
 )
 
 // excuse lets properties hold without an occasion: what a random plan puts to the test is

@@ -18,7 +18,7 @@ import (
 type Known struct {
 	Locks      []string                 // kinds of locks
 	Options    map[string][]lock.Option // of each kind that has some
-	Prefixes   map[string]string        // of the keys of each kind that has one
+	Kinds      map[string]lock.Kind     // what follows from a lock's kind
 	Mistakes   []string                 // of the lock kind broken
 	Properties []string                 // that can be expected
 	Causes     []string                 // causes and classes of a violation
@@ -89,7 +89,7 @@ func (r *reading) whole(k Known) object {
 		{key: "cures", doc: "scenarios whose harm this one is free of, by doing one thing otherwise", shape: wordsOf("cures", named("scenario"))},
 		{key: "topology", doc: "the lock servers", shape: topologyForm(r.unit)},
 		{key: "lock", doc: "the lock under test and its settings", shape: lockForm(k, r.unit)},
-		{key: "clients", doc: "how many contend, or who, from when, reaching what", shape: clientsForm()},
+		{key: "clients", doc: "how many contend, or who, from when, reaching what", shape: clientsForm(r.unit)},
 		{key: "workload", doc: "what each client does", shape: workloadForm(r.unit)},
 		{key: "plan", doc: "what goes wrong, and when", shape: planForm(r.unit, r.mostSteps), at: whole},
 		{key: "limits", doc: "how much of the lock one hold may have, whatever the lock allows; bounded-hold is judged by it", shape: limitsForm(r.unit)},
@@ -157,7 +157,7 @@ func optionsForm(k Known) object {
 }
 
 // clientsForm is how many clients there are, or who they are.
-func clientsForm() shape {
+func clientsForm(unit time.Duration) shape {
 	number := lens[[]Client, int]{integer(1, maxClients), nil, func(all *[]Client, n int) { *all = clientsNamed(n) }}
 	start := either{field{key: "delay", shape: duration(0)}, field{key: "start", shape: eventForm("start")}, section,
 		func(c any) bool { return c.(*Client).Start != nil }}
@@ -167,6 +167,7 @@ func clientsForm() shape {
 		{key: "think", doc: "instead of the workload's", shape: between(0)},
 		{key: "hold", doc: "instead of the workload's", shape: between(0)},
 		{key: "cycles", doc: "instead of the workload's", shape: integer(1, maxCount)},
+		{key: "cancel-after", at: "cancelAfter", doc: "instead of the workload's", shape: duration(unit)},
 	}}
 	return either{field{at: whole, shape: number}, field{at: whole, shape: dict{"clients", clientName, maxClients, one}}, section,
 		func(any) bool { return true }}
@@ -188,6 +189,7 @@ func workloadForm(unit time.Duration) object {
 		{key: "think", doc: "pause before each cycle", shape: between(0)},
 		{key: "hold", doc: "work between the read and the check before the write", shape: between(0)},
 		{key: "prepare", doc: "work between the check and the write", shape: between(0)},
+		{key: "cancel-after", at: "cancelAfter", doc: "how long a client waits for its lock before it cancels the acquire", shape: duration(unit)},
 		{key: "extend", doc: "how often a client extends its lock while it works", shape: duration(unit)},
 		{key: "cycles", doc: "how often each client works", shape: integer(1, maxCount)},
 		{key: "for", doc: "no cycle starts later than this", shape: duration(unit)},

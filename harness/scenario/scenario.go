@@ -43,6 +43,7 @@
 package scenario
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -133,6 +134,8 @@ type Client struct {
 	Think  *client.Range  `json:"think,omitempty"`  // these override the workload's
 	Hold   *client.Range  `json:"hold,omitempty"`   //
 	Cycles *int           `json:"cycles,omitempty"` //
+	// CancelAfter does likewise.
+	CancelAfter *time.Duration `json:"cancelAfter,omitempty"`
 }
 
 func (c Client) reaches(node string) bool { return c.Reach == nil || slices.Contains(c.Reach, node) }
@@ -150,6 +153,8 @@ type Workload struct {
 	For     time.Duration `json:"for,omitempty"`    // no cycle starts later than this
 	Writes  int           `json:"writes"`           // in one critical section
 	NoCheck bool          `json:"noCheck,omitempty"`
+	// CancelAfter is when a client gives up an acquire by its context; 0: never.
+	CancelAfter time.Duration `json:"cancelAfter,omitempty"`
 }
 
 // Limits bounds one hold. They are the measure that bounded-hold judges by, and
@@ -187,8 +192,8 @@ func names(prefix string, n int) []string {
 // ResourceName is the process name of the protected resource.
 const ResourceName = "r1"
 
-// Quorum is ⌊N/2⌋+1.
-func (s Scenario) Quorum() int { return s.Topology.Nodes/2 + 1 }
+// Quorum is the lock's own, or ⌊N/2⌋+1.
+func (s Scenario) Quorum() int { return cmp.Or(s.Lock.Votes, s.Topology.Nodes/2+1) }
 
 // ID is the name with its variant, as the command line takes it.
 func (s Scenario) ID() string {

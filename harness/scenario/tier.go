@@ -33,6 +33,8 @@ func (s Scenario) With(name string, k lock.Kind) (Scenario, error) {
 		return s, errors.New("it is about a lock's mistake")
 	case k.OneNode && s.Tier == TierQuorum:
 		return s, errors.New("it is about the votes of several nodes, and this lock is on one")
+	case k.Quorum != nil && k.Quorum(s.Topology.Nodes) < 2 && s.Tier == TierQuorum:
+		return s, errors.New("it is about the votes of several nodes, and this lock needs one")
 	case l.Fence && !k.Can.Fence:
 		return s, errors.New("this lock gives no fencing tokens")
 	case s.Workload.Extend > 0 && !k.Can.Extend:
@@ -42,7 +44,7 @@ func (s Scenario) With(name string, k lock.Kind) (Scenario, error) {
 	case k.OwnTime && slices.ContainsFunc(s.Plan, duringAcquire):
 		return s, fmt.Errorf("this lock never comes to the point %s", client.DuringAcquire)
 	}
-	s.Lock.Kind, s.Lock.Prefix = name, k.Prefix
+	s.Lock.Kind = name
 	if !k.Can.Sequential {
 		s.Lock.Ask = ""
 	}
@@ -52,6 +54,7 @@ func (s Scenario) With(name string, k lock.Kind) (Scenario, error) {
 	if k.OneNode {
 		s = s.onOneNode()
 	}
+	s.Lock = s.Lock.Of(k, s.Topology.Nodes)
 	s.Numbers, s.Expect = nil, s.promised(k)
 	return s, nil
 }
@@ -79,12 +82,27 @@ func (s Scenario) Unturned() (_ Scenario, left []string) {
 func (s Scenario) promised(k lock.Kind) map[string]Expectation {
 	expect := map[string]Expectation{}
 	for property, e := range s.Expect {
-		if s.Tier == "" || e.Want != wantHolds || property == boundedHold && !k.Can.Limit {
+		if s.Tier == "" || e.Want != wantHolds || !s.claimed(k, property) {
 			e = Expectation{Want: wantAny}
 		}
 		expect[property] = e
 	}
 	return expect
+}
+
+// claimed says whether a kind of lock claims a property that another does.
+func (s Scenario) claimed(k lock.Kind, property string) bool {
+	switch property {
+	case boundedHold:
+		return k.Can.Limit
+	case validOnReturn:
+		return k.Belief == lock.ByDeadline
+	case resourceSafety: // who is told nothing writes too late, whatever the lock
+		return k.Belief != lock.ByNothing || s.Workload.Fence != client.FenceNone
+	case faultTolerance: // in that tier a minority may be down, and a majority must be enough
+		return s.Tier != TierQuorum || s.Quorum() <= s.Topology.Nodes/2+1
+	}
+	return true
 }
 
 // onOneNode is the scenario with n1 only: what reaches, cuts off or kills any node does so

@@ -122,3 +122,26 @@ func TestUnturned(t *testing.T) {
 		t.Errorf("without dice: %q", left)
 	}
 }
+
+// A kind's own number of votes goes into the scenario, and with it into the record.
+func TestQuorumOfTheKind(t *testing.T) {
+	s := parse(t, strings.Replace(tiered, "tier: every", "tier: quorum", 1)+"\n")[0]
+	s.Expect = map[string]Expectation{"mutual-exclusion": {Want: wantHolds}, "fault-tolerance": {Want: wantHolds}}
+	able := lock.Powers{Extend: true, Limit: true, Sequential: true}
+	for name, row := range map[string]struct {
+		kind   lock.Kind
+		quorum int
+		claims string // fault-tolerance while a minority is down
+	}{
+		"a majority": {lock.Kind{Can: able}, 3, wantHolds},
+		"all nodes":  {lock.Kind{Can: able, Quorum: func(nodes int) int { return nodes }}, 5, wantAny},
+	} {
+		other, err := s.With("other", row.kind)
+		if err != nil || other.Quorum() != row.quorum || other.Expect["fault-tolerance"].Want != row.claims || other.Expect["mutual-exclusion"].Want != wantHolds {
+			t.Errorf("%s: quorum %d, expects %v, %v", name, other.Quorum(), other.Expect, err)
+		}
+	}
+	if _, err := s.With("other", lock.Kind{Can: able, Quorum: func(int) int { return 1 }}); err == nil || !strings.Contains(err.Error(), "this lock needs one") {
+		t.Errorf("a lock that one vote is enough for: %v", err)
+	}
+}

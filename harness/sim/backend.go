@@ -95,6 +95,7 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	}
 	var bodyErr, crash error
 	var digest uint64
+	var hung bool
 	owns, over := b.bubbles(s)
 	bubbleErr := inBubble(func() {
 		c := newCluster(s, seed, rec, owns)
@@ -106,18 +107,23 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 		crash = protect("run scenario", func() { bodyErr = body(context.Background(), c) })
 		c.close()
 		digest = c.digest()
+		hung = slices.ContainsFunc(c.hosts, func(h *host) bool { return h.hung })
 	})
 	close(over)
 	if b.locks[s.Lock.Kind].OwnTime {
 		forget()
 	}
+	ends := []error{bubbleErr}
 	for _, o := range owns {
-		bubbleErr = errors.Join(bubbleErr, o.end())
+		ends = append(ends, o.end())
+	}
+	if hung { // which the record tells
+		ends = slices.DeleteFunc(ends, leftBehind)
 	}
 	if b.Digest != nil {
 		b.Digest(digest)
 	}
-	return errors.Join(bodyErr, crash, bubbleErr)
+	return errors.Join(bodyErr, crash, errors.Join(ends...))
 }
 
 // forget empties what libraries keep for later in pools, twice as a pool's items outlive one

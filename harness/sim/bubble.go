@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"testing"
 	"testing/synctest"
 )
@@ -31,6 +32,11 @@ func inBubble(f func()) (err error) {
 		inner = protect("run simulation", f)
 	})
 	return inner
+}
+
+// leftBehind says whether all that is wrong with a bubble is that goroutines of it never end.
+func leftBehind(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "main bubble goroutine has exited but blocked goroutines remain")
 }
 
 // protect runs f in a goroutine and turns a panic or a Goexit there into an error.

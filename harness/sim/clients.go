@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"lockpick/harness"
 	"lockpick/harness/client"
@@ -67,6 +68,12 @@ func (c *clients) run(ctx context.Context, name string, at func(string), program
 	select {
 	case err = <-done:
 	case <-h.dead:
+	case <-h.unheeding(ctx):
+		c.net.mu.Lock()
+		defer c.net.mu.Unlock()
+		h.hung = true
+		h.kill()
+		return nil
 	}
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
@@ -76,4 +83,33 @@ func (c *clients) run(ctx context.Context, name string, at func(string), program
 	h.ended = true
 	h.hangUp()
 	return err
+}
+
+// grace is how long a program may go on that was told to stop, for what it still waits for.
+const grace = 30 * time.Second
+
+// unheeding is closed when the program was told to stop and has not for so long: a lock's call
+// doesn't return. Its last words stand in the record, and it is as good as killed.
+func (h *host) unheeding(ctx context.Context) <-chan struct{} {
+	late := make(chan struct{})
+	var wait func()
+	wait = func() {
+		h.net.at(h.slot, h.net.now()+int64(grace), func() {
+			switch {
+			case h.killed || h.ended:
+			case h.paused:
+				h.whenRunning(h.slot, wait)
+			default:
+				close(late)
+			}
+		})
+	}
+	context.AfterFunc(ctx, func() {
+		h.net.mu.Lock()
+		defer h.net.mu.Unlock()
+		if !h.killed && !h.ended {
+			wait()
+		}
+	})
+	return late
 }

@@ -31,6 +31,7 @@ type host struct {
 	paused  bool
 	killed  bool
 	ended   bool               // its program has returned
+	hung    bool               // it was told to stop, and never did
 	waiters []waiter           // what goes on when the pause ends
 	cancel  context.CancelFunc // of the program's context
 	dead    chan struct{}      // closed when it is killed

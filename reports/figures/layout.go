@@ -85,7 +85,6 @@ func (f *Figure) draw(on vg.CanvasSizer) {
 	}
 }
 
-// legendRows breaks the legend into rows.
 func (f *Figure) legendRows() (rows [][]sample) {
 	at := vg.Length(0)
 	for _, s := range f.legend {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/scenarios/outcome"
 )
 
@@ -19,7 +20,7 @@ func mermaid(outcome.Outcome) string { return "sequenceDiagram\n  c1->>n1: acqui
 
 func runs() []outcome.Outcome {
 	holds := outcome.Judgement{Property: checker.MutualExclusion, Expected: "holds", Got: checker.Holds, Because: "no two at once, in 15 grants", AsExpected: true}
-	violated := outcome.Judgement{Property: checker.MutualExclusion, Expected: "holds", Got: checker.Violated, Cause: checker.RestartedAndForgot, Node: "n3",
+	violated := outcome.Judgement{Property: checker.MutualExclusion, Expected: "holds", Got: checker.Violated, Cause: verdict.RestartedAndForgot, Node: "n3",
 		Because: "c1 and c2 believed from 1.2 s to 3.4 s"}
 	meant := violated
 	meant.Expected, meant.AsExpected = "violated", true

@@ -67,7 +67,6 @@ func (r *Report) Summary(w io.Writer, drawing func(outcome.Outcome) string) erro
 	return nil
 }
 
-// verdict is all runs in one line.
 func (r *Report) verdict() string {
 	noun := "runs"
 	if r.runs == 1 {
@@ -76,7 +75,6 @@ func (r *Report) verdict() string {
 	return strings.Join(append([]string{fmt.Sprintf("%d %s", r.runs, noun)}, outcome.Counted(r.count)...), ", ")
 }
 
-// run tells of a run that was not as expected.
 func (d *document) run(o outcome.Outcome) {
 	d.lines(fmt.Sprintf("### %s: %s on %s, seed %d", strings.ToUpper(o.State()), plain(o.Scenario), plain(o.Backend), o.Seed), "")
 	for _, j := range o.Judgements {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/scenarios/outcome"
 )
 
@@ -25,9 +26,9 @@ func drawn(outcome.Outcome) string { return diagram }
 // runs has each way in which a run can come out.
 func runs() []outcome.Outcome {
 	holds := outcome.Judgement{Property: checker.MutualExclusion, Expected: "holds", Got: checker.Holds, Because: "no two at once, in 15 grants", AsExpected: true}
-	violated := outcome.Judgement{Property: checker.MutualExclusion, Expected: "holds", Got: checker.Violated, Cause: checker.RestartedAndForgot, Node: "n3",
+	violated := outcome.Judgement{Property: checker.MutualExclusion, Expected: "holds", Got: checker.Violated, Cause: verdict.RestartedAndForgot, Node: "n3",
 		Because: "c1 and c2 believed from 1.2 s to 3.4 s"}
-	number := outcome.Judgement{Property: checker.Grants, Expected: ">= 3", Got: checker.Violated, Because: "grants is 2", Number: &outcome.Number{Value: 2}}
+	number := outcome.Judgement{Property: verdict.Grants, Expected: ">= 3", Got: checker.Violated, Because: "grants is 2", Number: &outcome.Number{Value: 2}}
 	waits := outcome.Judgement{Property: "split-vote-rate", Expected: "< 0.2 * no-jitter", Got: checker.Undecided, Because: "it is compared with no-jitter",
 		Number: &outcome.Number{Waits: true}}
 	unknown := outcome.Judgement{Property: checker.ResourceSafety, Expected: "holds", Got: checker.Undecided, Because: "the pause did not take effect"}

@@ -133,7 +133,6 @@ func (r *Report) failed(g *group, o outcome.Outcome) {
 	e.fail(true, kind, first, words.Join("\n\n", rest, again(o)))
 }
 
-// judged notes one judgement.
 func (r *Report) judged(g *group, o outcome.Outcome, j outcome.Judgement) {
 	e := g.entry(j.Property)
 	e.runs++

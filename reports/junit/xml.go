@@ -70,7 +70,6 @@ type suite struct {
 	groups  []*group
 }
 
-// group is the cases of a scenario.
 type group struct {
 	scenario string
 	seconds  float64

@@ -10,7 +10,6 @@ import (
 	"lockpick/reports/words"
 )
 
-// detail tells an event in words.
 func detail(e *history.Event) string {
 	parts := []string{}
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
@@ -53,10 +52,7 @@ func detail(e *history.Event) string {
 
 // told is what was done, to what.
 func told(e *history.Event) string {
-	key, node := name(e.Key), name(e.Node)
-	if key == "" {
-		key = "the lock"
-	}
+	key, node := cmp.Or(name(e.Key), "the lock"), name(e.Node)
 	switch {
 	case e.Life != nil:
 		return toldLife(e.Life, key)
@@ -85,11 +81,7 @@ var lifeWords = map[history.Change]string{
 
 // toldLife is a fact of a key's life.
 func toldLife(l *history.Life, key string) string {
-	text := lifeWords[l.What]
-	if text == "" {
-		text = "KEY: " + name(string(l.What))
-	}
-	text = strings.ReplaceAll(text, "KEY", key)
+	text := strings.ReplaceAll(cmp.Or(lifeWords[l.What], "KEY: "+name(string(l.What))), "KEY", key)
 	if l.Old != "" && l.Old != l.Value {
 		text += ", was " + words.Visible(l.Old, 8)
 	}

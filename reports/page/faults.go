@@ -28,7 +28,6 @@ type faultStep struct {
 	Each                              string // how many times there are, and since when
 }
 
-// faultTime is one fault on one target.
 type faultTime struct {
 	Target, From, To, Lasted, Saw, Range string
 	Begin, End                           ref

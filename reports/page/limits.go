@@ -42,7 +42,6 @@ func again(r outcome.Run) []term {
 	return out
 }
 
-// limits is what the run can't tell.
 func limits(r outcome.Run, l listing) []term {
 	p, v := r.History.Params, r.Verdict
 	var out []term
@@ -95,7 +94,6 @@ func limits(r outcome.Run, l listing) []term {
 	return out
 }
 
-// backendLimits is what the backend can't show.
 func backendLimits(r outcome.Run, add func(title, format string, args ...any)) {
 	switch backend := r.History.Params.Backend; backend {
 	case "sim":

@@ -5,40 +5,40 @@ import (
 	"strconv"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
 
-// number is something that was measured.
 type number struct{ Name, Value, Unit, Meaning, Word string }
 
 // meanings says of each of checker.Numbers what it is, and in which unit.
 var meanings = map[string]struct{ unit, meaning string }{
-	checker.Grants:              {"", "acquires that returned the lock"},
-	checker.GrantsPerSecond:     {"/s", "of true time, from the first client's event to the last"},
-	checker.AcquireP50:          {"s", "from call to return of granted acquires: half took at most this"},
-	checker.AcquireP99:          {"s", "99 of 100 took at most this"},
-	checker.AcquireMax:          {"s", "the longest"},
-	checker.DoubleHoldSeconds:   {"s", "true time in which two sessions or more believed that they held a lock"},
-	checker.DoubleHoldIncidents: {"", "spells of such time"},
-	checker.Writes:              {"", "that came to the resource, applied or refused"},
-	checker.RefusedWrites:       {"", "of these"},
-	checker.WritesOutsideBelief: {"", "applied when their session no longer believed"},
-	checker.LostUpdates:         {"", "writes applied over another session's that they had not seen"},
-	checker.RefusedHolders:      {"", "reads and writes that the fence refused while their session believed"},
-	checker.ValidityLeftMin:     {"s", "least time left of a lock when its acquire returned, by the client's clock"},
-	checker.ValidityLeftP50:     {"s", "the same, median"},
-	checker.SplitVoteRate:       {"share", "attempts on a free lock in which nobody got a majority"},
-	checker.LosingStreak:        {"", "most of these in a row on one lock"},
-	checker.Bypasses:            {"", "grants that an acquire saw go to one that was called later"},
-	checker.JainIndex:           {"", "of grants per client: 1 is equal shares, 1/n all for one of n"},
-	checker.UnavailableSeconds:  {"s", "nobody believed to hold a lock that somebody wanted"},
-	checker.UnavailableShare:    {"share", "the same as a share of the clients' time, per lock"},
-	checker.UnavailableMax:      {"s", "the longest such spell, and why"},
-	checker.DeathToGrant:        {"s", "the longest from a holder's death to the next grant"},
-	checker.OrphanKeys:          {"", "keys that a node still had after their TTL"},
-	checker.StalledSeconds:      {"s", "the machine stood still, which nobody planned"},
-	checker.StalledMax:          {"s", "the longest such spell"},
+	verdict.Grants:              {"", "acquires that returned the lock"},
+	verdict.GrantsPerSecond:     {"/s", "of true time, from the first client's event to the last"},
+	verdict.AcquireP50:          {"s", "from call to return of granted acquires: half took at most this"},
+	verdict.AcquireP99:          {"s", "99 of 100 took at most this"},
+	verdict.AcquireMax:          {"s", "the longest"},
+	verdict.DoubleHoldSeconds:   {"s", "true time in which two sessions or more believed that they held a lock"},
+	verdict.DoubleHoldIncidents: {"", "spells of such time"},
+	verdict.Writes:              {"", "that came to the resource, applied or refused"},
+	verdict.RefusedWrites:       {"", "of these"},
+	verdict.WritesOutsideBelief: {"", "applied when their session no longer believed"},
+	verdict.LostUpdates:         {"", "writes applied over another session's that they had not seen"},
+	verdict.RefusedHolders:      {"", "reads and writes that the fence refused while their session believed"},
+	verdict.ValidityLeftMin:     {"s", "least time left of a lock when its acquire returned, by the client's clock"},
+	verdict.ValidityLeftP50:     {"s", "the same, median"},
+	verdict.SplitVoteRate:       {"share", "attempts on a free lock in which nobody got a majority"},
+	verdict.LosingStreak:        {"", "most of these in a row on one lock"},
+	verdict.Bypasses:            {"", "grants that an acquire saw go to one that was called later"},
+	verdict.JainIndex:           {"", "of grants per client: 1 is equal shares, 1/n all for one of n"},
+	verdict.UnavailableSeconds:  {"s", "nobody believed to hold a lock that somebody wanted"},
+	verdict.UnavailableShare:    {"share", "the same as a share of the clients' time, per lock"},
+	verdict.UnavailableMax:      {"s", "the longest such spell, and why"},
+	verdict.DeathToGrant:        {"s", "the longest from a holder's death to the next grant"},
+	verdict.OrphanKeys:          {"", "keys that a node still had after their TTL"},
+	verdict.StalledSeconds:      {"s", "the machine stood still, which nobody planned"},
+	verdict.StalledMax:          {"s", "the longest such spell"},
 }
 
 func measured(r outcome.Run) []number {

@@ -30,14 +30,12 @@ func (a attempt) of(node string) *event {
 	return nil
 }
 
-// refused reports whether a node said no.
 func (a attempt) refused() bool {
 	return slices.ContainsFunc(a, func(e *event) bool { return e.Type == history.Fail })
 }
 
-// attempts tells the rounds of one acquire apart: by the random value, and where
-// a lock uses one for all, by a node that is asked again after it was told to
-// forget the round before.
+// attempts tells the rounds of one acquire apart: by the random value, and where a lock uses
+// one for all, by a node that is asked again after it was told to forget.
 func (f *course) attempts(s *session) []attempt {
 	var out []attempt
 	for _, e := range sent(f.tries, s.Client(), s.Acquire.Call.T, min(s.Acquire.Ended(), f.last)) {

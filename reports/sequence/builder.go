@@ -1,6 +1,10 @@
 package sequence
 
-// builder draws a scene, fact by fact.
+import (
+	"cmp"
+	"slices"
+)
+
 type builder struct {
 	f       *course
 	scene   *scene
@@ -13,11 +17,95 @@ func newBuilder(sc *scene) *builder {
 	return &builder{f: sc.f, scene: sc, lanes: lanesOf(sc), sheet: &sheet{from: sc.from, to: sc.to, slow: sc.f.slow()}}
 }
 
-// diagram is what was drawn.
 func (b *builder) diagram() Diagram {
 	return Diagram{
 		Title: b.scene.headline(), Summary: b.scene.summary(), Caption: b.caption.sentences(b.lanes), Omitted: b.scene.omitted(),
 		Lanes: b.lanes.all, Arrows: b.sheet.arrows, Bars: b.sheet.bars, Notes: b.sheet.notes, Bands: b.sheet.bands,
 		Stop: b.f.stopped(),
 	}
+}
+
+// sheet takes the marks between and on the lanes. It cuts off what lies outside of its span.
+type sheet struct {
+	from, to int64
+	slow     int64 // how long a message is in flight if that is worth telling
+	facts    int   // of the arrows so far
+
+	arrows []Arrow
+	bars   []Bar
+	notes  []Note
+	bands  []Band
+}
+
+// message adds an arrow of the latest fact.
+func (sh *sheet) message(a Arrow) {
+	a.Fact = sh.facts
+	if a.Lost {
+		a.Arrived = a.Sent
+	}
+	a.Arrived = max(a.Arrived, a.Sent)
+	a.Slow = minus(a.Arrived, a.Sent) > sh.slow
+	sh.arrows = append(sh.arrows, a)
+}
+
+func (sh *sheet) note(n Note) {
+	if sh.from <= n.At && n.At <= sh.to {
+		sh.notes = append(sh.notes, n)
+	}
+}
+
+func (sh *sheet) bar(lane int, state State, from, to int64, events ...*event) {
+	from, to = max(from, sh.from), min(to, plus(sh.to, 1))
+	if from < to {
+		sh.bars = append(sh.bars, Bar{Lane: lane, State: state, From: from, To: to, Events: numbers(events...)})
+	}
+}
+
+func (sh *sheet) band(from, to int64, label string, events []int64) {
+	sh.bands = append(sh.bands, Band{From: from, To: min(to, plus(sh.to, 1)), Label: label, Events: events})
+}
+
+// caption is the story that a diagram tells, in no order yet.
+type caption []sentence
+
+// sentence is one fact of the caption.
+type sentence struct {
+	at      int64
+	subject string
+	words   string // what it did
+	of      bool   // the words are about something of the subject's
+}
+
+// tell adds "SUBJECT WORDS." to the caption.
+func (c *caption) tell(at int64, subject, words string) {
+	*c = append(*c, sentence{at: at, subject: subject, words: words})
+}
+
+// tellOf adds "SUBJECT's WORDS.".
+func (c *caption) tellOf(at int64, subject, words string) {
+	*c = append(*c, sentence{at: at, subject: subject, words: words, of: true})
+}
+
+// sentences is the story in order of time. Who did the last thing too, is "it".
+func (c caption) sentences(on *lanes) []string {
+	slices.SortStableFunc(c, func(x, y sentence) int { return cmp.Compare(x.at, y.at) })
+	var out []string
+	before := ""
+	for _, s := range c {
+		subject := s.subject
+		switch {
+		case subject == before && s.of:
+			subject = "its"
+		case subject == before:
+			subject = "it"
+		case s.of:
+			subject += "'s"
+		}
+		if s.subject == before || !on.named(s.subject) {
+			subject = capital(subject)
+		}
+		before = s.subject
+		out = append(out, subject+" "+s.words+".")
+	}
+	return out
 }

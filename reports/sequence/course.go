@@ -102,7 +102,6 @@ func numbers(events ...*event) []int64 {
 	return slices.Compact(out)
 }
 
-// session is a session as it is drawn.
 type session struct {
 	*facts.Session
 	calls   []facts.Operation // the first is the acquire
@@ -110,19 +109,9 @@ type session struct {
 
 	begin, until int64 // of all windows; of one that had none, both are the acquire's return
 	deadline     int64 // when it stops believing if nothing else ends it; never: no deadline
-	ended        string
+	ended        facts.Ending
 	promised     int64 // the deadline that it was granted with; never: none
 }
-
-// What ends a client's belief.
-const (
-	byDeadline = "deadline"
-	byRelease  = "release"
-	byDeath    = "death"
-	byWord     = "word"   // of the lock, unasked, that it is lost
-	byAnswer   = "answer" // that it does not hold the lock
-	byNothing  = ""
-)
 
 // session adds one.
 func (f *course) session(x *facts.Session) {
@@ -151,7 +140,7 @@ func (f *course) session(x *facts.Session) {
 			s.deadline = facts.Renewed(e.Return, s.deadline)
 		}
 	}
-	s.until, s.ended = s.begin, byDeadline
+	s.until, s.ended = s.begin, facts.Expired
 	if n := len(s.windows); n > 0 {
 		f.end(s, &s.windows[n-1])
 	}
@@ -160,21 +149,16 @@ func (f *course) session(x *facts.Session) {
 // end says what ended a session's last window. What nothing in the record ends lasts
 // until its deadline.
 func (f *course) end(s *session, w *facts.Window) {
-	_, how := f.Closing(*w)
+	_, s.ended = f.Closing(*w)
 	at, gone := f.Gone[s.Client()]
 	switch {
-	case how == facts.Released:
-		s.ended = byRelease
-	case how == facts.Lost:
-		s.ended = byWord
-	case how == facts.NotHeld:
-		s.ended = byAnswer
-	case how == facts.Still && gone && at == w.To || how == facts.Died:
-		s.ended = byDeath
-	case how == facts.Still:
-		w.To, s.ended = max(w.To, s.deadline), byDeadline
-		if s.deadline == never {
-			s.ended = byNothing
+	case s.ended != facts.Still:
+	case gone && at == w.To:
+		s.ended = facts.Died
+	default:
+		w.To = max(w.To, s.deadline)
+		if s.deadline != never {
+			s.ended = facts.Expired
 		}
 	}
 	s.until = w.To

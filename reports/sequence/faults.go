@@ -1,9 +1,12 @@
 package sequence
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
+	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 	"lockpick/nemesis"
 	"lockpick/reports/words"
@@ -28,13 +31,17 @@ func (b *builder) drawFaults() {
 		targets := b.scene.faultTargets(g)
 		w := wordsFor(g, targets, b.f.held(g[0]))
 		from := g[0].From()
-		b.sheet.note(Note{Lane: lane, At: from, Mark: w.mark, Label: w.Began, Bad: true, Events: numbers(beginnings(g)...)})
+		var begins, ends []*event
+		for _, ft := range g {
+			begins, ends = append(begins, ft.Begin), append(ends, ft.End)
+		}
+		b.sheet.note(Note{Lane: lane, At: from, Mark: w.mark, Label: w.Began, Bad: true, Events: numbers(begins...)})
 		if end := endOf(g); end != nil {
 			label := w.Ended
 			if w.mark == Cross && end.Cause != "" {
 				label += ": " + end.Cause // what the node has now is what matters
 			}
-			b.sheet.note(Note{Lane: lane, At: end.T, Mark: w.over, Label: label, Events: numbers(endings(g)...)})
+			b.sheet.note(Note{Lane: lane, At: end.T, Mark: w.over, Label: label, Events: numbers(ends...)})
 			b.caption.tell(from, w.Whom, w.whole(from, end.T, end.Cause))
 		} else {
 			b.caption.tell(from, w.Whom, fmt.Sprintf("%s at %s", w.Was, words.Seconds(from)))
@@ -147,16 +154,64 @@ func endOf(g []*facts.Fault) *event {
 	return last
 }
 
-func beginnings(g []*facts.Fault) (out []*event) {
-	for _, ft := range g {
-		out = append(out, ft.Begin)
-	}
-	return out
+// longestSaw is how much is told of what was seen of a fault.
+const longestSaw = 200
+
+type faultWords struct {
+	nemesis.Told
+	mark, over Mark
 }
 
-func endings(g []*facts.Fault) (out []*event) {
-	for _, ft := range g {
-		out = append(out, ft.End)
+// whole tells of a fault that ended. What a node came back with matters.
+func (w faultWords) whole(begin, end int64, back string) string {
+	from, to := words.Seconds(begin), words.Seconds(end)
+	switch {
+	case w.Back != "":
+		return fmt.Sprintf("%s at %s, and %s at %s", w.Was, from, w.Back, to)
+	case w.State != nemesis.Down:
+		return w.Was + " " + words.FromTo(begin, end)
+	case back != "":
+		back = " (" + words.Fit(back, longestSaw) + ")"
 	}
-	return out
+	return fmt.Sprintf("%s at %s and started again at %s%s", w.Was, from, to, back)
+}
+
+// wordsFor tells a group of faults on targets. Held is the message that a fault of
+// one message is about.
+func wordsFor(g []*facts.Fault, targets, held string) faultWords {
+	client, _, _ := nemesis.SplitLink(g[0].Target)
+	client = short(client)
+	saw := ""
+	if g[0].Begin != nil && g[0].Begin.Cause != "" {
+		saw = " (" + words.Fit(g[0].Begin.Cause, longestSaw) + ")"
+	}
+	w := faultWords{Told: toldOf(g[0].Kind), mark: Down, over: Up}
+	kind, _ := nemesis.KindOf(g[0].Kind)
+	switch {
+	case w.State == nemesis.Down:
+		w.mark, w.over = Cross, Ring
+	case kind.Loses:
+		w.mark = Cross
+	case w.Back != "":
+		w.over = Ring
+	}
+	in := strings.NewReplacer("{targets}", targets, "{client}", client, "{kind}", short(g[0].Kind), "{message}", message(held, client, targets), "{saw}", saw)
+	w.Whom = in.Replace(cmp.Or(w.Whom, "{targets}"))
+	w.Began, w.Ended, w.Was = in.Replace(w.Began), in.Replace(w.Ended), in.Replace(w.Was)
+	return w
+}
+
+// toldOf is how people are told of a kind of fault, also of one that is no plan's.
+func toldOf(kind string) nemesis.Told {
+	if kind == history.OpGoOn {
+		return nemesis.Told{Began: "{targets} goes on by itself", Was: "went on by itself"}
+	}
+	return nemesis.ToldOf(kind)
+}
+
+func message(held, client, targets string) string {
+	if sort, ok := strings.CutPrefix(held, "answer to "); ok {
+		return fmt.Sprintf("the answer of %s to %s's %s", targets, client, short(sort))
+	}
+	return fmt.Sprintf("the %s of %s to %s", short(held), client, targets)
 }

@@ -43,6 +43,14 @@ func (sc *scene) grantOf(s *session, won attempt) grant {
 // minority reports whether the votes that are known are no majority.
 func (g grant) minority() bool { return len(g.votes) > 0 && len(g.votes) < g.quorum }
 
+// enough is what so many votes are called.
+func (g grant) enough() string {
+	if g.quorum == g.voters/2+1 {
+		return "a majority"
+	}
+	return "a quorum"
+}
+
 // detail is the grant for its arrows; it is bad if there was no majority, or if a
 // node voted twice.
 func (g grant) detail() (detail string, bad bool) {
@@ -60,7 +68,7 @@ func (g grant) detail() (detail string, bad bool) {
 		detail += fmt.Sprintf(", fence %d", fence)
 	}
 	if g.minority() {
-		detail += fmt.Sprintf("; a majority is %d", g.quorum)
+		detail += fmt.Sprintf("; %s is %d", g.enough(), g.quorum)
 	}
 	if g.twice != "" {
 		detail += "; " + g.twice
@@ -79,7 +87,7 @@ func (g grant) words() string {
 		text += fmt.Sprintf(", by %d of %d votes", n, g.voters)
 	}
 	if g.minority() {
-		text += fmt.Sprintf(" where %d are a majority", g.quorum)
+		text += fmt.Sprintf(" where %d are %s", g.quorum, g.enough())
 	}
 	if g.twice != "" {
 		text += "; " + g.twice

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history/facts"
 	"lockpick/reports/words"
 )
@@ -18,12 +19,12 @@ func (b *builder) drawLease(s *session) {
 	for _, w := range s.windows {
 		b.sheet.bar(lane, Believes, w.From, w.To, w.Opens)
 	}
-	if s.ended == byWord && b.scene.shown(s.until) {
+	if s.ended == facts.Lost && b.scene.shown(s.until) {
 		e, who := b.f.Lost(s.Session), short(s.Client())
 		b.sheet.note(Note{Lane: lane, At: s.until, Mark: Stop, Label: who + " is told that it has lost " + short(s.Key()), Events: numbers(e)})
 		b.caption.tell(s.until, who, "was told at "+words.Seconds(s.until)+" that it had lost it")
 	}
-	if s.ended != byDeadline || !b.scene.shown(s.until) || s.until == s.begin {
+	if s.ended != facts.Expired || !b.scene.shown(s.until) || s.until == s.begin {
 		return
 	}
 	b.sheet.note(Note{Lane: lane, At: s.until, Mark: Stop, Label: short(s.Client()) + "'s lease ends", Events: numbers(s.Acquire.Return)})
@@ -87,7 +88,7 @@ func (b *builder) drawOverlap() {
 		return
 	}
 	if from >= to {
-		if b.scene.result.Cause == checker.Overlap && w != nil {
+		if b.scene.result.Cause == verdict.Overlap && w != nil {
 			b.caption.tell(w.From, "both", fmt.Sprintf("must have held %s %s, by the answers that they got, though they never believed so at once",
 				short(x.Key()), words.FromTo(w.From, min(w.To, b.f.last))))
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 	"lockpick/reports/words"
@@ -26,7 +27,7 @@ func (b *builder) drawLosses() {
 	for _, l := range b.scene.result.Losses {
 		e := b.scene.ending(l)
 		lane, ok := b.lanes.of(l.Node)
-		if e == nil || !ok || e.Life.What == history.KeyDeleted && l.Cause == checker.DeletedByOther || !b.scene.shown(e.T) {
+		if e == nil || !ok || e.Life.What == history.KeyDeleted && l.Cause == verdict.DeletedByOther || !b.scene.shown(e.T) {
 			continue
 		}
 		g := group{lane, l.First, e.Life.What}

@@ -42,7 +42,6 @@ func (sc *scene) violated() bool { return sc.result != nil && sc.result.Outcome 
 // shown reports whether an instant lies in the span that is drawn.
 func (sc *scene) shown(t int64) bool { return sc.from <= t && t <= sc.to }
 
-// settle says which span is shown.
 func (sc *scene) settle() {
 	sc.from, sc.to = never, 0
 	for _, s := range sc.focus {

@@ -34,7 +34,6 @@ func (f *course) stands(e *event) string {
 	return fmt.Sprintf("%s, %s left", f.owner(e.Token), words.Span(e.TTL))
 }
 
-// owner says whose key has a token.
 func (f *course) owner(token string) string {
 	for _, s := range f.sessions {
 		if a := s.Acquire; a.Return != nil && a.Return.Token == token && token != "" {

@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,10 +28,7 @@ func (sc *scene) summary() string {
 	case checker.ResourceSafety:
 		text = sc.overrun()
 	}
-	if text == "" {
-		return strings.TrimSuffix(sc.result.Because, ".")
-	}
-	return text
+	return cmp.Or(text, strings.TrimSuffix(sc.result.Because, "."))
 }
 
 // sharedHold says why a second client got a lock that the first still held.
@@ -79,10 +77,7 @@ func (sc *scene) lossOf(a, b string) string {
 		nodes = []string{sc.result.Node}
 	}
 	slices.Sort(nodes)
-	on := list(unique(nodes))
-	if on == "" {
-		on = "the nodes"
-	}
+	on := cmp.Or(list(unique(nodes)), "the nodes")
 	return strings.NewReplacer("NODES", on, "KEY", a+"'s key", "FIRST", a, "SECOND", b, "DELETER", sc.deleter()).Replace(lossClauses[sc.result.Cause])
 }
 
@@ -122,7 +117,7 @@ func (sc *scene) overrun() string {
 	if sc.result.Cause != verdict.Overrun || !s.Granted() {
 		return who + " " + harm
 	}
-	if s.ended != byDeadline {
+	if s.ended != facts.Expired {
 		return fmt.Sprintf("%s wrote after %s and %s", who, s.lateness(), harm)
 	}
 	for _, g := range sc.faultGroups() {

@@ -31,7 +31,6 @@ type picture struct {
 
 type box struct{ x1, y1, x2, y2 float64 }
 
-// shaft is the line of an arrow.
 type shaft struct{ x1, y1, x2, y2 float64 }
 
 // through reports whether a shaft comes within a few pixels of a box.
@@ -88,12 +87,11 @@ func (p *picture) group(events []int64, title, inner string) string {
 	}
 	g := fmt.Sprintf(`<g data-e="%s">%s</g>`, strings.Trim(fmt.Sprint(events), "[]"), inner)
 	if p.options.Embedded && len(events) > 0 {
-		g = fmt.Sprintf(`<a href="#e%d">%s</a>`, events[len(events)-1], g)
+		g = fmt.Sprintf(`<a href="%s#e%d">%s</a>`, html.EscapeString(p.options.Page), events[len(events)-1], g)
 	}
 	return g + "\n"
 }
 
-// mark is a point on a lane.
 type mark struct {
 	mark   Mark
 	x, y   float64
@@ -149,6 +147,8 @@ type SVGOptions struct {
 	// in words, and an element with the id eN for event N. It brings none of these and
 	// has links.
 	Embedded bool
+	// Page is where the elements of its links are; "": in the page that it stands in.
+	Page string
 	// Prefix begins the ids in the picture, so that a page can hold several.
 	Prefix string
 }

@@ -114,7 +114,6 @@ func (p *page) row(r row) string {
 	return out.String()
 }
 
-// legend explains the characters that were used.
 func (p *page) legend() string {
 	var parts []string
 	for _, s := range []struct {

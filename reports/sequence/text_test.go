@@ -9,6 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/reports/words"
 )
@@ -121,7 +122,7 @@ func TestTellDrawsTheFirstViolationThatHasAWitness(t *testing.T) {
 	h := readStory(t, "restart-forgets")
 	v := checker.Verdict{Results: []checker.Result{
 		{Property: checker.DeadlockFreedom, Outcome: checker.Undecided},
-		{Property: checker.MutualExclusion, Outcome: checker.Violated, Cause: checker.RestartedAndForgot, Node: "n3",
+		{Property: checker.MutualExclusion, Outcome: checker.Violated, Cause: verdict.RestartedAndForgot, Node: "n3",
 			Witness: &checker.Witness{Sessions: []string{"c1/1", "c2/1"}, Key: "lock-1", From: 1058300000, To: 2065000000}},
 	}}
 	text := Text(Tell(h, v), DefaultWidth)

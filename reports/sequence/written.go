@@ -8,7 +8,6 @@ import (
 	"lockpick/reports/words"
 )
 
-// written is what became of a write.
 type written struct {
 	mark  Mark
 	label string
@@ -64,11 +63,11 @@ func (s *session) wrote(c facts.Operation, p *apply, at int64, fencing string) w
 // lateness is what a write came after that came too late.
 func (s *session) lateness() string {
 	switch s.ended {
-	case byRelease:
+	case facts.Released:
 		return "its release"
-	case byDeath:
+	case facts.Died:
 		return "its death"
-	case byWord:
+	case facts.Lost:
 		return "it was told of its loss"
 	}
 	return "its lease ended"

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/scenarios/outcome"
 )
 
@@ -32,7 +33,7 @@ func TestWhatIsFound(t *testing.T) {
 		s.Seeds = 40
 		for i := range uint64(40) {
 			seed := 1 + i*step%40
-			cause := map[uint64]string{9: checker.ExpiredEarly, 12: checker.ExpiredEarly, 31: checker.ExpiredEarly, 20: checker.NeverSet}[seed]
+			cause := map[uint64]string{9: verdict.ExpiredEarly, 12: verdict.ExpiredEarly, 31: verdict.ExpiredEarly, 20: verdict.NeverSet}[seed]
 			o := loose("dice", seed, 500-10*int(seed), cause)
 			if seed == 20 { // a run on another backend is kept at once
 				o.Dir = filepath.Join(store, "dice", kept)

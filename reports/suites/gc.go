@@ -88,6 +88,9 @@ func everything(store string) ([]*stored, error) {
 		}
 		all = append(all, &stored{Excess: Excess{Dir: Folder + "/" + filepath.Base(dir)}, begun: filepath.Base(dir), rank: i, runs: refers})
 	}
+	for i, dir := range storedIn(store, ScoreFolder) { // which has its runs in it
+		all = append(all, &stored{Excess: Excess{Dir: ScoreFolder + "/" + filepath.Base(dir)}, begun: filepath.Base(dir), rank: i, runs: map[string]bool{}})
+	}
 	slices.SortStableFunc(runs, func(a, b entry) int { return strings.Compare(b.name, a.name) })
 	ranks := map[string]int{}
 	for _, r := range runs {

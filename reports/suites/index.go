@@ -26,6 +26,7 @@ var indexPage = template.Must(template.New("index").Funcs(texts).Parse(indexTemp
 
 // index is what the index of a store says.
 type index struct {
+	Cards     []entry
 	Suites    []entry
 	Scenarios []shelf
 	Runs      int // in the store
@@ -111,6 +112,11 @@ func list(store string, served bool) (index, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(shelves)) {
 		x.Scenarios = append(x.Scenarios, shelf{name, shelves[name]})
+	}
+	for _, dir := range storedIn(store, ScoreFolder) {
+		if name := filepath.Base(dir); len(x.Cards) < mostRuns {
+			x.Cards = append(x.Cards, entry{Time: when(name), Href: ScoreFolder + "/" + escaped(name) + "/" + ScoreFile})
+		}
 	}
 	for _, dir := range Stored(store) {
 		if len(x.Suites) == mostRuns {

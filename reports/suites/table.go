@@ -153,9 +153,14 @@ func columns(all []*Suite) (shown, hidden []string) {
 			cell := c.Cell(p)
 			return cell != nil && (cell.Expected != "" || cell.Violated > 0)
 		}
-		if slices.ContainsFunc(all, func(s *Suite) bool { return slices.ContainsFunc(s.Scenarios, asked) }) {
+		judged := func(c *Scenario) bool { return c.Cell(p) != nil }
+		any := func(is func(*Scenario) bool) bool {
+			return slices.ContainsFunc(all, func(s *Suite) bool { return slices.ContainsFunc(s.Scenarios, is) })
+		}
+		switch {
+		case any(asked):
 			shown = append(shown, p)
-		} else {
+		case any(judged) || p != checker.HolderTold:
 			hidden = append(hidden, p)
 		}
 	}

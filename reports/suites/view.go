@@ -119,6 +119,9 @@ var suiteTemplate string
 //go:embed style.css
 var style string
 
+// Style is that of all pages but a run's: colours, texts and tables.
+var Style = palette.CSS + style
+
 //go:embed filter.js
 var filter template.JS
 
@@ -130,7 +133,7 @@ var texts = template.FuncMap{
 		return "how often " + visible(strings.TrimSuffix(strings.TrimPrefix(picture, "rates-"), ".svg")) + " was violated in each scenario"
 	},
 	"table": func(f *family, several bool, wide int) tabled { return tabled{f, several, wide} },
-	"style": func() template.CSS { return template.CSS(palette.CSS + style + gridStyle) },
+	"style": func() template.CSS { return template.CSS(Style + gridStyle) },
 }
 
 var suitePage = template.Must(template.New("suite").Funcs(texts).Parse(suiteTemplate))

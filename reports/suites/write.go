@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"lockpick/harness/files"
 	"lockpick/harness/owned"
@@ -25,10 +26,15 @@ const (
 	TextFile    = "suite.md"
 	OutcomeFile = "outcome.json"
 	IndexFile   = "index.html" // of a store
+	ScoreFolder = "scores"     // of a store: scorecards
+	ScoreFile   = "score.html" // their page
 )
 
 // stampForm is how a directory is named by its time.
 const stampForm = "20060102T150405.000Z"
+
+// Stamp is how a directory is called that was begun then.
+func Stamp(t time.Time) string { return t.UTC().Format(stampForm) }
 
 // suiteName tells a suite's directory from those of a scenario that is called suites.
 var suiteName = regexp.MustCompile(`^\d{8}T\d{6}\.\d{3}Z(-\d+)?$`)
@@ -48,7 +54,7 @@ func Write(s *Suite, more ...File) (dir string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("write suite: %w", err)
 	}
-	dir, err = files.Place(s.Store, Folder, s.Started.UTC().Format(stampForm), func(dir string) error {
+	dir, err = files.Place(s.Store, Folder, Stamp(s.Started), func(dir string) error {
 		if err := files.WriteIn(dir, OutcomeFile, append(text, '\n')); err != nil {
 			return err
 		}
@@ -125,8 +131,11 @@ func beside(s *Suite) []*Suite {
 }
 
 // Stored lists the directories of a store's suites, the newest first.
-func Stored(store string) []string {
-	in, err := files.OpenFolder(filepath.Join(store, Folder))
+func Stored(store string) []string { return storedIn(store, Folder) }
+
+// storedIn lists the directories of a folder of suites or of scorecards.
+func storedIn(store, folder string) []string {
+	in, err := files.OpenFolder(filepath.Join(store, folder))
 	if err != nil {
 		return nil
 	}
@@ -138,7 +147,7 @@ func Stored(store string) []string {
 	var out []string
 	for _, e := range entries {
 		if e.IsDir() && suiteName.MatchString(e.Name()) {
-			out = append(out, filepath.Join(store, Folder, e.Name()))
+			out = append(out, filepath.Join(store, folder, e.Name()))
 		}
 	}
 	slices.Reverse(out)

@@ -36,7 +36,7 @@ func (b *builder) clientLanes() {
 }
 
 func (b *builder) believed(row int, beliefs []facts.Belief) {
-	slices.SortStableFunc(beliefs, func(x, y facts.Belief) int { return int(min(max(x.From-y.From, -1), 1)) })
+	slices.SortStableFunc(beliefs, func(x, y facts.Belief) int { return cmp.Compare(x.From, y.From) })
 	var last int64
 	for _, x := range beliefs {
 		from := max(x.From, last) // a client that holds two locks believes in one after the other here
@@ -97,7 +97,6 @@ func (b *builder) operation(row int, o facts.Operation, to, free int64) int64 {
 	return max(to, from)
 }
 
-// about tells what an operation was told.
 func about(call, ret *event) string {
 	var parts []string
 	add := func(say bool, format string, args ...any) {
@@ -105,10 +104,7 @@ func about(call, ret *event) string {
 			parts = append(parts, fmt.Sprintf(format, args...))
 		}
 	}
-	key := call.Key
-	if key == "" {
-		key = ret.Key
-	}
+	key := cmp.Or(call.Key, ret.Key)
 	add(key != "", "%s", short(key))
 	add(ret.ValidUntil != 0, "valid until %s", words.Seconds(ret.ValidUntil))
 	add(ret.Fence != 0, "fencing token %d", ret.Fence)

@@ -46,7 +46,6 @@ type step struct {
 	by     int // +1: it begins
 }
 
-// holders draws the line of one lock.
 func (b *builder) holders(row int, beliefs []facts.Belief) {
 	var steps []step
 	for i, x := range beliefs {

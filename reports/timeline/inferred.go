@@ -128,9 +128,8 @@ func clockAt(turns []facts.Turn, at int64) facts.Turn {
 	return now
 }
 
-// ends is when a key is gone at the latest by what befell its node, and by what. Once a
-// command has shown that it was there, it had outlived that; shown is when another one
-// showed that it was gone.
+// ends is when a key is gone at the latest by what befell its node after it was last seen
+// there, and by what; shown is when another command showed that it was gone.
 func (in *inference) ends(l *life, shown int64) (int64, string) {
 	at, why := in.turnedAway(l)
 	for _, f := range in.f.Faults {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/lock/broken"
@@ -189,7 +190,7 @@ func counts(t *testing.T, tl Timeline, h *history.History, v checker.Verdict) {
 	if r := v.Result(checker.ResourceSafety); r.Outcome != checker.Undecided && (of["accepted"]+of["harm"]+of["refused"] != v.Numbers["writes"] || of["refused"] != v.Numbers["refused-writes"]) {
 		t.Errorf("writes drawn: %v, counted: %v, refused %v", of, v.Numbers["writes"], v.Numbers["refused-writes"])
 	}
-	if r := v.Result(checker.ResourceSafety); r.Outcome == checker.Violated && of["harm"] == 0 && of["accepted"] > 0 && r.Cause != checker.Unexplained {
+	if r := v.Result(checker.ResourceSafety); r.Outcome == checker.Violated && of["harm"] == 0 && of["accepted"] > 0 && r.Cause != verdict.Unexplained {
 		t.Error("the resource came to harm, and nothing shows it")
 	}
 }

@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -14,11 +15,7 @@ func (b *builder) resourceLane(v checker.Verdict) {
 	if !slices.ContainsFunc(b.run.f.Log, func(e *event) bool { return e.Applied != 0 }) {
 		return
 	}
-	name := b.run.f.Params.Resource
-	if name == "" {
-		name = "resource"
-	}
-	b.chart.lane(name, Resource)
+	b.chart.lane(cmp.Or(b.run.f.Params.Resource, "resource"), Resource)
 	row := b.chart.row(26)
 	harm := b.run.harmed(v)
 	for _, w := range b.run.f.Writes() {

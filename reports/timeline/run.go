@@ -57,3 +57,13 @@ func (r *run) clientOf(session string) string {
 	}
 	return session
 }
+
+type builder struct {
+	run   *run
+	chart *chart
+}
+
+func newBuilder(h *history.History) *builder {
+	r := newRun(h)
+	return &builder{run: r, chart: newChart(r.end)}
+}

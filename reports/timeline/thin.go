@@ -8,9 +8,7 @@ import (
 )
 
 // Of so many items the page stays small, and is drawn at once.
-const (
-	mostItems = 16000
-)
+const mostItems = 16000
 
 // openAt chooses what a reader sees first: the window of the first violation with
 // a margin, from the acquire of the first session that it is about; else the whole.

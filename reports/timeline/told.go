@@ -42,7 +42,6 @@ func (r *run) inTurn(stays []*facts.Stay) (lives []life) {
 	return lives
 }
 
-// toldBy is one value's life.
 func (r *run) toldBy(s *facts.Stay) life {
 	l := life{key: s.Key, session: r.sessionOf(s), from: s.From(), to: s.To(), due: s.Due(), events: []*event{s.Put}}
 	if l.owner = facts.LinkClient(s.By()); l.session != "" {

@@ -35,7 +35,6 @@ const (
 
 var groups = map[int]string{clients: "clients", nodes: "lock nodes", resource: "resource", faults: "faults"}
 
-// mark is one event of the trace.
 type mark struct {
 	Name  string         `json:"name"`
 	Phase string         `json:"ph"`

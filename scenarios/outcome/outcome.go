@@ -207,7 +207,6 @@ func (j Judgement) Alone() bool {
 	return j.Got == checker.Violated && j.Control != "" && j.Control != checker.Violated
 }
 
-// number is a number's judgement in words.
 func (j Judgement) number() string {
 	text := j.Property
 	if j.Got == checker.Undecided {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
@@ -100,7 +101,7 @@ func (c *counts) judge(t *testing.T) {
 	if c.violations == 0 {
 		t.Fatal("no violation")
 	}
-	if n := c.causes[checker.Unexplained]; n > 0 {
+	if n := c.causes[verdict.Unexplained]; n > 0 {
 		t.Errorf("%d violations are unexplained", n)
 	}
 	good := 0
@@ -151,7 +152,7 @@ func (c *counts) violation(t *testing.T, s scenario.Scenario, seed uint64) {
 	if slices.ContainsFunc(r.Losses, func(l checker.Loss) bool { return l.Cause != r.Cause }) {
 		c.several++
 	}
-	if r.Cause == checker.Unexplained || got.State == outcome.Refuted || got.State == outcome.NotApplicable {
+	if r.Cause == verdict.Unexplained || got.State == outcome.Refuted || got.State == outcome.NotApplicable {
 		c.rest = append(c.rest, fmt.Sprintf("  seed %d: %s (%s): %s: %s", seed, r.Cause, got.State, got.Why, r.Because))
 	}
 }

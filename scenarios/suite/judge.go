@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
@@ -119,7 +120,7 @@ func excusable(r checker.Result) bool {
 	case checker.MutualExclusion, checker.LeaseLinearizable, checker.FencingOrder:
 		return false
 	case checker.ResourceSafety:
-		return r.Cause == checker.Overrun
+		return r.Cause == verdict.Overrun
 	}
 	return true
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
@@ -14,7 +15,7 @@ func TestJudge(t *testing.T) {
 	const me = checker.MutualExclusion
 	yes := checker.Result{Property: me, Outcome: checker.Holds, Occasions: 3}
 	idle := checker.Result{Property: me, Outcome: checker.NotExercised}
-	no := checker.Result{Property: me, Outcome: checker.Violated, Occasions: 3, Cause: checker.RestartedAndForgot, Node: "n3"}
+	no := checker.Result{Property: me, Outcome: checker.Violated, Occasions: 3, Cause: verdict.RestartedAndForgot, Node: "n3"}
 	open := checker.Result{Property: me, Outcome: checker.Undecided}
 	for _, c := range []struct {
 		name string
@@ -30,9 +31,9 @@ func TestJudge(t *testing.T) {
 		{"any, and never put to the test", scenario.Expectation{Want: "any"}, idle, true, outcome.ExitOK},
 		{"should be violated, and was never put to the test", scenario.Expectation{Want: "violated"}, idle, false, outcome.ExitUnexpected},
 		{"violated", scenario.Expectation{Want: "violated"}, no, true, outcome.ExitOK},
-		{"for the right reason", scenario.Expectation{Want: "violated", Cause: checker.RestartedAndForgot, Node: "n3"}, no, true, outcome.ExitOK},
-		{"for the wrong reason", scenario.Expectation{Want: "violated", Cause: checker.ExpiredEarly}, no, false, outcome.ExitUnexpected},
-		{"by the wrong node", scenario.Expectation{Want: "violated", Cause: checker.RestartedAndForgot, Node: "n1"}, no, false, outcome.ExitUnexpected},
+		{"for the right reason", scenario.Expectation{Want: "violated", Cause: verdict.RestartedAndForgot, Node: "n3"}, no, true, outcome.ExitOK},
+		{"for the wrong reason", scenario.Expectation{Want: "violated", Cause: verdict.ExpiredEarly}, no, false, outcome.ExitUnexpected},
+		{"by the wrong node", scenario.Expectation{Want: "violated", Cause: verdict.RestartedAndForgot, Node: "n1"}, no, false, outcome.ExitUnexpected},
 		{"should be violated, holds", scenario.Expectation{Want: "violated"}, yes, false, outcome.ExitUnexpected},
 		{"undecided is no pass", scenario.Expectation{Want: "holds"}, open, false, outcome.ExitUndecided},
 		{"nor a violation", scenario.Expectation{Want: "violated"}, open, false, outcome.ExitUndecided},
@@ -65,12 +66,12 @@ func TestJudgeMissesNoExpectation(t *testing.T) {
 
 // Lease-linearizable follows mutual-exclusion, and is judged all the same.
 func TestJudgeFollower(t *testing.T) {
-	expect := map[string]scenario.Expectation{checker.MutualExclusion: {Want: "violated", Cause: checker.NeverSet}}
+	expect := map[string]scenario.Expectation{checker.MutualExclusion: {Want: "violated", Cause: verdict.NeverSet}}
 	scenario.Imply(expect)
 	for got, code := range map[checker.Outcome]int{checker.Violated: outcome.ExitOK, checker.Holds: outcome.ExitUnexpected, checker.Undecided: outcome.ExitUndecided} {
 		js := Judge(expect, checker.Verdict{Results: []checker.Result{
-			{Property: checker.MutualExclusion, Outcome: checker.Violated, Cause: checker.NeverSet},
-			{Property: checker.LeaseLinearizable, Outcome: got, Cause: checker.Overlap},
+			{Property: checker.MutualExclusion, Outcome: checker.Violated, Cause: verdict.NeverSet},
+			{Property: checker.LeaseLinearizable, Outcome: got, Cause: verdict.Overlap},
 		}})
 		if len(js) != 2 || js[1].Follows != checker.MutualExclusion || outcome.CodeOf(js) != code {
 			t.Errorf("%s: %+v, code %d, want %d", got, js, outcome.CodeOf(js), code)
@@ -112,7 +113,7 @@ func TestRetries(t *testing.T) {
 		if failed.Error = "the disk is full"; again(failed) != "" {
 			t.Errorf("case %d: tried again after an error", i)
 		}
-		o.Verdict.Numbers = map[string]float64{checker.StalledMax: 0.25}
+		o.Verdict.Numbers = map[string]float64{verdict.StalledMax: 0.25}
 		if got := again(o); (got != "") != c.again || c.again && !strings.HasSuffix(got, Stalls+"0.25 s") {
 			t.Errorf("case %d: where the machine stood still: again %q", i, got)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
@@ -32,7 +33,7 @@ func JudgeNumbers(bounds map[string]scenario.Bound, v checker.Verdict) []outcome
 			j.Number.Waits = true
 		default:
 			keep(&j, x, 0)
-			if v.Numbers[checker.StalledMax] > 0 && !j.AsExpected {
+			if v.Numbers[verdict.StalledMax] > 0 && !j.AsExpected {
 				undecided(&j, "the machine stood still, which may be why "+j.Because)
 			}
 		}

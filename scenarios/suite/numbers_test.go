@@ -4,12 +4,13 @@ import (
 	"testing"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
 
 func TestJudgeNumbers(t *testing.T) {
-	measured := checker.Verdict{Numbers: map[string]float64{checker.Grants: 8}}
+	measured := checker.Verdict{Numbers: map[string]float64{verdict.Grants: 8}}
 	vacuous := measured
 	vacuous.Assumption = "nobody acquired a lock"
 	for _, c := range []struct {
@@ -26,7 +27,7 @@ func TestJudgeNumbers(t *testing.T) {
 		{scenario.Bound{Is: ">=", Value: 8}, vacuous, "grants undecided, expected >= 8", outcome.ExitUndecided},
 		{scenario.Bound{Is: "<", Value: 0.5, Than: "other"}, measured, "grants undecided, expected < 0.5 * other", outcome.ExitUndecided},
 	} {
-		js := JudgeNumbers(map[string]scenario.Bound{checker.Grants: c.bound}, c.v)
+		js := JudgeNumbers(map[string]scenario.Bound{verdict.Grants: c.bound}, c.v)
 		if len(js) != 1 || js[0].String() != c.text || outcome.CodeOf(js) != c.code || js[0].Because == "" {
 			t.Errorf("%v: %v, code %d, want %s, %d", c.bound, js, outcome.CodeOf(js), c.text, c.code)
 		}
@@ -37,10 +38,10 @@ func TestJudgeNumbers(t *testing.T) {
 // meanwhile; without it, or without its number, it is undecided.
 func TestSettle(t *testing.T) {
 	bounds := map[string]scenario.Bound{
-		checker.Grants:        {Is: "<", Value: 0.5, Than: "other"},
-		checker.SplitVoteRate: {Is: ">", Value: 1, Than: "base"},
+		verdict.Grants:        {Is: "<", Value: 0.5, Than: "other"},
+		verdict.SplitVoteRate: {Is: ">", Value: 1, Than: "base"},
 	}
-	v := checker.Verdict{Numbers: map[string]float64{checker.Grants: 8, checker.SplitVoteRate: 0.3}}
+	v := checker.Verdict{Numbers: map[string]float64{verdict.Grants: 8, verdict.SplitVoteRate: 0.3}}
 	waiting := func() *outcome.Outcome { return &outcome.Outcome{Judgements: JudgeNumbers(bounds, v)} }
 	if o := waiting(); len(o.Waits()) != 2 || again(*o) != "" {
 		t.Errorf("it waits for %v, and is tried again for %q", o.Waits(), again(*o))
@@ -49,10 +50,10 @@ func TestSettle(t *testing.T) {
 		other, base map[string]float64
 		code        int
 	}{
-		{map[string]float64{checker.Grants: 17}, map[string]float64{checker.SplitVoteRate: 0.2}, outcome.ExitOK},
-		{map[string]float64{checker.Grants: 16}, map[string]float64{checker.SplitVoteRate: 0.2}, outcome.ExitUnexpected},
-		{map[string]float64{checker.Grants: 17}, map[string]float64{}, outcome.ExitUndecided},
-		{nil, map[string]float64{checker.SplitVoteRate: 0.2}, outcome.ExitUndecided},
+		{map[string]float64{verdict.Grants: 17}, map[string]float64{verdict.SplitVoteRate: 0.2}, outcome.ExitOK},
+		{map[string]float64{verdict.Grants: 16}, map[string]float64{verdict.SplitVoteRate: 0.2}, outcome.ExitUnexpected},
+		{map[string]float64{verdict.Grants: 17}, map[string]float64{}, outcome.ExitUndecided},
+		{nil, map[string]float64{verdict.SplitVoteRate: 0.2}, outcome.ExitUndecided},
 	} {
 		o := waiting()
 		Settle(o, "other", c.other)

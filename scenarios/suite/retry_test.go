@@ -42,3 +42,24 @@ func TestEveryTryIsKept(t *testing.T) {
 		}
 	}
 }
+
+// counted is idle, and knows how often each scenario was run.
+type counted struct {
+	idle
+	runs map[string]int
+}
+
+func (c counted) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
+	c.runs[s.Name]++
+	return c.idle.Run(ctx, s, seed, rec, body)
+}
+
+// A control that misses what its own scenario expects is tried as often as any run.
+func TestControlIsTriedAgain(t *testing.T) {
+	b := counted{runs: map[string]int{}}
+	own := scenario.Scenario{Name: "own", Expect: Unconditional()}
+	Execute(t.Context(), b, Job{Scenario: scenario.Scenario{Name: "other", Expect: map[string]scenario.Expectation{}}, Control: &own, Keep: KeepNone, Retries: 2})
+	if b.runs["own"] != 3 || b.runs["other"] != 1 {
+		t.Errorf("runs: %v, want 3 of the control", b.runs)
+	}
+}

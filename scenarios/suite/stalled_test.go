@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
@@ -17,27 +18,27 @@ func TestStallExcuses(t *testing.T) {
 	holds := func(property string) checker.Result {
 		return checker.Result{Property: property, Outcome: checker.Holds, Occasions: 1}
 	}
-	yes, no := scenario.Expectation{Want: wantHolds}, scenario.Expectation{Want: wantViolated, Cause: checker.RestartedAndForgot}
+	yes, no := scenario.Expectation{Want: wantHolds}, scenario.Expectation{Want: wantViolated, Cause: verdict.RestartedAndForgot}
 	for _, c := range []struct {
 		want    scenario.Expectation
 		got     checker.Result
 		code    int // without a stall
 		excused bool
 	}{
-		{no, violated(checker.MutualExclusion, checker.RestartedAndForgot), outcome.ExitOK, false},
-		{no, violated(checker.MutualExclusion, checker.ExpiredEarly), outcome.ExitUnexpected, true},
+		{no, violated(checker.MutualExclusion, verdict.RestartedAndForgot), outcome.ExitOK, false},
+		{no, violated(checker.MutualExclusion, verdict.ExpiredEarly), outcome.ExitUnexpected, true},
 		{no, holds(checker.MutualExclusion), outcome.ExitUnexpected, true},
-		{no, violated(checker.FencingOrder, checker.TokenOrder), outcome.ExitUnexpected, true},
-		{yes, violated(checker.MutualExclusion, checker.ExpiredEarly), outcome.ExitUnexpected, false},
-		{yes, violated(checker.LeaseLinearizable, checker.Overlap), outcome.ExitUnexpected, false},
-		{yes, violated(checker.FencingOrder, checker.TokenOrder), outcome.ExitUnexpected, false},
-		{yes, violated(checker.ResourceSafety, checker.LockBroken), outcome.ExitUnexpected, false},
-		{yes, violated(checker.ResourceSafety, checker.FenceBroken), outcome.ExitUnexpected, false},
-		{yes, violated(checker.ResourceSafety, checker.Overrun), outcome.ExitUnexpected, true},
+		{no, violated(checker.FencingOrder, verdict.TokenOrder), outcome.ExitUnexpected, true},
+		{yes, violated(checker.MutualExclusion, verdict.ExpiredEarly), outcome.ExitUnexpected, false},
+		{yes, violated(checker.LeaseLinearizable, verdict.Overlap), outcome.ExitUnexpected, false},
+		{yes, violated(checker.FencingOrder, verdict.TokenOrder), outcome.ExitUnexpected, false},
+		{yes, violated(checker.ResourceSafety, verdict.LockBroken), outcome.ExitUnexpected, false},
+		{yes, violated(checker.ResourceSafety, verdict.FenceBroken), outcome.ExitUnexpected, false},
+		{yes, violated(checker.ResourceSafety, verdict.Overrun), outcome.ExitUnexpected, true},
 		{yes, violated(checker.DeadlockFreedom, ""), outcome.ExitUnexpected, true},
-		{yes, violated(checker.FaultTolerance, checker.SplitVote), outcome.ExitUnexpected, true},
-		{yes, violated(checker.BoundedHold, checker.HeldTooLong), outcome.ExitUnexpected, true},
-		{yes, violated(checker.ValidOnReturn, checker.ReturnedLate), outcome.ExitUnexpected, true},
+		{yes, violated(checker.FaultTolerance, verdict.SplitVote), outcome.ExitUnexpected, true},
+		{yes, violated(checker.BoundedHold, verdict.HeldTooLong), outcome.ExitUnexpected, true},
+		{yes, violated(checker.ValidOnReturn, verdict.ReturnedLate), outcome.ExitUnexpected, true},
 		{yes, holds(checker.MutualExclusion), outcome.ExitOK, false},
 	} {
 		for _, stalled := range []float64{0, 4} {
@@ -58,9 +59,9 @@ func TestStallExcuses(t *testing.T) {
 
 // Numbers that a stall may have spoiled are no news either.
 func TestStallExcusesNumbers(t *testing.T) {
-	bound := map[string]scenario.Bound{checker.Grants: {Is: ">=", Value: 3}}
+	bound := map[string]scenario.Bound{verdict.Grants: {Is: ">=", Value: 3}}
 	for stalled, code := range map[float64]int{0: outcome.ExitUnexpected, 0.5: outcome.ExitUndecided} {
-		v := checker.Verdict{Numbers: map[string]float64{checker.Grants: 2, checker.StalledMax: stalled}}
+		v := checker.Verdict{Numbers: map[string]float64{verdict.Grants: 2, verdict.StalledMax: stalled}}
 		if got := outcome.CodeOf(JudgeNumbers(bound, v)); got != code {
 			t.Errorf("after a stall of %g s: code %d, want %d", stalled, got, code)
 		}

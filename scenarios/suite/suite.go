@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/scenario"
@@ -143,7 +144,7 @@ func again(o outcome.Outcome) string {
 			return ""
 		}
 	}
-	if longest := o.Verdict.Numbers[checker.StalledMax]; why != "" && longest > 0 {
+	if longest := o.Verdict.Numbers[verdict.StalledMax]; why != "" && longest > 0 {
 		why += fmt.Sprintf("%s%.3g s", Stalls, longest)
 	}
 	return why
@@ -235,8 +236,13 @@ func judged(o *outcome.Outcome, m scenario.Manifest, events []history.Event) *hi
 	}
 	if strings.HasSuffix(o.Stopped, tooLong) {
 		o.Fail(outcome.ExitUndecided, errors.New("the run was "+o.Stopped))
-	} else if r := o.Verdict.Result(checker.MutualExclusion); o.Stopped != "" && r.Outcome != checker.Violated {
+	} else if o.Stopped != "" && !slices.ContainsFunc(o.Verdict.Results, twoHeld) {
 		o.Fail(outcome.ExitUndecided, errors.New("the run was stopped for a violation that its whole record does not show, as where a release arrives late; run it again"))
 	}
 	return h
+}
+
+// twoHeld says whether a result is that two held one lock.
+func twoHeld(r checker.Result) bool {
+	return r.Outcome == checker.Violated && (r.Property == checker.MutualExclusion || r.Property == checker.HolderTold)
 }

@@ -31,8 +31,11 @@ func startFailed(err error) death {
 	return death{outcome.ExitBug, fmt.Sprintf("start worker: %v", err), ""}
 }
 
+// TooLong begins the error of a run that took longer than it may.
+const TooLong = "the run did not end within "
+
 func tooLong(patience time.Duration) death {
-	return death{outcome.ExitBackend, fmt.Sprintf("the run did not end within %v of wall clock", patience),
+	return death{outcome.ExitBackend, fmt.Sprintf(TooLong+"%v of wall clock", patience),
 		"give it longer by --timeout; one that takes minutes stands still, which is a bug in lockpick"}
 }
 
@@ -42,7 +45,7 @@ var outside = []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT,
 // died tells how a worker came to its end that has ended by itself: a bug in lockpick,
 // or that somebody killed it, or that the machine was short of something. The exit
 // status of Go's runtime is 2 for most of these, and says nothing.
-func (w *worker) died() death {
+func (w *Worker) died() death {
 	if status, ok := w.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() && slices.Contains(outside, status.Signal()) {
 		return death{outcome.ExitBackend, fmt.Sprintf("the worker was killed in this run (%v)", w.cmd.ProcessState),
 			"if nobody did it, the kernel did for want of memory, as dmesg tells: allow more, or use fewer clients"}

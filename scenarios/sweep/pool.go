@@ -1,7 +1,7 @@
 // Package sweep runs many jobs in worker processes.
 //
 // A Pool keeps a few workers, one a core, each the same binary with one
-// processor; Worker is their half of the conversation. What ends a worker in the
+// processor; Serve is their half of the conversation. What ends a worker in the
 // middle of a job, a panic in a goroutine of a simulated client or a bubble that
 // stands still, is the outcome of that one job (death.go); the stacks that the
 // worker printed are in a file of their own.
@@ -11,12 +11,14 @@ package sweep
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -28,6 +30,7 @@ import (
 // Pool runs jobs in worker processes.
 type Pool struct {
 	Command  []string      // starts a worker
+	Env      []string      // that it gets besides this process's own
 	Size     int           // workers at once
 	Patience time.Duration // wall clock that one job may take
 	Stacks   string        // folder for the stacks of workers that ended in the middle of a job
@@ -39,10 +42,10 @@ type Pool struct {
 func (p Pool) Run(ctx context.Context, n int, job func(i int) suite.Job, done func(i int, o outcome.Outcome)) {
 	var mu sync.Mutex
 	Each(ctx, p.Size, n, func(next <-chan int) {
-		w := &worker{pool: p}
-		defer w.stop()
+		w := p.Worker()
+		defer w.Stop()
 		for i := range next {
-			o := w.do(ctx, job(i))
+			o := w.Do(ctx, job(i))
 			if ctx.Err() != nil {
 				return
 			}
@@ -73,8 +76,8 @@ func Each(ctx context.Context, workers, n int, work func(next <-chan int)) {
 	all.Wait()
 }
 
-// worker is one worker process, started when it is first needed.
-type worker struct {
+// Worker is one worker process, started when it is first needed. It does one job at a time.
+type Worker struct {
 	pool    Pool
 	cmd     *exec.Cmd
 	in      io.WriteCloser
@@ -82,7 +85,14 @@ type worker struct {
 	said    *speech
 }
 
-func (w *worker) do(ctx context.Context, j suite.Job) outcome.Outcome {
+// Worker is one of the pool, for jobs that come one by one. Stop ends it.
+func (p Pool) Worker() *Worker { return &Worker{pool: p, said: &speech{}} }
+
+// Said is what the process has printed in its last job, answers aside.
+func (w *Worker) Said() string { return w.said.String() }
+
+// Do does a job. What ends the process in the middle of it is the outcome.
+func (w *Worker) Do(ctx context.Context, j suite.Job) outcome.Outcome {
 	if w.cmd == nil {
 		if err := w.start(); err != nil {
 			return unanswered(j, startFailed(err))
@@ -122,7 +132,7 @@ func (w *worker) do(ctx context.Context, j suite.Job) outcome.Outcome {
 
 // lost ends the worker, if it has not ended by itself, keeps what it said, and makes an
 // outcome of it all.
-func (w *worker) lost(j suite.Job, d death) outcome.Outcome {
+func (w *Worker) lost(j suite.Job, d death) outcome.Outcome {
 	w.kill()
 	d.why += w.said.keep(w.pool.Stacks, j)
 	return unanswered(j, d)
@@ -133,12 +143,12 @@ func unanswered(j suite.Job, d death) outcome.Outcome {
 	return outcome.Outcome{Schema: 1, Scenario: j.Scenario.ID(), Backend: j.Backend, Seed: j.Seed, Command: j.Command, Code: d.code, Error: d.why, Hint: d.hint}
 }
 
-func (w *worker) start() error {
+func (w *Worker) start() error {
 	cmd := exec.Command(w.pool.Command[0], w.pool.Command[1:]...)
 	// A run makes much garbage and keeps little, so collecting a quarter as often
 	// costs a few megabytes; and a bubble on two processors is slower than on one.
 	// Values already in the environment win.
-	cmd.Env = append([]string{"GOGC=400", "GOMAXPROCS=1"}, os.Environ()...)
+	cmd.Env = slices.Concat([]string{"GOGC=400", "GOMAXPROCS=1"}, os.Environ(), w.pool.Env)
 	w.said = &speech{}
 	cmd.Stderr = w.said
 	in, err := cmd.StdinPipe()
@@ -153,34 +163,42 @@ func (w *worker) start() error {
 		return err
 	}
 	w.cmd, w.in, w.answers = cmd, in, make(chan []byte)
-	go read(cmd, out, w.answers)
+	go w.read(cmd, out, w.said)
 	return nil
 }
 
-// read passes the worker's lines on until it ends.
-func read(cmd *exec.Cmd, out io.Reader, answers chan<- []byte) {
-	defer close(answers)
+// answerMark begins each line that is an answer. What else stands on standard output was
+// printed by whatever else is in the program, such as a lock under test.
+const answerMark = "lockpick answers: "
+
+// read passes the worker's answers on until it ends.
+func (w *Worker) read(cmd *exec.Cmd, out io.Reader, said *speech) {
+	defer close(w.answers)
 	lines := bufio.NewReaderSize(out, 1<<16)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
 			break
 		}
-		answers <- line
+		if answer, is := bytes.CutPrefix(line, []byte(answerMark)); is {
+			w.answers <- answer
+		} else {
+			said.Write(line)
+		}
 	}
 	cmd.Wait() // its error is told by what it said
 }
 
 // dump makes a worker that stands still tell where: the Go runtime prints all
 // goroutines on SIGQUIT.
-func (w *worker) dump() {
+func (w *Worker) dump() {
 	if w.cmd.Process.Signal(syscall.SIGQUIT) == nil {
 		w.await()
 	}
 }
 
 // await waits for the end of a worker that takes no more jobs, within reason.
-func (w *worker) await() (ended bool) {
+func (w *Worker) await() (ended bool) {
 	end := time.After(5 * time.Second)
 	for {
 		select {
@@ -195,7 +213,7 @@ func (w *worker) await() (ended bool) {
 }
 
 // kill ends the worker's process; the next job starts another.
-func (w *worker) kill() {
+func (w *Worker) kill() {
 	if w.cmd == nil {
 		return
 	}
@@ -205,8 +223,8 @@ func (w *worker) kill() {
 	w.cmd = nil
 }
 
-// stop lets the worker end by itself.
-func (w *worker) stop() {
+// Stop lets the worker end by itself.
+func (w *Worker) Stop() {
 	if w.cmd == nil {
 		return
 	}

@@ -59,9 +59,10 @@ func TestMain(m *testing.M) {
 		case "is told to quit":
 			end(syscall.SIGQUIT)
 		case "babbles":
-			os.Stdout.WriteString("what?\n")
+			os.Stdout.WriteString(answerMark + "what?\n")
 			continue
 		}
+		os.Stdout.WriteString("a lock prints this\n" + answerMark)
 		json.NewEncoder(os.Stdout).Encode(outcome.Outcome{Scenario: j.Scenario.Name, Seed: j.Seed})
 	}
 }
@@ -131,6 +132,23 @@ func TestPoolTellsWhichRunKilledItsWorker(t *testing.T) {
 		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), e.kept) {
 			t.Errorf("%q: in the file of its stacks is %q (%v)", e.name, text, err)
 		}
+	}
+}
+
+// What a program prints besides its answers is no answer, and can be had, of the last job alone.
+func TestWhatAWorkerHasPrinted(t *testing.T) {
+	w := Pool{Command: []string{os.Args[0]}, Env: []string{"SWEEP_TEST_WORKER=1"}, Patience: time.Minute, Stacks: t.TempDir()}.Worker()
+	defer w.Stop()
+	for _, name := range []string{"fine", "dies", "fine"} {
+		o := w.Do(t.Context(), suite.Job{Scenario: scenario.Scenario{Name: name}})
+		said, died := w.Said(), name == "dies"
+		if (o.Code != 0) != died || strings.Contains(said, "panic: ") != died || strings.Contains(said, "a lock prints this") == died {
+			t.Errorf("%s: code %d, printed %q", name, o.Code, said)
+		}
+	}
+	w.Stop()
+	if o := w.Do(t.Context(), suite.Job{Scenario: scenario.Scenario{Name: "fine"}}); o.Code != 0 {
+		t.Errorf("after a stop: %+v", o)
 	}
 }
 

@@ -70,7 +70,6 @@ func ReadFile(path string, ttl time.Duration) (h *history.History, notes []strin
 	return h, notes, err
 }
 
-// fromFile reads what is in a file.
 func fromFile[T any](path string, read func(io.Reader) (T, []string, error)) (all T, notes []string, err error) {
 	f, err := files.Open(path, history.MaxFile)
 	if err != nil {

@@ -48,7 +48,6 @@ func newTranslation() *translation {
 	return &translation{processes: map[string]*process{}, keys: map[string]bool{}}
 }
 
-// read takes the operations of a history.
 func (t *translation) read(r io.Reader) error {
 	in := newReader(r)
 	if err := each(in, t.add); err != nil {
@@ -245,9 +244,8 @@ func (t *translation) rise() {
 	}
 }
 
-// number takes back the numbers of what the file doesn't have, where an operation of the
-// file has them: the begin of a client, and its end by an answer that nobody knows, 1 ns
-// after which it comes.
+// number takes back the numbers of what the file doesn't have: the begin of a client, and
+// its end by an answer that nobody knows, 1 ns after which it comes.
 func (t *translation) number() {
 	for i := range t.events {
 		e := &t.events[i]

@@ -62,7 +62,6 @@ type line struct {
 	text  string
 }
 
-// writing turns facts into operations.
 type writing struct {
 	*facts.Facts
 	lines  []line
@@ -162,7 +161,6 @@ func (t *writing) pair(l line) {
 	t.lines = append(t.lines, call, l)
 }
 
-// fault writes what the nemesis did.
 func (t *writing) fault(word string, e *history.Event) {
 	if e == nil {
 		return
@@ -231,7 +229,6 @@ func (t *writing) do(l line) {
 	}
 }
 
-// written gives an operation its text.
 func (t *writing) written(l line) line {
 	e, kind := l.e, l.e.Type
 	var b strings.Builder

@@ -5,9 +5,8 @@ import (
 	"math/bits"
 )
 
-// arena keeps values in the order in which they were added. Their addresses
-// stay as they are, and nothing is copied when it grows: a long history has
-// millions of sessions.
+// arena keeps values in the order in which they were added. Their addresses stay, and
+// nothing is copied when it grows: a long history has millions of sessions.
 type arena[T any] struct{ chunks [][]T }
 
 // add keeps a value and returns its address.
@@ -29,7 +28,6 @@ const (
 	doublings  = 10
 )
 
-// len is how many values there are.
 func (a *arena[T]) len() int {
 	last := len(a.chunks) - 1
 	if last < 0 {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"sort"
 
 	"lockpick/harness/history"
 )
@@ -15,7 +16,7 @@ type Attempt struct {
 	Session  *Session
 	Token    string
 	From, To int64            // the first set was sent, the last was answered or given up
-	Over     int64            // the attempt was over by then: the next was begun, or acquire returned, or the holder had released
+	Over     int64            // the attempt was over by then: the next was begun, or acquire returned, or the holder had released; From if it was given up before
 	Yes, No  int              // nodes that answered in time for the client to know
 	Won      bool             // its session got the lock by it
 	Sets     []*history.Event // that a node applied, or may have
@@ -63,7 +64,6 @@ type wireReader struct {
 	life    int64 // by then a key has long lapsed
 }
 
-// asker is one client at one lock.
 type asker struct{ client, key string }
 
 // bidder is what is known of a client at a lock while its commands are read.
@@ -166,6 +166,10 @@ func (a *Attempt) set(e *history.Event) {
 func (f *Facts) settle(w *Wire) {
 	for _, a := range w.Attempts {
 		s := a.Session
+		if a.stray() {
+			a.end, a.Over = a.From, a.From
+			continue
+		}
 		if last := w.Last[s]; last != nil {
 			last.Over = min(last.Over, a.From)
 			a.end = last.end
@@ -178,6 +182,13 @@ func (f *Facts) settle(w *Wire) {
 	for s, a := range w.Last {
 		a.Won = s.Granted()
 	}
+}
+
+// stray reports whether an attempt's sets were sent when its session had got the lock by
+// another token: by a driver that goes on with what its client has given up.
+func (a *Attempt) stray() bool {
+	s := a.Session
+	return s.Granted() && a.From > s.Acquire.Returned() && s.Token() != "" && s.Token() != a.Token
 }
 
 // over is when a session's acquire had returned without the lock, its holder had released,
@@ -247,12 +258,7 @@ func refused(d *history.Event) bool { return d.Type == history.Fail && d.Cause !
 // LastCalled is the last of one client's sessions, in the order of their calls, that it
 // had called by an instant, or nil.
 func LastCalled(sessions []*Session, at int64) *Session {
-	i, _ := slices.BinarySearchFunc(sessions, at, func(s *Session, at int64) int {
-		if s.Acquire.Call.T > at {
-			return 1
-		}
-		return -1
-	})
+	i := sort.Search(len(sessions), func(i int) bool { return sessions[i].Acquire.Call.T > at })
 	if i == 0 {
 		return nil
 	}

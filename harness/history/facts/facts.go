@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 
@@ -143,5 +144,5 @@ func (f *Facts) leave(client string, at int64) {
 // inOrder sorts by number: of what is read back, that is the order in which it happened,
 // or in which it was asked for. It needn't be that of T.
 func inOrder(events []*history.Event) {
-	slices.SortStableFunc(events, func(a, b *history.Event) int { return int(min(max(a.N-b.N, -1), 1)) })
+	slices.SortStableFunc(events, func(a, b *history.Event) int { return cmp.Compare(a.N, b.N) })
 }

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -24,7 +25,6 @@ type reading struct {
 	turned    bool      // a clock was turned
 }
 
-// client is where one client stands.
 type client struct {
 	name     string
 	session  *Session
@@ -144,7 +144,6 @@ func (in *reading) remark(e *history.Event) {
 	}
 }
 
-// book enters a client's event.
 func (in *reading) book(c *client, e *history.Event) {
 	switch {
 	case e.Op == history.OpClient:
@@ -240,7 +239,6 @@ func (c *client) die(by *history.Event) {
 	}
 }
 
-// begin enters a new session.
 func (in *reading) begin(c *client, e *history.Event) {
 	if c.acquiring() { // it never returned
 		c.lock.returned.add(c.place)
@@ -320,5 +318,5 @@ func (in *reading) finish() {
 			in.leave(f.Target, f.First().T)
 		}
 	}
-	slices.SortStableFunc(in.Turns, func(a, b Turn) int { return int(min(max(a.T-b.T, -1), 1)) })
+	slices.SortStableFunc(in.Turns, func(a, b Turn) int { return cmp.Compare(a.T, b.T) })
 }

@@ -99,9 +99,8 @@ func (in *wireReader) still(last, next *Session, e *history.Event) bool {
 	return next.Token() != e.Token && over < Never && e.Sent-over <= in.late
 }
 
-// share gives each release to all rounds of its token whose keys it can have deleted:
-// those before its own whose key still stood on the node, and those begun while it was
-// under way.
+// share gives each release to all rounds of its token whose keys it can have deleted: those
+// before its own whose key still stood, and those begun while it was under way.
 func (in *wireReader) share(all []*Attempt) {
 	own := make([][]*history.Event, len(all)) // the releases that were sent in each round
 	for i, a := range all {

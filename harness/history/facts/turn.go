@@ -17,7 +17,6 @@ type Turn struct {
 	Event   *history.Event
 }
 
-// turn notes a turn of a clock.
 func (f *Facts) turn(e *history.Event) {
 	if e.Op != history.OpClock || !e.Wall || f.Params.Epoch == 0 || e.Local == 0 {
 		return

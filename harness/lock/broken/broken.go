@@ -64,7 +64,7 @@ func newBroken(env lock.Env) (*broken, error) {
 	if s.TTL == 0 {
 		s.TTL = 10 * time.Second
 	}
-	l := &broken{env: env}
+	l := &broken{env: env, closed: make(chan struct{})}
 	for i, n := range env.Nodes {
 		o := redisnode.Options(n.Addr)
 		o.Dialer = env.Dial
@@ -97,13 +97,20 @@ type broken struct {
 	all     []int // indices of all nodes
 	drawn   int   // random values so far
 	retries int
+	closed  chan struct{}
+}
+
+// Close implements lock.Lock.
+func (l *broken) Close() error {
+	close(l.closed)
+	return l.Clients.Close()
 }
 
 // Acquire implements lock.Lock.
 func (l *broken) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	for try := 1; ctx.Err() == nil; try++ {
 		if h := l.attempt(ctx, key, try); h != nil {
-			return h, nil
+			return l.give(h), nil
 		}
 		if try == l.cfg.Tries && ctx.Err() == nil {
 			return nil, fmt.Errorf("acquire %q: no quorum in %d attempts", key, try)
@@ -117,7 +124,7 @@ func (l *broken) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 func (l *broken) attempt(ctx context.Context, key string, try int) *handle {
 	start := l.now()
 	h := &handle{lock: l, key: key, value: l.value(try, start)}
-	h.granted = l.cfg.Ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
+	h.granted = l.ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
 		return l.set(ctx, node, key, h.value)
 	})
 	if l.cfg.Fence && redlock.Count(h.granted).Yes >= l.quorum {
@@ -135,7 +142,7 @@ func (l *broken) attempt(ctx context.Context, key string, try int) *handle {
 
 // release asks some nodes to delete the key by one step, even if ctx has ended.
 func (l *broken) release(ctx context.Context, nodes []int, h *handle, by step) []redlock.Answer {
-	return l.cfg.Ask(context.WithoutCancel(ctx), nodes, func(ctx context.Context, node int) (int64, error) {
+	return l.ask(context.WithoutCancel(ctx), nodes, func(ctx context.Context, node int) (int64, error) {
 		return by(ctx, node, h.key, h.value)
 	})
 }

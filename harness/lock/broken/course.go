@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"lockpick/harness/lock"
 	"lockpick/redlock"
 )
 
@@ -17,17 +18,19 @@ type course struct {
 	byWall bool          // whether that is the wall clock
 	drift  time.Duration // allowed for
 
-	value   func(try int, start time.Time) string                 // that an attempt sets; tries count from 1
-	set     step                                                  // of an attempt
-	counts  bool                                                  // whether it counts grants, as fencing tokens need it
-	quorum  int                                                   // votes that an attempt needs
-	inTime  func(start, end time.Time) bool                       // whether an attempt left any validity
-	until   func(start, end time.Time) time.Time                  // the deadline that it gives
-	number  func(ctx context.Context, h *handle) int64            // the fencing token of a quorum
-	undo    func(ctx context.Context, h *handle) []redlock.Answer // of a failed attempt
-	delay   func() time.Duration                                  // before the next
-	del     step                                                  // of a release
-	holders func(h *handle) []int                                 // nodes that a release asks
+	ask     func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []redlock.Answer // a round
+	value   func(try int, start time.Time) string                                                                               // that an attempt sets; tries count from 1
+	set     step                                                                                                                // of an attempt
+	counts  bool                                                                                                                // whether it counts grants, as fencing tokens need it
+	quorum  int                                                                                                                 // votes that an attempt needs
+	inTime  func(start, end time.Time) bool                                                                                     // whether an attempt left any validity
+	until   func(start, end time.Time) time.Time                                                                                // the deadline that it gives
+	number  func(ctx context.Context, h *handle) int64                                                                          // the fencing token of a quorum
+	give    func(h *handle) lock.Handle                                                                                         // what the caller gets
+	undo    func(ctx context.Context, h *handle) []redlock.Answer                                                               // of a failed attempt
+	delay   func() time.Duration                                                                                                // before the next
+	del     step                                                                                                                // of a release
+	holders func(h *handle) []int                                                                                               // nodes that a release asks
 
 	current func(h *handle, start time.Time) bool // whether an extension may begin at start
 	extends int                                   // how often one may
@@ -42,8 +45,12 @@ func (l *broken) right() course {
 	majority := redlock.Quorum(len(l.nodes))
 	return course{
 		now: l.cfg.Now, drift: redlock.Drift(l.cfg.TTL, l.cfg.Drift), counts: true,
+		// A mistake may change the configuration.
+		ask: func(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []redlock.Answer {
+			return l.cfg.Ask(ctx, nodes, request)
+		},
 		value: func(int, time.Time) string { return l.random() }, set: l.setFree, quorum: majority,
-		inTime: l.leaves, until: l.fromStart, number: l.highest,
+		inTime: l.leaves, until: l.fromStart, number: l.highest, give: func(h *handle) lock.Handle { return h },
 		undo:  func(ctx context.Context, h *handle) []redlock.Answer { return l.release(ctx, l.all, h, l.delOwn) },
 		delay: func() time.Duration { return l.env.Delay(l.retries, l.cfg.RetryMin, l.cfg.RetryMax) },
 		del:   l.delOwn, holders: func(*handle) []int { return l.all },
@@ -89,7 +96,7 @@ func (l *broken) fromEnd(_, end time.Time) time.Time     { return end.Add(l.cfg.
 // those that are behind, and who doesn't confirm it has no vote.
 func (l *broken) highest(ctx context.Context, h *handle) int64 {
 	fence, behind := redlock.Highest(h.granted)
-	for _, a := range l.cfg.Ask(ctx, behind, func(ctx context.Context, node int) (int64, error) {
+	for _, a := range l.ask(ctx, behind, func(ctx context.Context, node int) (int64, error) {
 		return number(l.nodes[node].RaiseFence(ctx, h.key, h.value, fence))
 	}) {
 		h.granted[a.Node] = a

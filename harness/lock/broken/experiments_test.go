@@ -50,6 +50,19 @@ var experiments = map[string]func(nodes, string) bool{
 	"no-drift-margin": func(n nodes, mistake string) bool {
 		return n.lease(mistake, 5*time.Second) == 10*time.Second
 	},
+	"returns-late": func(n nodes, mistake string) bool {
+		return n.lease(mistake, 12*time.Second) == validity
+	},
+	// TestTellsLate has the rest.
+	"tells-late": func(n nodes, mistake string) bool {
+		n.take(0)
+		h := n.acquire(n.open(mistake))
+		_, tells := h.(lock.Loser)
+		if tells != h.Deadline().IsZero() {
+			n.t.Errorf("%s: a lock that tells of a loss %v, with the deadline %v", mistake, tells, h.Deadline())
+		}
+		return tells
+	},
 	// The wall clock is an hour ahead.
 	"wall-clock-deadline": func(n nodes, mistake string) bool {
 		n.take(0)
@@ -105,6 +118,22 @@ var experiments = map[string]func(nodes, string) bool{
 		}
 		return others < 5
 	},
+	// By the time of the release the key has another value of the same client's, or another client's.
+	"release-by-prefix": func(n nodes, mistake string) bool {
+		deletes := func(value func(own string) string) bool {
+			n.take(0)
+			h := n.acquire(n.open(mistake))
+			for _, c := range n.clients {
+				if err := c.Set(n.t.Context(), "k", value(h.(lock.Tokener).Token()), 0).Err(); err != nil {
+					n.t.Fatal(err)
+				}
+			}
+			_ = h.Release(n.t.Context()) // what it says, plain-del's tells
+			left, err := n.clients[0].Exists(n.t.Context(), "k").Result()
+			return err == nil && left == 0
+		}
+		return deletes(func(own string) string { return own[:len(own)-1] + "!" }) && !deletes(func(string) string { return "c2-other" })
+	},
 	"same-value-for-retries": func(n nodes, mistake string) bool {
 		v := n.values(mistake, ticking(time.Millisecond))
 		return v[0] == v[2] && v[0] != n.values(mistake, another, ticking(time.Second))[0]
@@ -132,8 +161,22 @@ var experiments = map[string]func(nodes, string) bool{
 		return slices.Equal(yes, []bool{true, true, false})
 	},
 
-	// Another has the key by the time of the extension.
-	"extension-without-token-check": func(n nodes, mistake string) bool { return n.extends(mistake, 5) },
+	// Another has the key by the time of the extension, without a time to live.
+	"extension-without-token-check": func(n nodes, mistake string) bool {
+		if !n.extends(mistake, 5) {
+			return false
+		}
+		left, err := n.clients[0].PTTL(n.t.Context(), "k").Result()
+		return err == nil && left > 0
+	},
+	// No node answers.
+	"extension-unheard": func(n nodes, mistake string) bool {
+		n.take(0)
+		l := n.open(mistake, ticking(time.Millisecond))
+		h := n.acquire(l)
+		l.extend = func(context.Context, int, string, string) (int64, error) { return 0, errDown }
+		return h.(lock.Extender).Extend(n.t.Context()) == nil
+	},
 	// Another has it on four nodes of five.
 	"extension-below-quorum": func(n nodes, mistake string) bool {
 		return n.extends(mistake, 4) && !n.extends(mistake, 5)
@@ -152,10 +195,11 @@ var experiments = map[string]func(nodes, string) bool{
 		h := n.acquire(n.open(mistake))
 		n.take(0)
 		err := h.(lock.Extender).Extend(n.t.Context())
-		if _, own := n.keys(); own > 0 != (err == nil) {
+		_, own := n.keys()
+		if own > 0 && err != nil {
 			n.t.Errorf("%s: extend a key that is gone: %v, %d are there", mistake, err, own)
 		}
-		return err == nil
+		return own > 0
 	},
 	"unbounded-extension": func(n nodes, mistake string) bool {
 		n.take(0)
@@ -178,6 +222,35 @@ var experiments = map[string]func(nodes, string) bool{
 		_, own := n.keys()
 		return h == nil && own == 1
 	},
+	// All nodes have granted when the caller gives up.
+	"undone-by-the-callers-context": func(n nodes, mistake string) bool {
+		n.take(4)
+		n.open(mistake).Acquire(n.t.Context(), "k")
+		if _, own := n.keys(); own > 0 {
+			return false // it undoes no attempt
+		}
+		n.take(0)
+		ctx, cancel := context.WithCancel(n.t.Context())
+		l := n.open(mistake)
+		in := l.inTime
+		l.inTime = func(start, end time.Time) bool { cancel(); return in(start, end) }
+		_, err := l.Acquire(ctx, "k")
+		_, own := n.keys()
+		return err != nil && own == 5
+	},
+	// A node is asked with a deadline, or without.
+	"waits-for-all": func(n nodes, mistake string) bool {
+		n.take(0)
+		l := n.open(mistake)
+		bounded := true
+		l.set = func(ctx context.Context, _ int, _, _ string) (int64, error) {
+			_, bounded = ctx.Deadline()
+			return 0, nil
+		}
+		l.cfg.Sequential, l.all = true, []int{0}
+		l.Acquire(n.t.Context(), "k")
+		return !bounded
+	},
 	// Another has three; one of the other two sets the key, but its answer is lost.
 	"release-only-acknowledged": func(n nodes, mistake string) bool {
 		n.take(3)
@@ -198,6 +271,40 @@ var experiments = map[string]func(nodes, string) bool{
 		left, _ := n.clients[3].Exists(n.t.Context(), "k").Result()
 		acknowledged, _ := n.clients[4].Exists(n.t.Context(), "k").Result()
 		return h == nil && left == 1 && acknowledged == 0
+	},
+	// A set whose attempt is over.
+	"set-goes-on": func(n nodes, mistake string) bool {
+		n.take(0)
+		over, cancel := context.WithCancel(n.t.Context())
+		cancel()
+		yes, _ := n.open(mistake).set(over, 0, "k", "own")
+		_, own := n.keys()
+		if own != int(yes) {
+			n.t.Errorf("%s: a set that is not waited for: %d, and %d keys are there", mistake, yes, own)
+		}
+		return own == 1
+	},
+	// The node time-out is five seconds, the TTL ten.
+	"driver-time-out": func(n nodes, mistake string) bool {
+		n.take(0)
+		var longest time.Duration
+		n.acquire(n.open(mistake, func(e *lock.Env) {
+			e.After = func(d time.Duration) <-chan time.Time {
+				longest = max(longest, d)
+				return time.After(d)
+			}
+		}))
+		return longest == 12*time.Second
+	},
+	// Five nodes have granted.
+	"release-on-quorum": func(n nodes, mistake string) bool {
+		n.take(0)
+		h := n.acquire(n.open(mistake))
+		if err := h.Release(n.t.Context()); err != nil && mistake != "ttl-in-wrong-unit" {
+			n.t.Errorf("%s: release: %v", mistake, err)
+		}
+		_, own := n.keys()
+		return own == 2
 	},
 	// Nine attempts, eight waits of 1 to 9 ms.
 	"no-jitter": func(n nodes, mistake string) bool {

@@ -62,7 +62,7 @@ func (h *handle) Extend(ctx context.Context) error {
 		return fmt.Errorf("extend %q: %w", h.key, errLimit)
 	}
 	h.extends++
-	answers := redlock.Count(l.cfg.Ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
+	answers := redlock.Count(l.ask(ctx, l.all, func(ctx context.Context, node int) (int64, error) {
 		return l.extend(ctx, node, h.key, h.value)
 	}))
 	end := l.now()

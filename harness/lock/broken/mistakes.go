@@ -44,6 +44,7 @@ var mistakes = []mistake{
 		"claims the lock for the whole TTL from its start",
 		"an hour is an hour on each of these machines; they have NTP"},
 		func(l *broken) { l.drift = 0 }},
+	tellsLate,
 	{Mistake{"wall-clock-deadline",
 		"keeps its deadline by the wall clock, which can be set back while the lock is held",
 		"a deadline is a time of day; and that clock can be logged and compared"},
@@ -91,6 +92,13 @@ var mistakes = []mistake{
 				return l.Clients[node].Del(ctx, key).Result()
 			}
 		}},
+	{Mistake{"release-by-prefix",
+		"deletes a key whose value begins as its own does, with the client's name, and so the key of a later hold of its own",
+		"whose key it is the name says; what follows only makes values differ"},
+		func(l *broken) {
+			l.value = func(int, time.Time) string { return l.env.Client + "-" + l.random() }
+			l.del = l.script(releaseByPrefix)
+		}},
 	{Mistake{"same-value-for-retries",
 		"sets one random value in all attempts of an acquire, so that a delayed release of one deletes the key of another",
 		"the value must differ between clients; within one acquire it is one client"},
@@ -135,6 +143,7 @@ var mistakes = []mistake{
 		"claims TTL − drift from the end of an extension, however long that took",
 		"the nodes have said yes just now, so the TTL begins now"},
 		func(l *broken) { l.further = l.fromEnd }},
+	extensionUnheard,
 	{Mistake{"extension-sets-missing-key",
 		"takes the lock anew in an extension where the key is gone, without asking who had it meanwhile",
 		"if nobody has it, it is still ours; an extension that fails helps nobody"},
@@ -156,12 +165,27 @@ var mistakes = []mistake{
 			l.holders = granting
 			l.undo = func(ctx context.Context, h *handle) []redlock.Answer { return l.release(ctx, granting(h), h, l.delOwn) }
 		}},
+	{Mistake{"set-goes-on",
+		"lets the driver go on with a set whose attempt is over, so that it comes to nodes after its release",
+		"the driver knows best when to send again; who asked need not wait for it"},
+		func(l *broken) { l.sets(l.setGoingOn) }},
+	{Mistake{"driver-time-out",
+		"waits for a node for as long as its driver does, and not for the node time-out",
+		"a time-out is the driver's business, and its default has been good for years"},
+		func(l *broken) { l.cfg.Timeout = driverTries * l.driverWait() }},
+	{Mistake{"release-on-quorum",
+		"releases on as many nodes as make a quorum, and leaves the other keys to expire",
+		"without a majority of keys nobody holds the lock, so the others do no harm"},
+		func(l *broken) { l.holders = func(h *handle) []int { return granting(h)[:l.quorum] } }},
 	{Mistake{"no-jitter",
 		"waits equally long after each failed attempt, so that those who split the vote meet again",
 		"the middle of the range is the best delay; why throw dice?"},
 		func(l *broken) {
 			l.delay = func() time.Duration { return (l.cfg.RetryMin + l.cfg.RetryMax) / 2 }
 		}},
+	undoneByCaller,
+	waitsForAll,
+	returnsLate,
 
 	{Mistake{"unbounded-extension",
 		"extends for as long as it is asked to, whatever the limit, so that one holder can keep all others out",
@@ -179,6 +203,8 @@ var (
 	setOrOwn string
 	//go:embed extend_or_set.lua
 	extendOrSet string
+	//go:embed release_by_prefix.lua
+	releaseByPrefix string
 )
 
 // sets replaces the step that sets the key by one that counts no grants.
@@ -189,6 +215,24 @@ func (l *broken) script(text string) step {
 	return func(ctx context.Context, node int, key, value string) (int64, error) {
 		return l.Clients[node].Do(ctx, "EVAL", text, 1, key, value, l.cfg.TTL.Milliseconds()).Int64()
 	}
+}
+
+// driverTries is how often a driver sends a request by its own defaults.
+const driverTries = 4
+
+// driverWait is how long it waits for an answer each time: three seconds where the TTL is ten.
+func (l *broken) driverWait() time.Duration { return 3 * l.cfg.TTL / 10 }
+
+// setGoingOn is setFree by a driver that knows nothing of attempts.
+func (l *broken) setGoingOn(ctx context.Context, node int, key, value string) (yes int64, err error) {
+	for range driverTries {
+		own, end := context.WithTimeout(context.WithoutCancel(ctx), l.driverWait())
+		yes, err = l.setFree(own, node, key, value)
+		if end(); err == nil {
+			return yes, nil
+		}
+	}
+	return yes, err
 }
 
 // granting lists the nodes that are known to have granted an attempt.

@@ -35,7 +35,7 @@ var All = map[string]lock.Kind{
 	"redsync":   {Doc: "go-redsync/redsync v4", New: redsync.New, OwnTime: true, Can: lock.Powers{Extend: true}, Options: redsync.Own},
 	"redislock": {Doc: "bsm/redislock", New: redislock.New, OwnTime: true, OneNode: true, Can: lock.Powers{Extend: true}},
 	"rueidis": {Doc: "rueidislock of redis/rueidis, which extends by itself and tells of a loss", New: rueidis.New,
-		OwnTime: true, OwnTokens: true, OneNode: true, Prefix: rueidis.Prefix, Options: rueidis.Own},
+		OwnTime: true, OwnTokens: true, OneNode: true, Belief: lock.BySignal, Prefix: rueidis.Prefix, Options: rueidis.Own},
 }
 
 // What our own kinds can do.

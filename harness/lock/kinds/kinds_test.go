@@ -32,6 +32,42 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// With one try an acquire is a TryLock: of a lock that is taken it returns with no wait, though
+// the delay to the next try would be an hour, and afterwards the lock can be had.
+func TestOneTry(t *testing.T) {
+	addr := redistest.Start(t, 1)[0]
+	for _, name := range Names() {
+		settings := lock.Settings{Kind: name, Timeout: 5 * time.Second, TTL: time.Minute, RetryMin: time.Hour, RetryMax: time.Hour, Tries: 1}
+		if name == "broken" {
+			settings.Mistake = "no-jitter"
+		}
+		open := func(client string) lock.Lock {
+			l, err := New(lock.Env{
+				Client: client, Nodes: []lock.Node{{Name: "n1", Addr: addr}}, Dial: (&net.Dialer{}).DialContext,
+				Now: time.Now, Wall: time.Now, After: time.After, Settings: settings,
+				Random: func(string) uint64 { return uint64(client[1]) },
+			})
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			t.Cleanup(func() { l.Close() })
+			return l
+		}
+		first, second := open("c1"), open("c2")
+		h, err := first.Acquire(t.Context(), "try-"+name)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if _, err := second.Acquire(t.Context(), "try-"+name); err == nil || t.Context().Err() != nil {
+			t.Errorf("%s: another's lock: %v", name, err)
+		}
+		h.Release(t.Context())
+		if _, err := second.Acquire(t.Context(), "try-"+name); err != nil {
+			t.Errorf("%s: a lock that is free: %v", name, err)
+		}
+	}
+}
+
 func TestNew(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	for _, name := range Names() {

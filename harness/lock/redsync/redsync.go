@@ -32,7 +32,7 @@ import (
 
 // Options are set-ups of the library and its driver.
 type Options struct {
-	// DriverDefaults: go-redis as it comes. A request goes on for three seconds and is sent four
+	// DriverDefaults: go-redis as it comes. A request goes on for five seconds and is sent four
 	// times, whatever time-out the library gives its context, so that this has no effect.
 	DriverDefaults bool
 	// ContextTimeout: the same with go-redis's ContextTimeoutEnabled.

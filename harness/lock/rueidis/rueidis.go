@@ -46,7 +46,7 @@ var (
 // Own is the settings that only this kind has.
 var Own = []lock.Option{
 	{Name: "caching", Doc: "client-side caching: the server tells who waits and who holds of a change, as the library's documentation advises", Values: []string{"no", "yes"}},
-	{Name: "no-loop", Doc: "with caching, nobody is told of what it changes itself", Values: []string{"yes", "no"}},
+	{Name: "no-loop", Doc: "with caching, nobody is told of what it changes itself", Values: []string{"yes", "no"}, With: "caching=yes"},
 }
 
 // New returns rueidislock as the scenario's options set it up.

@@ -116,9 +116,8 @@ func (w *wire) tellClock() {
 	w.send(Report{Clock: r})
 }
 
-// beat makes timers ring in time. The kernel counts by its own clock how long a
-// process sleeps, and where the process's runs faster, all timers would be late;
-// whenever it wakes, it looks at them.
+// beat makes timers ring in time: the kernel counts a sleep by its own clock, and where the
+// process's runs faster, timers would be late. Whenever it wakes, it looks at them.
 func beat() {
 	for range time.Tick(time.Millisecond) {
 	}

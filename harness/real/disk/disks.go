@@ -4,6 +4,7 @@ package disk
 
 import (
 	"fmt"
+	"lockpick/harness/real/proc"
 	"os"
 	"slices"
 	"strings"
@@ -57,6 +58,22 @@ func (ds *Disks) Mount(node, dir string) (*Disk, error) {
 	}
 	ds.disks[node] = d
 	return d, nil
+}
+
+// MountHit gives a disk to each node whose disk or power a plan hits, where the group has
+// the node's data; the group unmounts it.
+func (ds *Disks) MountHit(plan nemesis.Plan, nodes []string, group *proc.Group) error {
+	for _, node := range nodes {
+		if !Hit(plan, node) {
+			continue
+		}
+		d, err := ds.Mount(node, group.DataDir(node))
+		if err != nil {
+			return err
+		}
+		group.Cleanup(d.Unmount)
+	}
+	return nil
 }
 
 // Of is a node's disk; nil: it has none that can be hit.

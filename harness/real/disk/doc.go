@@ -19,3 +19,11 @@
 // its own answer, it could never end. Deliberately missing: owners, permissions, links, and files
 // that don't fit into memory. It needs Linux.
 package disk
+
+import "lockpick/nemesis"
+
+// What a plan needs of a node's disk.
+var (
+	LosesPower = nemesis.Capability("power-loss", nemesis.Node)
+	HitsDisks  = nemesis.Capability(nemesis.PowerDisk, nemesis.Node)
+)

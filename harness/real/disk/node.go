@@ -163,7 +163,6 @@ func (n *node) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
 	return fs.NewListDirStream(list), errno
 }
 
-// add makes a child.
 func (n *node) add(ctx context.Context, name string, dir bool, out *fuse.EntryOut) (child *fs.Inode, errno syscall.Errno) {
 	errno = n.powered(func() syscall.Errno {
 		if n.d.full {

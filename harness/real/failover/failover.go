@@ -27,8 +27,9 @@ import (
 type Server interface {
 	comparable
 	Redis() *server.Server
-	// Return lets it go on if it was stopped, and starts it again if it has ended.
-	Return(ctx context.Context) error
+	Runs() bool
+	Resume(ctx context.Context) (readBack string, err error)
+	Restart(ctx context.Context) (readBack string, err error)
 }
 
 // Nodes are the servers of a run's nodes. Its functions are called with the name of a

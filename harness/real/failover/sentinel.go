@@ -144,9 +144,8 @@ func (n *Nodes[S]) awaitPromotion(node string, replica *server.Server) error {
 	return nil
 }
 
-// hurry shortens failover-timeout in each sentinel that takes a node's master for
-// dead. Not before: with a master that is well they would make its replica follow it
-// past the link.
+// hurry shortens failover-timeout in each sentinel that takes a node's master for dead. Not
+// before: with a master that is well its replica would be made to follow it past the link.
 func (n *Nodes[S]) hurry(node string, done map[*server.Sentinel]bool) {
 	for _, s := range n.Sentinels {
 		if !done[s] && s.SeesDown(n.Context, node) {
@@ -171,7 +170,11 @@ func (n *Nodes[S]) ReturnMaster(node string) (string, error) {
 	if back == none {
 		return "", fmt.Errorf("return the old master of %s: its sentinels have replaced none", node)
 	}
-	if err := back.Return(n.Context); err != nil {
+	again := back.Restart
+	if back.Runs() {
+		again = back.Resume
+	}
+	if _, err := again(n.Context); err != nil {
 		return "", fmt.Errorf("return the old master of %s: %w", node, err)
 	}
 	old := back.Redis()

@@ -13,7 +13,6 @@ const (
 	answerBound = 5 * time.Second // and to answer
 )
 
-// conn is a connection to a server.
 type conn struct {
 	net.Conn
 	scan   resp.Scanner
@@ -48,7 +47,6 @@ func (c *conn) read() ([]resp.Value, error) {
 	return values, err
 }
 
-// next is the next value.
 func (c *conn) next() (resp.Value, error) {
 	for len(c.values) == 0 {
 		values, err := c.read()

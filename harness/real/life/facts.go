@@ -144,9 +144,8 @@ func (n *node) whose(s *stream, it item) (who cause) {
 // doubt is by how much a stamp of a clock that is right may be outside of its bounds.
 const doubt = 1_000_000
 
-// when bounds a command's instant: after it had entered its link, not before what the node
-// did before, and before it was told or answered. In between, the node's clock says when,
-// unless it was turned just now.
+// when bounds a command's instant: after it entered its link and what the node did before,
+// and before it was told or answered. In between the node's clock says when, unless just turned.
 func (n *node) when(it item, who cause) bounds {
 	b := bounds{lo: max(n.low, who.sent), hi: it.at}
 	if who.answered != 0 {

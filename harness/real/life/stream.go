@@ -150,7 +150,6 @@ func (n *node) restore() error {
 	return nil
 }
 
-// items waits for what is told next.
 func (s *stream) items(clock func() time.Duration) (items []item, err error) {
 	values := s.main.values
 	s.main.values = nil

@@ -43,9 +43,8 @@ func (l *Link) start() error {
 	return nil
 }
 
-// accept takes the client's connections until the listener is closed. With
-// toxiproxy's own listener all connections would end with it, and none could be
-// reset.
+// accept takes the client's connections until the listener is closed. With toxiproxy's own
+// listener all connections would end with it, and none could be reset.
 func (l *Link) accept(ln net.Listener) {
 	l.listener = ln
 	l.serving.Go(func() {

@@ -53,7 +53,6 @@ type Link struct {
 	changed  chan struct{}  // closed and replaced upon each change that pipes must see
 }
 
-// tap waits for one message.
 type tap struct {
 	nemesis.OnMessage
 	seen int

@@ -27,7 +27,6 @@ var errNoPort = errors.New("each port of the link is taken")
 // Ports is the range of local ports that the link dials its node from; 0, 0: any.
 func (l *Link) Ports() (first, last int) { return l.ports.first, l.ports.last }
 
-// givePorts gives a link the next range.
 func (m *Mesh) givePorts(l *Link) error {
 	if m.Ports == 0 {
 		return nil

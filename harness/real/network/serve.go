@@ -23,7 +23,6 @@ type served struct {
 	run *servedRun // nil: there is none
 }
 
-// servedRun is one of these runs.
 type servedRun struct {
 	*Network
 	notify func(notice string, args ...any)

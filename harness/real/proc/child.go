@@ -5,6 +5,7 @@ package proc
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -152,3 +153,27 @@ func (c *Child) await(verb string, end time.Time, reached func(states string) bo
 		}
 	}
 }
+
+// threads returns the state letter of each thread of a process.
+func threads(pid int) (string, error) {
+	dir := fmt.Sprintf("/proc/%d/task", pid)
+	tasks, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	var states []byte
+	for _, t := range tasks {
+		s, err := owned.ReadStat(dir + "/" + t.Name() + "/stat")
+		if owned.Gone(err) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		states = append(states, s.State)
+	}
+	return string(states), nil
+}
+
+// handle is the path of what a file is open on, whatever has the name that it was opened by.
+func handle(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }

@@ -35,8 +35,7 @@ func Unmount(dir string) error {
 }
 
 // unmountIn unmounts what is mounted on a name in a directory, which is no link. Who has just
-// ended may keep it busy for a moment; after that it is taken out of sight, and ends with its
-// last user.
+// ended may keep it busy for a moment; after that it is detached, and ends with its last user.
 func unmountIn(above *os.File, name string) error {
 	path := handle(above) + "/" + name
 	var err error
@@ -61,7 +60,6 @@ func unmountIn(above *os.File, name string) error {
 	return err
 }
 
-// mount is one line of mountinfo.
 type mount struct {
 	id                     int
 	point                  string
@@ -94,7 +92,6 @@ func disksBelow(dir string) ([]mount, error) {
 	return out, nil
 }
 
-// mounts reads mountinfo.
 func mounts(mountinfo string) []mount {
 	// A blank, a tab, a newline and a backslash are written as octal numbers.
 	plain := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

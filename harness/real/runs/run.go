@@ -37,14 +37,11 @@ type Links interface {
 // Server is one redis-server of a backend.
 type Server interface {
 	failover.Server
-	Runs() bool
 	Ended() bool  // it runs no more, if only since just now
 	Mute() string // why it runs and can't answer; "": it can
 	Pause(ctx context.Context) (readBack string, err error)
-	Resume(ctx context.Context) (readBack string, err error)
 	Kill(ctx context.Context) (readBack string, err error)
 	Shutdown(ctx context.Context) (readBack string, err error)
-	Restart(ctx context.Context) (readBack string, err error)
 }
 
 // Run is one run.

@@ -33,7 +33,6 @@ type message struct {
 	Is      []string          `json:"is,omitempty"` // which of Errors it is
 }
 
-// texts writes values, each by itself.
 func texts(values []any) (all []json.RawMessage, err error) {
 	for _, v := range values {
 		text, bad := json.Marshal(v)

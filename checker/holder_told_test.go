@@ -1,0 +1,90 @@
+package checker
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockpick/checker/bruteforce"
+	"lockpick/checker/histories"
+	"lockpick/checker/verdict"
+)
+
+// unseen is a lock without a deadline, that tells of no loss. c1 has it, and c2 gets it at 12 s.
+const unseen = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 life untold
+0      harness begin run
+0.001  c1 begin client
+0.001  c2 begin client
+1.000  c1 invoke acquire session=c1/1
+1.012  c1-n1 ok set token=A ttl=10 sent=1.010 applied=1.011
+1.011  n1 life set value=A by=c1 sent=1.010 command=set
+1.013  c1 ok acquire session=c1/1 token=A
+1.020  c2 invoke acquire session=c2/1
+END
+12.010 c2-n1 ok set token=B ttl=10 sent=12.008 applied=12.009
+12.009 n1 life set value=B by=c2 sent=12.008 command=set
+12.011 c2 ok acquire session=c2/1 token=B
+13     c2 invoke release session=c2/1
+13.001 c2-n1 ok release token=B
+13.001 n1 life deleted old=B by=c2 sent=13 command=del
+13.002 c2 ok release session=c2/1
+14     harness end run
+`
+
+// Where a key lived its time the lock promised nothing; where it was deleted before, it is broken.
+func TestHolderTold(t *testing.T) {
+	expired, deleted := "11.011 n1 life expired old=A", "5.011 n1 life deleted old=A by=c2 sent=5 command=del"
+	for name, row := range map[string]struct {
+		text                   string
+		exclusion, told, lease verdict.Outcome
+	}{
+		"the key lived its time": {strings.Replace(unseen, "END", expired, 1), NotExercised, Violated, Holds},
+		"another deleted it":     {strings.ReplaceAll(strings.Replace(unseen, "END", deleted, 1), "12.0", "6.0"), Violated, Holds, Holds},
+		"the lock was asked":     {strings.Replace(unseen, "END", expired+"\n12 c1 info lost session=c1/1", 1), NotExercised, Holds, Holds},
+		"it was given back first": {strings.Replace(unseen, "END", "9 c1 invoke release session=c1/1\n9.001 c1-n1 ok release token=A\n"+
+			"9.001 n1 life deleted old=A by=c1 sent=9 command=del\n9.1 c1 ok release session=c1/1", 1), NotExercised, Holds, Holds},
+	} {
+		v := Check(tale(t, row.text))
+		for property, want := range map[string]verdict.Outcome{MutualExclusion: row.exclusion, HolderTold: row.told, LeaseLinearizable: row.lease} {
+			got := v.Result(property)
+			if got == nil || got.Outcome != want && (want != NotExercised || got.Outcome == Violated) {
+				t.Errorf("%s: %s: %+v, want %s", name, property, got, want)
+			}
+		}
+		if v.Disagreement != "" {
+			t.Errorf("%s: %s", name, v.Disagreement)
+		}
+	}
+	if v := Check(tale(t, strings.Replace(strings.Replace(unseen, " untold", "", 1), "END", expired, 1))); v.Result(HolderTold) != nil || v.Result(MutualExclusion).Outcome != Violated {
+		t.Errorf("of a lock that is to tell its holder: %+v", v.Results)
+	}
+}
+
+// Each overlap that brute force finds is in one of the two rows, and no judge contradicts another.
+func TestHolderToldAgainstBruteForce(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(9, 10))
+	overlaps := 0
+	for range 3000 {
+		h := histories.Random(rnd)
+		h.Params.Untold, h.Params.Life = true, rnd.IntN(2) == 0
+		r := newRecord(h)
+		want := bruteforce.MutualExclusion(h, histories.Beat).Incidents
+		broken, told := judge(r, MutualExclusion), judge(r, HolderTold)
+		if broken.Incidents+told.Incidents != want || (broken.Incidents > 0) != (broken.Outcome == Violated) || (told.Incidents > 0) != (told.Outcome == Violated) {
+			t.Fatalf("%d and %d overlaps, %s and %s, want %d:\n%s", broken.Incidents, told.Incidents, broken.Outcome, told.Outcome, want, histories.Lines(h))
+		}
+		if v := Check(h); v.Disagreement != "" {
+			t.Fatalf("%s:\n%s", v.Disagreement, histories.Lines(h))
+		}
+		for _, property := range []string{MutualExclusion, HolderTold} {
+			if n := len(Incidents(h, property, 100)); n != judge(r, property).Incidents {
+				t.Fatalf("%d incidents of %s are listed:\n%s", n, property, histories.Lines(h))
+			}
+		}
+		overlaps += min(want, 1)
+	}
+	if overlaps < 500 || !slices.Contains(Properties(), HolderTold) {
+		t.Errorf("%d of 3000 histories overlap: the comparison is one-sided", overlaps)
+	}
+}

@@ -1,0 +1,15 @@
+//go:build (long || nightly) && !windows
+
+package main
+
+import "testing"
+
+// drawnScenario is one scenario with overrides.
+func drawnScenario(t *testing.T, name string, sets ...string) pick {
+	t.Helper()
+	all, err := choice{names: []string{name}, sets: sets}.scenarios()
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%s: %d scenarios, %v", name, len(all), err)
+	}
+	return all[0]
+}

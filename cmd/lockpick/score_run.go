@@ -1,0 +1,326 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"lockpick/checker"
+	"lockpick/docker"
+	"lockpick/harness"
+	"lockpick/harness/lock/kinds"
+	"lockpick/reports/score"
+	"lockpick/reports/sequence"
+	"lockpick/reports/words"
+	"lockpick/scenarios/outcome"
+	judging "lockpick/scenarios/score"
+	"lockpick/scenarios/suite"
+)
+
+// scorer makes scorecards.
+type scorer struct {
+	*app
+	flags     *scoreFlags
+	on        *stage
+	elsewhere *stage // where what was found is tried again; nil: nowhere
+	scratch   string // folder of runs until their card is whole
+	bouts     []bout // of the card that is made, by the numbers that its entries have
+	tries     []tried
+	kept      map[string]string // folders of runs, and how they are called beside the card
+	cards     int
+}
+
+// stage is a backend that can run here.
+type stage struct {
+	harness.Backend
+	able abilities
+}
+
+func (s *scorer) stage(ctx context.Context, name string) (*stage, error) {
+	b, err := backend(name, docker.Config{})
+	if err != nil {
+		return nil, err
+	}
+	able, err := s.enter(ctx, &runFlags{store: s.flags.store}, b)
+	return &stage{b, able}, err
+}
+
+// bout is a run that a card asks for.
+type bout struct {
+	pick
+	flags *runFlags
+	n     int // its seed, from that of the flags on
+	draw  *judging.Draw
+	out   outcome.Outcome
+}
+
+func (b *bout) job(keep suite.Keep) suite.Job {
+	j := b.flags.job(b.pick, b.n)
+	j.Keep, j.Reports = keep, keep
+	return j
+}
+
+// tried is a run that was tried elsewhere.
+type tried struct {
+	run int // of bouts
+	out outcome.Outcome
+}
+
+// runFlags are those by which run does what a card asks for.
+func (s *scorer) runFlags(lock, backend string, sets, expects []string) *runFlags {
+	return &runFlags{backend: backend, seed: s.flags.seed, seeds: 1, jobs: s.flags.jobs, store: s.scratch, lock: lock,
+		patience: patience, sets: sets, expects: expects}
+}
+
+// picked are scenarios with the lock, as run would choose them, and those that it would skip.
+func (s *scorer) picked(ctx context.Context, f *runFlags, on *stage, names ...string) (fit []pick, not []unfit, err error) {
+	if err := f.otherLock(); err != nil {
+		return nil, nil, err
+	}
+	chosen, err := choice{names: names, sets: f.sets, tags: s.flags.tags}.scenarios()
+	if err != nil {
+		return nil, nil, err
+	}
+	chosen, not = f.withLock(chosen)
+	if err := f.expect(chosen); err != nil {
+		return nil, nil, err
+	}
+	if err := f.scaleAll(chosen); err != nil {
+		return nil, nil, err
+	}
+	for _, p := range chosen {
+		if lacks := on.able.missing(p.Scenario); len(lacks) > 0 {
+			not = append(not, unfit{p.Scenario, fmt.Errorf("%s", reasons(lacks))})
+			continue
+		}
+		fit = append(fit, p)
+	}
+	return fit, not, prepare(ctx, on, fit, s.errs)
+}
+
+// card makes the scorecard of one lock.
+func (s *scorer) card(ctx context.Context, lock string) (*judging.Card, error) {
+	s.bouts, s.tries = nil, nil
+	f := s.runFlags(lock, s.flags.backend, nil, nil)
+	fit, not, err := s.picked(ctx, f, s.on)
+	if err != nil {
+		return nil, err
+	}
+	c := judging.New(lock, kinds.All[f.kind], kinds.Claims[f.kind], s.flags.backend, s.flags.seed)
+	for _, u := range not {
+		c.Skip(u.Scenario, u.why.Error())
+	}
+	for _, p := range fit {
+		s.bouts = append(s.bouts, bout{pick: p, flags: f})
+	}
+	draws, err := s.dice(ctx, c, lock)
+	if err != nil {
+		return nil, err
+	}
+	s.run(ctx, lock)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	for i, b := range s.bouts {
+		e := judging.Entry{Scenario: b.Scenario, Outcome: b.out, Draw: b.draw, Run: i}
+		if b.draw != nil {
+			c.Throw(e, s.flags.seeds, draws)
+		} else {
+			c.Add(e)
+		}
+	}
+	c.Settle()
+	if s.elsewhere != nil {
+		c.Tried = s.flags.try
+		c.Confirm(func(x judging.Shown) judging.Try { return s.try(ctx, lock, x) })
+	}
+	s.again(ctx, c)
+	return c, ctx.Err()
+}
+
+// diceScenario is the one whose random plans a card draws: every lock can be held to it.
+const diceScenario = "random-within-assumptions/any-lock"
+
+// dice adds the runs of random plans: of all faults, of each sort alone and left out.
+func (s *scorer) dice(ctx context.Context, c *judging.Card, lock string) ([]judging.Draw, error) {
+	if _, err := (choice{names: []string{diceScenario}, tags: s.flags.tags}).scenarios(); err != nil || s.flags.seeds == 0 {
+		return nil, nil // without the tag
+	}
+	whole, not, err := s.picked(ctx, s.runFlags(lock, s.flags.backend, nil, nil), s.on, diceScenario)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range not {
+		c.Skip(u.Scenario, u.why.Error())
+	}
+	if len(whole) == 0 {
+		return nil, nil
+	}
+	var expects []string
+	for _, property := range checker.Properties() {
+		if e, ok := whole[0].Expect[property]; ok && e.Want == string(checker.Holds) && e.Follows == "" {
+			expects = append(expects, property+"=holds")
+		}
+	}
+	draws := judging.Draws(whole[0].Scenario)
+	for i := range draws {
+		f := s.runFlags(lock, s.flags.backend, []string{"plan.random.faults=[" + strings.Join(draws[i].Faults, ", ") + "]"},
+			append([]string{checker.ResourceSafety + "=any"}, expects...))
+		p, _, err := s.picked(ctx, f, s.on, diceScenario)
+		if err != nil {
+			return nil, err
+		}
+		for n := range s.flags.seeds {
+			s.bouts = append(s.bouts, bout{pick: p[0], flags: f, n: n, draw: &draws[i]})
+		}
+	}
+	return draws, nil
+}
+
+// run does all runs of a card.
+func (s *scorer) run(ctx context.Context, lock string) {
+	keep := suite.KeepNone
+	if s.flags.backend != simulation {
+		keep = suite.KeepUnexpected // they can't be had again
+	}
+	var mu sync.Mutex
+	ended, told := 0, time.Now()
+	s.bouts[0].flags.each(ctx, ctx, s.on, len(s.bouts), func(i int) suite.Job { return s.bouts[i].job(keep) }, func(i int, o outcome.Outcome) {
+		mu.Lock()
+		defer mu.Unlock()
+		s.bouts[i].out = o
+		if ended++; time.Since(told) > 5*time.Second {
+			told = time.Now()
+			fmt.Fprintf(s.errs, "%s: %d of %d runs done\n", lock, ended, len(s.bouts))
+		}
+	})
+}
+
+// mostAgain is how often a run is made again that was not the same: a library that tosses coins
+// of its own may not be.
+const mostAgain = 3
+
+// same says whether a run violates what a finding says of it.
+func same(f judging.Finding, o outcome.Outcome) bool {
+	return !slices.ContainsFunc(f.Harms, func(h judging.Harm) bool {
+		return !slices.ContainsFunc(o.Judgements, func(j outcome.Judgement) bool {
+			return j.Property == h.Property && j.Got == checker.Violated && j.Cause == h.Cause
+		})
+	})
+}
+
+// again makes the runs of the findings again, where they can be had again, so that they are
+// kept with their reports.
+func (s *scorer) again(ctx context.Context, c *judging.Card) {
+	s.cards++
+	if s.kept == nil {
+		s.kept = map[string]string{}
+	}
+	for range mostAgain {
+		var missing []int // of the findings
+		for i, f := range c.Findings {
+			if s.bouts[f.Entry].out.Dir == "" && s.flags.backend == simulation {
+				missing = append(missing, i)
+			}
+		}
+		s.bouts[0].flags.each(ctx, ctx, s.on, len(missing), func(i int) suite.Job { return s.bouts[c.Findings[missing[i]].Entry].job(suite.KeepAll) },
+			func(i int, o outcome.Outcome) {
+				if f := c.Findings[missing[i]]; same(f, o) {
+					s.bouts[f.Entry].out.Dir = o.Dir
+				}
+			})
+	}
+	for i := range c.Findings {
+		f := &c.Findings[i]
+		name := fmt.Sprintf("%s/%d-%d-%s", score.RunFolder, s.cards, i+1, strings.ReplaceAll(f.Scenario, "/", "+"))
+		if dir := s.bouts[f.Entry].out.Dir; dir != "" {
+			f.Run, s.kept[dir] = name, name
+		}
+		for _, h := range f.Harms {
+			if h.Try == nil || h.Try.State != judging.Confirmed {
+				continue
+			}
+			if dir := s.tries[h.Try.Run].out.Dir; dir != "" && f.Elsewhere == "" {
+				f.Elsewhere = name + "-" + h.Try.Backend
+				s.kept[dir] = f.Elsewhere
+			}
+		}
+	}
+}
+
+// try runs what violated a property on the other backend, until it does so there.
+func (s *scorer) try(ctx context.Context, lock string, x judging.Shown) judging.Try {
+	property, from := x.Judgement.Property, s.bouts[x.Run]
+	t := judging.Try{Backend: s.flags.try}
+	shows := func(k int) bool {
+		i := slices.IndexFunc(s.tries[k].out.Judgements, func(j outcome.Judgement) bool { return j.Property == property && j.Got == checker.Violated })
+		if i >= 0 {
+			t.State, t.Cause, t.Command, t.Run = judging.Confirmed, s.tries[k].out.Judgements[i].Cause, s.tries[k].out.Command, k
+			t.Why = ""
+		}
+		return i >= 0
+	}
+	for k := range s.tries { // of another property
+		if s.tries[k].run == x.Run && shows(k) {
+			t.Runs = 1
+			return t
+		}
+	}
+	f := s.runFlags(lock, s.flags.try, from.flags.sets, append(slices.Clone(from.flags.expects), property+"=violated"))
+	f.seed = x.Outcome.Seed
+	fit, not, err := s.picked(ctx, f, s.elsewhere, from.exact())
+	switch {
+	case err != nil:
+		t.State, t.Why = judging.CannotRun, words.FirstLine(err.Error())
+		return t
+	case len(fit) == 0:
+		t.State, t.Why = judging.CannotRun, not[0].why.Error()
+		return t
+	}
+	fmt.Fprintf(s.errs, "%s: %s of %s is tried on %s\n", lock, property, fit[0].ID(), s.flags.try)
+	b := bout{pick: fit[0], flags: f}
+	b.own = nil // what the control does is known
+	o := suite.Execute(ctx, s.elsewhere, b.job(suite.KeepUnexpected))
+	t.Runs = len(o.Retried) + 1
+	if o.Code == outcome.ExitBackend && ctx.Err() == nil { // the machine failed, which says nothing of the lock
+		o = suite.Execute(ctx, s.elsewhere, b.job(suite.KeepUnexpected))
+		t.Runs += len(o.Retried) + 1
+	}
+	s.tries = append(s.tries, tried{x.Run, o})
+	t.Command, t.State = o.Command, judging.NotConfirmed
+	if !shows(len(s.tries) - 1) {
+		t.Why = words.FirstLine(o.Error)
+		for _, j := range o.Judgements {
+			if j.Property == property {
+				t.Why = words.Join("; ", t.Why, j.Because)
+			}
+		}
+	}
+	return t
+}
+
+// pictures are the sequence diagrams of the findings, by their runs' names.
+func (s *scorer) pictures(all *score.Book) (map[string]sequence.Diagram, error) {
+	dirs := map[string]string{}
+	for dir, name := range s.kept {
+		dirs[name] = dir
+	}
+	out := map[string]sequence.Diagram{}
+	for _, c := range all.Cards {
+		for _, f := range c.Findings {
+			if f.Run == "" {
+				continue
+			}
+			stored, err := suite.Open(dirs[f.Run], known())
+			if err != nil {
+				return nil, err
+			}
+			v := checker.Check(stored.History)
+			out[f.Run] = sequence.Of(stored.History, v.Result(f.Harms[0].Property))
+		}
+	}
+	return out, nil
+}

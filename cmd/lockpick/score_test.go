@@ -1,0 +1,147 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/harness/lock/kinds"
+	scorepage "lockpick/reports/score"
+	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/score"
+)
+
+// scored makes scorecards, and returns their folder and the exit code.
+func scored(t *testing.T, args ...string) (dir string, book scorepage.Book, code int) {
+	t.Helper()
+	store := filepath.Join(t.TempDir(), "store")
+	cmd := exec.Command("lockpick", append(args, "--store", store, "--json")...)
+	var exit *exec.ExitError
+	out, err := cmd.Output()
+	if errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(out, &book); err != nil {
+		t.Fatalf("lockpick %v: exit %d: %v\n%s", args, code, err, out)
+	}
+	return filepath.Join(store, "scores", "latest"), book, code
+}
+
+// The same call gives the same card, byte for byte, and each counterexample on it runs again:
+// the same history, with the verdict and the cause that the card names.
+func TestScorecardAgain(t *testing.T) {
+	args := []string{"score", "redislock", "--tag", "score"}
+	dir, book, code := scored(t, args...)
+	again, _, _ := scored(t, args...)
+	for _, name := range []string{scorepage.PageFile, scorepage.TextFile, scorepage.OutcomeFile} {
+		one, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if two, err := os.ReadFile(filepath.Join(again, name)); err != nil || string(two) != string(one) {
+			t.Errorf("%s differs: %v", name, err)
+		}
+	}
+	if n := replayed(t, dir, book); n == 0 || code != outcome.ExitUnexpected {
+		t.Errorf("%d counterexamples, exit code %d", n, code)
+	}
+}
+
+// replayed runs the simulated counterexamples of cards again, and says how many there are.
+func replayed(t *testing.T, dir string, book scorepage.Book) (n int) {
+	t.Helper()
+	for _, c := range book.Cards {
+		for _, f := range c.Findings {
+			n++
+			run := filepath.Join(dir, f.Run)
+			if f.Run == "" && strings.Contains(c.Lock, "caching=yes") { // it is not always the same twice
+				continue
+			}
+			if f.Backend == simulation && !strings.Contains(c.Lock, "caching=yes") {
+				lockpick(t, "replay", run)
+			}
+			for _, h := range f.Harms {
+				if !violates(t, run, h.Property, h.Cause) {
+					t.Errorf("%s: the run in %s does not show %s (%s)", c.Lock, f.Run, h.Property, h.Cause)
+				}
+			}
+			if f.Elsewhere != "" && !slices.ContainsFunc(f.Harms, func(h score.Harm) bool {
+				return h.Try != nil && h.Try.State == score.Confirmed && violates(t, filepath.Join(dir, f.Elsewhere), h.Property, h.Try.Cause)
+			}) {
+				t.Errorf("%s: the run in %s shows nothing that it confirmed", c.Lock, f.Elsewhere)
+			}
+		}
+	}
+	return n
+}
+
+// violates says whether a stored run violates a property by a cause.
+func violates(t *testing.T, run, property, cause string) bool {
+	t.Helper()
+	var v checker.Verdict
+	out, _ := exec.Command("lockpick", "check", run, "--json").Output()
+	if err := json.Unmarshal(out, &v); err != nil {
+		t.Fatal(run, err)
+	}
+	r := v.Result(property)
+	return r != nil && r.Outcome == checker.Violated && r.Cause == cause
+}
+
+// KIND:* is the kind as it comes, and with each value of each option, with what that takes.
+func TestSetups(t *testing.T) {
+	f := &scoreFlags{jobs: 1}
+	got, err := f.locks([]string{"redislock", "redsync:*", "rueidis:*", "redsync"})
+	want := []string{"redislock", "redsync", "redsync:driver=defaults", "redsync:driver=context-timeout", "redsync:fail-fast=yes", "redsync:set-nx-on-extend=yes",
+		"rueidis", "rueidis:caching=yes", "rueidis:caching=yes,no-loop=no"}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	every := &scoreFlags{jobs: 1, all: true}
+	all, err := every.locks(nil)
+	for _, kind := range kinds.Names() {
+		if err != nil || slices.Contains(all, kind) == (kind == "broken") {
+			t.Errorf("--all is %q, %v", all, err)
+		}
+	}
+}
+
+// Documentation is cited of kinds and properties that there are.
+func TestClaims(t *testing.T) {
+	for kind, claims := range kinds.Claims {
+		if _, known := kinds.All[kind]; !known {
+			t.Errorf("no kind %s", kind)
+		}
+		for property, words := range claims {
+			if !slices.Contains(checker.Properties(), property) || words == "" {
+				t.Errorf("%s: %s: %q", kind, property, words)
+			}
+		}
+	}
+}
+
+// What is tagged score has a scenario of each sort of failure that the tier of every lock has.
+func TestScoreTag(t *testing.T) {
+	all, err := choice{}.scenarios()
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := map[string]bool{}
+	for _, p := range all {
+		if column := score.Column(p.Scenario); p.Tier == "every" {
+			has[column] = has[column] || slices.Contains(p.Tags, "score")
+		}
+	}
+	for column, tagged := range has {
+		if !tagged {
+			t.Errorf("no scenario of tier every that is tagged score is about %s", column)
+		}
+	}
+}

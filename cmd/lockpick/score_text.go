@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	scorepage "lockpick/reports/score"
+	"lockpick/reports/words"
+	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/score"
+)
+
+// printCards prints scorecards for people at a terminal.
+func printCards(w io.Writer, all *scorepage.Book) {
+	if all.Compare {
+		printDifferences(w, all)
+	}
+	for i, c := range all.Cards {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		printCard(w, c)
+	}
+}
+
+// printDifferences prints the cells in which locks differ.
+func printDifferences(w io.Writer, all *scorepage.Book) {
+	t := table{{"differs", "failures"}}
+	for _, c := range all.Cards {
+		t[0] = append(t[0], c.Lock)
+	}
+	for _, d := range all.Differs {
+		row := []string{d.Property, d.Column}
+		for _, m := range d.Marks {
+			row = append(row, string(m))
+		}
+		t = append(t, row)
+	}
+	printTable(w, t)
+	fmt.Fprintln(w)
+}
+
+func printTable(w io.Writer, t table) {
+	for i, line := range t.lines("", width(w)) {
+		if i == 0 {
+			line = painted(w, faint, line)
+		}
+		fmt.Fprintln(w, line)
+	}
+}
+
+// indented prints a text, broken into lines that are indented.
+func indented(w io.Writer, indent, more int, text string) {
+	fmt.Fprintf(w, "%*s%s\n", indent, "", within(width(w)-1, indent, more, text))
+}
+
+func printCard(w io.Writer, c *score.Card) {
+	in := good
+	if c.Code() == outcome.ExitUnexpected {
+		in = alarm
+	} else if c.Code() != outcome.ExitOK {
+		in = doubt
+	}
+	fmt.Fprintln(w, painted(w, in, within(width(w)-1, 0, 0, scorepage.Headline(c))))
+	indented(w, 0, 0, scorepage.Basis(c))
+	fmt.Fprintln(w)
+	printMatrix(w, c)
+	for _, f := range c.Findings {
+		printFinding(w, c, f)
+	}
+	for i, d := range c.Open {
+		if i == 0 {
+			fmt.Fprintln(w, "\nnot decided:")
+		}
+		indented(w, 2, 4, fmt.Sprintf("%s: %s: %s", d.Scenario, d.Property, d.Because))
+	}
+	for i, s := range c.Skipped {
+		if i == 0 {
+			fmt.Fprintln(w, "\nnot run:")
+		}
+		indented(w, 2, 4, fmt.Sprintf("%d: %s", len(s.Scenarios), s.Why))
+	}
+	for _, e := range c.Errors {
+		indented(w, 0, 2, "not judged: "+e)
+	}
+}
+
+// printMatrix prints the marks of a card without the rows and columns in which nothing was
+// judged, which the reasons for what was not run tell of.
+func printMatrix(w io.Writer, c *score.Card) {
+	used := map[score.Mark]bool{}
+	t := table{{"property"}}
+	var columns []int
+	for k, column := range c.Columns {
+		if slices.ContainsFunc(c.Rows, func(r score.Row) bool { return ruled(r.Cells[k]) }) {
+			columns, t[0] = append(columns, k), append(t[0], column)
+		}
+	}
+	for _, r := range c.Rows {
+		if !slices.ContainsFunc(r.Cells, ruled) {
+			continue
+		}
+		row := []string{r.Property}
+		for _, k := range columns {
+			row = append(row, string(r.Cells[k].Mark))
+			used[r.Cells[k].Mark] = true
+		}
+		t = append(t, row)
+	}
+	if len(t) > 1 {
+		printTable(w, narrow(t, width(w)))
+		fmt.Fprintln(w)
+		indented(w, 0, 0, scorepage.Legend(used))
+	}
+}
+
+func ruled(x score.Cell) bool { return x.Mark != score.Cannot && x.Mark != score.Idle }
+
+// narrow cuts the heads of a table whose rows would be too long.
+func narrow(t table, width int) table {
+	for most := 10; most > 4; most-- {
+		long := slices.ContainsFunc(t.lines("", width), func(line string) bool { return strings.Contains(line, "\n") })
+		if !long && utf8.RuneCountInString(t.lines("", width)[0]) <= width {
+			break
+		}
+		for i := range t[0] {
+			t[0][i] = words.Fit(t[0][i], most)
+		}
+	}
+	return t
+}
+
+func printFinding(w io.Writer, c *score.Card, f score.Finding) {
+	sign, in := score.Alone, doubt
+	switch {
+	case f.Held && f.Confirmed():
+		sign, in = score.Failed, alarm
+	case f.Held:
+		sign = score.Unconfirmed
+	}
+	fmt.Fprintf(w, "\n%s %s, seed %d (%s)\n", painted(w, in, string(sign)), f.Scenario, f.Seed, f.Column)
+	for _, h := range f.Harms {
+		indented(w, 2, 4, fmt.Sprintf("%s %s: %s", h.Property, h.Cause, h.Because))
+		for _, more := range []string{scorepage.Tries(h.Try), scorepage.Blame(c, f, h.Property)} {
+			if more != "" {
+				indented(w, 4, 4, more)
+			}
+		}
+	}
+	if own := scorepage.Beside(f); own != "" {
+		indented(w, 2, 4, own)
+	}
+	fmt.Fprintf(w, "  %s\n", f.Command)
+}

@@ -1,0 +1,164 @@
+//go:build long && !windows
+
+package main
+
+import (
+	"flag"
+	"maps"
+	"runtime"
+	"slices"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/harness/client"
+	"lockpick/harness/lock"
+	"lockpick/harness/lock/shapes"
+	"lockpick/harness/scenario"
+	"lockpick/harness/sim"
+	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/suite"
+	"lockpick/scenarios/sweep"
+)
+
+// shapePlans is how many plans each shape is put under.
+var shapePlans = flag.Int("shape-plans", map[bool]int{false: 4, true: 2000}[night], "random plans that each correct lock of package shapes is put under")
+
+// A lock that is correct is not violated within the assumptions, whatever its shape: what is
+// said of it would be a false alarm. What its holder does late is the holder's, so the
+// resource is safe only where it is fenced.
+func TestNoFalseAlarms(t *testing.T) {
+	names, shapeSeeds := slices.Sorted(maps.Keys(shapes.All)), *shapePlans
+	plans := map[string][]scenario.Scenario{}
+	for _, name := range names {
+		plans[name] = leases(t, name, shapes.All[name])
+	}
+	runs, alarms := map[string]int{}, map[string]int{}
+	pool := sweep.Pool{Command: []string{shapesName}, Size: runtime.NumCPU(), Patience: patience}
+	pool.Run(t.Context(), len(names)*shapeSeeds, func(i int) suite.Job {
+		seed, of := uint64(1+i%shapeSeeds), plans[names[i/shapeSeeds]]
+		return suite.Job{Scenario: of[seed%uint64(len(of))], Seed: seed, Backend: simulation, Keep: suite.KeepNone}
+	}, func(i int, o outcome.Outcome) {
+		name := names[i/shapeSeeds]
+		if runs[name]++; o.Error != "" || o.Skipped != "" {
+			t.Errorf("%s, seed %d: %s%s", name, o.Seed, o.Error, o.Skipped)
+		}
+		for _, j := range o.Judgements {
+			if j.Got == checker.Violated && slices.Contains(promises(shapes.All[name]), j.Property) {
+				alarms[name]++
+				t.Errorf("%s, %s seed %d: %s: %s", name, o.Scenario, o.Seed, j, j.Because)
+			}
+		}
+	})
+	for _, name := range names {
+		t.Logf("%s: %d plans, %d alarms", name, runs[name], alarms[name])
+		if runs[name] != shapeSeeds {
+			t.Errorf("%s: %d plans of %d", name, runs[name], shapeSeeds)
+		}
+	}
+}
+
+// leases are the random plans within the assumptions for a shape: with leases that are shorter
+// than ten rounds of attempts, and with longer ones.
+func leases(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
+	t.Helper()
+	var all []scenario.Scenario
+	for _, long := range []bool{false, true} {
+		variant, sets := "", []string{"lock.fence=false", "workload.fence=none"}
+		switch {
+		case s.OneNode && long:
+			variant = "one-node-long-leases"
+		case s.OneNode:
+			variant = "one-node"
+		case long:
+			variant = "long-leases"
+		}
+		if s.Belief != lock.ByDeadline { // who holds it, and is paused, must not sleep through its lease
+			sets = append(sets, "plan.random.lasts=10ms..300ms")
+		}
+		if s.Belief == lock.ByNothing { // nor wait for as long for the resource
+			sets = append(sets, "plan.random.faults=[pause, gc, kill, shutdown, cut, delay, hold, clock-jump, clock-rate, clock-slew, clock-strobe, touch]")
+		}
+		p := drawnScenario(t, "random-within-assumptions/"+variant, sets...)
+		if p.Scenario.Lock.Kind, p.Scenario.Lock.Fence = name, s.Fenced; s.Fenced {
+			p.Scenario.Workload.Fence = client.FenceToken
+			p.Scenario.Topology.Persistence = scenario.PersistAlways // a count that is lost is another story: fence-forgets
+		}
+		p.Scenario.Lock = p.Scenario.Lock.Of(s.Kind, p.Scenario.Topology.Nodes)
+		all = append(all, p.Scenario)
+	}
+	return all
+}
+
+// promises are what every lock keeps within the assumptions.
+func promises(s shapes.Shape) []string {
+	all := []string{checker.HolderTold, checker.MutualExclusion, checker.LeaseLinearizable, checker.DeadlockFreedom, checker.FaultTolerance}
+	if s.Fenced {
+		all = append(all, checker.ResourceSafety, checker.FencingOrder)
+	}
+	return all
+}
+
+// catches is where the wrong one of each shape is caught: with one of so many seeds, by the
+// property and the cause that the mistake makes.
+var catches = map[string]struct {
+	scenario, property, cause string
+	seeds                     uint64
+}{
+	"binary":      {"lost-reply/", checker.FaultTolerance, "left-keys", 1},
+	"counter":     {"fence-after-grant/", checker.FencingOrder, "holder-refused", 1},
+	"endless":     {"holder-crashes/while-acquiring", checker.DeadlockFreedom, "left-keys", 1},
+	"fair":        {"random-within-assumptions/one-node", checker.FaultTolerance, "too-few-votes", 20},
+	"field":       {"foreign-release/", checker.MutualExclusion, "deleted-by-other", 1},
+	"hasty":       {"lost-reply/", checker.FaultTolerance, "left-keys", 1},
+	"idempotent":  {"clean-restart/", checker.MutualExclusion, "never-set", 1},
+	"instance":    {"foreign-release/under-way", checker.MutualExclusion, "deleted-by-other", 1},
+	"majority":    {"disjoint-views/", checker.MutualExclusion, "never-set", 1},
+	"polling":     {"lost-reply/", checker.FaultTolerance, "left-keys", 1},
+	"reversed":    {"lost-reply/", checker.FaultTolerance, "left-keys", 1},
+	"scripted":    {"slow-network/", checker.MutualExclusion, "overwritten", 1},
+	"transaction": {"holder-crashes/", checker.DeadlockFreedom, "left-keys", 1},
+	"unanimous":   {"random-within-assumptions/long-leases", checker.MutualExclusion, "never-set", 20},
+	"watchdog":    {"renewal-meets-other-key/", checker.DeadlockFreedom, "left-keys", 1},
+}
+
+// A lock of each shape with the mistake that is typical of it is caught, where the correct one
+// of the same shape is not. No scenario knows what it is there to find.
+func TestWrongShapes(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(shapes.All)) {
+		c := catches[name]
+		var seed uint64
+		for n := uint64(1); n <= c.seeds && seed == 0; n++ {
+			if v := shapeViolates(t, wrongPrefix+name, c.scenario, c.property, n); v != nil && v.Cause == c.cause {
+				seed = n
+			}
+		}
+		if seed == 0 {
+			t.Errorf("%s, which %s: not caught by %s with %d seeds", name, shapes.All[name].Slip, c.scenario, c.seeds)
+			continue
+		}
+		if v := shapeViolates(t, name, c.scenario, c.property, seed); v != nil {
+			t.Errorf("%s, which is correct, seed %d: %s", name, seed, v)
+		}
+		t.Logf("%s, which %s: %s violated by %s in %s, seed %d", name, shapes.All[name].Slip, c.property, c.cause, c.scenario, seed)
+	}
+}
+
+// shapeViolates is how a lock violates a property in a scenario; nil: it doesn't.
+func shapeViolates(t *testing.T, kind, name, property string, seed uint64) *outcome.Judgement {
+	t.Helper()
+	all := shapeKinds()
+	s, err := drawnScenario(t, name).With(kind, all[kind])
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := suite.Execute(t.Context(), sim.New(all), suite.Job{Scenario: s, Seed: seed, Backend: simulation, Keep: suite.KeepNone})
+	if o.Error != "" || o.Skipped != "" {
+		t.Errorf("%s on %s: %s%s", name, kind, o.Error, o.Skipped)
+	}
+	for _, j := range o.Judgements {
+		if j.Property == property && j.Got == checker.Violated {
+			return &j
+		}
+	}
+	return nil
+}

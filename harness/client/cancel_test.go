@@ -1,0 +1,76 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/lock"
+)
+
+// answering is a lock whose acquire returns when its context ends, or at once.
+type answering struct {
+	lease
+	waits bool
+	err   error
+}
+
+func (l *answering) Close() error { return nil }
+
+func (l *answering) Acquire(ctx context.Context, _ string) (lock.Handle, error) {
+	if l.waits {
+		<-ctx.Done()
+	}
+	return &l.lease, l.err
+}
+
+// An acquire is answered once, cancelled or not; a lock that comes after that is given back.
+func TestCancelAfter(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		cancel time.Duration
+		lock   answering
+		holds  bool
+		want   string
+	}{
+		{"it never cancels", 0, answering{}, true, "0s invoke acquire; 0s ok acquire until 10s"},
+		{"the lock fails then", time.Second, answering{waits: true, err: errors.New("cancelled")}, false, "0s invoke acquire; 1s fail acquire"},
+		{"the lock is there all the same", time.Second, answering{waits: true}, false,
+			"0s invoke acquire; 1s ok acquire until 10s; 1s invoke release; 1s ok release"},
+	} {
+		w := &world{}
+		row.lock.world, row.lock.until = w, epoch.Add(10*time.Second)
+		c := &section{program: &program{s: Spec{Cancel: row.cancel}, e: w.env(), lock: &row.lock}}
+		holds := c.acquire(t.Context())
+		if got := strings.Join(w.events, "; "); holds != row.holds || got != row.want {
+			t.Errorf("%s: holds %v, want %v\ngot  %s\nwant %s", row.name, holds, row.holds, got, row.want)
+		}
+	}
+}
+
+// asked is a lock that can be asked whether it is held.
+type asked struct {
+	lease
+	held bool
+	err  error
+}
+
+func (l *asked) Held(context.Context) (bool, error) { return l.held, l.err }
+
+// A lock that denies that it is held is lost from then on. One that can't say goes on.
+func TestHeldIsAsked(t *testing.T) {
+	for _, row := range []struct {
+		held bool
+		err  error
+		want bool
+		told string
+	}{{true, nil, true, ""}, {false, errors.New("no answer"), true, ""}, {false, nil, false, "0s info lost"}} {
+		w := &world{}
+		c := &section{program: &program{e: w.env()}, handle: &asked{held: row.held, err: row.err}}
+		if got := c.held(t.Context()); got != row.want || strings.Join(w.events, "; ") != row.told {
+			t.Errorf("held %v, %v: goes on %v, told %q", row.held, row.err, got, w.events)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+//go:build long && !windows
+
+package locktest
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestExampleModule tests the module in testdata/example as its author would: the lock passes,
+// and fails where it makes its mistake, as what that is.
+func TestExampleModule(t *testing.T) {
+	binary := example(t)
+	if out, err := ran(binary, "-test.v", "-test.run=^TestLock$"); err != nil || strings.Count(out, "    --- PASS: ") < 15 {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err := ran(binary, "-careless", "-test.run=^TestLock$/^(foreign-release|lost-reply)$/^base$", "-test.v", "-test.artifacts", "-test.outputdir="+t.TempDir())
+	for _, want := range []string{
+		"--- FAIL: TestLock/foreign-release/base",
+		"--- PASS: TestLock/lost-reply/base",
+		"mutual-exclusion violated (deleted-by-other at n1), expected holds; with the scenario's own lock it holds: c2 and c3 both believed they held lock-1",
+		"a release of c1 DELETES c2's key on",
+		"run again: go test -run '^TestLock$/^foreign-release$/^base$' -artifacts . '-careless=true'",
+	} {
+		if err == nil || !strings.Contains(out, want) {
+			t.Errorf("%v: %q is not in\n%s", err, want, out)
+		}
+	}
+	_, kept, _ := strings.Cut(out, "record and report.html: ")
+	kept, _, _ = strings.Cut(kept, "\n")
+	for _, name := range []string{"run.json", "history.jsonl.gz", "verdict.json", "outcome.json", "report.html"} {
+		if all, err := filepath.Glob(filepath.Join(kept, name)); err != nil || len(all) != 1 {
+			t.Errorf("in %q is no %s", kept, name)
+		}
+	}
+}
+
+// example builds the module's tests.
+func example(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "example.test")
+	cmd := exec.Command("go", "test", "-c", "-ldflags=-s -w", "-o", binary, ".")
+	cmd.Dir = filepath.Join("testdata", "example")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return binary
+}
+
+func ran(binary string, args ...string) (string, error) {
+	out, err := exec.Command(binary, args...).CombinedOutput()
+	return string(out), err
+}

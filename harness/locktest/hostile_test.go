@@ -1,0 +1,127 @@
+package locktest
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockpick/harness/lock"
+)
+
+// hostileEnv names the lock that TestHostile is to run.
+const hostileEnv = "LOCKTEST_HOSTILE"
+
+// hostile are locks that end a run, or never end it, and what must be told of them. The frame
+// is one of the lock's own in the dump.
+var hostile = map[string]struct {
+	acquire func(ctx context.Context, env lock.Env) (lock.Handle, error)
+	says    []string
+}{
+	"spins": {func(context.Context, lock.Env) (lock.Handle, error) { return spin() },
+		[]string{"did not end within 2s", "locktest.spin("}},
+	"waits-outside": {func(context.Context, lock.Env) (lock.Handle, error) { return wait() },
+		[]string{"did not end within 2s", "locktest.wait("}},
+	"waits-for-a-mutex": {func(context.Context, lock.Env) (lock.Handle, error) { return contend() },
+		[]string{"did not end within 2s", "locktest.contend("}},
+	"panics": {func(context.Context, lock.Env) (lock.Handle, error) { panic("no such slot") },
+		[]string{"panic: no such slot", "hostile_test.go:"}},
+	"panics-elsewhere": {func(context.Context, lock.Env) (lock.Handle, error) { return crash() },
+		[]string{"panic: the renewal failed", "locktest.crash."}},
+	"exits": {func(context.Context, lock.Env) (lock.Handle, error) {
+		println("this lock can't go on")
+		os.Exit(3)
+		return nil, nil
+	}, []string{"this lock can't go on", "exit status 3"}},
+	"ends-its-goroutine": {func(context.Context, lock.Env) (lock.Handle, error) {
+		runtime.Goexit()
+		return nil, nil
+	}, []string{"Goexit"}},
+	"never-returns": {func(context.Context, lock.Env) (lock.Handle, error) {
+		return forever()
+	}, []string{"the run is vacuous: nobody acquired a lock"}},
+	"sleeps-for-ever": {func(ctx context.Context, env lock.Env) (lock.Handle, error) {
+		time.Sleep(time.Hour) // which is virtual
+		return nil, ctx.Err()
+	}, []string{"the run is vacuous: nobody acquired a lock"}},
+	"answers-nothing": {func(context.Context, lock.Env) (lock.Handle, error) { return nil, nil },
+		[]string{"panic: runtime error", "client.(*section).believe("}},
+}
+
+func spin() (lock.Handle, error) {
+	for n := 0; ; n++ {
+		if n < 0 {
+			return nil, nil
+		}
+	}
+}
+
+func forever() (lock.Handle, error) { select {} }
+
+var outside = make(chan struct{})
+
+func wait() (lock.Handle, error) {
+	<-outside
+	return nil, nil
+}
+
+var taken sync.Mutex
+
+func init() { taken.Lock() }
+
+func contend() (lock.Handle, error) {
+	taken.Lock()
+	return nil, nil
+}
+
+func crash() (lock.Handle, error) {
+	go func() { panic("the renewal failed") }()
+	select {}
+}
+
+type hostileLock struct {
+	env     lock.Env
+	acquire func(context.Context, lock.Env) (lock.Handle, error)
+}
+
+func (h hostileLock) Acquire(ctx context.Context, _ string) (lock.Handle, error) {
+	return h.acquire(ctx, h.env)
+}
+func (hostileLock) Close() error { return nil }
+
+// TestHostile is run by TestHostileLocksFail.
+func TestHostile(t *testing.T) {
+	name := os.Getenv(hostileEnv)
+	if name == "" {
+		t.Skip("for a process of TestHostileLocksFail")
+	}
+	patience := time.Minute // a busy machine is slow
+	if strings.HasPrefix(hostile[name].says[0], "did not end") {
+		patience = 2 * time.Second
+	}
+	Run(t, lock.Kind{OneNode: true, New: func(env lock.Env) (lock.Lock, error) {
+		return hostileLock{env, hostile[name].acquire}, nil
+	}}, Options{Scenarios: []string{"baseline/", "holder-crashes/"}, Patience: patience})
+}
+
+// A lock that ends its process, or never comes back, is the failure of its subtests alone, and
+// is told with the lock's own goroutines.
+func TestHostileLocksFail(t *testing.T) {
+	for name, h := range hostile {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(os.Args[0], "-test.run=^TestHostile$", "-test.v")
+			cmd.Env = append(os.Environ(), hostileEnv+"="+name)
+			out, err := cmd.CombinedOutput()
+			for _, says := range append(h.says, "--- FAIL: TestHostile/baseline/base", "TestHostile/holder-crashes/base", "run again: go test -run '^TestHostile$/^baseline$/^base$'") {
+				if !strings.Contains(string(out), says) {
+					t.Errorf("%v: %q is not in\n%s", err, says, out)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,244 @@
+package locktest
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness/lock"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
+	"lockpick/nemesis"
+)
+
+// mine is a kind of lockpick's under another name, as if it came from elsewhere.
+func mine(name string) lock.Kind {
+	k := kinds.All[name]
+	k.Name = "mine"
+	return k
+}
+
+// TestRun puts locks of each shape under a few scenarios, two seeds each.
+func TestRun(t *testing.T) {
+	for _, name := range []string{"redlock", "redislock"} {
+		t.Run(name, func(t *testing.T) {
+			Run(t, mine(name), Options{Scenarios: []string{"baseline/", "foreign-release/"}, Seeds: 2})
+		})
+	}
+}
+
+// The names of the subtests are those by which -run finds them.
+func TestPattern(t *testing.T) {
+	for name, want := range map[string]string{
+		"TestX":                           "^TestX$",
+		"TestX/of_a_kind/baseline/seed=7": "^TestX$/^of_a_kind$/^baseline$/^seed=7$",
+		"TestX/a+b":                       `^TestX$/^a\+b$`,
+	} {
+		if got := pattern(name); got != want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// What can't be asked for is told at once, and what to do about it.
+func TestWrongOptions(t *testing.T) {
+	set := lock.Kind{New: mine("single").New, Options: []lock.Option{{Name: "speed", Values: []string{"low", "high"}}}}
+	for want, tt := range map[string]struct {
+		kind lock.Kind
+		o    Options
+	}{
+		"has no factory":                      {lock.Kind{}, Options{}},
+		"lockpick itself has a kind redsync":  {lock.Kind{Name: "redsync", New: set.New}, Options{}},
+		`name "My Lock" has more than`:        {lock.Kind{Name: "My Lock", New: set.New}, Options{}},
+		"an option is negative":               {set, Options{Seeds: -1}},
+		`no backend "docker"`:                 {set, Options{Backend: "docker"}},
+		"a scale is for real servers":         {set, Options{Scale: 2}},
+		"locktest.Process(m, kind)":           {set, Options{Backend: Servers}},
+		"no option speed=medium":              {set, Options{Set: map[string]string{"speed": "medium"}}},
+		"no option colour=red":                {set, Options{Set: map[string]string{"colour": "red"}}},
+		`there is no scenario "basline": see`: {set, Options{Scenarios: []string{"basline"}}},
+		`no scenario is chosen by`:            {set, Options{Tags: []string{"nowhere"}}},
+		`there is no scenario "nobody"`:       {set, Options{Without: map[string]string{"nobody": "why"}}},
+	} {
+		r := &run{Options: tt.o, kind: tt.kind}
+		err := r.complete()
+		if err == nil {
+			_, err = r.chosen()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v; want %q", tt.o, err, want)
+		}
+	}
+}
+
+// chosen are the choices for a kind, by their names.
+func chosen(t *testing.T, k lock.Kind, o Options) map[string]choice {
+	t.Helper()
+	r := &run{Options: o, kind: k}
+	if err := r.complete(); err != nil {
+		t.Fatal(err)
+	}
+	all, err := r.chosen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]choice{}
+	for _, c := range all {
+		out[c.name()] = c
+	}
+	return out
+}
+
+// Without names a lock comes under the scenarios that have a tier for it.
+func TestTiers(t *testing.T) {
+	one, many := chosen(t, mine("single"), Options{}), chosen(t, mine("redlock"), Options{})
+	if len(one) < 20 || len(many) < len(one)+20 {
+		t.Errorf("%d for a lock on one node, %d for one that counts votes", len(one), len(many))
+	}
+	for name, c := range many {
+		_, has := one[name]
+		if quorum := c.Tier == scenario.TierQuorum; quorum == has || c.own.Lock.Mistake != "" || c.own.Lock.Kind == "mine" {
+			t.Errorf("%s: tier %q, for a lock on one node: %v, own lock %+v", name, c.Tier, has, c.own.Lock)
+		}
+		if !has && c.skip != "" {
+			t.Errorf("%s is skipped: %s", name, c.skip)
+		}
+	}
+	if c := one["gc-pause-after-acquire/fenced"]; c.skip != "this lock gives no fencing tokens" {
+		t.Errorf("fenced: %q", c.skip)
+	}
+}
+
+// Names, globs, variants, files and tags choose; what is named needs no tier.
+func TestChoice(t *testing.T) {
+	text, err := os.ReadFile("../../scenarios/baseline.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := t.TempDir() + "/own.yaml"
+	if err := os.WriteFile(file, []byte(strings.Replace(string(text), "name: baseline", "name: own", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{Scenarios: []string{"baseline/", "baseline/", "lost-reply/"}}, "baseline/base lost-reply/base"},
+		{Options{Scenarios: []string{"gc-pause-after-acquire/fenced"}}, "gc-pause-after-acquire/fenced"},
+		{Options{Scenarios: []string{"power-loss-*/"}}, "power-loss-always/base power-loss-everysec/base power-loss-no-fsync/base"},
+		{Options{Scenarios: []string{file + "/"}}, "own/base"},
+		{Options{Scenarios: []string{"clock-*/"}, Tags: []string{"kleppmann", "ci"}}, "clock-jump/base"},
+	} {
+		all := chosen(t, mine("redlock"), tt.o)
+		var names []string
+		for name := range all {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		if got := strings.Join(names, " "); got != tt.want {
+			t.Errorf("%+v: %s", tt.o, got)
+		}
+	}
+}
+
+// Another number of nodes is for scenarios that are about none of them.
+func TestNodes(t *testing.T) {
+	all := chosen(t, mine("redlock"), Options{Nodes: 3})
+	if c := all["baseline/base"]; c.skip != "" || c.Topology.Nodes != 3 || c.own.Topology.Nodes != 5 {
+		t.Errorf("baseline: %q, %d nodes, the control has %d", c.skip, c.Topology.Nodes, c.own.Topology.Nodes)
+	}
+	for _, name := range []string{"minority-down/base", "lost-reply/base", "disjoint-views/base", "same-node-twice/base"} {
+		if c := all[name]; !strings.Contains(c.skip, "certain ones of ") {
+			t.Errorf("%s: %q", name, c.skip)
+		}
+	}
+	if c := chosen(t, mine("single"), Options{Nodes: 3})["minority-down/base"]; c.Topology.Nodes > 1 {
+		t.Errorf("a lock on one node: %+v", c.Topology)
+	}
+}
+
+// A lock without a margin is held to nothing where a clock drifts, and to all else.
+func TestNoDrift(t *testing.T) {
+	all := chosen(t, mine("redlock"), Options{NoDrift: true})
+	for name, held := range map[string]bool{"ntp-slew/base": false, "baseline/base": true, "random-within-assumptions/base": true} {
+		c := all[name]
+		if got := c.Expect["mutual-exclusion"].Want == "holds"; got != held {
+			t.Errorf("%s: expected %+v", name, c.Expect)
+		}
+		if c.Random != nil && slices.ContainsFunc(c.Random.Choices(), func(x nemesis.Choice) bool { return x.Kind.Name == "clock-rate" || x.Kind.Name == "clock-slew" }) {
+			t.Errorf("%s: its dice let clocks drift", name)
+		}
+	}
+}
+
+// On real servers all durations are shorter, those of the control, too.
+func TestScale(t *testing.T) {
+	defer func() { clients = nil }()
+	clients = []lock.Kind{mine("single")}
+	for scale, want := range map[float64]time.Duration{0: time.Second, 0.5: 5 * time.Second} {
+		c := chosen(t, mine("single"), Options{Backend: Servers, Scale: scale, Scenarios: []string{"baseline/"}})["baseline/base"]
+		if c.Lock.TTL != want || c.own.Lock.TTL != want {
+			t.Errorf("scale %v: TTL %v, of the control %v", scale, c.Lock.TTL, c.own.Lock.TTL)
+		}
+	}
+}
+
+// Where no server is installed, the test is skipped, and says what to do.
+func TestNoServers(t *testing.T) {
+	defer func() { clients = nil }()
+	clients = []lock.Kind{mine("single")}
+	t.Setenv("PATH", "")
+	t.Run("none", func(t *testing.T) {
+		t.Cleanup(func() {
+			if !t.Skipped() {
+				t.Error("it was not skipped")
+			}
+		})
+		Run(t, mine("single"), Options{Backend: Servers})
+	})
+}
+
+// Of a dump those goroutines are told that are the lock's.
+func TestStacks(t *testing.T) {
+	dump := "the lock says this\nSIGQUIT: quit\nPC=0x40e26c m=0 sigcode=0\n\ngoroutine 1 gp=0x3a01b447a960 m=nil [chan receive]:\nmain.main()\n\tmain.go:3 +0x1 fp=0x1 sp=0x2 pc=0x3\n\n" +
+		"goroutine 7 [running]:\nexample.org/fair.(*fair).Acquire(0x1)\n\tfair.go:9 +0x1\n\ngoroutine 9 [select]:\nlockpick/harness/locktest.(*run).work(0x1)\nexample.org/fair.TestLock()\n"
+	want := "the lock says this\nSIGQUIT: quit\n\ngoroutines in example.org/fair (1 of 1):\n\ngoroutine 7 [running]:\nexample.org/fair.(*fair).Acquire(0x1)\n\tfair.go:9 +0x1"
+	if got := stacks(dump, "example.org/fair"); got != want {
+		t.Errorf("got %q", got)
+	}
+	if got := stacks(dump, "example.org/fa"); !strings.Contains(got, "none of them in example.org/fa (2 of 2)") {
+		t.Errorf("got %q", got)
+	}
+	if got := stacks(" no dump\n", "x"); got != "no dump" {
+		t.Errorf("got %q", got)
+	}
+	if got := packageOf(kinds.All["redsync"].New); got != strings.TrimSuffix(packageOf(mine("single").New), "single")+"redsync" {
+		t.Errorf("package %q", got)
+	}
+}
+
+var wish = flag.String("wish", "", "what the lock of TestFlags prints")
+
+// TestFlags is run by TestWorkersHaveTheFlags.
+func TestFlags(t *testing.T) {
+	if *wish == "" {
+		t.Skip("for a process of TestWorkersHaveTheFlags")
+	}
+	k := mine("single")
+	Run(t, lock.Kind{Name: "talks", OneNode: true, New: func(env lock.Env) (lock.Lock, error) {
+		os.Stdout.WriteString("the wish is " + *wish + "\n")
+		return k.New(env)
+	}}, Options{Scenarios: []string{"baseline/"}, Without: map[string]string{"lost-reply": "not asked for"}})
+}
+
+// The processes that do the runs get the test's own flags, and what a lock prints there is told.
+func TestWorkersHaveTheFlags(t *testing.T) {
+	out, err := exec.Command(os.Args[0], "-test.run", "^TestFlags$", "-test.v", "-wish=a long life").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "The lock has printed:\n        the wish is a long life") || !strings.Contains(string(out), "mutual-exclusion holds: ") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,21 @@
+//go:build long && processes && nightly && linux
+
+package locktest
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestExampleOnServers does the same on redis-server processes, whose clients are processes
+// of the example's test, by the scenario that shows the mistake with certainty.
+func TestExampleOnServers(t *testing.T) {
+	binary := example(t)
+	if out, err := ran(binary, "-servers", "-test.v"); err != nil || !strings.Contains(out, "--- PASS: TestLock/foreign-release/base") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err := ran(binary, "-servers", "-careless", "-test.v")
+	if err == nil || !strings.Contains(out, "mutual-exclusion violated (deleted-by-other at n1), expected holds; with the scenario's own lock it holds") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,57 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/harness"
+	"lockpick/harness/client"
+	"lockpick/harness/history"
+	"lockpick/harness/lock"
+)
+
+// numb is a lock one of whose calls never returns, whatever its context says.
+type numb struct{ in string }
+
+func (n numb) call(op string) {
+	if n.in == op {
+		<-make(chan int)
+	}
+}
+
+func (n numb) Acquire(context.Context, string) (lock.Handle, error) { n.call("acquire"); return n, nil }
+func (n numb) Release(context.Context) error                        { n.call("release"); return nil }
+func (n numb) Deadline() time.Time                                  { return time.Time{} }
+func (n numb) Close() error                                         { n.call("close"); return nil }
+
+// A client that does not heed the end of the run is left behind, with what it waited for under
+// way, whether its bubble is its own or not. That is no error of the run.
+func TestHungClientIsLeftBehind(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		for _, op := range []string{"acquire", "release", "close"} {
+			b := New(map[string]lock.Kind{"own": {OwnTime: own, New: func(lock.Env) (lock.Lock, error) { return numb{op}, nil }}})
+			s := ownTime(1, 1)
+			if !own {
+				s.Plan = nil
+			}
+			var text bytes.Buffer
+			var events []history.Event
+			rec := history.NewRecorder(&text)
+			rec.Watch(func(e history.Event) { events = append(events, e) })
+			err := b.Run(t.Context(), s, 1, rec, func(_ context.Context, c harness.Cluster) error {
+				ctx, cancel := context.WithCancel(context.Background())
+				c.At(5*time.Second, cancel)
+				return c.RunClient(ctx, client.Spec{Name: "c1", Lock: s.Lock, Keys: []string{"k"}, Cycles: 1, Until: time.Minute}, func(string) {})
+			})
+			called := slices.ContainsFunc(events, func(e history.Event) bool { return e.Op == op && e.Type == history.Invoke })
+			returned := slices.ContainsFunc(events, func(e history.Event) bool { return e.Op == op && e.Type != history.Invoke })
+			if err != nil || called != (op != "close") || returned {
+				t.Errorf("%s that hangs, own bubble %v: %v\n%s", op, own, err, strings.TrimSpace(text.String()))
+			}
+		}
+	}
+}

@@ -1,0 +1,255 @@
+// Package score writes scorecards as a page that stands alone, as Markdown and as JSON.
+//
+// A Book is the cards of one call. The page has a matrix for each card, what random plans
+// came to, and each counterexample with its sequence diagram; where locks are compared it
+// begins with what differs.
+//
+// Deliberately missing: judging, which is scenarios/score's, and runs.
+package score
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"lockpick/checker"
+	"lockpick/reports/suites"
+	"lockpick/reports/words"
+	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/score"
+)
+
+// Names in the directory of a book.
+const (
+	PageFile    = suites.ScoreFile
+	TextFile    = "score.md"
+	OutcomeFile = "score.json"
+	RunFolder   = "runs"
+)
+
+// Book is the cards of one call.
+type Book struct {
+	Schema  int           `json:"schema"`
+	Code    int           `json:"code"` // exit code of all
+	Command string        `json:"command"`
+	Version string        `json:"version"` // of lockpick
+	Compare bool          `json:"compare,omitempty"`
+	Cards   []*score.Card `json:"scorecards"`
+	Differs []Difference  `json:"differs,omitempty"` // where locks are compared
+}
+
+// Difference is a cell in which cards differ.
+type Difference struct {
+	Property string       `json:"property"`
+	Column   string       `json:"column"`
+	Marks    []score.Mark `json:"marks"` // one for each card; "": it has no such column
+}
+
+// JSON writes the book for machines.
+func (b *Book) JSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(b)
+}
+
+// Compared sets what differs, the gravest first, where locks are compared.
+func (b *Book) Compared() {
+	b.Differs = nil
+	if !b.Compare {
+		return
+	}
+	for _, property := range checker.Properties() {
+		for _, column := range b.columns() {
+			d := Difference{Property: property, Column: column}
+			for _, c := range b.Cards {
+				d.Marks = append(d.Marks, markOf(c, property, column))
+			}
+			if len(slices.Compact(slices.Clone(d.Marks))) > 1 && slices.ContainsFunc(d.Marks, says) {
+				b.Differs = append(b.Differs, d)
+			}
+		}
+	}
+	grave := func(d Difference) int {
+		for i, m := range []score.Mark{score.Failed, score.Unconfirmed, score.Alone} {
+			if slices.Contains(d.Marks, m) {
+				return i
+			}
+		}
+		return 3
+	}
+	slices.SortStableFunc(b.Differs, func(x, y Difference) int { return grave(x) - grave(y) })
+}
+
+// says: a mark tells what came of something that was promised, or violated.
+func says(m score.Mark) bool {
+	return m != "" && m != score.Free && m != score.Idle && m != score.Cannot
+}
+
+// columns are those of all cards.
+func (b *Book) columns() (all []string) {
+	for _, c := range b.Cards {
+		for _, column := range c.Columns {
+			if !slices.Contains(all, column) {
+				all = append(all, column)
+			}
+		}
+	}
+	return all
+}
+
+func markOf(c *score.Card, property, column string) score.Mark {
+	k := slices.Index(c.Columns, column)
+	for _, r := range c.Rows {
+		if r.Property == property && k >= 0 {
+			return r.Cells[k].Mark
+		}
+	}
+	return ""
+}
+
+// Headline is what came of a card, in a sentence.
+func Headline(c *score.Card) string {
+	var failed, open []string
+	for _, f := range c.Findings {
+		for _, h := range f.Harms {
+			to := &failed
+			if h.Try != nil && h.Try.State != score.Confirmed {
+				to = &open
+			}
+			if h.Held && !slices.Contains(*to, h.Property) {
+				*to = append(*to, h.Property)
+			}
+		}
+	}
+	open = slices.DeleteFunc(open, func(p string) bool { return slices.Contains(failed, p) })
+	text := fmt.Sprintf("%s keeps all that it is held to in these runs.", c.Lock)
+	if len(failed) > 0 {
+		text = fmt.Sprintf("%s violates %s, which it is held to.", c.Lock, words.List(failed))
+	} else if len(open) > 0 {
+		text = fmt.Sprintf("%s keeps what it is held to, as far as %s shows.", c.Lock, c.Tried)
+	}
+	if len(open) > 0 {
+		text += fmt.Sprintf(" Violations of %s were seen in the simulation only.", words.List(open))
+	}
+	return text
+}
+
+// Basis is what a card was made of, in a sentence or two.
+func Basis(c *score.Card) string {
+	text := fmt.Sprintf("%s on %s, seed %d, each beside one with the scenario's own lock.", words.Plural(c.Runs, "run"), c.Backend, c.Seed)
+	if d := c.Dice; d != nil {
+		text += fmt.Sprintf(" %s of %s: %d seeds of each of %d draws.", words.Plural(d.Seeds*len(d.Draws), "random plan"), d.Scenario, d.Seeds, len(d.Draws))
+	}
+	switch {
+	case c.Tried != "":
+		text += fmt.Sprintf(" What failed was tried again on %s.", c.Tried)
+	case c.Backend == "sim":
+		text += " Nothing was tried on real servers (--try process)."
+	}
+	return text
+}
+
+// draws are the columns of what dice found: all faults, and each sort of failures.
+func draws(d *score.Dice) []string {
+	out := []string{"all faults"}
+	for _, w := range d.Draws {
+		if w.Alone {
+			out = append(out, w.Sort)
+		}
+	}
+	return out
+}
+
+// shares are what came of a property with a sort of failures alone, and without it; or, in the
+// first column, with all of them.
+func shares(d *score.Dice, r score.DiceRow, sort string) (out []shared) {
+	for k, w := range d.Draws {
+		word := "without"
+		switch {
+		case w.Sort == "":
+			word = ""
+		case w.Alone:
+			word = "alone"
+		}
+		if w.Sort == sort || w.Sort == "" && sort == draws(d)[0] {
+			out = append(out, shared{word, r.Shares[k]})
+		}
+	}
+	return out
+}
+
+// shared is a share with the word for how it was drawn.
+type shared struct {
+	Word string
+	score.Share
+}
+
+// rated is a share in words.
+func rated(s score.Share) string {
+	if s.Runs == 0 {
+		return "not exercised"
+	}
+	text := outcome.Rate(s.Violated, s.Runs)
+	if s.Own > 0 {
+		text += fmt.Sprintf("; own lock %d", s.Own)
+	}
+	return text
+}
+
+// Blame is which sorts of failures bring about what dice found of a property, in words; "":
+// that can't be told.
+func Blame(c *score.Card, f score.Finding, property string) string {
+	if f.Draw == nil || c.Dice == nil {
+		return ""
+	}
+	alone, needed := c.Dice.Blame(property)
+	var parts []string
+	if len(alone) > 0 {
+		parts = append(parts, "seen with "+words.List(alone)+" alone")
+	}
+	if len(needed) > 0 {
+		parts = append(parts, "rarer without "+words.List(needed))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Tries says what came of a harm elsewhere; "": it was not tried.
+func Tries(t *score.Try) string {
+	if t == nil {
+		return ""
+	}
+	switch t.State {
+	case score.Confirmed:
+		return fmt.Sprintf("confirmed on %s (%s) after %s", t.Backend, t.Cause, words.Plural(t.Runs, "run"))
+	case score.CannotRun:
+		return fmt.Sprintf("can't be run on %s: %s", t.Backend, t.Why)
+	}
+	return fmt.Sprintf("not confirmed on %s, tried %s: %s", t.Backend, words.Times(t.Runs), t.Why)
+}
+
+// Claim says whether the lock's documentation promises a property.
+func Claim(c *score.Card, property string) string {
+	for _, r := range c.Rows {
+		if r.Property == property && r.Claim != "" {
+			return "Its documentation: " + r.Claim
+		}
+	}
+	return "Its documentation does not promise it; every lock of the tier is held to it."
+}
+
+// Beside is what a run's own lock did, in words.
+func Beside(f score.Finding) string {
+	if f.Control == nil {
+		return ""
+	}
+	if f.Control.Error != "" {
+		return fmt.Sprintf("the scenario's own lock, %s, could not be run: %s", f.Control.Lock, words.FirstLine(f.Control.Error))
+	}
+	var parts []string
+	for _, h := range f.Harms {
+		parts = append(parts, fmt.Sprintf("%s %s", h.Property, h.Control))
+	}
+	return fmt.Sprintf("%s under the same: %s", f.Control.Lock, strings.Join(parts, ", "))
+}

@@ -1,0 +1,134 @@
+package score
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/reports/sequence"
+	"lockpick/scenarios/score"
+)
+
+const hostile = "<script>alert(1)</script>|`\u202e"
+
+// cardOf has one row for each property, with these marks of mutual exclusion, and a finding
+// for each of them that is a failure.
+func cardOf(name string, marks ...score.Mark) *score.Card {
+	c := &score.Card{Lock: name, Doc: hostile, Backend: "sim", Tried: "process", Columns: []string{"none", "networks", "pauses"}[:len(marks)]}
+	for _, p := range checker.Properties() {
+		r := score.Row{Property: p, Cells: make([]score.Cell, len(marks))}
+		for k := range marks {
+			r.Cells[k].Mark = score.Idle
+			if p == checker.MutualExclusion {
+				r.Claim, r.Cells[k].Mark = "“"+hostile+"”", marks[k]
+			}
+		}
+		c.Rows = append(c.Rows, r)
+	}
+	for k, m := range marks {
+		state := map[score.Mark]score.State{score.Failed: score.Confirmed, score.Unconfirmed: score.NotConfirmed}[m]
+		if state == "" {
+			continue
+		}
+		try := &score.Try{Backend: "process", State: state, Runs: 6}
+		c.Findings = append(c.Findings, score.Finding{Scenario: hostile, Column: c.Columns[k], Seed: 7, Command: "lockpick run " + hostile, Held: true,
+			Run: fmt.Sprintf("runs/1-%d-x", k), Control: &score.ControlNumbers{Lock: "redlock"},
+			Harms: []score.Harm{{Property: checker.MutualExclusion, Because: hostile, Held: true, Control: checker.Holds, Try: try},
+				{Property: checker.ResourceSafety, Because: hostile, Held: true, Control: checker.Holds, Try: try}}})
+	}
+	return c
+}
+
+func written(t *testing.T, b *Book) (page, text string) {
+	t.Helper()
+	b.Compared()
+	pictures := map[string]sequence.Diagram{}
+	for _, c := range b.Cards {
+		for _, f := range c.Findings {
+			pictures[f.Run] = sequence.Diagram{Title: hostile, Caption: []string{hostile}}
+		}
+	}
+	var html, md bytes.Buffer
+	if err := b.Page(&html, pictures); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Markdown(&md); err != nil {
+		t.Fatal(err)
+	}
+	return html.String(), md.String()
+}
+
+// codes are pieces of code in Markdown, in which nothing is a tag.
+var codes = regexp.MustCompile("`[^`\n]*`")
+
+// What anybody may have written stays text.
+func TestHostile(t *testing.T) {
+	page, text := written(t, &Book{Compare: true, Command: hostile, Cards: []*score.Card{cardOf(hostile, score.Failed, score.Kept), cardOf("b", score.Kept, score.Kept)}})
+	for _, s := range []string{page, text} {
+		if strings.Contains(codes.ReplaceAllString(s, ""), "<script>") || strings.Contains(s, "\u202e") {
+			t.Errorf("it is not escaped:\n%s", s)
+		}
+	}
+}
+
+// Each mark of a failure leads to its counterexample; what real servers don't show stands
+// under a heading of its own, and whether the property is promised stands beside it.
+func TestFindings(t *testing.T) {
+	page, text := written(t, &Book{Cards: []*score.Card{cardOf("mine", score.Failed, score.Unconfirmed, score.Kept)}})
+	for _, m := range regexp.MustCompile(`href="#(runs-[^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if !strings.Contains(page, `id="`+m[1]+`"`) {
+			t.Errorf("nothing has the id %s", m[1])
+		}
+	}
+	if n := strings.Count(page, `href="#runs-`); n != 4 {
+		t.Errorf("%d marks lead to a counterexample, want 4", n)
+	}
+	for _, s := range []string{page, text} {
+		held, simulated := strings.Index(s, "Violated, and must hold"), strings.Index(s, "Seen in the simulation only")
+		if first, second := strings.Index(s, "confirmed on process"), strings.Index(s, "not confirmed on process, tried 6 times"); held < 0 || first < held || simulated < first || second < simulated {
+			t.Errorf("confirmed at %d below %d, not confirmed at %d below %d", first, held, second, simulated)
+		}
+	}
+	for _, want := range []string{"Its documentation: ", "Its documentation does not promise it", "redlock under the same: mutual-exclusion holds"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q is not on the page", want)
+		}
+	}
+}
+
+// Of what differs the gravest comes first, and what was promised by neither is left out.
+func TestCompared(t *testing.T) {
+	b := &Book{Compare: true, Cards: []*score.Card{cardOf("a", score.Kept, score.Free, score.Kept), cardOf("b", score.Open, score.Idle, score.Failed), cardOf("c", score.Kept)}}
+	b.Compared()
+	var got []string
+	for _, d := range b.Differs {
+		if d.Property == checker.MutualExclusion {
+			got = append(got, fmt.Sprint(d.Column, d.Marks))
+		}
+	}
+	if want := []string{"pauses[✓ ✗ ]", "none[✓ ? ✓]"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestHeadlines(t *testing.T) {
+	for want, marks := range map[string][]score.Mark{
+		"x keeps all that it is held to in these runs.":                                                                                             {score.Kept},
+		"x violates mutual-exclusion and resource-safety, which it is held to.":                                                                     {score.Failed},
+		"x keeps what it is held to, as far as process shows. Violations of mutual-exclusion and resource-safety were seen in the simulation only.": {score.Unconfirmed},
+		"x violates mutual-exclusion and resource-safety, which it is held to. Violations of fault-tolerance were seen in the simulation only.":     nil,
+	} {
+		c := cardOf("x", marks...)
+		if marks == nil {
+			c = cardOf("x", score.Failed)
+			c.Findings = append(c.Findings, score.Finding{Held: true, Harms: []score.Harm{{Property: checker.FaultTolerance, Held: true, Try: &score.Try{State: score.CannotRun}}}})
+		}
+		if got := Headline(c); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
