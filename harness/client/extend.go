@@ -19,8 +19,8 @@ func (c *section) hold(ctx context.Context, d time.Duration) bool {
 	}
 	for {
 		step := min(d, c.s.Extend)
-		if !c.s.NoCheck && !c.deadline.IsZero() {
-			left := c.deadline.Sub(c.clock())
+		if deadline := c.own.deadline(); !c.s.NoCheck && !deadline.IsZero() {
+			left := deadline.Sub(c.clock())
 			if left <= 0 {
 				if !c.check() {
 					return false

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"lockpick/harness/history"
 	"lockpick/harness/lock"
@@ -15,23 +17,55 @@ type loss struct {
 	done   chan struct{}
 }
 
-// listen waits for the lock's word until it is given back, and records it when it comes.
+// belief is how long the holder believes, which a lock may change that extends by itself.
+type belief struct {
+	mu    sync.Mutex
+	until time.Time
+}
+
+func (b *belief) set(until time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.until = until
+}
+
+// deadline is by the client's own clock; zero: there is none.
+func (b *belief) deadline() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.until
+}
+
+// listen waits for the lock's word until it is given back, and records it when it comes: that it
+// is lost, or that the library has extended it.
 func (c *section) listen(ctx context.Context) {
-	h, tells := c.handle.(lock.Loser)
-	if !tells {
+	var lost, renewed <-chan struct{}
+	if h, tells := c.handle.(lock.Loser); tells {
+		lost = h.Lost()
+	}
+	if h, tells := c.handle.(lock.Renewer); tells {
+		renewed = h.Renewed()
+	}
+	if lost == nil && renewed == nil {
 		return
 	}
-	lost := h.Lost()
 	l := &loss{stop: make(chan struct{}), done: make(chan struct{})}
 	l.known, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(l.done)
-		select {
-		case <-lost:
-			l.cancel()
-			c.emit(c.event(history.Info, history.OpLost))
-		case <-l.stop:
-		case <-ctx.Done():
+		for {
+			select {
+			case <-renewed:
+				c.emit(c.event(history.Invoke, history.OpExtend))
+				c.emit(c.believe(history.OpExtend))
+				continue
+			case <-lost:
+				l.cancel()
+				c.emit(c.event(history.Info, history.OpLost))
+			case <-l.stop:
+			case <-ctx.Done():
+			}
+			return
 		}
 	}()
 	c.loss = l

@@ -16,8 +16,8 @@ type section struct {
 	*program
 	key, session string
 	handle       lock.Handle
-	deadline     time.Time // by the client's own clock; zero: none
-	wall         bool      // which is its wall clock
+	own          belief
+	wall         bool // which is its wall clock
 	token        string
 	fence        int64
 	version      int64 // read
@@ -77,11 +77,12 @@ func (c *section) cancelled(ctx context.Context) (context.Context, context.Cance
 func (c *section) believe(op string) history.Event {
 	// True time first: a pause between the two readings must shorten belief, never lengthen it.
 	truth, own := int64(c.e.True()), c.clock()
-	c.deadline = c.handle.Deadline()
+	deadline := c.handle.Deadline()
+	c.own.set(deadline)
 	e := c.event(history.OK, op)
 	e.T, e.Local, e.Wall = truth, own.UnixNano(), c.wall
-	if !c.deadline.IsZero() {
-		e.ValidUntil = truth + int64(c.deadline.Sub(own))
+	if !deadline.IsZero() {
+		e.ValidUntil = truth + int64(deadline.Sub(own))
 	}
 	return e
 }
@@ -148,13 +149,14 @@ func (c *section) held(ctx context.Context) bool {
 // it touches the resource.
 func (c *section) check() bool {
 	truth, own := int64(c.e.True()), c.clock()
+	deadline := c.own.deadline()
 	e := c.event(history.OK, history.OpCheck)
 	e.T, e.Local, e.Wall = truth, own.UnixNano(), c.wall
 	switch {
 	case c.loss.told():
 		e.Type, e.Cause = history.Fail, "the lock has told of its loss"
-	case !c.deadline.IsZero() && !own.Before(c.deadline):
-		e.Type, e.Cause = history.Fail, fmt.Sprintf("the lease ended %v ago", own.Sub(c.deadline))
+	case !deadline.IsZero() && !own.Before(deadline):
+		e.Type, e.Cause = history.Fail, fmt.Sprintf("the lease ended %v ago", own.Sub(deadline))
 	}
 	c.emit(e)
 	return e.Type == history.OK
@@ -197,7 +199,8 @@ func refused(err error) history.Type {
 // patience is how long the resource's answer is waited for: as long as the lease
 // lasts, or a TTL where it is over already.
 func (c *section) patience() time.Duration {
-	if left := c.deadline.Sub(c.clock()); !c.deadline.IsZero() && left > 0 {
+	deadline := c.own.deadline()
+	if left := deadline.Sub(c.clock()); !deadline.IsZero() && left > 0 {
 		return left
 	}
 	return c.s.Lock.TTL

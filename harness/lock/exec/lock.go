@@ -103,6 +103,8 @@ func (p *program) Close() error {
 var (
 	_ lock.Extender    = (*Handle)(nil)
 	_ lock.Loser       = (*Handle)(nil)
+	_ lock.Holder      = (*Handle)(nil)
+	_ lock.Renewer     = (*Handle)(nil)
 	_ lock.Fencer      = (*Handle)(nil)
 	_ lock.Tokener     = (*Handle)(nil)
 	_ lock.WallClocked = (*Handle)(nil)
@@ -177,6 +179,18 @@ func (h *Handle) ByWall() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.wall
+}
+
+// Held implements lock.Holder. Of a library that can't say it is an error.
+func (h *Handle) Held(ctx context.Context) (bool, error) {
+	if !h.adapter.Hello.can(CanHeld) {
+		return false, errors.ErrUnsupported
+	}
+	r, err := h.adapter.ask(ctx, request{Op: "held", Handle: h.id})
+	if err != nil {
+		return false, fmt.Errorf("held: %w", err)
+	}
+	return r.Held != nil && *r.Held, nil
 }
 
 // Lost implements lock.Loser.

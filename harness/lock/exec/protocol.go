@@ -27,6 +27,9 @@ type Hello struct {
 	Version string `json:"version"` // of the library
 	// Can are powers, see the Can constants.
 	Can []string `json:"can"`
+	// Belief is by what a holder knows how long it has the lock: deadline, the default, signal or
+	// none. Where that is a signal, it can tell of a loss.
+	Belief string `json:"belief"`
 	// KeyPrefix is what the library puts before a lock's name to make a key of it.
 	KeyPrefix string `json:"keyPrefix"`
 	// Nodes is "one" for a lock on one node, or "many", the default.
@@ -50,6 +53,8 @@ const (
 
 var powers = []string{CanExtend, CanHeld, CanLose, CanRenew, CanCancel, CanFence}
 
+var beliefs = []string{"", "deadline", string(lock.BySignal), string(lock.ByNothing)}
+
 // check says what is wrong with a hello.
 func (h Hello) check() error {
 	switch {
@@ -57,6 +62,10 @@ func (h Hello) check() error {
 		return fmt.Errorf("its first line is no hello of protocol %d: begin with {\"hello\":%d,\"name\":…}", Version, Version)
 	case h.Name == "":
 		return errors.New("its hello has no name")
+	case !slices.Contains(beliefs, h.Belief):
+		return fmt.Errorf("its hello says belief %q: say deadline, signal or none", h.Belief)
+	case h.Belief == string(lock.BySignal) && !h.can(CanLose):
+		return errors.New("its hello says belief signal, and not that it can tell of a loss: add lost to can")
 	case h.Nodes != "" && h.Nodes != "one" && h.Nodes != "many":
 		return fmt.Errorf("its hello says nodes %q: say one or many", h.Nodes)
 	case h.Retries != "" && h.Retries != "driver" && h.Retries != "library":
@@ -77,8 +86,12 @@ func (h Hello) can(power string) bool { return slices.Contains(h.Can, power) }
 
 // Kind is the kind of lock that an adapter of this hello is.
 func (h Hello) Kind() lock.Kind {
+	belief := lock.Belief(h.Belief)
+	if belief == "deadline" {
+		belief = lock.ByDeadline
+	}
 	return lock.Kind{
-		New: New, Doc: h.Title(), OwnTime: true, OwnTokens: true, OneNode: h.Nodes == "one", Prefix: h.KeyPrefix,
+		New: New, Belief: belief, Doc: h.Title(), OwnTime: true, OwnTokens: true, OneNode: h.Nodes == "one", Prefix: h.KeyPrefix,
 		Can: lock.Powers{Extend: h.can(CanExtend), Fence: h.can(CanFence)},
 	}
 }
