@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockpick/harness/lock"
 	lockexec "lockpick/harness/lock/exec"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/real/adapter"
@@ -112,6 +114,14 @@ func (a *app) checkAdapter(ctx context.Context, command string) error {
 	return nil
 }
 
+// adapted is the table of kinds with that of an adapter, which is there only where one was
+// named: a scenario file names none.
+func adapted(hello lockexec.Hello) map[string]lock.Kind {
+	all := maps.Clone(kinds.All)
+	all[lockexec.Name] = hello.Kind()
+	return all
+}
+
 // adapt puts the adapter's lock under the scenarios.
 func (f *runFlags) adapt(ctx context.Context) error {
 	if f.adapter == "" {
@@ -128,7 +138,7 @@ func (f *runFlags) adapt(ctx context.Context) error {
 	if err != nil {
 		return unable(err, "lockpick adapter check tells more")
 	}
-	kinds.All[lockexec.Name] = hello.Kind()
+	kinds.All = adapted(hello)
 	f.grain = time.Duration(hello.Grain) * time.Millisecond
 	f.lock = lockexec.Name
 	return nil

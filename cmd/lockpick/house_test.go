@@ -60,6 +60,7 @@ var house = map[string]row{
 		because: "a library as it is published, with the client that it is a part of; adapters never import each other"},
 	"harness/lock/shapes": {ours: "harness/lock redlock redlock/redisnode", third: goRedis,
 		because: "fixtures of tests, in no table of kinds; adapters never import each other"},
+	"harness/lock/exec": {ours: "harness/lock", because: "the protocol of adapters in other languages, and the lock that one has"},
 	"harness/lock/kinds": {ours: "harness/lock harness/lock/…", tests: redistest,
 		because: "name → factory, a map literal"},
 
@@ -74,7 +75,9 @@ var house = map[string]row{
 	"harness/real/server": {ours: "harness/resp", tests: "harness/real/proc", because: "what redis-servers are asked and told, whatever they run as"},
 	"harness/real/failover": {ours: "harness/scenario harness/real/server",
 		because: "one course of a failover for all real nodes; it knows no process, no container and no link"},
-	"harness/real/proc":  {ours: "harness/owned harness/real/server harness/resp", third: xsys, because: "child processes and the true clock"},
+	"harness/real/proc": {ours: "harness/owned harness/real/server harness/resp", third: xsys, because: "child processes and the true clock"},
+	"harness/real/adapter": {ours: "harness/lock harness/lock/exec harness/owned harness/real/clock harness/real/proc", third: xsys,
+		because: "starts adapters and tries them; what they say is package lock/exec's"},
 	"harness/real/clock": {third: xsys, tests: "harness/real/proc", because: "wrong clocks for any process that a caller traces"},
 	"harness/real/link": {ours: "harness/history harness/resp harness/shortage nemesis", tests: "harness/real/proc",
 		third: toxiproxy + " " + prometheus + " " + zerolog + " " + xsys, because: "links in front of any real node"},
@@ -93,7 +96,7 @@ var house = map[string]row{
 	"harness/real/disk":    {ours: "harness/real/proc nemesis", third: goFuse + " " + xsys, because: "a disk below any real node"},
 	"harness/conformance": {ours: "harness/resp", tests: miniredis + " harness/sim/node harness/real/proc harness/real/clock harness/real/disk",
 		because: "stories know no server; its tests tell them to each, below any network"},
-	"harness/process": {ours: "harness harness/scenario harness/client harness/lock harness/history harness/resp harness/real/… harness/shortage nemesis", tests: goRedis,
+	"harness/process": {ours: "harness harness/scenario harness/client harness/lock harness/lock/exec harness/history harness/resp harness/real/… harness/shortage nemesis", tests: goRedis,
 		because: "backends never import each other"},
 
 	"harness/locktest": {ours: "harness harness/client harness/files harness/history harness/lock harness/lock/kinds harness/process harness/real/contender harness/scenario harness/sim nemesis checker reports/sequence scenarios scenarios/outcome scenarios/suite scenarios/sweep",

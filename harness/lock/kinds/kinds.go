@@ -14,7 +14,6 @@ import (
 
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/broken"
-	"lockpick/harness/lock/exec"
 	"lockpick/harness/lock/redislock"
 	"lockpick/harness/lock/redlock"
 	"lockpick/harness/lock/redsync"
@@ -28,8 +27,6 @@ var All = map[string]lock.Kind{
 	"broken":   {Doc: "the same with one mistake, which lock.mistake names", New: broken.New, Can: all},
 	"single":   {Doc: "one key on one server", New: single.New, OneNode: true, Can: most},
 	"failover": {Doc: "the same on a master whose replica may take its place", New: single.New, OneNode: true, Can: most},
-
-	exec.Name: {Doc: "a library in any language, behind a program (--adapter)", New: exec.New, OwnTime: true, OwnTokens: true},
 
 	// Libraries as they are published.
 	"redsync":   {Doc: "go-redsync/redsync v4", New: redsync.New, OwnTime: true, Can: lock.Powers{Extend: true}, Options: redsync.Own},

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lockpick/harness/real/proc"
+)
+
+// adapterName is what the test binary is called by where it is an adapter.
+const adapterName = "lockpick-adapter"
+
+func init() { programs[adapterName] = adapts }
+
+// adapts is an adapter of a plain lock on one node. Its argument is what it does wrong.
+func adapts() {
+	wrong := ""
+	if len(os.Args) > 1 {
+		wrong = os.Args[1]
+	}
+	say := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+	fmt.Fprintln(os.Stderr, "an adapter that is wrong by", strconv.Quote(wrong))
+	switch wrong {
+	case "dies":
+		os.Exit(7)
+	case "garbage":
+		say("connecting…")
+	case "long-lines":
+		say("%s", strings.Repeat("x", 10<<20))
+	case "leaves-a-child":
+		exec.Command("sleep", "60").Start()
+	}
+	say(`{"hello":1,"name":"plain","version":"3","can":["extend"],"nodes":"one"}`)
+	a := plainAdapter{wrong: wrong}
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		var m adapterRequest
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			panic(err)
+		}
+		if m.Op == "acquire" && wrong == "hangs" {
+			continue
+		}
+		if wrong == "is-silent" && m.Op != "open" && m.Op != "clock" {
+			select {}
+		}
+		answer := a.answer(m)
+		say(`{"id":%d,%s}`, m.ID, answer)
+		if m.Op == "acquire" && wrong == "answers-twice" {
+			say(`{"id":%d,%s}`, m.ID, answer)
+		}
+		if m.Op == "close" {
+			return
+		}
+	}
+	if wrong == "stays" {
+		time.Sleep(time.Minute)
+	}
+}
+
+type adapterRequest struct {
+	ID          int64
+	Op          string
+	Nodes       []struct{ Addr string }
+	Settings    struct{ TTL float64 }
+	Key, Handle string
+}
+
+// plainAdapter is its lock: SET NX PX, and compare and delete.
+type plainAdapter struct {
+	wrong, addr, key string
+	ttl              int64
+	n                int
+}
+
+const (
+	ownDel    = `if redis.call("get",KEYS[1])==ARGV[1] then return redis.call("del",KEYS[1]) end return 0`
+	ownExpire = `if redis.call("get",KEYS[1])==ARGV[1] then return redis.call("pexpire",KEYS[1],ARGV[2]) end return 0`
+)
+
+func (a *plainAdapter) answer(m adapterRequest) string {
+	began := monotonic()
+	until := func() string { return fmt.Sprintf(`"ok":true,"until":%d,"clock":"monotonic"`, a.deadline(began)) }
+	ask := func(args ...string) (yes bool) {
+		v, err := proc.Ask(context.Background(), a.addr, args...)
+		return err == nil && (v.Int == 1 || v.Str == "OK")
+	}
+	ttl := strconv.FormatInt(a.ttl, 10)
+	switch m.Op {
+	case "open":
+		a.addr, a.ttl = m.Nodes[0].Addr, int64(m.Settings.TTL)
+		return `"ok":true,"quorum":1`
+	case "clock":
+		return fmt.Sprintf(`"ok":true,"monotonic":%d,"wall":"%d"`, began, time.Now().UnixNano())
+	case "ping":
+		return `"pong":true`
+	case "acquire":
+		a.n++
+		token := fmt.Sprintf("%d-%d", os.Getpid(), a.n)
+		if !ask("SET", m.Key, token, "NX", "PX", ttl) {
+			return `"no":"taken"`
+		}
+		a.key = m.Key
+		return fmt.Sprintf(`"handle":"%s","token":"%s",%s`, token, token, until())
+	case "extend":
+		if a.wrong != "extends-nothing" && !ask("EVAL", ownExpire, "1", a.key, m.Handle, ttl) {
+			return `"no":"not-held"`
+		}
+		return until()
+	case "release":
+		if a.wrong != "releases-nothing" && !ask("EVAL", ownDel, "1", a.key, m.Handle) {
+			return `"no":"not-held"`
+		}
+	}
+	return `"ok":true`
+}
+
+func (a *plainAdapter) deadline(began int64) int64 {
+	switch until := began + a.ttl*int64(time.Millisecond); a.wrong {
+	case "lies":
+		return until + int64(time.Minute)
+	case "tells-the-time-left":
+		return a.ttl
+	default:
+		return until
+	}
+}
+
+// processBegan and bootBegan are one instant by two clocks.
+var processBegan, bootBegan = time.Now(), func() int64 {
+	var now unix.Timespec
+	unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
+	return now.Nano()
+}()
+
+// monotonic is CLOCK_MONOTONIC as this process has it, whose clock may be turned.
+func monotonic() int64 { return bootBegan + int64(time.Since(processBegan)) }
