@@ -37,7 +37,7 @@ func (h *hold) renewed(asked time.Time) *watch {
 	every := h.cfg.TTL * h.renew / 100
 	go func() {
 		defer close(w.done)
-		for end, next := until(asked), every; ; next = min(every, h.cfg.Timeout) {
+		for end, next := until(asked), every; ; {
 			select {
 			case <-w.stop:
 				return
@@ -53,8 +53,9 @@ func (h *hold) renewed(asked time.Time) *watch {
 				close(w.lost)
 				return
 			case a.Yes():
-				end = until(start)
-				next = every
+				end, next = until(start), every
+			default:
+				next = min(every, h.cfg.Timeout)
 			}
 		}
 	}()
