@@ -60,7 +60,7 @@ func testSeeds(t *testing.T, browser context.Context, sweep string) {
 	b := newTab(t, browser)
 	b.window(1280, 900, "light")
 	b.open(sweep, "")
-	b.is(`[...document.querySelectorAll('.seeds')].map((s) => [...s.querySelectorAll('text')].map((e) => e.textContent).slice(1).join()).join(' ')`, "seed,+0,+10,1 seed,+0,+10,1 seed,+0,+10,1")
+	b.is(`[...new Set([...document.querySelectorAll('.seeds')].map((s) => [...s.querySelectorAll('text')].map((e) => e.textContent).slice(1).join()))].join(' ')`, "seed,+0,+10,1")
 	for _, href := range b.value(`[...document.querySelectorAll('.grid a')].map((a) => decodeURI(new URL(a.href.baseVal, location).pathname))`).([]any) {
 		if _, err := os.Stat(href.(string)); err != nil {
 			t.Error(err)
