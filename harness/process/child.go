@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"sync/atomic"
 
 	lockexec "lockpick/harness/lock/exec"
@@ -18,9 +16,8 @@ import (
 )
 
 type child struct {
-	*proc.Child
+	*proc.Piped
 	name   string
-	log    string // file with its stderr
 	paused atomic.Bool
 }
 
@@ -64,42 +61,17 @@ func (ch *child) Paused() bool { return ch.paused.Load() }
 // End says how it ended.
 func (ch *child) End() error { return ch.Err() }
 
-// Words is the end of its log.
-func (ch *child) Words() string {
-	log, _ := os.ReadFile(ch.log) // no log, no words
-	return strings.TrimSpace(string(log[max(0, len(log)-1000):]))
-}
-
 func (c *cluster) startChild(name string) (*runs.Client, error) {
-	ch := &child{name: name, log: filepath.Join(c.group.Dir, name+".log")}
-	log, err := os.Create(ch.log)
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	// Own pipes: those of exec.Cmd are closed when it is reaped, read or not.
-	stdin, in, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer stdin.Close()
-	out, stdout, err := os.Pipe()
-	if err != nil {
-		return nil, errors.Join(err, in.Close())
-	}
-	defer stdout.Close()
-	free := func() { in.Close(); out.Close() }
 	cmd := exec.Command(c.self[0], c.self[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, log
 	var leader *proc.Child
 	if a := c.adapters[name]; a != nil {
 		cmd.ExtraFiles, cmd.Env = []*os.File{a.Out, a.In}, append(os.Environ(), lockexec.Pipes+"=1")
 		leader = a.Child
 		defer a.Leave()
 	}
-	if ch.Child, err = c.group.Join(leader, name, cmd); err != nil {
-		free()
+	p, err := c.group.JoinPiped(leader, name, cmd)
+	if err != nil {
 		return nil, err
 	}
-	return &runs.Client{Program: ch, In: in, Out: out, Freed: free}, nil
+	return &runs.Client{Program: &child{Piped: p, name: name}, In: p.In, Out: p.Out, Freed: p.Leave}, nil
 }

@@ -6,10 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,44 +15,17 @@ import (
 )
 
 // Program is an adapter that runs.
-type Program struct {
-	*proc.Child
-	In, Out *os.File // its stdin and stdout, this end
-	log     string   // file with its stderr
-}
+type Program struct{ *proc.Piped }
 
 // Start starts one in a group.
 func Start(g *proc.Group, name string, argv []string) (*Program, error) {
-	p := &Program{log: filepath.Join(g.Dir, name+".log")}
-	log, err := os.Create(p.log)
+	p, err := g.JoinPiped(nil, name, exec.Command(argv[0], argv[1:]...))
 	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	// Own pipes: those of exec.Cmd are closed when it is reaped, read or not.
-	stdin, in, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer stdin.Close()
-	out, stdout, err := os.Pipe()
-	if err != nil {
-		return nil, errors.Join(err, in.Close())
-	}
-	defer stdout.Close()
-	p.In, p.Out = in, out
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, log
-	if p.Child, err = g.Start(name, cmd); err != nil {
-		p.Leave()
 		return nil, err
 	}
 	g.Cleanup(func() error { p.Leave(); return nil })
-	return p, nil
+	return &Program{p}, nil
 }
-
-// Leave lets go of its pipes.
-func (p *Program) Leave() { p.In.Close(); p.Out.Close() }
 
 // Speaks waits until there is something to read from it.
 func (p *Program) Speaks(ctx context.Context, bound time.Duration) error {
@@ -79,8 +49,7 @@ func (p *Program) Speaks(ctx context.Context, bound time.Duration) error {
 
 // Words is the end of what it has written on stderr, as a part of an error; "": nothing.
 func (p *Program) Words() string {
-	log, _ := os.ReadFile(p.log)
-	words := strings.TrimSpace(string(log[max(0, len(log)-1000):]))
+	words := p.Piped.Words()
 	if words == "" {
 		return ""
 	}
