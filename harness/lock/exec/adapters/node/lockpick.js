@@ -7,7 +7,9 @@ const say = o => write(JSON.stringify(o, (_, v) => typeof v === 'bigint' ? Strin
 // Instants are nanoseconds, more than a number of JavaScript holds exactly.
 const wall = ms => BigInt(Math.floor(ms)) * 1000000n;
 
-const clock = () => ({monotonic: process.hrtime.bigint(), wall: wall(Date.now())});
+const now = process.hrtime.bigint; // CLOCK_MONOTONIC
+
+const clock = () => ({monotonic: now(), wall: wall(Date.now())});
 
 // serve says hello and answers each request by the function of its op. What that returns, or its
 // promise, is the answer; what it throws is a failure of the library, which is a fact.
@@ -22,6 +24,9 @@ exports.serve = (hello, ops) => {
   }).on('close', () => process.exit(0));
   say({hello: 1, ...hello});
 };
+exports.now = now;
+// until is the deadline of a lease of so many milliseconds that began at an instant of now().
+exports.until = (began, ms) => ({until: began + BigInt(Math.floor(ms * 1e6)), clock: 'monotonic'});
 exports.wall = wall;
 exports.lost = (handle, why) => say({lost: handle, why, at: wall(Date.now()), clock: 'wall'});
 exports.renewed = (handle, until) => say({renewed: handle, until: wall(until), at: wall(Date.now()), clock: 'wall'});
