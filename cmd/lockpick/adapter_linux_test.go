@@ -37,7 +37,9 @@ func adapts() {
 	case "long-lines":
 		say("%s", strings.Repeat("x", 10<<20))
 	case "leaves-a-child":
-		exec.Command("sleep", "7654").Start()
+		child := exec.Command("sleep", "60")
+		child.Args[0] = os.Args[0] + "'s child"
+		child.Start()
 	}
 	can := map[bool]string{false: "extend", true: "renewed"}[wrong == "renews"] // which isn't wrong
 	say(`{"hello":1,"name":"plain","version":"3","can":["%s"],"nodes":"one"}`, can)

@@ -231,17 +231,16 @@ func TestWrongAdaptersInRuns(t *testing.T) {
 			cmd.Env = append(os.Environ(), "TMPDIR="+temp)
 			out, _ := cmd.CombinedOutput()
 			code := cmd.ProcessState.ExitCode()
-			if code == outcome.ExitUndecided && strings.Contains(string(out), "the machine stood still") {
-				code = c.code // a hang on a machine that hung, too
-			}
-			if code != c.code || !strings.Contains(string(out), c.want) {
+			if code != c.code && c.code == outcome.ExitUnexpected && strings.Contains(string(out), "the machine stood still") {
+				t.Log("the machine stood still, so that nobody is blamed")
+			} else if code != c.code || !strings.Contains(string(out), c.want) {
 				t.Errorf("exit code %d, want %d with %q:\n%s", code, c.code, c.want, out)
 			}
 			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 				t.Errorf("it has left %v, %v", left, err)
 			}
-			if left := exec.Command("pgrep", "-f", temp+"|"+adapter+" "+c.wrong+"|^sleep 7654").Run(); left == nil {
-				t.Errorf("it has left processes")
+			if left, _ := exec.Command("pgrep", "-af", temp+"|"+adapter).Output(); len(left) > 0 {
+				t.Errorf("it has left processes:\n%s", left)
 			}
 		})
 	}
