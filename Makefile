@@ -24,10 +24,11 @@ lint:
 	$(GO) tool -modfile=.ci/tools/go.mod staticcheck -matrix ./... <.ci/tools/builds
 	$(GO) mod tidy -diff
 
-# The packages whose tests the race detector slows down least; race-all is all of them.
-RACE = ./harness ./harness/client ./harness/conformance ./harness/files ./harness/lock/... ./harness/owned ./harness/process ./harness/scenario \
+# The packages that have goroutines, and whose tests the race detector slows down least;
+# race-all is all of them.
+RACE = ./harness ./harness/client ./harness/conformance ./harness/files ./harness/lock/... ./harness/owned ./harness/process \
 	./harness/real/contender ./harness/real/disk ./harness/real/link ./harness/real/network ./harness/real/packets ./harness/real/proc \
-	./harness/real/server ./harness/real/skew ./harness/real/wire ./harness/resp ./harness/shortage ./harness/sim/node ./redlock/... ./scenarios/...
+	./harness/real/server ./harness/real/skew ./harness/real/wire ./harness/resp ./harness/shortage ./harness/sim/node ./redlock/... ./scenarios/suite ./scenarios/sweep
 race:
 	$(GO) test -race -short $(RACE)
 
