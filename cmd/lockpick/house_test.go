@@ -60,7 +60,8 @@ var house = map[string]row{
 		because: "a library as it is published, with the client that it is a part of; adapters never import each other"},
 	"harness/lock/shapes": {ours: "harness/lock redlock redlock/redisnode", third: goRedis,
 		because: "fixtures of tests, in no table of kinds; adapters never import each other"},
-	"harness/lock/exec": {ours: "harness/lock", because: "the protocol of adapters in other languages, and the lock that one has"},
+	"harness/lock/exec":          {ours: "harness/lock", because: "the protocol of adapters in other languages, and the lock that one has"},
+	"harness/lock/exec/adapters": {because: "embedded text, in other languages"},
 	"harness/lock/kinds": {ours: "harness/lock harness/lock/…", tests: redistest,
 		because: "name → factory, a map literal"},
 
@@ -76,7 +77,7 @@ var house = map[string]row{
 	"harness/real/failover": {ours: "harness/scenario harness/real/server",
 		because: "one course of a failover for all real nodes; it knows no process, no container and no link"},
 	"harness/real/proc": {ours: "harness/owned harness/real/server harness/resp", third: xsys, because: "child processes and the true clock"},
-	"harness/real/adapter": {ours: "harness/lock harness/lock/exec harness/owned harness/real/clock harness/real/proc", third: xsys,
+	"harness/real/adapter": {ours: "harness/history harness/lock harness/lock/exec harness/owned harness/real/clock harness/real/proc harness/resp", third: xsys,
 		because: "starts adapters and tries them; what they say is package lock/exec's"},
 	"harness/real/clock": {third: xsys, tests: "harness/real/proc", because: "wrong clocks for any process that a caller traces"},
 	"harness/real/link": {ours: "harness/history harness/resp harness/shortage nemesis", tests: "harness/real/proc",
