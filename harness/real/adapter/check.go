@@ -27,7 +27,8 @@ const (
 	checkTimeout = 200 * time.Millisecond
 	checkTrips   = 1000
 	helloWithin  = 10 * time.Second
-	checked      = "adapter" // its name among processes
+	storeLoss    = 5 * checkTTL // clients of stores look whether a lease is over now and then; whether that is in time is for scenarios
+	checked      = "adapter"    // its name among processes
 )
 
 // settings are those of a check.
@@ -39,6 +40,7 @@ type trial struct {
 	tell    func(Check)
 	group   *proc.Group
 	argv    []string
+	redis   string // the program
 	nodes   []*proc.Redis
 	clock   clock.Machine
 	program *Program
@@ -53,16 +55,9 @@ func Try(ctx context.Context, dir, redis string, argv []string, tell func(Check)
 	if err != nil {
 		return 0, err
 	}
-	t := &trial{ctx: ctx, tell: tell, group: g, argv: argv}
+	t := &trial{ctx: ctx, tell: tell, group: g, argv: argv, redis: redis}
 	defer func() { err = errors.Join(err, g.Close()) }()
 	defer t.clock.Close()
-	for i := range 5 {
-		n, err := g.StartRedis(ctx, "n"+strconv.Itoa(i+1), redis, "none")
-		if err != nil {
-			return 0, err
-		}
-		t.nodes = append(t.nodes, n)
-	}
 	t.clock.Monotonic = true
 	turnable := clock.Available()
 	if turnable == nil {
@@ -73,8 +68,7 @@ func Try(ctx context.Context, dir, redis string, argv []string, tell func(Check)
 			return t.clock.Start(pid)
 		}
 	}
-	t.all(turnable)
-	return t.failed, nil
+	return t.failed, t.all(turnable)
 }
 
 // say tells of a check; false: it failed.
@@ -92,12 +86,15 @@ func (t *trial) say(name, saw string, why error) bool {
 func (t *trial) skip(name, why string) { t.tell(Check{Name: name, Skipped: why}) }
 
 // all makes the checks in their order. What comes later needs what comes first.
-func (t *trial) all(turnable error) {
-	if !t.hello() || !t.opens() || !t.clocks("clocks") {
-		return
+func (t *trial) all(turnable error) error {
+	if !t.hello() {
+		return nil
 	}
-	if !t.holds() {
-		return
+	if err := t.servers(); err != nil {
+		return err
+	}
+	if !t.opens() || !t.clocks("clocks") || !t.holds() {
+		return nil
 	}
 	t.deadline()
 	t.extends()
@@ -113,6 +110,7 @@ func (t *trial) all(turnable error) {
 		t.clocks(turned)
 	}
 	t.ends()
+	return nil
 }
 
 func (t *trial) hello() bool {
@@ -247,6 +245,9 @@ func released(err error) (saw string, _ error) {
 
 // keys are those of all nodes that live.
 func (t *trial) keys() (all []string) {
+	if t.untold() != "" {
+		return nil
+	}
 	for _, n := range t.nodes {
 		if !n.Runs() {
 			continue
@@ -281,6 +282,10 @@ func (t *trial) deadline() {
 	left := until.Sub(now)
 	if h.ByWall() {
 		left = until.Sub(now.Round(0))
+	}
+	if why := t.untold(); why != "" {
+		t.skip("deadline", why)
+		return
 	}
 	key := t.adapter.Hello.KeyPrefix + "check-2"
 	switch votes, longest := t.votes(key, left); {
@@ -346,6 +351,10 @@ func (t *trial) extends() {
 	if !t.say("extend", "", err) {
 		return
 	}
+	if why := t.untold(); why != "" {
+		t.skip("extend what is lost", why)
+		return
+	}
 	var no *exec.Refused
 	saw := ""
 	if err = t.remove("check-3"); err == nil {
@@ -364,17 +373,24 @@ func (t *trial) loses() {
 		return
 	}
 	h, err := t.acquire("check-4")
-	if err == nil {
+	what, back, patience := "the key was deleted", func() error { return nil }, 2*checkTTL
+	switch {
+	case err != nil:
+	case t.untold() != "":
+		what, patience = "all nodes stood still", storeLoss
+		back, err = t.freeze()
+	default:
 		err = t.remove("check-4")
 	}
 	began := time.Now()
 	if err == nil {
 		select {
 		case <-h.Lost():
-		case <-time.After(2 * checkTTL):
-			err = fmt.Errorf("the key was deleted, and it told nothing for %v", 2*checkTTL)
+		case <-time.After(patience):
+			err = fmt.Errorf("%s, and it told nothing for %v", what, patience)
 		}
 	}
+	err = errors.Join(err, back())
 	t.say("told of a loss", fmt.Sprintf("after %v", time.Since(began).Round(time.Millisecond)), err)
 	if h != nil {
 		h.Release(t.ctx)
