@@ -60,7 +60,7 @@ var house = map[string]row{
 		because: "a library as it is published, with the client that it is a part of; adapters never import each other"},
 	"harness/lock/shapes": {ours: "harness/lock redlock redlock/redisnode", third: goRedis,
 		because: "fixtures of tests, in no table of kinds; adapters never import each other"},
-	"harness/lock/exec": {ours: "harness/lock", because: "the protocol of adapters in other languages, and the lock that one has"},
+	"harness/lock/exec":          {ours: "harness/lock", because: "the protocol of adapters in other languages, and the lock that one has"},
 	"harness/lock/exec/adapters": {because: "embedded text, in other languages"},
 	"harness/lock/kinds": {ours: "harness/lock harness/lock/…", tests: redistest,
 		because: "name → factory, a map literal"},
