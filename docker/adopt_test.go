@@ -146,7 +146,7 @@ func TestGuestsServeAndStay(t *testing.T) {
 		}
 		b.do("shut down", func() (string, error) { return b.Shutdown("n1") })
 		b.do("pause", func() (string, error) { return b.Pause("n2") })
-		if server := b.Server(); !strings.Contains(server, "; n2 is container "+lent[1].name) {
+		if server := b.Stock(); !strings.Contains(server, "; n2 is container "+lent[1].name) {
 			t.Errorf("nodes run %q", server)
 		}
 	})

@@ -131,8 +131,8 @@ func (c *cluster) StampError() time.Duration {
 	return stampError + c.within + driftIn(c.limit)
 }
 
-// Server says what the nodes run: what they call themselves, and of which image they are.
-func (c *cluster) Server() string {
+// Stock says what the nodes run: what they call themselves, and of which image they are.
+func (c *cluster) Stock() string {
 	info, err := c.Resource(c.Ctx, "INFO", "server")
 	if err != nil {
 		return c.site.software.String()
