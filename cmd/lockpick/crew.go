@@ -47,7 +47,7 @@ func (c *crew) run(ctx context.Context, s scenario.Scenario, seed uint64) outcom
 	return c.do(ctx, suite.Job{Scenario: s, Seed: seed, Backend: simulation, Keep: suite.KeepNone, Version: version()})
 }
 
-func (c *crew) shrinker(s scenario.Scenario, most int) shrink.Shrinker {
+func (c *crew) shrinker(most int) shrink.Shrinker {
 	return shrink.Shrinker{Known: known(), Workers: len(c.workers), Most: most,
 		Run: func(ctx context.Context, s scenario.Scenario, seed uint64) bool {
 			return c.run(ctx, s, seed).Code == outcome.ExitOK

@@ -148,6 +148,8 @@ var house = map[string]row{
 	"scenarios/outcome": {ours: "harness/scenario harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
 	"scenarios/score": {ours: "harness/scenario harness/lock nemesis checker checker/verdict scenarios/outcome", tests: "harness/lock/kinds",
 		because: "what a lock keeps, summed up from outcomes; it runs and judges none"},
+	"scenarios/hunt": {ours: "checker harness/files harness/owned scenarios/outcome scenarios/shrink",
+		because: "remembers what was run and found; it runs and judges nothing"},
 	"scenarios/shrink": {ours: "checker/verdict harness/client harness/scenario nemesis reports/words scenarios/outcome", tests: "harness/lock/kinds harness/sim scenarios scenarios/suite",
 		because: "searches among scenarios; whoever calls it runs and judges them"},
 	"scenarios/suite": {ours: "harness harness/scenario harness/files harness/history harness/history/facts harness/lock harness/lock/broken harness/owned harness/history/edn harness/shortage checker checker/sentinel checker/verdict reports scenarios/outcome", tests: "harness/lock/kinds harness/sim scenarios", because: "the only judge"},

@@ -89,14 +89,14 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 		return err
 	}
 	fmt.Fprintf(a.errs, "%s of %s with seed %d is made small\n", bug, s.ID(), seed)
-	r, err := c.shrinker(s, f.most).Shrink(ctx, s, seed, bug)
+	r, err := c.shrinker(f.most).Shrink(ctx, s, seed, bug)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
 		return usage(err, "the violation has to show again with the same seed, in the simulation")
 	}
-	k, err := c.keep(ctx, r, f.store, f.file)
+	k, err := c.keep(ctx, r, shrunkName(r), f.store, f.file)
 	if err != nil {
 		return err
 	}

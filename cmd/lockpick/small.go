@@ -30,8 +30,7 @@ type small struct {
 
 // keep leaves a small scenario in a file that is named, or else in the store, and runs that
 // file, so that its run is there with its reports.
-func (c *crew) keep(ctx context.Context, r shrink.Result, store, file string) (*small, error) {
-	name := shrunkName(r)
+func (c *crew) keep(ctx context.Context, r shrink.Result, name, store, file string) (*small, error) {
 	text, err := r.Write(name, known())
 	if err != nil {
 		return nil, err
