@@ -134,7 +134,8 @@ type hunter struct {
 	resumed int        // runs that were done when this call began
 	old     []familiar // of the corpus
 
-	mu     sync.Mutex // of the Hunt, and what follows
+	begun  sync.WaitGroup // runs that are under way
+	mu     sync.Mutex     // of the Hunt, and what follows
 	live   *progress
 	saved  time.Time
 	lost   error  // of saving
@@ -256,15 +257,14 @@ func (x *hunter) run(ctx context.Context) error {
 	}
 	x.live = &progress{errs: x.errs, mu: &x.mu, started: x.started, text: x.progress}
 	defer x.live.start()()
-	var all sync.WaitGroup
-	defer all.Wait()
+	defer x.begun.Wait()
 	for {
 		if err := x.settle(ctx); err != nil {
 			return err
 		}
 		select { // of several that are ready any may be chosen below
 		case <-over:
-			all.Wait()
+			x.begun.Wait()
 			return x.settle(ctx)
 		default:
 		}
@@ -272,7 +272,7 @@ func (x *hunter) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-over:
-			all.Wait()
+			x.begun.Wait()
 			return x.settle(ctx)
 		case w := <-x.crew.idle:
 			x.mu.Lock()
@@ -280,10 +280,10 @@ func (x *hunter) run(ctx context.Context) error {
 			x.mu.Unlock()
 			if i >= last || enough {
 				x.crew.idle <- w
-				all.Wait()
+				x.begun.Wait()
 				return x.settle(ctx)
 			}
-			all.Go(func() {
+			x.begun.Go(func() {
 				o := w.Do(ctx, x.job(i, suite.KeepNone))
 				x.crew.idle <- w
 				if ctx.Err() == nil {
@@ -341,7 +341,8 @@ func (x *hunter) settle(ctx context.Context) error {
 		if i < 0 || lost != nil {
 			return lost
 		}
-		f := x.Finds[i] // its example and its scenario are set by nobody else
+		x.begun.Wait() // so that what was found first is known, and all processors are free
+		f := x.Finds[i]
 		s := x.picks[f.First.Scenario].Scenario
 		o := x.crew.do(ctx, x.seeded(f.First.Scenario, f.First.Seed, suite.KeepAll))
 		k, why := (*small)(nil), error(nil)

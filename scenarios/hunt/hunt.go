@@ -74,7 +74,8 @@ type Find struct {
 	Runs     int     `json:"runs"`
 	First    Example `json:"first"`
 	Shortest Example `json:"shortest"`
-	// Dir is where the run of First is kept; File the scenario that was made small of it, and
+	// First is the run with the lowest number of those that were done when the find was settled.
+	// Dir is where it is kept; File the scenario that was made small of it, and
 	// Small what that took; Why says why there is none. Settled: one of the two is there.
 	Dir     string         `json:"dir,omitempty"`
 	File    string         `json:"file,omitempty"`
@@ -210,11 +211,19 @@ func (h *Hunt) Done(i int, o outcome.Outcome) (fresh []*Find) {
 		f := h.Finds[at]
 		f.Runs++
 		f.Held = f.Held || j.Expected == string(checker.Holds)
-		if this.Events < f.Shortest.Events {
+		if !f.Settled && before(this, f.First) {
+			f.First = this
+		}
+		if this.Events < f.Shortest.Events || this.Events == f.Shortest.Events && before(this, f.Shortest) {
 			f.Shortest = this
 		}
 	}
 	return fresh
+}
+
+// before says whether a run has the lower number.
+func before(a, b Example) bool {
+	return cmp.Or(cmp.Compare(a.Seed, b.Seed), cmp.Compare(a.Scenario, b.Scenario)) < 0
 }
 
 // Save writes the hunt's file.

@@ -59,13 +59,13 @@ func (r Result) Caption() string {
 
 // Sum is what shrinking came to, in one line.
 func (r Result) Sum() string {
-	parts := []string{fmt.Sprintf("%d steps -> %d", r.Before.Steps, r.After.Steps)}
+	parts := []string{fmt.Sprintf("%s -> %d", words.Plural(r.Before.Steps, "step"), r.After.Steps)}
 	for _, x := range []struct {
 		was, is int
 		what    string
-	}{{r.Before.Clients, r.After.Clients, "clients"}, {r.Before.Nodes, r.After.Nodes, "nodes"}, {r.Before.Keys, r.After.Keys, "keys"}} {
+	}{{r.Before.Clients, r.After.Clients, "client"}, {r.Before.Nodes, r.After.Nodes, "node"}, {r.Before.Keys, r.After.Keys, "key"}} {
 		if x.was != x.is {
-			parts = append(parts, fmt.Sprintf("%d %s -> %d", x.was, x.what, x.is))
+			parts = append(parts, fmt.Sprintf("%s -> %d", words.Plural(x.was, x.what), x.is))
 		}
 	}
 	parts = append(parts, words.Plural(r.Runs, "run"), fmt.Sprintf("shows with %d of %d seeds", r.Shows, r.Others))

@@ -32,7 +32,7 @@ func (x *search) over() bool { return x.left <= 0 || x.ctx.Err() != nil }
 
 // pass tries edits one after the other, each on what the ones before have made.
 func (x *search) pass(edits []edit) {
-	for len(edits) > 0 && !x.over() {
+	for len(edits) > 0 {
 		i := x.first(edits)
 		if i < 0 {
 			return
@@ -62,6 +62,9 @@ func (x *search) first(edits []edit) int { return x.firstOf(edits, []uint64{x.se
 
 // firstOf is first, with each of some seeds.
 func (x *search) firstOf(edits []edit, seeds []uint64) int {
+	if x.over() {
+		return -1
+	}
 	ctx, enough := context.WithCancel(x.ctx)
 	defer enough()
 	begun := make(chan *attempt, cap(x.idle))
@@ -139,7 +142,7 @@ func nameOf(s scenario.Scenario, seed uint64) string {
 // each by itself. Source: A. Zeller and R. Hildebrandt, "Simplifying and Isolating
 // Failure-Inducing Input", IEEE Transactions on Software Engineering 28 (2002), 183–200.
 func (x *search) steps() {
-	for parts := 2; len(x.best.Plan) > 0 && !x.over(); {
+	for parts := 2; len(x.best.Plan) > 0; {
 		all := len(x.best.Plan)
 		size := (all + parts - 1) / parts
 		var edits []edit
@@ -152,7 +155,7 @@ func (x *search) steps() {
 		switch i := x.first(edits); {
 		case i >= 0:
 			parts = max(parts-1, 2)
-		case size == 1:
+		case size == 1 || x.over():
 			return
 		default:
 			parts = min(2*parts, all)
