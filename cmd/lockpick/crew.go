@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"runtime"
-	"time"
 
 	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
@@ -18,10 +16,9 @@ type crew struct {
 	workers []*sweep.Worker
 }
 
-func newCrew(patience time.Duration, stacks string) *crew {
-	c := &crew{idle: make(chan *sweep.Worker, runtime.NumCPU())}
-	pool := workers(patience, stacks)
-	for range runtime.NumCPU() {
+func newCrew(pool sweep.Pool) *crew {
+	c := &crew{idle: make(chan *sweep.Worker, pool.Size)}
+	for range pool.Size {
 		w := pool.Worker()
 		c.workers = append(c.workers, w)
 		c.idle <- w

@@ -109,7 +109,7 @@ func (a *app) hunt(ctx context.Context, f *huntFlags, args []string) (err error)
 		return err
 	}
 	a.tidies()
-	x.crew = newCrew(f.patience, f.store)
+	x.crew = newCrew(workers(f.patience, f.store))
 	defer x.crew.stop()
 	err = x.corpus(ctx)
 	if err == nil {

@@ -68,6 +68,9 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 	if f.property != "" && !slices.Contains(checker.Properties(), f.property) {
 		return usage(fmt.Errorf("no property %q", f.property), "one of "+strings.Join(checker.Properties(), ", ")+meant(f.property, checker.Properties()))
 	}
+	if f.most < 0 {
+		return usage(fmt.Errorf("--runs %d is negative", f.most), "leave it out")
+	}
 	s, seed, err := f.subject(arg)
 	if err != nil {
 		return err
@@ -82,7 +85,7 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 	if err := suite.CanWrite(f.store); err != nil {
 		return noStore(err)
 	}
-	c := newCrew(f.patience, f.store)
+	c := newCrew(workers(f.patience, f.store))
 	defer c.stop()
 	bug, err := c.bug(ctx, s, seed, f.property)
 	if err != nil {
