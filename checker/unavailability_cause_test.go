@@ -84,7 +84,7 @@ func TestWhyNobody(t *testing.T) {
 2      c2-n1 ok set token=B1
 2.001  c2-n2,n3 fail set token=B1
 2.010  c2-n1 ok release token=B1
-`, verdict.TooFewVotes},
+`, verdict.TurnedAway},
 	} {
 		whyNobody(t, name, row.wire, row.want)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // unavailabilityCauses is in the order in which equals are named.
-var unavailabilityCauses = []string{verdict.LeftKeys, verdict.NoMajority, verdict.WaitedLong, verdict.SplitVote, verdict.TooFewVotes}
+var unavailabilityCauses = []string{verdict.LeftKeys, verdict.NoMajority, verdict.WaitedLong, verdict.SplitVote, verdict.TurnedAway, verdict.TooFewVotes}
 
 // whyNobody is the cause that holds for most of the attempts in a span in which nobody got a
 // lock, and what the first of these met. What stood in an attempt's way the nodes tell.
@@ -146,13 +146,14 @@ type encounter struct {
 	kept   bool     // a release had left one
 	rival  []string // nodes with the key of another client's that was not
 	away   []string // nodes that were down or out of reach
+	no     int      // how many refused
 	quorum int
 }
 
 // encounters looks at each node: the key that was there, if it was not the attempt's own, or
 // that nobody could ask.
 func encounters(c *conditions, key string, a *facts.Attempt, owners map[string][]*facts.Attempt) encounter {
-	m := encounter{quorum: quorumOf(&c.Params)}
+	m := encounter{quorum: quorumOf(&c.Params), no: a.No}
 	down := c.down
 	for _, n := range c.Params.Nodes {
 		other := inTheWay(c.Lives(), n, key, a)
@@ -224,6 +225,9 @@ func (m encounter) cause(nodes int) (cause, text string) {
 		return verdict.NoMajority, text
 	case len(m.rival) > 0:
 		return verdict.SplitVote, fmt.Sprintf("met keys of others' attempts on %s", verdict.List(m.rival))
+	}
+	if refused := m.no - len(m.left); nodes-refused < m.quorum {
+		return verdict.TurnedAway, fmt.Sprintf("was refused by %s without a key", verdict.Plural(refused, "node"))
 	}
 	return verdict.TooFewVotes, "met no key on so many nodes that it could not have had a quorum"
 }

@@ -138,6 +138,12 @@ func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 	last := run[len(run)-1]
 	n := Note{Lane: me, At: c.Call.T, Mark: Dot, Events: numbers(c.Call, c.Return, last.Call, last.Return)}
 	who, what := short(s.Client()), "extends"
+	switch c.Call.Value {
+	case history.OpAcquire:
+		what = "acquires what it holds"
+	case history.OpRelease:
+		what = "releases one of several"
+	}
 	if len(run) > 1 {
 		what += " " + words.Plural(len(run), "time")
 	}
@@ -159,16 +165,17 @@ func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 	b.sheet.note(n)
 }
 
-// alike is the extensions from c on that ended as it did, or nil if c is not the
-// first of them.
+// alike is the extensions from c on that were called and ended as it was, or nil if c is not
+// the first of them.
 func (s *session) alike(c facts.Operation) []facts.Operation {
 	all := slices.DeleteFunc(slices.Clone(s.calls), func(x facts.Operation) bool { return x.Call.Op != history.OpExtend })
 	from := slices.Index(all, c)
-	if from > 0 && all[from-1].Outcome() == c.Outcome() {
+	same := func(x facts.Operation) bool { return x.Outcome() == c.Outcome() && x.Call.Value == c.Call.Value }
+	if from > 0 && same(all[from-1]) {
 		return nil
 	}
 	to := from
-	for to < len(all) && all[to].Outcome() == c.Outcome() {
+	for to < len(all) && same(all[to]) {
 		to++
 	}
 	return all[from:to]
