@@ -71,25 +71,37 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 
 // silent is the first session whose acquire hangs in a span, and tells of it: it is under way
 // to the end, and for longer than all rounds take its client asked no node, though it could
-// have. Nil: there is none.
-func silent(c *lockState, in spans.Span) (*facts.Session, string) {
+// have. One that never returned goes first. Nil: there is none.
+func silent(c *lockState, in spans.Span) (of *facts.Session, text string) {
+	asked := map[*facts.Session]int64{}
+	for _, a := range c.wire.Attempts {
+		if a.From >= in.To {
+			break
+		}
+		if a.Won { // which ended it
+			continue
+		}
+		asked[a.Session] = max(asked[a.Session], a.From)
+		for _, e := range a.Sets {
+			asked[a.Session] = max(asked[a.Session], e.Sent)
+		}
+	}
 	for _, s := range c.callers().sessions {
 		if s.Called >= in.To {
 			break
 		}
-		since := s.Called
-		if a := c.wire.Last[s]; a != nil {
-			since = a.From
-			for _, e := range a.Sets {
-				since = max(since, e.Sent)
-			}
-		}
+		since := max(s.Called, asked[s])
 		quiet := spans.Of(max(since, in.From), in.To)
-		if spans.Wait(c.Facts, s).To >= in.To && spans.Share(c.available(s.Client()), quiet) > rounds(&c.Params) {
-			return s, fmt.Sprintf("%s's acquire, called at %s, asked no node after %s", s.Client(), facts.Seconds(s.Called), facts.Seconds(since))
+		returned := s.Acquire.Return != nil
+		if of != nil && returned || spans.Wait(c.Facts, s).To < in.To || spans.Share(c.available(s.Client()), quiet) <= rounds(&c.Params) {
+			continue
+		}
+		of, text = s, fmt.Sprintf("%s's acquire, called at %s, asked no node after %s", s.Client(), facts.Seconds(s.Called), facts.Seconds(since))
+		if !returned {
+			break
 		}
 	}
-	return nil, ""
+	return of, text
 }
 
 // waitedFor is the nodes that gave no answer to an attempt which had to do with a span and
@@ -120,8 +132,9 @@ func (c *lockState) missing(e *history.Event) bool {
 	return e.Answered == 0 || e.Answered-e.Sent > int64(c.Params.NodeTimeout)
 }
 
-// ended is when an attempt had got the lock or been undone, as far as the nodes' answers tell:
-// its begin if nobody saw it undone.
+// ended is when an attempt had got the lock or been undone, as far as the nodes' answers tell.
+// Where nobody saw it undone that is its begin, but of one without an answer it is when the
+// next could have been put off no longer.
 func (c *lockState) ended(a *facts.Attempt) int64 {
 	if a.Won {
 		return a.Session.Acquire.Ended()
@@ -133,7 +146,11 @@ func (c *lockState) ended(a *facts.Attempt) int64 {
 		}
 		undone = min(undone, max(d.Sent, a.From))
 	}
-	if undone == facts.Never {
+	switch {
+	case undone < facts.Never:
+	case slices.ContainsFunc(a.Sets, c.missing):
+		return max(a.From, a.Over-int64(c.Params.RetryMax))
+	default:
 		return a.From
 	}
 	return undone

@@ -78,7 +78,7 @@ const (
 	SplitVote   = "split-vote"    // attempts of several clients stood in each other's way
 	TurnedAway  = "turned-away"   // nodes refused, though no key was there: what else the lock goes by stood in the way
 	TooFewVotes = "too-few-votes" // nothing stood in the way, and the nodes gave too few votes all the same
-	Hung        = "hung"          // an acquire, an extension or a release did not return, and nothing kept it from a majority
+	Hung        = "hung"          // an acquire, an extension or a release did not return, or an acquire asked nobody for as long, and nothing kept it from a majority
 )
 
 // Causes lists what a violation may be put down to: the causes of a
