@@ -148,7 +148,9 @@ func (c *Card) Skip(s scenario.Scenario, backend, why string) {
 		i = len(c.Skipped)
 		c.Skipped = append(c.Skipped, Skip{Why: why})
 	}
-	c.Skipped[i].Scenarios = append(c.Skipped[i].Scenarios, c.On(s.ID(), backend))
+	if !slices.Contains(c.Skipped[i].Scenarios, s.ID()) {
+		c.Skipped[i].Scenarios = append(c.Skipped[i].Scenarios, s.ID())
+	}
 	if s.Lock.Mistake == "" {
 		column := c.On(Column(s), backend)
 		c.column(column)
