@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"lockpick/checker"
 	"lockpick/docker"
 	"lockpick/harness"
+	lockexec "lockpick/harness/lock/exec"
 	"lockpick/harness/lock/kinds"
 	"lockpick/reports/score"
 	"lockpick/reports/sequence"
@@ -39,13 +41,36 @@ type stage struct {
 	able abilities
 }
 
-func (s *scorer) stage(ctx context.Context, name string) (*stage, error) {
-	b, err := backend(name, docker.Config{})
+func (a *app) stage(ctx context.Context, name, store string, adapter ...string) (*stage, error) {
+	b, err := backend(name, docker.Config{}, adapter...)
 	if err != nil {
 		return nil, err
 	}
-	able, err := s.enter(ctx, &runFlags{store: s.flags.store}, b)
+	able, err := a.enter(ctx, &runFlags{store: store}, b)
 	return &stage{b, able}, err
+}
+
+// close gives back what the backend keeps between runs.
+func (s *stage) close() error {
+	if s == nil {
+		return nil
+	}
+	if c, ok := s.Backend.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// try does a job, again where it shows nothing, and says how many runs that took. Where the
+// machine failed, which says nothing of the lock, it has another chance.
+func (s *stage) try(ctx context.Context, j suite.Job) (o outcome.Outcome, runs int) {
+	for range 2 {
+		o = suite.Execute(ctx, s, j)
+		if runs += len(o.Retried) + 1; o.Code != outcome.ExitBackend || ctx.Err() != nil {
+			break
+		}
+	}
+	return o, runs
 }
 
 // bout is a run that a card asks for.
@@ -80,8 +105,9 @@ type tried struct {
 
 // runFlags are those by which run does what a card asks for.
 func (s *scorer) runFlags(lock, backend string, sets, expects []string) *runFlags {
+	own := s.flags.adapted
 	return &runFlags{backend: backend, seed: s.flags.seed, seeds: 1, jobs: s.flags.jobs, store: s.scratch, lock: lock,
-		patience: patience, sets: sets, expects: expects}
+		adapter: own.adapter, program: own.program, grain: own.grain, patience: patience, sets: sets, expects: expects}
 }
 
 // picked are scenarios with the lock, as run would choose them, and those that it would skip.
@@ -117,7 +143,7 @@ func (s *scorer) card(ctx context.Context, lock string) (*judging.Card, error) {
 	if err := f.otherLock(); err != nil {
 		return nil, err
 	}
-	c := judging.New(lock, kinds.All[f.kind], kinds.Claims[f.kind], s.flags.backend, s.flags.seed)
+	c := judging.New(titled(lock), kinds.All[f.kind], kinds.Claims[f.kind], s.flags.backend, s.flags.seed)
 	c.Beside = s.flags.beside
 	err := s.catalogue(ctx, c, f, s.on)
 	if err == nil && s.flags.beside != "" {
@@ -131,7 +157,7 @@ func (s *scorer) card(ctx context.Context, lock string) (*judging.Card, error) {
 		return nil, err
 	}
 	for _, on := range []*stage{s.on, s.elsewhere} {
-		s.run(ctx, lock, on)
+		s.run(ctx, titled(lock), on)
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -163,6 +189,14 @@ func (s *scorer) catalogue(ctx context.Context, c *judging.Card, f *runFlags, on
 		s.bouts = append(s.bouts, bout{pick: p, on: on, flags: f})
 	}
 	return err
+}
+
+// titled is what a card calls a lock: a program's by what it says of itself.
+func titled(lock string) string {
+	if lock == lockexec.Name {
+		return kinds.All[lock].Doc
+	}
+	return lock
 }
 
 // diceScenario is the one whose random plans a card draws: every lock can be held to it.
@@ -323,15 +357,11 @@ func (s *scorer) try(ctx context.Context, lock string, x judging.Shown) judging.
 		t.State, t.Why = judging.CannotRun, not[0].why.Error()
 		return t
 	}
-	fmt.Fprintf(s.errs, "%s: %s of %s is tried on %s\n", lock, property, fit[0].ID(), s.flags.try)
+	fmt.Fprintf(s.errs, "%s: %s of %s is tried on %s\n", titled(lock), property, fit[0].ID(), s.flags.try)
 	b := bout{pick: fit[0], flags: f}
 	b.own = nil // what the control does is known
-	o := suite.Execute(ctx, s.elsewhere, b.job(suite.KeepUnexpected))
-	t.Runs = len(o.Retried) + 1
-	if o.Code == outcome.ExitBackend && ctx.Err() == nil { // the machine failed, which says nothing of the lock
-		o = suite.Execute(ctx, s.elsewhere, b.job(suite.KeepUnexpected))
-		t.Runs += len(o.Retried) + 1
-	}
+	o, runs := s.elsewhere.try(ctx, b.job(suite.KeepUnexpected))
+	t.Runs = runs
 	s.tries = append(s.tries, tried{x.Run, o})
 	t.Command, t.State = o.Command, judging.NotConfirmed
 	if !shows(len(s.tries) - 1) {
