@@ -27,9 +27,9 @@ import (
 // scoreFlags are the flags of score and compare.
 type scoreFlags struct {
 	backend  string
+	beside   string    // another, on which the catalogue is run, too; "": none
 	adapter  string    // the program that has the lock, as a user wrote it; "": locks are kinds
 	adapted  *runFlags // what it comes to
-	beside   string    // another backend, on which the catalogue is run, too; "": none
 	try      string    // a backend on which what is found is tried again; "": none
 	seed     uint64
 	seeds    int // of each draw of random plans
@@ -153,12 +153,10 @@ func (f *scoreFlags) locks(args []string) ([]string, error) {
 		return nil, usage(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("a number from 0 to %d", mostSeeds))
 	case f.jobs < 1 || f.jobs > mostJobs:
 		return nil, usage(fmt.Errorf("--jobs %d is out of range", f.jobs), fmt.Sprintf("a number from 1 to %d", mostJobs))
-	case f.beside != "" && f.adapter != "":
-		return nil, usage(errors.New("--beside is for kinds: an adapter is no part of the simulation"), "leave --beside out")
 	case f.beside != "" && f.try != "" && f.beside != f.try:
 		return nil, usage(fmt.Errorf("--beside %s and --try %s are two backends", f.beside, f.try), "leave --try out: what is found is tried on the other")
-	case f.beside != "" && (f.beside == simulation || f.backend != simulation):
-		return nil, usage(errors.New("--beside is for what stands beside the simulation"), "as in --beside process, without --backend")
+	case f.beside != "" && (f.beside == simulation || f.backend != simulation || f.adapter != ""):
+		return nil, usage(errors.New("--beside is for what stands beside the simulation"), "as in --beside process, without --backend and --adapter")
 	case f.try != "" && f.adapter == "" && (f.try == simulation || f.backend != simulation):
 		return nil, usage(errors.New("--try is for what the simulation finds"), "as in --try process, without --backend")
 	case f.json && f.markdown:
@@ -212,12 +210,12 @@ func (a *app) score(ctx context.Context, f *scoreFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+	if f.beside != "" {
+		f.try = f.beside
+	}
 	f.adapted = &runFlags{adapter: f.adapter}
 	if err := f.adapted.adapt(ctx); err != nil {
 		return err
-	}
-	if f.beside != "" {
-		f.try = f.beside
 	}
 	s := &scorer{app: a, flags: f}
 	if err := s.open(ctx); err != nil {

@@ -179,14 +179,6 @@ func (s *scorer) card(ctx context.Context, lock string) (*judging.Card, error) {
 	return c, ctx.Err()
 }
 
-// titled is what a card calls a lock: a program's by what it says of itself.
-func titled(lock string) string {
-	if lock == lockexec.Name {
-		return kinds.All[lock].Doc
-	}
-	return lock
-}
-
 // catalogue asks for the runs of the catalogue on a backend.
 func (s *scorer) catalogue(ctx context.Context, c *judging.Card, f *runFlags, on *stage) error {
 	fit, not, err := s.picked(ctx, f, on)
@@ -197,6 +189,14 @@ func (s *scorer) catalogue(ctx context.Context, c *judging.Card, f *runFlags, on
 		s.bouts = append(s.bouts, bout{pick: p, on: on, flags: f})
 	}
 	return err
+}
+
+// titled is what a card calls a lock: a program's by what it says of itself.
+func titled(lock string) string {
+	if lock == lockexec.Name {
+		return kinds.All[lock].Doc
+	}
+	return lock
 }
 
 // diceScenario is the one whose random plans a card draws: every lock can be held to it.
