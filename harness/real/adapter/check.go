@@ -46,6 +46,7 @@ type trial struct {
 	program *Program
 	adapter *exec.Adapter
 	failed  int
+	tap     *tap // of the first node; nil: there is none
 }
 
 // Try puts an adapter to the test on redis-servers of its own, and tells what came of each check
@@ -93,12 +94,14 @@ func (t *trial) all(turnable error) error {
 	if err := t.servers(); err != nil {
 		return err
 	}
+	defer t.taps()()
 	if !t.opens() || !t.clocks("clocks") || !t.holds() {
 		return nil
 	}
 	t.deadline()
 	t.extends()
 	t.loses()
+	t.wire()
 	t.waits()
 	t.trips()
 	const turned = "turned clocks"
@@ -108,6 +111,11 @@ func (t *trial) all(turnable error) error {
 		t.say(turned, "", err)
 	} else {
 		t.clocks(turned)
+		// A timer that waits for an instant of that clock, as a virtual machine's do, waits for
+		// longer the longer the clock runs fast.
+		if _, _, err := t.clock.Turn(0, 1); err != nil {
+			t.say(turned, "", err)
+		}
 	}
 	t.ends()
 	return nil
@@ -332,71 +340,6 @@ func (t *trial) remove(key string) error {
 	return nil
 }
 
-func (t *trial) extends() {
-	if !slices.Contains(t.adapter.Hello.Can, exec.CanExtend) {
-		t.skip("extend", "it doesn't say that it can")
-		return
-	}
-	h, err := t.acquire("check-3")
-	if err != nil {
-		t.say("extend", "", err)
-		return
-	}
-	defer h.Release(t.ctx)
-	was := h.Deadline()
-	time.Sleep(20 * time.Millisecond)
-	if err = h.Extend(t.ctx); err == nil && !h.Deadline().After(was) && !was.IsZero() {
-		err = errors.New("the deadline did not move: answer an extend with the new until")
-	}
-	if !t.say("extend", "", err) {
-		return
-	}
-	if why := t.untold(); why != "" {
-		t.skip("extend what is lost", why)
-		return
-	}
-	var no *exec.Refused
-	saw := ""
-	if err = t.remove("check-3"); err == nil {
-		if err = h.Extend(t.ctx); err == nil {
-			err = errors.New("the key was deleted, and it says that it extended it")
-		} else if errors.As(err, &no) {
-			saw, err = "it says "+no.No, nil
-		}
-	}
-	t.say("extend what is lost", saw, err)
-}
-
-func (t *trial) loses() {
-	if !slices.Contains(t.adapter.Hello.Can, exec.CanLose) {
-		t.skip("told of a loss", "it doesn't say that it tells")
-		return
-	}
-	h, err := t.acquire("check-4")
-	what, back, patience := "the key was deleted", func() error { return nil }, 2*checkTTL
-	switch {
-	case err != nil:
-	case t.untold() != "":
-		what, patience = "all nodes stood still", storeLoss
-		back, err = t.freeze()
-	default:
-		err = t.remove("check-4")
-	}
-	began := time.Now()
-	if err == nil {
-		select {
-		case <-h.Lost():
-		case <-time.After(patience):
-			err = fmt.Errorf("%s, and it told nothing for %v", what, patience)
-		}
-	}
-	err = errors.Join(err, back())
-	t.say("told of a loss", fmt.Sprintf("after %v", time.Since(began).Round(time.Millisecond)), err)
-	if h != nil {
-		h.Release(t.ctx)
-	}
-}
-
 // waits looks whether an acquire keeps to its time, and to a cancel.
 func (t *trial) waits() {
 	h, err := t.acquire("check-5")
@@ -452,9 +395,12 @@ func (t *trial) trips() {
 	t.say("ping", fmt.Sprintf("%d round trips, p50 %v, p99 %v", checkTrips, all[len(all)/2].Round(time.Microsecond), all[len(all)*99/100].Round(time.Microsecond)), nil)
 }
 
-// ends is with its stdin; what it has started must end with it.
+// ends is with a close and its stdin; what it has started must end with it.
 func (t *trial) ends() {
 	group := t.program.PID()
+	if !t.say("close", "", t.adapter.Close(t.ctx)) {
+		return
+	}
 	t.program.In.Close()
 	began := time.Now()
 	var err error
