@@ -15,7 +15,7 @@ setup:
 
 # The lock libraries of other languages, pinned, into .adapters: harness/lock/exec/adapters.
 adapters:
-	@for set in node python python-old java rust; do .ci/adapters $$set || [ $$? = 75 ] || exit 1; done
+	@for set in node python python-old go java rust; do .ci/adapters $$set || [ $$? = 75 ] || exit 1; done
 
 # The tests that need an engine of containers take minutes: make containers.
 test: setup
