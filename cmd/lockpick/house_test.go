@@ -104,7 +104,9 @@ var house = map[string]row{
 	"harness/locktest": {ours: "harness harness/client harness/files harness/history harness/lock harness/lock/kinds harness/process harness/real/contender harness/scenario harness/sim nemesis checker reports/sequence scenarios scenarios/outcome scenarios/suite scenarios/sweep",
 		because: "puts together for a test what cmd/lockpick does for a terminal; nobody imports it but authors of locks"},
 
-	"docker": {ours: "harness harness/scenario harness/client harness/files harness/history harness/owned harness/real/… harness/resp harness/shortage nemesis", third: dockerPkg, tests: "harness/lock",
+	"docker/engine":            {ours: "harness/files harness/owned harness/real/wire harness/shortage nemesis", third: dockerPkg, tests: "docker/engine/enginetest", because: "all calls of the Docker engine; knows no run"},
+	"docker/engine/enginetest": {because: "what the tests of engines share"},
+	"docker": {ours: "docker/engine harness harness/scenario harness/client harness/files harness/history harness/owned harness/real/… harness/resp harness/shortage nemesis", third: dockerPkg, tests: "harness/lock docker/engine/enginetest",
 		because: "backends never import each other"},
 
 	"checker": {ours: "harness/history harness/history/facts checker/…",
@@ -150,6 +152,10 @@ var house = map[string]row{
 	"scenarios/outcome": {ours: "harness/scenario harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
 	"scenarios/score": {ours: "harness/scenario harness/lock nemesis checker checker/verdict scenarios/outcome", tests: "harness/lock/kinds",
 		because: "what a lock keeps, summed up from outcomes; it runs and judges none"},
+	"scenarios/hunt": {ours: "checker harness/files harness/owned scenarios/outcome scenarios/shrink",
+		because: "remembers what was run and found; it runs and judges nothing"},
+	"scenarios/shrink": {ours: "checker/verdict harness/client harness/scenario nemesis reports/words scenarios/outcome", tests: "harness/lock/kinds harness/sim scenarios scenarios/suite",
+		because: "searches among scenarios; whoever calls it runs and judges them"},
 	"scenarios/suite": {ours: "harness harness/scenario harness/files harness/history harness/history/facts harness/lock harness/lock/broken harness/owned harness/history/edn harness/shortage checker checker/sentinel checker/verdict reports scenarios/outcome", tests: "harness/lock/kinds harness/sim scenarios", because: "the only judge"},
 	"scenarios/sweep": {ours: "harness harness/files harness/shortage scenarios/outcome scenarios/suite", tests: "harness/scenario", because: "many jobs in worker processes"},
 	"cmd/lockpick": {ours: "redlock docker harness harness/… checker checker/mutex checker/verdict nemesis reports reports/… scenarios scenarios/…", third: cobraPkg + " " + unitsPkg + " " + xsys, tests: goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,

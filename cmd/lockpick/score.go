@@ -276,11 +276,11 @@ func (s *scorer) keep(all *scorepage.Book) (dir string, err error) {
 // open makes ready what runs need.
 func (s *scorer) open(ctx context.Context) (err error) {
 	f := s.flags
-	if s.on, err = s.stage(ctx, f.backend); err != nil {
+	if s.on, err = s.stage(ctx, f.backend, f.store, f.adapted.program...); err != nil {
 		return err
 	}
 	if f.try != "" {
-		if s.elsewhere, err = s.stage(ctx, f.try); err != nil {
+		if s.elsewhere, err = s.stage(ctx, f.try, f.store, f.adapted.program...); err != nil {
 			return errors.Join(err, s.close())
 		}
 	}
@@ -292,12 +292,7 @@ func (s *scorer) open(ctx context.Context) (err error) {
 func (s *scorer) close() error {
 	var errs []error
 	for _, on := range []*stage{s.on, s.elsewhere} {
-		if on == nil {
-			continue
-		}
-		if c, ok := on.Backend.(io.Closer); ok {
-			errs = append(errs, c.Close())
-		}
+		errs = append(errs, on.close())
 	}
 	if s.scratch != "" {
 		errs = append(errs, os.RemoveAll(s.scratch))

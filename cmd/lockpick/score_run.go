@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -40,13 +41,36 @@ type stage struct {
 	able abilities
 }
 
-func (s *scorer) stage(ctx context.Context, name string) (*stage, error) {
-	b, err := backend(name, docker.Config{}, s.flags.adapted.program...)
+func (a *app) stage(ctx context.Context, name, store string, adapter ...string) (*stage, error) {
+	b, err := backend(name, docker.Config{}, adapter...)
 	if err != nil {
 		return nil, err
 	}
-	able, err := s.enter(ctx, &runFlags{store: s.flags.store}, b)
+	able, err := a.enter(ctx, &runFlags{store: store}, b)
 	return &stage{b, able}, err
+}
+
+// close gives back what the backend keeps between runs.
+func (s *stage) close() error {
+	if s == nil {
+		return nil
+	}
+	if c, ok := s.Backend.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// try does a job, again where it shows nothing, and says how many runs that took. Where the
+// machine failed, which says nothing of the lock, it has another chance.
+func (s *stage) try(ctx context.Context, j suite.Job) (o outcome.Outcome, runs int) {
+	for range 2 {
+		o = suite.Execute(ctx, s, j)
+		if runs += len(o.Retried) + 1; o.Code != outcome.ExitBackend || ctx.Err() != nil {
+			break
+		}
+	}
+	return o, runs
 }
 
 // bout is a run that a card asks for.
@@ -293,12 +317,8 @@ func (s *scorer) try(ctx context.Context, lock string, x judging.Shown) judging.
 	fmt.Fprintf(s.errs, "%s: %s of %s is tried on %s\n", titled(lock), property, fit[0].ID(), s.flags.try)
 	b := bout{pick: fit[0], flags: f}
 	b.own = nil // what the control does is known
-	o := suite.Execute(ctx, s.elsewhere, b.job(suite.KeepUnexpected))
-	t.Runs = len(o.Retried) + 1
-	if o.Code == outcome.ExitBackend && ctx.Err() == nil { // the machine failed, which says nothing of the lock
-		o = suite.Execute(ctx, s.elsewhere, b.job(suite.KeepUnexpected))
-		t.Runs += len(o.Retried) + 1
-	}
+	o, runs := s.elsewhere.try(ctx, b.job(suite.KeepUnexpected))
+	t.Runs = runs
 	s.tries = append(s.tries, tried{x.Run, o})
 	t.Command, t.State = o.Command, judging.NotConfirmed
 	if !shows(len(s.tries) - 1) {

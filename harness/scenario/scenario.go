@@ -3,9 +3,9 @@
 //
 // A Scenario says who contends for what, what goes wrong, and what is expected to come
 // of it. Parse reads a file of them, and an Error says what is wrong there, in which
-// line and column, and what is allowed. Known has the names that a file may use and
-// that this package can't know. A Manifest is the run.json of one run: the scenario with
-// all values drawn and scaled, and what else it takes to run it again.
+// line and column, and what is allowed; Write is its inverse. Known has the names that a
+// file may use and that this package can't know. A Manifest is the run.json of one run: the
+// scenario with all values drawn and scaled, and what else it takes to run it again.
 //
 // A file is read in four steps. Variants and overrides work on the tree, so that one
 // reader serves all, and an error shows the line that is to blame:
@@ -21,6 +21,7 @@
 // The files, each of which uses only those below it:
 //
 //	manifest.go, resolved.go    a run.json, held to all that a file is held to
+//	write.go                    the file of a scenario
 //	parse.go, variants.go       a file, its variants and overrides
 //	check.go, check_….go, refer.go
 //	                            do the parts fit together, and is there what they name?
