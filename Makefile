@@ -3,7 +3,7 @@
 
 GO ?= go
 
-.PHONY: build test setup lint race race-all cross cross-all simulation processes containers nightly canary broken broken-random random check-exhaustive fuzz bench bench-peers release module
+.PHONY: build test setup lint race race-all cross cross-all simulation processes containers nightly canary broken broken-random random check-exhaustive fuzz bench bench-peers release module adapters
 
 build:
 	CGO_ENABLED=0 $(GO) build -o bin/lockpick ./cmd/lockpick
@@ -12,6 +12,10 @@ build:
 # SETUP=0 leaves the machine as it is.
 setup:
 	@.ci/setup
+
+# The lock libraries of other languages, pinned, into .adapters: harness/lock/exec/adapters.
+adapters:
+	@for set in node python python-old java rust; do .ci/adapters $$set || [ $$? = 75 ] || exit 1; done
 
 # The tests that need an engine of containers take minutes: make containers.
 test: setup

@@ -56,7 +56,7 @@ var strength = []string{verdict.RestartedAndForgot, verdict.LostUnsynced, verdic
 // was set first was gone before the other's set, and the node has told how.
 func Explain(r *facts.Facts, a, b *facts.Session) Explanation {
 	if !r.Params.Life {
-		return Explanation{Cause: verdict.Unexplained, Text: "the record has no facts of the nodes"}
+		return untold(r, a, b)
 	}
 	votes := map[*facts.Session]map[string]*facts.Stay{a: votes(r, a), b: votes(r, b)}
 	for _, s := range []*facts.Session{a, b} {
@@ -80,6 +80,19 @@ func Explain(r *facts.Facts, a, b *facts.Session) Explanation {
 		return Explanation{Cause: verdict.Unexplained, Text: "no node granted both"}
 	}
 	return x.headed()
+}
+
+// untold is what a record says of an overlap that has no facts of the nodes: nobody knows what
+// became of the keys, but when a holder was told of a loss is known.
+func untold(r *facts.Facts, both ...*facts.Session) Explanation {
+	x := Explanation{Cause: verdict.Unexplained, Text: "the record has no facts of the nodes"}
+	for _, s := range both {
+		if lost := r.Lost(s); lost != nil {
+			x.Text += fmt.Sprintf(", and %s was told of its loss at %s", s.Client(), facts.Seconds(lost.T))
+			x.Events = append(x.Events, lost)
+		}
+	}
+	return x
 }
 
 // uncounted tells a session that had too few nodes' keys for a quorum.

@@ -85,7 +85,7 @@ func (a *app) adapterCmd() *cobra.Command {
 			}
 			return a.checkAdapter(c.Context(), strings.Join(args, " "))
 		},
-	})
+	}, a.newAdapterCmd())
 	return all
 }
 

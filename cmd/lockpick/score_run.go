@@ -12,6 +12,7 @@ import (
 	"lockpick/checker"
 	"lockpick/docker"
 	"lockpick/harness"
+	lockexec "lockpick/harness/lock/exec"
 	"lockpick/harness/lock/kinds"
 	"lockpick/reports/score"
 	"lockpick/reports/sequence"
@@ -40,8 +41,8 @@ type stage struct {
 	able abilities
 }
 
-func (a *app) stage(ctx context.Context, name, store string) (*stage, error) {
-	b, err := backend(name, docker.Config{})
+func (a *app) stage(ctx context.Context, name, store string, adapter ...string) (*stage, error) {
+	b, err := backend(name, docker.Config{}, adapter...)
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +96,9 @@ type tried struct {
 
 // runFlags are those by which run does what a card asks for.
 func (s *scorer) runFlags(lock, backend string, sets, expects []string) *runFlags {
+	own := s.flags.adapted
 	return &runFlags{backend: backend, seed: s.flags.seed, seeds: 1, jobs: s.flags.jobs, store: s.scratch, lock: lock,
-		patience: patience, sets: sets, expects: expects}
+		adapter: own.adapter, program: own.program, grain: own.grain, patience: patience, sets: sets, expects: expects}
 }
 
 // picked are scenarios with the lock, as run would choose them, and those that it would skip.
@@ -133,7 +135,7 @@ func (s *scorer) card(ctx context.Context, lock string) (*judging.Card, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := judging.New(lock, kinds.All[f.kind], kinds.Claims[f.kind], s.flags.backend, s.flags.seed)
+	c := judging.New(titled(lock), kinds.All[f.kind], kinds.Claims[f.kind], s.flags.backend, s.flags.seed)
 	for _, u := range not {
 		c.Skip(u.Scenario, u.why.Error())
 	}
@@ -144,7 +146,7 @@ func (s *scorer) card(ctx context.Context, lock string) (*judging.Card, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.run(ctx, lock)
+	s.run(ctx, titled(lock))
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -163,6 +165,14 @@ func (s *scorer) card(ctx context.Context, lock string) (*judging.Card, error) {
 	}
 	s.again(ctx, c)
 	return c, ctx.Err()
+}
+
+// titled is what a card calls a lock: a program's by what it says of itself.
+func titled(lock string) string {
+	if lock == lockexec.Name {
+		return kinds.All[lock].Doc
+	}
+	return lock
 }
 
 // diceScenario is the one whose random plans a card draws: every lock can be held to it.
@@ -304,7 +314,7 @@ func (s *scorer) try(ctx context.Context, lock string, x judging.Shown) judging.
 		t.State, t.Why = judging.CannotRun, not[0].why.Error()
 		return t
 	}
-	fmt.Fprintf(s.errs, "%s: %s of %s is tried on %s\n", lock, property, fit[0].ID(), s.flags.try)
+	fmt.Fprintf(s.errs, "%s: %s of %s is tried on %s\n", titled(lock), property, fit[0].ID(), s.flags.try)
 	b := bout{pick: fit[0], flags: f}
 	b.own = nil // what the control does is known
 	o, runs := s.elsewhere.try(ctx, b.job(suite.KeepUnexpected))

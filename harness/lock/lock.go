@@ -42,10 +42,22 @@ type Kind struct {
 	OwnTokens bool
 	// OneNode: it is on one server, and knows no votes.
 	OneNode bool
-	Can     Powers
+	// Server is what its nodes run, of Servers; "": Redis.
+	Server string
+	Can    Powers
 	// Options are the settings that only this kind has.
 	Options []Option
 }
+
+// Servers that a lock may be on besides Redis. Those of a run are members of one store, which
+// agree among themselves: a lock asks any of them.
+const (
+	Etcd   = "etcd"
+	Consul = "consul"
+)
+
+// Servers lists them.
+func Servers() []string { return []string{Etcd, Consul} }
 
 // Belief is by what a holder knows how long it has the lock.
 type Belief string

@@ -317,7 +317,7 @@ func (r *run) lacks(s scenario.Scenario) string {
 	var lacks []string
 	for _, need := range s.NeedsOf(r.kind) {
 		if c := r.able[need]; !c.Available {
-			lacks = append(lacks, need+": "+cmp.Or(c.Reason, "this backend does not have it"))
+			lacks = append(lacks, need+": "+cmp.Or(c.Reason, scenario.LackOf(need), "this backend does not have it"))
 		}
 	}
 	return strings.Join(lacks, "; ")

@@ -117,6 +117,7 @@ func debateForm() object {
 func topologyForm(unit time.Duration) object {
 	return object{name: "topology", fields: []field{
 		{key: "nodes", doc: "number of independent lock servers", shape: integer(1, maxNodes)},
+		{key: "server", doc: "what the servers run besides Redis, as one store of several members; for locks that are on it", shape: oneOf("server", lock.Servers()...)},
 		{key: "persistence", doc: "what survives a restart: the append-only file's fsync policy, or none", shape: oneOf("persistence", PersistNone, "everysec", PersistAlways, "no")},
 		{key: "expiry", doc: "the clock that keys expire by: the wall clock, as Redis does it, or one that nobody sets", shape: oneOf("clock", "wall", ExpiryMonotonic)},
 		{key: "replicas", doc: "asynchronous replicas of each server", shape: integer(0, 1)},

@@ -98,7 +98,9 @@ const (
 
 // Topology is the lock servers.
 type Topology struct {
-	Nodes       int    `json:"nodes"`
+	Nodes int `json:"nodes"`
+	// Server is what they run, of lock.Servers; "": Redis.
+	Server      string `json:"server,omitempty"`
 	Persistence string `json:"persistence"`        // none, everysec, always or no
 	Expiry      string `json:"expiry,omitempty"`   // the clock that keys expire by: wall, as Redis does it, or monotonic; "": wall
 	Replicas    int    `json:"replicas,omitempty"` // of each node: one, asynchronous, or none

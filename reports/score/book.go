@@ -131,9 +131,17 @@ func Headline(c *score.Card) string {
 		text = fmt.Sprintf("%s keeps what it is held to, as far as %s shows.", c.Lock, c.Tried)
 	}
 	if len(open) > 0 {
-		text += fmt.Sprintf(" Violations of %s were seen in the simulation only.", words.List(open))
+		text += fmt.Sprintf(" Violations of %s were seen %s.", words.List(open), seenOnly(c))
 	}
 	return text
+}
+
+// seenOnly says where what was not confirmed was seen.
+func seenOnly(c *score.Card) string {
+	if c.Tried == c.Backend {
+		return "once, and not again"
+	}
+	return "in the simulation only"
 }
 
 // Basis is what a card was made of, in a sentence or two.

@@ -24,7 +24,7 @@ var page = template.Must(template.New("score").Funcs(template.FuncMap{
 	"text":     func(s string) string { return words.Visible(s, longest) },
 	"style":    func() template.CSS { return template.CSS(suites.Style + pageStyle + sequence.Style) },
 	"headline": Headline, "basis": Basis, "draws": draws, "shares": shares, "rated": rated, "blame": Blame, "tries": Tries, "claimed": claimed, "beside": Beside,
-	"measured": measured, "measures": measures, "tone": tone, "marks": score.Marks, "limits": func() string { return Limits },
+	"seenOnly": seenOnly, "measured": measured, "measures": measures, "tone": tone, "marks": score.Marks, "limits": func() string { return Limits },
 	"id": func(card int, parts ...any) string {
 		return fmt.Sprintf("c%d-%s", card+1, strings.Trim(fmt.Sprint(parts...), "[]"))
 	},
@@ -88,7 +88,7 @@ func grounds(x score.Cell) string {
 		n    int
 		what string
 	}{
-		{x.Failed - x.Unconfirmed, "violated, must hold"}, {x.Unconfirmed, "violated in the simulation only"}, {x.Alone, "violated, own lock keeps it"},
+		{x.Failed - x.Unconfirmed, "violated, must hold"}, {x.Unconfirmed, "violated, and not confirmed"}, {x.Alone, "violated, own lock keeps it"},
 		{x.Kept, "held, as it must"}, {x.Alike, "violated as with the own lock"}, {x.Open, "undecided"}, {x.Free, "held"},
 	} {
 		if p.n > 0 {

@@ -30,7 +30,7 @@ const (
 func Marks() [][2]string {
 	return [][2]string{
 		{string(Failed), "violated, and must hold"},
-		{string(Unconfirmed), "violated in the simulation, and not shown by real servers"},
+		{string(Unconfirmed), "violated, and not when it was tried again on real servers"},
 		{string(Alone), "violated where nobody promised it, and the scenario's own lock keeps it"},
 		{string(Kept), "holds, as it must"},
 		{string(Alike), "violated, as with the scenario's own lock"},

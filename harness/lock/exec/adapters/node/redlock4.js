@@ -1,12 +1,12 @@
-// redlock 4 of npm, mike-marcacci/node-redlock: npm install redlock@4.2.0 ioredis@5
+// redlock 4 of npm, mike-marcacci/node-redlock, by the name that package.json gives it
 'use strict';
-const {serve, version, wall, ioredis} = require('./lockpick'), Redlock = require('redlock');
+const {serve, version, wall, ioredis} = require('./lockpick'), Redlock = require('redlock4');
 let redlock, ttl, n = 0;
 const held = new Map();
 const until = l => ({until: wall(l.expiration), clock: 'wall', token: l.value});
 // It tells a vote that was lost from one that failed by the attempts that it counts.
 const no = e => ({no: e.name !== 'LockError' ? 'error' : e.attempts ? 'taken' : 'unknown', why: e.message});
-serve({name: 'node-redlock', version: version('redlock'), can: ['extend']}, {
+serve({name: 'node-redlock', version: version('redlock4'), can: ['extend']}, {
   open: async ({nodes, settings: s}) => {
     ttl = Math.round(s.ttl);
     redlock = new Redlock(await ioredis(nodes, s.timeout), {driftFactor: s.drift, retryCount: 0, retryDelay: 1, retryJitter: 0});

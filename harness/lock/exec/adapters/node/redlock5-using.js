@@ -1,10 +1,10 @@
 // using() of redlock 5, which extends by itself and tells of a loss by an AbortSignal:
-// npm install redlock@5.0.0-beta.2 ioredis@5
+// redlock 5 of npm, by the name that package.json gives it
 'use strict';
-const {serve, version, wall, lost, renewed, ioredis} = require('./lockpick'), {default: Redlock} = require('redlock');
+const {serve, version, wall, lost, renewed, ioredis} = require('./lockpick'), {default: Redlock} = require('redlock5');
 let redlock, ttl, n = 0, latest;
 const byToken = new Map(), held = new Map();
-serve({name: 'node-redlock using()', version: version('redlock'), can: ['lost', 'renewed']}, {
+serve({name: 'node-redlock using()', version: version('redlock5'), can: ['lost', 'renewed']}, {
   open: async ({nodes, settings: s}) => {
     ttl = Math.round(s.ttl);
     redlock = new Redlock(await ioredis(nodes, s.timeout), {driftFactor: s.drift, retryCount: 0, retryDelay: 1, retryJitter: 0, automaticExtensionThreshold: Math.round(ttl / 2)});

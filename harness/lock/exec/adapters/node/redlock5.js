@@ -1,10 +1,10 @@
-// redlock 5 of npm, mike-marcacci/node-redlock: npm install redlock@5.0.0-beta.2 ioredis@5
+// redlock 5 of npm, mike-marcacci/node-redlock, by the name that package.json gives it
 'use strict';
-const {serve, version, wall, ioredis} = require('./lockpick'), {default: Redlock} = require('redlock');
+const {serve, version, wall, ioredis} = require('./lockpick'), {default: Redlock} = require('redlock5');
 let redlock, ttl, n = 0;
 const held = new Map();
 const until = l => ({until: wall(l.expiration), clock: 'wall', token: l.value});
-serve({name: 'node-redlock', version: version('redlock'), can: ['extend']}, {
+serve({name: 'node-redlock', version: version('redlock5'), can: ['extend']}, {
   open: async ({nodes, settings: s}) => {
     ttl = Math.round(s.ttl);
     redlock = new Redlock(await ioredis(nodes, s.timeout), {driftFactor: s.drift, retryCount: 0, retryDelay: 1, retryJitter: 0});

@@ -1,0 +1,107 @@
+// An adapter to start from: a key on one node, SET NX PX, and compare and delete. Put your library in
+// the place of what is between the lines, and its answers into those below: lockpick help adapter.
+package main
+
+import (
+	"bufio"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ---- your library ----
+
+// oneKey is a key on a node.
+type oneKey struct {
+	addr                 string
+	ttl, timeout, margin time.Duration
+}
+
+const ifOwn = `if redis.call("get",KEYS[1])==ARGV[1] then return redis.call(%s) end return 0`
+
+var errLate = errors.New("the answer came too late")
+
+// ask sends a command, on a connection of its own, and returns the line that is answered.
+func (l *oneKey) ask(words ...string) (string, error) {
+	c, err := net.DialTimeout("tcp", l.addr, l.timeout)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(l.timeout))
+	text := fmt.Sprintf("*%d\r\n", len(words))
+	for _, w := range words {
+		text += fmt.Sprintf("$%d\r\n%s\r\n", len(w), w)
+	}
+	if _, err := c.Write([]byte(text)); err != nil {
+		return "", err
+	}
+	line, err := bufio.NewReader(c).ReadString('\n')
+	return strings.TrimSpace(line), err
+}
+
+func (l *oneKey) millis() string { return strconv.FormatInt(l.ttl.Milliseconds(), 10) }
+
+func (l *oneKey) lock(key string) (token string, began time.Time, err error) {
+	began, token = time.Now(), rand.Text()
+	said, err := l.ask("SET", key, token, "NX", "PX", l.millis())
+	switch {
+	case err == nil && said != "+OK":
+		return "", began, No{No: "taken"}
+	case err == nil && time.Since(began) < l.ttl-l.margin:
+		return token, began, nil
+	case err == nil:
+		err = errLate
+	}
+	l.unlock(key, token) // it may have been set, though nobody knows
+	return "", began, No{"unknown", err}
+}
+
+func (l *oneKey) own(call, key, token string, args ...string) error {
+	said, err := l.ask(append([]string{"EVAL", fmt.Sprintf(ifOwn, call), "1", key, token}, args...)...)
+	if err == nil && said != ":1" {
+		return No{No: "not-held"}
+	}
+	return err
+}
+
+func (l *oneKey) extend(key, token string) error {
+	return l.own(`"pexpire",KEYS[1],ARGV[2]`, key, token, l.millis())
+}
+
+func (l *oneKey) unlock(key, token string) error { return l.own(`"del",KEYS[1]`, key, token) }
+
+// ----------------------
+
+func main() {
+	var l oneKey
+	held := map[string]string{}
+	// A lease is reckoned from before the node was asked.
+	lease := func(began time.Time) Answer { return Lease(began, l.ttl-l.margin) }
+	Serve(Answer{"name": "adapter", "version": "1", "can": []string{"extend"}, "nodes": "one"}, map[string]func(Request) (Answer, error){
+		"open": func(r Request) (Answer, error) {
+			s, millis := r.Settings, float64(time.Millisecond)
+			l = oneKey{r.Nodes[0].Addr, time.Duration(s.TTL * millis), time.Duration(s.Timeout * millis), time.Duration((s.TTL*s.Drift + 2) * millis)}
+			return Answer{"quorum": 1}, nil
+		},
+		"acquire": func(r Request) (Answer, error) {
+			token, began, err := l.lock(r.Key)
+			if err != nil {
+				return nil, err
+			}
+			held[token] = r.Key
+			a := lease(began)
+			a["handle"], a["token"] = token, token
+			return a, nil
+		},
+		"extend": func(r Request) (Answer, error) {
+			began := time.Now()
+			return lease(began), l.extend(held[r.Handle], r.Handle)
+		},
+		"release": func(r Request) (Answer, error) { return nil, l.unlock(held[r.Handle], r.Handle) },
+	})
+}

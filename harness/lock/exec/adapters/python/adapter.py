@@ -1,0 +1,65 @@
+"""An adapter to start from: a key on one node, SET NX PX, and compare and delete. Put your library in
+the place of what is between the lines, and its answers into those below: lockpick help adapter."""
+import secrets, socket, time
+from lockpick import No, serve, until
+
+# ---- your library ----
+IF_OWN = 'if redis.call("get",KEYS[1])==ARGV[1] then return redis.call(%s) end return 0'
+DEL, PEXPIRE = IF_OWN % '"del",KEYS[1]', IF_OWN % '"pexpire",KEYS[1],ARGV[2]'
+
+def ask(*words):
+    """Sends the node a command, on a connection of its own, and returns the line that it answers."""
+    words = [str(w).encode() for w in words]
+    with socket.create_connection(addr, timeout) as s:
+        s.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words))
+        line = s.makefile("rb").readline()
+    if not line.endswith(b"\n"):
+        raise OSError("the connection ended")
+    return line.strip().decode()
+
+def lease(began):
+    return until(began, ttl, margin)  # reckoned from before the node was asked
+
+def lock(key):
+    began, token = time.monotonic_ns(), secrets.token_hex(20)
+    try:
+        if ask("SET", key, token, "NX", "PX", ttl) != "+OK":
+            raise No("taken")
+        if time.monotonic_ns() < lease(began)["until"]:
+            return {"handle": token, "token": token, **lease(began)}
+        why = "the answer came too late"
+    except OSError as e:
+        why = e
+    try:
+        ask("EVAL", DEL, 1, key, token)  # it may have been set, though nobody knows
+    except OSError:
+        pass
+    raise No("unknown", why)
+# ----------------------
+
+held = {}
+
+def open_(m):
+    global addr, ttl, timeout, margin
+    s, (host, _, port) = m["settings"], m["nodes"][0]["addr"].rpartition(":")
+    addr, ttl, timeout, margin = (host, int(port)), int(s["ttl"]), s["timeout"] / 1e3, s["ttl"] * s["drift"] + 2
+    return {"quorum": 1}
+
+def acquire(m):
+    got = lock(m["key"])
+    held[got["handle"]] = m["key"]
+    return got
+
+def if_own(script, handle, *args):
+    if ask("EVAL", script, 1, held[handle], handle, *args) != ":1":
+        raise No("not-held")
+
+def extend(m):
+    began = time.monotonic_ns()
+    if_own(PEXPIRE, m["handle"], ttl)
+    return lease(began)
+
+def release(m):
+    if_own(DEL, m["handle"])
+
+serve({"name": "adapter", "version": "1", "can": ["extend"], "nodes": "one"}, {"open": open_, "acquire": acquire, "extend": extend, "release": release})
