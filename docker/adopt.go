@@ -11,9 +11,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 
+	"lockpick/docker/engine"
 	"lockpick/harness/owned"
 	"lockpick/harness/real/disk"
 	"lockpick/harness/real/server"
@@ -45,7 +45,7 @@ func (s *site) adopt(ctx context.Context, names []string) error {
 // adoptOne connects a container, and sees that it is a server which runs can have. One
 // that is refused has not been changed; close takes it off the network.
 func (s *site) adoptOne(ctx context.Context, called string, host int) (*guest, error) {
-	is, err := s.engine.stranger(ctx, called)
+	is, err := s.engine.Inspect(ctx, called)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (s *site) adoptOne(ctx context.Context, called string, host int) (*guest, e
 		return nil, &Lack{errors.New("it is named twice"), "name each once"}
 	}
 	at := s.net.at(host)
-	if err := s.engine.connect(ctx, s.net.name, is.ID, at); err != nil {
+	if err := s.engine.Connect(ctx, s.net.name, is.ID, at); err != nil {
 		return nil, fmt.Errorf("connect it to the network of the run: %w", err)
 	}
 	if err := shared(ctx, s.engine, called, s.net.name); err != nil {
@@ -62,7 +62,7 @@ func (s *site) adoptOne(ctx context.Context, called string, host int) (*guest, e
 	b := &box{engine: s.engine, name: called, id: is.ID, near: s.here, here: s.here && os.Geteuid() == 0}
 	g := &guest{node: &node{box: b, base: s.base, address: &address{b, host}}, called: called, image: is.Config.Image}
 	g.Server = server.Server{Name: called, At: net.JoinHostPort(at.String(), redisPort), Ask: s.ask,
-		Log: func() string { return s.engine.logs(context.Background(), is.ID) }}
+		Log: func() string { return s.engine.Logs(context.Background(), is.ID) }}
 	if v, err := g.Ask(ctx, g.At, "PING"); err == nil && v.Kind == '-' && !strings.HasPrefix(v.Str, "LOADING") {
 		return nil, &Lack{fmt.Errorf("to PING it says %s", v.Str), "start its server without a password, and with --protected-mode no"}
 	}
@@ -115,8 +115,8 @@ func (s *site) guestNode(ctx context.Context, name string) (*node, error) {
 // release leaves the guests as they were: empty, and running. The network is taken from
 // them when it goes.
 func (s *site) release(ctx context.Context) error {
-	return atOnce(s.guests, func(g *guest) error {
-		if err := patiently(ctx, func() error { return g.restore(ctx) }); err != nil {
+	return engine.AtOnce(s.guests, func(g *guest) error {
+		if err := engine.Patiently(ctx, func() error { return g.restore(ctx) }); err != nil {
 			return fmt.Errorf("leave container %s as it was: %w; see that it runs, and is empty", g.called, err)
 		}
 		return nil
@@ -128,7 +128,7 @@ func (s *site) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeBound)
 	defer cancel()
 	err := s.release(ctx)
-	err = errors.Join(err, clearPatiently(ctx, s.engine, runLabel+"="+s.labels[runLabel]))
+	err = errors.Join(err, engine.ClearPatiently(ctx, s.engine, runLabel+"="+s.labels[runLabel]))
 	if s.talk != nil {
 		s.talk.leave()
 	}
@@ -137,24 +137,13 @@ func (s *site) close() error {
 			at.leave()
 		}
 	}
-	return errors.Join(err, s.engine.close())
-}
-
-var errNoContainer = errors.New("the engine has no such container")
-
-// stranger is what the engine says of a container that lockpick has not made.
-func (e *engine) stranger(ctx context.Context, name string) (container.InspectResponse, error) {
-	is, err := e.api.ContainerInspect(ctx, name)
-	if errdefs.IsNotFound(err) {
-		err = errNoContainer
-	}
-	return is, err
+	return errors.Join(err, s.engine.Close())
 }
 
 // bounded says whether a container may not use all of its machine.
 func bounded(is container.InspectResponse) bool {
 	r := is.HostConfig.Resources
-	return r.NanoCPUs > 0 || r.CPUQuota > 0 || r.Memory > 0 && r.Memory != allMemory
+	return r.NanoCPUs > 0 || r.CPUQuota > 0 || r.Memory > 0 && r.Memory != engine.AllMemory
 }
 
 // unfit says why a container can't be a node whatever its server is; nil: it can.
@@ -172,27 +161,27 @@ func unfit(name string, is container.InspectResponse) error {
 	case bounded(is):
 		return &Lack{errors.New("its use of processor or memory is bounded, and who starves a node sets these bounds"), "start it without any"}
 	}
-	if _, ok := owned.Parse(is.Config.Labels[ownerLabel]); ok {
-		return &Lack{fmt.Errorf("it has the label %s, by which lockpicks remove what is their own", ownerLabel), "start it with --label " + ownerLabel + "="}
+	if _, ok := owned.Parse(is.Config.Labels[engine.OwnerLabel]); ok {
+		return &Lack{fmt.Errorf("it has the label %s, by which lockpicks remove what is their own", engine.OwnerLabel), "start it with --label " + engine.OwnerLabel + "="}
 	}
 	return nil
 }
 
 // shared says that another lockpick runs on a container. It is asked once we are on it,
 // for of two who come at once one must see the other.
-func shared(ctx context.Context, e *engine, name, ours string) error {
-	is, err := e.stranger(ctx, name)
+func shared(ctx context.Context, e *engine.Engine, name, ours string) error {
+	is, err := e.Inspect(ctx, name)
 	if err != nil {
 		return err
 	}
-	networks, err := e.networks(ctx, ownerLabel)
+	networks, err := e.Networks(ctx, engine.OwnerLabel)
 	if err != nil {
 		return fmt.Errorf("list networks: %w", err)
 	}
 	for _, n := range networks {
-		if _, on := is.NetworkSettings.Networks[n.name]; on && n.name != ours {
-			return &Lack{fmt.Errorf("another lockpick runs on it, by network %s", n.name),
-				fmt.Sprintf("wait for its end; if it was killed: docker network disconnect --force %s %s", n.name, name)}
+		if _, on := is.NetworkSettings.Networks[n.Name]; on && n.Name != ours {
+			return &Lack{fmt.Errorf("another lockpick runs on it, by network %s", n.Name),
+				fmt.Sprintf("wait for its end; if it was killed: docker network disconnect --force %s %s", n.Name, name)}
 		}
 	}
 	return nil
@@ -201,7 +190,7 @@ func shared(ctx context.Context, e *engine, name, ours string) error {
 // adopting says what to do about a container that is not there.
 func adopting(name string, err error) error {
 	err = fmt.Errorf("adopt container %s: %w", name, err)
-	if errors.Is(err, errNoContainer) {
+	if errors.Is(err, engine.ErrNoContainer) {
 		return &Lack{err, "docker ps shows those that run"}
 	}
 	return err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
+	"lockpick/docker/engine"
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/owned"
@@ -26,7 +27,7 @@ import (
 // serverOf is a container of somebody else's with a redis-server.
 type serverOf struct {
 	*testing.T
-	engine *engine
+	engine *engine.Engine
 	name   string
 }
 
@@ -43,18 +44,18 @@ func startServer(t *testing.T, name string, change func(*container.Config, *cont
 		t.Fatal(err)
 	}
 	c := &container.Config{Image: stock.ref, Entrypoint: []string{stock.program}, Cmd: []string{"--protected-mode", "no", "--save", ""},
-		Labels: map[string]string{ownerLabel: ""}} // or it would have its image's
+		Labels: map[string]string{engine.OwnerLabel: ""}} // or it would have its image's
 	h := &container.HostConfig{}
 	if change != nil {
 		change(c, h)
 	}
 	s := serverOf{t, e, fmt.Sprintf("%s-of-%d", name, os.Getpid())}
-	made, err := e.api.ContainerCreate(t.Context(), c, h, nil, nil, s.name)
+	made, err := e.API.ContainerCreate(t.Context(), c, h, nil, nil, s.name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { e.remove(context.Background(), made.ID) })
-	if err := e.api.ContainerStart(t.Context(), made.ID, container.StartOptions{}); err != nil {
+	t.Cleanup(func() { e.Remove(context.Background(), made.ID) })
+	if err := e.API.ContainerStart(t.Context(), made.ID, container.StartOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for s.ask("PING") != "PONG" {
@@ -67,7 +68,7 @@ func startServer(t *testing.T, name string, change func(*container.Config, *cont
 
 // ask asks it by a network that is none of lockpick's; "": it does not answer.
 func (s serverOf) ask(command ...string) string {
-	is, err := s.engine.api.ContainerInspect(s.Context(), s.name)
+	is, err := s.engine.API.ContainerInspect(s.Context(), s.name)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func (s serverOf) ask(command ...string) string {
 // untouched sees that it runs, is empty, and is on no network but its own.
 func (s serverOf) untouched() {
 	s.Helper()
-	is, err := s.engine.stranger(s.Context(), s.name)
+	is, err := s.engine.Inspect(s.Context(), s.name)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -122,7 +123,7 @@ func TestGuestsServeAndStay(t *testing.T) {
 		t.Helper()
 		err := backend.Run(t.Context(), s, 1, history.NewRecorder(&bytes.Buffer{}), func(_ context.Context, c harness.Cluster) error {
 			for i, name := range []string{"n1", "n2"} {
-				is, err := lent[i].engine.stranger(t.Context(), lent[i].name)
+				is, err := lent[i].engine.Inspect(t.Context(), lent[i].name)
 				if ours := c.(*cluster).Nodes.Server(name).id != is.ID; err != nil || ours != (s.Topology.Persistence == "always") {
 					t.Errorf("persistence %s: %s is lockpick's own: %v, %v", s.Topology.Persistence, name, ours, err)
 				}
@@ -145,7 +146,7 @@ func TestGuestsServeAndStay(t *testing.T) {
 		}
 		b.do("shut down", func() (string, error) { return b.Shutdown("n1") })
 		b.do("pause", func() (string, error) { return b.Pause("n2") })
-		if server := b.Server(); !strings.Contains(server, "; n2 is container "+lent[1].name) {
+		if server := b.Stock(); !strings.Contains(server, "; n2 is container "+lent[1].name) {
 			t.Errorf("nodes run %q", server)
 		}
 	})
@@ -174,7 +175,7 @@ func TestGuestsServeAndStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left := remains(t, ownerLabel+"="+self.String()); len(left) > 0 {
+	if left := remains(t, engine.OwnerLabel+"="+self.String()); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -192,12 +193,12 @@ func TestGuestsThatWillNotDo(t *testing.T) {
 		then         func(s serverOf) error
 		want, remedy string
 	}{
-		"ended":     {then: func(s serverOf) error { return s.engine.api.ContainerKill(t.Context(), s.name, "KILL") }, want: "it does not run, it is exited", remedy: "docker start "},
-		"paused":    {then: func(s serverOf) error { return s.engine.api.ContainerPause(t.Context(), s.name) }, want: "it is paused", remedy: "docker unpause "},
+		"ended":     {then: func(s serverOf) error { return s.engine.API.ContainerKill(t.Context(), s.name, "KILL") }, want: "it does not run, it is exited", remedy: "docker start "},
+		"paused":    {then: func(s serverOf) error { return s.engine.API.ContainerPause(t.Context(), s.name) }, want: "it is paused", remedy: "docker unpause "},
 		"restarted": {change: func(_ *container.Config, h *container.HostConfig) { h.RestartPolicy.Name = "always" }, want: "policy always", remedy: "docker update --restart no "},
 		"passing":   {change: func(_ *container.Config, h *container.HostConfig) { h.AutoRemove = true }, want: "the engine removes it", remedy: "--rm"},
 		"bounded":   {change: func(_ *container.Config, h *container.HostConfig) { h.Memory = 1 << 28 }, want: "bounded", remedy: "start it without any"},
-		"labelled":  {change: func(c *container.Config, _ *container.HostConfig) { c.Labels[ownerLabel] = self.String() }, want: "the label lockpick", remedy: "--label lockpick="},
+		"labelled":  {change: func(c *container.Config, _ *container.HostConfig) { c.Labels[engine.OwnerLabel] = self.String() }, want: "the label lockpick", remedy: "--label lockpick="},
 		"saving":    {change: func(c *container.Config, _ *container.HostConfig) { c.Cmd = append(c.Cmd, "--save", "60 1") }, want: "save 60 1", remedy: "--save ''"},
 		"used":      {then: func(s serverOf) error { s.ask("SET", "mine", "1"); return nil }, want: "db0:keys=1", remedy: "redis-cli FLUSHALL"},
 		"follower":  {then: func(s serverOf) error { s.ask("REPLICAOF", "192.0.2.1", "6379"); return nil }, want: "it is not so that role:master", remedy: "alone"},
@@ -210,7 +211,7 @@ func TestGuestsThatWillNotDo(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			before, err := s.engine.stranger(t.Context(), s.name)
+			before, err := s.engine.Inspect(t.Context(), s.name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -221,7 +222,7 @@ func TestGuestsThatWillNotDo(t *testing.T) {
 			if !errors.As(err, &lack) || !strings.Contains(err.Error(), "adopt container "+s.name+": ") || !strings.Contains(lack.Error(), c.want) || !strings.Contains(lack.Remedy, c.remedy) {
 				t.Errorf("it is refused with %v", err)
 			}
-			after, err := s.engine.stranger(t.Context(), s.name)
+			after, err := s.engine.Inspect(t.Context(), s.name)
 			if err != nil || !slices.Equal(slices.Sorted(maps.Keys(after.NetworkSettings.Networks)), slices.Sorted(maps.Keys(before.NetworkSettings.Networks))) || after.State.Status != before.State.Status || what == "used" && s.ask("DBSIZE") != "1" {
 				t.Errorf("it was %+v, and is %+v: %v", before, after, err)
 			}
@@ -245,14 +246,14 @@ func TestGuestOutlivesKillNine(t *testing.T) {
 	cmd, owner := startVictim(t, s.name)
 	cmd.Process.Kill()
 	cmd.Wait()
-	if is, err := s.engine.stranger(t.Context(), s.name); err != nil || is.State.Status != "exited" || len(is.NetworkSettings.Networks) != 2 {
+	if is, err := s.engine.Inspect(t.Context(), s.name); err != nil || is.State.Status != "exited" || len(is.NetworkSettings.Networks) != 2 {
 		t.Fatalf("it is %+v, and nothing is shown: %v", is, err)
 	}
 	run(t, twoNodes, func(bench) {})
-	if left := remains(t, ownerLabel+"="+strings.TrimSpace(owner)); owner == "" || len(left) > 0 {
+	if left := remains(t, engine.OwnerLabel+"="+strings.TrimSpace(owner)); owner == "" || len(left) > 0 {
 		t.Errorf("of %q is left %v", owner, left)
 	}
-	if err := s.engine.api.ContainerStart(t.Context(), s.name, container.StartOptions{}); err != nil {
+	if err := s.engine.API.ContainerStart(t.Context(), s.name, container.StartOptions{}); err != nil {
 		t.Error(err)
 	}
 	for s.ask("PING") != "PONG" && t.Context().Err() == nil {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"lockpick/docker/engine"
 	"lockpick/harness/real/proc"
 )
 
@@ -17,7 +18,7 @@ import (
 const engineBound = 15 * time.Second
 
 type box struct {
-	engine   *engine
+	engine   *engine.Engine
 	name, id string
 	near     bool // its processes are on this machine
 	here     bool // and ours to kill
@@ -54,13 +55,13 @@ func (b *box) start(ctx context.Context) error {
 	if err := b.settle(); err != nil {
 		return err
 	}
-	ended, err := b.engine.start(context.WithoutCancel(ctx), b.id)
+	ended, err := b.engine.Start(context.WithoutCancel(ctx), b.id)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", b.name, err)
 	}
 	r := &running{ended: make(chan struct{}), told: make(chan struct{})}
 	if b.near {
-		if _, pid, err := b.engine.state(ctx, b.id); err == nil && proc.InContainer(pid, b.id) {
+		if _, pid, err := b.engine.State(ctx, b.id); err == nil && proc.InContainer(pid, b.id) {
 			r.process = pid
 		}
 	}
@@ -68,7 +69,7 @@ func (b *box) start(ctx context.Context) error {
 	go func() {
 		r.status, r.err = ended()
 		if r.status > killedBy {
-			r.starved = b.engine.starved(context.WithoutCancel(ctx), b.id)
+			r.starved = b.engine.Starved(context.WithoutCancel(ctx), b.id)
 		}
 		close(r.told)
 		r.end()
@@ -144,7 +145,7 @@ func (b *box) Pause(ctx context.Context) (readBack string, err error) {
 	defer cancel()
 	b.pausing++
 	b.turned = time.Now()
-	if err := b.insist(ctx, b.engine.api.ContainerPause, "already paused", true); err != nil {
+	if err := b.insist(ctx, b.engine.API.ContainerPause, "already paused", true); err != nil {
 		b.pausing--
 		if !b.runs() {
 			err = proc.ErrEnded
@@ -169,7 +170,7 @@ func (b *box) Resume(ctx context.Context) (readBack string, err error) {
 	defer cancel()
 	b.resuming++
 	b.turned = time.Now()
-	if err := b.insist(ctx, b.engine.api.ContainerUnpause, "not paused", false); err != nil {
+	if err := b.insist(ctx, b.engine.API.ContainerUnpause, "not paused", false); err != nil {
 		b.resuming--
 		return "", fmt.Errorf("resume %s: %w", b.name, err)
 	}
@@ -219,7 +220,7 @@ func (b *box) echo() bool {
 // wanted; "": whatever. A busy engine is late to note it. The lock is held.
 func (b *box) noted(ctx context.Context, verb, before, want string) (string, error) {
 	for {
-		status, pid, err := b.engine.state(ctx, b.id)
+		status, pid, err := b.engine.State(ctx, b.id)
 		switch {
 		case err != nil:
 			return "", fmt.Errorf("%s %s: the engine says no more than that it is %s: %w", verb, b.name, before, err)
@@ -257,7 +258,7 @@ func (b *box) Kill(ctx context.Context) (readBack string, err error) {
 		r.end()
 		return fmt.Sprintf("container %.12s: process %d has ended", b.id, r.process), nil
 	}
-	killed := b.engine.api.ContainerKill(ctx, b.id, "KILL")
+	killed := b.engine.API.ContainerKill(ctx, b.id, "KILL")
 	if killed != nil && b.runs() {
 		r.asked = false
 		return "", fmt.Errorf("kill %s: %w", b.name, killed)
@@ -311,7 +312,7 @@ func (b *box) remove(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineBound)
 	defer cancel()
-	if err := b.engine.remove(ctx, b.id); err != nil {
+	if err := b.engine.Remove(ctx, b.id); err != nil {
 		return fmt.Errorf("remove %s: %w", b.name, err)
 	}
 	return nil

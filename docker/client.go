@@ -9,6 +9,7 @@ import (
 	"os"
 	"syscall"
 
+	"lockpick/docker/engine"
 	"lockpick/harness/real/contender"
 	"lockpick/harness/real/proc"
 )
@@ -63,7 +64,7 @@ func (s *site) makeClient(ctx context.Context, name string, k *turner) (*clientB
 		if k != nil {
 			makeBox, program = s.makeTurnable, s.client
 		}
-		b, err := makeBox(ctx, name, host, making{image: s.image, command: program, talks: true})
+		b, err := makeBox(ctx, name, host, engine.Making{Image: s.image, Command: program, Talks: true})
 		if err != nil {
 			return nil, err
 		}

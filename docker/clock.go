@@ -9,8 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"time"
 
+	"lockpick/docker/engine"
 	"lockpick/harness/real/clock"
 	"lockpick/harness/real/skew"
 	"lockpick/harness/real/wire"
@@ -39,18 +39,18 @@ func lacksClocks(arch string) (reason, remedy string) {
 }
 
 // makeTurnable makes a container whose program waits at a gate.
-func (s *base) makeTurnable(ctx context.Context, name string, host int, m making) (*box, error) {
+func (s *base) makeTurnable(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
 	files, gate := map[string][]byte(nil), []string{s.client[0]}
-	if m.image != s.image {
+	if m.Image != s.image {
 		files, gate = s.own.apart(gateDir)
 	}
-	m.command = slices.Concat(gate, []string{clock.GateVerb}, m.command)
+	m.Command = slices.Concat(gate, []string{clock.GateVerb}, m.Command)
 	b, err := s.makeBox(ctx, name, host, m)
 	if err != nil {
 		return nil, err
 	}
 	if files != nil && !s.software.gated {
-		if err := s.engine.put(ctx, b.id, files); err != nil {
+		if err := s.engine.Put(ctx, b.id, files); err != nil {
 			return nil, fmt.Errorf("put a gate into the container of %s: %w", name, err)
 		}
 	}
@@ -92,8 +92,8 @@ func (b *box) traceable() int {
 // openBeside opens the gate by an agent in a box beside.
 func (k *turner) openBeside(ctx context.Context, b *box) (err error) {
 	if b.beside == nil {
-		b.beside, err = k.base.makeBox(ctx, b.name+"-clock", 0, making{
-			image: k.base.image, command: []string{k.base.client[0], clockVerb}, talks: true, traces: b.id, capability: "SYS_PTRACE",
+		b.beside, err = k.base.makeBox(ctx, b.name+"-clock", 0, engine.Making{
+			Image: k.base.image, Command: []string{k.base.client[0], clockVerb}, Talks: true, Traces: b.id, Capability: "SYS_PTRACE",
 		})
 		if err != nil {
 			return err
@@ -141,35 +141,4 @@ func turnable(s scenario.Scenario) (names []string) {
 		}
 	}
 	return names
-}
-
-func (c *cluster) addTurners(s scenario.Scenario) {
-	for _, name := range turnable(s) {
-		r := &skew.Remote{Context: c.Ctx, Both: slices.Contains(s.ClientNames(), name), True: c.there}
-		c.turners[name] = &turner{r, c.site.base}
-		c.Clocks.Add(name, &skew.Machine{Clocks: r, True: c.there})
-	}
-}
-
-// there is true time by the engine's clock.
-func (c *cluster) there() time.Duration { return c.Now() + c.Origin() }
-
-// seeOthers asks the nodes whose clocks nobody turns: it is an error if one does not show
-// true time, for a fault must hit whom it is meant for. Who can't answer now is left out.
-func (c *cluster) seeOthers(m *skew.Machine) (right []string, err error) {
-	for _, name := range c.names {
-		n := c.Nodes.Server(name)
-		if n.want.turner != nil || !n.Runs() || n.deaf() {
-			continue
-		}
-		r, err := c.ReadTime(n)
-		if err != nil {
-			continue
-		}
-		if err := skew.Differs(clock.Shown{Offset: m.Shown().Offset}, r); err != nil {
-			return nil, fmt.Errorf("%s, which was not meant: %w", name, err)
-		}
-		right = append(right, name)
-	}
-	return right, nil
 }

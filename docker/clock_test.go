@@ -234,22 +234,22 @@ func TestOneMayTrace(t *testing.T) { eitherWay(t, oneMayTrace) }
 
 func oneMayTrace(t *testing.T, on *Backend) {
 	runOn(t, on, clocked(t, "none", "n1", "c1"), func(b bench) {
-		all, err := b.site.engine.containers(t.Context(), runLabel+"="+b.site.labels[runLabel])
+		all, err := b.site.engine.Containers(t.Context(), runLabel+"="+b.site.labels[runLabel])
 		if err != nil {
 			t.Fatal(err)
 		}
 		var may []string
 		for _, o := range all {
-			is, err := b.site.engine.api.ContainerInspect(t.Context(), o.id)
+			is, err := b.site.engine.API.ContainerInspect(t.Context(), o.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
 			h := is.HostConfig
 			if h.Privileged || fmt.Sprint(h.CapDrop) != "[ALL]" || fmt.Sprint(h.SecurityOpt) != "[no-new-privileges]" {
-				t.Errorf("%s may do what it need not: %+v", o.name, h)
+				t.Errorf("%s may do what it need not: %+v", o.Name, h)
 			}
 			if len(h.CapAdd) > 0 || h.PidMode != "" {
-				may = append(may, fmt.Sprint(strings.TrimPrefix(o.name, "/"+b.site.prefix), h.CapAdd))
+				may = append(may, fmt.Sprint(strings.TrimPrefix(o.Name, "/"+b.site.prefix), h.CapAdd))
 			}
 		}
 		slices.Sort(may)

@@ -7,13 +7,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"lockpick/harness/history"
+	"lockpick/harness/real/clock"
 	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/runs"
+	"lockpick/harness/real/skew"
 	"lockpick/harness/real/wire"
 	"lockpick/harness/scenario"
 )
@@ -128,11 +131,42 @@ func (c *cluster) StampError() time.Duration {
 	return stampError + c.within + driftIn(c.limit)
 }
 
-// Server says what the nodes run: what they call themselves, and of which image they are.
-func (c *cluster) Server() string {
+// Stock says what the nodes run: what they call themselves, and of which image they are.
+func (c *cluster) Stock() string {
 	info, err := c.Resource(c.Ctx, "INFO", "server")
 	if err != nil {
 		return c.site.software.String()
 	}
 	return versionIn(fmt.Sprint(info)) + c.site.software.String() + c.site.guestsAmong(c.names)
+}
+
+func (c *cluster) addTurners(s scenario.Scenario) {
+	for _, name := range turnable(s) {
+		r := &skew.Remote{Context: c.Ctx, Both: slices.Contains(s.ClientNames(), name), True: c.there}
+		c.turners[name] = &turner{r, c.site.base}
+		c.Clocks.Add(name, &skew.Machine{Clocks: r, True: c.there})
+	}
+}
+
+// there is true time by the engine's clock.
+func (c *cluster) there() time.Duration { return c.Now() + c.Origin() }
+
+// seeOthers asks the nodes whose clocks nobody turns: it is an error if one does not show
+// true time, for a fault must hit whom it is meant for. Who can't answer now is left out.
+func (c *cluster) seeOthers(m *skew.Machine) (right []string, err error) {
+	for _, name := range c.names {
+		n := c.Nodes.Server(name)
+		if n.want.turner != nil || !n.Runs() || n.deaf() {
+			continue
+		}
+		r, err := c.ReadTime(n)
+		if err != nil {
+			continue
+		}
+		if err := skew.Differs(clock.Shown{Offset: m.Shown().Offset}, r); err != nil {
+			return nil, fmt.Errorf("%s, which was not meant: %w", name, err)
+		}
+		right = append(right, name)
+	}
+	return right, nil
 }

@@ -12,20 +12,22 @@ import (
 	"strings"
 	"testing"
 
+	"lockpick/docker/engine"
+
 	"github.com/docker/docker/api/types/container"
 	imageapi "github.com/docker/docker/api/types/image"
 )
 
 // composed is an image as compose.yaml takes one, without the label by which lockpick
 // tells its own, since containers would have it.
-func composed(t *testing.T, e *engine, i *image, changes ...string) (ref string) {
+func composed(t *testing.T, e *engine.Engine, i *image, changes ...string) (ref string) {
 	t.Helper()
 	var tar bytes.Buffer
 	if err := i.write(&tar); err != nil {
 		t.Fatal(err)
 	}
 	ref = fmt.Sprintf("lockpick-test-%s:%d", i.sort, os.Getpid())
-	out, err := e.api.ImageImport(t.Context(), imageapi.ImportSource{Source: &tar, SourceName: "-"}, ref, imageapi.ImportOptions{Changes: changes})
+	out, err := e.API.ImageImport(t.Context(), imageapi.ImportSource{Source: &tar, SourceName: "-"}, ref, imageapi.ImportOptions{Changes: changes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +35,7 @@ func composed(t *testing.T, e *engine, i *image, changes ...string) (ref string)
 	if _, err := new(bytes.Buffer).ReadFrom(out); err != nil { // until then it is not there
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { e.removeImage(context.Background(), ref) })
+	t.Cleanup(func() { e.RemoveImage(context.Background(), ref) })
 	return ref
 }
 
@@ -70,12 +72,12 @@ func TestCompose(t *testing.T) {
 	e := testEngine(t)
 	command := compose(t)
 	redis := redisImage(t)
-	is, err := e.about(t.Context())
+	is, err := e.About(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	binary, store := filepath.Join(t.TempDir(), "lockpick"), t.TempDir()
-	if err := askGo(t.Context(), is.arch, "", "build", "-o", binary, clientPackage); err != nil {
+	if err := askGo(t.Context(), is.Arch, "", "build", "-o", binary, clientPackage); err != nil {
 		t.Fatal(err)
 	}
 	lockpick, err := imageOf("alone", binary, "/lockpick")
@@ -110,23 +112,23 @@ func TestCompose(t *testing.T) {
 	if found, _ := filepath.Glob(filepath.Join(store, "delayed-restart", "*", "report.html")); len(found) == 0 {
 		t.Errorf("there is no report in the store:\n%s", said)
 	}
-	made, err := e.api.ContainerCreate(t.Context(), &container.Config{Image: alone, Cmd: []string{"run", "--backend", "docker", "--nodes", "lockpick-n1,lockpick-n2,lockpick-n3,lockpick-n4,lockpick-n5",
-		"delayed-restart/", "power-loss-everysec/"}}, &container.HostConfig{Binds: []string{usualSocket + ":" + usualSocket}}, nil, nil, "")
+	made, err := e.API.ContainerCreate(t.Context(), &container.Config{Image: alone, Cmd: []string{"run", "--backend", "docker", "--nodes", "lockpick-n1,lockpick-n2,lockpick-n3,lockpick-n4,lockpick-n5",
+		"delayed-restart/", "power-loss-everysec/"}}, &container.HostConfig{Binds: []string{engine.UsualSocket + ":" + engine.UsualSocket}}, nil, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.remove(context.Background(), made.ID)
-	ended, err := e.start(t.Context(), made.ID)
+	defer e.Remove(context.Background(), made.ID)
+	ended, err := e.Start(t.Context(), made.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	status, err := ended()
-	said = e.logs(t.Context(), made.ID)
+	said = e.Logs(t.Context(), made.ID)
 	if err != nil || status != 0 || !strings.Contains(said, "the engine sees other files") || !strings.Contains(said, "1 as expected, 1 skipped") {
 		t.Errorf("it ended with %d, %v:\n%s", status, err, said)
 	}
 	for i := range 5 { // whose networks are those of compose
-		is, err := e.stranger(t.Context(), fmt.Sprintf("lockpick-n%d", i+1))
+		is, err := e.Inspect(t.Context(), fmt.Sprintf("lockpick-n%d", i+1))
 		if err != nil || is.State.Status != "running" || len(is.NetworkSettings.Networks) != 1 {
 			t.Errorf("a node is left as %+v: %v", is, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 
+	"lockpick/docker/engine"
 	"lockpick/harness/real/disk"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/scenario"
@@ -26,14 +27,14 @@ func (c *cluster) mountDisks(s scenario.Scenario) (err error) {
 
 // lacksDisk says why there can be no disks on this machine that an engine can give to
 // containers; both are "" where there can be.
-func (p endpoint) lacksDisk(a about) (reason, remedy string) {
-	if !p.isHere(a) {
+func lacksDisk(p engine.Endpoint, a engine.About) (reason, remedy string) {
+	if !p.IsHere(a) {
 		return "disks are file systems of this process, and the engine may be on another machine", "run lockpick where the engine is"
 	}
 	if os.Geteuid() != 0 { // or the engine could not look into them
 		return "disks are file systems of this process, and only root can let the engine use them", "run as root, or use --backend process"
 	}
-	if !p.sharesFiles() {
+	if !p.SharesFiles() {
 		return "disks are file systems of this process, and the engine sees other files: one of both is in a container", "run lockpick outside of containers, or use --backend process"
 	}
 	group, err := proc.NewGroup(os.TempDir())

@@ -5,8 +5,8 @@
 // base, which is a network and the box of the links, and what is on it; cluster, which is
 // one run there (package runs) and has its powers; box, one container, which is a node's, a
 // client's or that of the links; address, a box that only has an address, at which nodes
-// come and go; clientBox, a box in which clients do; image, what they are made of; engine,
-// which is the Docker engine; and endpoint, where it is, as the docker command finds it.
+// come and go; clientBox, a box in which clients do; and image, what they are made of. Package engine below it is the Docker
+// engine, and where it is.
 //
 //	                    lockpick
 //	      stdin, stdout ╱   │   ╲  of each
@@ -60,10 +60,7 @@ package docker
 
 import (
 	"io"
-	"strings"
-	"sync"
 
-	"lockpick/harness"
 	"lockpick/harness/real/network"
 	"lockpick/harness/real/skew"
 )
@@ -107,29 +104,6 @@ func Stay(in io.Reader) error {
 // packetsVerb is what lockpick's program is called with to lose packets, see Packets.
 const packetsVerb = "__packets"
 
-// Backend runs scenarios in containers. Close removes what it keeps between runs.
-type Backend struct {
-	cfg     Config
-	clients *program
-
-	far bool // engines are taken to be on another machine, as tests want it
-
-	making sync.RWMutex // held for reading while a site is made
-
-	mu   sync.Mutex
-	idle []*site // of runs before
-}
-
-var _ harness.Backend = (*Backend)(nil)
-
-// New returns a backend.
-func New(cfg Config) *Backend {
-	return &Backend{cfg: cfg, clients: &program{binary: cfg.ClientBinary}}
-}
-
-// Name is "docker".
-func (*Backend) Name() string { return "docker" }
-
 // Lack is what keeps a run from its images, and what to do about it.
 type Lack struct {
 	Reason error
@@ -143,14 +117,6 @@ const usual = "redis:7"
 
 // MostNodes is how many containers of others can be nodes.
 const MostNodes = 40
-
-func firstLine(err error) string {
-	text, _, _ := strings.Cut(err.Error(), "\n")
-	return strings.TrimSuffix(text, ":")
-}
-
-// ownerLabel is the label of everything that a run makes; its value is an owned.Owner.
-const ownerLabel = "lockpick"
 
 // runLabel tells the runs of one owner apart.
 const runLabel = "lockpick.run"

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"lockpick/docker/engine"
 	"lockpick/harness/owned"
 )
 
@@ -29,7 +30,7 @@ func TestDockerfiles(t *testing.T) {
 		t.Skip("there is no docker command: apt-get install docker.io")
 	}
 	for _, base := range []string{"golang:1.26", "redis:7"} {
-		if has, err := e.hasImage(t.Context(), base); err != nil || !has {
+		if has, err := e.HasImage(t.Context(), base); err != nil || !has {
 			t.Skipf("the engine has no image %s to build on (%v): docker pull %s", base, err, base)
 		}
 	}
@@ -37,7 +38,7 @@ func TestDockerfiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	label := ownerLabel + "=" + self.String()
+	label := engine.OwnerLabel + "=" + self.String()
 	modules, err := exec.Command("go", "env", "GOPROXY").Output()
 	if err != nil {
 		t.Skipf("go env GOPROXY: %v", err)
@@ -52,7 +53,7 @@ func TestDockerfiles(t *testing.T) {
 			args = append(args, "--build-arg", "GOPROXY="+strings.TrimSpace(string(modules)), "--target", image.target)
 		}
 		dock(t, append(args, image.in)...)
-		t.Cleanup(func() { e.removeImage(context.Background(), prefix+image.name) })
+		t.Cleanup(func() { e.RemoveImage(context.Background(), prefix+image.name) })
 	}
 	in := func(image string, args ...string) string {
 		// Owners are told by their process ids, which is why lockpick sees the machine's.
@@ -75,10 +76,10 @@ func TestDockerfiles(t *testing.T) {
 		}
 	}
 	node := dock(t, "run", "--detach", "--label", label, "--cap-drop", "ALL", "--security-opt", "no-new-privileges", prefix+"node")
-	defer e.remove(context.Background(), node)
-	for began := time.Now(); !strings.Contains(e.logs(t.Context(), node), "Ready to accept connections"); {
+	defer e.Remove(context.Background(), node)
+	for began := time.Now(); !strings.Contains(e.Logs(t.Context(), node), "Ready to accept connections"); {
 		if time.Since(began) > 20*time.Second {
-			t.Fatalf("the node is not ready:\n%s", e.logs(t.Context(), node))
+			t.Fatalf("the node is not ready:\n%s", e.Logs(t.Context(), node))
 		}
 		<-time.After(20 * time.Millisecond)
 	}

@@ -5,15 +5,8 @@ package docker
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -24,60 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"lockpick/docker/engine"
+	"lockpick/docker/engine/enginetest"
 	"lockpick/harness/owned"
 )
-
-// authority signs certificates.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	a := &authority{cert: &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true,
-		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, NotAfter: time.Now().Add(time.Hour)}}
-	a.key = newKey(t)
-	der, err := x509.CreateCertificate(rand.Reader, a.cert, a.cert, a.key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-// write writes ca.pem, and cert.pem and key.pem of somebody who is on the loopback.
-func (a *authority) write(t *testing.T, dir, name string) {
-	t.Helper()
-	key := newKey(t)
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name},
-		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}, a.cert, key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range []struct {
-		name, sort string
-		der        []byte
-	}{{"ca.pem", "CERTIFICATE", a.cert.Raw}, {"cert.pem", "CERTIFICATE", der}, {"key.pem", "EC PRIVATE KEY", secret}} {
-		writeFile(t, filepath.Join(dir, f.name), string(pem.EncodeToMemory(&pem.Block{Type: f.sort, Bytes: f.der})))
-	}
-}
 
 // clockAhead is how far the clock of the second engine's containers is ahead.
 const clockAhead = 5000 * time.Second
@@ -116,7 +59,7 @@ func dockerd(t *testing.T, certs, prepare string) *secondEngine {
 	if e.port, err = l.(*net.TCPListener).File(); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, e.dir+"/daemon.json", "{}")
+	enginetest.WriteFile(t, e.dir+"/daemon.json", "{}")
 	e.command = []string{"unshare", "--mount", "--net", "--pid", "--time", "--monotonic", fmt.Sprint(int(clockAhead.Seconds())),
 		"--fork", "--kill-child", "--mount-proc", "sh", "-ec", "cd " + e.dir + "; mkdir -p data; " + prepare + `
 		LISTEN_PID=$$ LISTEN_FDS=1 exec dockerd "$@"`, "dockerd", "--host", "fd://",
@@ -197,9 +140,9 @@ func nothingOf(t *testing.T, dir string) {
 }
 
 // await asks the engine of the environment until it answers.
-func await(t *testing.T) about {
+func await(t *testing.T) engine.About {
 	t.Helper()
-	var a about
+	var a engine.About
 	var err error
 	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if a, err = askEngine(t); err == nil {
@@ -210,38 +153,38 @@ func await(t *testing.T) about {
 	return a
 }
 
-func askEngine(t *testing.T) (about, error) {
+func askEngine(t *testing.T) (engine.About, error) {
 	t.Helper()
-	e, err := connect()
+	e, err := engine.Connect()
 	if err != nil {
-		return about{}, err
+		return engine.About{}, err
 	}
-	defer e.close()
-	ctx, cancel := context.WithTimeout(t.Context(), pingBound)
+	defer e.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), engine.PingBound)
 	defer cancel()
-	return e.about(ctx)
+	return e.About(ctx)
 }
 
 func TestEngineBehindTLS(t *testing.T) {
-	config := noEngineSet(t)
-	ours, theirs, strange := newAuthority(t), t.TempDir(), t.TempDir()
-	ours.write(t, theirs, "engine")
-	newAuthority(t).write(t, strange, "stranger")
+	config := enginetest.NoEngineSet(t)
+	ours, theirs, strange := enginetest.NewAuthority(t), t.TempDir(), t.TempDir()
+	ours.Write(t, theirs, "engine")
+	enginetest.NewAuthority(t).Write(t, strange, "stranger")
 	host := dockerd(t, theirs, "").host
-	ours.write(t, writeContext(t, config, "far", contextAt("far", host)), "client")
-	newAuthority(t).write(t, writeContext(t, config, "strange", contextAt("strange", host)), "client")
-	writeContext(t, config, "open", contextAt("open", host))
+	ours.Write(t, enginetest.WriteContext(t, config, "far", enginetest.ContextAt("far", host)), "client")
+	enginetest.NewAuthority(t).Write(t, enginetest.WriteContext(t, config, "strange", enginetest.ContextAt("strange", host)), "client")
+	enginetest.WriteContext(t, config, "open", enginetest.ContextAt("open", host))
 
 	t.Setenv("DOCKER_CONTEXT", "far")
 	began := time.Now()
 	a := await(t)
-	t.Logf("version %s, API %s, kernel %s, after %v", a.version, a.api, a.kernel, time.Since(began))
-	e, err := connect()
+	t.Logf("version %s, API %s, kernel %s, after %v", a.Version, a.API, a.Kernel, time.Since(began))
+	e, err := engine.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.close()
-	if a.platform != "linux" || e.at.isHere(a) {
+	defer e.Close()
+	if a.Platform != "linux" || e.At.IsHere(a) {
 		t.Errorf("%+v: what TCP leads to may be anywhere", a)
 	}
 	makeOne(t, e)
@@ -269,17 +212,17 @@ func TestEngineBehindTLS(t *testing.T) {
 				}
 				return
 			}
-			a, ok := err.(*endpointError)
-			if !ok || !strings.Contains(err.Error(), c.why) || !strings.Contains(a.remedy, c.remedy) || !strings.Contains(err.Error(), host) {
+			a, ok := err.(*engine.EndpointError)
+			if !ok || !strings.Contains(err.Error(), c.why) || !strings.Contains(a.Remedy, c.remedy) || !strings.Contains(err.Error(), host) {
 				t.Fatalf("it came out as %v", err)
 			}
-			t.Logf("%v; to fix it: %s", err, a.remedy)
+			t.Logf("%v; to fix it: %s", err, a.Remedy)
 		})
 	}
 }
 
 // makeOne imports an image, and makes and runs a container of it on a network.
-func makeOne(t *testing.T, e *engine) {
+func makeOne(t *testing.T, e *engine.Engine) {
 	t.Helper()
 	self, err := owned.Self()
 	if err != nil {
@@ -289,11 +232,11 @@ func makeOne(t *testing.T, e *engine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	labels := map[string]string{ownerLabel: self.String(), runLabel: "elsewhere." + self.String()}
+	labels := map[string]string{engine.OwnerLabel: self.String(), runLabel: "elsewhere." + self.String()}
 	name := "lockpick-" + labels[runLabel]
 	defer func() {
-		_, err := remove(context.Background(), e, runLabel+"="+labels[runLabel], func(belonging) bool { return true })
-		if err := errors.Join(err, e.removeImage(context.Background(), i.ref)); err != nil {
+		_, err := engine.Remove(context.Background(), e, runLabel+"="+labels[runLabel], func(engine.Belonging) bool { return true })
+		if err := errors.Join(err, e.RemoveImage(context.Background(), i.ref)); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -304,12 +247,12 @@ func makeOne(t *testing.T, e *engine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := e.create(t.Context(), making{name: name + "-one", image: i.ref, network: n.name, addr: n.at(firstNode),
-		command: []string{"/bin/sh", "-c", "exit 7"}, labels: labels})
+	id, err := e.Create(t.Context(), engine.Making{Name: name + "-one", Image: i.ref, Network: n.name, Addr: n.at(firstNode),
+		Command: []string{"/bin/sh", "-c", "exit 7"}, Labels: labels})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended, err := e.start(t.Context(), id)
+	ended, err := e.Start(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -320,13 +263,13 @@ func makeOne(t *testing.T, e *engine) {
 
 func TestRemarkNamesTheEngine(t *testing.T) {
 	needEngine(t)
-	e, err := connect()
+	e, err := engine.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.close()
+	defer e.Close()
 	got := testBackend().Remark(t.Context())
-	for _, want := range []string{e.at.host, "context " + e.at.context, ", API 1."} {
+	for _, want := range []string{e.At.Host, "context " + e.At.Context, ", API 1."} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in %q", want, got)
 		}
@@ -334,8 +277,8 @@ func TestRemarkNamesTheEngine(t *testing.T) {
 }
 
 func TestUnknownWhetherAnEngineIsHere(t *testing.T) {
-	for _, a := range []about{{}, {kernel: "6.10.14-linuxkit"}} { // as in a virtual machine
-		if (endpoint{host: "unix://" + usualSocket}).isHere(a) {
+	for _, a := range []engine.About{{}, {Kernel: "6.10.14-linuxkit"}} { // as in a virtual machine
+		if (engine.Endpoint{Host: "unix://" + engine.UsualSocket}).IsHere(a) {
 			t.Errorf("%+v is here", a)
 		}
 	}
@@ -344,9 +287,9 @@ func TestUnknownWhetherAnEngineIsHere(t *testing.T) {
 // A run on another machine's engine, whose clock is far from ours: its stamps are by
 // that clock, and the run knows how far it may be wrong about it.
 func TestRunsElsewhere(t *testing.T) {
-	noEngineSet(t)
+	enginetest.NoEngineSet(t)
 	certs := t.TempDir()
-	newAuthority(t).write(t, certs, "both")
+	enginetest.NewAuthority(t).Write(t, certs, "both")
 	dockerd(t, certs, "").use(certs)
 	events := run(t, twoNodes, func(b bench) {
 		if off := (b.ahead - clockAhead).Abs(); b.within == 0 || off > b.within {

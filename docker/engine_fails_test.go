@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"lockpick/docker/engine"
+	"lockpick/docker/engine/enginetest"
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/history"
@@ -19,9 +21,9 @@ import (
 // own is a second engine for the test alone, to do to it what ends it.
 func own(t *testing.T, prepare string) *secondEngine {
 	t.Helper()
-	noEngineSet(t)
+	enginetest.NoEngineSet(t)
 	certs := t.TempDir()
-	newAuthority(t).write(t, certs, "both")
+	enginetest.NewAuthority(t).Write(t, certs, "both")
 	e := dockerd(t, certs, prepare)
 	e.use(certs)
 	return e
@@ -73,7 +75,7 @@ func TestEngineWithoutRoom(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "no space left on device") || !strings.Contains(err.Error(), "image") {
 		t.Errorf("it came out as %v", err)
 	}
-	if left := remains(t, ownerLabel); len(left) > 0 {
+	if left := remains(t, engine.OwnerLabel); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -94,7 +96,7 @@ func TestServerThatDoesNotStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left := remains(t, ownerLabel+"="+self.String()); len(left) > 0 {
+	if left := remains(t, engine.OwnerLabel+"="+self.String()); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }

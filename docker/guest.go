@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"lockpick/docker/engine"
 )
 
 // guest is a container of Config.Nodes: it serves as a node, on the site's network besides
@@ -68,13 +70,13 @@ func (g *guest) restore(ctx context.Context) error {
 	g.changing.Lock()
 	defer g.changing.Unlock()
 	if g.starved.Load() {
-		if err := g.engine.bound(ctx, g.id, share{}); err != nil {
+		if err := g.engine.Bound(ctx, g.id, engine.Share{}); err != nil {
 			return fmt.Errorf("feed %s: %w", g.called, err)
 		}
 		g.starved.Store(false)
 	}
 	if g.unplugged.Load() {
-		if err := g.engine.connect(ctx, g.base.net.name, g.id, netip.MustParseAddrPort(g.At).Addr()); err != nil {
+		if err := g.engine.Connect(ctx, g.base.net.name, g.id, netip.MustParseAddrPort(g.At).Addr()); err != nil {
 			return fmt.Errorf("plug %s in: %w", g.called, err)
 		}
 		g.unplugged.Store(false)

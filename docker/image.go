@@ -14,11 +14,9 @@ import (
 	"slices"
 	"strings"
 
+	"lockpick/docker/engine"
 	"lockpick/harness/files"
 )
-
-// imageLabel says which sort of image it is.
-const imageLabel = "lockpick.image"
 
 // image is a root file system: of a program of this machine and the libraries that it
 // is linked to, each at its own path, or of one file that needs none.
@@ -153,19 +151,11 @@ func (i *image) write(w io.Writer) error {
 		return err
 	}
 	for _, path := range slices.Sorted(maps.Keys(i.files)) {
-		if err := tarFile(t, path, i.files[path]); err != nil {
+		if err := engine.TarFile(t, path, i.files[path]); err != nil {
 			return err
 		}
 	}
 	return t.Close()
-}
-
-func tarFile(t *tar.Writer, path string, text []byte) error {
-	err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(path, "/"), Mode: 0o755, Size: int64(len(text))})
-	if err == nil {
-		_, err = t.Write(text)
-	}
-	return err
 }
 
 // mostProgram bounds what is taken for a program: ten times this one.

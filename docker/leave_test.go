@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"lockpick/docker/engine"
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/history"
@@ -31,7 +32,7 @@ func victim(guests ...string) {
 				_, err = c.(*cluster).Kill("n1")
 			}
 			if err == nil {
-				fmt.Println(c.(*cluster).site.labels[ownerLabel])
+				fmt.Println(c.(*cluster).site.labels[engine.OwnerLabel])
 			}
 			select {}
 		})
@@ -61,7 +62,7 @@ func startVictim(t *testing.T, guests ...string) (cmd *exec.Cmd, owner string) {
 func TestNextRunSweepsWhatKillNineLeft(t *testing.T) {
 	needEngine(t)
 	cmd, owner := startVictim(t)
-	label := ownerLabel + "=" + strings.TrimSpace(owner)
+	label := engine.OwnerLabel + "=" + strings.TrimSpace(owner)
 	const has = 2*(2+1) + 2 + 1 + 1 // nodes and the resource with their addresses, clients, links, network
 	run(t, twoNodes, func(bench) {
 		if left := remains(t, label); owner == "" || len(left) != has {
@@ -84,25 +85,25 @@ func TestNextRunSweepsWhatKillNineLeft(t *testing.T) {
 // how old its things are.
 func TestSweepKeepsWhatAnotherMachineHas(t *testing.T) {
 	needEngine(t)
-	e, err := connect()
+	e, err := engine.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.close()
+	defer e.Close()
 	o, err := owned.Self()
 	if err != nil {
 		t.Fatal(err)
 	}
 	o.Boot = "00000000"
-	label := map[string]string{ownerLabel: o.String()}
+	label := map[string]string{engine.OwnerLabel: o.String()}
 	if _, err := makeNet(t.Context(), e, "lockpick-"+o.String(), label); err != nil {
 		t.Fatal(err)
 	}
-	defer remove(context.Background(), e, ownerLabel+"="+o.String(), func(belonging) bool { return true })
-	if err := sweep(t.Context(), e, true); err != nil {
+	defer engine.Remove(context.Background(), e, engine.OwnerLabel+"="+o.String(), func(engine.Belonging) bool { return true })
+	if err := engine.Sweep(t.Context(), e, true); err != nil {
 		t.Fatal(err)
 	}
-	if left := remains(t, ownerLabel+"="+o.String()); len(left) != 1 {
+	if left := remains(t, engine.OwnerLabel+"="+o.String()); len(left) != 1 {
 		t.Errorf("of a network was left %v", left)
 	}
 }
@@ -141,7 +142,7 @@ func TestPanicAndCancelLeaveNothing(t *testing.T) {
 func TestProbeNamesWhatIsMissing(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix://"+t.TempDir()+"/none.sock")
 	for _, c := range New(Config{}).Probe(t.Context()) {
-		if c.Available || !strings.Contains(c.Reason, "no Docker engine answers") || c.Remedy != startEngine {
+		if c.Available || !strings.Contains(c.Reason, "no Docker engine answers") || c.Remedy != engine.StartEngine {
 			t.Errorf("%+v", c)
 		}
 	}

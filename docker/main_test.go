@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"lockpick/docker/engine"
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/history"
@@ -188,21 +189,21 @@ func runOn(t *testing.T, backend *Backend, s scenario.Scenario, body func(b benc
 // remains lists what the engine has with a label, images aside.
 func remains(t *testing.T, label string) (names []string) {
 	t.Helper()
-	e, err := connect()
+	e, err := engine.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.close()
-	containers, err := e.containers(context.Background(), label)
+	defer e.Close()
+	containers, err := e.Containers(context.Background(), label)
 	if err != nil {
 		t.Fatal(err)
 	}
-	networks, err := e.networks(context.Background(), label)
+	networks, err := e.Networks(context.Background(), label)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range append(containers, networks...) {
-		names = append(names, strings.TrimSpace(o.name))
+		names = append(names, strings.TrimSpace(o.Name))
 	}
 	return names
 }

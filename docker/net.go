@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
+
+	"lockpick/docker/engine"
 )
 
 // Addresses on a run's network.
@@ -38,7 +40,7 @@ func (n privateNet) at(host int) netip.Addr {
 
 // makeNet makes the run's network in the first of 10.213.0.0/16's subnets that nobody has,
 // beginning by the process, so that several get out of each other's way.
-func makeNet(ctx context.Context, e *engine, name string, labels map[string]string) (privateNet, error) {
+func makeNet(ctx context.Context, e *engine.Engine, name string, labels map[string]string) (privateNet, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineBound) // as in makeBox
 	defer cancel()
 	for i := range 256 {
@@ -47,8 +49,8 @@ func makeNet(ctx context.Context, e *engine, name string, labels map[string]stri
 		if taken(n.subnet) {
 			continue
 		}
-		_, err := makeNetwork(ctx, e, name, n.subnet, n.at(gatewayHost), labels)
-		if errors.Is(err, errOverlaps) {
+		_, err := engine.MakeNetwork(ctx, e, name, n.subnet, n.at(gatewayHost), labels)
+		if errors.Is(err, engine.ErrOverlaps) {
 			continue
 		}
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockpick/docker/engine"
 	"lockpick/harness/real/server"
 )
 
@@ -18,7 +19,7 @@ func (s *site) newNode(b *box, at *address, want wanted) *node {
 	n := &node{box: b, base: s.base, address: at, want: want}
 	n.Server = server.Server{
 		Name: b.name, At: net.JoinHostPort(s.net.at(at.host).String(), redisPort), Ask: s.ask,
-		Log: func() string { return s.engine.logs(context.Background(), b.id) },
+		Log: func() string { return s.engine.Logs(context.Background(), b.id) },
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +53,7 @@ func (s *site) makeNode(ctx context.Context, name string, host int, want wanted)
 	if err != nil {
 		return nil, err
 	}
-	m := making{image: s.software.ref, command: s.command(settings), data: want.data, name: fmt.Sprintf("%s-%d", name, at.host), beside: at.id}
+	m := engine.Making{Image: s.software.ref, Command: s.command(settings), Data: want.data, Name: fmt.Sprintf("%s-%d", name, at.host), Beside: at.id}
 	b, err := makeBox(ctx, name, at.host, m)
 	if err != nil {
 		return nil, err
@@ -63,7 +64,7 @@ func (s *site) makeNode(ctx context.Context, name string, host int, want wanted)
 
 // command starts a redis-server, with settings of its own.
 func (s *site) command(settings []string) []string {
-	listen := []string{"--bind", "0.0.0.0", "--protected-mode", "no", "--port", redisPort, "--dir", dataDir}
+	listen := []string{"--bind", "0.0.0.0", "--protected-mode", "no", "--port", redisPort, "--dir", engine.DataDir}
 	return slices.Concat([]string{s.software.program}, settings, listen)
 }
 
@@ -86,7 +87,7 @@ func (s *site) removeNodes(ctx context.Context, goes func(*node) bool) error {
 	s.mu.Lock()
 	going := slices.DeleteFunc(slices.Collect(maps.Values(s.nodes)), func(n *node) bool { return !goes(n) })
 	s.mu.Unlock()
-	return atOnce(going, func(n *node) error { return s.removeNode(ctx, n) })
+	return engine.AtOnce(going, func(n *node) error { return s.removeNode(ctx, n) })
 }
 
 // vacate sees to it that there are addresses for the nodes of a run.
@@ -101,7 +102,7 @@ func (s *site) vacate(ctx context.Context, nodes int) error {
 }
 
 // sentinelConfig is where a sentinel writes what it knows.
-const sentinelConfig = dataDir + "/sentinel.conf"
+const sentinelConfig = engine.DataDir + "/sentinel.conf"
 
 // makeSentinel makes a sentinel that watches nobody yet, for one run.
 func (s *site) makeSentinel(ctx context.Context, name string) (*server.Sentinel, error) {
@@ -113,13 +114,13 @@ func (s *site) makeSentinel(ctx context.Context, name string) (*server.Sentinel,
 	if err != nil {
 		return nil, err
 	}
-	b, err := s.makeBox(ctx, name, at.host, making{image: s.software.ref, command: s.command(server.SentinelArgs(sentinelConfig)), beside: at.id})
+	b, err := s.makeBox(ctx, name, at.host, engine.Making{Image: s.software.ref, Command: s.command(server.SentinelArgs(sentinelConfig)), Beside: at.id})
 	if err != nil {
 		return nil, err
 	}
 	n := s.newNode(b, at, wanted{once: true})
 	host, _, _ := strings.Cut(n.At, ":")
-	if err := s.engine.put(ctx, n.id, map[string][]byte{sentinelConfig: []byte(server.SentinelConfig(host))}); err != nil {
+	if err := s.engine.Put(ctx, n.id, map[string][]byte{sentinelConfig: []byte(server.SentinelConfig(host))}); err != nil {
 		return nil, fmt.Errorf("configure %s: %w", name, err)
 	}
 	if err := n.begin(ctx); err != nil {
@@ -147,7 +148,7 @@ func (s *site) takeAddress(ctx context.Context, host int) (*address, error) {
 			return nil, err
 		}
 	}
-	b, err := s.makeBox(ctx, fmt.Sprintf("address%d", host), host, making{image: s.image, command: []string{s.client[0], addressVerb}, talks: true})
+	b, err := s.makeBox(ctx, fmt.Sprintf("address%d", host), host, engine.Making{Image: s.image, Command: []string{s.client[0], addressVerb}, Talks: true})
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"lockpick/docker/engine"
 	"lockpick/harness/real/packets"
 	"lockpick/harness/real/wire"
 	"lockpick/harness/scenario"
@@ -48,8 +49,8 @@ type filter struct {
 const mayFilter = "NET_ADMIN"
 
 func (s *base) makeFilter(ctx context.Context, n *node, may string) (*filter, error) {
-	b, err := s.makeBox(ctx, n.name+"-packets", 0, making{
-		image: s.image, command: []string{s.links[0], packetsVerb}, talks: true, beside: n.address.id, capability: may,
+	b, err := s.makeBox(ctx, n.name+"-packets", 0, engine.Making{
+		Image: s.image, Command: []string{s.links[0], packetsVerb}, Talks: true, Beside: n.address.id, Capability: may,
 	})
 	if err != nil {
 		return nil, err
@@ -149,7 +150,7 @@ func losesPackets(s scenario.Scenario, node string) bool {
 // tenths of a second, and a fault is to begin at its instant.
 func (fs *packetFilters) filterPackets(s scenario.Scenario, server func(name string) *node) error {
 	var mu sync.Mutex
-	return atOnce(append(s.NodeNames(), scenario.ResourceName), func(name string) error {
+	return engine.AtOnce(append(s.NodeNames(), scenario.ResourceName), func(name string) error {
 		if !losesPackets(s, name) {
 			return nil
 		}

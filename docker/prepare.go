@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"lockpick/docker/engine"
 	"lockpick/harness/owned"
 	"lockpick/harness/scenario"
 )
@@ -16,11 +17,11 @@ import (
 // Prepare gets the images that scenarios need, and says what nodes will run. What can't
 // be had is a *Lack.
 func (b *Backend) Prepare(ctx context.Context, all []scenario.Scenario, say func(string)) error {
-	e, _, err := meet(ctx)
+	e, _, err := engine.Meet(ctx)
 	if err != nil {
 		return err
 	}
-	defer e.close()
+	defer e.Close()
 	self, err := owned.Self()
 	if err != nil {
 		return err

@@ -42,6 +42,9 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 	for _, name := range []string{scenario.CanPersist, scenario.CanReplicate, scenario.CanImage, scenario.CanTellLife} {
 		out = append(out, lacks.run.capability(name))
 	}
+	for _, store := range scenario.Stores() {
+		out = append(out, why{"containers of nodes run Redis", "run it on real processes (--backend process)"}.capability(store))
+	}
 	needs := map[string]why{disk.LosesPower: lacks.disks, disk.HitsDisks: lacks.disks, nemesis.Capability("starve", nemesis.Node): lacks.bounds}
 	for _, on := range []nemesis.Target{nemesis.Client, nemesis.Node} {
 		needs[nemesis.Capability(nemesis.PowerClock, on)] = lacks.clocks

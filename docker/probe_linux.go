@@ -8,22 +8,23 @@ import (
 	"errors"
 	"fmt"
 
+	"lockpick/docker/engine"
 	"lockpick/harness/shortage"
 )
 
 // lacks asks for the engine, whether there is something to make clients of, and what
 // can be done to containers there. Nodes' images may have to be pulled: only Prepare tells.
 func (b *Backend) lacks(ctx context.Context) (l lacking) {
-	e, a, err := meet(ctx)
+	e, a, err := engine.Meet(ctx)
 	if err != nil {
-		l.run = whyOf(explain(err))
+		l.run = whyOf(engine.Explain(err))
 		return l
 	}
-	defer e.close()
-	l.run = whyOf(b.lacksClients(ctx, a.arch))
-	l.clocks = whyOf(lacksClocks(a.arch))
-	l.disks = whyOf(e.at.lacksDisk(a))
-	if l.bounds.reason = e.starves(ctx); l.bounds.reason != "" {
+	defer e.Close()
+	l.run = whyOf(b.lacksClients(ctx, a.Arch))
+	l.clocks = whyOf(lacksClocks(a.Arch))
+	l.disks = whyOf(lacksDisk(e.At, a))
+	if l.bounds.reason = e.Starves(ctx); l.bounds.reason != "" {
 		l.bounds.remedy = "see the warnings of docker info"
 	}
 	return l
@@ -40,16 +41,16 @@ func (b *Backend) lacksClients(ctx context.Context, arch string) (reason, remedy
 	case errors.As(err, &lack):
 		return lack.Reason.Error(), lack.Remedy
 	case err != nil:
-		return firstLine(err), cmp.Or(shortage.Remedy(err, shortage.Temporary), byHand(arch))
+		return engine.FirstLine(err), cmp.Or(shortage.Remedy(err, shortage.Temporary), byHand(arch))
 	}
 	return "", ""
 }
 
 func engineRemark(ctx context.Context) string {
-	e, a, err := meet(ctx)
+	e, a, err := engine.Meet(ctx)
 	if err != nil {
-		return firstLine(err)
+		return engine.FirstLine(err)
 	}
-	defer e.close()
-	return fmt.Sprintf("the engine is %s at %s (context %s, API %s)", a.version, e.at.host, e.at.context, a.api)
+	defer e.Close()
+	return fmt.Sprintf("the engine is %s at %s (context %s, API %s)", a.Version, e.At.Host, e.At.Context, a.API)
 }

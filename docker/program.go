@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"lockpick/docker/engine"
 	"lockpick/harness/files"
 	"lockpick/harness/real/proc"
 	"lockpick/harness/shortage"
@@ -111,7 +112,7 @@ func askGo(ctx context.Context, arch, tmp string, args ...string) error {
 		cmd.Env = append(cmd.Env, "GOTMPDIR="+tmp)
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
-		if said := firstLine(errors.New(string(out))); said != "" {
+		if said := engine.FirstLine(errors.New(string(out))); said != "" {
 			return fmt.Errorf("go %s: %s", args[0], said)
 		}
 		return fmt.Errorf("go %s: %w", args[0], err)

@@ -9,18 +9,19 @@ import (
 	"strings"
 	"testing"
 
+	"lockpick/docker/engine"
 	"lockpick/harness/owned"
 	"lockpick/harness/scenario"
 )
 
-func testEngine(t *testing.T) *engine {
+func testEngine(t *testing.T) *engine.Engine {
 	t.Helper()
 	needEngine(t)
-	e, err := connect()
+	e, err := engine.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { e.close() })
+	t.Cleanup(func() { e.Close() })
 	return e
 }
 
@@ -31,13 +32,13 @@ func TestNodesRunTheImageThatIsNamed(t *testing.T) {
 	ref := startRegistry(t, false) + "/redis:7"
 	store(t, e, ref, "redis-server", alike...)
 	publish(t, e, ref)
-	if has, err := e.hasImage(t.Context(), ref); err != nil || has {
+	if has, err := e.HasImage(t.Context(), ref); err != nil || has {
 		t.Fatalf("before, the engine has the image: %v, %v", has, err)
 	}
 	s := twoNodes
 	s.Topology.Image, s.Topology.Persistence = ref, "always"
 	run(t, s, func(b bench) {
-		says := b.Server()
+		says := b.Stock()
 		if !strings.HasPrefix(says, "redis ") || !strings.Contains(says, "image "+ref+" (sha256:") {
 			t.Errorf("the nodes run %q", says)
 		}
@@ -117,7 +118,7 @@ func TestServerOfAnImage(t *testing.T) {
 		"":                        {"sh", "-c", "exec redis-server", "--as-server"},
 		"/usr/local/keydb-server": {"/usr/local/keydb-server"},
 	} {
-		if got := (contents{starts: starts}).server(); got != want {
+		if got := serverIn(engine.Contents{Starts: starts}); got != want {
 			t.Errorf("%q starts %q, want %q", starts, got, want)
 		}
 	}
@@ -132,31 +133,7 @@ func TestServerOfAnImage(t *testing.T) {
 	if nodes, err := from.nodes(t.Context(), ref); err != nil || nodes.program != "/usr/local/bin/valkey-server" {
 		t.Errorf("found %q, %v", nodes.program, err)
 	}
-	if left := remains(t, ownerLabel+"="+self.String()); len(left) > 0 {
+	if left := remains(t, engine.OwnerLabel+"="+self.String()); len(left) > 0 {
 		t.Errorf("the search left %v", left)
-	}
-}
-
-func TestLogins(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("DOCKER_CONFIG", dir)
-	if as, err := loginFor("redis:7"); err != nil || as != (login{}) {
-		t.Errorf("without a file: %v, %v", as, err)
-	}
-	// a:b, c:d:e
-	text := `{"auths": {"https://index.docker.io/v1/": {"auth": "YTpi"}, "r.example:5000": {"auth": "YzpkOmU="}, "bad.example": {"auth": "?"}, "none.example": {}}}`
-	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for ref, want := range map[string]login{
-		"redis:7": {hub, "a", "b"}, "valkey/valkey:8": {hub, "a", "b"}, "docker.io/library/redis": {hub, "a", "b"},
-		"r.example:5000/x/redis:7": {"r.example:5000", "c", "d:e"}, "localhost/redis": {}, "none.example/redis": {},
-	} {
-		if as, err := loginFor(ref); err != nil || as != want {
-			t.Errorf("%s: %v, %v, want %v", ref, as, err, want)
-		}
-	}
-	if _, err := loginFor("bad.example/redis"); err == nil || !strings.Contains(err.Error(), "docker login bad.example") {
-		t.Errorf("a login that can't be read came out as %v", err)
 	}
 }

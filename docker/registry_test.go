@@ -21,6 +21,7 @@ import (
 	imageapi "github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/registry"
 
+	"lockpick/docker/engine"
 	"lockpick/harness/owned"
 )
 
@@ -81,7 +82,7 @@ func startRegistry(t *testing.T, private bool) (host string) {
 var alike = []string{"ENTRYPOINT [\"docker-entrypoint.sh\"]", "CMD [\"redis-server\"]", "VOLUME /data", "WORKDIR /data", "USER 999"}
 
 // store puts an image into the engine, with this machine's redis-server under a name.
-func store(t *testing.T, e *engine, ref, server string, changes ...string) {
+func store(t *testing.T, e *engine.Engine, ref, server string, changes ...string) {
 	t.Helper()
 	path, err := supply{}.server()
 	if err != nil {
@@ -108,8 +109,8 @@ func store(t *testing.T, e *engine, ref, server string, changes ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := e.api.ImageImport(t.Context(), imageapi.ImportSource{Source: &text, SourceName: "-"}, ref,
-		imageapi.ImportOptions{Changes: append(changes, "LABEL "+ownerLabel+"="+self.String())})
+	out, err := e.API.ImageImport(t.Context(), imageapi.ImportSource{Source: &text, SourceName: "-"}, ref,
+		imageapi.ImportOptions{Changes: append(changes, "LABEL "+engine.OwnerLabel+"="+self.String())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,17 +118,17 @@ func store(t *testing.T, e *engine, ref, server string, changes ...string) {
 	if said, err := io.ReadAll(out); err != nil || bytes.Contains(said, []byte("errorDetail")) {
 		t.Fatal(err, string(said))
 	}
-	t.Cleanup(func() { e.removeImage(context.Background(), ref) })
+	t.Cleanup(func() { e.RemoveImage(context.Background(), ref) })
 }
 
 // publish moves an image from the engine to its registry.
-func publish(t *testing.T, e *engine, ref string) {
+func publish(t *testing.T, e *engine.Engine, ref string) {
 	t.Helper()
 	auth, err := registry.EncodeAuthConfig(registry.AuthConfig{Username: "somebody", Password: "secret"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := e.api.ImagePush(t.Context(), ref, imageapi.PushOptions{RegistryAuth: auth})
+	out, err := e.API.ImagePush(t.Context(), ref, imageapi.PushOptions{RegistryAuth: auth})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +136,7 @@ func publish(t *testing.T, e *engine, ref string) {
 	if said, err := io.ReadAll(out); err != nil || bytes.Contains(said, []byte("errorDetail")) {
 		t.Fatal(err, string(said))
 	}
-	if err := e.removeImage(t.Context(), ref); err != nil {
+	if err := e.RemoveImage(t.Context(), ref); err != nil {
 		t.Fatal(err)
 	}
 }

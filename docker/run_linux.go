@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lockpick/docker/engine"
 	"lockpick/harness"
 	"lockpick/harness/history"
 	"lockpick/harness/owned"
@@ -91,17 +92,17 @@ func (b *Backend) take(ctx context.Context, s scenario.Scenario) (*site, error) 
 			return nil, err
 		}
 	}
-	e, a, err := meet(ctx)
+	e, a, err := engine.Meet(ctx)
 	if err != nil {
-		reason, remedy := explain(err)
+		reason, remedy := engine.Explain(err)
 		return nil, fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
 	}
 	st = &site{
-		base:  &base{engine: e, here: e.at.isHere(a) && !b.far, named: s.Topology.Image, joined: make(chan struct{})},
+		base:  &base{engine: e, here: e.At.IsHere(a) && !b.far, named: s.Topology.Image, joined: make(chan struct{})},
 		nodes: map[role]*node{}, clientBoxes: map[string]*clientBox{}, hosts: map[string]int{}, housed: map[int]bool{}, addresses: map[int]*address{},
 	}
 	if err := st.identify(); err != nil {
-		return nil, errors.Join(err, e.close())
+		return nil, errors.Join(err, e.Close())
 	}
 	st.assignHosts(s.ClientNames())
 	if err := st.setUp(ctx, b); err != nil {
@@ -155,7 +156,7 @@ func (s *site) identify() error {
 		return err
 	}
 	id := fmt.Sprintf("%s.%d", self, sites.Add(1))
-	s.labels = map[string]string{ownerLabel: self.String(), runLabel: id}
+	s.labels = map[string]string{engine.OwnerLabel: self.String(), runLabel: id}
 	s.prefix = "lockpick-" + id + "-"
 	return nil
 }
@@ -163,7 +164,7 @@ func (s *site) identify() error {
 // setUp sees to it that the engine has the images, sweeps what others left, and makes the
 // network. Prepare has said what images take, if anybody cares.
 func (s *site) setUp(ctx context.Context, b *Backend) (err error) {
-	from := b.supply(s.engine, s.labels[ownerLabel], func(string) {})
+	from := b.supply(s.engine, s.labels[engine.OwnerLabel], func(string) {})
 	if s.software, err = from.nodes(ctx, s.named); err != nil {
 		return err
 	}
@@ -174,7 +175,7 @@ func (s *site) setUp(ctx context.Context, b *Backend) (err error) {
 	s.client, s.links = command, []string{command[0], linksVerb}
 	s.room = append([]string{command[0], roomVerb}, command...)
 	s.image, s.own = client.ref, client
-	if err := sweep(ctx, s.engine, s.here, s.software.ref, s.image); err != nil {
+	if err := engine.Sweep(ctx, s.engine, s.here, s.software.ref, s.image); err != nil {
 		return err
 	}
 	if _, err := proc.Sweep(os.TempDir()); err != nil { // disks, after the containers that had them
@@ -287,7 +288,7 @@ const goneBound = 5 * time.Second
 // awaitWhoKnows waits where an engine has gone: who watches the links knows why, and is
 // about to say so.
 func awaitWhoKnows(ctx context.Context, end error) {
-	if away(end) {
+	if engine.Away(end) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(goneBound):
@@ -314,6 +315,6 @@ func newCluster(ctx context.Context, s *site, rec *history.Recorder) *cluster {
 }
 
 // supply is where images come from, in what a run or Prepare makes.
-func (b *Backend) supply(e *engine, owner string, say func(string)) supply {
-	return supply{b.cfg, b.clients, e, map[string]string{ownerLabel: owner}, say}
+func (b *Backend) supply(e *engine.Engine, owner string, say func(string)) supply {
+	return supply{b.cfg, b.clients, e, map[string]string{engine.OwnerLabel: owner}, say}
 }

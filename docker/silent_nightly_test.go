@@ -7,14 +7,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockpick/docker/engine"
+	"lockpick/docker/engine/enginetest"
 )
 
 // An engine that died while another holds its socket, as systemd does, takes connections
 // and never says a word.
 func TestEngineThatSaysNothing(t *testing.T) {
-	noEngineSet(t)
+	enginetest.NoEngineSet(t)
 	certs := t.TempDir()
-	newAuthority(t).write(t, certs, "client")
+	enginetest.NewAuthority(t).Write(t, certs, "client")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -23,22 +26,22 @@ func TestEngineThatSaysNothing(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "tcp://"+l.Addr().String())
 	t.Setenv("DOCKER_CERT_PATH", certs)
 	t.Setenv("DOCKER_TLS_VERIFY", "1")
-	e, err := connect()
+	e, err := engine.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.close()
+	defer e.Close()
 	said := make(chan error, 1)
 	go func() {
-		_, err := e.containers(t.Context(), ownerLabel)
+		_, err := e.Containers(t.Context(), engine.OwnerLabel)
 		said <- err
 	}()
 	select {
 	case err = <-said:
-	case <-time.After(6 * handshakeBound):
+	case <-time.After(6 * engine.HandshakeBound):
 		t.Fatal("it is still waiting")
 	}
-	if err == nil || !strings.Contains(err.Error(), "Cannot connect to the Docker daemon at "+e.at.host) {
+	if err == nil || !strings.Contains(err.Error(), "Cannot connect to the Docker daemon at "+e.At.Host) {
 		t.Errorf("it came out as %v", err)
 	}
 }

@@ -13,13 +13,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"lockpick/docker/engine"
 )
 
 // supply is where images come from during a run, or before it.
 type supply struct {
 	cfg    Config
 	own    *program
-	engine *engine
+	engine *engine.Engine
 	labels map[string]string // of all that is made
 	say    func(string)      // what takes long
 }
@@ -35,7 +37,7 @@ func (s supply) nodes(ctx context.Context, named string) (software, error) {
 		return s.like(ctx, s.cfg.Nodes)
 	}
 	if s.cfg.RedisServer == "" {
-		has, err := s.engine.hasImage(ctx, usual)
+		has, err := s.engine.HasImage(ctx, usual)
 		if err != nil {
 			return software{}, fmt.Errorf("look for image %s: %w", usual, err)
 		}
@@ -60,7 +62,7 @@ func (s supply) ofThisMachine(ctx context.Context) (software, error) {
 	if err != nil {
 		return software{}, err
 	}
-	is, err := s.engine.about(ctx)
+	is, err := s.engine.About(ctx)
 	if err != nil {
 		return software{}, fmt.Errorf("ask the engine for its architecture: %w", err)
 	}
@@ -69,8 +71,8 @@ func (s supply) ofThisMachine(ctx context.Context) (software, error) {
 		return software{}, fmt.Errorf("%w: %s: %w", errNoServer, path, err)
 	}
 	defer f.Close()
-	if f.Machine != machines[is.arch] {
-		return software{}, fmt.Errorf("%w: %s is for %v, and its containers are %s", errNoServer, path, f.Machine, is.arch)
+	if f.Machine != machines[is.Arch] {
+		return software{}, fmt.Errorf("%w: %s is for %v, and its containers are %s", errNoServer, path, f.Machine, is.Arch)
 	}
 	i, err := imageOf("redis", path, path)
 	if err != nil {
@@ -82,7 +84,7 @@ func (s supply) ofThisMachine(ctx context.Context) (software, error) {
 	}
 	gate, _ := own.apart(gateDir)
 	i.put(gate)
-	if err := i.provide(ctx, s.engine, s.labels[ownerLabel]); err != nil {
+	if err := i.provide(ctx, s.engine, s.labels[engine.OwnerLabel]); err != nil {
 		return software{}, err
 	}
 	return software{ref: i.ref, program: path, from: path, gated: true}, nil
@@ -99,15 +101,15 @@ func (s supply) server() (string, error) {
 
 // byName has the engine pull an image that it doesn't have, and finds the server in it.
 func (s supply) byName(ctx context.Context, ref, remedy string) (software, error) {
-	has, err := s.engine.hasImage(ctx, ref)
+	has, err := s.engine.HasImage(ctx, ref)
 	if err != nil {
 		return software{}, fmt.Errorf("look for image %s: %w", ref, err)
 	}
 	if !has {
-		as, err := loginFor(ref)
+		as, err := engine.LoginFor(ref)
 		if err == nil {
-			s.say("pulling " + ref + " from " + registryOf(ref))
-			err = pull(ctx, s.engine, ref, as, progress(ref, s.say))
+			s.say("pulling " + ref + " from " + engine.RegistryOf(ref))
+			err = engine.Pull(ctx, s.engine, ref, as, engine.Progress(ref, s.say))
 		}
 		if ctx.Err() != nil {
 			return software{}, context.Cause(ctx)
@@ -116,15 +118,15 @@ func (s supply) byName(ctx context.Context, ref, remedy string) (software, error
 			return software{}, &Lack{fmt.Errorf("the engine has no image %s and can't pull it: %w", ref, err), remedy}
 		}
 	}
-	i, err := lookAt(ctx, s.engine, ref)
+	i, err := engine.LookAt(ctx, s.engine, ref)
 	if err != nil {
 		return software{}, fmt.Errorf("look at image %s: %w", ref, err)
 	}
-	nodes := software{ref: ref, digest: i.digest, program: i.server()}
+	nodes := software{ref: ref, digest: i.Digest, program: serverIn(i)}
 	if nodes.program != "" {
 		return nodes, nil
 	}
-	nodes.program, err = firstOf(ctx, s.engine, ref, s.labels, i.candidates())
+	nodes.program, err = engine.FirstOf(ctx, s.engine, ref, s.labels, candidates(i))
 	if err != nil {
 		return software{}, fmt.Errorf("look for a server in image %s: %w", ref, err)
 	}
@@ -135,10 +137,10 @@ func (s supply) byName(ctx context.Context, ref, remedy string) (software, error
 	return nodes, nil
 }
 
-// server is the program that an image starts, past the script that most have before it,
+// serverIn is the program that an image starts, past the script that most have before it,
 // which changes to another user: root without capabilities can't. "": it is not to be seen.
-func (i contents) server() (program string) {
-	for _, word := range i.starts {
+func serverIn(i engine.Contents) (program string) {
+	for _, word := range i.Starts {
 		if strings.HasSuffix(word, "-server") && !strings.HasPrefix(word, "-") && !strings.ContainsAny(word, " \t\n") {
 			program = word
 		}
@@ -147,8 +149,8 @@ func (i contents) server() (program string) {
 }
 
 // candidates is where an image may have a server, the likelier ones first.
-func (i contents) candidates() (files []string) {
-	path := cmp.Or(i.path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin") // as the engine has it
+func candidates(i engine.Contents) (files []string) {
+	path := cmp.Or(i.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin") // as the engine has it
 	for _, name := range []string{"redis-server", "valkey-server"} {
 		for _, dir := range filepath.SplitList(path) {
 			files = append(files, filepath.Join(dir, name))
@@ -162,7 +164,7 @@ func (s supply) clients(ctx context.Context) (i *image, command []string, err er
 	if i, command, err = s.client(ctx); err != nil {
 		return nil, nil, err
 	}
-	return i, command, i.provide(ctx, s.engine, s.labels[ownerLabel])
+	return i, command, i.provide(ctx, s.engine, s.labels[engine.OwnerLabel])
 }
 
 // client is the clients' image, and how one is started.
@@ -174,23 +176,23 @@ func (s supply) client(ctx context.Context) (i *image, command []string, err err
 		i, err = imageOf("client", given[0], given[0])
 		return i, given, err
 	}
-	is, err := s.engine.about(ctx)
+	is, err := s.engine.About(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("ask the engine for its architecture: %w", err)
 	}
-	i, err = s.own.image(ctx, is.arch, s.say)
+	i, err = s.own.image(ctx, is.Arch, s.say)
 	return i, []string{insideClient, "__client"}, err
 }
 
 // provide sees to it that the engine has the image.
-func (i *image) provide(ctx context.Context, e *engine, owner string) error {
-	has, err := e.hasImage(ctx, i.ref)
+func (i *image) provide(ctx context.Context, e *engine.Engine, owner string) error {
+	has, err := e.HasImage(ctx, i.ref)
 	if err != nil || has {
 		return err
 	}
 	out, in := io.Pipe()
 	go func() { in.CloseWithError(i.write(in)) }()
-	err = importImage(ctx, e, i.ref, out, map[string]string{ownerLabel: owner, imageLabel: i.sort})
+	err = engine.ImportImage(ctx, e, i.ref, out, map[string]string{engine.OwnerLabel: owner, engine.ImageLabel: i.sort})
 	out.Close() // or the writer would wait for an engine that has given up
 	if err != nil {
 		return fmt.Errorf("import image %s: %w", i.ref, err)
@@ -203,7 +205,7 @@ func (i *image) provide(ctx context.Context, e *engine, owner string) error {
 func (s supply) like(ctx context.Context, names []string) (software, error) {
 	var image string
 	for _, name := range names {
-		is, err := s.engine.stranger(ctx, name)
+		is, err := s.engine.Inspect(ctx, name)
 		if err == nil {
 			err = unfit(name, is)
 		}

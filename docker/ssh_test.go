@@ -13,6 +13,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lockpick/docker/engine"
+	"lockpick/docker/engine/enginetest"
 )
 
 func TestSSHCommand(t *testing.T) {
@@ -22,7 +25,7 @@ func TestSSHCommand(t *testing.T) {
 		{"ssh://-oProxyCommand=x", "ssh|-o|ConnectTimeout=30|-T|--|-oProxyCommand=x|docker system dial-stdio"},
 		{"ssh://[::1]/run/a'$b.sock", `ssh|-o|ConnectTimeout=30|-T|--|::1|docker --host=unix://'/run/a'\''$b.sock' system dial-stdio`},
 	} {
-		if got, err := sshCommand(c.host); err != nil || strings.Join(got, "|") != c.want {
+		if got, err := engine.SshCommand(c.host); err != nil || strings.Join(got, "|") != c.want {
 			t.Errorf("%s: %q, %v", c.host, got, err)
 		}
 	}
@@ -31,7 +34,7 @@ func TestSSHCommand(t *testing.T) {
 // What is written comes back through a command, half an end is none, and its words
 // are the reason where it fails.
 func TestConnectionByCommand(t *testing.T) {
-	conn, err := dialSSH([]string{"cat"})(t.Context(), "", "")
+	conn, err := engine.DialSSH([]string{"cat"})(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +48,7 @@ func TestConnectionByCommand(t *testing.T) {
 	if got, err := io.ReadAll(conn); err != nil || string(got) != "hello" {
 		t.Errorf("%q, %v", got, err)
 	}
-	failing, err := dialSSH([]string{"sh", "-c", "echo no such host >&2; exit 255"})(t.Context(), "", "")
+	failing, err := engine.DialSSH([]string{"sh", "-c", "echo no such host >&2; exit 255"})(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,14 +56,14 @@ func TestConnectionByCommand(t *testing.T) {
 	if _, err := io.ReadAll(failing); err == nil || !strings.Contains(err.Error(), "exit status 255: no such host") {
 		t.Errorf("it came out as %v", err)
 	}
-	deaf, err := dialSSH([]string{"sleep", "600"})(t.Context(), "", "")
+	deaf, err := engine.DialSSH([]string{"sleep", "600"})(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := deaf.Close(); err != nil || deaf.(*sshConn).cmd.ProcessState == nil {
+	if err := deaf.Close(); err != nil || deaf.(*engine.SshConn).Cmd.ProcessState == nil {
 		t.Errorf("closed with %v, and it still runs", err)
 	}
-	if _, err := dialSSH([]string{"/no/ssh"})(t.Context(), "", ""); err == nil || !strings.Contains(err.Error(), "start ssh") {
+	if _, err := engine.DialSSH([]string{"/no/ssh"})(t.Context(), "", ""); err == nil || !strings.Contains(err.Error(), "start ssh") {
 		t.Errorf("a missing ssh came out as %v", err)
 	}
 }
@@ -101,10 +104,10 @@ func sshd(t *testing.T) (host string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, dir+"/known", fmt.Sprintf("[127.0.0.1]:%d %s", addr.Port, public))
-	writeFile(t, dir+"/config", fmt.Sprintf("IdentityFile %s/mine\nIdentitiesOnly yes\nUserKnownHostsFile %s/known\nStrictHostKeyChecking yes\n", dir, dir))
-	writeFile(t, dir+"/sshd_config", fmt.Sprintf("Port %d\nListenAddress 127.0.0.1\nHostKey %s/host\nAuthorizedKeysFile %s/mine.pub\nPidFile none\nStrictModes no\nPasswordAuthentication no\n", addr.Port, dir, dir))
-	writeFile(t, dir+"/bin/ssh", fmt.Sprintf("#!/bin/sh\nexec %s -F %s/config \"$@\"\n", paths["ssh"], dir))
+	enginetest.WriteFile(t, dir+"/known", fmt.Sprintf("[127.0.0.1]:%d %s", addr.Port, public))
+	enginetest.WriteFile(t, dir+"/config", fmt.Sprintf("IdentityFile %s/mine\nIdentitiesOnly yes\nUserKnownHostsFile %s/known\nStrictHostKeyChecking yes\n", dir, dir))
+	enginetest.WriteFile(t, dir+"/sshd_config", fmt.Sprintf("Port %d\nListenAddress 127.0.0.1\nHostKey %s/host\nAuthorizedKeysFile %s/mine.pub\nPidFile none\nStrictModes no\nPasswordAuthentication no\n", addr.Port, dir, dir))
+	enginetest.WriteFile(t, dir+"/bin/ssh", fmt.Sprintf("#!/bin/sh\nexec %s -F %s/config \"$@\"\n", paths["ssh"], dir))
 	if err := os.Chmod(dir+"/bin/ssh", 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -129,31 +132,31 @@ func sshd(t *testing.T) (host string) {
 
 func TestEngineBySSH(t *testing.T) {
 	needEngine(t)
-	config := noEngineSet(t)
+	config := enginetest.NoEngineSet(t)
 	host := sshd(t)
 	t.Setenv("HTTP_PROXY", "http://192.0.2.1:1") // nobody's way
-	writeContext(t, config, "far", contextAt("far", host))
-	writeContext(t, config, "socket", contextAt("socket", host+usualSocket))
-	writeContext(t, config, "stranger", contextAt("stranger", strings.Replace(host, "@127.0.0.1", "@localhost", 1)))
-	writeContext(t, config, "nothing", contextAt("nothing", host+"/no/docker.sock"))
+	enginetest.WriteContext(t, config, "far", enginetest.ContextAt("far", host))
+	enginetest.WriteContext(t, config, "socket", enginetest.ContextAt("socket", host+engine.UsualSocket))
+	enginetest.WriteContext(t, config, "stranger", enginetest.ContextAt("stranger", strings.Replace(host, "@127.0.0.1", "@localhost", 1)))
+	enginetest.WriteContext(t, config, "nothing", enginetest.ContextAt("nothing", host+"/no/docker.sock"))
 	t.Setenv("DOCKER_CONTEXT", "socket")
 	await(t)
 	t.Setenv("DOCKER_CONTEXT", "far")
 	began := time.Now()
 	a := await(t)
-	t.Logf("version %s, API %s, after %v", a.version, a.api, time.Since(began))
-	e, err := connect()
+	t.Logf("version %s, API %s, after %v", a.Version, a.API, time.Since(began))
+	e, err := engine.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.at.isHere(a) {
+	if e.At.IsHere(a) {
 		t.Error("what ssh leads to may be anywhere")
 	}
 	began = time.Now()
 	makeOne(t, e)
 	t.Logf("an image, a network and a container in %v", time.Since(began))
 	began = time.Now()
-	if err := e.close(); err != nil {
+	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
 	t.Logf("closed in %v", time.Since(began))
@@ -164,6 +167,6 @@ func TestEngineBySSH(t *testing.T) {
 			t.Errorf("%s came out as %v", name, err)
 			continue
 		}
-		t.Logf("%v; to fix it: %s", err, err.(*endpointError).remedy)
+		t.Logf("%v; to fix it: %s", err, err.(*engine.EndpointError).Remedy)
 	}
 }

@@ -90,7 +90,7 @@ func TestStarvedNode(t *testing.T) {
 		n1 := b.Nodes.Server("n1")
 		receive(t, "end of the node", n1.Done())
 		for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // an engine may hear of why later
-			if met, err := n1.engine.usage(t.Context(), n1.id); err != nil || strings.HasSuffix(met.ended, "true") {
+			if met, err := n1.engine.Used(t.Context(), n1.id); err != nil || strings.HasSuffix(met.Ended, "true") {
 				break
 			}
 		}

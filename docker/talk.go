@@ -31,7 +31,7 @@ func (b *box) talk(ctx context.Context) (*talk, error) {
 	}
 	out, stdout := io.Pipe()
 	t := &talk{out: out}
-	in, copyOut, err := b.engine.attach(context.WithoutCancel(ctx), b.id, stdout, t)
+	in, copyOut, err := b.engine.Attach(context.WithoutCancel(ctx), b.id, stdout, t)
 	if err != nil {
 		return nil, fmt.Errorf("attach to %s: %w", b.name, err)
 	}

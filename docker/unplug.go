@@ -33,7 +33,7 @@ func (c *cluster) Unplug(node string) (string, error) {
 	n.spoiled.Store(true)
 	n.unplugged.Store(true)
 	n.tell(c.Ctx)
-	if err := n.engine.api.NetworkDisconnect(c.Ctx, c.site.net.name, n.address.id, false); err != nil {
+	if err := n.engine.API.NetworkDisconnect(c.Ctx, c.site.net.name, n.address.id, false); err != nil {
 		return "", fmt.Errorf("unplug %s: %w", node, err)
 	}
 	ctx, cancel := context.WithTimeout(c.Ctx, unheard)
@@ -53,7 +53,7 @@ func (c *cluster) Plug(node string) (string, error) {
 	n := c.at(node)
 	n.changing.Lock()
 	defer n.changing.Unlock()
-	if err := n.engine.connect(c.Ctx, c.site.net.name, n.address.id, netip.MustParseAddrPort(n.At).Addr()); err != nil {
+	if err := n.engine.Connect(c.Ctx, c.site.net.name, n.address.id, netip.MustParseAddrPort(n.At).Addr()); err != nil {
 		return "", fmt.Errorf("plug %s in: %w", node, err)
 	}
 	n.unplugged.Store(false)

@@ -44,7 +44,7 @@ type Capability struct {
 }
 
 // stocked is a cluster that knows what its nodes run, as in "redis 7.0.15, image redis:7".
-type stocked interface{ Server() string }
+type stocked interface{ Stock() string }
 
 // telling is a cluster that knows whether its nodes tell of each key's life (history.Life),
 // and what a right wall clock shows at T = 0, in nanoseconds since 1970.

@@ -22,11 +22,11 @@ func paramsOf(s scenario.Scenario, seed uint64, backend string, on Cluster) hist
 		Clients: s.ClientNames(), Nodes: s.NodeNames(), Resource: scenario.ResourceName, Quorum: s.Quorum(),
 		Lock: s.Lock.Kind, TTL: s.Lock.TTL, Drift: time.Duration(s.Lock.Drift*float64(s.Lock.TTL)) + 2*time.Millisecond,
 		NodeTimeout: s.Lock.Timeout, RetryMin: s.Lock.RetryMin, RetryMax: s.Lock.RetryMax,
-		Rate: clockRate, StampError: on.StampError(), Slack: slack, Rounds: rounds,
+		Rate: clockRate, StampError: on.StampError(), Slack: slack + s.Settles(), Rounds: rounds,
 		Untold: s.Lock.Untold, Fence: s.Workload.Fence, Limit: s.Limit, MaxExtends: s.Limits.Extensions, MaxHold: s.Limits.Hold, MayBeIdle: s.Vacuous, Persistence: s.Topology.Persistence,
 	}
 	if c, ok := on.(stocked); ok {
-		p.Server = c.Server()
+		p.Server = c.Stock()
 	}
 	if c, ok := on.(telling); ok {
 		p.Life, p.Epoch = c.TellsLife(), c.Epoch()

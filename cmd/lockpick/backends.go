@@ -105,7 +105,7 @@ func (a abilities) all() []harness.Capability {
 func (a abilities) of(name string) harness.Capability {
 	c, known := a[name]
 	if !known {
-		c = harness.Capability{Name: name, Reason: "this backend does not have it"}
+		c = harness.Capability{Name: name, Reason: cmp.Or(scenario.LackOf(name), "this backend does not have it")}
 	}
 	return c
 }
@@ -124,7 +124,11 @@ func (a abilities) missing(s scenario.Scenario) []harness.Capability {
 func reasons(cs []harness.Capability) string {
 	var out []string
 	for _, c := range cs {
-		out = append(out, c.Name+": "+c.Reason)
+		if scenario.LackOf(c.Name) != "" { // its name is a part of the reason
+			out = append(out, c.Reason)
+		} else {
+			out = append(out, c.Name+": "+c.Reason)
+		}
 	}
 	slices.Sort(out)
 	return strings.Join(out, "; ")

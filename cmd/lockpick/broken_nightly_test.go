@@ -37,7 +37,7 @@ const batch = 20
 func TestBrokenLocksUnderRandomPlans(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
-	h := hunt{t, sweep.Pool{Command: []string{build(t), workerVerb}, Size: 2, Patience: patience}, map[string][]string{}}
+	h := search{t, sweep.Pool{Command: []string{build(t), workerVerb}, Size: 2, Patience: patience}, map[string][]string{}}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer table.Flush()
 	fmt.Fprintln(table, "mistake\tplan\tproperty\tcause\tseed")
@@ -60,8 +60,8 @@ func TestBrokenLocksUnderRandomPlans(t *testing.T) {
 	}
 }
 
-// hunt is for seeds whose plan catches a lock.
-type hunt struct {
+// search is for seeds whose plan catches a lock.
+type search struct {
 	t          *testing.T
 	pool       sweep.Pool
 	references map[string][]string // properties that the reference violates, by its settings and the seed
@@ -69,7 +69,7 @@ type hunt struct {
 
 // first is the first seed whose plan shows something that the reference does not show
 // under it, and what; 0 if none does.
-func (h hunt) first(ctx context.Context, mistake string) (uint64, outcome.Judgement) {
+func (h search) first(ctx context.Context, mistake string) (uint64, outcome.Judgement) {
 	var sets []string
 	if mistake != "fence-from-one-node" { // few of the others can hand out fencing tokens
 		sets = []string{"lock.fence=false", "workload.fence=none"}
@@ -93,7 +93,7 @@ func (h hunt) first(ctx context.Context, mistake string) (uint64, outcome.Judgem
 	return 0, outcome.Judgement{}
 }
 
-func (h hunt) reference(ctx context.Context, s pick, name string, seed uint64) []string {
+func (h search) reference(ctx context.Context, s pick, name string, seed uint64) []string {
 	had, ok := h.references[name]
 	if !ok {
 		for _, j := range h.violations(ctx, s, seed, 1)[0] {
@@ -105,7 +105,7 @@ func (h hunt) reference(ctx context.Context, s pick, name string, seed uint64) [
 }
 
 // violations is what was violated with each of n seeds.
-func (h hunt) violations(ctx context.Context, s pick, from uint64, n int) [][]outcome.Judgement {
+func (h search) violations(ctx context.Context, s pick, from uint64, n int) [][]outcome.Judgement {
 	all := make([][]outcome.Judgement, n)
 	h.pool.Run(ctx, n, func(i int) suite.Job {
 		return suite.Job{Scenario: s.Scenario, Seed: from + uint64(i), Backend: simulation, Keep: suite.KeepNone}

@@ -73,6 +73,7 @@ func completion(root *cobra.Command) {
 	for name, f := range map[string]cobra.CompletionFunc{
 		"run": completes(true, scenarioNames), "show": completes(false, scenarioNames), "check": runs, "explain": runs, "replay": runs,
 		"report": completes(true, func() []string { return append(storedRuns(), storedSuites()...) }),
+		"shrink": completes(true, func() []string { return append(storedRuns(), scenarioNames()...) }),
 	} {
 		if c, _, err := root.Find([]string{name}); err == nil {
 			c.ValidArgsFunction = f

@@ -2,26 +2,30 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"lockpick/scenarios/outcome"
 )
 
-// progress tells on stderr how far a run is that takes over a second: on a terminal in one
+// progress tells on stderr how far something is that takes over a second: on a terminal in one
 // line that is written anew, elsewhere in a line now and then. It is over when stop returns.
 type progress struct {
-	*report
-	shown bool // the line stands on the terminal
-	over  bool
+	errs    io.Writer
+	mu      *sync.Mutex // its caller's
+	started time.Time
+	text    func(passed time.Duration) string
+	shown   bool // the line stands on the terminal
+	over    bool
 }
 
 // redraw is how often a terminal's line is written anew; a second passes between others.
 const redraw = 200 * time.Millisecond
 
-func (r *report) progress() (p *progress, stop func()) {
-	p = &progress{report: r}
-	o, ok := r.errs.(*output)
+func (p *progress) start() (stop func()) {
+	o, ok := p.errs.(*output)
 	every := time.Second
 	if ok && o.screen.redraws {
 		every = redraw
@@ -42,11 +46,11 @@ func (r *report) progress() (p *progress, stop func()) {
 			}
 		}
 	}()
-	return p, func() {
+	return func() {
 		t.Stop()
 		close(over)
-		r.mu.Lock()
-		defer r.mu.Unlock()
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		p.erase()
 		p.over = true
 	}
@@ -80,20 +84,20 @@ func (p *progress) erase() {
 }
 
 // text is how far it is: counts, the rate, and the time that is left at that rate.
-func (p *progress) text(passed time.Duration) string {
-	if p.keeps > 0 {
-		return fmt.Sprintf("%d runs done, %.0f s, %d of %d examples kept", p.ended, passed.Seconds(), p.kept, p.keeps)
+func (r *report) progress(passed time.Duration) string {
+	if r.keeps > 0 {
+		return fmt.Sprintf("%d runs done, %.0f s, %d of %d examples kept", r.ended, passed.Seconds(), r.kept, r.keeps)
 	}
-	parts := []string{fmt.Sprintf("%d of %d runs done", p.ended, p.total)}
+	parts := []string{fmt.Sprintf("%d of %d runs done", r.ended, r.total)}
 	for _, state := range []string{outcome.Unexpected, outcome.Undecided, outcome.Failed} {
-		if n := p.suite.Counts[state]; n > 0 {
+		if n := r.suite.Counts[state]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}
 	}
 	parts = append(parts, fmt.Sprintf("%.0f s", passed.Seconds()))
-	if p.ended > 0 && passed > 0 {
-		rate := float64(p.ended) / passed.Seconds()
-		parts = append(parts, fmt.Sprintf("%.3g per second", rate), fmt.Sprintf("about %.0f s left", float64(p.total-p.ended)/rate))
+	if r.ended > 0 && passed > 0 {
+		rate := float64(r.ended) / passed.Seconds()
+		parts = append(parts, fmt.Sprintf("%.3g per second", rate), fmt.Sprintf("about %.0f s left", float64(r.total-r.ended)/rate))
 	}
 	return strings.Join(parts, ", ")
 }

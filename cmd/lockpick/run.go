@@ -461,9 +461,8 @@ func (r *report) runAll(ctx context.Context, b harness.Backend, chosen []pick) {
 	r.total = len(chosen) * r.flags.seeds
 	r.outcomes = map[int]outcome.Outcome{}
 	r.compared = comparison{chosen: chosen, seeds: r.flags.seeds, numbers: map[int]map[string]float64{}}
-	live, stop := r.progress()
-	defer stop()
-	r.live = live
+	r.live = &progress{errs: r.errs, mu: &r.mu, started: r.started, text: r.progress}
+	defer r.live.start()()
 	more, enough := context.WithCancel(ctx)
 	defer enough()
 	if r.flags.failFast {

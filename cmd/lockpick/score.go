@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockpick/harness/files"
+	lockexec "lockpick/harness/lock/exec"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/owned"
 	scorepage "lockpick/reports/score"
@@ -25,7 +27,10 @@ import (
 // scoreFlags are the flags of score and compare.
 type scoreFlags struct {
 	backend  string
-	try      string // a backend on which what is found is tried again; "": none
+	beside   string    // another, on which the catalogue is run, too; "": none
+	adapter  string    // the program that has the lock, as a user wrote it; "": locks are kinds
+	adapted  *runFlags // what it comes to
+	try      string    // a backend on which what is found is tried again; "": none
 	seed     uint64
 	seeds    int // of each draw of random plans
 	store    string
@@ -49,7 +54,11 @@ Random plans are within what Redlock assumes. Of each sort of failure they are d
 with it alone and with all the others, so that what comes can be put down to a sort.
 
 With --try process each violation that had to be kept is tried on real servers, up to
-six times a run. What is not seen there is told apart (◇).
+six times a run. What is not seen there is told apart (◇). --beside process does that and
+runs the whole catalogue there, too, which has columns of its own.
+
+A library of any language is an adapter: with --adapter all runs are on real servers, and
+each violation is tried there once more.
 
 The page, Markdown, JSON, and the run of each counterexample are kept in STORE/scores:
 lockpick replay DIR runs one again. The exit code is 1 where a lock fails what its tier
@@ -64,11 +73,13 @@ func (a *app) scoreCmd() *cobra.Command {
 		Example: `  lockpick score redsync
   lockpick score 'redsync:*' --try process      each set-up, and on real servers what it fails
   lockpick score redislock rueidis:caching=yes --seeds 200 --json
+  lockpick score --adapter "node adapter.js"    a lock of any language
   lockpick score --all`,
 		RunE: func(c *cobra.Command, args []string) error { return a.score(c.Context(), f, args) },
 	}
 	f.flags(c)
 	c.Flags().BoolVar(&f.all, "all", false, "each set-up of each kind")
+	c.Flags().StringVar(&f.adapter, "adapter", "", "the lock is this program's, on real processes; what it violates is tried again\n(see lockpick help adapter)")
 	return c
 }
 
@@ -91,6 +102,7 @@ func (f *scoreFlags) flags(c *cobra.Command) {
 	c.ValidArgsFunction = completes(false, kinds.Names)
 	fs := c.Flags()
 	fs.StringVarP(&f.backend, "backend", "b", backendNames[0], "where to run: "+strings.Join(backendNames, ", "))
+	fs.StringVar(&f.beside, "beside", "", "run the catalogue on this backend, too, in columns of its own")
 	fs.StringVar(&f.try, "try", "", "try each violation again on this backend")
 	fs.Uint64Var(&f.seed, "seed", 1, "what all that is random is drawn from")
 	fs.IntVar(&f.seeds, "seeds", 10, "random plans of each draw, from --seed on; 0 is none")
@@ -124,6 +136,16 @@ func (f *scoreFlags) locks(args []string) ([]string, error) {
 			}
 		}
 	}
+	if f.adapter != "" {
+		switch {
+		case len(all) > 0:
+			return nil, usage(errors.New("--adapter is the lock itself, and more are named"), "leave out "+strings.Join(all, ", "))
+		case f.backend == simulation:
+			f.backend = "process"
+		}
+		f.try = cmp.Or(f.try, f.backend)
+		all = []string{lockexec.Name}
+	}
 	switch {
 	case len(all) < least:
 		return nil, usage(fmt.Errorf("%s takes locks, got %d", verb, len(all)), "one of "+strings.Join(kinds.Names(), ", "))
@@ -131,10 +153,18 @@ func (f *scoreFlags) locks(args []string) ([]string, error) {
 		return nil, usage(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("a number from 0 to %d", mostSeeds))
 	case f.jobs < 1 || f.jobs > mostJobs:
 		return nil, usage(fmt.Errorf("--jobs %d is out of range", f.jobs), fmt.Sprintf("a number from 1 to %d", mostJobs))
-	case f.try != "" && (f.try == simulation || f.backend != simulation):
+	case f.beside != "" && f.try != "" && f.beside != f.try:
+		return nil, usage(fmt.Errorf("--beside %s and --try %s are two backends", f.beside, f.try), "leave --try out: what is found is tried on the other")
+	case f.beside != "" && (f.beside == simulation || f.backend != simulation || f.adapter != ""):
+		return nil, usage(errors.New("--beside is for what stands beside the simulation"), "as in --beside process, without --backend and --adapter")
+	case f.try != "" && f.adapter == "" && (f.try == simulation || f.backend != simulation):
 		return nil, usage(errors.New("--try is for what the simulation finds"), "as in --try process, without --backend")
 	case f.json && f.markdown:
 		return nil, usage(errors.New("--json and --markdown contradict each other"), "leave one of them out")
+	}
+	if f.adapter != "" {
+		f.command = "lockpick score --adapter " + quoted(f.adapter)
+		return all, nil
 	}
 	var once []string
 	for _, name := range all {
@@ -153,10 +183,12 @@ func (f *scoreFlags) locks(args []string) ([]string, error) {
 // again are the flags that change what comes, as they were given.
 func (f *scoreFlags) again() string {
 	c := fmt.Sprintf("%s --seed %d --seeds %d", f.command, f.seed, f.seeds)
-	if f.backend != simulation {
+	if f.backend != simulation && f.adapter == "" {
 		c += " --backend " + f.backend
 	}
-	if f.try != "" {
+	if f.beside != "" {
+		c += " --beside " + f.beside
+	} else if f.try != "" && f.adapter == "" {
 		c += " --try " + f.try
 	}
 	for _, t := range f.tags {
@@ -176,6 +208,13 @@ func quotedAll(all []string) string {
 func (a *app) score(ctx context.Context, f *scoreFlags, args []string) error {
 	locks, err := f.locks(args)
 	if err != nil {
+		return err
+	}
+	if f.beside != "" {
+		f.try = f.beside
+	}
+	f.adapted = &runFlags{adapter: f.adapter}
+	if err := f.adapted.adapt(ctx); err != nil {
 		return err
 	}
 	s := &scorer{app: a, flags: f}
@@ -249,11 +288,11 @@ func (s *scorer) keep(all *scorepage.Book) (dir string, err error) {
 // open makes ready what runs need.
 func (s *scorer) open(ctx context.Context) (err error) {
 	f := s.flags
-	if s.on, err = s.stage(ctx, f.backend); err != nil {
+	if s.on, err = s.stage(ctx, f.backend, f.store, f.adapted.program...); err != nil {
 		return err
 	}
 	if f.try != "" {
-		if s.elsewhere, err = s.stage(ctx, f.try); err != nil {
+		if s.elsewhere, err = s.stage(ctx, f.try, f.store, f.adapted.program...); err != nil {
 			return errors.Join(err, s.close())
 		}
 	}
@@ -265,12 +304,7 @@ func (s *scorer) open(ctx context.Context) (err error) {
 func (s *scorer) close() error {
 	var errs []error
 	for _, on := range []*stage{s.on, s.elsewhere} {
-		if on == nil {
-			continue
-		}
-		if c, ok := on.Backend.(io.Closer); ok {
-			errs = append(errs, c.Close())
-		}
+		errs = append(errs, on.close())
 	}
 	if s.scratch != "" {
 		errs = append(errs, os.RemoveAll(s.scratch))

@@ -42,10 +42,22 @@ type Kind struct {
 	OwnTokens bool
 	// OneNode: it is on one server, and knows no votes.
 	OneNode bool
-	Can     Powers
+	// Server is what its nodes run, of Servers; "": Redis.
+	Server string
+	Can    Powers
 	// Options are the settings that only this kind has.
 	Options []Option
 }
+
+// Servers that a lock may be on besides Redis. Those of a run are members of one store, which
+// agree among themselves: a lock asks any of them.
+const (
+	Etcd   = "etcd"
+	Consul = "consul"
+)
+
+// Servers lists them.
+func Servers() []string { return []string{Etcd, Consul} }
 
 // Belief is by what a holder knows how long it has the lock.
 type Belief string
@@ -70,6 +82,7 @@ type Powers struct {
 	Extend     bool // its handles are Extenders
 	Limit      bool // it ends a hold after Settings.Extends extensions
 	Fence      bool // its handles are Fencers
+	Reenter    bool // a client that holds it can acquire it again, and releases it as often; ErrNotHeld where it turns out to be lost
 	Sequential bool // it can ask one node after another
 }
 
@@ -129,14 +142,15 @@ type Settings struct {
 	Extends  int           `json:"extends,omitempty"` // most extensions of one hold
 	// Options are those of the kind, by name. What isn't there has its default.
 	Options map[string]string `json:"options,omitempty"`
-	Prefix  string            `json:"prefix,omitempty"` // the kind's
-	Votes   int               `json:"votes,omitempty"`  // the kind's quorum; 0: a majority
-	Untold  bool              `json:"untold,omitempty"` // the kind's belief is by nothing
+	Prefix  string            `json:"prefix,omitempty"`  // the kind's
+	Votes   int               `json:"votes,omitempty"`   // the kind's quorum; 0: a majority
+	Untold  bool              `json:"untold,omitempty"`  // the kind's belief is by nothing
+	Reenter bool              `json:"reenter,omitempty"` // the kind can be acquired again by its holder
 }
 
 // Of is the settings with what follows from their kind, for a lock on so many nodes.
 func (s Settings) Of(k Kind, nodes int) Settings {
-	s.Prefix, s.Votes, s.Untold = k.Prefix, 0, k.Belief == ByNothing
+	s.Prefix, s.Votes, s.Untold, s.Reenter = k.Prefix, 0, k.Belief == ByNothing, k.Can.Reenter
 	if k.Quorum != nil {
 		s.Votes = k.Quorum(nodes)
 	}

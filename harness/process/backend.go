@@ -1,5 +1,5 @@
-// Package process is the backend of real processes: redis-servers, clients and
-// the links between them, on this machine and in real time.
+// Package process is the backend of real processes: redis-servers, or members of a store in
+// their place, clients and the links between them, on this machine and in real time.
 //
 // Its nouns are Backend, which sets a run up and takes it down again, and cluster,
 // which is a run of this machine's processes. Each client is a subprocess, child.go.
@@ -22,6 +22,7 @@ import (
 
 	"lockpick/harness"
 	"lockpick/harness/real/runs"
+	"lockpick/harness/real/store"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
@@ -77,7 +78,19 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 		}
 		out[i].Name = c.Name
 	}
+	for _, s := range store.All() {
+		out = append(out, b.canServe(run, s))
+	}
 	return append(out, imageless)
+}
+
+// canServe says whether the program of a store is there.
+func (b *Backend) canServe(run harness.Capability, s store.Store) harness.Capability {
+	if _, err := exec.LookPath(s.Program); err != nil && run.Available {
+		run = harness.Capability{Reason: s.Program + " is not on PATH", Remedy: s.Remedy}
+	}
+	run.Name = s.Name
+	return run
 }
 
 var uncontained = []harness.Capability{

@@ -23,7 +23,7 @@ import (
 // processes start traced. The others' clocks are not touched.
 func (c *cluster) turnable(s scenario.Scenario) {
 	own := map[string]*clock.Machine{}
-	for _, name := range s.NodeNames() {
+	for _, name := range redisOf(s) {
 		own[name] = &clock.Machine{}
 	}
 	for _, name := range s.ClientNames() {

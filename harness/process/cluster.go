@@ -20,6 +20,7 @@ type cluster struct {
 	group    *proc.Group
 	program  []string                    // the adapters', and its arguments; nil: none are needed
 	adapters map[string]*adapter.Program // by client
+	runs     string                      // what the nodes run, in words; "": this machine's redis-server
 	servers  []*proc.Redis               // the resource's, the nodes' and their replicas'
 }
 
@@ -44,6 +45,9 @@ func (c *cluster) addr(node string) string {
 	}
 	return c.Store.Addr()
 }
+
+// Stock is what the nodes run, where that is no Redis.
+func (c *cluster) Stock() string { return c.runs }
 
 func (c *cluster) down(node string) bool {
 	n := c.Server(node)

@@ -67,10 +67,7 @@ func (c *cluster) question(s *proc.Redis, tell func(harness.Unplanned)) proc.Que
 		}
 	}, Ask: func(ctx context.Context) {
 		excused := func() bool { return s.Silent() || c.Stalled(s.Name) }
-		proc.Answers(ctx, excused, func(ctx context.Context) error {
-			_, err := proc.Ask(ctx, s.Addr(), "PING")
-			return err
-		})
+		proc.Answers(ctx, excused, s.Answers)
 	}}
 }
 

@@ -16,6 +16,7 @@ import (
 	"lockpick/harness/real/proc"
 	"lockpick/harness/real/runs"
 	"lockpick/harness/real/server"
+	"lockpick/harness/real/store"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
@@ -48,6 +49,9 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 		return err
 	}
 	replicas, err := c.startServers(s)
+	if err == nil {
+		err = c.startStore(ctx, s)
+	}
 	if err != nil {
 		return err
 	}
@@ -75,6 +79,37 @@ func newCluster(ctx context.Context, seed uint64, group *proc.Group, rec *histor
 	return c
 }
 
+// redisOf are the nodes that are redis-servers.
+func redisOf(s scenario.Scenario) []string {
+	if s.Topology.Server != "" {
+		return nil
+	}
+	return s.NodeNames()
+}
+
+// startStore starts the nodes that are members of a store, where they are.
+func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
+	if s.Topology.Server == "" {
+		return nil
+	}
+	of, err := store.Of(s.Topology.Server)
+	if err != nil {
+		return err
+	}
+	if c.runs, err = proc.VersionOf(ctx, of); err != nil {
+		return err
+	}
+	all, err := c.group.StartStore(c.Ctx, of, s.NodeNames())
+	if err != nil {
+		return err
+	}
+	for _, m := range all {
+		c.Serve(m.Name, m)
+	}
+	c.servers, c.network.Store = append(c.servers, all...), &of
+	return nil
+}
+
 // startServers starts the nodes, their replicas and the resource, all at once.
 func (c *cluster) startServers(s scenario.Scenario) (replicas map[string]*proc.Redis, err error) {
 	var mu sync.Mutex
@@ -97,7 +132,7 @@ func (c *cluster) startServers(s scenario.Scenario) (replicas map[string]*proc.R
 	}
 	replicas = map[string]*proc.Redis{}
 	start(scenario.ResourceName, "none", func(p *proc.Redis) { c.Store = p })
-	for _, node := range s.NodeNames() {
+	for _, node := range redisOf(s) {
 		start(node, s.Topology.Persistence, func(p *proc.Redis) { c.Serve(node, p) })
 		if s.Topology.Replicas > 0 {
 			start(nemesis.LinkName(node, nemesis.Replica), s.Topology.Persistence, func(p *proc.Redis) { replicas[node] = p })

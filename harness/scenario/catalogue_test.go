@@ -10,7 +10,7 @@ import (
 
 // catalogue returns the files of the catalogue, by name. Package scenarios
 // imports nothing and is imported by nobody here: the files are read from disk.
-func catalogue(t *testing.T) map[string][]byte {
+func catalogue(t testing.TB) map[string][]byte {
 	t.Helper()
 	paths, err := filepath.Glob("../../scenarios/*.yaml")
 	if err != nil || len(paths) == 0 {

@@ -117,6 +117,7 @@ func debateForm() object {
 func topologyForm(unit time.Duration) object {
 	return object{name: "topology", fields: []field{
 		{key: "nodes", doc: "number of independent lock servers", shape: integer(1, maxNodes)},
+		{key: "server", doc: "what the servers run besides Redis, as one store of several members; for locks that are on it", shape: oneOf("server", lock.Servers()...)},
 		{key: "persistence", doc: "what survives a restart: the append-only file's fsync policy, or none", shape: oneOf("persistence", PersistNone, "everysec", PersistAlways, "no")},
 		{key: "expiry", doc: "the clock that keys expire by: the wall clock, as Redis does it, or one that nobody sets", shape: oneOf("clock", "wall", ExpiryMonotonic)},
 		{key: "replicas", doc: "asynchronous replicas of each server", shape: integer(0, 1)},
@@ -191,6 +192,7 @@ func workloadForm(unit time.Duration) object {
 		{key: "prepare", doc: "work between the check and the write", shape: between(0)},
 		{key: "cancel-after", at: "cancelAfter", doc: "how long a client waits for its lock before it cancels the acquire", shape: duration(unit)},
 		{key: "extend", doc: "how often a client extends its lock while it works", shape: duration(unit)},
+		{key: "reenter", doc: "how many times a client acquires again what it holds, and gives it back", shape: integer(1, maxReenter)},
 		{key: "cycles", doc: "how often each client works", shape: integer(1, maxCount)},
 		{key: "for", doc: "no cycle starts later than this", shape: duration(unit)},
 		{key: "writes", doc: "writes in one critical section", shape: integer(1, maxWrites)},

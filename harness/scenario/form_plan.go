@@ -16,6 +16,7 @@ func planForm(unit time.Duration, most int) shape {
 		field{key: "plan", shape: sequence{"plan", 0, most, object{name: "a step", fields: []field{
 			{key: "when", doc: "what sets the fault off", shape: triggerForm(unit), must: true},
 			{key: "fault", doc: "what is done to whom", shape: faultForm(unit), must: true},
+			{key: "drawn", doc: "whether it counts as drawn by dice: it need not come, nor meet anything", shape: truth},
 		}}, false}},
 		field{at: whole, shape: random},
 		func(n *yaml.Node) bool { return n.Kind == yaml.MappingNode && child(n, "random") >= 0 },

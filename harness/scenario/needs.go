@@ -22,6 +22,7 @@ const (
 // topologies, and of each fault on each sort of target.
 func Capabilities() []string {
 	all := []string{CanPersist, CanReplicate, CanImage, CanExpireMonotonic, CanSetOwnTime, CanBeExact}
+	all = append(all, Stores()...)
 	faults, _ := nemesis.Capabilities(nil)
 	return append(all, faults...)
 }
@@ -31,8 +32,11 @@ func (s Scenario) NeedsOf(k lock.Kind) []string {
 	needs := s.Needs()
 	if k.OwnTime && s.setsClient() {
 		needs = append(needs, CanSetOwnTime)
-		slices.Sort(needs)
 	}
+	if k.Server != s.Topology.Server {
+		needs = append(needs, lockOn(s.Topology.Server))
+	}
+	slices.Sort(needs)
 	return needs
 }
 
@@ -92,12 +96,16 @@ func (s Scenario) Needs() []string {
 		}
 	}
 	for need, is := range map[string]bool{
-		CanReplicate: s.Topology.Replicas > 0, CanPersist: s.Topology.Persistence != PersistNone, CanImage: s.Topology.Image != "",
+		CanReplicate: s.Topology.Replicas > 0, CanPersist: s.Topology.Persistence != PersistNone && s.Topology.Server == "", CanImage: s.Topology.Image != "",
 		CanExpireMonotonic: s.Topology.Expiry == ExpiryMonotonic, CanBeExact: s.Exact,
 	} {
 		if is {
 			add(need)
 		}
+	}
+	if store := s.Topology.Server; store != "" {
+		out = needsOn(store, out)
+		add(store)
 	}
 	slices.Sort(out)
 	return out

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -21,12 +20,7 @@ import (
 // file can't say, such as a field that the writer doesn't know, is an error, too. The
 // error is a *Error, whose File is empty.
 func (s Scenario) Check(known Known) error {
-	w := defaults()
-	w.scenario = s
-	w.scenario.Expect = maps.Clone(s.Expect) // without what follows from the rest
-	maps.DeleteFunc(w.scenario.Expect, func(_ string, e Expectation) bool { return e.Follows != "" })
-	at, like := place{map[*yaml.Node]string{}, "scenario"}, defaults().scenario
-	root := w.whole(known).write(at, reflect.ValueOf(&w.scenario).Elem(), reflect.ValueOf(&like).Elem())
+	root, at := s.tree(known)
 	fail := func(err error) error {
 		var p *problem
 		if !errors.As(err, &p) {
@@ -51,20 +45,32 @@ func (s Scenario) Check(known Known) error {
 	if err := r.read(root, known); err != nil {
 		return fail(err)
 	}
-	if field, got, want := differ("scenario", reflect.ValueOf(s.said()), reflect.ValueOf(r.scenario.said())); field != "" {
-		return &Error{Field: field, What: fmt.Sprintf("no scenario has %s here", got),
-			Hint: fmt.Sprintf("a scenario file that says the rest comes to %s", want)}
-	}
-	return nil
+	return s.unlike(r.scenario)
 }
 
-// said is the scenario without what its file doesn't say: who drew the steps, and which
-// expectations nobody wrote down.
-func (s Scenario) said() Scenario {
-	s.Plan, s.Expect = slices.Clone(s.Plan), maps.Clone(s.Expect)
-	for i := range s.Plan {
-		s.Plan[i].Drawn = false
+// tree is the scenario as the nodes that a file of it comes to, each with its field.
+func (s Scenario) tree(known Known) (*yaml.Node, place) {
+	w := defaults()
+	w.scenario = s
+	w.scenario.Expect = maps.Clone(s.Expect) // without what follows from the rest
+	maps.DeleteFunc(w.scenario.Expect, func(_ string, e Expectation) bool { return e.Follows != "" })
+	at, like := place{map[*yaml.Node]string{}, "scenario"}, defaults().scenario
+	return w.whole(known).write(at, reflect.ValueOf(&w.scenario).Elem(), reflect.ValueOf(&like).Elem()), at
+}
+
+// unlike is the error that a file of the scenario comes to another one; nil: it doesn't.
+func (s Scenario) unlike(back Scenario) error {
+	field, got, want := differ("scenario", reflect.ValueOf(s.said()), reflect.ValueOf(back.said()))
+	if field == "" {
+		return nil
 	}
+	return &Error{Field: field, What: fmt.Sprintf("no scenario has %s here", got),
+		Hint: fmt.Sprintf("a scenario file that says the rest comes to %s", want)}
+}
+
+// said is the scenario without what its file doesn't say: which expectations nobody wrote down.
+func (s Scenario) said() Scenario {
+	s.Expect = maps.Clone(s.Expect)
 	for property, e := range s.Expect {
 		e.Implied = false
 		s.Expect[property] = e
@@ -72,8 +78,7 @@ func (s Scenario) said() Scenario {
 	return s
 }
 
-// differ finds the first field in which two values differ, and shows both. Fractions
-// differ if that is more than writing them as percentages does to them.
+// differ finds the first field in which two values differ, and shows both.
 func differ(path string, a, b reflect.Value) (field, got, want string) {
 	shown := func(v reflect.Value) string {
 		if !v.IsValid() || v.IsZero() {
@@ -112,10 +117,6 @@ func differ(path string, a, b reflect.Value) (field, got, want string) {
 			if field, got, want := differ(path+"."+key.String(), a.MapIndex(key), b.MapIndex(key)); field != "" {
 				return field, got, want
 			}
-		}
-	case reflect.Float64:
-		if math.Abs(a.Float()-b.Float()) > 1e-12*math.Abs(b.Float()) {
-			return unlike()
 		}
 	default:
 		if a.IsValid() && !a.Equal(b) {

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"lockpick/harness/client"
+	"lockpick/nemesis"
 )
 
 // scalar is a shape with one value. parse returns what is wrong with the text, or nothing,
@@ -50,7 +51,10 @@ func (s scalar[T]) read(n *yaml.Node, to reflect.Value) error {
 
 func (s scalar[T]) write(at place, v, _ reflect.Value) *yaml.Node {
 	x := v.Convert(reflect.TypeFor[T]()).Interface().(T)
-	if s.show == nil {
+	switch text, isText := any(x).(string); {
+	case isText:
+		return at.text(text)
+	case s.show == nil:
 		return at.leaf(fmt.Sprint(x))
 	}
 	return at.leaf(s.show(x))
@@ -98,7 +102,7 @@ func (w word) read(n *yaml.Node, to reflect.Value) error {
 	return nil
 }
 
-func (w word) write(at place, v, _ reflect.Value) *yaml.Node { return at.leaf(v.String()) }
+func (w word) write(at place, v, _ reflect.Value) *yaml.Node { return at.text(v.String()) }
 
 func (w word) schema() map[string]any {
 	if w.pattern != nil {
@@ -167,9 +171,28 @@ func percent(below float64) shape {
 	return fitting("a percentage", fmt.Sprintf("a percentage from 0%% to below %g%%, as in 1%%", 100*below),
 		map[string]any{"type": "string", "pattern": `^[0-9.]+%$`}, func(s string) (float64, bool) {
 			digits, ok := strings.CutSuffix(s, "%")
-			v, err := strconv.ParseFloat(digits, 64)
-			return v / 100, ok && err == nil && v >= 0 && v/100 < below
-		}, func(x float64) string { return decimal(100*x) + "%" })
+			v, err := strconv.ParseFloat(digits+"e-2", 64) // divided by 100 it would be rounded twice
+			return v, ok && err == nil && v >= 0 && v < below
+		}, hundredfold)
+}
+
+// hundredfold is a share as a percentage that is read as exactly this share.
+func hundredfold(x float64) string {
+	if x == 0 {
+		return "0%"
+	}
+	digits, exponent, _ := strings.Cut(strconv.FormatFloat(x, 'e', -1, 64), "e")
+	e, _ := strconv.Atoi(exponent)
+	whole, fraction, _ := strings.Cut(digits, ".")
+	point := e + 2 // digits of whole and fraction that stand before the point, less one
+	all := whole + fraction
+	switch {
+	case point < 0:
+		return "0." + strings.Repeat("0", -point-1) + all + "%"
+	case point+1 >= len(all):
+		return all + strings.Repeat("0", point+1-len(all)) + "%"
+	}
+	return all[:point+1] + "." + all[point+1:] + "%"
 }
 
 func decimal(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
@@ -252,5 +275,5 @@ func between(least time.Duration) shape {
 			}
 			return r, wrong, hint
 		},
-		func(r client.Range) string { return fmt.Sprintf("%v..%v", r.Min, r.Max) }}
+		func(r client.Range) string { return nemesis.Span(r).String() }}
 }

@@ -3,9 +3,9 @@
 //
 // A Scenario says who contends for what, what goes wrong, and what is expected to come
 // of it. Parse reads a file of them, and an Error says what is wrong there, in which
-// line and column, and what is allowed. Known has the names that a file may use and
-// that this package can't know. A Manifest is the run.json of one run: the scenario with
-// all values drawn and scaled, and what else it takes to run it again.
+// line and column, and what is allowed; Write is its inverse. Known has the names that a
+// file may use and that this package can't know. A Manifest is the run.json of one run: the
+// scenario with all values drawn and scaled, and what else it takes to run it again.
 //
 // A file is read in four steps. Variants and overrides work on the tree, so that one
 // reader serves all, and an error shows the line that is to blame:
@@ -21,6 +21,7 @@
 // The files, each of which uses only those below it:
 //
 //	manifest.go, resolved.go    a run.json, held to all that a file is held to
+//	write.go                    the file of a scenario
 //	parse.go, variants.go       a file, its variants and overrides
 //	check.go, check_….go, refer.go
 //	                            do the parts fit together, and is there what they name?
@@ -97,7 +98,9 @@ const (
 
 // Topology is the lock servers.
 type Topology struct {
-	Nodes       int    `json:"nodes"`
+	Nodes int `json:"nodes"`
+	// Server is what they run, of lock.Servers; "": Redis.
+	Server      string `json:"server,omitempty"`
 	Persistence string `json:"persistence"`        // none, everysec, always or no
 	Expiry      string `json:"expiry,omitempty"`   // the clock that keys expire by: wall, as Redis does it, or monotonic; "": wall
 	Replicas    int    `json:"replicas,omitempty"` // of each node: one, asynchronous, or none
@@ -148,10 +151,11 @@ type Workload struct {
 	Think   client.Range  `json:"think"`
 	Hold    client.Range  `json:"hold"`
 	Prepare client.Range  `json:"prepare,omitzero"`
-	Extend  time.Duration `json:"extend,omitempty"` // how often the lock is extended while it is held; 0: never
-	Cycles  int           `json:"cycles,omitempty"` // of each client; 0: until For
-	For     time.Duration `json:"for,omitempty"`    // no cycle starts later than this
-	Writes  int           `json:"writes"`           // in one critical section
+	Extend  time.Duration `json:"extend,omitempty"`  // how often the lock is extended while it is held; 0: never
+	Reenter int           `json:"reenter,omitempty"` // how many times a holder acquires its lock again, and gives it back
+	Cycles  int           `json:"cycles,omitempty"`  // of each client; 0: until For
+	For     time.Duration `json:"for,omitempty"`     // no cycle starts later than this
+	Writes  int           `json:"writes"`            // in one critical section
 	NoCheck bool          `json:"noCheck,omitempty"`
 	// CancelAfter is when a client gives up an acquire by its context; 0: never.
 	CancelAfter time.Duration `json:"cancelAfter,omitempty"`

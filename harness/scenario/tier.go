@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -27,10 +28,14 @@ func Tiers() []string { return []string{TierEvery, TierQuorum} }
 // faults of nodes hit. The error says why the scenario is not for this kind.
 func (s Scenario) With(name string, k lock.Kind) (Scenario, error) {
 	switch l := s.Lock; {
+	case s.Workload.Reenter > 0 && !k.Can.Reenter:
+		return s, errors.New("this lock can't be acquired again by who holds it")
 	case l.Kind == name:
 		return s, nil
 	case l.Mistake != "":
 		return s, errors.New("it is about a lock's mistake")
+	case s.Topology.Server != "" && s.Topology.Server != k.Server:
+		return s, fmt.Errorf("it is about locks on %s, and this one is on %s", s.Topology.Server, cmp.Or(k.Server, "Redis"))
 	case k.OneNode && s.Tier == TierQuorum:
 		return s, errors.New("it is about the votes of several nodes, and this lock is on one")
 	case k.Quorum != nil && k.Quorum(s.Topology.Nodes) < 2 && s.Tier == TierQuorum:
@@ -45,6 +50,9 @@ func (s Scenario) With(name string, k lock.Kind) (Scenario, error) {
 		return s, fmt.Errorf("this lock never comes to the point %s", client.DuringAcquire)
 	}
 	s.Lock.Kind = name
+	if k.Server != "" {
+		s.Topology = s.Topology.on(k.Server)
+	}
 	if !k.Can.Sequential {
 		s.Lock.Ask = ""
 	}

@@ -25,8 +25,11 @@ func (l lens[S, T]) read(n *yaml.Node, to reflect.Value) error {
 	return nil
 }
 
-func (l lens[S, T]) write(at place, v, _ reflect.Value) *yaml.Node {
+func (l lens[S, T]) write(at place, v, like reflect.Value) *yaml.Node {
 	got := l.get(v.Addr().Interface().(*S))
+	if like.IsValid() && reflect.DeepEqual(got, l.get(like.Addr().Interface().(*S))) {
+		return nil
+	}
 	return l.shape.write(at, reflect.ValueOf(&got).Elem(), reflect.Value{})
 }
 
@@ -150,7 +153,11 @@ func (e either) write(at place, v, like reflect.Value) *yaml.Node {
 	if e.hasOther(v.Addr().Interface()) {
 		f = &e.other
 	}
-	return f.shape.write(at.in(f.path()), f.part(v, false), f.part(like, false))
+	x, y := f.part(v, false), f.part(like, false)
+	if y.IsValid() && reflect.DeepEqual(x.Interface(), y.Interface()) {
+		return nil
+	}
+	return f.shape.write(at.in(f.path()), x, y)
 }
 
 func (e either) schema() map[string]any {

@@ -35,3 +35,10 @@ func (p place) node(kind yaml.Kind, value string) *yaml.Node {
 }
 
 func (p place) leaf(text string) *yaml.Node { return p.node(yaml.ScalarNode, text) }
+
+// text is a leaf that stands in quotes where it would be taken for something else without.
+func (p place) text(text string) *yaml.Node {
+	n := p.leaf(text)
+	n.Tag = "!!str"
+	return n
+}

@@ -88,7 +88,7 @@ func (t *text) card(c *score.Card) {
 	t.printf("\n%s\n", Legend(used))
 	t.dice(c)
 	t.findings(c, "Violated, and must hold", func(f score.Finding) bool { return f.Held && f.Confirmed() })
-	t.findings(c, "Seen in the simulation only", func(f score.Finding) bool { return f.Held && !f.Confirmed() })
+	t.findings(c, "Seen "+seenOnly(c), func(f score.Finding) bool { return f.Held && !f.Confirmed() })
 	t.findings(c, "Violated where nobody promised it, and the scenario's own lock keeps it", func(f score.Finding) bool { return !f.Held })
 	if len(c.Open) > 0 {
 		t.printf("\n## Not decided\n\n")

@@ -24,14 +24,15 @@ var page = template.Must(template.New("score").Funcs(template.FuncMap{
 	"text":     func(s string) string { return words.Visible(s, longest) },
 	"style":    func() template.CSS { return template.CSS(suites.Style + pageStyle + sequence.Style) },
 	"headline": Headline, "basis": Basis, "draws": draws, "shares": shares, "rated": rated, "blame": Blame, "tries": Tries, "claimed": claimed, "beside": Beside,
-	"measured": measured, "measures": measures, "tone": tone, "marks": score.Marks, "limits": func() string { return Limits },
+	"seenOnly": seenOnly, "measured": measured, "measures": measures, "tone": tone, "marks": score.Marks, "limits": func() string { return Limits },
 	"id": func(card int, parts ...any) string {
 		return fmt.Sprintf("c%d-%s", card+1, strings.Trim(fmt.Sprint(parts...), "[]"))
 	},
 	"part": func(c *score.Card, title, note string, which string) part {
 		return part{c, title, note, chosen(c, which)}
 	},
-	"in":     func(m measure, c *score.Card, column string) string { return m.of(c, column) },
+	"in":    func(m measure, c *score.Card, column string) string { return m.of(c, column) },
+	"sorts": sorts, "where": where,
 	"cells":  func(c *score.Card, r score.Row) []cell { return cellsOf(c, r) },
 	"anchor": anchor, "shown": func(v view, p part) drawing { return drawing{p, v} },
 }).Parse(pageTemplate))
@@ -61,6 +62,32 @@ func chosen(c *score.Card, which string) (out []score.Finding) {
 // anchor is the id of a run's finding on the page.
 func anchor(run string) string { return strings.NewReplacer("/", "-", "+", "-").Replace(run) }
 
+// sorted is columns next to each other that are about one sort of failures.
+type sorted struct {
+	Sort    string
+	Columns int
+}
+
+func sorts(c *score.Card) (all []sorted) {
+	for _, column := range c.Columns {
+		sort, _ := score.SortOf(column)
+		if n := len(all); n > 0 && all[n-1].Sort == sort {
+			all[n-1].Columns++
+			continue
+		}
+		all = append(all, sorted{sort, 1})
+	}
+	return all
+}
+
+// where is the backend that a column is on.
+func where(c *score.Card, column string) string {
+	if _, beside := score.SortOf(column); beside {
+		return c.Beside
+	}
+	return c.Backend
+}
+
 // cell is a cell of the matrix, with where its counterexample is read.
 type cell struct {
 	score.Cell
@@ -88,7 +115,7 @@ func grounds(x score.Cell) string {
 		n    int
 		what string
 	}{
-		{x.Failed - x.Unconfirmed, "violated, must hold"}, {x.Unconfirmed, "violated in the simulation only"}, {x.Alone, "violated, own lock keeps it"},
+		{x.Failed - x.Unconfirmed, "violated, must hold"}, {x.Unconfirmed, "violated, and not confirmed"}, {x.Alone, "violated, own lock keeps it"},
 		{x.Kept, "held, as it must"}, {x.Alike, "violated as with the own lock"}, {x.Open, "undecided"}, {x.Free, "held"},
 	} {
 		if p.n > 0 {

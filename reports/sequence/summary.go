@@ -24,15 +24,18 @@ func (sc *scene) summary() string {
 	text := ""
 	switch sc.result.Property {
 	case checker.MutualExclusion:
-		text = sc.sharedHold()
+		text = inWords{sc}.sharedHold()
 	case checker.ResourceSafety:
-		text = sc.overrun()
+		text = inWords{sc}.overrun()
 	}
 	return cmp.Or(text, strings.TrimSuffix(sc.result.Because, "."))
 }
 
+// inWords is a scene that is told.
+type inWords struct{ *scene }
+
 // sharedHold says why a second client got a lock that the first still held.
-func (sc *scene) sharedHold() string {
+func (sc inWords) sharedHold() string {
 	first, second := sc.pair()
 	if first == nil || second == nil {
 		return ""
@@ -53,7 +56,7 @@ func (sc *scene) sharedHold() string {
 }
 
 // pair is the sessions of the witness by the order of their keys, where the losses tell it.
-func (sc *scene) pair() (first, second *session) {
+func (sc inWords) pair() (first, second *session) {
 	if len(sc.focus) < 2 {
 		return nil, nil
 	}
@@ -66,7 +69,7 @@ func (sc *scene) pair() (first, second *session) {
 }
 
 // lossOf is a clause for each cause by which a's vote on a node was gone when b asked.
-func (sc *scene) lossOf(a, b string) string {
+func (sc inWords) lossOf(a, b string) string {
 	var nodes []string
 	for _, l := range sc.result.Losses {
 		if l.Cause == sc.result.Cause {
@@ -89,6 +92,7 @@ var lossClauses = map[string]string{
 	verdict.LostUnsynced:       "NODES lost power before KEY was on disk",
 	verdict.FailedOver:         "NODES failed over to a replica without KEY",
 	verdict.DeletedByOther:     "DELETER deleted KEY on NODES",
+	verdict.ReleasedEarly:      "FIRST, who still held it, deleted KEY on NODES",
 	verdict.Overwritten:        "SECOND set its key on NODES over KEY",
 	verdict.NeverSet:           "FIRST was granted the lock without a majority",
 	verdict.GivenShorter:       "KEY on NODES lived shorter than FIRST believed",
@@ -100,7 +104,7 @@ var lossClauses = map[string]string{
 }
 
 // deleter is who deleted a key that was not its own.
-func (sc *scene) deleter() string {
+func (sc inWords) deleter() string {
 	if len(sc.deletions) > 0 {
 		return "a release of " + short(facts.Sender(sc.deletions[0].release))
 	}
@@ -108,7 +112,7 @@ func (sc *scene) deleter() string {
 }
 
 // overrun says why a write came after its session's lease, and what it did.
-func (sc *scene) overrun() string {
+func (sc inWords) overrun() string {
 	s, lost := sc.overwriting()
 	if s == nil || sc.result.Cause == verdict.FenceBroken {
 		return ""
@@ -129,7 +133,7 @@ func (sc *scene) overrun() string {
 }
 
 // suffered says what a fault did to a client until its lease was over.
-func (sc *scene) suffered(g []*facts.Fault, who string) string {
+func (sc inWords) suffered(g []*facts.Fault, who string) string {
 	w := wordsFor(g, sc.faultTargets(g), sc.f.held(g[0]))
 	was, _, _ := strings.Cut(w.Was, " (")
 	text := fmt.Sprintf("%s %s for %s, ", w.Whom, was, words.Span(about(minus(min(g[0].To(), sc.f.last), g[0].From()))))
@@ -154,7 +158,7 @@ func crosses(ft *facts.Fault, s *session) bool {
 
 // overwriting is the first session shown whose write did away with others', and these: by
 // the witness the one that did the harm comes last.
-func (sc *scene) overwriting() (*session, []lostWrite) {
+func (sc inWords) overwriting() (*session, []lostWrite) {
 	var by *session
 	var lost []lostWrite
 	at := int64(-1)

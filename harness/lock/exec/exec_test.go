@@ -95,6 +95,7 @@ func TestHello(t *testing.T) {
 		`{"hello":1}` + "\n":            "no name",
 		`{"hello":1,"name":"x","can":["fly"]}` + "\n":     `it can "fly"`,
 		`{"hello":1,"name":"x","nodes":"two"}` + "\n":     `nodes "two"`,
+		`{"hello":1,"name":"x","server":"mysql"}` + "\n":  `server "mysql": say one of redis, etcd, consul`,
 		`{"hello":1,"name":"x","retries":"both"}` + "\n":  `retries "both"`,
 		`{"hello":1,"name":"x","belief":"luck"}` + "\n":   `belief "luck"`,
 		`{"hello":1,"name":"x","belief":"signal"}` + "\n": "add lost to can",

@@ -32,6 +32,8 @@ type Hello struct {
 	Belief string `json:"belief"`
 	// KeyPrefix is what the library puts before a lock's name to make a key of it.
 	KeyPrefix string `json:"keyPrefix"`
+	// Server is what the lock is on: etcd, consul, or redis, the default.
+	Server string `json:"server"`
 	// Nodes is "one" for a lock on one node, or "many", the default.
 	Nodes string `json:"nodes"`
 	// Grain is what the library counts a TTL in, in milliseconds; 0: it takes any.
@@ -55,6 +57,17 @@ var powers = []string{CanExtend, CanHeld, CanLose, CanRenew, CanCancel, CanFence
 
 var beliefs = []string{"", "deadline", string(lock.BySignal), string(lock.ByNothing)}
 
+// redis is a hello's word for the servers that a lock is on unless it says otherwise.
+const redis = "redis"
+
+// Store is the servers that the lock is on; "": Redis.
+func (h Hello) Store() string {
+	if h.Server == redis {
+		return ""
+	}
+	return h.Server
+}
+
 // check says what is wrong with a hello.
 func (h Hello) check() error {
 	switch {
@@ -66,6 +79,8 @@ func (h Hello) check() error {
 		return fmt.Errorf("its hello says belief %q: say deadline, signal or none", h.Belief)
 	case h.Belief == string(lock.BySignal) && !h.can(CanLose):
 		return errors.New("its hello says belief signal, and not that it can tell of a loss: add lost to can")
+	case h.Server != "" && h.Server != redis && !slices.Contains(lock.Servers(), h.Server):
+		return fmt.Errorf("its hello says server %q: say one of %s", h.Server, strings.Join(append([]string{redis}, lock.Servers()...), ", "))
 	case h.Nodes != "" && h.Nodes != "one" && h.Nodes != "many":
 		return fmt.Errorf("its hello says nodes %q: say one or many", h.Nodes)
 	case h.Retries != "" && h.Retries != "driver" && h.Retries != "library":
@@ -91,7 +106,7 @@ func (h Hello) Kind() lock.Kind {
 		belief = lock.ByDeadline
 	}
 	return lock.Kind{
-		New: New, Belief: belief, Doc: h.Title(), OwnTime: true, OwnTokens: true, OneNode: h.Nodes == "one", Prefix: h.KeyPrefix,
+		New: New, Belief: belief, Doc: h.Title(), OwnTime: true, OwnTokens: true, OneNode: h.Nodes == "one", Server: h.Store(), Prefix: h.KeyPrefix,
 		Can: lock.Powers{Extend: h.can(CanExtend), Fence: h.can(CanFence)},
 	}
 }

@@ -30,6 +30,10 @@ func (t *trial) extends() {
 	if !t.say("extend", "", err) {
 		return
 	}
+	if why := t.untold(); why != "" {
+		t.skip("extend what is lost", why)
+		return
+	}
 	var no *exec.Refused
 	saw := ""
 	if err = t.remove("check-3"); err == nil {
@@ -52,17 +56,24 @@ func (t *trial) loses() {
 		return
 	}
 	h, err := t.acquire("check-4")
-	if err == nil {
+	what, back, patience := "the key was deleted", func() error { return nil }, 2*checkTTL
+	switch {
+	case err != nil:
+	case t.untold() != "":
+		what, patience = "all nodes stood still", storeLoss
+		back, err = t.freeze()
+	default:
 		err = t.remove("check-4")
 	}
 	began := time.Now()
 	if err == nil {
 		select {
 		case <-h.Lost():
-		case <-time.After(2 * checkTTL):
-			err = fmt.Errorf("the key was deleted, and it told nothing for %v", 2*checkTTL)
+		case <-time.After(patience):
+			err = fmt.Errorf("%s, and it told nothing for %v", what, patience)
 		}
 	}
+	err = errors.Join(err, back())
 	t.say("told of a loss", fmt.Sprintf("after %v", time.Since(began).Round(time.Millisecond)), err)
 	if h != nil {
 		h.Release(t.ctx)

@@ -4,6 +4,7 @@ package adapter
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"net"
 	"strconv"
@@ -96,7 +97,7 @@ func (t *trial) until(mark string) (all []*resp.Command, err error) {
 // knows why a lock was lost, and a trigger meets a message.
 func (t *trial) wire() {
 	if t.tap == nil {
-		t.skip("on the wire", "node "+t.nodes[0].Name+" can't be listened to")
+		t.skip("on the wire", cmp.Or(t.untold(), "node "+t.nodes[0].Name+" can't be listened to"))
 		return
 	}
 	var table []string

@@ -112,7 +112,7 @@ func (l *Link) join(way context.Context, client *net.TCPConn, node net.Conn) {
 	l.joining.Lock()
 	defer l.joining.Unlock()
 	c := &conn{link: l, stream: resp.NewStream(l.scripts), client: client, node: node.(*net.TCPConn)}
-	if l.witness != nil && !l.raw {
+	if l.witness != nil && !l.raw && !l.unread {
 		c.witness = l.witness(l.name, l.node, node.LocalAddr().String())
 	}
 	l.mu.Lock()

@@ -25,6 +25,7 @@ type Link struct {
 	proxy      *toxiproxy.Proxy
 	witness    func(link, node, from string) Witness
 	raw        bool // it carries no lock commands
+	unread     bool // it carries some in a language that nobody reads here
 
 	ports ports
 

@@ -85,6 +85,12 @@ func (m *Mesh) Open(client, node, upstream string) (*Link, error) {
 	return m.open(&Link{name: nemesis.LinkName(client, node), node: node}, upstream)
 }
 
+// OpenUnread is Open of a node that isn't Redis: nobody reads what passes, and any piece of it is
+// a message.
+func (m *Mesh) OpenUnread(client, node, upstream string) (*Link, error) {
+	return m.open(&Link{name: nemesis.LinkName(client, node), node: node, unread: true}, upstream)
+}
+
 // OpenReplication makes the link by which a node's replica follows it. What passes
 // there is a snapshot and a stream of all that the node did, and no lock commands.
 func (m *Mesh) OpenReplication(node, upstream string) (*Link, error) {

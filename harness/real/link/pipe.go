@@ -138,6 +138,12 @@ func (p *pipe) take(b []byte) {
 		return
 	}
 	at := l.now()
+	if l.unread {
+		q := &piece{data: b}
+		p.queue = append(p.queue, q)
+		l.meet(p.of, q, nil, at)
+		return
+	}
 	now := int64(at)
 	for _, data := range p.split.after(b) {
 		q := &piece{data: data}

@@ -50,7 +50,7 @@ func (l *Link) Disturbed() bool {
 
 // meet draws what becomes of a piece that has come in. The link's mutex is held.
 func (l *Link) meet(of string, p *piece, commands []*resp.Command, now time.Duration) {
-	p.locks = slices.ContainsFunc(commands, func(c *resp.Command) bool { return c.Op != "" })
+	p.locks = l.unread || slices.ContainsFunc(commands, func(c *resp.Command) bool { return c.Op != "" })
 	for _, s := range l.shapes {
 		if !s.On(of) {
 			continue

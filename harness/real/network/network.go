@@ -26,6 +26,7 @@ import (
 	"lockpick/harness/real/life"
 	"lockpick/harness/real/link"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/store"
 	"lockpick/harness/resp"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
@@ -39,6 +40,8 @@ type Network struct {
 	Mute func(node string) bool   // it runs and can't answer, whatever the links do
 	Go   func(func())             // runs code of the engine
 	Mesh *link.Mesh               // host and ports are set before Open
+	// Store is what the nodes run, set before Open; nil: Redis.
+	Store *store.Store
 
 	ctx     context.Context // ends with the run
 	lives   *life.Lives
@@ -116,7 +119,11 @@ func (n *Network) openLink(client Client, node string) (addr string, err error) 
 		}
 		return addr, err
 	}
-	l, err := n.Mesh.Open(client.Name, node, n.Addr(node))
+	open := n.Mesh.Open
+	if n.Store != nil {
+		open = n.Mesh.OpenUnread
+	}
+	l, err := open(client.Name, node, n.Addr(node))
 	if err != nil {
 		return "", err
 	}

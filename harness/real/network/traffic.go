@@ -27,20 +27,25 @@ func (n *Network) Shape(name string, t nemesis.Traffic) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(n.ctx, slowly)
 	defer cancel()
-	text := echo(t)
+	text, word := echo(t), "PING"
 	began := proc.TrueClock()
-	_, err = proc.Ask(ctx, l.Addr(), "PING", text)
+	if n.stored(l) {
+		text, word = "", n.word(l)
+		err = n.Store.Ask(ctx, l.Addr())
+	} else {
+		_, err = proc.Ask(ctx, l.Addr(), "PING", text)
+	}
 	took := proc.TrueClock() - began
 	least := leastTrip(t, len(text))
 	switch {
 	case ctx.Err() != nil && n.ctx.Err() == nil:
-		return fmt.Sprintf("%v; PING got no answer within %v", t, slowly), nil
+		return fmt.Sprintf("%v; %s got no answer within %v", t, word, slowly), nil
 	case err != nil:
 		return fmt.Sprintf("%v; the node is down: %v", t, err), nil
 	case took < least:
-		return "", errors.Join(fmt.Errorf("shape %s: PING was answered after %v, and not after %v at the least", name, took, least), undo(n, name, t))
+		return "", errors.Join(fmt.Errorf("shape %s: %s was answered after %v, and not after %v at the least", name, word, took, least), undo(n, name, t))
 	}
-	return fmt.Sprintf("%v; PING of %d bytes was answered after %v", t, len(text), took.Round(10*time.Microsecond)), nil
+	return fmt.Sprintf("%v; %s of %d bytes was answered after %v", t, word, len(text), took.Round(10*time.Microsecond)), nil
 }
 
 func undo(n *Network, name string, t nemesis.Traffic) error {

@@ -20,12 +20,12 @@ type Question struct {
 	Late func(waited time.Duration)
 }
 
-// Answers returns once a server answers PING, or is excused: then nothing is due from when it
+// Answers returns once a server answers, or is excused: then nothing is due from when it
 // is not any more.
-func Answers(ctx context.Context, excused func() bool, ping func(context.Context) error) {
+func Answers(ctx context.Context, excused func() bool, ask func(context.Context) error) {
 	for ctx.Err() == nil && !excused() {
 		limit, cancel := context.WithTimeout(ctx, askEvery)
-		err := ping(limit)
+		err := ask(limit)
 		cancel()
 		if err == nil {
 			return

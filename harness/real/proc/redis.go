@@ -18,13 +18,14 @@ import (
 	"lockpick/harness/real/server"
 )
 
-// Redis is one redis-server. It keeps its port and its directory when it is
-// killed and started again.
+// Redis is one redis-server, or one member of a store that stands in its place. It keeps its
+// port and its directory when it is killed and started again.
 type Redis struct {
 	server.Server
 	bin, dir, log string
 	settings      []string
 	group         *Group
+	member        *member // nil: it is a redis-server
 
 	mu      sync.Mutex
 	child   *Child // nil: it was killed or shut down
@@ -125,6 +126,9 @@ func (r *Redis) Restart(ctx context.Context) (readBack string, err error) {
 	if err := r.start(ctx); err != nil {
 		return "", err
 	}
+	if r.member != nil {
+		return fmt.Sprintf("process %d answers", r.child.PID()), nil
+	}
 	keys, err := r.Again(ctx, before, r.is)
 	if err != nil {
 		return "", err
@@ -159,6 +163,9 @@ func (r *Redis) start(ctx context.Context) error {
 }
 
 func (r *Redis) args() []string {
+	if r.member != nil {
+		return r.settings
+	}
 	host, port, _ := net.SplitHostPort(r.At) // from freePort
 	listen := []string{"--bind", host, "--port", port, "--dir", r.dir, "--daemonize", "no"}
 	return append(slices.Clone(r.settings), listen...)
@@ -167,17 +174,32 @@ func (r *Redis) args() []string {
 // ready waits until PING is answered, and by this very process: a port that was
 // free a moment ago may belong to somebody else now.
 func (r *Redis) ready(ctx context.Context, child *Child) error {
-	is, err := r.Ready(ctx, child.Done())
+	var is server.Identity
+	var err error
+	if r.member != nil {
+		err = r.Await(ctx, child.Done(), memberEvery, r.Answers)
+	} else {
+		is, err = r.Ready(ctx, child.Done())
+	}
 	switch {
-	case errors.Is(err, server.ErrWontStart) && strings.Contains(err.Error(), "Address already in use"):
+	case errors.Is(err, server.ErrWontStart) && strings.Contains(strings.ToLower(err.Error()), "address already in use"):
 		return errNotOurs
 	case err != nil:
 		return err
-	case is.Process != fmt.Sprint(child.PID()):
+	case r.member == nil && is.Process != fmt.Sprint(child.PID()):
 		return errNotOurs
 	}
 	r.is = is
 	return nil
+}
+
+// Answers asks it, past the links, whether it is there.
+func (r *Redis) Answers(ctx context.Context) error {
+	if r.member != nil {
+		return r.member.Alive(ctx, r.member.Member)
+	}
+	_, err := Ask(ctx, r.Addr(), "PING")
+	return err
 }
 
 func tail(path string) string {
@@ -189,11 +211,24 @@ func tail(path string) string {
 }
 
 func freePort() (addr string, err error) {
-	l, err := net.Listen("tcp", loopback+":0")
+	all, err := freePorts(1)
 	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
+		return "", err
 	}
-	return l.Addr().String(), l.Close()
+	return all[0], nil
+}
+
+// freePorts are addresses that nobody listens on, each another.
+func freePorts(n int) (addrs []string, err error) {
+	for range n {
+		l, fails := net.Listen("tcp", loopback+":0")
+		if fails != nil {
+			return nil, fmt.Errorf("find a free port: %w", fails)
+		}
+		defer func() { err = errors.Join(err, l.Close()) }() // all of them are held until all are found
+		addrs = append(addrs, l.Addr().String())
+	}
+	return addrs, nil
 }
 
 // runs says whether its process is there. The lock is held.

@@ -40,7 +40,7 @@ func (r *Run[S]) SetUp(s scenario.Scenario, replicas map[string]S, sentinel fail
 	for _, node := range s.NodeNames() {
 		addrs[node] = r.Nodes.Server(node).Redis().Addr()
 	}
-	r.tells = r.LetTell(addrs) == nil // the run does without: Probe says what keeps them from it
+	r.tells = s.Topology.Server == "" && r.LetTell(addrs) == nil // the run does without: Probe says what keeps them from it
 	for node, replica := range replicas {
 		link, err := r.OpenReplication(node, addrs[node])
 		if err != nil {
@@ -53,7 +53,7 @@ func (r *Run[S]) SetUp(s scenario.Scenario, replicas map[string]S, sentinel fail
 	if err := r.Watch(s, sentinel); err != nil {
 		return err
 	}
-	if s.Topology.Persistence == "everysec" {
+	if s.Topology.Server == "" && s.Topology.Persistence == "everysec" {
 		return r.awaitSecond(s.NodeNames()[0])
 	}
 	return nil

@@ -33,10 +33,10 @@ func clientTracking(n *Node, s *Session, a []string) any {
 	}
 	switch {
 	case strings.EqualFold(a[2], "ON"):
-		return n.track(s, asked)
+		return s.track(asked)
 	case strings.EqualFold(a[2], "OFF"):
 		s.tracking = nil
-		n.untrack(s)
+		s.untrack()
 		return ok
 	}
 	return syntax
@@ -58,7 +58,7 @@ func (t *tracking) redirectTo(n *Node, id string) failure {
 }
 
 // track lets a session track, or track otherwise.
-func (n *Node) track(s *Session, t tracking) any {
+func (s *Session) track(t tracking) any {
 	old := tracking{}
 	if s.tracking != nil {
 		old = *s.tracking
@@ -84,8 +84,8 @@ func (n *Node) track(s *Session, t tracking) any {
 			t.prefixes = []string{""}
 		}
 		for _, prefix := range t.prefixes {
-			if n.changed[prefix] == nil {
-				n.changed[prefix] = map[string]*Session{}
+			if s.node.changed[prefix] == nil {
+				s.node.changed[prefix] = map[string]*Session{}
 			}
 		}
 		t.prefixes = slices.Compact(slices.Sorted(slices.Values(slices.Concat(old.prefixes, t.prefixes))))

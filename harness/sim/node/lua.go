@@ -157,7 +157,7 @@ func (in *interpreter) command(l *lua.LState) any {
 	}
 	in.node.doing, in.node.scripted = name, true
 	reply := c.run(in.node, in.session, args)
-	in.node.remember(in.session, c, args)
+	in.session.remember(c, args)
 	return reply
 }
 

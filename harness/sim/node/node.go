@@ -145,7 +145,7 @@ func (s *Session) Feed(b []byte) (replies []byte, hangUp bool) {
 		if len(args) > 0 && !s.quit {
 			v := s.node.exec(s, args)
 			s.out = appendReply(s.out, v, s.resp3)
-			s.node.settle(s)
+			s.settle()
 		}
 	}
 	s.node.broadcast()
@@ -196,6 +196,6 @@ func (n *Node) run(s *Session, name string, c command, args []string) any {
 	if bad, failed := reply.(failure); failed && len(args) > 1 && bad == unknownSubcommand(args) {
 		n.lacksCommand(s, args, 2)
 	}
-	n.remember(s, c, args)
+	s.remember(c, args)
 	return reply
 }

@@ -38,23 +38,23 @@ func unsubscribe(n *Node, s *Session, a []string) any {
 	}
 	var out several
 	for _, name := range names {
-		n.leave(s, name)
+		s.leave(name)
 		out = append(out, push{"unsubscribe", name, int64(len(s.channels))})
 	}
 	return out
 }
 
-func (n *Node) leave(s *Session, channel string) {
+func (s *Session) leave(channel string) {
 	delete(s.channels, channel)
-	if delete(n.channels[channel], s.id); len(n.channels[channel]) == 0 {
-		delete(n.channels, channel)
+	if delete(s.node.channels[channel], s.id); len(s.node.channels[channel]) == 0 {
+		delete(s.node.channels, channel)
 	}
 }
 
 func publish(n *Node, _ *Session, a []string) any {
 	heard := n.channels[a[1]]
 	for _, id := range slices.Sorted(maps.Keys(heard)) {
-		n.tell(heard[id], push{"message", a[1], a[2]})
+		heard[id].tell(push{"message", a[1], a[2]})
 	}
 	return int64(len(heard))
 }

@@ -12,13 +12,13 @@ type Push struct {
 }
 
 // tell sends a session a value out of turn.
-func (n *Node) tell(s *Session, v any) {
-	if s == n.current {
+func (s *Session) tell(v any) {
+	if s == s.node.current {
 		s.out = appendReply(s.out, v, s.resp3)
 		return
 	}
 	if len(s.pushed) == 0 {
-		n.pushed = append(n.pushed, s)
+		s.node.pushed = append(s.node.pushed, s)
 	}
 	s.pushed = appendReply(s.pushed, v, s.resp3)
 }
@@ -41,12 +41,12 @@ func (n *Node) Pushed() []Push {
 // Close ends a session.
 func (s *Session) Close() {
 	n := s.node
-	n.forget(s)
+	s.forget()
 	for name := range s.channels {
-		n.leave(s, name)
+		s.leave(name)
 	}
 	s.tracking = nil
-	n.untrack(s)
+	s.untrack()
 	delete(n.open, s.id)
 	if s.pushed = nil; len(n.pushed) > 0 {
 		n.pushed = slices.DeleteFunc(n.pushed, func(o *Session) bool { return o == s })

@@ -30,7 +30,7 @@ type trackers struct {
 }
 
 // remember notes what a command told of to a session that tracks.
-func (n *Node) remember(s *Session, c command, a []string) {
+func (s *Session) remember(c command, a []string) {
 	t := s.tracking
 	if c.reads == 0 || t == nil || t.broadcast || t.optIn && !s.caching || t.optOut && s.caching {
 		return
@@ -40,10 +40,10 @@ func (n *Node) remember(s *Session, c command, a []string) {
 		keys = a[1:2]
 	}
 	for _, key := range keys {
-		if n.table[key] == nil {
-			n.table[key] = map[int64]*Session{}
+		if s.node.table[key] == nil {
+			s.node.table[key] = map[int64]*Session{}
 		}
-		n.table[key][s.id] = s
+		s.node.table[key][s.id] = s
 	}
 }
 
@@ -68,7 +68,7 @@ func (n *Node) touched(key string, expired bool) {
 		case s == n.current:
 			n.later = append(n.later, key)
 		default:
-			n.invalidate(s, []any{key})
+			s.invalidate([]any{key})
 		}
 	}
 }
@@ -98,49 +98,49 @@ func (n *Node) flushed() {
 		case s == n.current:
 			n.later = append(n.later, nil)
 		default:
-			n.invalidate(s, nil)
+			s.invalidate(nil)
 		}
 	}
 }
 
 // settle tells the session that is fed what it was not to be told before its reply.
-func (n *Node) settle(s *Session) {
-	for _, key := range n.later {
+func (s *Session) settle() {
+	for _, key := range s.node.later {
 		switch {
 		case s.tracking == nil:
 		case key == nil:
-			n.invalidate(s, nil)
+			s.invalidate(nil)
 		default:
-			n.invalidate(s, []any{key})
+			s.invalidate([]any{key})
 		}
 	}
-	n.later = nil
+	s.node.later = nil
 }
 
 // invalidationChannel is where sessions of RESP2 hear of the keys of those who redirect to them.
 const invalidationChannel = "__redis__:invalidate"
 
 // invalidate tells a session, or whoever it redirects to, of keys; nil: of all.
-func (n *Node) invalidate(s *Session, keys []any) {
+func (s *Session) invalidate(keys []any) {
 	var what any = keys
 	if keys == nil {
 		what = nil
 	}
 	to, redirects := s, s.tracking.redirect != 0
 	if redirects {
-		if to = n.open[s.tracking.redirect]; to == nil {
+		if to = s.node.open[s.tracking.redirect]; to == nil {
 			s.tracking.broken = true
 			if s.resp3 {
-				n.tell(s, push{"tracking-redir-broken", s.tracking.redirect})
+				s.tell(push{"tracking-redir-broken", s.tracking.redirect})
 			}
 			return
 		}
 	}
 	switch {
 	case to.resp3:
-		n.tell(to, push{"invalidate", what})
+		to.tell(push{"invalidate", what})
 	case redirects && to.listens():
-		n.tell(to, push{"message", invalidationChannel, what})
+		to.tell(push{"message", invalidationChannel, what})
 	}
 }
 
@@ -166,7 +166,7 @@ func (n *Node) broadcast() {
 				}
 			}
 			if len(keys) > 0 {
-				n.invalidate(s, keys)
+				s.invalidate(keys)
 			}
 		}
 		clear(changed)
@@ -174,19 +174,19 @@ func (n *Node) broadcast() {
 }
 
 // untrack ends the prefixes that nobody tracks any more.
-func (n *Node) untrack(gone *Session) {
-	for prefix := range n.changed {
+func (s *Session) untrack() {
+	for prefix := range s.node.changed {
 		used := false
-		for _, s := range n.open {
-			used = used || s != gone && s.tracking != nil && slices.Contains(s.tracking.prefixes, prefix)
+		for _, other := range s.node.open {
+			used = used || other != s && other.tracking != nil && slices.Contains(other.tracking.prefixes, prefix)
 		}
 		if !used {
-			delete(n.changed, prefix)
+			delete(s.node.changed, prefix)
 		}
 	}
-	for key, readers := range n.table {
-		if delete(readers, gone.id); len(readers) == 0 {
-			delete(n.table, key)
+	for key, readers := range s.node.table {
+		if delete(readers, s.id); len(readers) == 0 {
+			delete(s.node.table, key)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func discard(n *Node, s *Session, _ []string) any {
 		return failure("ERR DISCARD without MULTI")
 	}
 	s.multi = nil
-	n.forget(s)
+	s.forget()
 	return ok
 }
 
@@ -43,7 +43,7 @@ func execute(n *Node, s *Session, _ []string) any {
 		n.look(key) // one that has expired meanwhile has changed
 	}
 	changed := s.changed
-	n.forget(s)
+	s.forget()
 	s.multi = nil
 	switch {
 	case t.spoilt:
@@ -79,15 +79,15 @@ func watch(n *Node, s *Session, a []string) any {
 }
 
 func unwatch(n *Node, s *Session, _ []string) any {
-	n.forget(s)
+	s.forget()
 	return ok
 }
 
 // forget ends what a session watches.
-func (n *Node) forget(s *Session) {
+func (s *Session) forget() {
 	for _, key := range s.watches {
-		if delete(n.watchers[key], s); len(n.watchers[key]) == 0 {
-			delete(n.watchers, key)
+		if delete(s.node.watchers[key], s); len(s.node.watchers[key]) == 0 {
+			delete(s.node.watchers, key)
 		}
 	}
 	s.watches, s.changed = nil, false

@@ -1,6 +1,6 @@
 //go:build linux
 
-package docker
+package engine
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ const sshBound = 2 * time.Second
 
 // sshCommand is the command that joins its stdin and stdout to the engine behind
 // ssh://user@host:port/socket. It is the docker command's.
-func sshCommand(host string) ([]string, error) {
+func SshCommand(host string) ([]string, error) {
 	u, err := url.Parse(host)
 	if err != nil {
 		return nil, errors.Unwrap(err) // without the URL, in which there may be a password
@@ -47,15 +47,15 @@ func sshCommand(host string) ([]string, error) {
 }
 
 // sshConn is a connection to an engine by ssh, one process each.
-type sshConn struct {
+type SshConn struct {
 	*net.UnixConn // the other end is ssh's stdin and stdout
-	cmd           *exec.Cmd
+	Cmd           *exec.Cmd
 	stderr        bytes.Buffer
 	ended         chan struct{} // closed when ssh has ended; failed and stderr are to be read then
 	failed        error
 }
 
-func dialSSH(command []string) func(context.Context, string, string) (net.Conn, error) {
+func DialSSH(command []string) func(context.Context, string, string) (net.Conn, error) {
 	return func(context.Context, string, string) (net.Conn, error) {
 		pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 		if err != nil {
@@ -68,37 +68,37 @@ func dialSSH(command []string) func(context.Context, string, string) (net.Conn, 
 		if err != nil {
 			return nil, err
 		}
-		c := &sshConn{UnixConn: conn.(*net.UnixConn), ended: make(chan struct{})}
+		c := &SshConn{UnixConn: conn.(*net.UnixConn), ended: make(chan struct{})}
 		// It lives as long as the connection, not as the request that opened it. If we
 		// die, it ends for want of stdin.
-		c.cmd = exec.Command(command[0], command[1:]...)
-		c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = theirs, theirs, &c.stderr
-		c.cmd.WaitDelay = sshBound                             // a shared ssh may stay, and keep stderr
-		c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // or a ^C would end it before us
-		if err := c.cmd.Start(); err != nil {
+		c.Cmd = exec.Command(command[0], command[1:]...)
+		c.Cmd.Stdin, c.Cmd.Stdout, c.Cmd.Stderr = theirs, theirs, &c.stderr
+		c.Cmd.WaitDelay = sshBound                             // a shared ssh may stay, and keep stderr
+		c.Cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // or a ^C would end it before us
+		if err := c.Cmd.Start(); err != nil {
 			conn.Close()
 			return nil, fmt.Errorf("start ssh: %w", err)
 		}
 		go func() {
-			c.failed = c.cmd.Wait()
+			c.failed = c.Cmd.Wait()
 			close(c.ended)
 		}()
 		return c, nil
 	}
 }
 
-func (c *sshConn) Read(p []byte) (int, error) {
+func (c *SshConn) Read(p []byte) (int, error) {
 	n, err := c.UnixConn.Read(p)
 	return n, c.why(err)
 }
 
-func (c *sshConn) Write(p []byte) (int, error) {
+func (c *SshConn) Write(p []byte) (int, error) {
 	n, err := c.UnixConn.Write(p)
 	return n, c.why(err)
 }
 
 // why says what ssh has said, if the connection ended since it could not go on.
-func (c *sshConn) why(err error) error {
+func (c *SshConn) why(err error) error {
 	if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
 		return err
 	}
@@ -106,7 +106,7 @@ func (c *sshConn) why(err error) error {
 	case <-c.ended:
 		if c.failed != nil {
 			said := strings.ReplaceAll(strings.TrimSpace(c.stderr.String()), "\r\n", "; ")
-			return fmt.Errorf("%s: %w: %s", strings.Join(c.cmd.Args, " "), c.failed, strings.ReplaceAll(said, "\n", "; "))
+			return fmt.Errorf("%s: %w: %s", strings.Join(c.Cmd.Args, " "), c.failed, strings.ReplaceAll(said, "\n", "; "))
 		}
 	case <-time.After(sshBound):
 	}
@@ -114,12 +114,12 @@ func (c *sshConn) why(err error) error {
 }
 
 // Close ends ssh, and returns once it has ended.
-func (c *sshConn) Close() error {
+func (c *SshConn) Close() error {
 	err := c.UnixConn.Close()
 	select {
 	case <-c.ended:
 	case <-time.After(sshBound):
-		c.cmd.Process.Kill()
+		c.Cmd.Process.Kill()
 		<-c.ended
 	}
 	return err

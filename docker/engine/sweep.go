@@ -1,6 +1,6 @@
 //go:build linux
 
-package docker
+package engine
 
 import (
 	"context"
@@ -15,15 +15,15 @@ import (
 	"lockpick/harness/real/wire"
 )
 
-// sweep removes what dead owners left: containers, networks, and images of which
+// Sweep removes what dead owners left: containers, networks, and images of which
 // there is another now. It touches nothing of a living owner, nor what it can't tell;
 // here says whether the engine is on this machine.
-func sweep(ctx context.Context, e *engine, here bool, keep ...string) error {
+func Sweep(ctx context.Context, e *Engine, here bool, keep ...string) error {
 	self, err := owned.Self()
 	if err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
-	containers, err := e.containers(ctx, ownerLabel)
+	containers, err := e.Containers(ctx, OwnerLabel)
 	if err != nil {
 		return fmt.Errorf("sweep: list containers: %w", err)
 	}
@@ -31,7 +31,7 @@ func sweep(ctx context.Context, e *engine, here bool, keep ...string) error {
 	for _, c := range containers {
 		runs[c.owner] = runs[c.owner] || c.runs
 	}
-	dead := func(o belonging) bool {
+	dead := func(o Belonging) bool {
 		owner, ok := owned.Parse(o.owner)
 		// Of an engine elsewhere, or in a virtual machine, other machines may be users, too; of
 		// one here, by way of the network.
@@ -40,17 +40,17 @@ func sweep(ctx context.Context, e *engine, here bool, keep ...string) error {
 		}
 		return owner.Ended(self, time.Now()) || owner.Ended(self, o.made) && !runs[o.owner]
 	}
-	if _, err := remove(ctx, e, ownerLabel, dead); err != nil { // what the engine holds on to is in nobody's way
+	if _, err := Remove(ctx, e, OwnerLabel, dead); err != nil { // what the engine holds on to is in nobody's way
 		return fmt.Errorf("sweep: %w", err)
 	}
-	images, err := imagesOf(ctx, e, imageLabel)
+	images, err := imagesOf(ctx, e, ImageLabel)
 	if err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
 	for _, i := range images {
-		replaced := slices.ContainsFunc(keep, func(ref string) bool { return i.name != ref && sameSort(i.name, ref) })
+		replaced := slices.ContainsFunc(keep, func(ref string) bool { return i.Name != ref && sameSort(i.Name, ref) })
 		if replaced && dead(i) {
-			e.removeImage(ctx, i.name) // in use, it stays until the next sweep
+			e.RemoveImage(ctx, i.Name) // in use, it stays until the next sweep
 		}
 	}
 	return nil
@@ -63,24 +63,24 @@ func sameSort(a, b string) bool {
 	return a == b
 }
 
-// clearPatiently is remove of all with a label.
-func clearPatiently(ctx context.Context, e *engine, label string) error {
+// ClearPatiently is Remove of all with a label.
+func ClearPatiently(ctx context.Context, e *Engine, label string) error {
 	var held error
-	err := patiently(ctx, func() (err error) {
-		held, err = remove(ctx, e, label, func(belonging) bool { return true })
+	err := Patiently(ctx, func() (err error) {
+		held, err = Remove(ctx, e, label, func(Belonging) bool { return true })
 		return err
 	})
-	if away(err) {
+	if Away(err) {
 		err = fmt.Errorf("%w; what is left the next lockpick removes", err)
 	}
 	return errors.Join(held, err)
 }
 
-// patiently does something with an engine that may be about to start again.
-func patiently(ctx context.Context, do func() error) error {
+// Patiently does something with an engine that may be about to start again.
+func Patiently(ctx context.Context, do func() error) error {
 	for {
 		err := do()
-		if err == nil || !away(err) || errors.Is(err, wire.ErrGone) {
+		if err == nil || !Away(err) || errors.Is(err, wire.ErrGone) {
 			return err
 		}
 		select {
@@ -91,23 +91,23 @@ func patiently(ctx context.Context, do func() error) error {
 	}
 }
 
-// remove removes the containers and then the networks with a label that are to go; held
+// Remove removes the containers and then the networks with a label that are to go; held
 // is about networks that are errHeld.
-func remove(ctx context.Context, e *engine, label string, goes func(belonging) bool) (held, err error) {
-	containers, err := e.containers(ctx, label)
+func Remove(ctx context.Context, e *Engine, label string, goes func(Belonging) bool) (held, err error) {
+	containers, err := e.Containers(ctx, label)
 	if err != nil {
 		return nil, fmt.Errorf("list containers: %w", err)
 	}
-	failed := atOnce(containers, func(c belonging) error {
+	failed := AtOnce(containers, func(c Belonging) error {
 		if !goes(c) {
 			return nil
 		}
-		if err := e.remove(ctx, c.id); err != nil {
-			return fmt.Errorf("remove container%s: %w", c.name, err)
+		if err := e.Remove(ctx, c.ID); err != nil {
+			return fmt.Errorf("remove container%s: %w", c.Name, err)
 		}
 		return nil
 	})
-	networks, err := e.networks(ctx, label)
+	networks, err := e.Networks(ctx, label)
 	if err != nil {
 		failed = errors.Join(failed, fmt.Errorf("list networks: %w", err))
 	}
@@ -115,10 +115,10 @@ func remove(ctx context.Context, e *engine, label string, goes func(belonging) b
 		if !goes(n) {
 			continue
 		}
-		there := disconnectAll(ctx, e, n.id) // containers that are not ours
-		err := removeNetwork(ctx, e, n.id)
+		there := disconnectAll(ctx, e, n.ID) // containers that are not ours
+		err := removeNetwork(ctx, e, n.ID)
 		if err != nil {
-			err = fmt.Errorf("remove network %s: %w", n.name, errors.Join(err, there))
+			err = fmt.Errorf("remove network %s: %w", n.Name, errors.Join(err, there))
 		}
 		if errors.Is(err, errHeld) {
 			held = errors.Join(held, err)
@@ -129,8 +129,8 @@ func remove(ctx context.Context, e *engine, label string, goes func(belonging) b
 	return held, failed
 }
 
-// atOnce does something for each of a list, all at the same time.
-func atOnce[T any](list []T, do func(T) error) error {
+// AtOnce does something for each of a list, all at the same time.
+func AtOnce[T any](list []T, do func(T) error) error {
 	errs := make([]error, len(list))
 	var all sync.WaitGroup
 	for i, x := range list {

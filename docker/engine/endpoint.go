@@ -1,6 +1,6 @@
 //go:build linux
 
-package docker
+package engine
 
 import (
 	"crypto/sha256"
@@ -22,35 +22,38 @@ import (
 	"lockpick/harness/files"
 )
 
-// endpoint is where an engine listens, and what says so.
-type endpoint struct {
-	context string      // its name
+// mostConfig bounds the files that docker's own client has left.
+const mostConfig = 4 << 20
+
+// Endpoint is where an engine listens, and what says so.
+type Endpoint struct {
+	Context string      // its name
 	source  string      // what says so: a variable of the environment, or a file
-	host    string      // as in unix:///var/run/docker.sock
-	tls     *tls.Config // nil: in the clear
+	Host    string      // as in unix:///var/run/docker.sock
+	Tls     *tls.Config // nil: in the clear
 	certs   string      // directory of what is in tls
 }
 
-func (p endpoint) String() string {
-	return fmt.Sprintf("%s (context %s, from %s)", p.host, p.context, p.source)
+func (p Endpoint) String() string {
+	return fmt.Sprintf("%s (context %s, from %s)", p.Host, p.Context, p.source)
 }
 
 // endpointError says why it is not known where the engine is, and what to do.
-type endpointError struct {
+type EndpointError struct {
 	error
-	remedy string
+	Remedy string
 }
 
-func (a *endpointError) Unwrap() error { return a.error }
+func (a *EndpointError) Unwrap() error { return a.error }
 
 // isSocket says whether it is a socket of this machine. The engine behind it may still
 // be in a virtual machine.
-func (p endpoint) isSocket() bool { return strings.HasPrefix(p.host, "unix://") }
+func (p Endpoint) isSocket() bool { return strings.HasPrefix(p.Host, "unix://") }
 
-// sharesFiles says whether the engine's process has the root directory that we have, and
+// SharesFiles says whether the engine's process has the root directory that we have, and
 // so the same files. In a container with its socket we have others, though it is here.
-func (p endpoint) sharesFiles() bool {
-	conn, err := net.Dial("unix", strings.TrimPrefix(p.host, "unix://"))
+func (p Endpoint) SharesFiles() bool {
+	conn, err := net.Dial("unix", strings.TrimPrefix(p.Host, "unix://"))
 	if err != nil {
 		return false
 	}
@@ -75,24 +78,24 @@ func (p endpoint) sharesFiles() bool {
 }
 
 // silent says what to do about an engine that has not answered.
-func (p endpoint) silent(err error) error {
-	a := &endpointError{fmt.Errorf("no Docker engine answers at %s: %w", p, err), "let an engine listen there, or see DOCKER_HOST and docker context ls"}
+func (p Endpoint) silent(err error) error {
+	a := &EndpointError{fmt.Errorf("no Docker engine answers at %s: %w", p, err), "let an engine listen there, or see DOCKER_HOST and docker context ls"}
 	switch text := err.Error(); {
 	case p.isSocket():
-		a.remedy = startEngine
-	case strings.HasPrefix(p.host, "ssh://"):
-		a.remedy = "try: docker --host " + p.host + " version"
-	case p.tls != nil && (strings.Contains(text, "tls: ") || strings.Contains(text, "x509: ")):
-		a.remedy = "let ca.pem, cert.pem and key.pem in " + p.certs + " be what the engine trusts"
-	case p.tls == nil && strings.Contains(text, "HTTP request to an HTTPS server"):
-		a.remedy = "it wants TLS: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH, or give the context certificates"
+		a.Remedy = StartEngine
+	case strings.HasPrefix(p.Host, "ssh://"):
+		a.Remedy = "try: docker --host " + p.Host + " version"
+	case p.Tls != nil && (strings.Contains(text, "tls: ") || strings.Contains(text, "x509: ")):
+		a.Remedy = "let ca.pem, cert.pem and key.pem in " + p.certs + " be what the engine trusts"
+	case p.Tls == nil && strings.Contains(text, "HTTP request to an HTTPS server"):
+		a.Remedy = "it wants TLS: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH, or give the context certificates"
 	}
 	return a
 }
 
 const (
 	defaultContext = "default"
-	usualSocket    = "/var/run/docker.sock"
+	UsualSocket    = "/var/run/docker.sock"
 )
 
 // find finds the engine that the docker command would talk to: that of DOCKER_HOST;
@@ -100,20 +103,20 @@ const (
 // configuration; else of the usual socket. Unlike the docker command, it looks for
 // the socket of a rootless engine too, and does not pass over a configuration that it
 // can't read, for then it would take another engine than was meant.
-func find() (endpoint, error) {
+func Find() (Endpoint, error) {
 	if os.Getenv("DOCKER_HOST") != "" {
 		return direct("DOCKER_HOST")
 	}
 	dir, err := configDir()
 	if err != nil {
-		return endpoint{}, err
+		return Endpoint{}, err
 	}
 	name, says := os.Getenv("DOCKER_CONTEXT"), "DOCKER_CONTEXT"
 	if name == "" {
 		says = filepath.Join(dir, "config.json")
 		var config struct{ CurrentContext string }
 		if err := readJSON(says, &config); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return endpoint{}, &endpointError{err, "mend " + says + ", or set DOCKER_HOST"}
+			return Endpoint{}, &EndpointError{err, "mend " + says + ", or set DOCKER_HOST"}
 		}
 		name = config.CurrentContext
 	}
@@ -122,7 +125,7 @@ func find() (endpoint, error) {
 	}
 	p, err := stored(filepath.Join(dir, "contexts"), name)
 	if err != nil {
-		return p, &endpointError{fmt.Errorf("use context %q of %s: %w", name, says, err), "docker context ls; then set DOCKER_CONTEXT, or docker context use"}
+		return p, &EndpointError{fmt.Errorf("use context %q of %s: %w", name, says, err), "docker context ls; then set DOCKER_CONTEXT, or docker context use"}
 	}
 	return p, nil
 }
@@ -133,23 +136,23 @@ func configDir() (string, error) {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", &endpointError{fmt.Errorf("find the docker command's configuration: %w", err), "set HOME, DOCKER_CONFIG or DOCKER_HOST"}
+		return "", &EndpointError{fmt.Errorf("find the docker command's configuration: %w", err), "set HOME, DOCKER_CONFIG or DOCKER_HOST"}
 	}
 	return filepath.Join(home, ".docker"), nil
 }
 
 // direct is the engine that no stored context describes.
-func direct(source string) (p endpoint, err error) {
-	p = endpoint{context: defaultContext, source: source, host: os.Getenv("DOCKER_HOST")}
+func direct(source string) (p Endpoint, err error) {
+	p = Endpoint{Context: defaultContext, source: source, Host: os.Getenv("DOCKER_HOST")}
 	verify := os.Getenv("DOCKER_TLS_VERIFY") != ""
 	secure := verify || os.Getenv("DOCKER_TLS") != ""
-	if p.host == "" && secure {
-		p.host, p.source = "tcp://localhost:2376", "DOCKER_TLS_VERIFY without DOCKER_HOST"
+	if p.Host == "" && secure {
+		p.Host, p.source = "tcp://localhost:2376", "DOCKER_TLS_VERIFY without DOCKER_HOST"
 	}
-	if p.host, err = normal(p.host); err != nil {
-		return p, &endpointError{fmt.Errorf("read DOCKER_HOST: %w", err), "set it as in unix:///var/run/docker.sock, tcp://host:2376 or ssh://user@host"}
+	if p.Host, err = normal(p.Host); err != nil {
+		return p, &EndpointError{fmt.Errorf("read DOCKER_HOST: %w", err), "set it as in unix:///var/run/docker.sock, tcp://host:2376 or ssh://user@host"}
 	}
-	if !secure || !strings.HasPrefix(p.host, "tcp:") {
+	if !secure || !strings.HasPrefix(p.Host, "tcp:") {
 		return p, nil
 	}
 	if p.certs = os.Getenv("DOCKER_CERT_PATH"); p.certs == "" {
@@ -157,12 +160,12 @@ func direct(source string) (p endpoint, err error) {
 			return p, err
 		}
 	}
-	p.tls, err = credentials(p.certs, !verify)
-	if err == nil && (p.tls == nil || p.tls.RootCAs == nil) {
+	p.Tls, err = credentials(p.certs, !verify)
+	if err == nil && (p.Tls == nil || p.Tls.RootCAs == nil) {
 		err = fmt.Errorf("there is no %s", filepath.Join(p.certs, "ca.pem"))
 	}
 	if err != nil {
-		return p, &endpointError{fmt.Errorf("talk TLS to %s: %w", p.host, err), "let DOCKER_CERT_PATH be the directory of ca.pem, cert.pem and key.pem"}
+		return p, &EndpointError{fmt.Errorf("talk TLS to %s: %w", p.Host, err), "let DOCKER_CERT_PATH be the directory of ca.pem, cert.pem and key.pem"}
 	}
 	return p, nil
 }
@@ -173,10 +176,10 @@ func direct(source string) (p endpoint, err error) {
 //	contexts/tls/SUM/docker/{ca,cert,key}.pem
 //
 // where SUM is the sha256 of its name.
-func stored(dir, name string) (p endpoint, err error) {
+func stored(dir, name string) (p Endpoint, err error) {
 	sum := sha256.Sum256([]byte(name))
 	id := hex.EncodeToString(sum[:])
-	p = endpoint{context: name, source: filepath.Join(dir, "meta", id, "meta.json"), certs: filepath.Join(dir, "tls", id, "docker")}
+	p = Endpoint{Context: name, source: filepath.Join(dir, "meta", id, "meta.json"), certs: filepath.Join(dir, "tls", id, "docker")}
 	var meta struct {
 		Endpoints map[string]struct {
 			Host          string
@@ -194,11 +197,11 @@ func stored(dir, name string) (p endpoint, err error) {
 	if !ok {
 		return p, fmt.Errorf("%s has no endpoint of docker", p.source)
 	}
-	if p.host, err = normal(docker.Host); err != nil {
+	if p.Host, err = normal(docker.Host); err != nil {
 		return p, fmt.Errorf("read %s: %w", p.source, err)
 	}
-	if strings.HasPrefix(p.host, "tcp:") {
-		p.tls, err = credentials(p.certs, docker.SkipTLSVerify)
+	if strings.HasPrefix(p.Host, "tcp:") {
+		p.Tls, err = credentials(p.certs, docker.SkipTLSVerify)
 	}
 	return p, err
 }
@@ -266,11 +269,11 @@ func normal(host string) (string, error) {
 	}
 	switch {
 	case host == "" || scheme == "unix" && addr == "":
-		return "unix://" + socket(usualSocket), nil
+		return "unix://" + Socket(UsualSocket), nil
 	case scheme == "unix":
 		return host, nil
 	case scheme == "ssh":
-		_, err := sshCommand(host)
+		_, err := SshCommand(host)
 		return host, err
 	case scheme != "tcp":
 		return "", fmt.Errorf("%q is none of unix://, tcp:// and ssh://", host)
@@ -290,7 +293,7 @@ func normal(host string) (string, error) {
 }
 
 // socket is where an engine of this machine listens: a rootless one, if there is no other.
-func socket(usual string) string {
+func Socket(usual string) string {
 	if run := os.Getenv("XDG_RUNTIME_DIR"); run != "" && !exists(usual) {
 		if rootless := filepath.Join(run, "docker.sock"); exists(rootless) {
 			return rootless
@@ -315,4 +318,4 @@ func readJSON(path string, into any) error {
 	return nil
 }
 
-const startEngine = "apt-get install docker.io; dockerd &"
+const StartEngine = "apt-get install docker.io; dockerd &"

@@ -1,6 +1,6 @@
 //go:build linux
 
-package docker
+package engine
 
 import (
 	"context"
@@ -18,45 +18,45 @@ import (
 	"github.com/docker/docker/api/types/registry"
 )
 
-// contents is what the engine says of an image that it has.
-type contents struct {
-	digest string   // of what is in it
-	starts []string // what it starts by itself
-	path   string   // where it looks for that
+// Contents is what the engine says of an image that it has.
+type Contents struct {
+	Digest string   // of what is in it
+	Starts []string // what it starts by itself
+	Path   string   // where it looks for that
 }
 
-func lookAt(ctx context.Context, e *engine, ref string) (contents, error) {
-	i, err := e.api.ImageInspect(ctx, ref)
+func LookAt(ctx context.Context, e *Engine, ref string) (Contents, error) {
+	i, err := e.API.ImageInspect(ctx, ref)
 	if err != nil {
-		return contents{}, err
+		return Contents{}, err
 	}
-	s := contents{digest: i.ID}
+	s := Contents{Digest: i.ID}
 	if len(i.RepoDigests) > 0 { // the registry's, by which others know it
-		_, s.digest, _ = strings.Cut(i.RepoDigests[0], "@")
+		_, s.Digest, _ = strings.Cut(i.RepoDigests[0], "@")
 	}
 	if i.Config == nil {
 		return s, nil
 	}
-	s.starts = append(slices.Clone(i.Config.Entrypoint), i.Config.Cmd...)
+	s.Starts = append(slices.Clone(i.Config.Entrypoint), i.Config.Cmd...)
 	for _, v := range i.Config.Env {
 		if path, ok := strings.CutPrefix(v, "PATH="); ok {
-			s.path = path
+			s.Path = path
 		}
 	}
 	return s, nil
 }
 
-// firstOf is the first of some files that an image has, as a container shows that is
+// FirstOf is the first of some files that an image has, as a container shows that is
 // never started; "": it has none.
-func firstOf(ctx context.Context, e *engine, ref string, labels map[string]string, files []string) (found string, err error) {
-	made, err := e.api.ContainerCreate(ctx, &container.Config{Image: ref, Entrypoint: []string{"none"}, Labels: labels},
+func FirstOf(ctx context.Context, e *Engine, ref string, labels map[string]string, files []string) (found string, err error) {
+	made, err := e.API.ContainerCreate(ctx, &container.Config{Image: ref, Entrypoint: []string{"none"}, Labels: labels},
 		&container.HostConfig{NetworkMode: "none"}, nil, nil, "")
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, e.remove(context.WithoutCancel(ctx), made.ID)) }()
+	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), made.ID)) }()
 	for _, f := range files {
-		_, err := e.api.ContainerStatPath(ctx, made.ID, f)
+		_, err := e.API.ContainerStatPath(ctx, made.ID, f)
 		if err == nil {
 			return f, nil
 		}
@@ -67,18 +67,18 @@ func firstOf(ctx context.Context, e *engine, ref string, labels map[string]strin
 	return "", nil
 }
 
-// pull has the engine get an image from its registry. said is told how many bytes of
+// Pull has the engine get an image from its registry. said is told how many bytes of
 // how many are there.
-func pull(ctx context.Context, e *engine, ref string, as login, said func(done, all int64)) error {
+func Pull(ctx context.Context, e *Engine, ref string, as Login, said func(done, all int64)) error {
 	options := imageapi.PullOptions{}
-	if as != (login{}) {
+	if as != (Login{}) {
 		auth, err := registry.EncodeAuthConfig(registry.AuthConfig{Username: as.user, Password: as.password, ServerAddress: as.host})
 		if err != nil {
 			return err
 		}
 		options.RegistryAuth = auth
 	}
-	out, err := e.api.ImagePull(ctx, ref, options)
+	out, err := e.API.ImagePull(ctx, ref, options)
 	if err != nil {
 		return err
 	}
@@ -108,13 +108,13 @@ func pull(ctx context.Context, e *engine, ref string, as login, said func(done, 
 	}
 }
 
-// importImage makes an image of a root file system.
-func importImage(ctx context.Context, e *engine, ref string, tar io.Reader, labels map[string]string) error {
+// ImportImage makes an image of a root file system.
+func ImportImage(ctx context.Context, e *Engine, ref string, tar io.Reader, labels map[string]string) error {
 	var changes []string
 	for k, v := range labels {
 		changes = append(changes, fmt.Sprintf("LABEL %s=%s", k, v))
 	}
-	out, err := e.api.ImageImport(ctx, imageapi.ImportSource{Source: tar, SourceName: "-"}, ref, imageapi.ImportOptions{Changes: changes})
+	out, err := e.API.ImageImport(ctx, imageapi.ImportSource{Source: tar, SourceName: "-"}, ref, imageapi.ImportOptions{Changes: changes})
 	if err != nil {
 		return err
 	}
@@ -127,25 +127,25 @@ func importImage(ctx context.Context, e *engine, ref string, tar io.Reader, labe
 }
 
 // imagesOf lists the images with a label, as name:tag.
-func imagesOf(ctx context.Context, e *engine, label string) (found []belonging, err error) {
-	all, err := e.api.ImageList(ctx, imageapi.ListOptions{Filters: labelled(label)})
+func imagesOf(ctx context.Context, e *Engine, label string) (found []Belonging, err error) {
+	all, err := e.API.ImageList(ctx, imageapi.ListOptions{Filters: labelled(label)})
 	for _, i := range all {
 		for _, tag := range i.RepoTags {
-			found = append(found, belonging{id: i.ID, name: tag, owner: i.Labels[ownerLabel], made: time.Unix(i.Created, 0)})
+			found = append(found, Belonging{ID: i.ID, Name: tag, owner: i.Labels[OwnerLabel], made: time.Unix(i.Created, 0)})
 		}
 	}
 	return found, err
 }
 
-func (e *engine) hasImage(ctx context.Context, ref string) (bool, error) {
-	_, err := e.api.ImageInspect(ctx, ref)
+func (e *Engine) HasImage(ctx context.Context, ref string) (bool, error) {
+	_, err := e.API.ImageInspect(ctx, ref)
 	if errdefs.IsNotFound(err) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-func (e *engine) removeImage(ctx context.Context, ref string) error {
-	_, err := e.api.ImageRemove(ctx, ref, imageapi.RemoveOptions{PruneChildren: true})
+func (e *Engine) RemoveImage(ctx context.Context, ref string) error {
+	_, err := e.API.ImageRemove(ctx, ref, imageapi.RemoveOptions{PruneChildren: true})
 	return err
 }

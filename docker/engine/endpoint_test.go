@@ -1,10 +1,8 @@
 //go:build linux
 
-package docker
+package engine
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -12,42 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"lockpick/docker/engine/enginetest"
 )
-
-// noEngineSet lets the environment name no engine, and returns the directory of the
-// docker command's configuration, which is empty.
-func noEngineSet(t *testing.T) (config string) {
-	t.Helper()
-	for _, name := range []string{"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_TLS", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_API_VERSION", "XDG_RUNTIME_DIR"} {
-		t.Setenv(name, "")
-	}
-	config = t.TempDir()
-	t.Setenv("DOCKER_CONFIG", config)
-	return config
-}
-
-func writeFile(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// writeContext stores a context, and returns where its certificates are to be.
-func writeContext(t *testing.T, config, name, meta string) (certs string) {
-	t.Helper()
-	sum := sha256.Sum256([]byte(name))
-	id := hex.EncodeToString(sum[:])
-	writeFile(t, filepath.Join(config, "contexts", "meta", id, "meta.json"), meta)
-	return filepath.Join(config, "contexts", "tls", id, "docker")
-}
-
-func contextAt(name, host string) string {
-	return fmt.Sprintf(`{"Name":%q,"Metadata":{},"Endpoints":{"docker":{"Host":%q,"SkipTLSVerify":false}}}`, name, host)
-}
 
 // The docker command itself stores the contexts and says which it would use.
 func TestFindsWhatTheDockerCommandFinds(t *testing.T) {
@@ -55,7 +20,7 @@ func TestFindsWhatTheDockerCommandFinds(t *testing.T) {
 	if err != nil {
 		t.Skip("no docker command to compare with: apt-get install docker-cli")
 	}
-	config := noEngineSet(t)
+	config := enginetest.NoEngineSet(t)
 	ask := func(args ...string) string {
 		t.Helper()
 		cmd := exec.Command(docker, args...)
@@ -68,7 +33,7 @@ func TestFindsWhatTheDockerCommandFinds(t *testing.T) {
 		return strings.TrimSpace(string(out))
 	}
 	certs := t.TempDir()
-	newAuthority(t).write(t, certs, "client")
+	enginetest.NewAuthority(t).Write(t, certs, "client")
 	tlsHost := fmt.Sprintf("host=tcp://192.0.2.1:2376,ca=%s/ca.pem,cert=%s/cert.pem,key=%s/key.pem", certs, certs, certs)
 	ask("context", "create", "far", "--docker", tlsHost)
 	ask("context", "create", "open.1", "--docker", "host=tcp://192.0.2.2:2375")
@@ -99,17 +64,17 @@ func TestFindsWhatTheDockerCommandFinds(t *testing.T) {
 			for name, value := range env {
 				t.Setenv(name, value)
 			}
-			writeFile(t, current, fmt.Sprintf(`{"auths":{},"currentContext":%q}`, env["current"]))
+			enginetest.WriteFile(t, current, fmt.Sprintf(`{"auths":{},"currentContext":%q}`, env["current"]))
 			want := ask("context", "show") + " " + ask("context", "inspect", "--format", "{{.Endpoints.docker.Host}} {{.Endpoints.docker.SkipTLSVerify}} {{len .TLSMaterial}}", ask("context", "show"))
-			p, err := find()
+			p, err := Find()
 			if err != nil {
 				t.Fatal(err)
 			}
 			blind, sets := false, 0
-			if p.tls != nil {
-				blind, sets = p.tls.InsecureSkipVerify, 1
+			if p.Tls != nil {
+				blind, sets = p.Tls.InsecureSkipVerify, 1
 			}
-			if got := fmt.Sprintf("%s %s %v %d", p.context, p.host, blind, sets); got != want {
+			if got := fmt.Sprintf("%s %s %v %d", p.Context, p.Host, blind, sets); got != want {
 				t.Errorf("found %s, the docker command %s", got, want)
 			}
 		})
@@ -117,15 +82,15 @@ func TestFindsWhatTheDockerCommandFinds(t *testing.T) {
 }
 
 func TestWhatCannotBeFoundIsNamed(t *testing.T) {
-	config := noEngineSet(t)
-	certs := writeContext(t, config, "halved", contextAt("halved", "tcp://192.0.2.1:2376"))
-	writeFile(t, filepath.Join(certs, "cert.pem"), "none")
-	certs = writeContext(t, config, "blank", contextAt("blank", "tcp://192.0.2.1:2376"))
-	writeFile(t, filepath.Join(certs, "ca.pem"), "none")
-	writeContext(t, config, "torn", `{"Name":"torn","Endpoi`)
-	writeContext(t, config, "null", `null`)
-	writeContext(t, config, "kube", `{"Name":"kube","Endpoints":{"kubernetes":{}}}`)
-	writeContext(t, config, "piped", contextAt("piped", "npipe:////./pipe/docker_engine"))
+	config := enginetest.NoEngineSet(t)
+	certs := enginetest.WriteContext(t, config, "halved", enginetest.ContextAt("halved", "tcp://192.0.2.1:2376"))
+	enginetest.WriteFile(t, filepath.Join(certs, "cert.pem"), "none")
+	certs = enginetest.WriteContext(t, config, "blank", enginetest.ContextAt("blank", "tcp://192.0.2.1:2376"))
+	enginetest.WriteFile(t, filepath.Join(certs, "ca.pem"), "none")
+	enginetest.WriteContext(t, config, "torn", `{"Name":"torn","Endpoi`)
+	enginetest.WriteContext(t, config, "null", `null`)
+	enginetest.WriteContext(t, config, "kube", `{"Name":"kube","Endpoints":{"kubernetes":{}}}`)
+	enginetest.WriteContext(t, config, "piped", enginetest.ContextAt("piped", "npipe:////./pipe/docker_engine"))
 	current := filepath.Join(config, "config.json")
 	for _, c := range []struct {
 		variable, value string
@@ -151,14 +116,14 @@ func TestWhatCannotBeFoundIsNamed(t *testing.T) {
 	} {
 		t.Run(c.variable+"="+c.value, func(t *testing.T) {
 			if c.variable == current {
-				writeFile(t, current, c.value)
+				enginetest.WriteFile(t, current, c.value)
 				defer os.Remove(current)
 			} else {
 				t.Setenv(c.variable, c.value)
 			}
-			e, err := connect()
+			e, err := Connect()
 			if err == nil {
-				t.Fatalf("found %s", e.at)
+				t.Fatalf("found %s", e.At)
 			}
 			for _, want := range c.want {
 				if !strings.Contains(err.Error(), want) {
@@ -168,7 +133,7 @@ func TestWhatCannotBeFoundIsNamed(t *testing.T) {
 			if strings.Contains(err.Error(), "secret") {
 				t.Errorf("it says the password: %v", err)
 			}
-			if a := (*endpointError)(nil); !errors.As(err, &a) || a.remedy == "" {
+			if a := (*EndpointError)(nil); !errors.As(err, &a) || a.Remedy == "" {
 				t.Errorf("nothing says what to do: %v", err)
 			}
 		})
@@ -181,9 +146,9 @@ func TestRootlessSocketStandsIn(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", dir)
 	for _, step := range []struct{ add, want string }{{want: usual}, {rootless, rootless}, {usual, usual}} {
 		if step.add != "" {
-			writeFile(t, step.add, "")
+			enginetest.WriteFile(t, step.add, "")
 		}
-		if got := socket(usual); got != step.want {
+		if got := Socket(usual); got != step.want {
 			t.Errorf("after %q it is %s, not %s", step.add, got, step.want)
 		}
 	}

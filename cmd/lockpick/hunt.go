@@ -1,0 +1,426 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lockpick/checker"
+	"lockpick/docker"
+	"lockpick/harness/scenario"
+	"lockpick/reports/words"
+	"lockpick/scenarios/hunt"
+	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/shrink"
+	"lockpick/scenarios/suite"
+)
+
+// huntFlags are the flags of hunt.
+type huntFlags struct {
+	runFlags
+	time   time.Duration // 0: as long as it takes
+	anew   bool          // a seed was given
+	corpus string
+}
+
+func (a *app) huntCmd() *cobra.Command {
+	f := &huntFlags{runFlags: runFlags{backend: simulation, jobs: 1, patience: patience, reports: reportsAll}}
+	c := &cobra.Command{
+		Use:   "hunt [NAME…|FILE…]",
+		Short: "look for violations with ever new seeds, and make small what is found",
+		Long: `Run scenarios with one seed after the other on all processors, until --for or --seeds is
+over. Each new property and cause that is violated is kept: the run with its report, and
+the smallest scenario that shows the same, as "lockpick shrink" makes it. In the end a table
+says what came how often.
+
+Nothing named is random-within-assumptions, whose plans keep to what Redlock assumes, with
+all variants that are for the lock. A violation of what had to hold is exit code 1.
+
+A hunt that was interrupted or killed goes on where it stopped when it is begun again in the
+same way; one that is over goes on with new seeds, and with --seed begins anew. No run is
+counted twice.
+
+Small scenarios are kept in the corpus, a folder of scenario files. Those of the same lock are
+run first: seeds don't outlive a change of what is drawn from them, and files do.`,
+		Example: `  lockpick hunt --lock redsync --for 10m
+  lockpick hunt random-faults/ --seeds 1000
+  lockpick hunt --lock broken --set lock.mistake=plain-del --for 2m`,
+		RunE: func(c *cobra.Command, args []string) error {
+			f.anew = c.Flags().Changed("seed")
+			if !c.Flags().Changed("for") && c.Flags().Changed("seeds") {
+				f.time = 0
+			}
+			return a.hunt(c.Context(), f, args)
+		},
+	}
+	c.ValidArgsFunction = completes(true, scenarioNames)
+	fs := c.Flags()
+	fs.DurationVar(&f.time, "for", 10*time.Minute, "how long; with --seeds there is no other bound than those unless this is given")
+	fs.IntVar(&f.seeds, "seeds", mostSeeds, "so many seeds of each scenario")
+	fs.Uint64Var(&f.seed, "seed", 1, "begin anew at this seed")
+	fs.StringVar(&f.lock, "lock", "", "put a lock of this kind under the scenarios, as in redsync or KIND:OPTION=VALUE")
+	fs.StringArrayVar(&f.sets, "set", nil, "override, as in lock.ttl=5s; voids the expectations")
+	fs.StringArrayVar(&f.expects, "expect", nil, "expect, as in mutual-exclusion=holds")
+	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the hunt and what it finds (LOCKPICK_STORE)")
+	fs.StringVar(&f.corpus, "corpus", "", "folder of small scenarios (default in the store, below "+corpusFolder+")")
+	fs.DurationVar(&f.patience, "timeout", patience, "wall clock that one run may take")
+	fs.BoolVar(&f.failFast, "fail-fast", false, "begin no more runs once something is violated that had to hold")
+	fs.BoolVar(&f.json, "json", false, "print what was found as JSON")
+	return c
+}
+
+// Folders of a store.
+const (
+	huntsFolder  = "hunts"
+	corpusFolder = "corpus"
+)
+
+// huntScenario is what is hunted with where nothing is named.
+const huntScenario = "random-within-assumptions"
+
+func (a *app) hunt(ctx context.Context, f *huntFlags, args []string) (err error) {
+	if err := f.validate(); err != nil {
+		return err
+	}
+	if f.time < 0 {
+		return usage(fmt.Errorf("--for %v is negative", f.time), "as in --for 10m")
+	}
+	x := &hunter{app: a, flags: f, started: time.Now()}
+	if f.corpus == "" {
+		f.corpus = filepath.Join(f.store, corpusFolder)
+	}
+	if err := x.choose(args); err != nil {
+		return err
+	}
+	if err := suite.CanWrite(f.store); err != nil {
+		return noStore(err)
+	}
+	if err := x.open(); err != nil {
+		return err
+	}
+	a.tidies()
+	x.crew = newCrew(workers(f.patience, f.store))
+	defer x.crew.stop()
+	err = x.corpus(ctx)
+	if err == nil {
+		err = x.run(ctx)
+	}
+	x.Leg.Seconds += time.Since(x.started).Seconds()
+	x.Leg.Over = err == nil && ctx.Err() == nil
+	if lost := x.Close(); err == nil && lost != nil {
+		err = noStore(lost)
+	}
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	return x.finish(ctx)
+}
+
+// hunter is a hunt that goes on.
+type hunter struct {
+	*app
+	*hunt.Hunt
+	flags   *huntFlags
+	picks   []pick
+	crew    *crew
+	started time.Time
+	resumed int        // runs that were done when this call began
+	old     []familiar // of the corpus
+
+	begun  sync.WaitGroup // runs that are under way
+	mu     sync.Mutex     // of the Hunt, and what follows
+	live   *progress
+	saved  time.Time
+	lost   error  // of saving
+	small  string // what is made small
+	enough bool   // no more runs are to begin
+}
+
+// choose settles what is run.
+func (x *hunter) choose(args []string) error {
+	f := x.flags
+	unnamed := len(args) == 0
+	if unnamed {
+		args = []string{huntScenario}
+	}
+	if err := f.mistaken(); err != nil {
+		return err
+	}
+	if err := f.otherLock(); err != nil {
+		return err
+	}
+	chosen, err := choice{names: args, sets: f.sets}.scenarios()
+	if err != nil {
+		return err
+	}
+	chosen, not := f.withLock(chosen)
+	if len(chosen) == 0 {
+		return usage(fmt.Errorf("no scenario is for this lock: %s: %w", not[0].ID(), not[0].why), "name another")
+	}
+	if err := f.expect(chosen); err != nil {
+		return err
+	}
+	b, err := backend(simulation, docker.Config{})
+	if err != nil {
+		return err
+	}
+	able := probe(context.Background(), b)
+	for _, p := range chosen {
+		if lacks := able.missing(p.Scenario); len(lacks) > 0 {
+			continue
+		}
+		if len(x.picks) > 0 && unnamed && p.Topology.Nodes == 1 && x.picks[0].Topology.Nodes > 1 {
+			continue // it is for locks on one node
+		}
+		p.own = nil // what the control does tells nothing of what there is to find
+		x.picks = append(x.picks, p)
+	}
+	if len(x.picks) == 0 {
+		return unable(errors.New("none of these scenarios can be run in the simulation"), "see lockpick list -v")
+	}
+	return nil
+}
+
+// mistaken takes --lock broken with its mistake for what they come to as overrides. Few of these
+// locks hand out fencing tokens, so that only those are asked for them that are wrong in it; and
+// without a fence a holder that was paused may write too late, whatever the lock.
+func (f *huntFlags) mistaken() error {
+	if f.lock != "broken" {
+		return nil
+	}
+	i := slices.IndexFunc(f.sets, func(s string) bool { return strings.HasPrefix(s, "lock.mistake=") })
+	if i < 0 {
+		return nil // otherLock says so
+	}
+	f.lock = ""
+	f.sets = append([]string{"lock.kind=broken"}, f.sets...)
+	for _, p := range []string{checker.MutualExclusion, checker.DeadlockFreedom, checker.FaultTolerance, checker.ValidOnReturn, checker.BoundedHold} {
+		f.expects = append(f.expects, p+"=holds")
+	}
+	if !strings.Contains(f.sets[i+1], "=fence-") {
+		f.sets = append(f.sets, "lock.fence=false", "workload.fence=none")
+		f.expects = append(f.expects, checker.ResourceSafety+"=any")
+	}
+	return nil
+}
+
+// open begins the hunt, or goes on with it.
+func (x *hunter) open() error {
+	text, err := json.Marshal(resolved(x.picks))
+	if err != nil {
+		return err
+	}
+	of := fmt.Sprintf("%x", sha256.Sum256(append(text, version()...)))
+	var names []string
+	for _, p := range x.picks {
+		names = append(names, p.ID())
+	}
+	l := x.picks[0].Lock
+	name := strings.Join(slices.DeleteFunc([]string{x.picks[0].Name, l.Kind, l.Mistake}, func(s string) bool { return s == "" }), "-")
+	folder := filepath.Join(x.flags.store, huntsFolder, name[:min(len(name), 80)]+"-"+of[:8])
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return noStore(err)
+	}
+	if x.flags.anew {
+		if err := os.Remove(filepath.Join(folder, hunt.File)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return noStore(err)
+		}
+	}
+	x.Hunt, err = hunt.Open(folder, of[:16], names, x.flags.seed)
+	switch {
+	case errors.Is(err, hunt.ErrTaken):
+		return unable(err, "wait for it, or give this one another --store")
+	case err != nil:
+		return usage(err, "remove "+folder+", or begin anew with --seed")
+	case x.Resumes():
+		fmt.Fprintf(x.errs, "the hunt goes on where it was interrupted: %d runs are done\n", x.Runs)
+	case x.Runs > 0:
+		fmt.Fprintf(x.errs, "the hunt goes on with new seeds: %d runs are done\n", x.Runs)
+	}
+	x.resumed = x.Runs
+	return x.Save()
+}
+
+// run hunts until time or seeds are over.
+func (x *hunter) run(ctx context.Context) error {
+	left, last := x.flags.time-time.Duration(x.Leg.Seconds*float64(time.Second)), x.Leg.Begun+x.flags.seeds*len(x.picks)
+	over := make(<-chan time.Time)
+	if x.flags.time > 0 {
+		over = time.After(left)
+	}
+	x.live = &progress{errs: x.errs, mu: &x.mu, started: x.started, text: x.progress}
+	defer x.live.start()()
+	defer x.begun.Wait()
+	for {
+		if err := x.settle(ctx); err != nil {
+			return err
+		}
+		select { // of several that are ready any may be chosen below
+		case <-over:
+			x.begun.Wait()
+			return x.settle(ctx)
+		default:
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-over:
+			x.begun.Wait()
+			return x.settle(ctx)
+		case w := <-x.crew.idle:
+			x.mu.Lock()
+			i, enough := x.Take(), x.enough
+			x.mu.Unlock()
+			if i >= last || enough {
+				x.crew.idle <- w
+				x.begun.Wait()
+				return x.settle(ctx)
+			}
+			x.begun.Go(func() {
+				o := w.Do(ctx, x.job(i, suite.KeepNone))
+				x.crew.idle <- w
+				if ctx.Err() == nil {
+					x.done(i, o)
+				}
+			})
+		}
+	}
+}
+
+// job is the run of a number.
+func (x *hunter) job(i int, keep suite.Keep) suite.Job {
+	n, seed := x.Run(i)
+	return x.seeded(n, seed, keep)
+}
+
+// seeded is a run of a scenario, by its number, with a seed.
+func (x *hunter) seeded(n int, seed uint64, keep suite.Keep) suite.Job {
+	j := x.flags.job(x.picks[n], 0)
+	j.Seed, j.Keep, j.Command = seed, keep, x.flags.again(x.picks[n], seed)
+	return j
+}
+
+// saves is how often the hunt's file is written where nothing is found: what is done
+// meanwhile is lost if lockpick is killed, and made again.
+const saves = time.Second
+
+// done takes what came of a run.
+func (x *hunter) done(i int, o outcome.Outcome) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	fresh := x.Done(i, o)
+	for _, f := range fresh {
+		x.live.erase()
+		fmt.Fprintf(x.errs, "found: %s, by %s\n", f.Bug, f.First.Command)
+		x.recognise(f)
+		x.enough = x.enough || f.Held && x.flags.failFast
+	}
+	if len(fresh) > 0 || time.Since(x.saved) > saves {
+		x.lost = errors.Join(x.lost, x.Save())
+		x.saved = time.Now()
+	}
+}
+
+// settle keeps the runs of what was found, and makes scenarios of it.
+func (x *hunter) settle(ctx context.Context) error {
+	for {
+		x.mu.Lock()
+		lost := x.lost
+		i := slices.IndexFunc(x.Finds, func(f *hunt.Find) bool { return !f.Settled })
+		if i >= 0 {
+			x.small = x.Finds[i].Bug.String()
+		}
+		x.mu.Unlock()
+		switch {
+		case lost != nil:
+			return noStore(lost)
+		case i < 0:
+			return nil
+		}
+		x.begun.Wait() // so that what was found first is known, and all processors are free
+		f := x.Finds[i]
+		s := x.picks[f.First.Scenario].Scenario
+		o := x.crew.do(ctx, x.seeded(f.First.Scenario, f.First.Seed, suite.KeepAll))
+		k, why := (*small)(nil), error(nil)
+		if !f.Known {
+			k, why = x.shrink(ctx, s, f)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		x.mu.Lock()
+		x.small = ""
+		f.Dir, f.Settled = o.Dir, true
+		switch {
+		case why != nil:
+			f.Why = words.FirstLine(why.Error())
+		case k != nil:
+			f.File, f.Small, f.Command = k.File, &k.Result, k.Command
+		}
+		err := x.Save()
+		x.mu.Unlock()
+		if err != nil {
+			return noStore(err)
+		}
+	}
+}
+
+// shrink makes a scenario small that shows a find, beginning with one that was made small of
+// another if that shows it, too: several properties are often violated at once.
+func (x *hunter) shrink(ctx context.Context, s scenario.Scenario, f *hunt.Find) (*small, error) {
+	from, seed := s, f.First.Seed
+	for _, other := range x.Finds {
+		if r := other.Small; r != nil && x.crew.run(ctx, shrink.Expecting(r.Scenario, f.Bug), r.Seed).Code == outcome.ExitOK {
+			from, seed = r.Scenario, r.Seed
+			break
+		}
+	}
+	r, err := x.crew.shrinker(0).Shrink(ctx, from, seed, f.Bug)
+	if err != nil {
+		return nil, err
+	}
+	r.From, r.Given, r.Before = s.ID(), f.First.Seed, shrink.SizeOf(s.Drawn(f.First.Seed))
+	name := corpusName(r)
+	return x.crew.keep(ctx, r, name, x.flags.store, filepath.Join(x.flags.corpus, name+".yaml"))
+}
+
+// progress is how far the hunt is.
+func (x *hunter) progress(passed time.Duration) string {
+	violated := 0
+	for _, f := range x.Finds {
+		violated += f.Runs
+	}
+	runs := x.Runs - x.Leg.Begun
+	parts := []string{words.Plural(runs, "run"), fmt.Sprintf("%d found, %d times", len(x.Finds), violated)}
+	if x.Failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed", x.Failed))
+	}
+	spent := passed.Seconds()
+	parts = append(parts, fmt.Sprintf("%.0f s, %.3g per second", spent, float64(x.Runs-x.resumed)/max(spent, 1e-3)))
+	left := -1.0
+	if x.flags.time > 0 {
+		left = max(0, x.flags.time.Seconds()-x.Leg.Seconds-spent)
+	}
+	if all := x.flags.seeds * len(x.picks); x.flags.seeds < mostSeeds && x.Runs > x.resumed {
+		if by := float64(all-runs) * spent / float64(x.Runs-x.resumed); left < 0 || by < left {
+			left = by
+		}
+	}
+	if left >= 0 {
+		parts = append(parts, fmt.Sprintf("about %.0f s left", left))
+	}
+	if x.small != "" {
+		parts = append(parts, x.small+" is made small")
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,194 @@
+//go:build nightly && !windows
+
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"lockpick/harness/lock/broken"
+	"lockpick/harness/scenario"
+	"lockpick/reports/words"
+	"lockpick/scenarios/hunt"
+	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/shrink"
+	"lockpick/scenarios/sweep"
+)
+
+func crewOf(t *testing.T) *crew {
+	c := newCrew(sweep.Pool{Command: []string{build(t), workerVerb}, Size: runtime.NumCPU(), Patience: patience, Stacks: t.TempDir()})
+	t.Cleanup(c.stop)
+	return c
+}
+
+// TestShrunkForms makes each scenario of the catalogue that expects a violation small, and holds
+// what comes of it to what is known to be at the bottom of it: testdata/shrunk.txt, a line each.
+func TestShrunkForms(t *testing.T) {
+	all, err := choice{}.scenarios()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := crewOf(t)
+	var lines strings.Builder
+	for _, p := range all {
+		seed := uint64(1)
+		var want shrink.Bug
+		for _, property := range known().Properties {
+			if e := p.Expect[property]; e.Want == "violated" && e.Follows == "" && want.Property == "" {
+				want.Property = property
+			}
+		}
+		if want.Property == "" {
+			continue
+		}
+		bug, err := c.bug(t.Context(), p.Scenario, seed, want.Property)
+		if err != nil { // luck
+			fmt.Fprintf(&lines, "%s: seed 1 does not show %s\n", p.ID(), want.Property)
+			continue
+		}
+		begin := time.Now()
+		r, err := c.shrinker(0).Shrink(t.Context(), p.Scenario, seed, bug)
+		if err != nil {
+			fmt.Fprintf(&lines, "%s: %v\n", p.ID(), err)
+			continue
+		}
+		t.Logf("%s: %s, %.1f s", p.ID(), r.Sum(), time.Since(begin).Seconds())
+		if r.After.Steps > r.Before.Steps || r.After.Clients > r.Before.Clients || r.After.Nodes > r.Before.Nodes || !r.Whole {
+			t.Errorf("%s: %s", p.ID(), r.Sum())
+		}
+		if _, err := r.Write("small", known()); err != nil {
+			t.Errorf("%s: %v", p.ID(), err)
+		}
+		fmt.Fprintf(&lines, "%s: %s, %s, %s", p.ID(), r.Bug, words.Plural(r.After.Clients, "client"), words.Plural(r.After.Nodes, "node"))
+		for _, st := range r.Scenario.Plan {
+			fmt.Fprintf(&lines, "; %s", shrink.Tell(st))
+		}
+		lines.WriteString("\n")
+	}
+	const golden = "testdata/shrunk.txt"
+	if *update {
+		if err := os.WriteFile(golden, []byte(lines.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	had, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(had) != lines.String() {
+		t.Errorf("with -update %s has:\n%s", golden, lines.String())
+	}
+}
+
+// TestShrunkScenariosReplay: what is made small of random plans shows the same when its file is
+// run, in 95 of 100 cases at least, and is small.
+func TestShrunkScenariosReplay(t *testing.T) {
+	c := crewOf(t)
+	chosen, err := choice{names: []string{"random-faults"}}.scenarios()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const all = 100
+	tried, replayed := 0, 0
+	var runs, steps []int
+	var seconds []float64
+	for seed := uint64(1); tried < all; seed++ {
+		p := chosen[int(seed)%len(chosen)]
+		bug, err := c.bug(t.Context(), p.Scenario, seed, "")
+		if err != nil {
+			continue
+		}
+		tried++
+		begin := time.Now()
+		r, err := c.shrinker(0).Shrink(t.Context(), p.Scenario, seed, bug)
+		if err != nil {
+			t.Logf("%s, seed %d, %s: %v", p.ID(), seed, bug, err)
+			continue
+		}
+		runs, steps, seconds = append(runs, r.Runs), append(steps, r.After.Steps), append(seconds, time.Since(begin).Seconds())
+		text, err := r.Write("small", known())
+		if err != nil {
+			t.Errorf("%s, seed %d: %v", p.ID(), seed, err)
+			continue
+		}
+		written, err := scenario.Parse("small.yaml", text, known())
+		if err == nil && c.run(t.Context(), written[0], r.Seed).Code == outcome.ExitOK {
+			replayed++
+		} else {
+			t.Logf("%s, seed %d, %s does not show: %v\n%s", p.ID(), seed, bug, err, text)
+		}
+	}
+	t.Logf("%d of %d replay; median %d runs, %d steps, %.1f s; most %d runs, %d steps, %.1f s", replayed, tried,
+		median(runs), median(steps), median(seconds), slices.Max(runs), slices.Max(steps), slices.Max(seconds))
+	if replayed < 95 {
+		t.Errorf("%d of %d replay", replayed, tried)
+	}
+}
+
+func median[T cmp.Ordered](all []T) T {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// notHunted are the mistakes that no hunt without a word of them finds, with the reason.
+var notHunted = map[string]string{}
+
+// huntSeeds are those of each scenario: what two processors do in two minutes.
+const huntSeeds = 400
+
+// TestHuntFindsBrokenLocks hunts each lock with a mistake, of which nobody has told what to look
+// for, and holds what is found to be small.
+func TestHuntFindsBrokenLocks(t *testing.T) {
+	lockpick := build(t)
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	defer table.Flush()
+	fmt.Fprintln(table, "mistake\tproperty\tcause\truns\tsmall")
+	for _, m := range broken.Mistakes() {
+		store := t.TempDir()
+		out, err := exec.CommandContext(t.Context(), lockpick, "hunt", "--lock", "broken", "--set", "lock.mistake="+m.Name,
+			"--seeds", fmt.Sprint(huntSeeds), "--fail-fast", "--json", "--store", store, "--corpus", filepath.Join(store, "corpus")).Output()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		var h hunt.Hunt
+		if err := json.Unmarshal(out, &h); err != nil {
+			t.Errorf("%s: %v: %s", m.Name, err, out)
+			continue
+		}
+		i := slices.IndexFunc(h.Finds, func(f *hunt.Find) bool { return f.Held })
+		why, unfound := notHunted[m.Name]
+		switch {
+		case i < 0 && !unfound:
+			t.Errorf("%s: nothing found in %d runs", m.Name, h.Runs)
+		case i < 0:
+			fmt.Fprintf(table, "%s\t\t\t%d\t%s\n", m.Name, h.Runs, why)
+		default:
+			f := h.Finds[i]
+			small := f.Why
+			if f.Small != nil {
+				small = f.Small.Sum()
+				if z := f.Small.After; z.Steps > 3 || z.Clients > 2 {
+					t.Errorf("%s: %s is not small: %s", m.Name, f.Bug, small)
+				}
+			} else {
+				t.Errorf("%s: %s was not made small: %s", m.Name, f.Bug, f.Why)
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", m.Name, f.Property, f.Cause, h.Runs, small)
+		}
+	}
+	if len(notHunted) > 5 {
+		t.Errorf("%d locks with a mistake are not found", len(notHunted))
+	}
+}

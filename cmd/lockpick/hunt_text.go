@@ -1,0 +1,117 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"lockpick/checker"
+	"lockpick/reports/suites"
+	"lockpick/reports/words"
+	"lockpick/scenarios/hunt"
+	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/shrink"
+)
+
+// finish prints what was found, and settles the exit code.
+func (x *hunter) finish(ctx context.Context) error {
+	if err := suites.Index(x.flags.store); err != nil {
+		return noStore(err)
+	}
+	slices.SortFunc(x.Finds, func(a, b *hunt.Find) int {
+		at := func(f *hunt.Find) int { return slices.Index(checker.Properties(), f.Property) }
+		held := func(f *hunt.Find) int {
+			if f.Held {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(held(a), held(b)), cmp.Compare(at(a), at(b)), cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Cause, b.Cause))
+	})
+	if slices.ContainsFunc(x.Finds, func(f *hunt.Find) bool { return f.Held }) {
+		x.code = outcome.Worse(x.code, outcome.ExitUnexpected)
+	}
+	if x.Failed > 0 {
+		x.code = outcome.Worse(x.code, outcome.ExitBackend)
+	}
+	if x.flags.json {
+		if err := printJSON(x.out, x.Hunt); err != nil {
+			return err
+		}
+	} else {
+		x.print()
+	}
+	if ctx.Err() != nil {
+		fmt.Fprintf(x.errs, "interrupted after %d runs; the same command goes on\n", x.Runs)
+	}
+	return ctx.Err()
+}
+
+func (x *hunter) print() {
+	t := table{{"property", "cause", "runs", "first"}}
+	for _, f := range x.Finds {
+		t = append(t, []string{f.Property, f.Cause, fmt.Sprint(f.Runs), fmt.Sprintf("%s, seed %d", x.Scenarios[f.First.Scenario], f.First.Seed)})
+	}
+	if len(x.Finds) > 0 {
+		printTable(x.out, t)
+	}
+	for _, f := range x.Finds {
+		x.printFind(f)
+	}
+	if len(x.Finds) > 0 {
+		fmt.Fprintln(x.out)
+	}
+	in, text := good, "no violation found, under these faults"
+	if held := x.held(); held > 0 {
+		in, text = alarm, "violated, and had to hold: "+words.Plural(held, "property and cause")
+	} else if len(x.Finds) > 0 {
+		in, text = plain, "nothing violated that had to hold"
+	}
+	if x.held() == 0 && len(x.Finds) == 0 && x.Runs > 0 {
+		_, high := outcome.Wilson(0, x.Runs)
+		text += fmt.Sprintf(": at most %.2g %% of such runs", 100*high)
+	}
+	if x.Failed > 0 {
+		in = alarm
+		text += fmt.Sprintf("; %d could not be judged, the first: %s", x.Failed, words.FirstLine(x.Error))
+	}
+	fmt.Fprintln(x.out, painted(x.out, in, fmt.Sprintf("%s of %s, %s: %s", words.Plural(x.Runs, "run"), words.Plural(len(x.picks), "scenario"),
+		time.Duration(x.Leg.Seconds*float64(time.Second)).Round(time.Second), text)))
+}
+
+func (x *hunter) held() (n int) {
+	for _, f := range x.Finds {
+		if f.Held {
+			n++
+		}
+	}
+	return n
+}
+
+func (x *hunter) printFind(f *hunt.Find) {
+	in, had := doubt, "nobody expected it to hold"
+	if f.Held {
+		in, had = alarm, "it had to hold"
+	}
+	fmt.Fprintf(x.out, "\n%s, in %s; %s\n", painted(x.out, in, f.Bug.String()), outcome.Rate(f.Runs, x.Runs), had)
+	if f.Small != nil {
+		for _, st := range f.Small.Scenario.Plan {
+			indented(x.out, 2, 4, shrink.Tell(st))
+		}
+		indented(x.out, 2, 4, f.Small.Sum())
+	}
+	if f.Known {
+		fmt.Fprintln(x.out, "  the corpus had it")
+	}
+	if f.Why != "" {
+		indented(x.out, 2, 4, "it was not made small: "+f.Why)
+	}
+	for _, l := range [][2]string{{"scenario:  ", f.File}, {"record:    ", f.Dir}, {"run again: ", cmp.Or(f.Command, f.First.Command)}} {
+		if l[1] != "" {
+			fmt.Fprintln(x.out, strings.TrimRight("    "+l[0]+l[1], " "))
+		}
+	}
+}

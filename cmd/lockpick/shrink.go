@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"lockpick/checker"
+	"lockpick/harness/scenario"
+	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/shrink"
+	"lockpick/scenarios/suite"
+)
+
+// shrinkFlags are the flags of shrink.
+type shrinkFlags struct {
+	runFlags
+	property string
+	try      string // a backend on which the small scenario is tried; "": none
+	file     string // where it is written; "": in the store
+	most     int    // runs
+}
+
+func (a *app) shrinkCmd() *cobra.Command {
+	f := &shrinkFlags{runFlags: runFlags{backend: simulation, seeds: 1, jobs: 1, patience: patience, reports: reportsNamed}}
+	c := &cobra.Command{
+		Use:   "shrink DIR|NAME|FILE",
+		Short: "the smallest scenario with the same violation",
+		Long: `Make a run that violates a property small: fewer steps, targets, clients, nodes and keys,
+shorter and rounder times, for as long as the same property is violated by the same cause.
+
+DIR is a stored run; of a scenario, NAME/VARIANT or FILE, the run of --seed. It is run again
+in the simulation, some hundred times on all processors. The result is a scenario file with a
+caption in plain words. It expects the violation, and "lockpick run FILE" shows it. The last
+line says what it took, and with how many of 100 seeds the violation shows: what is small need
+not be robust.`,
+		Example: `  lockpick shrink store/random-faults/latest
+  lockpick shrink random-faults/ --seed 13 --property mutual-exclusion
+  lockpick shrink random-faults/ --seed 13 --try process -o mine.yaml`,
+		Args: oneArg,
+		RunE: func(c *cobra.Command, args []string) error { return a.shrink(c.Context(), f, args[0]) },
+	}
+	fs := c.Flags()
+	fs.Uint64Var(&f.seed, "seed", 1, "the seed that shows the violation, of a scenario")
+	fs.StringVar(&f.property, "property", "", "the property; else the first that is violated and had to hold, or the first that is violated")
+	fs.StringVar(&f.lock, "lock", "", "put a lock of this kind under the scenario, as in redsync or KIND:OPTION=VALUE")
+	fs.StringArrayVar(&f.sets, "set", nil, "override, as in lock.ttl=5s")
+	fs.StringVar(&f.try, "try", "", "run the small scenario on this backend, too")
+	fs.StringVarP(&f.file, "output", "o", "", "write the scenario to this file (default in the store, below "+shrunkFolder+")")
+	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the scenario and its run (LOCKPICK_STORE)")
+	fs.IntVar(&f.most, "runs", 0, "most runs; 0: no bound that is met")
+	fs.BoolVar(&f.json, "json", false, "print the result as JSON")
+	return c
+}
+
+// shrunkFolder is where small scenarios stand in a store.
+const shrunkFolder = "shrunk"
+
+func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
+	if err := f.validate(); err != nil {
+		return err
+	}
+	if f.property != "" && !slices.Contains(checker.Properties(), f.property) {
+		return usage(fmt.Errorf("no property %q", f.property), "one of "+strings.Join(checker.Properties(), ", ")+meant(f.property, checker.Properties()))
+	}
+	if f.most < 0 {
+		return usage(fmt.Errorf("--runs %d is negative", f.most), "leave it out")
+	}
+	s, seed, err := f.subject(arg)
+	if err != nil {
+		return err
+	}
+	var elsewhere *stage
+	if f.try != "" {
+		if elsewhere, err = a.stage(ctx, f.try, f.store); err != nil {
+			return err
+		}
+		defer elsewhere.close()
+	}
+	if err := suite.CanWrite(f.store); err != nil {
+		return noStore(err)
+	}
+	c := newCrew(workers(f.patience, f.store))
+	defer c.stop()
+	bug, err := c.bug(ctx, s, seed, f.property)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.errs, "%s of %s with seed %d is made small\n", bug, s.ID(), seed)
+	r, err := c.shrinker(f.most).Shrink(ctx, s, seed, bug)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return usage(err, "the violation has to show again with the same seed, in the simulation")
+	}
+	k, err := c.keep(ctx, r, shrunkName(r), f.store, f.file)
+	if err != nil {
+		return err
+	}
+	if elsewhere != nil {
+		fmt.Fprintf(a.errs, "it is tried on %s\n", f.try)
+		k.Try = k.on(ctx, a, elsewhere, &f.runFlags)
+	}
+	if f.json {
+		return printJSON(a.out, k)
+	}
+	k.print(a.out)
+	return nil
+}
+
+// subject is the scenario that is meant, and the seed.
+func (f *shrinkFlags) subject(arg string) (scenario.Scenario, uint64, error) {
+	if info, err := os.Stat(arg); err == nil && info.IsDir() {
+		stored, err := suite.Open(arg, known())
+		switch {
+		case err != nil:
+			return scenario.Scenario{}, 0, usage(err, badRecord)
+		case len(f.sets) > 0 || f.lock != "":
+			return scenario.Scenario{}, 0, usage(errors.New("a stored run is what it is: --set and --lock are for scenarios"), "name the scenario, and --seed")
+		}
+		return stored.Manifest.Scenario, stored.Manifest.Seed, nil
+	}
+	if err := f.otherLock(); err != nil {
+		return scenario.Scenario{}, 0, err
+	}
+	chosen, err := choice{names: []string{arg}, sets: f.sets}.scenarios()
+	if err != nil {
+		return scenario.Scenario{}, 0, err
+	}
+	chosen, not := f.withLock(chosen)
+	switch {
+	case len(chosen)+len(not) > 1:
+		return scenario.Scenario{}, 0, usage(fmt.Errorf("%s is %d scenarios", arg, len(chosen)+len(not)), "name one: "+arg+"/VARIANT, or "+arg+"/ for the base alone")
+	case len(not) > 0:
+		return scenario.Scenario{}, 0, usage(fmt.Errorf("%s is not for this lock: %w", arg, not[0].why), "name another scenario")
+	}
+	if err := f.expect(chosen); err != nil {
+		return scenario.Scenario{}, 0, err
+	}
+	return chosen[0].Scenario, f.seed, nil
+}
+
+// bug is what a run violates that is to be made small: a property that had to hold first.
+func (c *crew) bug(ctx context.Context, s scenario.Scenario, seed uint64, property string) (shrink.Bug, error) {
+	o := c.run(ctx, s, seed)
+	if ctx.Err() != nil {
+		return shrink.Bug{}, ctx.Err()
+	}
+	if o.Error != "" {
+		return shrink.Bug{}, &failure{err: errors.New(o.Error), code: o.Code, hint: o.Hint}
+	}
+	all := violations(o)
+	for _, held := range []bool{true, false} {
+		for _, j := range all {
+			if (property == "" && (!held || !j.AsExpected)) || j.Property == property {
+				return shrink.Bug{Property: j.Property, Cause: j.Cause}, nil
+			}
+		}
+	}
+	hint := "lockpick run --seeds N and lockpick hunt find seeds that violate something"
+	if len(all) > 0 {
+		hint = "it violates " + all[0].Property
+	}
+	what := "no property"
+	if property != "" {
+		what = "not " + property
+	}
+	return shrink.Bug{}, usage(fmt.Errorf("%s violates %s with seed %d in the simulation", s.ID(), what, seed), hint)
+}
+
+// violations are what a run violates, but for what only follows from another.
+func violations(o outcome.Outcome) []outcome.Judgement {
+	return slices.DeleteFunc(slices.Clone(o.Judgements), func(j outcome.Judgement) bool {
+		return j.Got != checker.Violated || j.Number != nil || j.Follows != ""
+	})
+}

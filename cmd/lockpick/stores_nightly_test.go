@@ -1,0 +1,66 @@
+//go:build nightly && linux
+
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lockpick/harness/real/store"
+	"lockpick/scenarios/outcome"
+)
+
+// The locks of stores that are shipped: each passes the check of adapters, and has a scorecard of
+// what is tagged score, on real servers; what a store lacks is a skip with its reason.
+func TestStoresUnderTheCatalogue(t *testing.T) {
+	needRedis(t)
+	bin := t.TempDir()
+	build := exec.Command("go", "build", "-C", "../../harness/lock/exec/adapters/go", "-o", bin+"/", "./...")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, of := range store.All() {
+		t.Run(of.Name, func(t *testing.T) {
+			if _, err := exec.LookPath(of.Program); err != nil {
+				t.Skipf("%s is not on PATH: %s", of.Program, of.Remedy)
+			}
+			adapter := filepath.Join(bin, of.Name)
+			if out, err := exec.Command("lockpick", "adapter", "check", adapter).Output(); err != nil {
+				t.Fatalf("adapter check: %v\n%s", err, out)
+			}
+			_, book, code := scored(t, "score", "--adapter", adapter, "--tag", "score", "--seeds", "0", "--jobs", "2")
+			if code != outcome.ExitOK && code != outcome.ExitUnexpected && code != outcome.ExitUndecided || len(book.Cards) != 1 {
+				t.Fatalf("exit code %d, %d cards", code, len(book.Cards))
+			}
+			c := book.Cards[0]
+			if c.Runs == 0 || c.Backend != "process" || c.Tried != "process" || len(c.Errors) > 0 {
+				t.Errorf("%d runs on %s, tried on %s: %v", c.Runs, c.Backend, c.Tried, c.Errors)
+			}
+			lacks := false
+			for _, s := range c.Skipped {
+				lacks = lacks || strings.Contains(s.Why, "the nodes are "+of.Name+", and there is no ")
+			}
+			if !lacks {
+				t.Errorf("nothing that needs Redis was skipped: %+v", c.Skipped)
+			}
+			for _, f := range c.Findings {
+				for _, h := range f.Harms {
+					if h.Held && h.Try == nil {
+						t.Errorf("%s: %s was not tried again", f.Scenario, h.Property)
+					}
+				}
+			}
+			// The lock keeps what the faults leave whole, and says so with exit code 0.
+			out, err := exec.Command("lockpick", "run", "baseline/", "delayed-write/", "minority-down/", "--backend", "process", "--adapter", adapter,
+				"--store", filepath.Join(t.TempDir(), "store"), "-v").CombinedOutput()
+			if err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if !strings.Contains(string(out), "1 skipped") {
+				t.Errorf("no message of a store can be held:\n%s", out)
+			}
+		})
+	}
+}

@@ -1,0 +1,145 @@
+//go:build linux
+
+package docker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"lockpick/docker/engine"
+	"lockpick/harness/real/network"
+	"lockpick/harness/resp"
+)
+
+// base is what all of a site stands on: a network, and the container of the links, which
+// keep their names and addresses for as long as the site stands.
+type base struct {
+	engine   *engine.Engine
+	here     bool     // the engine is on this machine
+	links    []string // program that makes links, and its arguments
+	client   []string // program of a client, and its arguments
+	room     []string // and of who runs one client after the other
+	named    string   // image that the scenario wants for nodes; "": none
+	software software // and what they run
+	image    string   // of clients and links
+	own      *image   // the clients', of which gates are made
+	labels   map[string]string
+	prefix   string // of the names of containers
+	net      privateNet
+
+	remote   *network.Remote
+	talk     *talk         // with the container of the links; nil: it was not made
+	linksBox *box          // that container
+	joined   chan struct{} // closed when the links can be talked to, or never will
+}
+
+// lives says whether its links do, without which it is of no use.
+func (s *base) lives() bool {
+	select {
+	case <-s.remote.Ended():
+		return false
+	default:
+		return true
+	}
+}
+
+// makeBox makes a container on the site's network, called as it is unless m has a name. It is
+// not broken off: the engine would go on, and make what close has not seen.
+func (s *base) makeBox(ctx context.Context, name string, host int, m engine.Making) (*box, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineBound)
+	defer cancel()
+	m.Name, m.Network, m.Addr, m.Labels = s.prefix+cmp.Or(m.Name, name), s.net.name, s.net.at(host), s.labels
+	id, err := s.engine.Create(ctx, m)
+	if err != nil {
+		return nil, fmt.Errorf("make the container of %s: %w", name, err)
+	}
+	return &box{engine: s.engine, name: name, id: id, near: s.here, here: s.here && os.Geteuid() == 0}, nil
+}
+
+// join makes the container of the links, and returns once it can be talked to.
+func (s *base) join(ctx context.Context) error {
+	defer close(s.joined)
+	b, err := s.makeBox(ctx, linksName, linksHost, engine.Making{
+		Image: s.image, Command: s.links, Talks: true,
+		// A link that dials from few ports takes one again whose last connection only waits.
+		Sysctls: map[string]string{"net.ipv4.tcp_tw_reuse": "1"},
+	})
+	if err != nil {
+		return err
+	}
+	s.linksBox = b
+	if s.talk, err = b.talk(ctx); err != nil {
+		return err
+	}
+	if err := b.start(ctx); err != nil {
+		return err
+	}
+	remote := network.Dial(s.talk.in, s.talk.out)
+	limit, cancel := context.WithTimeout(ctx, readyBound)
+	defer cancel()
+	if _, _, err := remote.Offset(limit); err != nil {
+		return fmt.Errorf("talk to the links: %w: %s", err, s.talk.Words())
+	}
+	s.remote = remote
+	return nil
+}
+
+// network waits for the links, which reach everybody.
+func (s *base) network(ctx context.Context) (*network.Remote, error) {
+	select {
+	case <-s.joined:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if s.remote == nil {
+		return nil, errors.New("the links are not there")
+	}
+	return s.remote, nil
+}
+
+const (
+	// stampError is generous: all stamps are readings of one clock of one kernel, by
+	// different processes, which may be on different cores.
+	stampError = time.Millisecond
+
+	// drifts is how much faster than another a clock may run that NTP looks after.
+	drifts = 100e-6
+)
+
+func driftIn(d time.Duration) time.Duration { return time.Duration(drifts * float64(d)) }
+
+// ask sends a server a command from the links' container, past all links.
+func (s *base) ask(ctx context.Context, addr string, args ...string) (resp.Value, error) {
+	remote, err := s.network(ctx)
+	if err != nil {
+		return resp.Value{}, err
+	}
+	if _, bounded := ctx.Deadline(); !bounded { // or links that stand still would keep us for ever
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, engineBound)
+		defer cancel()
+	}
+	reply, err := remote.AskStamped(ctx, addr, args...)
+	return reply.Value, err
+}
+
+const readyBound = 10 * time.Second // how long the links may take to answer
+
+// linksName is what the record calls the container of the links.
+const linksName = "links"
+
+func (s *base) linksAnswer(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerSoon)
+	defer cancel()
+	_, _, err := s.remote.Clock(ctx)
+	return err == nil
+}
+
+const answerSoon = 200 * time.Millisecond

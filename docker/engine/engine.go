@@ -1,0 +1,379 @@
+//go:build linux
+
+package engine
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/client"
+	"github.com/docker/docker/pkg/stdcopy"
+
+	"lockpick/harness/shortage"
+)
+
+// OwnerLabel is the label of everything that a run makes; its value is an owned.Owner.
+// ImageLabel says of an image which sort it is.
+const (
+	OwnerLabel = "lockpick"
+	ImageLabel = "lockpick.image"
+)
+
+// Engine is the Docker engine.
+type Engine struct {
+	API *client.Client
+	At  Endpoint
+}
+
+// Belonging is what the engine has with our label.
+type Belonging struct {
+	ID, Name, owner string
+	made            time.Time
+	runs            bool // a container
+}
+
+// An engine that takes connections and then says nothing has died with its socket in
+// other hands, or hangs. No call is known to need as long as answerBound: what takes
+// longer, as a pull or the wait for an end, begins to answer at once.
+const (
+	HandshakeBound = 10 * time.Second
+	answerBound    = 2 * time.Minute
+)
+
+// Connect finds the engine as the docker command does, and speaks the newest API that
+// both know, or that of DOCKER_API_VERSION.
+func Connect() (*Engine, error) {
+	at, err := Find()
+	if err != nil {
+		return nil, fmt.Errorf("find the Docker engine: %w", err)
+	}
+	opts := []client.Opt{client.WithVersionFromEnv(), client.WithAPIVersionNegotiation()}
+	transport := &http.Transport{TLSClientConfig: at.Tls, MaxIdleConns: 6, IdleConnTimeout: 30 * time.Second,
+		TLSHandshakeTimeout: HandshakeBound, ResponseHeaderTimeout: answerBound}
+	opts = append(opts, client.WithHTTPClient(&http.Client{Transport: transport, CheckRedirect: client.CheckRedirect}))
+	if strings.HasPrefix(at.Host, "ssh://") {
+		command, err := SshCommand(at.Host)
+		if err != nil {
+			return nil, fmt.Errorf("find the Docker engine: %w", err)
+		}
+		noProxy := func(*client.Client) error { transport.Proxy = nil; return nil } // the name is nobody's
+		opts = append(opts, client.WithHost("http://engine-by-ssh"), client.WithDialContext(DialSSH(command)), noProxy)
+	} else {
+		opts = append(opts, client.WithHost(at.Host))
+	}
+	api, err := client.NewClientWithOpts(opts...)
+	if err != nil {
+		return nil, fmt.Errorf("find the Docker engine at %s: %w", at, err)
+	}
+	return &Engine{api, at}, nil
+}
+
+func (e *Engine) Close() error { return e.API.Close() }
+
+// About is what the engine says of itself.
+type About struct {
+	Version  string
+	API      string // what we speak with it
+	Platform string // what its containers run on, as in linux
+	Kernel   string // as in 6.1.0-50-amd64
+	Arch     string // of its containers in Go's words, as in amd64
+}
+
+// About asks the engine, first of all for the API that it speaks: a question at which
+// the client would pass over an error, and go on with a version of its own.
+func (e *Engine) About(ctx context.Context) (About, error) {
+	p, err := e.API.Ping(ctx)
+	if err != nil {
+		return About{}, e.At.silent(err)
+	}
+	e.API.NegotiateAPIVersionPing(p)
+	v, err := e.API.ServerVersion(ctx)
+	if err != nil {
+		return About{}, e.At.silent(err)
+	}
+	return About{v.Version, e.API.ClientVersion(), v.Os, v.KernelVersion, v.Arch}, nil
+}
+
+func labelled(labels ...string) filters.Args {
+	f := filters.NewArgs()
+	for _, l := range labels {
+		f.Add("label", l)
+	}
+	return f
+}
+
+// DataDir is where a node has its data. Few images have such a directory, and so the
+// engine makes it; it lives as long as the container.
+const DataDir = "/lockpick"
+
+// Making is what a container is made of.
+type Making struct {
+	Name, Image, Network string
+	Addr                 netip.Addr
+	Command              []string
+	Labels               map[string]string
+	Data                 string // directory of the engine's machine that is dataDir inside; "": none
+	Talks                bool   // we write to its stdin
+	Sysctls              map[string]string
+	Beside               string // another container, whose network it shares; "": none
+	Traces               string // another, whose processes it sees, and no network; "": none
+	Capability           string // of the kernel, that it has as the only one; "": none
+}
+
+func (m Making) mounts() []mount.Mount {
+	if m.Data == "" {
+		return nil
+	}
+	return []mount.Mount{{Type: mount.TypeBind, Source: m.Data, Target: DataDir}}
+}
+
+// Create makes a container that has no privilege at all, but what it is given.
+func (e *Engine) Create(ctx context.Context, m Making) (id string, err error) {
+	host := &container.HostConfig{
+		NetworkMode: container.NetworkMode(m.Network), CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
+		Mounts: m.mounts(), Sysctls: m.Sysctls,
+	}
+	join := &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{m.Network: fixed(m.Addr)}}
+	if m.Beside != "" {
+		host.NetworkMode, join = container.NetworkMode("container:"+m.Beside), nil
+	}
+	if m.Traces != "" {
+		host.NetworkMode, host.PidMode, join = "none", container.PidMode("container:"+m.Traces), nil
+	}
+	if m.Capability != "" {
+		host.CapAdd = []string{m.Capability}
+	}
+	made, err := e.API.ContainerCreate(ctx, &container.Config{
+		Image: m.Image, Entrypoint: m.Command[:1], Cmd: m.Command[1:], Labels: m.Labels,
+		// Whoever the image starts its program as: root without capabilities can write to
+		// what root has, as to a directory that the engine makes, and to nobody else's.
+		User: "0", WorkingDir: DataDir,
+		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, // the image's would be load, and ask a paused one
+		OpenStdin:   m.Talks, StdinOnce: m.Talks, AttachStdin: m.Talks, AttachStdout: m.Talks, AttachStderr: m.Talks,
+	}, host, join, nil, m.Name)
+	return made.ID, err
+}
+
+// Put writes files, as programs may be, into a container that was not started yet.
+func (e *Engine) Put(ctx context.Context, id string, files map[string][]byte) error {
+	var b bytes.Buffer
+	t := tar.NewWriter(&b)
+	for path, text := range files {
+		if err := TarFile(t, path, text); err != nil {
+			return err
+		}
+	}
+	if err := t.Close(); err != nil {
+		return err
+	}
+	return e.API.CopyToContainer(ctx, id, "/", &b, container.CopyToContainerOptions{})
+}
+
+// Away says whether an error is that no engine answers.
+func Away(err error) bool {
+	return client.IsErrConnectionFailed(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET)
+}
+
+// Start starts a container; ended then gets its exit status, or what kept us from it.
+func (e *Engine) Start(ctx context.Context, id string) (ended func() (status int64, err error), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	exit, failed := e.API.ContainerWait(ctx, id, container.WaitConditionNextExit)
+	if err := e.API.ContainerStart(ctx, id, container.StartOptions{}); err != nil {
+		cancel()
+		return nil, err
+	}
+	return func() (int64, error) {
+		defer cancel()
+		select {
+		case w := <-exit:
+			return w.StatusCode, nil
+		case err := <-failed:
+			return 0, err
+		}
+	}, nil
+}
+
+// ErrNoContainer says that there is none of a name.
+var ErrNoContainer = errors.New("the engine has no such container")
+
+// Inspect is what the engine says of a container that lockpick has not made.
+func (e *Engine) Inspect(ctx context.Context, name string) (container.InspectResponse, error) {
+	is, err := e.API.ContainerInspect(ctx, name)
+	if errdefs.IsNotFound(err) {
+		err = ErrNoContainer
+	}
+	return is, err
+}
+
+// State is what the engine says of a container: its status, as in running or paused,
+// and the process id of its first process on the engine's machine.
+func (e *Engine) State(ctx context.Context, id string) (status string, pid int, err error) {
+	is, err := e.API.ContainerInspect(ctx, id)
+	if err != nil {
+		return "", 0, err
+	}
+	return is.State.Status, is.State.Pid, nil
+}
+
+// Attach joins a container's stdin, stdout and stderr, before it starts.
+func (e *Engine) Attach(ctx context.Context, id string, stdout, stderr io.Writer) (in net.Conn, copyOut func() error, err error) {
+	a, err := e.API.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	return a.Conn, func() error {
+		_, err := stdcopy.StdCopy(stdout, stderr, a.Reader)
+		return err
+	}, nil
+}
+
+// Logs is the end of what a container has written.
+func (e *Engine) Logs(ctx context.Context, id string) string {
+	out, err := e.API.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: "20"})
+	if err != nil {
+		return err.Error()
+	}
+	defer out.Close()
+	var text strings.Builder
+	if _, err := stdcopy.StdCopy(&text, &text, out); err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(text.String())
+}
+
+func (e *Engine) Containers(ctx context.Context, label string) (found []Belonging, err error) {
+	all, err := e.API.ContainerList(ctx, container.ListOptions{All: true, Filters: labelled(label)})
+	for _, c := range all {
+		found = append(found, Belonging{c.ID, strings.Join(c.Names, " "), c.Labels[OwnerLabel], time.Unix(c.Created, 0), c.State == container.StateRunning})
+	}
+	return found, err
+}
+
+func (e *Engine) Remove(ctx context.Context, id string) error {
+	return unlessGone(e.API.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true}))
+}
+
+// unlessGone lets pass that somebody else has removed it, or is about to.
+func unlessGone(err error) error {
+	if errdefs.IsNotFound(err) || err != nil && strings.Contains(err.Error(), "already in progress") {
+		return nil
+	}
+	return err
+}
+
+// PingBound is how long the engine may take to say that it is there.
+const PingBound = 5 * time.Second
+
+// Explain says why there is no engine, and what to do.
+func Explain(err error) (reason, remedy string) {
+	remedy = "see DOCKER_HOST"
+	if a := (*EndpointError)(nil); errors.As(err, &a) {
+		remedy = a.Remedy
+	}
+	remedy = cmp.Or(shortage.Remedy(err, shortage.Temporary), remedy)
+	return FirstLine(err), remedy
+}
+
+// Meet finds the engine, agrees with it on an API, and sees that it serves.
+func Meet(ctx context.Context) (*Engine, About, error) {
+	e, err := Connect()
+	if err != nil {
+		return nil, About{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, PingBound)
+	defer cancel()
+	a, err := e.About(ctx)
+	if err == nil && a.Platform != "linux" {
+		err = &EndpointError{fmt.Errorf("the engine's containers run on %s", a.Platform), "let the engine run Linux containers"}
+	}
+	if err != nil {
+		return nil, About{}, errors.Join(err, e.Close())
+	}
+	return e, a, nil
+}
+
+// IsHere says whether an engine is on this machine, of which is known what it says of
+// itself. If not, it is unknown where it is.
+func (p Endpoint) IsHere(a About) bool {
+	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	return err == nil && p.isSocket() && strings.TrimSpace(string(kernel)) == a.Kernel
+}
+
+// ErrOverlaps says that another network has the addresses.
+var ErrOverlaps = errors.New("another network has these addresses")
+
+// MakeNetwork makes a bridge from which nothing leads out.
+func MakeNetwork(ctx context.Context, e *Engine, name string, subnet netip.Prefix, gateway netip.Addr, labels map[string]string) (id string, err error) {
+	made, err := e.API.NetworkCreate(ctx, name, network.CreateOptions{
+		Driver: "bridge", Internal: true, Labels: labels,
+		IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet.String(), Gateway: gateway.String()}}},
+	})
+	if err != nil && strings.Contains(err.Error(), "overlaps") {
+		return "", ErrOverlaps
+	}
+	return made.ID, err
+}
+
+func (e *Engine) Networks(ctx context.Context, label string) (found []Belonging, err error) {
+	all, err := e.API.NetworkList(ctx, network.ListOptions{Filters: labelled(label)})
+	for _, n := range all {
+		found = append(found, Belonging{ID: n.ID, Name: n.Name, owner: n.Labels[OwnerLabel], made: n.Created})
+	}
+	return found, err
+}
+
+// ErrHeld says that the engine believes that somebody is on a network. Under load some
+// engines lose count of who has left.
+var errHeld = errors.New("the engine takes it for used; it can be removed when the engine has been started again")
+
+func removeNetwork(ctx context.Context, e *Engine, id string) error {
+	err := unlessGone(e.API.NetworkRemove(ctx, id))
+	if err != nil && strings.Contains(err.Error(), "has active endpoints") {
+		return errHeld
+	}
+	return err
+}
+
+// fixed is an endpoint on a network, with an address of its own.
+func fixed(addr netip.Addr) *network.EndpointSettings {
+	return &network.EndpointSettings{IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: addr.String()}}
+}
+
+// Connect puts a container on a network.
+func (e *Engine) Connect(ctx context.Context, network, id string, addr netip.Addr) error {
+	return e.API.NetworkConnect(ctx, network, id, fixed(addr))
+}
+
+// disconnectAll takes off a network who is still there, whether it runs or not: one that
+// does not could not be started again, once the network is gone.
+func disconnectAll(ctx context.Context, e *Engine, id string) error {
+	there, err := e.API.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("network", id))})
+	for _, c := range there {
+		err = errors.Join(err, unlessGone(e.API.NetworkDisconnect(ctx, id, c.ID, true)))
+	}
+	return err
+}
+
+// Pauses tells of all pauses of containers, and their ends, from now on, and why it ends.
+func (e *Engine) Pauses(ctx context.Context) (<-chan events.Message, <-chan error) {
+	return e.API.Events(ctx, events.ListOptions{Filters: filters.NewArgs(filters.Arg("type", string(events.ContainerEventType)),
+		filters.Arg("event", string(events.ActionPause)), filters.Arg("event", string(events.ActionUnPause)))})
+}

@@ -1,0 +1,1 @@
+// A function without a body, as nanotime, needs a file in assembly beside it.

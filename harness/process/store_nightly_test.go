@@ -1,0 +1,89 @@
+//go:build nightly && linux
+
+package process
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"lockpick/harness/history"
+	"lockpick/harness/real/store"
+	"lockpick/harness/scenario"
+	"lockpick/nemesis"
+)
+
+// The members of a store are one, and are paused, killed and cut off as redis-servers are: each of
+// that is seen by a question of its own.
+func TestStores(t *testing.T) {
+	for _, of := range store.All() {
+		t.Run(of.Name, func(t *testing.T) {
+			if _, err := exec.LookPath(of.Program); err != nil {
+				t.Skipf("%s is not on PATH: %s", of.Program, of.Remedy)
+			}
+			s := twoNodes
+			s.Topology = scenario.Topology{Nodes: 3, Server: of.Name, Persistence: scenario.PersistAlways}
+			events := runOn(t, s, func(b bench) {
+				if b.TellsLife() || !strings.HasPrefix(b.Stock(), of.Name+" ") {
+					t.Errorf("it tells of keys: %v; it is %q", b.TellsLife(), b.Stock())
+				}
+				word := "GET " + of.Question
+				for _, c := range []struct{ mode, want string }{
+					{nemesis.CutHold, word + " got no answer: "}, {nemesis.CutDrop, word + " got no answer: "},
+					{nemesis.CutReset, word + " was reset"}, {nemesis.CutRefuse, word + " was refused"},
+				} {
+					if back := b.do("cut", func() (string, error) { return b.Cut("c1-n1", c.mode, "") }); !strings.HasPrefix(back, c.want) {
+						t.Errorf("%s: cut says %q", c.mode, back)
+					}
+					if back := b.do("mend", func() (string, error) { return b.Mend("c1-n1") }); back != word+" was answered" {
+						t.Errorf("%s: mend says %q", c.mode, back)
+					}
+				}
+				if back := b.do("cut", func() (string, error) { return b.Cut("c1-r1", nemesis.CutReset, "") }); back != "PING was reset" {
+					t.Errorf("the resource is Redis: %q", back)
+				}
+				b.do("pause", func() (string, error) { return b.Pause("n2") })
+				if !b.mute("n2") || b.mute("n1") {
+					t.Error("it is not n2 that is mute")
+				}
+				b.do("resume", func() (string, error) { return b.Resume("n2") })
+				b.do("kill", func() (string, error) { return b.Kill("n1") })
+				if back := b.do("mend", func() (string, error) { return b.Mend("c2-n2") }); back != word+" was answered" {
+					t.Errorf("two of three are a majority: %q", back)
+				}
+				// None is a majority alone: it runs all the same, and says nothing to clients.
+				b.do("kill", func() (string, error) { return b.Kill("n3") })
+				b.do("restart", func() (string, error) { return b.Restart("n1") })
+				b.do("restart", func() (string, error) { return b.Restart("n3") })
+				m := b.Server("n1").Redis()
+				if err := m.Await(b.Ctx, nil, answersIn/100, func(ctx context.Context) error { return of.Ask(ctx, m.Addr()) }); err != nil {
+					t.Errorf("n1 is back: %v", err)
+				}
+			})
+			for _, e := range events {
+				if e.Op == history.OpLife {
+					t.Fatalf("a fact of a key: %+v", e)
+				}
+			}
+		})
+	}
+}
+
+// A store whose program is no such thing is named with its last words.
+func TestStoreThatWontStart(t *testing.T) {
+	needRedis(t)
+	dir := t.TempDir()
+	of := store.All()[0]
+	if err := os.WriteFile(dir+"/"+of.Program, []byte("#!/bin/sh\n[ \"$1\" = --version ] && { echo etcd Version: 9.9; exit; }\necho out of order >&2\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	s := twoNodes
+	s.Topology = scenario.Topology{Nodes: 2, Server: of.Name}
+	err := testBackend(t.TempDir()).Run(t.Context(), s, 1, history.NewRecorder(os.Stderr), nil)
+	if err == nil || !strings.Contains(err.Error(), "out of order") {
+		t.Errorf("run: %v", err)
+	}
+}

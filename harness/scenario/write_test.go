@@ -1,0 +1,136 @@
+package scenario
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// wholly holds that a file of a scenario says all of it, and nothing else.
+func wholly(t *testing.T, s Scenario) []byte {
+	t.Helper()
+	text, err := Write(s, "what comes first\nis a comment", known)
+	if err != nil {
+		t.Fatalf("%s: %v", s.ID(), err)
+	}
+	back, err := Parse("f.yaml", text, known)
+	if err != nil || len(back) != 1 {
+		t.Fatalf("%s: %v\n%s", s.ID(), err, text)
+	}
+	want := s.alone()
+	for property, e := range want.Expect { // whether dice excuse a property, no file says
+		e.Implied = back[0].Expect[property].Implied
+		want.Expect[property] = e
+	}
+	same(t, s.ID(), stored(t, back[0]), stored(t, want))
+	again, err := Write(back[0], "what comes first\nis a comment", known)
+	if err != nil || !bytes.Equal(text, again) {
+		t.Errorf("%s: written again it is another text: %v\n%s\n%s", s.ID(), err, text, again)
+	}
+	return text
+}
+
+// What the catalogue has, and what its dice draw, is written and read again.
+func TestWrite(t *testing.T) {
+	steps := 0
+	for file, data := range catalogue(t) {
+		all, err := Parse(file+".yaml", data, known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all {
+			wholly(t, stored(t, s))
+			if s.Random == nil {
+				continue
+			}
+			for seed := range uint64(3) {
+				drawn := stored(t, s.Drawn(seed))
+				wholly(t, drawn)
+				steps += len(drawn.Plan)
+			}
+		}
+	}
+	if steps < 500 {
+		t.Errorf("only %d steps were drawn", steps)
+	}
+}
+
+// A file is laid out as people write them.
+func TestWriteIsReadable(t *testing.T) {
+	all, err := Parse("restart-forgets.yaml", catalogue(t)["restart-forgets"], known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `# what comes first
+# is a comment
+name: restart-forgets
+claim: A node without persistence that restarts at once gives its vote a second time, and two clients hold the lock.
+`
+	text := string(wholly(t, all[0]))
+	if !strings.HasPrefix(text, want) {
+		t.Errorf("it begins otherwise:\n%s", text)
+	}
+	for _, line := range []string{
+		"lock: {retry: 20ms..100ms}\n", "workload: {think: 0s, cycles: 1}\n", "  c1: {reach: [n1, n2, n3], hold: 8s}\n", "  - when: {client: c1, event: acquired, after: 10ms}\n",
+		"    fault: {kind: kill, targets: [n3], for: 10ms}\n", "  mutual-exclusion: {violated: restarted-and-forgot, node: n3}\n",
+	} {
+		if !strings.Contains(text, line) {
+			t.Errorf("no %q in\n%s", line, text)
+		}
+	}
+}
+
+// What no file can say is an error, and no other scenario.
+func TestWriteRefuses(t *testing.T) {
+	s := randomScenario(t).Drawn(1).Scaled(0.001)
+	if text, err := Write(s, "", known); err == nil {
+		t.Errorf("durations of microseconds were written:\n%s", text)
+	}
+}
+
+// A share is written as the percentage that is read as the same bits.
+func TestSharesKeepTheirBits(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	shares := []float64{0, 1, 0.5, 0.01, 0.001, 1e-9, 1e-300, 0.1, 0.999999, 5e-324}
+	for range 20_000 {
+		shares = append(shares, r.Float64(), r.Float64()*1e-3)
+	}
+	for _, x := range shares {
+		text := hundredfold(x)
+		digits, ok := strings.CutSuffix(text, "%")
+		if back, err := strconv.ParseFloat(digits+"e-2", 64); !ok || err != nil || back != x {
+			t.Fatalf("%v is written as %s, which is %v (%v)", x, text, back, err)
+		}
+	}
+	for x, want := range map[float64]string{0: "0%", 1: "100%", 0.01: "1%", 0.005: "0.5%", 0.255: "25.5%", 0.6: "60%"} {
+		if got := hundredfold(x); got != want {
+			t.Errorf("%v is written as %s, want %s", x, got, want)
+		}
+	}
+}
+
+// Whatever can be read can be written, unless it says so, and is the same again.
+func FuzzWrite(f *testing.F) {
+	files := catalogue(f)
+	for _, name := range []string{"restart-forgets", "random-faults", "gc-pause-after-acquire", "loss-is-told", "redlock-on-replicas", "unlimited-extension"} {
+		f.Add(files[name], uint64(1))
+	}
+	f.Add([]byte(head+"tags: [\"1\", null-1]\nclients: 3\n"), uint64(0))
+	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
+		all, err := Parse("f.yaml", data, known)
+		if err != nil || slices.ContainsFunc(all, func(s Scenario) bool { return len(s.Clients) > 50 }) {
+			return
+		}
+		for _, s := range all[:min(len(all), 5)] {
+			wholly(t, stored(t, s))
+			if text, err := Write(s.Drawn(seed), "", known); err == nil {
+				if _, err := Parse("f.yaml", text, known); err != nil {
+					t.Errorf("%v\n%s", err, text)
+				}
+			}
+		}
+	})
+}
