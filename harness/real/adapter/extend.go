@@ -38,7 +38,7 @@ func (t *trial) extends() {
 	saw := ""
 	if err = t.remove("check-3"); err == nil {
 		if err = h.Extend(t.ctx); err == nil {
-			if votes, _ := t.votes(t.adapter.Hello.KeyPrefix+"check-3", time.Millisecond); votes > len(t.nodes)/2 {
+			if votes, _ := t.votes(t.adapter.Hello.KeyPrefix+"check-3", checkTTL/2); votes > len(t.nodes)/2 {
 				saw = "its library has set the key anew, which a verdict may blame it for"
 			} else {
 				err = errors.New("the key was deleted, and it says that it extended it")
