@@ -133,6 +133,13 @@ func Headline(c *score.Card) string {
 	if len(open) > 0 {
 		text += fmt.Sprintf(" Violations of %s were seen %s.", words.List(open), seenOnly(c))
 	}
+	undecided := map[string]bool{}
+	for _, d := range c.Open {
+		undecided[d.Scenario] = true
+	}
+	if len(undecided) > 0 {
+		text += fmt.Sprintf(" Of %s not all was decided.", words.Plural(len(undecided), "run"))
+	}
 	return text
 }
 
