@@ -27,7 +27,6 @@ import (
 type familiar struct {
 	shrink.Bug
 	file    string
-	seed    uint64
 	shows   bool // it still does
 	command string
 }
@@ -94,7 +93,7 @@ func (x *hunter) corpus(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		k := familiar{file: path, seed: seed, shows: o.Code == outcome.ExitOK, command: fmt.Sprintf("lockpick run %s --seed %d", quoted(path), seed)}
+		k := familiar{file: path, shows: o.Code == outcome.ExitOK, command: fmt.Sprintf("lockpick run %s --seed %d", quoted(path), seed)}
 		for property, e := range all[0].Expect {
 			if e.Want == "violated" && e.Follows == "" {
 				k.Bug = shrink.Bug{Property: property, Cause: e.Cause}

@@ -117,8 +117,11 @@ func (a *app) hunt(ctx context.Context, f *huntFlags, args []string) (err error)
 	}
 	x.Leg.Seconds += time.Since(x.started).Seconds()
 	x.Leg.Over = err == nil && ctx.Err() == nil
-	if err := errors.Join(err, x.Close()); err != nil {
-		return noStore(err)
+	if lost := x.Close(); err == nil && lost != nil {
+		err = noStore(lost)
+	}
+	if err != nil && ctx.Err() == nil {
+		return err
 	}
 	return x.finish(ctx)
 }
@@ -338,8 +341,11 @@ func (x *hunter) settle(ctx context.Context) error {
 			x.small = x.Finds[i].Bug.String()
 		}
 		x.mu.Unlock()
-		if i < 0 || lost != nil {
-			return lost
+		switch {
+		case lost != nil:
+			return noStore(lost)
+		case i < 0:
+			return nil
 		}
 		x.begun.Wait() // so that what was found first is known, and all processors are free
 		f := x.Finds[i]
@@ -364,7 +370,7 @@ func (x *hunter) settle(ctx context.Context) error {
 		err := x.Save()
 		x.mu.Unlock()
 		if err != nil {
-			return err
+			return noStore(err)
 		}
 	}
 }

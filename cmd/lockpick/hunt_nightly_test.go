@@ -19,6 +19,7 @@ import (
 
 	"lockpick/harness/lock/broken"
 	"lockpick/harness/scenario"
+	"lockpick/reports/words"
 	"lockpick/scenarios/hunt"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/shrink"
@@ -69,7 +70,7 @@ func TestShrunkForms(t *testing.T) {
 		if _, err := r.Write("small", known()); err != nil {
 			t.Errorf("%s: %v", p.ID(), err)
 		}
-		fmt.Fprintf(&lines, "%s: %s, %d clients, %d nodes", p.ID(), r.Bug, r.After.Clients, r.After.Nodes)
+		fmt.Fprintf(&lines, "%s: %s, %s, %s", p.ID(), r.Bug, words.Plural(r.After.Clients, "client"), words.Plural(r.After.Nodes, "node"))
 		for _, st := range r.Scenario.Plan {
 			fmt.Fprintf(&lines, "; %s", shrink.Tell(st))
 		}

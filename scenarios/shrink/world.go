@@ -59,6 +59,15 @@ func smallWorld(best scenario.Scenario, least int) (edits []edit) {
 				return name
 			})
 			return true
+		}, func(s *scenario.Scenario) bool { // two that come twice do what three do
+			if len(s.Clients) < 3 || s.Workload.Cycles == 0 || !without(s, func(name string) bool { return name == c.Name }) {
+				return false
+			}
+			s.Workload.Cycles++
+			for i := range s.Clients {
+				s.Clients[i].Cycles = nil
+			}
+			return true
 		})
 	}
 	for n := max(least, 1); n < best.Topology.Nodes; n++ {

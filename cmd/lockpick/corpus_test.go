@@ -1,0 +1,59 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
+	"lockpick/harness/sim"
+	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/suite"
+)
+
+// Each scenario of the project's corpus shows what it did when a hunt had found it, and is small.
+func TestCorpus(t *testing.T) {
+	paths, err := filepath.Glob("../../scenarios/corpus/*.yaml")
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
+	}
+	b := sim.New(kinds.All)
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := scenario.Parse(path, text, known())
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		name, seed := strings.TrimSuffix(filepath.Base(path), ".yaml"), uint64(1)
+		if m := seeded.FindStringSubmatch(name); m != nil {
+			if seed, err = strconv.ParseUint(m[1], 10, 64); err != nil {
+				t.Error(path, err)
+			}
+		}
+		if all[0].Name != name {
+			t.Errorf("%s is called %s", path, all[0].Name)
+		}
+		if o := suite.Execute(t.Context(), b, suite.Job{Scenario: all[0], Seed: seed, Backend: b.Name(), Keep: suite.KeepNone}); o.Code != outcome.ExitOK {
+			t.Errorf("%s shows nothing any more: %v %s", path, o.Judgements, o.Error)
+		}
+		if len(all[0].Plan) > 3 || len(all[0].Clients) > 2 {
+			t.Errorf("%s is not small: %d steps, %d clients", path, len(all[0].Plan), len(all[0].Clients))
+		}
+	}
+}
+
+// A name that is too long is clipped so that another stays another.
+func TestClippedNames(t *testing.T) {
+	long := strings.Repeat("extension-", 8)
+	a, b := clipped(long+"a", 64), clipped(long+"b", 64)
+	if a == b || len(a) > 64 || !strings.HasPrefix(a, "extension-extension-") || clipped("short", 64) != "short" {
+		t.Error(a, b)
+	}
+}
