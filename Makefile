@@ -3,7 +3,7 @@
 
 GO ?= go
 
-.PHONY: build test setup lint race race-all cross cross-all simulation processes containers nightly canary broken broken-random random check-exhaustive fuzz bench bench-peers release module adapters
+.PHONY: build test setup lint race race-all cross cross-all simulation processes containers nightly canary broken broken-random random check-exhaustive fuzz scorecards bench bench-peers release module adapters
 
 build:
 	CGO_ENABLED=0 $(GO) build -o bin/lockpick ./cmd/lockpick
@@ -15,7 +15,7 @@ setup:
 
 # The lock libraries of other languages, pinned, into .adapters: harness/lock/exec/adapters.
 adapters:
-	@for set in node python python-old java rust; do .ci/adapters $$set || [ $$? = 75 ] || exit 1; done
+	@for set in node python python-old go java rust; do .ci/adapters $$set || [ $$? = 75 ] || exit 1; done
 
 # The tests that need an engine of containers take minutes: make containers.
 test: setup
@@ -110,6 +110,11 @@ fuzz:
 	@set -e; grep -rEo --include=*_test.go '^func Fuzz[A-Za-z]+' . | sed 's|/[^/]*:func | |' | while read dir name; do \
 		echo "$$name in $$dir"; $(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZ) -fuzzminimizetime 1s $$dir; \
 	done
+
+# What each lock keeps under which failures, from real runs, into scorecards/: hours on an idle
+# machine. Some of them: .ci/scorecards etcd redsync
+scorecards:
+	@.ci/scorecards
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...

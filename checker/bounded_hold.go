@@ -80,7 +80,7 @@ func holdUnder(r *facts.Facts, s *facts.Session) longHold {
 	h := longHold{session: s, at: facts.Never}
 	var granted []*history.Event
 	for x := range s.Extends() {
-		if x.Outcome() == history.OK {
+		if x.Outcome() == history.OK && x.Call.Value != history.OpRelease { // one of several releases
 			granted = append(granted, x.Return)
 		}
 	}

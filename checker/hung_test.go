@@ -38,6 +38,10 @@ func TestCallsThatHang(t *testing.T) {
 		"an acquire that asked once": {held + "1 c1 invoke release session=c1/1\n1.1 c1 ok release session=c1/1\n" +
 			"1.1 n1,n2,n3 life deleted old=A by=c1 sent=1.099\n1.1 c1-n1,n2,n3 ok release token=A\n1.2 c1 end client\n" +
 			"0.9 c2 invoke acquire session=c2/1\n0.91 c2-n1,n2,n3 fail set token=B\n30 harness end run", true},
+		"an acquire that stops asking until it has the lock": {held + "1 c1 invoke release session=c1/1\n1.1 c1 ok release session=c1/1\n" +
+			"1.1 n1,n2,n3 life deleted old=A by=c1 sent=1.099\n1.1 c1-n1,n2,n3 ok release token=A\n1.2 c1 end client\n" +
+			"0.9 c2 invoke acquire session=c2/1\n0.91 c2-n1,n2,n3 fail set token=B\n9 c2-n1,n2,n3 ok set token=C sent=8.99\n" +
+			"8.995 n1,n2,n3 life set value=C by=c2 sent=8.99\n9.1 c2 ok acquire session=c2/1 token=C until=18\n30 harness end run", true},
 		"an acquire that goes on asking": {held + "1 c1 invoke release session=c1/1\n1.1 c1 ok release session=c1/1\n" +
 			"1.1 n1,n2,n3 life deleted old=A by=c1 sent=1.099\n1.1 c1-n1,n2,n3 ok release token=A\n1.2 c1 end client\n" +
 			"0.9 c2 invoke acquire session=c2/1\n0.91 c2-n1,n2,n3 fail set token=B\n2.9 c2-n1,n2,n3 fail set token=C\n4.6 c2-n1,n2,n3 fail set token=D\n5 harness end run", false},

@@ -84,7 +84,7 @@ func TestWhyNobody(t *testing.T) {
 2      c2-n1 ok set token=B1
 2.001  c2-n2,n3 fail set token=B1
 2.010  c2-n1 ok release token=B1
-`, verdict.TooFewVotes},
+`, verdict.TurnedAway},
 	} {
 		whyNobody(t, name, row.wire, row.want)
 	}
@@ -120,6 +120,23 @@ func TestWhyNobodyWhereAttemptsLast(t *testing.T) {
 1.009  n1 life deleted old=A1 by=c1
 1      c1-n2,n3 info release token=A1 sent=1.008 applied=8.5 answered=0
 `, verdict.WaitedLong},
+		"one whose requests are lost, and that nobody saw undone when the next came": {`
+1      c1-n1,n2,n3 info set token=A1 sent=0.998 applied=8.5 answered=0
+7.500  c1-n1 ok set token=A2
+7.499 n1 life set value=A2 by=c1
+7.509 n1 life deleted old=A2 by=c1
+7.500  c1-n2,n3 fail set token=A2
+7.510  c1-n1 ok release token=A2
+`, verdict.WaitedLong},
+		"several of that sort, soon after each other": {`
+1      c1-n1,n2,n3 info set token=A1 sent=0.998 applied=8.5 answered=0
+1.200  c1-n1,n2,n3 info set token=A2 sent=1.198 applied=8.5 answered=0
+1.400  c1-n1 ok set token=A3
+1.399 n1 life set value=A3 by=c1
+1.409 n1 life deleted old=A3 by=c1
+1.400  c1-n2,n3 fail set token=A3
+1.410  c1-n1 ok release token=A3
+`, verdict.TooFewVotes},
 		"the same, undone after the node time-out": {`
 1      c1-n1 ok set token=A1
 0.999  n1 life set value=A1 by=c1

@@ -60,7 +60,7 @@ func specOf(s scenario.Scenario, seed uint64, c scenario.Client) client.Spec {
 	w := s.Workload
 	spec := client.Spec{
 		Name: c.Name, Seed: seed, Lock: s.Lock, Addresses: s.Topology.Addresses, Fence: w.Fence, Writes: w.Writes, Cycles: w.Cycles,
-		Keys: s.KeyNames(), Until: s.Limit, Think: w.Think, Hold: w.Hold, Prepare: w.Prepare, Cancel: w.CancelAfter, Extend: w.Extend, NoCheck: w.NoCheck,
+		Keys: s.KeyNames(), Until: s.Limit, Think: w.Think, Hold: w.Hold, Prepare: w.Prepare, Cancel: w.CancelAfter, Extend: w.Extend, Reenter: w.Reenter, NoCheck: w.NoCheck,
 	}
 	if w.For > 0 {
 		spec.Until = w.For

@@ -4,7 +4,7 @@
 // Each file draws its schedule at the top, and says what it claims, who said so
 // first, and what must come of it. Names lists the files in the order of the
 // catalogue: first what a lock must stand, then what does it harm, with the
-// cure as a variant.
+// cure as a variant. Find is what somebody means by a name.
 //
 // Deliberately missing: the form of a file, which package harness/scenario reads.
 package scenarios

@@ -9,6 +9,7 @@
 //	it got less time than the TTL, for a wrong clock           expired-early; both clocks: clocks-disagree
 //	the second came when its time was over                     told-late, given-shorter, granted-late, client-clock
 //	deleted by a client, by a stranger / by lockpick           deleted-by-other / deleted-by-harness
+//	by its holder, who had acquired it again                   released-early
 //	gone with all others / for want of memory                  flushed / evicted
 //	not there, or an older one, after a failover               failed-over
 //	likewise after a power loss, on a node that keeps a file   lost-unsynced
@@ -47,7 +48,7 @@ type Explanation struct {
 }
 
 // strength orders causes that explain as many nodes as each other.
-var strength = []string{verdict.RestartedAndForgot, verdict.LostUnsynced, verdict.FailedOver, verdict.DeletedByOther, verdict.DeletedByHarness,
+var strength = []string{verdict.RestartedAndForgot, verdict.LostUnsynced, verdict.FailedOver, verdict.DeletedByOther, verdict.ReleasedEarly, verdict.DeletedByHarness,
 	verdict.Flushed, verdict.Evicted, verdict.ClientClock, verdict.ToldLate, verdict.GrantedLate, verdict.GivenShorter, verdict.ClocksDisagree, verdict.ExpiredEarly,
 	verdict.Overwritten, verdict.Unexplained}
 
@@ -161,6 +162,12 @@ func (x Explanation) headed() Explanation {
 // loss is the decision table: how the key by which a node had granted the first session
 // was gone when the node granted the second. The first row that fits says it.
 func loss(r *facts.Facts, first, second *facts.Session, vote, other *facts.Stay) verdict.Loss {
+	for _, next := range r.Lives().Stays(vote.Node, first.Key()) { // its own client has changed it, and it is still the session's
+		own := next.Put == vote.End && facts.LinkClient(next.By()) == first.Client() && first.Token() != "" && next.Holds(first.Token())
+		if own && next.Put.Life.Seq < other.Put.Life.Seq {
+			vote = next
+		}
+	}
 	x := losing{&verdict.Loss{Node: vote.Node, First: first.Name(), Second: second.Name()}, first, second, vote, other, vote.Due()}
 	x.Events = []*history.Event{vote.Put, other.Put}
 	end := vote.End

@@ -92,6 +92,15 @@ var causes = []struct {
 1.051 c1-n2 info release token=A sent=0.009 applied=0 answered=0
 1.050 n2 life deleted old=A by=c1 sent=0.009 command=del script` + follows("1.10"),
 		verdict.DeletedByOther, "n2", "the release of an earlier attempt of c1 with token A, sent on c1-n2 at 0.009 s", nil},
+	{"one of several releases of its holder", wins + `
+0.020 c1 invoke extend session=c1/1 value=acquire
+0.021 n1,n2 life changed value=A+1 old=A by=c1
+0.022 c1 ok extend session=c1/1 value=acquire until=31
+1.010 c1 invoke extend session=c1/1 value=release
+1.051 c1-n2 ok release token=A sent=1.020 applied=1.050
+1.050 n2 life deleted old=A+1 by=c1 sent=1.020 command=del script
+1.052 c1 ok extend session=c1/1 value=release until=31` + follows("1.10"),
+		verdict.ReleasedEarly, "n2", "c1 had acquired it again, and its release of that, sent on c1-n2 at 1.02 s, deleted its key on n2 at 1.05 s", nil},
 	{"a command that is no release", wins + `
 1.050 n2 life deleted old=A by=c3 sent=1.010 command=unlink` + follows("1.10"),
 		verdict.DeletedByOther, "n2", "the UNLINK of a failed attempt of c3, sent on c3-n2 at 1.01 s", nil},

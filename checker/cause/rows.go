@@ -187,7 +187,7 @@ func clockLost(r *facts.Facts, s *facts.Session) bool {
 }
 
 // deleted tells whose command it was: a release of an earlier attempt of the same client,
-// that came late, another session's, or nobody's of the lock.
+// that came late, another session's, one of several of its own, or nobody's of the lock.
 func deleted(r *facts.Facts, x losing, end *history.Event) {
 	by := end.Life.By
 	client := facts.LinkClient(by)
@@ -204,6 +204,11 @@ func deleted(r *facts.Facts, x losing, end *history.Event) {
 	token := ""
 	if d := r.ReleaseOf(end); d != nil {
 		x.Events = append(x.Events, d)
+		if oneOfSeveral(x.first, client, d) {
+			x.Cause = verdict.ReleasedEarly
+			x.Text = fmt.Sprintf("%s had acquired it again, and its release of that, sent on %s at %s, deleted its key on %s at %s", client, by, facts.Seconds(end.Sent), x.Node, facts.Seconds(end.T))
+			return
+		}
 		whose, token = "the release of "+releaser(r, x.first, client, d), " without a token"
 		if d.Token != "" {
 			token = " with token " + d.Token
@@ -211,6 +216,17 @@ func deleted(r *facts.Facts, x losing, end *history.Event) {
 	}
 	x.Text = fmt.Sprintf("%s%s, sent on %s at %s, deleted %s's key on %s at %s", whose, token, by, facts.Seconds(end.Sent), x.first.Client(), x.Node, facts.Seconds(end.T))
 	x.Steps = delayed(r, by, end)
+}
+
+// oneOfSeveral reports whether a release on the wire was of a lock that its holder had
+// acquired again, and so had still.
+func oneOfSeveral(s *facts.Session, client string, d *history.Event) bool {
+	for x := range s.Extends() {
+		if x.Call.Value == history.OpRelease && client == s.Client() && d.Sent >= x.Call.T && d.Sent <= x.Ended() {
+			return true
+		}
+	}
+	return false
 }
 
 // releaser says whose a release on the wire was.

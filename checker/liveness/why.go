@@ -11,7 +11,7 @@ import (
 )
 
 // unavailabilityCauses is in the order in which equals are named.
-var unavailabilityCauses = []string{verdict.LeftKeys, verdict.NoMajority, verdict.WaitedLong, verdict.SplitVote, verdict.TooFewVotes}
+var unavailabilityCauses = []string{verdict.LeftKeys, verdict.NoMajority, verdict.WaitedLong, verdict.SplitVote, verdict.TurnedAway, verdict.TooFewVotes}
 
 // whyNobody is the cause that holds for most of the attempts in a span in which nobody got a
 // lock, and what the first of these met. What stood in an attempt's way the nodes tell.
@@ -71,25 +71,37 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 
 // silent is the first session whose acquire hangs in a span, and tells of it: it is under way
 // to the end, and for longer than all rounds take its client asked no node, though it could
-// have. Nil: there is none.
-func silent(c *lockState, in spans.Span) (*facts.Session, string) {
+// have. One that never returned goes first. Nil: there is none.
+func silent(c *lockState, in spans.Span) (of *facts.Session, text string) {
+	asked := map[*facts.Session]int64{}
+	for _, a := range c.wire.Attempts {
+		if a.From >= in.To {
+			break
+		}
+		if a.Won { // which ended it
+			continue
+		}
+		asked[a.Session] = max(asked[a.Session], a.From)
+		for _, e := range a.Sets {
+			asked[a.Session] = max(asked[a.Session], e.Sent)
+		}
+	}
 	for _, s := range c.callers().sessions {
 		if s.Called >= in.To {
 			break
 		}
-		since := s.Called
-		if a := c.wire.Last[s]; a != nil {
-			since = a.From
-			for _, e := range a.Sets {
-				since = max(since, e.Sent)
-			}
-		}
+		since := max(s.Called, asked[s])
 		quiet := spans.Of(max(since, in.From), in.To)
-		if spans.Wait(c.Facts, s).To >= in.To && spans.Share(c.available(s.Client()), quiet) > rounds(&c.Params) {
-			return s, fmt.Sprintf("%s's acquire, called at %s, asked no node after %s", s.Client(), facts.Seconds(s.Called), facts.Seconds(since))
+		returned := s.Acquire.Return != nil
+		if of != nil && returned || spans.Wait(c.Facts, s).To < in.To || spans.Share(c.available(s.Client()), quiet) <= rounds(&c.Params) {
+			continue
+		}
+		of, text = s, fmt.Sprintf("%s's acquire, called at %s, asked no node after %s", s.Client(), facts.Seconds(s.Called), facts.Seconds(since))
+		if !returned {
+			break
 		}
 	}
-	return nil, ""
+	return of, text
 }
 
 // waitedFor is the nodes that gave no answer to an attempt which had to do with a span and
@@ -120,8 +132,9 @@ func (c *lockState) missing(e *history.Event) bool {
 	return e.Answered == 0 || e.Answered-e.Sent > int64(c.Params.NodeTimeout)
 }
 
-// ended is when an attempt had got the lock or been undone, as far as the nodes' answers tell:
-// its begin if nobody saw it undone.
+// ended is when an attempt had got the lock or been undone, as far as the nodes' answers tell.
+// Where nobody saw it undone that is its begin, but of one without an answer it is when the
+// next could have been put off no longer.
 func (c *lockState) ended(a *facts.Attempt) int64 {
 	if a.Won {
 		return a.Session.Acquire.Ended()
@@ -133,7 +146,11 @@ func (c *lockState) ended(a *facts.Attempt) int64 {
 		}
 		undone = min(undone, max(d.Sent, a.From))
 	}
-	if undone == facts.Never {
+	switch {
+	case undone < facts.Never:
+	case slices.ContainsFunc(a.Sets, c.missing):
+		return max(a.From, a.Over-int64(c.Params.RetryMax))
+	default:
 		return a.From
 	}
 	return undone
@@ -146,13 +163,14 @@ type encounter struct {
 	kept   bool     // a release had left one
 	rival  []string // nodes with the key of another client's that was not
 	away   []string // nodes that were down or out of reach
+	no     int      // how many refused
 	quorum int
 }
 
 // encounters looks at each node: the key that was there, if it was not the attempt's own, or
 // that nobody could ask.
 func encounters(c *conditions, key string, a *facts.Attempt, owners map[string][]*facts.Attempt) encounter {
-	m := encounter{quorum: quorumOf(&c.Params)}
+	m := encounter{quorum: quorumOf(&c.Params), no: a.No}
 	down := c.down
 	for _, n := range c.Params.Nodes {
 		other := inTheWay(c.Lives(), n, key, a)
@@ -224,6 +242,9 @@ func (m encounter) cause(nodes int) (cause, text string) {
 		return verdict.NoMajority, text
 	case len(m.rival) > 0:
 		return verdict.SplitVote, fmt.Sprintf("met keys of others' attempts on %s", verdict.List(m.rival))
+	}
+	if refused := m.no - len(m.left); nodes-refused < m.quorum {
+		return verdict.TurnedAway, fmt.Sprintf("was refused by %s without a key", verdict.Plural(refused, "node"))
 	}
 	return verdict.TooFewVotes, "met no key on so many nodes that it could not have had a quorum"
 }

@@ -23,6 +23,7 @@ const (
 	LostUnsynced       = "lost-unsynced"        // the node lost its power before it had synced it
 	FailedOver         = "failed-over"          // a replica took the node's place that had not got it
 	DeletedByOther     = "deleted-by-other"     // a release that was not this holder's deleted it
+	ReleasedEarly      = "released-early"       // the session's own release deleted it, though it was not the last of several
 	Overwritten        = "overwritten"          // a set that doesn't ask whether the key is free
 	NeverSet           = "never-set"            // fewer nodes than a quorum granted the session
 	GivenShorter       = "given-shorter"        // it lived its TTL, and the session claimed longer
@@ -75,21 +76,22 @@ const (
 	NoMajority  = "no-majority"   // with the nodes that were down or out of reach no majority was left
 	WaitedLong  = "waited-long"   // attempts waited on and on for nodes that gave no answer, whatever the node time-out
 	SplitVote   = "split-vote"    // attempts of several clients stood in each other's way
+	TurnedAway  = "turned-away"   // nodes refused, though no key was there: what else the lock goes by stood in the way
 	TooFewVotes = "too-few-votes" // nothing stood in the way, and the nodes gave too few votes all the same
-	Hung        = "hung"          // an acquire, an extension or a release did not return, and nothing kept it from a majority
+	Hung        = "hung"          // an acquire, an extension or a release did not return, or an acquire asked nobody for as long, and nothing kept it from a majority
 )
 
 // Causes lists what a violation may be put down to: the causes of a
 // mutual-exclusion violation, the ways of no lease lock, the classes of harm and
 // the kinds of the properties that have their own.
 func Causes() []string {
-	return []string{ExpiredEarly, ToldLate, GrantedLate, RestartedAndForgot, LostUnsynced, FailedOver, DeletedByOther, Overwritten, NeverSet,
+	return []string{ExpiredEarly, ToldLate, GrantedLate, RestartedAndForgot, LostUnsynced, FailedOver, DeletedByOther, ReleasedEarly, Overwritten, NeverSet,
 		GivenShorter, ClientClock, DeletedByHarness, Flushed, Evicted, ClocksDisagree, Unexplained,
 		Overlap, Buried, Phantom, DoubleRelease, HeldAfter, LostEarly,
 		LockBroken, Overrun, FenceBroken,
 		HolderRefused, StaleAccepted, FreshRefused, TokenOrder, TokenTwice,
 		ReturnedLate, ExtendedTooOften, HeldTooLong,
-		LeftKeys, NoMajority, WaitedLong, SplitVote, TooFewVotes, Hung}
+		LeftKeys, NoMajority, WaitedLong, SplitVote, TurnedAway, TooFewVotes, Hung}
 }
 
 // Names of the numbers in a verdict. A number that has no meaning in a run, such

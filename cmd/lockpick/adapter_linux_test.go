@@ -37,9 +37,10 @@ func adapts() {
 	case "long-lines":
 		say("%s", strings.Repeat("x", 10<<20))
 	case "leaves-a-child":
-		exec.Command("sleep", "60").Start()
+		exec.Command("sleep", "7654").Start()
 	}
-	say(`{"hello":1,"name":"plain","version":"3","can":["extend"],"nodes":"one"}`)
+	can := map[bool]string{false: "extend", true: "renewed"}[wrong == "renews"] // which isn't wrong
+	say(`{"hello":1,"name":"plain","version":"3","can":["%s"],"nodes":"one"}`, can)
 	a := plainAdapter{wrong: wrong}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
@@ -47,7 +48,7 @@ func adapts() {
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
 			panic(err)
 		}
-		if m.Op == "acquire" && wrong == "hangs" {
+		if later, ok := strings.CutSuffix(wrong, "-later"); ok && a.n > 0 && m.Op == "acquire" && a.breaks(later, &m) {
 			continue
 		}
 		if wrong == "is-silent" && m.Op != "open" && m.Op != "clock" {
@@ -67,6 +68,43 @@ func adapts() {
 	}
 }
 
+// breaks is what goes wrong with the second acquire; true: it stays without an answer.
+func (a *plainAdapter) breaks(how string, m *adapterRequest) bool {
+	switch how {
+	case "dies":
+		fmt.Fprintln(os.Stderr, "panic: no more memory")
+		os.Exit(7)
+	case "garbage":
+		fmt.Println("redis: connected to", a.addr)
+	case "long-lines":
+		fmt.Println(strings.Repeat("x", 10<<20))
+	case "another-id":
+		m.ID += 100
+	case "is-silent":
+		select {}
+	}
+	return how == "hangs"
+}
+
+// renews extends a hold by itself until it is released, and tells it.
+func (a *plainAdapter) renews(key, token string) {
+	a.released = make(chan struct{})
+	go func(released chan struct{}) {
+		for {
+			select {
+			case <-released:
+				return
+			case <-time.After(time.Duration(a.ttl) * time.Millisecond / 3):
+			}
+			began := monotonic()
+			v, err := proc.Ask(context.Background(), a.addr, "EVAL", ownExpire, "1", key, token, strconv.FormatInt(a.ttl, 10))
+			if err == nil && v.Int == 1 {
+				fmt.Printf(`{"renewed":"%s","until":%d,"clock":"monotonic"}`+"\n", token, a.deadline(began))
+			}
+		}
+	}(a.released)
+}
+
 type adapterRequest struct {
 	ID          int64
 	Op          string
@@ -80,6 +118,7 @@ type plainAdapter struct {
 	wrong, addr, key string
 	ttl              int64
 	n                int
+	released         chan struct{} // of a hold that it extends by itself
 }
 
 const (
@@ -110,6 +149,9 @@ func (a *plainAdapter) answer(m adapterRequest) string {
 			return `"no":"taken"`
 		}
 		a.key = m.Key
+		if a.wrong == "renews" {
+			a.renews(m.Key, token)
+		}
 		return fmt.Sprintf(`"handle":"%s","token":"%s",%s`, token, token, until())
 	case "extend":
 		if a.wrong != "extends-nothing" && !ask("EVAL", ownExpire, "1", a.key, m.Handle, ttl) {
@@ -117,6 +159,9 @@ func (a *plainAdapter) answer(m adapterRequest) string {
 		}
 		return until()
 	case "release":
+		if a.released != nil {
+			close(a.released)
+		}
 		if a.wrong != "releases-nothing" && !ask("EVAL", ownDel, "1", a.key, m.Handle) {
 			return `"no":"not-held"`
 		}

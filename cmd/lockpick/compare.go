@@ -52,6 +52,6 @@ func (c *comparison) variant(i int, name string) (run int, ok bool) {
 		name = ""
 	}
 	this := c.chosen[i/c.seeds]
-	k := slices.IndexFunc(c.chosen, func(p pick) bool { return p.from == this.from && p.Variant == name })
+	k := slices.IndexFunc(c.chosen, func(p pick) bool { return p.From == this.From && p.Variant == name })
 	return k*c.seeds + i%c.seeds, k >= 0
 }

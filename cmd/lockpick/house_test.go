@@ -101,7 +101,7 @@ var house = map[string]row{
 	"harness/process": {ours: "harness harness/scenario harness/client harness/lock harness/lock/exec harness/history harness/resp harness/real/… harness/shortage nemesis", tests: goRedis,
 		because: "backends never import each other"},
 
-	"harness/locktest": {ours: "harness harness/client harness/files harness/history harness/lock harness/lock/kinds harness/process harness/real/contender harness/scenario harness/sim nemesis checker reports/sequence scenarios scenarios/outcome scenarios/suite scenarios/sweep",
+	"harness/locktest": {ours: "harness harness/client harness/history harness/lock harness/lock/kinds harness/process harness/real/contender harness/scenario harness/sim nemesis checker reports/sequence scenarios scenarios/outcome scenarios/suite scenarios/sweep",
 		because: "puts together for a test what cmd/lockpick does for a terminal; nobody imports it but authors of locks"},
 
 	"docker/engine":            {ours: "harness/files harness/owned harness/real/wire harness/shortage nemesis", third: dockerPkg, tests: "docker/engine/enginetest", because: "all calls of the Docker engine; knows no run"},
@@ -128,7 +128,7 @@ var house = map[string]row{
 		because: "judges while a run goes on, an event at a time; a record is not there yet"},
 	"checker/histories":  {ours: "harness/history harness/history/facts harness/history/story", because: "histories made by dice, for the tests of several rooms"},
 	"checker/bruteforce": {ours: "harness/history", because: "the judge of last resort in tests: it shares no line with the checker, with the facts or with porcupine's questions"},
-	"scenarios":          {because: "embedded text"},
+	"scenarios":          {ours: "harness/files harness/scenario", because: "embedded text, and what somebody means by a name of it; it runs nothing"},
 	"reports":            {ours: "harness/files harness/history harness/history/edn checker scenarios/outcome reports/…", tests: "harness/history/story", because: "puts together what the packages below draw"},
 	"checker/mutex": {ours: "harness/history harness/history/facts checker/verdict", tests: porcupine + " checker",
 		because: "the lock without leases, of other people's histories; knows no window and no deadline"},

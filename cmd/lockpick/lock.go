@@ -153,7 +153,7 @@ func abilitiesOf(k lock.Kind) (out []string) {
 		word string
 		is   bool
 	}{
-		{"on one node", k.OneNode}, {"extends", k.Can.Extend}, {"limits extensions", k.Can.Limit}, {"gives fencing tokens", k.Can.Fence},
+		{"on one node", k.OneNode}, {"extends", k.Can.Extend}, {"limits extensions", k.Can.Limit}, {"gives fencing tokens", k.Can.Fence}, {"can be acquired again by its holder", k.Can.Reenter},
 		{"asks nodes in turn", k.Can.Sequential}, {"reads its own time", k.OwnTime}, {"tells of a loss, and names no deadline", k.Belief == lock.BySignal},
 		{"tells its holder nothing", k.Belief == lock.ByNothing},
 	} {

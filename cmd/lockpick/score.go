@@ -27,6 +27,7 @@ import (
 // scoreFlags are the flags of score and compare.
 type scoreFlags struct {
 	backend  string
+	beside   string    // another, on which the catalogue is run, too; "": none
 	adapter  string    // the program that has the lock, as a user wrote it; "": locks are kinds
 	adapted  *runFlags // what it comes to
 	try      string    // a backend on which what is found is tried again; "": none
@@ -53,7 +54,8 @@ Random plans are within what Redlock assumes. Of each sort of failure they are d
 with it alone and with all the others, so that what comes can be put down to a sort.
 
 With --try process each violation that had to be kept is tried on real servers, up to
-six times a run. What is not seen there is told apart (◇).
+six times a run. What is not seen there is told apart (◇). --beside process does that and
+runs the whole catalogue there, too, which has columns of its own.
 
 A library of any language is an adapter: with --adapter all runs are on real servers, and
 each violation is tried there once more.
@@ -100,6 +102,7 @@ func (f *scoreFlags) flags(c *cobra.Command) {
 	c.ValidArgsFunction = completes(false, kinds.Names)
 	fs := c.Flags()
 	fs.StringVarP(&f.backend, "backend", "b", backendNames[0], "where to run: "+strings.Join(backendNames, ", "))
+	fs.StringVar(&f.beside, "beside", "", "run the catalogue on this backend, too, in columns of its own")
 	fs.StringVar(&f.try, "try", "", "try each violation again on this backend")
 	fs.Uint64Var(&f.seed, "seed", 1, "what all that is random is drawn from")
 	fs.IntVar(&f.seeds, "seeds", 10, "random plans of each draw, from --seed on; 0 is none")
@@ -150,6 +153,10 @@ func (f *scoreFlags) locks(args []string) ([]string, error) {
 		return nil, usage(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("a number from 0 to %d", mostSeeds))
 	case f.jobs < 1 || f.jobs > mostJobs:
 		return nil, usage(fmt.Errorf("--jobs %d is out of range", f.jobs), fmt.Sprintf("a number from 1 to %d", mostJobs))
+	case f.beside != "" && f.try != "" && f.beside != f.try:
+		return nil, usage(fmt.Errorf("--beside %s and --try %s are two backends", f.beside, f.try), "leave --try out: what is found is tried on the other")
+	case f.beside != "" && (f.beside == simulation || f.backend != simulation || f.adapter != ""):
+		return nil, usage(errors.New("--beside is for what stands beside the simulation"), "as in --beside process, without --backend and --adapter")
 	case f.try != "" && f.adapter == "" && (f.try == simulation || f.backend != simulation):
 		return nil, usage(errors.New("--try is for what the simulation finds"), "as in --try process, without --backend")
 	case f.json && f.markdown:
@@ -179,7 +186,9 @@ func (f *scoreFlags) again() string {
 	if f.backend != simulation && f.adapter == "" {
 		c += " --backend " + f.backend
 	}
-	if f.try != "" && f.adapter == "" {
+	if f.beside != "" {
+		c += " --beside " + f.beside
+	} else if f.try != "" && f.adapter == "" {
 		c += " --try " + f.try
 	}
 	for _, t := range f.tags {
@@ -200,6 +209,9 @@ func (a *app) score(ctx context.Context, f *scoreFlags, args []string) error {
 	locks, err := f.locks(args)
 	if err != nil {
 		return err
+	}
+	if f.beside != "" {
+		f.try = f.beside
 	}
 	f.adapted = &runFlags{adapter: f.adapter}
 	if err := f.adapted.adapt(ctx); err != nil {

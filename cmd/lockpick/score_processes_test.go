@@ -13,15 +13,15 @@ import (
 	"lockpick/scenarios/score"
 )
 
-// A library's scorecard on real servers, and of what the simulation finds and they show: by day
-// of a scenario for each sort of failure, at night of all scenarios and each set-up. Each
-// counterexample shows what the card says.
+// A library's scorecard in the simulation, and beside it on real servers, which are asked for what
+// the simulation finds, too: by day of a scenario for each sort of failure, at night of all scenarios
+// and each set-up. Each counterexample shows what the card says.
 func TestScoreOnProcesses(t *testing.T) {
 	needRedis(t)
 	libraries := []string{"redislock"}
 	only := []string{"--tag", "score"}
 	if night {
-		libraries, only = nil, []string{"--seeds", "5"}
+		libraries, only = nil, []string{"--seeds", "20"}
 		for _, kind := range kinds.Names() {
 			if kinds.All[kind].OwnTime {
 				libraries = append(libraries, setupsOf(kind)...)
@@ -29,30 +29,30 @@ func TestScoreOnProcesses(t *testing.T) {
 		}
 	}
 	for _, lock := range libraries {
-		for _, where := range [][]string{{"--try", "process"}, {"--backend", "process", "--jobs", "2", "--seeds", "0"}} {
-			t.Run(lock+where[0]+"="+where[1], func(t *testing.T) {
-				t.Parallel() // it mostly waits
-				dir, book, code := scored(t, slices.Concat([]string{"score", lock}, only, where)...)
-				if code != outcome.ExitOK && code != outcome.ExitUnexpected && code != outcome.ExitUndecided || len(book.Cards) != 1 {
-					t.Fatalf("exit code %d, %d cards", code, len(book.Cards))
-				}
-				complete(t, book)
-				t.Logf("exit code %d, %d counterexamples: %s", code, replayed(t, dir, book), scorepage.Headline(book.Cards[0]))
-			})
-		}
+		t.Run(lock, func(t *testing.T) {
+			t.Parallel() // it mostly waits
+			dir, book, code := scored(t, append([]string{"score", lock, "--beside", "process", "--jobs", "2"}, only...)...)
+			if code != outcome.ExitOK && code != outcome.ExitUnexpected && code != outcome.ExitUndecided || len(book.Cards) != 1 {
+				t.Fatalf("exit code %d, %d cards", code, len(book.Cards))
+			}
+			complete(t, book)
+			t.Logf("exit code %d, %d counterexamples: %s", code, replayed(t, dir, book), scorepage.Headline(book.Cards[0]))
+		})
 	}
 }
 
 // complete sees that mutual exclusion was put to the test under each sort of failure that the
-// tier of every lock has.
+// tier of every lock has, on both backends.
 func complete(t *testing.T, book scorepage.Book) {
 	t.Helper()
 	c := book.Cards[0]
-	for _, column := range []string{score.NoFailure, "clocks", "crashes", "disks", "networks", "pauses", score.Several} {
-		k := slices.Index(c.Columns, column)
-		i := slices.IndexFunc(c.Rows, func(r score.Row) bool { return r.Property == checker.MutualExclusion })
-		if k < 0 || c.Rows[i].Cells[k].Mark == score.Cannot || c.Rows[i].Cells[k].Mark == score.Idle {
-			t.Errorf("%s on %s: mutual exclusion was not put to the test under %s", c.Lock, c.Backend, column)
+	for _, sort := range []string{score.NoFailure, "clocks", "crashes", "disks", "networks", "pauses", score.Several} {
+		for _, backend := range []string{c.Backend, c.Beside} {
+			k := slices.Index(c.Columns, c.On(sort, backend))
+			i := slices.IndexFunc(c.Rows, func(r score.Row) bool { return r.Property == checker.MutualExclusion })
+			if k < 0 || c.Rows[i].Cells[k].Mark == score.Cannot || c.Rows[i].Cells[k].Mark == score.Idle {
+				t.Errorf("%s on %s: mutual exclusion was not put to the test under %s", c.Lock, backend, sort)
+			}
 		}
 	}
 	for _, e := range c.Errors {

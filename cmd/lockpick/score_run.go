@@ -76,10 +76,19 @@ func (s *stage) try(ctx context.Context, j suite.Job) (o outcome.Outcome, runs i
 // bout is a run that a card asks for.
 type bout struct {
 	pick
+	on    *stage
 	flags *runFlags
 	n     int // its seed, from that of the flags on
 	draw  *judging.Draw
 	out   outcome.Outcome
+}
+
+// keep is which runs are stored.
+func (b *bout) keep() suite.Keep {
+	if b.flags.backend != simulation {
+		return suite.KeepUnexpected // they can't be had again
+	}
+	return suite.KeepNone
 }
 
 func (b *bout) job(keep suite.Keep) suite.Job {
@@ -131,22 +140,25 @@ func (s *scorer) picked(ctx context.Context, f *runFlags, on *stage, names ...st
 func (s *scorer) card(ctx context.Context, lock string) (*judging.Card, error) {
 	s.bouts, s.tries = nil, nil
 	f := s.runFlags(lock, s.flags.backend, nil, nil)
-	fit, not, err := s.picked(ctx, f, s.on)
-	if err != nil {
+	if err := f.otherLock(); err != nil {
 		return nil, err
 	}
 	c := judging.New(titled(lock), kinds.All[f.kind], kinds.Claims[f.kind], s.flags.backend, s.flags.seed)
-	for _, u := range not {
-		c.Skip(u.Scenario, u.why.Error())
+	c.Beside = s.flags.beside
+	err := s.catalogue(ctx, c, f, s.on)
+	if err == nil && s.flags.beside != "" {
+		err = s.catalogue(ctx, c, s.runFlags(lock, s.flags.beside, nil, nil), s.elsewhere)
 	}
-	for _, p := range fit {
-		s.bouts = append(s.bouts, bout{pick: p, flags: f})
+	if err != nil {
+		return nil, err
 	}
 	draws, err := s.dice(ctx, c, lock)
 	if err != nil {
 		return nil, err
 	}
-	s.run(ctx, titled(lock))
+	for _, on := range []*stage{s.on, s.elsewhere} {
+		s.run(ctx, titled(lock), on)
+	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -165,6 +177,18 @@ func (s *scorer) card(ctx context.Context, lock string) (*judging.Card, error) {
 	}
 	s.again(ctx, c)
 	return c, ctx.Err()
+}
+
+// catalogue asks for the runs of the catalogue on a backend.
+func (s *scorer) catalogue(ctx context.Context, c *judging.Card, f *runFlags, on *stage) error {
+	fit, not, err := s.picked(ctx, f, on)
+	for _, u := range not {
+		c.Skip(u.Scenario, f.backend, u.why.Error())
+	}
+	for _, p := range fit {
+		s.bouts = append(s.bouts, bout{pick: p, on: on, flags: f})
+	}
+	return err
 }
 
 // titled is what a card calls a lock: a program's by what it says of itself.
@@ -188,7 +212,7 @@ func (s *scorer) dice(ctx context.Context, c *judging.Card, lock string) ([]judg
 		return nil, err
 	}
 	for _, u := range not {
-		c.Skip(u.Scenario, u.why.Error())
+		c.Skip(u.Scenario, s.flags.backend, u.why.Error())
 	}
 	if len(whole) == 0 {
 		return nil, nil
@@ -208,27 +232,32 @@ func (s *scorer) dice(ctx context.Context, c *judging.Card, lock string) ([]judg
 			return nil, err
 		}
 		for n := range s.flags.seeds {
-			s.bouts = append(s.bouts, bout{pick: p[0], flags: f, n: n, draw: &draws[i]})
+			s.bouts = append(s.bouts, bout{pick: p[0], on: s.on, flags: f, n: n, draw: &draws[i]})
 		}
 	}
 	return draws, nil
 }
 
-// run does all runs of a card.
-func (s *scorer) run(ctx context.Context, lock string) {
-	keep := suite.KeepNone
-	if s.flags.backend != simulation {
-		keep = suite.KeepUnexpected // they can't be had again
+// run does all runs of a card that are on a backend.
+func (s *scorer) run(ctx context.Context, lock string, on *stage) {
+	var all []*bout
+	for i := range s.bouts {
+		if s.bouts[i].on == on {
+			all = append(all, &s.bouts[i])
+		}
+	}
+	if len(all) == 0 {
+		return
 	}
 	var mu sync.Mutex
 	ended, told := 0, time.Now()
-	s.bouts[0].flags.each(ctx, ctx, s.on, len(s.bouts), func(i int) suite.Job { return s.bouts[i].job(keep) }, func(i int, o outcome.Outcome) {
+	all[0].flags.each(ctx, ctx, on, len(all), func(i int) suite.Job { return all[i].job(all[i].keep()) }, func(i int, o outcome.Outcome) {
 		mu.Lock()
 		defer mu.Unlock()
-		s.bouts[i].out = o
+		all[i].out = o
 		if ended++; time.Since(told) > 5*time.Second {
 			told = time.Now()
-			fmt.Fprintf(s.errs, "%s: %d of %d runs done\n", lock, ended, len(s.bouts))
+			fmt.Fprintf(s.errs, "%s: %d of %d runs on %s done\n", lock, ended, len(all), all[i].flags.backend)
 		}
 	})
 }
@@ -256,30 +285,38 @@ func (s *scorer) again(ctx context.Context, c *judging.Card) {
 	for range mostAgain {
 		var missing []int // of the findings
 		for i, f := range c.Findings {
-			if s.bouts[f.Entry].out.Dir == "" && s.flags.backend == simulation {
+			if s.bouts[f.Entry].out.Dir == "" && f.Backend == simulation {
 				missing = append(missing, i)
 			}
 		}
-		s.bouts[0].flags.each(ctx, ctx, s.on, len(missing), func(i int) suite.Job { return s.bouts[c.Findings[missing[i]].Entry].job(suite.KeepAll) },
+		if len(missing) == 0 {
+			break
+		}
+		s.bouts[c.Findings[missing[0]].Entry].flags.each(ctx, ctx, s.on, len(missing), func(i int) suite.Job { return s.bouts[c.Findings[missing[i]].Entry].job(suite.KeepAll) },
 			func(i int, o outcome.Outcome) {
 				if f := c.Findings[missing[i]]; same(f, o) {
 					s.bouts[f.Entry].out.Dir = o.Dir
 				}
 			})
 	}
+	as := func(dir, name string) string { // one run may show what two findings are about
+		if s.kept[dir] == "" {
+			s.kept[dir] = name
+		}
+		return s.kept[dir]
+	}
 	for i := range c.Findings {
 		f := &c.Findings[i]
 		name := fmt.Sprintf("%s/%d-%d-%s", score.RunFolder, s.cards, i+1, strings.ReplaceAll(f.Scenario, "/", "+"))
 		if dir := s.bouts[f.Entry].out.Dir; dir != "" {
-			f.Run, s.kept[dir] = name, name
+			f.Run = as(dir, name)
 		}
 		for _, h := range f.Harms {
 			if h.Try == nil || h.Try.State != judging.Confirmed {
 				continue
 			}
 			if dir := s.tries[h.Try.Run].out.Dir; dir != "" && f.Elsewhere == "" {
-				f.Elsewhere = name + "-" + h.Try.Backend
-				s.kept[dir] = f.Elsewhere
+				f.Elsewhere = as(dir, name+"-"+h.Try.Backend)
 			}
 		}
 	}
@@ -297,9 +334,15 @@ func (s *scorer) try(ctx context.Context, lock string, x judging.Shown) judging.
 		}
 		return i >= 0
 	}
-	for k := range s.tries { // of another property
+	for _, b := range s.bouts { // of the catalogue there
+		had := slices.ContainsFunc(s.tries, func(t tried) bool { return t.run == x.Run })
+		if b.on == s.elsewhere && from.draw == nil && b.exact() == from.exact() && !had {
+			s.tries = append(s.tries, tried{x.Run, b.out})
+		}
+	}
+	for k := range s.tries { // likewise, and of another property
 		if s.tries[k].run == x.Run && shows(k) {
-			t.Runs = 1
+			t.Runs = len(s.tries[k].out.Retried) + 1
 			return t
 		}
 	}

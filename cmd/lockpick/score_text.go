@@ -67,7 +67,11 @@ func printCard(w io.Writer, c *score.Card) {
 	fmt.Fprintln(w, painted(w, in, within(width(w)-1, 0, 0, scorepage.Headline(c))))
 	indented(w, 0, 0, scorepage.Basis(c))
 	fmt.Fprintln(w)
-	printMatrix(w, c)
+	printMatrix(w, c, false)
+	if c.Beside != "" {
+		fmt.Fprintf(w, "\non %s:\n", c.Beside)
+		printMatrix(w, c, true)
+	}
 	for _, f := range c.Findings {
 		printFinding(w, c, f)
 	}
@@ -88,19 +92,20 @@ func printCard(w io.Writer, c *score.Card) {
 	}
 }
 
-// printMatrix prints the marks of a card without the rows and columns in which nothing was
-// judged, which the reasons for what was not run tell of.
-func printMatrix(w io.Writer, c *score.Card) {
+// printMatrix prints the marks of a card on one of its backends, without the rows and columns
+// in which nothing was judged, which the reasons for what was not run tell of.
+func printMatrix(w io.Writer, c *score.Card, beside bool) {
 	used := map[score.Mark]bool{}
 	t := table{{"property"}}
 	var columns []int
 	for k, column := range c.Columns {
-		if slices.ContainsFunc(c.Rows, func(r score.Row) bool { return ruled(r.Cells[k]) }) {
+		column, there := score.SortOf(column)
+		if there == beside && slices.ContainsFunc(c.Rows, func(r score.Row) bool { return ruled(r.Cells[k]) }) {
 			columns, t[0] = append(columns, k), append(t[0], column)
 		}
 	}
 	for _, r := range c.Rows {
-		if !slices.ContainsFunc(r.Cells, ruled) {
+		if !slices.ContainsFunc(columns, func(k int) bool { return ruled(r.Cells[k]) }) {
 			continue
 		}
 		row := []string{r.Property}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"lockpick/checker"
@@ -20,14 +21,15 @@ import (
 	"lockpick/scenarios/sweep"
 )
 
-// shapePlans is how many plans each shape is put under.
+// shapeNames are those that are put under plans, and shapePlans how many of these.
+var shapeNames = flag.String("shapes", strings.Join(slices.Sorted(maps.Keys(shapes.All)), ","), "correct locks of package shapes that are put under random plans")
 var shapePlans = flag.Int("shape-plans", map[bool]int{false: 4, true: 2000}[night], "random plans that each correct lock of package shapes is put under")
 
 // A lock that is correct is not violated within the assumptions, whatever its shape: what is
 // said of it would be a false alarm. What its holder does late is the holder's, so the
 // resource is safe only where it is fenced.
 func TestNoFalseAlarms(t *testing.T) {
-	names, shapeSeeds := slices.Sorted(maps.Keys(shapes.All)), *shapePlans
+	names, shapeSeeds := strings.Split(*shapeNames, ","), *shapePlans
 	plans := map[string][]scenario.Scenario{}
 	for _, name := range names {
 		plans[name] = leases(t, name, shapes.All[name])
@@ -78,6 +80,9 @@ func leases(t *testing.T, name string, s shapes.Shape) []scenario.Scenario {
 		if s.Belief == lock.ByNothing { // nor wait for as long for the resource
 			sets = append(sets, "plan.random.faults=[pause, gc, kill, shutdown, cut, delay, hold, clock-jump, clock-rate, clock-slew, clock-strobe, touch]")
 		}
+		if s.Can.Reenter {
+			sets = append(sets, "workload.reenter=2")
+		}
 		p := drawnScenario(t, "random-within-assumptions/"+variant, sets...)
 		if p.Scenario.Lock.Kind, p.Scenario.Lock.Fence = name, s.Fenced; s.Fenced {
 			p.Scenario.Workload.Fence = client.FenceToken
@@ -107,13 +112,14 @@ var catches = map[string]struct {
 	"binary":      {"lost-reply/", checker.FaultTolerance, "left-keys", 1},
 	"counter":     {"fence-after-grant/", checker.FencingOrder, "holder-refused", 1},
 	"endless":     {"holder-crashes/while-acquiring", checker.DeadlockFreedom, "left-keys", 1},
-	"fair":        {"random-within-assumptions/one-node", checker.FaultTolerance, "too-few-votes", 20},
+	"fair":        {"random-within-assumptions/one-node", checker.FaultTolerance, "turned-away", 20},
 	"field":       {"foreign-release/", checker.MutualExclusion, "deleted-by-other", 1},
 	"hasty":       {"lost-reply/", checker.FaultTolerance, "left-keys", 1},
 	"idempotent":  {"clean-restart/", checker.MutualExclusion, "never-set", 1},
 	"instance":    {"foreign-release/under-way", checker.MutualExclusion, "deleted-by-other", 1},
 	"majority":    {"disjoint-views/", checker.MutualExclusion, "never-set", 1},
 	"polling":     {"lost-reply/", checker.FaultTolerance, "left-keys", 1},
+	"reentrant":   {"baseline/", checker.MutualExclusion, "released-early", 1},
 	"reversed":    {"lost-reply/", checker.FaultTolerance, "left-keys", 1},
 	"scripted":    {"slow-network/", checker.MutualExclusion, "overwritten", 1},
 	"transaction": {"holder-crashes/", checker.DeadlockFreedom, "left-keys", 1},
@@ -147,7 +153,11 @@ func TestWrongShapes(t *testing.T) {
 func shapeViolates(t *testing.T, kind, name, property string, seed uint64) *outcome.Judgement {
 	t.Helper()
 	all := shapeKinds()
-	s, err := drawnScenario(t, name).With(kind, all[kind])
+	var sets []string
+	if all[kind].Can.Reenter {
+		sets = append(sets, "workload.reenter=1")
+	}
+	s, err := drawnScenario(t, name, sets...).With(kind, all[kind])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"lockpick/harness/scenario"
 	scorepage "lockpick/reports/score"
 	"lockpick/reports/words"
+	"lockpick/scenarios"
 	"lockpick/scenarios/outcome"
 	judging "lockpick/scenarios/score"
 	"lockpick/scenarios/shrink"
@@ -86,7 +87,7 @@ func (k *small) print(w io.Writer) {
 // on runs the small scenario on another backend, until it violates the same property there.
 func (k *small) on(ctx context.Context, a *app, s *stage, f *runFlags) *judging.Try {
 	t := &judging.Try{Backend: s.Name(), State: judging.CannotRun}
-	p := []pick{{Scenario: k.Scenario, from: k.File}}
+	p := []pick{{Found: scenarios.Found{Scenario: k.Scenario, From: k.File}}}
 	there := &runFlags{backend: s.Name(), seed: k.Seed, seeds: 1, jobs: 1, store: f.store, patience: f.patience, expects: []string{k.Property + "=violated"}}
 	fail := func(why string) *judging.Try {
 		t.Why = words.FirstLine(why)

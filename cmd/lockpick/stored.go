@@ -18,6 +18,7 @@ import (
 	"lockpick/harness/real/proc"
 	"lockpick/harness/shortage"
 	"lockpick/reports/sequence"
+	"lockpick/scenarios"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
@@ -176,7 +177,7 @@ func (a *app) replay(ctx context.Context, s suite.Stored) (err error) {
 	if lacks := probe(ctx, b).missing(m.Scenario); len(lacks) > 0 {
 		return unable(fmt.Errorf("%s can't run this here: %s", b.Name(), reasons(lacks)), lacks[0].Remedy)
 	}
-	if err := prepare(ctx, b, []pick{{Scenario: m.Scenario}}, a.errs); err != nil {
+	if err := prepare(ctx, b, []pick{{Found: scenarios.Found{Scenario: m.Scenario}}}, a.errs); err != nil {
 		return err
 	}
 	dir, err := proc.MakeDir(os.TempDir())

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"lockpick/scenarios"
 	"lockpick/scenarios/outcome"
 )
 
@@ -19,7 +20,7 @@ const watchEvery = 300 * time.Millisecond
 func (a *app) watch(ctx context.Context, f *runFlags, args []string) error {
 	var watched []string
 	for _, name := range args {
-		if path, _, ok := file(name); ok {
+		if path, _, ok := scenarios.File(name); ok {
 			watched = append(watched, path)
 		}
 	}

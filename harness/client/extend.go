@@ -48,6 +48,6 @@ func (c *section) extend(ctx context.Context) bool {
 		c.fail(refused(err), history.OpExtend, err)
 		return refused(err) != history.Fail
 	}
-	c.emit(c.believe(history.OpExtend))
+	c.emit(c.believe(history.OpExtend, c.handle.Deadline()))
 	return true
 }

@@ -57,7 +57,7 @@ func (c *section) listen(ctx context.Context) {
 			select {
 			case <-renewed:
 				c.emit(c.event(history.Invoke, history.OpExtend))
-				c.emit(c.believe(history.OpExtend))
+				c.emit(c.believe(history.OpExtend, c.handle.Deadline()))
 				continue
 			case <-lost:
 				l.cancel()

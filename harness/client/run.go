@@ -28,6 +28,7 @@ import (
 var (
 	ErrNoTokens  = errors.New("the resource wants fencing tokens, and this lock gives none")
 	ErrNoExtends = errors.New("the workload extends its lock, and this lock can't be extended")
+	ErrNoReenter = errors.New("the workload acquires a lock that it holds again, and this lock can't be")
 )
 
 // Run does what the spec says until its cycles or its time are over, or ctx
@@ -109,6 +110,9 @@ func (p *program) cycle(ctx, begin context.Context, n int) error {
 	}
 	if _, ok := c.handle.(lock.Extender); p.s.Extend > 0 && !ok {
 		return ErrNoExtends
+	}
+	if p.s.Reenter > 0 && !p.s.Lock.Reenter {
+		return ErrNoReenter
 	}
 	c.listen(ctx)
 	p.at(AfterAcquire)

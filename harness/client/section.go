@@ -27,8 +27,11 @@ type section struct {
 
 func (c *section) acquire(ctx context.Context) bool {
 	c.emit(c.event(history.Invoke, history.OpAcquire))
-	ctx, forget := c.cancelled(ctx)
-	defer forget()
+	if c.s.Cancel > 0 {
+		var forget context.CancelFunc
+		ctx, forget = c.within(ctx, c.s.Cancel)
+		defer forget()
+	}
 	c.acquires(true)
 	h, err := c.lock.Acquire(ctx, c.key)
 	c.acquires(false)
@@ -40,7 +43,7 @@ func (c *section) acquire(ctx context.Context) bool {
 	if w, ok := h.(lock.WallClocked); ok {
 		c.wall = w.ByWall()
 	}
-	e := c.believe(history.OpAcquire)
+	e := c.believe(history.OpAcquire, h.Deadline())
 	if t, ok := h.(lock.Tokener); ok {
 		c.token = t.Token()
 	}
@@ -56,13 +59,10 @@ func (c *section) acquire(ctx context.Context) bool {
 	return true
 }
 
-// cancelled is a context that the client ends when it has waited long enough for its lock.
-func (c *section) cancelled(ctx context.Context) (context.Context, context.CancelFunc) {
-	if c.s.Cancel == 0 {
-		return ctx, func() {}
-	}
+// within is a context that ends when the client has waited for long enough.
+func (c *section) within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	late := c.e.After(c.s.Cancel)
+	late := c.e.After(d)
 	go func() {
 		select {
 		case <-late:
@@ -74,10 +74,9 @@ func (c *section) cancelled(ctx context.Context) (context.Context, context.Cance
 }
 
 // believe takes over the deadline that an acquire or an extension came back with.
-func (c *section) believe(op string) history.Event {
+func (c *section) believe(op string, deadline time.Time) history.Event {
 	// True time first: a pause between the two readings must shorten belief, never lengthen it.
 	truth, own := int64(c.e.True()), c.clock()
-	deadline := c.handle.Deadline()
 	c.own.set(deadline)
 	e := c.event(history.OK, op)
 	e.T, e.Local, e.Wall = truth, own.UnixNano(), c.wall
@@ -98,6 +97,12 @@ func (c *section) clock() time.Time {
 func (c *section) work(ctx context.Context, hold time.Duration) {
 	if !c.read(ctx) {
 		return
+	}
+	if c.s.Reenter > 0 {
+		hold /= 2
+		if !c.again(ctx, hold) {
+			return
+		}
 	}
 	if !c.hold(c.loss.heeded(ctx, c.s.NoCheck), hold) {
 		return

@@ -50,6 +50,7 @@ type Spec struct {
 	Prepare   Range         `json:"prepare"`             // between check and write
 	Cancel    time.Duration `json:"cancel,omitempty"`    // after which it cancels an acquire that has not returned; 0: never
 	Extend    time.Duration `json:"extend"`              // how often it extends while it works; 0: never
+	Reenter   int           `json:"reenter,omitempty"`   // how many times it acquires again what it holds, for half of the hold
 	NoCheck   bool          `json:"noCheck"`             // it does not look at its deadline before it writes
 	Armed     []Point       `json:"armed"`               // points at which it stops
 }

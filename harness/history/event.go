@@ -16,7 +16,7 @@ const (
 const (
 	OpClient  = "client"  // begin and end of the client itself
 	OpAcquire = "acquire" // ok carries session, token, fence, validUntil
-	OpExtend  = "extend"
+	OpExtend  = "extend"  // Value: what the client called instead, an acquire of what it holds or one of several releases
 	OpRead    = "read"    // first step of a critical section; ok carries version
 	OpCheck   = "check"   // the client's own look at its deadline before it writes
 	OpWrite   = "write"   // ok: applied; fail: refused; info: no answer
@@ -87,7 +87,7 @@ type Event struct {
 	Wall       bool   `json:"wall,omitempty"`       // which is its wall clock, and so is its deadline's; else its monotonic clock
 	Drift      int64  `json:"drift,omitempty"`      // of a clock: how much faster than true time it runs, parts in 10⁹
 	Node       string `json:"node,omitempty"`       // the node of a wire command; the target of a fault
-	Value      string `json:"value,omitempty"`      // unique value of a write
+	Value      string `json:"value,omitempty"`      // unique value of a write; see also OpExtend
 	Version    int64  `json:"version,omitempty"`    // version read, or the version that a write is based on
 	TTL        int64  `json:"ttl,omitempty"`        // expiry that a wire set or extend asked for, nanoseconds of the node's clock; of a key what is left of it, -1: it has none
 	Sent       int64  `json:"sent,omitempty"`       // wire: the request entered the link

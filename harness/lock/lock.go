@@ -82,6 +82,7 @@ type Powers struct {
 	Extend     bool // its handles are Extenders
 	Limit      bool // it ends a hold after Settings.Extends extensions
 	Fence      bool // its handles are Fencers
+	Reenter    bool // a client that holds it can acquire it again, and releases it as often; ErrNotHeld where it turns out to be lost
 	Sequential bool // it can ask one node after another
 }
 
@@ -141,14 +142,15 @@ type Settings struct {
 	Extends  int           `json:"extends,omitempty"` // most extensions of one hold
 	// Options are those of the kind, by name. What isn't there has its default.
 	Options map[string]string `json:"options,omitempty"`
-	Prefix  string            `json:"prefix,omitempty"` // the kind's
-	Votes   int               `json:"votes,omitempty"`  // the kind's quorum; 0: a majority
-	Untold  bool              `json:"untold,omitempty"` // the kind's belief is by nothing
+	Prefix  string            `json:"prefix,omitempty"`  // the kind's
+	Votes   int               `json:"votes,omitempty"`   // the kind's quorum; 0: a majority
+	Untold  bool              `json:"untold,omitempty"`  // the kind's belief is by nothing
+	Reenter bool              `json:"reenter,omitempty"` // the kind can be acquired again by its holder
 }
 
 // Of is the settings with what follows from their kind, for a lock on so many nodes.
 func (s Settings) Of(k Kind, nodes int) Settings {
-	s.Prefix, s.Votes, s.Untold = k.Prefix, 0, k.Belief == ByNothing
+	s.Prefix, s.Votes, s.Untold, s.Reenter = k.Prefix, 0, k.Belief == ByNothing, k.Can.Reenter
 	if k.Quorum != nil {
 		s.Votes = k.Quorum(nodes)
 	}

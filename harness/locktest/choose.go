@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
-	"strings"
 
-	"lockpick/harness/files"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 	"lockpick/scenarios"
@@ -38,11 +35,13 @@ func (r *run) chosen() ([]choice, error) {
 		names = []string{"*"}
 	}
 	for _, name := range names {
-		found, err := find(name, r.known)
+		found, err := scenarios.Find(name, r.known, nil)
 		if err != nil {
-			return nil, err
+			return nil, unknown(err)
 		}
-		all = append(all, found...)
+		for _, f := range found {
+			all = append(all, f.Scenario)
+		}
 	}
 	var out []choice
 	had := map[string]bool{}
@@ -55,8 +54,8 @@ func (r *run) chosen() ([]choice, error) {
 		out = append(out, r.choice(s))
 	}
 	for name := range r.Without {
-		if _, err := find(name, r.known); err != nil {
-			return nil, err
+		if _, err := scenarios.Find(name, r.known, nil); err != nil {
+			return nil, unknown(err)
 		}
 	}
 	if len(out) == 0 {
@@ -65,47 +64,11 @@ func (r *run) chosen() ([]choice, error) {
 	return out, nil
 }
 
+func unknown(err error) error { return fmt.Errorf("%w: see lockpick list", err) }
+
 // tiered says whether a scenario is one of those that the lock is put under where none is named.
 func (r *run) tiered(s scenario.Scenario) bool {
 	return s.Lock.Mistake == "" && (s.Tier == scenario.TierEvery || s.Tier == scenario.TierQuorum && !r.kind.OneNode)
-}
-
-// find is what one name means: a file, or scenarios of the catalogue.
-func find(name string, known scenario.Known) ([]scenario.Scenario, error) {
-	wanted := func(pattern, name string) bool {
-		is, err := path.Match(pattern, name)
-		return err == nil && is
-	}
-	if file, variant, is := strings.Cut(name, ".yaml"); is {
-		text, err := files.Read(file+".yaml", scenario.MaxFile)
-		if err != nil {
-			return nil, fmt.Errorf("read scenario: %w", err)
-		}
-		return scenario.ParseWith(file+".yaml", text, known, nil, func(v string) bool { return variant == "" || wanted(variant[1:], v) })
-	}
-	base, variant, exact := strings.Cut(name, "/")
-	if !exact {
-		variant = "*"
-	}
-	var out []scenario.Scenario
-	for _, n := range scenarios.Names() {
-		if !wanted(base, n) {
-			continue
-		}
-		text, err := scenarios.Read(n)
-		if err != nil {
-			return nil, err
-		}
-		found, err := scenario.ParseWith(n+".yaml", text, known, nil, func(v string) bool { return wanted(variant, v) })
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, found...)
-	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("there is no scenario %q: see lockpick list", name)
-	}
-	return out, nil
 }
 
 // choice puts the lock under a scenario, or says why it is not for it.

@@ -49,7 +49,7 @@ var hostile = map[string]struct {
 		return nil, ctx.Err()
 	}, []string{"the run is vacuous: nobody acquired a lock"}},
 	"answers-nothing": {func(context.Context, lock.Env) (lock.Handle, error) { return nil, nil },
-		[]string{"panic: runtime error", "client.(*section).believe("}},
+		[]string{"panic: runtime error", "client.(*section).acquire("}},
 }
 
 func spin() (lock.Handle, error) {

@@ -21,6 +21,9 @@
 // more: scenarios that want what it can't do are skipped, and so are, in the simulation, those
 // of faults that only real servers have.
 //
+// A lock that its holder can acquire again is asked to by a scenario of its author's, which says
+// workload: {reenter: 2} and stands in Options.Scenarios by its file: none of lockpick's own does.
+//
 // Simulated nodes know the commands that locks use. Where one is missing, the failure names it;
 // Options.Backend has real servers, which know all. Faults that hit the message by which a lock
 // is set, extended or released find it by its command, or by what its script does. A script

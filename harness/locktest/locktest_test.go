@@ -51,18 +51,18 @@ func TestWrongOptions(t *testing.T) {
 		kind lock.Kind
 		o    Options
 	}{
-		"has no factory":                      {lock.Kind{}, Options{}},
-		"lockpick itself has a kind redsync":  {lock.Kind{Name: "redsync", New: set.New}, Options{}},
-		`name "My Lock" has more than`:        {lock.Kind{Name: "My Lock", New: set.New}, Options{}},
-		"an option is negative":               {set, Options{Seeds: -1}},
-		`no backend "docker"`:                 {set, Options{Backend: "docker"}},
-		"a scale is for real servers":         {set, Options{Scale: 2}},
-		"locktest.Process(m, kind)":           {set, Options{Backend: Servers}},
-		"no option speed=medium":              {set, Options{Set: map[string]string{"speed": "medium"}}},
-		"no option colour=red":                {set, Options{Set: map[string]string{"colour": "red"}}},
-		`there is no scenario "basline": see`: {set, Options{Scenarios: []string{"basline"}}},
-		`no scenario is chosen by`:            {set, Options{Tags: []string{"nowhere"}}},
-		`there is no scenario "nobody"`:       {set, Options{Without: map[string]string{"nobody": "why"}}},
+		"has no factory":                     {lock.Kind{}, Options{}},
+		"lockpick itself has a kind redsync": {lock.Kind{Name: "redsync", New: set.New}, Options{}},
+		`name "My Lock" has more than`:       {lock.Kind{Name: "My Lock", New: set.New}, Options{}},
+		"an option is negative":              {set, Options{Seeds: -1}},
+		`no backend "docker"`:                {set, Options{Backend: "docker"}},
+		"a scale is for real servers":        {set, Options{Scale: 2}},
+		"locktest.Process(m, kind)":          {set, Options{Backend: Servers}},
+		"no option speed=medium":             {set, Options{Set: map[string]string{"speed": "medium"}}},
+		"no option colour=red":               {set, Options{Set: map[string]string{"colour": "red"}}},
+		`no scenario or file "basline": see`: {set, Options{Scenarios: []string{"basline"}}},
+		`no scenario is chosen by`:           {set, Options{Tags: []string{"nowhere"}}},
+		`no scenario or file "nobody"`:       {set, Options{Without: map[string]string{"nobody": "why"}}},
 	} {
 		r := &run{Options: tt.o, kind: tt.kind}
 		err := r.complete()

@@ -1,5 +1,5 @@
-// Package process is the backend of real processes: redis-servers, clients and
-// the links between them, on this machine and in real time.
+// Package process is the backend of real processes: redis-servers, or members of a store in
+// their place, clients and the links between them, on this machine and in real time.
 //
 // Its nouns are Backend, which sets a run up and takes it down again, and cluster,
 // which is a run of this machine's processes. Each client is a subprocess, child.go.

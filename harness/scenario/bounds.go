@@ -16,6 +16,7 @@ const (
 	maxClients  = 999
 	maxKeys     = 1000
 	maxWrites   = 1000
+	maxReenter  = 10
 	maxCount    = 1_000_000
 	maxVariants = 100
 )

@@ -20,7 +20,7 @@ var known = Known{
 	Backends:   []string{"sim", "process"},
 	Locks:      []string{"broken", "failover", "redislock", "redlock", "redsync", "rueidis", "single"},
 	Mistakes:   mistakes,
-	Kinds:      map[string]lock.Kind{"broken": {Prefix: "b:", Belief: lock.ByNothing, Quorum: func(nodes int) int { return nodes }}},
+	Kinds:      map[string]lock.Kind{"broken": {Prefix: "b:", Belief: lock.ByNothing, Can: lock.Powers{Reenter: true}, Quorum: func(nodes int) int { return nodes }}},
 	Options:    map[string][]lock.Option{"broken": {{Name: "how", Doc: "it breaks", Values: []string{"softly", "loudly"}}}, "redsync": {{Name: "fail-fast", Doc: "fail at the first no", Values: []string{"no", "yes"}}}},
 	Properties: []string{"mutual-exclusion", "lease-linearizable", "resource-safety", "fencing-order", "deadlock-freedom", "fault-tolerance", "bounded-hold", "valid-on-return"},
 	Numbers:    []string{"grants", "unavailable-share", "split-vote-rate"},

@@ -192,6 +192,7 @@ func workloadForm(unit time.Duration) object {
 		{key: "prepare", doc: "work between the check and the write", shape: between(0)},
 		{key: "cancel-after", at: "cancelAfter", doc: "how long a client waits for its lock before it cancels the acquire", shape: duration(unit)},
 		{key: "extend", doc: "how often a client extends its lock while it works", shape: duration(unit)},
+		{key: "reenter", doc: "how many times a client acquires again what it holds, and gives it back", shape: integer(1, maxReenter)},
 		{key: "cycles", doc: "how often each client works", shape: integer(1, maxCount)},
 		{key: "for", doc: "no cycle starts later than this", shape: duration(unit)},
 		{key: "writes", doc: "writes in one critical section", shape: integer(1, maxWrites)},

@@ -71,7 +71,7 @@ scale: 1
 `)[0]
 	same(t, "lock", s.Lock, lock.Settings{
 		Kind: "broken", Mistake: "plain-del", TTL: time.Second, Drift: 0.025, Timeout: 20 * ms, RetryMin: 30 * ms, RetryMax: 30 * ms,
-		Tries: 4, Ask: "sequential", Fence: true, Extends: 2, Prefix: "b:", Votes: 3, Untold: true,
+		Tries: 4, Ask: "sequential", Fence: true, Extends: 2, Prefix: "b:", Votes: 3, Untold: true, Reenter: true,
 	})
 	same(t, "clients", s.Clients, []Client{
 		{Name: "c2", Delay: time.Second, Reach: []string{"n1", "n3"}},

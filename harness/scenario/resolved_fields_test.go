@@ -27,7 +27,7 @@ clients:
   c1: {start: 1s, reach: [n1, n3], think: 1ms..2ms, hold: 1s..2s, cycles: 7}
   c2: {start: {client: c1, event: acquired, nth: 2, after: 5ms}, cancel-after: 1s}
   c3: {}
-workload: {keys: 2, fence: token, prepare: 1ms..2ms, cancel-after: 2s, extend: 400ms, cycles: 5, for: 20s, writes: 2, check: false}
+workload: {keys: 2, fence: token, prepare: 1ms..2ms, cancel-after: 2s, extend: 400ms, reenter: 3, cycles: 5, for: 20s, writes: 2, check: false}
 plan:
   - {when: {at: 1s}, fault: {kind: cut, targets: [c1-n1], mode: hold, for: 1s, way: reply}}
   - {when: {client: c1, event: released, every: true, after: 1s, before: 9s}, fault: {kind: clock-jump, targets: [n1], by: 5s, until: {client: c2, event: wrote, nth: 2, after: 1s}}}

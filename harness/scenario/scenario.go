@@ -151,10 +151,11 @@ type Workload struct {
 	Think   client.Range  `json:"think"`
 	Hold    client.Range  `json:"hold"`
 	Prepare client.Range  `json:"prepare,omitzero"`
-	Extend  time.Duration `json:"extend,omitempty"` // how often the lock is extended while it is held; 0: never
-	Cycles  int           `json:"cycles,omitempty"` // of each client; 0: until For
-	For     time.Duration `json:"for,omitempty"`    // no cycle starts later than this
-	Writes  int           `json:"writes"`           // in one critical section
+	Extend  time.Duration `json:"extend,omitempty"`  // how often the lock is extended while it is held; 0: never
+	Reenter int           `json:"reenter,omitempty"` // how many times a holder acquires its lock again, and gives it back
+	Cycles  int           `json:"cycles,omitempty"`  // of each client; 0: until For
+	For     time.Duration `json:"for,omitempty"`     // no cycle starts later than this
+	Writes  int           `json:"writes"`            // in one critical section
 	NoCheck bool          `json:"noCheck,omitempty"`
 	// CancelAfter is when a client gives up an acquire by its context; 0: never.
 	CancelAfter time.Duration `json:"cancelAfter,omitempty"`

@@ -28,6 +28,8 @@ func Tiers() []string { return []string{TierEvery, TierQuorum} }
 // faults of nodes hit. The error says why the scenario is not for this kind.
 func (s Scenario) With(name string, k lock.Kind) (Scenario, error) {
 	switch l := s.Lock; {
+	case s.Workload.Reenter > 0 && !k.Can.Reenter:
+		return s, errors.New("this lock can't be acquired again by who holds it")
 	case l.Kind == name:
 		return s, nil
 	case l.Mistake != "":

@@ -57,7 +57,7 @@ func TestWithAnotherLock(t *testing.T) {
 }
 
 func TestNotForAnotherLock(t *testing.T) {
-	able := lock.Kind{Can: lock.Powers{Extend: true, Limit: true, Fence: true, Sequential: true}}
+	able := lock.Kind{Can: lock.Powers{Extend: true, Limit: true, Fence: true, Sequential: true, Reenter: true}}
 	for name, tt := range map[string]struct {
 		change func(*Scenario)
 		kind   func(*lock.Kind)
@@ -67,6 +67,7 @@ func TestNotForAnotherLock(t *testing.T) {
 		"votes":      {func(s *Scenario) { s.Tier = TierQuorum }, func(k *lock.Kind) { k.OneNode = true }, "votes"},
 		"fence":      {func(s *Scenario) { s.Lock.Fence = true }, func(k *lock.Kind) { k.Can.Fence = false }, "fencing tokens"},
 		"extend":     {nil, func(k *lock.Kind) { k.Can.Extend = false }, "extended"},
+		"reenter":    {func(s *Scenario) { s.Workload.Reenter = 1 }, func(k *lock.Kind) { k.Can.Reenter = false }, "acquired again"},
 		"sequential": {func(s *Scenario) { s.Tier = "" }, func(k *lock.Kind) { k.Can.Sequential = false }, "one after another"},
 		"point": {func(s *Scenario) {
 			s.Plan = nemesis.Plan{{When: nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: "during-acquire"}}}}

@@ -146,7 +146,11 @@ func seenOnly(c *score.Card) string {
 
 // Basis is what a card was made of, in a sentence or two.
 func Basis(c *score.Card) string {
-	text := fmt.Sprintf("%s on %s, seed %d, each beside one with the scenario's own lock.", words.Plural(c.Runs, "run"), c.Backend, c.Seed)
+	where := fmt.Sprintf("%s on %s", words.Plural(c.Runs, "run"), c.Backend)
+	if c.Beside != "" {
+		where += fmt.Sprintf(" and %d on %s", c.There, c.Beside)
+	}
+	text := where + fmt.Sprintf(", seed %d, each beside one with the scenario's own lock.", c.Seed)
 	if d := c.Dice; d != nil {
 		text += fmt.Sprintf(" %s of %s: %d seeds of each of %d draws.", words.Plural(d.Seeds*len(d.Draws), "random plan"), d.Scenario, d.Seeds, len(d.Draws))
 	}
@@ -154,7 +158,7 @@ func Basis(c *score.Card) string {
 	case c.Tried != "":
 		text += fmt.Sprintf(" What failed was tried again on %s.", c.Tried)
 	case c.Backend == "sim":
-		text += " Nothing was tried on real servers (--try process)."
+		text += " Nothing was tried on real servers (--try process, --beside process)."
 	}
 	return text
 }

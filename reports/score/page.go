@@ -31,7 +31,8 @@ var page = template.Must(template.New("score").Funcs(template.FuncMap{
 	"part": func(c *score.Card, title, note string, which string) part {
 		return part{c, title, note, chosen(c, which)}
 	},
-	"in":     func(m measure, c *score.Card, column string) string { return m.of(c, column) },
+	"in":    func(m measure, c *score.Card, column string) string { return m.of(c, column) },
+	"sorts": sorts, "where": where,
 	"cells":  func(c *score.Card, r score.Row) []cell { return cellsOf(c, r) },
 	"anchor": anchor, "shown": func(v view, p part) drawing { return drawing{p, v} },
 }).Parse(pageTemplate))
@@ -60,6 +61,32 @@ func chosen(c *score.Card, which string) (out []score.Finding) {
 
 // anchor is the id of a run's finding on the page.
 func anchor(run string) string { return strings.NewReplacer("/", "-", "+", "-").Replace(run) }
+
+// sorted is columns next to each other that are about one sort of failures.
+type sorted struct {
+	Sort    string
+	Columns int
+}
+
+func sorts(c *score.Card) (all []sorted) {
+	for _, column := range c.Columns {
+		sort, _ := score.SortOf(column)
+		if n := len(all); n > 0 && all[n-1].Sort == sort {
+			all[n-1].Columns++
+			continue
+		}
+		all = append(all, sorted{sort, 1})
+	}
+	return all
+}
+
+// where is the backend that a column is on.
+func where(c *score.Card, column string) string {
+	if _, beside := score.SortOf(column); beside {
+		return c.Beside
+	}
+	return c.Backend
+}
 
 // cell is a cell of the matrix, with where its counterexample is read.
 type cell struct {

@@ -92,6 +92,7 @@ var lossClauses = map[string]string{
 	verdict.LostUnsynced:       "NODES lost power before KEY was on disk",
 	verdict.FailedOver:         "NODES failed over to a replica without KEY",
 	verdict.DeletedByOther:     "DELETER deleted KEY on NODES",
+	verdict.ReleasedEarly:      "FIRST, who still held it, deleted KEY on NODES",
 	verdict.Overwritten:        "SECOND set its key on NODES over KEY",
 	verdict.NeverSet:           "FIRST was granted the lock without a majority",
 	verdict.GivenShorter:       "KEY on NODES lived shorter than FIRST believed",

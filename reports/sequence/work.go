@@ -137,7 +137,13 @@ func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 	}
 	last := run[len(run)-1]
 	n := Note{Lane: me, At: c.Call.T, Mark: Dot, Events: numbers(c.Call, c.Return, last.Call, last.Return)}
-	who, what := short(s.Client()), "extends"
+	who, what, did, try := short(s.Client()), "extends", "extended it", "extend it"
+	switch c.Call.Value {
+	case history.OpAcquire:
+		what, did, try = "acquires what it holds", "acquired it again", "acquire it again"
+	case history.OpRelease:
+		what, did, try = "releases one of several", "released one of several", "release one of several"
+	}
 	if len(run) > 1 {
 		what += " " + words.Plural(len(run), "time")
 	}
@@ -148,27 +154,28 @@ func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 		if len(run) == 1 {
 			n.Label = fmt.Sprintf("%s %s until %s", who, what, words.Seconds(until))
 		}
-		b.caption.tell(n.At, who, fmt.Sprintf("extended it %s, until %s", words.Times(len(run)), words.Seconds(until)))
+		b.caption.tell(n.At, who, fmt.Sprintf("%s %s, until %s", did, words.Times(len(run)), words.Seconds(until)))
 	case history.Fail:
 		n.Label = fmt.Sprintf("%s %s: the lock is lost", who, what)
 		b.caption.tell(n.At, who, fmt.Sprintf("found at %s that its lock was lost", words.Seconds(n.At)))
 	default:
 		n.Label = fmt.Sprintf("%s %s in vain", who, what)
-		b.caption.tell(n.At, who, fmt.Sprintf("tried to extend it %s from %s on, in vain", words.Times(len(run)), words.Seconds(n.At)))
+		b.caption.tell(n.At, who, fmt.Sprintf("tried to %s %s from %s on, in vain", try, words.Times(len(run)), words.Seconds(n.At)))
 	}
 	b.sheet.note(n)
 }
 
-// alike is the extensions from c on that ended as it did, or nil if c is not the
-// first of them.
+// alike is the extensions from c on that were called and ended as it was, or nil if c is not
+// the first of them.
 func (s *session) alike(c facts.Operation) []facts.Operation {
 	all := slices.DeleteFunc(slices.Clone(s.calls), func(x facts.Operation) bool { return x.Call.Op != history.OpExtend })
 	from := slices.Index(all, c)
-	if from > 0 && all[from-1].Outcome() == c.Outcome() {
+	same := func(x facts.Operation) bool { return x.Outcome() == c.Outcome() && x.Call.Value == c.Call.Value }
+	if from > 0 && same(all[from-1]) {
 		return nil
 	}
 	to := from
-	for to < len(all) && all[to].Outcome() == c.Outcome() {
+	for to < len(all) && same(all[to]) {
 		to++
 	}
 	return all[from:to]

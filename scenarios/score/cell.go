@@ -55,6 +55,7 @@ func (c *Card) column(name string) int {
 	rank := func(column string) int { return slices.Index([]string{NoFailure, "", OtherSort, Several}, column) }
 	i, _ := slices.BinarySearchFunc(c.Columns, name, func(a, b string) int {
 		in := func(s string) int {
+			s, _ = SortOf(s)
 			if r := rank(s); r >= 0 {
 				return r
 			}
@@ -140,16 +141,18 @@ func (c *Card) found(column string, j outcome.Judgement, e Entry, held bool) {
 	})
 }
 
-// Skip takes a scenario that was not run. A skip for the lock's sake says so in its cells.
-func (c *Card) Skip(s scenario.Scenario, why string) {
+// Skip takes a scenario that was not run on a backend. A skip for the lock's sake says so in its cells.
+func (c *Card) Skip(s scenario.Scenario, backend, why string) {
 	i := slices.IndexFunc(c.Skipped, func(x Skip) bool { return x.Why == why })
 	if i < 0 {
 		i = len(c.Skipped)
 		c.Skipped = append(c.Skipped, Skip{Why: why})
 	}
-	c.Skipped[i].Scenarios = append(c.Skipped[i].Scenarios, s.ID())
+	if !slices.Contains(c.Skipped[i].Scenarios, s.ID()) {
+		c.Skipped[i].Scenarios = append(c.Skipped[i].Scenarios, s.ID())
+	}
 	if s.Lock.Mistake == "" {
-		column := Column(s)
+		column := c.On(Column(s), backend)
 		c.column(column)
 		if c.lacks[column] == "" {
 			c.lacks[column] = why

@@ -138,10 +138,10 @@ func (f Finding) Confirmed() bool {
 const mostTried = 3
 
 // Confirm has each case that had to hold tried elsewhere, the shortest run first, and puts the run
-// that is confirmed before the others.
+// that is confirmed before the others. What came on the other backend needs none.
 func (c *Card) Confirm(try func(Shown) Try) {
 	for _, x := range c.cases {
-		if !x.Held {
+		if _, beside := SortOf(x.Column); !x.Held || beside {
 			continue
 		}
 		runs := 0

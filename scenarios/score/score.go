@@ -29,10 +29,12 @@ type Card struct {
 	Lock     string     `json:"lock"` // KIND or KIND:OPTION=VALUE,…
 	Doc      string     `json:"doc,omitempty"`
 	Backend  string     `json:"backend"`
+	Beside   string     `json:"beside,omitempty"` // another, which has columns of its own; "": none
 	Seed     uint64     `json:"seed"`
 	Tried    string     `json:"triedOn,omitempty"` // the backend on which what was found was tried again; "": none
 	Runs     int        `json:"runs"`              // of the catalogue
-	Columns  []string   `json:"columns"`           // sorts of failures
+	There    int        `json:"runsBeside,omitempty"`
+	Columns  []string   `json:"columns"` // sorts of failures, and the same on the other backend (On)
 	Rows     []Row      `json:"rows"`
 	Measured []*Measure `json:"measured"`
 	Dice     *Dice      `json:"dice,omitempty"` // nil: no seeds were asked for
@@ -124,6 +126,22 @@ func Column(s scenario.Scenario) string {
 	return NoFailure
 }
 
+// On is a column on a backend.
+func (c *Card) On(sort, backend string) string {
+	if backend == c.Backend {
+		return sort
+	}
+	return sort + on + backend
+}
+
+const on = " on "
+
+// SortOf is the sort of failures that a column is about, and whether it is on the other backend.
+func SortOf(column string) (sort string, beside bool) {
+	sort, _, beside = strings.Cut(column, on)
+	return sort, beside
+}
+
 // New is an empty card of a lock, which is of that kind; claims is what its documentation
 // promises of a property.
 func New(name string, kind lock.Kind, claims map[string]string, backend string, seed uint64) *Card {
@@ -145,8 +163,13 @@ type Entry struct {
 
 // Add takes a run of the catalogue.
 func (c *Card) Add(e Entry) {
-	c.Runs++
-	o, column := e.Outcome, Column(e.Scenario)
+	o := e.Outcome
+	column := c.On(Column(e.Scenario), o.Backend)
+	if o.Backend == c.Backend {
+		c.Runs++
+	} else {
+		c.There++
+	}
 	if o.Error != "" {
 		first, _, _ := strings.Cut(o.Error, "\n")
 		c.Errors = append(c.Errors, o.Scenario+": "+first)

@@ -30,7 +30,7 @@ func ran(n int, s scenario.Scenario, expected string, got, control checker.Outco
 	if got == checker.Violated {
 		j.Cause = verdict.DeletedByOther
 	}
-	return Entry{Scenario: s, Run: n, Outcome: outcome.Outcome{Scenario: s.ID(), Seed: 1, Judgements: []outcome.Judgement{j},
+	return Entry{Scenario: s, Run: n, Outcome: outcome.Outcome{Scenario: s.ID(), Backend: "sim", Seed: 1, Judgements: []outcome.Judgement{j},
 		Numbers: map[string]float64{verdict.Grants: 2, verdict.UnavailableMax: float64(n)}, Control: &outcome.Control{Numbers: map[string]float64{verdict.Grants: 3}}}}
 }
 
@@ -68,8 +68,8 @@ func TestMarks(t *testing.T) {
 func TestCannot(t *testing.T) {
 	c := card()
 	c.Add(ran(1, under("a"), "holds", checker.Holds, checker.Holds, 0))
-	c.Skip(under("b", "pause"), "pauses are not to be had")
-	c.Skip(under("c", "kill"), "kills are not to be had")
+	c.Skip(under("b", "pause"), "sim", "pauses are not to be had")
+	c.Skip(under("c", "kill"), "sim", "kills are not to be had")
 	c.Add(ran(2, under("d", "kill"), "holds", checker.Holds, checker.Holds, 0))
 	c.Settle()
 	if want := []string{NoFailure, "crashes", "pauses"}; !slices.Equal(c.Columns, want) {
@@ -86,6 +86,39 @@ func TestCannot(t *testing.T) {
 		if x := c.row(property).Cells[0]; x.Mark != Cannot || x.Why == "" {
 			t.Errorf("%s: %+v", property, x)
 		}
+	}
+}
+
+// What came on the other backend stands in columns of its own, and needs no trying.
+func TestBeside(t *testing.T) {
+	c := card()
+	c.Beside = "process"
+	for i, backend := range []string{"process", "sim"} {
+		for k, kind := range []string{"pause", "cut"} {
+			e := ran(2*i+k, under(kind, kind), "holds", checker.Violated, checker.Holds, 10)
+			if e.Outcome.Backend = backend; backend == "sim" && kind == "cut" {
+				continue
+			}
+			c.Add(e)
+		}
+	}
+	c.Skip(under("d", "kill"), "process", "no")
+	c.Settle()
+	c.Confirm(func(s Shown) Try {
+		if s.Outcome.Backend != "sim" {
+			t.Errorf("%s is tried again", s.Outcome.Backend)
+		}
+		return Try{State: NotConfirmed}
+	})
+	if want := []string{"crashes on process", "networks on process", "pauses", "pauses on process"}; !slices.Equal(c.Columns, want) {
+		t.Fatalf("columns %q, want %q", c.Columns, want)
+	}
+	var marks []Mark
+	for _, x := range c.row(me).Cells {
+		marks = append(marks, x.Mark)
+	}
+	if want := []Mark{Cannot, Failed, Unconfirmed, Failed}; !slices.Equal(marks, want) || c.Runs != 1 || c.There != 2 {
+		t.Errorf("marks %q, want %q; %d runs, %d beside", marks, want, c.Runs, c.There)
 	}
 }
 

@@ -71,6 +71,9 @@ func (p *program) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 	if p.Hello.Retries == "library" {
 		within = waits * s.TTL
 	}
+	if err := p.turned(context.WithoutCancel(ctx)); err != nil {
+		return nil, fmt.Errorf("acquire %q: %w", key, err)
+	}
 	for n := 1; ; n++ {
 		h, err := p.Adapter.Acquire(ctx, key, within)
 		var no *Refused

@@ -92,6 +92,10 @@ var All = map[string]Shape{
 		instance.but(func(d *design) { d.endless = true }), instance.but(func(d *design) { d.endless, d.set = true, setThenExpire })).
 		with(func(s *Shape) { s.Belief = lock.ByNothing }),
 
+	"reentrant": reentering(one("can be acquired again by who holds it", "lets go at the first of its releases",
+		instance.but(func(d *design) { d.set, d.del, d.extend = setFirst, leave, holdsOnTo }),
+		instance.but(func(d *design) { d.set, d.del, d.extend = setFirst, leaveAll, holdsOnTo }))),
+
 	"majority": several("most of the nodes", "counts those only that answer",
 		votes, votes.but(func(d *design) { d.quorum = ofThoseThatAnswer(redlock.Quorum) })),
 	"unanimous": several("all nodes", "counts those only that answer",

@@ -205,10 +205,11 @@ func (t *trial) acquire(key string) (*exec.Handle, error) {
 	defer cancel()
 	for {
 		h, err := t.adapter.Acquire(ctx, key, 0)
-		if err == nil || !exec.Taken(err) || ctx.Err() != nil {
+		var no *exec.Refused
+		if err == nil || !errors.As(err, &no) || no.No != "taken" && no.No != "unknown" || ctx.Err() != nil {
 			return h, err
 		}
-		time.Sleep(10 * time.Millisecond) // what is left of the hold before
+		time.Sleep(10 * time.Millisecond) // what is left of the hold before, or a machine that is slow
 	}
 }
 

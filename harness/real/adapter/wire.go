@@ -151,14 +151,12 @@ func told(c *resp.Command) string {
 	if c.TTL > 0 {
 		read = append(read, "ttl "+time.Duration(c.TTL).String())
 	}
-	words := []string{}
+	var words []string
 	for _, w := range c.Args {
-		w = strings.Join(strings.Fields(w), " ")
-		if len(w) > 24 {
+		if w = strings.Join(strings.Fields(w), " "); len(w) > 24 {
 			w = w[:20] + "…"
 		}
-		words = append(words, strconv.QuoteToASCII(w))
+		words = append(words, strings.Trim(strings.ReplaceAll(strconv.Quote(w), `\"`, `"`), `"`))
 	}
-	text := strings.ReplaceAll(strings.ReplaceAll(strings.Join(words, " "), `"`, ""), `\u2026`, "…")
-	return strings.TrimSpace(strings.Join(read, ", ") + "   " + text)
+	return strings.TrimSpace(strings.Join(read, ", ") + "   " + strings.Join(words, " "))
 }

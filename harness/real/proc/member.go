@@ -36,14 +36,16 @@ func (g *Group) StartStore(ctx context.Context, of store.Store, names []string) 
 		if all, err = g.members(bin, of, names); err != nil {
 			return nil, err
 		}
-		if err = join(ctx, all); err == nil || ctx.Err() != nil || !errors.Is(err, errNotOurs) {
+		// A port may have been taken, which a member that ends need not say last.
+		err = join(ctx, all)
+		if err == nil || ctx.Err() != nil || !errors.Is(err, errNotOurs) && !errors.Is(err, server.ErrWontStart) {
 			return all, err
 		}
 		for _, r := range all {
 			if r.child != nil {
 				err = errors.Join(err, r.child.Kill())
 			}
-			err = errors.Join(err, os.RemoveAll(r.dir)) // it may have begun a store with the others
+			err = errors.Join(err, os.RemoveAll(r.dir)) // it may have begun with the others
 		}
 	}
 	return nil, err

@@ -41,13 +41,14 @@ func (s *Server) Addr() string { return s.At }
 func (s *Server) Redis() *Server { return s }
 
 const (
+	joinBound  = 30 * time.Second       // how long those of a store may take to be one
 	readyBound = 10 * time.Second       // how long a server may take to answer
 	helloBound = 200 * time.Millisecond // how long one try waits: whoever has the port may be no server
 	endBound   = 5 * time.Second        // how long it may take to end when it is asked to
 )
 
 // errSilent says that a server runs and does not answer.
-var errSilent = fmt.Errorf("no answer in %v", readyBound)
+var errSilent = errors.New("no answer in time")
 
 // ErrWontStart says that a server ends when it is started.
 var ErrWontStart = errors.New("redis-server ended")
@@ -73,6 +74,8 @@ func (s *Server) Hello(ctx context.Context) (Identity, error) {
 // Ready waits until somebody answers PING at its address, and returns who. One that
 // ends instead, as with a disk that it can't read, is ErrWontStart.
 func (s *Server) Ready(ctx context.Context, ended <-chan struct{}) (id Identity, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, readyBound, errSilent)
+	defer cancel()
 	err = s.Await(ctx, ended, time.Millisecond, func(ctx context.Context) (err error) {
 		id, err = s.Hello(ctx) // it may not be listening yet, or loading
 		return err
@@ -80,9 +83,10 @@ func (s *Server) Ready(ctx context.Context, ended <-chan struct{}) (id Identity,
 	return id, err
 }
 
-// Await is Ready of a server that is asked something else, and every so often.
+// Await is Ready of a server that is asked something else, and every so often; it may take as
+// long as a store takes to become one.
 func (s *Server) Await(ctx context.Context, ended <-chan struct{}, every time.Duration, hello func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, readyBound, errSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, joinBound, errSilent)
 	defer cancel()
 	for {
 		select {

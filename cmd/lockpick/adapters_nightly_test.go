@@ -1,0 +1,248 @@
+//go:build nightly && linux
+
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lockpick/harness/history"
+	"lockpick/harness/lock/exec/adapters"
+	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/suite"
+)
+
+// installed are the libraries of a set of adapters; where they can't be had, the test is skipped.
+func installed(t *testing.T, set string) (folder string) {
+	t.Helper()
+	needRedis(t)
+	out, err := exec.Command("../../.ci/adapters", set).CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 75 {
+		t.Skip(strings.TrimSpace(string(out)))
+	}
+	if err != nil {
+		t.Fatalf("install the libraries of %s: %v\n%s", set, err, out)
+	}
+	folder, err = filepath.Abs(filepath.Join("../..", adapters.Folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// checks puts an adapter to the test, which it must pass.
+func checks(t *testing.T, binary, dir, command string) {
+	t.Helper()
+	cmd := exec.Command(binary, append([]string{"adapter", "check"}, strings.Fields(command)...)...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("adapter check %s: %v\n%s", command, err, out)
+	}
+}
+
+// What adapter new writes passes the check as it is, in each language.
+func TestStarters(t *testing.T) {
+	binary := build(t)
+	for _, s := range adapters.Starters {
+		t.Run(s.Lang, func(t *testing.T) {
+			dir, folder := t.TempDir(), ""
+			if s.Lang != "go" {
+				folder = installed(t, s.Lang)
+			}
+			if out, err := exec.Command(binary, "adapter", "new", "--lang", s.Lang, dir).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if s.Build != "" {
+				words := strings.Fields(s.Build)
+				cmd := exec.Command(words[0], words[1:]...)
+				// What cargo has built of others' crates is kept; GOFLAGS are this module's.
+				kept := filepath.Join(folder, s.Lang, "starter")
+				cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=", "CARGO_TARGET_DIR="+kept)
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Fatalf("%s: %v\n%s", s.Build, err, out)
+				}
+				if s.Lang == "rust" {
+					if err := os.Symlink(kept, filepath.Join(dir, "target")); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			// A shim of a version manager, which python3 may be, is no program for a check.
+			command := strings.Replace(s.Run, "python3", filepath.Join(folder, "python/.venv/bin/python"), 1)
+			checks(t, binary, dir, command)
+		})
+	}
+}
+
+// Each adapter that is shipped passes the check, and its library a run without faults.
+func TestShippedAdapters(t *testing.T) {
+	binary := build(t)
+	for _, s := range adapters.Libraries {
+		t.Run(s.Name, func(t *testing.T) {
+			command := s.Command(installed(t, s.Set))
+			checks(t, binary, ".", command)
+			code, all := outcomes(t, binary, "run", "baseline/", "--backend", "process", "--adapter", command)
+			if code != 0 || len(all) != 1 {
+				t.Errorf("exit code %d, %d runs", code, len(all))
+			}
+			complain(t, all)
+		})
+	}
+}
+
+// What a library extends by itself is in the record, and its client believes it: holds that last
+// for longer than the TTL are none too long.
+func TestRenewedInRuns(t *testing.T) {
+	binary := build(t)
+	dir := t.TempDir()
+	for name, command := range map[string]func(t *testing.T) string{
+		"plain": func(t *testing.T) string { return standIn(t, dir, adapterName) + " renews" },
+		"using": func(t *testing.T) string { return adapters.Libraries[2].Command(installed(t, "node")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			needRedis(t)
+			code, all := outcomes(t, binary, "run", "baseline/", "--backend", "process", "--adapter", command(t),
+				"--set", "lock.ttl=2s", "--set", "workload.hold=5s", "--set", "workload.cycles=1", "--scale", "0.5")
+			if code != 0 || len(all) != 1 {
+				t.Fatalf("exit code %d, %d runs", code, len(all))
+			}
+			h, err := history.ReadFile(filepath.Join(all[0].Dir, suite.PackedFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			until, renewed := map[string]int64{}, 0
+			for _, e := range h.Events {
+				if e.Type != history.OK {
+					continue
+				}
+				switch e.Op {
+				case history.OpAcquire:
+					until[e.Process] = e.ValidUntil
+				case history.OpExtend:
+					if e.ValidUntil <= until[e.Process] {
+						t.Errorf("event %d: %s is renewed until %d, and was until %d", e.N, e.Process, e.ValidUntil, until[e.Process])
+					}
+					until[e.Process] = e.ValidUntil
+					renewed++
+				case history.OpWrite:
+					if e.T > until[e.Process] {
+						t.Errorf("event %d: %s writes at %d, and believed until %d", e.N, e.Process, e.T, until[e.Process])
+					}
+				}
+			}
+			if renewed == 0 {
+				t.Error("nothing was renewed")
+			}
+			for _, j := range all[0].Judgements {
+				if j.Got == "violated" {
+					t.Errorf("%s is violated: %s", j.Property, j.Because)
+				}
+			}
+		})
+	}
+}
+
+var pausesAndCuts = flag.Int("pauses-and-cuts", 10, "runs of TestPausesAndCuts, for each language")
+
+// A correct lock behind an adapter is one whatever pauses and cuts come, and no adapter errs.
+func TestPausesAndCuts(t *testing.T) {
+	binary := build(t)
+	for _, lang := range []string{"node", "python"} {
+		t.Run(lang, func(t *testing.T) {
+			s, _ := adapters.In(lang)
+			folder := installed(t, lang)
+			command := fmt.Sprintf("%s %s", strings.Fields(s.Run)[0], filepath.Join(folder, lang, strings.Fields(s.Run)[1]))
+			command = strings.Replace(command, "python3", filepath.Join(folder, "python/.venv/bin/python"), 1)
+			_, all := outcomes(t, binary, "run", "testdata/pauses-and-cuts.yaml", "--backend", "process", "--adapter", command,
+				"--seeds", fmt.Sprint(*pausesAndCuts), "--jobs", "2")
+			if len(all) != *pausesAndCuts {
+				t.Errorf("%d runs, want %d", len(all), *pausesAndCuts)
+			}
+			for _, o := range all {
+				if o.Error != "" {
+					t.Errorf("seed %d: %s", o.Seed, o.Error)
+				}
+				for _, j := range o.Judgements {
+					if j.Got == "violated" && j.Property != "resource-safety" { // a pause outlasts the lease
+						t.Errorf("seed %d: %s is violated: %s", o.Seed, j.Property, j.Because)
+					}
+				}
+			}
+		})
+	}
+}
+
+// standIn is this binary by the name of one of its programs.
+func standIn(t *testing.T, dir, name string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, name)
+	if err := os.Symlink(self, path); err != nil && !errors.Is(err, os.ErrExist) {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// What a wrong adapter does wrong in a run is told by name, the run ends, and nothing of it is
+// left: neither a process nor a folder.
+func TestWrongAdaptersInRuns(t *testing.T) {
+	needRedis(t)
+	binary, dir := build(t), t.TempDir()
+	adapter := standIn(t, dir, adapterName)
+	shim := filepath.Join(dir, "shim")
+	if err := os.WriteFile(shim, []byte("#!/usr/bin/env -S "+adapter+"\n"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		wrong, scenario string // and flags
+		code            int
+		want            string // in its words: an error, or the cause of what is violated
+	}{
+		{"releases-nothing", "baseline/ --set lock.ttl=60s --expect fault-tolerance=holds", outcome.ExitUnexpected, "left-keys"},
+		{"lies", "gc-pause-after-acquire/", outcome.ExitUnexpected, "given-shorter"},
+		{"hangs-later", "baseline/", outcome.ExitUnexpected, "hung"},
+		// Two seconds of silence must not be enough to blame the lock.
+		{"is-silent-later", "baseline/ --scale 0.5", outcome.ExitBackend, "does not answer ping"},
+		{"garbage-later", "baseline/", outcome.ExitBackend, `not of the protocol: "redis: connected`},
+		{"dies-later", "baseline/", outcome.ExitBackend, "panic: no more memory"},
+		{"another-id-later", "baseline/", outcome.ExitBackend, "which was not asked"},
+		{"answers-twice", "baseline/", outcome.ExitBackend, "which was not asked, or twice"},
+		{"long-lines-later", "baseline/", outcome.ExitBackend, "longer than 65536 bytes"},
+		{"leaves-a-child", "baseline/", outcome.ExitOK, ""},
+		{"by a shim", "wall-clock-forward/", outcome.ExitBackend, "a shim of a version manager"},
+	} {
+		t.Run(c.wrong, func(t *testing.T) {
+			command, temp := adapter+" "+c.wrong, t.TempDir()
+			if c.wrong == "by a shim" {
+				command = shim
+			}
+			args := append([]string{"run", "--backend", "process", "--adapter", command, "--store", t.TempDir(), "-v"}, strings.Fields(c.scenario)...)
+			cmd := exec.Command(binary, args...)
+			cmd.Env = append(os.Environ(), "TMPDIR="+temp)
+			out, _ := cmd.CombinedOutput()
+			code := cmd.ProcessState.ExitCode()
+			if code == outcome.ExitUndecided && strings.Contains(string(out), "the machine stood still") {
+				code = c.code // a hang on a machine that hung, too
+			}
+			if code != c.code || !strings.Contains(string(out), c.want) {
+				t.Errorf("exit code %d, want %d with %q:\n%s", code, c.code, c.want, out)
+			}
+			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+				t.Errorf("it has left %v, %v", left, err)
+			}
+			if left := exec.Command("pgrep", "-f", temp+"|"+adapter+" "+c.wrong+"|^sleep 7654").Run(); left == nil {
+				t.Errorf("it has left processes")
+			}
+		})
+	}
+}

@@ -1,0 +1,90 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/harness/lock"
+)
+
+// counted is a lock that its holder can acquire again. It answers after a while, and to acquires
+// and releases as told.
+type counted struct {
+	lease
+	takes time.Duration
+	errs  []error
+	inner int
+}
+
+func (l *counted) Close() error { return nil }
+
+func (l *counted) next() (err error) {
+	if len(l.errs) > 0 {
+		err, l.errs = l.errs[0], l.errs[1:]
+	}
+	return err
+}
+
+func (l *counted) Acquire(context.Context, string) (lock.Handle, error) {
+	time.Sleep(l.takes)
+	l.inner++
+	return l, l.next()
+}
+
+func (l *counted) Release(context.Context) error {
+	l.inner--
+	return l.next()
+}
+
+// What a holder acquires again and gives back is an extension of its hold, and it gives back what
+// it has acquired, whatever came of it.
+func TestAgain(t *testing.T) {
+	lost, unknown := fmt.Errorf("oh: %w", lock.ErrNotHeld), errors.New("no answer")
+	for _, row := range []struct {
+		name  string
+		until time.Duration // of the first
+		lock  counted
+		going bool
+		left  int
+		want  string
+	}{
+		{"twice", 5 * time.Second, counted{}, true, 0,
+			"0s invoke extend acquire; 0s ok extend until 10s acquire; 0s invoke extend acquire; 0s ok extend until 10s acquire; " +
+				"1s invoke extend release; 1s ok extend until 10s release; 1s invoke extend release; 1s ok extend until 10s release"},
+		{"lost at the second", 5 * time.Second, counted{errs: []error{nil, lost}}, false, 1,
+			"0s invoke extend acquire; 0s ok extend until 10s acquire; 0s invoke extend acquire; 0s fail extend; " +
+				"0s invoke extend release; 0s ok extend until 10s release"},
+		{"of unknown outcome", 5 * time.Second, counted{errs: []error{unknown, unknown}}, true, 2,
+			"0s invoke extend acquire; 0s info extend; 0s invoke extend acquire; 0s info extend"},
+		{"when the lease is over", 5 * time.Second, counted{takes: 6 * time.Second}, false, 0,
+			"0s invoke extend acquire; 6s info extend acquire; 6s invoke extend release; 6s ok extend until 5s release"},
+		{"the first deadline is later", 20 * time.Second, counted{errs: []error{nil, nil, lost}}, false, 0,
+			"0s invoke extend acquire; 0s ok extend until 20s acquire; 0s invoke extend acquire; 0s ok extend until 20s acquire; " +
+				"1s invoke extend release; 1s fail extend; 1s invoke extend release; 1s ok extend until 20s release"},
+		{"its lease is over already", -time.Second, counted{}, false, 0, "0s fail check"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begin := time.Now()
+			var events []string
+			env := Env{Now: time.Now, True: func() time.Duration { return time.Since(begin) }, After: time.After, Emit: func(e history.Event) {
+				text := fmt.Sprintf("%v %s %s", time.Duration(e.T), e.Type, e.Op)
+				if e.ValidUntil != 0 {
+					text += fmt.Sprintf(" until %v", time.Duration(e.ValidUntil))
+				}
+				events = append(events, strings.TrimSpace(text+" "+e.Value))
+			}}
+			row.lock.until = begin.Add(10 * time.Second)
+			c := &section{program: &program{s: Spec{Reenter: 2}, e: env, lock: &row.lock}, handle: &row.lock, own: belief{until: begin.Add(row.until)}}
+			going := c.again(t.Context(), time.Second)
+			if got := strings.Join(events, "; "); going != row.going || got != row.want || row.lock.inner != row.left {
+				t.Errorf("%s: goes on %v, want %v; %d not given back, want %d\ngot  %s\nwant %s", row.name, going, row.going, row.lock.inner, row.left, got, row.want)
+			}
+		})
+	}
+}
