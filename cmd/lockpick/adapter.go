@@ -73,7 +73,7 @@ func meet(ctx context.Context, argv []string) (hello lockexec.Hello, err error) 
 	return a.Hello, nil
 }
 
-func (a *app) adapterCmd() *cobra.Command {
+func adapterCmd(a *app) *cobra.Command {
 	all := &cobra.Command{Use: "adapter", Short: "lock libraries of other languages", Long: topic("adapter")}
 	all.AddCommand(&cobra.Command{
 		Use: "check COMMAND…", Short: "put an adapter to the test, on redis-servers of its own",
@@ -85,7 +85,7 @@ func (a *app) adapterCmd() *cobra.Command {
 			}
 			return a.checkAdapter(c.Context(), strings.Join(args, " "))
 		},
-	}, a.newAdapterCmd())
+	}, newAdapterCmd(a))
 	return all
 }
 

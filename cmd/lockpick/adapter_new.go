@@ -11,7 +11,7 @@ import (
 )
 
 // newAdapterCmd writes an adapter to start from, which passes the check as it is.
-func (a *app) newAdapterCmd() *cobra.Command {
+func newAdapterCmd(a *app) *cobra.Command {
 	var lang string
 	langs := strings.Join(adapters.Languages(), ", ")
 	c := &cobra.Command{

@@ -13,7 +13,7 @@ import (
 	"lockpick/nemesis"
 )
 
-func (a *app) doctorCmd() *cobra.Command {
+func doctorCmd(a *app) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{Use: "doctor", Short: "what this machine can run, and how to fix what it can't", Args: noArgs,
 		Long: `Say what each backend can do on this machine, and why not, where it can't. What a

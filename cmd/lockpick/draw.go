@@ -19,7 +19,7 @@ import (
 	"lockpick/scenarios/suite"
 )
 
-func (a *app) reportCmd() *cobra.Command {
+func reportCmd(a *app) *cobra.Command {
 	return &cobra.Command{Use: "report [DIR|FILE]", Short: "draw the reports of a run or a suite again; the latest suite, if none is named",
 		Long: `Draw reports again, and print the path of the page to look at.
 

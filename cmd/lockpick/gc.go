@@ -16,7 +16,7 @@ import (
 	"lockpick/reports/suites"
 )
 
-func (a *app) gcCmd() *cobra.Command {
+func gcCmd(a *app) *cobra.Command {
 	var store, age, size string
 	var keep int
 	var dry bool

@@ -33,7 +33,7 @@ type huntFlags struct {
 	corpus string
 }
 
-func (a *app) huntCmd() *cobra.Command {
+func huntCmd(a *app) *cobra.Command {
 	f := &huntFlags{runFlags: runFlags{backend: simulation, jobs: 1, patience: patience, reports: reportsAll}}
 	c := &cobra.Command{
 		Use:   "hunt [NAME…|FILE…]",

@@ -64,7 +64,7 @@ type runFlags struct {
 	watch    bool
 }
 
-func (a *app) runCmd() *cobra.Command {
+func runCmd(a *app) *cobra.Command {
 	f := &runFlags{}
 	c := &cobra.Command{
 		Use:   "run [NAME…|FILE…]",

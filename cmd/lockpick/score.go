@@ -64,7 +64,7 @@ The page, Markdown, JSON, and the run of each counterexample are kept in STORE/s
 lockpick replay DIR runs one again. The exit code is 1 where a lock fails what its tier
 holds it to, and 2 where that is not confirmed.`
 
-func (a *app) scoreCmd() *cobra.Command {
+func scoreCmd(a *app) *cobra.Command {
 	f := &scoreFlags{}
 	c := &cobra.Command{
 		Use:   "score LOCK…",
@@ -83,7 +83,7 @@ func (a *app) scoreCmd() *cobra.Command {
 	return c
 }
 
-func (a *app) compareCmd() *cobra.Command {
+func compareCmd(a *app) *cobra.Command {
 	f := &scoreFlags{compare: true}
 	c := &cobra.Command{
 		Use:   "compare LOCK LOCK…",

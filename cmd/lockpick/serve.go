@@ -14,7 +14,7 @@ import (
 	"lockpick/reports/suites"
 )
 
-func (a *app) serveCmd() *cobra.Command {
+func serveCmd(a *app) *cobra.Command {
 	var store string
 	var port uint16
 	c := &cobra.Command{Use: "serve", Short: "show the store to a browser of this machine", Args: noArgs,

@@ -26,7 +26,7 @@ type shrinkFlags struct {
 	most     int    // runs
 }
 
-func (a *app) shrinkCmd() *cobra.Command {
+func shrinkCmd(a *app) *cobra.Command {
 	f := &shrinkFlags{runFlags: runFlags{backend: simulation, seeds: 1, jobs: 1, patience: patience, reports: reportsNamed}}
 	c := &cobra.Command{
 		Use:   "shrink DIR|NAME|FILE",

@@ -40,7 +40,7 @@ func (a *app) open(path string) (suite.Stored, error) {
 	return s, nil
 }
 
-func (a *app) checkCmd() *cobra.Command {
+func checkCmd(a *app) *cobra.Command {
 	var asJSON bool
 	theirs := &foreign{}
 	c := &cobra.Command{Use: "check DIR|FILE", Short: "judge a stored run again", Args: oneArg,
@@ -138,7 +138,7 @@ func (a *app) printVerdict(v checker.Verdict, js []outcome.Judgement) {
 	}
 }
 
-func (a *app) explainCmd() *cobra.Command {
+func explainCmd(a *app) *cobra.Command {
 	return &cobra.Command{Use: "explain DIR|FILE", Short: "the counterexample as a sequence diagram in the terminal", Args: oneArg,
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := a.open(args[0])
@@ -150,7 +150,7 @@ func (a *app) explainCmd() *cobra.Command {
 		}}
 }
 
-func (a *app) replayCmd() *cobra.Command {
+func replayCmd(a *app) *cobra.Command {
 	return &cobra.Command{Use: "replay DIR", Short: "run a stored run again; on sim compare the histories byte by byte", Args: oneArg,
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.open(args[0])

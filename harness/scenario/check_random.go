@@ -16,7 +16,7 @@ func checkRandom(s *Scenario) error {
 		return nil
 	}
 	const path = "plan.random"
-	steady, _ := s.steady()
+	steady, _ := steady(*s)
 	over := time.Duration(r.Safety * float64(s.Limit))
 	switch {
 	case r.Lasts.Min > over/10:

@@ -30,7 +30,7 @@ func Capabilities() []string {
 // NeedsOf is Needs for a lock of that kind.
 func (s Scenario) NeedsOf(k lock.Kind) []string {
 	needs := s.Needs()
-	if k.OwnTime && s.setsClient() {
+	if k.OwnTime && setsClient(s) {
 		needs = append(needs, CanSetOwnTime)
 	}
 	if k.Server != s.Topology.Server {
@@ -42,7 +42,7 @@ func (s Scenario) NeedsOf(k lock.Kind) []string {
 
 // setsClient says whether the plan may set a client's clock, rather than let it run
 // fast or slow.
-func (s Scenario) setsClient() bool {
+func setsClient(s Scenario) bool {
 	if s.Random != nil && slices.ContainsFunc(s.Random.Choices(), func(c nemesis.Choice) bool { return c.Kind.Sets && c.On == nemesis.Client }) {
 		return true
 	}

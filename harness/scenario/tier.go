@@ -60,10 +60,10 @@ func (s Scenario) With(name string, k lock.Kind) (Scenario, error) {
 		s.Lock.Extends = 0
 	}
 	if k.OneNode {
-		s = s.onOneNode()
+		s = onOneNode(s)
 	}
 	s.Lock = s.Lock.Of(k, s.Topology.Nodes)
-	s.Numbers, s.Expect = nil, s.promised(k)
+	s.Numbers, s.Expect = nil, promised(s, k)
 	return s, nil
 }
 
@@ -87,10 +87,10 @@ func (s Scenario) Unturned() (_ Scenario, left []string) {
 
 // promised is what a lock of another kind is held to: what the scenario's own must keep, as
 // far as its tier goes.
-func (s Scenario) promised(k lock.Kind) map[string]Expectation {
+func promised(s Scenario, k lock.Kind) map[string]Expectation {
 	expect := map[string]Expectation{}
 	for property, e := range s.Expect {
-		if s.Tier == "" || e.Want != wantHolds || !s.claimed(k, property) {
+		if s.Tier == "" || e.Want != wantHolds || !claimed(s, k, property) {
 			e = Expectation{Want: wantAny}
 		}
 		expect[property] = e
@@ -99,7 +99,7 @@ func (s Scenario) promised(k lock.Kind) map[string]Expectation {
 }
 
 // claimed says whether a kind of lock claims a property that another does.
-func (s Scenario) claimed(k lock.Kind, property string) bool {
+func claimed(s Scenario, k lock.Kind, property string) bool {
 	switch property {
 	case boundedHold:
 		return k.Can.Limit
@@ -115,7 +115,7 @@ func (s Scenario) claimed(k lock.Kind, property string) bool {
 
 // onOneNode is the scenario with n1 only: what reaches, cuts off or kills any node does so
 // to that one. Of steps that come to the same one remains.
-func (s Scenario) onOneNode() Scenario {
+func onOneNode(s Scenario) Scenario {
 	nodes := s.NodeNames()
 	if len(nodes) == 1 {
 		return s

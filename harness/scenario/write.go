@@ -13,7 +13,7 @@ import (
 // other variants is left out; dice that have been thrown (Drawn) leave a plan that is run as
 // it was. The error is what no file can say, as of durations that were scaled.
 func Write(s Scenario, comment string, known Known) ([]byte, error) {
-	s = s.alone()
+	s = alone(s)
 	root, at := s.tree(known)
 	laidOut(root, 0)
 	var text bytes.Buffer
@@ -36,7 +36,7 @@ func Write(s Scenario, comment string, known Known) ([]byte, error) {
 }
 
 // alone is a variant as a scenario of its own.
-func (s Scenario) alone() Scenario {
+func alone(s Scenario) Scenario {
 	s.Variant = ""
 	s.Numbers = maps.Clone(s.Numbers)
 	maps.DeleteFunc(s.Numbers, func(_ string, b Bound) bool { return b.Than != "" })

@@ -20,7 +20,7 @@ func wholly(t *testing.T, s Scenario) []byte {
 	if err != nil || len(back) != 1 {
 		t.Fatalf("%s: %v\n%s", s.ID(), err, text)
 	}
-	want := s.alone()
+	want := alone(s)
 	for property, e := range want.Expect { // whether dice excuse a property, no file says
 		e.Implied = back[0].Expect[property].Implied
 		want.Expect[property] = e
