@@ -3,9 +3,11 @@
 package adapter
 
 import (
+	"context"
 	"errors"
 	"strconv"
 
+	"lockpick/harness/real/proc"
 	"lockpick/harness/real/store"
 )
 
@@ -41,14 +43,14 @@ func (t *trial) untold() string {
 }
 
 // freeze stops all nodes, so that no lease is kept alive; back lets them go on.
-func (t *trial) freeze() (back func() error, err error) {
-	for _, n := range t.nodes {
-		_, fails := n.Pause(t.ctx)
+func freeze(ctx context.Context, nodes []*proc.Redis) (back func() error, err error) {
+	for _, n := range nodes {
+		_, fails := n.Pause(ctx)
 		err = errors.Join(err, fails)
 	}
 	return func() (err error) {
-		for _, n := range t.nodes {
-			_, fails := n.Resume(t.ctx)
+		for _, n := range nodes {
+			_, fails := n.Resume(ctx)
 			err = errors.Join(err, fails)
 		}
 		return err

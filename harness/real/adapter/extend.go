@@ -61,7 +61,7 @@ func (t *trial) loses() {
 	case err != nil:
 	case t.untold() != "":
 		what, patience = "all nodes stood still", storeLoss
-		back, err = t.freeze()
+		back, err = freeze(t.ctx, t.nodes)
 	default:
 		err = t.remove("check-4")
 	}

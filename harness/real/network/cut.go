@@ -25,15 +25,15 @@ const (
 )
 
 // word is what a node is asked to see whether its link passes anything.
-func (n *Network) word(l *link.Link) string {
-	if n.stored(l) {
+func word(n *Network, l *link.Link) string {
+	if stored(n, l) {
 		return "GET " + n.Store.Question
 	}
 	return "PING"
 }
 
 // stored says whether a link leads to a member of a store.
-func (n *Network) stored(l *link.Link) bool {
+func stored(n *Network, l *link.Link) bool {
 	return n.Store != nil && nodeOf(l) != scenario.ResourceName
 }
 
@@ -44,7 +44,7 @@ func (n *Network) Cut(name, mode, way string) (string, error) {
 		return "", err
 	}
 	before, within := -1, silence
-	if way == nemesis.Reply && !n.Mute(nodeOf(l)) && !n.stored(l) {
+	if way == nemesis.Reply && !n.Mute(nodeOf(l)) && !stored(n, l) {
 		before = pings(n, name)
 	}
 	if l.Disturbed() {
@@ -54,27 +54,27 @@ func (n *Network) Cut(name, mode, way string) (string, error) {
 		return "", err
 	}
 	err = n.ping(l, within)
-	word := n.word(l)
+	asked := word(n, l)
 	switch {
 	case err == nil:
-		return "", fmt.Errorf("cut %s: %s is still answered", name, word)
+		return "", fmt.Errorf("cut %s: %s is still answered", name, asked)
 	case mode == nemesis.CutReset:
 		if !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
-			return "", fmt.Errorf("cut %s: %s was not reset: %w", name, word, err)
+			return "", fmt.Errorf("cut %s: %s was not reset: %w", name, asked, err)
 		}
-		return word + " was reset", nil
+		return asked + " was reset", nil
 	case mode == nemesis.CutRefuse:
 		if !errors.Is(err, syscall.ECONNREFUSED) {
-			return "", fmt.Errorf("cut %s: %s was not refused: %w", name, word, err)
+			return "", fmt.Errorf("cut %s: %s was not refused: %w", name, asked, err)
 		}
-		return word + " was refused", nil
+		return asked + " was refused", nil
 	case way == nemesis.Reply && before >= 0:
 		if !pinged(n, name, before) {
 			return "", fmt.Errorf("cut %s: PING did not reach the node, and only replies are cut", name)
 		}
 		return fmt.Sprintf("PING got no answer, though the node gave one: %v", err), nil
 	}
-	return fmt.Sprintf("%s got no answer: %v", word, err), nil
+	return fmt.Sprintf("%s got no answer: %v", asked, err), nil
 }
 
 // pinged waits until the node of a link has answered PING more often than before. On a
@@ -132,12 +132,12 @@ func (n *Network) answers(l *link.Link) (string, error) {
 	err := n.ping(l, patient)
 	switch {
 	case err == nil:
-		return n.word(l) + " was answered", nil
+		return word(n, l) + " was answered", nil
 	case l.Disturbed():
 		return "something else is done to the link", nil
 	case n.Mute(nodeOf(l)):
 		return "the node was stopped, or waits for its disk, and answers nobody", nil
-	case errors.Is(err, context.DeadlineExceeded) && n.stored(l) && !n.Down(nodeOf(l)):
+	case errors.Is(err, context.DeadlineExceeded) && stored(n, l) && !n.Down(nodeOf(l)):
 		return "the node runs, and has not joined a majority of the others", nil
 	case errors.Is(err, context.DeadlineExceeded) && !n.Down(nodeOf(l)): // whose address may swallow what is sent there
 		return "", err
@@ -154,7 +154,7 @@ func (n *Network) ping(l *link.Link, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(n.ctx, within)
 	defer cancel()
 	var err error
-	if n.stored(l) {
+	if stored(n, l) {
 		err = n.Store.Ask(ctx, l.Addr())
 	} else {
 		_, err = proc.Ask(ctx, l.Addr(), "PING")
@@ -192,9 +192,9 @@ func (n *Network) Silent(name string) (readBack string, err error) {
 		return "", err
 	}
 	if err = n.ping(l, silence); err == nil {
-		return "", fmt.Errorf("cut %s: %s is still answered", name, n.word(l))
+		return "", fmt.Errorf("cut %s: %s is still answered", name, word(n, l))
 	}
-	return fmt.Sprintf("%s got no answer: %v", n.word(l), err), nil
+	return fmt.Sprintf("%s got no answer: %v", word(n, l), err), nil
 }
 
 // Heard sees that PING gets an answer when packets pass again, as far as the node can.

@@ -27,10 +27,10 @@ func (n *Network) Shape(name string, t nemesis.Traffic) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(n.ctx, slowly)
 	defer cancel()
-	text, word := echo(t), "PING"
+	text, asked := echo(t), "PING"
 	began := proc.TrueClock()
-	if n.stored(l) {
-		text, word = "", n.word(l)
+	if stored(n, l) {
+		text, asked = "", word(n, l)
 		err = n.Store.Ask(ctx, l.Addr())
 	} else {
 		_, err = proc.Ask(ctx, l.Addr(), "PING", text)
@@ -39,13 +39,13 @@ func (n *Network) Shape(name string, t nemesis.Traffic) (string, error) {
 	least := leastTrip(t, len(text))
 	switch {
 	case ctx.Err() != nil && n.ctx.Err() == nil:
-		return fmt.Sprintf("%v; %s got no answer within %v", t, word, slowly), nil
+		return fmt.Sprintf("%v; %s got no answer within %v", t, asked, slowly), nil
 	case err != nil:
 		return fmt.Sprintf("%v; the node is down: %v", t, err), nil
 	case took < least:
-		return "", errors.Join(fmt.Errorf("shape %s: %s was answered after %v, and not after %v at the least", name, word, took, least), undo(n, name, t))
+		return "", errors.Join(fmt.Errorf("shape %s: %s was answered after %v, and not after %v at the least", name, asked, took, least), undo(n, name, t))
 	}
-	return fmt.Sprintf("%v; %s of %d bytes was answered after %v", t, word, len(text), took.Round(10*time.Microsecond)), nil
+	return fmt.Sprintf("%v; %s of %d bytes was answered after %v", t, asked, len(text), took.Round(10*time.Microsecond)), nil
 }
 
 func undo(n *Network, name string, t nemesis.Traffic) error {
