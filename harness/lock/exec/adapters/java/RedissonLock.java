@@ -22,10 +22,10 @@ public final class RedissonLock {
 
     public static void main(String[] args) throws Exception {
         String kind = args.length > 0 ? args[0] : "lease";
-        boolean watched = kind.equals("watchdog");
+        boolean watched = kind.equals("watchdog"), lease = kind.equals("lease");
         Map<String, Hold> held = new HashMap<>();
         ObjectNode hello = Lockpick.answer().put("name", "Redisson " + kind).put("version", RLock.class.getPackage().getImplementationVersion())
-            .put("nodes", "one").put("retries", "library").put("belief", watched ? "none" : "deadline");
+            .put("nodes", "one").put("retries", lease ? "driver" : "library").put("belief", lease ? "deadline" : "none");
         hello.putArray("can").add("held");
         Lockpick.serve(hello, Map.of(
             "open", m -> {
@@ -46,8 +46,8 @@ public final class RedissonLock {
                     if (!got) throw new Lockpick.No("taken", "");
                     String handle = "h" + hold.thread;
                     synchronized (held) { held.put(handle, hold); }
-                    // It names no deadline: a caller of one with a lease time reckons it from the call.
-                    return (watched ? Lockpick.answer() : Lockpick.until(began, ttl)).put("handle", handle);
+                    // It names no deadline: a caller that does not wait can reckon one from the call.
+                    return (lease ? Lockpick.until(began, ttl) : Lockpick.answer()).put("handle", handle);
                 });
             },
             "held", m -> {
