@@ -59,7 +59,7 @@ func TestHuntsGoOn(t *testing.T) {
 			if err := c.Start(); err != nil {
 				t.Fatal(err)
 			}
-			done = someDone(t, store, done+1)
+			someDone(t, store, done+1)
 			if err := c.Process.Signal(s); err != nil {
 				t.Fatal(err)
 			}
