@@ -111,7 +111,7 @@ fuzz:
 		echo "$$name in $$dir"; $(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZ) -fuzzminimizetime 1s $$dir; \
 	done
 
-# What each lock keeps under which failures, from real runs, into scorecards/: hours on an idle
+# What each lock keeps under which failures, from real runs, into reports/scorecards/: hours on an idle
 # machine. Some of them: .ci/scorecards etcd redsync
 scorecards:
 	@.ci/scorecards

@@ -48,7 +48,7 @@ func TestReadmesLinksLead(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
 	anchor := regexp.MustCompile(`[^a-z0-9 -]`)
 	for _, path := range []string{"README.md", "CONTRIBUTING.md", ".ci/README.md", "redlock/README.md", "harness/README.md", "harness/lock/README.md",
-		"harness/lock/exec/adapters/README.md", "scorecards/README.md",
+		"harness/lock/exec/adapters/README.md", "reports/scorecards/README.md",
 		"nemesis/README.md", "checker/README.md", "docker/README.md", "cmd/lockpick/README.md"} {
 		text, err := os.ReadFile(filepath.Join("../..", path))
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"lockpick/harness/lock/kinds"
 )
 
-const scorecards = "../../scorecards/"
+const scorecards = "../../reports/scorecards/"
 
 // make scorecards makes a card of each kind of lock and of each adapter that is shipped.
 func TestScorecardsOfAll(t *testing.T) {
