@@ -67,6 +67,9 @@ var ttlArgument = regexp.MustCompile(`["'](?:px|pexpire)["']\s*,\s*(?:keys\[1\]\
 // tokenArgument is where a script sets the lock's random value or compares it.
 var tokenArgument = regexp.MustCompile(`["'](?:set|setnx|hset|hsetnx|hexists|hincrby)["']\s*,\s*keys\[1\]\s*,\s*argv\[([1-9])\]|["']get["']\s*,\s*keys\[1\]\s*\)\s*[=~]=\s*argv\[([1-9])\]`)
 
+// setsLock is a script that sets the lock's key itself, and not one beside it.
+var setsLock = regexp.MustCompile(`["'](?:set|setnx)["']\s*,\s*keys\[1\]`)
+
 // refuses is a script that ends where the key has another value, or none.
 var refuses = regexp.MustCompile(`if\s+redis\.call\(\s*["']get["']\s*,[^)]*\)\s*~=\s*argv\[[1-9]\]\s*then\s*return`)
 
@@ -101,7 +104,7 @@ func newScript(text string) *script {
 	fields := has("hincrby") || has("hset") || has("hsetnx")
 	switch {
 	case isNamed:
-	case fields && (has("del") || has("hdel")): // it counts down, and the last deletes
+	case fields && (has("del") || has("hdel")) && !setsLock.MatchString(lower): // it counts down, and the last deletes
 		s.op = history.OpRelease
 	case expires && !has("nx") && refuses.MatchString(lower): // it sets what is its own
 		s.op = history.OpExtend

@@ -38,6 +38,7 @@ func TestClassify(t *testing.T) {
 	queued := `if redis.call('exists', KEYS[1]) == 1 then return 0 end redis.call('del', KEYS[1] .. ':' .. ARGV[1]) redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2]) return 1`
 	setAgain := `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('set', KEYS[1], ARGV[1], 'xx', 'px', ARGV[2]) end return 0`
 	otherwise := `for _, key in ipairs(KEYS) do if redis.call("get", key) ~= ARGV[1] then return 0 end end redis.call("set", KEYS[1], ARGV[1], "PX", ARGV[2]) return 1`
+	ticketed := `redis.call('hset', KEYS[2], ARGV[1], ARGV[3]) if redis.call('exists', KEYS[1]) == 1 then return 0 end redis.call('hdel', KEYS[2], ARGV[1]) return redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])`
 	latched := `if redis.call('hexists', KEYS[1], ARGV[3]) == 0 then return nil end redis.call('hincrby', KEYS[1], ARGV[3], -1) redis.call('del', KEYS[1]) redis.call('set', KEYS[3], 1, 'px', ARGV[5])`
 	counter := `redis.call('hincrby', KEYS[1], ARGV[1], 1) return redis.call('pexpire', KEYS[1], ARGV[2])`
 	write := Marker + "write\nreturn {1, 2}"
@@ -54,6 +55,7 @@ func TestClassify(t *testing.T) {
 		{[]string{"EVAL", queued, "1", "k", "tok", "500"}, "set k tok 500000000 0"},
 		{[]string{"EVAL", setAgain, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
 		{[]string{"EVAL", otherwise, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
+		{[]string{"EVAL", ticketed, "2", "k", "k:queue", "tok", "500", "7"}, "set k tok 500000000 0"},
 		{[]string{"EVAL", latched, "3", "k", "channel", "latch", "0", "500", "tok", "publish", "900"}, "release k tok 0 0"},
 		{[]string{"EVAL", "-- lockpick:set\n" + counter, "1", "k", "tok", "500"}, "set k tok 500000000 0"},
 		{[]string{"EVAL", "-- lockpick:release\n" + counter, "1", "k", "tok"}, "release k tok 0 0"},

@@ -1,6 +1,0 @@
-//go:build long && !nightly
-
-package checker
-
-// mutantStride is which of the mutants are made, in the order of their names: every other.
-const mutantStride = 2
