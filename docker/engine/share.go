@@ -51,7 +51,7 @@ func (e *Engine) Used(ctx context.Context, id string) (Usage, error) {
 		return Usage{}, err
 	}
 	if !is.State.Running {
-		return Usage{Ended: fmt.Sprintf("it has ended with status %d, for want of Memory: %v", is.State.ExitCode, is.State.OOMKilled)}, nil
+		return Usage{Ended: fmt.Sprintf("it has ended with status %d, for want of memory: %v", is.State.ExitCode, is.State.OOMKilled)}, nil
 	}
 	answer, err := e.API.ContainerStatsOneShot(ctx, id)
 	if err != nil {
