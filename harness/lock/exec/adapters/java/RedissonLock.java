@@ -6,6 +6,7 @@ import java.util.concurrent.TimeUnit;
 import org.redisson.Redisson;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
+import org.redisson.client.RedisConnectionException;
 import org.redisson.client.codec.StringCodec;
 import org.redisson.config.Config;
 
@@ -18,6 +19,18 @@ public final class RedissonLock {
     record Hold(RLock lock, long thread) { }
 
     static RedissonClient redisson;
+
+    /** The first answer may take longer than a node's time-out: most classes are loaded only then. */
+    static RedissonClient connected(Config config) {
+        for (int tries = 1; ; tries++) {
+            try {
+                return Redisson.create(config);
+            } catch (RedisConnectionException e) {
+                if (tries == 10) throw e;
+            }
+        }
+    }
+
     static long ttl, last;
 
     public static void main(String[] args) throws Exception {
@@ -35,7 +48,7 @@ public final class RedissonLock {
                 config.useSingleServer().setAddress("redis://" + m.get("nodes").get(0).get("addr").asText())
                     .setConnectionMinimumIdleSize(1).setConnectionPoolSize(4).setSubscriptionConnectionMinimumIdleSize(1)
                     .setTimeout(Math.max(1, s.get("timeout").asInt())).setRetryAttempts(0);
-                redisson = Redisson.create(config);
+                redisson = connected(config);
                 return Lockpick.answer().put("quorum", 1);
             },
             "acquire", m -> {
