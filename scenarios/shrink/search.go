@@ -180,7 +180,7 @@ func (x *search) hop() {
 			return true
 		})
 	}
-	edits = append(edits, smallWorld(x.best, x.Least)...)
+	edits = append(edits, smallWorld(x.best)...)
 	var seeds []uint64
 	for seed := uint64(1); seed <= hops; seed++ {
 		seeds = append(seeds, seed)

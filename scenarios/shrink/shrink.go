@@ -46,8 +46,6 @@ type Shrinker struct {
 	// by several goroutines at once.
 	Run     func(ctx context.Context, s scenario.Scenario, seed uint64) (asExpected bool)
 	Workers int
-	// Least are the nodes that the lock needs; 0: one suffices.
-	Least int
 	// Most bounds the runs; 0: mostRuns.
 	Most int
 }
@@ -147,11 +145,11 @@ func (x *search) all() {
 	for range mostRounds {
 		before := x.kept
 		x.pass(shorter(x.best))
-		x.pass(smallWorld(x.best, x.Least)) // before the steps, for it makes them cheaper; and after them
+		x.pass(smallWorld(x.best)) // before the steps, for it makes them cheaper; and after them
 		x.steps()
 		x.pass(certain(x.best))
 		x.pass(fewer(x.best))
-		x.pass(smallWorld(x.best, x.Least))
+		x.pass(smallWorld(x.best))
 		x.pass(briefer(x.best))
 		x.pass(plainer(x.best))
 		x.pass(rounder(x.best))

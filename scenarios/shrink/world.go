@@ -38,9 +38,8 @@ func fewer(best scenario.Scenario) (edits []edit) {
 }
 
 // smallWorld takes clients, nodes and keys away, and numbers the clients from one on. What was
-// about those that are gone goes with them, or comes to befall one that is left. The lock
-// needs so many nodes at least.
-func smallWorld(best scenario.Scenario, least int) (edits []edit) {
+// about those that are gone goes with them, or comes to befall one that is left.
+func smallWorld(best scenario.Scenario) (edits []edit) {
 	for _, c := range slices.Backward(best.Clients) {
 		edits = append(edits, func(s *scenario.Scenario) bool {
 			return len(s.Clients) > 1 && without(s, func(name string) bool { return name == c.Name })
@@ -70,7 +69,7 @@ func smallWorld(best scenario.Scenario, least int) (edits []edit) {
 			return true
 		})
 	}
-	for n := max(least, 1); n < best.Topology.Nodes; n++ {
+	for n := 1; n < best.Topology.Nodes; n++ {
 		edits = append(edits, func(s *scenario.Scenario) bool {
 			nodes := s.NodeNames()
 			if n >= len(nodes) {
