@@ -80,17 +80,17 @@ func (p *program) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 		switch {
 		case err == nil:
 			return h, nil
-		case ctx.Err() != nil, n == s.Tries && within == 0, !errors.As(err, &no) || no.No != noTaken && no.No != noUnknown:
+		case ctx.Err() != nil, n == s.Tries && within == 0, !errors.As(err, &no), no.No == noUnsupported, no.No == noCancelled:
 			return nil, fmt.Errorf("acquire %q: %w", key, err)
 		}
-		if within > 0 {
+		if within > 0 && no.No != noError { // it has waited by itself
 			continue
 		}
 		p.tries++
 		select {
 		case <-p.env.After(p.env.Delay(p.tries, s.RetryMin, s.RetryMax)):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("acquire %q: %w", key, ctx.Err())
+			return nil, fmt.Errorf("acquire %q: %w, after %d tries: %w", key, ctx.Err(), n, err)
 		}
 	}
 }
