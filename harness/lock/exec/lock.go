@@ -42,11 +42,14 @@ var _ lock.Factory = New
 
 // New returns the lock of the adapter that this process was given.
 func New(env lock.Env) (lock.Lock, error) {
-	if os.Getenv(Pipes) == "" {
-		return nil, errors.New("lock exec has no program: say --adapter COMMAND, on real processes (--backend process)")
+	in, out := attached.in, attached.out
+	switch {
+	case os.Getenv(Pipes) != "":
+		in, out = os.NewFile(4, "the adapter's stdin"), os.NewFile(3, "the adapter's stdout")
+	case in == nil:
+		return nil, errors.New("lock exec has no program: say --adapter COMMAND, on real processes or in containers (--backend process)")
 	}
-	in := os.NewFile(4, "the adapter's stdin")
-	a, err := Meet(in, os.NewFile(3, "the adapter's stdout"), env.Now)
+	a, err := Meet(in, out, env.Now)
 	if err != nil {
 		return nil, err
 	}
