@@ -46,13 +46,19 @@ func Rows() []Row {
 
 // String is a scope in words.
 func (s Scope) String() string {
-	parts := []string{count(s.Nodes, "node"), count(s.Attempts, "attempt")}
+	return strings.Join(append([]string{count(s.Nodes, "node"), count(s.Attempts, "attempt")}, s.besides()...), ", ")
+}
+
+// Besides is what a scope has besides nodes and attempts.
+func (s Scope) Besides() string { return strings.Join(s.besides(), ", ") }
+
+func (s Scope) besides() (parts []string) {
 	if s.Extends > 0 {
-		parts = append(parts, "extension")
+		parts = append(parts, "extend")
 	}
 	if s.Crashes > 0 {
-		parts = append(parts, count(s.Crashes, "crash")+" "+map[Restart]string{"": "that forgets", Forgets: "that forgets",
-			Delayed: "with delayed restart", EverySec: "with fsync everysec", Always: "with fsync always"}[s.Restart])
+		parts = append(parts, count(s.Crashes, "crash"), map[Restart]string{"": "nothing kept", Forgets: "nothing kept",
+			Delayed: "delayed restart", EverySec: "fsync everysec", Always: "fsync always"}[s.Restart])
 	}
 	if s.Jumps > 0 {
 		parts = append(parts, count(s.Jumps, "clock jump"))
@@ -60,7 +66,7 @@ func (s Scope) String() string {
 	if s.Mistake != "" {
 		parts = append(parts, s.Mistake)
 	}
-	return strings.Join(parts, ", ")
+	return parts
 }
 
 func count(n int, what string) string {
