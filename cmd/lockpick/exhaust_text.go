@@ -86,7 +86,7 @@ func exhaustTable(w io.Writer, rows []*searched) {
 		}
 		t = append(t, []string{fmt.Sprint(r.Nodes), fmt.Sprint(r.Attempts), r.Besides(), fmt.Sprint(r.States), fmt.Sprint(r.Acquires), r.steps(), what})
 	}
-	for _, line := range t.lines("", 120) {
+	for _, line := range t.lines("", 125) {
 		fmt.Fprintln(w, line)
 	}
 	fmt.Fprintf(w, `

@@ -25,6 +25,9 @@ var (
 
 // reduce replaces a state by the one that stands for it.
 func (m *Model) reduce(t *state) {
+	if m.also != nil {
+		m.also(t)
+	}
 	if t.crashes == 0 {
 		for n := range m.Nodes {
 			t.node[n].disk = 0

@@ -70,6 +70,7 @@ type Model struct {
 	Scope
 	Reductions
 	rules
+	also func(*state) // one more reduction: tests plant wrong ones
 }
 
 // New makes a model of a scope that Check has passed.
@@ -77,7 +78,7 @@ func New(s Scope, r Reductions) *Model {
 	if s.Restart == "" {
 		s.Restart = Forgets
 	}
-	return &Model{s, r, s.rules()}
+	return &Model{Scope: s, Reductions: r, rules: s.rules()}
 }
 
 func (m *Model) leases() int        { return 2 * m.Attempts }
