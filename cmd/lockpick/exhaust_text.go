@@ -31,7 +31,7 @@ func assumptions(scope exhaust.Scope) []string {
 
 // reduced names what a search did not tell apart.
 func reduced(reduce string) string {
-	return map[string]string{"none": "none", "exact": "which node, which client, when replies arrive",
+	return map[string]string{"none": "nothing", "exact": "which node, which client, when replies arrive",
 		"full": "which node, which client, when replies arrive, what only waits, what only stands in others' way"}[reduce]
 }
 

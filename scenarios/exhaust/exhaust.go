@@ -125,7 +125,7 @@ func (s Scope) Check() error {
 		return fmt.Errorf("mistake is %q, and can be one of %q", s.Mistake, Mistakes())
 	}
 	if r := s.rules(); r.quorum < 1 {
-		return fmt.Errorf("%s with %d nodes needs no vote at all", s.Mistake, s.Nodes)
+		return fmt.Errorf("%s with %s needs no vote at all", s.Mistake, count(s.Nodes, "node"))
 	}
 	return nil
 }

@@ -79,71 +79,74 @@ func agree(t *testing.T, scopes, most int) {
 // Each reduction comes to the same verdict as none.
 func TestReductionsAgree(t *testing.T) { agree(t, 25, 2<<20) }
 
-// Reductions that take away what matters, or add what can't be, come to another verdict.
-func TestWrongReductionsDiffer(t *testing.T) {
-	all := func(m *Model, t *state, f func(*node, int)) {
-		for n := range m.Nodes {
-			for l := range m.leases() {
-				f(&t.node[n], l)
-			}
+// everywhere does something to each node and lease.
+func everywhere(m *Model, t *state, do func(*node, int)) {
+	for n := range m.Nodes {
+		for l := range m.leases() {
+			do(&t.node[n], l)
 		}
 	}
-	three := Scope{Nodes: 3, Attempts: 1}
-	with := func(s Scope, change func(*Scope)) Scope { change(&s); return s }
-	for name, p := range map[string]struct {
-		scope Scope
-		wrong func(m *Model, t *state)
-	}{
-		"every DEL is dropped": {with(three, func(s *Scope) { s.Attempts, s.Mistake = 2, "same-value-for-retries" }), func(m *Model, t *state) {
-			all(m, t, func(n *node, l int) { n.del[l] = none })
-		}},
-		"crashes don't matter":     {with(three, func(s *Scope) { s.Crashes = 1 }), func(_ *Model, t *state) { t.crashes = 0 }},
-		"clock jumps don't matter": {with(three, func(s *Scope) { s.Jumps = 1 }), func(_ *Model, t *state) { t.jumps = 0 }},
-		"a vote is as good as none": {with(three, func(s *Scope) { s.Mistake = "quorum-half" }), func(m *Model, t *state) {
-			all(m, t, func(n *node, l int) {
-				if n.set[l] == yes {
-					n.set[l] = none
-				}
-			})
-		}},
-		"windows end for those who believe": {with(three, func(s *Scope) { s.Mistake = "set-without-nx" }), func(m *Model, t *state) {
-			for l := range m.leases() {
-				t.over[l] = 1
+}
+
+// wrongReductions take away what matters, or add what can't be.
+var wrongReductions = map[string]struct {
+	scope Scope
+	wrong func(m *Model, t *state)
+}{
+	"every DEL is dropped": {Scope{Nodes: 3, Attempts: 2, Mistake: "same-value-for-retries"}, func(m *Model, t *state) {
+		everywhere(m, t, func(n *node, l int) { n.del[l] = none })
+	}},
+	"crashes don't matter":     {Scope{Nodes: 3, Attempts: 1, Crashes: 1}, func(_ *Model, t *state) { t.crashes = 0 }},
+	"clock jumps don't matter": {Scope{Nodes: 3, Attempts: 1, Jumps: 1}, func(_ *Model, t *state) { t.jumps = 0 }},
+	"a vote is as good as none": {Scope{Nodes: 3, Attempts: 1, Mistake: "quorum-half"}, func(m *Model, t *state) {
+		everywhere(m, t, func(n *node, l int) {
+			if n.set[l] == yes {
+				n.set[l] = none
 			}
-		}},
-		"the window does not matter to the client": {with(three, func(s *Scope) { s.Extends = 1 }), func(_ *Model, t *state) {
-			for c := range t.client {
-				t.client[c].free = 1
+		})
+	}},
+	"windows end for those who believe": {Scope{Nodes: 3, Attempts: 1, Mistake: "set-without-nx"}, func(m *Model, t *state) {
+		for l := range m.leases() {
+			t.over[l] = 1
+		}
+	}},
+	"the window does not matter to the client": {Scope{Nodes: 3, Attempts: 1, Extends: 1}, func(_ *Model, t *state) {
+		for c := range t.client {
+			t.client[c].free = 1
+		}
+	}},
+	"keys expire at any time": {Scope{Nodes: 3, Attempts: 1}, func(m *Model, t *state) {
+		for n := range m.Nodes {
+			t.node[n].key = 0
+		}
+	}},
+	"nodes are back at once": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed}, func(m *Model, t *state) {
+		for n := range m.Nodes {
+			t.node[n].down = up
+		}
+	}},
+	"disks lose everything": {Scope{Nodes: 1, Attempts: 1, Crashes: 1, Restart: Always}, func(m *Model, t *state) {
+		if t.crashes == 0 {
+			t.node[0].key = 0
+		}
+	}},
+	"an extension lasts for ever": {Scope{Nodes: 3, Attempts: 1, Extends: 1}, func(_ *Model, t *state) {
+		for c := range t.client {
+			t.client[c].free |= t.client[c].gen
+		}
+	}},
+	"whose key it is does not matter": {Scope{Nodes: 3, Attempts: 2}, func(m *Model, t *state) {
+		for n := range m.Nodes {
+			if k := t.node[n].key; k > 0 {
+				t.node[n].key = keyOf(0, k.generation())
 			}
-		}},
-		"keys expire at any time": {three, func(m *Model, t *state) {
-			for n := range m.Nodes {
-				t.node[n].key = 0
-			}
-		}},
-		"nodes are back at once": {with(three, func(s *Scope) { s.Crashes, s.Restart = 1, Delayed }), func(m *Model, t *state) {
-			for n := range m.Nodes {
-				t.node[n].down = up
-			}
-		}},
-		"disks lose everything": {with(three, func(s *Scope) { s.Crashes, s.Restart, s.Nodes = 1, Always, 1 }), func(m *Model, t *state) {
-			if t.crashes == 0 {
-				t.node[0].key = 0
-			}
-		}},
-		"an extension lasts for ever": {with(three, func(s *Scope) { s.Extends = 1 }), func(_ *Model, t *state) {
-			for c := range t.client {
-				t.client[c].free |= t.client[c].gen
-			}
-		}},
-		"whose key it is does not matter": {with(three, func(s *Scope) { s.Attempts = 2 }), func(m *Model, t *state) {
-			for n := range m.Nodes {
-				if k := t.node[n].key; k > 0 {
-					t.node[n].key = keyOf(0, k.generation())
-				}
-			}
-		}},
-	} {
+		}
+	}},
+}
+
+// Wrong reductions come to another verdict.
+func TestWrongReductionsDiffer(t *testing.T) {
+	for name, p := range wrongReductions {
 		right := verdict(t, New(p.scope, Fully), 0)
 		m := New(p.scope, Fully)
 		m.also = func(t *state) { p.wrong(m, t) }

@@ -30,6 +30,7 @@ func Rows() []Row {
 
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Forgets}, "restarted-and-forgot"},
 		{Scope{Nodes: 5, Attempts: 1, Crashes: 1, Restart: Forgets}, "restarted-and-forgot"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: EverySec}, "lost-unsynced"},
 		{Scope{Nodes: 3, Attempts: 1, Jumps: 1}, "expired-early"},
 		{Scope{Nodes: 5, Attempts: 1, Jumps: 1}, "expired-early"},
 

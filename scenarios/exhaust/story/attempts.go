@@ -12,7 +12,7 @@ func (t *telling) read() error {
 		t.when = append(t.when, t.add())
 		at := t.when[i]
 		if s.Action == exhaust.Crashed || s.Action == exhaust.Jumped {
-			t.faults = append(t.faults, faulty{s, at})
+			t.faults = append(t.faults, faulty{s, at, t.add()})
 		}
 		if s.Client == 0 {
 			continue

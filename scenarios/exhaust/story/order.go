@@ -1,6 +1,7 @@
 package story
 
 import (
+	"slices"
 	"time"
 
 	"lockpick/scenarios/exhaust"
@@ -86,7 +87,7 @@ func (t *telling) held(c int) time.Duration {
 func (t *telling) nodes() {
 	for n := 1; n <= t.scope.Nodes; n++ {
 		var last, crash instant = -1, -1
-		k := keyed{set: -1}
+		var k, disk keyed
 		for i, s := range t.path {
 			if s.Node != n {
 				continue
@@ -98,10 +99,19 @@ func (t *telling) nodes() {
 			last = at
 			switch s.Action {
 			case exhaust.Crashed:
+				t.unsynced(i, crash)
 				crash = at
-				k = t.crashed(k)
+				switch t.scope.Restart {
+				case exhaust.Always:
+				case exhaust.EverySec:
+					k = disk
+				default:
+					k = keyed{}
+				}
 			case exhaust.Jumped:
-				k.set = -1
+				k = keyed{}
+			case exhaust.Synced:
+				disk = k
 			case exhaust.Set, exhaust.Extend, exhaust.Del:
 				if crash >= 0 { // it reset the connections: what comes later was sent later
 					t.least(crash, t.sent(s), gap)
@@ -109,26 +119,49 @@ func (t *telling) nodes() {
 						t.least(crash, t.sent(s), away+gap)
 					}
 				}
-				k = t.asked(k, s, at)
+				if k = t.asked(k, s, at); s.Synced {
+					disk = k
+				}
 			}
 		}
 	}
 }
 
-// away is how long a node stays down that comes back delayed.
-const away = ttl + time.Second
+// away is how long a node stays down that comes back delayed; sync, how long after a change it is
+// on disk for certain.
+const (
+	away = ttl + time.Second
+	sync = 3 * time.Second
+)
+
+// unsynced says since when nothing is synced that a crash with EverySec takes: the disk stalls.
+func (t *telling) unsynced(crash int, before instant) {
+	i := slices.IndexFunc(t.faults, func(f faulty) bool { return f.at == t.when[crash] })
+	stall, taken := t.faults[i].stall, false
+	t.least(stall, t.when[crash], gap)
+	if before >= 0 {
+		t.least(before, stall, gap)
+	}
+	for j := crash - 1; j >= 0; j-- {
+		switch s := t.path[j]; {
+		case s.Node != t.path[crash].Node:
+		case s.Action == exhaust.Crashed:
+			return
+		case s.Synced, s.Action == exhaust.Synced:
+			t.least(t.when[j], stall, sync)
+			taken = true
+		case !taken:
+			t.least(stall, t.when[j], gap)
+			t.least(t.when[j], t.when[crash], sync) // the stall is of consequence
+		}
+	}
+}
 
 // keyed is the key of a node.
 type keyed struct {
-	set   instant // when it was set, or extended; < 0: there is none
+	there bool
+	set   instant // when it was set, or extended
 	owner exhaust.Step
-}
-
-func (t *telling) crashed(k keyed) keyed {
-	if t.scope.Restart != exhaust.Always {
-		k.set = -1
-	}
-	return k
 }
 
 // sent is when a message was.
@@ -145,33 +178,29 @@ func (t *telling) sent(s exhaust.Step) instant {
 
 // asked is what a request tells of a node's key: that it is still there, or has expired.
 func (t *telling) asked(k keyed, s exhaust.Step, at instant) keyed {
-	own := k.set >= 0 && k.owner.Client == s.Client && (k.owner.Attempt == s.Attempt || t.scope.Mistake == sameForRetries)
-	own = own || t.scope.Mistake == sameForClients
-	expired := func() {
-		if k.set >= 0 {
-			t.least(k.set, at, ttl+gap)
-		}
+	own := k.owner.Client == s.Client && (k.owner.Attempt == s.Attempt || t.scope.Mistake == sameForRetries) || t.scope.Mistake == sameForClients
+	var expired bool
+	switch {
+	case s.Action == exhaust.Set && s.Yes:
+		expired = t.scope.Mistake != withoutNX
+	case s.Action == exhaust.Extend && !s.Yes:
+		expired = own
+	case s.Action == exhaust.Del && !s.Yes:
+		return k
 	}
-	alive := func() {
-		if k.set >= 0 {
-			t.most(k.set, at, ttl-gap)
-		}
+	switch {
+	case k.there && expired:
+		t.least(k.set, at, ttl+gap)
+	case k.there && s.Action != exhaust.Del:
+		t.most(k.set, at, ttl-gap)
 	}
 	switch {
 	case s.Action == exhaust.Set && s.Yes:
-		if t.scope.Mistake != withoutNX {
-			expired()
-		}
-		return keyed{at, s}
-	case s.Action == exhaust.Set:
-		alive()
+		return keyed{true, at, s}
 	case s.Action == exhaust.Extend && s.Yes:
-		alive()
 		k.set = at
-	case s.Action == exhaust.Extend && own:
-		expired()
-	case s.Action == exhaust.Del && s.Yes:
-		return keyed{set: -1}
+	case s.Action == exhaust.Del:
+		return keyed{}
 	}
 	return k
 }

@@ -96,7 +96,7 @@ func (t *telling) never() time.Duration {
 func (t *telling) plan() nemesis.Plan {
 	var out nemesis.Plan
 	for _, f := range t.faults {
-		out = append(out, t.fault(f))
+		out = append(out, t.fault(f)...)
 	}
 	for c := range t.attempts {
 		deleted, prolonged := 0, 0
@@ -167,16 +167,21 @@ func (t *telling) unheard(all map[int]delivery, heard []int, won, release bool) 
 	return votes[len(votes)-1:]
 }
 
-func (t *telling) fault(f faulty) nemesis.Step {
+func (t *telling) fault(f faulty) nemesis.Plan {
 	targets := []string{fmt.Sprintf("n%d", f.Node)}
-	if f.Action == exhaust.Jumped {
-		return at(t.at[f.at], nemesis.Fault{Kind: "clock-jump", Targets: targets, By: ttl + time.Second})
+	when, moment := t.at[f.at], 10*time.Millisecond
+	switch {
+	case f.Action == exhaust.Jumped:
+		return nemesis.Plan{at(when, nemesis.Fault{Kind: "clock-jump", Targets: targets, By: ttl + time.Second})}
+	case t.scope.Restart == exhaust.Delayed:
+		moment = away
+	case t.scope.Restart == exhaust.EverySec:
+		return nemesis.Plan{
+			at(t.at[f.stall], nemesis.Fault{Kind: "slow-disk", Targets: targets, For: new(when - t.at[f.stall] + gap)}),
+			at(when, nemesis.Fault{Kind: "power-loss", Mode: nemesis.PowerClean, Targets: targets, For: &moment}),
+		}
 	}
-	d := 10 * time.Millisecond
-	if t.scope.Restart == exhaust.Delayed {
-		d = away
-	}
-	return at(t.at[f.at], nemesis.Fault{Kind: "kill", Targets: targets, For: &d})
+	return nemesis.Plan{at(when, nemesis.Fault{Kind: "kill", Targets: targets, For: &moment})}
 }
 
 func at(d time.Duration, f nemesis.Fault) nemesis.Step {

@@ -83,7 +83,8 @@ type telling struct {
 // faulty is a crash or a jump.
 type faulty struct {
 	exhaust.Step
-	at instant
+	at    instant
+	stall instant // with EverySec: from here on nothing is synced
 }
 
 // attempt is one of a client's, with the hold that came of it.
