@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker/go-units"
+	"github.com/spf13/cobra"
+
+	"lockpick/checker"
+	"lockpick/checker/verdict"
+	"lockpick/harness/files"
+	"lockpick/harness/scenario"
+	"lockpick/reports/words"
+	"lockpick/scenarios/exhaust"
+	"lockpick/scenarios/exhaust/story"
+	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/suite"
+)
+
+// exhaustFlags are the flags of exhaust.
+type exhaustFlags struct {
+	exhaust.Scope
+	restart, reduce, memory string
+	limit                   time.Duration
+	store                   string
+	json, markdown          bool
+}
+
+// reductions are the values of --reduce.
+var reductions = map[string]exhaust.Reductions{"none": {}, "exact": exhaust.Exactly, "full": exhaust.Fully}
+
+func exhaustCmd(a *app) *cobra.Command {
+	f := &exhaustFlags{}
+	c := &cobra.Command{
+		Use:   "exhaust",
+		Short: "look at everything that can happen in a small scope",
+		Long: `Search every order of messages, losses, pauses, expiries and faults for two clients that
+hold the lock at once: Redlock as a model of explicit states, in a scope of a few nodes and
+attempts. A model is not the code; tests hold the one to the other, the client case by case,
+the nodes request by request.
+
+What is found is the shortest way there. It is written as a scenario file, which the simulation
+runs with the real lock; what that shows is printed.
+
+"none within this bound" says that nothing is to be found in this scope under these
+assumptions, and no more than that. The exit code is 0 then, 1 where mutual exclusion is
+violated, and 2 where --limit or --memory ended the search.
+
+Without options it searches the scopes whose verdicts are known, and exit code 1 says that one
+came out otherwise.`,
+		Example: `  lockpick exhaust
+  lockpick exhaust --nodes 3 --attempts 2 --crashes 1 --restart delayed
+  lockpick exhaust --mistake same-value-for-retries`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			own := false
+			for _, name := range []string{"nodes", "attempts", "extends", "crashes", "restart", "jumps", "mistake", "reduce"} {
+				own = own || c.Flags().Changed(name)
+			}
+			if strings.HasPrefix(f.Mistake, "extension-") && !c.Flags().Changed("extends") {
+				f.Extends = 1
+			}
+			return a.exhaust(c.Context(), f, own)
+		},
+	}
+	fs := c.Flags()
+	fs.IntVar(&f.Nodes, "nodes", 3, fmt.Sprintf("nodes, at most %d", exhaust.MaxNodes))
+	fs.IntVar(&f.Attempts, "attempts", 2, fmt.Sprintf("attempts of each client, at most %d", exhaust.MaxAttempts))
+	fs.IntVar(&f.Extends, "extends", 0, "extensions of each hold, at most 1")
+	fs.IntVar(&f.Crashes, "crashes", 0, fmt.Sprintf("crashes of nodes, at most %d", exhaust.MaxFaults))
+	fs.StringVar(&f.restart, "restart", string(exhaust.Forgets), "what a node comes back with: none (nothing, at once), delayed (nothing, after a TTL), everysec or always")
+	fs.IntVar(&f.Jumps, "jumps", 0, fmt.Sprintf("clock faults of nodes, each of which makes a key vanish, at most %d", exhaust.MaxFaults))
+	fs.StringVar(&f.Mistake, "mistake", "", "a mistake in the lock: "+strings.Join(exhaust.Mistakes(), ", "))
+	fs.StringVar(&f.reduce, "reduce", "full", "states that are not told apart: none, exact (by names and replies) or full")
+	fs.DurationVar(&f.limit, "limit", time.Minute, "give up a search after this time")
+	fs.StringVar(&f.memory, "memory", "1GB", "give up a search whose states take more")
+	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the scenario that is found, and its run (LOCKPICK_STORE)")
+	fs.BoolVar(&f.json, "json", false, "print the result as JSON")
+	fs.BoolVar(&f.markdown, "markdown", false, "print the result as a page")
+	c.RegisterFlagCompletionFunc("restart", completes(false, restartNames))
+	c.RegisterFlagCompletionFunc("mistake", completes(false, exhaust.Mistakes))
+	c.RegisterFlagCompletionFunc("reduce", completes(false, func() []string { return []string{"none", "exact", "full"} }))
+	return c
+}
+
+func restartNames() (out []string) {
+	for _, r := range exhaust.Restarts() {
+		out = append(out, string(r))
+	}
+	return out
+}
+
+func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {
+	x, err := a.exhaustion(f)
+	if err != nil {
+		return err
+	}
+	rows := []*searched{{Scope: f.Scope, Reduce: f.reduce}}
+	if !own {
+		rows = nil
+		for _, r := range exhaust.Rows() {
+			rows = append(rows, &searched{Scope: r.Scope, Reduce: f.reduce, Known: true, Expected: r.Cause})
+		}
+	} else if err := suite.CanWrite(f.store); err != nil {
+		return noStore(err)
+	}
+	x.crew = newCrew(workers(patience, f.store))
+	defer x.crew.stop()
+	if err := x.all(ctx, rows); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		a.code = outcome.Worse(a.code, r.code())
+	}
+	switch {
+	case f.json && own:
+		return printJSON(a.out, rows[0])
+	case f.json:
+		return printJSON(a.out, rows)
+	case f.markdown:
+		return exhaustPage(a.out, rows)
+	case own:
+		rows[0].print(a.out)
+	default:
+		exhaustTable(a.out, rows)
+	}
+	return nil
+}
+
+// exhaustion is what searches.
+type exhaustion struct {
+	*exhaustFlags
+	memory int
+	crew   *crew
+}
+
+func (a *app) exhaustion(f *exhaustFlags) (*exhaustion, error) {
+	f.Restart = exhaust.Restart(f.restart)
+	if err := f.Check(); err != nil {
+		return nil, usage(err, "see lockpick exhaust --help"+meant(f.Mistake, exhaust.Mistakes()))
+	}
+	if _, ok := reductions[f.reduce]; !ok {
+		return nil, usage(fmt.Errorf("--reduce %s is none of them", f.reduce), "one of none, exact, full")
+	}
+	if f.limit <= 0 {
+		return nil, usage(fmt.Errorf("--limit %v is not positive", f.limit), "as in --limit 10m")
+	}
+	if f.json && f.markdown {
+		return nil, usage(errors.New("--json and --markdown are two forms"), "leave one out")
+	}
+	memory, err := units.FromHumanSize(f.memory)
+	if err != nil || memory <= 0 {
+		return nil, usage(fmt.Errorf("--memory %s is no size", f.memory), "as in --memory 500MB")
+	}
+	return &exhaustion{exhaustFlags: f, memory: int(memory)}, nil
+}
+
+// all searches all rows, one on each processor, and runs what they find.
+func (x *exhaustion) all(ctx context.Context, rows []*searched) error {
+	var wait sync.WaitGroup
+	room := make(chan struct{}, runtime.NumCPU())
+	errs := make([]error, len(rows))
+	for i, r := range rows {
+		wait.Go(func() {
+			room <- struct{}{}
+			defer func() { <-room }()
+			if ctx.Err() == nil {
+				errs[i] = x.one(ctx, r)
+			}
+		})
+	}
+	wait.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return errors.Join(errs...)
+}
+
+// searched is a scope and what came of its search.
+type searched struct {
+	exhaust.Scope
+	exhaust.Result
+	Reduce  string          `json:"reduce"`
+	Seconds float64         `json:"seconds"`
+	Verdict checker.Outcome `json:"verdict"`
+	Because string          `json:"because,omitempty"` // what the run of the story showed
+	Cause   string          `json:"cause,omitempty"`
+	Node    string          `json:"node,omitempty"`
+	File    string          `json:"file,omitempty"`
+	Dir     string          `json:"dir,omitempty"`
+	Command string          `json:"command,omitempty"`
+	// Known: what comes of it is, and violated by this cause; "": it is not violated.
+	Known    bool   `json:"-"`
+	Expected string `json:"expected,omitempty"`
+}
+
+// one searches a scope.
+func (x *exhaustion) one(ctx context.Context, r *searched) error {
+	limited, end := context.WithTimeout(ctx, x.limit)
+	defer end()
+	begun := time.Now()
+	var found scenario.Scenario
+	r.Result = exhaust.New(r.Scope, reductions[x.reduce]).Search(limited, exhaust.Bounds{Bytes: x.memory}, func(path []exhaust.Step) bool {
+		s, err := story.Scenario(r.Name(), r.Scope, path, known())
+		found = s
+		return err == nil
+	})
+	r.Seconds = time.Since(begun).Seconds()
+	switch {
+	case r.Story != nil:
+		r.Verdict = checker.Violated
+		return x.replay(ctx, r, found)
+	case r.Whole && r.Untimed == 0:
+		r.Verdict = checker.Holds
+	default:
+		r.Verdict = checker.Undecided
+	}
+	return nil
+}
+
+// replay runs what was found in the simulation, and keeps it unless it is known.
+func (x *exhaustion) replay(ctx context.Context, r *searched, s scenario.Scenario) error {
+	job := suite.Job{Scenario: s, Seed: 1, Backend: simulation, Keep: suite.KeepNone, Version: version()}
+	o := x.crew.do(ctx, job)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	for _, j := range o.Judgements {
+		if j.Property == verdict.MutualExclusion && j.Got == checker.Violated {
+			r.Cause, r.Node, r.Because = j.Cause, j.Node, j.Because
+		}
+	}
+	if r.Cause == "" {
+		return &failure{err: fmt.Errorf("%v: mutual exclusion is violated in the model, and not where the simulation runs that: %s\n%s", r.Scope, o.Error, story.Caption(r.Story)),
+			code: outcome.ExitBug, hint: "this is a bug in lockpick"}
+	}
+	if r.Known {
+		return nil
+	}
+	s.Expect[verdict.MutualExclusion] = scenario.Expectation{Want: string(verdict.Violated), Cause: r.Cause, Node: r.Node}
+	comment := fmt.Sprintf("Found in a search of every order of messages and faults: %v.\n\n%s", r.Scope, story.Caption(r.Story))
+	text, err := scenario.Write(s, comment, known())
+	if err != nil {
+		return err
+	}
+	r.File = filepath.Join(x.store, exhaustFolder, r.Name()+".yaml")
+	if err = os.MkdirAll(filepath.Dir(r.File), 0o755); err == nil {
+		err = files.WriteIn(filepath.Dir(r.File), filepath.Base(r.File), text)
+	}
+	if err != nil {
+		return noStore(err)
+	}
+	r.Command = "lockpick run " + quoted(r.File)
+	job.Scenario, job.Store, job.Keep, job.Command = s, x.store, suite.KeepAll, r.Command
+	r.Dir = x.crew.do(ctx, job).Dir
+	return ctx.Err()
+}
+
+// exhaustFolder is where scenarios stand in a store that a search found.
+const exhaustFolder = "exhaust"
+
+// code is the exit code that a search calls for.
+func (r *searched) code() int {
+	switch {
+	case r.Verdict == checker.Undecided:
+		return outcome.ExitUndecided
+	case r.Known && r.Cause == r.Expected, !r.Known && r.Verdict == checker.Holds:
+		return outcome.ExitOK
+	}
+	return outcome.ExitUnexpected
+}
+
+// size says what was looked at.
+func (r *searched) size() string {
+	return fmt.Sprintf("%s, %s", words.Plural(r.States, "state"), words.Plural(r.Acquires, "acquire"))
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"lockpick/checker"
+	"lockpick/reports/words"
+	"lockpick/scenarios/exhaust"
+	"lockpick/scenarios/exhaust/story"
+	"lockpick/scenarios/outcome"
+)
+
+// assumptions are what "none" hangs on.
+func assumptions(scope exhaust.Scope) []string {
+	out := []string{
+		"the clocks of clients and nodes run at rates that differ by no more than the drift allowed for",
+		"messages may be late for ever, and clients and nodes may pause for ever",
+	}
+	switch {
+	case scope.Crashes == 0:
+		out = append(out, "nodes keep what they have")
+	case scope.Restart == exhaust.Delayed:
+		out = append(out, "a node that crashed is back when all that it granted would have expired")
+	case scope.Restart == exhaust.Always:
+		out = append(out, "a node that crashed is back with all that it answered for")
+	}
+	return out
+}
+
+// reduced names what a search did not tell apart.
+func reduced(reduce string) string {
+	return map[string]string{"none": "nothing", "exact": "which node, which client, when replies arrive",
+		"full": "which node, which client, when replies arrive, what only waits, what only stands in others' way"}[reduce]
+}
+
+// outcome is what a search came to, in words.
+func (r *searched) outcome() string {
+	switch {
+	case r.Verdict == checker.Holds:
+		return "none within this bound"
+	case r.Verdict == checker.Violated && r.Known && r.Cause == r.Expected:
+		return fmt.Sprintf("violated, as expected (%s)", r.Cause)
+	case r.Verdict == checker.Violated:
+		return fmt.Sprintf("VIOLATED (%s)", r.Cause)
+	case !r.Whole:
+		return "undecided: bound not reached"
+	}
+	return fmt.Sprintf("undecided: %s without instants", words.Plural(r.Untimed, "violation"))
+}
+
+// steps is how many it takes, or nothing.
+func (r *searched) steps() string {
+	if len(r.Story) == 0 {
+		return ""
+	}
+	return fmt.Sprint(len(r.Story))
+}
+
+// print prints the search of one scope.
+func (r *searched) print(w io.Writer) {
+	fmt.Fprintf(w, "2 clients, %v: every order of messages, losses, pauses and expiries\n%s, %.1f s, %d MB\n", r.Scope, r.size(), r.Seconds, (r.Bytes+1<<20-1)>>20)
+	switch r.Verdict {
+	case checker.Holds:
+		fmt.Fprintf(w, "mutual-exclusion: %s\n", painted(w, good, r.outcome()))
+	case checker.Violated:
+		fmt.Fprintf(w, "mutual-exclusion %s in %d steps, the fewest\n\n%s\n", painted(w, alarm, "VIOLATED"), len(r.Story), story.Caption(r.Story))
+		fmt.Fprintf(w, "replayed in the simulation, with the real lock: %s\n\n    scenario:  %s\n    record:    %s\n    run again: %s\n", r.Because, r.File, r.Dir, r.Command)
+		return
+	default:
+		fmt.Fprintf(w, "mutual-exclusion: %s\n", r.outcome())
+	}
+	fmt.Fprintf(w, "assumes: %s\nnot told apart: %s\n", strings.Join(assumptions(r.Scope), ";\n    "), reduced(r.Reduce))
+}
+
+// exhaustTable prints the searches of scopes whose verdicts are known.
+func exhaustTable(w io.Writer, rows []*searched) {
+	t := table{{"nodes", "attempts", "besides", "states", "acquires", "steps", "mutual exclusion"}}
+	unlike := 0
+	for _, r := range rows {
+		what := r.outcome()
+		if r.code() != outcome.ExitOK {
+			unlike++
+			what += ", NOT AS EXPECTED"
+		}
+		t = append(t, []string{fmt.Sprint(r.Nodes), fmt.Sprint(r.Attempts), r.Besides(), fmt.Sprint(r.States), fmt.Sprint(r.Acquires), r.steps(), what})
+	}
+	for _, line := range t.lines("", 125) {
+		fmt.Fprintln(w, line)
+	}
+	fmt.Fprintf(w, `
+Two clients and one key; every order of messages, losses, pauses and expiries.
+assumes: %s
+not told apart: %s
+What is violated was run in the simulation with the real lock, which named the cause.
+%s: %d as expected
+`, strings.Join(assumptions(exhaust.Scope{Crashes: 1}), ";\n    "), reduced(rows[0].Reduce), words.Plural(len(rows), "scope"), len(rows)-unlike)
+}
+
+// exhaustPage prints the same as a page.
+func exhaustPage(w io.Writer, rows []*searched) error {
+	var b strings.Builder
+	b.WriteString("# Everything that can happen, in a small scope\n\n| scope | states | acquires | steps | mutual exclusion |\n|---|---:|---:|---:|---|\n")
+	for _, r := range rows {
+		fmt.Fprintf(&b, "| %v | %s | %s | %s | %s |\n", r.Scope, words.Grouped(r.States), words.Grouped(r.Acquires), r.steps(), r.outcome())
+	}
+	b.WriteString("\nEvery order of messages, losses, pauses and expiries was searched, for two clients and one key.\n\nAssumed:\n\n")
+	for _, line := range assumptions(exhaust.Scope{Crashes: 1}) {
+		fmt.Fprintf(&b, "- %s\n", line)
+	}
+	fmt.Fprintf(&b, "\nNot told apart: %s.\n", reduced(rows[0].Reduce))
+	_, err := io.WriteString(w, b.String())
+	return err
+}

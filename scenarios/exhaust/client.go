@@ -1,0 +1,157 @@
+package exhaust
+
+// client is what a client can do next, and its windows.
+func (w walk) client(c int) {
+	me := &w.from.client[c]
+	switch me.phase {
+	case idle:
+		if int(me.begun) < w.Attempts {
+			w.step(Step{Action: Started, Client: c + 1, Attempt: int(me.begun) + 1}, func(t *state) { w.start(t, c) })
+		}
+	case asking:
+		w.attempt(c)
+	case holding:
+		w.step(w.of(c, Released), func(t *state) { w.release(t, c) })
+		if int(me.asked) < w.Extends && w.believes(w.from, c) {
+			w.step(w.of(c, Extending), func(t *state) {
+				t.client[c].phase = extending
+				t.client[c].asked++
+				send(t, w.Nodes, func(n *node) *request { return &n.ext[w.current(t, c)] }, flying)
+			})
+		}
+	case extending:
+		w.extension(c)
+	case lost:
+		w.step(w.of(c, Released), func(t *state) { w.release(t, c) })
+	}
+	for a := range int(me.begun) {
+		l := w.lease(c, a)
+		if w.from.over[l] < w.windows(w.from, c, a) {
+			w.step(Step{Action: Over, Client: c + 1, Attempt: a + 1}, func(t *state) { t.over[l]++ })
+		}
+	}
+}
+
+// windows is how many windows an attempt has that can end.
+func (m *Model) windows(s *state, c, a int) uint8 {
+	me := &s.client[c]
+	if a == int(me.begun)-1 {
+		switch me.phase {
+		case asking:
+			return 1
+		case holding, extending:
+			return 1 + me.asked
+		}
+	}
+	return uint8(1 + m.Extends)
+}
+
+// of is a step of a client's latest attempt.
+func (w walk) of(c int, a Action) Step {
+	return Step{Action: a, Client: c + 1, Attempt: int(w.from.client[c].begun)}
+}
+
+func (m *Model) start(t *state, c int) {
+	t.client[c].phase = asking
+	t.client[c].begun++
+	send(t, m.Nodes, func(n *node) *request { return &n.set[m.current(t, c)] }, flying)
+}
+
+// release ends a hold.
+func (m *Model) release(t *state, c int) {
+	how := flying
+	if m.plainDel {
+		how = plain
+	}
+	if m.shares == attempts {
+		t.client[c].held |= 1 << (t.client[c].begun - 1)
+	}
+	m.end(t, c, how)
+}
+
+// end ends an attempt or a hold: all nodes are asked to forget it.
+func (m *Model) end(t *state, c int, how request) {
+	me := &t.client[c]
+	me.phase, me.asked, me.gen, me.free = idle, 0, 0, 0
+	send(t, m.Nodes, func(n *node) *request { return &n.del[m.current(t, c)] }, how)
+}
+
+func send(t *state, nodes int, to func(*node) *request, how request) {
+	for n := range nodes {
+		*to(&t.node[n]) = how
+	}
+}
+
+// attempt is how an attempt can end. Unless replies are merged into that, each arrives first.
+func (w walk) attempt(c int) {
+	l := w.current(w.from, c)
+	votes, _ := w.replies(c, func(n *node) *request { return &n.set[l] })
+	won := votes >= w.quorum && (w.from.over[l] == 0 || w.noElapsed)
+	ends := func(a Action, then func(*state)) {
+		w.step(w.of(c, a), func(t *state) {
+			w.deaf(t, func(n *node) *request { return &n.set[l] })
+			then(t)
+		})
+	}
+	if won {
+		ends(Acquired, func(t *state) {
+			t.client[c].phase = holding
+			if w.noElapsed {
+				t.client[c].free = 1
+			}
+		})
+	}
+	if !won || w.Merge { // where they are merged, answers may still be on their way
+		ends(Failed, func(t *state) { w.end(t, c, flying) })
+	}
+}
+
+// extension is how an extension can end.
+func (w walk) extension(c int) {
+	l := w.current(w.from, c)
+	ends := func(a Action, p phase, more uint8) {
+		w.step(w.of(c, a), func(t *state) {
+			w.deaf(t, func(n *node) *request { return &n.ext[l] })
+			t.client[c].phase = p
+			t.client[c].gen += more
+		})
+	}
+	votes, against := w.replies(c, func(n *node) *request { return &n.ext[l] })
+	won := votes >= w.renewal
+	if won && w.from.over[l] <= w.from.client[c].gen {
+		ends(Extended, holding, 1)
+	}
+	if against >= w.Nodes/2+1 && (w.Merge || !won) {
+		ends(ExtendLost, lost, 0)
+	}
+	if w.Merge || !won && against < w.Nodes/2+1 || won && w.from.over[l] > w.from.client[c].gen {
+		ends(ExtendFailed, holding, 0)
+	}
+}
+
+// replies counts what a client knows of a round, or could know where replies are merged.
+func (w walk) replies(c int, of func(*node) *request) (votes, against int) {
+	for n := range w.Nodes {
+		r := *of(&w.from.node[n])
+		switch {
+		case r == heardYes || w.Merge && r == yes:
+			votes++
+		case r == heardNo || w.Merge && r == no:
+			against++
+		case r == yes || r == no:
+			did := w.of(c, Reply)
+			did.Node, did.Yes = n+1, r == yes
+			w.step(did, func(t *state) { *of(&t.node[n]) += heardYes - yes })
+		}
+	}
+	return votes, against
+}
+
+// deaf forgets the answers of a round that is over: nobody waits for them any more.
+func (m *Model) deaf(t *state, of func(*node) *request) {
+	for n := range m.Nodes {
+		if r := of(&t.node[n]); *r != flying {
+			*r = none
+		}
+	}
+}

@@ -1,0 +1,305 @@
+package exhaust
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockpick/redlock"
+)
+
+const (
+	ttl     = 10 * time.Second
+	timeout = 100 * time.Millisecond
+	drift   = 0.01 // the default
+)
+
+// script is what the nodes answer to one client, and what its clock shows: its attempts are told
+// apart by their tokens.
+type script struct {
+	mu      sync.Mutex
+	tokens  []string
+	sent    []string // the requests
+	answers [][]byte // of each attempt, a letter for each node: y, n, or - for none
+	extend  []byte   // of the extension
+	elapsed []time.Duration
+	reads   int // of the clock
+}
+
+var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// now is read when a round begins, and when it is over.
+func (s *script) now() time.Time {
+	round := s.reads / 2
+	s.reads++
+	if s.reads%2 == 0 {
+		return epoch.Add(s.elapsed[round])
+	}
+	return epoch
+}
+
+// puppet is a node that answers by the script.
+type puppet struct {
+	*script
+	node int
+}
+
+func (p puppet) ask(ctx context.Context, what, token string, answers func(attempt int) []byte) (bool, error) {
+	p.mu.Lock()
+	if !slices.Contains(p.tokens, token) {
+		p.tokens = append(p.tokens, token)
+	}
+	attempt := slices.Index(p.tokens, token)
+	p.sent = append(p.sent, asked(what, attempt, p.node))
+	answer := answers(attempt)[p.node]
+	p.mu.Unlock()
+	if answer == '-' {
+		<-ctx.Done()
+		return false, ctx.Err()
+	}
+	return answer == 'y', nil
+}
+
+func asked(what string, attempt, node int) string {
+	return fmt.Sprintf("%s of attempt %d to node %d", what, attempt+1, node+1)
+}
+
+func (p puppet) Set(ctx context.Context, _, token string, _ time.Duration) (bool, error) {
+	return p.ask(ctx, "SET", token, func(a int) []byte { return p.answers[a] })
+}
+
+func (p puppet) Extend(ctx context.Context, _, token string, _ time.Duration) (bool, error) {
+	return p.ask(ctx, "EXTEND", token, func(int) []byte { return p.extend })
+}
+
+func (p puppet) Release(ctx context.Context, _, token string) (bool, error) {
+	return p.ask(ctx, "DEL", token, func(int) []byte { return []byte("-----") })
+}
+
+// client makes the real client of a script; change plants a difference.
+func (s *script) client(t *testing.T, nodes int, change func(*redlock.Config)) *redlock.Client {
+	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: len(s.answers), Now: s.now}
+	for n := range nodes {
+		cfg.Nodes = append(cfg.Nodes, puppet{s, n})
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	c, err := redlock.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// did is what the real client made of a script: whether it got the lock, and its requests.
+func (s *script) did(t *testing.T, nodes int, change func(*redlock.Config)) (held bool, sent []string) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := s.client(t, nodes, change).Acquire(t.Context(), "k")
+		if held = err == nil; held {
+			l.Release(t.Context())
+		}
+	})
+	return held, slices.Sorted(slices.Values(s.sent))
+}
+
+// answered is a state of the model in which the first client has heard these answers.
+func (m *Model) answered(attempt int, answers []byte, late, extends bool) state {
+	var s state
+	s.client[0] = client{phase: asking, begun: uint8(attempt + 1)}
+	l := m.lease(0, attempt)
+	for n := range m.Nodes {
+		r := map[byte]request{'y': heardYes, 'n': heardNo, '-': flying}[answers[n]]
+		if s.node[n].set[l] = r; extends {
+			s.node[n].set[l], s.node[n].ext[l] = none, r
+		}
+	}
+	if extends {
+		s.client[0].phase, s.client[0].asked = extending, 1
+	}
+	if late {
+		s.over[l] = 1
+	}
+	return s
+}
+
+// decides is what the model's client does with answers that it has, which has to be one thing,
+// and the requests that it sends then.
+func (m *Model) decides(t *testing.T, s state) (did Action, after state) {
+	t.Helper()
+	walk{m, &s, func(next *state, step Step) {
+		switch step.Action {
+		case Over, Released, Extending:
+			return
+		}
+		if did != "" {
+			t.Fatalf("in %+v the model has both %q and %q", s, did, step.Action)
+		}
+		did, after = step.Action, *next
+	}}.client(0)
+	return did, after
+}
+
+// expected is what the model makes of a script.
+func (m *Model) expected(t *testing.T, s *script) (held bool, sent []string) {
+	for a := 0; a < len(s.answers) && !held; a++ {
+		did, after := m.decides(t, m.answered(a, s.answers[a], s.elapsed[a] >= window, false))
+		if held = did == Acquired; held {
+			m.release(&after, 0)
+		}
+		for n := range m.Nodes {
+			sent = append(sent, asked("SET", a, n))
+			if after.node[n].del[m.lease(0, a)] != none {
+				sent = append(sent, asked("DEL", a, n))
+			}
+		}
+	}
+	return held, slices.Sorted(slices.Values(sent))
+}
+
+var window = ttl - redlock.Drift(ttl, drift)
+
+// elapsed are the times that two rounds take: the last instant that is in time, and the first
+// that isn't.
+func elapsed() (out [][]time.Duration) {
+	for i := range 4 {
+		out = append(out, []time.Duration{window - time.Duration(1-i&1), window - time.Duration(1-i>>1)})
+	}
+	return out
+}
+
+// vectors are all answers of so many nodes, multisets one of each set of votes.
+func vectors(n int) [][]byte {
+	if n == 0 {
+		return [][]byte{nil}
+	}
+	var out [][]byte
+	for _, v := range vectors(n - 1) {
+		for _, a := range "yn-" {
+			out = append(out, append(slices.Clone(v), byte(a)))
+		}
+	}
+	return out
+}
+
+func multisets(n int) [][]byte {
+	return slices.DeleteFunc(vectors(n), func(v []byte) bool {
+		return !slices.IsSortedFunc(v, func(a, b byte) int { return strings.IndexByte("yn-", a) - strings.IndexByte("yn-", b) })
+	})
+}
+
+// differs looks for a case in which the real client does otherwise than the model.
+func (m *Model) differs(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
+	for _, first := range answers {
+		for _, second := range answers {
+			for _, e := range elapsed() {
+				cases++
+				s := &script{answers: [][]byte{first, second}, elapsed: e}
+				held, sent := s.did(t, m.Nodes, change)
+				if want, requests := m.expected(t, s); held != want || !slices.Equal(sent, requests) {
+					return cases, fmt.Sprintf("%s then %s after %v: held %v after %q; in the model %v after %q", first, second, e, held, sent, want, requests)
+				}
+			}
+		}
+	}
+	return cases, ""
+}
+
+// The real client does what the model's does in two attempts, whatever the nodes answer and
+// however long it takes: all cases of three nodes, and all counts of votes of five.
+func TestClient(t *testing.T) {
+	for nodes, answers := range map[int][][]byte{3: vectors(3), 5: multisets(5)} {
+		m := New(Scope{Nodes: nodes, Attempts: 2}, Reductions{})
+		cases, difference := m.differs(t, answers, nil)
+		if difference != "" {
+			t.Errorf("%d nodes: %s", nodes, difference)
+		}
+		t.Logf("%d nodes: %d cases", nodes, cases)
+	}
+}
+
+// mute is a node that a client never asks to release.
+type mute struct{ redlock.Node }
+
+func (m mute) Release(context.Context, string, string) (bool, error) { return false, nil }
+
+// A client that does otherwise is seen, and so is a model that does.
+func TestClientDiffers(t *testing.T) {
+	right := Scope{Nodes: 3, Attempts: 2}
+	for name, p := range map[string]struct {
+		scope  Scope
+		change func(*redlock.Config)
+	}{
+		"a clock that stands still":      {right, func(c *redlock.Config) { c.Now = func() time.Time { return epoch } }},
+		"a smaller margin":               {right, func(c *redlock.Config) { c.Drift = drift / 2 }},
+		"a node that it leaves out":      {right, func(c *redlock.Config) { c.Nodes = c.Nodes[:2] }},
+		"a release that it leaves out":   {right, func(c *redlock.Config) { c.Nodes[2] = mute{c.Nodes[2]} }},
+		"one token for all attempts":     {right, func(c *redlock.Config) { c.Random = func(string, []byte) error { return nil } }},
+		"one attempt only":               {right, func(c *redlock.Config) { c.Tries = 1 }},
+		"a model with a smaller quorum":  {Scope{Nodes: 3, Attempts: 2, Mistake: "quorum-half"}, nil},
+		"a model that looks at no clock": {Scope{Nodes: 3, Attempts: 2, Mistake: "no-elapsed-check"}, nil},
+	} {
+		if _, difference := New(p.scope, Reductions{}).differs(t, vectors(3), p.change); difference == "" {
+			t.Errorf("%s is not seen", name)
+		}
+	}
+}
+
+// extensionDiffers does likewise for an extension of a lock that was acquired.
+func (m *Model) extensionDiffers(t *testing.T, answers [][]byte, change func(*redlock.Config)) (cases int, difference string) {
+	for _, v := range answers {
+		for _, e := range []time.Duration{window - 1, window} {
+			cases++
+			s := &script{answers: [][]byte{[]byte("yyyyy")}, extend: v, elapsed: []time.Duration{0, e}}
+			var did Action
+			var sent []string
+			synctest.Test(t, func(t *testing.T) {
+				l, err := s.client(t, m.Nodes, change).Acquire(t.Context(), "k")
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.sent = nil
+				switch err := l.Extend(t.Context()); {
+				case err == nil:
+					did = Extended
+				case errors.Is(err, redlock.ErrLost):
+					did = ExtendLost
+				default:
+					did = ExtendFailed
+				}
+				sent = s.sent
+			})
+			if want, _ := m.decides(t, m.answered(0, v, e >= window, true)); did != want || len(sent) != m.Nodes {
+				return cases, fmt.Sprintf("%s after %v: %s after %q; the model: %s", v, e, did, sent, want)
+			}
+		}
+	}
+	return cases, ""
+}
+
+// The same of an extension.
+func TestExtension(t *testing.T) {
+	for nodes, answers := range map[int][][]byte{3: vectors(3), 5: multisets(5)} {
+		m := New(Scope{Nodes: nodes, Attempts: 1, Extends: 1}, Reductions{})
+		cases, difference := m.extensionDiffers(t, answers, nil)
+		if difference != "" {
+			t.Errorf("%d nodes: %s", nodes, difference)
+		}
+		t.Logf("%d nodes: %d cases", nodes, cases)
+	}
+	wrong := New(Scope{Nodes: 3, Attempts: 1, Extends: 1, Mistake: "extension-below-quorum"}, Reductions{})
+	if _, difference := wrong.extensionDiffers(t, vectors(3), nil); difference == "" {
+		t.Error("a model that extends below quorum is not seen")
+	}
+	right := New(Scope{Nodes: 3, Attempts: 1, Extends: 1}, Reductions{})
+	still := func(c *redlock.Config) { c.Now = func() time.Time { return epoch } }
+	if _, difference := right.extensionDiffers(t, vectors(3), still); difference == "" {
+		t.Error("a clock that stands still is not seen")
+	}
+}

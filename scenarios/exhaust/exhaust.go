@@ -1,0 +1,142 @@
+// Package exhaust looks at everything that can happen to Redlock in a small scope.
+//
+// A Scope is a few nodes with one key, two clients with a few attempts each, a budget of
+// faults, and perhaps a mistake in the lock. Search visits every state that can come of it,
+// breadth first, and stops at a Story: the fewest Steps after which both clients believe that
+// they hold the lock. Messages arrive in any order, as late as they like, or never; so a client
+// or a node that pauses or dies is among what is searched.
+//
+// Time is not counted. What matters of it are the windows in which a client may believe:
+//
+//	start ─── SETs on their way ───┬─ believes ──────────────┐ over: start + TTL − drift
+//	                               │     extend ─────────────┼───────── believes ─┐ over
+//	the key on a node     ●────────┼─────────────────────────┼─ may expire from here on
+//
+// A window ends at any moment, once. A client takes the lock, and believes, only before that; a
+// key expires only after the window of the request that set or extended it, for it was applied
+// after the window began and lives a full TTL by a clock within the drift. So every run within
+// these assumptions is a path here, and "none" holds for all of them within the scope. A path
+// need not be a run: package story gives its steps instants, or says that there are none.
+//
+// The files, each of which uses only those below it:
+//
+//	search.go            all states, and the shortest way to a violation
+//	pack.go              a state in a few bytes; the same for states that differ in names alone
+//	reduce.go            states that need not be told apart, and steps that need not wait
+//	client.go, node.go   what can happen next
+//	state.go, step.go    what there is to know, and what happened
+//	exhaust.go           the scope
+//
+// Deliberately missing: more than two clients or one key, fencing tokens and what is written
+// under the lock, replicas, and clocks that run wrong beyond a budget of jumps. It knows no
+// scenario and runs none: its tests hold it to the real client and the simulated node.
+package exhaust
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Scope is what is searched.
+type Scope struct {
+	Nodes    int     `json:"nodes"`             // 1 to MaxNodes
+	Attempts int     `json:"attempts"`          // of each client, 1 to MaxAttempts
+	Extends  int     `json:"extends,omitempty"` // of each hold, 0 or 1
+	Crashes  int     `json:"crashes,omitempty"` // of all nodes together
+	Restart  Restart `json:"restart,omitempty"` // what a crashed node comes back with; "": Forgets
+	Jumps    int     `json:"jumps,omitempty"`   // of nodes' clocks, each of which makes a key vanish before its time
+	Mistake  string  `json:"mistake,omitempty"` // of package harness/lock/broken; "": the reference
+}
+
+// Bounds of a scope.
+const (
+	MaxNodes    = 5
+	MaxAttempts = 3
+	MaxFaults   = 7
+	maxLeases   = 2 * MaxAttempts
+)
+
+// Restart is what a node does after a crash.
+type Restart string
+
+// Ways to come back.
+const (
+	Forgets  Restart = "none"     // at once, with nothing
+	Delayed  Restart = "delayed"  // with nothing, once what it lost would have expired
+	EverySec Restart = "everysec" // at once, with what it had at some earlier moment
+	Always   Restart = "always"   // at once, with what it had
+)
+
+// Restarts lists them.
+func Restarts() []Restart { return []Restart{Forgets, Delayed, EverySec, Always} }
+
+// rules are the algorithm, of which a mistake changes one.
+type rules struct {
+	quorum, renewal int  // votes that an attempt and an extension need
+	noElapsed       bool // nobody looks at the clock once an attempt is over, and the window is claimed from there
+	noNX            bool // SET overwrites
+	plainDel        bool // a hold is released by DEL, whoever has the key
+	shares          sharing
+}
+
+// sharing is who sets the same token.
+type sharing uint8
+
+const (
+	nobody   sharing = iota
+	attempts         // those of one acquire
+	everybody
+)
+
+var mistakes = map[string]func(*rules){
+	"quorum-half":            func(r *rules) { r.quorum-- },
+	"no-elapsed-check":       func(r *rules) { r.noElapsed = true },
+	"set-without-nx":         func(r *rules) { r.noNX = true },
+	"plain-del":              func(r *rules) { r.plainDel = true },
+	"same-value-for-retries": func(r *rules) { r.shares = attempts },
+	"same-value-for-clients": func(r *rules) { r.shares = everybody },
+	"extension-below-quorum": func(r *rules) { r.renewal = 1 },
+}
+
+// Mistakes lists what Scope.Mistake can be.
+func Mistakes() []string { return slices.Sorted(maps.Keys(mistakes)) }
+
+// Check says what is wrong with a scope.
+func (s Scope) Check() error {
+	for _, b := range []struct {
+		name               string
+		value, least, most int
+	}{
+		{"nodes", s.Nodes, 1, MaxNodes}, {"attempts", s.Attempts, 1, MaxAttempts}, {"extends", s.Extends, 0, 1},
+		{"crashes", s.Crashes, 0, MaxFaults}, {"jumps", s.Jumps, 0, MaxFaults},
+	} {
+		if b.value < b.least || b.value > b.most {
+			return fmt.Errorf("%s is %d, and can be %d to %d", b.name, b.value, b.least, b.most)
+		}
+	}
+	if s.Restart != "" && !slices.Contains(Restarts(), s.Restart) {
+		return fmt.Errorf("restart is %q, and can be one of %q", s.Restart, Restarts())
+	}
+	if s.Mistake == "" {
+		return nil
+	}
+	if mistakes[s.Mistake] == nil {
+		return fmt.Errorf("mistake is %q, and can be one of %q", s.Mistake, Mistakes())
+	}
+	if r := s.rules(); r.quorum < 1 {
+		return fmt.Errorf("%s with %s needs no vote at all", s.Mistake, count(s.Nodes, "node"))
+	}
+	return nil
+}
+
+// rules are those of the scope's lock. With an even number of nodes half of them is one less
+// than a majority, as it is with an odd one.
+func (s Scope) rules() rules {
+	majority := s.Nodes/2 + 1
+	r := rules{quorum: majority, renewal: majority}
+	if wrong := mistakes[s.Mistake]; wrong != nil {
+		wrong(&r)
+	}
+	return r
+}

@@ -1,0 +1,126 @@
+package exhaust
+
+// node is what can happen at a node next. What arrives at one that is down is refused, which
+// is no answer: as if it never arrived.
+func (w walk) node(n int) {
+	s, me := w.from, &w.from.node[n]
+	at := func(a Action) Step { return Step{Action: a, Node: n + 1} }
+	if me.down != up {
+		if lost := key(me.down - 1); lost == 0 || w.mayExpire(s, lost) {
+			w.step(at(Restarted), func(t *state) { t.node[n].down = up })
+		}
+		return
+	}
+	if s.crashes > 0 && (!w.Dominate || me.key > 0 || me.disk > 0) { // else it takes nothing away
+		w.step(at(Crashed), func(t *state) { w.crash(t, n) })
+	}
+	if s.jumps > 0 && me.key > 0 {
+		w.step(at(Jumped), func(t *state) {
+			t.jumps--
+			t.node[n].key = 0
+		})
+	}
+	if w.Merge {
+		w.messages(n, false)
+		if w.mayExpire(s, me.key) {
+			w.messages(n, true)
+		}
+		return
+	}
+	if w.mayExpire(s, me.key) {
+		w.step(at(Expired), func(t *state) { t.node[n].key = 0 })
+	}
+	if w.Restart == EverySec && me.disk != me.key {
+		w.step(at(Synced), func(t *state) { t.node[n].disk = me.key })
+	}
+	w.messages(n, false)
+}
+
+func (m *Model) crash(t *state, n int) {
+	t.crashes--
+	switch me := &t.node[n]; m.Restart {
+	case Forgets:
+		me.key = 0
+	case Delayed:
+		me.down, me.key = downWith(me.key), 0
+	case EverySec:
+		me.key = me.disk
+	}
+}
+
+// messages are those that can arrive at a node, where the key has expired or not.
+func (w walk) messages(n int, expired bool) {
+	me := w.from.node[n]
+	for l := range w.leases() {
+		if me.set[l] == flying {
+			w.arrive(n, l, Set, expired)
+		}
+		if me.ext[l] == flying {
+			w.arrive(n, l, Extend, expired)
+		}
+		if me.del[l] != none {
+			w.arrive(n, l, Del, expired)
+		}
+	}
+}
+
+// arrive applies a message. With EverySec what it changes is on the disk at once, or not before
+// the next change: a sync in between comes to the same as the one or the other.
+func (w walk) arrive(n, l int, a Action, expired bool) {
+	old := w.from.node[n].key
+	if expired {
+		old = 0
+	}
+	did := Step{Action: a, Client: l/w.Attempts + 1, Attempt: l%w.Attempts + 1, Node: n + 1, Expired: expired}
+	var left key
+	left, did.Yes = w.apply(&w.from.node[n], old, l, a)
+	deliver := func(t *state) {
+		t.node[n].key = left
+		w.answer(t, n, l, a, did.Yes)
+	}
+	w.step(did, deliver)
+	if w.Merge && w.Restart == EverySec && w.from.crashes > 0 && left != w.from.node[n].disk {
+		did.Synced = true
+		w.step(did, func(t *state) {
+			deliver(t)
+			t.node[n].disk = left
+		})
+	}
+}
+
+// apply is what a node does with a request of a lease about the key it has.
+func (w walk) apply(me *node, old key, l int, a Action) (left key, ok bool) {
+	own := old > 0 && w.same(w.from, old.lease(), l)
+	switch {
+	case a == Set && (old == 0 || w.noNX):
+		return keyOf(l, 0), true
+	case a == Extend && own && old.lease() > l && old.lease()/w.Attempts == l/w.Attempts:
+		return old, true // a later attempt's, with the same token: no expiry gets earlier
+	case a == Extend && own:
+		return keyOf(l, 1), true
+	case a == Del && (own || me.del[l] == plain && old > 0):
+		return 0, true
+	}
+	return old, false
+}
+
+// answer sends the answer on its way, if somebody waits for it.
+func (w walk) answer(t *state, n, l int, a Action, ok bool) {
+	r, wanted := &t.node[n].del[l], idle
+	switch a {
+	case Set:
+		r, wanted = &t.node[n].set[l], asking
+	case Extend:
+		r, wanted = &t.node[n].ext[l], extending
+	}
+	c := l / w.Attempts
+	waits := a != Del && w.current(t, c) == l && t.client[c].phase == wanted
+	switch {
+	case !waits:
+		*r = none
+	case ok:
+		*r = yes
+	default:
+		*r = no
+	}
+}

@@ -1,0 +1,238 @@
+package exhaust
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	server "lockpick/harness/sim/node"
+)
+
+// commands are what a client sends to a node, for a lease with its number as token.
+type commands map[Action][]string
+
+// reference is those of the reference.
+func reference(t *testing.T) commands {
+	script := func(name string) string {
+		text, err := os.ReadFile("../../redlock/redisnode/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	px := fmt.Sprint(ttl.Milliseconds())
+	return commands{
+		Set:    {"SET", "k", "0", "NX", "PX", px},
+		Extend: {"EVAL", script("extend.lua"), "1", "k", "0", px},
+		Del:    {"EVAL", script("release.lua"), "1", "k", "0"},
+	}
+}
+
+// instance is a simulated node, and the time there.
+type instance struct {
+	*server.Node
+	now  int64
+	disk *server.Disk
+}
+
+func start(policy server.Fsync) *instance {
+	n := &instance{}
+	if policy != "" {
+		n.disk = server.NewDisk(policy)
+	}
+	n.restart()
+	return n
+}
+
+func (n *instance) restart() {
+	n.Node = server.New(server.Config{RunID: strings.Repeat("0", 40), Clock: server.NewClock(1e18, func() int64 { return n.now }), Disk: n.disk})
+}
+
+func (n *instance) do(t *testing.T, args ...string) (yes bool) {
+	t.Helper()
+	reply, err := n.Do(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply == "OK" || reply == int64(1)
+}
+
+// has is the token that the node's key has; "": there is none.
+func (n *instance) has(t *testing.T) string {
+	t.Helper()
+	v, err := n.Do("GET", "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, _ := v.(string)
+	return token
+}
+
+// set gives the node a lease's key.
+func (n *instance) set(t *testing.T, lease int) {
+	n.do(t, "SET", "k", fmt.Sprint(lease), "NX", "PX", fmt.Sprint(ttl.Milliseconds()))
+}
+
+// before is a state in which a node has a lease's key (< 0: none), and a request of the first
+// lease is on its way to it.
+func (m *Model) before(lease int, over bool, a Action) state {
+	var s state
+	for c := range s.client {
+		s.client[c] = client{phase: asking, begun: 1}
+	}
+	n := &s.node[0]
+	if lease >= 0 {
+		n.key = keyOf(lease, 0)
+	}
+	if over {
+		s.over = [maxLeases]uint8{1, 1}
+	}
+	switch a {
+	case Set:
+		n.set[0] = flying
+	case Extend:
+		s.client[0].phase, s.client[0].asked = extending, 1
+		n.ext[0] = flying
+	case Del:
+		n.del[0] = flying
+		if m.plainDel {
+			n.del[0] = plain
+		}
+	}
+	return s
+}
+
+// allows is what the model has a node do with a request: its answer, and whose key it has then.
+func (m *Model) allows(lease int, over bool, a Action) map[string]bool {
+	s, out := m.before(lease, over, a), map[string]bool{}
+	walk{m, &s, func(next *state, did Step) {
+		if did.Action == a {
+			after := ""
+			if k := next.node[0].key; k > 0 {
+				after = fmt.Sprint(k.lease())
+			}
+			out[told(did.Yes, after)] = true
+		}
+	}}.node(0)
+	return out
+}
+
+func told(yes bool, after string) string { return fmt.Sprintf("yes %v, then key %q", yes, after) }
+
+// nodeDiffers compares what the node does with what the model allows: all that it does, and
+// nothing that it doesn't.
+func (m *Model) nodeDiffers(t *testing.T, sends commands) (cases int, difference string) {
+	for _, a := range []Action{Set, Extend, Del} {
+		for lease := -1; lease < 2; lease++ { // none, the asker's, the other's
+			for _, over := range []bool{false, true} {
+				seen := map[string]bool{}
+				ages := []time.Duration{0, ttl - time.Millisecond}
+				if over {
+					ages = append(ages, ttl, 2*ttl)
+				}
+				for _, age := range ages {
+					cases++
+					n := start("")
+					if lease >= 0 {
+						n.set(t, lease)
+					}
+					n.now = int64(age)
+					yes := n.do(t, sends[a]...)
+					seen[told(yes, n.has(t))] = true
+					n.Close()
+				}
+				if allowed := m.allows(lease, over, a); !maps.Equal(allowed, seen) {
+					return cases, fmt.Sprintf("%s at a node with key %d, window over %v: the node: %v; the model: %v", a, lease, over,
+						slices.Sorted(maps.Keys(seen)), slices.Sorted(maps.Keys(allowed)))
+				}
+			}
+		}
+	}
+	return cases, ""
+}
+
+// The simulated node does with each request of the reference, in each state of its key, all that
+// the model allows, and nothing else.
+func TestNode(t *testing.T) {
+	cases, difference := New(Scope{Nodes: 1, Attempts: 1, Extends: 1}, Exactly).nodeDiffers(t, reference(t))
+	if difference != "" {
+		t.Error(difference)
+	}
+	t.Logf("%d cases", cases)
+}
+
+// Other requests are seen, unless it is the model that makes this mistake, too.
+func TestNodeDiffers(t *testing.T) {
+	px := fmt.Sprint(ttl.Milliseconds())
+	for name, p := range map[string]struct {
+		mistake string
+		change  func(commands)
+	}{
+		"SET without NX":         {"set-without-nx", func(c commands) { c[Set] = []string{"SET", "k", "0", "PX", px} }},
+		"DEL without comparison": {"plain-del", func(c commands) { c[Del] = []string{"DEL", "k"} }},
+		"EXTEND of any key":      {"", func(c commands) { c[Extend] = []string{"PEXPIRE", "k", px} }},
+	} {
+		sends := reference(t)
+		p.change(sends)
+		if _, difference := New(Scope{Nodes: 1, Attempts: 1, Extends: 1}, Exactly).nodeDiffers(t, sends); difference == "" {
+			t.Errorf("%s is not seen", name)
+		}
+		if p.mistake == "" {
+			continue
+		}
+		wrong := New(Scope{Nodes: 1, Attempts: 1, Extends: 1, Mistake: p.mistake}, Exactly)
+		if _, difference := wrong.nodeDiffers(t, sends); difference != "" {
+			t.Errorf("%s: %s", name, difference)
+		}
+		if _, difference := wrong.nodeDiffers(t, reference(t)); difference == "" {
+			t.Errorf("a model with %s is not seen", name)
+		}
+	}
+}
+
+// A node that crashes comes back with what the model has it keep.
+func TestCrash(t *testing.T) {
+	for _, c := range []struct {
+		restart Restart
+		policy  server.Fsync
+		synced  bool
+		keeps   string
+	}{
+		{Forgets, "", false, ""}, {Delayed, "", false, ""}, {Always, server.Always, true, "0"},
+		{EverySec, server.EverySec, true, "0"}, {EverySec, server.EverySec, false, ""},
+	} {
+		n := start(c.policy)
+		n.set(t, 0)
+		if n.disk != nil {
+			n.Flush()
+		}
+		if c.synced {
+			n.disk.Sync()()
+		}
+		n.Close()
+		if n.disk != nil {
+			n.disk.LosePower(false)
+		}
+		n.restart()
+		if got := n.has(t); got != c.keeps {
+			t.Errorf("%s, synced %v: the node has key %q, want %q", c.restart, c.synced, got, c.keeps)
+		}
+		m := New(Scope{Nodes: 1, Attempts: 1, Crashes: 1, Restart: c.restart}, Exactly)
+		s := m.before(0, false, Reply)
+		s.crashes = 1
+		if c.synced {
+			s.node[0].disk = s.node[0].key
+		}
+		m.crash(&s, 0)
+		if has := s.node[0].key > 0; has != (c.keeps != "") {
+			t.Errorf("%s, synced %v: the model has a key: %v", c.restart, c.synced, has)
+		}
+		if down := s.node[0].down != up; down != (c.restart == Delayed) {
+			t.Errorf("%s: the model's node is down: %v", c.restart, down)
+		}
+	}
+}

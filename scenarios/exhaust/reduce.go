@@ -1,0 +1,120 @@
+package exhaust
+
+// Reductions are what a search does not tell apart. Each leaves the verdict as it is: tests
+// compare them with a search that makes none.
+type Reductions struct {
+	// Symmetry: which node and which client it is does not matter.
+	Symmetry bool
+	// Merge: a reply arrives when the round ends, or too late; a key expires when the next
+	// request finds it; a disk syncs when something changes, or after the next change.
+	Merge bool
+	// Eager: what takes nothing away from what can follow is done at once. A client starts when
+	// it can, and gives up a lock that it can't believe in; a window ends when nobody believes by
+	// it; a DEL that can find nothing is dropped.
+	Eager bool
+	// Dominate: what can only stand in others' way is left out. A key that may expire has; a
+	// message that sets such a key never arrives; a refused SET is as good as a lost one.
+	Dominate bool
+}
+
+// Exactly keeps every run, Fully what is needed to find a violation if there is one.
+var (
+	Exactly = Reductions{Symmetry: true, Merge: true}
+	Fully   = Reductions{Symmetry: true, Merge: true, Eager: true, Dominate: true}
+)
+
+// reduce replaces a state by the one that stands for it.
+func (m *Model) reduce(t *state) {
+	if m.also != nil {
+		m.also(t)
+	}
+	if t.crashes == 0 {
+		for n := range m.Nodes {
+			t.node[n].disk = 0
+		}
+	}
+	if m.Eager {
+		for c := range 2 {
+			m.hurry(t, c)
+		}
+	}
+	if m.Dominate {
+		for n := range m.Nodes {
+			m.dominate(t, &t.node[n])
+		}
+	}
+	if m.Eager {
+		for n := range m.Nodes {
+			m.drop(t, &t.node[n])
+		}
+	}
+}
+
+// hurry does what a client would only wait with.
+func (m *Model) hurry(t *state, c int) {
+	me := &t.client[c]
+	if me.phase == lost || (me.phase == holding || me.phase == extending) && !m.believes(t, c) {
+		m.release(t, c)
+	}
+	for a := range int(me.begun) {
+		if a == int(me.begun)-1 && (me.phase == asking || me.phase == holding || me.phase == extending) {
+			continue
+		}
+		t.over[m.lease(c, a)] = uint8(1 + m.Extends)
+	}
+	if me.phase == idle && int(me.begun) < m.Attempts {
+		m.start(t, c) // its messages may all be late
+	}
+}
+
+// dominate leaves out what can only stand in others' way.
+func (m *Model) dominate(t *state, n *node) {
+	if m.mayExpire(t, n.key) {
+		n.key = 0
+	}
+	if m.mayExpire(t, n.disk) {
+		n.disk = 0
+	}
+	if n.down != up && (n.down == downWith(0) || m.mayExpire(t, key(n.down-1))) {
+		n.down = up
+	}
+	for l := range m.leases() {
+		if n.set[l] == no {
+			n.set[l] = none
+		}
+		// Where SET overwrites, it takes a key away; where nobody looks at the clock, it is a vote.
+		if int(t.over[l]) == 1+m.Extends && !m.noNX && !m.noElapsed {
+			if n.set[l] == flying {
+				n.set[l] = none
+			}
+			n.ext[l] = none
+		}
+	}
+}
+
+// drop leaves out each DEL that can find no key of its token.
+func (m *Model) drop(t *state, n *node) {
+	for l := range m.leases() {
+		if n.del[l] == flying && !m.mayFind(t, n, l) {
+			n.del[l] = none
+		}
+	}
+}
+
+// mayFind says whether a key with the token of a lease is on a node, or may come to it.
+func (m *Model) mayFind(t *state, n *node, l int) bool {
+	for _, k := range []key{n.key, n.disk} {
+		if k > 0 && m.same(t, k.lease(), l) {
+			return true
+		}
+	}
+	for k := range m.leases() {
+		if !m.same(t, k, l) {
+			continue
+		}
+		if n.set[k] == flying || k%m.Attempts >= int(t.client[k/m.Attempts].begun) {
+			return true
+		}
+	}
+	return false
+}

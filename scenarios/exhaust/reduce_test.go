@@ -1,0 +1,157 @@
+package exhaust
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// drawn is a scope so small that it can be searched without any reduction.
+func drawn(r *rand.Rand) Scope {
+	restarts := append(Restarts(), Delayed)
+	s := Scope{Nodes: 2, Attempts: 1, Crashes: r.IntN(2), Restart: restarts[r.IntN(len(restarts))]}
+	if r.IntN(6) == 0 {
+		s.Jumps = 1
+	}
+	switch r.IntN(3) {
+	case 0:
+		s.Extends = 1
+	case 1:
+		s.Nodes, s.Attempts = 1, 2
+	}
+	if r.IntN(2) == 0 {
+		s.Mistake = Mistakes()[r.IntN(len(Mistakes()))]
+	}
+	if s.Check() != nil {
+		return drawn(r)
+	}
+	return s
+}
+
+// verdict is what a search comes to: "" where it takes too much, and its panic where states have
+// one name that differ.
+func verdict(t *testing.T, m *Model, most int) (came string) {
+	defer func() {
+		if r := recover(); r != nil {
+			came = fmt.Sprint(r)
+		}
+	}()
+	r := m.Search(t.Context(), Bounds{Bytes: most}, nil)
+	switch {
+	case r.Story != nil:
+		return "violated"
+	case r.Whole:
+		return "none"
+	}
+	return ""
+}
+
+// steps are the reductions, each with those before it.
+var steps = map[string]Reductions{
+	"symmetry": {Symmetry: true}, "merge": {Merge: true}, "exact": Exactly,
+	"eager": {Symmetry: true, Merge: true, Eager: true}, "full": Fully,
+}
+
+// agree compares the searches of random scopes with those that reduce nothing, where their states
+// take no more than so many bytes.
+func agree(t *testing.T, scopes, most int) {
+	r := rand.New(rand.NewPCG(1, 2))
+	seen := map[string]int{}
+	for range scopes {
+		s := drawn(r)
+		plain := verdict(t, New(s, Reductions{}), most)
+		seen[plain]++
+		if plain == "" {
+			continue
+		}
+		for name, reductions := range steps {
+			if got := verdict(t, New(s, reductions), most); got != plain && got != "" {
+				t.Errorf("%+v: %s with reductions %s, %s without", s, got, name, plain)
+			}
+		}
+	}
+	t.Logf("%v", seen)
+	if seen["violated"] < scopes/8 || seen["none"] < scopes/8 {
+		t.Errorf("of %d scopes: %v", scopes, seen)
+	}
+}
+
+// Each reduction comes to the same verdict as none.
+func TestReductionsAgree(t *testing.T) { agree(t, 25, 2<<20) }
+
+// everywhere does something to each node and lease.
+func everywhere(m *Model, t *state, do func(*node, int)) {
+	for n := range m.Nodes {
+		for l := range m.leases() {
+			do(&t.node[n], l)
+		}
+	}
+}
+
+// wrongReductions take away what matters, or add what can't be.
+var wrongReductions = map[string]struct {
+	scope Scope
+	wrong func(m *Model, t *state)
+}{
+	"every DEL is dropped": {Scope{Nodes: 3, Attempts: 2, Mistake: "same-value-for-retries"}, func(m *Model, t *state) {
+		everywhere(m, t, func(n *node, l int) { n.del[l] = none })
+	}},
+	"crashes don't matter":     {Scope{Nodes: 3, Attempts: 1, Crashes: 1}, func(_ *Model, t *state) { t.crashes = 0 }},
+	"clock jumps don't matter": {Scope{Nodes: 3, Attempts: 1, Jumps: 1}, func(_ *Model, t *state) { t.jumps = 0 }},
+	"a vote is as good as none": {Scope{Nodes: 3, Attempts: 1, Mistake: "quorum-half"}, func(m *Model, t *state) {
+		everywhere(m, t, func(n *node, l int) {
+			if n.set[l] == yes {
+				n.set[l] = none
+			}
+		})
+	}},
+	"windows end for those who believe": {Scope{Nodes: 3, Attempts: 1, Mistake: "set-without-nx"}, func(m *Model, t *state) {
+		for l := range m.leases() {
+			t.over[l] = 1
+		}
+	}},
+	"the window does not matter to the client": {Scope{Nodes: 3, Attempts: 1, Extends: 1}, func(_ *Model, t *state) {
+		for c := range t.client {
+			t.client[c].free = 1
+		}
+	}},
+	"keys expire at any time": {Scope{Nodes: 3, Attempts: 1}, func(m *Model, t *state) {
+		for n := range m.Nodes {
+			t.node[n].key = 0
+		}
+	}},
+	"nodes are back at once": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed}, func(m *Model, t *state) {
+		for n := range m.Nodes {
+			t.node[n].down = up
+		}
+	}},
+	"disks lose everything": {Scope{Nodes: 1, Attempts: 1, Crashes: 1, Restart: Always}, func(m *Model, t *state) {
+		if t.crashes == 0 {
+			t.node[0].key = 0
+		}
+	}},
+	"an extension lasts for ever": {Scope{Nodes: 3, Attempts: 1, Extends: 1}, func(_ *Model, t *state) {
+		for c := range t.client {
+			t.client[c].free |= t.client[c].gen
+		}
+	}},
+	"whose key it is does not matter": {Scope{Nodes: 3, Attempts: 2}, func(m *Model, t *state) {
+		for n := range m.Nodes {
+			if k := t.node[n].key; k > 0 {
+				t.node[n].key = keyOf(0, k.generation())
+			}
+		}
+	}},
+}
+
+// Wrong reductions come to another verdict.
+func TestWrongReductionsDiffer(t *testing.T) {
+	for name, p := range wrongReductions {
+		right := verdict(t, New(p.scope, Fully), 0)
+		m := New(p.scope, Fully)
+		m.also = func(t *state) { p.wrong(m, t) }
+		if got := verdict(t, m, 0); got == right {
+			t.Errorf("%s: %s, as it should be", name, got)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package exhaust
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Row is a scope whose verdict is known.
+type Row struct {
+	Scope
+	// Cause is what violates mutual exclusion where the story is run; "": nothing does.
+	Cause string
+}
+
+// Rows are the scopes whose verdicts are known and that take a fraction of a second: the reference
+// within its assumptions, then what takes it beyond them, and locks with a mistake.
+func Rows() []Row {
+	return []Row{
+		{Scope{Nodes: 1, Attempts: 3}, ""},
+		{Scope{Nodes: 3, Attempts: 1}, ""},
+		{Scope{Nodes: 3, Attempts: 2}, ""},
+		{Scope{Nodes: 3, Attempts: 3}, ""},
+		{Scope{Nodes: 5, Attempts: 2}, ""},
+		{Scope{Nodes: 5, Attempts: 3}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Extends: 1}, ""},
+		{Scope{Nodes: 3, Attempts: 3, Crashes: 2, Restart: Delayed}, ""},
+		{Scope{Nodes: 5, Attempts: 2, Crashes: 1, Restart: Delayed}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Restart: Always}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Restart: Delayed}, ""},
+
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Forgets}, "restarted-and-forgot"},
+		{Scope{Nodes: 5, Attempts: 1, Crashes: 1, Restart: Forgets}, "restarted-and-forgot"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: EverySec}, "lost-unsynced"},
+		{Scope{Nodes: 3, Attempts: 1, Jumps: 1}, "expired-early"},
+		{Scope{Nodes: 5, Attempts: 1, Jumps: 1}, "expired-early"},
+
+		{Scope{Nodes: 3, Attempts: 1, Mistake: "quorum-half"}, "never-set"},
+		{Scope{Nodes: 3, Attempts: 1, Mistake: "set-without-nx"}, "overwritten"},
+		{Scope{Nodes: 3, Attempts: 1, Mistake: "no-elapsed-check"}, "given-shorter"},
+		{Scope{Nodes: 3, Attempts: 1, Extends: 1, Mistake: "extension-below-quorum"}, "given-shorter"},
+		{Scope{Nodes: 3, Attempts: 2, Mistake: "same-value-for-clients"}, "deleted-by-other"},
+		{Scope{Nodes: 3, Attempts: 2, Mistake: "same-value-for-retries"}, "deleted-by-other"},
+		{Scope{Nodes: 5, Attempts: 2, Mistake: "same-value-for-retries"}, "deleted-by-other"},
+		{Scope{Nodes: 3, Attempts: 2, Mistake: "plain-del"}, "deleted-by-other"},
+	}
+}
+
+// String is a scope in words.
+func (s Scope) String() string {
+	return strings.Join(append([]string{count(s.Nodes, "node"), count(s.Attempts, "attempt")}, s.besides()...), ", ")
+}
+
+// Besides is what a scope has besides nodes and attempts.
+func (s Scope) Besides() string { return strings.Join(s.besides(), ", ") }
+
+func (s Scope) besides() (parts []string) {
+	if s.Extends > 0 {
+		parts = append(parts, "extend")
+	}
+	if s.Crashes > 0 {
+		parts = append(parts, count(s.Crashes, "crash"), map[Restart]string{"": "nothing kept", Forgets: "nothing kept",
+			Delayed: "delayed restart", EverySec: "fsync everysec", Always: "fsync always"}[s.Restart])
+	}
+	if s.Jumps > 0 {
+		parts = append(parts, count(s.Jumps, "clock jump"))
+	}
+	if s.Mistake != "" {
+		parts = append(parts, s.Mistake)
+	}
+	return parts
+}
+
+func count(n int, what string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(what, "sh"):
+		what += "es"
+	default:
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// Name is a scope as the name of a file.
+func (s Scope) Name() string {
+	parts := []string{fmt.Sprintf("exhaust-%dn-%da", s.Nodes, s.Attempts)}
+	for _, x := range []struct {
+		n    int
+		what string
+	}{{s.Extends, "extend"}, {s.Crashes, "crash"}, {s.Jumps, "jump"}} {
+		if x.n == 1 {
+			parts = append(parts, x.what)
+		} else if x.n > 1 {
+			parts = append(parts, fmt.Sprintf("%d-%s", x.n, x.what))
+		}
+	}
+	if s.Crashes > 0 && s.Restart != "" && s.Restart != Forgets {
+		parts = append(parts, string(s.Restart))
+	}
+	if s.Mistake != "" {
+		parts = append(parts, s.Mistake)
+	}
+	return strings.Join(parts, "-")
+}

@@ -1,0 +1,79 @@
+package story
+
+import (
+	"fmt"
+
+	"lockpick/scenarios/exhaust"
+)
+
+// read sorts the path's steps by attempts.
+func (t *telling) read() error {
+	for i, s := range t.path {
+		t.when = append(t.when, t.add())
+		at := t.when[i]
+		if s.Action == exhaust.Crashed || s.Action == exhaust.Jumped {
+			t.faults = append(t.faults, faulty{s, at, t.add()})
+		}
+		if s.Client == 0 {
+			continue
+		}
+		a := t.attempt(s.Client-1, s.Attempt-1)
+		switch s.Action {
+		case exhaust.Set:
+			a.set[s.Node] = delivery{at, s.Yes, a.end < 0}
+		case exhaust.Extend:
+			a.ext[s.Node] = delivery{at, s.Yes, a.extended < 0}
+		case exhaust.Del:
+			a.del[s.Node] = delivery{at, s.Yes, true}
+		case exhaust.Acquired:
+			a.end, a.won = at, true
+		case exhaust.Failed:
+			a.end, a.ended = at, true
+			a.release = at
+		case exhaust.Extending:
+			a.extend, a.extends = at, true
+		case exhaust.Extended, exhaust.ExtendFailed, exhaust.ExtendLost:
+			a.extended, a.longer = at, s.Action == exhaust.Extended
+		case exhaust.Released:
+			a.release, a.ended = at, true
+		case exhaust.Over:
+			a.late = a.late || a.end < 0
+		case exhaust.Started, exhaust.Reply:
+		default:
+			return fmt.Errorf("a step that can't be told yet: %v", s)
+		}
+	}
+	t.complete()
+	return nil
+}
+
+// attempt is a client's, which is new where the path has not spoken of it.
+func (t *telling) attempt(c, n int) *attempt {
+	for len(t.attempts[c]) <= n {
+		t.attempts[c] = append(t.attempts[c], &attempt{start: t.add(), end: -1, extended: -1, release: -1,
+			set: map[int]delivery{}, ext: map[int]delivery{}, del: map[int]delivery{}})
+	}
+	return t.attempts[c][n]
+}
+
+// complete adds what the search does without a word: a hold that is followed by another attempt
+// has been released.
+func (t *telling) complete() {
+	for c := range t.attempts {
+		for n, a := range t.attempts[c] {
+			if a.end < 0 {
+				a.end = t.add()
+			}
+			if a.extends && a.extended < 0 {
+				a.extended = t.add()
+			}
+			if a.won && !a.ended && (n < len(t.attempts[c])-1 || len(a.del) > 0) {
+				a.release, a.ended = t.add(), true
+			}
+			a.late = a.late && a.won
+			if a.late {
+				a.pause = t.add()
+			}
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package story
+
+import (
+	"slices"
+	"time"
+
+	"lockpick/scenarios/exhaust"
+)
+
+// order says what of the path lies how far apart.
+func (t *telling) order() {
+	for c := range t.attempts {
+		for n, a := range t.attempts[c] {
+			t.course(c, n, a)
+		}
+	}
+	t.nodes()
+	t.both()
+}
+
+// course is the order of one attempt: a round ends when its time is up, for some answer is always
+// missing.
+func (t *telling) course(c, n int, a *attempt) {
+	t.round(a.start, a.end, a.set)
+	switch {
+	case a.late:
+		t.least(a.start, a.pause, 2*gap)
+		t.most(a.start, a.pause, timeout-gap)
+		for _, d := range a.set {
+			if d.inTime {
+				t.least(d.at, a.pause, gap)
+			}
+		}
+		t.least(a.start, a.end, window()+gap)
+	default:
+		t.exact(a.start, a.end, timeout)
+	}
+	if a.extends {
+		t.exact(a.end, a.extend, t.after)
+		t.exact(a.extend, a.extended, timeout)
+		t.round(a.extend, a.extended, a.ext)
+		if a.longer {
+			t.most(a.start, a.extended, window()-gap)
+		}
+	}
+	if !a.ended {
+		return
+	}
+	if a.won {
+		t.exact(a.end, a.release, t.held(c))
+	}
+	for _, d := range a.del {
+		t.least(a.release, d.at, gap)
+	}
+	if n+1 < len(t.attempts[c]) {
+		wait := timeout // for the DELs' answers
+		if !a.won {
+			wait += retry
+		}
+		t.exact(a.release, t.attempts[c][n+1].start, wait)
+	}
+}
+
+// round is the order of messages and the client's decision.
+func (t *telling) round(begin, end instant, all map[int]delivery) {
+	for _, d := range all {
+		t.least(begin, d.at, gap)
+		if d.inTime {
+			t.least(d.at, end, gap)
+		} else {
+			t.least(end, d.at, gap)
+		}
+	}
+}
+
+// held is how long a client holds a lock that it releases.
+func (t *telling) held(c int) time.Duration {
+	for _, a := range t.attempts[c] {
+		if a.extends {
+			return t.after + timeout + t.section
+		}
+	}
+	return t.section
+}
+
+// nodes is the order of what each node sees, and the ends of its keys.
+func (t *telling) nodes() {
+	for n := 1; n <= t.scope.Nodes; n++ {
+		var last, crash instant = -1, -1
+		var k, disk keyed
+		for i, s := range t.path {
+			if s.Node != n {
+				continue
+			}
+			at := t.when[i]
+			if last >= 0 {
+				t.least(last, at, gap)
+			}
+			last = at
+			switch s.Action {
+			case exhaust.Crashed:
+				t.unsynced(i, crash)
+				crash = at
+				switch t.scope.Restart {
+				case exhaust.Always:
+				case exhaust.EverySec:
+					k = disk
+				default:
+					k = keyed{}
+				}
+			case exhaust.Jumped:
+				k = keyed{}
+			case exhaust.Synced:
+				disk = k
+			case exhaust.Set, exhaust.Extend, exhaust.Del:
+				if crash >= 0 { // it reset the connections: what comes later was sent later
+					t.least(crash, t.sent(s), gap)
+					if t.scope.Restart == exhaust.Delayed {
+						t.least(crash, t.sent(s), away+gap)
+					}
+				}
+				if k = t.asked(k, s, at); s.Synced {
+					disk = k
+				}
+			}
+		}
+	}
+}
+
+// away is how long a node stays down that comes back delayed; sync, how long after a change it is
+// on disk for certain.
+const (
+	away = ttl + time.Second
+	sync = 3 * time.Second
+)
+
+// unsynced says since when nothing is synced that a crash with EverySec takes: the disk stalls.
+func (t *telling) unsynced(crash int, before instant) {
+	i := slices.IndexFunc(t.faults, func(f faulty) bool { return f.at == t.when[crash] })
+	stall, taken := t.faults[i].stall, false
+	t.least(stall, t.when[crash], gap)
+	if before >= 0 {
+		t.least(before, stall, gap)
+	}
+	for j := crash - 1; j >= 0; j-- {
+		switch s := t.path[j]; {
+		case s.Node != t.path[crash].Node:
+		case s.Action == exhaust.Crashed:
+			return
+		case s.Synced, s.Action == exhaust.Synced:
+			t.least(t.when[j], stall, sync)
+			taken = true
+		case !taken:
+			t.least(stall, t.when[j], gap)
+			t.least(t.when[j], t.when[crash], sync) // the stall is of consequence
+		}
+	}
+}
+
+// keyed is the key of a node.
+type keyed struct {
+	there bool
+	set   instant // when it was set, or extended
+	owner exhaust.Step
+}
+
+// sent is when a message was.
+func (t *telling) sent(s exhaust.Step) instant {
+	a := t.attempts[s.Client-1][s.Attempt-1]
+	switch s.Action {
+	case exhaust.Extend:
+		return a.extend
+	case exhaust.Del:
+		return a.release
+	}
+	return a.start
+}
+
+// asked is what a request tells of a node's key: that it is still there, or has expired.
+func (t *telling) asked(k keyed, s exhaust.Step, at instant) keyed {
+	own := k.owner.Client == s.Client && (k.owner.Attempt == s.Attempt || t.scope.Mistake == sameForRetries) || t.scope.Mistake == sameForClients
+	var expired bool
+	switch {
+	case s.Action == exhaust.Set && s.Yes:
+		expired = t.scope.Mistake != withoutNX
+	case s.Action == exhaust.Extend && !s.Yes:
+		expired = own
+	case s.Action == exhaust.Del && !s.Yes:
+		return k
+	}
+	switch {
+	case k.there && expired:
+		t.least(k.set, at, ttl+gap)
+	case k.there && s.Action != exhaust.Del:
+		t.most(k.set, at, ttl-gap)
+	}
+	switch {
+	case s.Action == exhaust.Set && s.Yes:
+		return keyed{true, at, s}
+	case s.Action == exhaust.Extend && s.Yes:
+		k.set = at
+	case s.Action == exhaust.Del:
+		return keyed{}
+	}
+	return k
+}
+
+// Mistakes by which keys are to be read otherwise.
+const (
+	sameForRetries = "same-value-for-retries"
+	sameForClients = "same-value-for-clients"
+	withoutNX      = "set-without-nx"
+	noElapsed      = "no-elapsed-check"
+)
+
+// both says that each client believes when the other takes the lock, and some time after it.
+func (t *telling) both() {
+	for c := range t.attempts {
+		own, other := t.last(c), t.last(1-c)
+		from := own.start
+		switch {
+		case own.longer:
+			from = own.extend
+		case t.scope.Mistake == noElapsed:
+			from = own.end
+		}
+		t.most(from, other.end, window()-overlap)
+		if t.fixed(c) { // it releases after its section, whatever the other does
+			t.most(own.end, other.end, t.held(c)-overlap)
+		}
+	}
+}
+
+// last is the attempt by which a client believes in the end.
+func (t *telling) last(c int) *attempt { return t.attempts[c][len(t.attempts[c])-1] }
+
+// fixed says whether a client's section is as long as that of an earlier hold of its.
+func (t *telling) fixed(c int) bool {
+	for _, a := range t.attempts[c] {
+		if a.won && a.ended {
+			return true
+		}
+	}
+	return false
+}

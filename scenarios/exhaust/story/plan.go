@@ -1,0 +1,198 @@
+package story
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"lockpick/checker/verdict"
+	"lockpick/harness/client"
+	"lockpick/harness/scenario"
+	"lockpick/nemesis"
+	"lockpick/scenarios/exhaust"
+	"lockpick/scenarios/outcome"
+)
+
+// head is what all these scenarios have in common.
+const head = `name: %s
+claim: Two clients hold the lock at once.
+source: a search of every order of messages and faults in a small scope (lockpick exhaust)
+topology: {nodes: %d, persistence: %s}
+lock: {kind: %s, ttl: %v, drift: 1%%, timeout: %v, retry: %v, tries: %d}
+clients: 2
+workload: {kind: read-modify-write, keys: 1, fence: none, think: 0s, cycles: 1}
+expect: {mutual-exclusion: violated, resource-safety: any}
+`
+
+// scenario is the path with its instants.
+func (t *telling) scenario(name string, known scenario.Known) (scenario.Scenario, error) {
+	kind := "redlock"
+	if t.scope.Mistake != "" {
+		kind = "broken, mistake: " + t.scope.Mistake
+	}
+	persistence := scenario.PersistNone
+	switch t.scope.Restart {
+	case exhaust.Always, exhaust.EverySec:
+		persistence = string(t.scope.Restart)
+	}
+	text := fmt.Sprintf(head, name, t.scope.Nodes, persistence, kind, ttl, timeout, retry, t.scope.Attempts)
+	all, err := scenario.Parse(name, []byte(text), known)
+	if err != nil {
+		return scenario.Scenario{}, err
+	}
+	s := all[0]
+	for c := range s.Clients {
+		t.client(c, &s.Clients[c])
+	}
+	if t.extending() {
+		s.Workload.Extend, s.Lock.Extends = t.after, 1
+	}
+	s.Plan = t.plan()
+	s.Limit = max(s.Limit, t.never()+time.Minute)
+	s.Expect = map[string]scenario.Expectation{
+		verdict.MutualExclusion: {Want: string(verdict.Violated)}, verdict.ResourceSafety: {Want: outcome.AnyOutcome},
+	}
+	scenario.Imply(s.Expect)
+	return s, nil
+}
+
+func (t *telling) extending() bool {
+	return slices.ContainsFunc(slices.Concat(t.attempts[0], t.attempts[1]), func(a *attempt) bool { return a.extends })
+}
+
+// client is when a client starts, how often it acquires, and how long it holds the lock.
+func (t *telling) client(c int, k *scenario.Client) {
+	k.Delay = t.at[t.attempts[c][0].start]
+	hold := t.hold(c)
+	k.Hold = &client.Range{Min: hold, Max: hold}
+	cycles := 1
+	for _, a := range t.attempts[c] {
+		if a.won && a.ended {
+			cycles++
+		}
+	}
+	k.Cycles = &cycles
+}
+
+// hold is how long a client holds the lock: until the other has had its section within it.
+func (t *telling) hold(c int) time.Duration {
+	if t.fixed(c) {
+		return t.held(c)
+	}
+	own, other := t.at[t.last(c).end], t.at[t.last(1-c).end]
+	if own >= other {
+		return overlap / 2
+	}
+	return other - own + overlap*3/4
+}
+
+// never is later than all that happens.
+func (t *telling) never() time.Duration {
+	return (slices.Max(t.at) + 30*time.Second).Round(time.Second)
+}
+
+// plan is the faults, and each message that arrives when it does or never.
+func (t *telling) plan() nemesis.Plan {
+	var out nemesis.Plan
+	for _, f := range t.faults {
+		out = append(out, t.fault(f)...)
+	}
+	for c := range t.attempts {
+		deleted, prolonged := 0, 0
+		for n, a := range t.attempts[c] {
+			if a.late {
+				out = append(out, at(t.at[a.pause], nemesis.Fault{Kind: "pause", Targets: []string{fmt.Sprintf("c%d", c+1)}, For: new(t.at[a.end] - t.at[a.pause])}))
+			}
+			out = append(out, t.messages(c, "set", n+1, a.start, a.set, a.won)...)
+			if t.prolongs(c, n) {
+				prolonged++
+				out = append(out, t.messages(c, "extend", prolonged, a.extend, a.ext, a.longer)...)
+			}
+			if a.ended {
+				deleted++
+				out = append(out, t.messages(c, "release", deleted, a.release, a.del, false)...)
+			}
+		}
+	}
+	return out
+}
+
+// prolongs says whether a hold lasts so long that it is extended, whatever the path says.
+func (t *telling) prolongs(c, n int) bool {
+	a := t.attempts[c][n]
+	return a.won && t.extending() && (a.extends || t.hold(c) >= t.after)
+}
+
+// messages is a round of messages to all nodes: those of the path arrive when they do there, and no
+// others; and an answer is missing, so that the round ends when its time is up.
+func (t *telling) messages(c int, kind string, nth int, sent instant, all map[int]delivery, won bool) (out nemesis.Plan) {
+	hold := func(node int, of string, d time.Duration) {
+		out = append(out, nemesis.Step{
+			When:  nemesis.Trigger{Message: &nemesis.OnMessage{Link: fmt.Sprintf("c%d-n%d", c+1, node), Message: kind, Of: of, Nth: nth}},
+			Fault: nemesis.Fault{Kind: nemesis.Hold, For: &d},
+		})
+	}
+	var heard []int // in time
+	for node := 1; node <= t.scope.Nodes; node++ {
+		d, arrives := all[node]
+		switch {
+		case !arrives:
+			hold(node, nemesis.Request, t.never())
+			continue
+		case d.inTime:
+			heard = append(heard, node)
+		}
+		hold(node, nemesis.Request, t.at[d.at]-t.at[sent])
+	}
+	for _, node := range t.unheard(all, heard, won, kind == "release") {
+		hold(node, nemesis.Reply, t.never())
+	}
+	return out
+}
+
+// unheard are the nodes whose answers come too late: where the round is lost those that would
+// win it, and else one that it does not need, if all have answered.
+func (t *telling) unheard(all map[int]delivery, heard []int, won, release bool) []int {
+	votes := slices.DeleteFunc(slices.Clone(heard), func(n int) bool { return !all[n].yes })
+	if !won && len(votes) > 0 && !release {
+		return votes
+	}
+	if len(heard) < t.scope.Nodes {
+		return nil
+	}
+	if i := slices.IndexFunc(heard, func(n int) bool { return !all[n].yes }); i >= 0 {
+		return heard[i : i+1]
+	}
+	return votes[len(votes)-1:]
+}
+
+func (t *telling) fault(f faulty) nemesis.Plan {
+	targets := []string{fmt.Sprintf("n%d", f.Node)}
+	when, moment := t.at[f.at], 10*time.Millisecond
+	switch {
+	case f.Action == exhaust.Jumped:
+		return nemesis.Plan{at(when, nemesis.Fault{Kind: "clock-jump", Targets: targets, By: ttl + time.Second})}
+	case t.scope.Restart == exhaust.Delayed:
+		moment = away
+	case t.scope.Restart == exhaust.EverySec:
+		return nemesis.Plan{
+			at(t.at[f.stall], nemesis.Fault{Kind: "slow-disk", Targets: targets, For: new(when - t.at[f.stall] + gap)}),
+			at(when, nemesis.Fault{Kind: "power-loss", Mode: nemesis.PowerClean, Targets: targets, For: &moment}),
+		}
+	}
+	return nemesis.Plan{at(when, nemesis.Fault{Kind: "kill", Targets: targets, For: &moment})}
+}
+
+func at(d time.Duration, f nemesis.Fault) nemesis.Step {
+	return nemesis.Step{When: nemesis.Trigger{At: &d}, Fault: f}
+}
+
+// Caption is a path in words, a line for each step.
+func Caption(path []exhaust.Step) string {
+	var b strings.Builder
+	for i, s := range path {
+		fmt.Fprintf(&b, "%3d  %v\n", i+1, s)
+	}
+	return b.String()
+}

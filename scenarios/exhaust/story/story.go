@@ -1,0 +1,109 @@
+// Package story makes a scenario of a path that package exhaust found.
+//
+// A path has an order and no time. Scenario gives its steps instants at which they can happen,
+// and writes each message that arrives, or doesn't, as one that the network holds so long. The
+// error ErrUntimed says that there are no such instants: the path needs time to pass otherwise
+// than it can. What the scenario shows is for whoever runs it to say.
+//
+//	steps ──► attempts: which message counts for what   (attempts.go)
+//	      ──► limits between instants, and a solution    (story.go, order.go, instants.go)
+//	      ──► clients, and a plan of held messages       (plan.go)
+//
+// Only what depends on each other is in order: what one node sees, what a client knows when it
+// decides, and a key's end after its TTL. Whatever else the search did one after the other
+// happens as it may.
+//
+// Deliberately missing: running the scenario, and making it small, which package shrink does.
+package story
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"lockpick/harness/scenario"
+	"lockpick/redlock"
+	"lockpick/scenarios/exhaust"
+)
+
+// ErrUntimed says that a path can't happen in time: a search goes on for another.
+var ErrUntimed = errors.New("no instants fit the path")
+
+// Settings of the scenarios. What must be in order is a gap apart, which is longer than anything
+// takes that the network does not hold.
+const (
+	ttl     = 10 * time.Second
+	drift   = 0.01
+	timeout = 2 * time.Second
+	retry   = 50 * time.Millisecond
+	gap     = 50 * time.Millisecond
+	overlap = time.Second // both believe at least so long
+)
+
+// window is how long a client may believe, from the start of its attempt.
+func window() time.Duration { return ttl - redlock.Drift(ttl, drift) }
+
+// Times that the instants of several steps hang on, to be tried in turn: how long a client
+// holds a lock that it releases, and after how long both extend theirs.
+var (
+	sections = []time.Duration{1500 * time.Millisecond, 7500 * time.Millisecond}
+	extends  = []time.Duration{time.Second, 3 * time.Second, 5 * time.Second, 7 * time.Second}
+)
+
+// Scenario is a path of a scope as a scenario of that name, which expects that mutual exclusion
+// is violated. The names that a file may use are the caller's.
+func Scenario(name string, scope exhaust.Scope, path []exhaust.Step, known scenario.Known) (scenario.Scenario, error) {
+	for _, section := range sections {
+		for _, after := range extends[:1+scope.Extends*(len(extends)-1)] {
+			t := &telling{scope: scope, path: path, after: after, section: section}
+			if err := t.read(); err != nil {
+				return scenario.Scenario{}, err
+			}
+			t.order()
+			if t.solve() {
+				return t.scenario(name, known)
+			}
+		}
+	}
+	return scenario.Scenario{}, fmt.Errorf("%w: it takes a client or a request that is later than it can be", ErrUntimed)
+}
+
+// telling is a path that is given instants.
+type telling struct {
+	instants
+	scope    exhaust.Scope
+	path     []exhaust.Step
+	section  time.Duration // a hold that ends, if nothing is extended in it
+	after    time.Duration // from the grant to the extension
+	attempts [2][]*attempt
+	when     []instant // of each step
+	faults   []faulty
+}
+
+// faulty is a crash or a jump.
+type faulty struct {
+	exhaust.Step
+	at    instant
+	stall instant // with EverySec: from here on nothing is synced
+}
+
+// attempt is one of a client's, with the hold that came of it.
+type attempt struct {
+	start, end    instant // the SETs are sent, the client has decided
+	won, late     bool    // late: after its own window
+	pause         instant // of the client, where it is late
+	extend        instant // the extension begins
+	extends       bool
+	extended      instant          // it ends
+	longer        bool             // with success
+	release       instant          // the DELs are sent
+	ended         bool             // they are: it failed, or was held no longer
+	set, ext, del map[int]delivery // by node
+}
+
+// delivery is a message that arrives.
+type delivery struct {
+	at     instant
+	yes    bool
+	inTime bool // before its round ended
+}
