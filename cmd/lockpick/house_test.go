@@ -156,6 +156,8 @@ var house = map[string]row{
 		because: "remembers what was run and found; it runs and judges nothing"},
 	"scenarios/shrink": {ours: "checker/verdict harness/client harness/scenario nemesis reports/words scenarios/outcome", tests: "harness/lock/kinds harness/sim scenarios scenarios/suite",
 		because: "searches among scenarios; whoever calls it runs and judges them"},
+	"scenarios/shards": {ours: "harness/files harness/scenario scenarios/outcome",
+		because: "divides runs among machines and puts outcomes together; it runs and judges none"},
 	"scenarios/suite": {ours: "harness harness/scenario harness/files harness/history harness/history/facts harness/lock harness/lock/broken harness/owned harness/history/edn harness/shortage checker checker/sentinel checker/verdict reports scenarios/outcome", tests: "harness/lock/kinds harness/sim scenarios", because: "the only judge"},
 	"scenarios/sweep": {ours: "harness harness/files harness/shortage scenarios/outcome scenarios/suite", tests: "harness/scenario", because: "many jobs in worker processes"},
 	"cmd/lockpick": {ours: "redlock docker harness harness/… checker checker/mutex checker/verdict nemesis reports reports/… scenarios scenarios/…", third: cobraPkg + " " + unitsPkg + " " + xsys, tests: goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
