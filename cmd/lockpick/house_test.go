@@ -152,6 +152,8 @@ var house = map[string]row{
 	"scenarios/outcome": {ours: "harness/scenario harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
 	"scenarios/score": {ours: "harness/scenario harness/lock nemesis checker checker/verdict scenarios/outcome", tests: "harness/lock/kinds",
 		because: "what a lock keeps, summed up from outcomes; it runs and judges none"},
+	"scenarios/envelope": {ours: "checker/verdict harness/client harness/scenario reports/words scenarios/outcome", tests: "harness/lock/kinds harness/sim scenarios/suite",
+		because: "searches among values of faults; whoever calls it runs and judges them"},
 	"scenarios/hunt": {ours: "checker harness/files harness/owned scenarios/outcome scenarios/shrink",
 		because: "remembers what was run and found; it runs and judges nothing"},
 	"scenarios/shrink": {ours: "checker/verdict harness/client harness/scenario nemesis reports/words scenarios/outcome", tests: "harness/lock/kinds harness/sim scenarios scenarios/suite",
