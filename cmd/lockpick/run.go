@@ -63,6 +63,7 @@ type runFlags struct {
 	quiet    bool
 	failFast bool
 	watch    bool
+	shard    string // which part of the runs, as in 3/8; "": all
 }
 
 func runCmd(a *app) *cobra.Command {
@@ -116,6 +117,7 @@ as each node has it then; what was still to be shown is undecided`)
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "a line for each run, not only for what was not as expected")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "only what was not as expected, and the sum")
 	fs.BoolVar(&f.failFast, "fail-fast", false, "begin no more runs once one came otherwise than expected, or failed")
+	fs.StringVar(&f.shard, "shard", "", "only the K-th of N parts of the runs, as in 3/8, auto or auto/8, recorded in the store for\n\"lockpick merge\"; see lockpick help shards")
 	fs.BoolVar(&f.watch, "watch", false, "run again each time that one of the FILEs is saved, until Ctrl-C")
 	c.RegisterFlagCompletionFunc("nodes", cobra.NoFileCompletions)
 	return c
@@ -186,6 +188,9 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	chosen = f.able(chosen, able, r)
 	if err := prepare(ctx, b, chosen, a.errs); err != nil {
 		return err
+	}
+	if f.shard != "" {
+		return r.record(ctx, b, chosen)
 	}
 	r.runAll(ctx, b, chosen)
 	err = r.finish(ctx)
@@ -285,6 +290,8 @@ func (f *runFlags) validate() error {
 		return usage(fmt.Errorf("--nodes names %d containers", len(f.nodes)), fmt.Sprintf("at most %d", docker.MostNodes))
 	case f.verbose && f.quiet:
 		return usage(errors.New("--verbose and --quiet contradict each other"), "leave one of them out")
+	case f.shard != "" && (f.json || f.junit != "" || f.failFast || f.watch):
+		return usage(errors.New("--shard records what comes of its runs, and shows nothing of it"), "leave out --json, --junit, --fail-fast and --watch; lockpick merge has --json and --junit")
 	case len(f.nodes) > 0 && f.jobs > 1:
 		return usage(errors.New("--nodes are for one run at a time, and --jobs asks for more"), "leave one of them out")
 	}

@@ -18,6 +18,7 @@ var topics = []struct{ name, short string }{
 	{"locks", "what can be tested, and what each lock is held to"},
 	{"scenario-format", "how to write a scenario"},
 	{"properties", "what is checked"},
+	{"shards", "how to run a sweep on several machines"},
 }
 
 //go:embed topics/*.txt

@@ -14,6 +14,9 @@ const (
 	spread     = time.Millisecond
 )
 
+// Latency is how long a message takes one way, at least and at most.
+func Latency() (least, most time.Duration) { return minLatency, minLatency + spread }
+
 // network is all machines and the links between them.
 //
 //	host c1 ── link c1-n1 ──► server n1

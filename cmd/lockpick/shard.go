@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lockpick/harness"
+	"lockpick/reports/suites"
+	"lockpick/scenarios"
+	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/shards"
+	"lockpick/scenarios/suite"
+)
+
+// head is what a shard's file says first.
+func (r *report) head(chosen []pick) (shards.Head, error) {
+	f := r.flags
+	k, n, err := shards.Parse(f.shard, os.Getenv)
+	if err != nil {
+		return shards.Head{}, usage(fmt.Errorf("--shard: %w", err), fmt.Sprintf("as in --shard 3/8, at most %d; see lockpick help shards", shards.Most))
+	}
+	h := shards.Head{Shard: k, Of: n, Version: version(), Backend: f.backend, Seed: f.seed, Seeds: f.seeds,
+		Command: r.suite.Command, Named: f.named, Sets: f.sets, Skipped: r.skipped}
+	for _, p := range chosen {
+		h.Scenarios = append(h.Scenarios, shards.Scenario{From: p.From, Scenario: p.Scenario, Control: p.own})
+	}
+	return h, nil
+}
+
+// record runs a shard. What came of it is for merge to judge: it is a success to have it.
+func (r *report) record(ctx context.Context, b harness.Backend, chosen []pick) error {
+	f := r.flags
+	h, err := r.head(chosen)
+	if err != nil {
+		return err
+	}
+	r.total, r.suite.Counts = h.Runs(), map[string]int{}
+	r.live = &progress{errs: r.errs, mu: &r.mu, started: r.started, text: r.progress}
+	stop := r.live.start()
+	job := func(j int) suite.Job { i := h.Run(j); return f.job(chosen[i/f.seeds], i%f.seeds) }
+	path, err := shards.Write(f.store, h, func(done func(int, outcome.Outcome)) error {
+		f.each(ctx, ctx, b, r.total, job, func(j int, o outcome.Outcome) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.ended++
+			r.suite.Counts[o.State()]++
+			done(j, o)
+		})
+		return ctx.Err()
+	})
+	stop()
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintf(r.errs, "interrupted after %d of %d runs: the shard is not recorded\n", r.ended, r.total)
+		return ctx.Err()
+	case err != nil:
+		return noStore(err)
+	}
+	if err := suites.Index(f.store); err != nil {
+		return noStore(err)
+	}
+	fmt.Fprintf(r.out, "shard %d of %d: %d of %d runs on %s: %s\nrecorded: %s\n", h.Shard, h.Of, r.ended, len(chosen)*f.seeds, f.backend,
+		strings.Join(outcome.Counted(r.suite.Counts), ", "), path)
+	return nil
+}
+
+func mergeCmd(a *app) *cobra.Command {
+	f := &runFlags{}
+	missing := false
+	c := &cobra.Command{
+		Use:   "merge DIR…",
+		Short: "what came of a sweep whose shards ran on several machines",
+		Long: `Put together what "lockpick run --shard" has recorded. DIR is a store, a folder of stores, or
+a shard's file. What is printed, and the exit code, are those of one machine that ran all.
+
+Shards of different sweeps or versions, shards that are there twice, and files that were
+cut are refused (64). So is a sweep of which shards are missing (2).`,
+		Example: `  lockpick merge results
+  lockpick merge --json store-1 store-2
+  sbatch --array=$(lockpick merge --missing results) sweep.sh`,
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := shards.Read(args)
+			if err != nil {
+				return usage(fmt.Errorf("merge: %w", err), "name stores, or shards' files, of one sweep: see lockpick help shards")
+			}
+			if missing {
+				_, err := fmt.Fprint(a.out, numbers(s.Missing()))
+				return err
+			}
+			return a.merge(c.Context(), f, s)
+		},
+	}
+	fs := c.Flags()
+	fs.BoolVar(&missing, "missing", false, "print the numbers of the shards that are missing, as in 3,7, and nothing else")
+	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the result as a suite (LOCKPICK_STORE)")
+	fs.BoolVar(&f.json, "json", false, "print the outcomes as JSON")
+	fs.StringVar(&f.junit, "junit", "", "write the outcomes to this file as JUnit XML")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "a line for each run, or scenario, not only for what was not as expected")
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "only what was not as expected, and the sum")
+	return c
+}
+
+// numbers is a line of shards' numbers, as engines take them; none is no line.
+func numbers(ks []int) string {
+	if len(ks) == 0 {
+		return ""
+	}
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(ks), "[]"), " ", ",") + "\n"
+}
+
+// merge reports of a sweep as if its runs had been made here.
+func (a *app) merge(ctx context.Context, f *runFlags, s *shards.Sweep) error {
+	if ks := s.Missing(); len(ks) > 0 {
+		return &failure{err: fmt.Errorf("merge: %d of %d shards are missing: %s", len(ks), s.Of, strings.TrimSpace(numbers(ks))), code: outcome.ExitUndecided,
+			hint: fmt.Sprintf("run them, as in %s --shard %d/%d", s.Command, ks[0], s.Of)}
+	}
+	if f.verbose && f.quiet {
+		return usage(errors.New("--verbose and --quiet contradict each other"), "leave one of them out")
+	}
+	if err := suite.CanWrite(f.store); err != nil {
+		return noStore(err)
+	}
+	ci, err := newCI(f.junit)
+	if err != nil {
+		return err
+	}
+	f.backend, f.seed, f.seeds, f.sets, f.named = s.Backend, s.Seed, s.Seeds, s.Sets, s.Named
+	var chosen []pick
+	for _, x := range s.Scenarios {
+		chosen = append(chosen, pick{scenarios.Found{Scenario: x.Scenario, From: x.From}, x.Control})
+	}
+	started := time.Now()
+	r := &report{app: a, ci: ci, flags: f, tally: tally{}, started: started, suite: f.suiteOf(chosen, nil, started),
+		total: s.Total(), outcomes: map[int]outcome.Outcome{}, skipped: s.Skipped}
+	r.suite.Command, r.suite.Version = s.Command, s.Version
+	r.compared = comparison{chosen: chosen, seeds: s.Seeds, numbers: map[int]map[string]float64{}}
+	if err := s.Each(r.done); err != nil {
+		return usage(fmt.Errorf("merge: %w", err), "run that shard again")
+	}
+	err = r.finish(ctx)
+	if r.page != "" {
+		fmt.Fprintf(a.errs, "report: %s\n", r.page)
+	}
+	return err
+}

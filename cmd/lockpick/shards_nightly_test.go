@@ -1,0 +1,41 @@
+//go:build nightly && linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// TestHundredThousandSeeds runs a hundred thousand seeds in eight shards. No process of it takes a
+// gigabyte, neither one that runs nor the one that merges, with its JSON.
+func TestHundredThousandSeeds(t *testing.T) {
+	lockpick, store := build(t), t.TempDir()
+	lean := func(args ...string) {
+		t.Helper()
+		c := exec.CommandContext(t.Context(), lockpick, append(args, "--store", store)...)
+		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer out.Close()
+		c.Stdout, c.Stderr = out, os.Stderr
+		if err := c.Run(); err != nil {
+			t.Fatal(args, err)
+		}
+		most := c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss / 1024
+		t.Logf("lockpick %v: %d MB, %.0f s of CPU", args, most, c.ProcessState.UserTime().Seconds())
+		if most > 1000 {
+			t.Errorf("lockpick %v takes %d MB", args, most)
+		}
+	}
+	for k := 1; k <= 8; k++ {
+		lean("run", "restart-forgets/", "--seeds", "100000", "--shard", fmt.Sprintf("%d/8", k))
+	}
+	lean("merge", store)
+	lean("merge", store, "--json")
+}

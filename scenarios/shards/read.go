@@ -1,0 +1,244 @@
+package shards
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"lockpick/harness/files"
+	"lockpick/scenarios/outcome"
+)
+
+// Most bounds the shards of a sweep: they are read side by side.
+const Most = 1000
+
+// mostFile bounds a shard's file: ten million outcomes.
+const mostFile = 16 << 30
+
+// mostDepth is how many folders a shard may lie in below one that is named: an artefact's, its
+// store's, and the shards'.
+const mostDepth = 3
+
+// Sweep is the shards of one sweep that are there.
+type Sweep struct {
+	Head  // of one of them
+	paths map[int]string
+}
+
+// ErrNone says that there is no shard where one looked.
+var ErrNone = errors.New("no shard's file is there")
+
+// Read finds the shards in files and folders, and refuses those that are cut, changed, there
+// twice, or of different sweeps.
+func Read(paths []string) (*Sweep, error) {
+	s := &Sweep{paths: map[int]string{}}
+	for _, p := range paths {
+		found, err := find(p, mostDepth)
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range found {
+			h, err := check(path)
+			if err != nil {
+				return nil, fmt.Errorf("read %s: %w", path, err)
+			}
+			if len(s.paths) == 0 {
+				s.Head = h
+			}
+			if why := differs(s.Head, h); why != "" {
+				return nil, fmt.Errorf("%s and %s are of different sweeps: %s", s.paths[s.Shard], path, why)
+			}
+			if other := s.paths[h.Shard]; other != "" && other != path {
+				return nil, fmt.Errorf("shard %d is there twice: %s and %s", h.Shard, other, path)
+			}
+			s.paths[h.Shard] = path
+		}
+	}
+	if len(s.paths) == 0 {
+		return nil, ErrNone
+	}
+	return s, nil
+}
+
+// find lists the shards' files in a folder and those below it; path may be a file itself.
+func find(path string, depth int) (found []string, err error) {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		return []string{path}, nil
+	}
+	in, err := files.OpenFolder(path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	entries, err := in.Entries()
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if e.IsDir() && e.Name() == Folder { // it is a store, and the rest of it are runs
+			return find(filepath.Join(path, Folder), 0)
+		}
+	}
+	for _, e := range entries {
+		below := filepath.Join(path, e.Name())
+		switch {
+		case e.IsDir() && depth > 0:
+			more, err := find(below, depth-1)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, more...)
+		case !e.IsDir() && fileName.MatchString(e.Name()):
+			found = append(found, below)
+		}
+	}
+	return found, nil
+}
+
+// differs says in what two shards are not of one sweep; "": they are.
+func differs(a, b Head) string {
+	switch {
+	case a.Digest == b.Digest:
+		return ""
+	case a.Version != b.Version:
+		return fmt.Sprintf("version %s and %s", a.Version, b.Version)
+	case a.Of != b.Of:
+		return fmt.Sprintf("%d shards and %d", a.Of, b.Of)
+	case a.Backend != b.Backend:
+		return fmt.Sprintf("backend %s and %s", a.Backend, b.Backend)
+	case a.Seed != b.Seed || a.Seeds != b.Seeds:
+		return fmt.Sprintf("%d seeds from %d on and %d from %d on", a.Seeds, a.Seed, b.Seeds, b.Seed)
+	}
+	return fmt.Sprintf("their scenarios are not the same (%s; %s)", a.Command, b.Command)
+}
+
+// check reads a shard's head and sees that all its lines are there.
+func check(path string) (Head, error) {
+	l, err := open(path)
+	if err != nil {
+		return Head{}, err
+	}
+	defer l.Close()
+	var last []byte
+	n := -1 // the end is no outcome
+	for {
+		line, err := l.next()
+		if errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return l.Head, err
+		}
+		n++
+		last = append(last[:0], line...)
+	}
+	var e end
+	if err := json.Unmarshal(last, &e); err != nil || e.End == nil || *e.End != n || n != l.Runs() {
+		return l.Head, fmt.Errorf("it was cut: %d of %d outcomes, or its end, are not there", max(n, 0), l.Runs())
+	}
+	return l.Head, nil
+}
+
+// Missing are the shards that are not there.
+func (s *Sweep) Missing() (missing []int) {
+	for k := 1; k <= s.Of; k++ {
+		if s.paths[k] == "" {
+			missing = append(missing, k)
+		}
+	}
+	return missing
+}
+
+// Total is how many runs the sweep has.
+func (s *Sweep) Total() int { return s.total() }
+
+// Each calls do with what came of each run, in order. No shard may be missing. It holds one
+// outcome at a time.
+func (s *Sweep) Each(do func(i int, o outcome.Outcome)) error {
+	in := make([]*lines, s.Of)
+	for _, k := range slices.Sorted(maps.Keys(s.paths)) {
+		l, err := open(s.paths[k])
+		if err != nil {
+			return fmt.Errorf("read %s: %w", s.paths[k], err)
+		}
+		defer l.Close()
+		in[k-1] = l
+	}
+	for i := range s.total() {
+		k := i%s.Of + 1
+		line, err := in[k-1].next()
+		if err != nil {
+			return fmt.Errorf("read %s: %w", s.paths[k], err)
+		}
+		var o outcome.Outcome
+		if err := json.Unmarshal(line, &o); err != nil {
+			return fmt.Errorf("read %s: %w", s.paths[k], err)
+		}
+		at, seed := s.Scenarios[i/s.Seeds].Scenario.ID(), s.Seed+uint64(i%s.Seeds)
+		if err := o.Check(); err != nil || o.Scenario != at || o.Seed != seed {
+			return fmt.Errorf("read %s: where %s with seed %d should stand is %s with seed %d (%v)", s.paths[k], at, seed, o.Scenario, o.Seed, err)
+		}
+		if o.Dir != "" {
+			o.Dir = filepath.Join(filepath.Dir(filepath.Dir(s.paths[k])), filepath.FromSlash(o.Dir))
+		}
+		do(i, o)
+	}
+	return nil
+}
+
+// lines reads a shard's file.
+type lines struct {
+	Head
+	*os.File
+	scan *bufio.Scanner
+}
+
+// mostLine bounds an outcome, or a head with the whole catalogue in it.
+const mostLine = 16 << 20
+
+func open(path string) (*lines, error) {
+	f, err := files.Open(path, mostFile)
+	if err != nil {
+		return nil, err
+	}
+	l := &lines{File: f, scan: bufio.NewScanner(f)}
+	l.scan.Buffer(nil, mostLine)
+	l.scan.Split(wholeLines)
+	line, err := l.next()
+	if err == nil {
+		l.Head, err = parseHead(line)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// next is the next line; it is gone when the next is read.
+func (l *lines) next() ([]byte, error) {
+	if l.scan.Scan() {
+		return l.scan.Bytes(), nil
+	}
+	if err := l.scan.Err(); err != nil {
+		return nil, err
+	}
+	return nil, io.EOF
+}
+
+// wholeLines splits by line, and what has no end is none.
+func wholeLines(text []byte, over bool) (int, []byte, error) {
+	if i := bytes.IndexByte(text, '\n'); i >= 0 {
+		return i + 1, text[:i], nil
+	}
+	if over && len(text) > 0 {
+		return 0, nil, errors.New("it was cut in the middle of a line")
+	}
+	return 0, nil, nil
+}
