@@ -16,9 +16,8 @@ var _ lock.Factory = Hardened
 
 // Own is the settings that only kind hardened has.
 var Own = []lock.Option{
-	{Name: "quarantine", Doc: "a node that restarted or lost its data gives no vote for one TTL", Values: []string{"no", "yes"}},
+	{Name: "quarantine", Doc: "a node that restarted or lost its data gives no vote for one TTL; c1 is the administrator who declares new nodes ready", Values: []string{"no", "yes"}},
 	{Name: "repair", Doc: "an extension sets the key again on nodes that lost it, once a majority has confirmed the lock", Values: []string{"no", "yes"}},
-	{Name: "watchdog", Doc: "leases extend themselves every third of the TTL", Values: []string{"no", "yes"}},
 }
 
 // Hardened returns the lock that the reference's package advises as one client's lock.
@@ -32,9 +31,9 @@ func Hardened(env lock.Env) (lock.Lock, error) {
 	cfg.Repair = own["repair"] == "yes"
 	if own["quarantine"] == "yes" {
 		cfg.Quarantine = cfg.TTL
-	}
-	if own["watchdog"] == "yes" {
-		l.renews, cfg.Renew, cfg.Observe = true, cfg.TTL/3, l.tell
+		if env.Client == administrator {
+			l.fresh = cfg
+		}
 	}
 	if l.locker, err = redlock.New(cfg); err != nil {
 		return nil, errors.Join(err, clients.Close())
@@ -45,13 +44,28 @@ func Hardened(env lock.Env) (lock.Lock, error) {
 // hardened is the hardened lock as a lock.Lock.
 type hardened struct {
 	lock.Clients[*redis.Client]
-	locker  *redlock.Locker
-	renews  bool
-	renewed sync.Map // by the tokens of leases that extend themselves: where to tell of it
+	locker *redlock.Locker
+	fresh  redlock.Config // whose nodes have yet to be declared ready
+}
+
+// administrator is the client that knows the nodes to be new when it first acquires.
+const administrator = "c1"
+
+// declare tells the nodes that they have forgotten nothing, as whoever sets them up does.
+func (l *hardened) declare(ctx context.Context) {
+	var asked sync.WaitGroup
+	ctx, cancel := context.WithTimeout(ctx, l.fresh.TTL/2)
+	defer cancel()
+	for _, n := range l.fresh.Nodes {
+		asked.Go(func() { n.(node).Ready(ctx) }) // one that doesn't answer begins with a quarantine
+	}
+	asked.Wait()
+	l.fresh.Nodes = nil
 }
 
 // Acquire implements lock.Lock. If ctx ended, the error wraps its error.
 func (l *hardened) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+	l.declare(ctx)
 	held, err := l.locker.Acquire(ctx, key)
 	if errors.Is(err, redlock.ErrSameNode) {
 		return nil, errors.Join(lock.ErrBroken, err)
@@ -59,12 +73,7 @@ func (l *hardened) Acquire(ctx context.Context, key string) (lock.Handle, error)
 	if err != nil {
 		return nil, err
 	}
-	if !l.renews {
-		return lease{held}, nil
-	}
-	h := renewing{lease{held}, make(chan struct{}, 1)}
-	l.renewed.Store(held.Token(), h.renewed)
-	return h, nil
+	return lease{held}, nil
 }
 
 // Close implements lock.Lock: first what the lock does in the background, then connections.
@@ -86,33 +95,3 @@ func (h lease) Deadline() time.Time               { return h.held.Until() }
 func (h lease) Token() string                     { return h.held.Token() }
 func (h lease) Fence() int64                      { return h.held.Fence() }
 func (h lease) Lost() <-chan struct{}             { return h.held.Context().Done() }
-
-// renewing is a lease that extends itself.
-type renewing struct {
-	lease
-	renewed chan struct{}
-}
-
-var _ lock.Renewer = renewing{}
-
-// Renewed implements lock.Renewer.
-func (h renewing) Renewed() <-chan struct{} { return h.renewed }
-
-// Extend implements lock.Extender: it is extended as it is, as long as it lasts.
-func (h renewing) Extend(context.Context) error {
-	return verdict(context.Cause(h.held.Context()))
-}
-
-// tell passes on that a lease has extended itself.
-func (l *hardened) tell(e redlock.Event) {
-	if e.Op == "lost" || e.Op == "release" {
-		l.renewed.Delete(e.Token)
-		return
-	}
-	if renewed, held := l.renewed.Load(e.Token); held && e.Op == "extend" && e.Type == redlock.OK {
-		select {
-		case renewed.(chan struct{}) <- struct{}{}:
-		default: // the last one has not been heard of yet
-		}
-	}
-}
