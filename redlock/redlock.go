@@ -34,8 +34,16 @@ type Client struct {
 	all []int // indices of all nodes
 }
 
-// New returns a client, or says what is wrong with its configuration.
-func New(cfg Config) (*Client, error) {
+// Specification returns a client of the plain algorithm, or says what is wrong with its
+// configuration. New returns the one to use.
+func Specification(cfg Config) (*Client, error) {
+	if err := cfg.plain(); err != nil {
+		return nil, fmt.Errorf("configure redlock: %w", err)
+	}
+	return newClient(cfg)
+}
+
+func newClient(cfg Config) (*Client, error) {
 	cfg, err := cfg.WithDefaults()
 	if err != nil {
 		return nil, err
@@ -54,12 +62,17 @@ func New(cfg Config) (*Client, error) {
 // (N time-outs if it asks one after another). The kinds are ErrTaken,
 // ErrNoQuorum, ErrExpired and ErrCancelled.
 func (c *Client) Acquire(ctx context.Context, key string) (*Lock, error) {
+	return tried(ctx, c, key, c.attempt)
+}
+
+// tried makes attempts, with random delays between them, until one gives a lock.
+func tried[L any](ctx context.Context, c *Client, key string, attempt func(context.Context, string) (*L, *Error, error)) (*L, error) {
 	last := Error{Op: "acquire", Key: key}
 	for {
 		if ctx.Err() != nil {
 			return nil, cancelled(ctx, last)
 		}
-		l, failed, err := c.attempt(ctx, key)
+		l, failed, err := attempt(ctx, key)
 		if err != nil {
 			return nil, err
 		}

@@ -15,6 +15,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -32,6 +33,12 @@ var (
 	extend string
 	//go:embed release.lua
 	release string
+	//go:embed grant.lua
+	grant string
+	//go:embed abandon.lua
+	abandon string
+	//go:embed ready.lua
+	ready string
 )
 
 // Client is what a Node needs of go-redis. *redis.Client and
@@ -45,8 +52,10 @@ type Client interface {
 type Node struct{ client Client }
 
 var (
-	_ redlock.Node   = (*Node)(nil)
-	_ redlock.Fencer = (*Node)(nil)
+	_ redlock.Node       = (*Node)(nil)
+	_ redlock.Fencer     = (*Node)(nil)
+	_ redlock.Granter    = (*Node)(nil)
+	_ redlock.Identifier = (*Node)(nil)
 )
 
 // New returns the node that client talks to. Whoever made the client closes it.
@@ -109,6 +118,54 @@ func (n *Node) RaiseFence(ctx context.Context, key, token string, fence int64) (
 	return yes(n.client.Do(ctx, "EVAL", raiseFence, 2, key, count(key), token, fence).Int64())
 }
 
+// Keys of a node by which its quarantine goes.
+const (
+	knownAs    = "redlock:run_id"
+	quarantine = "redlock:quarantine"
+)
+
+// Grant implements redlock.Granter. Where there is a quarantine the script reads INFO, so an ACL
+// must allow that.
+func (n *Node) Grant(ctx context.Context, key, token string, t redlock.Terms) (int64, error) {
+	counted := 0
+	if t.Fence {
+		counted = 1
+	}
+	return n.client.Do(ctx, "EVAL", grant, 5, key, count(key), tombstone(key, token), knownAs, quarantine,
+		token, t.TTL.Milliseconds(), counted, t.Quarantine.Milliseconds()).Int64()
+}
+
+// Abandon implements redlock.Granter.
+func (n *Node) Abandon(ctx context.Context, key, token string, refuse time.Duration) (bool, error) {
+	return yes(n.client.Do(ctx, "EVAL", abandon, 2, key, tombstone(key, token), token, refuse.Milliseconds()).Int64())
+}
+
+// Ready ends the node's quarantine, or keeps a new node from beginning with one. It is for an
+// administrator who knows that the node has forgotten nothing: it is new, or it was restarted
+// with all its data. In a shell:
+//
+//	redis-cli EVAL "$(cat ready.lua)" 2 redlock:run_id redlock:quarantine
+func (n *Node) Ready(ctx context.Context) error {
+	return n.client.Do(ctx, "EVAL", ready, 2, knownAs, quarantine).Err()
+}
+
+var runID = regexp.MustCompile(`run_id:([0-9a-f]+)`)
+
+// Identity implements redlock.Identifier by the server's run_id.
+func (n *Node) Identity(ctx context.Context) (string, error) {
+	info, err := n.client.Do(ctx, "INFO", "server").Text()
+	if err != nil {
+		return "", err
+	}
+	m := runID.FindStringSubmatch(info)
+	if m == nil {
+		return "", errors.New("INFO names no run_id")
+	}
+	return m[1], nil
+}
+
 func count(key string) string { return key + ":fence" }
+
+func tombstone(key, token string) string { return key + ":gone:" + token }
 
 func yes(n int64, err error) (bool, error) { return n > 0, err }
