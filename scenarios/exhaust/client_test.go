@@ -91,7 +91,7 @@ func (s *script) client(t *testing.T, nodes int, change func(*redlock.Config)) *
 	if change != nil {
 		change(&cfg)
 	}
-	c, err := redlock.New(cfg)
+	c, err := redlock.Specification(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -134,7 +134,7 @@ func (r *run) contend(t *testing.T, c, attempts int) {
 	for n := range r.nodes {
 		cfg.Nodes = append(cfg.Nodes, wire{r, c, n})
 	}
-	client, err := redlock.New(cfg)
+	client, err := redlock.Specification(cfg)
 	if err != nil {
 		t.Error(err)
 		return
