@@ -3,7 +3,7 @@
 
 GO ?= go
 
-.PHONY: build test setup lint race race-all cross cross-all simulation processes containers nightly canary broken broken-random random check-exhaustive fuzz scorecards bench bench-peers release module adapters
+.PHONY: build test setup lint race race-all cross cross-all simulation processes containers nightly canary broken broken-random random hunts check-exhaustive fuzz scorecards bench bench-peers release module adapters
 
 build:
 	CGO_ENABLED=0 $(GO) build -o bin/lockpick ./cmd/lockpick
@@ -76,7 +76,7 @@ containers:
 nightly:
 	$(call tagged,long|processes|containers|nightly,long processes containers nightly,120m)
 	$(GO) test -count=1 -timeout 30m ./docker
-	$(MAKE) check-exhaustive random fuzz race-all cross-all
+	$(MAKE) check-exhaustive random hunts fuzz race-all cross-all
 
 # A lock that is broken must be caught, or nothing else that passes says anything.
 canary:
@@ -97,6 +97,11 @@ SEEDS ?= 10000
 PLANS ?= random-within-assumptions/
 random: build
 	bin/lockpick run $(PLANS) --seeds $(SEEDS)
+
+# Seeds that were never tried, for each lock, and what was found before: HUNT=10m is for each.
+HUNT ?= 5m
+hunts: build
+	@.ci/hunts $(HUNT)
 
 # Every history of two sessions of the lease against porcupine, seven and a half
 # million, and one and a half million random ones: some minutes. The quick tests

@@ -79,7 +79,8 @@ func Check(h *history.History, names ...string) (v Verdict) {
 		return v
 	}
 	vacuous := assumptions.Vacuous(r.Facts)
-	if vacuous != "" && h.Cut == "" {
+	barren := vacuous != "" && assumptions.Barren(r.Facts)
+	if vacuous != "" && h.Cut == "" && !barren {
 		v = nothing(h, names, "the run is vacuous: "+vacuous)
 		v.Assumption = vacuous
 		v.Numbers, v.Words = numbers(r)
@@ -89,7 +90,14 @@ func Check(h *history.History, names ...string) (v Verdict) {
 	v.Numbers, v.Words = numbers(r)
 	late := latenessOf(r.Facts)
 	for _, name := range names {
-		v.Results = append(v.Results, late.stalled(cutShort(r, vacuous, judge(r, name))))
+		res := cutShort(r, vacuous, judge(r, name))
+		if barren && res.Outcome != Violated { // what nobody had can't hold
+			res = Result{Property: name, Outcome: Undecided, Because: "the run is vacuous: " + vacuous}
+		}
+		v.Results = append(v.Results, late.stalled(res))
+	}
+	if barren && !slices.ContainsFunc(v.Results, func(r Result) bool { return r.Outcome == Violated }) {
+		v.Assumption = vacuous
 	}
 	v.Second = r.second.Answer(second.Timeout)
 	v.Disagreement = disagreement(r, v)

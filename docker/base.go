@@ -27,6 +27,7 @@ type base struct {
 	software software // and what they run
 	image    string   // of clients and links
 	own      *image   // the clients', of which gates are made
+	adapted  *adapted // what clients run in beside their adapters; nil: they have none
 	labels   map[string]string
 	prefix   string // of the names of containers
 	net      privateNet

@@ -60,11 +60,7 @@ func (s *site) makeClient(ctx context.Context, name string, k *turner) (*clientB
 		}
 	}
 	if at == nil {
-		makeBox, program := s.makeBox, s.room
-		if k != nil {
-			makeBox, program = s.makeTurnable, s.client
-		}
-		b, err := makeBox(ctx, name, host, engine.Making{Image: s.image, Command: program, Talks: true})
+		b, err := s.makeClientBox(ctx, name, host, k)
 		if err != nil {
 			return nil, err
 		}
@@ -74,6 +70,18 @@ func (s *site) makeClient(ctx context.Context, name string, k *turner) (*clientB
 		s.mu.Unlock()
 	}
 	return at, at.startProgram(ctx, k)
+}
+
+func (s *site) makeClientBox(ctx context.Context, name string, host int, k *turner) (*box, error) {
+	m := engine.Making{Image: s.image, Command: s.room, Talks: true}
+	switch {
+	case s.adapted != nil:
+		return s.makeAdapted(ctx, name, host, m)
+	case k != nil:
+		m.Command = s.client
+		return s.makeTurnable(ctx, name, host, m)
+	}
+	return s.makeBox(ctx, name, host, m)
 }
 
 // Room lets clients run one after the other in a container, each a process of program, as

@@ -70,6 +70,8 @@ type Config struct {
 	Client       []string // program that becomes a client, and its arguments; nil: lockpick
 	ClientBinary string   // a lockpick for containers, where Client is nil; "": this one, or what the go tool makes of its source
 	Nodes        []string // running containers that become n1, n2, … of runs that they fit, in place of the backend's own
+	Adapter      []string // command, in containers of AdapterImage, of the program that has the lock, of kind exec; see package lock/exec
+	AdapterImage string   // what clients then run in; it has to be there
 	RedisServer  string   // program of this machine that nodes are made of; "": redis:7 where the engine has it, or redis-server on PATH
 }
 

@@ -30,7 +30,7 @@ func (w why) capability(name string) harness.Capability {
 }
 
 // lacking is why it can't run, and what it can't do where it can.
-type lacking struct{ run, clocks, disks, bounds why }
+type lacking struct{ run, clocks, disks, bounds, adapted why }
 
 // Probe says what it can do on this machine.
 func (b *Backend) Probe(ctx context.Context) []harness.Capability {
@@ -49,6 +49,10 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 	for _, on := range []nemesis.Target{nemesis.Client, nemesis.Node} {
 		needs[nemesis.Capability(nemesis.PowerClock, on)] = lacks.clocks
 	}
+	if lacks.adapted != (why{}) {
+		needs[nemesis.Capability(nemesis.PowerClock, nemesis.Client)] = lacks.adapted
+		out[1] = lacks.adapted.capability(scenario.CanSetOwnTime)
+	}
 	for _, c := range harness.PowersOf(powers) {
 		if more, ok := needs[c.Name]; ok {
 			c = more.capability(c.Name)
@@ -65,5 +69,9 @@ func (b *Backend) missing(ctx context.Context) lacking {
 	if runtime.GOOS != "linux" {
 		return lacking{run: why{"it needs Linux, this is " + runtime.GOOS, "use the simulation (--backend sim)"}}
 	}
-	return b.lacks(ctx)
+	l := b.lacks(ctx)
+	if len(b.cfg.Adapter) > 0 {
+		l.adapted = why{"an adapter in a container keeps the container's clocks, and its client's would be turned alone", "run it on real processes (--backend process)"}
+	}
+	return l
 }

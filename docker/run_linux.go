@@ -175,6 +175,9 @@ func (s *site) setUp(ctx context.Context, b *Backend) (err error) {
 	s.client, s.links = command, []string{command[0], linksVerb}
 	s.room = append([]string{command[0], roomVerb}, command...)
 	s.image, s.own = client.ref, client
+	if s.adapted, err = from.adapters(ctx, client, command); err != nil {
+		return err
+	}
 	if err := engine.Sweep(ctx, s.engine, s.here, s.software.ref, s.image); err != nil {
 		return err
 	}

@@ -19,6 +19,11 @@ func (b *Backend) Run(ctx context.Context, _ scenario.Scenario, _ uint64, _ *his
 
 func (*Backend) lacks(context.Context) lacking { return lacking{} } // missing has said no before
 
+// Hello always fails, likewise.
+func (b *Backend) Hello(ctx context.Context) (string, error) {
+	return "", errors.New("ask the adapter: " + b.missing(ctx).run.reason)
+}
+
 // Packets always fails: nobody starts it here.
 func Packets(io.Reader, io.Writer) error { return errors.New("lose packets: it needs Linux") }
 

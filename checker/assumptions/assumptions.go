@@ -10,6 +10,7 @@ package assumptions
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"lockpick/harness/history"
@@ -37,6 +38,14 @@ func Vacuous(r *facts.Facts) string {
 		return "nobody acquired a lock"
 	}
 	return ""
+}
+
+// Barren says that all of a run was as planned but what hangs on a lock that nobody ever got,
+// though it was to be had: steps wait for grants and releases. That shows something, too.
+func Barren(r *facts.Facts) bool {
+	return r.Grants == 0 && !r.Params.MayBeIdle && len(r.Lacks) == 0 &&
+		!slices.ContainsFunc(r.Params.Clients, func(c string) bool { return !r.Began[c] }) &&
+		!slices.ContainsFunc(r.Faults, func(f *facts.Fault) bool { return f.Fail != nil })
 }
 
 // missed says how a planned step did not come into force on all its targets, or "".

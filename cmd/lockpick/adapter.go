@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockpick/docker"
 	"lockpick/harness/lock"
 	lockexec "lockpick/harness/lock/exec"
 	"lockpick/harness/lock/kinds"
@@ -69,6 +71,34 @@ func meet(ctx context.Context, argv []string) (hello lockexec.Hello, err error) 
 	cmd.Wait() // it was killed
 	if err != nil {
 		return hello, fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, strings.TrimSpace(words.String()))
+	}
+	return a.Hello, nil
+}
+
+// meet reads the hello of the adapter where it will run: here, or in its image, in which its
+// command is as it stands.
+func (f *runFlags) meet(ctx context.Context) (hello lockexec.Hello, err error) {
+	if f.backend != containers {
+		if f.program, err = program(f.adapter); err != nil {
+			return hello, err
+		}
+		if hello, err = meet(ctx, f.program); err != nil {
+			return hello, unable(err, "lockpick adapter check tells more")
+		}
+		return hello, nil
+	}
+	f.program = strings.Fields(f.adapter)
+	line, err := docker.New(docker.Config{Adapter: f.program, AdapterImage: f.image}).Hello(ctx)
+	var lack *docker.Lack
+	if errors.As(err, &lack) {
+		return hello, unable(lack.Reason, lack.Remedy)
+	}
+	if err != nil {
+		return hello, unable(err, "name the adapter by its path in the image; see lockpick help adapter")
+	}
+	a, err := lockexec.Meet(io.Discard, strings.NewReader(line), time.Now)
+	if err != nil {
+		return hello, unable(err, "see lockpick help adapter")
 	}
 	return a.Hello, nil
 }
@@ -130,13 +160,9 @@ func (f *runFlags) adapt(ctx context.Context) error {
 	if f.lock != "" {
 		return usage(errors.New("--adapter and --lock exclude each other"), "leave one out")
 	}
-	var err error
-	if f.program, err = program(f.adapter); err != nil {
-		return err
-	}
-	hello, err := meet(ctx, f.program)
+	hello, err := f.meet(ctx)
 	if err != nil {
-		return unable(err, "lockpick adapter check tells more")
+		return err
 	}
 	kinds.All = adapted(hello)
 	f.grain = time.Duration(hello.Grain) * time.Millisecond

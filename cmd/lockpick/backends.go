@@ -36,6 +36,7 @@ func backend(name string, in docker.Config, adapter ...string) (harness.Backend,
 	case simulation:
 		return sim.New(kinds.All), nil
 	case containers:
+		in.Adapter = adapter
 		return docker.New(in), nil
 	case "process":
 		self, err := os.Executable()

@@ -46,15 +46,24 @@ func workers(patience time.Duration, stacks string) sweep.Pool {
 // hiddenCmds are those that lockpick starts itself with.
 func hiddenCmds(in io.Reader, out io.Writer) (all []*cobra.Command) {
 	for verb, run := range map[string]func() error{
-		workerVerb:  func() error { return work(in, out) },                                      // does simulated runs in a process of its own
-		clientVerb:  func() error { return contender.Main(in, out, adapted(lockexec.Hello{})) }, // is one contender on a real backend
-		addressVerb: func() error { return docker.Stay(in) },                                    // holds the address of a node among containers
-		linksVerb:   func() error { return docker.Links(in, out) },                              // is the links of a backend of containers
-		packetsVerb: func() error { return docker.Packets(in, out) },                            // loses the packets of a node in a container
-		clockVerb:   func() error { return docker.Clocks(in, out) },                             // turns the clocks of a container from one beside it
+		workerVerb:  func() error { return work(in, out) },           // does simulated runs in a process of its own
+		addressVerb: func() error { return docker.Stay(in) },         // holds the address of a node among containers
+		linksVerb:   func() error { return docker.Links(in, out) },   // is the links of a backend of containers
+		packetsVerb: func() error { return docker.Packets(in, out) }, // loses the packets of a node in a container
+		clockVerb:   func() error { return docker.Clocks(in, out) },  // turns the clocks of a container from one beside it
 	} {
 		all = append(all, &cobra.Command{Use: verb, Hidden: true, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return run() }})
 	}
+	// clientVerb is one contender on a real backend. In a container it starts its adapter, which
+	// its arguments are.
+	all = append(all, &cobra.Command{Use: clientVerb, Hidden: true, DisableFlagParsing: true, RunE: func(_ *cobra.Command, adapter []string) error {
+		if len(adapter) > 0 {
+			if err := lockexec.Attach(adapter); err != nil {
+				return err
+			}
+		}
+		return contender.Main(in, out, adapted(lockexec.Hello{}))
+	}})
 	// roomVerb runs one contender after the other in a container.
 	return append(all, &cobra.Command{Use: roomVerb, Hidden: true, DisableFlagParsing: true, RunE: func(_ *cobra.Command, program []string) error {
 		return docker.Room(os.Stdin, os.Stdout, os.Stderr, program) // which its clients get as they are

@@ -39,6 +39,7 @@ type runFlags struct {
 	lock     string // a kind that stands in for each scenario's own, with its options; "": none
 	kind     string // of it
 	adapter  string // the program that has that lock, as a user wrote it
+	image    string // in which it is, for containers
 	program  []string
 	grain    time.Duration // what that lock counts a TTL in; 0: it takes any
 	options  map[string]string
@@ -95,7 +96,8 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the runs (LOCKPICK_STORE)")
 	fs.StringSliceVar(&f.tags, "tag", nil, "only scenarios with this tag")
 	fs.StringVar(&f.lock, "lock", "", "put a lock of this kind under the scenarios, as in redsync or KIND:OPTION=VALUE, and hold it\nto what their tiers say; see lockpick help locks")
-	fs.StringVar(&f.adapter, "adapter", "", "put the lock of this program under the scenarios, as in \"node adapter.js\" (--backend process);\nsee lockpick help adapter")
+	fs.StringVar(&f.adapter, "adapter", "", "put the lock of this program under the scenarios, as in \"node adapter.js\" (--backend process,\nor docker); see lockpick help adapter")
+	fs.StringVar(&f.image, "adapter-image", "", "an image that has the adapter, for clients in containers (--backend docker)")
 	fs.StringArrayVar(&f.sets, "set", nil, "override, as in lock.ttl=5s; voids the expectations")
 	fs.StringArrayVar(&f.expects, "expect", nil, "expect, as in mutual-exclusion=holds; restores one after --set")
 	fs.StringSliceVar(&f.require, "require", nil, "capabilities that must be there, or all: a skip that lacks one is an error (3)")
@@ -147,7 +149,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if err := f.expect(chosen); err != nil {
 		return err
 	}
-	b, err := backend(f.backend, docker.Config{ClientBinary: f.client, Nodes: f.nodes}, f.program...)
+	b, err := backend(f.backend, docker.Config{ClientBinary: f.client, Nodes: f.nodes, AdapterImage: f.image}, f.program...)
 	if err != nil {
 		return err
 	}
@@ -271,6 +273,8 @@ func (f *runFlags) validate() error {
 		return usage(errors.New("--jobs is for backends in real time"), "leave it out: the simulation has one for each processor")
 	case f.scale > 0 && f.backend == simulation:
 		return usage(errors.New("--scale is for backends in real time"), "leave it out, or choose one with --backend")
+	case (f.image != "") != (f.adapter != "" && f.backend == containers):
+		return usage(errors.New("--adapter-image is where --adapter is in containers, and they need one"), `as in --backend docker --adapter-image IMAGE --adapter "node /adapter.js"`)
 	case f.client != "" && f.backend != containers:
 		return usage(errors.New("--client-binary is for clients in containers"), "leave it out, or add --backend "+containers)
 	case len(f.nodes) > 0 && f.backend != containers:
@@ -435,6 +439,9 @@ func (f *runFlags) overrides() (c string) {
 	switch {
 	case f.adapter != "":
 		c += " --adapter " + quoted(f.adapter)
+		if f.image != "" {
+			c += " --adapter-image " + quoted(f.image)
+		}
 	case f.lock != "":
 		c += " --lock " + quoted(f.lock)
 	}

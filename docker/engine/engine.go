@@ -152,6 +152,9 @@ func (e *Engine) Create(ctx context.Context, m Making) (id string, err error) {
 		Mounts: m.mounts(), Sysctls: m.Sysctls,
 	}
 	join := &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{m.Network: fixed(m.Addr)}}
+	if m.Network == "none" {
+		join = nil
+	}
 	if m.Beside != "" {
 		host.NetworkMode, join = container.NetworkMode("container:"+m.Beside), nil
 	}

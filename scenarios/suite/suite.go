@@ -26,6 +26,7 @@ import (
 	"lockpick/checker/verdict"
 	"lockpick/harness"
 	"lockpick/harness/history"
+	"lockpick/harness/lock"
 	"lockpick/harness/scenario"
 	"lockpick/harness/shortage"
 	"lockpick/scenarios/outcome"
@@ -190,11 +191,16 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 		}
 		events = append(events, e)
 	})
+	broken := false
 	if err := harness.RunUntil(ctx, b, j.Scenario, j.Seed, rec, j.until(scenario.MaxEvents)); err != nil {
 		o.Hint = shortage.Remedy(err, shortage.Temporary)
 		o.Fail(outcome.ExitBackend, err)
+		broken = errors.Is(err, lock.ErrBroken)
 	}
 	h := judged(&o, d.manifest, events)
+	if broken && o.Code == outcome.ExitUnexpected { // who can't be worked with is accused of nothing
+		o.Code = outcome.ExitBackend
+	}
 	j.confirm(ctx, b, h, &o)
 	notable := o.Code != outcome.ExitOK || j.Live && o.Violated() // or it can't be had again
 	if j.Keep.has(notable) {

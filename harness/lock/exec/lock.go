@@ -42,11 +42,14 @@ var _ lock.Factory = New
 
 // New returns the lock of the adapter that this process was given.
 func New(env lock.Env) (lock.Lock, error) {
-	if os.Getenv(Pipes) == "" {
-		return nil, errors.New("lock exec has no program: say --adapter COMMAND, on real processes (--backend process)")
+	in, out := attached.in, attached.out
+	switch {
+	case os.Getenv(Pipes) != "":
+		in, out = os.NewFile(4, "the adapter's stdin"), os.NewFile(3, "the adapter's stdout")
+	case in == nil:
+		return nil, errors.New("lock exec has no program: say --adapter COMMAND, on real processes or in containers (--backend process)")
 	}
-	in := os.NewFile(4, "the adapter's stdin")
-	a, err := Meet(in, os.NewFile(3, "the adapter's stdout"), env.Now)
+	a, err := Meet(in, out, env.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -80,17 +83,17 @@ func (p *program) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 		switch {
 		case err == nil:
 			return h, nil
-		case ctx.Err() != nil, n == s.Tries && within == 0, !errors.As(err, &no) || no.No != noTaken && no.No != noUnknown:
+		case ctx.Err() != nil, n == s.Tries && within == 0, !errors.As(err, &no), no.No == noUnsupported, no.No == noCancelled:
 			return nil, fmt.Errorf("acquire %q: %w", key, err)
 		}
-		if within > 0 {
+		if within > 0 && no.No != noError { // it has waited by itself
 			continue
 		}
 		p.tries++
 		select {
 		case <-p.env.After(p.env.Delay(p.tries, s.RetryMin, s.RetryMax)):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("acquire %q: %w", key, ctx.Err())
+			return nil, fmt.Errorf("acquire %q: %w, after %d tries: %w", key, ctx.Err(), n, err)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func Main(in io.Reader, out io.Writer, locks map[string]lock.Kind) error {
 	w := &wire{in: bufio.NewReader(in), out: json.NewEncoder(out), goes: make(chan struct{}), ended: make(chan struct{}), began: time.Now()}
 	err := w.work(locks)
 	if err != nil {
-		w.send(Report{Error: err.Error()})
+		w.send(Report{Error: err.Error(), Broken: errors.Is(err, lock.ErrBroken)})
 	}
 	return err
 }

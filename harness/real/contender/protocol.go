@@ -10,10 +10,12 @@
 package contender
 
 import (
+	"errors"
 	"time"
 
 	"lockpick/harness/client"
 	"lockpick/harness/history"
+	"lockpick/harness/lock"
 )
 
 // A client subprocess and its harness speak over its stdin and stdout, one JSON
@@ -39,14 +41,29 @@ type Order struct {
 	Clocks bool `json:"clocks,omitempty"`
 }
 
-// Report is a line from a client. One field is set.
+// Report is a line from a client. One field is set, beside Broken.
 type Report struct {
-	Event *history.Event `json:"event,omitempty"` // a fact; T is true time since zero
-	At    string         `json:"at,omitempty"`    // it is at a point, and waits
-	Clock *Reading       `json:"clock,omitempty"` // what its clocks show
-	Error string         `json:"error,omitempty"`
-	Left  *Left          `json:"left,omitempty"` // it has ended, says its room, which stays
+	Event  *history.Event `json:"event,omitempty"` // a fact; T is true time since zero
+	At     string         `json:"at,omitempty"`    // it is at a point, and waits
+	Clock  *Reading       `json:"clock,omitempty"` // what its clocks show
+	Error  string         `json:"error,omitempty"`
+	Broken bool           `json:"broken,omitempty"` // the error is lock.ErrBroken
+	Left   *Left          `json:"left,omitempty"`   // it has ended, says its room, which stays
 }
+
+// err is the error that it reports.
+func (r Report) err() error {
+	if r.Broken {
+		return broken{errors.New(r.Error)}
+	}
+	return errors.New(r.Error)
+}
+
+// broken is a lock.ErrBroken that says so in its text already.
+type broken struct{ error }
+
+// Is says that it is lock.ErrBroken.
+func (broken) Is(err error) bool { return err == lock.ErrBroken }
 
 // Left is how a client came to its end that was in a room.
 type Left struct {

@@ -3,7 +3,6 @@ package contender
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -69,7 +68,7 @@ func (c Conversation) Hold(o Order) error {
 			c.Left(*r.Left)
 			return nil
 		case r.Error != "":
-			return errors.New(r.Error)
+			return r.err()
 		}
 	}
 }

@@ -1,0 +1,70 @@
+//go:build containers && !windows
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lockpick/scenarios/outcome"
+)
+
+// inImage builds the adapter to start from in Go, changed, and puts it into an image that has nothing else.
+func inImage(t *testing.T, binary, name, from, to string) {
+	t.Helper()
+	dir := t.TempDir()
+	run := func(program string, args ...string) {
+		cmd := exec.Command(program, args...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=", "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", program, err, out)
+		}
+	}
+	run(binary, "adapter", "new", "--lang", "go", ".")
+	file := filepath.Join(dir, "adapter.go")
+	text, err := os.ReadFile(file)
+	if err != nil || !bytes.Contains(text, []byte(from)) {
+		t.Fatalf("%v: no %q in\n%s", err, from, text)
+	}
+	if err := os.WriteFile(file, bytes.Replace(text, []byte(from), []byte(to), 1), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	run("go", "build", "-o", "adapter")
+	run("tar", "-cf", "image.tar", "adapter")
+	run("docker", "import", "image.tar", name)
+	t.Cleanup(func() { run("docker", "rmi", name) })
+}
+
+// An adapter in an image is its client's lock in containers: it is killed and paused with it, its
+// clocks can't be turned, and what is wrong with it is told with its last words.
+func TestAdapterInContainers(t *testing.T) {
+	needEngine(t)
+	binary := build(t)
+	const image, wrong = "lockpick-adapter-test:right", "lockpick-adapter-test:wrong"
+	inImage(t, binary, image, "Put your library", "Put your library")
+	args := []string{"run", "--backend", "docker", "--adapter", "/adapter", "--adapter-image"}
+	code, all := outcomes(t, binary, append(args, image, "gc-pause-after-acquire/", "holder-crashes/", "wall-clock-forward/")...)
+	if code != outcome.ExitOK || len(all) != 3 || all[0].Skipped+all[1].Skipped != "" || !strings.Contains(all[2].Skipped, "an adapter in a container") {
+		t.Errorf("exit code %d: %+v", code, all)
+	}
+	inImage(t, binary, wrong, "token, began, err := l.lock(r.Key)", `panic("no more memory")`+"\n"+`token, began, err := l.lock(r.Key)`)
+	out, _ := exec.Command(binary, append(args, wrong, "baseline/", "--store", t.TempDir())...).CombinedOutput()
+	if want := "panic: no more memory"; !strings.Contains(string(out), want) {
+		t.Errorf("no %q in\n%s", want, out)
+	}
+	for _, c := range []struct{ image, command, want string }{
+		{image, "/nowhere", "/nowhere: no such file"},
+		{"lockpick-adapter-test:none", "/adapter", "the engine has no image lockpick-adapter-test:none"},
+	} {
+		cmd := exec.Command(binary, "run", "baseline/", "--backend", "docker", "--adapter", c.command, "--adapter-image", c.image, "--store", t.TempDir())
+		out, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != outcome.ExitBackend || !strings.Contains(string(out), c.want) {
+			t.Errorf("exit code %d, and no %q in\n%s", code, c.want, out)
+		}
+	}
+	nothingOnEngine(t)
+}
