@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
 	"lockpick/reports/suites"
+	"lockpick/scenarios/exhaust"
 )
 
 // completes completes one word by names, and files beside them where the words of a command
@@ -85,6 +87,14 @@ func completion(root *cobra.Command) {
 			"tag":     tagNames,
 			"expect":  expectWords,
 			"lock":    kinds.Names,
+			"restart": func() (out []string) {
+				for _, r := range exhaust.Restarts() {
+					out = append(out, string(r))
+				}
+				return out
+			},
+			"mistake": exhaust.Mistakes,
+			"reduce":  func() []string { return slices.Sorted(maps.Keys(reductions)) },
 			"require": func() []string { return append([]string{"all", harness.CanRun}, scenario.Capabilities()...) },
 		} {
 			if c.Flags().Lookup(name) != nil {

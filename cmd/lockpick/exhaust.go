@@ -65,6 +65,9 @@ came out otherwise.`,
 			for _, name := range []string{"nodes", "attempts", "extends", "crashes", "restart", "jumps", "mistake", "reduce"} {
 				own = own || c.Flags().Changed(name)
 			}
+			if c.Flags().Changed("restart") && f.Crashes == 0 {
+				return usage(errors.New("--restart is what comes after a crash, and there is none"), "add --crashes 1")
+			}
 			if strings.HasPrefix(f.Mistake, "extension-") && !c.Flags().Changed("extends") {
 				f.Extends = 1
 			}
@@ -85,17 +88,7 @@ came out otherwise.`,
 	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the scenario that is found, and its run (LOCKPICK_STORE)")
 	fs.BoolVar(&f.json, "json", false, "print the result as JSON")
 	fs.BoolVar(&f.markdown, "markdown", false, "print the result as a page")
-	c.RegisterFlagCompletionFunc("restart", completes(false, restartNames))
-	c.RegisterFlagCompletionFunc("mistake", completes(false, exhaust.Mistakes))
-	c.RegisterFlagCompletionFunc("reduce", completes(false, func() []string { return []string{"none", "exact", "full"} }))
 	return c
-}
-
-func restartNames() (out []string) {
-	for _, r := range exhaust.Restarts() {
-		out = append(out, string(r))
-	}
-	return out
 }
 
 func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {

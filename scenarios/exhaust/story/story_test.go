@@ -1,7 +1,7 @@
 package story
 
 import (
-	"strings"
+	"errors"
 	"testing"
 
 	"lockpick/checker/verdict"
@@ -36,6 +36,20 @@ func shown(t *testing.T, s scenario.Scenario) (outcome.Judgement, outcome.Outcom
 	return outcome.Judgement{}, o, string(text)
 }
 
+// search is the first path of a scope that has instants, as a scenario.
+func search(t *testing.T, scope exhaust.Scope, reductions exhaust.Reductions) (exhaust.Result, scenario.Scenario) {
+	t.Helper()
+	var s scenario.Scenario
+	r := exhaust.New(scope, reductions).Search(t.Context(), exhaust.Bounds{Bytes: 20e6}, func(path []exhaust.Step) bool {
+		var err error
+		if s, err = Scenario(scope.Name(), scope, path, known); err != nil && !errors.Is(err, ErrUntimed) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	return r, s
+}
+
 // Every violation that is known comes as a scenario, whose run by the unchanged lock on the
 // simulated nodes violates mutual exclusion by the cause that the model's fault or mistake has.
 func TestStoriesHappen(t *testing.T) {
@@ -44,20 +58,44 @@ func TestStoriesHappen(t *testing.T) {
 			continue
 		}
 		t.Run(row.Name(), func(t *testing.T) {
-			var s scenario.Scenario
-			r := exhaust.New(row.Scope, exhaust.Fully).Search(t.Context(), exhaust.Bounds{}, func(path []exhaust.Step) bool {
-				var err error
-				s, err = Scenario(row.Name(), row.Scope, path, known)
-				return err == nil
-			})
+			r, s := search(t, row.Scope, exhaust.Fully)
 			if r.Story == nil {
 				t.Fatalf("no path with instants, of %d", r.Untimed)
 			}
 			j, o, text := shown(t, s)
 			if j.Got != verdict.Violated || j.Cause != row.Cause || o.Code != outcome.ExitOK {
-				t.Errorf("mutual exclusion %s (%s), want violated (%s); code %d %s %+v\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, o.Judgements, Caption(r.Story), text)
+				t.Errorf("mutual exclusion %s (%s), want violated (%s); code %d %s\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, Caption(r.Story), text)
 			}
-			t.Log(strings.ReplaceAll(j.Because, "\n", " "))
 		})
+	}
+}
+
+// A path that no instants fit is told as such: both can't have one node's key within its TTL.
+func TestUntimed(t *testing.T) {
+	step := func(a exhaust.Action, client, node int) exhaust.Step {
+		return exhaust.Step{Action: a, Client: client, Attempt: 1, Node: node, Yes: true}
+	}
+	path := []exhaust.Step{
+		step(exhaust.Set, 1, 1), step(exhaust.Set, 1, 2), step(exhaust.Acquired, 1, 0),
+		step(exhaust.Set, 2, 1), step(exhaust.Set, 2, 2), step(exhaust.Acquired, 2, 0),
+	}
+	if _, err := Scenario("untimed", exhaust.Scope{Nodes: 3, Attempts: 1}, path, known); !errors.Is(err, ErrUntimed) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The earliest instants are found, and that there are none.
+func TestInstants(t *testing.T) {
+	var s instants
+	a, b, c := s.add(), s.add(), s.add()
+	s.least(a, b, 3)
+	s.exact(b, c, 4)
+	s.most(a, c, 7)
+	if !s.solve() || s.at[a] != 0 || s.at[b] != 3 || s.at[c] != 7 {
+		t.Errorf("got %v", s.at)
+	}
+	s.most(a, c, 6)
+	if s.solve() {
+		t.Errorf("got %v where nothing fits", s.at)
 	}
 }
