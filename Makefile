@@ -3,7 +3,7 @@
 
 GO ?= go
 
-.PHONY: build test setup lint race race-all cross cross-all simulation processes containers nightly canary broken broken-random random hunts check-exhaustive fuzz scorecards bench bench-peers release module adapters
+.PHONY: build test setup lint race race-all cross cross-all simulation processes containers nightly canary broken broken-random random sweep hunts check-exhaustive fuzz scorecards bench bench-peers release module adapters
 
 build:
 	CGO_ENABLED=0 $(GO) build -o bin/lockpick ./cmd/lockpick
@@ -76,7 +76,7 @@ containers:
 nightly:
 	$(call tagged,long|processes|containers|nightly,long processes containers nightly,120m)
 	$(GO) test -count=1 -timeout 30m ./docker
-	$(MAKE) check-exhaustive random hunts fuzz race-all cross-all
+	$(MAKE) check-exhaustive sweep hunts fuzz race-all cross-all
 
 # A lock that is broken must be caught, or nothing else that passes says anything.
 canary:
@@ -97,6 +97,13 @@ SEEDS ?= 10000
 PLANS ?= random-within-assumptions/
 random: build
 	bin/lockpick run $(PLANS) --seeds $(SEEDS)
+
+# Ten times as many at night, in parts as several machines would have them.
+SHARDS ?= 8
+sweep: build
+	rm -rf artifacts/sweep
+	for k in $$(seq $(SHARDS)); do bin/lockpick run $(PLANS) --seeds 100000 --shard $$k/$(SHARDS) --store artifacts/sweep || exit; done
+	bin/lockpick merge artifacts/sweep
 
 # Seeds that were never tried, for each lock, and what was found before: HUNT=10m is for each.
 HUNT ?= 5m
