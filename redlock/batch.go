@@ -1,0 +1,58 @@
+package redlock
+
+import "time"
+
+// Batcher is a Node that can also be asked without waiting for it: what many
+// callers submit is sent together, and a request costs no goroutine. A client whose
+// nodes all are Batchers asks them by Submit and Flush alone.
+//
+//	Submit  Submit  Submit  Flush  ────►  one write  ────►  answers, in order
+type Batcher interface {
+	Node
+	// Submit takes r over until it is answered, and never blocks. r is answered exactly
+	// once, by r.Deadline at the latest, perhaps before Submit returns. The node carries
+	// requests out in the order in which they were submitted, with one exception: a
+	// release may overtake requests with other tokens. A request that is submitted after
+	// another must not have an earlier deadline.
+	//
+	// A release that was answered by an error is not given up: the node gets it before
+	// anything that is submitted later, also on another connection, unless the key that
+	// it is to delete has expired before (Request.TTL).
+	Submit(r *Request)
+	// Flush sends what was submitted, and never blocks. What is not flushed may stay
+	// where it is until its deadline.
+	Flush()
+}
+
+// Op is a step of Node and Fencer.
+type Op uint8
+
+// The steps. What they are on a Redis node is in package script.
+const (
+	OpSet Op = iota
+	OpExtend
+	OpRelease
+	OpSetFenced
+	OpRaiseFence
+)
+
+// Request is one step on one node. It belongs to the node from Submit until it is
+// answered, and may be used again then.
+type Request struct {
+	Op         Op
+	Key, Token string
+	// TTL is what the key is to live from now; of a release, how long it can still live.
+	TTL      time.Duration
+	Fence    int64     // of OpRaiseFence
+	Deadline time.Time // by the node's clock, which is its client's
+	Node     int       // for the Collector: which node was asked
+	To       Collector // where the answer goes
+}
+
+// Collector takes the answers to Requests.
+type Collector interface {
+	// Answered says what became of r: a value above 0 is yes, 0 is no (of OpSetFenced it
+	// is the count), and an error leaves open whether the step took effect. It is called
+	// where answers are read, and must not block.
+	Answered(r *Request, value int64, err error)
+}
