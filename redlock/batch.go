@@ -1,6 +1,10 @@
 package redlock
 
-import "time"
+import (
+	"context"
+	"fmt"
+	"time"
+)
 
 // Batcher is a Node that can also be asked without waiting for it: what many
 // callers submit is sent together, and a request costs no goroutine. A client whose
@@ -55,4 +59,21 @@ type Collector interface {
 	// is the count), and an error leaves open whether the step took effect. It is called
 	// where answers are read, and must not block.
 	Answered(r *Request, value int64, err error)
+}
+
+// on is r's step on a Node that is asked by its methods.
+func (r Request) on(ctx context.Context, n Node) (int64, error) {
+	switch r.Op {
+	case OpSet:
+		return number(n.Set(ctx, r.Key, r.Token, r.TTL))
+	case OpExtend:
+		return number(n.Extend(ctx, r.Key, r.Token, r.TTL))
+	case OpRelease:
+		return number(n.Release(ctx, r.Key, r.Token))
+	case OpSetFenced:
+		return n.(Fencer).SetFenced(ctx, r.Key, r.Token, r.TTL)
+	case OpRaiseFence:
+		return number(n.(Fencer).RaiseFence(ctx, r.Key, r.Token, r.Fence))
+	}
+	panic(fmt.Sprintf("redlock: a request has step %d, which does not exist", r.Op))
 }

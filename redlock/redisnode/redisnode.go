@@ -12,7 +12,6 @@ package redisnode
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -21,17 +20,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"lockpick/redlock"
-)
-
-var (
-	//go:embed set_fenced.lua
-	setFenced string
-	//go:embed raise_fence.lua
-	raiseFence string
-	//go:embed extend.lua
-	extend string
-	//go:embed release.lua
-	release string
+	"lockpick/redlock/script"
 )
 
 // Client is what a Node needs of go-redis. *redis.Client and
@@ -91,24 +80,22 @@ func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (b
 
 // Extend implements redlock.Node.
 func (n *Node) Extend(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
-	return yes(n.client.Do(ctx, "EVAL", extend, 1, key, token, ttl.Milliseconds()).Int64())
+	return yes(n.client.Do(ctx, "EVAL", script.Extend.Text, 1, key, token, ttl.Milliseconds()).Int64())
 }
 
 // Release implements redlock.Node.
 func (n *Node) Release(ctx context.Context, key, token string) (bool, error) {
-	return yes(n.client.Do(ctx, "EVAL", release, 1, key, token).Int64())
+	return yes(n.client.Do(ctx, "EVAL", script.Release.Text, 1, key, token).Int64())
 }
 
 // SetFenced implements redlock.Fencer.
 func (n *Node) SetFenced(ctx context.Context, key, token string, ttl time.Duration) (int64, error) {
-	return n.client.Do(ctx, "EVAL", setFenced, 2, key, count(key), token, ttl.Milliseconds()).Int64()
+	return n.client.Do(ctx, "EVAL", script.SetFenced.Text, 2, key, script.Count(key), token, ttl.Milliseconds()).Int64()
 }
 
 // RaiseFence implements redlock.Fencer.
 func (n *Node) RaiseFence(ctx context.Context, key, token string, fence int64) (bool, error) {
-	return yes(n.client.Do(ctx, "EVAL", raiseFence, 2, key, count(key), token, fence).Int64())
+	return yes(n.client.Do(ctx, "EVAL", script.RaiseFence.Text, 2, key, script.Count(key), token, fence).Int64())
 }
-
-func count(key string) string { return key + ":fence" }
 
 func yes(n int64, err error) (bool, error) { return n > 0, err }
