@@ -36,7 +36,7 @@ func TestAnswersAsRedisnode(t *testing.T) {
 	_, client := open(t, addrs[1])
 	ctx, ttl := context.Background(), time.Minute
 	both := []fencer{n, redisnode.New(client)}
-	for i := range 3000 {
+	for i := range 500 {
 		dice := rand.New(rand.NewPCG(1, uint64(i)))
 		key, token := fmt.Sprint("k", dice.IntN(3)), fmt.Sprint("t", dice.IntN(2))
 		step, fence := dice.IntN(5), dice.Int64N(1000)
@@ -93,7 +93,7 @@ func TestLock(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 64 {
 		all.Go(func() {
-			for j := range int64(20) {
+			for j := range int64(5) {
 				l, err := c.Acquire(ctx, fmt.Sprint("k", i))
 				if err != nil {
 					t.Error(err)
