@@ -21,14 +21,14 @@ type Batcher interface {
 	//
 	// A release that was answered by an error is not given up: the node gets it before
 	// anything that is submitted later, also on another connection, unless the key that
-	// it is to delete has expired before (Request.TTL).
+	// it is to delete has expired before (its TTL).
 	Submit(r *Request)
 	// Flush sends what was submitted, and never blocks. What is not flushed may stay
 	// where it is until its deadline.
 	Flush()
 }
 
-// Op is a step of Node and Fencer.
+// Op is a step of Node, Fencer, Granter or Identifier.
 type Op uint8
 
 // The steps. What they are on a Redis node is in package script.
@@ -38,6 +38,9 @@ const (
 	OpRelease
 	OpSetFenced
 	OpRaiseFence
+	OpGrant
+	OpAbandon
+	OpIdentify
 )
 
 // Request is one step on one node. It belongs to the node from Submit until it is
@@ -45,9 +48,10 @@ const (
 type Request struct {
 	Op         Op
 	Key, Token string
-	// TTL is what the key is to live from now; of a release, how long it can still live.
-	TTL      time.Duration
-	Fence    int64     // of OpRaiseFence
+	// Terms.TTL is what the key is to live from now; of a release, how long it can still
+	// live. The other terms are of OpGrant.
+	Terms
+	Count    int64     // of OpRaiseFence
 	Deadline time.Time // by the node's clock, which is its client's
 	Node     int       // for the Collector: which node was asked
 	To       Collector // where the answer goes
@@ -73,7 +77,7 @@ func (r Request) on(ctx context.Context, n Node) (int64, error) {
 	case OpSetFenced:
 		return n.(Fencer).SetFenced(ctx, r.Key, r.Token, r.TTL)
 	case OpRaiseFence:
-		return number(n.(Fencer).RaiseFence(ctx, r.Key, r.Token, r.Fence))
+		return number(n.(Fencer).RaiseFence(ctx, r.Key, r.Token, r.Count))
 	}
 	panic(fmt.Sprintf("redlock: a request has step %d, which does not exist", r.Op))
 }

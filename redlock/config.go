@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Config is how a Client locks. Only Nodes and TTL are needed.
+// Config is how a Locker or a Client locks. Only Nodes and TTL are needed.
 type Config struct {
 	// Nodes are the N independent masters, best an odd number on as many machines.
 	Nodes []Node
@@ -32,6 +32,23 @@ type Config struct {
 	// Fence makes the nodes count grants, so that a Lock has a fencing token. Every
 	// node must be a Fencer.
 	Fence bool
+
+	// What follows New heeds, and Specification refuses.
+
+	// Renew has leases extend themselves so often, Extends times at most. It must be below half
+	// the TTL, so that one extension may fail. 0: they do not.
+	Renew time.Duration
+	// MaxHold bounds how long a lease lasts with all its extensions. 0: Extends alone does.
+	MaxHold time.Duration
+	// Repair has an extension that a majority agreed to set the key again on nodes that lost it.
+	Repair bool
+	// Quarantine is for how long a node gives no vote after it restarted or lost its data: the
+	// longest TTL that anybody uses on it, so that all it may have forgotten has lapsed. Every
+	// node must be a Granter. A node that never had a quarantine begins with one. 0: a node that
+	// forgets is dangerous, see package redisnode.
+	Quarantine time.Duration
+	// Observe is told of each step of each lease, by whoever makes it, and must not block.
+	Observe func(Event)
 
 	// Now is the clock. It must not step, as time.Now does not within a process. It
 	// is read twice in an attempt to acquire, and nowhere else while acquiring: when
@@ -98,6 +115,36 @@ func (c Config) validate() error {
 		return fmt.Errorf("%d extensions: give a positive number, or 0 for the default", c.Extends)
 	}
 	return c.validateNodes()
+}
+
+// plain says what the specification does not have.
+func (c Config) plain() error {
+	if c.Renew != 0 || c.MaxHold != 0 || c.Repair || c.Quarantine != 0 || c.Observe != nil {
+		return errors.New("the specification knows none of Renew, MaxHold, Repair, Quarantine and Observe: leave them out, or use New")
+	}
+	return nil
+}
+
+// hardened says what can't work in a Locker besides.
+func (c Config) hardened() error {
+	switch {
+	case c.Sequential:
+		return errors.New("a Locker asks all nodes at once: leave Sequential out, or use Specification")
+	case c.Renew < 0 || c.Renew > 0 && c.Renew >= c.TTL/2:
+		return fmt.Errorf("renewal every %v of a TTL of %v: give less than half the TTL, so that one may fail, or 0 for none", c.Renew, c.TTL)
+	case c.MaxHold < 0 || c.MaxHold > 0 && c.MaxHold < c.TTL:
+		return fmt.Errorf("a hold of %v at most with a TTL of %v: give at least the TTL, or 0 for no limit of time", c.MaxHold, c.TTL)
+	case c.Quarantine != 0 && c.Quarantine < c.TTL:
+		return fmt.Errorf("quarantine of %v with a TTL of %v: give at least the longest TTL in use on these nodes, or 0 for none", c.Quarantine, c.TTL)
+	case c.Quarantine%time.Millisecond != 0:
+		return fmt.Errorf("quarantine of %v: Redis counts milliseconds, round it to them", c.Quarantine)
+	}
+	for i, n := range c.Nodes {
+		if _, ok := n.(Granter); n != nil && c.Quarantine > 0 && !ok {
+			return fmt.Errorf("node %d (%T) can't be quarantined: make it a Granter, or do without", i+1, n)
+		}
+	}
+	return nil
 }
 
 func (c Config) validateNodes() error {

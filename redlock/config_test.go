@@ -37,7 +37,7 @@ func TestConfigRefused(t *testing.T) {
 	} {
 		cfg := redlock.Config{Nodes: []redlock.Node{node}, TTL: ttl}
 		change(&cfg)
-		c, err := redlock.New(cfg)
+		c, err := redlock.Specification(cfg)
 		if c != nil || err == nil || !strings.HasPrefix(err.Error(), "configure redlock: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("error: %v; want one with %q", err, want)
 		}

@@ -23,6 +23,12 @@ var (
 	ErrLost = errors.New("the lock is not held")
 	// ErrLimit: the lock was extended as often as Config.Extends allows.
 	ErrLimit = errors.New("the limit of extensions is reached")
+	// ErrReleased: the lease was given back. It is a cause of its context's end only.
+	ErrReleased = errors.New("the lock was given back")
+	// ErrSameNode: one Redis stands in Config.Nodes twice, which would give it two votes.
+	ErrSameNode = errors.New("a node was given twice")
+	// ErrClosed: Locker.Close was called.
+	ErrClosed = errors.New("the locker is closed")
 	// ErrCancelled: the context ended first. Its cause and its error are wrapped too.
 	ErrCancelled = errors.New("cancelled")
 )

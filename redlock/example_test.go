@@ -20,7 +20,7 @@ func nodes() []redlock.Node {
 }
 
 func Example() {
-	client, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second})
+	client, err := redlock.Specification(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -40,7 +40,7 @@ func Example() {
 
 // The resource keeps the highest token it saw, and refuses any below.
 func Example_fencing() {
-	client, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second, Fence: true})
+	client, err := redlock.Specification(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second, Fence: true})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -62,7 +62,7 @@ func Example_fencing() {
 }
 
 func ExampleClient_Acquire_taken() {
-	client, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second, Tries: 3, RetryMax: time.Millisecond})
+	client, err := redlock.Specification(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second, Tries: 3, RetryMax: time.Millisecond})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -83,7 +83,7 @@ func ExampleClient_Acquire_taken() {
 }
 
 func ExampleLock_Extend() {
-	client, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second, Extends: 2})
+	client, err := redlock.Specification(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second, Extends: 2})
 	if err != nil {
 		fmt.Println(err)
 		return

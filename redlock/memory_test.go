@@ -212,7 +212,7 @@ func (c cluster) client(t testing.TB, change func(*redlock.Config)) *redlock.Cli
 	if change != nil {
 		change(&cfg)
 	}
-	client, err := redlock.New(cfg)
+	client, err := redlock.Specification(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,8 +36,16 @@ type Client struct {
 	rounds *rounds
 }
 
-// New returns a client, or says what is wrong with its configuration.
-func New(cfg Config) (*Client, error) {
+// Specification returns a client of the plain algorithm, or says what is wrong with its
+// configuration. New returns the one to use.
+func Specification(cfg Config) (*Client, error) {
+	if err := cfg.plain(); err != nil {
+		return nil, fmt.Errorf("configure redlock: %w", err)
+	}
+	return newClient(cfg)
+}
+
+func newClient(cfg Config) (*Client, error) {
 	cfg, err := cfg.WithDefaults()
 	if err != nil {
 		return nil, err
@@ -59,12 +67,17 @@ func New(cfg Config) (*Client, error) {
 // (N time-outs if it asks one after another). The kinds are ErrTaken,
 // ErrNoQuorum, ErrExpired and ErrCancelled.
 func (c *Client) Acquire(ctx context.Context, key string) (*Lock, error) {
+	return tried(ctx, c, key, c.attempt)
+}
+
+// tried makes attempts, with random delays between them, until one gives a lock.
+func tried[L any](ctx context.Context, c *Client, key string, attempt func(context.Context, string) (*L, *Error, error)) (*L, error) {
 	last := Error{Op: "acquire", Key: key}
 	for {
 		if ctx.Err() != nil {
 			return nil, cancelled(ctx, last)
 		}
-		l, failed, err := c.attempt(ctx, key)
+		l, failed, err := attempt(ctx, key)
 		if err != nil {
 			return nil, err
 		}
@@ -114,7 +127,7 @@ func (c *Client) grant(ctx context.Context, key, token string) (answers []Answer
 	if c.cfg.Fence {
 		return c.grantFenced(ctx, key, token)
 	}
-	return c.ask(ctx, c.all, Request{Op: OpSet, Key: key, Token: token, TTL: c.cfg.TTL}), 0
+	return c.ask(ctx, c.all, Request{Op: OpSet, Key: key, Token: token, Terms: Terms{TTL: c.cfg.TTL}}), 0
 }
 
 // judge says why an attempt with these answers failed, or nil.
@@ -136,7 +149,7 @@ func (c *Client) judge(t Tally, elapsed time.Duration) error {
 // lost. It outlives ctx, for what was set must not wait for its expiry because
 // somebody lost patience.
 func (c *Client) release(ctx context.Context, key, token string) []Answer {
-	return c.ask(context.WithoutCancel(ctx), c.all, Request{Op: OpRelease, Key: key, Token: token, TTL: c.cfg.TTL})
+	return c.ask(context.WithoutCancel(ctx), c.all, Request{Op: OpRelease, Key: key, Token: token, Terms: Terms{TTL: c.cfg.TTL}})
 }
 
 // wait waits a random time, so that contenders who split the vote do not meet

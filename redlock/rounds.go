@@ -1,20 +1,17 @@
 package redlock
 
 import (
-	"context"
 	"runtime"
-	"slices"
-	"sync"
 	"sync/atomic"
+	"time"
 )
 
-// rounds are the rounds of a client whose nodes all are Batchers: no goroutine and no
-// timer of its own for any of them.
+// rounds asks the nodes of a client that all are Batchers: there is no goroutine and no
+// timer for any request.
 type rounds struct {
-	nodes  []Batcher
-	pool   sync.Pool
-	active atomic.Int32 // rounds that wait for answers
-	asked  atomic.Bool  // somebody is about to flush
+	nodes   []Batcher
+	waiting atomic.Int32 // callers who wait for answers
+	flushes atomic.Bool  // somebody is about to flush
 }
 
 // newRounds returns nil unless all nodes are Batchers.
@@ -27,94 +24,34 @@ func newRounds(nodes []Node) *rounds {
 		}
 		rs.nodes = append(rs.nodes, b)
 	}
-	rs.pool.New = func() any { return &gathering{home: rs, done: make(chan struct{}, 1)} }
 	return rs
 }
 
-// gathering is the Collector of one round's answers. It is used again when the last
-// of them has come, though its owner may have gone on before.
-type gathering struct {
-	home     *rounds
-	requests []Request
-	done     chan struct{}
-
-	mu      sync.Mutex
-	answers []Answer
-	open    int  // answers that are to come, and one more for the owner
-	over    bool // the owner was woken, or has gone
-}
-
-// ask asks nodes by their indices for the step of r, and returns their answers in the
-// same order when all have come or ctx ended.
-func (rs *rounds) ask(ctx context.Context, nodes []int, r Request) []Answer {
-	g := rs.pool.Get().(*gathering)
-	g.answers, g.requests = slices.Grow(g.answers[:0], len(nodes)), slices.Grow(g.requests[:0], len(nodes))
-	g.open, g.over, r.To = len(nodes)+1, len(nodes) == 0, g
-	for i, node := range nodes {
-		r.Node = i
-		g.requests = append(g.requests, r)
-		g.answers = append(g.answers, Answer{Node: node, Err: errNoAnswer})
+// ask submits what request gives for each node, and has it sent.
+func (rs *rounds) ask(b *ballot, nodes []int, deadline time.Time, request func(node int) Request) {
+	b.rounds, b.requests = rs, make([]Request, len(nodes))
+	if b.work != nil {
+		b.work.Add(len(nodes))
 	}
-	active := rs.active.Add(1)
-	for i, node := range nodes {
-		rs.nodes[node].Submit(&g.requests[i])
+	for i, n := range nodes {
+		r := &b.requests[i]
+		*r = request(n)
+		r.Deadline, r.Node, r.To = deadline, i, b
+		rs.nodes[n].Submit(r)
 	}
-	rs.flush(active == 1)
-	if len(nodes) > 0 {
-		select {
-		case <-g.done:
-		case <-ctx.Done():
-		}
-	}
-	rs.active.Add(-1)
-	return g.leave()
-}
-
-// Answered implements Collector.
-func (g *gathering) Answered(r *Request, value int64, err error) {
-	g.mu.Lock()
-	a := &g.answers[r.Node]
-	a.Value, a.Err = value, err
-	g.open--
-	if g.open == 1 && !g.over {
-		g.over = true
-		g.done <- struct{}{}
-	}
-	free := g.open == 0
-	g.mu.Unlock()
-	if free {
-		g.home.pool.Put(g)
-	}
-}
-
-// leave is the owner's: it takes the answers that there are.
-func (g *gathering) leave() []Answer {
-	g.mu.Lock()
-	g.over = true
-	select {
-	case <-g.done: // both came at once, the last answer and the end of ctx
-	default:
-	}
-	out := slices.Clone(g.answers)
-	g.open--
-	free := g.open == 0
-	g.mu.Unlock()
-	if free {
-		g.home.pool.Put(g)
-	}
-	return out
+	rs.flush()
 }
 
 // flush sends what was submitted to all nodes. A caller who is alone does it by himself.
 // Of several, one goroutine does it for all who can run now, so that batches grow with
 // load.
-func (rs *rounds) flush(alone bool) {
-	if alone {
+func (rs *rounds) flush() {
+	if rs.waiting.Load() == 0 {
 		rs.send()
-	} else if !rs.asked.Swap(true) {
+	} else if !rs.flushes.Swap(true) {
 		go func() {
 			runtime.Gosched()
-			rs.asked.Store(false)
+			rs.flushes.Store(false)
 			rs.send()
 		}()
 	}

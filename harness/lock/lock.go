@@ -42,6 +42,8 @@ type Kind struct {
 	OwnTokens bool
 	// OneNode: it is on one server, and knows no votes.
 	OneNode bool
+	// Distinct: it refuses a configuration in which one node stands twice.
+	Distinct bool
 	// Server is what its nodes run, of Servers; "": Redis.
 	Server string
 	Can    Powers

@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write what the golden files should say"
 // known is what the suite will pass to Parse.
 var known = Known{
 	Backends:   []string{"sim", "process"},
-	Locks:      []string{"broken", "failover", "redislock", "redlock", "redsync", "rueidis", "single"},
+	Locks:      []string{"broken", "failover", "hardened", "redislock", "redlock", "redsync", "rueidis", "single"},
 	Mistakes:   mistakes,
 	Kinds:      map[string]lock.Kind{"broken": {Prefix: "b:", Belief: lock.ByNothing, Can: lock.Powers{Reenter: true}, Quorum: func(nodes int) int { return nodes }}},
 	Options:    map[string][]lock.Option{"broken": {{Name: "how", Doc: "it breaks", Values: []string{"softly", "loudly"}}}, "redsync": {{Name: "fail-fast", Doc: "fail at the first no", Values: []string{"no", "yes"}}}},

@@ -40,6 +40,8 @@ func (s Scenario) With(name string, k lock.Kind) (Scenario, error) {
 		return s, errors.New("it is about the votes of several nodes, and this lock is on one")
 	case k.Quorum != nil && k.Quorum(s.Topology.Nodes) < 2 && s.Tier == TierQuorum:
 		return s, errors.New("it is about the votes of several nodes, and this lock needs one")
+	case k.Distinct && len(slices.Compact(slices.Sorted(slices.Values(s.Topology.Addresses)))) < len(s.Topology.Addresses):
+		return s, errors.New("this lock refuses a node that is given twice")
 	case l.Fence && !k.Can.Fence:
 		return s, errors.New("this lock gives no fencing tokens")
 	case s.Workload.Extend > 0 && !k.Can.Extend:

@@ -20,7 +20,7 @@ func ExampleNew() {
 		defer client.Close()
 		nodes = append(nodes, redisnode.New(client))
 	}
-	locks, err := redlock.New(redlock.Config{Nodes: nodes, TTL: 10 * time.Second, Fence: true})
+	locks, err := redlock.Specification(redlock.Config{Nodes: nodes, TTL: 10 * time.Second, Fence: true})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -34,8 +35,10 @@ type Client interface {
 type Node struct{ client Client }
 
 var (
-	_ redlock.Node   = (*Node)(nil)
-	_ redlock.Fencer = (*Node)(nil)
+	_ redlock.Node       = (*Node)(nil)
+	_ redlock.Fencer     = (*Node)(nil)
+	_ redlock.Granter    = (*Node)(nil)
+	_ redlock.Identifier = (*Node)(nil)
 )
 
 // New returns the node that client talks to. Whoever made the client closes it.
@@ -96,6 +99,46 @@ func (n *Node) SetFenced(ctx context.Context, key, token string, ttl time.Durati
 // RaiseFence implements redlock.Fencer.
 func (n *Node) RaiseFence(ctx context.Context, key, token string, fence int64) (bool, error) {
 	return yes(n.client.Do(ctx, "EVAL", script.RaiseFence.Text, 2, key, script.Count(key), token, fence).Int64())
+}
+
+// Grant implements redlock.Granter. Where there is a quarantine the script reads INFO, so an ACL
+// must allow that.
+func (n *Node) Grant(ctx context.Context, key, token string, t redlock.Terms) (int64, error) {
+	counted := 0
+	if t.Fence {
+		counted = 1
+	}
+	return n.client.Do(ctx, "EVAL", script.Grant.Text, 5, key, script.Count(key), script.Tombstone(key, token), script.KnownAs, script.Quarantine,
+		token, t.TTL.Milliseconds(), counted, t.Quarantine.Milliseconds()).Int64()
+}
+
+// Abandon implements redlock.Granter.
+func (n *Node) Abandon(ctx context.Context, key, token string, refuse time.Duration) (bool, error) {
+	return yes(n.client.Do(ctx, "EVAL", script.Abandon.Text, 2, key, script.Tombstone(key, token), token, refuse.Milliseconds()).Int64())
+}
+
+// Ready ends the node's quarantine, or keeps a new node from beginning with one. It is for an
+// administrator who knows that the node has forgotten nothing: it is new, or it was restarted
+// with all its data. In a shell:
+//
+//	redis-cli EVAL "$(cat script/ready.lua)" 2 redlock:run_id redlock:quarantine
+func (n *Node) Ready(ctx context.Context) error {
+	return n.client.Do(ctx, "EVAL", script.Ready.Text, 2, script.KnownAs, script.Quarantine).Err()
+}
+
+var runID = regexp.MustCompile(`run_id:([0-9a-f]+)`)
+
+// Identity implements redlock.Identifier by the server's run_id.
+func (n *Node) Identity(ctx context.Context) (string, error) {
+	info, err := n.client.Do(ctx, "INFO", "server").Text()
+	if err != nil {
+		return "", err
+	}
+	m := runID.FindStringSubmatch(info)
+	if m == nil {
+		return "", errors.New("INFO names no run_id")
+	}
+	return m[1], nil
 }
 
 func yes(n int64, err error) (bool, error) { return n > 0, err }

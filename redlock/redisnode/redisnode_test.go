@@ -128,7 +128,7 @@ func TestRedlockOnRealNodes(t *testing.T) {
 	}
 	for _, sequential := range []bool{false, true} {
 		t.Run(fmt.Sprintf("sequential=%v", sequential), func(t *testing.T) {
-			c, err := redlock.New(redlock.Config{
+			c, err := redlock.Specification(redlock.Config{
 				Nodes: nodes, TTL: time.Minute, Timeout: 10 * time.Second, Tries: 1, Fence: true, Sequential: sequential,
 			})
 			if err != nil {

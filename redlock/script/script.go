@@ -27,6 +27,14 @@ var (
 	release string
 	//go:embed releases.lua
 	releases string
+	//go:embed grant.lua
+	grant string
+	//go:embed abandon.lua
+	abandon string
+	//go:embed ready.lua
+	ready string
+	//go:embed identity.lua
+	identity string
 )
 
 // The steps. Releases is Release for several keys at once.
@@ -36,15 +44,28 @@ var (
 	Extend     = of(extend)
 	Release    = of(release)
 	Releases   = of(releases)
+	Grant      = of(grant)
+	Abandon    = of(abandon)
+	Ready      = of(ready)
+	Identity   = of(identity)
 )
 
-// All are the scripts that a node is made to know.
-var All = []Script{SetFenced, RaiseFence, Extend, Release, Releases}
+// All are the scripts of a lock's steps, which a node is made to know.
+var All = []Script{SetFenced, RaiseFence, Extend, Release, Releases, Grant, Abandon}
 
 func of(text string) Script {
 	sum := sha1.Sum([]byte(text))
 	return Script{text, hex.EncodeToString(sum[:])}
 }
 
+// Keys of a node by which its quarantine goes.
+const (
+	KnownAs    = "redlock:run_id"
+	Quarantine = "redlock:quarantine"
+)
+
 // Count is the key under which a node counts the grants of key. It never expires.
 func Count(key string) string { return key + ":fence" }
+
+// Tombstone is the key under which a node keeps that token was abandoned.
+func Tombstone(key, token string) string { return key + ":gone:" + token }

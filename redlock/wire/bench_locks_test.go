@@ -34,11 +34,32 @@ type contestant struct {
 const benchTTL = 10 * time.Second
 
 var contestants = []contestant{
-	{"wire", "this specification on package wire", 5, func(t *testing.T, addrs []string, timeout time.Duration) pair {
-		return specification(t, addrs, timeout, onWire)
+	{"wire", "redlock.New on package wire", 5, func(t *testing.T, addrs []string, timeout time.Duration) pair {
+		return hardened(t, config(t, addrs, timeout, onWire))
 	}},
-	{"specification", "the same on redisnode (go-redis)", 5, func(t *testing.T, addrs []string, timeout time.Duration) pair {
-		return specification(t, addrs, timeout, onGoRedis)
+	{"wire-fence", "the same with fencing tokens", 5, func(t *testing.T, addrs []string, timeout time.Duration) pair {
+		cfg := config(t, addrs, timeout, onWire)
+		cfg.Fence = true
+		return hardened(t, cfg)
+	}},
+	{"wire-quarantine", "the same with quarantine, on nodes that are ready", 5, func(t *testing.T, addrs []string, timeout time.Duration) pair {
+		cfg := config(t, addrs, timeout, onWire)
+		cfg.Quarantine = benchTTL
+		for _, addr := range addrs {
+			if err := redisnode.New(client(t, redisnode.Options(addr))).Ready(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return hardened(t, cfg)
+	}},
+	{"wire-spec", "redlock.Specification on package wire: it waits for all nodes", 5, func(t *testing.T, addrs []string, timeout time.Duration) pair {
+		return specification(t, config(t, addrs, timeout, onWire))
+	}},
+	{"go-redis", "redlock.New on redisnode (go-redis)", 5, func(t *testing.T, addrs []string, timeout time.Duration) pair {
+		return hardened(t, config(t, addrs, timeout, onGoRedis))
+	}},
+	{"specification", "redlock.Specification on redisnode", 5, func(t *testing.T, addrs []string, timeout time.Duration) pair {
+		return specification(t, config(t, addrs, timeout, onGoRedis))
 	}},
 	{"redsync", "redsync v4 as its README has it: go-redis's own settings", 5, func(t *testing.T, addrs []string, _ time.Duration) pair {
 		return redsyncOf(t, addrs, 0)
@@ -76,8 +97,24 @@ func config(t *testing.T, addrs []string, timeout time.Duration, node makeNode) 
 	return cfg
 }
 
-func specification(t *testing.T, addrs []string, timeout time.Duration, node makeNode) pair {
-	c, err := redlock.New(config(t, addrs, timeout, node))
+func hardened(t *testing.T, cfg redlock.Config) pair {
+	l, err := redlock.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	ctx := context.Background()
+	return func(key string) error {
+		lease, err := l.Acquire(ctx, key)
+		if err != nil {
+			return err
+		}
+		return lease.Release(ctx)
+	}
+}
+
+func specification(t *testing.T, cfg redlock.Config) pair {
+	c, err := redlock.Specification(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func newField(t *testing.T, names string, timeout time.Duration) *field {
 	}
 	f.raw = newRaw(t, f.addrs)
 	for _, l := range f.locks {
-		fmt.Printf("  %-14s %s\n", l.name, l.what)
+		fmt.Printf("  %-16s %s\n", l.name, l.what)
 		f.pairs[l.name] = l.make(t, f.addrs, timeout)
 		f.drive(l.name, 16, 50*time.Millisecond, distinct) // connections
 	}
@@ -197,7 +197,7 @@ func (f *field) table(title string, goroutines int, key func(int) string, extra 
 		}
 	}
 	fmt.Printf("\n%s; the machine's load was %s before and %s after\n", title, before, load())
-	fmt.Printf("%-14s %9s %8s %8s %9s %9s %7s %7s %7s %6s %6s %5s\n", "", "pairs/s", "÷redsync", "÷raw", "p50", "p99", "allocs", "client", "nodes", "SETs", "DELs", "errs")
+	fmt.Printf("%-16s %9s %8s %8s %9s %9s %7s %7s %7s %6s %6s %5s\n", "", "pairs/s", "÷redsync", "÷raw", "p50", "p99", "allocs", "client", "nodes", "SETs", "DELs", "errs")
 	rate := func(name string) float64 {
 		if len(all[name]) == 0 {
 			return 0
@@ -218,7 +218,7 @@ func (f *field) table(title string, goroutines int, key func(int) string, extra 
 			errs += s.errs
 		}
 		of := func(f func(sample) float64) float64 { return median(got, f) }
-		fmt.Printf("%-14s %9.0f %8s %8s %9v %9v %7.1f %7.1f %7.1f %6.2f %6.2f %5d\n", name, rate(name), ratio(rate(name), rate("redsync")), ratio(rate(name), rate("raw")),
+		fmt.Printf("%-16s %9.0f %8s %8s %9v %9v %7.1f %7.1f %7.1f %6.2f %6.2f %5d\n", name, rate(name), ratio(rate(name), rate("redsync")), ratio(rate(name), rate("raw")),
 			median(got, func(s sample) time.Duration { return s.p50 }).Round(time.Microsecond), median(got, func(s sample) time.Duration { return s.p99 }).Round(time.Microsecond),
 			of(func(s sample) float64 { return s.allocs }), of(func(s sample) float64 { return s.client }), of(func(s sample) float64 { return s.nodes }),
 			of(func(s sample) float64 { return s.sets }), of(func(s sample) float64 { return s.releases }), errs)

@@ -153,8 +153,9 @@ func (n *Node) dial() (net.Conn, *replies, error) {
 	return c, in, nil
 }
 
-// greet says who is there, and makes the node know the scripts. If it won't keep these
-// they are sent whole each time.
+// greet says who is there, makes the node know the scripts (if it won't keep them they are
+// sent whole each time), and has it end the connection before this one: what that has still
+// to be read of would come after what is sent here.
 func (n *Node) greet(ctx context.Context, in *replies) error {
 	var b []byte
 	var must []string // what each of the first commands is, in an error
@@ -174,18 +175,22 @@ func (n *Node) greet(ctx context.Context, in *replies) error {
 	for _, s := range script.All {
 		b = command(b, "SCRIPT", "LOAD", s.Text)
 	}
+	b = command(b, "CLIENT", "KILL", "ID", strconv.FormatInt(n.id, 10))
+	b = command(b, "CLIENT", "ID")
 	if _, err := in.c.Write(b); err != nil {
 		return errors.Join(err, ctx.Err())
 	}
-	for i := range len(must) + len(script.All) {
-		r, err := in.next()
-		switch {
+	var r reply
+	for i := range len(must) + len(script.All) + 2 {
+		var err error
+		switch r, err = in.next(); {
 		case err != nil:
 			return errors.Join(err, ctx.Err())
 		case r.err != nil && i < len(must):
 			return fmt.Errorf("%s: %w", must[i], r.err)
 		}
 	}
+	n.id = r.value
 	return nil
 }
 

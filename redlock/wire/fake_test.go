@@ -148,6 +148,9 @@ func (f *fake) answer(words []string) string {
 		}
 		return f.run(sha, words[2:])
 	}
+	if words[0] == "CLIENT" && words[1] != "SETNAME" {
+		return ":42\r\n"
+	}
 	if words[0] != "SCRIPT" {
 		f.log = append(f.log, strings.Join(words, " "))
 		return "+OK\r\n"
@@ -215,7 +218,7 @@ func (a *answers) of(r *redlock.Request) string {
 // ask submits a step with the token that is also its key's name, and a deadline after
 // the time-out.
 func (a *answers) ask(n *wire.Node, op redlock.Op, token string) *redlock.Request {
-	r := &redlock.Request{Op: op, Key: "k" + token, Token: token, TTL: time.Second, Deadline: time.Now().Add(timeout), To: a}
+	r := &redlock.Request{Op: op, Key: "k" + token, Token: token, Terms: redlock.Terms{TTL: time.Second}, Deadline: time.Now().Add(timeout), To: a}
 	n.Submit(r)
 	return r
 }

@@ -150,7 +150,7 @@ func TestDebts(t *testing.T) {
 		synctest.Wait()
 		f.with(func() { f.refuse, f.log = errRefused, nil; f.conns[0].Close() })
 		synctest.Wait()
-		short := &redlock.Request{Op: redlock.OpRelease, Key: "k1", Token: "1", TTL: timeout, Deadline: time.Now().Add(timeout), To: a}
+		short := &redlock.Request{Op: redlock.OpRelease, Key: "k1", Token: "1", Terms: redlock.Terms{TTL: timeout}, Deadline: time.Now().Add(timeout), To: a}
 		n.Submit(short)
 		synctest.Wait()
 		unsent := a.ask(n, redlock.OpSet, "3")
@@ -209,11 +209,8 @@ func TestPaused(t *testing.T) {
 		f, a := newFake(t), &answers{}
 		var ahead time.Duration
 		n := f.node(func(o *wire.Options) { o.Now = func() time.Time { return time.Now().Add(ahead) } })
-		f.with(func() { f.delay = timeout + time.Millisecond })
-		n.Submit(&redlock.Request{Op: redlock.OpSet, Key: "k", Token: "t", TTL: time.Second, Deadline: time.Now().Add(10 * timeout), To: a})
+		a.ask(n, redlock.OpSet, "1")
 		n.Flush()
-		time.Sleep(8 * timeout) // the greeting is over
-		f.with(func() { f.delay = 0 })
 		synctest.Wait()
 		f.with(func() { f.delay = timeout + timeout/8 })
 		set := a.ask(n, redlock.OpSet, "x")

@@ -64,7 +64,20 @@ func step(b []byte, r *redlock.Request, whole bool) []byte {
 		return number(bulk(b, r.Token), r.TTL.Milliseconds())
 	case redlock.OpRaiseFence:
 		b = bulk(bulk(run(b, script.RaiseFence, whole, 2, 2), r.Key), script.Count(r.Key))
-		return number(bulk(b, r.Token), r.Fence)
+		return number(bulk(b, r.Token), r.Count)
+	case redlock.OpGrant:
+		b = bulk(bulk(run(b, script.Grant, whole, 5, 4), r.Key), script.Count(r.Key))
+		b = bulk(bulk(bulk(b, script.Tombstone(r.Key, r.Token)), script.KnownAs), script.Quarantine)
+		counted := int64(0)
+		if r.Fence {
+			counted = 1
+		}
+		return number(number(number(bulk(b, r.Token), r.TTL.Milliseconds()), counted), r.Quarantine.Milliseconds())
+	case redlock.OpAbandon:
+		b = bulk(bulk(run(b, script.Abandon, whole, 2, 2), r.Key), script.Tombstone(r.Key, r.Token))
+		return number(bulk(b, r.Token), r.TTL.Milliseconds())
+	case redlock.OpIdentify:
+		return run(b, script.Identity, true, 0, 0)
 	}
 	panic(fmt.Sprintf("wire: a request has step %d, which does not exist", r.Op))
 }

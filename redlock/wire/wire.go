@@ -12,7 +12,8 @@
 //
 // On one connection a node does what it was asked in order, so that no set comes after
 // its release. Across connections this must be seen to: a release that the node has
-// perhaps not got is a debt, which is paid first on the next one.
+// perhaps not got is a debt, which is paid first on the next one; and the next one has the
+// node end the one before, of which it may not have read all.
 //
 // Deliberately missing: retries, for the lock decides about these; Redis Cluster;
 // commands other than those of package script and SET.
@@ -24,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -71,6 +73,7 @@ type Node struct {
 	pending []entry // until there is one
 	conn    net.Conn
 	raw     syscall.RawConn // of conn, if that is a socket
+	id      int64           // of conn or the one before, as the node calls it; 0: unknown
 	batch   batch
 	out     []byte // encoded, not yet given to a write
 	spare   []byte
@@ -94,8 +97,10 @@ const (
 )
 
 var (
-	_ redlock.Batcher = (*Node)(nil)
-	_ redlock.Fencer  = (*Node)(nil)
+	_ redlock.Batcher    = (*Node)(nil)
+	_ redlock.Fencer     = (*Node)(nil)
+	_ redlock.Granter    = (*Node)(nil)
+	_ redlock.Identifier = (*Node)(nil)
 )
 
 var (
@@ -154,28 +159,44 @@ func (n *Node) now() time.Duration { return n.o.Now().Sub(n.base) }
 
 // Set implements redlock.Node.
 func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
-	return yes(n.do(ctx, redlock.Request{Op: redlock.OpSet, Key: key, Token: token, TTL: ttl}))
+	return yes(n.do(ctx, redlock.Request{Op: redlock.OpSet, Key: key, Token: token, Terms: redlock.Terms{TTL: ttl}}))
 }
 
 // Extend implements redlock.Node.
 func (n *Node) Extend(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
-	return yes(n.do(ctx, redlock.Request{Op: redlock.OpExtend, Key: key, Token: token, TTL: ttl}))
+	return yes(n.do(ctx, redlock.Request{Op: redlock.OpExtend, Key: key, Token: token, Terms: redlock.Terms{TTL: ttl}}))
 }
 
 // Release implements redlock.Node. How long the key can still live is not known here;
 // a debt is kept for a minute.
 func (n *Node) Release(ctx context.Context, key, token string) (bool, error) {
-	return yes(n.do(ctx, redlock.Request{Op: redlock.OpRelease, Key: key, Token: token, TTL: time.Minute}))
+	return yes(n.do(ctx, redlock.Request{Op: redlock.OpRelease, Key: key, Token: token, Terms: redlock.Terms{TTL: time.Minute}}))
 }
 
 // SetFenced implements redlock.Fencer.
 func (n *Node) SetFenced(ctx context.Context, key, token string, ttl time.Duration) (int64, error) {
-	return n.do(ctx, redlock.Request{Op: redlock.OpSetFenced, Key: key, Token: token, TTL: ttl})
+	return n.do(ctx, redlock.Request{Op: redlock.OpSetFenced, Key: key, Token: token, Terms: redlock.Terms{TTL: ttl}})
 }
 
 // RaiseFence implements redlock.Fencer.
 func (n *Node) RaiseFence(ctx context.Context, key, token string, fence int64) (bool, error) {
-	return yes(n.do(ctx, redlock.Request{Op: redlock.OpRaiseFence, Key: key, Token: token, Fence: fence}))
+	return yes(n.do(ctx, redlock.Request{Op: redlock.OpRaiseFence, Key: key, Token: token, Count: fence}))
+}
+
+// Grant implements redlock.Granter.
+func (n *Node) Grant(ctx context.Context, key, token string, t redlock.Terms) (int64, error) {
+	return n.do(ctx, redlock.Request{Op: redlock.OpGrant, Key: key, Token: token, Terms: t})
+}
+
+// Abandon implements redlock.Granter.
+func (n *Node) Abandon(ctx context.Context, key, token string, refuse time.Duration) (bool, error) {
+	return yes(n.do(ctx, redlock.Request{Op: redlock.OpAbandon, Key: key, Token: token, Terms: redlock.Terms{TTL: refuse}}))
+}
+
+// Identity implements redlock.Identifier by the server's run_id.
+func (n *Node) Identity(ctx context.Context) (string, error) {
+	id, err := n.do(ctx, redlock.Request{Op: redlock.OpIdentify})
+	return strconv.FormatInt(id, 16), err
 }
 
 func yes(n int64, err error) (bool, error) { return n > 0, err }

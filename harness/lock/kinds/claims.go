@@ -3,7 +3,8 @@ package kinds
 // Claims is what the documentation of a kind promises, by the kind's name and the property's,
 // in its words and with the source. Of what is not in it the documentation says nothing.
 var Claims = map[string]map[string]string{
-	"redlock": pattern("the specification"),
+	"redlock":  pattern("the specification"),
+	"hardened": pattern("the specification, which the package documentation of redlock claims to keep"),
 	"redsync": with(pattern("README, which links to it"), mutualExclusion,
 		`"After this is successful, no one else can obtain the same lock (the same mutex name) until we unlock it." (README)`),
 	"redislock": pattern("README, which links to it"),

@@ -23,7 +23,9 @@ import (
 
 // All has each kind by name.
 var All = map[string]lock.Kind{
-	"redlock":  {Doc: "the reference, Redlock as its specification has it", New: redlock.New, Can: all},
+	"redlock": {Doc: "the reference, Redlock as its specification has it", New: redlock.New, Can: all},
+	"hardened": {Doc: "the lock that package redlock advises, which holds where the specification does not", New: redlock.Hardened,
+		Can: lock.Powers{Extend: true, Limit: true, Fence: true}, Options: redlock.Own, Distinct: true},
 	"broken":   {Doc: "the same with one mistake, which lock.mistake names", New: broken.New, Can: all},
 	"single":   {Doc: "one key on one server", New: single.New, OneNode: true, Can: most},
 	"failover": {Doc: "the same on a master whose replica may take its place", New: single.New, OneNode: true, Can: most},

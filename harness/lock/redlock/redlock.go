@@ -30,18 +30,30 @@ const defaultTTL = 10 * time.Second
 
 // New returns the reference as one client's lock.
 func New(env lock.Env) (lock.Lock, error) {
+	cfg, clients, err := configure(env)
+	if err != nil {
+		return nil, err
+	}
+	l := &reference{Clients: clients}
+	if l.redlock, err = redlock.Specification(cfg); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// configure translates what both kinds have.
+func configure(env lock.Env) (cfg redlock.Config, clients lock.Clients[*redis.Client], err error) {
 	s := env.Settings
 	if s.Mistake != "" {
-		return nil, fmt.Errorf("lock redlock makes no mistake %q: that is for kind broken", s.Mistake)
+		return cfg, nil, fmt.Errorf("lock %s makes no mistake %q: that is for kind broken", s.Kind, s.Mistake)
 	}
 	if s.Ask != "" && s.Ask != "multiplexed" && s.Ask != "sequential" {
-		return nil, fmt.Errorf("lock redlock can't ask %q: say multiplexed or sequential", s.Ask)
+		return cfg, nil, fmt.Errorf("lock %s can't ask %q: say multiplexed or sequential", s.Kind, s.Ask)
 	}
 	if s.TTL == 0 {
 		s.TTL = defaultTTL
 	}
-	l := &reference{}
-	cfg := redlock.Config{
+	cfg = redlock.Config{
 		TTL: s.TTL, Timeout: s.Timeout, Drift: s.Drift, RetryMin: s.RetryMin, RetryMax: s.RetryMax,
 		Tries: s.Tries, Extends: s.Extends, Sequential: s.Ask == "sequential", Fence: s.Fence,
 		Now: env.Now, After: env.After, Random: named(env.Random),
@@ -50,14 +62,10 @@ func New(env lock.Env) (lock.Lock, error) {
 		o := redisnode.Options(n.Addr)
 		o.Dialer = env.Dial
 		client := redis.NewClient(o)
-		l.Clients = append(l.Clients, client)
+		clients = append(clients, client)
 		cfg.Nodes = append(cfg.Nodes, node{redisnode.New(client), n.Name})
 	}
-	var err error
-	if l.redlock, err = redlock.New(cfg); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return l, nil
+	return cfg, clients, nil
 }
 
 // node is a Redis node that goes by its name in the run.

@@ -1,0 +1,97 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockpick/harness/lock"
+	"lockpick/redlock"
+)
+
+var _ lock.Factory = Hardened
+
+// Own is the settings that only kind hardened has.
+var Own = []lock.Option{
+	{Name: "quarantine", Doc: "a node that restarted or lost its data gives no vote for one TTL; c1 is the administrator who declares new nodes ready", Values: []string{"no", "yes"}},
+	{Name: "repair", Doc: "an extension sets the key again on nodes that lost it, once a majority has confirmed the lock", Values: []string{"no", "yes"}},
+}
+
+// Hardened returns the lock that the reference's package advises as one client's lock.
+func Hardened(env lock.Env) (lock.Lock, error) {
+	cfg, clients, err := configure(env)
+	if err != nil {
+		return nil, err
+	}
+	l := &hardened{Clients: clients}
+	own := env.Settings.Options
+	cfg.Repair = own["repair"] == "yes"
+	if own["quarantine"] == "yes" {
+		cfg.Quarantine = cfg.TTL
+		if env.Client == administrator {
+			l.fresh = cfg
+		}
+	}
+	if l.locker, err = redlock.New(cfg); err != nil {
+		return nil, errors.Join(err, clients.Close())
+	}
+	return l, nil
+}
+
+// hardened is the hardened lock as a lock.Lock.
+type hardened struct {
+	lock.Clients[*redis.Client]
+	locker *redlock.Locker
+	fresh  redlock.Config // whose nodes have yet to be declared ready
+}
+
+// administrator is the client that knows the nodes to be new when it first acquires.
+const administrator = "c1"
+
+// declare tells the nodes that they have forgotten nothing, as whoever sets them up does.
+func (l *hardened) declare(ctx context.Context) {
+	var asked sync.WaitGroup
+	ctx, cancel := context.WithTimeout(ctx, l.fresh.TTL/2)
+	defer cancel()
+	for _, n := range l.fresh.Nodes {
+		asked.Go(func() { n.(node).Ready(ctx) }) // one that doesn't answer begins with a quarantine
+	}
+	asked.Wait()
+	l.fresh.Nodes = nil
+}
+
+// Acquire implements lock.Lock. If ctx ended, the error wraps its error.
+func (l *hardened) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+	l.declare(ctx)
+	held, err := l.locker.Acquire(ctx, key)
+	if errors.Is(err, redlock.ErrSameNode) {
+		return nil, errors.Join(lock.ErrBroken, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return lease{held}, nil
+}
+
+// Close implements lock.Lock: first what the lock does in the background, then connections.
+func (l *hardened) Close() error { return errors.Join(l.locker.Close(), l.Clients.Close()) }
+
+// lease is a held lock.
+type lease struct{ held *redlock.Lease }
+
+var (
+	_ lock.Extender = lease{}
+	_ lock.Tokener  = lease{}
+	_ lock.Fencer   = lease{}
+	_ lock.Loser    = lease{}
+)
+
+func (h lease) Release(ctx context.Context) error { return verdict(h.held.Release(ctx)) }
+func (h lease) Extend(ctx context.Context) error  { return verdict(h.held.Extend(ctx)) }
+func (h lease) Deadline() time.Time               { return h.held.Until() }
+func (h lease) Token() string                     { return h.held.Token() }
+func (h lease) Fence() int64                      { return h.held.Fence() }
+func (h lease) Lost() <-chan struct{}             { return h.held.Context().Done() }

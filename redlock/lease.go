@@ -1,0 +1,289 @@
+package redlock
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Lease is what a Locker gives: one acquisition, with a token of its own. All of it is fixed
+// but the deadline, which extensions move. It may be used by several goroutines at once.
+type Lease struct {
+	locker     *Locker
+	key, token string
+	fence      int64
+	start      time.Time // of the attempt
+	grants     *ballot
+	answers    []Answer // that decided it
+	ctx        context.Context
+	end        context.CancelCauseFunc
+	watching   sync.Once
+
+	mu       sync.Mutex // never held while nodes are asked
+	until    time.Time
+	extends  int // tried so far
+	released bool
+	ended    bool
+	repaired []bool // by node: its key was set again, or may still be
+}
+
+func (l *Locker) lease(ctx context.Context, key, token string, fence int64, start time.Time, grants *ballot, answers []Answer) *Lease {
+	s := &Lease{locker: l, key: key, token: token, fence: fence, start: start, grants: grants, answers: answers,
+		until: start.Add(l.cfg.TTL - l.cfg.drift()), repaired: make([]bool, len(l.all))}
+	s.ctx, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	return s
+}
+
+// begin starts what a lease does by itself.
+func (s *Lease) begin() {
+	if s.locker.cfg.Renew > 0 {
+		s.Context()
+		s.locker.work.Go(s.renew)
+	}
+}
+
+// Key is the name of what is locked.
+func (s *Lease) Key() string { return s.key }
+
+// Token is the random value that the key has on the nodes.
+func (s *Lease) Token() string { return s.token }
+
+// Fence is the fencing token, above that of every earlier holder of the key; 0 without
+// Config.Fence.
+func (s *Lease) Fence() int64 { return s.fence }
+
+// Votes is the number of nodes that had granted it when it was acquired.
+func (s *Lease) Votes() int { return Count(s.answers).Yes }
+
+// Refusals are the nodes that had not granted it then, and why.
+func (s *Lease) Refusals() []NodeError { return s.locker.plain.causes(s.answers) }
+
+// Until is the deadline, by the clock of Config.Now, at which the holder must have stopped.
+func (s *Lease) Until() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.until
+}
+
+// Remaining is how long the holder still has; not above zero once the lease is over.
+func (s *Lease) Remaining() time.Duration { return s.Until().Sub(s.locker.cfg.Now()) }
+
+// Context ends when the lease does, whatever its holder or its nodes are doing: at the
+// deadline (its cause is ErrExpired), before it where a majority says that the lock is lost
+// (ErrLost), and with Release (ErrReleased) and Locker.Close (ErrClosed). It has the values
+// of the context that the lease was acquired with.
+func (s *Lease) Context() context.Context {
+	s.watching.Do(func() {
+		if err := s.locker.enter(); err != nil {
+			s.over(err)
+			return
+		}
+		defer s.locker.work.Done()
+		s.locker.work.Go(s.watch)
+	})
+	return s.ctx
+}
+
+// watch ends the context at the deadline, wherever that has moved.
+func (s *Lease) watch() {
+	for {
+		left := s.Remaining()
+		if left <= 0 {
+			s.over(ErrExpired)
+			return
+		}
+		select {
+		case <-s.locker.cfg.After(left):
+		case <-s.ctx.Done():
+			return
+		case <-s.locker.life.Done():
+			s.over(ErrClosed)
+			return
+		}
+	}
+}
+
+// over ends the context, once, and tells of it before if that isn't the holder's own doing.
+func (s *Lease) over(cause error) {
+	s.mu.Lock()
+	first := !s.ended
+	s.ended = true
+	s.mu.Unlock()
+	if !first {
+		return
+	}
+	if cause != ErrReleased {
+		s.locker.observe(Event{Type: Info, Op: "lost", Key: s.key, Token: s.token, Err: cause})
+	}
+	s.end(cause)
+}
+
+// renew extends the lease again and again, until it ends or may not be extended any more.
+// What an extension failed by may be over at the next.
+func (s *Lease) renew() {
+	for {
+		select {
+		case <-s.locker.cfg.After(s.locker.cfg.Renew):
+		case <-s.ctx.Done():
+			return
+		}
+		if err, ok := s.Extend(s.ctx).(*Error); ok && err.Kind == ErrLimit {
+			return
+		}
+	}
+}
+
+// Extend moves the deadline as Lock.Extend does, and returns as soon as a quorum has answered
+// alike. With Config.Repair it waits for all, and once a majority has confirmed that the lock
+// is held, sets the key again where a node has lost it. It never takes a lost lock again:
+// after ErrLost the lease is over.
+func (s *Lease) Extend(ctx context.Context) error {
+	l := s.locker
+	if err := l.enter(); err != nil {
+		return &Error{Op: "extend", Key: s.key, Kind: err}
+	}
+	defer l.work.Done()
+	l.observe(Event{Type: Invoke, Op: "extend", Key: s.key, Token: s.token})
+	err := s.extend(ctx)
+	e := Event{Type: OK, Op: "extend", Key: s.key, Token: s.token, Until: s.Until()}
+	if err != nil {
+		e.Type, e.Err = outcome(err.Kind), err
+		if err.Kind == ErrLost {
+			s.over(ErrLost)
+		}
+		l.observe(e)
+		return err
+	}
+	l.observe(e)
+	return nil
+}
+
+func (s *Lease) extend(ctx context.Context) *Error {
+	l := s.locker
+	fail := Error{Op: "extend", Key: s.key}
+	if ctx.Err() != nil {
+		return cancelled(ctx, fail)
+	}
+	start := l.cfg.Now()
+	if fail.Kind = s.admit(start); fail.Kind != nil {
+		return &fail
+	}
+	enough := decided(Quorum(len(l.all)))
+	if l.cfg.Repair {
+		enough = all
+	}
+	b := l.ask(ctx, l.all, same(step{op: opExtend, key: s.key, token: s.token, terms: l.terms()}))
+	answers := b.until(ctx, enough)
+	end := l.cfg.Now()
+	kind := l.plain.standing(Count(answers))
+	if kind == nil {
+		kind = s.prolong(start, end)
+	}
+	if kind == nil {
+		if l.cfg.Repair {
+			s.repair(ctx, answers)
+		}
+		return nil
+	}
+	failed := l.plain.failure(fail.Op, s.key, kind, answers)
+	if kind == ErrNoQuorum && ctx.Err() != nil {
+		return cancelled(ctx, *failed)
+	}
+	return failed
+}
+
+// admit says whether an extension may be tried, and counts it.
+func (s *Lease) admit(start time.Time) error {
+	cfg := s.locker.cfg
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.released:
+		return ErrReleased
+	case !start.Before(s.until):
+		return ErrExpired
+	case s.extends >= cfg.Extends, cfg.MaxHold > 0 && start.Add(cfg.TTL-cfg.drift()).Sub(s.start) > cfg.MaxHold:
+		return ErrLimit
+	}
+	s.extends++
+	return nil
+}
+
+// prolong moves the deadline, if an extension that a quorum agreed to ended in time.
+func (s *Lease) prolong(start, end time.Time) error {
+	cfg := s.locker.cfg
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !end.Before(s.until) || Validity(cfg.TTL, end.Sub(start), cfg.drift()) <= 0 {
+		return ErrExpired
+	}
+	if until := start.Add(cfg.TTL - cfg.drift()); until.After(s.until) {
+		s.until = until
+	}
+	return nil
+}
+
+// repair sets the key again on nodes that said, in a round in which a majority confirmed the
+// lock, that they do not have it. Nobody can have got the lock from them meanwhile; where
+// another's attempt has left its key it stays.
+func (s *Lease) repair(ctx context.Context, answers []Answer) {
+	var lost []int
+	s.mu.Lock()
+	for _, a := range answers {
+		if a.No() && !s.released {
+			lost = append(lost, a.Node)
+			s.repaired[a.Node] = true
+		}
+	}
+	s.mu.Unlock()
+	if len(lost) == 0 {
+		return
+	}
+	s.locker.observe(Event{Type: Invoke, Op: "repair", Key: s.key, Token: s.token})
+	terms := s.locker.terms()
+	terms.Fence = false // it is no new grant
+	b := s.locker.ask(ctx, lost, same(step{op: opGrant, key: s.key, token: s.token, terms: terms}))
+	e := Event{Type: OK, Op: "repair", Key: s.key, Token: s.token}
+	if Count(b.until(ctx, all)).Yes < len(lost) {
+		e.Type = Info
+	}
+	s.locker.observe(e)
+}
+
+// Release gives the lock back on all nodes, and returns as soon as a quorum has answered
+// alike; the others are seen to in the background, a node that does not answer until the key
+// has expired. Nil means that a quorum had it and let it go, ErrLost that a quorum did not
+// have it, ErrNoQuorum that nobody knows. ctx bounds the waiting, not the work.
+func (s *Lease) Release(ctx context.Context) error {
+	l := s.locker
+	if err := l.enter(); err != nil {
+		return &Error{Op: "release", Key: s.key, Kind: err}
+	}
+	defer l.work.Done()
+	l.observe(Event{Type: Invoke, Op: "release", Key: s.key, Token: s.token})
+	s.over(ErrReleased)
+	d := s.debts()
+	answers := l.release(ctx, l.all, func(n int) debt { return d[n] }).until(ctx, decided(Quorum(len(l.all))))
+	e := Event{Type: OK, Op: "release", Key: s.key, Token: s.token}
+	if kind := l.plain.standing(Count(answers)); kind != nil {
+		e.Type, e.Err = outcome(kind), l.plain.failure("release", s.key, kind, answers)
+		if kind == ErrNoQuorum && ctx.Err() != nil {
+			e.Err = cancelled(ctx, *l.plain.failure("release", s.key, kind, answers))
+		}
+	}
+	l.observe(e)
+	return e.Err
+}
+
+// debts are what each node is to let go of, and whether it is known to have it.
+func (s *Lease) debts() []debt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.released = true
+	out := make([]debt, len(s.repaired))
+	answers := s.grants.look()
+	for n := range out { // the last that was asked of a node may have set or moved its expiry
+		out[n] = debt{s.key, s.token, s.repaired[n] || answers[n].Err != nil, s.until.Add(s.locker.cfg.TTL)}
+	}
+	return out
+}

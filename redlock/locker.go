@@ -1,0 +1,307 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Locker acquires locks as the specification has it, and holds where that does not:
+// requests that come late, nodes that forget, callers who lose patience. It may be used by
+// several goroutines at once.
+type Locker struct {
+	plain *Client // its arithmetic and its dice
+	cfg   Config
+	all   []int
+	life  context.Context // ends with Close
+	end   context.CancelCauseFunc
+	work  sync.WaitGroup // what goes on in the background, and who uses the Locker
+
+	mu     sync.Mutex // never held while nodes are asked
+	closed bool
+	owed   []ledger       // by node
+	ids    map[string]int // nodes by their identity
+	known  []bool         // by node: its identity is
+	twice  error          // one Redis was given twice
+}
+
+// New returns a Locker, or says what is wrong with its configuration.
+func New(cfg Config) (*Locker, error) {
+	if err := cfg.hardened(); err != nil {
+		return nil, fmt.Errorf("configure redlock: %w", err)
+	}
+	c, err := newClient(cfg)
+	if err != nil {
+		return nil, err
+	}
+	l := &Locker{plain: c, cfg: c.cfg, all: c.all, owed: make([]ledger, len(c.all)), ids: map[string]int{}, known: make([]bool, len(c.all))}
+	l.life, l.end = context.WithCancelCause(context.Background())
+	return l, nil
+}
+
+// Close ends what waits to acquire, and waits for the clean-up of what failed. Leases that
+// are still held keep their keys until these expire. The nodes must stay open until it
+// returns. The error says that a node's driver does not heed its context, or that nodes were
+// owed releases and did not answer in time.
+func (l *Locker) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.end(ErrClosed)
+	done := make(chan struct{})
+	go func() { l.work.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-l.cfg.After(5 * l.cfg.Timeout): // a grant, its release, and that once more
+		return errors.New("close redlock: requests to nodes are still under way; their drivers must heed contexts")
+	}
+}
+
+// enter keeps Close waiting until work.Done, unless it was called before.
+func (l *Locker) enter() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	l.work.Add(1)
+	return nil
+}
+
+// Acquire tries to get the lock on key until it has it, has tried Config.Tries times, or ctx
+// ends. It returns as soon as a quorum has granted or none can. What a failed attempt has
+// set is given back in the background. The kinds of its errors are ErrTaken, ErrNoQuorum,
+// ErrExpired and ErrCancelled, and ErrSameNode and ErrClosed.
+func (l *Locker) Acquire(ctx context.Context, key string) (*Lease, error) {
+	if err := l.enter(); err != nil {
+		return nil, &Error{Op: "acquire", Key: key, Kind: err}
+	}
+	defer l.work.Done()
+	l.observe(Event{Type: Invoke, Op: "acquire", Key: key})
+	waiting, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(l.life, func() { stop(ErrClosed) })()
+	lease, err := tried(waiting, l.plain, key, l.attempt)
+	if err != nil {
+		l.observe(Event{Type: Fail, Op: "acquire", Key: key, Err: err})
+		return nil, err
+	}
+	l.observe(Event{Type: OK, Op: "acquire", Key: key, Token: lease.token, Fence: lease.fence, Until: lease.until})
+	lease.begin()
+	return lease, nil
+}
+
+// attempt returns the lease, or why there is none, or that it could not be tried at all.
+func (l *Locker) attempt(ctx context.Context, key string) (*Lease, *Error, error) {
+	if err := l.identify(ctx); err != nil {
+		return nil, nil, &Error{Op: "acquire", Key: key, Kind: ErrSameNode, Cause: err}
+	}
+	token, err := l.plain.token() // fresh for every attempt, see Client.attempt
+	if err != nil {
+		return nil, nil, err
+	}
+	quorum := Quorum(len(l.all))
+	start := l.cfg.Now()
+	grants := l.ask(ctx, l.all, same(step{op: opGrant, key: key, token: token, terms: l.terms()}))
+	answers := grants.until(ctx, decided(quorum))
+	fence := l.raise(ctx, key, token, answers)
+	elapsed := l.cfg.Now().Sub(start)
+
+	kind := l.plain.judge(Count(answers), elapsed)
+	if kind == nil && ctx.Err() == nil {
+		return l.lease(ctx, key, token, fence, start, grants, answers), nil, nil
+	}
+	grants.then(func(a Answer) {
+		if !a.No() {
+			d := debt{key, token, a.Err != nil, start.Add(l.cfg.TTL)}
+			l.release(ctx, []int{a.Node}, func(int) debt { return d })
+		}
+	})
+	return nil, l.plain.failure("acquire", key, kind, answers), nil
+}
+
+// raise writes the fencing token back where it is behind (see Client.grantFenced), and takes
+// the votes of those that do not confirm it out of answers.
+func (l *Locker) raise(ctx context.Context, key, token string, answers []Answer) int64 {
+	if !l.cfg.Fence || Count(answers).Yes < Quorum(len(l.all)) {
+		return 0
+	}
+	fence, behind := Highest(answers)
+	if len(behind) == 0 {
+		return fence
+	}
+	for _, a := range l.ask(ctx, behind, same(step{op: opRaise, key: key, token: token, fence: fence})).until(ctx, all) {
+		answers[a.Node] = a
+	}
+	return fence
+}
+
+func (l *Locker) terms() Terms {
+	return Terms{TTL: l.cfg.TTL, Fence: l.cfg.Fence, Quarantine: l.cfg.Quarantine}
+}
+
+// identify asks the nodes who they are, where that is not known yet. Only the first time it
+// waits for the answers: a node that is down must not cost each acquire a time-out.
+func (l *Locker) identify(ctx context.Context) error {
+	l.mu.Lock()
+	first, twice := len(l.ids) == 0, l.twice
+	var ask []int
+	for n, node := range l.cfg.Nodes {
+		if _, tells := node.(Identifier); tells && !l.known[n] {
+			ask = append(ask, n)
+		}
+	}
+	l.mu.Unlock()
+	if twice != nil || len(ask) == 0 {
+		return twice
+	}
+	b := l.ask(ctx, ask, func(n int) step { return step{op: opIdentify, identified: func(id string) { l.is(n, id) }} })
+	if !first {
+		return nil
+	}
+	b.until(ctx, all)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.twice
+}
+
+// is notes which server a node is.
+func (l *Locker) is(node int, id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if other, had := l.ids[id]; had && other != node {
+		l.twice = fmt.Errorf("%s and %s are one Redis, with one vote: give each of them once", l.plain.name(min(other, node)), l.plain.name(max(other, node)))
+	}
+	l.ids[id], l.known[node] = node, true
+}
+
+func same(s step) func(int) step { return func(int) step { return s } }
+
+// Do acquires the lock on key, calls work, and gives the lock back. The context that work
+// gets ends with that of the lease: work must stop then. Where it ended before work
+// returned, Do returns why, besides what work returned: another may have had the lock.
+func (l *Locker) Do(ctx context.Context, key string, work func(ctx context.Context) error) error {
+	lease, err := l.Acquire(ctx, key)
+	if err != nil {
+		return err
+	}
+	within, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(lease.Context(), func() { stop(context.Cause(lease.Context())) })()
+	err = work(within)
+	lost := context.Cause(lease.Context())
+	if lost == nil && lease.Remaining() <= 0 {
+		lost = ErrExpired
+	}
+	released := lease.Release(ctx)
+	if lost != nil {
+		return errors.Join(err, &Error{Op: "hold", Key: key, Kind: lost})
+	}
+	return errors.Join(err, released)
+}
+
+// debt is a release that a node has not answered.
+type debt struct {
+	key, token string
+	unsure     bool      // whether the node has granted: its grant may be under way
+	until      time.Time // from then on the key has expired
+}
+
+// ledger is what one node is owed, in order.
+type ledger struct {
+	debts  []debt
+	paying bool
+}
+
+// mostDebts is how many debts a node is owed at most; beyond them the oldest is dropped,
+// whose key expires first.
+const mostDebts = 1000
+
+// release asks nodes to let go of a token, each as its debt says. Where no answer comes it
+// stays owed.
+func (l *Locker) release(ctx context.Context, nodes []int, d func(node int) debt) *ballot {
+	b := l.ask(ctx, nodes, func(n int) step { return l.payment(d(n)) })
+	if l.plain.rounds != nil { // Batchers see to their debts
+		return b
+	}
+	b.then(func(a Answer) {
+		if a.Err != nil {
+			l.owe(a.Node, d(a.Node))
+		}
+	})
+	return b
+}
+
+func (l *Locker) payment(d debt) step {
+	s := step{op: opRelease, key: d.key, token: d.token, terms: Terms{TTL: l.cfg.TTL}}
+	if d.unsure {
+		s.op = opAbandon
+	}
+	return s
+}
+
+// owe notes a debt, and sees that somebody pays it.
+func (l *Locker) owe(node int, d debt) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o := &l.owed[node]
+	if o.debts = append(o.debts, d); len(o.debts) > mostDebts {
+		o.debts = o.debts[1:]
+	}
+	if !o.paying {
+		o.paying = true
+		l.work.Go(func() { l.pay(node) })
+	}
+}
+
+// pay asks a node for the oldest release that it is owed, until it answers: then for the
+// next. One request at a time is enough for a node that is down. After Close it tries once.
+func (l *Locker) pay(node int) {
+	for closing := false; !closing; {
+		select {
+		case <-l.cfg.After(l.cfg.RetryMax):
+		case <-l.life.Done():
+			closing = true
+		}
+		for {
+			now := l.cfg.Now()
+			d, owed := l.oldest(node, now)
+			if !owed {
+				return
+			}
+			answers := l.ask(context.Background(), []int{node}, same(l.payment(d))).until(context.Background(), all)
+			if answers[0].Err != nil {
+				break
+			}
+			l.paid(node, d)
+		}
+	}
+}
+
+// oldest is the oldest debt of a node whose key can still be there. Where there is none,
+// nobody pays any more.
+func (l *Locker) oldest(node int, now time.Time) (debt, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o := &l.owed[node]
+	for len(o.debts) > 0 && !now.Before(o.debts[0].until) {
+		o.debts = o.debts[1:]
+	}
+	if len(o.debts) == 0 {
+		o.debts, o.paying = nil, false
+		return debt{}, false
+	}
+	return o.debts[0], true
+}
+
+// paid takes a debt off the ledger, unless it was dropped meanwhile.
+func (l *Locker) paid(node int, d debt) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if o := &l.owed[node]; len(o.debts) > 0 && o.debts[0] == d {
+		o.debts = o.debts[1:]
+	}
+}
