@@ -66,7 +66,7 @@ func TestAnswersAsRedisnode(t *testing.T) {
 	}
 }
 
-func lock(t testing.TB, addrs []string, change func(*redlock.Config)) (*redlock.Locker, []*wire.Node) {
+func lock(t testing.TB, addrs []string, change func(*redlock.Config)) (*redlock.Client, []*wire.Node) {
 	cfg := redlock.Config{TTL: time.Minute, Timeout: 10 * time.Second, Tries: 1}
 	var nodes []*wire.Node
 	for _, addr := range addrs {
@@ -77,7 +77,7 @@ func lock(t testing.TB, addrs []string, change func(*redlock.Config)) (*redlock.
 	if change != nil {
 		change(&cfg)
 	}
-	c, err := redlock.New(cfg)
+	c, err := redlock.Specification(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
