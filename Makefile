@@ -3,7 +3,7 @@
 
 GO ?= go
 
-.PHONY: build test setup lint race race-all cross cross-all simulation processes containers nightly canary broken broken-random random sweep hunts check-exhaustive fuzz scorecards bench bench-peers release module adapters
+.PHONY: build test setup lint race race-all cross cross-all simulation processes containers nightly canary broken broken-random random sweep hunts check-exhaustive fuzz scorecards bench bench-peers bench-locks release module adapters
 
 build:
 	CGO_ENABLED=0 $(GO) build -o bin/lockpick ./cmd/lockpick
@@ -130,13 +130,20 @@ scorecards:
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
-	$(MAKE) bench-peers
+	$(MAKE) bench-peers bench-locks
 
 # The checker beside porcupine on the same histories, up to ten million operations
 # (Linux; up to an hour, and 12 GB). A part of it:
 # make bench-peers SIZES=1k,100k KEYS=1 UNKNOWN=0,5 VERDICTS=violated
 bench-peers:
 	$(GO) test -tags bench -count=1 -timeout 6h -v -run '^TestBesidePeers$$' ./checker
+
+# The lock beside others, on five redis-servers: many keys, one key, a node that is stopped,
+# what durability costs (Linux; some minutes). A part of it:
+# make bench-locks LOCKS='-run TestBesideLocks$$ -at 512 -only wire,redsync -reps 3 -for 200ms'
+LOCKS ?= -run TestBesideLocks
+bench-locks:
+	$(GO) test -tags bench -count=1 -timeout 1h -v ./redlock/wire $(LOCKS)
 
 # Static binaries for all systems with their checksums, in dist/; twice the same bytes.
 release:

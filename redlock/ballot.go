@@ -94,47 +94,94 @@ var errNotAwaited = errors.New("not waited for")
 //	ask ──► n1 yes, n2 yes, n3 yes: a quorum, Acquire returns … n4 yes, n5 no answer
 //	                                                       └─ then ─────────┘
 type ballot struct {
-	came chan struct{}    // one for each answer
-	end  <-chan time.Time // the time-out
-	free context.CancelFunc
+	wake     chan struct{}    // there are enough answers
+	end      <-chan time.Time // the time-out; of Batchers nil, for they see to it
+	free     context.CancelFunc
+	rounds   *rounds         // of Batchers
+	work     *sync.WaitGroup // counts the requests, if not nil
+	requests []Request       // to Batchers
 
 	mu      sync.Mutex
-	answers []Answer // one for each node; errNotAwaited or errNoAnswer where none has come
-	open    []bool   // none has come
-	left    int      // so many have not
+	answers []Answer // one for each node
+	left    int      // so many have not come
+	enough  func(t Tally, open int) bool
 	follow  func(Answer)
 }
+
+func newBallot(nodes []int, work *sync.WaitGroup) *ballot {
+	b := &ballot{wake: make(chan struct{}, 1), work: work, answers: make([]Answer, len(nodes)), left: len(nodes)}
+	for i, n := range nodes {
+		b.answers[i] = Answer{Node: n, Err: errNotAwaited}
+	}
+	return b
+}
+
+// open says that no answer has come.
+func (a Answer) open() bool { return a.Err == errNotAwaited || a.Err == errNoAnswer }
 
 // ask is the one place from which a Locker's requests go out. What step gives for a node is
 // done there; a caller who loses patience ends its waiting, not the requests.
 func (l *Locker) ask(ctx context.Context, nodes []int, s func(node int) step) *ballot {
-	b := &ballot{came: make(chan struct{}, len(nodes)), left: len(nodes),
-		answers: make([]Answer, len(nodes)), open: make([]bool, len(nodes))}
-	timeout := l.cfg.Timeout
-	ctx, b.free = context.WithTimeout(context.WithoutCancel(ctx), timeout+timeout/8)
-	for i, n := range nodes {
-		b.answers[i], b.open[i] = Answer{Node: n, Err: errNotAwaited}, true
+	b, timeout := newBallot(nodes, &l.work), l.cfg.Timeout
+	if rs := l.plain.rounds; rs != nil && len(nodes) > 0 && s(nodes[0]).op != opIdentify {
+		rs.ask(b, nodes, l.cfg.Now().Add(timeout), func(n int) Request { return s(n).to(l.cfg.Nodes[n]) })
+		return b
 	}
+	ctx, b.free = context.WithTimeout(context.WithoutCancel(ctx), timeout+timeout/8)
 	for i, n := range nodes {
 		l.work.Go(func() {
 			value, err := s(n).on(ctx, l.cfg.Nodes[n])
-			b.answer(i, Answer{n, value, err})
+			b.answer(i, value, err)
 		})
 	}
 	b.end = l.cfg.After(timeout)
 	return b
 }
 
-func (b *ballot) answer(i int, a Answer) {
+// to is s for a Batcher. What it does in order needs no tombstones, so that the plain steps
+// do where nothing is to be counted and nobody is in quarantine.
+func (s step) to(n Node) Request {
+	r := Request{Op: OpRelease, Key: s.key, Token: s.token, Terms: s.terms, Count: s.fence}
+	switch _, grants := n.(Granter); s.op {
+	case opGrant:
+		switch {
+		case grants && (s.terms.Fence || s.terms.Quarantine > 0):
+			r.Op = OpGrant
+		case s.terms.Fence:
+			r.Op = OpSetFenced
+		default:
+			r.Op = OpSet
+		}
+	case opRaise:
+		r.Op = OpRaiseFence
+	case opExtend:
+		r.Op = OpExtend
+	}
+	return r
+}
+
+// Answered implements Collector.
+func (b *ballot) Answered(r *Request, value int64, err error) {
+	b.answer(r.Node, value, err)
+	if b.work != nil {
+		b.work.Done()
+	}
+}
+
+func (b *ballot) answer(i int, value int64, err error) {
 	b.mu.Lock()
-	b.answers[i], b.open[i] = a, false
+	a := Answer{b.answers[i].Node, value, err}
+	b.answers[i] = a
 	b.left--
 	left, follow := b.left, b.follow
+	if b.enough != nil && (left == 0 || b.enough(Count(b.answers), left)) {
+		b.enough = nil
+		b.wake <- struct{}{}
+	}
 	b.mu.Unlock()
-	if left == 0 {
+	if left == 0 && b.free != nil {
 		b.free()
 	}
-	b.came <- struct{}{}
 	if follow != nil {
 		follow(a)
 	}
@@ -144,8 +191,8 @@ func (b *ballot) answer(i int, a Answer) {
 func (b *ballot) then(f func(Answer)) {
 	var had []Answer
 	b.mu.Lock()
-	for i, a := range b.answers {
-		if !b.open[i] {
+	for _, a := range b.answers {
+		if !a.open() {
 			had = append(had, a)
 		}
 	}
@@ -157,36 +204,41 @@ func (b *ballot) then(f func(Answer)) {
 }
 
 // until waits until enough answers have come, or the time-out or ctx has ended, and returns
-// what there is by then, in the order of the nodes.
+// what there is by then, in the order of the nodes. It is called once.
 func (b *ballot) until(ctx context.Context, enough func(t Tally, open int) bool) []Answer {
-	for {
-		answers, open := b.look()
-		if open == 0 || enough(Count(answers), open) {
-			return answers
-		}
-		select {
-		case <-b.came:
-			continue
-		case <-b.end:
-			b.timeOut()
-		case <-ctx.Done():
-		}
-		answers, _ = b.look()
-		return answers
+	b.mu.Lock()
+	wait := b.left > 0 && !enough(Count(b.answers), b.left)
+	if wait {
+		b.enough = enough
 	}
+	b.mu.Unlock()
+	if !wait {
+		return b.look()
+	}
+	if b.rounds != nil {
+		b.rounds.waiting.Add(1)
+		defer b.rounds.waiting.Add(-1)
+	}
+	select {
+	case <-b.wake:
+	case <-b.end:
+		b.timeOut()
+	case <-ctx.Done():
+	}
+	return b.look()
 }
 
-func (b *ballot) look() (answers []Answer, open int) {
+func (b *ballot) look() []Answer {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return append([]Answer(nil), b.answers...), b.left
+	return append([]Answer(nil), b.answers...)
 }
 
 func (b *ballot) timeOut() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.answers {
-		if b.open[i] {
+		if b.answers[i].open() {
 			b.answers[i].Err = errNoAnswer
 		}
 	}

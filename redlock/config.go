@@ -52,7 +52,8 @@ type Config struct {
 
 	// Now is the clock. It must not step, as time.Now does not within a process. It
 	// is read twice in an attempt to acquire, and nowhere else while acquiring: when
-	// it starts, and after the last answer. Nil: time.Now.
+	// it starts, and after the last answer; and once for the deadline of each round of
+	// Batchers. Nil: time.Now.
 	Now func() time.Time
 	// After is the timer. Nil: time.After.
 	After func(time.Duration) <-chan time.Time

@@ -12,9 +12,7 @@ import "context"
 // this quorum counts at least as high as the token, and the next grant on any of
 // them is above it.
 func (c *Client) grantFenced(ctx context.Context, key, token string) ([]Answer, int64) {
-	answers := c.ask(ctx, c.all, func(ctx context.Context, n Node) (int64, error) {
-		return n.(Fencer).SetFenced(ctx, key, token, c.cfg.TTL)
-	})
+	answers := c.ask(ctx, c.all, Request{Op: OpSetFenced, Key: key, Token: token, Terms: Terms{TTL: c.cfg.TTL}})
 	if Count(answers).Yes < Quorum(len(c.all)) {
 		return answers, 0 // there is no lock to give a token to
 	}
@@ -22,9 +20,7 @@ func (c *Client) grantFenced(ctx context.Context, key, token string) ([]Answer, 
 	if len(behind) == 0 {
 		return answers, fence
 	}
-	raised := c.ask(ctx, behind, func(ctx context.Context, n Node) (int64, error) {
-		return number(n.(Fencer).RaiseFence(ctx, key, token, fence))
-	})
+	raised := c.ask(ctx, behind, Request{Op: OpRaiseFence, Key: key, Token: token, Count: fence})
 	for _, r := range raised { // answers has one for each node, in order
 		answers[r.Node] = r
 	}

@@ -23,6 +23,7 @@ type Lease struct {
 	until    time.Time
 	extends  int // tried so far
 	released bool
+	ended    bool
 	repaired []bool // by node: its key was set again, or may still be
 }
 
@@ -102,15 +103,19 @@ func (s *Lease) watch() {
 	}
 }
 
-// over ends the context, once, and tells of it if that wasn't the holder's own doing.
+// over ends the context, once, and tells of it before if that isn't the holder's own doing.
 func (s *Lease) over(cause error) {
-	if s.ctx.Err() != nil {
+	s.mu.Lock()
+	first := !s.ended
+	s.ended = true
+	s.mu.Unlock()
+	if !first {
 		return
 	}
-	s.end(cause)
 	if cause != ErrReleased {
 		s.locker.observe(Event{Type: Info, Op: "lost", Key: s.key, Token: s.token, Err: cause})
 	}
+	s.end(cause)
 }
 
 // renew extends the lease again and again, until it ends or may not be extended any more.
@@ -276,7 +281,7 @@ func (s *Lease) debts() []debt {
 	defer s.mu.Unlock()
 	s.released = true
 	out := make([]debt, len(s.repaired))
-	answers, _ := s.grants.look()
+	answers := s.grants.look()
 	for n := range out { // the last that was asked of a node may have set or moved its expiry
 		out[n] = debt{s.key, s.token, s.repaired[n] || answers[n].Err != nil, s.until.Add(s.locker.cfg.TTL)}
 	}

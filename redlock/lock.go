@@ -55,9 +55,7 @@ func (l *Lock) Extend(ctx context.Context) error {
 	if fail.Kind = l.admit(start); fail.Kind != nil {
 		return &fail
 	}
-	answers := c.ask(ctx, c.all, func(ctx context.Context, n Node) (int64, error) {
-		return number(n.Extend(ctx, l.key, l.token, c.cfg.TTL))
-	})
+	answers := c.ask(ctx, c.all, Request{Op: OpExtend, Key: l.key, Token: l.token, Terms: Terms{TTL: c.cfg.TTL}})
 	end := c.cfg.Now()
 
 	kind := c.standing(Count(answers))

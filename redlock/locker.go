@@ -224,6 +224,9 @@ const mostDebts = 1000
 // stays owed.
 func (l *Locker) release(ctx context.Context, nodes []int, d func(node int) debt) *ballot {
 	b := l.ask(ctx, nodes, func(n int) step { return l.payment(d(n)) })
+	if l.plain.rounds != nil { // Batchers see to their debts
+		return b
+	}
 	b.then(func(a Answer) {
 		if a.Err != nil {
 			l.owe(a.Node, d(a.Node))

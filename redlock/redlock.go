@@ -32,6 +32,8 @@ import (
 type Client struct {
 	cfg Config
 	all []int // indices of all nodes
+	// rounds asks the nodes if they are Batchers, and not one after another.
+	rounds *rounds
 }
 
 // Specification returns a client of the plain algorithm, or says what is wrong with its
@@ -51,6 +53,9 @@ func newClient(cfg Config) (*Client, error) {
 	c := &Client{cfg: cfg}
 	for i := range cfg.Nodes {
 		c.all = append(c.all, i)
+	}
+	if !cfg.Sequential {
+		c.rounds = newRounds(cfg.Nodes)
 	}
 	return c, nil
 }
@@ -122,9 +127,7 @@ func (c *Client) grant(ctx context.Context, key, token string) (answers []Answer
 	if c.cfg.Fence {
 		return c.grantFenced(ctx, key, token)
 	}
-	return c.ask(ctx, c.all, func(ctx context.Context, n Node) (int64, error) {
-		return number(n.Set(ctx, key, token, c.cfg.TTL))
-	}), 0
+	return c.ask(ctx, c.all, Request{Op: OpSet, Key: key, Token: token, Terms: Terms{TTL: c.cfg.TTL}}), 0
 }
 
 // judge says why an attempt with these answers failed, or nil.
@@ -146,9 +149,7 @@ func (c *Client) judge(t Tally, elapsed time.Duration) error {
 // lost. It outlives ctx, for what was set must not wait for its expiry because
 // somebody lost patience.
 func (c *Client) release(ctx context.Context, key, token string) []Answer {
-	return c.ask(context.WithoutCancel(ctx), c.all, func(ctx context.Context, n Node) (int64, error) {
-		return number(n.Release(ctx, key, token))
-	})
+	return c.ask(context.WithoutCancel(ctx), c.all, Request{Op: OpRelease, Key: key, Token: token, Terms: Terms{TTL: c.cfg.TTL}})
 }
 
 // wait waits a random time, so that contenders who split the vote do not meet

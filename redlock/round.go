@@ -5,9 +5,6 @@ import (
 	"fmt"
 )
 
-// request is one step on one node. Its answer is above 0 for yes, and 0 for no.
-type request func(ctx context.Context, n Node) (int64, error)
-
 // Answer is what became of a request to one node.
 type Answer struct {
 	Node  int // its index
@@ -20,8 +17,14 @@ type Answer struct {
 func (a Answer) Yes() bool { return a.Err == nil && a.Value > 0 }
 func (a Answer) No() bool  { return a.Err == nil && a.Value <= 0 }
 
-func (c *Client) ask(ctx context.Context, nodes []int, r request) []Answer {
-	return c.cfg.Ask(ctx, nodes, func(ctx context.Context, node int) (int64, error) { return r(ctx, c.cfg.Nodes[node]) })
+// ask asks nodes by their indices for the step of r.
+func (c *Client) ask(ctx context.Context, nodes []int, r Request) []Answer {
+	if c.rounds != nil && ctx.Err() == nil {
+		b := newBallot(nodes, nil)
+		c.rounds.ask(b, nodes, c.cfg.Now().Add(c.cfg.Timeout), func(int) Request { return r })
+		return b.until(ctx, all)
+	}
+	return c.cfg.Ask(ctx, nodes, func(ctx context.Context, node int) (int64, error) { return r.on(ctx, c.cfg.Nodes[node]) })
 }
 
 // Ask asks nodes by their indices and returns their answers in the same order, at

@@ -29,7 +29,10 @@ type row struct {
 // house is who may import whom. A package that is not in it may not exist.
 var house = map[string]row{
 	"redlock": {because: "what people copy out must stand alone"},
-	"redlock/redisnode": {ours: "redlock", third: goRedis, tests: redistest,
+	"redlock/script": {because: "one text of each step for whoever talks to nodes"},
+	"redlock/wire": {ours: "redlock redlock/script", third: "", tests: redistest + " redlock/redisnode " + goRedis,
+		because: "a node on a connection of its own; standard library only"},
+	"redlock/redisnode": {ours: "redlock redlock/script", third: goRedis, tests: redistest,
 		because: "a node on the Redis client that most people use"},
 	redistest: {ours: "redlock/redisnode", third: goRedis, because: "real servers for tests that stand below the harness"},
 

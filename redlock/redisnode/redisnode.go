@@ -12,7 +12,6 @@ package redisnode
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"regexp"
@@ -22,23 +21,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"lockpick/redlock"
-)
-
-var (
-	//go:embed set_fenced.lua
-	setFenced string
-	//go:embed raise_fence.lua
-	raiseFence string
-	//go:embed extend.lua
-	extend string
-	//go:embed release.lua
-	release string
-	//go:embed grant.lua
-	grant string
-	//go:embed abandon.lua
-	abandon string
-	//go:embed ready.lua
-	ready string
+	"lockpick/redlock/script"
 )
 
 // Client is what a Node needs of go-redis. *redis.Client and
@@ -100,29 +83,23 @@ func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (b
 
 // Extend implements redlock.Node.
 func (n *Node) Extend(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
-	return yes(n.client.Do(ctx, "EVAL", extend, 1, key, token, ttl.Milliseconds()).Int64())
+	return yes(n.client.Do(ctx, "EVAL", script.Extend.Text, 1, key, token, ttl.Milliseconds()).Int64())
 }
 
 // Release implements redlock.Node.
 func (n *Node) Release(ctx context.Context, key, token string) (bool, error) {
-	return yes(n.client.Do(ctx, "EVAL", release, 1, key, token).Int64())
+	return yes(n.client.Do(ctx, "EVAL", script.Release.Text, 1, key, token).Int64())
 }
 
 // SetFenced implements redlock.Fencer.
 func (n *Node) SetFenced(ctx context.Context, key, token string, ttl time.Duration) (int64, error) {
-	return n.client.Do(ctx, "EVAL", setFenced, 2, key, count(key), token, ttl.Milliseconds()).Int64()
+	return n.client.Do(ctx, "EVAL", script.SetFenced.Text, 2, key, script.Count(key), token, ttl.Milliseconds()).Int64()
 }
 
 // RaiseFence implements redlock.Fencer.
 func (n *Node) RaiseFence(ctx context.Context, key, token string, fence int64) (bool, error) {
-	return yes(n.client.Do(ctx, "EVAL", raiseFence, 2, key, count(key), token, fence).Int64())
+	return yes(n.client.Do(ctx, "EVAL", script.RaiseFence.Text, 2, key, script.Count(key), token, fence).Int64())
 }
-
-// Keys of a node by which its quarantine goes.
-const (
-	knownAs    = "redlock:run_id"
-	quarantine = "redlock:quarantine"
-)
 
 // Grant implements redlock.Granter. Where there is a quarantine the script reads INFO, so an ACL
 // must allow that.
@@ -131,22 +108,22 @@ func (n *Node) Grant(ctx context.Context, key, token string, t redlock.Terms) (i
 	if t.Fence {
 		counted = 1
 	}
-	return n.client.Do(ctx, "EVAL", grant, 5, key, count(key), tombstone(key, token), knownAs, quarantine,
+	return n.client.Do(ctx, "EVAL", script.Grant.Text, 5, key, script.Count(key), script.Tombstone(key, token), script.KnownAs, script.Quarantine,
 		token, t.TTL.Milliseconds(), counted, t.Quarantine.Milliseconds()).Int64()
 }
 
 // Abandon implements redlock.Granter.
 func (n *Node) Abandon(ctx context.Context, key, token string, refuse time.Duration) (bool, error) {
-	return yes(n.client.Do(ctx, "EVAL", abandon, 2, key, tombstone(key, token), token, refuse.Milliseconds()).Int64())
+	return yes(n.client.Do(ctx, "EVAL", script.Abandon.Text, 2, key, script.Tombstone(key, token), token, refuse.Milliseconds()).Int64())
 }
 
 // Ready ends the node's quarantine, or keeps a new node from beginning with one. It is for an
 // administrator who knows that the node has forgotten nothing: it is new, or it was restarted
 // with all its data. In a shell:
 //
-//	redis-cli EVAL "$(cat ready.lua)" 2 redlock:run_id redlock:quarantine
+//	redis-cli EVAL "$(cat script/ready.lua)" 2 redlock:run_id redlock:quarantine
 func (n *Node) Ready(ctx context.Context) error {
-	return n.client.Do(ctx, "EVAL", ready, 2, knownAs, quarantine).Err()
+	return n.client.Do(ctx, "EVAL", script.Ready.Text, 2, script.KnownAs, script.Quarantine).Err()
 }
 
 var runID = regexp.MustCompile(`run_id:([0-9a-f]+)`)
@@ -163,9 +140,5 @@ func (n *Node) Identity(ctx context.Context) (string, error) {
 	}
 	return m[1], nil
 }
-
-func count(key string) string { return key + ":fence" }
-
-func tombstone(key, token string) string { return key + ":gone:" + token }
 
 func yes(n int64, err error) (bool, error) { return n > 0, err }

@@ -1,0 +1,454 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockpick/redlock"
+)
+
+const ms = time.Millisecond
+
+// keeper is a memory that is a Granter and an Identifier, too.
+type keeper struct {
+	*memory
+	id    string
+	stray time.Duration // grants get no answer, and take effect only after so long
+	gone  map[string]bool
+}
+
+var (
+	_ redlock.Granter    = (*keeper)(nil)
+	_ redlock.Identifier = (*keeper)(nil)
+)
+
+func (k *keeper) Identity(context.Context) (string, error) { return k.id, nil }
+
+func (k *keeper) Grant(ctx context.Context, key, token string, t redlock.Terms) (int64, error) {
+	grant := func() int64 {
+		e, taken := k.keys[key]
+		switch {
+		case k.gone[token], taken && e.token != token && time.Now().Before(e.expires):
+			return 0
+		case k.has(key, token):
+			return max(1, k.count[key])
+		}
+		k.keys[key] = entry{token, time.Now().Add(t.TTL)}
+		k.count[key]++
+		return k.count[key]
+	}
+	if k.stray > 0 {
+		time.AfterFunc(k.stray, func() { k.step(context.Background(), "set", token, grant) })
+		return 0, errLost
+	}
+	return k.step(ctx, "set", token, grant)
+}
+
+func (k *keeper) Abandon(ctx context.Context, key, token string, _ time.Duration) (bool, error) {
+	n, err := k.step(ctx, "release", token, func() int64 {
+		if k.has(key, token) {
+			delete(k.keys, key)
+			return 1
+		}
+		k.gone[token] = true
+		return 0
+	})
+	return n > 0, err
+}
+
+// keepers is the nodes of c as keepers.
+func (c cluster) keepers() (out []*keeper) {
+	for _, m := range c.nodes {
+		out = append(out, &keeper{memory: m, id: m.name, gone: map[string]bool{}})
+	}
+	return out
+}
+
+// locker returns a Locker on nodes with a TTL of 10 s and one try. It is closed with the test,
+// and a bubble sees that no goroutine is left then.
+func locker[N redlock.Node](t testing.TB, nodes []N, change func(*redlock.Config)) *redlock.Locker {
+	t.Helper()
+	cfg := redlock.Config{TTL: ttl, Tries: 1}
+	for _, n := range nodes {
+		cfg.Nodes = append(cfg.Nodes, n)
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	l, err := redlock.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+func lease(t testing.TB, l *redlock.Locker) *redlock.Lease {
+	t.Helper()
+	s, err := l.Acquire(context.Background(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func wantCause(t testing.TB, ctx context.Context, kind error) {
+	t.Helper()
+	if cause := context.Cause(ctx); cause != kind {
+		t.Errorf("the context ended by %v, want %v", cause, kind)
+	}
+}
+
+func TestReturnsOnceDecided(t *testing.T) {
+	for name, row := range map[string]struct {
+		nodes       int
+		taken, slow []int
+		kind        error
+	}{
+		"a quorum":                 {5, nil, []int{3, 4}, nil},
+		"no quorum of five":        {5, []int{0, 1, 2}, []int{3, 4}, redlock.ErrTaken},
+		"half of four is none":     {4, []int{0, 1}, []int{2, 3}, redlock.ErrTaken},
+		"three of four are needed": {4, nil, []int{3}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(row.nodes)
+				c.take("k", row.taken...)
+				c.set("set", flaw{delay: 40 * ms}, row.slow...)
+				start := time.Now()
+				l := locker(t, c.keepers(), nil)
+				s, err := l.Acquire(t.Context(), "k")
+				if row.kind == nil && err != nil || row.kind != nil && !errors.Is(err, row.kind) {
+					t.Errorf("error: %v, want %v", err, row.kind)
+				}
+				if took := time.Since(start); took != 0 {
+					t.Errorf("it took %v", took)
+				}
+				if s == nil {
+					time.Sleep(time.Second)
+					if keys := c.holders("k", c.log.of("set")[0].token); keys != 0 {
+						t.Errorf("%d keys are left", keys)
+					}
+					return
+				}
+				if s.Votes() != row.nodes-len(row.slow) || len(s.Refusals()) != len(row.slow) {
+					t.Errorf("%d votes, refusals %v", s.Votes(), s.Refusals())
+				}
+				time.Sleep(time.Second)
+				if keys := c.holders("k", s.Token()); keys != row.nodes {
+					t.Errorf("%d keys are set, want those of the slow, too", keys)
+				}
+				err = s.Release(t.Context())
+				synctest.Wait()
+				if keys := c.holders("k", s.Token()); err != nil || keys != 0 {
+					t.Errorf("release: %v, and %d keys are left", err, keys)
+				}
+			})
+		})
+	}
+}
+
+// Who loses patience waits for nobody, and what was set is given back all the same, by the
+// time that Close returns.
+func TestCancelledIsCleanedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(5)
+		c.set("set", flaw{delay: 40 * ms}, 2, 3, 4)
+		l := locker(t, c.keepers(), nil)
+		start := time.Now()
+		_, err := l.Acquire(cancelAfter(20*ms), "k")
+		wantCancelled(t, err)
+		if took := time.Since(start); took != 20*ms {
+			t.Errorf("it took %v after a cancellation at 20ms", took)
+		}
+		l.Close()
+		if keys := c.holders("k", c.log.of("set")[0].token); keys != 0 || len(c.log.of("set")) != 5 {
+			t.Errorf("%d keys are left of %d", keys, len(c.log.of("set")))
+		}
+	})
+}
+
+// A grant that is delivered after its release sets no key, where the node knows tombstones.
+func TestLateGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(5)
+		nodes := c.keepers()
+		for _, k := range nodes[:3] {
+			k.stray = time.Second
+		}
+		_, err := locker(t, nodes, nil).Acquire(t.Context(), "k")
+		wantKind(t, err, redlock.ErrNoQuorum)
+		time.Sleep(2 * time.Second)
+		sets := c.log.of("set")
+		if keys := c.holders("k", sets[0].token); len(sets) != 5 || keys != 0 {
+			t.Errorf("%d requests, and %d keys are left", len(sets), keys)
+		}
+	})
+}
+
+// A release that nobody answers stays owed, and is paid once the node is there again.
+func TestDebts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(5)
+		s := lease(t, locker(t, c.keepers(), nil))
+		c.set("release", flaw{down: true}, 0, 1, 2)
+		wantKind(t, s.Release(t.Context()), redlock.ErrNoQuorum)
+		time.Sleep(3 * time.Second)
+		if keys := c.holders("k", s.Token()); keys != 3 {
+			t.Errorf("%d keys are left, want 3", keys)
+		}
+		c.set("release", flaw{}, 0, 1, 2)
+		time.Sleep(300 * ms)
+		if keys := c.holders("k", s.Token()); keys != 0 {
+			t.Errorf("%d keys are left once the nodes answer", keys)
+		}
+	})
+}
+
+// Nobody pays for longer than a key lives, and each node is asked by one request at a time.
+func TestDebtsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(3)
+		l := locker(t, c.keepers(), nil)
+		s := lease(t, l)
+		c.set("release", flaw{down: true}, 0, 1, 2)
+		s.Release(t.Context())
+		time.Sleep(time.Minute)
+		asked := len(c.log.of("release"))
+		if most := 3 * int(2*ttl/(200*ms)); asked > most || asked < most/2 {
+			t.Errorf("%d releases were tried in two times to live, want about %d", asked, most)
+		}
+		time.Sleep(time.Minute)
+		if more := len(c.log.of("release")) - asked; more != 0 {
+			t.Errorf("%d more were tried after that", more)
+		}
+	})
+}
+
+func TestContextOfLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(5)
+		l := locker(t, c.keepers(), nil)
+
+		s := lease(t, l)
+		ctx, until := s.Context(), s.Until()
+		c.set("extend", flaw{delay: time.Hour}, 0, 1, 2) // the deadline waits for no request
+		for range 7 {
+			time.Sleep(1230 * ms)
+			s.Extend(ctx)
+		}
+		<-ctx.Done()
+		if late := time.Since(until); late != 0 || s.Remaining() > 0 {
+			t.Errorf("the context ended %v after the deadline, with %v left", late, s.Remaining())
+		}
+		wantCause(t, ctx, redlock.ErrExpired)
+		s.Release(t.Context())
+		c.set("extend", flaw{}, 0, 1, 2)
+
+		s = lease(t, l)
+		ctx = s.Context()
+		if err := s.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantCause(t, ctx, redlock.ErrReleased)
+		wantKind(t, s.Extend(t.Context()), redlock.ErrReleased)
+
+		s = lease(t, l)
+		ctx = s.Context()
+		synctest.Wait() // all have granted
+		for _, m := range c.nodes[:3] {
+			clear(m.keys)
+		}
+		wantKind(t, s.Extend(t.Context()), redlock.ErrLost)
+		wantCause(t, ctx, redlock.ErrLost)
+		s.Release(t.Context())
+
+		s = lease(t, l)
+		l.Close()
+		<-s.Context().Done()
+		wantCause(t, s.Context(), redlock.ErrClosed)
+		_, err := l.Acquire(t.Context(), "k")
+		wantKind(t, err, redlock.ErrClosed)
+	})
+}
+
+func TestRenewal(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(*redlock.Config)
+		down   bool
+		lasts  time.Duration
+	}{
+		"as often as allowed": {func(c *redlock.Config) { c.Extends = 3 }, false, 9*time.Second + 9898*ms},
+		"as long as allowed":  {func(c *redlock.Config) { c.MaxHold = 17 * time.Second }, false, 6*time.Second + 9898*ms},
+		"not while down":      {func(*redlock.Config) {}, true, 9898 * ms},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(5)
+				c.set("extend", flaw{down: row.down}, 0, 1, 2)
+				s := lease(t, locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.Renew = 3 * time.Second; row.change(cfg) }))
+				start := time.Now()
+				<-s.Context().Done()
+				if lasted := time.Since(start); lasted != row.lasts {
+					t.Errorf("it lasted %v, want %v", lasted, row.lasts)
+				}
+				wantCause(t, s.Context(), redlock.ErrExpired)
+			})
+		})
+	}
+}
+
+// A key that a minority has lost is set again, one that a majority has lost is not, nor one
+// that another has.
+func TestRepair(t *testing.T) {
+	for lost, want := range []int{5, 5, 5, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(5)
+			s := lease(t, locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.Repair = true }))
+			synctest.Wait() // all have granted
+			for _, m := range c.nodes[:lost] {
+				clear(m.keys)
+			}
+			if err := s.Extend(t.Context()); (err != nil) != (want < 3) {
+				t.Errorf("%d lost: extension: %v", lost, err)
+			}
+			if keys := c.holders("k", s.Token()); keys != want {
+				t.Errorf("%d lost: %d keys, want %d", lost, keys, want)
+			}
+			s.Release(t.Context())
+			synctest.Wait()
+			if keys := c.holders("k", s.Token()); keys != 0 {
+				t.Errorf("%d lost: %d keys are left by the release", lost, keys)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(5)
+		s := lease(t, locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.Repair = true }))
+		synctest.Wait()
+		c.take("k", 0)
+		if err := s.Extend(t.Context()); err != nil || c.nodes[0].keys["k"].token != "other" {
+			t.Errorf("extension: %v; n1 has %v", err, c.nodes[0].keys["k"])
+		}
+	})
+}
+
+func TestSameNodeTwice(t *testing.T) {
+	nodes := newCluster(3).keepers()
+	nodes[2].id = nodes[0].id
+	l := locker(t, nodes, nil)
+	for range 2 {
+		_, err := l.Acquire(t.Context(), "k")
+		if e := wantKind(t, err, redlock.ErrSameNode); e.Cause == nil || e.Cause.Error() != "n1 and n3 are one Redis, with one vote: give each of them once" {
+			t.Errorf("error: %v", err)
+		}
+	}
+}
+
+func TestDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(5)
+		l := locker(t, c.keepers(), nil)
+		if err := l.Do(t.Context(), "k", func(ctx context.Context) error { return ctx.Err() }); err != nil {
+			t.Error(err)
+		}
+		failed := errors.New("failed")
+		if err := l.Do(t.Context(), "k", func(context.Context) error { return failed }); !errors.Is(err, failed) {
+			t.Errorf("error: %v", err)
+		}
+		err := l.Do(t.Context(), "k", func(ctx context.Context) error {
+			<-ctx.Done()
+			wantCause(t, ctx, redlock.ErrExpired)
+			return nil
+		})
+		wantKind(t, err, redlock.ErrExpired)
+		err = l.Do(cancelAfter(time.Second), "k", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		if !errors.Is(err, context.Canceled) || errors.Is(err, redlock.ErrExpired) {
+			t.Errorf("error: %v", err)
+		}
+	})
+}
+
+func TestObserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		c := newCluster(3)
+		l := locker(t, c.keepers(), func(cfg *redlock.Config) {
+			cfg.Observe = func(e redlock.Event) { told = append(told, fmt.Sprint(e.Type, " ", e.Op)) }
+		})
+		s := lease(t, l)
+		l.Acquire(t.Context(), "k")
+		s.Extend(t.Context())
+		<-s.Context().Done()
+		s.Release(t.Context())
+		want := []string{"invoke acquire", "ok acquire", "invoke acquire", "fail acquire", "invoke extend", "ok extend", "info lost", "invoke release", "ok release"}
+		if !slices.Equal(told, want) {
+			t.Errorf("got  %v\nwant %v", told, want)
+		}
+	})
+}
+
+// A fence from a Locker's majority rises, also where a node's count is behind.
+func TestFenceOfLocker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(3)
+		l := locker(t, c.keepers(), func(cfg *redlock.Config) { cfg.Fence = true })
+		c.nodes[0].count["k"], c.nodes[1].count["k"] = 41, 41
+		for want := int64(42); want < 45; want++ {
+			s := lease(t, l)
+			if s.Fence() != want {
+				t.Errorf("fence %d, want %d", s.Fence(), want)
+			}
+			if err := s.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+		}
+	})
+}
+
+// Whatever a configuration says, it is refused with a reason, or a lock can be had and given
+// back by it, and nothing is left running.
+func FuzzNew(f *testing.F) {
+	f.Add(3, int64(ttl), int64(50*ms), 0.01, int64(0), int64(0), 1, 0, int64(0), int64(0), int64(0), false, false)
+	f.Add(5, int64(time.Second), int64(0), 0.5, int64(1), int64(2), 0, 3, int64(300*ms), int64(2*time.Second), int64(time.Second), true, true)
+	f.Fuzz(func(t *testing.T, n int, ttl, timeout int64, drift float64, least, most int64, tries, extends int, renew, hold, quarantine int64, fence, repair bool) {
+		if n < 0 || n > 9 {
+			return
+		}
+		cfg := redlock.Config{TTL: time.Duration(ttl), Timeout: time.Duration(timeout), Drift: drift, RetryMin: time.Duration(least), RetryMax: time.Duration(most),
+			Tries: tries, Extends: extends, Renew: time.Duration(renew), MaxHold: time.Duration(hold), Quarantine: time.Duration(quarantine), Fence: fence, Repair: repair}
+		for _, k := range newCluster(n).keepers() {
+			cfg.Nodes = append(cfg.Nodes, k)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			l, err := redlock.New(cfg)
+			if err != nil {
+				if l != nil || len(err.Error()) < len("configure redlock: x") {
+					t.Errorf("refused by %v", err)
+				}
+				return
+			}
+			s, err := l.Acquire(t.Context(), "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Context()
+			if err := s.Extend(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if err := errors.Join(s.Release(t.Context()), l.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}

@@ -1,0 +1,112 @@
+//go:build bench && linux
+
+package wire_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockpick/redlock/script"
+)
+
+// raw is connections to which SET and EVALSHA are written, with no lock behind them.
+type raw struct {
+	conns []net.Conn
+	in    []*bufio.Reader
+}
+
+func newRaw(t *testing.T, addrs []string) *raw {
+	x := &raw{}
+	for _, addr := range addrs {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		x.conns, x.in = append(x.conns, c), append(x.in, bufio.NewReaderSize(c, 1<<16))
+		fmt.Fprintf(c, "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$%d\r\n%s\r\n", len(script.Release.Text), script.Release.Text)
+		x.in[len(x.in)-1].ReadString('\n')
+		x.in[len(x.in)-1].ReadString('\n')
+	}
+	return x
+}
+
+// steps is what sets and releases so many keys.
+func steps(name string, keys int) (set, release []byte) {
+	words := func(b []byte, words ...string) []byte {
+		b = fmt.Appendf(b, "*%d\r\n", len(words))
+		for _, w := range words {
+			b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(w), w)
+		}
+		return b
+	}
+	token := strings.Repeat("ab", 20)
+	for i := range keys {
+		key := fmt.Sprint(name, i)
+		set = words(set, "SET", key, token, "NX", "PX", "10000")
+		release = words(release, "EVALSHA", script.Release.SHA, "1", key, token)
+	}
+	return set, release
+}
+
+// bound has each connection set and release so many keys again and again, with one batch
+// ahead, and says how many pairs there were on each of them.
+func (x *raw) bound(t *testing.T, keys int, d time.Duration) (pairs int) {
+	set, release := steps("raw", keys)
+	both := append(set, release...)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	start := time.Now()
+	for i, c := range x.conns {
+		all.Go(func() {
+			n, ahead := 0, 0
+			for time.Since(start) < d || ahead > 0 {
+				if time.Since(start) < d {
+					c.Write(both)
+					ahead++
+				}
+				if ahead == 1 && keys > 1 && time.Since(start) < d {
+					continue
+				}
+				for range 2 * keys {
+					if line, err := x.in[i].ReadSlice('\n'); err != nil || line[0] == '-' {
+						t.Errorf("raw: %s %v", line, err)
+						return
+					}
+				}
+				ahead, n = ahead-1, n+keys
+			}
+			mu.Lock()
+			pairs += n
+			mu.Unlock()
+		})
+	}
+	all.Wait()
+	return pairs / len(x.conns)
+}
+
+// roundTrips is a pair that writes to all nodes and reads from all, twice, and does nothing
+// else: for one goroutine.
+func (x *raw) roundTrips() pair {
+	set, release := steps("trip", 1)
+	return func(string) error {
+		for _, b := range [][]byte{set, release} {
+			for _, c := range x.conns {
+				if _, err := c.Write(b); err != nil {
+					return err
+				}
+			}
+			for _, in := range x.in {
+				if _, err := in.ReadSlice('\n'); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+}

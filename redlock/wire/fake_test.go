@@ -1,0 +1,226 @@
+package wire_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lockpick/redlock"
+	"lockpick/redlock/script"
+	"lockpick/redlock/wire"
+)
+
+// fake is a node in memory, of the commands that a lock sends, on one end of pipes. Keys do
+// not expire.
+type fake struct {
+	t *testing.T
+
+	mu      sync.Mutex
+	keys    map[string]string
+	scripts map[string]bool
+	log     []string      // commands, after each greeting: SET k t, RELEASE k t k t …
+	conns   []net.Conn    // its ends
+	delay   time.Duration // before each answer
+	refuse  error         // of dials
+	say     string        // the answer to everything, if not ""
+	hold    chan struct{} // nothing is read until it is closed, if not nil
+}
+
+func newFake(t *testing.T) *fake {
+	return &fake{t: t, keys: map[string]string{}, scripts: map[string]bool{}}
+}
+
+// node is a node on the wire in front of f, with a time-out of 50 ms.
+func (f *fake) node(change func(*wire.Options)) *wire.Node {
+	o := wire.Options{Addr: "n:1", Dial: f.dial, Timeout: timeout}
+	if change != nil {
+		change(&o)
+	}
+	n := wire.New(o)
+	f.t.Cleanup(func() { n.Close() })
+	return n
+}
+
+const timeout = 50 * time.Millisecond
+
+func (f *fake) dial(context.Context, string, string) (net.Conn, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.refuse != nil {
+		return nil, f.refuse
+	}
+	ours, theirs := net.Pipe()
+	f.conns = append(f.conns, theirs)
+	go f.serve(theirs)
+	return ours, nil
+}
+
+// with changes f.
+func (f *fake) with(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+// did is the log so far.
+func (f *fake) did() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.log)
+}
+
+func (f *fake) serve(c net.Conn) {
+	defer c.Close()
+	in := bufio.NewReader(c)
+	for {
+		words, err := read(in)
+		if err != nil {
+			return
+		}
+		f.mu.Lock()
+		hold, delay, say := f.hold, f.delay, f.say
+		f.mu.Unlock()
+		if hold != nil {
+			<-hold
+		}
+		time.Sleep(delay)
+		f.mu.Lock()
+		answer := f.answer(words)
+		f.mu.Unlock()
+		if say != "" {
+			answer = say
+		}
+		if _, err := io.WriteString(c, answer); err != nil {
+			return
+		}
+	}
+}
+
+// read reads one command.
+func read(in *bufio.Reader) (words []string, err error) {
+	length := func() int {
+		line, e := in.ReadString('\n')
+		if err = e; err != nil {
+			return 0
+		}
+		n, _ := strconv.Atoi(strings.TrimSpace(line[1:]))
+		return n
+	}
+	for range length() {
+		b := make([]byte, length()+2)
+		if _, e := io.ReadFull(in, b); e != nil {
+			return nil, e
+		}
+		words = append(words, string(b[:len(b)-2]))
+	}
+	return words, err
+}
+
+func (f *fake) answer(words []string) string {
+	switch words[0] {
+	case "SET":
+		f.log = append(f.log, strings.Join(words[:3], " "))
+		if _, taken := f.keys[words[1]]; taken {
+			return "$-1\r\n"
+		}
+		f.keys[words[1]] = words[2]
+		return "+OK\r\n"
+	case "EVAL", "EVALSHA":
+		sha := words[1]
+		if words[0] == "EVAL" {
+			for _, s := range script.All {
+				if s.Text == words[1] {
+					sha, f.scripts[s.SHA] = s.SHA, true
+				}
+			}
+		}
+		if !f.scripts[sha] {
+			return "-NOSCRIPT No matching script.\r\n"
+		}
+		return f.run(sha, words[2:])
+	}
+	if words[0] == "CLIENT" && words[1] != "SETNAME" {
+		return ":42\r\n"
+	}
+	if words[0] != "SCRIPT" {
+		f.log = append(f.log, strings.Join(words, " "))
+		return "+OK\r\n"
+	}
+	for _, s := range script.All {
+		f.scripts[s.SHA] = f.scripts[s.SHA] || s.Text == words[2]
+	}
+	return "$2\r\nok\r\n"
+}
+
+// run is a script, of the keys and arguments in words, behind the number of the keys.
+func (f *fake) run(sha string, words []string) string {
+	keys, _ := strconv.Atoi(words[0])
+	if sha != script.Release.SHA && sha != script.Releases.SHA {
+		f.log = append(f.log, "SCRIPT "+strings.Join(words[1:], " "))
+		return ":7\r\n"
+	}
+	did, answer := "RELEASE", ""
+	if sha == script.Releases.SHA {
+		answer = fmt.Sprintf("*%d\r\n", keys)
+	}
+	for i := range keys {
+		key, token := words[1+i], words[1+keys+i]
+		did += " " + key + " " + token
+		if f.keys[key] == token {
+			delete(f.keys, key)
+			answer += ":1\r\n"
+		} else {
+			answer += ":0\r\n"
+		}
+	}
+	f.log = append(f.log, did)
+	return answer
+}
+
+// answers collects what became of requests.
+type answers struct {
+	mu  sync.Mutex
+	got map[*redlock.Request]string
+	at  map[*redlock.Request]time.Time
+}
+
+func (a *answers) Answered(r *redlock.Request, value int64, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.got == nil {
+		a.got, a.at = map[*redlock.Request]string{}, map[*redlock.Request]time.Time{}
+	}
+	if before, ok := a.got[r]; ok {
+		panic("answered twice: " + before)
+	}
+	a.got[r], a.at[r] = fmt.Sprint(value), time.Now()
+	if err != nil {
+		a.got[r] = err.Error()
+	}
+}
+
+// of is the answer to r, "" if there is none yet.
+func (a *answers) of(r *redlock.Request) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.got[r]
+}
+
+// ask submits a step with the token that is also its key's name, and a deadline after
+// the time-out.
+func (a *answers) ask(n *wire.Node, op redlock.Op, token string) *redlock.Request {
+	r := &redlock.Request{Op: op, Key: "k" + token, Token: token, Terms: redlock.Terms{TTL: time.Second}, Deadline: time.Now().Add(timeout), To: a}
+	n.Submit(r)
+	return r
+}
+
+var errRefused = errors.New("connection refused")

@@ -1,0 +1,401 @@
+package wire_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockpick/redlock"
+	"lockpick/redlock/wire"
+)
+
+func bubble(t *testing.T, f func(t *testing.T)) { t.Helper(); synctest.Test(t, f) }
+
+func want(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// Releases share a script and go first, but no release before its own set.
+func TestBatch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, a := newFake(t), &answers{}
+		n := f.node(nil)
+		for _, token := range []string{"1", "2"} {
+			a.ask(n, redlock.OpSet, token)
+		}
+		n.Flush()
+		synctest.Wait()
+		a.ask(n, redlock.OpSet, "3")
+		two, one := a.ask(n, redlock.OpRelease, "2"), a.ask(n, redlock.OpRelease, "1")
+		three, none := a.ask(n, redlock.OpRelease, "3"), a.ask(n, redlock.OpRelease, "0")
+		a.ask(n, redlock.OpSet, "4")
+		n.Flush()
+		synctest.Wait()
+		want(t, "the node did", strings.Join(f.did(), ", "), "SET k1 1, SET k2 2, RELEASE k2 2 k1 1, SET k3 3, RELEASE k3 3 k0 0, SET k4 4")
+		want(t, "answers to releases", []string{a.of(one), a.of(two), a.of(three), a.of(none)}, "[1 1 1 0]")
+	})
+}
+
+// Whatever is asked in whatever bursts, each token's steps are done in their order, and
+// answered once.
+func TestOrder(t *testing.T) {
+	for seed := range uint64(50) {
+		bubble(t, func(t *testing.T) {
+			f, a := newFake(t), &answers{}
+			n := f.node(nil)
+			dice := rand.New(rand.NewPCG(seed, 0))
+			var asked []string
+			var open []string
+			for i := range 400 {
+				if dice.IntN(2) == 0 || len(open) == 0 {
+					open = append(open, fmt.Sprint(i))
+					asked = append(asked, open[len(open)-1])
+					a.ask(n, redlock.OpSet, open[len(open)-1])
+				} else {
+					at := dice.IntN(len(open))
+					a.ask(n, redlock.OpRelease, open[at])
+					open = slices.Delete(open, at, at+1)
+				}
+				if dice.IntN(20) == 0 {
+					n.Flush()
+				}
+				if dice.IntN(50) == 0 {
+					synctest.Wait()
+				}
+			}
+			for _, token := range open {
+				a.ask(n, redlock.OpRelease, token)
+			}
+			n.Flush()
+			synctest.Wait()
+			// A release before its set would have left the key.
+			want(t, "keys left", f.keys, "map[]")
+			for r, got := range a.got {
+				want(t, "answer to "+r.Token, got, "1")
+			}
+			want(t, "answers", len(a.got), 2*len(asked))
+		})
+	}
+}
+
+// A node that takes requests and says nothing: each is answered at its deadline, and the
+// connection replaced a quarter of the time-out later. What it was to release comes first
+// on the next one.
+func TestStalled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, a := newFake(t), &answers{}
+		n := f.node(nil)
+		held := a.ask(n, redlock.OpSet, "held")
+		n.Flush()
+		synctest.Wait()
+		hold := make(chan struct{})
+		f.with(func() { f.hold = hold })
+		start := time.Now()
+		set, release := a.ask(n, redlock.OpSet, "late"), a.ask(n, redlock.OpRelease, "held")
+		n.Flush()
+		time.Sleep(timeout / 2)
+		second := a.ask(n, redlock.OpSet, "later")
+		n.Flush()
+		time.Sleep(timeout/2 - 1)
+		want(t, "answer before the deadline", a.of(set)+a.of(release), "")
+		time.Sleep(1)
+		synctest.Wait()
+		want(t, "answers at the deadline", a.of(set)+", "+a.of(release), "no answer in time, no answer in time")
+		time.Sleep(timeout/4 - 1)
+		want(t, "connections", len(f.conns), 1)
+		want(t, "answer to the second", a.of(second), "")
+		time.Sleep(1)
+		synctest.Wait()
+		want(t, "connections after another quarter", len(f.conns), 2)
+		want(t, "answer to the second", a.of(second), "no answer in time, nor to anything else that was asked")
+		want(t, "it came after", a.at[second].Sub(start), timeout*5/4)
+		f.with(func() { f.hold, f.log = nil, nil })
+		close(hold)
+		synctest.Wait()
+		after := a.ask(n, redlock.OpSet, "after")
+		n.Flush()
+		synctest.Wait()
+		want(t, "answers", a.of(held)+a.of(after), "11")
+		did := f.did()
+		debt := slices.Index(did, "RELEASE kheld held")
+		if debt < 0 || debt > slices.Index(did, "SET kafter after") {
+			t.Errorf("the node did %v; want the release that it was owed before all else", did)
+		}
+	})
+}
+
+// What is owed is paid as soon as there is a connection, unless the key has expired; what
+// was never sent needs no release.
+func TestDebts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, a := newFake(t), &answers{}
+		n := f.node(nil)
+		a.ask(n, redlock.OpSet, "1")
+		a.ask(n, redlock.OpSet, "2")
+		n.Flush()
+		synctest.Wait()
+		f.with(func() { f.refuse, f.log = errRefused, nil; f.conns[0].Close() })
+		synctest.Wait()
+		short := &redlock.Request{Op: redlock.OpRelease, Key: "k1", Token: "1", Terms: redlock.Terms{TTL: timeout}, Deadline: time.Now().Add(timeout), To: a}
+		n.Submit(short)
+		synctest.Wait()
+		unsent := a.ask(n, redlock.OpSet, "3")
+		for _, token := range []string{"2", "3"} {
+			a.ask(n, redlock.OpRelease, token)
+		}
+		for r, got := range a.got {
+			if got != "1" && got != "connect to n:1: connection refused" {
+				t.Errorf("answer to %s: %s", r.Token, got)
+			}
+		}
+		want(t, "answer to what was not sent", a.of(unsent), "connect to n:1: connection refused")
+		time.Sleep(3 * timeout)
+		f.with(func() { f.refuse = nil })
+		time.Sleep(timeout)
+		synctest.Wait()
+		want(t, "the node did", strings.Join(f.did(), ", "), "RELEASE k2 2")
+	})
+}
+
+// A node that forgets its scripts is given them again, and nothing is lost or overtaken.
+func TestScriptsForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, a := newFake(t), &answers{}
+		n := f.node(nil)
+		for i := range 5 {
+			a.ask(n, redlock.OpSet, fmt.Sprint(i))
+		}
+		n.Flush()
+		synctest.Wait()
+		f.with(func() { clear(f.scripts); f.log = nil })
+		for i := range 4 {
+			a.ask(n, redlock.OpRelease, fmt.Sprint(i))
+		}
+		fenced := a.ask(n, redlock.OpSetFenced, "f")
+		n.Flush()
+		synctest.Wait()
+		want(t, "the node did", strings.Join(f.did(), ", "), "RELEASE k0 0 k1 1 k2 2 k3 3, SCRIPT kf kf:fence f 1000")
+		want(t, "the count", a.of(fenced), 7)
+		f.with(func() { clear(f.scripts); f.log = nil })
+		// This set's release comes while the node still has to say that it does not know the script.
+		fenced = a.ask(n, redlock.OpSetFenced, "g")
+		n.Flush()
+		a.ask(n, redlock.OpRelease, "g")
+		n.Flush()
+		synctest.Wait()
+		want(t, "the node did", strings.Join(f.did(), ", "), "RELEASE kg g")
+		want(t, "the set", a.of(fenced), "NOSCRIPT No matching script.")
+	})
+}
+
+// After a pause of this process the answers lie in the socket, and are taken before
+// anything is said to be late.
+func TestPaused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, a := newFake(t), &answers{}
+		var ahead time.Duration
+		n := f.node(func(o *wire.Options) { o.Now = func() time.Time { return time.Now().Add(ahead) } })
+		a.ask(n, redlock.OpSet, "1")
+		n.Flush()
+		synctest.Wait()
+		f.with(func() { f.delay = timeout + timeout/8 })
+		set := a.ask(n, redlock.OpSet, "x")
+		n.Flush()
+		time.Sleep(timeout / 2)
+		ahead = time.Hour
+		time.Sleep(timeout)
+		synctest.Wait()
+		want(t, "answer", a.of(set), 1)
+		want(t, "connections", len(f.conns), 1)
+	})
+}
+
+// What is no answer ends the connection, with a reason.
+func TestNonsense(t *testing.T) {
+	for say, why := range map[string]string{
+		"HTTP/1.1 400 Bad Request\r\n":   `the node sent "HTTP/1.1 400 Bad Request", which answers nothing that it was asked`,
+		"x\n":                            `the node sent "x", which is no RESP2`,
+		"+OK\r\n+OK\r\n":                 "the node sent a reply to nothing that it was asked",
+		"*2\r\n:1\r\n:1\r\n":             "the node sent a reply to nothing that it was asked",
+		":" + strings.Repeat("1", 1<<16): "the node sent a line of more than 32768 bytes",
+	} {
+		bubble(t, func(t *testing.T) {
+			f, a := newFake(t), &answers{}
+			n := f.node(nil)
+			first := a.ask(n, redlock.OpSet, "1")
+			n.Flush()
+			synctest.Wait()
+			f.with(func() { f.say = say })
+			second := a.ask(n, redlock.OpExtend, "1")
+			n.Flush()
+			synctest.Wait()
+			got := a.of(second)
+			if say[0] == '+' { // the first of the two is an answer
+				f.with(func() { f.say = "" })
+				n.Flush()
+				synctest.Wait()
+				want(t, "answers", a.of(first)+a.of(second), "11")
+				return
+			}
+			want(t, "answer", got, why)
+		})
+	}
+}
+
+// A greeting has what the options say; what the node does not like of it is the error.
+func TestGreeting(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		ctx := context.Background()
+		n := f.node(func(o *wire.Options) { o.Username, o.Password, o.DB, o.ClientName = "u", "p", 3, "me" })
+		if yes, err := n.Set(ctx, "k", "t", time.Second); !yes || err != nil {
+			t.Errorf("set: %v, %v", yes, err)
+		}
+		want(t, "the node was told", strings.Join(f.did(), ", "), "AUTH u p, SELECT 3, CLIENT SETNAME me, SET k t")
+		f.with(func() { f.log, f.say = nil, "-WRONGPASS no\r\n" })
+		n = f.node(func(o *wire.Options) { o.Password = "p" })
+		_, err := n.Set(ctx, "k", "t", time.Second)
+		want(t, "error", err, "connect to n:1: AUTH: WRONGPASS no")
+		want(t, "the node was told", f.did()[0], "AUTH p")
+	})
+}
+
+// Nodes that can't be reached, each in its way: whoever asks is told at the deadline at
+// the latest, and nothing is left running.
+func TestUnreachable(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(f *fake, o *wire.Options)
+		after  time.Duration
+		err    string
+	}{
+		"refused":     {func(f *fake, _ *wire.Options) { f.refuse = errRefused }, 0, "connect to n:1: connection refused"},
+		"silent node": {func(f *fake, _ *wire.Options) { f.delay = time.Hour }, timeout, "no answer in time"},
+		"silent dial": {func(f *fake, o *wire.Options) { o.Dial = deaf }, timeout, "no answer in time"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newFake(t)
+				n := f.node(func(o *wire.Options) { c.change(f, o) })
+				for range 3 {
+					start := time.Now()
+					_, err := n.Set(context.Background(), "k", "t", time.Second)
+					want(t, "error", err, c.err)
+					want(t, "it took", time.Since(start), c.after)
+				}
+				n.Close()
+				_, err := n.Release(context.Background(), "k", "t")
+				want(t, "error after Close", err, "the node is closed")
+				for _, c := range f.conns {
+					c.Close()
+				}
+				time.Sleep(2 * time.Hour)
+			})
+		})
+	}
+}
+
+// Close answers what waits.
+func TestClose(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, a := newFake(t), &answers{}
+		n := f.node(nil)
+		f.with(func() { f.hold = make(chan struct{}) })
+		dialling := a.ask(n, redlock.OpSet, "1")
+		n.Close()
+		want(t, "answer", a.of(dialling), "the node is closed")
+		close(f.hold)
+		n, f.hold = f.node(nil), nil
+		a.ask(n, redlock.OpSet, "2")
+		n.Flush()
+		synctest.Wait()
+		f.with(func() { f.delay = time.Second })
+		set := a.ask(n, redlock.OpSet, "3")
+		n.Flush()
+		synctest.Wait()
+		n.Close()
+		want(t, "answer", a.of(set), "the node is closed")
+		time.Sleep(time.Hour)
+	})
+}
+
+// A call ends with its context, though its request goes on.
+func TestContext(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		n := f.node(nil)
+		f.with(func() { f.delay = time.Millisecond })
+		ctx, cancel := context.WithCancelCause(context.Background())
+		why := errors.New("no longer wanted")
+		cancel(why)
+		if _, err := n.Set(ctx, "k", "t", time.Second); !errors.Is(err, why) {
+			t.Errorf("error: %v, want %v", err, why)
+		}
+		time.Sleep(timeout)
+		want(t, "keys", f.keys, "map[k:t]")
+	})
+}
+
+func deaf(ctx context.Context, _, _ string) (net.Conn, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A lock over TLS and over a Unix socket.
+func TestTLSAndUnix(t *testing.T) {
+	web := httptest.NewTLSServer(nil)
+	defer web.Close()
+	path := filepath.Join(t.TempDir(), "s")
+	plain, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tcp, err := tls.Listen("tcp", "127.0.0.1:0", web.TLS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trust := web.Client().Transport.(*http.Transport).TLSClientConfig
+	for _, c := range []struct {
+		l net.Listener
+		o wire.Options
+	}{{plain, wire.Options{Addr: path}}, {tcp, wire.Options{Addr: tcp.Addr().String(), TLS: trust}}} {
+		f := newFake(t)
+		go func() {
+			for {
+				conn, err := c.l.Accept()
+				if err != nil {
+					return
+				}
+				go f.serve(conn)
+			}
+		}()
+		c.o.Timeout, c.o.DialTimeout = 10*time.Second, 10*time.Second
+		n := wire.New(c.o)
+		if yes, err := n.Set(t.Context(), "k", "t", time.Second); !yes || err != nil {
+			t.Errorf("set over %s: %v, %v", c.o.Addr, yes, err)
+		}
+		if yes, err := n.Release(t.Context(), "k", "t"); !yes || err != nil {
+			t.Errorf("release over %s: %v, %v", c.o.Addr, yes, err)
+		}
+		n.Close()
+		c.l.Close()
+	}
+	n := wire.New(wire.Options{Addr: tcp.Addr().String(), TLS: &tls.Config{}, Timeout: 10 * time.Second})
+	defer n.Close()
+	if _, err := n.Set(t.Context(), "k", "t", time.Second); err == nil {
+		t.Error("it trusts a certificate that nobody knows")
+	}
+}

@@ -1,0 +1,131 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"lockpick/redlock"
+	"lockpick/redlock/script"
+)
+
+func array(b []byte, n int) []byte {
+	b = strconv.AppendInt(append(b, '*'), int64(n), 10)
+	return append(b, '\r', '\n')
+}
+
+func bulk(b []byte, s string) []byte {
+	b = strconv.AppendInt(append(b, '$'), int64(len(s)), 10)
+	b = append(append(b, '\r', '\n'), s...)
+	return append(b, '\r', '\n')
+}
+
+func number(b []byte, v int64) []byte {
+	var digits [20]byte
+	d := strconv.AppendInt(digits[:0], v, 10)
+	b = strconv.AppendInt(append(b, '$'), int64(len(d)), 10)
+	b = append(append(b, '\r', '\n'), d...)
+	return append(b, '\r', '\n')
+}
+
+// command is a command of several words.
+func command(b []byte, words ...string) []byte {
+	b = array(b, len(words))
+	for _, w := range words {
+		b = bulk(b, w)
+	}
+	return b
+}
+
+// run begins a command that runs a script: by its digest, or by its whole text, which
+// the node keeps.
+func run(b []byte, s script.Script, whole bool, keys, args int) []byte {
+	b = array(b, 3+keys+args)
+	if whole {
+		b = bulk(append(b, "$4\r\nEVAL\r\n"...), s.Text)
+	} else {
+		b = bulk(append(b, "$7\r\nEVALSHA\r\n"...), s.SHA)
+	}
+	return number(b, int64(keys))
+}
+
+// step is a request that is no release.
+func step(b []byte, r *redlock.Request, whole bool) []byte {
+	switch r.Op {
+	case redlock.OpSet:
+		b = bulk(bulk(append(b, "*6\r\n$3\r\nSET\r\n"...), r.Key), r.Token)
+		return number(append(b, "$2\r\nNX\r\n$2\r\nPX\r\n"...), r.TTL.Milliseconds())
+	case redlock.OpExtend:
+		b = bulk(bulk(run(b, script.Extend, whole, 1, 2), r.Key), r.Token)
+		return number(b, r.TTL.Milliseconds())
+	case redlock.OpSetFenced:
+		b = bulk(bulk(run(b, script.SetFenced, whole, 2, 2), r.Key), script.Count(r.Key))
+		return number(bulk(b, r.Token), r.TTL.Milliseconds())
+	case redlock.OpRaiseFence:
+		b = bulk(bulk(run(b, script.RaiseFence, whole, 2, 2), r.Key), script.Count(r.Key))
+		return number(bulk(b, r.Token), r.Count)
+	case redlock.OpGrant:
+		b = bulk(bulk(run(b, script.Grant, whole, 5, 4), r.Key), script.Count(r.Key))
+		b = bulk(bulk(bulk(b, script.Tombstone(r.Key, r.Token)), script.KnownAs), script.Quarantine)
+		counted := int64(0)
+		if r.Fence {
+			counted = 1
+		}
+		return number(number(number(bulk(b, r.Token), r.TTL.Milliseconds()), counted), r.Quarantine.Milliseconds())
+	case redlock.OpAbandon:
+		b = bulk(bulk(run(b, script.Abandon, whole, 2, 2), r.Key), script.Tombstone(r.Key, r.Token))
+		return number(bulk(b, r.Token), r.TTL.Milliseconds())
+	case redlock.OpIdentify:
+		return run(b, script.Identity, true, 0, 0)
+	}
+	panic(fmt.Sprintf("wire: a request has step %d, which does not exist", r.Op))
+}
+
+// reply is what a node answers: a value, which is above 0 for yes, or an error; or the
+// head of so many items, which are replies and follow.
+type reply struct {
+	value int64
+	err   error
+	items int
+}
+
+// errShort says that a reply is not complete yet.
+var errShort = errors.New("incomplete")
+
+// maxBulk bounds a text that a node sends; none that is asked for is longer than a digest.
+const maxBulk = 1 << 10
+
+// parse cuts one reply off b, and returns its length.
+func parse(b []byte) (r reply, size int, err error) {
+	end := bytes.IndexByte(b, '\n')
+	if end < 0 {
+		return reply{}, 0, errShort
+	}
+	if end < 2 || b[end-1] != '\r' {
+		return reply{}, 0, fmt.Errorf("the node sent %.40q, which is no RESP2", b[:end])
+	}
+	kind, text, size := b[0], b[1:end-1], end+1
+	if kind == '+' {
+		return reply{value: 1}, size, nil
+	}
+	if kind == '-' {
+		return reply{err: errors.New(string(text))}, size, nil
+	}
+	v, err := strconv.ParseInt(string(text), 10, 64)
+	switch {
+	case err != nil:
+	case kind == ':':
+		return reply{value: v}, size, nil
+	case kind == '*' && v > 0 && v <= most:
+		return reply{items: int(v)}, size, nil
+	case kind == '$' && v == -1:
+		return reply{}, size, nil
+	case kind == '$' && v >= 0 && v <= maxBulk:
+		if size += int(v) + 2; len(b) < size {
+			return reply{}, 0, errShort
+		}
+		return reply{value: 1}, size, nil
+	}
+	return reply{}, 0, fmt.Errorf("the node sent %.40q, which answers nothing that it was asked", b[:end-1])
+}

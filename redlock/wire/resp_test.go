@@ -1,0 +1,76 @@
+package wire
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"testing/iotest"
+)
+
+// chunked is a connection from which bytes come in pieces.
+type chunked struct {
+	net.Conn
+	from io.Reader
+}
+
+func (c chunked) Read(b []byte) (int, error) { return c.from.Read(b) }
+
+// told is what is read from a stream, to its end.
+func told(from io.Reader) (out []string) {
+	in := &replies{c: chunked{from: from}, buf: make([]byte, 4<<10)}
+	for {
+		cut, err := in.more()
+		for _, r := range cut {
+			out = append(out, fmt.Sprint(r.value, r.err, r.items))
+		}
+		if err != nil {
+			return append(out, err.Error())
+		}
+	}
+}
+
+// Whatever a node sends, and in whatever pieces, it is read alike, and nothing is read of
+// it that it does not say.
+func FuzzReplies(f *testing.F) {
+	for _, seed := range []string{"+OK\r\n:1\r\n$-1\r\n-ERR no\r\n", "*2\r\n:1\r\n-WRONGTYPE x\r\n", "$3\r\nabc\r\n:5\r\n", "$0\r\n\r\n", ":1\n", "*-1\r\n", "$99999999999\r\n", "\r\n", ":\r\n"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) > 4<<10 {
+			return // a line that fills the buffer is refused by how much of it there is
+		}
+		whole, single := told(bytes.NewReader(b)), told(iotest.OneByteReader(bytes.NewReader(b)))
+		if fmt.Sprint(whole) != fmt.Sprint(single) {
+			t.Errorf("%q: %v at once, %v byte by byte", b, whole, single)
+		}
+		if len(whole) > len(b)/3+1 {
+			t.Errorf("%q: %d replies of %d bytes", b, len(whole)-1, len(b))
+		}
+	})
+}
+
+func TestParse(t *testing.T) {
+	for b, want := range map[string]string{
+		"+OK\r\n":            "1 <nil> 0 5 <nil>",
+		":42\r\n:1":          "42 <nil> 0 5 <nil>",
+		":0\r\n":             "0 <nil> 0 4 <nil>",
+		":-1\r\n":            "-1 <nil> 0 5 <nil>",
+		"$-1\r\n":            "0 <nil> 0 5 <nil>",
+		"$2\r\nab\r\n+":      "1 <nil> 0 8 <nil>",
+		"$2\r\nab\r":         "0 <nil> 0 0 incomplete",
+		"-ERR no\r\n":        "0 ERR no 0 9 <nil>",
+		"*64\r\n:1\r\n":      "0 <nil> 64 5 <nil>",
+		"*65\r\n":            `0 <nil> 0 0 the node sent "*65", which answers nothing that it was asked`,
+		"*0\r\n":             `0 <nil> 0 0 the node sent "*0", which answers nothing that it was asked`,
+		"$1025\r\n":          `0 <nil> 0 0 the node sent "$1025", which answers nothing that it was asked`,
+		"%1\r\n+a\r\n:1\r\n": `0 <nil> 0 0 the node sent "%1", which answers nothing that it was asked`,
+		"":                   "0 <nil> 0 0 incomplete",
+	} {
+		r, size, err := parse([]byte(b))
+		if got := fmt.Sprint(r.value, " ", r.err, " ", r.items, " ", size, " ", err); got != want {
+			t.Errorf("%q: %s, want %s", b, got, want)
+		}
+	}
+}

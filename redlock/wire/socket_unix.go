@@ -1,0 +1,32 @@
+//go:build unix
+
+package wire
+
+import "syscall"
+
+// socketWrite writes to a socket without waiting. It is kept because its function would
+// be allocated for each write.
+type socketWrite struct {
+	buf  []byte
+	done int
+	f    func(fd uintptr) bool
+}
+
+// write writes what the socket takes at once, and returns how much that was; an error
+// is seen by whoever writes the rest.
+func (w *socketWrite) write(raw syscall.RawConn, buf []byte) int {
+	if raw == nil {
+		return 0
+	}
+	if w.f == nil {
+		w.f = func(fd uintptr) bool {
+			w.done, _ = syscall.Write(int(fd), w.buf)
+			return true
+		}
+	}
+	w.buf, w.done = buf, 0
+	if raw.Write(w.f) != nil {
+		return 0
+	}
+	return max(w.done, 0)
+}

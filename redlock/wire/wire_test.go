@@ -1,0 +1,124 @@
+package wire_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockpick/redlock"
+	"lockpick/redlock/redisnode"
+	"lockpick/redlock/redisnode/redistest"
+	"lockpick/redlock/wire"
+)
+
+type fencer interface {
+	redlock.Node
+	redlock.Fencer
+}
+
+// open returns a node on the wire, and a client of the same server.
+func open(t testing.TB, addr string) (*wire.Node, *redis.Client) {
+	n := wire.New(wire.Options{Addr: addr, Timeout: 10 * time.Second})
+	client := redis.NewClient(redisnode.Options(addr))
+	t.Cleanup(func() { n.Close(); client.Close() })
+	return n, client
+}
+
+// Whatever steps are taken, a node on the wire answers as one on go-redis does.
+func TestAnswersAsRedisnode(t *testing.T) {
+	addrs := redistest.Start(t, 2)
+	n, _ := open(t, addrs[0])
+	_, client := open(t, addrs[1])
+	ctx, ttl := context.Background(), time.Minute
+	both := []fencer{n, redisnode.New(client)}
+	for i := range 500 {
+		dice := rand.New(rand.NewPCG(1, uint64(i)))
+		key, token := fmt.Sprint("k", dice.IntN(3)), fmt.Sprint("t", dice.IntN(2))
+		step, fence := dice.IntN(5), dice.Int64N(1000)
+		var said [2]string
+		for j, n := range both {
+			var yes bool
+			var err error
+			switch step {
+			case 0:
+				yes, err = n.Set(ctx, key, token, ttl)
+			case 1:
+				yes, err = n.Extend(ctx, key, token, ttl)
+			case 2:
+				yes, err = n.Release(ctx, key, token)
+			case 3:
+				yes, err = n.RaiseFence(ctx, key, token, fence)
+			case 4:
+				var count int64
+				count, err = n.SetFenced(ctx, key, token, ttl)
+				said[j] = fmt.Sprint(count)
+			}
+			said[j] += fmt.Sprint(yes, err)
+		}
+		if said[0] != said[1] {
+			t.Fatalf("step %d, kind %d of %s by %s: %s, go-redis %s", i, step, key, token, said[0], said[1])
+		}
+	}
+}
+
+func lock(t testing.TB, addrs []string, change func(*redlock.Config)) (*redlock.Client, []*wire.Node) {
+	cfg := redlock.Config{TTL: time.Minute, Timeout: 10 * time.Second, Tries: 1}
+	var nodes []*wire.Node
+	for _, addr := range addrs {
+		n, _ := open(t, addr)
+		nodes = append(nodes, n)
+		cfg.Nodes = append(cfg.Nodes, n)
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	c, err := redlock.Specification(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, nodes
+}
+
+// Many at once, each on its key and all on one: every lock is there once, fences go up,
+// and nothing stays behind.
+func TestLock(t *testing.T) {
+	addrs := redistest.Start(t, 5)
+	c, _ := lock(t, addrs, func(cfg *redlock.Config) { cfg.Fence = true })
+	ctx := context.Background()
+	var all sync.WaitGroup
+	for i := range 64 {
+		all.Go(func() {
+			for j := range int64(5) {
+				l, err := c.Acquire(ctx, fmt.Sprint("k", i))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if l.Votes() != 5 || l.Fence() != j+1 {
+					t.Errorf("%d votes, fence %d; want 5 and %d", l.Votes(), l.Fence(), j+1)
+				}
+				if other, err := c.Acquire(ctx, l.Key()); err == nil {
+					t.Errorf("a second client got %v while it was held", other.Token())
+				}
+				if err := l.Extend(ctx); err != nil {
+					t.Error(err)
+				}
+				if err := l.Release(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, addr := range addrs {
+		_, client := open(t, addr)
+		if n, err := client.DBSize(ctx).Result(); err != nil || n != 64 {
+			t.Errorf("%d keys, %v; want the 64 counts and nothing else", n, err)
+		}
+	}
+}
