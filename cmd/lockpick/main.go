@@ -111,7 +111,7 @@ record, and explains the verdict.`,
 	root.PersistentFlags().StringVar(&colour, "color", "auto", "colours: auto, always or never; auto obeys NO_COLOR")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.setColour(colour) }
 	root.SetHelpCommand(helpCmd())
-	root.AddCommand(listCmd(a.out), showCmd(a.out), runCmd(a), mergeCmd(a), scoreCmd(a), compareCmd(a), huntCmd(a), shrinkCmd(a), exhaustCmd(a), adapterCmd(a), checkCmd(a), replayCmd(a), explainCmd(a), reportCmd(a), serveCmd(a), gcCmd(a),
+	root.AddCommand(listCmd(a.out), showCmd(a.out), runCmd(a), mergeCmd(a), scoreCmd(a), compareCmd(a), huntCmd(a), shrinkCmd(a), exhaustCmd(a), envelopeCmd(a), adapterCmd(a), checkCmd(a), replayCmd(a), explainCmd(a), reportCmd(a), serveCmd(a), gcCmd(a),
 		doctorCmd(a), versionCmd(a.out))
 	root.AddCommand(hiddenCmds(a.in, a.out)...)
 	for _, t := range topics {

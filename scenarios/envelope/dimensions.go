@@ -35,7 +35,7 @@ var All = []Dimension{
 		Unit: Seconds, Span: oneTTL, Edge: jump, plan: jumped,
 	},
 	{
-		Name: "drift", Doc: "clocks of nodes that run at a rate", Property: verdict.MutualExclusion,
+		Name: "drift", Doc: "clocks of nodes that run fast, at a rate", Property: verdict.MutualExclusion,
 		Unit: Rate, Span: func(s Setting) (float64, float64, float64) { return 1, 1 + 4*s.margin()/s.ttl() + 0.02, 1e-4 }, Edge: drift, plan: drifted,
 	},
 	{
@@ -51,15 +51,15 @@ var All = []Dimension{
 		Unit: Nodes, Span: anyNodes, Edge: func(s Setting) *Edge { return exact(s.Nodes-s.quorum()+1, "nodes - quorum + 1") }, plan: down,
 	},
 	{
-		Name: "fsync-always", Doc: "losses of power so long after a grant", Property: verdict.MutualExclusion, Less: true,
+		Name: "fsync-always", Doc: "losses of power of nodes with appendfsync always, by the age of the lock,", Property: verdict.MutualExclusion, Less: true,
 		Unit: Seconds, Span: soonAfter, Edge: nowhere, plan: poweredOff("always"),
 	},
 	{
-		Name: "fsync-everysec", Doc: "losses of power so long after a grant", Property: verdict.MutualExclusion, Less: true,
+		Name: "fsync-everysec", Doc: "losses of power of nodes with appendfsync everysec, by the age of the lock,", Property: verdict.MutualExclusion, Less: true,
 		Unit: Seconds, Span: soonAfter, Edge: unsynced, plan: poweredOff("everysec"),
 	},
 	{
-		Name: "fsync-no", Doc: "losses of power so long after a grant", Property: verdict.MutualExclusion, Less: true,
+		Name: "fsync-no", Doc: "losses of power of nodes with appendfsync no, by the age of the lock,", Property: verdict.MutualExclusion, Less: true,
 		Unit: Seconds, Span: func(s Setting) (float64, float64, float64) { return s.step(), s.lease(), s.step() }, Edge: forgotten, plan: poweredOff(`"no"`),
 	},
 }

@@ -131,7 +131,7 @@ const grid = 9
 func (x Search) Find(ctx context.Context, d Dimension, s Setting, told func(Point)) (Result, error) {
 	r := Result{Dimension: d.Name, Doc: d.Doc, Property: d.Property, Unit: d.Unit, Less: d.Less, Setting: s, Seeds: x.Seeds, Edge: d.Edge(s)}
 	low, high, step := d.Span(s)
-	snap := func(v float64) float64 { return math.Round(v/step) * step }
+	snap := func(v float64) float64 { return math.Round(math.Round(v/step)*step*1e6) / 1e6 }
 	try := func(v float64) error {
 		if slices.ContainsFunc(r.Points, func(p Point) bool { return math.Abs(p.Value-v) < step/2 }) {
 			return nil

@@ -148,7 +148,9 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	line := func(i int) func([]byte) []byte {
-		return func(text []byte) []byte { return bytes.Join(slices.Delete(bytes.SplitAfter(text, []byte("\n")), i, i+1), nil) }
+		return func(text []byte) []byte {
+			return bytes.Join(slices.Delete(bytes.SplitAfter(text, []byte("\n")), i, i+1), nil)
+		}
 	}
 	for name, x := range map[string]struct {
 		damage func(t *testing.T, store, first string)

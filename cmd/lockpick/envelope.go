@@ -1,0 +1,295 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lockpick/harness/client"
+	"lockpick/harness/files"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
+	"lockpick/harness/sim"
+	"lockpick/reports/figures"
+	"lockpick/reports/words"
+	"lockpick/scenarios"
+	"lockpick/scenarios/envelope"
+	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/shrink"
+	"lockpick/scenarios/suite"
+)
+
+// envelopeFlags are the flags of envelope.
+type envelopeFlags struct {
+	runFlags
+	envelope.Setting
+	dimensions []string
+	drift      float64 // percent
+}
+
+// envelopesFolder is where envelopes stand in a store.
+const envelopesFolder = "envelopes"
+
+func envelopeCmd(a *app) *cobra.Command {
+	f := &envelopeFlags{runFlags: runFlags{backend: simulation, jobs: 1, patience: patience, reports: reportsNone}}
+	c := &cobra.Command{
+		Use:   "envelope",
+		Short: "up to where a lock is safe, for each sort of fault",
+		Long: `Look for the bounds of what a lock stands: pauses, delays, clocks that jump or drift,
+restarts, crashes, losses of power. Each fault has one number that says how much of it
+there is. Values of it are tried in the simulation, with --seeds each, until two are
+next to each other of which one held with all seeds and the other did not.
+
+Arithmetic says where that must be: from the TTL, the drift that is allowed for, the
+delays of messages and the time between retries. If it is elsewhere, the exit code is 1.
+At each bound the violation is made small, as "lockpick shrink" does it. The store gets
+those scenarios, the figures, and envelope.json.`,
+		Example: `  lockpick envelope
+  lockpick envelope --dimension clock-jump --ttl 5s --nodes 7
+  lockpick envelope --dimension pause,delay --fence --json`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.envelope(c.Context(), f) },
+	}
+	fs := c.Flags()
+	fs.StringSliceVar(&f.dimensions, "dimension", nil, "only these: "+strings.Join(envelope.Names(), ", "))
+	fs.DurationVar(&f.TTL, "ttl", 10*time.Second, "time to live of the lock's keys")
+	fs.IntVar(&f.Nodes, "nodes", 5, "nodes that the lock is on")
+	fs.Float64Var(&f.drift, "drift", 1, "percent of the TTL that the lock allows for drift")
+	fs.BoolVar(&f.Fence, "fence", false, "the resource refuses fencing tokens below the largest that it saw")
+	fs.StringVar(&f.lock, "lock", "", "a lock of this kind, as in redsync or KIND:OPTION=VALUE; the arithmetic stays Redlock's")
+	fs.Uint64Var(&f.seed, "seed", 1, "the first seed")
+	fs.IntVar(&f.seeds, "seeds", 100, "so many seeds of each value")
+	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the result (LOCKPICK_STORE)")
+	fs.DurationVar(&f.patience, "timeout", patience, "wall clock that one run may take")
+	fs.BoolVar(&f.json, "json", false, "print the result as JSON")
+	c.RegisterFlagCompletionFunc("dimension", completes(false, envelope.Names))
+	return c
+}
+
+// chosen are the dimensions that were asked for.
+func (f *envelopeFlags) chosen() (all []envelope.Dimension, err error) {
+	for _, name := range f.dimensions {
+		if !slices.ContainsFunc(envelope.All, func(d envelope.Dimension) bool { return strings.HasPrefix(d.Name, name) && name != "" }) {
+			return nil, usage(fmt.Errorf("no dimension %q", name), "one of "+strings.Join(envelope.Names(), ", ")+meant(name, envelope.Names()))
+		}
+	}
+	for _, d := range envelope.All {
+		if f.dimensions == nil || slices.ContainsFunc(f.dimensions, func(name string) bool { return strings.HasPrefix(d.Name, name) }) {
+			all = append(all, d)
+		}
+	}
+	return all, nil
+}
+
+// mostEnvelopeSeeds bounds the seeds of each value.
+const mostEnvelopeSeeds = 100_000
+
+// settle makes the setting of the flags.
+func (f *envelopeFlags) settle() error {
+	switch {
+	case f.seeds > mostEnvelopeSeeds:
+		return usage(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("a number from 1 to %d", mostEnvelopeSeeds))
+	case f.TTL < time.Second || f.TTL > time.Minute:
+		return usage(fmt.Errorf("--ttl %v is out of range", f.TTL), "from 1s to 1m")
+	case f.Nodes < 1 || f.Nodes > 15:
+		return usage(fmt.Errorf("--nodes %d is out of range", f.Nodes), "a number from 1 to 15")
+	case !(f.drift >= 0 && f.drift <= 10):
+		return usage(fmt.Errorf("--drift %g is out of range", f.drift), "percent, from 0 to 10")
+	}
+	f.Drift, f.Timeout, f.Retry = f.drift/100, 50*time.Millisecond, client.Range{Min: 5 * time.Millisecond, Max: 20 * time.Millisecond}
+	f.OneWay.Min, f.OneWay.Max = sim.Latency()
+	if err := f.validate(); err != nil {
+		return err
+	}
+	if err := f.otherLock(); err != nil {
+		return err
+	}
+	if kinds.All[f.kind].OneNode {
+		f.Nodes = 1
+	}
+	return nil
+}
+
+// found is what envelope tells of one dimension.
+type found struct {
+	envelope.Result
+	Small *small `json:"small,omitempty"` // the counterexample where it breaks; nil: there is none
+	Why   string `json:"why,omitempty"`   // or why it could not be made small
+}
+
+func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
+	if err := f.settle(); err != nil {
+		return err
+	}
+	dimensions, err := f.chosen()
+	if err != nil {
+		return err
+	}
+	if err := suite.CanWrite(f.store); err != nil {
+		return noStore(err)
+	}
+	folder := filepath.Join(f.store, envelopesFolder, time.Now().UTC().Format("20060102T150405.000Z"))
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return noStore(err)
+	}
+	a.tidies()
+	c := newCrew(workers(f.patience, f.store))
+	defer c.stop()
+	var mu sync.Mutex
+	doing, runs := "", 0
+	live := &progress{errs: a.errs, mu: &mu, started: time.Now(), text: func(passed time.Duration) string {
+		return fmt.Sprintf("%s, %s, %.0f s", doing, words.Plural(runs, "run"), passed.Seconds())
+	}}
+	defer live.start()()
+	x := envelope.Search{Known: known(), Run: c.run, Workers: len(c.workers), Seed: f.seed, Seeds: f.seeds, Put: f.put}
+	all := []found{}
+	for _, d := range dimensions {
+		r, err := x.Find(ctx, d, f.Setting, func(p envelope.Point) {
+			mu.Lock()
+			defer mu.Unlock()
+			runs += p.Runs
+			doing = fmt.Sprintf("%s: %s", d.Name, d.Unit.Say(p.Value))
+		})
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return usage(fmt.Errorf("%s: %w", d.Name, err), "see lockpick envelope --help")
+		}
+		mu.Lock()
+		doing = d.Name + ": what breaks it is made small"
+		mu.Unlock()
+		y := found{Result: r}
+		y.shrink(ctx, c, x, d, folder, f.store)
+		if err := y.draw(folder); err != nil {
+			return noStore(err)
+		}
+		a.code = outcome.Worse(a.code, y.code())
+		mu.Lock()
+		live.erase()
+		if !f.json {
+			y.print(a)
+		}
+		mu.Unlock()
+		all = append(all, y)
+	}
+	return a.keepEnvelope(f, all, folder)
+}
+
+// put puts another lock under a scenario, where one was asked for.
+func (f *envelopeFlags) put(s scenario.Scenario) (scenario.Scenario, error) {
+	fit, not := f.withLock([]pick{{Found: scenarios.Found{Scenario: s, From: s.Name}}})
+	if len(not) > 0 {
+		return s, not[0].why
+	}
+	return fit[0].Scenario, nil
+}
+
+// shrink makes a small scenario of the first value that broke. Availability is not for the checker
+// to judge, so there is nothing to hold a small scenario to.
+func (y *found) shrink(ctx context.Context, c *crew, x envelope.Search, d envelope.Dimension, folder, store string) {
+	if y.Broke == nil || y.Property == envelope.Availability {
+		return
+	}
+	p := y.At(*y.Broke)
+	s, err := d.Scenario(y.Setting, p.Value, x.Known)
+	if err == nil {
+		s, err = x.Put(s)
+	}
+	if err == nil {
+		var r shrink.Result
+		if r, err = c.shrinker(0).Shrink(ctx, s, p.Seed, shrink.Bug{Property: y.Property, Cause: p.Cause}); err == nil {
+			y.Small, err = c.keep(ctx, r, y.File(), store, filepath.Join(folder, y.File()+".yaml"))
+		}
+	}
+	if err != nil {
+		y.Why = words.FirstLine(err.Error())
+	}
+}
+
+// draw leaves the figure in the folder.
+func (y *found) draw(folder string) error {
+	var values []float64
+	var rates []figures.Rate
+	for _, p := range y.Points {
+		values, rates = append(values, p.Value), append(rates, figures.Rate{K: p.Broke, N: p.Runs})
+	}
+	var must *figures.Reckoning
+	if e := y.Edge; e != nil {
+		must = &figures.Reckoning{Sum: e.Sum, Safe: e.Safe, Certain: e.Certain}
+	}
+	unit := string(y.Unit)
+	fig := figures.Edge(y.File(), fmt.Sprintf("%s: %s", y.Property, strings.TrimSuffix(y.Doc, ",")), fmt.Sprintf("%s (%s)", y.Dimension, unit), values, rates, must)
+	if fig == nil {
+		return nil
+	}
+	image, err := fig.PNG()
+	if err != nil {
+		return err
+	}
+	return errors.Join(files.WriteIn(folder, fig.Name+".svg", fig.SVG()), files.WriteIn(folder, fig.Name+".png", image))
+}
+
+// code is the exit code that a result calls for.
+func (y *found) code() int {
+	switch {
+	case slices.ContainsFunc(y.Points, func(p envelope.Point) bool { return p.Error != "" }):
+		return outcome.ExitBackend
+	case y.Undecided():
+		return outcome.ExitUndecided
+	case !y.Agrees:
+		return outcome.ExitUnexpected
+	}
+	return outcome.ExitOK
+}
+
+func (y *found) print(a *app) {
+	in := good
+	if y.code() != outcome.ExitOK {
+		in = alarm
+	}
+	fmt.Fprintln(a.out, within(width(a.out), 0, 2, y.String()))
+	fmt.Fprintln(a.out, "  "+painted(a.out, in, within(width(a.out), 2, 4, y.Reckoned())))
+	if i := slices.IndexFunc(y.Points, func(p envelope.Point) bool { return p.Error != "" }); i >= 0 {
+		fmt.Fprintf(a.out, "  a run failed at %s: %s\n", y.Unit.Say(y.Points[i].Value), words.FirstLine(y.Points[i].Error))
+	}
+	switch {
+	case y.Small != nil:
+		fmt.Fprintf(a.out, "  shown by: %s\n", y.Small.Command)
+	case y.Why != "":
+		fmt.Fprintf(a.out, "  not made small: %s\n", y.Why)
+	}
+	fmt.Fprintln(a.out)
+}
+
+// keepEnvelope writes the result as a whole, and sums it up.
+func (a *app) keepEnvelope(f *envelopeFlags, all []found, folder string) error {
+	result := map[string]any{"schema": 1, "version": version(), "code": a.code, "lock": f.lock, "setting": f.Setting, "seeds": f.seeds, "seed": f.seed, "results": all}
+	text, err := json.MarshalIndent(result, "", "  ")
+	if err == nil {
+		err = files.WriteIn(folder, "envelope.json", append(text, '\n'))
+	}
+	if err != nil {
+		return noStore(err)
+	}
+	if f.json {
+		return printJSON(a.out, result)
+	}
+	agree := 0
+	for _, y := range all {
+		if y.code() == outcome.ExitOK {
+			agree++
+		}
+	}
+	fmt.Fprintf(a.out, "%s; %s of each value\n%d of %d as arithmetic says: %s\n", f.Setting, words.Plural(f.seeds, "seed"), agree, len(all), folder)
+	return nil
+}
