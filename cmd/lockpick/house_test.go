@@ -28,7 +28,7 @@ type row struct {
 
 // house is who may import whom. A package that is not in it may not exist.
 var house = map[string]row{
-	"redlock": {because: "what people copy out must stand alone"},
+	"redlock":        {because: "what people copy out must stand alone"},
 	"redlock/script": {because: "one text of each step for whoever talks to nodes"},
 	"redlock/wire": {ours: "redlock redlock/script", third: "", tests: redistest + " redlock/redisnode " + goRedis,
 		because: "a node on a connection of its own; standard library only"},
