@@ -151,15 +151,19 @@ var experiments = map[string]func(nodes, string) bool{
 	"yes-to-own-value": func(n nodes, mistake string) bool {
 		n.take(0)
 		l := n.open(mistake)
+		// Without a time to live: what a lock has set itself may have expired.
+		if err := n.clients[0].Set(n.t.Context(), "k", "own", 0).Err(); err != nil {
+			n.t.Fatal(err)
+		}
 		var yes []bool
-		for _, value := range []string{"own", "own", "other"} {
+		for _, value := range []string{"own", "other"} {
 			v, err := l.set(n.t.Context(), 0, "k", value)
 			if err != nil {
 				n.t.Fatal(err)
 			}
 			yes = append(yes, v > 0)
 		}
-		return slices.Equal(yes, []bool{true, true, false})
+		return slices.Equal(yes, []bool{true, false})
 	},
 
 	// Another has the key by the time of the extension, without a time to live.
