@@ -18,7 +18,7 @@ type commands map[Action][]string
 // reference is those of the reference.
 func reference(t *testing.T) commands {
 	script := func(name string) string {
-		text, err := os.ReadFile("../../redlock/redisnode/" + name)
+		text, err := os.ReadFile("../../redlock/script/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
