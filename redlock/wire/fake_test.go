@@ -64,6 +64,13 @@ func (f *fake) dial(context.Context, string, string) (net.Conn, error) {
 	return ours, nil
 }
 
+// dialled is how often it was dialled.
+func (f *fake) dialled() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.conns)
+}
+
 // with changes f.
 func (f *fake) with(change func()) {
 	f.mu.Lock()

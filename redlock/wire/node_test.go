@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,11 +117,11 @@ func TestStalled(t *testing.T) {
 		synctest.Wait()
 		want(t, "answers at the deadline", a.of(set)+", "+a.of(release), "no answer in time, no answer in time")
 		time.Sleep(timeout/4 - 1)
-		want(t, "connections", len(f.conns), 1)
+		want(t, "connections", f.dialled(), 1)
 		want(t, "answer to the second", a.of(second), "")
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		want(t, "connections after another quarter", len(f.conns), 2)
+		want(t, "connections after another quarter", f.dialled(), 2)
 		want(t, "answer to the second", a.of(second), "no answer in time, nor to anything else that was asked")
 		want(t, "it came after", a.at[second].Sub(start), timeout*5/4)
 		f.with(func() { f.hold, f.log = nil, nil })
@@ -207,8 +208,8 @@ func TestScriptsForgotten(t *testing.T) {
 func TestPaused(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f, a := newFake(t), &answers{}
-		var ahead time.Duration
-		n := f.node(func(o *wire.Options) { o.Now = func() time.Time { return time.Now().Add(ahead) } })
+		var ahead atomic.Int64
+		n := f.node(func(o *wire.Options) { o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) } })
 		a.ask(n, redlock.OpSet, "1")
 		n.Flush()
 		synctest.Wait()
@@ -216,11 +217,11 @@ func TestPaused(t *testing.T) {
 		set := a.ask(n, redlock.OpSet, "x")
 		n.Flush()
 		time.Sleep(timeout / 2)
-		ahead = time.Hour
+		ahead.Store(int64(time.Hour))
 		time.Sleep(timeout)
 		synctest.Wait()
 		want(t, "answer", a.of(set), 1)
-		want(t, "connections", len(f.conns), 1)
+		want(t, "connections", f.dialled(), 1)
 	})
 }
 
@@ -318,7 +319,8 @@ func TestClose(t *testing.T) {
 		n.Close()
 		want(t, "answer", a.of(dialling), "the node is closed")
 		close(f.hold)
-		n, f.hold = f.node(nil), nil
+		n = f.node(nil)
+		f.with(func() { f.hold = nil })
 		a.ask(n, redlock.OpSet, "2")
 		n.Flush()
 		synctest.Wait()
@@ -345,7 +347,7 @@ func TestContext(t *testing.T) {
 			t.Errorf("error: %v, want %v", err, why)
 		}
 		time.Sleep(timeout)
-		want(t, "keys", f.keys, "map[k:t]")
+		f.with(func() { want(t, "keys", f.keys, "map[k:t]") })
 	})
 }
 
