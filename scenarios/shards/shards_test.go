@@ -152,22 +152,43 @@ func TestRefusals(t *testing.T) {
 			return bytes.Join(slices.Delete(bytes.SplitAfter(text, []byte("\n")), i, i+1), nil)
 		}
 	}
+	upTo := func(i int) func([]byte) []byte {
+		return func(text []byte) []byte { return bytes.Join(bytes.SplitAfter(text, []byte("\n"))[:i], nil) }
+	}
+	again := func(i int) func([]byte) []byte {
+		return func(text []byte) []byte {
+			all := bytes.SplitAfter(text, []byte("\n"))
+			return bytes.Join(slices.Insert(all, i, all[i]), nil)
+		}
+	}
 	for name, x := range map[string]struct {
 		damage func(t *testing.T, store, first string)
 		want   string
 	}{
-		"another version":    {other(func(h *Head) { h.Version = "v2" }), "different sweeps: version"},
-		"another backend":    {other(func(h *Head) { h.Backend = "process" }), "different sweeps: backend"},
-		"other seeds":        {other(func(h *Head) { h.Seed = 6 }), "3 seeds from 6 on"},
-		"other scenarios":    {other(func(h *Head) { h.Scenarios[0].Scenario.Name = "x" }), "scenarios are not the same"},
-		"another number":     {other(func(h *Head) { h.Of = 3 }), "3 shards"},
-		"cut":                {edit(func(text []byte) []byte { return text[:len(text)-20] }), "cut"},
-		"cut at a line":      {edit(line(4)), "cut"},
-		"a line less":        {edit(line(2)), "cut"},
-		"no head":            {edit(line(0)), "no shard 0 of 0"},
-		"empty":              {edit(func([]byte) []byte { return nil }), "EOF"},
-		"a head that lies":   {edit(func(text []byte) []byte { return bytes.Replace(text, []byte("v1"), []byte("v3"), 1) }), "digest"},
-		"of another version": {edit(func(text []byte) []byte { return bytes.Replace(text, []byte(`"schema":1`), []byte(`"schema":2`), 1) }), "schema 2"},
+		"another version":      {other(func(h *Head) { h.Version = "v2" }), "different sweeps: version"},
+		"another backend":      {other(func(h *Head) { h.Backend = "process" }), "different sweeps: backend"},
+		"other seeds":          {other(func(h *Head) { h.Seed = 6 }), "3 seeds from 6 on"},
+		"other scenarios":      {other(func(h *Head) { h.Scenarios[0].Scenario.Name = "x" }), "scenarios are not the same"},
+		"another number":       {other(func(h *Head) { h.Of = 3 }), "3 shards"},
+		"cut":                  {edit(func(text []byte) []byte { return text[:len(text)-20] }), "cut"},
+		"cut at a line":        {edit(line(4)), "its end is not there"},
+		"cut at an outcome":    {edit(upTo(3)), "it has 2 of 3 outcomes"},
+		"a line less":          {edit(line(2)), "should stand"},
+		"a line less, at last": {edit(line(3)), "it has 2 of 3 outcomes"},
+		"a line twice":         {edit(again(3)), "more in it than 3 outcomes"},
+		"two ends":             {edit(again(4)), "goes on after its end"},
+		"an end that lies":     {edit(func(text []byte) []byte { return bytes.Replace(text, []byte(`{"end":3}`), []byte(`{"end":4}`), 1) }), "its end tells of 4 outcomes, and it has 3"},
+		"an end too early": {edit(func(text []byte) []byte {
+			return append(bytes.Join(bytes.SplitAfter(text, []byte("\n"))[:2], nil), `{"end":1}`+"\n"...)
+		}), "it has 1 of 3 outcomes"},
+		"no outcome": {edit(func(text []byte) []byte {
+			return bytes.Replace(text, []byte(`{"schema":1,"scenario":"a"`), []byte(`{"schema:1,"scenario":"a"`), 1)
+		}), "outcome 1 of 3: "},
+		"another shard's number": {edit(func(text []byte) []byte { return bytes.Replace(text, []byte(`"shard":1`), []byte(`"shard":2`), 1) }), "should stand"},
+		"no head":                {edit(line(0)), "no shard 0 of 0"},
+		"empty":                  {edit(func([]byte) []byte { return nil }), "EOF"},
+		"a head that lies":       {edit(func(text []byte) []byte { return bytes.Replace(text, []byte("v1"), []byte("v3"), 1) }), "digest"},
+		"of another version":     {edit(func(text []byte) []byte { return bytes.Replace(text, []byte(`"schema":1`), []byte(`"schema":2`), 1) }), "schema 2"},
 		"twice": {func(t *testing.T, store, first string) {
 			text, err := os.ReadFile(first)
 			if err == nil {
@@ -177,6 +198,16 @@ func TestRefusals(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "twice"},
+		"twice, and not the same": {func(t *testing.T, store, first string) {
+			text, err := os.ReadFile(first)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(filepath.Dir(first), "0123456789ab-1-of-2.jsonl"), bytes.Replace(text, []byte(`"events":0`), []byte(`"events":7`), 1), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, "twice"},
+		"a folder elsewhere":     {edit(func(text []byte) []byte { return bytes.Replace(text, []byte(`"dir":"`), []byte(`"dir":"../../`), 1) }), "is not in the store"},
 		"another seed's outcome": {edit(func(text []byte) []byte { return bytes.Replace(text, []byte(`"seed":7`), []byte(`"seed":8`), 1) }), "should stand"},
 		"another outcome's form": {edit(func(text []byte) []byte { return bytes.Replace(text, []byte(`"code":0`), []byte(`"code":5`), 1) }), "no exit code"},
 	} {
