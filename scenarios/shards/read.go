@@ -194,6 +194,8 @@ func open(path string) (*lines, error) {
 	line, err := l.next()
 	if err == nil {
 		l.Head, err = parseHead(line)
+	} else if errors.Is(err, io.EOF) {
+		err = errors.New("it is empty")
 	}
 	if err != nil {
 		f.Close()
