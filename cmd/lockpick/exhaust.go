@@ -233,7 +233,7 @@ func (x *exhaustion) replay(ctx context.Context, r *searched, s scenario.Scenari
 	}
 	if r.Cause == "" {
 		return &failure{err: fmt.Errorf("%v: mutual exclusion is violated in the model, and not where the simulation runs that: %s\n%s", r.Scope, o.Error, story.Caption(r.Story)),
-			code: outcome.ExitUndecided, hint: "the instants that were chosen for these steps do not show it: try --nodes 3 or 5"}
+			code: outcome.ExitUndecided, hint: "the instants that were chosen for these steps do not show it: try --reduce exact, or another number of nodes"}
 	}
 	if r.Known {
 		return nil

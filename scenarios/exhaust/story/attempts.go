@@ -33,7 +33,7 @@ func (t *telling) read() error {
 		case exhaust.Extending:
 			a.extend, a.extends = at, true
 		case exhaust.Extended, exhaust.ExtendFailed, exhaust.ExtendLost:
-			a.extended, a.longer = at, s.Action == exhaust.Extended
+			a.extended, a.longer, a.lost = at, s.Action == exhaust.Extended, s.Action == exhaust.ExtendLost
 		case exhaust.Released:
 			a.release, a.ended = at, true
 		case exhaust.Over:
@@ -70,8 +70,7 @@ func (t *telling) complete() {
 			if a.won && !a.ended && (n < len(t.attempts[c])-1 || len(a.del) > 0) {
 				a.release, a.ended = t.add(), true
 			}
-			a.late = a.late && a.won
-			if a.late {
+			if a.late = a.late && a.won; a.late {
 				a.pause = t.add()
 			}
 		}

@@ -18,27 +18,19 @@ func (t *telling) order() {
 	t.both()
 }
 
-// course is the order of one attempt: a round ends when its time is up, for some answer is always
-// missing.
+// course is the order of one attempt.
 func (t *telling) course(c, n int, a *attempt) {
-	t.round(a.start, a.end, a.set)
-	switch {
-	case a.late:
-		t.least(a.start, a.pause, 2*gap)
-		t.most(a.start, a.pause, timeout-gap)
-		for _, d := range a.set {
-			if d.inTime {
-				t.least(d.at, a.pause, gap)
-			}
-		}
+	set := t.asking(a.set, a.won, false)
+	if a.late {
+		t.round(a.start, a.pause, set)
+		t.least(a.pause, a.end, gap)
 		t.least(a.start, a.end, window()+gap)
-	default:
-		t.exact(a.start, a.end, timeout)
+	} else {
+		t.round(a.start, a.end, set)
 	}
 	if a.extends {
 		t.exact(a.end, a.extend, t.after)
-		t.exact(a.extend, a.extended, timeout)
-		t.round(a.extend, a.extended, a.ext)
+		t.round(a.extend, a.extended, t.asking(a.ext, a.longer, a.lost))
 		if a.longer {
 			t.most(a.start, a.extended, window()-gap)
 		}
@@ -47,7 +39,11 @@ func (t *telling) course(c, n int, a *attempt) {
 		return
 	}
 	if a.won {
-		t.exact(a.end, a.release, t.held(c))
+		held := t.held(c)
+		if t.extends(c) { // the time that it takes comes on top
+			held += t.asking(a.ext, a.longer, a.lost).lasts()
+		}
+		t.exact(a.end, a.release, held)
 	}
 	for _, d := range a.del {
 		t.least(a.release, d.at, gap)
@@ -61,9 +57,11 @@ func (t *telling) course(c, n int, a *attempt) {
 	}
 }
 
-// round is the order of messages and the client's decision.
-func (t *telling) round(begin, end instant, all map[int]delivery) {
-	for _, d := range all {
+// round is the order of messages and the client's decision, which it makes when its time is up,
+// or when it has heard from all.
+func (t *telling) round(begin, end instant, r round) {
+	t.exact(begin, end, r.lasts())
+	for _, d := range r.all {
 		t.least(begin, d.at, gap)
 		if d.inTime {
 			t.least(d.at, end, gap)
@@ -73,14 +71,17 @@ func (t *telling) round(begin, end instant, all map[int]delivery) {
 	}
 }
 
-// held is how long a client holds a lock that it releases.
+// held is how long a client works under a lock that it releases.
 func (t *telling) held(c int) time.Duration {
-	for _, a := range t.attempts[c] {
-		if a.extends {
-			return t.after + timeout + t.section
-		}
+	if t.extends(c) {
+		return t.after + t.section
 	}
 	return t.section
+}
+
+// extends says whether a client does, in each hold that it releases.
+func (t *telling) extends(c int) bool {
+	return slices.ContainsFunc(t.attempts[c], func(a *attempt) bool { return a.extends })
 }
 
 // nodes is the order of what each node sees, and the ends of its keys.

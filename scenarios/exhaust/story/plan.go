@@ -58,7 +58,7 @@ func (t *telling) scenario(name string, known scenario.Known) (scenario.Scenario
 }
 
 func (t *telling) extending() bool {
-	return slices.ContainsFunc(slices.Concat(t.attempts[0], t.attempts[1]), func(a *attempt) bool { return a.extends })
+	return t.extends(0) || t.extends(1)
 }
 
 // client is when a client starts, how often it acquires, and how long it holds the lock.
@@ -102,16 +102,20 @@ func (t *telling) plan() nemesis.Plan {
 		deleted, prolonged := 0, 0
 		for n, a := range t.attempts[c] {
 			if a.late {
-				out = append(out, at(t.at[a.pause], nemesis.Fault{Kind: "pause", Targets: []string{fmt.Sprintf("c%d", c+1)}, For: new(t.at[a.end] - t.at[a.pause])}))
+				who := fmt.Sprintf("c%d", c+1)
+				out = append(out, nemesis.Step{
+					When:  nemesis.Trigger{Point: &nemesis.OnPoint{Client: who, Point: client.DuringAcquire, Nth: n + 1}},
+					Fault: nemesis.Fault{Kind: "pause", Targets: []string{who}, For: new(t.at[a.end] - t.at[a.pause])},
+				})
 			}
-			out = append(out, t.messages(c, "set", n+1, a.start, a.set, a.won)...)
+			out = append(out, t.messages(c, "set", n+1, a.start, t.asking(a.set, a.won, false))...)
 			if t.prolongs(c, n) {
 				prolonged++
-				out = append(out, t.messages(c, "extend", prolonged, a.extend, a.ext, a.longer)...)
+				out = append(out, t.messages(c, "extend", prolonged, a.extend, t.asking(a.ext, a.longer, a.lost))...)
 			}
 			if a.ended {
 				deleted++
-				out = append(out, t.messages(c, "release", deleted, a.release, a.del, false)...)
+				out = append(out, t.messages(c, "release", deleted, a.release, t.asking(a.del, false, false))...)
 			}
 		}
 	}
@@ -124,47 +128,43 @@ func (t *telling) prolongs(c, n int) bool {
 	return a.won && t.extending() && (a.extends || t.hold(c) >= t.after)
 }
 
-// messages is a round of messages to all nodes: those of the path arrive when they do there, and no
-// others; and an answer is missing, so that the round ends when its time is up.
-func (t *telling) messages(c int, kind string, nth int, sent instant, all map[int]delivery, won bool) (out nemesis.Plan) {
-	hold := func(node int, of string, d time.Duration) {
+// messages is a round of messages to all nodes, the nth of its kind: those of the path arrive when
+// they do there, and no others; and its answers are heard, are too late, or are heard last.
+func (t *telling) messages(c int, kind string, nth int, sent instant, r round) (out nemesis.Plan) {
+	hold := func(node int, of string, nth int, d time.Duration) {
 		out = append(out, nemesis.Step{
 			When:  nemesis.Trigger{Message: &nemesis.OnMessage{Link: fmt.Sprintf("c%d-n%d", c+1, node), Message: kind, Of: of, Nth: nth}},
 			Fault: nemesis.Fault{Kind: nemesis.Hold, For: &d},
 		})
 	}
-	var heard []int // in time
-	for node := 1; node <= t.scope.Nodes; node++ {
-		d, arrives := all[node]
-		switch {
-		case !arrives:
-			hold(node, nemesis.Request, t.never())
+	for node := 1; node <= r.nodes; node++ {
+		d, arrives := r.all[node]
+		if !arrives {
+			hold(node, nemesis.Request, nth, t.never())
 			continue
-		case d.inTime:
-			heard = append(heard, node)
 		}
-		hold(node, nemesis.Request, t.at[d.at]-t.at[sent])
-	}
-	for _, node := range t.unheard(all, heard, won, kind == "release") {
-		hold(node, nemesis.Reply, t.never())
+		there := t.at[d.at] - t.at[sent]
+		switch hold(node, nemesis.Request, nth, there); {
+		case slices.Contains(r.unheard, node):
+			hold(node, nemesis.Reply, t.reply(c, kind, node, d), t.never())
+		case node == r.last:
+			hold(node, nemesis.Reply, t.reply(c, kind, node, d), r.lasts()-there)
+		}
 	}
 	return out
 }
 
-// unheard are the nodes whose answers come too late: where the round is lost those that would
-// win it, and else one that it does not need, if all have answered.
-func (t *telling) unheard(all map[int]delivery, heard []int, won, release bool) []int {
-	votes := slices.DeleteFunc(slices.Clone(heard), func(n int) bool { return !all[n].yes })
-	if !won && len(votes) > 0 && !release {
-		return votes
+// reply counts the replies from a node to a client's messages of a kind, until that to one of them:
+// in the order in which they arrived, for those that never do have none.
+func (t *telling) reply(c int, kind string, node int, to delivery) int {
+	nth := 1
+	for _, a := range t.attempts[c] {
+		all := map[string]map[int]delivery{"set": a.set, "extend": a.ext, "release": a.del}[kind]
+		if d, arrives := all[node]; arrives && t.at[d.at] < t.at[to.at] {
+			nth++
+		}
 	}
-	if len(heard) < t.scope.Nodes {
-		return nil
-	}
-	if i := slices.IndexFunc(heard, func(n int) bool { return !all[n].yes }); i >= 0 {
-		return heard[i : i+1]
-	}
-	return votes[len(votes)-1:]
+	return nth
 }
 
 func (t *telling) fault(f faulty) nemesis.Plan {

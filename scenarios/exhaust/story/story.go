@@ -91,11 +91,11 @@ type faulty struct {
 type attempt struct {
 	start, end    instant // the SETs are sent, the client has decided
 	won, late     bool    // late: after its own window
-	pause         instant // of the client, where it is late
+	pause         instant // of the client, where it is late: once its round is over
 	extend        instant // the extension begins
 	extends       bool
 	extended      instant          // it ends
-	longer        bool             // with success
+	longer, lost  bool             // with success, or with a majority against it
 	release       instant          // the DELs are sent
 	ended         bool             // they are: it failed, or was held no longer
 	set, ext, del map[int]delivery // by node

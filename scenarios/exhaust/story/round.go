@@ -1,0 +1,45 @@
+package story
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// round is a round of messages, and which of their answers the client hears, so that it comes to
+// what the path says.
+type round struct {
+	nodes   int
+	all     map[int]delivery // those that arrive
+	unheard []int            // nodes that answer in time, and whose answers are too late
+	last    int              // the node that is heard last, where none can be left out; 0: one is missing
+}
+
+// asking is a round that is won, definitely lost, or neither.
+func (t *telling) asking(all map[int]delivery, won, lost bool) round {
+	r := round{nodes: t.scope.Nodes, all: all}
+	heard := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(n int) bool { return !all[n].inTime })
+	agree := slices.DeleteFunc(slices.Clone(heard), func(n int) bool { return all[n].yes != won })
+	against := slices.DeleteFunc(slices.Clone(heard), func(n int) bool { return all[n].yes == won })
+	switch {
+	case !won && !lost:
+		r.unheard = heard
+	case len(against) > 0:
+		r.unheard = against
+	case len(heard) < r.nodes:
+	case r.nodes > 2: // there is a majority without one of them
+		r.unheard = agree[len(agree)-1:]
+	default:
+		r.last = agree[0]
+	}
+	return r
+}
+
+// lasts is how long a round takes: until its time is up, for an answer is missing, or until shortly
+// before, when the last comes.
+func (r round) lasts() time.Duration {
+	if r.last > 0 {
+		return timeout - gap
+	}
+	return timeout
+}
