@@ -1,6 +1,7 @@
 package story
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,14 +17,21 @@ import (
 
 // head is what all these scenarios have in common.
 const head = `name: %s
-claim: Two clients hold the lock at once.
+claim: %s
 source: a search of every order of messages and faults in a small scope (lockpick exhaust)
 topology: {nodes: %d, persistence: %s}
-lock: {kind: %s, ttl: %v, drift: 1%%, timeout: %v, retry: %v, tries: %d}
+lock: {kind: %s, ttl: %v, drift: 1%%, timeout: %v, retry: %v, tries: %d, fence: %v}
 clients: 2
-workload: {kind: read-modify-write, keys: 1, fence: none, think: 0s, cycles: 1}
-expect: {mutual-exclusion: violated, resource-safety: any}
+workload: {kind: read-modify-write, keys: 1, fence: %s, think: 0s, cycles: 1}
+expect: {mutual-exclusion: any, resource-safety: any}
 `
+
+// claims are what stories show.
+var claims = map[exhaust.Property]string{
+	exhaust.MutualExclusion: "Two clients hold the lock at once.",
+	exhaust.ResourceSafety:  "A write is applied over another that its client has not seen.",
+	exhaust.FencingOrder:    "A lock's fencing token is not above that of one that was given before.",
+}
 
 // scenario is the path with its instants.
 func (t *telling) scenario(name string, known scenario.Known) (scenario.Scenario, error) {
@@ -36,23 +44,34 @@ func (t *telling) scenario(name string, known scenario.Known) (scenario.Scenario
 	case exhaust.Always, exhaust.EverySec:
 		persistence = string(t.scope.Restart)
 	}
-	text := fmt.Sprintf(head, name, t.scope.Nodes, persistence, kind, ttl, timeout, retry, t.scope.Attempts)
+	property, fence := cmp.Or(t.scope.Property, exhaust.MutualExclusion), "none"
+	if t.scope.Fence {
+		fence = "token"
+	}
+	text := fmt.Sprintf(head, name, claims[property], t.scope.Nodes, persistence, kind, ttl, timeout, retry, t.scope.Attempts, t.scope.Fence, fence)
 	all, err := scenario.Parse(name, []byte(text), known)
 	if err != nil {
 		return scenario.Scenario{}, err
 	}
 	s := all[0]
-	for c := range s.Clients {
-		t.client(c, &s.Clients[c])
+	clients := s.Clients
+	s.Clients = nil
+	for c := range t.attempts {
+		if len(t.attempts[c]) > 0 {
+			t.client(c, &clients[c])
+			s.Clients = append(s.Clients, clients[c])
+		}
 	}
 	if t.extending() {
 		s.Workload.Extend, s.Lock.Extends = t.after, 1
 	}
 	s.Plan = t.plan()
 	s.Limit = max(s.Limit, t.never()+time.Minute)
-	s.Expect = map[string]scenario.Expectation{
-		verdict.MutualExclusion: {Want: string(verdict.Violated)}, verdict.ResourceSafety: {Want: outcome.AnyOutcome},
+	s.Expect = map[string]scenario.Expectation{verdict.MutualExclusion: {Want: outcome.AnyOutcome}, verdict.ResourceSafety: {Want: outcome.AnyOutcome}}
+	if t.scope.Fence {
+		s.Expect[verdict.FencingOrder] = scenario.Expectation{Want: outcome.AnyOutcome}
 	}
+	s.Expect[string(property)] = scenario.Expectation{Want: string(verdict.Violated)}
 	scenario.Imply(s.Expect)
 	return s, nil
 }
@@ -66,9 +85,9 @@ func (t *telling) client(c int, k *scenario.Client) {
 	k.Delay = t.at[t.attempts[c][0].start]
 	hold := t.hold(c)
 	k.Hold = &client.Range{Min: hold, Max: hold}
-	cycles := 1
-	for _, a := range t.attempts[c] {
-		if a.won && a.ended {
+	cycles := 1 // and one for each hold that is followed by another attempt
+	for _, a := range t.attempts[c][:len(t.attempts[c])-1] {
+		if a.won {
 			cycles++
 		}
 	}
@@ -99,7 +118,7 @@ func (t *telling) plan() nemesis.Plan {
 		out = append(out, t.fault(f)...)
 	}
 	for c := range t.attempts {
-		deleted, prolonged := 0, 0
+		deleted, prolonged, written := 0, 0, 0
 		for n, a := range t.attempts[c] {
 			if a.late {
 				who := fmt.Sprintf("c%d", c+1)
@@ -108,16 +127,51 @@ func (t *telling) plan() nemesis.Plan {
 					Fault: nemesis.Fault{Kind: "pause", Targets: []string{who}, For: new(t.at[a.end] - t.at[a.pause])},
 				})
 			}
-			out = append(out, t.messages(c, "set", n+1, a.start, t.asking(a.set, a.won, false))...)
+			out = append(out, t.messages(c, "set", n+1, a.start, t.asked(a))...)
 			if t.prolongs(c, n) {
 				prolonged++
-				out = append(out, t.messages(c, "extend", prolonged, a.extend, t.asking(a.ext, a.longer, a.lost))...)
+				out = append(out, t.messages(c, "extend", prolonged, a.extend, asking(t.scope.Nodes, a.ext, a.longer, a.lost))...)
 			}
 			if a.ended {
 				deleted++
-				out = append(out, t.messages(c, "release", deleted, a.release, t.asking(a.del, false, false))...)
+				out = append(out, t.messages(c, "release", deleted, a.release, asking(t.scope.Nodes, a.del, false, false))...)
+			}
+			if t.scope.Property == exhaust.ResourceSafety && a.won && !a.refused {
+				written++
+				out = append(out, t.writing(c, written, a))
 			}
 		}
+		out = append(out, t.further(c)...)
+	}
+	return out
+}
+
+// writing is a write that arrives when the path's does, or never.
+func (t *telling) writing(c, nth int, a *attempt) nemesis.Step {
+	late := t.never()
+	if a.write != nil {
+		late = t.at[a.write.at] - t.at[a.sent]
+	}
+	return nemesis.Step{
+		When:  nemesis.Trigger{Message: &nemesis.OnMessage{Link: fmt.Sprintf("c%d-%s", c+1, scenario.ResourceName), Message: "write", Of: nemesis.Request, Nth: nth}},
+		Fault: nemesis.Fault{Kind: nemesis.Hold, For: &late},
+	}
+}
+
+// further are attempts of which the path does not speak: a client that has failed makes them, and
+// they come to nothing.
+func (t *telling) further(c int) (out nemesis.Plan) {
+	failed := 0
+	for _, a := range t.attempts[c] {
+		if failed++; a.won {
+			failed = 0
+		}
+	}
+	for n := range max(t.scope.Attempts-failed, 0) {
+		if failed == 0 {
+			break
+		}
+		out = append(out, t.messages(c, "set", len(t.attempts[c])+1+n, 0, round{nodes: t.scope.Nodes})...)
 	}
 	return out
 }
@@ -141,6 +195,7 @@ func (t *telling) messages(c int, kind string, nth int, sent instant, r round) (
 		d, arrives := r.all[node]
 		if !arrives {
 			hold(node, nemesis.Request, nth, t.never())
+			out[len(out)-1].When.Before = t.never() // nor need it be sent: a crash may have reset its connection
 			continue
 		}
 		there := t.at[d.at] - t.at[sent]

@@ -2,6 +2,7 @@ package story
 
 import (
 	"maps"
+	"math/bits"
 	"slices"
 	"time"
 )
@@ -15,9 +16,29 @@ type round struct {
 	last    int              // the node that is heard last, where none can be left out; 0: one is missing
 }
 
+// asked is the round of an attempt: where grants are counted, certain nodes are heard and no others.
+func (t *telling) asked(a *attempt) round {
+	if !a.counted {
+		return asking(t.scope.Nodes, a.set, a.won, false)
+	}
+	r := round{nodes: t.scope.Nodes, all: a.set}
+	for n, d := range a.set {
+		switch {
+		case a.heard>>(n-1)&1 == 1:
+			r.last = max(r.last, n)
+		case d.inTime:
+			r.unheard = append(r.unheard, n)
+		}
+	}
+	if bits.OnesCount8(a.heard) < r.nodes {
+		r.last = 0
+	}
+	return r
+}
+
 // asking is a round that is won, definitely lost, or neither.
-func (t *telling) asking(all map[int]delivery, won, lost bool) round {
-	r := round{nodes: t.scope.Nodes, all: all}
+func asking(nodes int, all map[int]delivery, won, lost bool) round {
+	r := round{nodes: nodes, all: all}
 	heard := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(n int) bool { return !all[n].inTime })
 	agree := slices.DeleteFunc(slices.Clone(heard), func(n int) bool { return all[n].yes != won })
 	against := slices.DeleteFunc(slices.Clone(heard), func(n int) bool { return all[n].yes == won })
