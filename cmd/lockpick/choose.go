@@ -71,6 +71,23 @@ func (c choice) scenarios() ([]pick, error) {
 	return out, nil
 }
 
+// choose resolves what is named with the lock, the expectations and the scale that the flags
+// ask for. not is what is not for the lock.
+func (f *runFlags) choose(names ...string) (fit []pick, not []unfit, err error) {
+	if err := f.otherLock(); err != nil {
+		return nil, nil, err
+	}
+	chosen, err := choice{names: names, tags: f.tags, sets: f.sets}.scenarios()
+	if err != nil {
+		return nil, nil, err
+	}
+	fit, not = f.withLock(chosen)
+	if err := f.expect(fit); err != nil {
+		return nil, nil, err
+	}
+	return fit, not, f.scaleAll(fit)
+}
+
 // near suggests the scenario that was probably meant.
 func near(name string) string { return meant(name, scenarios.Names()) }
 

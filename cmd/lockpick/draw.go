@@ -94,7 +94,7 @@ func draw(s suite.Stored, images bool) (dir string, err error) {
 		}
 		beside.Close()
 	}
-	if _, err := owned.Unfinished.SweepTree(dir, func(path string) bool { return path == reports.FigureDir }); err != nil {
+	if err := owned.Unfinished.SweepTree(dir, func(path string) bool { return path == reports.FigureDir }); err != nil {
 		return "", unable(err, "remove it by hand, or copy the history to where one may write")
 	}
 	r := outcome.Run{Manifest: s.Manifest, History: s.History, Verdict: v, Outcome: rejudged(s, v)}

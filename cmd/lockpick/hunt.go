@@ -156,19 +156,12 @@ func (x *hunter) choose(args []string) error {
 	if err := f.mistaken(); err != nil {
 		return err
 	}
-	if err := f.otherLock(); err != nil {
-		return err
-	}
-	chosen, err := choice{names: args, sets: f.sets}.scenarios()
+	chosen, not, err := f.runFlags.choose(args...)
 	if err != nil {
 		return err
 	}
-	chosen, not := f.withLock(chosen)
 	if len(chosen) == 0 {
 		return usage(fmt.Errorf("no scenario is for this lock: %s: %w", not[0].ID(), not[0].why), "name another")
-	}
-	if err := f.expect(chosen); err != nil {
-		return err
 	}
 	b, err := backend(simulation, docker.Config{})
 	if err != nil {

@@ -109,7 +109,7 @@ func violated(r outcome.Run) (expected, unexpected, open []string) {
 		if res.Outcome != checker.Violated {
 			continue
 		}
-		switch j := judgement(r, res.Property); {
+		switch j := r.Outcome.Of(res.Property); {
 		case j == nil || j.AsExpected && (j.Expected == "" || j.Expected == outcome.AnyOutcome):
 			open = append(open, res.Property)
 		case j.AsExpected:
@@ -119,14 +119,6 @@ func violated(r outcome.Run) (expected, unexpected, open []string) {
 		}
 	}
 	return expected, unexpected, open
-}
-
-func judgement(r outcome.Run, property string) *outcome.Judgement {
-	i := slices.IndexFunc(r.Outcome.Judgements, func(j outcome.Judgement) bool { return j.Property == property })
-	if i < 0 {
-		return nil
-	}
-	return &r.Outcome.Judgements[i]
 }
 
 // shown is the result that the page is about: the first violated one, rather with
@@ -284,7 +276,7 @@ func judged(r outcome.Run, rows map[int64]bool) (all []result) {
 		}
 	}
 	for _, res := range r.Verdict.Results {
-		if judgement(r, res.Property) == nil { // nobody held it against anything
+		if r.Outcome.Of(res.Property) == nil { // nobody held it against anything
 			all = append(all, resultOf(outcome.Judgement{Property: res.Property, Got: res.Outcome, Cause: res.Cause, Node: res.Node,
 				Because: res.Because, AsExpected: true}, &res, rows))
 		}
