@@ -12,15 +12,10 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// nearest is the name that a word was probably meant to be: one that takes at most two
-// typing mistakes, or a third of it, or that has the longest beginning in common; "": none is.
+// nearest is the name that a word was probably meant to be: one that differs by typing mistakes,
+// or that has the longest beginning in common; "": none is.
 func nearest(word string, names []string) string {
-	best, fewest := "", min(3, 1+(len(word)+1)/3)
-	for _, n := range names {
-		if d := scenario.Distance(word, n); d < fewest {
-			best, fewest = n, d
-		}
-	}
+	best := scenario.Nearest(word, names)
 	if best != "" {
 		return best
 	}

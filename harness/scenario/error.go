@@ -111,30 +111,31 @@ func suggest(given, label string, allowed []string) string {
 	if len(allowed) == 0 {
 		all = label + ": none"
 	}
-	if near := nearest(given, allowed); near != "" {
+	if near := Nearest(strings.ToLower(given), allowed); near != "" {
 		return "did you mean " + near + "? " + strings.ToUpper(all[:1]) + all[1:]
 	}
 	return all
 }
 
-// nearest returns the allowed word that is a slip or two of the finger away, or "".
-func nearest(given string, allowed []string) string {
+// Nearest is the name that a word was probably meant to be: one that takes a typing mistake, or
+// as many as a third of its letters; "": none is.
+func Nearest(word string, names []string) string {
 	const longest = 40
-	if len(given) > longest {
+	if len(word) > longest {
 		return ""
 	}
-	best, least := "", 1+max(1, len(given)/3)
-	for _, a := range allowed {
-		if d := Distance(strings.ToLower(given), a); d < least {
-			best, least = a, d
+	best, fewest := "", 1+max(1, len(word)/3)
+	for _, n := range names {
+		if d := distance(word, n); d < fewest {
+			best, fewest = n, d
 		}
 	}
 	return best
 }
 
-// Distance is how many letters have to be put in, taken out or changed, or two neighbours
+// distance is how many letters have to be put in, taken out or changed, or two neighbours
 // swapped, to make one word of the other.
-func Distance(a, b string) int {
+func distance(a, b string) int {
 	before, row := []int(nil), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
