@@ -35,7 +35,7 @@ func scenarioNames() []string {
 	}
 	var out []string
 	for _, p := range all {
-		out = append(out, strings.TrimSuffix(p.exact(), "/"))
+		out = append(out, strings.TrimSuffix(p.Exact(), "/"))
 	}
 	return out
 }

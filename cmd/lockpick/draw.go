@@ -110,8 +110,7 @@ func draw(s suite.Stored, images bool) (dir string, err error) {
 // unwritable is an error in writing reports: where something stands in the way that
 // leads elsewhere, the directory is wrong, not the machine.
 func unwritable(err error, hint string) error {
-	var unfit *files.Unfit
-	if errors.As(err, &unfit) {
+	if _, ok := errors.AsType[*files.Unfit](err); ok {
 		return usage(err, "remove it, if it is not yours")
 	}
 	return unable(err, hint)

@@ -335,7 +335,7 @@ func (s *scorer) try(ctx context.Context, lock string, x judging.Shown) judging.
 	}
 	for _, b := range s.bouts { // of the catalogue there
 		had := slices.ContainsFunc(s.tries, func(t tried) bool { return t.run == x.Run })
-		if b.on == s.elsewhere && from.draw == nil && b.exact() == from.exact() && !had {
+		if b.on == s.elsewhere && from.draw == nil && b.Exact() == from.Exact() && !had {
 			s.tries = append(s.tries, tried{x.Run, b.out})
 		}
 	}
@@ -347,7 +347,7 @@ func (s *scorer) try(ctx context.Context, lock string, x judging.Shown) judging.
 	}
 	f := s.runFlags(lock, s.flags.try, from.flags.sets, append(slices.Clone(from.flags.expects), property+"=violated"))
 	f.seed = x.Outcome.Seed
-	fit, not, err := s.picked(ctx, f, s.elsewhere, from.exact())
+	fit, not, err := s.picked(ctx, f, s.elsewhere, from.Exact())
 	switch {
 	case err != nil:
 		t.State, t.Why = judging.CannotRun, words.FirstLine(err.Error())

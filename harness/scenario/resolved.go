@@ -22,8 +22,8 @@ import (
 func (s Scenario) Check(known Known) error {
 	root, at := s.tree(known)
 	fail := func(err error) error {
-		var p *problem
-		if !errors.As(err, &p) {
+		p, ok := errors.AsType[*problem](err)
+		if !ok {
 			return err
 		}
 		n := p.node

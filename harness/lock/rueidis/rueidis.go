@@ -165,7 +165,6 @@ func (l *library) try(ctx context.Context, key string) (holding context.Context,
 	}
 }
 
-// Close implements lock.Lock.
 func (l *library) Close() error {
 	<-l.opened
 	if l.locker != nil {
