@@ -67,7 +67,7 @@ func (w *mends) Mend(string) (string, error)   { close(w.mending); <-w.runs; ret
 // The end of a pause must not wait for the end of a cut that waits for the paused.
 func TestNestsEndByThemselves(t *testing.T) {
 	w := &mends{runs: make(chan struct{}), mending: make(chan struct{})}
-	all := newNests(w)
+	all := &nests{cluster: w, of: map[string]*nested{}}
 	inject := func(kind, target string) nemesis.Effect {
 		k, _ := nemesis.KindOf(kind)
 		x, err := all.inject(k, nemesis.Fault{Kind: kind}, target)

@@ -280,7 +280,8 @@ func (x *hunter) run(ctx context.Context) error {
 				return x.settle(ctx)
 			}
 			x.begun.Go(func() {
-				o := w.Do(ctx, x.job(i, suite.KeepNone))
+				n, seed := x.Run(i)
+				o := w.Do(ctx, x.seeded(n, seed, suite.KeepNone))
 				x.crew.idle <- w
 				if ctx.Err() == nil {
 					x.done(i, o)
@@ -288,12 +289,6 @@ func (x *hunter) run(ctx context.Context) error {
 			})
 		}
 	}
-}
-
-// job is the run of a number.
-func (x *hunter) job(i int, keep suite.Keep) suite.Job {
-	n, seed := x.Run(i)
-	return x.seeded(n, seed, keep)
 }
 
 // seeded is a run of a scenario, by its number, with a seed.
