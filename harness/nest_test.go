@@ -21,10 +21,10 @@ func (s *still) Mend(link string) (string, error) { return link, nil }
 // fault that differs from it can't begin.
 func TestNest(t *testing.T) {
 	s := &still{}
-	all := newNests(struct {
+	all := &nests{of: map[string]*nested{}, cluster: struct {
 		Cluster
 		*still
-	}{still: s})
+	}{still: s}}
 	inject := func(f nemesis.Fault, target string) (nemesis.Effect, error) {
 		kind, _ := nemesis.KindOf(f.Kind)
 		return all.inject(kind, f, target)
