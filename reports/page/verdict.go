@@ -9,6 +9,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/history"
+	"lockpick/reports/sequence"
 	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
@@ -124,20 +125,13 @@ func violated(r outcome.Run) (expected, unexpected, open []string) {
 // shown is the result that the page is about: the first violated one, rather with
 // a witness.
 func shown(r outcome.Run) *checker.Result {
-	var first *checker.Result
-	for i := range r.Verdict.Results {
-		res := &r.Verdict.Results[i]
-		if res.Outcome != checker.Violated {
-			continue
-		}
-		if res.Witness != nil {
-			return res
-		}
-		if first == nil {
-			first = res
-		}
+	if res := sequence.Shown(r.Verdict); res != nil {
+		return res
 	}
-	return first
+	if i := slices.IndexFunc(r.Verdict.Results, func(res checker.Result) bool { return res.Outcome == checker.Violated }); i >= 0 {
+		return &r.Verdict.Results[i]
+	}
+	return nil
 }
 
 func badges(r outcome.Run) []badge {
