@@ -20,8 +20,8 @@ type course struct {
 	*facts.Facts
 	sessions []*session // in the order in which their acquire was called
 	named    map[string]*session
-	wires    []*event // commands on the wire, in the order in which they were sent
-	tries    []*event // those of them that set a key
+	wires    []*event                     // commands on the wire, in the order in which they were sent
+	tries    []*event                     // those of them that set a key
 	attempts map[*facts.Session][]attempt // the rounds of its acquire, in that order
 	applies  map[string]*apply
 	faults   []*facts.Fault // that were seen to be in force, in that order
