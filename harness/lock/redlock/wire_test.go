@@ -63,8 +63,9 @@ func (w *wire) events() []history.Event {
 	defer w.mu.Unlock()
 	var out []history.Event
 	for _, c := range w.seen {
-		e := c.Fact("", "")
-		out = append(out, history.Event{Op: e.Op, Type: e.Type, Key: e.Key, Token: e.Token, TTL: e.TTL, Fence: e.Fence})
+		for _, e := range c.Facts("", "") {
+			out = append(out, history.Event{Op: e.Op, Type: e.Type, Key: e.Key, Token: e.Token, TTL: e.TTL, Fence: e.Fence})
+		}
 	}
 	w.seen = nil
 	return out
