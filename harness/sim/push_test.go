@@ -94,10 +94,10 @@ func TestKilledConnection(t *testing.T) {
 			id, _, _ = strings.Cut(strings.TrimPrefix(id, ":"), "\r")
 			for _, want := range []string{":1\r\n", ":0\r\n"} {
 				fmt.Fprintf(second, "CLIENT KILL ID %s\r\n", id)
-				fmt.Fprint(first, "SET k v\r\n") // it arrives later
 				if got, _ := listen(second, time.Second); got != want {
 					t.Errorf("the kill: %q, want %q", got, want)
 				}
+				fmt.Fprint(first, "SET k v\r\n")
 			}
 			if text, err := listen(first, time.Second); text != "" || !errors.Is(err, io.EOF) {
 				t.Errorf("the killed one hears %q, %v", text, err)
