@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -86,6 +88,7 @@ func (f *runFlags) withLock(chosen []pick) (fit []pick, not []unfit) {
 	for _, p := range chosen {
 		kind := kinds.All[f.kind]
 		s, err := p.With(f.kind, kind)
+		s.Numbers = f.comparable(p, chosen)
 		if kind.OwnTime && f.backend == simulation {
 			var left []string
 			if s, left = s.Unturned(); len(left) > 0 {
@@ -93,9 +96,7 @@ func (f *runFlags) withLock(chosen []pick) (fit []pick, not []unfit) {
 			}
 		}
 		if err == nil {
-			if len(f.options) > 0 {
-				s.Lock.Options = f.options
-			}
+			s = s.Having(kind, f.options)
 			err = s.Check(known())
 		}
 		if err != nil {
@@ -109,6 +110,21 @@ func (f *runFlags) withLock(chosen []pick) (fit []pick, not []unfit) {
 		fit = append(fit, p)
 	}
 	return fit, not
+}
+
+// comparable are the numbers expected of a scenario whose lock stays its own, but for those that
+// are compared with a variant which has another lock now.
+func (f *runFlags) comparable(p pick, chosen []pick) map[string]scenario.Bound {
+	if p.Lock.Kind != f.kind {
+		return nil
+	}
+	numbers := maps.Clone(p.Numbers)
+	maps.DeleteFunc(numbers, func(_ string, b scenario.Bound) bool {
+		return slices.ContainsFunc(chosen, func(o pick) bool {
+			return o.From == p.From && cmp.Or(o.Variant, scenario.BaseVariant) == b.Than && o.Lock.Kind != f.kind
+		})
+	})
+	return numbers
 }
 
 // setupsOf are a kind as it comes, and with each other value of each of its options.

@@ -79,7 +79,7 @@ func (r *run) choice(own scenario.Scenario) choice {
 		s, err = resized(s, r.Nodes)
 	}
 	if err == nil {
-		s.Lock.Options = r.Set
+		s = s.Having(r.kind, r.Set)
 		if r.kind.OwnTime && r.Backend == Simulation {
 			s, _ = s.Unturned()
 		}
