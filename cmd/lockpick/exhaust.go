@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -17,7 +16,6 @@ import (
 
 	"lockpick/checker"
 	"lockpick/checker/verdict"
-	"lockpick/harness/files"
 	"lockpick/harness/scenario"
 	"lockpick/reports/words"
 	"lockpick/scenarios/exhaust"
@@ -118,7 +116,7 @@ func (f *exhaustFlags) imply(said func(flag string) bool) {
 }
 
 func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {
-	x, err := a.exhaustion(f)
+	x, err := f.exhaustion()
 	if err != nil {
 		return err
 	}
@@ -161,7 +159,8 @@ type exhaustion struct {
 	crew   *crew
 }
 
-func (a *app) exhaustion(f *exhaustFlags) (*exhaustion, error) {
+// exhaustion is the search that the flags ask for.
+func (f *exhaustFlags) exhaustion() (*exhaustion, error) {
 	f.Restart, f.Property = exhaust.Restart(f.restart), exhaust.Property(f.property)
 	if err := f.Check(); err != nil {
 		return nil, usage(err, "see lockpick exhaust --help"+meant(f.Mistake, exhaust.Mistakes()))
@@ -247,15 +246,12 @@ func (x *exhaustion) one(ctx context.Context, r *searched) error {
 
 // replay runs what was found in the simulation, and keeps it unless it is known.
 func (x *exhaustion) replay(ctx context.Context, r *searched, s scenario.Scenario) error {
-	job := suite.Job{Scenario: s, Seed: 1, Backend: simulation, Keep: suite.KeepNone, Version: version()}
-	o := x.crew.do(ctx, job)
+	o := x.crew.run(ctx, s, 1)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	for _, j := range o.Judgements {
-		if j.Property == string(r.property()) && j.Got == checker.Violated {
-			r.Cause, r.Node, r.Because = j.Cause, j.Node, j.Because
-		}
+	if j := o.Of(string(r.property())); j != nil && j.Got == checker.Violated {
+		r.Cause, r.Node, r.Because = j.Cause, j.Node, j.Because
 	}
 	if r.Cause == "" {
 		return &failure{err: fmt.Errorf("%v: %s is violated in the model, and not where the simulation runs that: %s\n%s", r.Scope, r.property(), o.Error, story.Caption(r.Story)),
@@ -271,16 +267,10 @@ func (x *exhaustion) replay(ctx context.Context, r *searched, s scenario.Scenari
 		return err
 	}
 	r.File = filepath.Join(x.store, exhaustFolder, r.Name()+".yaml")
-	if err = os.MkdirAll(filepath.Dir(r.File), 0o755); err == nil {
-		err = files.WriteIn(filepath.Dir(r.File), filepath.Base(r.File), text)
-	}
-	if err != nil {
-		return noStore(err)
-	}
 	r.Command = "lockpick run " + quoted(r.File)
-	job.Scenario, job.Store, job.Keep, job.Command = s, x.store, suite.KeepAll, r.Command
-	r.Dir = x.crew.do(ctx, job).Dir
-	return ctx.Err()
+	o, err = x.crew.kept(ctx, s, 1, r.File, text, x.store, r.Command)
+	r.Dir = o.Dir
+	return cmp.Or(err, ctx.Err())
 }
 
 // property is what the search tried to violate.
