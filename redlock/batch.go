@@ -28,7 +28,7 @@ type Batcher interface {
 	Flush()
 }
 
-// Op is a step of Node, Fencer, Granter or Identifier.
+// Op is a step of Node, Fencer, Granter or Identifier, or of who sets nodes up.
 type Op uint8
 
 // The steps. What they are on a Redis node is in package script.
@@ -41,6 +41,7 @@ const (
 	OpGrant
 	OpAbandon
 	OpIdentify
+	OpReady // ends a quarantine
 )
 
 // Request is one step on one node. It belongs to the node from Submit until it is

@@ -10,7 +10,7 @@ import (
 type watch struct {
 	locker *Locker
 
-	mu     sync.Mutex // nothing else is locked under it
+	mu     sync.Mutex // nothing else is locked under it, nor is the clock asked
 	leases soonest
 	awake  bool          // the goroutine runs
 	sooner chan struct{} // it is to look again
@@ -77,13 +77,13 @@ func (w *watch) run() {
 // called again.
 func (w *watch) look(closed error) (wait time.Duration, more bool) {
 	for {
+		now := w.locker.cfg.Now()
 		w.mu.Lock()
 		if len(w.leases) == 0 {
 			w.awake = false
 			w.mu.Unlock()
 			return 0, false
 		}
-		now := w.locker.cfg.Now()
 		if wait = w.leases[0].watched.due.Sub(now); wait > 0 && closed == nil {
 			w.mu.Unlock()
 			return wait, true

@@ -91,7 +91,7 @@ func (s *server) flush(reply func()) {
 		reply()
 		for _, p := range pushed {
 			if c := find(s.net.conns(nil, s), func(c *conn) bool { return c.session == p.To }); c != nil {
-				s.answer(c, p.Data, false)
+				s.answer(c, p.Data, p.HangUp)
 			}
 		}
 	}
