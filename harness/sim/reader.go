@@ -5,7 +5,7 @@ import "time"
 // reader is whoever reads on the client's end of a connection, and waits for what comes.
 type reader struct {
 	host    *host
-	slot    *slot // of what comes over the connection
+	slot    slot // of what comes over the connection
 	reading bool
 	readBy  time.Time     // its deadline; zero: none
 	alarm   int64         // the deadline for which it is woken next; 0: none

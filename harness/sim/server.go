@@ -17,7 +17,7 @@ type server struct {
 	net   *network
 	name  string
 	addr  *net.TCPAddr
-	slot  *slot
+	slot  slot
 	clock *node.Clock
 	disk  *node.Disk // nil: it keeps nothing
 	node  *node.Node // nil: it is down
