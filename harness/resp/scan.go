@@ -44,24 +44,33 @@ const (
 
 // Scanner cuts a stream of bytes into values, however it is chunked.
 type Scanner struct {
-	buf []byte
-	err error
+	buf      []byte // begins a value that isn't complete
+	err      error
+	commands [][]string // of the last call
+	ends     []int      // of the words of one command: where each begins and ends
 }
 
 // Feed takes the next bytes and returns the values that are complete now. After
 // an error the stream makes no sense any more, and Feed returns that error.
-func (s *Scanner) Feed(b []byte) ([]Value, error) { return feed(s, b, Parse) }
+func (s *Scanner) Feed(b []byte) ([]Value, error) { return feed(s, nil, b, Parse) }
 
-// Commands is Feed for commands, as words. The error is what a Redis says of it.
-func (s *Scanner) Commands(b []byte) ([][]string, error) { return feed(s, b, Words) }
+// Commands is Feed for commands, as words. The error is what a Redis says of it. The list,
+// though not the commands in it, is valid until the next call.
+func (s *Scanner) Commands(b []byte) ([][]string, error) {
+	all, err := feed(s, s.commands[:0], b, s.words)
+	s.commands = all
+	return all, err
+}
 
-func feed[T any](s *Scanner, b []byte, cut func([]byte) (T, []byte, error)) ([]T, error) {
+func feed[T any](s *Scanner, out []T, b []byte, cut func([]byte) (T, []byte, error)) ([]T, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	s.buf = append(s.buf, b...)
-	var out []T
-	rest := s.buf
+	rest := b
+	if len(s.buf) > 0 {
+		s.buf = append(s.buf, b...)
+		rest = s.buf
+	}
 	for len(rest) > 0 {
 		v, r, err := cut(rest)
 		if err == ErrShort {
@@ -79,9 +88,13 @@ func feed[T any](s *Scanner, b []byte, cut func([]byte) (T, []byte, error)) ([]T
 }
 
 // Words cuts one command off b, as a Redis does, and its errors are Redis's own
-// words. Clients' goroutines parse commands, and are many and short-lived: it goes
-// straight through, since their stacks have to grow for every frame.
-func Words(b []byte) (args []string, rest []byte, err error) {
+// words.
+func Words(b []byte) (args []string, rest []byte, err error) { return new(Scanner).words(b) }
+
+// words is Words. All words of a command are parts of one string. Clients' goroutines
+// parse commands, and are many and short-lived: it goes straight through, since their
+// stacks have to grow for every frame.
+func (s *Scanner) words(b []byte) (args []string, rest []byte, err error) {
 	line, rest, err := cutLine(b)
 	if err != nil {
 		return nil, nil, err
@@ -96,7 +109,7 @@ func Words(b []byte) (args []string, rest []byte, err error) {
 	if n <= 0 {
 		return nil, rest, nil
 	}
-	args = make([]string, 0, min(n, 16))
+	s.ends = s.ends[:0]
 	for range n {
 		if line, rest, err = cutLine(rest); err != nil {
 			return nil, nil, err
@@ -111,7 +124,13 @@ func Words(b []byte) (args []string, rest []byte, err error) {
 		if int64(len(rest)) < size+2 {
 			return nil, nil, ErrShort
 		}
-		args, rest = append(args, string(rest[:size])), rest[size+2:]
+		at := len(b) - len(rest)
+		s.ends, rest = append(s.ends, at, at+int(size)), rest[size+2:]
+	}
+	text := string(b[s.ends[0]:s.ends[len(s.ends)-1]])
+	args = make([]string, n)
+	for i := range args {
+		args[i] = text[s.ends[2*i]-s.ends[0] : s.ends[2*i+1]-s.ends[0]]
 	}
 	return args, rest, nil
 }

@@ -115,7 +115,7 @@ func (s *server) do(args ...string) (any, error) {
 	reply, err := s.node.Do(args...)
 	switch {
 	case !s.paused && !s.waiting:
-		s.flush(func() {})
+		s.flush(response{})
 	case s.node.Watched():
 		s.lookAgain()
 	}
