@@ -66,7 +66,7 @@ type Collector interface {
 }
 
 // on is r's step on a Node that is asked by its methods.
-func (r Request) on(ctx context.Context, n Node) (int64, error) {
+func (r *Request) on(ctx context.Context, n Node) (int64, error) {
 	switch r.Op {
 	case OpSet:
 		return number(n.Set(ctx, r.Key, r.Token, r.TTL))

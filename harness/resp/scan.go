@@ -52,39 +52,57 @@ type Scanner struct {
 
 // Feed takes the next bytes and returns the values that are complete now. After
 // an error the stream makes no sense any more, and Feed returns that error.
-func (s *Scanner) Feed(b []byte) ([]Value, error) { return feed(s, nil, b, Parse) }
+func (s *Scanner) Feed(b []byte) (out []Value, err error) {
+	rest := s.behind(b)
+	for len(rest) > 0 && s.err == nil {
+		v, r, err := Parse(rest)
+		if !s.goesOn(err) {
+			break
+		}
+		out, rest = append(out, v), r
+	}
+	s.keep(rest)
+	return out, s.err
+}
 
 // Commands is Feed for commands, as words. The error is what a Redis says of it. The list,
 // though not the commands in it, is valid until the next call.
 func (s *Scanner) Commands(b []byte) ([][]string, error) {
-	all, err := feed(s, s.commands[:0], b, s.words)
-	s.commands = all
-	return all, err
+	rest := s.behind(b)
+	s.commands = s.commands[:0]
+	for len(rest) > 0 && s.err == nil {
+		args, r, err := s.words(rest)
+		if !s.goesOn(err) {
+			break
+		}
+		s.commands, rest = append(s.commands, args), r
+	}
+	s.keep(rest)
+	return s.commands, s.err
 }
 
-func feed[T any](s *Scanner, out []T, b []byte, cut func([]byte) (T, []byte, error)) ([]T, error) {
-	if s.err != nil {
-		return nil, s.err
+// behind is b behind what is still incomplete.
+func (s *Scanner) behind(b []byte) []byte {
+	if len(s.buf) == 0 {
+		return b
 	}
-	rest := b
-	if len(s.buf) > 0 {
-		s.buf = append(s.buf, b...)
-		rest = s.buf
+	s.buf = append(s.buf, b...)
+	return s.buf
+}
+
+// goesOn says whether a value was cut off, and remembers what was wrong.
+func (s *Scanner) goesOn(err error) bool {
+	if err != nil && err != ErrShort {
+		s.err = err
 	}
-	for len(rest) > 0 {
-		v, r, err := cut(rest)
-		if err == ErrShort {
-			break
-		}
-		if err != nil {
-			s.err = err
-			break
-		}
-		rest = r
-		out = append(out, v)
+	return err == nil
+}
+
+// keep keeps what is not complete yet.
+func (s *Scanner) keep(rest []byte) {
+	if s.buf = s.buf[:0]; s.err == nil {
+		s.buf = append(s.buf, rest...)
 	}
-	s.buf = append(s.buf[:0], rest...)
-	return out, s.err
 }
 
 // Words cuts one command off b, as a Redis does, and its errors are Redis's own
