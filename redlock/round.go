@@ -22,9 +22,9 @@ func (a Answer) No() bool  { return a.Err == nil && a.Value <= 0 }
 // ask asks nodes by their indices for the step of r.
 func (c *Client) ask(ctx context.Context, nodes []int, r Request) []Answer {
 	if c.rounds != nil && ctx.Err() == nil {
-		b := newBallot(nodes, nil)
-		c.rounds.ask(b, nodes, c.cfg.Now().Add(c.cfg.Timeout), func(int) Request { return r })
-		return b.until(ctx, all)
+		b := c.rounds.ask(nodes, nil, r, c.cfg.Now().Add(c.cfg.Timeout))
+		defer b.leave()
+		return b.until(patience{Context: ctx}, all, nil)
 	}
 	return c.cfg.Ask(ctx, nodes, func(ctx context.Context, node int) (int64, error) { return r.on(ctx, c.cfg.Nodes[node]) })
 }

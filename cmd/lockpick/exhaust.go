@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -16,7 +16,6 @@ import (
 
 	"lockpick/checker"
 	"lockpick/checker/verdict"
-	"lockpick/harness/files"
 	"lockpick/harness/scenario"
 	"lockpick/reports/words"
 	"lockpick/scenarios/exhaust"
@@ -92,7 +91,7 @@ came out otherwise.`,
 }
 
 func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {
-	x, err := a.exhaustion(f)
+	x, err := f.exhaustion()
 	if err != nil {
 		return err
 	}
@@ -135,7 +134,8 @@ type exhaustion struct {
 	crew   *crew
 }
 
-func (a *app) exhaustion(f *exhaustFlags) (*exhaustion, error) {
+// exhaustion is the search that the flags ask for.
+func (f *exhaustFlags) exhaustion() (*exhaustion, error) {
 	f.Restart = exhaust.Restart(f.restart)
 	if err := f.Check(); err != nil {
 		return nil, usage(err, "see lockpick exhaust --help"+meant(f.Mistake, exhaust.Mistakes()))
@@ -221,15 +221,12 @@ func (x *exhaustion) one(ctx context.Context, r *searched) error {
 
 // replay runs what was found in the simulation, and keeps it unless it is known.
 func (x *exhaustion) replay(ctx context.Context, r *searched, s scenario.Scenario) error {
-	job := suite.Job{Scenario: s, Seed: 1, Backend: simulation, Keep: suite.KeepNone, Version: version()}
-	o := x.crew.do(ctx, job)
+	o := x.crew.run(ctx, s, 1)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	for _, j := range o.Judgements {
-		if j.Property == verdict.MutualExclusion && j.Got == checker.Violated {
-			r.Cause, r.Node, r.Because = j.Cause, j.Node, j.Because
-		}
+	if j := o.Of(verdict.MutualExclusion); j != nil && j.Got == checker.Violated {
+		r.Cause, r.Node, r.Because = j.Cause, j.Node, j.Because
 	}
 	if r.Cause == "" {
 		return &failure{err: fmt.Errorf("%v: mutual exclusion is violated in the model, and not where the simulation runs that: %s\n%s", r.Scope, o.Error, story.Caption(r.Story)),
@@ -245,16 +242,10 @@ func (x *exhaustion) replay(ctx context.Context, r *searched, s scenario.Scenari
 		return err
 	}
 	r.File = filepath.Join(x.store, exhaustFolder, r.Name()+".yaml")
-	if err = os.MkdirAll(filepath.Dir(r.File), 0o755); err == nil {
-		err = files.WriteIn(filepath.Dir(r.File), filepath.Base(r.File), text)
-	}
-	if err != nil {
-		return noStore(err)
-	}
 	r.Command = "lockpick run " + quoted(r.File)
-	job.Scenario, job.Store, job.Keep, job.Command = s, x.store, suite.KeepAll, r.Command
-	r.Dir = x.crew.do(ctx, job).Dir
-	return ctx.Err()
+	o, err = x.crew.kept(ctx, s, 1, r.File, text, x.store, r.Command)
+	r.Dir = o.Dir
+	return cmp.Or(err, ctx.Err())
 }
 
 // exhaustFolder is where scenarios stand in a store that a search found.

@@ -122,7 +122,7 @@ func (s *server) tell(r response, others []node.Push) {
 	s.answer(r)
 	for _, p := range others {
 		c := find(s.net.conns(nil, s), func(c *conn) bool { return c.session == p.To })
-		s.answer(response{conn: c, out: p.Data})
+		s.answer(response{c, p.Data, p.HangUp})
 	}
 }
 

@@ -273,8 +273,7 @@ func (t *trial) holds() bool {
 
 // released reads what came of a release. Not to know is an answer.
 func released(err error) (saw string, _ error) {
-	var no *exec.Refused
-	if errors.As(err, &no) && no.No == "unknown" {
+	if no, ok := errors.AsType[*exec.Refused](err); ok && no.No == "unknown" {
 		return "it says " + err.Error() + "; ", nil
 	}
 	return "", err

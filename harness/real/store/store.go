@@ -28,11 +28,11 @@ type Store struct {
 	Ports   int    // addresses of one member; the first is where clients find it
 	// Question is the path by which a member shows over a link that it answers.
 	Question string
+	Version  []string                               // arguments by which the program tells its version
+	Args     func(me Member, all []Member) []string // of the program, for one member of all
 
-	version []string // arguments by which the program tells its version
-	args    func(me Member, all []Member) []string
-	alive   func(me Member) (url string)           // answered by a member that runs, whether or not others do
-	joined  func(me Member) (url, contains string) // what a member answers that has joined the others
+	alive  func(me Member) (url string)           // answered by a member that runs, whether or not others do
+	joined func(me Member) (url, contains string) // what a member answers that has joined the others
 }
 
 // Member is one server of a run's.
@@ -42,31 +42,28 @@ type Member struct {
 	Addrs []string // host:port of each of its ports
 }
 
-// stores is the one table of them.
-var stores = []Store{
+// All is the one table of them.
+var All = []Store{
 	{
 		Name: lock.Etcd, Program: "etcd", Remedy: "apt-get install etcd-server", Ports: 2, Question: "/version",
-		version: []string{"--version"},
-		args:    etcdArgs,
+		Version: []string{"--version"},
+		Args:    etcdArgs,
 		// By the others' address, for clients find a member only once it has been heard by a majority.
 		alive:  func(me Member) string { return "http://" + me.Addrs[1] + "/version" },
 		joined: func(me Member) (string, string) { return "http://" + me.Addrs[0] + "/health", `"health":"true"` },
 	},
 	{
 		Name: lock.Consul, Program: "consul", Remedy: "put HashiCorp's consul on PATH", Ports: 3, Question: "/v1/agent/self",
-		version: []string{"version"},
-		args:    consulArgs,
+		Version: []string{"version"},
+		Args:    consulArgs,
 		alive:   func(me Member) string { return "http://" + me.Addrs[0] + "/v1/agent/self" },
 		joined:  func(me Member) (string, string) { return "http://" + me.Addrs[0] + "/v1/status/leader", ":" },
 	},
 }
 
-// All lists them.
-func All() []Store { return stores }
-
 // Of finds one by its name.
 func Of(name string) (Store, error) {
-	for _, s := range stores {
+	for _, s := range All {
 		if s.Name == name {
 			return s, nil
 		}
@@ -105,12 +102,6 @@ func consulArgs(me Member, all []Member) []string {
 	}
 	return args
 }
-
-// Args are the program's arguments for one member of all.
-func (s Store) Args(me Member, all []Member) []string { return s.args(me, all) }
-
-// Version is how the program is asked for its version.
-func (s Store) Version() []string { return s.version }
 
 // Alive asks a member, past the links, whether it is there.
 func (s Store) Alive(ctx context.Context, me Member) error {
