@@ -289,6 +289,7 @@ func allowed(list, path string) bool {
 const (
 	maxFile     = 500
 	maxFunction = 70
+	maxMethods  = 25 // of a type, tests aside: what has more is a package
 )
 
 func TestSizesAndDocs(t *testing.T) {
@@ -299,7 +300,41 @@ func TestSizesAndDocs(t *testing.T) {
 		for _, f := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles, p.IgnoredGoFiles) {
 			checkSizes(t, filepath.Join(p.Dir, f))
 		}
+		for name, n := range methods(t, p) {
+			if n > maxMethods {
+				t.Errorf("%s.%s has %d methods, at most %d", p.ImportPath, name, n, maxMethods)
+			}
+		}
 	}
+}
+
+// methods counts those of each type of a package, as it is built here.
+func methods(t *testing.T, p listed) map[string]int {
+	t.Helper()
+	all := map[string]int{}
+	for _, name := range p.GoFiles {
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Recv == nil {
+				continue
+			}
+			of := fn.Recv.List[0].Type
+			if star, ok := of.(*ast.StarExpr); ok {
+				of = star.X
+			}
+			if index, ok := of.(*ast.IndexExpr); ok {
+				of = index.X
+			}
+			if id, ok := of.(*ast.Ident); ok {
+				all[id.Name]++
+			}
+		}
+	}
+	return all
 }
 
 func checkSizes(t *testing.T, path string) {

@@ -193,7 +193,7 @@ func newCluster(s scenario.Scenario, seed uint64, rec *history.Recorder, owns []
 			srv.disk = node.NewDisk(node.Fsync(p))
 		}
 		if s.Topology.Replicas > 0 && name != scenario.ResourceName {
-			srv.replica = srv.newReplica(slot(firstReplicaSlot+i), node.NewClock(time.Now().UnixNano(), n.now))
+			srv.replica = newReplica(srv, slot(firstReplicaSlot+i), node.NewClock(time.Now().UnixNano(), n.now))
 		}
 		if name != scenario.ResourceName {
 			srv.witness = &witness{server: srv}

@@ -33,9 +33,9 @@ type update struct {
 	waiting bool // it arrived at a cut, or behind one that did
 }
 
-func (s *server) newReplica(sl slot, clock *node.Clock) *replica {
-	r := &replica{net: s.net, master: s, link: nemesis.LinkName(s.name, nemesis.Replica), slot: sl, clock: clock}
-	r.runID = runID(s.net.seed, r.link, 1)
+func newReplica(of *server, sl slot, clock *node.Clock) *replica {
+	r := &replica{net: of.net, master: of, link: nemesis.LinkName(of.name, nemesis.Replica), slot: sl, clock: clock}
+	r.runID = runID(of.net.seed, r.link, 1)
 	r.node = node.New(node.Config{RunID: r.runID, ProcessID: 2000, Clock: clock})
 	return r
 }

@@ -23,8 +23,11 @@ var (
 	Fully   = Reductions{Symmetry: true, Merge: true, Eager: true, Dominate: true}
 )
 
+// reducer makes the reductions of a model.
+type reducer struct{ *Model }
+
 // reduce replaces a state by the one that stands for it.
-func (m *Model) reduce(t *state) {
+func (m reducer) reduce(t *state) {
 	if m.also != nil {
 		m.also(t)
 	}
@@ -55,7 +58,7 @@ func (m *Model) reduce(t *state) {
 }
 
 // hurry does what a client would only wait with.
-func (m *Model) hurry(t *state, c int) {
+func (m reducer) hurry(t *state, c int) {
 	me := &t.client[c]
 	if me.phase == lost || (me.phase == holding || me.phase == extending) && !m.believes(t, c) {
 		m.release(t, c)
@@ -76,7 +79,7 @@ func (m *Model) hurry(t *state, c int) {
 
 // hurryWork has a holder read at once, unless it is refused, and send its write, which may take as
 // long as it likes.
-func (m *Model) hurryWork(t *state, c int) {
+func (m reducer) hurryWork(t *state, c int) {
 	l := m.current(t, c)
 	if t.section[l] == unread && m.accepts(t, l) {
 		m.reads(t, c)
@@ -93,7 +96,7 @@ func (m *Model) hurryWork(t *state, c int) {
 // there, or A did not need it. So both get one token where nobody else's message arrives, and A's
 // only where it needs them; and of what is left out here there is nothing in that.
 // A mistake may need more than the two.
-func (m *Model) dominate(t *state, n *node) {
+func (m reducer) dominate(t *state, n *node) {
 	counted := m.Fence && m.Mistake != ""
 	if m.mayExpire(t, n.key) && (!counted || n.raise[n.key.lease()] != flying) {
 		n.key = 0
@@ -119,7 +122,7 @@ func (m *Model) dominate(t *state, n *node) {
 }
 
 // dominateWrites leaves out writes that will be refused whenever they arrive.
-func (m *Model) dominateWrites(t *state) {
+func (m reducer) dominateWrites(t *state) {
 	for l := range m.leases() {
 		if s := t.section[l]; (s == sent || s == sentLate) && !m.accepts(t, l) {
 			m.write(t, l, false)
@@ -128,7 +131,7 @@ func (m *Model) dominateWrites(t *state) {
 }
 
 // drop leaves out each DEL that can find no key of its token.
-func (m *Model) drop(t *state, n *node) {
+func (m reducer) drop(t *state, n *node) {
 	for l := range m.leases() {
 		if n.del[l] == flying && !m.mayFind(t, n, l) {
 			n.del[l] = none
@@ -137,7 +140,7 @@ func (m *Model) drop(t *state, n *node) {
 }
 
 // mayFind says whether a key with the token of a lease is on a node, or may come to it.
-func (m *Model) mayFind(t *state, n *node, l int) bool {
+func (m reducer) mayFind(t *state, n *node, l int) bool {
 	for _, k := range []key{n.key, n.disk} {
 		if k > 0 && m.same(t, k.lease(), l) {
 			return true

@@ -54,7 +54,7 @@ func (m *Model) Search(ctx context.Context, b Bounds, accept func([]Step) bool) 
 			if r.Story != nil || !all.add(name, i) || !m.violated(t) {
 				return
 			}
-			if story := m.story(all, all.count-1); accept == nil || accept(story) {
+			if story := all.story(m, all.count-1); accept == nil || accept(story) {
 				r.Story = story
 			} else {
 				r.Untimed++
@@ -68,8 +68,8 @@ func (m *Model) Search(ctx context.Context, b Bounds, accept func([]Step) bool) 
 	return r
 }
 
-// story walks to a state from the first one, by names that stay the same on the way.
-func (m *Model) story(all *table, to int) []Step {
+// story walks to a state of the table from the first one, by names that stay the same on the way.
+func (all *table) story(m *Model, to int) []Step {
 	var way []int
 	for i := to; i != 0; i = all.parent(i) {
 		way = append(way, i)

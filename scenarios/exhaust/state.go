@@ -145,7 +145,7 @@ func (m *Model) mayExpire(s *state, k key) bool {
 // first is the state in which nothing has happened.
 func (m *Model) first() state {
 	s := state{crashes: uint8(m.Crashes), jumps: uint8(m.Jumps)}
-	m.reduce(&s)
+	reducer{m}.reduce(&s)
 	return s
 }
 
@@ -174,6 +174,6 @@ type walk struct {
 func (w walk) step(did Step, change func(*state)) {
 	t := *w.from
 	change(&t)
-	w.reduce(&t)
+	reducer{w.Model}.reduce(&t)
 	w.yield(&t, did)
 }

@@ -357,9 +357,10 @@ func (t *trial) votes(key string, left time.Duration) (votes int, longest time.D
 	return votes, longest
 }
 
-// stays says whether no key can be taken away behind the lock's back: it goes with its lease.
-func (t *trial) stays() bool {
-	of, err := store.Of(t.adapter.Hello.Store())
+// stays says whether no key of a kind of server can be taken away behind the lock's back: it goes
+// with its lease.
+func stays(kind string) bool {
+	of, err := store.Of(kind)
 	return err == nil && of.Keys == ""
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // order says what of the path lies how far apart.
-func (t *telling) order() {
+func (t limits) order() {
 	for c := range t.attempts {
 		for n, a := range t.attempts[c] {
 			t.course(c, n, a)
@@ -26,7 +26,7 @@ func (t *telling) order() {
 }
 
 // course is the order of one attempt.
-func (t *telling) course(c, n int, a *attempt) {
+func (t limits) course(c, n int, a *attempt) {
 	set := t.asked(a)
 	for _, r := range a.raised {
 		t.exact(a.end, r.at, 0)
@@ -65,7 +65,7 @@ func (t *telling) course(c, n int, a *attempt) {
 
 // round is the order of messages and the client's decision, which it makes when its time is up,
 // or when it has heard from all.
-func (t *telling) round(begin, end instant, r round) {
+func (t limits) round(begin, end instant, r round) {
 	t.exact(begin, end, r.lasts())
 	for _, d := range r.all {
 		t.least(begin, d.at, gap)
@@ -91,7 +91,7 @@ func (t *telling) extends(c int) bool {
 }
 
 // nodes is the order of what each node sees, and the ends of its keys.
-func (t *telling) nodes() {
+func (t limits) nodes() {
 	for n := 1; n <= t.scope.Nodes; n++ {
 		var last, crash instant = -1, -1
 		var k, disk keyed
@@ -142,7 +142,7 @@ const (
 )
 
 // unsynced says since when nothing is synced that a crash with EverySec takes: the disk stalls.
-func (t *telling) unsynced(crash int, before instant) {
+func (t limits) unsynced(crash int, before instant) {
 	i := slices.IndexFunc(t.faults, func(f faulty) bool { return f.at == t.when[crash] })
 	stall, taken := t.faults[i].stall, false
 	t.least(stall, t.when[crash], gap)
@@ -172,7 +172,7 @@ type keyed struct {
 }
 
 // sent is when a message was.
-func (t *telling) sent(s exhaust.Step) instant {
+func (t limits) sent(s exhaust.Step) instant {
 	a := t.attempts[s.Client-1][s.Attempt-1]
 	switch s.Action {
 	case exhaust.Extend:
@@ -186,7 +186,7 @@ func (t *telling) sent(s exhaust.Step) instant {
 }
 
 // told is what a request tells of a node's key: that it is still there, or has expired.
-func (t *telling) told(k keyed, s exhaust.Step, at instant) keyed {
+func (t limits) told(k keyed, s exhaust.Step, at instant) keyed {
 	own := k.owner.Client == s.Client && (k.owner.Attempt == s.Attempt || t.scope.Mistake == sameForRetries) || t.scope.Mistake == sameForClients
 	var expired bool
 	switch {
@@ -228,7 +228,7 @@ func (t *telling) both() bool {
 }
 
 // overlaps says that each client believes when the other takes the lock, and some time after it.
-func (t *telling) overlaps() {
+func (t limits) overlaps() {
 	for c := range t.attempts {
 		own, other := t.last(c), t.last(1-c)
 		from := own.start

@@ -34,7 +34,7 @@ var claims = map[exhaust.Property]string{
 }
 
 // scenario is the path with its instants.
-func (t *telling) scenario(name string, known scenario.Known) (scenario.Scenario, error) {
+func (t play) scenario(name string, known scenario.Known) (scenario.Scenario, error) {
 	kind := "redlock"
 	if t.scope.Mistake != "" {
 		kind = "broken, mistake: " + t.scope.Mistake
@@ -76,12 +76,12 @@ func (t *telling) scenario(name string, known scenario.Known) (scenario.Scenario
 	return s, nil
 }
 
-func (t *telling) extending() bool {
+func (t play) extending() bool {
 	return t.extends(0) || t.extends(1)
 }
 
 // client is when a client starts, how often it acquires, and how long it holds the lock.
-func (t *telling) client(c int, k *scenario.Client) {
+func (t play) client(c int, k *scenario.Client) {
 	k.Delay = t.at[t.attempts[c][0].start]
 	hold := t.hold(c)
 	k.Hold = &client.Range{Min: hold, Max: hold}
@@ -95,7 +95,7 @@ func (t *telling) client(c int, k *scenario.Client) {
 }
 
 // hold is how long a client holds the lock: until the other has had its section within it.
-func (t *telling) hold(c int) time.Duration {
+func (t play) hold(c int) time.Duration {
 	if t.fixed(c) {
 		return t.held(c)
 	}
@@ -107,12 +107,12 @@ func (t *telling) hold(c int) time.Duration {
 }
 
 // never is later than all that happens.
-func (t *telling) never() time.Duration {
+func (t play) never() time.Duration {
 	return (slices.Max(t.at) + 30*time.Second).Round(time.Second)
 }
 
 // plan is the faults, and each message that arrives when it does or never.
-func (t *telling) plan() nemesis.Plan {
+func (t play) plan() nemesis.Plan {
 	var out nemesis.Plan
 	for _, f := range t.faults {
 		out = append(out, t.fault(f)...)
@@ -147,7 +147,7 @@ func (t *telling) plan() nemesis.Plan {
 }
 
 // writing is a write that arrives when the path's does, or never.
-func (t *telling) writing(c, nth int, a *attempt) nemesis.Step {
+func (t play) writing(c, nth int, a *attempt) nemesis.Step {
 	late := t.never()
 	if a.write != nil {
 		late = t.at[a.write.at] - t.at[a.sent]
@@ -160,7 +160,7 @@ func (t *telling) writing(c, nth int, a *attempt) nemesis.Step {
 
 // further are attempts of which the path does not speak: a client that has failed makes them, and
 // they come to nothing.
-func (t *telling) further(c int) (out nemesis.Plan) {
+func (t play) further(c int) (out nemesis.Plan) {
 	failed := 0
 	for _, a := range t.attempts[c] {
 		if failed++; a.won {
@@ -177,14 +177,14 @@ func (t *telling) further(c int) (out nemesis.Plan) {
 }
 
 // prolongs says whether a hold lasts so long that it is extended, whatever the path says.
-func (t *telling) prolongs(c, n int) bool {
+func (t play) prolongs(c, n int) bool {
 	a := t.attempts[c][n]
 	return a.won && t.extending() && (a.extends || t.hold(c) >= t.after)
 }
 
 // messages is a round of messages to all nodes, the nth of its kind: those of the path arrive when
 // they do there, and no others; and its answers are heard, are too late, or are heard last.
-func (t *telling) messages(c int, kind string, nth int, sent instant, r round) (out nemesis.Plan) {
+func (t play) messages(c int, kind string, nth int, sent instant, r round) (out nemesis.Plan) {
 	hold := func(node int, of string, nth int, d time.Duration) {
 		out = append(out, nemesis.Step{
 			When:  nemesis.Trigger{Message: &nemesis.OnMessage{Link: fmt.Sprintf("c%d-n%d", c+1, node), Message: kind, Of: of, Nth: nth}},
@@ -211,7 +211,7 @@ func (t *telling) messages(c int, kind string, nth int, sent instant, r round) (
 
 // reply counts the replies from a node to a client's messages of a kind, until that to one of them:
 // in the order in which they arrived, for those that never do have none.
-func (t *telling) reply(c int, kind string, node int, to delivery) int {
+func (t play) reply(c int, kind string, node int, to delivery) int {
 	nth := 1
 	for _, a := range t.attempts[c] {
 		all := map[string]map[int]delivery{"set": a.set, "extend": a.ext, "release": a.del}[kind]
@@ -222,7 +222,7 @@ func (t *telling) reply(c int, kind string, node int, to delivery) int {
 	return nth
 }
 
-func (t *telling) fault(f faulty) nemesis.Plan {
+func (t play) fault(f faulty) nemesis.Plan {
 	targets := []string{fmt.Sprintf("n%d", f.Node)}
 	when, moment := t.at[f.at], 10*time.Millisecond
 	switch {

@@ -59,8 +59,8 @@ func Scenario(name string, scope exhaust.Scope, path []exhaust.Step, known scena
 			if err := t.read(); err != nil {
 				return scenario.Scenario{}, err
 			}
-			if t.order(); t.solve() {
-				return t.scenario(name, known)
+			if (limits{t}).order(); t.solve() {
+				return play{t}.scenario(name, known)
 			}
 		}
 	}
@@ -78,6 +78,12 @@ type telling struct {
 	when     []instant // of each step
 	faults   []faulty
 }
+
+// limits puts the instants of a telling in order.
+type limits struct{ *telling }
+
+// play makes clients and a plan of a telling whose instants are known.
+type play struct{ *telling }
 
 // faulty is a crash or a jump.
 type faulty struct {

@@ -7,7 +7,7 @@ import "lockpick/scenarios/exhaust"
 //
 //	end ── held ──► sent ─────► write arrives ──► release
 //	 reads           └─ or its lease is over ─────► release … the write arrives
-func (t *telling) works(c int, a *attempt) {
+func (t limits) works(c int, a *attempt) {
 	held := t.held(c)
 	if t.extends(c) { // the time that it takes comes on top
 		held += asking(t.scope.Nodes, a.ext, a.longer, a.lost).lasts()
@@ -27,7 +27,7 @@ func (t *telling) works(c int, a *attempt) {
 }
 
 // lease is when the window began in which a client believes in the end.
-func (t *telling) lease(a *attempt) instant {
+func (t limits) lease(a *attempt) instant {
 	switch {
 	case a.longer:
 		return a.extend
@@ -39,7 +39,7 @@ func (t *telling) lease(a *attempt) instant {
 
 // resource is the order of what the resource sees: reads, which follow at once when a client has
 // acquired, and writes, which were sent while it believed.
-func (t *telling) resource() {
+func (t limits) resource() {
 	last := instant(-1)
 	next := func(at instant) {
 		if last >= 0 {
@@ -77,7 +77,7 @@ func (t *telling) resource() {
 }
 
 // reads says whether the path speaks of a hold's read.
-func (t *telling) reads(of exhaust.Step) bool {
+func (t limits) reads(of exhaust.Step) bool {
 	for _, s := range t.path {
 		if s.Action == exhaust.Read && s.Client == of.Client && s.Attempt == of.Attempt {
 			return true
@@ -87,7 +87,7 @@ func (t *telling) reads(of exhaust.Step) bool {
 }
 
 // later says that an attempt began after each lock that was given before its first SET arrived.
-func (t *telling) later() {
+func (t limits) later() {
 	var given []instant
 	begun := map[*attempt]bool{}
 	for _, s := range t.path {
