@@ -228,9 +228,5 @@ func (a *app) merge(ctx context.Context, f *runFlags, s *shards.Sweep) error {
 	} else if err != nil {
 		return usage(fmt.Errorf("merge: %w", err), "run that shard again")
 	}
-	err = r.finish(ctx)
-	if r.page != "" {
-		fmt.Fprintf(a.errs, "report: %s\n", r.page)
-	}
-	return err
+	return r.finish(ctx)
 }
