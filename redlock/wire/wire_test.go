@@ -94,7 +94,7 @@ func TestQuarantine(t *testing.T) {
 	try("2", "true <nil>")
 	before, _ := n.Grant(ctx, "l", "1", terms)
 	client.Del(ctx, "l", script.Count("l"))
-	if after, err := n.Grant(ctx, "l", "2", terms); after <= before || err != nil {
+	if after, err := n.Grant(ctx, "l", "2", terms); after < before || err != nil { // it may be the same millisecond
 		t.Errorf("a count that is lost goes on at %d after %d, %v", after, before, err)
 	}
 	client.Set(ctx, script.KnownAs, "another process", 0)
