@@ -48,8 +48,8 @@ func New(cfg Config) (*Locker, error) {
 
 // Close ends what waits to acquire, and waits for the clean-up of what failed. Leases that
 // are still held keep their keys until these expire. The nodes must stay open until it
-// returns. The error says that a node's driver does not heed its context, or that nodes were
-// owed releases and did not answer in time.
+// returns; what they still owe an answer to is asked of them once more. The error says that a
+// node's driver does not heed its context.
 func (l *Locker) Close() error {
 	l.mu.Lock()
 	l.closed = true

@@ -1,23 +1,29 @@
-// Package redlock is Redlock, the distributed lock on N independent Redis
-// masters, complete and exact as its specification has it
-// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
+// Package redlock is Redlock, the distributed lock on N independent Redis masters, twice.
 //
-// A Client acquires; what it gets is a Lock, valid until a deadline by the
-// client's own clock, to be extended or released. A Node is one master as the
-// algorithm sees it; package redisnode makes one of a Redis client.
+// New returns a Locker, the one to use: the algorithm of the specification
+// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/), and beyond it
+// what that leaves open. Specification returns a Client, the algorithm as it is written, which
+// waits for all nodes and asks each once; tests compare the two.
+//
+// A Locker acquires a Lease: a token of its own, a deadline by the client's own clock, and a
+// context that ends at that deadline, to be extended or released. A Node is one master as the
+// algorithm sees it; package redisnode makes one of a go-redis client, package wire one that
+// batches what many goroutines ask.
 //
 //	start   ask all N to set the key    end   quorum and time left?
 //	  |---------- elapsed ---------------|----------- validity ----------| drift |
 //	                                     no: release on all N, wait at random, again
 //
-// Whoever holds a lock must stop at its deadline, and can't always: a process
-// may be paused between looking at the clock and writing. Config.Fence gives
-// each lock a number above every earlier holder's, by which the protected
+// What it keeps, up to where, and which scenario of lockpick shows each, stands in README.md.
+// In short: as long as no clock runs away and no node forgets a key before it expires, at most
+// one client believes that it holds a lock. Whoever holds one must stop when the lease's
+// context ends, and can't always: a process may be paused between looking and writing.
+// Config.Fence gives each lease a number above every earlier holder's, by which the protected
 // resource can refuse those who come late.
 //
-// Deliberately missing: connections, logging, automatic extension, and any
-// protection against nodes that forget keys: run them with fsync always, or
-// restart them later than the longest TTL in use.
+// Deliberately missing: connections and logging; notifications of a release, which could only
+// shorten the wait of those who poll, and would cost each of them a subscription to every
+// node; and any protection without a clock: an asynchronous system can have none.
 package redlock
 
 import (

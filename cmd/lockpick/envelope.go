@@ -182,7 +182,7 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 		mu.Unlock()
 		all = append(all, y)
 	}
-	return a.keepEnvelope(f, all, folder)
+	return f.keep(a, all, folder)
 }
 
 // put puts another lock under a scenario, where one was asked for.
@@ -271,8 +271,8 @@ func (y *found) print(a *app) {
 	fmt.Fprintln(a.out)
 }
 
-// keepEnvelope writes the result as a whole, and sums it up.
-func (a *app) keepEnvelope(f *envelopeFlags, all []found, folder string) error {
+// keep writes the result as a whole, and sums it up.
+func (f *envelopeFlags) keep(a *app, all []found, folder string) error {
 	result := map[string]any{"schema": 1, "version": version(), "code": a.code, "lock": f.lock, "setting": f.Setting, "seeds": f.seeds, "seed": f.seed, "results": all}
 	text, err := json.MarshalIndent(result, "", "  ")
 	if err == nil {

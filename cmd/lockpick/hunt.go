@@ -156,19 +156,12 @@ func (x *hunter) choose(args []string) error {
 	if err := f.mistaken(); err != nil {
 		return err
 	}
-	if err := f.otherLock(); err != nil {
-		return err
-	}
-	chosen, err := choice{names: args, sets: f.sets}.scenarios()
+	chosen, not, err := f.runFlags.choose(args...)
 	if err != nil {
 		return err
 	}
-	chosen, not := f.withLock(chosen)
 	if len(chosen) == 0 {
 		return usage(fmt.Errorf("no scenario is for this lock: %s: %w", not[0].ID(), not[0].why), "name another")
-	}
-	if err := f.expect(chosen); err != nil {
-		return err
 	}
 	b, err := backend(simulation, docker.Config{})
 	if err != nil {
@@ -287,7 +280,8 @@ func (x *hunter) run(ctx context.Context) error {
 				return x.settle(ctx)
 			}
 			x.begun.Go(func() {
-				o := w.Do(ctx, x.job(i, suite.KeepNone))
+				n, seed := x.Run(i)
+				o := w.Do(ctx, x.seeded(n, seed, suite.KeepNone))
 				x.crew.idle <- w
 				if ctx.Err() == nil {
 					x.done(i, o)
@@ -295,12 +289,6 @@ func (x *hunter) run(ctx context.Context) error {
 			})
 		}
 	}
-}
-
-// job is the run of a number.
-func (x *hunter) job(i int, keep suite.Keep) suite.Job {
-	n, seed := x.Run(i)
-	return x.seeded(n, seed, keep)
 }
 
 // seeded is a run of a scenario, by its number, with a seed.

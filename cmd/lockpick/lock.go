@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -139,9 +140,9 @@ func setupsOf(kind string) []string {
 }
 
 // leavesOut says what random plans leave out for the lock's sake.
-func (a *app) leavesOut(f *runFlags) {
+func (f *runFlags) leavesOut(w io.Writer) {
 	if len(f.undrawn) > 0 {
-		fmt.Fprintf(a.errs, "%s: random plans leave out %s: this lock reads its own time, which can't be set here\n", f.backend, strings.Join(f.undrawn, ", "))
+		fmt.Fprintf(w, "%s: random plans leave out %s: this lock reads its own time, which can't be set here\n", f.backend, strings.Join(f.undrawn, ", "))
 	}
 }
 

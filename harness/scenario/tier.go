@@ -51,7 +51,7 @@ func (s Scenario) With(name string, k lock.Kind) (Scenario, error) {
 		return s, errors.New("this lock can't be extended")
 	case l.Ask == askSequential && !k.Can.Sequential && !k.OneNode && s.Tier != TierEvery:
 		return s, errors.New("this lock can't ask its nodes one after another")
-	case k.OwnTime && slices.ContainsFunc(s.Plan, duringAcquire):
+	case k.OwnTime && slices.ContainsFunc(s.Plan, DuringAcquire):
 		return s, fmt.Errorf("this lock never comes to the point %s", client.DuringAcquire)
 	}
 	s.Lock.Kind = name
@@ -97,7 +97,8 @@ func (s Scenario) Having(k lock.Kind, options map[string]string) Scenario {
 // askSequential is lock.ask: one node after another.
 const askSequential = "sequential"
 
-func duringAcquire(st nemesis.Step) bool {
+// DuringAcquire says whether a step waits for the second look at the clock in an acquire.
+func DuringAcquire(st nemesis.Step) bool {
 	return st.When.Point != nil && st.When.Point.Point == client.DuringAcquire
 }
 
