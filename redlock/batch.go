@@ -28,6 +28,13 @@ type Batcher interface {
 	Flush()
 }
 
+// Debtor is a Batcher that can be waited for: Settle returns once it owes its node no release any
+// more, or when ctx ends, with an error that says what it still owes.
+type Debtor interface {
+	Batcher
+	Settle(ctx context.Context) error
+}
+
 // Op is a step of Node, Fencer, Granter or Identifier, or of who sets nodes up.
 type Op uint8
 

@@ -29,6 +29,9 @@ var (
 	ErrSameNode = errors.New("a node was given twice")
 	// ErrClosed: Locker.Close was called.
 	ErrClosed = errors.New("the locker is closed")
+	// ErrOwed: Locker.Close could not have a node delete what was given back. It has no effect on
+	// locks but that keys there stay until they expire.
+	ErrOwed = errors.New("a node is owed releases")
 	// ErrCancelled: the context ended first. Its cause and its error are wrapped too.
 	ErrCancelled = errors.New("cancelled")
 )

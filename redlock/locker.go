@@ -55,14 +55,35 @@ func (l *Locker) Close() error {
 	l.closed = true
 	l.mu.Unlock()
 	l.end(ErrClosed)
-	done := make(chan struct{})
-	go func() { l.work.Wait(); close(done) }()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	answered, settled := make(chan struct{}), make(chan error, 1)
+	go func() { l.work.Wait(); close(answered); settled <- l.settle(ctx) }()
 	select {
-	case <-done:
-		return nil
+	case err := <-settled:
+		return err
 	case <-l.cfg.After(5 * l.cfg.Timeout): // a grant, its release, and that once more
+	}
+	select {
+	case <-answered:
+		stop()
+		return <-settled
+	default:
 		return errors.New("close redlock: requests to nodes are still under way; their drivers must heed contexts")
 	}
+}
+
+// settle waits until no node is owed anything, as far as they can be waited for.
+func (l *Locker) settle(ctx context.Context) error {
+	var errs []error
+	for n, node := range l.cfg.Nodes {
+		if d, ok := node.(Debtor); ok {
+			if err := d.Settle(ctx); err != nil {
+				errs = append(errs, fmt.Errorf("close redlock: %w: %s: %w", ErrOwed, l.plain.name(n), err))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // enter keeps Close waiting until work.Done, unless it was called before.

@@ -35,6 +35,8 @@ var (
 	ready string
 	//go:embed identity.lua
 	identity string
+	//go:embed run_id.lua
+	runID string
 )
 
 // The steps. Releases is Release for several keys at once.
@@ -48,6 +50,7 @@ var (
 	Abandon    = of(abandon)
 	Ready      = of(ready)
 	Identity   = of(identity)
+	RunID      = of(runID)
 )
 
 // All are the scripts of a lock's steps, which a node is made to know.
@@ -65,7 +68,10 @@ const (
 )
 
 // Count is the key under which a node counts the grants of key. It never expires.
-func Count(key string) string { return key + ":fence" }
+func Count(key string) string { return key + CountSuffix }
+
+// CountSuffix is what stands behind the key there.
+const CountSuffix = ":fence"
 
 // Tombstone is the key under which a node keeps that token was abandoned.
 func Tombstone(key, token string) string { return key + ":gone:" + token }

@@ -85,7 +85,7 @@ func (n *Node) add(e entry) {
 		b.tokens = map[string]struct{}{}
 	}
 	b.tokens[e.r.Token] = struct{}{}
-	b.sets = step(b.sets, e.r, false)
+	b.sets = step(b.sets, e.r, false, n.runID)
 	b.set = append(b.set, e)
 }
 

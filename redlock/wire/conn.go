@@ -41,6 +41,43 @@ func (n *Node) undone(e entry) {
 	}
 }
 
+// Settle implements redlock.Debtor.
+func (n *Node) Settle(ctx context.Context) error {
+	for {
+		owed := n.owed()
+		if owed == 0 {
+			return nil
+		}
+		select {
+		case <-n.o.After(n.o.Timeout / 8):
+		case <-ctx.Done():
+			return fmt.Errorf("%d releases are owed, which it did not take in time: their keys stay until they expire", owed)
+		case <-n.ctx.Done():
+			return errClosed
+		}
+	}
+}
+
+// owed is how many releases the node has not answered whose callers were told so.
+func (n *Node) owed() (sum int) {
+	now := n.now()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, d := range n.debts {
+		if d.until > now {
+			sum++
+		}
+	}
+	for _, all := range [][]entry{n.batch.rel, n.waiting.rest()} {
+		for _, e := range all {
+			if e.owed != nil && e.owed.until > now {
+				sum++
+			}
+		}
+	}
+	return sum
+}
+
 // connect begins to make a connection. Whoever calls it holds the mutex.
 func (n *Node) connect() {
 	n.state = dialling
@@ -85,6 +122,7 @@ func (n *Node) established() (failed bool) {
 		return true
 	}
 	n.state, n.conn, n.raw, n.timer.silent = up, c, nil, 0
+	n.id, n.runID = in.id, in.runID
 	if s, ok := c.(syscall.Conn); ok {
 		n.raw, _ = s.SyscallConn()
 	}
@@ -155,8 +193,9 @@ func (n *Node) dial() (net.Conn, *replies, error) {
 }
 
 // greet says who is there, makes the node know the scripts (if it won't keep them they are
-// sent whole each time), and has it end the connection before this one: what that has still
-// to be read of would come after what is sent here.
+// sent whole each time), and asks which process it is and how it calls the connection. It has
+// that process end the connection before this one: what is still to be read of it would come
+// after what is sent here. Another process has none, and may call a stranger's by its number.
 func (n *Node) greet(ctx context.Context, in *replies) error {
 	var b []byte
 	var must []string // what each of the first commands is, in an error
@@ -173,25 +212,34 @@ func (n *Node) greet(ctx context.Context, in *replies) error {
 	if n.o.ClientName != "" {
 		b, must = command(b, "CLIENT", "SETNAME", n.o.ClientName), append(must, "CLIENT SETNAME")
 	}
+	b, must = command(b, "CLIENT", "ID"), append(must, "CLIENT ID")
+	b = run(b, script.RunID, true, 0, 0)
 	for _, s := range script.All {
 		b = command(b, "SCRIPT", "LOAD", s.Text)
 	}
-	b = command(b, "CLIENT", "KILL", "ID", strconv.FormatInt(n.id, 10))
-	b = command(b, "CLIENT", "ID")
-	if _, err := in.c.Write(b); err != nil {
+	all, err := in.ask(b, len(must)+1+len(script.All))
+	if err != nil {
 		return errors.Join(err, ctx.Err())
 	}
-	var r reply
-	for i := range len(must) + len(script.All) + 2 {
-		var err error
-		switch r, err = in.next(); {
-		case err != nil:
-			return errors.Join(err, ctx.Err())
-		case r.err != nil && i < len(must):
-			return fmt.Errorf("%s: %w", must[i], r.err)
+	for i, what := range must {
+		if err := all[i].err; err != nil {
+			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
-	n.id = r.value
+	in.id = all[len(must)-1].value
+	if r := all[len(must)]; r.err == nil {
+		in.runID = r.text
+	}
+	if n.id == 0 || in.runID != n.runID || in.id <= n.id {
+		return nil
+	}
+	all, err = in.ask(command(nil, "CLIENT", "KILL", "ID", strconv.FormatInt(n.id, 10)), 1)
+	switch {
+	case err != nil:
+		return errors.Join(err, ctx.Err())
+	case all[0].err != nil:
+		return fmt.Errorf("CLIENT KILL: %w", all[0].err)
+	}
 	return nil
 }
 

@@ -33,10 +33,15 @@ type fake struct {
 	refuse  error         // of dials
 	say     string        // the answer to everything, if not ""
 	hold    chan struct{} // nothing is read until it is closed, if not nil
+	process string        // its run_id
+	number  int           // of its identity
+	ids     int           // of connections, so far
+	kills   []string      // what CLIENT KILL was asked for
+	noKills bool
 }
 
 func newFake(t *testing.T) *fake {
-	return &fake{t: t, keys: map[string]string{}, scripts: map[string]bool{}}
+	return &fake{t: t, keys: map[string]string{}, scripts: map[string]bool{}, process: "process-1"}
 }
 
 // node is a node on the wire in front of f, with a time-out of 50 ms.
@@ -87,7 +92,7 @@ func (f *fake) did() []string {
 
 func (f *fake) serve(c net.Conn) {
 	defer c.Close()
-	in := bufio.NewReader(c)
+	in := bufio.NewReaderSize(c, 64<<10) // a pipe has no buffer: a greeting is read before it is answered
 	for {
 		words, err := read(in)
 		if err != nil {
@@ -142,6 +147,12 @@ func (f *fake) answer(words []string) string {
 		f.keys[words[1]] = words[2]
 		return "+OK\r\n"
 	case "EVAL", "EVALSHA":
+		switch words[1] {
+		case script.RunID.Text:
+			return fmt.Sprintf("$%d\r\n%s\r\n", len(f.process), f.process)
+		case script.Identity.Text:
+			return fmt.Sprintf(":%d\r\n", 1+f.number)
+		}
 		sha := words[1]
 		if words[0] == "EVAL" {
 			for _, s := range script.All {
@@ -155,8 +166,16 @@ func (f *fake) answer(words []string) string {
 		}
 		return f.run(sha, words[2:])
 	}
-	if words[0] == "CLIENT" && words[1] != "SETNAME" {
-		return ":42\r\n"
+	switch strings.Join(words[:2], " ") {
+	case "CLIENT ID":
+		f.ids++
+		return fmt.Sprintf(":%d\r\n", f.ids)
+	case "CLIENT KILL":
+		f.kills = append(f.kills, words[3])
+		if f.noKills {
+			return "-NOPERM no\r\n"
+		}
+		return ":1\r\n"
 	}
 	if words[0] != "SCRIPT" {
 		f.log = append(f.log, strings.Join(words, " "))

@@ -275,6 +275,33 @@ func TestGreeting(t *testing.T) {
 	})
 }
 
+// The connection before is ended by its number, but not in another process, whose numbers mean
+// others; where it may not be ended the new one is of no use.
+func TestEndsTheConnectionBefore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFake(t)
+		n := f.node(nil)
+		again := func() error {
+			f.with(func() { f.conns[len(f.conns)-1].Close() })
+			synctest.Wait()
+			_, err := n.Set(t.Context(), "k", "t", time.Second)
+			return err
+		}
+		n.Set(t.Context(), "k", "t", time.Second)
+		want(t, "second connection", again(), nil)
+		want(t, "third", again(), nil)
+		f.with(func() { f.process = "process-2" })
+		want(t, "another process", again(), nil)
+		f.with(func() { f.process, f.ids = "", 0 })
+		want(t, "one that does not tell", again(), nil)
+		want(t, "the same, perhaps", again(), nil)
+		f.with(func() { f.ids = 0 })
+		want(t, "surely not", again(), nil)
+		f.with(func() { want(t, "kills", f.kills, "[1 2 1]"); f.noKills, f.ids = true, 5 })
+		want(t, "not allowed", again(), "connect to n:1: CLIENT KILL: NOPERM no")
+	})
+}
+
 // Nodes that can't be reached, each in its way: whoever asks is told at the deadline at
 // the latest, and nothing is left running.
 func TestUnreachable(t *testing.T) {

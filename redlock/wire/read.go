@@ -17,7 +17,9 @@ type replies struct {
 	cut      []reply
 	items    int // so many replies are to come of one to several releases
 	told     []answered
-	again    bool // something is to be sent again
+	again    bool  // something is to be sent again
+	id       int64 // of the connection, and the run_id of the process: what the greeting said
+	runID    string
 }
 
 // answered is a request with its reply.
@@ -58,6 +60,17 @@ func (in *replies) next() (reply, error) {
 			return reply{}, err
 		}
 	}
+}
+
+// ask writes commands, and waits for so many replies.
+func (in *replies) ask(commands []byte, replies int) (all []reply, err error) {
+	_, err = in.c.Write(commands)
+	for len(all) < replies && err == nil {
+		var r reply
+		r, err = in.next()
+		all = append(all, r)
+	}
+	return all, err
 }
 
 // more waits for bytes, and cuts off all replies that are complete then.
@@ -156,7 +169,7 @@ func (n *Node) resend(in *replies, same int, why reply) {
 	}
 	in.again = true
 	if d, ok := again[0].release(); !ok {
-		n.out = step(n.out, again[0].r, true)
+		n.out = step(n.out, again[0].r, true, n.runID)
 	} else {
 		n.out = releases(n.out, len(again), true)
 		for _, e := range again {

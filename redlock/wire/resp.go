@@ -21,6 +21,13 @@ func bulk(b []byte, s string) []byte {
 	return append(b, '\r', '\n')
 }
 
+// bulks is a bulk string in two parts.
+func bulks(b []byte, s, more string) []byte {
+	b = strconv.AppendInt(append(b, '$'), int64(len(s)+len(more)), 10)
+	b = append(append(append(b, '\r', '\n'), s...), more...)
+	return append(b, '\r', '\n')
+}
+
 func number(b []byte, v int64) []byte {
 	var digits [20]byte
 	d := strconv.AppendInt(digits[:0], v, 10)
@@ -50,8 +57,8 @@ func run(b []byte, s script.Script, whole bool, keys, args int) []byte {
 	return number(b, int64(keys))
 }
 
-// step is a request that is no release.
-func step(b []byte, r *redlock.Request, whole bool) []byte {
+// step is a request that is no release, to the process with a run_id; "": nobody knows it.
+func step(b []byte, r *redlock.Request, whole bool, runID string) []byte {
 	switch r.Op {
 	case redlock.OpSet:
 		b = bulk(bulk(append(b, "*6\r\n$3\r\nSET\r\n"...), r.Key), r.Token)
@@ -60,22 +67,15 @@ func step(b []byte, r *redlock.Request, whole bool) []byte {
 		b = bulk(bulk(run(b, script.Extend, whole, 1, 2), r.Key), r.Token)
 		return number(b, r.TTL.Milliseconds())
 	case redlock.OpSetFenced:
-		b = bulk(bulk(run(b, script.SetFenced, whole, 2, 2), r.Key), script.Count(r.Key))
+		b = bulks(bulk(run(b, script.SetFenced, whole, 2, 2), r.Key), r.Key, script.CountSuffix)
 		return number(bulk(b, r.Token), r.TTL.Milliseconds())
 	case redlock.OpRaiseFence:
-		b = bulk(bulk(run(b, script.RaiseFence, whole, 2, 2), r.Key), script.Count(r.Key))
+		b = bulks(bulk(run(b, script.RaiseFence, whole, 2, 2), r.Key), r.Key, script.CountSuffix)
 		return number(bulk(b, r.Token), r.Count)
 	case redlock.OpGrant:
-		b = bulk(bulk(run(b, script.Grant, whole, 5, 4), r.Key), script.Count(r.Key))
-		b = bulk(bulk(bulk(b, script.Tombstone(r.Key, r.Token)), script.KnownAs), script.Quarantine)
-		counted := int64(0)
-		if r.Fence {
-			counted = 1
-		}
-		return number(number(number(bulk(b, r.Token), r.TTL.Milliseconds()), counted), r.Quarantine.Milliseconds())
-	case redlock.OpAbandon:
-		b = bulk(bulk(run(b, script.Abandon, whole, 2, 2), r.Key), script.Tombstone(r.Key, r.Token))
-		return number(bulk(b, r.Token), r.TTL.Milliseconds())
+		return grant(b, r, whole, runID)
+	case redlock.OpAbandon: // the grant was before it, or will never be
+		return bulk(bulk(releases(b, 1, whole), r.Key), r.Token)
 	case redlock.OpIdentify:
 		return run(b, script.Identity, true, 0, 0)
 	case redlock.OpReady:
@@ -84,12 +84,32 @@ func step(b []byte, r *redlock.Request, whole bool) []byte {
 	panic(fmt.Sprintf("wire: a request has step %d, which does not exist", r.Op))
 }
 
+// grant is OpGrant. It needs no tombstone, for no grant comes after its release.
+func grant(b []byte, r *redlock.Request, whole bool, runID string) []byte {
+	args, counted := 4, int64(0)
+	if runID != "" {
+		args = 5
+	}
+	if r.Fence {
+		counted = 1
+	}
+	b = run(b, script.Grant, whole, 5, args)
+	b = bulk(bulks(bulk(b, r.Key), r.Key, script.CountSuffix), "")
+	b = bulk(bulk(bulk(b, script.KnownAs), script.Quarantine), r.Token)
+	b = number(number(number(b, r.TTL.Milliseconds()), counted), r.Quarantine.Milliseconds())
+	if runID != "" {
+		b = bulk(b, runID)
+	}
+	return b
+}
+
 // reply is what a node answers: a value, which is above 0 for yes, or an error; or the
 // head of so many items, which are replies and follow.
 type reply struct {
 	value int64
 	err   error
 	items int
+	text  string
 }
 
 // errShort says that a reply is not complete yet.
@@ -97,6 +117,14 @@ var errShort = errors.New("incomplete")
 
 // maxBulk bounds a text that a node sends; none that is asked for is longer than a digest.
 const maxBulk = 1 << 10
+
+// word is a bulk string of a word's length: those of replies that say yes are of no interest.
+func word(b []byte) string {
+	if len(b) < 8 {
+		return ""
+	}
+	return string(b)
+}
 
 // parse cuts one reply off b, and returns its length.
 func parse(b []byte) (r reply, size int, err error) {
@@ -127,7 +155,7 @@ func parse(b []byte) (r reply, size int, err error) {
 		if size += int(v) + 2; len(b) < size {
 			return reply{}, 0, errShort
 		}
-		return reply{value: 1}, size, nil
+		return reply{value: 1, text: word(b[end+1 : size-2])}, size, nil
 	}
 	return reply{}, 0, fmt.Errorf("the node sent %.40q, which answers nothing that it was asked", b[:end-1])
 }

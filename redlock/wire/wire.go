@@ -74,7 +74,8 @@ type Node struct {
 	pending []entry // until there is one
 	conn    net.Conn
 	raw     syscall.RawConn // of conn, if that is a socket
-	id      int64           // of conn or the one before, as the node calls it; 0: unknown
+	id      int64           // of conn or the one before, as the node calls it; 0: there was none
+	runID   string          // of the process that conn is to; "": the node does not tell
 	batch   batch
 	out     []byte // encoded, not yet given to a write
 	spare   []byte
@@ -98,7 +99,7 @@ const (
 )
 
 var (
-	_ redlock.Batcher    = (*Node)(nil)
+	_ redlock.Debtor     = (*Node)(nil)
 	_ redlock.Fencer     = (*Node)(nil)
 	_ redlock.Granter    = (*Node)(nil)
 	_ redlock.Identifier = (*Node)(nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"lockpick/redlock"
 	"lockpick/redlock/redisnode"
 	"lockpick/redlock/redisnode/redistest"
+	"lockpick/redlock/script"
 	"lockpick/redlock/wire"
 )
 
@@ -63,6 +65,45 @@ func TestAnswersAsRedisnode(t *testing.T) {
 		if said[0] != said[1] {
 			t.Fatalf("step %d, kind %d of %s by %s: %s, go-redis %s", i, step, key, token, said[0], said[1])
 		}
+	}
+}
+
+// A node is in quarantine until somebody says that it has forgotten nothing, and again once its
+// data is gone or another process has it.
+func TestQuarantine(t *testing.T) {
+	addrs, ctx := redistest.Start(t, 1), context.Background()
+	n, client := open(t, addrs[0])
+	terms := redlock.Terms{TTL: time.Minute, Quarantine: time.Minute, Fence: true}
+	try := func(token, want string) {
+		t.Helper()
+		count, err := n.Grant(ctx, "k", token, terms)
+		if got := fmt.Sprint(count > 0, err); !strings.HasPrefix(got, want) {
+			t.Errorf("a grant: %s, want %s", got, want)
+		}
+	}
+	const refused = "false QUARANTINE this node restarted or lost its data"
+	try("1", refused)
+	if err := n.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	try("1", "true <nil>")
+	try("2", "false <nil>")
+	if yes, err := n.Abandon(ctx, "k", "1", time.Minute); !yes || err != nil {
+		t.Errorf("abandon: %v, %v", yes, err)
+	}
+	try("2", "true <nil>")
+	before, _ := n.Grant(ctx, "l", "1", terms)
+	client.Del(ctx, "l", script.Count("l"))
+	if after, err := n.Grant(ctx, "l", "2", terms); after < before || err != nil { // it may be the same millisecond
+		t.Errorf("a count that is lost goes on at %d after %d, %v", after, before, err)
+	}
+	client.Set(ctx, script.KnownAs, "another process", 0)
+	try("3", refused)
+	n.Ready(ctx)
+	client.FlushAll(ctx)
+	try("3", refused)
+	if yes, err := redisnode.New(client).Set(ctx, "k", "4", time.Minute); !yes || err != nil {
+		t.Errorf("who knows no quarantine: %v, %v", yes, err)
 	}
 }
 

@@ -101,8 +101,15 @@ func (l *hardened) Acquire(ctx context.Context, key string) (lock.Handle, error)
 	return lease{held}, nil
 }
 
-// Close implements lock.Lock: first what the lock does in the background, then connections.
-func (l *hardened) Close() error { return errors.Join(l.locker.Close(), l.clients.Close()) }
+// Close implements lock.Lock: first what the lock does in the background, then connections. A
+// node that is down at the end is no mistake of the lock's.
+func (l *hardened) Close() error {
+	err := l.locker.Close()
+	if errors.Is(err, redlock.ErrOwed) {
+		err = nil
+	}
+	return errors.Join(err, l.clients.Close())
+}
 
 // lease is a held lock.
 type lease struct{ held *redlock.Lease }

@@ -1,0 +1,88 @@
+package wire_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockpick/redlock"
+)
+
+// Close waits for what nodes are owed, and says which of them could not be waited for. A bubble
+// sees that nothing is left running.
+func TestCloseWaitsForDebts(t *testing.T) {
+	for name, c := range map[string]struct {
+		back time.Duration // when the nodes read again, after Close
+		took time.Duration
+		owed string
+	}{
+		"nodes that come back":    {2 * timeout, 2*timeout + timeout/8, ""},
+		"nodes that stay away":    {time.Hour, 5 * timeout, "n1:1: 1 releases are owed"},
+		"nodes that were in time": {0, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				cfg := redlock.Config{TTL: time.Minute, Timeout: timeout, Tries: 1}
+				var all []*fake
+				for i := range 3 {
+					f := newFake(t)
+					f.number = i
+					all = append(all, f)
+					cfg.Nodes = append(cfg.Nodes, f.node(nil))
+				}
+				l, err := redlock.New(cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s, err := l.Acquire(t.Context(), "k")
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				hold := make(chan struct{})
+				for _, f := range all {
+					f.with(func() { f.hold = hold })
+				}
+				if c.back == 0 {
+					close(hold)
+				}
+				s.Release(context.Background()) // nobody answers until the time-out
+				synctest.Wait()
+				start := time.Now()
+				if c.back > 0 {
+					time.AfterFunc(c.back, func() {
+						for _, f := range all {
+							f.with(func() { f.hold = nil })
+						}
+						close(hold)
+					})
+				}
+				err = l.Close()
+				if took := time.Since(start); took < c.took-timeout/8 || took > c.took+timeout {
+					t.Errorf("it took %v, want about %v", took, c.took)
+				}
+				if c.owed != "" {
+					if !errors.Is(err, redlock.ErrOwed) || !strings.Contains(err.Error(), "1 releases are owed") {
+						t.Errorf("error: %v", err)
+					}
+				} else if err != nil {
+					t.Errorf("error: %v", err)
+				}
+				for i, f := range all {
+					f.with(func() {
+						if c.owed == "" && len(f.keys) > 0 {
+							t.Errorf("node %d has %v", i+1, f.keys)
+						}
+					})
+				}
+				for _, n := range cfg.Nodes {
+					n.(interface{ Close() error }).Close()
+				}
+				time.Sleep(2 * time.Hour)
+			})
+		})
+	}
+}

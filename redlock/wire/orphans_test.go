@@ -1,0 +1,148 @@
+//go:build processes
+
+package wire_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lockpick/redlock"
+	"lockpick/redlock/redisnode/redistest"
+	"lockpick/redlock/wire"
+)
+
+// cutter passes connections on to a node, and cuts them. What the client had sent by then
+// reaches the node later all the same, as what is on its way does.
+type cutter struct {
+	*testing.T
+	net.Listener
+	node    string
+	passing sync.WaitGroup
+	cuts    atomic.Int64
+
+	mu   sync.Mutex
+	dice *rand.Rand
+	open map[net.Conn]bool
+}
+
+func newCutter(t *testing.T, node string) *cutter {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cutter{T: t, Listener: l, node: node, open: map[net.Conn]bool{}, dice: rand.New(rand.NewPCG(1, 2))}
+	c.passing.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.mu.Lock()
+			c.open[client] = true
+			c.mu.Unlock()
+			c.passing.Go(func() { c.pass(client) })
+		}
+	})
+	return c
+}
+
+func (c *cutter) pass(client net.Conn) {
+	node, err := net.Dial("tcp", c.node)
+	if err != nil {
+		c.Error(err)
+		client.Close()
+		return
+	}
+	c.passing.Go(func() { io.Copy(client, node); client.Close() })
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := client.Read(buf)
+		late := time.Duration(0)
+		c.mu.Lock()
+		if err == nil && c.open[client] && c.dice.IntN(40) == 0 {
+			delete(c.open, client)
+			late = time.Duration(c.dice.Int64N(int64(30 * time.Millisecond)))
+		}
+		c.mu.Unlock()
+		if late > 0 {
+			c.cuts.Add(1)
+			client.Close()
+			<-time.After(late)
+		}
+		if n > 0 {
+			node.Write(buf[:n])
+		}
+		if err != nil {
+			node.Close()
+			return
+		}
+	}
+}
+
+// Ten thousand times a lock is acquired and given back while connections are cut with requests
+// under way. No key is left on any node, though all would live for an hour.
+func TestNoKeyIsLeft(t *testing.T) {
+	addrs := redistest.Start(t, 3)
+	cfg := redlock.Config{TTL: time.Hour, Timeout: 50 * time.Millisecond, RetryMin: 5 * time.Millisecond, RetryMax: 20 * time.Millisecond}
+	var cutters []*cutter
+	var nodes []*wire.Node
+	for _, addr := range addrs {
+		c := newCutter(t, addr)
+		n := wire.New(wire.Options{Addr: c.Addr().String(), Timeout: cfg.Timeout})
+		cutters, nodes, cfg.Nodes = append(cutters, c), append(nodes, n), append(cfg.Nodes, n)
+	}
+	l, err := redlock.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const at, rounds = 20, 500
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // a key that was left behind is in the way
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range at {
+		all.Go(func() {
+			for j := range rounds {
+				s, err := l.Acquire(ctx, fmt.Sprint("k", i, ".", j))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				s.Release(ctx)
+			}
+		})
+	}
+	all.Wait()
+	for range 100 { // a machine that is busy takes longer than one waits
+		if err = l.Close(); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	for _, n := range nodes {
+		n.Close()
+	}
+	cuts := int64(0)
+	for _, c := range cutters {
+		c.Close()
+		c.passing.Wait()
+		cuts += c.cuts.Load()
+	}
+	for _, addr := range addrs {
+		_, client := open(t, addr)
+		if keys, err := client.Keys(ctx, "*").Result(); err != nil || len(keys) > 0 {
+			t.Errorf("%d keys are left on %s: %.100v, %v", len(keys), addr, keys, err)
+		}
+	}
+	if t.Logf("%d connections were cut", cuts); cuts < 30 {
+		t.Error("that shows nothing: there are to be thirty cuts at least")
+	}
+}
