@@ -39,8 +39,16 @@ type batch struct {
 	tokens           map[string]struct{} // of set
 }
 
+// outbox is what is to be sent to a node, and what it is still to answer.
+type outbox struct {
+	runID   string // of the process that is asked; "": the node does not tell
+	batch   batch
+	out     []byte // encoded, not yet given to a write
+	waiting queue  // sent, or to be sent
+}
+
 // Submit implements redlock.Batcher.
-func (n *Node) Submit(r *redlock.Request) {
+func (n *line) Submit(r *redlock.Request) {
 	e := entry{r: r, due: r.Deadline.Sub(n.base)}
 	n.mu.Lock()
 	switch n.state {
@@ -63,7 +71,7 @@ func (n *Node) Submit(r *redlock.Request) {
 }
 
 // add puts e into the batch. A release whose own set is in there goes into the next.
-func (n *Node) add(e entry) {
+func (n *outbox) add(e entry) {
 	b := &n.batch
 	d, isRelease := e.release()
 	if isRelease {
@@ -89,7 +97,7 @@ func (n *Node) add(e entry) {
 	b.set = append(b.set, e)
 }
 
-func (n *Node) closeScript() {
+func (n *outbox) closeScript() {
 	b := &n.batch
 	if len(b.rel) == 0 {
 		return
@@ -103,7 +111,7 @@ func (n *Node) closeScript() {
 	b.keys, b.toks, b.rel = b.keys[:0], b.toks[:0], b.rel[:0]
 }
 
-func (n *Node) closeBatch() {
+func (n *outbox) closeBatch() {
 	n.closeScript()
 	b := &n.batch
 	n.out = append(n.out, b.sets...)
@@ -113,6 +121,21 @@ func (n *Node) closeBatch() {
 	}
 	b.sets, b.set = b.sets[:0], b.set[:0]
 	clear(b.tokens)
+}
+
+// isReleased says whether a release of token is on its way.
+func (n *outbox) isReleased(token string) bool {
+	for _, e := range n.waiting.rest() {
+		if d, ok := e.release(); ok && d.token == token {
+			return true
+		}
+	}
+	for _, e := range n.batch.rel {
+		if d, _ := e.release(); d.token == token {
+			return true
+		}
+	}
+	return false
 }
 
 // releases begins the command that releases so many keys.
@@ -125,7 +148,7 @@ func releases(b []byte, keys int, whole bool) []byte {
 
 // Flush implements redlock.Batcher. What the socket does not take at once, a goroutine
 // writes.
-func (n *Node) Flush() {
+func (n *line) Flush() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for !n.writing && n.state == up && len(n.batch.set)+len(n.batch.rel)+len(n.out) > 0 {
@@ -145,7 +168,7 @@ func (n *Node) Flush() {
 }
 
 // rest writes what Flush could not, and flushes what came meanwhile.
-func (n *Node) rest(c net.Conn, buf []byte) {
+func (n *line) rest(c net.Conn, buf []byte) {
 	defer n.running.Done()
 	if _, err := c.Write(buf); err != nil {
 		n.fail(c, err)

@@ -26,7 +26,7 @@ const maxDebts = 1 << 16
 
 // undone remembers of a request that is answered by an error what is needed later: a
 // release that is owed, or that a set was never sent, whose release then isn't.
-func (n *Node) undone(e entry) {
+func (n *line) undone(e entry) {
 	d, isRelease := e.release()
 	if !isRelease {
 		if e.r != nil && n.state != up && len(n.unsent) < maxDebts {
@@ -42,7 +42,7 @@ func (n *Node) undone(e entry) {
 }
 
 // Settle implements redlock.Debtor.
-func (n *Node) Settle(ctx context.Context) error {
+func (n *line) Settle(ctx context.Context) error {
 	for {
 		owed := n.owed()
 		if owed == 0 {
@@ -59,7 +59,7 @@ func (n *Node) Settle(ctx context.Context) error {
 }
 
 // owed is how many releases the node has not answered whose callers were told so.
-func (n *Node) owed() (sum int) {
+func (n *line) owed() (sum int) {
 	now := n.now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -79,7 +79,7 @@ func (n *Node) owed() (sum int) {
 }
 
 // connect begins to make a connection. Whoever calls it holds the mutex.
-func (n *Node) connect() {
+func (n *line) connect() {
 	n.state = dialling
 	n.running.Add(1)
 	go func() {
@@ -98,7 +98,7 @@ func (n *Node) connect() {
 
 // established makes a connection and serves it to its end. If there was none to be had
 // it says so, and has told those who wait.
-func (n *Node) established() (failed bool) {
+func (n *line) established() (failed bool) {
 	c, in, err := n.dial()
 	now := n.now()
 	n.mu.Lock()
@@ -138,7 +138,7 @@ func (n *Node) established() (failed bool) {
 }
 
 // pay puts the debts in front of all else.
-func (n *Node) pay(now time.Duration) {
+func (n *line) pay(now time.Duration) {
 	for _, d := range n.debts {
 		if d.until > now {
 			n.add(entry{owed: &d, due: now + n.o.Timeout})
@@ -151,7 +151,7 @@ func (n *Node) pay(now time.Duration) {
 
 // again says whether to try once more after a rest: only what is owed needs it, whoever
 // else wants a connection asks for one.
-func (n *Node) again() bool {
+func (n *line) again() bool {
 	now := n.now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -169,7 +169,7 @@ func (n *Node) again() bool {
 	return false
 }
 
-func (n *Node) dial() (net.Conn, *replies, error) {
+func (n *line) dial() (net.Conn, *replies, error) {
 	ctx, cancel := context.WithTimeout(n.ctx, n.o.DialTimeout)
 	defer cancel()
 	c, err := n.o.Dial(ctx, n.network, n.o.Addr)
@@ -185,7 +185,7 @@ func (n *Node) dial() (net.Conn, *replies, error) {
 	}
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	in := &replies{c: c, buf: make([]byte, 32<<10)}
-	if err := n.greet(ctx, in); err != nil {
+	if err := greet(ctx, in, n.o, n.id, n.runID); err != nil {
 		c.Close()
 		return nil, nil, err
 	}
@@ -194,23 +194,24 @@ func (n *Node) dial() (net.Conn, *replies, error) {
 
 // greet says who is there, makes the node know the scripts (if it won't keep them they are
 // sent whole each time), and asks which process it is and how it calls the connection. It has
-// that process end the connection before this one: what is still to be read of it would come
-// after what is sent here. Another process has none, and may call a stranger's by its number.
-func (n *Node) greet(ctx context.Context, in *replies) error {
+// that process end the connection before this one, id and runID: what is still to be read of
+// it would come after what is sent here. Another process has none, and may call a stranger's by
+// its number.
+func greet(ctx context.Context, in *replies, o Options, id int64, runID string) error {
 	var b []byte
 	var must []string // what each of the first commands is, in an error
-	if n.o.Password != "" || n.o.Username != "" {
-		words := []string{"AUTH", n.o.Username, n.o.Password}
-		if n.o.Username == "" {
-			words = []string{"AUTH", n.o.Password}
+	if o.Password != "" || o.Username != "" {
+		words := []string{"AUTH", o.Username, o.Password}
+		if o.Username == "" {
+			words = []string{"AUTH", o.Password}
 		}
 		b, must = command(b, words...), append(must, "AUTH")
 	}
-	if n.o.DB != 0 {
-		b, must = command(b, "SELECT", strconv.Itoa(n.o.DB)), append(must, "SELECT")
+	if o.DB != 0 {
+		b, must = command(b, "SELECT", strconv.Itoa(o.DB)), append(must, "SELECT")
 	}
-	if n.o.ClientName != "" {
-		b, must = command(b, "CLIENT", "SETNAME", n.o.ClientName), append(must, "CLIENT SETNAME")
+	if o.ClientName != "" {
+		b, must = command(b, "CLIENT", "SETNAME", o.ClientName), append(must, "CLIENT SETNAME")
 	}
 	b, must = command(b, "CLIENT", "ID"), append(must, "CLIENT ID")
 	b = run(b, script.RunID, true, 0, 0)
@@ -230,10 +231,10 @@ func (n *Node) greet(ctx context.Context, in *replies) error {
 	if r := all[len(must)]; r.err == nil {
 		in.runID = r.text
 	}
-	if n.id == 0 || in.runID != n.runID || in.id <= n.id {
+	if id == 0 || in.runID != runID || in.id <= id {
 		return nil
 	}
-	all, err = in.ask(command(nil, "CLIENT", "KILL", "ID", strconv.FormatInt(n.id, 10)), 1)
+	all, err = in.ask(command(nil, "CLIENT", "KILL", "ID", strconv.FormatInt(id, 10)), 1)
 	switch {
 	case err != nil:
 		return errors.Join(err, ctx.Err())
@@ -244,7 +245,7 @@ func (n *Node) greet(ctx context.Context, in *replies) error {
 }
 
 // fail gives c up, once, and answers all that was asked on it.
-func (n *Node) fail(c net.Conn, err error) {
+func (n *line) fail(c net.Conn, err error) {
 	n.mu.Lock()
 	if n.conn != c {
 		n.mu.Unlock()

@@ -15,7 +15,7 @@ type timer struct {
 
 // arm makes sure that somebody looks when a request is due. Whoever calls it holds the
 // mutex.
-func (n *Node) arm(due time.Duration) {
+func (n *line) arm(due time.Duration) {
 	if n.timer.armed {
 		return
 	}
@@ -37,7 +37,7 @@ func (n *Node) arm(due time.Duration) {
 // expire answers what is overdue, and says when to look again; below 0: there is no need.
 // The answers may still come, and are dropped. Only if nothing at all is read for another
 // quarter of the time-out is the connection given up.
-func (n *Node) expire(now time.Duration) (wait time.Duration) {
+func (n *line) expire(now time.Duration) (wait time.Duration) {
 	n.mu.Lock()
 	t, quarter := &n.timer, n.o.Timeout/4
 	if !t.paused && now-t.due > quarter {
@@ -74,7 +74,7 @@ func (n *Node) expire(now time.Duration) (wait time.Duration) {
 }
 
 // overdue takes out of all that waits what must be answered now.
-func (n *Node) overdue(now time.Duration) (over []entry) {
+func (n *line) overdue(now time.Duration) (over []entry) {
 	for len(n.pending) > 0 && n.pending[0].due <= now {
 		n.undone(n.pending[0])
 		over = append(over, n.pending[0])
@@ -96,7 +96,7 @@ func (n *Node) overdue(now time.Duration) (over []entry) {
 }
 
 // next is when the next request is due, below 0 if none is.
-func (n *Node) next() time.Duration {
+func (n *line) next() time.Duration {
 	next := time.Duration(-1)
 	if len(n.pending) > 0 {
 		next = n.pending[0].due

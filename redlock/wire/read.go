@@ -93,7 +93,7 @@ func (in *replies) more() ([]reply, error) {
 }
 
 // read answers requests until the connection ends, and says why it did.
-func (n *Node) read(in *replies) error {
+func (n *line) read(in *replies) error {
 	for {
 		cut, err := in.more()
 		n.mu.Lock()
@@ -125,7 +125,7 @@ func (n *Node) read(in *replies) error {
 var errNothing = errors.New("the node sent a reply to nothing that it was asked")
 
 // take gives a reply to the request, or the releases, that it answers.
-func (n *Node) take(in *replies, r reply) error {
+func (n *line) take(in *replies, r reply) error {
 	if n.waiting.len() == 0 {
 		return errNothing
 	}
@@ -154,7 +154,7 @@ func (n *Node) take(in *replies, r reply) error {
 // resend asks once more, with the script's text, for what the node refused because
 // somebody made it forget its scripts. A set whose release is under way already is not
 // asked for again: that would come after it.
-func (n *Node) resend(in *replies, same int, why reply) {
+func (n *line) resend(in *replies, same int, why reply) {
 	var again []entry
 	for range same {
 		e := n.waiting.pop()
@@ -190,19 +190,4 @@ func (n *Node) resend(in *replies, same int, why reply) {
 		e.same = len(again) - i
 		n.waiting.push(e)
 	}
-}
-
-// isReleased says whether a release of token is on its way.
-func (n *Node) isReleased(token string) bool {
-	for _, e := range n.waiting.rest() {
-		if d, ok := e.release(); ok && d.token == token {
-			return true
-		}
-	}
-	for _, e := range n.batch.rel {
-		if d, _ := e.release(); d.token == token {
-			return true
-		}
-	}
-	return false
 }

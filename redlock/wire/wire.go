@@ -59,7 +59,10 @@ type Options struct {
 }
 
 // Node is one Redis master. It may be used by several goroutines at once.
-type Node struct {
+type Node struct{ *line }
+
+// line is what goes to a node and comes from it, by one connection after another.
+type line struct {
 	o       Options
 	network string
 	base    time.Time       // deadlines are reckoned from it
@@ -75,12 +78,9 @@ type Node struct {
 	conn    net.Conn
 	raw     syscall.RawConn // of conn, if that is a socket
 	id      int64           // of conn or the one before, as the node calls it; 0: there was none
-	runID   string          // of the process that conn is to; "": the node does not tell
-	batch   batch
-	out     []byte // encoded, not yet given to a write
+	outbox                  // for conn
 	spare   []byte
 	writing bool
-	waiting queue // sent, or to be sent, on conn
 	debts   []debt
 	unsent  map[string]struct{} // tokens of sets that no connection has seen
 	timer   timer
@@ -128,20 +128,20 @@ func New(o Options) *Node {
 	if o.After == nil {
 		o.After = time.After
 	}
-	n := &Node{o: o, network: "tcp", base: o.Now(), unsent: map[string]struct{}{}}
+	n := &line{o: o, network: "tcp", base: o.Now(), unsent: map[string]struct{}{}}
 	if len(o.Addr) > 0 && o.Addr[0] == '/' {
 		n.network = "unix"
 	}
 	n.ctx, n.stop = context.WithCancel(context.Background())
-	return n
+	return &Node{n}
 }
 
 // String is the node's address.
-func (n *Node) String() string { return n.o.Addr }
+func (n *line) String() string { return n.o.Addr }
 
 // Close ends the connection and all goroutines, and waits for these. Requests that
 // have no answer are answered by an error.
-func (n *Node) Close() error {
+func (n *line) Close() error {
 	n.mu.Lock()
 	c := n.conn
 	lost := n.pending
@@ -157,7 +157,7 @@ func (n *Node) Close() error {
 }
 
 // now is the time since the node was made.
-func (n *Node) now() time.Duration { return n.o.Now().Sub(n.base) }
+func (n *line) now() time.Duration { return n.o.Now().Sub(n.base) }
 
 // Set implements redlock.Node.
 func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
