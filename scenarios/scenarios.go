@@ -92,6 +92,7 @@ var order = []string{
 	"fence-forgets",
 	"counter-after-acquire",
 	"random-within-assumptions",
+	"random-settings",
 	"random-faults",
 }
 
