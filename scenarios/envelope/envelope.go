@@ -63,8 +63,11 @@ type Dimension struct {
 	Span func(Setting) (low, high, step float64)
 	// Edge says where it must break, nil: nowhere.
 	Edge func(Setting) *Edge
-	// plan is the part of the scenario that is this dimension's: keys of its file.
-	plan func(s Setting, value float64) string
+	// plan is the part of the scenario that is this dimension's: keys of its file. Where it is nil
+	// two clients contend, of whom the first works for as long as hold says while steps happen.
+	plan  func(s Setting, value float64) string
+	hold  func(Setting) string
+	steps func(s Setting, value float64) string
 }
 
 // Availability is no property of the checker's: that anybody acquires the lock at all.
@@ -151,7 +154,9 @@ func (x Search) Find(ctx context.Context, d Dimension, s Setting, told func(Poin
 			return r, err
 		}
 	}
-	for r.Held != nil && r.Broke != nil && math.Abs(*r.Broke-*r.Held) > 1.5*step {
+	// A value between the two that decides nothing, for no run gave an occasion, bounds the search.
+	for tried := 0; len(r.Points) > tried && r.Held != nil && r.Broke != nil && math.Abs(*r.Broke-*r.Held) > 1.5*step; {
+		tried = len(r.Points)
 		if err := try(snap((*r.Held + *r.Broke) / 2)); err != nil {
 			return r, err
 		}
