@@ -281,7 +281,7 @@ func (y *found) draw(folder string) error {
 		values, rates = append(values, p.Value), append(rates, figures.Rate{K: p.Broke, N: p.Runs})
 	}
 	unit := string(y.Unit)
-	fig := figures.Edge(y.File(), fmt.Sprintf("%s: %s", y.Property, strings.TrimSuffix(y.Doc, ",")), fmt.Sprintf("%s (%s)", y.Dimension, unit), values, rates, y.reckoning())
+	fig := figures.Edge(y.File(), fmt.Sprintf("%s: %s", y.Property, strings.TrimSuffix(y.Doc, ",")), fmt.Sprintf("%s (%s)", y.Dimension, unit), y.Unit == envelope.Nodes, values, rates, y.reckoning())
 	return keepFigure(fig, folder)
 }
 

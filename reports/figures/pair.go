@@ -38,7 +38,10 @@ func Pair(name, title, x, y string, values []float64, broke []*float64, must []*
 	}
 	fig.add("measured", dots{measured, palette.Ink, false})
 	p := fig.plot
-	linear(&p.Y, min(0, low), high, upright)
+	if low > 0 && low < 0.9*high { // else nothing would be seen between the lines
+		low = 0
+	}
+	linear(&p.Y, low, high, upright)
 	p.X.Min, p.X.Max, p.X.Padding = values[0], values[len(values)-1], 0
 	mark(&p.X, every(round((p.X.Max-p.X.Min)/10), p.X.Min, p.X.Max), across)
 	return fig

@@ -51,15 +51,15 @@ var All = []Dimension{
 		Unit: Nodes, Span: anyNodes, Edge: func(s Setting) *Edge { return exact(s.Nodes-s.quorum()+1, "nodes - quorum + 1") }, plan: down,
 	},
 	{
-		Name: "fsync-always", Doc: "losses of power of nodes with appendfsync always, by the age of the lock,", Property: verdict.MutualExclusion, Less: true,
+		Name: "fsync-always", Doc: "losses of power of nodes with fsync always, by the lock's age,", Property: verdict.MutualExclusion, Less: true,
 		Unit: Seconds, Span: soonAfter, Edge: nowhere, plan: poweredOff("always"),
 	},
 	{
-		Name: "fsync-everysec", Doc: "losses of power of nodes with appendfsync everysec, by the age of the lock,", Property: verdict.MutualExclusion, Less: true,
+		Name: "fsync-everysec", Doc: "losses of power of nodes with fsync everysec, by the lock's age,", Property: verdict.MutualExclusion, Less: true,
 		Unit: Seconds, Span: soonAfter, Edge: unsynced, plan: poweredOff("everysec"),
 	},
 	{
-		Name: "fsync-no", Doc: "losses of power of nodes with appendfsync no, by the age of the lock,", Property: verdict.MutualExclusion, Less: true,
+		Name: "fsync-no", Doc: "losses of power of nodes with fsync no, by the lock's age,", Property: verdict.MutualExclusion, Less: true,
 		Unit: Seconds, Span: func(s Setting) (float64, float64, float64) { return s.step(), s.lease(), s.step() }, Edge: forgotten, plan: poweredOff(`"no"`),
 	},
 }

@@ -214,8 +214,12 @@ func (r *Result) agrees(step float64) bool {
 	return sign*(*r.Broke-r.Edge.Safe) > -step/2 && sign*(*r.Broke-r.Edge.Certain) < step*1.5
 }
 
-// Undecided says that no run gave an occasion to break the property, or could be judged.
-func (r *Result) Undecided() bool { return !slices.ContainsFunc(r.Points, Point.decided) }
+// Undecided says that no run gave an occasion to break the property, or could be judged; or none
+// with the most that was tried, where nothing broke it.
+func (r *Result) Undecided() bool {
+	worst := slices.MaxFunc(r.Points, func(a, b Point) int { return Dimension{Less: r.Less}.worse(a.Value, b.Value) })
+	return r.Broke == nil && !worst.decided()
+}
 
 // At is the point of a value that was tried.
 func (r *Result) At(value float64) Point {
