@@ -136,39 +136,6 @@ func dumbBounded(h *history.History) int {
 	return incidents
 }
 
-var returnRows = []struct {
-	name, history string
-	outcome       Outcome
-	occasions     int
-	incidents     int
-	because       string
-}{
-	{"time left", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=2.000001", Holds, 1, 0, "in 1 grant"},
-	{"none left", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=2", Violated, 1, 1,
-		"c1's acquire of lock-1 returned at 2 s, and the lock was past its deadline since 2 s"},
-	{"no deadline", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1", NotExercised, 0, 0, "with a deadline"},
-	{"not granted", "1 c1 invoke acquire session=c1/1\n2 c1 info acquire session=c1/1 until=1", NotExercised, 0, 0, "with a deadline"},
-	{"the worst of two", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=1.9\n3 c1 invoke acquire session=c1/2\n4 c1 ok acquire session=c1/2 until=3.5",
-		Violated, 2, 2, "returned at 4 s, and the lock was past its deadline since 3.5 s"},
-	{"stopped meanwhile", "1 c1 invoke acquire session=c1/1\n2 nemesis begin pause node=c1\n5 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 until=4",
-		Violated, 1, 1, "; c1 had been paused at 2 s"},
-	{"stopped before", "0.1 nemesis begin pause node=c1\n0.2 nemesis end pause node=c1\n1 c1 invoke acquire session=c1/1\n6 c1 ok acquire session=c1/1 until=4",
-		Violated, 1, 1, "since 4 s"},
-}
-
-func TestValidOnReturn(t *testing.T) {
-	for _, row := range returnRows {
-		t.Run(row.name, func(t *testing.T) {
-			res := judge(newRecord(tale(t, "params clients=c1 stampError=1s\n"+row.history+"\n12 harness end run")), ValidOnReturn)
-			if res.Outcome != row.outcome || res.Occasions != row.occasions || res.Incidents != row.incidents || !strings.Contains(res.Because, row.because) ||
-				row.name == "stopped before" && strings.Contains(res.Because, "paused") {
-				t.Errorf("got %s, %d of %d: %s\nwant %s, %d of %d: %s", res.Outcome, res.Incidents, res.Occasions, res.Because,
-					row.outcome, row.incidents, row.occasions, row.because)
-			}
-		})
-	}
-}
-
 func TestValidityLeft(t *testing.T) {
 	r := newRecord(tale(t, `params clients=c1
 1 c1 invoke acquire session=c1/1

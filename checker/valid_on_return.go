@@ -1,55 +1,80 @@
 package checker
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
+	"lockpick/checker/spans"
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
 
-// validOnReturn asks whether an acquire returned a lock that was already past
-// its deadline. Both stamps of the return are the client's own reading of one
-// clock, so no error of the stamps comes in. O(n).
+// validOnReturn asks whether an acquire returned a lock that was past its deadline by its
+// client's own clock, and that it must have known to be. O(n log n).
 //
-// Every lock can be stopped between its last look at the clock and its return,
-// and then returns such a lock through no fault of its own. Where the client was
-// paused during the acquire, the sentence says so.
+// Every lock can be stopped between its last look at the clock and its return, and then
+// returns such a lock through no fault of its own. A lock looks when it has its quorum, and
+// before it returns. So it must have known where
+//
+//   - the vote that made its quorum can't have reached it before the deadline: it was
+//     answered later, or while the client was stopped until later,
+//   - or the client ran on past the deadline, neither stopped nor on a machine that stood
+//     still, for longer than scheduling may take (Params.Slack).
+//
+// A late return of which neither is so is no occasion.
 func validOnReturn(r *facts.Facts) Result {
-	res := Result{Outcome: Holds}
-	var worst *facts.Session
+	res, excused := Result{Outcome: Holds}, 0
+	var worst lateReturn
+	late := returns{Facts: r, stops: map[string]stops{}}
 	for s := range r.Sessions() {
 		left, ok := leftOnReturn(s)
 		if !ok {
 			continue
 		}
-		res.Occasions++
-		if left > 0 {
+		x := late.of(s, left)
+		if left <= 0 && !x.known() {
+			excused++
 			continue
 		}
-		res.Incidents++
-		if worst == nil {
-			worst = s
-		} else if least, _ := leftOnReturn(worst); left < least {
-			worst = s
+		res.Occasions++
+		if left <= 0 {
+			res.Incidents++
+			if worst.session == nil || left < worst.left {
+				worst = x
+			}
 		}
 	}
 	switch {
-	case worst != nil:
-		return returnedLate(r, res, worst)
-	case res.Occasions == 0:
+	case worst.session != nil:
+		return late.tell(res, worst)
+	case excused > 0 && r.Params.Slack == 0:
+		res.Outcome, res.Because = Undecided, "an acquire returned a lock that was past its deadline, and the history does not say how much scheduling may take (slack)"
+	case res.Occasions == 0 && excused == 0:
 		res.Because = "no acquire returned a lock with a deadline"
-	default:
+	case res.Occasions > 0:
 		res.Because = fmt.Sprintf("each lock had time left when its acquire returned, in %s", verdict.Plural(res.Occasions, "grant"))
+	}
+	if excused > 0 && res.Outcome == Holds {
+		text := fmt.Sprintf("%s had none left, but may have been stopped when it had looked at the clock", verdict.Plural(excused, "lock"))
+		res.Because = strings.TrimPrefix(res.Because+"; "+text, "; ")
 	}
 	return res
 }
 
-// lateReturns is each lock that was past its deadline when its acquire returned.
+// lateReturns is each lock that was past its deadline when its acquire returned, as it must
+// have known.
 func lateReturns(r *facts.Facts) (all []verdict.Incident) {
+	late := returns{Facts: r, stops: map[string]stops{}}
 	for s := range r.Sessions() {
-		if left, ok := leftOnReturn(s); ok && left <= 0 {
-			all = append(all, verdict.Incident{From: s.Until, Tell: func() Result { return returnedLate(r, Result{}, s) }})
+		left, ok := leftOnReturn(s)
+		if !ok || left > 0 {
+			continue
+		}
+		if x := late.of(s, left); x.known() {
+			all = append(all, verdict.Incident{From: s.Until, Tell: func() Result { return late.tell(Result{}, x) }})
 		}
 	}
 	return all
@@ -64,18 +89,108 @@ func leftOnReturn(s *facts.Session) (left int64, ok bool) {
 	return s.Until - s.Ended, true
 }
 
-func returnedLate(r *facts.Facts, res Result, s *facts.Session) Result {
+// returns judges late returns. It keeps where each client was stopped.
+type returns struct {
+	*facts.Facts
+	stops map[string]stops
+}
+
+// stops is where a client was surely stopped, and where it may have been, or its machine
+// stood still: a fault takes effect between its call and when it is seen to have.
+type stops struct{ surely, maybe []spans.Span }
+
+// lateReturn is what shows that an acquire must have known that its lock was past its
+// deadline: the vote or the client's own time.
+type lateReturn struct {
+	session *facts.Session
+	left    int64          // at its return; not above 0
+	vote    *history.Event // that made the quorum, after the deadline; or nil
+	came    int64          // the first instant at which it can have reached the client
+	ran     int64          // how long the client surely ran on past the deadline, where that is longer than scheduling may take; or 0
+}
+
+func (x lateReturn) known() bool { return x.vote != nil || x.ran > 0 }
+
+func (t *returns) of(s *facts.Session, left int64) lateReturn {
+	x := lateReturn{session: s, left: left}
+	if left > 0 {
+		return x
+	}
+	stops := t.stopsOf(s.Client())
+	if vote, came := t.lastVote(s, stops.surely); vote != nil && came >= s.Until+int64(t.Params.StampError) {
+		x.vote, x.came = vote, came
+	}
+	past := spans.Of(max(s.Until, s.Called), s.Ended)
+	if ran := past.Length() - spans.Share(stops.maybe, past); t.Params.Slack > 0 && ran > int64(t.Params.Slack) {
+		x.ran = ran
+	}
+	return x
+}
+
+func (t *returns) stopsOf(client string) stops {
+	if known, ok := t.stops[client]; ok {
+		return known
+	}
+	found := stops{maybe: spans.Stalls(t.Facts)}
+	for _, f := range t.Faults {
+		if f.Kind != facts.Pause || f.Target != client {
+			continue
+		}
+		found.maybe = append(found.maybe, spans.Of(f.First().T, f.To()))
+		if f.Begin != nil {
+			found.surely = append(found.surely, spans.Of(f.Begin.T, f.To()))
+		}
+	}
+	found.surely, found.maybe = spans.Union(found.surely), spans.Union(found.maybe)
+	t.stops[client] = found
+	return found
+}
+
+// lastVote is the vote that made the quorum of a session's lock, and the first instant at
+// which it can have reached the client, or nil where the links don't tell.
+func (t *returns) lastVote(s *facts.Session, stopped []spans.Span) (*history.Event, int64) {
+	w := t.Wires()[s.Key()]
+	if w == nil || w.Last[s] == nil || t.Params.Quorum < 1 {
+		return nil, 0
+	}
+	came := func(e *history.Event) int64 {
+		if in := spans.After(stopped, e.Answered); len(in) > 0 && in[0].From < e.Answered {
+			return in[0].To
+		}
+		return e.Answered
+	}
+	var votes []*history.Event
+	for _, e := range w.Last[s].Sets {
+		if e.Type == history.OK && e.Answered > 0 && came(e) <= s.Ended {
+			votes = append(votes, e)
+		}
+	}
+	if len(votes) < t.Params.Quorum {
+		return nil, 0
+	}
+	slices.SortStableFunc(votes, func(a, b *history.Event) int { return cmp.Compare(came(a), came(b)) })
+	last := votes[t.Params.Quorum-1]
+	return last, came(last)
+}
+
+func (t *returns) tell(res Result, x lateReturn) Result {
+	s := x.session
 	call, ret := s.Acquire.Call, s.Acquire.Return
-	events := []*history.Event{call, ret}
+	events := []*history.Event{call, x.vote, ret}
 	res.Outcome, res.Cause = Violated, verdict.ReturnedLate
 	res.Because = fmt.Sprintf("%s's acquire of %s returned at %s, and the lock was past its deadline since %s",
 		s.Client(), verdict.LockName(s.Key()), facts.Seconds(ret.T), facts.Seconds(ret.ValidUntil))
-	for _, f := range r.Faults {
+	for _, f := range t.Faults {
 		if f.Kind == facts.Pause && f.Target == s.Client() && f.Begin != nil && f.Begin.T < ret.T && (f.End == nil || f.End.T > call.T) {
 			res.Because += fmt.Sprintf("; %s had been paused at %s", s.Client(), facts.Seconds(f.Begin.T))
 			events = append(events, f.Begin, f.End)
 			break
 		}
+	}
+	if x.vote != nil {
+		res.Because += fmt.Sprintf("; the vote of %s, which made its quorum, can't have reached it before %s", x.vote.Node, facts.Seconds(x.came))
+	} else {
+		res.Because += fmt.Sprintf("; it ran for %s since", facts.Seconds(x.ran))
 	}
 	res.Witness = &Witness{Events: verdict.Numbered(events), Sessions: []string{s.Name()}, Key: s.Key(), From: ret.ValidUntil, To: ret.T}
 	return res

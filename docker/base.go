@@ -76,10 +76,7 @@ func (s *base) join(ctx context.Context) error {
 		return err
 	}
 	s.linksBox = b
-	if s.talk, err = b.talk(ctx); err != nil {
-		return err
-	}
-	if err := b.start(ctx); err != nil {
+	if s.talk, err = b.startTalking(ctx); err != nil {
 		return err
 	}
 	remote := network.Dial(s.talk.in, s.talk.out)

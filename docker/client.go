@@ -27,10 +27,7 @@ func (p *clientBox) startProgram(ctx context.Context, k *turner) (err error) {
 	if p.talk != nil {
 		p.leave()
 	}
-	if p.talk, err = p.box.talk(ctx); err != nil {
-		return err
-	}
-	if err := p.start(ctx); err != nil {
+	if p.talk, err = p.startTalking(ctx); err != nil {
 		return err
 	}
 	return k.open(ctx, p.box)

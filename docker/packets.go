@@ -64,10 +64,7 @@ func (s *base) makeFilter(ctx context.Context, n *node, may string) (*filter, er
 
 // begin starts it, and returns once it can lose packets.
 func (f *filter) begin(ctx context.Context) (err error) {
-	if f.talk, err = f.box.talk(ctx); err != nil {
-		return err
-	}
-	if err := f.start(ctx); err != nil {
+	if f.talk, err = f.startTalking(ctx); err != nil {
 		return err
 	}
 	f.caller = wire.NewCaller(f.talk.in, f.talk.out, nil, nil)

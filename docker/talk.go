@@ -40,6 +40,15 @@ func (b *box) talk(ctx context.Context) (*talk, error) {
 	return t, nil
 }
 
+// startTalking starts its program, and talks with it from its first word on.
+func (b *box) startTalking(ctx context.Context) (*talk, error) {
+	t, err := b.talk(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return t, b.start(ctx)
+}
+
 // mostWords bounds what is kept of a program's stderr.
 const mostWords = 1000
 

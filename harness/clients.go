@@ -24,10 +24,6 @@ type clients struct {
 	gone    sync.Map     // names of those that have ended
 }
 
-func newClients(s scenario.Scenario, seed uint64, c Cluster, w *waits) *clients {
-	return &clients{s: s, seed: seed, cluster: c, waits: w, ended: make(chan error, len(s.Clients))}
-}
-
 // schedule starts a client when its time has come.
 func (c *clients) schedule(ctx context.Context, who scenario.Client) {
 	start := func() {

@@ -28,10 +28,6 @@ type faults struct {
 	healing bool      // the clients are done, and what is in force is ended
 }
 
-func newFaults(c Cluster, rec record, w *waits) *faults {
-	return &faults{cluster: c, rec: rec, waits: w, queues: newQueues(c), nests: newNests(c)}
-}
-
 // active is a fault that is in force on one target.
 type active struct {
 	step   int

@@ -25,8 +25,6 @@ type nests struct {
 	of map[string]*nested
 }
 
-func newNests(c Cluster) *nests { return &nests{cluster: c, of: map[string]*nested{}} }
-
 // inject injects a fault, unless the same is in force on the target already: then
 // that one lasts until both have ended. Two faults of one kind that differ can't
 // be in force on one target at once.

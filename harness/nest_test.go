@@ -21,10 +21,10 @@ func (s *still) Mend(link string) (string, error) { return link, nil }
 // fault that differs from it can't begin.
 func TestNest(t *testing.T) {
 	s := &still{}
-	all := newNests(struct {
+	all := &nests{of: map[string]*nested{}, cluster: struct {
 		Cluster
 		*still
-	}{still: s})
+	}{still: s}}
 	inject := func(f nemesis.Fault, target string) (nemesis.Effect, error) {
 		kind, _ := nemesis.KindOf(f.Kind)
 		return all.inject(kind, f, target)
@@ -67,7 +67,7 @@ func (w *mends) Mend(string) (string, error)   { close(w.mending); <-w.runs; ret
 // The end of a pause must not wait for the end of a cut that waits for the paused.
 func TestNestsEndByThemselves(t *testing.T) {
 	w := &mends{runs: make(chan struct{}), mending: make(chan struct{})}
-	all := newNests(w)
+	all := &nests{cluster: w, of: map[string]*nested{}}
 	inject := func(kind, target string) nemesis.Effect {
 		k, _ := nemesis.KindOf(kind)
 		x, err := all.inject(k, nemesis.Fault{Kind: kind}, target)

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -35,155 +36,127 @@ type Identifier interface {
 	Identity(ctx context.Context) (string, error)
 }
 
-// op is what a step does.
-type op int
-
-const (
-	opGrant op = iota
-	opRaise
-	opExtend
-	opRelease
-	opAbandon
-	opIdentify
-)
-
-// step is one request to one node, as data: how it goes out is for ask to say.
-type step struct {
-	op         op
-	key, token string
-	terms      Terms // of a grant; of others the TTL alone
-	fence      int64
-	identified func(id string)
-}
-
-func (s step) on(ctx context.Context, n Node) (int64, error) {
-	g, grants := n.(Granter)
-	switch s.op {
-	case opGrant:
-		switch {
-		case grants:
-			return g.Grant(ctx, s.key, s.token, s.terms)
-		case s.terms.Fence:
-			return n.(Fencer).SetFenced(ctx, s.key, s.token, s.terms.TTL)
-		}
-		return number(n.Set(ctx, s.key, s.token, s.terms.TTL))
-	case opRaise:
-		return number(n.(Fencer).RaiseFence(ctx, s.key, s.token, s.fence))
-	case opExtend:
-		return number(n.Extend(ctx, s.key, s.token, s.terms.TTL))
-	case opAbandon:
-		if grants {
-			return number(g.Abandon(ctx, s.key, s.token, s.terms.TTL))
-		}
-	case opIdentify:
-		id, err := n.(Identifier).Identity(ctx)
-		if err == nil {
-			s.identified(id)
-		}
-		return number(err == nil, err)
-	}
-	return number(n.Release(ctx, s.key, s.token))
-}
-
 // errNotAwaited is what is known of a node whose answer was not needed.
 var errNotAwaited = errors.New("not waited for")
 
-// ballot is one step asked of several nodes. Its requests go on until each is answered or
-// its time is over, whether somebody waits for them or not.
+// ballot is one request to several nodes. The requests go on until each is answered or its
+// time is over, whether somebody waits for them or not.
 //
 //	ask ──► n1 yes, n2 yes, n3 yes: a quorum, Acquire returns … n4 yes, n5 no answer
 //	                                                       └─ then ─────────┘
 type ballot struct {
-	wake     chan struct{}    // there are enough answers
-	end      <-chan time.Time // the time-out; of Batchers nil, for they see to it
-	free     context.CancelFunc
-	rounds   *rounds         // of Batchers
-	work     *sync.WaitGroup // counts the requests, if not nil
-	requests []Request       // to Batchers
+	end    <-chan time.Time // the time-out; of Batchers nil, for they see to it
+	free   context.CancelFunc
+	rounds *rounds         // of Batchers
+	work   *sync.WaitGroup // what the requests count as, if not nil
 
 	mu      sync.Mutex
-	answers []Answer // one for each node
-	left    int      // so many have not come
-	enough  func(t Tally, open int) bool
+	votes   []vote // one for each node
+	left    int    // so many have not come
+	users   int    // whoever asked, and the requests: the last one puts it back to rounds.used
+	quorum  int    // what is waited for, see enough
+	awaited bool   // by somebody who reads from wake
+	wake    chan struct{}
 	follow  func(Answer)
 }
 
-func newBallot(nodes []int, work *sync.WaitGroup) *ballot {
-	b := &ballot{wake: make(chan struct{}, 1), work: work, answers: make([]Answer, len(nodes)), left: len(nodes)}
-	for i, n := range nodes {
-		b.answers[i] = Answer{Node: n, Err: errNotAwaited}
+// vote is a request and its answer.
+type vote struct {
+	request Request // to a Batcher
+	answer  Answer
+}
+
+func (b *ballot) begin(nodes []int, work *sync.WaitGroup) {
+	if cap(b.votes) < len(nodes) {
+		b.votes = make([]vote, len(nodes))
 	}
-	return b
+	b.votes, b.left, b.users, b.work = b.votes[:len(nodes)], len(nodes), 2, work
+	for i, n := range nodes {
+		b.votes[i].answer = Answer{Node: n, Err: errNotAwaited}
+	}
+	if work != nil {
+		work.Add(1)
+	}
 }
 
 // open says that no answer has come.
 func (a Answer) open() bool { return a.Err == errNotAwaited || a.Err == errNoAnswer }
 
-// ask is the one place from which a Locker's requests go out. What step gives for a node is
-// done there; a caller who loses patience ends its waiting, not the requests.
-func (l *Locker) ask(ctx context.Context, nodes []int, s func(node int) step) *ballot {
-	b, timeout := newBallot(nodes, &l.work), l.cfg.Timeout
-	if rs := l.plain.rounds; rs != nil && len(nodes) > 0 && s(nodes[0]).op != opIdentify {
-		rs.ask(b, nodes, l.cfg.Now().Add(timeout), func(n int) Request { return s(n).to(l.cfg.Nodes[n]) })
-		return b
+// ask is the one place from which a Locker's requests go out. A caller who loses patience
+// ends its waiting, not the requests.
+func (l *Locker) ask(ctx context.Context, nodes []int, r Request) *ballot {
+	if l.plain.rounds == nil || r.Op == OpIdentify {
+		return l.spread(ctx, nodes, func(int) Request { return r })
 	}
-	ctx, b.free = context.WithTimeout(context.WithoutCancel(ctx), timeout+timeout/8)
+	return l.plain.rounds.ask(nodes, &l.work, r, l.cfg.Now().Add(l.cfg.Timeout))
+}
+
+// spread asks each node by a goroutine.
+func (l *Locker) spread(ctx context.Context, nodes []int, r func(node int) Request) *ballot {
+	b := new(ballot)
+	b.begin(nodes, &l.work)
+	ctx, b.free = context.WithTimeout(context.WithoutCancel(ctx), l.cfg.Timeout+l.cfg.Timeout/8)
 	for i, n := range nodes {
-		l.work.Go(func() {
-			value, err := s(n).on(ctx, l.cfg.Nodes[n])
+		go func() {
+			value, err := l.carry(ctx, n, r(n))
 			b.answer(i, value, err)
-		})
+		}()
 	}
-	b.end = l.cfg.After(timeout)
+	b.end = l.cfg.After(l.cfg.Timeout)
 	return b
 }
 
-// to is s for a Batcher. What it does in order needs no tombstones, so that the plain steps
-// do where nothing is to be counted and nobody is in quarantine.
-func (s step) to(n Node) Request {
-	r := Request{Op: OpRelease, Key: s.key, Token: s.token, Terms: s.terms, Count: s.fence}
-	switch _, grants := n.(Granter); s.op {
-	case opGrant:
-		switch {
-		case grants && (s.terms.Fence || s.terms.Quarantine > 0):
-			r.Op = OpGrant
-		case s.terms.Fence:
-			r.Op = OpSetFenced
-		default:
-			r.Op = OpSet
-		}
-	case opRaise:
-		r.Op = OpRaiseFence
-	case opExtend:
-		r.Op = OpExtend
+// carry has one node do what r says.
+func (l *Locker) carry(ctx context.Context, n int, r Request) (int64, error) {
+	if r.Op != OpIdentify {
+		return r.on(ctx, l.cfg.Nodes[n])
 	}
-	return r
+	id, err := l.cfg.Nodes[n].(Identifier).Identity(ctx)
+	if err == nil {
+		l.is(n, id)
+	}
+	return number(err == nil, err)
 }
 
 // Answered implements Collector.
-func (b *ballot) Answered(r *Request, value int64, err error) {
-	b.answer(r.Node, value, err)
-	if b.work != nil {
-		b.work.Done()
-	}
-}
+func (b *ballot) Answered(r *Request, value int64, err error) { b.answer(r.Node, value, err) }
 
 func (b *ballot) answer(i int, value int64, err error) {
 	b.mu.Lock()
-	a := Answer{b.answers[i].Node, value, err}
-	b.answers[i] = a
+	a := &b.votes[i].answer
+	a.Value, a.Err = value, err
+	answer := *a
 	b.left--
-	left, follow := b.left, b.follow
-	if b.enough != nil && (left == 0 || b.enough(Count(b.answers), left)) {
-		b.enough = nil
+	last, follow := b.left == 0, b.follow
+	if b.awaited && b.enough() {
+		b.awaited = false
 		b.wake <- struct{}{}
 	}
 	b.mu.Unlock()
-	if left == 0 && b.free != nil {
+	if follow != nil {
+		follow(answer)
+	}
+	if !last {
+		return
+	}
+	if b.free != nil {
 		b.free()
 	}
-	if follow != nil {
-		follow(a)
+	work := b.work
+	b.leave()
+	if work != nil {
+		work.Done()
+	}
+}
+
+// leave says that whoever asked, or the last request, has done with b.
+func (b *ballot) leave() {
+	b.mu.Lock()
+	b.users--
+	unused := b.users == 0 && b.rounds != nil
+	b.mu.Unlock()
+	if unused {
+		b.rounds.put(b)
 	}
 }
 
@@ -191,8 +164,8 @@ func (b *ballot) answer(i int, value int64, err error) {
 func (b *ballot) then(f func(Answer)) {
 	var had []Answer
 	b.mu.Lock()
-	for _, a := range b.answers {
-		if !a.open() {
+	for i := range b.votes {
+		if a := b.votes[i].answer; !a.open() {
 			had = append(had, a)
 		}
 	}
@@ -203,51 +176,93 @@ func (b *ballot) then(f func(Answer)) {
 	}
 }
 
-// until waits until enough answers have come, or the time-out or ctx has ended, and returns
-// what there is by then, in the order of the nodes. It is called once.
-func (b *ballot) until(ctx context.Context, enough func(t Tally, open int) bool) []Answer {
+// enough says whether the answers decide: so many have said yes, or so many can't any more.
+// Where all are awaited, each has to be there.
+func (b *ballot) enough() bool {
+	if b.quorum == all || b.left == 0 {
+		return b.left == 0
+	}
+	yes := 0
+	for i := range b.votes {
+		if b.votes[i].answer.Yes() {
+			yes++
+		}
+	}
+	return yes >= b.quorum || yes+b.left < b.quorum
+}
+
+// all is the quorum of those who wait for each answer.
+const all = 0
+
+// until waits until a quorum has said yes or none can, or the time-out has ended or the
+// caller's patience. It appends what there is by then to buf, in the order of the nodes.
+func (b *ballot) until(p patience, quorum int, buf []Answer) []Answer {
 	b.mu.Lock()
-	wait := b.left > 0 && !enough(Count(b.answers), b.left)
-	if wait {
-		b.enough = enough
+	if b.quorum = quorum; b.enough() {
+		return b.look(buf)
 	}
+	if b.wake == nil {
+		b.wake = make(chan struct{}, 1)
+	}
+	b.awaited = true
 	b.mu.Unlock()
-	if !wait {
-		return b.look()
-	}
 	if b.rounds != nil {
 		b.rounds.waiting.Add(1)
 		defer b.rounds.waiting.Add(-1)
 	}
+	late := false
 	select {
 	case <-b.wake:
 	case <-b.end:
-		b.timeOut()
-	case <-ctx.Done():
+		late = true
+	case <-p.Done():
+	case <-p.closed():
 	}
-	return b.look()
-}
-
-func (b *ballot) look() []Answer {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	return append([]Answer(nil), b.answers...)
-}
-
-func (b *ballot) timeOut() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i := range b.answers {
-		if b.answers[i].open() {
-			b.answers[i].Err = errNoAnswer
+	b.awaited = false
+	select {
+	case <-b.wake: // it came meanwhile
+	default:
+	}
+	for i := range b.votes {
+		if a := &b.votes[i].answer; late && a.open() {
+			a.Err = errNoAnswer
 		}
 	}
+	return b.look(buf)
 }
 
-// decided is when a quorum has said yes, or none can any more.
-func decided(quorum int) func(Tally, int) bool {
-	return func(t Tally, open int) bool { return t.Yes >= quorum || t.Yes+open < quorum }
+// look appends the answers to buf, and ends what its caller began by locking b.
+func (b *ballot) look(buf []Answer) []Answer {
+	buf = slices.Grow(buf, len(b.votes))
+	for i := range b.votes {
+		buf = append(buf, b.votes[i].answer)
+	}
+	b.mu.Unlock()
+	return buf
 }
 
-// all is when each has answered.
-func all(_ Tally, open int) bool { return open == 0 }
+// patience is for how long somebody waits: until a context ends, and the life of the Locker,
+// if that is not nil.
+type patience struct {
+	context.Context
+	life context.Context
+}
+
+func (p patience) closed() <-chan struct{} {
+	if p.life == nil {
+		return nil
+	}
+	return p.life.Done()
+}
+
+// ended returns the context that has ended, or nil.
+func (p patience) ended() context.Context {
+	switch {
+	case p.Context.Err() != nil:
+		return p.Context
+	case p.life != nil && p.life.Err() != nil:
+		return p.life
+	}
+	return nil
+}

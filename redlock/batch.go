@@ -28,7 +28,7 @@ type Batcher interface {
 	Flush()
 }
 
-// Op is a step of Node, Fencer, Granter or Identifier.
+// Op is a step of Node, Fencer, Granter or Identifier, or of who sets nodes up.
 type Op uint8
 
 // The steps. What they are on a Redis node is in package script.
@@ -41,6 +41,7 @@ const (
 	OpGrant
 	OpAbandon
 	OpIdentify
+	OpReady // ends a quarantine
 )
 
 // Request is one step on one node. It belongs to the node from Submit until it is
@@ -65,8 +66,9 @@ type Collector interface {
 	Answered(r *Request, value int64, err error)
 }
 
-// on is r's step on a Node that is asked by its methods.
-func (r Request) on(ctx context.Context, n Node) (int64, error) {
+// on is r's step on a Node that is asked by its methods. One that is no Granter does the
+// plain step.
+func (r *Request) on(ctx context.Context, n Node) (int64, error) {
 	switch r.Op {
 	case OpSet:
 		return number(n.Set(ctx, r.Key, r.Token, r.TTL))
@@ -78,6 +80,18 @@ func (r Request) on(ctx context.Context, n Node) (int64, error) {
 		return n.(Fencer).SetFenced(ctx, r.Key, r.Token, r.TTL)
 	case OpRaiseFence:
 		return number(n.(Fencer).RaiseFence(ctx, r.Key, r.Token, r.Count))
+	case OpGrant:
+		if g, ok := n.(Granter); ok {
+			return g.Grant(ctx, r.Key, r.Token, r.Terms)
+		}
+		plain := *r
+		plain.Op = r.Op.to(false, r.Terms)
+		return plain.on(ctx, n)
+	case OpAbandon:
+		if g, ok := n.(Granter); ok {
+			return number(g.Abandon(ctx, r.Key, r.Token, r.TTL))
+		}
+		return number(n.Release(ctx, r.Key, r.Token))
 	}
 	panic(fmt.Sprintf("redlock: a request has step %d, which does not exist", r.Op))
 }

@@ -20,6 +20,140 @@ func nodes() []redlock.Node {
 }
 
 func Example() {
+	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+	ctx := context.Background()
+	lease, err := locks.Acquire(ctx, "invoice/42")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Release(ctx)
+	within := lease.Context() // ends at the deadline at the latest: all work takes it
+	fmt.Println("working on", lease.Key(), within.Err() == nil, lease.Remaining() > 9*time.Second)
+	// Output: working on invoice/42 true true
+}
+
+// Do acquires, works and gives back; the work's context ends with the lock.
+func ExampleLocker_Do() {
+	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 100 * time.Millisecond})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+	err = locks.Do(context.Background(), "invoice/42", func(ctx context.Context) error {
+		<-ctx.Done() // this work takes too long
+		return context.Cause(ctx)
+	})
+	fmt.Println(errors.Is(err, redlock.ErrExpired))
+	// Output: true
+}
+
+// A lease that renews itself lasts as long as its work, and no longer than MaxHold.
+func ExampleConfig_renew() {
+	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Renew: 3 * time.Second, MaxHold: time.Hour, Extends: 1200})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+	err = locks.Do(context.Background(), "invoice/42", func(ctx context.Context) error {
+		return context.Cause(ctx) // a renewal that fails may succeed 3 s later
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+// The resource keeps the highest token it saw, and refuses any below.
+func Example_fencing() {
+	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second, Fence: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+	highest := int64(0)
+	for range 3 {
+		err := locks.Do(context.Background(), "invoice/42", func(context.Context) error { return nil })
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		lease, err := locks.Acquire(context.Background(), "invoice/42")
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println("accepted:", lease.Fence() > highest)
+		highest = lease.Fence()
+		lease.Release(context.Background())
+	}
+	// Output:
+	// accepted: true
+	// accepted: true
+	// accepted: true
+}
+
+// With one try an Acquire returns at once, as what other libraries call TryLock.
+func ExampleLocker_Acquire_taken() {
+	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second, Tries: 1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+	ctx := context.Background()
+	lease, err := locks.Acquire(ctx, "invoice/42")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Release(ctx)
+	_, err = locks.Acquire(ctx, "invoice/42")
+	switch {
+	case errors.Is(err, redlock.ErrTaken):
+		fmt.Println("somebody else has it")
+	case errors.Is(err, redlock.ErrNoQuorum):
+		fmt.Println("too many nodes are down")
+	}
+	// Output: somebody else has it
+}
+
+func ExampleLease_Extend() {
+	locks, err := redlock.New(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second, Extends: 2})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+	ctx := context.Background()
+	lease, err := locks.Acquire(ctx, "invoice/42")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for {
+		if err := lease.Extend(ctx); err != nil {
+			fmt.Println(errors.Is(err, redlock.ErrLimit), err)
+			break
+		}
+		fmt.Println("extended")
+	}
+	fmt.Println(lease.Release(ctx), context.Cause(lease.Context()))
+	// Output:
+	// extended
+	// extended
+	// true extend "invoice/42": the limit of extensions is reached
+	// <nil> the lock was given back
+}
+
+// The plain algorithm, which waits for all nodes.
+func ExampleSpecification() {
 	client, err := redlock.Specification(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second})
 	if err != nil {
 		fmt.Println(err)
@@ -36,77 +170,6 @@ func Example() {
 		fmt.Println("working on", lock.Key(), "with", lock.Votes(), "votes")
 	}
 	// Output: working on invoice/42 with 5 votes
-}
-
-// The resource keeps the highest token it saw, and refuses any below.
-func Example_fencing() {
-	client, err := redlock.Specification(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second, Fence: true})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	ctx := context.Background()
-	for range 3 {
-		lock, err := client.Acquire(ctx, "invoice/42")
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Println("write with token", lock.Fence())
-		lock.Release(ctx)
-	}
-	// Output:
-	// write with token 1
-	// write with token 2
-	// write with token 3
-}
-
-func ExampleClient_Acquire_taken() {
-	client, err := redlock.Specification(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second, Tries: 3, RetryMax: time.Millisecond})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	ctx := context.Background()
-	if _, err := client.Acquire(ctx, "invoice/42"); err != nil {
-		fmt.Println(err)
-		return
-	}
-	_, err = client.Acquire(ctx, "invoice/42")
-	switch {
-	case errors.Is(err, redlock.ErrTaken):
-		fmt.Println("somebody else has it")
-	case errors.Is(err, redlock.ErrNoQuorum):
-		fmt.Println("too many nodes are down")
-	}
-	// Output: somebody else has it
-}
-
-func ExampleLock_Extend() {
-	client, err := redlock.Specification(redlock.Config{Nodes: nodes(), TTL: 10 * time.Second, Timeout: time.Second, Extends: 2})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	ctx := context.Background()
-	lock, err := client.Acquire(ctx, "invoice/42")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for {
-		if err := lock.Extend(ctx); err != nil {
-			fmt.Println(errors.Is(err, redlock.ErrLimit), err)
-			break
-		}
-		fmt.Println("extended")
-	}
-	fmt.Println(lock.Release(ctx), lock.Release(ctx) != nil)
-	// Output:
-	// extended
-	// extended
-	// true extend "invoice/42": the limit of extensions is reached
-	// <nil> true
 }
 
 func ExampleQuorum() {

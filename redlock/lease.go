@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -13,31 +14,29 @@ type Lease struct {
 	key, token string
 	fence      int64
 	start      time.Time // of the attempt
-	grants     *ballot
+	within     context.Context
+	grants     *ballot  // nil of Batchers
 	answers    []Answer // that decided it
-	ctx        context.Context
-	end        context.CancelCauseFunc
-	watching   sync.Once
+	watched    watched  // the Locker's watch has it
 
 	mu       sync.Mutex // never held while nodes are asked
 	until    time.Time
 	extends  int // tried so far
 	released bool
-	ended    bool
-	repaired []bool // by node: its key was set again, or may still be
+	cause    error           // why it has ended
+	ctx      context.Context // nil until somebody asks for it
+	end      context.CancelCauseFunc
+	repaired []bool // by node: its key was set again, or may still be; nil: none
 }
 
-func (l *Locker) lease(ctx context.Context, key, token string, fence int64, start time.Time, grants *ballot, answers []Answer) *Lease {
-	s := &Lease{locker: l, key: key, token: token, fence: fence, start: start, grants: grants, answers: answers,
-		until: start.Add(l.cfg.TTL - l.cfg.drift()), repaired: make([]bool, len(l.all))}
-	s.ctx, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
-	return s
+func (l *Locker) lease(ctx context.Context, key, token string, fence int64, start time.Time, answers []Answer) *Lease {
+	return &Lease{locker: l, key: key, token: token, fence: fence, start: start, within: ctx, answers: answers,
+		until: start.Add(l.cfg.TTL - l.cfg.drift())}
 }
 
 // begin starts what a lease does by itself.
 func (s *Lease) begin() {
 	if s.locker.cfg.Renew > 0 {
-		s.Context()
 		s.locker.work.Go(s.renew)
 	}
 }
@@ -73,41 +72,28 @@ func (s *Lease) Remaining() time.Duration { return s.Until().Sub(s.locker.cfg.No
 // (ErrLost), and with Release (ErrReleased) and Locker.Close (ErrClosed). It has the values
 // of the context that the lease was acquired with.
 func (s *Lease) Context() context.Context {
-	s.watching.Do(func() {
-		if err := s.locker.enter(); err != nil {
-			s.over(err)
-			return
-		}
-		defer s.locker.work.Done()
-		s.locker.work.Go(s.watch)
-	})
-	return s.ctx
-}
-
-// watch ends the context at the deadline, wherever that has moved.
-func (s *Lease) watch() {
-	for {
-		left := s.Remaining()
-		if left <= 0 {
-			s.over(ErrExpired)
-			return
-		}
-		select {
-		case <-s.locker.cfg.After(left):
-		case <-s.ctx.Done():
-			return
-		case <-s.locker.life.Done():
-			s.over(ErrClosed)
-			return
-		}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx != nil {
+		return s.ctx
 	}
+	s.ctx, s.end = context.WithCancelCause(context.WithoutCancel(s.within))
+	if s.cause == nil && !s.locker.watch.add(s, s.until) {
+		s.cause = ErrClosed
+	}
+	if s.cause != nil {
+		s.end(s.cause)
+	}
+	return s.ctx
 }
 
 // over ends the context, once, and tells of it before if that isn't the holder's own doing.
 func (s *Lease) over(cause error) {
 	s.mu.Lock()
-	first := !s.ended
-	s.ended = true
+	first, end := s.cause == nil, s.end
+	if first {
+		s.cause = cause
+	}
 	s.mu.Unlock()
 	if !first {
 		return
@@ -115,19 +101,23 @@ func (s *Lease) over(cause error) {
 	if cause != ErrReleased {
 		s.locker.observe(Event{Type: Info, Op: "lost", Key: s.key, Token: s.token, Err: cause})
 	}
-	s.end(cause)
+	if end != nil {
+		s.locker.watch.remove(s)
+		end(cause)
+	}
 }
 
 // renew extends the lease again and again, until it ends or may not be extended any more.
 // What an extension failed by may be over at the next.
 func (s *Lease) renew() {
+	ctx := s.Context()
 	for {
 		select {
 		case <-s.locker.cfg.After(s.locker.cfg.Renew):
-		case <-s.ctx.Done():
+		case <-ctx.Done():
 			return
 		}
-		if err, ok := s.Extend(s.ctx).(*Error); ok && err.Kind == ErrLimit {
+		if err, ok := s.Extend(ctx).(*Error); ok && err.Kind == ErrLimit {
 			return
 		}
 	}
@@ -168,12 +158,13 @@ func (s *Lease) extend(ctx context.Context) *Error {
 	if fail.Kind = s.admit(start); fail.Kind != nil {
 		return &fail
 	}
-	enough := decided(Quorum(len(l.all)))
+	quorum := Quorum(len(l.all))
 	if l.cfg.Repair {
-		enough = all
+		quorum = all
 	}
-	b := l.ask(ctx, l.all, same(step{op: opExtend, key: s.key, token: s.token, terms: l.terms()}))
-	answers := b.until(ctx, enough)
+	b := l.ask(ctx, l.all, Request{Op: OpExtend, Key: s.key, Token: s.token, Terms: l.terms()})
+	defer b.leave()
+	answers := b.until(patience{Context: ctx}, quorum, nil)
 	end := l.cfg.Now()
 	kind := l.plain.standing(Count(answers))
 	if kind == nil {
@@ -232,8 +223,13 @@ func (s *Lease) repair(ctx context.Context, answers []Answer) {
 	for _, a := range answers {
 		if a.No() && !s.released {
 			lost = append(lost, a.Node)
-			s.repaired[a.Node] = true
 		}
+	}
+	if len(lost) > 0 && s.repaired == nil {
+		s.repaired = make([]bool, len(s.locker.all))
+	}
+	for _, n := range lost {
+		s.repaired[n] = true
 	}
 	s.mu.Unlock()
 	if len(lost) == 0 {
@@ -241,10 +237,11 @@ func (s *Lease) repair(ctx context.Context, answers []Answer) {
 	}
 	s.locker.observe(Event{Type: Invoke, Op: "repair", Key: s.key, Token: s.token})
 	terms := s.locker.terms()
-	terms.Fence = false // it is no new grant
-	b := s.locker.ask(ctx, lost, same(step{op: opGrant, key: s.key, token: s.token, terms: terms}))
+	terms.Fence, terms.Quarantine = false, 0 // it is no new grant, and what it sets a majority has confirmed
+	b := s.locker.ask(ctx, lost, Request{Op: OpGrant, Key: s.key, Token: s.token, Terms: terms})
+	defer b.leave()
 	e := Event{Type: OK, Op: "repair", Key: s.key, Token: s.token}
-	if Count(b.until(ctx, all)).Yes < len(lost) {
+	if Count(b.until(patience{Context: ctx}, all, nil)).Yes < len(lost) {
 		e.Type = Info
 	}
 	s.locker.observe(e)
@@ -262,8 +259,11 @@ func (s *Lease) Release(ctx context.Context) error {
 	defer l.work.Done()
 	l.observe(Event{Type: Invoke, Op: "release", Key: s.key, Token: s.token})
 	s.over(ErrReleased)
-	d := s.debts()
-	answers := l.release(ctx, l.all, func(n int) debt { return d[n] }).until(ctx, decided(Quorum(len(l.all))))
+	d, unsure := s.debt()
+	b := l.release(ctx, l.all, d, unsure)
+	defer b.leave()
+	var few [9]Answer
+	answers := b.until(patience{Context: ctx}, Quorum(len(l.all)), few[:0])
 	e := Event{Type: OK, Op: "release", Key: s.key, Token: s.token}
 	if kind := l.plain.standing(Count(answers)); kind != nil {
 		e.Type, e.Err = outcome(kind), l.plain.failure("release", s.key, kind, answers)
@@ -275,15 +275,17 @@ func (s *Lease) Release(ctx context.Context) error {
 	return e.Err
 }
 
-// debts are what each node is to let go of, and whether it is known to have it.
-func (s *Lease) debts() []debt {
+// debt is what each node is to let go of, and of which it is not known whether they have it:
+// what was asked last of them may have set the key or moved its expiry.
+func (s *Lease) debt() (debt, func(node int) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.released = true
-	out := make([]debt, len(s.repaired))
-	answers := s.grants.look()
-	for n := range out { // the last that was asked of a node may have set or moved its expiry
-		out[n] = debt{s.key, s.token, s.repaired[n] || answers[n].Err != nil, s.until.Add(s.locker.cfg.TTL)}
+	d := debt{key: s.key, token: s.token, until: s.until.Add(s.locker.cfg.TTL)}
+	if s.grants == nil {
+		return d, nil
 	}
-	return out
+	s.grants.mu.Lock()
+	answers, repaired := s.grants.look(nil), slices.Clone(s.repaired)
+	return d, func(n int) bool { return answers[n].Err != nil || repaired != nil && repaired[n] }
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,12 +20,15 @@ type Locker struct {
 	end   context.CancelCauseFunc
 	work  sync.WaitGroup // what goes on in the background, and who uses the Locker
 
+	watch watch
+
 	mu     sync.Mutex // never held while nodes are asked
 	closed bool
 	owed   []ledger       // by node
 	ids    map[string]int // nodes by their identity
 	known  []bool         // by node: its identity is
 	twice  error          // one Redis was given twice
+	agreed atomic.Bool    // all are known, and different
 }
 
 // New returns a Locker, or says what is wrong with its configuration.
@@ -38,13 +42,14 @@ func New(cfg Config) (*Locker, error) {
 	}
 	l := &Locker{plain: c, cfg: c.cfg, all: c.all, owed: make([]ledger, len(c.all)), ids: map[string]int{}, known: make([]bool, len(c.all))}
 	l.life, l.end = context.WithCancelCause(context.Background())
+	l.watch.locker, l.watch.sooner = l, make(chan struct{}, 1)
 	return l, nil
 }
 
 // Close ends what waits to acquire, and waits for the clean-up of what failed. Leases that
 // are still held keep their keys until these expire. The nodes must stay open until it
-// returns. The error says that a node's driver does not heed its context, or that nodes were
-// owed releases and did not answer in time.
+// returns; what they still owe an answer to is asked of them once more. The error says that a
+// node's driver does not heed its context.
 func (l *Locker) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -81,10 +86,7 @@ func (l *Locker) Acquire(ctx context.Context, key string) (*Lease, error) {
 	}
 	defer l.work.Done()
 	l.observe(Event{Type: Invoke, Op: "acquire", Key: key})
-	waiting, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	defer context.AfterFunc(l.life, func() { stop(ErrClosed) })()
-	lease, err := tried(waiting, l.plain, key, l.attempt)
+	lease, err := tried(patience{ctx, l.life}, l.plain, key, l.attempt)
 	if err != nil {
 		l.observe(Event{Type: Fail, Op: "acquire", Key: key, Err: err})
 		return nil, err
@@ -95,37 +97,45 @@ func (l *Locker) Acquire(ctx context.Context, key string) (*Lease, error) {
 }
 
 // attempt returns the lease, or why there is none, or that it could not be tried at all.
-func (l *Locker) attempt(ctx context.Context, key string) (*Lease, *Error, error) {
-	if err := l.identify(ctx); err != nil {
+func (l *Locker) attempt(p patience, key string) (*Lease, *Error, error) {
+	if err := l.identify(p); err != nil {
 		return nil, nil, &Error{Op: "acquire", Key: key, Kind: ErrSameNode, Cause: err}
 	}
 	token, err := l.plain.token() // fresh for every attempt, see Client.attempt
 	if err != nil {
 		return nil, nil, err
 	}
-	quorum := Quorum(len(l.all))
 	start := l.cfg.Now()
-	grants := l.ask(ctx, l.all, same(step{op: opGrant, key: key, token: token, terms: l.terms()}))
-	answers := grants.until(ctx, decided(quorum))
-	fence := l.raise(ctx, key, token, answers)
+	grants := l.ask(p.Context, l.all, Request{Op: OpGrant, Key: key, Token: token, Terms: l.terms()})
+	defer grants.leave()
+	answers := grants.until(p, Quorum(len(l.all)), nil)
+	fence := l.raise(p, key, token, answers)
 	elapsed := l.cfg.Now().Sub(start)
 
 	kind := l.plain.judge(Count(answers), elapsed)
-	if kind == nil && ctx.Err() == nil {
-		return l.lease(ctx, key, token, fence, start, grants, answers), nil, nil
-	}
-	grants.then(func(a Answer) {
-		if !a.No() {
-			d := debt{key, token, a.Err != nil, start.Add(l.cfg.TTL)}
-			l.release(ctx, []int{a.Node}, func(int) debt { return d })
+	if kind == nil && p.ended() == nil {
+		s := l.lease(p.Context, key, token, fence, start, answers)
+		if grants.rounds == nil {
+			s.grants = grants
 		}
-	})
+		return s, nil, nil
+	}
+	grants.then(l.undo(p.Context, debt{key: key, token: token, until: start.Add(l.cfg.TTL)}))
 	return nil, l.plain.failure("acquire", key, kind, answers), nil
+}
+
+// undo lets go of what a node has perhaps granted.
+func (l *Locker) undo(ctx context.Context, d debt) func(Answer) {
+	return func(a Answer) {
+		if !a.No() {
+			l.release(ctx, []int{a.Node}, d, func(int) bool { return a.Err != nil }).leave()
+		}
+	}
 }
 
 // raise writes the fencing token back where it is behind (see Client.grantFenced), and takes
 // the votes of those that do not confirm it out of answers.
-func (l *Locker) raise(ctx context.Context, key, token string, answers []Answer) int64 {
+func (l *Locker) raise(p patience, key, token string, answers []Answer) int64 {
 	if !l.cfg.Fence || Count(answers).Yes < Quorum(len(l.all)) {
 		return 0
 	}
@@ -133,7 +143,9 @@ func (l *Locker) raise(ctx context.Context, key, token string, answers []Answer)
 	if len(behind) == 0 {
 		return fence
 	}
-	for _, a := range l.ask(ctx, behind, same(step{op: opRaise, key: key, token: token, fence: fence})).until(ctx, all) {
+	b := l.ask(p.Context, behind, Request{Op: OpRaiseFence, Key: key, Token: token, Count: fence})
+	defer b.leave()
+	for _, a := range b.until(p, all, nil) {
 		answers[a.Node] = a
 	}
 	return fence
@@ -145,7 +157,10 @@ func (l *Locker) terms() Terms {
 
 // identify asks the nodes who they are, where that is not known yet. Only the first time it
 // waits for the answers: a node that is down must not cost each acquire a time-out.
-func (l *Locker) identify(ctx context.Context) error {
+func (l *Locker) identify(p patience) error {
+	if l.agreed.Load() {
+		return nil
+	}
 	l.mu.Lock()
 	first, twice := len(l.ids) == 0, l.twice
 	var ask []int
@@ -156,13 +171,14 @@ func (l *Locker) identify(ctx context.Context) error {
 	}
 	l.mu.Unlock()
 	if twice != nil || len(ask) == 0 {
+		l.agreed.Store(twice == nil)
 		return twice
 	}
-	b := l.ask(ctx, ask, func(n int) step { return step{op: opIdentify, identified: func(id string) { l.is(n, id) }} })
+	b := l.ask(p.Context, ask, Request{Op: OpIdentify})
 	if !first {
 		return nil
 	}
-	b.until(ctx, all)
+	b.until(p, all, nil)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.twice
@@ -177,8 +193,6 @@ func (l *Locker) is(node int, id string) {
 	}
 	l.ids[id], l.known[node] = node, true
 }
-
-func same(s step) func(int) step { return func(int) step { return s } }
 
 // Do acquires the lock on key, calls work, and gives the lock back. The context that work
 // gets ends with that of the lease: work must stop then. Where it ended before work
@@ -206,8 +220,8 @@ func (l *Locker) Do(ctx context.Context, key string, work func(ctx context.Conte
 // debt is a release that a node has not answered.
 type debt struct {
 	key, token string
-	unsure     bool      // whether the node has granted: its grant may be under way
 	until      time.Time // from then on the key has expired
+	unsure     bool      // whether the node has granted: its grant may be under way
 }
 
 // ledger is what one node is owed, in order.
@@ -220,27 +234,28 @@ type ledger struct {
 // whose key expires first.
 const mostDebts = 1000
 
-// release asks nodes to let go of a token, each as its debt says. Where no answer comes it
-// stays owed.
-func (l *Locker) release(ctx context.Context, nodes []int, d func(node int) debt) *ballot {
-	b := l.ask(ctx, nodes, func(n int) step { return l.payment(d(n)) })
+// release asks nodes to let go of a token; it is unsure of some whether they have granted.
+// Where no answer comes it stays owed.
+func (l *Locker) release(ctx context.Context, nodes []int, d debt, unsure func(node int) bool) *ballot {
 	if l.plain.rounds != nil { // Batchers see to their debts
-		return b
+		return l.ask(ctx, nodes, l.payment(d))
 	}
+	of := func(n int) debt { d := d; d.unsure = unsure(n); return d }
+	b := l.spread(ctx, nodes, func(n int) Request { return l.payment(of(n)) })
 	b.then(func(a Answer) {
 		if a.Err != nil {
-			l.owe(a.Node, d(a.Node))
+			l.owe(a.Node, of(a.Node))
 		}
 	})
 	return b
 }
 
-func (l *Locker) payment(d debt) step {
-	s := step{op: opRelease, key: d.key, token: d.token, terms: Terms{TTL: l.cfg.TTL}}
+func (l *Locker) payment(d debt) Request {
+	r := Request{Op: OpRelease, Key: d.key, Token: d.token, Terms: Terms{TTL: l.cfg.TTL}}
 	if d.unsure {
-		s.op = opAbandon
+		r.Op = OpAbandon
 	}
-	return s
+	return r
 }
 
 // owe notes a debt, and sees that somebody pays it.
@@ -272,8 +287,8 @@ func (l *Locker) pay(node int) {
 			if !owed {
 				return
 			}
-			answers := l.ask(context.Background(), []int{node}, same(l.payment(d))).until(context.Background(), all)
-			if answers[0].Err != nil {
+			b := l.ask(context.Background(), []int{node}, l.payment(d))
+			if b.until(patience{Context: context.Background()}, all, nil)[0].Err != nil {
 				break
 			}
 			l.paid(node, d)

@@ -39,6 +39,9 @@ func (k *keeper) Grant(ctx context.Context, key, token string, t redlock.Terms) 
 			return max(1, k.count[key])
 		}
 		k.keys[key] = entry{token, time.Now().Add(t.TTL)}
+		if !t.Fence {
+			return 1
+		}
 		k.count[key]++
 		return k.count[key]
 	}

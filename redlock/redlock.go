@@ -1,23 +1,29 @@
-// Package redlock is Redlock, the distributed lock on N independent Redis
-// masters, complete and exact as its specification has it
-// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
+// Package redlock is Redlock, the distributed lock on N independent Redis masters, twice.
 //
-// A Client acquires; what it gets is a Lock, valid until a deadline by the
-// client's own clock, to be extended or released. A Node is one master as the
-// algorithm sees it; package redisnode makes one of a Redis client.
+// New returns a Locker, the one to use: the algorithm of the specification
+// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/), and beyond it
+// what that leaves open. Specification returns a Client, the algorithm as it is written, which
+// waits for all nodes and asks each once; tests compare the two.
+//
+// A Locker acquires a Lease: a token of its own, a deadline by the client's own clock, and a
+// context that ends at that deadline, to be extended or released. A Node is one master as the
+// algorithm sees it; package redisnode makes one of a go-redis client, package wire one that
+// batches what many goroutines ask.
 //
 //	start   ask all N to set the key    end   quorum and time left?
 //	  |---------- elapsed ---------------|----------- validity ----------| drift |
 //	                                     no: release on all N, wait at random, again
 //
-// Whoever holds a lock must stop at its deadline, and can't always: a process
-// may be paused between looking at the clock and writing. Config.Fence gives
-// each lock a number above every earlier holder's, by which the protected
+// What it keeps, up to where, and which scenario of lockpick shows each, stands in README.md.
+// In short: as long as no clock runs away and no node forgets a key before it expires, at most
+// one client believes that it holds a lock. Whoever holds one must stop when the lease's
+// context ends, and can't always: a process may be paused between looking and writing.
+// Config.Fence gives each lease a number above every earlier holder's, by which the protected
 // resource can refuse those who come late.
 //
-// Deliberately missing: connections, logging, automatic extension, and any
-// protection against nodes that forget keys: run them with fsync always, or
-// restart them later than the longest TTL in use.
+// Deliberately missing: connections and logging; notifications of a release, which could only
+// shorten the wait of those who poll, and would cost each of them a subscription to every
+// node; and any protection without a clock: an asynchronous system can have none.
 package redlock
 
 import (
@@ -67,17 +73,17 @@ func newClient(cfg Config) (*Client, error) {
 // (N time-outs if it asks one after another). The kinds are ErrTaken,
 // ErrNoQuorum, ErrExpired and ErrCancelled.
 func (c *Client) Acquire(ctx context.Context, key string) (*Lock, error) {
-	return tried(ctx, c, key, c.attempt)
+	return tried(patience{Context: ctx}, c, key, c.attempt)
 }
 
 // tried makes attempts, with random delays between them, until one gives a lock.
-func tried[L any](ctx context.Context, c *Client, key string, attempt func(context.Context, string) (*L, *Error, error)) (*L, error) {
+func tried[L any](p patience, c *Client, key string, attempt func(patience, string) (*L, *Error, error)) (*L, error) {
 	last := Error{Op: "acquire", Key: key}
 	for {
-		if ctx.Err() != nil {
-			return nil, cancelled(ctx, last)
+		if ended := p.ended(); ended != nil {
+			return nil, cancelled(ended, last)
 		}
-		l, failed, err := attempt(ctx, key)
+		l, failed, err := attempt(p, key)
 		if err != nil {
 			return nil, err
 		}
@@ -86,13 +92,13 @@ func tried[L any](ctx context.Context, c *Client, key string, attempt func(conte
 		}
 		failed.Tries = last.Tries + 1
 		last = *failed
-		if ctx.Err() != nil {
-			return nil, cancelled(ctx, last)
+		if ended := p.ended(); ended != nil {
+			return nil, cancelled(ended, last)
 		}
 		if last.Tries == c.cfg.Tries {
-			return nil, &last
+			return nil, failed
 		}
-		if err := c.wait(ctx); err != nil {
+		if err := c.wait(p); err != nil {
 			return nil, err
 		}
 	}
@@ -100,14 +106,14 @@ func tried[L any](ctx context.Context, c *Client, key string, attempt func(conte
 
 // attempt is the specification's steps 1 to 5, once: it returns the lock, or
 // why it failed, or that it could not be made at all.
-func (c *Client) attempt(ctx context.Context, key string) (*Lock, *Error, error) {
+func (c *Client) attempt(p patience, key string) (*Lock, *Error, error) {
 	// Fresh for every attempt: were it kept, a delayed release of the first attempt
 	// would delete the key that a later one set.
 	token, err := c.token()
 	if err != nil {
 		return nil, nil, err
 	}
-	start := c.cfg.Now()
+	ctx, start := p.Context, c.cfg.Now()
 	answers, fence := c.grant(ctx, key, token)
 	elapsed := c.cfg.Now().Sub(start)
 
@@ -153,8 +159,8 @@ func (c *Client) release(ctx context.Context, key, token string) []Answer {
 }
 
 // wait waits a random time, so that contenders who split the vote do not meet
-// again. It ends early with ctx, and leaves that for the caller to see.
-func (c *Client) wait(ctx context.Context) error {
+// again. It ends early with p, and leaves that for the caller to see.
+func (c *Client) wait(p patience) error {
 	var b [8]byte
 	if err := c.cfg.Random("retry", b[:]); err != nil {
 		return fmt.Errorf("draw a retry delay: %w", err)
@@ -163,18 +169,19 @@ func (c *Client) wait(ctx context.Context) error {
 	delay := c.cfg.RetryMin + time.Duration(binary.LittleEndian.Uint64(b[:])%span)
 	select {
 	case <-c.cfg.After(delay):
-	case <-ctx.Done():
+	case <-p.Done():
+	case <-p.closed():
 	}
 	return nil
 }
 
 // token is 20 random bytes, in hexadecimal digits.
 func (c *Client) token() (string, error) {
-	var b [20]byte
-	if err := c.cfg.Random("token", b[:]); err != nil {
+	var b [60]byte
+	if err := c.cfg.Random("token", b[40:]); err != nil {
 		return "", fmt.Errorf("draw a token: %w", err)
 	}
-	return hex.EncodeToString(b[:]), nil
+	return string(b[:hex.Encode(b[:40], b[40:])]), nil
 }
 
 func (c *Client) failure(op, key string, kind error, answers []Answer) *Error {

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -10,6 +11,8 @@ import (
 // timer for any request.
 type rounds struct {
 	nodes   []Batcher
+	grants  []bool       // by node: it is a Granter
+	used    sync.Pool    // ballots that nobody uses
 	waiting atomic.Int32 // callers who wait for answers
 	flushes atomic.Bool  // somebody is about to flush
 }
@@ -22,24 +25,49 @@ func newRounds(nodes []Node) *rounds {
 		if !ok {
 			return nil
 		}
-		rs.nodes = append(rs.nodes, b)
+		_, grants := n.(Granter)
+		rs.nodes, rs.grants = append(rs.nodes, b), append(rs.grants, grants)
 	}
 	return rs
 }
 
-// ask submits what request gives for each node, and has it sent.
-func (rs *rounds) ask(b *ballot, nodes []int, deadline time.Time, request func(node int) Request) {
-	b.rounds, b.requests = rs, make([]Request, len(nodes))
-	if b.work != nil {
-		b.work.Add(len(nodes))
+// ask submits r to nodes, and has it sent.
+func (rs *rounds) ask(nodes []int, work *sync.WaitGroup, r Request, deadline time.Time) *ballot {
+	b, _ := rs.used.Get().(*ballot)
+	if b == nil {
+		b = &ballot{rounds: rs}
 	}
+	b.begin(nodes, work)
+	r.Deadline, r.To = deadline, b
 	for i, n := range nodes {
-		r := &b.requests[i]
-		*r = request(n)
-		r.Deadline, r.Node, r.To = deadline, i, b
-		rs.nodes[n].Submit(r)
+		v := &b.votes[i]
+		v.request = r
+		v.request.Op, v.request.Node = r.Op.to(rs.grants[n], r.Terms), i
+		rs.nodes[n].Submit(&v.request)
 	}
 	rs.flush()
+	return b
+}
+
+// put keeps b for another time, without what it refers to.
+func (rs *rounds) put(b *ballot) {
+	clear(b.votes)
+	b.work, b.follow, b.quorum = nil, nil, 0
+	rs.used.Put(b)
+}
+
+// to is what a Batcher is asked for in place of o. What it does in order needs no tombstones,
+// so that the plain steps do where nothing is to be counted and nobody is in quarantine.
+func (o Op) to(granter bool, t Terms) Op {
+	switch {
+	case o == OpAbandon:
+		return OpRelease
+	case o != OpGrant || granter && (t.Fence || t.Quarantine > 0):
+		return o
+	case t.Fence:
+		return OpSetFenced
+	}
+	return OpSet
 }
 
 // flush sends what was submitted to all nodes. A caller who is alone does it by himself.

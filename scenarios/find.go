@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"lockpick/harness/files"
@@ -14,6 +15,32 @@ import (
 type Found struct {
 	scenario.Scenario
 	From string // a path, or a name of the catalogue
+}
+
+// Exact names exactly this scenario, as Find takes it.
+func (f Found) Exact() string { return f.From + "/" + f.Variant }
+
+// Choose is what several names mean, all of the catalogue where there are none, as far as it has
+// all the tags. What is named twice is there once. failed is the name that an error is about.
+func Choose(names, tags []string, known scenario.Known, sets []string) (all []Found, failed string, err error) {
+	if len(names) == 0 {
+		names = []string{"*"}
+	}
+	had := map[string]bool{}
+	for _, name := range names {
+		found, err := Find(name, known, sets)
+		if err != nil {
+			return nil, name, err
+		}
+		for _, f := range found {
+			untagged := slices.ContainsFunc(tags, func(tag string) bool { return !slices.Contains(f.Tags, tag) })
+			if !had[f.Exact()] && !untagged {
+				all = append(all, f)
+			}
+			had[f.Exact()] = true
+		}
+	}
+	return all, "", nil
 }
 
 // Find is what one name means: NAME with all variants, NAME/VARIANT, NAME/ for the base

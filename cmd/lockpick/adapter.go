@@ -89,8 +89,7 @@ func (f *runFlags) meet(ctx context.Context) (hello lockexec.Hello, err error) {
 	}
 	f.program = strings.Fields(f.adapter)
 	line, err := docker.New(docker.Config{Adapter: f.program, AdapterImage: f.image}).Hello(ctx)
-	var lack *docker.Lack
-	if errors.As(err, &lack) {
+	if lack, ok := errors.AsType[*docker.Lack](err); ok {
 		return hello, unable(lack.Reason, lack.Remedy)
 	}
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 
 // again is the command that runs a scenario again, for a POSIX shell.
 func (f *runFlags) again(p pick, seed uint64) string {
-	return fmt.Sprintf("lockpick run %s --seed %d", quoted(p.exact()), seed) + f.overrides()
+	return fmt.Sprintf("lockpick run %s --seed %d", quoted(p.Exact()), seed) + f.overrides()
 }
 
 // overrides are the flags that change what is run, as they were given.

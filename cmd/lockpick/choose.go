@@ -34,30 +34,15 @@ type pick struct {
 	own *scenario.Scenario
 }
 
-// exact is how the command line calls exactly this scenario.
-func (p pick) exact() string { return p.From + "/" + p.Variant }
-
-// scenarios resolves a choice. Nothing named is everything; what is named twice is run once.
+// scenarios resolves a choice.
 func (c choice) scenarios() ([]pick, error) {
-	names := c.names
-	if len(names) == 0 {
-		names = []string{"*"}
+	all, failed, err := scenarios.Choose(c.names, c.tags, known(), c.sets)
+	if err != nil {
+		return nil, usage(err, "see lockpick list"+meant(failed, scenarios.Names()))
 	}
 	var out []pick
-	had := map[string]bool{}
-	for _, n := range names {
-		found, err := scenarios.Find(n, known(), c.sets)
-		if err != nil {
-			return nil, usage(err, "see lockpick list"+near(n))
-		}
-		for _, f := range found {
-			p := pick{Found: f}
-			untagged := slices.ContainsFunc(c.tags, func(t string) bool { return !slices.Contains(p.Tags, t) })
-			if !had[p.exact()] && !untagged {
-				out = append(out, p)
-			}
-			had[p.exact()] = true
-		}
+	for _, f := range all {
+		out = append(out, pick{Found: f})
 	}
 	if len(out) == 0 {
 		hint := "see lockpick list for names and tags"
@@ -71,8 +56,22 @@ func (c choice) scenarios() ([]pick, error) {
 	return out, nil
 }
 
-// near suggests the scenario that was probably meant.
-func near(name string) string { return meant(name, scenarios.Names()) }
+// choose resolves what is named with the lock, the expectations and the scale that the flags
+// ask for. not is what is not for the lock.
+func (f *runFlags) choose(names ...string) (fit []pick, not []unfit, err error) {
+	if err := f.otherLock(); err != nil {
+		return nil, nil, err
+	}
+	chosen, err := choice{names: names, tags: f.tags, sets: f.sets}.scenarios()
+	if err != nil {
+		return nil, nil, err
+	}
+	fit, not = f.withLock(chosen)
+	if err := f.expect(fit); err != nil {
+		return nil, nil, err
+	}
+	return fit, not, f.scaleAll(fit)
+}
 
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {

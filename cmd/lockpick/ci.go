@@ -78,17 +78,13 @@ func written(path string, how int, write func(io.Writer) error) error {
 // sequenceOf is the diagram that a run left, as text.
 func sequenceOf(o outcome.Outcome) string { return kept(o, reports.SequenceFile) }
 
-// drawingOf is the diagram that a run left, as Mermaid where there is that.
-func drawingOf(o outcome.Outcome) string {
-	return cmp.Or(kept(o, "sequence.mmd"), kept(o, reports.SequenceFile))
-}
-
-// drawing is drawingOf, also of a run that was made again to be kept.
+// drawing is the diagram that a run left, or the same run when it was made again to be kept: as
+// Mermaid where there is that.
 func (c *ci) drawing(o outcome.Outcome) string {
 	if o.Dir == "" {
 		o.Dir = c.kept[o.Command]
 	}
-	return drawingOf(o)
+	return cmp.Or(kept(o, "sequence.mmd"), sequenceOf(o))
 }
 
 // mostDrawn is larger than any diagram.

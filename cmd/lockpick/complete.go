@@ -35,7 +35,7 @@ func scenarioNames() []string {
 	}
 	var out []string
 	for _, p := range all {
-		out = append(out, strings.TrimSuffix(p.exact(), "/"))
+		out = append(out, strings.TrimSuffix(p.Exact(), "/"))
 	}
 	return out
 }
@@ -66,15 +66,12 @@ func expectWords() []string {
 // storedRuns are the runs of the store, the newest of each scenario first.
 func storedRuns() []string { return suites.Runs(defaultStore()) }
 
-// storedSuites are the suites of the store.
-func storedSuites() []string { return suites.Stored(defaultStore()) }
-
 // completion says what the words of all commands may be.
 func completion(root *cobra.Command) {
 	runs := completes(true, storedRuns)
 	for name, f := range map[string]cobra.CompletionFunc{
 		"run": completes(true, scenarioNames), "show": completes(false, scenarioNames), "check": runs, "explain": runs, "replay": runs,
-		"report": completes(true, func() []string { return append(storedRuns(), storedSuites()...) }),
+		"report": completes(true, func() []string { return append(storedRuns(), suites.Stored(defaultStore())...) }),
 		"shrink": completes(true, func() []string { return append(storedRuns(), scenarioNames()...) }),
 	} {
 		if c, _, err := root.Find([]string{name}); err == nil {

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 
+	"lockpick/harness/files"
 	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/shrink"
@@ -42,6 +45,18 @@ func (c *crew) do(ctx context.Context, j suite.Job) outcome.Outcome {
 
 func (c *crew) run(ctx context.Context, s scenario.Scenario, seed uint64) outcome.Outcome {
 	return c.do(ctx, suite.Job{Scenario: s, Seed: seed, Backend: simulation, Keep: suite.KeepNone, Version: version()})
+}
+
+// kept writes a scenario to a file, and runs it so that its run is in the store with its reports.
+func (c *crew) kept(ctx context.Context, s scenario.Scenario, seed uint64, file string, text []byte, store, command string) (outcome.Outcome, error) {
+	err := os.MkdirAll(filepath.Dir(file), 0o755)
+	if err == nil {
+		err = files.WriteIn(filepath.Dir(file), filepath.Base(file), text)
+	}
+	if err != nil {
+		return outcome.Outcome{}, noStore(err)
+	}
+	return c.do(ctx, suite.Job{Scenario: s, Seed: seed, Backend: simulation, Store: store, Keep: suite.KeepAll, Version: version(), Command: command}), nil
 }
 
 func (c *crew) shrinker(most int) shrink.Shrinker {

@@ -94,7 +94,7 @@ func draw(s suite.Stored, images bool) (dir string, err error) {
 		}
 		beside.Close()
 	}
-	if _, err := owned.Unfinished.SweepTree(dir, func(path string) bool { return path == reports.FigureDir }); err != nil {
+	if err := owned.Unfinished.SweepTree(dir, func(path string) bool { return path == reports.FigureDir }); err != nil {
 		return "", unable(err, "remove it by hand, or copy the history to where one may write")
 	}
 	r := outcome.Run{Manifest: s.Manifest, History: s.History, Verdict: v, Outcome: rejudged(s, v)}
@@ -110,8 +110,7 @@ func draw(s suite.Stored, images bool) (dir string, err error) {
 // unwritable is an error in writing reports: where something stands in the way that
 // leads elsewhere, the directory is wrong, not the machine.
 func unwritable(err error, hint string) error {
-	var unfit *files.Unfit
-	if errors.As(err, &unfit) {
+	if _, ok := errors.AsType[*files.Unfit](err); ok {
 		return usage(err, "remove it, if it is not yours")
 	}
 	return unable(err, hint)

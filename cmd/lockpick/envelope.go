@@ -172,7 +172,7 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 			}
 		}
 	}
-	return a.keepEnvelope(f, bounds, folder)
+	return f.keep(a, bounds, folder)
 }
 
 // measuring is an envelope that is being looked for.
@@ -336,8 +336,8 @@ func (y *found) print(a *app) {
 	fmt.Fprintln(a.out)
 }
 
-// keepEnvelope writes the result as a whole, and sums it up.
-func (a *app) keepEnvelope(f *envelopeFlags, all []measured, folder string) error {
+// keep writes the result as a whole, and sums it up.
+func (f *envelopeFlags) keep(a *app, all []measured, folder string) error {
 	result := map[string]any{"schema": 1, "version": version(), "code": a.code, "lock": f.lock, "setting": f.Setting, "seeds": f.seeds, "seed": f.seed, "results": all}
 	text, err := json.MarshalIndent(result, "", "  ")
 	if err == nil {

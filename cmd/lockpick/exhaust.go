@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -16,7 +16,6 @@ import (
 
 	"lockpick/checker"
 	"lockpick/checker/verdict"
-	"lockpick/harness/files"
 	"lockpick/harness/scenario"
 	"lockpick/reports/words"
 	"lockpick/scenarios/exhaust"
@@ -28,10 +27,10 @@ import (
 // exhaustFlags are the flags of exhaust.
 type exhaustFlags struct {
 	exhaust.Scope
-	restart, reduce, memory string
-	limit                   time.Duration
-	store                   string
-	json, markdown          bool
+	restart, property, reduce, memory string
+	limit                             time.Duration
+	store                             string
+	json, markdown                    bool
 }
 
 // reductions are the values of --reduce.
@@ -47,30 +46,33 @@ hold the lock at once: Redlock as a model of explicit states, in a scope of a fe
 attempts. A model is not the code; tests hold the one to the other, the client case by case,
 the nodes request by request.
 
+--property names another thing to look for: resource-safety is a write that is applied over
+one that its client had not seen, fencing-order a fencing token that is not above that of a
+lock which was given before. With --fence the lock gives tokens and the resource goes by them.
+
 What is found is the shortest way there. It is written as a scenario file, which the simulation
 runs with the real lock; what that shows is printed.
 
 "none within this bound" says that nothing is to be found in this scope under these
-assumptions, and no more than that. The exit code is 0 then, 1 where mutual exclusion is
+assumptions, and no more than that. The exit code is 0 then, 1 where the property is
 violated, and 2 where --limit or --memory ended the search.
 
 Without options it searches the scopes whose verdicts are known, and exit code 1 says that one
 came out otherwise.`,
 		Example: `  lockpick exhaust
   lockpick exhaust --nodes 3 --attempts 2 --crashes 1 --restart delayed
-  lockpick exhaust --mistake same-value-for-retries`,
+  lockpick exhaust --mistake same-value-for-retries
+  lockpick exhaust --property resource-safety --fence --attempts 1`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			own := false
-			for _, name := range []string{"nodes", "attempts", "extends", "crashes", "restart", "jumps", "mistake", "reduce"} {
+			for _, name := range []string{"nodes", "attempts", "extends", "crashes", "restart", "jumps", "mistake", "fence", "property", "reduce"} {
 				own = own || c.Flags().Changed(name)
 			}
 			if c.Flags().Changed("restart") && f.Crashes == 0 {
 				return usage(errors.New("--restart is what comes after a crash, and there is none"), "add --crashes 1")
 			}
-			if strings.HasPrefix(f.Mistake, "extension-") && !c.Flags().Changed("extends") {
-				f.Extends = 1
-			}
+			f.imply(c.Flags().Changed)
 			return a.exhaust(c.Context(), f, own)
 		},
 	}
@@ -82,17 +84,39 @@ came out otherwise.`,
 	fs.StringVar(&f.restart, "restart", string(exhaust.Forgets), "what a node comes back with: none (nothing, at once), delayed (nothing, after a TTL), everysec or always")
 	fs.IntVar(&f.Jumps, "jumps", 0, fmt.Sprintf("clock faults of nodes, each of which makes a key vanish, at most %d", exhaust.MaxFaults))
 	fs.StringVar(&f.Mistake, "mistake", "", "a mistake in the lock: "+strings.Join(exhaust.Mistakes(), ", "))
+	fs.BoolVar(&f.Fence, "fence", false, "the lock gives fencing tokens, and the resource refuses one below the highest it has seen")
+	fs.StringVar(&f.property, "property", string(exhaust.MutualExclusion), fmt.Sprintf("what is to be violated: %s, %s or %s", exhaust.MutualExclusion, exhaust.ResourceSafety, exhaust.FencingOrder))
 	fs.StringVar(&f.reduce, "reduce", "full", "states that are not told apart: none, exact (by names and replies) or full")
 	fs.DurationVar(&f.limit, "limit", time.Minute, "give up a search after this time")
 	fs.StringVar(&f.memory, "memory", "1GB", "give up a search whose states take more")
 	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the scenario that is found, and its run (LOCKPICK_STORE)")
 	fs.BoolVar(&f.json, "json", false, "print the result as JSON")
 	fs.BoolVar(&f.markdown, "markdown", false, "print the result as a page")
+	c.RegisterFlagCompletionFunc("property", completes(false, func() (out []string) {
+		for _, p := range exhaust.Properties() {
+			out = append(out, string(p))
+		}
+		return out
+	}))
 	return c
 }
 
+// imply sets what a mistake or a property can't do without, unless it was said.
+func (f *exhaustFlags) imply(said func(flag string) bool) {
+	ofTokens := strings.HasPrefix(f.Mistake, "fence-")
+	if strings.HasPrefix(f.Mistake, "extension-") && !said("extends") {
+		f.Extends = 1
+	}
+	if ofTokens && !said("property") {
+		f.property = string(exhaust.FencingOrder)
+	}
+	if (ofTokens || f.property == string(exhaust.FencingOrder)) && !said("fence") {
+		f.Fence = true
+	}
+}
+
 func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {
-	x, err := a.exhaustion(f)
+	x, err := f.exhaustion()
 	if err != nil {
 		return err
 	}
@@ -135,8 +159,9 @@ type exhaustion struct {
 	crew   *crew
 }
 
-func (a *app) exhaustion(f *exhaustFlags) (*exhaustion, error) {
-	f.Restart = exhaust.Restart(f.restart)
+// exhaustion is the search that the flags ask for.
+func (f *exhaustFlags) exhaustion() (*exhaustion, error) {
+	f.Restart, f.Property = exhaust.Restart(f.restart), exhaust.Property(f.property)
 	if err := f.Check(); err != nil {
 		return nil, usage(err, "see lockpick exhaust --help"+meant(f.Mistake, exhaust.Mistakes()))
 	}
@@ -221,40 +246,36 @@ func (x *exhaustion) one(ctx context.Context, r *searched) error {
 
 // replay runs what was found in the simulation, and keeps it unless it is known.
 func (x *exhaustion) replay(ctx context.Context, r *searched, s scenario.Scenario) error {
-	job := suite.Job{Scenario: s, Seed: 1, Backend: simulation, Keep: suite.KeepNone, Version: version()}
-	o := x.crew.do(ctx, job)
+	o := x.crew.run(ctx, s, 1)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	for _, j := range o.Judgements {
-		if j.Property == verdict.MutualExclusion && j.Got == checker.Violated {
-			r.Cause, r.Node, r.Because = j.Cause, j.Node, j.Because
-		}
+	if j := o.Of(string(r.property())); j != nil && j.Got == checker.Violated {
+		r.Cause, r.Node, r.Because = j.Cause, j.Node, j.Because
 	}
 	if r.Cause == "" {
-		return &failure{err: fmt.Errorf("%v: mutual exclusion is violated in the model, and not where the simulation runs that: %s\n%s", r.Scope, o.Error, story.Caption(r.Story)),
-			code: outcome.ExitUndecided, hint: "the instants that were chosen for these steps do not show it: try --nodes 3 or 5"}
+		return &failure{err: fmt.Errorf("%v: %s is violated in the model, and not where the simulation runs that: %s\n%s", r.Scope, r.property(), o.Error, story.Caption(r.Story)),
+			code: outcome.ExitUndecided, hint: "the instants that were chosen for these steps do not show it: try --reduce exact, or another number of nodes"}
 	}
 	if r.Known {
 		return nil
 	}
-	s.Expect[verdict.MutualExclusion] = scenario.Expectation{Want: string(verdict.Violated), Cause: r.Cause, Node: r.Node}
+	s.Expect[string(r.property())] = scenario.Expectation{Want: string(verdict.Violated), Cause: r.Cause, Node: r.Node}
 	comment := fmt.Sprintf("Found in a search of every order of messages and faults: %v.\n\n%s", r.Scope, story.Caption(r.Story))
 	text, err := scenario.Write(s, comment, known())
 	if err != nil {
 		return err
 	}
 	r.File = filepath.Join(x.store, exhaustFolder, r.Name()+".yaml")
-	if err = os.MkdirAll(filepath.Dir(r.File), 0o755); err == nil {
-		err = files.WriteIn(filepath.Dir(r.File), filepath.Base(r.File), text)
-	}
-	if err != nil {
-		return noStore(err)
-	}
 	r.Command = "lockpick run " + quoted(r.File)
-	job.Scenario, job.Store, job.Keep, job.Command = s, x.store, suite.KeepAll, r.Command
-	r.Dir = x.crew.do(ctx, job).Dir
-	return ctx.Err()
+	o, err = x.crew.kept(ctx, s, 1, r.File, text, x.store, r.Command)
+	r.Dir = o.Dir
+	return cmp.Or(err, ctx.Err())
+}
+
+// property is what the search tried to violate.
+func (r *searched) property() exhaust.Property {
+	return cmp.Or(r.Property, exhaust.MutualExclusion)
 }
 
 // exhaustFolder is where scenarios stand in a store that a search found.

@@ -63,34 +63,39 @@ func (r *searched) print(w io.Writer) {
 	fmt.Fprintf(w, "2 clients, %v: every order of messages, losses, pauses and expiries\n%s, %.1f s, %d MB\n", r.Scope, r.size(), r.Seconds, (r.Bytes+1<<20-1)>>20)
 	switch r.Verdict {
 	case checker.Holds:
-		fmt.Fprintf(w, "mutual-exclusion: %s\n", painted(w, good, r.outcome()))
+		fmt.Fprintf(w, "%s: %s\n", r.property(), painted(w, good, r.outcome()))
 	case checker.Violated:
-		fmt.Fprintf(w, "mutual-exclusion %s in %d steps, the fewest\n\n%s\n", painted(w, alarm, "VIOLATED"), len(r.Story), story.Caption(r.Story))
+		fmt.Fprintf(w, "%s %s in %d steps, the fewest\n\n%s\n", r.property(), painted(w, alarm, "VIOLATED"), len(r.Story), story.Caption(r.Story))
 		fmt.Fprintf(w, "replayed in the simulation, with the real lock: %s\n\n    scenario:  %s\n    record:    %s\n    run again: %s\n", r.Because, r.File, r.Dir, r.Command)
 		return
 	default:
-		fmt.Fprintf(w, "mutual-exclusion: %s\n", r.outcome())
+		fmt.Fprintf(w, "%s: %s\n", r.property(), r.outcome())
 	}
 	fmt.Fprintf(w, "assumes: %s\nnot told apart: %s\n", strings.Join(assumptions(r.Scope), ";\n    "), reduced(r.Reduce))
 }
 
 // exhaustTable prints the searches of scopes whose verdicts are known.
 func exhaustTable(w io.Writer, rows []*searched) {
-	t := table{{"nodes", "attempts", "besides", "states", "acquires", "steps", "mutual exclusion"}}
 	unlike := 0
-	for _, r := range rows {
-		what := r.outcome()
-		if r.code() != outcome.ExitOK {
-			unlike++
-			what += ", NOT AS EXPECTED"
+	for _, p := range exhaust.Properties() {
+		t := table{{"nodes", "attempts", "besides", "states", "acquires", "steps", string(p)}}
+		for _, r := range rows {
+			if r.property() != p {
+				continue
+			}
+			what := r.outcome()
+			if r.code() != outcome.ExitOK {
+				unlike++
+				what += ", NOT AS EXPECTED"
+			}
+			t = append(t, []string{fmt.Sprint(r.Nodes), fmt.Sprint(r.Attempts), r.Besides(), fmt.Sprint(r.States), fmt.Sprint(r.Acquires), r.steps(), what})
 		}
-		t = append(t, []string{fmt.Sprint(r.Nodes), fmt.Sprint(r.Attempts), r.Besides(), fmt.Sprint(r.States), fmt.Sprint(r.Acquires), r.steps(), what})
+		for _, line := range t.lines("", 125) {
+			fmt.Fprintln(w, line)
+		}
+		fmt.Fprintln(w)
 	}
-	for _, line := range t.lines("", 125) {
-		fmt.Fprintln(w, line)
-	}
-	fmt.Fprintf(w, `
-Two clients and one key; every order of messages, losses, pauses and expiries.
+	fmt.Fprintf(w, `Two clients and one key; every order of messages, losses, pauses and expiries.
 assumes: %s
 not told apart: %s
 What is violated was run in the simulation with the real lock, which named the cause.

@@ -121,8 +121,8 @@ func (f *foreign) String() string {
 	return "handle: held by a handle until release is called, however long that takes"
 }
 
-// checkForeign is the verb check for a history of Jepsen's.
-func (a *app) checkForeign(f *foreign, path string, asJSON bool) error {
+// check is the verb for a history of Jepsen's.
+func (f *foreign) check(a *app, path string, asJSON bool) error {
 	v, js, notes, err := f.judge(path)
 	if err != nil {
 		return usage(err, badRecord)

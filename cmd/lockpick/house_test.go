@@ -49,7 +49,7 @@ var house = map[string]row{
 	"harness/shortage": {because: "from an error to what to do about it, whoever had it"},
 
 	"harness/lock": {because: "interfaces and Env; a lock must not see faults or the resource"},
-	"harness/lock/redlock": {ours: "harness/lock redlock redlock/redisnode", third: goRedis,
+	"harness/lock/redlock": {ours: "harness/lock redlock redlock/redisnode redlock/wire", third: goRedis,
 		tests: redistest + " harness/history harness/resp", because: "adapters never import each other"},
 	"harness/lock/broken": {ours: "harness/lock redlock redlock/redisnode", third: goRedis, tests: redistest,
 		because: "shares the reference's arithmetic, not its course: a mistake is no switch in the reference"},

@@ -176,18 +176,14 @@ func (x *hunter) choose(args []string) error {
 	if err := f.mistaken(); err != nil {
 		return err
 	}
-	if err := f.otherLock(); err != nil {
-		return err
-	}
-	chosen, err := choice{names: args, sets: f.sets}.scenarios()
+	chosen, not, err := f.runFlags.choose(args...)
 	if err != nil {
 		return err
 	}
-	chosen, not := f.withLock(chosen)
 	if len(chosen) == 0 {
 		return usage(fmt.Errorf("no scenario is for this lock: %s: %w", not[0].ID(), not[0].why), "name another")
 	}
-	if err := f.demand(chosen, given); err != nil {
+	if err := f.demand(chosen, args, given); err != nil {
 		return err
 	}
 	b, err := backend(simulation, docker.Config{})
@@ -211,18 +207,22 @@ func (x *hunter) choose(args []string) error {
 	return nil
 }
 
-// demand settles what is expected. Of a lock with a mistake that is as much as of a correct one:
-// what a scenario asks of none it asks only where the user has said so.
-func (f *huntFlags) demand(chosen []pick, given []string) error {
-	own := make([]map[string]scenario.Expectation, len(chosen))
-	for i, p := range chosen {
-		own[i] = p.Expect
+// demand settles what is expected of a lock with a mistake, which is as much as of a correct one:
+// what a scenario asks of none is asked only where the user has said so (given).
+func (f *huntFlags) demand(chosen []pick, args, given []string) error {
+	if !f.mistake {
+		return nil
 	}
-	if err := f.expect(chosen); err != nil || !f.mistake {
+	own, err := choice{names: args}.scenarios()
+	if err != nil {
 		return err
 	}
-	for i, p := range chosen {
-		for property, e := range own[i] {
+	for _, p := range chosen {
+		i := slices.IndexFunc(own, func(o pick) bool { return o.ID() == p.ID() })
+		if i < 0 {
+			continue
+		}
+		for property, e := range own[i].Expect {
 			said := slices.ContainsFunc(given, func(s string) bool { return strings.HasPrefix(s, property+"=") })
 			if e.Want == outcome.AnyOutcome && !said {
 				p.Expect[property] = e
@@ -331,7 +331,8 @@ func (x *hunter) run(ctx context.Context) error {
 				return x.settle(ctx)
 			}
 			x.begun.Go(func() {
-				o := w.Do(ctx, x.job(i, suite.KeepNone))
+				n, seed := x.Run(i)
+				o := w.Do(ctx, x.seeded(n, seed, suite.KeepNone))
 				x.crew.idle <- w
 				if ctx.Err() == nil {
 					x.done(i, o)
@@ -339,12 +340,6 @@ func (x *hunter) run(ctx context.Context) error {
 			})
 		}
 	}
-}
-
-// job is the run of a number.
-func (x *hunter) job(i int, keep suite.Keep) suite.Job {
-	n, seed := x.Run(i)
-	return x.seeded(n, seed, keep)
 }
 
 // seeded is a run of a scenario, by its number, with a seed.

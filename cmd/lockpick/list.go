@@ -152,7 +152,7 @@ func showCmd(out io.Writer) *cobra.Command {
 			}
 			name, variant, _ := strings.Cut(args[0], "/")
 			if !slices.Contains(scenarios.Names(), name) {
-				return usage(fmt.Errorf("no scenario %q", name), "see lockpick list"+near(name))
+				return usage(fmt.Errorf("no scenario %q", name), "see lockpick list"+meant(name, scenarios.Names()))
 			}
 			text, err := scenarios.Read(name)
 			if err != nil {

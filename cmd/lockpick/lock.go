@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -86,6 +89,7 @@ func (f *runFlags) withLock(chosen []pick) (fit []pick, not []unfit) {
 	for _, p := range chosen {
 		kind := kinds.All[f.kind]
 		s, err := p.With(f.kind, kind)
+		s.Numbers = f.comparable(p, chosen)
 		if kind.OwnTime && f.backend == simulation {
 			var left []string
 			if s, left = s.Unturned(); len(left) > 0 {
@@ -93,9 +97,7 @@ func (f *runFlags) withLock(chosen []pick) (fit []pick, not []unfit) {
 			}
 		}
 		if err == nil {
-			if len(f.options) > 0 {
-				s.Lock.Options = f.options
-			}
+			s = s.Having(kind, f.options)
 			err = s.Check(known())
 		}
 		if err != nil {
@@ -111,6 +113,21 @@ func (f *runFlags) withLock(chosen []pick) (fit []pick, not []unfit) {
 	return fit, not
 }
 
+// comparable are the numbers expected of a scenario whose lock stays its own, but for those that
+// are compared with a variant which has another lock now.
+func (f *runFlags) comparable(p pick, chosen []pick) map[string]scenario.Bound {
+	if p.Lock.Kind != f.kind {
+		return nil
+	}
+	numbers := maps.Clone(p.Numbers)
+	maps.DeleteFunc(numbers, func(_ string, b scenario.Bound) bool {
+		return slices.ContainsFunc(chosen, func(o pick) bool {
+			return o.From == p.From && cmp.Or(o.Variant, scenario.BaseVariant) == b.Than && o.Lock.Kind != f.kind
+		})
+	})
+	return numbers
+}
+
 // setupsOf are a kind as it comes, and with each other value of each of its options.
 func setupsOf(kind string) []string {
 	all := []string{kind}
@@ -123,9 +140,9 @@ func setupsOf(kind string) []string {
 }
 
 // leavesOut says what random plans leave out for the lock's sake.
-func (a *app) leavesOut(f *runFlags) {
+func (f *runFlags) leavesOut(w io.Writer) {
 	if len(f.undrawn) > 0 {
-		fmt.Fprintf(a.errs, "%s: random plans leave out %s: this lock reads its own time, which can't be set here\n", f.backend, strings.Join(f.undrawn, ", "))
+		fmt.Fprintf(w, "%s: random plans leave out %s: this lock reads its own time, which can't be set here\n", f.backend, strings.Join(f.undrawn, ", "))
 	}
 }
 

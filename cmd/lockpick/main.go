@@ -171,8 +171,7 @@ func codeOf(err error) int {
 func (a *app) complain(err error) {
 	var s *scenario.Error
 	fmt.Fprintf(a.errs, "%s %v\n", painted(a.errs, alarm, "error:"), err)
-	var f *failure
-	if errors.As(err, &f) && f.hint != "" && !errors.As(err, &s) {
+	if f, ok := errors.AsType[*failure](err); ok && f.hint != "" && !errors.As(err, &s) {
 		fmt.Fprintf(a.errs, "%s %s\n", painted(a.errs, good, "hint:"), f.hint)
 	}
 }

@@ -9,17 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockpick/checker"
+	"lockpick/harness/scenario"
 )
 
-// nearest is the name that a word was probably meant to be: one that takes at most two
-// typing mistakes, or a third of it, or that has the longest beginning in common; "": none is.
+// nearest is the name that a word was probably meant to be: one that differs by typing mistakes,
+// or that has the longest beginning in common; "": none is.
 func nearest(word string, names []string) string {
-	best, fewest := "", min(3, 1+(len(word)+1)/3)
-	for _, n := range names {
-		if d := distance(word, n); d < fewest {
-			best, fewest = n, d
-		}
-	}
+	best := scenario.Nearest(word, names)
 	if best != "" {
 		return best
 	}
@@ -34,31 +30,6 @@ func nearest(word string, names []string) string {
 		}
 	}
 	return best
-}
-
-// distance is how many letters have to be put in, taken out or changed, or two neighbours
-// swapped, to make one word of the other.
-func distance(a, b string) int {
-	before, row := []int(nil), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		next := make([]int, len(b)+1)
-		next[0] = i + 1
-		for j := range len(b) {
-			change := 1
-			if a[i] == b[j] {
-				change = 0
-			}
-			next[j+1] = min(row[j+1]+1, next[j]+1, row[j]+change)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				next[j+1] = min(next[j+1], before[j-1]+1)
-			}
-		}
-		before, row = row, next
-	}
-	return row[len(b)]
 }
 
 // meant asks whether a word was meant to be one of the names; "": nothing comes near.

@@ -42,12 +42,40 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
+// TestGuaranteesNameScenarios: what the lock's documentation says that a scenario shows is a
+// scenario, and none of the lines of what it keeps is without one.
+func TestGuaranteesNameScenarios(t *testing.T) {
+	name := regexp.MustCompile("`([a-z0-9]+(?:-[a-z0-9]+)+(?:/[a-z0-9-]*)?)`")
+	for path, least := range map[string]int{"redlock/README.md": 30, "redlock/coming-from-redsync.md": 10} {
+		text, err := os.ReadFile(filepath.Join("../..", path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := 0
+		for line := range strings.Lines(string(text)) {
+			found := name.FindAllStringSubmatch(line, -1)
+			for _, m := range found {
+				named++
+				if _, err := (choice{names: []string{m[1]}}).scenarios(); err != nil {
+					t.Errorf("%s: %v", path, err)
+				}
+			}
+			if row := strings.HasPrefix(line, "| ") && strings.Count(line, "|") == 3; row && path == "redlock/README.md" && len(found) == 0 && !strings.HasPrefix(line, "| what") && !strings.HasPrefix(line, "| assumption") {
+				t.Errorf("%s: no scenario shows: %s", path, line)
+			}
+		}
+		if named < least {
+			t.Errorf("%s names %d scenarios, want %d", path, named, least)
+		}
+	}
+}
+
 // TestReadmesLinksLead holds every link between the project's own texts to a file that is
 // there, and to a heading where it names one.
 func TestReadmesLinksLead(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
 	anchor := regexp.MustCompile(`[^a-z0-9 -]`)
-	for _, path := range []string{"README.md", "CONTRIBUTING.md", ".ci/README.md", "redlock/README.md", "harness/README.md", "harness/lock/README.md",
+	for _, path := range []string{"README.md", "CONTRIBUTING.md", ".ci/README.md", "redlock/README.md", "redlock/coming-from-redsync.md", "harness/README.md", "harness/lock/README.md",
 		"harness/lock/exec/adapters/README.md", "reports/scorecards/README.md",
 		"nemesis/README.md", "checker/README.md", "docker/README.md", "cmd/lockpick/README.md"} {
 		text, err := os.ReadFile(filepath.Join("../..", path))

@@ -32,7 +32,8 @@ type report struct {
 	tries    int // that did not count
 	keeps    int // runs made again to be kept, and those that are
 	kept     int
-	outcomes map[int]outcome.Outcome // those that are not printed yet, or all for JSON
+	outcomes map[int]outcome.Outcome // those that are not printed yet
+	answer   answer                  // what is printed for machines
 	skipped  []outcome.Outcome
 	compared comparison
 	printed  int
@@ -84,11 +85,13 @@ func (r *report) done(i int, o outcome.Outcome) {
 			return
 		}
 		r.ci.add(o)
+		delete(r.outcomes, r.printed)
 		r.printed++
 		if r.flags.json {
+			r.live.erase()
+			r.answer.add(o)
 			continue
 		}
-		delete(r.outcomes, r.printed-1)
 		if r.flags.seeds == 1 {
 			r.print(o)
 			continue
@@ -203,8 +206,13 @@ func summary(o outcome.Outcome) []string {
 	return parts
 }
 
-// finish prints the sum and settles the exit code.
+// finish prints the sum and what there is to look at, and settles the exit code.
 func (r *report) finish(ctx context.Context) error {
+	defer func() {
+		if r.page != "" {
+			fmt.Fprintf(r.errs, "report: %s\n", r.page)
+		}
+	}()
 	for _, o := range r.skipped {
 		r.code = outcome.Worse(r.code, o.Code)
 	}
@@ -215,11 +223,9 @@ func (r *report) finish(ctx context.Context) error {
 		r.code = outcome.ExitInterrupt
 		fmt.Fprintf(r.errs, "interrupted after %d of %d runs; what they left is in %s\n", r.ended, r.total, r.flags.store)
 	}
-	for _, i := range slices.Sorted(maps.Keys(r.outcomes)) {
-		if i >= r.printed { // it came after one that was kept out
-			r.ci.add(r.outcomes[i])
-			r.late(r.outcomes[i])
-		}
+	for _, i := range slices.Sorted(maps.Keys(r.outcomes)) { // they came after one that was kept out
+		r.ci.add(r.outcomes[i])
+		r.late(r.outcomes[i])
 	}
 	for _, o := range r.skipped {
 		r.ci.add(o)
@@ -231,11 +237,11 @@ func (r *report) finish(ctx context.Context) error {
 		defer r.complain(err) // after the result, which there is all the same
 		r.code = outcome.Worse(r.code, codeOf(err))
 	}
-	if err := r.ci.finish(r.errs); err != nil {
+	if err := r.ci.finish(r.errs); r.flags.json {
+		r.code = outcome.Worse(r.code, codeOf(err))
+		return cmp.Or(r.endAnswer(), err)
+	} else if err != nil {
 		return err
-	}
-	if r.flags.json {
-		return r.printAnswer()
 	}
 	r.printSeeds() // of a scenario that was interrupted
 	switch {
@@ -255,6 +261,7 @@ func (r *report) finish(ctx context.Context) error {
 func (r *report) late(o outcome.Outcome) {
 	switch {
 	case r.flags.json:
+		r.answer.add(o)
 	case r.flags.seeds == 1 && r.failed != nil:
 		r.print(o)
 	case r.flags.seeds > 1:
@@ -265,21 +272,15 @@ func (r *report) late(o outcome.Outcome) {
 	}
 }
 
-// printAnswer prints all outcomes for machines.
-func (r *report) printAnswer() error {
-	all := []outcome.Outcome{}
-	for _, i := range slices.Sorted(maps.Keys(r.outcomes)) {
-		all = append(all, r.outcomes[i])
-	}
-	all = append(all, r.skipped...)
-	answer := map[string]any{"schema": 1, "code": r.code, "outcomes": all}
-	if rates := ratesOf(all, r.flags.backend); len(rates) > 0 {
-		answer["rates"] = rates
+// endAnswer prints the rest for machines.
+func (r *report) endAnswer() error {
+	for _, o := range r.skipped {
+		r.answer.add(o)
 	}
 	if r.flags.seeds > 1 {
-		answer["causes"] = r.causes()
+		return r.answer.end(r.causes(), r.code)
 	}
-	return printJSON(r.out, answer)
+	return r.answer.end(nil, r.code)
 }
 
 // printSum prints how many runs came to what.

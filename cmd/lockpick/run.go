@@ -140,15 +140,8 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if err := f.adapt(ctx); err != nil {
 		return err
 	}
-	if err := f.otherLock(); err != nil {
-		return err
-	}
-	chosen, err := choice{names: args, tags: f.tags, sets: f.sets}.scenarios()
+	chosen, not, err := f.choose(args...)
 	if err != nil {
-		return err
-	}
-	chosen, not := f.withLock(chosen)
-	if err := f.expect(chosen); err != nil {
 		return err
 	}
 	b, err := backend(f.backend, docker.Config{ClientBinary: f.client, Nodes: f.nodes, AdapterImage: f.image}, f.program...)
@@ -157,9 +150,6 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	}
 	if c, ok := b.(io.Closer); ok { // it keeps something between runs
 		defer func() { err = errors.Join(err, c.Close()) }()
-	}
-	if err := f.scaleAll(chosen); err != nil {
-		return err
 	}
 	if f.dryRun {
 		return printJSON(a.out, f.drawn(chosen))
@@ -178,10 +168,11 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if m, ok := b.(remarker); ok {
 		fmt.Fprintf(a.errs, "%s: %s\n", b.Name(), m.Remark(ctx))
 	}
-	a.leavesOut(f)
+	f.leavesOut(a.errs)
 	started := time.Now()
 	f.named = len(args) > 0
-	r := &report{app: a, ci: ci, flags: f, tally: tally{}, started: started, suite: f.suiteOf(chosen, args, started)}
+	r := &report{app: a, ci: ci, flags: f, tally: tally{}, started: started, suite: f.suiteOf(chosen, args, started),
+		answer: answer{to: a.out, backend: f.backend}}
 	for _, u := range not {
 		r.skip(u.Scenario, u.lacks())
 	}
@@ -193,11 +184,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 		return r.record(ctx, b, chosen)
 	}
 	r.runAll(ctx, b, chosen)
-	err = r.finish(ctx)
-	if r.page != "" {
-		fmt.Fprintf(a.errs, "report: %s\n", r.page)
-	}
-	return cmp.Or(err, ctx.Err())
+	return cmp.Or(r.finish(ctx), ctx.Err())
 }
 
 // enter says what a backend can do here, and refuses one that can't run, or a store that

@@ -61,16 +61,25 @@ func (s *stage) close() error {
 	return nil
 }
 
-// try does a job, again where it shows nothing, and says how many runs that took. Where the
-// machine failed, which says nothing of the lock, it has another chance.
-func (s *stage) try(ctx context.Context, j suite.Job) (o outcome.Outcome, runs int) {
+// try does a job, again where it does not violate the property, and says what came of that. Where
+// the machine failed, which says nothing of the lock, it has another chance.
+func (s *stage) try(ctx context.Context, j suite.Job, property string) (t judging.Try, o outcome.Outcome) {
+	t.Backend = s.Name()
 	for range 2 {
 		o = suite.Execute(ctx, s, j)
-		if runs += len(o.Retried) + 1; o.Code != outcome.ExitBackend || ctx.Err() != nil {
+		if t.Runs += len(o.Retried) + 1; o.Code != outcome.ExitBackend || ctx.Err() != nil {
 			break
 		}
 	}
-	return o, runs
+	t.State, t.Command, t.Why = judging.NotConfirmed, o.Command, words.FirstLine(o.Error)
+	switch got := o.Of(property); {
+	case got == nil:
+	case got.Got == checker.Violated:
+		t.State, t.Cause, t.Why = judging.Confirmed, got.Cause, ""
+	default:
+		t.Why = words.Join("; ", t.Why, got.Because)
+	}
+	return t, o
 }
 
 // bout is a run that a card asks for.
@@ -106,24 +115,14 @@ type tried struct {
 // runFlags are those by which run does what a card asks for.
 func (s *scorer) runFlags(lock, backend string, sets, expects []string) *runFlags {
 	own := s.flags.adapted
-	return &runFlags{backend: backend, seed: s.flags.seed, seeds: 1, jobs: s.flags.jobs, store: s.scratch, lock: lock,
+	return &runFlags{backend: backend, seed: s.flags.seed, seeds: 1, jobs: s.flags.jobs, store: s.scratch, lock: lock, tags: s.flags.tags,
 		adapter: own.adapter, program: own.program, grain: own.grain, patience: patience, sets: sets, expects: expects}
 }
 
 // picked are scenarios with the lock, as run would choose them, and those that it would skip.
 func (s *scorer) picked(ctx context.Context, f *runFlags, on *stage, names ...string) (fit []pick, not []unfit, err error) {
-	if err := f.otherLock(); err != nil {
-		return nil, nil, err
-	}
-	chosen, err := choice{names: names, sets: f.sets, tags: s.flags.tags}.scenarios()
+	chosen, not, err := f.choose(names...)
 	if err != nil {
-		return nil, nil, err
-	}
-	chosen, not = f.withLock(chosen)
-	if err := f.expect(chosen); err != nil {
-		return nil, nil, err
-	}
-	if err := f.scaleAll(chosen); err != nil {
 		return nil, nil, err
 	}
 	for _, p := range chosen {
@@ -269,9 +268,8 @@ const mostAgain = 3
 // same says whether a run violates what a finding says of it.
 func same(f judging.Finding, o outcome.Outcome) bool {
 	return !slices.ContainsFunc(f.Harms, func(h judging.Harm) bool {
-		return !slices.ContainsFunc(o.Judgements, func(j outcome.Judgement) bool {
-			return j.Property == h.Property && j.Got == checker.Violated && j.Cause == h.Cause
-		})
+		j := o.Of(h.Property)
+		return j == nil || j.Got != checker.Violated || j.Cause != h.Cause
 	})
 }
 
@@ -327,16 +325,17 @@ func (s *scorer) try(ctx context.Context, lock string, x judging.Shown) judging.
 	property, from := x.Judgement.Property, s.bouts[x.Run]
 	t := judging.Try{Backend: s.flags.try}
 	shows := func(k int) bool {
-		i := slices.IndexFunc(s.tries[k].out.Judgements, func(j outcome.Judgement) bool { return j.Property == property && j.Got == checker.Violated })
-		if i >= 0 {
-			t.State, t.Cause, t.Command, t.Run = judging.Confirmed, s.tries[k].out.Judgements[i].Cause, s.tries[k].out.Command, k
-			t.Why = ""
+		o := s.tries[k].out
+		got := o.Of(property)
+		if got == nil || got.Got != checker.Violated {
+			return false
 		}
-		return i >= 0
+		t.State, t.Cause, t.Command, t.Run = judging.Confirmed, got.Cause, o.Command, k
+		return true
 	}
 	for _, b := range s.bouts { // of the catalogue there
 		had := slices.ContainsFunc(s.tries, func(t tried) bool { return t.run == x.Run })
-		if b.on == s.elsewhere && from.draw == nil && b.exact() == from.exact() && !had {
+		if b.on == s.elsewhere && from.draw == nil && b.Exact() == from.Exact() && !had {
 			s.tries = append(s.tries, tried{x.Run, b.out})
 		}
 	}
@@ -348,7 +347,7 @@ func (s *scorer) try(ctx context.Context, lock string, x judging.Shown) judging.
 	}
 	f := s.runFlags(lock, s.flags.try, from.flags.sets, append(slices.Clone(from.flags.expects), property+"=violated"))
 	f.seed = x.Outcome.Seed
-	fit, not, err := s.picked(ctx, f, s.elsewhere, from.exact())
+	fit, not, err := s.picked(ctx, f, s.elsewhere, from.Exact())
 	switch {
 	case err != nil:
 		t.State, t.Why = judging.CannotRun, words.FirstLine(err.Error())
@@ -360,18 +359,11 @@ func (s *scorer) try(ctx context.Context, lock string, x judging.Shown) judging.
 	fmt.Fprintf(s.errs, "%s: %s of %s is tried on %s\n", titled(lock), property, fit[0].ID(), s.flags.try)
 	b := bout{pick: fit[0], flags: f}
 	b.own = nil // what the control does is known
-	o, runs := s.elsewhere.try(ctx, b.job(suite.KeepUnexpected))
-	t.Runs = runs
-	s.tries = append(s.tries, tried{x.Run, o})
-	t.Command, t.State = o.Command, judging.NotConfirmed
-	if !shows(len(s.tries) - 1) {
-		t.Why = words.FirstLine(o.Error)
-		for _, j := range o.Judgements {
-			if j.Property == property {
-				t.Why = words.Join("; ", t.Why, j.Because)
-			}
-		}
+	t, o := s.elsewhere.try(ctx, b.job(suite.KeepUnexpected), property)
+	if t.State == judging.Confirmed {
+		t.Run = len(s.tries)
 	}
+	s.tries = append(s.tries, tried{x.Run, o})
 	return t
 }
 

@@ -43,15 +43,6 @@ func printDifferences(w io.Writer, all *scorepage.Book) {
 	fmt.Fprintln(w)
 }
 
-func printTable(w io.Writer, t table) {
-	for i, line := range t.lines("", width(w)) {
-		if i == 0 {
-			line = painted(w, faint, line)
-		}
-		fmt.Fprintln(w, line)
-	}
-}
-
 // indented prints a text, broken into lines that are indented.
 func indented(w io.Writer, indent, more int, text string) {
 	fmt.Fprintf(w, "%*s%s\n", indent, "", within(width(w)-1, indent, more, text))

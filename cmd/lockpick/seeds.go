@@ -55,19 +55,6 @@ type rate struct {
 	High     float64 `json:"high"`
 }
 
-// ratesOf sums outcomes up, of which each scenario's are together.
-func ratesOf(outcomes []outcome.Outcome, backend string) []rate {
-	var rates []rate
-	var sum seedSum
-	for i, o := range outcomes {
-		if i > 0 && o.Scenario != outcomes[i-1].Scenario {
-			rates, sum = append(rates, sum.rates(backend)...), seedSum{}
-		}
-		sum.add(o)
-	}
-	return append(rates, sum.rates(backend)...)
-}
-
 // printSeeds prints the sum of a scenario, and begins another.
 func (r *report) printSeeds() {
 	s := r.sum

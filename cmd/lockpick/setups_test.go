@@ -16,12 +16,12 @@ import (
 
 // setups are the libraries as they can be set up, by names that only these tests know.
 var setups = map[string]lock.Kind{
-	"redsync-defaults":        {New: redsyncs.Defaults, OwnTime: true},
-	"redsync-context-timeout": {New: redsyncs.ContextTimeout, OwnTime: true},
-	"redsync-fail-fast":       {New: redsyncs.FailFast, OwnTime: true},
-	"redsync-set-nx":          {New: redsyncs.SetNXOnExtend, OwnTime: true},
-	"rueidis-caching":         {New: rueidis.Caching, OwnTime: true, OwnTokens: true},
-	"rueidis-looping":         {New: rueidis.Looping, OwnTime: true, OwnTokens: true},
+	"redsync-defaults":        {New: redsyncs.Options{DriverDefaults: true}.New, OwnTime: true},
+	"redsync-context-timeout": {New: redsyncs.Options{DriverDefaults: true, ContextTimeout: true}.New, OwnTime: true},
+	"redsync-fail-fast":       {New: redsyncs.Options{FailFast: true}.New, OwnTime: true},
+	"redsync-set-nx":          {New: redsyncs.Options{SetNXOnExtend: true}.New, OwnTime: true},
+	"rueidis-caching":         {New: rueidis.Options{Caching: true, NoLoop: true}.New, OwnTime: true, OwnTokens: true},
+	"rueidis-looping":         {New: rueidis.Options{Caching: true}.New, OwnTime: true, OwnTokens: true},
 }
 
 // locks are all kinds, and the set-ups.

@@ -136,16 +136,12 @@ func (a *app) merge(ctx context.Context, f *runFlags, s *shards.Sweep) error {
 		chosen = append(chosen, pick{scenarios.Found{Scenario: x.Scenario, From: x.From}, x.Control})
 	}
 	started := time.Now()
-	r := &report{app: a, ci: ci, flags: f, tally: tally{}, started: started, suite: f.suiteOf(chosen, nil, started),
+	r := &report{app: a, ci: ci, flags: f, tally: tally{}, started: started, suite: f.suiteOf(chosen, nil, started), answer: answer{to: a.out, backend: f.backend},
 		total: s.Total(), outcomes: map[int]outcome.Outcome{}, skipped: s.Skipped}
 	r.suite.Command, r.suite.Version = s.Command, s.Version
 	r.compared = comparison{chosen: chosen, seeds: s.Seeds, numbers: map[int]map[string]float64{}}
 	if err := s.Each(r.done); err != nil {
 		return usage(fmt.Errorf("merge: %w", err), "run that shard again")
 	}
-	err = r.finish(ctx)
-	if r.page != "" {
-		fmt.Fprintf(a.errs, "report: %s\n", r.page)
-	}
-	return err
+	return r.finish(ctx)
 }

@@ -126,22 +126,15 @@ func (f *shrinkFlags) subject(arg string) (scenario.Scenario, uint64, error) {
 		}
 		return stored.Manifest.Scenario, stored.Manifest.Seed, nil
 	}
-	if err := f.otherLock(); err != nil {
-		return scenario.Scenario{}, 0, err
-	}
-	chosen, err := choice{names: []string{arg}, sets: f.sets}.scenarios()
+	chosen, not, err := f.choose(arg)
 	if err != nil {
 		return scenario.Scenario{}, 0, err
 	}
-	chosen, not := f.withLock(chosen)
 	switch {
 	case len(chosen)+len(not) > 1:
 		return scenario.Scenario{}, 0, usage(fmt.Errorf("%s is %d scenarios", arg, len(chosen)+len(not)), "name one: "+arg+"/VARIANT, or "+arg+"/ for the base alone")
 	case len(not) > 0:
 		return scenario.Scenario{}, 0, usage(fmt.Errorf("%s is not for this lock: %w", arg, not[0].why), "name another scenario")
-	}
-	if err := f.expect(chosen); err != nil {
-		return scenario.Scenario{}, 0, err
 	}
 	return chosen[0].Scenario, f.seed, nil
 }

@@ -4,12 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
-	"lockpick/checker"
-	"lockpick/harness/files"
 	"lockpick/harness/scenario"
 	scorepage "lockpick/reports/score"
 	"lockpick/reports/words"
@@ -17,7 +14,6 @@ import (
 	"lockpick/scenarios/outcome"
 	judging "lockpick/scenarios/score"
 	"lockpick/scenarios/shrink"
-	"lockpick/scenarios/suite"
 )
 
 // small is a scenario that was made small, and where it is kept.
@@ -40,18 +36,15 @@ func (c *crew) keep(ctx context.Context, r shrink.Result, name, store, file stri
 	if file == "" {
 		k.File = filepath.Join(store, shrunkFolder, name+".yaml")
 	}
-	if err = os.MkdirAll(filepath.Dir(k.File), 0o755); err == nil {
-		err = files.WriteIn(filepath.Dir(k.File), filepath.Base(k.File), text)
-	}
-	if err != nil {
-		return nil, noStore(err)
-	}
 	written, err := scenario.Parse(k.File, text, known())
 	if err != nil {
 		return nil, err
 	}
 	k.Command = fmt.Sprintf("lockpick run %s --seed %d", quoted(k.File), r.Seed)
-	o := c.do(ctx, suite.Job{Scenario: written[0], Seed: r.Seed, Backend: simulation, Store: store, Keep: suite.KeepAll, Version: version(), Command: k.Command})
+	o, err := c.kept(ctx, written[0], r.Seed, k.File, text, store, k.Command)
+	if err != nil {
+		return nil, err
+	}
 	if o.Code != outcome.ExitOK && ctx.Err() == nil {
 		return nil, &failure{err: fmt.Errorf("%s does not show %s when it is run: %s", k.File, r.Bug, words.FirstLine(o.Error)), code: outcome.ExitBug, hint: "this is a bug in lockpick"}
 	}
@@ -105,17 +98,6 @@ func (k *small) on(ctx context.Context, a *app, s *stage, f *runFlags) *judging.
 	if err := prepare(ctx, s, p, a.errs); err != nil {
 		return fail(err.Error())
 	}
-	o, runs := s.try(ctx, there.job(p[0], 0))
-	t.Runs, t.Command, t.State = runs, o.Command, judging.NotConfirmed
-	for _, j := range o.Judgements {
-		if j.Property != k.Property {
-			continue
-		}
-		if j.Got == checker.Violated {
-			t.State, t.Cause = judging.Confirmed, j.Cause
-			return t
-		}
-		t.Why = j.Because
-	}
-	return fail(words.Join("; ", o.Error, t.Why))
+	tried, _ := s.try(ctx, there.job(p[0], 0), k.Property)
+	return &tried
 }

@@ -79,7 +79,7 @@ tell of, is undecided.`,
 				return err
 			}
 			if isTheirs {
-				return a.checkForeign(theirs, args[0], asJSON)
+				return theirs.check(a, args[0], asJSON)
 			}
 			s, err := a.open(args[0])
 			if err != nil {

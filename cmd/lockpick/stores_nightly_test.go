@@ -21,7 +21,7 @@ func TestStoresUnderTheCatalogue(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, of := range store.All() {
+	for _, of := range store.All {
 		t.Run(of.Name, func(t *testing.T) {
 			if _, err := exec.LookPath(of.Program); err != nil {
 				t.Skipf("%s is not on PATH: %s", of.Program, of.Remedy)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"strings"
 	"unicode/utf8"
 )
@@ -53,6 +55,16 @@ func (t table) lines(indent string, width int) []string {
 		out = append(out, strings.TrimRight(line.String(), " "))
 	}
 	return out
+}
+
+// printTable prints a table as wide as w shows it.
+func printTable(w io.Writer, t table) {
+	for i, line := range t.lines("", width(w)) {
+		if i == 0 {
+			line = painted(w, faint, line)
+		}
+		fmt.Fprintln(w, line)
+	}
 }
 
 // numeric says of each column whether it has numbers alone, which stand below each other.

@@ -103,12 +103,7 @@ func (r *report) printSummary() {
 	if len(r.tally) == 0 {
 		return
 	}
-	for i, line := range r.tally.table().lines("", width(r.out)) {
-		if i == 0 {
-			line = painted(r.out, faint, line)
-		}
-		fmt.Fprintln(r.out, line)
-	}
+	printTable(r.out, r.tally.table())
 }
 
 // together are judgements of one run that have the same reason.

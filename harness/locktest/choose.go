@@ -29,29 +29,15 @@ func (c choice) name() string {
 
 // chosen are the scenarios that the options ask for, in the order of the catalogue.
 func (r *run) chosen() ([]choice, error) {
-	var all []scenario.Scenario
-	names := r.Scenarios
-	if names == nil {
-		names = []string{"*"}
-	}
-	for _, name := range names {
-		found, err := scenarios.Find(name, r.known, nil)
-		if err != nil {
-			return nil, unknown(err)
-		}
-		for _, f := range found {
-			all = append(all, f.Scenario)
-		}
+	all, _, err := scenarios.Choose(r.Scenarios, r.Tags, r.known, nil)
+	if err != nil {
+		return nil, unknown(err)
 	}
 	var out []choice
-	had := map[string]bool{}
-	for _, s := range all {
-		untagged := slices.ContainsFunc(r.Tags, func(tag string) bool { return !slices.Contains(s.Tags, tag) })
-		if had[s.ID()] || untagged || r.Scenarios == nil && !r.tiered(s) {
-			continue
+	for _, f := range all {
+		if r.Scenarios != nil || r.tiered(f.Scenario) {
+			out = append(out, r.choice(f.Scenario))
 		}
-		had[s.ID()] = true
-		out = append(out, r.choice(s))
 	}
 	for name := range r.Without {
 		if _, err := scenarios.Find(name, r.known, nil); err != nil {
@@ -79,7 +65,7 @@ func (r *run) choice(own scenario.Scenario) choice {
 		s, err = resized(s, r.Nodes)
 	}
 	if err == nil {
-		s.Lock.Options = r.Set
+		s = s.Having(r.kind, r.Set)
 		if r.kind.OwnTime && r.Backend == Simulation {
 			s, _ = s.Unturned()
 		}

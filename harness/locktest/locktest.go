@@ -80,7 +80,6 @@ import (
 	"lockpick/harness/process"
 	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
-	"lockpick/nemesis"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 	"lockpick/scenarios/sweep"
@@ -134,7 +133,7 @@ func Run(t *testing.T, kind lock.Kind, o Options) {
 	if err := r.complete(); err != nil {
 		t.Fatalf("locktest: %v", err)
 	}
-	if isWorker() {
+	if os.Getenv(workerEnv) != "" {
 		r.work()
 	}
 	all, err := r.chosen()
@@ -272,16 +271,11 @@ func (r *run) do(t *testing.T, c choice, seed uint64) {
 	}
 	t.Parallel()
 	o, said := r.simulate(t, j)
-	if o.Code == outcome.ExitUndecided && slices.ContainsFunc(c.Plan, counts) {
+	if o.Code == outcome.ExitUndecided && slices.ContainsFunc(c.Plan, scenario.DuringAcquire) {
 		t.Skipf("this lock does not look at Env.Now twice in an acquire (one that calls time.Now sets OwnTime), and so never comes to the point %s: %s",
 			client.DuringAcquire, o.Judgements[0].Because)
 	}
 	r.tell(t, c, o, said)
-}
-
-// counts says whether a step waits for the second look at the clock in an acquire.
-func counts(st nemesis.Step) bool {
-	return st.When.Point != nil && st.When.Point.Point == client.DuringAcquire
 }
 
 // mostTries is how often a run is tried again that showed nothing. In the simulation that is

@@ -20,8 +20,6 @@ import (
 // workerEnv is set for a process that is to do simulated runs.
 const workerEnv = "LOCKPICK_LOCKTEST_WORKER"
 
-func isWorker() bool { return os.Getenv(workerEnv) != "" }
-
 // hire gets ready workers for the subtests. Each is this binary, which is told to run this
 // test alone, and works once it comes to Run.
 func (r *run) hire(t *testing.T, self string) {

@@ -28,20 +28,20 @@ func (k Kind) Sweep(dir string) (removed []string, err error) {
 
 // SweepTree is Sweep of dir and of the folders below that enter lets in, by their paths
 // below dir.
-func (k Kind) SweepTree(dir string, enter func(path string) bool) (removed []string, err error) {
+func (k Kind) SweepTree(dir string, enter func(path string) bool) error {
 	d, err := os.Open(dir)
 	if err != nil {
-		return nil, nil
+		return nil
 	}
 	defer d.Close()
 	return k.sweepTree(d, ".", enter)
 }
 
-func (k Kind) sweepTree(d *os.File, path string, enter func(path string) bool) (removed []string, err error) {
-	removed, err = k.sweep(d)
+func (k Kind) sweepTree(d *os.File, path string, enter func(path string) bool) error {
+	_, err := k.sweep(d)
 	errs := []error{err}
 	if _, err := d.Seek(0, io.SeekStart); err != nil {
-		return removed, errors.Join(append(errs, err)...)
+		return errors.Join(append(errs, err)...)
 	}
 	entries, _ := d.ReadDir(-1) // by their kinds, as the directory tells: nothing is asked of them
 	for _, e := range entries {
@@ -53,11 +53,9 @@ func (k Kind) sweepTree(d *os.File, path string, enter func(path string) bool) (
 		if err != nil { // mounted there, removed meanwhile, or not ours to read
 			continue
 		}
-		more, err := k.sweepTree(below, at, enter)
-		removed, errs = append(removed, more...), append(errs, err)
-		below.Close()
+		errs = append(errs, k.sweepTree(below, at, enter), below.Close())
 	}
-	return removed, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 func (k Kind) sweep(d *os.File) (removed []string, err error) {

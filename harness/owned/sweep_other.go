@@ -45,20 +45,18 @@ func (k Kind) Sweep(dir string) (removed []string, err error) {
 
 // SweepTree is Sweep of dir and of the folders below that enter lets in, by their paths
 // below dir.
-func (k Kind) SweepTree(dir string, enter func(path string) bool) (removed []string, err error) {
+func (k Kind) SweepTree(dir string, enter func(path string) bool) error {
 	return k.sweepTree(dir, ".", enter)
 }
 
-func (k Kind) sweepTree(dir, path string, enter func(path string) bool) (removed []string, err error) {
-	removed, err = k.Sweep(dir)
+func (k Kind) sweepTree(dir, path string, enter func(path string) bool) error {
+	_, err := k.Sweep(dir)
 	errs := []error{err}
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		at := filepath.Join(path, e.Name())
-		if e.IsDir() && enter(at) {
-			more, err := k.sweepTree(filepath.Join(dir, e.Name()), at, enter)
-			removed, errs = append(removed, more...), append(errs, err)
+		if at := filepath.Join(path, e.Name()); e.IsDir() && enter(at) {
+			errs = append(errs, k.sweepTree(filepath.Join(dir, e.Name()), at, enter))
 		}
 	}
-	return removed, errors.Join(errs...)
+	return errors.Join(errs...)
 }

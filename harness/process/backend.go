@@ -78,7 +78,7 @@ func (b *Backend) Probe(ctx context.Context) []harness.Capability {
 		}
 		out[i].Name = c.Name
 	}
-	for _, s := range store.All() {
+	for _, s := range store.All {
 		out = append(out, b.canServe(run, s))
 	}
 	return append(out, imageless)

@@ -36,6 +36,7 @@ type script struct {
 	ttl      int  // which of its arguments is the TTL, from 1; 0: none is
 	token    int  // which is the lock's random value, from 1
 	tells    bool // it answers for how long the lock is still taken, and nothing where it has set it
+	each     bool // it does the same to each key, with the argument that stands at the key's place
 }
 
 func (s *Scripts) learn(text string) *script {
@@ -72,6 +73,9 @@ var setsLock = regexp.MustCompile(`["'](?:set|setnx)["']\s*,\s*keys\[1\]`)
 
 // refuses is a script that ends where the key has another value, or none.
 var refuses = regexp.MustCompile(`if\s+redis\.call\(\s*["']get["']\s*,[^)]*\)\s*~=\s*argv\[[1-9]\]\s*then\s*return`)
+
+// eachKey is a script that goes through its keys, and names their place.
+var eachKey = regexp.MustCompile(`for\s+(\w+)\s*(?:,\s*\w+\s+in\s+ipairs\s*\(\s*keys\s*\)|=\s*1\s*,\s*#\s*keys\b)`)
 
 // timeLeft is the answer of a script that refuses by telling for how long.
 var timeLeft = regexp.MustCompile(`return\s+redis\.call\(\s*["']p?ttl["']`)
@@ -118,6 +122,9 @@ func newScript(text string) *script {
 		s.op = history.OpRelease
 	case has("get") && has("set"):
 		s.op = history.OpFence
+	}
+	if m := eachKey.FindStringSubmatch(lower); m != nil {
+		s.each = regexp.MustCompile(`argv\[\s*` + m[1] + `\s*\]`).MatchString(lower)
 	}
 	s.tells = s.op == history.OpSet && timeLeft.MatchString(lower)
 	return s
@@ -196,6 +203,10 @@ func (c *Command) script(s *script) {
 		return
 	}
 	if c.Op == "" {
+		return
+	}
+	if s.each && len(argv) == n {
+		c.keys, c.Token = n, argv[0]
 		return
 	}
 	if len(argv) >= s.token {

@@ -111,7 +111,7 @@ func story(in, out string, a, b int) string {
 	}
 	for i := 0; i < len(out); i += b {
 		for _, c := range s.Reply([]byte(out[i:min(i+b, len(out))]), 2) {
-			text += fmt.Sprintf("answer %s %+v\n", c.Args[0], c.Fact("c1-n1", "n1").Type)
+			text += fmt.Sprintf("answer %s %+v\n", c.Args[0], c.Facts("c1-n1", "n1")[0].Type)
 		}
 	}
 	return text
@@ -173,12 +173,42 @@ func TestEventSaysWhatTheNodeAnswered(t *testing.T) {
 		s := NewStream(&Scripts{})
 		c := s.Request([]byte(command("SET", "k", "t", "NX")), 3)[0]
 		s.Reply([]byte(reply), 8)
-		e := c.Fact("c1-n1", "n1")
+		e := c.Facts("c1-n1", "n1")[0]
 		if got := string(e.Type) + " " + e.Cause; got != want {
 			t.Errorf("%q: got %q, want %q", reply, got, want)
 		}
 		if reply != "" && (e.Sent != 3 || e.Applied != 8 || e.T != 8) {
 			t.Errorf("%q: stamps %+v", reply, e)
+		}
+	}
+}
+
+// A script that does the same to each of its keys is as many facts, each with the outcome of
+// its key.
+func TestFactsOfSeveralKeys(t *testing.T) {
+	each := `local out = {} for i, key in ipairs(KEYS) do if redis.call("get", key) == ARGV[i] then out[i] = redis.call("del", key) else out[i] = 0 end end return out`
+	counted := `local n = 0 for i = 1, #KEYS do if redis.call('get', KEYS[i]) == ARGV[ i ] then n = n + redis.call('del', KEYS[i]) end end return n`
+	one := `for i, key in ipairs(KEYS) do if redis.call("get", key) == ARGV[1] then redis.call("del", key) end end return 1`
+	for _, c := range []struct{ script, reply, want string }{
+		{each, "*3\r\n:1\r\n:0\r\n-WRONGTYPE no\r\n", "a x ok , b y fail , c z fail WRONGTYPE no"},
+		{each, "-BUSY wait\r\n", "a x fail BUSY wait, b y fail BUSY wait, c z fail BUSY wait"},
+		{each, "", "a x info no answer, b y info no answer, c z info no answer"},
+		{each, "*2\r\n:0\r\n:1\r\n", "a x fail , b y fail , c z fail "},
+		{counted, ":3\r\n", "a x ok , b y ok , c z ok "},
+		{one, ":1\r\n", "a x ok "},
+	} {
+		s := NewStream(&Scripts{})
+		cmd := s.Request([]byte(command("EVAL", c.script, "3", "a", "b", "c", "x", "y", "z")), 3)[0]
+		s.Reply([]byte(c.reply), 8)
+		var got []string
+		for _, e := range cmd.Facts("c1-n1", "n1") {
+			if e.Op != history.OpRelease || e.Sent != 3 {
+				t.Errorf("%q: %+v", c.reply, e)
+			}
+			got = append(got, fmt.Sprint(e.Key, " ", e.Token, " ", e.Type, " ", e.Cause))
+		}
+		if strings.Join(got, ", ") != c.want {
+			t.Errorf("%q: %s, want %s", c.reply, strings.Join(got, ", "), c.want)
 		}
 	}
 }
@@ -189,7 +219,7 @@ func TestRefusedByTheTimeLeft(t *testing.T) {
 		s := NewStream(&Scripts{})
 		c := s.Request([]byte(command("EVAL", fieldSet, "1", "k", "500", "tok")), 3)[0]
 		s.Reply([]byte(reply), 8)
-		if got := c.Fact("c1-n1", "n1").Type; got != want {
+		if got := c.Facts("c1-n1", "n1")[0].Type; got != want {
 			t.Errorf("%q: %s, want %s", reply, got, want)
 		}
 	}
@@ -283,7 +313,7 @@ func FuzzStream(f *testing.F) {
 		s := NewStream(&Scripts{})
 		s.Request(in, 1)
 		for _, c := range s.Reply(out, 2) {
-			c.Fact("c1-n1", "n1")
+			c.Facts("c1-n1", "n1")
 		}
 	})
 }

@@ -5,7 +5,8 @@
 // A Stream follows one connection. It is fed the bytes of both directions and
 // yields Commands, each with its three stamps: sent (the request entered the
 // link), applied (the node had answered) and answered (the answer left for the
-// client). A Command becomes one event of the history.
+// client). A Command becomes one event of the history, or one for each key where a script
+// does the same to several.
 //
 // Deliberately missing: sockets, faults and the meaning of a reply to the lock.
 package resp
@@ -27,6 +28,7 @@ type Command struct {
 	Reply    Value
 	answered bool
 	tells    bool // no answer is yes, for else it is how long the lock is still taken
+	keys     int  // its script does the same to so many keys, each with its token; 0: to the first
 	parts    int  // of a reply in several: so many are to come; 0: until nothing is subscribed to
 }
 
@@ -46,7 +48,7 @@ func NewStream(scripts *Scripts) *Stream { return &Stream{scripts: scripts} }
 // commands that are complete now.
 func (s *Stream) Request(b []byte, now int64) []*Command {
 	commands, _ := s.in.Commands(b) // what is no RESP is of no interest, and passes
-	var out []*Command
+	before := len(s.waiting)
 	for _, args := range commands {
 		if len(args) == 0 {
 			continue // to which there is no answer
@@ -58,10 +60,12 @@ func (s *Stream) Request(b []byte, now int64) []*Command {
 			delete(s.retry, c.Args[1])
 		}
 		s.waiting = append(s.waiting, c)
-		out = append(out, c)
 	}
-	return out
+	return slices.Clip(s.waiting[before:])
 }
+
+// Wrong is what a Redis says of what the client sent; nil: it is RESP so far.
+func (s *Stream) Wrong() error { return s.in.err }
 
 // Reply takes bytes that the node sent at an instant and returns the commands
 // whose replies are complete now.
@@ -72,7 +76,8 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 		if len(s.waiting) == 0 || !s.waiting[0].answeredBy(v) { // a push, or an answer to nothing
 			continue
 		}
-		c := s.waiting[0]
+		first := s.waiting[:1:1]
+		c := first[0]
 		s.waiting = s.waiting[1:]
 		if v.Kind == '+' && v.Str == "QUEUED" {
 			s.queued = append(s.queued, c)
@@ -88,7 +93,11 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 				s.retry[known.text] = true
 			}
 		}
-		out = append(out, c)
+		if out == nil {
+			out = first
+		} else {
+			out = append(out, c)
+		}
 	}
 	return out
 }
@@ -152,23 +161,42 @@ func (c *Command) CountsReply(op string) bool { return c.Op == op && c.Op != "" 
 // Recorded reports whether the history has an event for c.
 func (c *Command) Recorded() bool { return c.Op != "" && !c.unknownScript() }
 
-// Fact is c as an event, seen at its last stamp. Its process is the link.
-func (c *Command) Fact(link, node string) history.Event {
+// Facts is c as events, one for each key that it is about, seen at its last stamp. Their
+// process is the link.
+func (c *Command) Facts(link, node string) []history.Event {
 	e := c.Event
-	e.T, e.Process, e.Node, e.Type = max(c.Sent, c.Applied, c.Answered), link, node, history.Info
+	e.T, e.Process, e.Node = max(c.Sent, c.Applied, c.Answered), link, node
+	if c.keys == 0 {
+		return []history.Event{c.outcome(e, c.Reply)}
+	}
+	var out []history.Event
+	for i, key := range c.Args[3 : 3+c.keys] {
+		e.Key, e.Token = key, c.Args[3+c.keys+i]
+		reply := c.Reply
+		if reply.Kind == '*' && len(reply.Items) == c.keys {
+			reply = reply.Items[i]
+		}
+		out = append(out, c.outcome(e, reply))
+	}
+	return out
+}
+
+// outcome is e with what a reply says of it.
+func (c *Command) outcome(e history.Event, reply Value) history.Event {
+	e.Type = history.Info
 	if !c.answered {
 		e.Cause = "no answer"
 		return e
 	}
 	e.Type = history.Fail
-	if text, isErr := c.Reply.Error(); isErr {
+	if text, isErr := reply.Error(); isErr {
 		e.Cause = text
 		return e
 	}
-	if c.tells && c.Reply.Null || !c.tells && yes(c.Reply) {
+	if c.tells && reply.Null || !c.tells && yes(reply) {
 		e.Type = history.OK
-		if c.Op == history.OpSet && c.Reply.Kind == ':' {
-			e.Fence = c.Reply.Int // the acquire script answers the grant's count
+		if c.Op == history.OpSet && reply.Kind == ':' {
+			e.Fence = reply.Int // the acquire script answers the grant's count
 		}
 	}
 	return e

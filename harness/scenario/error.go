@@ -111,43 +111,49 @@ func suggest(given, label string, allowed []string) string {
 	if len(allowed) == 0 {
 		all = label + ": none"
 	}
-	if near := nearest(given, allowed); near != "" {
+	if near := Nearest(strings.ToLower(given), allowed); near != "" {
 		return "did you mean " + near + "? " + strings.ToUpper(all[:1]) + all[1:]
 	}
 	return all
 }
 
-// nearest returns the allowed word that is a slip or two of the finger away, or "".
-func nearest(given string, allowed []string) string {
+// Nearest is the name that a word was probably meant to be: one that takes a typing mistake, or
+// as many as a third of its letters; "": none is.
+func Nearest(word string, names []string) string {
 	const longest = 40
-	if len(given) > longest {
+	if len(word) > longest {
 		return ""
 	}
-	best, least := "", 1+max(1, len(given)/3)
-	for _, a := range allowed {
-		if d := distance(strings.ToLower(given), a); d < least {
-			best, least = a, d
+	best, fewest := "", 1+max(1, len(word)/3)
+	for _, n := range names {
+		if d := distance(word, n); d < fewest {
+			best, fewest = n, d
 		}
 	}
 	return best
 }
 
-// distance is Levenshtein's: the least number of letters to add, drop or change.
+// distance is how many letters have to be put in, taken out or changed, or two neighbours
+// swapped, to make one word of the other.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
+	before, row := []int(nil), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
+		next := make([]int, len(b)+1)
+		next[0] = i + 1
 		for j := range len(b) {
-			d := diagonal
-			if a[i] != b[j] {
-				d = 1 + min(diagonal, row[j], row[j+1])
+			change := 1
+			if a[i] == b[j] {
+				change = 0
 			}
-			diagonal, row[j+1] = row[j+1], d
+			next[j+1] = min(row[j+1]+1, next[j]+1, row[j]+change)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
 		}
+		before, row = row, next
 	}
 	return row[len(b)]
 }

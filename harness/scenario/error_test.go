@@ -17,13 +17,14 @@ var update = flag.Bool("update", false, "write what the golden files should say"
 
 // known is what the suite will pass to Parse.
 var known = Known{
-	Backends:   []string{"sim", "process"},
-	Locks:      []string{"broken", "failover", "hardened", "redislock", "redlock", "redsync", "rueidis", "single"},
-	Mistakes:   mistakes,
-	Kinds:      map[string]lock.Kind{"broken": {Prefix: "b:", Belief: lock.ByNothing, Can: lock.Powers{Reenter: true}, Quorum: func(nodes int) int { return nodes }}},
-	Options:    map[string][]lock.Option{"broken": {{Name: "how", Doc: "it breaks", Values: []string{"softly", "loudly"}}}, "redsync": {{Name: "fail-fast", Doc: "fail at the first no", Values: []string{"no", "yes"}}}},
+	Backends: []string{"sim", "process"},
+	Locks:    []string{"broken", "failover", "hardened", "redislock", "redlock", "redsync", "rueidis", "single"},
+	Mistakes: mistakes,
+	Kinds:    map[string]lock.Kind{"broken": {Prefix: "b:", Belief: lock.ByNothing, Can: lock.Powers{Reenter: true}, Quorum: func(nodes int) int { return nodes }}},
+	Options: map[string][]lock.Option{"broken": {{Name: "how", Doc: "it breaks", Values: []string{"softly", "loudly"}}}, "redsync": {{Name: "fail-fast", Doc: "fail at the first no", Values: []string{"no", "yes"}}},
+		"hardened": {{Name: "quarantine", Doc: "it waits", Values: []string{"no", "yes"}}, {Name: "repair", Doc: "it sets keys again", Values: []string{"no", "yes"}}}},
 	Properties: []string{"mutual-exclusion", "lease-linearizable", "resource-safety", "fencing-order", "deadlock-freedom", "fault-tolerance", "bounded-hold", "valid-on-return"},
-	Numbers:    []string{"grants", "unavailable-share", "split-vote-rate"},
+	Numbers:    []string{"grants", "unavailable-share", "split-vote-rate", "unavailable-longest", "validity-left-min"},
 	Causes: []string{
 		"expired-early", "granted-late", "restarted-and-forgot", "deleted-by-other", "overwritten", "never-set",
 		"given-shorter", "client-clock", "clocks-disagree", "unexplained", "lock-broken", "overrun", "fence-broken", "extended-too-often", "holder-refused",

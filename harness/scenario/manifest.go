@@ -58,8 +58,7 @@ func ReadManifest(name string, text []byte, known Known) (*Manifest, error) {
 	if err == nil {
 		err = m.Scenario.Check(known)
 	}
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		e.File = name
 	}
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 func (s Scenario) Check(known Known) error {
 	root, at := s.tree(known)
 	fail := func(err error) error {
-		var p *problem
-		if !errors.As(err, &p) {
+		p, ok := errors.AsType[*problem](err)
+		if !ok {
 			return err
 		}
 		n := p.node
@@ -39,7 +39,7 @@ func (s Scenario) Check(known Known) error {
 	}
 	r := defaults()
 	r.scenario.Variant, r.unit = s.Variant, runUnit
-	if slices.ContainsFunc(s.Plan, isDrawn) {
+	if slices.ContainsFunc(s.Plan, func(st nemesis.Step) bool { return st.Drawn }) {
 		r.mostSteps = maxDrawn
 	}
 	if err := r.read(root, known); err != nil {
@@ -125,5 +125,3 @@ func differ(path string, a, b reflect.Value) (field, got, want string) {
 	}
 	return "", "", ""
 }
-
-func isDrawn(s nemesis.Step) bool { return s.Drawn }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -34,6 +35,8 @@ func (s Scenario) With(name string, k lock.Kind) (Scenario, error) {
 		return s, nil
 	case l.Mistake != "":
 		return s, errors.New("it is about a lock's mistake")
+	case len(l.Options) > 0:
+		return s, errors.New("it is about another lock's option")
 	case s.Topology.Server != "" && s.Topology.Server != k.Server:
 		return s, fmt.Errorf("it is about locks on %s, and this one is on %s", s.Topology.Server, cmp.Or(k.Server, "Redis"))
 	case k.OneNode && s.Tier == TierQuorum:
@@ -48,7 +51,7 @@ func (s Scenario) With(name string, k lock.Kind) (Scenario, error) {
 		return s, errors.New("this lock can't be extended")
 	case l.Ask == askSequential && !k.Can.Sequential && !k.OneNode && s.Tier != TierEvery:
 		return s, errors.New("this lock can't ask its nodes one after another")
-	case k.OwnTime && slices.ContainsFunc(s.Plan, duringAcquire):
+	case k.OwnTime && slices.ContainsFunc(s.Plan, DuringAcquire):
 		return s, fmt.Errorf("this lock never comes to the point %s", client.DuringAcquire)
 	}
 	s.Lock.Kind = name
@@ -69,10 +72,33 @@ func (s Scenario) With(name string, k lock.Kind) (Scenario, error) {
 	return s, nil
 }
 
+// Having is the scenario with options of its lock's kind, besides those that it has itself.
+// Nothing is expected of what they forgo.
+func (s Scenario) Having(k lock.Kind, options map[string]string) Scenario {
+	if len(options) == 0 {
+		return s
+	}
+	s.Expect = maps.Clone(s.Expect)
+	own := s.Lock.Options
+	s.Lock.Options = maps.Clone(options)
+	for name, value := range own {
+		if _, set := options[name]; !set {
+			s.Lock.Options[name] = value
+		}
+	}
+	for _, o := range k.Options {
+		if value, set := options[o.Name]; set && value != o.Values[0] && o.Forgoes != "" {
+			s.Expect[o.Forgoes] = Expectation{Want: wantAny}
+		}
+	}
+	return s
+}
+
 // askSequential is lock.ask: one node after another.
 const askSequential = "sequential"
 
-func duringAcquire(st nemesis.Step) bool {
+// DuringAcquire says whether a step waits for the second look at the clock in an acquire.
+func DuringAcquire(st nemesis.Step) bool {
 	return st.When.Point != nil && st.When.Point.Point == client.DuringAcquire
 }
 

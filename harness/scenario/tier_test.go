@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -64,6 +65,7 @@ func TestNotForAnotherLock(t *testing.T) {
 		why    string
 	}{
 		"mistake":    {func(s *Scenario) { s.Lock.Kind, s.Lock.Mistake = "broken", "plain-del" }, nil, "mistake"},
+		"option":     {func(s *Scenario) { s.Lock.Kind, s.Lock.Options = "hardened", map[string]string{"repair": "yes"} }, nil, "option"},
 		"votes":      {func(s *Scenario) { s.Tier = TierQuorum }, func(k *lock.Kind) { k.OneNode = true }, "votes"},
 		"fence":      {func(s *Scenario) { s.Lock.Fence = true }, func(k *lock.Kind) { k.Can.Fence = false }, "fencing tokens"},
 		"extend":     {nil, func(k *lock.Kind) { k.Can.Extend = false }, "extended"},
@@ -77,7 +79,7 @@ func TestNotForAnotherLock(t *testing.T) {
 		if tt.change != nil {
 			tt.change(&s)
 		}
-		if _, err := s.With("redsync", able); name != "mistake" && err != nil {
+		if _, err := s.With("redsync", able); name != "mistake" && name != "option" && err != nil {
 			t.Errorf("%s: a lock that can is refused: %v", name, err)
 		}
 		if tt.kind != nil {
@@ -144,5 +146,29 @@ func TestQuorumOfTheKind(t *testing.T) {
 	}
 	if _, err := s.With("other", lock.Kind{Can: able, Quorum: func(int) int { return 1 }}); err == nil || !strings.Contains(err.Error(), "this lock needs one") {
 		t.Errorf("a lock that one vote is enough for: %v", err)
+	}
+}
+
+// Options come on top of the scenario's own, which they may change; what they forgo is not expected.
+func TestHaving(t *testing.T) {
+	k := lock.Kind{Options: []lock.Option{{Name: "quarantine", Values: []string{"no", "yes"}, Forgoes: "fault-tolerance"}, {Name: "repair", Values: []string{"no", "yes"}}}}
+	for _, tt := range []struct {
+		own, set, want map[string]string
+		expected       string
+	}{
+		{nil, nil, nil, wantHolds},
+		{map[string]string{"quarantine": "yes"}, nil, map[string]string{"quarantine": "yes"}, wantHolds}, // it knows best what it expects
+		{nil, map[string]string{"repair": "yes"}, map[string]string{"repair": "yes"}, wantHolds},
+		{nil, map[string]string{"quarantine": "no"}, map[string]string{"quarantine": "no"}, wantHolds},
+		{nil, map[string]string{"quarantine": "yes"}, map[string]string{"quarantine": "yes"}, wantAny},
+		{map[string]string{"quarantine": "yes"}, map[string]string{"repair": "yes"}, map[string]string{"quarantine": "yes", "repair": "yes"}, wantHolds},
+		{map[string]string{"repair": "no"}, map[string]string{"repair": "yes"}, map[string]string{"repair": "yes"}, wantHolds},
+	} {
+		s := Scenario{Expect: map[string]Expectation{"fault-tolerance": {Want: wantHolds}}}
+		s.Lock.Options = tt.own
+		had := s.Having(k, tt.set)
+		if !maps.Equal(had.Lock.Options, tt.want) || had.Expect["fault-tolerance"].Want != tt.expected || s.Expect["fault-tolerance"].Want != wantHolds {
+			t.Errorf("%v with %v: options %v, expected %v", tt.own, tt.set, had.Lock.Options, had.Expect)
+		}
 	}
 }

@@ -125,8 +125,8 @@ func plain(n *yaml.Node) error {
 
 // locate turns a problem into what the user sees. Other errors stay as they are.
 func (d *document) locate(err error, name string) error {
-	var p *problem
-	if !errors.As(err, &p) {
+	p, ok := errors.AsType[*problem](err)
+	if !ok {
 		return err
 	}
 	n := p.node

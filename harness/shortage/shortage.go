@@ -86,8 +86,8 @@ func (s shortage) say(folder string) string {
 // denied is what to do about a folder that is not there or lets nobody write. Elsewhere
 // the same errors mean something else, as of a program that is not there: the path tells.
 func denied(err error, folder string) string {
-	var at *fs.PathError
-	if !errors.As(err, &at) {
+	at, ok := errors.AsType[*fs.PathError](err)
+	if !ok {
 		return ""
 	}
 	if folder == Temporary && at.Path != temporary() && !strings.HasPrefix(at.Path, temporary()+string(filepath.Separator)) {

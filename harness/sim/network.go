@@ -95,8 +95,10 @@ func (n *network) tell(e history.Event) {
 // record tells of commands of a link.
 func (n *network) record(l *link, commands []*resp.Command) {
 	for _, c := range commands {
-		if c.Recorded() {
-			e := c.Fact(l.name, l.server.name)
+		if !c.Recorded() {
+			continue
+		}
+		for _, e := range c.Facts(l.name, l.server.name) {
 			e.T = n.now() // later than its last stamp if no answer came or nobody was there to hear it
 			n.tell(e)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -76,6 +77,38 @@ func TestPushesTravel(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A connection that another ends hears its end, and what it sends from then on is not done.
+func TestKilledConnection(t *testing.T) {
+	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			first, err1 := e.Dial(ctx, "tcp", c.addr("n1"))
+			second, err2 := e.Dial(ctx, "tcp", c.addr("n1"))
+			if err := errors.Join(err1, err2); err != nil {
+				return err
+			}
+			defer second.Close()
+			fmt.Fprint(first, "CLIENT ID\r\nPING\r\n")
+			id, _ := listen(first, time.Second)
+			id, _, _ = strings.Cut(strings.TrimPrefix(id, ":"), "\r")
+			for _, want := range []string{":1\r\n", ":0\r\n"} {
+				fmt.Fprintf(second, "CLIENT KILL ID %s\r\n", id)
+				if got, _ := listen(second, time.Second); got != want {
+					t.Errorf("the kill: %q, want %q", got, want)
+				}
+				fmt.Fprint(first, "SET k v\r\n")
+			}
+			if text, err := listen(first, time.Second); text != "" || !errors.Is(err, io.EOF) {
+				t.Errorf("the killed one hears %q, %v", text, err)
+			}
+			first.Close()
+			if v := c.do(t, "n1", "GET", "k"); v != nil {
+				t.Errorf("k is %v", v)
+			}
+			return nil
+		})
+	})
 }
 
 // listen reads until nothing more comes for some milliseconds.

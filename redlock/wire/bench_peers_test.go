@@ -45,6 +45,7 @@ type sample struct {
 	allocs         float64 // a pair
 	client, nodes  float64 // CPU of a pair, µs; of the nodes all together
 	sets, releases float64 // commands a pair that the nodes counted, all together
+	writes         float64 // to all nodes together: below 10 requests went in batches
 }
 
 // field is the servers and what is measured on them.
@@ -114,11 +115,19 @@ func (f *field) cpu() (client, nodes float64) {
 	})
 }
 
+// writes is how often this process has written to anything.
+func writes() float64 {
+	b, _ := os.ReadFile("/proc/self/io")
+	_, rest, _ := strings.Cut(string(b), "syscw: ")
+	n, _ := strconv.ParseFloat(rest[:strings.IndexByte(rest, '\n')], 64)
+	return n
+}
+
 // measure runs work, which returns its pairs, and fills in what they cost.
 func (f *field) measure(work func(s *sample)) sample {
 	var s sample
 	var before, after runtime.MemStats
-	sets, releases := f.calls("set"), f.calls("del")
+	sets, releases, written := f.calls("set"), f.calls("del"), writes()
 	client, nodes := f.cpu()
 	runtime.ReadMemStats(&before)
 	start := time.Now()
@@ -131,6 +140,7 @@ func (f *field) measure(work func(s *sample)) sample {
 	s.allocs = float64(after.Mallocs-before.Mallocs) / n
 	s.client, s.nodes = (clientAfter-client)/n, (nodesAfter-nodes)/n
 	s.sets, s.releases = (f.calls("set")-sets)/n, (f.calls("del")-releases)/n
+	s.writes = (writes() - written) / n
 	return s
 }
 
@@ -197,7 +207,7 @@ func (f *field) table(title string, goroutines int, key func(int) string, extra 
 		}
 	}
 	fmt.Printf("\n%s; the machine's load was %s before and %s after\n", title, before, load())
-	fmt.Printf("%-16s %9s %8s %8s %9s %9s %7s %7s %7s %6s %6s %5s\n", "", "pairs/s", "÷redsync", "÷raw", "p50", "p99", "allocs", "client", "nodes", "SETs", "DELs", "errs")
+	fmt.Printf("%-16s %9s %8s %8s %9s %9s %7s %7s %7s %6s %6s %6s %5s\n", "", "pairs/s", "÷redsync", "÷raw", "p50", "p99", "allocs", "client", "nodes", "writes", "SETs", "DELs", "errs")
 	rate := func(name string) float64 {
 		if len(all[name]) == 0 {
 			return 0
@@ -218,10 +228,10 @@ func (f *field) table(title string, goroutines int, key func(int) string, extra 
 			errs += s.errs
 		}
 		of := func(f func(sample) float64) float64 { return median(got, f) }
-		fmt.Printf("%-16s %9.0f %8s %8s %9v %9v %7.1f %7.1f %7.1f %6.2f %6.2f %5d\n", name, rate(name), ratio(rate(name), rate("redsync")), ratio(rate(name), rate("raw")),
+		fmt.Printf("%-16s %9.0f %8s %8s %9v %9v %7.1f %7.1f %7.1f %6.2f %6.2f %6.2f %5d\n", name, rate(name), ratio(rate(name), rate("redsync")), ratio(rate(name), rate("raw")),
 			median(got, func(s sample) time.Duration { return s.p50 }).Round(time.Microsecond), median(got, func(s sample) time.Duration { return s.p99 }).Round(time.Microsecond),
 			of(func(s sample) float64 { return s.allocs }), of(func(s sample) float64 { return s.client }), of(func(s sample) float64 { return s.nodes }),
-			of(func(s sample) float64 { return s.sets }), of(func(s sample) float64 { return s.releases }), errs)
+			of(func(s sample) float64 { return s.writes }), of(func(s sample) float64 { return s.sets }), of(func(s sample) float64 { return s.releases }), errs)
 	}
 	f.counted(all)
 }

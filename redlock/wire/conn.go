@@ -63,6 +63,7 @@ func (n *Node) connect() {
 // it says so, and has told those who wait.
 func (n *Node) established() (failed bool) {
 	c, in, err := n.dial()
+	now := n.now()
 	n.mu.Lock()
 	if n.state == closed {
 		n.mu.Unlock()
@@ -88,7 +89,7 @@ func (n *Node) established() (failed bool) {
 		n.raw, _ = s.SyscallConn()
 	}
 	clear(n.unsent)
-	n.pay()
+	n.pay(now)
 	for _, e := range waiting {
 		n.add(e)
 	}
@@ -99,8 +100,7 @@ func (n *Node) established() (failed bool) {
 }
 
 // pay puts the debts in front of all else.
-func (n *Node) pay() {
-	now := n.now()
+func (n *Node) pay(now time.Duration) {
 	for _, d := range n.debts {
 		if d.until > now {
 			n.add(entry{owed: &d, due: now + n.o.Timeout})
@@ -114,6 +114,7 @@ func (n *Node) pay() {
 // again says whether to try once more after a rest: only what is owed needs it, whoever
 // else wants a connection asks for one.
 func (n *Node) again() bool {
+	now := n.now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.state == closed {
@@ -121,7 +122,7 @@ func (n *Node) again() bool {
 	}
 	n.state = idle
 	for _, d := range n.debts {
-		if d.until > n.now() {
+		if d.until > now {
 			n.state = dialling
 			return true
 		}

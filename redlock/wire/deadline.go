@@ -20,14 +20,13 @@ func (n *Node) arm(due time.Duration) {
 		return
 	}
 	n.timer.armed, n.timer.due = true, due
-	wait := due - n.now()
 	n.running.Add(1)
 	go func() {
 		defer n.running.Done()
-		for wait >= 0 {
+		for wait := max(0, due-n.now()); wait >= 0; {
 			select {
 			case <-n.o.After(wait):
-				wait = n.expire()
+				wait = n.expire(n.now())
 			case <-n.ctx.Done():
 				return
 			}
@@ -38,9 +37,9 @@ func (n *Node) arm(due time.Duration) {
 // expire answers what is overdue, and says when to look again; below 0: there is no need.
 // The answers may still come, and are dropped. Only if nothing at all is read for another
 // quarter of the time-out is the connection given up.
-func (n *Node) expire() (wait time.Duration) {
+func (n *Node) expire(now time.Duration) (wait time.Duration) {
 	n.mu.Lock()
-	now, t, quarter := n.now(), &n.timer, n.o.Timeout/4
+	t, quarter := &n.timer, n.o.Timeout/4
 	if !t.paused && now-t.due > quarter {
 		// This process was paused, and answers may lie in the socket.
 		t.paused, t.due = true, now+quarter

@@ -78,6 +78,8 @@ func step(b []byte, r *redlock.Request, whole bool) []byte {
 		return number(bulk(b, r.Token), r.TTL.Milliseconds())
 	case redlock.OpIdentify:
 		return run(b, script.Identity, true, 0, 0)
+	case redlock.OpReady:
+		return bulk(bulk(run(b, script.Ready, true, 2, 0), script.KnownAs), script.Quarantine)
 	}
 	panic(fmt.Sprintf("wire: a request has step %d, which does not exist", r.Op))
 }

@@ -67,6 +67,7 @@ type Node struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
+	// mu is not held while the clock is asked, which may take as long as this process is paused.
 	mu      sync.Mutex
 	state   state
 	why     error   // there is no connection
@@ -197,6 +198,12 @@ func (n *Node) Abandon(ctx context.Context, key, token string, refuse time.Durat
 func (n *Node) Identity(ctx context.Context) (string, error) {
 	id, err := n.do(ctx, redlock.Request{Op: redlock.OpIdentify})
 	return strconv.FormatInt(id, 16), err
+}
+
+// Ready ends the node's quarantine, as that of package redisnode does.
+func (n *Node) Ready(ctx context.Context) error {
+	_, err := n.do(ctx, redlock.Request{Op: redlock.OpReady})
+	return err
 }
 
 func yes(n int64, err error) (bool, error) { return n > 0, err }

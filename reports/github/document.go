@@ -42,8 +42,6 @@ func (d *document) cut() {
 	fmt.Fprintf(&d.b, "\n**Cut at %d KiB.** The rest is in the run directories.\n", mostBytes>>10)
 }
 
-func (d *document) String() string { return d.b.String() }
-
 // drawing is a diagram: Mermaid's, as its first word says, or plain text.
 func (d *document) drawing(text string) {
 	kind := "text"

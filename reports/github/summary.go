@@ -61,7 +61,7 @@ func (r *Report) Summary(w io.Writer, drawing func(outcome.Outcome) string) erro
 	d.table(r)
 	d.skips(r)
 	d.lines("“holds” means only: no violation was found in these runs.")
-	if _, err := io.WriteString(w, d.String()); err != nil {
+	if _, err := io.WriteString(w, d.b.String()); err != nil {
 		return fmt.Errorf("write summary: %w", err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/harness/history"
+	"lockpick/reports/sequence"
 	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
@@ -109,7 +110,7 @@ func violated(r outcome.Run) (expected, unexpected, open []string) {
 		if res.Outcome != checker.Violated {
 			continue
 		}
-		switch j := judgement(r, res.Property); {
+		switch j := r.Outcome.Of(res.Property); {
 		case j == nil || j.AsExpected && (j.Expected == "" || j.Expected == outcome.AnyOutcome):
 			open = append(open, res.Property)
 		case j.AsExpected:
@@ -121,31 +122,16 @@ func violated(r outcome.Run) (expected, unexpected, open []string) {
 	return expected, unexpected, open
 }
 
-func judgement(r outcome.Run, property string) *outcome.Judgement {
-	i := slices.IndexFunc(r.Outcome.Judgements, func(j outcome.Judgement) bool { return j.Property == property })
-	if i < 0 {
-		return nil
-	}
-	return &r.Outcome.Judgements[i]
-}
-
 // shown is the result that the page is about: the first violated one, rather with
 // a witness.
 func shown(r outcome.Run) *checker.Result {
-	var first *checker.Result
-	for i := range r.Verdict.Results {
-		res := &r.Verdict.Results[i]
-		if res.Outcome != checker.Violated {
-			continue
-		}
-		if res.Witness != nil {
-			return res
-		}
-		if first == nil {
-			first = res
-		}
+	if res := sequence.Shown(r.Verdict); res != nil {
+		return res
 	}
-	return first
+	if i := slices.IndexFunc(r.Verdict.Results, func(res checker.Result) bool { return res.Outcome == checker.Violated }); i >= 0 {
+		return &r.Verdict.Results[i]
+	}
+	return nil
 }
 
 func badges(r outcome.Run) []badge {
@@ -284,7 +270,7 @@ func judged(r outcome.Run, rows map[int64]bool) (all []result) {
 		}
 	}
 	for _, res := range r.Verdict.Results {
-		if judgement(r, res.Property) == nil { // nobody held it against anything
+		if r.Outcome.Of(res.Property) == nil { // nobody held it against anything
 			all = append(all, resultOf(outcome.Judgement{Property: res.Property, Got: res.Outcome, Cause: res.Cause, Node: res.Node,
 				Because: res.Because, AsExpected: true}, &res, rows))
 		}

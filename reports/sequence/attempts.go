@@ -34,35 +34,22 @@ func (a attempt) refused() bool {
 	return slices.ContainsFunc(a, func(e *event) bool { return e.Type == history.Fail })
 }
 
-// attempts tells the rounds of one acquire apart: by the random value, and where a lock uses
-// one for all, by a node that is asked again after it was told to forget.
-func (f *course) attempts(s *session) []attempt {
-	var out []attempt
-	for _, e := range sent(f.tries, s.Client(), s.Acquire.Call.T, min(s.Acquire.Ended(), f.last)) {
-		if e.Key != s.Key() {
-			continue
+// readAttempts takes the rounds of each acquire, as far as they were sent before it returned.
+func (f *course) readAttempts() {
+	for _, w := range f.Wires() {
+		for _, a := range w.Attempts {
+			until := min(a.Session.Ended, f.last)
+			asked := slices.DeleteFunc(slices.Clone(a.Asked), func(e *event) bool { return e.Sent > until })
+			if len(asked) > 0 {
+				f.attempts[a.Session] = append(f.attempts[a.Session], asked)
+			}
 		}
-		last := len(out) - 1
-		if last < 0 || out[last][0].Token != e.Token || f.forgotten(out[last].of(e.Node), e) {
-			out = append(out, attempt{})
-			last++
-		}
-		out[last] = append(out[last], e)
 	}
-	return out
-}
-
-// forgotten reports whether a client released what it had set on a node before it
-// set it again.
-func (f *course) forgotten(first, again *event) bool {
-	return first != nil && slices.ContainsFunc(f.wires, func(e *event) bool {
-		return e.Op == history.OpRelease && e.Process == again.Process && first.Sent <= e.Sent && e.Sent <= again.Sent
-	})
 }
 
 // winning is the round that got the lock, nil if the wire was not recorded.
 func (f *course) winning(s *session) attempt {
-	rounds := f.attempts(s)
+	rounds := f.attempts[s.Session]
 	if !s.Granted() || len(rounds) == 0 {
 		return nil
 	}
@@ -100,14 +87,14 @@ type futile struct {
 // session's own winning round, in this session and in those before it that failed.
 func (f *course) futile(s *session, from int64) futile {
 	w := futile{from: never, mute: true}
-	for i, prev := range f.sessions {
+	for _, prev := range f.sessions {
 		if prev.Client() != s.Client() || prev.Key() != s.Key() || prev.Granted() && prev != s {
 			continue
 		}
 		if prev.Acquire.Call.T > s.Acquire.Call.T || prev.Acquire.Ended() < from {
 			continue
 		}
-		rounds := f.attempts(f.sessions[i])
+		rounds := f.attempts[prev.Session]
 		if prev == s && s.Granted() && len(rounds) > 0 {
 			rounds = rounds[:len(rounds)-1]
 		}

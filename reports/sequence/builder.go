@@ -13,10 +13,6 @@ type builder struct {
 	caption caption
 }
 
-func newBuilder(sc *scene) *builder {
-	return &builder{f: sc.f, scene: sc, lanes: lanesOf(sc), sheet: &sheet{from: sc.from, to: sc.to, slow: sc.f.slow()}}
-}
-
 func (b *builder) diagram() Diagram {
 	return Diagram{
 		Title: b.scene.headline(), Summary: b.scene.summary(), Caption: b.caption.sentences(b.lanes), Omitted: b.scene.omitted(),

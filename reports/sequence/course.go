@@ -20,15 +20,16 @@ type course struct {
 	*facts.Facts
 	sessions []*session // in the order in which their acquire was called
 	named    map[string]*session
-	wires    []*event // commands on the wire, in the order in which they were sent
-	tries    []*event // those of them that set a key
+	wires    []*event                     // commands on the wire, in the order in which they were sent
+	tries    []*event                     // those of them that set a key
+	attempts map[*facts.Session][]attempt // the rounds of its acquire, in that order
 	applies  map[string]*apply
 	faults   []*facts.Fault // that were seen to be in force, in that order
 	last     int64          // the last instant of the run's own time
 }
 
 func newCourse(h *history.History) *course {
-	f := &course{Facts: facts.ReadUpToStop(h), named: map[string]*session{}, applies: map[string]*apply{}}
+	f := &course{Facts: facts.ReadUpToStop(h), named: map[string]*session{}, applies: map[string]*apply{}, attempts: map[*facts.Session][]attempt{}}
 	for s := range f.Sessions() {
 		f.session(s)
 	}
@@ -52,6 +53,7 @@ func newCourse(h *history.History) *course {
 		}
 	}
 	f.readLog()
+	f.readAttempts()
 	return f
 }
 

@@ -19,7 +19,8 @@ import (
 // earlier session's acquire to the end of the harm; where r is nil or has no
 // witness, of the sessions that the first fault touched. It takes any history.
 func Of(h *history.History, r *checker.Result) Diagram {
-	b := newBuilder(newScene(newCourse(h), r))
+	sc := newScene(newCourse(h), r)
+	b := &builder{f: sc.f, scene: sc, lanes: lanesOf(sc), sheet: &sheet{from: sc.from, to: sc.to, slow: sc.f.slow()}}
 	for _, s := range b.scene.focus {
 		b.drawAcquire(s)
 		b.drawWork(s)

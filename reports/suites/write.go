@@ -223,7 +223,7 @@ const mostCounted = 1 << 40
 // Sweep removes what killed lockpicks have left in a store of files and folders that were
 // not whole: beside runs and suites, and in them.
 func Sweep(store string) error {
-	_, err := owned.Unfinished.SweepTree(store, func(path string) bool {
+	return owned.Unfinished.SweepTree(store, func(path string) bool {
 		name := filepath.Base(path)
 		switch strings.Count(filepath.ToSlash(path), "/") {
 		case 0:
@@ -233,7 +233,6 @@ func Sweep(store string) error {
 		}
 		return name == "figures"
 	})
-	return err
 }
 
 // headSize bounds what is read of an outcome.json to know what it is of.

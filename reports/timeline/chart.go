@@ -15,11 +15,6 @@ type chart struct {
 	y     int
 }
 
-func newChart(end int64) *chart {
-	return &chart{end: end, kinds: map[string]int{}, texts: map[string]int{"": 0}, t: Timeline{End: micros(end), Texts: []string{""},
-		Lanes: []Lane{}, Rows: []Row{}, Lines: []Line{}, Kinds: []Kind{}, Items: []Item{}, Views: []View{}}}
-}
-
 // lane begins a lane below those that are there.
 func (c *chart) lane(name string, role Role) {
 	if len(c.t.Lanes) > 0 {

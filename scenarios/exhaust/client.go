@@ -1,5 +1,7 @@
 package exhaust
 
+import "math/bits"
+
 // client is what a client can do next, and its windows.
 func (w walk) client(c int) {
 	me := &w.from.client[c]
@@ -9,9 +11,18 @@ func (w walk) client(c int) {
 			w.step(Step{Action: Started, Client: c + 1, Attempt: int(me.begun) + 1}, func(t *state) { w.start(t, c) })
 		}
 	case asking:
-		w.attempt(c)
+		if w.Fence {
+			w.fenced(c)
+		} else {
+			w.attempt(c)
+		}
+	case raising:
+		w.raised(c)
 	case holding:
 		w.step(w.of(c, Released), func(t *state) { w.release(t, c) })
+		if w.Property == ResourceSafety {
+			w.work(c)
+		}
 		if int(me.asked) < w.Extends && w.believes(w.from, c) {
 			w.step(w.of(c, Extending), func(t *state) {
 				t.client[c].phase = extending
@@ -37,7 +48,7 @@ func (m *Model) windows(s *state, c, a int) uint8 {
 	me := &s.client[c]
 	if a == int(me.begun)-1 {
 		switch me.phase {
-		case asking:
+		case asking, raising:
 			return 1
 		case holding, extending:
 			return 1 + me.asked
@@ -66,6 +77,7 @@ func (m *Model) release(t *state, c int) {
 	if m.shares == attempts {
 		t.client[c].held |= 1 << (t.client[c].begun - 1)
 	}
+	m.leave(t, m.current(t, c))
 	m.end(t, c, how)
 }
 
@@ -85,24 +97,13 @@ func send(t *state, nodes int, to func(*node) *request, how request) {
 // attempt is how an attempt can end. Unless replies are merged into that, each arrives first.
 func (w walk) attempt(c int) {
 	l := w.current(w.from, c)
-	votes, _ := w.replies(c, func(n *node) *request { return &n.set[l] })
-	won := votes >= w.quorum && (w.from.over[l] == 0 || w.noElapsed)
-	ends := func(a Action, then func(*state)) {
-		w.step(w.of(c, a), func(t *state) {
-			w.deaf(t, func(n *node) *request { return &n.set[l] })
-			then(t)
-		})
-	}
+	voted, _ := w.replies(c, func(n *node) *request { return &n.set[l] })
+	won := bits.OnesCount8(voted) >= w.quorum && (w.from.over[l] == 0 || w.noElapsed)
 	if won {
-		ends(Acquired, func(t *state) {
-			t.client[c].phase = holding
-			if w.noElapsed {
-				t.client[c].free = 1
-			}
-		})
+		w.step(w.of(c, Acquired), func(t *state) { w.acquire(t, c, 0) })
 	}
 	if !won || w.Merge { // where they are merged, answers may still be on their way
-		ends(Failed, func(t *state) { w.end(t, c, flying) })
+		w.step(w.of(c, Failed), func(t *state) { w.fail(t, c) })
 	}
 }
 
@@ -111,13 +112,14 @@ func (w walk) extension(c int) {
 	l := w.current(w.from, c)
 	ends := func(a Action, p phase, more uint8) {
 		w.step(w.of(c, a), func(t *state) {
-			w.deaf(t, func(n *node) *request { return &n.ext[l] })
+			w.deaf(t, l)
 			t.client[c].phase = p
 			t.client[c].gen += more
 		})
 	}
-	votes, against := w.replies(c, func(n *node) *request { return &n.ext[l] })
-	won := votes >= w.renewal
+	agreed, refused := w.replies(c, func(n *node) *request { return &n.ext[l] })
+	against := bits.OnesCount8(refused)
+	won := bits.OnesCount8(agreed) >= w.renewal
 	if won && w.from.over[l] <= w.from.client[c].gen {
 		ends(Extended, holding, 1)
 	}
@@ -129,29 +131,34 @@ func (w walk) extension(c int) {
 	}
 }
 
-// replies counts what a client knows of a round, or could know where replies are merged.
-func (w walk) replies(c int, of func(*node) *request) (votes, against int) {
+// replies are the nodes, a bit each, of which a client knows what they answered in a round, or could
+// know where replies are merged.
+func (w walk) replies(c int, of func(*node) *request) (agreed, refused uint8) {
 	for n := range w.Nodes {
 		r := *of(&w.from.node[n])
 		switch {
 		case r == heardYes || w.Merge && r == yes:
-			votes++
+			agreed |= 1 << n
 		case r == heardNo || w.Merge && r == no:
-			against++
+			refused |= 1 << n
 		case r == yes || r == no:
 			did := w.of(c, Reply)
 			did.Node, did.Yes = n+1, r == yes
 			w.step(did, func(t *state) { *of(&t.node[n]) += heardYes - yes })
 		}
 	}
-	return votes, against
+	return agreed, refused
 }
 
-// deaf forgets the answers of a round that is over: nobody waits for them any more.
-func (m *Model) deaf(t *state, of func(*node) *request) {
-	for n := range m.Nodes {
-		if r := of(&t.node[n]); *r != flying {
-			*r = none
+// deaf forgets the answers to a lease's rounds that are over: nobody waits for them any more.
+func (m *Model) deaf(t *state, l int) {
+	for i := range m.Nodes {
+		n := &t.node[i]
+		for _, r := range []*request{&n.set[l], &n.ext[l], &n.raise[l]} {
+			if *r != flying {
+				*r = none
+			}
 		}
+		n.granted[l] = 0
 	}
 }

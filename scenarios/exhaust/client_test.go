@@ -131,17 +131,17 @@ func (m *Model) answered(attempt int, answers []byte, late, extends bool) state 
 
 // decides is what the model's client does with answers that it has, which has to be one thing,
 // and the requests that it sends then.
-func (m *Model) decides(t *testing.T, s state) (did Action, after state) {
+func (m *Model) decides(t *testing.T, s state) (did Step, after state) {
 	t.Helper()
 	walk{m, &s, func(next *state, step Step) {
 		switch step.Action {
 		case Over, Released, Extending:
 			return
 		}
-		if did != "" {
-			t.Fatalf("in %+v the model has both %q and %q", s, did, step.Action)
+		if did.Action != "" {
+			t.Fatalf("in %+v the model has both %q and %q", s, did.Action, step.Action)
 		}
-		did, after = step.Action, *next
+		did, after = step, *next
 	}}.client(0)
 	return did, after
 }
@@ -150,7 +150,7 @@ func (m *Model) decides(t *testing.T, s state) (did Action, after state) {
 func (m *Model) expected(t *testing.T, s *script) (held bool, sent []string) {
 	for a := 0; a < len(s.answers) && !held; a++ {
 		did, after := m.decides(t, m.answered(a, s.answers[a], s.elapsed[a] >= window, false))
-		if held = did == Acquired; held {
+		if held = did.Action == Acquired; held {
 			m.release(&after, 0)
 		}
 		for n := range m.Nodes {
@@ -275,8 +275,8 @@ func (m *Model) extensionDiffers(t *testing.T, answers [][]byte, change func(*re
 				}
 				sent = s.sent
 			})
-			if want, _ := m.decides(t, m.answered(0, v, e >= window, true)); did != want || len(sent) != m.Nodes {
-				return cases, fmt.Sprintf("%s after %v: %s after %q; the model: %s", v, e, did, sent, want)
+			if want, _ := m.decides(t, m.answered(0, v, e >= window, true)); did != want.Action || len(sent) != m.Nodes {
+				return cases, fmt.Sprintf("%s after %v: %s after %q; the model: %s", v, e, did, sent, want.Action)
 			}
 		}
 	}

@@ -1,9 +1,10 @@
 // Package exhaust looks at everything that can happen to Redlock in a small scope.
 //
 // A Scope is a few nodes with one key, two clients with a few attempts each, a budget of
-// faults, and perhaps a mistake in the lock. Search visits every state that can come of it,
-// breadth first, and stops at a Story: the fewest Steps after which both clients believe that
-// they hold the lock. Messages arrive in any order, as late as they like, or never; so a client
+// faults, perhaps a mistake in the lock, and a Property. Search visits every state that can come
+// of it, breadth first, and stops at a Story: the fewest Steps after which the property is
+// violated: both clients believe that they hold the lock, a write is applied over one that it has
+// not seen, or a fencing token is not above an earlier holder's. Messages arrive in any order, as late as they like, or never; so a client
 // or a node that pauses or dies is among what is searched.
 //
 // Time is not counted. What matters of it are the windows in which a client may believe:
@@ -23,12 +24,13 @@
 //	search.go            all states, and the shortest way to a violation
 //	pack.go              a state in a few bytes; the same for states that differ in names alone
 //	reduce.go            states that need not be told apart, and steps that need not wait
-//	client.go, node.go   what can happen next
+//	client.go, node.go, fence.go, resource.go
+//	                     what can happen next
 //	state.go, step.go    what there is to know, and what happened
 //	exhaust.go           the scope
 //
-// Deliberately missing: more than two clients or one key, fencing tokens and what is written
-// under the lock, replicas, and clocks that run wrong beyond a budget of jumps. It knows no
+// Deliberately missing: more than two clients or one key, more than one write in a hold,
+// replicas, and clocks that run wrong beyond a budget of jumps. It knows no
 // scenario and runs none: its tests hold it to the real client and the simulated node.
 package exhaust
 
@@ -47,7 +49,23 @@ type Scope struct {
 	Restart  Restart `json:"restart,omitempty"` // what a crashed node comes back with; "": Forgets
 	Jumps    int     `json:"jumps,omitempty"`   // of nodes' clocks, each of which makes a key vanish before its time
 	Mistake  string  `json:"mistake,omitempty"` // of package harness/lock/broken; "": the reference
+	// Fence: the lock gives fencing tokens, and the resource refuses one below the highest it has seen.
+	Fence    bool     `json:"fence,omitempty"`
+	Property Property `json:"property,omitempty"` // that is to be violated; "": MutualExclusion
 }
+
+// Property is what a search tries to violate.
+type Property string
+
+// Properties, by the names that the checker has for them.
+const (
+	MutualExclusion Property = "mutual-exclusion" // both clients believe that they hold the lock
+	ResourceSafety  Property = "resource-safety"  // a write is applied over one that its holder had not seen
+	FencingOrder    Property = "fencing-order"    // a lock's token is not above that of one that was given before its attempt began
+)
+
+// Properties lists them.
+func Properties() []Property { return []Property{MutualExclusion, ResourceSafety, FencingOrder} }
 
 // Bounds of a scope.
 const (
@@ -77,6 +95,7 @@ type rules struct {
 	noElapsed       bool // nobody looks at the clock once an attempt is over, and the window is claimed from there
 	noNX            bool // SET overwrites
 	plainDel        bool // a hold is released by DEL, whoever has the key
+	firstCount      bool // the token is the count of the first node that grants, and is not written back
 	shares          sharing
 }
 
@@ -97,6 +116,7 @@ var mistakes = map[string]func(*rules){
 	"same-value-for-retries": func(r *rules) { r.shares = attempts },
 	"same-value-for-clients": func(r *rules) { r.shares = everybody },
 	"extension-below-quorum": func(r *rules) { r.renewal = 1 },
+	"fence-from-one-node":    func(r *rules) { r.firstCount = true },
 }
 
 // Mistakes lists what Scope.Mistake can be.
@@ -118,14 +138,25 @@ func (s Scope) Check() error {
 	if s.Restart != "" && !slices.Contains(Restarts(), s.Restart) {
 		return fmt.Errorf("restart is %q, and can be one of %q", s.Restart, Restarts())
 	}
+	if s.Property != "" && !slices.Contains(Properties(), s.Property) {
+		return fmt.Errorf("property is %q, and can be one of %q", s.Property, Properties())
+	}
+	if s.Property == FencingOrder && !s.Fence {
+		return fmt.Errorf("%s is of fencing tokens, and the lock gives none", s.Property)
+	}
 	if s.Mistake == "" {
 		return nil
 	}
 	if mistakes[s.Mistake] == nil {
 		return fmt.Errorf("mistake is %q, and can be one of %q", s.Mistake, Mistakes())
 	}
-	if r := s.rules(); r.quorum < 1 {
+	switch r := s.rules(); {
+	case r.quorum < 1:
 		return fmt.Errorf("%s with %s needs no vote at all", s.Mistake, count(s.Nodes, "node"))
+	case r.noNX && s.Fence:
+		return fmt.Errorf("a lock with %s gives no fencing tokens", s.Mistake)
+	case r.firstCount && !s.Fence:
+		return fmt.Errorf("%s is a mistake of fencing tokens, and the lock gives none", s.Mistake)
 	}
 	return nil
 }

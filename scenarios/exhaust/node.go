@@ -11,7 +11,7 @@ func (w walk) node(n int) {
 		}
 		return
 	}
-	if s.crashes > 0 && (!w.Dominate || me.key > 0 || me.disk > 0) { // else it takes nothing away
+	if s.crashes > 0 && (!w.Dominate || me.key > 0 || me.disk > 0 || me.count > 0) { // else it takes nothing away
 		w.step(at(Crashed), func(t *state) { w.crash(t, n) })
 	}
 	if s.jumps > 0 && me.key > 0 {
@@ -30,8 +30,8 @@ func (w walk) node(n int) {
 	if w.mayExpire(s, me.key) {
 		w.step(at(Expired), func(t *state) { t.node[n].key = 0 })
 	}
-	if w.Restart == EverySec && me.disk != me.key {
-		w.step(at(Synced), func(t *state) { t.node[n].disk = me.key })
+	if w.Restart == EverySec && (me.disk != me.key || me.synced != me.count) {
+		w.step(at(Synced), func(t *state) { t.node[n].sync() })
 	}
 	w.messages(n, false)
 }
@@ -40,13 +40,15 @@ func (m *Model) crash(t *state, n int) {
 	t.crashes--
 	switch me := &t.node[n]; m.Restart {
 	case Forgets:
-		me.key = 0
+		me.key, me.count = 0, 0
 	case Delayed:
-		me.down, me.key = downWith(me.key), 0
+		me.down, me.key, me.count = downWith(me.key), 0, 0
 	case EverySec:
-		me.key = me.disk
+		me.key, me.count = me.disk, me.synced
 	}
 }
+
+func (n *node) sync() { n.disk, n.synced = n.key, n.count }
 
 // messages are those that can arrive at a node, where the key has expired or not.
 func (w walk) messages(n int, expired bool) {
@@ -57,6 +59,9 @@ func (w walk) messages(n int, expired bool) {
 		}
 		if me.ext[l] == flying {
 			w.arrive(n, l, Extend, expired)
+		}
+		if me.raise[l] == flying {
+			w.arrive(n, l, Raise, expired)
 		}
 		if me.del[l] != none {
 			w.arrive(n, l, Del, expired)
@@ -76,15 +81,35 @@ func (w walk) arrive(n, l int, a Action, expired bool) {
 	left, did.Yes = w.apply(&w.from.node[n], old, l, a)
 	deliver := func(t *state) {
 		t.node[n].key = left
+		if a == Set {
+			w.begins(t, l/w.Attempts, l)
+		}
+		if w.Fence && did.Yes {
+			w.counts(t, n, l, a)
+		}
 		w.answer(t, n, l, a, did.Yes)
 	}
 	w.step(did, deliver)
-	if w.Merge && w.Restart == EverySec && w.from.crashes > 0 && left != w.from.node[n].disk {
-		did.Synced = true
-		w.step(did, func(t *state) {
-			deliver(t)
-			t.node[n].disk = left
-		})
+	if w.Merge && w.Restart == EverySec && w.from.crashes > 0 {
+		after := *w.from
+		if deliver(&after); after.node[n].key != after.node[n].disk || after.node[n].count != after.node[n].synced {
+			did.Synced = true
+			w.step(did, func(t *state) {
+				deliver(t)
+				t.node[n].sync()
+			})
+		}
+	}
+}
+
+// counts is what a request that took effect does to a node's count of grants.
+func (m *Model) counts(t *state, n, l int, a Action) {
+	switch me := &t.node[n]; a {
+	case Set:
+		me.count++
+		me.granted[l] = me.count
+	case Raise:
+		me.count = max(me.count, t.fence[l])
 	}
 }
 
@@ -98,6 +123,8 @@ func (w walk) apply(me *node, old key, l int, a Action) (left key, ok bool) {
 		return old, true // a later attempt's, with the same token: no expiry gets earlier
 	case a == Extend && own:
 		return keyOf(l, 1), true
+	case a == Raise && own:
+		return old, true
 	case a == Del && (own || me.del[l] == plain && old > 0):
 		return 0, true
 	}
@@ -112,12 +139,15 @@ func (w walk) answer(t *state, n, l int, a Action, ok bool) {
 		r, wanted = &t.node[n].set[l], asking
 	case Extend:
 		r, wanted = &t.node[n].ext[l], extending
+	case Raise:
+		r, wanted = &t.node[n].raise[l], raising
 	}
 	c := l / w.Attempts
 	waits := a != Del && w.current(t, c) == l && t.client[c].phase == wanted
 	switch {
 	case !waits:
 		*r = none
+		t.node[n].granted[l] = 0
 	case ok:
 		*r = yes
 	default:

@@ -30,7 +30,7 @@ func (m *Model) reduce(t *state) {
 	}
 	if t.crashes == 0 {
 		for n := range m.Nodes {
-			t.node[n].disk = 0
+			t.node[n].disk, t.node[n].synced = 0, 0
 		}
 	}
 	if m.Eager {
@@ -42,11 +42,15 @@ func (m *Model) reduce(t *state) {
 		for n := range m.Nodes {
 			m.dominate(t, &t.node[n])
 		}
+		m.dominateWrites(t)
 	}
 	if m.Eager {
 		for n := range m.Nodes {
 			m.drop(t, &t.node[n])
 		}
+	}
+	if m.Fence {
+		m.settle(t)
 	}
 }
 
@@ -56,8 +60,11 @@ func (m *Model) hurry(t *state, c int) {
 	if me.phase == lost || (me.phase == holding || me.phase == extending) && !m.believes(t, c) {
 		m.release(t, c)
 	}
+	if me.phase == holding && m.Property == ResourceSafety {
+		m.hurryWork(t, c)
+	}
 	for a := range int(me.begun) {
-		if a == int(me.begun)-1 && (me.phase == asking || me.phase == holding || me.phase == extending) {
+		if a == int(me.begun)-1 && (me.phase == asking || me.phase == raising || me.phase == holding || me.phase == extending) {
 			continue
 		}
 		t.over[m.lease(c, a)] = uint8(1 + m.Extends)
@@ -67,9 +74,28 @@ func (m *Model) hurry(t *state, c int) {
 	}
 }
 
+// hurryWork has a holder read at once, unless it is refused, and send its write, which may take as
+// long as it likes.
+func (m *Model) hurryWork(t *state, c int) {
+	l := m.current(t, c)
+	if t.section[l] == unread && m.accepts(t, l) {
+		m.reads(t, c)
+	}
+	if s := &t.section[l]; *s == read || *s == readLate {
+		*s += sent - read
+	}
+}
+
 // dominate leaves out what can only stand in others' way.
+//
+// A grant that is counted also goes into tokens. With the reference that takes nothing away: let B
+// have a token no higher than A's before it. Then each node that B heard has forgotten what A wrote
+// there, or A did not need it. So both get one token where nobody else's message arrives, and A's
+// only where it needs them; and of what is left out here there is nothing in that.
+// A mistake may need more than the two.
 func (m *Model) dominate(t *state, n *node) {
-	if m.mayExpire(t, n.key) {
+	counted := m.Fence && m.Mistake != ""
+	if m.mayExpire(t, n.key) && (!counted || n.raise[n.key.lease()] != flying) {
 		n.key = 0
 	}
 	if m.mayExpire(t, n.disk) {
@@ -83,11 +109,20 @@ func (m *Model) dominate(t *state, n *node) {
 			n.set[l] = none
 		}
 		// Where SET overwrites, it takes a key away; where nobody looks at the clock, it is a vote.
-		if int(t.over[l]) == 1+m.Extends && !m.noNX && !m.noElapsed {
+		if int(t.over[l]) == 1+m.Extends && !m.noNX && !m.noElapsed && !counted {
 			if n.set[l] == flying {
 				n.set[l] = none
 			}
-			n.ext[l] = none
+			n.ext[l], n.raise[l] = none, none
+		}
+	}
+}
+
+// dominateWrites leaves out writes that will be refused whenever they arrive.
+func (m *Model) dominateWrites(t *state) {
+	for l := range m.leases() {
+		if s := t.section[l]; (s == sent || s == sentLate) && !m.accepts(t, l) {
+			m.write(t, l, false)
 		}
 	}
 }

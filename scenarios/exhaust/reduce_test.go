@@ -22,6 +22,12 @@ func drawn(r *rand.Rand) Scope {
 	if r.IntN(2) == 0 {
 		s.Mistake = Mistakes()[r.IntN(len(Mistakes()))]
 	}
+	switch r.IntN(4) {
+	case 0:
+		s.Property, s.Fence = ResourceSafety, r.IntN(2) == 0
+	case 1:
+		s.Property, s.Fence = FencingOrder, true
+	}
 	if s.Check() != nil {
 		return drawn(r)
 	}
@@ -133,6 +139,43 @@ var wrongReductions = map[string]struct {
 	"an extension lasts for ever": {Scope{Nodes: 3, Attempts: 1, Extends: 1}, func(_ *Model, t *state) {
 		for c := range t.client {
 			t.client[c].free |= t.client[c].gen
+		}
+	}},
+	"counts of grants don't matter": {Scope{Nodes: 3, Attempts: 1, Fence: true, Property: FencingOrder}, func(m *Model, t *state) {
+		for n := range m.Nodes {
+			t.node[n].count = 0
+		}
+	}},
+	"nodes remember counts": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed, Fence: true, Property: FencingOrder}, func(m *Model, t *state) {
+		for n := range m.Nodes {
+			t.node[n].count = max(t.node[n].count, t.top)
+		}
+	}},
+	"writing back does not matter": {Scope{Nodes: 3, Attempts: 2, Fence: true, Property: FencingOrder}, func(m *Model, t *state) {
+		everywhere(m, t, func(n *node, l int) {
+			if n.raise[l] == flying {
+				n.raise[l] = yes
+			}
+		})
+	}},
+	"tokens don't matter": {Scope{Nodes: 3, Attempts: 1, Fence: true, Property: ResourceSafety}, func(m *Model, t *state) {
+		t.top = min(t.top, 1)
+		for l := range m.leases() {
+			t.fence[l] = min(t.fence[l], 1)
+		}
+	}},
+	"late writes never arrive": {Scope{Nodes: 3, Attempts: 1, Property: ResourceSafety}, func(m *Model, t *state) {
+		for l := range m.leases() {
+			if t.section[l] == sentLate {
+				t.section[l] = unread
+			}
+		}
+	}},
+	"reads see what is written later": {Scope{Nodes: 3, Attempts: 1, Property: ResourceSafety}, func(m *Model, t *state) {
+		for l := range m.leases() {
+			if t.section[l] == sentLate || t.section[l] == readLate {
+				t.section[l]--
+			}
 		}
 	}},
 	"whose key it is does not matter": {Scope{Nodes: 3, Attempts: 2}, func(m *Model, t *state) {

@@ -8,7 +8,7 @@ import (
 // Row is a scope whose verdict is known.
 type Row struct {
 	Scope
-	// Cause is what violates mutual exclusion where the story is run; "": nothing does.
+	// Cause is what violates the scope's property where the story is run; "": nothing does.
 	Cause string
 }
 
@@ -28,6 +28,8 @@ func Rows() []Row {
 		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Restart: Always}, ""},
 		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Restart: Delayed}, ""},
 
+		{Scope{Nodes: 1, Attempts: 1, Crashes: 1, Restart: Forgets}, "restarted-and-forgot"},
+		{Scope{Nodes: 2, Attempts: 1, Crashes: 2, Restart: Forgets}, "restarted-and-forgot"},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Forgets}, "restarted-and-forgot"},
 		{Scope{Nodes: 5, Attempts: 1, Crashes: 1, Restart: Forgets}, "restarted-and-forgot"},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: EverySec}, "lost-unsynced"},
@@ -42,6 +44,25 @@ func Rows() []Row {
 		{Scope{Nodes: 3, Attempts: 2, Mistake: "same-value-for-retries"}, "deleted-by-other"},
 		{Scope{Nodes: 5, Attempts: 2, Mistake: "same-value-for-retries"}, "deleted-by-other"},
 		{Scope{Nodes: 3, Attempts: 2, Mistake: "plain-del"}, "deleted-by-other"},
+
+		{Scope{Nodes: 1, Attempts: 1, Property: ResourceSafety}, "overrun"},
+		{Scope{Nodes: 3, Attempts: 1, Property: ResourceSafety}, "overrun"},
+		{Scope{Nodes: 5, Attempts: 2, Property: ResourceSafety}, "overrun"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Always, Property: ResourceSafety}, "overrun"},
+		{Scope{Nodes: 3, Attempts: 1, Fence: true, Property: ResourceSafety}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Extends: 1, Fence: true, Property: ResourceSafety}, ""},
+		{Scope{Nodes: 5, Attempts: 1, Fence: true, Property: ResourceSafety}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Always, Fence: true, Property: ResourceSafety}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Jumps: 2, Fence: true, Property: ResourceSafety}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed, Fence: true, Property: ResourceSafety}, "fence-broken"},
+		{Scope{Nodes: 3, Attempts: 1, Fence: true, Property: FencingOrder}, ""},
+		{Scope{Nodes: 5, Attempts: 1, Fence: true, Property: FencingOrder}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Always, Fence: true, Property: FencingOrder}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Jumps: 2, Fence: true, Property: FencingOrder}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Forgets, Fence: true, Property: FencingOrder}, "token-twice"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed, Fence: true, Property: FencingOrder}, "token-twice"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: EverySec, Fence: true, Property: FencingOrder}, "token-twice"},
+		{Scope{Nodes: 3, Attempts: 1, Mistake: "fence-from-one-node", Fence: true, Property: FencingOrder}, "token-twice"},
 	}
 }
 
@@ -63,6 +84,9 @@ func (s Scope) besides() (parts []string) {
 	}
 	if s.Jumps > 0 {
 		parts = append(parts, count(s.Jumps, "clock jump"))
+	}
+	if s.Fence {
+		parts = append(parts, "fence")
 	}
 	if s.Mistake != "" {
 		parts = append(parts, s.Mistake)
@@ -97,8 +121,14 @@ func (s Scope) Name() string {
 	if s.Crashes > 0 && s.Restart != "" && s.Restart != Forgets {
 		parts = append(parts, string(s.Restart))
 	}
+	if s.Fence {
+		parts = append(parts, "fence")
+	}
 	if s.Mistake != "" {
 		parts = append(parts, s.Mistake)
+	}
+	if s.Property != "" && s.Property != MutualExclusion {
+		parts = append(parts, string(s.Property))
 	}
 	return strings.Join(parts, "-")
 }

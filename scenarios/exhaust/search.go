@@ -30,10 +30,10 @@ type Bounds struct {
 // bound is reached, or ctx has ended; the last two leave the result not whole.
 func (m *Model) Search(ctx context.Context, b Bounds, accept func([]Step) bool) Result {
 	r := Result{}
-	all := newTable(m.size())
+	all := newTable(m.codec.size())
 	var name []byte
 	first := m.first()
-	name = m.canonical(name[:0], &first)
+	name = m.codec.canonical(name[:0], &first)
 	all.add(name, 0)
 	level := 1 // where the next depth begins
 	for i := 0; i < all.count; i++ {
@@ -44,13 +44,13 @@ func (m *Model) Search(ctx context.Context, b Bounds, accept func([]Step) bool) 
 		if b.Bytes > 0 && all.bytes() > b.Bytes || i%1024 == 0 && ctx.Err() != nil {
 			break
 		}
-		s := m.unpack(m.read(all.state(i)))
+		s := m.codec.unpack(m.codec.read(all.state(i)))
 		m.next(&s, func(t *state, did Step) {
 			r.Steps++
 			if did.Action == Acquired {
 				r.Acquires++
 			}
-			name = m.canonical(name[:0], t)
+			name = m.codec.canonical(name[:0], t)
 			if r.Story != nil || !all.add(name, i) || !m.violated(t) {
 				return
 			}
@@ -82,7 +82,7 @@ func (m *Model) story(all *table, to int) []Step {
 		var after state
 		found := false
 		m.next(&s, func(t *state, did Step) {
-			if name = m.canonical(name[:0], t); !found && bytes.Equal(name, all.state(i)) {
+			if name = m.codec.canonical(name[:0], t); !found && bytes.Equal(name, all.state(i)) {
 				after, found = *t, true
 				out = append(out, did)
 			}

@@ -6,6 +6,7 @@ type phase uint8
 const (
 	idle      phase = iota
 	asking          // an attempt is under way
+	raising         // it has the votes, and writes its fencing token back
 	holding         // it has the lock
 	extending       // and has asked for more time
 	lost            // a majority said that it hasn't: it will release
@@ -40,6 +41,11 @@ type state struct {
 	over           [maxLeases]uint8 // windows that are over: the attempt's, then the extension's
 	crashes, jumps uint8            // left
 	node           [MaxNodes]node
+
+	fence   [maxLeases]uint8   // tokens, as long as anybody may ask for them
+	section [maxLeases]section // what became of a hold's work on the resource
+	top     uint8              // the highest token that the resource has seen, or with FencingOrder that was given
+	harm    bool               // what must not happen did
 }
 
 // client is one contender.
@@ -50,6 +56,7 @@ type client struct {
 	asked uint8 // extensions of this hold
 	gen   uint8 // of the window it believes in: 0 the attempt's, 1 the extension's
 	free  uint8 // 1: no window bounds its belief
+	floor uint8 // with FencingOrder: one more than top was when the first SET of this attempt arrived; 0: none has
 }
 
 // node is one server, and the messages to it and from it.
@@ -58,6 +65,10 @@ type node struct {
 	disk          key // what is synced, with EverySec
 	down          uint8
 	set, ext, del [maxLeases]request
+
+	count, synced uint8 // grants that it has counted, and those of them that are on the disk
+	granted       [maxLeases]uint8
+	raise         [maxLeases]request // of a count to a lease's token
 }
 
 // A node is up, or down with the key it lost.
@@ -70,7 +81,8 @@ type Model struct {
 	Scope
 	Reductions
 	rules
-	also func(*state) // one more reduction: tests plant wrong ones
+	codec codec
+	also  func(*state) // one more reduction: tests plant wrong ones
 }
 
 // New makes a model of a scope that Check has passed.
@@ -78,10 +90,18 @@ func New(s Scope, r Reductions) *Model {
 	if s.Restart == "" {
 		s.Restart = Forgets
 	}
-	return &Model{Scope: s, Reductions: r, rules: s.rules()}
+	if s.Property == "" {
+		s.Property = MutualExclusion
+	}
+	m := &Model{Scope: s, Reductions: r, rules: s.rules()}
+	if m.firstCount {
+		m.Symmetry = false // it matters which node is the first
+	}
+	m.codec = codec{s, m.Symmetry}
+	return m
 }
 
-func (m *Model) leases() int        { return 2 * m.Attempts }
+func (s Scope) leases() int         { return 2 * s.Attempts }
 func (m *Model) lease(c, a int) int { return c*m.Attempts + a }
 
 // current is the lease of a client's latest attempt.
@@ -109,8 +129,13 @@ func (m *Model) believes(s *state, c int) bool {
 	return k.free == 1 || s.over[m.current(s, c)] <= k.gen
 }
 
-// violated says whether both do.
-func (m *Model) violated(s *state) bool { return m.believes(s, 0) && m.believes(s, 1) }
+// violated says whether both do, or another property is violated.
+func (m *Model) violated(s *state) bool {
+	if m.Property == MutualExclusion {
+		return m.believes(s, 0) && m.believes(s, 1)
+	}
+	return s.harm
+}
 
 // mayExpire says whether a key's last window is over.
 func (m *Model) mayExpire(s *state, k key) bool {
@@ -132,6 +157,9 @@ func (m *Model) next(s *state, yield func(*state, Step)) {
 	}
 	for n := range m.Nodes {
 		w.node(n)
+	}
+	if m.Property == ResourceSafety {
+		w.writes()
 	}
 }
 

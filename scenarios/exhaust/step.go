@@ -17,9 +17,14 @@ const (
 	ExtendFailed Action = "fails to extend"
 	Over         Action = "window is over"
 	Reply        Action = "reply arrives"
+	Raising      Action = "writes its token back"
+	Read         Action = "reads"
+	Writing      Action = "sends its write"
 	Set          Action = "SET"
 	Extend       Action = "EXTEND"
 	Del          Action = "DEL"
+	Raise        Action = "RAISE"
+	Write        Action = "WRITE"
 	Expired      Action = "key expires"
 	Synced       Action = "syncs its disk"
 	Crashed      Action = "crashes"
@@ -36,6 +41,9 @@ type Step struct {
 	Yes     bool   `json:"yes,omitempty"`     // what the node answers
 	Expired bool   `json:"expired,omitempty"` // it finds that the key has expired
 	Synced  bool   `json:"synced,omitempty"`  // what it changes is on the disk at once
+	Heard   uint8  `json:"heard,omitempty"`   // nodes, a bit each, whose counts of grants the client has heard
+	Behind  uint8  `json:"behind,omitempty"`  // those of them to which it writes its token back
+	Fence   uint8  `json:"fence,omitempty"`   // the token
 }
 
 // String is the step in words.
@@ -45,7 +53,7 @@ func (s Step) String() string {
 		who += fmt.Sprintf(" (attempt %d)", s.Attempt)
 	}
 	switch s.Action {
-	case Set, Extend, Del, Reply:
+	case Set, Extend, Del, Raise, Reply:
 		answer := "no"
 		if s.Yes {
 			answer = "yes"
@@ -60,6 +68,20 @@ func (s Step) String() string {
 			return fmt.Sprintf("%s hears from n%d: %s", who, s.Node, answer)
 		}
 		return fmt.Sprintf("%s of %s at n%d: %s", s.Action, who, s.Node, answer)
+	case Acquired, Raising:
+		if s.Fence > 0 {
+			who += fmt.Sprintf(", with token %d,", s.Fence)
+		}
+		return fmt.Sprintf("%s %s", who, s.Action)
+	case Read, Write:
+		text := fmt.Sprintf("%s %s", who, s.Action)
+		if s.Action == Write {
+			text = fmt.Sprintf("the write of %s arrives", who)
+		}
+		if !s.Yes {
+			text += ", and is refused"
+		}
+		return text
 	case Over:
 		return who + "'s window is over"
 	case Expired, Jumped:

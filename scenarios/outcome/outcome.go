@@ -149,6 +149,14 @@ func (o *Outcome) Violated() bool {
 	return slices.ContainsFunc(o.Judgements, func(j Judgement) bool { return j.Got == checker.Violated && j.Number == nil })
 }
 
+// Of is what came of a property, or of a number that has a bound; nil: nobody judged it.
+func (o *Outcome) Of(property string) *Judgement {
+	if i := slices.IndexFunc(o.Judgements, func(j Judgement) bool { return j.Property == property }); i >= 0 {
+		return &o.Judgements[i]
+	}
+	return nil
+}
+
 // Waits: another run of the same suite decides.
 func (j Judgement) Waits() bool { return j.Number != nil && j.Number.Waits }
 

@@ -119,30 +119,19 @@ func differs(a, b Head) string {
 	return fmt.Sprintf("their scenarios are not the same (%s; %s)", a.Command, b.Command)
 }
 
-// check reads a shard's head and sees that all its lines are there.
+// check reads a shard's head and sees that all its outcomes are there, each in its place.
 func check(path string) (Head, error) {
 	l, err := open(path)
 	if err != nil {
 		return Head{}, err
 	}
 	defer l.Close()
-	var last []byte
-	n := -1 // the end is no outcome
-	for {
-		line, err := l.next()
-		if errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
+	for j := range l.Runs() {
+		if _, err := l.outcome(j); err != nil {
 			return l.Head, err
 		}
-		n++
-		last = append(last[:0], line...)
 	}
-	var e end
-	if err := json.Unmarshal(last, &e); err != nil || e.End == nil || *e.End != n || n != l.Runs() {
-		return l.Head, fmt.Errorf("it was cut: %d of %d outcomes, or its end, are not there", max(n, 0), l.Runs())
-	}
-	return l.Head, nil
+	return l.Head, l.ends()
 }
 
 // Missing are the shards that are not there.
@@ -172,17 +161,9 @@ func (s *Sweep) Each(do func(i int, o outcome.Outcome)) error {
 	}
 	for i := range s.total() {
 		k := i%s.Of + 1
-		line, err := in[k-1].next()
+		o, err := in[k-1].outcome(i / s.Of)
 		if err != nil {
 			return fmt.Errorf("read %s: %w", s.paths[k], err)
-		}
-		var o outcome.Outcome
-		if err := json.Unmarshal(line, &o); err != nil {
-			return fmt.Errorf("read %s: %w", s.paths[k], err)
-		}
-		at, seed := s.Scenarios[i/s.Seeds].Scenario.ID(), s.Seed+uint64(i%s.Seeds)
-		if err := o.Check(); err != nil || o.Scenario != at || o.Seed != seed {
-			return fmt.Errorf("read %s: where %s with seed %d should stand is %s with seed %d (%v)", s.paths[k], at, seed, o.Scenario, o.Seed, err)
 		}
 		if o.Dir != "" {
 			o.Dir = filepath.Join(filepath.Dir(filepath.Dir(s.paths[k])), filepath.FromSlash(o.Dir))
@@ -213,6 +194,8 @@ func open(path string) (*lines, error) {
 	line, err := l.next()
 	if err == nil {
 		l.Head, err = parseHead(line)
+	} else if errors.Is(err, io.EOF) {
+		err = errors.New("it is empty")
 	}
 	if err != nil {
 		f.Close()
@@ -230,6 +213,57 @@ func (l *lines) next() ([]byte, error) {
 		return nil, err
 	}
 	return nil, io.EOF
+}
+
+// outcome is what came of the shard's j-th run, which is the next line.
+func (l *lines) outcome(j int) (o outcome.Outcome, err error) {
+	line, err := l.next()
+	if err == nil {
+		err = json.Unmarshal(line, &o)
+	}
+	i := l.Run(j)
+	at, seed := l.Scenarios[i/l.Seeds].Scenario.ID(), l.Seed+uint64(i%l.Seeds)
+	switch {
+	case errors.Is(err, io.EOF), err == nil && o.Schema == 0 && isEnd(line):
+		return o, fmt.Errorf("it was cut: it has %d of %d outcomes", j, l.Runs())
+	case err != nil:
+		return o, fmt.Errorf("outcome %d of %d: %w", j+1, l.Runs(), err)
+	case o.Check() != nil:
+		return o, fmt.Errorf("outcome %d of %d: %w", j+1, l.Runs(), o.Check())
+	case o.Scenario != at || o.Seed != seed:
+		return o, fmt.Errorf("where %s with seed %d should stand is %s with seed %d", at, seed, o.Scenario, o.Seed)
+	case o.Dir != "" && !filepath.IsLocal(filepath.FromSlash(o.Dir)):
+		return o, fmt.Errorf("outcome %d of %d: its folder %q is not in the store", j+1, l.Runs(), o.Dir)
+	}
+	return o, nil
+}
+
+// ends sees that the file ends after its last outcome, as it says.
+func (l *lines) ends() error {
+	line, err := l.next()
+	var e end
+	switch {
+	case errors.Is(err, io.EOF):
+		return errors.New("it was cut: its end is not there")
+	case err != nil:
+		return err
+	case json.Unmarshal(line, &e) != nil || e.End == nil:
+		return fmt.Errorf("there is more in it than %d outcomes", l.Runs())
+	case *e.End != l.Runs():
+		return fmt.Errorf("its end tells of %d outcomes, and it has %d", *e.End, l.Runs())
+	}
+	if _, err = l.next(); err == nil {
+		return errors.New("it goes on after its end")
+	} else if !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// isEnd says whether a line is an end, whatever it tells.
+func isEnd(line []byte) bool {
+	var e end
+	return json.Unmarshal(line, &e) == nil && e.End != nil
 }
 
 // wholeLines splits by line, and what has no end is none.

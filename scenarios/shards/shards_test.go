@@ -127,74 +127,108 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// TestRefusals: what is not whole, or not of one sweep, is named.
-func TestRefusals(t *testing.T) {
-	other := func(change func(*Head)) func(*testing.T, string, string) {
-		return func(t *testing.T, store, _ string) {
+// refused writes the first of two shards, damages the store, adds the second if it is not there,
+// and wants that the whole is refused with these words, and the name of a file.
+func refused(t *testing.T, want string, damage func(store, first string)) {
+	t.Helper()
+	store := t.TempDir()
+	first := write(t, store, sweep(1, 2, 3))
+	damage(store, first)
+	s, err := Read([]string{store})
+	if err == nil && s.Missing() != nil {
+		write(t, store, sweep(2, 2, 3))
+		s, err = Read([]string{store})
+	}
+	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), ".jsonl") {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
+// TestOfDifferentSweeps: shards of sweeps that differ in anything are not put together.
+func TestOfDifferentSweeps(t *testing.T) {
+	for want, change := range map[string]func(*Head){
+		"different sweeps: version":   func(h *Head) { h.Version = "v2" },
+		"different sweeps: backend":   func(h *Head) { h.Backend = "process" },
+		"3 seeds from 6 on":           func(h *Head) { h.Seed = 6 },
+		"4 seeds from 5 on":           func(h *Head) { h.Seeds = 4 },
+		" shards and ":                func(h *Head) { h.Of = 3 },
+		"their scenarios are not the": func(h *Head) { h.Scenarios[0].Scenario.Name = "x" },
+		"scenarios are not the same":  func(h *Head) { h.Sets = []string{"lock.ttl=5s"} },
+	} {
+		refused(t, want, func(store, _ string) {
 			h := sweep(2, 2, 3)
 			change(&h)
 			write(t, store, h)
-		}
+		})
 	}
-	edit := func(change func([]byte) []byte) func(*testing.T, string, string) {
-		return func(t *testing.T, _, first string) {
+}
+
+// TestTwice: a shard that is there twice is refused, whether or not the two say the same.
+func TestTwice(t *testing.T) {
+	for _, events := range []string{"0", "7"} {
+		refused(t, "shard 1 is there twice", func(_, first string) {
 			text, err := os.ReadFile(first)
 			if err == nil {
-				err = os.WriteFile(first, change(text), 0o600)
+				text = bytes.Replace(text, []byte(`"events":0`), []byte(`"events":`+events), 1)
+				err = os.WriteFile(filepath.Join(filepath.Dir(first), "0123456789ab-1-of-2.jsonl"), text, 0o600)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-		}
+		})
 	}
-	line := func(i int) func([]byte) []byte {
-		return func(text []byte) []byte {
-			return bytes.Join(slices.Delete(bytes.SplitAfter(text, []byte("\n")), i, i+1), nil)
+}
+
+// TestDamagedFiles: what is not whole, or not what it says, is named. A file has a head, three
+// outcomes and an end.
+func TestDamagedFiles(t *testing.T) {
+	type lines = [][]byte
+	replace := func(old, new string) func(lines) lines {
+		return func(all lines) lines {
+			text := bytes.Join(all, nil)
+			if !bytes.Contains(text, []byte(old)) {
+				t.Fatalf("no %s in %s", old, text)
+			}
+			return lines{bytes.Replace(text, []byte(old), []byte(new), 1)}
 		}
 	}
 	for name, x := range map[string]struct {
-		damage func(t *testing.T, store, first string)
+		damage func(lines) lines
 		want   string
 	}{
-		"another version":    {other(func(h *Head) { h.Version = "v2" }), "different sweeps: version"},
-		"another backend":    {other(func(h *Head) { h.Backend = "process" }), "different sweeps: backend"},
-		"other seeds":        {other(func(h *Head) { h.Seed = 6 }), "3 seeds from 6 on"},
-		"other scenarios":    {other(func(h *Head) { h.Scenarios[0].Scenario.Name = "x" }), "scenarios are not the same"},
-		"another number":     {other(func(h *Head) { h.Of = 3 }), "3 shards"},
-		"cut":                {edit(func(text []byte) []byte { return text[:len(text)-20] }), "cut"},
-		"cut at a line":      {edit(line(4)), "cut"},
-		"a line less":        {edit(line(2)), "cut"},
-		"no head":            {edit(line(0)), "no shard 0 of 0"},
-		"empty":              {edit(func([]byte) []byte { return nil }), "EOF"},
-		"a head that lies":   {edit(func(text []byte) []byte { return bytes.Replace(text, []byte("v1"), []byte("v3"), 1) }), "digest"},
-		"of another version": {edit(func(text []byte) []byte { return bytes.Replace(text, []byte(`"schema":1`), []byte(`"schema":2`), 1) }), "schema 2"},
-		"twice": {func(t *testing.T, store, first string) {
-			text, err := os.ReadFile(first)
-			if err == nil {
-				err = os.WriteFile(filepath.Join(filepath.Dir(first), "0123456789ab-9-of-9.jsonl"), text, 0o600)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}, "twice"},
-		"another seed's outcome": {edit(func(text []byte) []byte { return bytes.Replace(text, []byte(`"seed":7`), []byte(`"seed":8`), 1) }), "should stand"},
-		"another outcome's form": {edit(func(text []byte) []byte { return bytes.Replace(text, []byte(`"code":0`), []byte(`"code":5`), 1) }), "no exit code"},
+		"empty":                  {func(lines) lines { return nil }, "it is empty"},
+		"no head":                {func(l lines) lines { return l[1:] }, "no shard 0 of 0"},
+		"a head that lies":       {replace("v1", "v3"), "digest"},
+		"of another version":     {replace(`"schema":1`, `"schema":2`), "schema 2"},
+		"another shard's number": {replace(`"shard":1`, `"shard":2`), "should stand"},
+		"cut in its head":        {func(l lines) lines { return lines{l[0][:99]} }, "cut in the middle of a line"},
+		"cut after its head":     {func(l lines) lines { return l[:1] }, "it has 0 of 3 outcomes"},
+		"cut in an outcome":      {func(l lines) lines { return append(l[:2], l[2][:50]) }, "cut in the middle of a line"},
+		"cut after an outcome":   {func(l lines) lines { return l[:3] }, "it has 2 of 3 outcomes"},
+		"cut before its end":     {func(l lines) lines { return l[:4] }, "its end is not there"},
+		"cut in its end":         {func(l lines) lines { return append(l[:4], l[4][:5]) }, "cut in the middle of a line"},
+		"an outcome less":        {func(l lines) lines { return append(l[:2], l[3:]...) }, "should stand"},
+		"the last less":          {func(l lines) lines { return append(l[:3], l[4:]...) }, "it has 2 of 3 outcomes"},
+		"an outcome twice":       {func(l lines) lines { return slices.Insert(l, 3, l[3]) }, "more in it than 3 outcomes"},
+		"two ends":               {func(l lines) lines { return append(l[:5], l[4]) }, "goes on after its end"},
+		"an end that lies":       {replace(`{"end":3}`, `{"end":4}`), "its end tells of 4 outcomes, and it has 3"},
+		"an end too early":       {func(l lines) lines { return append(l[:2], []byte("{\"end\":1}\n")) }, "it has 1 of 3 outcomes"},
+		"no outcome":             {replace(`"scenario":"a"`, `"scenario:"a"`), "outcome 1 of 3: "},
+		"another seed":           {replace(`"seed":7`, `"seed":8`), "should stand"},
+		"another scenario":       {replace(`"scenario":"a"`, `"scenario":"b"`), "should stand"},
+		"no exit code":           {replace(`"code":0`, `"code":5`), "no exit code"},
+		"a folder elsewhere":     {replace(`"dir":"`, `"dir":"../../`), "is not in the store"},
 	} {
-		store := t.TempDir()
-		first := write(t, store, sweep(1, 2, 3))
-		x.damage(t, store, first)
-		s, err := Read([]string{store})
-		if err == nil {
-			if s.Missing() != nil {
-				write(t, store, sweep(2, 2, 3))
-				s, err = Read([]string{store})
-			}
-		}
-		if err == nil {
-			err = s.Each(func(int, outcome.Outcome) {})
-		}
-		if err == nil || !strings.Contains(err.Error(), x.want) || !strings.Contains(err.Error(), ".jsonl") {
-			t.Errorf("%s: %v, want %q", name, err, x.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			refused(t, x.want, func(_, first string) {
+				text, err := os.ReadFile(first)
+				if err == nil {
+					err = os.WriteFile(first, bytes.Join(x.damage(bytes.SplitAfter(text, []byte("\n"))), nil), 0o600)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"lockpick/harness/files"
 	"lockpick/harness/shortage"
@@ -33,11 +32,6 @@ func startFailed(err error) death {
 
 // TooLong begins the error of a run that took longer than it may.
 const TooLong = "the run did not end within "
-
-func tooLong(patience time.Duration) death {
-	return death{outcome.ExitBackend, fmt.Sprintf(TooLong+"%v of wall clock", patience),
-		"give it longer by --timeout; one that takes minutes stands still, which is a bug in lockpick"}
-}
 
 // outside lists the signals by which others end a program. By any other it ended itself.
 var outside = []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}

@@ -123,7 +123,8 @@ func (w *Worker) Do(ctx context.Context, j suite.Job) outcome.Outcome {
 		return o
 	case <-patience.C:
 		w.dump()
-		return w.lost(j, tooLong(w.pool.Patience))
+		return w.lost(j, death{outcome.ExitBackend, fmt.Sprintf(TooLong+"%v of wall clock", w.pool.Patience),
+			"give it longer by --timeout; one that takes minutes stands still, which is a bug in lockpick"})
 	case <-ctx.Done():
 		w.kill()
 		return unanswered(j, death{outcome.ExitInterrupt, "interrupted", ""})

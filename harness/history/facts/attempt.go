@@ -19,7 +19,8 @@ type Attempt struct {
 	Over     int64            // the attempt was over by then: the next was begun, or acquire returned, or the holder had released; From if it was given up before
 	Yes, No  int              // nodes that answered in time for the client to know
 	Won      bool             // its session got the lock by it
-	Sets     []*history.Event // that a node applied, or may have
+	Asked    []*history.Event // all sets, in the order in which they were sent
+	Sets     []*history.Event // those that a node applied, or may have
 	Deletes  []*history.Event // that can have deleted its keys, applied or not
 
 	end     int64               // without a next attempt, it was over by then

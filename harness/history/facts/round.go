@@ -54,7 +54,7 @@ func (in *wireReader) rounds(g group) {
 }
 
 func newAttempt(s *Session, sets, deletes []*history.Event) *Attempt {
-	a := &Attempt{Session: s, Token: sets[0].Token, From: sets[0].Sent, Deletes: deletes}
+	a := &Attempt{Session: s, Token: sets[0].Token, From: sets[0].Sent, Asked: sets, Deletes: deletes}
 	for _, e := range sets {
 		a.set(e)
 	}

@@ -100,13 +100,11 @@ type broken struct {
 	closed  chan struct{}
 }
 
-// Close implements lock.Lock.
 func (l *broken) Close() error {
 	close(l.closed)
 	return l.Clients.Close()
 }
 
-// Acquire implements lock.Lock.
 func (l *broken) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	for try := 1; ctx.Err() == nil; try++ {
 		if h := l.attempt(ctx, key, try); h != nil {

@@ -38,7 +38,6 @@ func (h *handle) Token() string       { return h.value }
 func (h *handle) ByWall() bool        { return h.lock.byWall }
 func (h *handle) Fence() int64        { return h.fence }
 
-// Release implements lock.Handle.
 func (h *handle) Release(ctx context.Context) error {
 	l := h.lock
 	answers := redlock.Count(l.release(ctx, l.holders(h), h, l.del))
@@ -51,7 +50,6 @@ func (h *handle) Release(ctx context.Context) error {
 	return fmt.Errorf("release %q: outcome unknown, %d nodes said yes and %d no", h.key, answers.Yes, answers.No)
 }
 
-// Extend implements lock.Extender.
 func (h *handle) Extend(ctx context.Context) error {
 	l := h.lock
 	start := l.now()

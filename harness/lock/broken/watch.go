@@ -33,10 +33,8 @@ var _ lock.Loser = (*watched)(nil)
 // Deadline implements lock.Handle: there is none.
 func (w *watched) Deadline() time.Time { return time.Time{} }
 
-// Lost implements lock.Loser.
 func (w *watched) Lost() <-chan struct{} { return w.lost }
 
-// Release implements lock.Handle.
 func (w *watched) Release(ctx context.Context) error {
 	w.release.Do(func() { close(w.over) })
 	return w.handle.Release(ctx)

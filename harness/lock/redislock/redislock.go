@@ -50,7 +50,6 @@ type library struct {
 	delays   int
 }
 
-// Close implements lock.Lock.
 func (l *library) Close() error { return l.client.Close() }
 
 // Acquire implements lock.Lock. Where ctx has no deadline, the library gives up after a TTL.
@@ -82,7 +81,6 @@ type tries struct {
 	began   time.Time // not after the last one
 }
 
-// NextBackoff implements redislock.RetryStrategy.
 func (t *tries) NextBackoff() time.Duration {
 	l := t.library
 	if t.left--; t.left <= 0 {
@@ -115,10 +113,8 @@ func (h *handle) believe(asked time.Time) {
 func (h *handle) Deadline() time.Time { return h.deadline }
 func (h *handle) Token() string       { return h.lock.Token() }
 
-// Release implements lock.Handle.
 func (h *handle) Release(ctx context.Context) error { return definite(h.lock.Release(ctx)) }
 
-// Extend implements lock.Extender.
 func (h *handle) Extend(ctx context.Context) error {
 	asked := time.Now()
 	err := definite(h.lock.Refresh(ctx, h.library.settings.TTL, nil))

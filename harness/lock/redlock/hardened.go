@@ -1,33 +1,40 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"lockpick/harness/lock"
 	"lockpick/redlock"
+	"lockpick/redlock/wire"
 )
 
 var _ lock.Factory = Hardened
 
 // Own is the settings that only kind hardened has.
 var Own = []lock.Option{
-	{Name: "quarantine", Doc: "a node that restarted or lost its data gives no vote for one TTL; c1 is the administrator who declares new nodes ready", Values: []string{"no", "yes"}},
+	{Name: "quarantine", Doc: "a node that restarted or lost its data gives no vote for one TTL; c1 is the administrator who declares new nodes ready", Values: []string{"no", "yes"}, Forgoes: "fault-tolerance"},
 	{Name: "repair", Doc: "an extension sets the key again on nodes that lost it, once a majority has confirmed the lock", Values: []string{"no", "yes"}},
+	{Name: "wire", Doc: "nodes are asked by package wire, which sends together what is asked together, and not by go-redis", Values: []string{"no", "yes"}},
 }
 
 // Hardened returns the lock that the reference's package advises as one client's lock.
 func Hardened(env lock.Env) (lock.Lock, error) {
-	cfg, clients, err := configure(env)
+	cfg, err := configure(env)
 	if err != nil {
 		return nil, err
 	}
-	l := &hardened{Clients: clients}
+	l := &hardened{}
 	own := env.Settings.Options
+	if own["wire"] == "yes" {
+		cfg.Nodes, l.clients = onWire(env, cfg)
+	} else {
+		cfg.Nodes, l.clients = onGoRedis(env)
+	}
 	cfg.Repair = own["repair"] == "yes"
 	if own["quarantine"] == "yes" {
 		cfg.Quarantine = cfg.TTL
@@ -36,16 +43,34 @@ func Hardened(env lock.Env) (lock.Lock, error) {
 		}
 	}
 	if l.locker, err = redlock.New(cfg); err != nil {
-		return nil, errors.Join(err, clients.Close())
+		return nil, errors.Join(err, l.clients.Close())
 	}
 	return l, nil
 }
 
+// onWire are the nodes on package wire.
+func onWire(env lock.Env, cfg redlock.Config) (nodes []redlock.Node, closers lock.Clients[*wire.Node]) {
+	timeout := cmp.Or(cfg.Timeout, min(50*time.Millisecond, cfg.TTL/10)) // as redlock has it
+	for _, n := range env.Nodes {
+		w := wire.New(wire.Options{Addr: n.Addr, Dial: env.Dial, Timeout: timeout, Now: cfg.Now, After: cfg.After})
+		nodes, closers = append(nodes, wired{w, n.Name}), append(closers, w)
+	}
+	return nodes, closers
+}
+
+// wired is a node on the wire that goes by its name in the run.
+type wired struct {
+	*wire.Node
+	name string
+}
+
+func (n wired) String() string { return n.name }
+
 // hardened is the hardened lock as a lock.Lock.
 type hardened struct {
-	lock.Clients[*redis.Client]
-	locker *redlock.Locker
-	fresh  redlock.Config // whose nodes have yet to be declared ready
+	clients io.Closer
+	locker  *redlock.Locker
+	fresh   redlock.Config // whose nodes have yet to be declared ready
 }
 
 // administrator is the client that knows the nodes to be new when it first acquires.
@@ -57,7 +82,7 @@ func (l *hardened) declare(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, l.fresh.TTL/2)
 	defer cancel()
 	for _, n := range l.fresh.Nodes {
-		asked.Go(func() { n.(node).Ready(ctx) }) // one that doesn't answer begins with a quarantine
+		asked.Go(func() { n.(interface{ Ready(context.Context) error }).Ready(ctx) }) // one that doesn't answer begins with a quarantine
 	}
 	asked.Wait()
 	l.fresh.Nodes = nil
@@ -77,7 +102,7 @@ func (l *hardened) Acquire(ctx context.Context, key string) (lock.Handle, error)
 }
 
 // Close implements lock.Lock: first what the lock does in the background, then connections.
-func (l *hardened) Close() error { return errors.Join(l.locker.Close(), l.Clients.Close()) }
+func (l *hardened) Close() error { return errors.Join(l.locker.Close(), l.clients.Close()) }
 
 // lease is a held lock.
 type lease struct{ held *redlock.Lease }

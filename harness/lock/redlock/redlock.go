@@ -30,42 +30,47 @@ const defaultTTL = 10 * time.Second
 
 // New returns the reference as one client's lock.
 func New(env lock.Env) (lock.Lock, error) {
-	cfg, clients, err := configure(env)
+	cfg, err := configure(env)
 	if err != nil {
 		return nil, err
 	}
-	l := &reference{Clients: clients}
+	l := &reference{}
+	cfg.Nodes, l.Clients = onGoRedis(env)
 	if l.redlock, err = redlock.Specification(cfg); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
 
-// configure translates what both kinds have.
-func configure(env lock.Env) (cfg redlock.Config, clients lock.Clients[*redis.Client], err error) {
+// configure translates what both kinds have, but for the nodes.
+func configure(env lock.Env) (cfg redlock.Config, err error) {
 	s := env.Settings
 	if s.Mistake != "" {
-		return cfg, nil, fmt.Errorf("lock %s makes no mistake %q: that is for kind broken", s.Kind, s.Mistake)
+		return cfg, fmt.Errorf("lock %s makes no mistake %q: that is for kind broken", s.Kind, s.Mistake)
 	}
 	if s.Ask != "" && s.Ask != "multiplexed" && s.Ask != "sequential" {
-		return cfg, nil, fmt.Errorf("lock %s can't ask %q: say multiplexed or sequential", s.Kind, s.Ask)
+		return cfg, fmt.Errorf("lock %s can't ask %q: say multiplexed or sequential", s.Kind, s.Ask)
 	}
 	if s.TTL == 0 {
 		s.TTL = defaultTTL
 	}
-	cfg = redlock.Config{
+	return redlock.Config{
 		TTL: s.TTL, Timeout: s.Timeout, Drift: s.Drift, RetryMin: s.RetryMin, RetryMax: s.RetryMax,
 		Tries: s.Tries, Extends: s.Extends, Sequential: s.Ask == "sequential", Fence: s.Fence,
 		Now: env.Now, After: env.After, Random: named(env.Random),
-	}
+	}, nil
+}
+
+// onGoRedis are the nodes, and their clients.
+func onGoRedis(env lock.Env) (nodes []redlock.Node, clients lock.Clients[*redis.Client]) {
 	for _, n := range env.Nodes {
 		o := redisnode.Options(n.Addr)
 		o.Dialer = env.Dial
 		client := redis.NewClient(o)
 		clients = append(clients, client)
-		cfg.Nodes = append(cfg.Nodes, node{redisnode.New(client), n.Name})
+		nodes = append(nodes, node{redisnode.New(client), n.Name})
 	}
-	return cfg, clients, nil
+	return nodes, clients
 }
 
 // node is a Redis node that goes by its name in the run.

@@ -20,17 +20,17 @@ import (
 type tap struct {
 	net.Conn
 	stream *resp.Stream
-	wire   *wire
+	ears   *ears
 }
 
-// wire gathers the lock commands of all connections.
-type wire struct {
+// ears gather the lock commands of all connections.
+type ears struct {
 	mu      sync.Mutex
 	scripts resp.Scripts
 	seen    []*resp.Command
 }
 
-func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+func (w *ears) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
@@ -39,32 +39,33 @@ func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 func (t *tap) Write(b []byte) (int, error) {
-	t.wire.mu.Lock()
+	t.ears.mu.Lock()
 	t.stream.Request(b, 1)
-	t.wire.mu.Unlock()
+	t.ears.mu.Unlock()
 	return t.Conn.Write(b)
 }
 
 func (t *tap) Read(b []byte) (int, error) {
 	n, err := t.Conn.Read(b)
-	t.wire.mu.Lock()
-	defer t.wire.mu.Unlock()
+	t.ears.mu.Lock()
+	defer t.ears.mu.Unlock()
 	for _, c := range t.stream.Reply(b[:n], 2) {
 		if c.Op != "" {
-			t.wire.seen = append(t.wire.seen, c)
+			t.ears.seen = append(t.ears.seen, c)
 		}
 	}
 	return n, err
 }
 
 // events takes what was seen since the last call, sorted by what it means.
-func (w *wire) events() []history.Event {
+func (w *ears) events() []history.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []history.Event
 	for _, c := range w.seen {
-		e := c.Fact("", "")
-		out = append(out, history.Event{Op: e.Op, Type: e.Type, Key: e.Key, Token: e.Token, TTL: e.TTL, Fence: e.Fence})
+		for _, e := range c.Facts("", "") {
+			out = append(out, history.Event{Op: e.Op, Type: e.Type, Key: e.Key, Token: e.Token, TTL: e.TTL, Fence: e.Fence})
+		}
 	}
 	w.seen = nil
 	return out
@@ -74,7 +75,7 @@ func (w *wire) events() []history.Event {
 func TestOnTheWire(t *testing.T) {
 	for _, fence := range []bool{false, true} {
 		addrs := redistest.Start(t, 1)
-		w := &wire{}
+		w := &ears{}
 		e := env(addrs, &draws{})
 		e.Dial, e.Settings.Fence = w.dial, fence
 		l := open(t, e)
@@ -124,7 +125,7 @@ func TestWriteBackOnTheWire(t *testing.T) {
 	if err := ahead.Set(ctx, "k:fence", 6, 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	w := &wire{}
+	w := &ears{}
 	e := env(addrs, &draws{})
 	e.Dial, e.Settings.Fence, e.Settings.Ask = w.dial, true, "sequential"
 	h, err := open(t, e).Acquire(ctx, "k")

@@ -43,13 +43,7 @@ type Options struct {
 	SetNXOnExtend bool
 }
 
-var (
-	_ lock.Factory = New
-	_ lock.Factory = Defaults
-	_ lock.Factory = ContextTimeout
-	_ lock.Factory = FailFast
-	_ lock.Factory = SetNXOnExtend
-)
+var _ lock.Factory = New
 
 // Own is the settings that only this kind has.
 var Own = []lock.Option{
@@ -67,20 +61,6 @@ func New(env lock.Env) (lock.Lock, error) {
 		FailFast: own["fail-fast"] == "yes", SetNXOnExtend: own["set-nx-on-extend"] == "yes",
 	}.New(env)
 }
-
-// Defaults returns it with go-redis's own defaults.
-func Defaults(env lock.Env) (lock.Lock, error) { return Options{DriverDefaults: true}.New(env) }
-
-// ContextTimeout returns it with go-redis's own defaults, but for ContextTimeoutEnabled.
-func ContextTimeout(env lock.Env) (lock.Lock, error) {
-	return Options{DriverDefaults: true, ContextTimeout: true}.New(env)
-}
-
-// FailFast returns it with WithFailFast.
-func FailFast(env lock.Env) (lock.Lock, error) { return Options{FailFast: true}.New(env) }
-
-// SetNXOnExtend returns it with WithSetNXOnExtend.
-func SetNXOnExtend(env lock.Env) (lock.Lock, error) { return Options{SetNXOnExtend: true}.New(env) }
 
 // retryBackoff is the least that go-redis waits before it sends a request again. It would draw
 // from a longer span each time, by dice that nobody can seed.

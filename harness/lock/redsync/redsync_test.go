@@ -165,9 +165,9 @@ func TestDrivers(t *testing.T) {
 		want time.Duration
 	}{
 		"New":            {New, 100 * time.Millisecond},
-		"Defaults":       {Defaults, 3 * time.Second},
-		"ContextTimeout": {ContextTimeout, 100 * time.Millisecond},
-		"FailFast":       {FailFast, 100 * time.Millisecond},
+		"Defaults":       {Options{DriverDefaults: true}.New, 3 * time.Second},
+		"ContextTimeout": {Options{DriverDefaults: true, ContextTimeout: true}.New, 100 * time.Millisecond},
+		"FailFast":       {Options{FailFast: true}.New, 100 * time.Millisecond},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			e := env("c1", "10.0.0.1:6379")
@@ -213,7 +213,7 @@ func TestSetups(t *testing.T) {
 		go io.Copy(io.Discard, node)
 		return client, nil
 	}
-	for name, factory := range map[string]lock.Factory{"FailFast": FailFast, "SetNXOnExtend": SetNXOnExtend} {
+	for name, factory := range map[string]lock.Factory{"FailFast": Options{FailFast: true}.New, "SetNXOnExtend": Options{SetNXOnExtend: true}.New} {
 		if name == "SetNXOnExtend" {
 			e = env("c1", addrs...)
 		}

@@ -37,11 +37,7 @@ type Options struct {
 	NoLoop bool
 }
 
-var (
-	_ lock.Factory = New
-	_ lock.Factory = Caching
-	_ lock.Factory = Looping
-)
+var _ lock.Factory = New
 
 // Own is the settings that only this kind has.
 var Own = []lock.Option{
@@ -54,12 +50,6 @@ func New(env lock.Env) (lock.Lock, error) {
 	own := env.Settings.Options
 	return Options{Caching: own["caching"] == "yes", NoLoop: own["caching"] == "yes" && own["no-loop"] != "no"}.New(env)
 }
-
-// Caching returns it with client-side caching, as its documentation advises.
-func Caching(env lock.Env) (lock.Lock, error) { return Options{Caching: true, NoLoop: true}.New(env) }
-
-// Looping returns it with client-side caching and without NOLOOP, which is its default.
-func Looping(env lock.Env) (lock.Lock, error) { return Options{Caching: true}.New(env) }
 
 // Prefix is what the library makes a key of a lock's name by, with KeyMajority 1.
 const Prefix = "rueidislock:0:"
@@ -175,7 +165,6 @@ func (l *library) try(ctx context.Context, key string) (holding context.Context,
 	}
 }
 
-// Close implements lock.Lock.
 func (l *library) Close() error {
 	<-l.opened
 	if l.locker != nil {

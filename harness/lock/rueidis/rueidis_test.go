@@ -191,7 +191,7 @@ func TestRefused(t *testing.T) {
 	} {
 		e := env("c1", "127.0.0.1:1")
 		change(&e)
-		for _, factory := range []lock.Factory{New, Caching, Looping} {
+		for _, factory := range []lock.Factory{New, Options{Caching: true, NoLoop: true}.New, Options{Caching: true}.New} {
 			if l, err := factory(e); l != nil || err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("error: %v; want one with %q", err, want)
 			}

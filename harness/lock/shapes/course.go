@@ -44,7 +44,6 @@ func (h *hold) Token() string       { return h.ask.token }
 func (h *hold) Fence() int64        { return h.fence }
 func (h *hold) Deadline() time.Time { return h.deadline }
 
-// Acquire implements lock.Lock.
 func (l *locker) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	waiter := fmt.Sprintf("%s-%d", l.env.Client, l.drawn)
 	for ctx.Err() == nil {
@@ -189,7 +188,6 @@ func (h *hold) drop(ctx context.Context) []redlock.Answer {
 	return answers
 }
 
-// Release implements lock.Handle.
 func (h *hold) Release(ctx context.Context) error {
 	if h.watch != nil {
 		h.watch.end()
@@ -197,7 +195,6 @@ func (h *hold) Release(ctx context.Context) error {
 	return h.outcome("release", h.drop(ctx))
 }
 
-// Extend implements lock.Extender.
 func (h *hold) Extend(ctx context.Context) error {
 	start := h.cfg.Now()
 	if !start.Before(h.deadline) {

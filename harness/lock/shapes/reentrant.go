@@ -21,13 +21,11 @@ type outermost struct {
 	of *reentrant
 }
 
-// Release implements lock.Handle.
 func (o outermost) Release(ctx context.Context) error {
 	o.of.held = nil
 	return o.hold.Release(ctx)
 }
 
-// Acquire implements lock.Lock.
 func (r *reentrant) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	if r.held != nil {
 		return r.again(ctx)

@@ -17,7 +17,6 @@ type watched struct{ *hold }
 
 var _ lock.Loser = watched{}
 
-// Lost implements lock.Loser.
 func (w watched) Lost() <-chan struct{} { return w.hold.watch.lost }
 
 func (w *watch) end() {

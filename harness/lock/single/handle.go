@@ -24,12 +24,10 @@ var (
 func (h *handle) Deadline() time.Time { return h.deadline }
 func (h *handle) Token() string       { return h.value }
 
-// Release implements lock.Handle.
 func (h *handle) Release(ctx context.Context) error {
 	return h.outcome("release", func() (bool, error) { return h.lock.del(ctx, h) })
 }
 
-// Extend implements lock.Extender.
 func (h *handle) Extend(ctx context.Context) error {
 	l := h.lock
 	start := l.cfg.Now()

@@ -69,10 +69,8 @@ type single struct {
 	retries int
 }
 
-// Close implements lock.Lock.
 func (l *single) Close() error { return l.client.Close() }
 
-// Acquire implements lock.Lock.
 func (l *single) Acquire(ctx context.Context, key string) (lock.Handle, error) {
 	for try := 1; ctx.Err() == nil; try++ {
 		h, err := l.attempt(ctx, key)

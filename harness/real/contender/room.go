@@ -80,8 +80,7 @@ func admit(program []string, out, errs io.Writer, lines <-chan string) (*Left, e
 				return &Left{}, nil
 			}
 			left := &Left{Error: err.Error()}
-			var exit *exec.ExitError
-			if errors.As(err, &exit) {
+			if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 				if is, ok := exit.Sys().(interface {
 					Signaled() bool
 					Signal() syscall.Signal

@@ -107,7 +107,7 @@ const versionBound = 5 * time.Second
 func VersionOf(ctx context.Context, of store.Store) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionBound)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, of.Program, of.Version()...)
+	cmd := exec.CommandContext(ctx, of.Program, of.Version...)
 	cmd.WaitDelay = versionBound // what it has started may keep its output open
 	out, err := cmd.Output()
 	if err != nil {

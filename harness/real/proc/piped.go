@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 )
 
 // Piped is a child that one speaks with on its stdin and stdout.
@@ -49,7 +48,4 @@ func (g *Group) JoinPiped(leader *Child, name string, cmd *exec.Cmd) (*Piped, er
 func (p *Piped) Leave() { p.In.Close(); p.Out.Close() }
 
 // Words is the end of what it has written on stderr.
-func (p *Piped) Words() string {
-	log, _ := os.ReadFile(p.log) // no log, no words
-	return strings.TrimSpace(string(log[max(0, len(log)-1000):]))
-}
+func (p *Piped) Words() string { return tail(p.log) }

@@ -75,8 +75,7 @@ func (c *Child) look() {
 // tellEnd tells that it has ended, unless it may end by itself and did. The lock is held.
 func (c *Child) tellEnd() {
 	x := Unasked{Child: c.name, What: Ended, Status: -1, Cause: fmt.Sprintf("process %d ended: %v", c.pid, c.err)}
-	var exit *exec.ExitError
-	if errors.As(c.err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](c.err); ok {
 		x.Status = exit.ExitCode() // -1: by a signal
 		if is, ok := exit.Sys().(syscall.WaitStatus); ok && is.Signaled() {
 			x.Cause = fmt.Sprintf("process %d was ended by signal %d (%v)", c.pid, is.Signal(), is.Signal())

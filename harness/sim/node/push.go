@@ -7,8 +7,9 @@ import (
 
 // Push is what a node sends to a session that has asked for nothing just now.
 type Push struct {
-	To   *Session
-	Data []byte
+	To     *Session
+	Data   []byte
+	HangUp bool // the node closes the connection after it
 }
 
 // tell sends a session a value out of turn.
@@ -31,7 +32,7 @@ func (n *Node) Pushed() []Push {
 	slices.SortFunc(n.pushed, func(a, b *Session) int { return cmp.Compare(a.id, b.id) })
 	var out []Push
 	for _, s := range n.pushed {
-		out = append(out, Push{s, s.pushed})
+		out = append(out, Push{s, s.pushed, s.quit})
 		s.pushed = nil
 	}
 	n.pushed = n.pushed[:0]

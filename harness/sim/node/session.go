@@ -73,7 +73,7 @@ func selectDB(n *Node, s *Session, a []string) any {
 
 // client also takes SETINFO, which Redis knows since 7.2: libraries send it unasked.
 func client(n *Node, s *Session, a []string) any {
-	want := map[string]int{"ID": 2, "GETNAME": 2, "SETNAME": 3, "SETINFO": 4, "TRACKING": -3, "CACHING": 3, "GETREDIR": 2, "TRACKINGINFO": 2}
+	want := map[string]int{"ID": 2, "GETNAME": 2, "SETNAME": 3, "SETINFO": 4, "KILL": -3, "TRACKING": -3, "CACHING": 3, "GETREDIR": 2, "TRACKINGINFO": 2}
 	sub := strings.ToUpper(a[1])
 	words, known := want[sub]
 	if !known {
@@ -85,6 +85,8 @@ func client(n *Node, s *Session, a []string) any {
 	switch sub {
 	case "ID":
 		return s.id
+	case "KILL":
+		return clientKill(n, s, a[2:])
 	case "TRACKING":
 		return clientTracking(n, s, a)
 	case "CACHING":
@@ -105,6 +107,26 @@ func client(n *Node, s *Session, a []string) any {
 		s.name = a[2]
 	}
 	return ok
+}
+
+// clientKill ends another session by its number, which is all that it can tell sessions by.
+func clientKill(n *Node, s *Session, a []string) any {
+	if len(a) != 2 || !strings.EqualFold(a[0], "ID") {
+		n.lacks(s, "CLIENT KILL "+strings.ToUpper(a[0]))
+		return syntax
+	}
+	id, isInt := integer(a[1])
+	if !isInt || id < 1 {
+		return failure("ERR client-id should be greater than 0")
+	}
+	other := n.open[id]
+	if other == nil || other == s || other.quit {
+		return int64(0)
+	}
+	if other.quit = true; len(other.pushed) == 0 {
+		n.pushed = append(n.pushed, other)
+	}
+	return int64(1)
 }
 
 func quit(_ *Node, s *Session, _ []string) any {

@@ -2,6 +2,7 @@ package story
 
 import (
 	"fmt"
+	"slices"
 
 	"lockpick/scenarios/exhaust"
 )
@@ -27,23 +28,54 @@ func (t *telling) read() error {
 			a.del[s.Node] = delivery{at, s.Yes, true}
 		case exhaust.Acquired:
 			a.end, a.won = at, true
+			t.hear(a, s)
+		case exhaust.Raising:
+			t.hear(a, s)
+		case exhaust.Raise:
+			a.raised = append(a.raised, raise{s.Node, at})
+		case exhaust.Read:
+			a.refused = !s.Yes
+		case exhaust.Write:
+			a.write = &delivery{at, s.Yes, !a.ended && t.attempts[s.Client-1][len(t.attempts[s.Client-1])-1] == a && (a.over == 0 || a.longer && a.over == 1)}
 		case exhaust.Failed:
 			a.end, a.ended = at, true
 			a.release = at
 		case exhaust.Extending:
 			a.extend, a.extends = at, true
 		case exhaust.Extended, exhaust.ExtendFailed, exhaust.ExtendLost:
-			a.extended, a.longer = at, s.Action == exhaust.Extended
+			a.extended, a.longer, a.lost = at, s.Action == exhaust.Extended, s.Action == exhaust.ExtendLost
 		case exhaust.Released:
 			a.release, a.ended = at, true
 		case exhaust.Over:
 			a.late = a.late || a.end < 0
-		case exhaust.Started, exhaust.Reply:
+			a.over++
+		case exhaust.Started, exhaust.Reply, exhaust.Writing:
 		default:
 			return fmt.Errorf("a step that can't be told yet: %v", s)
 		}
 	}
 	t.complete()
+	return t.raises()
+}
+
+// hear notes which counts make the token.
+func (t *telling) hear(a *attempt, s exhaust.Step) {
+	if s.Heard > 0 {
+		a.counted, a.heard, a.behind = true, s.Heard, s.Behind
+	}
+}
+
+// raises says whether tokens are written back as no plan can prevent: at once, and answered.
+func (t *telling) raises() error {
+	for _, a := range slices.Concat(t.attempts[0], t.attempts[1]) {
+		arrived := uint8(0)
+		for _, r := range a.raised {
+			arrived |= 1 << (r.node - 1)
+		}
+		if a.behind != arrived || a.behind > 0 && !a.won {
+			return fmt.Errorf("%w: a token is written back late or never", ErrUntimed)
+		}
+	}
 	return nil
 }
 
@@ -67,11 +99,15 @@ func (t *telling) complete() {
 			if a.extends && a.extended < 0 {
 				a.extended = t.add()
 			}
-			if a.won && !a.ended && (n < len(t.attempts[c])-1 || len(a.del) > 0) {
+			switch {
+			case a.ended:
+			case a.won && (n < len(t.attempts[c])-1 || len(a.del) > 0 || !t.both()):
 				a.release, a.ended = t.add(), true
+			case !a.won && !t.both():
+				a.release, a.ended = a.end, true
 			}
-			a.late = a.late && a.won
-			if a.late {
+			a.sent = t.add()
+			if a.late = a.late && a.won; a.late {
 				a.pause = t.add()
 			}
 		}

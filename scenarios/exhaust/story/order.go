@@ -15,30 +15,32 @@ func (t *telling) order() {
 		}
 	}
 	t.nodes()
-	t.both()
+	switch t.scope.Property {
+	case exhaust.ResourceSafety:
+		t.resource()
+	case exhaust.FencingOrder:
+		t.later()
+	default:
+		t.overlaps()
+	}
 }
 
-// course is the order of one attempt: a round ends when its time is up, for some answer is always
-// missing.
+// course is the order of one attempt.
 func (t *telling) course(c, n int, a *attempt) {
-	t.round(a.start, a.end, a.set)
-	switch {
-	case a.late:
-		t.least(a.start, a.pause, 2*gap)
-		t.most(a.start, a.pause, timeout-gap)
-		for _, d := range a.set {
-			if d.inTime {
-				t.least(d.at, a.pause, gap)
-			}
-		}
+	set := t.asked(a)
+	for _, r := range a.raised {
+		t.exact(a.end, r.at, 0)
+	}
+	if a.late {
+		t.round(a.start, a.pause, set)
+		t.least(a.pause, a.end, gap)
 		t.least(a.start, a.end, window()+gap)
-	default:
-		t.exact(a.start, a.end, timeout)
+	} else {
+		t.round(a.start, a.end, set)
 	}
 	if a.extends {
 		t.exact(a.end, a.extend, t.after)
-		t.exact(a.extend, a.extended, timeout)
-		t.round(a.extend, a.extended, a.ext)
+		t.round(a.extend, a.extended, asking(t.scope.Nodes, a.ext, a.longer, a.lost))
 		if a.longer {
 			t.most(a.start, a.extended, window()-gap)
 		}
@@ -47,7 +49,7 @@ func (t *telling) course(c, n int, a *attempt) {
 		return
 	}
 	if a.won {
-		t.exact(a.end, a.release, t.held(c))
+		t.works(c, a)
 	}
 	for _, d := range a.del {
 		t.least(a.release, d.at, gap)
@@ -61,9 +63,11 @@ func (t *telling) course(c, n int, a *attempt) {
 	}
 }
 
-// round is the order of messages and the client's decision.
-func (t *telling) round(begin, end instant, all map[int]delivery) {
-	for _, d := range all {
+// round is the order of messages and the client's decision, which it makes when its time is up,
+// or when it has heard from all.
+func (t *telling) round(begin, end instant, r round) {
+	t.exact(begin, end, r.lasts())
+	for _, d := range r.all {
 		t.least(begin, d.at, gap)
 		if d.inTime {
 			t.least(d.at, end, gap)
@@ -73,14 +77,17 @@ func (t *telling) round(begin, end instant, all map[int]delivery) {
 	}
 }
 
-// held is how long a client holds a lock that it releases.
+// held is how long a client works under a lock that it releases.
 func (t *telling) held(c int) time.Duration {
-	for _, a := range t.attempts[c] {
-		if a.extends {
-			return t.after + timeout + t.section
-		}
+	if t.extends(c) {
+		return t.after + t.section
 	}
 	return t.section
+}
+
+// extends says whether a client does, in each hold that it releases.
+func (t *telling) extends(c int) bool {
+	return slices.ContainsFunc(t.attempts[c], func(a *attempt) bool { return a.extends })
 }
 
 // nodes is the order of what each node sees, and the ends of its keys.
@@ -112,14 +119,14 @@ func (t *telling) nodes() {
 				k = keyed{}
 			case exhaust.Synced:
 				disk = k
-			case exhaust.Set, exhaust.Extend, exhaust.Del:
+			case exhaust.Set, exhaust.Extend, exhaust.Del, exhaust.Raise:
 				if crash >= 0 { // it reset the connections: what comes later was sent later
 					t.least(crash, t.sent(s), gap)
 					if t.scope.Restart == exhaust.Delayed {
 						t.least(crash, t.sent(s), away+gap)
 					}
 				}
-				if k = t.asked(k, s, at); s.Synced {
+				if k = t.told(k, s, at); s.Synced {
 					disk = k
 				}
 			}
@@ -172,18 +179,20 @@ func (t *telling) sent(s exhaust.Step) instant {
 		return a.extend
 	case exhaust.Del:
 		return a.release
+	case exhaust.Raise:
+		return a.end
 	}
 	return a.start
 }
 
-// asked is what a request tells of a node's key: that it is still there, or has expired.
-func (t *telling) asked(k keyed, s exhaust.Step, at instant) keyed {
+// told is what a request tells of a node's key: that it is still there, or has expired.
+func (t *telling) told(k keyed, s exhaust.Step, at instant) keyed {
 	own := k.owner.Client == s.Client && (k.owner.Attempt == s.Attempt || t.scope.Mistake == sameForRetries) || t.scope.Mistake == sameForClients
 	var expired bool
 	switch {
 	case s.Action == exhaust.Set && s.Yes:
 		expired = t.scope.Mistake != withoutNX
-	case s.Action == exhaust.Extend && !s.Yes:
+	case (s.Action == exhaust.Extend || s.Action == exhaust.Raise) && !s.Yes:
 		expired = own
 	case s.Action == exhaust.Del && !s.Yes:
 		return k
@@ -213,8 +222,13 @@ const (
 	noElapsed      = "no-elapsed-check"
 )
 
-// both says that each client believes when the other takes the lock, and some time after it.
-func (t *telling) both() {
+// both says whether the story ends with both clients believing.
+func (t *telling) both() bool {
+	return t.scope.Property == "" || t.scope.Property == exhaust.MutualExclusion
+}
+
+// overlaps says that each client believes when the other takes the lock, and some time after it.
+func (t *telling) overlaps() {
 	for c := range t.attempts {
 		own, other := t.last(c), t.last(1-c)
 		from := own.start
@@ -236,6 +250,9 @@ func (t *telling) last(c int) *attempt { return t.attempts[c][len(t.attempts[c])
 
 // fixed says whether a client's section is as long as that of an earlier hold of its.
 func (t *telling) fixed(c int) bool {
+	if !t.both() {
+		return true
+	}
 	for _, a := range t.attempts[c] {
 		if a.won && a.ended {
 			return true

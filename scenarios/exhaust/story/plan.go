@@ -1,6 +1,7 @@
 package story
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,14 +17,21 @@ import (
 
 // head is what all these scenarios have in common.
 const head = `name: %s
-claim: Two clients hold the lock at once.
+claim: %s
 source: a search of every order of messages and faults in a small scope (lockpick exhaust)
 topology: {nodes: %d, persistence: %s}
-lock: {kind: %s, ttl: %v, drift: 1%%, timeout: %v, retry: %v, tries: %d}
+lock: {kind: %s, ttl: %v, drift: 1%%, timeout: %v, retry: %v, tries: %d, fence: %v}
 clients: 2
-workload: {kind: read-modify-write, keys: 1, fence: none, think: 0s, cycles: 1}
-expect: {mutual-exclusion: violated, resource-safety: any}
+workload: {kind: read-modify-write, keys: 1, fence: %s, think: 0s, cycles: 1}
+expect: {mutual-exclusion: any, resource-safety: any}
 `
+
+// claims are what stories show.
+var claims = map[exhaust.Property]string{
+	exhaust.MutualExclusion: "Two clients hold the lock at once.",
+	exhaust.ResourceSafety:  "A write is applied over another that its client has not seen.",
+	exhaust.FencingOrder:    "A lock's fencing token is not above that of one that was given before.",
+}
 
 // scenario is the path with its instants.
 func (t *telling) scenario(name string, known scenario.Known) (scenario.Scenario, error) {
@@ -36,29 +44,40 @@ func (t *telling) scenario(name string, known scenario.Known) (scenario.Scenario
 	case exhaust.Always, exhaust.EverySec:
 		persistence = string(t.scope.Restart)
 	}
-	text := fmt.Sprintf(head, name, t.scope.Nodes, persistence, kind, ttl, timeout, retry, t.scope.Attempts)
+	property, fence := cmp.Or(t.scope.Property, exhaust.MutualExclusion), "none"
+	if t.scope.Fence {
+		fence = "token"
+	}
+	text := fmt.Sprintf(head, name, claims[property], t.scope.Nodes, persistence, kind, ttl, timeout, retry, t.scope.Attempts, t.scope.Fence, fence)
 	all, err := scenario.Parse(name, []byte(text), known)
 	if err != nil {
 		return scenario.Scenario{}, err
 	}
 	s := all[0]
-	for c := range s.Clients {
-		t.client(c, &s.Clients[c])
+	clients := s.Clients
+	s.Clients = nil
+	for c := range t.attempts {
+		if len(t.attempts[c]) > 0 {
+			t.client(c, &clients[c])
+			s.Clients = append(s.Clients, clients[c])
+		}
 	}
 	if t.extending() {
 		s.Workload.Extend, s.Lock.Extends = t.after, 1
 	}
 	s.Plan = t.plan()
 	s.Limit = max(s.Limit, t.never()+time.Minute)
-	s.Expect = map[string]scenario.Expectation{
-		verdict.MutualExclusion: {Want: string(verdict.Violated)}, verdict.ResourceSafety: {Want: outcome.AnyOutcome},
+	s.Expect = map[string]scenario.Expectation{verdict.MutualExclusion: {Want: outcome.AnyOutcome}, verdict.ResourceSafety: {Want: outcome.AnyOutcome}}
+	if t.scope.Fence {
+		s.Expect[verdict.FencingOrder] = scenario.Expectation{Want: outcome.AnyOutcome}
 	}
+	s.Expect[string(property)] = scenario.Expectation{Want: string(verdict.Violated)}
 	scenario.Imply(s.Expect)
 	return s, nil
 }
 
 func (t *telling) extending() bool {
-	return slices.ContainsFunc(slices.Concat(t.attempts[0], t.attempts[1]), func(a *attempt) bool { return a.extends })
+	return t.extends(0) || t.extends(1)
 }
 
 // client is when a client starts, how often it acquires, and how long it holds the lock.
@@ -66,9 +85,9 @@ func (t *telling) client(c int, k *scenario.Client) {
 	k.Delay = t.at[t.attempts[c][0].start]
 	hold := t.hold(c)
 	k.Hold = &client.Range{Min: hold, Max: hold}
-	cycles := 1
-	for _, a := range t.attempts[c] {
-		if a.won && a.ended {
+	cycles := 1 // and one for each hold that is followed by another attempt
+	for _, a := range t.attempts[c][:len(t.attempts[c])-1] {
+		if a.won {
 			cycles++
 		}
 	}
@@ -99,21 +118,60 @@ func (t *telling) plan() nemesis.Plan {
 		out = append(out, t.fault(f)...)
 	}
 	for c := range t.attempts {
-		deleted, prolonged := 0, 0
+		deleted, prolonged, written := 0, 0, 0
 		for n, a := range t.attempts[c] {
 			if a.late {
-				out = append(out, at(t.at[a.pause], nemesis.Fault{Kind: "pause", Targets: []string{fmt.Sprintf("c%d", c+1)}, For: new(t.at[a.end] - t.at[a.pause])}))
+				who := fmt.Sprintf("c%d", c+1)
+				out = append(out, nemesis.Step{
+					When:  nemesis.Trigger{Point: &nemesis.OnPoint{Client: who, Point: client.DuringAcquire, Nth: n + 1}},
+					Fault: nemesis.Fault{Kind: "pause", Targets: []string{who}, For: new(t.at[a.end] - t.at[a.pause])},
+				})
 			}
-			out = append(out, t.messages(c, "set", n+1, a.start, a.set, a.won)...)
+			out = append(out, t.messages(c, "set", n+1, a.start, t.asked(a))...)
 			if t.prolongs(c, n) {
 				prolonged++
-				out = append(out, t.messages(c, "extend", prolonged, a.extend, a.ext, a.longer)...)
+				out = append(out, t.messages(c, "extend", prolonged, a.extend, asking(t.scope.Nodes, a.ext, a.longer, a.lost))...)
 			}
 			if a.ended {
 				deleted++
-				out = append(out, t.messages(c, "release", deleted, a.release, a.del, false)...)
+				out = append(out, t.messages(c, "release", deleted, a.release, asking(t.scope.Nodes, a.del, false, false))...)
+			}
+			if t.scope.Property == exhaust.ResourceSafety && a.won && !a.refused {
+				written++
+				out = append(out, t.writing(c, written, a))
 			}
 		}
+		out = append(out, t.further(c)...)
+	}
+	return out
+}
+
+// writing is a write that arrives when the path's does, or never.
+func (t *telling) writing(c, nth int, a *attempt) nemesis.Step {
+	late := t.never()
+	if a.write != nil {
+		late = t.at[a.write.at] - t.at[a.sent]
+	}
+	return nemesis.Step{
+		When:  nemesis.Trigger{Message: &nemesis.OnMessage{Link: fmt.Sprintf("c%d-%s", c+1, scenario.ResourceName), Message: "write", Of: nemesis.Request, Nth: nth}},
+		Fault: nemesis.Fault{Kind: nemesis.Hold, For: &late},
+	}
+}
+
+// further are attempts of which the path does not speak: a client that has failed makes them, and
+// they come to nothing.
+func (t *telling) further(c int) (out nemesis.Plan) {
+	failed := 0
+	for _, a := range t.attempts[c] {
+		if failed++; a.won {
+			failed = 0
+		}
+	}
+	for n := range max(t.scope.Attempts-failed, 0) {
+		if failed == 0 {
+			break
+		}
+		out = append(out, t.messages(c, "set", len(t.attempts[c])+1+n, 0, round{nodes: t.scope.Nodes})...)
 	}
 	return out
 }
@@ -124,47 +182,44 @@ func (t *telling) prolongs(c, n int) bool {
 	return a.won && t.extending() && (a.extends || t.hold(c) >= t.after)
 }
 
-// messages is a round of messages to all nodes: those of the path arrive when they do there, and no
-// others; and an answer is missing, so that the round ends when its time is up.
-func (t *telling) messages(c int, kind string, nth int, sent instant, all map[int]delivery, won bool) (out nemesis.Plan) {
-	hold := func(node int, of string, d time.Duration) {
+// messages is a round of messages to all nodes, the nth of its kind: those of the path arrive when
+// they do there, and no others; and its answers are heard, are too late, or are heard last.
+func (t *telling) messages(c int, kind string, nth int, sent instant, r round) (out nemesis.Plan) {
+	hold := func(node int, of string, nth int, d time.Duration) {
 		out = append(out, nemesis.Step{
 			When:  nemesis.Trigger{Message: &nemesis.OnMessage{Link: fmt.Sprintf("c%d-n%d", c+1, node), Message: kind, Of: of, Nth: nth}},
 			Fault: nemesis.Fault{Kind: nemesis.Hold, For: &d},
 		})
 	}
-	var heard []int // in time
-	for node := 1; node <= t.scope.Nodes; node++ {
-		d, arrives := all[node]
-		switch {
-		case !arrives:
-			hold(node, nemesis.Request, t.never())
+	for node := 1; node <= r.nodes; node++ {
+		d, arrives := r.all[node]
+		if !arrives {
+			hold(node, nemesis.Request, nth, t.never())
+			out[len(out)-1].When.Before = t.never() // nor need it be sent: a crash may have reset its connection
 			continue
-		case d.inTime:
-			heard = append(heard, node)
 		}
-		hold(node, nemesis.Request, t.at[d.at]-t.at[sent])
-	}
-	for _, node := range t.unheard(all, heard, won, kind == "release") {
-		hold(node, nemesis.Reply, t.never())
+		there := t.at[d.at] - t.at[sent]
+		switch hold(node, nemesis.Request, nth, there); {
+		case slices.Contains(r.unheard, node):
+			hold(node, nemesis.Reply, t.reply(c, kind, node, d), t.never())
+		case node == r.last:
+			hold(node, nemesis.Reply, t.reply(c, kind, node, d), r.lasts()-there)
+		}
 	}
 	return out
 }
 
-// unheard are the nodes whose answers come too late: where the round is lost those that would
-// win it, and else one that it does not need, if all have answered.
-func (t *telling) unheard(all map[int]delivery, heard []int, won, release bool) []int {
-	votes := slices.DeleteFunc(slices.Clone(heard), func(n int) bool { return !all[n].yes })
-	if !won && len(votes) > 0 && !release {
-		return votes
+// reply counts the replies from a node to a client's messages of a kind, until that to one of them:
+// in the order in which they arrived, for those that never do have none.
+func (t *telling) reply(c int, kind string, node int, to delivery) int {
+	nth := 1
+	for _, a := range t.attempts[c] {
+		all := map[string]map[int]delivery{"set": a.set, "extend": a.ext, "release": a.del}[kind]
+		if d, arrives := all[node]; arrives && t.at[d.at] < t.at[to.at] {
+			nth++
+		}
 	}
-	if len(heard) < t.scope.Nodes {
-		return nil
-	}
-	if i := slices.IndexFunc(heard, func(n int) bool { return !all[n].yes }); i >= 0 {
-		return heard[i : i+1]
-	}
-	return votes[len(votes)-1:]
+	return nth
 }
 
 func (t *telling) fault(f faulty) nemesis.Plan {

@@ -6,8 +6,8 @@
 // than it can. What the scenario shows is for whoever runs it to say.
 //
 //	steps ──► attempts: which message counts for what   (attempts.go)
-//	      ──► limits between instants, and a solution    (story.go, order.go, instants.go)
-//	      ──► clients, and a plan of held messages       (plan.go)
+//	      ──► limits between instants, and a solution    (story.go, order.go, work.go, instants.go)
+//	      ──► clients, and a plan of held messages       (plan.go, round.go)
 //
 // Only what depends on each other is in order: what one node sees, what a client knows when it
 // decides, and a key's end after its TTL. Whatever else the search did one after the other
@@ -50,7 +50,7 @@ var (
 	extends  = []time.Duration{time.Second, 3 * time.Second, 5 * time.Second, 7 * time.Second}
 )
 
-// Scenario is a path of a scope as a scenario of that name, which expects that mutual exclusion
+// Scenario is a path of a scope as a scenario of that name, which expects that the scope's property
 // is violated. The names that a file may use are the caller's.
 func Scenario(name string, scope exhaust.Scope, path []exhaust.Step, known scenario.Known) (scenario.Scenario, error) {
 	for _, section := range sections {
@@ -59,8 +59,7 @@ func Scenario(name string, scope exhaust.Scope, path []exhaust.Step, known scena
 			if err := t.read(); err != nil {
 				return scenario.Scenario{}, err
 			}
-			t.order()
-			if t.solve() {
+			if t.order(); t.solve() {
 				return t.scenario(name, known)
 			}
 		}
@@ -91,14 +90,28 @@ type faulty struct {
 type attempt struct {
 	start, end    instant // the SETs are sent, the client has decided
 	won, late     bool    // late: after its own window
-	pause         instant // of the client, where it is late
+	pause         instant // of the client, where it is late: once its round is over
 	extend        instant // the extension begins
 	extends       bool
 	extended      instant          // it ends
-	longer        bool             // with success
+	longer, lost  bool             // with success, or with a majority against it
 	release       instant          // the DELs are sent
 	ended         bool             // they are: it failed, or was held no longer
 	set, ext, del map[int]delivery // by node
+
+	counted       bool    // the token is by the counts of the nodes that were heard
+	heard, behind uint8   // a bit each
+	raised        []raise // the token has been written back
+	sent          instant // the write is, with ResourceSafety
+	write         *delivery
+	refused       bool // the read was, and nothing is written
+	over          int  // windows that are, so far
+}
+
+// raise is a token that arrives at a node.
+type raise struct {
+	node int
+	at   instant
 }
 
 // delivery is a message that arrives.

@@ -1,6 +1,7 @@
 package story
 
 import (
+	"cmp"
 	"errors"
 	"testing"
 
@@ -15,9 +16,9 @@ import (
 
 var known = suite.Known(kinds.All)
 
-// shown is what a scenario's run in the simulation says of mutual exclusion, after it was
+// shown is what a scenario's run in the simulation says of a scope's property, after it was
 // written to a file and read again.
-func shown(t *testing.T, s scenario.Scenario) (outcome.Judgement, outcome.Outcome, string) {
+func shown(t *testing.T, scope exhaust.Scope, s scenario.Scenario) (outcome.Judgement, outcome.Outcome, string) {
 	t.Helper()
 	text, err := scenario.Write(s, "", known)
 	if err != nil {
@@ -29,7 +30,7 @@ func shown(t *testing.T, s scenario.Scenario) (outcome.Judgement, outcome.Outcom
 	}
 	o := suite.Execute(t.Context(), sim.New(kinds.All), suite.Job{Scenario: all[0], Seed: 1, Backend: "sim", Keep: suite.KeepNone})
 	for _, j := range o.Judgements {
-		if j.Property == verdict.MutualExclusion {
+		if j.Property == string(cmp.Or(scope.Property, exhaust.MutualExclusion)) {
 			return j, o, string(text)
 		}
 	}
@@ -62,7 +63,7 @@ func TestStoriesHappen(t *testing.T) {
 			if r.Story == nil {
 				t.Fatalf("no path with instants, of %d", r.Untimed)
 			}
-			j, o, text := shown(t, s)
+			j, o, text := shown(t, row.Scope, s)
 			if j.Got != verdict.Violated || j.Cause != row.Cause || o.Code != outcome.ExitOK {
 				t.Errorf("mutual exclusion %s (%s), want violated (%s); code %d %s\n%s%s", j.Got, j.Cause, row.Cause, o.Code, o.Error, Caption(r.Story), text)
 			}

@@ -1,0 +1,157 @@
+package checker
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"lockpick/harness/history"
+)
+
+var returnRows = []struct {
+	name, history string
+	outcome       Outcome
+	occasions     int
+	incidents     int
+	because       string
+}{
+	{"time left", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=2.000001", Holds, 1, 0, "in 1 grant"},
+	{"time left, and none left", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=2\n3 c1 invoke acquire session=c1/2\n4 c1 ok acquire session=c1/2 until=9",
+		Holds, 1, 0, "in 1 grant; 1 lock had none left, but may"},
+	{"no deadline", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1", NotExercised, 0, 0, "with a deadline"},
+	{"not granted", "1 c1 invoke acquire session=c1/1\n2 c1 info acquire session=c1/1 until=1", NotExercised, 0, 0, "with a deadline"},
+	{"none left", "1 c1 invoke acquire session=c1/1\n2 c1 ok acquire session=c1/1 until=2", NotExercised, 0, 0, "1 lock had none left, but may have been stopped when it had looked at the clock"},
+	{"late by what scheduling may take", "1 c1 invoke acquire session=c1/1\n2.2 c1 ok acquire session=c1/1 until=2", NotExercised, 0, 0, "1 lock had none left"},
+	{"ran on", "1 c1 invoke acquire session=c1/1\n2.5 c1 ok acquire session=c1/1 until=2", Violated, 1, 1,
+		"c1's acquire of lock-1 returned at 2.5 s, and the lock was past its deadline since 2 s; it ran for 0.5 s since"},
+	{"the worst of two", "1 c1 invoke acquire session=c1/1\n2.3 c1 ok acquire session=c1/1 until=1.9\n3 c1 invoke acquire session=c1/2\n4 c1 ok acquire session=c1/2 until=3.5",
+		Violated, 2, 2, "returned at 4 s, and the lock was past its deadline since 3.5 s"},
+	{"past its deadline when it was called", "3 c1 invoke acquire session=c1/1\n3.1 c1 ok acquire session=c1/1 until=2", NotExercised, 0, 0, "1 lock had none left"},
+	{"ran on when it had been stopped", "1 c1 invoke acquire session=c1/1\n2 nemesis begin pause node=c1\n5 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 until=4",
+		Violated, 1, 1, "; c1 had been paused at 2 s; it ran for 1 s since"},
+	{"stopped before", "0.1 nemesis begin pause node=c1\n0.2 nemesis end pause node=c1\n1 c1 invoke acquire session=c1/1\n6 c1 ok acquire session=c1/1 until=4",
+		Violated, 1, 1, "since 4 s; it ran"},
+	{"stopped until it returned", "1 c1 invoke acquire session=c1/1\n2 nemesis begin pause node=c1\n5.9 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 until=4",
+		NotExercised, 0, 0, "1 lock had none left"},
+	{"about to be stopped", "1 c1 invoke acquire session=c1/1\n4.1 nemesis invoke pause node=c1\n5 nemesis begin pause node=c1\n5.9 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 until=4",
+		NotExercised, 0, 0, "1 lock had none left"},
+	{"another is stopped", "1 c1 invoke acquire session=c1/1\n2 nemesis begin pause node=n1\n5.9 nemesis end pause node=n1\n6 c1 ok acquire session=c1/1 until=4",
+		Violated, 1, 1, "it ran for 2 s since"},
+	{"the machine stood still", "1 c1 invoke acquire session=c1/1\n4.1 nemesis begin stall node=machine\n5.95 nemesis end stall node=machine\n6 c1 ok acquire session=c1/1 until=4",
+		NotExercised, 0, 0, "1 lock had none left"},
+	{"a vote while it is stopped", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n2 nemesis begin pause node=c1\n3 c1-n2 ok set token=A\n5.9 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 token=A until=4",
+		Violated, 1, 1, "; the vote of n2, which made its quorum, can't have reached it before 5.9 s"},
+	{"a vote too many while it is stopped", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n1.6 c1-n2 ok set token=A\n2 nemesis begin pause node=c1\n3 c1-n3 ok set token=A\n5.9 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 token=A until=4",
+		NotExercised, 0, 0, "1 lock had none left"},
+	{"a vote as it is about to be stopped", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n2 nemesis invoke pause node=c1\n2.5 c1-n2 ok set token=A\n3 nemesis begin pause node=c1\n5.9 nemesis end pause node=c1\n6 c1 ok acquire session=c1/1 token=A until=4",
+		NotExercised, 0, 0, "1 lock had none left"},
+	{"a vote after the deadline", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
+		Violated, 1, 1, "before 4.01 s"},
+	{"a refusal after the deadline", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n1.6 c1-n2 ok set token=A\n4.01 c1-n3 fail set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
+		NotExercised, 0, 0, "1 lock had none left"},
+	{"too few votes", "1 c1 invoke acquire session=c1/1\n4.01 c1-n1 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
+		NotExercised, 0, 0, "1 lock had none left"},
+}
+
+func TestValidOnReturn(t *testing.T) {
+	for _, row := range returnRows {
+		t.Run(row.name, func(t *testing.T) {
+			res := judge(newRecord(tale(t, "params clients=c1 nodes=n1,n2,n3 quorum=2 slack=250ms\n"+row.history+"\n12 harness end run")), ValidOnReturn)
+			if res.Outcome != row.outcome || res.Occasions != row.occasions || res.Incidents != row.incidents || !strings.Contains(res.Because, row.because) ||
+				row.name == "stopped before" && strings.Contains(res.Because, "paused") {
+				t.Errorf("got %s, %d of %d: %s\nwant %s, %d of %d: %s", res.Outcome, res.Incidents, res.Occasions, res.Because,
+					row.outcome, row.incidents, row.occasions, row.because)
+			}
+		})
+	}
+	res := judge(newRecord(tale(t, "params clients=c1\n1 c1 invoke acquire session=c1/1\n6 c1 ok acquire session=c1/1 until=4\n12 harness end run")), ValidOnReturn)
+	if res.Outcome != Undecided || !strings.Contains(res.Because, "slack") {
+		t.Errorf("without a slack: %s: %s", res.Outcome, res.Because)
+	}
+}
+
+// TestLateReturnsAgainstAnyLook compares random late returns with the plain question: is there
+// an instant at which a correct lock can have looked at its clock for the last time? It is
+// before the deadline, the lock has its quorum and is not stopped, and from then on it does
+// not run for longer than scheduling may take.
+func TestLateReturnsAgainstAnyLook(t *testing.T) {
+	rnd, violated := rand.New(rand.NewPCG(1, 2)), 0
+	for range 4000 {
+		ended := int64(8 + rnd.IntN(12))
+		until := 2 + rnd.Int64N(ended-1)
+		b := &strings.Builder{}
+		fmt.Fprintf(b, "params clients=c1 nodes=n1,n2,n3 quorum=2 slack=2s\n1 c1 invoke acquire session=c1/1\n")
+		for n := 1; n <= 3; n++ {
+			if rnd.IntN(5) > 0 {
+				fmt.Fprintf(b, "%d.5 c1-n%d ok set token=A sent=1.1 applied=1.2\n", 1+rnd.IntN(int(ended)-1), n)
+			}
+		}
+		for at := int64(1); at < ended-3 && rnd.IntN(3) > 0; {
+			from := at + rnd.Int64N(4)
+			begin := from + rnd.Int64N(2)
+			if at = begin + 1 + rnd.Int64N(6); at > ended {
+				break
+			}
+			fmt.Fprintf(b, "%d.1 nemesis invoke pause node=c1\n%d.2 nemesis begin pause node=c1\n%d.9 nemesis end pause node=c1\n", from, begin, at-1)
+		}
+		fmt.Fprintf(b, "%d c1 ok acquire session=c1/1 token=A until=%d\n30 harness end run\n", ended, until)
+		h := tale(t, b.String())
+		want := until <= ended && !mayHaveLooked(h, until, ended)
+		res := judge(newRecord(h), ValidOnReturn)
+		if got := res.Outcome == Violated; got != want {
+			t.Fatalf("%s: %s, want violated: %v\n%s", res.Outcome, res.Because, want, b)
+		}
+		if want {
+			violated++
+		}
+	}
+	if violated < 400 || violated > 3600 {
+		t.Errorf("%d of 4000 are violated: the comparison is one-sided", violated)
+	}
+}
+
+// mayHaveLooked tries every tenth of a second.
+func mayHaveLooked(h *history.History, until, ended int64) bool {
+	const beat, second = int64(1e8), int64(1e9)
+	surely, maybe := map[int64]bool{}, map[int64]bool{}
+	var stopped struct{ maybe, surely bool }
+	votes, events := map[int64]int{}, h.Events
+	for at := int64(0); at < ended*second; at += beat {
+		for ; len(events) > 0 && events[0].T <= at; events = events[1:] {
+			switch e := events[0]; {
+			case e.Op == "pause":
+				stopped.maybe, stopped.surely = e.Type != history.End, e.Type == history.Begin
+			case e.Op == history.OpSet && e.Answered > 0:
+				votes[e.Answered]++
+			}
+		}
+		surely[at], maybe[at] = stopped.surely, stopped.maybe
+	}
+	for look := int64(second); look < until*second; look += beat {
+		had := 0
+		for at, n := range votes {
+			if at <= look {
+				had += n
+			}
+		}
+		ran := int64(0)
+		for at := max(look, until*second); at < ended*second; at += beat {
+			if !maybe[at] {
+				ran += beat
+			}
+		}
+		few := len(votes) > 0 && total(votes) >= 2 && had < 2 // where fewer were seen, nothing is known by them
+		if !surely[look] && !few && ran <= 2*second {
+			return true
+		}
+	}
+	return false
+}
+
+func total(votes map[int64]int) (n int) {
+	for at := range votes {
+		n += votes[at]
+	}
+	return n
+}

@@ -1,0 +1,195 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockpick/redlock"
+)
+
+// courier is a memory that is asked by Submit. It does so in order, and its answers may be late.
+type courier struct {
+	*memory
+	delay func() time.Duration // below 0: none, the answer comes before Submit returns
+	fault func() error
+	wrong error // a request was changed before it was answered
+}
+
+func (c *courier) Flush() {}
+
+func (c *courier) Submit(r *redlock.Request) {
+	sent := *r
+	value, err := c.does(&sent)
+	answer := func() {
+		if *r != sent {
+			c.wrong = fmt.Errorf("asked for %v, and it was %v when it was answered", sent, *r)
+		}
+		if fault := c.fault(); fault != nil {
+			err = fault
+		}
+		r.To.Answered(r, value, err)
+	}
+	if d := c.delay(); d >= 0 {
+		time.AfterFunc(d, answer)
+	} else {
+		answer()
+	}
+}
+
+func (c *courier) does(r *redlock.Request) (n int64, err error) {
+	yes := false
+	switch r.Op {
+	case redlock.OpSet:
+		yes, err = c.Set(context.Background(), r.Key, r.Token, r.TTL)
+	case redlock.OpRelease:
+		yes, err = c.Release(context.Background(), r.Key, r.Token)
+	case redlock.OpExtend:
+		yes, err = c.Extend(context.Background(), r.Key, r.Token, r.TTL)
+	default:
+		err = fmt.Errorf("step %d", r.Op)
+	}
+	if yes {
+		n = 1
+	}
+	return n, err
+}
+
+// couriers are five of them that answer at once.
+func couriers() (out []*courier, c cluster) {
+	c = newCluster(5)
+	for _, m := range c.nodes {
+		out = append(out, &courier{memory: m, delay: func() time.Duration { return -1 }, fault: func() error { return nil }})
+	}
+	return out, c
+}
+
+// However late answers come, and whoever has lost patience meanwhile, each belongs to the
+// request that it was asked for, and no key stays behind.
+func TestAnswersFindTheirRequests(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			nodes, c := couriers()
+			var mu sync.Mutex
+			dice := rand.New(rand.NewPCG(seed, 1))
+			roll := func(n int64) int64 { mu.Lock(); defer mu.Unlock(); return dice.Int64N(n) }
+			for _, n := range nodes {
+				n.delay = func() time.Duration { return time.Duration(roll(40)-4) * ms }
+				n.fault = func() error {
+					if roll(20) == 0 {
+						return errLost
+					}
+					return nil
+				}
+			}
+			l := locker(t, nodes, nil)
+			var all sync.WaitGroup
+			for i := range 30 {
+				all.Go(func() {
+					for range 20 {
+						ctx := context.Background()
+						if roll(3) == 0 {
+							ctx = cancelAfter(time.Duration(roll(60)) * ms)
+						}
+						s, err := l.Acquire(ctx, fmt.Sprint("k", i%20))
+						if err != nil {
+							continue
+						}
+						if roll(2) == 0 {
+							s.Extend(ctx)
+						}
+						s.Release(ctx)
+					}
+				})
+			}
+			all.Wait()
+			l.Close()
+			keys := 0
+			for i, n := range nodes {
+				if n.wrong != nil {
+					t.Errorf("n%d: %v", i+1, n.wrong)
+				}
+				keys += len(c.nodes[i].keys)
+			}
+			if keys > 0 {
+				t.Errorf("seed %d: %d keys are left", seed, keys)
+			}
+		})
+	}
+}
+
+// Each context ends at its own deadline and none before, in whatever order they come about.
+func TestContextsOfManyLeases(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			dice := rand.New(rand.NewPCG(seed, 2))
+			nodes, _ := couriers()
+			l := locker(t, nodes, nil)
+			var ended sync.WaitGroup
+			var held []*redlock.Lease
+			watch := func(s *redlock.Lease) {
+				ctx := s.Context()
+				ended.Go(func() {
+					<-ctx.Done()
+					cause := context.Cause(ctx)
+					if late := time.Since(s.Until()); cause == redlock.ErrExpired && late != 0 || cause == redlock.ErrReleased && late > 0 {
+						t.Errorf("seed %d: it ended %v after the deadline, by %v", seed, late, cause)
+					}
+				})
+			}
+			for i := range 200 {
+				time.Sleep(time.Duration(dice.IntN(100)) * ms)
+				s, err := l.Acquire(t.Context(), fmt.Sprint(i))
+				if err != nil {
+					t.Fatal(err)
+				}
+				held = append(held, s)
+				switch other := held[dice.IntN(len(held))]; dice.IntN(8) {
+				case 0, 1, 2:
+					other.Extend(t.Context())
+				case 3:
+					other.Release(t.Context())
+				case 4, 5:
+					if other.Remaining() > 0 {
+						watch(other)
+					}
+				default:
+					watch(s)
+				}
+			}
+			ended.Wait()
+			for _, s := range held {
+				s.Release(t.Context())
+				if cause := context.Cause(s.Context()); cause != redlock.ErrExpired && cause != redlock.ErrReleased {
+					t.Errorf("seed %d: a context ended by %v", seed, cause)
+				}
+			}
+		})
+	}
+}
+
+// A lease whose context nobody has asked for costs little, and no goroutine.
+func TestAllocations(t *testing.T) {
+	l := locker(t, make([]yesman, 5), nil)
+	ctx := context.Background()
+	allocs := testing.AllocsPerRun(1000, func() {
+		s, err := l.Acquire(ctx, "k")
+		if err := errors.Join(err, s.Release(ctx)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocs > 10 {
+		t.Errorf("%v allocations of an acquire and its release, want 10 at most", allocs)
+	}
+}
+
+// yesman says yes to everything, before Submit returns.
+type yesman struct{ redlock.Node }
+
+func (yesman) Submit(r *redlock.Request) { r.To.Answered(r, 1, nil) }
+func (yesman) Flush()                    {}

@@ -1,0 +1,36 @@
+package redlock
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+type yesman struct{ Node }
+
+func (yesman) Submit(r *Request) { r.To.Answered(r, 1, nil) }
+func (yesman) Flush()            {}
+
+// A lease that was given back is not kept until its deadline.
+func TestReleasedIsForgotten(t *testing.T) {
+	l, err := New(Config{TTL: time.Hour, Nodes: []Node{yesman{}, yesman{}, yesman{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var held []*Lease
+	for range 10 {
+		s, err := l.Acquire(context.Background(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Context()
+		held = append(held, s)
+	}
+	for i, at := range []int{3, 0, 9, 5, 1, 2, 8, 7, 6, 4} {
+		held[at].Release(context.Background())
+		if n := len(l.watch.leases); n != 9-i {
+			t.Errorf("%d leases are watched, want %d", n, 9-i)
+		}
+	}
+}

@@ -1,0 +1,289 @@
+package exhaust
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockpick/redlock"
+)
+
+// counting is a puppet that counts grants: it answers to SET by a count in place of y, and to RAISE
+// by its letter of extend.
+type counting struct{ puppet }
+
+func (p counting) SetFenced(ctx context.Context, _, token string, _ time.Duration) (count int64, err error) {
+	_, err = p.ask(ctx, "SET", token, func(a int) []byte { return p.answers[a] })
+	if answer := p.answers[0][p.node]; err == nil && answer != 'n' {
+		count = int64(answer - '0')
+	}
+	return count, err
+}
+
+func (p counting) RaiseFence(ctx context.Context, _, token string, count int64) (bool, error) {
+	return p.ask(ctx, fmt.Sprintf("RAISE to %d", count), token, func(int) []byte { return p.extend })
+}
+
+// counts are all answers to SET of so many nodes: two counts, no, and none. Those in order stand for
+// all that differ from them in which node it is.
+func counts(n int) [][]byte {
+	var out [][]byte
+	for i := range 1 << (2 * n) {
+		v := make([]byte, n)
+		for k := range v {
+			v[k] = "12n-"[i>>(2*k)&3]
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func inOrder(all [][]byte, of string) [][]byte {
+	return slices.DeleteFunc(all, func(v []byte) bool {
+		return !slices.IsSortedFunc(v, func(a, b byte) int { return strings.IndexByte(of, a) - strings.IndexByte(of, b) })
+	})
+}
+
+// fencedOutcome is what a client made of a script: the token, or 0 where it failed, and its requests.
+type fencedOutcome struct {
+	fence int64
+	sent  string
+}
+
+// fencedClient asks the real one.
+func (s *script) fencedClient(t *testing.T, nodes int, change func(*redlock.Config)) (out fencedOutcome) {
+	cfg := redlock.Config{TTL: ttl, Timeout: timeout, Tries: 1, Now: s.now, Fence: true}
+	for n := range nodes {
+		cfg.Nodes = append(cfg.Nodes, counting{puppet{s, n}})
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c, err := redlock.Specification(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l, err := c.Acquire(t.Context(), "k"); err == nil {
+			out.fence = l.Fence()
+		}
+	})
+	out.sent = fmt.Sprint(slices.Sorted(slices.Values(s.sent)))
+	return out
+}
+
+// fencedModel asks the model.
+func (m *Model) fencedModel(t *testing.T, s *script) (out fencedOutcome) {
+	t.Helper()
+	in := m.answered(0, []byte(strings.NewReplacer("1", "y", "2", "y").Replace(string(s.answers[0]))), false, false)
+	var sent []string
+	for i := range m.Nodes {
+		sent = append(sent, asked("SET", 0, i))
+		if a := s.answers[0][i]; a == '1' || a == '2' {
+			in.node[i].granted[0] = a - '0'
+		}
+	}
+	late := uint8(0)
+	if s.elapsed[0] >= window {
+		late = 1
+	}
+	did, after := m.decides(t, in)
+	if did.Action == Raising {
+		for i := range m.Nodes {
+			if r := &after.node[i].raise[0]; *r == flying {
+				sent = append(sent, asked(fmt.Sprintf("RAISE to %d", did.Fence), 0, i))
+				*r = map[byte]request{'y': heardYes, 'n': heardNo, '-': flying}[s.extend[i]]
+			}
+		}
+		in = after
+	}
+	in.over[0] = late
+	did, after = m.decides(t, in)
+	if did.Action == Acquired {
+		out.fence = int64(did.Fence)
+	}
+	for i := range m.Nodes {
+		if after.node[i].del[0] != none {
+			sent = append(sent, asked("DEL", 0, i))
+		}
+	}
+	out.sent = fmt.Sprint(slices.Sorted(slices.Values(sent)))
+	return out
+}
+
+// fencedDiffers looks for a case in which the two do not agree.
+func (m *Model) fencedDiffers(t *testing.T, answers, raises [][]byte, change func(*redlock.Config)) (cases int, difference string) {
+	for _, first := range answers {
+		for _, second := range raises {
+			for _, e := range []time.Duration{window - 1, window} {
+				cases++
+				s := &script{answers: [][]byte{first}, extend: second, elapsed: []time.Duration{e}}
+				if got, want := s.fencedClient(t, m.Nodes, change), m.fencedModel(t, s); got != want {
+					return cases, fmt.Sprintf("%s then %s after %v: %+v; the model %+v", first, second, e, got, want)
+				}
+			}
+		}
+	}
+	return cases, ""
+}
+
+// The real client gives the tokens that the model's does and writes them back where it does, whatever the
+// nodes count and confirm: all cases of three nodes, and all counts of answers of five.
+func TestFencedClient(t *testing.T) {
+	for _, c := range []struct {
+		nodes           int
+		answers, raises [][]byte
+	}{
+		{1, counts(1), vectors(1)}, {2, counts(2), vectors(2)}, {3, counts(3), vectors(3)}, {5, inOrder(counts(5), "12n-"), multisets(5)},
+	} {
+		m := New(Scope{Nodes: c.nodes, Attempts: 1, Fence: true}, Reductions{})
+		cases, difference := m.fencedDiffers(t, c.answers, c.raises, nil)
+		if difference != "" {
+			t.Errorf("%d nodes: %s", c.nodes, difference)
+		}
+		t.Logf("%d nodes: %d cases", c.nodes, cases)
+	}
+}
+
+// unconfirmed is a node that confirms what it was never asked to write back.
+type unconfirmed struct{ counting }
+
+func (u unconfirmed) RaiseFence(context.Context, string, string, int64) (bool, error) {
+	return true, nil
+}
+
+// A client that does otherwise is seen, and so is a model that does.
+func TestFencedClientDiffers(t *testing.T) {
+	right := Scope{Nodes: 3, Attempts: 1, Fence: true}
+	wrong := right
+	wrong.Mistake = "fence-from-one-node"
+	for name, p := range map[string]struct {
+		scope  Scope
+		change func(*redlock.Config)
+	}{
+		"a token that is not written back": {right, func(c *redlock.Config) {
+			for i, n := range c.Nodes {
+				c.Nodes[i] = unconfirmed{n.(counting)}
+			}
+		}},
+		"a clock that stands still":           {right, func(c *redlock.Config) { c.Now = func() time.Time { return epoch } }},
+		"a model that takes the first count":  {wrong, nil},
+		"a client that leaves out the fences": {right, func(c *redlock.Config) { c.Fence = false }},
+	} {
+		if _, difference := New(p.scope, Reductions{}).fencedDiffers(t, counts(3), vectors(3), p.change); difference == "" {
+			t.Errorf("%s is not seen", name)
+		}
+	}
+}
+
+// fencedCommands are those of a lock that counts grants.
+func fencedCommands(t *testing.T) commands {
+	sends := reference(t)
+	for a, name := range map[Action]string{Set: "set_fenced.lua", Raise: "raise_fence.lua"} {
+		text, err := os.ReadFile("../../redlock/script/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := fmt.Sprint(ttl.Milliseconds())
+		if a == Raise {
+			last = "3"
+		}
+		sends[a] = []string{"EVAL", string(text), "2", "k", "k:fence", "0", last}
+	}
+	return sends
+}
+
+// countDiffers compares what a node with a key and a count does with each request to what the model
+// has it do: its answer, and its count then. The token that is written back is 3.
+func (m *Model) countDiffers(t *testing.T, sends commands) (cases int, difference string) {
+	for _, a := range []Action{Set, Raise, Extend, Del} {
+		for lease := -1; lease < 2; lease++ {
+			for count := range 5 {
+				cases++
+				n := start("")
+				if lease >= 0 {
+					n.set(t, lease)
+				}
+				if count > 0 {
+					n.do(t, "SET", "k:fence", fmt.Sprint(count))
+				}
+				reply, err := n.Do(sends[a]...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				has, err := n.Do("GET", "k:fence")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if has == nil {
+					has = "0"
+				}
+				n.Close()
+				seen := map[string]bool{fmt.Sprintf("answer %v, then count %v", reply, has): true}
+
+				s, allowed := m.before(lease, false, a), map[string]bool{}
+				if s.node[0].count = uint8(count); a == Raise {
+					s.client[0].phase, s.fence[0], s.node[0].raise[0] = raising, 3, flying
+				}
+				walk{m, &s, func(next *state, did Step) {
+					if did.Action != a {
+						return
+					}
+					answer := 0
+					if did.Yes {
+						answer = 1
+					}
+					if a == Set {
+						answer = int(next.node[0].granted[0])
+					}
+					allowed[fmt.Sprintf("answer %d, then count %d", answer, next.node[0].count)] = true
+				}}.node(0)
+				if !maps.Equal(allowed, seen) {
+					return cases, fmt.Sprintf("%s at a node with key %d, count %d: the node: %v; the model: %v", a, lease, count, seen, allowed)
+				}
+			}
+		}
+	}
+	return cases, ""
+}
+
+// The simulated node counts grants, with the real scripts, as the model's does.
+func TestCounts(t *testing.T) {
+	m := New(Scope{Nodes: 1, Attempts: 1, Extends: 1, Fence: true}, Exactly)
+	cases, difference := m.countDiffers(t, fencedCommands(t))
+	if difference != "" {
+		t.Error(difference)
+	}
+	t.Logf("%d cases", cases)
+	for name, change := range map[string]func(commands){
+		"a count of every request": func(c commands) {
+			c[Set][1] = "redis.call('incr', KEYS[2]) " + c[Set][1]
+		},
+		"a count that starts anew": func(c commands) {
+			c[Set][1] = strings.Replace(c[Set][1], `return redis.call("incr", KEYS[2])`, `redis.call("set", KEYS[2], 1) return 1`, 1)
+		},
+		"a token that is written back to any key": func(c commands) {
+			c[Raise][1] = strings.Replace(c[Raise][1], "~= ARGV[1]", "~= ARGV[1] and false", 1)
+		},
+		"a token that lowers the count": func(c commands) {
+			c[Raise][1] = strings.Replace(c[Raise][1], `if tonumber(redis.call("get", KEYS[2]) or "0") < tonumber(ARGV[2])`, `if true`, 1)
+		},
+	} {
+		sends := fencedCommands(t)
+		for a, args := range sends {
+			sends[a] = slices.Clone(args)
+		}
+		if change(sends); fmt.Sprint(sends) == fmt.Sprint(fencedCommands(t)) {
+			t.Fatalf("%s: the script has no such place", name)
+		}
+		if _, difference := m.countDiffers(t, sends); difference == "" {
+			t.Errorf("%s is not seen", name)
+		}
+	}
+}

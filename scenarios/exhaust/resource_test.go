@@ -1,0 +1,128 @@
+package exhaust
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+)
+
+// resourceDiffers lets holds read and write at random, at the real scripts of the resource on a
+// simulated node and in the model: what is let pass, and whether a write is applied over one that
+// its hold has not seen.
+func (m *Model) resourceDiffers(t *testing.T, rounds int, change func(script string) string) (harms, refusals int, difference string) {
+	scripts := resourceScripts(t, change)
+	mode := "none"
+	if m.Fence {
+		mode = "token"
+	}
+	dice := rand.New(rand.NewPCG(3, 4))
+	for round := range rounds {
+		n, s := start(""), m.first()
+		for c := range s.client {
+			s.client[c] = client{phase: holding, begun: uint8(m.Attempts)}
+		}
+		base := map[int]int64{}
+		for l := range m.leases() {
+			s.fence[l] = uint8(1 + dice.IntN(3))
+		}
+		ask := func(a Action, l int, version int64) []any {
+			reply, err := n.Do("EVAL", scripts[a], "1", "r", fmt.Sprintf("%d:%s", l, a), fmt.Sprint(l), fmt.Sprint(version), fmt.Sprint(s.fence[l]), "token", mode)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return reply.([]any)
+		}
+		var did []string
+		for range 12 {
+			l := dice.IntN(m.leases())
+			accepted := m.accepts(&s, l)
+			switch s.section[l] {
+			case unread:
+				did = append(did, fmt.Sprintf("%d reads with token %d", l, s.fence[l]))
+				reply := ask(Read, l, 0)
+				if reply[0] != number(accepted) {
+					return harms, refusals, fmt.Sprintf("round %d, %v: answered %v; the model lets it pass: %v", round, did, reply[0], accepted)
+				}
+				if base[l] = reply[1].(int64); accepted {
+					s.section[l] = read
+					m.see(&s, l)
+				} else {
+					refusals++
+					s.section[l] = wrote // it ends there
+				}
+			case read, readLate:
+				s.section[l] += sent - read
+			case sent, sentLate:
+				did = append(did, fmt.Sprintf("%d writes with token %d", l, s.fence[l]))
+				reply := ask(Write, l, base[l])
+				if reply[0] != number(accepted) {
+					return harms, refusals, fmt.Sprintf("round %d, %v: answered %v; the model lets it pass: %v", round, did, reply[0], accepted)
+				}
+				s.harm = false
+				m.write(&s, l, accepted)
+				lost := accepted && reply[1] != base[l]+1
+				if lost != s.harm {
+					return harms, refusals, fmt.Sprintf("round %d, %v: version %v, based on %d; harm in the model: %v", round, did, reply[1], base[l], s.harm)
+				}
+				if lost {
+					harms++
+				}
+				if !accepted {
+					refusals++
+				}
+				s.section[l] = wrote
+			}
+		}
+		n.Close()
+	}
+	return harms, refusals, ""
+}
+
+func resourceScripts(t *testing.T, change func(string) string) map[Action]string {
+	scripts := map[Action]string{}
+	for a, name := range map[Action]string{Read: "read.lua", Write: "write.lua"} {
+		text, err := os.ReadFile("../../harness/client/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scripts[a] = change(string(text))
+	}
+	return scripts
+}
+
+func number(yes bool) int64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// The resource lets pass what the model's does, and loses what is lost there.
+func TestResource(t *testing.T) {
+	same := func(script string) string { return script }
+	for _, fence := range []bool{false, true} {
+		m := New(Scope{Nodes: 1, Attempts: 2, Fence: fence, Property: ResourceSafety}, Reductions{})
+		harms, refusals, difference := m.resourceDiffers(t, 300, same)
+		if difference != "" {
+			t.Error(difference)
+		}
+		if harms == 0 || fence != (refusals > 0) {
+			t.Errorf("fence %v: %d harms, %d refusals", fence, harms, refusals)
+		}
+		for name, change := range map[string][2]string{
+			"tokens that are not kept":      {`redis.call('set', k .. ':fence', `, `redis.call('set', k .. ':other', `},
+			"tokens that must be higher":    {"< top", "<= top"},
+			"writes that keep the version":  {"version = version + 1", "version = version"},
+			"a resource that asks for none": {"mode == 'token'", "mode == 'x'"},
+		} {
+			if !fence && strings.Contains(name, "tok") || !fence && strings.Contains(name, "asks") {
+				continue
+			}
+			if _, _, difference := m.resourceDiffers(t, 300, func(s string) string { return strings.ReplaceAll(s, change[0], change[1]) }); difference == "" {
+				t.Errorf("fence %v: %s are not seen", fence, name)
+			}
+		}
+	}
+}
