@@ -48,10 +48,11 @@ func (s *stopping) see(ev history.Event) {
 	}
 	h := s.until(ev)
 	switch {
-	case !s.running():
+	case h == Halt{} || !s.running():
 	case h.Why != "":
 		s.why = fmt.Sprintf("stopped at event %d: %s", ev.N, h.Why)
-		s.cluster.At(s.cluster.Now(), func() { s.halt(h.Key, time.Duration(ev.T)) })
+		key, at := h.Key, time.Duration(ev.T)
+		s.cluster.At(s.cluster.Now(), func() { s.halt(key, at) })
 	case h.After > s.asked:
 		s.asked = h.After
 		s.cluster.At(h.After+1, func() { s.rec.note("time has passed in which one lock may have had two holders") })

@@ -37,6 +37,9 @@ func (w *waits) await(ev nemesis.Event, onMatch func(), f func()) {
 func (w *waits) see(ev history.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(w.all) == 0 {
+		return
+	}
 	var due []*wait
 	w.all = slices.DeleteFunc(w.all, func(one *wait) bool {
 		if !one.event.Matches(ev) {

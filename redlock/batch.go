@@ -68,7 +68,7 @@ type Collector interface {
 
 // on is r's step on a Node that is asked by its methods. One that is no Granter does the
 // plain step.
-func (r Request) on(ctx context.Context, n Node) (int64, error) {
+func (r *Request) on(ctx context.Context, n Node) (int64, error) {
 	switch r.Op {
 	case OpSet:
 		return number(n.Set(ctx, r.Key, r.Token, r.TTL))
@@ -84,8 +84,9 @@ func (r Request) on(ctx context.Context, n Node) (int64, error) {
 		if g, ok := n.(Granter); ok {
 			return g.Grant(ctx, r.Key, r.Token, r.Terms)
 		}
-		r.Op = r.Op.to(false, r.Terms)
-		return r.on(ctx, n)
+		plain := *r
+		plain.Op = r.Op.to(false, r.Terms)
+		return plain.on(ctx, n)
 	case OpAbandon:
 		if g, ok := n.(Granter); ok {
 			return number(g.Abandon(ctx, r.Key, r.Token, r.TTL))

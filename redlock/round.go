@@ -3,6 +3,8 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 )
 
 // Answer is what became of a request to one node.
@@ -45,9 +47,8 @@ func (c Config) Ask(ctx context.Context, nodes []int, request func(ctx context.C
 //
 // One timer, the client's own, ends it: a driver that ignores its context can
 // hold up nobody, and no two timers compete for one instant. The drivers'
-// deadline comes an eighth later, to free what they hold. Answers that come
-// after the end go to the channel's buffer, so that no goroutine waits for a
-// reader.
+// deadline comes an eighth later, to free what they hold. Whoever asks is woken
+// once, by the last answer or the end; answers that come later go nowhere.
 func (c Config) round(ctx context.Context, nodes []int, request func(ctx context.Context, node int) (int64, error)) []Answer {
 	out := make([]Answer, len(nodes))
 	for i, n := range nodes {
@@ -59,29 +60,30 @@ func (c Config) round(ctx context.Context, nodes []int, request func(ctx context
 	nodeCtx, cancel := context.WithTimeout(ctx, c.Timeout+c.Timeout/8)
 	defer cancel()
 
-	type indexed struct {
-		i int
-		Answer
-	}
-	answers := make(chan indexed, len(nodes))
+	var mu sync.Mutex // guards the answers, and how many are left
+	left, all := len(nodes), make(chan struct{})
 	for i, n := range nodes {
 		go func() {
 			value, err := request(nodeCtx, n)
-			answers <- indexed{i, Answer{n, value, err}}
+			mu.Lock()
+			defer mu.Unlock()
+			if ctx.Err() == nil { // else what drivers say of it is no answer
+				out[i].Value, out[i].Err = value, err
+			}
+			if left--; left == 0 {
+				close(all)
+			}
 		}()
 	}
-	end := c.After(c.Timeout)
-	for range nodes {
-		select {
-		case a := <-answers:
-			out[a.i] = a.Answer
-		case <-end:
-			return out
-		case <-ctx.Done():
-			return out
-		}
+	select {
+	case <-all:
+		return out
+	case <-c.After(c.Timeout):
+	case <-ctx.Done():
 	}
-	return out
+	mu.Lock()
+	defer mu.Unlock()
+	return slices.Clone(out)
 }
 
 // Tally counts answers; a node that gave none is in All only.

@@ -206,8 +206,13 @@ func summary(o outcome.Outcome) []string {
 	return parts
 }
 
-// finish prints the sum and settles the exit code.
+// finish prints the sum and what there is to look at, and settles the exit code.
 func (r *report) finish(ctx context.Context) error {
+	defer func() {
+		if r.page != "" {
+			fmt.Fprintf(r.errs, "report: %s\n", r.page)
+		}
+	}()
 	for _, o := range r.skipped {
 		r.code = outcome.Worse(r.code, o.Code)
 	}

@@ -184,11 +184,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 		return r.record(ctx, b, chosen)
 	}
 	r.runAll(ctx, b, chosen)
-	err = r.finish(ctx)
-	if r.page != "" {
-		fmt.Fprintf(a.errs, "report: %s\n", r.page)
-	}
-	return cmp.Or(err, ctx.Err())
+	return cmp.Or(r.finish(ctx), ctx.Err())
 }
 
 // enter says what a backend can do here, and refuses one that can't run, or a store that

@@ -143,9 +143,5 @@ func (a *app) merge(ctx context.Context, f *runFlags, s *shards.Sweep) error {
 	if err := s.Each(r.done); err != nil {
 		return usage(fmt.Errorf("merge: %w", err), "run that shard again")
 	}
-	err = r.finish(ctx)
-	if r.page != "" {
-		fmt.Fprintf(a.errs, "report: %s\n", r.page)
-	}
-	return err
+	return r.finish(ctx)
 }

@@ -2,9 +2,24 @@ package history
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"unicode/utf8"
 )
+
+// Lines are the lines of a whole record, as a Recorder writes them, of its events in any order.
+func Lines(events []Event) (lines []byte, err error) {
+	recorded := make([]*Event, len(events))
+	for i := range events {
+		recorded[events[i].N-1] = &events[i]
+	}
+	for _, e := range recorded {
+		if lines, err = appendLine(lines, e); err != nil {
+			return nil, fmt.Errorf("write history event %d: %w", e.N, err)
+		}
+	}
+	return lines, nil
+}
 
 // appendLine appends an event as its JSON line, the very bytes that
 // encoding/json writes, at a fraction of its price: a run writes thousands.
@@ -82,7 +97,7 @@ func (e Event) readable() Event {
 	for _, s := range e.texts() {
 		valid(s)
 	}
-	if e.Life != nil {
+	if e.Life != nil && !e.Life.isText() {
 		l := *e.Life
 		for _, s := range l.texts() {
 			valid(s)
@@ -96,6 +111,15 @@ func (e Event) readable() Event {
 		}
 	}
 	return e
+}
+
+func (l *Life) isText() bool {
+	for _, s := range l.texts() {
+		if !utf8.ValidString(*s) {
+			return false
+		}
+	}
+	return true
 }
 
 func valid(s *string) {

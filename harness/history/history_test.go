@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -183,6 +184,7 @@ func TestKeptIsWhatIsRead(t *testing.T) {
 	for _, e := range append(whole[:3:3], hostile("\xff\xfe \xc3(\u2028<", 77), hostile("\xff", 4), whole[1], whole[3]) {
 		r.Record(e)
 	}
+	written := b.String()
 	read, err := Read(&b)
 	if err != nil {
 		t.Fatal(err)
@@ -190,6 +192,10 @@ func TestKeptIsWhatIsRead(t *testing.T) {
 	made, err := New(kept)
 	if err != nil || !reflect.DeepEqual(made, read) {
 		t.Errorf("kept %+v, %v\nread %+v", made, err, read)
+	}
+	slices.Reverse(kept)
+	if lines, err := Lines(kept); string(lines) != written || err != nil {
+		t.Errorf("lines of what was kept: %s%v\nwritten: %s", lines, err, written)
 	}
 }
 

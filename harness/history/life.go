@@ -60,8 +60,8 @@ const (
 	Failover = "failover"
 )
 
-func (l *Life) texts() []*string {
-	return []*string{(*string)(&l.What), &l.Run, &l.Value, &l.Old, &l.By, &l.Command, &l.Why}
+func (l *Life) texts() [7]*string {
+	return [7]*string{(*string)(&l.What), &l.Run, &l.Value, &l.Old, &l.By, &l.Command, &l.Why}
 }
 
 // append appends the very bytes that encoding/json writes.

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// Recorder numbers events, writes each as one JSON line at once, and shows it
-// to those who watch. It is safe for concurrent use.
+// Recorder numbers events, shows each to those who watch, and writes it as one JSON line
+// at once, where it writes. It is safe for concurrent use.
 type Recorder struct {
 	mu    sync.Mutex
-	w     io.Writer
+	w     io.Writer // nil: it writes nothing
 	n     int64
 	err   error
 	line  []byte // the last one, to be written over
@@ -18,7 +18,8 @@ type Recorder struct {
 	names map[string]string // of locks, by their keys, where these differ
 }
 
-// NewRecorder returns a recorder that writes to w, one Write for each event.
+// NewRecorder returns a recorder that writes to w, one Write for each event; nil: what is
+// recorded is there for those who watch only.
 func NewRecorder(w io.Writer) *Recorder { return &Recorder{w: w} }
 
 // Watch calls f with every later event, in order, as a reader will have it, and
@@ -54,16 +55,22 @@ func (r *Recorder) Record(e Event) {
 		e.Key = name
 	}
 	e = e.readable()
-	line, err := appendLine(r.line[:0], &e)
+	if r.w != nil {
+		r.write(&e)
+	}
+	for _, f := range r.watch {
+		f(e)
+	}
+}
+
+func (r *Recorder) write(e *Event) {
+	line, err := appendLine(r.line[:0], e)
 	if err == nil {
 		r.line = line
 		_, err = r.w.Write(line)
 	}
 	if err != nil && r.err == nil {
 		r.err = fmt.Errorf("write history event %d: %w", e.N, err)
-	}
-	for _, f := range r.watch {
-		f(e)
 	}
 }
 

@@ -44,44 +44,75 @@ const (
 
 // Scanner cuts a stream of bytes into values, however it is chunked.
 type Scanner struct {
-	buf []byte
-	err error
+	buf      []byte // begins a value that isn't complete
+	err      error
+	commands [][]string // of the last call
+	ends     []int      // of the words of one command: where each begins and ends
 }
 
 // Feed takes the next bytes and returns the values that are complete now. After
 // an error the stream makes no sense any more, and Feed returns that error.
-func (s *Scanner) Feed(b []byte) ([]Value, error) { return feed(s, b, Parse) }
-
-// Commands is Feed for commands, as words. The error is what a Redis says of it.
-func (s *Scanner) Commands(b []byte) ([][]string, error) { return feed(s, b, Words) }
-
-func feed[T any](s *Scanner, b []byte, cut func([]byte) (T, []byte, error)) ([]T, error) {
-	if s.err != nil {
-		return nil, s.err
-	}
-	s.buf = append(s.buf, b...)
-	var out []T
-	rest := s.buf
-	for len(rest) > 0 {
-		v, r, err := cut(rest)
-		if err == ErrShort {
+func (s *Scanner) Feed(b []byte) (out []Value, err error) {
+	rest := s.behind(b)
+	for len(rest) > 0 && s.err == nil {
+		v, r, err := Parse(rest)
+		if !s.goesOn(err) {
 			break
 		}
-		if err != nil {
-			s.err = err
-			break
-		}
-		rest = r
-		out = append(out, v)
+		out, rest = append(out, v), r
 	}
-	s.buf = append(s.buf[:0], rest...)
+	s.keep(rest)
 	return out, s.err
 }
 
+// Commands is Feed for commands, as words. The error is what a Redis says of it. The list,
+// though not the commands in it, is valid until the next call.
+func (s *Scanner) Commands(b []byte) ([][]string, error) {
+	rest := s.behind(b)
+	s.commands = s.commands[:0]
+	for len(rest) > 0 && s.err == nil {
+		args, r, err := s.words(rest)
+		if !s.goesOn(err) {
+			break
+		}
+		s.commands, rest = append(s.commands, args), r
+	}
+	s.keep(rest)
+	return s.commands, s.err
+}
+
+// behind is b behind what is still incomplete.
+func (s *Scanner) behind(b []byte) []byte {
+	if len(s.buf) == 0 {
+		return b
+	}
+	s.buf = append(s.buf, b...)
+	return s.buf
+}
+
+// goesOn says whether a value was cut off, and remembers what was wrong.
+func (s *Scanner) goesOn(err error) bool {
+	if err != nil && err != ErrShort {
+		s.err = err
+	}
+	return err == nil
+}
+
+// keep keeps what is not complete yet.
+func (s *Scanner) keep(rest []byte) {
+	if s.buf = s.buf[:0]; s.err == nil {
+		s.buf = append(s.buf, rest...)
+	}
+}
+
 // Words cuts one command off b, as a Redis does, and its errors are Redis's own
-// words. Clients' goroutines parse commands, and are many and short-lived: it goes
-// straight through, since their stacks have to grow for every frame.
-func Words(b []byte) (args []string, rest []byte, err error) {
+// words.
+func Words(b []byte) (args []string, rest []byte, err error) { return new(Scanner).words(b) }
+
+// words is Words. All words of a command are parts of one string. Clients' goroutines
+// parse commands, and are many and short-lived: it goes straight through, since their
+// stacks have to grow for every frame.
+func (s *Scanner) words(b []byte) (args []string, rest []byte, err error) {
 	line, rest, err := cutLine(b)
 	if err != nil {
 		return nil, nil, err
@@ -96,7 +127,7 @@ func Words(b []byte) (args []string, rest []byte, err error) {
 	if n <= 0 {
 		return nil, rest, nil
 	}
-	args = make([]string, 0, min(n, 16))
+	s.ends = s.ends[:0]
 	for range n {
 		if line, rest, err = cutLine(rest); err != nil {
 			return nil, nil, err
@@ -111,7 +142,13 @@ func Words(b []byte) (args []string, rest []byte, err error) {
 		if int64(len(rest)) < size+2 {
 			return nil, nil, ErrShort
 		}
-		args, rest = append(args, string(rest[:size])), rest[size+2:]
+		at := len(b) - len(rest)
+		s.ends, rest = append(s.ends, at, at+int(size)), rest[size+2:]
+	}
+	text := string(b[s.ends[0]:s.ends[len(s.ends)-1]])
+	args = make([]string, n)
+	for i := range args {
+		args[i] = text[s.ends[2*i]-s.ends[0] : s.ends[2*i+1]-s.ends[0]]
 	}
 	return args, rest, nil
 }

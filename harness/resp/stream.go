@@ -48,7 +48,7 @@ func NewStream(scripts *Scripts) *Stream { return &Stream{scripts: scripts} }
 // commands that are complete now.
 func (s *Stream) Request(b []byte, now int64) []*Command {
 	commands, _ := s.in.Commands(b) // what is no RESP is of no interest, and passes
-	var out []*Command
+	before := len(s.waiting)
 	for _, args := range commands {
 		if len(args) == 0 {
 			continue // to which there is no answer
@@ -60,10 +60,12 @@ func (s *Stream) Request(b []byte, now int64) []*Command {
 			delete(s.retry, c.Args[1])
 		}
 		s.waiting = append(s.waiting, c)
-		out = append(out, c)
 	}
-	return out
+	return slices.Clip(s.waiting[before:])
 }
+
+// Wrong is what a Redis says of what the client sent; nil: it is RESP so far.
+func (s *Stream) Wrong() error { return s.in.err }
 
 // Reply takes bytes that the node sent at an instant and returns the commands
 // whose replies are complete now.
@@ -74,7 +76,8 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 		if len(s.waiting) == 0 || !s.waiting[0].answeredBy(v) { // a push, or an answer to nothing
 			continue
 		}
-		c := s.waiting[0]
+		first := s.waiting[:1:1]
+		c := first[0]
 		s.waiting = s.waiting[1:]
 		if v.Kind == '+' && v.Str == "QUEUED" {
 			s.queued = append(s.queued, c)
@@ -90,7 +93,11 @@ func (s *Stream) Reply(b []byte, now int64) []*Command {
 				s.retry[known.text] = true
 			}
 		}
-		out = append(out, c)
+		if out == nil {
+			out = first
+		} else {
+			out = append(out, c)
+		}
 	}
 	return out
 }

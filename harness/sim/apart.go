@@ -77,7 +77,7 @@ func (h *host) turned() {
 }
 
 // nap waits for a later instant of the slot. It is called in the host's bubble.
-func (h *host) nap(s *slot) {
+func (h *host) nap(s slot) {
 	if h.own == nil {
 		h.net.sleep(s, h.net.now())
 		return

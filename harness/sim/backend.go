@@ -187,13 +187,13 @@ func newCluster(s scenario.Scenario, seed uint64, rec *history.Recorder, owns []
 	n.wires.net = n
 	n.timeline = newTimeline(owns != nil, &n.mu)
 	for i, name := range append(s.NodeNames(), scenario.ResourceName) {
-		srv := &server{net: n, name: name, addr: address(0, i), slot: newSlot(firstServerSlot + i), clock: node.NewClock(time.Now().UnixNano(), n.now)}
+		srv := &server{net: n, name: name, addr: address(0, i), slot: slot(firstServerSlot + i), clock: node.NewClock(time.Now().UnixNano(), n.now)}
 		srv.mono = s.Topology.Expiry == scenario.ExpiryMonotonic
 		if p := s.Topology.Persistence; p != "" && p != scenario.PersistNone && name != scenario.ResourceName {
 			srv.disk = node.NewDisk(node.Fsync(p))
 		}
 		if s.Topology.Replicas > 0 && name != scenario.ResourceName {
-			srv.replica = srv.newReplica(newSlot(firstReplicaSlot+i), node.NewClock(time.Now().UnixNano(), n.now))
+			srv.replica = srv.newReplica(slot(firstReplicaSlot+i), node.NewClock(time.Now().UnixNano(), n.now))
 		}
 		if name != scenario.ResourceName {
 			srv.witness = &witness{server: srv}
@@ -203,7 +203,7 @@ func newCluster(s scenario.Scenario, seed uint64, rec *history.Recorder, owns []
 	}
 	n.resource = n.servers[len(n.servers)-1]
 	for i, c := range s.Clients {
-		h := &host{net: n, name: c.Name, addr: address(1, i), slot: newSlot(firstClientSlot + i), dead: make(chan struct{}),
+		h := &host{net: n, name: c.Name, addr: address(1, i), slot: slot(firstClientSlot + i), dead: make(chan struct{}),
 			clocks: clocks{wall: node.NewClock(time.Now().UnixNano(), n.now), monotonic: node.NewClock(time.Now().UnixNano(), n.now)}}
 		if owns != nil {
 			h.own = owns[i]
@@ -217,7 +217,7 @@ func newCluster(s scenario.Scenario, seed uint64, rec *history.Recorder, owns []
 	if owns != nil {
 		go n.lockStep()
 	}
-	return &cluster{network: n, slot: newSlot(harnessSlot), clients: clients{net: n},
+	return &cluster{network: n, slot: slot(harnessSlot), clients: clients{net: n},
 		sentinels: sentinels{net: n, downAfter: s.Topology.DownAfter, formers: map[string]*former{}}}
 }
 

@@ -6,17 +6,19 @@ import (
 	"syscall"
 	"time"
 
+	"lockpick/harness/resp"
 	"lockpick/harness/sim/node"
 	"lockpick/nemesis"
 )
 
-// arrival is what came for a server while it could not run: bytes of a connection,
-// or its end. The kernel of its machine keeps them, whatever the client does.
+// arrival is what comes for a server: commands on a connection, or its end. While the
+// server can't run, the kernel of its machine keeps them, whatever the client does.
 type arrival struct {
-	conn *conn
-	data []byte
-	sent int64 // when it entered the link
-	end  bool
+	conn     *conn
+	commands []*resp.Command // that are complete by it
+	wrong    error           // why what follows them is no command
+	sent     int64           // when it entered the link
+	end      bool
 }
 
 // runs reports whether the Redis does something with what comes in now.
@@ -32,26 +34,33 @@ func (s *server) take(a arrival) {
 		c.retire()
 	case c.session != nil:
 		out, hangUp := s.feed(a)
-		out = slices.Clone(out)
-		s.flush(func() { s.answer(c, out, hangUp) })
+		s.flush(response{c, out, hangUp})
 	}
 }
 
+// response is what the Redis answers on a connection. The zero value: nothing.
+type response struct {
+	conn   *conn
+	out    []byte
+	hangUp bool
+}
+
 // answer sends what the Redis answered.
-func (s *server) answer(c *conn, out []byte, hangUp bool) {
-	if c.session == nil {
+func (s *server) answer(r response) {
+	c := r.conn
+	if c == nil || c.session == nil {
 		return // the client is gone
 	}
-	if len(out) > 0 {
-		m := &message{payload: out}
-		m.answers = c.stream.Reply(m.payload, s.net.now())
-		m.locks = lockCommand(m.answers)
-		m.content = sum(s.net.tokens.hide(m.payload, m.answers))
-		m.deliver = func() { c.received(m) }
-		c.link.match(m, nemesis.Reply, m.answers)
+	if len(r.out) > 0 {
+		m := &message{size: len(r.out)}
+		m.payload = append(m.short[:0], r.out...)
+		m.commands = c.stream.Reply(m.payload, s.net.now())
+		m.locks = lockCommand(m.commands)
+		m.content = sum(s.net.tokens.hide(m.payload, m.commands))
+		c.link.match(m, nemesis.Reply, m.commands)
 		c.down.send(m)
 	}
-	if hangUp {
+	if r.hangUp {
 		s.hangUp(c, io.EOF)
 	}
 }
@@ -84,28 +93,21 @@ const (
 const tick = 100 * time.Millisecond
 
 // flush does what a Redis does before it answers, and then answers, and tells others what
-// they are to be told of it.
-func (s *server) flush(reply func()) {
+// they are to be told of it. The bytes of the reply are valid meanwhile.
+func (s *server) flush(r response) {
 	pushed := s.node.Pushed()
-	answer := func() {
-		reply()
-		for _, p := range pushed {
-			if c := find(s.net.conns(nil, s), func(c *conn) bool { return c.session == p.To }); c != nil {
-				s.answer(c, p.Data, p.HangUp)
-			}
-		}
-	}
 	switch s.node.Flush() {
 	case node.GoOn:
-		answer()
+		s.tell(r, pushed)
 	case node.Background:
 		s.sync(func() {})
-		answer()
+		s.tell(r, pushed)
 	case node.Wait:
 		s.waiting = true
+		late := response{r.conn, slices.Clone(r.out), r.hangUp}
 		s.sync(func() {
 			s.waiting = false
-			answer()
+			s.tell(late, pushed)
 			s.catchUp()
 		})
 	case node.Die:
@@ -113,6 +115,15 @@ func (s *server) flush(reply func()) {
 		return
 	}
 	s.lookAgain()
+}
+
+// tell answers, and tells others.
+func (s *server) tell(r response, others []node.Push) {
+	s.answer(r)
+	for _, p := range others {
+		c := find(s.net.conns(nil, s), func(c *conn) bool { return c.session == p.To })
+		s.answer(response{c, p.Data, p.HangUp})
+	}
 }
 
 // sync asks the disk for a sync, and calls done when it comes back, if the Redis lives.
@@ -152,7 +163,7 @@ func (s *server) lookAgain() {
 		s.looking = false
 		if s.node != nil && !s.paused && !s.waiting {
 			s.node.Expire()
-			s.flush(func() {})
+			s.flush(response{})
 		}
 	})
 }

@@ -14,7 +14,7 @@ type cluster struct {
 	*network
 	clients
 	sentinels
-	slot *slot // of the engine's own events
+	slot slot // of the engine's own events
 }
 
 var _ harness.Cluster = (*cluster)(nil)

@@ -63,18 +63,16 @@ func (c *conn) Write(b []byte) (int, error) {
 	case !c.writeBy.IsZero() && time.Now().After(c.writeBy):
 		return 0, os.ErrDeadlineExceeded
 	}
-	m := &message{payload: slices.Clone(b)}
 	sent := c.net.now()
-	m.deliver = func() { c.link.server.receive(arrival{conn: c, data: m.payload, sent: sent}) }
-	commands := c.stream.Request(m.payload, sent)
-	m.locks = lockCommand(commands)
-	m.content = sum(m.payload)
+	m := &message{size: len(b), sent: sent, commands: c.stream.Request(b, sent), wrong: c.stream.Wrong()}
+	m.locks = lockCommand(m.commands)
 	if c.link.server != c.net.resource {
-		m.content = sum(c.net.tokens.note(m.payload, commands))
+		b = c.net.tokens.note(b, m.commands)
 	}
-	c.link.match(m, nemesis.Request, commands)
+	m.content = sum(b)
+	c.link.match(m, nemesis.Request, m.commands)
 	c.up.send(m)
-	return len(b), nil
+	return m.size, nil
 }
 
 // Read prefers data to a deadline that has passed. A deadline takes effect
@@ -163,12 +161,12 @@ func (c *conn) leave() {
 // received takes what the server sent.
 func (c *conn) received(m *message) {
 	if !c.closed {
-		for _, cmd := range m.answers {
+		for _, cmd := range m.commands {
 			cmd.Answered = c.net.now()
 		}
 		c.buf = append(c.buf, m.payload...)
 	}
-	c.net.record(c.link, m.answers) // before the client can act on it
+	c.net.record(c.link, m.commands) // before the client can act on it
 	c.wake()
 	c.retire()
 }
@@ -200,7 +198,7 @@ func (l *link) open() []*resp.Command {
 	var open []*resp.Command
 	for _, c := range l.conns {
 		for _, m := range c.down.queue {
-			open = append(open, m.answers...)
+			open = append(open, m.commands...)
 		}
 		open = append(open, c.unanswered()...)
 	}

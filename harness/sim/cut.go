@@ -128,10 +128,10 @@ func (l *link) ping() string {
 // are sent again and again.
 func (d *direction) keeps(m *message) bool {
 	cut := d.link.cut
-	return cut.blocks(d.of) && (cut.mode == nemesis.CutHold || len(m.payload) == 0)
+	return cut.blocks(d.of) && (cut.mode == nemesis.CutHold || m.size == 0)
 }
 
 // loses says whether a message that would be delivered now is lost.
 func (f *flow) loses(m *message) bool {
-	return len(m.payload) > 0 && (f.dead || f.dir.link.cut.blocks(f.dir.of) || f.dir.lost(m))
+	return m.size > 0 && (f.dead || f.dir.link.cut.blocks(f.dir.of) || f.dir.lost(m))
 }

@@ -17,7 +17,7 @@ type replica struct {
 	net    *network
 	master *server
 	link   string // "n3-replica"
-	slot   *slot
+	slot   slot
 	clock  *node.Clock
 	node   *node.Node
 	runID  string
@@ -33,7 +33,7 @@ type update struct {
 	waiting bool // it arrived at a cut, or behind one that did
 }
 
-func (s *server) newReplica(sl *slot, clock *node.Clock) *replica {
+func (s *server) newReplica(sl slot, clock *node.Clock) *replica {
 	r := &replica{net: s.net, master: s, link: nemesis.LinkName(s.name, nemesis.Replica), slot: sl, clock: clock}
 	r.runID = runID(s.net.seed, r.link, 1)
 	r.node = node.New(node.Config{RunID: r.runID, ProcessID: 2000, Clock: clock})

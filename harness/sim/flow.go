@@ -18,16 +18,31 @@ const (
 
 // message is a chunk of one direction of a connection, or its beginning or end.
 type message struct {
-	state   state
-	payload []byte
-	content uint64          // a hash of it
-	name    uint64          // what is drawn for it is drawn by this
-	locks   bool            // there is a lock command in it
-	paced   bool            // it has its turn where bytes are counted
-	answers []*resp.Command // the commands that a reply answers
-	taps    []*tap          // that keep it, one after the other
-	deliver func()
+	flow     *flow // that it travels
+	size     int   // bytes; 0: it is a beginning or an end
+	state    state
+	locks    bool            // there is a lock command in it
+	paced    bool            // it has its turn where bytes are counted
+	commands []*resp.Command // that a request makes complete, or a reply answers
+	wrong    error           // what is wrong with what a request has behind them
+	sent     int64           // when a request entered the link
+	payload  []byte          // of a reply
+	short    [24]byte        // room for most of these
+	content  uint64          // a hash of what it has
+	name     uint64          // what is drawn for it is drawn by this
+	taps     []*tap          // that keep it, one after the other
+	deliver  func()          // nil: a request or a reply is delivered
 }
+
+// answers are the commands that it answers.
+func (m *message) answers() []*resp.Command {
+	if m.flow == &m.flow.conn.up {
+		return nil
+	}
+	return m.commands
+}
+
+func (m *message) happen() { m.flow.arrive(m) }
 
 // flow is one direction of one connection. As in TCP, what was sent first is
 // delivered first, whatever a cut or a tap does to it in between.
@@ -41,8 +56,8 @@ type flow struct {
 
 // send puts a message on its way.
 func (f *flow) send(m *message) {
-	if len(m.payload) == 0 {
-		m.content = sum(m.payload)
+	if m.size == 0 {
+		m.content = sum("")
 	}
 	m.name = f.conn.net.name(f.dir, m.content)
 	f.queue = append(f.queue, m)
@@ -51,9 +66,9 @@ func (f *flow) send(m *message) {
 
 func (f *flow) depart(m *message, delay int64) {
 	n := f.conn.net
-	m.state = flying
+	m.flow, m.state = f, flying
 	now := n.now()
-	due := n.at(f.dir.slot, max(now+delay, f.last+1), func() { f.arrive(m) })
+	due := n.will(f.dir.slot, max(now+delay, f.last+1), m)
 	f.last = max(f.last, due)
 	f.dir.digest += mix(uint64(now), uint64(due), m.content)
 }
@@ -77,10 +92,17 @@ func (f *flow) arrive(m *message) {
 	f.next()
 	if f.loses(m) {
 		f.dead = true
-		f.conn.net.record(f.dir.link, m.answers)
+		f.conn.net.record(f.dir.link, m.answers())
 		return
 	}
-	m.deliver()
+	switch {
+	case m.deliver != nil:
+		m.deliver()
+	case f == &f.conn.up:
+		f.dir.link.server.receive(arrival{conn: f.conn, commands: m.commands, wrong: m.wrong, sent: m.sent})
+	default:
+		f.conn.received(m)
+	}
 }
 
 // next takes the first message off, and sees to the one behind it.

@@ -22,7 +22,7 @@ type host struct {
 	net     *network
 	name    string
 	addr    *net.TCPAddr
-	slot    *slot
+	slot    slot
 	clocks  clocks
 	own     *own     // bubble; nil: the program runs in that of the run
 	ahead   []waiter // what true time has yet to come to, where the bubble is its own
@@ -39,7 +39,7 @@ type host struct {
 
 // waiter is something that a pause keeps from happening.
 type waiter struct {
-	slot *slot
+	slot slot
 	f    func()
 }
 
@@ -66,7 +66,7 @@ func (h *host) env(at func(point string)) client.Env {
 
 // gate waits while the host is paused, or ahead of true time. The network's mutex
 // is held before and after.
-func (h *host) gate(s *slot) {
+func (h *host) gate(s slot) {
 	for !h.killed && (h.paused || h.early()) {
 		open := make(chan struct{})
 		w := waiter{s, func() { h.own.in(func() { close(open) }) }}
@@ -90,7 +90,7 @@ func (h *host) pass() (alive bool) {
 }
 
 // whenRunning calls f now, or when the pause is over.
-func (h *host) whenRunning(s *slot, f func()) {
+func (h *host) whenRunning(s slot, f func()) {
 	if h.paused && !h.killed {
 		h.waiters = append(h.waiters, waiter{s, f})
 		return
@@ -114,7 +114,7 @@ func (h *host) resume() (released int) {
 	h.paused = false
 	waiters := h.waiters
 	h.waiters = nil
-	slices.SortStableFunc(waiters, func(a, b waiter) int { return int(a.slot.id - b.slot.id) })
+	slices.SortStableFunc(waiters, func(a, b waiter) int { return int(a.slot - b.slot) })
 	now := h.net.now()
 	for i, w := range waiters {
 		h.net.at(w.slot, now+1+int64(i)*quantum, func() { h.whenRunning(w.slot, w.f) })

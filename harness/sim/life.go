@@ -55,7 +55,7 @@ func (s *server) feed(a arrival) (replies []byte, hangUp bool) {
 		w.link, w.sent = a.conn.link, a.sent
 		defer func() { w.link = nil }()
 	}
-	return a.conn.session.Feed(a.data)
+	return a.conn.session.Take(a.commands, a.wrong)
 }
 
 // remembers keeps what a life of the server that is about to end has.

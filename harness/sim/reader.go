@@ -5,7 +5,7 @@ import "time"
 // reader is whoever reads on the client's end of a connection, and waits for what comes.
 type reader struct {
 	host    *host
-	slot    *slot // of what comes over the connection
+	slot    slot // of what comes over the connection
 	reading bool
 	readBy  time.Time     // its deadline; zero: none
 	alarm   int64         // the deadline for which it is woken next; 0: none
@@ -35,11 +35,12 @@ func (r *reader) wait() {
 func (r *reader) watch() {
 	if due := r.deadline(); !r.readBy.IsZero() && (r.alarm == 0 || due < r.alarm) {
 		r.alarm = due
-		r.host.net.at(r.slot, due, r.ring)
+		r.host.net.will(r.slot, due, r)
 	}
 }
 
-func (r *reader) ring() {
+// happen is what becomes of the alarm.
+func (r *reader) happen() {
 	r.alarm = 0
 	switch {
 	case r.expired():
@@ -51,8 +52,12 @@ func (r *reader) ring() {
 
 // wake makes a blocked reader look again.
 func (r *reader) wake() {
-	if r.reading {
-		r.host.own.in(r.nudge)
+	switch own := r.host.own; {
+	case !r.reading:
+	case own == nil:
+		r.nudge()
+	default:
+		own.in(r.nudge)
 	}
 }
 

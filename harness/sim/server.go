@@ -17,7 +17,7 @@ type server struct {
 	net   *network
 	name  string
 	addr  *net.TCPAddr
-	slot  *slot
+	slot  slot
 	clock *node.Clock
 	disk  *node.Disk // nil: it keeps nothing
 	node  *node.Node // nil: it is down
@@ -115,7 +115,7 @@ func (s *server) do(args ...string) (any, error) {
 	reply, err := s.node.Do(args...)
 	switch {
 	case !s.paused && !s.waiting:
-		s.flush(func() {})
+		s.flush(response{})
 	case s.node.Watched():
 		s.lookAgain()
 	}

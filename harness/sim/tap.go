@@ -103,5 +103,5 @@ func (t *tap) lose() {
 	t.flow.next()
 	t.flow.dead = true
 	t.flow.conn.reset()
-	t.net.record(t.flow.dir.link, m.answers)
+	t.net.record(t.flow.dir.link, m.answers())
 }

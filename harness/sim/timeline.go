@@ -1,9 +1,9 @@
 package sim
 
 import (
-	"cmp"
 	"math"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,31 +24,32 @@ const (
 	harnessSlot      = quantum - 1
 )
 
-// slot is one class of instants.
-type slot struct {
-	id    int64
-	taken map[int64]struct{} // instants to come; guarded by the timeline's mutex
-}
-
-func newSlot(id int) *slot { return &slot{id: int64(id), taken: map[int64]struct{}{}} }
+// slot is one class of instants, by what they leave when they are divided by the quantum.
+type slot int64
 
 // align returns the first instant of the slot that isn't before t.
-func (s *slot) align(t int64) int64 {
-	return t + ((s.id-t)%quantum+quantum)%quantum
-}
+func (s slot) align(t int64) int64 { return t + (int64(s)-t)&(quantum-1) }
 
-// event is something that will happen.
+// event is something that will happen at an instant.
 type event struct {
 	at   int64
-	slot *slot
-	f    func()
+	what happening
 }
+
+// happening is what an event does, with the world locked. It must not block.
+type happening interface{ happen() }
+
+// call is a happening that is a function.
+type call func()
+
+func (f call) happen() { f() }
 
 // timeline is true time and all that will happen. Network, nodes and clients are
 // written against now and at. One goroutine lets everything happen, one thing
 // after the other: a goroutine for each would spend its life growing its stack.
 type timeline struct {
 	start time.Time
+	began int64       // start, in nanoseconds since 1970
 	world sync.Locker // held by whatever happens
 	mu    sync.Mutex
 	queue []event // the first one last, for most that come are among the first
@@ -65,7 +66,8 @@ type timeline struct {
 }
 
 func newTimeline(stepped bool, world sync.Locker) *timeline {
-	tl := &timeline{start: time.Now(), world: world, timer: time.NewTimer(time.Hour), armed: math.MaxInt64, ended: make(chan struct{}),
+	start := time.Now()
+	tl := &timeline{start: start, began: start.UnixNano(), world: world, timer: time.NewTimer(time.Hour), armed: math.MaxInt64, ended: make(chan struct{}),
 		stepped: stepped, never: make(chan struct{})}
 	tl.timer.Stop()
 	if !stepped {
@@ -74,12 +76,13 @@ func newTimeline(stepped bool, world sync.Locker) *timeline {
 	return tl
 }
 
-// now is true time in nanoseconds since the run began.
+// now is true time in nanoseconds since the run began. It takes little room on the stack:
+// those who call it are many, deep down and short-lived.
 func (tl *timeline) now() int64 {
 	if tl.stepped {
 		return tl.moment.Load()
 	}
-	return int64(time.Since(tl.start))
+	return time.Now().UnixNano() - tl.began
 }
 
 // Now is true time since the run began.
@@ -88,21 +91,28 @@ func (tl *timeline) Now() time.Duration { return time.Duration(tl.now()) }
 // Epoch is what a right wall clock shows at the begin of the run.
 func (tl *timeline) Epoch() int64 { return tl.start.UnixNano() }
 
-// at lets f happen at the first free instant of the slot that is after now and
-// not before t, and returns that instant. f is called with the world locked, and must not block.
-func (tl *timeline) at(s *slot, t int64, f func()) int64 {
+// at lets f happen as will says. f is called with the world locked, and must not block.
+func (tl *timeline) at(s slot, t int64, f func()) int64 { return tl.will(s, t, call(f)) }
+
+// will lets something happen at the first free instant of the slot that is after now and
+// not before t, and returns that instant. An instant is free if nothing is to happen then.
+func (tl *timeline) will(s slot, t int64, what happening) int64 {
 	tl.mu.Lock()
-	defer tl.mu.Unlock()
 	now := tl.now()
-	t = tl.take(s, t, now)
-	i, _ := slices.BinarySearchFunc(tl.queue, t, func(e event, t int64) int { return cmp.Compare(t, e.at) })
-	tl.queue = slices.Insert(tl.queue, i, event{t, s, f})
+	t = s.align(max(t, now+1))
+	i := sort.Search(len(tl.queue), func(i int) bool { return tl.queue[i].at <= t })
+	for i < len(tl.queue) && tl.queue[i].at == t {
+		for t += quantum; i > 0 && tl.queue[i-1].at <= t; i-- {
+		}
+	}
+	tl.queue = slices.Insert(tl.queue, i, event{t, what})
 	tl.arm(now)
+	tl.mu.Unlock()
 	return t
 }
 
 // sleep waits for a later instant of the slot.
-func (tl *timeline) sleep(s *slot, t int64) {
+func (tl *timeline) sleep(s slot, t int64) {
 	done := make(chan struct{})
 	tl.at(s, t, func() { close(done) })
 	<-done
@@ -147,22 +157,11 @@ func (tl *timeline) happen() {
 	defer tl.world.Unlock()
 	tl.mu.Lock()
 	last := len(tl.queue) - 1
-	e := tl.queue[last]
-	tl.queue = slices.Delete(tl.queue, last, last+1)
-	delete(e.slot.taken, e.at)
+	what := tl.queue[last].what
+	tl.queue[last] = event{}
+	tl.queue = tl.queue[:last]
 	tl.mu.Unlock()
-	e.f()
-}
-
-func (tl *timeline) take(s *slot, t, now int64) int64 {
-	t = s.align(max(t, now+1))
-	for {
-		if _, taken := s.taken[t]; !taken {
-			s.taken[t] = struct{}{}
-			return t
-		}
-		t += quantum
-	}
+	what.happen()
 }
 
 // arm sets the timer for the first event, if it isn't.

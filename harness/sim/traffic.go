@@ -81,7 +81,7 @@ func (s *shape) meets(m *message, k int, late func() int64) (hit bool, by int64)
 // beginning and the end of a connection are in time.
 func (d *direction) late(m *message) (late int64) {
 	for k, s := range d.link.shapes {
-		if s.DelayMax > 0 && s.On(d.of) && len(m.payload) > 0 {
+		if s.DelayMax > 0 && s.On(d.of) && m.size > 0 {
 			_, by := s.meets(m, k, func() int64 { return int64(s.Late(mix(m.name, uint64(k), 2))) })
 			late += by
 		}
@@ -103,7 +103,7 @@ func (d *direction) lost(m *message) (lost bool) {
 // turn is how long a message that has come so far still takes, where only so many
 // bytes pass. No two messages come here at one instant, so their order is clear.
 func (d *direction) turn(m *message) (wait int64) {
-	if m.paced || len(m.payload) == 0 {
+	if m.paced || m.size == 0 {
 		return 0
 	}
 	m.paced = true
@@ -112,7 +112,7 @@ func (d *direction) turn(m *message) (wait int64) {
 		if s.Bandwidth == 0 || !s.On(d.of) {
 			continue
 		}
-		if hit, by := s.meets(m, k, func() int64 { return s.through(d, now, len(m.payload)) - now }); hit {
+		if hit, by := s.meets(m, k, func() int64 { return s.through(d, now, m.size) - now }); hit {
 			wait = max(wait, by)
 			s.busy[d] = now + wait
 		}

@@ -29,7 +29,7 @@ type direction struct {
 	link *link
 	of   string // what it carries: requests or replies
 	name uint64
-	slot *slot
+	slot slot
 	// Messages of one instant, so that equal ones get latencies of their own.
 	instant int64
 	seen    []uint64
@@ -38,8 +38,8 @@ type direction struct {
 
 func (w *wires) connect(h *host, s *server) *link {
 	l := &link{name: nemesis.LinkName(h.name, s.name), net: w.net, host: h, server: s}
-	l.up = direction{link: l, of: nemesis.Request, name: sum(l.name), slot: newSlot(2 * len(w.links))}
-	l.down = direction{link: l, of: nemesis.Reply, name: ^sum(l.name), slot: newSlot(2*len(w.links) + 1)}
+	l.up = direction{link: l, of: nemesis.Request, name: sum(l.name), slot: slot(2 * len(w.links))}
+	l.down = direction{link: l, of: nemesis.Reply, name: ^sum(l.name), slot: slot(2*len(w.links) + 1)}
 	w.links = append(w.links, l)
 	return l
 }

@@ -127,14 +127,9 @@ func (c *Card) judge(column string, j outcome.Judgement, e Entry) {
 
 // found takes a violation.
 func (c *Card) found(column string, j outcome.Judgement, e Entry, held bool) {
-	i := slices.IndexFunc(c.cases, func(x *Case) bool {
+	x := outcome.Entry(&c.cases, func(x *Case) bool {
 		return x.Property == j.Property && x.Column == column && x.Cause == j.Cause && x.Held == held
-	})
-	if i < 0 {
-		i = len(c.cases)
-		c.cases = append(c.cases, &Case{Property: j.Property, Column: column, Cause: j.Cause, Held: held})
-	}
-	x := c.cases[i]
+	}, Case{Property: j.Property, Column: column, Cause: j.Cause, Held: held})
 	x.Shown = append(x.Shown, Shown{e, j})
 	slices.SortStableFunc(x.Shown, func(a, b Shown) int {
 		return cmp.Or(cmp.Compare(a.Judgement.Length, b.Judgement.Length), cmp.Compare(a.Outcome.Seed, b.Outcome.Seed))
@@ -143,13 +138,9 @@ func (c *Card) found(column string, j outcome.Judgement, e Entry, held bool) {
 
 // Skip takes a scenario that was not run on a backend. A skip for the lock's sake says so in its cells.
 func (c *Card) Skip(s scenario.Scenario, backend, why string) {
-	i := slices.IndexFunc(c.Skipped, func(x Skip) bool { return x.Why == why })
-	if i < 0 {
-		i = len(c.Skipped)
-		c.Skipped = append(c.Skipped, Skip{Why: why})
-	}
-	if !slices.Contains(c.Skipped[i].Scenarios, s.ID()) {
-		c.Skipped[i].Scenarios = append(c.Skipped[i].Scenarios, s.ID())
+	x := outcome.Entry(&c.Skipped, func(x *Skip) bool { return x.Why == why }, Skip{Why: why})
+	if !slices.Contains(x.Scenarios, s.ID()) {
+		x.Scenarios = append(x.Scenarios, s.ID())
 	}
 	if s.Lock.Mistake == "" {
 		column := c.On(Column(s), backend)

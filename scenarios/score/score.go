@@ -40,7 +40,7 @@ type Card struct {
 	Dice     *Dice      `json:"dice,omitempty"` // nil: no seeds were asked for
 	Findings []Finding  `json:"findings"`       // what it must keep and doesn't first
 	Open     []Doubt    `json:"open,omitempty"` // what had to hold, and wasn't decided
-	Skipped  []Skip     `json:"skipped,omitempty"`
+	Skipped  []*Skip    `json:"skipped,omitempty"`
 	Errors   []string   `json:"errors,omitempty"`
 
 	kind  lock.Kind

@@ -98,12 +98,16 @@ func pack(path string, text io.Reader) error {
 
 // write writes what isn't there yet, and reports where they are asked for: they take most
 // of a run's time and room, and can be had of its history whenever somebody wants to look.
-func (d *runDir) write(facts []byte, h *history.History, o outcome.Outcome, drawn bool) error {
+func (d *runDir) write(events []history.Event, h *history.History, o outcome.Outcome, drawn bool) error {
 	if d.path == "" {
 		if err := d.create(); err != nil {
 			return err
 		}
-		if err := pack(d.path, bytes.NewReader(facts)); err != nil {
+		lines, err := history.Lines(events)
+		if err != nil {
+			return err
+		}
+		if err := pack(d.path, bytes.NewReader(lines)); err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,6 @@
 package suite
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -170,8 +169,7 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 	}()
 	d := &runDir{store: j.Store, manifest: scenario.NewManifest(j.Scenario, b.Name(), j.Seed, j.Version, j.Command)}
 	d.manifest.Sets, d.manifest.StopAtViolation = j.Sets, j.StopAtViolation
-	var facts bytes.Buffer
-	var to io.Writer = &facts
+	var to io.Writer
 	var live *os.File
 	if j.Live && j.Keep != KeepNone {
 		var err error
@@ -204,7 +202,7 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 	j.confirm(ctx, b, h, &o)
 	notable := o.Code != outcome.ExitOK || j.Live && o.Violated() // or it can't be had again
 	if j.Keep.has(notable) {
-		if err := d.write(facts.Bytes(), h, o, cmp.Or(j.Reports, KeepAll).has(notable)); err != nil {
+		if err := d.write(events, h, o, cmp.Or(j.Reports, KeepAll).has(notable)); err != nil {
 			failStore(&o, err)
 		}
 		o.Dir = d.path

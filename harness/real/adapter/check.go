@@ -19,6 +19,7 @@ import (
 	"lockpick/harness/owned"
 	"lockpick/harness/real/clock"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/real/store"
 )
 
 // What a check gives the adapter.
@@ -356,8 +357,18 @@ func (t *trial) votes(key string, left time.Duration) (votes int, longest time.D
 	return votes, longest
 }
 
+// stays says whether no key can be taken away behind the lock's back: it goes with its lease.
+func (t *trial) stays() bool {
+	of, err := store.Of(t.adapter.Hello.Store())
+	return err == nil && of.Keys == ""
+}
+
 // remove takes a key away behind the lock's back.
 func (t *trial) remove(key string) error {
+	if of, err := store.Of(t.adapter.Hello.Store()); err == nil {
+		i := slices.IndexFunc(t.nodes, (*proc.Redis).Runs)
+		return of.Remove(t.ctx, t.nodes[i].Addr(), t.adapter.Hello.KeyPrefix+key)
+	}
 	for _, n := range t.nodes {
 		if n.Runs() {
 			if _, err := proc.Ask(t.ctx, n.Addr(), "DEL", t.adapter.Hello.KeyPrefix+key); err != nil {

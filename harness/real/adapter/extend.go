@@ -59,7 +59,7 @@ func (t *trial) loses() {
 	what, back, patience := "the key was deleted", func() error { return nil }, 2*checkTTL
 	switch {
 	case err != nil:
-	case t.untold() != "":
+	case t.stays():
 		what, patience = "all nodes stood still", storeLoss
 		back, err = freeze(t.ctx, t.nodes)
 	default:

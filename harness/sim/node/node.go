@@ -45,6 +45,7 @@ type Node struct {
 	trackers
 	commands map[string]command
 	scripts  map[string]*loaded // by SHA-1
+	texts    map[string]*loaded // the same by their texts
 	lua      *interpreter
 	sessions int64                         // so far
 	open     map[int64]*Session            // by number
@@ -57,7 +58,7 @@ type Node struct {
 
 // New starts a node with what its disk kept.
 func New(c Config) *Node {
-	n := &Node{config: c, commands: commands(), scripts: map[string]*loaded{}, open: map[int64]*Session{},
+	n := &Node{config: c, commands: commands(), scripts: map[string]*loaded{}, texts: map[string]*loaded{}, open: map[int64]*Session{},
 		watchers: map[string]map[*Session]bool{}, channels: map[string]map[int64]*Session{},
 		trackers: trackers{table: map[string]map[int64]*Session{}, changed: map[string]map[string]*Session{}}}
 	n.own.node = n
@@ -138,20 +139,39 @@ func (n *Node) Open() *Session {
 // commands that are complete now. The replies are valid until the next call.
 // Hang up says that the node closes the connection after them.
 func (s *Session) Feed(b []byte) (replies []byte, hangUp bool) {
-	s.out = s.out[:0]
-	commands, err := s.in.Commands(b)
-	s.node.current = s
+	commands, wrong := s.in.Commands(b)
+	s.out, s.node.current = s.out[:0], s
 	for _, args := range commands {
-		if len(args) > 0 && !s.quit {
-			v := s.node.exec(s, args)
-			s.out = appendReply(s.out, v, s.resp3)
-			s.settle()
-		}
+		s.do(args)
 	}
+	return s.replies(wrong)
+}
+
+// Take is Feed for whoever has cut the bytes into commands already: those that are complete
+// now, and what is wrong with what follows them.
+func (s *Session) Take(commands []*resp.Command, wrong error) (replies []byte, hangUp bool) {
+	s.out, s.node.current = s.out[:0], s
+	for _, c := range commands {
+		s.do(c.Args)
+	}
+	return s.replies(wrong)
+}
+
+// do does one command of those that came.
+func (s *Session) do(args []string) {
+	if len(args) > 0 && !s.quit {
+		v := s.node.exec(s, args)
+		s.out = appendReply(s.out, v, s.resp3)
+		s.settle()
+	}
+}
+
+// replies is what is to be sent for all that came.
+func (s *Session) replies(wrong error) (replies []byte, hangUp bool) {
 	s.node.broadcast()
 	s.node.current = nil
-	if err != nil && !s.quit {
-		s.out = appendReply(s.out, failure("ERR Protocol error: "+err.Error()), s.resp3)
+	if wrong != nil && !s.quit {
+		s.out = appendReply(s.out, failure("ERR Protocol error: "+wrong.Error()), s.resp3)
 		return s.out, true
 	}
 	return s.out, s.quit

@@ -45,7 +45,7 @@ func parseScript(source string) (*script, error) {
 	// gopher-lua would make each call a table arg, which Lua 5.1 has only in functions.
 	proto.IsVarArg &^= lua.VarArgNeedsArg
 	s := &script{sha: sha1hex(source), proto: proto}
-	parsed.Store(source, s)
+	parsed.Store(strings.Clone(source), s)
 	return s, nil
 }
 
@@ -70,6 +70,9 @@ func sha1hex(s string) string {
 
 // load makes a script known to the node.
 func (n *Node) load(source string) (*loaded, failure) {
+	if l := n.texts[source]; l != nil {
+		return l, ""
+	}
 	s, err := parseScript(source)
 	if err != nil {
 		return nil, failure("ERR " + oneLine(err.Error()))
@@ -81,6 +84,7 @@ func (n *Node) load(source string) (*loaded, failure) {
 		l.run.Env = in.env
 		n.scripts[s.sha] = l
 	}
+	n.texts[strings.Clone(source)] = l
 	return l, ""
 }
 
@@ -90,10 +94,10 @@ func eval(n *Node, s *Session, a []string) any {
 	if bad != "" {
 		return bad
 	}
-	l := n.scripts[strings.ToLower(a[1])]
+	var l *loaded
 	if strings.EqualFold(a[0], "eval") {
 		l, bad = n.load(a[1])
-	} else if l == nil {
+	} else if l = n.scripts[strings.ToLower(a[1])]; l == nil {
 		bad = "NOSCRIPT No matching script. Please use EVAL."
 	}
 	if bad != "" {
@@ -140,6 +144,7 @@ func scripts(n *Node, _ *Session, a []string) any {
 			return failure("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
 		}
 		clear(n.scripts)
+		clear(n.texts)
 		return ok
 	}
 	return unknownSubcommand(a)

@@ -34,7 +34,7 @@ type file struct{ name, from string }
 var Starters = []Starter{
 	{"node", "", "node adapter.js", []file{{"adapter.js", "node/adapter.js"}, {"lockpick.js", "node/lockpick.js"}}},
 	{"python", "", "python3 adapter.py", []file{{"adapter.py", "python/adapter.py"}, {"lockpick.py", "python/lockpick.py"}}},
-	{"go", "go build", "./adapter", []file{{"adapter.go", "_go/adapter.go"}, {"lockpick.go", "_go/lockpick.go"}, {"go.mod", "_go/starter.mod"}}},
+	{"go", "go build", "./adapter", []file{{"adapter.go", "_go/adapter.go"}, {"lockpick/lockpick.go", "_go/lockpick/lockpick.go"}, {"go.mod", "_go/starter.mod"}}},
 	{"java", "mvn -q package", "java -jar target/adapter.jar", []file{{"Adapter.java", "java/Adapter.java"}, {"Lockpick.java", "java/Lockpick.java"}, {"pom.xml", "java/starter.xml"}}},
 	{"ruby", "", "ruby adapter.rb", []file{{"adapter.rb", "ruby/adapter.rb"}, {"lockpick.rb", "ruby/lockpick.rb"}}},
 	{"php", "", "php adapter.php", []file{{"adapter.php", "php/adapter.php"}, {"lockpick.php", "php/lockpick.php"}}},

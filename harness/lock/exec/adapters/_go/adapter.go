@@ -4,13 +4,17 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"adapter/lockpick"
 )
 
 // ---- your library ----
@@ -51,20 +55,20 @@ func (l *oneKey) lock(key string) (token string, began time.Time, err error) {
 	said, err := l.ask("SET", key, token, "NX", "PX", l.millis())
 	switch {
 	case err == nil && said != "+OK":
-		return "", began, No{No: "taken"}
+		return "", began, lockpick.No{No: "taken"}
 	case err == nil && time.Since(began) < l.ttl-l.margin:
 		return token, began, nil
 	case err == nil:
 		err = errLate
 	}
 	l.unlock(key, token) // it may have been set, though nobody knows
-	return "", began, No{"unknown", err}
+	return "", began, lockpick.No{No: "unknown", Why: err.Error()}
 }
 
 func (l *oneKey) own(call, key, token string, args ...string) error {
 	said, err := l.ask(append([]string{"EVAL", fmt.Sprintf(ifOwn, call), "1", key, token}, args...)...)
 	if err == nil && said != ":1" {
-		return No{No: "not-held"}
+		return lockpick.No{No: "not-held"}
 	}
 	return err
 }
@@ -79,29 +83,35 @@ func (l *oneKey) unlock(key, token string) error { return l.own(`"del",KEYS[1]`,
 
 func main() {
 	var l oneKey
-	held := map[string]string{}
+	var held sync.Map // keys by handle
+	own := func(handle string) string {
+		key, _ := held.Load(handle)
+		return fmt.Sprint(key)
+	}
 	// A lease is reckoned from before the node was asked.
-	lease := func(began time.Time) Answer { return Lease(began, l.ttl-l.margin) }
-	Serve(Answer{"name": "adapter", "version": "1", "can": []string{"extend"}, "nodes": "one"}, map[string]func(Request) (Answer, error){
-		"open": func(r Request) (Answer, error) {
+	lease := func(began time.Time) lockpick.M { return lockpick.Lease(began, l.ttl-l.margin) }
+	lockpick.Serve(lockpick.M{"name": "adapter", "version": "1", "can": []string{"extend"}, "nodes": "one"}, map[string]lockpick.Op{
+		"open": func(_ context.Context, r lockpick.Request) (lockpick.M, error) {
 			s, millis := r.Settings, float64(time.Millisecond)
 			l = oneKey{r.Nodes[0].Addr, time.Duration(s.TTL * millis), time.Duration(s.Timeout * millis), time.Duration((s.TTL*s.Drift + 2) * millis)}
-			return Answer{"quorum": 1}, nil
+			return lockpick.M{"quorum": 1}, nil
 		},
-		"acquire": func(r Request) (Answer, error) {
+		"acquire": func(_ context.Context, r lockpick.Request) (lockpick.M, error) {
 			token, began, err := l.lock(r.Key)
 			if err != nil {
 				return nil, err
 			}
-			held[token] = r.Key
+			held.Store(token, r.Key)
 			a := lease(began)
 			a["handle"], a["token"] = token, token
 			return a, nil
 		},
-		"extend": func(r Request) (Answer, error) {
+		"extend": func(_ context.Context, r lockpick.Request) (lockpick.M, error) {
 			began := time.Now()
-			return lease(began), l.extend(held[r.Handle], r.Handle)
+			return lease(began), l.extend(own(r.Handle), r.Handle)
 		},
-		"release": func(r Request) (Answer, error) { return nil, l.unlock(held[r.Handle], r.Handle) },
+		"release": func(_ context.Context, r lockpick.Request) (lockpick.M, error) {
+			return nil, l.unlock(own(r.Handle), r.Handle)
+		},
 	})
 }

@@ -1,6 +1,7 @@
 """An adapter to start from: a key on one node, SET NX PX, and compare and delete. Put your library in
 the place of what is between the lines, and its answers into those below: lockpick help adapter."""
 import secrets, socket, time
+from contextlib import suppress
 from lockpick import No, serve, until
 
 # ---- your library ----
@@ -26,18 +27,18 @@ def lock(key):
         if ask("SET", key, token, "NX", "PX", ttl) != "+OK":
             raise No("taken")
         if time.monotonic_ns() < lease(began)["until"]:
-            return {"handle": token, "token": token, **lease(began)}
+            return {"handle": f"{key} {token}", "token": token, **lease(began)}
         why = "the answer came too late"
     except OSError as e:
         why = e
-    try:
+    with suppress(OSError):
         ask("EVAL", DEL, 1, key, token)  # it may have been set, though nobody knows
-    except OSError:
-        pass
     raise No("unknown", why)
-# ----------------------
 
-held = {}
+def if_own(script, handle, *args):
+    if ask("EVAL", script, 1, *handle.rsplit(" ", 1), *args) != ":1":
+        raise No("not-held")
+# ----------------------
 
 def open_(m):
     global addr, ttl, timeout, margin
@@ -45,21 +46,10 @@ def open_(m):
     addr, ttl, timeout, margin = (host, int(port)), int(s["ttl"]), s["timeout"] / 1e3, s["ttl"] * s["drift"] + 2
     return {"quorum": 1}
 
-def acquire(m):
-    got = lock(m["key"])
-    held[got["handle"]] = m["key"]
-    return got
-
-def if_own(script, handle, *args):
-    if ask("EVAL", script, 1, held[handle], handle, *args) != ":1":
-        raise No("not-held")
-
 def extend(m):
     began = time.monotonic_ns()
     if_own(PEXPIRE, m["handle"], ttl)
     return lease(began)
 
-def release(m):
-    if_own(DEL, m["handle"])
-
-serve({"name": "adapter", "version": "1", "can": ["extend"], "nodes": "one"}, {"open": open_, "acquire": acquire, "extend": extend, "release": release})
+serve({"name": "adapter", "version": "1", "can": ["extend"], "nodes": "one"}, {
+    "open": open_, "acquire": lambda m: lock(m["key"]), "extend": extend, "release": lambda m: if_own(DEL, m["handle"])})

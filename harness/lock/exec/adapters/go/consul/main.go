@@ -30,7 +30,7 @@ var (
 func main() {
 	lockpick.Serve(lockpick.M{
 		"name": "Consul api.Lock", "version": lockpick.Version("github.com/hashicorp/consul/api"), "server": "consul",
-		"can": []string{"lost", "cancel"}, "belief": "signal", "retries": "library", "grain": 1000,
+		"can": []string{"lost"}, "belief": "signal", "retries": "library", "grain": 1000,
 	}, map[string]lockpick.Op{"open": open, "acquire": acquire, "release": release})
 }
 

@@ -1,1 +1,0 @@
-// A function without a body, as nanotime, needs a file in assembly beside it.
