@@ -136,6 +136,42 @@ func TestRepairOfOthers(t *testing.T) {
 	})
 }
 
+// convalescent is a node in quarantine.
+type convalescent struct{ *keeper }
+
+func (c convalescent) Grant(ctx context.Context, key, token string, t redlock.Terms) (int64, error) {
+	if t.Quarantine > 0 {
+		return 0, errors.New("in quarantine")
+	}
+	return c.keeper.Grant(ctx, key, token, t)
+}
+
+// A node in quarantine gives no vote, but takes back the key of a holder whom a majority has
+// confirmed.
+func TestRepairInQuarantine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(5)
+		var nodes []redlock.Node
+		for i, k := range c.keepers() {
+			nodes = append(nodes, k)
+			if i < 2 {
+				nodes[i] = convalescent{k}
+			}
+		}
+		s := lease(t, locker(t, nodes, func(cfg *redlock.Config) { cfg.Repair, cfg.Quarantine = true, ttl }))
+		synctest.Wait()
+		if keys := c.holders("k", s.Token()); keys != 3 {
+			t.Errorf("%d nodes granted, want those that are well", keys)
+		}
+		if err := s.Extend(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if keys := c.holders("k", s.Token()); keys != 5 {
+			t.Errorf("%d keys after the repair", keys)
+		}
+	})
+}
+
 // What a repair has set is given back, also where its answer was lost and its request may still
 // be under way.
 func TestRepairIsUndone(t *testing.T) {

@@ -53,7 +53,7 @@ type Config struct {
 	// Now is the clock. It must not step, as time.Now does not within a process. It
 	// is read twice in an attempt to acquire, and nowhere else while acquiring: when
 	// it starts, and after the last answer; and once for the deadline of each round of
-	// Batchers. Nil: time.Now.
+	// Batchers. Nil: time.Now, which stands still while the machine is suspended: see Boottime.
 	Now func() time.Time
 	// After is the timer. Nil: time.After.
 	After func(time.Duration) <-chan time.Time

@@ -237,7 +237,7 @@ func (s *Lease) repair(ctx context.Context, answers []Answer) {
 	}
 	s.locker.observe(Event{Type: Invoke, Op: "repair", Key: s.key, Token: s.token})
 	terms := s.locker.terms()
-	terms.Fence = false // it is no new grant
+	terms.Fence, terms.Quarantine = false, 0 // it is no new grant, and what it sets a majority has confirmed
 	b := s.locker.ask(ctx, lost, Request{Op: OpGrant, Key: s.key, Token: s.token, Terms: terms})
 	defer b.leave()
 	e := Event{Type: OK, Op: "repair", Key: s.key, Token: s.token}

@@ -97,6 +97,26 @@ func TestShippedAdapters(t *testing.T) {
 	}
 }
 
+// The adapters of libraries that no registry here has are adapters: they pass the check over what
+// stands in for those. Of the libraries that says nothing.
+func TestAdaptersOverStubs(t *testing.T) {
+	binary := build(t)
+	root, err := filepath.Abs("../../harness/lock/exec/adapters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for lang, command := range map[string]string{
+		"ruby": "ruby -I %s redlock.rb",
+		"perl": "perl -I %s redis_distlock.pl",
+		"php":  "php -d include_path=%s cheprasov.php",
+	} {
+		t.Run(lang, func(t *testing.T) {
+			installed(t, lang)
+			checks(t, binary, filepath.Join(root, lang), fmt.Sprintf(command, filepath.Join(root, "stub")))
+		})
+	}
+}
+
 // What a library extends by itself is in the record, and its client believes it: holds that last
 // for longer than the TTL are none too long.
 func TestRenewedInRuns(t *testing.T) {

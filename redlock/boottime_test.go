@@ -1,0 +1,92 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// suspended is a clock that goes on while the machine, whose time.Now is in a bubble, is suspended.
+type suspended struct{ asleep atomic.Int64 }
+
+func (s *suspended) now() time.Time                         { return time.Now().Add(time.Duration(s.asleep.Load())) }
+func (s *suspended) after(d time.Duration) <-chan time.Time { return afterBy(s.now, d) }
+
+func TestAfterASuspension(t *testing.T) {
+	for _, row := range []struct{ at, asleep, d, earliest, latest time.Duration }{
+		{0, 0, 50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond},
+		{0, 0, 10 * time.Second, 10 * time.Second, 10 * time.Second},
+		{0, 0, 0, 0, 0},
+		{3100 * time.Millisecond, time.Hour, 10 * time.Second, 3100 * time.Millisecond, 3100*time.Millisecond + look},
+		{3100 * time.Millisecond, 2 * time.Second, 10 * time.Second, 8 * time.Second, 8*time.Second + look},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var s suspended
+			begin := time.Now()
+			time.AfterFunc(row.at, func() { s.asleep.Store(int64(row.asleep)) })
+			<-s.after(row.d)
+			if took := time.Since(begin); took < row.earliest || took > row.latest {
+				t.Errorf("%+v: it took %v", row, took)
+			}
+		})
+	}
+}
+
+// A machine that slept through the end of a lease ends its context when it wakes up, and gives
+// the lease no more time; an acquire that it slept through gives none.
+func TestSuspendedLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s suspended
+		open := func(nodes ...Node) *Locker {
+			l, err := New(Config{TTL: 10 * time.Second, Tries: 1, Nodes: nodes, Now: s.now, After: s.after})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { l.Close() })
+			return l
+		}
+		lease, err := open(yesman{}).Acquire(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := lease.Context()
+		time.Sleep(time.Second)
+		s.asleep.Store(int64(time.Minute))
+		if left := lease.Remaining(); left > 0 {
+			t.Errorf("%v are left", left)
+		}
+		if err := lease.Extend(t.Context()); !errors.Is(err, ErrExpired) {
+			t.Errorf("extension: %v", err)
+		}
+		woke := time.Now()
+		<-ctx.Done()
+		if late := time.Since(woke); late > look || context.Cause(ctx) != ErrExpired {
+			t.Errorf("the context ended %v after it woke up, by %v", late, context.Cause(ctx))
+		}
+		if _, err := open(sleeper{yesman{}, &s}).Acquire(t.Context(), "k"); !errors.Is(err, ErrExpired) {
+			t.Errorf("acquire: %v", err)
+		}
+	})
+}
+
+// sleeper is a node during whose answer the machine is suspended.
+type sleeper struct {
+	yesman
+	s *suspended
+}
+
+func (n sleeper) Submit(r *Request) {
+	n.s.asleep.Add(int64(time.Minute))
+	n.yesman.Submit(r)
+}
+
+func TestBoottime(t *testing.T) {
+	before, began := Boottime(), time.Now()
+	<-BoottimeAfter(2 * time.Millisecond)
+	if gone, least := Boottime().Sub(before), 2*time.Millisecond; gone < least || gone > time.Since(began)+time.Minute {
+		t.Errorf("%v have gone by", gone)
+	}
+}

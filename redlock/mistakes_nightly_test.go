@@ -1,0 +1,173 @@
+//go:build nightly
+
+package redlock_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestMistakesAreNoticed makes one mistake after another in a Locker or in what it has nodes do,
+// and expects the tests here, or those on a real server, to fail by it.
+func TestMistakesAreNoticed(t *testing.T) {
+	for _, m := range mistakes {
+		t.Run(strings.ReplaceAll(m.it, " ", "-"), func(t *testing.T) {
+			text, err := os.ReadFile(m.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(string(text), m.was); n != 1 {
+				t.Fatalf("%s has %q %d times, want once: have the mistake made where the code is now", m.file, m.was, n)
+			}
+			dir := t.TempDir()
+			changed, overlay := filepath.Join(dir, filepath.Base(m.file)), filepath.Join(dir, "overlay.json")
+			original, err := filepath.Abs(m.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			replace, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(changed, []byte(strings.Replace(string(text), m.was, m.is, 1)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(overlay, replace, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			tests := []string{".", "./redisnode"}
+			if build, err := exec.Command("go", append([]string{"test", "-run", "^$", "-overlay", overlay}, tests...)...).CombinedOutput(); err != nil {
+				t.Fatalf("the mistake does not compile: %v\n%s", err, build)
+			}
+			out, err := exec.Command("go", append([]string{"test", "-short", "-failfast", "-timeout", "1m", "-overlay", overlay}, tests...)...).CombinedOutput()
+			if err == nil {
+				t.Errorf("no test notices that it %s:\n%s", m.it, out)
+			}
+		})
+	}
+}
+
+// mistakes have something else in a file than what was there.
+var mistakes = []struct{ it, file, was, is string }{
+	{"gives up while a quorum is possible", "ballot.go",
+		`yes+b.left < b.quorum`,
+		`yes+b.left <= b.quorum`},
+	{"waits for more than a quorum", "ballot.go",
+		`return yes >= b.quorum ||`,
+		`return yes > b.quorum ||`},
+	{"sends requests by their caller's context", "ballot.go",
+		`context.WithTimeout(context.WithoutCancel(ctx)`,
+		`context.WithTimeout(ctx`},
+	{"does not undo grants that come after the attempt", "ballot.go",
+		"\tb.follow = f\n",
+		""},
+	{"does not abandon an attempt whose answer is missing", "locker.go",
+		`func(int) bool { return a.Err != nil }).leave()`,
+		`func(int) bool { return false }).leave()`},
+	{"does not abandon a lease's grant whose answer is missing", "lease.go",
+		`answers[n].Err != nil || repaired`,
+		`answers[n].Value < 0 || repaired`},
+	{"does not abandon what a repair may have set", "lease.go",
+		`repaired != nil && repaired[n] }`,
+		`repaired != nil && false }`},
+	{"asks for each release once", "locker.go",
+		"\t\tif a.Err != nil {\n\t\t\tl.owe",
+		"\t\tif a.Err != nil && a.Node < 0 {\n\t\t\tl.owe"},
+	{"keeps the last debt only", "locker.go",
+		`o.debts = append(o.debts, d)`,
+		`o.debts = append(o.debts[:0], d)`},
+	{"forgets at once what a failed attempt set", "locker.go",
+		`token: token, until: start.Add(l.cfg.TTL)}`,
+		`token: token, until: start}`},
+	{"forgets an extension in what it owes", "lease.go",
+		`until: s.until.Add(s.locker.cfg.TTL)}`,
+		`until: s.start.Add(s.locker.cfg.TTL)}`},
+	{"counts votes that did not confirm the fencing token", "locker.go",
+		"\t\tanswers[a.Node] = a\n",
+		"\t\t_ = a\n"},
+	{"leaves the confirmation out of what has elapsed", "locker.go",
+		"\tfence := l.raise(p, key, token, answers)\n\telapsed := l.cfg.Now().Sub(start)\n",
+		"\telapsed := l.cfg.Now().Sub(start)\n\tfence := l.raise(p, key, token, answers)\n"},
+	{"takes a lock whose time is over", "locker.go",
+		`judge(Count(answers), elapsed)`,
+		`judge(Count(answers), 0*elapsed)`},
+	{"gives a lock to a caller who is gone", "locker.go",
+		`if kind == nil && p.ended() == nil {`,
+		`if kind == nil {`},
+	{"believes without the allowance for drift", "lease.go",
+		`		until: start.Add(l.cfg.TTL - l.cfg.drift())}`,
+		`		until: start.Add(l.cfg.TTL)}`},
+	{"believes an extension without the allowance for drift", "lease.go",
+		`if until := start.Add(cfg.TTL - cfg.drift()); until`,
+		`if until := start.Add(cfg.TTL); until`},
+	{"believes an extension that came after the deadline", "lease.go",
+		`if !end.Before(s.until) || Validity`,
+		`if Validity`},
+	{"extends for ever", "lease.go",
+		`case s.extends >= cfg.Extends, cfg.MaxHold`,
+		`case cfg.MaxHold`},
+	{"counts the longest hold from now", "lease.go",
+		`.Sub(s.start) > cfg.MaxHold`,
+		`.Sub(start) > cfg.MaxHold`},
+	{"goes on renewing at the limit", "lease.go",
+		`ok && err.Kind == ErrLimit {`,
+		`ok && err.Kind == nil {`},
+	{"tells nobody of a loss", "lease.go",
+		"\t\t\ts.over(ErrLost)\n",
+		""},
+	{"repairs nodes that said nothing", "lease.go",
+		`if a.No() && !s.released`,
+		`if !a.Yes() && !s.released`},
+	{"repairs a lock that is lost", "lease.go",
+		"\tif kind == nil {\n\t\tif l.cfg.Repair {\n\t\t\ts.repair(ctx, answers)\n\t\t}\n\t\treturn nil\n\t}",
+		"\tif l.cfg.Repair {\n\t\ts.repair(ctx, answers)\n\t}\n\tif kind == nil {\n\t\treturn nil\n\t}"},
+	{"repairs without waiting for all", "lease.go",
+		"\t\tquorum = all\n",
+		"\t\tquorum = Quorum(len(l.all))\n"},
+	{"counts a repair as a grant", "lease.go",
+		`terms.Fence, terms.Quarantine = false, 0`,
+		`terms.Quarantine = 0`},
+	{"has a quarantine refuse a repair", "lease.go",
+		`terms.Fence, terms.Quarantine = false, 0`,
+		`terms.Fence = false`},
+	{"ends a context at its first deadline", "watch.go",
+		`} else if !s.goesOn(now) {`,
+		`} else {`},
+	{"does not look sooner for a lease that ends sooner", "watch.go",
+		`case w.leases[0] == s:`,
+		`case w.leases == nil:`},
+	{"does not tell the work of its lock's end", "locker.go",
+		`func() { stop(context.Cause(lease.Context())) }`,
+		`func() {}`},
+	{"takes one Redis twice", "locker.go",
+		`had && other != node {`,
+		`had && other == len(l.all) {`},
+	{"does not await its clean-up", "locker.go",
+		`go func() { l.work.Wait(); close(done) }()`,
+		`close(done)`},
+	{"grants an abandoned token", "script/grant.lua",
+		`redis.call("exists", KEYS[3]) == 1`,
+		`redis.call("exists", KEYS[3]) == 2`},
+	{"leaves no tombstone", "script/abandon.lua",
+		"redis.call(\"set\", KEYS[2], \"\", \"PX\", ARGV[2])\n",
+		""},
+	{"keeps tombstones a thousand times as long", "script/abandon.lua",
+		`"PX", ARGV[2]`,
+		`"EX", ARGV[2]`},
+	{"counts from zero", "script/grant.lua",
+		`redis.call("exists", KEYS[2]) == 0`,
+		`redis.call("exists", KEYS[2]) == 2`},
+	{"refuses its own token", "script/grant.lua",
+		`if redis.call("get", KEYS[1]) ~= ARGV[1] then`,
+		`if ARGV[1] then`},
+	{"lets a node vote that nobody knows", "script/grant.lua",
+		`if redis.call("get", KEYS[4]) ~= id then`,
+		`if (redis.call("get", KEYS[4]) or id) ~= id then`},
+	{"has a quarantine of no length", "script/grant.lua",
+		"    redis.call(\"set\", KEYS[5], id, \"PX\", quarantine)\n",
+		""},
+}
