@@ -15,8 +15,11 @@ func (s Scenario) Drawn(seed uint64) Scenario {
 		return s
 	}
 	clients, begin := steady(s)
+	linked := func(name, node string) bool {
+		return slices.ContainsFunc(s.Clients, func(c Client) bool { return c.Name == name && c.reaches(node) })
+	}
 	w := nemesis.World{
-		Clients: clients, Begin: begin, Nodes: s.NodeNames(), Resource: ResourceName, Linked: s.linked,
+		Clients: clients, Begin: begin, Nodes: s.NodeNames(), Resource: ResourceName, Linked: linked,
 		Limit: s.Limit, TTL: s.Lock.TTL, Margin: margin(s),
 		Persists: s.Topology.Persistence != PersistNone, Durable: s.Topology.Persistence == PersistAlways,
 		Dice: func(names ...string) uint64 { return client.Random(seed, append([]string{"plan"}, names...)...) },
@@ -43,8 +46,4 @@ func steady(s Scenario) (clients []string, begin time.Duration) {
 		}
 	}
 	return clients, begin
-}
-
-func (s Scenario) linked(name, node string) bool {
-	return slices.ContainsFunc(s.Clients, func(c Client) bool { return c.Name == name && c.reaches(node) })
 }

@@ -40,8 +40,14 @@ func (f *course) readAttempts() {
 		for _, a := range w.Attempts {
 			until := min(a.Session.Ended, f.last)
 			asked := slices.DeleteFunc(slices.Clone(a.Asked), func(e *event) bool { return e.Sent > until })
-			if len(asked) > 0 {
-				f.attempts[a.Session] = append(f.attempts[a.Session], asked)
+			all := f.attempts[a.Session]
+			n := len(all) - 1
+			switch {
+			case len(asked) == 0:
+			case n >= 0 && all[n][0].Token == a.Token && !slices.ContainsFunc(asked, func(e *event) bool { return all[n].of(e.Node) != nil }):
+				all[n] = append(all[n], asked...) // sent late: nobody is asked twice in one round
+			default:
+				f.attempts[a.Session] = append(all, asked)
 			}
 		}
 	}

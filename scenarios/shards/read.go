@@ -3,14 +3,14 @@ package shards
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"lockpick/harness/files"
 	"lockpick/scenarios/outcome"
@@ -26,80 +26,94 @@ const mostFile = 16 << 30
 // store's, and the shards'.
 const mostDepth = 3
 
+// File is a file of a shard that is to be read.
+type File struct {
+	Path string
+	Name string // what its user calls it
+	// Alone: it does not lie in its store, so that the folders of its runs are not beside it.
+	Alone bool
+}
+
 // Sweep is the shards of one sweep that are there.
 type Sweep struct {
-	Head  // of one of them
-	paths map[int]string
+	Head   // of one of them
+	shards map[int]File
 }
 
 // ErrNone says that there is no shard where one looked.
 var ErrNone = errors.New("no shard's file is there")
 
-// Read finds the shards in files and folders, and refuses those that are cut, changed, there
-// twice, or of different sweeps.
-func Read(paths []string) (*Sweep, error) {
-	s := &Sweep{paths: map[int]string{}}
-	for _, p := range paths {
-		found, err := find(p, mostDepth)
+// Read reads files of shards, and refuses those that are cut, changed, there twice, or of
+// different sweeps.
+func Read(ctx context.Context, from []File) (*Sweep, error) {
+	s := &Sweep{shards: map[int]File{}}
+	for _, f := range from {
+		h, err := check(ctx, f.Path)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("read %s: %w", f.Name, err)
 		}
-		for _, path := range found {
-			h, err := check(path)
-			if err != nil {
-				return nil, fmt.Errorf("read %s: %w", path, err)
-			}
-			if len(s.paths) == 0 {
-				s.Head = h
-			}
-			if why := differs(s.Head, h); why != "" {
-				return nil, fmt.Errorf("%s and %s are of different sweeps: %s", s.paths[s.Shard], path, why)
-			}
-			if other := s.paths[h.Shard]; other != "" && other != path {
-				return nil, fmt.Errorf("shard %d is there twice: %s and %s", h.Shard, other, path)
-			}
-			s.paths[h.Shard] = path
+		if len(s.shards) == 0 {
+			s.Head = h
 		}
+		if why := differs(s.Head, h); why != "" {
+			return nil, fmt.Errorf("%s and %s are of different sweeps: %s", s.shards[s.Shard].Name, f.Name, why)
+		}
+		if other, there := s.shards[h.Shard]; there && other != f {
+			return nil, fmt.Errorf("shard %d is there twice: %s and %s", h.Shard, other.Name, f.Name)
+		}
+		s.shards[h.Shard] = f
 	}
-	if len(s.paths) == 0 {
+	if len(s.shards) == 0 {
 		return nil, ErrNone
 	}
 	return s, nil
 }
 
-// find lists the shards' files in a folder and those below it; path may be a file itself.
-func find(path string, depth int) (found []string, err error) {
+// Find lists the shards' files in folders and those below them; a path may be that of a file.
+func Find(paths ...string) (found []File, err error) {
+	for _, p := range paths {
+		if err := find(p, mostDepth, func(path string) { found = append(found, File{Path: path, Name: path}) }); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// IsFile says whether a name is that of a shard's file.
+func IsFile(name string) bool { return fileName.MatchString(name) }
+
+// find tells of the shards' files in a folder and those below it; path may be a file itself.
+func find(path string, depth int, tell func(path string)) error {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
-		return []string{path}, nil
+		tell(path)
+		return nil
 	}
 	in, err := files.OpenFolder(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer in.Close()
 	entries, err := in.Entries()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, e := range entries {
 		if e.IsDir() && e.Name() == Folder { // it is a store, and the rest of it are runs
-			return find(filepath.Join(path, Folder), 0)
+			return find(filepath.Join(path, Folder), 0, tell)
 		}
 	}
 	for _, e := range entries {
 		below := filepath.Join(path, e.Name())
 		switch {
 		case e.IsDir() && depth > 0:
-			more, err := find(below, depth-1)
-			if err != nil {
-				return nil, err
+			if err := find(below, depth-1, tell); err != nil {
+				return err
 			}
-			found = append(found, more...)
-		case !e.IsDir() && fileName.MatchString(e.Name()):
-			found = append(found, below)
+		case !e.IsDir() && IsFile(e.Name()):
+			tell(below)
 		}
 	}
-	return found, nil
+	return nil
 }
 
 // differs says in what two shards are not of one sweep; "": they are.
@@ -120,15 +134,15 @@ func differs(a, b Head) string {
 }
 
 // check reads a shard's head and sees that all its outcomes are there, each in its place.
-func check(path string) (Head, error) {
+func check(ctx context.Context, path string) (Head, error) {
 	l, err := open(path)
 	if err != nil {
 		return Head{}, err
 	}
 	defer l.Close()
 	for j := range l.Runs() {
-		if _, err := l.outcome(j); err != nil {
-			return l.Head, err
+		if _, err := l.outcome(j); err != nil || ctx.Err() != nil {
+			return l.Head, cmp.Or(err, ctx.Err())
 		}
 	}
 	return l.Head, l.ends()
@@ -137,7 +151,7 @@ func check(path string) (Head, error) {
 // Missing are the shards that are not there.
 func (s *Sweep) Missing() (missing []int) {
 	for k := 1; k <= s.Of; k++ {
-		if s.paths[k] == "" {
+		if _, there := s.shards[k]; !there {
 			missing = append(missing, k)
 		}
 	}
@@ -149,24 +163,28 @@ func (s *Sweep) Total() int { return s.total() }
 
 // Each calls do with what came of each run, in order. No shard may be missing. It holds one
 // outcome at a time.
-func (s *Sweep) Each(do func(i int, o outcome.Outcome)) error {
+func (s *Sweep) Each(ctx context.Context, do func(i int, o outcome.Outcome)) error {
 	in := make([]*lines, s.Of)
-	for _, k := range slices.Sorted(maps.Keys(s.paths)) {
-		l, err := open(s.paths[k])
+	for k, f := range s.shards {
+		l, err := open(f.Path)
 		if err != nil {
-			return fmt.Errorf("read %s: %w", s.paths[k], err)
+			return fmt.Errorf("read %s: %w", f.Name, err)
 		}
 		defer l.Close()
 		in[k-1] = l
 	}
 	for i := range s.total() {
-		k := i%s.Of + 1
-		o, err := in[k-1].outcome(i / s.Of)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", s.paths[k], err)
-		}
-		if o.Dir != "" {
-			o.Dir = filepath.Join(filepath.Dir(filepath.Dir(s.paths[k])), filepath.FromSlash(o.Dir))
+		f := s.shards[i%s.Of+1]
+		o, err := in[i%s.Of].outcome(i / s.Of)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return fmt.Errorf("read %s: %w", f.Name, err)
+		case f.Alone:
+			o.Dir = ""
+		case o.Dir != "":
+			o.Dir = filepath.Join(filepath.Dir(filepath.Dir(f.Path)), filepath.FromSlash(o.Dir))
 		}
 		do(i, o)
 	}

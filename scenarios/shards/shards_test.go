@@ -2,6 +2,7 @@ package shards
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -63,6 +64,15 @@ func outcomeOf(h Head, i int) outcome.Outcome {
 	return outcome.Outcome{Schema: 1, Scenario: h.Scenarios[i/h.Seeds].Scenario.ID(), Seed: h.Seed + uint64(i%h.Seeds), Events: i}
 }
 
+// readAll reads the shards in a folder.
+func readAll(folder string) (*Sweep, error) {
+	found, err := Find(folder)
+	if err != nil {
+		return nil, err
+	}
+	return Read(context.Background(), found)
+}
+
 // write makes a shard's file, whose runs end in reverse order.
 func write(t *testing.T, store string, h Head) string {
 	t.Helper()
@@ -93,12 +103,12 @@ func TestEach(t *testing.T) {
 			runs += sweep(k, n, 3).Runs()
 			write(t, store, sweep(k, n, 3))
 		}
-		s, err := Read([]string{filepath.Dir(store)})
+		s, err := readAll(filepath.Dir(store))
 		if err != nil || runs != s.Total() || s.Missing() != nil {
 			t.Fatalf("%d shards: %d runs, %v", n, runs, err)
 		}
 		next := 0
-		if err := s.Each(func(i int, o outcome.Outcome) {
+		if err := s.Each(t.Context(), func(i int, o outcome.Outcome) {
 			if i != next || o.Events != i || !strings.HasPrefix(o.Dir, filepath.Join(store, "a")) {
 				t.Errorf("%d shards: run %d, want %d: %+v", n, i, next, o)
 			}
@@ -122,7 +132,7 @@ func TestNothingIsLeft(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Join(store, Folder)); err != nil || len(left) > 0 {
 		t.Error(left, err)
 	}
-	if _, err := Read([]string{store}); !errors.Is(err, ErrNone) {
+	if _, err := readAll(store); !errors.Is(err, ErrNone) {
 		t.Error(err)
 	}
 }
@@ -134,10 +144,10 @@ func refused(t *testing.T, want string, damage func(store, first string)) {
 	store := t.TempDir()
 	first := write(t, store, sweep(1, 2, 3))
 	damage(store, first)
-	s, err := Read([]string{store})
+	s, err := readAll(store)
 	if err == nil && s.Missing() != nil {
 		write(t, store, sweep(2, 2, 3))
-		s, err = Read([]string{store})
+		s, err = readAll(store)
 	}
 	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), ".jsonl") {
 		t.Errorf("%v, want %q", err, want)
