@@ -3,7 +3,7 @@
 
 GO ?= go
 
-.PHONY: build test setup lint race race-all cross cross-all simulation processes containers nightly canary broken broken-random random sweep hunts check-exhaustive fuzz scorecards bench bench-peers bench-locks release module adapters
+.PHONY: build test setup lint race race-all cross cross-all simulation processes containers nightly canary broken broken-random random sweep engines hunts check-exhaustive fuzz scorecards bench bench-peers bench-locks release module adapters
 
 build:
 	CGO_ENABLED=0 $(GO) build -o bin/lockpick ./cmd/lockpick
@@ -104,6 +104,11 @@ sweep: build
 	rm -rf artifacts/sweep
 	for k in $$(seq $(SHARDS)); do bin/lockpick run $(PLANS) --seeds 100000 --shard $$k/$(SHARDS) --store artifacts/sweep || exit; done
 	bin/lockpick merge artifacts/sweep
+
+# Sweeps by Slurm and by a Docker swarm, each started for that, which only root may. The night has
+# them, too.
+engines:
+	$(GO) test -tags nightly -count=1 -timeout 60m -v -run '^(TestSlurm|TestSwarm)$$' ./scenarios/shards
 
 # Seeds that were never tried, for each lock, and what was found before: HUNT=10m is for each.
 HUNT ?= 5m

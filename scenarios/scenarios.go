@@ -94,6 +94,7 @@ var order = []string{
 	"fence-forgets",
 	"counter-after-acquire",
 	"random-within-assumptions",
+	"random-settings",
 	"random-faults",
 }
 

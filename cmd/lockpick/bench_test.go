@@ -1,26 +1,104 @@
+//go:build unix
+
 package main
 
 import (
+	"maps"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"syscall"
 	"testing"
+	"time"
 
+	"lockpick/harness/lock"
 	"lockpick/harness/lock/kinds"
+	"lockpick/harness/lock/redlock"
+	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
+	"lockpick/scenarios/sweep"
 )
 
 // BenchmarkMinute is a minute of virtual time with five clients and five nodes,
 // history and verdict included.
 func BenchmarkMinute(b *testing.B) {
-	s, err := choice{names: []string{"baseline/"}, sets: []string{"workload={think: 50ms..500ms, hold: 100ms..2s, for: 60s}"}}.scenarios()
+	benchRuns(b, kinds.All, baseline(b, "workload={think: 50ms..500ms, hold: 100ms..2s, for: 60s}"))
+}
+
+// BenchmarkBaseline is the scenario baseline, with go-redis and with package wire.
+func BenchmarkBaseline(b *testing.B) {
+	drivers := map[string]lock.Factory{"go-redis": redlock.New, "wire": redlock.OnWire}
+	for _, driver := range slices.Sorted(maps.Keys(drivers)) {
+		b.Run(driver, func(b *testing.B) {
+			locks := maps.Clone(kinds.All)
+			locks["redlock"] = lock.Kind{New: drivers[driver], Can: kinds.All["redlock"].Can}
+			benchRuns(b, locks, baseline(b))
+		})
+	}
+}
+
+// BenchmarkSecondCore is how much of a second core is of use: a sweep of sixty runs by one
+// worker and by two in turns. It needs two cores that have nothing else to do.
+func BenchmarkSecondCore(b *testing.B) {
+	s, took := baseline(b), map[int]time.Duration{}
+	for b.Loop() {
+		for _, workers := range []int{1, 2} {
+			begin := time.Now()
+			sweep.Pool{Command: []string{"lockpick", workerVerb}, Size: workers, Patience: patience}.Run(b.Context(), 60, func(i int) suite.Job {
+				return suite.Job{Scenario: s, Seed: uint64(i), Backend: simulation, Keep: suite.KeepNone}
+			}, func(_ int, o outcome.Outcome) {
+				if o.Code != outcome.ExitOK {
+					b.Errorf("%+v", o)
+				}
+			})
+			took[workers] += time.Since(begin)
+		}
+	}
+	b.ReportMetric(100*took[1].Seconds()/took[2].Seconds()/2, "%-of-two-cores")
+}
+
+// baseline is the scenario of that name with these settings.
+func baseline(b *testing.B, sets ...string) scenario.Scenario {
+	found, err := choice{names: []string{"baseline/"}, sets: sets}.scenarios()
 	if err != nil {
 		b.Fatal(err)
 	}
-	for n := range b.N {
-		o := suite.Execute(b.Context(), sim.New(kinds.All), suite.Job{Scenario: s[0].Scenario, Seed: uint64(n), Keep: suite.KeepNone})
-		if o.Code != outcome.ExitOK || o.Virtual < 60 {
+	return found[0].Scenario
+}
+
+// benchRuns runs a scenario, each time with another seed, and tells what it costs of a core, in
+// a process that is set up as the workers of a sweep are. What else the machine does counts less
+// by the processor's time than by the clock.
+func benchRuns(b *testing.B, locks map[string]lock.Kind, s scenario.Scenario) {
+	b.ReportAllocs()
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	events, virtual, cycles, begin := 0, 0.0, 0, cpuTime(b)
+	for n := 0; b.Loop(); n++ {
+		o := suite.Execute(b.Context(), sim.New(locks), suite.Job{Scenario: s, Seed: uint64(n), Keep: suite.KeepNone})
+		if o.Code != outcome.ExitOK {
 			b.Fatalf("%+v", o)
 		}
-		b.ReportMetric(float64(o.Events), "events")
+		events += o.Events
+		virtual += o.Virtual
+		cycles += s.Workload.Cycles * len(s.Clients)
 	}
+	took := cpuTime(b) - begin
+	b.ReportMetric(float64(events)/float64(b.N), "events/op")
+	b.ReportMetric(float64(took.Nanoseconds())/float64(events), "cpu-ns/event")
+	b.ReportMetric(virtual/took.Seconds(), "×real-time/core")
+	if cycles > 0 {
+		b.ReportMetric(float64(cycles)/took.Seconds(), "cycles/s/core")
+	}
+}
+
+// cpuTime is what this process has had of processors.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -34,6 +34,7 @@ type envelopeFlags struct {
 	envelope.Setting
 	dimensions []string
 	drift      float64 // percent
+	both       bool    // two faults at once
 }
 
 // envelopesFolder is where envelopes stand in a store.
@@ -52,15 +53,18 @@ next to each other of which one held with all seeds and the other did not.
 Arithmetic says where that must be: from the TTL, the drift that is allowed for, the
 delays of messages and the time between retries. If it is elsewhere, the exit code is 1.
 At each bound the violation is made small, as "lockpick shrink" does it. The store gets
-those scenarios, the figures, and envelope.json.`,
+those scenarios, the figures, and envelope.json. With --pairs two faults come at once, of
+which the first is bounded for some values of the second; of those no scenario is made small.`,
 		Example: `  lockpick envelope
   lockpick envelope --dimension clock-jump --ttl 5s --nodes 7
-  lockpick envelope --dimension pause,delay --fence --json`,
+  lockpick envelope --dimension pause,delay --fence --json
+  lockpick envelope --pairs --seeds 10`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.envelope(c.Context(), f) },
 	}
 	fs := c.Flags()
 	fs.StringSliceVar(&f.dimensions, "dimension", nil, "only these: "+strings.Join(envelope.Names(), ", "))
+	fs.BoolVar(&f.both, "pairs", false, "two faults at once: the bounds of the first for some values of the second")
 	fs.DurationVar(&f.TTL, "ttl", 10*time.Second, "time to live of the lock's keys")
 	fs.IntVar(&f.Nodes, "nodes", 5, "nodes that the lock is on")
 	fs.Float64Var(&f.drift, "drift", 1, "percent of the TTL that the lock allows for drift")
@@ -144,45 +148,98 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 	a.tidies()
 	c := newCrew(workers(f.patience, f.store))
 	defer c.stop()
-	var mu sync.Mutex
-	doing, runs := "", 0
-	live := &progress{errs: a.errs, mu: &mu, started: time.Now(), text: func(passed time.Duration) string {
-		return fmt.Sprintf("%s, %s, %.0f s", doing, words.Plural(runs, "run"), passed.Seconds())
+	x := &measuring{app: a, flags: f, crew: c, folder: folder}
+	x.search = envelope.Search{Known: known(), Run: c.run, Workers: len(c.workers), Seed: f.seed, Seeds: f.seeds, Put: f.put}
+	x.live = &progress{errs: a.errs, mu: &x.mu, started: time.Now(), text: func(passed time.Duration) string {
+		return fmt.Sprintf("%s, %s, %.0f s", x.doing, words.Plural(x.runs, "run"), passed.Seconds())
 	}}
-	defer live.start()()
-	x := envelope.Search{Known: known(), Run: c.run, Workers: len(c.workers), Seed: f.seed, Seeds: f.seeds, Put: f.put}
-	all := []found{}
-	for _, d := range dimensions {
-		r, err := x.Find(ctx, d, f.Setting, func(p envelope.Point) {
-			mu.Lock()
-			defer mu.Unlock()
-			runs += p.Runs
-			doing = fmt.Sprintf("%s: %s", d.Name, d.Unit.Say(p.Value))
-		})
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil:
-			return usage(fmt.Errorf("%s: %w", d.Name, err), "see lockpick envelope --help")
+	defer x.live.start()()
+	var bounds []measured
+	if f.both {
+		for _, p := range f.pairs(dimensions) {
+			if y, err := x.pair(ctx, p); err != nil {
+				return err
+			} else if bounds, err = x.keep(bounds, y); err != nil {
+				return err
+			}
 		}
-		mu.Lock()
-		doing = d.Name + ": what breaks it is made small"
-		mu.Unlock()
-		y := found{Result: r}
-		y.shrink(ctx, c, x, d, folder, f.store)
-		if err := y.draw(folder); err != nil {
-			return noStore(err)
+	} else {
+		for _, d := range dimensions {
+			if y, err := x.single(ctx, d); err != nil {
+				return err
+			} else if bounds, err = x.keep(bounds, y); err != nil {
+				return err
+			}
 		}
-		a.code = outcome.Worse(a.code, y.code())
-		mu.Lock()
-		live.erase()
-		if !f.json {
-			y.print(a)
-		}
-		mu.Unlock()
-		all = append(all, y)
 	}
-	return f.keep(a, all, folder)
+	return f.keep(a, bounds, folder)
+}
+
+// measuring is an envelope that is being looked for.
+type measuring struct {
+	*app
+	flags  *envelopeFlags
+	crew   *crew
+	search envelope.Search
+	folder string
+
+	mu    sync.Mutex // of what follows
+	live  *progress
+	doing string
+	runs  int
+}
+
+// measured is what is told of one dimension, or of two.
+type measured interface {
+	code() int
+	draw(folder string) error
+	print(a *app)
+}
+
+// find looks for a bound.
+func (x *measuring) find(ctx context.Context, d envelope.Dimension) (envelope.Result, error) {
+	r, err := x.search.Find(ctx, d, x.flags.Setting, func(p envelope.Point) {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.runs += p.Runs
+		x.doing = fmt.Sprintf("%s: %s", d.Name, d.Unit.Say(p.Value))
+	})
+	if ctx.Err() != nil {
+		return r, ctx.Err()
+	}
+	if err != nil {
+		return r, usage(fmt.Errorf("%s: %w", d.Name, err), "see lockpick envelope --help")
+	}
+	return r, nil
+}
+
+// single finds the bound of a dimension, and makes small what breaks it.
+func (x *measuring) single(ctx context.Context, d envelope.Dimension) (*found, error) {
+	r, err := x.find(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	x.mu.Lock()
+	x.doing = d.Name + ": what breaks it is made small"
+	x.mu.Unlock()
+	y := &found{Result: r}
+	y.shrink(ctx, x.crew, x.search, d, x.folder, x.flags.store)
+	return y, ctx.Err()
+}
+
+// keep draws and tells one more.
+func (x *measuring) keep(all []measured, y measured) ([]measured, error) {
+	if err := y.draw(x.folder); err != nil {
+		return all, noStore(err)
+	}
+	x.code = outcome.Worse(x.code, y.code())
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.live.erase()
+	if !x.flags.json {
+		y.print(x.app)
+	}
+	return append(all, y), nil
 }
 
 // put puts another lock under a scenario, where one was asked for.
@@ -223,12 +280,20 @@ func (y *found) draw(folder string) error {
 	for _, p := range y.Points {
 		values, rates = append(values, p.Value), append(rates, figures.Rate{K: p.Broke, N: p.Runs})
 	}
-	var must *figures.Reckoning
-	if e := y.Edge; e != nil {
-		must = &figures.Reckoning{Sum: e.Sum, Safe: e.Safe, Certain: e.Certain}
-	}
 	unit := string(y.Unit)
-	fig := figures.Edge(y.File(), fmt.Sprintf("%s: %s", y.Property, strings.TrimSuffix(y.Doc, ",")), fmt.Sprintf("%s (%s)", y.Dimension, unit), values, rates, must)
+	fig := figures.Edge(y.File(), fmt.Sprintf("%s: %s", y.Property, strings.TrimSuffix(y.Doc, ",")), fmt.Sprintf("%s (%s)", y.Dimension, unit), y.Unit == envelope.Nodes, values, rates, y.reckoning())
+	return keepFigure(fig, folder)
+}
+
+func (y *found) reckoning() *figures.Reckoning {
+	if e := y.Edge; e != nil {
+		return &figures.Reckoning{Sum: e.Sum, Safe: e.Safe, Certain: e.Certain}
+	}
+	return nil
+}
+
+// keepFigure leaves a figure in a folder, if there is one.
+func keepFigure(fig *figures.Figure, folder string) error {
 	if fig == nil {
 		return nil
 	}
@@ -272,7 +337,7 @@ func (y *found) print(a *app) {
 }
 
 // keep writes the result as a whole, and sums it up.
-func (f *envelopeFlags) keep(a *app, all []found, folder string) error {
+func (f *envelopeFlags) keep(a *app, all []measured, folder string) error {
 	result := map[string]any{"schema": 1, "version": version(), "code": a.code, "lock": f.lock, "setting": f.Setting, "seeds": f.seeds, "seed": f.seed, "results": all}
 	text, err := json.MarshalIndent(result, "", "  ")
 	if err == nil {
@@ -283,6 +348,9 @@ func (f *envelopeFlags) keep(a *app, all []found, folder string) error {
 	}
 	if f.json {
 		return printJSON(a.out, result)
+	}
+	if len(all) == 0 {
+		return usage(errors.New("no pair of faults begins with one of these dimensions"), "see lockpick envelope --help")
 	}
 	agree := 0
 	for _, y := range all {

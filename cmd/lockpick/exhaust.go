@@ -30,7 +30,7 @@ type exhaustFlags struct {
 	restart, property, reduce, memory string
 	limit                             time.Duration
 	store                             string
-	json, markdown                    bool
+	large, json, markdown             bool
 }
 
 // reductions are the values of --reduce.
@@ -72,6 +72,9 @@ came out otherwise.`,
 			if c.Flags().Changed("restart") && f.Crashes == 0 {
 				return usage(errors.New("--restart is what comes after a crash, and there is none"), "add --crashes 1")
 			}
+			if own && f.large {
+				return usage(errors.New("--large is of scopes that are known, and one was given"), "leave --large out")
+			}
 			f.imply(c.Flags().Changed)
 			return a.exhaust(c.Context(), f, own)
 		},
@@ -87,11 +90,12 @@ came out otherwise.`,
 	fs.BoolVar(&f.Fence, "fence", false, "the lock gives fencing tokens, and the resource refuses one below the highest it has seen")
 	fs.StringVar(&f.property, "property", string(exhaust.MutualExclusion), fmt.Sprintf("what is to be violated: %s, %s or %s", exhaust.MutualExclusion, exhaust.ResourceSafety, exhaust.FencingOrder))
 	fs.StringVar(&f.reduce, "reduce", "full", "states that are not told apart: none, exact (by names and replies) or full")
+	fs.BoolVar(&f.large, "large", false, "without a scope: larger ones, which take up to a minute each")
 	fs.DurationVar(&f.limit, "limit", time.Minute, "give up a search after this time")
 	fs.StringVar(&f.memory, "memory", "1GB", "give up a search whose states take more")
 	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the scenario that is found, and its run (LOCKPICK_STORE)")
 	fs.BoolVar(&f.json, "json", false, "print the result as JSON")
-	fs.BoolVar(&f.markdown, "markdown", false, "print the result as a page")
+	fs.BoolVar(&f.markdown, "markdown", false, "print the result as parts of a page")
 	c.RegisterFlagCompletionFunc("property", completes(false, func() (out []string) {
 		for _, p := range exhaust.Properties() {
 			out = append(out, string(p))
@@ -123,7 +127,11 @@ func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {
 	rows := []*searched{{Scope: f.Scope, Reduce: f.reduce}}
 	if !own {
 		rows = nil
-		for _, r := range exhaust.Rows() {
+		known := exhaust.Rows()
+		if f.large {
+			known = exhaust.LargeRows()
+		}
+		for _, r := range known {
 			rows = append(rows, &searched{Scope: r.Scope, Reduce: f.reduce, Known: true, Expected: r.Cause})
 		}
 	} else if err := suite.CanWrite(f.store); err != nil {

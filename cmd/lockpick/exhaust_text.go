@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"lockpick/checker"
@@ -103,16 +104,30 @@ What is violated was run in the simulation with the real lock, which named the c
 `, strings.Join(assumptions(exhaust.Scope{Crashes: 1}), ";\n    "), reduced(rows[0].Reduce), words.Plural(len(rows), "scope"), len(rows)-unlike)
 }
 
-// exhaustPage prints the same as a page.
+// exhaustPage prints the same as parts of a page: a table of each property, and what they hang on.
 func exhaustPage(w io.Writer, rows []*searched) error {
 	var b strings.Builder
-	b.WriteString("# Everything that can happen, in a small scope\n\n| scope | states | acquires | steps | mutual exclusion |\n|---|---:|---:|---:|---|\n")
-	for _, r := range rows {
-		fmt.Fprintf(&b, "| %v | %s | %s | %s | %s |\n", r.Scope, words.Grouped(r.States), words.Grouped(r.Acquires), r.steps(), r.outcome())
+	for _, p := range exhaust.Properties() {
+		head := fmt.Sprintf("| scope | states | acquires | steps | %s |\n|---|---:|---:|---:|---|\n", p)
+		for _, r := range rows {
+			if r.property() == p {
+				fmt.Fprintf(&b, "%s| %v | %s | %s | %s | %s |\n", head, r.Scope, words.Grouped(r.States), words.Grouped(r.Acquires), r.steps(), r.outcome())
+				head = ""
+			}
+		}
+		if head == "" {
+			b.WriteByte('\n')
+		}
 	}
-	b.WriteString("\nEvery order of messages, losses, pauses and expiries was searched, for two clients and one key.\n\nAssumed:\n\n")
-	for _, line := range assumptions(exhaust.Scope{Crashes: 1}) {
-		fmt.Fprintf(&b, "- %s\n", line)
+	b.WriteString("Assumed:\n\n")
+	var lines []string
+	for _, restart := range exhaust.Restarts() {
+		lines = append(lines, assumptions(exhaust.Scope{Crashes: 1, Restart: restart})...)
+	}
+	for i, line := range lines {
+		if slices.Index(lines, line) == i {
+			fmt.Fprintf(&b, "- %s\n", line)
+		}
 	}
 	fmt.Fprintf(&b, "\nNot told apart: %s.\n", reduced(rows[0].Reduce))
 	_, err := io.WriteString(w, b.String())

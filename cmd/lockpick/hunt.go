@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/docker"
+	"lockpick/harness/lock/broken"
 	"lockpick/harness/scenario"
 	"lockpick/reports/words"
 	"lockpick/scenarios/hunt"
@@ -28,9 +30,10 @@ import (
 // huntFlags are the flags of hunt.
 type huntFlags struct {
 	runFlags
-	time   time.Duration // 0: as long as it takes
-	anew   bool          // a seed was given
-	corpus string
+	time    time.Duration // 0: as long as it takes
+	anew    bool          // a seed was given
+	mistake bool          // the lock is one that makes a mistake
+	corpus  string
 }
 
 func huntCmd(a *app) *cobra.Command {
@@ -43,15 +46,19 @@ over. Each new property and cause that is violated is kept: the run with its rep
 the smallest scenario that shows the same, as "lockpick shrink" makes it. In the end a table
 says what came how often.
 
-Nothing named is random-within-assumptions, whose plans keep to what Redlock assumes, with
-all variants that are for the lock. A violation of what had to hold is exit code 1.
+Nothing named is random-settings and random-within-assumptions, whose plans keep to what
+Redlock assumes, with all variants that are for the lock. A violation of what had to hold is
+exit code 1.
 
 A hunt that was interrupted or killed goes on where it stopped when it is begun again in the
 same way; one that is over goes on with new seeds, and with --seed begins anew. No run is
 counted twice.
 
 Small scenarios are kept in the corpus, a folder of scenario files. Those of the same lock are
-run first: seeds don't outlive a change of what is drawn from them, and files do.`,
+run first: seeds don't outlive a change of what is drawn from them, and files do.
+
+Of the locks with a mistake (lock.kind broken) all are found so, but for
+` + unhunted(),
 		Example: `  lockpick hunt --lock redsync --for 10m
   lockpick hunt random-faults/ --seeds 1000
   lockpick hunt --lock broken --set lock.mistake=plain-del --for 2m`,
@@ -79,14 +86,23 @@ run first: seeds don't outlive a change of what is drawn from them, and files do
 	return c
 }
 
+// unhunted are the mistakes that no hunt finds, and why.
+func unhunted() string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(broken.Unhunted)) {
+		indented(&b, 2, 4, name+", which shows only "+broken.Unhunted[name])
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
 // Folders of a store.
 const (
 	huntsFolder  = "hunts"
 	corpusFolder = "corpus"
 )
 
-// huntScenario is what is hunted with where nothing is named.
-const huntScenario = "random-within-assumptions"
+// huntScenarios are what is hunted with where nothing is named.
+var huntScenarios = []string{"random-settings", "random-within-assumptions"}
 
 func (a *app) hunt(ctx context.Context, f *huntFlags, args []string) (err error) {
 	if err := f.validate(); err != nil {
@@ -115,7 +131,7 @@ func (a *app) hunt(ctx context.Context, f *huntFlags, args []string) (err error)
 	if err == nil {
 		err = x.run(ctx)
 	}
-	x.Leg.Seconds += time.Since(x.started).Seconds()
+	x.Leg.Seconds = x.spent()
 	x.Leg.Over = err == nil && ctx.Err() == nil
 	if lost := x.Close(); err == nil && lost != nil {
 		err = noStore(lost)
@@ -125,6 +141,9 @@ func (a *app) hunt(ctx context.Context, f *huntFlags, args []string) (err error)
 	}
 	return x.finish(ctx)
 }
+
+// spent is how many seconds the hunt has taken, those of calls that were interrupted among them.
+func (x *hunter) spent() float64 { return x.Leg.Seconds + time.Since(x.started).Seconds() }
 
 // hunter is a hunt that goes on.
 type hunter struct {
@@ -151,8 +170,9 @@ func (x *hunter) choose(args []string) error {
 	f := x.flags
 	unnamed := len(args) == 0
 	if unnamed {
-		args = []string{huntScenario}
+		args = huntScenarios
 	}
+	given := f.expects
 	if err := f.mistaken(); err != nil {
 		return err
 	}
@@ -163,6 +183,9 @@ func (x *hunter) choose(args []string) error {
 	if len(chosen) == 0 {
 		return usage(fmt.Errorf("no scenario is for this lock: %s: %w", not[0].ID(), not[0].why), "name another")
 	}
+	if err := f.demand(chosen, args, given); err != nil {
+		return err
+	}
 	b, err := backend(simulation, docker.Config{})
 	if err != nil {
 		return err
@@ -172,7 +195,7 @@ func (x *hunter) choose(args []string) error {
 		if lacks := able.missing(p.Scenario); len(lacks) > 0 {
 			continue
 		}
-		if len(x.picks) > 0 && unnamed && p.Topology.Nodes == 1 && x.picks[0].Topology.Nodes > 1 {
+		if len(x.picks) > 0 && unnamed && p.Lock.Kind != x.picks[0].Lock.Kind {
 			continue // it is for locks on one node
 		}
 		p.own = nil // what the control does tells nothing of what there is to find
@@ -180,6 +203,31 @@ func (x *hunter) choose(args []string) error {
 	}
 	if len(x.picks) == 0 {
 		return unable(errors.New("none of these scenarios can be run in the simulation"), "see lockpick list -v")
+	}
+	return nil
+}
+
+// demand settles what is expected of a lock with a mistake, which is as much as of a correct one:
+// what a scenario asks of none is asked only where the user has said so (given).
+func (f *huntFlags) demand(chosen []pick, args, given []string) error {
+	if !f.mistake {
+		return nil
+	}
+	own, err := choice{names: args}.scenarios()
+	if err != nil {
+		return err
+	}
+	for _, p := range chosen {
+		i := slices.IndexFunc(own, func(o pick) bool { return o.ID() == p.ID() })
+		if i < 0 {
+			continue
+		}
+		for property, e := range own[i].Expect {
+			said := slices.ContainsFunc(given, func(s string) bool { return strings.HasPrefix(s, property+"=") })
+			if e.Want == outcome.AnyOutcome && !said {
+				p.Expect[property] = e
+			}
+		}
 	}
 	return nil
 }
@@ -195,15 +243,18 @@ func (f *huntFlags) mistaken() error {
 	if i < 0 {
 		return nil // otherLock says so
 	}
-	f.lock = ""
+	f.lock, f.mistake = "", true
 	f.sets = append([]string{"lock.kind=broken"}, f.sets...)
-	for _, p := range []string{checker.MutualExclusion, checker.DeadlockFreedom, checker.FaultTolerance, checker.ValidOnReturn, checker.BoundedHold} {
+	own := f.expects
+	f.expects = nil
+	for _, p := range []string{checker.MutualExclusion, checker.LeaseLinearizable, checker.DeadlockFreedom, checker.FaultTolerance, checker.ValidOnReturn, checker.BoundedHold} {
 		f.expects = append(f.expects, p+"=holds")
 	}
 	if !strings.Contains(f.sets[i+1], "=fence-") {
 		f.sets = append(f.sets, "lock.fence=false", "workload.fence=none")
 		f.expects = append(f.expects, checker.ResourceSafety+"=any")
 	}
+	f.expects = append(f.expects, own...)
 	return nil
 }
 
@@ -308,6 +359,7 @@ func (x *hunter) done(i int, o outcome.Outcome) {
 	defer x.mu.Unlock()
 	fresh := x.Done(i, o)
 	for _, f := range fresh {
+		f.Seconds = x.spent()
 		x.live.erase()
 		fmt.Fprintf(x.errs, "found: %s, by %s\n", f.Bug, f.First.Command)
 		x.recognise(f)
@@ -339,7 +391,7 @@ func (x *hunter) settle(ctx context.Context) error {
 		f := x.Finds[i]
 		s := x.picks[f.First.Scenario].Scenario
 		o := x.crew.do(ctx, x.seeded(f.First.Scenario, f.First.Seed, suite.KeepAll))
-		k, why := (*small)(nil), error(nil)
+		begun, k, why := time.Now(), (*small)(nil), error(nil)
 		if !f.Known {
 			k, why = x.shrink(ctx, s, f)
 		}
@@ -348,7 +400,7 @@ func (x *hunter) settle(ctx context.Context) error {
 		}
 		x.mu.Lock()
 		x.small = ""
-		f.Dir, f.Settled = o.Dir, true
+		f.Dir, f.Settled, f.Took = o.Dir, true, time.Since(begun).Seconds()
 		switch {
 		case why != nil:
 			f.Why = words.FirstLine(why.Error())

@@ -29,6 +29,7 @@ func TestReadme(t *testing.T) {
 		"run": fence(printed), "explain gc-pause-after-acquire/": fence(drawn), "own lock": ownLock(t),
 	})
 	inReadme(t, "../../harness/lock/README.md", map[string]string{"broken": brokenLocks(t)})
+	inReadme(t, "../../scenarios/exhaust/README.md", map[string]string{"exhaust": lockpick(t, "exhaust", "--markdown")})
 }
 
 // TestReadmeIsShort: a reader has five minutes.
@@ -77,7 +78,7 @@ func TestReadmesLinksLead(t *testing.T) {
 	anchor := regexp.MustCompile(`[^a-z0-9 -]`)
 	for _, path := range []string{"README.md", "CONTRIBUTING.md", ".ci/README.md", "redlock/README.md", "redlock/coming-from-redsync.md", "harness/README.md", "harness/lock/README.md",
 		"harness/lock/exec/adapters/README.md", "reports/scorecards/README.md",
-		"nemesis/README.md", "checker/README.md", "docker/README.md", "cmd/lockpick/README.md"} {
+		"scenarios/exhaust/README.md", "nemesis/README.md", "checker/README.md", "docker/README.md", "cmd/lockpick/README.md"} {
 		text, err := os.ReadFile(filepath.Join("../..", path))
 		if err != nil {
 			t.Error(err)

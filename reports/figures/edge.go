@@ -15,15 +15,15 @@ type Reckoning struct{ Sum, Safe, Certain float64 }
 
 // Edge draws how often something broke (rates, whose names are not shown) at each value of what x
 // counts, which are in order, and where it had to; nil: nowhere. Of values far from there it
-// draws none.
-func Edge(name, title, x string, values []float64, rates []Rate, must *Reckoning) *Figure {
+// draws none. whole says that x counts things, of which there is no half: arithmetic is exact then.
+func Edge(name, title, x string, whole bool, values []float64, rates []Rate, must *Reckoning) *Figure {
 	if len(values) == 0 {
 		return nil
 	}
 	fig := figure(name, title, x, "share of runs that break it (%)")
 	fig.Caption = "How often it broke at each value that was tried, and between which values arithmetic says that luck decides."
 	from, to := values[0], values[len(values)-1]
-	if must != nil {
+	if must != nil && !whole {
 		wide := math.Abs(must.Certain - must.Safe)
 		from, to = max(from, min(must.Safe, must.Certain)-wide), min(to, max(must.Safe, must.Certain)+wide)
 	}
@@ -39,15 +39,23 @@ func Edge(name, title, x string, values []float64, rates []Rate, must *Reckoning
 	if must != nil {
 		at := func(v float64) plotter.XYs { return plotter.XYs{{X: v, Y: 0}, {X: v, Y: 100}} }
 		fig.add("sum", line(at(must.Sum), palette.Faint, 2))
-		fig.add("limit of safe", line(at(must.Safe), palette.Lease, 1))
-		fig.add("limit of luck", line(at(must.Certain), palette.Alarm, 3))
+		if !whole {
+			fig.add("limit of safe", line(at(must.Safe), palette.Lease, 1))
+			fig.add("limit of luck", line(at(must.Certain), palette.Alarm, 3))
+		}
 	}
-	fig.add("", line(points, palette.Ink, 0))
+	if !whole {
+		fig.add("", line(points, palette.Ink, 0))
+	}
 	fig.add("measured", dots{points, palette.Ink, false})
 	p := fig.plot
 	p.Y.Min, p.Y.Max = 0, 100
 	mark(&p.Y, every(25, 0, 100), upright)
 	p.X.Min, p.X.Max, p.X.Padding = from, max(to, from+1e-9), 0
-	mark(&p.X, every(round((p.X.Max-p.X.Min)/10), from, to), across)
+	apart := round((p.X.Max - p.X.Min) / 10)
+	if whole {
+		apart = max(1, apart)
+	}
+	mark(&p.X, every(apart, from, to), across)
 	return fig
 }

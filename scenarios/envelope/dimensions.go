@@ -16,31 +16,31 @@ import (
 var All = []Dimension{
 	{
 		Name: "pause", Doc: "pauses of a holder before its write", Property: verdict.MutualExclusion,
-		Unit: Seconds, Span: tenTTLs, Edge: nowhere, plan: paused,
+		Unit: Seconds, Span: tenTTLs, Edge: nowhere, hold: briefly, steps: paused,
 	},
 	{
 		Name: "pause", Doc: "pauses of a holder before its write", Property: verdict.ResourceSafety,
-		Unit: Seconds, Span: tenTTLs, Edge: lateWrite, plan: paused,
+		Unit: Seconds, Span: tenTTLs, Edge: lateWrite, hold: briefly, steps: paused,
 	},
 	{
 		Name: "delay", Doc: "delays of the requests that set the lock", Property: verdict.MutualExclusion,
-		Unit: Seconds, Span: tenTTLs, Edge: nowhere, plan: delayedSets,
+		Unit: Seconds, Span: tenTTLs, Edge: nowhere, hold: wholly, steps: delayedSets,
 	},
 	{
 		Name: "delay", Doc: "delays of a holder's write", Property: verdict.ResourceSafety,
-		Unit: Seconds, Span: tenTTLs, Edge: delayedWrite, plan: writeDelayed,
+		Unit: Seconds, Span: tenTTLs, Edge: delayedWrite, hold: briefly, steps: writeDelayed,
 	},
 	{
 		Name: "clock-jump", Doc: "clock jumps of a node", Property: verdict.MutualExclusion,
-		Unit: Seconds, Span: oneTTL, Edge: jump, plan: jumped,
+		Unit: Seconds, Span: oneTTL, Edge: jump, hold: wholly, steps: jumped,
 	},
 	{
 		Name: "drift", Doc: "clocks of nodes that run fast, at a rate", Property: verdict.MutualExclusion,
-		Unit: Rate, Span: func(s Setting) (float64, float64, float64) { return 1, 1 + 4*s.margin()/s.ttl() + 0.02, 1e-4 }, Edge: drift, plan: drifted,
+		Unit: Rate, Span: func(s Setting) (float64, float64, float64) { return 1, 1 + 4*s.margin()/s.ttl() + 0.02, 1e-4 }, Edge: drift, hold: wholly, steps: drifted,
 	},
 	{
 		Name: "restart-delay", Doc: "nodes without persistence that stay away after a crash", Property: verdict.MutualExclusion, Less: true,
-		Unit: Seconds, Span: func(s Setting) (float64, float64, float64) { return 0, 1.2 * s.ttl(), s.step() }, Edge: restart, plan: restarted,
+		Unit: Seconds, Span: func(s Setting) (float64, float64, float64) { return 0, 1.2 * s.ttl(), s.step() }, Edge: restart, hold: wholly, steps: restarted,
 	},
 	{
 		Name: "crashes", Doc: "nodes that forget what a holder set on all", Property: verdict.MutualExclusion,
@@ -51,15 +51,15 @@ var All = []Dimension{
 		Unit: Nodes, Span: anyNodes, Edge: func(s Setting) *Edge { return exact(s.Nodes-s.quorum()+1, "nodes - quorum + 1") }, plan: down,
 	},
 	{
-		Name: "fsync-always", Doc: "losses of power of nodes with appendfsync always, by the age of the lock,", Property: verdict.MutualExclusion, Less: true,
+		Name: "fsync-always", Doc: "losses of power of nodes with fsync always, by the lock's age,", Property: verdict.MutualExclusion, Less: true,
 		Unit: Seconds, Span: soonAfter, Edge: nowhere, plan: poweredOff("always"),
 	},
 	{
-		Name: "fsync-everysec", Doc: "losses of power of nodes with appendfsync everysec, by the age of the lock,", Property: verdict.MutualExclusion, Less: true,
+		Name: "fsync-everysec", Doc: "losses of power of nodes with fsync everysec, by the lock's age,", Property: verdict.MutualExclusion, Less: true,
 		Unit: Seconds, Span: soonAfter, Edge: unsynced, plan: poweredOff("everysec"),
 	},
 	{
-		Name: "fsync-no", Doc: "losses of power of nodes with appendfsync no, by the age of the lock,", Property: verdict.MutualExclusion, Less: true,
+		Name: "fsync-no", Doc: "losses of power of nodes with fsync no, by the lock's age,", Property: verdict.MutualExclusion, Less: true,
 		Unit: Seconds, Span: func(s Setting) (float64, float64, float64) { return s.step(), s.lease(), s.step() }, Edge: forgotten, plan: poweredOff(`"no"`),
 	},
 }
@@ -77,7 +77,11 @@ func Names() (names []string) {
 // Scenario is the dimension with a value, as a scenario whose expectations are all open.
 func (d Dimension) Scenario(s Setting, value float64, known scenario.Known) (scenario.Scenario, error) {
 	name := "envelope-" + d.Name
-	text := fmt.Sprintf("name: %s\nclaim: The lock stands %s.\nsource: lockpick envelope\n%s", name, d.Doc, d.plan(s, value))
+	plan := d.plan
+	if plan == nil {
+		plan = func(s Setting, v float64) string { return s.contest(d.hold(s), s.lease(), d.steps(s, v)) }
+	}
+	text := fmt.Sprintf("name: %s\nclaim: The lock stands %s.\nsource: lockpick envelope\n%s", name, d.Doc, plan(s, value))
 	all, err := scenario.Parse(name+".yaml", []byte(text), known)
 	if err != nil {
 		return scenario.Scenario{}, err
@@ -102,7 +106,7 @@ func anyNodes(s Setting) (low, high, step float64)  { return 0, float64(s.Nodes)
 // how long a node is away that starts again at once.
 const after, gone = 10 * time.Millisecond, 10 * time.Millisecond
 
-// lead is how long before the lease ends the other client begins to try: less than that it would
+// lead is how long before the lock may be free the other client begins to try: earlier it would
 // only fail.
 const lead = 250 * time.Millisecond
 
@@ -128,14 +132,14 @@ func nodes(i, j int) string {
 func (s Setting) shared() string { return nodes(s.Nodes-s.quorum()+1, s.quorum()) }
 
 // world is what all scenarios have: two clients, of which the first has the lock from the begin
-// on, and the second tries to have it from shortly before the first one's lease ends. hold is for how
-// long the first works.
-func (s Setting) world(persistence string, begin time.Duration, reach1, reach2, hold string) string {
+// on, and the second tries to have it from shortly before it may be free. hold is for how long the
+// first works.
+func (s Setting) world(persistence string, begin time.Duration, free float64, reach1, reach2, hold string) string {
 	fence := "none"
 	if s.Fence {
 		fence = "token"
 	}
-	second := begin.Seconds() + max(s.lease()-lead.Seconds(), s.lease()/2)
+	second := begin.Seconds() + max(free-lead.Seconds(), free/2)
 	return fmt.Sprintf(`topology: {nodes: %d, persistence: %s}
 lock: {kind: redlock, ttl: %v, drift: %g%%, timeout: %v, retry: %v..%v, fence: %t}
 clients:
@@ -146,13 +150,19 @@ expect: {mutual-exclusion: any, resource-safety: any}
 `, s.Nodes, persistence, s.TTL, 100*s.Drift, s.Timeout, s.Retry.Min, s.Retry.Max, s.Fence, reach1, hold, begin, reach2, span(second), fence)
 }
 
-// contest is a world in which the shared nodes decide.
-func (s Setting) contest(hold string) string {
-	return s.world("none", 0, nodes(1, s.quorum()), nodes(s.Nodes-s.quorum()+1, s.Nodes), hold)
+// contest is a world in which the shared nodes decide, with some steps.
+func (s Setting) contest(hold string, free float64, steps string) string {
+	text := s.world("none", 0, free, nodes(1, s.quorum()), nodes(s.Nodes-s.quorum()+1, s.Nodes), hold)
+	if steps != "" {
+		text += "plan:\n" + steps
+	}
+	return text
 }
 
-// whole is for how long a client works that is to believe to the end of its lease.
-func (s Setting) whole() string { return span(s.ttl() + 1) }
+// wholly is for how long a client works that is to believe to the end of its lease, and briefly that
+// of one that has nothing to do.
+func wholly(s Setting) string { return span(s.ttl() + 1) }
+func briefly(Setting) string  { return "0s" }
 
 func step(when, fault string) string {
 	return fmt.Sprintf("  - when: {%s}\n    fault: {%s}\n", when, fault)
@@ -162,51 +172,49 @@ var granted = fmt.Sprintf("client: c1, event: acquired, after: %v", after)
 
 func paused(s Setting, v float64) string {
 	if v == 0 {
-		return s.contest("0s")
+		return ""
 	}
-	return s.contest("0s") + "plan:\n" + step("client: c1, point: between-check-and-write, nth: 1", "kind: pause, targets: [c1], for: "+span(v))
+	return step("client: c1, point: between-check-and-write, nth: 1", "kind: pause, targets: [c1], for: "+span(v))
 }
 
-func delayedSets(s Setting, v float64) string {
-	text := s.contest(s.whole())
+func delayedSets(s Setting, v float64) (steps string) {
 	if v == 0 {
-		return text
+		return ""
 	}
-	text += "plan:\n"
 	for i := range s.quorum() {
-		text += step(fmt.Sprintf("link: c1-n%d, message: set, of: request, nth: 1", i+1), "kind: hold, for: "+span(v))
+		steps += step(fmt.Sprintf("link: c1-n%d, message: set, of: request, nth: 1", i+1), "kind: hold, for: "+span(v))
 	}
-	return text
+	return steps
 }
 
 func writeDelayed(s Setting, v float64) string {
 	if v == 0 {
-		return s.contest("0s")
+		return ""
 	}
-	return s.contest("0s") + "plan:\n" + step("link: c1-r1, message: write, of: request, nth: 1", "kind: hold, for: "+span(v))
+	return step("link: c1-r1, message: write, of: request, nth: 1", "kind: hold, for: "+span(v))
 }
 
 func jumped(s Setting, v float64) string {
 	if v == 0 {
-		return s.contest(s.whole())
+		return ""
 	}
-	return s.contest(s.whole()) + "plan:\n" + step(granted, "kind: clock-jump, targets: "+s.shared()+", by: "+span(v))
+	return step(granted, "kind: clock-jump, targets: "+s.shared()+", by: "+span(v))
 }
 
 func drifted(s Setting, v float64) string {
 	if v == 1 {
-		return s.contest(s.whole())
+		return ""
 	}
-	return s.contest(s.whole()) + "plan:\n" + step("at: 0s", fmt.Sprintf("kind: clock-rate, targets: %s, rate: %.6f", s.shared(), v))
+	return step("at: 0s", fmt.Sprintf("kind: clock-rate, targets: %s, rate: %.6f", s.shared(), v))
 }
 
 func restarted(s Setting, v float64) string {
-	return s.contest(s.whole()) + "plan:\n" + step(granted, "kind: kill, targets: "+s.shared()+", for: "+span(max(v, 1e-3)))
+	return step(granted, "kind: kill, targets: "+s.shared()+", for: "+span(max(v, 1e-3)))
 }
 
 func forgetful(s Setting, v float64) string {
 	all := nodes(1, s.Nodes)
-	text := s.world("none", 0, all, all, s.whole())
+	text := s.world("none", 0, s.lease(), all, all, wholly(s))
 	if v == 0 {
 		return text
 	}
@@ -215,7 +223,7 @@ func forgetful(s Setting, v float64) string {
 
 func down(s Setting, v float64) string {
 	all := nodes(1, s.Nodes)
-	text := strings.Replace(s.world("none", 100*time.Millisecond, all, all, "0s"), "cycles: 1}", "for: 1s}", 1)
+	text := strings.Replace(s.world("none", 100*time.Millisecond, s.lease(), all, all, briefly(s)), "cycles: 1}", "for: 1s}", 1)
 	text = strings.Replace(text, "resource-safety: any}", "resource-safety: any, vacuous: allowed}", 1)
 	if v == 0 {
 		return text
@@ -228,7 +236,7 @@ func down(s Setting, v float64) string {
 // written just before the power fails, for a loss that loses nothing shows nothing.
 func poweredOff(persistence string) func(Setting, float64) string {
 	return func(s Setting, v float64) string {
-		return s.world(persistence, powered+after, nodes(1, s.quorum()), nodes(s.Nodes-s.quorum()+1, s.Nodes), s.whole()) + "plan:\n" +
+		return s.world(persistence, powered+after, s.lease(), nodes(1, s.quorum()), nodes(s.Nodes-s.quorum()+1, s.Nodes), wholly(s)) + "plan:\n" +
 			step(fmt.Sprintf("at: %v", powered), "kind: touch, targets: "+s.shared()) +
 			step("client: c1, event: acquired, after: "+span(v-0.0001), "kind: touch, targets: "+s.shared()) +
 			step("client: c1, event: acquired, after: "+span(v), fmt.Sprintf("kind: power-loss, targets: %s, for: %v", s.shared(), gone))

@@ -63,8 +63,11 @@ type Dimension struct {
 	Span func(Setting) (low, high, step float64)
 	// Edge says where it must break, nil: nowhere.
 	Edge func(Setting) *Edge
-	// plan is the part of the scenario that is this dimension's: keys of its file.
-	plan func(s Setting, value float64) string
+	// plan is the part of the scenario that is this dimension's: keys of its file. Where it is nil
+	// two clients contend, of whom the first works for as long as hold says while steps happen.
+	plan  func(s Setting, value float64) string
+	hold  func(Setting) string
+	steps func(s Setting, value float64) string
 }
 
 // Availability is no property of the checker's: that anybody acquires the lock at all.
@@ -151,7 +154,9 @@ func (x Search) Find(ctx context.Context, d Dimension, s Setting, told func(Poin
 			return r, err
 		}
 	}
-	for r.Held != nil && r.Broke != nil && math.Abs(*r.Broke-*r.Held) > 1.5*step {
+	// A value between the two that decides nothing, for no run gave an occasion, bounds the search.
+	for tried := 0; len(r.Points) > tried && r.Held != nil && r.Broke != nil && math.Abs(*r.Broke-*r.Held) > 1.5*step; {
+		tried = len(r.Points)
 		if err := try(snap((*r.Held + *r.Broke) / 2)); err != nil {
 			return r, err
 		}
@@ -209,8 +214,12 @@ func (r *Result) agrees(step float64) bool {
 	return sign*(*r.Broke-r.Edge.Safe) > -step/2 && sign*(*r.Broke-r.Edge.Certain) < step*1.5
 }
 
-// Undecided says that no run gave an occasion to break the property, or could be judged.
-func (r *Result) Undecided() bool { return !slices.ContainsFunc(r.Points, Point.decided) }
+// Undecided says that no run gave an occasion to break the property, or could be judged; or none
+// with the most that was tried, where nothing broke it.
+func (r *Result) Undecided() bool {
+	worst := slices.MaxFunc(r.Points, func(a, b Point) int { return Dimension{Less: r.Less}.worse(a.Value, b.Value) })
+	return r.Broke == nil && !worst.decided()
+}
 
 // At is the point of a value that was tried.
 func (r *Result) At(value float64) Point {

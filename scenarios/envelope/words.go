@@ -35,7 +35,7 @@ func (r Result) String() string {
 		of = fmt.Sprintf(" of %d", r.Setting.Nodes)
 	}
 	if r.Undecided() {
-		return fmt.Sprintf("%s: no run decides whether it holds for %s", r.Property, strings.TrimSuffix(r.Doc, ","))
+		return fmt.Sprintf("%s: no run decides whether it holds for the most %s", r.Property, strings.TrimSuffix(r.Doc, ","))
 	}
 	if r.Broke == nil {
 		return fmt.Sprintf("%s holds for %s, of all that were tried: %s to %s%s", r.Property, strings.TrimSuffix(r.Doc, ","), r.Unit.Say(r.Points[0].Value), r.Unit.Say(r.Points[len(r.Points)-1].Value), of)

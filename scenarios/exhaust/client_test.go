@@ -153,10 +153,18 @@ func (m *Model) expected(t *testing.T, s *script) (held bool, sent []string) {
 		if held = did.Action == Acquired; held {
 			m.release(&after, 0)
 		}
+		token := 0 // by the attempt that had it first
+		for !m.same(&after, token, a) {
+			token++
+		}
 		for n := range m.Nodes {
-			sent = append(sent, asked("SET", a, n))
-			if after.node[n].del[m.lease(0, a)] != none {
-				sent = append(sent, asked("DEL", a, n))
+			sent = append(sent, asked("SET", token, n))
+			switch after.node[n].del[m.lease(0, a)] {
+			case none:
+			case plain:
+				sent = append(sent, asked("DEL", -1, n))
+			default:
+				sent = append(sent, asked("DEL", token, n))
 			}
 		}
 	}

@@ -74,6 +74,11 @@ type Find struct {
 	Runs     int     `json:"runs"`
 	First    Example `json:"first"`
 	Shortest Example `json:"shortest"`
+	// When it came first, After so many runs were done, the hunt had taken so many Seconds. To
+	// make it small Took so many more.
+	After   int     `json:"after"`
+	Seconds float64 `json:"seconds"`
+	Took    float64 `json:"took,omitempty"`
 	// First is the run with the lowest number of those that were done when the find was settled.
 	// Dir is where it is kept; File the scenario that was made small of it, and
 	// Small what that took; Why says why there is none. Settled: one of the two is there.
@@ -205,7 +210,7 @@ func (h *Hunt) Done(i int, o outcome.Outcome) (fresh []*Find) {
 		at := slices.IndexFunc(h.Finds, func(f *Find) bool { return f.Bug == b })
 		if at < 0 {
 			at = len(h.Finds)
-			h.Finds = append(h.Finds, &Find{Bug: b, First: this, Shortest: this})
+			h.Finds = append(h.Finds, &Find{Bug: b, First: this, Shortest: this, After: h.Runs})
 			fresh = append(fresh, h.Finds[at])
 		}
 		f := h.Finds[at]

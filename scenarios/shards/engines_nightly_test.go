@@ -37,14 +37,19 @@ func lockpick(t *testing.T) string {
 	return path
 }
 
-// needs skips a test where programs are not there, or it is not root's; in CI that is an error.
+// needsRoot skips a test that is not run by root: make engines.
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("it starts what only root may: sudo -E env PATH=$PATH make engines")
+	}
+}
+
+// needs skips a test where programs are not there; in CI that is an error.
 func needs(t *testing.T, remedy string, programs ...string) {
 	t.Helper()
 	t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin")
 	lack := ""
-	if os.Getuid() != 0 {
-		lack = "it is not run by root"
-	}
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err != nil {
 			lack = err.Error()

@@ -104,6 +104,7 @@ func freePort(t *testing.T) int {
 // TestSlurm runs a sweep as an array of eight, of which one is killed on its way and made again.
 // Two whose shards are lost are made again as merge names them.
 func TestSlurm(t *testing.T) {
+	needsRoot(t)
 	needs(t, "apt-get install slurm-wlm munge", "munged", "slurmctld", "slurmd", "sbatch")
 	binary, store := lockpick(t), t.TempDir()
 	run := startSlurm(t)

@@ -53,6 +53,7 @@ func startSwarm(t *testing.T, lockpick, image string) func(args ...string) strin
 // TestSwarm runs a sweep as a replicated job of eight tasks, of which one is killed on its way and
 // made again. A sweep that nobody can run ends.
 func TestSwarm(t *testing.T) {
+	needsRoot(t)
 	needs(t, "apt-get install docker.io", "dockerd", "docker")
 	binary, store := lockpick(t), t.TempDir()
 	docker := startSwarm(t, binary, "lockpick:test")

@@ -13,6 +13,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -34,8 +35,25 @@ func New(env lock.Env) (lock.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &reference{}
-	cfg.Nodes, l.Clients = onGoRedis(env)
+	nodes, clients := onGoRedis(env)
+	return newReference(cfg, nodes, clients)
+}
+
+// OnWire is New with package wire in place of go-redis. It is in no table of kinds: it shows
+// what of a run's price is the driver's.
+func OnWire(env lock.Env) (lock.Lock, error) {
+	cfg, err := configure(env)
+	if err != nil {
+		return nil, err
+	}
+	nodes, clients := onWire(env, cfg)
+	return newReference(cfg, nodes, clients)
+}
+
+func newReference(cfg redlock.Config, nodes []redlock.Node, clients io.Closer) (lock.Lock, error) {
+	cfg.Nodes = nodes
+	l := &reference{Closer: clients}
+	var err error
 	if l.redlock, err = redlock.Specification(cfg); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -101,8 +119,8 @@ func named(random func(string) uint64) func(string, []byte) error {
 
 // reference is the reference as a lock.Lock.
 type reference struct {
-	lock.Clients[*redis.Client]
-	redlock *redlock.Client
+	io.Closer // of its clients of nodes
+	redlock   *redlock.Client
 }
 
 // Acquire implements lock.Lock. If ctx ended, the error wraps its error.

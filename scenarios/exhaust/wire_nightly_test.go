@@ -1,0 +1,87 @@
+//go:build nightly
+
+package exhaust
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockpick/harness/lock/broken"
+	reflock "lockpick/harness/lock/redlock"
+	"lockpick/harness/lock/redsync"
+)
+
+var update = flag.Bool("update", false, "rewrite the page's table of locks")
+
+// The page's table says of each lock with a mistake, and of redsync's set-ups, whether it does on the wire
+// what is specified, and what a search says of its mistake.
+func TestTableOfLocks(t *testing.T) {
+	const path = "README.md"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark := regexp.MustCompile(`(?s)(<!-- begin locks -->\n).*?(<!-- end -->)`)
+	if !mark.Match(text) {
+		t.Fatalf("%s has no table of locks", path)
+	}
+	table := tableOfLocks(t)
+	want := mark.ReplaceAllStringFunc(string(text), func(m string) string {
+		parts := mark.FindStringSubmatch(m)
+		return parts[1] + table + parts[2]
+	})
+	switch {
+	case want == string(text):
+	case !*update:
+		t.Errorf("%s does not say what is so: run go test -tags nightly ./scenarios/exhaust -run '^%s$' -update\n%s", path, t.Name(), table)
+	default:
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func tableOfLocks(t *testing.T) string {
+	all := []library{{"redlock", "", nil, reflock.New}}
+	for _, o := range [][2]string{{"driver", "bounded"}, {"driver", "defaults"}, {"fail-fast", "yes"}, {"set-nx-on-extend", "yes"}} {
+		all = append(all, library{"redsync", "", map[string]string{o[0]: o[1]}, redsync.New})
+	}
+	for _, m := range broken.Mistakes() {
+		all = append(all, mistaken(m.Name))
+	}
+	right := New(Scope{Nodes: 3, Attempts: 2, Extends: 1}, Reductions{})
+	one := New(Scope{Nodes: 1, Attempts: 1, Extends: 1}, Exactly)
+	var b strings.Builder
+	b.WriteString("| lock | cases of 262 in which it does otherwise | the first | nodes with its requests | a search of its mistake |\n|---|---:|---|---|---|\n")
+	for _, of := range all {
+		name := of.kind
+		if of.mistake != "" {
+			name = of.mistake
+		}
+		for option, value := range of.options {
+			name += fmt.Sprintf(", %s: %s", option, value)
+		}
+		asks, _, differ, first := right.wireDiffers(t, of)
+		nodes := one.nodes(t, asks)
+		if nodes == "" {
+			nodes = "as specified"
+		}
+		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s |\n", name, differ, first, nodes, searched(t, of.mistake))
+	}
+	return b.String()
+}
+
+// searched is what comes of the first row of a mistake.
+func searched(t *testing.T, mistake string) string {
+	i := slices.IndexFunc(Rows(), func(r Row) bool { return r.Mistake == mistake })
+	if mistake == "" || i < 0 {
+		return ""
+	}
+	r := New(Rows()[i].Scope, Fully).Search(t.Context(), Bounds{}, nil)
+	return fmt.Sprintf("violated in %d steps", len(r.Story))
+}

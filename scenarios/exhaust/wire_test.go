@@ -1,0 +1,416 @@
+package exhaust
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/harness/lock"
+	"lockpick/harness/lock/broken"
+	reflock "lockpick/harness/lock/redlock"
+	"lockpick/harness/lock/redsync"
+	"lockpick/harness/resp"
+)
+
+// wired is what nodes answer on the wire to any lock that is made of an Env: to the nth SET by the
+// nth answers, to an extension by its own, and to a release with yes. Answers take some time, by
+// which a round is late or not.
+type wired struct {
+	mu      sync.Mutex
+	scripts resp.Scripts
+	known   map[string]bool // SHAs of scripts
+	answers [][]byte
+	extend  []byte
+	delay   time.Duration // of an answer
+	ownTime bool          // the lock reads package time itself: answers really take that long
+	skew    time.Duration // of a clock that it is given
+	rounds  int
+	sets    [MaxNodes]int
+	tokens  []string
+	sent    []string
+	asks    commands // the form of each request, with the token 0
+}
+
+// wireTTL is short against the time-outs that drivers have by themselves; the window goes with it.
+const (
+	wireTTL    = 2500 * time.Millisecond
+	wireWindow = wireTTL - time.Duration(drift*float64(wireTTL)) - 2*time.Millisecond
+)
+
+// patience is how long a round lasts of which an answer is missing: just longer than answers take,
+// where it matters.
+func (w *wired) patience(ownTime bool) time.Duration {
+	switch {
+	case w.delay == 0:
+		return timeout
+	case ownTime:
+		return w.delay + time.Microsecond
+	}
+	return time.Microsecond
+}
+
+// now is a clock of a lock that takes the one it is given: while it waits for the answers of a round
+// it moves on. So a round may take longer than any time-out.
+func (w *wired) now() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Now().Add(w.skew)
+}
+
+// begins is the first request of a round.
+func (w *wired) begins(round int) {
+	if round >= w.rounds {
+		w.rounds = round + 1
+		w.skew += w.delay
+	}
+}
+
+// dial connects to a node that is named by its number.
+func (w *wired) dial(_ context.Context, _, addr string) (net.Conn, error) {
+	client, server := net.Pipe()
+	go w.serve(server, int(addr[0]-'1'))
+	return client, nil
+}
+
+func (w *wired) serve(conn net.Conn, node int) {
+	defer conn.Close()
+	stream, b := resp.NewStream(&w.scripts), make([]byte, 1<<14)
+	for {
+		n, err := conn.Read(b)
+		if err != nil {
+			return
+		}
+		for _, c := range stream.Request(b[:n], 0) {
+			answer, after := w.answer(c, node)
+			time.Sleep(after)
+			if answer == "" {
+				return
+			}
+			if _, err := conn.Write([]byte(answer)); err != nil {
+				return
+			}
+			stream.Reply([]byte(answer), 0)
+		}
+	}
+}
+
+// ext is the number of the round that is an extension.
+const ext = 1 << 10
+
+// ever is longer than any lock should wait: then the connection breaks.
+const ever = 10 * wireTTL
+
+// answer is what a node says, and after how long; "": it hangs up.
+func (w *wired) answer(c *resp.Command, node int) (answer string, after time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if sum := w.unknown(c.Args); sum {
+		return "-NOSCRIPT No matching script.\r\n", 0
+	}
+	if strings.EqualFold(c.Args[0], "HELLO") {
+		return "-ERR unknown command 'HELLO'\r\n", 0
+	}
+	letter, plainSet := byte('y'), strings.EqualFold(c.Args[0], "SET")
+	switch c.Op {
+	case history.OpSet:
+		w.note(Set, c, node)
+		letter = w.answers[min(w.sets[node], len(w.answers)-1)][node]
+		w.begins(w.sets[node])
+		w.sets[node]++
+	case history.OpExtend:
+		w.note(Extend, c, node)
+		w.begins(ext)
+		letter = w.extend[node]
+	case history.OpRelease:
+		w.note(Del, c, node)
+	default:
+		return "+OK\r\n", 0
+	}
+	if w.ownTime && c.Op != history.OpRelease {
+		after = w.delay
+	}
+	switch {
+	case letter == '-':
+		return "", ever
+	case letter == 'y' && plainSet:
+		return "+OK\r\n", after
+	case letter == 'y':
+		return ":1\r\n", after
+	case plainSet:
+		return "$-1\r\n", after
+	}
+	return ":0\r\n", after
+}
+
+// unknown says whether a request is of a script that the node has not seen.
+func (w *wired) unknown(args []string) bool {
+	switch strings.ToUpper(args[0]) {
+	case "EVAL":
+		sum := sha1.Sum([]byte(args[1]))
+		w.known[hex.EncodeToString(sum[:])] = true
+	case "EVALSHA":
+		return !w.known[args[1]]
+	}
+	return false
+}
+
+// note remembers a request: whose token it has, as the number of the attempt that had it first, and its form.
+func (w *wired) note(a Action, c *resp.Command, node int) {
+	attempt := slices.Index(w.tokens, c.Token)
+	if attempt < 0 && c.Token != "" {
+		attempt = len(w.tokens)
+		w.tokens = append(w.tokens, c.Token)
+	}
+	w.sent = append(w.sent, asked(string(a), attempt, node))
+	form := slices.Clone(c.Args)
+	if strings.EqualFold(form[0], "EVALSHA") {
+		return // the EVAL before it had the same form
+	}
+	for i, arg := range form {
+		switch {
+		case i > 0 && arg == c.Token && c.Token != "":
+			form[i] = "0"
+		case arg == fmt.Sprint(wireTTL.Milliseconds()):
+			form[i] = fmt.Sprint(ttl.Milliseconds())
+		}
+	}
+	w.asks[a] = form
+}
+
+// played is what a lock makes of a script.
+type played struct {
+	held   bool
+	lease  time.Duration // from the start to the deadline, of the first attempt; 0: it names none
+	sent   []string
+	extend Action // what came of an extension, if the script has one
+	asks   commands
+}
+
+// play gives a lock to one client.
+func (w *wired) play(t *testing.T, nodes int, of library) (out played) {
+	w.known, w.asks, w.ownTime = map[string]bool{}, commands{}, of.kind == "redsync"
+	synctest.Test(t, func(t *testing.T) {
+		env := lock.Env{
+			Client: "c1", Now: w.now, Wall: w.now, After: time.After, Dial: w.dial,
+			Random: func(name string) uint64 { h := fnv.New64a(); h.Write([]byte(name)); return h.Sum64() },
+			Settings: lock.Settings{Kind: of.kind, Mistake: of.mistake, TTL: wireTTL, Timeout: w.patience(w.ownTime), Drift: drift,
+				RetryMin: time.Millisecond, RetryMax: time.Millisecond, Tries: len(w.answers), Options: of.options},
+		}
+		if of.kind == "broken" && w.extend != nil {
+			env.Settings.Extends = 1
+		}
+		for n := range nodes {
+			env.Nodes = append(env.Nodes, lock.Node{Name: fmt.Sprintf("n%d", n+1), Addr: fmt.Sprintf("%d:1", n+1)})
+		}
+		l, err := of.factory(env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), ever)
+		defer cancel()
+		delay := w.delay
+		if w.extend != nil {
+			w.delay = 0
+		}
+		begin := w.now()
+		if w.ownTime {
+			begin = time.Now()
+		}
+		h, err := l.Acquire(ctx, "k")
+		if out.held = err == nil; out.held {
+			if d := h.Deadline(); !d.IsZero() {
+				out.lease = d.Sub(begin)
+			}
+		}
+		if out.held && w.extend != nil {
+			w.sent, w.delay = nil, delay
+			out.extend = extended(h.(lock.Extender).Extend(ctx))
+			out.sent = slices.Clone(w.sent)
+		}
+		if out.held {
+			h.Release(ctx)
+		}
+		time.Sleep(2 * ever) // requests that go on
+		if out.sent == nil {
+			out.sent = w.sent
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	slices.Sort(out.sent)
+	out.asks = w.asks
+	return out
+}
+
+func extended(err error) Action {
+	switch {
+	case err == nil:
+		return Extended
+	case errors.Is(err, lock.ErrNotHeld):
+		return ExtendLost
+	}
+	return ExtendFailed
+}
+
+// library is a lock that is made of an Env.
+type library struct {
+	kind, mistake string
+	options       map[string]string
+	factory       lock.Factory
+}
+
+// delays are those after which the last round in time ends, and the first that is late.
+func delays(window time.Duration) []time.Duration {
+	return []time.Duration{0, window - 10*time.Microsecond, window}
+}
+
+// window is how long a lock may be believed in. Redsync allows for no millisecond of Redis's clock, nor
+// for that of the client's.
+func (of library) window() time.Duration {
+	if of.kind == "redsync" {
+		return wireWindow + 2*time.Millisecond
+	}
+	return wireWindow
+}
+
+// wireDiffers looks for an answer to which a lock does otherwise than the model: to one attempt all
+// answers, to two all counts of votes, and to an extension all answers.
+func (m *Model) wireDiffers(t *testing.T, of library) (asks commands, cases, differ int, difference string) {
+	asks = commands{}
+	lease := of.window()
+	differs := func(format string, args ...any) {
+		if differ++; differ == 1 {
+			difference = fmt.Sprintf(format, args...)
+		}
+	}
+	check := func(answers [][]byte, delay time.Duration) {
+		cases++
+		got := (&wired{answers: answers, delay: delay}).play(t, m.Nodes, of)
+		for a, form := range got.asks {
+			asks[a] = form
+		}
+		s := &script{answers: answers, elapsed: []time.Duration{delay + window - lease, delay + window - lease}}
+		held, sent := m.expected(t, s)
+		switch {
+		case held && got.held && len(answers) == 1 && !m.noElapsed && got.lease != lease:
+			differs("where %s after %v, it holds the lock for %v from its start; specified: %v", answers[0], delay, got.lease, lease)
+		case got.held != held || !slices.Equal(got.sent, sent):
+			differs("where %s after %v, it holds the lock: %v, after %s; specified: %v, after %s", bytes.Join(answers, []byte(", then ")), delay, got.held, short(got.sent), held, short(sent))
+		}
+	}
+	all := vectors(m.Nodes)
+	for _, delay := range delays(lease) {
+		for _, v := range all {
+			check([][]byte{v}, delay)
+		}
+	}
+	for _, first := range multisets(m.Nodes) {
+		for _, second := range multisets(m.Nodes) {
+			check([][]byte{first, second}, 0)
+		}
+	}
+	for _, delay := range delays(lease) {
+		for _, v := range all {
+			cases++
+			got := (&wired{answers: [][]byte{[]byte("yyyyy")}, extend: v, delay: delay}).play(t, m.Nodes, of)
+			for a, form := range got.asks {
+				asks[a] = form
+			}
+			if want, _ := m.decides(t, m.answered(0, v, delay >= lease, true)); got.extend != want.Action || len(got.sent) != m.Nodes {
+				differs("an extension with %s after %v: it %s, after %s; specified: %s", v, delay, got.extend, short(got.sent), want.Action)
+			}
+		}
+	}
+	return asks, cases, differ, difference
+}
+
+// short counts requests of one kind.
+func short(sent []string) string {
+	n := map[string]int{}
+	for _, s := range sent {
+		n[s[:strings.LastIndex(s, " to ")]]++
+	}
+	return strings.TrimPrefix(fmt.Sprint(n), "map")
+}
+
+func mistaken(mistake string) library { return library{"broken", mistake, nil, broken.New} }
+
+// nodes says how nodes do otherwise with a lock's requests than with those of the model's.
+func (m *Model) nodes(t *testing.T, asks commands) (difference string) {
+	for _, a := range []Action{Set, Extend} {
+		if asks[a] == nil {
+			return fmt.Sprintf("not compared: %s was seen by its digest only", a)
+		}
+		if !slices.Contains(asks[a], fmt.Sprint(ttl.Milliseconds())) {
+			return fmt.Sprintf("%s has no TTL of %v: %s", a, ttl, strings.Join(asks[a][max(len(asks[a])-4, 0):], " "))
+		}
+	}
+	_, difference = m.nodeDiffers(t, asks)
+	if strings.Contains(difference, ": the node: ERR") {
+		return "not compared: its scripts need tokens of their own form"
+	}
+	return difference
+}
+
+// The reference on its driver does what is specified. Each lock with a mistake that can be searched does
+// what the model with this mistake does, and something else than the model without.
+func TestLocksOnTheWire(t *testing.T) {
+	all := []library{{"redlock", "", nil, reflock.New}}
+	for _, name := range Mistakes() {
+		if name != "fence-from-one-node" { // which a lock without fencing tokens does not make
+			all = append(all, mistaken(name))
+		}
+	}
+	for _, of := range all {
+		m := New(Scope{Nodes: 3, Attempts: 2, Extends: 1, Mistake: of.mistake}, Reductions{})
+		asks, cases, differ, difference := m.wireDiffers(t, of)
+		if differ > 0 {
+			t.Errorf("%s %s: %d of %d cases: %s", of.kind, of.mistake, differ, cases, difference)
+		}
+		node := Scope{Nodes: 1, Attempts: 1, Extends: 1, Mistake: of.mistake}
+		if node.Check() != nil || m.shares != nobody { // one node does not see who has the same token
+			node.Mistake = ""
+		}
+		if difference := New(node, Exactly).nodes(t, asks); difference != "" {
+			t.Errorf("%s %s: %s", of.kind, of.mistake, difference)
+		}
+		if of.mistake == "" {
+			continue
+		}
+		_, _, differ, _ = New(Scope{Nodes: 3, Attempts: 2, Extends: 1}, Reductions{}).wireDiffers(t, of)
+		if differ == 0 && New(Scope{Nodes: 1, Attempts: 1, Extends: 1}, Exactly).nodes(t, asks) == "" {
+			t.Errorf("%s does what is specified", of.mistake)
+		}
+	}
+}
+
+// Redsync sets one value in all attempts of an acquire, and leaves 2 ms less for clocks that run apart
+// than is specified; else it does what the model with that mistake does.
+func TestRedsyncOnTheWire(t *testing.T) {
+	of := library{"redsync", "", nil, redsync.New}
+	m := New(Scope{Nodes: 3, Attempts: 2, Extends: 1, Mistake: "same-value-for-retries"}, Reductions{})
+	asks, cases, differ, difference := m.wireDiffers(t, of)
+	if differ > 0 {
+		t.Errorf("%d of %d cases: %s", differ, cases, difference)
+	}
+	if difference := New(Scope{Nodes: 1, Attempts: 1, Extends: 1}, Exactly).nodes(t, asks); difference != "" {
+		t.Error(difference)
+	}
+	right := New(Scope{Nodes: 3, Attempts: 2, Extends: 1}, Reductions{})
+	if _, _, differ, _ := right.wireDiffers(t, of); differ == 0 {
+		t.Error("redsync sets a value of its own in each attempt: the model has to be another")
+	}
+}
