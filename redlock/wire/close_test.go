@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockpick/redlock"
+	"lockpick/redlock/wire"
 )
 
 // Close waits for what nodes are owed, and says which of them could not be waited for. A bubble
@@ -25,18 +26,7 @@ func TestCloseWaitsForDebts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				cfg := redlock.Config{TTL: time.Minute, Timeout: timeout, Tries: 1}
-				var all []*fake
-				for i := range 3 {
-					f := newFake(t)
-					f.number = i
-					all = append(all, f)
-					cfg.Nodes = append(cfg.Nodes, f.node(nil))
-				}
-				l, err := redlock.New(cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
+				l, all, nodes := onFakes(t)
 				s, err := l.Acquire(t.Context(), "k")
 				if err != nil {
 					t.Fatal(err)
@@ -78,11 +68,27 @@ func TestCloseWaitsForDebts(t *testing.T) {
 						}
 					})
 				}
-				for _, n := range cfg.Nodes {
-					n.(interface{ Close() error }).Close()
+				for _, n := range nodes {
+					n.Close()
 				}
 				time.Sleep(2 * time.Hour)
 			})
 		})
 	}
+}
+
+// onFakes is a Locker on three nodes in memory.
+func onFakes(t *testing.T) (l *redlock.Locker, all []*fake, nodes []*wire.Node) {
+	cfg := redlock.Config{TTL: time.Minute, Timeout: timeout, Tries: 1}
+	for i := range 3 {
+		f := newFake(t)
+		f.number = i
+		n := f.node(nil)
+		all, nodes, cfg.Nodes = append(all, f), append(nodes, n), append(cfg.Nodes, n)
+	}
+	l, err := redlock.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, all, nodes
 }
