@@ -24,7 +24,8 @@ type Locker struct {
 
 	mu     sync.Mutex // never held while nodes are asked
 	closed bool
-	owed   []ledger       // by node
+	owed   [][]debt       // by node, in order
+	paying bool           // somebody does
 	ids    map[string]int // nodes by their identity
 	known  []bool         // by node: its identity is
 	twice  error          // one Redis was given twice
@@ -40,7 +41,7 @@ func New(cfg Config) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Locker{plain: c, cfg: c.cfg, all: c.all, owed: make([]ledger, len(c.all)), ids: map[string]int{}, known: make([]bool, len(c.all))}
+	l := &Locker{plain: c, cfg: c.cfg, all: c.all, owed: make([][]debt, len(c.all)), ids: map[string]int{}, known: make([]bool, len(c.all))}
 	l.life, l.end = context.WithCancelCause(context.Background())
 	l.watch.locker, l.watch.sooner = l, make(chan struct{}, 1)
 	return l, nil
@@ -245,12 +246,6 @@ type debt struct {
 	unsure     bool      // whether the node has granted: its grant may be under way
 }
 
-// ledger is what one node is owed, in order.
-type ledger struct {
-	debts  []debt
-	paying bool
-}
-
 // mostDebts is how many debts a node is owed at most; beyond them the oldest is dropped,
 // whose key expires first.
 const mostDebts = 1000
@@ -283,61 +278,73 @@ func (l *Locker) payment(d debt) Request {
 func (l *Locker) owe(node int, d debt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	o := &l.owed[node]
-	if o.debts = append(o.debts, d); len(o.debts) > mostDebts {
-		o.debts = o.debts[1:]
+	if l.owed[node] = append(l.owed[node], d); len(l.owed[node]) > mostDebts {
+		l.owed[node] = l.owed[node][1:]
 	}
-	if !o.paying {
-		o.paying = true
-		l.work.Go(func() { l.pay(node) })
+	if !l.paying {
+		l.paying = true
+		l.work.Go(l.pay)
 	}
 }
 
-// pay asks a node for the oldest release that it is owed, until it answers: then for the
-// next. One request at a time is enough for a node that is down. After Close it tries once.
-func (l *Locker) pay(node int) {
+// pay asks all nodes at once, each for the oldest release that it is owed; those that answer, for
+// the next. One request at a time is enough for a node that is down. After Close it tries once.
+//
+// It is one goroutine with one timer: where each node had its own, which of them went first after
+// a round that nobody answered would be the scheduler's choice.
+func (l *Locker) pay() {
 	for closing := false; !closing; {
 		select {
 		case <-l.cfg.After(l.cfg.RetryMax):
 		case <-l.life.Done():
 			closing = true
 		}
-		for {
-			now := l.cfg.Now()
-			d, owed := l.oldest(node, now)
-			if !owed {
+		for silent := make([]bool, len(l.all)); ; {
+			nodes, oldest, done := l.oldest(l.cfg.Now(), silent)
+			if done {
 				return
 			}
-			b := l.ask(context.Background(), []int{node}, l.payment(d))
-			if b.until(patience{Context: context.Background()}, all, nil)[0].Err != nil {
+			if len(nodes) == 0 {
 				break
 			}
-			l.paid(node, d)
+			b := l.spread(context.Background(), nodes, func(n int) Request { return l.payment(oldest[n]) })
+			for _, a := range b.until(patience{Context: context.Background()}, all, nil) {
+				if silent[a.Node] = a.Err != nil; a.Err == nil {
+					l.paid(a.Node, oldest[a.Node])
+				}
+			}
 		}
 	}
 }
 
-// oldest is the oldest debt of a node whose key can still be there. Where there is none,
-// nobody pays any more.
-func (l *Locker) oldest(node int, now time.Time) (debt, bool) {
+// oldest is the oldest debt of each node whose key can still be there, but for those that are
+// silent. Where no node is owed anything it is done, and nobody pays any more.
+func (l *Locker) oldest(now time.Time, silent []bool) (nodes []int, oldest map[int]debt, done bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	o := &l.owed[node]
-	for len(o.debts) > 0 && !now.Before(o.debts[0].until) {
-		o.debts = o.debts[1:]
+	done, oldest = true, map[int]debt{}
+	for n, debts := range l.owed {
+		for len(debts) > 0 && !now.Before(debts[0].until) {
+			debts = debts[1:]
+		}
+		if l.owed[n] = debts; len(debts) == 0 {
+			l.owed[n] = nil
+			continue
+		}
+		if done = false; !silent[n] {
+			nodes = append(nodes, n)
+			oldest[n] = debts[0]
+		}
 	}
-	if len(o.debts) == 0 {
-		o.debts, o.paying = nil, false
-		return debt{}, false
-	}
-	return o.debts[0], true
+	l.paying = !done
+	return nodes, oldest, done
 }
 
-// paid takes a debt off the ledger, unless it was dropped meanwhile.
+// paid takes a debt off what is owed, unless it was dropped meanwhile.
 func (l *Locker) paid(node int, d debt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if o := &l.owed[node]; len(o.debts) > 0 && o.debts[0] == d {
-		o.debts = o.debts[1:]
+	if o := l.owed[node]; len(o) > 0 && o[0] == d {
+		l.owed[node] = o[1:]
 	}
 }

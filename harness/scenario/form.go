@@ -26,6 +26,17 @@ type Known struct {
 	Backends   []string                 // that a run.json may name; no scenario does
 }
 
+// With returns k for scenarios that may name these kinds of locks, with the settings of their own.
+func (k Known) With(kinds map[string]lock.Kind) Known {
+	k.Locks, k.Kinds, k.Options = slices.Sorted(maps.Keys(kinds)), kinds, map[string][]lock.Option{}
+	for name, kind := range kinds {
+		if len(kind.Options) > 0 {
+			k.Options[name] = kind.Options
+		}
+	}
+	return k
+}
+
 // brokenLock is the lock kind that takes a mistake.
 const brokenLock = "broken"
 

@@ -70,7 +70,7 @@ func embedded(t *testing.T, name, variant string) scenario.Scenario {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := scenario.Parse(name, data, scenario.Known{Locks: kinds.Names(), Properties: checker.Properties(), Causes: checker.Causes(), Numbers: checker.Numbers()})
+	all, err := scenario.Parse(name, data, Known(kinds.All))
 	if err != nil {
 		t.Fatal(err)
 	}
