@@ -136,6 +136,84 @@ func TestRepairOfOthers(t *testing.T) {
 	})
 }
 
+// anonymous is a node that does not say who it is.
+type anonymous struct{ *keeper }
+
+func (anonymous) Identity(context.Context) (string, error) { return "", errors.New("no word") }
+
+// A node that does not say who it is may be another once more: it has no vote.
+func TestAnonymousNodesHaveNoVote(t *testing.T) {
+	for silent, want := range []error{nil, nil, redlock.ErrNoQuorum} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(3)
+			var nodes []redlock.Node
+			for i, k := range c.keepers() {
+				if nodes = append(nodes, k); i < silent {
+					nodes[i] = anonymous{k}
+				}
+			}
+			_, err := locker(t, nodes, func(cfg *redlock.Config) { cfg.Tries = 1 }).Acquire(t.Context(), "k")
+			if want == nil && err != nil {
+				t.Errorf("%d are silent: %v", silent, err)
+			} else if want != nil {
+				wantKind(t, err, want)
+				synctest.Wait()
+				for i, n := range c.nodes {
+					if len(n.keys) > 0 {
+						t.Errorf("n%d has %v", i+1, n.keys)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Also a node whose vote was not waited for is asked who it is.
+func TestSameNodeThatIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(5)
+		nodes := c.keepers()
+		nodes[4].id = nodes[0].id
+		c.set("set", flaw{delay: 10 * ms}, 4)
+		l := locker(t, nodes, nil)
+		if _, err := l.Acquire(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * ms)
+		_, err := l.Acquire(t.Context(), "another")
+		wantKind(t, err, redlock.ErrSameNode)
+	})
+}
+
+// A node that is owed something and silent does not keep others from what they are owed.
+func TestSilentNodeIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(3)
+		l := locker(t, c.keepers(), nil)
+		var held []*redlock.Lease
+		for _, key := range []string{"a", "b", "c"} {
+			s, err := l.Acquire(t.Context(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, s)
+		}
+		synctest.Wait()
+		c.set("release", flaw{down: true}, 0, 1, 2)
+		for _, s := range held {
+			s.Release(t.Context())
+		}
+		synctest.Wait()
+		c.set("release", flaw{}, 1, 2)
+		time.Sleep(2 * time.Second)
+		for i, n := range c.nodes[1:] {
+			if len(n.keys) > 0 {
+				t.Errorf("n%d has %v", i+2, n.keys)
+			}
+		}
+	})
+}
+
 // convalescent is a node in quarantine.
 type convalescent struct{ *keeper }
 

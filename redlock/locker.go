@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -120,7 +121,7 @@ func (l *Locker) Acquire(ctx context.Context, key string) (*Lease, error) {
 
 // attempt returns the lease, or why there is none, or that it could not be tried at all.
 func (l *Locker) attempt(p patience, key string) (*Lease, *Error, error) {
-	if err := l.identify(p); err != nil {
+	if err := l.same(); err != nil {
 		return nil, nil, &Error{Op: "acquire", Key: key, Kind: ErrSameNode, Cause: err}
 	}
 	token, err := l.plain.token() // fresh for every attempt, see Client.attempt
@@ -130,12 +131,15 @@ func (l *Locker) attempt(p patience, key string) (*Lease, *Error, error) {
 	start := l.cfg.Now()
 	grants := l.ask(p.Context, l.all, Request{Op: OpGrant, Key: key, Token: token, Terms: l.terms()})
 	defer grants.leave()
-	answers := grants.until(p, Quorum(len(l.all)), nil)
+	answers, twice := l.votes(p, grants)
 	fence := l.raise(p, key, token, answers)
 	elapsed := l.cfg.Now().Sub(start)
 
 	kind := l.plain.judge(Count(answers), elapsed)
-	if kind == nil && p.ended() == nil {
+	if kind == nil && twice == nil && p.ended() == nil {
+		if !l.agreed.Load() {
+			grants.then(l.greet(p.Context))
+		}
 		s := l.lease(p.Context, key, token, fence, start, answers)
 		if grants.rounds == nil {
 			s.grants = grants
@@ -143,6 +147,9 @@ func (l *Locker) attempt(p patience, key string) (*Lease, *Error, error) {
 		return s, nil, nil
 	}
 	grants.then(l.undo(p.Context, debt{key: key, token: token, until: start.Add(l.cfg.TTL)}))
+	if twice != nil {
+		return nil, nil, &Error{Op: "acquire", Key: key, Kind: ErrSameNode, Cause: twice}
+	}
 	return nil, l.plain.failure("acquire", key, kind, answers), nil
 }
 
@@ -177,30 +184,71 @@ func (l *Locker) terms() Terms {
 	return Terms{TTL: l.cfg.TTL, Fence: l.cfg.Fence, Quarantine: l.cfg.Quarantine}
 }
 
-// identify asks the nodes who they are, where that is not known yet. Only the first time it
-// waits for the answers: a node that is down must not cost each acquire a time-out.
-func (l *Locker) identify(p patience) error {
+// votes waits for a quorum of different servers, or until there can't be one.
+func (l *Locker) votes(p patience, grants *ballot) ([]Answer, error) {
+	quorum := Quorum(len(l.all))
+	answers := grants.until(p, quorum, nil)
+	had := Count(answers).Yes
+	twice := l.distinct(p, answers)
+	if had < quorum || twice != nil || Count(answers).Yes >= quorum {
+		return answers, twice
+	}
+	for n, a := range grants.until(p, all, nil) { // some of that quorum did not count, others still may
+		if answers[n].open() {
+			answers[n] = a
+		}
+	}
+	return answers, l.distinct(p, answers)
+}
+
+// distinct sees that the votes are of different servers: it asks nodes that have granted who they
+// are, where that is not known yet, and takes the votes of those that don't tell out of answers.
+// It waits for no others. They are asked behind their own grants, so that a node never has two
+// requests that began in one instant.
+func (l *Locker) distinct(p patience, answers []Answer) error {
 	if l.agreed.Load() {
 		return nil
 	}
-	l.mu.Lock()
-	first, twice := len(l.ids) == 0, l.twice
 	var ask []int
-	for n, node := range l.cfg.Nodes {
-		if _, tells := node.(Identifier); tells && !l.known[n] {
-			ask = append(ask, n)
+	for _, a := range answers {
+		if a.Yes() && l.strange(a.Node) {
+			ask = append(ask, a.Node)
 		}
 	}
-	l.mu.Unlock()
-	if twice != nil || len(ask) == 0 {
-		l.agreed.Store(twice == nil)
-		return twice
+	if len(ask) > 0 {
+		b := l.ask(p.Context, ask, Request{Op: OpIdentify})
+		for _, a := range b.until(p, all, nil) {
+			if a.Err != nil {
+				answers[a.Node] = a
+			}
+		}
 	}
-	b := l.ask(p.Context, ask, Request{Op: OpIdentify})
-	if !first {
-		return nil
+	err := l.same()
+	l.agreed.Store(err == nil && !slices.ContainsFunc(l.all, l.strange))
+	return err
+}
+
+// greet asks a node that has granted late who it is.
+func (l *Locker) greet(ctx context.Context) func(Answer) {
+	return func(a Answer) {
+		if a.Yes() && l.strange(a.Node) {
+			l.ask(ctx, []int{a.Node}, Request{Op: OpIdentify}).leave()
+		}
 	}
-	b.until(p, all, nil)
+}
+
+// strange says whether a node could tell who it is and has not yet.
+func (l *Locker) strange(node int) bool {
+	if _, tells := l.cfg.Nodes[node].(Identifier); !tells {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.known[node]
+}
+
+// same says that one Redis was given twice, once that is known.
+func (l *Locker) same() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.twice
