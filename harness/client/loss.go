@@ -11,7 +11,8 @@ import (
 
 // loss is what a lock tells its holder of, unasked. Nil is that of a lock that doesn't.
 type loss struct {
-	known  context.Context // ended: it is lost
+	lost   <-chan struct{}
+	known  context.Context // ended: that it is lost is recorded
 	cancel context.CancelFunc
 	stop   chan struct{}
 	done   chan struct{}
@@ -49,7 +50,7 @@ func (c *section) listen(ctx context.Context) {
 	if lost == nil && renewed == nil {
 		return
 	}
-	l := &loss{stop: make(chan struct{}), done: make(chan struct{})}
+	l := &loss{lost: lost, stop: make(chan struct{}), done: make(chan struct{})}
 	l.known, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(l.done)
@@ -60,8 +61,8 @@ func (c *section) listen(ctx context.Context) {
 				c.emit(c.believe(history.OpExtend, c.handle.Deadline()))
 				continue
 			case <-lost:
-				l.cancel()
 				c.emit(c.event(history.Info, history.OpLost))
+				l.cancel()
 			case <-l.stop:
 			case <-ctx.Done():
 			}
@@ -81,8 +82,19 @@ func (l *loss) heeded(ctx context.Context, blind bool) context.Context {
 	return ctx
 }
 
-// told says whether the lock is known to be lost.
-func (l *loss) told() bool { return l != nil && l.known.Err() != nil }
+// told says whether the lock is known to be lost, once that is recorded.
+func (l *loss) told() bool {
+	if l == nil {
+		return false
+	}
+	select {
+	case <-l.lost:
+		<-l.done
+		return true
+	default:
+		return false
+	}
+}
 
 // ignore ends the listening: to give a lock back may look like losing it.
 func (l *loss) ignore() {
