@@ -302,10 +302,10 @@ const mostDebts = 1000
 // Where no answer comes it stays owed.
 func (l *Locker) release(ctx context.Context, nodes []int, d debt, unsure func(node int) bool) *ballot {
 	if l.plain.rounds != nil { // Batchers see to their debts
-		return l.ask(ctx, nodes, l.payment(d))
+		return l.ask(ctx, nodes, payment(d, l.cfg.TTL))
 	}
 	of := func(n int) debt { d := d; d.unsure = unsure(n); return d }
-	b := l.spread(ctx, nodes, func(n int) Request { return l.payment(of(n)) })
+	b := l.spread(ctx, nodes, func(n int) Request { return payment(of(n), l.cfg.TTL) })
 	b.then(func(a Answer) {
 		if a.Err != nil {
 			l.owe(a.Node, of(a.Node))
@@ -314,8 +314,9 @@ func (l *Locker) release(ctx context.Context, nodes []int, d debt, unsure func(n
 	return b
 }
 
-func (l *Locker) payment(d debt) Request {
-	r := Request{Op: OpRelease, Key: d.key, Token: d.token, Terms: Terms{TTL: l.cfg.TTL}}
+// payment is what a node is asked for that is owed a release; ttl is that of its grants.
+func payment(d debt, ttl time.Duration) Request {
+	r := Request{Op: OpRelease, Key: d.key, Token: d.token, Terms: Terms{TTL: ttl}}
 	if d.unsure {
 		r.Op = OpAbandon
 	}
@@ -355,7 +356,7 @@ func (l *Locker) pay() {
 			if len(nodes) == 0 {
 				break
 			}
-			b := l.spread(context.Background(), nodes, func(n int) Request { return l.payment(oldest[n]) })
+			b := l.spread(context.Background(), nodes, func(n int) Request { return payment(oldest[n], l.cfg.TTL) })
 			for _, a := range b.until(patience{Context: context.Background()}, all, nil) {
 				if silent[a.Node] = a.Err != nil; a.Err == nil {
 					l.paid(a.Node, oldest[a.Node])
