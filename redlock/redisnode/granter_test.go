@@ -10,18 +10,18 @@ import (
 	"lockpick/redlock/script"
 )
 
-const tenSeconds = 10 * time.Second
+const ttl = 10 * time.Second
 
 func TestGrant(t *testing.T) {
 	n, client := open(t)
-	ctx, terms := context.Background(), redlock.Terms{TTL: tenSeconds}
+	ctx, terms := context.Background(), redlock.Terms{TTL: ttl}
 	check(t, "grant", int64(1))(n.Grant(ctx, "k", "a", terms))
 	check(t, "grant of a taken key", int64(0))(n.Grant(ctx, "k", "b", terms))
 	check(t, "grant again of one's own", int64(1))(n.Grant(ctx, "k", "a", terms))
-	if left := client.PTTL(ctx, "k").Val(); left > tenSeconds || left < tenSeconds/2 {
+	if left := client.PTTL(ctx, "k").Val(); left > ttl || left < ttl/2 {
 		t.Errorf("the key lives for %v", left)
 	}
-	check(t, "abandon", true)(n.Abandon(ctx, "k", "a", tenSeconds))
+	check(t, "abandon", true)(n.Abandon(ctx, "k", "a", ttl))
 	check(t, "keys left", int64(0))(client.DBSize(ctx).Result()) // what was deleted needs no tombstone
 }
 
@@ -29,14 +29,14 @@ func TestGrant(t *testing.T) {
 // forgets it in time.
 func TestAbandonComesFirst(t *testing.T) {
 	n, client := open(t)
-	ctx, terms := context.Background(), redlock.Terms{TTL: tenSeconds}
-	check(t, "abandon of nothing", false)(n.Abandon(ctx, "k", "a", tenSeconds))
+	ctx, terms := context.Background(), redlock.Terms{TTL: ttl}
+	check(t, "abandon of nothing", false)(n.Abandon(ctx, "k", "a", ttl))
 	check(t, "grant of an abandoned token", int64(0))(n.Grant(ctx, "k", "a", terms))
 	check(t, "grant", int64(1))(n.Grant(ctx, "k", "b", terms))
-	check(t, "abandon of another's", false)(n.Abandon(ctx, "k", "c", tenSeconds))
+	check(t, "abandon of another's", false)(n.Abandon(ctx, "k", "c", ttl))
 	check(t, "release", true)(n.Release(ctx, "k", "b"))
 	for _, token := range []string{"a", "c"} {
-		if left := client.PTTL(ctx, script.Tombstone("k", token)).Val(); left > tenSeconds || left < tenSeconds/2 {
+		if left := client.PTTL(ctx, script.Tombstone("k", token)).Val(); left > ttl || left < ttl/2 {
 			t.Errorf("the tombstone of %s lives for %v", token, left)
 		}
 	}
@@ -45,7 +45,7 @@ func TestAbandonComesFirst(t *testing.T) {
 // Counts begin at the node's clock, so that one that forgot goes on above what it had counted.
 func TestCountsBeginAtTheClock(t *testing.T) {
 	n, client := open(t)
-	ctx, terms := context.Background(), redlock.Terms{TTL: tenSeconds, Fence: true}
+	ctx, terms := context.Background(), redlock.Terms{TTL: ttl, Fence: true}
 	count := func(token string) int64 {
 		t.Helper()
 		got, err := n.Grant(ctx, "k", token, terms)
@@ -75,7 +75,7 @@ func TestCountsBeginAtTheClock(t *testing.T) {
 // knows what it was before.
 func TestQuarantine(t *testing.T) {
 	n, client := open(t)
-	ctx, terms := context.Background(), redlock.Terms{TTL: tenSeconds, Quarantine: tenSeconds}
+	ctx, terms := context.Background(), redlock.Terms{TTL: ttl, Quarantine: ttl}
 	refused := func(when, token string) {
 		t.Helper()
 		if got, err := n.Grant(ctx, "k", token, terms); err == nil || !strings.Contains(err.Error(), "QUARANTINE") {
@@ -84,10 +84,10 @@ func TestQuarantine(t *testing.T) {
 	}
 	refused("a node that was never asked", "a")
 	refused("the same again", "a")
-	if left := client.PTTL(ctx, script.Quarantine).Val(); left > tenSeconds || left < tenSeconds/2 {
+	if left := client.PTTL(ctx, script.Quarantine).Val(); left > ttl || left < ttl/2 {
 		t.Errorf("its quarantine lasts for %v", left)
 	}
-	check(t, "grant without a quarantine", int64(1))(n.Grant(ctx, "k", "a", redlock.Terms{TTL: tenSeconds}))
+	check(t, "grant without a quarantine", int64(1))(n.Grant(ctx, "k", "a", redlock.Terms{TTL: ttl}))
 	check(t, "release", true)(n.Release(ctx, "k", "a"))
 	if err := client.PExpire(ctx, script.Quarantine, time.Millisecond).Err(); err != nil {
 		t.Fatal(err)

@@ -147,7 +147,7 @@ func refused(t *testing.T, want string, damage func(store, first string)) {
 	s, err := readAll(store)
 	if err == nil && s.Missing() != nil {
 		write(t, store, sweep(2, 2, 3))
-		s, err = readAll(store)
+		_, err = readAll(store)
 	}
 	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), ".jsonl") {
 		t.Errorf("%v, want %q", err, want)
