@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -140,8 +141,28 @@ func (r *real) Late() time.Duration {
 }
 
 func (r *real) Kill() error {
+	if err := r.written(); err != nil {
+		return err
+	}
 	_, err := r.redis.Kill(context.Background())
 	return err
+}
+
+// written waits until the machine has what the server has answered. With appendfsync everysec the
+// server holds writes back for up to two seconds while a sync takes long, as on a disk that is
+// busy otherwise, and a kill loses what it holds. A story with a disk or a clock of its own says
+// what comes of these.
+func (r *real) written() error {
+	for end := time.Now().Add(5 * time.Second); r.disk == nil && r.machine == nil; time.Sleep(time.Millisecond) {
+		info, err := r.Do([]string{"INFO", "persistence"})
+		if said := text(info); err != nil || !strings.Contains(said, "aof_buffer_length:") || strings.Contains(said, "aof_buffer_length:0\r") {
+			return err
+		}
+		if time.Now().After(end) {
+			return errors.New("its append-only file is still not written")
+		}
+	}
+	return nil
 }
 
 func (r *real) Shutdown() error {

@@ -16,6 +16,7 @@ type Stat struct {
 	State byte   // R, S, D, T (stopped), t, Z (ended, not reaped), X
 	Flags uint64 // of the kernel
 	Start uint64 // clock ticks since the machine started: with the pid, an identity
+	Used  uint64 // clock ticks of a processor, its own and the kernel's for it
 }
 
 // exiting is the kernel's PF_EXITING: it is on its way to the end, its files closed or not.
@@ -41,7 +42,9 @@ func ReadStat(path string) (Stat, error) {
 	}
 	start, err := strconv.ParseUint(f[19], 10, 64) // field 22
 	flags, bad := strconv.ParseUint(f[6], 10, 64)
-	return Stat{State: f[0][0], Flags: flags, Start: start}, errors.Join(err, bad)
+	own, worse := strconv.ParseUint(f[11], 10, 64)
+	kernel, worst := strconv.ParseUint(f[12], 10, 64)
+	return Stat{State: f[0][0], Flags: flags, Start: start, Used: own + kernel}, errors.Join(err, bad, worse, worst)
 }
 
 // StatOf reads the state of a process; one that is gone is X.

@@ -20,9 +20,9 @@ import (
 	"os/exec"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
+	"lockpick/harness/owned"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
@@ -190,10 +190,9 @@ func (w *Worker) read(cmd *exec.Cmd, out io.Reader, said *speech) {
 	cmd.Wait() // its error is told by what it said
 }
 
-// dump makes a worker that stands still tell where: the Go runtime prints all
-// goroutines on SIGQUIT.
+// dump makes a worker that stands still tell where.
 func (w *Worker) dump() {
-	if w.cmd.Process.Signal(syscall.SIGQUIT) == nil {
+	if owned.Quit(w.cmd.Process) == nil {
 		w.await()
 	}
 }
