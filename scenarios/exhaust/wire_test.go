@@ -237,6 +237,7 @@ func (w *wired) play(t *testing.T, nodes int, of library) (out played) {
 		if out.held && w.extend != nil {
 			w.sent, w.delay = nil, delay
 			out.extend = extended(h.(lock.Extender).Extend(ctx))
+			synctest.Wait() // a request that the outcome did not wait for is under way
 			out.sent = slices.Clone(w.sent)
 		}
 		if out.held {
