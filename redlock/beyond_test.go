@@ -180,6 +180,7 @@ func TestSameNodeThatIsLate(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(20 * ms)
+		synctest.Wait()
 		_, err := l.Acquire(t.Context(), "another")
 		wantKind(t, err, redlock.ErrSameNode)
 	})
@@ -206,6 +207,7 @@ func TestSilentNodeIsNotWaitedFor(t *testing.T) {
 		synctest.Wait()
 		c.set("release", flaw{}, 1, 2)
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		for i, n := range c.nodes[1:] {
 			if len(n.keys) > 0 {
 				t.Errorf("n%d has %v", i+2, n.keys)
