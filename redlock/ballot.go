@@ -82,8 +82,8 @@ func (b *ballot) begin(nodes []int, work *sync.WaitGroup) {
 // open says that no answer has come.
 func (a Answer) open() bool { return a.Err == errNotAwaited || a.Err == errNoAnswer }
 
-// ask is the one place from which a Locker's requests go out. A caller who loses patience
-// ends its waiting, not the requests.
+// ask has nodes asked for r: Batchers together, others each by a goroutine. A caller who loses
+// patience ends its waiting, not the requests.
 func (l *Locker) ask(ctx context.Context, nodes []int, r Request) *ballot {
 	if l.plain.rounds == nil || r.Op == OpIdentify {
 		return l.spread(ctx, nodes, func(int) Request { return r })
@@ -91,7 +91,7 @@ func (l *Locker) ask(ctx context.Context, nodes []int, r Request) *ballot {
 	return l.plain.rounds.ask(nodes, &l.work, r, l.cfg.Now().Add(l.cfg.Timeout))
 }
 
-// spread asks each node by a goroutine.
+// spread asks each node by a goroutine, for what r says of it.
 func (l *Locker) spread(ctx context.Context, nodes []int, r func(node int) Request) *ballot {
 	b := new(ballot)
 	b.begin(nodes, &l.work)

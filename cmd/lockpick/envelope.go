@@ -154,23 +154,26 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 		return fmt.Sprintf("%s, %s, %.0f s", x.doing, words.Plural(x.runs, "run"), passed.Seconds())
 	}}
 	defer x.live.start()()
-	var bounds []measured
+	var looks []func() (measured, error)
+	for _, d := range dimensions {
+		looks = append(looks, func() (measured, error) { return x.single(ctx, d) })
+	}
 	if f.both {
+		looks = nil
 		for _, p := range f.pairs(dimensions) {
-			if y, err := x.pair(ctx, p); err != nil {
-				return err
-			} else if bounds, err = x.keep(bounds, y); err != nil {
-				return err
-			}
+			looks = append(looks, func() (measured, error) { return x.pair(ctx, p) })
 		}
-	} else {
-		for _, d := range dimensions {
-			if y, err := x.single(ctx, d); err != nil {
-				return err
-			} else if bounds, err = x.keep(bounds, y); err != nil {
-				return err
-			}
+	}
+	bounds := []measured{}
+	for _, look := range looks {
+		y, err := look()
+		if err == nil {
+			err = x.keep(y)
 		}
+		if err != nil {
+			return err
+		}
+		bounds = append(bounds, y)
 	}
 	return f.keep(a, bounds, folder)
 }
@@ -227,10 +230,10 @@ func (x *measuring) single(ctx context.Context, d envelope.Dimension) (*found, e
 	return y, ctx.Err()
 }
 
-// keep draws and tells one more.
-func (x *measuring) keep(all []measured, y measured) ([]measured, error) {
+// keep draws and tells what was found.
+func (x *measuring) keep(y measured) error {
 	if err := y.draw(x.folder); err != nil {
-		return all, noStore(err)
+		return noStore(err)
 	}
 	x.code = outcome.Worse(x.code, y.code())
 	x.mu.Lock()
@@ -239,7 +242,7 @@ func (x *measuring) keep(all []measured, y measured) ([]measured, error) {
 	if !x.flags.json {
 		y.print(x.app)
 	}
-	return append(all, y), nil
+	return nil
 }
 
 // put puts another lock under a scenario, where one was asked for.

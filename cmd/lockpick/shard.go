@@ -139,7 +139,8 @@ func mergeCmd(a *app) *cobra.Command {
 		Use:   "merge DIR|s3://BUCKET/PREFIX…",
 		Short: "what came of a sweep whose shards ran on several machines",
 		Long: `Put together what "lockpick run --shard" has recorded. DIR is a store, a folder of stores, or
-a shard's file; in a bucket it is what names of shards begin with. What is printed, and the exit code, are those of one machine that ran all.
+a shard's file; in a bucket it is what names of shards begin with. What is printed, and the
+exit code, are those of one machine that ran all.
 
 Shards of different sweeps or versions, shards that are there twice, and files that were
 cut are refused (64). So is a sweep of which shards are missing (2).`,

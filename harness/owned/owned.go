@@ -6,6 +6,8 @@
 // for what appears in a store by a rename. A name alone proves nothing, for others may
 // write into a shared directory, too: only what belongs to this user and is closed to all
 // others counts, and no link is followed and no other file system entered on the way.
+// Stat is what Linux tells of a process, by which it is known again; Quit has one tell where it
+// stands.
 //
 // Deliberately missing: processes and mounts that a folder's owner may have left; Kind.Before
 // is where package proc ends them.

@@ -288,7 +288,8 @@ func FuzzWords(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		args, rest, err := Words(b)
+		words := new(Scanner).words
+		args, rest, err := words(b)
 		if v, r, e := Parse(b); e == nil && v.Kind == '*' && b[0] == '*' && !slices.ContainsFunc(v.Items, func(w Value) bool { return w.Kind != '$' || w.Null }) {
 			if err != nil || !bytes.Equal(rest, r) || !slices.Equal(args, v.Strings()) {
 				t.Errorf("%q: words %q, %q, %v; Parse %q, %q", b, args, rest, err, v.Strings(), r)
@@ -297,10 +298,10 @@ func FuzzWords(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, _, err := Words(b[:len(b)-len(rest)-1]); err != ErrShort {
+		if _, _, err := words(b[:len(b)-len(rest)-1]); err != ErrShort {
 			t.Errorf("%q is a command without its last byte, too: %v", b, err)
 		}
-		if again, rest, err := Words(Append(nil, args...)); err != nil || len(rest) > 0 || !slices.Equal(again, args) {
+		if again, rest, err := words(Append(nil, args...)); err != nil || len(rest) > 0 || !slices.Equal(again, args) {
 			t.Errorf("%q: words %q, written %q, %q, %v", b, args, again, rest, err)
 		}
 	})

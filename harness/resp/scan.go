@@ -105,13 +105,10 @@ func (s *Scanner) keep(rest []byte) {
 	}
 }
 
-// Words cuts one command off b, as a Redis does, and its errors are Redis's own
-// words.
-func Words(b []byte) (args []string, rest []byte, err error) { return new(Scanner).words(b) }
-
-// words is Words. All words of a command are parts of one string. Clients' goroutines
-// parse commands, and are many and short-lived: it goes straight through, since their
-// stacks have to grow for every frame.
+// words cuts one command off b, as a Redis does, and its errors are Redis's own words. All
+// words of a command are parts of one string. Clients' goroutines parse commands, and are
+// many and short-lived: it goes straight through, since their stacks have to grow for every
+// frame.
 func (s *Scanner) words(b []byte) (args []string, rest []byte, err error) {
 	line, rest, err := cutLine(b)
 	if err != nil {

@@ -129,24 +129,22 @@ func driftWithJump(s Setting, by float64) *Edge {
 // new connections.
 func (s Setting) late() float64 { return s.Timeout.Seconds() + 7*s.high() }
 
-// lateWriteIf is lateWrite where the key is gone sooner.
-func lateWriteIf(gone func(Setting, float64) float64) func(Setting, float64) *Edge {
+// writeIf is the edge of a write by a holder who gives up at the bound at the latest, where the key
+// is gone sooner: lateWrite's bound is the TTL, delayedWrite's the end of the lease.
+func writeIf(bound func(Setting) float64, formula string, gone func(Setting, float64) float64) func(Setting, float64) *Edge {
 	return func(s Setting, with float64) *Edge {
 		if s.Fence {
 			return nil
 		}
-		at := min(s.ttl(), gone(s, with))
-		return &Edge{Sum: at, Formula: "when the key is gone", Safe: at - 9*s.high() - tick, Certain: at + s.gap() + 8*s.high() + s.late() + tick}
+		at := min(bound(s), gone(s, with))
+		return &Edge{Sum: at, Formula: formula, Safe: at - 9*s.high() - tick, Certain: at + s.gap() + 8*s.high() + s.late() + tick}
 	}
 }
 
-// delayedWriteIf is delayedWrite where the key is gone sooner.
+func lateWriteIf(gone func(Setting, float64) float64) func(Setting, float64) *Edge {
+	return writeIf(Setting.ttl, "when the key is gone", gone)
+}
+
 func delayedWriteIf(gone func(Setting, float64) float64) func(Setting, float64) *Edge {
-	return func(s Setting, with float64) *Edge {
-		if s.Fence {
-			return nil
-		}
-		at := min(s.lease(), gone(s, with))
-		return &Edge{Sum: at, Formula: "when the key is gone, or the lease is over", Safe: at - 9*s.high() - tick, Certain: at + s.gap() + 8*s.high() + s.late() + tick}
-	}
+	return writeIf(Setting.lease, "when the key is gone, or the lease is over", gone)
 }

@@ -4,8 +4,8 @@
 // faults, perhaps a mistake in the lock, and a Property. Search visits every state that can come
 // of it, breadth first, and stops at a Story: the fewest Steps after which the property is
 // violated: both clients believe that they hold the lock, a write is applied over one that it has
-// not seen, or a fencing token is not above an earlier holder's. Messages arrive in any order, as late as they like, or never; so a client
-// or a node that pauses or dies is among what is searched.
+// not seen, or a fencing token is not above an earlier holder's. Messages arrive in any order, as
+// late as they like, or never; so a client or a node that pauses or dies is among what is searched.
 //
 // Time is not counted. What matters of it are the windows in which a client may believe:
 //
