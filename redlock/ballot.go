@@ -53,6 +53,7 @@ type ballot struct {
 	mu      sync.Mutex
 	votes   []vote // one for each node
 	left    int    // so many have not come
+	undone  int    // so many have not come, or what follows them is still being done
 	users   int    // whoever asked, and the requests: the last one puts it back to rounds.used
 	quorum  int    // what is waited for, see enough
 	awaited bool   // by somebody who reads from wake
@@ -70,7 +71,7 @@ func (b *ballot) begin(nodes []int, work *sync.WaitGroup) {
 	if cap(b.votes) < len(nodes) {
 		b.votes = make([]vote, len(nodes))
 	}
-	b.votes, b.left, b.users, b.work = b.votes[:len(nodes)], len(nodes), 2, work
+	b.votes, b.left, b.undone, b.users, b.work = b.votes[:len(nodes)], len(nodes), len(nodes), 2, work
 	for i, n := range nodes {
 		b.votes[i].answer = Answer{Node: n, Err: errNotAwaited}
 	}
@@ -127,7 +128,11 @@ func (b *ballot) answer(i int, value int64, err error) {
 	a.Value, a.Err = value, err
 	answer := *a
 	b.left--
-	last, follow := b.left == 0, b.follow
+	follow := b.follow
+	if follow == nil {
+		b.undone--
+	}
+	last := b.undone == 0
 	if b.awaited && b.enough() {
 		b.awaited = false
 		b.wake <- struct{}{}
@@ -135,6 +140,10 @@ func (b *ballot) answer(i int, value int64, err error) {
 	b.mu.Unlock()
 	if follow != nil {
 		follow(answer)
+		b.mu.Lock()
+		b.undone--
+		last = b.undone == 0
+		b.mu.Unlock()
 	}
 	if !last {
 		return
