@@ -66,9 +66,17 @@ func (t limits) course(c, n int, a *attempt) {
 // round is the order of messages and the client's decision, which it makes when its time is up,
 // or when it has heard from all.
 func (t limits) round(begin, end instant, r round) {
-	t.exact(begin, end, r.lasts())
-	for _, d := range r.all {
+	if r.decides > 0 {
+		t.most(begin, end, timeout-gap)
+		t.exact(r.all[r.decides].at, end, 0)
+	} else {
+		t.exact(begin, end, r.lasts())
+	}
+	for n, d := range r.all {
 		t.least(begin, d.at, gap)
+		if n == r.decides {
+			continue
+		}
 		if d.inTime {
 			t.least(d.at, end, gap)
 		} else {
