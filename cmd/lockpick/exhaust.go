@@ -83,6 +83,19 @@ came out otherwise.`,
 			return a.exhaust(c.Context(), f, own)
 		},
 	}
+	f.flags(c)
+	c.RegisterFlagCompletionFunc("lock", completes(false, exhaust.Locks))
+	c.RegisterFlagCompletionFunc("property", completes(false, func() (out []string) {
+		for _, p := range exhaust.Properties() {
+			out = append(out, string(p))
+		}
+		return out
+	}))
+	return c
+}
+
+// flags declares them.
+func (f *exhaustFlags) flags(c *cobra.Command) {
 	fs := c.Flags()
 	fs.IntVar(&f.Nodes, "nodes", 3, fmt.Sprintf("nodes, at most %d", exhaust.MaxNodes))
 	fs.IntVar(&f.Attempts, "attempts", 2, fmt.Sprintf("attempts of each client, at most %d", exhaust.MaxAttempts))
@@ -103,14 +116,6 @@ came out otherwise.`,
 	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the scenario that is found, and its run (LOCKPICK_STORE)")
 	fs.BoolVar(&f.json, "json", false, "print the result as JSON")
 	fs.BoolVar(&f.markdown, "markdown", false, "print the result as parts of a page")
-	c.RegisterFlagCompletionFunc("lock", completes(false, exhaust.Locks))
-	c.RegisterFlagCompletionFunc("property", completes(false, func() (out []string) {
-		for _, p := range exhaust.Properties() {
-			out = append(out, string(p))
-		}
-		return out
-	}))
-	return c
 }
 
 // imply sets what a mistake or a property can't do without, unless it was said.

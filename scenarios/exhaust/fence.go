@@ -124,7 +124,7 @@ func (m *Model) fail(t *state, c int) {
 	}
 	m.deaf(t, l)
 	m.end(t, c, flying)
-	m.spare(t, l, refused)
+	spare(m, t, l, refused)
 	t.client[c].floor = 0
 }
 

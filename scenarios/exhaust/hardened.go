@@ -74,7 +74,7 @@ func (s Scope) Runs() bool {
 }
 
 // spare leaves out the DELs to nodes that are known to have refused: they have nothing to forget.
-func (m *Model) spare(t *state, l int, refused uint8) {
+func spare(m *Model, t *state, l int, refused uint8) {
 	for n := range m.Nodes {
 		if m.hardened && refused>>n&1 == 1 {
 			t.node[n].del[l] = none
@@ -83,7 +83,7 @@ func (m *Model) spare(t *state, l int, refused uint8) {
 }
 
 // bury has a node refuse the SET of a lease that is still under way.
-func (m *Model) bury(n *node, l int) {
+func bury(m *Model, n *node, l int) {
 	if m.tombstones && n.set[l] == flying {
 		n.set[l] = doomed
 	}
@@ -103,7 +103,7 @@ func (w walk) lapsed(n, l int, expired bool) {
 // forgets is what a crash takes besides keys and counts. What was sent before it is taken to arrive all
 // the same, so that a tombstone which is lost has its SET arrive. A node that knows no count any more
 // counts from its clock, which is above all that there was.
-func (m *Model) forgets(t *state, n int, before *node) {
+func forgets(m *Model, t *state, n int, before *node) {
 	me := &t.node[n]
 	if m.Restart != Always {
 		for l := range m.leases() {
@@ -128,7 +128,7 @@ func (m *Model) forgets(t *state, n int, before *node) {
 
 // left says whether a key stays on a node for which nobody will ask: its attempt or hold is over, its
 // window is not, and no DEL is on its way.
-func (m *Model) left(s *state) bool {
+func left(m *Model, s *state) bool {
 	for n := range m.Nodes {
 		k := s.node[n].key
 		if k == 0 || m.mayExpire(s, k) || s.node[n].del[k.lease()] != none {

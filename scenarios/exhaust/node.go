@@ -54,7 +54,7 @@ func (m *Model) crash(t *state, n int) {
 	case EverySec:
 		me.key, me.count = me.disk, me.synced
 	}
-	m.forgets(t, n, &before)
+	forgets(m, t, n, &before)
 }
 
 func (n *node) sync() { n.disk, n.synced = n.key, n.count }
@@ -98,7 +98,7 @@ func (w walk) arrive(n, l int, a Action, expired bool) {
 		case Set:
 			w.begins(t, l/w.Attempts, l)
 		case Del:
-			w.bury(&t.node[n], l)
+			bury(w.Model, &t.node[n], l)
 		}
 		if w.Fence && did.Yes {
 			w.counts(t, n, l, a, old)

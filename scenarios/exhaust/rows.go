@@ -15,7 +15,7 @@ type Row struct {
 // Rows are the scopes whose verdicts are known and that take a fraction of a second: the reference
 // within its assumptions, then what takes it beyond them, and locks with a mistake.
 func Rows() []Row {
-	return []Row{
+	return append([]Row{
 		{Scope{Nodes: 1, Attempts: 3}, ""},
 		{Scope{Nodes: 3, Attempts: 1}, ""},
 		{Scope{Nodes: 3, Attempts: 2}, ""},
@@ -45,17 +45,6 @@ func Rows() []Row {
 		{Scope{Nodes: 5, Attempts: 2, Mistake: "same-value-for-retries"}, "deleted-by-other"},
 		{Scope{Nodes: 3, Attempts: 2, Mistake: "plain-del"}, "deleted-by-other"},
 
-		{Scope{Nodes: 3, Attempts: 3, Lock: Hardened}, ""},
-		{Scope{Nodes: 5, Attempts: 2, Lock: Hardened}, ""},
-		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Lock: Hardened}, ""},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Lock: Hardened}, "restarted-and-forgot"},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: EverySec, Lock: Hardened}, "lost-unsynced"},
-		{Scope{Nodes: 3, Attempts: 1, Jumps: 1, Lock: Hardened}, "expired-early"},
-		{Scope{Nodes: 3, Attempts: 3, Crashes: 2, Lock: Hardened, Quarantine: true}, ""},
-		{Scope{Nodes: 5, Attempts: 2, Crashes: 1, Lock: Hardened, Quarantine: true}, ""},
-		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Lock: Hardened, Quarantine: true}, ""},
-		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Restart: EverySec, Lock: Hardened, Quarantine: true}, ""},
-
 		{Scope{Nodes: 1, Attempts: 1, Property: ResourceSafety}, "overrun"},
 		{Scope{Nodes: 3, Attempts: 1, Property: ResourceSafety}, "overrun"},
 		{Scope{Nodes: 5, Attempts: 2, Property: ResourceSafety}, "overrun"},
@@ -66,8 +55,6 @@ func Rows() []Row {
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Always, Fence: true, Property: ResourceSafety}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Jumps: 2, Fence: true, Property: ResourceSafety}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed, Fence: true, Property: ResourceSafety}, "fence-broken"},
-		{Scope{Nodes: 3, Attempts: 1, Lock: Hardened, Property: ResourceSafety}, "overrun"},
-		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: Hardened, Quarantine: true, Property: ResourceSafety}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Fence: true, Property: FencingOrder}, ""},
 		{Scope{Nodes: 5, Attempts: 1, Fence: true, Property: FencingOrder}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Always, Fence: true, Property: FencingOrder}, ""},
@@ -76,10 +63,27 @@ func Rows() []Row {
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed, Fence: true, Property: FencingOrder}, "token-twice"},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: EverySec, Fence: true, Property: FencingOrder}, "token-twice"},
 		{Scope{Nodes: 3, Attempts: 1, Mistake: "fence-from-one-node", Fence: true, Property: FencingOrder}, "token-twice"},
+	}, hardenedRows()...)
+}
+
+// hardenedRows are those of the hardened lock, and of what it is hardened against.
+func hardenedRows() []Row {
+	return []Row{
+		{Scope{Nodes: 3, Attempts: 3, Lock: Hardened}, ""},
+		{Scope{Nodes: 5, Attempts: 2, Lock: Hardened}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Lock: Hardened}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Lock: Hardened}, "restarted-and-forgot"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: EverySec, Lock: Hardened}, "lost-unsynced"},
+		{Scope{Nodes: 3, Attempts: 1, Jumps: 1, Lock: Hardened}, "expired-early"},
+		{Scope{Nodes: 3, Attempts: 3, Crashes: 2, Lock: Hardened, Quarantine: true}, ""},
+		{Scope{Nodes: 5, Attempts: 2, Crashes: 1, Lock: Hardened, Quarantine: true}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Lock: Hardened, Quarantine: true}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Restart: EverySec, Lock: Hardened, Quarantine: true}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Lock: Hardened, Property: ResourceSafety}, "overrun"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: Hardened, Quarantine: true, Property: ResourceSafety}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: Hardened, Property: FencingOrder}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 2, Restart: Delayed, Fence: true, Lock: Hardened, Property: FencingOrder}, ""},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: Hardened, Without: ClockCount, Property: FencingOrder}, InTheModel},
-
 		{Scope{Nodes: 1, Attempts: 1, Property: LeftKeys}, InTheModel},
 		{Scope{Nodes: 3, Attempts: 1, Property: LeftKeys}, InTheModel},
 		{Scope{Nodes: 3, Attempts: 1, Lock: Hardened, Property: LeftKeys}, ""},

@@ -136,7 +136,7 @@ func (m *Model) violated(s *state) bool {
 	case MutualExclusion:
 		return m.believes(s, 0) && m.believes(s, 1)
 	case LeftKeys:
-		return m.left(s)
+		return left(m, s)
 	}
 	return s.harm
 }
