@@ -162,7 +162,7 @@ func TestPausesAndCuts(t *testing.T) {
 			command := fmt.Sprintf("%s %s", strings.Fields(s.Run)[0], filepath.Join(folder, lang, strings.Fields(s.Run)[1]))
 			command = strings.Replace(command, "python3", filepath.Join(folder, "python/.venv/bin/python"), 1)
 			_, all := outcomes(t, binary, "run", "testdata/pauses-and-cuts.yaml", "--backend", "process", "--adapter", command,
-				"--seeds", fmt.Sprint(*pausesAndCuts), "--jobs", "2")
+				"--seeds", fmt.Sprint(*pausesAndCuts), "--jobs", flag.Lookup("test.parallel").Value.String())
 			if len(all) != *pausesAndCuts {
 				t.Errorf("%d runs, want %d", len(all), *pausesAndCuts)
 			}
