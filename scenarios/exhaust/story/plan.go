@@ -65,7 +65,7 @@ func (t play) scenario(name string, known scenario.Known) (scenario.Scenario, er
 	if t.extending() {
 		s.Workload.Extend, s.Lock.Extends = t.after, 1
 	}
-	s.Plan = t.plan()
+	s.Plan, s.Scale, s.Exact = t.plan(), t.scale, t.scale == 0
 	s.Limit = max(s.Limit, t.never()+time.Minute)
 	s.Expect = map[string]scenario.Expectation{verdict.MutualExclusion: {Want: outcome.AnyOutcome}, verdict.ResourceSafety: {Want: outcome.AnyOutcome}}
 	if t.scope.Fence {
@@ -203,7 +203,7 @@ func (t play) messages(c int, kind string, nth int, sent instant, r round) (out 
 		case slices.Contains(r.unheard, node):
 			hold(node, nemesis.Reply, t.reply(c, kind, node, d), t.never())
 		case node == r.last:
-			hold(node, nemesis.Reply, t.reply(c, kind, node, d), r.lasts()-there)
+			hold(node, nemesis.Reply, t.reply(c, kind, node, d), t.lasts(r)-there)
 		}
 	}
 	return out
@@ -232,7 +232,7 @@ func (t play) fault(f faulty) nemesis.Plan {
 		moment = away
 	case t.scope.Restart == exhaust.EverySec:
 		return nemesis.Plan{
-			at(t.at[f.stall], nemesis.Fault{Kind: "slow-disk", Targets: targets, For: new(when - t.at[f.stall] + gap)}),
+			at(t.at[f.stall], nemesis.Fault{Kind: "slow-disk", Targets: targets, For: new(when - t.at[f.stall] + t.gap)}),
 			at(when, nemesis.Fault{Kind: "power-loss", Mode: nemesis.PowerClean, Targets: targets, For: &moment}),
 		}
 	}
