@@ -224,23 +224,38 @@ func (t play) reply(c int, kind string, node int, to delivery) int {
 
 func (t play) fault(f faulty) nemesis.Plan {
 	targets := []string{fmt.Sprintf("n%d", f.Node)}
-	when, moment := t.at[f.at], 10*time.Millisecond
+	step := nemesis.Step{When: t.trigger(f), Fault: nemesis.Fault{Kind: "kill", Targets: targets, For: new(10 * time.Millisecond)}}
 	switch {
 	case f.Action == exhaust.Jumped:
-		return nemesis.Plan{at(when, nemesis.Fault{Kind: "clock-jump", Targets: targets, By: ttl + time.Second})}
+		step.Fault = nemesis.Fault{Kind: "clock-jump", Targets: targets, By: ttl + time.Second}
 	case t.scope.Restart == exhaust.Delayed:
-		moment = away
+		step.Fault.For = new(away)
 	case t.scope.Restart == exhaust.EverySec:
-		return nemesis.Plan{
-			at(t.at[f.stall], nemesis.Fault{Kind: "slow-disk", Targets: targets, For: new(when - t.at[f.stall] + t.gap)}),
-			at(when, nemesis.Fault{Kind: "power-loss", Mode: nemesis.PowerClean, Targets: targets, For: &moment}),
-		}
+		step.Fault.Kind, step.Fault.Mode = "power-loss", nemesis.PowerClean
+		stall := t.at[f.stall]
+		return nemesis.Plan{{When: nemesis.Trigger{At: &stall}, Fault: nemesis.Fault{Kind: "slow-disk", Targets: targets, For: new(t.at[f.at] - stall + t.back)}}, step}
 	}
-	return nemesis.Plan{at(when, nemesis.Fault{Kind: "kill", Targets: targets, For: &moment})}
+	return nemesis.Plan{step}
 }
 
-func at(d time.Duration, f nemesis.Fault) nemesis.Step {
-	return nemesis.Step{When: nemesis.Trigger{At: &d}, Fault: f}
+// trigger sets a fault off: by the acquire whose message was the last at its node before, for the process
+// of a client takes some time to begin.
+func (t play) trigger(f faulty) nemesis.Trigger {
+	when := t.at[f.at]
+	for i, s := range slices.Backward(t.path) {
+		if s.Node != f.Node || s.Client == 0 || t.at[t.when[i]] > when {
+			continue
+		}
+		nth, first := 1, 0 // of acquires, and of their attempts
+		for n, a := range t.attempts[s.Client-1][:s.Attempt-1] {
+			if a.won {
+				nth, first = nth+1, n+1
+			}
+		}
+		began := t.at[t.attempts[s.Client-1][first].start]
+		return nemesis.Trigger{Event: &nemesis.Event{Client: fmt.Sprintf("c%d", s.Client), Event: "acquiring", Nth: nth, After: when - began}}
+	}
+	return nemesis.Trigger{At: &when}
 }
 
 // Caption is a path in words, a line for each step.
