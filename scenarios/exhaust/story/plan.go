@@ -224,7 +224,7 @@ func (t play) reply(c int, kind string, node int, to delivery) int {
 
 func (t play) fault(f faulty) nemesis.Plan {
 	targets := []string{fmt.Sprintf("n%d", f.Node)}
-	step := nemesis.Step{When: t.trigger(f), Fault: nemesis.Fault{Kind: "kill", Targets: targets, For: new(10 * time.Millisecond)}}
+	step := nemesis.Step{When: t.trigger(f, t.at[f.at]), Fault: nemesis.Fault{Kind: "kill", Targets: targets, For: new(10 * time.Millisecond)}}
 	switch {
 	case f.Action == exhaust.Jumped:
 		step.Fault = nemesis.Fault{Kind: "clock-jump", Targets: targets, By: ttl + time.Second}
@@ -232,18 +232,17 @@ func (t play) fault(f faulty) nemesis.Plan {
 		step.Fault.For = new(away)
 	case t.scope.Restart == exhaust.EverySec:
 		step.Fault.Kind, step.Fault.Mode = "power-loss", nemesis.PowerClean
-		stall := t.at[f.stall]
-		return nemesis.Plan{{When: nemesis.Trigger{At: &stall}, Fault: nemesis.Fault{Kind: "slow-disk", Targets: targets, For: new(t.at[f.at] - stall + t.back)}}, step}
+		stall := nemesis.Fault{Kind: "slow-disk", Targets: targets, For: new(t.at[f.at] - t.at[f.stall] + t.gap)}
+		return nemesis.Plan{{When: t.trigger(f, t.at[f.stall]), Fault: stall}, step}
 	}
 	return nemesis.Plan{step}
 }
 
-// trigger sets a fault off: by the acquire whose message was the last at its node before, for the process
-// of a client takes some time to begin.
-func (t play) trigger(f faulty) nemesis.Trigger {
-	when := t.at[f.at]
+// trigger sets something of a fault off, unless it comes before all that: by the acquire whose message was the
+// last at its node before the fault, for the process of a client takes some time to begin.
+func (t play) trigger(f faulty, when time.Duration) nemesis.Trigger {
 	for i, s := range slices.Backward(t.path) {
-		if s.Node != f.Node || s.Client == 0 || t.at[t.when[i]] > when {
+		if s.Node != f.Node || s.Client == 0 || t.at[t.when[i]] > t.at[f.at] {
 			continue
 		}
 		nth, first := 1, 0 // of acquires, and of their attempts
@@ -253,6 +252,9 @@ func (t play) trigger(f faulty) nemesis.Trigger {
 			}
 		}
 		began := t.at[t.attempts[s.Client-1][first].start]
+		if when < began {
+			break
+		}
 		return nemesis.Trigger{Event: &nemesis.Event{Client: fmt.Sprintf("c%d", s.Client), Event: "acquiring", Nth: nth, After: when - began}}
 	}
 	return nemesis.Trigger{At: &when}

@@ -70,7 +70,7 @@ func TestAllStoriesOnProcesses(t *testing.T) {
 	for _, cause := range slices.SortedFunc(maps.Keys(there), cmp.Compare) {
 		t.Logf("%s: %d of %d", cause, here[cause], there[cause])
 	}
-	if sum(there) < 1000 {
+	if *named == "" && sum(there) < 1000 {
 		t.Errorf("only %d stories were run", sum(there))
 	}
 }
