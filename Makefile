@@ -134,7 +134,7 @@ scorecards:
 	@.ci/scorecards
 
 bench:
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+	GODEBUG=adaptivestackstart=1 $(GO) test -run '^$$' -bench . -benchmem ./...
 	$(MAKE) bench-peers bench-locks
 
 # The checker beside porcupine on the same histories, up to ten million operations

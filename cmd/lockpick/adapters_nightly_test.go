@@ -18,25 +18,6 @@ import (
 	"lockpick/scenarios/suite"
 )
 
-// installed are the libraries of a set of adapters; where they can't be had, the test is skipped.
-func installed(t *testing.T, set string) (folder string) {
-	t.Helper()
-	needRedis(t)
-	out, err := exec.Command("../../.ci/adapters", set).CombinedOutput()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == 75 {
-		t.Skip(strings.TrimSpace(string(out)))
-	}
-	if err != nil {
-		t.Fatalf("install the libraries of %s: %v\n%s", set, err, out)
-	}
-	folder, err = filepath.Abs(filepath.Join("../..", adapters.Folder))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return folder
-}
-
 // checks puts an adapter to the test, which it must pass.
 func checks(t *testing.T, binary, dir, command string) {
 	t.Helper()
@@ -181,7 +162,7 @@ func TestPausesAndCuts(t *testing.T) {
 			command := fmt.Sprintf("%s %s", strings.Fields(s.Run)[0], filepath.Join(folder, lang, strings.Fields(s.Run)[1]))
 			command = strings.Replace(command, "python3", filepath.Join(folder, "python/.venv/bin/python"), 1)
 			_, all := outcomes(t, binary, "run", "testdata/pauses-and-cuts.yaml", "--backend", "process", "--adapter", command,
-				"--seeds", fmt.Sprint(*pausesAndCuts), "--jobs", "2")
+				"--seeds", fmt.Sprint(*pausesAndCuts), "--jobs", flag.Lookup("test.parallel").Value.String())
 			if len(all) != *pausesAndCuts {
 				t.Errorf("%d runs, want %d", len(all), *pausesAndCuts)
 			}

@@ -70,7 +70,8 @@ func baseline(b *testing.B, sets ...string) scenario.Scenario {
 
 // benchRuns runs a scenario, each time with another seed, and tells what it costs of a core, in
 // a process that is set up as the workers of a sweep are. What else the machine does counts less
-// by the processor's time than by the clock.
+// by the processor's time than by the clock. The size of stacks is set before a process begins: with
+// GODEBUG, as make bench does.
 func benchRuns(b *testing.B, locks map[string]lock.Kind, s scenario.Scenario) {
 	b.ReportAllocs()
 	defer debug.SetGCPercent(debug.SetGCPercent(400))

@@ -90,7 +90,7 @@ func completion(root *cobra.Command) {
 				}
 				return out
 			},
-			"mistake": exhaust.Mistakes,
+			"mistake": exhaust.Mistakes, "without": exhaust.Parts,
 			"reduce":  func() []string { return slices.Sorted(maps.Keys(reductions)) },
 			"require": func() []string { return append([]string{"all", harness.CanRun}, scenario.Capabilities()...) },
 		} {

@@ -75,7 +75,7 @@ func (a *app) reportRun(path string) error {
 
 // drawStored draws a run for somebody who has opened its page, and says nothing else.
 func drawStored(dir string) error {
-	s, err := suite.Open(dir, known())
+	s, err := suite.Open(dir, stored())
 	if err == nil {
 		_, err = draw(s, false)
 	}

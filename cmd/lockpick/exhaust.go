@@ -27,10 +27,10 @@ import (
 // exhaustFlags are the flags of exhaust.
 type exhaustFlags struct {
 	exhaust.Scope
-	restart, property, reduce, memory string
-	limit                             time.Duration
-	store                             string
-	large, json, markdown             bool
+	restart, property, reduce, memory, lock string
+	limit                                   time.Duration
+	store                                   string
+	large, json, markdown                   bool
 }
 
 // reductions are the values of --reduce.
@@ -46,9 +46,13 @@ hold the lock at once: Redlock as a model of explicit states, in a scope of a fe
 attempts. A model is not the code; tests hold the one to the other, the client case by case,
 the nodes request by request.
 
+--lock hardened is the lock that redlock.New makes, with tombstones, debts and counts of grants that
+begin at the node's clock; --quarantine and --without say what it has besides, or has not.
+
 --property names another thing to look for: resource-safety is a write that is applied over
 one that its client had not seen, fencing-order a fencing token that is not above that of a
-lock which was given before. With --fence the lock gives tokens and the resource goes by them.
+lock which was given before, left-keys a key that stays on a node of an attempt that is over. With
+--fence the lock gives tokens and the resource goes by them.
 
 What is found is the shortest way there. It is written as a scenario file, which the simulation
 runs with the real lock; what that shows is printed. The file can be run on real servers, too.
@@ -66,7 +70,7 @@ came out otherwise.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			own := false
-			for _, name := range []string{"nodes", "attempts", "extends", "crashes", "restart", "jumps", "mistake", "fence", "property", "reduce"} {
+			for _, name := range []string{"nodes", "attempts", "extends", "crashes", "restart", "jumps", "mistake", "lock", "without", "quarantine", "fence", "property", "reduce"} {
 				own = own || c.Flags().Changed(name)
 			}
 			if c.Flags().Changed("restart") && f.Crashes == 0 {
@@ -79,23 +83,8 @@ came out otherwise.`,
 			return a.exhaust(c.Context(), f, own)
 		},
 	}
-	fs := c.Flags()
-	fs.IntVar(&f.Nodes, "nodes", 3, fmt.Sprintf("nodes, at most %d", exhaust.MaxNodes))
-	fs.IntVar(&f.Attempts, "attempts", 2, fmt.Sprintf("attempts of each client, at most %d", exhaust.MaxAttempts))
-	fs.IntVar(&f.Extends, "extends", 0, "extensions of each hold, at most 1")
-	fs.IntVar(&f.Crashes, "crashes", 0, fmt.Sprintf("crashes of nodes, at most %d", exhaust.MaxFaults))
-	fs.StringVar(&f.restart, "restart", string(exhaust.Forgets), "what a node comes back with: none (nothing, at once), delayed (nothing, after a TTL), everysec or always")
-	fs.IntVar(&f.Jumps, "jumps", 0, fmt.Sprintf("clock faults of nodes, each of which makes a key vanish, at most %d", exhaust.MaxFaults))
-	fs.StringVar(&f.Mistake, "mistake", "", "a mistake in the lock: "+strings.Join(exhaust.Mistakes(), ", "))
-	fs.BoolVar(&f.Fence, "fence", false, "the lock gives fencing tokens, and the resource refuses one below the highest it has seen")
-	fs.StringVar(&f.property, "property", string(exhaust.MutualExclusion), fmt.Sprintf("what is to be violated: %s, %s or %s", exhaust.MutualExclusion, exhaust.ResourceSafety, exhaust.FencingOrder))
-	fs.StringVar(&f.reduce, "reduce", "full", "states that are not told apart: none, exact (by names and replies) or full")
-	fs.BoolVar(&f.large, "large", false, "without a scope: larger ones, which take up to a minute each")
-	fs.DurationVar(&f.limit, "limit", time.Minute, "give up a search after this time")
-	fs.StringVar(&f.memory, "memory", "1GB", "give up a search whose states take more")
-	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the scenario that is found, and its run (LOCKPICK_STORE)")
-	fs.BoolVar(&f.json, "json", false, "print the result as JSON")
-	fs.BoolVar(&f.markdown, "markdown", false, "print the result as parts of a page")
+	f.flags(c)
+	c.RegisterFlagCompletionFunc("lock", completes(false, exhaust.Locks))
 	c.RegisterFlagCompletionFunc("property", completes(false, func() (out []string) {
 		for _, p := range exhaust.Properties() {
 			out = append(out, string(p))
@@ -105,14 +94,44 @@ came out otherwise.`,
 	return c
 }
 
+// flags declares them.
+func (f *exhaustFlags) flags(c *cobra.Command) {
+	fs := c.Flags()
+	fs.IntVar(&f.Nodes, "nodes", 3, fmt.Sprintf("nodes, at most %d", exhaust.MaxNodes))
+	fs.IntVar(&f.Attempts, "attempts", 2, fmt.Sprintf("attempts of each client, at most %d", exhaust.MaxAttempts))
+	fs.IntVar(&f.Extends, "extends", 0, "extensions of each hold, at most 1")
+	fs.IntVar(&f.Crashes, "crashes", 0, fmt.Sprintf("crashes of nodes, at most %d", exhaust.MaxFaults))
+	fs.StringVar(&f.restart, "restart", string(exhaust.Forgets), "what a node comes back with: none (nothing, at once), delayed (nothing, after a TTL), everysec or always")
+	fs.IntVar(&f.Jumps, "jumps", 0, fmt.Sprintf("clock faults of nodes, each of which makes a key vanish, at most %d", exhaust.MaxFaults))
+	fs.StringVar(&f.Mistake, "mistake", "", "a mistake in the lock: "+strings.Join(exhaust.Mistakes(), ", "))
+	fs.StringVar(&f.lock, "lock", exhaust.Locks()[0], "the specification's lock, or the one that redlock.New makes: "+strings.Join(exhaust.Locks(), ", "))
+	fs.StringVar(&f.Without, "without", "", "a part that is left out of lock hardened: "+strings.Join(exhaust.Parts(), ", "))
+	fs.BoolVar(&f.Quarantine, "quarantine", false, "with lock hardened: a node that crashed gives no vote until what it lost would have expired")
+	fs.BoolVar(&f.Fence, "fence", false, "the lock gives fencing tokens, and the resource refuses one below the highest it has seen")
+	fs.StringVar(&f.property, "property", string(exhaust.MutualExclusion), fmt.Sprintf("what is to be violated: one of %q", exhaust.Properties()))
+	fs.StringVar(&f.reduce, "reduce", "full", "states that are not told apart: none, exact (by names and replies) or full")
+	fs.BoolVar(&f.large, "large", false, "without a scope: larger ones, which take up to a minute each")
+	fs.DurationVar(&f.limit, "limit", time.Minute, "give up a search after this time")
+	fs.StringVar(&f.memory, "memory", "1GB", "give up a search whose states take more")
+	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the scenario that is found, and its run (LOCKPICK_STORE)")
+	fs.BoolVar(&f.json, "json", false, "print the result as JSON")
+	fs.BoolVar(&f.markdown, "markdown", false, "print the result as parts of a page")
+}
+
 // imply sets what a mistake or a property can't do without, unless it was said.
 func (f *exhaustFlags) imply(said func(flag string) bool) {
-	ofTokens := strings.HasPrefix(f.Mistake, "fence-")
+	ofTokens := strings.HasPrefix(f.Mistake, "fence-") || f.Without == exhaust.ClockCount
 	if strings.HasPrefix(f.Mistake, "extension-") && !said("extends") {
 		f.Extends = 1
 	}
 	if ofTokens && !said("property") {
 		f.property = string(exhaust.FencingOrder)
+	}
+	if (f.Without != "" || f.Quarantine) && !said("lock") {
+		f.lock = exhaust.Hardened
+	}
+	if (f.Without == exhaust.Tombstones || f.Without == exhaust.Debts) && !said("property") {
+		f.property = string(exhaust.LeftKeys)
 	}
 	if (ofTokens || f.property == string(exhaust.FencingOrder)) && !said("fence") {
 		f.Fence = true
@@ -170,6 +189,9 @@ type exhaustion struct {
 // exhaustion is the search that the flags ask for.
 func (f *exhaustFlags) exhaustion() (*exhaustion, error) {
 	f.Restart, f.Property = exhaust.Restart(f.restart), exhaust.Property(f.property)
+	if f.lock != exhaust.Locks()[0] {
+		f.Lock = f.lock
+	}
 	if err := f.Check(); err != nil {
 		return nil, usage(err, "see lockpick exhaust --help"+meant(f.Mistake, exhaust.Mistakes()))
 	}
@@ -236,6 +258,9 @@ func (x *exhaustion) one(ctx context.Context, r *searched) error {
 	begun := time.Now()
 	var found scenario.Scenario
 	r.Result = exhaust.New(r.Scope, reductions[x.reduce]).Search(limited, exhaust.Bounds{Bytes: x.memory}, func(path []exhaust.Step) bool {
+		if !r.Runs() {
+			return true
+		}
 		s, err := story.Scenario(r.Name(), r.Scope, path, known())
 		found = s
 		return err == nil
@@ -255,6 +280,10 @@ func (x *exhaustion) one(ctx context.Context, r *searched) error {
 
 // replay runs what was found in the simulation, and keeps it unless it is known.
 func (x *exhaustion) replay(ctx context.Context, r *searched, s scenario.Scenario) error {
+	if !r.Runs() {
+		r.Cause = exhaust.InTheModel
+		return nil
+	}
 	o := x.crew.run(ctx, s, 1)
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -30,9 +30,10 @@ type row struct {
 var house = map[string]row{
 	"redlock":        {because: "what people copy out must stand alone"},
 	"redlock/script": {because: "one text of each step for whoever talks to nodes"},
-	"redlock/wire": {ours: "redlock redlock/script", third: "", tests: redistest + " redlock/redisnode " + goRedis,
+	"redlock/advice": {because: "one word on passwords, ACLs and certificates for both drivers"},
+	"redlock/wire": {ours: "redlock redlock/advice redlock/script", third: "", tests: redistest + " redlock/redisnode " + goRedis,
 		because: "a node on a connection of its own; standard library only"},
-	"redlock/redisnode": {ours: "redlock redlock/script", third: goRedis, tests: redistest,
+	"redlock/redisnode": {ours: "redlock redlock/advice redlock/script", third: goRedis, tests: redistest,
 		because: "a node on the Redis client that most people use"},
 	redistest: {ours: "redlock/redisnode", third: goRedis, because: "real servers for tests that stand below the harness"},
 

@@ -117,14 +117,14 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 // subject is the scenario that is meant, and the seed.
 func (f *shrinkFlags) subject(arg string) (scenario.Scenario, uint64, error) {
 	if info, err := os.Stat(arg); err == nil && info.IsDir() {
-		stored, err := suite.Open(arg, known())
+		of, err := suite.Open(arg, stored())
 		switch {
 		case err != nil:
 			return scenario.Scenario{}, 0, usage(err, badRecord)
 		case len(f.sets) > 0 || f.lock != "":
 			return scenario.Scenario{}, 0, usage(errors.New("a stored run is what it is: --set and --lock are for scenarios"), "name the scenario, and --seed")
 		}
-		return stored.Manifest.Scenario, stored.Manifest.Seed, nil
+		return of.Manifest.Scenario, of.Manifest.Seed, runnable(of.Manifest)
 	}
 	chosen, not, err := f.choose(arg)
 	if err != nil {

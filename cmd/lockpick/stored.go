@@ -15,7 +15,9 @@ import (
 	"lockpick/checker"
 	"lockpick/checker/mutex"
 	"lockpick/docker"
+	"lockpick/harness/lock/exec"
 	"lockpick/harness/real/proc"
+	"lockpick/harness/scenario"
 	"lockpick/harness/shortage"
 	"lockpick/reports/sequence"
 	"lockpick/scenarios"
@@ -26,8 +28,26 @@ import (
 // badRecord is what to do about what can't be judged.
 const badRecord = "name a run directory of the store, a history.jsonl, or a history.edn of Jepsen's; see lockpick help files"
 
+// stored is what a run.json may name: also the lock of an adapter, of which it says all that a
+// judge must know.
+func stored() scenario.Known {
+	k := known()
+	if !slices.Contains(k.Locks, exec.Name) {
+		k.Locks = append(k.Locks, exec.Name)
+	}
+	return k
+}
+
+// runnable says why a stored run can't be run again.
+func runnable(m *scenario.Manifest) error {
+	if m.Scenario.Lock.Kind == exec.Name {
+		return usage(errors.New("its lock was that of an adapter, and no stored run names a program"), "run it again: "+m.Command)
+	}
+	return nil
+}
+
 func (a *app) open(path string) (suite.Stored, error) {
-	s, err := suite.Open(path, known())
+	s, err := suite.Open(path, stored())
 	if err != nil {
 		return s, usage(err, badRecord)
 	}
@@ -159,6 +179,9 @@ func replayCmd(a *app) *cobra.Command {
 			}
 			if s.Manifest == nil {
 				return usage(errors.New("a bare history can't be run again"), "name the run directory: it holds run.json")
+			}
+			if err := runnable(s.Manifest); err != nil {
+				return err
 			}
 			a.tidies() // a probe tries what a run has
 			return a.replay(c.Context(), s)

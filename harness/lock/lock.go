@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"time"
 )
 
@@ -158,6 +159,26 @@ func (s Settings) Of(k Kind, nodes int) Settings {
 		s.Votes = k.Quorum(nodes)
 	}
 	return s
+}
+
+// MostPrefix is how long a kind's prefix may be, in bytes.
+const MostPrefix = 100
+
+// PrefixFits says whether a kind may put p before keys: printable ASCII, and no more than MostPrefix.
+func PrefixFits(p string) bool {
+	return len(p) <= MostPrefix && !strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+// Kindred is a kind from which settings that a run has left follow: what they tell of their own.
+func (s Settings) Kindred() Kind {
+	k := Kind{Can: Powers{Reenter: s.Reenter}}
+	if PrefixFits(s.Prefix) {
+		k.Prefix = s.Prefix
+	}
+	if s.Untold {
+		k.Belief = ByNothing
+	}
+	return k
 }
 
 // Lock is a lock as one client has it.

@@ -18,7 +18,7 @@ import (
 type Known struct {
 	Locks      []string                 // kinds of locks
 	Options    map[string][]lock.Option // of each kind that has some
-	Kinds      map[string]lock.Kind     // what follows from a lock's kind
+	Kinds      map[string]lock.Kind     // what follows from a lock's kind; Check takes one that isn't here to be as its settings say
 	Mistakes   []string                 // of the lock kind broken
 	Properties []string                 // that can be expected
 	Causes     []string                 // causes and classes of a violation

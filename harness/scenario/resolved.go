@@ -20,6 +20,10 @@ import (
 // file can't say, such as a field that the writer doesn't know, is an error, too. The
 // error is a *Error, whose File is empty.
 func (s Scenario) Check(known Known) error {
+	if _, is := known.Kinds[s.Lock.Kind]; !is && slices.Contains(known.Locks, s.Lock.Kind) {
+		known.Kinds = maps.Clone(known.Kinds)
+		known.Kinds[s.Lock.Kind] = s.Lock.Kindred()
+	}
 	root, at := s.tree(known)
 	fail := func(err error) error {
 		p, ok := errors.AsType[*problem](err)

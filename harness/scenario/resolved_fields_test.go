@@ -131,6 +131,7 @@ var harmless = []struct{ field, value, because string }{
 	{`^scenario\.scale$`, `^5e-324$`, "a factor that is applied when a run is chosen, and its result is checked"},
 	{`\.(rate|share|drift|safety)$`, `^5e-324$`, "next to nothing, which nobody repeats"},
 	{`\.(delay|after|at|step|(think|hold|prepare)\.(min|max))$`, `^1$`, "waited for once, and may be 0"},
+	{`^scenario\.lock\.prefix$`, `^[ -~]{1,100}$`, "a library's own word before its keys, which reports show"},
 	{`^scenario\.numbers\{\}\.value$`, `.`, "a measured number is held against it, whatever it is"},
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"lockpick/redlock"
+	"lockpick/redlock/advice"
 	"lockpick/redlock/script"
 )
 
@@ -72,9 +73,18 @@ func (n *Node) String() string {
 	return "a Redis node"
 }
 
+// do has the node carry out a command.
+func (n *Node) do(ctx context.Context, args ...any) *redis.Cmd {
+	cmd := n.client.Do(ctx, args...)
+	if err := cmd.Err(); err != nil {
+		cmd.SetErr(advice.With(err))
+	}
+	return cmd
+}
+
 // Set implements redlock.Node.
 func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
-	err := n.client.Do(ctx, "SET", key, token, "NX", "PX", ttl.Milliseconds()).Err()
+	err := n.do(ctx, "SET", key, token, "NX", "PX", ttl.Milliseconds()).Err()
 	if errors.Is(err, redis.Nil) {
 		return false, nil
 	}
@@ -83,22 +93,22 @@ func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (b
 
 // Extend implements redlock.Node.
 func (n *Node) Extend(ctx context.Context, key, token string, ttl time.Duration) (bool, error) {
-	return yes(n.client.Do(ctx, "EVAL", script.Extend.Text, 1, key, token, ttl.Milliseconds()).Int64())
+	return yes(n.do(ctx, "EVAL", script.Extend.Text, 1, key, token, ttl.Milliseconds()).Int64())
 }
 
 // Release implements redlock.Node.
 func (n *Node) Release(ctx context.Context, key, token string) (bool, error) {
-	return yes(n.client.Do(ctx, "EVAL", script.Release.Text, 1, key, token).Int64())
+	return yes(n.do(ctx, "EVAL", script.Release.Text, 1, key, token).Int64())
 }
 
 // SetFenced implements redlock.Fencer.
 func (n *Node) SetFenced(ctx context.Context, key, token string, ttl time.Duration) (int64, error) {
-	return n.client.Do(ctx, "EVAL", script.SetFenced.Text, 2, key, script.Count(key), token, ttl.Milliseconds()).Int64()
+	return n.do(ctx, "EVAL", script.SetFenced.Text, 2, key, script.Count(key), token, ttl.Milliseconds()).Int64()
 }
 
 // RaiseFence implements redlock.Fencer.
 func (n *Node) RaiseFence(ctx context.Context, key, token string, fence int64) (bool, error) {
-	return yes(n.client.Do(ctx, "EVAL", script.RaiseFence.Text, 2, key, script.Count(key), token, fence).Int64())
+	return yes(n.do(ctx, "EVAL", script.RaiseFence.Text, 2, key, script.Count(key), token, fence).Int64())
 }
 
 // Grant implements redlock.Granter. Where there is a quarantine the script reads INFO, so an ACL
@@ -108,13 +118,13 @@ func (n *Node) Grant(ctx context.Context, key, token string, t redlock.Terms) (i
 	if t.Fence {
 		counted = 1
 	}
-	return n.client.Do(ctx, "EVAL", script.Grant.Text, 5, key, script.Count(key), script.Tombstone(key, token), script.KnownAs, script.Quarantine,
+	return n.do(ctx, "EVAL", script.Grant.Text, 5, key, script.Count(key), script.Tombstone(key, token), script.KnownAs, script.Quarantine,
 		token, t.TTL.Milliseconds(), counted, t.Quarantine.Milliseconds()).Int64()
 }
 
 // Abandon implements redlock.Granter.
 func (n *Node) Abandon(ctx context.Context, key, token string, refuse time.Duration) (bool, error) {
-	return yes(n.client.Do(ctx, "EVAL", script.Abandon.Text, 2, key, script.Tombstone(key, token), token, refuse.Milliseconds()).Int64())
+	return yes(n.do(ctx, "EVAL", script.Abandon.Text, 2, key, script.Tombstone(key, token), token, refuse.Milliseconds()).Int64())
 }
 
 // Ready ends the node's quarantine, or keeps a new node from beginning with one. It is for an
@@ -123,14 +133,14 @@ func (n *Node) Abandon(ctx context.Context, key, token string, refuse time.Durat
 //
 //	redis-cli EVAL "$(cat script/ready.lua)" 2 redlock:run_id redlock:quarantine
 func (n *Node) Ready(ctx context.Context) error {
-	return n.client.Do(ctx, "EVAL", script.Ready.Text, 2, script.KnownAs, script.Quarantine).Err()
+	return n.do(ctx, "EVAL", script.Ready.Text, 2, script.KnownAs, script.Quarantine).Err()
 }
 
 var runID = regexp.MustCompile(`run_id:([0-9a-f]+)`)
 
 // Identity implements redlock.Identifier by the server's run_id.
 func (n *Node) Identity(ctx context.Context) (string, error) {
-	info, err := n.client.Do(ctx, "INFO", "server").Text()
+	info, err := n.do(ctx, "INFO", "server").Text()
 	if err != nil {
 		return "", err
 	}

@@ -1,5 +1,5 @@
 -- Set the key if it is free or the token's already, unless the token was abandoned before.
--- KEYS: the key, its count, the token's tombstone or "" where its requests come in order, the
+-- KEYS: the key, its count, the token's tombstone or the key again where its requests come in order, the
 -- run_id that the node was known by, the node's quarantine. ARGV: token, TTL in milliseconds, 1
 -- if the grant is to be counted, the quarantine in milliseconds or 0, and the node's run_id if
 -- the caller is on a connection to that process and has asked.
@@ -18,7 +18,7 @@ if quarantine ~= "0" then
     return redis.error_reply("QUARANTINE this node restarted or lost its data, and gives no vote for another " .. left .. " ms")
   end
 end
-if KEYS[3] ~= "" and redis.call("exists", KEYS[3]) == 1 then
+if KEYS[3] ~= KEYS[1] and redis.call("exists", KEYS[3]) == 1 then
   return 0
 end
 local counted = ARGV[3] == "1"

@@ -4,6 +4,15 @@
 // Its noun is Script, a text and the digest by which a node remembers it. What a
 // script takes and answers stands at the top of its file.
 //
+// A node with an ACL must allow the lock's user, on the lock's keys and on all that begin with
+// a lock's key or with redlock:
+//
+//	+set +eval +evalsha +get +del +exists +pexpire +pttl +incr +getdel +time +info
+//
+// and what package wire begins a connection with:
+//
+//	+script|load +client|id +client|kill +client|setname
+//
 // Deliberately missing: the step that needs no script, SET with NX and PX.
 package script
 

@@ -5,11 +5,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"syscall"
 	"time"
 
+	"lockpick/redlock/advice"
 	"lockpick/redlock/script"
 )
 
@@ -23,6 +25,9 @@ type debt struct {
 // maxDebts bounds what is remembered of a node that is away. Beyond it keys that stay
 // behind live until they expire.
 const maxDebts = 1 << 16
+
+// maxRest bounds for how long nothing is tried where no connection could be made.
+const maxRest = 100 * time.Millisecond
 
 // undone remembers of a request that is answered by an error what is needed later: a
 // release that is owed, or that a set was never sent, whose release then isn't.
@@ -86,7 +91,7 @@ func (n *line) connect() {
 		defer n.running.Done()
 		for n.established() {
 			select {
-			case <-n.o.After(n.o.Timeout):
+			case <-n.o.After(min(n.o.Timeout, maxRest)):
 			case <-n.ctx.Done():
 			}
 			if !n.again() {
@@ -220,7 +225,10 @@ func greet(ctx context.Context, in *replies, o Options, id int64, runID string) 
 	}
 	all, err := in.ask(b, len(must)+1+len(script.All))
 	if err != nil {
-		return errors.Join(err, ctx.Err())
+		if o.TLS != nil && !in.heard && ctx.Err() != nil {
+			err = fmt.Errorf("%w (it may not speak TLS)", err)
+		}
+		return errors.Join(ended(advice.With(err), in, o, id), ctx.Err())
 	}
 	for i, what := range must {
 		if err := all[i].err; err != nil {
@@ -242,6 +250,17 @@ func greet(ctx context.Context, in *replies, o Options, id int64, runID string) 
 		return fmt.Errorf("CLIENT KILL: %w", all[0].err)
 	}
 	return nil
+}
+
+// ended says more of the first connection, where the node ended that without a word.
+func ended(err error, in *replies, o Options, id int64) error {
+	switch {
+	case id != 0 || in.heard || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE):
+		return err
+	case o.TLS == nil:
+		return fmt.Errorf("the node ended the connection without a word: %w (it may want TLS)", err)
+	}
+	return fmt.Errorf("the node ended the connection without a word: %w (it may want a certificate of this client)", err)
 }
 
 // fail gives c up, once, and answers all that was asked on it.

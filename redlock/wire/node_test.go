@@ -270,7 +270,7 @@ func TestGreeting(t *testing.T) {
 		f.with(func() { f.log, f.say = nil, "-WRONGPASS no\r\n" })
 		n = f.node(func(o *wire.Options) { o.Password = "p" })
 		_, err := n.Set(ctx, "k", "t", time.Second)
-		want(t, "error", err, "connect to n:1: AUTH: WRONGPASS no")
+		want(t, "error", err, "connect to n:1: AUTH: WRONGPASS no (check the user name and the password; ACL LIST on the node says which users are on)")
 		want(t, "the node was told", f.did()[0], "AUTH p")
 	})
 }
@@ -298,7 +298,7 @@ func TestEndsTheConnectionBefore(t *testing.T) {
 		f.with(func() { f.ids = 0 })
 		want(t, "surely not", again(), nil)
 		f.with(func() { want(t, "kills", f.kills, "[1 2 1]"); f.noKills, f.ids = true, 5 })
-		want(t, "not allowed", again(), "connect to n:1: CLIENT KILL: NOPERM no")
+		want(t, "not allowed", again(), "connect to n:1: CLIENT KILL: NOPERM no (have the node's ACL allow it; package redlock/script says what a lock needs)")
 	})
 }
 

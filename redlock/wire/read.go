@@ -15,7 +15,8 @@ type replies struct {
 	buf      []byte
 	at, have int
 	cut      []reply
-	items    int // so many replies are to come of one to several releases
+	heard    bool // anything
+	items    int  // so many replies are to come of one to several releases
 	told     []answered
 	again    bool  // something is to be sent again
 	id       int64 // of the connection, and the run_id of the process: what the greeting said
@@ -40,6 +41,7 @@ func (in *replies) fill() error {
 	k, err := in.c.Read(in.buf[in.have:])
 	in.have += k
 	if k > 0 {
+		in.heard = true
 		return nil
 	}
 	return err

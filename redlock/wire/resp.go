@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"lockpick/redlock"
+	"lockpick/redlock/advice"
 	"lockpick/redlock/script"
 )
 
@@ -94,7 +95,7 @@ func grant(b []byte, r *redlock.Request, whole bool, runID string) []byte {
 		counted = 1
 	}
 	b = run(b, script.Grant, whole, 5, args)
-	b = bulk(bulks(bulk(b, r.Key), r.Key, script.CountSuffix), "")
+	b = bulk(bulks(bulk(b, r.Key), r.Key, script.CountSuffix), r.Key)
 	b = bulk(bulk(bulk(b, script.KnownAs), script.Quarantine), r.Token)
 	b = number(number(number(b, r.TTL.Milliseconds()), counted), r.Quarantine.Milliseconds())
 	if runID != "" {
@@ -140,7 +141,7 @@ func parse(b []byte) (r reply, size int, err error) {
 		return reply{value: 1}, size, nil
 	}
 	if kind == '-' {
-		return reply{err: errors.New(string(text))}, size, nil
+		return reply{err: advice.With(errors.New(string(text)))}, size, nil
 	}
 	v, err := strconv.ParseInt(string(text), 10, 64)
 	switch {

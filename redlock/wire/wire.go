@@ -4,7 +4,9 @@
 //
 // Its noun is Node, one independent Redis master and one connection to it, which is
 // made when it is first needed and replaced when it fails. It speaks RESP2 over TCP,
-// TLS or a Unix socket.
+// TLS or a Unix socket. Each connection begins with RESP2, in all versions of Redis and
+// Valkey, whatever others have asked for on theirs; and no step answers anything of which
+// RESP3 has a type of its own.
 //
 //	callers ── Submit ──►  batch: releases, then sets  ── Flush ──►  socket ──►  node
 //	        ◄── Answered ── requests that wait, in order  ◄── reader ──

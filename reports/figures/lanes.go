@@ -122,7 +122,7 @@ func (l lane) draw(c draw.Canvas, x func(float64) vg.Length) {
 
 // hatches are the ways in which the lines of a hatch run: up or down to the right, upright
 // and level.
-var hatches = []string{"/", `\`, `/\`, "|", "-", "|-", "", "/|", `\-`, "/-", `\|`}
+var hatches = []string{"/", `\`, `/\`, "|", "-", "|-", "", "/|", `\-`, "/-", `\|`, `/\|`, `/\-`, "/|-", `\|-`, `/\|-`}
 
 // hatch fills rectangles with a light colour and lines.
 func hatch(c draw.Canvas, hex string, kind int, boxes ...vg.Rectangle) {

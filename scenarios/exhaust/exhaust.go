@@ -24,7 +24,7 @@
 //	search.go            all states, and the shortest way to a violation
 //	pack.go              a state in a few bytes; the same for states that differ in names alone
 //	reduce.go            states that need not be told apart, and steps that need not wait
-//	client.go, node.go, fence.go, resource.go
+//	client.go, node.go, fence.go, resource.go, hardened.go
 //	                     what can happen next
 //	state.go, step.go    what there is to know, and what happened
 //	exhaust.go           the scope
@@ -49,6 +49,11 @@ type Scope struct {
 	Restart  Restart `json:"restart,omitempty"` // what a crashed node comes back with; "": Forgets
 	Jumps    int     `json:"jumps,omitempty"`   // of nodes' clocks, each of which makes a key vanish before its time
 	Mistake  string  `json:"mistake,omitempty"` // of package harness/lock/broken; "": the reference
+	// Lock is the specification's, "", or Hardened; Without is a part of that which is left out;
+	// Quarantine: a node that crashed gives no vote until what it lost would have expired.
+	Lock       string `json:"lock,omitempty"`
+	Without    string `json:"without,omitempty"`
+	Quarantine bool   `json:"quarantine,omitempty"`
 	// Fence: the lock gives fencing tokens, and the resource refuses one below the highest it has seen.
 	Fence    bool     `json:"fence,omitempty"`
 	Property Property `json:"property,omitempty"` // that is to be violated; "": MutualExclusion
@@ -62,10 +67,13 @@ const (
 	MutualExclusion Property = "mutual-exclusion" // both clients believe that they hold the lock
 	ResourceSafety  Property = "resource-safety"  // a write is applied over one that its holder had not seen
 	FencingOrder    Property = "fencing-order"    // a lock's token is not above that of one that was given before its attempt began
+	LeftKeys        Property = "left-keys"        // a key stays on a node, within its window, of an attempt that is over; no checker's, but a cause
 )
 
 // Properties lists them.
-func Properties() []Property { return []Property{MutualExclusion, ResourceSafety, FencingOrder} }
+func Properties() []Property {
+	return []Property{MutualExclusion, ResourceSafety, FencingOrder, LeftKeys}
+}
 
 // Bounds of a scope.
 const (
@@ -97,6 +105,7 @@ type rules struct {
 	plainDel        bool // a hold is released by DEL, whoever has the key
 	firstCount      bool // the token is the count of the first node that grants, and is not written back
 	shares          sharing
+	hardening
 }
 
 // sharing is who sets the same token.
@@ -144,8 +153,8 @@ func (s Scope) Check() error {
 	if s.Property == FencingOrder && !s.Fence {
 		return fmt.Errorf("%s is of fencing tokens, and the lock gives none", s.Property)
 	}
-	if s.Mistake == "" {
-		return nil
+	if err := s.checkHardened(); s.Mistake == "" || err != nil {
+		return err
 	}
 	if mistakes[s.Mistake] == nil {
 		return fmt.Errorf("mistake is %q, and can be one of %q", s.Mistake, Mistakes())
@@ -169,5 +178,6 @@ func (s Scope) rules() rules {
 	if wrong := mistakes[s.Mistake]; wrong != nil {
 		wrong(&r)
 	}
+	s.harden(&r)
 	return r
 }

@@ -8,7 +8,10 @@ import "testing"
 func TestReductionsAgreeAtLength(t *testing.T) { agree(t, 300, 64<<20) }
 
 // Thousands of real runs are paths of the model.
-func TestManyRealRunsArePaths(t *testing.T) { realRunsArePaths(t, 5000) }
+func TestManyRealRunsArePaths(t *testing.T) {
+	realRunsArePaths(t, 5000)
+	hardenedRunsArePaths(t, 2500)
+}
 
 // The largest scope that has been searched to its end keeps to the memory that a small machine has.
 func TestLargestScope(t *testing.T) {

@@ -116,8 +116,15 @@ func (m *Model) begins(t *state, c, l int) {
 
 // fail is the end of one that did not.
 func (m *Model) fail(t *state, c int) {
-	m.deaf(t, m.current(t, c))
+	l, refused := m.current(t, c), uint8(0)
+	for n := range m.Nodes {
+		if t.node[n].set[l] == heardNo {
+			refused |= 1 << n
+		}
+	}
+	m.deaf(t, l)
 	m.end(t, c, flying)
+	spare(m, t, l, refused)
 	t.client[c].floor = 0
 }
 

@@ -7,9 +7,15 @@ func (w walk) node(n int) {
 	at := func(a Action) Step { return Step{Action: a, Node: n + 1} }
 	if me.down != up {
 		if lost := key(me.down - 1); lost == 0 || w.mayExpire(s, lost) {
-			w.step(at(Restarted), func(t *state) { t.node[n].down = up })
+			back := Restarted
+			if w.Quarantine {
+				back = Votes
+			}
+			w.step(at(back), func(t *state) { t.node[n].down = up })
 		}
-		return
+		if !w.Quarantine {
+			return
+		}
 	}
 	if s.crashes > 0 && (!w.Dominate || me.key > 0 || me.disk > 0 || me.count > 0) { // else it takes nothing away
 		w.step(at(Crashed), func(t *state) { w.crash(t, n) })
@@ -38,7 +44,9 @@ func (w walk) node(n int) {
 
 func (m *Model) crash(t *state, n int) {
 	t.crashes--
-	switch me := &t.node[n]; m.Restart {
+	me := &t.node[n]
+	before := *me
+	switch m.Restart {
 	case Forgets:
 		me.key, me.count = 0, 0
 	case Delayed:
@@ -46,6 +54,7 @@ func (m *Model) crash(t *state, n int) {
 	case EverySec:
 		me.key, me.count = me.disk, me.synced
 	}
+	forgets(m, t, n, &before)
 }
 
 func (n *node) sync() { n.disk, n.synced = n.key, n.count }
@@ -54,8 +63,9 @@ func (n *node) sync() { n.disk, n.synced = n.key, n.count }
 func (w walk) messages(n int, expired bool) {
 	me := w.from.node[n]
 	for l := range w.leases() {
-		if me.set[l] == flying {
+		if (me.set[l] == flying || me.set[l] == doomed) && me.down == up { // in quarantine that is no answer
 			w.arrive(n, l, Set, expired)
+			w.lapsed(n, l, expired)
 		}
 		if me.ext[l] == flying {
 			w.arrive(n, l, Extend, expired)
@@ -65,6 +75,9 @@ func (w walk) messages(n int, expired bool) {
 		}
 		if me.del[l] != none {
 			w.arrive(n, l, Del, expired)
+			if w.Property == LeftKeys && !w.debts && !expired {
+				w.step(Step{Action: Lost, Client: l/w.Attempts + 1, Attempt: l%w.Attempts + 1, Node: n + 1}, func(t *state) { t.node[n].del[l] = none })
+			}
 		}
 	}
 }
@@ -81,11 +94,14 @@ func (w walk) arrive(n, l int, a Action, expired bool) {
 	left, did.Yes = w.apply(&w.from.node[n], old, l, a)
 	deliver := func(t *state) {
 		t.node[n].key = left
-		if a == Set {
+		switch a {
+		case Set:
 			w.begins(t, l/w.Attempts, l)
+		case Del:
+			bury(w.Model, &t.node[n], l)
 		}
 		if w.Fence && did.Yes {
-			w.counts(t, n, l, a)
+			w.counts(t, n, l, a, old)
 		}
 		w.answer(t, n, l, a, did.Yes)
 	}
@@ -103,10 +119,12 @@ func (w walk) arrive(n, l int, a Action, expired bool) {
 }
 
 // counts is what a request that took effect does to a node's count of grants.
-func (m *Model) counts(t *state, n, l int, a Action) {
+func (m *Model) counts(t *state, n, l int, a Action, old key) {
 	switch me := &t.node[n]; a {
 	case Set:
-		me.count++
+		if !m.hardened || old == 0 { // else it has granted that before
+			me.count++
+		}
 		me.granted[l] = me.count
 	case Raise:
 		me.count = max(me.count, t.fence[l])
@@ -117,6 +135,10 @@ func (m *Model) counts(t *state, n, l int, a Action) {
 func (w walk) apply(me *node, old key, l int, a Action) (left key, ok bool) {
 	own := old > 0 && w.same(w.from, old.lease(), l)
 	switch {
+	case a == Set && me.set[l] == doomed:
+		return old, false
+	case a == Set && w.hardened && own:
+		return old, true
 	case a == Set && (old == 0 || w.noNX):
 		return keyOf(l, 0), true
 	case a == Extend && own && old.lease() > l && old.lease()/w.Attempts == l/w.Attempts:

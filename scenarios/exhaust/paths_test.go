@@ -34,6 +34,10 @@ type run struct {
 	tokens [2][]string // of attempts
 	steps  []Step
 	way    func(counted) redlock.Node // of a client to a node
+	// hardened clients contend, and a crash takes what is on its way to the node.
+	hardened    *redlock.Config
+	crashed     [MaxNodes]int
+	quarantined int // SETs that were refused
 }
 
 func (r *run) note(s Step) { r.steps = append(r.steps, s) }
@@ -75,17 +79,29 @@ func (w wire) send(ctx context.Context, a Action, token string) (bool, error) {
 func (w wire) ask(ctx context.Context, a Action, token string, last ...string) (int64, error) {
 	w.mu.Lock()
 	there, back := w.delay(), w.delay()
+	crashed := w.crashed[w.node]
 	w.mu.Unlock()
 	answer := make(chan int64, 1)
 	go func() {
 		time.Sleep(there)
 		w.mu.Lock()
+		if w.hardened != nil && w.crashed[w.node] != crashed {
+			w.mu.Unlock()
+			return
+		}
 		n := w.nodes[w.node]
 		n.now = int64(float64(time.Since(w.began)) * w.fast)
 		args := slices.Clone(w.sends[a])
 		args[slices.Index(args, "0")] = token
+		if i := slices.Index(args, "k:gone:0"); i > 0 {
+			args[i] = "k:gone:" + token
+		}
 		reply, err := n.Do(append(args[:len(args)-len(last)], last...)...)
-		if err != nil {
+		if err != nil && strings.HasPrefix(err.Error(), "QUARANTINE") {
+			w.quarantined++
+			w.mu.Unlock()
+			return
+		} else if err != nil {
 			panic(err)
 		}
 		count, _ := reply.(int64)
@@ -94,7 +110,11 @@ func (w wire) ask(ctx context.Context, a Action, token string, last ...string) (
 		}
 		s := w.of(a, w.client, token)
 		s.Node, s.Yes = w.node+1, count > 0
-		w.note(s)
+		again := s
+		again.Yes = true
+		if a != Del || s.Yes || !slices.Contains(w.steps, s) && !slices.Contains(w.steps, again) { // else it was sent twice, in vain
+			w.note(s)
+		}
 		w.mu.Unlock()
 		time.Sleep(back)
 		answer <- count
@@ -170,6 +190,10 @@ func (w counted) RaiseFence(ctx context.Context, _, token string, fence int64) (
 
 // contend is what one client does.
 func (r *run) contend(t *testing.T, c, attempts int) {
+	if r.hardened != nil {
+		r.contendHardened(t, c, attempts)
+		return
+	}
 	cfg := redlock.Config{TTL: runTTL, Timeout: runTimeout, Tries: 1, Fence: r.sends[Raise] != nil}
 	for n := range r.nodes {
 		cfg.Nodes = append(cfg.Nodes, r.way(counted{wire{r, c, n}}))
@@ -232,6 +256,7 @@ func play(t *testing.T, m *Model, seed uint64, plant func(*run)) []Step {
 		r.began = time.Now()
 		for range m.Nodes {
 			r.nodes = append(r.nodes, start(""))
+			r.nodes[len(r.nodes)-1].do(t, "SET", "known", strings.Repeat("0", 40)) // by which a quarantine goes
 		}
 		var all sync.WaitGroup
 		for c := range 2 {
@@ -247,6 +272,7 @@ func play(t *testing.T, m *Model, seed uint64, plant func(*run)) []Step {
 				defer r.mu.Unlock()
 				r.nodes[n].Close()
 				r.nodes[n].restart()
+				r.crashed[n]++
 				r.note(Step{Action: Crashed, Node: n + 1})
 			})
 		}
@@ -265,6 +291,9 @@ func (m *Model) follows(steps []Step) (so int) {
 	now := map[state]bool{m.first(): true}
 	for i, want := range steps {
 		next := map[state]bool{}
+		if m.Quarantine {
+			m.unseen(now)
+		}
 		for s := range now {
 			m.next(&s, func(after *state, did Step) {
 				if did.Expired, did.Heard = false, 0; did == want {

@@ -67,6 +67,9 @@ func (m reducer) hurry(t *state, c int) {
 		m.hurryWork(t, c)
 	}
 	for a := range int(me.begun) {
+		if m.Property == LeftKeys { // it matters how long keys live that nobody believes by
+			break
+		}
 		if a == int(me.begun)-1 && (me.phase == asking || me.phase == raising || me.phase == holding || me.phase == extending) {
 			continue
 		}
@@ -108,12 +111,12 @@ func (m reducer) dominate(t *state, n *node) {
 		n.down = up
 	}
 	for l := range m.leases() {
-		if n.set[l] == no {
+		if n.set[l] == no || n.set[l] == doomed && t.crashes == 0 {
 			n.set[l] = none
 		}
 		// Where SET overwrites, it takes a key away; where nobody looks at the clock, it is a vote.
 		if int(t.over[l]) == 1+m.Extends && !m.noNX && !m.noElapsed && !counted {
-			if n.set[l] == flying {
+			if n.set[l] == flying || n.set[l] == doomed {
 				n.set[l] = none
 			}
 			n.ext[l], n.raise[l] = none, none

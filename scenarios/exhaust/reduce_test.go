@@ -28,6 +28,12 @@ func drawn(r *rand.Rand) Scope {
 	case 1:
 		s.Property, s.Fence = FencingOrder, true
 	}
+	if r.IntN(3) == 0 {
+		s.Lock, s.Mistake, s.Without = Hardened, "", append(Parts(), "", "")[r.IntN(5)]
+		if s.Quarantine = r.IntN(2) == 0; s.Crashes+s.Jumps == 0 {
+			s.Property, s.Fence = LeftKeys, false
+		}
+	}
 	if s.Check() != nil {
 		return drawn(r)
 	}
@@ -176,6 +182,23 @@ var wrongReductions = map[string]struct {
 			if t.section[l] == sentLate || t.section[l] == readLate {
 				t.section[l]--
 			}
+		}
+	}},
+	"tombstones don't matter": {Scope{Nodes: 3, Attempts: 1, Lock: Hardened, Property: LeftKeys}, func(m *Model, t *state) {
+		everywhere(m, t, func(n *node, l int) {
+			if n.set[l] == doomed {
+				n.set[l] = flying
+			}
+		})
+	}},
+	"a quarantine is over at once": {Scope{Nodes: 3, Attempts: 1, Crashes: 1, Lock: Hardened, Quarantine: true}, func(m *Model, t *state) {
+		for n := range m.Nodes {
+			t.node[n].down = up
+		}
+	}},
+	"windows don't matter to keys that are left": {Scope{Nodes: 3, Attempts: 1, Lock: Hardened, Without: Debts, Property: LeftKeys}, func(m *Model, t *state) {
+		for l := range m.leases() {
+			t.over[l] = 1
 		}
 	}},
 	"whose key it is does not matter": {Scope{Nodes: 3, Attempts: 2}, func(m *Model, t *state) {

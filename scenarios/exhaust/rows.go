@@ -15,7 +15,7 @@ type Row struct {
 // Rows are the scopes whose verdicts are known and that take a fraction of a second: the reference
 // within its assumptions, then what takes it beyond them, and locks with a mistake.
 func Rows() []Row {
-	return []Row{
+	return append([]Row{
 		{Scope{Nodes: 1, Attempts: 3}, ""},
 		{Scope{Nodes: 3, Attempts: 1}, ""},
 		{Scope{Nodes: 3, Attempts: 2}, ""},
@@ -63,6 +63,34 @@ func Rows() []Row {
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: Delayed, Fence: true, Property: FencingOrder}, "token-twice"},
 		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: EverySec, Fence: true, Property: FencingOrder}, "token-twice"},
 		{Scope{Nodes: 3, Attempts: 1, Mistake: "fence-from-one-node", Fence: true, Property: FencingOrder}, "token-twice"},
+	}, hardenedRows()...)
+}
+
+// hardenedRows are those of the hardened lock, and of what it is hardened against.
+func hardenedRows() []Row {
+	return []Row{
+		{Scope{Nodes: 3, Attempts: 3, Lock: Hardened}, ""},
+		{Scope{Nodes: 5, Attempts: 2, Lock: Hardened}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Lock: Hardened}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Lock: Hardened}, "restarted-and-forgot"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Restart: EverySec, Lock: Hardened}, "lost-unsynced"},
+		{Scope{Nodes: 3, Attempts: 1, Jumps: 1, Lock: Hardened}, "expired-early"},
+		{Scope{Nodes: 3, Attempts: 3, Crashes: 2, Lock: Hardened, Quarantine: true}, ""},
+		{Scope{Nodes: 5, Attempts: 2, Crashes: 1, Lock: Hardened, Quarantine: true}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Lock: Hardened, Quarantine: true}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Restart: EverySec, Lock: Hardened, Quarantine: true}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Lock: Hardened, Property: ResourceSafety}, "overrun"},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: Hardened, Quarantine: true, Property: ResourceSafety}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: Hardened, Property: FencingOrder}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 2, Restart: Delayed, Fence: true, Lock: Hardened, Property: FencingOrder}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Crashes: 1, Fence: true, Lock: Hardened, Without: ClockCount, Property: FencingOrder}, InTheModel},
+		{Scope{Nodes: 1, Attempts: 1, Property: LeftKeys}, InTheModel},
+		{Scope{Nodes: 3, Attempts: 1, Property: LeftKeys}, InTheModel},
+		{Scope{Nodes: 3, Attempts: 1, Lock: Hardened, Property: LeftKeys}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Extends: 1, Lock: Hardened, Property: LeftKeys}, ""},
+		{Scope{Nodes: 5, Attempts: 1, Lock: Hardened, Property: LeftKeys}, ""},
+		{Scope{Nodes: 3, Attempts: 1, Lock: Hardened, Without: Tombstones, Property: LeftKeys}, InTheModel},
+		{Scope{Nodes: 3, Attempts: 1, Lock: Hardened, Without: Debts, Property: LeftKeys}, InTheModel},
 	}
 }
 
@@ -77,6 +105,9 @@ func LargeRows() []Row {
 		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Restart: Always, Fence: true, Property: ResourceSafety}, ""},
 		{Scope{Nodes: 3, Attempts: 2, Fence: true, Property: FencingOrder}, ""},
 		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Restart: Always, Fence: true, Property: FencingOrder}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Fence: true, Lock: Hardened, Property: FencingOrder}, ""},
+		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Restart: EverySec, Fence: true, Lock: Hardened, Property: FencingOrder}, InTheModel},
+		{Scope{Nodes: 3, Attempts: 2, Lock: Hardened, Property: LeftKeys}, ""},
 	}
 }
 
@@ -89,12 +120,21 @@ func (s Scope) String() string {
 func (s Scope) Besides() string { return strings.Join(s.besides(), ", ") }
 
 func (s Scope) besides() (parts []string) {
+	if s.Lock != "" {
+		parts = append(parts, s.Lock)
+	}
+	if s.Without != "" {
+		parts = append(parts, "without "+s.Without)
+	}
 	if s.Extends > 0 {
 		parts = append(parts, "extend")
 	}
 	if s.Crashes > 0 {
 		parts = append(parts, count(s.Crashes, "crash"), map[Restart]string{"": "nothing kept", Forgets: "nothing kept",
 			Delayed: "delayed restart", EverySec: "fsync everysec", Always: "fsync always"}[s.Restart])
+	}
+	if s.Quarantine {
+		parts = append(parts, "quarantine")
 	}
 	if s.Jumps > 0 {
 		parts = append(parts, count(s.Jumps, "clock jump"))
@@ -135,11 +175,16 @@ func (s Scope) Name() string {
 	if s.Crashes > 0 && s.Restart != "" && s.Restart != Forgets {
 		parts = append(parts, string(s.Restart))
 	}
+	if s.Quarantine {
+		parts = append(parts, "quarantine")
+	}
 	if s.Fence {
 		parts = append(parts, "fence")
 	}
-	if s.Mistake != "" {
-		parts = append(parts, s.Mistake)
+	for _, part := range []string{s.Mistake, s.Lock, s.Without} {
+		if part != "" {
+			parts = append(parts, part)
+		}
 	}
 	if s.Property != "" && s.Property != MutualExclusion {
 		parts = append(parts, string(s.Property))

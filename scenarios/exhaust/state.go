@@ -23,6 +23,7 @@ const (
 	heardYes                // answered, and the answer has arrived
 	heardNo                 //
 	plain                   // sent, of a DEL that asks for no token
+	doomed                  // sent, of a SET that the node was told to refuse
 )
 
 // key is what a node has: nothing, or the key of a lease that was set or extended, which tells
@@ -131,8 +132,11 @@ func (m *Model) believes(s *state, c int) bool {
 
 // violated says whether both do, or another property is violated.
 func (m *Model) violated(s *state) bool {
-	if m.Property == MutualExclusion {
+	switch m.Property {
+	case MutualExclusion:
 		return m.believes(s, 0) && m.believes(s, 1)
+	case LeftKeys:
+		return left(m, s)
 	}
 	return s.harm
 }

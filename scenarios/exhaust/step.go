@@ -29,6 +29,8 @@ const (
 	Synced       Action = "syncs its disk"
 	Crashed      Action = "crashes"
 	Restarted    Action = "is back"
+	Votes        Action = "votes again"
+	Lost         Action = "is lost"
 	Jumped       Action = "clock jumps"
 )
 
@@ -86,7 +88,9 @@ func (s Step) String() string {
 		return who + "'s window is over"
 	case Expired, Jumped:
 		return fmt.Sprintf("n%d's %s", s.Node, s.Action)
-	case Crashed, Restarted, Synced:
+	case Lost:
+		return fmt.Sprintf("DEL of %s to n%d is lost", who, s.Node)
+	case Crashed, Restarted, Votes, Synced:
 		return fmt.Sprintf("n%d %s", s.Node, s.Action)
 	}
 	return fmt.Sprintf("%s %s", who, s.Action)

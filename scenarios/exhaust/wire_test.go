@@ -116,7 +116,7 @@ const ever = 10 * wireTTL
 func (w *wired) answer(c *resp.Command, node int) (answer string, after time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if sum := w.unknown(c.Args); sum {
+	if w.unknown(c.Args, node) {
 		return "-NOSCRIPT No matching script.\r\n", 0
 	}
 	if strings.EqualFold(c.Args[0], "HELLO") {
@@ -155,13 +155,13 @@ func (w *wired) answer(c *resp.Command, node int) (answer string, after time.Dur
 }
 
 // unknown says whether a request is of a script that the node has not seen.
-func (w *wired) unknown(args []string) bool {
+func (w *wired) unknown(args []string, node int) bool {
 	switch strings.ToUpper(args[0]) {
 	case "EVAL":
 		sum := sha1.Sum([]byte(args[1]))
-		w.known[hex.EncodeToString(sum[:])] = true
+		w.known[fmt.Sprint(node, hex.EncodeToString(sum[:]))] = true
 	case "EVALSHA":
-		return !w.known[args[1]]
+		return !w.known[fmt.Sprint(node, args[1])]
 	}
 	return false
 }

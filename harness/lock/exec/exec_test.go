@@ -93,14 +93,15 @@ func TestHello(t *testing.T) {
 		"ready\n":                       `not of the protocol: "ready"`,
 		`{"hello":2,"name":"x"}` + "\n": "no hello of protocol 1",
 		`{"hello":1}` + "\n":            "no name",
-		`{"hello":1,"name":"x","can":["fly"]}` + "\n":     `it can "fly"`,
-		`{"hello":1,"name":"x","nodes":"two"}` + "\n":     `nodes "two"`,
-		`{"hello":1,"name":"x","server":"mysql"}` + "\n":  `server "mysql": say one of redis, etcd, consul`,
-		`{"hello":1,"name":"x","retries":"both"}` + "\n":  `retries "both"`,
-		`{"hello":1,"name":"x","belief":"luck"}` + "\n":   `belief "luck"`,
-		`{"hello":1,"name":"x","belief":"signal"}` + "\n": "add lost to can",
-		`{"hello":1,"name":"x"`:                           "in the midst of a line",
-		strings.Repeat("x", longest+1) + "\n":             "longer than 65536 bytes",
+		`{"hello":1,"name":"x","can":["fly"]}` + "\n":      `it can "fly"`,
+		`{"hello":1,"name":"x","nodes":"two"}` + "\n":      `nodes "two"`,
+		`{"hello":1,"name":"x","server":"mysql"}` + "\n":   `server "mysql": say one of redis, etcd, consul`,
+		`{"hello":1,"name":"x","retries":"both"}` + "\n":   `retries "both"`,
+		`{"hello":1,"name":"x","belief":"luck"}` + "\n":    `belief "luck"`,
+		`{"hello":1,"name":"x","keyPrefix":"a\tb"}` + "\n": `keyPrefix "a\tb": say printable ASCII, at most 100 bytes`,
+		`{"hello":1,"name":"x","belief":"signal"}` + "\n":  "add lost to can",
+		`{"hello":1,"name":"x"`:                            "in the midst of a line",
+		strings.Repeat("x", longest+1) + "\n":              "longer than 65536 bytes",
 	} {
 		heard, out := io.Pipe()
 		go func() { io.WriteString(out, first); out.Close() }()

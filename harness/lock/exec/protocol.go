@@ -79,6 +79,8 @@ func (h Hello) check() error {
 		return fmt.Errorf("its hello says belief %q: say deadline, signal or none", h.Belief)
 	case h.Belief == string(lock.BySignal) && !h.can(CanLose):
 		return errors.New("its hello says belief signal, and not that it can tell of a loss: add lost to can")
+	case !lock.PrefixFits(h.KeyPrefix):
+		return fmt.Errorf("its hello says keyPrefix %.200q: say printable ASCII, at most %d bytes of it", h.KeyPrefix, lock.MostPrefix)
 	case h.Server != "" && h.Server != redis && !slices.Contains(lock.Servers(), h.Server):
 		return fmt.Errorf("its hello says server %q: say one of %s", h.Server, strings.Join(append([]string{redis}, lock.Servers()...), ", "))
 	case h.Nodes != "" && h.Nodes != "one" && h.Nodes != "many":

@@ -19,8 +19,9 @@ import (
 )
 
 // Start starts n empty servers that live as long as the test, and returns their
-// addresses. Without redis-server on PATH the test is skipped, and says so.
-func Start(t testing.TB, n int) []string {
+// addresses; args are further ones of redis-server. Without that on PATH the test is skipped, and
+// says so.
+func Start(t testing.TB, n int, args ...string) []string {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -28,19 +29,19 @@ func Start(t testing.TB, n int) []string {
 	}
 	addrs := make([]string, n)
 	for i := range addrs {
-		addrs[i] = start(t, path)
+		addrs[i] = start(t, path, args)
 	}
 	return addrs
 }
 
 // start starts one server. Between the choice of a free port and its use another
 // process can take it, so the server that answers must be the one started.
-func start(t testing.TB, path string) string {
+func start(t testing.TB, path string, args []string) string {
 	t.Helper()
 	for range 5 {
 		port := freePort(t)
-		cmd := exec.Command(path, "--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--databases", "1",
-			"--save", "", "--appendonly", "no", "--dir", t.TempDir())
+		cmd := exec.Command(path, append([]string{"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--databases", "1",
+			"--save", "", "--appendonly", "no", "--dir", t.TempDir()}, args...)...)
 		if err := cmd.Start(); err != nil {
 			t.Fatalf("start redis-server: %v", err)
 		}

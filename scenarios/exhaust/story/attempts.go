@@ -22,6 +22,9 @@ func (t *telling) read() error {
 		switch s.Action {
 		case exhaust.Set:
 			a.set[s.Node] = delivery{at, s.Yes, a.end < 0}
+			if s.Yes && a.end < 0 {
+				a.decides = s.Node
+			}
 		case exhaust.Extend:
 			a.ext[s.Node] = delivery{at, s.Yes, a.extended < 0}
 		case exhaust.Del:
@@ -55,7 +58,31 @@ func (t *telling) read() error {
 		}
 	}
 	t.complete()
+	if err := t.returns(); err != nil {
+		return err
+	}
 	return t.raises()
+}
+
+// hardened says whether the lock returns at a quorum.
+func (t *telling) hardened() bool { return t.scope.Lock == exhaust.Hardened }
+
+// returns says whether a lock that returns at a quorum could do as the path has it: it has heard so
+// many votes and no more. Its failures and extensions can't be told yet.
+func (t *telling) returns() error {
+	for _, a := range slices.Concat(t.attempts[0], t.attempts[1]) {
+		votes, heard := 0, uint8(0)
+		for n, d := range a.set {
+			if d.yes && d.inTime {
+				votes++
+				heard |= 1 << (n - 1)
+			}
+		}
+		if t.hardened() && (!a.won || a.extends || votes != t.scope.Nodes/2+1 || a.counted && a.heard != heard) {
+			return fmt.Errorf("%w: a lock that returns at a quorum does not wait for more", ErrUntimed)
+		}
+	}
+	return nil
 }
 
 // hear notes which counts make the token.

@@ -66,9 +66,17 @@ func (t limits) course(c, n int, a *attempt) {
 // round is the order of messages and the client's decision, which it makes when its time is up,
 // or when it has heard from all.
 func (t limits) round(begin, end instant, r round) {
-	t.exact(begin, end, t.lasts(r))
-	for _, d := range r.all {
+	if r.decides > 0 {
+		t.most(begin, end, timeout-t.gap)
+		t.exact(r.all[r.decides].at, end, 0)
+	} else {
+		t.exact(begin, end, t.lasts(r))
+	}
+	for n, d := range r.all {
 		t.least(begin, d.at, t.gap)
+		if n == r.decides {
+			continue
+		}
 		if d.inTime {
 			t.least(d.at, end, t.gap)
 		} else {
@@ -106,6 +114,7 @@ func (t limits) nodes() {
 			last = at
 			switch s.Action {
 			case exhaust.Crashed:
+				t.decided(i)
 				switch t.scope.Restart {
 				case exhaust.Always:
 				case exhaust.EverySec:
@@ -136,6 +145,16 @@ func (t limits) nodes() {
 
 // away is how long a node stays down that comes back delayed.
 const away = ttl + time.Second
+
+// decided says that a crash comes after the locks that were given before it, where a lock notices that it has lost
+// its connection to a node that voted.
+func (t limits) decided(crash int) {
+	for _, s := range t.path[:crash] {
+		if s.Action == exhaust.Acquired && t.hardened() {
+			t.least(t.attempts[s.Client-1][s.Attempt-1].end, t.when[crash], t.gap)
+		}
+	}
+}
 
 // unsynced says since when nothing is synced that a crash with EverySec takes: the disk stalls.
 func (t limits) unsynced(crash int, before instant) {

@@ -36,8 +36,13 @@ var claims = map[exhaust.Property]string{
 // scenario is the path with its instants.
 func (t play) scenario(name string, known scenario.Known) (scenario.Scenario, error) {
 	kind := "redlock"
-	if t.scope.Mistake != "" {
+	switch {
+	case t.scope.Mistake != "":
 		kind = "broken, mistake: " + t.scope.Mistake
+	case t.scope.Quarantine:
+		kind = exhaust.Hardened + ", options: {quarantine: yes}"
+	case t.scope.Lock != "":
+		kind = t.scope.Lock
 	}
 	persistence := scenario.PersistNone
 	switch t.scope.Restart {

@@ -14,10 +14,14 @@ type round struct {
 	all     map[int]delivery // those that arrive
 	unheard []int            // nodes that answer in time, and whose answers are too late
 	last    int              // the node that is heard last, where none can be left out; 0: one is missing
+	decides int              // the node whose vote ends it, of a lock that returns at a quorum; 0: all are waited for
 }
 
 // asked is the round of an attempt: where grants are counted, certain nodes are heard and no others.
 func (t *telling) asked(a *attempt) round {
+	if t.hardened() {
+		return round{nodes: t.scope.Nodes, all: a.set, decides: a.decides}
+	}
 	if !a.counted {
 		return asking(t.scope.Nodes, a.set, a.won, false)
 	}

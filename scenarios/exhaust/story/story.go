@@ -125,6 +125,8 @@ type attempt struct {
 	ended         bool             // they are: it failed, or was held no longer
 	set, ext, del map[int]delivery // by node
 
+	decides int // the node whose vote was the last that it needed, of a lock that returns at a quorum
+
 	counted       bool    // the token is by the counts of the nodes that were heard
 	heard, behind uint8   // a bit each
 	raised        []raise // the token has been written back

@@ -57,7 +57,7 @@ func TestStoriesOnProcesses(t *testing.T) {
 	needRedis(t)
 	told := map[string]bool{"lost-unsynced": true}
 	for _, row := range exhaust.Rows() {
-		if row.Cause == "" || told[row.Cause] {
+		if row.Cause == "" || !row.Runs() || told[row.Cause] {
 			continue
 		}
 		r, s := search(t, row.Scope, exhaust.Fully)
@@ -75,7 +75,7 @@ func TestStoriesOnProcesses(t *testing.T) {
 		})
 	}
 	for _, row := range exhaust.Rows() {
-		if row.Cause != "" && !told[row.Cause] {
+		if row.Cause != "" && row.Runs() && !told[row.Cause] {
 			t.Errorf("no story of %s is quick", row.Cause)
 		}
 	}

@@ -64,7 +64,7 @@ func search(t *testing.T, scope exhaust.Scope, reductions exhaust.Reductions) (e
 // simulated nodes violates mutual exclusion by the cause that the model's fault or mistake has.
 func TestStoriesHappen(t *testing.T) {
 	for _, row := range exhaust.Rows() {
-		if row.Cause == "" {
+		if row.Cause == "" || !row.Runs() {
 			continue
 		}
 		t.Run(row.Name(), func(t *testing.T) {

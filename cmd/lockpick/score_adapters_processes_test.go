@@ -1,0 +1,68 @@
+//go:build (processes || nightly) && linux
+
+package main
+
+import (
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lockpick/harness/lock/exec/adapters"
+	"lockpick/scenarios/outcome"
+)
+
+// installed are the libraries of a set of adapters; where they can't be had, the test is skipped.
+func installed(t *testing.T, set string) (folder string) {
+	t.Helper()
+	needRedis(t)
+	out, err := exec.Command("../../.ci/adapters", set).CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 75 {
+		t.Skip(strings.TrimSpace(string(out)))
+	}
+	if err != nil {
+		t.Fatalf("install the libraries of %s: %v\n%s", set, err, out)
+	}
+	folder, err = filepath.Abs(filepath.Join("../..", adapters.Folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// Libraries of other languages have scorecards from real runs: by day two of them, of a scenario for
+// each sort of failure, at night all, of all scenarios. What a card says was tried again, and each
+// counterexample shows it.
+func TestScoreOfAdapters(t *testing.T) {
+	only := []string{"--tag", "score"}
+	if night {
+		only = nil
+	}
+	for _, s := range adapters.Libraries {
+		if !night && s.Name != "ioredis" && s.Name != "python-redis-lock" {
+			continue
+		}
+		t.Run(s.Name, func(t *testing.T) {
+			command := s.Command(installed(t, s.Set))
+			t.Parallel() // it mostly waits
+			dir, book, code := scored(t, append([]string{"score", "--adapter", command, "--seeds", "0", "--jobs", "4"}, only...)...)
+			if code != outcome.ExitOK && code != outcome.ExitUnexpected && code != outcome.ExitUndecided || len(book.Cards) != 1 {
+				t.Fatalf("exit code %d, %d cards", code, len(book.Cards))
+			}
+			c := book.Cards[0]
+			if c.Runs == 0 || c.Backend != "process" || c.Tried != "process" || len(c.Errors) > 0 {
+				t.Errorf("%d runs on %s, tried on %s: %v", c.Runs, c.Backend, c.Tried, c.Errors)
+			}
+			for _, f := range c.Findings {
+				for _, h := range f.Harms {
+					if h.Held && h.Try == nil {
+						t.Errorf("%s: %s was not tried again", f.Scenario, h.Property)
+					}
+				}
+			}
+			t.Logf("exit code %d, %d runs, %d counterexamples", code, c.Runs, replayed(t, dir, book))
+		})
+	}
+}

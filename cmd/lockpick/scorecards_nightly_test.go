@@ -1,0 +1,57 @@
+//go:build nightly && !windows
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"lockpick/scenarios/outcome"
+)
+
+// carded is a counterexample on a card: where it is headed, what it says of properties and causes,
+// and the command that shows it.
+var carded = regexp.MustCompile("(?s)### [^\n]* \\(([^\n]*)\\)\n\n(.*?)\n`lockpick (run [^`]*)`")
+
+var harm = regexp.MustCompile(`(?m)^- ([a-z-]+) ([a-z-]+): `)
+
+// What the kept cards found in the simulation is found again by their commands, with the same
+// verdicts and causes, by the scenarios and the judge of today.
+func TestScorecardsReplay(t *testing.T) {
+	all, err := filepath.Glob(scorecards + "*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range all {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := 0
+		for _, f := range carded.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(f[3], "--backend") || strings.Contains(f[1], " on process") {
+				continue
+			}
+			out, _ := exec.Command("sh", "-c", fmt.Sprintf("lockpick %s --json --store '%s'", f[3], filepath.Join(t.TempDir(), "store"))).Output()
+			var got struct{ Outcomes []outcome.Outcome }
+			if err := json.Unmarshal(out, &got); err != nil || len(got.Outcomes) != 1 {
+				t.Errorf("%s: %s: %d runs, %v", path, f[3], len(got.Outcomes), err)
+				continue
+			}
+			for _, h := range harm.FindAllStringSubmatch(f[2], -1) {
+				j := got.Outcomes[0].Of(h[1])
+				if j == nil || j.Got != "violated" || j.Cause != h[2] {
+					t.Errorf("%s: %s: %s is not violated (%s), but %+v", path, f[3], h[1], h[2], j)
+				}
+				shown++
+			}
+		}
+		t.Logf("%s: %d violations shown again", filepath.Base(path), shown)
+	}
+}

@@ -1,0 +1,164 @@
+package wire_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockpick/redlock"
+	"lockpick/redlock/redisnode"
+	"lockpick/redlock/redisnode/redistest"
+	"lockpick/redlock/wire"
+)
+
+// Servers forget their scripts, or restart, while many locks are acquired and given back: each
+// acquire comes to a lock, and no key is left. So it is with both drivers.
+func TestServersThatForget(t *testing.T) {
+	drivers := map[string]func(string) (redlock.Node, func() error){
+		"wire": func(addr string) (redlock.Node, func() error) {
+			n := wire.New(wire.Options{Addr: addr, Timeout: time.Second})
+			return n, n.Close
+		},
+		"redisnode": func(addr string) (redlock.Node, func() error) {
+			o := redisnode.Options(addr)
+			o.PoolSize = 10_000 // as many refusals in a row go-redis takes before it waits for a second
+			client := redis.NewClient(o)
+			return redisnode.New(client), client.Close
+		},
+	}
+	addrs := redistest.Start(t, 3, "--enable-debug-command", "yes")
+	for driver, node := range drivers {
+		t.Run(driver+"/scripts", func(t *testing.T) {
+			f := newForgetful(t, addrs, node)
+			f.whileLocking(30, func(c *redis.Client) { f.must(c, "SCRIPT", "FLUSH") }, func(err error) {
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			if driver == "wire" && f.refused() < 10 {
+				t.Errorf("the servers refused %d scripts: that shows nothing", f.refused())
+			}
+		})
+		t.Run(driver+"/restarts", func(t *testing.T) {
+			f := newForgetful(t, addrs, node)
+			f.whileLocking(6, f.restart, func(error) {}) // of what was on two that restarted nobody knows
+		})
+	}
+}
+
+// forgetful is a lock on servers that forget.
+type forgetful struct {
+	*testing.T
+	clients []*redis.Client
+	locker  *redlock.Locker
+}
+
+func newForgetful(t *testing.T, addrs []string, node func(string) (redlock.Node, func() error)) *forgetful {
+	f := &forgetful{T: t}
+	cfg := redlock.Config{TTL: time.Hour, Timeout: time.Second, Fence: true, RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond}
+	for _, addr := range addrs {
+		n, end := node(addr)
+		client := redis.NewClient(redisnode.Options(addr))
+		t.Cleanup(func() { end(); client.Close() })
+		cfg.Nodes, f.clients = append(cfg.Nodes, n), append(f.clients, client)
+		f.must(client, "FLUSHALL")
+		f.must(client, "CONFIG", "RESETSTAT")
+	}
+	var err error
+	if f.locker, err = redlock.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (f *forgetful) must(c *redis.Client, args ...any) any {
+	f.Helper()
+	got, err := c.Do(context.Background(), args...).Result()
+	if err != nil {
+		f.Fatalf("%v: %v", args, err)
+	}
+	return got
+}
+
+// whileLocking has one server after another forget, so often, while sixteen clients lock.
+func (f *forgetful) whileLocking(times int, forget func(*redis.Client), released func(error)) {
+	var done atomic.Bool
+	var pairs atomic.Int64
+	var all sync.WaitGroup
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for i := range 16 {
+		all.Go(func() {
+			for !done.Load() && !f.Failed() {
+				s, err := f.locker.Acquire(ctx, fmt.Sprint("k", i))
+				if err != nil {
+					f.Error(err)
+					return
+				}
+				released(s.Release(context.Background()))
+				pairs.Add(1)
+			}
+		})
+	}
+	for i := range times {
+		before := pairs.Load()
+		forget(f.clients[i%len(f.clients)])
+		for !f.Failed() && pairs.Load() < before+16 {
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+	for i, c := range f.clients {
+		for text := ""; !strings.Contains(text, "cmdstat_incr:"); time.Sleep(time.Millisecond) {
+			if text, _ = c.Info(ctx, "commandstats").Result(); ctx.Err() != nil {
+				f.Errorf("server %d has given no lock since it forgot", i+1)
+				break
+			}
+		}
+	}
+	done.Store(true)
+	all.Wait()
+	if err := f.locker.Close(); err != nil {
+		f.Error(err)
+	}
+	for _, c := range f.clients {
+		for _, key := range f.must(c, "KEYS", "*").([]any) {
+			if name := fmt.Sprint(key); !strings.HasSuffix(name, ":fence") && !strings.Contains(name, ":gone:") {
+				f.Errorf("%s is left", name)
+			}
+		}
+	}
+	f.Logf("%d locks", pairs.Load())
+}
+
+// restart restarts a server, and waits until it is there again.
+func (f *forgetful) restart(c *redis.Client) {
+	before := f.runID(c)
+	c.Do(context.Background(), "DEBUG", "RESTART") // it answers nothing
+	for f.runID(c) == before || f.runID(c) == "" {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (f *forgetful) runID(c *redis.Client) string {
+	text, _ := c.Info(context.Background(), "server").Result()
+	_, rest, _ := strings.Cut(text, "run_id:")
+	return strings.TrimSpace(rest[:min(len(rest), 40)])
+}
+
+// refused is how many scripts the servers did not know.
+func (f *forgetful) refused() (sum int) {
+	for _, c := range f.clients {
+		text, _ := c.Info(context.Background(), "errorstats").Result()
+		_, rest, _ := strings.Cut(text, "errorstat_NOSCRIPT:count=")
+		n := 0
+		fmt.Sscan(rest, &n)
+		sum += n
+	}
+	return sum
+}

@@ -1,0 +1,267 @@
+package wire_test
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockpick/redlock"
+	"lockpick/redlock/redisnode"
+	"lockpick/redlock/redisnode/redistest"
+	"lockpick/redlock/wire"
+)
+
+// guarded is a real server with a Unix socket, a TLS port, users and a password.
+type guarded struct {
+	*testing.T
+	admin                 *redis.Client // on one connection, which was made when there was no password
+	plain, secure, socket string        // addresses
+	own, other            *authority    // the server trusts own
+}
+
+func newGuarded(t *testing.T) *guarded {
+	dir, err := os.MkdirTemp("", "lockpick-socket") // t.TempDir is too long a path for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	g := &guarded{T: t, socket: filepath.Join(dir, "s"), own: newAuthority(t, "own"), other: newAuthority(t, "other")}
+	g.plain = redistest.Start(t, 1, "--unixsocket", g.socket)[0]
+	o := redisnode.Options(g.plain)
+	o.PoolSize = 1
+	g.admin = redis.NewClient(o)
+	t.Cleanup(func() { g.admin.Close() })
+	g.own.issue("server", 2*time.Hour)
+	g.own.issue("expired", time.Minute)
+	for range 5 { // another process may take the port
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.secure = l.Addr().String()
+		l.Close()
+		if err = g.secured("server", "tls-port", fmt.Sprint(l.Addr().(*net.TCPAddr).Port)); err == nil {
+			return g
+		} else if strings.Contains(err.Error(), "Unknown option") {
+			t.Skip("skipped: this redis-server is built without TLS")
+		}
+	}
+	t.Fatal("no port for TLS")
+	return nil
+}
+
+// secured has the server show a certificate; more are further settings.
+func (g *guarded) secured(cert string, more ...any) error {
+	return g.admin.Do(g.Context(), append([]any{"CONFIG", "SET", "tls-ca-cert-file", g.own.file("ca.crt"),
+		"tls-cert-file", g.own.file(cert + ".crt"), "tls-key-file", g.own.file(cert + ".key")}, more...)...).Err()
+}
+
+func (g *guarded) must(args ...any) {
+	g.Helper()
+	if err := g.admin.Do(g.Context(), args...).Err(); err != nil {
+		g.Fatalf("%v: %v", args, err)
+	}
+}
+
+// way is how a user reaches the server.
+type way struct {
+	addr, user, password string
+	tls                  *tls.Config
+	resp                 int           // of go-redis, if it isn't 2
+	dial                 time.Duration // how long that may take, if not 10 s
+	only                 string        // one of the drivers
+}
+
+// nodes are the server by both drivers.
+func (g *guarded) nodes(w way) map[string]redlock.Node {
+	w.dial = cmp.Or(w.dial, 10*time.Second)
+	wired := wire.New(wire.Options{Addr: w.addr, Username: w.user, Password: w.password, TLS: w.tls, ClientName: "lock", Timeout: 10 * time.Second, DialTimeout: w.dial})
+	o := redisnode.Options(w.addr)
+	o.Username, o.Password, o.DialTimeout, o.TLSConfig = w.user, w.password, w.dial, w.tls
+	if w.resp != 0 {
+		o.Protocol = w.resp
+	}
+	if w.addr == g.socket {
+		o.Network = "unix"
+	}
+	client := redis.NewClient(o)
+	g.Cleanup(func() { wired.Close(); client.Close() })
+	all := map[string]redlock.Node{"wire": wired, "redisnode": redisnode.New(client)}
+	if w.only != "" {
+		maps.DeleteFunc(all, func(driver string, _ redlock.Node) bool { return driver != w.only })
+	}
+	return all
+}
+
+// lock does with a node all that a lock does.
+func (g *guarded) lock(n redlock.Node) error {
+	ctx := g.Context()
+	l, err := redlock.New(redlock.Config{Nodes: []redlock.Node{n}, TTL: time.Minute, Timeout: 10 * time.Second, Quarantine: time.Minute, Fence: true, Repair: true, Tries: 1})
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if err := n.(interface{ Ready(context.Context) error }).Ready(ctx); err != nil {
+		return err
+	}
+	s, err := l.Acquire(ctx, "k")
+	if err != nil {
+		return err
+	}
+	if other, err := l.Acquire(ctx, "k"); err == nil {
+		return fmt.Errorf("a second client got %v while it was held", other.Token())
+	}
+	if _, err := n.(redlock.Fencer).RaiseFence(ctx, "k", s.Token(), s.Fence()+5); err != nil {
+		return err
+	}
+	if _, err := n.(redlock.Granter).Abandon(ctx, "k", "another", time.Millisecond); err != nil {
+		return err
+	}
+	if err := s.Extend(ctx); err != nil {
+		return err
+	}
+	return s.Release(ctx)
+}
+
+// Locks work as users have their servers, by both drivers.
+func TestAsUsersHaveThem(t *testing.T) {
+	g := newGuarded(t)
+	works := func(name string, w way) {
+		t.Helper()
+		for driver, n := range g.nodes(w) {
+			if err := g.lock(n); err != nil {
+				t.Errorf("%s, %s: %v", name, driver, err)
+			}
+		}
+	}
+	ofClient := g.own.issue("client", 2*time.Hour)
+	works("a Unix socket", way{addr: g.socket})
+	works("RESP3", way{addr: g.plain, resp: 3})
+	works("TLS with a client's certificate", way{addr: g.secure, tls: g.own.trusts(ofClient)})
+	g.must("CONFIG", "SET", "tls-auth-clients", "no")
+	works("TLS with an authority of its own", way{addr: g.secure, tls: g.own.trusts()})
+	g.must("ACL", "SETUSER", "ann", "on", ">secret", "~*", "+@all")
+	g.must(append([]any{"ACL", "SETUSER", "bob", "on", ">secret", "~k", "~k:*", "~redlock:*"}, allowed(t)...)...)
+	g.must("CONFIG", "SET", "requirepass", "pass")
+	works("a password", way{addr: g.plain, password: "pass"})
+	works("a user", way{addr: g.plain, user: "ann", password: "secret", resp: 3})
+	works("a Unix socket and a user", way{addr: g.socket, user: "ann", password: "secret"})
+	works("TLS and a user", way{addr: g.secure, tls: g.own.trusts(ofClient), user: "ann", password: "secret"})
+	works("a user who may do what a lock needs", way{addr: g.plain, user: "bob", password: "secret"})
+	for _, what := range []string{"+set", "+incr", "+evalsha", "+eval", "+client|id"} {
+		g.must("ACL", "SETUSER", "bob", "-"+what[1:])
+		failed := 0
+		for driver, n := range g.nodes(way{addr: g.plain, user: "bob", password: "secret"}) {
+			if err := g.lock(n); err != nil {
+				failed++
+				if !strings.Contains(err.Error(), "package redlock/script says what a lock needs") {
+					t.Errorf("%s without %s: %v", driver, what, err)
+				}
+			}
+		}
+		if failed == 0 {
+			t.Errorf("%s is not needed", what)
+		}
+		g.must("ACL", "SETUSER", "bob", what)
+	}
+}
+
+// allowed is what the documentation says that a user of a lock has to be allowed.
+func allowed(t *testing.T) (words []any) {
+	text, err := os.ReadFile("../script/script.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "//\t+"); ok {
+			for _, w := range strings.Fields("+" + rest) {
+				words = append(words, w)
+			}
+		}
+	}
+	if len(words) < 5 {
+		t.Fatalf("it says %v", words)
+	}
+	return words
+}
+
+// Whoever can't be let in is told what is wrong, where, and what to do, and the node is not asked
+// again and again.
+func TestNotLetIn(t *testing.T) {
+	g := newGuarded(t)
+	g.must("ACL", "SETUSER", "ann", "on", ">secret", "~*", "+@all")
+	// Where a server ends a connection its last words may be lost: go-redis says so, and so does wire, with
+	// what that may mean.
+	fails := func(name string, w way, says string) {
+		t.Helper()
+		for driver, n := range g.nodes(w) {
+			before := g.connections()
+			err := g.lock(n)
+			if err == nil {
+				t.Errorf("%s, %s: it locks", name, driver)
+				continue
+			}
+			says := says
+			if driver == "redisnode" && w.tls != nil {
+				says += "|reset|broken pipe|EOF"
+			}
+			if !anyOf(err.Error(), says) || !strings.Contains(fmt.Sprint(n, err), w.addr) {
+				t.Errorf("%s, %s: %v; want %q", name, driver, err, says)
+			}
+			if n := g.connections() - before; n > 2 {
+				t.Errorf("%s, %s: %d connections", name, driver, n)
+			}
+		}
+	}
+	ofClient := g.own.issue("client", 2*time.Hour)
+	fails("no certificate", way{addr: g.secure, tls: g.own.trusts()}, "give this client's certificate|it may want a certificate of this client")
+	fails("another's certificate", way{addr: g.secure, tls: g.own.trusts(g.other.issue("client", 2*time.Hour))}, "that the node trusts|it may want a certificate")
+	fails("an expired certificate", way{addr: g.secure, tls: g.own.trusts(g.own.issue("old", time.Minute))}, "renew this client's certificate|it may want a certificate")
+	fails("another authority", way{addr: g.secure, tls: g.other.trusts(ofClient)}, "in RootCAs")
+	elsewhere := g.own.trusts(ofClient)
+	elsewhere.ServerName = "elsewhere"
+	fails("another name", way{addr: g.secure, tls: elsewhere}, "in ServerName")
+	fails("TLS to a plain port", way{addr: g.plain, tls: g.own.trusts(), dial: 100 * time.Millisecond}, "it may not speak TLS|deadline exceeded")
+	fails("a TLS port without TLS", way{addr: g.secure}, "it may want TLS|EOF|reset")
+	fails("no socket", way{addr: g.socket + "x"}, "no such file")
+	if err := g.secured("expired"); err != nil {
+		t.Fatal(err)
+	}
+	fails("a server's expired certificate", way{addr: g.secure, tls: g.own.trusts(ofClient)}, "renew the node's certificate")
+	fails("a password that the server has none of", way{addr: g.plain, password: "x", only: "wire"}, "give no password") // go-redis goes on without
+	g.must("CONFIG", "SET", "requirepass", "pass")
+	fails("no password", way{addr: g.plain}, "give the node's password")
+	fails("a wrong password", way{addr: g.socket, password: "x"}, "check the user name and the password")
+	fails("a wrong user", way{addr: g.plain, user: "eve", password: "secret", resp: 3}, "check the user name and the password")
+}
+
+// anyOf says whether one of several words is in a text.
+func anyOf(text, words string) bool {
+	for w := range strings.SplitSeq(words, "|") {
+		if strings.Contains(text, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// connections is how many the server has had.
+func (g *guarded) connections() (n int) {
+	text, err := g.admin.Info(g.Context(), "stats").Result()
+	if err != nil {
+		g.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(text, "total_connections_received:")
+	fmt.Sscan(rest, &n)
+	return n
+}

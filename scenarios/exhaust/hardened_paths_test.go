@@ -1,0 +1,178 @@
+package exhaust
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/redlock"
+)
+
+// granter is a client's way to a node that grants and abandons.
+type granter struct{ wire }
+
+func (g granter) Grant(ctx context.Context, key, token string, t redlock.Terms) (int64, error) {
+	return voted(g.Set(ctx, key, token, t.TTL))
+}
+
+func (g granter) Abandon(ctx context.Context, key, token string, _ time.Duration) (bool, error) {
+	return g.Release(ctx, key, token)
+}
+
+// hardenedSends are the requests, which abandon whenever they release: where a grant was heard of, that
+// comes to the same.
+func hardenedSends(t *testing.T, quarantine bool) commands {
+	scripts, px, q := hardenedScripts(t), fmt.Sprint(runTTL.Milliseconds()), "0"
+	if quarantine {
+		q = px
+	}
+	return commands{
+		Set:    {"EVAL", scripts[Set], "5", "k", "k:fence", "k:gone:0", "known", "quarantine", "0", px, "", q},
+		Extend: {"EVAL", scripts[Extend], "1", "k", "0", px},
+		Del:    {"EVAL", scripts[Del], "2", "k", "k:gone:0", "0", px},
+	}
+}
+
+// contendHardened is what one client does with the hardened lock.
+func (r *run) contendHardened(t *testing.T, c, attempts int) {
+	cfg := *r.hardened
+	cfg.TTL, cfg.Timeout, cfg.Tries, cfg.RetryMin, cfg.RetryMax = runTTL, runTimeout, 1, time.Millisecond, 20*time.Millisecond
+	for n := range r.nodes {
+		cfg.Nodes = append(cfg.Nodes, granter{wire{r, c, n}})
+	}
+	l, err := redlock.New(cfg)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer l.Close()
+	pause := func(did ...Step) {
+		r.mu.Lock()
+		for _, s := range did {
+			if !slices.Contains(r.steps, s) {
+				r.note(s)
+			}
+		}
+		d := r.delay()
+		r.mu.Unlock()
+		time.Sleep(d)
+	}
+	for a := range attempts {
+		pause()
+		s, err := l.Acquire(t.Context(), "k")
+		if err != nil {
+			pause(Step{Action: Failed, Client: c + 1, Attempt: a + 1})
+			continue
+		}
+		pause(r.of(Acquired, c, s.Token()))
+		if s.Remaining() > 0 {
+			switch err := s.Extend(t.Context()); {
+			case err == nil:
+				pause(r.of(Extended, c, s.Token()))
+			case errors.Is(err, redlock.ErrLost):
+				pause(r.of(ExtendLost, c, s.Token()))
+			case !errors.Is(err, redlock.ErrExpired) || slices.Contains(r.steps, r.of(Extending, c, s.Token())):
+				pause(r.of(ExtendFailed, c, s.Token()))
+			}
+		}
+		r.mu.Lock()
+		r.note(r.of(Released, c, s.Token()))
+		r.mu.Unlock()
+		s.Release(t.Context())
+	}
+}
+
+// unseen adds the states that may follow unseen: a quarantine ends.
+func (m *Model) unseen(now map[state]bool) {
+	for again := true; again; {
+		again = false
+		for s := range maps.Clone(now) {
+			m.next(&s, func(after *state, did Step) {
+				if did.Action == Votes && !now[*after] {
+					now[*after], again = true, true
+				}
+			})
+		}
+	}
+}
+
+var (
+	hardenedContention    = Scope{Nodes: 3, Attempts: 2, Extends: 1, Lock: Hardened}
+	quarantinedContention = Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Lock: Hardened, Quarantine: true}
+)
+
+// hardenedPlay lets two Lockers contend; change plants something else.
+func hardenedPlay(t *testing.T, m *Model, seed uint64, change func(*run)) (steps []Step, quarantined int) {
+	var of *run
+	steps = play(t, m, seed, func(r *run) {
+		of, r.hardened, r.sends = r, new(redlock.Config), hardenedSends(t, m.Quarantine)
+		change(r)
+	})
+	return steps, of.quarantined
+}
+
+// What two real Lockers and simulated nodes do is a path of the model, also where nodes restart with
+// nothing and give no vote for a while.
+func TestHardenedRunsArePaths(t *testing.T) { hardenedRunsArePaths(t, 60) }
+
+func hardenedRunsArePaths(t *testing.T, runs int) {
+	for _, scope := range []Scope{hardenedContention, quarantinedContention} {
+		m, seen, quarantined := New(scope, Reductions{Merge: true}), map[string]int{}, 0
+		for seed := range uint64(runs) {
+			steps, q := hardenedPlay(t, m, seed, func(*run) {})
+			quarantined += q
+			if so := m.follows(steps); so < len(steps) {
+				t.Fatalf("%v, seed %d: step %d, %v, is none of the model's after %v", scope, seed, so, steps[so], steps[:so])
+			}
+			for _, s := range steps {
+				seen[fmt.Sprintf("%s yes %v", s.Action, s.Yes)]++
+			}
+		}
+		t.Logf("%v: %d runs: %v, %d SETs in quarantine", scope, runs, seen, quarantined)
+		for _, what := range []string{"SET yes true", "SET yes false", "EXTEND yes true", "EXTEND yes false", "DEL yes true", "DEL yes false",
+			string(Acquired) + " yes false", string(Failed) + " yes false", string(Extended) + " yes false"} {
+			if seen[what] == 0 {
+				t.Errorf("%v: no run had %s", scope, what)
+			}
+		}
+		if scope.Quarantine && quarantined == 0 {
+			t.Error("no node was in quarantine")
+		}
+	}
+}
+
+// Lockers and nodes that do otherwise are seen.
+func TestOtherHardenedRunsAreNoPaths(t *testing.T) {
+	for name, p := range map[string]struct {
+		scope  Scope
+		change func(*run)
+	}{
+		"nodes that heed no tombstones": {hardenedContention, func(r *run) {
+			r.sends[Set][1] = strings.Replace(r.sends[Set][1], `redis.call("exists", KEYS[3]) == 1`, `false`, 1)
+		}},
+		"nodes that leave none": {hardenedContention, func(r *run) {
+			r.sends[Del][1] = strings.Replace(r.sends[Del][1], `redis.call("set", KEYS[2], "", "PX", ARGV[2])`, ``, 1)
+		}},
+		"nodes without a quarantine": {quarantinedContention, func(r *run) { r.sends[Set][11] = "0" }},
+		"a quarantine that is short": {quarantinedContention, func(r *run) { r.sends[Set][11] = "1" }},
+		"nodes that forget early":    {hardenedContention, func(r *run) { r.fast = 1.5 }},
+		"a clock that stands still": {hardenedContention, func(r *run) {
+			began := time.Now()
+			r.hardened.Now = func() time.Time { return began }
+		}},
+	} {
+		m, noticed := New(p.scope, Reductions{Merge: true}), false
+		for seed := uint64(0); seed < 400 && !noticed; seed++ {
+			steps, _ := hardenedPlay(t, m, seed, p.change)
+			noticed = m.follows(steps) < len(steps)
+		}
+		if !noticed {
+			t.Errorf("%s are not noticed", name)
+		}
+	}
+}
