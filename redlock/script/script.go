@@ -38,6 +38,8 @@ var (
 	releases string
 	//go:embed grant.lua
 	grant string
+	//go:embed grants.lua
+	grants string
 	//go:embed abandon.lua
 	abandon string
 	//go:embed ready.lua
@@ -48,7 +50,7 @@ var (
 	runID string
 )
 
-// The steps. Releases is Release for several keys at once.
+// The steps. Releases is Release for several keys at once, and Grants is Grant.
 var (
 	SetFenced  = of(setFenced)
 	RaiseFence = of(raiseFence)
@@ -56,6 +58,7 @@ var (
 	Release    = of(release)
 	Releases   = of(releases)
 	Grant      = of(grant)
+	Grants     = of(grants)
 	Abandon    = of(abandon)
 	Ready      = of(ready)
 	Identity   = of(identity)
@@ -63,7 +66,7 @@ var (
 )
 
 // All are the scripts of a lock's steps, which a node is made to know.
-var All = []Script{SetFenced, RaiseFence, Extend, Release, Releases, Grant, Abandon}
+var All = []Script{SetFenced, RaiseFence, Extend, Release, Releases, Grant, Grants, Abandon}
 
 func of(text string) Script {
 	sum := sha1.Sum([]byte(text))

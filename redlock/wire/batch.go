@@ -8,7 +8,7 @@ import (
 	"lockpick/redlock/script"
 )
 
-// most is the keys that one script releases: how long a node may be held up.
+// most is the keys that one script releases or grants: how long a node may be held up.
 const most = 64
 
 // entry is a request between Submit and the node's answer.
@@ -31,13 +31,16 @@ func (e entry) release() (d debt, ok bool) {
 }
 
 // batch is what was submitted and is not yet part of the output: releases in one script
-// of many keys, and the other steps behind them.
+// of many keys, and the other steps behind them, of which grants that follow each other on the
+// same terms share a script, too.
 type batch struct {
 	due              time.Duration // the first one's
-	rel, set         []entry
+	rel, set, grants []entry
 	keys, toks, sets []byte
-	tokens           map[string]struct{} // of set
+	tokens           map[string]struct{} // of set and grants
 }
+
+func (b *batch) empty() bool { return len(b.rel)+len(b.set)+len(b.grants) == 0 }
 
 // outbox is what is to be sent to a node, and what it is still to answer.
 type outbox struct {
@@ -81,7 +84,7 @@ func (n *outbox) add(e entry) {
 			n.closeScript()
 		}
 	}
-	if len(b.rel)+len(b.set) == 0 {
+	if b.empty() {
 		b.due = e.due
 	}
 	if isRelease {
@@ -93,8 +96,27 @@ func (n *outbox) add(e entry) {
 		b.tokens = map[string]struct{}{}
 	}
 	b.tokens[e.r.Token] = struct{}{}
-	b.sets = step(b.sets, e.r, false, n.runID)
-	b.set = append(b.set, e)
+	if e.r.Op != redlock.OpGrant {
+		n.closeGrants()
+		b.sets = step(b.sets, e.r, false, n.runID)
+		e.same = 1
+		b.set = append(b.set, e)
+		return
+	}
+	if k := len(b.grants); k == most || k > 0 && b.grants[0].r.Terms != e.r.Terms {
+		n.closeGrants()
+	}
+	b.grants = append(b.grants, e)
+}
+
+func (n *outbox) closeGrants() {
+	b := &n.batch
+	b.sets = grants(b.sets, b.grants, false, n.runID)
+	for i, e := range b.grants {
+		e.same = len(b.grants) - i
+		b.set = append(b.set, e)
+	}
+	b.grants = b.grants[:0]
 }
 
 func (n *outbox) closeScript() {
@@ -113,10 +135,11 @@ func (n *outbox) closeScript() {
 
 func (n *outbox) closeBatch() {
 	n.closeScript()
+	n.closeGrants()
 	b := &n.batch
 	n.out = append(n.out, b.sets...)
 	for _, e := range b.set {
-		e.same, e.due = 1, b.due
+		e.due = b.due
 		n.waiting.push(e)
 	}
 	b.sets, b.set = b.sets[:0], b.set[:0]
@@ -151,7 +174,7 @@ func releases(b []byte, keys int, whole bool) []byte {
 func (n *line) Flush() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for !n.writing && n.state == up && len(n.batch.set)+len(n.batch.rel)+len(n.out) > 0 {
+	for !n.writing && n.state == up && (!n.batch.empty() || len(n.out) > 0) {
 		n.closeBatch()
 		buf, c, raw := n.out, n.conn, n.raw
 		n.out, n.spare, n.writing = n.spare[:0], nil, true

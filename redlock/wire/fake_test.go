@@ -192,6 +192,9 @@ func (f *fake) run(sha string, words []string) string {
 	keys, _ := strconv.Atoi(words[0])
 	if sha != script.Release.SHA && sha != script.Releases.SHA {
 		f.log = append(f.log, "SCRIPT "+strings.Join(words[1:], " "))
+		if sha == script.Grants.SHA {
+			return fmt.Sprintf("*%d\r\n", keys) + strings.Repeat(":7\r\n", keys)
+		}
 		return ":7\r\n"
 	}
 	did, answer := "RELEASE", ""

@@ -170,7 +170,9 @@ func (n *line) resend(in *replies, same int, why reply) {
 		return
 	}
 	in.again = true
-	if d, ok := again[0].release(); !ok {
+	if d, ok := again[0].release(); !ok && again[0].r.Op == redlock.OpGrant {
+		n.out = grants(n.out, again, true, n.runID)
+	} else if !ok {
 		n.out = step(n.out, again[0].r, true, n.runID)
 	} else {
 		n.out = releases(n.out, len(again), true)

@@ -85,6 +85,40 @@ func step(b []byte, r *redlock.Request, whole bool, runID string) []byte {
 	panic(fmt.Sprintf("wire: a request has step %d, which does not exist", r.Op))
 }
 
+// grants is OpGrant of several requests on the same terms, which go in one command.
+func grants(b []byte, all []entry, whole bool, runID string) []byte {
+	if len(all) == 0 {
+		return b
+	}
+	terms := all[0].r.Terms
+	if len(all) == 1 {
+		return grant(b, all[0].r, whole, runID)
+	}
+	keys, counted := len(all), int64(0)
+	if terms.Fence {
+		keys, counted = 2*keys, 1
+	}
+	if terms.Quarantine > 0 {
+		keys += 2
+	}
+	b = run(b, script.Grants, whole, keys, len(all)+4)
+	for _, e := range all {
+		b = bulk(b, e.r.Key)
+	}
+	if terms.Fence {
+		for _, e := range all {
+			b = bulks(b, e.r.Key, script.CountSuffix)
+		}
+	}
+	if terms.Quarantine > 0 {
+		b = bulk(bulk(b, script.KnownAs), script.Quarantine)
+	}
+	for _, e := range all {
+		b = bulk(b, e.r.Token)
+	}
+	return bulk(number(number(number(b, terms.TTL.Milliseconds()), counted), terms.Quarantine.Milliseconds()), runID)
+}
+
 // grant is OpGrant. It needs no tombstone, for no grant comes after its release.
 func grant(b []byte, r *redlock.Request, whole bool, runID string) []byte {
 	args, counted := 4, int64(0)

@@ -1,0 +1,170 @@
+package wire_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"lockpick/redlock"
+	"lockpick/redlock/redisnode"
+	"lockpick/redlock/redisnode/redistest"
+	"lockpick/redlock/script"
+	"lockpick/redlock/wire"
+)
+
+// burst submits requests at once, and waits for their answers.
+type burst struct {
+	sync.WaitGroup
+	got []string
+}
+
+func (b *burst) Answered(r *redlock.Request, value int64, err error) {
+	b.got[r.Node] = told(value, err)
+	b.Done()
+}
+
+func told(value int64, err error) string {
+	if err != nil {
+		word, _, _ := strings.Cut(err.Error(), " ") // the rest names the script
+		return word
+	}
+	return fmt.Sprint(value)
+}
+
+func (b *burst) of(n *wire.Node, all []redlock.Request) []string {
+	b.got = make([]string, len(all))
+	b.Add(len(all))
+	for i := range all {
+		all[i].To, all[i].Node, all[i].Deadline = b, i, time.Now().Add(10*time.Second)
+		n.Submit(&all[i])
+	}
+	n.Flush()
+	b.Wait()
+	return b.got
+}
+
+// Grants that go in one script are answered as one after the other is, on whatever terms, for taken
+// keys and one's own, whatever one of them has in the way.
+func TestGrantsTogether(t *testing.T) {
+	addrs, ctx := redistest.Start(t, 2), context.Background()
+	together, first := open(t, addrs[0])
+	_, second := open(t, addrs[1])
+	single := redisnode.New(second)
+	for _, c := range []*redis.Client{first, second} {
+		if err := redisnode.New(c).Ready(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for k := range 8 {
+			c.Set(ctx, script.Count(fmt.Sprint("k", k)), 100*k, 0)
+		}
+		c.LPush(ctx, "k0", "no lock")
+		c.Set(ctx, script.Count("k1"), "no count", 0)
+	}
+	dice, merged := rand.New(rand.NewPCG(1, 1)), 0
+	for range 60 {
+		var all []redlock.Request
+		terms := redlock.Terms{TTL: time.Minute, Fence: dice.IntN(2) == 0, Quarantine: time.Duration(dice.IntN(2)) * time.Minute}
+		for range 1 + dice.IntN(80) {
+			if dice.IntN(20) == 0 {
+				terms.Fence = !terms.Fence
+			}
+			all = append(all, redlock.Request{Op: redlock.OpGrant, Key: fmt.Sprint("k", dice.IntN(8)), Token: fmt.Sprint("t", dice.IntN(3)), Terms: terms})
+		}
+		if merged++; dice.IntN(3) == 0 {
+			for i := range all {
+				all[i].Op = redlock.OpRelease
+			}
+		}
+		got := new(burst).of(together, all)
+		for i, r := range all {
+			var want string
+			if r.Op == redlock.OpRelease {
+				yes, err := single.Release(ctx, r.Key, r.Token)
+				want = told(map[bool]int64{true: 1}[yes], err)
+			} else {
+				want = told(single.Grant(ctx, r.Key, r.Token, r.Terms))
+			}
+			if got[i] != want {
+				t.Fatalf("%d of %d, %v of %s by %s: %s, alone %s", i, len(all), r.Op, r.Key, r.Token, got[i], want)
+			}
+		}
+	}
+	if stats := first.Info(ctx, "commandstats").Val(); !strings.Contains(stats, "cmdstat_evalsha:calls=") {
+		t.Error("no script was run by its digest")
+	} else {
+		_, rest, _ := strings.Cut(stats, "cmdstat_evalsha:calls=")
+		calls := 0
+		if fmt.Sscan(rest, &calls); calls > 10*merged {
+			t.Errorf("%d scripts for %d bursts: they did not go together", calls, merged)
+		}
+	}
+}
+
+// What one script grants is refused as a whole in quarantine, and counted from the clock where no
+// count is known.
+func TestGrantsTogetherOnANewNode(t *testing.T) {
+	ctx := context.Background()
+	n, client := open(t, redistest.Start(t, 1)[0])
+	ask := func(quarantine time.Duration) []string {
+		var all []redlock.Request
+		for i := range 3 {
+			all = append(all, redlock.Request{Op: redlock.OpGrant, Key: fmt.Sprint("k", i), Token: "t", Terms: redlock.Terms{TTL: time.Minute, Fence: true, Quarantine: quarantine}})
+		}
+		return new(burst).of(n, all)
+	}
+	want(t, "a node that nobody knows", ask(time.Minute), "[QUARANTINE QUARANTINE QUARANTINE]")
+	client.PExpire(ctx, script.Quarantine, time.Millisecond)
+	for client.Exists(ctx, script.Quarantine).Val() == 1 { // Redis decides when a millisecond is over
+	}
+	before := client.Time(ctx).Val().UnixMilli()
+	counts := ask(time.Minute)
+	after := client.Time(ctx).Val().UnixMilli()
+	for _, c := range counts {
+		var n int64
+		if fmt.Sscan(c, &n); n <= before || n > after+1 {
+			t.Errorf("counted %s, and the clock was between %d and %d", c, before, after)
+		}
+	}
+	want(t, "once more", ask(0), fmt.Sprint(counts))
+	client.Set(ctx, script.KnownAs, "another process", 0)
+	want(t, "a node that restarted", ask(time.Minute), "[QUARANTINE QUARANTINE QUARANTINE]")
+}
+
+// Of several grants in a script that the node does not know, those are asked for again that have not
+// been released meanwhile.
+func TestGrantsForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f, a := newFake(t), &answers{}
+		n := f.node(nil)
+		a.ask(n, redlock.OpSet, "1")
+		n.Flush()
+		synctest.Wait()
+		for _, released := range []string{"b", "abc", ""} {
+			f.with(func() { clear(f.scripts); f.log = nil })
+			asked := map[string]*redlock.Request{}
+			for _, token := range []string{"a", "b", "c"} {
+				asked[token] = a.ask(n, redlock.OpGrant, token)
+			}
+			n.Flush()
+			for _, token := range strings.Split(released, "") {
+				a.ask(n, redlock.OpRelease, token)
+			}
+			n.Flush()
+			synctest.Wait()
+			for token, r := range asked {
+				answer := "7"
+				if strings.Contains(released, token) {
+					answer = "NOSCRIPT No matching script."
+				}
+				want(t, fmt.Sprintf("%s of a, b, c where %q was released", token, released), a.of(r), answer)
+			}
+		}
+	})
+}
