@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -73,6 +74,38 @@ func TestInVain(t *testing.T) {
 		h.Params.Steps[0].Optional = true
 		if v := Check(h); v.Assumption != "" {
 			t.Errorf("%s, of which nothing was promised: %q", c.what, v.Assumption)
+		}
+	}
+}
+
+// A node that has counted grants loses the counts where it is ended, when all keys are gone, and so it
+// is not ended in vain; once it has none, or what hits it takes no memory, it is.
+func TestCountsAreLost(t *testing.T) {
+	fenced := strings.Replace(quietHold, "ok set token=A", "ok set token=A fence=1", 1)
+	for _, c := range []struct {
+		what, record, persistence, kind string
+		twice, vain                     bool
+	}{
+		{"a lock without counts", quietHold, "none", "kill", false, true},
+		{"counts", fenced, "none", "kill", false, false},
+		{"counts that are on disk", fenced, "always", "power-loss", false, false},
+		{"counts, and it goes on", fenced, "none", "unplug", false, true},
+		{"counts that were lost before", fenced, "none", "kill", true, true},
+		{"counts that came back from disk", fenced, "always", "kill", true, false},
+	} {
+		record := c.record
+		for i, from := range []string{"4", "5"} {
+			if i == 0 && !c.twice {
+				continue
+			}
+			record += fmt.Sprintf("\n%s nemesis begin %s node=n1 step=%d\n%s.5 nemesis end %[2]s node=n1 step=%[3]d", from, c.kind, 1+i, from)
+		}
+		h := tale(t, record)
+		h.Params.Persistence = c.persistence
+		h.Params.Steps = []history.PlannedStep{{Step: 1, Fault: c.kind, Targets: []string{"n1"}, Optional: true},
+			{Step: 2, Fault: c.kind, Targets: []string{"n1"}, Proof: &history.Proof{Use: []string{history.UseNode}}}}
+		if v := Check(h); strings.Contains(v.Assumption, "n1 was asked nothing") != c.vain {
+			t.Errorf("%s: %q", c.what, v.Assumption)
 		}
 	}
 }

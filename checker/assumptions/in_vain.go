@@ -96,7 +96,7 @@ func unused(r *usage, p *history.Proof, f *facts.Fault) string {
 			return f.Target + " wanted no lock meanwhile, and had none"
 		}
 	case of == history.UseNode:
-		if !r.asked(traffic{node: node}).Meets(span) && !r.keysOn(node).Meets(spans.Of(span.From, span.From)) &&
+		if !r.asked(traffic{node: node}).Meets(span) && !r.keysOn(node).Meets(spans.Of(span.From, span.From)) && !counted(r, f) &&
 			(p.Off > 0 || !wanted(r, "", node, span)) {
 			return node + " was asked nothing meanwhile, and had no key of a lock"
 		}
@@ -108,6 +108,21 @@ func unused(r *usage, p *history.Proof, f *facts.Fault) string {
 		return f.Target + " carried nothing meanwhile"
 	}
 	return ""
+}
+
+// counted reports whether a node that a fault ends had counted grants since it last was without
+// memory: what fencing tokens are made of outlives all keys.
+func counted(r *usage, f *facts.Fault) bool {
+	if !endsNode(f) {
+		return false
+	}
+	since := int64(spans.Ever)
+	if before := r.downs[f.Target].last(f); before != nil && r.Params.Persistence == "none" {
+		since = before.Begin.T
+	}
+	return slices.ContainsFunc(r.Links, func(e *history.Event) bool {
+		return e.Op == history.OpSet && e.Fence > 0 && e.Node == f.Target && facts.Applied(e) > since && facts.Applied(e) < f.Begin.T
+	})
 }
 
 // wanted reports whether somebody, or one client, must have tried to ask a node in a span,

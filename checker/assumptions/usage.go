@@ -37,7 +37,7 @@ func newUsage(r *facts.Facts) *usage {
 		case f.Begin == nil:
 		case f.TurnsClock():
 			turned[f.Target] = append(turned[f.Target], spans.Of(f.Begin.T, f.To()))
-		case f.Kind == facts.Kill || f.Kind == facts.Shutdown || f.Kind == facts.PowerLoss:
+		case endsNode(f):
 			down = append(down, f)
 		}
 	}
@@ -50,6 +50,11 @@ func newUsage(r *facts.Facts) *usage {
 		u.downs[f.Target].add(f)
 	}
 	return u
+}
+
+// endsNode reports whether a fault ends the process that it hits.
+func endsNode(f *facts.Fault) bool {
+	return f.Kind == facts.Kill || f.Kind == facts.Shutdown || f.Kind == facts.PowerLoss
 }
 
 // traffic is what links saw of one link (with its process), or of one node.

@@ -19,7 +19,8 @@ import (
 //     slower than the node time-out, and may have swallowed the release, too.
 //
 // Any other key that a failed attempt leaves behind, the lock has left there. So it has
-// any that stays when its holder has released: what was healed by then is no excuse.
+// any that stays when its holder has released: what was healed by then is no excuse. Nor has
+// a fault to do with a key that was sent when its attempt had been given up.
 func keptOf(r *conditions, w *facts.Wire) map[string][]spans.Span {
 	if w == nil {
 		return nil
@@ -40,6 +41,9 @@ func keptOf(r *conditions, w *facts.Wire) map[string][]spans.Span {
 
 // keptOn is where a fault kept one key of an attempt's on its node.
 func keptOn(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Event) []spans.Span {
+	if a.GivenUp(e, int64(r.Params.NodeTimeout)) {
+		return nil
+	}
 	if a.Won {
 		if giving, called := givingBack(r.Facts, a.Session); called {
 			return keptOfHolder(r, w, a, e, giving)

@@ -58,7 +58,7 @@ func TestContributing(t *testing.T) {
 					return nil
 				},
 			})
-			in(t, root, "go", "test", "-short", "./...")
+			in(t, root, "go", "test", "-short", "-timeout", "30m", "./...")
 		})
 	}
 }

@@ -124,15 +124,20 @@ func library(s scenario.Scenario, kind string, skewed bool) scenario.Scenario {
 	return s
 }
 
-// Random plans, half of them within the assumptions, each twice.
+// Random plans, half of them within the assumptions, each twice; and for every third, a short one at settings
+// where it shows soon what becomes of a fault.
 func TestRandomPlansTwice(t *testing.T) {
-	picks, err := choice{names: []string{"random-faults/", "random-within-assumptions/"}}.scenarios()
+	picks, err := choice{names: []string{"random-faults/", "random-within-assumptions/", "random-settings"}}.scenarios()
 	if err != nil {
 		t.Fatal(err)
 	}
+	short := picks[2:]
 	twice(t, func(run func(scenario.Scenario, uint64)) {
 		for seed := uint64(1); seed <= *plans; seed++ {
 			run(picks[seed%2].Scenario, seed)
+			if seed%3 == 0 {
+				run(short[seed/3%uint64(len(short))].Scenario, seed)
+			}
 		}
 	})
 }

@@ -55,7 +55,7 @@ lock which was given before, left-keys a key that stays on a node of an attempt 
 --fence the lock gives tokens and the resource goes by them.
 
 What is found is the shortest way there. It is written as a scenario file, which the simulation
-runs with the real lock; what that shows is printed.
+runs with the real lock; what that shows is printed. The file can be run on real servers, too.
 
 "none within this bound" says that nothing is to be found in this scope under these
 assumptions, and no more than that. The exit code is 0 then, 1 where the property is
@@ -245,6 +245,7 @@ type searched struct {
 	File    string          `json:"file,omitempty"`
 	Dir     string          `json:"dir,omitempty"`
 	Command string          `json:"command,omitempty"`
+	exact   bool            // what was found needs instants that only the simulation has
 	// Known: what comes of it is, and violated by this cause; "": it is not violated.
 	Known    bool   `json:"-"`
 	Expected string `json:"expected,omitempty"`
@@ -304,7 +305,7 @@ func (x *exhaustion) replay(ctx context.Context, r *searched, s scenario.Scenari
 		return err
 	}
 	r.File = filepath.Join(x.store, exhaustFolder, r.Name()+".yaml")
-	r.Command = "lockpick run " + quoted(r.File)
+	r.Command, r.exact = "lockpick run "+quoted(r.File), s.Exact
 	o, err = x.crew.kept(ctx, s, 1, r.File, text, x.store, r.Command)
 	r.Dir = o.Dir
 	return cmp.Or(err, ctx.Err())

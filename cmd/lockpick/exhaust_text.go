@@ -74,12 +74,20 @@ func (r *searched) print(w io.Writer) {
 			fmt.Fprintln(w, "no run shows that: there is no such lock but in the model, no verdict on it, or no way to tell it to the simulation")
 			return
 		}
-		fmt.Fprintf(w, "replayed in the simulation, with the real lock: %s\n\n    scenario:  %s\n    record:    %s\n    run again: %s\n", r.Because, r.File, r.Dir, r.Command)
+		fmt.Fprintf(w, "replayed in the simulation, with the real lock: %s\n\n    scenario:  %s\n    record:    %s\n    run again: %s\n    on redis-servers: %s\n", r.Because, r.File, r.Dir, r.Command, r.onServers())
 		return
 	default:
 		fmt.Fprintf(w, "%s: %s\n", r.property(), r.outcome())
 	}
 	fmt.Fprintf(w, "assumes: %s\nnot told apart: %s\n", strings.Join(assumptions(r.Scope), ";\n    "), reduced(r.Reduce))
+}
+
+// onServers is the command that runs what was found on real servers, or why none does.
+func (r *searched) onServers() string {
+	if r.exact {
+		return "not possible, for it takes instants that real time can't promise"
+	}
+	return r.Command + " --backend process"
 }
 
 // exhaustTable prints the searches of scopes whose verdicts are known.

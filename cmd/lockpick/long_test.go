@@ -30,7 +30,8 @@ func TestBuiltBinaryRunsBubbles(t *testing.T) {
 
 // The reference lock within its assumptions; make random draws ten thousand plans.
 func TestRandomPlansWithinAssumptions(t *testing.T) {
-	variants, err := choice{names: []string{"random-within-assumptions"}}.scenarios()
+	names := []string{"random-within-assumptions", "random-settings"}
+	variants, err := choice{names: names}.scenarios()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func TestRandomPlansWithinAssumptions(t *testing.T) {
 		seeds = 250
 	}
 	begin := time.Now()
-	code, all := outcomes(t, build(t), "run", "random-within-assumptions", "--seeds", strconv.Itoa(seeds))
+	code, all := outcomes(t, build(t), append([]string{"run", "--seeds", strconv.Itoa(seeds)}, names...)...)
 	if code != 0 || len(all) != seeds*len(variants) {
 		t.Errorf("exit code %d, %d runs", code, len(all))
 	}

@@ -35,7 +35,9 @@ type script struct {
 	resource bool // of the protected resource: it named its operation itself
 	ttl      int  // which of its arguments is the TTL, from 1; 0: none is
 	token    int  // which is the lock's random value, from 1
+	seconds  bool // the TTL is in seconds
 	tells    bool // it answers for how long the lock is still taken, and nothing where it has set it
+	zero     bool // it answers 0 where it did what it is for, and why not where it refused
 	each     bool // it does the same to each key, with the argument that stands at the key's place
 }
 
@@ -63,7 +65,7 @@ func (s *Scripts) lookup(sha string) *script {
 }
 
 // ttlArgument is where a script says which of its arguments is the TTL.
-var ttlArgument = regexp.MustCompile(`["'](?:px|pexpire)["']\s*,\s*(?:keys\[1\]\s*,\s*)?argv\[([1-9])\]`)
+var ttlArgument = regexp.MustCompile(`["'](px|ex|pexpire|expire)["']\s*,\s*(?:keys\[1\]\s*,\s*)?argv\[([1-9])\]`)
 
 // tokenArgument is where a script sets the lock's random value or compares it.
 var tokenArgument = regexp.MustCompile(`["'](?:set|setnx|hset|hsetnx|hexists|hincrby)["']\s*,\s*keys\[1\]\s*,\s*argv\[([1-9])\]|["']get["']\s*,\s*keys\[1\]\s*\)\s*[=~]=\s*argv\[([1-9])\]`)
@@ -71,8 +73,18 @@ var tokenArgument = regexp.MustCompile(`["'](?:set|setnx|hset|hsetnx|hexists|hin
 // setsLock is a script that sets the lock's key itself, and not one beside it.
 var setsLock = regexp.MustCompile(`["'](?:set|setnx)["']\s*,\s*keys\[1\]`)
 
+// deletesLock and expiresLock are scripts that do so with the lock's key itself. What wakes those
+// that wait may have a key and a TTL of its own.
+var (
+	deletesLock = regexp.MustCompile(`["'](?:del|unlink)["']\s*,\s*keys\[1\]\s*\)`)
+	expiresLock = regexp.MustCompile(`["']p?expire(?:at)?["']\s*,\s*keys\[1\]`)
+)
+
 // refuses is a script that ends where the key has another value, or none.
 var refuses = regexp.MustCompile(`if\s+redis\.call\(\s*["']get["']\s*,[^)]*\)\s*~=\s*argv\[[1-9]\]\s*then\s*return`)
+
+// refusesByNumber is one that then answers a number, as a program has exit codes.
+var refusesByNumber = regexp.MustCompile(refuses.String() + `\s+[1-9]`)
 
 // eachKey is a script that goes through its keys, and names their place.
 var eachKey = regexp.MustCompile(`for\s+(\w+)\s*(?:,\s*\w+\s+in\s+ipairs\s*\(\s*keys\s*\)|=\s*1\s*,\s*#\s*keys\b)`)
@@ -97,7 +109,8 @@ func newScript(text string) *script {
 		return strings.Contains(lower, `"`+word+`"`) || strings.Contains(lower, `'`+word+`'`)
 	}
 	if m := ttlArgument.FindStringSubmatch(lower); m != nil {
-		s.ttl, _ = strconv.Atoi(m[1])
+		s.ttl, _ = strconv.Atoi(m[2])
+		s.seconds = m[1] == "ex" || m[1] == "expire"
 	} else if has("pxat") || has("pexpireat") {
 		s.ttl = 0 // an instant
 	}
@@ -108,6 +121,8 @@ func newScript(text string) *script {
 	fields := has("hincrby") || has("hset") || has("hsetnx")
 	switch {
 	case isNamed:
+	case deletesLock.MatchString(lower) && !expiresLock.MatchString(lower) && !setsLock.MatchString(lower):
+		s.op = history.OpRelease
 	case fields && (has("del") || has("hdel")) && !setsLock.MatchString(lower): // it counts down, and the last deletes
 		s.op = history.OpRelease
 	case expires && !has("nx") && refuses.MatchString(lower): // it sets what is its own
@@ -126,6 +141,7 @@ func newScript(text string) *script {
 	if m := eachKey.FindStringSubmatch(lower); m != nil {
 		s.each = regexp.MustCompile(`argv\[\s*` + m[1] + `\s*\]`).MatchString(lower)
 	}
+	s.zero = refusesByNumber.MatchString(lower)
 	s.tells = s.op == history.OpSet && timeLeft.MatchString(lower)
 	return s
 }
@@ -212,9 +228,12 @@ func (c *Command) script(s *script) {
 	if len(argv) >= s.token {
 		c.Token = argv[s.token-1]
 	}
-	c.tells = s.tells
+	c.tells, c.zero = s.tells, s.zero
 	if s.ttl > 0 && len(argv) >= s.ttl && (c.Op == history.OpSet || c.Op == history.OpExtend) {
 		c.TTL = millis(argv[s.ttl-1])
+		if s.seconds {
+			c.TTL *= 1000
+		}
 	}
 	if len(argv) > 1 && c.Op == history.OpFence {
 		c.Fence, _ = strconv.ParseInt(argv[1], 10, 64)

@@ -41,6 +41,9 @@ func TestClassify(t *testing.T) {
 	ticketed := `redis.call('hset', KEYS[2], ARGV[1], ARGV[3]) if redis.call('exists', KEYS[1]) == 1 then return 0 end redis.call('hdel', KEYS[2], ARGV[1]) return redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])`
 	latched := `if redis.call('hexists', KEYS[1], ARGV[3]) == 0 then return nil end redis.call('hincrby', KEYS[1], ARGV[3], -1) redis.call('del', KEYS[1]) redis.call('set', KEYS[3], 1, 'px', ARGV[5])`
 	counter := `redis.call('hincrby', KEYS[1], ARGV[1], 1) return redis.call('pexpire', KEYS[1], ARGV[2])`
+	wakes := `if redis.call("get", KEYS[1]) ~= ARGV[1] then return 1 else redis.call("del", KEYS[2]) redis.call("lpush", KEYS[2], 1) redis.call("pexpire", KEYS[2], ARGV[2]) redis.call("del", KEYS[1]) return 0 end`
+	bySeconds := `if redis.call("get", KEYS[1]) ~= ARGV[1] then return 1 elseif redis.call("ttl", KEYS[1]) < 0 then return 2 else redis.call("expire", KEYS[1], ARGV[2]) return 0 end`
+	whoever := `redis.call('del', KEYS[2]) redis.call('lpush', KEYS[2], 1) redis.call('pexpire', KEYS[2], ARGV[2]) return redis.call('del', KEYS[1])`
 	write := Marker + "write\nreturn {1, 2}"
 	for _, c := range []struct {
 		words []string
@@ -63,6 +66,9 @@ func TestClassify(t *testing.T) {
 		{[]string{"EVAL", counted, "2", "k", "k:fence", "tok", "500"}, "set k tok 500000000 0"},
 		{[]string{"EVAL", raise, "2", "k", "k:fence", "tok", "7"}, "fence k tok 0 7"},
 		{[]string{"EVAL", write, "1", "resource:k", "c1/1:write1", "c1/1", "3", "9", "tok", "none"}, "write resource:k tok 0 9"},
+		{[]string{"EVAL", wakes, "2", "k", "k:signal", "tok", "1000"}, "release k tok 0 0"},
+		{[]string{"EVAL", bySeconds, "2", "k", "k:signal", "tok", "7"}, "extend k tok 7000000000 0"},
+		{[]string{"EVAL", whoever, "2", "k", "k:signal", "", "1000"}, "release k  0 0"},
 		{[]string{"EVAL", obtain, "1", "k", "tok", "40", "500"}, "set k tok 500000000 0"},
 		{[]string{"EVAL", looked, "1", "k", "tok", "500"}, "set k tok 500000000 0"},
 		{[]string{"EVAL", again, "1", "k", "tok", "500"}, "extend k tok 500000000 0"},
@@ -86,6 +92,25 @@ func TestClassify(t *testing.T) {
 		g := cmds[0]
 		if got := fmt.Sprintf("%s %s %s %d %d", g.Op, g.Key, g.Token, g.TTL, g.Fence); got != c.want {
 			t.Errorf("%v: got %q, want %q", c.words, got, c.want)
+		}
+	}
+}
+
+// A script that answers as programs do says 0 where it did what was asked.
+func TestZeroIsYes(t *testing.T) {
+	for script, want := range map[string][2]history.Type{
+		compareAndDelete: {history.Fail, history.OK},
+		`if redis.call("get", KEYS[1]) ~= ARGV[1] then return 1 else redis.call("del", KEYS[1]) return 0 end`:         {history.OK, history.Fail},
+		`if redis.call("get", KEYS[1]) ~= ARGV[1] then return 0 else redis.call("del", KEYS[1]) return 1 end`:         {history.Fail, history.OK},
+		`if redis.call("get", KEYS[1]) ~= ARGV[1] then return 3 end redis.call("pexpire", KEYS[1], ARGV[2]) return 0`: {history.OK, history.Fail},
+		`if redis.call("get", KEYS[1]) ~= ARGV[1] then return -1 end return redis.call("pexpire", KEYS[1], ARGV[2])`:  {history.Fail, history.OK},
+	} {
+		for n, want := range want {
+			s := NewStream(&Scripts{})
+			s.Request([]byte(command("EVAL", script, "1", "k", "tok", "500")), 1)
+			if got := s.Reply([]byte(fmt.Sprintf(":%d\r\n", n)), 2)[0].Facts("c1-n1", "n1")[0].Type; got != want {
+				t.Errorf("%s: the answer %d is %s, want %s", script, n, got, want)
+			}
 		}
 	}
 }

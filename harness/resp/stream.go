@@ -28,6 +28,7 @@ type Command struct {
 	Reply    Value
 	answered bool
 	tells    bool // no answer is yes, for else it is how long the lock is still taken
+	zero     bool // 0 is yes, for else it is why not
 	keys     int  // its script does the same to so many keys, each with its token; 0: to the first
 	parts    int  // of a reply in several: so many are to come; 0: until nothing is subscribed to
 }
@@ -193,7 +194,14 @@ func (c *Command) outcome(e history.Event, reply Value) history.Event {
 		e.Cause = text
 		return e
 	}
-	if c.tells && reply.Null || !c.tells && yes(reply) {
+	done := yes(reply)
+	switch {
+	case c.tells:
+		done = reply.Null
+	case c.zero:
+		done = reply.Kind == ':' && reply.Int == 0
+	}
+	if done {
 		e.Type = history.OK
 		if c.Op == history.OpSet && reply.Kind == ':' {
 			e.Fence = reply.Int // the acquire script answers the grant's count

@@ -33,6 +33,7 @@ type run struct {
 	fast   float64     // how fast the nodes' clocks run
 	tokens [2][]string // of attempts
 	steps  []Step
+	way    func(counted) redlock.Node // of a client to a node
 	// hardened clients contend, and a crash takes what is on its way to the node.
 	hardened    *redlock.Config
 	crashed     [MaxNodes]int
@@ -70,11 +71,17 @@ func (w wire) windowOver(token string) {
 }
 
 func (w wire) send(ctx context.Context, a Action, token string) (bool, error) {
+	count, err := w.ask(ctx, a, token)
+	return count > 0, err
+}
+
+// ask sends a request, with the last of its arguments, where it has one of its own. A yes is a count.
+func (w wire) ask(ctx context.Context, a Action, token string, last ...string) (int64, error) {
 	w.mu.Lock()
 	there, back := w.delay(), w.delay()
 	crashed := w.crashed[w.node]
 	w.mu.Unlock()
-	answer := make(chan bool, 1)
+	answer := make(chan int64, 1)
 	go func() {
 		time.Sleep(there)
 		w.mu.Lock()
@@ -89,7 +96,7 @@ func (w wire) send(ctx context.Context, a Action, token string) (bool, error) {
 		if i := slices.Index(args, "k:gone:0"); i > 0 {
 			args[i] = "k:gone:" + token
 		}
-		reply, err := n.Do(args...)
+		reply, err := n.Do(append(args[:len(args)-len(last)], last...)...)
 		if err != nil && strings.HasPrefix(err.Error(), "QUARANTINE") {
 			w.quarantined++
 			w.mu.Unlock()
@@ -97,34 +104,42 @@ func (w wire) send(ctx context.Context, a Action, token string) (bool, error) {
 		} else if err != nil {
 			panic(err)
 		}
-		yes := reply == "OK" || reply == int64(1)
+		count, _ := reply.(int64)
+		if reply == "OK" {
+			count = 1
+		}
 		s := w.of(a, w.client, token)
-		s.Node, s.Yes = w.node+1, yes
+		s.Node, s.Yes = w.node+1, count > 0
 		again := s
 		again.Yes = true
-		if a != Del || yes || !slices.Contains(w.steps, s) && !slices.Contains(w.steps, again) { // else it was sent twice, in vain
+		if a != Del || s.Yes || !slices.Contains(w.steps, s) && !slices.Contains(w.steps, again) { // else it was sent twice, in vain
 			w.note(s)
 		}
 		w.mu.Unlock()
 		time.Sleep(back)
-		answer <- yes
+		answer <- count
 	}()
 	select {
-	case yes := <-answer:
-		return yes, nil
+	case count := <-answer:
+		return count, nil
 	case <-ctx.Done():
-		return false, ctx.Err()
+		return 0, ctx.Err()
 	}
 }
 
-func (w wire) Set(ctx context.Context, _, token string, _ time.Duration) (bool, error) {
+// starts notes that an attempt begins, with the first of its requests.
+func (w wire) starts(token string) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	if !slices.Contains(w.tokens[w.client], token) {
 		w.tokens[w.client] = append(w.tokens[w.client], token)
 		w.note(w.of(Started, w.client, token))
 		w.windowOver(token)
 	}
-	w.mu.Unlock()
+}
+
+func (w wire) Set(ctx context.Context, _, token string, _ time.Duration) (bool, error) {
+	w.starts(token)
 	return w.send(ctx, Set, token)
 }
 
@@ -149,15 +164,39 @@ func (w wire) Release(ctx context.Context, _, token string) (bool, error) {
 	return w.send(ctx, Del, token)
 }
 
+// counted is a way to a node that counts grants.
+type counted struct{ wire }
+
+func (w counted) SetFenced(ctx context.Context, _, token string, _ time.Duration) (int64, error) {
+	w.starts(token)
+	return w.ask(ctx, Set, token)
+}
+
+// RaiseFence notes with the first of these requests that the token is written back, and with each
+// of them to whom: they are all sent at one instant.
+func (w counted) RaiseFence(ctx context.Context, _, token string, fence int64) (bool, error) {
+	w.mu.Lock()
+	s := w.of(Raising, w.client, token)
+	i := slices.IndexFunc(w.steps, func(x Step) bool { return x.Action == Raising && x.Client == s.Client && x.Attempt == s.Attempt })
+	if s.Fence = uint8(fence); i < 0 {
+		i = len(w.steps)
+		w.note(s)
+	}
+	w.steps[i].Behind |= 1 << w.node
+	w.mu.Unlock()
+	count, err := w.ask(ctx, Raise, token, fmt.Sprint(fence))
+	return count > 0, err
+}
+
 // contend is what one client does.
 func (r *run) contend(t *testing.T, c, attempts int) {
 	if r.hardened != nil {
 		r.contendHardened(t, c, attempts)
 		return
 	}
-	cfg := redlock.Config{TTL: runTTL, Timeout: runTimeout, Tries: 1}
+	cfg := redlock.Config{TTL: runTTL, Timeout: runTimeout, Tries: 1, Fence: r.sends[Raise] != nil}
 	for n := range r.nodes {
-		cfg.Nodes = append(cfg.Nodes, wire{r, c, n})
+		cfg.Nodes = append(cfg.Nodes, r.way(counted{wire{r, c, n}}))
 	}
 	client, err := redlock.Specification(cfg)
 	if err != nil {
@@ -167,7 +206,11 @@ func (r *run) contend(t *testing.T, c, attempts int) {
 	pause := func(note Action, l *redlock.Lock) {
 		r.mu.Lock()
 		if l != nil {
-			r.note(r.of(note, c, l.Token()))
+			s := r.of(note, c, l.Token())
+			if note == Acquired {
+				s.Fence = uint8(l.Fence())
+			}
+			r.note(s)
 		}
 		d := r.delay()
 		r.mu.Unlock()
@@ -199,8 +242,15 @@ func (r *run) contend(t *testing.T, c, attempts int) {
 
 // play lets two clients contend, and one node crash.
 func play(t *testing.T, m *Model, seed uint64, plant func(*run)) []Step {
-	r := &run{dice: rand.New(rand.NewPCG(seed, 1)), sends: reference(t), fast: 1}
-	r.sends[Set][5], r.sends[Extend][5] = fmt.Sprint(runTTL.Milliseconds()), fmt.Sprint(runTTL.Milliseconds())
+	r := &run{dice: rand.New(rand.NewPCG(seed, 1)), sends: reference(t), fast: 1, way: func(w counted) redlock.Node { return w.wire }}
+	if m.Fence {
+		r.sends, r.way = fencedCommands(t), func(w counted) redlock.Node { return w }
+	}
+	for _, args := range r.sends {
+		if i := slices.Index(args, fmt.Sprint(ttl.Milliseconds())); i > 0 {
+			args[i] = fmt.Sprint(runTTL.Milliseconds())
+		}
+	}
 	plant(r)
 	synctest.Test(t, func(t *testing.T) {
 		r.began = time.Now()
@@ -236,7 +286,7 @@ func play(t *testing.T, m *Model, seed uint64, plant func(*run)) []Step {
 }
 
 // follows says how far the model can go along steps: it may be in several states at once, for
-// nobody sees whether a key had expired.
+// nobody sees whether a key had expired, nor which counts a client heard in time.
 func (m *Model) follows(steps []Step) (so int) {
 	now := map[state]bool{m.first(): true}
 	for i, want := range steps {
@@ -246,7 +296,7 @@ func (m *Model) follows(steps []Step) (so int) {
 		}
 		for s := range now {
 			m.next(&s, func(after *state, did Step) {
-				if did.Expired = false; did == want {
+				if did.Expired, did.Heard = false, 0; did == want {
 					next[*after] = true
 				}
 			})
@@ -259,18 +309,28 @@ func (m *Model) follows(steps []Step) (so int) {
 	return len(steps)
 }
 
-var contention = Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1}
+var (
+	contention = Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1}
+	fenced     = Scope{Nodes: 3, Attempts: 2, Extends: 1, Crashes: 1, Fence: true}
+)
 
-// What two real clients and simulated nodes do is a path of the model: it leaves nothing out.
+// What two real clients and simulated nodes do is a path of the model: it leaves nothing out. So it
+// is where the lock gives fencing tokens.
 func TestRealRunsArePaths(t *testing.T) { realRunsArePaths(t, 60) }
 
 func realRunsArePaths(t *testing.T, runs int) {
-	m := New(contention, Reductions{Merge: true})
+	arePaths(t, contention, runs)
+	arePaths(t, fenced, runs, "RAISE yes true", "RAISE yes false", string(Raising))
+}
+
+func arePaths(t *testing.T, scope Scope, runs int, also ...string) {
+	t.Helper()
+	m := New(scope, Reductions{Merge: true})
 	seen := map[string]int{}
 	for seed := range uint64(runs) {
 		steps := play(t, m, seed, func(*run) {})
 		if so := m.follows(steps); so < len(steps) {
-			t.Fatalf("seed %d: step %d, %v, is none of the model's after %v", seed, so, steps[so], steps[:so])
+			t.Fatalf("%v, seed %d: step %d, %v, is none of the model's after %v", scope, seed, so, steps[so], steps[:so])
 		}
 		for _, s := range steps {
 			if s.Node > 0 && s.Action != Crashed {
@@ -280,32 +340,76 @@ func realRunsArePaths(t *testing.T, runs int) {
 			}
 		}
 	}
-	t.Logf("%d runs: %v", runs, seen)
-	for _, what := range []string{"SET yes true", "SET yes false", "EXTEND yes true", "EXTEND yes false", "DEL yes true", "DEL yes false",
-		string(Acquired), string(Failed), string(Extended), string(ExtendFailed), string(Crashed)} {
+	t.Logf("%v, %d runs: %v", scope, runs, seen)
+	for _, what := range append(also, "SET yes true", "SET yes false", "EXTEND yes true", "EXTEND yes false", "DEL yes true", "DEL yes false",
+		string(Acquired), string(Failed), string(Extended), string(ExtendFailed), string(Crashed)) {
 		if seen[what] == 0 {
-			t.Errorf("no run had: %s, only %v", what, slices.Sorted(maps.Keys(seen)))
+			t.Errorf("%v: no run had: %s, only %v", scope, what, slices.Sorted(maps.Keys(seen)))
 		}
 	}
 }
 
-// Runs in which something else happens are none.
+// lower is a node of which its client hears a count that is not its own.
+type lower struct{ counted }
+
+func (n lower) SetFenced(ctx context.Context, key, token string, ttl time.Duration) (int64, error) {
+	count, err := n.counted.SetFenced(ctx, key, token, ttl)
+	return min(count, 1), err
+}
+
+// silent is one to which no token is written back.
+type silent struct{ counted }
+
+func (silent) RaiseFence(context.Context, string, string, int64) (bool, error) { return true, nil }
+
+// Runs in which something else happens are none, with fencing tokens or without.
 func TestOtherRunsAreNoPaths(t *testing.T) {
 	px := fmt.Sprint(runTTL.Milliseconds())
-	for name, plant := range map[string]func(*run){
-		"nodes that overwrite":    func(r *run) { r.sends[Set] = []string{"SET", "k", "0", "PX", px} },
-		"nodes that extend anew":  func(r *run) { r.sends[Extend] = []string{"SET", "k", "0", "NX", "PX", px} },
-		"nodes that forget early": func(r *run) { r.fast = 1.5 },
-		"nodes that say no":       func(r *run) { r.sends[Del] = []string{"EVAL", "return 0", "1", "k", "0"} },
+	replaced := func(r *run, a Action, old, new string) {
+		was := r.sends[a][1]
+		if r.sends[a][1] = strings.Replace(was, old, new, 1); r.sends[a][1] == was {
+			t.Fatalf("the script of %s has no %s", a, old)
+		}
+	}
+	for name, p := range map[string]struct {
+		scope Scope
+		plant func(*run)
+	}{
+		"nodes that overwrite":    {contention, func(r *run) { r.sends[Set] = []string{"SET", "k", "0", "PX", px} }},
+		"nodes that extend anew":  {contention, func(r *run) { r.sends[Extend] = []string{"SET", "k", "0", "NX", "PX", px} }},
+		"nodes that forget early": {contention, func(r *run) { r.fast = 1.5 }},
+		"nodes that say no":       {contention, func(r *run) { r.sends[Del] = []string{"EVAL", "return 0", "1", "k", "0"} }},
+
+		"nodes that count refusals": {fenced, func(r *run) { r.sends[Set][1] = "redis.call('incr', KEYS[2]) " + r.sends[Set][1] }},
+		"nodes that count anew": {fenced, func(r *run) {
+			replaced(r, Set, `return redis.call("incr", KEYS[2])`, `redis.call("set", KEYS[2], 1) return 1`)
+		}},
+		"nodes that take tokens for others' keys": {fenced, func(r *run) { replaced(r, Raise, "~= ARGV[1]", "~= ARGV[1] and false") }},
+		"nodes that confirm and keep their count": {fenced, func(r *run) { replaced(r, Raise, `redis.call("set", KEYS[2], ARGV[2])`, `redis.call("get", KEYS[2])`) }},
+		"a token below the counts":                {fenced, func(r *run) { r.way = func(w counted) redlock.Node { return lower{w} } }},
+		"a token that is not written back":        {fenced, func(r *run) { r.way = func(w counted) redlock.Node { return silent{w} } }},
 	} {
-		m := New(contention, Reductions{Merge: true})
+		m := New(p.scope, Reductions{Merge: true})
 		noticed := false
 		for seed := uint64(0); seed < 60 && !noticed; seed++ {
-			steps := play(t, m, seed, plant)
+			steps := play(t, m, seed, p.plant)
 			noticed = m.follows(steps) < len(steps)
 		}
 		if !noticed {
 			t.Errorf("%s are not noticed", name)
 		}
 	}
+}
+
+// A model whose fencing tokens are others than the client's is seen.
+func TestOtherTokensAreNoPaths(t *testing.T) {
+	wrong := fenced
+	wrong.Mistake = "fence-from-one-node"
+	m := New(wrong, Reductions{Merge: true})
+	for seed := range uint64(60) {
+		if steps := play(t, m, seed, func(*run) {}); m.follows(steps) < len(steps) {
+			return
+		}
+	}
+	t.Error("a model that takes the first count is not seen")
 }

@@ -46,6 +46,12 @@ func TestTableOfLocks(t *testing.T) {
 	}
 }
 
+// The same holds of five nodes, by counts of votes.
+func TestFiveNodesOnTheWire(t *testing.T) {
+	locksOnTheWire(t, 5)
+	redsyncOnTheWire(t, 5)
+}
+
 func tableOfLocks(t *testing.T) string {
 	all := []library{{"redlock", "", nil, reflock.New}}
 	for _, o := range [][2]string{{"driver", "bounded"}, {"driver", "defaults"}, {"fail-fast", "yes"}, {"set-nx-on-extend", "yes"}} {
@@ -54,10 +60,10 @@ func tableOfLocks(t *testing.T) string {
 	for _, m := range broken.Mistakes() {
 		all = append(all, mistaken(m.Name))
 	}
-	right := New(Scope{Nodes: 3, Attempts: 2, Extends: 1}, Reductions{})
+	right, five := New(Scope{Nodes: 3, Attempts: 2, Extends: 1}, Reductions{}), New(Scope{Nodes: 5, Attempts: 2, Extends: 1}, Reductions{})
 	one := New(Scope{Nodes: 1, Attempts: 1, Extends: 1}, Exactly)
 	var b strings.Builder
-	b.WriteString("| lock | cases of 262 in which it does otherwise | the first | nodes with its requests | a search of its mistake |\n|---|---:|---|---|---|\n")
+	b.WriteString("| lock | cases of 262 in which it does otherwise | the first | of 567 with five nodes | nodes with its requests | a search of its mistake |\n|---|---:|---|---:|---|---|\n")
 	for _, of := range all {
 		name := of.kind
 		if of.mistake != "" {
@@ -66,14 +72,33 @@ func tableOfLocks(t *testing.T) string {
 		for option, value := range of.options {
 			name += fmt.Sprintf(", %s: %s", option, value)
 		}
-		asks, _, differ, first := right.wireDiffers(t, of)
+		asks, cases, differ, first := right.wireDiffers(t, of)
+		if cases != 262 {
+			t.Errorf("%s: %d cases", name, cases)
+		}
 		nodes := one.nodes(t, asks)
 		if nodes == "" {
 			nodes = "as specified"
 		}
-		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s |\n", name, differ, first, nodes, searched(t, of.mistake))
+		_, more, others, _ := five.wireDiffers(t, of)
+		if more != 567 {
+			t.Errorf("%s: %d cases with five nodes", name, more)
+		}
+		counted, withFive := fmt.Sprint(differ), fmt.Sprint(others)
+		if of.options["fail-fast"] != "" { // whoever answers first ends the rest, and all answer at one instant
+			counted, withFive, first = most(t, name, differ, cases), most(t, name, others, more), "which of the requests are sent is up to the scheduler"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name, counted, first, withFive, nodes, searched(t, of.mistake))
 	}
 	return b.String()
+}
+
+// most says that of what differs by chance most does.
+func most(t *testing.T, name string, differ, cases int) string {
+	if 2*differ <= cases {
+		t.Errorf("%s: only %d of %d cases differ", name, differ, cases)
+	}
+	return "most"
 }
 
 // searched is what comes of the first row of a mistake.

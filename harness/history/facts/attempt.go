@@ -23,6 +23,9 @@ type Attempt struct {
 	Sets     []*history.Event // those that a node applied, or may have
 	Deletes  []*history.Event // that can have deleted its keys, applied or not
 
+	first   *Attempt            // of its token, where this is another; nil: it is the first
+	before  *Attempt            // the latest of its session before, that had another token
+	resent  bool                // see again
 	end     int64               // without a next attempt, it was over by then
 	deleted map[string]deletion // by node; made when first asked for
 }
@@ -167,7 +170,10 @@ func (a *Attempt) set(e *history.Event) {
 func (f *Facts) settle(w *Wire) {
 	for _, a := range w.Attempts {
 		s := a.Session
-		if a.stray() {
+		if a.before = w.Last[s]; a.before != nil && a.before.Token == a.Token {
+			a.before = a.before.before
+		}
+		if a.resent = a.again(int64(f.Params.NodeTimeout)); a.resent || a.stray() {
 			a.end, a.Over = a.From, a.From
 			continue
 		}
@@ -183,6 +189,27 @@ func (f *Facts) settle(w *Wire) {
 	for s, a := range w.Last {
 		a.Won = s.Granted()
 	}
+}
+
+// GivenUp reports whether a set of the attempt was sent when its client had given that up for longer than it
+// asks a node, as by a driver that sends again on its own account.
+func (a *Attempt) GivenUp(set *history.Event, late int64) bool {
+	return a.resent || a.Over < Never && set.Sent-a.Over > late
+}
+
+// again reports whether an attempt's sets are those of an earlier one that had been given back, and its
+// client has asked with another token since, for longer than it asks a node.
+func (a *Attempt) again(late int64) bool {
+	if a.first == nil || len(a.first.Deletes) == 0 {
+		return false
+	}
+	back := a.first.Deletes[0].Sent
+	for b := a.before; b != nil && b.From >= back; b = b.before {
+		if b.Token != a.Token && a.From-b.From > late {
+			return true
+		}
+	}
+	return false
 }
 
 // stray reports whether an attempt's sets were sent when its session had got the lock by

@@ -48,6 +48,9 @@ func (in *wireReader) rounds(g group) {
 	}
 	begin(nil, nil)
 	if len(all) > 1 {
+		for _, a := range all[1:] {
+			a.first = all[0]
+		}
 		in.share(all)
 	}
 	g.wire.Attempts = append(g.wire.Attempts, all...)

@@ -23,6 +23,8 @@ type Disk struct {
 	dir   string
 	ended chan struct{} // it is served no more
 
+	power sync.Mutex // of who cuts it, or looks whether requests come back
+
 	mu      sync.Mutex // guards what follows, and all nodes
 	root    *node
 	ino     uint64
@@ -80,6 +82,8 @@ func (d *Disk) Unmount() error {
 // kill ends who uses it, and what is on disk is all that there is. Torn leaves half
 // of the first write that was lost in each file. It says what was lost.
 func (d *Disk) LosePower(kill func() (string, error), torn bool) (readBack string, err error) {
+	d.power.Lock()
+	defer d.power.Unlock()
 	d.mu.Lock()
 	d.off, d.harmed = true, true
 	d.mu.Unlock()
@@ -178,7 +182,8 @@ func (d *Disk) Met() int {
 	return d.met
 }
 
-// Free ends Stall and Fill, and sees that writes and syncs come back.
+// Free ends Stall and Fill, and sees that writes and syncs come back: where the power is being cut, as soon as
+// that is over.
 func (d *Disk) Free() (readBack string, err error) {
 	d.mu.Lock()
 	if d.stalled != nil {
@@ -187,6 +192,8 @@ func (d *Disk) Free() (readBack string, err error) {
 	}
 	d.full = false
 	d.mu.Unlock()
+	d.power.Lock()
+	defer d.power.Unlock()
 	if errno := d.probeWrite(); errno != 0 {
 		return "", fmt.Errorf("free %s: a write came back with %v", d.dir, errno)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func newDisk(t *testing.T) *Disk {
@@ -165,6 +166,36 @@ func TestFullAndStalledDisk(t *testing.T) {
 	}
 	if err := <-done; err != nil || len(d.Unsynced()) > 0 {
 		t.Errorf("the sync came back with %v, and not synced is %v", err, d.Unsynced())
+	}
+}
+
+// A stall that ends while the power is being cut is ended at once, and seen to be once that is over.
+func TestFreeWhilePowerIsCut(t *testing.T) {
+	d := newDisk(t)
+	if _, err := d.Stall(); err != nil {
+		t.Fatal(err)
+	}
+	freed := make(chan error, 1)
+	if _, err := d.LosePower(func() (string, error) {
+		go func() {
+			_, err := d.Free()
+			freed <- err
+		}()
+		for d.Stalled() {
+			time.Sleep(time.Millisecond)
+		}
+		select {
+		case err := <-freed:
+			t.Errorf("it is free without power: %v", err)
+			freed <- nil
+		case <-time.After(probeBound):
+		}
+		return "", nil
+	}, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-freed; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -33,8 +33,8 @@ func (t limits) course(c, n int, a *attempt) {
 	}
 	if a.late {
 		t.round(a.start, a.pause, set)
-		t.least(a.pause, a.end, gap)
-		t.least(a.start, a.end, window()+gap)
+		t.least(a.pause, a.end, t.gap)
+		t.least(a.start, a.end, window()+t.gap)
 	} else {
 		t.round(a.start, a.end, set)
 	}
@@ -42,7 +42,7 @@ func (t limits) course(c, n int, a *attempt) {
 		t.exact(a.end, a.extend, t.after)
 		t.round(a.extend, a.extended, asking(t.scope.Nodes, a.ext, a.longer, a.lost))
 		if a.longer {
-			t.most(a.start, a.extended, window()-gap)
+			t.most(a.start, a.extended, window()-t.gap)
 		}
 	}
 	if !a.ended {
@@ -52,7 +52,7 @@ func (t limits) course(c, n int, a *attempt) {
 		t.works(c, a)
 	}
 	for _, d := range a.del {
-		t.least(a.release, d.at, gap)
+		t.least(a.release, d.at, t.gap)
 	}
 	if n+1 < len(t.attempts[c]) {
 		wait := timeout // for the DELs' answers
@@ -67,20 +67,20 @@ func (t limits) course(c, n int, a *attempt) {
 // or when it has heard from all.
 func (t limits) round(begin, end instant, r round) {
 	if r.decides > 0 {
-		t.most(begin, end, timeout-gap)
+		t.most(begin, end, timeout-t.gap)
 		t.exact(r.all[r.decides].at, end, 0)
 	} else {
-		t.exact(begin, end, r.lasts())
+		t.exact(begin, end, t.lasts(r))
 	}
 	for n, d := range r.all {
-		t.least(begin, d.at, gap)
+		t.least(begin, d.at, t.gap)
 		if n == r.decides {
 			continue
 		}
 		if d.inTime {
-			t.least(d.at, end, gap)
+			t.least(d.at, end, t.gap)
 		} else {
-			t.least(end, d.at, gap)
+			t.least(end, d.at, t.gap)
 		}
 	}
 }
@@ -109,29 +109,30 @@ func (t limits) nodes() {
 			}
 			at := t.when[i]
 			if last >= 0 {
-				t.least(last, at, gap)
+				t.least(last, at, t.gap)
 			}
 			last = at
 			switch s.Action {
 			case exhaust.Crashed:
-				t.unsynced(i, crash)
-				crash = at
+				t.decided(i)
 				switch t.scope.Restart {
 				case exhaust.Always:
 				case exhaust.EverySec:
+					t.unsynced(i, crash)
 					k = disk
 				default:
 					k = keyed{}
 				}
+				crash = at
 			case exhaust.Jumped:
 				k = keyed{}
 			case exhaust.Synced:
 				disk = k
 			case exhaust.Set, exhaust.Extend, exhaust.Del, exhaust.Raise:
 				if crash >= 0 { // it reset the connections: what comes later was sent later
-					t.least(crash, t.sent(s), gap)
+					t.least(crash, t.sent(s), t.back)
 					if t.scope.Restart == exhaust.Delayed {
-						t.least(crash, t.sent(s), away+gap)
+						t.least(crash, t.sent(s), away+t.back)
 					}
 				}
 				if k = t.told(k, s, at); s.Synced {
@@ -142,20 +143,26 @@ func (t limits) nodes() {
 	}
 }
 
-// away is how long a node stays down that comes back delayed; sync, how long after a change it is
-// on disk for certain.
-const (
-	away = ttl + time.Second
-	sync = 3 * time.Second
-)
+// away is how long a node stays down that comes back delayed.
+const away = ttl + time.Second
+
+// decided says that a crash comes after the locks that were given before it, where a lock notices that it has lost
+// its connection to a node that voted.
+func (t limits) decided(crash int) {
+	for _, s := range t.path[:crash] {
+		if s.Action == exhaust.Acquired && t.hardened() {
+			t.least(t.attempts[s.Client-1][s.Attempt-1].end, t.when[crash], t.gap)
+		}
+	}
+}
 
 // unsynced says since when nothing is synced that a crash with EverySec takes: the disk stalls.
 func (t limits) unsynced(crash int, before instant) {
 	i := slices.IndexFunc(t.faults, func(f faulty) bool { return f.at == t.when[crash] })
 	stall, taken := t.faults[i].stall, false
-	t.least(stall, t.when[crash], gap)
+	t.least(stall, t.when[crash], t.gap)
 	if before >= 0 {
-		t.least(before, stall, gap)
+		t.least(before, stall, t.gap)
 	}
 	for j := crash - 1; j >= 0; j-- {
 		switch s := t.path[j]; {
@@ -163,11 +170,11 @@ func (t limits) unsynced(crash int, before instant) {
 		case s.Action == exhaust.Crashed:
 			return
 		case s.Synced, s.Action == exhaust.Synced:
-			t.least(t.when[j], stall, sync)
+			t.least(t.when[j], stall, t.sync)
 			taken = true
 		case !taken:
-			t.least(stall, t.when[j], gap)
-			t.least(t.when[j], t.when[crash], sync) // the stall is of consequence
+			t.least(stall, t.when[j], t.gap)
+			t.least(t.when[j], t.when[crash], t.sync) // the stall is of consequence
 		}
 	}
 }
@@ -207,9 +214,9 @@ func (t limits) told(k keyed, s exhaust.Step, at instant) keyed {
 	}
 	switch {
 	case k.there && expired:
-		t.least(k.set, at, ttl+gap)
+		t.least(k.set, at, ttl+t.gap)
 	case k.there && s.Action != exhaust.Del:
-		t.most(k.set, at, ttl-gap)
+		t.most(k.set, at, ttl-t.gap)
 	}
 	switch {
 	case s.Action == exhaust.Set && s.Yes:

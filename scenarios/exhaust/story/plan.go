@@ -70,7 +70,7 @@ func (t play) scenario(name string, known scenario.Known) (scenario.Scenario, er
 	if t.extending() {
 		s.Workload.Extend, s.Lock.Extends = t.after, 1
 	}
-	s.Plan = t.plan()
+	s.Plan, s.Scale, s.Exact = t.plan(), t.scale, t.scale == 0
 	s.Limit = max(s.Limit, t.never()+time.Minute)
 	s.Expect = map[string]scenario.Expectation{verdict.MutualExclusion: {Want: outcome.AnyOutcome}, verdict.ResourceSafety: {Want: outcome.AnyOutcome}}
 	if t.scope.Fence {
@@ -208,7 +208,7 @@ func (t play) messages(c int, kind string, nth int, sent instant, r round) (out 
 		case slices.Contains(r.unheard, node):
 			hold(node, nemesis.Reply, t.reply(c, kind, node, d), t.never())
 		case node == r.last:
-			hold(node, nemesis.Reply, t.reply(c, kind, node, d), r.lasts()-there)
+			hold(node, nemesis.Reply, t.reply(c, kind, node, d), t.lasts(r)-there)
 		}
 	}
 	return out
@@ -229,23 +229,40 @@ func (t play) reply(c int, kind string, node int, to delivery) int {
 
 func (t play) fault(f faulty) nemesis.Plan {
 	targets := []string{fmt.Sprintf("n%d", f.Node)}
-	when, moment := t.at[f.at], 10*time.Millisecond
+	step := nemesis.Step{When: t.trigger(f, t.at[f.at]), Fault: nemesis.Fault{Kind: "kill", Targets: targets, For: new(10 * time.Millisecond)}}
 	switch {
 	case f.Action == exhaust.Jumped:
-		return nemesis.Plan{at(when, nemesis.Fault{Kind: "clock-jump", Targets: targets, By: ttl + time.Second})}
+		step.Fault = nemesis.Fault{Kind: "clock-jump", Targets: targets, By: ttl + time.Second}
 	case t.scope.Restart == exhaust.Delayed:
-		moment = away
+		step.Fault.For = new(away)
 	case t.scope.Restart == exhaust.EverySec:
-		return nemesis.Plan{
-			at(t.at[f.stall], nemesis.Fault{Kind: "slow-disk", Targets: targets, For: new(when - t.at[f.stall] + gap)}),
-			at(when, nemesis.Fault{Kind: "power-loss", Mode: nemesis.PowerClean, Targets: targets, For: &moment}),
-		}
+		step.Fault.Kind, step.Fault.Mode = "power-loss", nemesis.PowerClean
+		stall := nemesis.Fault{Kind: "slow-disk", Targets: targets, For: new(t.at[f.at] - t.at[f.stall] + t.gap)}
+		return nemesis.Plan{{When: t.trigger(f, t.at[f.stall]), Fault: stall}, step}
 	}
-	return nemesis.Plan{at(when, nemesis.Fault{Kind: "kill", Targets: targets, For: &moment})}
+	return nemesis.Plan{step}
 }
 
-func at(d time.Duration, f nemesis.Fault) nemesis.Step {
-	return nemesis.Step{When: nemesis.Trigger{At: &d}, Fault: f}
+// trigger sets something of a fault off, unless it comes before all that: by the acquire whose message was the
+// last at its node before the fault, for the process of a client takes some time to begin.
+func (t play) trigger(f faulty, when time.Duration) nemesis.Trigger {
+	for i, s := range slices.Backward(t.path) {
+		if s.Node != f.Node || s.Client == 0 || t.at[t.when[i]] > t.at[f.at] {
+			continue
+		}
+		nth, first := 1, 0 // of acquires, and of their attempts
+		for n, a := range t.attempts[s.Client-1][:s.Attempt-1] {
+			if a.won {
+				nth, first = nth+1, n+1
+			}
+		}
+		began := t.at[t.attempts[s.Client-1][first].start]
+		if when < began {
+			break
+		}
+		return nemesis.Trigger{Event: &nemesis.Event{Client: fmt.Sprintf("c%d", s.Client), Event: "acquiring", Nth: nth, After: when - began}}
+	}
+	return nemesis.Trigger{At: &when}
 }
 
 // Caption is a path in words, a line for each step.

@@ -62,9 +62,9 @@ func asking(nodes int, all map[int]delivery, won, lost bool) round {
 
 // lasts is how long a round takes: until its time is up, for an answer is missing, or until shortly
 // before, when the last comes.
-func (r round) lasts() time.Duration {
+func (t *telling) lasts(r round) time.Duration {
 	if r.last > 0 {
-		return timeout - gap
+		return timeout - t.gap
 	}
 	return timeout
 }

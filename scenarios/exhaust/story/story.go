@@ -29,16 +29,33 @@ import (
 // ErrUntimed says that a path can't happen in time: a search goes on for another.
 var ErrUntimed = errors.New("no instants fit the path")
 
-// Settings of the scenarios. What must be in order is a gap apart, which is longer than anything
-// takes that the network does not hold.
+// Settings of the scenarios.
 const (
 	ttl     = 10 * time.Second
 	drift   = 0.01
 	timeout = 2 * time.Second
 	retry   = 50 * time.Millisecond
-	gap     = 50 * time.Millisecond
 	overlap = time.Second // both believe at least so long
 )
+
+// pace is how far apart things are at least that must be in order: longer than anything takes
+// that the network does not hold.
+type pace struct {
+	gap   time.Duration
+	back  time.Duration // from a crash until its node can be spoken to
+	sync  time.Duration // after a change it is on disk for certain
+	scale float64       // of all this on real servers, where a gap is a tenth of a second; 0: real time can't promise so short a one
+}
+
+// paces are tried in turn, so that a story has as much room as it can have.
+var paces = []pace{realPace(8), realPace(4), realPace(2), realPace(1), {gap: 50 * time.Millisecond, back: 50 * time.Millisecond, sync: 3 * time.Second}}
+
+// realPace is one for servers and clients that are processes, so many times as slow as they can be
+// told to act one after the other.
+func realPace(times int) pace {
+	slow := func(d time.Duration) time.Duration { return d * time.Duration(times) }
+	return pace{slow(100 * time.Millisecond), slow(400 * time.Millisecond), slow(3 * time.Second), 1 / float64(times)}
+}
 
 // window is how long a client may believe, from the start of its attempt.
 func window() time.Duration { return ttl - redlock.Drift(ttl, drift) }
@@ -53,14 +70,16 @@ var (
 // Scenario is a path of a scope as a scenario of that name, which expects that the scope's property
 // is violated. The names that a file may use are the caller's.
 func Scenario(name string, scope exhaust.Scope, path []exhaust.Step, known scenario.Known) (scenario.Scenario, error) {
-	for _, section := range sections {
-		for _, after := range extends[:1+scope.Extends*(len(extends)-1)] {
-			t := &telling{scope: scope, path: path, after: after, section: section}
-			if err := t.read(); err != nil {
-				return scenario.Scenario{}, err
-			}
-			if (limits{t}).order(); t.solve() {
-				return play{t}.scenario(name, known)
+	for _, p := range paces {
+		for _, section := range sections {
+			for _, after := range extends[:1+scope.Extends*(len(extends)-1)] {
+				t := &telling{scope: scope, path: path, pace: p, after: after, section: section}
+				if err := t.read(); err != nil {
+					return scenario.Scenario{}, err
+				}
+				if (limits{t}).order(); t.solve() {
+					return play{t}.scenario(name, known)
+				}
 			}
 		}
 	}
@@ -70,6 +89,7 @@ func Scenario(name string, scope exhaust.Scope, path []exhaust.Step, known scena
 // telling is a path that is given instants.
 type telling struct {
 	instants
+	pace
 	scope    exhaust.Scope
 	path     []exhaust.Step
 	section  time.Duration // a hold that ends, if nothing is extended in it

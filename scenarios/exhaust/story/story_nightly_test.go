@@ -3,34 +3,80 @@
 package story
 
 import (
+	"flag"
+	"iter"
+	"regexp"
+	"slices"
 	"testing"
 
 	"lockpick/checker/verdict"
+	"lockpick/harness/scenario"
 	"lockpick/scenarios/exhaust"
 	"lockpick/scenarios/outcome"
 )
 
+// notSimulated are stories that the simulation does not show, with the cause that real servers do: a driver
+// there notices that a connection is gone which it has not used meanwhile, and opens another.
+var notSimulated = map[string]string{
+	"exhaust-4n-1a-extend-crash-same-value-for-clients":          "restarted-and-forgot",
+	"exhaust-4n-1a-extend-crash-everysec-same-value-for-clients": "lost-unsynced",
+}
+
 // Whatever is found in a small scope happens in the simulation, however the search reduced it.
 func TestAllStoriesHappen(t *testing.T) {
-	found, untimed := 0, 0
-	for _, s := range scopes() {
-		for _, reductions := range []exhaust.Reductions{exhaust.Exactly, exhaust.Fully} {
-			if s.Fence && s.Nodes > 1 && reductions == exhaust.Exactly {
-				continue // the counts make too many states
-			}
-			r, scenario := search(t, s, reductions)
-			if untimed += r.Untimed; r.Story == nil {
-				continue
-			}
-			found++
-			if j, o, text := shown(t, s, scenario); j.Got != verdict.Violated || o.Code != outcome.ExitOK {
-				t.Errorf("%v: %s %s: %s, code %d %s\n%s%s", s, s.Property, j.Got, j.Because, o.Code, o.Error, Caption(r.Story), text)
-			}
+	found, untimed, exact := 0, 0, 0
+	for r := range stories(t) {
+		if untimed += r.Untimed; r.Story == nil {
+			continue
+		}
+		found++
+		if r.scenario.Exact {
+			exact++
+		}
+		j, o, text := shown(t, r.scope, r.scenario)
+		if happens, not := j.Got == verdict.Violated && o.Code == outcome.ExitOK, notSimulated[r.scenario.Name] != ""; happens == not {
+			t.Errorf("%v: %s %s: %s, code %d %s, not simulated: %v\n%s%s", r.scope, r.scope.Property, j.Got, j.Because, o.Code, o.Error, not, Caption(r.Story), text)
 		}
 	}
-	t.Logf("%d stories, %d paths without instants", found, untimed)
-	if found < 1300 {
+	t.Logf("%d stories, of which %d need exact instants, and %d are not simulated; %d paths without instants", found, exact, len(notSimulated), untimed)
+	if *named == "" && found < 1300 {
 		t.Errorf("only %d stories were found", found)
+	}
+}
+
+// named are the stories that tests tell: all, unless one is looked at.
+var named = flag.String("stories", "", "regular expression of the names of scopes whose stories are told")
+
+// told is what a search found, as a scenario.
+type told struct {
+	exhaust.Result
+	scope    exhaust.Scope
+	scenario scenario.Scenario
+}
+
+// all is what all searches found, once a test has made them.
+var all []told
+
+// stories searches all small scopes, each of them as they are and reduced.
+func stories(t *testing.T) iter.Seq[told] {
+	if all != nil {
+		return slices.Values(all)
+	}
+	return func(yield func(told) bool) {
+		for _, s := range scopes() {
+			if !regexp.MustCompile(*named).MatchString(s.Name()) {
+				continue
+			}
+			for _, reductions := range []exhaust.Reductions{exhaust.Exactly, exhaust.Fully} {
+				if s.Fence && s.Nodes > 1 && reductions == exhaust.Exactly {
+					continue // the counts make too many states
+				}
+				r, found := search(t, s, reductions)
+				if all = append(all, told{r, s, found}); !yield(all[len(all)-1]) {
+					return
+				}
+			}
+		}
 	}
 }
 

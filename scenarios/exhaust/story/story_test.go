@@ -16,9 +16,16 @@ import (
 
 var known = suite.Known(kinds.All)
 
-// shown is what a scenario's run in the simulation says of a scope's property, after it was
-// written to a file and read again.
+// shown is what a scenario's run in the simulation says of a scope's property.
 func shown(t *testing.T, scope exhaust.Scope, s scenario.Scenario) (outcome.Judgement, outcome.Outcome, string) {
+	t.Helper()
+	s, text := reread(t, s)
+	o := suite.Execute(t.Context(), sim.New(kinds.All), suite.Job{Scenario: s, Seed: 1, Backend: "sim", Keep: suite.KeepNone})
+	return judged(scope, o), o, text
+}
+
+// reread is a scenario after it was written to a file and read again, and the file.
+func reread(t *testing.T, s scenario.Scenario) (scenario.Scenario, string) {
 	t.Helper()
 	text, err := scenario.Write(s, "", known)
 	if err != nil {
@@ -28,13 +35,15 @@ func shown(t *testing.T, scope exhaust.Scope, s scenario.Scenario) (outcome.Judg
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := suite.Execute(t.Context(), sim.New(kinds.All), suite.Job{Scenario: all[0], Seed: 1, Backend: "sim", Keep: suite.KeepNone})
-	for _, j := range o.Judgements {
-		if j.Property == string(cmp.Or(scope.Property, exhaust.MutualExclusion)) {
-			return j, o, string(text)
-		}
+	return all[0], string(text)
+}
+
+// judged is what a run says of a scope's property.
+func judged(scope exhaust.Scope, o outcome.Outcome) outcome.Judgement {
+	if j := o.Of(string(cmp.Or(scope.Property, exhaust.MutualExclusion))); j != nil {
+		return *j
 	}
-	return outcome.Judgement{}, o, string(text)
+	return outcome.Judgement{}
 }
 
 // search is the first path of a scope that has instants, as a scenario.

@@ -10,7 +10,7 @@ import "lockpick/scenarios/exhaust"
 func (t limits) works(c int, a *attempt) {
 	held := t.held(c)
 	if t.extends(c) { // the time that it takes comes on top
-		held += asking(t.scope.Nodes, a.ext, a.longer, a.lost).lasts()
+		held += t.lasts(asking(t.scope.Nodes, a.ext, a.longer, a.lost))
 	}
 	t.exact(a.end, a.sent, held)
 	switch {
@@ -20,7 +20,7 @@ func (t limits) works(c int, a *attempt) {
 		t.exact(a.end, a.release, 0)
 	case a.write != nil && a.write.inTime:
 		t.exact(a.write.at, a.release, 0)
-		t.most(t.lease(a), a.release, window()-gap)
+		t.most(t.lease(a), a.release, window()-t.gap)
 	default:
 		t.exact(t.lease(a), a.release, window())
 	}
@@ -43,7 +43,7 @@ func (t limits) resource() {
 	last := instant(-1)
 	next := func(at instant) {
 		if last >= 0 {
-			t.least(last, at, gap)
+			t.least(last, at, t.gap)
 		}
 		last = at
 	}
@@ -60,16 +60,16 @@ func (t limits) resource() {
 			t.exact(a.end, t.when[i], 0)
 			next(t.when[i])
 		case exhaust.Write:
-			t.least(a.sent, a.write.at, gap)
+			t.least(a.sent, a.write.at, t.gap)
 			next(a.write.at)
 		}
 	}
 	for c := range t.attempts {
 		for _, a := range t.attempts[c] {
 			if a.won && !a.refused {
-				t.most(t.lease(a), a.sent, window()-gap)
+				t.most(t.lease(a), a.sent, window()-t.gap)
 				if a.write != nil && !a.write.inTime {
-					t.least(a.release, a.write.at, gap)
+					t.least(a.release, a.write.at, t.gap)
 				}
 			}
 		}
@@ -100,7 +100,7 @@ func (t limits) later() {
 		case s.Action == exhaust.Set && !begun[a]:
 			begun[a] = true
 			for _, g := range given {
-				t.least(g, a.start, gap)
+				t.least(g, a.start, t.gap)
 			}
 		}
 	}

@@ -1,0 +1,111 @@
+package checker
+
+import (
+	"strings"
+	"testing"
+)
+
+// goneOn is an attempt that is undone at once, whose client's driver sends its sets again three seconds
+// later. c2 wants the lock from then on.
+const goneOn = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms rate=0.01 rounds=20 mayBeIdle
+0      harness begin run
+0.001  c1 begin client
+0.001  c2 begin client
+0.010  c1 invoke acquire session=c1/1
+0.061  c1-n1,n2 fail set token=A sent=0.011 applied=0 answered=0 cause=no answer
+0.012  c1-n3 ok set token=A sent=0.011 applied=0.0115
+0.064  c1-n1,n2 fail release token=A sent=0.062
+0.064  c1-n3 ok release token=A sent=0.062
+SESSION
+SETS
+3.100  c2 invoke acquire session=c2/1
+3.110  c2-n1,n2 fail set token=B0
+3.110  c2-n3 ok set token=B0
+3.109  n3 life set value=B0 by=c2 sent=3.108 command=set
+3.120  c2-n3 ok release token=B0
+3.119  n3 life deleted old=B0 by=c2 sent=3.118 command=del
+13.100 c2-n1,n2,n3 ok set token=B
+13.099 n1,n2,n3 life set value=B by=c2 sent=13.098 command=set
+13.101 c2 ok acquire session=c2/1 token=B until=22.998
+13.2   c2 invoke release session=c2/1
+13.202 c2-n1,n2,n3 ok release token=B
+13.203 c2 ok release session=c2/1
+14     harness end run
+`
+
+// Faults that met the sets which were sent again.
+var metAgain = map[string]string{
+	"no fault": `3 c1-n1,n2 ok set token=A
+2.999 n1,n2 life set value=A by=c1 sent=2.998 command=set`,
+	"a cut": `2.9 nemesis invoke cut node=c1-n1
+2.9  nemesis begin cut node=c1-n1
+2.9  nemesis invoke cut node=c1-n2
+2.9  nemesis begin cut node=c1-n2
+3.01 nemesis end cut node=c1-n1
+3.01 nemesis end cut node=c1-n2
+3 c1-n1,n2 info set token=A answered=0
+2.999 n1,n2 life set value=A by=c1 sent=2.998 command=set`,
+	"a held message": `2.9 nemesis invoke hold node=c1-n1
+2.9  nemesis begin hold node=c1-n1
+2.9  nemesis invoke hold node=c1-n2
+2.9  nemesis begin hold node=c1-n2
+3.06 nemesis end hold node=c1-n1
+3.06 nemesis end hold node=c1-n2
+3.062 c1-n1,n2 ok set token=A sent=2.95
+3.061 n1,n2 life set value=A by=c1 sent=2.95 command=set`,
+}
+
+// tolerated is what comes of fault tolerance where sets go on, after what else their client did.
+func tolerated(t *testing.T, session, sets string) Result {
+	t.Helper()
+	v := Check(tale(t, strings.NewReplacer("SESSION", session, "SETS", sets).Replace(goneOn)))
+	for _, r := range v.Results {
+		if r.Property == FaultTolerance {
+			return r
+		}
+	}
+	t.Fatalf("it was not judged: %+v", v)
+	return Result{}
+}
+
+// No fault excuses a key that was sent to a node when its attempt had long been over, whether its client
+// makes another attempt by then or none.
+func TestSetsThatGoOn(t *testing.T) {
+	for session, text := range map[string]string{
+		"no other": "0.070 c1 fail acquire session=c1/1",
+		"another attempt": `0.2 c1-n1,n2 fail set token=C sent=0.15 applied=0 answered=0 cause=no answer
+0.162 c1-n3 ok set token=C
+0.21  c1-n1,n2 fail release token=C
+0.21  c1-n3 ok release token=C
+4.500 c1 fail acquire session=c1/1`,
+		"another acquire": `0.070 c1 fail acquire session=c1/1
+2.8   c1 invoke acquire session=c1/2
+2.9   c1-n1,n2 fail set token=C sent=2.85 applied=0 answered=0 cause=no answer
+2.862 c1-n3 ok set token=C
+2.91  c1-n1,n2 fail release token=C
+2.91  c1-n3 ok release token=C
+4.500 c1 fail acquire session=c1/2`,
+	} {
+		for fault, sets := range metAgain {
+			if r := tolerated(t, text, sets); r.Outcome != Violated || r.Cause != "left-keys" {
+				t.Errorf("%s, %s: %s (%s): %s", session, fault, r.Outcome, r.Cause, r.Because)
+			}
+		}
+	}
+}
+
+// The same sets are an attempt of a lock that has one token for all of an acquire, or were sent just when
+// their attempt was over: the fault is why their keys stay.
+func TestSetsInTime(t *testing.T) {
+	for session, text := range map[string]string{
+		"one token for all attempts":           "4.500 c1 fail acquire session=c1/1",
+		"an acquire that has just ended":       "2.96 c1 fail acquire session=c1/1",
+		"an acquire with the token of another": "0.070 c1 fail acquire session=c1/1\n2.8 c1 invoke acquire session=c1/2\n4.500 c1 fail acquire session=c1/2",
+	} {
+		for fault, sets := range metAgain {
+			if r := tolerated(t, text, sets); (r.Outcome == Violated) != (fault == "no fault") {
+				t.Errorf("%s, %s: %s (%s): %s", session, fault, r.Outcome, r.Cause, r.Because)
+			}
+		}
+	}
+}
