@@ -60,11 +60,11 @@ func asking(nodes int, all map[int]delivery, won, lost bool) round {
 	return r
 }
 
-// lasts is how long a round takes: until its time is up, for an answer is missing, or until shortly
+// lasts is how long a round takes: until its time is up, for an answer is missing, or until some time
 // before, when the last comes.
 func (t *telling) lasts(r round) time.Duration {
 	if r.last > 0 {
-		return timeout - t.gap
+		return timeout - 2*t.gap
 	}
 	return timeout
 }
