@@ -11,7 +11,8 @@ import (
 //     not counted, a round may be over at any moment, and what it has sent arrives later or never.
 //   - a node is not asked to forget what it has refused; where the node's answer to SET is missing it
 //     is told to refuse that: a tombstone.
-//   - a DEL is sent until it is answered: a debt. That it arrives twice makes no difference.
+//   - a DEL is sent until it is answered: a debt. That it arrives twice makes no difference, unless the
+//     tombstone that the first one left is gone by then.
 //   - counts of grants begin at the node's clock, so that a node which forgot counts on above all that
 //     was counted before, as long as clocks agree.
 //   - with Scope.Quarantine a node that crashed refuses every SET until what it lost would have expired.
@@ -97,6 +98,9 @@ func (w walk) lapsed(n, l int, expired bool) {
 	}
 	late := *w.from
 	late.node[n].set[l] = flying
+	if w.debts {
+		late.node[n].del[l] = flying // if no answer to it was heard, it comes again
+	}
 	walk{w.Model, &late, w.yield}.arrive(n, l, Set, expired)
 }
 
