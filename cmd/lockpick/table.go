@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -11,12 +12,15 @@ import (
 type table [][]string
 
 // lines sets a table in columns, a text for each row. Where a row gets too long for the width,
-// the last cells of all rows but the head stand on lines of their own.
+// the last cells of all rows but the head stand on lines of their own. Cells of the head may have
+// several lines.
 func (t table) lines(indent string, width int) []string {
 	var widths []int
 	numeric := t.numeric()
 	longest := 0
-	for _, row := range t {
+	heads := stacked(t[0])
+	rows := slices.Concat(heads, t[1:])
+	for _, row := range rows {
 		for i, cell := range row {
 			if i == len(widths) {
 				widths = append(widths, 0)
@@ -33,7 +37,7 @@ func (t table) lines(indent string, width int) []string {
 		all += n + 2
 	}
 	var out []string
-	for k, row := range t {
+	for k, row := range rows {
 		var line strings.Builder
 		line.WriteString(indent)
 		for i, cell := range row {
@@ -42,7 +46,7 @@ func (t table) lines(indent string, width int) []string {
 				continue
 			}
 			if i == len(row)-1 {
-				if all > width && k > 0 {
+				if all > width && k >= len(heads) {
 					text := strings.TrimRight(line.String(), " ")
 					line.Reset()
 					line.WriteString(text + "\n" + indent + "  ")
@@ -54,7 +58,33 @@ func (t table) lines(indent string, width int) []string {
 		}
 		out = append(out, strings.TrimRight(line.String(), " "))
 	}
-	return out
+	return slices.Concat([]string{strings.Join(out[:len(heads)], "\n")}, out[len(heads):])
+}
+
+// stacked is a head as rows of its lines, which stand at the bottom.
+func stacked(head []string) (rows table) {
+	for i, cell := range head {
+		parts := strings.Split(cell, "\n")
+		for len(rows) < len(parts) {
+			rows = slices.Insert(rows, 0, make([]string, len(head)))
+		}
+		for k, part := range parts {
+			rows[len(rows)-len(parts)+k][i] = part
+		}
+	}
+	return rows
+}
+
+// fitting is t with the words of its head, but for the first, below each other where it is wider else.
+func (t table) fitting(width int) table {
+	if utf8.RuneCountInString(t.lines("", width)[0]) <= width {
+		return t
+	}
+	head := slices.Clone(t[0])
+	for i := range head[1:] {
+		head[i+1] = strings.ReplaceAll(head[i+1], " ", "\n")
+	}
+	return slices.Concat(table{head}, t[1:])
 }
 
 // printTable prints a table as wide as w shows it.

@@ -95,7 +95,7 @@ func (r *report) printSummary() {
 		}
 	}
 	for _, why := range reasons {
-		fmt.Fprintln(r.out, words.Fit(fmt.Sprintf("skipped %d: %s", count[why], why), width(r.out)-1))
+		fmt.Fprintln(r.out, words.Fit(fmt.Sprintf("skipped %d: %s", count[why], words.FirstLine(why)), width(r.out)-1))
 	}
 	if len(reasons) > 0 {
 		fmt.Fprintln(r.out)
@@ -103,7 +103,7 @@ func (r *report) printSummary() {
 	if len(r.tally) == 0 {
 		return
 	}
-	printTable(r.out, r.tally.table())
+	printTable(r.out, r.tally.table().fitting(width(r.out)))
 }
 
 // together are judgements of one run that have the same reason.
