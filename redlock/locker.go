@@ -188,6 +188,9 @@ func (l *Locker) terms() Terms {
 func (l *Locker) votes(p patience, grants *ballot) ([]Answer, error) {
 	quorum := Quorum(len(l.all))
 	answers := grants.until(p, quorum, nil)
+	if p.ended() != nil { // nobody wants them: nodes are asked to give back, and nothing beside that
+		return answers, nil
+	}
 	had := Count(answers).Yes
 	twice := l.distinct(p, answers)
 	if had < quorum || twice != nil || Count(answers).Yes >= quorum {

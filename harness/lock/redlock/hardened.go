@@ -28,7 +28,7 @@ func Hardened(env lock.Env) (lock.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &hardened{}
+	l := &hardened{after: env.After}
 	own := env.Settings.Options
 	if own["wire"] == "yes" {
 		cfg.Nodes, l.clients = onWire(env, cfg)
@@ -70,6 +70,7 @@ func (n wired) String() string { return n.name }
 type hardened struct {
 	clients io.Closer
 	locker  *redlock.Locker
+	after   func(time.Duration) <-chan time.Time
 	fresh   redlock.Config // whose nodes have yet to be declared ready
 }
 
@@ -96,6 +97,9 @@ func (l *hardened) Acquire(ctx context.Context, key string) (lock.Handle, error)
 		return nil, errors.Join(lock.ErrBroken, err)
 	}
 	if err != nil {
+		if ctx.Err() != nil { // what it gives back goes first, also where the client asks again at once
+			<-l.after(time.Microsecond)
+		}
 		return nil, err
 	}
 	return lease{held}, nil
