@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"lockpick/harness/lock/exec/adapters"
-	"lockpick/scenarios/outcome"
 )
 
 // installed are the libraries of a set of adapters; where they can't be had, the test is skipped.
@@ -51,20 +50,8 @@ func TestScoreOfAdapters(t *testing.T) {
 			command := s.Command(installed(t, s.Set))
 			t.Parallel() // it mostly waits
 			dir, book, code := scored(t, append([]string{"score", "--adapter", command, "--seeds", "0", "--jobs", "4"}, only...)...)
-			if code != outcome.ExitOK && code != outcome.ExitUnexpected && code != outcome.ExitUndecided || len(book.Cards) != 1 {
-				t.Fatalf("exit code %d, %d cards", code, len(book.Cards))
-			}
-			c := book.Cards[0]
-			if c.Runs == 0 || c.Backend != "process" || c.Tried != "process" || len(c.Errors) > 0 {
-				t.Errorf("%d runs on %s, tried on %s: %v", c.Runs, c.Backend, c.Tried, c.Errors)
-			}
-			for _, f := range c.Findings {
-				for _, h := range f.Harms {
-					if h.Held && h.Try == nil {
-						t.Errorf("%s: %s was not tried again", f.Scenario, h.Property)
-					}
-				}
-			}
+			c := onlyCard(t, book, code)
+			fromServers(t, c)
 			t.Logf("exit code %d, %d runs, %d counterexamples", code, c.Runs, replayed(t, dir, book))
 		})
 	}

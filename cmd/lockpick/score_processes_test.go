@@ -9,7 +9,6 @@ import (
 	"lockpick/checker"
 	"lockpick/harness/lock/kinds"
 	scorepage "lockpick/reports/score"
-	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/score"
 )
 
@@ -32,20 +31,17 @@ func TestScoreOnProcesses(t *testing.T) {
 		t.Run(lock, func(t *testing.T) {
 			t.Parallel() // it mostly waits
 			dir, book, code := scored(t, append([]string{"score", lock, "--beside", "process", "--jobs", "2"}, only...)...)
-			if code != outcome.ExitOK && code != outcome.ExitUnexpected && code != outcome.ExitUndecided || len(book.Cards) != 1 {
-				t.Fatalf("exit code %d, %d cards", code, len(book.Cards))
-			}
-			complete(t, book)
-			t.Logf("exit code %d, %d counterexamples: %s", code, replayed(t, dir, book), scorepage.Headline(book.Cards[0]))
+			c := onlyCard(t, book, code)
+			complete(t, c)
+			t.Logf("exit code %d, %d counterexamples: %s", code, replayed(t, dir, book), scorepage.Headline(c))
 		})
 	}
 }
 
 // complete sees that mutual exclusion was put to the test under each sort of failure that the
 // tier of every lock has, on both backends.
-func complete(t *testing.T, book scorepage.Book) {
+func complete(t *testing.T, c *score.Card) {
 	t.Helper()
-	c := book.Cards[0]
 	for _, sort := range []string{score.NoFailure, "clocks", "crashes", "disks", "networks", "pauses", score.Several} {
 		for _, backend := range []string{c.Backend, c.Beside} {
 			k := slices.Index(c.Columns, c.On(sort, backend))

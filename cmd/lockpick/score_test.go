@@ -35,6 +35,31 @@ func scored(t *testing.T, args ...string) (dir string, book scorepage.Book, code
 	return filepath.Join(store, "scores", "latest"), book, code
 }
 
+// onlyCard is the one of a book whose score came to its end, whatever it says of the lock.
+func onlyCard(t *testing.T, book scorepage.Book, code int) *score.Card {
+	t.Helper()
+	if code != outcome.ExitOK && code != outcome.ExitUnexpected && code != outcome.ExitUndecided || len(book.Cards) != 1 {
+		t.Fatalf("exit code %d, %d cards", code, len(book.Cards))
+	}
+	return book.Cards[0]
+}
+
+// fromServers sees that a card is of real runs, and that what its lock is held to was tried again
+// where it failed.
+func fromServers(t *testing.T, c *score.Card) {
+	t.Helper()
+	if c.Runs == 0 || c.Backend != "process" || c.Tried != "process" || len(c.Errors) > 0 {
+		t.Errorf("%d runs on %s, tried on %s: %v", c.Runs, c.Backend, c.Tried, c.Errors)
+	}
+	for _, f := range c.Findings {
+		for _, h := range f.Harms {
+			if h.Held && h.Try == nil {
+				t.Errorf("%s: %s was not tried again", f.Scenario, h.Property)
+			}
+		}
+	}
+}
+
 // The same call gives the same card, byte for byte, and each counterexample on it runs again:
 // the same history, with the verdict and the cause that the card names.
 func TestScorecardAgain(t *testing.T) {
