@@ -70,7 +70,7 @@ func (a *Adapter) Open(ctx context.Context, client string, nodes []lock.Node, s 
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
-	a.Quorum = answer.Quorum
+	a.Quorum = int(answer.Quorum)
 	return a.compare(ctx)
 }
 
@@ -170,11 +170,11 @@ func (a *Adapter) heard(r reply) error {
 		h.renew()
 		return nil
 	}
-	w := a.waiting[r.ID]
+	w := a.waiting[int64(r.ID)]
 	if w == nil {
 		return fmt.Errorf("it answered %d, which was not asked, or twice", r.ID)
 	}
-	delete(a.waiting, r.ID)
+	delete(a.waiting, int64(r.ID))
 	if r.OK && r.Handle != "" && a.handles[r.Handle] == nil {
 		h := &Handle{adapter: a, id: r.Handle, token: r.Token, fence: int64(r.Fence), lost: make(chan struct{}), renewed: make(chan struct{}, 1)}
 		h.until(r)

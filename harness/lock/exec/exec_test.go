@@ -144,6 +144,17 @@ func TestBroken(t *testing.T) {
 	}
 }
 
+// Any whole number may be a string.
+func TestNumbersAsStrings(t *testing.T) {
+	a, err := play(t, `{"hello":"1","name":"x","grain":"1000"}`+"\n", answers{"open": `{"id":"%d","ok":true,"quorum":"3"}`}.say)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Open(t.Context(), "c1", nil, lock.Settings{}); err != nil || a.Quorum != 3 || a.Hello.Grain != 1000 {
+		t.Errorf("%v, quorum %d, grain %d; want 3 and 1000", err, a.Quorum, a.Hello.Grain)
+	}
+}
+
 // A deadline is an instant: what the answer takes on its way shortens no lease and prolongs none.
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -154,7 +165,8 @@ func TestDeadline(t *testing.T) {
 			fmt.Sprintf(`{"id":%%d,"ok":true,"handle":"h","until":"%d","clock":"monotonic"}`, mono):      9 * time.Second,
 			fmt.Sprintf(`{"id":%%d,"ok":true,"handle":"h","until":%d,"clock":"wall"}`, wall):             8 * time.Second,
 			fmt.Sprintf(`{"id":%%d,"ok":true,"handle":"h","until":%.17e,"clock":"wall"}`, float64(wall)): 8 * time.Second,
-			`{"id":%d,"ok":true,"handle":"h"}`: -1,
+			`{"id":%d,"ok":true,"handle":"h"}`:              -1,
+			`{"id":%d,"ok":true,"handle":"h","until":null}`: -1,
 		} {
 			a, err := play(t, hello, func(m map[string]any, out io.Writer) {
 				if m["op"] == "acquire" {

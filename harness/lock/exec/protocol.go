@@ -22,7 +22,7 @@ const longest = 64 << 10
 
 // Hello is the first line of an adapter: who it is, and what it can.
 type Hello struct {
-	Hello   int    `json:"hello"` // Version
+	Hello   number `json:"hello"` // Version
 	Name    string `json:"name"`
 	Version string `json:"version"` // of the library
 	// Can are powers, see the Can constants.
@@ -37,7 +37,7 @@ type Hello struct {
 	// Nodes is "one" for a lock on one node, or "many", the default.
 	Nodes string `json:"nodes"`
 	// Grain is what the library counts a TTL in, in milliseconds; 0: it takes any.
-	Grain int `json:"grain"`
+	Grain number `json:"grain"`
 	// Retries says who tries again where a lock is taken: "driver", the default, for a library
 	// that tries once, or "library".
 	Retries string `json:"retries"`
@@ -150,11 +150,11 @@ func ms(d time.Duration) float64 { return float64(d) / 1e6 }
 
 // reply is a line from an adapter, after the hello.
 type reply struct {
-	ID      int64  `json:"id"` // of the request; 0: nobody asked
+	ID      number `json:"id"` // of the request; 0: nobody asked
 	OK      bool   `json:"ok"`
 	No      string `json:"no"` // why not, see the No constants
 	Why     string `json:"why"`
-	Quorum  int    `json:"quorum"`
+	Quorum  number `json:"quorum"`
 	Handle  string `json:"handle"`
 	Until   number `json:"until"`
 	Clock   string `json:"clock"` // that until and at are by: monotonic or wall
@@ -184,8 +184,11 @@ var refusals = []string{noTaken, noUnknown, noHeld, noCancelled, noUnsupported, 
 // number is a whole number of JSON, or of a string: some languages' numbers end at 2^53.
 type number int64
 
-// UnmarshalJSON reads 12, "12" and 1.2e1.
+// UnmarshalJSON reads 12, "12" and 1.2e1; null is as if it were left out.
 func (n *number) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
 	text := strings.Trim(string(b), `"`)
 	f, ok := new(big.Float).SetPrec(128).SetString(text)
 	if !ok {
