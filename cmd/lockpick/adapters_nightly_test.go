@@ -86,14 +86,36 @@ func TestAdaptersOverStubs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for lang, command := range map[string]string{
-		"ruby": "ruby -I %s redlock.rb",
-		"perl": "perl -I %s redis_distlock.pl",
-		"php":  "php -d include_path=%s cheprasov.php",
+	t.Setenv("DENO_NO_UPDATE_CHECK", "1")
+	t.Setenv("DENO_DIR", t.TempDir())
+	for _, s := range []struct {
+		set      string
+		build    string // "": nothing is built
+		commands []string
+	}{
+		{"ruby", "", []string{"ruby -I $stub redlock.rb"}},
+		{"perl", "", []string{"perl -I $stub redis_distlock.pl"}},
+		{"php", "", []string{"php -d include_path=$stub cheprasov.php"}},
+		{"csharp", "mcs -out:$out/redlock.exe -r:System.Runtime.Serialization.dll -r:System.Xml.dll -r:System.Xml.Linq.dll Lockpick.cs RedLockNet.cs $stub/RedLockNet.cs",
+			[]string{"mono $out/redlock.exe"}},
+		{"cpp", "g++ -std=c++17 -I $stub -o $out/redlock redlock.cpp -lhiredis -pthread", []string{"$out/redlock lock", "$out/redlock continue"}},
+		{"deno", "", []string{"$installed/deno run -A --no-config --no-lock --no-remote --import-map $stub/deno/imports.json redlock.js"}},
 	} {
-		t.Run(lang, func(t *testing.T) {
-			installed(t, lang)
-			checks(t, binary, filepath.Join(root, lang), fmt.Sprintf(command, filepath.Join(root, "stub")))
+		t.Run(s.set, func(t *testing.T) {
+			where := map[string]string{"stub": filepath.Join(root, "stub"), "out": t.TempDir(), "installed": filepath.Join(installed(t, s.set), s.set)}
+			expand := func(command string) string {
+				return os.Expand(command, func(name string) string { return where[name] })
+			}
+			if words := strings.Fields(expand(s.build)); len(words) > 0 {
+				cmd := exec.Command(words[0], words[1:]...)
+				cmd.Dir = filepath.Join(root, s.set)
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Fatalf("%s: %v\n%s", s.build, err, out)
+				}
+			}
+			for _, command := range s.commands {
+				checks(t, binary, filepath.Join(root, s.set), expand(command))
+			}
 		})
 	}
 }
