@@ -183,7 +183,7 @@ func fits(s scenario.Scenario) error {
 
 // newCluster makes all machines and links. It is called in the bubble.
 func newCluster(s scenario.Scenario, seed uint64, rec *history.Recorder, owns []*own) *cluster {
-	n := &network{seed: seed, rec: rec, settling: make(chan struct{}, 1)}
+	n := &network{seed: seed, rec: rec}
 	n.wires.net = n
 	n.timeline = newTimeline(owns != nil, &n.mu)
 	for i, name := range append(s.NodeNames(), scenario.ResourceName) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"testing/synctest"
 	"time"
 
 	"lockpick/harness/client"
@@ -60,26 +59,17 @@ func (h *host) env(at func(point string)) client.Env {
 			if !h.pass() {
 				return
 			}
-			h.settle()
+			if h.own == nil {
+				h.net.settle()
+			} else {
+				h.nap(h.slot)
+			}
 			if h.pass() {
 				h.own.stopAt(at, point)
 				h.pass()
 			}
 		},
 	}
-}
-
-// settle lets all that goes on at this instant come to where it waits for something: a fault
-// that is set off at a point finds the program's other goroutines there. Where the bubble is the
-// host's own, that takes an instant.
-func (h *host) settle() {
-	if h.own != nil {
-		h.nap(h.slot)
-		return
-	}
-	h.net.settling <- struct{}{} // one at a time may wait for all others
-	synctest.Wait()
-	<-h.net.settling
 }
 
 // gate waits while the host is paused, or ahead of true time. The network's mutex

@@ -39,7 +39,6 @@ type network struct {
 	resource *server                  // the last of them
 	spare    func(history.Event) bool // whether such a fact is not to be; nil: all are
 	tokens   tokens
-	settling chan struct{} // holds one who lets all others settle
 }
 
 // name is a hash of the seed, the link and its direction, the instant and the
