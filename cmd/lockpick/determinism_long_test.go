@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"lockpick/harness/client"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 	"lockpick/scenarios/suite"
@@ -107,6 +108,31 @@ func TestLibrariesTwice(t *testing.T) {
 				run(library(storm(t, seed), kind, false), seed)
 			}
 			run(library(storm(t, 1), kind, true), 1)
+		}
+	})
+}
+
+// The hardened lock, which goes on in the background with what its caller does not wait for:
+// under the scenarios that set a fault off at a point of a client, at night under all; and under
+// storms, of clients that pause for thought and of such that don't.
+func TestHardenedTwice(t *testing.T) {
+	f := runFlags{backend: simulation, lock: "hardened", scale: 1}
+	fit, _, err := f.choose()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fit = slices.DeleteFunc(fit, func(p pick) bool {
+		return !night && !slices.ContainsFunc(p.Plan, func(st nemesis.Step) bool { return st.When.Point != nil })
+	})
+	twice(t, func(run func(scenario.Scenario, uint64)) {
+		for seed := uint64(1); seed <= *pairs; seed++ {
+			for _, p := range fit {
+				run(p.Scenario, seed)
+			}
+			s := library(storm(t, seed), "hardened", false)
+			run(s, seed)
+			s.Workload.Think = client.Range{}
+			run(s, seed)
 		}
 	})
 }

@@ -76,20 +76,21 @@ func (h *host) turned() {
 	}
 }
 
-// nap waits for a later instant of the slot. It is called in the host's bubble.
+// nap waits for a later instant of the slot, unless the host was killed. It is called in the
+// host's bubble.
 func (h *host) nap(s slot) {
-	if h.own == nil {
-		h.net.sleep(s, h.net.now())
-		return
-	}
 	h.net.mu.Lock()
 	if h.killed {
 		h.net.mu.Unlock()
 		return
 	}
 	done := make(chan struct{})
-	h.net.at(s, max(h.net.now(), h.due(time.Now())), func() { h.own.in(func() { close(done) }) })
-	h.own.stop()
+	if h.own == nil {
+		h.net.at(s, h.net.now(), func() { close(done) })
+	} else {
+		h.net.at(s, max(h.net.now(), h.due(time.Now())), func() { h.own.in(func() { close(done) }) })
+		h.own.stop()
+	}
 	h.net.mu.Unlock()
 	<-done
 }

@@ -50,18 +50,17 @@ func (l *link) newConn() *conn {
 	return c
 }
 
-// Write sends b; it never blocks but for a pause of the client.
+// Write sends b; it never blocks but for a pause of the client, or, where it fails, for an instant.
 func (c *conn) Write(b []byte) (int, error) {
 	c.net.mu.Lock()
 	defer c.net.mu.Unlock()
 	c.host.gate(c.up.dir.slot)
-	switch {
-	case c.closed:
-		return 0, net.ErrClosed
-	case c.err != nil:
-		return 0, c.failure("write", syscall.EPIPE)
-	case !c.writeBy.IsZero() && time.Now().After(c.writeBy):
-		return 0, os.ErrDeadlineExceeded
+	if err := c.cannotSend(); err != nil {
+		c.net.mu.Unlock()
+		c.host.nap(c.up.dir.slot) // errors of one instant would come in any order
+		c.net.mu.Lock()
+		c.host.gate(c.up.dir.slot)
+		return 0, err
 	}
 	sent := c.net.now()
 	m := &message{size: len(b), sent: sent, commands: c.stream.Request(b, sent), wrong: c.stream.Wrong()}
@@ -73,6 +72,19 @@ func (c *conn) Write(b []byte) (int, error) {
 	c.link.match(m, nemesis.Request, m.commands)
 	c.up.send(m)
 	return m.size, nil
+}
+
+// cannotSend is why nothing can be sent; nil: it can.
+func (c *conn) cannotSend() error {
+	switch {
+	case c.closed:
+		return net.ErrClosed
+	case c.err != nil:
+		return c.failure("write", syscall.EPIPE)
+	case !c.writeBy.IsZero() && time.Now().After(c.writeBy):
+		return os.ErrDeadlineExceeded
+	}
+	return nil
 }
 
 // Read prefers data to a deadline that has passed. A deadline takes effect

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -223,4 +224,63 @@ func BenchmarkMinute(b *testing.B) {
 		lines = strings.Count(text, "\n")
 	}
 	b.ReportMetric(float64(lines), "events/op")
+}
+
+// Where connections have ended, writes of one instant fail at instants of their own: which of
+// several is known first depends on no scheduler.
+func TestFailuresHaveAnOrder(t *testing.T) {
+	simulate(t, topology(1, 5), 1, func(c *cluster) error {
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			var conns []net.Conn
+			for i := range 5 {
+				name := fmt.Sprintf("n%d", i+1)
+				conn, err := e.Dial(ctx, "tcp", c.addr(name))
+				if err != nil {
+					return err
+				}
+				conns = append(conns, conn)
+				c.Kill(name)
+				conn.Read(make([]byte, 1)) // its end
+			}
+			var mu sync.Mutex
+			var wg sync.WaitGroup
+			failed := map[time.Duration]int{}
+			for _, conn := range conns {
+				wg.Go(func() {
+					if _, err := conn.Write([]byte("PING")); err == nil {
+						t.Error("a connection that has ended takes bytes")
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					failed[c.Now()]++
+				})
+			}
+			wg.Wait()
+			if len(failed) != 5 {
+				t.Errorf("five failures at %d instants: %v", len(failed), failed)
+			}
+			return nil
+		})
+	})
+}
+
+// What a program's other goroutines do at the instant of a point, they do before a fault that is
+// set off there.
+func TestPointsComeLast(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		var looked atomic.Bool
+		return c.run(context.Background(), "c1", func(string) {
+			if !looked.Load() {
+				t.Error("a goroutine that had begun did not come to its look at the clock before the point")
+			}
+		}, func(ctx context.Context, e client.Env) error {
+			go func() {
+				e.Now()
+				looked.Store(true)
+			}()
+			e.At("acquired")
+			return nil
+		})
+	})
 }

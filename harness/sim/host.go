@@ -56,6 +56,14 @@ func (h *host) env(at func(point string)) client.Env {
 		},
 		Emit: h.emit,
 		At: func(point string) {
+			if !h.pass() {
+				return
+			}
+			if h.own == nil {
+				h.net.settle()
+			} else {
+				h.nap(h.slot)
+			}
 			if h.pass() {
 				h.own.stopAt(at, point)
 				h.pass()

@@ -6,6 +6,7 @@ import (
 	"sort"
 	"sync"
 	"sync/atomic"
+	"testing/synctest"
 	"time"
 )
 
@@ -58,6 +59,8 @@ type timeline struct {
 	over  bool          // nothing happens any more
 	ended chan struct{} // closed when loop has returned
 
+	settling chan struct{} // holds one who lets all others settle
+
 	// Where clients have bubbles of their own, lockStep is the loop, and sets true time: in
 	// those bubbles package time shows another one.
 	stepped bool
@@ -67,7 +70,7 @@ type timeline struct {
 
 func newTimeline(stepped bool, world sync.Locker) *timeline {
 	start := time.Now()
-	tl := &timeline{start: start, began: start.UnixNano(), world: world, timer: time.NewTimer(time.Hour), armed: math.MaxInt64, ended: make(chan struct{}),
+	tl := &timeline{start: start, began: start.UnixNano(), world: world, timer: time.NewTimer(time.Hour), armed: math.MaxInt64, ended: make(chan struct{}), settling: make(chan struct{}, 1),
 		stepped: stepped, never: make(chan struct{})}
 	tl.timer.Stop()
 	if !stepped {
@@ -116,6 +119,14 @@ func (tl *timeline) sleep(s slot, t int64) {
 	done := make(chan struct{})
 	tl.at(s, t, func() { close(done) })
 	<-done
+}
+
+// settle lets all that goes on at this instant come to where it waits for something: a fault
+// that is set off at a point of a client finds the client's other goroutines there.
+func (tl *timeline) settle() {
+	tl.settling <- struct{}{} // one at a time may wait for all others
+	synctest.Wait()
+	<-tl.settling
 }
 
 // stop ends the timeline, and waits for that: virtual time stands still once
