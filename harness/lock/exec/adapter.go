@@ -236,7 +236,12 @@ func (a *Adapter) ask(ctx context.Context, r request) (reply, error) {
 		case answer := <-w:
 			return answer, answer.refusal()
 		case <-a.ended:
-			return reply{}, a.broken(nil)
+			select {
+			case answer := <-w: // the last thing it said
+				return answer, answer.refusal()
+			default:
+				return reply{}, a.broken(nil)
+			}
 		case <-done:
 			done = nil
 			if r.Op == "acquire" && a.Hello.can(CanCancel) {

@@ -111,6 +111,41 @@ func TestHello(t *testing.T) {
 	}
 }
 
+// answersAndEnds is an adapter's stdin: by the time that it has taken a request, the adapter has
+// answered, and ended.
+type answersAndEnds struct {
+	stdout *io.PipeWriter
+	seen   *Adapter
+}
+
+func (e *answersAndEnds) Write(line []byte) (int, error) {
+	fmt.Fprintf(e.stdout, `{"id":%d,"ok":true}`+"\n", e.seen.last)
+	e.stdout.Close()
+	<-e.seen.ended
+	return len(line), nil
+}
+
+// What an adapter says last, as it does when it is asked to close, is its answer, though its
+// stdout has ended when somebody looks.
+func TestLastWord(t *testing.T) {
+	for range 50 { // of two things that are there, either is taken
+		heard, out := io.Pipe()
+		stdin := &answersAndEnds{stdout: out}
+		go io.WriteString(out, hello)
+		a, err := Meet(stdin, heard, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stdin.seen = a
+		if err := a.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Close(t.Context()); !errors.Is(err, ErrBroken) {
+			t.Errorf("one that has ended answered: %v", err)
+		}
+	}
+}
+
 // An adapter that does not keep to the protocol ends the run, and says how it broke it.
 func TestBroken(t *testing.T) {
 	for answer, want := range map[string]string{
