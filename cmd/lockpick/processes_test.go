@@ -16,7 +16,7 @@ import (
 func TestCatalogueOnProcesses(t *testing.T) {
 	needRedis(t)
 	began := time.Now()
-	code, all := outcomes(t, build(t), append([]string{"run", "--backend", "process", "--jobs", "2"}, tagged()...)...)
+	code, all := outcomes(t, build(t), append([]string{"run", "--backend", "process", "--jobs", "4"}, tagged()...)...)
 	t.Logf("%d runs in %v", len(all), time.Since(began).Round(time.Second))
 	if code != 0 {
 		t.Errorf("exit code %d", code)
