@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -17,7 +18,7 @@ type Config struct {
 	// Timeout bounds one request to one node, and must be small against the TTL, at
 	// most half of it. 0: 50 ms, or a tenth of the TTL if that is less.
 	Timeout time.Duration
-	// Drift is the clock drift allowed for, as a share of the TTL. 0: 0.01.
+	// Drift is the clock drift allowed for, as a share of the TTL. 0: 0.01. For none see NoDrift.
 	Drift float64
 	// RetryMin and RetryMax bound the random delay between two attempts. It should be
 	// long against the time that an attempt takes. Both 0: one to four times Timeout.
@@ -62,6 +63,10 @@ type Config struct {
 	Random func(use string, b []byte) error
 }
 
+// NoDrift as Config.Drift allows for no drift but the 2 ms that the specification adds for
+// short TTLs.
+const NoDrift = math.SmallestNonzeroFloat64
+
 // WithDefaults fills in what was left zero, or says what can't work.
 func (c Config) WithDefaults() (Config, error) {
 	if c.Timeout == 0 {
@@ -104,7 +109,7 @@ func (c Config) validate() error {
 	case c.Timeout > c.TTL/2:
 		return fmt.Errorf("time-out %v of a TTL of %v: a few slow nodes would use the lock up; give at most half the TTL", c.Timeout, c.TTL)
 	case !(c.Drift >= 0 && c.Drift < 1):
-		return fmt.Errorf("drift %v: give a share of the TTL from 0 to below 1, such as 0.01", c.Drift)
+		return fmt.Errorf("drift %v: give a share of the TTL from 0 to below 1, such as 0.01, or NoDrift", c.Drift)
 	case Validity(c.TTL, 0, c.drift()) <= 0:
 		return fmt.Errorf("TTL %v: the drift allowance of %v leaves nothing of it; give a longer TTL or a smaller drift", c.TTL, c.drift())
 	case c.RetryMin < 0 || c.RetryMax < c.RetryMin:

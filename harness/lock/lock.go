@@ -131,7 +131,7 @@ type Node struct {
 }
 
 // Settings is what a scenario's lock section says. A zero duration or count
-// means the kind's own default.
+// means the kind's own default; a drift of zero is one.
 type Settings struct {
 	Kind     string        `json:"kind"`
 	Mistake  string        `json:"mistake,omitempty"` // of kind broken: what it does wrong

@@ -152,7 +152,7 @@ func lockForm(k Known, unit time.Duration) object {
 		{key: "tries", doc: "attempts in one acquire; 0: no limit", shape: integer(0, maxCount)},
 		{key: "ask", doc: "nodes all at once, or one after another", shape: oneOf("way to ask", "multiplexed", askSequential)},
 		{key: "fence", doc: "whether it hands out fencing tokens", shape: truth},
-		{key: "extends", doc: "most extensions of one hold", shape: integer(0, maxCount)},
+		{key: "extends", doc: "most extensions of one hold; 0: as many as the lock takes by itself", shape: integer(0, maxCount)},
 		{key: "options", doc: "what only this kind of lock has", shape: optionsForm(k)},
 	}}
 }
@@ -213,7 +213,7 @@ func workloadForm(unit time.Duration) object {
 
 func limitsForm(unit time.Duration) object {
 	return object{name: "limits", fields: []field{
-		{key: "extensions", doc: "most extensions of one hold", shape: integer(1, maxCount), must: true},
+		{key: "extensions", doc: "most extensions of one hold; 0: as many as the lock takes by itself", shape: integer(1, maxCount), must: true},
 		{key: "hold", doc: "longest hold, from the grant to the end of belief", shape: duration(unit), must: true},
 	}}
 }

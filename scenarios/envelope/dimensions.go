@@ -99,7 +99,7 @@ func (s Setting) step() float64 { return max(0.001, math.Round(s.ttl()/10)/1000)
 
 func tenTTLs(s Setting) (low, high, step float64)   { return 0, 10 * s.ttl(), s.step() }
 func oneTTL(s Setting) (low, high, step float64)    { return 0, s.ttl(), s.step() }
-func soonAfter(s Setting) (low, high, step float64) { return s.step(), min(3, s.lease()/2), s.step() }
+func soonAfter(s Setting) (low, high, step float64) { return s.step(), min(3, 0.8*s.lease()), s.step() }
 func anyNodes(s Setting) (low, high, step float64)  { return 0, float64(s.Nodes), 1 }
 
 // after is how long after a grant a fault comes that is to hit what the grant left, and gone for

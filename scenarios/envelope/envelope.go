@@ -207,18 +207,26 @@ func (p Point) decided() bool { return p.Runs > p.Idle+p.Failed }
 
 // agrees says whether what was measured is what arithmetic says, to within a step.
 func (r *Result) agrees(step float64) bool {
-	if r.Edge == nil || r.Broke == nil || r.Held == nil {
-		return r.Edge == nil && r.Broke == nil
+	d := Dimension{Less: r.Less}
+	switch sign := d.sign(); {
+	case r.Edge == nil:
+		return r.Broke == nil
+	case r.Broke == nil: // the edge may be beyond what was tried
+		return sign*(r.worst().Value-r.Edge.Certain) < step*1.5
+	default: // likewise if it holds nowhere
+		return sign*(*r.Broke-r.Edge.Safe) > -step/2 && (r.Held == nil || sign*(*r.Broke-r.Edge.Certain) < step*1.5)
 	}
-	sign := Dimension{Less: r.Less}.sign()
-	return sign*(*r.Broke-r.Edge.Safe) > -step/2 && sign*(*r.Broke-r.Edge.Certain) < step*1.5
+}
+
+// worst is the most that was tried.
+func (r *Result) worst() Point {
+	return slices.MaxFunc(r.Points, func(a, b Point) int { return Dimension{Less: r.Less}.worse(a.Value, b.Value) })
 }
 
 // Undecided says that no run gave an occasion to break the property, or could be judged; or none
 // with the most that was tried, where nothing broke it.
 func (r *Result) Undecided() bool {
-	worst := slices.MaxFunc(r.Points, func(a, b Point) int { return Dimension{Less: r.Less}.worse(a.Value, b.Value) })
-	return r.Broke == nil && !worst.decided()
+	return r.Broke == nil && !r.worst().decided()
 }
 
 // At is the point of a value that was tried.

@@ -3,6 +3,7 @@ package envelope
 import (
 	"context"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -92,5 +93,49 @@ func agrees(t *testing.T, p Pair, s Setting, with float64, seeds int) {
 	}
 	if !r.Agrees || r.Undecided() {
 		t.Errorf("%s; %s", r, r.Reckoned())
+	}
+}
+
+// Whether arithmetic agrees, by what was tried: an edge beyond all of it contradicts nothing.
+func TestAgrees(t *testing.T) {
+	for _, c := range []struct {
+		of     string
+		less   bool
+		tried  string // in order of value: h held, b broke
+		agrees bool
+	}{
+		{"at the edge", false, "hhhhbb", true}, // the edge is from 3.5 to 4.5
+		{"too soon", false, "hhbbbb", false},
+		{"too late", false, "hhhhhhhb", false},
+		{"beyond what was tried", false, "hhh", true},
+		{"never, though it must", false, "hhhhhhhh", false},
+		{"at once, though it can't", false, "bbbbbb", false},
+		{"at the edge, where less is more harm", true, "bbbbhhh", true},
+		{"too soon, where less is more harm", true, "bbbbbbbh", false},
+		{"everywhere, where less is more harm", true, "bbb", true},
+		{"everywhere, though the most can't", true, "bbbbbbbb", false},
+	} {
+		edge := &Edge{Safe: 3.5, Certain: 4.5}
+		if c.less {
+			edge = &Edge{Safe: 4.5, Certain: 3.5}
+		}
+		r := Result{Less: c.less, Edge: edge}
+		for i, outcome := range c.tried {
+			p := Point{Value: float64(i), Runs: 5}
+			if outcome == 'b' {
+				p.Broke = 5
+			}
+			r.Points = append(r.Points, p)
+		}
+		if c.less {
+			slices.Reverse(r.Points)
+		}
+		r.settle()
+		if got := r.agrees(1); got != c.agrees {
+			t.Errorf("%s: %v, want %v", c.of, got, c.agrees)
+		}
+	}
+	if r := (Result{Points: []Point{{Value: 1, Runs: 5}}}); !r.agrees(1) {
+		t.Error("nothing broke, and nothing was to")
 	}
 }

@@ -11,6 +11,7 @@
 package broken
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,7 @@ func newBroken(env lock.Env) (*broken, error) {
 		l.all = append(l.all, i)
 	}
 	cfg := redlock.Config{
-		TTL: s.TTL, Timeout: s.Timeout, Drift: s.Drift, RetryMin: s.RetryMin, RetryMax: s.RetryMax,
+		TTL: s.TTL, Timeout: s.Timeout, Drift: cmp.Or(s.Drift, redlock.NoDrift), RetryMin: s.RetryMin, RetryMax: s.RetryMax,
 		Tries: s.Tries, Extends: s.Extends, Sequential: s.Ask == "sequential", Fence: s.Fence, Now: env.Now, After: env.After,
 	}
 	for _, n := range l.nodes {

@@ -82,7 +82,7 @@ func (n nodes) open(mistake string, changes ...func(*lock.Env)) *broken {
 		Client: "c1", Now: time.Now, Wall: time.Now, After: time.After, Dial: (&net.Dialer{}).DialContext,
 		Random: func(name string) uint64 { h := fnv.New64a(); h.Write([]byte(name)); return h.Sum64() },
 		Settings: lock.Settings{
-			Mistake: mistake, TTL: 10 * time.Second, Timeout: 5 * time.Second,
+			Mistake: mistake, TTL: 10 * time.Second, Timeout: 5 * time.Second, Drift: 0.01,
 			RetryMin: time.Millisecond, RetryMax: 2 * time.Millisecond, Tries: 1,
 		},
 	}

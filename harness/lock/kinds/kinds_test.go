@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -64,6 +65,40 @@ func TestOneTry(t *testing.T) {
 		h.Release(t.Context())
 		if _, err := second.Acquire(t.Context(), "try-"+name); err != nil {
 			t.Errorf("%s: a lock that is free: %v", name, err)
+		}
+	}
+}
+
+// A lock believes for as long as its settings say: less what they allow for drift, and if that
+// is nothing, less the 2 ms that the specification adds at most. What other default a library has
+// does not come in.
+func TestDriftIsAsSet(t *testing.T) {
+	addr := redistest.Start(t, 1)[0]
+	const ttl = 10 * time.Second
+	for _, name := range Names() {
+		for i, drift := range []float64{0, 0.1} {
+			settings := lock.Settings{Kind: name, Timeout: 5 * time.Second, TTL: ttl, Drift: drift}
+			if name == "broken" {
+				settings.Mistake = "no-jitter"
+			}
+			l, err := New(lock.Env{
+				Client: "c1", Nodes: []lock.Node{{Name: "n1", Addr: addr}}, Dial: (&net.Dialer{}).DialContext,
+				Now: time.Now, Wall: time.Now, After: time.After, Random: func(string) uint64 { return 4 }, Settings: settings,
+			})
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			t.Cleanup(func() { l.Close() })
+			began := time.Now()
+			h, err := l.Acquire(t.Context(), fmt.Sprintf("drift-%s-%d", name, i))
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			margin := time.Duration(drift * float64(ttl))
+			first, last := began.Add(ttl-margin-2*time.Millisecond), time.Now().Add(ttl-margin)
+			if until := h.Deadline(); All[name].Belief == lock.ByDeadline && (until.Before(first) || until.After(last)) {
+				t.Errorf("%s with a drift of %v: believed until %v after it began to acquire, want %v to %v", name, drift, until.Sub(began), first.Sub(began), last.Sub(began))
+			}
 		}
 	}
 }

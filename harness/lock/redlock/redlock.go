@@ -9,6 +9,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -73,7 +74,7 @@ func configure(env lock.Env) (cfg redlock.Config, err error) {
 		s.TTL = defaultTTL
 	}
 	return redlock.Config{
-		TTL: s.TTL, Timeout: s.Timeout, Drift: s.Drift, RetryMin: s.RetryMin, RetryMax: s.RetryMax,
+		TTL: s.TTL, Timeout: s.Timeout, Drift: cmp.Or(s.Drift, redlock.NoDrift), RetryMin: s.RetryMin, RetryMax: s.RetryMax,
 		Tries: s.Tries, Extends: s.Extends, Sequential: s.Ask == "sequential", Fence: s.Fence,
 		Now: env.Now, After: env.After, Random: named(env.Random),
 	}, nil

@@ -117,12 +117,10 @@ func (l *library) Acquire(ctx context.Context, key string) (lock.Handle, error) 
 	options := []redsync.Option{
 		redsync.WithExpiry(s.TTL), redsync.WithTries(s.Tries), redsync.WithRetryDelayFunc(l.delay), redsync.WithGenValueFunc(l.token),
 		redsync.WithTimeoutFactor(float64(s.Timeout) / float64(s.TTL)), redsync.WithFailFast(l.options.FailFast),
+		redsync.WithDriftFactor(s.Drift),
 	}
 	if l.options.SetNXOnExtend {
 		options = append(options, redsync.WithSetNXOnExtend())
-	}
-	if s.Drift > 0 {
-		options = append(options, redsync.WithDriftFactor(s.Drift))
 	}
 	m := l.redsync.NewMutex(key, options...)
 	if err := m.LockContext(ctx); err != nil {

@@ -12,6 +12,7 @@
 package shapes
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -53,7 +54,7 @@ func factory(d design) lock.Factory {
 	return func(env lock.Env) (lock.Lock, error) {
 		s := env.Settings
 		l := &locker{env: env, design: d}
-		cfg := redlock.Config{TTL: s.TTL, Timeout: s.Timeout, Drift: s.Drift, RetryMin: s.RetryMin, RetryMax: s.RetryMax, Now: env.Now, After: env.After, Sequential: d.order != nil}
+		cfg := redlock.Config{TTL: s.TTL, Timeout: s.Timeout, Drift: cmp.Or(s.Drift, redlock.NoDrift), RetryMin: s.RetryMin, RetryMax: s.RetryMax, Now: env.Now, After: env.After, Sequential: d.order != nil}
 		for i, n := range env.Nodes {
 			o := redisnode.Options(n.Addr)
 			o.Dialer = env.Dial

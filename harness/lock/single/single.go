@@ -15,6 +15,7 @@
 package single
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ func New(env lock.Env) (lock.Lock, error) {
 	l.node = redisnode.New(l.client)
 	var err error
 	if l.cfg, err = (redlock.Config{
-		Nodes: []redlock.Node{l.node}, TTL: s.TTL, Timeout: s.Timeout, Drift: s.Drift, RetryMin: s.RetryMin, RetryMax: s.RetryMax,
+		Nodes: []redlock.Node{l.node}, TTL: s.TTL, Timeout: s.Timeout, Drift: cmp.Or(s.Drift, redlock.NoDrift), RetryMin: s.RetryMin, RetryMax: s.RetryMax,
 		Tries: s.Tries, Extends: s.Extends, Now: env.Now, After: env.After,
 	}.WithDefaults()); err != nil {
 		return nil, errors.Join(err, l.Close())

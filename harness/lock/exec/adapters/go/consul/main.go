@@ -1,5 +1,7 @@
 // Command consul is Lock of Consul's own client as an adapter: a key that a session has, by the
-// member that the client is nearest to. A lock-delay is as long as a lease.
+// member that the client is nearest to. Consul invalidates a session that is not renewed after
+// twice its TTL ("a lower bound", says its documentation of sessions), and gives nobody the key
+// for a lock-delay after that: a lease as others count it is all three, so each is a third of it.
 //
 //	go build -C harness/lock/exec/adapters/go -o consul-lock ./consul
 package main
@@ -21,7 +23,7 @@ import (
 
 var (
 	client *api.Client
-	ttl    time.Duration
+	ttl    time.Duration // of a session
 	mu     sync.Mutex
 	all    = map[string]*api.Lock{}
 	count  int
@@ -30,12 +32,12 @@ var (
 func main() {
 	lockpick.Serve(lockpick.M{
 		"name": "Consul api.Lock", "version": lockpick.Version("github.com/hashicorp/consul/api"), "server": "consul",
-		"can": []string{"lost"}, "belief": "signal", "retries": "library", "grain": 1000,
+		"can": []string{"lost"}, "belief": "signal", "retries": "library", "grain": 3000,
 	}, map[string]lockpick.Op{"open": open, "acquire": acquire, "release": release})
 }
 
 func open(_ context.Context, r lockpick.Request) (lockpick.M, error) {
-	ttl = time.Duration(math.Ceil(r.Settings.TTL/1000)) * time.Second
+	ttl = time.Duration(math.Ceil(r.Settings.TTL/3000)) * time.Second
 	own, _ := strconv.Atoi(strings.TrimLeft(r.Client, "c")) // any will do
 	config := api.DefaultConfig()
 	config.Address = r.Nodes[own%len(r.Nodes)].Addr
