@@ -201,7 +201,12 @@ func (s *stream) drained(bound time.Duration) bool {
 	case <-s.done:
 	case <-time.After(bound):
 	}
-	return false
+	select { // it may have been the last that came
+	case <-mark:
+		return true
+	default:
+		return false
+	}
 }
 
 // mark takes a line of the probe's.
