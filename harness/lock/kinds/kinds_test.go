@@ -33,28 +33,35 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// open makes a client's lock on one real node.
+func open(t *testing.T, client, addr string, s lock.Settings) lock.Lock {
+	t.Helper()
+	if s.Kind == "broken" {
+		s.Mistake = "no-jitter"
+	}
+	l, err := New(lock.Env{
+		Client: client, Nodes: []lock.Node{{Name: "n1", Addr: addr}}, Dial: (&net.Dialer{}).DialContext,
+		Now: time.Now, Wall: time.Now, After: time.After, Settings: s,
+		Random: func(string) uint64 { return uint64(client[1]) },
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", s.Kind, err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Errorf("%s: %v", s.Kind, err)
+		}
+	})
+	return l
+}
+
 // With one try an acquire is a TryLock: of a lock that is taken it returns with no wait, though
 // the delay to the next try would be an hour, and afterwards the lock can be had.
 func TestOneTry(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	for _, name := range Names() {
 		settings := lock.Settings{Kind: name, Timeout: 5 * time.Second, TTL: time.Minute, RetryMin: time.Hour, RetryMax: time.Hour, Tries: 1}
-		if name == "broken" {
-			settings.Mistake = "no-jitter"
-		}
-		open := func(client string) lock.Lock {
-			l, err := New(lock.Env{
-				Client: client, Nodes: []lock.Node{{Name: "n1", Addr: addr}}, Dial: (&net.Dialer{}).DialContext,
-				Now: time.Now, Wall: time.Now, After: time.After, Settings: settings,
-				Random: func(string) uint64 { return uint64(client[1]) },
-			})
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			t.Cleanup(func() { l.Close() })
-			return l
-		}
-		first, second := open("c1"), open("c2")
+		first, second := open(t, "c1", addr, settings), open(t, "c2", addr, settings)
 		h, err := first.Acquire(t.Context(), "try-"+name)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -77,18 +84,7 @@ func TestDriftIsAsSet(t *testing.T) {
 	const ttl = 10 * time.Second
 	for _, name := range Names() {
 		for i, drift := range []float64{0, 0.1} {
-			settings := lock.Settings{Kind: name, Timeout: 5 * time.Second, TTL: ttl, Drift: drift}
-			if name == "broken" {
-				settings.Mistake = "no-jitter"
-			}
-			l, err := New(lock.Env{
-				Client: "c1", Nodes: []lock.Node{{Name: "n1", Addr: addr}}, Dial: (&net.Dialer{}).DialContext,
-				Now: time.Now, Wall: time.Now, After: time.After, Random: func(string) uint64 { return 4 }, Settings: settings,
-			})
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			t.Cleanup(func() { l.Close() })
+			l := open(t, "c1", addr, lock.Settings{Kind: name, Timeout: 5 * time.Second, TTL: ttl, Drift: drift})
 			began := time.Now()
 			h, err := l.Acquire(t.Context(), fmt.Sprintf("drift-%s-%d", name, i))
 			if err != nil {
@@ -106,24 +102,10 @@ func TestDriftIsAsSet(t *testing.T) {
 func TestNew(t *testing.T) {
 	addr := redistest.Start(t, 1)[0]
 	for _, name := range Names() {
-		settings := lock.Settings{Kind: name, Timeout: 5 * time.Second, TTL: 10 * time.Second}
-		if name == "broken" {
-			settings.Mistake = "no-jitter"
-		}
-		l, err := New(lock.Env{
-			Client: "c1", Nodes: []lock.Node{{Name: "n1", Addr: addr}}, Dial: (&net.Dialer{}).DialContext,
-			Now: time.Now, Wall: time.Now, After: time.After, Random: func(string) uint64 { return 4 }, Settings: settings,
-		})
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
+		l := open(t, "c1", addr, lock.Settings{Kind: name, Timeout: 5 * time.Second, TTL: 10 * time.Second})
 		if h, err := l.Acquire(t.Context(), name); err != nil {
 			t.Errorf("%s: %v", name, err)
 		} else if err := h.Release(t.Context()); err != nil && !errors.Is(err, rueidis.ErrUnknown) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if err := l.Close(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
