@@ -38,7 +38,10 @@ type conn struct {
 	writeBy  time.Time
 }
 
-var _ net.Conn = (*conn)(nil)
+var (
+	_ net.Conn     = (*conn)(nil)
+	_ syscall.Conn = (*conn)(nil)
+)
 
 func (l *link) newConn() *conn {
 	l.dialled++
@@ -111,6 +114,30 @@ func (c *conn) Read(b []byte) (int, error) {
 		c.wait()
 	}
 }
+
+// SyscallConn serves those who look at a connection before they use it again, as go-redis does.
+func (c *conn) SyscallConn() (syscall.RawConn, error) { return look{c}, nil }
+
+// look is a connection to those who look whether its other end has ended, without taking anything.
+type look struct{ conn *conn }
+
+// Read returns how the connection ended, if there is nothing left to read. Who asks is no gate:
+// looks are taken under mutexes.
+func (l look) Read(func(fd uintptr) (done bool)) error {
+	c := l.conn
+	c.net.mu.Lock()
+	defer c.net.mu.Unlock()
+	switch {
+	case c.closed:
+		return net.ErrClosed
+	case len(c.buf) == 0:
+		return c.err
+	}
+	return nil
+}
+
+func (l look) Control(func(fd uintptr)) error           { return errors.ErrUnsupported }
+func (l look) Write(func(fd uintptr) (done bool)) error { return errors.ErrUnsupported }
 
 // Close sends what was written before, and then the end. A client that is
 // stopped sends it once it goes on.

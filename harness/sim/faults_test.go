@@ -438,3 +438,23 @@ func TestOpenCommandsAreRecorded(t *testing.T) {
 		}
 	}
 }
+
+// A driver that looks whether a connection has ended meanwhile, before it uses it again, sees that
+// here as it does on a real one.
+func TestIdleConnectionsAreLookedAt(t *testing.T) {
+	simulate(t, topology(1, 1), 1, func(c *cluster) error {
+		return c.alone(func(ctx context.Context, e client.Env) error {
+			r := open(e, c.addr("n1"), time.Second)
+			defer r.Close()
+			for range 3 {
+				if err := r.Ping(ctx).Err(); err != nil {
+					t.Error(err)
+				}
+				c.Kill("n1")
+				<-e.After(10 * time.Millisecond) // the end is on its way
+				c.Restart("n1")
+			}
+			return nil
+		})
+	})
+}

@@ -15,10 +15,10 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// notSimulated are stories that the simulation does not show, with the cause that real servers do: a driver
-// there notices that a connection is gone which it has not used meanwhile, and opens another.
+// notSimulated are stories that the simulation does not show, with the cause that real servers do: a node
+// that loses its power leaves its clients' connections as they are until they are used, and on processes
+// they end with the server.
 var notSimulated = map[string]string{
-	"exhaust-4n-1a-extend-crash-same-value-for-clients":          "restarted-and-forgot",
 	"exhaust-4n-1a-extend-crash-everysec-same-value-for-clients": "lost-unsynced",
 }
 
