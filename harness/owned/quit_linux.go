@@ -12,14 +12,17 @@ import (
 
 // Quit has a Go program print the stacks of its goroutines, and end. Of one that runs Go prints
 // the stack only if the signal comes to its own thread or can stop it in time, so the thread that
-// is busiest gets it.
+// is busiest gets it. On a busy machine that one may wait for its turn, so there are
+// several looks.
 func Quit(p *os.Process) error {
-	before := used(p.Pid)
-	time.Sleep(100 * time.Millisecond)
 	thread, most := p.Pid, uint64(0)
-	for id, now := range used(p.Pid) {
-		if now-before[id] > most {
-			thread, most = id, now-before[id]
+	before := used(p.Pid)
+	for looks := 0; looks < 10 && most == 0; looks++ {
+		time.Sleep(100 * time.Millisecond)
+		for id, now := range used(p.Pid) {
+			if now-before[id] > most {
+				thread, most = id, now-before[id]
+			}
 		}
 	}
 	return unix.Tgkill(p.Pid, thread, unix.SIGQUIT)
