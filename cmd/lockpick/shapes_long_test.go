@@ -115,7 +115,7 @@ var catches = map[string]struct {
 	"fair":        {"random-within-assumptions/one-node", checker.FaultTolerance, "turned-away", 20},
 	"field":       {"foreign-release/", checker.MutualExclusion, "deleted-by-other", 1},
 	"hasty":       {"lost-reply/", checker.FaultTolerance, "left-keys", 1},
-	"idempotent":  {"clean-restart/", checker.MutualExclusion, "never-set", 1},
+	"idempotent":  {"no-answer/", checker.MutualExclusion, "never-set", 1},
 	"instance":    {"foreign-release/under-way", checker.MutualExclusion, "deleted-by-other", 1},
 	"majority":    {"disjoint-views/", checker.MutualExclusion, "never-set", 1},
 	"polling":     {"lost-reply/", checker.FaultTolerance, "left-keys", 1},

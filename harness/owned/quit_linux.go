@@ -12,8 +12,7 @@ import (
 
 // Quit has a Go program print the stacks of its goroutines, and end. Of one that runs Go prints
 // the stack only if the signal comes to its own thread or can stop it in time, so the thread that
-// is busiest gets it. On a busy machine that one may wait for its turn, so there are
-// several looks.
+// is busiest gets it. On a busy machine that one may wait for its turn, so there are several looks.
 func Quit(p *os.Process) error {
 	thread, most := p.Pid, uint64(0)
 	before := used(p.Pid)
