@@ -2,8 +2,11 @@ package main
 
 import (
 	"flag"
+	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -14,7 +17,20 @@ var update = flag.Bool("update", false, "rewrite what the scripts compare with")
 // TestMain makes the test binary double as lockpick, for scripts and for the
 // workers and clients that lockpick starts of itself.
 func TestMain(m *testing.M) {
-	testscript.Main(m, programs)
+	testscript.Main(foreground{m}, programs)
+}
+
+// foreground has the tests hear what whoever starts them with nohup, or behind a shell's &, has
+// them ignore; what they start would ignore it, too.
+type foreground struct{ *testing.M }
+
+func (f foreground) Run() int {
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
+	return f.M.Run()
 }
 
 // programs is what the test binary is where it is called by one of these names.
