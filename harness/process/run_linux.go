@@ -142,6 +142,9 @@ func (c *cluster) startServers(s scenario.Scenario) (replicas map[string]*proc.R
 	if len(errs) == 0 {
 		return replicas, nil
 	}
+	if c.Ctx.Err() != nil { // somebody ended the run, and nothing is wrong with the program
+		return nil, errs[0]
+	}
 	// What stops one stops them all: one is enough to read.
 	program, err := exec.LookPath(c.bin)
 	if err != nil {

@@ -43,6 +43,35 @@ func TestEveryTryIsKept(t *testing.T) {
 	}
 }
 
+// ended is idle the first time. Who wants it to try again ends it before anything happens.
+type ended struct {
+	idle
+	end  context.CancelFunc
+	runs int
+}
+
+func (e *ended) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec *history.Recorder, body harness.Body) error {
+	if e.runs++; e.runs == 1 {
+		return e.idle.Run(ctx, s, seed, rec, body)
+	}
+	e.end()
+	return ctx.Err()
+}
+
+// What a run found is not thrown away for another try that was ended before it began.
+func TestTryThatNeverBegan(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	store := t.TempDir()
+	o := Execute(ctx, &ended{end: end}, Job{Scenario: scenario.Scenario{Name: "x", Expect: Unconditional()},
+		Store: store, Keep: KeepAll, Live: true, Retries: 2})
+	if o.Error != "" || o.Events == 0 || len(o.Retried) > 0 {
+		t.Errorf("error %q, %d events, retried %q: want the first try", o.Error, o.Events, o.Retried)
+	}
+	if all, err := filepath.Glob(filepath.Join(store, "x", "2*", outcomeFile)); err != nil || len(all) != 2 {
+		t.Errorf("outcomes: %q, %v", all, err)
+	}
+}
+
 // counted is idle, and knows how often each scenario was run.
 type counted struct {
 	idle

@@ -73,7 +73,12 @@ func Execute(ctx context.Context, b harness.Backend, j Job) (o outcome.Outcome) 
 	begin := time.Now()
 	var earlier []string
 	for {
-		o = execute(ctx, b, j, earlier)
+		next := execute(ctx, b, j, earlier)
+		if len(earlier) > 0 && next.Events == 0 && ctx.Err() != nil { // it was ended before it began: what the one before found stands
+			write(&next)
+			break
+		}
+		o = next
 		why := again(o)
 		if why == "" || len(earlier) >= j.Retries || ctx.Err() != nil {
 			break
