@@ -18,13 +18,16 @@ func boundedHold(r *facts.Facts) Result {
 	var first *longHold
 	most, longest := 0, int64(0)
 	for s := range r.Sessions() {
-		if !s.Granted() || r.Params.MaxHold == 0 && !s.Extended() {
+		if !s.Extended() && (!s.Granted() || r.Params.MaxHold == 0) {
+			continue
+		}
+		h := holdUnder(r, s)
+		if !s.Granted() && h.to == 0 { // nobody believed in it
 			continue
 		}
 		if s.Extended() {
 			res.Occasions++
 		}
-		h := holdUnder(r, s)
 		most, longest = max(most, h.extends), max(longest, h.to-h.from)
 		if h.cause == "" {
 			continue
@@ -52,10 +55,10 @@ func boundedHold(r *facts.Facts) Result {
 // longHolds is each hold that was past a limit.
 func longHolds(r *facts.Facts) (all []verdict.Incident) {
 	for s := range r.Sessions() {
-		if !s.Granted() {
+		if !s.Granted() && !s.Extended() {
 			continue
 		}
-		if h := holdUnder(r, s); h.cause != "" {
+		if h := holdUnder(r, s); h.cause != "" && (s.Granted() || h.to != 0) {
 			all = append(all, verdict.Incident{From: h.from, Tell: func() Result { return tooLong(r, Result{}, &h) }})
 		}
 	}
@@ -75,7 +78,8 @@ type longHold struct {
 // shown is how many extensions a witness shows, the last that fit.
 const shown = 8
 
-// holdUnder measures one hold, from its grant to the end of belief.
+// holdUnder measures one hold, from its grant to the end of belief. Where the acquire's outcome is
+// unknown, belief begins with an extension.
 func holdUnder(r *facts.Facts, s *facts.Session) longHold {
 	h := longHold{session: s, at: facts.Never}
 	var granted []*history.Event

@@ -59,6 +59,11 @@ var boundedRows = []struct {
 	{"of two, the one that passed it first", "maxExtends=1", "2 c2 invoke acquire session=c2/1 key=lock-2\n2 c2 ok acquire session=c2/1 key=lock-2 until=12\n" +
 		"3 c2 invoke extend session=c2/1\n3 c2 ok extend session=c2/1 until=13\n4 c2 invoke extend session=c2/1\n4 c2 ok extend session=c2/1 until=14\n" +
 		extending(2), Violated, verdict.ExtendedTooOften, 2, "c2 extended its hold of lock-2 2 times"},
+	{"an acquire of unknown outcome, which an extension makes known", "maxExtends=1", "20 c1 invoke release session=c1/1\n20 c1 ok release session=c1/1\n" +
+		"21 c1 invoke acquire session=c1/2\n22 c1 info acquire session=c1/2\n23 c1 invoke extend session=c1/2\n23 c1 ok extend session=c1/2 until=30\n" +
+		"24 c1 invoke extend session=c1/2\n24 c1 ok extend session=c1/2 until=31\n", Violated, verdict.ExtendedTooOften, 1, "c1 extended its hold of lock-1 2 times"},
+	{"extensions of what nobody believed in", "maxExtends=1", "20 c1 invoke release session=c1/1\n20 c1 ok release session=c1/1\n" +
+		"21 c1 invoke acquire session=c1/2\n22 c1 info acquire session=c1/2\n23 c1 invoke extend session=c1/2\n23 c1 fail extend session=c1/2\n", NotExercised, "", 0, "nobody extended"},
 	{"an extension that comes late: one hold all the same", "maxExtends=2 maxHold=20s",
 		"10 c1 invoke extend session=c1/1\n15 c1 ok extend session=c1/1 until=22\n", Violated, verdict.HeldTooLong, 1, "from 1 s to 22 s"},
 }
@@ -112,13 +117,19 @@ func dumbBounded(h *history.History) int {
 	end := h.Events[len(h.Events)-1].T
 	incidents := 0
 	for _, e := range h.Events {
-		if e.Op != history.OpAcquire || e.Type != history.OK {
+		if e.Op != history.OpAcquire || e.Type != history.Invoke {
 			continue
 		}
+		granted := false
 		extends, first, last := 0, int64(-1), int64(-1)
 		for _, x := range h.Events {
-			if x.Session == e.Session && x.Op == history.OpExtend && x.Type == history.OK {
-				extends++
+			if x.Session == e.Session && x.Type == history.OK {
+				switch x.Op {
+				case history.OpExtend:
+					extends++
+				case history.OpAcquire:
+					granted = true
+				}
 			}
 		}
 		for at := int64(0); at <= end; at += histories.Beat {
@@ -128,6 +139,9 @@ func dumbBounded(h *history.History) int {
 				}
 				last = min(at+histories.Beat, end)
 			}
+		}
+		if !granted && first < 0 { // nobody believed in it
+			continue
 		}
 		if extends > h.Params.MaxExtends || last-first-2*int64(h.Params.StampError) > int64(h.Params.MaxHold) {
 			incidents++

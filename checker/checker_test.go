@@ -316,3 +316,39 @@ func turns(n int) *history.History {
 func malformed(h *history.History) string {
 	return newRecord(h).Malformed
 }
+
+// What a simulated node can't do decides nothing, also where the record was cut at a violation.
+func TestLacksDecideNothing(t *testing.T) {
+	for _, cut := range []string{"", "the watcher stopped it"} {
+		h := tale(t, twoHolders+"\n6 harness info lack node=n1 value=ZADD")
+		h.Cut = cut
+		for _, res := range Check(h).Results {
+			if res.Outcome != Undecided || !strings.Contains(res.Because, "does not know ZADD") {
+				t.Errorf("cut %q: %s %s: %s", cut, res.Property, res.Outcome, res.Because)
+			}
+		}
+	}
+}
+
+// A record that names no nodes is judged by what clients say.
+func TestNoNodes(t *testing.T) {
+	v := Check(tale(t, `params clients=c1,c2 quorum=1 ttl=10s nodeTimeout=50ms retryMax=200ms slack=500ms
+0 c1 begin client
+0 c2 begin client
+1 c1 invoke acquire session=c1/1
+1.01 c1-n1 ok set token=A sent=1.001 applied=1.005 answered=1.01
+1.02 c1 ok acquire session=c1/1 token=A until=9
+1.03 c2 invoke acquire session=c2/1
+1.04 c2 ok acquire session=c2/1 token=B until=9
+3 c1 invoke release session=c1/1
+4 c1 info release session=c1/1
+40 harness end run`))
+	if res := v.Result(MutualExclusion); res.Outcome != Violated {
+		t.Errorf("%s: %s", res.Outcome, res.Because)
+	}
+	for _, res := range v.Results {
+		if strings.Contains(res.Because, "checker failed") {
+			t.Errorf("%s: %s", res.Property, res.Because)
+		}
+	}
+}

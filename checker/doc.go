@@ -29,13 +29,15 @@
 // # Why to trust it
 //
 // What holds is proven by a certificate that is verified operation by operation. What is
-// small enough is put before porcupine as well, and so is every witness, by a translation of
-// its own. Package bruteforce
+// small enough is put before porcupine as well, by a translation of its own, and so is the
+// witness of a violation of mutual-exclusion or lease-linearizable, unless the lock tells its
+// holder nothing. Package bruteforce
 // tries every order and every instant on raw events, and shares no line with either. The
 // comparisons of millions of histories with porcupine and with judges too dumb to be
 // wrong, such as that, are themselves put to the test: each mistake in testdata/mutants,
 // made in a copy of the checker, of package mutex, of the facts or of the reader of Jepsen's
-// histories, is found by such a comparison (TestMutants).
+// histories, is found by such a comparison, and each of a cause by the tables of stories
+// (TestMutants).
 //
 // Deliberately missing: how the history was made, and what somebody hoped for.
 package checker

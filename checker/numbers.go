@@ -34,7 +34,7 @@ func sessions(r *facts.Facts, n map[string]float64) {
 			if s.Granted() {
 				latency.see(s.Ended - s.Called)
 			}
-			if x, ok := leftOnReturn(s); ok {
+			if x, ok := leftOnReturn(r, s); ok {
 				left.see(x)
 			}
 		}

@@ -123,6 +123,23 @@ var causes = []struct {
 5.001 c1 ok read local=103.501
 10.050 n2 life expired old=A` + follows("10.10"),
 		verdict.ClientClock, "n2", "c1's clock fell behind", nil},
+	{"the clock fell behind once the lease was extended", `
+0.011 c1 info client local=100.011` + wins + ` local=100.013
+8.000 c1 invoke extend session=c1/1 local=108.000
+8.001 n1 life expiry value=A old=A by=c1
+8.003 c1 ok extend session=c1/1 until=35 local=108.003
+31.000 c1 invoke read local=126.000
+31.001 c1 ok read local=126.001
+10.050 n2 life expired old=A` + follows("32.10"),
+		verdict.ClientClock, "n2", "c1's clock fell behind", nil},
+	{"an acquire of unknown outcome, and an extension that names a deadline", `
+0.012 n1,n2 life set value=A by=c1
+0.013 c1 info acquire session=c1/1 token=A
+5.000 c1 invoke extend session=c1/1
+5.001 n1 life expiry value=A old=A by=c1
+5.003 c1 ok extend session=c1/1 until=14.9
+10.050 n2 life expired old=A` + follows("10.10"),
+		verdict.GivenShorter, "n2", "c1 claimed the lock for longer", nil},
 	{"a pause while the clock is read is no loss of time", `
 0.011 c1 info client local=100.011
 0.0115 c1 info client local=107.011` + wins + ` local=100.013

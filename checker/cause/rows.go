@@ -141,13 +141,23 @@ func outlived(r *facts.Facts, x losing) {
 		x.Cause = verdict.GrantedLate
 		x.Text = key + fmt.Sprintf(", but its acquire returned only at %s, when %s held the lock", facts.Seconds(first.Acquire.Return.T), x.second.Client())
 		x.Steps = hit(r, first.Client(), first.Acquire.Call.T, first.Acquire.Return.T)
-	case claimed == facts.Never:
+	case claimed == facts.Never && !renewed(first):
 		x.Cause, x.Text = verdict.ToldLate, key+fmt.Sprintf(", and %s, whose lock names no deadline, was not told", first.Client())
 	case first.Extended():
 		x.Cause, x.Text = verdict.GivenShorter, key+fmt.Sprintf(", but %s claimed the lock for longer", first.Client())
 	default:
 		x.Cause, x.Text = verdict.GivenShorter, key+fmt.Sprintf(", but %s claimed the lock until %s", first.Client(), facts.Seconds(claimed))
 	}
+}
+
+// renewed reports whether an acquire was not known to be granted, and an extension named a deadline.
+func renewed(s *facts.Session) bool {
+	for x := range s.Extends() {
+		if x.Outcome() == history.OK && x.Return.ValidUntil != 0 {
+			return !s.Granted()
+		}
+	}
+	return false
 }
 
 // clockLost reports whether a session's client saw less time pass than there
@@ -158,7 +168,9 @@ func outlived(r *facts.Facts, x losing) {
 // before the acquire is no matter.
 func clockLost(r *facts.Facts, s *facts.Session) bool {
 	end, _ := r.LastMoment(s)
-	end = min(end, facts.Deadline(s.Acquire.Return))
+	for w := range r.Windows(s) {
+		end = w.To
+	}
 	var base, turn *history.Event
 	lost := func(at, shows int64) bool {
 		return base != nil && at >= s.Acquire.Call.T &&

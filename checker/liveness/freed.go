@@ -19,7 +19,7 @@ import (
 //	                              two of three are free
 func freed(r *facts.Facts, s *facts.Session, w *facts.Wire, lapse int64) int64 {
 	call := s.FirstRelease()
-	if call == nil || w == nil || w.Last[s] == nil || s.Released() <= spans.Plus(call.T, int64(r.Params.NodeTimeout)) {
+	if call == nil || w == nil || len(r.Params.Nodes) == 0 || w.Last[s] == nil || s.Released() <= spans.Plus(call.T, int64(r.Params.NodeTimeout)) {
 		return facts.Never
 	}
 	var left []int64 // until when nodes had a key

@@ -6,7 +6,7 @@
 // lapsed), outages.go (who reached a majority when), freed.go and hold.go (how long a session
 // may have held its lock), kept.go (keys that faults left behind), lock_state.go and callers.go
 // (a lock and those who want it), lost_holders.go, why.go (why nobody got a lock),
-// deadlock_freedom.go, fault_tolerance.go, unavailable.go and fairness.go.
+// deadlock_freedom.go, fault_tolerance.go, unavailable.go, hung.go and fairness.go.
 //
 // Deliberately missing: what two holders did to each other.
 package liveness

@@ -36,11 +36,12 @@ var ways = map[string]struct{ verb, noun, holder string }{
 // lossesOf is in the order of the faults.
 func lossesOf(r *conditions, locks []*lockState) []loss {
 	var all []loss
-	wanted := sync.OnceValue(func() map[string][]wanting { return wantings(locks) })
+	wanted := sync.OnceValue(func() map[string]*wants { return wantsOf(locks) })
 	add := func(f *facts.Fault, client string, at, until int64) {
-		d, ok := holding(wanted()[client], at)
-		if d.fault = f; ok && d.free > f.First().T && d.free <= until {
-			all = append(all, d)
+		for _, d := range wanted()[client].held(at, f.First().T) {
+			if d.fault = f; d.free <= until {
+				all = append(all, d)
+			}
 		}
 	}
 	clients := map[string]bool{}
@@ -96,42 +97,70 @@ func isolated(down *outages, client string, cuts []*facts.Fault) []spans.Span {
 	return slices.DeleteFunc(found, func(s spans.Span) bool { return s.From == spans.Ever })
 }
 
-// holding is what a client, by all that it wanted, held or may have held at an instant.
-// Where the record doesn't tell of its keys, the last was set just then.
-func holding(of []wanting, at int64) (loss, bool) {
-	i := sort.Search(len(of), func(i int) bool { return of[i].session.Acquire.Call.T > at })
-	if i == 0 {
-		return loss{}, false
-	}
-	d := loss{lock: of[i-1].lock, session: of[i-1].session, at: at}
-	h := d.lock.hold(d.session)
-	if h.over <= at {
-		return d, false
-	}
-	d.lastSet, d.free = h.last, h.lapse
-	if h.last == nil {
-		d.free = d.lock.keys.of(at)
-	}
-	return d, h.ok
-}
-
 // wanting is a session and what it is about.
 type wanting struct {
 	session *facts.Session
 	lock    *lockState
 }
 
-// wantings is the sessions of each client in the order of their call, and of one instant in
-// the order of the locks.
-func wantings(locks []*lockState) map[string][]wanting {
-	all := map[string][]wanting{}
+// wants is all that a client wanted, in the order of the calls, and of one instant in the
+// order of the locks.
+type wants struct {
+	all   []wanting
+	lapse []int64 // of each: when the last key that is known of it, or of any before it, has lapsed
+}
+
+// held is what a client held or may have held at an instant, of each lock that session whose
+// keys are gone last, if that is after another instant. Of an earlier session than the last
+// only those keys count of which the record tells; of the last, where it doesn't, one was set
+// just then.
+func (w *wants) held(at, after int64) (all []loss) {
+	if w == nil {
+		return nil
+	}
+	last := sort.Search(len(w.all), func(i int) bool { return w.all[i].session.Acquire.Call.T > at }) - 1
+	for i := last; i >= 0 && (i == last || w.lapse[i] > after); i-- {
+		of := w.all[i]
+		h := of.lock.hold(of.session)
+		d := loss{lock: of.lock, session: of.session, at: at, lastSet: h.last, free: h.lapse}
+		if h.last == nil {
+			d.free = of.lock.keys.of(at)
+		}
+		if !h.ok || h.over <= at || d.free <= after || h.last == nil && i < last {
+			continue
+		}
+		same := slices.IndexFunc(all, func(o loss) bool { return o.lock == d.lock })
+		switch {
+		case same < 0:
+			all = append(all, d)
+		case d.free > all[same].free:
+			all[same] = d
+		}
+	}
+	return all
+}
+
+func wantsOf(locks []*lockState) map[string]*wants {
+	all := map[string]*wants{}
 	for _, c := range locks {
 		for s := range c.called {
-			all[s.Client()] = append(all[s.Client()], wanting{s, c})
+			of := all[s.Client()]
+			if of == nil {
+				of = new(wants)
+				all[s.Client()] = of
+			}
+			of.all = append(of.all, wanting{s, c})
 		}
 	}
 	for _, of := range all {
-		slices.SortStableFunc(of, func(a, b wanting) int { return cmp.Compare(a.session.Acquire.Call.T, b.session.Acquire.Call.T) })
+		slices.SortStableFunc(of.all, func(a, b wanting) int { return cmp.Compare(a.session.Acquire.Call.T, b.session.Acquire.Call.T) })
+		lapse := int64(spans.Ever)
+		for _, x := range of.all {
+			if h := x.lock.hold(x.session); h.ok && h.last != nil {
+				lapse = max(lapse, h.lapse)
+			}
+			of.lapse = append(of.lapse, lapse)
+		}
 	}
 	return all
 }

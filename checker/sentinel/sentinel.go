@@ -21,7 +21,8 @@ import (
 //
 // It alarms at the first event by which Check of the record so far finds mutual
 // exclusion violated: not when the second holder's acquire returns, but once
-// time has passed in which both certainly believed, the stamps' error counted in.
+// time has passed in which both certainly believed, the stamps' error counted in. Of a lock that
+// tells its holder nothing (Params.Untold) Check may put such an overlap down to holder-told.
 //
 // Real backends hand events over in the order of arrival, which is not quite that
 // of time. A client's own arrive in order, so what is known of its belief is what

@@ -9,7 +9,27 @@ import (
 	"lockpick/harness/history/peaks"
 )
 
-// CameTrue returns the events with each ValidUntil as it came true. A client
+// CameTrue returns the events with each ValidUntil as it came true, which is as it was Reckoned,
+// or less: a client whose lock tells it of a loss (OpLost) stops believing there, if it believed
+// until then.
+//
+// Events are in the order of time. They are not changed: without turned clocks and losses
+// they are returned as they are, otherwise they are copied.
+func CameTrue(events []Event) []Event {
+	lost, out := losses(events), Reckoned(events)
+	if lost == nil {
+		return out
+	}
+	if len(out) > 0 && &out[0] == &events[0] {
+		out = slices.Clone(events)
+	}
+	for i := range out {
+		lost.end(out, i)
+	}
+	return out
+}
+
+// Reckoned returns the events with each ValidUntil as the clocks let it come true. A client
 // reckons it from what its clock shows when it gets the lock, as if that clock were
 // right from then on. It stops believing at the first instant at which its clock
 // shows the deadline, also if it steps back later; where clocks were turned
@@ -19,25 +39,17 @@ import (
 //	     |-------------|\                |
 //	                     \---------------|--->  later
 //
-// A client whose lock tells it of a loss (OpLost) stops believing there, if it believed
-// until then.
-//
-// Events are in the order of time. They are not changed: without turned clocks and losses
-// they are returned as they are, otherwise they are copied.
-func CameTrue(events []Event) []Event {
-	clocks, lost := turned(events), losses(events)
-	if clocks == nil && lost == nil {
+// Events are in the order of time, and not changed: without turned clocks they are returned as
+// they are, otherwise they are copied.
+func Reckoned(events []Event) []Event {
+	clocks := turned(events)
+	if clocks == nil {
 		return events
 	}
-	out := make([]Event, len(events))
-	copy(out, events)
+	out := slices.Clone(events)
 	for i := range out {
-		e := &out[i]
-		if e.ValidUntil != 0 && e.Local != 0 {
+		if e := &out[i]; e.ValidUntil != 0 && e.Local != 0 {
 			e.ValidUntil = clocks[clockOf{e.Process, e.Wall}].reached(e)
-		}
-		if lost != nil {
-			lost.end(out, i)
 		}
 	}
 	return out

@@ -175,6 +175,32 @@ func (f *Facts) Beliefs() []Belief {
 // first time; nil: it did not.
 func (f *Facts) Lost(s *Session) *history.Event { return f.lost[s] }
 
+// Promised is the deadline that came with a session's lock, whatever was said of its loss later;
+// Never: it named none.
+func (f *Facts) Promised(s *Session) int64 {
+	if until, ok := f.promised[s]; ok {
+		return until
+	}
+	return s.Until
+}
+
+// promise notes what locks that were lost had promised, of the same events before anybody was
+// told of a loss.
+func (f *Facts) promise(reckoned []history.Event) {
+	f.promised = map[*Session]int64{}
+	of := map[*history.Event]*Session{}
+	for s := range f.lost {
+		if s.Granted() {
+			of[s.Acquire.Return] = s
+		}
+	}
+	for i := range f.Events {
+		if s := of[&f.Events[i]]; s != nil {
+			f.promised[s] = Deadline(&reckoned[i])
+		}
+	}
+}
+
 // Closing is what ended a window, and the event that says so; nil: none does.
 func (f *Facts) Closing(w Window) (*history.Event, Ending) {
 	switch e := w.Closes; {

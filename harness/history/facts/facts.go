@@ -48,6 +48,7 @@ type Facts struct {
 	lives    *Lives                      // likewise
 	departed map[string]*history.Event   // likewise: by client
 	lost     map[*Session]*history.Event // the first that its client was told of
+	promised map[*Session]int64          // of those: Promised
 	told     []*history.Event            // of the lives of keys, by the nodes
 }
 
@@ -61,6 +62,9 @@ func Read(h *history.History) *Facts {
 	if in.turned || len(in.lost) > 0 { // which is rare, so nobody looks for it first
 		if came := history.CameTrue(h.Events); &came[0] != &h.Events[0] {
 			in = read(h, came)
+		}
+		if len(in.lost) > 0 {
+			in.promise(history.Reckoned(h.Events))
 		}
 	}
 	in.finish()

@@ -1,0 +1,39 @@
+package checker
+
+import (
+	"strings"
+	"testing"
+)
+
+// A client that dies may have held more than what it asked for last.
+func TestDeathOfWhoHoldsMore(t *testing.T) {
+	const dies = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rounds=10
+1 c1 begin client
+1 c2 begin client
+1 c1 invoke acquire session=c1/1
+1.01 c1-n1 ok set token=A sent=1.001 applied=1.005 answered=1.01
+1.01 c1 ok acquire session=c1/1 token=A until=10
+2 c2 invoke acquire session=c2/1
+MORE
+4 nemesis begin kill node=c1 step=1
+60 harness end run`
+	const givenUp = "2.5 c1 invoke release session=c1/1\n2.6 c1 info release session=c1/1\n"
+	for name, row := range map[string]struct {
+		more string
+		want Outcome
+		text string
+	}{
+		"nothing more":                             {"", Violated, "11."},
+		"a release that nobody knows of":           {givenUp, Violated, "11."},
+		"then another lock is wanted":              {givenUp + "3 c1 invoke acquire session=c1/2 key=lock-2", Violated, "11."},
+		"then the same lock is wanted":             {givenUp + "3 c1 invoke acquire session=c1/2", Violated, "11."},
+		"another lock is held, too":                {"3 c1 invoke acquire session=c1/2 key=lock-2\n3.01 c1-n1 ok set token=B sent=3.001 applied=3.005 answered=3.01\n3.01 c1 ok acquire session=c1/2 key=lock-2 token=B until=12", Violated, "11."},
+		"it was given back":                        {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1\n3 c1 invoke acquire session=c1/2 key=lock-2", NotExercised, "no client died"},
+		"it was given back, and nothing is wanted": {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1", NotExercised, "no client died"},
+	} {
+		res := judge(newRecord(tale(t, strings.Replace(dies, "MORE", row.more, 1))), DeadlockFreedom)
+		if res.Outcome != row.want || !strings.Contains(res.Because, row.text) || row.want == Violated && res.Incidents != 1 {
+			t.Errorf("%s: %s, %d incidents: %s", name, res.Outcome, res.Incidents, res.Because)
+		}
+	}
+}
