@@ -53,6 +53,10 @@ var boundedRows = []struct {
 	{"only what was granted counts", "maxExtends=1 maxHold=20s", extending(1) +
 		"7 c1 invoke extend session=c1/1\n8 c1 info extend session=c1/1\n9 c1 invoke extend session=c1/1\n10 c1 fail extend session=c1/1\n", Holds, "", 1,
 		"at most 1 extension of one hold, and the limit is 1; at most 9 s long"},
+	{"one of several releases is no extension", "maxExtends=1 maxHold=20s", extending(1) +
+		"7 c1 invoke extend session=c1/1 value=release\n7 c1 ok extend session=c1/1 value=release until=14\n", Holds, "", 1, "at most 1 extension of one hold"},
+	{"an acquire of what it holds is one", "maxExtends=1 maxHold=20s", extending(1) +
+		"7 c1 invoke extend session=c1/1 value=acquire\n7 c1 ok extend session=c1/1 value=acquire until=14\n", Violated, verdict.ExtendedTooOften, 1, "2 times"},
 	{"each hold by itself", "maxExtends=2 maxHold=20s", extending(2) + "8 c1 invoke release session=c1/1\n8 c1 ok release session=c1/1\n" +
 		"9 c2 invoke acquire session=c2/1\n9 c2 ok acquire session=c2/1 until=19\n10 c2 invoke extend session=c2/1\n10 c2 ok extend session=c2/1 until=20\n", Holds, "", 2,
 		"at most 2 extensions of one hold"},

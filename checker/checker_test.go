@@ -181,6 +181,8 @@ params clients=c1,c2 stampError=%s
 // TestDisagreement shows that the second judge can contradict the first.
 func TestDisagreement(t *testing.T) {
 	h := tale(t, strings.Replace(twoHolders, "c2 ok acquire session=c2/1 until=5", "c2 fail acquire session=c2/1", 1))
+	unseen := &history.History{Params: h.Params, Events: h.Events}
+	unseen.Params.Untold = true
 	witness := func(r *record) *Witness {
 		pair := []string{"c1/1", "c2/1"}
 		return &Witness{Sessions: pair, Key: "lock-1", Of: []*facts.Session{r.Named(pair[0]), r.Named(pair[1])}}
@@ -198,6 +200,7 @@ func TestDisagreement(t *testing.T) {
 		{h, Holds, Holds, ""},
 		{h, Holds, Undecided, ""},
 		{h, Undecided, Violated, ""},
+		{unseen, Violated, Undecided, "porcupine finds nothing wrong with the witness of lease-linearizable, sessions c1/1 and c2/1"},
 		{h, Holds, Violated, "lease-linearizable came out as holds, and porcupine answers violated"},
 		{h, Violated, Holds, "porcupine finds nothing wrong with the witness of lease-linearizable, sessions c1/1 and c2/1"},
 		{tale(t, twoHolders), Violated, Holds, "lease-linearizable came out as violated, and porcupine answers holds"},
@@ -241,6 +244,11 @@ func TestDeadlockFreedom(t *testing.T) {
 		{"params clients=c1,c2 nodes=n1 ttl=10s nodeTimeout=50ms", "", "40", Undecided, "the history has no retry delay"},
 		{full, "", "40", Violated, "had not been granted again by 40 s"},
 		{full, "", "11", Undecided, "must be free again by 11.801 s, and the record ends at 11 s"},
+		{full, "", "11.801", Violated, "must be free again by 11.801 s, and had not been granted again by 11.801 s"},
+		{full, "", "11.800999999", Undecided, "must be free again by 11.801 s"},
+		{full, "1.0005 c1 invoke release session=c1/1\n1.001 c1 ok release session=c1/1", "40", NotExercised, "no client died"},
+		{full, "1.0005 c1 invoke release session=c1/1\n1.001 c1 fail release session=c1/1", "40", NotExercised, "no client died"},
+		{full, "1.0005 c1 invoke release session=c1/1\n1.001 c1 info release session=c1/1", "40", Violated, "had not been granted again by 40 s"},
 		{full, "5 c2 fail acquire session=c2/1", "40", NotExercised, "no client died"},
 		{full, "5 nemesis begin cut node=c2-n1\n20 nemesis end cut node=c2-n1", "40", NotExercised, "left out for other faults in force: 1"},
 		{full, "0.2 nemesis begin kill node=n1\n0.6 nemesis end kill node=n1", "40", NotExercised, "left out for other faults in force: 1"},

@@ -52,6 +52,8 @@ func TestInVain(t *testing.T) {
 		{"a link in use", link, 0, "cut", "c1-n1", "2.99", "3.2", ""},
 		{"a link before its client has a connection", link, 0, "cut", "c2-n1", "5", "7", ""},
 		{"a link of a client in the midst of an acquire, for less than a round", link, 0, "cut", "c2-n1", "6.05", "6.1", "c2-n1 carried nothing meanwhile"},
+		{"that link, for a round", link, 0, "cut", "c2-n1", "6.04", "6.19", "c2-n1 carried nothing meanwhile"},
+		{"that link, for longer", link, 0, "cut", "c2-n1", "6.04", "6.190001", ""},
 		{"a link to the resource", link, 0, "cut", "c1-r1", "1.5", "2.5", "c1-r1 carried nothing meanwhile"},
 		{"a link to the resource in use", link, 0, "cut", "c1-r1", "2.5", "2.92", ""},
 		{"a link to a replica", link, 0, "cut", "n1-replica", "1.5", "2", "n1 had nothing to replicate"},
@@ -82,12 +84,14 @@ func TestInVain(t *testing.T) {
 // is not ended in vain; once it has none, or what hits it takes no memory, it is.
 func TestCountsAreLost(t *testing.T) {
 	fenced := strings.Replace(quietHold, "ok set token=A", "ok set token=A fence=1", 1)
+	elsewhere := strings.Replace(fenced, "c1-n1,n2,n3 ok set token=A fence=1", "c1-n2,n3 ok set token=A fence=1\n1.01 c1-n1 ok set token=A", 1)
 	for _, c := range []struct {
 		what, record, persistence, kind string
 		twice, vain                     bool
 	}{
 		{"a lock without counts", quietHold, "none", "kill", false, true},
 		{"counts", fenced, "none", "kill", false, false},
+		{"counts of other nodes", elsewhere, "none", "kill", false, true},
 		{"counts that are on disk", fenced, "always", "power-loss", false, false},
 		{"counts, and it goes on", fenced, "none", "unplug", false, true},
 		{"counts that were lost before", fenced, "none", "kill", true, true},

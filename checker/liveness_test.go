@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +21,17 @@ func lasting(kind, node string, from, to float64) change {
 
 func without(line string) change { return change{line: line} }
 
+// setAt lets the set on n3 be so late.
+func setAt(at string) []change {
+	return []change{{"ok set token=A", "0.012  c1-n1,n2,n3", at + "1 c1-n3 ok set token=A sent=0.01 applied=" + at + "\n0.012 c1-n1,n2"},
+		{"life set value=A", "0.011  n1,n2,n3", at + " n3 life set value=A by=c1 sent=0.01\n0.011 n1,n2"}}
+}
+
 var (
+	setLater = []change{{"ok set token=A", "0.012  c1-n1,n2,n3", "1.003 c1-n3 ok set token=A sent=0.99 applied=1.002\n0.012 c1-n1,n2"},
+		{"life set value=A", "0.011  n1,n2,n3", "1.002 n3 life set value=A by=c1 sent=0.99\n0.011 n1,n2"}}
+	oneAsked = []change{{"release token=A", "c1-n1,n2,n3", "c1-n1"}, {"deleted old=A", "n1,n2,n3", "n1"}}
+
 	noLife  = without(" life ")
 	c2Tries = change{"0.020  c1-n1", "", "0.010 c2 begin client\n0.011 c2 invoke acquire session=c2/1\n"}
 )
@@ -51,7 +62,9 @@ var neighbours = []struct {
 	{"release-unanswered", "one node has done it, by the links' word alone", []change{noLife,
 		{"release token=A", "1.003  c1-n1,n2,n3", "1.003  c1-n2,n3 info release token=A applied=0 answered=0\n1.003 c1-n1"}},
 		FaultTolerance, Holds},
-	{"release-unanswered", "one node was asked", []change{{"release token=A", "c1-n1,n2,n3", "c1-n1"}, {"deleted old=A", "n1,n2,n3", "n1"}}, FaultTolerance, Holds},
+	{"release-unanswered", "one node was asked", oneAsked, FaultTolerance, Holds},
+	{"release-unanswered", "one node was asked, and another sets its key later", slices.Concat(setLater, oneAsked), FaultTolerance, Holds},
+	{"release-unanswered", "the same, by the links' word alone", slices.Concat(setLater, oneAsked, []change{noLife}), FaultTolerance, Holds},
 	{"release-unanswered", "no node was asked, and two have not told of the keys", []change{without("release token=A"), without("deleted old=A"),
 		{"life set value=A", "0.011  n1,n2,n3 life", "0.01 n2,n3 life gap lo=0.005 hi=0.02\n0.011 n1 life"}}, FaultTolerance, Holds},
 	{"release-unanswered", "the nodes refused it", []change{{"release token=A", "ok release token=A answered=0", "fail release token=A answered=0 cause=MISCONF"}, without("deleted old=A")},
@@ -72,6 +85,9 @@ var neighbours = []struct {
 	{"release-to-a-quorum", "it was, and has answered since", []change{lasting(facts.Kill, "n3", 0.1, 0.2),
 		{"c1 invoke release", "", "0.9 c1 invoke extend session=c1/1\n0.903 c1-n3 ok extend token=A\n0.904 c1 ok extend session=c1/1 until=9.9\n"}}, FaultTolerance, Violated},
 	{"release-to-a-quorum", "the message was lost", []change{{"c1 ok release", "", "1.05 c1-n3 info release token=A sent=1.001 applied=0 answered=0\n"}}, FaultTolerance, Holds},
+	{"release-to-a-quorum", "the third set its key late", setAt("0.501"), FaultTolerance, Violated},
+	{"release-to-a-quorum", "the third set its key when that was called", setAt("1.000"), FaultTolerance, Violated},
+	{"release-to-a-quorum", "the third set its key after it", setAt("1.101"), FaultTolerance, Holds},
 	{"release-to-a-quorum", "nobody dies, so two are enough", []change{without("kill"),
 		{"c2-n2 ok set token=B0", "", "2.029 n1 life set value=B0 by=c2 sent=2.028\n2.030 c2-n1 ok set token=B0\n2.031 c2 ok acquire session=c2/1 token=B0 until=9\n"}, without("token=B "), without("value=B "), without("11.0")},
 		FaultTolerance, Holds},

@@ -15,6 +15,15 @@ params clients=c1,c2 nodes=n1 fence=none
 5.1 c2 invoke acquire session=c2/1
 5.2 c2 ok acquire session=c2/1 until=10`
 
+// retaken is c1's read, and its next belief, from 7 s to 12 s, while c2 writes.
+const retaken = `
+4.0 c1 invoke read session=c1/1
+4.1 c1 ok read session=c1/1
+4.5 c1 invoke extend session=c1/1
+5.3 c2 invoke write session=c2/1 value=y version=0
+5.4 c2 ok write session=c2/1
+7.0 c1 ok extend session=c1/1 until=12`
+
 // resourceLogs is what the resource's log may hold.
 var resourceLogs = []struct {
 	name      string
@@ -78,6 +87,26 @@ var resourceLogs = []struct {
 3.1 c1 ok acquire session=c1/2 until=5
 3.2 c1 invoke write session=c1/2 value=y version=0
 3.3 c1 ok write session=c1/2`, Violated, verdict.LockBroken, 1, "both based on version 0, were acknowledged, so one is lost"},
+	{"the log is missing, and who wrote on one base had read before its lease lapsed", retaken + `
+7.2 c1 invoke write session=c1/1 value=x version=0
+7.3 c1 ok write session=c1/1`, Violated, verdict.Overrun, 1, "both based on version 0"},
+	{"the same, and reads again later", retaken + `
+7.2 c1 invoke write session=c1/1 value=x version=0
+7.3 c1 ok write session=c1/1
+7.4 c1 invoke read session=c1/1
+7.5 c1 ok read session=c1/1`, Violated, verdict.Overrun, 1, "both based on version 0"},
+	{"the same, and had read again before", retaken + `
+7.1 c1 invoke read session=c1/1
+7.15 c1 ok read session=c1/1
+7.2 c1 invoke write session=c1/1 value=x version=0
+7.3 c1 ok write session=c1/1`, Violated, verdict.LockBroken, 1, "both based on version 0"},
+	{"the same, and that read got no answer", retaken + `
+7.1 c1 invoke read session=c1/1
+7.15 c1 info read session=c1/1
+7.2 c1 invoke write session=c1/1 value=x version=0
+7.3 c1 ok write session=c1/1`, Violated, verdict.Overrun, 1, "both based on version 0"},
+	{"the record is cut, and nobody touched it", `
+cut in the middle`, NotExercised, "", 0, "in 0 writes"},
 	{"the log may go on", `
 cut in the middle
 5.3 c2 invoke write session=c2/1 value=y version=0

@@ -52,6 +52,11 @@ var returnRows = []struct {
 		NotExercised, 0, 0, "1 lock had none left"},
 	{"a vote after the deadline", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
 		Violated, 1, 1, "before 4.01 s"},
+	{"a vote at the deadline, as it returns", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4 c1-n2 ok set token=A\n4 c1 ok acquire session=c1/1 token=A until=4",
+		Violated, 1, 1, "before 4 s"},
+	{"one later, and one at the deadline", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4\n" +
+		"5 c1 invoke acquire session=c1/2\n5.5 c1-n1 ok set token=B\n6 c1-n2 ok set token=B\n6 c1 ok acquire session=c1/2 token=B until=6",
+		Violated, 2, 2, "before 4.01 s"},
 	{"a refusal after the deadline", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n1.6 c1-n2 ok set token=A\n4.01 c1-n3 fail set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
 		NotExercised, 0, 0, "1 lock had none left"},
 	{"too few votes", "1 c1 invoke acquire session=c1/1\n4.01 c1-n1 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
@@ -61,7 +66,11 @@ var returnRows = []struct {
 func TestValidOnReturn(t *testing.T) {
 	for _, row := range returnRows {
 		t.Run(row.name, func(t *testing.T) {
-			res := judge(newRecord(tale(t, "params clients=c1 nodes=n1,n2,n3 quorum=2 slack=250ms\n"+row.history+"\n12 harness end run")), ValidOnReturn)
+			h := tale(t, "params clients=c1 nodes=n1,n2,n3 quorum=2 slack=250ms\n"+row.history+"\n12 harness end run")
+			if n := len(Incidents(h, ValidOnReturn, 100)); n != row.incidents {
+				t.Errorf("%d incidents are listed, want %d", n, row.incidents)
+			}
+			res := judge(newRecord(h), ValidOnReturn)
 			if res.Outcome != row.outcome || res.Occasions != row.occasions || res.Incidents != row.incidents || !strings.Contains(res.Because, row.because) ||
 				row.name == "stopped before" && strings.Contains(res.Because, "paused") {
 				t.Errorf("got %s, %d of %d: %s\nwant %s, %d of %d: %s", res.Outcome, res.Incidents, res.Occasions, res.Because,

@@ -31,15 +31,18 @@ func follows(at string) string {
 	return "\n" + at + " n2,n3 life set value=B by=c2\n" + at + "1 c2 ok acquire session=c2/1 token=B until=40"
 }
 
-// causes is what may have become of c1's key on the node that both share.
-var causes = []struct {
+// causeRow is a history after the prelude, and what is to be said of it.
+type causeRow struct {
 	name    string
 	history string
 	cause   string
 	node    string
 	text    string // a part of it
 	steps   []int
-}{
+}
+
+// causes is what may have become of c1's key on the node that both share.
+var causes = []causeRow{
 	{"fewer keys than a quorum", `
 0.012 n1 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A until=30` + follows("1.10"),
@@ -342,7 +345,7 @@ func explained(t *testing.T, text string) Explanation {
 }
 
 func TestCause(t *testing.T) {
-	for _, row := range causes {
+	for _, row := range slices.Concat(causes, neighbours) {
 		t.Run(row.name, func(t *testing.T) {
 			got := explained(t, row.history)
 			var steps []int

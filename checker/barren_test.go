@@ -1,0 +1,65 @@
+package checker
+
+import (
+	"strings"
+	"testing"
+)
+
+// unmet is a run in which a step waits for a grant that never comes.
+const unmet = `params clients=c1,c2 nodes=n1,n2,n3 quorum=2 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10
+step 1 pause c1 after c1 acquired
+0      harness begin run
+0.001  c1 begin client
+0.001  c2 begin client
+0.010  c1 invoke acquire session=c1/1
+9      c1 fail acquire session=c1/1
+9      c1 end client
+9      c2 end client
+9.1    harness end run
+`
+
+// Where nobody got a lock that was to be had, the lock is to blame for it, and for that alone: nothing
+// holds, whatever the plan came to. Where it was not to be had the run shows nothing.
+func TestRunInWhichNobodyGotTheLock(t *testing.T) {
+	const vacuous = "step 1 (pause c1, when: after c1 acquired) never came: its trigger was not seen"
+	for name, row := range map[string]struct {
+		more       string
+		tolerant   Outcome
+		assumption string
+	}{
+		"a majority was up":                     {"", Violated, ""},
+		"all but one node were up":              {"0.005 nemesis begin kill node=n1", Violated, ""},
+		"no majority was up":                    {"0.005 nemesis begin kill node=n1\n0.005 nemesis begin kill node=n2", Undecided, vacuous},
+		"a majority was up, and a fault failed": {"5 nemesis fail kill node=n1", Undecided, vacuous},
+	} {
+		v := Check(tale(t, unmet+row.more))
+		if v.Assumption != row.assumption || v.Disagreement != "" {
+			t.Errorf("%s: assumption %q, want %q %s", name, v.Assumption, row.assumption, v.Disagreement)
+		}
+		for _, res := range v.Results {
+			want := Undecided
+			if res.Property == FaultTolerance {
+				want = row.tolerant
+			}
+			if res.Outcome != want || want == Undecided && res.Because != "the run is vacuous: "+vacuous {
+				t.Errorf("%s: %s: %s, want %s: %s", name, res.Property, res.Outcome, want, res.Because)
+			}
+		}
+		if len(v.Results) != len(Properties())-1 || len(v.Numbers) == 0 {
+			t.Errorf("%s: %d results, %d numbers", name, len(v.Results), len(v.Numbers))
+		}
+	}
+	if v := Check(tale(t, strings.Replace(unmet, "step 1", "step 2", 1)), FaultTolerance); v.Results[0].Outcome != Violated {
+		t.Errorf("asked for it alone: %+v", v.Results)
+	}
+}
+
+// Which properties are of liveness.
+func TestLiveness(t *testing.T) {
+	want := map[string]bool{DeadlockFreedom: true, FaultTolerance: true, BoundedHold: true}
+	for _, name := range append(Properties(), "", "honesty") {
+		if got := Liveness(name); got != want[name] {
+			t.Errorf("%q is of liveness: %t", name, got)
+		}
+	}
+}
