@@ -24,6 +24,7 @@ type Known struct {
 	Causes     []string                 // causes and classes of a violation
 	Numbers    []string                 // that are measured, and can be expected
 	Backends   []string                 // that a run.json may name; no scenario does
+	Folders    []string                 // that a store has for other things, so that no scenario can be called so
 }
 
 // With returns k for scenarios that may name these kinds of locks, with the settings of their own.
