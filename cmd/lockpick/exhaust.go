@@ -47,7 +47,9 @@ attempts. A model is not the code; tests hold the one to the other, the client c
 the nodes request by request.
 
 --lock hardened is the lock that redlock.New makes, with tombstones, debts and counts of grants that
-begin at the node's clock; --quarantine and --without say what it has besides, or has not.
+begin at the node's clock; --quarantine and --without say what it has besides, or has not, and
+mean this lock. Unless --property is given, what is looked for is what they break: left-keys without
+tombstones or debts, fencing-order without counts from the clock or with a mistake of tokens.
 
 --property names another thing to look for: resource-safety is a write that is applied over
 one that its client had not seen, fencing-order a fencing token that is not above that of a

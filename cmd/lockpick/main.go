@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,8 +48,9 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	a := &app{in: in, out: result, errs: &output{w: errs, screen: screenOf(errs), over: ctx.Done()}}
 	root := a.root()
 	root.SetArgs(args)
+	verb := func(ctx context.Context) error { return cmp.Or(unknown(root, args), root.ExecuteContext(ctx)) }
 	ended := make(chan error, 1)
-	go func() { ended <- guarded(root.ExecuteContext, ctx) }()
+	go func() { ended <- guarded(verb, ctx) }()
 	var err error
 	select {
 	case err = <-ended:
@@ -125,6 +127,18 @@ record, and explains the verdict.`,
 		}
 	}
 	return root
+}
+
+// unknown refuses words behind what only has help, a group of commands or a topic: cobra would
+// print that help, as if it were asked for.
+func unknown(root *cobra.Command, args []string) error {
+	c, rest, err := root.Find(args)
+	if err != nil || c.Runnable() || c.ParseFlags(rest) != nil || c.Flags().NArg() == 0 { // cobra says what is wrong
+		return nil
+	}
+	word := c.Flags().Arg(0)
+	path := strings.TrimPrefix(c.CommandPath(), root.Name()+" ")
+	return usage(fmt.Errorf("unknown command %q", path+" "+word), "see lockpick help "+path+meant(word, commands(c)))
 }
 
 func helpCmd() *cobra.Command {

@@ -40,10 +40,12 @@ func meant(word string, names []string) string {
 	return ""
 }
 
-// commands are the names of the verbs and topics.
-func commands(root *cobra.Command) []string {
-	names := []string{"help"}
-	for _, c := range root.Commands() {
+// commands are the names of what stands below a command: of the verbs and topics, if it is the root.
+func commands(of *cobra.Command) (names []string) {
+	if !of.HasParent() {
+		names = append(names, "help")
+	}
+	for _, c := range of.Commands() {
 		if !c.Hidden {
 			names = append(names, c.Name())
 		}

@@ -219,9 +219,15 @@ func (r *report) finish(ctx context.Context) error {
 	if r.total == 0 && len(r.skipped) > 0 {
 		r.code = outcome.Worse(r.code, outcome.ExitBackend)
 	}
-	if ctx.Err() != nil {
+	switch why := context.Cause(ctx); {
+	case why == nil:
+	case why == errUnread:
+		r.code = outcome.Worse(r.code, outcome.ExitBackend)
+	default:
 		r.code = outcome.ExitInterrupt
-		fmt.Fprintf(r.errs, "interrupted after %d of %d runs; what they left is in %s\n", r.ended, r.total, r.flags.store)
+	}
+	if ctx.Err() != nil && r.ended < r.total {
+		fmt.Fprintf(r.errs, "%v after %d of %d runs; what they left is in %s\n", context.Cause(ctx), r.ended, r.total, r.flags.store)
 	}
 	for _, i := range slices.Sorted(maps.Keys(r.outcomes)) { // they came after one that was kept out
 		r.ci.add(r.outcomes[i])

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -224,19 +225,42 @@ func (a *app) score(ctx context.Context, f *scoreFlags, args []string) error {
 	defer s.close()
 	all := scorepage.Book{Schema: score.Schema, Command: f.again(), Version: version(), Compare: f.compare}
 	for _, lock := range locks {
+		kept := maps.Clone(s.kept)
 		c, err := s.card(ctx, lock)
+		if ctx.Err() != nil {
+			s.kept = kept // those of a card that there is
+			break
+		}
 		if err != nil {
 			return err
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
 		a.code = outcome.Worse(a.code, c.Code())
 		all.Cards = append(all.Cards, c)
+		if len(locks) > 1 {
+			fmt.Fprintf(a.errs, "%s is scored: %d of %d locks\n", titled(lock), len(all.Cards), len(locks))
+		}
+	}
+	return cmp.Or(s.tell(ctx, &all, len(locks)), ctx.Err())
+}
+
+// tell keeps and prints the cards that there are, which are not all where score was interrupted.
+func (s *scorer) tell(ctx context.Context, all *scorepage.Book, locks int) error {
+	a, f := s.app, s.flags
+	if ctx.Err() != nil {
+		what := "their cards are kept; again, and for the others: "
+		if len(all.Cards) == 0 {
+			what = "no card is kept; again: "
+		}
+		fmt.Fprintf(a.errs, "interrupted after %d of %d locks; %s%s\n", len(all.Cards), locks, what, all.Command)
+		if len(all.Cards) == 0 {
+			return nil
+		}
+		a.code = outcome.ExitInterrupt
+		all.Compare = all.Compare && len(all.Cards) > 1
 	}
 	all.Code = a.code
 	all.Compared()
-	dir, err := s.keep(&all)
+	dir, err := s.keep(all)
 	if err != nil {
 		return err
 	}
@@ -246,7 +270,7 @@ func (a *app) score(ctx context.Context, f *scoreFlags, args []string) error {
 	case f.markdown:
 		err = all.Markdown(a.out)
 	default:
-		printCards(a.out, &all)
+		printCards(a.out, all)
 	}
 	fmt.Fprintf(a.errs, "report: %s/%s\n", dir, scorepage.PageFile)
 	return err

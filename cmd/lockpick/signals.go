@@ -14,7 +14,7 @@ import (
 // Why a verb is to end before it has done all.
 var (
 	errInterrupted = errors.New("interrupted")
-	errUnread      = errors.New("nobody reads the result")
+	errUnread      = errors.New("ended, for nobody reads the result,")
 )
 
 const (

@@ -3,17 +3,20 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 	"unsafe"
 
+	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
 )
 
@@ -190,3 +193,87 @@ func fill(t *testing.T, to *os.File) {
 type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { return len(b), nil }
+
+// What a sweep prints for machines when it is interrupted, what it leaves in the store, and its
+// exit code say the same; one that nobody reads is not interrupted.
+func TestInterruptedJSON(t *testing.T) {
+	for what, want := range map[string]int{"interrupted": outcome.ExitInterrupt, "unread": outcome.ExitBackend} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			store := t.TempDir()
+			cmd := exec.Command("lockpick", "run", "baseline/", "--seeds", "1000000", "--json", "--store", store)
+			var said strings.Builder
+			cmd.Stderr = &said
+			from, err := cmd.StdoutPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun := make([]byte, 1000)
+			if _, err := io.ReadFull(from, begun); err != nil {
+				t.Fatal(err)
+			}
+			codes := map[string]int{}
+			is := func(where string, text []byte) {
+				var o struct {
+					Code *int `json:"code"`
+				}
+				if err := json.Unmarshal(text, &o); err != nil || o.Code == nil {
+					t.Fatalf("%s: %v", where, err)
+				}
+				codes[where] = *o.Code
+			}
+			if what == "unread" {
+				from.Close()
+			} else {
+				cmd.Process.Signal(os.Interrupt)
+				rest, err := io.ReadAll(from)
+				if err != nil {
+					t.Fatal(err)
+				}
+				is("printed", append(begun, rest...))
+			}
+			cmd.Wait()
+			text, err := os.ReadFile(filepath.Join(store, "suites", "latest", "outcome.json"))
+			if err != nil {
+				t.Fatalf("%v\n%s", err, said.String())
+			}
+			is("stored", text)
+			codes["exit"] = cmd.ProcessState.ExitCode()
+			for where, code := range codes {
+				if code != want {
+					t.Errorf("%s: code %d, want %d", where, code, want)
+				}
+			}
+			if strings.Contains(said.String(), "interrupted after") != (what == "interrupted") {
+				t.Errorf("it said:\n%s", said.String())
+			}
+		})
+	}
+}
+
+// A run that is over when nobody reads its result was not interrupted.
+func TestUnreadRunIsWhole(t *testing.T) {
+	from, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	from.Close()
+	defer to.Close()
+	var said strings.Builder
+	cmd := exec.Command("lockpick", "run", "baseline/", "--store", t.TempDir())
+	cmd.Stdout, cmd.Stderr = to, &said
+	cmd.Run()
+	if cmd.ProcessState.ExitCode() != outcome.ExitBackend || strings.Contains(said.String(), " of 1 runs") || !strings.Contains(said.String(), "print the result") {
+		t.Errorf("%v:\n%s", cmd.ProcessState, said.String())
+	}
+	// What only prints is ended by SIGPIPE itself, as the topic says.
+	cmd = exec.Command("lockpick", "list")
+	cmd.Stdout = to
+	cmd.Run()
+	if s, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || s.Signal() != syscall.SIGPIPE || !strings.Contains(topic("exit-codes"), "141  ended by SIGPIPE") {
+		t.Errorf("list: %v", cmd.ProcessState)
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -69,6 +70,34 @@ func TestFaultsAreTold(t *testing.T) {
 	for line := range strings.Lines(topic("faults")) {
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 92 {
 			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// help files tells of the folders that a store has for other things than runs, and no scenario
+// can be called as one of them, whose runs would lie there.
+func TestNoScenarioIsCalledAsAFolder(t *testing.T) {
+	var told []string
+	for _, m := range regexp.MustCompile(`(?m)^store/([a-z-]+)/`).FindAllStringSubmatch(topic("files"), -1) {
+		told = append(told, m[1])
+	}
+	slices.Sort(told)
+	told = slices.Compact(told)
+	for _, name := range storeFolders {
+		if !slices.Contains(told, name) {
+			t.Errorf("help files has no word of %s", name)
+		}
+	}
+	if len(told) < 8 {
+		t.Errorf("only %v are told of", told)
+	}
+	for _, name := range told {
+		file := "name: " + name + "\nclaim: it has a name\nsource: nowhere\n"
+		if _, err := scenario.Parse("shelf", []byte(file), known()); err == nil || !strings.Contains(err.Error(), "can't be called") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := scenario.Parse("beside", []byte(strings.Replace(file, name, name+"-1", 1)), known()); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -109,7 +109,7 @@ func New(events []Event) (*History, error) {
 		return nil, err
 	}
 	h := &History{Params: *events[0].Params, Events: events}
-	if !ends(events) {
+	if !h.Ended() {
 		h.Cut = fmt.Sprintf("it ends after event %d without the end of the run", len(events))
 	}
 	if why := stopped(events); why != "" {
@@ -129,10 +129,10 @@ func stopped(events []Event) string {
 	return ""
 }
 
-// ends says whether the end of the run is there; as a rule it is the last event.
-func ends(events []Event) bool {
-	for i := len(events) - 1; i >= 0; i-- {
-		if events[i].Op == OpRun && events[i].Type == End {
+// Ended says whether the end of the run is there; as a rule it is the last event.
+func (h *History) Ended() bool {
+	for i := len(h.Events) - 1; i >= 0; i-- {
+		if h.Events[i].Op == OpRun && h.Events[i].Type == End {
 			return true
 		}
 	}

@@ -24,6 +24,7 @@ type Known struct {
 	Causes     []string                 // causes and classes of a violation
 	Numbers    []string                 // that are measured, and can be expected
 	Backends   []string                 // that a run.json may name; no scenario does
+	Folders    []string                 // that a store has for other things, so that no scenario can be called so
 }
 
 // With returns k for scenarios that may name these kinds of locks, with the settings of their own.
@@ -107,7 +108,7 @@ func (r *reading) whole(k Known) object {
 		{key: "expect", doc: "what comes of it; a safety property that isn't listed must hold", shape: expect, more: true},
 		{key: "limit", doc: "the run is stopped after this time", shape: duration(r.unit)},
 		{key: "exact", doc: "whether things must fall on one microsecond, as only virtual time can have it", shape: truth},
-		{key: "scale", doc: "factor of all durations on real backends, where the scenario must pin it", shape: factor},
+		{key: "scale", doc: "factor of all durations on real backends, where the scenario must pin it", shape: pace},
 		{key: "variants", doc: "the same scenario with some keys set otherwise", at: whole, shape: elsewhere{dict{"variants", named("variant"), maxVariants, object{name: "a variant", fields: []field{
 			{key: "set", doc: "keys (lock.ttl) or whole sections (plan) and what they are here", shape: later{setSchema}, must: true},
 			{key: "claim", doc: "instead of the scenario's", shape: later{prose.schema}},

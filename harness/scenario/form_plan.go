@@ -63,7 +63,7 @@ func faultForm(unit time.Duration) object {
 		kinds, modes = append(kinds, k.Name), append(modes, k.Modes...)
 	}
 	timer := object{name: "timer", fields: []field{
-		{key: "rate", doc: "how fast it runs; 1 is right", shape: factor},
+		{key: "rate", doc: "how fast it runs; 1 is right", shape: rate},
 		{key: "step", doc: "how far it is set forward meanwhile", shape: duration(0)},
 	}}
 	return object{name: "fault", fields: []field{
@@ -74,9 +74,9 @@ func faultForm(unit time.Duration) object {
 		{key: "until", doc: "the event that ends it", shape: eventForm("until")},
 		{key: "way", doc: "of a link; both if it isn't given", shape: oneOf("way", nemesis.Request, nemesis.Reply)},
 		{key: "by", doc: "how far a clock goes wrong, as in 11s or -5s", shape: signed(unit)},
-		{key: "rate", doc: "how fast a clock runs; 1 is right", shape: factor},
+		{key: "rate", doc: "how fast a clock runs; 1 is right", shape: rate},
 		{key: "delay", doc: "how late messages are", shape: between(unit)},
-		{key: "share", doc: "of the messages; all if it isn't given", shape: percent(1.0001)},
+		{key: "share", doc: "of the messages; all if it isn't given", shape: upToAll},
 		{key: "bandwidth", doc: "bytes a second", shape: integer(1, 1<<30)},
 		{key: "cpu", doc: "share of one processor that a node may use", shape: processor},
 		{key: "memory", doc: "bytes that it may use", shape: size},

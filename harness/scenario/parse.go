@@ -88,6 +88,9 @@ func (r *reading) read(tree *yaml.Node, known Known) error {
 		return err
 	}
 	r.finish()
+	if name := r.scenario.Name; slices.Contains(known.Folders, name) {
+		return badAt("name", "call it otherwise: a store has a folder "+name+" for other things", "a scenario can't be called %s", quote(name))
+	}
 	return checkWhole(&r.scenario, known)
 }
 

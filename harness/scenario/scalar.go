@@ -151,12 +151,19 @@ func integer(least, most int) shape {
 		}, nil)
 }
 
-// factor is a number above zero.
-var factor = fitting("a number", "a number above 0 and up to 100; 1 is true to the file, 0.1 ten times as fast",
-	map[string]any{"type": "number", "exclusiveMinimum": 0, "maximum": maxScale}, func(s string) (float64, bool) {
-		v, err := strconv.ParseFloat(s, 64)
-		return v, err == nil && v > 0 && v <= maxScale
-	}, decimal)
+// factor is a number above zero; as says what some of them mean.
+func factor(as string) shape {
+	return fitting("a number", "a number above 0 and up to 100; "+as,
+		map[string]any{"type": "number", "exclusiveMinimum": 0, "maximum": maxScale}, func(s string) (float64, bool) {
+			v, err := strconv.ParseFloat(s, 64)
+			return v, err == nil && v > 0 && v <= maxScale
+		}, decimal)
+}
+
+var (
+	pace = factor("1 is true to the file, 0.1 ten times as fast")
+	rate = factor("1 is a clock that is right, 1.1 one that gains a tenth, 0.9 one that loses a tenth")
+)
 
 // truth is true or false.
 var truth = scalar[bool]{"true or false", "write true or false", map[string]any{"type": "boolean"}, func(s string) (bool, string, string) {
@@ -166,13 +173,20 @@ var truth = scalar[bool]{"true or false", "write true or false", map[string]any{
 	return s == "true", "", ""
 }, nil}
 
-// percent is a share of one, written as in "1%" or "0.5%".
+// percent is a share of one that is below a bound, written as in "1%" or "0.5%".
 func percent(below float64) shape {
-	return fitting("a percentage", fmt.Sprintf("a percentage from 0%% to below %g%%, as in 1%%", 100*below),
+	return share(fmt.Sprintf("to below %g%%", 100*below), func(v float64) bool { return v < below })
+}
+
+// upToAll is a share that may be all.
+var upToAll = share("up to 100%", func(v float64) bool { return v <= 1 })
+
+func share(until string, fits func(float64) bool) shape {
+	return fitting("a percentage", "a percentage from 0% "+until+", as in 1%",
 		map[string]any{"type": "string", "pattern": `^[0-9.]+%$`}, func(s string) (float64, bool) {
 			digits, ok := strings.CutSuffix(s, "%")
 			v, err := strconv.ParseFloat(digits+"e-2", 64) // divided by 100 it would be rounded twice
-			return v, ok && err == nil && v >= 0 && v < below
+			return v, ok && err == nil && v >= 0 && fits(v)
 		}, hundredfold)
 }
 

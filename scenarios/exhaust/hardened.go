@@ -45,7 +45,7 @@ func (s Scope) checkHardened() error {
 	hardened := s.Lock == Hardened
 	switch {
 	case s.Lock != "" && !hardened:
-		return fmt.Errorf("lock is %q, and can be %q", s.Lock, Hardened)
+		return fmt.Errorf("lock is %q, and can be one of %q", s.Lock, Locks())
 	case s.Without != "" && !slices.Contains(Parts(), s.Without):
 		return fmt.Errorf("without is %q, and can be one of %q", s.Without, Parts())
 	case (s.Without != "" || s.Quarantine) && !hardened:

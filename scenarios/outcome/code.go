@@ -36,9 +36,9 @@ func CodeOf(js []Judgement) int {
 	return code
 }
 
-// Worse returns the code that outranks the other: 70, 64, 1, 3, 2, 0.
+// Worse returns the code that outranks the other: 130, 70, 64, 1, 3, 2, 0.
 func Worse(a, b int) int {
-	rank := []int{ExitOK, ExitUndecided, ExitBackend, ExitUnexpected, ExitUsage, ExitBug}
+	rank := []int{ExitOK, ExitUndecided, ExitBackend, ExitUnexpected, ExitUsage, ExitBug, ExitInterrupt}
 	if slices.Index(rank, a) >= slices.Index(rank, b) {
 		return a
 	}

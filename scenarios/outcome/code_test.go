@@ -3,7 +3,7 @@ package outcome
 import "testing"
 
 func TestWorse(t *testing.T) {
-	order := []int{ExitBug, ExitUsage, ExitUnexpected, ExitBackend, ExitUndecided, ExitOK}
+	order := []int{ExitInterrupt, ExitBug, ExitUsage, ExitUnexpected, ExitBackend, ExitUndecided, ExitOK}
 	for i, a := range order {
 		for _, b := range order[i:] {
 			if Worse(a, b) != a || Worse(b, a) != a {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -34,6 +35,20 @@ type File struct {
 	Alone bool
 }
 
+// store is the folder that the runs' are told from.
+func (f File) store() string { return filepath.Dir(filepath.Dir(f.Path)) }
+
+// unlinked refuses a run of a store if a folder on the way to it is a link.
+func unlinked(store, run string) error {
+	for at := run; at != "" && at != "."; at = filepath.Dir(at) {
+		below := filepath.Join(store, at)
+		if is, err := os.Lstat(below); err == nil && is.Mode()&fs.ModeSymlink != 0 {
+			return fmt.Errorf("%s is a link, and none is followed", below)
+		}
+	}
+	return nil
+}
+
 // Sweep is the shards of one sweep that are there.
 type Sweep struct {
 	Head   // of one of them
@@ -48,7 +63,7 @@ var ErrNone = errors.New("no shard's file is there")
 func Read(ctx context.Context, from []File) (*Sweep, error) {
 	s := &Sweep{shards: map[int]File{}}
 	for _, f := range from {
-		h, err := check(ctx, f.Path)
+		h, err := check(ctx, f)
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", f.Name, err)
 		}
@@ -98,6 +113,9 @@ func find(path string, depth int, tell func(path string)) error {
 		return err
 	}
 	for _, e := range entries {
+		if (e.Name() == Folder || IsFile(e.Name())) && e.Type()&fs.ModeSymlink != 0 {
+			return fmt.Errorf("%s is a link, and none is followed", filepath.Join(path, e.Name()))
+		}
 		if e.IsDir() && e.Name() == Folder { // it is a store, and the rest of it are runs
 			return find(filepath.Join(path, Folder), 0, tell)
 		}
@@ -133,15 +151,20 @@ func differs(a, b Head) string {
 	return fmt.Sprintf("their scenarios are not the same (%s; %s)", a.Command, b.Command)
 }
 
-// check reads a shard's head and sees that all its outcomes are there, each in its place.
-func check(ctx context.Context, path string) (Head, error) {
-	l, err := open(path)
+// check reads a shard's head and sees that all its outcomes are there, each in its place, and no
+// run of theirs behind a link.
+func check(ctx context.Context, f File) (Head, error) {
+	l, err := open(f.Path)
 	if err != nil {
 		return Head{}, err
 	}
 	defer l.Close()
 	for j := range l.Runs() {
-		if _, err := l.outcome(j); err != nil || ctx.Err() != nil {
+		o, err := l.outcome(j)
+		if err == nil && !f.Alone {
+			err = unlinked(f.store(), filepath.FromSlash(o.Dir))
+		}
+		if err != nil || ctx.Err() != nil {
 			return l.Head, cmp.Or(err, ctx.Err())
 		}
 	}
@@ -184,7 +207,7 @@ func (s *Sweep) Each(ctx context.Context, do func(i int, o outcome.Outcome)) err
 		case f.Alone:
 			o.Dir = ""
 		case o.Dir != "":
-			o.Dir = filepath.Join(filepath.Dir(filepath.Dir(f.Path)), filepath.FromSlash(o.Dir))
+			o.Dir = filepath.Join(f.store(), filepath.FromSlash(o.Dir))
 		}
 		do(i, o)
 	}

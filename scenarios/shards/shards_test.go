@@ -242,3 +242,24 @@ func TestDamagedFiles(t *testing.T) {
 		})
 	}
 }
+
+// TestLinks: nothing is read through a link in a store, be it the shards, one of them, or a run.
+func TestLinks(t *testing.T) {
+	for _, what := range []func(store, first string) string{
+		func(store, _ string) string { return filepath.Join(store, Folder) },
+		func(_, first string) string { return first },
+		func(store, _ string) string { return filepath.Join(store, "a") },
+		func(store, _ string) string { return filepath.Join(store, "a", "0") },
+	} {
+		store := t.TempDir()
+		first := write(t, store, sweep(1, 2, 3))
+		write(t, store, sweep(2, 2, 3))
+		is, away := what(store, first), filepath.Join(t.TempDir(), "away")
+		if err := errors.Join(os.MkdirAll(filepath.Join(store, "a", "0"), 0o755), os.Rename(is, away), os.Symlink(away, is)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readAll(store); err == nil || !strings.Contains(err.Error(), is+" is a link, and none is followed") {
+			t.Errorf("%s: %v", is, err)
+		}
+	}
+}
