@@ -54,6 +54,17 @@ func TestRunInWhichNobodyGotTheLock(t *testing.T) {
 	}
 }
 
+// What was still to come where a record is cut is no assumption that failed.
+func TestCutRecordMayHaveHadMoreToCome(t *testing.T) {
+	h := tale(t, "step 1 pause c2 at 7 s\ncut it ends here\n"+quietHold)
+	if v := Check(h); v.Assumption != "" || v.Cut != "it ends here" || v.Result(MutualExclusion).Outcome != Undecided {
+		t.Errorf("assumption %q: %+v", v.Assumption, v.Results)
+	}
+	if h.Cut = ""; Check(h).Assumption == "" {
+		t.Error("what never came in a whole run is none either")
+	}
+}
+
 // Which properties are of liveness.
 func TestLiveness(t *testing.T) {
 	want := map[string]bool{DeadlockFreedom: true, FaultTolerance: true, BoundedHold: true}

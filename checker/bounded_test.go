@@ -48,6 +48,10 @@ var boundedRows = []struct {
 	{"too long, but for the error of the stamps", "maxExtends=3 maxHold=18999ms stampError=1ms", extending(3), Holds, "", 1, ""},
 	{"the first limit that was passed", "maxExtends=2 maxHold=8s", extending(3), Violated, verdict.HeldTooLong, 1, ""},
 	{"the first limit, the other way round", "maxExtends=1 maxHold=12s", extending(3), Violated, verdict.ExtendedTooOften, 1, ""},
+	{"both limits at one instant", "maxExtends=1 maxHold=6s", extending(2), Violated, verdict.ExtendedTooOften, 1, ""},
+	{"two that passed it at one instant", "maxExtends=1", "2 c2 invoke acquire session=c2/1 key=lock-2\n2 c2 ok acquire session=c2/1 key=lock-2 until=12\n" +
+		"3 c2 invoke extend session=c2/1\n3 c2 ok extend session=c2/1 until=13\n7 c2 invoke extend session=c2/1\n7 c2 ok extend session=c2/1 until=17\n" +
+		extending(2), Violated, verdict.ExtendedTooOften, 2, "c1 extended its hold of lock-1 2 times"},
 	{"too long without any extension", "maxExtends=3 maxHold=9s", "", Violated, verdict.HeldTooLong, 1, "c1 extended its hold of lock-1 0 times"},
 	{"a release ends it", "maxExtends=3 maxHold=9s", "5 c1 invoke release session=c1/1\n5 c1 ok release session=c1/1\n", NotExercised, "", 0, ""},
 	{"only what was granted counts", "maxExtends=1 maxHold=20s", extending(1) +

@@ -105,6 +105,18 @@ var resourceLogs = []struct {
 7.15 c1 info read session=c1/1
 7.2 c1 invoke write session=c1/1 value=x version=0
 7.3 c1 ok write session=c1/1`, Violated, verdict.Overrun, 1, "both based on version 0"},
+	{"the log is missing, and one base is of two locks", `
+2 c1 invoke write session=c1/1 value=x version=0
+2.1 c1 ok write session=c1/1
+5.3 c2 invoke acquire session=c2/2 key=lock-2
+5.4 c2 ok acquire session=c2/2 key=lock-2 until=10
+5.5 c2 invoke write session=c2/2 key=lock-2 value=y version=0
+5.6 c2 ok write session=c2/2 key=lock-2`, Undecided, "", 0, "was not read back"},
+	{"the log is missing, and one of two writes on one base was not acknowledged", `
+2 c1 invoke write session=c1/1 value=x version=0
+2.1 c1 ok write session=c1/1
+5.3 c2 invoke write session=c2/1 value=y version=0
+5.4 c2 info write session=c2/1`, Undecided, "", 0, "was not read back"},
 	{"the record is cut, and nobody touched it", `
 cut in the middle`, NotExercised, "", 0, "in 0 writes"},
 	{"the log may go on", `

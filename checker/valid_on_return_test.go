@@ -57,6 +57,12 @@ var returnRows = []struct {
 	{"one later, and one at the deadline", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4\n" +
 		"5 c1 invoke acquire session=c1/2\n5.5 c1-n1 ok set token=B\n6 c1-n2 ok set token=B\n6 c1 ok acquire session=c1/2 token=B until=6",
 		Violated, 2, 2, "before 4.01 s"},
+	{"a vote after it by the error of the stamps", "params stampError=10ms\n1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
+		Violated, 1, 1, "before 4.01 s"},
+	{"a vote after it by less", "params stampError=11ms\n1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n4.01 c1-n2 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
+		NotExercised, 0, 0, "1 lock had none left"},
+	{"an answer that is no vote, and a vote after the deadline", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n1.6 c1-n2 info set token=A\n4.01 c1-n3 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
+		Violated, 1, 1, "the vote of n3"},
 	{"a refusal after the deadline", "1 c1 invoke acquire session=c1/1\n1.5 c1-n1 ok set token=A\n1.6 c1-n2 ok set token=A\n4.01 c1-n3 fail set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",
 		NotExercised, 0, 0, "1 lock had none left"},
 	{"too few votes", "1 c1 invoke acquire session=c1/1\n4.01 c1-n1 ok set token=A\n4.1 c1 ok acquire session=c1/1 token=A until=4",

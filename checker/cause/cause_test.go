@@ -1,6 +1,7 @@
 package cause
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -331,6 +332,7 @@ var causes = []causeRow{
 		verdict.DeletedByOther, "n2", "likewise on n3; n1 restarted and forgot c1's key", nil},
 }
 
+// explained is told alike whichever of the two is named first, but where one key is both's.
 func explained(t *testing.T, text string) Explanation {
 	t.Helper()
 	h, err := story.Parse(causePrelude + text + "\n50 harness end run")
@@ -341,7 +343,12 @@ func explained(t *testing.T, text string) Explanation {
 	if r.Malformed != "" {
 		t.Fatal(r.Malformed)
 	}
-	return Explain(r, r.Named("c1/1"), r.Named("c2/1"))
+	a, b := r.Named("c1/1"), r.Named("c2/1")
+	x, other := Explain(r, a, b), Explain(r, b, a)
+	if both := func(l verdict.Loss) bool { return l.Events[0] == l.Events[1] }; !reflect.DeepEqual(x, other) && !slices.ContainsFunc(x.Losses, both) {
+		t.Errorf("%+v\nand, the other way round,\n%+v", x, other)
+	}
+	return x
 }
 
 func TestCause(t *testing.T) {

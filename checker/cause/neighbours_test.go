@@ -49,6 +49,15 @@ var neighbours = []causeRow{
 1.050 n2 life changed value=A+1 old=A by=c3 command=set
 1.060 n2 life deleted old=A+1 by=c1` + follows("1.10"),
 		verdict.Overwritten, "n2", "the SET of c3 put another value into c1's key on n2 at 1.05 s", nil},
+	{"nor is one without it that its client puts there", wins + `
+1.050 n2 life changed value=D old=A by=c1 command=set
+1.060 n2 life deleted old=D by=c3` + follows("1.10"),
+		verdict.Overwritten, "n2", "the SET of c1 put another value into c1's key on n2 at 1.05 s", nil},
+	{"nor is one that its client sets when the key is gone", wins + `
+1.045 n2 life lost old=A why=restart
+1.050 n2 life set value=A by=c1
+1.060 n2 life deleted old=A by=c3` + follows("1.10"),
+		verdict.RestartedAndForgot, "n2", "", nil},
 	{"nor is any value, where it has no token", `
 0.012 n1,n2 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 until=30
@@ -68,6 +77,23 @@ var neighbours = []causeRow{
 1.081 c1-n2 ok release token=A sent=1.053 applied=1.080
 1.080 n2 life deleted old=A+1 by=c1 sent=1.053 command=del script` + follows("1.10"),
 		verdict.DeletedByOther, "n2", "the release of a failed attempt of c1 with token A, sent on c1-n2 at 1.053 s", nil},
+	{"a release of its holder while it extends", wins + `
+1.010 c1 invoke extend session=c1/1
+1.052 c1 ok extend session=c1/1 until=31
+1.051 c1-n2 ok release token=A sent=1.020 applied=1.050
+1.050 n2 life deleted old=A by=c1 sent=1.020 command=del script` + follows("1.10"),
+		verdict.DeletedByOther, "n2", "the release of a failed attempt of c1 with token A", nil},
+	{"another's release that was sent before the acquire returned", wins + `
+1.051 c3-n2 ok release sent=0.005 applied=1.050
+1.050 n2 life deleted old=A by=c3 sent=0.005 command=del` + follows("1.10"),
+		verdict.DeletedByOther, "n2", "the release of session c3/1 without a token", nil},
+	{"a release that was sent after that of a session of another lock", wins + `
+1.001 c3 invoke acquire session=c3/2 key=lock-2
+1.002 c3 ok acquire session=c3/2 key=lock-2
+1.003 c3 invoke release session=c3/2 key=lock-2
+1.051 c3-n2 ok release sent=1.010 applied=1.050
+1.050 n2 life deleted old=A by=c3 sent=1.010 command=del` + follows("1.10"),
+		verdict.DeletedByOther, "n2", "the release of session c3/1 without a token", nil},
 	{"a release that was sent before that of the client's next session", wins + `
 1.011 c3 invoke acquire session=c3/2
 1.012 c3 info acquire session=c3/2
@@ -91,9 +117,16 @@ var neighbours = []causeRow{
 1.090 nemesis end delay node=c3-n2 step=4
 1.060 nemesis begin pause node=n2 step=5
 1.070 nemesis end pause node=n2 step=5
+1.020 nemesis begin pause node=c3 step=6
+1.030 nemesis end pause node=c3 step=6
+1.020 nemesis begin pause node=n2 step=7
+1.030 nemesis end pause node=n2 step=7
+1.000 nemesis begin delay node=c1-n2 step=8
+1.000 nemesis begin delay node=c3-n1 step=9
+1.020 nemesis invoke delay node=c3-n2 step=10
 1.090 c3-n2 ok release sent=1.010 applied=1.050
 1.050 n2 life deleted old=A by=c3 sent=1.010 command=del` + follows("1.10"),
-		verdict.DeletedByOther, "n2", "", []int{4}},
+		verdict.DeletedByOther, "n2", "", []int{4, 6, 7}},
 	{"of a client's pauses, those between the key's time and the loss that it was told of", `
 0.012 n1,n2 life set value=A by=c1
 0.013 c1 ok acquire session=c1/1 token=A
@@ -111,6 +144,32 @@ var neighbours = []causeRow{
 1.070 nemesis begin kill node=n2 step=1
 1.080 nemesis end kill node=n2 step=1` + follows("1.10"),
 		verdict.RestartedAndForgot, "n2", "", nil},
+	{"a kill that nobody planned", wins + `
+1.020 nemesis begin kill node=n2
+1.050 nemesis end kill node=n2
+1.045 n2 life lost old=A why=restart` + follows("1.10"),
+		verdict.RestartedAndForgot, "n2", "", nil},
+	{"a loss of power that failed", wins + `
+1.020 nemesis invoke power-loss node=n2 step=1
+1.050 nemesis fail power-loss node=n2 step=1
+1.045 n2 life lost old=A why=restart` + follows("1.10"),
+		verdict.RestartedAndForgot, "n2", "", nil},
+	{"a kill, and another node's loss of power", wins + `
+1.020 nemesis begin kill node=n2 step=1
+1.030 nemesis begin power-loss node=n1 step=2
+1.050 nemesis end kill node=n2 step=1
+1.045 n2 life lost old=A why=restart` + follows("1.10"),
+		verdict.RestartedAndForgot, "n2", "", []int{1}},
+	{"a kill, and then a failover that lost nothing", wins + `
+1.020 nemesis begin kill node=n2 step=1
+1.040 nemesis begin failover node=n2 step=2
+1.045 n2 life lost old=A why=restart` + follows("1.10"),
+		verdict.RestartedAndForgot, "n2", "", []int{1}},
+	{"a failover, and then a kill that lost nothing", wins + `
+1.020 nemesis begin failover node=n2 step=1
+1.040 nemesis begin kill node=n2 step=2
+1.045 n2 life lost old=A why=failover` + follows("1.10"),
+		verdict.FailedOver, "n2", "", []int{1}},
 	{"a kill before a loss of power", wins + `
 1.020 nemesis begin kill node=n2 step=1
 1.050 nemesis end kill node=n2 step=1
@@ -136,6 +195,51 @@ params persistence=always` + wins + `
 1.050 n2 life expired old=A local=1011.2
 1.060 nemesis begin clock-jump node=n2 step=6` + follows("1.10"),
 		verdict.ExpiredEarly, "n2", "", []int{5}},
+	{"the node's clock jumped, and was set back", wins + `
+1.000 nemesis begin clock-jump node=n2 step=5
+1.040 nemesis end clock-jump node=n2 step=5
+1.050 n2 life expired old=A local=1011.2` + follows("1.10"),
+		verdict.ExpiredEarly, "n2", "", []int{5}},
+	{"a clock that was set back before the key was set, and right again after", `
+0.005 nemesis begin clock-jump node=n2 step=5
+0.012 n1 life set value=A by=c1
+0.012 n2 life set value=A by=c1 local=991.012
+0.013 c1 ok acquire session=c1/1 token=A until=30
+1.000 nemesis end clock-jump node=n2 step=5
+1.050 n2 life expired old=A` + follows("1.10"),
+		verdict.ExpiredEarly, "n2", "n2's clock gained 9 s", []int{5}},
+	{"the node's clock ran fast from before the key was set", `
+0.005 nemesis begin clock-rate node=n2 step=5` + wins + `
+1.050 n2 life expired old=A local=1011.2` + follows("1.10"),
+		verdict.ExpiredEarly, "n2", "", []int{5}},
+	{"a jump that was tried before the key was set", `
+0.011 nemesis invoke clock-jump node=n2 step=5` + wins + `
+1.000 nemesis begin clock-jump node=n2 step=5
+1.050 n2 life expired old=A local=1011.2` + follows("1.10"),
+		verdict.ExpiredEarly, "n2", "", []int{5}},
+	{"a key that expired before its time by no more than the error of that stamp", wins + `
+9.900 n2 life expired old=A lo=9.78 hi=9.95` + follows("9.95"),
+		verdict.ExpiredEarly, "n2", "", nil},
+	{"by no more than the error of the set's", `
+0.012 n1 life set value=A by=c1
+0.012 n2 life set value=A by=c1 lo=0.01 hi=0.132
+0.013 c1 ok acquire session=c1/1 token=A until=30
+9.900 n2 life expired old=A` + follows("9.95"),
+		verdict.ExpiredEarly, "n2", "", nil},
+	{"by more than either's", wins + `
+9.900 n2 life expired old=A lo=9.8 hi=9.95` + follows("9.95"),
+		verdict.Unexplained, "n2", "0.112 s before its time, but that node's clock had gained only 0 s", nil},
+	{"a key that was replaced when its time was over, but for the error of that stamp", wins + `
+10.0090 n2 life expired old=A
+10.0101 n2,n3 life set value=B by=c2 lo=10.005 hi=10.0121
+10.0111 c2 ok acquire session=c2/1 token=B until=40`,
+		verdict.GivenShorter, "n2", "c1 claimed the lock until 30 s", nil},
+	{"a loss that its holder was told of when its claim was over", `
+0.012 n1,n2 life set value=A by=c1
+0.013 c1 ok acquire session=c1/1 token=A until=15
+10.050 n2 life expired old=A` + follows("10.10") + `
+20 c1 info lost session=c1/1`,
+		verdict.GivenShorter, "n2", "c1 claimed the lock until 15 s", nil},
 	{"an instant by a clock that is somewhat ahead", `
 0.000 nemesis begin clock-jump node=n2 step=2
 0.012 n1 life set value=A by=c1
@@ -150,6 +254,67 @@ params persistence=always` + wins + `
 0.0121 n2 life expired old=A local=1012.0121
 0.013 c1 ok acquire session=c1/1 token=A until=9.9` + follows("0.10"),
 		verdict.ExpiredEarly, "n2", "c1's key on n2 was over when it was set, for n2's clock was 12 s ahead", []int{2}},
+	{"an instant that is now by a clock that is far ahead", `
+0.000 nemesis begin clock-jump node=n2 step=2
+0.012 n1 life set value=A by=c1
+0.012 n2 life set value=A by=c1 local=1010.012 ttl=0
+0.013 c1 ok acquire session=c1/1 token=A until=9.9
+0.0131 n2 life expired old=A local=1010.0131` + follows("2.10"),
+		verdict.ExpiredEarly, "n2", "c1's key on n2 was over when it was set", []int{2}},
+	{"a key that got too little, half of it by a clock that is ahead", `
+0.000 nemesis begin clock-jump node=n2 step=2
+0.012 n1 life set value=A by=c1
+0.012 n2 life set value=A by=c1 local=1004.012 ttl=2
+0.013 c1 ok acquire session=c1/1 token=A until=9.9
+2.050 n2 life expired old=A local=1006.05` + follows("2.10"),
+		verdict.ExpiredEarly, "n2", "got 2 s instead of 10 s, for n2's clock was 4 s ahead", []int{2}},
+	{"less than half", `
+0.000 nemesis begin clock-jump node=n2 step=2
+0.012 n1 life set value=A by=c1
+0.012 n2 life set value=A by=c1 local=1003.912 ttl=2
+0.013 c1 ok acquire session=c1/1 token=A until=9.9
+2.050 n2 life expired old=A local=1005.95` + follows("2.10"),
+		verdict.GivenShorter, "n2", "c1's key on n2 lived its 2 s, to 2.012 s", nil},
+	{"less than half, and the rest by the client's, that is behind", `
+0.000 nemesis begin clock-jump node=n2 step=2
+0.000 nemesis begin clock-jump node=c1 step=3
+0.001 nemesis info clock node=c1 local=995.001 wall
+0.012 n1 life set value=A by=c1
+0.012 n2 life set value=A by=c1 local=1003.012 ttl=2
+0.013 c1 ok acquire session=c1/1 token=A until=9.9
+2.050 n2 life expired old=A local=1005.05` + follows("2.10"),
+		verdict.ClocksDisagree, "n2", "for c1's clock was 5 s behind and n2's clock was 3 s ahead", []int{2, 3}},
+	{"all by the client's", `
+0.000 nemesis begin clock-jump node=c1 step=3
+0.001 nemesis info clock node=c1 local=992.001 wall
+0.012 n1 life set value=A by=c1
+0.012 n2 life set value=A by=c1 local=1000.012 ttl=2
+0.013 c1 ok acquire session=c1/1 token=A until=9.9
+2.050 n2 life expired old=A` + follows("2.10"),
+		verdict.ExpiredEarly, "n2", "got 2 s instead of 10 s, for c1's clock was 8 s behind", []int{3}},
+	{"too little, where both clocks are ahead alike", `
+0.000 nemesis begin clock-jump node=n2 step=2
+0.000 nemesis begin clock-jump node=c1 step=3
+0.001 nemesis info clock node=c1 local=1008.001 wall
+0.012 n1 life set value=A by=c1
+0.012 n2 life set value=A by=c1 local=1008.012 ttl=2
+0.013 c1 ok acquire session=c1/1 token=A until=9.9
+2.050 n2 life expired old=A local=1010.05` + follows("2.10"),
+		verdict.GivenShorter, "n2", "c1's key on n2 lived its 2 s", nil},
+	{"too little, where nobody knows the right time", `
+params epoch=0
+0.000 nemesis begin clock-jump node=n2 step=2
+0.012 n1 life set value=A by=c1
+0.012 n2 life set value=A by=c1 local=8.012 ttl=2
+0.013 c1 ok acquire session=c1/1 token=A until=9.9
+2.050 n2 life expired old=A local=10.05` + follows("2.10"),
+		verdict.GivenShorter, "n2", "c1's key on n2 lived its 2 s", nil},
+	{"a key that got too little, and an extension that n2 never got", ahead8 + `
+1.000 c1 invoke extend session=c1/1
+1.001 n1 life expiry value=A old=A by=c1
+1.003 c1 ok extend session=c1/1 until=10.9
+2.050 n2 life expired old=A local=1010.05` + follows("2.10"),
+		verdict.GivenShorter, "n2", "c1 claimed the lock for longer", nil},
 	{"a key that got too little, and was deleted before even that was over", ahead8 + `
 1.050 n2 life deleted old=A by=c3` + follows("1.10"),
 		verdict.DeletedByOther, "n2", "of a failed attempt of c3", nil},
@@ -194,6 +359,13 @@ func TestEventsThatShowALoss(t *testing.T) {
 	for _, row := range []struct{ name, history, shows string }{
 		{"a key that is gone", wins + `
 1.050 n2 life deleted old=A by=c3` + follows("1.10"), "0.012 1.05 1.1"},
+		{"a gap in which that may have been missed", wins + `
+1.020 n2 life gap lo=1.01 hi=1.03
+1.050 n2 life deleted old=A by=c3` + follows("1.10"), "0.012 1.05 1.1"},
+		{"a step that sets another node's clock, too", wins + `
+1.000 nemesis begin clock-jump node=n2 step=5
+1.001 nemesis begin clock-jump node=n1 step=5
+1.050 n2 life expired old=A local=1011.2` + follows("1.10"), "0.012 1 1.05 1.1"},
 		{"a key that its client has changed before", wins + `
 0.020 c1 invoke extend session=c1/1
 0.021 n2 life changed value=A+1 old=A by=c1
