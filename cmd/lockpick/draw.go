@@ -20,12 +20,14 @@ import (
 )
 
 func reportCmd(a *app) *cobra.Command {
-	return &cobra.Command{Use: "report [DIR|FILE]", Short: "draw the reports of a run or a suite again; the latest suite, if none is named",
+	theirs := &foreign{}
+	c := &cobra.Command{Use: "report [DIR|FILE]", Short: "draw the reports of a run or a suite again; the latest suite, if none is named",
 		Long: `Draw reports again, and print the path of the page to look at.
 
 Of a run directory, or a bare history.jsonl: it is judged again, and all its reports
 are written anew; those of a bare FILE go to the folder FILE.report. The exit code
-says whether they could be drawn; lockpick check judges.
+says whether they could be drawn; lockpick check judges, and its help says what --model
+and --ttl are for.
 
 Of a suite's directory, or of the latest suite: suite.html and suite.md, from the
 outcomes that stand in the suite's outcome.json. Nothing is judged anew.`,
@@ -39,15 +41,25 @@ outcomes that stand in the suite's outcome.json. Nothing is judged anew.`,
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			switch {
-			case len(args) == 0:
-				return a.reportSuite("")
-			case isRun(args[0]):
-				return a.reportRun(args[0])
+		RunE: func(c *cobra.Command, args []string) error {
+			path := ""
+			if len(args) > 0 {
+				path = args[0]
 			}
-			return a.reportSuite(args[0])
+			if _, err := theirs.meant(c, path); err != nil {
+				return err
+			}
+			if path != "" && isRun(path) {
+				s, err := theirs.open(a, c, path)
+				if err != nil {
+					return err
+				}
+				return a.reportRun(s, theirs.verdict(s.History))
+			}
+			return a.reportSuite(path)
 		}}
+	theirs.flags(c)
+	return c
 }
 
 // isRun reports whether a path is a run's rather than a suite's: a file, or a
@@ -59,13 +71,9 @@ func isRun(path string) bool {
 	return suite.IsRun(path)
 }
 
-// reportRun judges a stored run again and writes its reports anew.
-func (a *app) reportRun(path string) error {
-	s, err := a.open(path)
-	if err != nil {
-		return err
-	}
-	dir, err := draw(s, true)
+// reportRun writes the reports of a stored run anew, by a verdict.
+func (a *app) reportRun(s suite.Stored, v checker.Verdict) error {
+	dir, err := draw(s, v, true)
 	if err != nil {
 		return err
 	}
@@ -77,14 +85,13 @@ func (a *app) reportRun(path string) error {
 func drawStored(dir string) error {
 	s, err := suite.Open(dir, stored())
 	if err == nil {
-		_, err = draw(s, false)
+		_, err = draw(s, checker.Check(s.History), false)
 	}
 	return err
 }
 
 // draw draws the reports of a stored run, with images or without, and says where.
-func draw(s suite.Stored, images bool) (dir string, err error) {
-	v := checker.Check(s.History)
+func draw(s suite.Stored, v checker.Verdict, images bool) (dir string, err error) {
 	dir = s.Dir
 	if s.Manifest == nil { // there may be a history.edn beside it that is not ours
 		dir += ".report"
@@ -156,6 +163,9 @@ func (a *app) reportSuite(dir string) error {
 				"run several scenarios first, name a run's directory, or set LOCKPICK_STORE")
 		}
 		dir = stored[0]
+	}
+	if err := holdsRuns(dir); err != nil {
+		return err
 	}
 	s, err := suites.Draw(dir)
 	if err != nil {

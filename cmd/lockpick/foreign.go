@@ -13,6 +13,7 @@ import (
 
 	"lockpick/checker"
 	"lockpick/checker/mutex"
+	"lockpick/harness/history"
 	"lockpick/harness/history/edn"
 	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
@@ -61,7 +62,7 @@ func (f *foreign) meant(c *cobra.Command, path string) (theirs bool, err error) 
 		return theirs, usage(fmt.Errorf("--ttl %v is no time for a lease to last", f.ttl), "give what the lock was told, such as --ttl 10s")
 	case asked && f.model != lease:
 		return theirs, usage(fmt.Errorf("--ttl with --model %s, which knows no leases", f.model), "leave out one of them, or take --model lease")
-	case err == nil && !theirs && (asked || c.Flags().Changed("model")):
+	case !theirs && (err == nil || path == "") && (asked || c.Flags().Changed("model")):
 		return theirs, usage(errors.New("--model and --ttl are for a history.edn of Jepsen's"), "leave them out: a record of ours says how long its leases last")
 	}
 	return theirs, nil
@@ -82,9 +83,37 @@ func (f *foreign) judge(path string) (v checker.Verdict, js []outcome.Judgement,
 	if err != nil {
 		return v, nil, nil, err
 	}
-	v = checker.Check(h, f.properties()...)
+	v = f.verdict(h)
 	v.Model = f.model
 	return v, suite.JudgeStored(suite.Stored{Dir: path, History: h, Notes: notes}, v), notes, nil
+}
+
+// verdict is that of a history, one of ours or one of Jepsen's whose lock has handles.
+func (f *foreign) verdict(h *history.History) checker.Verdict {
+	return checker.Check(h, f.properties()...)
+}
+
+// open reads what is to be drawn: a run of ours, or a history of Jepsen's by a model in which
+// somebody believes that he holds.
+func (f *foreign) open(a *app, c *cobra.Command, path string) (suite.Stored, error) {
+	isTheirs, err := f.meant(c, path)
+	if err != nil {
+		return suite.Stored{}, err
+	}
+	if !isTheirs {
+		return a.open(path)
+	}
+	if slices.Contains(mutex.Models(), f.model) {
+		return suite.Stored{}, usage(fmt.Errorf("--model %s knows no holders that could be drawn", f.model), "take "+handle+" or "+lease+"; lockpick check judges by "+f.model)
+	}
+	s := suite.Stored{Dir: path}
+	if s.History, s.Notes, err = edn.ReadFile(path, f.lapse()); err != nil {
+		return s, usage(err, badRecord)
+	}
+	for _, n := range s.Notes {
+		fmt.Fprintf(a.errs, "note: %s\n", n)
+	}
+	return s, nil
 }
 
 // lapse is how long a lease lasts, as package edn has it.

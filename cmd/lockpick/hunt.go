@@ -63,6 +63,9 @@ Of the locks with a mistake (lock.kind broken) all are found so, but for
   lockpick hunt random-faults/ --seeds 1000
   lockpick hunt --lock broken --set lock.mistake=plain-del --for 2m`,
 		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("for") && f.time <= 0 {
+				return usage(fmt.Errorf("--for %v is not positive", f.time), "as in --for 10m")
+			}
 			f.anew = c.Flags().Changed("seed")
 			if !c.Flags().Changed("for") && c.Flags().Changed("seeds") {
 				f.time = 0
@@ -107,9 +110,6 @@ var huntScenarios = []string{"random-settings", "random-within-assumptions"}
 func (a *app) hunt(ctx context.Context, f *huntFlags, args []string) (err error) {
 	if err := f.validate(); err != nil {
 		return err
-	}
-	if f.time < 0 {
-		return usage(fmt.Errorf("--for %v is negative", f.time), "as in --for 10m")
 	}
 	x := &hunter{app: a, flags: f, started: time.Now()}
 	if f.corpus == "" {
@@ -239,12 +239,12 @@ func (f *huntFlags) mistaken() error {
 	if f.lock != "broken" {
 		return nil
 	}
-	i := slices.IndexFunc(f.sets, func(s string) bool { return strings.HasPrefix(s, "lock.mistake=") })
-	if i < 0 {
+	i := slices.IndexFunc(f.sets, setsMistake)
+	if i < 0 || slices.ContainsFunc(f.sets, setsKind) {
 		return nil // otherLock says so
 	}
-	f.lock, f.mistake = "", true
-	f.sets = append([]string{"lock.kind=broken"}, f.sets...)
+	f.mistake = true
+	f.runFlags.mistaken()
 	own := f.expects
 	f.expects = nil
 	for _, p := range []string{checker.MutualExclusion, checker.LeaseLinearizable, checker.DeadlockFreedom, checker.FaultTolerance, checker.ValidOnReturn, checker.BoundedHold} {

@@ -33,10 +33,15 @@ func (u unfit) lacks() []harness.Capability {
 // scenarios, which a plain override would put where it does not fit. The kind that makes
 // mistakes needs one named, and stays an override.
 func (f *runFlags) otherLock() error {
+	given := cmp.Or(f.adapter, f.lock)
+	if i := slices.IndexFunc(f.sets, setsKind); given != "" && i >= 0 {
+		return usage(fmt.Errorf("%s and --set %s name two locks", given, f.sets[i]), "leave one of them out")
+	}
+	f.mistaken()
 	f.sets = slices.DeleteFunc(f.sets, func(set string) bool {
-		key, kind, _ := strings.Cut(set, "=")
+		_, kind, _ := strings.Cut(set, "=")
 		kind = strings.TrimSpace(kind)
-		if _, known := kinds.All[kind]; strings.TrimSpace(key) != "lock.kind" || !known || kind == "broken" {
+		if _, known := kinds.All[kind]; !setsKind(set) || !known || kind == "broken" {
 			return false
 		}
 		f.lock = kind
@@ -45,15 +50,34 @@ func (f *runFlags) otherLock() error {
 	if f.lock == "" {
 		return nil
 	}
+	if i := slices.IndexFunc(f.sets, setsKind); i >= 0 {
+		return usage(fmt.Errorf("--set lock.kind=%s and --set %s name two locks", f.lock, f.sets[i]), "leave one of them out")
+	}
 	name, options, _ := strings.Cut(f.lock, ":")
 	kind, known := kinds.All[name]
 	switch {
 	case name == "broken":
-		return usage(errors.New("--lock broken makes no sense without a mistake"), "as in --set lock.kind=broken --set lock.mistake=plain-del")
+		return usage(errors.New("--lock broken makes no sense without a mistake"), "as in --lock broken --set lock.mistake=plain-del")
 	case !known:
 		return usage(fmt.Errorf("no lock kind %q", name), "one of "+strings.Join(kinds.Names(), ", ")+meant(name, kinds.Names()))
 	}
 	return f.lockOptions(name, kind, options)
+}
+
+// setsKind says whether an override names a kind of lock.
+func setsKind(set string) bool {
+	key, _, _ := strings.Cut(set, "=")
+	return strings.TrimSpace(key) == "lock.kind"
+}
+
+// setsMistake says whether an override names the mistake of a lock.
+func setsMistake(set string) bool { return strings.HasPrefix(set, "lock.mistake=") }
+
+// mistaken takes --lock broken with its mistake for what they come to, overrides.
+func (f *runFlags) mistaken() {
+	if f.lock == "broken" && slices.ContainsFunc(f.sets, setsMistake) {
+		f.lock, f.sets = "", append([]string{"lock.kind=broken"}, f.sets...)
+	}
 }
 
 // lockOptions reads what stands behind the kind: OPTION=VALUE,…

@@ -116,9 +116,12 @@ func (f *scoreFlags) flags(c *cobra.Command) {
 
 // locks are those that are meant.
 func (f *scoreFlags) locks(args []string) ([]string, error) {
-	verb, least := "score", 1
+	verb, least, takes := "score", 1, "score takes locks"
 	if f.compare {
-		verb, least = "compare", 2
+		verb, least, takes = "compare", 2, "compare takes two or more different locks"
+	}
+	few := func(got []string) error {
+		return usage(fmt.Errorf("%s, got %s", takes, cmp.Or(strings.Join(got, ", "), "none")), "some of "+strings.Join(unmistaken(), ", "))
 	}
 	var all []string
 	for _, arg := range args {
@@ -131,10 +134,8 @@ func (f *scoreFlags) locks(args []string) ([]string, error) {
 		all = append(all, arg)
 	}
 	if f.all {
-		for _, kind := range kinds.Names() {
-			if kind != "broken" {
-				all = append(all, setupsOf(kind)...)
-			}
+		for _, kind := range unmistaken() {
+			all = append(all, setupsOf(kind)...)
 		}
 	}
 	if f.adapter != "" {
@@ -148,8 +149,8 @@ func (f *scoreFlags) locks(args []string) ([]string, error) {
 		all = []string{lockexec.Name}
 	}
 	switch {
-	case len(all) < least:
-		return nil, usage(fmt.Errorf("%s takes locks, got %d", verb, len(all)), "one of "+strings.Join(kinds.Names(), ", "))
+	case len(all) == 0:
+		return nil, few(all)
 	case f.seeds < 0 || f.seeds > mostSeeds:
 		return nil, usage(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("a number from 0 to %d", mostSeeds))
 	case f.jobs < 1 || f.jobs > mostJobs:
@@ -172,13 +173,24 @@ func (f *scoreFlags) locks(args []string) ([]string, error) {
 		if slices.Contains(once, name) {
 			continue
 		}
+		if kind, _, _ := strings.Cut(name, ":"); kind == "broken" {
+			return nil, usage(fmt.Errorf("%s takes no lock that makes a mistake on purpose, and broken does", verb), "lockpick hunt --lock broken --set lock.mistake=plain-del looks for what comes of one")
+		}
 		if err := (&runFlags{lock: name}).otherLock(); err != nil {
 			return nil, err
 		}
 		once = append(once, name)
 	}
+	if len(once) < least {
+		return nil, few(once)
+	}
 	f.command = "lockpick " + verb + " " + quotedAll(once)
 	return once, nil
+}
+
+// unmistaken are the kinds of locks, but for the one that makes mistakes.
+func unmistaken() []string {
+	return slices.DeleteFunc(kinds.Names(), func(kind string) bool { return kind == "broken" })
 }
 
 // again are the flags that change what comes, as they were given.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -85,6 +86,9 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 	if err := suite.CanWrite(f.store); err != nil {
 		return noStore(err)
 	}
+	if err := f.canWrite(); err != nil {
+		return usage(fmt.Errorf("write %s: %w", f.file, err), "name a file that can be written with -o")
+	}
 	c := newCrew(workers(f.patience, f.store))
 	defer c.stop()
 	bug, err := c.bug(ctx, s, seed, f.property)
@@ -114,9 +118,23 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 	return nil
 }
 
+// canWrite sees that the scenario can be written to the file that is named, before it is sought.
+func (f *shrinkFlags) canWrite() error {
+	if f.file == "" {
+		return nil
+	}
+	if is, err := os.Stat(f.file); err == nil && !is.Mode().IsRegular() {
+		return errors.New("it is there, and is no regular file")
+	}
+	return suite.CanWrite(filepath.Dir(f.file))
+}
+
 // subject is the scenario that is meant, and the seed.
 func (f *shrinkFlags) subject(arg string) (scenario.Scenario, uint64, error) {
 	if info, err := os.Stat(arg); err == nil && info.IsDir() {
+		if err := holdsRuns(arg); err != nil {
+			return scenario.Scenario{}, 0, err
+		}
 		of, err := suite.Open(arg, stored())
 		switch {
 		case err != nil:

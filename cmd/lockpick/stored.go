@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -46,7 +47,19 @@ func runnable(m *scenario.Manifest) error {
 	return nil
 }
 
+// holdsRuns refuses a scenario's folder of a store, where one of the runs in it was meant.
+func holdsRuns(path string) error {
+	latest := filepath.Join(path, "latest")
+	if suite.IsRun(path) || !suite.IsRun(latest) {
+		return nil
+	}
+	return usage(fmt.Errorf("%s holds runs, and is none", path), "name one of them, as in "+latest)
+}
+
 func (a *app) open(path string) (suite.Stored, error) {
+	if err := holdsRuns(path); err != nil {
+		return suite.Stored{}, err
+	}
 	s, err := suite.Open(path, stored())
 	if err != nil {
 		return s, usage(err, badRecord)
@@ -159,15 +172,18 @@ func (a *app) printVerdict(v checker.Verdict, js []outcome.Judgement) {
 }
 
 func explainCmd(a *app) *cobra.Command {
-	return &cobra.Command{Use: "explain DIR|FILE", Short: "the counterexample as a sequence diagram in the terminal", Args: oneArg,
-		RunE: func(_ *cobra.Command, args []string) error {
-			s, err := a.open(args[0])
+	theirs := &foreign{}
+	c := &cobra.Command{Use: "explain DIR|FILE", Short: "the counterexample as a sequence diagram in the terminal", Args: oneArg,
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := theirs.open(a, c, args[0])
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprint(a.out, sequence.Text(sequence.Tell(s.History, checker.Check(s.History)), width(a.out)))
+			_, err = fmt.Fprint(a.out, sequence.Text(sequence.Tell(s.History, theirs.verdict(s.History)), width(a.out)))
 			return err
 		}}
+	theirs.flags(c)
+	return c
 }
 
 func replayCmd(a *app) *cobra.Command {

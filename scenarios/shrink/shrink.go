@@ -131,7 +131,7 @@ func (k Shrinker) Shrink(ctx context.Context, s scenario.Scenario, seed uint64, 
 // Expecting is a scenario of which nothing but a bug is expected: a run of it comes out as
 // expected if it has the bug. It is a scenario of its own, with the seed's plan.
 func Expecting(s scenario.Scenario, b Bug) scenario.Scenario {
-	s.Name, s.Variant, s.Tags, s.Debate, s.Tier, s.Cures, s.Numbers = "shrunk", "", nil, nil, "", nil, nil
+	s.Name, s.Variant, s.Tags, s.Debate, s.Tier, s.Cures, s.Numbers = "small", "", nil, nil, "", nil, nil
 	s.Expect = map[string]scenario.Expectation{ // the two that are held to it unless somebody says otherwise
 		verdict.MutualExclusion: {Want: outcome.AnyOutcome}, verdict.ResourceSafety: {Want: outcome.AnyOutcome},
 	}
