@@ -114,6 +114,8 @@ func (a *app) hunt(ctx context.Context, f *huntFlags, args []string) (err error)
 	x := &hunter{app: a, flags: f, started: time.Now()}
 	if f.corpus == "" {
 		f.corpus = filepath.Join(f.store, corpusFolder)
+	} else if err := suite.CanWrite(f.corpus); err != nil {
+		return usage(fmt.Errorf("open corpus: %w", errors.Unwrap(err)), "name another folder with --corpus")
 	}
 	if err := x.choose(args); err != nil {
 		return err

@@ -126,7 +126,7 @@ func (f *shrinkFlags) canWrite() error {
 	if is, err := os.Stat(f.file); err == nil && !is.Mode().IsRegular() {
 		return errors.New("it is there, and is no regular file")
 	}
-	return suite.CanWrite(filepath.Dir(f.file))
+	return errors.Unwrap(suite.CanWrite(filepath.Dir(f.file))) // without what it says of a store
 }
 
 // subject is the scenario that is meant, and the seed.
