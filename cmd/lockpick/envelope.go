@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -114,7 +115,7 @@ func (f *envelopeFlags) settle() error {
 	if err := f.validate(); err != nil {
 		return err
 	}
-	if err := f.otherLock(); err != nil {
+	if err := cmp.Or(unmistakable("envelope", f.lock), f.otherLock()); err != nil {
 		return err
 	}
 	if kinds.All[f.kind].OneNode {

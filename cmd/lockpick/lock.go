@@ -80,6 +80,14 @@ func (f *runFlags) mistaken() {
 	}
 }
 
+// unmistakable refuses the lock that makes a mistake where none can be named.
+func unmistakable(verb, lock string) error {
+	if kind, _, _ := strings.Cut(lock, ":"); kind != "broken" {
+		return nil
+	}
+	return usage(fmt.Errorf("%s takes no lock that makes a mistake on purpose, and broken does", verb), "lockpick hunt --lock broken --set lock.mistake=plain-del looks for what comes of one")
+}
+
 // lockOptions reads what stands behind the kind: OPTION=VALUE,…
 func (f *runFlags) lockOptions(name string, kind lock.Kind, text string) error {
 	f.kind, f.options = name, map[string]string{}

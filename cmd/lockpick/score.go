@@ -178,8 +178,8 @@ func (f *scoreFlags) locks(args []string) ([]string, error) {
 		if slices.Contains(once, name) {
 			continue
 		}
-		if kind, _, _ := strings.Cut(name, ":"); kind == "broken" {
-			return nil, usage(fmt.Errorf("%s takes no lock that makes a mistake on purpose, and broken does", verb), "lockpick hunt --lock broken --set lock.mistake=plain-del looks for what comes of one")
+		if err := unmistakable(verb, name); err != nil {
+			return nil, err
 		}
 		if err := (&runFlags{lock: name}).otherLock(); err != nil {
 			return nil, err
