@@ -114,16 +114,8 @@ func (f *scoreFlags) flags(c *cobra.Command) {
 	fs.BoolVar(&f.markdown, "markdown", false, "print them as Markdown")
 }
 
-// locks are those that are meant.
-func (f *scoreFlags) locks(args []string) ([]string, error) {
-	verb, least, takes := "score", 1, "score takes locks"
-	if f.compare {
-		verb, least, takes = "compare", 2, "compare takes two or more different locks"
-	}
-	few := func(got []string) error {
-		return usage(fmt.Errorf("%s, got %s", takes, cmp.Or(strings.Join(got, ", "), "none")), "some of "+strings.Join(unmistaken(), ", "))
-	}
-	var all []string
+// named are the locks that words name, each of a kind's set-ups where one ends in a star.
+func (f *scoreFlags) named(args []string) (all []string) {
 	for _, arg := range args {
 		if kind, star := strings.CutSuffix(arg, ":*"); star {
 			if _, known := kinds.All[kind]; known {
@@ -138,6 +130,19 @@ func (f *scoreFlags) locks(args []string) ([]string, error) {
 			all = append(all, setupsOf(kind)...)
 		}
 	}
+	return all
+}
+
+// locks are those that are meant.
+func (f *scoreFlags) locks(args []string) ([]string, error) {
+	verb, least, takes := "score", 1, "score takes locks"
+	if f.compare {
+		verb, least, takes = "compare", 2, "compare takes two or more different locks"
+	}
+	few := func(got []string) error {
+		return usage(fmt.Errorf("%s, got %s", takes, cmp.Or(strings.Join(got, ", "), "none")), "some of "+strings.Join(unmistaken(), ", "))
+	}
+	all := f.named(args)
 	if f.adapter != "" {
 		switch {
 		case len(all) > 0:
