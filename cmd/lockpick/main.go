@@ -5,7 +5,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +47,12 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	a := &app{in: in, out: result, errs: &output{w: errs, screen: screenOf(errs), over: ctx.Done()}}
 	root := a.root()
 	root.SetArgs(args)
-	verb := func(ctx context.Context) error { return cmp.Or(unknown(root, args), root.ExecuteContext(ctx)) }
+	verb := func(ctx context.Context) error {
+		if err := unknown(root, args); err != nil {
+			return err
+		}
+		return root.ExecuteContext(ctx)
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- guarded(verb, ctx) }()
 	var err error
