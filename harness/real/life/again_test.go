@@ -177,6 +177,10 @@ func TestUnannounced(t *testing.T) {
 	}
 }
 
+// stampError is what the backend of processes says of its stamps, which several goroutines read:
+// on a busy machine one may do so before another that was to be first.
+const stampError = int64(time.Millisecond)
+
 // Nothing is told that was not, and what was answered and not told lies in a gap.
 func TestKilledUnderLoad(t *testing.T) {
 	b := newBench(t, "none")
@@ -221,7 +225,7 @@ func TestKilledUnderLoad(t *testing.T) {
 		}
 		b.mu.Lock()
 		for _, w := range b.wire {
-			if w.Type == history.OK && !told[w.Key] && (w.Applied < gap.Life.Lo || w.Applied > gap.Life.Hi) {
+			if w.Type == history.OK && !told[w.Key] && (w.Applied < gap.Life.Lo-stampError || w.Applied > gap.Life.Hi+stampError) {
 				t.Errorf("%s was set at %d, not told of, and the gap is [%d, %d]", w.Key, w.Applied, gap.Life.Lo, gap.Life.Hi)
 			}
 		}
