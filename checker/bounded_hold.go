@@ -18,11 +18,11 @@ func boundedHold(r *facts.Facts) Result {
 	var first *longHold
 	most, longest := 0, int64(0)
 	for s := range r.Sessions() {
-		if !s.Extended() && (!s.Granted() || r.Params.MaxHold == 0) {
+		if r.Params.MaxHold == 0 && !s.Extended() {
 			continue
 		}
-		h := holdUnder(r, s)
-		if !s.Granted() && h.to == 0 { // nobody believed in it
+		h, ok := holdUnder(r, s)
+		if !ok {
 			continue
 		}
 		if s.Extended() {
@@ -55,10 +55,7 @@ func boundedHold(r *facts.Facts) Result {
 // longHolds is each hold that was past a limit.
 func longHolds(r *facts.Facts) (all []verdict.Incident) {
 	for s := range r.Sessions() {
-		if !s.Granted() && !s.Extended() {
-			continue
-		}
-		if h := holdUnder(r, s); h.cause != "" && (s.Granted() || h.to != 0) {
+		if h, ok := holdUnder(r, s); ok && h.cause != "" {
 			all = append(all, verdict.Incident{From: h.from, Tell: func() Result { return tooLong(r, Result{}, &h) }})
 		}
 	}
@@ -79,9 +76,12 @@ type longHold struct {
 const shown = 8
 
 // holdUnder measures one hold, from its grant to the end of belief. Where the acquire's outcome is
-// unknown, belief begins with an extension.
-func holdUnder(r *facts.Facts, s *facts.Session) longHold {
-	h := longHold{session: s, at: facts.Never}
+// unknown, belief begins with an extension; ok is false where there was none.
+func holdUnder(r *facts.Facts, s *facts.Session) (h longHold, ok bool) {
+	if !s.Granted() && !s.Extended() {
+		return h, false
+	}
+	h = longHold{session: s, at: facts.Never}
 	var granted []*history.Event
 	for x := range s.Extends() {
 		if x.Outcome() == history.OK && x.Call.Value != history.OpRelease { // one of several releases
@@ -105,7 +105,7 @@ func holdUnder(r *facts.Facts, s *facts.Session) longHold {
 		h.cause, h.at = verdict.HeldTooLong, h.from+most
 		h.events = []*history.Event{last.Opens, last.Closes}
 	}
-	return h
+	return h, s.Granted() || h.to != 0
 }
 
 func tooLong(r *facts.Facts, res Result, h *longHold) Result {

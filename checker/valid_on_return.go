@@ -74,7 +74,7 @@ func lateReturns(r *facts.Facts) (all []verdict.Incident) {
 			continue
 		}
 		if x := late.of(s, left); x.known() {
-			all = append(all, verdict.Incident{From: x.until, Tell: func() Result { return late.tell(Result{}, x) }})
+			all = append(all, verdict.Incident{From: x.until(), Tell: func() Result { return late.tell(Result{}, x) }})
 		}
 	}
 	return all
@@ -105,24 +105,26 @@ type stops struct{ surely, maybe []spans.Span }
 type lateReturn struct {
 	session *facts.Session
 	left    int64          // at its return; not above 0
-	until   int64          // its deadline
 	vote    *history.Event // that made the quorum, after the deadline; or nil
 	came    int64          // the first instant at which it can have reached the client
 	ran     int64          // how long the client surely ran on past the deadline, where that is longer than scheduling may take; or 0
 }
 
+// until is the lock's deadline.
+func (x lateReturn) until() int64 { return x.session.Ended + x.left }
+
 func (x lateReturn) known() bool { return x.vote != nil || x.ran > 0 }
 
 func (t *returns) of(s *facts.Session, left int64) lateReturn {
-	x := lateReturn{session: s, left: left, until: s.Ended + left}
+	x := lateReturn{session: s, left: left}
 	if left > 0 {
 		return x
 	}
 	stops := t.stopsOf(s.Client())
-	if vote, came := t.lastVote(s, stops.surely); vote != nil && came >= x.until+int64(t.Params.StampError) {
+	if vote, came := t.lastVote(s, stops.surely); vote != nil && came >= x.until()+int64(t.Params.StampError) {
 		x.vote, x.came = vote, came
 	}
-	past := spans.Of(max(x.until, s.Called), s.Ended)
+	past := spans.Of(max(x.until(), s.Called), s.Ended)
 	if ran := past.Length() - spans.Share(stops.maybe, past); t.Params.Slack > 0 && ran > int64(t.Params.Slack) {
 		x.ran = ran
 	}
@@ -181,7 +183,7 @@ func (t *returns) tell(res Result, x lateReturn) Result {
 	events := []*history.Event{call, x.vote, ret}
 	res.Outcome, res.Cause = Violated, verdict.ReturnedLate
 	res.Because = fmt.Sprintf("%s's acquire of %s returned at %s, and the lock was past its deadline since %s",
-		s.Client(), verdict.LockName(s.Key()), facts.Seconds(ret.T), facts.Seconds(x.until))
+		s.Client(), verdict.LockName(s.Key()), facts.Seconds(ret.T), facts.Seconds(x.until()))
 	for _, f := range t.Faults {
 		if f.Kind == facts.Pause && f.Target == s.Client() && f.Begin != nil && f.Begin.T < ret.T && (f.End == nil || f.End.T > call.T) {
 			res.Because += fmt.Sprintf("; %s had been paused at %s", s.Client(), facts.Seconds(f.Begin.T))
@@ -194,6 +196,6 @@ func (t *returns) tell(res Result, x lateReturn) Result {
 	} else {
 		res.Because += fmt.Sprintf("; it ran for %s since", facts.Seconds(x.ran))
 	}
-	res.Witness = &Witness{Events: verdict.Numbered(events), Sessions: []string{s.Name()}, Key: s.Key(), From: x.until, To: ret.T}
+	res.Witness = &Witness{Events: verdict.Numbered(events), Sessions: []string{s.Name()}, Key: s.Key(), From: x.until(), To: ret.T}
 	return res
 }
