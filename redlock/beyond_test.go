@@ -332,6 +332,26 @@ func TestRenewalEndsAtItsLimit(t *testing.T) {
 	})
 }
 
+// What nodes owe since one round Close has asked for in one round, whichever says first that it
+// owes something.
+func TestCloseAsksForAllDebtsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(5)
+		l := locker(t, c.keepers(), nil)
+		s := lease(t, l)
+		c.set("release", flaw{delay: 40 * ms, down: true}, 0)
+		c.set("release", flaw{delay: 41 * ms, down: true}, 1)
+		start := time.Now()
+		if err := s.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+		if took := time.Since(start); took < 81*ms || took > 100*ms { // each is asked twice, and one after the other they would take 121 ms
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 // Close ends the contexts of all leases that are held.
 func TestCloseEndsContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -350,6 +350,7 @@ func (l *Locker) pay() {
 		case <-l.cfg.After(l.cfg.RetryMax):
 		case <-l.life.Done():
 			closing = true
+			<-l.cfg.After(l.cfg.Timeout / 8) // what other nodes owe since the same round goes with it
 		}
 		for silent := make([]bool, len(l.all)); ; {
 			nodes, oldest, done := l.oldest(l.cfg.Now(), silent)
