@@ -339,6 +339,7 @@ func TestCloseAsksForAllDebtsAtOnce(t *testing.T) {
 		c := newCluster(5)
 		l := locker(t, c.keepers(), nil)
 		s := lease(t, l)
+		synctest.Wait() // until all nodes have granted
 		c.set("release", flaw{delay: 40 * ms, down: true}, 0)
 		c.set("release", flaw{delay: 41 * ms, down: true}, 1)
 		start := time.Now()
