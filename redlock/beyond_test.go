@@ -3,6 +3,7 @@ package redlock_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -351,6 +352,42 @@ func TestCloseAsksForAllDebtsAtOnce(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 	})
+}
+
+// On a machine that has no time for a driver short time-outs pass before it can heed its context:
+// Close waits a second before it calls that a mistake of the driver.
+func TestCloseBlamesNoSlowMachine(t *testing.T) {
+	for name, row := range map[string]struct {
+		late time.Duration
+		took time.Duration
+		want string
+	}{
+		"late":  {900 * ms, 900 * ms, ""},
+		"never": {time.Hour, time.Second, "must heed contexts"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(3)
+				cfg := redlock.Config{TTL: 100 * ms, Timeout: 5 * ms, Tries: 1}
+				for _, n := range c.keepers() {
+					cfg.Nodes = append(cfg.Nodes, n)
+				}
+				l, err := redlock.New(cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.nodes[2].deaf = true
+				c.set("set", flaw{delay: row.late}, 2)
+				lease(t, l)
+				start := time.Now()
+				err = l.Close()
+				if took := time.Since(start); took < row.took-5*ms || took > row.took+50*ms || (err == nil) != (row.want == "") || err != nil && !strings.Contains(err.Error(), row.want) {
+					t.Errorf("after %v: %v; want %q after %v", took, err, row.want, row.took)
+				}
+				time.Sleep(time.Hour) // for the driver
+			})
+		})
+	}
 }
 
 // Close ends the contexts of all leases that are held.

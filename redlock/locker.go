@@ -64,7 +64,7 @@ func (l *Locker) Close() error {
 	select {
 	case err := <-settled:
 		return err
-	case <-l.cfg.After(5 * l.cfg.Timeout): // a grant, its release, and that once more
+	case <-l.cfg.After(max(5*l.cfg.Timeout, time.Second)): // a grant, its release, and that once more; or a machine that is out of breath
 	}
 	select {
 	case <-answered:
