@@ -152,6 +152,7 @@ func (x *search) all() {
 		x.pass(smallWorld(x.best))
 		x.pass(briefer(x.best))
 		x.pass(plainer(x.best))
+		x.pass(together(x.best))
 		x.pass(rounder(x.best))
 		if x.kept == before {
 			x.hop()

@@ -1,6 +1,7 @@
 package shrink
 
 import (
+	"reflect"
 	"strconv"
 	"time"
 
@@ -47,6 +48,21 @@ func briefer(best scenario.Scenario) (edits []edit) {
 				edits = append(edits, func(s *scenario.Scenario) bool { return s.Clients[i].Cycles != nil && lower(s.Clients[i].Cycles, n) })
 			}
 		}
+	}
+	return edits
+}
+
+// together lets all steps come when one of them does: what takes several instants often takes
+// several nodes for no other reason.
+func together(best scenario.Scenario) (edits []edit) {
+	for i := range best.Plan[:min(len(best.Plan), mostHops)] {
+		edits = append(edits, func(s *scenario.Scenario) (any bool) {
+			for j := range s.Plan {
+				any = any || !reflect.DeepEqual(s.Plan[j].When, s.Plan[i].When)
+				s.Plan[j].When = s.Plan[i].When
+			}
+			return any
+		})
 	}
 	return edits
 }
