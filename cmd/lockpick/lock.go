@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -64,10 +65,13 @@ func (f *runFlags) otherLock() error {
 	return f.lockOptions(name, kind, options)
 }
 
-// setsKind says whether an override names a kind of lock.
+var kindKey = regexp.MustCompile(`(^|[{,\s"'])kind["']?\s*:`)
+
+// setsKind says whether an override names a kind of lock, by itself or with the whole section.
 func setsKind(set string) bool {
-	key, _, _ := strings.Cut(set, "=")
-	return strings.TrimSpace(key) == "lock.kind"
+	key, value, _ := strings.Cut(set, "=")
+	key = strings.TrimSpace(key)
+	return key == "lock.kind" || key == "lock" && kindKey.MatchString(value)
 }
 
 // setsMistake says whether an override names the mistake of a lock.

@@ -101,12 +101,7 @@ func (a *app) root() *cobra.Command {
 faults that distributed systems really have, records what happened, judges the
 record, and explains the verdict.`,
 		SilenceErrors: true, SilenceUsage: true,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage(fmt.Errorf("unknown command %q", args[0]), "see lockpick help"+meant(args[0], commands(c)))
-			}
-			return nil
-		},
+		Args: cobra.ArbitraryArgs, // see unknown
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetIn(a.in)
@@ -125,6 +120,7 @@ record, and explains the verdict.`,
 	}
 	completion(root)
 	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
 			c.Short = "a script that completes commands and flags in your shell"
@@ -133,16 +129,23 @@ record, and explains the verdict.`,
 	return root
 }
 
-// unknown refuses words behind what only has help, a group of commands or a topic: cobra would
-// print that help, as if it were asked for.
+// unknown refuses words behind what only has help, the program itself, a group of commands or a
+// topic: cobra would print that help, as if it were asked for, and does so for --help.
 func unknown(root *cobra.Command, args []string) error {
 	c, rest, err := root.Find(args)
-	if err != nil || c.Runnable() || c.ParseFlags(rest) != nil || c.Flags().NArg() == 0 { // cobra says what is wrong
+	if err != nil || c != root && c.Runnable() {
+		return nil
+	}
+	c.InitDefaultHelpFlag()
+	if c.ParseFlags(rest) != nil || c.Flags().NArg() == 0 { // cobra says what is wrong
 		return nil
 	}
 	word := c.Flags().Arg(0)
-	path := strings.TrimPrefix(c.CommandPath(), root.Name()+" ")
-	return usage(fmt.Errorf("unknown command %q", path+" "+word), "see lockpick help "+path+meant(word, commands(c)))
+	if strings.HasPrefix(word, cobra.ShellCompRequestCmd) { // a shell, which cobra answers
+		return nil
+	}
+	path := strings.TrimPrefix(strings.TrimPrefix(c.CommandPath(), root.Name())+" ", " ")
+	return usage(fmt.Errorf("unknown command %q", path+word), strings.TrimSpace("see lockpick help "+path)+meant(word, commands(c)))
 }
 
 func helpCmd() *cobra.Command {
