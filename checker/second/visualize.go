@@ -29,10 +29,11 @@ const (
 // that needs nothing else: the witness of mutual-exclusion, or else that of
 // lease-linearizable, with what its lock did before and after, and when clients
 // believed that they held it. It reports false, and writes nothing, where neither
-// is violated, or porcupine does not come to an end in time. The same history
-// gives the same bytes. Call it outside any bubble of virtual time.
+// is violated, or porcupine does not come to an end in time; so, too, where a lock
+// that tells its holder nothing violates mutual-exclusion alone, which as a lease it
+// may. The same history gives the same bytes. Call it outside any bubble of virtual time.
 func Visualize(w io.Writer, h *history.History, v verdict.Verdict) (shown bool, err error) {
-	res := pictured(v)
+	res := pictured(h, v)
 	if res == nil {
 		return false, nil
 	}
@@ -53,8 +54,11 @@ func Visualize(w io.Writer, h *history.History, v verdict.Verdict) (shown bool, 
 }
 
 // pictured is the result that a picture is about, or nil.
-func pictured(v verdict.Verdict) *verdict.Result {
+func pictured(h *history.History, v verdict.Verdict) *verdict.Result {
 	for _, name := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable} {
+		if name == verdict.MutualExclusion && h.Params.Untold {
+			continue
+		}
 		if r := v.Result(name); r != nil && r.Outcome == verdict.Violated && r.Witness != nil {
 			return r
 		}
