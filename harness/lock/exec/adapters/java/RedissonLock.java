@@ -20,13 +20,17 @@ public final class RedissonLock {
 
     static RedissonClient redisson;
 
-    /** The first answer may take longer than a node's time-out: most classes are loaded only then. */
+    /**
+     * The first answer may take longer than a node's time-out: most classes are loaded only then. Where the node
+     * stays away the library connects when it is first asked for a lock, as it can be told to.
+     */
     static RedissonClient connected(Config config) {
         for (int tries = 1; ; tries++) {
             try {
                 return Redisson.create(config);
             } catch (RedisConnectionException e) {
-                if (tries == 10) throw e;
+                if (tries == 10) config.setLazyInitialization(true);
+                if (tries > 10) throw e;
             }
         }
     }
