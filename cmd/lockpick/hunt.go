@@ -210,7 +210,8 @@ func (x *hunter) choose(args []string) error {
 }
 
 // demand settles what is expected of a lock with a mistake, which is as much as of a correct one:
-// what a scenario asks of none is asked only where the user has said so (given).
+// what a scenario asks of none is asked only where the user has said so (given), and what it asks of
+// fencing tokens is asked of a lock that gives some.
 func (f *huntFlags) demand(chosen []pick, args, given []string) error {
 	if !f.mistake {
 		return nil
@@ -226,7 +227,7 @@ func (f *huntFlags) demand(chosen []pick, args, given []string) error {
 		}
 		for property, e := range own[i].Expect {
 			said := slices.ContainsFunc(given, func(s string) bool { return strings.HasPrefix(s, property+"=") })
-			if e.Want == outcome.AnyOutcome && !said {
+			if !said && (e.Want == outcome.AnyOutcome || property == checker.FencingOrder && p.Lock.Fence) {
 				p.Expect[property] = e
 			}
 		}

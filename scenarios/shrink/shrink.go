@@ -147,6 +147,7 @@ func (x *search) all() {
 		x.pass(shorter(x.best))
 		x.pass(smallWorld(x.best)) // before the steps, for it makes them cheaper; and after them
 		x.steps()
+		x.leap()
 		x.pass(certain(x.best))
 		x.pass(fewer(x.best))
 		x.pass(smallWorld(x.best))
