@@ -61,18 +61,27 @@ func (l *Locker) Close() error {
 	defer stop()
 	answered, settled := make(chan struct{}), make(chan error, 1)
 	go func() { l.work.Wait(); close(answered); settled <- l.settle(ctx) }()
+	patience := 5 * l.cfg.Timeout // a grant, its release, and that once more
 	select {
 	case err := <-settled:
 		return err
-	case <-l.cfg.After(max(5*l.cfg.Timeout, time.Second)): // a grant, its release, and that once more; or a machine that is out of breath
+	case <-l.cfg.After(patience):
 	}
 	select {
 	case <-answered:
 		stop()
 		return <-settled
 	default:
-		return errors.New("close redlock: requests to nodes are still under way; their drivers must heed contexts")
 	}
+	if more := time.Second - patience; more > 0 { // short time-outs pass before a busy machine lets a driver heed its context
+		select {
+		case <-answered:
+			stop()
+			return <-settled
+		case <-l.cfg.After(more):
+		}
+	}
+	return errors.New("close redlock: requests to nodes are still under way; their drivers must heed contexts")
 }
 
 // settle waits until no node is owed anything, as far as they can be waited for.
