@@ -160,9 +160,6 @@ func exercised(res Result) Result {
 // either direction, and the certificate a verdict that it holds.
 func disagreement(r *record, v Verdict) string {
 	for _, name := range []string{MutualExclusion, LeaseLinearizable} {
-		if r.Params.Untold && name == MutualExclusion {
-			continue // no lease lock contradicts what nobody was told
-		}
 		if why := r.second.Against(v.Result(name)); why != "" {
 			return why
 		}

@@ -69,20 +69,22 @@ func (l *Locker) Close() error {
 	}
 	select {
 	case <-answered:
-		stop()
-		return <-settled
 	default:
-	}
-	if more := time.Second - patience; more > 0 { // short time-outs pass before a busy machine lets a driver heed its context
+		more := time.Second - patience // short time-outs pass before a busy machine lets a driver heed its context
+		if more <= 0 {
+			return errDeaf
+		}
 		select {
 		case <-answered:
-			stop()
-			return <-settled
 		case <-l.cfg.After(more):
+			return errDeaf
 		}
 	}
-	return errors.New("close redlock: requests to nodes are still under way; their drivers must heed contexts")
+	stop()
+	return <-settled
 }
+
+var errDeaf = errors.New("close redlock: requests to nodes are still under way; their drivers must heed contexts")
 
 // settle waits until no node is owed anything, as far as they can be waited for.
 func (l *Locker) settle(ctx context.Context) error {

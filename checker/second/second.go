@@ -22,6 +22,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"lockpick/checker/verdict"
+	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
 )
 
@@ -60,7 +61,7 @@ func (j Judge) Answer(timeout time.Duration) verdict.Outcome {
 // Against says what porcupine has against a violation, or "". It is asked
 // about the witness alone, and about all sessions of its key where these are few.
 func (j Judge) Against(res *verdict.Result) string {
-	if res == nil || res.Outcome != verdict.Violated {
+	if res == nil || res.Outcome != verdict.Violated || unheard(j.r.Params, res.Property) {
 		return ""
 	}
 	l := j.r.Lock(res.Witness.Key)
@@ -71,6 +72,12 @@ func (j Judge) Against(res *verdict.Result) string {
 		return fmt.Sprintf("porcupine finds nothing wrong with %s, though %s is violated", verdict.LockName(res.Witness.Key), res.Property)
 	}
 	return ""
+}
+
+// unheard says whether porcupine can have no part in a violation: no lease lock contradicts what
+// nobody was told.
+func unheard(p history.Params, property string) bool {
+	return property == verdict.MutualExclusion && p.Untold
 }
 
 // Whole puts all sessions of one lock before porcupine, until it has decided.

@@ -56,10 +56,7 @@ func Visualize(w io.Writer, h *history.History, v verdict.Verdict) (shown bool, 
 // pictured is the result that a picture is about, or nil.
 func pictured(h *history.History, v verdict.Verdict) *verdict.Result {
 	for _, name := range []string{verdict.MutualExclusion, verdict.LeaseLinearizable} {
-		if name == verdict.MutualExclusion && h.Params.Untold {
-			continue
-		}
-		if r := v.Result(name); r != nil && r.Outcome == verdict.Violated && r.Witness != nil {
+		if r := v.Result(name); r != nil && !unheard(h.Params, name) && r.Outcome == verdict.Violated && r.Witness != nil {
 			return r
 		}
 	}

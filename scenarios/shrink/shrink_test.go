@@ -121,13 +121,16 @@ func TestShrinksARun(t *testing.T) {
 	k := Shrinker{Known: known, Workers: 2, Run: func(ctx context.Context, s scenario.Scenario, seed uint64) bool {
 		return run(ctx, s, seed).Code == outcome.ExitOK
 	}}
-	for name, steps := range map[string]string{"restart-forgets": "1 step", "keys-lost-one-by-one": "3 steps"} {
+	for name, want := range map[string]struct {
+		steps string
+		shows int // at least
+	}{"restart-forgets": {"1 step", 20}, "keys-lost-one-by-one": {"3 steps", 10}} {
 		t.Run(name, func(t *testing.T) {
 			r, err := k.Shrink(t.Context(), read(t, name, ""), 1, forgot)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.After.Steps != 1 || r.After.Clients != 2 || r.After.Nodes != 1 || r.Scenario.Plan[0].Fault.Kind != "kill" || r.Shows < 10 {
+			if r.After.Steps != 1 || r.After.Clients != 2 || r.After.Nodes != 1 || r.Scenario.Plan[0].Fault.Kind != "kill" || r.Shows < want.shows {
 				t.Errorf("%s: %s", r.Bug, r.Caption())
 			}
 			text, err := r.Write("small", known)
@@ -141,10 +144,10 @@ func TestShrinksARun(t *testing.T) {
 			if o := run(t.Context(), all[0], r.Seed); o.Code != outcome.ExitOK {
 				t.Errorf("the file comes to %+v:\n%s", o.Judgements, text)
 			}
-			for _, want := range []string{"# mutual-exclusion (restarted-and-forgot), of the lock redlock, 2 clients on 1 node:\n", "n1 is killed (for 10ms)\n",
-				"# Made small from " + name + ", seed 1: " + steps + " -> 1, 5 nodes -> 1,", "  mutual-exclusion: {violated: restarted-and-forgot}\n"} {
-				if !strings.Contains(string(text), want) {
-					t.Errorf("no %q in\n%s", want, text)
+			for _, line := range []string{"# mutual-exclusion (restarted-and-forgot), of the lock redlock, 2 clients on 1 node:\n", "n1 is killed (for 10ms)\n",
+				"# Made small from " + name + ", seed 1: " + want.steps + " -> 1, 5 nodes -> 1,", "  mutual-exclusion: {violated: restarted-and-forgot}\n"} {
+				if !strings.Contains(string(text), line) {
+					t.Errorf("no %q in\n%s", line, text)
 				}
 			}
 		})
