@@ -5,8 +5,12 @@ import (
 	"os"
 	"path/filepath"
 
+	"lockpick/checker"
 	"lockpick/harness/files"
+	"lockpick/harness/history"
+	"lockpick/harness/lock/kinds"
 	"lockpick/harness/scenario"
+	"lockpick/harness/sim"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/shrink"
 	"lockpick/scenarios/suite"
@@ -63,5 +67,8 @@ func (c *crew) shrinker(most int) shrink.Shrinker {
 	return shrink.Shrinker{Known: known(), Workers: len(c.workers), Most: most,
 		Run: func(ctx context.Context, s scenario.Scenario, seed uint64) bool {
 			return c.run(ctx, s, seed).Code == outcome.ExitOK
+		},
+		Record: func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, checker.Verdict, error) {
+			return suite.Record(ctx, sim.New(kinds.All), s, seed)
 		}}
 }

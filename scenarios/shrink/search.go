@@ -19,6 +19,7 @@ type edit func(s *scenario.Scenario) bool
 type search struct {
 	Shrinker
 	ctx  context.Context
+	bug  Bug
 	seed uint64
 	best scenario.Scenario
 	seen map[string]bool // what was tried

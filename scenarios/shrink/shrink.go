@@ -10,6 +10,9 @@
 //	                              ▲            └─ another, or none: put it back
 //	                              └── until no edit is left that keeps the bug
 //
+// A long plan is replaced first by what was in force while the harm came about, as the record tells
+// (distil.go): that leaves a few steps of a hundred, after some twenty runs.
+//
 // The edits are tried on as many processors as there are; which one is kept depends on their
 // order alone, so that the same bug shrinks to the same scenario everywhere.
 //
@@ -22,6 +25,7 @@ import (
 	"fmt"
 
 	"lockpick/checker/verdict"
+	"lockpick/harness/history"
 	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
@@ -44,7 +48,10 @@ type Shrinker struct {
 	Known scenario.Known
 	// Run runs a scenario with a seed, and says whether all came as it expects. It is called
 	// by several goroutines at once.
-	Run     func(ctx context.Context, s scenario.Scenario, seed uint64) (asExpected bool)
+	Run func(ctx context.Context, s scenario.Scenario, seed uint64) (asExpected bool)
+	// Record is what such a run records, and what is said of it. nil: nobody looks at how a bug comes
+	// about, and long plans are made small by trial alone.
+	Record  func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, verdict.Verdict, error)
 	Workers int
 	// Most bounds the runs; 0: mostRuns.
 	Most int
@@ -103,7 +110,7 @@ func (k Shrinker) Shrink(ctx context.Context, s scenario.Scenario, seed uint64, 
 	r := Result{Bug: b, From: s.ID(), Given: seed}
 	s = s.Drawn(seed)
 	r.Before = SizeOf(s)
-	x := &search{Shrinker: k, ctx: ctx, seed: seed, best: Expecting(s, b), seen: map[string]bool{}, idle: make(chan struct{}, max(k.Workers, 1)), left: k.Most}
+	x := &search{Shrinker: k, ctx: ctx, bug: b, seed: seed, best: Expecting(s, b), seen: map[string]bool{}, idle: make(chan struct{}, max(k.Workers, 1)), left: k.Most}
 	if x.left == 0 {
 		x.left = mostRuns
 	}
@@ -144,6 +151,7 @@ func Expecting(s scenario.Scenario, b Bug) scenario.Scenario {
 func (x *search) all() {
 	for range mostRounds {
 		before := x.kept
+		x.distil()
 		x.pass(shorter(x.best))
 		x.pass(smallWorld(x.best)) // before the steps, for it makes them cheaper; and after them
 		x.steps()
