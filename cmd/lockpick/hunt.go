@@ -360,13 +360,13 @@ const saves = time.Second
 func (x *hunter) done(i int, o outcome.Outcome) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	fresh := x.Done(i, o)
+	fresh, harm := x.Done(i, o)
+	x.enough = x.enough || harm && x.flags.failFast
 	for _, f := range fresh {
 		f.Seconds = x.spent()
 		x.live.erase()
 		fmt.Fprintf(x.errs, "found: %s, by %s\n", f.Bug, f.First.Command)
 		x.recognise(f)
-		x.enough = x.enough || f.Held && x.flags.failFast
 	}
 	if len(fresh) > 0 || time.Since(x.saved) > saves {
 		x.lost = errors.Join(x.lost, x.Save())

@@ -181,11 +181,11 @@ func (h *Hunt) Run(i int) (scenario int, seed uint64) {
 	return i % len(h.Scenarios), h.Seed + uint64(i/len(h.Scenarios))
 }
 
-// Done takes what came of a run, and says what nobody had found before. A run that was taken
-// before counts once.
-func (h *Hunt) Done(i int, o outcome.Outcome) (fresh []*Find) {
+// Done takes what came of a run, and says what nobody had found before, and whether something was
+// violated that had to hold. A run that was taken before counts once.
+func (h *Hunt) Done(i int, o outcome.Outcome) (fresh []*Find, harm bool) {
 	if i < h.Next || h.ahead[i] {
-		return nil
+		return nil, false
 	}
 	if h.ahead == nil {
 		h.ahead = map[int]bool{}
@@ -215,7 +215,8 @@ func (h *Hunt) Done(i int, o outcome.Outcome) (fresh []*Find) {
 		}
 		f := h.Finds[at]
 		f.Runs++
-		f.Held = f.Held || j.Expected == string(checker.Holds)
+		held := j.Expected == string(checker.Holds)
+		f.Held, harm = f.Held || held, harm || held
 		if !f.Settled && before(this, f.First) {
 			f.First = this
 		}
@@ -223,7 +224,7 @@ func (h *Hunt) Done(i int, o outcome.Outcome) (fresh []*Find) {
 			f.Shortest = this
 		}
 	}
-	return fresh
+	return fresh, harm
 }
 
 // before says whether a run has the lower number.

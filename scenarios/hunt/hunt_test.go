@@ -118,12 +118,23 @@ func TestKilledHuntsCountOnce(t *testing.T) {
 func TestDoneTellsWhatIsNew(t *testing.T) {
 	h := begin(t, t.TempDir())
 	for i, want := range []int{2, 0, 0, 0, 0, 0, 0, 0} {
-		if fresh := h.Done(h.Take(), came(i)); len(fresh) != want {
+		if fresh, _ := h.Done(h.Take(), came(i)); len(fresh) != want {
 			t.Errorf("run %d: %d finds are new, want %d", i, len(fresh), want)
 		}
 	}
 	if f := h.Finds[0]; !f.Held || f.Runs != 2 || f.First.Seed != 5 || f.Shortest.Events != 93 {
 		t.Errorf("%+v", f)
+	}
+}
+
+// What was found first where nobody asked for it does harm where it had to hold, each time.
+func TestDoneTellsOfHarm(t *testing.T) {
+	h := begin(t, t.TempDir())
+	for i, expected := range []string{"any", "holds", "any", "holds"} {
+		o := outcome.Outcome{Judgements: []outcome.Judgement{{Property: checker.FencingOrder, Cause: "holder-refused", Got: checker.Violated, Expected: expected}}}
+		if fresh, harm := h.Done(h.Take(), o); harm != (expected == "holds") || len(fresh) > 0 != (i == 0) {
+			t.Errorf("run %d, expected %s: harm %v, %d new", i, expected, harm, len(fresh))
+		}
 	}
 }
 

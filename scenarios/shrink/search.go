@@ -211,6 +211,7 @@ func (x *search) hop() {
 		})
 	}
 	edits = append(edits, smallWorld(x.best)...)
+	edits = append(edits, patient(x.best)...)
 	x.firstOf(edits, otherSeeds())
 }
 

@@ -99,6 +99,23 @@ func smallWorld(best scenario.Scenario) (edits []edit) {
 	return append(edits, renumbered)
 }
 
+// patience is how many times longer two clients may work for what three come to sooner.
+const patience = 16
+
+// patient takes one of several clients away, and lets the others work for longer.
+func patient(best scenario.Scenario) (edits []edit) {
+	for _, c := range slices.Backward(best.Clients) {
+		edits = append(edits, func(s *scenario.Scenario) bool {
+			if len(s.Clients) < 3 || !without(s, func(name string) bool { return name == c.Name }) {
+				return false
+			}
+			s.Workload.For, s.Workload.Cycles, s.Limit = s.Workload.For*patience, s.Workload.Cycles*patience, s.Limit*patience
+			return true
+		})
+	}
+	return edits
+}
+
 // lower sets a number that is larger.
 func lower[T cmp.Ordered](x *T, to T) bool {
 	if *x <= to {
