@@ -49,12 +49,13 @@ func (x *search) distil() {
 type look struct {
 	events   []history.Event
 	from, to int64
+	anchored map[int64][]nemesis.Trigger // what a fault may come upon, by the number of its beginning
 }
 
 // lookAt is the span from when the earlier session began the attempt by which it got its lock, to the
 // harm.
 func lookAt(events []history.Event, w *verdict.Witness) look {
-	l := look{events, w.From, w.From}
+	l := look{events, w.From, w.From, map[int64][]nemesis.Trigger{}}
 	token := ""
 	for _, e := range events {
 		if e.Session == w.Sessions[0] && e.Op == history.OpAcquire && e.Type == history.OK {
@@ -133,7 +134,11 @@ func (l look) trigger(s scenario.Scenario, w nemesis.Trigger, begin history.Even
 		w.Point = &p
 		return w, true
 	}
-	all := l.anchors(s, begin.Node, max(begin.T, l.from))
+	all, ok := l.anchored[begin.N]
+	if !ok {
+		all = l.anchors(s, begin.Node, max(begin.T, l.from))
+		l.anchored[begin.N] = all
+	}
 	if len(all) == 0 {
 		return w, false
 	}
