@@ -28,6 +28,7 @@ func inBubble(f func()) (err error) {
 			err = errors.Join(inner, fmt.Errorf("run simulation: %v", r))
 		}
 	}()
+	forgetTimers()
 	synctest.Test(new(testing.T), func(*testing.T) {
 		inner = protect("run simulation", f)
 	})

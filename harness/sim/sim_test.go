@@ -124,6 +124,33 @@ func TestGoRedisTalksToNodes(t *testing.T) {
 	}
 }
 
+// Who waits for a turn, because all connections are taken, does so in each run as in the first.
+func TestTurnsOfAnotherRun(t *testing.T) {
+	for range 3 {
+		simulate(t, topology(1, 1), 1, func(c *cluster) error {
+			return c.alone(func(ctx context.Context, e client.Env) error {
+				o := open(e, c.addr("n1"), time.Second).Options()
+				o.PoolSize = 1
+				r := redis.NewClient(o)
+				defer r.Close()
+				errs := make(chan error, 3)
+				for i := range cap(errs) {
+					go func() { errs <- r.Set(ctx, fmt.Sprint("k", i), "v", 0).Err() }()
+				}
+				for range cap(errs) {
+					if err := <-errs; err != nil {
+						return err
+					}
+				}
+				if waited := r.PoolStats().WaitCount; waited == 0 {
+					t.Error("nobody waited for a turn")
+				}
+				return nil
+			})
+		})
+	}
+}
+
 func TestRESP3(t *testing.T) {
 	simulate(t, topology(1, 1), 1, func(c *cluster) error {
 		return c.alone(func(ctx context.Context, e client.Env) error {
