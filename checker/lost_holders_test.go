@@ -23,13 +23,15 @@ MORE
 		want Outcome
 		text string
 	}{
-		"nothing more":                             {"", Violated, "11."},
-		"a release that nobody knows of":           {givenUp, Violated, "11."},
-		"then another lock is wanted":              {givenUp + "3 c1 invoke acquire session=c1/2 key=lock-2", Violated, "11."},
-		"then the same lock is wanted":             {givenUp + "3 c1 invoke acquire session=c1/2", Violated, "11."},
-		"another lock is held, too":                {"3 c1 invoke acquire session=c1/2 key=lock-2\n3.01 c1-n1 ok set token=B sent=3.001 applied=3.005 answered=3.01\n3.01 c1 ok acquire session=c1/2 key=lock-2 token=B until=12", Violated, "11."},
-		"it was given back":                        {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1\n3 c1 invoke acquire session=c1/2 key=lock-2", NotExercised, "no client died"},
-		"it was given back, and nothing is wanted": {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1", NotExercised, "no client died"},
+		"nothing more":                              {"", Violated, "11."},
+		"a release that nobody knows of":            {givenUp, Violated, "11."},
+		"a release that its node knows of":          {givenUp + "2.7 c1-n1 ok release token=A sent=2.5 applied=2.65", NotExercised, "no client died"},
+		"a release that its node knows of too late": {givenUp + "2.7 c1-n1 ok release token=A sent=2.5 applied=4.65", Violated, "11."},
+		"then another lock is wanted":               {givenUp + "3 c1 invoke acquire session=c1/2 key=lock-2", Violated, "11."},
+		"then the same lock is wanted":              {givenUp + "3 c1 invoke acquire session=c1/2", Violated, "11."},
+		"another lock is held, too":                 {"3 c1 invoke acquire session=c1/2 key=lock-2\n3.01 c1-n1 ok set token=B sent=3.001 applied=3.005 answered=3.01\n3.01 c1 ok acquire session=c1/2 key=lock-2 token=B until=12", Violated, "11."},
+		"it was given back":                         {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1\n3 c1 invoke acquire session=c1/2 key=lock-2", NotExercised, "no client died"},
+		"it was given back, and nothing is wanted":  {"2.5 c1 invoke release session=c1/1\n2.5 c1-n1 ok release token=A\n2.6 c1 ok release session=c1/1", NotExercised, "no client died"},
 	} {
 		res := judge(newRecord(tale(t, strings.Replace(dies, "MORE", row.more, 1))), DeadlockFreedom)
 		if res.Outcome != row.want || !strings.Contains(res.Because, row.text) || row.want == Violated && res.Incidents != 1 {

@@ -89,12 +89,12 @@ func (t *hold) set(s *facts.Session, a *facts.Attempt, extended int64) int64 {
 	return at
 }
 
-// overBy is when a session surely held nothing any more.
-func overBy(s *facts.Session) int64 {
+// overBy is when a session surely held nothing any more, as its client knows or the nodes.
+func overBy(r *facts.Facts, s *facts.Session, w *facts.Wire, lapse int64) int64 {
 	if s.Acquire.Outcome() == history.Fail {
 		return spans.Ever
 	}
-	at := int64(facts.Never)
+	at := freed(r, s, w, lapse)
 	for x := range s.Releases() {
 		if x.Outcome() != history.Info {
 			at = min(at, x.Return.T)

@@ -141,7 +141,7 @@ func (c *lockState) hold(s *facts.Session) remembered {
 	h, ok := c.holds[s]
 	if !ok {
 		h.hold, h.ok = holdOf(c.Facts, c.keys, s, c.wire)
-		h.over = overBy(s)
+		h.over = overBy(c.Facts, s, c.wire, h.lapse)
 		c.holds[s] = h
 	}
 	return h
