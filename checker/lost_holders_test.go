@@ -39,3 +39,45 @@ MORE
 		}
 	}
 }
+
+// A client that was paused may have the lock again before others want it: those wait for its new hold,
+// which may be long.
+func TestLostHolderHasItAgain(t *testing.T) {
+	const paused = `params clients=c1,c2 nodes=n1 quorum=1 ttl=10s nodeTimeout=100ms retryMax=100ms slack=100ms rounds=10
+1 c1 begin client
+1 c2 begin client
+1 c1 invoke acquire session=c1/1
+1.01 c1-n1 ok set token=A sent=1.001 applied=1.005 answered=1.01
+1.01 c1 ok acquire session=c1/1 token=A until=10
+CALLED
+3 nemesis begin pause node=c1 step=1
+20 nemesis end pause node=c1 step=1
+20 c1 invoke release session=c1/1
+20.1 c1 fail release session=c1/1
+AGAIN
+39 c1 invoke release session=c1/2
+39.1 c1-n1 ok release token=B sent=39 applied=39.05 answered=39.1
+39.1 c1 ok release session=c1/2
+39.2 c2-n1 ok set token=C sent=39.15 applied=39.18 answered=39.2
+39.2 c2 ok acquire session=c2/1 token=C until=49
+60 harness end run`
+	const (
+		again = "21 c1 invoke acquire session=c1/2\n21.01 c1-n1 ok set token=B sent=21.001 applied=21.005 answered=21.01\n21.01 c1 ok acquire session=c1/2 token=B until=30\n"
+		later = "22 c2 invoke acquire session=c2/1\n29 c1-n1 ok extend token=B sent=29 applied=29.01 answered=29.02\n29.02 c1 ok extend session=c1/2 until=39"
+		late  = "35 c1 invoke acquire session=c1/2\n35.01 c1-n1 ok set token=B sent=35.001 applied=35.005 answered=35.01\n35.01 c1 ok acquire session=c1/2 token=B until=44"
+		waits = "2 c2 invoke acquire session=c2/1"
+	)
+	for name, row := range map[string]struct {
+		called, again string
+		want          Outcome
+	}{
+		"others want it later":         {"", again + later, NotExercised},
+		"others want it all along":     {waits, late, Violated},
+		"others don't get it, it does": {waits, again[:len(again)-1], Violated},
+	} {
+		res := judge(newRecord(tale(t, strings.NewReplacer("CALLED\n", strings.TrimLeft(row.called+"\n", "\n"), "AGAIN", row.again).Replace(paused))), DeadlockFreedom)
+		if res.Outcome != row.want {
+			t.Errorf("%s: %s: %s", name, res.Outcome, res.Because)
+		}
+	}
+}

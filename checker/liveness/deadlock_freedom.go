@@ -11,7 +11,7 @@ import (
 
 // DeadlockFreedom asks whether a lock whose holder was lost was free again in
 // time (lost_holders.go), while another client was trying to acquire it. That
-// one must have the lock, or somebody else must, by
+// one must have the lock, or somebody else must, or the lost one anew, by
 //
 //	last key set for the lost + TTL·(1+ρ)        the lock is free (or when the other called, if later)
 //	+ each step back of a node's clock           where that is the most of any node
@@ -96,7 +96,7 @@ func inTime(judged map[string]int, leftOut int) string {
 // handover judges one loss. There is no outcome if it was no test: other
 // faults disturbed it, or nobody waited long enough. What didn't hold tell tells.
 func (d loss) handover() (res verdict.Outcome, tell func() verdict.Result, disturbed bool) {
-	next := d.lock.grantAfter(d.at, d.session.Client())
+	next := d.lock.grantAfter(d.at, d.session)
 	round := int64(d.lock.Params.RetryMax + 2*d.lock.Params.NodeTimeout)
 	if !d.awaited(next) {
 		return "", nil, false

@@ -20,7 +20,6 @@ type lockState struct {
 	called  iter.Seq[*facts.Session]      // its sessions in the order of their call
 	waited  *callers                      // memo of callers
 	granted []*facts.Session              // memo of grants
-	passed  []int                         // memo of grantAfter: of each grant, the next to another client
 	clients map[string][]*facts.Session   // memo of byClient
 	names   []string                      // of these clients, in the order of their first call
 	had     []holder                      // memo of holders
@@ -80,21 +79,12 @@ func (c *lockState) grants() []*facts.Session {
 	return c.granted
 }
 
-// grantAfter is the first grant after an instant to anybody but one client, or nil.
-func (c *lockState) grantAfter(at int64, but string) *facts.Session {
+// grantAfter is the first grant after an instant, but for one that went on then, or nil.
+func (c *lockState) grantAfter(at int64, but *facts.Session) *facts.Session {
 	grants := c.grants()
-	if c.passed == nil {
-		c.passed = make([]int, len(grants))
-		for i := len(grants) - 1; i >= 0; i-- {
-			c.passed[i] = i + 1
-			if i+1 < len(grants) && grants[i+1].Client() == grants[i].Client() {
-				c.passed[i] = c.passed[i+1]
-			}
-		}
-	}
 	i := firstOf(grants, func(s *facts.Session) bool { return s.Acquire.Return.T > at })
-	if i < len(grants) && grants[i].Client() == but {
-		i = c.passed[i]
+	if i < len(grants) && grants[i] == but {
+		i++
 	}
 	if i == len(grants) {
 		return nil

@@ -36,9 +36,13 @@ func lapsesAt(rng *rand.Rand, r *Run) (got, want string) {
 }
 
 func grantsAfter(rng *rand.Rand, r *Run) (got, want string) {
-	at, but := rng.Int64N(r.End+1), r.Params.Clients[rng.IntN(len(r.Params.Clients))]
+	at := rng.Int64N(r.End + 1)
 	for _, c := range r.locks {
-		i := slices.IndexFunc(c.grants(), func(s *facts.Session) bool { return s.Acquire.Return.T > at && s.Client() != but })
+		var but *facts.Session
+		if all := c.grants(); len(all) > 0 {
+			but = all[rng.IntN(len(all))]
+		}
+		i := slices.IndexFunc(c.grants(), func(s *facts.Session) bool { return s.Acquire.Return.T > at && s != but })
 		if s := c.grantAfter(at, but); s != nil {
 			got += s.Name() + " "
 		}
@@ -61,7 +65,8 @@ func waiters(rng *rand.Rand, r *Run) (got, want string) {
 			if slices.ContainsFunc(c.byClient()[client], func(s *facts.Session) bool { return s.Acquire.Call.T <= until && s.Acquire.Ended() > at }) {
 				want += client + " "
 			}
-			d, next := loss{lock: c, at: at, session: c.byClient()[client][0]}, c.grantAfter(at, client)
+			d := loss{lock: c, at: at, session: c.byClient()[client][0]}
+			next := c.grantAfter(at, d.session)
 			if waiters, _ := d.waiters(next); (len(waiters) > 0) != d.awaited(next) {
 				return "somebody waits: " + fmt.Sprint(d.awaited(next)), fmt.Sprint(len(waiters))
 			}

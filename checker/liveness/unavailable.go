@@ -171,7 +171,7 @@ func reached(r *conditions, near []*facts.Session, w spans.Span) []spans.Span {
 func deathToGrant(losses []loss) int64 {
 	slowest := int64(0)
 	for _, d := range losses {
-		if next := d.lock.grantAfter(d.at, d.session.Client()); next != nil && d.fault.Kind == facts.Kill {
+		if next := d.lock.grantAfter(d.at, d.session); next != nil && d.fault.Kind == facts.Kill {
 			slowest = max(slowest, next.Acquire.Return.T-d.at)
 		}
 	}
