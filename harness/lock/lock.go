@@ -77,7 +77,7 @@ type Option struct {
 	Name, Doc string
 	Values    []string // that it can have, the default first
 	With      string   // OPTION=VALUE without which it changes nothing; "": none
-	Forgoes   string   // a property that the kind does not promise with another value than the default
+	Forgoes   []string // properties that the kind does not promise with another value than the default
 }
 
 // Powers is what a kind can do besides acquire and release. A scenario that asks for more is

@@ -87,8 +87,10 @@ func (s Scenario) Having(k lock.Kind, options map[string]string) Scenario {
 		}
 	}
 	for _, o := range k.Options {
-		if value, set := options[o.Name]; set && value != o.Values[0] && o.Forgoes != "" {
-			s.Expect[o.Forgoes] = Expectation{Want: wantAny}
+		if value, set := options[o.Name]; set && value != o.Values[0] {
+			for _, property := range o.Forgoes {
+				s.Expect[property] = Expectation{Want: wantAny}
+			}
 		}
 	}
 	return s

@@ -151,7 +151,7 @@ func TestQuorumOfTheKind(t *testing.T) {
 
 // Options come on top of the scenario's own, which they may change; what they forgo is not expected.
 func TestHaving(t *testing.T) {
-	k := lock.Kind{Options: []lock.Option{{Name: "quarantine", Values: []string{"no", "yes"}, Forgoes: "fault-tolerance"}, {Name: "repair", Values: []string{"no", "yes"}}}}
+	k := lock.Kind{Options: []lock.Option{{Name: "quarantine", Values: []string{"no", "yes"}, Forgoes: []string{"fault-tolerance"}}, {Name: "repair", Values: []string{"no", "yes"}}}}
 	for _, tt := range []struct {
 		own, set, want map[string]string
 		expected       string

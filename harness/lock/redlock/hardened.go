@@ -17,7 +17,7 @@ var _ lock.Factory = Hardened
 
 // Own is the settings that only kind hardened has.
 var Own = []lock.Option{
-	{Name: "quarantine", Doc: "a node that restarted or lost its data gives no vote for one TTL; c1 is the administrator who declares new nodes ready", Values: []string{"no", "yes"}, Forgoes: "fault-tolerance"},
+	{Name: "quarantine", Doc: "a node that restarted or lost its data gives no vote for one TTL, so that locks are to be had later; c1 is the administrator who declares new nodes ready", Values: []string{"no", "yes"}, Forgoes: []string{"fault-tolerance", "deadlock-freedom"}},
 	{Name: "repair", Doc: "an extension sets the key again on nodes that lost it, once a majority has confirmed the lock", Values: []string{"no", "yes"}},
 	{Name: "wire", Doc: "nodes are asked by package wire, which sends together what is asked together, and not by go-redis", Values: []string{"no", "yes"}},
 }
