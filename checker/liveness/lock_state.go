@@ -20,6 +20,7 @@ type lockState struct {
 	called  iter.Seq[*facts.Session]      // its sessions in the order of their call
 	waited  *callers                      // memo of callers
 	granted []*facts.Session              // memo of grants
+	passed  []int                         // memo of grantAfter: of each grant, the next that is not the same again
 	clients map[string][]*facts.Session   // memo of byClient
 	names   []string                      // of these clients, in the order of their first call
 	had     []holder                      // memo of holders
@@ -79,17 +80,32 @@ func (c *lockState) grants() []*facts.Session {
 	return c.granted
 }
 
-// grantAfter is the first grant after an instant, but for one that went on then, or nil.
+// grantAfter is the first grant after an instant but to a session, or to its client with the
+// same token: who has again what it had shows nobody that it was free. Nil: there is none.
 func (c *lockState) grantAfter(at int64, but *facts.Session) *facts.Session {
 	grants := c.grants()
+	if c.passed == nil {
+		c.passed = make([]int, len(grants))
+		for i := len(grants) - 1; i >= 0; i-- {
+			c.passed[i] = i + 1
+			if i+1 < len(grants) && again(grants[i+1], grants[i]) {
+				c.passed[i] = c.passed[i+1]
+			}
+		}
+	}
 	i := firstOf(grants, func(s *facts.Session) bool { return s.Acquire.Return.T > at })
-	if i < len(grants) && grants[i] == but {
-		i++
+	if i < len(grants) && again(grants[i], but) {
+		i = c.passed[i]
 	}
 	if i == len(grants) {
 		return nil
 	}
 	return grants[i]
+}
+
+// again says whether a grant gives a client what it had by another.
+func again(grant, had *facts.Session) bool {
+	return grant.Client() == had.Client() && (grant == had || grant.Token() == had.Token())
 }
 
 // byClient is the sessions of each client, in the order of their call.

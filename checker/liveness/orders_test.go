@@ -42,7 +42,7 @@ func grantsAfter(rng *rand.Rand, r *Run) (got, want string) {
 		if all := c.grants(); len(all) > 0 {
 			but = all[rng.IntN(len(all))]
 		}
-		i := slices.IndexFunc(c.grants(), func(s *facts.Session) bool { return s.Acquire.Return.T > at && s != but })
+		i := slices.IndexFunc(c.grants(), func(s *facts.Session) bool { return s.Acquire.Return.T > at && !again(s, but) })
 		if s := c.grantAfter(at, but); s != nil {
 			got += s.Name() + " "
 		}
