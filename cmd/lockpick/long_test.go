@@ -5,10 +5,13 @@ package main
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"lockpick/harness/lock/redlock"
 	"lockpick/scenarios/outcome"
 )
 
@@ -46,6 +49,27 @@ func TestRandomPlansWithinAssumptions(t *testing.T) {
 	}
 	complain(t, all)
 	t.Logf("%d random plans within the assumptions in %.0f s: mutual-exclusion violated in %s", len(all), time.Since(begin).Seconds(), outcome.Rate(0, len(all)))
+}
+
+// The hardened lock keeps within the assumptions what it promises with each of its settings, and with all.
+func TestHardenedUnderRandomPlans(t *testing.T) {
+	lockpick, seeds := build(t), "2"
+	if night {
+		seeds = "50"
+	}
+	setups, all := []string{"hardened"}, []string{}
+	for _, o := range redlock.Own {
+		all = append(all, o.Name+"=yes")
+		setups = append(setups, "hardened:"+o.Name+"=yes")
+	}
+	for _, setup := range append(setups, "hardened:"+strings.Join(all, ",")) {
+		_, runs := outcomes(t, lockpick, "run", "random-within-assumptions", "random-settings", "--lock", setup, "--seeds", seeds)
+		runs = slices.DeleteFunc(runs, func(o outcome.Outcome) bool { return o.Skipped != "" }) // it can't ask in turn
+		if len(runs) == 0 {
+			t.Errorf("%s was put to no test", setup)
+		}
+		complain(t, runs)
+	}
 }
 
 // Every scenario, each twice: in a worker with one processor, and in a process
