@@ -3,6 +3,8 @@ package wire_test
 import (
 	"context"
 	"errors"
+	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -91,4 +93,35 @@ func onFakes(t *testing.T) (l *redlock.Locker, all []*fake, nodes []*wire.Node) 
 		t.Fatal(err)
 	}
 	return l, all, nodes
+}
+
+// A connection that is not made is tried again soon, and then for longer, up to the bound; once the node
+// is heard of, soon again.
+func TestDialsAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var took []time.Duration
+		n := wire.New(wire.Options{Addr: "n1", Timeout: 10 * time.Millisecond, DialTimeout: time.Second, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			begin := time.Now()
+			if len(took) == 6 {
+				took = append(took, 0)
+				return nil, errors.New("refused")
+			}
+			<-ctx.Done()
+			took = append(took, time.Since(begin))
+			return nil, ctx.Err()
+		}})
+		for range 1000 {
+			if _, err := n.Set(t.Context(), "k", "v", time.Second); err == nil {
+				t.Fatal("it was set")
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+		ms := time.Millisecond
+		if want := []time.Duration{80 * ms, 160 * ms, 320 * ms, 640 * ms, time.Second, time.Second, 0, 80 * ms, 160 * ms}; len(took) < len(want) || !slices.Equal(took[:len(want)], want) {
+			t.Errorf("took %v, want %v", took, want)
+		}
+	})
 }

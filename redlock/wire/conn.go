@@ -174,9 +174,20 @@ func (n *line) again() bool {
 	return false
 }
 
+// quick is how many of the lock's time-outs a connection may take at first: some round trips, and
+// reckoning. Where a packet is lost the kernel asks again after a second at the earliest, and whoever
+// asks anew is answered sooner. Where that was too little, the next may take twice as long.
+const quick = 8
+
 func (n *line) dial() (net.Conn, *replies, error) {
-	ctx, cancel := context.WithTimeout(n.ctx, n.o.DialTimeout)
+	n.patience = min(max(2*n.patience, quick*n.o.Timeout), n.o.DialTimeout)
+	ctx, cancel := context.WithTimeout(n.ctx, n.patience)
 	defer cancel()
+	defer func() {
+		if ctx.Err() == nil { // made, or refused
+			n.patience = 0
+		}
+	}()
 	c, err := n.o.Dial(ctx, n.network, n.o.Addr)
 	if err != nil {
 		return nil, nil, err

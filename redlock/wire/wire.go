@@ -50,7 +50,8 @@ type Options struct {
 	// which a request is overdue is replaced if nothing is read for another quarter of it.
 	// 0: 50 ms.
 	Timeout time.Duration
-	// DialTimeout bounds making a connection, with its greeting. 0: 1 s.
+	// DialTimeout bounds making a connection, with its greeting. The first try is given up after eight
+	// times Timeout, if that is less, and each that follows after twice as long. 0: 1 s.
 	DialTimeout time.Duration
 	// Dial connects, and must heed ctx. Nil: a net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -87,7 +88,8 @@ type line struct {
 	unsent  map[string]struct{} // tokens of sets that no connection has seen
 	timer   timer
 
-	try socketWrite // of the one that writes
+	try      socketWrite   // of the one that writes
+	patience time.Duration // of the one that connects, in its last try; 0: that ended in time
 }
 
 type state int
