@@ -164,7 +164,7 @@ var house = map[string]row{
 		because: "a model of the lock, which knows no line of it; its tests hold the one to the other"},
 	"scenarios/exhaust/story": {ours: "checker/verdict harness/client harness/scenario nemesis redlock scenarios/exhaust scenarios/outcome", tests: "harness/lock/kinds harness/process harness/real/contender harness/sim scenarios/suite",
 		because: "from a path of the model to a scenario; whoever calls it runs and judges that"},
-	"scenarios/shrink": {ours: "checker/verdict harness/client harness/history harness/scenario nemesis reports/words scenarios/outcome", tests: "harness/lock/kinds harness/sim scenarios scenarios/suite",
+	"scenarios/shrink": {ours: "checker/verdict harness/client harness/history harness/history/facts harness/scenario nemesis reports/words scenarios/outcome", tests: "harness/lock/kinds harness/sim scenarios scenarios/suite",
 		because: "searches among scenarios; whoever calls it runs and judges them"},
 	"scenarios/shards": {ours: "harness/files harness/scenario scenarios/outcome",
 		because: "divides runs among machines and puts outcomes together; it runs and judges none"},

@@ -8,6 +8,7 @@ import (
 
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
+	"lockpick/harness/history/facts"
 	"lockpick/harness/scenario"
 	"lockpick/nemesis"
 )
@@ -30,7 +31,7 @@ func (x *search) distil() {
 	if r == nil || r.Witness == nil || len(r.Witness.Sessions) == 0 {
 		return
 	}
-	look := lookAt(h.Events, r.Witness)
+	look := lookAt(h, r.Witness)
 	var edits []edit
 	for nearest := range mostAnchors {
 		plan := look.plan(x.best, nearest)
@@ -48,21 +49,22 @@ func (x *search) distil() {
 // look is a record, and the span in which the harm came about.
 type look struct {
 	events   []history.Event
+	faults   []*facts.Fault
 	from, to int64
-	anchored map[int64][]nemesis.Trigger // what a fault may come upon, by the number of its beginning
+	anchored map[*facts.Fault][]nemesis.Trigger // what each may come upon
 }
 
 // lookAt is the span from when the earlier session began the attempt by which it got its lock, to the
 // harm.
-func lookAt(events []history.Event, w *verdict.Witness) look {
-	l := look{events, w.From, w.From, map[int64][]nemesis.Trigger{}}
+func lookAt(h *history.History, w *verdict.Witness) look {
+	l := look{h.Events, facts.Read(h).Faults, w.From, w.From, map[*facts.Fault][]nemesis.Trigger{}}
 	token := ""
-	for _, e := range events {
+	for _, e := range h.Events {
 		if e.Session == w.Sessions[0] && e.Op == history.OpAcquire && e.Type == history.OK {
 			l.from, token = min(l.from, e.T), e.Token
 		}
 	}
-	for _, e := range events {
+	for _, e := range h.Events {
 		if token != "" && e.Token == token && e.Op == history.OpSet && e.Sent > 0 {
 			l.from = min(l.from, e.Sent)
 		}
@@ -74,54 +76,44 @@ func lookAt(events []history.Event, w *verdict.Witness) look {
 // it that is to be waited for; or the next but one, and so on.
 func (l look) plan(s scenario.Scenario, nearest int) (plan nemesis.Plan) {
 	whole := map[int]bool{} // steps that are there as they were
-	for _, e := range l.events {
-		if e.Process != history.Nemesis || e.Type != history.Begin || e.Step < 1 || e.Step > len(s.Plan) || e.T > l.to || whole[e.Step] {
+	for _, f := range l.faults {
+		if f.Begin == nil || f.Step < 1 || f.Step > len(s.Plan) || f.From() > l.to || whole[f.Step] {
 			continue
 		}
-		st := s.Plan[e.Step-1]
-		switch end := l.end(e, st.Fault); {
+		st, end := s.Plan[f.Step-1], f.To()
+		if kind, _ := nemesis.KindOf(st.Fault.Kind); kind.Loses {
+			end = f.From()
+		}
+		switch {
 		case end < l.from:
-		case e.T < l.from && end > l.to: // it is how things are
-			whole[e.Step] = true
+		case f.From() < l.from && end > l.to: // it is how things are
+			whole[f.Step] = true
 			plan = append(plan, st)
 		default:
-			if when, ok := l.trigger(s, st.When, e, nearest); ok {
-				plan = append(plan, nemesis.Step{When: when, Fault: l.fault(st.Fault, e, end), Drawn: st.Drawn})
+			if when, ok := l.trigger(s, st.When, f, nearest); ok {
+				plan = append(plan, nemesis.Step{When: when, Fault: l.fault(st.Fault, f, end), Drawn: st.Drawn})
 			}
 		}
 	}
 	return plan
 }
 
-// end is when a fault that began was over; or else the end of the record.
-func (l look) end(begin history.Event, f nemesis.Fault) int64 {
-	if kind, _ := nemesis.KindOf(f.Kind); kind.Loses {
-		return begin.T
-	}
-	for _, e := range l.events {
-		if e.N > begin.N && e.Process == history.Nemesis && e.Type == history.End && e.Step == begin.Step && e.Node == begin.Node {
-			return e.T
-		}
-	}
-	return l.events[len(l.events)-1].T
-}
-
 // fault is a fault as it was on one target: what came again and again is each time one by itself.
-func (l look) fault(f nemesis.Fault, begin history.Event, end int64) nemesis.Fault {
-	if kind, _ := nemesis.KindOf(f.Kind); kind.Again {
-		f.Kind, f.Every, f.Lasts = kind.As, nemesis.Span{}, nemesis.Span{}
+func (l look) fault(planned nemesis.Fault, f *facts.Fault, end int64) nemesis.Fault {
+	if kind, _ := nemesis.KindOf(planned.Kind); kind.Again {
+		planned.Kind, planned.Every, planned.Lasts = kind.As, nemesis.Span{}, nemesis.Span{}
 	}
-	if lasts := time.Duration(end - max(begin.T, l.from)); end <= l.to && lasts > 0 {
-		f.For, f.Until, f.Timer = &lasts, nil, nil
+	if lasts := time.Duration(end - max(f.From(), l.from)); end <= l.to && lasts > 0 {
+		planned.For, planned.Until, planned.Timer = &lasts, nil, nil
 	}
-	if len(f.Targets) > 0 {
-		f.Targets = []string{begin.Node}
+	if len(planned.Targets) > 0 {
+		planned.Targets = []string{f.Target}
 	}
-	return f
+	return planned
 }
 
 // trigger is what a fault comes upon that came in the span.
-func (l look) trigger(s scenario.Scenario, w nemesis.Trigger, begin history.Event, nearest int) (nemesis.Trigger, bool) {
+func (l look) trigger(s scenario.Scenario, w nemesis.Trigger, f *facts.Fault, nearest int) (nemesis.Trigger, bool) {
 	switch {
 	case w.Message != nil:
 		m := *w.Message
@@ -134,10 +126,10 @@ func (l look) trigger(s scenario.Scenario, w nemesis.Trigger, begin history.Even
 		w.Point = &p
 		return w, true
 	}
-	all, ok := l.anchored[begin.N]
+	all, ok := l.anchored[f]
 	if !ok {
-		all = l.anchors(s, begin.Node, max(begin.T, l.from))
-		l.anchored[begin.N] = all
+		all = l.anchors(s, f.Target, max(f.From(), l.from))
+		l.anchored[f] = all
 	}
 	if len(all) == 0 {
 		return w, false

@@ -3,11 +3,11 @@ package shrink
 import (
 	"context"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"lockpick/checker"
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/lock/kinds"
@@ -28,7 +28,7 @@ func TestDistils(t *testing.T) {
 		Run: func(ctx context.Context, s scenario.Scenario, seed uint64) bool {
 			return suite.Execute(ctx, b, suite.Job{Scenario: s, Seed: seed, Backend: "sim", Keep: suite.KeepNone}).Code == outcome.ExitOK
 		},
-		Record: func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, checker.Verdict, error) {
+		Record: func(ctx context.Context, s scenario.Scenario, seed uint64) (*history.History, verdict.Verdict, error) {
 			return suite.Record(ctx, b, s, seed)
 		}}
 	var first Result
@@ -52,71 +52,75 @@ func TestDistils(t *testing.T) {
 	}
 }
 
+func lasting(ms int64) *time.Duration { d := time.Duration(ms) * time.Millisecond; return &d }
+
+// planned is a plan whose record TestPlanOfARecord tells.
+func planned() nemesis.Plan {
+	at := func(ms int64, kind, target string, d *time.Duration) nemesis.Step {
+		return nemesis.Step{When: nemesis.Trigger{At: lasting(ms)}, Fault: nemesis.Fault{Kind: kind, Targets: []string{target}, For: d}}
+	}
+	drop := func(nth int) nemesis.Step {
+		return nemesis.Step{When: nemesis.Trigger{Message: &nemesis.OnMessage{Link: "c2-n1", Message: "set", Of: "reply", Nth: nth}}, Fault: nemesis.Fault{Kind: "drop"}}
+	}
+	gc := at(120, "gc", "c1", nil)
+	gc.Fault.Every, gc.Drawn = nemesis.Span{Min: 1, Max: 2}, true
+	point := at(0, "pause", "c1", lasting(500))
+	point.When = nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: "after-acquire", Nth: 3}}
+	return nemesis.Plan{
+		at(10, "pause", "c1", lasting(10)),  // over before the span
+		at(0, "clock-jump", "n1", nil),      // how things are
+		gc,                                  // twice in the span
+		at(90, "kill", "n1", lasting(40)),   // begins before it
+		drop(7),                             // in it, for ever
+		point,                               // goes on behind it
+		at(250, "pause", "c1", lasting(10)), // begins behind it
+		drop(1),                             // before it
+	}
+}
+
 // The plan that is made of a record has what was in force in the span of the harm, for as long as it
 // was, and upon what its victim did last.
 func TestPlanOfARecord(t *testing.T) {
+	s := scenario.Scenario{Topology: scenario.Topology{Nodes: 1}, Clients: []scenario.Client{{Name: "c1"}, {Name: "c2"}}, Plan: planned()}
+	h := &history.History{}
 	ms := func(n int64) int64 { return n * int64(time.Millisecond) }
-	lasts := func(n int64) *time.Duration { d := time.Duration(ms(n)); return &d }
-	at := func(n int64) nemesis.Trigger { return nemesis.Trigger{At: lasts(n)} }
-	fault := func(kind, target string, d *time.Duration) nemesis.Fault {
-		return nemesis.Fault{Kind: kind, Targets: []string{target}, For: d}
+	add := func(t int64, e history.Event) {
+		e.N, e.T = int64(len(h.Events)+1), ms(t)
+		h.Events = append(h.Events, e)
 	}
-	s := scenario.Scenario{Topology: scenario.Topology{Nodes: 1}, Clients: []scenario.Client{{Name: "c1"}, {Name: "c2"}}, Plan: nemesis.Plan{
-		{When: at(10), Fault: fault("pause", "c1", lasts(10))},                                                                                                    // over before
-		{When: at(0), Fault: fault("clock-jump", "n1", nil)},                                                                                                      // how things are
-		{When: at(120), Fault: nemesis.Fault{Kind: "gc", Targets: []string{"c1"}, Every: nemesis.Span{Min: 1, Max: 2}}, Drawn: true},                              // twice in the span
-		{When: at(90), Fault: fault("kill", "n1", lasts(40))},                                                                                                     // begins before it
-		{When: nemesis.Trigger{Message: &nemesis.OnMessage{Link: "c2-n1", Message: "set", Of: "reply", Nth: 7}}, Fault: nemesis.Fault{Kind: "drop"}},              // for ever
-		{When: nemesis.Trigger{Point: &nemesis.OnPoint{Client: "c1", Point: "after-acquire", Nth: 3}}, Fault: fault("pause", "c1", lasts(500))},                   // goes on
-		{When: at(250), Fault: fault("pause", "c1", lasts(10))},                                                                                                   // after it
-		{When: nemesis.Trigger{Message: &nemesis.OnMessage{Link: "c2-n1", Message: "set", Of: "reply", Nth: 1}}, Fault: nemesis.Fault{Kind: "drop"}, Drawn: true}, // before it
-	}}
-	var events []history.Event
-	add := func(e history.Event) { e.N = int64(len(events) + 1); events = append(events, e) }
-	begin := func(t int64, step int, target string) {
-		add(history.Event{T: ms(t), Process: history.Nemesis, Type: history.Begin, Step: step, Node: target, Op: "pause"})
+	fault := func(t int64, is history.Type, step int, target string) {
+		add(t, history.Event{Process: history.Nemesis, Type: is, Step: step, Node: target, Op: s.Plan[step-1].Fault.Kind})
 	}
-	end := func(t int64, step int, target string) {
-		add(history.Event{T: ms(t), Process: history.Nemesis, Type: history.End, Step: step, Node: target, Op: "pause"})
-	}
-	begin(0, 2, "n1")
-	begin(10, 1, "c1")
-	end(20, 1, "c1")
-	begin(30, 8, "c2-n1")
-	begin(90, 4, "n1")
-	add(history.Event{T: ms(102), Process: "c1-n1", Type: history.OK, Op: history.OpSet, Token: "t1", Sent: ms(100), Applied: ms(101)})
-	add(history.Event{T: ms(102), Process: "c1", Type: history.OK, Op: history.OpAcquire, Session: "c1/2", Token: "t1"})
-	begin(121, 3, "c1")
-	end(125, 3, "c1")
-	end(130, 4, "n1")
-	add(history.Event{T: ms(142), Process: "c1", Type: history.OK, Op: history.OpExtend, Session: "c1/2"})
-	begin(143, 3, "c1")
-	begin(150, 5, "c2-n1")
-	begin(160, 6, "c1")
-	end(163, 3, "c1")
-	add(history.Event{T: ms(200), Process: "c2", Type: history.OK, Op: history.OpAcquire, Session: "c2/1", Token: "t2"})
-	begin(250, 7, "c1")
-	end(260, 7, "c1")
-	end(660, 6, "c1")
-	l := lookAt(events, &verdict.Witness{Sessions: []string{"c1/2", "c2/1"}, From: ms(200), To: ms(300)})
+	fault(0, history.Begin, 2, "n1")
+	fault(10, history.Begin, 1, "c1")
+	fault(20, history.End, 1, "c1")
+	fault(30, history.Begin, 8, "c2-n1")
+	fault(90, history.Begin, 4, "n1")
+	add(102, history.Event{Process: "c1-n1", Type: history.OK, Op: history.OpSet, Token: "t1", Sent: ms(100), Applied: ms(101)})
+	add(102, history.Event{Process: "c1", Type: history.OK, Op: history.OpAcquire, Session: "c1/2", Token: "t1"})
+	fault(121, history.Begin, 3, "c1")
+	fault(125, history.End, 3, "c1")
+	fault(130, history.End, 4, "n1")
+	add(142, history.Event{Process: "c1", Type: history.OK, Op: history.OpExtend, Session: "c1/2"})
+	fault(143, history.Begin, 3, "c1")
+	fault(150, history.Begin, 5, "c2-n1")
+	fault(160, history.Begin, 6, "c1")
+	fault(163, history.End, 3, "c1")
+	add(200, history.Event{Process: "c2", Type: history.OK, Op: history.OpAcquire, Session: "c2/1", Token: "t2"})
+	fault(250, history.Begin, 7, "c1")
+	fault(260, history.End, 7, "c1")
+	fault(660, history.End, 6, "c1")
+	l := lookAt(h, &verdict.Witness{Sessions: []string{"c1/2", "c2/1"}, From: ms(200), To: ms(300)})
 	if l.from != ms(100) || l.to != ms(200) {
 		t.Errorf("the span is %d to %d", l.from, l.to)
 	}
-	for nearest, want := range [][]string{{
-		"at 0s: the clock of n1 goes wrong",
-		"set request 1 on c1-n1: n1 is killed (for 30ms)",
-		"19ms after c1 acquired: c1 is paused (for 4ms), or not",
-		"1ms after c1 extended: c1 is paused (for 20ms), or not",
-		"set reply 1 on c2-n1: the network loses it",
-		"c1 at point after-acquire (time 1): c1 is paused (for 500ms)",
-	}, {
-		"at 0s: the clock of n1 goes wrong",
-		"set request 1 on c1-n1: n1 is killed (for 30ms)",
-		"set reply 1 on c1-n1: c1 is paused (for 4ms), or not",
-		"41ms after c1 acquired: c1 is paused (for 20ms), or not",
-		"set reply 1 on c2-n1: the network loses it",
-		"c1 at point after-acquire (time 1): c1 is paused (for 500ms)",
-	}} {
+	both := []string{"at 0s: the clock of n1 goes wrong", "set request 1 on c1-n1: n1 is killed (for 30ms)", "", "",
+		"set reply 1 on c2-n1: the network loses it", "c1 at point after-acquire (time 1): c1 is paused (for 500ms)"}
+	for nearest, gc := range [][]string{
+		{"19ms after c1 acquired: c1 is paused (for 4ms), or not", "1ms after c1 extended: c1 is paused (for 20ms), or not"},
+		{"set reply 1 on c1-n1: c1 is paused (for 4ms), or not", "41ms after c1 acquired: c1 is paused (for 20ms), or not"},
+	} {
+		want := slices.Concat(both[:2], gc, both[4:])
 		var got []string
 		for _, st := range l.plan(s, nearest) {
 			got = append(got, Tell(st))
