@@ -108,7 +108,7 @@ func TestZeroIsYes(t *testing.T) {
 		for n, want := range want {
 			s := NewStream(&Scripts{})
 			s.Request([]byte(command("EVAL", script, "1", "k", "tok", "500")), 1)
-			if got := s.Reply([]byte(fmt.Sprintf(":%d\r\n", n)), 2)[0].Facts("c1-n1", "n1")[0].Type; got != want {
+			if got := s.Reply([]byte(fmt.Sprintf(":%d\r\n", n)), 2)[0].Facts(nil, "c1-n1", "n1")[0].Type; got != want {
 				t.Errorf("%s: the answer %d is %s, want %s", script, n, got, want)
 			}
 		}
@@ -136,7 +136,7 @@ func story(in, out string, a, b int) string {
 	}
 	for i := 0; i < len(out); i += b {
 		for _, c := range s.Reply([]byte(out[i:min(i+b, len(out))]), 2) {
-			text += fmt.Sprintf("answer %s %+v\n", c.Args[0], c.Facts("c1-n1", "n1")[0].Type)
+			text += fmt.Sprintf("answer %s %+v\n", c.Args[0], c.Facts(nil, "c1-n1", "n1")[0].Type)
 		}
 	}
 	return text
@@ -198,7 +198,7 @@ func TestEventSaysWhatTheNodeAnswered(t *testing.T) {
 		s := NewStream(&Scripts{})
 		c := s.Request([]byte(command("SET", "k", "t", "NX")), 3)[0]
 		s.Reply([]byte(reply), 8)
-		e := c.Facts("c1-n1", "n1")[0]
+		e := c.Facts(nil, "c1-n1", "n1")[0]
 		if got := string(e.Type) + " " + e.Cause; got != want {
 			t.Errorf("%q: got %q, want %q", reply, got, want)
 		}
@@ -226,7 +226,7 @@ func TestFactsOfSeveralKeys(t *testing.T) {
 		cmd := s.Request([]byte(command("EVAL", c.script, "3", "a", "b", "c", "x", "y", "z")), 3)[0]
 		s.Reply([]byte(c.reply), 8)
 		var got []string
-		for _, e := range cmd.Facts("c1-n1", "n1") {
+		for _, e := range cmd.Facts(nil, "c1-n1", "n1") {
 			if e.Op != history.OpRelease || e.Sent != 3 {
 				t.Errorf("%q: %+v", c.reply, e)
 			}
@@ -244,7 +244,7 @@ func TestRefusedByTheTimeLeft(t *testing.T) {
 		s := NewStream(&Scripts{})
 		c := s.Request([]byte(command("EVAL", fieldSet, "1", "k", "500", "tok")), 3)[0]
 		s.Reply([]byte(reply), 8)
-		if got := c.Facts("c1-n1", "n1")[0].Type; got != want {
+		if got := c.Facts(nil, "c1-n1", "n1")[0].Type; got != want {
 			t.Errorf("%q: %s, want %s", reply, got, want)
 		}
 	}
@@ -339,7 +339,7 @@ func FuzzStream(f *testing.F) {
 		s := NewStream(&Scripts{})
 		s.Request(in, 1)
 		for _, c := range s.Reply(out, 2) {
-			c.Facts("c1-n1", "n1")
+			c.Facts(nil, "c1-n1", "n1")
 		}
 	})
 }

@@ -162,15 +162,14 @@ func (c *Command) CountsReply(op string) bool { return c.Op == op && c.Op != "" 
 // Recorded reports whether the history has an event for c.
 func (c *Command) Recorded() bool { return c.Op != "" && !c.unknownScript() }
 
-// Facts is c as events, one for each key that it is about, seen at its last stamp. Their
-// process is the link.
-func (c *Command) Facts(link, node string) []history.Event {
+// Facts appends c as events to out, one for each key that it is about, seen at its last stamp.
+// Their process is the link.
+func (c *Command) Facts(out []history.Event, link, node string) []history.Event {
 	e := c.Event
 	e.T, e.Process, e.Node = max(c.Sent, c.Applied, c.Answered), link, node
 	if c.keys == 0 {
-		return []history.Event{c.outcome(e, c.Reply)}
+		return append(out, c.outcome(e, c.Reply))
 	}
-	var out []history.Event
 	for i, key := range c.Args[3 : 3+c.keys] {
 		e.Key, e.Token = key, c.Args[3+c.keys+i]
 		reply := c.Reply

@@ -39,6 +39,7 @@ type network struct {
 	resource *server                  // the last of them
 	spare    func(history.Event) bool // whether such a fact is not to be; nil: all are
 	tokens   tokens
+	facts    []history.Event // of the command that is recorded
 }
 
 // name is a hash of the seed, the link and its direction, the instant and the
@@ -98,7 +99,8 @@ func (n *network) record(l *link, commands []*resp.Command) {
 		if !c.Recorded() {
 			continue
 		}
-		for _, e := range c.Facts(l.name, l.server.name) {
+		n.facts = c.Facts(n.facts[:0], l.name, l.server.name)
+		for _, e := range n.facts {
 			e.T = n.now() // later than its last stamp if no answer came or nobody was there to hear it
 			n.tell(e)
 		}

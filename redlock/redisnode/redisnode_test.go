@@ -3,6 +3,9 @@ package redisnode_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,6 +118,70 @@ func TestErrorsAreNotAnswers(t *testing.T) {
 	} {
 		if yes, err := step(); err == nil || yes {
 			t.Errorf("%s on a closed client: %v, %v; want an error", name, yes, err)
+		}
+	}
+}
+
+// What a node answers to a SET is told apart in both versions of the protocol.
+func TestAnswersToSet(t *testing.T) {
+	addr := redistest.Start(t, 1)[0]
+	for _, protocol := range []int{2, 3} {
+		t.Run(fmt.Sprintf("RESP%d", protocol), func(t *testing.T) {
+			o := redisnode.Options(addr)
+			o.Protocol = protocol
+			client := redis.NewClient(o)
+			t.Cleanup(func() { client.Close() })
+			n, ctx := redisnode.New(client), t.Context()
+			for _, c := range []struct {
+				maxmemory string
+				yes       bool
+				err       string // how it begins
+			}{{"0", true, ""}, {"0", false, ""}, {"1", false, "OOM "}, {"0", false, ""}} {
+				if err := client.ConfigSet(ctx, "maxmemory", c.maxmemory).Err(); err != nil {
+					t.Fatal(err)
+				}
+				yes, err := n.Set(ctx, t.Name(), "a", time.Minute)
+				if yes != c.yes || (err == nil) != (c.err == "") || err != nil && !redis.HasErrorPrefix(err, c.err) {
+					t.Errorf("set with maxmemory %s: %v, %v; want %v, %q", c.maxmemory, yes, err, c.yes, c.err)
+				}
+			}
+			if _, err := n.Set(ctx, t.Name()+"2", "a", 0); err == nil || !strings.Contains(err.Error(), "invalid expire") {
+				t.Errorf("set that expires at once: %v; want what the node says", err)
+			}
+		})
+	}
+}
+
+// Whatever else answers a SET is no answer.
+func TestNoAnswerToSet(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	answers := []string{":1\r\n", "+QUEUED\r\n", "$2\r\nOK\r\n", "*-1\r\n", "$-1\r\n"}
+	go func() {
+		for _, a := range answers {
+			conn, err := l.Accept()
+			if err != nil {
+				return // the test is over
+			}
+			defer conn.Close()
+			io.WriteString(conn, "-ERR unknown command 'HELLO'\r\n") // which it asks first
+			b := make([]byte, 4096)
+			for n := 0; err == nil && !strings.Contains(string(b[:n]), "$3\r\nSET"); {
+				n, err = conn.Read(b)
+			}
+			io.WriteString(conn, a)
+		}
+	}()
+	for _, a := range answers {
+		client := redis.NewClient(redisnode.Options(l.Addr().String()))
+		defer client.Close()
+		yes, err := redisnode.New(client).Set(t.Context(), "k", "a", time.Minute)
+		no := a == "$-1\r\n"
+		if yes || (err == nil) != no || !no && !strings.Contains(err.Error(), "answered by") {
+			t.Errorf("SET is answered by %q: %v, %v", a, yes, err)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"lockpick/checker"
@@ -163,6 +164,10 @@ func giveUp(o *outcome.Outcome) {
 	o.Code = outcome.ExitUndecided
 }
 
+// usual is for how many events there is room when a run begins: as many as the run before had, if
+// that was an ordinary one. Sweeps do the same again and again.
+var usual atomic.Int64
+
 // execute does it once, after earlier tries that did not count.
 func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o outcome.Outcome) {
 	j.Scenario = j.Scenario.Drawn(j.Seed)
@@ -190,11 +195,12 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 	var events []history.Event
 	rec.Watch(func(e history.Event) {
 		if len(events) == cap(events) {
-			events = slices.Grow(events, max(1024, len(events))) // append alone would grow by a quarter, and copy often
+			events = slices.Grow(events, max(1<<10, len(events), int(usual.Load()))) // append alone would grow by a quarter, and copy often
 		}
 		events = append(events, e)
 	})
 	broken := false
+	defer func() { usual.Store(int64(min(len(events), 1<<14))) }()
 	if err := harness.RunUntil(ctx, b, j.Scenario, j.Seed, rec, j.until(scenario.MaxEvents)); err != nil {
 		o.Hint = shortage.Remedy(err, shortage.Temporary)
 		o.Fail(outcome.ExitBackend, err)

@@ -63,7 +63,7 @@ func (w *ears) events() []history.Event {
 	defer w.mu.Unlock()
 	var out []history.Event
 	for _, c := range w.seen {
-		for _, e := range c.Facts("", "") {
+		for _, e := range c.Facts(nil, "", "") {
 			out = append(out, history.Event{Op: e.Op, Type: e.Type, Key: e.Key, Token: e.Token, TTL: e.TTL, Fence: e.Fence})
 		}
 	}

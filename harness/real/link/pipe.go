@@ -213,7 +213,7 @@ func (p *pipe) finish() {
 // write records a command, if it is one that locks use.
 func (l *Link) write(cmd *resp.Command) {
 	if cmd != nil && cmd.Recorded() {
-		for _, e := range cmd.Facts(l.name, l.node) {
+		for _, e := range cmd.Facts(nil, l.name, l.node) {
 			l.record(e)
 		}
 	}
