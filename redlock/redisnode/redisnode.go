@@ -11,11 +11,11 @@
 package redisnode
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -61,6 +61,8 @@ func Options(addr string) *redis.Options {
 		// A connection that can't be made in a second is of no use to a lock, and dials
 		// that hang must not use up the pool.
 		DialTimeout: time.Second, PoolSize: 64,
+		// No message of a lock is longer, and a full pool would hold 4 MB for each node.
+		ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10,
 		// Nothing is sent that the lock does not need.
 		Protocol: 2, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
@@ -116,12 +118,12 @@ func (n *Node) Set(ctx context.Context, key, token string, ttl time.Duration) (b
 	if err := n.process(ctx, cmd); err != nil {
 		return false, err
 	}
-	switch said := strings.TrimSuffix(string(cmd.Val()), "\r\n"); {
-	case said == "+OK":
+	switch said := bytes.TrimSuffix(cmd.Val(), []byte("\r\n")); {
+	case string(said) == "+OK":
 		return true, nil
-	case said == "$-1", said == "_": // null, in versions 2 and 3 of the protocol
+	case string(said) == "$-1", string(said) == "_": // null, in versions 2 and 3 of the protocol
 		return false, nil
-	case strings.HasPrefix(said, "-"):
+	case bytes.HasPrefix(said, []byte("-")):
 		return false, advice.With(refusal(said[1:]))
 	default:
 		return false, fmt.Errorf("SET with NX was answered by %q, which is neither OK nor null nor an error: is this a Redis server?", said)
