@@ -77,19 +77,6 @@ func (n *Node) String() string {
 	return "a Redis node"
 }
 
-// deep is what go-redis needs of a stack, nearly.
-const deep = 6000
-
-// deepen has the stack grow while there is little on it to be moved. Whoever asks several nodes
-// at once does so by goroutines that are new, and go-redis would double their stacks twice when it is
-// in the midst of its work: that took a tenth of the processor's time of a simulated run.
-//
-//go:noinline
-func deepen(i int) byte {
-	var room [deep]byte
-	return room[i]
-}
-
 // do has the node carry out a command.
 func (n *Node) do(ctx context.Context, args ...any) *redis.Cmd {
 	cmd := redis.NewCmd(ctx, args...)
@@ -100,7 +87,6 @@ func (n *Node) do(ctx context.Context, args ...any) *redis.Cmd {
 }
 
 func (n *Node) process(ctx context.Context, cmd redis.Cmder) error {
-	deepen(len(cmd.Args()))
 	return advice.With(n.client.Process(ctx, cmd))
 }
 
