@@ -9,11 +9,12 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// A call is due every stallTick. One that comes later than by stallBound has been kept
-// for longer than any request to a node may take.
+// A call is due every stallTick. One that comes as long as stallBound after the one before was kept
+// for half as long as any request to a node may take: who asked meanwhile, of a machine that was
+// busy before and after, may well have given up.
 const (
 	stallTick  = 10 * time.Millisecond
-	stallBound = scenario.MinTimeout
+	stallBound = scenario.MinTimeout / 2
 )
 
 // stalls records where this machine, or this process on it, stood still. Other
