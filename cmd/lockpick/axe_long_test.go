@@ -48,6 +48,7 @@ func testAxe(t *testing.T, browser context.Context, pages map[string]string) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%d/%s", name, width, scheme), func(t *testing.T) {
+					t.Parallel()
 					b := newTab(t, browser)
 					b.window(width, 900, scheme)
 					b.open(file, "")

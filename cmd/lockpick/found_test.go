@@ -17,7 +17,7 @@ import (
 // is in the store.
 func TestNamedSeedsShowTheirCause(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
-	printed := lockpick(t, "run", "random-faults", "--seeds", "60", "--store", store)
+	printed := lockpick(t, "run", "random-faults", "--seeds", "30", "--store", store)
 	s, err := suites.Open(filepath.Join(store, "suites", "latest"))
 	if err != nil {
 		t.Fatal(err)

@@ -58,8 +58,14 @@ func TestPages(t *testing.T) {
 		"never-comes":            "Nothing could be decided: step 1",
 	} {
 		report := filepath.Join(store, name, "latest", reports.PageFile)
-		t.Run(name, func(t *testing.T) { testPage(t, browser, report, name, want) })
-		t.Run(name+"/print", func(t *testing.T) { testPrint(t, browser, report, name) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testPage(t, browser, report, name, want)
+		})
+		t.Run(name+"/print", func(t *testing.T) {
+			t.Parallel()
+			testPrint(t, browser, report, name)
+		})
 	}
 	drawnByDice := filepath.Join(t.TempDir(), "dice")
 	lockpick(t, "run", "--store", drawnByDice, "random-faults/", "--seed", "8")
@@ -72,6 +78,7 @@ func TestPages(t *testing.T) {
 		{drawnByDice, "random-faults", "n4 restarted without c1's key, so c2 acquired lock-1 while c1 still held it, and c2 overwrote c1's write.", open},
 	} {
 		t.Run("first/"+c[1], func(t *testing.T) {
+			t.Parallel()
 			testFirstScreen(t, browser, filepath.Join(c[0], c[1], "latest", reports.PageFile), c[1], c[2], c[3])
 		})
 	}
