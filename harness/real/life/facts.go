@@ -164,11 +164,12 @@ func (n *node) when(it item, who cause) bounds {
 	return b
 }
 
-// end takes in that a key has expired, or was evicted.
+// end takes in that a key has expired, or was evicted. The node's clock, as a line tells it, may have
+// been turned in between: no key expires by one that is not there yet.
 func (n *node) end(it item, when bounds, clock int64) {
-	f := fact{what: history.KeyExpired, key: it.key, bounds: when, clock: clock}
+	f := fact{what: history.KeyExpired, key: it.key, bounds: when, clock: max(clock, n.keys[it.key].until())}
 	if it.done == "evicted" {
-		f.what = history.KeyEvicted
+		f.what, f.clock = history.KeyEvicted, clock
 	}
 	n.become(f)
 }

@@ -20,7 +20,8 @@
 // the link, and before the fact was told or the link had the answer. What came past the
 // links, and what nobody's command did, happened after what the node did before it. An
 // expiry that nobody looks for is found by the node some tenths of a second late: that is
-// when it is told, and its Local is reckoned from the line before.
+// when it is told, and its Local is reckoned from the line before, but no less than the key's
+// expiry: the clock may have been turned since.
 //
 // What was told last of a node that was killed may be missing, and a gap says so. A life
 // that begins tells nothing of what it loads, nor does a replica that is promoted of what
