@@ -58,13 +58,13 @@ func TestHardenedUnderRandomPlans(t *testing.T) {
 	for _, o := range redlock.Own {
 		all = append(all, o.Name+"=yes")
 	}
-	seeds := "2"
+	lockpick, seeds := build(t), "2"
 	if night {
 		seeds, setups = "50", slices.Concat(all, []string{""})
 	}
 	for _, options := range append(setups, strings.Join(all, ",")) {
 		lock := strings.TrimSuffix("hardened:"+options, ":")
-		_, runs := outcomes(t, build(t), "run", "random-within-assumptions", "random-settings", "--lock", lock, "--seeds", seeds)
+		_, runs := outcomes(t, lockpick, "run", "random-within-assumptions", "random-settings", "--lock", lock, "--seeds", seeds)
 		runs = slices.DeleteFunc(runs, func(o outcome.Outcome) bool { return o.Skipped != "" }) // it can't ask in turn
 		if len(runs) == 0 {
 			t.Errorf("%s was put to no test", lock)
