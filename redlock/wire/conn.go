@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"lockpick/redlock"
 	"lockpick/redlock/advice"
 	"lockpick/redlock/script"
 )
@@ -34,7 +35,7 @@ const maxRest = 100 * time.Millisecond
 func (n *line) undone(e entry) {
 	d, isRelease := e.release()
 	if !isRelease {
-		if e.r != nil && n.state != up && len(n.unsent) < maxDebts {
+		if e.r != nil && sets(e.r.Op) && n.state != up && len(n.unsent) < maxDebts {
 			n.unsent[e.r.Token] = struct{}{}
 		}
 		return
@@ -44,6 +45,12 @@ func (n *line) undone(e entry) {
 	} else if n.state != closed && len(n.debts) < maxDebts {
 		n.debts = append(n.debts, d)
 	}
+}
+
+// sets says whether a key may have its token by such a request. The other requests of a holder, such as
+// extensions, say nothing of whether its set was sent.
+func sets(op redlock.Op) bool {
+	return op == redlock.OpSet || op == redlock.OpSetFenced || op == redlock.OpGrant
 }
 
 // Settle implements redlock.Debtor.

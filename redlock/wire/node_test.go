@@ -172,6 +172,37 @@ func TestDebts(t *testing.T) {
 	})
 }
 
+// A key that was granted is let go of, also where its holder has asked something of it since that no
+// connection saw.
+func TestDebtsOfWhatWasHeld(t *testing.T) {
+	for name, op := range map[string]redlock.Op{"extended": redlock.OpExtend, "fence raised": redlock.OpRaiseFence} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f, a := newFake(t), &answers{}
+				n := f.node(nil)
+				for _, token := range []string{"1", "2"} {
+					a.ask(n, redlock.OpSet, token)
+				}
+				n.Flush()
+				synctest.Wait()
+				f.with(func() { f.refuse, f.log = errRefused, nil; f.conns[0].Close() })
+				synctest.Wait()
+				a.ask(n, op, "1") // waits for a connection that can't be made
+				synctest.Wait()
+				a.ask(n, op, "2") // comes when that is known
+				for _, token := range []string{"1", "2"} {
+					a.ask(n, redlock.OpRelease, token)
+				}
+				time.Sleep(3 * timeout)
+				f.with(func() { f.refuse = nil })
+				time.Sleep(timeout)
+				synctest.Wait()
+				want(t, "the node did", strings.Join(f.did(), ", "), "RELEASE k1 1 k2 2")
+			})
+		})
+	}
+}
+
 // A node that forgets its scripts is given them again, and nothing is lost or overtaken.
 func TestScriptsForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T) {
