@@ -20,7 +20,7 @@ adapters:
 # The tests that need an engine of containers take minutes: make containers.
 test: setup
 	$(GO) vet ./...
-	$(GO) test -short ./...
+	$(GO) test -vet=off -short ./...
 
 # What the compiler lets pass, in the builds of all tags, and what go.mod should say.
 # .ci/tools has the versions of the tools. The first time takes minutes.
@@ -34,10 +34,10 @@ RACE = ./harness ./harness/client ./harness/conformance ./harness/files ./harnes
 	./harness/real/contender ./harness/real/disk ./harness/real/link ./harness/real/network ./harness/real/packets ./harness/real/proc \
 	./harness/real/server ./harness/real/skew ./harness/real/wire ./harness/resp ./harness/shortage ./harness/sim/node ./redlock/... ./scenarios/suite ./scenarios/sweep
 race:
-	$(GO) test -race -short $(RACE)
+	CGO_ENABLED=1 $(GO) test -race -vet=off -short $(RACE)
 
 race-all:
-	$(GO) test -race -short -timeout 30m ./...
+	CGO_ENABLED=1 $(GO) test -race -short -timeout 30m ./...
 
 # The simulation works everywhere; elsewhere the other backends say why they don't. By day
 # the types are checked for other systems; cross-all also compiles and links.
