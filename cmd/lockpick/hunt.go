@@ -188,6 +188,7 @@ func (x *hunter) choose(args []string) error {
 	if err := f.demand(chosen, args, given); err != nil {
 		return err
 	}
+	spare(chosen, given)
 	b, err := backend(simulation, docker.Config{})
 	if err != nil {
 		return err
@@ -226,13 +227,31 @@ func (f *huntFlags) demand(chosen []pick, args, given []string) error {
 			continue
 		}
 		for property, e := range own[i].Expect {
-			said := slices.ContainsFunc(given, func(s string) bool { return strings.HasPrefix(s, property+"=") })
-			if !said && (e.Want == outcome.AnyOutcome || property == checker.FencingOrder && p.Lock.Fence) {
+			if !says(given, property) && (e.Want == outcome.AnyOutcome || property == checker.FencingOrder && p.Lock.Fence && !ownCount(own[i].Scenario)) {
 				p.Expect[property] = e
 			}
 		}
 	}
 	return nil
+}
+
+// spare asks nothing of the order of tokens where a scenario asks it of a lock that it names because
+// of how that counts, unless the user asks: it is no promise of the lock that is hunted.
+func spare(chosen []pick, given []string) {
+	for i, p := range chosen {
+		if p.own != nil && ownCount(*p.own) && !says(given, checker.FencingOrder) {
+			chosen[i].Expect = maps.Clone(p.Expect)
+			chosen[i].Expect[checker.FencingOrder] = scenario.Expectation{Want: outcome.AnyOutcome}
+		}
+	}
+}
+
+// ownCount says whether a scenario's lock counts otherwise than the specification's.
+func ownCount(s scenario.Scenario) bool { return s.Lock.Fence && s.Lock.Kind != "redlock" }
+
+// says says whether the user expects something of a property.
+func says(given []string, property string) bool {
+	return slices.ContainsFunc(given, func(s string) bool { return strings.HasPrefix(s, property+"=") })
 }
 
 // mistaken takes --lock broken with its mistake for what they come to as overrides. Few of these
