@@ -3,6 +3,7 @@ package checker
 import (
 	"fmt"
 
+	"lockpick/checker/spans"
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
@@ -12,16 +13,19 @@ import (
 // A hold may have so many extensions, and may last so long from its grant to the
 // end of belief. Both limits are the scenario's own, for the lock under test may
 // not heed any. Only extensions that were granted count, and the error of the
-// stamps is taken off the length: what is not certain is no violation. O(n).
+// stamps is taken off the length: what is not certain is no violation. A hold that
+// was too long by no more than the host stalled meanwhile leaves it undecided. O(n).
 func boundedHold(r *facts.Facts) Result {
 	res := Result{Outcome: Holds}
 	var first *longHold
+	var stalled longHold
+	stalls := spans.Stalls(r)
 	most, longest := 0, int64(0)
 	for s := range r.Sessions() {
 		if r.Params.MaxHold == 0 && !s.Extended() {
 			continue
 		}
-		h, ok := holdUnder(r, s)
+		h, ok := holdUnder(r, stalls, s)
 		if !ok {
 			continue
 		}
@@ -29,6 +33,9 @@ func boundedHold(r *facts.Facts) Result {
 			res.Occasions++
 		}
 		most, longest = max(most, h.extends), max(longest, h.to-h.from)
+		if h.stalled > 0 && stalled.stalled == 0 {
+			stalled = h
+		}
 		if h.cause == "" {
 			continue
 		}
@@ -41,6 +48,9 @@ func boundedHold(r *facts.Facts) Result {
 	switch {
 	case first != nil:
 		return tooLong(r, res, first)
+	case stalled.stalled > 0:
+		res.Outcome, res.Because = Undecided, fmt.Sprintf("%s held %s %s, and the limit is %s; the host stalled for %s meanwhile, which may be why", stalled.session.Client(),
+			verdict.LockName(stalled.session.Key()), facts.FromTo(stalled.from, stalled.to), facts.Seconds(int64(r.Params.MaxHold)), facts.Seconds(stalled.stalled))
 	case res.Occasions == 0:
 		res.Because = "nobody extended a lock"
 	case p.MaxExtends == 0 || p.MaxHold == 0:
@@ -54,8 +64,9 @@ func boundedHold(r *facts.Facts) Result {
 
 // longHolds is each hold that was past a limit.
 func longHolds(r *facts.Facts) (all []verdict.Incident) {
+	stalls := spans.Stalls(r)
 	for s := range r.Sessions() {
-		if h, ok := holdUnder(r, s); ok && h.cause != "" {
+		if h, ok := holdUnder(r, stalls, s); ok && h.cause != "" {
 			all = append(all, verdict.Incident{From: h.from, Tell: func() Result { return tooLong(r, Result{}, &h) }})
 		}
 	}
@@ -70,6 +81,7 @@ type longHold struct {
 	cause    string           // "" if both limits are kept
 	at       int64            // when the first limit was passed
 	events   []*history.Event // what shows it
+	stalled  int64            // how long the host stalled, where that may be why the hold was too long; or 0
 }
 
 // shown is how many extensions a witness shows, the last that fit.
@@ -77,7 +89,7 @@ const shown = 8
 
 // holdUnder measures one hold, from its grant to the end of belief. Where the acquire's outcome is
 // unknown, belief begins with an extension; ok is false where there was none.
-func holdUnder(r *facts.Facts, s *facts.Session) (h longHold, ok bool) {
+func holdUnder(r *facts.Facts, stalls []spans.Span, s *facts.Session) (h longHold, ok bool) {
 	if !s.Granted() && !s.Extended() {
 		return h, false
 	}
@@ -101,7 +113,12 @@ func holdUnder(r *facts.Facts, s *facts.Session) (h longHold, ok bool) {
 		h.to = last.To
 	}
 	most := int64(r.Params.MaxHold)
-	if certain := h.to - h.from - 2*int64(r.Params.StampError); most > 0 && certain > most && h.from+most < h.at {
+	certain := h.to - h.from - 2*int64(r.Params.StampError)
+	switch still := spans.Share(stalls, spans.Of(h.from, h.to)); {
+	case most == 0 || certain <= most || h.from+most >= h.at:
+	case certain-most <= still:
+		h.stalled = still
+	default:
 		h.cause, h.at = verdict.HeldTooLong, h.from+most
 		h.events = []*history.Event{last.Opens, last.Closes}
 	}

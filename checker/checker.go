@@ -79,8 +79,7 @@ func Check(h *history.History, names ...string) (v Verdict) {
 		return v
 	}
 	vacuous := assumptions.Vacuous(r.Facts)
-	barren := vacuous != "" && assumptions.Barren(r.Facts)
-	if vacuous != "" && (h.Cut == "" || len(r.Lacks) > 0) && !barren { // what Redis would have answered otherwise shows nothing, however short
+	if len(r.Lacks) > 0 { // what Redis would have answered otherwise shows nothing
 		v = nothing(h, names, "the run is vacuous: "+vacuous)
 		v.Assumption = vacuous
 		v.Numbers, v.Words = numbers(r)
@@ -89,14 +88,21 @@ func Check(h *history.History, names ...string) (v Verdict) {
 	v = Verdict{Schema: verdict.Schema, Cut: h.Cut}
 	v.Numbers, v.Words = numbers(r)
 	late := latenessOf(r.Facts)
+	waits := vacuous != "" && assumptions.Waits(r.Facts)
+	barren := waits && r.Grants == 0 && !r.Params.MayBeIdle
+	explained := false // a violation is why the run is vacuous
 	for _, name := range names {
 		res := cutShort(r, vacuous, judge(r, name))
-		if barren && res.Outcome != Violated { // what nobody had can't hold
+		switch {
+		case vacuous == "" || h.Cut != "" && !barren:
+		case res.Outcome != Violated: // nothing holds in a run that shows nothing
 			res = Result{Property: name, Outcome: Undecided, Because: "the run is vacuous: " + vacuous}
+		default: // but what was violated was
+			explained = explained || barren || waits && res.Cause == verdict.Hung
 		}
 		v.Results = append(v.Results, late.stalled(res))
 	}
-	if barren && !slices.ContainsFunc(v.Results, func(r Result) bool { return r.Outcome == Violated }) {
+	if vacuous != "" && (h.Cut == "" || barren) && !explained {
 		v.Assumption = vacuous
 	}
 	v.Second = r.second.Answer(second.Timeout)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"lockpick/checker/cause"
+	"lockpick/checker/spans"
 	"lockpick/checker/verdict"
 	"lockpick/checker/windows"
 )
@@ -18,11 +19,29 @@ func holderTold(r *record) Result {
 	if !r.Params.Untold {
 		return Result{Outcome: Holds, Because: "the lock names a deadline, or tells of a loss"}
 	}
-	all := untold(r, true)
-	if len(all) > 0 {
+	all, stalled := withoutStalled(r, untold(r, true))
+	switch {
+	case len(all) > 0:
 		return worst(all, r.Grants)
+	case stalled != nil:
+		return Result{Outcome: Undecided, Because: "the host stalled, which may be why: " + stalled.Because}
 	}
 	return Result{Outcome: Holds, Occasions: r.Grants, Because: fmt.Sprintf("the lock tells its holder nothing, and no other had it meanwhile (%s)", verdict.Plural(r.Grants, "grant"))}
+}
+
+// withoutStalled leaves out the overlaps for which stalls of the host may be to blame, of which it
+// returns the first, or nil: the host stalled, since the key was last renewed or later, for as long
+// as the two held the lock at once.
+func withoutStalled(r *record, all []overlap) (sure []overlap, stalled *overlap) {
+	stalls := spans.Stalls(r.Facts)
+	for _, o := range all {
+		if o.To-o.From > spans.Share(stalls, spans.Of(o.From-int64(r.Params.TTL), o.To)) {
+			sure = append(sure, o)
+		} else if stalled == nil {
+			stalled = &o
+		}
+	}
+	return sure, stalled
 }
 
 // brokenUntold is mutualExclusion of such a lock.

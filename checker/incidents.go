@@ -15,7 +15,10 @@ var incidents = map[string]func(*record) []verdict.Incident{
 		}
 		return sharedHolds(r)
 	},
-	HolderTold:        func(r *record) []verdict.Incident { return toldOf(untold(r, true)) },
+	HolderTold: func(r *record) []verdict.Incident {
+		sure, _ := withoutStalled(r, untold(r, true))
+		return toldOf(sure)
+	},
 	LeaseLinearizable: func(r *record) []verdict.Incident { return lease.Incidents(r.Facts, r.beliefs) },
 	ResourceSafety:    func(r *record) []verdict.Incident { return r.log().Harms() },
 	FencingOrder:      func(r *record) []verdict.Incident { return r.log().Disorders() },

@@ -103,7 +103,8 @@ var neighbours = []struct {
 	{"acquire-hangs", "it dies", []change{without("c1-n3"), without("n3 life"), without("c1 ok"), without("c1 invoke release"), without("6.00"),
 		lasting(facts.Kill, "c1", 2, 8)}, FaultTolerance, NotExercised},
 	{"acquire-hangs", "no majority is left", []change{lasting(facts.Kill, "n3", 0.03, 4.9)}, FaultTolerance, Holds},
-	{"acquire-hangs", "the machine stands still", []change{lasting("stall", "machine", 1, 4.5)}, FaultTolerance, Holds},
+	{"acquire-hangs", "the host stalls for as long as it is late", []change{lasting("stall", "machine", 1, 4.5)}, FaultTolerance, Undecided},
+	{"acquire-hangs", "the host stalls for less", []change{lasting("stall", "machine", 1, 3)}, FaultTolerance, Violated},
 }
 
 // TestLivenessAgainstNeighbours changes a little in a story, and with it what is right. It says of

@@ -41,9 +41,9 @@ func latenessOf(r *facts.Facts) lateness {
 	return l
 }
 
-// stalled adds to a result the longest stall that may be why it is not another. A stall
-// matters to what a violation's witness shows if it lies within the span of that; and to
-// all that was to happen at some instant of the run, if it made that late:
+// stalled adds to a result the longest stall that may be why an expected violation did not come,
+// or came of another cause. A stall matters to what a violation's witness shows if it lies within
+// the span of that; and to all that was to happen at some instant of the run, if it made that late:
 //
 //	▒▒▒ stall ▒▒▒
 //	       |  a holder's deadline: it could do nothing before that

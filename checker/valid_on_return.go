@@ -21,12 +21,13 @@ import (
 //
 //   - the vote that made its quorum can't have reached it before the deadline: it was
 //     answered later, or while the client was stopped until later,
-//   - or the client ran on past the deadline, neither stopped nor on a machine that stood
-//     still, for longer than scheduling may take (Params.Slack).
+//   - or the client ran on past the deadline, neither stopped nor on a host that stalled, for
+//     longer than scheduling may take (Params.Slack).
 //
-// A late return of which neither is so is no occasion.
+// A late return of which neither is so is no occasion. Where stalls of the host alone excuse one,
+// the property is undecided.
 func validOnReturn(r *facts.Facts) Result {
-	res, excused := Result{Outcome: Holds}, 0
+	res, excused, stalled := Result{Outcome: Holds}, 0, 0
 	var worst lateReturn
 	late := returns{Facts: r, stops: map[string]stops{}}
 	for s := range r.Sessions() {
@@ -37,6 +38,9 @@ func validOnReturn(r *facts.Facts) Result {
 		x := late.of(s, left)
 		if left <= 0 && !x.known() {
 			excused++
+			if x.stalled {
+				stalled++
+			}
 			continue
 		}
 		res.Occasions++
@@ -52,6 +56,8 @@ func validOnReturn(r *facts.Facts) Result {
 		return late.tell(res, worst)
 	case excused > 0 && r.Params.Slack == 0:
 		res.Outcome, res.Because = Undecided, "an acquire returned a lock that was past its deadline, and the history does not say how much scheduling may take (slack)"
+	case stalled > 0:
+		res.Outcome, res.Because = Undecided, fmt.Sprintf("%s had no time left when its acquire returned; the host stalled, which may be why", verdict.Plural(stalled, "lock"))
 	case res.Occasions == 0 && excused == 0:
 		res.Because = "no acquire returned a lock with a deadline"
 	case res.Occasions > 0:
@@ -96,9 +102,9 @@ type returns struct {
 	stops map[string]stops
 }
 
-// stops is where a client was surely stopped, and where it may have been, or its machine
-// stood still: a fault takes effect between its call and when it is seen to have.
-type stops struct{ surely, maybe []spans.Span }
+// stops is where a client was surely stopped, where it may have been, for a fault takes effect
+// between its call and when it is seen to have, and where it may have been or its host stalled.
+type stops struct{ surely, maybe, still []spans.Span }
 
 // lateReturn is what shows that an acquire must have known that its lock was past its
 // deadline: the vote or the client's own time.
@@ -108,6 +114,7 @@ type lateReturn struct {
 	vote    *history.Event // that made the quorum, after the deadline; or nil
 	came    int64          // the first instant at which it can have reached the client
 	ran     int64          // how long the client surely ran on past the deadline, where that is longer than scheduling may take; or 0
+	stalled bool           // it ran on for longer than that but for stalls of the host
 }
 
 // until is the lock's deadline.
@@ -125,9 +132,11 @@ func (t *returns) of(s *facts.Session, left int64) lateReturn {
 		x.vote, x.came = vote, came
 	}
 	past := spans.Of(max(x.until(), s.Called), s.Ended)
-	if ran := past.Length() - spans.Share(stops.maybe, past); t.Params.Slack > 0 && ran > int64(t.Params.Slack) {
+	slack := int64(t.Params.Slack)
+	if ran := past.Length() - spans.Share(stops.still, past); slack > 0 && ran > slack {
 		x.ran = ran
 	}
+	x.stalled = slack > 0 && past.Length()-spans.Share(stops.maybe, past) > slack
 	return x
 }
 
@@ -135,7 +144,7 @@ func (t *returns) stopsOf(client string) stops {
 	if known, ok := t.stops[client]; ok {
 		return known
 	}
-	found := stops{maybe: spans.Stalls(t.Facts)}
+	var found stops
 	for _, f := range t.Faults {
 		if f.Kind != facts.Pause || f.Target != client {
 			continue
@@ -146,6 +155,7 @@ func (t *returns) stopsOf(client string) stops {
 		}
 	}
 	found.surely, found.maybe = spans.Union(found.surely), spans.Union(found.maybe)
+	found.still = spans.Union(append(spans.Stalls(t.Facts), found.maybe...))
 	t.stops[client] = found
 	return found
 }

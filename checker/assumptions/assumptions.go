@@ -40,11 +40,11 @@ func Vacuous(r *facts.Facts) string {
 	return ""
 }
 
-// Barren says that all of a run was as planned but what hangs on a lock that nobody ever got,
-// though it was to be had: steps wait for grants and releases. That shows something, too.
-func Barren(r *facts.Facts) bool {
-	return r.Grants == 0 && !r.Params.MayBeIdle && len(r.Lacks) == 0 &&
-		!slices.ContainsFunc(r.Params.Clients, func(c string) bool { return !r.Began[c] }) &&
+// Waits reports whether all of a run was as planned but for steps and clients that wait for the lock,
+// as for a grant or a release. Where a lock is never granted, or a call hangs, that is why they did
+// not come.
+func Waits(r *facts.Facts) bool {
+	return len(r.Lacks) == 0 &&
 		!slices.ContainsFunc(r.Faults, func(f *facts.Fault) bool { return f.Fail != nil })
 }
 

@@ -19,8 +19,8 @@ import (
 //	+ Slack
 //
 // A loss after which nobody had the lock by then is left out if faults kept a majority from
-// the one that waits meanwhile, or the machine stood still: then nothing was promised. Where
-// the machine ever did, and no loss is left, it is undecided.
+// the one that waits meanwhile: then nothing was promised. Where the host stalled the bound is
+// longer (stalls.go), and a lock that was late by no more leaves the property undecided.
 func (r *Run) DeadlockFreedom() verdict.Result {
 	if missing := missingFigure(&r.Params); missing != "" {
 		return verdict.Result{Outcome: verdict.Undecided, Because: "the history has no " + missing + ", so there is no bound"}
@@ -57,8 +57,6 @@ func (r *Run) DeadlockFreedom() verdict.Result {
 		res := open()
 		res.Occasions = occasions
 		return res
-	case occasions == 0 && leftOut > 0 && len(spans.Stalls(r.Facts)) > 0:
-		return verdict.Result{Outcome: verdict.Undecided, Because: "the machine stood still, and " + inTime(judged, leftOut)}
 	}
 	return verdict.Result{Outcome: verdict.Holds, Occasions: occasions, Because: inTime(judged, leftOut)}
 }
@@ -118,11 +116,34 @@ func (d loss) handover() (res verdict.Outcome, tell func() verdict.Result, distu
 			continue // it gave up
 		case d.lock.End < bound:
 			res, tell = verdict.Undecided, func() verdict.Result { return d.soon(bound) }
+		case d.excused(w, next, bound):
+			res, tell = verdict.Undecided, func() verdict.Result { return d.stalled(w, bound) }
 		default:
 			return verdict.Violated, func() verdict.Result { return d.late(w, next, bound) }, false
 		}
 	}
 	return res, tell, disturbed && res == ""
+}
+
+// excused reports whether stalls of the host, or keys that stayed because it was slow, may be why
+// nobody had the lock by the bound.
+func (d loss) excused(w, next *facts.Session, bound int64) bool {
+	to := d.lock.End
+	if next != nil {
+		to = next.Acquire.Return.T
+	}
+	waited := spans.Of(max(d.at, w.Acquire.Call.T), to)
+	if late := d.lock.delayed([]string{w.Client()}, waited); late > 0 && to-bound <= late {
+		return true
+	}
+	return len(d.lock.slow) > 0 && !spans.Covering(d.lock.surelyMajority(w.Client()), spans.Of(max(d.free, w.Acquire.Call.T), bound))
+}
+
+// stalled tells of a loss for which the host may be to blame.
+func (d loss) stalled(w *facts.Session, bound int64) verdict.Result {
+	return verdict.Result{Outcome: verdict.Undecided, Because: fmt.Sprintf(
+		"%s %s at %s while it may have held %s, and the lock was not free again for %s by %s; the host stalled or was slow, which may be why",
+		d.session.Client(), ways[d.fault.Kind].verb, facts.Seconds(d.at), verdict.LockName(d.session.Key()), w.Client(), facts.Seconds(bound))}
 }
 
 // soon tells of a bound that lies behind the record's end.

@@ -23,12 +23,13 @@ const (
 	all
 )
 
-// takes is what each kind of fault takes away. A kind that isn't here takes all: a
-// stall of the machine, for what was under way is late everywhere; and those that turn
-// a clock, for keys then live longer, and clients wait longer, by what the record
-// doesn't tell. A clock that jumps is another matter: see takenBy.
+// takes is what each kind of fault takes away. A kind that isn't here takes all, such as those
+// that turn a clock: keys then live longer, and clients wait longer, by what the record
+// doesn't tell. A clock that jumps is another matter: see takenBy. So is a stall of the host,
+// which is nobody's fault and lengthens bounds: see stalls.go.
 var takes = map[string]taken{
-	facts.Kill: answers, facts.Shutdown: answers, facts.PowerLoss: answers, facts.Failover: answers, // of a client or node
+	history.OpStall: none,
+	facts.Kill:      answers, facts.Shutdown: answers, facts.PowerLoss: answers, facts.Failover: answers, // of a client or node
 	facts.Pause: answers, "gc": answers, // of a client
 	"slow-disk": answers, "full-disk": answers, "unplug": answers, "starve": answers, // of a node
 	facts.Cut: answers, "delay": answers, "throttle": answers, "lose": answers, // of a link

@@ -1,6 +1,7 @@
 package liveness
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -22,8 +23,11 @@ import (
 // which is k rounds of the slowest kind. One lost split vote is no violation;
 // a lock by which k rounds of everybody come to nothing is not available. The
 // same bound is used after a release: with two waiters or more the first round
-// may be lost to a split vote there, too, so one retry delay can't be promised. Nor may an
-// extension or a release take that and a TTL (hung.go).
+// may be lost to a split vote there, too, so one retry delay can't be promised. Nor may a
+// call take that and a TTL (hung.go).
+//
+// Where the host stalled the bound is longer (stalls.go). A span that is too long and for which only
+// stalls or a slow host may be to blame leaves the property undecided.
 func (r *Run) FaultTolerance() verdict.Result {
 	if missing := missingFigure(&r.Params); missing != "" {
 		return verdict.Result{Outcome: verdict.Undecided, Because: "the history has no " + missing + ", so there is no bound"}
@@ -34,51 +38,68 @@ func (r *Run) FaultTolerance() verdict.Result {
 	case len(r.Params.Nodes) == 0:
 		return verdict.Result{Outcome: verdict.Undecided, Because: "the history has no nodes, so there is no majority"}
 	}
-	occasions, incidents := 0, 0
-	var worst *unavailability
-	var hung []stuck
-	for _, c := range r.locks {
-		n, unavailabilities := unavailabilities(c)
-		occasions, incidents = occasions+n, incidents+len(unavailabilities)
-		for _, d := range unavailabilities {
-			if worst == nil || d.Length() > worst.Length() {
-				worst = &d
-			}
-		}
-		hung = append(hung, stuckIn(c)...)
-	}
-	occasions, incidents = occasions+len(hung), incidents+len(hung)
+	f := r.tolerated()
+	res := verdict.Result{Outcome: verdict.Holds, Because: "nobody wanted a free lock while a majority was available to them"}
 	switch {
-	case worst != nil:
-		res := starved(*worst)
-		res.Occasions, res.Incidents = occasions, incidents
-		return res
-	case len(hung) > 0:
-		res := hung[0].tell()
-		res.Occasions, res.Incidents = occasions, incidents
-		return res
-	case occasions == 0 && len(spans.Stalls(r.Facts)) > 0:
-		return verdict.Result{Outcome: verdict.Undecided, Because: "the machine stood still, and at no other time did anybody want a free lock while a majority was available to them"}
-	case occasions == 0:
-		return verdict.Result{Outcome: verdict.Holds, Because: "nobody wanted a free lock while a majority was available to them"}
+	case len(f.long) > 0:
+		res = starved(slices.MaxFunc(f.long, func(a, b unavailability) int { return cmp.Compare(a.Length(), b.Length()) }))
+	case len(f.hung) > 0:
+		res = f.hung[0].tell()
+	case f.open != "":
+		res = verdict.Result{Outcome: verdict.Undecided, Because: f.open}
+	case f.judged > 0:
+		res.Because = fmt.Sprintf("whenever a lock was free and a majority available to somebody who wanted it, somebody acquired within %s, in %s",
+			facts.Seconds(rounds(&r.Params)), verdict.Plural(f.judged, "span"))
 	}
-	return verdict.Result{Outcome: verdict.Holds, Occasions: occasions, Because: fmt.Sprintf(
-		"whenever a lock was free and a majority available to somebody who wanted it, somebody acquired within %s, in %s",
-		facts.Seconds(rounds(&r.Params)), verdict.Plural(occasions, "span"))}
+	res.Incidents = len(f.long) + len(f.hung)
+	res.Occasions = f.judged + res.Incidents
+	return res
 }
 
-// Unavailabilities is each span in which nobody acquired a lock that was to be had.
+// Unavailabilities is each span in which nobody acquired a lock that was to be had, and each
+// call that hung.
 func (r *Run) Unavailabilities() (all []verdict.Incident) {
-	for _, c := range r.locks {
-		_, long := unavailabilities(c)
-		for _, d := range long {
-			all = append(all, verdict.Incident{From: d.From, Tell: func() verdict.Result { return starved(d) }})
-		}
-		for _, d := range stuckIn(c) {
-			all = append(all, verdict.Incident{From: d.From, Tell: d.tell})
-		}
+	f := r.tolerated()
+	for _, d := range f.long {
+		all = append(all, verdict.Incident{From: d.From, Tell: func() verdict.Result { return starved(d) }})
+	}
+	for _, d := range f.hung {
+		all = append(all, verdict.Incident{From: d.From, Tell: d.tell})
 	}
 	return all
+}
+
+// tolerance is what became of all locks.
+type tolerance struct {
+	judged int              // gaps that ended in a grant to somebody who was available
+	long   []unavailability // too long, whatever the host did; at most one for each gap
+	hung   []stuck          // likewise
+	open   string           // tells of the first that was too long and for which the host may be to blame
+}
+
+func (r *Run) tolerated() (f tolerance) {
+	for _, c := range r.locks {
+		begun := len(f.long)
+		for g := range gaps(c) {
+			d, found := longestIn(c, g, c.surelyAvailable, func(clients []string, s spans.Span) int64 { return rounds(&c.Params) + c.delayed(clients, s) })
+			if found {
+				f.long = append(f.long, d)
+				continue
+			}
+			if c.real() {
+				d, found = longestIn(c, g, c.available, func([]string, spans.Span) int64 { return rounds(&c.Params) })
+			}
+			switch {
+			case found:
+				f.open = cmp.Or(f.open, d.excuse())
+			case g.next != nil && g.next.Granted() && spans.Meets(c.available(g.next.Client()), spans.Of(g.asked-1, g.asked)):
+				f.judged++
+			}
+		}
+		hung, open := stuckIn(c, f.long[begun:])
+		f.hung, f.open = append(f.hung, hung...), cmp.Or(f.open, open)
+	}
+	return f
 }
 
 // gap is a span in which nobody held a lock or may have held it. An acquire that is under
@@ -124,51 +145,42 @@ type unavailability struct {
 	gap     gap
 }
 
-// unavailabilities finds those of a lock that were too long, at most one for each gap,
-// and how many gaps were judged: those that were too long, and those that ended in
-// a grant to somebody who was available.
-func unavailabilities(c *lockState) (judged int, long []unavailability) {
-	for g := range gaps(c) {
-		d, ok := longestIn(c, g)
-		switch {
-		case ok:
-			judged++
-			long = append(long, d)
-		case g.next != nil && g.next.Granted() && spans.Meets(c.available(g.next.Client()), spans.Of(g.asked-1, g.asked)):
-			judged++
-		}
-	}
-	return judged, long
-}
-
-// longestIn finds the longest in a gap that was too long.
-func longestIn(c *lockState, g gap) (d unavailability, found bool) {
+// longestIn finds the longest in a gap that was longer than a bound.
+func longestIn(c *lockState, g gap, available func(client string) []spans.Span, bound func(clients []string, s spans.Span) int64) (d unavailability, found bool) {
 	if g.Length() <= rounds(&c.Params) {
 		return d, false
+	}
+	longest := func(list []spans.Span, clients []string) {
+		for _, s := range list {
+			if s.Length() > rounds(&c.Params) && s.Length() > d.Length() && s.Length() > bound(clients, s) {
+				d, found = unavailability{Span: s, lock: c, clients: clients, gap: g}, true
+			}
+		}
 	}
 	w := c.callers()
 	var all []spans.Span // of whomever
 	var waiting []string
 	for _, client := range w.clients(g.To, w.until, g.From) {
-		could := spans.Common(spans.Common(c.waits(client, g.Span), c.available(client)), []spans.Span{g.Span})
-		for _, s := range could {
-			if s.Length() > rounds(&c.Params) && s.Length() > d.Length() {
-				d, found = unavailability{Span: s, lock: c, clients: []string{client}, gap: g}, true
-			}
-		}
+		could := spans.Common(spans.Common(c.waits(client, g.Span), available(client)), []spans.Span{g.Span})
+		longest(could, []string{client})
 		if len(could) > 0 {
 			all, waiting = append(all, could...), append(waiting, client)
 		}
 	}
-	if found {
-		return d, true
-	}
-	for _, s := range spans.Union(all) {
-		if s.Length() > rounds(&c.Params) && s.Length() > d.Length() {
-			d, found = unavailability{Span: s, lock: c, clients: waiting, gap: g}, true
-		}
+	if !found {
+		longest(spans.Union(all), waiting)
 	}
 	return d, found
+}
+
+// excuse tells of an unavailability that the host may have brought about.
+func (d unavailability) excuse() string {
+	why := "the host was slow, which may be why keys stayed on nodes"
+	if len(d.lock.stalls) > 0 {
+		why = d.lock.stalledFor(d.Span)
+	}
+	return fmt.Sprintf("nobody acquired %s %s, though %s could have within %s; %s", verdict.LockName(d.lock.name),
+		facts.FromTo(d.From, d.To), verdict.List(d.clients), facts.Seconds(rounds(&d.lock.Params)), why)
 }
 
 // starved tells of an unavailability: who waited, since when the lock was free.
@@ -196,11 +208,15 @@ func starved(d unavailability) verdict.Result {
 	}
 	w.Events = verdict.Numbered(events)
 	cause, why := whyNobody(d.lock, d.Span)
+	within := facts.Seconds(rounds(&d.lock.Params))
+	if late := d.lock.delayed(d.clients, d.Span); late > 0 {
+		within += fmt.Sprintf(", even if stalls of the host delayed it by %s", facts.Seconds(late))
+	}
 	return verdict.Result{
 		Outcome: verdict.Violated, Witness: w, Cause: cause,
 		Because: fmt.Sprintf("%s could have had %s %s, a majority being available, and %s tried, but nobody acquired it within %s: %s; %s",
 			verdict.List(d.clients), verdict.LockName(d.lock.name), facts.FromTo(d.From, d.To),
-			verdict.Plural(waiters, "client"), facts.Seconds(rounds(&d.lock.Params)), since, why),
+			verdict.Plural(waiters, "client"), within, since, why),
 	}
 }
 

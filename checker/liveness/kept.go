@@ -8,59 +8,82 @@ import (
 	"lockpick/harness/history/facts"
 )
 
-// keptOf is, by node, where the key of an attempt may have stayed on it because of
-// a fault, so that nobody else can have that node's vote. It stays until its
-// deletion was seen, or it has lapsed. The lock is not to blame where
+// keptOf finds, by node, where the key of an attempt may have stayed there through no fault of the
+// lock's, so that nobody else can have that node's vote. It stays until its deletion was seen, or
+// it has lapsed. A fault kept it where
 //
-//   - the node applied the set when the client had given it up already,
-//   - the release was under way for longer than the client waits, or forever,
 //   - client, node or link were down before the attempt was over,
-//   - or the answer never reached the client though no fault kept it: the machine was
-//     slower than the node time-out, and may have swallowed the release, too.
+//   - or a fault delayed the set or the release for longer than a client waits, or forever.
+//
+// A slow host may have kept it where, without a fault, one of these two or the answer to the set
+// came later than a client waits, or the release never came and the host stalled when it was due.
+// In virtual time no host is slow.
 //
 // Any other key that a failed attempt leaves behind, the lock has left there. So it has
 // any that stays when its holder has released: what was healed by then is no excuse. Nor has
 // a fault to do with a key that was sent when its attempt had been given up.
-func keptOf(r *conditions, w *facts.Wire) map[string][]spans.Span {
+func keptOf(r *conditions, w *facts.Wire) (kept, slow map[string][]spans.Span) {
+	kept, slow = map[string][]spans.Span{}, map[string][]spans.Span{}
 	if w == nil {
-		return nil
+		return kept, slow
 	}
-	kept := map[string][]spans.Span{}
 	for _, a := range w.Attempts {
 		for _, e := range a.Sets {
-			if list := keptOn(r, w, a, e); len(list) > 0 {
-				kept[e.Node] = append(kept[e.Node], list...)
+			k := keptOn(r, w, a, e)
+			if len(k.byFault) > 0 {
+				kept[e.Node] = append(kept[e.Node], k.byFault...)
+			}
+			if len(k.byHost) > 0 {
+				slow[e.Node] = append(slow[e.Node], k.byHost...)
 			}
 		}
 	}
-	for node, list := range kept {
-		kept[node] = spans.Union(list)
+	for _, by := range []map[string][]spans.Span{kept, slow} {
+		for node, list := range by {
+			by[node] = spans.Union(list)
+		}
 	}
-	return kept
+	return kept, slow
 }
 
-// keptOn is where a fault kept one key of an attempt's on its node.
-func keptOn(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Event) []spans.Span {
+// keptKey is where one key of an attempt's stayed on its node, and through what.
+type keptKey struct{ byFault, byHost []spans.Span }
+
+// add enters a span for which a message was late or lost. Where no fault can have done that, and
+// time is real, the host was slow.
+func (k *keptKey) add(r *conditions, span spans.Span, fault bool) {
+	if fault || !r.real() {
+		k.byFault = append(k.byFault, span)
+	} else {
+		k.byHost = append(k.byHost, span)
+	}
+}
+
+func keptOn(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Event) (k keptKey) {
 	if a.GivenUp(e, int64(r.Params.NodeTimeout)) {
-		return nil
+		return k
 	}
 	if a.Won {
 		if giving, called := givingBack(r.Facts, a.Session); called {
 			return keptOfHolder(r, w, a, e, giving)
 		}
 	}
-	down, late := r.down, int64(r.Params.NodeTimeout)
+	late := int64(r.Params.NodeTimeout)
 	at, set := facts.Applied(e), int64(0)
 	if a.Won {
 		set = w.Extended[a.Session]
 	}
 	deleted, sent := a.Deletion(e)
 	asking := spans.Of(e.Sent, spans.Plus(a.Over, late))
-	if at-e.Sent > late || sent != 0 && deleted-sent > late ||
-		spans.Meets(down.link(a.Session.Client(), e.Node), asking) || e.Answered == 0 && !spans.Meets(down.little[e.Process], asking) {
-		return []spans.Span{spans.Of(at, min(deleted, r.keys.of(max(at, set))))}
+	down, touched := spans.Meets(r.down.link(a.Session.Client(), e.Node), asking), spans.Meets(r.down.little[e.Process], asking)
+	span := spans.Of(at, min(deleted, r.keys.of(max(at, set))))
+	switch {
+	case down || at-e.Sent > late || sent != 0 && deleted-sent > late || e.Answered == 0 && !touched:
+		k.add(r, span, down || touched)
+	case r.real() && e.Answered-e.Sent > late && !touched, sent == 0 && spans.Meets(r.stalls, spans.Of(a.To, spans.Plus(a.To, late))):
+		k.add(r, span, false)
 	}
-	return nil
+	return k
 }
 
 // keptOfHolder is the same of a lock that was held, and is being given back or has been. A
@@ -73,22 +96,27 @@ func keptOn(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Event) []
 // the release from the node. So has a restart of the node's, by which the client's
 // connection was lost, if the two have not talked since; and a cut, where the lock has not
 // claimed that it is given back.
-func keptOfHolder(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Event, giving spans.Span) (kept []spans.Span) {
-	down, late := r.down, int64(r.Params.NodeTimeout)
-	link := down.link(a.Session.Client(), e.Node)
+func keptOfHolder(r *conditions, w *facts.Wire, a *facts.Attempt, e *history.Event, giving spans.Span) (k keptKey) {
+	late := int64(r.Params.NodeTimeout)
+	link, little := r.down.link(a.Session.Client(), e.Node), r.down.little[e.Process]
 	at, got := facts.Applied(e), a.Session.Acquire.Ended()
 	deleted, sent := a.Deletion(e)
 	gone := min(deleted, r.keys.of(max(at, w.Extended[a.Session])))
 	if asking := (spans.Of(e.Sent, got)); spans.Meets(link, asking) {
-		kept = append(kept, spans.Of(at, min(gone, got)))
+		k.add(r, spans.Of(at, min(gone, got)), true)
 	}
-	asking := spans.Of(e.Sent, spans.Plus(got, late))
-	unheard := e.Answered == 0 && !spans.Meets(down.little[e.Process], asking) && !spans.Meets(link, asking)
-	if at-e.Sent > late && at > giving.From || sent != 0 && deleted-sent > late || unheard ||
-		spans.Meets(link, spans.Of(giving.From, spans.Plus(giving.To, late))) || sent == 0 && parted(r.Facts, a.Session, e, giving.From) {
-		kept = append(kept, spans.Of(max(at, giving.From), gone))
+	asking, returning := spans.Of(e.Sent, spans.Plus(got, late)), spans.Of(giving.From, spans.Plus(giving.To, late))
+	span := spans.Of(max(at, giving.From), gone)
+	down := spans.Meets(link, returning) || sent == 0 && parted(r.Facts, a.Session, e, giving.From)
+	touched := spans.Meets(little, asking) || spans.Meets(little, returning)
+	unheard := e.Answered == 0 && !spans.Meets(little, asking) && !spans.Meets(link, asking)
+	switch {
+	case down || at-e.Sent > late && at > giving.From || sent != 0 && deleted-sent > late || unheard:
+		k.add(r, span, down || touched)
+	case sent == 0 && spans.Meets(r.stalls, spans.Of(giving.From, spans.Plus(giving.From, late))):
+		k.add(r, span, false)
 	}
-	return kept
+	return k
 }
 
 // parted reports whether a node was down, or cut off from its client, after a key had been

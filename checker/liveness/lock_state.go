@@ -15,7 +15,8 @@ type lockState struct {
 	lock *facts.Lock
 	name string
 	wire *facts.Wire             // nil: the links saw nothing of it
-	kept map[string][]spans.Span // by node: keys that faults left there
+	kept map[string][]spans.Span // by node: where a fault kept a key there
+	slow map[string][]spans.Span // by node: where a key may have stayed because the host was slow
 
 	called  iter.Seq[*facts.Session]      // its sessions in the order of their call
 	waited  *callers                      // memo of callers
@@ -27,6 +28,10 @@ type lockState struct {
 	holds   map[*facts.Session]remembered // memo of hold
 	ready   map[string][]spans.Span       // by client: memo of majority
 	noticed map[string][]spans.Span       // by client: memo of available
+	surely  map[string][]spans.Span       // by client: memo of surelyMajority
+
+	spoils   map[string][]spans.Span   // memo of spoiled
+	delaysOf map[string]spans.Measured // memo of delays
 }
 
 // locksOf is the locks of a record, in the order of first use.
@@ -34,10 +39,13 @@ func locksOf(r *conditions) []*lockState {
 	var locks []*lockState
 	wires := r.Wires()
 	for _, l := range r.Locks {
-		locks = append(locks, &lockState{
-			conditions: r, lock: l, name: l.Name, wire: wires[l.Name], kept: keptOf(r, wires[l.Name]), called: r.Sessions(),
+		c := &lockState{
+			conditions: r, lock: l, name: l.Name, wire: wires[l.Name], called: r.Sessions(),
 			holds: map[*facts.Session]remembered{}, ready: map[string][]spans.Span{}, noticed: map[string][]spans.Span{},
-		})
+			surely: map[string][]spans.Span{}, delaysOf: map[string]spans.Measured{},
+		}
+		c.kept, c.slow = keptOf(r, c.wire)
+		locks = append(locks, c)
 	}
 	if len(locks) < 2 {
 		return locks
@@ -182,14 +190,44 @@ func (c *lockState) available(client string) []spans.Span {
 	return list
 }
 
-// blocked is where keys that faults left behind kept a majority from everybody.
+// surelyMajority is where no key that stayed because the host was slow was in its way either.
+func (c *lockState) surelyMajority(client string) []spans.Span {
+	if len(c.slow) == 0 {
+		return c.majority(client)
+	}
+	list, ok := c.surely[client]
+	if !ok {
+		list = c.down.majorityBut(client, c.leftOn())
+		c.surely[client] = list
+	}
+	return list
+}
+
+// surelyAvailable is where it has had time to notice, too.
+func (c *lockState) surelyAvailable(client string) []spans.Span {
+	return spans.Common(c.available(client), c.surelyMajority(client))
+}
+
+// leftOn is, by node, where a key stayed because of a fault or of a slow host.
+func (c *lockState) leftOn() map[string][]spans.Span {
+	left := map[string][]spans.Span{}
+	for _, n := range c.Params.Nodes {
+		if list := slices.Concat(c.kept[n], c.slow[n]); len(list) > 0 {
+			left[n] = spans.Union(list)
+		}
+	}
+	return left
+}
+
+// blocked is where keys that faults or a slow host left behind kept a majority from everybody.
 func (c *lockState) blocked() []spans.Span {
-	if len(c.kept) == 0 {
+	left := c.leftOn()
+	if len(left) == 0 {
 		return nil
 	}
 	var lists [][]spans.Span
 	for _, n := range c.Params.Nodes {
-		lists = append(lists, c.kept[n])
+		lists = append(lists, left[n])
 	}
 	return spans.AtLeast(len(lists)-quorumOf(&c.Params)+1, lists...)
 }

@@ -44,11 +44,11 @@ type outages struct {
 	settling int64 // what a client may need after a fault to notice that it is over
 }
 
-func outagesOf(r *facts.Facts, own map[string]bool) *outages {
+func outagesOf(r *facts.Facts, takenBy func(*facts.Fault) taken) *outages {
 	o := &outages{of: map[string][]spans.Span{}, links: map[string][]spans.Span{}, reach: map[string]map[string]bool{}, little: map[string][]spans.Span{}, nodes: r.Params.Nodes, quorum: quorumOf(&r.Params), up: map[string][]spans.Span{},
 		settling: int64(r.Params.NodeTimeout + r.Params.RetryMax + r.Params.Slack)}
 	for _, f := range r.Faults {
-		switch takenBy(r, own, f) {
+		switch takenBy(f) {
 		case answers:
 			o.of[f.Target] = append(o.of[f.Target], during(r, f))
 		case all:
@@ -146,11 +146,33 @@ func (o *outages) settled(list []spans.Span) []spans.Span {
 // conditions is a record with what its faults did to those that a lock needs.
 type conditions struct {
 	*facts.Facts
-	down *outages
-	keys lapses
+	down    *outages
+	carried *outages // the same, but a link that is only slow carries messages all the same
+	slowest int64    // by how much such a link delays a request and its reply, at most
+	keys    lapses
+	stalls  []spans.Span // of the host
 }
 
 func conditionsOf(r *facts.Facts) *conditions {
 	own := ownClocks(r)
-	return &conditions{Facts: r, down: outagesOf(r, own), keys: lapsesOf(r, own)}
+	c := &conditions{Facts: r, keys: lapsesOf(r, own), stalls: spans.Union(spans.Stalls(r))}
+	c.down = outagesOf(r, func(f *facts.Fault) taken { return takenBy(r, own, f) })
+	c.carried = c.down
+	for _, step := range r.Params.Steps {
+		if late := 2 * int64(step.Delay); step.Fault == "delay" && late < rounds(&r.Params) {
+			c.slowest = max(c.slowest, late)
+		}
+	}
+	if c.slowest > 0 {
+		c.carried = outagesOf(r, func(f *facts.Fault) taken {
+			if i := f.Step - 1; f.Kind == "delay" && i >= 0 && i < len(r.Params.Steps) && 2*int64(r.Params.Steps[i].Delay) < rounds(&r.Params) {
+				return little
+			}
+			return takenBy(r, own, f)
+		})
+	}
+	return c
 }
+
+// real reports whether the record is of real time, in which a host may be slow.
+func (c *conditions) real() bool { return c.Params.StampError > 0 || len(c.stalls) > 0 }

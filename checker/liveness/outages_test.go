@@ -45,7 +45,7 @@ func TestAvailability(t *testing.T) {
 		{"the resource", both("cut", 3, 8, "c1-r1"), "####################"},
 		{"a single message", both("hold", 3, 8, "c1-n1", "c1-n2"), "####################"},
 		{"a clock", both("clock", 3, 8, "n1"), "###........#########"},
-		{"the machine itself", both("stall", 3, 8, "machine"), "###........#########"},
+		{"the host", both("stall", 3, 8, "machine"), "####################"},
 		{"what nobody knows, on anybody", both("earthquake", 3, 8, "c2"), "###........#########"},
 		{"what could not be injected", "3 nemesis invoke kill node=n1\n3 nemesis fail kill node=n1\n" + both("kill", 5, 8, "n2"), "#####.............."[:5] + strings.Repeat(".", 6) + "#########"},
 		{"back for less than it takes to notice", both("kill", 3, 5, "n1", "n2") + both("kill", 7, 9, "n1", "n2"), "###.........########"},

@@ -15,7 +15,7 @@ import (
 
 // Causes of a window of unavailability besides the lease of a lost holder.
 const (
-	stoodStill   = "the machine stood still"
+	stoodStill   = "the host stalled"
 	majorityDown = "a majority was down or out of reach"
 	noAnswer     = "lease of a holder whose release got no answer"
 	neverKnew    = "keys of a client that never got an answer"
@@ -93,7 +93,7 @@ func whyUnavailable(c *lockState, losses []loss, w spans.Span) string {
 		lost[d.session] = "lease of a " + ways[d.fault.Kind].holder
 	}
 	near := near(c, w)
-	up := reached(c.conditions, near, w)
+	up := spans.Common(reached(c.conditions, near, w), spans.Outside(c.stalls))
 	all, reachable := spans.Measure([]spans.Span{w}), spans.Measure(up)
 	filled := map[string]int64{}
 	var held, taken []spans.Span
@@ -118,9 +118,8 @@ func whyUnavailable(c *lockState, losses []loss, w spans.Span) string {
 			filled[cause] -= where.Share(spans.Of(s.Acquire.Return.T, t.believed))
 		}
 	}
-	stalls := spans.Stalls(c.Facts)
 	for _, down := range spans.Common(spans.Common([]spans.Span{w}, spans.Outside(up)), spans.Outside(spans.Union(taken))) {
-		still := spans.Share(stalls, down)
+		still := spans.Share(c.stalls, down)
 		filled[stoodStill] += still
 		filled[majorityDown] += down.Length() - still
 	}

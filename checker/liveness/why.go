@@ -73,19 +73,7 @@ func whyNobody(c *lockState, in spans.Span) (cause, text string) {
 // to the end, and for longer than all rounds take its client asked no node, though it could
 // have. One that never returned goes first. Nil: there is none.
 func silent(c *lockState, in spans.Span) (of *facts.Session, text string) {
-	asked := map[*facts.Session]int64{}
-	for _, a := range c.wire.Attempts {
-		if a.From >= in.To {
-			break
-		}
-		if a.Won { // which ended it
-			continue
-		}
-		asked[a.Session] = max(asked[a.Session], a.From)
-		for _, e := range a.Sets {
-			asked[a.Session] = max(asked[a.Session], e.Sent)
-		}
-	}
+	asked := c.asked(in.To)
 	for _, s := range c.callers().sessions {
 		if s.Called >= in.To {
 			break
@@ -102,6 +90,25 @@ func silent(c *lockState, in spans.Span) (of *facts.Session, text string) {
 		}
 	}
 	return of, text
+}
+
+// asked is when each session that has not won last asked a node, in attempts that began before
+// an instant.
+func (c *lockState) asked(until int64) map[*facts.Session]int64 {
+	asked := map[*facts.Session]int64{}
+	for _, a := range c.wire.Attempts {
+		if a.From >= until {
+			break
+		}
+		if a.Won { // which ended it
+			continue
+		}
+		asked[a.Session] = max(asked[a.Session], a.From)
+		for _, e := range a.Sets {
+			asked[a.Session] = max(asked[a.Session], e.Sent)
+		}
+	}
+	return asked
 }
 
 // waitedFor is the nodes that gave no answer to an attempt which had to do with a span and

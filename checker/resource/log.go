@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"lockpick/checker/spans"
 	"lockpick/checker/verdict"
 	"lockpick/harness/history"
 	"lockpick/harness/history/facts"
@@ -22,6 +23,7 @@ const (
 type Log struct {
 	*facts.Facts
 	courses courses
+	stalled spans.Measured // where the host stalled
 
 	applied []facts.Write             // in the order of apply
 	values  map[string]*history.Event // entry of an applied value
@@ -33,7 +35,7 @@ type Log struct {
 
 // Read sums up the log of a record.
 func Read(of *facts.Facts) *Log {
-	r := &Log{Facts: of, values: map[string]*history.Event{}}
+	r := &Log{Facts: of, values: map[string]*history.Event{}, stalled: spans.Measure(spans.Union(spans.Stalls(of)))}
 	r.courses = courses{r: r.Facts, kept: map[*facts.Session]*course{}}
 	for _, w := range r.Writes() {
 		r.writes++
@@ -199,22 +201,48 @@ func stayOf(s *facts.Session, w facts.Operation) stay {
 	return stay{s.Name(), from, w.Return.T}
 }
 
+// stalledOverrun is the class of a harm for which stalls of the host may be to blame: all who
+// overran did so by no more than it stalled while they worked. No verdict has it.
+const stalledOverrun = "stalled-overrun"
+
 // classify says whose fault a harm is: the fence's if there is one, the lock's
 // if all worked inside their leases, otherwise that of the one who overran.
-func classify(r *Log, spans []stay) string {
+func classify(r *Log, stays []stay) string {
 	if fenced(r.Facts) {
 		return verdict.FenceBroken
 	}
-	for _, s := range spans {
-		if !within(r, s) {
+	class := verdict.LockBroken
+	for _, s := range stays {
+		switch {
+		case within(r, s):
+		case r.overrun(s) > r.stalls(s):
 			return verdict.Overrun
+		default:
+			class = stalledOverrun
 		}
 	}
-	if len(spans) == 0 {
+	if len(stays) == 0 {
 		return verdict.Unexplained
 	}
-	return verdict.LockBroken
+	return class
 }
+
+// overrun is for how long a session worked past its lease, or Never where its lease had ended
+// before it began to work.
+func (r *Log) overrun(s stay) int64 {
+	owner := r.Named(s.session)
+	if owner == nil {
+		return facts.Never
+	}
+	w, ok := r.courses.of(owner).until(s.from)
+	if !ok || w.From > s.from {
+		return facts.Never
+	}
+	return s.to - w.To
+}
+
+// stalls is for how long the host stalled while a session worked.
+func (r *Log) stalls(s stay) int64 { return r.stalled.Share(spans.Of(s.from, s.to)) }
 
 // fenced reports whether the resource refuses anything.
 func fenced(r *facts.Facts) bool { return r.Params.Fence != "" && r.Params.Fence != "none" }

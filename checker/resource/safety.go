@@ -32,9 +32,12 @@ func (r *Log) Safety() verdict.Result {
 		return verdict.Result{Outcome: verdict.Undecided, Because: "the history tells of no resource"}
 	}
 	contended := contended(r.Facts)
-	harms := r.harms()
+	harms, stalled := r.harms()
 	if len(harms) == 0 && r.Cut != "" && r.Touched {
 		return verdict.Result{Outcome: verdict.Undecided, Occasions: contended, Because: "the resource's log may not have been read back whole"}
+	}
+	if len(harms) == 0 && stalled != nil {
+		return excusedHarm(*stalled)
 	}
 	if len(harms) == 0 {
 		return verdict.Result{
@@ -48,14 +51,30 @@ func (r *Log) Safety() verdict.Result {
 }
 
 // Harms is each that Safety counts by the resource's log.
-func (r *Log) Harms() []verdict.Incident { return each(r.Facts, r.harms()) }
+func (r *Log) Harms() []verdict.Incident {
+	harms, _ := r.harms()
+	return each(r.Facts, harms)
+}
 
-func (r *Log) harms() []harm {
-	harms := slices.Concat(r.lost, interleavings(r))
+// harms is all but those for which stalls of the host may be to blame, and the first of these.
+func (r *Log) harms() (harms []harm, stalled *harm) {
+	all := slices.Concat(r.lost, interleavings(r))
 	if r.Cut == "" { // otherwise the log may go on
-		harms = append(harms, contradictions(r)...)
+		all = append(all, contradictions(r)...)
 	}
-	return eachOnce(harms)
+	for _, h := range all {
+		if h.class != stalledOverrun {
+			harms = append(harms, h)
+		} else if stalled == nil {
+			stalled = &h
+		}
+	}
+	return eachOnce(harms), stalled
+}
+
+// excusedHarm tells of harm that leaves it undecided whether the resource is safe.
+func excusedHarm(h harm) verdict.Result {
+	return verdict.Result{Outcome: verdict.Undecided, Because: fmt.Sprintf("the host stalled while a client worked, which may be why it worked past its lease: %s: %s", h.kind, h.text)}
 }
 
 // beside says how many of the writes were where another client worked, too.
@@ -81,6 +100,7 @@ func withoutLog(r *Log) verdict.Result {
 		write   facts.Operation
 	}
 	first := map[base]acked{}
+	var stalled *harm
 	for s := range r.Sessions() {
 		for w := range s.Writes() {
 			if w.Outcome() != history.OK {
@@ -93,14 +113,21 @@ func withoutLog(r *Log) verdict.Result {
 				continue
 			}
 			if o := other.session; o != s {
-				return harmed(r.Facts, []harm{{
+				h := harm{
 					kind: lostUpdate, class: classify(r, []stay{stayOf(o, other.write), stayOf(s, w)}), key: s.Key(),
 					at: later(other.write.Return, w.Return), from: min(other.write.Call.T, w.Call.T), sessions: []string{o.Name(), s.Name()},
 					events: []*history.Event{other.write.Call, other.write.Return, w.Call, w.Return},
 					text:   fmt.Sprintf("writes of %s and %s, both based on version %d, were acknowledged, so one is lost", o.Client(), s.Client(), at.version),
-				}})
+				}
+				if h.class != stalledOverrun {
+					return harmed(r.Facts, []harm{h})
+				}
+				stalled = &h
 			}
 		}
+	}
+	if stalled != nil {
+		return excusedHarm(*stalled)
 	}
 	return verdict.Result{Outcome: verdict.Undecided, Because: "the resource's log was not read back"}
 }

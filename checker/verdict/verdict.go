@@ -47,7 +47,7 @@ type Verdict struct {
 	Schema int `json:"schema"`
 	// Model is what the lock of a history of Jepsen's was taken for, "" for a run of our own.
 	Model string `json:"model,omitempty"`
-	// Assumption is why nothing can be decided, "" if all assumptions hold.
+	// Assumption is why nothing can be decided but that something was violated, "" if all assumptions hold.
 	Assumption string `json:"assumption,omitempty"`
 	// Unplanned: the assumption that does not hold is that nobody but the plan injects faults.
 	Unplanned bool `json:"unplanned,omitempty"`
@@ -65,6 +65,11 @@ type Verdict struct {
 	Numbers map[string]float64 `json:"numbers,omitempty"` // measured and reported, not judged
 	// Words says what a number can't, by the number's name: the cause of what it measures.
 	Words map[string]string `json:"words,omitempty"`
+}
+
+// ShowsNothing reports whether an assumption does not hold and nothing was violated all the same.
+func (v Verdict) ShowsNothing() bool {
+	return v.Assumption != "" && !slices.ContainsFunc(v.Results, func(r Result) bool { return r.Outcome == Violated })
 }
 
 // Result returns the result for a property, or nil.
@@ -91,8 +96,9 @@ type Result struct {
 	// done without; 0: each loss was needed.
 	Losses []Loss `json:"losses,omitempty"`
 	Spare  int    `json:"spare,omitempty"`
-	// Stalled is the longest stall of the machine, in seconds, that may be why the outcome is
-	// not another. 0: there was none.
+	// Stalled is the longest stall of the host, in seconds, that may be why a violation did not
+	// come, or came of another cause. 0: there was none. Where stalls may be why one came, the
+	// outcome is undecided.
 	Stalled float64  `json:"stalled,omitempty"`
 	Witness *Witness `json:"witness,omitempty"`
 }

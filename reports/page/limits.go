@@ -50,8 +50,11 @@ func limits(r outcome.Run, l listing) []term {
 	}
 	add("One run", "This is one run with one seed. That nothing was violated means: nothing was found in this run under these faults. Other seeds show other interleavings: --seeds 100.")
 	backendLimits(r, add)
-	if v.Assumption != "" {
+	switch {
+	case v.ShowsNothing():
 		add("Nothing decided", "%s A run that shows nothing of what it was made for counts neither for the lock nor against it.", full(v.Assumption))
+	case v.Assumption != "":
+		add("Only violations are decided", "%s What was violated was violated all the same; of what was not, the run shows nothing.", full(v.Assumption))
 	}
 	for _, e := range r.History.Events {
 		if e.Op == history.OpLack {

@@ -48,7 +48,7 @@ func title(r outcome.Run) string { return words.Join(" ", subject(r), where(r)) 
 // lede is the verdict in one sentence: of a violation its cause and its harm.
 func lede(p Page) string {
 	r := p.Run
-	if r.Verdict.Assumption != "" {
+	if r.Verdict.ShowsNothing() {
 		return plain("Nothing could be decided: " + strings.TrimSuffix(r.Verdict.Assumption, ".") + ".")
 	}
 	if first := shown(r); first != nil {
@@ -138,7 +138,7 @@ func badges(r outcome.Run) []badge {
 	expected, unexpected, open := violated(r)
 	var out []badge
 	switch {
-	case r.Verdict.Assumption != "":
+	case r.Verdict.ShowsNothing():
 		out = append(out, badge{doubt, "? undecided"})
 	case len(expected)+len(unexpected)+len(open) > 0:
 		out = append(out, badge{alarm, "✗ violated"})
@@ -151,7 +151,7 @@ func badges(r outcome.Run) []badge {
 		out = append(out, badge{calm, "– nothing was expected"})
 	case state == outcome.AsExpected:
 		out = append(out, badge{good, "✓ as expected"})
-	case state == outcome.Undecided && r.Verdict.Assumption != "": // it says so already
+	case state == outcome.Undecided && r.Verdict.ShowsNothing(): // it says so already
 	case state == outcome.Undecided:
 		out = append(out, badge{doubt, "? undecided"})
 	case state == outcome.Unexpected:

@@ -44,7 +44,7 @@ const DefaultWidth = 100
 // first fault. Where nothing could be decided, it says why.
 func Tell(h *history.History, v checker.Verdict) Diagram {
 	d := Of(h, Shown(v))
-	if v.Assumption != "" {
+	if v.ShowsNothing() {
 		d.Title = strings.TrimSuffix(d.Title, nothingShown) + "undecided"
 		d.Caption = append([]string{"Nothing could be decided: " + v.Assumption + "."}, d.Caption...)
 	}

@@ -1,10 +1,10 @@
 package suite
 
 import (
+	"fmt"
 	"slices"
 
 	"lockpick/checker"
-	"lockpick/checker/verdict"
 	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
@@ -26,6 +26,9 @@ func Judge(expect map[string]scenario.Expectation, v checker.Verdict) []outcome.
 			hold(&j, want, r)
 			if v.Assumption != "" { // a run that shows nothing is not what anybody expected
 				j.AsExpected = false
+				if r.Outcome == checker.Violated && want.Want != wantHolds {
+					j.Got, j.Because = checker.Undecided, fmt.Sprintf("the run is vacuous: %s; %s", v.Assumption, r.Because)
+				}
 			}
 			if j.Missed && v.Cut != "" { // it may have been still to come
 				j.Missed, j.Got, j.Because = false, checker.Undecided, "not violated so far: "+r.Because
@@ -95,32 +98,19 @@ func hold(j *outcome.Judgement, want scenario.Expectation, r checker.Result) {
 	}
 }
 
-// excuse leaves open what did not come as expected where the machine stood still so that
-// it may be why: an expected violation that was missed or had another cause, for the plan
-// was late; and one that nobody expected of what has to be done in time. That two clients
-// held one lock, or that a fence let the wrong one pass, no machine is to blame for.
+// excuse leaves open an expected violation that was missed, or had another cause, where the host
+// stalled so that the plan was late. That a stall is no violation's cause the checker has seen to.
 func excuse(j *outcome.Judgement, want scenario.Expectation, r checker.Result) {
-	if j.AsExpected || r.Stalled == 0 || want.Want != wantViolated && !excusable(r) {
+	if j.AsExpected || r.Stalled == 0 || want.Want != wantViolated {
 		return
 	}
 	switch r.Outcome {
 	case checker.Violated:
-		j.Because = "the machine stood still, which may be why: " + r.Because
+		j.Because = "the host stalled, which may be why: " + r.Because
 	case checker.Holds:
-		j.Because = "the machine stood still, and the violation may have been missed for that: " + r.Because
+		j.Because = "the host stalled, and the violation may have been missed for that: " + r.Because
 	default:
 		return
 	}
 	j.Got = checker.Undecided
-}
-
-// excusable says whether a machine that stands still can bring a violation about.
-func excusable(r checker.Result) bool {
-	switch r.Property {
-	case checker.MutualExclusion, checker.LeaseLinearizable, checker.FencingOrder:
-		return false
-	case checker.ResourceSafety:
-		return r.Cause == verdict.Overrun
-	}
-	return true
 }

@@ -3,6 +3,7 @@ package suite
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"lockpick/checker"
@@ -33,13 +34,24 @@ func JudgeNumbers(bounds map[string]scenario.Bound, v checker.Verdict) []outcome
 			j.Number.Waits = true
 		default:
 			keep(&j, x, 0)
-			if v.Numbers[verdict.StalledMax] > 0 && !j.AsExpected {
-				undecided(&j, "the machine stood still, which may be why "+j.Because)
+			if !j.AsExpected && stalls(name, x-b.Value, v) {
+				undecided(&j, "the host stalled, which may be why "+j.Because)
 			}
 		}
 		out = append(out, j)
 	}
 	return out
+}
+
+// times are the numbers that are in seconds.
+var times = []string{verdict.AcquireP50, verdict.AcquireP99, verdict.AcquireMax, verdict.DoubleHoldSeconds, verdict.ValidityLeftMin, verdict.ValidityLeftP50,
+	verdict.UnavailableSeconds, verdict.UnavailableMax, verdict.DeathToGrant}
+
+// stalls reports whether stalls of the host may be why a number misses its bound. Any may, but
+// a time has to miss it by no more than the host stalled in all.
+func stalls(name string, by float64, v checker.Verdict) bool {
+	still := v.Numbers[verdict.StalledSeconds]
+	return still > 0 && (!slices.Contains(times, name) || math.Abs(by) <= still)
 }
 
 // undecided leaves a number open.

@@ -34,7 +34,7 @@ type Attempt struct {
 type Wire struct {
 	Attempts []*Attempt            // in the order of their begin
 	Last     map[*Session]*Attempt // of each session
-	Extended map[*Session]int64    // when a node last applied an extension of it
+	Extended map[*Session]int64    // when a node last applied an extension of it, but for those that come when its client has given it up
 }
 
 // Wires reads what the links saw of every lock, in one pass, when it is first asked for.
@@ -57,6 +57,7 @@ func (f *Facts) Wires() map[string]*Wire {
 		slices.SortStableFunc(w.Attempts, func(a, b *Attempt) int { return cmp.Compare(a.From, b.From) })
 		f.settle(w)
 	}
+	f.extended(&in)
 	f.wires = in.locks
 	return f.wires
 }
@@ -64,8 +65,9 @@ func (f *Facts) Wires() map[string]*Wire {
 type wireReader struct {
 	locks   map[string]*Wire
 	bidders map[asker]*bidder
-	late    int64 // how long a client asks a node
-	life    int64 // by then a key has long lapsed
+	extends []*history.Event // in the order in which they were sent
+	late    int64            // how long a client asks a node
+	life    int64            // by then a key has long lapsed
 }
 
 type asker struct{ client, key string }
@@ -97,7 +99,7 @@ type group struct {
 }
 
 // byToken groups sets and releases, in the order in which their tokens were first seen.
-// What extends a lock it enters at once.
+// It sets what extends a lock aside.
 func (in *wireReader) byToken(links []*history.Event) iter.Seq[group] {
 	var groups []group
 	var sizes []int
@@ -105,9 +107,7 @@ func (in *wireReader) byToken(links []*history.Event) iter.Seq[group] {
 	for i, e := range links {
 		b, w := in.bidder(Sender(e), e.Key), in.wire(e.Key)
 		if e.Op == history.OpExtend {
-			if s := LastCalled(b.sessions, e.Sent); s != nil && e.Type != history.Fail {
-				w.Extended[s] = max(w.Extended[s], Applied(e))
-			}
+			in.extends = append(in.extends, e)
 			continue
 		}
 		if b.group < 0 || b.token != e.Token {
@@ -173,7 +173,8 @@ func (f *Facts) settle(w *Wire) {
 		if a.before = w.Last[s]; a.before != nil && a.before.Token == a.Token {
 			a.before = a.before.before
 		}
-		if a.resent = a.again(int64(f.Params.NodeTimeout)); a.resent || a.stray() {
+		late := int64(f.Params.NodeTimeout)
+		if a.resent = a.again(late) || a.From > s.Ended && a.From-f.givenUp(s) > late; a.resent || a.stray() {
 			a.end, a.Over = a.From, a.From
 			continue
 		}
@@ -189,6 +190,65 @@ func (f *Facts) settle(w *Wire) {
 	for s, a := range w.Last {
 		a.Won = s.Granted()
 	}
+}
+
+// extended enters what extends locks. An extension is of the session that sets its token, or of the
+// one that its client called last. What comes when the client has given up is nobody's: a lock that
+// goes on renewing then keeps its key for itself.
+func (f *Facts) extended(in *wireReader) {
+	type owned struct {
+		asker
+		token string
+	}
+	attempts := map[owned][]*Attempt{}
+	if len(in.extends) > 0 {
+		for key, w := range in.locks {
+			for _, a := range w.Attempts {
+				of := owned{asker{a.Session.Client(), key}, a.Token}
+				attempts[of] = append(attempts[of], a)
+			}
+		}
+	}
+	until := map[*Session]int64{}
+	for _, e := range in.extends {
+		from := asker{Sender(e), e.Key}
+		s := LastCalled(in.bidder(from.client, from.key).sessions, e.Sent)
+		of := attempts[owned{from, e.Token}]
+		if i := sort.Search(len(of), func(i int) bool { return of[i].From > e.Sent }); i > 0 {
+			s = of[i-1].Session
+		}
+		if s == nil || e.Type == history.Fail {
+			continue
+		}
+		if _, known := until[s]; !known {
+			until[s] = f.givenUp(s)
+		}
+		if w := in.wire(e.Key); e.Sent-until[s] <= in.late {
+			w.Extended[s] = max(w.Extended[s], Applied(e))
+		}
+	}
+}
+
+// givenUp is when a session's client had an answer to its last release, of whatever kind, or to an
+// acquire that did not get the lock, and did not extend it since; or when the client was gone. Never:
+// it has not given up.
+func (f *Facts) givenUp(s *Session) int64 {
+	at := int64(Never)
+	if !s.Granted() {
+		at = s.Ended
+	}
+	for x := range s.Actions() {
+		switch {
+		case x.Call.Op == history.OpRelease && x.Return != nil:
+			at = x.Return.T
+		case x.Call.Op == history.OpExtend && x.Call.Value != history.OpRelease && x.Outcome() == history.OK:
+			at = Never
+		}
+	}
+	if t, ok := f.Gone[s.Client()]; ok {
+		at = min(at, t)
+	}
+	return at
 }
 
 // GivenUp reports whether a set of the attempt was sent when its client had given that up for longer than it
