@@ -88,9 +88,8 @@ func Check(h *history.History, names ...string) (v Verdict) {
 	v = Verdict{Schema: verdict.Schema, Cut: h.Cut}
 	v.Numbers, v.Words = numbers(r)
 	late := latenessOf(r.Facts)
-	waits := vacuous != "" && assumptions.Waits(r.Facts)
-	barren := waits && r.Grants == 0 && !r.Params.MayBeIdle
-	explained := false // a violation is why the run is vacuous
+	barren := vacuous != "" && r.Grants == 0 && !r.Params.MayBeIdle
+	explained := false // a lock that nobody got, or a call that hung, is why the run is vacuous
 	for _, name := range names {
 		res := cutShort(r, vacuous, judge(r, name))
 		switch {
@@ -98,7 +97,7 @@ func Check(h *history.History, names ...string) (v Verdict) {
 		case res.Outcome != Violated: // nothing holds in a run that shows nothing
 			res = Result{Property: name, Outcome: Undecided, Because: "the run is vacuous: " + vacuous}
 		default: // but what was violated was
-			explained = explained || barren || waits && res.Cause == verdict.Hung
+			explained = explained || barren && Liveness(name) || res.Cause == verdict.Hung
 		}
 		v.Results = append(v.Results, late.stalled(res))
 	}

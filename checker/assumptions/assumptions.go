@@ -10,7 +10,6 @@ package assumptions
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"lockpick/harness/history"
@@ -38,14 +37,6 @@ func Vacuous(r *facts.Facts) string {
 		return "nobody acquired a lock"
 	}
 	return ""
-}
-
-// Waits reports whether all of a run was as planned but for steps and clients that wait for the lock,
-// as for a grant or a release. Where a lock is never granted, or a call hangs, that is why they did
-// not come.
-func Waits(r *facts.Facts) bool {
-	return len(r.Lacks) == 0 &&
-		!slices.ContainsFunc(r.Faults, func(f *facts.Fault) bool { return f.Fail != nil })
 }
 
 // missed says how a planned step did not come into force on all its targets, or "".

@@ -1,0 +1,133 @@
+package checker
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lockpick/checker/verdict"
+)
+
+// renewed is a lock of one node that c1 has from 0.1 s, and that c2 tries to acquire from 1 s on. RENEWALS
+// come for c1's token; the key lives as long as they come, and 5 s.
+const renewed = `params clients=c1,c2 nodes=n1 quorum=1 ttl=5s nodeTimeout=100ms retryMax=100ms slack=100ms rate=0.01 rounds=10 life
+0      harness begin run
+0.001  c1 begin client
+0.001  c2 begin client
+0.090  c1 invoke acquire session=c1/1
+0.095  c1-n1 ok set token=A ttl=5 sent=0.091 applied=0.094
+0.094  n1 life set value=A by=c1 sent=0.091 command=set
+0.100  ACQUIRED
+1.000  c2 invoke acquire session=c2/1
+CLIENT
+RENEWALS
+40     harness end run`
+
+// every tells of a command for c1's token that comes each second in a span.
+func every(from, to float64, op string) string {
+	var b strings.Builder
+	for at := from; at < to; at++ {
+		fmt.Fprintf(&b, "%f c1-n1 ok %s token=A ttl=5 sent=%f applied=%f\n", at+0.003, op, at, at+0.002)
+		what := "expiry value=A"
+		if op == "set" {
+			what = "set value=A old=A command=set"
+		}
+		fmt.Fprintf(&b, "%f n1 life %s by=c1 sent=%f\n", at+0.002, what, at)
+	}
+	return b.String()
+}
+
+// inVain is c2's attempts, each second.
+func inVain(to float64) string {
+	var b strings.Builder
+	for at := 1.5; at < to; at++ {
+		fmt.Fprintf(&b, "%f c2-n1 fail set token=B%d sent=%f\n", at+0.003, int(at), at)
+	}
+	return b.String()
+}
+
+// A key that is renewed when its client has given the lock up is the lock's doing: it holds nothing any
+// more, however long the key lives.
+func TestRenewedWhenGivenUp(t *testing.T) {
+	const granted, unknown = "c1 ok acquire session=c1/1 token=A until=5", "c1 info acquire session=c1/1"
+	const released = "1.2 c1 invoke release session=c1/1\n1.6 c1 info release session=c1/1"
+	const told = "1.2 c1 invoke release session=c1/1\n1.6 c1 ok release session=c1/1"
+	again := released + "\n3 c1 invoke acquire session=c1/2\n3.1 c1 fail acquire session=c1/2\n9 c1 invoke acquire session=c1/3\n9.1 c1 info acquire session=c1/3"
+	for name, row := range map[string]struct {
+		acquired, client, renewals string
+		free                       float64 // when the key has lapsed, and c2 gets the lock; 0: it never does
+	}{
+		"a failed release":                           {granted, released, every(2, 30, "extend"), 0},
+		"a failed release, renewed by sets":          {granted, released, every(2, 30, "set"), 0},
+		"a failed release, and its client tries on":  {granted, again, every(2, 30, "extend"), 0},
+		"a failed release that is asked for again":   {granted, released + "\n2 c1 invoke release session=c1/1\n2.4 c1 info release session=c1/1", every(3, 30, "extend"), 0},
+		"a release that it says is done":             {granted, told, every(2, 30, "extend"), 0},
+		"an acquire of unknown outcome":              {unknown, "", every(1, 30, "extend"), 0},
+		"a client that has died":                     {granted, "1.2 nemesis begin kill node=c1", every(2, 30, "extend"), 0},
+		"a failed release, and no renewal":           {granted, released, "", 6},
+		"a failed release, and the last renewal":     {granted, released, every(1.65, 2, "extend"), 7},
+		"a release that is under way":                {granted, "1.2 c1 invoke release session=c1/1\n6 c1 info release session=c1/1", every(2, 6, "extend"), 11},
+		"a failed release, and it extends it itself": {granted, released + "\n3 c1 invoke extend session=c1/1\n3.01 c1 ok extend session=c1/1 until=39", every(3, 30, "extend"), 35},
+		"a holder that has not released":             {granted, "", every(1, 30, "extend"), 35},
+	} {
+		got, until := "", 34.0
+		want := Violated
+		if row.free > 0 {
+			want, until = Holds, row.free
+			got = fmt.Sprintf("%f c2-n1 ok set token=B sent=%f applied=%[2]f\n%[1]f n1 life set value=B by=c2 sent=%[2]f command=set\n%[3]f c2 ok acquire session=c2/1 token=B until=39", until+0.501, until+0.5, until+0.502)
+		}
+		text := strings.NewReplacer("ACQUIRED", row.acquired, "CLIENT", row.client, "RENEWALS", row.renewals+inVain(until)+got).Replace(renewed)
+		r := newRecord(tale(t, text))
+		res := judge(r, FaultTolerance)
+		if res.Outcome != want || r.Malformed != "" {
+			t.Errorf("%s: %s (%s), want %s: %s %s", name, res.Outcome, res.Cause, want, res.Because, r.Malformed)
+		}
+	}
+}
+
+// A call that never returns is judged before the run is called vacuous for what it kept from coming: steps
+// that wait for it, faults that found nothing to hit, clients that wait for it to begin.
+func TestHangsAreJudgedBeforeVacuity(t *testing.T) {
+	const even = `params clients=c1,c2 nodes=n1,n2 quorum=2 ttl=4s nodeTimeout=300ms retryMax=250ms slack=250ms rate=0.01 rounds=10 life
+step 1 delay c1-n2,c2-n1 at 0s
+0      harness begin run
+0      nemesis begin delay node=c1-n2 step=1
+0      nemesis begin delay node=c2-n1 step=1
+0.001  c1 begin client
+C2
+0.010  c1 invoke acquire session=c1/1
+0.013  c1-n1 ok set token=A ttl=4 sent=0.011 applied=0.012
+0.012  n1 life set value=A by=c1 sent=0.011 command=set
+0.313  c1-n2 fail set token=A ttl=4 sent=0.011 applied=0.162
+4.012  n1 life expired old=A
+20     nemesis FAILS delay node=c1-n2 step=1 cause=it hit nothing
+20     harness end run`
+	const c2 = `0.001  c2 begin client
+0.010  c2 invoke acquire session=c2/1
+0.013  c2-n2 ok set token=B ttl=4 sent=0.011 applied=0.012
+0.012  n2 life set value=B by=c2 sent=0.011 command=set
+0.313  c2-n1 fail set token=B ttl=4 sent=0.011 applied=0.162
+4.012  n2 life expired old=B`
+	asks := "\n6 c1-n1 ok set token=C ttl=4 sent=5.9 applied=5.95\n12 c1-n1 ok set token=D ttl=4 sent=11.9 applied=11.95\n18 c1-n1 ok set token=E ttl=4 sent=17.9 applied=17.95"
+	for name, row := range map[string]struct {
+		text  string
+		delay time.Duration
+		hangs bool
+	}{
+		"both hang":                        {strings.NewReplacer("C2", c2, "FAILS", "fail").Replace(even), 150 * time.Millisecond, true},
+		"the other waits for it to begin":  {strings.NewReplacer("C2", "", "FAILS", "end").Replace(even), 150 * time.Millisecond, true},
+		"it goes on asking":                {strings.NewReplacer("C2", "", "FAILS", "end").Replace(even) + asks, 150 * time.Millisecond, false},
+		"it is stopped":                    {strings.NewReplacer("C2", "", "FAILS", "end").Replace(even) + "\n1 nemesis begin pause node=c1\n19 nemesis end pause node=c1", 150 * time.Millisecond, false},
+		"its link carries nothing":         {strings.NewReplacer("C2", "", "FAILS", "end").Replace(even) + "\n1 nemesis begin cut node=c1-n2\n19 nemesis end cut node=c1-n2", 150 * time.Millisecond, false},
+		"the delay is longer than a round": {strings.NewReplacer("C2", "", "FAILS", "end").Replace(even), 9 * time.Second, false},
+	} {
+		h := tale(t, row.text)
+		h.Params.Steps[0].Delay = row.delay
+		v := Check(h)
+		res := v.Result(FaultTolerance)
+		if hangs := res.Outcome == Violated && res.Cause == verdict.Hung; hangs != row.hangs || hangs != (v.Assumption == "") {
+			t.Errorf("%s: %s (%s), assumption %q: %s", name, res.Outcome, res.Cause, v.Assumption, res.Because)
+		}
+	}
+}
