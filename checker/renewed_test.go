@@ -69,6 +69,7 @@ func TestRenewedWhenGivenUp(t *testing.T) {
 		"a failed release, and the last renewal":     {granted, released, every(1.65, 2, "extend"), 7},
 		"a release that is under way":                {granted, "1.2 c1 invoke release session=c1/1\n6 c1 info release session=c1/1", every(2, 6, "extend"), 11},
 		"a failed release, and it extends it itself": {granted, released + "\n3 c1 invoke extend session=c1/1\n3.01 c1 ok extend session=c1/1 until=39", every(3, 30, "extend"), 35},
+		"a holder that tries to acquire it again":    {granted, "3 c1 invoke acquire session=c1/2\n3.1 c1 fail acquire session=c1/2", every(1, 30, "extend"), 35},
 		"a holder that has not released":             {granted, "", every(1, 30, "extend"), 35},
 	} {
 		want, until := Holds, row.free
