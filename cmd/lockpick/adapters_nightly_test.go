@@ -120,8 +120,8 @@ func TestAdaptersOverStubs(t *testing.T) {
 	}
 }
 
-// What a library extends by itself is in the record, and its client believes it: holds that last
-// for longer than the TTL are none too long.
+// A library that extends its lock by itself may hold it for longer than the TTL. Where the adapter
+// reports the extensions, they are in the record and move the deadline; using() reports none.
 func TestRenewedInRuns(t *testing.T) {
 	binary := build(t)
 	dir := t.TempDir()
@@ -155,13 +155,13 @@ func TestRenewedInRuns(t *testing.T) {
 					until[e.Process] = e.ValidUntil
 					renewed++
 				case history.OpWrite:
-					if e.T > until[e.Process] {
+					if u := until[e.Process]; u != 0 && e.T > u {
 						t.Errorf("event %d: %s writes at %d, and believed until %d", e.N, e.Process, e.T, until[e.Process])
 					}
 				}
 			}
-			if renewed == 0 {
-				t.Error("nothing was renewed")
+			if (renewed > 0) != (name == "plain") {
+				t.Errorf("%d extensions are in the record", renewed)
 			}
 			for _, j := range all[0].Judgements {
 				if j.Got == "violated" {

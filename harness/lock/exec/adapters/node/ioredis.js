@@ -1,5 +1,5 @@
-// The lock that most write themselves on ioredis: SET NX PX on one node, and compare and delete. Like
-// most it believes for the whole TTL, reckoned from before the SET.
+// The lock that many people write themselves on ioredis, with its defaults: SET NX PX on one node, and
+// compare-and-delete. Like most, it counts the whole TTL from before the SET.
 'use strict';
 const crypto = require('crypto'), {serve, version, now, until, ioredis} = require('./lockpick');
 const ifOwn = call => `if redis.call("get",KEYS[1])==ARGV[1] then return redis.call(${call}) else return 0 end`;
@@ -8,7 +8,7 @@ const held = new Map();
 serve({name: 'ioredis, SET NX PX', version: version('ioredis'), can: ['extend'], nodes: 'one'}, {
   open: async ({nodes, settings: s}) => {
     ttl = Math.round(s.ttl);
-    [redis] = await ioredis(nodes, s.timeout);
+    [redis] = await ioredis(nodes);
     return {quorum: 1};
   },
   acquire: async ({key}) => {

@@ -1,18 +1,17 @@
-// using() of redlock 5, which extends by itself and tells of a loss by an AbortSignal:
-// redlock 5 of npm, by the name that package.json gives it
+// using() of redlock 5 of npm (mike-marcacci/node-redlock), installed under the name that package.json gives
+// it. using() extends the lock by itself. It hands its routine an AbortSignal and no deadline, so a holder has
+// only the signal to go by.
+// ioredis and the library keep their defaults except for three settings: retryCount is 0, because lockpick
+// retries; driftFactor comes from the scenario; and where the TTL is too short for an
+// automaticExtensionThreshold of 500 ms, the threshold is half the TTL.
 'use strict';
-const {serve, version, wall, lost, renewed, ioredis} = require('./lockpick'), {default: Redlock} = require('redlock5');
-let redlock, ttl, n = 0, latest;
-const byToken = new Map(), held = new Map();
-serve({name: 'node-redlock using()', version: version('redlock5'), can: ['lost', 'renewed']}, {
+const {serve, version, lost, ioredis} = require('./lockpick'), {default: Redlock} = require('redlock5');
+let redlock, ttl, n = 0;
+const held = new Map();
+serve({name: 'node-redlock using()', version: version('redlock5'), can: ['lost'], belief: 'signal'}, {
   open: async ({nodes, settings: s}) => {
     ttl = Math.round(s.ttl);
-    redlock = new Redlock(await ioredis(nodes, s.timeout), {driftFactor: s.drift, retryCount: 0, retryDelay: 1, retryJitter: 0, automaticExtensionThreshold: Math.round(ttl / 2)});
-    redlock.on('error', () => {});
-    // The lock is using()'s own: what it acquires and extends to is seen here.
-    const acquire = redlock.acquire.bind(redlock), extend = redlock.extend.bind(redlock);
-    redlock.acquire = async (...a) => latest = await acquire(...a);
-    redlock.extend = async (...a) => { const l = await extend(...a), h = byToken.get(l.value); if (h) renewed(h, l.expiration); return l; };
+    redlock = new Redlock(await ioredis(nodes), {driftFactor: s.drift, retryCount: 0, ...ttl < 600 && {automaticExtensionThreshold: Math.round(ttl / 2)}});
     return {quorum: Math.floor(nodes.length / 2) + 1};
   },
   acquire: ({key}) => new Promise(answer => {
@@ -21,9 +20,8 @@ serve({name: 'node-redlock using()', version: version('redlock5'), can: ['lost',
     const over = new Promise(r => { end = r; });
     const used = redlock.using([key], ttl, async signal => {
       held.set(handle, {end, used: () => used});
-      byToken.set(latest.value, handle);
       signal.addEventListener('abort', () => lost(handle, String(signal.error && signal.error.message)));
-      answer({handle, until: wall(latest.expiration), clock: 'wall', token: latest.value});
+      answer({handle});
       await over;
     });
     used.catch(e => answer({no: 'taken', why: e.message}));

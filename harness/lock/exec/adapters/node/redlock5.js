@@ -1,4 +1,6 @@
-// redlock 5 of npm, mike-marcacci/node-redlock, by the name that package.json gives it
+// redlock 5 of npm (mike-marcacci/node-redlock), installed under the name that package.json gives it.
+// ioredis and the library keep their defaults except for two settings: retryCount is 0, because lockpick
+// retries, and driftFactor comes from the scenario.
 'use strict';
 const {serve, version, wall, ioredis} = require('./lockpick'), {default: Redlock} = require('redlock5');
 let redlock, ttl, n = 0;
@@ -7,11 +9,11 @@ const until = l => ({until: wall(l.expiration), clock: 'wall', token: l.value});
 serve({name: 'node-redlock', version: version('redlock5'), can: ['extend']}, {
   open: async ({nodes, settings: s}) => {
     ttl = Math.round(s.ttl);
-    redlock = new Redlock(await ioredis(nodes, s.timeout), {driftFactor: s.drift, retryCount: 0, retryDelay: 1, retryJitter: 0});
+    redlock = new Redlock(await ioredis(nodes), {driftFactor: s.drift, retryCount: 0});
     redlock.on('error', () => {});
     return {quorum: Math.floor(nodes.length / 2) + 1};
   },
-  // Of an attempt that fails it says the same whether others have the lock or nobody answers.
+  // A failed attempt gives the same error whether others hold the lock or no node answers.
   acquire: ({key}) => redlock.acquire([key], ttl).then(l => { const handle = 'h' + ++n; held.set(handle, l); return {handle, ...until(l)}; }, e => ({no: 'taken', why: e.message})),
   extend: ({handle}) => held.get(handle).extend(ttl).then(l => { held.set(handle, l); return until(l); }, e => ({no: 'unknown', why: e.message})),
   release: ({handle}) => held.get(handle).release().then(() => ({}), e => ({no: 'unknown', why: e.message})).finally(() => held.delete(handle)),
