@@ -39,8 +39,8 @@ func TestScorecardsOfAll(t *testing.T) {
 // commandLine is a run as a card or the track record has it: what was chosen, and the rest.
 var commandLine = regexp.MustCompile("`lockpick run '?([^ '`]+)'?([^`]*)`")
 
-// The cards that are kept say when and with what they were made, stand in the table, and name
-// scenarios that there are; so does the track record, whose findings are violations that are expected.
+// The kept cards say when and with what they were made, and are in the table. They and the track record
+// name scenarios that exist.
 func TestScorecardsAreWhole(t *testing.T) {
 	all, err := filepath.Glob(scorecards + "*.md")
 	if err != nil {
@@ -54,7 +54,7 @@ func TestScorecardsAreWhole(t *testing.T) {
 		}
 		pages[filepath.Base(path)] = string(text)
 	}
-	table, record, cards := pages["README.md"], pages["track-record.md"], 0
+	table, cards := pages["README.md"], 0
 	for name, text := range pages {
 		for _, m := range commandLine.FindAllStringSubmatch(text, -1) {
 			if _, err := (choice{names: []string{m[1]}}).scenarios(); err != nil {
@@ -76,13 +76,39 @@ func TestScorecardsAreWhole(t *testing.T) {
 	if cards == 0 {
 		t.Error("there are no cards")
 	}
-	found := commandLine.FindAllStringSubmatch(record, -1)
-	if len(found) == 0 {
-		t.Error("the track record has no finding")
+}
+
+// Marks that are withdrawn do not come back, for instance because a card was made again with the same settings.
+func TestWithdrawnMarks(t *testing.T) {
+	page, err := os.ReadFile(scorecards + "README.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, m := range found {
-		if !strings.Contains(m[2], "--backend process") || !strings.Contains(m[2], "=violated") {
-			t.Errorf("%s does not expect a violation on real servers", m[0])
+	_, list, _ := strings.Cut(string(page), "<!-- begin withdrawn -->")
+	list, _, _ = strings.Cut(list, "<!-- end withdrawn -->")
+	for _, row := range regexp.MustCompile(`(?m)^\| ([a-z0-9-]+) \| (.+?) \| (.+?) \|$`).FindAllStringSubmatch(list, -1) {
+		name, what := row[1], row[2]
+		if name == "card" {
+			continue
+		}
+		text, err := os.ReadFile(scorecards + name + ".md")
+		switch {
+		case what == "the card" && !os.IsNotExist(err):
+			t.Errorf("%s.md is back: %s", name, row[3])
+		case what == "the card":
+		case err != nil:
+			t.Error(err)
+		case strings.HasPrefix(what, "`"):
+			_, violated, _ := strings.Cut(string(text), "\n## Violated, and must hold\n")
+			violated, _, _ = strings.Cut(violated, "\n## ")
+			if strings.Contains(violated, "### "+strings.Trim(what, "`")+",") {
+				t.Errorf("%s.md has %s as a violation again: %s", name, what, row[3])
+			}
+		default:
+			marks := regexp.MustCompile(`(?m)^\| ` + what + ` \|.*$`).FindString(string(text))
+			if marks == "" || strings.Contains(marks, "✗") {
+				t.Errorf("%s.md has its marks for %s again: %s", name, what, row[3])
+			}
 		}
 	}
 }

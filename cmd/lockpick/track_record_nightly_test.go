@@ -1,0 +1,49 @@
+//go:build nightly && linux
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"lockpick/scenarios/outcome"
+)
+
+// adapterSet is what .ci/adapters installs for a command.
+var adapterSet = regexp.MustCompile(`\.adapters/([a-z]+)/`)
+
+// Each command of the track record, as it is written there, shows its finding on real servers, with exit code 0.
+func TestTrackRecordOnServers(t *testing.T) {
+	for _, f := range trackRecord(t) {
+		t.Run(f.lock+" "+f.cause, func(t *testing.T) {
+			needRedis(t)
+			for _, m := range adapterSet.FindAllStringSubmatch(f.command, -1) {
+				installed(t, m[1])
+			}
+			if strings.Contains(f.command, "go/bin/etcd") {
+				if _, err := exec.LookPath("etcd"); err != nil {
+					t.Skip("etcd is missing: apt-get install etcd-server")
+				}
+			}
+			cmd := exec.Command("bash", "-c", f.command+" --json --store "+filepath.Join(t.TempDir(), "store"))
+			cmd.Dir = "../.."
+			var said strings.Builder
+			cmd.Stderr = &said
+			out, err := cmd.Output()
+			var exit *exec.ExitError
+			if err != nil && !errors.As(err, &exit) {
+				t.Fatal(err)
+			}
+			var got struct{ Outcomes []outcome.Outcome }
+			if err := json.Unmarshal(out, &got); err != nil {
+				t.Fatalf("%s: %v\n%s%s", f.command, err, out, said.String())
+			}
+			f.shown(t, cmd.ProcessState.ExitCode(), got.Outcomes)
+		})
+	}
+}

@@ -1,0 +1,80 @@
+//go:build !windows
+
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"lockpick/scenarios/outcome"
+)
+
+// published is a finding, a row of the track record.
+type published struct{ lock, property, cause, command string }
+
+// trackRecord returns the findings of the track record.
+func trackRecord(t *testing.T) (all []published) {
+	t.Helper()
+	page, err := os.ReadFile(scorecards + "track-record.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _, _ := strings.Cut(string(page), "\n## ")
+	for line := range strings.Lines(text) {
+		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
+		if len(cells) != 6 || cells[0] == "lock" {
+			continue
+		}
+		f := published{lock: cells[0], command: strings.Trim(cells[3], "`")}
+		f.property, f.cause, _ = strings.Cut(cells[2], ": ")
+		for _, part := range []string{"lockpick run ", " --backend process ", " --expect " + f.property + "=violated"} {
+			if !strings.Contains(f.command, part) {
+				t.Errorf("%s: %q has no %q", f.lock, f.command, part)
+			}
+		}
+		all = append(all, f)
+	}
+	if len(all) == 0 {
+		t.Fatal("the track record has no finding")
+	}
+	return all
+}
+
+// shown reports what is wrong with a run of a finding's command: it ends with 0, and the finding's property is
+// violated by the cause that the row names.
+func (f published) shown(t *testing.T, code int, all []outcome.Outcome) {
+	t.Helper()
+	if code != 0 || len(all) != 1 {
+		t.Errorf("exit code %d, %d runs", code, len(all))
+	}
+	for _, o := range all {
+		if j := o.Of(f.property); j == nil || j.Got != "violated" || j.Cause != f.cause {
+			t.Errorf("not %s: %s, but %s %+v", f.property, f.cause, o.Error, o.Judgements)
+		}
+	}
+}
+
+// The findings about locks in Go need no server: the simulation shows them, too, unless it lacks a fault. What
+// it can't run, TestTrackRecordOnServers does.
+func TestTrackRecord(t *testing.T) {
+	simulated := 0
+	for _, f := range trackRecord(t) {
+		if !strings.Contains(f.command, " --lock ") {
+			continue
+		}
+		command := strings.NewReplacer(" --backend process", "", " --scale 1", "").Replace(f.command)
+		t.Run(f.lock+" "+f.cause, func(t *testing.T) {
+			code, all := outcomes(t, "lockpick", strings.Fields(command)[1:]...)
+			if slices.ContainsFunc(all, func(o outcome.Outcome) bool { return o.Skipped != "" }) {
+				t.Skip(all[0].Skipped)
+			}
+			simulated++
+			f.shown(t, code, all)
+		})
+	}
+	if simulated < 8 {
+		t.Errorf("the simulation shows %d findings: at least 8 of them need no server", simulated)
+	}
+}
