@@ -76,14 +76,7 @@ func TestSentences(t *testing.T) {
 	quiet := tale()
 	quiet.Params.Steps = nil
 	quiet.Events = append(quiet.Events[:7:7], quiet.Events[9:]...) // without c2's acquire
-	never := tale()
-	for i, e := range never.Events {
-		if e.Process == "c2" && e.Op == history.OpAcquire && e.Type == history.OK { // or two would have held the lock
-			never.Events[i].Type = history.Fail
-		}
-	}
-	never.Events[0].Params.Steps = append(never.Events[0].Params.Steps, history.PlannedStep{Step: 2, Fault: "kill", Targets: []string{"n1"}})
-	never.Params = *never.Events[0].Params
+	never := vacuous()
 	both := "C2 acquired k while c1 still held it."
 	for _, c := range []struct {
 		h                       *history.History
@@ -122,12 +115,23 @@ func TestOrderOfProperties(t *testing.T) {
 	}
 }
 
+// vacuous is tale without c2's hold, and with a step that never comes.
+func vacuous() *history.History {
+	h := tale()
+	for i, e := range h.Events {
+		if e.Process == "c2" && e.Op == history.OpAcquire && e.Type == history.OK {
+			h.Events[i].Type = history.Fail
+		}
+	}
+	h.Events[0].Params.Steps = append(h.Events[0].Params.Steps, history.PlannedStep{Step: 2, Fault: "kill", Targets: []string{"n1"}})
+	h.Params = *h.Events[0].Params
+	return h
+}
+
 // What is on the page: of a violation that was expected, of one that nobody expected,
 // and of a run that shows nothing. Styles and scripts change without meaning.
 func TestGolden(t *testing.T) {
-	never := tale()
-	never.Events[0].Params.Steps = append(never.Events[0].Params.Steps, history.PlannedStep{Step: 2, Fault: "kill", Targets: []string{"n1"}})
-	never.Params = *never.Events[0].Params
+	never := vacuous()
 	for name, r := range map[string]outcome.Run{
 		"expected": judge(tale(), "violated"), "unexpected": judge(tale(), "holds"), "undecided": judge(never, "holds"),
 	} {
