@@ -23,10 +23,9 @@ type Lease struct {
 	until    time.Time
 	extends  int // tried so far
 	released bool
-	cause    error           // why it has ended
-	ctx      context.Context // nil until somebody asks for it
-	end      context.CancelCauseFunc
-	repaired []bool // by node: its key was set again, or may still be; nil: none
+	cause    error         // why it has ended
+	ctx      *leaseContext // nil until somebody asks for it
+	repaired []bool        // by node: its key was set again, or may still be; nil: none
 }
 
 func (l *Locker) lease(ctx context.Context, key, token string, fence int64, start time.Time, answers []Answer) *Lease {
@@ -64,48 +63,10 @@ func (s *Lease) Until() time.Time {
 	return s.until
 }
 
-// Remaining is how long the holder still has; not above zero once the lease is over.
+// Remaining is the time left until the deadline, and not above zero once it has passed. A lease
+// that ends before its deadline, because it was lost or released, does not shorten it: for that
+// ask Context.
 func (s *Lease) Remaining() time.Duration { return s.Until().Sub(s.locker.cfg.Now()) }
-
-// Context ends when the lease does, whatever its holder or its nodes are doing: at the
-// deadline (its cause is ErrExpired), before it where a majority says that the lock is lost
-// (ErrLost), and with Release (ErrReleased) and Locker.Close (ErrClosed). It has the values
-// of the context that the lease was acquired with.
-func (s *Lease) Context() context.Context {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ctx != nil {
-		return s.ctx
-	}
-	s.ctx, s.end = context.WithCancelCause(context.WithoutCancel(s.within))
-	if s.cause == nil && !s.locker.watch.add(s, s.until) {
-		s.cause = ErrClosed
-	}
-	if s.cause != nil {
-		s.end(s.cause)
-	}
-	return s.ctx
-}
-
-// over ends the context, once, and tells of it before if that isn't the holder's own doing.
-func (s *Lease) over(cause error) {
-	s.mu.Lock()
-	first, end := s.cause == nil, s.end
-	if first {
-		s.cause = cause
-	}
-	s.mu.Unlock()
-	if !first {
-		return
-	}
-	if cause != ErrReleased {
-		s.locker.observe(Event{Type: Info, Op: "lost", Key: s.key, Token: s.token, Err: cause})
-	}
-	if end != nil {
-		s.locker.watch.remove(s)
-		end(cause)
-	}
-}
 
 // renew extends the lease again and again, until it ends or may not be extended any more.
 // What an extension failed by may be over at the next.
@@ -200,11 +161,15 @@ func (s *Lease) admit(start time.Time) error {
 	return nil
 }
 
-// prolong moves the deadline, if an extension that a quorum agreed to ended in time.
+// prolong moves the deadline, if an extension that a quorum agreed to ended in time. It never
+// revives a lease that was declared over meanwhile: its context has ended for good.
 func (s *Lease) prolong(start, end time.Time) error {
 	cfg := s.locker.cfg
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.cause != nil {
+		return s.cause
+	}
 	if !end.Before(s.until) || Validity(cfg.TTL, end.Sub(start), cfg.drift()) <= 0 {
 		return ErrExpired
 	}

@@ -278,9 +278,10 @@ func (l *Locker) is(node int, id string) {
 	l.ids[id], l.known[node] = node, true
 }
 
-// Do acquires the lock on key, calls work, and gives the lock back. The context that work
-// gets ends with that of the lease: work must stop then. Where it ended before work
-// returned, Do returns why, besides what work returned: another may have had the lock.
+// Do acquires the lock on key, calls work, and gives the lock back. The context that work gets
+// ends with ctx or with the lease, whichever ends first, and as Lease.Context describes: work must
+// stop then. If the lease ended before work returned, Do returns why, along with what work
+// returned: another client may have had the lock.
 func (l *Locker) Do(ctx context.Context, key string, work func(ctx context.Context) error) error {
 	lease, err := l.Acquire(ctx, key)
 	if err != nil {
@@ -288,12 +289,10 @@ func (l *Locker) Do(ctx context.Context, key string, work func(ctx context.Conte
 	}
 	within, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	within = &leaseContext{Context: within, lease: lease, end: stop}
 	defer context.AfterFunc(lease.Context(), func() { stop(context.Cause(lease.Context())) })()
 	err = work(within)
-	lost := context.Cause(lease.Context())
-	if lost == nil && lease.Remaining() <= 0 {
-		lost = ErrExpired
-	}
+	lost := lease.ended(l.cfg.Now())
 	released := lease.Release(ctx)
 	if lost != nil {
 		return errors.Join(err, &Error{Op: "hold", Key: key, Kind: lost})

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// watch ends the contexts of leases at their deadlines, by one goroutine for all of a Locker.
+// watch closes the Done channels of leases' contexts at their deadlines, by one goroutine for all
+// of a Locker. Whoever asks a context need not wait for it: see leaseContext.
 type watch struct {
 	locker *Locker
 
@@ -92,25 +93,24 @@ func (w *watch) look(closed error) (wait time.Duration, more bool) {
 		w.mu.Unlock()
 		if closed != nil {
 			s.over(closed)
-		} else if !s.goesOn(now) {
-			s.over(ErrExpired)
+		} else if s.ended(now) == nil {
+			s.watchAgain()
 		}
 	}
 }
 
-// goesOn has s watched again if its deadline has moved beyond now.
-func (s *Lease) goesOn(now time.Time) bool {
+// watchAgain has s watched until its deadline, which has moved.
+func (s *Lease) watchAgain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cause != nil || !s.until.After(now) {
-		return false
+	if s.cause != nil {
+		return
 	}
 	w := &s.locker.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s.watched.due = s.until
 	heap.Push(&w.leases, s)
-	return true
 }
 
 // soonest is a heap of leases, by when they are due.

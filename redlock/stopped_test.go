@@ -1,0 +1,115 @@
+//go:build unix
+
+package redlock_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockpick/redlock"
+)
+
+var stops = flag.Int("stops", 20, "how many processes TestStoppedPastTheDeadline stops")
+
+// atOnce is how many of them are stopped at a time: they sleep, so that the machine is not busy
+// with them when they go on.
+const atOnce = 20
+
+// A process that was stopped past its leases' deadline, and asks in its first instant, is told
+// that they are over: by a context that was in use when it stopped, and by one that it requests
+// only then. Each process is stopped once, and asks both.
+func TestStoppedPastTheDeadline(t *testing.T) {
+	if os.Getenv("LOCKPICK_TEST_STOPS") != "" {
+		stopPastTheDeadline(t)
+		return
+	}
+	var all sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for range *stops {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			if said, err := stopOne(); err != nil {
+				t.Errorf("%v\n%s", err, said)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// stopOne runs a process until it stops itself, has it go on when its leases are over, and returns
+// what it said.
+func stopOne() (string, error) {
+	said, err := os.CreateTemp("", "stopped")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(said.Name())
+	defer said.Close()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestStoppedPastTheDeadline$", "-test.timeout=1m")
+	cmd.Env = append(os.Environ(), "LOCKPICK_TEST_STOPS=1")
+	cmd.Stdout, cmd.Stderr = said, said
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	defer cmd.Process.Kill()
+	stopped := 0
+	var status syscall.WaitStatus
+	for {
+		if _, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil {
+			return "", fmt.Errorf("wait for the process: %w", err)
+		}
+		if !status.Stopped() {
+			break
+		}
+		stopped++
+		time.Sleep(shortTTL + shortTTL/3) // longer than its leases have left
+		if err := syscall.Kill(cmd.Process.Pid, syscall.SIGCONT); err != nil {
+			return "", err
+		}
+	}
+	text, err := os.ReadFile(said.Name())
+	if stopped != 1 || status.ExitStatus() != 0 {
+		err = fmt.Errorf("the process was stopped %d times, and ended with %d", stopped, status.ExitStatus())
+	}
+	return string(text), err
+}
+
+const shortTTL = 300 * time.Millisecond
+
+// stopPastTheDeadline is what such a process does.
+func stopPastTheDeadline(t *testing.T) {
+	l, err := redlock.New(redlock.Config{TTL: shortTTL, Nodes: []redlock.Node{granting{}, granting{}, granting{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unused, inUse := lease(t, l), lease(t, l)
+	before := inUse.Context()
+	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for inUse.Remaining() > 0 { // the signal may take effect somewhat later
+	}
+	errBefore, errAfter := before.Err(), unused.Context().Err()
+	if errBefore == nil || errAfter == nil || !closed(before.Done()) || !closed(unused.Context().Done()) {
+		t.Errorf("%v after the deadline: Err of the context in use %v, of the one requested afterwards %v", -inUse.Remaining(), errBefore, errAfter)
+	}
+	wantCause(t, before, redlock.ErrExpired)
+	wantCause(t, unused.Context(), redlock.ErrExpired)
+}
+
+// granting is a node that grants everything.
+type granting struct{}
+
+func (granting) Set(context.Context, string, string, time.Duration) (bool, error) { return true, nil }
+func (granting) Extend(context.Context, string, string, time.Duration) (bool, error) {
+	return true, nil
+}
+func (granting) Release(context.Context, string, string) (bool, error) { return true, nil }
