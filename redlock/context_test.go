@@ -181,9 +181,11 @@ func TestContextOfDo(t *testing.T) {
 // context. None needs a goroutine; a bubble would not end with one left.
 func TestDerivedContexts(t *testing.T) {
 	derive := map[string]func(context.Context) (context.Context, context.CancelFunc){
-		"WithCancel":   context.WithCancel,
-		"WithTimeout":  func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, ttl) },
-		"long timeout": func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, 10*ttl) },
+		"WithCancel":  context.WithCancel,
+		"WithTimeout": func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, ttl) },
+		"long timeout": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 10*ttl)
+		},
 		"WithValue, WithCancel": func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithCancel(context.WithValue(ctx, t, 1))
 		},

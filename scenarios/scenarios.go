@@ -31,6 +31,7 @@ var order = []string{
 	"holder-crashes",
 	"holder-cut-off",
 	"loss-is-told",
+	"lease-context",
 	"lost-packets",
 	"endless-partitions",
 	"disjoint-views",

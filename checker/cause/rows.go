@@ -143,11 +143,26 @@ func outlived(r *facts.Facts, x losing) {
 		x.Steps = hit(r, first.Client(), first.Acquire.Call.T, first.Acquire.Return.T)
 	case claimed == facts.Never && !renewed(first):
 		x.Cause, x.Text = verdict.ToldLate, key+fmt.Sprintf(", and %s, whose lock names no deadline, was not told", first.Client())
+	case saidHeld(first) != nil:
+		x.Cause = verdict.ToldLate
+		x.Text = key + fmt.Sprintf(", but %s, which asked its lock at %s, was told that it is held", first.Client(), facts.Seconds(saidHeld(first).T))
+		x.Steps = hit(r, first.Client(), x.due, saidHeld(first).T)
 	case first.Extended():
 		x.Cause, x.Text = verdict.GivenShorter, key+fmt.Sprintf(", but %s claimed the lock for longer", first.Client())
 	default:
 		x.Cause, x.Text = verdict.GivenShorter, key+fmt.Sprintf(", but %s claimed the lock until %s", first.Client(), facts.Seconds(claimed))
 	}
+}
+
+// saidHeld is the lock's last answer to its holder, once the deadline had passed, that the lock is
+// held; nil: it gave none.
+func saidHeld(s *facts.Session) (said *history.Event) {
+	for x := range s.Extends() {
+		if x.Call.Value == history.OpCheck && x.Outcome() == history.OK {
+			said = x.Return
+		}
+	}
+	return said
 }
 
 // renewed reports whether an acquire was not known to be granted, and an extension named a deadline.

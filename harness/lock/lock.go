@@ -228,6 +228,14 @@ type Holder interface {
 	Held(ctx context.Context) (bool, error)
 }
 
+// Contexter is a Handle with a context that ends when the hold does, by which the client goes
+// instead of the Deadline: before it writes it asks the context, and if that has not ended it
+// believes that it holds the lock, whatever its clock shows. The record keeps the Deadline as what
+// the lock promised, and an answer that contradicts it as an extension.
+type Contexter interface {
+	Context() context.Context
+}
+
 // Tokener is a Handle that knows the random value it set on the nodes.
 type Tokener interface {
 	Token() string

@@ -149,6 +149,11 @@ func (b *builder) drawExtend(s *session, c facts.Operation, me int) {
 	}
 	switch c.Outcome() {
 	case history.OK:
+		if c.Call.Value == history.OpCheck {
+			n.Label = who + " asks its lock after the deadline: it is held"
+			b.caption.tell(n.At, who, fmt.Sprintf("asked its lock at %s, after the deadline, and was told that it is held", words.Seconds(n.At)))
+			break
+		}
 		until := facts.Deadline(last.Return)
 		n.Label = fmt.Sprintf("%s %s, at last until %s", who, what, words.Seconds(until))
 		if len(run) == 1 {

@@ -38,6 +38,23 @@ func (n nodes) lease(mistake string, elapsed time.Duration) time.Duration {
 	return h.Deadline().Sub(epoch)
 }
 
+// pastDeadline is a hold whose deadline has passed, and none of its lock's timers has fired since
+// it was acquired.
+func (n nodes) pastDeadline(mistake string) lock.Handle {
+	n.take(0)
+	var late atomic.Int64
+	h := n.acquire(n.open(mistake, func(e *lock.Env) {
+		e.Now = func() time.Time { return epoch.Add(time.Duration(late.Load())) }
+		e.Wall = e.Now
+		e.After = func(time.Duration) <-chan time.Time { return nil }
+	}))
+	if listens, ok := h.(lock.Loser); ok {
+		listens.Lost()
+	}
+	late.Store(int64(time.Minute))
+	return h
+}
+
 const validity = 9898 * time.Millisecond // TTL less drift
 
 // experiments tell for each mistake whether a lock makes it.
@@ -59,10 +76,19 @@ var experiments = map[string]func(nodes, string) bool{
 		n.take(0)
 		h := n.acquire(n.open(mistake))
 		_, tells := h.(lock.Loser)
-		if tells != h.Deadline().IsZero() {
-			n.t.Errorf("%s: a lock that tells of a loss %v, with the deadline %v", mistake, tells, h.Deadline())
-		}
-		return tells
+		return tells && h.Deadline().IsZero()
+	},
+	// Its holder asks after the deadline, and no timer has fired: a context that was not in use is alive.
+	"context-by-timer": func(n nodes, mistake string) bool {
+		h, isContexter := n.pastDeadline(mistake).(lock.Contexter)
+		_, listens := h.(lock.Loser)
+		return isContexter && !listens && h.Context().Err() == nil
+	},
+	// So is one that was.
+	"context-by-ticker": func(n nodes, mistake string) bool {
+		h, isContexter := n.pastDeadline(mistake).(lock.Contexter)
+		_, listens := h.(lock.Loser)
+		return isContexter && listens && h.Context().Err() == nil
 	},
 	// The wall clock is an hour ahead.
 	"wall-clock-deadline": func(n nodes, mistake string) bool {

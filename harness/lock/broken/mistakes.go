@@ -45,6 +45,8 @@ var mistakes = []mistake{
 		"an hour is an hour on each of these machines; they have NTP"},
 		func(l *broken) { l.drift = 0 }},
 	tellsLate,
+	contextByTimer,
+	contextByTicker,
 	{Mistake{"wall-clock-deadline",
 		"keeps its deadline by the wall clock, which can be set back while the lock is held",
 		"a deadline is a time of day; and that clock can be logged and compared"},

@@ -19,6 +19,8 @@ var _ lock.Factory = Hardened
 var Own = []lock.Option{
 	{Name: "quarantine", Doc: "a node that restarted or lost its data gives no vote for one TTL, so that locks are to be had later; c1 is the administrator who declares new nodes ready", Values: []string{"no", "yes"}, Forgoes: []string{"fault-tolerance", "deadlock-freedom"}},
 	{Name: "repair", Doc: "an extension sets the key again on nodes that lost it, once a majority has confirmed the lock", Values: []string{"no", "yes"}},
+	{Name: "context", Doc: "the client goes by the lease's context and not by its deadline; it takes the context as soon as it has the lock, or not before it is about to write", Values: []string{"no", "taken", "late"}},
+	{Name: "late-timers", Doc: "the lock's timers fire half a TTL late, as on a machine that is overloaded", Values: []string{"no", "yes"}, Forgoes: []string{"fault-tolerance", "deadlock-freedom"}},
 	{Name: "wire", Doc: "nodes are asked by package wire, which sends together what is asked together, and not by go-redis", Values: []string{"no", "yes"}},
 }
 
@@ -28,8 +30,11 @@ func Hardened(env lock.Env) (lock.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &hardened{after: env.After}
 	own := env.Settings.Options
+	l := &hardened{after: env.After, context: own["context"]}
+	if own["late-timers"] == "yes" {
+		cfg.After = func(d time.Duration) <-chan time.Time { return env.After(d + cfg.TTL/2) }
+	}
 	if own["wire"] == "yes" {
 		cfg.Nodes, l.clients = onWire(env, cfg)
 	} else {
@@ -71,6 +76,7 @@ type hardened struct {
 	clients io.Closer
 	locker  *redlock.Locker
 	after   func(time.Duration) <-chan time.Time
+	context string         // the option
 	fresh   redlock.Config // whose nodes have yet to be declared ready
 }
 
@@ -102,7 +108,13 @@ func (l *hardened) Acquire(ctx context.Context, key string) (lock.Handle, error)
 		}
 		return nil, err
 	}
-	return lease{held}, nil
+	switch l.context {
+	case "taken":
+		return contextTaken{told{lease{held}}}, nil
+	case "late":
+		return contextLate{lease{held}}, nil
+	}
+	return told{lease{held}}, nil
 }
 
 // Close implements lock.Lock: first what the lock does in the background, then connections. A
@@ -122,7 +134,10 @@ var (
 	_ lock.Extender = lease{}
 	_ lock.Tokener  = lease{}
 	_ lock.Fencer   = lease{}
-	_ lock.Loser    = lease{}
+	_ lock.Loser    = told{}
+
+	_ lock.Contexter = contextTaken{}
+	_ lock.Contexter = contextLate{}
 )
 
 func (h lease) Release(ctx context.Context) error { return verdict(h.held.Release(ctx)) }
@@ -130,4 +145,19 @@ func (h lease) Extend(ctx context.Context) error  { return verdict(h.held.Extend
 func (h lease) Deadline() time.Time               { return h.held.Until() }
 func (h lease) Token() string                     { return h.held.Token() }
 func (h lease) Fence() int64                      { return h.held.Fence() }
-func (h lease) Lost() <-chan struct{}             { return h.held.Context().Done() }
+
+// told is a lease whose client goes by its deadline, and listens for its loss: its context is in
+// use from the start.
+type told struct{ lease }
+
+func (h told) Lost() <-chan struct{} { return h.held.Context().Done() }
+
+// contextTaken is the same whose client asks the context.
+type contextTaken struct{ told }
+
+func (h contextTaken) Context() context.Context { return h.held.Context() }
+
+// contextLate is a lease whose client requests the context when it asks it, and not before.
+type contextLate struct{ lease }
+
+func (h contextLate) Context() context.Context { return h.held.Context() }

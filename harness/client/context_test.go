@@ -1,0 +1,67 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lockpick/harness/lock"
+)
+
+// contexted is a lease with a context.
+type contexted struct {
+	*lease
+	ctx context.Context
+}
+
+func (c contexted) Context() context.Context { return c.ctx }
+
+// contextedLoser is one to whose context the client listens, too.
+type contextedLoser struct{ contexted }
+
+func (c contextedLoser) Lost() <-chan struct{} { return c.ctx.Done() }
+
+// A client that goes by its lock's context writes as long as that has not ended. After the deadline
+// this is recorded as the lock's word that it is held; before it, an end is a loss.
+func TestGoesByTheContext(t *testing.T) {
+	for name, row := range map[string]struct {
+		listens bool
+		at      time.Duration // the client looks then; the deadline is 10 s
+		ended   bool
+		writes  bool
+		want    string
+	}{
+		"in time":                      {false, 9 * time.Second, false, true, "9s ok check"},
+		"after the deadline":           {false, 11 * time.Second, true, false, "11s info lost"},
+		"lost in time":                 {false, 9 * time.Second, true, false, "9s info lost"},
+		"lost in time, and told":       {true, 9 * time.Second, true, false, "9s info lost; 9s fail check"},
+		"not ended after its end":      {false, 11 * time.Second, false, true, "11s invoke extend; 11s ok extend until 21s; 11s ok check"},
+		"not ended, and none was told": {true, 11 * time.Second, false, true, "11s invoke extend; 11s ok extend until 21s; 11s ok check"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, end := context.WithCancelCause(t.Context())
+			w := &world{}
+			held := contexted{&lease{world: w, until: epoch.Add(10 * time.Second)}, ctx}
+			var h lock.Handle = held
+			if row.listens {
+				h = contextedLoser{held}
+			}
+			c := &section{program: &program{s: Spec{Lock: lock.Settings{TTL: 10 * time.Second}}, e: w.env()}, handle: h, own: belief{until: held.until}}
+			c.listen(t.Context())
+			w.now = row.at
+			if row.ended {
+				end(errors.New("over"))
+			}
+			if writes := c.held(t.Context()) && c.check(); writes != row.writes {
+				t.Errorf("%s: it writes %v", name, writes)
+			}
+			if got := strings.Join(w.events, "; "); got != row.want {
+				t.Errorf("%s:\ngot  %s\nwant %s", name, got, row.want)
+			}
+			c.loss.ignore()
+		})
+	}
+}
