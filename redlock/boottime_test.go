@@ -53,6 +53,11 @@ func TestSuspendedLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx := lease.Context()
+		other, err := open(yesman{}).Acquire(t.Context(), "other")
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := other.Context()
 		time.Sleep(time.Second)
 		s.asleep.Store(int64(time.Minute))
 		if left := lease.Remaining(); left > 0 {
@@ -62,6 +67,9 @@ func TestSuspendedLease(t *testing.T) {
 			t.Errorf("extension: %v", err)
 		}
 		woke := time.Now()
+		if asked.Err() == nil || other.Context().Err() == nil {
+			t.Error("asked when it woke up, a context has not ended")
+		}
 		<-ctx.Done()
 		if late := time.Since(woke); late > look || context.Cause(ctx) != ErrExpired {
 			t.Errorf("the context ended %v after it woke up, by %v", late, context.Cause(ctx))

@@ -16,7 +16,7 @@ const (
 const (
 	OpClient  = "client"  // begin and end of the client itself
 	OpAcquire = "acquire" // ok carries session, token, fence, validUntil
-	OpExtend  = "extend"  // Value: what the client called instead, an acquire of what it holds or one of several releases
+	OpExtend  = "extend"  // Value: what the client did instead: an acquire of what it holds, one of several releases, or a check after the deadline, to which the lock said that it is held
 	OpRead    = "read"    // first step of a critical section; ok carries version
 	OpCheck   = "check"   // the client's own look at its deadline before it writes
 	OpWrite   = "write"   // ok: applied; fail: refused; info: no answer

@@ -192,3 +192,62 @@ func TestRefused(t *testing.T) {
 		}
 	}
 }
+
+// A client that goes by the lease's context either listens to it from the start, or requests it
+// only when it asks it.
+func TestContextOption(t *testing.T) {
+	addrs := redistest.Start(t, 1)
+	for option, want := range map[string]struct{ listens, asks bool }{
+		"": {true, false}, "no": {true, false}, "taken": {true, true}, "late": {false, true},
+	} {
+		e := env(addrs, &draws{})
+		e.Settings.Options = map[string]string{"context": option}
+		l, err := Hardened(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := l.Acquire(t.Context(), "k"+option)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, listens := h.(lock.Loser)
+		c, asks := h.(lock.Contexter)
+		if listens != want.listens || asks != want.asks || asks && c.Context().Err() != nil {
+			t.Errorf("option %q: the client listens %v and asks %v, want %+v, and the context has not ended", option, listens, asks, want)
+		}
+		if err := errors.Join(h.Release(t.Context()), l.Close()); err != nil {
+			t.Error(err)
+		}
+		if asks && c.Context().Err() == nil {
+			t.Errorf("option %q: the context goes on after the release", option)
+		}
+	}
+}
+
+// Late timers are those of the lock, by half a TTL.
+func TestLateTimers(t *testing.T) {
+	e := env(redistest.Start(t, 1), &draws{})
+	e.Settings.Options = map[string]string{"late-timers": "yes", "context": "taken"}
+	shortest := make(chan time.Duration, 100)
+	e.After = func(d time.Duration) <-chan time.Time { shortest <- d; return nil }
+	l, err := Hardened(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := l.Acquire(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.(lock.Contexter).Context()
+	for d := range shortest { // the last is that of the context
+		if d < e.Settings.TTL/2 {
+			t.Errorf("a timer of %v", d)
+		}
+		if d > e.Settings.TTL {
+			break
+		}
+	}
+	if err := h.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
