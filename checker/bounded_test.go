@@ -59,6 +59,8 @@ var boundedRows = []struct {
 		"at most 1 extension of one hold, and the limit is 1; at most 9 s long"},
 	{"one of several releases is no extension", "maxExtends=1 maxHold=20s", extending(1) +
 		"7 c1 invoke extend session=c1/1 value=release\n7 c1 ok extend session=c1/1 value=release until=14\n", Holds, "", 1, "at most 1 extension of one hold"},
+	{"the lock's word that it is held is no extension", "maxExtends=1 maxHold=20s", extending(1) +
+		"15 c1 invoke extend session=c1/1 value=check\n15 c1 ok extend session=c1/1 value=check until=20\n", Holds, "", 1, "at most 1 extension of one hold"},
 	{"an acquire of what it holds is one", "maxExtends=1 maxHold=20s", extending(1) +
 		"7 c1 invoke extend session=c1/1 value=acquire\n7 c1 ok extend session=c1/1 value=acquire until=14\n", Violated, verdict.ExtendedTooOften, 1, "2 times"},
 	{"each hold by itself", "maxExtends=2 maxHold=20s", extending(2) + "8 c1 invoke release session=c1/1\n8 c1 ok release session=c1/1\n" +

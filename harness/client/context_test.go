@@ -43,6 +43,7 @@ func TestGoesByTheContext(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, end := context.WithCancelCause(t.Context())
+			defer end(nil)
 			w := &world{}
 			held := contexted{&lease{world: w, until: epoch.Add(10 * time.Second)}, ctx}
 			var h lock.Handle = held
