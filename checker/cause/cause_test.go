@@ -162,6 +162,15 @@ var causes = []causeRow{
 14.000 nemesis end pause node=c1 step=3
 14.001 c1 info lost session=c1/1`,
 		verdict.ToldLate, "n2", "c1's key on n2 lived its 10 s, to 10.012 s, and c1 was told of its loss at 14.001 s", []int{3}},
+	{"a lock that is asked after the deadline says that it is held", `
+0.012 n1,n2 life set value=A by=c1
+0.013 c1 ok acquire session=c1/1 token=A until=9.9
+9.000 nemesis begin pause node=c1 step=3
+10.050 n2 life expired old=A` + follows("10.10") + `
+14.000 nemesis end pause node=c1 step=3
+14.001 c1 invoke extend session=c1/1 value=check
+14.001 c1 ok extend session=c1/1 value=check until=24`,
+		verdict.ToldLate, "n2", "c1's key on n2 lived its 10 s, to 10.012 s, but c1, which asked its lock at 14.001 s, was told that it is held", []int{3}},
 	{"an extension that n2 never got", wins + `
 5.000 c1 invoke extend session=c1/1
 5.001 n1 life expiry value=A old=A by=c1
