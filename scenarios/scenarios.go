@@ -84,6 +84,7 @@ var order = []string{
 	"power-loss-no-fsync",
 	"short-restart-delay",
 	"restart-delay-fast-clock",
+	"failed-release",
 	"failover-loses-lock",
 	"redlock-on-replicas",
 	"single-instance-restart",

@@ -78,6 +78,26 @@ var experiments = map[string]func(nodes, string) bool{
 		_, tells := h.(lock.Loser)
 		return tells && h.Deadline().IsZero()
 	},
+	// No node answers the release.
+	"renews-after-failed-release": func(n nodes, mistake string) bool {
+		n.take(0)
+		l := n.open(mistake)
+		h := n.acquire(l)
+		l.del = func(context.Context, int, string, string) (int64, error) { return 0, errDown }
+		if err := h.Release(n.t.Context()); err == nil {
+			n.t.Errorf("%s: a release that no node answered succeeded", mistake)
+		}
+		w, renews := h.(*renewing)
+		if !renews {
+			return false
+		}
+		select {
+		case <-w.over:
+			return false
+		default:
+			return true
+		}
+	},
 	// Its holder asks after the deadline, and no timer has fired: a context that was not in use is alive.
 	"context-by-timer": func(n nodes, mistake string) bool {
 		h, isContexter := n.pastDeadline(mistake).(lock.Contexter)

@@ -175,6 +175,7 @@ var mistakes = []mistake{
 		"waits for a node for as long as its driver does, and not for the node time-out",
 		"a time-out is the driver's business, and its default has been good for years"},
 		func(l *broken) { l.cfg.Timeout = driverTries * l.driverWait() }},
+	renewsOn,
 	{Mistake{"release-on-quorum",
 		"releases on as many nodes as make a quorum, and leaves the other keys to expire",
 		"without a majority of keys nobody holds the lock, so the others do no harm"},
