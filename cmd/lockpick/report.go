@@ -105,7 +105,7 @@ func (r *report) done(i int, o outcome.Outcome) {
 
 // print prints a run.
 func (r *report) print(o outcome.Outcome) {
-	if !r.detailed() && o.Code == outcome.ExitOK {
+	if !r.detailed() && o.Code == outcome.ExitOK && !(r.flags.named && o.FreeOnly()) {
 		return
 	}
 	r.live.erase()
@@ -192,11 +192,14 @@ func (r *report) explain(o outcome.Outcome) {
 	fmt.Fprintf(r.out, "    run again: %s\n\n", o.Command)
 }
 
-// summary is a run in few words: what was expected of it, and what was not.
+// summary is a run in few words: what was expected of it, and what was not. A property that
+// follows another adds nothing if both came out alike.
 func summary(o outcome.Outcome) []string {
 	var parts []string
 	for _, j := range o.Judgements {
-		if news := j.Follows == "" || !j.AsExpected; news && j.Tells() {
+		lead := o.Of(j.Follows)
+		alike := lead != nil && (j.Got == checker.Violated) == (lead.Got == checker.Violated)
+		if j.Tells() && (j.Follows == "" || !j.AsExpected || !alike) {
 			parts = append(parts, j.String())
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockpick/checker"
 	"lockpick/docker"
 	"lockpick/harness"
 	"lockpick/harness/scenario"
@@ -101,7 +102,7 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 	fs.StringVar(&f.lock, "lock", "", "put a lock of this kind under the scenarios, as in redsync or KIND:OPTION=VALUE, and hold it\nto what their tiers say; see lockpick help locks")
 	fs.StringVar(&f.adapter, "adapter", "", "put the lock of this program under the scenarios, as in \"node adapter.js\" (--backend process,\nor docker); see lockpick help adapter")
 	fs.StringVar(&f.image, "adapter-image", "", "an image that has the adapter, for clients in containers (--backend docker)")
-	fs.StringArrayVar(&f.sets, "set", nil, "override, as in lock.ttl=5s; voids the expectations")
+	fs.StringArrayVar(&f.sets, "set", nil, "override, as in lock.ttl=5s. Scenario expectations no longer apply; with --lock, what its\ntier requires still does, if the scenario's own lock keeps it under the same settings")
 	fs.StringArrayVar(&f.expects, "expect", nil, "expect, as in mutual-exclusion=holds; restores one after --set")
 	fs.StringSliceVar(&f.require, "require", nil, "capabilities that must be there, or all: a skip that lacks one is an error (3)")
 	fs.Float64Var(&f.scale, "scale", 0, "factor of all durations on real backends (default 0.1, or what the scenario pins)")
@@ -325,11 +326,21 @@ func (f *runFlags) drawn(ps []pick) []scenario.Scenario {
 	return out
 }
 
-// expect applies --set's voiding and --expect.
+// expect applies what --set and --expect do to expectations. A scenario's numbers and expected
+// violations are those of its own settings, so --set voids them. What a lock under test must
+// guarantee stays; where no lock is named, only safety does.
 func (f *runFlags) expect(chosen []pick) error {
 	for i := range chosen {
 		if len(f.sets) > 0 {
-			chosen[i].Expect, chosen[i].Numbers = suite.Unconditional(), nil
+			chosen[i].Numbers = nil
+			if f.kind == "" {
+				chosen[i].Expect = suite.Unconditional()
+			} else {
+				chosen[i].Expect = chosen[i].Guarantees()
+			}
+			if own := chosen[i].own; own != nil {
+				own.Expect, own.Numbers = own.Guarantees(), nil
+			}
 		}
 		for _, e := range f.expects {
 			name, want, ok := strings.Cut(e, "=")
@@ -408,9 +419,22 @@ func (f *runFlags) job(p pick, n int) suite.Job {
 	if f.backend != simulation {
 		j.Live, j.Retries = true, 5
 	}
-	j.Control = p.own
+	if j.Control = p.own; j.Control != nil && len(f.sets) > 0 {
+		j.Relative = f.relative(p)
+	}
 	j.Command = f.again(p, j.Seed)
 	return j
+}
+
+// relative lists the properties that a lock must keep under --set only if the scenario's own lock
+// does: all that must hold, except those that the user names with --expect.
+func (f *runFlags) relative(p pick) (all []string) {
+	for _, property := range known().Properties {
+		if p.Expect[property].Want == string(checker.Holds) && !says(f.expects, property) {
+			all = append(all, property)
+		}
+	}
+	return all
 }
 
 // runAll does the jobs of all scenarios and seeds.

@@ -59,7 +59,9 @@ type rate struct {
 func (r *report) printSeeds() {
 	s := r.sum
 	r.sum = seedSum{}
-	harm := s.Counts[outcome.NothingExpected] > 0 && len(s.Causes) > 0
+	harm := slices.ContainsFunc(s.Cells, func(c suites.Cell) bool {
+		return c.Violated > 0 && (c.Expected == "" || c.Expected == outcome.AnyOutcome)
+	})
 	if s.Runs == 0 || !r.detailed() && outcome.Fine(s.Counts) == s.Runs && !harm {
 		return
 	}

@@ -128,6 +128,19 @@ func promised(s Scenario, k lock.Kind) map[string]Expectation {
 	return expect
 }
 
+// Guarantees is what remains of the expectations if settings of the scenario change: what must
+// hold. Whether a violation still comes, nobody knows.
+func (s Scenario) Guarantees() map[string]Expectation {
+	expect := map[string]Expectation{}
+	for property, e := range s.Expect {
+		if e.Want != wantHolds {
+			e = Expectation{Want: wantAny, Follows: e.Follows}
+		}
+		expect[property] = e
+	}
+	return expect
+}
+
 // claimed says whether a kind of lock claims a property that another does.
 func claimed(s Scenario, k lock.Kind, property string) bool {
 	switch property {

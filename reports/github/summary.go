@@ -48,7 +48,7 @@ func (r *Report) Summary(w io.Writer, drawing func(outcome.Outcome) string) erro
 	if len(r.groups) <= fewRuns {
 		for _, g := range r.groups {
 			if g.good != nil {
-				if g.good.NothingExpected {
+				if g.good.FreeOnly() {
 					d.lines(fmt.Sprintf("### %s: a violation, seed %d", plain(g.scenario), g.good.Seed), "", "Nothing was expected of it. Run it again:", "")
 					d.fenced("sh", words.Clip(g.good.Command, mostText))
 				} else {

@@ -86,7 +86,7 @@ func limits(r outcome.Run, l listing) []term {
 		add("An earlier try did not count", "%s", full(why))
 	}
 	if m := r.Manifest; m != nil && len(m.Sets) > 0 {
-		add("Other settings", "Settings were changed on the command line, which voids what the scenario expects: %s.", strings.Join(m.Sets, " "))
+		add("Other settings", "Settings were changed on the command line, so the violations and numbers that the scenario expects no longer apply: %s.", strings.Join(m.Sets, " "))
 	}
 	if r.Manifest == nil {
 		add("No manifest", "This is a bare history. What its scenario expected is not known; it is held against what every lock should hold to.")

@@ -147,7 +147,7 @@ func badges(r outcome.Run) []badge {
 	}
 	switch state := r.Outcome.State(); {
 	case r.Manifest == nil: // nobody said what was expected
-	case state == outcome.NothingExpected:
+	case state == outcome.NothingExpected, state == outcome.AsExpected && r.Outcome.FreeOnly():
 		out = append(out, badge{calm, "– nothing was expected"})
 	case state == outcome.AsExpected:
 		out = append(out, badge{good, "✓ as expected"})

@@ -37,7 +37,7 @@ type Suite struct {
 	OS          string         `json:"os"`
 	Arch        string         `json:"arch"`
 	CPUs        int            `json:"cpus"`
-	Sets        []string       `json:"sets,omitempty"` // overrides, which void the expectations
+	Sets        []string       `json:"sets,omitempty"` // overrides
 	Scenarios   []*Scenario    `json:"scenarios"`
 	// Outcomes are all of them; of many seeds those that were not as expected, the first few of each scenario.
 	Outcomes []outcome.Outcome `json:"outcomes"`

@@ -106,7 +106,7 @@ func (s *Suite) facts() [][2]string {
 		{"exit code", fmt.Sprint(s.Code)},
 	}
 	if len(s.Sets) > 0 {
-		f = append(f, [2]string{"overrides", strings.Join(s.Sets, ", ") + " (they void the expectations)"})
+		f = append(f, [2]string{"overrides", strings.Join(s.Sets, ", ") + " (expected violations and numbers no longer apply)"})
 	}
 	return f
 }

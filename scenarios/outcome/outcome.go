@@ -149,6 +149,13 @@ func (o *Outcome) Violated() bool {
 	return slices.ContainsFunc(o.Judgements, func(j Judgement) bool { return j.Got == checker.Violated && j.Number == nil })
 }
 
+// FreeOnly reports whether properties were violated, and nothing was expected of any of those.
+func (o *Outcome) FreeOnly() bool {
+	return o.Violated() && !slices.ContainsFunc(o.Judgements, func(j Judgement) bool {
+		return j.Got == checker.Violated && j.Number == nil && !j.Free()
+	})
+}
+
 // Of is what came of a property, or of a number that has a bound; nil: nobody judged it.
 func (o *Outcome) Of(property string) *Judgement {
 	if i := slices.IndexFunc(o.Judgements, func(j Judgement) bool { return j.Property == property }); i >= 0 {

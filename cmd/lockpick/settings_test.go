@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/sim"
+	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/suite"
+)
+
+// underLock runs scenarios in the simulation as "run --lock KIND" does, with the overrides that
+// sets returns for each.
+func underLock(t *testing.T, kind string, names []string, sets func(pick) []string) map[string]outcome.Outcome {
+	t.Helper()
+	all, err := choice{names: names}.scenarios()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]outcome.Outcome{}
+	for _, s := range all {
+		f := &runFlags{backend: simulation, seed: 1, seeds: 1, lock: kind, sets: sets(s)}
+		fit, _, err := f.choose(s.Exact())
+		if err != nil {
+			t.Fatalf("%s with %s and %q: %v", s.ID(), kind, f.sets, err)
+		}
+		for _, p := range fit {
+			j := f.job(p, 0)
+			j.Keep = suite.KeepNone
+			out[p.ID()] = suite.Execute(t.Context(), sim.New(kinds.All), j)
+		}
+	}
+	return out
+}
+
+// verdicts is the exit code of a run, and what came of each property.
+func verdicts(o outcome.Outcome) string {
+	text := fmt.Sprintf("exit %d %s", o.Code, o.Error)
+	for _, j := range o.Judgements {
+		if j.Number == nil {
+			text += fmt.Sprintf("; %s %s %s %s %v", j.Property, j.Got, j.Cause, j.Node, j.AsExpected)
+		}
+	}
+	return text
+}
+
+func noSets(pick) []string { return nil }
+
+// ownTTL sets the TTL to what it is.
+func ownTTL(p pick) []string { return []string{"lock.ttl=" + p.Lock.TTL.String()} }
+
+// sameVerdicts checks that an override which changes nothing changes no verdict.
+func sameVerdicts(t *testing.T, names ...string) {
+	runs, harms := 0, 0
+	for kind := range kinds.All {
+		if kind == "broken" {
+			continue
+		}
+		plain, set := underLock(t, kind, names, noSets), underLock(t, kind, names, ownTTL)
+		if len(plain) != len(set) {
+			t.Errorf("%s is for %d scenarios, and for %d with --set", kind, len(plain), len(set))
+		}
+		for id, o := range plain {
+			if got, want := verdicts(set[id]), verdicts(o); got != want {
+				t.Errorf("%s with --lock %s\n--set: %s\nplain: %s", id, kind, got, want)
+			}
+			if runs++; o.Code == outcome.ExitUnexpected {
+				harms++
+			}
+		}
+	}
+	if harms == 0 {
+		t.Errorf("none of %d runs is unexpected: they show nothing", runs)
+	}
+}
+
+func TestOwnSettingsChangeNoVerdict(t *testing.T) {
+	sameVerdicts(t, "baseline/", "cancelled-acquire/", "lost-reply/", "restart-forgets/", "delayed-release-kills-retry/", "gc-pause-after-acquire/fenced")
+}
+
+// Under other settings a lock must keep what its tier requires and the scenario's own lock keeps.
+func TestOtherSettingsKeepTheTier(t *testing.T) {
+	for name, row := range map[string]struct {
+		kind, scenario string
+		sets           []string
+		property       string
+		cause          string
+		code           int
+	}{
+		"the lock fails alone":            {"redsync", "cancelled-acquire/", []string{"lock.ttl=24s"}, checker.FaultTolerance, "left-keys", outcome.ExitUnexpected},
+		"both fail":                       {"redsync", "clean-restart/", []string{"topology.persistence=none"}, checker.MutualExclusion, "restarted-and-forgot", outcome.ExitOK},
+		"the scenario's own, which fails": {"redlock", "clean-restart/", []string{"topology.persistence=none"}, checker.MutualExclusion, "restarted-and-forgot", outcome.ExitUnexpected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for id, o := range underLock(t, row.kind, []string{row.scenario}, func(pick) []string { return row.sets }) {
+				j := o.Of(row.property)
+				if j == nil || j.Got != checker.Violated || j.Cause != row.cause || o.Code != row.code {
+					t.Errorf("%s: %s", id, verdicts(o))
+				}
+				if said := strings.Join(summary(o), "; "); !strings.Contains(said, row.property+" violated") {
+					t.Errorf("%s is violated, and not printed: %s", row.property, said)
+				}
+			}
+		})
+	}
+}
+
+// What follows another property is printed if it is violated and the other one is not.
+func TestViolationsArePrinted(t *testing.T) {
+	judged := func(property, follows string, got checker.Outcome) outcome.Judgement {
+		return outcome.Judgement{Property: property, Expected: outcome.AnyOutcome, Got: got, Follows: follows, AsExpected: true}
+	}
+	for _, row := range []struct {
+		lead, follower checker.Outcome
+		want           bool
+	}{
+		{checker.Holds, checker.Violated, true}, {checker.NotExercised, checker.Violated, true},
+		{checker.Violated, checker.Violated, false}, {checker.Holds, checker.Holds, false},
+	} {
+		o := outcome.Outcome{Judgements: []outcome.Judgement{judged(checker.MutualExclusion, "", row.lead), judged(checker.LeaseLinearizable, checker.MutualExclusion, row.follower)}}
+		if said := strings.Join(summary(o), "; "); strings.Contains(said, checker.LeaseLinearizable) != row.want {
+			t.Errorf("%s, and what follows it %s: %q", row.lead, row.follower, said)
+		}
+	}
+}
