@@ -43,15 +43,16 @@ type Finding struct {
 
 // leaseKey is what was found about one key.
 type leaseKey struct {
-	firm      []windows.Window // when sessions must have held, in the order of their begin
-	brief     []hold           // where they must have held for an instant
-	holds     int              // sessions that must have held
-	occasions int              // answers that could have contradicted another
-	incidents int              // connected components of firm holds that overlap, and each other conflict
-	worst     *conflict
-	list      bool        // whether all are kept
-	all       []*conflict // of overlaps that hang together the longest
-	doubt     string      // what the certificate leaves unexplained, if nothing is in conflict
+	firm       []windows.Window // when sessions must have held, in the order of their begin
+	brief      []hold           // where they must have held for an instant
+	holds      int              // sessions that must have held
+	occasions  int              // answers that could have contradicted another
+	unanswered int              // extensions and releases without a definite answer
+	incidents  int              // connected components of firm holds that overlap, and each other conflict
+	worst      *conflict
+	list       bool        // whether all are kept
+	all        []*conflict // of overlaps that hang together the longest
+	doubt      string      // what the certificate leaves unexplained, if nothing is in conflict
 
 	operations func(*facts.Session) []leaseOp
 	evidence   evidence
@@ -93,15 +94,20 @@ func Incidents(r *facts.Facts, beliefs *windows.Beliefs) (all []verdict.Incident
 
 // Result is the judgement of the property.
 func (f Finding) Result() verdict.Result {
-	holds, answers, incidents := 0, 0, 0
+	holds, answers, unanswered, incidents := 0, 0, 0, 0
 	var worst *conflict
 	for _, k := range f.locks {
 		holds += k.holds
 		answers += k.occasions
+		unanswered += k.unanswered
 		incidents += k.incidents
 		if worse(k.worst, worst) {
 			worst = k.worst
 		}
+	}
+	if worst == nil && answers == 0 && unanswered > 0 && f.r.Params.Untold {
+		return verdict.Result{Outcome: verdict.NotExercised, NotApplicable: true,
+			Because: "not applicable to this lock: it doesn't tell its holder how long the lock lasts, and no release or extension had a definite answer"}
 	}
 	if worst == nil {
 		return verdict.Result{
@@ -168,6 +174,7 @@ func (k *leaseKey) judge(ss iter.Seq[*facts.Session], alone map[*facts.Session]*
 		if held || against != nil {
 			k.holds++
 			k.occasions += k.evidence.answers
+			k.unanswered += k.evidence.unanswered
 		}
 		if against != nil {
 			alone[s] = against

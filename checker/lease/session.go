@@ -90,6 +90,7 @@ type evidence struct {
 	between     bool     // and before another such one
 	perhaps     *leaseOp // the first release of unknown outcome before that, which may have ended it
 	answers     int      // of extensions and releases
+	unanswered  int      // extensions and releases without a definite answer
 }
 
 func (e *evidence) read(ops []leaseOp) {
@@ -103,6 +104,7 @@ func (e *evidence) read(ops []leaseOp) {
 				e.shows(o)
 			}
 		case o.outcome == history.Info:
+			e.unanswered++
 			if e.perhaps == nil && e.refused == nil && !o.late {
 				e.perhaps = o
 			}

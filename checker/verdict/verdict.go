@@ -91,6 +91,8 @@ type Result struct {
 	Incidents int     `json:"incidents,omitempty"` // how often it was violated
 	Cause     string  `json:"cause,omitempty"`     // of the violation shown: see Causes
 	Node      string  `json:"node,omitempty"`      // the node to blame, where there is one
+	// NotApplicable: the property was not exercised because of what the lock never tells its holder.
+	NotApplicable bool `json:"notApplicable,omitempty"`
 	// Losses is why each node that granted both sessions could, in the order of nodes: the
 	// facts that Cause sums up. Spare is how many of these nodes' votes the second could have
 	// done without; 0: each loss was needed.

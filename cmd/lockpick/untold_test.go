@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
 	"lockpick/checker"
 	"lockpick/harness/lock"
 	"lockpick/harness/lock/kinds"
+	"lockpick/harness/lock/redlock"
 	"lockpick/harness/lock/single"
 	"lockpick/harness/sim"
 	"lockpick/scenarios/outcome"
@@ -68,5 +71,63 @@ func TestLockThatTellsNothing(t *testing.T) {
 				t.Errorf("code %d %s: %+v; %+v; %+v", o.Code, o.Error, told, exclusion, o.Judgements)
 			}
 		})
+	}
+}
+
+// unsure is a lock whose releases work, and never say so.
+type unsure struct {
+	lock.Lock
+	key string // what its client puts behind each key: a lock of its own, if it isn't empty
+}
+
+type unsureHandle struct{ lock.Handle }
+
+func (h unsureHandle) Release(ctx context.Context) error {
+	return errors.Join(h.Handle.Release(ctx), errors.New("the answer is void"))
+}
+
+func (l unsure) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+	h, err := l.Lock.Acquire(ctx, key+l.key)
+	if err != nil {
+		return nil, err
+	}
+	return unsureHandle{h}, nil
+}
+
+// A lock that tells its holder nothing and doesn't answer releases either passes if it excludes others,
+// and fails if it doesn't.
+func TestLockThatAnswersNoRelease(t *testing.T) {
+	for name, from := range map[string]struct {
+		lock.Factory
+		oneNode bool
+	}{"single": {single.New, true}, "redlock": {redlock.New, false}} {
+		for _, apart := range []bool{false, true} {
+			kind := lock.Kind{OneNode: from.oneNode, Belief: lock.ByNothing, New: func(e lock.Env) (lock.Lock, error) {
+				l, err := from.Factory(e)
+				own := ""
+				if apart {
+					own = "-" + e.Client
+				}
+				return unsure{muted{l}, own}, err
+			}}
+			all := maps.Clone(kinds.All)
+			all["unsure"] = kind
+			picked, err := choice{names: []string{"baseline/"}}.scenarios()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := picked[0].With("unsure", kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := suite.Execute(t.Context(), sim.New(all), suite.Job{Scenario: s, Seed: 1, Backend: simulation, Keep: suite.KeepNone})
+			exclusion, lease := o.Of(checker.MutualExclusion), o.Of(checker.LeaseLinearizable)
+			switch {
+			case apart && (o.Code != outcome.ExitUnexpected || exclusion.Got != checker.Violated):
+				t.Errorf("%s: two hold it at once, and exit %d %s: %v", name, o.Code, o.Error, o.Judgements)
+			case !apart && (o.Code != outcome.ExitOK || exclusion.Got != checker.Holds || lease.Got != checker.NotExercised || !strings.Contains(lease.String(), "not applicable to this lock")):
+				t.Errorf("%s: exit %d %s: %v", name, o.Code, o.Error, o.Judgements)
+			}
+		}
 	}
 }

@@ -90,6 +90,8 @@ type Judgement struct {
 	Cause    string          `json:"cause,omitempty"`
 	Node     string          `json:"node,omitempty"`
 	Because  string          `json:"because"`
+	// NotApplicable is the checker's: this lock never tells what it would take to judge the property.
+	NotApplicable bool `json:"notApplicable,omitempty"`
 	// Length is how many events there are up to the last of a violation's witness.
 	Length     int  `json:"length,omitempty"`
 	AsExpected bool `json:"asExpected"`
@@ -196,6 +198,9 @@ func (j Judgement) String() string {
 		cause += " at " + j.Node
 	}
 	text := fmt.Sprintf("%s %s", j.Property, j.Got)
+	if j.NotApplicable {
+		text = j.Property + " not applicable to this lock"
+	}
 	if j.AsExpected && j.Got == checker.Violated && j.Expected != "" && j.Expected != AnyOutcome {
 		text += ", as expected"
 	}

@@ -21,7 +21,7 @@ const (
 func Judge(expect map[string]scenario.Expectation, v checker.Verdict) []outcome.Judgement {
 	var out []outcome.Judgement
 	for _, r := range v.Results {
-		j := outcome.Judgement{Property: r.Property, Got: r.Outcome, Cause: r.Cause, Node: r.Node, Because: r.Because, AsExpected: true, Length: length(r)}
+		j := outcome.Judgement{Property: r.Property, Got: r.Outcome, Cause: r.Cause, Node: r.Node, Because: r.Because, AsExpected: true, Length: length(r), NotApplicable: r.NotApplicable}
 		if want, ok := expect[r.Property]; ok {
 			hold(&j, want, r)
 			if v.Assumption != "" { // a run that shows nothing is not what anybody expected
@@ -88,8 +88,8 @@ func hold(j *outcome.Judgement, want scenario.Expectation, r checker.Result) {
 	case wantAny:
 		return
 	case wantHolds:
-		// A property that the scenario names must have been put to the test.
-		j.AsExpected = r.Outcome == checker.Holds || r.Outcome == checker.NotExercised && want.Implied
+		// A property that the scenario names must have been put to the test, if the lock lets it.
+		j.AsExpected = r.Outcome == checker.Holds || r.Outcome == checker.NotExercised && (want.Implied || r.NotApplicable)
 	case wantViolated:
 		j.Missed = r.Outcome == checker.Holds || r.Outcome == checker.NotExercised
 		// Right for the wrong reason is not as expected.
