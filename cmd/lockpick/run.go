@@ -350,7 +350,7 @@ func (f *runFlags) expect(chosen []pick) error {
 			}
 			chosen[i].Expect[name] = scenario.Expectation{Want: want}
 		}
-		scenario.Imply(chosen[i].Expect)
+		chosen[i].Imply()
 	}
 	return nil
 }

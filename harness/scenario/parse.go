@@ -109,7 +109,7 @@ func (r *reading) finish() {
 			s.Expect[property] = e
 		}
 	}
-	Imply(s.Expect)
+	s.Imply()
 	if s.Random != nil || s.Vacuous {
 		excuse(s.Expect)
 	}

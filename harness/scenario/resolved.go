@@ -57,13 +57,20 @@ func (s Scenario) tree(known Known) (*yaml.Node, place) {
 	w := defaults()
 	w.scenario = s
 	w.scenario.Expect = maps.Clone(s.Expect) // without what follows from the rest
-	maps.DeleteFunc(w.scenario.Expect, func(_ string, e Expectation) bool { return e.Follows != "" })
+	maps.DeleteFunc(w.scenario.Expect, func(property string, e Expectation) bool {
+		return e.Follows != "" || e == implied && slices.Contains(required[s.Tier], property)
+	})
 	at, like := place{map[*yaml.Node]string{}, "scenario"}, defaults().scenario
 	return w.whole(known).write(at, reflect.ValueOf(&w.scenario).Elem(), reflect.ValueOf(&like).Elem()), at
 }
 
 // unlike is the error that a file of the scenario comes to another one; nil: it doesn't.
 func (s Scenario) unlike(back Scenario) error {
+	for _, property := range required[s.Tier] { // a run.json of a version that didn't require it
+		if _, had := s.Expect[property]; !had && back.Expect[property] == implied {
+			delete(back.Expect, property)
+		}
+	}
 	field, got, want := differ("scenario", reflect.ValueOf(said(s)), reflect.ValueOf(said(back)))
 	if field == "" {
 		return nil

@@ -24,6 +24,25 @@ const (
 // Tiers lists them.
 func Tiers() []string { return []string{TierEvery, TierQuorum} }
 
+// required lists the properties that every lock must keep in all scenarios of a tier, whether a
+// scenario names them or not.
+var required = map[string][]string{
+	TierEvery: {validOnReturn}, // a lock that has ended before its acquire returns is of no use to anybody
+}
+
+// implied is the expectation of a property that the tier requires.
+var implied = Expectation{Want: wantHolds, Implied: true}
+
+// Imply fills in what follows from the tier and from other expectations.
+func (s *Scenario) Imply() {
+	for _, property := range required[s.Tier] {
+		if _, named := s.Expect[property]; !named {
+			s.Expect[property] = implied
+		}
+	}
+	Imply(s.Expect)
+}
+
 // With is the scenario with a lock of another kind, and what is expected of that one: what
 // the tier says, and of all else nothing. A lock that is on one node gets one, which all
 // faults of nodes hit. The error says why the scenario is not for this kind.

@@ -172,3 +172,33 @@ func TestHaving(t *testing.T) {
 		}
 	}
 }
+
+// What a tier requires is expected of each lock that can be held to it, whether the file names it or not,
+// and is no news in a file that is written.
+func TestTierRequires(t *testing.T) {
+	s := parse(t, tiered)[0]
+	if e := s.Expect[validOnReturn]; e != implied {
+		t.Fatalf("of its own lock it is %+v", e)
+	}
+	for belief, want := range map[lock.Belief]string{lock.ByDeadline: wantHolds, lock.ByNothing: wantAny, lock.BySignal: wantAny} {
+		other, err := s.With("other", lock.Kind{Belief: belief, Can: lock.Powers{Extend: true, Limit: true, Sequential: true}})
+		if got := other.Expect[validOnReturn].Want; err != nil || got != want {
+			t.Errorf("of a lock with belief %q it is %q, %v", belief, got, err)
+		}
+	}
+	text, err := Write(s, "", known)
+	if err != nil || strings.Contains(string(text), validOnReturn) {
+		t.Errorf("%v, and it is written down:\n%s", err, text)
+	}
+	delete(s.Expect, validOnReturn)
+	if err := s.Check(known); err != nil {
+		t.Errorf("a run.json of a version that did not require it: %v", err)
+	}
+	named := parse(t, strings.Replace(tiered, "expect: {", "expect: {valid-on-return: any, ", 1))[0]
+	if e := named.Expect[validOnReturn]; e.Want != wantAny {
+		t.Errorf("a scenario that says otherwise: %+v", e)
+	}
+	if quorum := parse(t, strings.Replace(tiered, "tier: every", "tier: quorum", 1))[0]; len(quorum.Expect[validOnReturn].Want) > 0 {
+		t.Error("another tier requires it, too")
+	}
+}

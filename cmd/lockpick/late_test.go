@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"lockpick/checker"
+	"lockpick/harness/lock"
+	"lockpick/harness/lock/kinds"
+	"lockpick/harness/scenario"
+	"lockpick/harness/sim"
+	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/suite"
+)
+
+// tardy is a lock that returns what it has acquired only 2.4 s after it has ended. It spares
+// c1, which faults wait for: without them a run shows nothing.
+type tardy struct {
+	lock.Lock
+	env lock.Env
+}
+
+func (l tardy) Acquire(ctx context.Context, key string) (lock.Handle, error) {
+	h, err := l.Lock.Acquire(ctx, key)
+	if err == nil && l.env.Client != "c1" {
+		<-l.env.After(h.Deadline().Sub(l.env.Now()) + 2400*time.Millisecond)
+	}
+	return h, err
+}
+
+// tardyOf makes a kind of lock tardy.
+func tardyOf(k lock.Kind) lock.Kind {
+	make := k.New
+	k.New = func(e lock.Env) (lock.Lock, error) {
+		l, err := make(e)
+		return tardy{l, e}, err
+	}
+	return k
+}
+
+// A lock that has ended when its acquire returns fails each scenario that is for every lock, whether
+// it is the scenario's own or another.
+func TestEndedLockFailsEveryScenario(t *testing.T) {
+	all := map[string]lock.Kind{"tardy": tardyOf(kinds.All["redlock"])}
+	for name, k := range kinds.All {
+		all[name] = tardyOf(k)
+	}
+	picked, err := choice{}.scenarios()
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend, tried := sim.New(all), 0
+	able := probe(t.Context(), backend)
+	for _, p := range picked {
+		if p.Tier != scenario.TierEvery || p.Lock.Mistake != "" || len(able.missing(p.Scenario)) > 0 {
+			continue
+		}
+		t.Run(p.ID(), func(t *testing.T) {
+			both := []scenario.Scenario{p.Scenario}
+			if other, err := p.With("tardy", all["tardy"]); err == nil && p.ID() == "baseline" {
+				both = append(both, other)
+			}
+			for _, s := range both {
+				o := suite.Execute(t.Context(), backend, suite.Job{Scenario: s, Seed: 1, Backend: simulation, Keep: suite.KeepNone})
+				if j := o.Of(checker.ValidOnReturn); j == nil || j.Got != checker.Violated || j.AsExpected || o.Code != outcome.ExitUnexpected {
+					t.Errorf("%s: exit %d %s: %v", s.Lock.Kind, o.Code, o.Error, o.Judgements)
+				}
+				tried++
+			}
+		})
+	}
+	if tried < 50 {
+		t.Errorf("only %d runs", tried)
+	}
+}
