@@ -336,10 +336,10 @@ func (f *runFlags) expect(chosen []pick) error {
 			if f.kind == "" {
 				chosen[i].Expect = suite.Unconditional()
 			} else {
-				chosen[i].Expect = chosen[i].Guarantees()
+				chosen[i].Expect = scenario.Guarantees(chosen[i].Expect)
 			}
 			if own := chosen[i].own; own != nil {
-				own.Expect, own.Numbers = own.Guarantees(), nil
+				own.Expect, own.Numbers = scenario.Guarantees(own.Expect), nil
 			}
 		}
 		for _, e := range f.expects {
@@ -350,7 +350,7 @@ func (f *runFlags) expect(chosen []pick) error {
 			}
 			chosen[i].Expect[name] = scenario.Expectation{Want: want}
 		}
-		chosen[i].Imply()
+		scenario.Imply(chosen[i].Expect, chosen[i].Tier)
 	}
 	return nil
 }

@@ -33,10 +33,15 @@ func (e Expectation) String() string {
 	return s
 }
 
-// Imply fills in what follows from other expectations: two holders at once are
+// Imply fills in what follows from the tier and from other expectations: two holders at once are
 // never what one lease lock could have answered, and where they are ruled out,
 // so should other answers be that no lease lock gives.
-func Imply(expect map[string]Expectation) {
+func Imply(expect map[string]Expectation, tier string) {
+	for _, property := range required[tier] {
+		if _, named := expect[property]; !named {
+			expect[property] = implied
+		}
+	}
 	if e, ok := expect[leaseLinearizable]; ok && e.Follows == "" {
 		return
 	}

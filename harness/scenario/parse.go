@@ -109,7 +109,7 @@ func (r *reading) finish() {
 			s.Expect[property] = e
 		}
 	}
-	s.Imply()
+	Imply(s.Expect, s.Tier)
 	if s.Random != nil || s.Vacuous {
 		excuse(s.Expect)
 	}

@@ -33,16 +33,6 @@ var required = map[string][]string{
 // implied is the expectation of a property that the tier requires.
 var implied = Expectation{Want: wantHolds, Implied: true}
 
-// Imply fills in what follows from the tier and from other expectations.
-func (s *Scenario) Imply() {
-	for _, property := range required[s.Tier] {
-		if _, named := s.Expect[property]; !named {
-			s.Expect[property] = implied
-		}
-	}
-	Imply(s.Expect)
-}
-
 // With is the scenario with a lock of another kind, and what is expected of that one: what
 // the tier says, and of all else nothing. A lock that is on one node gets one, which all
 // faults of nodes hit. The error says why the scenario is not for this kind.
@@ -149,9 +139,9 @@ func promised(s Scenario, k lock.Kind) map[string]Expectation {
 
 // Guarantees is what remains of the expectations if settings of the scenario change: what must
 // hold. Whether a violation still comes, nobody knows.
-func (s Scenario) Guarantees() map[string]Expectation {
+func Guarantees(expected map[string]Expectation) map[string]Expectation {
 	expect := map[string]Expectation{}
-	for property, e := range s.Expect {
+	for property, e := range expected {
 		if e.Want != wantHolds {
 			e = Expectation{Want: wantAny, Follows: e.Follows}
 		}

@@ -143,7 +143,7 @@ func Expecting(s scenario.Scenario, b Bug) scenario.Scenario {
 		verdict.MutualExclusion: {Want: outcome.AnyOutcome}, verdict.ResourceSafety: {Want: outcome.AnyOutcome},
 	}
 	s.Expect[b.Property] = scenario.Expectation{Want: string(verdict.Violated), Cause: b.Cause}
-	scenario.Imply(s.Expect)
+	scenario.Imply(s.Expect, s.Tier)
 	return s
 }
 

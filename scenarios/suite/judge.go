@@ -77,7 +77,7 @@ func Unconditional() map[string]scenario.Expectation {
 		checker.MutualExclusion: {Want: wantHolds, Implied: true},
 		checker.ResourceSafety:  {Want: wantHolds, Implied: true},
 	}
-	scenario.Imply(expect)
+	scenario.Imply(expect, "")
 	return expect
 }
 

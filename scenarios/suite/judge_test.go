@@ -67,7 +67,7 @@ func TestJudgeMissesNoExpectation(t *testing.T) {
 // Lease-linearizable follows mutual-exclusion, and is judged all the same.
 func TestJudgeFollower(t *testing.T) {
 	expect := map[string]scenario.Expectation{checker.MutualExclusion: {Want: "violated", Cause: verdict.NeverSet}}
-	scenario.Imply(expect)
+	scenario.Imply(expect, "")
 	for got, code := range map[checker.Outcome]int{checker.Violated: outcome.ExitOK, checker.Holds: outcome.ExitUnexpected, checker.Undecided: outcome.ExitUndecided} {
 		js := Judge(expect, checker.Verdict{Results: []checker.Result{
 			{Property: checker.MutualExclusion, Outcome: checker.Violated, Cause: verdict.NeverSet},

@@ -77,7 +77,7 @@ func (t play) scenario(name string, known scenario.Known) (scenario.Scenario, er
 		s.Expect[verdict.FencingOrder] = scenario.Expectation{Want: outcome.AnyOutcome}
 	}
 	s.Expect[string(property)] = scenario.Expectation{Want: string(verdict.Violated)}
-	scenario.Imply(s.Expect)
+	scenario.Imply(s.Expect, s.Tier)
 	return s, nil
 }
 
