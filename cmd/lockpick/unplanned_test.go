@@ -80,14 +80,18 @@ func signals(pid int, all ...syscall.Signal) error {
 	return nil
 }
 
-// childOf is lockpick's child of a name: what it says on stderr is in a file called so.
+// childOf is lockpick's child of a name. Children work in the run's directory, in which a
+// file lists them.
 func childOf(lockpick int, name string) (pid int, err error) {
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", lockpick))
 	for _, task := range tasks {
 		text, _ := os.ReadFile(task) // or the thread has ended
 		for _, field := range strings.Fields(string(text)) {
-			if to, _ := os.Readlink("/proc/" + field + "/fd/2"); filepath.Base(to) == name+".log" {
-				return strconv.Atoi(field)
+			record, _ := os.ReadFile("/proc/" + field + "/cwd/children") // or it has ended
+			for line := range strings.Lines(string(record)) {
+				if words := strings.Fields(line); len(words) == 3 && words[0] == field && words[2] == name {
+					return strconv.Atoi(field)
+				}
 			}
 		}
 	}

@@ -150,6 +150,8 @@ func (e *Engine) Create(ctx context.Context, m Making) (id string, err error) {
 	host := &container.HostConfig{
 		NetworkMode: container.NetworkMode(m.Network), CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges"},
 		Mounts: m.mounts(), Sysctls: m.Sysctls,
+		// By default the engine keeps all that a container writes on its disk.
+		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}},
 	}
 	join := &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{m.Network: fixed(m.Addr)}}
 	if m.Network == "none" {
@@ -248,6 +250,9 @@ func (e *Engine) Attach(ctx context.Context, id string, stdout, stderr io.Writer
 	}, nil
 }
 
+// mostLogs bounds what is read of a container's log, in bytes: a line of it may have any length.
+const mostLogs = 64 << 10
+
 // Logs is the end of what a container has written.
 func (e *Engine) Logs(ctx context.Context, id string) string {
 	out, err := e.API.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: "20"})
@@ -256,7 +261,7 @@ func (e *Engine) Logs(ctx context.Context, id string) string {
 	}
 	defer out.Close()
 	var text strings.Builder
-	if _, err := stdcopy.StdCopy(&text, &text, out); err != nil {
+	if _, err := stdcopy.StdCopy(&text, &text, io.LimitReader(out, mostLogs)); err != nil && text.Len() == 0 {
 		return err.Error()
 	}
 	return strings.TrimSpace(text.String())

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"lockpick/harness"
+	"lockpick/harness/real/proc"
 	"lockpick/harness/real/runs"
 	"lockpick/harness/real/store"
 	"lockpick/harness/scenario"
@@ -130,18 +131,20 @@ func (b *Backend) Version(ctx context.Context) (string, error) {
 	defer cancel()
 	c := exec.CommandContext(ctx, b.cfg.RedisServer, "--version")
 	c.WaitDelay = versionBound // what it has started may keep its output open
-	out, err := c.Output()
-	if err != nil {
+	var out proc.Output
+	c.Stdout = &out
+	if err := c.Run(); err != nil {
 		return "", fmt.Errorf("ask %s for its version: %w", b.cfg.RedisServer, err)
 	}
-	if text := string(out); strings.Contains(text, " server v=") {
+	text := out.String()
+	if strings.Contains(text, " server v=") {
 		for _, word := range strings.Fields(text) {
 			if v, ok := strings.CutPrefix(word, "v="); ok {
 				return v, nil
 			}
 		}
 	}
-	return "", fmt.Errorf("ask %s for its version: it says %.100q", b.cfg.RedisServer, out)
+	return "", fmt.Errorf("ask %s for its version: it says %.100q", b.cfg.RedisServer, text)
 }
 
 // self is the command that starts a client.

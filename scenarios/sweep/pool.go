@@ -14,6 +14,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -175,20 +176,32 @@ func (w *Worker) start() error {
 // printed by whatever else is in the program, such as a lock under test.
 const answerMark = "lockpick answers: "
 
+// mostAnswer bounds an answer, in bytes; those of runs have some thousands.
+const mostAnswer = 64 << 20
+
 // read passes the worker's answers on until it ends.
 func (w *Worker) read(cmd *exec.Cmd, out io.Reader, said *speech) {
 	defer close(w.answers)
 	lines := bufio.NewReaderSize(out, 1<<16)
+	var answer []byte // the beginning of a line that is an answer
+	inLine := false   // the beginning of a line that is none has been read
 	for {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
+		part, err := lines.ReadSlice('\n')
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			break
 		}
-		if answer, is := bytes.CutPrefix(line, []byte(answerMark)); is {
-			w.answers <- answer
-		} else {
-			said.Write(line)
+		is := answer != nil || !inLine && bytes.HasPrefix(part, []byte(answerMark))
+		switch {
+		case !is || len(answer)+len(part) > mostAnswer:
+			said.Write(part)
+			answer = nil
+		case err != nil:
+			answer = append(answer, part...)
+		default:
+			w.answers <- bytes.TrimPrefix(append(answer, part...), []byte(answerMark))
+			answer = nil
 		}
+		inLine = err != nil
 	}
 	cmd.Wait() // its error is told by what it said
 }

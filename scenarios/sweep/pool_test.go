@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
@@ -181,5 +183,31 @@ func TestPoolTellsThatNoWorkerStarts(t *testing.T) {
 	pool.Run(t.Context(), 1, func(int) suite.Job { return suite.Job{} }, func(_ int, o outcome.Outcome) { got = o })
 	if got.Code != 70 || !strings.Contains(got.Error, "start worker") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// What a lock under test prints into the worker's stdout is passed on as it comes, however
+// long its lines are, and no answer is lost in it.
+func TestLongLinesOfAWorker(t *testing.T) {
+	w := Pool{Command: []string{os.Args[0]}}.Worker()
+	w.answers = make(chan []byte)
+	out, to := io.Pipe()
+	go w.read(exec.Command("none"), out, w.said)
+	to.Write([]byte(strings.Repeat("x", 1<<20)))
+	if got := len(w.Said()); got < 1<<19 {
+		t.Errorf("%d bytes were passed on of a line without an end", got)
+	}
+	long := strings.Repeat("a", 1<<20)
+	go func() {
+		io.WriteString(to, answerMark+"no answer\n"+answerMark+long+"\nnoise\n"+answerMark+"last\n")
+		to.Close()
+	}()
+	for _, want := range []string{long + "\n", "last\n"} {
+		if got := string(<-w.answers); got != want {
+			t.Errorf("got %d bytes, %.20q", len(got), got)
+		}
+	}
+	if _, more := <-w.answers; more || !strings.Contains(w.Said(), "no answer\nnoise\n") {
+		t.Errorf("more %v, said …%q", more, w.Said()[max(0, len(w.Said())-50):])
 	}
 }

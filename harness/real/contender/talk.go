@@ -3,6 +3,7 @@ package contender
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -21,6 +22,22 @@ type Conversation struct {
 	Left   func(Left)          // hears how it ended, if it was in a room and that is still there
 }
 
+// mostLine bounds a line from a client, in bytes. A lock under test may print into it.
+const mostLine = 16 << 20
+
+func readLine(r *bufio.Reader) (line []byte, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > mostLine:
+			return nil, fmt.Errorf("a line on its stdout is longer than %d bytes: %.60q…", mostLine, line)
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return line, err
+		}
+	}
+}
+
 // Hold gives the order and listens until the client has nothing more to say.
 // While the client waits at a point it may still be asked for its clocks.
 func (c Conversation) Hold(o Order) error {
@@ -31,7 +48,7 @@ func (c Conversation) Hold(o Order) error {
 	var points sync.WaitGroup
 	defer points.Wait()
 	for lines := bufio.NewReader(c.Out); ; {
-		line, err := lines.ReadBytes('\n')
+		line, err := readLine(lines)
 		if err == io.EOF {
 			return nil // what stands without a newline was cut by a kill
 		}

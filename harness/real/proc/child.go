@@ -29,6 +29,7 @@ type Child struct {
 	// mates are the others of its process group: what is done to it is done to them.
 	mates []*Child
 	group int // the process group's id
+	words *captured
 
 	unasked *unasked // hears what nobody here did to it
 
@@ -54,6 +55,9 @@ func newChild(name string, cmd *exec.Cmd, u *unasked) (*Child, error) {
 
 // PID is its process id.
 func (c *Child) PID() int { return c.pid }
+
+// Words is the beginning and the end of what it has written so far. See Group.Start.
+func (c *Child) Words() string { return c.words.read() }
 
 // Done is closed once it has ended and was reaped.
 func (c *Child) Done() <-chan struct{} { return c.done }

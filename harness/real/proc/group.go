@@ -62,7 +62,8 @@ func (g *Group) start() {
 }
 
 // Start starts cmd in a process group of its own, in the group's directory unless it names
-// another: by it Sweep knows a child again.
+// another: by it Sweep knows a child again. What it writes on stderr, and on stdout unless
+// cmd says where that goes, is the child's Words.
 func (g *Group) Start(name string, cmd *exec.Cmd) (*Child, error) {
 	return g.Join(nil, name, cmd)
 }
@@ -85,18 +86,27 @@ func (g *Group) Join(leader *Child, name string, cmd *exec.Cmd) (*Child, error) 
 	if g.closed {
 		return nil, fmt.Errorf("start %s: the run has ended", name)
 	}
-	done := make(chan error)
-	g.tasks <- func() { done <- g.startTraced(name, cmd) }
-	if err := <-done; err != nil {
+	words, to, err := capture(cmd)
+	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
+	done := make(chan error)
+	g.tasks <- func() { done <- g.startTraced(name, cmd) }
+	err = <-done
+	to.Close()
+	if err != nil {
+		words.from.Close()
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	go words.follow()
 	c, err := newChild(name, cmd, &g.unasked)
+	c.words = words
 	if leader != nil {
 		c.group, c.mates = leader.pid, []*Child{leader}
 	}
 	g.children = append(g.children, c)
 	if err == nil {
-		_, err = fmt.Fprintln(g.record, c.pid, c.start)
+		_, err = fmt.Fprintln(g.record, c.pid, c.start, name)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("record %s: %w", name, err), c.Kill())
@@ -164,6 +174,7 @@ func (g *Group) Close() error {
 	var errs []error
 	for _, c := range g.children {
 		errs = append(errs, c.Kill())
+		c.words.from.Close() // something that the child started may still have the other end
 	}
 	close(g.tasks)
 	for _, f := range g.cleanup {

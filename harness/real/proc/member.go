@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -62,8 +61,8 @@ func (g *Group) members(bin string, of store.Store, names []string) (all []*Redi
 		own := addrs[i*of.Ports:][:of.Ports]
 		m := store.Member{Name: name, Dir: g.DataDir(name), Addrs: own}
 		know = append(know, m)
-		r := &Redis{bin: bin, group: g, dir: m.Dir, log: filepath.Join(g.Dir, name+".log"), member: &member{of, m}}
-		r.Server = server.Server{Name: name, At: own[0], Ask: Ask, Log: func() string { return tail(r.log) }}
+		r := &Redis{bin: bin, group: g, dir: m.Dir, member: &member{of, m}}
+		r.Server = server.Server{Name: name, At: own[0], Ask: Ask, Log: r.log}
 		if err := os.Mkdir(r.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("start %s: %w", name, err)
 		}
@@ -109,14 +108,16 @@ func VersionOf(ctx context.Context, of store.Store) (string, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, of.Program, of.Version...)
 	cmd.WaitDelay = versionBound // what it has started may keep its output open
-	out, err := cmd.Output()
-	if err != nil {
+	var out Output
+	cmd.Stdout = &out
+	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("ask %s for its version: %w", of.Program, err)
 	}
-	for _, word := range strings.Fields(string(out)) {
+	text := out.String()
+	for _, word := range strings.Fields(text) {
 		if v := strings.TrimPrefix(word, "v"); v != "" && v[0] >= '0' && v[0] <= '9' {
 			return of.Name + " " + v, nil
 		}
 	}
-	return "", fmt.Errorf("ask %s for its version: it says %.100q", of.Program, out)
+	return "", fmt.Errorf("ask %s for its version: it says %.100q", of.Program, text)
 }

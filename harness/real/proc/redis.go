@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"lockpick/harness/real/server"
 )
@@ -22,10 +23,11 @@ import (
 // port and its directory when it is killed and started again.
 type Redis struct {
 	server.Server
-	bin, dir, log string
-	settings      []string
-	group         *Group
-	member        *member // nil: it is a redis-server
+	bin, dir string
+	settings []string
+	group    *Group
+	member   *member               // nil: it is a redis-server
+	last     atomic.Pointer[Child] // nil: it has not been started yet
 
 	mu      sync.Mutex
 	child   *Child // nil: it was killed or shut down
@@ -67,8 +69,8 @@ func (g *Group) StartSentinel(ctx context.Context, name, bin string) (*server.Se
 const loopback = "127.0.0.1"
 
 func (g *Group) newRedis(name, bin string, settings []string) (*Redis, error) {
-	r := &Redis{bin: bin, settings: settings, group: g, dir: g.DataDir(name), log: filepath.Join(g.Dir, name+".log")}
-	r.Server = server.Server{Name: name, Ask: Ask, Log: func() string { return tail(r.log) }}
+	r := &Redis{bin: bin, settings: settings, group: g, dir: g.DataDir(name)}
+	r.Server = server.Server{Name: name, Ask: Ask, Log: r.log}
 	if err := os.Mkdir(r.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { // a disk may be mounted there
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
@@ -140,20 +142,15 @@ func (r *Redis) Restart(ctx context.Context) (readBack string, err error) {
 var errNotOurs = errors.New("the port is taken by another process")
 
 func (r *Redis) start(ctx context.Context) error {
-	log, err := os.Create(r.log)
-	if err != nil {
-		return fmt.Errorf("start %s: %w", r.Name, err)
-	}
-	defer log.Close()
 	cmd := exec.Command(r.bin, r.args()...)
 	// Not in its data directory: a child between fork and exec that waits for a file system
 	// of ours keeps our garbage collector waiting, and so the file system.
 	cmd.Dir = r.group.Dir
-	cmd.Stdout, cmd.Stderr = log, log
 	child, err := r.group.Start(r.Name, cmd)
 	if err != nil {
 		return err
 	}
+	r.last.Store(child)
 	if err := r.ready(ctx, child); err != nil {
 		return errors.Join(fmt.Errorf("start %s at %s: %w", r.Name, r.At, err), child.Kill())
 	}
@@ -202,12 +199,12 @@ func (r *Redis) Answers(ctx context.Context) error {
 	return err
 }
 
-func tail(path string) string {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
+// log is what its last process has written.
+func (r *Redis) log() string {
+	if c := r.last.Load(); c != nil {
+		return c.Words()
 	}
-	return strings.TrimSpace(string(b[max(0, len(b)-1000):]))
+	return ""
 }
 
 func freePort() (addr string, err error) {
@@ -306,7 +303,7 @@ func (r *Redis) Shutdown(ctx context.Context) (readBack string, err error) {
 		return "", err
 	}
 	if err := r.child.Err(); err != nil {
-		return "", fmt.Errorf("shut %s down: it ended with %w:\n%s", r.Name, err, tail(r.log))
+		return "", fmt.Errorf("shut %s down: it ended with %w:\n%s", r.Name, err, r.log())
 	}
 	pid := r.child.PID()
 	r.child = nil

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	childrenFile = "children" // in a run's directory: a line "pid start" for each child
+	childrenFile = "children" // in a run's directory: a line "pid start name" for each child
 
 	// mostRecorded bounds that file, in bytes: tens of thousands of children.
 	mostRecorded = 1 << 20

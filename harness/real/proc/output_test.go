@@ -1,0 +1,30 @@
+package proc
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestOutputKeepsBothEnds(t *testing.T) {
+	for _, piece := range []int{1, 7, keptOutput, 3*keptOutput + 1} {
+		for _, size := range []int{0, 1, keptOutput, 2*keptOutput - 1, 2 * keptOutput, 2*keptOutput + 1, 9*keptOutput + 5} {
+			text := make([]byte, size)
+			for i := range text {
+				text[i] = 'a' + byte(i%26)
+			}
+			var o Output
+			for rest := text; len(rest) > 0; {
+				n := min(piece, len(rest))
+				o.Write(rest[:n])
+				rest = rest[n:]
+			}
+			want := string(text)
+			if dropped := size - 2*keptOutput; dropped > 0 {
+				want = fmt.Sprintf("%s\n… %d bytes dropped …\n%s", text[:keptOutput], dropped, text[size-keptOutput:])
+			}
+			if got := o.String(); got != want {
+				t.Errorf("%d bytes in pieces of %d: got %d bytes, want %d", size, piece, len(got), len(want))
+			}
+		}
+	}
+}
