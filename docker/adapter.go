@@ -15,6 +15,7 @@ import (
 	"lockpick/docker/engine"
 	"lockpick/harness/client"
 	"lockpick/harness/lock"
+	"lockpick/harness/lock/exec"
 	"lockpick/harness/owned"
 )
 
@@ -62,9 +63,6 @@ func (s *base) makeAdapted(ctx context.Context, name string, host int, m engine.
 	return b, nil
 }
 
-// helloBound is how long an adapter may take to say who it is.
-const helloBound = 30 * time.Second
-
 // Hello starts the adapter for a moment, on no network, and returns the first line that it writes.
 func (b *Backend) Hello(ctx context.Context) (line string, err error) {
 	e, _, err := engine.Meet(ctx)
@@ -95,7 +93,7 @@ func (b *Backend) Hello(ctx context.Context) (line string, err error) {
 	if err := at.start(ctx); err != nil {
 		return "", err
 	}
-	late := time.AfterFunc(helloBound, func() { t.out.CloseWithError(fmt.Errorf("it has said no hello for %v", helloBound)) })
+	late := time.AfterFunc(exec.StartWithin, func() { t.out.CloseWithError(fmt.Errorf("it has said no hello within %v", exec.StartWithin)) })
 	defer late.Stop()
 	line, err = bufio.NewReader(io.LimitReader(t.out, 64<<10)).ReadString('\n')
 	if err != nil {

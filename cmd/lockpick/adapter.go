@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -19,75 +18,72 @@ import (
 	lockexec "lockpick/harness/lock/exec"
 	"lockpick/harness/lock/kinds"
 	"lockpick/harness/real/adapter"
+	"lockpick/harness/real/proc"
 	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
 
-// meetBound is how long an adapter may take to say who it is.
-const meetBound = 30 * time.Second
-
-// program is the command of an adapter, as a user wrote it: with the program's path, and with
-// files that are there by theirs, for it starts in another directory.
-func program(text string) ([]string, error) {
-	argv := strings.Fields(text)
+// findProgram refuses an adapter whose program isn't there.
+func findProgram(argv []string) error {
 	if len(argv) == 0 {
-		return nil, usage(errors.New("--adapter names no program"), `as in --adapter "node adapter.js"`)
+		return usage(errors.New("--adapter names no program"), `as in --adapter "node adapter.js"`)
 	}
-	path, err := exec.LookPath(argv[0])
-	if err != nil {
-		return nil, usage(fmt.Errorf("adapter %q: %w", argv[0], err), "name a program on PATH, or one by its path")
+	if _, err := exec.LookPath(argv[0]); err != nil {
+		return usage(fmt.Errorf("adapter %q: %w", argv[0], err), "name a program on PATH, or one by its path")
 	}
-	argv[0] = path
-	for i, word := range argv {
-		if _, err := os.Stat(word); err == nil {
-			if argv[i], err = filepath.Abs(word); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return argv, nil
+	return nil
 }
 
-// meet starts an adapter for a moment and reads its hello.
-func meet(ctx context.Context, argv []string) (hello lockexec.Hello, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, meetBound, fmt.Errorf("it has said no hello for %v", meetBound))
+// meet starts an adapter for a moment and reads its hello. It returns the command by which
+// to start it from then on: a shim's is that of the program by which it replaces itself.
+func meet(ctx context.Context, argv []string) (hello lockexec.Hello, command []string, err error) {
+	late := fmt.Errorf("it has said no hello within %v", lockexec.StartWithin)
+	ctx, cancel := context.WithTimeoutCause(ctx, lockexec.StartWithin, late)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	var words strings.Builder
+	var words proc.Output
 	cmd.Stderr, cmd.WaitDelay = &words, time.Second
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		return hello, err
+		return hello, nil, err
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return hello, err
+		return hello, nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return hello, err
+		return hello, nil, err
 	}
 	a, err := lockexec.Meet(in, out, time.Now)
+	if err == nil {
+		command = adapter.Replaced(cmd.Process.Pid, argv[0])
+	} else if cause := context.Cause(ctx); cause != nil { // its stdout has ended because it was killed
+		err = cause
+	}
 	cancel()
 	cmd.Wait() // it was killed
 	if err != nil {
-		return hello, fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, strings.TrimSpace(words.String()))
+		return hello, nil, fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, words.String())
 	}
-	return a.Hello, nil
+	if command == nil {
+		command = argv
+	}
+	return a.Hello, command, nil
 }
 
 // meet reads the hello of the adapter where it will run: here, or in its image, in which its
 // command is as it stands.
 func (f *runFlags) meet(ctx context.Context) (hello lockexec.Hello, err error) {
+	f.program = strings.Fields(f.adapter)
 	if f.backend != containers {
-		if f.program, err = program(f.adapter); err != nil {
+		if err := findProgram(f.program); err != nil {
 			return hello, err
 		}
-		if hello, err = meet(ctx, f.program); err != nil {
+		if hello, f.program, err = meet(ctx, f.program); err != nil {
 			return hello, unable(err, "lockpick adapter check tells more")
 		}
 		return hello, nil
 	}
-	f.program = strings.Fields(f.adapter)
 	line, err := docker.New(docker.Config{Adapter: f.program, AdapterImage: f.image}).Hello(ctx)
 	if lack, ok := errors.AsType[*docker.Lack](err); ok {
 		return hello, unable(lack.Reason, lack.Remedy)
@@ -109,18 +105,22 @@ func adapterCmd(a *app) *cobra.Command {
 		Example:            "  lockpick adapter check node adapter.js",
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			switch {
+			case len(args) == 0:
 				return usage(errors.New("adapter check takes a command, got none"), "as in lockpick adapter check node adapter.js")
+			case args[0] == "--help" || args[0] == "-h": // those behind the command are its own
+				return c.Help()
+			case len(args) == 1:
+				args = strings.Fields(args[0])
 			}
-			return a.checkAdapter(c.Context(), strings.Join(args, " "))
+			return a.checkAdapter(c.Context(), args)
 		},
 	}, newAdapterCmd(a))
 	return all
 }
 
-func (a *app) checkAdapter(ctx context.Context, command string) error {
-	argv, err := program(command)
-	if err != nil {
+func (a *app) checkAdapter(ctx context.Context, argv []string) error {
+	if err := findProgram(argv); err != nil {
 		return err
 	}
 	failed, err := adapter.Try(ctx, os.TempDir(), "redis-server", argv, func(c adapter.Check) {
@@ -149,6 +149,23 @@ func adapted(hello lockexec.Hello) map[string]lock.Kind {
 	all := maps.Clone(kinds.All)
 	all[lockexec.Name] = hello.Kind()
 	return all
+}
+
+// onServers selects a backend with real servers for an adapter, where none was named: the
+// simulation has no processes. It says which.
+func (f *runFlags) onServers(c *cobra.Command, errs io.Writer) error {
+	switch {
+	case f.adapter == "":
+	case !c.Flags().Changed("backend"):
+		f.backend = "process"
+		if f.image != "" {
+			f.backend = containers
+		}
+		fmt.Fprintf(errs, "an adapter needs real servers: running with --backend %s\n", f.backend)
+	case f.backend == simulation:
+		return usage(errors.New("an adapter needs real servers, and --backend sim has none"), "leave out --backend, or take --backend process or docker")
+	}
+	return nil
 }
 
 // adapt puts the adapter's lock under the scenarios.

@@ -87,6 +87,9 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
   lockpick run baseline/ --set lock.ttl=5s --expect mutual-exclusion=holds
   lockpick run mine.yaml --json`,
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.onServers(c, a.errs); err != nil {
+				return err
+			}
 			if f.watch {
 				return a.watch(c.Context(), f, args)
 			}
@@ -100,7 +103,7 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the runs (LOCKPICK_STORE)")
 	fs.StringSliceVar(&f.tags, "tag", nil, "only scenarios with this tag")
 	fs.StringVar(&f.lock, "lock", "", "put a lock of this kind under the scenarios, as in redsync or KIND:OPTION=VALUE, and hold it\nto what their tiers say; see lockpick help locks")
-	fs.StringVar(&f.adapter, "adapter", "", "put the lock of this program under the scenarios, as in \"node adapter.js\" (--backend process,\nor docker); see lockpick help adapter")
+	fs.StringVar(&f.adapter, "adapter", "", "put the lock of this program under the scenarios, as in \"node adapter.js\", on\n--backend process unless another is named; see lockpick help adapter")
 	fs.StringVar(&f.image, "adapter-image", "", "an image that has the adapter, for clients in containers (--backend docker)")
 	fs.StringArrayVar(&f.sets, "set", nil, "override, as in lock.ttl=5s. Scenario expectations no longer apply; with --lock, what its\ntier requires still does, if the scenario's own lock keeps it under the same settings")
 	fs.StringArrayVar(&f.expects, "expect", nil, "expect, as in mutual-exclusion=holds; restores one after --set")

@@ -17,15 +17,12 @@ import (
 	"lockpick/harness/scenario"
 )
 
-// helloBound is how long an adapter may take to start: a virtual machine may have to load. It
-// starts before time zero; its client joins its process group and has its pipes.
-const helloBound = 30 * time.Second
-
 // adapterOf is the name of a client's adapter among processes.
 func adapterOf(client string) string { return client + "-adapter" }
 
-// startAdapters starts those of all clients, and waits until each has said its hello, which
-// is left for its client.
+// startAdapters starts those of all clients before time zero, and waits until each has said
+// its hello, which is left for its client: that joins the adapter's process group and gets
+// its pipes.
 func (c *cluster) startAdapters(s scenario.Scenario) error {
 	if s.Lock.Kind != lockexec.Name {
 		return nil
@@ -42,7 +39,7 @@ func (c *cluster) startAdapters(s scenario.Scenario) error {
 		c.adapters[name] = a
 	}
 	for _, name := range s.ClientNames() {
-		if err := c.adapters[name].Speaks(c.Ctx, helloBound); err != nil {
+		if err := c.adapters[name].Speaks(c.Ctx, lockexec.StartWithin); err != nil {
 			return fmt.Errorf("start the adapter of %s (%s): %w%s", name, strings.Join(c.program, " "), err, c.adapters[name].Words())
 		}
 	}

@@ -14,8 +14,20 @@ import (
 	"lockpick/harness/lock"
 )
 
-// ErrBroken says that an adapter does not keep to the protocol, or has ended.
-var ErrBroken = fmt.Errorf("adapter: %w", lock.ErrBroken)
+// ErrBroken says that an adapter does not keep to the protocol, or has ended. It is a
+// lock.ErrBroken that does not blame the lock.
+var ErrBroken error = broken{}
+
+type broken struct{}
+
+func (broken) Error() string { return "adapter" }
+
+// Is says that it is a lock.ErrBroken.
+func (broken) Is(err error) bool { return err == lock.ErrBroken }
+
+// StartWithin is how long an adapter may take to say hello, and how long to open: on a busy
+// machine a virtual machine needs many seconds to load a library.
+const StartWithin = 30 * time.Second
 
 // grace is what an adapter may take for an answer, beyond what the library was given.
 const grace = 2 * time.Second
@@ -120,7 +132,7 @@ func (a *Adapter) turned(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: its wall clock is %v from its client's: tell nanoseconds since 1970, and name the program itself and nothing that replaces itself by it, as env or a shim of a version manager does", ErrBroken, off)
+	return fmt.Errorf("%w: its wall clock is %v from its client's: tell nanoseconds since 1970, and let no program start it as a child: the child's clock can't be turned", ErrBroken, off)
 }
 
 // own is an instant of the adapter's monotonic clock by the client's.
@@ -228,7 +240,7 @@ func (a *Adapter) ask(ctx context.Context, r request) (reply, error) {
 		return reply{}, err
 	}
 	// Twice half of it: who was stopped together with its adapter finds the first time over.
-	late, again := time.NewTimer(r.allowed()+grace/2), false
+	late, again := time.NewTimer(r.limit()-grace/2), false
 	defer late.Stop()
 	done := ctx.Done()
 	for {
@@ -256,7 +268,7 @@ func (a *Adapter) ask(ctx context.Context, r request) (reply, error) {
 				continue
 			}
 			if r.own() {
-				return reply{}, fmt.Errorf("%w: it does not answer %s for %v", ErrBroken, r.Op, grace)
+				return reply{}, fmt.Errorf("%w: it has not answered %s within %v", ErrBroken, r.Op, r.limit())
 			}
 			if _, err := a.ask(context.WithoutCancel(ctx), request{Op: "ping"}); err != nil {
 				return reply{}, fmt.Errorf("%w, after %s", err, r.Op)
@@ -269,15 +281,15 @@ func (a *Adapter) ask(ctx context.Context, r request) (reply, error) {
 // own says whether the adapter can answer without the library.
 func (r request) own() bool { return r.Op == "ping" || r.Op == "clock" || r.Op == "open" }
 
-// allowed is what the library may take.
-func (r request) allowed() time.Duration {
+// limit is when an answer is late.
+func (r request) limit() time.Duration {
 	switch {
 	case r.Within != nil:
-		return time.Duration(*r.Within * 1e6)
+		return time.Duration(*r.Within*1e6) + grace
 	case r.Op == "open":
-		return openBound
+		return StartWithin
 	}
-	return 0
+	return grace
 }
 
 // Refused is an answer that isn't ok.

@@ -336,3 +336,31 @@ func TestHang(t *testing.T) {
 		}
 	})
 }
+
+// A virtual machine that loads a library on a busy machine is slow, and not broken.
+func TestSlowToOpen(t *testing.T) {
+	open := func(t *testing.T, after time.Duration) error {
+		a, err := play(t, hello, func(m map[string]any, out io.Writer) {
+			if m["op"] == "open" {
+				time.Sleep(after)
+			}
+			answers{}.say(m, out)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Open(t.Context(), "c1", nil, lock.Settings{})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		if err := open(t, 29*time.Second); err != nil {
+			t.Errorf("after 29 s: %v", err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		err := open(t, 31*time.Second)
+		time.Sleep(2 * time.Second) // until the late answer has come, in the bubble's time
+		if !errors.Is(err, lock.ErrBroken) || !strings.Contains(err.Error(), "it has not answered open within 30s") || strings.Contains(err.Error(), "lock") {
+			t.Errorf("after 31 s: %v", err)
+		}
+	})
+}

@@ -32,9 +32,6 @@ const Name = "exec"
 // is the adapter's stdout, and 4 its stdin.
 const Pipes = "LOCKPICK_ADAPTER"
 
-// openBound is how long an adapter may take to open.
-const openBound = 10 * time.Second
-
 // waits is how long a library that tries again by itself is let wait for a lock, in its TTLs.
 const waits = 2
 

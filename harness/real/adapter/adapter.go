@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"time"
 
@@ -17,9 +18,21 @@ import (
 // Program is an adapter that runs.
 type Program struct{ *proc.Piped }
 
-// Start starts one in a group.
+// Start starts one in a group. It works where lockpick does, so that paths among its
+// arguments mean what the user meant.
 func Start(g *proc.Group, name string, argv []string) (*Program, error) {
-	p, err := g.JoinPiped(nil, name, exec.Command(argv[0], argv[1:]...))
+	cmd := exec.Command(argv[0], argv[1:]...)
+	var err error
+	if cmd.Dir, err = os.Getwd(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	dir, err := os.Open(g.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	defer dir.Close()
+	cmd.ExtraFiles = []*os.File{dir} // Sweep knows it again by what it has open
+	p, err := g.JoinPiped(nil, name, cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +55,7 @@ func (p *Program) Speaks(ctx context.Context, bound time.Duration) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case time.Now().After(end):
-			return fmt.Errorf("it has said no hello for %v", bound)
+			return fmt.Errorf("it has said no hello within %v", bound)
 		}
 	}
 }

@@ -27,7 +27,6 @@ const (
 	checkTTL     = 2 * time.Second
 	checkTimeout = 200 * time.Millisecond
 	checkTrips   = 1000
-	helloWithin  = 10 * time.Second
 	storeLoss    = 5 * checkTTL // clients of stores look whether a lease is over now and then; whether that is in time is for scenarios
 	checked      = "adapter"    // its name among processes
 )
@@ -134,9 +133,17 @@ func (t *trial) meet() error {
 		return err
 	}
 	t.program = p
-	if err = p.Speaks(t.ctx, helloWithin); err == nil {
-		t.adapter, err = exec.Meet(p.In, p.Out, time.Now)
+	if err = p.Speaks(t.ctx, exec.StartWithin); err != nil {
+		return err
 	}
+	if argv := Replaced(p.PID(), t.argv[0]); argv != nil {
+		if err := p.Kill(); err != nil {
+			return err
+		}
+		t.argv = argv
+		return t.meet()
+	}
+	t.adapter, err = exec.Meet(p.In, p.Out, time.Now)
 	return err
 }
 
@@ -218,7 +225,7 @@ func (t *trial) clocks(name string) bool {
 	least, _ := s.Wall(from)
 	most, _ := s.Wall(to)
 	if off := within(wall, time.Duration(least.UnixNano()), time.Duration(most.UnixNano())); off != 0 {
-		err = fmt.Errorf("its wall clock is %v off: tell nanoseconds since 1970, read when asked; and start the program itself, not by env, a shell or a shim, which lose the clock that lockpick turns", off)
+		err = fmt.Errorf("its wall clock is %v off: tell nanoseconds since 1970, read when asked; and let no program start it as a child: the child's clock can't be turned", off)
 	} else if off := within(mono, s.Mono(from), s.Mono(to)); off != 0 {
 		err = fmt.Errorf("its monotonic clock is %v off: tell CLOCK_MONOTONIC in nanoseconds", off)
 	}
