@@ -81,12 +81,20 @@ func (a *app) reportRun(s suite.Stored, v checker.Verdict) error {
 	return nil
 }
 
+// mostOpened is the longest run whose reports are drawn when somebody opens its page, in
+// events: twice the longest of the catalogue, which takes seconds.
+const mostOpened = 50_000
+
 // drawStored draws a run for somebody who has opened its page, and says nothing else.
 func drawStored(dir string) error {
 	s, err := suite.Open(dir, stored())
-	if err == nil {
-		_, err = draw(s, checker.Check(s.History), false)
+	if err != nil {
+		return err
 	}
+	if n := len(s.History.Events); n > mostOpened {
+		return fmt.Errorf("it has %d events, and at most %d are drawn while you wait; run lockpick report %s", n, mostOpened, quoted(dir))
+	}
+	_, err = draw(s, checker.Check(s.History), false)
 	return err
 }
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"lockpick/harness/history"
 	"lockpick/harness/lock/kinds"
-	"lockpick/harness/scenario"
 	"lockpick/harness/sim"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/suite"
@@ -31,7 +31,7 @@ limit: 24h
 	picked, err := choice{names: []string{file}}.scenarios()
 	must(t, err)
 	o := suite.Execute(t.Context(), sim.New(kinds.All), suite.Job{Scenario: picked[0].Scenario, Seed: 1, Backend: simulation, Keep: suite.KeepNone})
-	if o.Code != outcome.ExitUndecided || !strings.Contains(o.Stopped, "one run may record no more") || o.Events < scenario.MaxEvents || o.Events > scenario.MaxEvents*11/10 {
+	if o.Code != outcome.ExitUndecided || !strings.Contains(o.Stopped, "one run may record no more") || o.Events < history.MaxEvents || o.Events > history.MaxEvents*11/10 {
 		t.Errorf("code %d after %d events: %s %s", o.Code, o.Events, o.Stopped, o.Error)
 	}
 	var m runtime.MemStats

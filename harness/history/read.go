@@ -8,15 +8,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 
 	"lockpick/harness/files"
 )
 
-// MaxFile bounds the file of a history, here and of Jepsen's: the events of one take
-// somewhat more memory than it. A run of ours records less (package suite).
-const MaxFile = 2 << 30
+// MaxEvents is when a run is stopped. Its record is kept in memory until it is judged, which
+// takes a gigabyte or so by then. The longest of the catalogue has 22,609 events.
+const MaxEvents = 300_000
+
+// What a stored history may have, whoever made it. A run that was stopped at MaxEvents still
+// records the resource's log, which has at most one entry for two events of its writes.
+const (
+	MaxStored = MaxEvents * 3 / 2 // events
+	MaxFile   = 256 << 20         // bytes, unpacked; the events take somewhat more memory
+)
 
 // maxLine bounds one line, so that a file which is no history can't eat the memory.
 const maxLine = 16 << 20
@@ -42,16 +50,17 @@ const (
 // It keeps one line of the file and the events, which it gathers in pieces; so for
 // a moment there are twice as many. ReadFile, which can know how many there will
 // be, needs them once.
-func Read(r io.Reader) (*History, error) { return read(r, 0) }
+func Read(r io.Reader) (*History, error) { return read(r, 0, math.MaxInt) }
 
-// read reads a history of about so many lines.
-func read(r io.Reader, lines int) (*History, error) {
+// read reads a history of about so many lines, and of at most that many events.
+func read(r io.Reader, lines, most int) (*History, error) {
 	br := bufio.NewReaderSize(r, bufferSize)
 	var long []byte // a line that is longer than the buffer
 	d := decoder{seen: newRecent()}
 	events := make([]Event, 0, minPiece)
 	var full [][]Event // pieces before these, so that none is moved as they become more
 	lastN := int64(0)
+	lines = min(lines, most)
 	cutLine := ""
 	for line := 1; ; line++ {
 		text, err := readLine(br, &long)
@@ -74,6 +83,9 @@ func read(r io.Reader, lines int) (*History, error) {
 			if err := begins(e); err != nil {
 				return nil, err
 			}
+		}
+		if line > most {
+			return nil, fmt.Errorf("it has more than %d events, and a run is stopped at %d", most, MaxEvents)
 		}
 		if e.N <= lastN {
 			return nil, fmt.Errorf("line %d: event %d comes after event %d: a recorder numbers them upwards", line, e.N, lastN)
@@ -172,13 +184,13 @@ func ReadFile(path string) (*History, error) {
 // memory as the events take.
 func FromFile(f *os.File) (*History, error) {
 	if !packed(f) {
-		return read(f, countLines(f))
+		return read(f, countLines(f), MaxStored)
 	}
 	text, err := Unpack(f)
 	if err != nil {
 		return nil, err
 	}
-	return read(text, 0)
+	return read(text, 0, MaxStored)
 }
 
 // Pack compresses a history's text by gzip; the same text gives the same bytes.
@@ -220,7 +232,7 @@ func (u *unpacked) Read(p []byte) (int, error) {
 	n, err := u.z.Read(p)
 	switch u.left -= int64(n); {
 	case u.left < 0:
-		return 0, fmt.Errorf("unpacked it has more than %d bytes", int64(MaxFile))
+		return 0, fmt.Errorf("unpacked it has more than %d bytes, which is more than a run records", int64(MaxFile))
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return n, io.EOF
 	}

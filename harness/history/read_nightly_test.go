@@ -5,6 +5,7 @@ package history
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"testing"
 )
@@ -25,7 +26,7 @@ func TestReadOfAGigabyte(t *testing.T) {
 		{"as a stream", 0, 3.0},
 	} {
 		g := generated{cycles: cycles}
-		h, err := read(&g, c.known)
+		h, err := read(&g, c.known, math.MaxInt)
 		if err != nil || h.Cut != "" || len(h.Events) != lines || g.lines != lines || g.bytes < 1<<30 {
 			t.Fatalf("%s: %v, want %d events of %d lines, %d bytes", c.name, err, lines, g.lines, g.bytes)
 		}

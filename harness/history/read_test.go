@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -61,7 +62,7 @@ func checkRead(t testing.TB, text []byte) *History {
 	t.Helper()
 	want, wantErr := readSlowly(text)
 	for _, lines := range []int{0, 1, minPiece + 1, bytes.Count(text, []byte("\n")) + 1} {
-		got, err := read(bytes.NewReader(text), lines)
+		got, err := read(bytes.NewReader(text), lines, math.MaxInt)
 		if fmt.Sprint(err) != fmt.Sprint(wantErr) || !reflect.DeepEqual(got, want) {
 			t.Errorf("%.500q:\ngot  %+v, %v\nwant %+v, %v", text, got, err, want, wantErr)
 		}
@@ -287,7 +288,7 @@ func BenchmarkRead(b *testing.B) {
 			b.SetBytes(int64(text.Len()))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := read(bytes.NewReader(text.Bytes()), lines); err != nil {
+				if _, err := read(bytes.NewReader(text.Bytes()), lines, math.MaxInt); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -3,12 +3,14 @@ package scenario
 import (
 	"fmt"
 	"time"
+
+	"lockpick/harness/history"
 )
 
 // checkWork bounds what a run takes of the machine, as far as the scenario tells: how
 // many things there are, and how often something is done again, which is an event at
 // least each time. A run that repeats itself otherwise, as clients do that neither
-// think nor hold, is stopped when it has recorded MaxEvents.
+// think nor hold, is stopped when it has recorded history.MaxEvents.
 func checkWork(s *Scenario) error {
 	nodes := max(s.Topology.Nodes, len(s.Topology.Addresses))
 	if links := nodes * len(s.Clients); links > maxLinks {
@@ -25,8 +27,8 @@ func checkWork(s *Scenario) error {
 		if c.Cycles != nil {
 			path, cycles = "clients."+c.Name+".cycles", *c.Cycles
 		}
-		if total += cycles * w.Writes; total > MaxEvents {
-			return badAt(path, fmt.Sprintf("at most %d writes of all clients", MaxEvents), "the clients' cycles come to more than %d writes", MaxEvents)
+		if total += cycles * w.Writes; total > history.MaxEvents {
+			return badAt(path, fmt.Sprintf("at most %d writes of all clients", history.MaxEvents), "the clients' cycles come to more than %d writes", history.MaxEvents)
 		}
 	}
 	total = 0
@@ -50,8 +52,8 @@ func repeats(total *int, path string, lasts, every time.Duration, to int) error 
 		return nil // it doesn't
 	}
 	// A day has fewer microseconds than an int has room for, also of a thousand targets.
-	if *total += int(lasts/every) * to; *total > MaxEvents {
-		return badAt(path, fmt.Sprintf("at most %d times in one run: make it longer, or the run shorter", MaxEvents), "every %v is too often: %d times in this run", every, *total)
+	if *total += int(lasts/every) * to; *total > history.MaxEvents {
+		return badAt(path, fmt.Sprintf("at most %d times in one run: make it longer, or the run shorter", history.MaxEvents), "every %v is too often: %d times in this run", every, *total)
 	}
 	return nil
 }

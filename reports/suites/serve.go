@@ -2,6 +2,7 @@ package suites
 
 import (
 	"bytes"
+	"context"
 	_ "embed"
 	"errors"
 	"html/template"
@@ -20,6 +21,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 
 	"lockpick/harness/files"
+	"lockpick/reports/words"
 )
 
 // policy is the content security policy of what a store holds: pages carry their own
@@ -180,24 +182,36 @@ func send(w http.ResponseWriter, r *http.Request, page []byte) {
 	}
 }
 
-// drawn draws the reports of a run whose page is asked for and is not there, and says
-// whether it could. Links are followed to nowhere: a run is named by its own folder, or by
-// what Place has left as the newest of its scenario.
-func (s *server) drawn(name string) bool {
+// drawn draws the reports of a run whose page is asked for and is not there. Its error is
+// fs.ErrNotExist if there is no such run. Links are followed to nowhere: a run is named by
+// its own folder, or by what Place has left as the newest of its scenario.
+func (s *server) drawn(ctx context.Context, name string) error {
 	dir := path.Dir(name)
 	if path.Base(name) != runPage || !strings.Contains(dir, "/") || !s.root.Has(dir+"/"+runManifest) {
-		return false
+		return fs.ErrNotExist
 	}
 	s.drawing.Lock() // one at a time: a page takes memory, and two may want the same
 	defer s.drawing.Unlock()
-	return s.root.Has(name) || s.draw(filepath.Join(s.store, filepath.FromSlash(dir))) == nil
+	switch {
+	case s.root.Has(name):
+		return nil
+	case ctx.Err() != nil: // whoever asked has left meanwhile
+		return ctx.Err()
+	}
+	return s.draw(filepath.Join(s.store, filepath.FromSlash(dir)))
 }
 
 // file sends a regular file; a directory has no listing.
 func (s *server) file(w http.ResponseWriter, r *http.Request, name string) {
 	f, err := s.root.Open(name, math.MaxInt64) // it is sent as it is read
-	if errors.Is(err, fs.ErrNotExist) && s.drawn(name) {
-		f, err = s.root.Open(name, math.MaxInt64)
+	if errors.Is(err, fs.ErrNotExist) {
+		switch why := s.drawn(r.Context(), name); {
+		case why == nil:
+			f, err = s.root.Open(name, math.MaxInt64)
+		case !errors.Is(why, fs.ErrNotExist):
+			http.Error(w, "This report can't be drawn here: "+words.Visible(why.Error(), longestText), http.StatusInternalServerError)
+			return
+		}
 	}
 	if err != nil {
 		notFound(w, r)

@@ -98,6 +98,23 @@ func TestServeStaysInTheStore(t *testing.T) {
 	}
 }
 
+// A page that can't be drawn says why.
+func TestPageThatCannotBeDrawn(t *testing.T) {
+	store := t.TempDir()
+	dir := filepath.Join(store, "baseline", "20260101T000000.000Z-sim-1-torn")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, runManifest), []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	at := serving(t, store)
+	r, body := ask(t, at, "GET", "/baseline/"+filepath.Base(dir)+"/"+runPage, at)
+	if r.StatusCode != http.StatusInternalServerError || !strings.Contains(body, "it can't be read") || r.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
+		t.Errorf("%d %s: %s", r.StatusCode, r.Header.Get("Content-Type"), body)
+	}
+}
+
 // A run's page is drawn when it is opened; nothing else is, and nothing elsewhere.
 func TestServeDraws(t *testing.T) {
 	store := shop(t)

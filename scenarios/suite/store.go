@@ -217,9 +217,19 @@ func Open(path string, known scenario.Known) (Stored, error) {
 	case filepath.Ext(path) == ".edn":
 		s.History, s.Notes, err = edn.ReadFile(path, edn.Never)
 	default:
-		s.History, err = history.ReadFile(path)
+		if s.History, err = history.ReadFile(path); err == nil {
+			err = bounded(path, s.History)
+		}
 	}
 	return s, err
+}
+
+// bounded refuses a history that is larger than a run may be.
+func bounded(path string, h *history.History) error {
+	if err := scenario.CheckRecord(h); err != nil {
+		return fmt.Errorf("read history %s: %w", path, err)
+	}
+	return nil
 }
 
 func openDir(path string, known scenario.Known) (Stored, error) {
@@ -241,8 +251,9 @@ func openDir(path string, known scenario.Known) (Stored, error) {
 		return s, fmt.Errorf("read history: %w", err)
 	}
 	defer f.Close()
+	file := filepath.Join(path, filepath.Base(f.Name()))
 	if s.History, err = history.FromFile(f); err != nil {
-		return s, fmt.Errorf("read history %s: %w", filepath.Join(path, filepath.Base(f.Name())), err)
+		return s, fmt.Errorf("read history %s: %w", file, err)
 	}
-	return s, nil
+	return s, bounded(file, s.History)
 }

@@ -214,7 +214,7 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 	})
 	broken := false
 	defer func() { usual.Store(int64(min(len(events), 1<<14))) }()
-	if err := harness.RunUntil(ctx, b, j.Scenario, j.Seed, rec, j.until(scenario.MaxEvents)); err != nil {
+	if err := harness.RunUntil(ctx, b, j.Scenario, j.Seed, rec, j.until(history.MaxEvents)); err != nil {
 		o.Hint = shortage.Remedy(err, shortage.Temporary)
 		o.Fail(outcome.ExitBackend, err)
 		broken = errors.Is(err, lock.ErrBroken)

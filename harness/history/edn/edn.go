@@ -93,6 +93,8 @@ func each(r *reader, do func(form) error) (err error) {
 		switch {
 		case !more && end == 0:
 			return nil
+		case n > history.MaxStored:
+			fail(r.line, "it has more than %d operations", history.MaxStored)
 		case closed && more:
 			fail(r.line, "something follows the vector of operations")
 		case n == 0 && (c == '[' || c == '('):

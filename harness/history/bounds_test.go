@@ -1,0 +1,48 @@
+package history
+
+import (
+	"bufio"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A stored history is held to what a run can record, compressed or not, however small its
+// file is.
+func TestStoredHistoryIsBounded(t *testing.T) {
+	many := func(w io.Writer) error {
+		to := bufio.NewWriter(w)
+		fmt.Fprintln(to, `{"n":1,"t":0,"process":"harness","type":"begin","op":"run","params":{"schema":1,"clients":["c1"],"nodes":["n1"],"quorum":1}}`)
+		for n := 2; n <= MaxStored+1; n++ {
+			fmt.Fprintf(to, `{"n":%d,"t":1,"process":"harness","type":"info","op":"run"}`+"\n", n)
+		}
+		return to.Flush()
+	}
+	for name, c := range map[string]struct {
+		write func(f *os.File) error
+		want  string
+	}{
+		"events":            {func(f *os.File) error { return many(f) }, "more than 450000 events"},
+		"compressed events": {func(f *os.File) error { z := gzip.NewWriter(f); many(z); return z.Close() }, "more than 450000 events"},
+		"bytes":             {func(f *os.File) error { return f.Truncate(MaxFile + 1) }, "at most 268435456 are read"},
+	} {
+		path := filepath.Join(t.TempDir(), "history.jsonl")
+		f, err := os.Create(path)
+		if err == nil {
+			err = c.write(f)
+		}
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadFile(path); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
