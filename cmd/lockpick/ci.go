@@ -59,6 +59,9 @@ func (c *ci) finish(to io.Writer) error {
 		errs = append(errs, written(c.summaryFile, os.O_APPEND, func(w io.Writer) error { return c.github.Summary(w, c.drawing) }))
 	}
 	if c.annotate {
+		if o, ok := to.(*output); ok {
+			to = obeyedOutput{o}
+		}
 		errs = append(errs, c.github.Annotations(to))
 	}
 	if err := errors.Join(errs...); err != nil {

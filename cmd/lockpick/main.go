@@ -43,8 +43,9 @@ func main() {
 func run(args []string, in io.Reader, out, errs io.Writer) int {
 	ctx, end, stop := interrupts()
 	defer stop()
-	result := &output{w: out, screen: screenOf(out), over: ctx.Done(), lost: func() { end(errUnread) }}
-	a := &app{in: in, out: result, errs: &output{w: errs, screen: screenOf(errs), over: ctx.Done()}}
+	github := os.Getenv("GITHUB_ACTIONS") == "true"
+	result := &output{w: out, github: github, screen: screenOf(out), over: ctx.Done(), lost: func() { end(errUnread) }}
+	a := &app{in: in, out: result, errs: &output{w: errs, github: github, screen: screenOf(errs), over: ctx.Done()}}
 	root := a.root()
 	root.SetArgs(args)
 	verb := func(ctx context.Context) error {
@@ -191,8 +192,14 @@ func codeOf(err error) int {
 
 func (a *app) complain(err error) {
 	var s *scenario.Error
-	fmt.Fprintf(a.errs, "%s %v\n", painted(a.errs, alarm, "error:"), err)
+	// An error may have lines of its own, and those of texts that it quotes: none of them is to
+	// pass for a line of ours.
+	text := strings.ReplaceAll(strings.TrimRight(err.Error(), "\n"), "\n", "\n    ")
+	if errors.As(err, &s) { // which is drawn
+		text = err.Error()
+	}
+	fmt.Fprintf(a.errs, "%s %s\n", painted(a.errs, alarm, "error:"), text)
 	if f, ok := errors.AsType[*failure](err); ok && f.hint != "" && !errors.As(err, &s) {
-		fmt.Fprintf(a.errs, "%s %s\n", painted(a.errs, good, "hint:"), f.hint)
+		fmt.Fprintf(a.errs, "%s %s\n", painted(a.errs, good, "hint:"), oneLine(f.hint))
 	}
 }

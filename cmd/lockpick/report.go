@@ -111,13 +111,14 @@ func (r *report) print(o outcome.Outcome) {
 	r.live.erase()
 	r.line(o)
 	for _, why := range o.Retried {
-		fmt.Fprintf(r.out, "    discarded, and tried again: %s\n", why)
+		fmt.Fprintf(r.out, "    discarded, and tried again: %s\n", oneLine(why))
 	}
 	r.explain(o)
 }
 
 // line is a run in one line, or where that gets too long in one for each property.
 func (r *report) line(o outcome.Outcome) {
+	o.Scenario = oneLine(o.Scenario)
 	parts := summary(o)
 	if o.Code != outcome.ExitOK {
 		parts = append([]string{strings.ToUpper(o.State())}, parts...)
@@ -170,26 +171,26 @@ func (r *report) explain(o outcome.Outcome) {
 		fmt.Fprintf(r.out, "    %s: %s\n", t.names(), t.because)
 		for _, j := range t.js {
 			if c := j.Confirmation; c != nil {
-				fmt.Fprintf(r.out, "    cause %s: %s\n", c.State, c.Why)
+				fmt.Fprintf(r.out, "    cause %s: %s\n", c.State, oneLine(c.Why))
 			}
 		}
 	}
 	if o.Stopped != "" {
-		fmt.Fprintf(r.out, "    %s\n", o.Stopped)
+		fmt.Fprintf(r.out, "    %s\n", oneLine(o.Stopped))
 	}
 	if o.Error != "" {
 		fmt.Fprintf(r.out, "    error: %s\n", strings.ReplaceAll(strings.TrimSpace(o.Error), "\n", "\n    "))
 	}
 	if o.Hint != "" {
-		fmt.Fprintf(r.out, "    hint: %s\n", o.Hint)
+		fmt.Fprintf(r.out, "    hint: %s\n", oneLine(o.Hint))
 	}
 	if o.Dir != "" {
 		if text := sequenceOf(o); text != "" {
 			fmt.Fprintf(r.out, "\n%s\n", strings.TrimRight(text, "\n"))
 		}
-		fmt.Fprintf(r.out, "\n    record:    %s\n", o.Dir)
+		fmt.Fprintf(r.out, "\n    record:    %s\n", oneLine(o.Dir))
 	}
-	fmt.Fprintf(r.out, "    run again: %s\n\n", o.Command)
+	fmt.Fprintf(r.out, "    run again: %s\n\n", oneLine(o.Command))
 }
 
 // summary is a run in few words: what was expected of it, and what was not. A property that
@@ -200,7 +201,7 @@ func summary(o outcome.Outcome) []string {
 		lead := o.Of(j.Follows)
 		alike := lead != nil && (j.Got == checker.Violated) == (lead.Got == checker.Violated)
 		if j.Tells() && (j.Follows == "" || !j.AsExpected || !alike) {
-			parts = append(parts, j.String())
+			parts = append(parts, printable(j).String())
 		}
 	}
 	if o.Error != "" && len(parts) == 0 {

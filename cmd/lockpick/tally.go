@@ -117,6 +117,7 @@ type together struct {
 func folded(js []outcome.Judgement) []together {
 	var out []together
 	for _, j := range js {
+		j = printable(j)
 		if n := len(out); n > 0 && out[n-1].because == j.Because {
 			out[n-1].js = append(out[n-1].js, j)
 			continue

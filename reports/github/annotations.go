@@ -45,20 +45,23 @@ func annotation(o outcome.Outcome) string {
 	var parts []string
 	for _, j := range o.Judgements {
 		if !j.AsExpected && !j.Waits() {
-			parts = append(parts, words.Clip(j.String()+": "+j.Because, mostText))
+			parts = append(parts, line(j.String()+": "+j.Because))
 		}
 	}
 	if o.Error != "" {
-		parts = append(parts, words.Clip(words.FirstLine(o.Error), mostText))
+		parts = append(parts, line(words.FirstLine(o.Error)))
 	}
 	if o.Skipped != "" {
-		parts = append(parts, "skipped, and it is required: "+words.Clip(o.Skipped, mostText))
+		parts = append(parts, "skipped, and it is required: "+line(o.Skipped))
 	}
 	if o.Command != "" {
-		parts = append(parts, "run again: "+words.Clip(o.Command, mostText))
+		parts = append(parts, "run again: "+line(o.Command))
 	}
-	return command(fmt.Sprintf("%s: %s on %s, seed %d", o.State(), words.Clip(o.Scenario, mostText), o.Backend, o.Seed), strings.Join(parts, "\n"))
+	return command(fmt.Sprintf("%s: %s on %s, seed %d", o.State(), line(o.Scenario), o.Backend, o.Seed), strings.Join(parts, "\n"))
 }
+
+// line is a text that quotes data, as one line.
+func line(s string) string { return words.Visible(words.Clip(s, mostText), mostText) }
 
 // command is one workflow command, escaped as GitHub's own toolkit does it
 // (actions/toolkit, packages/core/src/command.ts).

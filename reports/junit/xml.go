@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"lockpick/reports/words"
@@ -176,7 +177,7 @@ const (
 	mostText    = 64 << 10
 )
 
-func short(s string) string { return clean(words.Clip(s, mostName)) }
+func short(s string) string { return words.Visible(words.Clip(s, mostName), mostName) }
 
 // clean writes what XML 1.0 can't hold, and what is not UTF-8, as an escape
 // (https://www.w3.org/TR/xml/#charsets). It differs from words.Visible, for what reads
@@ -188,7 +189,7 @@ func clean(s string) string {
 		switch {
 		case r == utf8.RuneError && size == 1:
 			b.WriteString(words.Escape(rune(s[i])))
-		case r == '\n' || r == '\t' || r >= ' ' && r < 0x7f || r > 0x9f && r < 0xfffe || r > 0xffff:
+		case r == '\n' || r == '\t' || r >= ' ' && r < 0x7f || r > 0x9f && r < 0xfffe && !unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) || r > 0xffff:
 			b.WriteRune(r)
 		default:
 			b.WriteString(words.Escape(r))

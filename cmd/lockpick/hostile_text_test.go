@@ -1,0 +1,127 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/reports/github"
+	"lockpick/reports/junit"
+	"lockpick/scenarios/outcome"
+)
+
+// hostile is text that anybody may have written into a key, a file name or an error.
+const hostile = "a\n::error::forged\r\n  ::warning::forged\u0085::debug::\u2028::notice::\u2029\u202e\x1b[2J##[error]forged"
+
+// obeyed is what GitHub's runner, or a terminal, would not just show.
+var obeyed = regexp.MustCompile("(?m)^[\\pZ\\s]*::|##\\[|[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\x{2028}\\x{2029}\\x{202a}-\\x{202e}\\x{2066}-\\x{2069}]")
+
+var invisible = regexp.MustCompile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\x{2028}\\x{2029}\\x{202e}]")
+
+// No text of others gives GitHub's runner a command or forges a line, whichever way it comes in.
+func TestTextOfOthersIsShownAndNotObeyed(t *testing.T) {
+	t.Setenv("GITHUB_ACTIONS", "true")
+	t.Setenv("GITHUB_STEP_SUMMARY", "")
+	store := t.TempDir()
+	for _, args := range [][]string{
+		{"check", filepath.Join(store, hostile)},
+		{"report", filepath.Join(store, hostile)},
+		{"run", hostile},
+		{"run", "baseline/", "--set", hostile},
+		{"run", "baseline/", "--set", "lock.ttl=" + hostile},
+		{"run", "baseline/", "--set", "lock.kind=" + hostile},
+		{"run", "baseline/", "--backend", "process", "--adapter", hostile},
+		{"run", "baseline/", "--expect", hostile},
+		{hostile},
+	} {
+		code, out, errs := said(t, args...)
+		if code == 0 || obeyed.MatchString(out) || obeyed.MatchString(errs) {
+			t.Errorf("%.40q: %d\n%q\n%q", args, code, out, errs)
+		}
+		for line := range strings.Lines(errs) {
+			if !strings.HasPrefix(line, "error: ") && !strings.HasPrefix(line, "hint: ") && !strings.HasPrefix(line, "    ") {
+				t.Errorf("%.40q: a line of its own: %q", args, line)
+			}
+		}
+	}
+}
+
+// judged is an outcome all of whose texts are hostile.
+func judged() outcome.Outcome {
+	return outcome.Outcome{Scenario: hostile, Backend: "sim", Code: outcome.ExitUnexpected, Command: hostile, Dir: hostile, Error: hostile, Hint: hostile, Stopped: hostile, Retried: []string{hostile},
+		Judgements: []outcome.Judgement{{Property: checker.MutualExclusion, Expected: "holds", Got: checker.Violated, Cause: hostile, Node: hostile, Because: hostile,
+			Confirmation: &outcome.Confirmation{Why: hostile}}}}
+}
+
+// What is said of a run has the lines that it has with harmless texts.
+func TestHostileOutcomeForgesNoLines(t *testing.T) {
+	print := func(o outcome.Outcome) string {
+		var b strings.Builder
+		a := &app{out: &output{w: &b, github: true}, errs: &output{w: &b, github: true}}
+		r := &report{app: a, flags: &runFlags{named: true, seeds: 1}}
+		r.print(o)
+		a.printVerdict(checker.Verdict{}, o.Judgements)
+		return b.String()
+	}
+	o := judged()
+	o.Error = "" // that of a panic has lines
+	text, err := json.Marshal(o)
+	must(t, err)
+	quoted, err := json.Marshal(hostile)
+	must(t, err)
+	var plain outcome.Outcome
+	must(t, json.Unmarshal([]byte(strings.ReplaceAll(string(text), string(quoted), `"`+strings.Repeat("x", len(hostile))+`"`)), &plain))
+	got, want := print(o), print(plain)
+	if strings.Count(got, "\n") != strings.Count(want, "\n") || obeyed.MatchString(got) {
+		t.Errorf("got\n%s\nwant as many lines as in\n%s", got, want)
+	}
+	if got := print(judged()); obeyed.MatchString(got) {
+		t.Errorf("%q", got)
+	}
+}
+
+// Annotations are commands, one line each, and quote data without obeying it; JUnit's
+// readers get no invisible characters.
+func TestHostileOutcomeInReportsForCI(t *testing.T) {
+	var g github.Report
+	g.Add(judged())
+	var b strings.Builder
+	if err := g.Annotations(obeyedOutput{&output{w: &b, github: true}}); err != nil {
+		t.Fatal(err)
+	}
+	command, rest, _ := strings.Cut(b.String(), "\n")
+	if !strings.HasPrefix(command, "::error title=") || rest != "" || invisible.MatchString(command) || strings.Count(command, "%0A") > 3 {
+		t.Errorf("%q", b.String())
+	}
+	var j junit.Report
+	j.Add(judged())
+	file := filepath.Join(t.TempDir(), "junit.xml")
+	must(t, written(file, os.O_TRUNC, j.Write))
+	text, err := os.ReadFile(file)
+	if must(t, err); invisible.Match(text) {
+		t.Errorf("%q", text)
+	}
+}
+
+// Commands are found however a text is cut into pieces as it is written.
+func TestCommandsInPieces(t *testing.T) {
+	for cut := range len(hostile) {
+		var b strings.Builder
+		o := &output{w: &b, github: true}
+		_, err := o.Write([]byte(hostile[:cut]))
+		_, again := o.Write([]byte(hostile[cut:]))
+		if errors.Join(err, again) != nil || regexp.MustCompile("(?m)^\\s*::").MatchString(b.String()) {
+			t.Errorf("cut at %d: %q", cut, b.String())
+		}
+	}
+	var b strings.Builder
+	o := &output{w: &b, github: true}
+	if o.Write([]byte("a::b c: ##x [y]\n- ::z\n")); b.String() != "a::b c: ##x [y]\n- ::z\n" {
+		t.Errorf("%q", b.String())
+	}
+}
