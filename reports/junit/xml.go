@@ -117,7 +117,7 @@ func (e *entry) fail(errored bool, kind, message, text string) {
 		to, n = &e.Errors, &e.errors
 	}
 	if *n++; len(e.Errors)+len(e.Failures) < mostDetails {
-		*to = append(*to, xmlReason{Type: kind, Message: clean(words.Clip(message, mostMessage)), Text: clean(words.Clip(text, mostText))})
+		*to = append(*to, xmlReason{Type: kind, Message: words.Visible(words.Clip(message, mostMessage), mostMessage), Text: clean(words.Clip(text, mostText))})
 	}
 }
 
