@@ -3,6 +3,7 @@
 package disk
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -48,6 +49,35 @@ func (d *Disk) lose(t *testing.T, torn bool) string {
 		t.Error(err)
 	}
 	return back
+}
+
+// A mount namespace that somebody else makes while the disk is mounted has it as well, and must
+// not keep it.
+func TestUnmountEndsCopiesOfTheMount(t *testing.T) {
+	if !mayMount() {
+		return // only root may end what others have mounted as well
+	}
+	d, err := Mount(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// cat has the namespace once it has answered.
+	other := exec.Command("unshare", "--mount", "--propagation", "private", "cat")
+	in, err1 := other.StdinPipe()
+	out, err2 := other.StdoutPipe()
+	if err := errors.Join(err1, err2, other.Start()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { in.Close(); other.Wait() }()
+	if _, err := in.Write([]byte{'x'}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Unmount(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestItIsAFileSystem(t *testing.T) {

@@ -34,13 +34,15 @@ func Unmount(dir string) error {
 	return nil
 }
 
-// unmountIn unmounts what is mounted on a name in a directory, which is no link. Who has just
-// ended may keep it busy for a moment; after that it is detached, and ends with its last user.
+// unmountIn unmounts a FUSE file system that is mounted on a name in a directory, which is no
+// link. MNT_FORCE ends its connection: another mount namespace that was made meanwhile has it
+// mounted as well, and would keep it for as long as that lasts. Who has just ended may keep
+// it busy for a moment; after that it is detached.
 func unmountIn(above *os.File, name string) error {
 	path := handle(above) + "/" + name
 	var err error
 	for range 20 {
-		if err = unix.Unmount(path, unix.UMOUNT_NOFOLLOW); !errors.Is(err, unix.EBUSY) {
+		if err = unix.Unmount(path, unix.UMOUNT_NOFOLLOW|unix.MNT_FORCE); !errors.Is(err, unix.EBUSY) {
 			break
 		}
 		time.Sleep(5 * time.Millisecond)
