@@ -41,7 +41,11 @@ func main() {
 
 // run is main with its world as arguments. It returns the exit code.
 func run(args []string, in io.Reader, out, errs io.Writer) int {
-	ctx, end, stop := interrupts()
+	catch := interrupts
+	if isPart(args) {
+		catch = endsPart
+	}
+	ctx, end, stop := catch()
 	defer stop()
 	github := os.Getenv("GITHUB_ACTIONS") == "true"
 	result := &output{w: out, github: github, screen: screenOf(out), over: ctx.Done(), lost: func() { end(errUnread) }}

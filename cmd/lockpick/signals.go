@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -68,4 +69,28 @@ func interrupts() (ctx context.Context, end context.CancelCauseFunc, stop func()
 func (a *app) tidies() {
 	a.tidy.Store(true)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // to write to nobody is an error then, no end
+}
+
+// isPart reports whether this process is a part of a run, as a client is or the links. A worker is
+// none: it ends with its input.
+func isPart(args []string) bool {
+	return len(args) > 0 && strings.HasPrefix(args[0], "__") && args[0] != workerVerb
+}
+
+// endsPart is interrupts for a part of a run. A signal ends it as it ends any process, so that
+// whoever waits for it sees which one it was. For the first process of a container the kernel
+// does nothing by default: that one ends with the exit status that a shell would show.
+func endsPart() (ctx context.Context, end context.CancelCauseFunc, stop func()) {
+	ctx, end = context.WithCancelCause(context.Background())
+	if os.Getpid() != 1 {
+		return ctx, end, func() {}
+	}
+	came := make(chan os.Signal, 1)
+	signal.Notify(came, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		if s, ok := (<-came).(syscall.Signal); ok {
+			os.Exit(128 + int(s))
+		}
+	}()
+	return ctx, end, func() {}
 }
