@@ -59,6 +59,7 @@ func Run(ctx context.Context, b Backend, s scenario.Scenario, seed uint64, rec *
 func RunUntil(ctx context.Context, b Backend, s scenario.Scenario, seed uint64, rec *history.Recorder, until Until) error {
 	s = s.Drawn(seed)
 	var e *engine
+	rec.AwaitBegin()
 	err := b.Run(ctx, s, seed, rec, func(ctx context.Context, c Cluster) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()

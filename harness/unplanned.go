@@ -1,6 +1,9 @@
 package harness
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"lockpick/harness/history"
@@ -14,6 +17,41 @@ type Unplanned struct {
 	Over  bool   // of a pause: it goes on again
 	Cause string // what was seen
 }
+
+// Interference is the error of a run that somebody else disturbed before its record began or
+// after it ended, so that no event tells of it. Another try may do.
+type Interference struct {
+	Unplanned
+	When string // as in "while the run was set up"
+}
+
+func (i *Interference) Error() string {
+	did := "stood still"
+	if i.Op == "kill" {
+		did = "ended"
+	}
+	return fmt.Sprintf("nobody planned it: %s %s %s (%s)", i.Node, did, i.When, i.Cause)
+}
+
+// Late is the Interference that a wait which took too long makes of an error: whoever was waited for
+// was stopped, or the machine is too busy. Other errors stay as they are.
+func Late(err error, when string) error {
+	type timeout interface {
+		error
+		Timeout() bool
+	}
+	if t, ok := errors.AsType[timeout](err); ok && t.Timeout() {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		return errors.Join(&Interference{Unplanned{Op: "pause", Node: history.Machine, Cause: first}, when}, err)
+	}
+	return err
+}
+
+// When somebody may disturb a run beside its record.
+const (
+	SettingUp = "while the run was set up"
+	PutAway   = "while the run was put away"
+)
 
 // guarded is a cluster that sees what is done to its processes besides what it does
 // itself. Guard tells of what was done since they were started, and of all that comes

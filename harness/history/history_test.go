@@ -212,3 +212,18 @@ func FuzzLine(f *testing.F) {
 	f.Add("a<b\xff\u2028", int64(-5))
 	f.Fuzz(func(t *testing.T, text string, n int64) { checkLine(t, hostile(text, n)) })
 }
+
+// What happens while a run is set up is no part of its history: its first event is its begin.
+func TestNothingIsRecordedBeforeTheRunBegins(t *testing.T) {
+	var got []Event
+	r := NewRecorder(nil)
+	r.Watch(func(e Event) { got = append(got, e) })
+	r.AwaitBegin()
+	r.Record(Event{Process: "n1", Type: Info, Op: OpLife})
+	r.Record(Event{Process: "c1", Type: Begin, Op: "client"})
+	r.Record(Event{Process: Harness, Type: Begin, Op: OpRun})
+	r.Record(Event{T: 1, Process: "n1", Type: Info, Op: OpLife})
+	if len(got) != 2 || got[0].N != 1 || got[0].Op != OpRun || got[1].N != 2 || got[1].Op != OpLife {
+		t.Errorf("recorded %v", got)
+	}
+}

@@ -16,6 +16,7 @@ type Recorder struct {
 	line  []byte // the last one, to be written over
 	watch []func(Event)
 	names map[string]string // of locks, by their keys, where these differ
+	early bool              // the run has not begun
 }
 
 // NewRecorder returns a recorder that writes to w, one Write for each event; nil: what is
@@ -28,6 +29,14 @@ func (r *Recorder) Watch(f func(Event)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.watch = append(r.watch, f)
+}
+
+// AwaitBegin drops all events until the run's first: a node that dies while the run is set up
+// may have facts to tell, and they are no part of it.
+func (r *Recorder) AwaitBegin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.early = true
 }
 
 // Rename has each lock called by its name where its nodes and links tell of its key, which has
@@ -49,6 +58,9 @@ func (r *Recorder) Rename(prefix string, locks []string) {
 func (r *Recorder) Record(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.early = r.early && (e.Type != Begin || e.Op != OpRun); r.early {
+		return
+	}
 	r.n++
 	e.N = r.n
 	if name, ok := r.names[e.Key]; ok {

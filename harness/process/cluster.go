@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"lockpick/harness"
 	"lockpick/harness/real/adapter"
 	"lockpick/harness/real/network"
 	"lockpick/harness/real/proc"
@@ -35,7 +36,7 @@ func (c *cluster) close() error {
 	c.network.Leave() // nodes that are about to end
 	// Processes first, so that nobody sees the links end.
 	errs := []error{c.group.Close(), c.network.Close()}
-	return errors.Join(append(errs, c.Wait())...)
+	return harness.Late(errors.Join(append(errs, c.Wait())...), harness.PutAway)
 }
 
 // addr is where a node, or the resource, listens, past the links.

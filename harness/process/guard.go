@@ -4,6 +4,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -18,16 +19,10 @@ import (
 // called as before.
 func (c *cluster) Guard(tell func(harness.Unplanned)) (over func()) {
 	unlisten := c.group.Listen(func(x proc.Unasked) {
-		u := harness.Unplanned{Op: "kill", Node: x.Child, Cause: x.Cause}
-		switch {
-		case x.What == proc.Ended && x.Status > 0 && c.harmed(x.Child):
+		if x.What == proc.Ended && x.Status > 0 && c.harmed(x.Child) {
 			return // which is what becomes of servers whose disk is hit
-		case x.Paused:
-			u.Op = history.OpGoOn
-		case x.What != proc.Ended:
-			u.Op, u.Over = "pause", x.What == proc.WentOn
 		}
-		tell(u)
+		tell(unplanned(x))
 	})
 	ctx, cancel := context.WithCancel(c.Ctx)
 	var asking sync.WaitGroup
@@ -44,6 +39,45 @@ func (c *cluster) Guard(tell func(harness.Unplanned)) (over func()) {
 		cancel()
 		asking.Wait()
 		unlisten()
+	}
+}
+
+func unplanned(x proc.Unasked) harness.Unplanned {
+	u := harness.Unplanned{Op: "kill", Node: x.Child, Cause: x.Cause}
+	switch {
+	case x.Paused:
+		u.Op = history.OpGoOn
+	case x.What != proc.Ended:
+		u.Op, u.Over = "pause", x.What == proc.WentOn
+	}
+	return u
+}
+
+// interfered waits for what becomes of a group's processes before Guard looks after them. fail
+// is called with the first interference. explain puts it, or that something took too long, in
+// front of the error that came of it.
+func interfered(group *proc.Group, when string, fail func(error)) (explain func(error) error) {
+	var mu sync.Mutex
+	var first error
+	over := group.Listen(func(x proc.Unasked) {
+		mu.Lock()
+		defer mu.Unlock()
+		if first == nil {
+			first = &harness.Interference{Unplanned: unplanned(x), When: when}
+			fail(first)
+		}
+	})
+	return func(err error) error {
+		over()
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case first == nil:
+			return harness.Late(err, when)
+		case errors.Is(err, first):
+			return err
+		}
+		return errors.Join(first, err)
 	}
 }
 

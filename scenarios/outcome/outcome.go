@@ -42,6 +42,8 @@ type Outcome struct {
 	Numbers         map[string]float64 `json:"numbers,omitempty"` // that other variants may be compared with
 	Control         *Control           `json:"control,omitempty"` // nil: there is none
 	Verdict         checker.Verdict    `json:"-"`
+	// Disturbed says how somebody else disturbed the run beside its record; "": nobody did.
+	Disturbed string `json:"-"`
 }
 
 // Control is the same scenario and seed with the scenario's own lock, where another stood in

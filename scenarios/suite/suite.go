@@ -144,8 +144,11 @@ const (
 // nobody planned did. A violation that nobody expected is final, and so is an error, unless
 // what nobody planned may be why.
 func again(o outcome.Outcome) string {
-	if o.Verdict.Unplanned {
+	switch {
+	case o.Verdict.Unplanned:
 		return o.Verdict.Assumption
+	case o.Disturbed != "":
+		return o.Disturbed
 	}
 	if o.Error != "" || o.Stopped != "" { // another try would be stopped, too
 		return ""
@@ -215,8 +218,12 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 	broken := false
 	defer func() { usual.Store(int64(min(len(events), 1<<14))) }()
 	if err := harness.RunUntil(ctx, b, j.Scenario, j.Seed, rec, j.until(history.MaxEvents)); err != nil {
+		code := outcome.ExitBackend
+		if i, ok := errors.AsType[*harness.Interference](err); ok {
+			o.Disturbed, code = i.Error(), outcome.ExitUndecided
+		}
 		o.Hint = shortage.Remedy(err, shortage.Temporary)
-		o.Fail(outcome.ExitBackend, err)
+		o.Fail(code, err)
 		broken = errors.Is(err, lock.ErrBroken)
 	}
 	h := judged(&o, d.manifest, events)

@@ -21,5 +21,10 @@
 // own clock; CPU time; programs that the process executes. It needs Linux on amd64.
 package clock
 
+import "errors"
+
 // GateVerb is the argument by which a program of ours becomes a Gate, its first.
 const GateVerb = "__gate"
+
+// ErrSignaled says that somebody sent a signal to a process just as it was patched.
+var ErrSignaled = errors.New("a signal came from outside")

@@ -169,7 +169,7 @@ func inject(pid int, at, number, a, b, c, d, e, f uint64) (uint64, error) {
 		return 0, err
 	}
 	if !status.Stopped() || status.StopSignal() != unix.SIGTRAP {
-		return 0, fmt.Errorf("a single step ended with status %#x", uint32(status))
+		return 0, fmt.Errorf("%w: a single step ended with status %#x", ErrSignaled, uint32(status))
 	}
 	if err := unix.PtraceGetRegs(pid, &after); err != nil {
 		return 0, err

@@ -74,7 +74,7 @@ func (d *Disk) Unmount() error {
 	case <-d.ended:
 		return nil
 	case <-time.After(unmountBound):
-		return fmt.Errorf("unmount %s: it is still served after %v", d.dir, unmountBound)
+		return proc.Late(fmt.Sprintf("unmount %s: it is still served after %v", d.dir, unmountBound))
 	}
 }
 

@@ -138,7 +138,7 @@ func (n *node) detach() {
 // gap tells that facts may be missing since what was told last, which is its instant: the
 // node may have been dead at the end of the gap.
 func (n *node) gap(until int64) {
-	since := min(n.told, until)
+	since := max(min(n.told, until), n.lives.origin.Load()) // before the run there is nothing to miss
 	n.record(fact{what: history.KeyGap, bounds: bounds{since, since, until}, clock: since + n.ahead})
 }
 

@@ -87,7 +87,7 @@ func (c *Child) Kill() error {
 	case <-c.done:
 		return nil
 	case <-time.After(signalBound):
-		return fmt.Errorf("kill %s: process %d is still there after %v", c.name, c.pid, signalBound)
+		return Late(fmt.Sprintf("kill %s: process %d is still there after %v", c.name, c.pid, signalBound))
 	}
 }
 

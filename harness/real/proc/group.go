@@ -140,6 +140,9 @@ func (g *Group) startTraced(name string, cmd *exec.Cmd) error {
 		err = g.AtStart(name, pid)
 	}
 	if err = errors.Join(err, unix.PtraceDetach(pid)); err != nil {
+		if is, gone := owned.StatOf(pid); gone != nil || is.Ends() || errors.Is(err, unix.ESRCH) || errors.Is(err, ErrStruck) { // or it is just dying
+			g.unasked.add(Unasked{Child: name, What: Ended, Status: -1, Cause: fmt.Sprintf("process %d got a signal from outside before its first instruction", pid)})
+		}
 		cmd.Process.Kill()
 		cmd.Wait() // it was killed, which it says
 	}

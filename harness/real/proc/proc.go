@@ -23,6 +23,17 @@ import (
 // ErrEnded says that a process has ended already.
 var ErrEnded = errors.New("process has ended")
 
+// ErrStruck is what Group.AtStart returns if somebody else has sent a signal to the child.
+var ErrStruck = errors.New("somebody has sent it a signal")
+
+// Late is the error of a wait that took longer than it may. It says who was waited for.
+type Late string
+
+func (l Late) Error() string { return string(l) }
+
+// Timeout is as of package net's errors.
+func (Late) Timeout() bool { return true }
+
 // MakeDir makes a temporary folder below dir, and removes before what killed lockpicks
 // have left there. Its name tells whose it is, so that it is removed in its turn.
 func MakeDir(dir string) (string, error) {

@@ -152,6 +152,9 @@ func (r *Redis) start(ctx context.Context) error {
 	}
 	r.last.Store(child)
 	if err := r.ready(ctx, child); err != nil {
+		if errors.Is(err, server.ErrWontStart) && child.Err() == nil {
+			child.Stays() // one that can't start says so by its status: somebody asked this one to end
+		}
 		return errors.Join(fmt.Errorf("start %s at %s: %w", r.Name, r.At, err), child.Kill())
 	}
 	child.Stays()

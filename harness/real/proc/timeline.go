@@ -92,6 +92,6 @@ func (t *Timeline) Wait() error {
 	case <-done:
 		return nil
 	case <-time.After(taskBound):
-		return fmt.Errorf("end the run: a function given to At or Tap still runs after %v", taskBound)
+		return Late(fmt.Sprintf("end the run: a function given to At or Tap still runs after %v", taskBound))
 	}
 }

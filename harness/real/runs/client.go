@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/real/contender"
+	"lockpick/harness/real/proc"
 	"lockpick/harness/real/skew"
 )
 
@@ -37,7 +40,7 @@ func (r *Run[S]) RunClient(ctx context.Context, s client.Spec, at func(point str
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(r.Ctx, cancel)()
-	kill := func() { p.Kill(context.Background()) } // its error would come again when the run ends
+	kill := sync.OnceFunc(p.kill)
 	defer context.AfterFunc(ctx, kill)()
 	began := func(first skew.Reading) error {
 		defer started()
@@ -52,6 +55,13 @@ func (r *Run[S]) RunClient(ctx context.Context, s client.Spec, at func(point str
 	talk := contender.Conversation{In: p.In, Out: p.Out, Record: r.rec.Record, At: at, Clocks: p.clocks, Began: began, Left: left}
 	if err = talk.Hold(contender.Order{Spec: s, Origin: r.Origin(), Clocks: m != nil}); err != nil {
 		kill()
+	}
+	if p.left == nil {
+		select {
+		case <-p.Done():
+		case <-time.After(killBound): // it has nothing more to say, and stays
+			kill()
+		}
 	}
 	end := p.end()
 	if p.Known != nil {
@@ -132,13 +142,34 @@ type Client struct {
 	Known func(ctx context.Context, end error)
 
 	killed atomic.Bool
-	clocks chan skew.Reading // what it says that its clocks show
-	left   *contender.Left   // how it left its room; nil: the room has ended, or there is none
+	stuck  atomic.Pointer[error] // why it could not be ended; nil: it could
+	clocks chan skew.Reading     // what it says that its clocks show
+	left   *contender.Left       // how it left its room; nil: the room has ended, or there is none
+}
+
+// killBound is how long a client may take to end once it has been killed, or has nothing more to say.
+const killBound = 10 * time.Second
+
+// kill ends it. Where that is not possible, nobody listens to it any more.
+func (p *Client) kill() {
+	_, err := p.Kill(context.Background())
+	select {
+	case <-p.Done():
+	case <-time.After(killBound):
+		stuck := errors.Join(proc.Late(fmt.Sprintf("it still runs %v after it was killed", killBound)), err)
+		p.stuck.Store(&stuck)
+		if out, ok := p.Out.(io.Closer); ok {
+			out.Close()
+		}
+	}
 }
 
 // end says how it came to its end: nil is exit status 0. It waits for it.
 func (p *Client) end() error {
+	stuck := p.stuck.Load()
 	switch {
+	case stuck != nil:
+		return *stuck
 	case p.left == nil:
 		return p.End()
 	case p.left.Error != "":
@@ -150,6 +181,8 @@ func (p *Client) end() error {
 // verdict says how the client came to its end, from what it said last and how it ended.
 func (p *Client) verdict(ctx context.Context, said, end error) error {
 	switch {
+	case p.stuck.Load() != nil:
+		return end
 	case said == nil && end == nil:
 		return nil
 	case p.killed.Load():

@@ -38,7 +38,7 @@ func (s *Server) Follow(ctx context.Context, addr string) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("let %s follow %s: not in step after %v\n%s", s.Name, addr, readyBound, s.Log())
+			return late(fmt.Sprintf("let %s follow %s: not in step after %v\n%s", s.Name, addr, readyBound, s.Log()))
 		}
 		select {
 		case <-ctx.Done():

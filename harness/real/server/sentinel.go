@@ -89,7 +89,7 @@ func (s *Sentinel) Meet(ctx context.Context, name string, sentinels int) error {
 	}
 }
 
-var errAlone = fmt.Errorf("it has not met the others or the replica in %v", readyBound)
+var errAlone = late(fmt.Sprintf("it has not met the others or the replica in %v", readyBound))
 
 // hasReplica says whether it knows a replica that it could promote.
 func (s *Sentinel) hasReplica(ctx context.Context, name string) bool {

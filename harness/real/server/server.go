@@ -48,7 +48,15 @@ const (
 )
 
 // errSilent says that a server runs and does not answer.
-var errSilent = errors.New("no answer in time")
+var errSilent = late("no answer in time")
+
+// late is the error of a wait that took too long.
+type late string
+
+func (l late) Error() string { return string(l) }
+
+// Timeout is as of package net's errors.
+func (late) Timeout() bool { return true }
 
 // ErrWontStart says that a server ends when it is started.
 var ErrWontStart = errors.New("redis-server ended")
