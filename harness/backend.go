@@ -41,6 +41,8 @@ type Capability struct {
 	Available bool   `json:"available"`
 	Reason    string `json:"reason,omitempty"` // why it isn't available
 	Remedy    string `json:"remedy,omitempty"` // what to do about it
+	// Unknown: it could not be found out, and Reason says why. A run that needs it is an error, not a skip.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 // stocked is a cluster that knows what its nodes run, as in "redis 7.0.15, image redis:7".

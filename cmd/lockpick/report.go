@@ -48,7 +48,7 @@ type report struct {
 
 func (r *report) skip(s scenario.Scenario, lacks []harness.Capability) {
 	o := outcome.Outcome{Schema: 1, Scenario: s.ID(), Backend: r.flags.backend, Skipped: reasons(lacks)}
-	if r.required(lacks) {
+	if r.required(lacks) || slices.ContainsFunc(lacks, func(c harness.Capability) bool { return c.Unknown }) {
 		o.Code = outcome.ExitBackend
 	}
 	r.skipped = append(r.skipped, o)

@@ -256,7 +256,7 @@ func (r *run) start(t *testing.T) error {
 
 // do is one subtest.
 func (r *run) do(t *testing.T, c choice, seed uint64) {
-	if why := cmp.Or(r.Without[c.ID()], r.Without[c.Name], c.skip, r.lacks(c.Scenario)); why != "" {
+	if why := cmp.Or(r.Without[c.ID()], r.Without[c.Name], c.skip, r.lacks(t, c.Scenario)); why != "" {
 		t.Skip(why)
 	}
 	j := suite.Job{Scenario: c.Scenario, Seed: seed, Backend: r.Backend, Store: r.store, Keep: suite.KeepUnexpected, Reports: suite.KeepNone,
@@ -309,11 +309,16 @@ func (r *run) simulate(t *testing.T, j suite.Job) (o outcome.Outcome, said strin
 // in most of them.
 const mostHung = 3
 
-// lacks is what a scenario needs that can't be had here, "" for nothing.
-func (r *run) lacks(s scenario.Scenario) string {
+// lacks is what a scenario needs that can't be had here, "" for nothing. Where that could not be
+// found out, the test fails.
+func (r *run) lacks(t *testing.T, s scenario.Scenario) string {
 	var lacks []string
 	for _, need := range s.NeedsOf(r.kind) {
-		if c := r.able[need]; !c.Available {
+		c := r.able[need]
+		if c.Unknown {
+			t.Fatalf("%s: %s: %s", need, c.Reason, c.Remedy)
+		}
+		if !c.Available {
 			lacks = append(lacks, need+": "+cmp.Or(c.Reason, scenario.LackOf(need), "this backend does not have it"))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"lockpick/harness"
@@ -27,16 +28,64 @@ import (
 // trialBound is how long a server may take to start that nothing contends with.
 const trialBound = 5 * time.Second
 
+// trials is how often something is tried, if what keeps it from its end says nothing about the
+// machine.
+const trials = 3
+
 // trial tries something for a moment, and leaves nothing of it.
-func trial(ctx context.Context, dir string, try func(context.Context, *proc.Group) error) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, trialBound)
-	defer cancel()
-	group, err := proc.NewGroup(dir)
-	if err != nil {
-		return err
+func trial(ctx context.Context, dir string, try func(context.Context, *proc.Group) error) error {
+	return repeated(func() (err error) {
+		ctx, cancel := context.WithTimeout(ctx, trialBound)
+		defer cancel()
+		ctx, fail := context.WithCancelCause(ctx)
+		defer fail(nil)
+		group, err := proc.NewGroup(dir)
+		if err != nil {
+			return err
+		}
+		explain := interfered(group, "while the machine was tried", fail)
+		defer func() { err = errors.Join(err, group.Close()) }()
+		if err := try(ctx, group); err != nil {
+			return explain(err)
+		}
+		return nil
+	})
+}
+
+// repeated repeats what failed for a reason that will pass. If it fails each time, the error is
+// unsettled.
+func repeated(try func() error) (err error) {
+	for range trials {
+		if err = try(); err == nil || !passes(err) {
+			return err
+		}
 	}
-	defer func() { err = errors.Join(err, group.Close()) }()
-	return try(ctx, group)
+	return unsettled{err}
+}
+
+// passes reports whether an error comes of what somebody did to a process, or of a machine that is
+// too busy, and says nothing about what the machine can do.
+func passes(err error) bool {
+	if _, ok := errors.AsType[*harness.Interference](err); ok {
+		return true
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		is, ok := exit.Sys().(syscall.WaitStatus)
+		return ok && is.Signaled()
+	}
+	return false
+}
+
+// unsettled is the error of a trial that says nothing about the machine.
+type unsettled struct{ error }
+
+func (u unsettled) Error() string { return "this could not be found out: " + u.error.Error() }
+func (u unsettled) Unwrap() error { return u.error }
+
+// unknown reports whether a trial failed for a reason other than that the machine lacks something.
+func unknown(err error) bool {
+	_, ok := errors.AsType[unsettled](err)
+	return ok || shortage.Remedy(err, shortage.Temporary) != ""
 }
 
 // answers starts the program for a moment and sees that it answers PING under its
@@ -102,13 +151,13 @@ func (b *Backend) tries(ctx context.Context) map[string]func() harness.Capabilit
 
 // canMount tries a disk: whether a user may mount one, nothing but a mount tells.
 func (b *Backend) canMount() harness.Capability {
-	reason, remedy := disk.Missing()
-	if reason == "" {
-		if err := tryDisk(b.cfg.Dir); err != nil {
-			reason, remedy = err.Error(), cmp.Or(shortage.Remedy(err, shortage.Temporary), disk.Remedy)
-		}
+	if reason, remedy := disk.Missing(); reason != "" {
+		return harness.Capability{Reason: reason, Remedy: remedy}
 	}
-	return harness.Capability{Available: reason == "", Reason: reason, Remedy: remedy}
+	if err := tryDisk(b.cfg.Dir); err != nil {
+		return harness.Capability{Reason: telling(err), Remedy: remedy(err, disk.Remedy), Unknown: unknown(err)}
+	}
+	return harness.Capability{Available: true}
 }
 
 // watches needs a redis-server that can be a sentinel.
@@ -120,8 +169,8 @@ func (b *Backend) canWatch(ctx context.Context) harness.Capability {
 		return harness.Capability{Available: true}
 	}
 	why := telling(err)
-	if remedy := shortage.Remedy(err, shortage.Temporary); remedy != "" {
-		return harness.Capability{Reason: why, Remedy: remedy}
+	if unknown(err) {
+		return harness.Capability{Reason: why, Remedy: remedy(err, ""), Unknown: true}
 	}
 	return harness.Capability{Reason: b.cfg.RedisServer + " can't be a sentinel: " + strings.TrimSuffix(why, ":"),
 		Remedy: "apt-get install redis-server, whose program is redis-sentinel as well, and see that it comes first on PATH"}
@@ -133,9 +182,8 @@ func (b *Backend) canTell(ctx context.Context) harness.Capability {
 	if err == nil {
 		return harness.Capability{Available: true}
 	}
-	why := telling(err)
-	return harness.Capability{Reason: "causes come from what clients saw alone: " + why,
-		Remedy: cmp.Or(shortage.Remedy(err, shortage.Temporary), "use Redis 7.0 or later that allows CONFIG and MONITOR")}
+	return harness.Capability{Reason: "causes come from what clients saw alone: " + telling(err),
+		Remedy: remedy(err, "use Redis 7.0 or later that allows CONFIG and MONITOR"), Unknown: unknown(err)}
 }
 
 func (b *Backend) canTurnClocks() harness.Capability {
@@ -143,24 +191,30 @@ func (b *Backend) canTurnClocks() harness.Capability {
 	if err == nil {
 		return harness.Capability{Available: true}
 	}
-	c := harness.Capability{Reason: "no process can be given a wrong clock: " + err.Error(), Remedy: shortage.Remedy(err, shortage.Temporary)}
+	c := harness.Capability{Reason: "no process can be given a wrong clock: " + telling(err), Remedy: "use the simulation (--backend sim)", Unknown: unknown(err)}
 	switch {
-	case c.Remedy != "":
 	case clock.Available() != nil:
 		c.Remedy = "run it on Linux on amd64, or in the simulation (--backend sim)"
 	case errors.Is(err, fs.ErrPermission):
 		c.Remedy = "allow ptrace: in a container run it with --cap-add SYS_PTRACE and a seccomp profile that lets it pass; otherwise sysctl kernel.yama.ptrace_scope=1"
-	default:
-		c.Remedy = "use the simulation (--backend sim)"
 	}
+	c.Remedy = remedy(err, c.Remedy)
 	return c
+}
+
+// remedy is what to do about the error of a trial, or else otherwise.
+func remedy(err error, otherwise string) string {
+	if _, ok := errors.AsType[unsettled](err); ok {
+		otherwise = "try again, when nobody ends or stops lockpick's processes and the machine is less busy"
+	}
+	return cmp.Or(shortage.Remedy(err, shortage.Temporary), otherwise)
 }
 
 // trust looks at what the program says of itself, and tries it.
 func (b *Backend) trust(ctx context.Context, run harness.Capability) harness.Capability {
 	program, err := exec.LookPath(b.cfg.RedisServer)
 	if err == nil {
-		_, err = b.Version(ctx)
+		err = repeated(func() error { _, err := b.Version(ctx); return err })
 	}
 	if err == nil {
 		err = answers(ctx, b.cfg.Dir, b.cfg.RedisServer)
@@ -168,8 +222,8 @@ func (b *Backend) trust(ctx context.Context, run harness.Capability) harness.Cap
 	if err != nil {
 		why := telling(err)
 		run.Available = false
-		if run.Remedy = shortage.Remedy(err, shortage.Temporary); run.Remedy != "" {
-			run.Reason = why
+		if unknown(err) {
+			run.Reason, run.Remedy, run.Unknown = why, remedy(err, ""), true
 			return run
 		}
 		run.Reason = fmt.Sprintf("%s is no redis-server that runs here: %s", program, strings.TrimSuffix(why, ":"))

@@ -3,6 +3,7 @@
 package process
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -43,10 +44,19 @@ func (c *cluster) turnable(s scenario.Scenario) {
 	}
 	c.group.AtStart = func(name string, pid int) error {
 		if m := own[name]; m != nil {
-			return m.Start(pid)
+			return startBy(m, pid)
 		}
 		return nil
 	}
+}
+
+// startBy lets a process start by a machine's clocks.
+func startBy(m *clock.Machine, pid int) error {
+	err := m.Start(pid)
+	if errors.Is(err, clock.ErrSignaled) {
+		return fmt.Errorf("%w: %w", proc.ErrStruck, err)
+	}
+	return err
 }
 
 // tryClock is whether a process's clock can be turned on this machine: it really
@@ -55,20 +65,16 @@ func tryClock(dir string) error {
 	if err := clock.Available(); err != nil {
 		return err
 	}
-	group, err := proc.NewGroup(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dateAhead(group), group.Close())
+	return trial(context.Background(), dir, dateAhead)
 }
 
-func dateAhead(group *proc.Group) error {
+func dateAhead(ctx context.Context, group *proc.Group) error {
 	var m clock.Machine
 	defer m.Close()
 	if _, _, err := m.Turn(24*time.Hour, 1); err != nil {
 		return err
 	}
-	group.AtStart = func(_ string, pid int) error { return m.Start(pid) }
+	group.AtStart = func(_ string, pid int) error { return startBy(&m, pid) }
 	out, err := os.Create(filepath.Join(group.Dir, "date"))
 	if err != nil {
 		return err
@@ -79,6 +85,11 @@ func dateAhead(group *proc.Group) error {
 	child, err := group.Start("date", cmd)
 	if err != nil {
 		return err
+	}
+	select {
+	case <-child.Done():
+	case <-ctx.Done():
+		return fmt.Errorf("date: %w", context.Cause(ctx))
 	}
 	if err := child.Err(); err != nil {
 		return fmt.Errorf("date: %w", err)

@@ -42,6 +42,15 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	c := newCluster(ctx, seed, group, rec)
 	c.bin, c.self, c.program = b.cfg.RedisServer, self, b.cfg.Adapter
 	defer func() { err = errors.Join(err, c.close()) }() // after a panic in body, too
+	explain := interfered(group, harness.SettingUp, c.Fail)
+	if err := c.setUp(ctx, s); err != nil {
+		return explain(err)
+	}
+	return body(c.Ctx, c)
+}
+
+// setUp starts all that a run has before its clients.
+func (c *cluster) setUp(ctx context.Context, s scenario.Scenario) error {
 	if needsClocks(s) {
 		c.turnable(s)
 	}
@@ -58,17 +67,14 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	if err := c.network.Open(s.NodeNames(), network.ClientsOf(s)); err != nil {
 		return err
 	}
-	err = c.SetUp(s, replicas, func(name string) (*server.Sentinel, error) { return group.StartSentinel(c.Ctx, name, c.bin) })
+	err = c.SetUp(s, replicas, func(name string) (*server.Sentinel, error) { return c.group.StartSentinel(c.Ctx, name, c.bin) })
 	if err != nil {
 		return err
 	}
 	if err := c.startAdapters(s); err != nil {
 		return err
 	}
-	if err := c.Begin(); err != nil {
-		return err
-	}
-	return body(ctx, c)
+	return c.Begin()
 }
 
 func newCluster(ctx context.Context, seed uint64, group *proc.Group, rec *history.Recorder) *cluster {
@@ -96,7 +102,7 @@ func (c *cluster) startStore(ctx context.Context, s scenario.Scenario) error {
 	if err != nil {
 		return err
 	}
-	if c.runs, err = proc.VersionOf(ctx, of); err != nil {
+	if err := repeated(func() (err error) { c.runs, err = proc.VersionOf(ctx, of); return err }); err != nil {
 		return err
 	}
 	all, err := c.group.StartStore(c.Ctx, of, s.NodeNames())

@@ -52,7 +52,7 @@ func annotation(o outcome.Outcome) string {
 		parts = append(parts, line(words.FirstLine(o.Error)))
 	}
 	if o.Skipped != "" {
-		parts = append(parts, "skipped, and it is required: "+line(o.Skipped))
+		parts = append(parts, "not run: "+line(o.Skipped))
 	}
 	if o.Command != "" {
 		parts = append(parts, "run again: "+line(o.Command))

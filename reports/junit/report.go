@@ -109,7 +109,7 @@ func (g *group) skip(o outcome.Outcome) {
 		e.skipped = o.Skipped
 		return
 	}
-	e.fail(true, "required", "skipped, and it is required: "+o.Skipped, "")
+	e.fail(true, "required", "not run: "+o.Skipped, "")
 }
 
 // failed notes a run that could not be done or judged.
