@@ -32,6 +32,8 @@ type base struct {
 	prefix   string // of the names of containers
 	net      privateNet
 
+	made func(*box) // sees each container before it starts; nil: nobody does
+
 	remote   *network.Remote
 	talk     *talk         // with the container of the links; nil: it was not made
 	linksBox *box          // that container
@@ -61,7 +63,11 @@ func (s *base) makeBox(ctx context.Context, name string, host int, m engine.Maki
 	if err != nil {
 		return nil, fmt.Errorf("make the container of %s: %w", name, err)
 	}
-	return &box{engine: s.engine, name: name, id: id, near: s.here, here: s.here && os.Geteuid() == 0}, nil
+	b := &box{engine: s.engine, name: name, id: id, near: s.here, here: s.here && os.Geteuid() == 0}
+	if s.made != nil && m.Traces == "" { // which ends with the one that it traces
+		s.made(b)
+	}
+	return b, nil
 }
 
 // join makes the container of the links, and returns once it can be talked to.

@@ -49,6 +49,16 @@ type running struct {
 
 func (r *running) end() { r.once.Do(func() { close(r.ended) }) }
 
+// awaitTold waits until the engine has said that it has ended.
+func (r *running) awaitTold() error {
+	select {
+	case <-r.told:
+		return nil
+	case <-time.After(engineBound):
+		return proc.Late(fmt.Sprintf("the engine does not say that it has ended, after %v", engineBound))
+	}
+}
+
 func (b *box) start(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -89,12 +99,10 @@ func (b *box) settle() error {
 	if b.run == nil {
 		return nil
 	}
-	select {
-	case <-b.run.told:
-		return nil
-	case <-time.After(engineBound):
-		return fmt.Errorf("start %s: the engine does not say that it has ended, after %v", b.name, engineBound)
+	if err := b.run.awaitTold(); err != nil {
+		return fmt.Errorf("start %s: %w", b.name, err)
 	}
+	return nil
 }
 
 // Done is closed when its program has ended.
@@ -251,12 +259,13 @@ func (b *box) Kill(ctx context.Context) (readBack string, err error) {
 	r.asked = true
 	// The engine would take tenths of a second to tell that it is gone. It knows how to
 	// kill who is frozen.
-	if r.process > 0 && b.here && !b.paused && !b.frozen {
-		if err := proc.KillContained(ctx, r.process, b.id); err != nil {
-			return "", fmt.Errorf("kill %s: %w", b.name, err)
+	if frozen, _ := proc.Frozen(r.process); r.process > 0 && b.here && !b.paused && !frozen {
+		limit, cancel := context.WithTimeout(ctx, killedIn)
+		defer cancel()
+		if proc.KillContained(limit, r.process, b.id) == nil {
+			r.end()
+			return fmt.Sprintf("container %.12s: process %d has ended", b.id, r.process), nil
 		}
-		r.end()
-		return fmt.Sprintf("container %.12s: process %d has ended", b.id, r.process), nil
 	}
 	killed := b.engine.API.ContainerKill(ctx, b.id, "KILL")
 	if killed != nil && b.runs() {
@@ -265,6 +274,10 @@ func (b *box) Kill(ctx context.Context) (readBack string, err error) {
 	}
 	return b.awaitEnd(ctx, "kill")
 }
+
+// killedIn is how long a process may take to end once it has been killed. It takes milliseconds, unless
+// somebody has paused its container just before.
+const killedIn = time.Second
 
 // endsBound is how long the engine may take to say that a program has ended which
 // others have seen end.
@@ -294,7 +307,9 @@ func (b *box) Struck() bool {
 	b.mu.Lock()
 	r, told := b.run, b.told
 	b.mu.Unlock()
-	<-r.told
+	if r.awaitTold() != nil {
+		return false
+	}
 	if told != nil {
 		told(r)
 	}
@@ -336,7 +351,9 @@ func (b *box) End() error {
 	b.mu.Lock()
 	r := b.run
 	b.mu.Unlock()
-	<-r.told
+	if err := r.awaitTold(); err != nil {
+		return err
+	}
 	switch {
 	case r.err != nil:
 		return r.err

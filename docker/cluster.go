@@ -34,10 +34,10 @@ type cluster struct {
 	within   time.Duration      // by how much that may be wrong
 	limit    time.Duration      // how long the run may take
 	group    *proc.Group        // directory that disks are mounted below; nil: there are none
+	guard    *guard
 
 	mu      sync.Mutex
 	waiting map[string]*clientBox // of clients that have no order yet
-	guard   *guard                // of this run; nil: it has not begun
 }
 
 var _ runs.Cluster = (*cluster)(nil)
@@ -87,7 +87,9 @@ func (c *cluster) close() error {
 		}
 	}
 	if c.Links != nil && (c.clean() || c.site.linksAnswer(ctx)) {
-		errs = append(errs, c.sameTime(ctx), c.site.remote.Close(ctx))
+		limit, cancel := context.WithTimeout(ctx, linksPatience)
+		defer cancel()
+		errs = append(errs, c.sameTime(limit), c.site.remote.Close(limit))
 	}
 	errs = append(errs, c.unfilter(ctx))
 	errs = append(errs, c.site.removeNodes(ctx, func(n *node) bool { return n.want.once }))

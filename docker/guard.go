@@ -4,6 +4,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,11 +28,13 @@ type guard struct {
 	run  *runs.Run[*node]
 	base *base
 
-	mu     sync.Mutex
-	tell   func(harness.Unplanned)
-	boxes  map[string]ward // by the container's id
-	stands map[string]bool // what stands still, by how it is seen
-	hit    bool            // something was told
+	mu        sync.Mutex
+	tell      func(harness.Unplanned) // nil: the record has not begun, or has ended
+	when      string                  // as of harness.Interference
+	disturbed error                   // the first that came while there was nobody to tell
+	boxes     map[string]ward         // by the container's id
+	stands    map[string]bool         // what stands still, by how it is seen
+	hit       bool                    // something came
 }
 
 // ward is a container that is looked after, and whose it is.
@@ -42,16 +45,53 @@ type ward struct {
 	node   *node  // that it is; nil: it is none
 	client bool   // its program is a client's, or starts those
 	plays  bool   // its program is a client's, and ends with it
+	fresh  bool   // it is being made, and may fail to start
 }
 
 func (g *guard) say(w ward, u harness.Unplanned) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.tell != nil {
-		g.hit = true
-		u.Node, u.Cause = w.actor, w.what+u.Cause
+	g.hit = true
+	u.Node, u.Cause = w.actor, w.what+u.Cause
+	switch {
+	case g.tell != nil:
 		g.tell(u)
+	case g.disturbed == nil:
+		g.disturbed = &harness.Interference{Unplanned: u, When: g.when}
+		g.run.Fail(g.disturbed)
 	}
+}
+
+// hand lets somebody hear of all that comes from now on, or nobody.
+func (g *guard) hand(tell func(harness.Unplanned), when string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.tell, g.when = tell, when
+}
+
+// setsUp says whether the run has no record yet.
+func (g *guard) setsUp() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.tell == nil && g.when == harness.SettingUp
+}
+
+// explain puts what somebody did while there was nobody to tell, or that something took too long, in
+// front of the error that came of it.
+func (g *guard) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	g.lookAgain()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.disturbed == nil:
+		return harness.Late(err, g.when)
+	case errors.Is(err, g.disturbed):
+		return err
+	}
+	return errors.Join(g.disturbed, err)
 }
 
 func (g *guard) ward(id string) (w ward, ok bool) {
@@ -144,12 +184,18 @@ func (g *guard) ended(b *box, r *running) {
 	g.say(w, harness.Unplanned{Op: "kill", Cause: cause})
 }
 
+// goKilled is the status of a program in Go that is the first process of a container, where a signal
+// came before it knew of signals: the kernel doesn't let it die of that.
+const goKilled = 2
+
 // endsStrangely says whether an end that was not asked for is none that a fault of the plan,
 // or the program of a client, brings about by itself.
 func (w ward) endsStrangely(r *running) bool {
 	switch {
 	case r.err != nil || r.status > killedBy && !r.starved:
 		return true
+	case w.fresh: // what can't start says so by its status
+		return r.status == 0 || r.status == goKilled
 	case w.node != nil && r.starved:
 		return !w.node.everStarved.Load()
 	case w.node != nil && w.node.disk != nil && r.status > 0:
@@ -195,21 +241,21 @@ func (g *guard) lookAgain() {
 	looks.Wait()
 }
 
-// take looks after a container from now on, before anybody can pause it.
+// take looks after a container from now on. A fresh one that has ended did so before the run, and is
+// about to be started again.
 func (g *guard) take(w ward) {
 	g.mu.Lock()
-	_, taken := g.boxes[w.id]
+	was, taken := g.boxes[w.id]
 	g.boxes[w.id] = w
 	g.mu.Unlock()
-	if taken {
-		return
-	}
 	w.mu.Lock()
-	w.told = func(r *running) { g.ended(w.box, r) }
-	w.frozen, w.pausing, w.resuming = false, 0, 0
+	if !taken {
+		w.told = func(r *running) { g.ended(w.box, r) }
+		w.frozen, w.pausing, w.resuming = false, 0, 0
+	}
 	r, dead := w.run, !w.runs()
 	w.mu.Unlock()
-	if dead && r != nil {
+	if dead && r != nil && !w.fresh && (!taken || was.fresh) {
 		g.ended(w.box, r)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"lockpick/docker/engine"
 	"lockpick/harness/real/packets"
@@ -77,6 +78,13 @@ func (f *filter) begin(ctx context.Context) (err error) {
 	return nil
 }
 
+// call calls what does something to packets. It takes milliseconds, unless somebody has stopped it.
+func (f *filter) call(ctx context.Context, call string, r packets.Rule, results ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, readyBound)
+	defer cancel()
+	return f.caller.Call(ctx, call, wire.Args{r}, results...)
+}
+
 func (f *filter) cut(ctx context.Context, link string, rules []packets.Rule) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,7 +92,7 @@ func (f *filter) cut(ctx context.Context, link string, rules []packets.Rule) err
 		return errors.New("its packets are lost already")
 	}
 	for _, r := range rules {
-		if err := f.caller.Call(ctx, "Drop", wire.Args{r}); err != nil {
+		if err := f.call(ctx, "Drop", r); err != nil {
 			return err
 		}
 		f.rules[link] = append(f.rules[link], r)
@@ -98,7 +106,7 @@ func (f *filter) count(ctx context.Context, call, link string) (sum int, err err
 	defer f.mu.Unlock()
 	for _, r := range f.rules[link] {
 		var lost int
-		if err := f.caller.Call(ctx, call, wire.Args{r}, &lost); err != nil {
+		if err := f.call(ctx, call, r, &lost); err != nil {
 			return 0, err
 		}
 		sum += lost
@@ -111,13 +119,18 @@ func (f *filter) count(ctx context.Context, call, link string) (sum int, err err
 
 // close lets all packets pass, and removes it. The namespace is the node's, and would
 // keep what a filter leaves there.
+// leaveBound is how long a filter may take to let all packets pass.
+const leaveBound = 5 * time.Second
+
 func (f *filter) close(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.Runs() {
+		f.mayEnd(true)
 		f.talk.leave()
 		select {
 		case <-f.Done():
+		case <-time.After(leaveBound):
 		case <-ctx.Done():
 		}
 	}

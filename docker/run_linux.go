@@ -41,9 +41,10 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 		made()
 	}
 	c := newCluster(ctx, st, rec)
+	c.watchSetUp()
 	well := false
 	defer func() { // after a panic in body, too
-		err = errors.Join(err, c.close())
+		err = errors.Join(err, c.guard.explain(c.close()))
 		if well && err == nil {
 			b.give(st)
 			return
@@ -54,12 +55,22 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 		return err
 	}
 	if err := c.fill(s); err != nil {
-		return err
+		return c.guard.explain(err)
 	}
 	made()
 	b.making.Lock() // a run that began while another's site is made would be late in all it does
 	//lint:ignore SA2001 it only waits for the others
 	b.making.Unlock()
+	if err := c.setUp(s, seed, rec); err != nil {
+		return c.guard.explain(err)
+	}
+	err = body(c.Ctx, c)
+	well = c.clean()
+	return err
+}
+
+// setUp makes what is between those who are there, and lets the run begin.
+func (c *cluster) setUp(s scenario.Scenario, seed uint64, rec *history.Recorder) error {
 	if err := c.filterPackets(s, c.at); err != nil {
 		return err
 	}
@@ -67,15 +78,11 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 		return err
 	}
 	go c.watch()
-	if err := c.SetUp(s, c.replicas, func(name string) (*server.Sentinel, error) { return st.makeSentinel(c.Ctx, name) }); err != nil {
+	sentinel := func(name string) (*server.Sentinel, error) { return c.site.makeSentinel(c.Ctx, name) }
+	if err := c.SetUp(s, c.replicas, sentinel); err != nil {
 		return err
 	}
-	if err := c.Begin(); err != nil {
-		return err
-	}
-	err = body(c.Ctx, c)
-	well = c.clean()
-	return err
+	return c.Begin()
 }
 
 // take is the site that the run before has left, or a new one.
@@ -264,7 +271,7 @@ func (c *cluster) fill(s scenario.Scenario) error {
 // for one that runs again.
 func (c *cluster) startClient(name string) (*runs.Client, error) {
 	c.mu.Lock()
-	at, g := c.waiting[name], c.guard
+	at := c.waiting[name]
 	delete(c.waiting, name)
 	c.mu.Unlock()
 	if at == nil {
@@ -273,13 +280,9 @@ func (c *cluster) startClient(name string) (*runs.Client, error) {
 			return nil, err
 		}
 	}
-	if g != nil {
-		g.take(at.ward(name))
-	}
+	c.guard.take(at.ward(name))
 	gone := func(signal int) {
-		if g := c.guarding(); g != nil {
-			g.say(at.ward(name), harness.Unplanned{Op: "kill", Cause: fmt.Sprintf("its process in container %.12s was ended by signal %d", at.id, signal)})
-		}
+		c.guard.say(at.ward(name), harness.Unplanned{Op: "kill", Cause: fmt.Sprintf("its process in container %.12s was ended by signal %d", at.id, signal)})
 	}
 	return &runs.Client{Program: at, In: at.in, Out: at.out, Gone: gone, Known: awaitWhoKnows}, nil
 }

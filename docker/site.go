@@ -44,3 +44,22 @@ func (s *site) guestsAmong(nodes []string) (words string) {
 	}
 	return words
 }
+
+// boxes are the containers that are there.
+func (s *site) boxes() (all []*box) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.linksBox != nil {
+		all = append(all, s.linksBox)
+	}
+	for _, n := range s.nodes {
+		all = append(all, n.box)
+	}
+	for _, p := range s.clientBoxes {
+		all = append(all, p.box)
+	}
+	for _, a := range s.addresses {
+		all = append(all, a.box)
+	}
+	return all
+}

@@ -4,42 +4,68 @@ package docker
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"lockpick/harness"
+	"lockpick/harness/real/proc"
 )
+
+// watchSetUp looks after the run's containers while they are made, and ends the run if somebody does
+// something to one. Guard goes on with that.
+func (c *cluster) watchSetUp() {
+	g := &guard{run: c.Run, base: c.site.base, when: harness.SettingUp, boxes: map[string]ward{}, stands: map[string]bool{}}
+	c.guard = g
+	said, failed := c.site.engine.Pauses(c.Ctx)
+	if there := c.site.boxes(); len(there) > 0 { // of a run before
+		for _, b := range there {
+			g.take(ward{box: b, actor: b.name, fresh: true})
+		}
+		g.lookAgain()
+	}
+	c.site.made = func(b *box) { g.take(ward{box: b, actor: b.name, fresh: true}) }
+	c.Go(func() { g.hear(said, failed) })
+	if c.site.here {
+		c.Go(func() { every(c.Ctx, lookTick, g.look) })
+	}
+	c.Go(func() {
+		select {
+		case <-time.After(setUpBound):
+			if g.setsUp() {
+				c.Fail(proc.Late(fmt.Sprintf("it is not set up after %v", setUpBound)))
+			}
+		case <-c.Ctx.Done():
+		}
+	})
+}
+
+// setUpBound is how long it may take to set a run up, whoever is waited for. It takes seconds, and many
+// times that where the engine is very busy.
+const setUpBound = 2 * time.Minute
 
 // Guard looks after the containers of the run until over is called.
 func (c *cluster) Guard(tell func(harness.Unplanned)) (over func()) {
-	g := &guard{run: c.Run, base: c.site.base, tell: tell, boxes: map[string]ward{}, stands: map[string]bool{}}
-	ctx, cancel := context.WithCancel(c.Ctx)
-	var watching sync.WaitGroup
-	said, failed := c.site.engine.Pauses(ctx)
+	g := c.guard
+	g.hand(tell, "")
 	for _, w := range wards(c) {
 		g.take(w)
 	}
-	c.mu.Lock()
-	c.guard = g
-	c.mu.Unlock()
-	watching.Go(func() { g.hear(said, failed) })
-	if c.site.here {
-		watching.Go(func() { every(ctx, lookTick, g.look) })
-	}
-	watching.Go(func() {
+	ctx, cancel := context.WithCancel(c.Ctx)
+	var asking sync.WaitGroup
+	asking.Go(func() {
 		g.ask(ctx, ward{box: c.site.linksBox, actor: linksName}, func(ctx context.Context) { c.site.remote.Clock(ctx) })
 	})
 	for _, n := range c.servers() {
-		watching.Go(func() { g.ask(ctx, ward{box: n.box, actor: n.Name}, n.answers) })
+		asking.Go(func() { g.ask(ctx, ward{box: n.box, actor: n.Name}, n.answers) })
 	}
 	return func() {
 		cancel()
-		watching.Wait()
+		asking.Wait()
 		g.lookAgain()
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.tell = nil
+		g.hand(nil, harness.PutAway)
 	}
 }
 
@@ -79,21 +105,10 @@ func wards(c *cluster) []ward {
 	return all
 }
 
-// guarding is the run's guard; nil: it has not begun.
-func (c *cluster) guarding() *guard {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.guard
-}
-
 // clean says whether nobody but the plan has done anything to the run's containers. Others
 // are of no use to the next run.
 func (c *cluster) clean() bool {
-	g := c.guarding()
-	if g == nil {
-		return true
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return !g.hit
+	c.guard.mu.Lock()
+	defer c.guard.mu.Unlock()
+	return !c.guard.hit
 }

@@ -197,11 +197,17 @@ func Away(err error) bool {
 	return client.IsErrConnectionFailed(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET)
 }
 
+// startBound is how long the engine may take to start a container. It takes tenths of a second, and
+// many times that where it is very busy.
+const startBound = 30 * time.Second
+
 // Start starts a container; ended then gets its exit status, or what kept us from it.
 func (e *Engine) Start(ctx context.Context, id string) (ended func() (status int64, err error), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	exit, failed := e.API.ContainerWait(ctx, id, container.WaitConditionNextExit)
-	if err := e.API.ContainerStart(ctx, id, container.StartOptions{}); err != nil {
+	limit, started := context.WithTimeout(ctx, startBound)
+	defer started()
+	if err := e.API.ContainerStart(limit, id, container.StartOptions{}); err != nil {
 		cancel()
 		return nil, err
 	}
