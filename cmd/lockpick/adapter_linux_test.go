@@ -36,6 +36,8 @@ func adapts() {
 		say("connecting…")
 	case "long-lines":
 		say("%s", strings.Repeat("x", 10<<20))
+	case "strikes":
+		strikes(os.Args[2], os.Args[3], os.Args[4])
 	case "leaves-a-child":
 		child := exec.Command("sleep", "60")
 		child.Args[0] = os.Args[0] + "'s child"

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -200,20 +199,6 @@ func TestPausesAndCuts(t *testing.T) {
 			}
 		})
 	}
-}
-
-// standIn is this binary by the name of one of its programs.
-func standIn(t *testing.T, dir, name string) string {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, name)
-	if err := os.Symlink(self, path); err != nil && !errors.Is(err, os.ErrExist) {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // What a wrong adapter does wrong in a run is told by name, the run ends, and nothing of it is

@@ -90,3 +90,17 @@ func size(path string) int64 {
 	}
 	return is.Size()
 }
+
+// standIn is this binary by the name of one of its programs.
+func standIn(t *testing.T, dir, name string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, name)
+	if err := os.Symlink(self, path); err != nil && !errors.Is(err, os.ErrExist) {
+		t.Fatal(err)
+	}
+	return path
+}

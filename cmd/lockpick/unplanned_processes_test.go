@@ -3,7 +3,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -17,9 +20,6 @@ func TestUnplannedOnProcesses(t *testing.T) {
 	binary := build(t)
 	for _, name := range []string{"n1", "r1", "c1"} {
 		for way, all := range waysToHit {
-			if name == "c1" && way == "terminated" {
-				continue // it says so itself, and that is an error
-			}
 			t.Run(name+" is "+way, func(t *testing.T) {
 				t.Parallel()
 				hitOnce(t, attack{binary, oneNode, "process", 1, onChild(name, all...)}, name)
@@ -33,13 +33,24 @@ func TestUnplannedOnProcesses(t *testing.T) {
 			}
 		})
 	}
-	t.Run("c1 is terminated in each try", func(t *testing.T) {
-		t.Parallel()
-		code, said := attack{binary, oneNode, "process", every, onChild("c1", syscall.SIGTERM)}.run(t)
-		if code != 3 || !strings.Contains(said, "error: ") || !strings.Contains(said, "run client c1") {
-			t.Errorf("exit code %d, want 3 and why:\n%s", code, said)
-		}
-	})
+}
+
+// Whatever of a run on processes somebody kills, stops or ends, and whenever, from the first
+// probe to the last process that is put away: the try is discarded, and the next one counts.
+func TestInterferencesOnProcesses(t *testing.T) {
+	needRedis(t)
+	adapter := standIn(t, t.TempDir(), adapterName)
+	s := &saboteur{T: t, binary: build(t), backend: "process", ways: slices.Sorted(maps.Keys(waysToHit)), actors: processesOf, hit: signalProcess,
+		late: 20 * time.Millisecond, args: map[string][]string{
+			"baseline": {"baseline/", "--expect", "fault-tolerance=any"}, "process-crash-everysec": {"process-crash-everysec/"}, "power-loss-everysec": {"power-loss-everysec/"},
+			"clock-jump": {"clock-jump/"}, "failover-loses-lock": {"failover-loses-lock/"}, "watched": {watchedNode, "--scale", "0.5"},
+			"adapter": {oneNode, "--adapter", adapter},
+		}}
+	n := 7
+	if night {
+		n = 140
+	}
+	s.sabotage(cmp.Or(*interferences, n), 4)
 }
 
 // Where lockpick itself stands still, what its plan was to bring about does not come, or

@@ -136,6 +136,8 @@ func TestUnplannedNeverPasses(t *testing.T) {
 	}{
 		{"a node in each try", oneNode, every, onChild("n1", syscall.SIGKILL), 2,
 			[]string{"nobody planned it: n1 ended", "signal 9", "5 tries were discarded"}},
+		{"a client is asked to end in the first", oneNode, 1, onChild("c1", syscall.SIGTERM), 0,
+			[]string{"discarded, and tried again: nobody planned it: c1 ended", "signal 15", "1 as expected"}},
 		{"a client in the first", oneNode, 1, onChild("c1", syscall.SIGKILL), 0,
 			[]string{"discarded, and tried again: nobody planned it: c1 ended", "1 as expected"}},
 		{"the resource stops for a while", oneNode, 1, onChild("r1", syscall.SIGSTOP, syscall.SIGCONT), 0,
@@ -151,6 +153,91 @@ func TestUnplannedNeverPasses(t *testing.T) {
 				if !strings.Contains(said, want) {
 					t.Errorf("it does not say %q:\n%s", want, said)
 				}
+			}
+		})
+	}
+}
+
+// strikes hits a process of the run that this adapter is of, in one of waysToHit: that is after all
+// servers were started, and before the run's first event. It does so once, and leaves a mark, or each
+// time.
+func strikes(name, way, mark string) {
+	pid, err := childOf(os.Getppid(), name)
+	if err != nil {
+		return // only the program is being looked at
+	}
+	if mark != eachTime {
+		f, err := os.OpenFile(mark, os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return
+		}
+		f.Close()
+	}
+	signals(pid, waysToHit[way]...)
+}
+
+const eachTime = "each-time"
+
+// A process that somebody hits while the run is set up makes a try that does not count, as one that
+// is hit later. It is no bug in lockpick.
+func TestUnplannedWhileSetUp(t *testing.T) {
+	binary, dir := self(t), t.TempDir()
+	adapter := standIn(t, dir, adapterName)
+	run := func(t *testing.T, actor, way, mark string) (code int, said string) {
+		cmd := exec.Command(binary, "run", oneNode, "--backend", "process", "--store", t.TempDir(),
+			"--adapter", fmt.Sprintf("%s strikes %s %s %s", adapter, actor, way, mark))
+		out, _ := cmd.CombinedOutput() // the exit code tells
+		return cmd.ProcessState.ExitCode(), string(out)
+	}
+	for _, hit := range []struct{ actor, way string }{
+		{"n1", "killed"}, {"n1", "terminated"}, {"n1", "stopped"}, {"r1", "killed"}, {"c1-adapter", "killed"}, {"c1-adapter", "stopped"},
+	} {
+		t.Run(hit.actor+" is "+hit.way, func(t *testing.T) {
+			t.Parallel()
+			code, said := run(t, hit.actor, hit.way, filepath.Join(t.TempDir(), "hit"))
+			if want := "discarded, and tried again: nobody planned it: " + hit.actor + " "; code != 0 || !strings.Contains(said, want) {
+				t.Errorf("exit code %d, want 0 and %q:\n%s", code, want, said)
+			}
+		})
+	}
+	t.Run("in each try", func(t *testing.T) {
+		t.Parallel()
+		code, said := run(t, "n1", "killed", eachTime)
+		if code != 2 || !strings.Contains(said, "n1 ended while the run was set up") || !strings.Contains(said, "5 tries were discarded") {
+			t.Errorf("exit code %d, want 2 and why:\n%s", code, said)
+		}
+	})
+}
+
+// A probe that somebody disturbs is made again. Where it always fails, it is an error, and no skip:
+// whether the machine can do it is not known.
+func TestDisturbedProbeIsNoSkip(t *testing.T) {
+	binary := self(t)
+	redis, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, once string
+		code       int
+		says       string
+	}{
+		{"once", `mkdir "$0.hit" 2>/dev/null || exec ` + redis + ` "$@"`, 0, "2 as expected"},
+		{"each time", "", 3, "this could not be found out: start trial"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			// It is killed where it is to be a sentinel.
+			script := "#!/bin/sh\ncase \"$*\" in\n*sentinel*) " + c.once + "\nkill -9 $$;;\nesac\nexec " + redis + " \"$@\"\n"
+			if err := os.WriteFile(filepath.Join(dir, "redis-server"), []byte(script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(binary, "run", oneNode, watchedNode, "--scale", "0.5", "--backend", "process", "--store", t.TempDir())
+			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+			out, _ := cmd.CombinedOutput() // the exit code tells
+			if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(string(out), c.says) {
+				t.Errorf("exit code %d, want %d and %q:\n%s", code, c.code, c.says, out)
 			}
 		})
 	}

@@ -1,0 +1,382 @@
+//go:build (processes || containers || nightly) && linux
+
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"lockpick/harness/history"
+	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/suite"
+)
+
+var interferences = flag.Int("interferences", 0, "processes or containers that TestInterferences… kills, stops or pauses; 0: a few by day, many at night")
+
+// interference is what an outsider does to one process or container of a run.
+type interference struct {
+	scenario string
+	actor    string
+	way      string
+	after    time.Duration // since lockpick was started; if the actor isn't there yet, as soon as it is
+}
+
+func (i interference) String() string {
+	return fmt.Sprintf("%s: %s %s after %v", i.scenario, i.way, i.actor, i.after.Round(time.Millisecond))
+}
+
+// saboteur interferes with runs of the built binary on one backend.
+type saboteur struct {
+	*testing.T
+	binary, backend string
+	args            map[string][]string // by scenario
+	ways            []string
+	actors          func(lockpick int) map[string]string // what to hit, by name
+	hit             func(target, way string) (at time.Time, err error)
+	late            time.Duration // how long before a run's end its last look at the actors may be
+
+	mu    sync.Mutex
+	tally map[string]map[string]int // by kind of actor and way, and by what came of it
+}
+
+// quiet runs a scenario that nobody disturbs. It returns the actors seen, and how long it took.
+func (s *saboteur) quiet(scenario string) (cast []string, life time.Duration) {
+	s.Helper()
+	seen := map[string]bool{}
+	r := s.start(scenario)
+	for r.runs() {
+		for name := range s.actors(r.cmd.Process.Pid) {
+			seen[name] = true
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if code := r.cmd.ProcessState.ExitCode(); code != outcome.ExitOK && code != outcome.ExitUndecided { // as on a busy machine
+		s.Fatalf("%s, undisturbed: exit code %d\n%s", scenario, code, r.said.String())
+	}
+	return slices.Sorted(maps.Keys(seen)), time.Since(r.began)
+}
+
+// disturbedRun is one lockpick process.
+type disturbedRun struct {
+	cmd        *exec.Cmd
+	said       bytes.Buffer
+	store, tmp string
+	began      time.Time
+	ended      chan struct{}
+}
+
+func (s *saboteur) start(scenario string) *disturbedRun {
+	s.Helper()
+	r := &disturbedRun{store: filepath.Join(s.TempDir(), "store"), tmp: s.TempDir(), ended: make(chan struct{}), began: time.Now()}
+	r.cmd = exec.Command(s.binary, append([]string{"run", "--backend", s.backend, "--store", r.store, "--reports", "none", "-v"}, s.args[scenario]...)...)
+	r.cmd.Env = append(os.Environ(), "TMPDIR="+r.tmp)
+	r.cmd.Stdout, r.cmd.Stderr = &r.said, &r.said
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := r.cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	go func() { r.cmd.Wait(); close(r.ended) }()
+	return r
+}
+
+func (r *disturbedRun) runs() bool {
+	select {
+	case <-r.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+const (
+	longestLimit = 20 * time.Second // of the scenarios that are run here
+	overtime     = 30 * time.Second // by how much a run may outlive its limit
+	neverEnds    = 5 * time.Minute  // for all tries together, on a busy machine
+)
+
+// try interferes once and checks what comes of it. It returns false if the run was over
+// before the actor could be hit.
+func (s *saboteur) try(i interference, life time.Duration) bool {
+	r := s.start(i.scenario)
+	var at time.Time
+	for at.IsZero() && r.runs() {
+		if time.Since(r.began) >= i.after {
+			if target := s.actors(r.cmd.Process.Pid)[i.actor]; target != "" {
+				if then, err := s.hit(target, i.way); err == nil {
+					at = then
+					break
+				}
+			}
+		}
+		time.Sleep(500 * time.Microsecond)
+	}
+	select {
+	case <-r.ended:
+	case <-time.After(neverEnds):
+		r.cmd.Process.Signal(syscall.SIGQUIT)
+		<-r.ended
+		s.Errorf("%v: still runs after %v\n%s", i, neverEnds, r.said.String())
+		s.count(i, "endless")
+		return true
+	}
+	if at.IsZero() {
+		return false
+	}
+	code, said := r.cmd.ProcessState.ExitCode(), r.said.String()
+	discarded := strings.Contains(said, "discarded, and tried again: ")
+	result := fmt.Sprintf("exit %d", code)
+	switch {
+	case discarded:
+		result += " after another try"
+	case code == outcome.ExitOK && strings.Contains(said, "skipped"):
+		s.Errorf("%v: skipped, exit code 0\n%s", i, said)
+	case code == outcome.ExitOK && probes(i.actor):
+		result += ", probed again"
+	case code == outcome.ExitOK && s.over(r, at):
+		result += ", hit when the run was over"
+	default:
+		s.Errorf("%v: exit code %d, and no try was discarded\n%s", i, code, said)
+	}
+	// What has a node's address is called by the node, and of many only the first are named.
+	named := strings.Contains(said, i.actor) || strings.HasPrefix(i.actor, "address") || strings.Contains(said, " more (")
+	if discarded && !probes(i.actor) && !named {
+		s.Errorf("%v: the output doesn't name it\n%s", i, said)
+	}
+	if !slices.Contains([]int{outcome.ExitOK, outcome.ExitUndecided, outcome.ExitBackend}, code) {
+		s.Errorf("%v: exit code %d\n%s", i, code, said)
+	}
+	if took, may := s.first(r), life+longestLimit+overtime; took > may {
+		s.Errorf("%v: the try took %v, and may take %v", i, took, may)
+	}
+	if left, err := os.ReadDir(r.tmp); err != nil || len(left) > 0 {
+		s.Errorf("%v: left in TMPDIR: %v %v\n%s", i, left, err, said)
+	}
+	s.count(i, result)
+	return true
+}
+
+// probes reports whether a process only tries what the machine can do, before any run.
+func probes(actor string) bool { return actor == "trial" || actor == "date" || actor == "redis-server" }
+
+// first is how long the first try took, which is the disturbed one.
+func (s *saboteur) first(r *disturbedRun) time.Duration {
+	runs, err := filepath.Glob(filepath.Join(r.store, "*", "2*"))
+	if err != nil || len(runs) == 0 {
+		return 0 // it was over before its first run
+	}
+	o, err := suite.ReadOutcome(slices.Min(runs))
+	if err != nil {
+		s.Error(err)
+	}
+	return time.Duration(o.Seconds * float64(time.Second))
+}
+
+// over reports whether an instant is after the last look at the actors of the last run.
+func (s *saboteur) over(r *disturbedRun, at time.Time) bool {
+	runs, err := filepath.Glob(filepath.Join(r.store, "*", "2*", suite.PackedFile))
+	if err != nil || len(runs) == 0 {
+		return false
+	}
+	h, err := history.ReadFile(slices.Max(runs))
+	if err != nil {
+		s.Error(err)
+		return false
+	}
+	end := time.Unix(0, h.Params.Epoch+h.Events[len(h.Events)-1].T)
+	return !at.Before(end.Add(-s.late))
+}
+
+func (s *saboteur) count(i interference, result string) {
+	s.Logf("%v: %s", i, result)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := fmt.Sprintf("%-12s %s", kindOf(i.actor), i.way)
+	if s.tally == nil {
+		s.tally = map[string]map[string]int{}
+	}
+	if s.tally[key] == nil {
+		s.tally[key] = map[string]int{}
+	}
+	s.tally[key][result]++
+}
+
+// sabotage interferes n times, several at once, with every actor of each scenario in turn,
+// and at instants spread evenly over a run.
+func (s *saboteur) sabotage(n, atOnce int) {
+	type whole struct {
+		cast []string
+		life time.Duration
+	}
+	all := map[string]whole{}
+	names := slices.Sorted(maps.Keys(s.args))
+	names = names[:min(n, len(names))]
+	for _, name := range names {
+		cast, life := s.quiet(name)
+		all[name] = whole{cast, life}
+		s.Logf("%s: %v: %s", name, life.Round(time.Millisecond), strings.Join(cast, " "))
+	}
+	var running sync.WaitGroup
+	next := make(chan int)
+	for range atOnce {
+		running.Go(func() {
+			for k := range next {
+				name := names[k%len(names)]
+				of, turn := all[name], k/len(names)
+				kinds := slices.Compact(each(of.cast, kindOf))
+				kind := kinds[turn%len(kinds)]
+				alike := slices.DeleteFunc(slices.Clone(of.cast), func(actor string) bool { return kindOf(actor) != kind })
+				i := interference{scenario: name, actor: alike[k%len(alike)], way: s.ways[(turn+k%len(names))%len(s.ways)]}
+				// Multiples of the golden ratio spread evenly for any n.
+				_, share := math.Modf(float64(k) * math.Phi)
+				i.after = time.Duration(share * float64(of.life))
+				for !s.try(i, of.life) {
+					if i.after == 0 {
+						s.count(i, "was not seen in time")
+						break
+					}
+					i.after /= 2 // it had ended before
+					if i.after < 10*time.Millisecond {
+						i.after = 0
+					}
+				}
+			}
+		})
+	}
+	for k := range n {
+		next <- k
+	}
+	close(next)
+	running.Wait()
+	for _, key := range slices.Sorted(maps.Keys(s.tally)) {
+		var came []string
+		for _, result := range slices.Sorted(maps.Keys(s.tally[key])) {
+			came = append(came, fmt.Sprintf("%d × %s", s.tally[key][result], result))
+		}
+		s.Logf("%-24s %s", key, strings.Join(came, "; "))
+	}
+}
+
+// kindOf is what actors have in common that differ by a number.
+func kindOf(actor string) string { return strings.Trim(actor, "0123456789") }
+
+func each(all []string, f func(string) string) (out []string) {
+	for _, one := range all {
+		out = append(out, f(one))
+	}
+	return out
+}
+
+// processesOf are the processes below a lockpick, by the name of the file that has their
+// stderr, or else by their program.
+func processesOf(lockpick int) map[string]string {
+	found := map[string]string{}
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", lockpick))
+	for _, task := range tasks {
+		text, _ := os.ReadFile(task) // or the thread has ended
+		for _, pid := range strings.Fields(string(text)) {
+			is, _ := os.ReadFile("/proc/" + pid + "/stat") // PID (PROGRAM) STATE …
+			program, rest, _ := strings.Cut(string(is), ") ")
+			_, program, _ = strings.Cut(program, "(")
+			to, _ := os.Readlink("/proc/" + pid + "/fd/2")
+			name, logs := strings.CutSuffix(filepath.Base(to), ".log")
+			if !logs {
+				name = program
+			}
+			if to != "" && rest != "" && rest[0] != 'Z' && !strings.HasPrefix(name, "lockpick") { // which is about to become another program
+				found[name] = pid
+			}
+		}
+	}
+	return found
+}
+
+// containersOf are the containers of a lockpick that run, by their names without the host's
+// number on the network.
+func containersOf(lockpick int) map[string]string {
+	found := map[string]string{}
+	list, _ := exec.Command("docker", "ps", "--filter", "label=lockpick", "--format", "{{.Names}}").Output() // or the engine is busy
+	for _, called := range strings.Fields(string(list)) {
+		owner, name, _ := strings.Cut(strings.TrimPrefix(called, "lockpick-"), "-") // BOOT.SPACE.PID.START.SITE
+		if parts := strings.Split(owner, "."); len(parts) < 3 || parts[2] != strconv.Itoa(lockpick) {
+			continue
+		}
+		if of, host, ok := strings.Cut(name, "-"); ok && strings.Trim(host, "0123456789") == "" {
+			name = of
+		}
+		found[strings.TrimSuffix(name, "-51")] = called
+	}
+	return found
+}
+
+// waysToHitContainer are what may be done to a container by its engine, or by a signal from outside.
+var waysToHitContainer = []string{"kill", "pause", "kill --signal=TERM", "SIGSTOP", "pause unpause"}
+
+// hitContainer hits a container in one of waysToHitContainer.
+func hitContainer(target, way string) (at time.Time, err error) {
+	docker := func(words ...string) string {
+		text, fails := exec.Command("docker", words...).Output()
+		err = cmp.Or(err, fails)
+		return strings.TrimSpace(string(text))
+	}
+	switch way {
+	case "SIGSTOP":
+		pid, _ := strconv.Atoi(docker("inspect", "--format", "{{.State.Pid}}", target))
+		if err != nil || pid <= 1 {
+			return at, cmp.Or(err, errors.New("it has ended"))
+		}
+		return time.Now(), syscall.Kill(pid, syscall.SIGSTOP)
+	case "pause unpause":
+		docker("pause", target)
+		at = time.Now()
+		if err == nil {
+			time.Sleep(150 * time.Millisecond)
+			exec.Command("docker", "unpause", target).Run() // or lockpick has removed it meanwhile
+		}
+		return at, err
+	}
+	docker(append(strings.Fields(way), target)...)
+	at = time.Now()
+	if err == nil && strings.HasSuffix(way, "TERM") {
+		// The first process of a container gets no signal before it has said what to do then.
+		for end := at.Add(3 * time.Second); docker("inspect", "--format", "{{.State.Running}}", target) == "true"; {
+			if time.Now().After(end) {
+				return at, errors.New("it has not heard it")
+			}
+		}
+		err = nil // or lockpick has removed it meanwhile
+	}
+	return at, err
+}
+
+// signalProcess hits a process in one of waysToHit.
+func signalProcess(target, way string) (at time.Time, err error) {
+	pid, err := strconv.Atoi(target)
+	if err != nil {
+		return at, err
+	}
+	all := waysToHit[way]
+	if err := signals(pid, all[0]); err != nil {
+		return at, err
+	}
+	at = time.Now()
+	if len(all) > 1 {
+		time.Sleep(150 * time.Millisecond)
+		signals(pid, all[1:]...) // or lockpick has ended it meanwhile
+	}
+	return at, nil
+}
