@@ -110,7 +110,7 @@ var house = map[string]row{
 
 	"docker/engine":            {ours: "harness/files harness/owned harness/real/wire harness/shortage nemesis", third: dockerPkg, tests: "docker/engine/enginetest", because: "all calls of the Docker engine; knows no run"},
 	"docker/engine/enginetest": {because: "what the tests of engines share"},
-	"docker": {ours: "docker/engine harness harness/scenario harness/client harness/files harness/history harness/lock harness/owned harness/real/… harness/resp harness/shortage nemesis", third: dockerPkg, tests: "docker/engine/enginetest",
+	"docker": {ours: "docker/engine harness harness/scenario harness/client harness/files harness/history harness/lock harness/lock/exec harness/owned harness/real/… harness/resp harness/shortage nemesis", third: dockerPkg, tests: "docker/engine/enginetest",
 		because: "backends never import each other"},
 
 	"checker": {ours: "harness/history harness/history/facts checker/…",

@@ -281,10 +281,10 @@ func each(all []string, f func(string) string) (out []string) {
 	return out
 }
 
-// processesOf are the processes below a lockpick, by the name of the file that has their
-// stderr, or else by their program.
+// processesOf are the processes below a lockpick, by the name under which it keeps them, or else by
+// their program.
 func processesOf(lockpick int) map[string]string {
-	found := map[string]string{}
+	found, named := map[string]string{}, childrenOf(lockpick)
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", lockpick))
 	for _, task := range tasks {
 		text, _ := os.ReadFile(task) // or the thread has ended
@@ -293,10 +293,7 @@ func processesOf(lockpick int) map[string]string {
 			program, rest, _ := strings.Cut(string(is), ") ")
 			_, program, _ = strings.Cut(program, "(")
 			to, _ := os.Readlink("/proc/" + pid + "/fd/2")
-			name, logs := strings.CutSuffix(filepath.Base(to), ".log")
-			if !logs {
-				name = program
-			}
+			name := cmp.Or(named[pid], program)
 			if to != "" && rest != "" && rest[0] != 'Z' && !strings.HasPrefix(name, "lockpick") { // which is about to become another program
 				found[name] = pid
 			}

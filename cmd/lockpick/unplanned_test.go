@@ -80,22 +80,33 @@ func signals(pid int, all ...syscall.Signal) error {
 	return nil
 }
 
-// childOf is lockpick's child of a name. Children work in the run's directory, in which a
-// file lists them.
-func childOf(lockpick int, name string) (pid int, err error) {
-	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", lockpick))
-	for _, task := range tasks {
-		text, _ := os.ReadFile(task) // or the thread has ended
-		for _, field := range strings.Fields(string(text)) {
-			record, _ := os.ReadFile("/proc/" + field + "/cwd/children") // or it has ended
-			for line := range strings.Lines(string(record)) {
-				if words := strings.Fields(line); len(words) == 3 && words[0] == field && words[2] == name {
-					return strconv.Atoi(field)
-				}
+// childrenOf are the names of a lockpick's children by their process IDs, from the record that it
+// keeps open for each run.
+func childrenOf(lockpick int) map[string]string {
+	names := map[string]string{}
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", lockpick))
+	for _, file := range files {
+		if to, _ := os.Readlink(file); filepath.Base(to) != "children" {
+			continue
+		}
+		record, _ := os.ReadFile(file) // or the run has ended
+		for line := range strings.Lines(string(record)) {
+			if words := strings.Fields(line); len(words) == 3 {
+				names[words[0]] = words[2]
 			}
 		}
 	}
-	return 0, fmt.Errorf("lockpick has no child %s: %v", name, err)
+	return names
+}
+
+// childOf is lockpick's child of a name that is alive.
+func childOf(lockpick int, name string) (int, error) {
+	for text, called := range childrenOf(lockpick) {
+		if pid, err := strconv.Atoi(text); err == nil && called == name && syscall.Kill(pid, 0) == nil {
+			return pid, nil
+		}
+	}
+	return 0, fmt.Errorf("lockpick has no child %s", name)
 }
 
 // onChild hits one process of a run on processes.

@@ -179,7 +179,7 @@ func FuzzParse(f *testing.F) {
 var mistakes = []string{
 	"absolute-expiry", "context-by-ticker", "context-by-timer", "driver-time-out", "elapsed-not-subtracted", "extension-below-quorum", "extension-elapsed-not-subtracted", "extension-sets-missing-key",
 	"extension-unheard", "extension-without-token-check", "fence-from-one-node", "no-drift-margin", "no-elapsed-check", "no-jitter", "no-release-on-failure",
-	"plain-del", "quorum-half", "release-by-prefix", "release-on-quorum", "release-only-acknowledged", "returns-late", "same-value-for-clients", "same-value-for-retries",
+	"plain-del", "quorum-half", "quorum-too-large", "release-by-prefix", "release-on-quorum", "release-only-acknowledged", "renews-after-failed-release", "returns-late", "same-value-for-clients", "same-value-for-retries",
 	"set-goes-on", "set-without-nx", "tells-late", "ttl-in-wrong-unit", "unbounded-extension", "undone-by-the-callers-context", "waits-for-all", "wall-clock-deadline",
 	"weak-token",
 	"yes-to-own-value",

@@ -57,7 +57,7 @@ func (f *Facts) Wires() map[string]*Wire {
 		slices.SortStableFunc(w.Attempts, func(a, b *Attempt) int { return cmp.Compare(a.From, b.From) })
 		f.settle(w)
 	}
-	f.extended(&in)
+	in.extended(f)
 	f.wires = in.locks
 	return f.wires
 }
@@ -174,7 +174,7 @@ func (f *Facts) settle(w *Wire) {
 			a.before = a.before.before
 		}
 		late := int64(f.Params.NodeTimeout)
-		if a.resent = a.again(late) || a.From > s.Ended && a.From-f.givenUp(s) > late; a.resent || a.stray() {
+		if a.resent = a.again(late) || a.From > s.Ended && a.From-s.givenUp(f.Gone) > late; a.resent || a.stray() {
 			a.end, a.Over = a.From, a.From
 			continue
 		}
@@ -195,7 +195,7 @@ func (f *Facts) settle(w *Wire) {
 // extended enters what extends locks. An extension is of the session that sets its token, or of the
 // one that its client called last. What comes when the client has given up is nobody's: a lock that
 // goes on renewing then keeps its key for itself.
-func (f *Facts) extended(in *wireReader) {
+func (in *wireReader) extended(f *Facts) {
 	type owned struct {
 		asker
 		token string
@@ -221,7 +221,7 @@ func (f *Facts) extended(in *wireReader) {
 			continue
 		}
 		if _, known := until[s]; !known {
-			until[s] = f.givenUp(s)
+			until[s] = s.givenUp(f.Gone)
 		}
 		if w := in.wire(e.Key); e.Sent-until[s] <= in.late {
 			w.Extended[s] = max(w.Extended[s], Applied(e))
@@ -229,10 +229,10 @@ func (f *Facts) extended(in *wireReader) {
 	}
 }
 
-// givenUp is when a session's client had an answer to its last release, of whatever kind, or to an
+// givenUp is when the session's client had an answer to its last release, of whatever kind, or to an
 // acquire that did not get the lock, and did not extend it since; or when the client was gone. Never:
 // it has not given up.
-func (f *Facts) givenUp(s *Session) int64 {
+func (s *Session) givenUp(gone map[string]int64) int64 {
 	at := int64(Never)
 	if !s.Granted() {
 		at = s.Ended
@@ -245,7 +245,7 @@ func (f *Facts) givenUp(s *Session) int64 {
 			at = Never
 		}
 	}
-	if t, ok := f.Gone[s.Client()]; ok {
+	if t, ok := gone[s.Client()]; ok {
 		at = min(at, t)
 	}
 	return at

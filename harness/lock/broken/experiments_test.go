@@ -138,6 +138,12 @@ var experiments = map[string]func(nodes, string) bool{
 		others, _ := n.keys()
 		return h != nil && others == 3
 	},
+	// Another has two of five nodes.
+	"quorum-too-large": func(n nodes, mistake string) bool {
+		n.take(2)
+		h, _ := n.open(mistake).Acquire(n.t.Context(), "k")
+		return h == nil
+	},
 	// Another has all.
 	"set-without-nx": func(n nodes, mistake string) bool {
 		n.take(5)
