@@ -19,9 +19,9 @@ import (
 const hostile = "a\n::error::forged\r\n  ::warning::forged\u0085::debug::\u2028::notice::\u2029\u202e\x1b[2J##[error]forged"
 
 // obeyed is what GitHub's runner, or a terminal, would not just show.
-var obeyed = regexp.MustCompile("(?m)^[\\pZ\\s]*::|##\\[|[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\x{2028}\\x{2029}\\x{202a}-\\x{202e}\\x{2066}-\\x{2069}]")
+var obeyed = regexp.MustCompile(`(?m)^[\pZ\s]*::|##\[|[\x00-\x08\x0b-\x1f\x7f-\x9f\x{2028}\x{2029}\x{202a}-\x{202e}\x{2066}-\x{2069}]`)
 
-var invisible = regexp.MustCompile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\x{2028}\\x{2029}\\x{202e}]")
+var invisible = regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f-\x9f\x{2028}\x{2029}\x{202e}]`)
 
 // No text of others gives GitHub's runner a command or forges a line, whichever way it comes in.
 func TestTextOfOthersIsShownAndNotObeyed(t *testing.T) {
@@ -115,7 +115,7 @@ func TestCommandsInPieces(t *testing.T) {
 		o := &output{w: &b, github: true}
 		_, err := o.Write([]byte(hostile[:cut]))
 		_, again := o.Write([]byte(hostile[cut:]))
-		if errors.Join(err, again) != nil || regexp.MustCompile("(?m)^\\s*::").MatchString(b.String()) {
+		if errors.Join(err, again) != nil || regexp.MustCompile(`(?m)^\s*::`).MatchString(b.String()) {
 			t.Errorf("cut at %d: %q", cut, b.String())
 		}
 	}
