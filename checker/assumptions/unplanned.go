@@ -14,8 +14,8 @@ const mostUnplanned = 3
 
 // Unplanned says what hit the run that no plan has, if something did. Such a run shows
 // nothing, whatever came of it: neither that a lock holds under the plan's faults, nor that
-// these break it. A machine that stood still is another matter: nobody is to blame for it,
-// it hits all alike, and it is seen so often that each result says whether it matters.
+// these break it. A host that stalled is another matter: nobody is to blame for it, it hits
+// all alike, and it happens so often that each property allows for it.
 func Unplanned(r *facts.Facts) (text string, hit bool) {
 	var all []string
 	for _, f := range r.Faults {

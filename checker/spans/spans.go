@@ -192,7 +192,7 @@ func Wait(r *facts.Facts, s *facts.Session) Span {
 	return Span{s.Called, to}
 }
 
-// Stalls is where the machine stood still, in the order of time.
+// Stalls is where the host stalled, in the order of time.
 func Stalls(r *facts.Facts) []Span {
 	var all []Span
 	for _, f := range r.Stalls() {

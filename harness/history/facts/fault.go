@@ -96,7 +96,7 @@ func (f *Fault) Events() []*history.Event {
 	return slices.DeleteFunc(all, func(e *history.Event) bool { return e == nil })
 }
 
-// Stalls is where the machine stood still, in the order of time.
+// Stalls is where the host stalled, in the order of time.
 func (f *Facts) Stalls() []*Fault {
 	var all []*Fault
 	for _, x := range f.Faults {
