@@ -49,7 +49,7 @@ type running struct {
 
 func (r *running) end() { r.once.Do(func() { close(r.ended) }) }
 
-// awaitTold waits until the engine has said that it has ended.
+// awaitTold waits until the engine reports that the container has ended.
 func (r *running) awaitTold() error {
 	select {
 	case <-r.told:

@@ -62,7 +62,7 @@ func (g *guard) say(w ward, u harness.Unplanned) {
 	}
 }
 
-// hand lets somebody hear of all that comes from now on, or nobody.
+// hand sets who is told of what happens to the processes from now on; nil: nobody.
 func (g *guard) hand(tell func(harness.Unplanned), when string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -241,8 +241,8 @@ func (g *guard) lookAgain() {
 	looks.Wait()
 }
 
-// take looks after a container from now on. A fresh one that has ended did so before the run, and is
-// about to be started again.
+// take monitors a container from now on. A fresh one that has ended did so before the run, and is about
+// to be started again.
 func (g *guard) take(w ward) {
 	g.mu.Lock()
 	was, taken := g.boxes[w.id]

@@ -69,7 +69,7 @@ func (b *Backend) Run(ctx context.Context, s scenario.Scenario, seed uint64, rec
 	return err
 }
 
-// setUp makes what is between those who are there, and lets the run begin.
+// setUp connects the containers, and lets the run begin.
 func (c *cluster) setUp(s scenario.Scenario, seed uint64, rec *history.Recorder) error {
 	if err := c.filterPackets(s, c.at); err != nil {
 		return err

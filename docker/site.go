@@ -45,7 +45,7 @@ func (s *site) guestsAmong(nodes []string) (words string) {
 	return words
 }
 
-// boxes are the containers that are there.
+// boxes are the run's containers.
 func (s *site) boxes() (all []*box) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

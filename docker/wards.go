@@ -14,8 +14,8 @@ import (
 	"lockpick/harness/real/proc"
 )
 
-// watchSetUp looks after the run's containers while they are made, and ends the run if somebody does
-// something to one. Guard goes on with that.
+// watchSetUp monitors the run's containers while they are made, and ends the run if one is disturbed
+// from outside. Guard takes over once the run has begun.
 func (c *cluster) watchSetUp() {
 	g := &guard{run: c.Run, base: c.site.base, when: harness.SettingUp, boxes: map[string]ward{}, stands: map[string]bool{}}
 	c.guard = g
@@ -42,8 +42,8 @@ func (c *cluster) watchSetUp() {
 	})
 }
 
-// setUpBound is how long it may take to set a run up, whoever is waited for. It takes seconds, and many
-// times that where the engine is very busy.
+// setUpBound is how long setting up a run may take. It takes seconds, and many times that on a very
+// busy engine.
 const setUpBound = 2 * time.Minute
 
 // Guard looks after the containers of the run until over is called.

@@ -28,8 +28,7 @@ import (
 // trialBound is how long a server may take to start that nothing contends with.
 const trialBound = 5 * time.Second
 
-// trials is how often something is tried, if what keeps it from its end says nothing about the
-// machine.
+// trials is how often a probe is tried if its failure says nothing about the machine.
 const trials = 3
 
 // trial tries something for a moment, and leaves nothing of it.
@@ -63,8 +62,8 @@ func repeated(try func() error) (err error) {
 	return unsettled{err}
 }
 
-// passes reports whether an error comes of what somebody did to a process, or of a machine that is
-// too busy, and says nothing about what the machine can do.
+// passes reports whether an error is temporary: somebody disturbed a process, or the machine is too
+// busy. It then says nothing about what the machine can do.
 func passes(err error) bool {
 	if _, ok := errors.AsType[*harness.Interference](err); ok {
 		return true
