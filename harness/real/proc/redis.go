@@ -152,8 +152,10 @@ func (r *Redis) start(ctx context.Context) error {
 	}
 	r.last.Store(child)
 	if err := r.ready(ctx, child); err != nil {
-		if errors.Is(err, server.ErrWontStart) && child.Err() == nil {
-			child.Stays() // one that can't start says so by its status: somebody asked this one to end
+		// A server that can't start says so by its status. One that ends well was asked to by somebody, and
+		// says that, or it is no server.
+		if asked := strings.Contains(child.Words(), "shutdown"); errors.Is(err, server.ErrWontStart) && child.Err() == nil && (asked || r.member != nil) {
+			child.Stays()
 		}
 		return errors.Join(fmt.Errorf("start %s at %s: %w", r.Name, r.At, err), child.Kill())
 	}
