@@ -56,7 +56,7 @@ func TestRandomPlansWithinAssumptions(t *testing.T) {
 func TestHardenedUnderRandomPlans(t *testing.T) {
 	var all, setups []string
 	for _, o := range redlock.Own {
-		all = append(all, o.Name+"=yes")
+		all = append(all, o.Name+"="+o.Values[1]) // another than the default
 	}
 	lockpick, seeds := build(t), "2"
 	if night {
