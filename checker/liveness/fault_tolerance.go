@@ -69,7 +69,7 @@ func (r *Run) Unavailabilities() (all []verdict.Incident) {
 	return all
 }
 
-// tolerance is what became of all locks.
+// tolerance sums up the gaps and the hung calls of all locks.
 type tolerance struct {
 	judged int              // gaps that ended in a grant to somebody who was available
 	long   []unavailability // too long, whatever the host did; at most one for each gap

@@ -75,7 +75,7 @@ func silentAcquires(c *lockState) (all []stuck) {
 	return all
 }
 
-// free is where nobody held the lock or may have, and no keys that were left behind were in the way.
+// free returns the spans in which nobody can have held the lock and no leftover keys blocked it.
 func (c *lockState) free() []spans.Span {
 	return spans.Common(spans.Outside(heldBy(c.holders())), spans.Outside(c.blocked()))
 }

@@ -46,7 +46,7 @@ func keptOf(r *conditions, w *facts.Wire) (kept, slow map[string][]spans.Span) {
 	return kept, slow
 }
 
-// keptKey is where one key of an attempt's stayed on its node, and through what.
+// keptKey holds the spans in which an attempt's key stayed on its node, by what kept it there.
 type keptKey struct{ byFault, byHost []spans.Span }
 
 // add enters a span for which a message was late or lost. Where no fault can have done that, and

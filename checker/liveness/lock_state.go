@@ -208,7 +208,7 @@ func (c *lockState) surelyAvailable(client string) []spans.Span {
 	return spans.Common(c.available(client), c.surelyMajority(client))
 }
 
-// leftOn is, by node, where a key stayed because of a fault or of a slow host.
+// leftOn returns, by node, the spans in which a key stayed because of a fault or a slow host.
 func (c *lockState) leftOn() map[string][]spans.Span {
 	left := map[string][]spans.Span{}
 	for _, n := range c.Params.Nodes {

@@ -174,5 +174,5 @@ func conditionsOf(r *facts.Facts) *conditions {
 	return c
 }
 
-// real reports whether the record is of real time, in which a host may be slow.
+// real reports whether the run was in real time, where the host can be slow.
 func (c *conditions) real() bool { return c.Params.StampError > 0 || len(c.stalls) > 0 }

@@ -40,7 +40,7 @@ func (c *lockState) delayed(clients []string, in spans.Span) int64 {
 	return spans.Share(spans.Union(append(all, spans.After(c.stalls, in.From)...)), in)
 }
 
-// delays is where the host stalled, or a client's attempts were lost to that.
+// delays returns the spans in which the host stalled or the client's attempts were lost to a stall.
 func (c *lockState) delays(client string) spans.Measured {
 	m, ok := c.delaysOf[client]
 	if !ok {
@@ -50,8 +50,8 @@ func (c *lockState) delays(client string) spans.Measured {
 	return m
 }
 
-// spoiled is, by client, the rounds that were lost to stalls: from an attempt's begin to when
-// its client tries again at the latest.
+// spoiled returns, by client, the rounds lost to stalls: from the start of an attempt to the latest
+// instant at which its client tries again.
 func (c *lockState) spoiled() map[string][]spans.Span {
 	if c.spoils != nil {
 		return c.spoils

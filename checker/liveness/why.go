@@ -92,7 +92,7 @@ func silent(c *lockState, in spans.Span) (of *facts.Session, text string) {
 	return of, text
 }
 
-// asked is when each session that has not won last asked a node, in attempts that began before
+// asked returns when each session without the lock last asked a node, in attempts that began before
 // an instant.
 func (c *lockState) asked(until int64) map[*facts.Session]int64 {
 	asked := map[*facts.Session]int64{}

@@ -239,7 +239,7 @@ func TestDisturbedProbeIsNoSkip(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			// It is killed where it is to be a sentinel.
+			// The probe that starts it as a sentinel is killed.
 			script := "#!/bin/sh\ncase \"$*\" in\n*sentinel*) " + c.once + "\nkill -9 $$;;\nesac\nexec " + redis + " \"$@\"\n"
 			if err := os.WriteFile(filepath.Join(dir, "redis-server"), []byte(script), 0o700); err != nil {
 				t.Fatal(err)
