@@ -29,15 +29,14 @@
 // # Why to trust it
 //
 // What holds is proven by a certificate that is verified operation by operation. What is
-// small enough is put before porcupine as well, by a translation of its own, and so is the
+// small enough is also given to porcupine, by a translation of its own, and so is the
 // witness of a violation of mutual-exclusion or lease-linearizable, unless the lock tells its
-// holder nothing. Package bruteforce
-// tries every order and every instant on raw events, and shares no line with either. The
-// comparisons of millions of histories with porcupine and with judges too dumb to be
-// wrong, such as that, are themselves put to the test: each mistake in testdata/mutants,
-// made in a copy of the checker, of package mutex, of the facts or of the reader of Jepsen's
-// histories, is found by such a comparison, and each of a cause by the tables of stories
-// (TestMutants).
+// holder nothing. Package bruteforce tries every order and every instant on raw events, and
+// shares no line with either. The tests that compare millions of histories with porcupine and
+// with such simple judges are themselves tested: testdata/mutants.txt lists mistakes in the
+// checker, in package mutex, in the facts and in the reader of Jepsen's histories. TestMutants
+// plants each in a copy, and a comparison must notice it; a mistake in a cause is noticed by
+// the tables of stories.
 //
 // Deliberately missing: how the history was made, and what somebody hoped for.
 package checker

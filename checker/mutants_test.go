@@ -1,33 +1,241 @@
 package checker
 
 import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestMutantsAreTold: the first line of each patch says which mistake it makes, each another.
-func TestMutantsAreTold(t *testing.T) {
-	patches, err := filepath.Glob("testdata/mutants/*.patch")
-	if err != nil || len(patches) < 12 {
-		t.Fatalf("%d patches: %v", len(patches), err)
+// mutant is one planted mistake: a text of one function that is replaced by another.
+type mutant struct {
+	name     string
+	mistake  string
+	tests    string // which tests are to notice it, "" for the proofs
+	function string // Type.Method, or the name of a function
+	old, new string // with no indentation
+}
+
+// mutated is a source file with a mutant in it.
+type mutated struct {
+	path string // from the folder of this package
+	text string
+}
+
+// declared are the functions of the checker and of what it reads, by name.
+type declared map[string][]function
+
+type function struct {
+	path       string
+	file       []byte
+	begin, end int
+}
+
+// readMutants reads testdata/mutants.txt.
+func readMutants(t *testing.T) (all []mutant) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/mutants.txt")
+	if err != nil {
+		t.Fatal(err)
 	}
-	told := map[string]string{}
-	for _, path := range patches {
-		text, err := os.ReadFile(path)
+	for stanza := range strings.SplitSeq(string(text), "\n\n") {
+		stanza = withoutComments(stanza)
+		if stanza == "" {
+			continue
+		}
+		m, err := parseMutant(stanza)
+		if err != nil {
+			t.Fatalf("testdata/mutants.txt: %v in:\n%s", err, stanza)
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+func withoutComments(stanza string) string {
+	lines := strings.Split(strings.TrimSpace(stanza), "\n")
+	return strings.Join(slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "#") }), "\n")
+}
+
+func parseMutant(stanza string) (m mutant, err error) {
+	first, rest, _ := strings.Cut(stanza, "\n")
+	m.name, m.mistake, _ = strings.Cut(first, ": ")
+	if tests, ok := strings.CutPrefix(rest, "tests: "); ok {
+		m.tests, rest, _ = strings.Cut(tests, "\n")
+	}
+	change, ok := strings.CutPrefix(rest, "func ")
+	if !ok {
+		return m, fmt.Errorf("no line begins with %q", "func ")
+	}
+	m.function, change, _ = strings.Cut(change, ":")
+	was, is, ok := strings.Cut(change, "=>")
+	m.old, m.new = unindent(strings.TrimSpace(was)), unindent(strings.TrimSpace(is))
+	if !ok || m.name == "" || m.mistake == "" || m.function == "" || m.old == "" || m.old == m.new {
+		return m, fmt.Errorf("want NAME: MISTAKE, then func FUNCTION: OLD => NEW")
+	}
+	return m, nil
+}
+
+func unindent(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		lines[i] = strings.TrimLeft(l, " \t")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// declaredFunctions reads every function that a mutant may change.
+func declaredFunctions(t *testing.T) declared {
+	t.Helper()
+	all := declared{}
+	for _, root := range []string{".", "../harness/history"} {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			return all.read(path)
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		mistake := firstLine(text)
-		if mistake == "" || strings.HasPrefix(mistake, "---") || told[mistake] != "" {
-			t.Errorf("%s does not say what mistake it makes, or says what %s says: %q", path, told[mistake], mistake)
+	}
+	return all
+}
+
+func (all declared) read(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, path, text, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	for _, d := range file.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok {
+			name := nameOf(fn)
+			all[name] = append(all[name], function{path, text, files.Position(fn.Pos()).Offset, files.Position(fn.End()).Offset})
 		}
-		told[mistake] = path
+	}
+	return nil
+}
+
+// nameOf returns Type.Method for a method, whether its receiver is a pointer or generic or neither.
+func nameOf(fn *ast.FuncDecl) string {
+	if fn.Recv == nil {
+		return fn.Name.Name
+	}
+	receiver := fn.Recv.List[0].Type
+	for {
+		switch x := receiver.(type) {
+		case *ast.StarExpr:
+			receiver = x.X
+		case *ast.IndexExpr:
+			receiver = x.X
+		case *ast.IndexListExpr:
+			receiver = x.X
+		case *ast.Ident:
+			return x.Name + "." + fn.Name.Name
+		default:
+			return fn.Name.Name
+		}
 	}
 }
 
-func firstLine(text []byte) string {
-	line, _, _ := strings.Cut(string(text), "\n")
-	return line
+// apply plants a mutant. Exactly one function of that name must contain the old text, exactly once.
+func (all declared) apply(m mutant) (mutated, error) {
+	var found []mutated
+	var counts []string
+	for _, f := range all[m.function] {
+		body := unindent(string(f.file[f.begin:f.end]))
+		n := strings.Count(body, m.old)
+		counts = append(counts, fmt.Sprintf("%d times in that of %s", n, f.path))
+		for range n {
+			body := strings.Replace(body, m.old, m.new, 1)
+			found = append(found, mutated{f.path, string(f.file[:f.begin]) + body + string(f.file[f.end:])})
+		}
+	}
+	if len(found) != 1 {
+		return mutated{}, fmt.Errorf("mutant %s: func %s must contain this text once, but has it %s:\n%s",
+			m.name, m.function, cmp.Or(strings.Join(counts, ", "), "nowhere: there is no such function"), m.old)
+	}
+	return found[0], nil
+}
+
+// TestMutantsApply checks that every mutant changes one text of one function, that what it
+// leaves can be parsed, and that no two have a name or a mistake in common.
+func TestMutantsApply(t *testing.T) {
+	functions := declaredFunctions(t)
+	seen := map[string]string{}
+	all := readMutants(t)
+	if len(all) < 100 {
+		t.Errorf("only %d mutants", len(all))
+	}
+	for _, m := range all {
+		for _, text := range []string{m.name, m.mistake} {
+			if seen[text] != "" {
+				t.Errorf("%s and %s have this in common: %s", seen[text], m.name, text)
+			}
+			seen[text] = m.name
+		}
+		x, err := functions.apply(m)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if _, err := parser.ParseFile(token.NewFileSet(), x.path, x.text, 0); err != nil {
+			t.Errorf("mutant %s: %v", m.name, err)
+		}
+	}
+}
+
+// TestMutantsThatDoNotApply checks that a text or function that is gone, or that occurs twice,
+// is an error that names the mutant.
+func TestMutantsThatDoNotApply(t *testing.T) {
+	dir := t.TempDir()
+	all := declared{}
+	for name, text := range map[string]string{
+		"a.go": "package p\n\nfunc (x *T[K]) Less() bool {\n\tif x.a < x.b {\n\t\treturn x.a < x.b\n\t}\n\treturn x.c\n}\n",
+		"b.go": "package q\n\nfunc Twin() int { return 1 }\n",
+		"c.go": "package r\n\nfunc Twin() int { return 1 + 1 }\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := all.read(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for stanza, want := range map[string]string{
+		"m: x\nfunc T.Less: return x.c => return !x.c":                              "",
+		"m: x\nfunc T.Less:\n\tif x.a < x.b {\n\treturn x.a\n=>\n\tif x.a {\n\tx.a": "",
+		"m: x\nfunc Twin: 1 + 1 => 2":                                               "",
+		"m: x\nfunc T.Less: x.a < x.b => x.a > x.b":                                 "2 times",
+		"m: x\nfunc T.Less: x.d => x.a":                                             "0 times",
+		"m: x\nfunc T.More: x.c => x.a":                                             "no such function",
+		"m: x\nfunc Twin: return 1 => return 2":                                     "1 times in that of",
+	} {
+		m, err := parseMutant(stanza)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = all.apply(m)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "mutant m")) {
+			t.Errorf("%s\ngives: %v", stanza, err)
+		}
+	}
+	for _, stanza := range []string{"m: x", "m: x\nfunc F: a", "m\nfunc F: a => b", "m: x\nfunc F: a => a", "m: x\nF: a => b"} {
+		if m, err := parseMutant(stanza); err == nil {
+			t.Errorf("%q was read as %+v", stanza, m)
+		}
+	}
 }

@@ -291,7 +291,7 @@ func allowed(list, path string) bool {
 
 // Limits of size. What is longer hides more than one idea.
 const (
-	maxFile     = 500
+	maxFile     = 1000
 	maxFunction = 70
 	maxMethods  = 25 // of a type, tests aside: what has more is a package
 )
