@@ -150,6 +150,9 @@ func unknown(root *cobra.Command, args []string) error {
 		return nil
 	}
 	path := strings.TrimPrefix(strings.TrimPrefix(c.CommandPath(), root.Name())+" ", " ")
+	if instead := removed[path+word]; instead != "" {
+		return usage(fmt.Errorf("the command %q was removed", path+word), instead)
+	}
 	return usage(fmt.Errorf("unknown command %q", path+word), strings.TrimSpace("see lockpick help "+path)+meant(word, commands(c)))
 }
 
@@ -158,6 +161,9 @@ func helpCmd() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			about, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {
+				if instead := removed[strings.Join(args, " ")]; instead != "" {
+					return usage(fmt.Errorf("the command %q was removed", strings.Join(args, " ")), instead)
+				}
 				return usage(fmt.Errorf("no command or topic %q", strings.Join(args, " ")), "lockpick help lists them"+meant(strings.Join(args, " "), commands(c.Root())))
 			}
 			about.InitDefaultHelpFlag()

@@ -56,10 +56,13 @@ func commands(of *cobra.Command) (names []string) {
 // flagName is a flag as a command's usage begins its line with it.
 var flagName = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`)
 
-// flagError says of a flag that there is not which one was probably meant.
+// flagError suggests the flag that was probably meant, or what replaces one that was removed.
 func flagError(c *cobra.Command, err error) error {
 	hint := fmt.Sprintf("see %s --help", c.CommandPath())
 	if word, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
+		if instead := removed[c.Name()+" --"+word]; instead != "" {
+			return usage(fmt.Errorf("--%s was removed", word), instead)
+		}
 		var names []string
 		for _, m := range flagName.FindAllStringSubmatch(c.Flags().FlagUsages(), -1) {
 			names = append(names, m[1])
