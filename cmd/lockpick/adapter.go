@@ -99,7 +99,7 @@ func (f *runFlags) meet(ctx context.Context) (hello lockexec.Hello, err error) {
 }
 
 func adapterCmd(a *app) *cobra.Command {
-	all := &cobra.Command{Use: "adapter", Short: "lock libraries of other languages", Long: topic("adapter")}
+	all := &cobra.Command{Use: "adapter", Short: "test lock libraries written in other languages", Long: topic("adapter")}
 	all.AddCommand(&cobra.Command{
 		Use: "check COMMAND…", Short: "put an adapter to the test, on redis-servers of its own",
 		Example:            "  lockpick adapter check node adapter.js",

@@ -71,8 +71,8 @@ func completion(root *cobra.Command) {
 	runs := completes(true, storedRuns)
 	for name, f := range map[string]cobra.CompletionFunc{
 		"run": completes(true, scenarioNames), "show": completes(false, scenarioNames), "check": runs, "explain": runs, "replay": runs,
-		"report": completes(true, func() []string { return append(storedRuns(), suites.Stored(defaultStore())...) }),
-		"shrink": completes(true, func() []string { return append(storedRuns(), scenarioNames()...) }),
+		"report":   completes(true, func() []string { return append(storedRuns(), suites.Stored(defaultStore())...) }),
+		"minimize": completes(true, func() []string { return append(storedRuns(), scenarioNames()...) }),
 	} {
 		if c, _, err := root.Find([]string{name}); err == nil {
 			c.ValidArgsFunction = f

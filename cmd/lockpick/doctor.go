@@ -15,7 +15,7 @@ import (
 
 func doctorCmd(a *app) *cobra.Command {
 	var asJSON bool
-	c := &cobra.Command{Use: "doctor", Short: "what this machine can run, and how to fix what it can't", Args: noArgs,
+	c := &cobra.Command{Use: "doctor", Short: "show what this machine can run, and how to fix what it can't", Args: noArgs,
 		Long: `Say what each backend can do on this machine, and why not, where it can't. What a
 scenario needs, list -v shows; what the faults are, help faults.
 

@@ -21,7 +21,7 @@ import (
 
 func reportCmd(a *app) *cobra.Command {
 	theirs := &foreign{}
-	c := &cobra.Command{Use: "report [DIR|FILE]", Short: "draw the reports of a run or a suite again; the latest suite, if none is named",
+	c := &cobra.Command{Use: "report [DIR|FILE]", Short: "regenerate the reports of a run or a suite (the latest suite if none is named)",
 		Long: `Draw reports again, and print the path of the page to look at.
 
 Of a run directory, or a bare history.jsonl: it is judged again, and all its reports

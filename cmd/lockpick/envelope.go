@@ -45,7 +45,7 @@ func envelopeCmd(a *app) *cobra.Command {
 	f := &envelopeFlags{runFlags: runFlags{backend: simulation, jobs: 1, patience: patience, reports: reportsNone}}
 	c := &cobra.Command{
 		Use:   "envelope",
-		Short: "up to where a lock is safe, for each sort of fault",
+		Short: "measure how much of each fault a lock tolerates",
 		Long: `Look for the bounds of what a lock stands: pauses, delays, clocks that jump or drift,
 restarts, crashes, losses of power. Each fault has one number that says how much of it
 there is. Values of it are tried in the simulation, with --seeds each, until two are
@@ -53,7 +53,7 @@ next to each other of which one held with all seeds and the other did not.
 
 Arithmetic says where that must be: from the TTL, the drift that is allowed for, the
 delays of messages and the time between retries. If it is elsewhere, the exit code is 1.
-At each bound the violation is made small, as "lockpick shrink" does it. The store gets
+At each bound the violation is made small, as "lockpick minimize" does it. The store gets
 those scenarios, the figures, and envelope.json. With --pairs two faults come at once, of
 which the first is bounded for some values of the second; of those no scenario is made small.`,
 		Example: `  lockpick envelope

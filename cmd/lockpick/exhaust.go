@@ -39,8 +39,8 @@ var reductions = map[string]exhaust.Reductions{"none": {}, "exact": exhaust.Exac
 func exhaustCmd(a *app) *cobra.Command {
 	f := &exhaustFlags{}
 	c := &cobra.Command{
-		Use:   "exhaust",
-		Short: "look at everything that can happen in a small scope",
+		Use:   "model-check",
+		Short: "model-check Redlock exhaustively in a small scope",
 		Long: `Search every order of messages, losses, pauses, expiries and faults for two clients that
 hold the lock at once: Redlock as a model of explicit states, in a scope of a few nodes and
 attempts. A model is not the code; tests hold the one to the other, the client case by case,
@@ -65,10 +65,10 @@ violated, and 2 where --limit or --memory ended the search.
 
 Without options it searches the scopes whose verdicts are known, and exit code 1 says that one
 came out otherwise.`,
-		Example: `  lockpick exhaust
-  lockpick exhaust --nodes 3 --attempts 2 --crashes 1 --restart delayed
-  lockpick exhaust --mistake same-value-for-retries
-  lockpick exhaust --property resource-safety --fence --attempts 1`,
+		Example: `  lockpick model-check
+  lockpick model-check --nodes 3 --attempts 2 --crashes 1 --restart delayed
+  lockpick model-check --mistake same-value-for-retries
+  lockpick model-check --property resource-safety --fence --attempts 1`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			own := false
@@ -195,7 +195,7 @@ func (f *exhaustFlags) exhaustion() (*exhaustion, error) {
 		f.Lock = f.lock
 	}
 	if err := f.Check(); err != nil {
-		return nil, usage(err, "see lockpick exhaust --help"+meant(f.Mistake, exhaust.Mistakes()))
+		return nil, usage(err, "see lockpick model-check --help"+meant(f.Mistake, exhaust.Mistakes()))
 	}
 	if _, ok := reductions[f.reduce]; !ok {
 		return nil, usage(fmt.Errorf("--reduce %s is none of them", f.reduce), "one of none, exact, full")

@@ -6,5 +6,5 @@ import "testing"
 
 // The larger scopes that a page tells of come out as it says.
 func TestLargeScopes(t *testing.T) {
-	inReadme(t, "../../scenarios/exhaust/README.md", map[string]string{"large": lockpick(t, "exhaust", "--large", "--limit", "10m", "--markdown")})
+	inReadme(t, "../../scenarios/exhaust/README.md", map[string]string{"large": lockpick(t, "model-check", "--large", "--limit", "10m", "--markdown")})
 }

@@ -39,29 +39,29 @@ type huntFlags struct {
 func huntCmd(a *app) *cobra.Command {
 	f := &huntFlags{runFlags: runFlags{backend: simulation, jobs: 1, patience: patience, reports: reportsAll}}
 	c := &cobra.Command{
-		Use:   "hunt [NAME…|FILE…]",
-		Short: "look for violations with ever new seeds, and make small what is found",
-		Long: `Run scenarios with one seed after the other on all processors, until --for or --seeds is
-over. Each new property and cause that is violated is kept: the run with its report, and
-the smallest scenario that shows the same, as "lockpick shrink" makes it. In the end a table
-says what came how often.
+		Use:   "fuzz [NAME…|FILE…]",
+		Short: "run scenarios with new seeds, and minimize what violates a property",
+		Long: `Run scenarios in the simulation with one seed after another, on all processors, until --for
+or --seeds is reached. For each new combination of property and cause that is violated, keep
+the run with its report, and the smallest scenario that shows the same, as "lockpick minimize"
+finds it. At the end, print what was found and how often.
 
-Nothing named is random-settings and random-within-assumptions, whose plans keep to what
-Redlock assumes, with all variants that are for the lock. A violation of what had to hold is
-exit code 1.
+Without names, the scenarios are random-settings and random-within-assumptions, whose plans
+stay within what Redlock assumes, with all variants that fit the lock. If a required property
+is violated, the exit code is 1.
 
-A hunt that was interrupted or killed goes on where it stopped when it is begun again in the
-same way; one that is over goes on with new seeds, and with --seed begins anew. No run is
-counted twice.
+If fuzzing was interrupted or killed, the same command resumes it; if it had finished, the same
+command continues with new seeds. With --seed it starts over. No run is counted twice.
 
-Small scenarios are kept in the corpus, a folder of scenario files. Those of the same lock are
-run first: seeds don't outlive a change of what is drawn from them, and files do.
+Minimized scenarios are kept in the corpus, a folder of scenario files. Those of the same lock
+run first the next time: files still show the violation when the same seed no longer draws
+the same plan.
 
-Of the locks with a mistake (lock.kind broken) all are found so, but for
+Fuzzing finds all locks with a planted mistake (lock.kind broken), except
 ` + unhunted(),
-		Example: `  lockpick hunt --lock redsync --for 10m
-  lockpick hunt random-faults/ --seeds 1000
-  lockpick hunt --lock broken --set lock.mistake=plain-del --for 2m`,
+		Example: `  lockpick fuzz --lock redsync --for 10m
+  lockpick fuzz random-faults/ --seeds 1000
+  lockpick fuzz --lock broken --set lock.mistake=plain-del --for 2m`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("for") && f.time <= 0 {
 				return usage(fmt.Errorf("--for %v is not positive", f.time), "as in --for 10m")
@@ -75,16 +75,16 @@ Of the locks with a mistake (lock.kind broken) all are found so, but for
 	}
 	c.ValidArgsFunction = completes(true, scenarioNames)
 	fs := c.Flags()
-	fs.DurationVar(&f.time, "for", 10*time.Minute, "how long; with --seeds there is no other bound than those unless this is given")
-	fs.IntVar(&f.seeds, "seeds", mostSeeds, "so many seeds of each scenario")
-	fs.Uint64Var(&f.seed, "seed", 1, "begin anew at this seed")
+	fs.DurationVar(&f.time, "for", 10*time.Minute, "how long to run; with --seeds alone there is no time limit")
+	fs.IntVar(&f.seeds, "seeds", mostSeeds, "seeds of each scenario")
+	fs.Uint64Var(&f.seed, "seed", 1, "start over at this seed")
 	fs.StringVar(&f.lock, "lock", "", "put a lock of this kind under the scenarios, as in redsync or KIND:OPTION=VALUE")
 	fs.StringArrayVar(&f.sets, "set", nil, "override, as in lock.ttl=5s; voids the expectations")
 	fs.StringArrayVar(&f.expects, "expect", nil, "expect, as in mutual-exclusion=holds")
-	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the hunt and what it finds (LOCKPICK_STORE)")
-	fs.StringVar(&f.corpus, "corpus", "", "folder of small scenarios (default in the store, below "+corpusFolder+")")
+	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the progress and what is found (LOCKPICK_STORE)")
+	fs.StringVar(&f.corpus, "corpus", "", "folder of minimized scenarios (default "+corpusFolder+" in the store)")
 	fs.DurationVar(&f.patience, "timeout", patience, "wall clock that one run may take")
-	fs.BoolVar(&f.failFast, "fail-fast", false, "begin no more runs once something is violated that had to hold")
+	fs.BoolVar(&f.failFast, "fail-fast", false, "stop after the first violation of a required property")
 	fs.BoolVar(&f.json, "json", false, "print what was found as JSON")
 	return c
 }
@@ -309,9 +309,9 @@ func (x *hunter) open() error {
 	case err != nil:
 		return usage(err, "remove "+folder+", or begin anew with --seed")
 	case x.Resumes():
-		fmt.Fprintf(x.errs, "the hunt goes on where it was interrupted: %d runs are done\n", x.Runs)
+		fmt.Fprintf(x.errs, "resuming where fuzzing was interrupted: %d runs are done\n", x.Runs)
 	case x.Runs > 0:
-		fmt.Fprintf(x.errs, "the hunt goes on with new seeds: %d runs are done\n", x.Runs)
+		fmt.Fprintf(x.errs, "continuing with new seeds: %d runs are done\n", x.Runs)
 	}
 	x.resumed = x.Runs
 	return x.Save()
@@ -482,7 +482,7 @@ func (x *hunter) progress(passed time.Duration) string {
 		parts = append(parts, fmt.Sprintf("about %.0f s left", left))
 	}
 	if x.small != "" {
-		parts = append(parts, x.small+" is made small")
+		parts = append(parts, "minimizing "+x.small)
 	}
 	return strings.Join(parts, ", ")
 }

@@ -193,7 +193,7 @@ func TestHuntFindsBrokenLocks(t *testing.T) {
 func hunted(t *testing.T, lockpick, mistake string) hunt.Hunt {
 	t.Helper()
 	store := t.TempDir()
-	out, err := exec.CommandContext(t.Context(), lockpick, "hunt", "--lock", "broken", "--set", "lock.mistake="+mistake,
+	out, err := exec.CommandContext(t.Context(), lockpick, "fuzz", "--lock", "broken", "--set", "lock.mistake="+mistake,
 		"--seeds", fmt.Sprint(huntSeeds), "--fail-fast", "--json", "--store", store, "--corpus", filepath.Join(store, "corpus")).Output()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

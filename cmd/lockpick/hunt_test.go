@@ -20,7 +20,7 @@ import (
 // hunting is a hunt that is begun in a store, and what it prints in the end.
 func hunting(t *testing.T, store string) *exec.Cmd {
 	t.Helper()
-	c := exec.Command("lockpick", "hunt", "restart-forgets/", "--seeds", "40", "--store", store, "--json", "--expect", "mutual-exclusion=holds")
+	c := exec.Command("lockpick", "fuzz", "restart-forgets/", "--seeds", "40", "--store", store, "--json", "--expect", "mutual-exclusion=holds")
 	c.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
 	return c
 }

@@ -50,25 +50,29 @@ func (x *hunter) finish(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// print prints the result, then a table of what was found and how often, then each find.
 func (x *hunter) print() {
+	x.printResult()
 	t := table{{"property", "cause", "runs", "first"}}
 	for _, f := range x.Finds {
 		t = append(t, []string{f.Property, f.Cause, fmt.Sprint(f.Runs), fmt.Sprintf("%s, seed %d", x.Scenarios[f.First.Scenario], f.First.Seed)})
 	}
 	if len(x.Finds) > 0 {
+		fmt.Fprintln(x.out)
 		printTable(x.out, t)
 	}
 	for _, f := range x.Finds {
 		x.printFind(f)
 	}
-	if len(x.Finds) > 0 {
-		fmt.Fprintln(x.out)
-	}
+}
+
+// printResult prints in one line how much was run and what came of it.
+func (x *hunter) printResult() {
 	in, text := good, "no violation found, under these faults"
 	if held := x.held(); held > 0 {
-		in, text = alarm, "violated, and had to hold: "+words.Plural(held, "property and cause")
+		in, text = alarm, words.Plural(held, "violation")+" of required properties"
 	} else if len(x.Finds) > 0 {
-		in, text = plain, "nothing violated that had to hold"
+		in, text = plain, "no required property violated"
 	}
 	if x.held() == 0 && len(x.Finds) == 0 && x.Runs > 0 {
 		_, high := outcome.Wilson(0, x.Runs)
@@ -92,9 +96,9 @@ func (x *hunter) held() (n int) {
 }
 
 func (x *hunter) printFind(f *hunt.Find) {
-	in, had := doubt, "nobody expected it to hold"
+	in, had := doubt, "not required to hold"
 	if f.Held {
-		in, had = alarm, "it had to hold"
+		in, had = alarm, "required to hold"
 	}
 	fmt.Fprintf(x.out, "\n%s, in %s; %s\n", painted(x.out, in, f.Bug.String()), outcome.Rate(f.Runs, x.Runs), had)
 	if f.Small != nil {
@@ -104,10 +108,10 @@ func (x *hunter) printFind(f *hunt.Find) {
 		indented(x.out, 2, 4, f.Small.Sum())
 	}
 	if f.Known {
-		fmt.Fprintln(x.out, "  the corpus had it")
+		fmt.Fprintln(x.out, "  known from the corpus")
 	}
 	if f.Why != "" {
-		indented(x.out, 2, 4, "it was not made small: "+f.Why)
+		indented(x.out, 2, 4, "not minimized: "+f.Why)
 	}
 	for _, l := range [][2]string{{"scenario:  ", f.File}, {"record:    ", f.Dir}, {"run again: ", cmp.Or(f.Command, f.First.Command)}} {
 		if l[1] != "" {

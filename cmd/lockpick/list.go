@@ -18,7 +18,7 @@ import (
 func listCmd(out io.Writer) *cobra.Command {
 	var verbose, asJSON bool
 	var tags []string
-	c := &cobra.Command{Use: "list", Short: "scenarios, what each one shows, what it expects", Args: noArgs,
+	c := &cobra.Command{Use: "list", Short: "list scenarios: what each one shows and what it expects", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			all, err := choice{tags: tags}.scenarios()
 			if err != nil {
@@ -138,7 +138,7 @@ func listBackends(out io.Writer, s scenario.Scenario, able map[string]abilities)
 
 func showCmd(out io.Writer) *cobra.Command {
 	var schema bool
-	c := &cobra.Command{Use: "show NAME", Short: "the scenario file, to read or copy",
+	c := &cobra.Command{Use: "show NAME", Short: "print a scenario file, to read or copy",
 		Args: func(c *cobra.Command, args []string) error {
 			if schema {
 				return noArgs(c, args)

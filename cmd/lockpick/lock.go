@@ -89,7 +89,7 @@ func unmistakable(verb, lock string) error {
 	if kind, _, _ := strings.Cut(lock, ":"); kind != "broken" {
 		return nil
 	}
-	return usage(fmt.Errorf("%s takes no lock that makes a mistake on purpose, and broken does", verb), "lockpick hunt --lock broken --set lock.mistake=plain-del looks for what comes of one")
+	return usage(fmt.Errorf("%s takes no lock that makes a mistake on purpose, and broken does", verb), "lockpick fuzz --lock broken --set lock.mistake=plain-del looks for what comes of one")
 }
 
 // lockOptions reads what stands behind the kind: OPTION=VALUE,…

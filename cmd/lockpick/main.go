@@ -11,8 +11,10 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -71,7 +73,11 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	if context.Cause(ctx) == errInterrupted {
 		return outcome.ExitInterrupt
 	}
-	if lost := result.failed(); lost != nil {
+	switch lost := result.failed(); {
+	case lost == nil:
+	case errors.Is(lost, syscall.EPIPE): // as behind "| head": there is nobody to complain to
+		err, a.code = nil, outcome.Worse(a.code, outcome.ExitBackend)
+	default:
 		err = unable(fmt.Errorf("print the result: %w", lost), "see that standard output can be written")
 	}
 	if err != nil {
@@ -117,6 +123,9 @@ record, and explains the verdict.`,
 	root.PersistentFlags().StringVar(&colour, "color", "auto", "colours: auto, always or never; auto obeys NO_COLOR")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.setColour(colour) }
 	root.SetHelpCommand(helpCmd())
+	root.Version = buildInfo()
+	root.SetVersionTemplate("{{.Version}}")
+	root.InitDefaultVersionFlag()
 	root.AddCommand(listCmd(a.out), showCmd(a.out), runCmd(a), mergeCmd(a), scoreCmd(a), compareCmd(a), huntCmd(a), shrinkCmd(a), exhaustCmd(a), envelopeCmd(a), adapterCmd(a), checkCmd(a), replayCmd(a), explainCmd(a), reportCmd(a), serveCmd(a), gcCmd(a),
 		doctorCmd(a), versionCmd(a.out))
 	root.AddCommand(hiddenCmds(a.in, a.out)...)
@@ -126,12 +135,46 @@ record, and explains the verdict.`,
 	completion(root)
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
+	arrange(root)
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
-			c.Short = "a script that completes commands and flags in your shell"
+			c.Short = "print a script that completes commands and flags in your shell"
 		}
 	}
 	return root
+}
+
+// groups are the groups in which help lists the commands.
+var groups = []struct {
+	title    string
+	commands []string
+}{
+	{"Run", []string{"run", "scorecard", "replay", "merge"}},
+	{"Inspect", []string{"list", "show", "check", "explain", "report", "serve"}},
+	{"Explore", []string{"fuzz", "minimize", "envelope", "model-check"}},
+	{"Maintain", []string{"adapter", "doctor", "gc", "completion", "help", "version"}},
+}
+
+// formerNames are what commands were called in earlier releases. They still work, but help does
+// not list them.
+var formerNames = map[string]string{"model-check": "exhaust", "fuzz": "hunt", "scorecard": "score", "minimize": "shrink"}
+
+// arrange puts the commands into their groups and gives them their former names.
+func arrange(root *cobra.Command) {
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
+		for _, c := range root.Commands() {
+			if slices.Contains(g.commands, c.Name()) {
+				c.GroupID = g.title
+			}
+		}
+	}
+	for _, c := range root.Commands() {
+		if former := formerNames[c.Name()]; former != "" {
+			c.Aliases = []string{former}
+		}
+	}
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if gt (len .Aliases) 0}}", "{{if false}}", 1))
 }
 
 // unknown refuses words behind what only has help, the program itself, a group of commands or a
@@ -157,7 +200,7 @@ func unknown(root *cobra.Command, args []string) error {
 }
 
 func helpCmd() *cobra.Command {
-	return &cobra.Command{Use: "help [COMMAND|TOPIC]", Short: "help about a command or a topic",
+	return &cobra.Command{Use: "help [COMMAND|TOPIC]", Short: "show help about a command or a topic",
 		RunE: func(c *cobra.Command, args []string) error {
 			about, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {

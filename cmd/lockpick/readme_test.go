@@ -29,7 +29,7 @@ func TestReadme(t *testing.T) {
 		"run": fence(printed), "explain gc-pause-after-acquire/": fence(drawn), "own lock": ownLock(t),
 	})
 	inReadme(t, "../../harness/lock/README.md", map[string]string{"broken": brokenLocks(t)})
-	inReadme(t, "../../scenarios/exhaust/README.md", map[string]string{"exhaust": lockpick(t, "exhaust", "--markdown")})
+	inReadme(t, "../../scenarios/exhaust/README.md", map[string]string{"exhaust": lockpick(t, "model-check", "--markdown")})
 }
 
 // TestReadmeIsShort: a reader has five minutes.

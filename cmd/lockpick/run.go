@@ -73,7 +73,7 @@ func runCmd(a *app) *cobra.Command {
 	f := &runFlags{}
 	c := &cobra.Command{
 		Use:   "run [NAME…|FILE…]",
-		Short: "run, check, judge (all scenarios, if none is named)",
+		Short: "run scenarios and judge what happened (all of them if none is named)",
 		Long: `Run scenarios, judge what happened, and say whether it came out as expected.
 
 NAME is a scenario with all its variants, NAME/VARIANT one of them, NAME/ the

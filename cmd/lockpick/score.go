@@ -68,14 +68,14 @@ holds it to, and 2 where that is not confirmed.`
 func scoreCmd(a *app) *cobra.Command {
 	f := &scoreFlags{}
 	c := &cobra.Command{
-		Use:   "score LOCK…",
-		Short: "put locks under the whole catalogue, and tell what each keeps under which failures",
+		Use:   "scorecard LOCK…",
+		Short: "run locks through the whole catalogue and print a scorecard",
 		Long:  scoreLong,
-		Example: `  lockpick score redsync
-  lockpick score 'redsync:*' --try process      each set-up, and on real servers what it fails
-  lockpick score redislock rueidis:caching=yes --seeds 200 --json
-  lockpick score --adapter "node adapter.js"    a lock of any language
-  lockpick score --all`,
+		Example: `  lockpick scorecard redsync
+  lockpick scorecard 'redsync:*' --try process      each set-up, and on real servers what it fails
+  lockpick scorecard redislock rueidis:caching=yes --seeds 200 --json
+  lockpick scorecard --adapter "node adapter.js"    a lock of any language
+  lockpick scorecard --all`,
 		RunE: func(c *cobra.Command, args []string) error { return a.score(c.Context(), f, args) },
 	}
 	f.flags(c)
@@ -89,7 +89,7 @@ func compareCmd(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compare LOCK LOCK…",
 		Short: "scorecards of several locks side by side, what differs first",
-		Long: `Make scorecards as lockpick score does, and set them side by side: first the properties
+		Long: `Make scorecards as lockpick scorecard does, and set them side by side: first the properties
 and sorts of failures in which they differ.`,
 		Example: `  lockpick compare redsync redsync:fail-fast=yes
   lockpick compare redislock rueidis --seeds 100`,
@@ -135,7 +135,7 @@ func (f *scoreFlags) named(args []string) (all []string) {
 
 // locks are those that are meant.
 func (f *scoreFlags) locks(args []string) ([]string, error) {
-	verb, least, takes := "score", 1, "score takes locks"
+	verb, least, takes := "scorecard", 1, "scorecard takes locks"
 	if f.compare {
 		verb, least, takes = "compare", 2, "compare takes two or more different locks"
 	}
@@ -170,7 +170,7 @@ func (f *scoreFlags) locks(args []string) ([]string, error) {
 		return nil, usage(errors.New("--json and --markdown contradict each other"), "leave one of them out")
 	}
 	if f.adapter != "" {
-		f.command = "lockpick score --adapter " + quoted(f.adapter)
+		f.command = "lockpick scorecard --adapter " + quoted(f.adapter)
 		return all, nil
 	}
 	var once []string

@@ -49,7 +49,7 @@ func TestScoreOfAdapters(t *testing.T) {
 		t.Run(s.Name, func(t *testing.T) {
 			command := s.Command(installed(t, s.Set))
 			t.Parallel() // it mostly waits
-			dir, book, code := scored(t, append([]string{"score", "--adapter", command, "--seeds", "0", "--jobs", "4"}, only...)...)
+			dir, book, code := scored(t, append([]string{"scorecard", "--adapter", command, "--seeds", "0", "--jobs", "4"}, only...)...)
 			c := onlyCard(t, book, code)
 			fromServers(t, c)
 			t.Logf("exit code %d, %d runs, %d counterexamples", code, c.Runs, replayed(t, dir, book))

@@ -30,7 +30,7 @@ func TestScoreOnProcesses(t *testing.T) {
 	for _, lock := range libraries {
 		t.Run(lock, func(t *testing.T) {
 			t.Parallel() // it mostly waits
-			dir, book, code := scored(t, append([]string{"score", lock, "--beside", "process", "--jobs", "2"}, only...)...)
+			dir, book, code := scored(t, append([]string{"scorecard", lock, "--beside", "process", "--jobs", "2"}, only...)...)
 			c := onlyCard(t, book, code)
 			complete(t, c)
 			t.Logf("exit code %d, %d counterexamples: %s", code, replayed(t, dir, book), scorepage.Headline(c))

@@ -65,7 +65,7 @@ func fromServers(t *testing.T, c *score.Card) {
 // The same call gives the same card, byte for byte, and each counterexample on it runs again:
 // the same history, with the verdict and the cause that the card names.
 func TestScorecardAgain(t *testing.T) {
-	args := []string{"score", "redislock", "--tag", "score"}
+	args := []string{"scorecard", "redislock", "--tag", "score"}
 	dir, book, code := scored(t, args...)
 	again, _, _ := scored(t, args...)
 	for _, name := range []string{scorepage.PageFile, scorepage.TextFile, scorepage.OutcomeFile} {
@@ -176,7 +176,7 @@ func TestScoreTag(t *testing.T) {
 // A score that is interrupted keeps the cards that are whole, with the runs of their findings, and
 // says how many they are.
 func TestScoreIsInterrupted(t *testing.T) {
-	for _, verb := range []string{"score", "compare"} {
+	for _, verb := range []string{"scorecard", "compare"} {
 		t.Run(verb, func(t *testing.T) {
 			t.Parallel()
 			store := filepath.Join(t.TempDir(), "store")

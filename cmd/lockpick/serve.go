@@ -17,7 +17,7 @@ import (
 func serveCmd(a *app) *cobra.Command {
 	var store string
 	var port uint16
-	c := &cobra.Command{Use: "serve", Short: "show the store to a browser of this machine", Args: noArgs,
+	c := &cobra.Command{Use: "serve", Short: "serve the store to a browser on this machine", Args: noArgs,
 		Long: `List the runs of the store and open their reports, on 127.0.0.1 only. Nothing
 outside of the store is shown, and nothing can be changed; a report that has not been
 drawn yet is, when it is opened. It goes on until it is interrupted, which is exit

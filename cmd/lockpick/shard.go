@@ -137,7 +137,7 @@ func mergeCmd(a *app) *cobra.Command {
 	missing := false
 	c := &cobra.Command{
 		Use:   "merge DIR|s3://BUCKET/PREFIX…",
-		Short: "what came of a sweep whose shards ran on several machines",
+		Short: "combine the results of a sharded run",
 		Long: `Put together what "lockpick run --shard" has recorded. DIR is a store, a folder of stores, or
 a shard's file; in a bucket it is what names of shards begin with. What is printed, and the
 exit code, are those of one machine that ran all.

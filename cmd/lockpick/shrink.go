@@ -30,31 +30,31 @@ type shrinkFlags struct {
 func shrinkCmd(a *app) *cobra.Command {
 	f := &shrinkFlags{runFlags: runFlags{backend: simulation, seeds: 1, jobs: 1, patience: patience, reports: reportsNamed}}
 	c := &cobra.Command{
-		Use:   "shrink DIR|NAME|FILE",
-		Short: "the smallest scenario with the same violation",
-		Long: `Make a run that violates a property small: fewer steps, targets, clients, nodes and keys,
-shorter and rounder times, for as long as the same property is violated by the same cause.
+		Use:   "minimize DIR|NAME|FILE",
+		Short: "find the smallest scenario with the same violation",
+		Long: `Minimize a run that violates a property: remove steps, targets, clients, nodes and keys, and
+shorten and round times, as long as the same property is violated by the same cause.
 
-DIR is a stored run; of a scenario, NAME/VARIANT or FILE, the run of --seed. It is run again
-in the simulation, some hundred times on all processors. The result is a scenario file with a
-caption in plain words. It expects the violation, and "lockpick run FILE" shows it. The last
-line says what it took, and with how many of 100 seeds the violation shows: what is small need
-not be robust.`,
-		Example: `  lockpick shrink store/random-faults/latest
-  lockpick shrink random-faults/ --seed 13 --property mutual-exclusion
-  lockpick shrink random-faults/ --seed 13 --try process -o mine.yaml`,
+DIR is a stored run; for a scenario (NAME/VARIANT or FILE), --seed selects the run. It is run
+again in the simulation some hundred times, on all processors. The result is a scenario file
+with a caption in plain words. The file expects the violation, and "lockpick run FILE" shows
+it. The last line says what it took, and with how many of 100 seeds the violation shows: a
+minimal scenario need not be a robust one.`,
+		Example: `  lockpick minimize store/random-faults/latest
+  lockpick minimize random-faults/ --seed 13 --property mutual-exclusion
+  lockpick minimize random-faults/ --seed 13 --try process -o mine.yaml`,
 		Args: oneArg,
 		RunE: func(c *cobra.Command, args []string) error { return a.shrink(c.Context(), f, args[0]) },
 	}
 	fs := c.Flags()
-	fs.Uint64Var(&f.seed, "seed", 1, "the seed that shows the violation, of a scenario")
-	fs.StringVar(&f.property, "property", "", "the property; else the first that is violated and had to hold, or the first that is violated")
+	fs.Uint64Var(&f.seed, "seed", 1, "the seed that shows the violation, for a scenario")
+	fs.StringVar(&f.property, "property", "", "the property (default: the first required one that is violated, or else the first violated one)")
 	fs.StringVar(&f.lock, "lock", "", "put a lock of this kind under the scenario, as in redsync or KIND:OPTION=VALUE")
 	fs.StringArrayVar(&f.sets, "set", nil, "override, as in lock.ttl=5s")
-	fs.StringVar(&f.try, "try", "", "run the small scenario on this backend, too")
-	fs.StringVarP(&f.file, "output", "o", "", "write the scenario to this file (default in the store, below "+shrunkFolder+")")
+	fs.StringVar(&f.try, "try", "", "run the minimized scenario on this backend as well")
+	fs.StringVarP(&f.file, "output", "o", "", "write the scenario to this file (default "+shrunkFolder+" in the store)")
 	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the scenario and its run (LOCKPICK_STORE)")
-	fs.IntVar(&f.most, "runs", 0, "most runs; 0: no bound that is met")
+	fs.IntVar(&f.most, "runs", 0, "at most this many runs (0: no limit)")
 	fs.BoolVar(&f.json, "json", false, "print the result as JSON")
 	return c
 }
@@ -95,7 +95,7 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.errs, "%s of %s with seed %d is made small\n", bug, s.ID(), seed)
+	fmt.Fprintf(a.errs, "minimizing %s of %s with seed %d\n", bug, s.ID(), seed)
 	r, err := c.shrinker(f.most).Shrink(ctx, s, seed, bug)
 	switch {
 	case ctx.Err() != nil:
@@ -108,7 +108,7 @@ func (a *app) shrink(ctx context.Context, f *shrinkFlags, arg string) error {
 		return err
 	}
 	if elsewhere != nil {
-		fmt.Fprintf(a.errs, "it is tried on %s\n", f.try)
+		fmt.Fprintf(a.errs, "trying it on %s\n", f.try)
 		k.Try = k.on(ctx, a, elsewhere, &f.runFlags)
 	}
 	if f.json {
@@ -140,7 +140,7 @@ func (f *shrinkFlags) subject(arg string) (scenario.Scenario, uint64, error) {
 		case err != nil:
 			return scenario.Scenario{}, 0, usage(err, badRecord)
 		case len(f.sets) > 0 || f.lock != "":
-			return scenario.Scenario{}, 0, usage(errors.New("a stored run is what it is: --set and --lock are for scenarios"), "name the scenario, and --seed")
+			return scenario.Scenario{}, 0, usage(errors.New("--set and --lock don't apply to a stored run"), "name the scenario and --seed instead")
 		}
 		return of.Manifest.Scenario, of.Manifest.Seed, runnable(of.Manifest)
 	}
@@ -174,7 +174,7 @@ func (c *crew) bug(ctx context.Context, s scenario.Scenario, seed uint64, proper
 			}
 		}
 	}
-	hint := "lockpick run --seeds N and lockpick hunt find seeds that violate something"
+	hint := "lockpick run --seeds N and lockpick fuzz find seeds that violate something"
 	if len(all) > 0 {
 		hint = "it violates " + all[0].Property
 	}

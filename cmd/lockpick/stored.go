@@ -173,7 +173,7 @@ func (a *app) printVerdict(v checker.Verdict, js []outcome.Judgement) {
 
 func explainCmd(a *app) *cobra.Command {
 	theirs := &foreign{}
-	c := &cobra.Command{Use: "explain DIR|FILE", Short: "the counterexample as a sequence diagram in the terminal", Args: oneArg,
+	c := &cobra.Command{Use: "explain DIR|FILE", Short: "draw a counterexample as a sequence diagram in the terminal", Args: oneArg,
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := theirs.open(a, c, args[0])
 			if err != nil {
@@ -187,7 +187,7 @@ func explainCmd(a *app) *cobra.Command {
 }
 
 func replayCmd(a *app) *cobra.Command {
-	return &cobra.Command{Use: "replay DIR", Short: "run a stored run again; on sim compare the histories byte by byte", Args: oneArg,
+	return &cobra.Command{Use: "replay DIR", Short: "run a stored run again; in the simulation, compare the histories byte by byte", Args: oneArg,
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.open(args[0])
 			if err != nil {

@@ -29,7 +29,7 @@ func TestStoresUnderTheCatalogue(t *testing.T) {
 			if out, err := exec.Command("lockpick", "adapter", "check", adapter).Output(); err != nil {
 				t.Fatalf("adapter check: %v\n%s", err, out)
 			}
-			_, book, code := scored(t, "score", "--adapter", adapter, "--tag", "score", "--seeds", "0", "--jobs", "2")
+			_, book, code := scored(t, "scorecard", "--adapter", adapter, "--tag", "score", "--seeds", "0", "--jobs", "2")
 			c := onlyCard(t, book, code)
 			fromServers(t, c)
 			lacks := false

@@ -32,10 +32,15 @@ func version() string {
 	return "devel"
 }
 
+// buildInfo is the version with what it was built by and for, as version and --version print it.
+func buildInfo() string {
+	return fmt.Sprintf("lockpick %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 func versionCmd(out io.Writer) *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "what this is and what it was built with", Args: noArgs,
+	return &cobra.Command{Use: "version", Short: "print version and build information", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(out, "lockpick %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := io.WriteString(out, buildInfo())
 			return err
 		}}
 }

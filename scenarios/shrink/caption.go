@@ -16,7 +16,7 @@ func (r Result) Write(name string, known scenario.Known) ([]byte, error) {
 	s := r.Scenario
 	s.Name = name
 	s.Claim = r.claim()
-	s.Source = fmt.Sprintf("lockpick shrink, from %s with seed %d", r.From, r.Given)
+	s.Source = fmt.Sprintf("lockpick minimize, from %s with seed %d", r.From, r.Given)
 	return scenario.Write(s, r.Caption(), known)
 }
 

@@ -18,7 +18,7 @@ import (
 // head is what all these scenarios have in common.
 const head = `name: %s
 claim: %s
-source: a search of every order of messages and faults in a small scope (lockpick exhaust)
+source: a search of every order of messages and faults in a small scope (lockpick model-check)
 topology: {nodes: %d, persistence: %s}
 lock: {kind: %s, ttl: %v, drift: 1%%, timeout: %v, retry: %v, tries: %d, fence: %v}
 clients: 2
