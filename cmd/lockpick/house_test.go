@@ -153,7 +153,7 @@ var house = map[string]row{
 	"reports/github":    {ours: "scenarios/outcome checker checker/verdict reports/words", because: "a table of outcomes for people who look at a job"},
 	"reports/trace":     {ours: "harness/history harness/history/facts checker reports/words", tests: "harness/history/story", because: "one run for viewers of traces"},
 	"reports/junit":     {ours: "scenarios/outcome checker checker/verdict reports/words", because: "a table of outcomes in a form that others read"},
-	"scenarios/outcome": {ours: "harness/scenario harness/history checker", because: "what came of a run as data, for those who judge and those who report"},
+	"scenarios/outcome": {ours: "harness/scenario harness/history checker checker/verdict", because: "what came of a run as data, for those who judge and those who report"},
 	"scenarios/score": {ours: "harness/scenario harness/lock nemesis checker checker/verdict scenarios/outcome", tests: "harness/lock/kinds",
 		because: "what a lock keeps, summed up from outcomes; it runs and judges none"},
 	"scenarios/envelope": {ours: "checker/verdict harness/client harness/scenario reports/words scenarios/outcome", tests: "harness/lock/kinds harness/sim scenarios/suite",

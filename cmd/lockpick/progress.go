@@ -83,21 +83,34 @@ func (p *progress) erase() {
 	}
 }
 
-// text is how far it is: counts, the rate, and the time that is left at that rate.
+// progress says how far the runs are, and about how long the rest will take.
 func (r *report) progress(passed time.Duration) string {
 	if r.keeps > 0 {
 		return fmt.Sprintf("%d runs done, %.0f s, %d of %d examples kept", r.ended, passed.Seconds(), r.kept, r.keeps)
 	}
 	parts := []string{fmt.Sprintf("%d of %d runs done", r.ended, r.total)}
-	for _, state := range []string{outcome.Unexpected, outcome.Undecided, outcome.Failed} {
+	for _, state := range []string{outcome.Unexpected, outcome.Undecided, outcome.Failed, outcome.Interrupted} {
 		if n := r.suite.Counts[state]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}
 	}
 	parts = append(parts, fmt.Sprintf("%.0f s", passed.Seconds()))
-	if r.ended > 0 && passed > 0 {
-		rate := float64(r.ended) / passed.Seconds()
-		parts = append(parts, fmt.Sprintf("%.3g per second", rate), fmt.Sprintf("about %.0f s left", float64(r.total-r.ended)/rate))
+	if left, ok := r.left(time.Now()); ok {
+		parts = append(parts, fmt.Sprintf("about %.0f s left", left.Seconds()))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// recentRuns is over how many runs the time that is left is averaged.
+const recentRuns = 20
+
+// left estimates the time that is left from how long the most recent runs took, and the wait since.
+func (r *report) left(now time.Time) (time.Duration, bool) {
+	n := len(r.recent)
+	if n < 2 {
+		return 0, false
+	}
+	each := r.recent[n-1].Sub(r.recent[0]) / time.Duration(n-1)
+	each = max(each, now.Sub(r.recent[0])/time.Duration(n)) // no run has ended for longer than usual
+	return each * time.Duration(r.total-r.ended), true
 }

@@ -11,15 +11,19 @@ import (
 	"time"
 
 	"lockpick/checker"
+	"lockpick/checker/verdict"
 	"lockpick/harness"
 	"lockpick/harness/scenario"
+	"lockpick/reports/sequence"
 	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
+	"lockpick/scenarios/suite"
 )
 
-// report is what run prints, in the order of the catalogue, each as soon as it and all
-// before it are done: of a suite what was not as expected, and a summary; where scenarios
-// were named, or with -v, a line for each, and drawings; and a sum.
+// report collects what came of the runs, in the order of the catalogue, and prints it when all are
+// done: the result first, then the runs that were named or were not as expected, then a summary by
+// property, and what was skipped last. With --verbose it also prints a line for each run as soon
+// as that run and all before it are done.
 type report struct {
 	*app
 	ci      *ci
@@ -32,12 +36,15 @@ type report struct {
 	tries    int // that did not count
 	keeps    int // runs made again to be kept, and those that are
 	kept     int
+	recent   []time.Time             // when the last runs ended, for the time that is left
 	outcomes map[int]outcome.Outcome // those that are not printed yet
 	answer   answer                  // what is printed for machines
 	skipped  []outcome.Outcome
 	compared comparison
 	printed  int
+	shown    []outcome.Outcome // runs that are printed at the end
 	sum      seedSum
+	sums     []seedSum // of scenarios whose seeds are done, printed at the end
 	tally    tally
 	live     *progress // nil: there is none
 	failed   func()    // told of the first run that came otherwise or failed; nil: nobody asked
@@ -63,12 +70,13 @@ func (r *report) required(lacks []harness.Capability) bool {
 	})
 }
 
-// done takes an outcome and prints what can be printed in order.
+// done takes an outcome, and passes on those whose turn it is.
 func (r *report) done(i int, o outcome.Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outcomes[i] = o
 	r.ended++
+	r.recent = append(r.recent[max(0, len(r.recent)-recentRuns+1):], time.Now())
 	r.dir = o.Dir
 	r.tries += len(o.Retried)
 	for _, i := range r.compared.settle(r.outcomes, i) {
@@ -93,27 +101,115 @@ func (r *report) done(i int, o outcome.Outcome) {
 			continue
 		}
 		if r.flags.seeds == 1 {
-			r.print(o)
+			r.show(o)
 			continue
 		}
 		r.sum.add(o)
 		if r.printed%r.flags.seeds == 0 {
-			r.printSeeds()
+			r.showSeeds()
 		}
 	}
 }
 
-// print prints a run.
-func (r *report) print(o outcome.Outcome) {
-	if !r.detailed() && o.Code == outcome.ExitOK && !(r.flags.named && o.FreeOnly()) {
-		return
+// show prints a run's line, if each run is to have one, and notes whether the end tells more of it.
+func (r *report) show(o outcome.Outcome) {
+	if r.flags.verbose {
+		r.live.erase()
+		r.line(o)
 	}
-	r.live.erase()
-	r.line(o)
+	if r.flags.named && !r.flags.quiet || o.Code != outcome.ExitOK || r.flags.named && o.FreeOnly() {
+		r.shown = append(r.shown, o)
+	}
+}
+
+// brief reports whether a line says all there is to say of a run.
+func (r *report) brief(o outcome.Outcome) bool {
+	return o.Code == outcome.ExitOK && !(r.detailed() && r.flags.named && o.Violated())
+}
+
+// print prints a run with all that a reader wants to know of it: what came of each property and
+// why, the diagram, and how to have the run again.
+func (r *report) print(o outcome.Outcome) {
+	state := o.State()
+	switch {
+	case r.brief(o):
+		r.line(o)
+		r.discards(o)
+		return
+	case state == outcome.Interrupted:
+		fmt.Fprintf(r.out, "%s: %s\n", oneLine(o.Scenario), painted(r.out, doubt, state))
+	case o.Code == outcome.ExitOK:
+		fmt.Fprintln(r.out, oneLine(o.Scenario))
+	default:
+		in := alarm
+		if state == outcome.Undecided {
+			in = doubt
+		}
+		fmt.Fprintf(r.out, "%s: %s\n", oneLine(o.Scenario), painted(r.out, in, strings.ToUpper(state)))
+	}
+	r.discards(o)
+	if state != outcome.Interrupted {
+		r.explain(o)
+	}
+	if o.Hint != "" {
+		fmt.Fprintf(r.out, "    hint: %s\n", oneLine(o.Hint))
+	}
+	if o.Dir != "" {
+		fmt.Fprintf(r.out, "    record:    %s\n", oneLine(o.Dir))
+	}
+	fmt.Fprintf(r.out, "    run again: %s\n", oneLine(o.Command))
+}
+
+// discards prints why earlier tries of a run do not count.
+func (r *report) discards(o outcome.Outcome) {
 	for _, why := range o.Retried {
 		fmt.Fprintf(r.out, "    discarded, and tried again: %s\n", oneLine(why))
 	}
-	r.explain(o)
+}
+
+// explain prints what came of a run's properties and why, and draws it.
+func (r *report) explain(o outcome.Outcome) {
+	for _, p := range parts(o) {
+		fmt.Fprintln(r.out, r.coloured(o, r.broken(6, "    "+p.text)))
+		for _, why := range p.why {
+			fmt.Fprintln(r.out, r.broken(8, "        "+why))
+		}
+	}
+	if o.Stopped != "" {
+		fmt.Fprintf(r.out, "    %s\n", oneLine(o.Stopped))
+	}
+	if o.Error != "" {
+		fmt.Fprintf(r.out, "    error: %s\n", strings.ReplaceAll(strings.TrimSpace(o.Error), "\n", "\n    "))
+	}
+	if o.Dir == "" {
+		return
+	}
+	if text := r.diagram(o); text != "" {
+		fmt.Fprintf(r.out, "\n%s\n\n", strings.TrimRight(text, "\n"))
+	}
+}
+
+// diagram is the run's sequence diagram: as it stands in the store, or drawn anew where the terminal
+// has another width.
+func (r *report) diagram(o outcome.Outcome) string {
+	text := sequenceOf(o)
+	if n := width(r.out); text != "" && n != sequence.DefaultWidth {
+		if s, err := suite.Open(o.Dir, stored()); err == nil {
+			return sequence.Text(sequence.Tell(s.History, checker.Check(s.History)), n)
+		}
+	}
+	return text
+}
+
+// broken breaks a text into lines that fit a terminal, all but the first indented anew.
+func (r *report) broken(indent int, text string) string {
+	n := columns(r.out)
+	if n == 0 {
+		return text
+	}
+	body := strings.TrimLeft(text, " ")
+	lead := len(text) - len(body)
+	return text[:lead] + within(max(n, 40)-1, lead, indent, body)
 }
 
 // line is a run in one line, or where that gets too long in one for each property.
@@ -155,65 +251,75 @@ func (r *report) coloured(o outcome.Outcome, part string) string {
 // detailed says whether each run is told of: those that were named are, and all with -v.
 func (r *report) detailed() bool { return (r.flags.named || r.flags.verbose) && !r.flags.quiet }
 
-// explain says what a reader wants to know of a run beyond its line.
-func (r *report) explain(o outcome.Outcome) {
-	drawn := r.detailed() && r.flags.named && slices.ContainsFunc(o.Judgements, func(j outcome.Judgement) bool { return j.Got == checker.Violated })
-	if o.Code == outcome.ExitOK && !drawn {
-		return
-	}
-	var told []outcome.Judgement
-	for _, j := range o.Judgements {
-		if asked := j.Expected != "" || j.Got != checker.NotExercised; asked && j.Got != checker.Holds || !j.AsExpected {
-			told = append(told, j)
-		}
-	}
-	for _, t := range folded(told) {
-		fmt.Fprintf(r.out, "    %s: %s\n", t.names(), t.because)
-		for _, j := range t.js {
-			if c := j.Confirmation; c != nil {
-				fmt.Fprintf(r.out, "    cause %s: %s\n", c.State, oneLine(c.Why))
-			}
-		}
-	}
-	if o.Stopped != "" {
-		fmt.Fprintf(r.out, "    %s\n", oneLine(o.Stopped))
-	}
-	if o.Error != "" {
-		fmt.Fprintf(r.out, "    error: %s\n", strings.ReplaceAll(strings.TrimSpace(o.Error), "\n", "\n    "))
-	}
-	if o.Hint != "" {
-		fmt.Fprintf(r.out, "    hint: %s\n", oneLine(o.Hint))
-	}
-	if o.Dir != "" {
-		if text := sequenceOf(o); text != "" {
-			fmt.Fprintf(r.out, "\n%s\n", strings.TrimRight(text, "\n"))
-		}
-		fmt.Fprintf(r.out, "\n    record:    %s\n", oneLine(o.Dir))
-	}
-	fmt.Fprintf(r.out, "    run again: %s\n\n", oneLine(o.Command))
+// part is what came of one or more properties of a run, and why.
+type part struct {
+	text string
+	why  []string
 }
 
-// summary is a run in few words: what was expected of it, and what was not. A property that
-// follows another adds nothing if both came out alike.
-func summary(o outcome.Outcome) []string {
-	var parts []string
+// parts are what came of the properties that something was expected of, or that were violated.
+// What one cause violates is one part, and so is what is undecided for one reason. A property that
+// follows another adds nothing if both held.
+func parts(o outcome.Outcome) (all []part) {
+	findings := o.Findings()
+	var open []outcome.Judgement
 	for _, j := range o.Judgements {
+		if j.Got == checker.Violated && j.Number == nil {
+			if i := slices.IndexFunc(findings, func(f outcome.Finding) bool { return f.Property == j.Property }); i >= 0 {
+				all = append(all, partOf(findings[i]))
+			}
+			continue
+		}
 		lead := o.Of(j.Follows)
-		alike := lead != nil && (j.Got == checker.Violated) == (lead.Got == checker.Violated)
-		if j.Tells() && (j.Follows == "" || !j.AsExpected || !alike) {
-			parts = append(parts, printable(j).String())
+		if !j.Tells() || j.Follows != "" && j.AsExpected && lead != nil && lead.Got != checker.Violated {
+			continue
+		}
+		if j = printable(j); j.Got == checker.Holds && j.AsExpected {
+			all = append(all, part{text: j.String()})
+			continue
+		}
+		open = append(open, j)
+	}
+	for _, t := range folded(open) {
+		text := t.js[0].String()
+		if len(t.js) > 1 {
+			text = fmt.Sprintf("%s %s", t.names(), t.js[0].Got)
+		}
+		all = append(all, part{text, []string{t.because}})
+	}
+	return all
+}
+
+// partOf is a finding with the reason, the harm that it led to, and whether its cause is confirmed.
+func partOf(f outcome.Finding) part {
+	p := part{oneLine(f.String()), []string{oneLine(f.Because)}}
+	for _, j := range f.With {
+		if j.Cause == verdict.LockBroken {
+			p.why = append(p.why, oneLine(j.Because))
 		}
 	}
-	if o.Error != "" && len(parts) == 0 {
+	if c := f.Confirmation; c != nil {
+		p.why = append(p.why, fmt.Sprintf("cause %s: %s", c.State, oneLine(c.Why)))
+	}
+	return p
+}
+
+// summary is a run in few words.
+func summary(o outcome.Outcome) (all []string) {
+	for _, p := range parts(o) {
+		all = append(all, p.text)
+	}
+	if o.Error != "" && len(all) == 0 {
 		return strings.SplitN(o.Error, "\n", 2)[:1]
 	}
-	return parts
+	return all
 }
 
-// finish prints the sum and what there is to look at, and settles the exit code.
+// finish prints the result, and settles the exit code.
 func (r *report) finish(ctx context.Context) error {
+	cause := context.Cause(ctx)
 	defer func() {
-		if r.page != "" {
+		if r.page != "" && cause != errUnread {
 			fmt.Fprintf(r.errs, "report: %s\n", r.page)
 		}
 	}()
@@ -223,27 +329,23 @@ func (r *report) finish(ctx context.Context) error {
 	if r.total == 0 && len(r.skipped) > 0 {
 		r.code = outcome.Worse(r.code, outcome.ExitBackend)
 	}
-	switch why := context.Cause(ctx); {
-	case why == nil:
-	case why == errUnread:
+	switch {
+	case cause == errUnread:
 		r.code = outcome.Worse(r.code, outcome.ExitBackend)
-	default:
+	case cause != nil:
 		r.code = outcome.ExitInterrupt
+		fmt.Fprintf(r.errs, "%v after %d of %d runs; what they left is in %s\n", cause, r.ended-r.suite.Counts[outcome.Interrupted], r.total, r.flags.store)
+	case r.ended < r.total:
+		fmt.Fprintf(r.errs, "stopped at the first run that was not as expected: %d of %d runs are done\n", r.ended, r.total)
 	}
-	if ctx.Err() != nil && r.ended < r.total {
-		fmt.Fprintf(r.errs, "%v after %d of %d runs; what they left is in %s\n", context.Cause(ctx), r.ended, r.total, r.flags.store)
-	}
-	for _, i := range slices.Sorted(maps.Keys(r.outcomes)) { // they came after one that was kept out
+	for _, i := range slices.Sorted(maps.Keys(r.outcomes)) { // they came after one that did not end
 		r.ci.add(r.outcomes[i])
 		r.late(r.outcomes[i])
 	}
 	for _, o := range r.skipped {
 		r.ci.add(o)
 	}
-	if r.ended < r.total && ctx.Err() == nil {
-		fmt.Fprintf(r.errs, "stopped at the first run that was not as expected: %d of %d runs are done\n", r.ended, r.total)
-	}
-	if err := r.keep(r.ended < r.total); err != nil {
+	if err := r.keep(r.ended < r.total || r.suite.Counts[outcome.Interrupted] > 0); err != nil {
 		defer r.complain(err) // after the result, which there is all the same
 		r.code = outcome.Worse(r.code, codeOf(err))
 	}
@@ -253,30 +355,47 @@ func (r *report) finish(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	r.printSeeds() // of a scenario that was interrupted
-	switch {
-	case r.flags.quiet:
-	case r.detailed():
-		for _, o := range r.skipped {
-			fmt.Fprintf(r.out, "%-43s skipped: %s\n", o.Scenario, o.Skipped)
-		}
-	default:
-		r.printSummary()
-	}
-	r.printSum()
+	r.showSeeds() // of a scenario that was interrupted
+	r.printAll()
 	return nil
 }
 
-// late prints a run that came after one that did not end.
+// printAll prints the result, what there is to know of single runs, a summary, and what was skipped.
+func (r *report) printAll() {
+	r.printSum()
+	blank := true // the next run begins with a blank line
+	for _, o := range r.shown {
+		long := !r.brief(o)
+		if blank || long {
+			fmt.Fprintln(r.out)
+		}
+		r.print(o)
+		blank = long
+	}
+	for _, s := range r.sums {
+		fmt.Fprintln(r.out)
+		r.printSeeds(s)
+	}
+	if r.flags.quiet {
+		return
+	}
+	if !r.detailed() && len(r.tally) > 0 {
+		fmt.Fprintln(r.out)
+		printTable(r.out, r.tally.table().fitting(width(r.out)))
+	}
+	r.printSkipped()
+}
+
+// late takes a run that came after one that did not end.
 func (r *report) late(o outcome.Outcome) {
 	switch {
 	case r.flags.json:
 		r.answer.add(o)
-	case r.flags.seeds == 1 && r.failed != nil:
-		r.print(o)
+	case r.flags.seeds == 1:
+		r.show(o)
 	case r.flags.seeds > 1:
 		if o.Scenario != r.sum.name {
-			r.printSeeds()
+			r.showSeeds()
 		}
 		r.sum.add(o)
 	}
@@ -301,7 +420,7 @@ func (r *report) printSum() {
 		if s == outcome.Skipped {
 			n = len(r.skipped)
 		}
-		if n > 0 || s == outcome.AsExpected && r.suite.Counts[outcome.NothingExpected] == 0 {
+		if n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}
 	}
@@ -319,7 +438,7 @@ func (r *report) printSum() {
 	} else if r.suite.Counts[outcome.NothingExpected] > 0 {
 		in = plain
 	}
-	if !r.flags.quiet {
+	if r.flags.verbose {
 		fmt.Fprintln(r.out)
 	}
 	fmt.Fprintf(r.out, "%s\n", painted(r.out, in, fmt.Sprintf("%d %s on %s, %s: %s%s", runs, noun, r.flags.backend, seeds, strings.Join(parts, ", "), r.discarded())))

@@ -55,8 +55,8 @@ type rate struct {
 	High     float64 `json:"high"`
 }
 
-// printSeeds prints the sum of a scenario, and begins another.
-func (r *report) printSeeds() {
+// showSeeds notes what came of a scenario's seeds, if there is something to say, and begins another.
+func (r *report) showSeeds() {
 	s := r.sum
 	r.sum = seedSum{}
 	harm := slices.ContainsFunc(s.Cells, func(c suites.Cell) bool {
@@ -65,7 +65,16 @@ func (r *report) printSeeds() {
 	if s.Runs == 0 || !r.detailed() && outcome.Fine(s.Counts) == s.Runs && !harm {
 		return
 	}
-	r.live.erase()
+	if r.flags.verbose {
+		r.live.erase()
+		r.printSeeds(s)
+		return
+	}
+	r.sums = append(r.sums, s)
+}
+
+// printSeeds prints what came of a scenario's seeds.
+func (r *report) printSeeds(s seedSum) {
 	fmt.Fprintf(r.out, "%-44s %d seeds: %s\n", s.name, s.Runs, strings.Join(outcome.Counted(s.Counts), ", "))
 	rates := s.rates(r.flags.backend)
 	causes := s.causes(width(r.out))

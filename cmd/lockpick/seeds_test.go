@@ -93,7 +93,7 @@ func TestRatesAreOverSeedsThatExercised(t *testing.T) {
 	for _, o := range all {
 		r.sum.add(o)
 	}
-	r.printSeeds()
+	r.printSeeds(r.sum)
 	if want := "deadlock-freedom violated in 2 of 23 (8.7 %, 95 %: 2.4–26.8 %); 15 did not exercise it\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("want %s in %s", want, out.String())
 	}

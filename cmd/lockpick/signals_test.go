@@ -254,7 +254,8 @@ func TestInterruptedJSON(t *testing.T) {
 	}
 }
 
-// A run that is over when nobody reads its result was not interrupted.
+// TestUnreadRunIsWhole checks that a run whose reader has gone, as behind "| head", prints nothing
+// on standard error, and was not interrupted.
 func TestUnreadRunIsWhole(t *testing.T) {
 	from, to, err := os.Pipe()
 	if err != nil {
@@ -266,7 +267,7 @@ func TestUnreadRunIsWhole(t *testing.T) {
 	cmd := exec.Command("lockpick", "run", "baseline/", "--store", t.TempDir())
 	cmd.Stdout, cmd.Stderr = to, &said
 	cmd.Run()
-	if cmd.ProcessState.ExitCode() != outcome.ExitBackend || strings.Contains(said.String(), " of 1 runs") || !strings.Contains(said.String(), "print the result") {
+	if cmd.ProcessState.ExitCode() != outcome.ExitBackend || said.String() != "" {
 		t.Errorf("%v:\n%s", cmd.ProcessState, said.String())
 	}
 	// What only prints is ended by SIGPIPE itself, as the topic says.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"lockpick/checker"
-	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
 )
 
@@ -84,9 +83,19 @@ func (t tally) table() table {
 	return out
 }
 
-// printSummary prints of a suite what fits on a screen: what was skipped, by its reason, and
-// what came of each property.
-func (r *report) printSummary() {
+// printSkipped prints what was skipped: each run where runs are listed, else how many for each
+// reason.
+func (r *report) printSkipped() {
+	if len(r.skipped) == 0 {
+		return
+	}
+	fmt.Fprintln(r.out)
+	if r.detailed() {
+		for _, o := range r.skipped {
+			fmt.Fprintf(r.out, "%-43s skipped: %s\n", oneLine(o.Scenario), oneLine(o.Skipped))
+		}
+		return
+	}
 	var reasons []string
 	count := map[string]int{}
 	for _, o := range r.skipped {
@@ -95,15 +104,8 @@ func (r *report) printSummary() {
 		}
 	}
 	for _, why := range reasons {
-		fmt.Fprintln(r.out, words.Fit(fmt.Sprintf("skipped %d: %s", count[why], words.FirstLine(why)), width(r.out)-1))
+		fmt.Fprintln(r.out, r.broken(4, fmt.Sprintf("skipped %d: %s", count[why], oneLine(why))))
 	}
-	if len(reasons) > 0 {
-		fmt.Fprintln(r.out)
-	}
-	if len(r.tally) == 0 {
-		return
-	}
-	printTable(r.out, r.tally.table().fitting(width(r.out)))
 }
 
 // together are judgements of one run that have the same reason.

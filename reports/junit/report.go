@@ -123,6 +123,8 @@ func (r *Report) failed(g *group, o outcome.Outcome) {
 	switch o.Code {
 	case outcome.ExitUndecided:
 		kind = outcome.Undecided
+	case outcome.ExitInterrupt:
+		kind = outcome.Interrupted
 	case outcome.ExitBug:
 		kind = "bug"
 	}

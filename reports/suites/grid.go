@@ -28,7 +28,7 @@ const (
 
 // cellWords say what a cell is.
 var cellWords = map[rune]string{cellNone: "not run", cellFine: "no violation, or none that was not expected", cellHarm: "violated, as may be",
-	cellOther: "not as expected", cellOpen: "undecided", cellFailed: "failed"}
+	cellOther: "not as expected", cellOpen: "undecided or interrupted", cellFailed: "failed"}
 
 // mark notes how one of many seeds came out, and where it lies.
 func (c *Scenario) mark(o outcome.Outcome, s *Suite) {
@@ -49,7 +49,7 @@ func (c *Scenario) mark(o outcome.Outcome, s *Suite) {
 		}
 	case outcome.Unexpected:
 		letter = cellOther
-	case outcome.Undecided:
+	case outcome.Undecided, outcome.Interrupted:
 		letter = cellOpen
 	}
 	c.States = c.States[:i] + string(letter) + c.States[i+1:]

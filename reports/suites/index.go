@@ -211,7 +211,7 @@ func page(dir string) string {
 }
 
 // symbols of states.
-var symbols = map[string]string{"as expected": "✓", "nothing expected": "○", "unexpected": "!", "undecided": "?", "failed": "!", "skipped": "–"}
+var symbols = map[string]string{"as expected": "✓", "nothing expected": "○", "unexpected": "!", "undecided": "?", "failed": "!", "interrupted": "?", "skipped": "–"}
 
 func (e *entry) mark(state string) {
 	e.State, e.Symbol = state, symbols[state]

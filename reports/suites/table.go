@@ -45,7 +45,7 @@ func rank(state string) int {
 	switch state {
 	case outcome.Failed, outcome.Unexpected:
 		return 0
-	case outcome.Undecided:
+	case outcome.Undecided, outcome.Interrupted:
 		return 1
 	}
 	return 2

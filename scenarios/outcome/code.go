@@ -52,12 +52,13 @@ const (
 	Unexpected      = "unexpected"
 	Undecided       = "undecided"
 	Failed          = "failed" // it could not be run or judged
+	Interrupted     = "interrupted"
 	Skipped         = "skipped"
 )
 
 // States lists the states of an outcome, in the order of a sum.
 func States() []string {
-	return []string{AsExpected, NothingExpected, Unexpected, Undecided, Failed, Skipped}
+	return []string{AsExpected, NothingExpected, Unexpected, Undecided, Failed, Interrupted, Skipped}
 }
 
 // Fine is how many outcomes give no reason to look closer, by their states.
@@ -87,6 +88,8 @@ func (o Outcome) State() string {
 		return Undecided
 	case o.Code == ExitUnexpected:
 		return Unexpected
+	case o.Code == ExitInterrupt:
+		return Interrupted
 	}
 	return Failed
 }

@@ -215,7 +215,7 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 		}
 		events = append(events, e)
 	})
-	broken := false
+	broken, interrupted := false, false
 	defer func() { usual.Store(int64(min(len(events), 1<<14))) }()
 	if err := harness.RunUntil(ctx, b, j.Scenario, j.Seed, rec, j.until(history.MaxEvents)); err != nil {
 		code := outcome.ExitBackend
@@ -224,11 +224,15 @@ func execute(ctx context.Context, b harness.Backend, j Job, earlier []string) (o
 		}
 		o.Hint = shortage.Remedy(err, shortage.Temporary)
 		o.Fail(code, err)
+		interrupted = ctx.Err() != nil
 		broken = errors.Is(err, lock.ErrBroken)
 	}
 	h := judged(&o, d.manifest, events)
 	if broken && o.Code == outcome.ExitUnexpected { // who can't be worked with is accused of nothing
 		o.Code = outcome.ExitBackend
+	}
+	if interrupted && o.Code == outcome.ExitBackend { // and no violation was found before
+		o.Code = outcome.ExitInterrupt
 	}
 	j.confirm(ctx, b, h, &o)
 	notable := o.Code != outcome.ExitOK || j.Live && o.Violated() // or it can't be had again

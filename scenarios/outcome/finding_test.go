@@ -1,0 +1,45 @@
+package outcome
+
+import (
+	"slices"
+	"testing"
+
+	"lockpick/checker"
+	"lockpick/checker/verdict"
+)
+
+// TestFindings checks which violated properties make one finding.
+func TestFindings(t *testing.T) {
+	violated := func(property, cause, node, expected string) Judgement {
+		return Judgement{Property: property, Got: checker.Violated, Cause: cause, Node: node, Expected: expected, AsExpected: expected != "holds"}
+	}
+	two := violated(checker.MutualExclusion, verdict.RestartedAndForgot, "n3", "holds")
+	overlap := violated(checker.LeaseLinearizable, verdict.Overlap, "", "holds")
+	harm := violated(checker.ResourceSafety, verdict.LockBroken, "", "holds")
+	for name, c := range map[string]struct {
+		js   []Judgement
+		want []string
+	}{
+		"one cause": {[]Judgement{two, overlap, harm},
+			[]string{"mutual-exclusion, lease-linearizable and resource-safety violated (restarted-and-forgot at n3), expected holds"}},
+		"harm for another reason": {[]Judgement{two, violated(checker.ResourceSafety, verdict.Overrun, "", "holds")},
+			[]string{"mutual-exclusion violated (restarted-and-forgot at n3), expected holds", "resource-safety violated (overrun), expected holds"}},
+		"harm alone": {[]Judgement{harm}, []string{"resource-safety violated (lock-broken), expected holds"}},
+		"other expectations": {[]Judgement{violated(checker.MutualExclusion, verdict.RestartedAndForgot, "n3", "violated"), harm},
+			[]string{"mutual-exclusion violated, as expected (restarted-and-forgot at n3)", "resource-safety violated (lock-broken), expected holds"}},
+		"same cause": {[]Judgement{violated(checker.FaultTolerance, verdict.LeftKeys, "", "holds"), violated(checker.DeadlockFreedom, verdict.LeftKeys, "", "holds")},
+			[]string{"fault-tolerance and deadlock-freedom violated (left-keys), expected holds"}},
+		"what holds is none": {[]Judgement{{Property: checker.MutualExclusion, Got: checker.Holds, AsExpected: true}, overlap},
+			[]string{"lease-linearizable violated (overlap), expected holds"}},
+		"numbers are none": {[]Judgement{{Property: "grants", Got: checker.Violated, Number: &Number{}}}, nil},
+	} {
+		var got []string
+		o := Outcome{Judgements: c.js}
+		for _, f := range o.Findings() {
+			got = append(got, f.String())
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
