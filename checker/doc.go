@@ -33,7 +33,7 @@
 // witness of a violation of mutual-exclusion or lease-linearizable, unless the lock tells its
 // holder nothing. Package bruteforce tries every order and every instant on raw events, and
 // shares no line with either. The tests that compare millions of histories with porcupine and
-// with such simple judges are themselves tested: testdata/mutants.txt lists mistakes in the
+// with such simple judges are themselves tested: testdata/mutants.list lists mistakes in the
 // checker, in package mutex, in the facts and in the reader of Jepsen's histories. TestMutants
 // plants each in a copy, and a comparison must notice it; a mistake in a cause is noticed by
 // the tables of stories.

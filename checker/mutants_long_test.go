@@ -19,7 +19,7 @@ const proofs = "Exhaustively|Against"
 // causeTests are the tests that compare causes with the table of causes.
 const causeTests = "TestCause|TestWhyNobody|TestRefusedSets|TestSpareVotes|TestNoCause"
 
-// TestMutants plants each mistake of testdata/mutants.txt in a copy of the checker, or of the
+// TestMutants plants each mistake of testdata/mutants.list in a copy of the checker, or of the
 // facts that it judges, and expects the tests to notice it. By day it tries every third.
 func TestMutants(t *testing.T) {
 	if out, err := exec.Command("go", "vet", "./...").CombinedOutput(); err != nil {

@@ -38,10 +38,10 @@ type function struct {
 	begin, end int
 }
 
-// readMutants reads testdata/mutants.txt.
+// readMutants reads testdata/mutants.list.
 func readMutants(t *testing.T) (all []mutant) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/mutants.txt")
+	text, err := os.ReadFile("testdata/mutants.list")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func readMutants(t *testing.T) (all []mutant) {
 		}
 		m, err := parseMutant(stanza)
 		if err != nil {
-			t.Fatalf("testdata/mutants.txt: %v in:\n%s", err, stanza)
+			t.Fatalf("testdata/mutants.list: %v in:\n%s", err, stanza)
 		}
 		all = append(all, m)
 	}
