@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -20,6 +21,9 @@ func listCmd(out io.Writer) *cobra.Command {
 	var tags []string
 	c := &cobra.Command{Use: "list", Short: "list scenarios: what each one shows and what it expects", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if asJSON && verbose {
+				return usage(errors.New("--json prints everything about a scenario, so --verbose has no effect"), "leave one of them out")
+			}
 			all, err := choice{tags: tags}.scenarios()
 			if err != nil {
 				return err

@@ -262,31 +262,38 @@ type part struct {
 // follows another adds nothing if both held.
 func parts(o outcome.Outcome) (all []part) {
 	findings := o.Findings()
-	var open []outcome.Judgement
+	var open []outcome.Judgement // one after the other, all for one reason
+	flush := func() {
+		if len(open) == 0 {
+			return
+		}
+		t := together{open[0].Because, open}
+		text := open[0].String()
+		if len(open) > 1 {
+			text = fmt.Sprintf("%s %s", t.names(), open[0].Got)
+		}
+		all, open = append(all, part{text, []string{t.because}}), nil
+	}
 	for _, j := range o.Judgements {
-		if j.Got == checker.Violated && j.Number == nil {
+		lead := o.Of(j.Follows)
+		switch {
+		case j.Got == checker.Violated && j.Number == nil:
 			if i := slices.IndexFunc(findings, func(f outcome.Finding) bool { return f.Property == j.Property }); i >= 0 {
+				flush()
 				all = append(all, partOf(findings[i]))
 			}
-			continue
+		case !j.Tells(), j.Follows != "" && j.AsExpected && lead != nil && lead.Got != checker.Violated:
+		case j.Got == checker.Holds && j.AsExpected:
+			flush()
+			all = append(all, part{text: printable(j).String()})
+		default:
+			if j = printable(j); len(open) > 0 && (open[0].Because != j.Because || open[0].Got != j.Got) {
+				flush()
+			}
+			open = append(open, j)
 		}
-		lead := o.Of(j.Follows)
-		if !j.Tells() || j.Follows != "" && j.AsExpected && lead != nil && lead.Got != checker.Violated {
-			continue
-		}
-		if j = printable(j); j.Got == checker.Holds && j.AsExpected {
-			all = append(all, part{text: j.String()})
-			continue
-		}
-		open = append(open, j)
 	}
-	for _, t := range folded(open) {
-		text := t.js[0].String()
-		if len(t.js) > 1 {
-			text = fmt.Sprintf("%s %s", t.names(), t.js[0].Got)
-		}
-		all = append(all, part{text, []string{t.because}})
-	}
+	flush()
 	return all
 }
 
@@ -319,7 +326,7 @@ func summary(o outcome.Outcome) (all []string) {
 func (r *report) finish(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	defer func() {
-		if r.page != "" && cause != errUnread {
+		if r.page != "" && context.Cause(ctx) != errUnread {
 			fmt.Fprintf(r.errs, "report: %s\n", r.page)
 		}
 	}()

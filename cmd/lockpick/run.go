@@ -282,14 +282,29 @@ func (f *runFlags) validate() error {
 		return usage(errors.New("--nodes has an empty name"), "as in --nodes redis-1,redis-2")
 	case len(f.nodes) > docker.MostNodes:
 		return usage(fmt.Errorf("--nodes names %d containers", len(f.nodes)), fmt.Sprintf("at most %d", docker.MostNodes))
-	case f.verbose && f.quiet:
-		return usage(errors.New("--verbose and --quiet contradict each other"), "leave one of them out")
+	case f.confirm && f.backend != simulation:
+		return usage(errors.New("--confirm works in the simulation only"), "leave it out, or leave out --backend")
+	case f.patience != patience && f.backend != simulation:
+		return usage(errors.New("--timeout limits simulated runs only"), "leave it out: runs on real servers have limits of their own")
+	case f.dryRun && (f.junit != "" || f.shard != ""):
+		return usage(errors.New("--dry-run runs nothing, so there is nothing for --junit or --shard to record"), "leave out --dry-run")
 	case f.shard != "" && (f.json || f.junit != "" || f.failFast || f.watch):
 		return usage(errors.New("--shard records what comes of its runs, and shows nothing of it"), "leave out --json, --junit, --fail-fast and --watch; lockpick merge has --json and --junit")
 	case f.to != "" && (f.shard == "" || !bucket.Is(f.to)):
 		return usage(errors.New("--to is for a shard, and names a place in a bucket"), "as in --shard 3/8 --to s3://BUCKET/PREFIX; for another folder there is --store")
 	case len(f.nodes) > 0 && f.jobs > 1:
 		return usage(errors.New("--nodes are for one run at a time, and --jobs asks for more"), "leave one of them out")
+	}
+	return f.amount()
+}
+
+// amount refuses flags that contradict each other about how much is printed.
+func (f *runFlags) amount() error {
+	switch {
+	case f.verbose && f.quiet:
+		return usage(errors.New("--verbose and --quiet contradict each other"), "leave one of them out")
+	case f.json && (f.verbose || f.quiet):
+		return usage(errors.New("--json prints every run, so --verbose and --quiet have no effect"), "leave them out")
 	}
 	return nil
 }

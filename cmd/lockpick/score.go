@@ -76,7 +76,12 @@ func scoreCmd(a *app) *cobra.Command {
   lockpick scorecard redislock rueidis:caching=yes --seeds 200 --json
   lockpick scorecard --adapter "node adapter.js"    a lock of any language
   lockpick scorecard --all`,
-		RunE: func(c *cobra.Command, args []string) error { return a.score(c.Context(), f, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if f.adapter != "" && f.backend == simulation && c.Flags().Changed("backend") {
+				return usage(errors.New("an adapter needs real servers, and --backend sim has none"), "leave out --backend, or take --backend process")
+			}
+			return a.score(c.Context(), f, args)
+		},
 	}
 	f.flags(c)
 	c.Flags().BoolVar(&f.all, "all", false, "each set-up of each kind")
@@ -160,6 +165,8 @@ func (f *scoreFlags) locks(args []string) ([]string, error) {
 		return nil, usage(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("a number from 0 to %d", mostSeeds))
 	case f.jobs < 1 || f.jobs > mostJobs:
 		return nil, usage(fmt.Errorf("--jobs %d is out of range", f.jobs), fmt.Sprintf("a number from 1 to %d", mostJobs))
+	case f.jobs > 1 && f.backend == simulation && f.beside == "" && f.try == "":
+		return nil, usage(errors.New("--jobs is for backends in real time"), "leave it out: the simulation has one for each processor")
 	case f.beside != "" && f.try != "" && f.beside != f.try:
 		return nil, usage(fmt.Errorf("--beside %s and --try %s are two backends", f.beside, f.try), "leave --try out: what is found is tried on the other")
 	case f.beside != "" && (f.beside == simulation || f.backend != simulation || f.adapter != ""):

@@ -100,7 +100,7 @@ func TestOtherSettingsKeepTheTier(t *testing.T) {
 				if j == nil || j.Got != checker.Violated || j.Cause != row.cause || o.Code != row.code {
 					t.Errorf("%s: %s", id, verdicts(o))
 				}
-				if said := strings.Join(summary(o), "; "); !strings.Contains(said, row.property+" violated") {
+				if said := strings.Join(summary(o), "; "); !strings.Contains(said, row.property) || !strings.Contains(said, " violated (") {
 					t.Errorf("%s is violated, and not printed: %s", row.property, said)
 				}
 			}

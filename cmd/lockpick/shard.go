@@ -204,8 +204,8 @@ func (a *app) merge(ctx context.Context, f *runFlags, s *shards.Sweep) error {
 		return &failure{err: fmt.Errorf("merge: %d of %d shards are missing: %s", len(ks), s.Of, strings.TrimSpace(numbers(ks))), code: outcome.ExitUndecided,
 			hint: fmt.Sprintf("run them, as in %s --shard %d/%d", s.Command, ks[0], s.Of)}
 	}
-	if f.verbose && f.quiet {
-		return usage(errors.New("--verbose and --quiet contradict each other"), "leave one of them out")
+	if err := f.amount(); err != nil {
+		return err
 	}
 	if err := suite.CanWrite(f.store); err != nil {
 		return noStore(err)

@@ -25,6 +25,7 @@ type shrinkFlags struct {
 	try      string // a backend on which the small scenario is tried; "": none
 	file     string // where it is written; "": in the store
 	most     int    // runs
+	seeded   bool   // --seed was given
 }
 
 func shrinkCmd(a *app) *cobra.Command {
@@ -44,7 +45,10 @@ minimal scenario need not be a robust one.`,
   lockpick minimize random-faults/ --seed 13 --property mutual-exclusion
   lockpick minimize random-faults/ --seed 13 --try process -o mine.yaml`,
 		Args: oneArg,
-		RunE: func(c *cobra.Command, args []string) error { return a.shrink(c.Context(), f, args[0]) },
+		RunE: func(c *cobra.Command, args []string) error {
+			f.seeded = c.Flags().Changed("seed")
+			return a.shrink(c.Context(), f, args[0])
+		},
 	}
 	fs := c.Flags()
 	fs.Uint64Var(&f.seed, "seed", 1, "the seed that shows the violation, for a scenario")
@@ -139,8 +143,8 @@ func (f *shrinkFlags) subject(arg string) (scenario.Scenario, uint64, error) {
 		switch {
 		case err != nil:
 			return scenario.Scenario{}, 0, usage(err, badRecord)
-		case len(f.sets) > 0 || f.lock != "":
-			return scenario.Scenario{}, 0, usage(errors.New("--set and --lock don't apply to a stored run"), "name the scenario and --seed instead")
+		case len(f.sets) > 0 || f.lock != "" || f.seeded:
+			return scenario.Scenario{}, 0, usage(errors.New("--set, --lock and --seed don't apply to a stored run"), "name the scenario instead")
 		}
 		return of.Manifest.Scenario, of.Manifest.Seed, runnable(of.Manifest)
 	}

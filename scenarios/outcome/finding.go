@@ -37,7 +37,10 @@ next:
 
 // explains reports whether a property was violated by the finding's cause, and expected alike.
 func (f Finding) explains(j Judgement) bool {
-	if j.AsExpected != f.AsExpected || j.Expected != f.Expected || j.Control != f.Control {
+	switch {
+	case f.implies(j):
+		return true
+	case j.AsExpected != f.AsExpected || j.Expected != f.Expected || j.Control != f.Control:
 		return false
 	}
 	if f.Property == checker.MutualExclusion && (j.Cause == verdict.Overlap || j.Cause == verdict.LockBroken) {
@@ -46,11 +49,18 @@ func (f Finding) explains(j Judgement) bool {
 	return j.Cause != "" && j.Cause == f.Cause && j.Node == f.Node
 }
 
+// implies reports whether a property came out as its leader did, and was to: that is no news.
+func (f Finding) implies(j Judgement) bool {
+	return j.Follows == f.Property && j.AsExpected && f.AsExpected
+}
+
 // Names lists the properties, as in "mutual-exclusion, lease-linearizable and resource-safety".
 func (f Finding) Names() string {
 	names := []string{f.Property}
 	for _, j := range f.With {
-		names = append(names, j.Property)
+		if !f.implies(j) {
+			names = append(names, j.Property)
+		}
 	}
 	if n := len(names); n > 1 {
 		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
