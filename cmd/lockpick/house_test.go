@@ -168,8 +168,6 @@ var house = map[string]row{
 		because: "searches among scenarios; whoever calls it runs and judges them"},
 	"scenarios/shards": {ours: "harness/files harness/scenario scenarios/outcome",
 		because: "divides runs among machines and puts outcomes together; it runs and judges none"},
-	"scenarios/shards/bucket": {ours: "harness/files scenarios/shards", third: minioPkg,
-		because: "a bucket is reached by the client of those who made it, and by nobody else here"},
 	"scenarios/suite": {ours: "harness harness/scenario harness/files harness/history harness/history/facts harness/lock harness/lock/broken harness/owned harness/history/edn harness/shortage checker checker/sentinel checker/verdict reports scenarios/outcome", tests: "harness/lock/kinds harness/sim scenarios", because: "the only judge"},
 	"scenarios/sweep": {ours: "harness harness/files harness/owned harness/shortage scenarios/outcome scenarios/suite", tests: "harness/scenario", because: "many jobs in worker processes"},
 	"cmd/lockpick": {ours: "redlock docker harness harness/… checker checker/mutex checker/verdict nemesis reports reports/… scenarios scenarios/…", third: cobraPkg + " " + unitsPkg + " " + xsys, tests: goEDN + " " + yamlPkg + " " + linter + " " + browserPkg + " " + cdpPkg,
@@ -179,7 +177,6 @@ var house = map[string]row{
 const redistest = "redlock/redisnode/redistest"
 
 const (
-	minioPkg   = "github.com/minio/minio-go/v7"
 	goRedis    = "github.com/redis/go-redis/v9"
 	yamlPkg    = "go.yaml.in/yaml/v3"
 	redsync    = "github.com/go-redsync/redsync/v4"

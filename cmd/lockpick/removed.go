@@ -3,4 +3,6 @@ package main
 // removed lists the commands and flags that earlier releases had, with what to use instead: a
 // command by its name, a flag by its command's name and its own. Using one is an error of usage
 // (exit 64) whose hint says so.
-var removed = map[string]string{}
+var removed = map[string]string{
+	"run --to": "copy the shard's folder with your site's tool, as in aws s3 cp --recursive or rclone; see lockpick help shards",
+}

@@ -24,7 +24,6 @@ import (
 	"lockpick/harness/shortage"
 	"lockpick/reports/suites"
 	"lockpick/scenarios/outcome"
-	"lockpick/scenarios/shards/bucket"
 	"lockpick/scenarios/suite"
 	"lockpick/scenarios/sweep"
 )
@@ -66,7 +65,6 @@ type runFlags struct {
 	failFast bool
 	watch    bool
 	shard    string // which part of the runs, as in 3/8; "": all
-	to       string // a place in a bucket, where a shard is recorded, too; "": nowhere
 }
 
 func runCmd(a *app) *cobra.Command {
@@ -123,8 +121,7 @@ as each node has it then; what was still to be shown is undecided`)
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "a line for each run, not only for what was not as expected")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "only what was not as expected, and the sum")
 	fs.BoolVar(&f.failFast, "fail-fast", false, "begin no more runs once one came otherwise than expected, or failed")
-	fs.StringVar(&f.shard, "shard", "", "only the K-th of N parts of the runs, as in 3/8, auto or auto/8, recorded in the store for\n\"lockpick merge\"; see lockpick help shards")
-	fs.StringVar(&f.to, "to", "", "record the shard in a bucket of S3, too, as in s3://BUCKET/PREFIX")
+	fs.StringVar(&f.shard, "shard", "", "only the K-th of N parts of the runs, as in 3/8, recorded in the store for\n\"lockpick merge\"; see lockpick help shards")
 	fs.BoolVar(&f.watch, "watch", false, "run again each time that one of the FILEs is saved, until Ctrl-C")
 	c.RegisterFlagCompletionFunc("nodes", cobra.NoFileCompletions)
 	return c
@@ -290,8 +287,6 @@ func (f *runFlags) validate() error {
 		return usage(errors.New("--dry-run runs nothing, so there is nothing for --junit or --shard to record"), "leave out --dry-run")
 	case f.shard != "" && (f.json || f.junit != "" || f.failFast || f.watch):
 		return usage(errors.New("--shard records what comes of its runs, and shows nothing of it"), "leave out --json, --junit, --fail-fast and --watch; lockpick merge has --json and --junit")
-	case f.to != "" && (f.shard == "" || !bucket.Is(f.to)):
-		return usage(errors.New("--to is for a shard, and names a place in a bucket"), "as in --shard 3/8 --to s3://BUCKET/PREFIX; for another folder there is --store")
 	case len(f.nodes) > 0 && f.jobs > 1:
 		return usage(errors.New("--nodes are for one run at a time, and --jobs asks for more"), "leave one of them out")
 	}

@@ -1,33 +1,27 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"lockpick/harness"
-	"lockpick/harness/owned"
 	"lockpick/reports/suites"
 	"lockpick/scenarios"
 	"lockpick/scenarios/outcome"
 	"lockpick/scenarios/shards"
-	"lockpick/scenarios/shards/bucket"
 	"lockpick/scenarios/suite"
 )
 
 // head is what a shard's file says first.
 func (r *report) head(chosen []pick) (shards.Head, error) {
 	f := r.flags
-	k, n, err := shards.Parse(f.shard, os.Getenv)
+	k, n, err := shards.Parse(f.shard)
 	if err != nil {
-		return shards.Head{}, usage(fmt.Errorf("--shard: %w", err), fmt.Sprintf("as in --shard 3/8, at most %d; see lockpick help shards", shards.Most))
+		return shards.Head{}, usage(fmt.Errorf("--shard: %w", err), fmt.Sprintf("give K/N with N at most %d, e.g. --shard 3/8 or --shard $SLURM_ARRAY_TASK_ID/8; see lockpick help shards", shards.Most))
 	}
 	h := shards.Head{Shard: k, Of: n, Version: version(), Backend: f.backend, Seed: f.seed, Seeds: f.seeds,
 		Command: r.suite.Command, Named: f.named, Sets: f.sets, Skipped: r.skipped}
@@ -43,15 +37,6 @@ func (r *report) record(ctx context.Context, b harness.Backend, chosen []pick) e
 	h, err := r.head(chosen)
 	if err != nil {
 		return err
-	}
-	var to *bucket.Place
-	if f.to != "" {
-		if to, err = place(f.to); err != nil {
-			return err
-		}
-		if err := to.Try(ctx); err != nil {
-			return cmp.Or(ctx.Err(), told(err))
-		}
 	}
 	r.total, r.suite.Counts = h.Runs(), map[string]int{}
 	r.live = &progress{errs: r.errs, mu: &r.mu, started: r.started, text: r.progress}
@@ -78,69 +63,19 @@ func (r *report) record(ctx context.Context, b harness.Backend, chosen []pick) e
 	if err := suites.Index(f.store); err != nil {
 		return noStore(err)
 	}
-	if to != nil {
-		away, err := to.Put(ctx, path)
-		if err != nil {
-			fmt.Fprintf(r.errs, "the shard is in %s\n", path)
-			return cmp.Or(ctx.Err(), told(err))
-		}
-		path = away
-	}
 	fmt.Fprintf(r.out, "shard %d of %d: %d of %d runs on %s: %s\nrecorded: %s\n", h.Shard, h.Of, r.ended, len(chosen)*f.seeds, f.backend,
 		strings.Join(outcome.Counted(r.suite.Counts), ", "), path)
 	return nil
 }
 
-// place is a place in a bucket that a user has named.
-func place(name string) (*bucket.Place, error) {
-	p, err := bucket.Open(name, os.Getenv)
-	if err != nil {
-		return nil, usage(err, "as in s3://BUCKET/PREFIX; see lockpick help shards")
-	}
-	return p, nil
-}
-
-// told is an error of a bucket for who runs lockpick.
-func told(err error) error {
-	var of *bucket.Error
-	if errors.As(err, &of) {
-		return unable(err, of.Remedy)
-	}
-	return unable(err, "see lockpick help shards")
-}
-
-// fetch finds the shards' files in folders, and copies those in buckets into a folder.
-func fetch(ctx context.Context, from []string, folder string) (found []shards.File, err error) {
-	for _, name := range from {
-		var more []shards.File
-		if bucket.Is(name) {
-			p, err := place(name)
-			if err != nil {
-				return nil, err
-			}
-			if more, err = p.Fetch(ctx, folder); err != nil {
-				return nil, cmp.Or(ctx.Err(), told(err))
-			}
-		} else if more, err = shards.Find(name); err != nil {
-			return nil, usage(fmt.Errorf("merge: %w", err), lookFor)
-		}
-		found = append(found, more...)
-	}
-	return found, nil
-}
-
-// lookFor says what merge takes.
-const lookFor = "name stores, or shards' files, of one sweep: see lockpick help shards"
-
 func mergeCmd(a *app) *cobra.Command {
 	f := &runFlags{}
 	missing := false
 	c := &cobra.Command{
-		Use:   "merge DIR|s3://BUCKET/PREFIX…",
+		Use:   "merge DIR…",
 		Short: "combine the results of a sharded run",
 		Long: `Put together what "lockpick run --shard" has recorded. DIR is a store, a folder of stores, or
-a shard's file; in a bucket it is what names of shards begin with. What is printed, and the
-exit code, are those of one machine that ran all.
+a shard's file. What is printed, and the exit code, are those of one machine that ran all.
 
 Shards of different sweeps or versions, shards that are there twice, and files that were
 cut are refused (64). So is a sweep of which shards are missing (2).`,
@@ -161,28 +96,12 @@ cut are refused (64). So is a sweep of which shards are missing (2).`,
 
 // putTogether reads the shards that are named.
 func (a *app) putTogether(ctx context.Context, f *runFlags, missing bool, from []string) error {
-	folder := ""
-	if slices.ContainsFunc(from, bucket.Is) {
-		err := suite.CanWrite(f.store)
-		if err == nil {
-			a.tidies() // the folder goes, whatever ends this
-			folder, err = owned.Unfinished.MakeDir(f.store)
-		}
-		if err != nil {
-			return noStore(err)
-		}
-		defer os.RemoveAll(folder)
-	}
-	found, err := fetch(ctx, from, folder)
-	if err != nil {
-		return err
-	}
-	s, err := shards.Read(ctx, found)
+	s, err := shards.Read(ctx, from...)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return usage(fmt.Errorf("merge: %w", err), lookFor)
+		return usage(fmt.Errorf("merge: %w", err), "name stores, or shards' files, of one sweep: see lockpick help shards")
 	case missing:
 		_, err := fmt.Fprint(a.out, numbers(s.Missing()))
 		return err

@@ -89,4 +89,13 @@ func TestLinesOfHelp(t *testing.T) {
 		says(t, shell(t, in, binary, merge))
 		sameAsOne(t, binary, filepath.Join(in, "results"))
 	})
+	t.Run("no folder is shared", func(t *testing.T) {
+		standInForAWS(t)
+		in := t.TempDir()
+		for k := 1; k <= 8; k++ {
+			says(t, shell(t, in, binary, helpFor(t, binary, "Machines that share no folder"), fmt.Sprint("K=", k)))
+		}
+		says(t, shell(t, in, binary, helpFor(t, binary, "Then, where they are merged")))
+		sameAsOne(t, binary, filepath.Join(in, "results"))
+	})
 }

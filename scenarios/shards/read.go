@@ -17,9 +17,6 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// Most bounds the shards of a sweep: they are read side by side.
-const Most = 1000
-
 // mostFile bounds a shard's file: ten million outcomes.
 const mostFile = 16 << 30
 
@@ -27,16 +24,8 @@ const mostFile = 16 << 30
 // store's, and the shards'.
 const mostDepth = 3
 
-// File is a file of a shard that is to be read.
-type File struct {
-	Path string
-	Name string // what its user calls it
-	// Alone: it does not lie in its store, so that the folders of its runs are not beside it.
-	Alone bool
-}
-
-// store is the folder that the runs' are told from.
-func (f File) store() string { return filepath.Dir(filepath.Dir(f.Path)) }
+// storeOf is the store that a shard's file lies in; the folders of its runs are named from there.
+func storeOf(path string) string { return filepath.Dir(filepath.Dir(path)) }
 
 // unlinked refuses a run of a store if a folder on the way to it is a link.
 func unlinked(store, run string) error {
@@ -51,51 +40,44 @@ func unlinked(store, run string) error {
 
 // Sweep is the shards of one sweep that are there.
 type Sweep struct {
-	Head   // of one of them
-	shards map[int]File
+	Head                  // of one of them
+	shards map[int]string // the path of each, by its number
 }
 
 // ErrNone says that there is no shard where one looked.
 var ErrNone = errors.New("no shard's file is there")
 
-// Read reads files of shards, and refuses those that are cut, changed, there twice, or of
-// different sweeps.
-func Read(ctx context.Context, from []File) (*Sweep, error) {
-	s := &Sweep{shards: map[int]File{}}
-	for _, f := range from {
-		h, err := check(ctx, f)
+// Read reads the shards' files in folders and those below them; a path may be that of a file. It
+// refuses files that are cut, changed, there twice, or of different sweeps.
+func Read(ctx context.Context, paths ...string) (*Sweep, error) {
+	var found []string
+	for _, path := range paths {
+		if err := find(path, mostDepth, func(path string) { found = append(found, path) }); err != nil {
+			return nil, err
+		}
+	}
+	s := &Sweep{shards: map[int]string{}}
+	for _, path := range found {
+		h, err := check(ctx, path)
 		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", f.Name, err)
+			return nil, fmt.Errorf("read %s: %w", path, err)
 		}
 		if len(s.shards) == 0 {
 			s.Head = h
 		}
 		if why := differs(s.Head, h); why != "" {
-			return nil, fmt.Errorf("%s and %s are of different sweeps: %s", s.shards[s.Shard].Name, f.Name, why)
+			return nil, fmt.Errorf("%s and %s are of different sweeps: %s", s.shards[s.Shard], path, why)
 		}
-		if other, there := s.shards[h.Shard]; there && other != f {
-			return nil, fmt.Errorf("shard %d is there twice: %s and %s", h.Shard, other.Name, f.Name)
+		if other, there := s.shards[h.Shard]; there && other != path {
+			return nil, fmt.Errorf("shard %d is there twice: %s and %s", h.Shard, other, path)
 		}
-		s.shards[h.Shard] = f
+		s.shards[h.Shard] = path
 	}
 	if len(s.shards) == 0 {
 		return nil, ErrNone
 	}
 	return s, nil
 }
-
-// Find lists the shards' files in folders and those below them; a path may be that of a file.
-func Find(paths ...string) (found []File, err error) {
-	for _, p := range paths {
-		if err := find(p, mostDepth, func(path string) { found = append(found, File{Path: path, Name: path}) }); err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
-}
-
-// IsFile says whether a name is that of a shard's file.
-func IsFile(name string) bool { return fileName.MatchString(name) }
 
 // find tells of the shards' files in a folder and those below it; path may be a file itself.
 func find(path string, depth int, tell func(path string)) error {
@@ -113,7 +95,7 @@ func find(path string, depth int, tell func(path string)) error {
 		return err
 	}
 	for _, e := range entries {
-		if (e.Name() == Folder || IsFile(e.Name())) && e.Type()&fs.ModeSymlink != 0 {
+		if (e.Name() == Folder || fileName.MatchString(e.Name())) && e.Type()&fs.ModeSymlink != 0 {
 			return fmt.Errorf("%s is a link, and none is followed", filepath.Join(path, e.Name()))
 		}
 		if e.IsDir() && e.Name() == Folder { // it is a store, and the rest of it are runs
@@ -127,7 +109,7 @@ func find(path string, depth int, tell func(path string)) error {
 			if err := find(below, depth-1, tell); err != nil {
 				return err
 			}
-		case !e.IsDir() && IsFile(e.Name()):
+		case !e.IsDir() && fileName.MatchString(e.Name()):
 			tell(below)
 		}
 	}
@@ -153,16 +135,16 @@ func differs(a, b Head) string {
 
 // check reads a shard's head and sees that all its outcomes are there, each in its place, and no
 // run of theirs behind a link.
-func check(ctx context.Context, f File) (Head, error) {
-	l, err := open(f.Path)
+func check(ctx context.Context, path string) (Head, error) {
+	l, err := open(path)
 	if err != nil {
 		return Head{}, err
 	}
 	defer l.Close()
 	for j := range l.Runs() {
 		o, err := l.outcome(j)
-		if err == nil && !f.Alone {
-			err = unlinked(f.store(), filepath.FromSlash(o.Dir))
+		if err == nil {
+			err = unlinked(storeOf(path), filepath.FromSlash(o.Dir))
 		}
 		if err != nil || ctx.Err() != nil {
 			return l.Head, cmp.Or(err, ctx.Err())
@@ -188,26 +170,24 @@ func (s *Sweep) Total() int { return s.total() }
 // outcome at a time.
 func (s *Sweep) Each(ctx context.Context, do func(i int, o outcome.Outcome)) error {
 	in := make([]*lines, s.Of)
-	for k, f := range s.shards {
-		l, err := open(f.Path)
+	for k, path := range s.shards {
+		l, err := open(path)
 		if err != nil {
-			return fmt.Errorf("read %s: %w", f.Name, err)
+			return fmt.Errorf("read %s: %w", path, err)
 		}
 		defer l.Close()
 		in[k-1] = l
 	}
 	for i := range s.total() {
-		f := s.shards[i%s.Of+1]
+		path := s.shards[i%s.Of+1]
 		o, err := in[i%s.Of].outcome(i / s.Of)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			return fmt.Errorf("read %s: %w", f.Name, err)
-		case f.Alone:
-			o.Dir = ""
+			return fmt.Errorf("read %s: %w", path, err)
 		case o.Dir != "":
-			o.Dir = filepath.Join(f.store(), filepath.FromSlash(o.Dir))
+			o.Dir = filepath.Join(storeOf(path), filepath.FromSlash(o.Dir))
 		}
 		do(i, o)
 	}

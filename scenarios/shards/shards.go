@@ -12,8 +12,8 @@
 // Read refuses what does not fit together; Each then gives the outcomes in the order in which one
 // machine would have come to them.
 //
-// Deliberately missing: who runs what, and when. Any engine that can start a command n times is
-// told k and n, and Auto knows what some of them call these.
+// Deliberately missing: who runs what, and when. Any engine that can start a command n times and
+// number the jobs will do.
 package shards
 
 import (
@@ -26,6 +26,8 @@ import (
 	"io"
 	"path/filepath"
 	"regexp"
+	"strconv"
+	"strings"
 
 	"lockpick/harness/files"
 	"lockpick/harness/scenario"
@@ -37,6 +39,24 @@ const Folder = "shards"
 
 // Schema is the version of a shard's file.
 const Schema = 1
+
+// Most bounds the shards of a sweep: they are read side by side.
+const Most = 1000
+
+// Parse reads which shard is asked for, as in 3/8.
+func Parse(text string) (k, n int, err error) {
+	index, all, _ := strings.Cut(text, "/")
+	if k, err = strconv.Atoi(index); err != nil {
+		return 0, 0, fmt.Errorf("%q is no shard", text)
+	}
+	if n, err = strconv.Atoi(all); err != nil {
+		return 0, 0, fmt.Errorf("%q does not say how many shards there are", text)
+	}
+	if n < 1 || n > Most || k < 1 || k > n {
+		return 0, 0, fmt.Errorf("there is no shard %d of %d", k, n)
+	}
+	return k, n, nil
+}
 
 // Head is the first line of a shard's file: what the sweep is, and which part of it this is.
 type Head struct {

@@ -2,7 +2,6 @@ package shards
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,39 +15,26 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	for _, x := range []struct{ text, env, want string }{
-		{"3/8", "", "3/8"},
-		{"auto", "CI_NODE_INDEX=2 CI_NODE_TOTAL=5", "2/5"},
-		{"auto/8", "JOB_COMPLETION_INDEX=0", "1/8"},
-		{"auto", "JOB_COMPLETION_INDEX=7 LOCKPICK_SHARDS=8", "8/8"},
-		{"auto/8", "SLURM_ARRAY_TASK_ID=8 SLURM_ARRAY_TASK_COUNT=2 SLURM_ARRAY_TASK_MIN=7", "8/8"},
-		{"auto", "LOCKPICK_SLOT=x1y2z3 LOCKPICK_NODE=x1y2z3 LOCKPICK_SHARDS=8", "1/8"},
-		{"auto", "LOCKPICK_SLOT=7 LOCKPICK_NODE=x1y2z3 LOCKPICK_SHARDS=8", "8/8"},
-		{"auto", "LOCKPICK_SLOT=x9 LOCKPICK_NODE=x1y2z3 LOCKPICK_SHARDS=8", "error: no number"},
-		{"auto/8", "SLURM_ARRAY_TASK_ID=0", "error: no shard 0"},
-		{"auto", "SLURM_ARRAY_TASK_ID=1", "error: set LOCKPICK_SHARDS"},
-		{"auto", "", "error: nothing in the environment"},
-		{"0/8", "", "error: no shard 0"},
-		{"9/8", "", "error: no shard 9"},
-		{"1/1001", "", "error: no shard"},
-		{"1", "", "error: how many"},
-		{"1/x", "", "error: how many"},
-		{"/8", "", "error: is no shard"},
-		{"", "", "error: is no shard"},
+	for text, want := range map[string]string{
+		"3/8":    "3/8",
+		"auto":   "error: is no shard",
+		"auto/8": "error: is no shard",
+		"0/8":    "error: no shard 0",
+		"9/8":    "error: no shard 9",
+		"1/1001": "error: no shard",
+		"1":      "error: how many",
+		"1/x":    "error: how many",
+		"/8":     "error: is no shard",
+		"":       "error: is no shard",
 	} {
-		env := map[string]string{}
-		for _, v := range strings.Fields(x.env) {
-			name, value, _ := strings.Cut(v, "=")
-			env[name] = value
-		}
-		k, n, err := Parse(x.text, func(name string) string { return env[name] })
+		k, n, err := Parse(text)
 		got := fmt.Sprintf("%d/%d", k, n)
 		if err != nil {
 			got = "error: " + err.Error()
 		}
-		want, failed := strings.CutPrefix(x.want, "error: ")
-		if failed != (err != nil) || !strings.Contains(got, want) {
-			t.Errorf("%q with %q is %s, want %s", x.text, x.env, got, x.want)
+		words, failed := strings.CutPrefix(want, "error: ")
+		if failed != (err != nil) || !strings.Contains(got, words) {
+			t.Errorf("%q is %s, want %s", text, got, want)
 		}
 	}
 }
@@ -62,15 +48,6 @@ func sweep(k, n, seeds int) Head {
 // outcomeOf is what came of a sweep's run.
 func outcomeOf(h Head, i int) outcome.Outcome {
 	return outcome.Outcome{Schema: 1, Scenario: h.Scenarios[i/h.Seeds].Scenario.ID(), Seed: h.Seed + uint64(i%h.Seeds), Events: i}
-}
-
-// readAll reads the shards in a folder.
-func readAll(folder string) (*Sweep, error) {
-	found, err := Find(folder)
-	if err != nil {
-		return nil, err
-	}
-	return Read(context.Background(), found)
 }
 
 // write makes a shard's file, whose runs end in reverse order.
@@ -103,7 +80,7 @@ func TestEach(t *testing.T) {
 			runs += sweep(k, n, 3).Runs()
 			write(t, store, sweep(k, n, 3))
 		}
-		s, err := readAll(filepath.Dir(store))
+		s, err := Read(t.Context(), filepath.Dir(store))
 		if err != nil || runs != s.Total() || s.Missing() != nil {
 			t.Fatalf("%d shards: %d runs, %v", n, runs, err)
 		}
@@ -132,7 +109,7 @@ func TestNothingIsLeft(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Join(store, Folder)); err != nil || len(left) > 0 {
 		t.Error(left, err)
 	}
-	if _, err := readAll(store); !errors.Is(err, ErrNone) {
+	if _, err := Read(t.Context(), store); !errors.Is(err, ErrNone) {
 		t.Error(err)
 	}
 }
@@ -144,10 +121,10 @@ func refused(t *testing.T, want string, damage func(store, first string)) {
 	store := t.TempDir()
 	first := write(t, store, sweep(1, 2, 3))
 	damage(store, first)
-	s, err := readAll(store)
+	s, err := Read(t.Context(), store)
 	if err == nil && s.Missing() != nil {
 		write(t, store, sweep(2, 2, 3))
-		_, err = readAll(store)
+		_, err = Read(t.Context(), store)
 	}
 	if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), ".jsonl") {
 		t.Errorf("%v, want %q", err, want)
@@ -258,7 +235,7 @@ func TestLinks(t *testing.T) {
 		if err := errors.Join(os.MkdirAll(filepath.Join(store, "a", "0"), 0o755), os.Rename(is, away), os.Symlink(away, is)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := readAll(store); err == nil || !strings.Contains(err.Error(), is+" is a link, and none is followed") {
+		if _, err := Read(t.Context(), store); err == nil || !strings.Contains(err.Error(), is+" is a link, and none is followed") {
 			t.Errorf("%s: %v", is, err)
 		}
 	}

@@ -39,9 +39,5 @@ func print(path string) error {
 		return fmt.Errorf("%s: it has %d containers", path, len(pods.Containers))
 	}
 	c := spec.Template.Spec.Containers[0]
-	env := map[string]string{}
-	for _, v := range c.Env {
-		env[v.Name] = v.Value
-	}
-	return json.NewEncoder(os.Stdout).Encode(map[string]any{"completions": *spec.Completions, "command": c.Command, "args": c.Args, "env": env})
+	return json.NewEncoder(os.Stdout).Encode(map[string]any{"completions": *spec.Completions, "command": c.Command, "args": c.Args})
 }
