@@ -79,8 +79,8 @@ func TestPagesForEverybody(t *testing.T) {
 		"restart-forgets", "delayed-restart", "failover-loses-lock")
 	lockpick(t, "run", "--store", dice, "random-faults", "--seeds", "20")
 	suite, sweep := filepath.Join(store, suites.Folder, "latest", suites.PageFile), filepath.Join(dice, suites.Folder, "latest", suites.PageFile)
-	lockpickCode(t, 1, "compare", "--store", store, "--tag", "score", "redislock", "rueidis")
-	pages := map[string]string{"suite": suite, "sweep": sweep, "index": filepath.Join(store, suites.IndexFile), "compare": filepath.Join(store, suites.ScoreFolder, "latest", suites.ScoreFile)}
+	lockpickCode(t, 1, "scorecard", "--store", store, "--tag", "score", "redislock", "rueidis")
+	pages := map[string]string{"suite": suite, "sweep": sweep, "index": filepath.Join(store, suites.IndexFile), "scorecards": filepath.Join(store, suites.ScoreFolder, "latest", suites.ScoreFile)}
 	for _, name := range []string{"gc-like-pauses", "failover-loses-lock", "never-comes", "wrong"} {
 		pages["report-"+name] = filepath.Join(store, name, "latest", reports.PageFile)
 	}

@@ -146,7 +146,7 @@ var house = map[string]row{
 		because: "puts on one page what others have judged and drawn"},
 	"reports/suites": {ours: "harness/scenario harness/files harness/owned checker checker/verdict reports/figures reports/palette reports/words scenarios/outcome", third: gzipPkg,
 		because: "sums up outcomes and links to the runs' reports; judges and draws none"},
-	"reports/score": {ours: "checker checker/verdict reports/sequence reports/suites reports/words scenarios/outcome scenarios/score", tests: "harness/history/story harness/lock",
+	"reports/score": {ours: "checker/verdict reports/sequence reports/suites reports/words scenarios/outcome scenarios/score", tests: "checker harness/history/story harness/lock",
 		because: "puts scorecards on a page, in the suites' look; judges and draws none"},
 	"reports/timeline": {ours: "harness/history harness/history/facts checker checker/verdict nemesis reports/words", tests: "harness/history/story harness harness/scenario harness/sim harness/lock/kinds harness/lock/broken scenarios",
 		because: "lays out what was recorded and judged, for a page"},

@@ -126,7 +126,7 @@ record, and explains the verdict.`,
 	root.Version = buildInfo()
 	root.SetVersionTemplate("{{.Version}}")
 	root.InitDefaultVersionFlag()
-	root.AddCommand(listCmd(a.out), showCmd(a.out), runCmd(a), mergeCmd(a), scoreCmd(a), compareCmd(a), huntCmd(a), shrinkCmd(a), exhaustCmd(a), envelopeCmd(a), adapterCmd(a), checkCmd(a), replayCmd(a), explainCmd(a), reportCmd(a), serveCmd(a), gcCmd(a),
+	root.AddCommand(listCmd(a.out), showCmd(a.out), runCmd(a), mergeCmd(a), scoreCmd(a), huntCmd(a), shrinkCmd(a), exhaustCmd(a), envelopeCmd(a), adapterCmd(a), checkCmd(a), replayCmd(a), explainCmd(a), reportCmd(a), serveCmd(a), gcCmd(a),
 		doctorCmd(a), versionCmd(a.out))
 	root.AddCommand(hiddenCmds(a.in, a.out)...)
 	for _, t := range topics {

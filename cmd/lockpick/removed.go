@@ -4,5 +4,6 @@ package main
 // command by its name, a flag by its command's name and its own. Using one is an error of usage
 // (exit 64) whose hint says so.
 var removed = map[string]string{
+	"compare":  "make a scorecard of each and open both",
 	"run --to": "copy the shard's folder with your site's tool, as in aws s3 cp --recursive or rclone; see lockpick help shards",
 }

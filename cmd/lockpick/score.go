@@ -25,7 +25,7 @@ import (
 	"lockpick/scenarios/score"
 )
 
-// scoreFlags are the flags of score and compare.
+// scoreFlags are the flags of scorecard.
 type scoreFlags struct {
 	backend  string
 	beside   string    // another, on which the catalogue is run, too; "": none
@@ -40,7 +40,6 @@ type scoreFlags struct {
 	all      bool
 	json     bool
 	markdown bool
-	compare  bool
 	command  string // runs it again
 }
 
@@ -83,28 +82,6 @@ func scoreCmd(a *app) *cobra.Command {
 			return a.score(c.Context(), f, args)
 		},
 	}
-	f.flags(c)
-	c.Flags().BoolVar(&f.all, "all", false, "each set-up of each kind")
-	c.Flags().StringVar(&f.adapter, "adapter", "", "the lock is this program's, on real processes; what it violates is tried again\n(see lockpick help adapter)")
-	return c
-}
-
-func compareCmd(a *app) *cobra.Command {
-	f := &scoreFlags{compare: true}
-	c := &cobra.Command{
-		Use:   "compare LOCK LOCK…",
-		Short: "scorecards of several locks side by side, what differs first",
-		Long: `Make scorecards as lockpick scorecard does, and set them side by side: first the properties
-and sorts of failures in which they differ.`,
-		Example: `  lockpick compare redsync redsync:fail-fast=yes
-  lockpick compare redislock rueidis --seeds 100`,
-		RunE: func(c *cobra.Command, args []string) error { return a.score(c.Context(), f, args) },
-	}
-	f.flags(c)
-	return c
-}
-
-func (f *scoreFlags) flags(c *cobra.Command) {
 	c.ValidArgsFunction = completes(false, kinds.Names)
 	fs := c.Flags()
 	fs.StringVarP(&f.backend, "backend", "b", backendNames[0], "where to run: "+strings.Join(backendNames, ", "))
@@ -117,6 +94,9 @@ func (f *scoreFlags) flags(c *cobra.Command) {
 	fs.IntVar(&f.jobs, "jobs", 1, "runs at once on real backends: they mostly wait, but a busy machine is late")
 	fs.BoolVar(&f.json, "json", false, "print the scorecards as JSON")
 	fs.BoolVar(&f.markdown, "markdown", false, "print them as Markdown")
+	fs.BoolVar(&f.all, "all", false, "each set-up of each kind")
+	fs.StringVar(&f.adapter, "adapter", "", "the lock is this program's, on real processes; what it violates is tried again\n(see lockpick help adapter)")
+	return c
 }
 
 // named are the locks that words name, each of a kind's set-ups where one ends in a star.
@@ -140,13 +120,6 @@ func (f *scoreFlags) named(args []string) (all []string) {
 
 // locks are those that are meant.
 func (f *scoreFlags) locks(args []string) ([]string, error) {
-	verb, least, takes := "scorecard", 1, "scorecard takes locks"
-	if f.compare {
-		verb, least, takes = "compare", 2, "compare takes two or more different locks"
-	}
-	few := func(got []string) error {
-		return usage(fmt.Errorf("%s, got %s", takes, cmp.Or(strings.Join(got, ", "), "none")), "some of "+strings.Join(unmistaken(), ", "))
-	}
 	all := f.named(args)
 	if f.adapter != "" {
 		switch {
@@ -160,7 +133,7 @@ func (f *scoreFlags) locks(args []string) ([]string, error) {
 	}
 	switch {
 	case len(all) == 0:
-		return nil, few(all)
+		return nil, usage(errors.New("scorecard takes locks, got none"), "some of "+strings.Join(unmistaken(), ", "))
 	case f.seeds < 0 || f.seeds > mostSeeds:
 		return nil, usage(fmt.Errorf("--seeds %d is out of range", f.seeds), fmt.Sprintf("a number from 0 to %d", mostSeeds))
 	case f.jobs < 1 || f.jobs > mostJobs:
@@ -185,7 +158,7 @@ func (f *scoreFlags) locks(args []string) ([]string, error) {
 		if slices.Contains(once, name) {
 			continue
 		}
-		if err := unmistakable(verb, name); err != nil {
+		if err := unmistakable("scorecard", name); err != nil {
 			return nil, err
 		}
 		if err := (&runFlags{lock: name}).otherLock(); err != nil {
@@ -193,10 +166,7 @@ func (f *scoreFlags) locks(args []string) ([]string, error) {
 		}
 		once = append(once, name)
 	}
-	if len(once) < least {
-		return nil, few(once)
-	}
-	f.command = "lockpick " + verb + " " + quotedAll(once)
+	f.command = "lockpick scorecard " + quotedAll(once)
 	return once, nil
 }
 
@@ -247,7 +217,7 @@ func (a *app) score(ctx context.Context, f *scoreFlags, args []string) error {
 		return err
 	}
 	defer s.close()
-	all := scorepage.Book{Schema: score.Schema, Command: f.again(), Version: version(), Compare: f.compare}
+	all := scorepage.Book{Schema: score.Schema, Command: f.again(), Version: version()}
 	for _, lock := range locks {
 		kept := maps.Clone(s.kept)
 		c, err := s.card(ctx, lock)
@@ -280,10 +250,8 @@ func (s *scorer) tell(ctx context.Context, all *scorepage.Book, locks int) error
 			return nil
 		}
 		a.code = outcome.ExitInterrupt
-		all.Compare = all.Compare && len(all.Cards) > 1
 	}
 	all.Code = a.code
-	all.Compared()
 	dir, err := s.keep(all)
 	if err != nil {
 		return err

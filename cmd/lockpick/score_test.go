@@ -176,57 +176,52 @@ func TestScoreTag(t *testing.T) {
 // A score that is interrupted keeps the cards that are whole, with the runs of their findings, and
 // says how many they are.
 func TestScoreIsInterrupted(t *testing.T) {
-	for _, verb := range []string{"scorecard", "compare"} {
-		t.Run(verb, func(t *testing.T) {
-			t.Parallel()
-			store := filepath.Join(t.TempDir(), "store")
-			cmd := exec.Command("lockpick", verb, "redislock", "redsync:*", "rueidis:*", "single", "redlock", "--tag", "score", "--store", store, "--json")
-			var out strings.Builder
-			cmd.Stdout = &out
-			errs, err := cmd.StderrPipe()
-			if err == nil {
-				err = cmd.Start()
+	store := filepath.Join(t.TempDir(), "store")
+	cmd := exec.Command("lockpick", "scorecard", "redislock", "redsync:*", "rueidis:*", "single", "redlock", "--tag", "score", "--store", store, "--json")
+	var out strings.Builder
+	cmd.Stdout = &out
+	errs, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said string
+	for lines := bufio.NewScanner(errs); lines.Scan(); said += lines.Text() + "\n" {
+		if strings.Contains(lines.Text(), " is scored: 2 of ") {
+			cmd.Process.Signal(os.Interrupt)
+		}
+	}
+	cmd.Wait()
+	var book scorepage.Book
+	if err := json.Unmarshal([]byte(out.String()), &book); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	if n := len(book.Cards); n < 2 || cmd.ProcessState.ExitCode() != outcome.ExitInterrupt || book.Code != outcome.ExitInterrupt ||
+		!strings.Contains(said, fmt.Sprintf("interrupted after %d of ", n)) || strings.Contains(said, fmt.Sprintf("interrupted after %d of %[1]d ", n)) {
+		t.Errorf("%d cards, code %d, %v:\n%s", n, book.Code, cmd.ProcessState, said)
+	}
+	dir := filepath.Join(store, "scores", "latest")
+	if text, err := os.ReadFile(filepath.Join(dir, scorepage.OutcomeFile)); err != nil || string(text) != out.String() {
+		t.Errorf("%s is not what was printed: %v", scorepage.OutcomeFile, err)
+	}
+	var runs []string
+	for _, c := range book.Cards {
+		for _, f := range c.Findings {
+			runs = append(runs, f.Run)
+			if f.Run != "" && !violates(t, filepath.Join(dir, f.Run), f.Harms[0].Property, f.Harms[0].Cause) {
+				t.Errorf("%s does not show %s", f.Run, f.Harms[0].Property)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			var said string
-			for lines := bufio.NewScanner(errs); lines.Scan(); said += lines.Text() + "\n" {
-				if strings.Contains(lines.Text(), " is scored: 2 of ") {
-					cmd.Process.Signal(os.Interrupt)
-				}
-			}
-			cmd.Wait()
-			var book scorepage.Book
-			if err := json.Unmarshal([]byte(out.String()), &book); err != nil {
-				t.Fatalf("%v\n%s", err, said)
-			}
-			if n := len(book.Cards); n < 2 || cmd.ProcessState.ExitCode() != outcome.ExitInterrupt || book.Code != outcome.ExitInterrupt ||
-				!strings.Contains(said, fmt.Sprintf("interrupted after %d of ", n)) || strings.Contains(said, fmt.Sprintf("interrupted after %d of %[1]d ", n)) {
-				t.Errorf("%d cards, code %d, %v:\n%s", n, book.Code, cmd.ProcessState, said)
-			}
-			dir := filepath.Join(store, "scores", "latest")
-			if text, err := os.ReadFile(filepath.Join(dir, scorepage.OutcomeFile)); err != nil || string(text) != out.String() {
-				t.Errorf("%s is not what was printed: %v", scorepage.OutcomeFile, err)
-			}
-			var runs []string
-			for _, c := range book.Cards {
-				for _, f := range c.Findings {
-					runs = append(runs, f.Run)
-					if f.Run != "" && !violates(t, filepath.Join(dir, f.Run), f.Harms[0].Property, f.Harms[0].Cause) {
-						t.Errorf("%s does not show %s", f.Run, f.Harms[0].Property)
-					}
-				}
-			}
-			left, err := os.ReadDir(filepath.Join(dir, scorepage.RunFolder))
-			for _, e := range left {
-				if !slices.Contains(runs, scorepage.RunFolder+"/"+e.Name()) {
-					t.Errorf("%s is no run of a card", e.Name())
-				}
-			}
-			if err != nil || len(runs) == 0 {
-				t.Errorf("%d findings, %v", len(runs), err)
-			}
-		})
+		}
+	}
+	left, err := os.ReadDir(filepath.Join(dir, scorepage.RunFolder))
+	for _, e := range left {
+		if !slices.Contains(runs, scorepage.RunFolder+"/"+e.Name()) {
+			t.Errorf("%s is no run of a card", e.Name())
+		}
+	}
+	if err != nil || len(runs) == 0 {
+		t.Errorf("%d findings, %v", len(runs), err)
 	}
 }

@@ -15,32 +15,12 @@ import (
 
 // printCards prints scorecards for people at a terminal.
 func printCards(w io.Writer, all *scorepage.Book) {
-	if all.Compare {
-		printDifferences(w, all)
-	}
 	for i, c := range all.Cards {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
 		printCard(w, c)
 	}
-}
-
-// printDifferences prints the cells in which locks differ.
-func printDifferences(w io.Writer, all *scorepage.Book) {
-	t := table{{"differs", "failures"}}
-	for _, c := range all.Cards {
-		t[0] = append(t[0], c.Lock)
-	}
-	for _, d := range all.Differs {
-		row := []string{d.Property, d.Column}
-		for _, m := range d.Marks {
-			row = append(row, string(m))
-		}
-		t = append(t, row)
-	}
-	printTable(w, t)
-	fmt.Fprintln(w)
 }
 
 // indented prints a text, broken into lines that are indented.

@@ -1,8 +1,7 @@
 // Package score writes scorecards as a page that stands alone, as Markdown and as JSON.
 //
 // A Book is the cards of one call. The page has a matrix for each card, what random plans
-// came to, and each counterexample with its sequence diagram; where locks are compared it
-// begins with what differs.
+// came to, and each counterexample with its sequence diagram.
 //
 // Deliberately missing: judging, which is scenarios/score's, and runs.
 package score
@@ -14,7 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"lockpick/checker"
 	"lockpick/reports/suites"
 	"lockpick/reports/words"
 	"lockpick/scenarios/outcome"
@@ -35,16 +33,7 @@ type Book struct {
 	Code    int           `json:"code"` // exit code of all
 	Command string        `json:"command"`
 	Version string        `json:"version"` // of lockpick
-	Compare bool          `json:"compare,omitempty"`
 	Cards   []*score.Card `json:"scorecards"`
-	Differs []Difference  `json:"differs,omitempty"` // where locks are compared
-}
-
-// Difference is a cell in which cards differ.
-type Difference struct {
-	Property string       `json:"property"`
-	Column   string       `json:"column"`
-	Marks    []score.Mark `json:"marks"` // one for each card; "": it has no such column
 }
 
 // JSON writes the book for machines.
@@ -52,61 +41,6 @@ func (b *Book) JSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(b)
-}
-
-// Compared sets what differs, the gravest first, where locks are compared.
-func (b *Book) Compared() {
-	b.Differs = nil
-	if !b.Compare {
-		return
-	}
-	for _, property := range checker.Properties() {
-		for _, column := range b.columns() {
-			d := Difference{Property: property, Column: column}
-			for _, c := range b.Cards {
-				d.Marks = append(d.Marks, markOf(c, property, column))
-			}
-			if len(slices.Compact(slices.Clone(d.Marks))) > 1 && slices.ContainsFunc(d.Marks, says) {
-				b.Differs = append(b.Differs, d)
-			}
-		}
-	}
-	grave := func(d Difference) int {
-		for i, m := range []score.Mark{score.Failed, score.Unconfirmed, score.Alone} {
-			if slices.Contains(d.Marks, m) {
-				return i
-			}
-		}
-		return 3
-	}
-	slices.SortStableFunc(b.Differs, func(x, y Difference) int { return grave(x) - grave(y) })
-}
-
-// says: a mark tells what came of something that was promised, or violated.
-func says(m score.Mark) bool {
-	return m != "" && m != score.Free && m != score.Idle && m != score.Cannot
-}
-
-// columns are those of all cards.
-func (b *Book) columns() (all []string) {
-	for _, c := range b.Cards {
-		for _, column := range c.Columns {
-			if !slices.Contains(all, column) {
-				all = append(all, column)
-			}
-		}
-	}
-	return all
-}
-
-func markOf(c *score.Card, property, column string) score.Mark {
-	k := slices.Index(c.Columns, column)
-	for _, r := range c.Rows {
-		if r.Property == property && k >= 0 {
-			return r.Cells[k].Mark
-		}
-	}
-	return ""
 }
 
 // Headline is what came of a card, in a sentence.

@@ -12,9 +12,6 @@ import (
 // Markdown writes the book for issues and wikis.
 func (b *Book) Markdown(w io.Writer) error {
 	t := &text{w: w}
-	if b.Compare {
-		t.differences(b)
-	}
 	for _, c := range b.Cards {
 		t.card(c)
 	}
@@ -43,27 +40,6 @@ func (t *text) row(head bool, cells ...string) {
 	if head {
 		t.printf("|%s\n", strings.Repeat("---|", len(cells)))
 	}
-}
-
-func (t *text) differences(b *Book) {
-	var names []string
-	for _, c := range b.Cards {
-		names = append(names, markdown(c.Lock))
-	}
-	t.printf("# Compared: %s\n\n", strings.Join(names, ", "))
-	if len(b.Differs) == 0 {
-		t.printf("They differ in no property under no sort of failure.\n\n")
-		return
-	}
-	t.row(true, append([]string{"property", "failures"}, names...)...)
-	for _, d := range b.Differs {
-		cells := []string{d.Property, d.Column}
-		for _, m := range d.Marks {
-			cells = append(cells, string(m))
-		}
-		t.row(false, cells...)
-	}
-	t.printf("\n")
 }
 
 func (t *text) card(c *score.Card) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -45,7 +44,6 @@ func cardOf(name string, marks ...score.Mark) *score.Card {
 
 func written(t *testing.T, b *Book) (page, text string) {
 	t.Helper()
-	b.Compared()
 	pictures := map[string]sequence.Diagram{}
 	for _, c := range b.Cards {
 		for _, f := range c.Findings {
@@ -67,7 +65,7 @@ var codes = regexp.MustCompile("`[^`\n]*`")
 
 // What anybody may have written stays text.
 func TestHostile(t *testing.T) {
-	page, text := written(t, &Book{Compare: true, Command: hostile, Cards: []*score.Card{cardOf(hostile, score.Failed, score.Kept), cardOf("b", score.Kept, score.Kept)}})
+	page, text := written(t, &Book{Command: hostile, Cards: []*score.Card{cardOf(hostile, score.Failed, score.Kept), cardOf("b", score.Kept, score.Kept)}})
 	for _, s := range []string{page, text} {
 		if strings.Contains(codes.ReplaceAllString(s, ""), "<script>") || strings.Contains(s, "\u202e") {
 			t.Errorf("it is not escaped:\n%s", s)
@@ -97,21 +95,6 @@ func TestFindings(t *testing.T) {
 		if !strings.Contains(page, want) {
 			t.Errorf("%q is not on the page", want)
 		}
-	}
-}
-
-// Of what differs the gravest comes first, and what was promised by neither is left out.
-func TestCompared(t *testing.T) {
-	b := &Book{Compare: true, Cards: []*score.Card{cardOf("a", score.Kept, score.Free, score.Kept), cardOf("b", score.Open, score.Idle, score.Failed), cardOf("c", score.Kept)}}
-	b.Compared()
-	var got []string
-	for _, d := range b.Differs {
-		if d.Property == checker.MutualExclusion {
-			got = append(got, fmt.Sprint(d.Column, d.Marks))
-		}
-	}
-	if want := []string{"pauses[✓ ✗ ]", "none[✓ ? ✓]"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
 	}
 }
 
