@@ -47,7 +47,7 @@ func Choose(names, tags []string, known scenario.Known, sets []string) (all []Fo
 // alone, globs of these, and files, likewise with a variant. sets are overrides, which need
 // to fit only what the name means.
 func Find(name string, known scenario.Known, sets []string) ([]Found, error) {
-	if file, variant, ok := File(name); ok {
+	if file, variant, ok := existingFile(name); ok {
 		text, err := files.Read(file, scenario.MaxFile)
 		if err != nil {
 			return nil, fmt.Errorf("read scenario: %w", err)
@@ -100,8 +100,8 @@ func matches(pattern, name string) bool {
 	return err == nil && is
 }
 
-// File says whether a name is that of a file, FILE/VARIANT or FILE/.
-func File(name string) (file, variant string, ok bool) {
+// existingFile splits the name of a file, FILE/VARIANT or FILE/.
+func existingFile(name string) (file, variant string, ok bool) {
 	there := func(p string) bool {
 		info, err := os.Stat(p)
 		return err == nil && !info.IsDir()

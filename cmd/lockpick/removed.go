@@ -4,6 +4,7 @@ package main
 // command by its name, a flag by its command's name and its own. Using one is an error of usage
 // (exit 64) whose hint says so.
 var removed = map[string]string{
-	"compare":  "make a scorecard of each and open both",
-	"run --to": "copy the shard's folder with your site's tool, as in aws s3 cp --recursive or rclone; see lockpick help shards",
+	"compare":     "make a scorecard of each and open both",
+	"run --to":    "copy the shard's folder with your site's tool, as in aws s3 cp --recursive or rclone; see lockpick help shards",
+	"run --watch": "your editor's save hook or a tool such as entr runs lockpick again",
 }

@@ -63,7 +63,6 @@ type runFlags struct {
 	verbose  bool
 	quiet    bool
 	failFast bool
-	watch    bool
 	shard    string // which part of the runs, as in 3/8; "": all
 }
 
@@ -87,9 +86,6 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.onServers(c, a.errs); err != nil {
 				return err
-			}
-			if f.watch {
-				return a.watch(c.Context(), f, args)
 			}
 			return a.run(c.Context(), f, args)
 		},
@@ -122,7 +118,6 @@ as each node has it then; what was still to be shown is undecided`)
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "only what was not as expected, and the sum")
 	fs.BoolVar(&f.failFast, "fail-fast", false, "begin no more runs once one came otherwise than expected, or failed")
 	fs.StringVar(&f.shard, "shard", "", "only the K-th of N parts of the runs, as in 3/8, recorded in the store for\n\"lockpick merge\"; see lockpick help shards")
-	fs.BoolVar(&f.watch, "watch", false, "run again each time that one of the FILEs is saved, until Ctrl-C")
 	c.RegisterFlagCompletionFunc("nodes", cobra.NoFileCompletions)
 	return c
 }
@@ -285,8 +280,8 @@ func (f *runFlags) validate() error {
 		return usage(errors.New("--timeout limits simulated runs only"), "leave it out: runs on real servers have limits of their own")
 	case f.dryRun && (f.junit != "" || f.shard != ""):
 		return usage(errors.New("--dry-run runs nothing, so there is nothing for --junit or --shard to record"), "leave out --dry-run")
-	case f.shard != "" && (f.json || f.junit != "" || f.failFast || f.watch):
-		return usage(errors.New("--shard records what comes of its runs, and shows nothing of it"), "leave out --json, --junit, --fail-fast and --watch; lockpick merge has --json and --junit")
+	case f.shard != "" && (f.json || f.junit != "" || f.failFast):
+		return usage(errors.New("--shard records what comes of its runs, and shows nothing of it"), "leave out --json, --junit and --fail-fast; lockpick merge has --json and --junit")
 	case len(f.nodes) > 0 && f.jobs > 1:
 		return usage(errors.New("--nodes are for one run at a time, and --jobs asks for more"), "leave one of them out")
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"io"
 	"os"
 	"os/exec"
@@ -98,59 +97,4 @@ func shown(said string) string {
 		b.WriteString(line)
 	}
 	return b.String()
-}
-
-// A file that is watched is run again when it is saved, also after it was wrong for a while.
-func TestWatch(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "mine.yaml")
-	save := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(path+".new", []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(path+".new", path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	const scenario = "name: mine\nclaim: it is run again\nsource: none\nworkload: {cycles: 2}\n"
-	save(scenario)
-	cmd := exec.Command("lockpick", "run", "--watch", path, "--store", filepath.Join(dir, "store"))
-	out, ours, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stdout, cmd.Stderr = ours, ours
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ours.Close()
-	lines := bufio.NewScanner(out)
-	until := func(want string) {
-		t.Helper()
-		for lines.Scan() {
-			if strings.Contains(lines.Text(), want) {
-				return
-			}
-		}
-		t.Fatalf("it ended before it said %q", want)
-	}
-	until("1 run on sim, seed 1: 1 as expected")
-	until("waiting for a change")
-	save(scenario + "clients: 3\n")
-	until("1 run on sim, seed 1: 1 as expected")
-	until("waiting for a change")
-	save("lokc: {}\n")
-	until("error:")
-	until("waiting for a change")
-	save(scenario)
-	until("1 run on sim, seed 1: 1 as expected")
-	until("waiting for a change")
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != 130 {
-		t.Errorf("interrupted, it ends with %d", code)
-	}
 }
