@@ -35,7 +35,6 @@ type envelopeFlags struct {
 	envelope.Setting
 	dimensions []string
 	drift      float64 // percent
-	both       bool    // two faults at once
 }
 
 // envelopesFolder is where envelopes stand in a store.
@@ -54,18 +53,15 @@ next to each other of which one held with all seeds and the other did not.
 Arithmetic says where that must be: from the TTL, the drift that is allowed for, the
 delays of messages and the time between retries. If it is elsewhere, the exit code is 1.
 At each bound the violation is made small, as "lockpick minimize" does it. The store gets
-those scenarios, the figures, and envelope.json. With --pairs two faults come at once, of
-which the first is bounded for some values of the second; of those no scenario is made small.`,
+those scenarios, the figures, and envelope.json.`,
 		Example: `  lockpick envelope
   lockpick envelope --dimension clock-jump --ttl 5s --nodes 7
-  lockpick envelope --dimension pause,delay --fence --json
-  lockpick envelope --pairs --seeds 10`,
+  lockpick envelope --dimension pause,delay --fence --json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.envelope(c.Context(), f) },
 	}
 	fs := c.Flags()
 	fs.StringSliceVar(&f.dimensions, "dimension", nil, "only these: "+strings.Join(envelope.Names(), ", "))
-	fs.BoolVar(&f.both, "pairs", false, "two faults at once: the bounds of the first for some values of the second")
 	fs.DurationVar(&f.TTL, "ttl", 10*time.Second, "time to live of the lock's keys")
 	fs.IntVar(&f.Nodes, "nodes", 5, "nodes that the lock is on")
 	fs.Float64Var(&f.drift, "drift", 1, "percent of the TTL that the lock allows for drift")
@@ -88,7 +84,7 @@ func (f *envelopeFlags) chosen() (all []envelope.Dimension, err error) {
 		}
 	}
 	for _, d := range envelope.All {
-		if f.dimensions == nil || slices.ContainsFunc(f.dimensions, func(name string) bool { return strings.HasPrefix(d.Name, name) }) {
+		if len(f.dimensions) == 0 || slices.ContainsFunc(f.dimensions, func(name string) bool { return strings.HasPrefix(d.Name, name) }) {
 			all = append(all, d)
 		}
 	}
@@ -155,19 +151,9 @@ func (a *app) envelope(ctx context.Context, f *envelopeFlags) error {
 		return fmt.Sprintf("%s, %s, %.0f s", x.doing, words.Plural(x.runs, "run"), passed.Seconds())
 	}}
 	defer x.live.start()()
-	var looks []func() (measured, error)
+	var bounds []*found
 	for _, d := range dimensions {
-		looks = append(looks, func() (measured, error) { return x.single(ctx, d) })
-	}
-	if f.both {
-		looks = nil
-		for _, p := range f.pairs(dimensions) {
-			looks = append(looks, func() (measured, error) { return x.pair(ctx, p) })
-		}
-	}
-	bounds := []measured{}
-	for _, look := range looks {
-		y, err := look()
+		y, err := x.find(ctx, d)
 		if err == nil {
 			err = x.keep(y)
 		}
@@ -193,15 +179,8 @@ type measuring struct {
 	runs  int
 }
 
-// measured is what is told of one dimension, or of two.
-type measured interface {
-	code() int
-	draw(folder string) error
-	print(a *app)
-}
-
-// find looks for a bound.
-func (x *measuring) find(ctx context.Context, d envelope.Dimension) (envelope.Result, error) {
+// find finds the bound of a dimension, and makes small what breaks it.
+func (x *measuring) find(ctx context.Context, d envelope.Dimension) (*found, error) {
 	r, err := x.search.Find(ctx, d, x.flags.Setting, func(p envelope.Point) {
 		x.mu.Lock()
 		defer x.mu.Unlock()
@@ -209,19 +188,10 @@ func (x *measuring) find(ctx context.Context, d envelope.Dimension) (envelope.Re
 		x.doing = fmt.Sprintf("%s: %s", d.Name, d.Unit.Say(p.Value))
 	})
 	if ctx.Err() != nil {
-		return r, ctx.Err()
+		return nil, ctx.Err()
 	}
 	if err != nil {
-		return r, usage(fmt.Errorf("%s: %w", d.Name, err), "see lockpick envelope --help")
-	}
-	return r, nil
-}
-
-// single finds the bound of a dimension, and makes small what breaks it.
-func (x *measuring) single(ctx context.Context, d envelope.Dimension) (*found, error) {
-	r, err := x.find(ctx, d)
-	if err != nil {
-		return nil, err
+		return nil, usage(fmt.Errorf("%s: %w", d.Name, err), "see lockpick envelope --help")
 	}
 	x.mu.Lock()
 	x.doing = d.Name + ": what breaks it is made small"
@@ -232,7 +202,7 @@ func (x *measuring) single(ctx context.Context, d envelope.Dimension) (*found, e
 }
 
 // keep draws and tells what was found.
-func (x *measuring) keep(y measured) error {
+func (x *measuring) keep(y *found) error {
 	if err := y.draw(x.folder); err != nil {
 		return noStore(err)
 	}
@@ -284,20 +254,12 @@ func (y *found) draw(folder string) error {
 	for _, p := range y.Points {
 		values, rates = append(values, p.Value), append(rates, figures.Rate{K: p.Broke, N: p.Runs})
 	}
-	unit := string(y.Unit)
-	fig := figures.Edge(y.File(), fmt.Sprintf("%s: %s", y.Property, strings.TrimSuffix(y.Doc, ",")), fmt.Sprintf("%s (%s)", y.Dimension, unit), y.Unit == envelope.Nodes, values, rates, y.reckoning())
-	return keepFigure(fig, folder)
-}
-
-func (y *found) reckoning() *figures.Reckoning {
+	var must *figures.Reckoning
 	if e := y.Edge; e != nil {
-		return &figures.Reckoning{Sum: e.Sum, Safe: e.Safe, Certain: e.Certain}
+		must = &figures.Reckoning{Sum: e.Sum, Safe: e.Safe, Certain: e.Certain}
 	}
-	return nil
-}
-
-// keepFigure leaves a figure in a folder, if there is one.
-func keepFigure(fig *figures.Figure, folder string) error {
+	unit := string(y.Unit)
+	fig := figures.Edge(y.File(), fmt.Sprintf("%s: %s", y.Property, strings.TrimSuffix(y.Doc, ",")), fmt.Sprintf("%s (%s)", y.Dimension, unit), y.Unit == envelope.Nodes, values, rates, must)
 	if fig == nil {
 		return nil
 	}
@@ -341,7 +303,7 @@ func (y *found) print(a *app) {
 }
 
 // keep writes the result as a whole, and sums it up.
-func (f *envelopeFlags) keep(a *app, all []measured, folder string) error {
+func (f *envelopeFlags) keep(a *app, all []*found, folder string) error {
 	result := map[string]any{"schema": 1, "version": version(), "code": a.code, "lock": f.lock, "setting": f.Setting, "seeds": f.seeds, "seed": f.seed, "results": all}
 	text, err := json.MarshalIndent(result, "", "  ")
 	if err == nil {
@@ -352,9 +314,6 @@ func (f *envelopeFlags) keep(a *app, all []measured, folder string) error {
 	}
 	if f.json {
 		return printJSON(a.out, result)
-	}
-	if len(all) == 0 {
-		return usage(errors.New("no pair of faults begins with one of these dimensions"), "see lockpick envelope --help")
 	}
 	agree := 0
 	for _, y := range all {

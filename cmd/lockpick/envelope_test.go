@@ -7,7 +7,7 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// TestEnvelopeCodes: what nobody could decide, or judge, is no agreement, in one dimension or in two.
+// TestEnvelopeCodes: what nobody could decide, or judge, is no agreement.
 func TestEnvelopeCodes(t *testing.T) {
 	at := func(v float64) *float64 { return &v }
 	edge := &envelope.Edge{Sum: 2, Safe: 1.5, Certain: 2}
@@ -23,12 +23,8 @@ func TestEnvelopeCodes(t *testing.T) {
 			Points: []envelope.Point{{Value: 0, Runs: 2, Idle: 2}, {Value: 1, Runs: 2}}}, outcome.ExitUndecided},
 		"failed": {envelope.Result{Held: at(0), Broke: at(1), Agrees: true, Points: []envelope.Point{{Value: 0, Runs: 2, Failed: 1, Error: "no"}, {Value: 1, Runs: 2, Broke: 1}}}, outcome.ExitBackend},
 	} {
-		one := found{Result: x.Result}
-		if got := one.code(); got != x.code {
+		if got := (&found{Result: x.Result}).code(); got != x.code {
 			t.Errorf("%s: exit code %d, want %d", name, got, x.code)
-		}
-		if got := (&foundPair{Bounds: []found{{Result: envelope.Result{Agrees: true, Points: []envelope.Point{{Runs: 1}}}}, one}}).code(); got != x.code {
-			t.Errorf("%s, as one of a pair's: exit code %d, want %d", name, got, x.code)
 		}
 	}
 }

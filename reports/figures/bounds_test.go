@@ -16,20 +16,3 @@ func TestEdgeOfWholeThings(t *testing.T) {
 		t.Error(text)
 	}
 }
-
-// A pair that broke nowhere has no figure; one whose bound does not move shows how far it is from where it may be.
-func TestPairsOfFaults(t *testing.T) {
-	at := func(v float64) *float64 { return &v }
-	must := []*Reckoning{{9.88, 9.88, 9.8}, {9.88, 9.88, 9.8}}
-	if Pair("p", "title", "x", "y", []float64{0, 1}, []*float64{nil, nil}, []*Reckoning{nil, nil}) != nil {
-		t.Error("there is a figure of nothing")
-	}
-	text := string(Pair("p", "title", "x", "y", []float64{0, 1}, []*float64{at(9.87), at(9.87)}, must).SVG())
-	if !strings.Contains(text, ">9.8 <") || strings.Contains(text, ">2 <") {
-		t.Error(text)
-	}
-	text = string(Pair("p", "title", "x", "y", []float64{0, 1}, []*float64{at(10), nil}, []*Reckoning{nil, nil}).SVG())
-	if strings.Contains(text, "limit of") {
-		t.Error(text)
-	}
-}

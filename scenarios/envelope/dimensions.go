@@ -79,7 +79,7 @@ func (d Dimension) Scenario(s Setting, value float64, known scenario.Known) (sce
 	name := "envelope-" + d.Name
 	plan := d.plan
 	if plan == nil {
-		plan = func(s Setting, v float64) string { return s.contest(d.hold(s), s.lease(), d.steps(s, v)) }
+		plan = func(s Setting, v float64) string { return s.contest(d.hold(s), d.steps(s, v)) }
 	}
 	text := fmt.Sprintf("name: %s\nclaim: The lock stands %s.\nsource: lockpick envelope\n%s", name, d.Doc, plan(s, value))
 	all, err := scenario.Parse(name+".yaml", []byte(text), known)
@@ -106,7 +106,7 @@ func anyNodes(s Setting) (low, high, step float64)  { return 0, float64(s.Nodes)
 // how long a node is away that starts again at once.
 const after, gone = 10 * time.Millisecond, 10 * time.Millisecond
 
-// lead is how long before the lock may be free the other client begins to try: earlier it would
+// lead is how long before the lease ends the other client begins to try: earlier it would
 // only fail.
 const lead = 250 * time.Millisecond
 
@@ -132,14 +132,14 @@ func nodes(i, j int) string {
 func (s Setting) shared() string { return nodes(s.Nodes-s.quorum()+1, s.quorum()) }
 
 // world is what all scenarios have: two clients, of which the first has the lock from the begin
-// on, and the second tries to have it from shortly before it may be free. hold is for how long the
-// first works.
-func (s Setting) world(persistence string, begin time.Duration, free float64, reach1, reach2, hold string) string {
+// on, and the second tries to have it from shortly before the first one's lease ends. hold is for how
+// long the first works.
+func (s Setting) world(persistence string, begin time.Duration, reach1, reach2, hold string) string {
 	fence := "none"
 	if s.Fence {
 		fence = "token"
 	}
-	second := begin.Seconds() + max(free-lead.Seconds(), free/2)
+	second := begin.Seconds() + max(s.lease()-lead.Seconds(), s.lease()/2)
 	return fmt.Sprintf(`topology: {nodes: %d, persistence: %s}
 lock: {kind: redlock, ttl: %v, drift: %g%%, timeout: %v, retry: %v..%v, fence: %t}
 clients:
@@ -151,8 +151,8 @@ expect: {mutual-exclusion: any, resource-safety: any}
 }
 
 // contest is a world in which the shared nodes decide, with some steps.
-func (s Setting) contest(hold string, free float64, steps string) string {
-	text := s.world("none", 0, free, nodes(1, s.quorum()), nodes(s.Nodes-s.quorum()+1, s.Nodes), hold)
+func (s Setting) contest(hold, steps string) string {
+	text := s.world("none", 0, nodes(1, s.quorum()), nodes(s.Nodes-s.quorum()+1, s.Nodes), hold)
 	if steps != "" {
 		text += "plan:\n" + steps
 	}
@@ -214,7 +214,7 @@ func restarted(s Setting, v float64) string {
 
 func forgetful(s Setting, v float64) string {
 	all := nodes(1, s.Nodes)
-	text := s.world("none", 0, s.lease(), all, all, wholly(s))
+	text := s.world("none", 0, all, all, wholly(s))
 	if v == 0 {
 		return text
 	}
@@ -223,7 +223,7 @@ func forgetful(s Setting, v float64) string {
 
 func down(s Setting, v float64) string {
 	all := nodes(1, s.Nodes)
-	text := strings.Replace(s.world("none", 100*time.Millisecond, s.lease(), all, all, briefly(s)), "cycles: 1}", "for: 1s}", 1)
+	text := strings.Replace(s.world("none", 100*time.Millisecond, all, all, briefly(s)), "cycles: 1}", "for: 1s}", 1)
 	text = strings.Replace(text, "resource-safety: any}", "resource-safety: any, vacuous: allowed}", 1)
 	if v == 0 {
 		return text
@@ -236,7 +236,7 @@ func down(s Setting, v float64) string {
 // written just before the power fails, for a loss that loses nothing shows nothing.
 func poweredOff(persistence string) func(Setting, float64) string {
 	return func(s Setting, v float64) string {
-		return s.world(persistence, powered+after, s.lease(), nodes(1, s.quorum()), nodes(s.Nodes-s.quorum()+1, s.Nodes), wholly(s)) + "plan:\n" +
+		return s.world(persistence, powered+after, nodes(1, s.quorum()), nodes(s.Nodes-s.quorum()+1, s.Nodes), wholly(s)) + "plan:\n" +
 			step(fmt.Sprintf("at: %v", powered), "kind: touch, targets: "+s.shared()) +
 			step("client: c1, event: acquired, after: "+span(v-0.0001), "kind: touch, targets: "+s.shared()) +
 			step("client: c1, event: acquired, after: "+span(v), fmt.Sprintf("kind: power-loss, targets: %s, for: %v", s.shared(), gone))

@@ -75,27 +75,6 @@ func TestWrongLockIsNoticed(t *testing.T) {
 	}
 }
 
-// TestPairs: where two faults meet the lock breaks where arithmetic says, for a value of the second in
-// the middle.
-func TestPairs(t *testing.T) {
-	for _, p := range Pairs {
-		t.Run(p.Name(), func(t *testing.T) {
-			agrees(t, p, usual(), p.Values(usual())[PairValues/2], 1)
-		})
-	}
-}
-
-func agrees(t *testing.T, p Pair, s Setting, with float64, seeds int) {
-	t.Helper()
-	r, err := searching(seeds).Find(t.Context(), p.At(s, with), s, func(Point) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !r.Agrees || r.Undecided() {
-		t.Errorf("%s; %s", r, r.Reckoned())
-	}
-}
-
 // Whether arithmetic agrees, by what was tried: an edge beyond all of it contradicts nothing.
 func TestAgrees(t *testing.T) {
 	for _, c := range []struct {
