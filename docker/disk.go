@@ -27,14 +27,14 @@ func (c *cluster) mountDisks(s scenario.Scenario) (err error) {
 
 // lacksDisk says why there can be no disks on this machine that an engine can give to
 // containers; both are "" where there can be.
-func lacksDisk(p engine.Endpoint, a engine.About) (reason, remedy string) {
-	if !p.IsHere(a) {
+func lacksDisk(e *engine.Engine, a engine.About) (reason, remedy string) {
+	if !e.IsHere(a) {
 		return "disks are file systems of this process, and the engine may be on another machine", "run lockpick where the engine is"
 	}
 	if os.Geteuid() != 0 { // or the engine could not look into them
 		return "disks are file systems of this process, and only root can let the engine use them", "run as root, or use --backend process"
 	}
-	if !p.SharesFiles() {
+	if !e.SharesFiles() {
 		return "disks are file systems of this process, and the engine sees other files: one of both is in a container", "run lockpick outside of containers, or use --backend process"
 	}
 	group, err := proc.NewGroup(os.TempDir())

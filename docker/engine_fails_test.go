@@ -11,29 +11,17 @@ import (
 	"testing"
 
 	"lockpick/docker/engine"
-	"lockpick/docker/engine/enginetest"
 	"lockpick/harness"
 	"lockpick/harness/client"
 	"lockpick/harness/history"
 	"lockpick/harness/owned"
 )
 
-// own is a second engine for the test alone, to do to it what ends it.
-func own(t *testing.T, prepare string) *secondEngine {
-	t.Helper()
-	enginetest.NoEngineSet(t)
-	certs := t.TempDir()
-	enginetest.NewAuthority(t).Write(t, certs, "both")
-	e := dockerd(t, certs, prepare)
-	e.use(certs)
-	return e
-}
-
 // A run whose engine dies says so, keeps what was recorded, and removes what it has
 // made as soon as an engine answers again. The next run, by the same backend, is well.
 func TestEngineThatRestartsInMidRun(t *testing.T) {
-	e := own(t, "")
-	backend := testBackend()
+	e := dockerd(t, "")
+	backend := farBackend()
 	var text bytes.Buffer
 	var label string
 	err := backend.Run(t.Context(), twoNodes, 1, history.NewRecorder(&text), func(ctx context.Context, c harness.Cluster) error {
@@ -66,8 +54,8 @@ func TestEngineThatRestartsInMidRun(t *testing.T) {
 
 // An engine without room can't make what a run needs, and says so.
 func TestEngineWithoutRoom(t *testing.T) {
-	own(t, "mount -t tmpfs -o size=24m none data")
-	err := testBackend().Run(t.Context(), twoNodes, 1, history.NewRecorder(&bytes.Buffer{}), func(context.Context, harness.Cluster) error {
+	dockerd(t, "mount -t tmpfs -o size=24m none data")
+	err := farBackend().Run(t.Context(), twoNodes, 1, history.NewRecorder(&bytes.Buffer{}), func(context.Context, harness.Cluster) error {
 		t.Error("it ran")
 		return nil
 	})

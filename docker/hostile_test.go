@@ -3,17 +3,38 @@
 package docker
 
 import (
+	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
-
-	"lockpick/docker/engine/enginetest"
+	"time"
 )
 
 // What the user names as a program is refused where it is no file.
 func TestNoFileIsWaitedFor(t *testing.T) {
-	enginetest.RefusesHostileFiles(t, []string{"lockpick"}, func(dir string) map[string]func() error {
-		return map[string]func() error{
-			"a program": func() error { return standsAlone(filepath.Join(dir, "lockpick"), "amd64") },
+	for name, plant := range map[string]func(path string) error{
+		"a pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"a device": func(path string) error { return os.Symlink("/dev/zero", path) },
+		"6 GB": func(path string) error {
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				return err
+			}
+			return os.Truncate(path, 6<<30)
+		},
+	} {
+		path := filepath.Join(t.TempDir(), "lockpick")
+		if err := plant(path); err != nil {
+			t.Fatal(err)
 		}
-	})
+		ended := make(chan error, 1)
+		go func() { ended <- standsAlone(path, "amd64") }()
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Errorf("%s is taken for a program", name)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s as a program is waited for", name)
+		}
+	}
 }

@@ -23,7 +23,7 @@ func (b *Backend) lacks(ctx context.Context) (l lacking) {
 	defer e.Close()
 	l.run = whyOf(b.lacksClients(ctx, a.Arch))
 	l.clocks = whyOf(lacksClocks(a.Arch))
-	l.disks = whyOf(lacksDisk(e.At, a))
+	l.disks = whyOf(lacksDisk(e, a))
 	if l.bounds.reason = e.Starves(ctx); l.bounds.reason != "" {
 		l.bounds.remedy = "see the warnings of docker info"
 	}
@@ -52,5 +52,5 @@ func engineRemark(ctx context.Context) string {
 		return engine.FirstLine(err)
 	}
 	defer e.Close()
-	return fmt.Sprintf("the engine is %s at %s (context %s, API %s)", a.Version, e.At.Host, e.At.Context, a.API)
+	return fmt.Sprintf("the engine is %s at %s (API %s)", a.Version, e.Host, a.API)
 }

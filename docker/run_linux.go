@@ -105,7 +105,7 @@ func (b *Backend) take(ctx context.Context, s scenario.Scenario) (*site, error) 
 		return nil, fmt.Errorf("run: %s; to fix it: %s", reason, remedy)
 	}
 	st = &site{
-		base:  &base{engine: e, here: e.At.IsHere(a) && !b.far, named: s.Topology.Image, joined: make(chan struct{})},
+		base:  &base{engine: e, here: e.IsHere(a) && !b.far, named: s.Topology.Image, joined: make(chan struct{})},
 		nodes: map[role]*node{}, clientBoxes: map[string]*clientBox{}, hosts: map[string]int{}, housed: map[int]bool{}, addresses: map[int]*address{},
 	}
 	if err := st.identify(); err != nil {

@@ -106,11 +106,8 @@ func (s supply) byName(ctx context.Context, ref, remedy string) (software, error
 		return software{}, fmt.Errorf("look for image %s: %w", ref, err)
 	}
 	if !has {
-		as, err := engine.LoginFor(ref)
-		if err == nil {
-			s.say("pulling " + ref + " from " + engine.RegistryOf(ref))
-			err = engine.Pull(ctx, s.engine, ref, as, engine.Progress(ref, s.say))
-		}
+		s.say("pulling " + ref)
+		err := engine.Pull(ctx, s.engine, ref, engine.Progress(ref, s.say))
 		if ctx.Err() != nil {
 			return software{}, context.Cause(ctx)
 		}

@@ -19,9 +19,9 @@ func doctorCmd(a *app) *cobra.Command {
 		Long: `Say what each backend can do on this machine, and why not, where it can't. What a
 scenario needs, list -v shows; what the faults are, help faults.
 
-The engine of the backend docker is the docker command's: that of DOCKER_HOST (with
-DOCKER_TLS_VERIFY and DOCKER_CERT_PATH), else of DOCKER_CONTEXT, else of the context
-that docker context use has chosen, else of the usual socket.`,
+The backend docker uses the engine at DOCKER_HOST, or at the usual socket if that is not
+set. It reads no contexts of the docker command: for the current one, export
+DOCKER_HOST=$(docker context inspect -f '{{.Endpoints.docker.Host}}').`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			a.tidies() // a probe tries what a run has
 			all, remarks := map[string][]harness.Capability{}, map[string]string{}

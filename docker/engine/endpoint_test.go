@@ -4,139 +4,68 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"lockpick/docker/engine/enginetest"
 )
 
-// The docker command itself stores the contexts and says which it would use.
-func TestFindsWhatTheDockerCommandFinds(t *testing.T) {
-	docker, err := exec.LookPath("docker")
-	if err != nil {
-		t.Skip("no docker command to compare with: apt-get install docker-cli")
+// noEngineSet lets the environment name no engine.
+func noEngineSet(t *testing.T) {
+	for _, name := range []string{"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "DOCKER_API_VERSION", "XDG_RUNTIME_DIR"} {
+		t.Setenv(name, "")
 	}
-	config := enginetest.NoEngineSet(t)
-	ask := func(args ...string) string {
-		t.Helper()
-		cmd := exec.Command(docker, args...)
-		var said strings.Builder
-		cmd.Stderr = &said
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("%v: %v: %s", args, err, &said)
-		}
-		return strings.TrimSpace(string(out))
-	}
-	certs := t.TempDir()
-	enginetest.NewAuthority(t).Write(t, certs, "client")
-	tlsHost := fmt.Sprintf("host=tcp://192.0.2.1:2376,ca=%s/ca.pem,cert=%s/cert.pem,key=%s/key.pem", certs, certs, certs)
-	ask("context", "create", "far", "--docker", tlsHost)
-	ask("context", "create", "open.1", "--docker", "host=tcp://192.0.2.2:2375")
-	ask("context", "create", "by+ssh", "--docker", "host=ssh://me@192.0.2.3:2222")
-	ask("context", "create", "near", "--docker", "host=unix:///run/near.sock")
-	current := filepath.Join(config, "config.json")
-	for _, env := range []map[string]string{
-		{},
-		{"DOCKER_CONTEXT": "far"},
-		{"DOCKER_CONTEXT": "open.1"},
-		{"DOCKER_CONTEXT": "by+ssh"},
-		{"DOCKER_CONTEXT": "default", "current": "far"},
-		{"current": "near"},
-		{"current": "near", "DOCKER_CONTEXT": "far"},
-		{"current": "near", "DOCKER_HOST": "tcp://192.0.2.4:99"},
-		{"DOCKER_CONTEXT": "far", "DOCKER_HOST": "ssh://192.0.2.4"},
-		{"DOCKER_HOST": "192.0.2.4"},
-		{"DOCKER_HOST": "tcp://"},
-		{"DOCKER_HOST": "tcp://[::1]:99"},
-		{"DOCKER_HOST": ":7777/path"},
-		{"DOCKER_HOST": "unix://"},
-		{"DOCKER_HOST": "tcp://192.0.2.4:2376", "DOCKER_CERT_PATH": certs},
-		{"DOCKER_HOST": "tcp://192.0.2.4:2376", "DOCKER_CERT_PATH": certs, "DOCKER_TLS_VERIFY": "1"},
-		{"DOCKER_CERT_PATH": certs, "DOCKER_TLS_VERIFY": "1"},
-		{"DOCKER_CERT_PATH": certs, "DOCKER_TLS": "1"},
+}
+
+func TestFindsTheEngineByDockerHost(t *testing.T) {
+	noEngineSet(t)
+	for _, c := range []struct{ host, context, want string }{
+		{"", "", "unix://" + UsualSocket},
+		{"", "default", "unix://" + UsualSocket},
+		{"unix:///run/near.sock", "far", "unix:///run/near.sock"},
+		{"tcp://192.0.2.1:2375", "", "tcp://192.0.2.1:2375"},
 	} {
-		t.Run(fmt.Sprint(env), func(t *testing.T) {
-			for name, value := range env {
-				t.Setenv(name, value)
+		t.Setenv("DOCKER_HOST", c.host)
+		t.Setenv("DOCKER_CONTEXT", c.context)
+		e, err := Connect()
+		if err != nil || e.Host != c.want || e.API.DaemonHost() != c.want {
+			t.Errorf("%+v: found %+v, %v", c, e, err)
+		}
+	}
+}
+
+func TestWhatCannotBeFoundIsNamed(t *testing.T) {
+	noEngineSet(t)
+	for _, c := range []struct{ variable, value, why, remedy string }{
+		{"DOCKER_CONTEXT", "far", "DOCKER_CONTEXT is far", "docker context inspect"},
+		{"DOCKER_HOST", "ssh://me:secret@192.0.2.1", "does not log in by SSH", "ssh -NL "},
+		{"DOCKER_HOST", "192.0.2.1", "unable to parse docker host", "tcp://HOST:2375"},
+		{"DOCKER_CERT_PATH", "/no/certificates", "cert.pem: no such file", "DOCKER_HOST"},
+	} {
+		t.Run(c.variable+"="+c.value, func(t *testing.T) {
+			t.Setenv(c.variable, c.value)
+			e, err := Connect()
+			if err == nil {
+				t.Fatalf("found %s", e.Host)
 			}
-			enginetest.WriteFile(t, current, fmt.Sprintf(`{"auths":{},"currentContext":%q}`, env["current"]))
-			want := ask("context", "show") + " " + ask("context", "inspect", "--format", "{{.Endpoints.docker.Host}} {{.Endpoints.docker.SkipTLSVerify}} {{len .TLSMaterial}}", ask("context", "show"))
-			p, err := Find()
-			if err != nil {
-				t.Fatal(err)
-			}
-			blind, sets := false, 0
-			if p.Tls != nil {
-				blind, sets = p.Tls.InsecureSkipVerify, 1
-			}
-			if got := fmt.Sprintf("%s %s %v %d", p.Context, p.Host, blind, sets); got != want {
-				t.Errorf("found %s, the docker command %s", got, want)
+			reason, remedy := Explain(err)
+			if !strings.Contains(reason, c.why) || !strings.Contains(remedy, c.remedy) || strings.Contains(reason, "secret") {
+				t.Errorf("it came out as %s; to fix it: %s", reason, remedy)
 			}
 		})
 	}
 }
 
-func TestWhatCannotBeFoundIsNamed(t *testing.T) {
-	config := enginetest.NoEngineSet(t)
-	certs := enginetest.WriteContext(t, config, "halved", enginetest.ContextAt("halved", "tcp://192.0.2.1:2376"))
-	enginetest.WriteFile(t, filepath.Join(certs, "cert.pem"), "none")
-	certs = enginetest.WriteContext(t, config, "blank", enginetest.ContextAt("blank", "tcp://192.0.2.1:2376"))
-	enginetest.WriteFile(t, filepath.Join(certs, "ca.pem"), "none")
-	enginetest.WriteContext(t, config, "torn", `{"Name":"torn","Endpoi`)
-	enginetest.WriteContext(t, config, "null", `null`)
-	enginetest.WriteContext(t, config, "kube", `{"Name":"kube","Endpoints":{"kubernetes":{}}}`)
-	enginetest.WriteContext(t, config, "piped", enginetest.ContextAt("piped", "npipe:////./pipe/docker_engine"))
-	current := filepath.Join(config, "config.json")
-	for _, c := range []struct {
-		variable, value string
-		want            []string
-	}{
-		{"DOCKER_CONTEXT", "nil", []string{`context "nil" of DOCKER_CONTEXT`, "no such context", "default, blank, halved, kube, piped"}},
-		{"DOCKER_CONTEXT", "../../etc", []string{"no such context"}},
-		{"DOCKER_CONTEXT", "torn", []string{`"torn"`, "meta.json: unexpected end"}},
-		{"DOCKER_CONTEXT", "null", []string{"meta.json has no endpoint of docker"}},
-		{"DOCKER_CONTEXT", "kube", []string{"meta.json has no endpoint of docker"}},
-		{"DOCKER_CONTEXT", "piped", []string{"meta.json", "none of unix://, tcp:// and ssh://"}},
-		{"DOCKER_CONTEXT", "halved", []string{"cert.pem and key.pem", "no such file"}},
-		{"DOCKER_CONTEXT", "blank", []string{"ca.pem: it has no certificate"}},
-		{"DOCKER_HOST", "fd://", []string{"read DOCKER_HOST", "none of unix://"}},
-		{"DOCKER_HOST", "tcp://a b", []string{"read DOCKER_HOST"}},
-		{"DOCKER_HOST", "ssh://me:secret@192.0.2.1", []string{"ssh://user@host"}},
-		{"DOCKER_HOST", "ssh://", []string{"ssh://user@host"}},
-		{"DOCKER_HOST", "ssh://me:secret@%zz", []string{"read DOCKER_HOST", "invalid URL escape"}},
-		{"DOCKER_TLS_VERIFY", "1", []string{"tcp://localhost:2376", "there is no " + config + "/ca.pem"}},
-		{current, `{"currentContext":"nil"}`, []string{`context "nil" of ` + current}},
-		{current, `{"currentContext":`, []string{"read " + current}},
-		{current, `{"currentContext":7}`, []string{"read " + current}},
-	} {
-		t.Run(c.variable+"="+c.value, func(t *testing.T) {
-			if c.variable == current {
-				enginetest.WriteFile(t, current, c.value)
-				defer os.Remove(current)
-			} else {
-				t.Setenv(c.variable, c.value)
-			}
-			e, err := Connect()
-			if err == nil {
-				t.Fatalf("found %s", e.At)
-			}
-			for _, want := range c.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%q is not in: %v", want, err)
-				}
-			}
-			if strings.Contains(err.Error(), "secret") {
-				t.Errorf("it says the password: %v", err)
-			}
-			if a := (*EndpointError)(nil); !errors.As(err, &a) || a.Remedy == "" {
-				t.Errorf("nothing says what to do: %v", err)
-			}
-		})
+// What does not answer says where, and what to do.
+func TestEngineThatDoesNotAnswer(t *testing.T) {
+	noEngineSet(t)
+	for host, want := range map[string]string{"unix://" + t.TempDir() + "/none.sock": StartEngine, "tcp://127.0.0.1:1": "let an engine listen there"} {
+		t.Setenv("DOCKER_HOST", host)
+		_, _, err := Meet(t.Context())
+		a := (*EndpointError)(nil)
+		if !errors.As(err, &a) || !strings.Contains(err.Error(), "no Docker engine answers at "+host) || !strings.Contains(a.Remedy, want) {
+			t.Errorf("%s came out as %v", host, err)
+		}
 	}
 }
 
@@ -146,10 +75,30 @@ func TestRootlessSocketStandsIn(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", dir)
 	for _, step := range []struct{ add, want string }{{want: usual}, {rootless, rootless}, {usual, usual}} {
 		if step.add != "" {
-			enginetest.WriteFile(t, step.add, "")
+			if err := os.WriteFile(step.add, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if got := Socket(usual); got != step.want {
+		if got := socket(usual); got != step.want {
 			t.Errorf("after %q it is %s, not %s", step.add, got, step.want)
+		}
+	}
+}
+
+// Only an engine behind a socket, with our kernel, is known to be here: one of another kernel is
+// in a virtual machine.
+func TestWhetherAnEngineIsHere(t *testing.T) {
+	ours, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kernel := strings.TrimSpace(string(ours))
+	for _, c := range []struct {
+		host, kernel string
+		here         bool
+	}{{"unix://" + UsualSocket, kernel, true}, {"unix://" + UsualSocket, "6.10.14-linuxkit", false}, {"unix://" + UsualSocket, "", false}, {"tcp://127.0.0.1:2375", kernel, false}} {
+		if got := (&Engine{Host: c.host}).IsHere(About{Kernel: c.kernel}); got != c.here {
+			t.Errorf("%+v: here is %v", c, got)
 		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -39,8 +38,8 @@ const (
 
 // Engine is the Docker engine.
 type Engine struct {
-	API *client.Client
-	At  Endpoint
+	API  *client.Client
+	Host string // where it listens, as in unix:///var/run/docker.sock
 }
 
 // Belonging is what the engine has with our label.
@@ -54,36 +53,28 @@ type Belonging struct {
 // other hands, or hangs. No call is known to need as long as answerBound: what takes
 // longer, as a pull or the wait for an end, begins to answer at once.
 const (
-	HandshakeBound = 10 * time.Second
+	handshakeBound = 10 * time.Second
 	answerBound    = 2 * time.Minute
 )
 
-// Connect finds the engine as the docker command does, and speaks the newest API that
-// both know, or that of DOCKER_API_VERSION.
+// Connect finds the engine by DOCKER_HOST, and speaks the newest API that both know, or that of
+// DOCKER_API_VERSION. The client's library does TLS as DOCKER_CERT_PATH and DOCKER_TLS_VERIFY say.
 func Connect() (*Engine, error) {
-	at, err := Find()
+	host, err := findHost()
 	if err != nil {
 		return nil, fmt.Errorf("find the Docker engine: %w", err)
 	}
-	opts := []client.Opt{client.WithVersionFromEnv(), client.WithAPIVersionNegotiation()}
-	transport := &http.Transport{TLSClientConfig: at.Tls, MaxIdleConns: 6, IdleConnTimeout: 30 * time.Second,
-		TLSHandshakeTimeout: HandshakeBound, ResponseHeaderTimeout: answerBound}
-	opts = append(opts, client.WithHTTPClient(&http.Client{Transport: transport, CheckRedirect: client.CheckRedirect}))
-	if strings.HasPrefix(at.Host, "ssh://") {
-		command, err := SshCommand(at.Host)
-		if err != nil {
-			return nil, fmt.Errorf("find the Docker engine: %w", err)
-		}
-		noProxy := func(*client.Client) error { transport.Proxy = nil; return nil } // the name is nobody's
-		opts = append(opts, client.WithHost("http://engine-by-ssh"), client.WithDialContext(DialSSH(command)), noProxy)
-	} else {
-		opts = append(opts, client.WithHost(at.Host))
+	bounded := func(c *client.Client) error {
+		t := c.HTTPClient().Transport.(*http.Transport)
+		t.TLSHandshakeTimeout, t.ResponseHeaderTimeout = handshakeBound, answerBound
+		return nil
 	}
-	api, err := client.NewClientWithOpts(opts...)
+	api, err := client.NewClientWithOpts(client.WithTLSClientConfigFromEnv(), client.WithHost(host), bounded,
+		client.WithVersionFromEnv(), client.WithAPIVersionNegotiation())
 	if err != nil {
-		return nil, fmt.Errorf("find the Docker engine at %s: %w", at, err)
+		return nil, fmt.Errorf("find the Docker engine at %s: %w", host, err)
 	}
-	return &Engine{api, at}, nil
+	return &Engine{api, host}, nil
 }
 
 func (e *Engine) Close() error { return e.API.Close() }
@@ -102,12 +93,12 @@ type About struct {
 func (e *Engine) About(ctx context.Context) (About, error) {
 	p, err := e.API.Ping(ctx)
 	if err != nil {
-		return About{}, e.At.silent(err)
+		return About{}, e.silent(err)
 	}
 	e.API.NegotiateAPIVersionPing(p)
 	v, err := e.API.ServerVersion(ctx)
 	if err != nil {
-		return About{}, e.At.silent(err)
+		return About{}, e.silent(err)
 	}
 	return About{v.Version, e.API.ClientVersion(), v.Os, v.KernelVersion, v.Arch}, nil
 }
@@ -293,12 +284,12 @@ func unlessGone(err error) error {
 	return err
 }
 
-// PingBound is how long the engine may take to say that it is there.
-const PingBound = 5 * time.Second
+// pingBound is how long the engine may take to say that it is there.
+const pingBound = 5 * time.Second
 
 // Explain says why there is no engine, and what to do.
 func Explain(err error) (reason, remedy string) {
-	remedy = "see DOCKER_HOST"
+	remedy = "set DOCKER_HOST as in unix://" + UsualSocket + " or tcp://HOST:2375"
 	if a := (*EndpointError)(nil); errors.As(err, &a) {
 		remedy = a.Remedy
 	}
@@ -312,7 +303,7 @@ func Meet(ctx context.Context) (*Engine, About, error) {
 	if err != nil {
 		return nil, About{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, PingBound)
+	ctx, cancel := context.WithTimeout(ctx, pingBound)
 	defer cancel()
 	a, err := e.About(ctx)
 	if err == nil && a.Platform != "linux" {
@@ -322,13 +313,6 @@ func Meet(ctx context.Context) (*Engine, About, error) {
 		return nil, About{}, errors.Join(err, e.Close())
 	}
 	return e, a, nil
-}
-
-// IsHere says whether an engine is on this machine, of which is known what it says of
-// itself. If not, it is unknown where it is.
-func (p Endpoint) IsHere(a About) bool {
-	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	return err == nil && p.isSocket() && strings.TrimSpace(string(kernel)) == a.Kernel
 }
 
 // ErrOverlaps says that another network has the addresses.

@@ -15,7 +15,6 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	imageapi "github.com/docker/docker/api/types/image"
-	"github.com/docker/docker/api/types/registry"
 )
 
 // Contents is what the engine says of an image that it has.
@@ -67,18 +66,10 @@ func FirstOf(ctx context.Context, e *Engine, ref string, labels map[string]strin
 	return "", nil
 }
 
-// Pull has the engine get an image from its registry. said is told how many bytes of
-// how many are there.
-func Pull(ctx context.Context, e *Engine, ref string, as Login, said func(done, all int64)) error {
-	options := imageapi.PullOptions{}
-	if as != (Login{}) {
-		auth, err := registry.EncodeAuthConfig(registry.AuthConfig{Username: as.user, Password: as.password, ServerAddress: as.host})
-		if err != nil {
-			return err
-		}
-		options.RegistryAuth = auth
-	}
-	out, err := e.API.ImagePull(ctx, ref, options)
+// Pull has the engine get an image from its registry, as anybody may. said is told how many
+// bytes of how many are there.
+func Pull(ctx context.Context, e *Engine, ref string, said func(done, all int64)) error {
+	out, err := e.API.ImagePull(ctx, ref, imageapi.PullOptions{})
 	if err != nil {
 		return err
 	}
@@ -105,6 +96,20 @@ func Pull(ctx context.Context, e *Engine, ref string, as Login, said func(done, 
 		done += m.ProgressDetail.Current - layers[m.ID]
 		layers[m.ID] = m.ProgressDetail.Current
 		said(done, all)
+	}
+}
+
+// sayEvery is how often a long pull says how far it is.
+const sayEvery = 5 * time.Second
+
+// Progress says at times how far a pull is.
+func Progress(ref string, say func(string)) func(done, all int64) {
+	last := time.Now()
+	return func(done, all int64) {
+		if time.Since(last) >= sayEvery {
+			last = time.Now()
+			say(fmt.Sprintf("pulling %s: %d of %d MB", ref, done/1e6, all/1e6))
+		}
 	}
 }
 

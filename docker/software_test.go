@@ -3,11 +3,17 @@
 package docker
 
 import (
+	"archive/tar"
+	"bytes"
+	"context"
 	"errors"
-	"os"
-	"path/filepath"
+	"io"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
+
+	imageapi "github.com/docker/docker/api/types/image"
 
 	"lockpick/docker/engine"
 	"lockpick/harness/owned"
@@ -25,16 +31,56 @@ func testEngine(t *testing.T) *engine.Engine {
 	return e
 }
 
-// An image that the scenario names is pulled. Its server keeps its data, though the
+// alike is an image like the official ones: it starts a script as another user, which
+// owns /data. Here the script can't even be run.
+var alike = []string{"ENTRYPOINT [\"docker-entrypoint.sh\"]", "CMD [\"redis-server\"]", "VOLUME /data", "WORKDIR /data", "USER 999"}
+
+// store puts an image into the engine, with this machine's redis-server under a name.
+func store(t *testing.T, e *engine.Engine, ref, server string, changes ...string) {
+	t.Helper()
+	path, err := supply{}.server()
+	if err != nil {
+		t.Skip(err)
+	}
+	i, err := imageOf("redis", path, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.files["/usr/local/bin/"+server] = i.files[path]
+	delete(i.files, path)
+	i.files["/usr/local/bin/docker-entrypoint.sh"] = []byte("#!/bin/false\n")
+	var text bytes.Buffer
+	w := tar.NewWriter(&text)
+	w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "data/", Mode: 0o755, Uid: 999, Gid: 999})
+	for _, path := range slices.Sorted(maps.Keys(i.files)) {
+		w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: 0o755, Size: int64(len(i.files[path]))})
+		w.Write(i.files[path])
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	self, err := owned.Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := e.API.ImageImport(t.Context(), imageapi.ImportSource{Source: &text, SourceName: "-"}, ref,
+		imageapi.ImportOptions{Changes: append(changes, "LABEL "+engine.OwnerLabel+"="+self.String())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if said, err := io.ReadAll(out); err != nil || bytes.Contains(said, []byte("errorDetail")) {
+		t.Fatal(err, string(said))
+	}
+	t.Cleanup(func() { e.RemoveImage(context.Background(), ref) })
+}
+
+// Nodes run the image that the scenario names. Its server keeps its data, though the
 // image's own directory for them is somebody else's.
 func TestNodesRunTheImageThatIsNamed(t *testing.T) {
 	e := testEngine(t)
-	ref := startRegistry(t, false) + "/redis:7"
+	const ref = "lockpick-test:named"
 	store(t, e, ref, "redis-server", alike...)
-	publish(t, e, ref)
-	if has, err := e.HasImage(t.Context(), ref); err != nil || has {
-		t.Fatalf("before, the engine has the image: %v, %v", has, err)
-	}
 	s := twoNodes
 	s.Topology.Image, s.Topology.Persistence = ref, "always"
 	run(t, s, func(b bench) {
@@ -54,56 +100,27 @@ func TestNodesRunTheImageThatIsNamed(t *testing.T) {
 	})
 }
 
-// lines collects what Prepare says.
+// lines collects what is said meanwhile.
 type lines []string
 
 func (l *lines) add(line string) { *l = append(*l, line) }
 
-func prepare(t *testing.T, ref string) (said lines, err error) {
-	t.Helper()
-	s := twoNodes
-	s.Topology.Image = ref
-	err = testBackend().Prepare(t.Context(), []scenario.Scenario{s, s}, said.add)
-	return said, err
-}
-
-func TestPrivateImagesNeedALogin(t *testing.T) {
-	e := testEngine(t)
-	host := startRegistry(t, true)
-	ref := host + "/team/redis:7"
-	store(t, e, ref, "redis-server", alike...)
-	publish(t, e, ref)
-	dir := t.TempDir()
-	t.Setenv("DOCKER_CONFIG", dir)
-	var lack *Lack
-	if _, err := prepare(t, ref); !errors.As(err, &lack) || !strings.Contains(err.Error(), ref) || !strings.Contains(lack.Remedy, "docker pull "+ref) {
-		t.Errorf("nobody came out as %v", err)
-	}
-	// somebody:wrong, somebody:secret
-	for _, auth := range []struct{ text, want string }{{"c29tZWJvZHk6d3Jvbmc=", "unauthorized"}, {"c29tZWJvZHk6c2VjcmV0", ""}} {
-		text := `{"auths": {"` + host + `": {"auth": "` + auth.text + `"}}}`
-		if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		said, err := prepare(t, ref)
-		if len(said) == 0 || said[0] != "pulling "+ref+" from "+host || auth.want == "" && (len(said) != 2 || !strings.HasPrefix(said[1], "nodes run image "+ref+" (sha256:")) {
-			t.Errorf("%s: it says %q", auth.text, said)
-		}
-		if auth.want == "" && err != nil || auth.want != "" && (err == nil || !strings.Contains(err.Error(), auth.want)) {
-			t.Errorf("%s: %v, want %q", auth.text, err, auth.want)
-		}
-	}
-}
-
+// Nobody listens at port 1, where a registry could be.
 func TestImagesThatCantBeHad(t *testing.T) {
 	e := testEngine(t)
-	host := startRegistry(t, false)
-	store(t, e, host+"/other:1", "no-server-at-all")
-	for ref, want := range map[string]string{host + "/redis:99": "can't pull it", host + "/other:1": "has no server"} {
-		_, err := prepare(t, ref)
+	const missing, other = "localhost:1/redis:99", "lockpick-test:other"
+	store(t, e, other, "no-server-at-all")
+	for ref, want := range map[string]string{missing: "can't pull it", other: "has no server"} {
+		s := twoNodes
+		s.Topology.Image = ref
+		var said lines
+		err := testBackend().Prepare(t.Context(), []scenario.Scenario{s, s}, said.add)
 		var lack *Lack
 		if !errors.As(err, &lack) || !strings.Contains(err.Error(), ref) || !strings.Contains(err.Error(), want) || lack.Remedy == "" {
 			t.Errorf("%s: %v, want %q", ref, err, want)
+		}
+		if ref == missing && (len(said) == 0 || said[0] != "pulling "+ref) {
+			t.Errorf("%s: it says %q", ref, said)
 		}
 	}
 }

@@ -1,0 +1,50 @@
+//go:build linux
+
+package engine
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// A pull says how much of all layers is there, and ends with what the engine says of it.
+func TestPull(t *testing.T) {
+	noEngineSet(t)
+	answer := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/images/create") && r.Header.Get("X-Registry-Auth") == "" {
+			io.WriteString(w, answer)
+		}
+	}))
+	defer server.Close()
+	t.Setenv("DOCKER_HOST", "tcp://"+server.Listener.Addr().String())
+	e, err := Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	pull := func() (said string, err error) {
+		err = Pull(t.Context(), e, "redis:7", func(done, all int64) { said += fmt.Sprintf("%d/%d ", done, all) })
+		return said, err
+	}
+	answer = `{"status":"Pulling from library/redis","id":"7"}
+		{"status":"Downloading","id":"a","progressDetail":{"current":1,"total":10}}
+		{"status":"Downloading","id":"b","progressDetail":{"current":5,"total":20}}
+		{"status":"Downloading","id":"a","progressDetail":{"current":10,"total":10}}
+		{"status":"Pull complete","id":"a"}`
+	if said, err := pull(); err != nil || said != "1/10 6/30 15/30 " {
+		t.Errorf("it says %q, %v", said, err)
+	}
+	answer = `{"error":"unauthorized","errorDetail":{"message":"unauthorized"}}`
+	if _, err := pull(); err == nil || err.Error() != "unauthorized" {
+		t.Errorf("a refusal came out as %v", err)
+	}
+	answer = `{"status":"Downl`
+	if _, err := pull(); err == nil {
+		t.Error("an answer that was cut off is a pull")
+	}
+}
