@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -139,7 +140,18 @@ func (c *cluster) Stock() string {
 	if err != nil {
 		return c.site.software.String()
 	}
-	return versionIn(fmt.Sprint(info)) + c.site.software.String() + c.site.guestsAmong(c.names)
+	return versionIn(fmt.Sprint(info)) + c.site.software.String()
+}
+
+// versionIn is how a server's INFO names it. A Valkey calls itself a Redis, too.
+func versionIn(info string) string {
+	for _, name := range []string{"valkey", "redis"} {
+		if _, rest, ok := strings.Cut(info, "\n"+name+"_version:"); ok {
+			version, _, _ := strings.Cut(rest, "\r\n")
+			return name + " " + version + ", "
+		}
+	}
+	return ""
 }
 
 func (c *cluster) addTurners(s scenario.Scenario) {

@@ -38,9 +38,6 @@
 //
 // Nodes tell the links' box of their keys, by a connection that no link carries.
 //
-// A node may also be a guest: a container of somebody else's, on the run's network
-// besides its own, which is wiped and stays (adopt.go).
-//
 // What somebody else does to a container, or to a process in it, is told (guard*.go): the
 // engine tells of ends and pauses, /proc of what a signal has stopped where that is on this
 // machine, and silence of the rest.
@@ -69,7 +66,6 @@ import (
 type Config struct {
 	Client       []string // program that becomes a client, and its arguments; nil: lockpick
 	ClientBinary string   // a lockpick for containers, where Client is nil; "": this one, or what the go tool makes of its source
-	Nodes        []string // running containers that become n1, n2, … of runs that they fit, in place of the backend's own
 	Adapter      []string // command, in containers of AdapterImage, of the program that has the lock, of kind exec; see package lock/exec
 	AdapterImage string   // what clients then run in; it has to be there
 	RedisServer  string   // program of this machine that nodes are made of; "": redis:7 where the engine has it, or redis-server on PATH
@@ -116,9 +112,6 @@ func (l *Lack) Error() string { return l.Reason.Error() + "; to fix it: " + l.Re
 func (l *Lack) Unwrap() error { return l.Reason }
 
 const usual = "redis:7"
-
-// MostNodes is how many containers of others can be nodes.
-const MostNodes = 40
 
 // runLabel tells the runs of one owner apart.
 const runLabel = "lockpick.run"

@@ -60,7 +60,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, clock.Gate(os.Args[2:]))
 			os.Exit(3)
 		case "__victim":
-			victim(os.Args[2:]...)
+			victim()
 		}
 	}
 	os.Exit(m.Run())

@@ -23,7 +23,7 @@ const (
 	firstReplica  = 51
 	firstSentinel = 91
 	firstClient   = 101
-	lastHost      = 214 // of clients; then come guests, see adopt.go
+	lastHost      = 254 // of clients
 )
 
 type privateNet struct {

@@ -3,7 +3,6 @@ package docker
 import (
 	"context"
 	"runtime"
-	"strings"
 
 	"lockpick/harness"
 	"lockpick/harness/real/disk"
@@ -12,12 +11,8 @@ import (
 )
 
 // Remark says which engine it is, and what nodes run there.
-func (b *Backend) Remark(ctx context.Context) string {
-	nodes := "run the image " + usual + " if it has that, else this machine's own redis-server with its libraries, or topology.image"
-	if len(b.cfg.Nodes) > 0 {
-		nodes = "are the containers " + strings.Join(b.cfg.Nodes, ", ") + "; where these don't fit, they run the image of the first, or topology.image"
-	}
-	return engineRemark(ctx) + "; nodes " + nodes
+func (*Backend) Remark(ctx context.Context) string {
+	return engineRemark(ctx) + "; nodes run the image " + usual + " if it has that, else this machine's own redis-server with its libraries, or topology.image"
 }
 
 // why is the reason that it can't do something, and what to do about it; zero: it can.

@@ -191,10 +191,8 @@ func (s *site) setUp(ctx context.Context, b *Backend) (err error) {
 	if _, err := proc.Sweep(os.TempDir()); err != nil { // disks, after the containers that had them
 		return err
 	}
-	if s.net, err = makeNet(ctx, s.engine, strings.TrimSuffix(s.prefix, "-"), s.labels); err != nil {
-		return err
-	}
-	return s.adopt(ctx, b.cfg.Nodes)
+	s.net, err = makeNet(ctx, s.engine, strings.TrimSuffix(s.prefix, "-"), s.labels)
+	return err
 }
 
 // fill makes all containers that are not there, at once, and returns when the servers
@@ -216,10 +214,7 @@ func (c *cluster) fill(s scenario.Scenario) error {
 			want.turner = c.turners[name]
 			// Nodes with replicas are changed in ways that wipe does not know.
 			want.once = want.turner != nil || want.data != "" || s.Topology.Replicas > 0 && name != scenario.ResourceName
-			n, err := c.site.guestNode(c.Ctx, name)
-			if n == nil {
-				n, err = c.site.makeNode(c.Ctx, name, host, want)
-			}
+			n, err := c.site.makeNode(c.Ctx, name, host, want)
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			if n != nil {
@@ -230,7 +225,6 @@ func (c *cluster) fill(s scenario.Scenario) error {
 	}
 	c.addTurners(s)
 	c.names = s.NodeNames()
-	c.site.assignGuests(s)
 	if err := c.site.vacate(c.Ctx, len(c.names)); err != nil {
 		return err
 	}

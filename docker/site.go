@@ -3,8 +3,11 @@
 package docker
 
 import (
-	"fmt"
+	"context"
+	"errors"
 	"sync"
+
+	"lockpick/docker/engine"
 )
 
 // site is what the engine has for one run after the other: a base, and the containers of
@@ -18,8 +21,6 @@ type site struct {
 	hosts       map[string]int        // of clients, on the network
 	housed      map[int]bool          // hosts where a node is, or is about to be
 	addresses   map[int]*address      // by host
-	guests      []*guest              // in the order in which they become nodes
-	guestAs     map[string]*guest     // by node, in this run
 }
 
 // assignHosts gives each client its host on the network, for as long as the site stands; false:
@@ -33,16 +34,6 @@ func (s *site) assignHosts(clients []string) bool {
 		}
 	}
 	return firstClient+len(s.hosts)-1 <= lastHost
-}
-
-// guestsAmong says which nodes of a run are guests.
-func (s *site) guestsAmong(nodes []string) (words string) {
-	for _, name := range nodes {
-		if g := s.guestAs[name]; g != nil {
-			words += fmt.Sprintf("; %s is container %s (image %s, %s)", name, g.called, g.image, g.version)
-		}
-	}
-	return words
 }
 
 // boxes are the run's containers.
@@ -62,4 +53,20 @@ func (s *site) boxes() (all []*box) {
 		all = append(all, a.box)
 	}
 	return all
+}
+
+// close removes all that is on the site.
+func (s *site) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), removeBound)
+	defer cancel()
+	err := engine.ClearPatiently(ctx, s.engine, runLabel+"="+s.labels[runLabel])
+	if s.talk != nil {
+		s.talk.leave()
+	}
+	for _, at := range s.clientBoxes {
+		if at.talk != nil {
+			at.leave()
+		}
+	}
+	return errors.Join(err, s.engine.Close())
 }

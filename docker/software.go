@@ -27,14 +27,11 @@ type supply struct {
 }
 
 // nodes sees to it that the engine has what nodes are to run: the image of that name;
-// or, where none is named, what a container of Config.Nodes runs, redis:7 if it is there,
-// this machine's own redis-server, and redis:7 from its registry.
+// or, where none is named, redis:7 if it is there, this machine's own redis-server, and
+// redis:7 from its registry.
 func (s supply) nodes(ctx context.Context, named string) (software, error) {
 	if named != "" {
 		return s.byName(ctx, named, "docker pull "+named+" where it can be had, or name another image by --set topology.image=NAME")
-	}
-	if len(s.cfg.Nodes) > 0 {
-		return s.like(ctx, s.cfg.Nodes)
 	}
 	if s.cfg.RedisServer == "" {
 		has, err := s.engine.HasImage(ctx, usual)
@@ -195,21 +192,4 @@ func (i *image) provide(ctx context.Context, e *engine.Engine, owner string) err
 		return fmt.Errorf("import image %s: %w", i.ref, err)
 	}
 	return nil
-}
-
-// like is what the first of some containers runs. It looks at all of them, before
-// anything is swept: who has the wrong label would be.
-func (s supply) like(ctx context.Context, names []string) (software, error) {
-	var image string
-	for _, name := range names {
-		is, err := s.engine.Inspect(ctx, name)
-		if err == nil {
-			err = unfit(name, is)
-		}
-		if err != nil {
-			return software{}, adopting(name, err)
-		}
-		image = cmp.Or(image, is.Config.Image)
-	}
-	return s.byName(ctx, image, "docker pull "+image+", which is the image of "+names[0])
 }

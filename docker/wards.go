@@ -89,10 +89,7 @@ func (c *cluster) servers() []*node {
 func wards(c *cluster) []ward {
 	all := []ward{{box: c.site.linksBox, actor: linksName}}
 	for _, n := range c.servers() {
-		all = append(all, ward{box: n.box, actor: n.Name, node: n})
-		if n.address.box != n.box { // a guest's is its own
-			all = append(all, ward{box: n.address.box, actor: n.Name, what: "what has its address, "})
-		}
+		all = append(all, ward{box: n.box, actor: n.Name, node: n}, ward{box: n.address.box, actor: n.Name, what: "what has its address, "})
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

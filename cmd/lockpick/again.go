@@ -18,9 +18,6 @@ func (f *runFlags) overrides() (c string) {
 	if f.client != "" {
 		c += " --client-binary " + quoted(f.client)
 	}
-	if len(f.nodes) > 0 {
-		c += " --nodes " + quoted(strings.Join(f.nodes, ","))
-	}
 	if f.scale > 0 {
 		c += fmt.Sprintf(" --scale %g", f.scale)
 	}

@@ -108,7 +108,7 @@ var house = map[string]row{
 	"harness/locktest": {ours: "harness harness/client harness/history harness/lock harness/lock/kinds harness/process harness/real/contender harness/scenario harness/sim nemesis checker reports/sequence scenarios scenarios/outcome scenarios/suite scenarios/sweep",
 		because: "puts together for a test what cmd/lockpick does for a terminal; nobody imports it but authors of locks"},
 
-	"docker/engine": {ours: "harness/owned harness/real/wire harness/shortage nemesis", third: dockerPkg, because: "all calls of the Docker engine; knows no run"},
+	"docker/engine": {ours: "harness/owned harness/shortage nemesis", third: dockerPkg, because: "all calls of the Docker engine; knows no run"},
 	"docker": {ours: "docker/engine harness harness/scenario harness/client harness/files harness/history harness/lock harness/lock/exec harness/owned harness/real/… harness/resp harness/shortage nemesis", third: dockerPkg,
 		because: "backends never import each other"},
 

@@ -8,4 +8,5 @@ var removed = map[string]string{
 	"envelope --pairs": "run envelope for one fault at a time; for two, put both in a scenario file and change one, as in lockpick run mine.yaml --set plan.2.fault.by=40ms",
 	"run --to":         "copy the shard's folder with your site's tool, as in aws s3 cp --recursive or rclone; see lockpick help shards",
 	"run --watch":      "your editor's save hook or a tool such as entr runs lockpick again",
+	"run --nodes":      "leave it out: lockpick makes its own nodes",
 }

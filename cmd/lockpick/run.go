@@ -32,7 +32,6 @@ import (
 type runFlags struct {
 	backend  string
 	client   string
-	nodes    []string
 	seed     uint64
 	seeds    int
 	store    string
@@ -105,7 +104,6 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 	fs.Float64Var(&f.scale, "scale", 0, "factor of all durations on real backends (default 0.1, or what the scenario pins)")
 	fs.DurationVar(&f.patience, "timeout", patience, "wall clock that one simulated run may take")
 	fs.StringVar(&f.client, "client-binary", "", "a lockpick that clients in containers run, if this one can't: static, for Linux")
-	fs.StringSliceVar(&f.nodes, "nodes", nil, "running containers that become n1, n2, … of runs that they fit, on port 6379;\nthey must be empty, are wiped, and stay (--backend docker)")
 	fs.IntVar(&f.jobs, "jobs", 1, "runs at once on real backends: they mostly wait, but a busy machine is late")
 	fs.StringVar(&f.reports, "reports", reportsNamed, "whose reports are drawn at once: named (of runs whose scenario is named, or that were\nnot as expected), all, or none; report and serve draw the others")
 	fs.BoolVar(&f.json, "json", false, "print the outcomes as JSON")
@@ -118,7 +116,6 @@ as each node has it then; what was still to be shown is undecided`)
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "only what was not as expected, and the sum")
 	fs.BoolVar(&f.failFast, "fail-fast", false, "begin no more runs once one came otherwise than expected, or failed")
 	fs.StringVar(&f.shard, "shard", "", "only the K-th of N parts of the runs, as in 3/8, recorded in the store for\n\"lockpick merge\"; see lockpick help shards")
-	c.RegisterFlagCompletionFunc("nodes", cobra.NoFileCompletions)
 	return c
 }
 
@@ -143,7 +140,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	b, err := backend(f.backend, docker.Config{ClientBinary: f.client, Nodes: f.nodes, AdapterImage: f.image}, f.program...)
+	b, err := backend(f.backend, docker.Config{ClientBinary: f.client, AdapterImage: f.image}, f.program...)
 	if err != nil {
 		return err
 	}
@@ -268,12 +265,6 @@ func (f *runFlags) validate() error {
 		return usage(errors.New("--adapter-image is where --adapter is in containers, and they need one"), `as in --backend docker --adapter-image IMAGE --adapter "node /adapter.js"`)
 	case f.client != "" && f.backend != containers:
 		return usage(errors.New("--client-binary is for clients in containers"), "leave it out, or add --backend "+containers)
-	case len(f.nodes) > 0 && f.backend != containers:
-		return usage(errors.New("--nodes names containers"), "leave it out, or add --backend "+containers)
-	case slices.Contains(f.nodes, ""):
-		return usage(errors.New("--nodes has an empty name"), "as in --nodes redis-1,redis-2")
-	case len(f.nodes) > docker.MostNodes:
-		return usage(fmt.Errorf("--nodes names %d containers", len(f.nodes)), fmt.Sprintf("at most %d", docker.MostNodes))
 	case f.confirm && f.backend != simulation:
 		return usage(errors.New("--confirm works in the simulation only"), "leave it out, or leave out --backend")
 	case f.patience != patience && f.backend != simulation:
@@ -282,8 +273,6 @@ func (f *runFlags) validate() error {
 		return usage(errors.New("--dry-run runs nothing, so there is nothing for --junit or --shard to record"), "leave out --dry-run")
 	case f.shard != "" && (f.json || f.junit != "" || f.failFast):
 		return usage(errors.New("--shard records what comes of its runs, and shows nothing of it"), "leave out --json, --junit and --fail-fast; lockpick merge has --json and --junit")
-	case len(f.nodes) > 0 && f.jobs > 1:
-		return usage(errors.New("--nodes are for one run at a time, and --jobs asks for more"), "leave one of them out")
 	}
 	return f.amount()
 }

@@ -213,18 +213,6 @@ func (e *Engine) Start(ctx context.Context, id string) (ended func() (status int
 	}, nil
 }
 
-// ErrNoContainer says that there is none of a name.
-var ErrNoContainer = errors.New("the engine has no such container")
-
-// Inspect is what the engine says of a container that lockpick has not made.
-func (e *Engine) Inspect(ctx context.Context, name string) (container.InspectResponse, error) {
-	is, err := e.API.ContainerInspect(ctx, name)
-	if errdefs.IsNotFound(err) {
-		err = ErrNoContainer
-	}
-	return is, err
-}
-
 // State is what the engine says of a container: its status, as in running or paused,
 // and the process id of its first process on the engine's machine.
 func (e *Engine) State(ctx context.Context, id string) (status string, pid int, err error) {
@@ -358,16 +346,6 @@ func fixed(addr netip.Addr) *network.EndpointSettings {
 // Connect puts a container on a network.
 func (e *Engine) Connect(ctx context.Context, network, id string, addr netip.Addr) error {
 	return e.API.NetworkConnect(ctx, network, id, fixed(addr))
-}
-
-// disconnectAll takes off a network who is still there, whether it runs or not: one that
-// does not could not be started again, once the network is gone.
-func disconnectAll(ctx context.Context, e *Engine, id string) error {
-	there, err := e.API.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("network", id))})
-	for _, c := range there {
-		err = errors.Join(err, unlessGone(e.API.NetworkDisconnect(ctx, id, c.ID, true)))
-	}
-	return err
 }
 
 // Pauses tells of all pauses of containers, and their ends, from now on, and why it ends.

@@ -18,7 +18,7 @@ import (
 func (e *Engine) Bound(ctx context.Context, id string, s Share) error {
 	r := container.Resources{CPUQuota: s.Quota.Microseconds(), Memory: s.Memory, MemorySwap: s.Memory}
 	if s == (Share{}) {
-		r = container.Resources{CPUQuota: -1, Memory: AllMemory, MemorySwap: AllMemory}
+		r = container.Resources{CPUQuota: -1, Memory: allMemory, MemorySwap: allMemory}
 	}
 	if s.Quota > 0 {
 		r.CPUPeriod = SharePeriod.Microseconds()
@@ -27,9 +27,9 @@ func (e *Engine) Bound(ctx context.Context, id string, s Share) error {
 	return err
 }
 
-// AllMemory is more than any machine has: an engine has no word for no bound, once
+// allMemory is more than any machine has: an engine has no word for no bound, once
 // there was one.
-const AllMemory = 1 << 50
+const allMemory = 1 << 50
 
 // Bounds is what the engine says that a container may use.
 func (e *Engine) Bounds(ctx context.Context, id string) (Share, error) {
@@ -38,7 +38,7 @@ func (e *Engine) Bounds(ctx context.Context, id string) (Share, error) {
 		return Share{}, err
 	}
 	s := Share{max(0, time.Duration(is.HostConfig.CPUQuota)*time.Microsecond), is.HostConfig.Memory}
-	if s.Memory == AllMemory {
+	if s.Memory == allMemory {
 		s.Memory = 0
 	}
 	return s, nil

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"lockpick/harness/owned"
-	"lockpick/harness/real/wire"
 )
 
 // Sweep removes what dead owners left: containers, networks, and images of which
@@ -63,29 +62,16 @@ func sameSort(a, b string) bool {
 	return a == b
 }
 
-// ClearPatiently is Remove of all with a label.
+// ClearPatiently is Remove of all with a label, by an engine that may be about to start again.
 func ClearPatiently(ctx context.Context, e *Engine, label string) error {
-	var held error
-	err := Patiently(ctx, func() (err error) {
-		held, err = Remove(ctx, e, label, func(Belonging) bool { return true })
-		return err
-	})
-	if Away(err) {
-		err = fmt.Errorf("%w; what is left the next lockpick removes", err)
-	}
-	return errors.Join(held, err)
-}
-
-// Patiently does something with an engine that may be about to start again.
-func Patiently(ctx context.Context, do func() error) error {
 	for {
-		err := do()
-		if err == nil || !Away(err) || errors.Is(err, wire.ErrGone) {
-			return err
+		held, err := Remove(ctx, e, label, func(Belonging) bool { return true })
+		if !Away(err) {
+			return errors.Join(held, err)
 		}
 		select {
 		case <-ctx.Done():
-			return err
+			return fmt.Errorf("%w; what is left the next lockpick removes", errors.Join(held, err))
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
@@ -115,10 +101,9 @@ func Remove(ctx context.Context, e *Engine, label string, goes func(Belonging) b
 		if !goes(n) {
 			continue
 		}
-		there := disconnectAll(ctx, e, n.ID) // containers that are not ours
 		err := removeNetwork(ctx, e, n.ID)
 		if err != nil {
-			err = fmt.Errorf("remove network %s: %w", n.Name, errors.Join(err, there))
+			err = fmt.Errorf("remove network %s: %w", n.Name, err)
 		}
 		if errors.Is(err, errHeld) {
 			held = errors.Join(held, err)
