@@ -42,62 +42,6 @@ func TestFaultToleranceBound(t *testing.T) {
 	}
 }
 
-// TestBypassesAgainstDumb counts pairs: one called earlier, the other was granted before it returned.
-func TestBypassesAgainstDumb(t *testing.T) {
-	h := tale(t, "params clients=c1,c2,c3 nodes=n1")
-	for seed := range uint64(300) {
-		h.Events = oddTimes(seed)
-		r := newRecord(h)
-		var all []*facts.Session
-		for s := range r.Sessions() {
-			all = append(all, s)
-		}
-		want := 0
-		for _, s := range all {
-			for _, o := range all {
-				until := s.Acquire.Ended()
-				if at, dead := r.Gone[s.Client()]; dead {
-					until = min(until, at)
-				}
-				if o.Granted() && o.Acquire.Call.T > s.Acquire.Call.T && o.Acquire.Return.T < until {
-					want++
-				}
-			}
-		}
-		if got := r.Bypasses; got != want {
-			t.Fatalf("seed %d: %d bypasses, want %d", seed, got, want)
-		}
-	}
-}
-
-// oddTimes is three clients that acquire one lock again and again, at odd times.
-func oddTimes(seed uint64) []history.Event {
-	var events []history.Event
-	for c, name := range []string{"c1", "c2", "c3"} {
-		at := int64(c)
-		for i := range 8 {
-			draw := func(n int64) int64 { seed = seed*6364136223846793005 + 1442695040888963407; return int64(seed>>33) % n }
-			s := fmt.Sprintf("%s/%d", name, i+1)
-			at += 3 * (1 + draw(20))
-			events = append(events, history.Event{T: at, Process: name, Type: history.Invoke, Op: history.OpAcquire, Key: "k", Session: s})
-			if i == 7 && draw(2) == 0 { // it waits to the end, or is killed
-				if at += 3 * (1 + draw(60)); draw(2) == 0 {
-					events = append(events, history.Event{T: at, Process: history.Nemesis, Type: history.Begin, Op: facts.Kill, Node: name})
-				}
-				break
-			}
-			at += 3 * (1 + draw(60))
-			outcome := []history.Type{history.OK, history.OK, history.Fail, history.Info}[draw(4)]
-			events = append(events, history.Event{T: at, Process: name, Type: outcome, Op: history.OpAcquire, Key: "k", Session: s})
-		}
-	}
-	for i := range events {
-		events[i].N = int64(i + 1)
-	}
-	history.Sort(events)
-	return events
-}
-
 // BenchmarkCheckUnderFaults judges a record in which every other holder is cut off
 // from all nodes until its lease is over, and others wait.
 func BenchmarkCheckUnderFaults(b *testing.B) {

@@ -33,7 +33,7 @@ type guard struct {
 	when      string                  // as of harness.Interference
 	disturbed error                   // the first that came while there was nobody to tell
 	boxes     map[string]ward         // by the container's id
-	stands    map[string]bool         // what stands still, by how it is seen
+	stopped   map[string]bool         // what a signal has stopped, by the container's id
 	hit       bool                    // something came
 }
 
@@ -116,10 +116,8 @@ const (
 func (g *guard) ask(ctx context.Context, w ward, answers func(context.Context)) {
 	q := proc.Question{Ask: answers, Late: func(waited time.Duration) {
 		switch {
-		case waited == 0:
-			g.still(w, "mute", false, "")
 		case waited == answersIn && (w.actor == linksName || g.base.linksAnswer(context.WithoutCancel(ctx))):
-			g.still(w, "mute", true, fmt.Sprintf("it answers nothing for %v", answersIn))
+			g.say(w, harness.Unplanned{Op: "pause", Cause: fmt.Sprintf("it answers nothing for %v", answersIn)})
 		case waited == linksPatience && w.actor == linksName:
 			g.run.Fail(fmt.Errorf("the links answer nothing for %v", linksPatience))
 		}
@@ -277,26 +275,20 @@ func (g *guard) hear(said <-chan events.Message, failed <-chan error) {
 func (g *guard) paused(w ward, over bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	u := harness.Unplanned{Op: "pause", Over: over, Cause: fmt.Sprintf("container %.12s was paused by somebody else", w.id)}
 	switch {
 	case !over && w.pausing > 0:
 		w.pausing--
-		return
 	case over && w.resuming > 0:
 		w.resuming--
-		return
 	case w.echo():
-		return
 	case !over:
 		w.frozen = true
-	case w.frozen:
-		w.frozen, u.Cause = false, "it was unpaused"
+		g.say(w, harness.Unplanned{Op: "pause", Cause: fmt.Sprintf("container %.12s was paused by somebody else", w.id)})
+	case w.frozen: // its pause is recorded
+		w.frozen = false
 	case w.paused:
-		u.Op, u.Over, u.Cause = history.OpGoOn, false, fmt.Sprintf("container %.12s was unpaused by somebody else, while it was paused", w.id)
-	default:
-		return // of before the run
+		g.say(w, harness.Unplanned{Op: history.OpGoOn, Cause: fmt.Sprintf("container %.12s was unpaused by somebody else, while it was paused", w.id)})
 	}
-	g.say(w, u)
 }
 
 // lookTick is how often /proc is looked at.
@@ -320,21 +312,12 @@ func (g *guard) look() {
 		if pid > 0 {
 			stopped = proc.StoppedIn(pid, w.id, w.client)
 		}
-		g.still(w, "stopped", stopped > 0, fmt.Sprintf("process %d in container %.12s was stopped by a signal", stopped, w.id))
-	}
-}
-
-// still takes in whether a ward stands still, in one of the ways to see that.
-func (g *guard) still(w ward, how string, is bool, cause string) {
-	key := how + " " + w.id
-	g.mu.Lock()
-	was := g.stands[key]
-	g.stands[key] = is
-	g.mu.Unlock()
-	if is != was {
-		if !is {
-			cause = "it goes on"
+		g.mu.Lock()
+		known := g.stopped[w.id]
+		g.stopped[w.id] = stopped > 0
+		g.mu.Unlock()
+		if stopped > 0 && !known {
+			g.say(w, harness.Unplanned{Op: "pause", Cause: fmt.Sprintf("process %d in container %.12s was stopped by a signal", stopped, w.id)})
 		}
-		g.say(w, harness.Unplanned{Op: "pause", Over: !is, Cause: cause})
 	}
 }

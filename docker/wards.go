@@ -17,7 +17,7 @@ import (
 // watchSetUp monitors the run's containers while they are made, and ends the run if one is disturbed
 // from outside. Guard takes over once the run has begun.
 func (c *cluster) watchSetUp() {
-	g := &guard{run: c.Run, base: c.site.base, when: harness.SettingUp, boxes: map[string]ward{}, stands: map[string]bool{}}
+	g := &guard{run: c.Run, base: c.site.base, when: harness.SettingUp, boxes: map[string]ward{}, stopped: map[string]bool{}}
 	c.guard = g
 	said, failed := c.site.engine.Pauses(c.Ctx)
 	if there := c.site.boxes(); len(there) > 0 { // of a run before

@@ -14,7 +14,6 @@ import (
 type Unplanned struct {
 	Op    string // kill, pause or history.OpGoOn
 	Node  string // by its name
-	Over  bool   // of a pause: it goes on again
 	Cause string // what was seen
 }
 
@@ -68,10 +67,6 @@ func guard(c Cluster, rec record) (over func()) {
 		return func() {}
 	}
 	return g.Guard(func(u Unplanned) {
-		ev := history.Event{T: int64(max(c.Now(), time.Nanosecond)), Process: history.Nemesis, Type: history.Begin, Op: u.Op, Node: u.Node, Step: history.Unplanned, Cause: u.Cause}
-		if u.Over {
-			ev.Type = history.End
-		}
-		rec.add(ev)
+		rec.add(history.Event{T: int64(max(c.Now(), time.Nanosecond)), Process: history.Nemesis, Type: history.Begin, Op: u.Op, Node: u.Node, Step: history.Unplanned, Cause: u.Cause})
 	})
 }

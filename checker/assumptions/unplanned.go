@@ -24,9 +24,6 @@ func Unplanned(r *facts.Facts) (text string, hit bool) {
 		}
 		is := cmp.Or(unplannedWords[f.Kind], "was hit by "+f.Kind)
 		text := fmt.Sprintf("%s %s at %s", f.Target, is, facts.Seconds(f.Begin.T))
-		if f.End != nil {
-			text += fmt.Sprintf(", until %s", facts.Seconds(f.End.T))
-		}
 		if f.Begin.Cause != "" {
 			text += " (" + f.Begin.Cause + ")"
 		}

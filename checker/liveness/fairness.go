@@ -19,9 +19,6 @@ func fairness(r *Run, n map[string]float64) {
 		n[verdict.SplitVoteRate] = float64(split) / float64(split+won)
 		n[verdict.LosingStreak] = float64(streak)
 	}
-	if len(r.Shares) > 1 {
-		n[verdict.Bypasses] = float64(r.Bypasses)
-	}
 	if jain, ok := jainIndex(r.Shares); ok {
 		n[verdict.JainIndex] = jain
 	}

@@ -113,7 +113,6 @@ const (
 	ValidityLeftP50     = "validity-left-p50"     // nearest rank
 	SplitVoteRate       = "split-vote-rate"       // split attempts as a share of those on a free lock: split or won
 	LosingStreak        = "losing-streak"         // the most split attempts in a row, of whomever, on one lock
-	Bypasses            = "bypasses"              // grants that an acquire saw go to one that was called later
 	JainIndex           = "jain-index"            // of grants per client that tried: 1 is equal shares, 1/n all for one of n
 	UnavailableSeconds  = "unavailable-seconds"   // nobody believed to hold a lock that somebody was trying to acquire; summed over locks
 	UnavailableShare    = "unavailable-share"     // of the true time from the clients' first event to their last, per lock
@@ -128,5 +127,5 @@ const (
 func Numbers() []string {
 	return []string{Grants, GrantsPerSecond, AcquireP50, AcquireP99, AcquireMax, DoubleHoldSeconds, DoubleHoldIncidents,
 		Writes, RefusedWrites, WritesOutsideBelief, LostUpdates, RefusedHolders, ValidityLeftMin, ValidityLeftP50,
-		SplitVoteRate, LosingStreak, Bypasses, JainIndex, UnavailableSeconds, UnavailableShare, UnavailableMax, DeathToGrant, OrphanKeys, StalledSeconds, StalledMax}
+		SplitVoteRate, LosingStreak, JainIndex, UnavailableSeconds, UnavailableShare, UnavailableMax, DeathToGrant, OrphanKeys, StalledSeconds, StalledMax}
 }

@@ -57,7 +57,7 @@ const (
 
 // Unplanned is the Step of a fault that hit one process of the run from outside and that no
 // plan has: it was killed or stopped, or went on in the midst of a planned pause (OpGoOn).
-// Its begin is of when that was seen.
+// Its begin is of when that was seen. When a stopped process goes on again is not recorded.
 const (
 	Unplanned = -1
 	OpGoOn    = "go-on"

@@ -43,14 +43,8 @@ func (c *cluster) Guard(tell func(harness.Unplanned)) (over func()) {
 }
 
 func unplanned(x proc.Unasked) harness.Unplanned {
-	u := harness.Unplanned{Op: "kill", Node: x.Child, Cause: x.Cause}
-	switch {
-	case x.Paused:
-		u.Op = history.OpGoOn
-	case x.What != proc.Ended:
-		u.Op, u.Over = "pause", x.What == proc.WentOn
-	}
-	return u
+	op := map[proc.Happening]string{proc.Ended: "kill", proc.Stopped: "pause", proc.Continued: history.OpGoOn}
+	return harness.Unplanned{Op: op[x.What], Node: x.Child, Cause: x.Cause}
 }
 
 // interfered waits for what becomes of a group's processes before Guard looks after them. fail
@@ -87,17 +81,9 @@ const answersIn = 2 * time.Second
 // question tells where a server answers nobody, though no signal has stopped it and no
 // fault of the plan keeps it from that.
 func (c *cluster) question(s *proc.Redis, tell func(harness.Unplanned)) proc.Question {
-	mute := false
-	say := func(cause string) {
-		mute = !mute
-		tell(harness.Unplanned{Op: "pause", Node: s.Name, Over: !mute, Cause: cause})
-	}
 	return proc.Question{Late: func(waited time.Duration) {
-		switch {
-		case waited == 0 && mute:
-			say("it answers again, or need not")
-		case waited == answersIn && !mute:
-			say(fmt.Sprintf("it answers nothing for %v", answersIn))
+		if waited == answersIn {
+			tell(harness.Unplanned{Op: "pause", Node: s.Name, Cause: fmt.Sprintf("it answers nothing for %v", answersIn)})
 		}
 	}, Ask: func(ctx context.Context) {
 		excused := func() bool { return s.Silent() || c.Stalled(s.Name) }

@@ -85,6 +85,11 @@ func (f *field) read(n *yaml.Node, section reflect.Value) error {
 	return nil
 }
 
+// removedKeys says what to use instead of keys that earlier releases had.
+var removedKeys = map[string]string{
+	"bypasses": "bypasses are no longer counted; delete the line, or bound jain-index or losing-streak",
+}
+
 // object is a section: a mapping with known keys.
 type object struct {
 	name   string
@@ -103,7 +108,8 @@ func (o object) read(n *yaml.Node, to reflect.Value) error {
 	for _, p := range given {
 		f := o.field(p.key.Value)
 		if f == nil {
-			return bad(p.key, suggest(p.key.Value, "keys here", o.keys()), "unknown key %s in %s", quote(p.key.Value), o.name)
+			hint := cmp.Or(removedKeys[p.key.Value], suggest(p.key.Value, "keys here", o.keys()))
+			return bad(p.key, hint, "unknown key %s in %s", quote(p.key.Value), o.name)
 		}
 		if err := f.read(p.value, to); err != nil {
 			return err

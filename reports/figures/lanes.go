@@ -41,8 +41,8 @@ func lanesOf(faults []*facts.Fault, end float64) []lane {
 		kind, _ := nemesis.KindOf(x.Kind)
 		s := span{from: history.Seconds(x.Begin.T), to: end}
 		switch {
-		case x.End != nil:
-			s.to = history.Seconds(x.End.T)
+		case x.To() < facts.Never:
+			s.to = history.Seconds(x.To())
 		case kind.Momentary:
 			s.to = s.from
 		}

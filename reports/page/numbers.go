@@ -30,7 +30,6 @@ var meanings = map[string]struct{ unit, meaning string }{
 	verdict.ValidityLeftP50:     {"s", "the same, median"},
 	verdict.SplitVoteRate:       {"share", "attempts on a free lock in which nobody got a majority"},
 	verdict.LosingStreak:        {"", "most of these in a row on one lock"},
-	verdict.Bypasses:            {"", "grants that an acquire saw go to one that was called later"},
 	verdict.JainIndex:           {"", "of grants per client: 1 is equal shares, 1/n all for one of n"},
 	verdict.UnavailableSeconds:  {"s", "nobody believed to hold a lock that somebody wanted"},
 	verdict.UnavailableShare:    {"share", "the same as a share of the clients' time, per lock"},

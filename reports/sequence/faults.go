@@ -36,14 +36,19 @@ func (b *builder) drawFaults() {
 			begins, ends = append(begins, ft.Begin), append(ends, ft.End)
 		}
 		b.sheet.note(Note{Lane: lane, At: from, Mark: w.mark, Label: w.Began, Bad: true, Events: numbers(begins...)})
-		if end := endOf(g); end != nil {
+		end := endOf(g)
+		if end != nil {
 			label := w.Ended
 			if w.mark == Cross && end.Cause != "" {
 				label += ": " + end.Cause // what the node has now is what matters
 			}
 			b.sheet.note(Note{Lane: lane, At: end.T, Mark: w.over, Label: label, Events: numbers(ends...)})
+		}
+		switch {
+		case g[0].Step == history.Unplanned: // the verdict names it
+		case end != nil:
 			b.caption.tell(from, w.Whom, w.whole(from, end.T, end.Cause))
-		} else {
+		default:
 			b.caption.tell(from, w.Whom, fmt.Sprintf("%s at %s", w.Was, words.Seconds(from)))
 		}
 		for _, ft := range g {
@@ -204,7 +209,7 @@ func wordsFor(g []*facts.Fault, targets, held string) faultWords {
 // toldOf is how people are told of a kind of fault, also of one that is no plan's.
 func toldOf(kind string) nemesis.Told {
 	if kind == history.OpGoOn {
-		return nemesis.Told{Began: "{targets} goes on by itself", Was: "went on by itself"}
+		return nemesis.Told{Began: "{targets} goes on by itself"}
 	}
 	return nemesis.ToldOf(kind)
 }

@@ -17,17 +17,16 @@ type Facts struct {
 	Events    []history.Event
 	End       int64 // the instant of the last event of the run's own time
 
-	Grants   int
-	Shares   []int            // of each client that tried, its grants
-	Bypasses int              // grants that an acquire saw go to one called later
-	Locks    []*Lock          // in the order of first use
-	Began    map[string]bool  // clients that began
-	Gone     map[string]int64 // the instant at which a client ended or was about to be killed
-	gone     int64            // the earliest of these
-	First    int64            // instants of the clients' first event and their last; -1: there is none
-	Last     int64
-	Touched  bool             // a client called the resource
-	Loose    []*history.Event // of clients, that belong to no session or answer no call
+	Grants  int
+	Shares  []int            // of each client that tried, its grants
+	Locks   []*Lock          // in the order of first use
+	Began   map[string]bool  // clients that began
+	Gone    map[string]int64 // the instant at which a client ended or was about to be killed
+	gone    int64            // the earliest of these
+	First   int64            // instants of the clients' first event and their last; -1: there is none
+	Last    int64
+	Touched bool             // a client called the resource
+	Loose   []*history.Event // of clients, that belong to no session or answer no call
 
 	Interleaved bool // a client used a handle after it had begun another session
 
@@ -79,7 +78,7 @@ func read(h *history.History, events []history.Event) *reading {
 			Params: h.Params, Cut: h.Cut, Events: events, First: -1, Last: -1, gone: Never,
 			Began: map[string]bool{}, Gone: map[string]int64{}, locks: map[string]*Lock{},
 		},
-		clients: map[string]*client{}, queues: map[*Lock]*queue{}, series: map[seriesKey]*series{},
+		clients: map[string]*client{}, series: map[seriesKey]*series{},
 		numbers: numberSet{bits: make([]uint64, len(events)/64+2)},
 	}
 	for _, name := range h.Params.Clients {

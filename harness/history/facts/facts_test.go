@@ -113,7 +113,7 @@ func tell(f *Facts) string {
 	if f.Stop != nil {
 		line("stopped by %s", number(f.Stop))
 	}
-	line("%d grants, shares %v, %d bypasses, ends at %s", f.Grants, f.Shares, f.Bypasses, Seconds(f.End))
+	line("%d grants, shares %v, ends at %s", f.Grants, f.Shares, Seconds(f.End))
 	return s.String()
 }
 

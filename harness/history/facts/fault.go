@@ -79,10 +79,14 @@ func (f *Fault) From() int64 {
 	return f.First().T
 }
 
-// To is when its end was seen, or Never.
+// To is when its end was seen, or Never. What somebody else did to a process, but for ending it,
+// is known of one instant only.
 func (f *Fault) To() int64 {
-	if f.End != nil {
+	switch {
+	case f.End != nil:
 		return f.End.T
+	case f.Step == history.Unplanned && f.Kind != Kill:
+		return f.From()
 	}
 	return Never
 }

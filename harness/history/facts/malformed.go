@@ -156,7 +156,7 @@ type stops struct {
 func stopsIn(faults []*Fault) map[string]*stops {
 	all := map[string]*stops{}
 	for _, f := range faults {
-		if f.Begin == nil || f.Kind != Pause && f.Kind != Kill {
+		if f.Begin == nil || f.Kind != Pause && f.Kind != Kill || f.To() <= f.Begin.T {
 			continue
 		}
 		s := all[f.Target]

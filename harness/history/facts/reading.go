@@ -15,7 +15,6 @@ type reading struct {
 	clients map[string]*client
 	lately  [16]*client // some of them, by the last letters of their names
 	all     []*client
-	queues  map[*Lock]*queue
 	series  map[seriesKey]*series
 
 	backwards string    // where time runs backwards, or ""
@@ -26,19 +25,16 @@ type reading struct {
 }
 
 type client struct {
-	name     string
-	session  *Session
-	place    uint32         // the number of it
-	lock     *Lock          // the session's
-	queue    *queue         // the lock's
-	position int            // in the queue, while it waits
-	waits    bool           // it awaits the lock, and is not dead
-	open     *Operation     // what is awaited for it
-	called   *history.Event // the call that has not returned
-	last     *history.Event
-	serial   int64 // of the last session whose name tells it
-	grants   int
-	dead     *history.Event // it has ended, or was killed
+	name    string
+	session *Session
+	place   uint32         // the number of it
+	lock    *Lock          // the session's
+	open    *Operation     // what is awaited for it
+	called  *history.Event // the call that has not returned
+	last    *history.Event
+	serial  int64 // of the last session whose name tells it
+	grants  int
+	dead    *history.Event // it has ended, or was killed
 }
 
 // client begins a client.
@@ -165,7 +161,6 @@ func (in *reading) book(c *client, e *history.Event) {
 		in.begin(c, e)
 	case e.Type == history.Invoke:
 		c.open = nil
-		c.leave()
 		if a := in.act(c, e); a != nil {
 			c.open = a
 			in.Touched = in.Touched || e.Op == history.OpRead || e.Op == history.OpWrite
@@ -206,7 +201,6 @@ func (in *reading) act(c *client, e *history.Event) *Operation {
 func (in *reading) returned(c *client, e *history.Event) {
 	c.open.Return = e
 	c.open = nil
-	c.leave()
 	if e.Op != history.OpAcquire {
 		return
 	}
@@ -215,7 +209,6 @@ func (in *reading) returned(c *client, e *history.Event) {
 	if e.Type == history.OK {
 		in.Grants++
 		c.grants++
-		in.Bypasses += c.queue.earlier(c.session.Called) // who sees a grant go to one that called after them
 	}
 }
 
@@ -224,16 +217,7 @@ func (c *client) acquiring() bool {
 	return c.session != nil && c.open == &c.session.Acquire
 }
 
-// leave ends a client's wait, and so does die.
-func (c *client) leave() {
-	if c.waits {
-		c.queue.leave(c)
-		c.waits = false
-	}
-}
-
 func (c *client) die(by *history.Event) {
-	c.leave()
 	if c.dead == nil {
 		c.dead = by
 	}
@@ -242,7 +226,6 @@ func (c *client) die(by *history.Event) {
 func (in *reading) begin(c *client, e *history.Event) {
 	if c.acquiring() { // it never returned
 		c.lock.returned.add(c.place)
-		c.leave()
 	}
 	if n := c.number(e); n > 0 {
 		c.serial = n
@@ -254,23 +237,19 @@ func (in *reading) begin(c *client, e *history.Event) {
 		in.byName[e.Session] = c.session
 	}
 	if c.lock == nil || c.lock.Name != e.Key {
-		c.lock, c.queue = in.enter(e.Key)
-	}
-	if c.dead == nil {
-		c.queue.join(c, e.T)
-		c.waits = true
+		c.lock = in.lockNamed(e.Key)
 	}
 }
 
-// enter is a lock and who awaits it; the lock is new where nobody has asked for it.
-func (in *reading) enter(key string) (*Lock, *queue) {
+// lockNamed returns the lock of that name, which is new if nobody has asked for it before.
+func (in *reading) lockNamed(key string) *Lock {
 	l := in.locks[key]
 	if l == nil {
 		l = &Lock{Name: key, of: &in.sessions}
-		in.locks[key], in.queues[l] = l, &queue{}
+		in.locks[key] = l
 		in.Locks = append(in.Locks, l)
 	}
-	return l, in.queues[l]
+	return l
 }
 
 // of is the client's session that an event belongs to: the one it names, or its last.

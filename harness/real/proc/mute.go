@@ -16,7 +16,7 @@ const (
 // Question is put over and over to somebody who is to answer in time.
 type Question struct {
 	Ask func(context.Context) // returns once it is answered, or need not be
-	// Late says at each step how long an answer is due; 0: it has come.
+	// Late is told at each step how long an answer has been due.
 	Late func(waited time.Duration)
 }
 
@@ -41,9 +41,7 @@ func Answers(ctx context.Context, excused func() bool, ask func(context.Context)
 func (q Question) Last(patience time.Duration) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if q.answered(ctx, patience) {
-		q.Late(0)
-	}
+	q.answered(ctx, patience)
 }
 
 // Put puts it until the context ends.
@@ -53,7 +51,6 @@ func (q Question) Put(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		q.Late(0)
 		select {
 		case <-ctx.Done():
 			return
@@ -62,17 +59,16 @@ func (q Question) Put(ctx context.Context) {
 	}
 }
 
-// answered puts it, and says whether an answer came in time.
-func (q Question) answered(ctx context.Context, patience time.Duration) bool {
+// answered puts it, and waits for the answer, for so long at most.
+func (q Question) answered(ctx context.Context, patience time.Duration) {
 	done := make(chan struct{})
 	go func() { defer close(done); q.Ask(ctx) }()
 	for waited := waitStep; waited <= patience; waited += waitStep {
 		select {
 		case <-done:
-			return true
+			return
 		case <-time.After(waitStep):
 			q.Late(waited)
 		}
 	}
-	return false
 }

@@ -53,22 +53,20 @@ func (c *Child) look() {
 	}
 	expected := c.continuing
 	c.continuing = false
-	stopped := Unasked{Child: c.name, What: Stopped, Status: -1, Cause: fmt.Sprintf("process %d was stopped by a signal from outside", c.pid)}
-	wentOn := Unasked{Child: c.name, What: WentOn, Status: -1, Cause: fmt.Sprintf("process %d goes on", c.pid)}
+	tell := func(what Happening, seen string) {
+		c.unasked.add(Unasked{Child: c.name, What: what, Status: -1, Cause: fmt.Sprintf("process %d was %s", c.pid, seen)})
+	}
 	switch {
 	case info.Code == childStopped && !c.stopping:
 		c.strange = true
-		c.unasked.add(stopped)
+		tell(Stopped, "stopped by a signal from outside")
 	case info.Code != childContinued:
-	case c.strange:
+	case c.strange: // its stop is recorded
 		c.strange = false
-		c.unasked.add(wentOn)
 	case c.stopping:
-		wentOn.Paused, wentOn.Cause = true, fmt.Sprintf("process %d was continued by a signal from outside, while it was paused", c.pid)
-		c.unasked.add(wentOn)
+		tell(Continued, "continued by a signal from outside, while it was paused")
 	case !expected: // it was stopped before, too shortly to be seen
-		c.unasked.add(stopped)
-		c.unasked.add(wentOn)
+		tell(Stopped, "stopped by a signal from outside")
 	}
 }
 
@@ -123,7 +121,7 @@ type Happening int
 const (
 	Ended Happening = iota
 	Stopped
-	WentOn
+	Continued // in the midst of a pause that the Group had asked for
 )
 
 // Unasked is what became of a child that its Group did not do: somebody else sent it a
@@ -131,8 +129,6 @@ const (
 type Unasked struct {
 	Child string // its name
 	What  Happening
-	// Paused: it went on in the midst of a pause that the Group had asked for.
-	Paused bool
 	// Status is the exit status with which it ended; -1: it ended by a signal, or did not end.
 	Status int
 	Cause  string // what was seen
