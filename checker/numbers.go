@@ -2,6 +2,7 @@ package checker
 
 import (
 	"fmt"
+	"slices"
 
 	"lockpick/checker/spans"
 	"lockpick/checker/verdict"
@@ -28,33 +29,34 @@ func numbers(r *record) (n map[string]float64, words map[string]string) {
 
 // sessions measures what each of them tells by itself.
 func sessions(r *facts.Facts, n map[string]float64) {
-	latency, left := newSieve(0.50, 0.99), newSieve(0.50)
-	for range sieveLooks {
-		for s := range r.Sessions() {
-			if s.Granted() {
-				latency.see(s.Ended - s.Called)
-			}
-			if x, ok := leftOnReturn(r, s); ok {
-				left.see(x)
-			}
+	var latency, left []int64
+	for s := range r.Sessions() {
+		if s.Granted() {
+			latency = append(latency, s.Ended-s.Called)
 		}
-		latency.next()
-		left.next()
+		if x, ok := leftOnReturn(r, s); ok {
+			left = append(left, x)
+		}
 	}
-	n[verdict.Grants] = float64(latency.count)
+	slices.Sort(latency)
+	slices.Sort(left)
+	n[verdict.Grants] = float64(len(latency))
 	if elapsed := r.Last - r.First; elapsed > 0 {
-		n[verdict.GrantsPerSecond] = float64(latency.count) / history.Seconds(elapsed)
+		n[verdict.GrantsPerSecond] = float64(len(latency)) / history.Seconds(elapsed)
 	}
-	if latency.count > 0 {
-		n[verdict.AcquireP50] = history.Seconds(latency.rank(0))
-		n[verdict.AcquireP99] = history.Seconds(latency.rank(1))
-		n[verdict.AcquireMax] = history.Seconds(latency.most)
+	if len(latency) > 0 {
+		n[verdict.AcquireP50] = history.Seconds(ranked(latency, 50))
+		n[verdict.AcquireP99] = history.Seconds(ranked(latency, 99))
+		n[verdict.AcquireMax] = history.Seconds(latency[len(latency)-1])
 	}
-	if left.count > 0 {
-		n[verdict.ValidityLeftMin] = history.Seconds(left.least)
-		n[verdict.ValidityLeftP50] = history.Seconds(left.rank(0))
+	if len(left) > 0 {
+		n[verdict.ValidityLeftMin] = history.Seconds(left[0])
+		n[verdict.ValidityLeftP50] = history.Seconds(ranked(left, 50))
 	}
 }
+
+// ranked returns the smallest of sorted values that so many per cent of them don't exceed.
+func ranked(sorted []int64, percent int) int64 { return sorted[(len(sorted)*percent+99)/100-1] }
 
 // What became of each planned step of the nemesis, under "fault-STEP-" and one of
 // these. A step that comes every time has all its occurrences in one.

@@ -118,7 +118,13 @@ func faultsOneByOne(h *history.History) []*facts.Fault {
 		case history.Fail:
 			last(func(x *facts.Fault) bool { return x.End == nil && x.Fail == nil }).Fail = &e
 		case history.End:
-			last(func(x *facts.Fault) bool { return x.Begin != nil && x.End == nil }).End = &e
+			latest := last(func(x *facts.Fault) bool { return x.Begin != nil && x.End == nil })
+			for _, x := range all {
+				if x.Kind == e.Op && x.Target == e.Node && x.Step == e.Step && x.Begin != nil && x.End == nil && x.Begin.N > latest.Begin.N {
+					latest = x
+				}
+			}
+			latest.End = &e
 		}
 	}
 	return all

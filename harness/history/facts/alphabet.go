@@ -22,8 +22,10 @@ func (in *reading) strange(e *history.Event, ofClient bool) string {
 		return fmt.Sprintf("event %d of %s is %q of %q, which no record has", e.N, e.Process, e.Type, e.Op)
 	case beyond(e.T) || beyond(e.ValidUntil) || beyond(e.Sent) || beyond(e.Applied) || beyond(e.Answered) || beyond(e.TTL), e.Local > maxClock, e.Local < -maxClock:
 		return fmt.Sprintf("event %d of %s has a stamp that no run comes to", e.N, e.Process)
-	case in.numbers.taken(e.N):
+	case in.numbers[e.N]:
 		return fmt.Sprintf("two events have the number %d", e.N)
+	case e.N > 0: // numbers that a record makes up are 0
+		in.numbers[e.N] = true
 	}
 	return ""
 }
@@ -52,34 +54,6 @@ func known(e *history.Event, ofClient bool) bool {
 }
 
 func beyond(stamp int64) bool { return stamp > maxStamp || stamp < -maxStamp }
-
-// numberSet is the numbers of the events that were seen.
-type numberSet struct {
-	bits   []uint64       // a bit for each number
-	sparse map[int64]bool // and those beyond
-}
-
-// taken enters the number of an event and reports whether it is another's. Numbers
-// that a record makes up are 0.
-func (ns *numberSet) taken(n int64) bool {
-	if n <= 0 {
-		return false
-	}
-	word, bit := n/64, uint64(1)<<(n%64)
-	if word < int64(len(ns.bits)) {
-		taken := ns.bits[word]&bit != 0
-		ns.bits[word] |= bit
-		return taken
-	}
-	if ns.sparse[n] {
-		return true
-	}
-	if ns.sparse == nil {
-		ns.sparse = map[int64]bool{}
-	}
-	ns.sparse[n] = true
-	return false
-}
 
 // extreme says which figure of a run no judge can reckon with, or "".
 func extreme(p *history.Params) string {

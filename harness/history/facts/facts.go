@@ -39,11 +39,10 @@ type Facts struct {
 	Stop   *history.Event   // where the run was stopped early; nil: it was not
 	Keys   []*history.Event // how the lock's key stood on each node then, in the order in which they were read
 
-	sessions arena[Session] // in the order of their acquires' calls
-	actions  arena[action]
+	sessions []*Session // in the order of their acquires' calls
+	named    map[string]*Session
 	locks    map[string]*Lock
-	byName   map[string]*Session         // made when first asked for
-	wires    map[string]*Wire            // likewise
+	wires    map[string]*Wire            // made when first asked for
 	lives    *Lives                      // likewise
 	departed map[string]*history.Event   // likewise: by client
 	lost     map[*Session]*history.Event // the first that its client was told of
@@ -76,10 +75,9 @@ func read(h *history.History, events []history.Event) *reading {
 	in := &reading{
 		Facts: &Facts{
 			Params: h.Params, Cut: h.Cut, Events: events, First: -1, Last: -1, gone: Never,
-			Began: map[string]bool{}, Gone: map[string]int64{}, locks: map[string]*Lock{},
+			Began: map[string]bool{}, Gone: map[string]int64{}, named: map[string]*Session{}, locks: map[string]*Lock{},
 		},
-		clients: map[string]*client{}, series: map[seriesKey]*series{},
-		numbers: numberSet{bits: make([]uint64, len(events)/64+2)},
+		clients: map[string]*client{}, pending: map[faultKey]*pendingFaults{}, numbers: map[int64]bool{},
 	}
 	for _, name := range h.Params.Clients {
 		in.client(name)
@@ -91,18 +89,10 @@ func read(h *history.History, events []history.Event) *reading {
 }
 
 // Sessions are in the order of their acquires' calls.
-func (f *Facts) Sessions() iter.Seq[*Session] { return f.sessions.all() }
+func (f *Facts) Sessions() iter.Seq[*Session] { return slices.Values(f.sessions) }
 
 // Named is the session of a name, or nil.
-func (f *Facts) Named(name string) *Session {
-	if f.byName == nil {
-		f.byName = map[string]*Session{}
-		for s := range f.Sessions() {
-			f.byName[s.Name()] = s
-		}
-	}
-	return f.byName[name]
-}
+func (f *Facts) Named(name string) *Session { return f.named[name] }
 
 // Lock is the lock of a name, or nil.
 func (f *Facts) Lock(key string) *Lock { return f.locks[key] }

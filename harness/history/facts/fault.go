@@ -1,7 +1,6 @@
 package facts
 
 import (
-	"container/heap"
 	"slices"
 	"strings"
 
@@ -32,33 +31,69 @@ type Fault struct {
 	Fail         *history.Event // it could not be injected, seen or healed
 }
 
+// faultKey is what the events of one fault have in common.
+type faultKey struct {
+	kind, target string
+	step         int
+}
+
+// pendingFaults are the faults of one key to which another event may belong, each list in the
+// order in which they came to be there. An event belongs to the last that may have it.
+type pendingFaults struct {
+	tried []*Fault // may begin
+	whole []*Fault // may fail
+	begun []*Fault // may end
+}
+
 // fault books an event of the nemesis.
 func (in *reading) fault(e *history.Event) {
-	s := in.seriesOf(e)
-	try := func() numbered {
-		x := numbered{&Fault{Kind: e.Op, Target: e.Node, Step: e.Step}, len(in.Faults)}
-		in.Faults = append(in.Faults, x.Fault)
-		s.add(x)
-		return x
+	key := faultKey{e.Op, e.Node, e.Step}
+	p := in.pending[key]
+	if p == nil {
+		p = &pendingFaults{}
+		in.pending[key] = p
 	}
-	told := func(x numbered, ok bool) numbered {
-		if !ok {
-			return try()
-		}
-		return x
+	var f *Fault
+	switch e.Type {
+	case history.Invoke:
+	case history.Begin:
+		f = last(&p.tried, func(f *Fault) bool { return f.Begin == nil && f.End == nil && f.Fail == nil })
+	case history.Fail:
+		f = last(&p.whole, func(f *Fault) bool { return f.End == nil && f.Fail == nil })
+	case history.End:
+		f = last(&p.begun, func(f *Fault) bool { return f.End == nil })
+	default:
+		return
+	}
+	if f == nil {
+		f = &Fault{Kind: e.Op, Target: e.Node, Step: e.Step}
+		in.Faults = append(in.Faults, f)
+		p.tried, p.whole = append(p.tried, f), append(p.whole, f)
 	}
 	switch e.Type {
 	case history.Invoke:
-		try().Invoke = e
+		f.Invoke = e
 	case history.Begin:
-		x := told(s.begin())
-		x.Begin = e
-		heap.Push(&s.begun, x)
+		f.Begin = e
+		p.begun = append(p.begun, f)
 	case history.Fail:
-		told(s.fail()).Fail = e
+		f.Fail = e
 	case history.End:
-		told(s.end()).End = e
+		f.End = e
 	}
+}
+
+// last returns the last fault that may have an event, or nil, and drops those after it, which
+// never may again: so nobody looks at a fault twice.
+func last(list *[]*Fault, may func(*Fault) bool) *Fault {
+	for n := len(*list); n > 0; n-- {
+		if f := (*list)[n-1]; may(f) {
+			*list = (*list)[:n]
+			return f
+		}
+	}
+	*list = nil
+	return nil
 }
 
 // First is the earliest event of the fault: it can't have been in force before.

@@ -70,10 +70,7 @@ func (in *reading) use(c *client, e *history.Event) string {
 	}
 	s := c.session
 	if s == nil || s.Name() != e.Session {
-		s = nil
-		if !calls || in.byName != nil || c.number(e) <= c.serial {
-			s = in.Named(e.Session)
-		}
+		s = in.Named(e.Session)
 	}
 	switch {
 	case s != nil && s.Client() != e.Process:

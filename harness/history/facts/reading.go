@@ -3,7 +3,6 @@ package facts
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"lockpick/harness/history"
 )
@@ -13,52 +12,31 @@ import (
 type reading struct {
 	*Facts
 	clients map[string]*client
-	lately  [16]*client // some of them, by the last letters of their names
 	all     []*client
-	series  map[seriesKey]*series
+	pending map[faultKey]*pendingFaults
 
-	backwards string    // where time runs backwards, or ""
-	numbers   numberSet // of the events that were seen
-	misuse    string    // what no client can have done, or ""
-	wired     bool      // there are stamps of the wire
-	turned    bool      // a clock was turned
+	backwards string         // where time runs backwards, or ""
+	numbers   map[int64]bool // of the events that were seen
+	misuse    string         // what no client can have done, or ""
+	wired     bool           // there are stamps of the wire
+	turned    bool           // a clock was turned
 }
 
 type client struct {
-	name    string
 	session *Session
-	place   uint32         // the number of it
 	lock    *Lock          // the session's
 	open    *Operation     // what is awaited for it
 	called  *history.Event // the call that has not returned
 	last    *history.Event
-	serial  int64 // of the last session whose name tells it
 	grants  int
 	dead    *history.Event // it has ended, or was killed
 }
 
 // client begins a client.
 func (in *reading) client(name string) *client {
-	c := &client{name: name}
+	c := &client{}
 	in.clients[name] = c
 	in.all = append(in.all, c)
-	return c
-}
-
-// clientOf is the client of a name, or nil. Each event asks, and a look at where one was
-// found lately is much quicker than one into the map.
-func (in *reading) clientOf(name string) *client {
-	at := &in.lately[0]
-	if n := len(name); n > 0 {
-		at = &in.lately[name[n-1]%byte(len(in.lately))]
-	}
-	if c := *at; c != nil && c.name == name {
-		return c
-	}
-	c := in.clients[name]
-	if c != nil {
-		*at = c
-	}
 	return c
 }
 
@@ -68,7 +46,7 @@ func (in *reading) event(e *history.Event) {
 	}
 	in.wired = in.wired || e.Applied != 0 || e.Answered != 0
 	in.turned = in.turned || e.Op == history.OpClock
-	c := in.clientOf(e.Process)
+	c := in.clients[e.Process]
 	if in.misuse == "" {
 		in.misuse = in.strange(e, c != nil || e.Op == history.OpAcquire)
 	}
@@ -184,17 +162,9 @@ func (in *reading) act(c *client, e *history.Event) *Operation {
 		return nil
 	}
 	in.Interleaved = in.Interleaved || s != c.session
-	if s.first.Call == nil {
-		s.first.Call = e
-		return &s.first
-	}
-	a := in.actions.add(action{Operation: Operation{Call: e}})
-	a.next = a
-	if s.last != nil {
-		a.next, s.last.next = s.last.next, a
-	}
-	s.last = a
-	return &a.Operation
+	a := &Operation{Call: e}
+	s.actions = append(s.actions, a)
+	return a
 }
 
 // returned enters the return that a client awaits.
@@ -205,7 +175,7 @@ func (in *reading) returned(c *client, e *history.Event) {
 		return
 	}
 	c.session.returned(e)
-	c.lock.returned.add(c.place)
+	c.lock.sessions = append(c.lock.sessions, c.session)
 	if e.Type == history.OK {
 		in.Grants++
 		c.grants++
@@ -225,17 +195,12 @@ func (c *client) die(by *history.Event) {
 
 func (in *reading) begin(c *client, e *history.Event) {
 	if c.acquiring() { // it never returned
-		c.lock.returned.add(c.place)
+		c.lock.sessions = append(c.lock.sessions, c.session)
 	}
-	if n := c.number(e); n > 0 {
-		c.serial = n
-	}
-	c.place = uint32(in.sessions.len())
-	c.session = in.sessions.add(Session{Acquire: Operation{Call: e}, Called: e.T, Ended: Never, Until: Nothing})
+	c.session = &Session{Acquire: Operation{Call: e}, Called: e.T, Ended: Never, Until: Nothing}
 	c.open = &c.session.Acquire
-	if in.byName != nil {
-		in.byName[e.Session] = c.session
-	}
+	in.sessions = append(in.sessions, c.session)
+	in.named[e.Session] = c.session
 	if c.lock == nil || c.lock.Name != e.Key {
 		c.lock = in.lockNamed(e.Key)
 	}
@@ -245,7 +210,7 @@ func (in *reading) begin(c *client, e *history.Event) {
 func (in *reading) lockNamed(key string) *Lock {
 	l := in.locks[key]
 	if l == nil {
-		l = &Lock{Name: key, of: &in.sessions}
+		l = &Lock{Name: key}
 		in.locks[key] = l
 		in.Locks = append(in.Locks, l)
 	}
@@ -263,28 +228,11 @@ func (in *reading) of(c *client, e *history.Event) *Session {
 	return c.session
 }
 
-// number is the number in a session's name of the form "c1/3", or 0. A client
-// that counts upwards can't use a name twice, so such names need no index.
-func (c *client) number(e *history.Event) int64 {
-	digits, ok := strings.CutPrefix(e.Session, e.Process)
-	if !ok || len(digits) < 2 || len(digits) > 19 || digits[0] != '/' || digits[1] == '0' {
-		return 0
-	}
-	n := int64(0)
-	for _, d := range []byte(digits[1:]) {
-		if d < '0' || d > '9' {
-			return 0
-		}
-		n = 10*n + int64(d-'0')
-	}
-	return n
-}
-
 // finish books what only the end of the history tells.
 func (in *reading) finish() {
 	for _, c := range in.all {
 		if c.acquiring() {
-			c.lock.returned.add(c.place)
+			c.lock.sessions = append(c.lock.sessions, c.session)
 		}
 		if c.session != nil {
 			in.Shares = append(in.Shares, c.grants)

@@ -3,6 +3,7 @@ package facts
 import (
 	"iter"
 	"math"
+	"slices"
 
 	"lockpick/harness/history"
 )
@@ -14,18 +15,10 @@ const Never = math.MaxInt64
 // of the acquire is beside it: events are large, and in a long history far apart.
 type Session struct {
 	Acquire Operation
-	Called  int64     // the instant of its call
-	Ended   int64     // of its return, whatever the outcome, or Never
-	Until   int64     // the deadline that came with the lock (Deadline); Nothing: it was not granted
-	first   Operation // that was done with the handle; most do no more than release
-	last    *action   // the last of the others; its next is their first
-}
-
-// action is one thing that was done with a handle. The client's look at its own deadline
-// is one that takes no time: its call is its return.
-type action struct {
-	Operation
-	next *action // in the order of calls; after the last comes the first
+	Called  int64        // the instant of its call
+	Ended   int64        // of its return, whatever the outcome, or Never
+	Until   int64        // the deadline that came with the lock (Deadline); Nothing: it was not granted
+	actions []*Operation // what was done with the handle, in the order of calls
 }
 
 // Name is the session's name, Client whose it is and Key the lock that it is about.
@@ -61,13 +54,14 @@ func (s *Session) Of(op string) iter.Seq[Operation] {
 	}
 }
 
-// Actions is all that was done with the handle, in the order of calls.
+// Actions is all that was done with the handle, in the order of calls. The client's look at its
+// own deadline is an action that takes no time: its call is its return.
 func (s *Session) Actions() iter.Seq[Operation] {
 	return func(yield func(Operation) bool) {
-		if s.first.Call == nil || !yield(s.first) || s.last == nil {
-			return
-		}
-		for a := s.last.next; yield(a.Operation) && a != s.last; a = a.next {
+		for _, a := range s.actions {
+			if !yield(*a) {
+				return
+			}
 		}
 	}
 }
@@ -105,6 +99,16 @@ func (s *Session) returned(e *history.Event) {
 		s.Until = Deadline(e)
 	}
 }
+
+// Lock is one key and its sessions.
+type Lock struct {
+	Name     string
+	sessions []*Session
+}
+
+// Sessions of a lock are in the order in which their acquires returned, those
+// that never did at the end.
+func (l *Lock) Sessions() iter.Seq[*Session] { return slices.Values(l.sessions) }
 
 // Operation is a call and its return.
 type Operation struct {
