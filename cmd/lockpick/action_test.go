@@ -96,6 +96,32 @@ func linted(t *testing.T, root string, text []byte) []*actionlint.Error {
 	return errs
 }
 
+// A tag can be moved to other code, a commit can't: workflows and actions name the commits of what they use.
+func TestActionPins(t *testing.T) {
+	root := repository(t)
+	var files []string
+	for _, pattern := range []string{".github/workflows/*.yml", ".github/actions/*/action.yml"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no %s: %v", pattern, err)
+		}
+		files = append(files, found...)
+	}
+	uses := regexp.MustCompile(`(?m)^[ -]*uses: *(.*)$`)
+	pinned := regexp.MustCompile(`^(\./\S*|[\w-]+/[\w/.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)$`)
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range uses.FindAllStringSubmatch(string(text), -1) {
+			if !pinned.MatchString(m[1]) {
+				t.Errorf("%s: %s is no commit with its tag: OWNER/NAME@COMMIT # v1.2.3", filepath.Base(path), m[1])
+			}
+		}
+	}
+}
+
 // readmeBlock is the YAML of a README in which some words stand.
 func readmeBlock(t *testing.T, path, words string) string {
 	t.Helper()
