@@ -149,7 +149,7 @@ LOCKS ?= -run TestBesideLocks
 bench-locks:
 	$(GO) test -tags bench -count=1 -timeout 1h -v ./redlock/wire $(LOCKS)
 
-# Static binaries for all systems with their checksums, in dist/; twice the same bytes.
+# Archives of static binaries for all systems, with licenses and checksums, in dist/; twice the same bytes.
 release:
 	@GO="$(GO)" .ci/release
 

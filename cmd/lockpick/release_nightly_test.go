@@ -3,6 +3,7 @@
 package main
 
 import (
+	"debug/buildinfo"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,8 +12,9 @@ import (
 	"testing"
 )
 
-// TestRelease makes a release in two folders: its binaries are for six systems, static, the
-// same byte for byte, and the one for here runs.
+// TestRelease makes a release in two folders: its archives are for six systems, the same byte
+// for byte, and the binary for here is static and runs. The license of each module in it is in the
+// archive.
 func TestRelease(t *testing.T) {
 	var sums []string
 	root := ""
@@ -28,7 +30,9 @@ func TestRelease(t *testing.T) {
 	if sums[0] != sums[1] || strings.Count(sums[0], "\n") != 6 {
 		t.Errorf("two releases:\n%s\n%s", sums[0], sums[1])
 	}
-	binary := filepath.Join(root, "dist", "lockpick_v1.2.3_linux_"+runtime.GOARCH)
+	name := filepath.Join(root, "dist", "lockpick_v1.2.3_linux_"+runtime.GOARCH)
+	in(t, filepath.Dir(name), "tar", "-xzf", name+".tar.gz")
+	binary := filepath.Join(name, "lockpick")
 	if out, err := exec.Command(binary, "version").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "lockpick v1.2.3 ") {
 		t.Errorf("version: %v\n%s", err, out)
 	}
@@ -36,6 +40,41 @@ func TestRelease(t *testing.T) {
 		t.Errorf("it needs libraries:\n%s", out)
 	}
 	in(t, t.TempDir(), binary, "run", "baseline/")
+	if _, err := os.Stat(filepath.Join(name, "LICENSE")); err != nil {
+		t.Error(err)
+	}
+	notices, err := os.ReadFile(filepath.Join(name, "THIRD_PARTY_NOTICES"))
+	must(t, err)
+	linked, err := buildinfo.ReadFile(binary)
+	must(t, err)
+	for _, m := range linked.Deps {
+		if !strings.Contains(string(notices), "\n"+m.Path+" "+m.Version+": ") {
+			t.Errorf("there is no license of %s %s", m.Path, m.Version)
+		}
+	}
+}
+
+// TestNoticesNeedLicenses replaces a module by a copy without its license: there is no release then.
+func TestNoticesNeedLicenses(t *testing.T) {
+	const module = "github.com/rs/zerolog"
+	root := copied(t)
+	from, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	must(t, err)
+	bare := filepath.Join(t.TempDir(), "bare")
+	in(t, root, "cp", "-r", strings.TrimSpace(string(from)), bare)
+	in(t, root, "chmod", "-R", "u+w", bare)
+	in(t, root, "go", "mod", "edit", "-replace="+module+"="+bare)
+	cmd := exec.Command(".ci/notices")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("with the license: %v\n%s", err, out)
+	}
+	must(t, os.Remove(filepath.Join(bare, "LICENSE")))
+	cmd = exec.Command(".ci/notices")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), module) || !strings.Contains(string(out), "has no license file") {
+		t.Errorf("without it: %v\n%s", err, out[max(0, len(out)-300):])
+	}
 }
 
 // TestFromAnotherModule uses the lock from a module beside a checkout, by the commands that
