@@ -4,8 +4,12 @@ package docker
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"os/exec"
+	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,10 +33,22 @@ func TestDockerfiles(t *testing.T) {
 	if _, err := exec.LookPath("docker"); err != nil {
 		t.Skip("there is no docker command: apt-get install docker.io")
 	}
-	for _, base := range []string{"golang:1.26", "redis:7"} {
-		if has, err := e.HasImage(t.Context(), base); err != nil || !has {
-			t.Skipf("the engine has no image %s to build on (%v): docker pull %s", base, err, base)
+	text, err := os.ReadFile("Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bases := regexp.MustCompile(`(?m)^ARG (GO|BASE)=(\S+)$`).FindAllStringSubmatch(string(text), -1)
+	if len(bases) != 2 {
+		t.Fatalf("the base images are %q", bases)
+	}
+	for _, base := range bases {
+		if has, err := e.HasImage(t.Context(), base[2]); err != nil || !has {
+			t.Skipf("the engine has no image %s to build on (%v): docker pull %s", base[2], err, base[2])
 		}
+	}
+	socket, err := os.Stat(engine.UsualSocket)
+	if err != nil {
+		t.Skip(err)
 	}
 	self, err := owned.Self()
 	if err != nil {
@@ -58,7 +74,13 @@ func TestDockerfiles(t *testing.T) {
 	in := func(image string, args ...string) string {
 		// Owners are told by their process ids, which is why lockpick sees the machine's.
 		return dock(t, append([]string{"run", "--rm", "--label", label, "--network", "host", "--pid", "host",
-			"--volume", "/var/run/docker.sock:/var/run/docker.sock", prefix + image}, args...)...)
+			"--group-add", fmt.Sprint(socket.Sys().(*syscall.Stat_t).Gid),
+			"--volume", engine.UsualSocket + ":" + engine.UsualSocket, prefix + image}, args...)...)
+	}
+	for _, image := range []string{"alone", "whole", "node"} {
+		if user := dock(t, "image", "inspect", "--format", "{{.Config.User}}", prefix+image); user != "65532:65532" {
+			t.Errorf("%s runs as %q", image, user)
+		}
 	}
 	for _, image := range []string{"alone", "whole"} {
 		if said := in(image, "version"); !strings.HasPrefix(said, "lockpick ") {
