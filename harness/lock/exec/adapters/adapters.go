@@ -16,7 +16,7 @@ import (
 	"slices"
 )
 
-//go:embed node/*.js python/*.py ruby/*.rb php/*.php _go java rust
+//go:embed node/*.js python/*.py ruby/*.rb php/*.php _go java/*.java java/starter.xml rust/src/*.rs rust/starter.toml
 var all embed.FS
 
 // Starter is an adapter to start from.
