@@ -20,7 +20,6 @@
 //	second       the same question, put to porcupine, and porcupine's picture
 //	resource     resource-safety and fencing-order, by the resource's log
 //	liveness     deadlock-freedom and fault-tolerance, availability and fairness
-//	sentinel     mutual exclusion while a run goes on
 //	mutex        locks without leases, of other people's histories
 //
 // Check and Visualize wait for real time when they ask the second judge, so call

@@ -27,9 +27,7 @@ func TestPowerLossAndDisks(t *testing.T) {
 			if b.Of("n1") == nil || b.Of("n2") != nil {
 				t.Fatal("the plan hits the disk of n1 alone")
 			}
-			if _, err := b.Node(t.Context(), "n1", "SET", "k", "v"); err != nil {
-				t.Fatal(err)
-			}
+			b.onNode("n1", "SET", "k", "v")
 			lost := b.do("power loss", func() (string, error) { return b.LosePower("n1", false) })
 			if strings.Contains(lost, "all was synced") != (mode == "always") {
 				t.Errorf("persistence %s: it says %q", mode, lost)
@@ -44,7 +42,7 @@ func TestPowerLossAndDisks(t *testing.T) {
 				t.Error("a disk could be filled that is none")
 			}
 			b.do("fill", func() (string, error) { return b.FillDisk("n1") })
-			b.Node(t.Context(), "n1", "SET", "k2", strings.Repeat("v", 5000))
+			b.Nodes.Server("n1").command(t.Context(), "n1", []string{"SET", "k2", strings.Repeat("v", 5000)})
 			if back, err := b.FreeDisk("n1"); mode == "always" && (err != nil || !strings.HasPrefix(back, "it met ")) {
 				t.Errorf("free says %q, %v", back, err)
 			}

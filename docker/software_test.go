@@ -88,9 +88,7 @@ func TestNodesRunTheImageThatIsNamed(t *testing.T) {
 		if !strings.HasPrefix(says, "redis ") || !strings.Contains(says, "image "+ref+" (sha256:") {
 			t.Errorf("the nodes run %q", says)
 		}
-		if _, err := b.Node(t.Context(), "n1", "SET", "k", "v"); err != nil {
-			t.Fatal(err)
-		}
+		b.onNode("n1", "SET", "k", "v")
 		for what, end := range map[string]func(string) (string, error){"kill": b.Kill, "shut down": b.Shutdown} {
 			b.do(what, func() (string, error) { return end("n1") })
 			if back := b.do("restart", func() (string, error) { return b.Restart("n1") }); !strings.HasSuffix(back, " (keys: 1)") {

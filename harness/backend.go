@@ -92,8 +92,6 @@ type Cluster interface {
 	// Resource sends one command to the protected resource, past all links and faults,
 	// and returns its reply. It is used before the clients start and after they ended.
 	Resource(ctx context.Context, args ...string) (any, error)
-	// Node sends one command to a lock node likewise, at any time.
-	Node(ctx context.Context, node string, args ...string) (any, error)
 	// StampError bounds the error of true stamps (ε).
 	StampError() time.Duration
 }

@@ -32,14 +32,14 @@ type engine struct {
 	over time.Duration // when all was done
 }
 
-func newEngine(s scenario.Scenario, seed uint64, c Cluster, to *history.Recorder, until Until) *engine {
+func newEngine(s scenario.Scenario, seed uint64, c Cluster, to *history.Recorder, most int) *engine {
 	e := &engine{s: s, cluster: c, rec: record{c, to}, logs: logs{applied: map[string]int64{}}, waits: &waits{cluster: c}}
 	e.clients = &clients{s: s, seed: seed, cluster: c, waits: e.waits, ended: make(chan error, len(s.Clients))}
 	e.faults = &faults{cluster: c, rec: e.rec, waits: e.waits, queues: newQueues(c), nests: &nests{cluster: c, of: map[string]*nested{}}}
 	e.triggers = &triggers{s: s, cluster: c, faults: e.faults, again: again{c, e.faults, dice(seed), e.clients.hasEnded}, points: map[string][]int{}}
 	e.clients.atPoint = e.triggers.atPoint
 	e.stalls = &stalls{cluster: c, rec: e.rec, queues: e.faults.queues}
-	e.stopping = &stopping{until: until, cluster: c, rec: e.rec, nodes: s.NodeNames(), prefix: s.Lock.Prefix, running: e.clients.left, quit: e.faults.queues.close, halted: make(chan struct{})}
+	e.stopping = &stopping{most: most, cluster: c, rec: e.rec, running: e.clients.left, quit: e.faults.queues.close, halted: make(chan struct{})}
 	return e
 }
 

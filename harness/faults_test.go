@@ -35,8 +35,7 @@ func (c *clockwork) RunClient(_ context.Context, _ client.Spec, at func(string))
 	return nil
 }
 
-func (c *clockwork) Resource(context.Context, ...string) (any, error)     { return []any{}, nil }
-func (c *clockwork) Node(context.Context, string, ...string) (any, error) { return []any{}, nil }
+func (c *clockwork) Resource(context.Context, ...string) (any, error) { return []any{}, nil }
 
 // At leaves out what is due in the far future: the limit of the run.
 func (c *clockwork) At(t time.Duration, f func()) {

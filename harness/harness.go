@@ -52,18 +52,18 @@ import (
 // that the backend or a client program could not do its part; the record then
 // holds what was seen so far.
 func Run(ctx context.Context, b Backend, s scenario.Scenario, seed uint64, rec *history.Recorder) error {
-	return RunUntil(ctx, b, s, seed, rec, nil)
+	return RunAtMost(ctx, b, s, seed, rec, 0)
 }
 
-// RunUntil is Run that ends early where until says so; nil never does.
-func RunUntil(ctx context.Context, b Backend, s scenario.Scenario, seed uint64, rec *history.Recorder, until Until) error {
+// RunAtMost is Run that stops a run at that many events; 0 is any number.
+func RunAtMost(ctx context.Context, b Backend, s scenario.Scenario, seed uint64, rec *history.Recorder, most int) error {
 	s = s.Drawn(seed)
 	var e *engine
 	rec.AwaitBegin()
 	err := b.Run(ctx, s, seed, rec, func(ctx context.Context, c Cluster) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		e = newEngine(s, seed, c, rec, until)
+		e = newEngine(s, seed, c, rec, most)
 		rec.Watch(e.see)
 		rec.Rename(s.Lock.Prefix, s.KeyNames())
 		params := paramsOf(s, seed, b.Name(), c)

@@ -1,32 +1,48 @@
 package harness
 
 import (
-	"reflect"
+	"context"
+	"strings"
 	"testing"
+	"time"
 
+	"lockpick/harness/client"
 	"lockpick/harness/history"
+	"lockpick/harness/scenario"
 )
 
-func TestKeysAreReadWhateverStandsThere(t *testing.T) {
-	type stand struct {
-		typ   history.Type
-		token string
-		left  int64
+// chatty is a cluster whose client records events until it is stopped.
+type chatty struct{ clockwork }
+
+func (c *chatty) Run(ctx context.Context, _ scenario.Scenario, _ uint64, rec *history.Recorder, body Body) error {
+	c.rec = rec
+	return body(ctx, c)
+}
+
+func (c *chatty) RunClient(ctx context.Context, s client.Spec, _ func(string)) error {
+	for ctx.Err() == nil {
+		c.rec.Record(history.Event{T: int64(c.Now()), Process: s.Name, Type: history.Info, Op: history.OpLost})
+		time.Sleep(time.Millisecond)
 	}
-	for name, row := range map[string]struct {
-		reply any
-		want  stand
-	}{
-		"a key":      {[]any{"abc", int64(1500)}, stand{history.OK, "abc", 1.5e9}},
-		"for ever":   {[]any{"abc", int64(-1)}, stand{history.OK, "abc", -1}},
-		"no key":     {[]any{nil, int64(-2)}, stand{history.Fail, "", 0}},
-		"no answer":  {nil, stand{history.Info, "", 0}},
-		"an oddment": {[]any{"abc"}, stand{history.Info, "", 0}},
-	} {
-		var got stand
-		got.typ, got.token, got.left = stands(row.reply)
-		if !reflect.DeepEqual(got, row.want) {
-			t.Errorf("%s: %+v, want %+v", name, got, row.want)
-		}
+	return nil
+}
+
+// A run is stopped at the event beyond which it may record no more.
+func TestRunAtMost(t *testing.T) {
+	s := scenario.Scenario{Name: "t", Clients: []scenario.Client{{Name: "c1"}, {Name: "c2"}}, Limit: time.Hour}
+	var text strings.Builder
+	if err := RunAtMost(t.Context(), &chatty{}, s, 1, history.NewRecorder(&text), 7); err != nil {
+		t.Fatal(err)
+	}
+	h, err := history.Read(strings.NewReader(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const why = "stopped at event 7: one run may record no more"
+	if !strings.HasPrefix(h.Cut, why) || strings.Count(text.String(), `"op":"stop"`) != 1 {
+		t.Errorf("cut %q:\n%s", h.Cut, text.String())
+	}
+	if end := h.Events[len(h.Events)-1]; end.Op != history.OpRun || !strings.HasPrefix(end.Cause, why) {
+		t.Errorf("it ends with %+v", end)
 	}
 }

@@ -21,9 +21,6 @@ func (f *runFlags) overrides() (c string) {
 	if f.scale > 0 {
 		c += fmt.Sprintf(" --scale %g", f.scale)
 	}
-	if f.stop {
-		c += " --stop-at-violation"
-	}
 	switch {
 	case f.adapter != "":
 		c += " --adapter " + quoted(f.adapter)

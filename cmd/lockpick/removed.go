@@ -9,4 +9,5 @@ var removed = map[string]string{
 	"run --to":         "copy the shard's folder with your site's tool, as in aws s3 cp --recursive or rclone; see lockpick help shards",
 	"run --watch":      "your editor's save hook or a tool such as entr runs lockpick again",
 	"run --nodes":      "leave it out: lockpick makes its own nodes",
+	"run --stop-at-violation": "leave it out: each run is judged to its end, and the report shows every key's life",
 }

@@ -53,7 +53,6 @@ type runFlags struct {
 	json     bool
 	junit    string
 	dryRun   bool
-	stop     bool
 	confirm  bool
 	reports  string
 	most     int  // runs of a scenario that stay in the store; 0 is all
@@ -108,8 +107,6 @@ it is; FILE/VARIANT and FILE/ work likewise.`,
 	fs.StringVar(&f.reports, "reports", reportsNamed, "whose reports are drawn at once: named (of runs whose scenario is named, or that were\nnot as expected), all, or none; report and serve draw the others")
 	fs.BoolVar(&f.json, "json", false, "print the outcomes as JSON")
 	fs.StringVar(&f.junit, "junit", "", "write the outcomes to this file as JUnit XML")
-	fs.BoolVar(&f.stop, "stop-at-violation", false, `stop where mutual exclusion is violated, and record the lock's key
-as each node has it then; what was still to be shown is undecided`)
 	fs.BoolVar(&f.confirm, "confirm", false, "run each violation of mutual exclusion again with the facts undone that are its cause\n(sim; without it only those that nobody expected)")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be run, resolved and with the plans that the seeds draw,\nand run nothing")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "a line for each run, not only for what was not as expected")
@@ -403,7 +400,7 @@ func (f *runFlags) able(chosen []pick, able abilities, r *report) []pick {
 // job is one scenario with its n-th seed.
 func (f *runFlags) job(p pick, n int) suite.Job {
 	j := suite.Job{Scenario: p.Scenario, Seed: f.seed + uint64(n), Backend: f.backend, Store: f.store, Keep: suite.KeepAll,
-		Version: version(), Sets: f.sets, StopAtViolation: f.stop, Confirm: f.confirm}
+		Version: version(), Sets: f.sets, Confirm: f.confirm}
 	if f.seeds > 1 || f.sparing {
 		j.Keep = suite.KeepUnexpected
 	}

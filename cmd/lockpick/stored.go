@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -43,6 +44,10 @@ func stored() scenario.Known {
 func runnable(m *scenario.Manifest) error {
 	if m.Scenario.Lock.Kind == exec.Name {
 		return usage(errors.New("its lock was that of an adapter, and no stored run names a program"), "run it again: "+m.Command)
+	}
+	if m.StopAtViolation {
+		return usage(errors.New("it was stopped at its violation, and runs are no longer stopped there"),
+			"run it to its end: "+strings.ReplaceAll(m.Command, " --stop-at-violation", ""))
 	}
 	return nil
 }
@@ -224,8 +229,7 @@ func (a *app) replay(ctx context.Context, s suite.Stored) (err error) {
 		return unable(fmt.Errorf("make a place for the run: %w", err), shortage.Remedy(err, shortage.Temporary))
 	}
 	defer os.RemoveAll(dir)
-	j := suite.Job{Scenario: m.Scenario, Seed: m.Seed, Backend: m.Backend, Store: dir, Keep: suite.KeepAll, Version: version(), Command: m.Command,
-		StopAtViolation: m.StopAtViolation}
+	j := suite.Job{Scenario: m.Scenario, Seed: m.Seed, Backend: m.Backend, Store: dir, Keep: suite.KeepAll, Version: version(), Command: m.Command}
 	if m.Backend == simulation {
 		return a.replaySim(ctx, s, j)
 	}

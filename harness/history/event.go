@@ -36,7 +36,7 @@ const (
 const (
 	OpRun  = "run"  // the first event, with Params; and the last one
 	OpLog  = "log"  // one entry of the resource's own log, read back after the run
-	OpStop = "stop" // the run ends here, by a watcher's word (Cause); what follows is its taking down
+	OpStop = "stop" // the run is stopped here, for its Cause; what follows is its taking down
 	// OpClock says that the clock of a client or a lock node (node) was turned: from T on it shows
 	// Local and runs Drift fast. T is the instant of the turn, or of a client's what a holder
 	// believes less by: before a turn forward, after one back.
@@ -45,7 +45,6 @@ const (
 	// simulation doesn't know.
 	OpLack = "lack"
 	OpLife = "life" // Life of a key on a node, which is the Process; type info
-	OpKey  = "key"  // Key as it stands on Node then, seen past all links. ok: token and ttl; fail: there is none; info: not seen
 )
 
 // OpStall is the one kind of fault that no plan has: the Machine that the harness is on did
@@ -89,7 +88,7 @@ type Event struct {
 	Node       string `json:"node,omitempty"`       // the node of a wire command; the target of a fault
 	Value      string `json:"value,omitempty"`      // unique value of a write; see also OpExtend
 	Version    int64  `json:"version,omitempty"`    // version read, or the version that a write is based on
-	TTL        int64  `json:"ttl,omitempty"`        // expiry that a wire set or extend asked for, nanoseconds of the node's clock; of a key what is left of it, -1: it has none
+	TTL        int64  `json:"ttl,omitempty"`        // expiry that a wire set or extend asked for, nanoseconds of the node's clock
 	Sent       int64  `json:"sent,omitempty"`       // wire: the request entered the link
 	Applied    int64  `json:"applied,omitempty"`    // wire: the node had answered; log: the resource had applied or refused it
 	Answered   int64  `json:"answered,omitempty"`   // wire: the answer left the link for the client; 0: the client never saw it

@@ -126,6 +126,8 @@ func New(events []Event) (*History, error) {
 	}
 	if why := stopped(events); why != "" {
 		h.Cut = why
+		// Earlier releases also recorded the lock's key on each node where they stopped a run.
+		h.Events = slices.DeleteFunc(events, func(e Event) bool { return e.Op == "key" && e.Process == Harness })
 	}
 	Sort(h.Events)
 	return h, nil

@@ -243,6 +243,18 @@ func TestReadOfEveryCut(t *testing.T) {
 	}
 }
 
+// Earlier releases recorded the lock's key on each node where they stopped a run.
+func TestReadSkipsKeysOfAStoppedRun(t *testing.T) {
+	events := slices.Insert(slices.Clone(whole), 3,
+		Event{T: 9, Process: Harness, Type: Info, Op: OpStop, Key: "lock-1", Cause: "stopped at event 3"},
+		Event{T: 9, Process: Harness, Type: OK, Op: "key", Key: "lock-1", Node: "n1", Token: "A", TTL: 7},
+		Event{T: 9, Process: Harness, Type: Fail, Op: "key", Key: "lock-1", Node: "n2"})
+	h := checkRead(t, record(t, events...))
+	if h == nil || h.Cut != "stopped at event 3" || len(h.Events) != len(whole)+1 || slices.ContainsFunc(h.Events, func(e Event) bool { return e.Op == "key" }) {
+		t.Errorf("%+v", h)
+	}
+}
+
 func TestReadTellsWhereReadingFailed(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for range 200 {

@@ -48,7 +48,9 @@ func (b bench) turn(target string, by time.Duration, rate float64) string {
 
 func (b bench) onNode(node string, args ...string) any {
 	b.Helper()
-	v, err := b.Node(b.T.Context(), node, args...)
+	s := b.Nodes.Server(node).Redis()
+	reply, err := s.Ask(b.T.Context(), s.Addr(), args...)
+	v, err := proc.Answer(node, args, reply, err)
 	if err != nil {
 		b.Fatal(err)
 	}

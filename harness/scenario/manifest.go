@@ -30,7 +30,7 @@ type Manifest struct {
 	Server string `json:"server,omitempty"`
 	// Sets are the overrides of the command line, which void the expectations.
 	Sets []string `json:"sets,omitempty"`
-	// StopAtViolation: the run was to stop where mutual exclusion was violated.
+	// StopAtViolation was set by earlier releases, which could stop a run at its violation.
 	StopAtViolation bool `json:"stopAtViolation,omitempty"`
 }
 

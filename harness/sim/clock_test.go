@@ -13,7 +13,14 @@ import (
 // do runs a command on a node, past the network, and fails the test if it can't.
 func (c *cluster) do(t *testing.T, node string, args ...string) any {
 	t.Helper()
-	reply, err := c.Node(context.Background(), node, args...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, err := c.up("ask", node, "it is down")
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	reply, err := s.do(args...)
 	if err != nil {
 		t.Errorf("%v on %s: %v", args, node, err)
 	}

@@ -42,17 +42,6 @@ func (c *cluster) Resource(_ context.Context, args ...string) (any, error) {
 	return c.resource.node.Do(args...)
 }
 
-// Node runs one command on a node, past the network.
-func (c *cluster) Node(_ context.Context, name string, args ...string) (any, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s, err := c.up("ask", name, "it is down")
-	if err != nil {
-		return nil, err
-	}
-	return s.do(args...)
-}
-
 // Lacks lists what clients asked nodes for that Redis has and the simulation doesn't.
 func (c *cluster) Lacks() []harness.Lack {
 	c.mu.Lock()

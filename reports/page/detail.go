@@ -62,7 +62,7 @@ func told(e *history.Event) string {
 		return nemesisWords[e.Type] + " " + faultName(e.Op) + " on " + node
 	case e.Op == history.OpLog:
 		return fmt.Sprintf("the resource's log: %s of %s by %s %s at %s", name(e.Cause), key, name(e.Session), logWords[e.Type], words.Seconds(e.Applied))
-	case node != "" && e.Op != history.OpKey && e.Op != history.OpClock:
+	case node != "" && e.Op != history.OpClock:
 		return answered(e, node, key)
 	}
 	if w := eventWords[e.Op+" "+string(e.Type)]; w != "" {
@@ -145,7 +145,6 @@ var eventWords = map[string]string{
 	"write invoke": "writes under KEY", "write ok": "its write is applied", "write fail": "its write is refused", "write info": "no answer to its write",
 	"release invoke": "gives KEY back", "release ok": "KEY is given back", "release fail": "did not hold KEY", "release info": "release of KEY: outcome unknown",
 	"clock info": "the clock of NODE is turned", "clock ok": "the clock of NODE is turned",
-	"key ok": "NODE has KEY", "key fail": "NODE has no KEY", "key info": "NODE could not be asked for KEY",
 	"at invoke": "waits at a point",
 }
 

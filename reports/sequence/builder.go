@@ -14,11 +14,14 @@ type builder struct {
 }
 
 func (b *builder) diagram() Diagram {
-	return Diagram{
+	d := Diagram{
 		Title: b.scene.headline(), Summary: b.scene.summary(), Caption: b.caption.sentences(b.lanes), Omitted: b.scene.omitted(),
 		Lanes: b.lanes.all, Arrows: b.sheet.arrows, Bars: b.sheet.bars, Notes: b.sheet.notes, Bands: b.sheet.bands,
-		Stop: b.f.stopped(),
 	}
+	if stop := b.f.Stop; stop != nil {
+		d.Stop = &Stopped{Why: stop.Cause, Events: numbers(stop)}
+	}
+	return d
 }
 
 // sheet takes the marks between and on the lanes. It cuts off what lies outside of its span.

@@ -48,7 +48,7 @@ func newCourse(h *history.History) *course {
 		return cmp.Or(cmp.Compare(a.Begin.T, b.Begin.T), cmp.Compare(a.Begin.N, b.Begin.N))
 	})
 	for i := range f.Events {
-		if e := &f.Events[i]; e.Op != history.OpLog && e.Op != history.OpKey { // they are stamped when they were read back
+		if e := &f.Events[i]; e.Op != history.OpLog { // it is stamped when it was read back
 			f.last = max(f.last, e.T)
 		}
 	}

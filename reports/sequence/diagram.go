@@ -101,19 +101,10 @@ type Note struct {
 	Events []int64 `json:"events"`
 }
 
-// Stopped is where the run was stopped early, and the lock's key on each node then.
+// Stopped says why the run was stopped early.
 type Stopped struct {
-	At     int64     `json:"at"`
-	Why    string    `json:"why"`
-	Lock   string    `json:"lock"`
-	Keys   []NodeKey `json:"keys"`
-	Events []int64   `json:"events"`
-}
-
-// NodeKey is a lock's key as a node had it, in words.
-type NodeKey struct {
-	Node string `json:"node"`
-	Text string `json:"text"`
+	Why    string  `json:"why"`
+	Events []int64 `json:"events"`
 }
 
 // Band is a span of time in which something was wrong.

@@ -1,7 +1,6 @@
 package sequence
 
 import (
-	"fmt"
 	"strings"
 	"unicode"
 
@@ -81,24 +80,7 @@ func wrap(s string, width, most int) []string {
 	return out
 }
 
-// mostKeys is how many nodes' keys a text tells of.
-const mostKeys = 15
-
 // lines tells of a stop.
 func (s *Stopped) lines(width int) []string {
-	wide := 0
-	for _, k := range s.Keys {
-		wide = max(wide, len([]rune(escape(short(k.Node)))))
-	}
-	out := append([]string{""}, wrap(escape(capital(s.Why)+"."), width, 3)...)
-	out = append(out, wrap(escape(fmt.Sprintf("%s on the nodes, read at %s:", short(s.Lock), words.Seconds(s.At))), width, 2)...)
-	for i, k := range s.Keys {
-		if i == mostKeys {
-			out = append(out, fmt.Sprintf("  … and %s more", words.Plural(len(s.Keys)-i, "node")))
-			break
-		}
-		name := escape(short(k.Node))
-		out = append(out, words.Fit("  "+name+strings.Repeat(" ", wide-len([]rune(name)))+"  "+escape(k.Text), width))
-	}
-	return out
+	return append([]string{""}, wrap(escape(capital(s.Why)+"."), width, 3)...)
 }

@@ -47,7 +47,7 @@ func known(e *history.Event, ofClient bool) bool {
 		return ofClient && e.Type == history.Info
 	case history.OpClient, history.OpRun:
 		return e.Type == history.Begin || e.Type == history.End || e.Type == history.Info
-	case history.OpSet, history.OpFence, history.OpLog, history.OpStop, history.OpClock, history.OpLack, history.OpLife, history.OpKey:
+	case history.OpSet, history.OpFence, history.OpLog, history.OpStop, history.OpClock, history.OpLack, history.OpLife:
 		return !ofClient && answer
 	}
 	return e.Process == history.Nemesis

@@ -26,7 +26,7 @@ func choose[T any](p *pick, of ...T) T { return of[p.n(len(of))] }
 func anyHistory(p *pick) *history.History {
 	names := []string{"c1", "c1", "c1", "c1", "c2", "c2", "c3", "n1", "c1-n1", "c2-r1", "r1", history.Nemesis, history.Harness, history.Machine, ""}
 	ops := []string{history.OpAcquire, history.OpAcquire, history.OpAcquire, history.OpAcquire, history.OpRead, history.OpCheck, history.OpWrite, history.OpRelease, history.OpExtend, history.OpSet,
-		history.OpLog, history.OpClient, history.OpRun, history.OpClock, history.OpStop, history.OpKey, history.OpLack, history.OpLife, Pause, Kill, history.OpStall, "\x00"}
+		history.OpLog, history.OpClient, history.OpRun, history.OpClock, history.OpStop, history.OpLack, history.OpLife, Pause, Kill, history.OpStall, "\x00"}
 	types := []history.Type{history.Invoke, history.Invoke, history.OK, history.OK, history.Fail, history.Info, history.Begin, history.End, "?"}
 	times := []int64{0, 1, 5e8, 1e9, 1e9 + 1, 2e9, 11e9, -1, math.MaxInt64, math.MinInt64}
 	h := &history.History{Params: history.Params{Epoch: choose(p, times...)}}
@@ -101,7 +101,7 @@ func holds(t *testing.T, f *Facts) {
 		put(x.Events()...)
 		whole(t, f, x)
 	}
-	for _, list := range [][]*history.Event{f.Links, f.Others, f.Lacks, f.Log, f.Keys, f.Loose} {
+	for _, list := range [][]*history.Event{f.Links, f.Others, f.Lacks, f.Log, f.Loose} {
 		put(list...)
 	}
 	if put(f.Stop); len(f.Sent()) != len(f.Links)+len(f.Others) {

@@ -37,7 +37,6 @@ type Facts struct {
 	Lacks  []*history.Event // what the simulation doesn't have
 	Log    []*history.Event // the resource's log, in the order of apply
 	Stop   *history.Event   // where the run was stopped early; nil: it was not
-	Keys   []*history.Event // how the lock's key stood on each node then, in the order in which they were read
 
 	sessions []*Session // in the order of their acquires' calls
 	named    map[string]*Session
@@ -118,7 +117,7 @@ func ReadUpToStop(h *history.History) *Facts {
 // counts by when it was sent; what is read back then is of the run.
 func (f *Facts) takenDown(e *history.Event) bool {
 	switch {
-	case e.Op == history.OpLog || e.Op == history.OpKey:
+	case e.Op == history.OpLog:
 		return false
 	case onWire(e) && e.Sent != 0:
 		return e.Sent > f.Stop.T

@@ -105,7 +105,7 @@ func tell(f *Facts) string {
 	for _, part := range []struct {
 		name   string
 		events []*history.Event
-	}{{"sent", f.Sent()}, {"lacks", f.Lacks}, {"keys", f.Keys}, {"loose", f.Loose}} {
+	}{{"sent", f.Sent()}, {"lacks", f.Lacks}, {"loose", f.Loose}} {
 		if len(part.events) > 0 {
 			line("%s: %s", part.name, numbers(part.events))
 		}

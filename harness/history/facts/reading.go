@@ -94,13 +94,10 @@ func (in *reading) nemesis(e *history.Event) {
 	}
 }
 
-// harness books what the harness says of the run's end.
+// harness books where the run was stopped.
 func (in *reading) harness(e *history.Event) {
-	switch {
-	case e.Op == history.OpStop && in.Stop == nil:
+	if e.Op == history.OpStop && in.Stop == nil {
 		in.Stop = e
-	case e.Op == history.OpKey:
-		in.Keys = append(in.Keys, e)
 	}
 }
 
@@ -239,7 +236,6 @@ func (in *reading) finish() {
 		}
 	}
 	inOrder(in.Log)
-	inOrder(in.Keys)
 	for _, f := range in.Faults {
 		if f.Kind == Kill && in.clients[f.Target] != nil {
 			in.leave(f.Target, f.First().T)

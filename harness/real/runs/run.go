@@ -104,15 +104,6 @@ func (r *Run[S]) Resource(ctx context.Context, args ...string) (any, error) {
 	return command(ctx, r.Store.Redis(), "the resource", args)
 }
 
-// Node asks a node directly. Its error replies are errors.
-func (r *Run[S]) Node(ctx context.Context, node string, args ...string) (any, error) {
-	n, err := r.up("ask", node)
-	if err != nil {
-		return nil, err
-	}
-	return command(ctx, n.Redis(), node, args)
-}
-
 func command(ctx context.Context, s *server.Server, name string, args []string) (any, error) {
 	if len(args) == 0 {
 		return nil, fmt.Errorf("ask %s: no command", name)
