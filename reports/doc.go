@@ -7,7 +7,7 @@
 //	timeline   all that happened, lane by lane, for a browser
 //	figures    what was measured, as plots
 //	page       report.html, which holds all of these
-//	junit github trace   for CI, GitHub's summaries, Perfetto
+//	junit github   for CI and GitHub's summaries
 //	suites     the safety report of many runs, the store's index, and its server
 //	palette    one meaning a colour, everywhere
 //	words      one way to say a time, a count or a stranger's text

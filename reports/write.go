@@ -15,7 +15,6 @@ import (
 	"lockpick/reports/page"
 	"lockpick/reports/sequence"
 	"lockpick/reports/timeline"
-	"lockpick/reports/trace"
 	"lockpick/scenarios/outcome"
 )
 
@@ -27,7 +26,6 @@ const (
 	MermaidFile  = "sequence.mmd"   // the same for issues and summaries
 	JUnitFile    = "junit.xml"      // the outcome, for CI
 	EDNFile      = "history.edn"    // the history as Jepsen writes one
-	TraceFile    = "trace.json"     // the run for Perfetto and chrome://tracing
 	PictureFile  = "porcupine.html" // the violated history as porcupine shows it, where there is one
 )
 
@@ -95,7 +93,6 @@ func beside(r outcome.Run, d sequence.Diagram) []file {
 			return junit.Write(w, []outcome.Outcome{o}, func(outcome.Outcome) string { return text })
 		}},
 		{EDNFile, func(w io.Writer) error { return edn.Write(w, r.History) }},
-		{TraceFile, func(w io.Writer) error { return trace.Write(w, r.History, r.Verdict) }},
 		{PictureFile, func(w io.Writer) error { _, err := checker.Visualize(w, r.History, r.Verdict); return err }},
 	}
 }

@@ -46,7 +46,7 @@ func TestWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		files := []string{PageFile, SequenceFile, DrawingFile, MermaidFile, JUnitFile, EDNFile, TraceFile}
+		files := []string{PageFile, SequenceFile, DrawingFile, MermaidFile, JUnitFile, EDNFile}
 		if picture {
 			files = append(files, PictureFile)
 		}

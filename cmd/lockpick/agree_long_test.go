@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -17,10 +16,9 @@ import (
 	"lockpick/harness/sim"
 	"lockpick/reports/sequence"
 	"lockpick/reports/timeline"
-	viewer "lockpick/reports/trace"
 )
 
-// What the diagram, the timeline and the trace say of a key's end is the fact that the
+// What the diagram and the timeline say of a key's end is the fact that the
 // node told and the verdict names, over the catalogue and random plans.
 func TestPicturesAgreeWithVerdicts(t *testing.T) {
 	all, err := choice{}.scenarios()
@@ -49,7 +47,7 @@ func TestPicturesAgreeWithVerdicts(t *testing.T) {
 			t.Fatal(err)
 		}
 		x := pictures{h: h, f: read.Read(h), v: checker.Check(h)}
-		x.read(t)
+		x.read()
 		for _, wrong := range x.contradictions() {
 			t.Errorf("%s seed %d: %s", s.ID(), seed, wrong)
 		}
@@ -78,15 +76,14 @@ type pictures struct {
 	f *read.Facts
 	v checker.Verdict
 
-	diagram  map[int64]bool           // events that it points to
-	timeline map[int64][][]int64      // by event: items that stand for it, as their events
-	trace    map[int64]map[string]any // by the event that put a value: its span's arguments
+	diagram  map[int64]bool      // events that it points to
+	timeline map[int64][][]int64 // by event: items that stand for it, as their events
 
 	losses, ends int
 }
 
-func (x *pictures) read(t *testing.T) {
-	x.diagram, x.timeline, x.trace = map[int64]bool{}, map[int64][][]int64{}, map[int64]map[string]any{}
+func (x *pictures) read() {
+	x.diagram, x.timeline = map[int64]bool{}, map[int64][][]int64{}
 	d := sequence.Tell(x.h, x.v)
 	for _, n := range d.Notes {
 		for _, e := range n.Events {
@@ -103,24 +100,6 @@ func (x *pictures) read(t *testing.T) {
 			x.timeline[e] = append(x.timeline[e], i.Events)
 		}
 	}
-	var out bytes.Buffer
-	if err := viewer.Write(&out, x.h, x.v); err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		TraceEvents []struct {
-			Ph   string
-			Args map[string]any
-		} `json:"traceEvents"`
-	}
-	if err := json.Unmarshal(out.Bytes(), &file); err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range file.TraceEvents {
-		if n, ok := e.Args["event"].(float64); ok && e.Ph == "B" {
-			x.trace[int64(n)] = e.Args
-		}
-	}
 }
 
 func (x *pictures) contradictions() (wrong []string) {
@@ -135,10 +114,6 @@ func (x *pictures) contradictions() (wrong []string) {
 				}
 				x.ends++
 				byFact[s.End.N] = s
-				args := x.trace[s.Put.N]
-				if args == nil || args["end"] != float64(s.End.N) || args["came"] != string(s.End.Life.What) {
-					say("the trace says of event %d, which is ended by %d (%s): %v", s.Put.N, s.End.N, s.End.Life.What, args)
-				}
 				for _, item := range x.timeline[s.Put.N] {
 					for _, n := range item {
 						if other := x.ending(n); other != nil && n != s.End.N && other.Process == node && other.Key == key && other.Life.Old == s.Value && !slices.Contains(item, s.End.N) {

@@ -148,7 +148,6 @@ var house = map[string]row{
 	"reports/timeline": {ours: "harness/history harness/history/facts checker checker/verdict nemesis reports/words", tests: "harness/history/story harness harness/scenario harness/sim harness/lock/kinds harness/lock/broken scenarios",
 		because: "lays out what was recorded and judged, for a page"},
 	"reports/github":    {ours: "scenarios/outcome checker checker/verdict reports/words", because: "a table of outcomes for people who look at a job"},
-	"reports/trace":     {ours: "harness/history harness/history/facts checker reports/words", tests: "harness/history/story", because: "one run for viewers of traces"},
 	"reports/junit":     {ours: "scenarios/outcome checker checker/verdict reports/words", because: "a table of outcomes in a form that others read"},
 	"scenarios/outcome": {ours: "harness/scenario harness/history checker checker/verdict", because: "what came of a run as data, for those who judge and those who report"},
 	"scenarios/score": {ours: "harness/scenario harness/lock nemesis checker checker/verdict scenarios/outcome", tests: "harness/lock/kinds",

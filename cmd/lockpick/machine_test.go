@@ -3,14 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
 
 	goedn "olympos.io/encoding/edn"
@@ -42,7 +39,6 @@ func TestStoredRuns(t *testing.T) {
 		t.Run(s.ID(), func(t *testing.T) {
 			h := judgedAgain(t, o)
 			jepsen(t, filepath.Join(o.Dir, reports.EDNFile), h, o.Verdict)
-			traced(t, filepath.Join(o.Dir, reports.TraceFile), h)
 		})
 	}
 }
@@ -127,70 +123,5 @@ func jepsen(t *testing.T, path string, h *history.History, v checker.Verdict) {
 	// Jepsen's knows no TTL, and so of fewer occasions.
 	if (got.Outcome == checker.Violated) != (want.Outcome == checker.Violated) || got.Outcome == checker.Holds && want.Outcome != checker.Holds {
 		t.Errorf("as Jepsen's it is %s (%s), as ours %s (%s)", got.Outcome, got.Because, want.Outcome, want.Because)
-	}
-}
-
-// traced sees that each begin has its end, that stamps never go back on a thread, and
-// that what is meant is there.
-func traced(t *testing.T, path string, h *history.History) {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		TraceEvents []struct {
-			Name, Ph string
-			TS       float64
-			PID, TID int
-		}
-	}
-	if err := json.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
-	open, last, phases, threads := map[string][]string{}, map[string]float64{}, map[string]int{}, map[string]bool{}
-	for i, e := range file.TraceEvents {
-		id := fmt.Sprint(e.PID, "/", e.TID)
-		if e.Ph == "C" {
-			id += e.Name
-		}
-		phases[e.Ph]++
-		switch {
-		case e.Ph == "M":
-			threads[id] = true
-			continue
-		case e.TS < last[id] || e.TS*1000 > float64(h.Events[len(h.Events)-1].T)+1000:
-			t.Fatalf("event %d: %s at %f after %f on %s", i, e.Name, e.TS, last[id], id)
-		case e.Ph != "C" && !threads[id]:
-			t.Fatalf("event %d: %s on a thread without a name", i, e.Name)
-		}
-		last[id] = e.TS
-		stack := open[id]
-		switch e.Ph {
-		case "B":
-			if len(stack) > 0 {
-				t.Fatalf("event %d: %s begins within %s on %s", i, e.Name, stack, id)
-			}
-			open[id] = append(stack, e.Name)
-		case "E":
-			if len(stack) == 0 || stack[len(stack)-1] != e.Name {
-				t.Fatalf("event %d: %s ends on %s, where %v is open", i, e.Name, id, stack)
-			}
-			open[id] = stack[:len(stack)-1]
-		}
-	}
-	for id, stack := range open {
-		if len(stack) > 0 {
-			t.Errorf("%s: %v never ends", id, stack)
-		}
-	}
-	calls := 0
-	for _, e := range h.Events {
-		if e.Type == history.Invoke && strings.HasPrefix(e.Process, "c") && !strings.Contains(e.Process, "-") {
-			calls++
-		}
-	}
-	if phases["B"] < calls || phases["B"] != phases["E"] || phases["i"] == 0 {
-		t.Errorf("%d calls, and %v", calls, phases)
 	}
 }

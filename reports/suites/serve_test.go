@@ -130,7 +130,7 @@ func TestServeDraws(t *testing.T) {
 	}
 	write(t, filepath.Join(filepath.Dir(store), "run.json"), "{}")
 	at := serving(t, store)
-	for _, path := range []string{plain + "trace.json", "/pause/odd/" + runPage, "/pause/above/" + runPage, "/plain/" + runPage} {
+	for _, path := range []string{plain + "sequence.txt", "/pause/odd/" + runPage, "/pause/above/" + runPage, "/plain/" + runPage} {
 		if r, body := ask(t, at, "GET", path, at); r.StatusCode != http.StatusNotFound {
 			t.Errorf("%s: %s %q", path, r.Status, body)
 		}
