@@ -26,7 +26,7 @@ const (
 	MermaidFile  = "sequence.mmd"   // the same for issues and summaries
 	JUnitFile    = "junit.xml"      // the outcome, for CI
 	EDNFile      = "history.edn"    // the history as Jepsen writes one
-	PictureFile  = "porcupine.html" // the violated history as porcupine shows it, where there is one
+	PictureFile  = "porcupine.html" // the violated history as porcupine draws it, where there is one
 )
 
 // Write writes a run's reports into its directory. It asks porcupine, so it is

@@ -1,12 +1,7 @@
 package second
 
 // What the tests of pictures look into.
-var (
-	Drawn    = drawn
-	Pictured = pictured
-)
-
-type Drawing = drawing
+var Pictured = pictured
 
 const (
 	PictureOperations = pictureOperations

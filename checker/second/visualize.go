@@ -1,7 +1,6 @@
 package second
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/anishathalye/porcupine"
 
@@ -25,13 +25,13 @@ const (
 	pictureTimeout    = 10 * time.Second // of real time; what is cut out takes milliseconds
 )
 
-// Visualize writes porcupine's picture of a verdict's violation, a page of HTML
-// that needs nothing else: the witness of mutual-exclusion, or else that of
-// lease-linearizable, with what its lock did before and after, and when clients
-// believed that they held it. It reports false, and writes nothing, where neither
-// is violated, or porcupine does not come to an end in time; so, too, where a lock
-// that tells its holder nothing violates mutual-exclusion alone, which as a lease it
-// may. The same history gives the same bytes. Call it outside any bubble of virtual time.
+// Visualize writes porcupine's page on a verdict's violation, HTML that needs nothing
+// else: the witness of mutual-exclusion, or else that of lease-linearizable, with what its
+// lock did before and after, and when clients believed that they held it. It reports false,
+// and writes nothing, where neither is violated, or porcupine does not come to an end in
+// time; so, too, where a lock that tells its holder nothing violates mutual-exclusion alone,
+// which as a lease it may. Porcupine puts what it found in no certain order, so the bytes
+// differ from call to call. Call it outside any bubble of virtual time.
 func Visualize(w io.Writer, h *history.History, v verdict.Verdict) (shown bool, err error) {
 	res := pictured(h, v)
 	if res == nil {
@@ -42,15 +42,11 @@ func Visualize(w io.Writer, h *history.History, v verdict.Verdict) (shown bool, 
 			shown, err = false, fmt.Errorf("draw %s: the checker failed: %v", res.Property, p)
 		}
 	}()
-	page, err := picture(facts.Read(h), res)
+	shown, err = picture(w, facts.Read(h), res)
 	if err != nil {
 		return false, fmt.Errorf("draw %s: %w", res.Property, err)
 	}
-	if page == nil {
-		return false, nil
-	}
-	_, err = w.Write(page)
-	return err == nil, err
+	return shown, nil
 }
 
 // pictured is the result that a picture is about, or nil.
@@ -64,28 +60,25 @@ func pictured(h *history.History, v verdict.Verdict) *verdict.Result {
 }
 
 // picture tries the cut-out, and where that takes too long the witness alone.
-func picture(r *facts.Facts, res *verdict.Result) ([]byte, error) {
+func picture(w io.Writer, r *facts.Facts, res *verdict.Result) (shown bool, err error) {
 	witnesses := witnesses(r, res.Witness)
 	if len(witnesses) == 0 {
-		return nil, errors.New("the witness is of another history")
+		return false, errors.New("the witness is of another history")
 	}
 	for _, ss := range [][]*facts.Session{cutOut(r, res.Witness), witnesses} {
 		model, ops := pictureOps(r, ss)
 		answer, info := porcupine.CheckOperationsVerbose(model, ops, pictureTimeout)
 		switch answer {
 		case porcupine.Ok:
-			return nil, errors.New("porcupine finds nothing wrong")
+			return false, errors.New("porcupine finds nothing wrong")
 		case porcupine.Unknown:
 			continue
 		}
 		info.AddAnnotations(annotations(r, ss, res))
-		var page bytes.Buffer
-		if err := porcupine.Visualize(model, info, &page); err != nil {
-			return nil, err
-		}
-		return settle(page.Bytes())
+		err := porcupine.Visualize(model, info, w)
+		return err == nil, err
 	}
-	return nil, nil
+	return false, nil
 }
 
 func witnesses(r *facts.Facts, w *verdict.Witness) []*facts.Session {
@@ -232,4 +225,25 @@ func annotations(r *facts.Facts, ss []*facts.Session, res *verdict.Result) []por
 	}
 	return append(out, porcupine.Annotation{Tag: "violated", Start: res.Witness.From, End: res.Witness.To,
 		Description: res.Property, Details: fmt.Sprintf("from %s to %s", facts.Seconds(res.Witness.From), facts.Seconds(res.Witness.To)), BackgroundColor: "#d03030", TextColor: "#ffffff"})
+}
+
+// longestName bounds what a picture shows of a name, in bytes.
+const longestName = 40
+
+// inert writes a name so that a page shows it and never obeys it. Porcupine's page has its data
+// as JSON, which escapes what could end a script, but the page's script sets descriptions of
+// states and clients as HTML.
+func inert(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case b.Len() > longestName:
+			return b.String() + "…"
+		case !unicode.IsPrint(r) || strings.ContainsRune("<>&\"`", r) || r == unicode.ReplacementChar:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
