@@ -141,7 +141,7 @@ var house = map[string]row{
 		because: "draws what was recorded and judged"},
 	"reports/page": {ours: "harness/history harness/history/facts checker checker/verdict nemesis scenarios/outcome reports/palette reports/sequence reports/words", tests: "harness/scenario harness/history/story",
 		because: "puts on one page what others have judged and drawn"},
-	"reports/suites": {ours: "harness/scenario harness/files harness/owned checker checker/verdict reports/figures reports/palette reports/words scenarios/outcome", third: gzipPkg,
+	"reports/suites": {ours: "harness/files harness/owned checker checker/verdict reports/figures reports/palette reports/words scenarios/outcome", third: gzipPkg,
 		because: "sums up outcomes and links to the runs' reports; judges and draws none"},
 	"reports/score": {ours: "checker/verdict reports/sequence reports/suites reports/words scenarios/outcome scenarios/score", tests: "checker harness/history/story harness/lock",
 		because: "puts scorecards on a page, in the suites' look; judges and draws none"},

@@ -17,7 +17,7 @@ func (f *runFlags) suiteOf(chosen []pick, names []string, started time.Time) *su
 	s := &suites.Suite{Backend: f.backend, Seed: f.seed, Seeds: f.seeds, Started: started.UTC(), Command: f.all(names), Version: version(),
 		Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Sets: f.sets, Store: f.store}
 	for _, p := range chosen {
-		c := &suites.Scenario{Name: p.Name, Variant: p.Variant, Claim: p.Claim, Source: p.Source, Debate: p.Debate, Tags: p.Tags, Cures: p.Cures}
+		c := &suites.Scenario{Name: p.Name, Variant: p.Variant, Claim: p.Claim, Source: p.Source, Tags: p.Tags}
 		for _, property := range checker.Properties() {
 			if e, ok := p.Expect[property]; ok && e.Follows == "" {
 				c.Expect = append(c.Expect, property+" "+e.String())

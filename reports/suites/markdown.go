@@ -33,12 +33,8 @@ func writeMarkdown(w io.Writer, v view) {
 	for _, name := range v.Seeds {
 		fmt.Fprintf(w, "![%s](%s)\n", markdown(name), url.PathEscape(name))
 	}
-	section(w, "## Cures", v.Cures, "No harm here has a cure among these runs.")
-	section(w, "### Harm without a cure among these runs", v.Uncured, "")
-	section(w, "### What breaks a lock that held", v.Flaws, "")
-	debated(w, v)
 	skipped(w, v)
-	section(w, "## Tried again or failed", v.Troubles, "")
+	troubled(w, v)
 	fmt.Fprint(w, "\n## How it was run\n\n| | |\n|---|---|\n")
 	for _, f := range v.Facts {
 		fmt.Fprintf(w, "| %s | %s |\n", f[0], markdown(f[1]))
@@ -88,26 +84,6 @@ func matrix(w io.Writer, v view) {
 	}
 }
 
-func section(w io.Writer, title string, groups []group, none string) {
-	if len(groups) == 0 && none == "" {
-		return
-	}
-	fmt.Fprintf(w, "\n%s\n\n", title)
-	if len(groups) == 0 {
-		fmt.Fprintln(w, none)
-	}
-	for _, g := range groups {
-		fmt.Fprintf(w, "- %s: ", link(g.ID, g.Href))
-		for i, t := range g.Texts {
-			if i > 0 {
-				fmt.Fprint(w, " ")
-			}
-			fmt.Fprint(w, markdown(t))
-		}
-		fmt.Fprintln(w)
-	}
-}
-
 func skipped(w io.Writer, v view) {
 	if len(v.Skipped) > 0 {
 		fmt.Fprint(w, "\n## Skipped\n\n")
@@ -117,18 +93,19 @@ func skipped(w io.Writer, v view) {
 	}
 }
 
-func debated(w io.Writer, v view) {
-	fmt.Fprint(w, "\n## The debate\n\n")
-	if len(v.Voices) == 0 {
-		fmt.Fprintln(w, "None of these scenarios says whose claim it puts to the test.")
-		return
+func troubled(w io.Writer, v view) {
+	if len(v.Troubles) > 0 {
+		fmt.Fprint(w, "\n## Tried again or failed\n\n")
 	}
-	fmt.Fprint(w, "Whose claims held. A claim is a scenario; it held if all that the scenario expects came so. That shows what happened in these runs under these faults, and no more.\n")
-	for _, x := range v.Voices {
-		fmt.Fprintf(w, "\n### %s\n\n%s\n\n", markdown(x.Title), markdown(x.Sum))
-		for _, c := range x.Claims {
-			fmt.Fprintf(w, "- %s %s  \n  %s  \n  %s: %s\n", c.Symbol, markdown(c.Claim), markdown(c.Sentence), link(c.ID(), c.Href), markdown(c.Source))
+	for _, g := range v.Troubles {
+		fmt.Fprintf(w, "- %s: ", link(g.ID, g.Href))
+		for i, t := range g.Texts {
+			if i > 0 {
+				fmt.Fprint(w, " ")
+			}
+			fmt.Fprint(w, markdown(t))
 		}
+		fmt.Fprintln(w)
 	}
 }
 

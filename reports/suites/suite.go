@@ -50,15 +50,11 @@ type Suite struct {
 
 // Scenario is one scenario, or a variant of one, and the sum of its runs.
 type Scenario struct {
-	Name    string `json:"name"`
-	Variant string `json:"variant,omitempty"`
-	Claim   string `json:"claim"`
-	Source  string `json:"source"`
-	// Debate is who affirms the claim and who denies it.
-	Debate map[string]string `json:"debate,omitempty"`
-	Tags   []string          `json:"tags,omitempty"`
-	// Cures names the scenarios whose harm this one is free of.
-	Cures   []string       `json:"cures,omitempty"`
+	Name    string         `json:"name"`
+	Variant string         `json:"variant,omitempty"`
+	Claim   string         `json:"claim"`
+	Source  string         `json:"source"`
+	Tags    []string       `json:"tags,omitempty"`
 	Expect  []string       `json:"expect,omitempty"` // in words
 	Skipped string         `json:"skipped,omitempty"`
 	Runs    int            `json:"runs"`

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"lockpick/checker"
-	"lockpick/harness/scenario"
 	"lockpick/scenarios/outcome"
 )
 
@@ -34,26 +33,25 @@ func begun(store string) *Suite {
 		Command: "lockpick run --seed 1", Version: "v1.2.3", Go: "go1.26", OS: "linux", Arch: "amd64", CPUs: 2, Store: store}
 }
 
-// made is a suite with one of each: harm and its cure, a flaw, what nobody expected,
-// what is undecided, failed, skipped, and not run.
+// made is a suite with one of each: what was expected, what nobody expected, what is undecided,
+// failed, skipped, and not run.
 func made(store string) *Suite {
 	s := begun(store)
-	const k, a, r = "kleppmann", "antirez", "redis"
-	say := func(name, variant, claim string, debate map[string]string) {
-		s.Scenarios = append(s.Scenarios, &Scenario{Name: name, Variant: variant, Claim: claim, Source: "a source", Debate: debate,
+	say := func(name, variant, claim string) {
+		s.Scenarios = append(s.Scenarios, &Scenario{Name: name, Variant: variant, Claim: claim, Source: "a source",
 			Expect: []string{"resource-safety holds"}})
 	}
-	say("pause", "", "A paused client writes late.", map[string]string{k: scenario.Affirms, r: scenario.Denies})
-	say("pause", "fenced", "A fence refuses it.", map[string]string{k: scenario.Affirms})
-	say("clean", "", "Nothing happens.", map[string]string{a: scenario.Affirms})
-	say("clean", "flawed", "A flaw breaks it.", nil)
-	say("surprise", "", "Clocks don't matter.", map[string]string{a: scenario.Affirms, k: scenario.Denies})
-	say("vacuous", "", "Nobody came.", map[string]string{r: scenario.Affirms})
-	say("drawn", "", "The dice left it out.", nil)
-	say("named", "", "Nobody died.", map[string]string{r: scenario.Affirms})
-	say("broken", "", "It can't be run.", nil)
-	say("lacking", "", "Power is lost.", map[string]string{r: scenario.Affirms})
-	say("late", "", "It had no turn.", map[string]string{a: scenario.Affirms})
+	say("pause", "", "A paused client writes late.")
+	say("pause", "fenced", "A fence refuses it.")
+	say("clean", "", "Nothing happens.")
+	say("clean", "flawed", "A flaw breaks it.")
+	say("surprise", "", "Clocks don't matter.")
+	say("vacuous", "", "Nobody came.")
+	say("drawn", "", "The dice left it out.")
+	say("named", "", "Nobody died.")
+	say("broken", "", "It can't be run.")
+	say("lacking", "", "Power is lost.")
+	say("late", "", "It had no turn.")
 	const me, rs = checker.MutualExclusion, checker.ResourceSafety
 	s.Add(came(store, "clean", 1, 0, judged(me, "holds", checker.Holds, "", true), judged(rs, "holds", checker.Holds, "", true)))
 	s.Add(came(store, "pause", 1, 0, judged(me, "holds", checker.Holds, "", true), judged(rs, "violated: overrun", checker.Violated, "overrun", true)))
@@ -217,7 +215,7 @@ func TestHostileTexts(t *testing.T) {
 	store := t.TempDir()
 	evil := "<script>alert(1)</script>|`\x1b[31m\u202e\"'\xff](javascript:alert(2))" + strings.Repeat("x", 1<<20)
 	s := begun(store)
-	s.Scenarios = []*Scenario{{Name: evil, Claim: evil, Source: evil, Debate: map[string]string{"redis": scenario.Affirms, evil: evil}}, {Name: "b"}}
+	s.Scenarios = []*Scenario{{Name: evil, Claim: evil, Source: evil}, {Name: "b"}}
 	o := outcome.Outcome{Schema: 1, Scenario: evil, Code: 1, Error: evil, Command: evil, Retried: []string{evil},
 		Judgements: []outcome.Judgement{{Property: checker.MutualExclusion, Expected: evil, Got: checker.Violated, Cause: evil, Node: evil, Because: evil}}}
 	s.Scenarios[0].Dir = "javascript:alert(3)//"

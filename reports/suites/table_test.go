@@ -68,21 +68,3 @@ func TestGridHasRoomForItsTexts(t *testing.T) {
 		}
 	}
 }
-
-// A scenario may be the cure of another one.
-func TestCureOfItsOwn(t *testing.T) {
-	for cures, want := range map[string]string{"harm": "With mend: mutual-exclusion holds. ", "other": ""} {
-		s := begun(t.TempDir())
-		s.Scenarios = []*Scenario{{Name: "mend", Cures: []string{cures}}}
-		s.Add(came(s.Store, "harm", 1, 0, judged(checker.MutualExclusion, "violated", checker.Violated, "", true)))
-		s.Add(came(s.Store, "mend", 1, 0, judged(checker.MutualExclusion, "holds", checker.Holds, "", true)))
-		healed, _, uncured := s.remedies(func(string) bool { return false })
-		said := ""
-		if len(healed) > 0 {
-			said = healed[0].Texts[1]
-		}
-		if said != want || (len(uncured) == 0) != (want != "") {
-			t.Errorf("cures %s: %+v, uncured %+v", cures, healed, uncured)
-		}
-	}
-}

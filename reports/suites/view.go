@@ -27,12 +27,8 @@ type view struct {
 	Wrong    []*family // otherwise than expected, then undecided
 	Skipped  []*skip
 	Fine     []*family
-	Undrawn  int // rows of a run that is kept, and has no report
-	Cures    []group
-	Flaws    []group
-	Uncured  []group
+	Undrawn  int     // rows of a run that is kept, and has no report
 	Troubles []group // retries and errors
-	Voices   []voice
 	Facts    [][2]string
 	Hidden   []string // properties without a column
 	Rates    []string // pictures of many seeds
@@ -66,8 +62,6 @@ func look(s *Suite, others []*Suite, has there) view {
 		v.Backends = append(v.Backends, x.Backend)
 	}
 	v.fill(all, has)
-	v.Cures, v.Flaws, v.Uncured = s.remedies(has)
-	v.Voices = s.debate(has)
 	for _, c := range s.Scenarios {
 		if t := c.troubles(); len(t) > 0 {
 			v.Troubles = append(v.Troubles, group{c.ID(), has.page(c.Dir, "#verdict"), t})

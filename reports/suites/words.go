@@ -153,61 +153,6 @@ func blame(c Cell) string {
 	return " (" + text + ")"
 }
 
-// told are the cells that carry a scenario's claim: what was expected of it by name,
-// and what was found beyond; harm first.
-func (c *Scenario) told() []Cell {
-	var harm, calm []Cell
-	for _, cell := range c.Cells {
-		switch {
-		case cell.Follows != "" && cell.Unexpected == 0:
-		case cell.Number != "" || cell.Expected == outcome.AnyOutcome:
-		case cell.Violated > 0:
-			harm = append(harm, cell)
-		case cell.Expected != "":
-			calm = append(calm, cell)
-		}
-	}
-	return append(harm, calm...)
-}
-
-// finding is what came of a scenario, as a clause.
-func (c *Scenario) finding() string {
-	var parts []string
-	for _, cell := range c.told() {
-		parts = append(parts, cell.clause())
-	}
-	for _, cell := range c.Cells {
-		if cell.Number != "" {
-			parts = append(parts, cell.Number)
-		}
-	}
-	if len(parts) == 0 && len(c.Errors) > 0 {
-		return words.FirstLine(c.Errors[0])
-	}
-	return strings.Join(parts, "; ")
-}
-
-func (c Cell) clause() string {
-	text := c.Property
-	switch c.Got {
-	case checker.Violated:
-		text += " was violated" + blame(c)
-	case checker.Holds:
-		text += " held"
-	case checker.NotExercised:
-		text += " was not exercised"
-	default:
-		text += " is undecided"
-	}
-	if runs := c.Decided; runs > 1 && c.Violated > 0 {
-		text += fmt.Sprintf(" in %d of %d", c.Violated, runs)
-	}
-	if c.Unexpected > 0 && c.Got != checker.Undecided {
-		text += ", expected " + c.Expected
-	}
-	return text
-}
-
 // longestText bounds one text of a report, in characters; nobody reads more, and files
 // from elsewhere may hold anything.
 const longestText = 4096
