@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +28,12 @@ func adapts() {
 	if len(os.Args) > 1 {
 		wrong = os.Args[1]
 	}
-	say := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+	var one sync.Mutex
+	say := func(format string, args ...any) {
+		one.Lock()
+		defer one.Unlock()
+		fmt.Printf(format+"\n", args...)
+	}
 	fmt.Fprintln(os.Stderr, "an adapter that is wrong by", strconv.Quote(wrong))
 	switch wrong {
 	case "dies":
@@ -52,28 +58,41 @@ func adapts() {
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
 			panic(err)
 		}
-		if later, ok := strings.CutSuffix(wrong, "-later"); ok && a.n > 0 && m.Op == "acquire" && a.breaks(later, &m) {
+		if later, ok := strings.CutSuffix(wrong, "-later"); ok && m.Op == "acquire" && a.breaks(later, &m) {
 			continue
 		}
 		if wrong == "is-silent" && m.Op != "open" && m.Op != "clock" {
 			time.Sleep(time.Hour) // where nothing else is to come, Go ends a program that selects for ever
 		}
-		answer := a.answer(m)
-		say(`{"id":%d,%s}`, m.ID, answer)
-		if m.Op == "acquire" && wrong == "answers-twice" {
-			say(`{"id":%d,%s}`, m.ID, answer)
+		switch {
+		case m.Op == "ping":
+			if wrong != "ignores-ping" {
+				say(`{"id":%d,"pong":true}`, m.ID)
+			}
+		case m.Op == "acquire":
+			go func() { // pings are answered meanwhile
+				answer := a.answer(m)
+				say(`{"id":%d,%s}`, m.ID, answer)
+				if wrong == "answers-twice" {
+					say(`{"id":%d,%s}`, m.ID, answer)
+				}
+			}()
+		default:
+			say(`{"id":%d,%s}`, m.ID, a.answer(m))
 		}
 		if m.Op == "close" {
 			return
 		}
 	}
-	if wrong == "stays" {
-		time.Sleep(time.Minute)
-	}
 }
 
 // breaks is what goes wrong with the second acquire; true: it stays without an answer.
 func (a *plainAdapter) breaks(how string, m *adapterRequest) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.n == 0 {
+		return false
+	}
 	switch how {
 	case "dies":
 		fmt.Fprintln(os.Stderr, "panic: no more memory")
@@ -119,6 +138,7 @@ type adapterRequest struct {
 
 // plainAdapter is its lock: SET NX PX, and compare and delete.
 type plainAdapter struct {
+	mu               sync.Mutex
 	wrong, addr, key string
 	ttl              int64
 	n                int
@@ -131,6 +151,8 @@ const (
 )
 
 func (a *plainAdapter) answer(m adapterRequest) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	began := monotonic()
 	until := func() string { return fmt.Sprintf(`"ok":true,"until":%d,"clock":"monotonic"`, a.deadline(began)) }
 	ask := func(args ...string) (yes bool) {
@@ -138,19 +160,30 @@ func (a *plainAdapter) answer(m adapterRequest) string {
 		return err == nil && (v.Int == 1 || v.Str == "OK")
 	}
 	ttl := strconv.FormatInt(a.ttl, 10)
+	if a.wrong == "refuses-"+m.Op {
+		return `"no":"error","why":"broken on purpose"`
+	}
 	switch m.Op {
 	case "open":
 		a.addr, a.ttl = m.Nodes[0].Addr, int64(m.Settings.TTL)
 		return `"ok":true,"quorum":1`
 	case "clock":
 		return fmt.Sprintf(`"ok":true,"monotonic":%d,"wall":"%d"`, began, time.Now().UnixNano())
-	case "ping":
-		return `"pong":true`
 	case "acquire":
 		a.n++
 		token := fmt.Sprintf("%d-%d", os.Getpid(), a.n)
-		if !ask("SET", m.Key, token, "NX", "PX", ttl) {
-			return `"no":"taken"`
+		set := []string{"SET", m.Key, token, "NX", "PX", ttl}
+		switch a.wrong {
+		case "overwrites":
+			set = []string{"SET", m.Key, token, "PX", ttl}
+		case "sets-no-ttl":
+			set = set[:4]
+		}
+		for !ask(set...) {
+			if a.wrong != "waits" { // which isn't wrong
+				return `"no":"taken"`
+			}
+			time.Sleep(10 * time.Millisecond)
 		}
 		a.key = m.Key
 		if a.wrong == "renews" {
@@ -158,7 +191,7 @@ func (a *plainAdapter) answer(m adapterRequest) string {
 		}
 		return fmt.Sprintf(`"handle":"%s","token":"%s",%s`, token, token, until())
 	case "extend":
-		if a.wrong != "extends-nothing" && !ask("EVAL", ownExpire, "1", a.key, m.Handle, ttl) {
+		if !ask("EVAL", ownExpire, "1", a.key, m.Handle, ttl) {
 			return `"no":"not-held"`
 		}
 		return until()
@@ -174,14 +207,11 @@ func (a *plainAdapter) answer(m adapterRequest) string {
 }
 
 func (a *plainAdapter) deadline(began int64) int64 {
-	switch until := began + a.ttl*int64(time.Millisecond); a.wrong {
-	case "lies":
-		return until + int64(time.Minute)
-	case "tells-the-time-left":
-		return a.ttl
-	default:
-		return until
+	until := began + a.ttl*int64(time.Millisecond)
+	if a.wrong == "lies" {
+		until += int64(time.Minute)
 	}
+	return until
 }
 
 // processBegan and bootBegan are one instant by two clocks.

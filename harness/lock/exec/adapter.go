@@ -305,12 +305,6 @@ func (r *Refused) Error() string {
 // Is says that not-held is lock.ErrNotHeld.
 func (r *Refused) Is(err error) bool { return err == lock.ErrNotHeld && r.No == noHeld }
 
-// Taken says whether an acquire found the lock taken.
-func Taken(err error) bool {
-	var r *Refused
-	return errors.As(err, &r) && r.No == noTaken
-}
-
 // refusal is what a reply says that isn't ok.
 func (r reply) refusal() error {
 	if r.OK || r.Pong {

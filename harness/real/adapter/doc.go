@@ -1,17 +1,16 @@
 // Package adapter starts the programs that have a lock under test (package lock/exec), and
 // puts one to the test before it takes part in runs.
 //
-// Its nouns are Program, an adapter as a child of this process, and Check, one thing that an
-// adapter must do.
+// Its nouns are Program, an adapter as a child of this process, and Step, a part of the smoke test.
 //
 // Deliberately missing: the protocol (package lock/exec), and the client, which has the
-// program's pipes in a run.
+// program's pipes in a run. Whether the library keeps its lock is for runs to find out.
 package adapter
 
-// Check is one thing that an adapter must do.
-type Check struct {
-	Name    string
-	Why     error  // what is wrong, and what to do; nil: nothing
-	Saw     string // what was measured
-	Skipped string // why it was not made
+// Step is what came of one step of the smoke test.
+type Step struct {
+	Name     string
+	Expected string // with the limit
+	Got      string
+	Failed   bool
 }

@@ -28,11 +28,8 @@ type Store struct {
 	Ports   int    // addresses of one member; the first is where clients find it
 	// Question is the path by which a member shows over a link that it answers.
 	Question string
-	// Keys is the path below which a DELETE takes away the key of a lock, "" where locks live
-	// and die by leases alone.
-	Keys    string
-	Version []string                               // arguments by which the program tells its version
-	Args    func(me Member, all []Member) []string // of the program, for one member of all
+	Version  []string                               // arguments by which the program tells its version
+	Args     func(me Member, all []Member) []string // of the program, for one member of all
 
 	alive  func(me Member) (url string)           // answered by a member that runs, whether or not others do
 	joined func(me Member) (url, contains string) // what a member answers that has joined the others
@@ -56,7 +53,7 @@ var All = []Store{
 		joined: func(me Member) (string, string) { return "http://" + me.Addrs[0] + "/health", `"health":"true"` },
 	},
 	{
-		Name: lock.Consul, Program: "consul", Remedy: "put HashiCorp's consul on PATH", Ports: 3, Question: "/v1/agent/self", Keys: "/v1/kv/",
+		Name: lock.Consul, Program: "consul", Remedy: "put HashiCorp's consul on PATH", Ports: 3, Question: "/v1/agent/self",
 		Version: []string{"version"},
 		Args:    consulArgs,
 		alive:   func(me Member) string { return "http://" + me.Addrs[0] + "/v1/agent/self" },
@@ -108,14 +105,14 @@ func consulArgs(me Member, all []Member) []string {
 
 // Alive asks a member, past the links, whether it is there.
 func (s Store) Alive(ctx context.Context, me Member) error {
-	_, err := ask(ctx, http.MethodGet, s.alive(me))
+	_, err := ask(ctx, s.alive(me))
 	return err
 }
 
 // Joined asks a member whether it and a majority of the others are one.
 func (s Store) Joined(ctx context.Context, me Member) error {
 	url, want := s.joined(me)
-	body, err := ask(ctx, http.MethodGet, url)
+	body, err := ask(ctx, url)
 	if err == nil && !strings.Contains(body, want) {
 		err = fmt.Errorf("%s has not joined the others: it says %.100q", me.Name, body)
 	}
@@ -124,13 +121,7 @@ func (s Store) Joined(ctx context.Context, me Member) error {
 
 // Ask sees that a member answers at an address, be it that of a link.
 func (s Store) Ask(ctx context.Context, addr string) error {
-	_, err := ask(ctx, http.MethodGet, "http://"+addr+s.Question)
-	return err
-}
-
-// Remove takes the key of a lock away by the member at an address.
-func (s Store) Remove(ctx context.Context, addr, key string) error {
-	_, err := ask(ctx, http.MethodDelete, "http://"+addr+s.Keys+key)
+	_, err := ask(ctx, "http://"+addr+s.Question)
 	return err
 }
 
@@ -138,8 +129,8 @@ func (s Store) Remove(ctx context.Context, addr, key string) error {
 const longest = 64 << 10
 
 // ask is a request on a connection of its own, and by no proxy. An error page is an answer.
-func ask(ctx context.Context, method, url string) (body string, err error) {
-	r, err := http.NewRequestWithContext(ctx, method, url, nil)
+func ask(ctx context.Context, url string) (body string, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err
 	}
