@@ -164,7 +164,7 @@ func TestNoDirectoryIsALinkElsewhere(t *testing.T) {
 	must(t, err)
 	for _, live := range []bool{false, true} {
 		o := suite.Execute(context.Background(), sim.New(kinds.All), suite.Job{Scenario: picked[0].Scenario, Seed: 1, Backend: simulation, Store: store, Keep: suite.KeepAll, Live: live})
-		if o.Code != outcome.ExitUsage || !strings.Contains(o.Error, "is a link") {
+		if o.Code != outcome.ExitUsage || !strings.Contains(o.Error, "is no directory, or a link") {
 			t.Errorf("a run into a link: code %d, %s", o.Code, o.Error)
 		}
 		f.holds(t, "a scenario's folder")

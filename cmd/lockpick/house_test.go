@@ -81,7 +81,7 @@ var house = map[string]row{
 	"harness/real/failover": {ours: "harness/scenario harness/real/server",
 		because: "one course of a failover for all real nodes; it knows no process, no container and no link"},
 	"harness/real/store": {ours: "harness/lock", because: "what servers other than Redis are started with and asked, whatever they run as"},
-	"harness/real/proc":  {ours: "harness/owned harness/real/server harness/real/store harness/resp", third: xsys, because: "child processes and the true clock"},
+	"harness/real/proc":  {ours: "harness/files harness/owned harness/real/server harness/real/store harness/resp", third: xsys, because: "child processes and the true clock"},
 	"harness/real/adapter": {ours: "harness/lock harness/lock/exec harness/real/proc harness/real/store", third: xsys,
 		because: "starts adapters and tries them; what they say is package lock/exec's"},
 	"harness/real/clock": {third: xsys, tests: "harness/real/proc", because: "wrong clocks for any process that a caller traces"},

@@ -4,8 +4,7 @@
 // Open and Read take a regular file of bounded size, and nothing else: a pipe may never
 // answer, and a device never end. A Folder is a directory that no link leads out of,
 // neither for reading nor for writing. What is written to it appears whole and under
-// its own name, so that neither a link nor another name of an old file is written
-// through.
+// its own name.
 //
 // Deliberately missing: what is in a file.
 package files
@@ -16,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"syscall"
 )
@@ -29,64 +27,33 @@ func (u *Unfit) Error() string { return u.Path + " " + u.What }
 
 func unfit(path, what string, args ...any) error { return &Unfit{path, fmt.Sprintf(what, args...)} }
 
-// Open opens a regular file of at most that many bytes for reading, without waiting
-// for anything. The path is its caller's own word: a link is followed.
+// Open opens a regular file of at most that many bytes for reading. The path is its caller's
+// own word: a link is followed.
 func Open(path string, most int64) (*os.File, error) {
-	return open(path, most, os.Stat, func() (*os.File, error) { return os.OpenFile(path, atOnce, 0) })
+	f, err := os.OpenFile(path, atOnce, 0)
+	return fit(path, most, f, err)
 }
 
 // atOnce opens a pipe without waiting for who writes to it.
 const atOnce = os.O_RDONLY | syscall.O_NONBLOCK
 
-// open asks first what a name stands for, because to open a device may do something,
-// and once more of what was opened, because it may be something else by then.
-func open(name string, most int64, stat func(string) (fs.FileInfo, error), opened func() (*os.File, error)) (*os.File, error) {
-	info, err := stat(name)
-	if err == nil {
-		err = fit(name, info, most)
-	}
+// fit lets through what was opened if it is a regular file that is no larger.
+func fit(name string, most int64, f *os.File, err error) (*os.File, error) {
 	if err != nil {
 		return nil, told(name, err)
 	}
-	f, err := opened()
-	if err != nil {
-		return nil, told(name, err)
-	}
-	if info, err = f.Stat(); err == nil {
-		err = fit(name, info, most)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-func fit(name string, info fs.FileInfo, most int64) error {
+	info, err := f.Stat()
 	switch {
+	case err != nil:
 	case !info.Mode().IsRegular():
-		return unfit(name, "is %s, no regular file", sort(info.Mode()))
+		err = unfit(name, "is no regular file")
 	case info.Size() > most:
-		return unfit(name, "has %d bytes, and at most %d are read", info.Size(), most)
+		err = unfit(name, "has %d bytes, and at most %d are read", info.Size(), most)
+	default:
+		return f, nil
 	}
-	return nil
-}
-
-// sort names what is no regular file.
-func sort(m fs.FileMode) string {
-	switch {
-	case m.IsDir():
-		return "a directory"
-	case m&fs.ModeSymlink != 0:
-		return "a link"
-	case m&fs.ModeNamedPipe != 0:
-		return "a pipe"
-	case m&fs.ModeSocket != 0:
-		return "a socket"
-	case m&fs.ModeDevice != 0:
-		return "a device"
-	}
-	return "something else"
+	f.Close()
+	return nil, err
 }
 
 // Output opens or makes a file for writing that the user has named. It may be a device

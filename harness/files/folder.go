@@ -65,7 +65,7 @@ func (f *Folder) Sub(name string) (*Folder, error) {
 	case err != nil:
 		return nil, told(path, err)
 	case !info.IsDir():
-		return nil, unfit(path, "is %s, no directory", sort(info.Mode()))
+		return nil, unfit(path, "is no directory, or a link to one")
 	}
 	root, err := f.root.OpenRoot(name)
 	if err != nil {
@@ -81,8 +81,8 @@ func (f *Folder) of(name string) string { return filepath.Join(f.path, name) }
 
 // Open is Open in the folder.
 func (f *Folder) Open(name string, most int64) (*os.File, error) {
-	return open(f.of(name), most, func(string) (fs.FileInfo, error) { return f.root.Stat(name) },
-		func() (*os.File, error) { return f.root.OpenFile(name, atOnce, 0) })
+	file, err := f.root.OpenFile(name, atOnce, 0)
+	return fit(f.of(name), most, file, err)
 }
 
 // Read is Read in the folder.
@@ -117,8 +117,8 @@ func (f *Folder) Create(name string) (*os.File, error) {
 	return file, told(f.of(name), err)
 }
 
-// Write writes a file that appears under its name when it is whole. What had the name
-// before, a link or a file that has other names, too, is as it was.
+// Write writes a file that appears under its name when it is whole. It replaces what had the
+// name before, a link too.
 func (f *Folder) Write(name string, text []byte) error {
 	return f.WriteBy(name, func(to io.Writer) error { _, err := to.Write(text); return err })
 }
@@ -130,12 +130,12 @@ func (f *Folder) WriteBy(name string, write func(to io.Writer) error) error {
 		return fmt.Errorf("write %s: %w", f.of(name), err)
 	}
 	tmp := filepath.Join(filepath.Dir(name), own)
-	file, err := f.root.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600) // closed to others, or nobody would sweep it
+	file, err := f.Create(tmp)
 	if err != nil {
-		return told(f.of(name), err)
+		return err
 	}
 	err = write(file)
-	if err = cmp.Or(err, file.Chmod(0o644), file.Close()); err == nil {
+	if err = cmp.Or(err, file.Close()); err == nil {
 		err = f.root.Rename(tmp, name)
 	}
 	if err != nil {

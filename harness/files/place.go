@@ -25,36 +25,35 @@ func Place(store, shelf, name string, fill func(dir string) error) (dir string, 
 		return fail(err)
 	}
 	defer in.Close()
-	tmp, err := owned.Unfinished.MakeDir(parent)
+	own, err := owned.Unfinished.Name()
 	if err != nil {
 		return fail(err)
 	}
-	defer os.RemoveAll(tmp) // it has its name by then, unless something failed
-	if err := fill(tmp); err != nil {
+	if err := in.root.Mkdir(own, 0o755); err != nil {
+		return fail(err)
+	}
+	defer in.root.RemoveAll(own) // it has its name by then, unless something failed
+	if err := fill(in.of(own)); err != nil {
 		return "", err
 	}
 	err = fs.ErrExist
 	for n := 1; n <= 1000 && errors.Is(err, fs.ErrExist); n++ {
-		dir = filepath.Join(parent, name)
+		dir = name
 		if n > 1 {
 			dir += fmt.Sprintf("-%d", n)
 		}
-		if _, free := os.Lstat(dir); free != nil {
-			err = os.Rename(tmp, dir) // onto a folder that isn't empty it fails, so of two that want one name one gets it
+		if _, free := in.root.Lstat(dir); free != nil {
+			err = in.root.Rename(own, dir) // onto a folder that isn't empty it fails, so of two that want one name one gets it
 		}
-	}
-	if err == nil {
-		err = os.Chmod(dir, 0o755) // not before: what others may enter is not swept
 	}
 	if err != nil {
 		return fail(err)
 	}
-	own, err := owned.Unfinished.Name()
-	link := filepath.Join(parent, own)
-	if err == nil && os.Symlink(filepath.Base(dir), link) == nil && os.Rename(link, filepath.Join(parent, latest)) != nil {
-		os.Remove(link)
+	link, err := owned.Unfinished.Name()
+	if err == nil && in.root.Symlink(dir, link) == nil && in.root.Rename(link, latest) != nil {
+		in.root.Remove(link)
 	}
-	return dir, nil
+	return in.of(dir), nil
 }
 
 // latest is a link beside what is placed, to what was placed last.
@@ -77,7 +76,7 @@ func Displace(store, shelf string, names []string, is func(name string) bool) er
 			return fail(err)
 		}
 		err = in.root.Rename(name, own)
-		if err = cmp.Or(err, in.root.Chmod(own, 0o700), in.root.RemoveAll(own)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err = cmp.Or(err, in.root.RemoveAll(own)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fail(told(in.of(name), err))
 		}
 	}

@@ -4,6 +4,5 @@ package owned
 
 import "io/fs"
 
-// mine says whether something is this user's alone, which modes don't tell here: the
-// system's temporary directory is.
+// mine reports whether a file or folder belongs to this user: the system's temporary directory does.
 func mine(fs.FileInfo) bool { return true }

@@ -1,4 +1,4 @@
-//go:build unix && !linux
+//go:build unix
 
 package owned
 
@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// mine says whether something is this user's alone.
+// mine reports whether a file or folder belongs to this user.
 func mine(is fs.FileInfo) bool {
 	s, ok := is.Sys().(*syscall.Stat_t)
-	return ok && int(s.Uid) == os.Geteuid() && (!is.IsDir() || is.Mode().Perm() == private)
+	return ok && int(s.Uid) == os.Geteuid()
 }

@@ -4,8 +4,8 @@
 // Its nouns are Owner, which identifies a process among all that ever ran, and Kind, a
 // sort of names: Temporary for folders below the system's temporary directory, Unfinished
 // for what appears in a store by a rename. A name alone proves nothing, for others may
-// write into a shared directory, too: only what belongs to this user and is closed to all
-// others counts, and no link is followed and no other file system entered on the way.
+// write into a shared directory, too: only what belongs to this user counts, and no link is
+// followed.
 // Stat is what Linux tells of a process, by which it is known again; Quit has one tell where it
 // stands.
 //
@@ -29,8 +29,10 @@ type Kind struct {
 	Prefix string
 	Files  bool // files and links have such names, too, not only folders
 	// Before, if it is set, puts away what is in the way of removing a folder of an owner
-	// that has ended. ErrLeave lets it stay.
-	Before func(Left) error
+	// that has ended. ErrLeave lets it stay. known says that the owner ran beside this process,
+	// in the same boot and PID namespace: what the folder says of processes is about those seen
+	// here.
+	Before func(dir string, known bool) error
 }
 
 var (
@@ -39,14 +41,6 @@ var (
 	// Unfinished is what gets another name in a store once it is whole.
 	Unfinished = Kind{Prefix: ".new-", Files: true}
 )
-
-// Left is a folder whose owner has ended.
-type Left struct {
-	Dir *os.File // opened without following a link below the directory that is swept
-	// Known says that the owner ran beside this process, in the same boot and PID
-	// namespace: what it says of processes is about those seen here.
-	Known bool
-}
 
 // ErrLeave says that a folder is to stay as it is.
 var ErrLeave = errors.New("the folder stays")
@@ -67,12 +61,8 @@ func (k Kind) MakeDir(dir string) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, name)
-	return path, os.Mkdir(path, private)
+	return path, os.Mkdir(path, 0o700)
 }
-
-// private is the mode of all folders with such a name: what others could have put into one
-// is not ours.
-const private = 0o700
 
 // owner reads the owner off a name.
 func (k Kind) owner(name string) (Owner, bool) {

@@ -178,6 +178,3 @@ func threads(pid int) (string, error) {
 	}
 	return string(states), nil
 }
-
-// handle is the path of what a file is open on, whatever has the name that it was opened by.
-func handle(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
