@@ -13,7 +13,8 @@ import (
 	"lockpick/scenarios/outcome"
 )
 
-// inImage builds the adapter to start from in Go, changed, and puts it into an image that has nothing else.
+// inImage builds the adapter to start from in Go, changed, and puts it into an image that has nothing else,
+// by the Dockerfile of help adapter.
 func inImage(t *testing.T, binary, name, from, to string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,8 +35,16 @@ func inImage(t *testing.T, binary, name, from, to string) {
 		t.Fatal(err)
 	}
 	run("go", "build", "-o", "adapter")
-	run("tar", "-cf", "image.tar", "adapter")
-	run("docker", "import", "image.tar", name)
+	_, dockerfile, ok := strings.Cut(topic("adapter"), "by this Dockerfile:\n\n")
+	dockerfile, _, _ = strings.Cut(dockerfile, "\n\n")
+	if !ok || !strings.Contains(dockerfile, "FROM node:22\n") {
+		t.Fatalf("help adapter has no Dockerfile, but %q", dockerfile)
+	}
+	dockerfile = strings.Replace(dockerfile, "node:22", "scratch", 1)
+	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte(dockerfile+"\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	run("docker", "build", "--tag", name, ".")
 	t.Cleanup(func() { run("docker", "rmi", name) })
 }
 
@@ -46,7 +55,7 @@ func TestAdapterInContainers(t *testing.T) {
 	binary := build(t)
 	const image, wrong = "lockpick-adapter-test:right", "lockpick-adapter-test:wrong"
 	inImage(t, binary, image, "Put your library", "Put your library")
-	args := []string{"run", "--backend", "docker", "--adapter", "/adapter", "--adapter-image"}
+	args := []string{"run", "--backend", "docker", "--adapter", "/app/adapter", "--adapter-image"}
 	code, all := outcomes(t, binary, append(args, image, "gc-pause-after-acquire/", "holder-crashes/", "wall-clock-forward/")...)
 	if code != outcome.ExitOK || len(all) != 3 || all[0].Skipped+all[1].Skipped != "" || !strings.Contains(all[2].Skipped, "an adapter in a container") {
 		t.Errorf("exit code %d: %+v", code, all)
@@ -58,7 +67,7 @@ func TestAdapterInContainers(t *testing.T) {
 	}
 	for _, c := range []struct{ image, command, want string }{
 		{image, "/nowhere", "/nowhere: no such file"},
-		{"lockpick-adapter-test:none", "/adapter", "the engine has no image lockpick-adapter-test:none"},
+		{"lockpick-adapter-test:none", "/app/adapter", "the engine has no image lockpick-adapter-test:none"},
 	} {
 		cmd := exec.Command(binary, "run", "baseline/", "--backend", "docker", "--adapter", c.command, "--adapter-image", c.image, "--store", t.TempDir())
 		out, _ := cmd.CombinedOutput()

@@ -30,7 +30,7 @@ type exhaustFlags struct {
 	restart, property, reduce, memory, lock string
 	limit                                   time.Duration
 	store                                   string
-	large, json, markdown                   bool
+	json, markdown                          bool
 }
 
 // reductions are the values of --reduce.
@@ -78,9 +78,6 @@ came out otherwise.`,
 			if c.Flags().Changed("restart") && f.Crashes == 0 {
 				return usage(errors.New("--restart is what comes after a crash, and there is none"), "add --crashes 1")
 			}
-			if own && f.large {
-				return usage(errors.New("--large is of scopes that are known, and one was given"), "leave --large out")
-			}
 			f.imply(c.Flags().Changed)
 			return a.exhaust(c.Context(), f, own)
 		},
@@ -112,7 +109,6 @@ func (f *exhaustFlags) flags(c *cobra.Command) {
 	fs.BoolVar(&f.Fence, "fence", false, "the lock gives fencing tokens, and the resource refuses one below the highest it has seen")
 	fs.StringVar(&f.property, "property", string(exhaust.MutualExclusion), fmt.Sprintf("what is to be violated: one of %q", exhaust.Properties()))
 	fs.StringVar(&f.reduce, "reduce", "full", "states that are not told apart: none, exact (by names and replies) or full")
-	fs.BoolVar(&f.large, "large", false, "without a scope: larger ones, which take up to a minute each")
 	fs.DurationVar(&f.limit, "limit", time.Minute, "give up a search after this time")
 	fs.StringVar(&f.memory, "memory", "1GB", "give up a search whose states take more")
 	fs.StringVar(&f.store, "store", defaultStore(), "folder that keeps the scenario that is found, and its run (LOCKPICK_STORE)")
@@ -148,11 +144,7 @@ func (a *app) exhaust(ctx context.Context, f *exhaustFlags, own bool) error {
 	rows := []*searched{{Scope: f.Scope, Reduce: f.reduce}}
 	if !own {
 		rows = nil
-		known := exhaust.Rows()
-		if f.large {
-			known = exhaust.LargeRows()
-		}
-		for _, r := range known {
+		for _, r := range exhaust.Rows() {
 			rows = append(rows, &searched{Scope: r.Scope, Reduce: f.reduce, Known: true, Expected: r.Cause})
 		}
 	} else if err := suite.CanWrite(f.store); err != nil {

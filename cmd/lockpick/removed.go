@@ -10,4 +10,5 @@ var removed = map[string]string{
 	"run --watch":      "your editor's save hook or a tool such as entr runs lockpick again",
 	"run --nodes":      "leave it out: lockpick makes its own nodes",
 	"run --stop-at-violation": "leave it out: each run is judged to its end, and the report shows every key's life",
+	"model-check --large": "without flags the known scopes run within seconds; give a larger one with --nodes, --attempts, --extends and --crashes",
 }

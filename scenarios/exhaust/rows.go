@@ -94,23 +94,6 @@ func hardenedRows() []Row {
 	}
 }
 
-// LargeRows are larger ones, which take up to a minute each.
-func LargeRows() []Row {
-	return []Row{
-		{Scope{Nodes: 3, Attempts: 3, Extends: 1, Crashes: 2, Restart: Delayed}, ""},
-		{Scope{Nodes: 5, Attempts: 3, Crashes: 2, Restart: Delayed}, ""},
-		{Scope{Nodes: 5, Attempts: 2, Extends: 1, Crashes: 1, Restart: Delayed}, ""},
-		{Scope{Nodes: 3, Attempts: 2, Fence: true, Property: ResourceSafety}, ""},
-		{Scope{Nodes: 3, Attempts: 2, Extends: 1, Fence: true, Property: ResourceSafety}, ""},
-		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Restart: Always, Fence: true, Property: ResourceSafety}, ""},
-		{Scope{Nodes: 3, Attempts: 2, Fence: true, Property: FencingOrder}, ""},
-		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Restart: Always, Fence: true, Property: FencingOrder}, ""},
-		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Fence: true, Lock: Hardened, Property: FencingOrder}, ""},
-		{Scope{Nodes: 3, Attempts: 2, Crashes: 1, Restart: EverySec, Fence: true, Lock: Hardened, Property: FencingOrder}, InTheModel},
-		{Scope{Nodes: 3, Attempts: 2, Lock: Hardened, Property: LeftKeys}, ""},
-	}
-}
-
 // String is a scope in words.
 func (s Scope) String() string {
 	return strings.Join(append([]string{count(s.Nodes, "node"), count(s.Attempts, "attempt")}, s.besides()...), ", ")
