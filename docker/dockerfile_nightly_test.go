@@ -33,19 +33,7 @@ func TestDockerfiles(t *testing.T) {
 	if _, err := exec.LookPath("docker"); err != nil {
 		t.Skip("there is no docker command: apt-get install docker.io")
 	}
-	text, err := os.ReadFile("Dockerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	bases := regexp.MustCompile(`(?m)^ARG (GO|BASE)=(\S+)$`).FindAllStringSubmatch(string(text), -1)
-	if len(bases) != 2 {
-		t.Fatalf("the base images are %q", bases)
-	}
-	for _, base := range bases {
-		if has, err := e.HasImage(t.Context(), base[2]); err != nil || !has {
-			t.Skipf("the engine has no image %s to build on (%v): docker pull %s", base[2], err, base[2])
-		}
-	}
+	needBaseImages(t, e)
 	socket, err := os.Stat(engine.UsualSocket)
 	if err != nil {
 		t.Skip(err)
@@ -104,5 +92,23 @@ func TestDockerfiles(t *testing.T) {
 			t.Fatalf("the node is not ready:\n%s", e.Logs(t.Context(), node))
 		}
 		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// needBaseImages skips the test unless the engine has the images that the Dockerfile builds on.
+func needBaseImages(t *testing.T, e *engine.Engine) {
+	t.Helper()
+	text, err := os.ReadFile("Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bases := regexp.MustCompile(`(?m)^ARG (GO|BASE)=(\S+)$`).FindAllStringSubmatch(string(text), -1)
+	if len(bases) != 2 {
+		t.Fatalf("the base images are %q", bases)
+	}
+	for _, base := range bases {
+		if has, err := e.HasImage(t.Context(), base[2]); err != nil || !has {
+			t.Skipf("the engine has no image %s to build on (%v): docker pull %s", base[2], err, base[2])
+		}
 	}
 }

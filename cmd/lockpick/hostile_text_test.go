@@ -64,7 +64,7 @@ func TestHostileOutcomeForgesNoLines(t *testing.T) {
 		var b strings.Builder
 		a := &app{out: &output{w: &b, github: true}, errs: &output{w: &b, github: true}}
 		r := &report{app: a, flags: &runFlags{named: true, seeds: 1}}
-		r.print(o)
+		r.printer().print(o)
 		a.printVerdict(checker.Verdict{}, o.Judgements)
 		return b.String()
 	}

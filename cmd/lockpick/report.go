@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -115,85 +116,93 @@ func (r *report) done(i int, o outcome.Outcome) {
 func (r *report) show(o outcome.Outcome) {
 	if r.flags.verbose {
 		r.live.erase()
-		r.line(o)
+		r.printer().line(o)
 	}
 	if r.flags.named && !r.flags.quiet || o.Code != outcome.ExitOK || r.flags.named && o.FreeOnly() {
 		r.shown = append(r.shown, o)
 	}
 }
 
+// printer prints runs for people.
+type printer struct {
+	w     io.Writer
+	flags *runFlags
+}
+
+func (r *report) printer() printer { return printer{r.out, r.flags} }
+
 // brief reports whether a line says all there is to say of a run.
-func (r *report) brief(o outcome.Outcome) bool {
-	return o.Code == outcome.ExitOK && !(r.detailed() && r.flags.named && o.Violated())
+func (p printer) brief(o outcome.Outcome) bool {
+	return o.Code == outcome.ExitOK && !(p.detailed() && p.flags.named && o.Violated())
 }
 
 // print prints a run with all that a reader wants to know of it: what came of each property and
 // why, the diagram, and how to have the run again.
-func (r *report) print(o outcome.Outcome) {
+func (p printer) print(o outcome.Outcome) {
 	state := o.State()
 	switch {
-	case r.brief(o):
-		r.line(o)
-		r.discards(o)
+	case p.brief(o):
+		p.line(o)
+		p.discards(o)
 		return
 	case state == outcome.Interrupted:
-		fmt.Fprintf(r.out, "%s: %s\n", oneLine(o.Scenario), painted(r.out, doubt, state))
+		fmt.Fprintf(p.w, "%s: %s\n", oneLine(o.Scenario), painted(p.w, doubt, state))
 	case o.Code == outcome.ExitOK:
-		fmt.Fprintln(r.out, oneLine(o.Scenario))
+		fmt.Fprintln(p.w, oneLine(o.Scenario))
 	default:
 		in := alarm
 		if state == outcome.Undecided {
 			in = doubt
 		}
-		fmt.Fprintf(r.out, "%s: %s\n", oneLine(o.Scenario), painted(r.out, in, strings.ToUpper(state)))
+		fmt.Fprintf(p.w, "%s: %s\n", oneLine(o.Scenario), painted(p.w, in, strings.ToUpper(state)))
 	}
-	r.discards(o)
+	p.discards(o)
 	if state != outcome.Interrupted {
-		r.explain(o)
+		p.explain(o)
 	}
 	if o.Hint != "" {
-		fmt.Fprintf(r.out, "    hint: %s\n", oneLine(o.Hint))
+		fmt.Fprintf(p.w, "    hint: %s\n", oneLine(o.Hint))
 	}
 	if o.Dir != "" {
-		fmt.Fprintf(r.out, "    record:    %s\n", oneLine(o.Dir))
+		fmt.Fprintf(p.w, "    record:    %s\n", oneLine(o.Dir))
 	}
-	fmt.Fprintf(r.out, "    run again: %s\n", oneLine(o.Command))
+	fmt.Fprintf(p.w, "    run again: %s\n", oneLine(o.Command))
 }
 
 // discards prints why earlier tries of a run do not count.
-func (r *report) discards(o outcome.Outcome) {
+func (p printer) discards(o outcome.Outcome) {
 	for _, why := range o.Retried {
-		fmt.Fprintf(r.out, "    discarded, and tried again: %s\n", oneLine(why))
+		fmt.Fprintf(p.w, "    discarded, and tried again: %s\n", oneLine(why))
 	}
 }
 
 // explain prints what came of a run's properties and why, and draws it.
-func (r *report) explain(o outcome.Outcome) {
-	for _, p := range parts(o) {
-		fmt.Fprintln(r.out, r.coloured(o, r.broken(6, "    "+p.text)))
-		for _, why := range p.why {
-			fmt.Fprintln(r.out, r.broken(8, "        "+why))
+func (p printer) explain(o outcome.Outcome) {
+	for _, x := range parts(o) {
+		fmt.Fprintln(p.w, p.coloured(o, p.broken(6, "    "+x.text)))
+		for _, why := range x.why {
+			fmt.Fprintln(p.w, p.broken(8, "        "+why))
 		}
 	}
 	if o.Stopped != "" {
-		fmt.Fprintf(r.out, "    %s\n", oneLine(o.Stopped))
+		fmt.Fprintf(p.w, "    %s\n", oneLine(o.Stopped))
 	}
 	if o.Error != "" {
-		fmt.Fprintf(r.out, "    error: %s\n", strings.ReplaceAll(strings.TrimSpace(o.Error), "\n", "\n    "))
+		fmt.Fprintf(p.w, "    error: %s\n", strings.ReplaceAll(strings.TrimSpace(o.Error), "\n", "\n    "))
 	}
 	if o.Dir == "" {
 		return
 	}
-	if text := r.diagram(o); text != "" {
-		fmt.Fprintf(r.out, "\n%s\n\n", strings.TrimRight(text, "\n"))
+	if text := p.diagram(o); text != "" {
+		fmt.Fprintf(p.w, "\n%s\n\n", strings.TrimRight(text, "\n"))
 	}
 }
 
 // diagram is the run's sequence diagram: as it stands in the store, or drawn anew where the terminal
 // has another width.
-func (r *report) diagram(o outcome.Outcome) string {
+func (p printer) diagram(o outcome.Outcome) string {
 	text := sequenceOf(o)
-	if n := width(r.out); text != "" && n != sequence.DefaultWidth {
+	if n := width(p.w); text != "" && n != sequence.DefaultWidth {
 		if s, err := suite.Open(o.Dir, stored()); err == nil {
 			return sequence.Text(sequence.Tell(s.History, checker.Check(s.History)), n)
 		}
@@ -202,8 +211,8 @@ func (r *report) diagram(o outcome.Outcome) string {
 }
 
 // broken breaks a text into lines that fit a terminal, all but the first indented anew.
-func (r *report) broken(indent int, text string) string {
-	n := columns(r.out)
+func (p printer) broken(indent int, text string) string {
+	n := columns(p.w)
 	if n == 0 {
 		return text
 	}
@@ -213,43 +222,46 @@ func (r *report) broken(indent int, text string) string {
 }
 
 // line is a run in one line, or where that gets too long in one for each property.
-func (r *report) line(o outcome.Outcome) {
+func (p printer) line(o outcome.Outcome) {
 	o.Scenario = oneLine(o.Scenario)
 	parts := summary(o)
-	if o.Code != outcome.ExitOK {
+	switch {
+	case o.State() == outcome.Interrupted:
+		parts = []string{outcome.Interrupted}
+	case o.Code != outcome.ExitOK:
 		parts = append([]string{strings.ToUpper(o.State())}, parts...)
 	}
-	room := cmp.Or(columns(r.out), 120) - 44
+	room := cmp.Or(columns(p.w), 120) - 44
 	if one := strings.Join(parts, "; "); len(one) <= room {
 		parts = []string{one}
 	}
 	name, column := o.Scenario, 43
 	if slices.ContainsFunc(parts, func(p string) bool { return len(p) > room }) { // beside the name it does not fit
-		fmt.Fprintln(r.out, name)
+		fmt.Fprintln(p.w, name)
 		name, column = "", 3
 	}
-	for _, p := range parts {
-		fmt.Fprintf(r.out, "%-*s %s\n", column, name, r.coloured(o, p))
+	for _, text := range parts {
+		fmt.Fprintf(p.w, "%-*s %s\n", column, name, p.coloured(o, text))
 		name = ""
 	}
 }
 
 // coloured is a part of a run's line, in the colour of what it says.
-func (r *report) coloured(o outcome.Outcome, part string) string {
+func (p printer) coloured(o outcome.Outcome, part string) string {
 	switch in := doubt; {
 	case o.Code != outcome.ExitOK && strings.HasPrefix(part, strings.ToUpper(o.State())):
 		if o.State() != outcome.Undecided {
 			in = alarm
 		}
-		return painted(r.out, in, part)
+		return painted(p.w, in, part)
 	case strings.Contains(part, " violated"):
-		return painted(r.out, in, part)
+		return painted(p.w, in, part)
 	}
 	return part
 }
 
-// detailed says whether each run is told of: those that were named are, and all with -v.
-func (r *report) detailed() bool { return (r.flags.named || r.flags.verbose) && !r.flags.quiet }
+// detailed reports whether each run is printed: those that were named are, and all with --verbose.
+func (p printer) detailed() bool { return (p.flags.named || p.flags.verbose) && !p.flags.quiet }
 
 // part is what came of one or more properties of a run, and why.
 type part struct {
@@ -370,13 +382,14 @@ func (r *report) finish(ctx context.Context) error {
 // printAll prints the result, what there is to know of single runs, a summary, and what was skipped.
 func (r *report) printAll() {
 	r.printSum()
+	p := r.printer()
 	blank := true // the next run begins with a blank line
 	for _, o := range r.shown {
-		long := !r.brief(o)
+		long := !p.brief(o)
 		if blank || long {
 			fmt.Fprintln(r.out)
 		}
-		r.print(o)
+		p.print(o)
 		blank = long
 	}
 	for _, s := range r.sums {
@@ -386,7 +399,7 @@ func (r *report) printAll() {
 	if r.flags.quiet {
 		return
 	}
-	if !r.detailed() && len(r.tally) > 0 {
+	if !r.printer().detailed() && len(r.tally) > 0 {
 		fmt.Fprintln(r.out)
 		printTable(r.out, r.tally.table().fitting(width(r.out)))
 	}

@@ -62,7 +62,7 @@ func (r *report) showSeeds() {
 	harm := slices.ContainsFunc(s.Cells, func(c suites.Cell) bool {
 		return c.Violated > 0 && (c.Expected == "" || c.Expected == outcome.AnyOutcome)
 	})
-	if s.Runs == 0 || !r.detailed() && outcome.Fine(s.Counts) == s.Runs && !harm {
+	if s.Runs == 0 || !r.printer().detailed() && outcome.Fine(s.Counts) == s.Runs && !harm {
 		return
 	}
 	if r.flags.verbose {

@@ -90,7 +90,7 @@ func (r *report) printSkipped() {
 		return
 	}
 	fmt.Fprintln(r.out)
-	if r.detailed() {
+	if r.printer().detailed() {
 		for _, o := range r.skipped {
 			fmt.Fprintf(r.out, "%-43s skipped: %s\n", oneLine(o.Scenario), oneLine(o.Skipped))
 		}
@@ -104,7 +104,7 @@ func (r *report) printSkipped() {
 		}
 	}
 	for _, why := range reasons {
-		fmt.Fprintln(r.out, r.broken(4, fmt.Sprintf("skipped %d: %s", count[why], oneLine(why))))
+		fmt.Fprintln(r.out, r.printer().broken(4, fmt.Sprintf("skipped %d: %s", count[why], oneLine(why))))
 	}
 }
 
