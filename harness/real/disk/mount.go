@@ -34,7 +34,7 @@ func mount(dir string) (fd int, err error) {
 	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d,allow_other", fd, os.Geteuid(), os.Getegid())
 	if err := unix.Mount(fsName, dir, "fuse."+fsName, unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		unix.Close(fd)
-		return -1, fmt.Errorf("mount a file system on %s: %w; in a container try --cap-add SYS_ADMIN --security-opt apparmor=unconfined", dir, err)
+		return -1, fmt.Errorf("mount a file system on %s: %w; in a container try --user 0 --cap-add SYS_ADMIN --security-opt apparmor=unconfined", dir, err)
 	}
 	return fd, nil
 }
@@ -74,14 +74,14 @@ func mountAsUser(dir string) (fd int, err error) {
 const device = "/dev/fuse"
 
 // Remedy is for a machine that has all and lets nobody mount.
-const Remedy = "in a container: --cap-add SYS_ADMIN --security-opt apparmor=unconfined; elsewhere see that fusermount3 is setuid root, or run as root"
+const Remedy = "in a container: --user 0 --cap-add SYS_ADMIN --security-opt apparmor=unconfined; elsewhere see that fusermount3 is setuid root, or run as root"
 
 // Missing says why there can be no such disk on this machine, and what to do about
 // it; both are "" where there can be. It mounts nothing.
 func Missing() (reason, remedy string) {
 	fd, err := openDevice()
 	if err != nil {
-		return fmt.Sprintf("can't open %s: %v", device, err), "modprobe fuse; in a container: --device /dev/fuse --cap-add SYS_ADMIN"
+		return fmt.Sprintf("can't open %s: %v", device, err), "modprobe fuse; in a container: --user 0 --device /dev/fuse --cap-add SYS_ADMIN"
 	}
 	unix.Close(fd)
 	if mayMount() {
