@@ -22,12 +22,23 @@ func (in *reading) strange(e *history.Event, ofClient bool) string {
 		return fmt.Sprintf("event %d of %s is %q of %q, which no record has", e.N, e.Process, e.Type, e.Op)
 	case beyond(e.T) || beyond(e.ValidUntil) || beyond(e.Sent) || beyond(e.Applied) || beyond(e.Answered) || beyond(e.TTL), e.Local > maxClock, e.Local < -maxClock:
 		return fmt.Sprintf("event %d of %s has a stamp that no run comes to", e.N, e.Process)
-	case in.numbers[e.N]:
+	case e.N > 0 && in.taken(e.N): // numbers that a record makes up are 0
 		return fmt.Sprintf("two events have the number %d", e.N)
-	case e.N > 0: // numbers that a record makes up are 0
-		in.numbers[e.N] = true
 	}
 	return ""
+}
+
+// taken enters the number of an event, and reports whether it is another's. Most records are
+// numbered without gaps.
+func (in *reading) taken(n int64) bool {
+	if n >= int64(len(in.numbers)) {
+		taken := in.beyond[n]
+		in.beyond[n] = true
+		return taken
+	}
+	taken := in.numbers[n]
+	in.numbers[n] = true
+	return taken
 }
 
 // known reports whether there are such events, of a client or of anybody else.

@@ -74,9 +74,9 @@ func read(h *history.History, events []history.Event) *reading {
 	in := &reading{
 		Facts: &Facts{
 			Params: h.Params, Cut: h.Cut, Events: events, First: -1, Last: -1, gone: Never,
-			Began: map[string]bool{}, Gone: map[string]int64{}, named: map[string]*Session{}, locks: map[string]*Lock{},
+			Began: map[string]bool{}, Gone: map[string]int64{}, locks: map[string]*Lock{},
 		},
-		clients: map[string]*client{}, pending: map[faultKey]*pendingFaults{}, numbers: map[int64]bool{},
+		clients: map[string]*client{}, pending: map[faultKey]*pendingFaults{}, numbers: make([]bool, len(events)+1), beyond: map[int64]bool{},
 	}
 	for _, name := range h.Params.Clients {
 		in.client(name)
@@ -91,7 +91,15 @@ func read(h *history.History, events []history.Event) *reading {
 func (f *Facts) Sessions() iter.Seq[*Session] { return slices.Values(f.sessions) }
 
 // Named is the session of a name, or nil.
-func (f *Facts) Named(name string) *Session { return f.named[name] }
+func (f *Facts) Named(name string) *Session {
+	if f.named == nil {
+		f.named = map[string]*Session{}
+		for _, s := range f.sessions {
+			f.named[s.Name()] = s
+		}
+	}
+	return f.named[name]
+}
 
 // Lock is the lock of a name, or nil.
 func (f *Facts) Lock(key string) *Lock { return f.locks[key] }

@@ -37,8 +37,8 @@ type faultKey struct {
 	step         int
 }
 
-// pendingFaults are the faults of one key to which another event may belong, each list in the
-// order in which they came to be there. An event belongs to the last that may have it.
+// pendingFaults are the faults of one key to which another event may belong. It belongs to the last
+// in the list that may still have it.
 type pendingFaults struct {
 	tried []*Fault // may begin
 	whole []*Fault // may fail
@@ -83,8 +83,8 @@ func (in *reading) fault(e *history.Event) {
 	}
 }
 
-// last returns the last fault that may have an event, or nil, and drops those after it, which
-// never may again: so nobody looks at a fault twice.
+// last returns the last fault that may have an event, or nil. It drops those after it, which never
+// may again, so that each is passed over once.
 func last(list *[]*Fault, may func(*Fault) bool) *Fault {
 	for n := len(*list); n > 0; n-- {
 		if f := (*list)[n-1]; may(f) {

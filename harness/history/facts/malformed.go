@@ -70,7 +70,10 @@ func (in *reading) use(c *client, e *history.Event) string {
 	}
 	s := c.session
 	if s == nil || s.Name() != e.Session {
-		s = in.Named(e.Session)
+		s = nil
+		if !calls || in.named != nil || serialOf(e) <= c.serial {
+			s = in.Named(e.Session)
+		}
 	}
 	switch {
 	case s != nil && s.Client() != e.Process:

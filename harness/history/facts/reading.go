@@ -3,6 +3,8 @@ package facts
 import (
 	"cmp"
 	"slices"
+	"strconv"
+	"strings"
 
 	"lockpick/harness/history"
 )
@@ -16,7 +18,8 @@ type reading struct {
 	pending map[faultKey]*pendingFaults
 
 	backwards string         // where time runs backwards, or ""
-	numbers   map[int64]bool // of the events that were seen
+	numbers   []bool         // which numbers were seen, up to that of the events
+	beyond    map[int64]bool // and which beyond
 	misuse    string         // what no client can have done, or ""
 	wired     bool           // there are stamps of the wire
 	turned    bool           // a clock was turned
@@ -25,9 +28,12 @@ type reading struct {
 type client struct {
 	session *Session
 	lock    *Lock          // the session's
-	open    *Operation     // what is awaited for it
+	open    *history.Event // the call whose return is awaited
+	of      *Session       // whose action it is, and its place there
+	place   int
 	called  *history.Event // the call that has not returned
 	last    *history.Event
+	serial  int // the highest number in a name of its sessions
 	grants  int
 	dead    *history.Event // it has ended, or was killed
 }
@@ -136,39 +142,36 @@ func (in *reading) book(c *client, e *history.Event) {
 		in.begin(c, e)
 	case e.Type == history.Invoke:
 		c.open = nil
-		if a := in.act(c, e); a != nil {
-			c.open = a
+		if s := in.act(c, e, nil); s != nil {
+			c.open, c.of, c.place = e, s, len(s.actions)-1
 			in.Touched = in.Touched || e.Op == history.OpRead || e.Op == history.OpWrite
 		}
-	case c.open != nil && e.Op == c.open.Call.Op:
+	case c.open != nil && e.Op == c.open.Op:
 		in.returned(c, e)
 	case e.Op == history.OpCheck:
-		if a := in.act(c, e); a != nil {
-			a.Return = e
-		}
+		in.act(c, e, e)
 	default:
 		in.Loose = append(in.Loose, e)
 	}
 }
 
-// act enters what a client does with a handle; nil: it has none.
-func (in *reading) act(c *client, e *history.Event) *Operation {
-	s := in.of(c, e)
-	if s == nil || !isAction(e.Op) && e.Op != history.OpCheck {
-		in.Loose = append(in.Loose, e)
+// act enters what a client does with the handle of a session, and returns that; nil: there is none.
+func (in *reading) act(c *client, call, ret *history.Event) *Session {
+	s := in.of(c, call)
+	if s == nil || !isAction(call.Op) && call.Op != history.OpCheck {
+		in.Loose = append(in.Loose, call)
 		return nil
 	}
 	in.Interleaved = in.Interleaved || s != c.session
-	a := &Operation{Call: e}
-	s.actions = append(s.actions, a)
-	return a
+	s.actions = append(s.actions, Operation{Call: call, Return: ret})
+	return s
 }
 
 // returned enters the return that a client awaits.
 func (in *reading) returned(c *client, e *history.Event) {
-	c.open.Return = e
 	c.open = nil
 	if e.Op != history.OpAcquire {
+		c.of.actions[c.place].Return = e
 		return
 	}
 	c.session.returned(e)
@@ -181,7 +184,7 @@ func (in *reading) returned(c *client, e *history.Event) {
 
 // acquiring reports whether the client awaits the lock.
 func (c *client) acquiring() bool {
-	return c.session != nil && c.open == &c.session.Acquire
+	return c.open != nil && c.open.Op == history.OpAcquire
 }
 
 func (c *client) die(by *history.Event) {
@@ -195,9 +198,12 @@ func (in *reading) begin(c *client, e *history.Event) {
 		c.lock.sessions = append(c.lock.sessions, c.session)
 	}
 	c.session = &Session{Acquire: Operation{Call: e}, Called: e.T, Ended: Never, Until: Nothing}
-	c.open = &c.session.Acquire
+	c.open = e
 	in.sessions = append(in.sessions, c.session)
-	in.named[e.Session] = c.session
+	c.serial = max(c.serial, serialOf(e))
+	if in.named != nil {
+		in.named[e.Session] = c.session
+	}
 	if c.lock == nil || c.lock.Name != e.Key {
 		c.lock = in.lockNamed(e.Key)
 	}
@@ -223,6 +229,18 @@ func (in *reading) of(c *client, e *history.Event) *Session {
 		return s
 	}
 	return c.session
+}
+
+// serialOf is the number in a session's name of the form "c1/3", or 0. A client that counts upwards
+// can't use a name twice, so such names need no index. Building one would take as long as the rest
+// of the reading.
+func serialOf(e *history.Event) int {
+	digits, ok := strings.CutPrefix(e.Session, e.Process+"/")
+	if !ok {
+		return 0
+	}
+	n, _ := strconv.Atoi(digits)
+	return n
 }
 
 // finish books what only the end of the history tells.

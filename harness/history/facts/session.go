@@ -15,10 +15,10 @@ const Never = math.MaxInt64
 // of the acquire is beside it: events are large, and in a long history far apart.
 type Session struct {
 	Acquire Operation
-	Called  int64        // the instant of its call
-	Ended   int64        // of its return, whatever the outcome, or Never
-	Until   int64        // the deadline that came with the lock (Deadline); Nothing: it was not granted
-	actions []*Operation // what was done with the handle, in the order of calls
+	Called  int64       // the instant of its call
+	Ended   int64       // of its return, whatever the outcome, or Never
+	Until   int64       // the deadline that came with the lock (Deadline); Nothing: it was not granted
+	actions []Operation // what was done with the handle, in the order of calls
 }
 
 // Name is the session's name, Client whose it is and Key the lock that it is about.
@@ -59,7 +59,7 @@ func (s *Session) Of(op string) iter.Seq[Operation] {
 func (s *Session) Actions() iter.Seq[Operation] {
 	return func(yield func(Operation) bool) {
 		for _, a := range s.actions {
-			if !yield(*a) {
+			if !yield(a) {
 				return
 			}
 		}
@@ -95,6 +95,7 @@ func (s *Session) Released() int64 {
 
 // returned enters the return of its acquire.
 func (s *Session) returned(e *history.Event) {
+	s.Acquire.Return = e
 	if s.Ended = e.T; e.Type == history.OK {
 		s.Until = Deadline(e)
 	}
