@@ -65,7 +65,11 @@ func exists(path string) bool {
 // silent says what to do about an engine that has not answered.
 func (e *Engine) silent(err error) error {
 	remedy := "let an engine listen there, or set DOCKER_HOST to another"
-	if e.isSocket() {
+	switch {
+	case e.isSocket() && errors.Is(err, fs.ErrPermission):
+		path := strings.TrimPrefix(e.Host, "unix://")
+		remedy = "run lockpick in the socket's group: newgrp docker; in a container: --group-add $(stat -c %g " + path + ")"
+	case e.isSocket():
 		remedy = StartEngine
 	}
 	return &EndpointError{fmt.Errorf("no Docker engine answers at %s: %w", e.Host, err), remedy}
