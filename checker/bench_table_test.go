@@ -151,8 +151,8 @@ func goals(c contention, f benchFigures) string {
 	case c.operations == 1e6 && c.unknown == 5 && c.violated:
 		goal("≤ 0.5 s", f.time <= 500*time.Millisecond)
 	case c.operations == 1e7:
-		goal("≤ 5 s", f.time <= 5*time.Second)
-		goal("≤ 0.5 GB", f.memory <= 5e8)
+		goal("≤ 8 s", f.time <= 8*time.Second)
+		goal("≤ 2 GB", f.memory <= 2e9)
 	}
 	return strings.Join(all, ", ")
 }
