@@ -254,6 +254,23 @@ func TestInterruptedJSON(t *testing.T) {
 	}
 }
 
+// TestInterruptedIsNotFailed checks what an interrupted run on real servers is called.
+func TestInterruptedIsNotFailed(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	r := runs(t, endless, "", func(cmd *exec.Cmd) { cmd.Stdout, cmd.Stderr = &said, &said })
+	r.gets(os.Interrupt.(syscall.Signal))
+	r.ends(outcome.ExitInterrupt)
+	for _, want := range []string{"1 run on process, seed 1: 1 interrupted\n", "\nbaseline: interrupted\n", "interrupted after 0 of 1 runs"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("no %q in:\n%s", want, said.String())
+		}
+	}
+	if strings.Contains(said.String(), "FAILED") {
+		t.Errorf("it is called failed:\n%s", said.String())
+	}
+}
+
 // TestUnreadRunIsWhole checks that a run whose reader has gone, as behind "| head", prints nothing
 // on standard error, and was not interrupted.
 func TestUnreadRunIsWhole(t *testing.T) {

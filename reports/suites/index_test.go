@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lockpick/checker"
+	"lockpick/scenarios/outcome"
 )
 
 func TestIndex(t *testing.T) {
@@ -101,5 +102,24 @@ func TestIndexIsBounded(t *testing.T) {
 	}
 	if strings.Contains(page, stamp(begin)) {
 		t.Error("the oldest run is listed")
+	}
+}
+
+// TestStateOfASuite checks what the index calls suites that ran nothing, or not to their end.
+func TestStateOfASuite(t *testing.T) {
+	for want, s := range map[string]Suite{
+		outcome.Skipped:     {Code: outcome.ExitBackend, Counts: map[string]int{outcome.Skipped: 3}},
+		outcome.Failed:      {Code: outcome.ExitBackend, Counts: map[string]int{outcome.Skipped: 3, outcome.Failed: 1}},
+		outcome.Interrupted: {Code: outcome.ExitInterrupt, Counts: map[string]int{outcome.AsExpected: 1, outcome.Interrupted: 1}},
+		outcome.AsExpected:  {Counts: map[string]int{outcome.AsExpected: 1, outcome.Skipped: 3}},
+	} {
+		s.Store, s.Started, s.Backend = t.TempDir(), time.Now(), "sim"
+		dir, err := Write(&s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := head(dir).state(); got != want {
+			t.Errorf("with code %d and %v it is %q, want %q", s.Code, s.Counts, got, want)
+		}
 	}
 }
