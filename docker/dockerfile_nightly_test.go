@@ -33,7 +33,7 @@ func TestDockerfiles(t *testing.T) {
 	if _, err := exec.LookPath("docker"); err != nil {
 		t.Skip("there is no docker command: apt-get install docker.io")
 	}
-	needBaseImages(t, e)
+	redis := needBaseImages(t, e)
 	socket, err := os.Stat(engine.UsualSocket)
 	if err != nil {
 		t.Skip(err)
@@ -81,7 +81,7 @@ func TestDockerfiles(t *testing.T) {
 		}
 	}
 	for _, image := range []string{"alone", "whole"} {
-		if said := in(image, "run", "baseline/", "--backend", "docker"); !strings.Contains(said, "1 as expected") {
+		if said := in(image, "run", "baseline/", "--backend", "docker", "--set", "topology.image="+redis); !strings.Contains(said, "1 as expected") {
 			t.Errorf("%s in containers: %s", image, said)
 		}
 	}
@@ -95,8 +95,9 @@ func TestDockerfiles(t *testing.T) {
 	}
 }
 
-// needBaseImages skips the test unless the engine has the images that the Dockerfile builds on.
-func needBaseImages(t *testing.T, e *engine.Engine) {
+// needBaseImages skips the test unless the engine has the images that the Dockerfile builds on,
+// and returns that of Redis.
+func needBaseImages(t *testing.T, e *engine.Engine) (redis string) {
 	t.Helper()
 	text, err := os.ReadFile("Dockerfile")
 	if err != nil {
@@ -111,4 +112,5 @@ func needBaseImages(t *testing.T, e *engine.Engine) {
 			t.Skipf("the engine has no image %s to build on (%v): docker pull %s", base[2], err, base[2])
 		}
 	}
+	return bases[1][2]
 }
