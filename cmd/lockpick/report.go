@@ -309,7 +309,7 @@ func parts(o outcome.Outcome) (all []part) {
 	return all
 }
 
-// partOf is a finding with the reason, the harm that it led to, and whether its cause is confirmed.
+// partOf explains a finding: the reason, the harm it led to, and whether its cause was confirmed.
 func partOf(f outcome.Finding) part {
 	p := part{oneLine(f.String()), []string{oneLine(f.Because)}}
 	for _, j := range f.With {
@@ -323,7 +323,7 @@ func partOf(f outcome.Finding) part {
 	return p
 }
 
-// summary is a run in few words.
+// summary says in few words what came of a run.
 func summary(o outcome.Outcome) (all []string) {
 	for _, p := range parts(o) {
 		all = append(all, p.text)
@@ -406,7 +406,7 @@ func (r *report) printAll() {
 	r.printSkipped()
 }
 
-// late takes a run that came after one that did not end.
+// late takes a run that ended although one before it in the catalogue did not.
 func (r *report) late(o outcome.Outcome) {
 	switch {
 	case r.flags.json:
@@ -435,7 +435,7 @@ func (r *report) endAnswer() error {
 // printSum prints how many runs came to what.
 func (r *report) printSum() {
 	var parts []string
-	for _, s := range []string{outcome.Unexpected, outcome.Failed, outcome.Undecided, outcome.Interrupted, outcome.AsExpected, outcome.NothingExpected, outcome.Skipped} {
+	for _, s := range outcome.WorstFirst() {
 		n := r.suite.Counts[s]
 		if s == outcome.Skipped {
 			n = len(r.skipped)

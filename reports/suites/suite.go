@@ -126,7 +126,7 @@ func (c *Scenario) Cell(property string) *Cell {
 
 // State is what became of a scenario: the worst state of its runs, "" if there are none.
 func (c *Scenario) State() string {
-	for _, s := range []string{outcome.Failed, outcome.Unexpected, outcome.Undecided, outcome.Interrupted, outcome.AsExpected, outcome.NothingExpected} {
+	for _, s := range outcome.WorstFirst() {
 		if c.Counts[s] > 0 {
 			return s
 		}
@@ -215,7 +215,7 @@ func (c *Scenario) Add(o outcome.Outcome) {
 // first, then what violates a property, and among equals the smaller seed.
 func before(a, b outcome.Outcome) bool {
 	worst := func(o outcome.Outcome) int {
-		rank := 2 * slices.Index([]string{outcome.Failed, outcome.Unexpected, outcome.Undecided, outcome.Interrupted, outcome.AsExpected, outcome.NothingExpected}, o.State())
+		rank := 2 * slices.Index(outcome.WorstFirst(), o.State())
 		if !o.Violated() {
 			rank++
 		}

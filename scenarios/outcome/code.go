@@ -61,6 +61,11 @@ func States() []string {
 	return []string{AsExpected, NothingExpected, Unexpected, Undecided, Failed, Interrupted, Skipped}
 }
 
+// WorstFirst lists the states from the one that most needs a look to the one that needs none.
+func WorstFirst() []string {
+	return []string{Failed, Unexpected, Undecided, Interrupted, AsExpected, NothingExpected, Skipped}
+}
+
 // Fine is how many outcomes give no reason to look closer, by their states.
 func Fine(counts map[string]int) int { return counts[AsExpected] + counts[NothingExpected] }
 

@@ -49,7 +49,8 @@ func (f Finding) explains(j Judgement) bool {
 	return j.Cause != "" && j.Cause == f.Cause && j.Node == f.Node
 }
 
-// implies reports whether a property came out as its leader did, and was to: that is no news.
+// implies reports whether a property came out as the one it follows did, as expected. Naming it would
+// add nothing.
 func (f Finding) implies(j Judgement) bool {
 	return j.Follows == f.Property && j.AsExpected && f.AsExpected
 }
