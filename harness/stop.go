@@ -8,7 +8,7 @@ import (
 	"lockpick/harness/history"
 )
 
-// tooLong is why a run ends early.
+// tooLong says why a run was stopped, and what to do about it.
 const tooLong = "one run may record no more; let clients think or hold, or set a shorter limit"
 
 // stopping ends a run that has recorded as many events as it may. It ends once, and only while
@@ -25,7 +25,7 @@ type stopping struct {
 	why string // the run ends early
 }
 
-// see is shown every event as it is recorded.
+// see stops the run when the event that was just recorded is the last it may record.
 func (s *stopping) see(ev history.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +43,7 @@ func (s *stopping) reason() string {
 	return s.why
 }
 
-// halt lets the run end.
+// halt records that the run was stopped, and ends it.
 func (s *stopping) halt(since time.Duration) {
 	// The stamp of what led here may be ahead of ours by the error of the stamps.
 	at := max(s.cluster.Now(), since)

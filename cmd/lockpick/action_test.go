@@ -116,7 +116,7 @@ func TestActionPins(t *testing.T) {
 		}
 		for _, m := range uses.FindAllStringSubmatch(string(text), -1) {
 			if !pinned.MatchString(m[1]) {
-				t.Errorf("%s: %s is no commit with its tag: OWNER/NAME@COMMIT # v1.2.3", filepath.Base(path), m[1])
+				t.Errorf("%s: %s is not pinned: want OWNER/NAME@COMMIT # v1.2.3", filepath.Base(path), m[1])
 			}
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // inImage builds the adapter to start from in Go, changed, and puts it into an image that has nothing else,
-// by the Dockerfile of help adapter.
+// built with the Dockerfile that "lockpick help adapter" shows.
 func inImage(t *testing.T, binary, name, from, to string) {
 	t.Helper()
 	dir := t.TempDir()

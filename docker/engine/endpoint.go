@@ -31,8 +31,8 @@ const (
 	StartEngine = "start an engine (apt-get install docker.io; dockerd &), or use the docker command's: " + hostOfContext
 )
 
-// findHost returns the address of DOCKER_HOST, or else that of this machine's socket. It refuses what
-// names an engine in another way, for it would otherwise take another engine than the user means.
+// findHost returns the address in DOCKER_HOST, or else that of this machine's socket. It refuses ssh://
+// addresses and DOCKER_CONTEXT: ignoring them would select another engine than the user meant.
 func findHost() (string, error) {
 	host, context := os.Getenv("DOCKER_HOST"), os.Getenv("DOCKER_CONTEXT")
 	switch {
@@ -79,8 +79,8 @@ func (e *Engine) silent(err error) error {
 // be in a virtual machine.
 func (e *Engine) isSocket() bool { return strings.HasPrefix(e.Host, "unix://") }
 
-// IsHere says whether the engine is on this machine, of which is known what it says of
-// itself. If not, it is unknown where it is.
+// IsHere reports whether the engine is known to be on this machine: it has a local socket and runs
+// our kernel. If not, it may still be here.
 func (e *Engine) IsHere(a About) bool {
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	return err == nil && e.isSocket() && strings.TrimSpace(string(kernel)) == a.Kernel

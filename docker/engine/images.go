@@ -66,8 +66,8 @@ func FirstOf(ctx context.Context, e *Engine, ref string, labels map[string]strin
 	return "", nil
 }
 
-// Pull has the engine get an image from its registry, as anybody may. said is told how many
-// bytes of how many are there.
+// Pull has the engine pull an image without logging in to its registry. It reports progress to said,
+// in bytes.
 func Pull(ctx context.Context, e *Engine, ref string, said func(done, all int64)) error {
 	out, err := e.API.ImagePull(ctx, ref, imageapi.PullOptions{})
 	if err != nil {
@@ -99,10 +99,10 @@ func Pull(ctx context.Context, e *Engine, ref string, said func(done, all int64)
 	}
 }
 
-// sayEvery is how often a long pull says how far it is.
+// sayEvery is how often a long pull reports its progress.
 const sayEvery = 5 * time.Second
 
-// Progress says at times how far a pull is.
+// Progress returns a function for Pull that reports progress every sayEvery.
 func Progress(ref string, say func(string)) func(done, all int64) {
 	last := time.Now()
 	return func(done, all int64) {

@@ -62,7 +62,8 @@ func sameSort(a, b string) bool {
 	return a == b
 }
 
-// ClearPatiently is Remove of all with a label, by an engine that may be about to start again.
+// ClearPatiently removes everything with a label. If the engine is away, perhaps to restart, it keeps
+// trying until ctx ends.
 func ClearPatiently(ctx context.Context, e *Engine, label string) error {
 	for {
 		held, err := Remove(ctx, e, label, func(Belonging) bool { return true })

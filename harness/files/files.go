@@ -27,8 +27,8 @@ func (u *Unfit) Error() string { return u.Path + " " + u.What }
 
 func unfit(path, what string, args ...any) error { return &Unfit{path, fmt.Sprintf(what, args...)} }
 
-// Open opens a regular file of at most that many bytes for reading. The path is its caller's
-// own word: a link is followed.
+// Open opens a regular file of at most that many bytes for reading. It follows links, because the
+// path comes from the caller, not from data.
 func Open(path string, most int64) (*os.File, error) {
 	f, err := os.OpenFile(path, atOnce, 0)
 	return fit(path, most, f, err)

@@ -29,9 +29,8 @@ type Kind struct {
 	Prefix string
 	Files  bool // files and links have such names, too, not only folders
 	// Before, if it is set, puts away what is in the way of removing a folder of an owner
-	// that has ended. ErrLeave lets it stay. known says that the owner ran beside this process,
-	// in the same boot and PID namespace: what the folder says of processes is about those seen
-	// here.
+	// that has ended. If it returns ErrLeave, the folder stays. known reports that the owner ran in
+	// this boot and PID namespace, so process ids noted in the folder mean something here.
 	Before func(dir string, known bool) error
 }
 

@@ -107,8 +107,8 @@ type Lock struct {
 	sessions []*Session
 }
 
-// Sessions of a lock are in the order in which their acquires returned, those
-// that never did at the end.
+// Sessions lists the lock's sessions in the order in which their acquires returned. Those that never
+// returned come last.
 func (l *Lock) Sessions() iter.Seq[*Session] { return slices.Values(l.sessions) }
 
 // Operation is a call and its return.

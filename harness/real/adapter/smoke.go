@@ -32,7 +32,7 @@ var settings = lock.Settings{Kind: exec.Name, TTL: smokeTTL, Timeout: 200 * time
 // errSlow means that the lock may have expired before a step was over, so that the step shows nothing.
 var errSlow = fmt.Errorf("a step took longer than the lock's TTL of %v", smokeTTL)
 
-// smoke is a smoke test that is being run: two clients on servers of its own.
+// smoke is the state of a smoke test: two clients, on servers of its own.
 type smoke struct {
 	ctx     context.Context
 	group   *proc.Group
@@ -83,7 +83,7 @@ func Smoke(ctx context.Context, dir, redis string, argv []string, report func(St
 	return true, nil
 }
 
-// stderr is what the adapters have written there. What both have written is in it once.
+// stderr returns what the adapters wrote to standard error, once if both wrote the same.
 func (s *smoke) stderr() string {
 	var all []string
 	for _, c := range s.clients {
@@ -115,7 +115,7 @@ func (s *smoke) hello() (string, error) {
 	return fmt.Sprintf("%s, which can %s,", h.Title(), strings.Join(h.Can, ", ")), nil
 }
 
-// within runs do, and gives up on it after the limit.
+// within runs do, and gives up after the limit.
 func within(limit time.Duration, do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()
@@ -127,7 +127,7 @@ func within(limit time.Duration, do func() error) error {
 	}
 }
 
-// startServers starts those that the lock is on, by its hello.
+// startServers starts the servers that the hello says the lock needs.
 func (s *smoke) startServers() (_ string, err error) {
 	hello := s.clients[0].adapter.Hello
 	names := []string{"n1", "n2", "n3", "n4", "n5"}
@@ -164,8 +164,8 @@ func (s *smoke) open() (string, error) {
 	return fmt.Sprintf("quorum %d of %d", s.clients[0].adapter.Quorum, len(nodes)), nil
 }
 
-// acquire is of a lock for each client: the second's is another one, which shows that this client
-// has connected, before it is to get what the first has.
+// acquire gets a lock for each client. The second client gets another lock first, which shows that it
+// has connected before it contends for the first client's.
 func (s *smoke) acquire() (string, error) {
 	first, second := s.clients[0], s.clients[1]
 	err := second.obtain(s.ctx, "other", answerLimit)
@@ -178,8 +178,8 @@ func (s *smoke) acquire() (string, error) {
 	return "it", err
 }
 
-// contend goes on in the next step if the library waits for the lock: whether it was right to
-// do so for so long is for runs to find out.
+// contend leaves the acquire pending if the library waits for the lock. Whether it may wait that long
+// is for runs to find out.
 func (s *smoke) contend() (string, error) {
 	first, second := s.clients[0], s.clients[1]
 	a := second.try(s.ctx, smokeKey)
@@ -214,7 +214,7 @@ func (s *smoke) release() (string, error) {
 	return "it", second.obtain(s.ctx, smokeKey, left())
 }
 
-// expire kills the holder, for a library may extend its lock for as long as it lives.
+// expire kills the holder, because a library may extend its lock for as long as it lives.
 func (s *smoke) expire() (string, error) {
 	first, second := s.clients[0], s.clients[1]
 	if err := second.Kill(); err != nil {
@@ -227,7 +227,7 @@ func (s *smoke) expire() (string, error) {
 	return "it", err
 }
 
-// stopServers lets an acquire wait for them.
+// stopServers stops the servers and begins an acquire that has to wait for them.
 func (s *smoke) stopServers() (_ string, err error) {
 	for _, n := range s.nodes {
 		_, failed := n.Pause(s.ctx)
@@ -240,7 +240,8 @@ func (s *smoke) stopServers() (_ string, err error) {
 
 func (s *smoke) ping() (string, error) { return "it", s.clients[0].adapter.Ping(s.ctx) }
 
-// continueServers waits for the acquire, too. When a library has connected again is its own affair.
+// continueServers resumes the servers and waits for the acquire. How soon a library reconnects is not
+// tested.
 func (s *smoke) continueServers() (_ string, err error) {
 	for _, n := range s.nodes {
 		_, failed := n.Resume(s.ctx)
@@ -276,7 +277,7 @@ type client struct {
 	held    *attempt // the last acquire that got a lock
 }
 
-// attempt is an acquire.
+// attempt is an acquire that was sent, and its answer once done is closed.
 type attempt struct {
 	sent   time.Time
 	done   chan struct{} // closed once it is answered
@@ -323,7 +324,7 @@ func (c *client) obtain(ctx context.Context, key string, limit time.Duration) er
 	return fmt.Errorf("%s, for %v", last, limit.Round(time.Millisecond))
 }
 
-// release gives the lock back. A library need not know whether it was held until then.
+// release gives the lock back. A library may answer that it does not know whether it still held it.
 func (c *client) release(ctx context.Context) error {
 	err := within(answerLimit, func() error { return c.held.handle.Release(ctx) })
 	if no, refused := errors.AsType[*exec.Refused](err); refused && no.No == "unknown" {

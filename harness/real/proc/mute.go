@@ -59,7 +59,7 @@ func (q Question) Put(ctx context.Context) {
 	}
 }
 
-// answered puts it, and waits for the answer, for so long at most.
+// answered asks once, and waits for the answer until patience runs out.
 func (q Question) answered(ctx context.Context, patience time.Duration) {
 	done := make(chan struct{})
 	go func() { defer close(done); q.Ask(ctx) }()
