@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"lockpick/harness/real/contender"
 	"math"
 	"regexp"
 	"slices"
@@ -227,7 +228,7 @@ func TestAClientsClocks(t *testing.T) {
 // What the client's clocks show is what the facts of their turns say they do: a
 // reader of the history can tell what it believed.
 func TestTurnsTellWhatAClientReads(t *testing.T) {
-	var told []skew.Reading
+	var told []contender.Reading
 	events := runClocked(t, 1, func(b bench) {
 		ch := make(chan string)
 		goes := make(chan bool)
@@ -294,8 +295,8 @@ func TestTurnIsRefused(t *testing.T) {
 func TestAClockThatDoesNotFollowIsAnError(t *testing.T) {
 	runClocked(t, 1, func(b bench) {
 		k := b.Clocks.Of("n1")
-		stray := skew.Reading{From: proc.TrueClock(), Wall: time.Now().Add(time.Second).UnixNano(), To: proc.TrueClock()}
-		if _, err := k.See("TIME shows", func() (skew.Reading, error) { return stray, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
+		stray := contender.Reading{From: proc.TrueClock(), Wall: time.Now().Add(time.Second).UnixNano(), To: proc.TrueClock()}
+		if _, err := k.See("TIME shows", func() (contender.Reading, error) { return stray, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
 			t.Errorf("a clock that is a second off: %v", err)
 		}
 		// The process's lines are taken from it: it shows true time, whatever is written.
@@ -346,10 +347,10 @@ func TestManyStarts(t *testing.T) {
 				}
 				_, _, err = k.Turn(-time.Hour, 1)
 				seen := skew.Machine{Clocks: k, True: proc.TrueClock}
-				_, see := seen.See("TIME shows", func() (skew.Reading, error) {
+				_, see := seen.See("TIME shows", func() (contender.Reading, error) {
 					is, err := network.AskStamped(t.Context(), r.Addr(), "TIME")
 					if err != nil {
-						return skew.Reading{}, err
+						return contender.Reading{}, err
 					}
 					return skew.Told(is.Value, is.From, is.To)
 				})

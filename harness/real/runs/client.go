@@ -16,7 +16,6 @@ import (
 	"lockpick/harness/client"
 	"lockpick/harness/real/contender"
 	"lockpick/harness/real/proc"
-	"lockpick/harness/real/skew"
 )
 
 // RunClient runs a client until it has ended. Its error is harness.ErrKilled if Kill
@@ -42,7 +41,7 @@ func (r *Run[S]) RunClient(ctx context.Context, s client.Spec, at func(point str
 	defer context.AfterFunc(r.Ctx, cancel)()
 	kill := sync.OnceFunc(p.kill)
 	defer context.AfterFunc(ctx, kill)()
-	began := func(first skew.Reading) error {
+	began := func(first contender.Reading) error {
 		defer started()
 		return m.Began(first)
 	}
@@ -88,7 +87,7 @@ func (r *Run[S]) enter(name string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.clocks = make(chan skew.Reading, 1)
+	p.clocks = make(chan contender.Reading, 1)
 	r.clients[name] = p
 	return p, nil
 }
@@ -142,9 +141,9 @@ type Client struct {
 	Known func(ctx context.Context, end error)
 
 	killed atomic.Bool
-	stuck  atomic.Pointer[error] // why it could not be ended; nil: it could
-	clocks chan skew.Reading     // what it says that its clocks show
-	left   *contender.Left       // how it left its room; nil: the room has ended, or there is none
+	stuck  atomic.Pointer[error]  // why it could not be ended; nil: it could
+	clocks chan contender.Reading // what it says that its clocks show
+	left   *contender.Left        // how it left its room; nil: the room has ended, or there is none
 }
 
 // killBound is how long a client may take to end once it has been killed, or has nothing more to say.

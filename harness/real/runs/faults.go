@@ -5,6 +5,7 @@ package runs
 import (
 	"errors"
 	"fmt"
+	"lockpick/harness/real/contender"
 	"time"
 
 	"lockpick/harness/history"
@@ -122,15 +123,15 @@ func (r *Run[S]) clockOf(node string) skew.Node {
 	if !ok {
 		return skew.Node{}
 	}
-	read := func() (skew.Reading, error) { return r.ReadTime(n) }
+	read := func() (contender.Reading, error) { return r.ReadTime(n) }
 	return skew.Node{Name: n.Redis().Name, Runs: n.Runs(), Mute: n.Mute(), Time: read, Ended: n.Ended}
 }
 
 // ReadTime asks a server for its clock, past the links.
-func (r *Run[S]) ReadTime(s S) (skew.Reading, error) {
+func (r *Run[S]) ReadTime(s S) (contender.Reading, error) {
 	reply, err := r.AskStamped(r.Ctx, s.Redis().Addr(), "TIME")
 	if err != nil {
-		return skew.Reading{}, err
+		return contender.Reading{}, err
 	}
 	return skew.Told(reply.Value, reply.From, reply.To)
 }

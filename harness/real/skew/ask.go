@@ -15,13 +15,13 @@ import (
 
 // Told is the reading of a node's clock that a reply to TIME is, which was asked for and
 // given between two instants of true time.
-func Told(v resp.Value, from, to time.Duration) (Reading, error) {
+func Told(v resp.Value, from, to time.Duration) (contender.Reading, error) {
 	if len(v.Items) != 2 {
-		return Reading{}, fmt.Errorf("TIME answers %d values, want 2: %s", len(v.Items), v.Str)
+		return contender.Reading{}, fmt.Errorf("TIME answers %d values, want 2: %s", len(v.Items), v.Str)
 	}
 	seconds, err1 := strconv.ParseInt(v.Items[0].Str, 10, 64)
 	micros, err2 := strconv.ParseInt(v.Items[1].Str, 10, 64)
-	return Reading{From: from, To: to, Wall: seconds*1e9 + micros*1e3}, cmp.Or(err1, err2)
+	return contender.Reading{From: from, To: to, Wall: seconds*1e9 + micros*1e3}, cmp.Or(err1, err2)
 }
 
 // tellBound is within what time a client that runs tells its clocks.
@@ -32,18 +32,18 @@ var ErrPaused = errors.New("it is paused")
 
 // Client is one that tells its clocks when it is asked.
 type Client struct {
-	In     io.Writer            // its stdin
-	Clocks <-chan Reading       // what it says that they show
-	Ended  <-chan struct{}      // closed when it has
-	Paused func() bool          // it is, and says nothing
-	True   func() time.Duration // true time, by CLOCK_MONOTONIC of where it is
+	In     io.Writer                // its stdin
+	Clocks <-chan contender.Reading // what it says that they show
+	Ended  <-chan struct{}          // closed when it has
+	Paused func() bool              // it is, and says nothing
+	True   func() time.Duration     // true time, by CLOCK_MONOTONIC of where it is
 }
 
 // Read asks a client for its clocks.
-func (c Client) Read() (Reading, error) {
+func (c Client) Read() (contender.Reading, error) {
 	asked, began := c.True(), time.Now()
 	if _, err := io.WriteString(c.In, contender.TellClock); err != nil {
-		return Reading{}, proc.ErrEnded // nobody reads it any more
+		return contender.Reading{}, proc.ErrEnded // nobody reads it any more
 	}
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
@@ -54,13 +54,13 @@ func (c Client) Read() (Reading, error) {
 				return r, nil
 			}
 		case <-c.Ended:
-			return Reading{}, proc.ErrEnded
+			return contender.Reading{}, proc.ErrEnded
 		case <-look.C:
 			switch {
 			case c.Paused():
-				return Reading{}, ErrPaused
+				return contender.Reading{}, ErrPaused
 			case time.Since(began) > tellBound:
-				return Reading{}, fmt.Errorf("it did not tell its clocks within %v", tellBound)
+				return contender.Reading{}, fmt.Errorf("it did not tell its clocks within %v", tellBound)
 			}
 		}
 	}

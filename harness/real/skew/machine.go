@@ -51,9 +51,6 @@ type Machine struct {
 	least, most int64
 }
 
-// Reading is what a process's clocks showed.
-type Reading = contender.Reading
-
 // Turn turns the clocks, and reads them back by see. turned is told from when on they
 // count as such.
 func (m *Machine) Turn(by time.Duration, rate float64, turned func(at time.Duration), see func() (string, error)) (string, error) {
@@ -116,8 +113,8 @@ const (
 // See reads clocks and compares them with what they should show. A rate is watched
 // until it has made a difference that can be seen; one that is too near to 1 for
 // that is seen by what it has made when the clock is turned again.
-func (m *Machine) See(who string, read func() (Reading, error)) (string, error) {
-	var first Reading
+func (m *Machine) See(who string, read func() (contender.Reading, error)) (string, error) {
+	var first contender.Reading
 	rate := m.Shown().Rate()
 	for {
 		r, err := read()
@@ -127,7 +124,7 @@ func (m *Machine) See(who string, read func() (Reading, error)) (string, error) 
 		if err := m.differs(r); err != nil {
 			return "", err
 		}
-		if first == (Reading{}) {
+		if first == (contender.Reading{}) {
 			first = r
 		}
 		passed := r.From - first.To
@@ -147,7 +144,7 @@ func (m *Machine) See(who string, read func() (Reading, error)) (string, error) 
 }
 
 // Differs is an error if a wall clock does not show what it should.
-func Differs(s clock.Shown, r Reading) error {
+func Differs(s clock.Shown, r contender.Reading) error {
 	from, _ := s.Wall(r.From)
 	to, right := s.Wall(r.To)
 	if shown := time.Unix(0, r.Wall); shown.Before(from.Add(-clockError)) || shown.After(to.Add(clockError)) {
@@ -157,7 +154,7 @@ func Differs(s clock.Shown, r Reading) error {
 }
 
 // differs is an error if clocks don't show what they should.
-func (m *Machine) differs(r Reading) error {
+func (m *Machine) differs(r contender.Reading) error {
 	s := m.Shown()
 	if err := Differs(s, r); err != nil || r.Now == 0 || m.most == 0 {
 		return err
@@ -180,7 +177,7 @@ func (m *Machine) Starts() (started func()) {
 }
 
 // Began looks at a client's first reading of its clocks.
-func (m *Machine) Began(r Reading) error {
+func (m *Machine) Began(r contender.Reading) error {
 	if m == nil {
 		return errors.New("it tells its clocks and was not asked to")
 	}

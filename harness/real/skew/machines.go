@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"lockpick/harness/real/contender"
 	"time"
 
 	"lockpick/harness/history"
@@ -26,11 +27,11 @@ type Machines struct {
 
 // Node is a node's server, as far as its clock can be asked.
 type Node struct {
-	Name  string                  // the node's, or that of a replica that has taken over
-	Runs  bool                    // its process is there
-	Mute  string                  // why it can't answer; "": it can
-	Time  func() (Reading, error) // asks it
-	Ended func() bool             // it does not run any more, if only since just now
+	Name  string                            // the node's, or that of a replica that has taken over
+	Runs  bool                              // its process is there
+	Mute  string                            // why it can't answer; "": it can
+	Time  func() (contender.Reading, error) // asks it
+	Ended func() bool                       // it does not run any more, if only since just now
 }
 
 // Add lets a node's or a client's clocks be turned. It is called before the run begins.

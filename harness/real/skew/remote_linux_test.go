@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"lockpick/harness/real/contender"
 	"os"
 	"os/exec"
 	"strings"
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 func tell() {
 	began := time.Now()
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		r := Reading{From: proc.TrueClock()}
+		r := contender.Reading{From: proc.TrueClock()}
 		r.Wall, r.Now = time.Now().UnixNano(), began.Add(time.Since(began)).UnixNano()
 		r.To = proc.TrueClock()
 		json.NewEncoder(os.Stdout).Encode(r)
@@ -54,7 +55,7 @@ func here(t *testing.T) (agent *wire.Caller, end func()) {
 
 // behind starts a process behind a gate, lets an agent open it, and gives what reads the
 // process's clocks.
-func behind(t *testing.T, r *Remote, agent *wire.Caller) (read func() (Reading, error)) {
+func behind(t *testing.T, r *Remote, agent *wire.Caller) (read func() (contender.Reading, error)) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], clock.GateVerb, os.Args[0], "__tell")
 	in, err1 := cmd.StdinPipe()
@@ -72,7 +73,7 @@ func behind(t *testing.T, r *Remote, agent *wire.Caller) (read func() (Reading, 
 		t.Fatal(err)
 	}
 	answers := json.NewDecoder(out)
-	return func() (reading Reading, err error) {
+	return func() (reading contender.Reading, err error) {
 		if _, err := fmt.Fprintln(in); err != nil {
 			return reading, err
 		}
@@ -132,8 +133,8 @@ func TestAnAgentTurnsClocks(t *testing.T) {
 
 func TestAClockThatDoesNotFollowIsAnError(t *testing.T) {
 	m := &Machine{Clocks: new(clock.Machine), True: proc.TrueClock}
-	stray := Reading{From: proc.TrueClock(), Wall: time.Now().Add(time.Second).UnixNano(), To: proc.TrueClock()}
-	if _, err := m.See("TIME shows", func() (Reading, error) { return stray, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
+	stray := contender.Reading{From: proc.TrueClock(), Wall: time.Now().Add(time.Second).UnixNano(), To: proc.TrueClock()}
+	if _, err := m.See("TIME shows", func() (contender.Reading, error) { return stray, nil }); err == nil || !strings.Contains(err.Error(), "should show") {
 		t.Errorf("a clock that is a second off: %v", err)
 	}
 }
